@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * libmxfp: bit-exact low-precision number formats. This header includes the parts.
+ *
+ * Example: 64 rows of 4096 floats to MXFP4, scale rule "mse".
+ *
+ *     struct mxfp_sizes size;
+ *     if (mxfp_blocks_size(MXFP_FORMAT_MXFP4, 64, 4096, &size) != MXFP_OK) ...
+ *     struct mxfp_blocks b = {.format = MXFP_FORMAT_MXFP4, .rows = 64, .cols = 4096,
+ *                             .codes = malloc(size.codes_bytes), .scales = malloc(size.scales_bytes)};
+ *     enum mxfp_status st = mxfp_quantize(&b, weights, MXFP_FORMAT_F32, 0, NULL);
+ *     if (st != MXFP_OK) fprintf(stderr, "%s\n", mxfp_status_text(st));
+ *
+ * Every function is safe to call from several threads at once on different data.
+ */
+#ifndef MXFP_H
+#define MXFP_H
+
+#include "mxfp/convert.h"
+#include "mxfp/format.h"
+#include "mxfp/isa.h"
+#include "mxfp/options.h"
+#include "mxfp/quantize.h"
+#include "mxfp/status.h"
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* Conversion of single numbers between element formats (doc/numerics.md, sections 1 and 2). */
+#ifndef MXFP_CONVERT_H
+#define MXFP_CONVERT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "export.h"
+#include "format.h"
+#include "options.h"
+#include "status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* All zero: round to nearest even, saturate, keep -0, use every processor, count nothing. */
+struct mxfp_convert_options {
+	enum mxfp_round round;
+	enum mxfp_overflow overflow;
+	bool no_negative_zero;      /* -0, and a negative that rounds to zero, give +0 */
+	uint64_t seed;              /* of stochastic rounding: the Philox key */
+	uint64_t stream;            /* counter words 2 and 3: one number a tensor */
+	uint64_t first_index;       /* index of src[0] in the tensor it is a piece of */
+	unsigned threads;           /* at most this many; 0: as many as the machine has. Never changes a result. */
+	struct mxfp_counts *counts; /* added to; NULL: not counted */
+};
+
+/*
+ * Converts n numbers of src_format to dst_format, each rounded once from its exact value.
+ *
+ * Both formats are element formats. Codes of at most 8 bits are one to a byte (spare high bits are ignored on input and 0
+ * on output), bf16 and f16 are 2-byte words, f32 and tf32 4-byte words in the machine's byte order; the low 13 bits of a
+ * tf32 word are ignored on input and 0 on output. No alignment is required; dst and src may not overlap. n may be 0, and
+ * then the pointers may be NULL.
+ *
+ * NaN stays NaN with its sign: the canonical code in an 8-bit format, the top payload bits and the quiet bit in a wider
+ * one; +max with its sign in a format without NaN; 7F in ue4m3 and FF in e8m0, as any negative does there. Inf clamps to
+ * +-max (sat) or becomes Inf or else NaN (ovf). -0 and subnormals are kept. A source in e8m0, int8 or any float format
+ * is exact in binary32, so all pairs are defined by the binary32 case.
+ *
+ * MXFP_ERR_NULL; MXFP_ERR_FORMAT: not an element format; MXFP_ERR_OPTION: an enum out of range; MXFP_ERR_SIZE: n or
+ * first_index + n overflows; MXFP_ERR_OVERLAP.
+ */
+MXFP_API enum mxfp_status mxfp_convert(void *dst, enum mxfp_format dst_format, const void *src,
+                                       enum mxfp_format src_format, size_t n,
+                                       const struct mxfp_convert_options *options);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The choices a caller has, as enums made from option.def, their names, and the counts that conversions report. In each
+ * enum the value 0 is the default.
+ */
+#ifndef MXFP_OPTIONS_H
+#define MXFP_OPTIONS_H
+
+#include <stdint.h>
+
+#include "export.h"
+#include "status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* MXFP_ROUND_RNE, ...: how one number is rounded (doc/numerics.md, section 2). */
+enum mxfp_round {
+#define MXFP_ROUND(id, value, name, meaning) MXFP_ROUND_##id = (value),
+#include "option.def"
+};
+
+/* MXFP_OVERFLOW_SAT, ...: what lies past the largest finite value. bf16, f16, tf32 and f32 always overflow; a format
+   with neither Inf nor NaN always saturates. */
+enum mxfp_overflow {
+#define MXFP_OVERFLOW(id, value, name, meaning) MXFP_OVERFLOW_##id = (value),
+#include "option.def"
+};
+
+/* MXFP_RULE_MSE, ...: how an MX block's E8M0 scale follows from its elements (section 3). */
+enum mxfp_rule {
+#define MXFP_RULE(id, value, name, meaning) MXFP_RULE_##id = (value),
+#include "option.def"
+};
+
+/* MXFP_RECIPE_TE, ...: whose NVFP4 (section 4). */
+enum mxfp_recipe {
+#define MXFP_RECIPE(id, value, name, meaning) MXFP_RECIPE_##id = (value),
+#include "option.def"
+};
+
+/* MXFP_NON_FINITE_PROPAGATE, ...: what a block with a NaN or Inf becomes. */
+enum mxfp_non_finite {
+#define MXFP_NON_FINITE(id, value, name, meaning) MXFP_NON_FINITE_##id = (value),
+#include "option.def"
+};
+
+/* The enums above, for the functions below. */
+enum mxfp_option {
+	MXFP_OPTION_ROUND,
+	MXFP_OPTION_OVERFLOW,
+	MXFP_OPTION_RULE,
+	MXFP_OPTION_RECIPE,
+	MXFP_OPTION_NON_FINITE
+};
+
+/* Name of value `value` of an option, as the command spells it ("rceil"), or NULL if there is no such value. Values
+   are dense from 0, so a loop until NULL lists them all. */
+MXFP_API const char *mxfp_option_name(enum mxfp_option option, int value);
+
+/* One phrase of English for a value, or NULL if there is none. */
+MXFP_API const char *mxfp_option_meaning(enum mxfp_option option, int value);
+
+/* Finds a value by name (exact, lower case) and stores it. MXFP_ERR_NULL; MXFP_ERR_OPTION if no value has that name,
+   and then *value is untouched. */
+MXFP_API enum mxfp_status mxfp_option_from_name(enum mxfp_option option, const char *name, int *value);
+
+/* What happened to the elements of a call. A call adds to the numbers, so the caller zeroes them first. Elements of a
+   block that became NaN as a whole count as nan or inf only. */
+struct mxfp_counts {
+	uint64_t saturated;  /* finite and past max after rounding, or Inf, that became +-max */
+	uint64_t overflowed; /* finite that became Inf or NaN (MXFP_OVERFLOW_OVF) */
+	uint64_t flushed;    /* nonzero that became zero */
+	uint64_t nan;        /* NaN in the source */
+	uint64_t inf;        /* Inf in the source */
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* Block formats: MX (32 elements and an E8M0 scale) and NVFP4 (16 and UE4M3, and a tensor scale). doc/numerics.md,
+   sections 3 and 4. */
+#ifndef MXFP_QUANTIZE_H
+#define MXFP_QUANTIZE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "export.h"
+#include "format.h"
+#include "options.h"
+#include "status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * A matrix of rows x cols elements in a block format, in memory that the caller owns. Blocks run along a row; a row
+ * whose length is no multiple of the block is padded with zeros to whole blocks.
+ *
+ * Codes lie row-major as a little-endian bit stream: element 2i of a 4-bit format in the low nibble, 4 codes of a 6-bit
+ * format in 3 bytes, each row from a byte boundary. Scales lie row-major, one byte a block.
+ */
+struct mxfp_blocks {
+	enum mxfp_format format;
+	size_t rows, cols;
+	void *codes;
+	size_t codes_stride;  /* bytes from a row to the next; 0: rows follow each other without a gap */
+	void *scales;
+	size_t scales_stride; /* likewise */
+	float tensor_scale;   /* formats with one: set by mxfp_quantize, used by mxfp_dequantize */
+	bool tensor_scale_divides; /* decoded elements are divided by tensor_scale instead of multiplied */
+};
+
+/* Bytes that a matrix in a block format needs. */
+struct mxfp_sizes {
+	size_t codes_row_bytes, scales_row_bytes;
+	size_t codes_bytes, scales_bytes; /* rows times the above */
+};
+
+/* Gives the sizes for rows x cols elements (either may be 0). MXFP_ERR_NULL; MXFP_ERR_FORMAT: no block format;
+   MXFP_ERR_SIZE: they overflow size_t. */
+MXFP_API enum mxfp_status mxfp_blocks_size(enum mxfp_format format, size_t rows, size_t cols,
+                                           struct mxfp_sizes *size);
+
+/* All zero: rule mse, recipe te, round to nearest even, propagate NaN, keep -0, every processor, count nothing. */
+struct mxfp_quantize_options {
+	enum mxfp_rule rule;             /* MX formats */
+	enum mxfp_recipe recipe;         /* NVFP4 */
+	enum mxfp_round round;           /* of the elements; NVFP4 recipe ggml has its own and takes only rne */
+	enum mxfp_non_finite non_finite;
+	bool no_negative_zero;           /* as in mxfp_convert_options */
+	bool via_bf16;                   /* round each element to bf16 (rne) first, as Trainium3 needs it */
+	uint64_t seed, stream;           /* as in mxfp_convert_options */
+	uint64_t first_index;            /* index of element (0, 0) in the tensor that the matrix is a piece of */
+	const float *tensor_amax;        /* NVFP4: largest finite magnitude of the whole tensor (mxfp_amax); NULL: of src */
+	uint64_t *first_non_finite;      /* set on MXFP_ERR_NON_FINITE: index of the first NaN or Inf, first_index
+	                                    included; NULL: not wanted */
+	unsigned threads;                /* as in mxfp_convert_options */
+	struct mxfp_counts *counts;      /* added to; NULL: not counted */
+};
+
+/*
+ * Quantizes rows x cols numbers to dst->format. src is f32, bf16 or f16; src_stride is the distance of rows in elements
+ * (0: cols). options may be NULL. Writes whole blocks: the codes and the scales, and dst->tensor_scale and
+ * tensor_scale_divides where the format has a tensor scale. Gaps that strides leave are not written.
+ *
+ * An element becomes round(x / scale) from its exact value, saturating. A block of zeros has scale byte 00 (NVFP4: the
+ * recipe's). A block with a NaN or Inf follows options->non_finite. Under `mse` the squared error is the sum that
+ * doc/numerics.md, section 3, defines. The tensor scale of NVFP4 is made from finite values only.
+ *
+ * No alignment is required. src, codes and scales may not overlap each other.
+ * MXFP_ERR_NULL; MXFP_ERR_FORMAT; MXFP_ERR_OPTION: an enum out of range, or rounding other than rne with recipe ggml, or a
+ * *tensor_amax that is negative, Inf or NaN; MXFP_ERR_SIZE: overflow, or a stride shorter than a row; MXFP_ERR_OVERLAP;
+ * MXFP_ERR_NON_FINITE: policy `error` and a NaN or Inf in src.
+ */
+MXFP_API enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src, enum mxfp_format src_format,
+                                        size_t src_stride, const struct mxfp_quantize_options *options);
+
+/*
+ * Decodes src into rows x cols numbers of dst_format (f32, bf16 or f16), rows dst_stride elements apart (0: cols), on at
+ * most `threads` threads (0: as many as the machine has).
+ *
+ * MX: fl32(code * 2^s), which is exact but for overflow to Inf, then rounded to nearest even if dst_format is not f32.
+ * NVFP4: (code * scale) * tensor_scale, or / tensor_scale, each operation rounded to binary32. A NaN scale gives
+ * 7FC00000; padding is not written.
+ *
+ * MXFP_ERR_NULL, MXFP_ERR_FORMAT, MXFP_ERR_SIZE, MXFP_ERR_OVERLAP as above.
+ */
+MXFP_API enum mxfp_status mxfp_dequantize(const struct mxfp_blocks *src, void *dst, enum mxfp_format dst_format,
+                                          size_t dst_stride, unsigned threads);
+
+/* Raises *amax to the largest finite magnitude among n numbers of src_format (f32, bf16 or f16) if that is larger; the
+   caller starts with 0. MXFP_ERR_NULL (src may be NULL when n is 0); MXFP_ERR_FORMAT; MXFP_ERR_SIZE. */
+MXFP_API enum mxfp_status mxfp_amax(const void *src, enum mxfp_format src_format, size_t n, float *amax);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

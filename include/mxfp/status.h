@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* Status codes. Every function that can fail returns one; 0 is success, errors are negative and their values pinned. */
+#ifndef MXFP_STATUS_H
+#define MXFP_STATUS_H
+
+#include "export.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* MXFP_OK and MXFP_ERR_*: the rows of status.def. On any error no output has been written. */
+enum mxfp_status {
+#define MXFP_STATUS(id, value, text) MXFP_##id = (value),
+#include "status.def"
+};
+
+/* One line of English for a status, without a final period; "unknown status" for a number that is none. Never NULL. */
+MXFP_API const char *mxfp_status_text(enum mxfp_status status);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

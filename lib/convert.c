@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* mxfp_convert(): checks the arguments and runs one kernel slot over fixed pieces. */
+#include "mxfp/convert.h"
+
+#include "args.h"
+#include "kernels.h"
+#include "parallel.h"
+
+/* Numbers in a piece of work: some tens of microseconds at any speed. */
+enum { PIECE = 1 << 16 };
+
+static void convert_piece(const void *context, size_t piece, struct mxfp_counts *counts)
+{
+	const struct mxfp_convert_job *whole = context;
+	struct mxfp_convert_job job = *whole;
+	size_t start = piece * PIECE;
+
+	job.dst = (uint8_t *)whole->dst + start * mxfp_format_info(whole->dst_format)->storage_bytes;
+	job.src = (const uint8_t *)whole->src + start * mxfp_format_info(whole->src_format)->storage_bytes;
+	job.n = whole->n - start < PIECE ? whole->n - start : PIECE;
+	job.first_index = whole->first_index + start;
+	job.counts = counts;
+	mxfp_kernels_get()->convert[job.dst_format][job.src_format](&job);
+}
+
+static enum mxfp_status check(const struct mxfp_convert_job *job)
+{
+	size_t dst_bytes, src_bytes;
+
+	if (!mxfp_is_element(job->dst_format) || !mxfp_is_element(job->src_format))
+		return MXFP_ERR_FORMAT;
+	if (!mxfp_option_valid(MXFP_OPTION_ROUND, (int)job->rounding.mode) ||
+	    !mxfp_option_valid(MXFP_OPTION_OVERFLOW, (int)job->rounding.overflow))
+		return MXFP_ERR_OPTION;
+	if (job->n != 0 && (job->dst == NULL || job->src == NULL))
+		return MXFP_ERR_NULL;
+	if (!mxfp_span(job->n, mxfp_format_info(job->dst_format)->storage_bytes,
+	               mxfp_format_info(job->dst_format)->storage_bytes, &dst_bytes) ||
+	    !mxfp_span(job->n, mxfp_format_info(job->src_format)->storage_bytes,
+	               mxfp_format_info(job->src_format)->storage_bytes, &src_bytes) ||
+	    job->first_index > UINT64_MAX - job->n)
+		return MXFP_ERR_SIZE;
+	if (mxfp_overlap(job->dst, dst_bytes, job->src, src_bytes))
+		return MXFP_ERR_OVERLAP;
+	return MXFP_OK;
+}
+
+enum mxfp_status mxfp_convert(void *dst, enum mxfp_format dst_format, const void *src, enum mxfp_format src_format,
+                              size_t n, const struct mxfp_convert_options *options)
+{
+	static const struct mxfp_convert_options defaults;
+	const struct mxfp_convert_options *o = options != NULL ? options : &defaults;
+	const struct mxfp_convert_job job = {
+		.dst_format = dst_format,
+		.src_format = src_format,
+		.dst = dst,
+		.src = src,
+		.n = n,
+		.first_index = o->first_index,
+		.rounding = {o->round, o->overflow, o->no_negative_zero, o->seed, o->stream},
+	};
+	enum mxfp_status status = check(&job);
+
+	if (status == MXFP_OK)
+		mxfp_parallel_for(o->threads, n / PIECE + (n % PIECE != 0), convert_piece, &job, o->counts);
+	return status;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The kernel table: every operation that has more than one implementation is a slot of kernel.def, and the pure function
+ * mxfp_kernels_init() fills a table for a set of ISA tiers. A kernel gets a job whose arguments have been checked.
+ */
+#ifndef MXFP_KERNELS_H
+#define MXFP_KERNELS_H
+
+#include "mxfp/convert.h"
+#include "mxfp/quantize.h"
+
+/* Rounding of single numbers, shared by both kinds of job. */
+struct mxfp_rounding {
+	enum mxfp_round mode;
+	enum mxfp_overflow overflow;
+	bool no_negative_zero;
+	uint64_t seed, stream; /* of stochastic rounding */
+};
+
+/* n numbers; number i of the piece is number first_index + i of the tensor. */
+struct mxfp_convert_job {
+	enum mxfp_format dst_format, src_format;
+	void *dst;
+	const void *src;
+	size_t n;
+	uint64_t first_index;
+	struct mxfp_rounding rounding;
+	struct mxfp_counts *counts; /* never NULL */
+};
+
+/* rows x cols numbers to blocks. Strides are never 0 here: src_stride in elements, the others in bytes. */
+struct mxfp_quantize_job {
+	enum mxfp_format format, src_format;
+	size_t rows, cols;
+	const void *src;
+	size_t src_stride;
+	uint8_t *codes, *scales;
+	size_t codes_stride, scales_stride;
+	uint64_t first_index; /* of element (0, 0); rows follow each other without a gap in the numbering */
+	struct mxfp_rounding rounding;
+	enum mxfp_rule rule;
+	enum mxfp_recipe recipe;
+	bool saturate_inf;   /* non-finite policy `saturate` */
+	bool via_bf16;
+	uint32_t tensor_amax; /* NVFP4: binary32 bits */
+	struct mxfp_counts *counts;
+};
+
+struct mxfp_dequantize_job {
+	enum mxfp_format format, dst_format;
+	size_t rows, cols;
+	const uint8_t *codes, *scales;
+	size_t codes_stride, scales_stride;
+	uint32_t tensor_scale; /* binary32 bits */
+	bool tensor_scale_divides;
+	void *dst;
+	size_t dst_stride;
+};
+
+/* Reads n numbers; raises amax, and lowers first_non_finite, which the caller sets first. */
+struct mxfp_scan_job {
+	enum mxfp_format src_format;
+	const void *src;
+	size_t n;
+	uint64_t first_index;
+	uint32_t amax;             /* binary32 bits of the largest finite magnitude */
+	uint64_t first_non_finite; /* index of the first NaN or Inf */
+};
+
+typedef void mxfp_convert_kernel(const struct mxfp_convert_job *job);
+typedef void mxfp_quantize_kernel(const struct mxfp_quantize_job *job);
+typedef void mxfp_dequantize_kernel(const struct mxfp_dequantize_job *job);
+typedef void mxfp_scan_kernel(struct mxfp_scan_job *job);
+
+struct mxfp_kernels {
+#define MXFP_KERNEL(slot, dimensions, job) mxfp_##job##_kernel *slot dimensions;
+#include "kernel.def"
+};
+
+/* One function a tier: overwrites the slots it has. */
+#define MXFP_TIER(id, bit, name) void mxfp_kernels_##name(struct mxfp_kernels *table);
+#include "isa.def"
+
+/* Fills the table with the best kernels of the tiers whose bits are set; bit 0 (ref) is always taken as set. */
+void mxfp_kernels_init(struct mxfp_kernels *table, uint32_t isa_mask);
+
+/* The table in use: made at the first call from what the machine has and MXFP_ISA allows. */
+const struct mxfp_kernels *mxfp_kernels_get(void);
+
+/* The mask that MXFP_ISA=name leaves of `available`; *status says whether the name is known. NULL or "": all. */
+uint32_t mxfp_isa_ceiling(const char *name, uint32_t available, enum mxfp_status *status);
+
+/* Sets job->tensor_scale of the recipe from the tensor's amax (binary32 bits), and whether it divides. */
+uint32_t mxfp_nvfp4_tensor_scale_ref(enum mxfp_recipe recipe, uint32_t amax, bool *divides);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* binary32 arithmetic on bit patterns: round to nearest even, subnormals, overflow to Inf, every NaN result 7FC00000.
+   NVFP4 scales and the rule `mse` are defined by these operations. */
+#ifndef MXFP_REF_F32_H
+#define MXFP_REF_F32_H
+
+#include <stdint.h>
+
+uint32_t mxfp_f32_add(uint32_t a, uint32_t b);
+uint32_t mxfp_f32_sub(uint32_t a, uint32_t b);
+uint32_t mxfp_f32_mul(uint32_t a, uint32_t b);
+uint32_t mxfp_f32_div(uint32_t a, uint32_t b);
+
+/* a * b + c, rounded once. */
+uint32_t mxfp_f32_fma(uint32_t a, uint32_t b, uint32_t c);
+
+/* a * 2^exponent. */
+uint32_t mxfp_f32_scale(uint32_t a, int exponent);
+
+/* -1, 0, 1 as a < b, a = b, a > b; -0 = +0. Neither may be NaN. */
+int mxfp_f32_compare(uint32_t a, uint32_t b);
+
+/* min(a, b) for numbers that are not NaN. */
+uint32_t mxfp_f32_min(uint32_t a, uint32_t b);
+
+#endif

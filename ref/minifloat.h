@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Encoding and decoding of one number in any element format: doc/numerics.md, sections 1 and 2, in integers.
+ *
+ * binary32 values are passed as their bit patterns, so that no floating-point instruction, rounding mode or flush-to-zero
+ * setting can touch them.
+ */
+#ifndef MXFP_REF_MINIFLOAT_H
+#define MXFP_REF_MINIFLOAT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels.h"
+
+#define MXFP_F32_SIGN UINT32_C(0x80000000)
+#define MXFP_F32_INF UINT32_C(0x7F800000)
+#define MXFP_F32_MAX UINT32_C(0x7F7FFFFF)
+#define MXFP_F32_NAN UINT32_C(0x7FC00000)
+
+/* (-1)^negative * significand * 2^exponent, exact. Bit 0 of the significand may be jammed: set to stand for any nonzero
+   value below it, which the rounding cannot tell from the true one as long as it lies below the rounding position. */
+struct mxfp_exact {
+	bool negative;
+	int exponent;
+	uint64_t significand;
+};
+
+/* A finite nonzero binary32, normalised: bit 23 of the significand is set. */
+struct mxfp_exact mxfp_f32_unpack(uint32_t bits);
+
+/* The binary32 that a code stands for: exact for every element format. Spare high bits of the code are ignored. A NaN
+   gives 7FC00000 with its sign (bf16, f16, tf32, f32: payload kept on top, quiet bit set). */
+uint32_t mxfp_minifloat_decode(const struct mxfp_format_info *format, uint32_t code);
+
+/* Rounds a finite nonzero value into the format. `random` is the word of stochastic rounding. */
+uint32_t mxfp_minifloat_round(const struct mxfp_format_info *format, struct mxfp_exact value,
+                              const struct mxfp_rounding *rounding, uint32_t random, struct mxfp_counts *counts);
+
+/* The code of round(x * 2^-shift), x any binary32: the product is exact and rounded once. */
+uint32_t mxfp_minifloat_encode(const struct mxfp_format_info *format, uint32_t x, int shift,
+                               const struct mxfp_rounding *rounding, uint32_t random, struct mxfp_counts *counts);
+
+#endif

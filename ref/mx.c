@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * MX blocks: doc/numerics.md, section 3. A block is quantized in three steps: load its elements, choose s from them, and
+ * encode every element as round(x * 2^-s), the product exact and rounded once.
+ */
+#include <string.h>
+
+#include "f32.h"
+#include "minifloat.h"
+#include "pack.h"
+#include "philox.h"
+#include "ref.h"
+#include "scale.h"
+
+static const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE};
+
+/* x rounded to bf16 (rne) and back. */
+static uint32_t through_bf16(uint32_t x)
+{
+	const struct mxfp_format_info *bf16 = mxfp_format_info(MXFP_FORMAT_BF16);
+	struct mxfp_counts counts = {0};
+
+	return mxfp_minifloat_decode(bf16, mxfp_minifloat_encode(bf16, x, 0, &rne, 0, &counts));
+}
+
+void mxfp_ref_load_block(const struct mxfp_quantize_job *job, size_t row, size_t block, struct mxfp_ref_block *b)
+{
+	const struct mxfp_format_info *source = mxfp_format_info(job->src_format);
+	size_t length = mxfp_format_info(job->format)->block_length, start = block * length;
+
+	memset(b, 0, sizeof *b);
+	b->n = job->cols - start < length ? job->cols - start : length;
+	for (size_t i = 0; i < b->n; i++) {
+		uint32_t x = mxfp_ref_load(source, job->src, row * job->src_stride + start + i);
+
+		job->counts->nan += (x & ~MXFP_F32_SIGN) > MXFP_F32_INF;
+		job->counts->inf += (x & ~MXFP_F32_SIGN) == MXFP_F32_INF;
+		if (job->saturate_inf && (x & ~MXFP_F32_SIGN) == MXFP_F32_INF)
+			x = (x & MXFP_F32_SIGN) | MXFP_F32_MAX;
+		b->x[i] = job->via_bf16 ? through_bf16(x) : x;
+		if ((b->x[i] & ~MXFP_F32_SIGN) > b->amax)
+			b->amax = b->x[i] & ~MXFP_F32_SIGN;
+	}
+	b->all_nan = b->amax >= MXFP_F32_INF;
+}
+
+uint32_t mxfp_ref_random(const struct mxfp_quantize_job *job, size_t row, size_t block, size_t i)
+{
+	size_t length = mxfp_format_info(job->format)->block_length;
+
+	if (job->rounding.mode != MXFP_ROUND_SR)
+		return 0;
+	return mxfp_philox_word(job->rounding.seed, job->rounding.stream,
+	                        job->first_index + row * job->cols + block * length + i);
+}
+
+uint32_t mxfp_ref_squared_error(const uint32_t *d, size_t n)
+{
+	uint32_t lane[MXFP_REF_BLOCK_MAX / 2];
+	size_t lanes = n / 2;
+
+	for (size_t j = 0; j < lanes; j++)
+		lane[j] = mxfp_f32_fma(d[j + lanes], d[j + lanes], mxfp_f32_mul(d[j], d[j]));
+	while (lanes > 1) {
+		lanes /= 2;
+		for (size_t j = 0; j < lanes; j++)
+			lane[j] = mxfp_f32_add(lane[j], lane[j + lanes]);
+	}
+	return lane[0];
+}
+
+/* The squared error of the block at scale 2^s, measured in units of 2^s0. */
+static uint32_t error_at(const struct mxfp_format_info *element, const struct mxfp_ref_block *b, int s, int s0)
+{
+	uint32_t d[MXFP_REF_BLOCK_MAX];
+	struct mxfp_counts counts = {0};
+
+	for (size_t i = 0; i < MXFP_REF_BLOCK_MAX; i++) {
+		uint32_t y = mxfp_f32_scale(b->x[i], -s0);
+		uint32_t q = mxfp_minifloat_encode(element, b->x[i], s, &rne, 0, &counts);
+
+		d[i] = mxfp_f32_sub(y, mxfp_f32_scale(mxfp_minifloat_decode(element, q), s - s0));
+	}
+	return mxfp_ref_squared_error(d, MXFP_REF_BLOCK_MAX);
+}
+
+static int choose_scale(enum mxfp_rule rule, const struct mxfp_format_info *element, const struct mxfp_ref_block *b)
+{
+	int s = mxfp_ref_scale(rule, element, b->amax);
+
+	if (rule != MXFP_RULE_MSE || s == MXFP_SCALE_MAX)
+		return s;
+	/* floor before clamping may lie below -128, where floor + 1 clamps to -127 too. */
+	if (s == MXFP_SCALE_MIN && mxfp_ref_scale(MXFP_RULE_TRN3, element, b->amax) == MXFP_SCALE_MIN)
+		return s;
+	return mxfp_f32_compare(error_at(element, b, s + 1, s), error_at(element, b, s, s)) <= 0 ? s + 1 : s;
+}
+
+/* Fills the codes and gives the scale byte of one block. */
+static uint8_t quantize_block(const struct mxfp_quantize_job *job, size_t row, size_t block, uint8_t *codes)
+{
+	const struct mxfp_format_info *element = mxfp_format_info(mxfp_format_info(job->format)->element);
+	struct mxfp_ref_block b;
+
+	mxfp_ref_load_block(job, row, block, &b);
+	memset(codes, 0, MXFP_REF_BLOCK_MAX);
+	if (b.all_nan)
+		return MXFP_SCALE_NAN;
+	int s = b.amax == 0 ? MXFP_SCALE_MIN : choose_scale(job->rule, element, &b);
+	for (size_t i = 0; i < b.n; i++)
+		codes[i] = (uint8_t)mxfp_minifloat_encode(element, b.x[i], s, &job->rounding,
+		                                          mxfp_ref_random(job, row, block, i), job->counts);
+	return (uint8_t)(s + MXFP_SCALE_BIAS);
+}
+
+void mxfp_quantize_mx_ref(const struct mxfp_quantize_job *job)
+{
+	const struct mxfp_format_info *format = mxfp_format_info(job->format);
+	unsigned bits = mxfp_format_info(format->element)->bits;
+	size_t blocks = (job->cols + format->block_length - 1) / format->block_length;
+	uint8_t codes[MXFP_REF_BLOCK_MAX];
+
+	for (size_t row = 0; row < job->rows; row++)
+		for (size_t block = 0; block < blocks; block++) {
+			job->scales[row * job->scales_stride + block] = quantize_block(job, row, block, codes);
+			mxfp_ref_pack(job->codes + row * job->codes_stride + block * format->block_length * bits / 8, codes,
+			              format->block_length, bits);
+		}
+}
+
+/* fl32(code * 2^s). */
+static uint32_t dequantize_element(const struct mxfp_format_info *element, uint8_t code, uint8_t scale)
+{
+	uint32_t x = mxfp_minifloat_decode(element, code);
+
+	if (scale == MXFP_SCALE_NAN)
+		return MXFP_F32_NAN;
+	if ((x & ~MXFP_F32_SIGN) > MXFP_F32_INF)
+		return x;
+	return mxfp_f32_scale(x, scale - MXFP_SCALE_BIAS);
+}
+
+void mxfp_dequantize_mx_ref(const struct mxfp_dequantize_job *job)
+{
+	const struct mxfp_format_info *format = mxfp_format_info(job->format), *to = mxfp_format_info(job->dst_format);
+	const struct mxfp_format_info *element = mxfp_format_info(format->element);
+	struct mxfp_counts counts = {0};
+	uint8_t codes[MXFP_REF_BLOCK_MAX];
+
+	for (size_t row = 0; row < job->rows; row++)
+		for (size_t k = 0; k < job->cols; k++) {
+			size_t block = k / format->block_length, i = k % format->block_length;
+
+			if (i == 0)
+				mxfp_ref_unpack(codes,
+				                job->codes + row * job->codes_stride + k * element->bits / 8,
+				                format->block_length, element->bits);
+			uint32_t x = dequantize_element(element, codes[i], job->scales[row * job->scales_stride + block]);
+			mxfp_ref_store(to, job->dst, row * job->dst_stride + k,
+			               mxfp_minifloat_encode(to, x, 0, &rne, 0, &counts));
+		}
+}

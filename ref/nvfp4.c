@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * NVFP4: doc/numerics.md, section 4. 16 e2m1 elements share a ue4m3 scale, and most recipes add a binary32 scale for the
+ * tensor. The recipes differ in the order of a few binary32 operations, so each is written out; every mxfp_f32_ call is
+ * one rounding.
+ */
+#include <string.h>
+
+#include "f32.h"
+#include "minifloat.h"
+#include "pack.h"
+#include "ref.h"
+
+enum { BLOCK = 16, SCALE_NAN = 0x7F, SCALE_EPS = 0x20 /* 0.125, what compressed-tensors puts for a scale of 0 */ };
+
+/* binary32 constants. */
+#define F32_HALF UINT32_C(0x3F000000)
+#define F32_ONE UINT32_C(0x3F800000)
+#define F32_ONE_AND_HALF UINT32_C(0x3FC00000)
+#define F32_SIX UINT32_C(0x40C00000)
+#define F32_SIXTH UINT32_C(0x3E2AAAAB)           /* fl32(1/6) */
+#define F32_MIN_NORMAL_SCALE UINT32_C(0x3C800000) /* 2^-6 */
+#define F32_MAX_SCALE UINT32_C(0x43E00000)        /* 448 */
+#define F32_248 UINT32_C(0x43780000)
+#define F32_1536 UINT32_C(0x44C00000)             /* 6 * 256 */
+#define F32_2688 UINT32_C(0x45280000)             /* 6 * 448 */
+
+static const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE}, rna = {.mode = MXFP_ROUND_RNA};
+
+/* What a recipe makes of the tensor's amax once, for all blocks. */
+struct tensor {
+	uint32_t scale;   /* the stored tensor scale: g, or gs of compressed-tensors */
+	uint32_t encode;  /* te: S_enc */
+};
+
+static uint32_t e2m1(uint32_t x)
+{
+	return mxfp_minifloat_decode(mxfp_format_info(MXFP_FORMAT_E2M1), x);
+}
+
+static uint32_t scale_value(uint8_t scale)
+{
+	return mxfp_minifloat_decode(mxfp_format_info(MXFP_FORMAT_UE4M3), scale);
+}
+
+static uint8_t round_scale(uint32_t x, const struct mxfp_rounding *rounding)
+{
+	struct mxfp_counts counts = {0};
+
+	return (uint8_t)mxfp_minifloat_encode(mxfp_format_info(MXFP_FORMAT_UE4M3), x, 0, rounding, 0, &counts);
+}
+
+static bool is_finite(uint32_t x)
+{
+	return (x & ~MXFP_F32_SIGN) < MXFP_F32_INF;
+}
+
+static bool is_zero(uint32_t x)
+{
+	return (x & ~MXFP_F32_SIGN) == 0;
+}
+
+/* S_enc = fl32(full_range / amax), at most FLT_MAX; 1 where that is 0. */
+static uint32_t te_encode_scale(uint32_t full_range, uint32_t amax)
+{
+	uint32_t s = mxfp_f32_min(mxfp_f32_div(full_range, amax), MXFP_F32_MAX);
+
+	return is_zero(s) ? F32_ONE : s;
+}
+
+static struct tensor tensor_of(enum mxfp_recipe recipe, uint32_t amax)
+{
+	uint32_t full_range = recipe == MXFP_RECIPE_4OVER6 ? F32_1536 : F32_2688;
+	struct tensor t = {F32_ONE, F32_ONE};
+
+	if (is_zero(amax))
+		return t;
+	switch (recipe) {
+	case MXFP_RECIPE_TE:
+	case MXFP_RECIPE_4OVER6:
+		t.encode = te_encode_scale(full_range, amax);
+		t.scale = mxfp_f32_div(amax, full_range);
+		break;
+	case MXFP_RECIPE_TORCHAO:
+	case MXFP_RECIPE_MODELOPT:
+		t.scale = mxfp_f32_div(amax, full_range);
+		break;
+	case MXFP_RECIPE_CT:
+		t.scale = mxfp_f32_mul(full_range, mxfp_f32_div(F32_ONE, amax));
+		if (!is_finite(t.scale))
+			t.scale = F32_ONE;
+		break;
+	case MXFP_RECIPE_TORCHAO_1:
+	case MXFP_RECIPE_GGML:
+		break;
+	}
+	return t;
+}
+
+uint32_t mxfp_nvfp4_tensor_scale_ref(enum mxfp_recipe recipe, uint32_t amax, bool *divides)
+{
+	*divides = recipe == MXFP_RECIPE_CT;
+	return tensor_of(recipe, amax).scale;
+}
+
+/* x clamped to [2^-6, 448]; NaN stays. */
+static uint32_t torchao_clamp(uint32_t x)
+{
+	if (!is_finite(x) && x != MXFP_F32_INF)
+		return x;
+	if (mxfp_f32_compare(x, F32_MIN_NORMAL_SCALE) < 0)
+		return F32_MIN_NORMAL_SCALE;
+	return mxfp_f32_min(x, F32_MAX_SCALE);
+}
+
+/* ggml's ue4m3 of v >= 0: 448 from 248 on, a rounding of its own for subnormals, ties up between. */
+static uint8_t ggml_scale(uint32_t v)
+{
+	if (!is_finite(v) || mxfp_f32_compare(v, F32_248) >= 0)
+		return v > MXFP_F32_INF ? 0 : (uint8_t)mxfp_format_info(MXFP_FORMAT_UE4M3)->max_code;
+	if (mxfp_f32_compare(v, F32_MIN_NORMAL_SCALE) < 0) {
+		/* min(7, trunc(512 v + 0.5)): the sum is below 16, its integer part the bits above the point. */
+		uint32_t sum = mxfp_f32_add(mxfp_f32_scale(v, 9), F32_HALF);
+		struct mxfp_exact e = mxfp_f32_unpack(sum);
+		uint64_t n = e.exponent <= -24 ? 0 : e.significand >> -e.exponent;
+
+		return (uint8_t)(n < 7 ? n : 7);
+	}
+	return round_scale(v, &rna);
+}
+
+/* The unrounded block scale of te and 4over6. */
+static uint32_t te_block_scale(const struct tensor *t, uint32_t amax)
+{
+	return mxfp_f32_mul(amax, mxfp_f32_mul(t->encode, F32_SIXTH));
+}
+
+static uint8_t block_scale(enum mxfp_recipe recipe, const struct tensor *t, uint32_t amax)
+{
+	uint32_t sixth = mxfp_f32_div(amax, F32_SIX), u;
+	uint8_t byte;
+
+	switch (recipe) {
+	case MXFP_RECIPE_TE:
+	case MXFP_RECIPE_4OVER6:
+		return round_scale(te_block_scale(t, amax), &rne);
+	case MXFP_RECIPE_TORCHAO:
+		return round_scale(torchao_clamp(mxfp_f32_div(sixth, t->scale)), &rne);
+	case MXFP_RECIPE_TORCHAO_1:
+		return round_scale(torchao_clamp(sixth), &rne);
+	case MXFP_RECIPE_CT:
+		byte = round_scale(mxfp_f32_mul(t->scale, sixth), &rne);
+		return byte != 0 ? byte : SCALE_EPS;
+	case MXFP_RECIPE_MODELOPT:
+		u = mxfp_f32_div(amax, mxfp_f32_mul(F32_SIX, t->scale));
+		return round_scale(is_zero(u) ? F32_ONE : u, &rne);
+	case MXFP_RECIPE_GGML:
+		return ggml_scale(sixth);
+	}
+	return 0;
+}
+
+/* The number that is rounded to e2m1 for element x: x divided by its scales in the recipe's way. */
+static uint32_t scaled(enum mxfp_recipe recipe, const struct tensor *t, uint8_t scale, uint32_t x)
+{
+	uint32_t sf = scale_value(scale);
+
+	switch (recipe) {
+	case MXFP_RECIPE_TE:
+	case MXFP_RECIPE_4OVER6:
+		return mxfp_f32_mul(x, mxfp_f32_min(mxfp_f32_div(F32_ONE, mxfp_f32_mul(sf, mxfp_f32_div(F32_ONE, t->encode))),
+		                                    MXFP_F32_MAX));
+	case MXFP_RECIPE_TORCHAO:
+		return mxfp_f32_mul(x, mxfp_f32_div(mxfp_f32_div(F32_ONE, t->scale), sf));
+	case MXFP_RECIPE_TORCHAO_1:
+		return mxfp_f32_mul(x, mxfp_f32_div(F32_ONE, sf));
+	case MXFP_RECIPE_CT:
+		return mxfp_f32_div(x, mxfp_f32_div(sf, t->scale));
+	case MXFP_RECIPE_MODELOPT:
+		return mxfp_f32_div(x, mxfp_f32_mul(sf, t->scale));
+	case MXFP_RECIPE_GGML:
+		break;
+	}
+	return x;
+}
+
+/* ggml's code: the first of the table, positive half first, whose product with the scale is nearest to x. */
+static uint8_t ggml_code(uint32_t x, uint8_t scale)
+{
+	uint32_t sf = scale_value(scale), best_distance = 0;
+	uint8_t best = 0;
+
+	for (uint8_t code = 0; code < 16; code++) {
+		uint32_t distance = mxfp_f32_sub(mxfp_f32_mul(e2m1(code), sf), x) & ~MXFP_F32_SIGN;
+
+		if (code == 0 || mxfp_f32_compare(distance, best_distance) < 0) {
+			best = code;
+			best_distance = distance;
+		}
+	}
+	return best;
+}
+
+/* Whether a zero loses its sign: compressed-tensors multiplies by sign(quotient), Model Optimizer asks x < 0. */
+static bool drops_negative_zero(enum mxfp_recipe recipe, uint32_t x, uint32_t quotient)
+{
+	return (recipe == MXFP_RECIPE_CT && is_zero(quotient)) || (recipe == MXFP_RECIPE_MODELOPT && is_zero(x));
+}
+
+/* The code of one element, and whether it was clamped. */
+static uint8_t encode(const struct mxfp_quantize_job *job, const struct tensor *t, uint8_t scale, uint32_t x,
+                      const struct mxfp_rounding *rounding, uint32_t random, bool *saturated)
+{
+	struct mxfp_counts counts = {0};
+
+	if (job->recipe == MXFP_RECIPE_GGML) {
+		*saturated = false;
+		return ggml_code(x, scale);
+	}
+	uint32_t quotient = scaled(job->recipe, t, scale, x);
+	if (drops_negative_zero(job->recipe, x, quotient))
+		quotient = 0;
+	uint8_t code = (uint8_t)mxfp_minifloat_encode(mxfp_format_info(MXFP_FORMAT_E2M1), quotient, 0, rounding, random,
+	                                              &counts);
+	*saturated = counts.saturated != 0;
+	return code;
+}
+
+/* The squared error of a 4over6 candidate in units of 1/S_enc. */
+static uint32_t candidate_error(const struct mxfp_quantize_job *job, const struct tensor *t,
+                                const struct mxfp_ref_block *b, uint8_t scale)
+{
+	uint32_t d[BLOCK], sf = scale_value(scale);
+	bool saturated;
+
+	for (size_t i = 0; i < BLOCK; i++) {
+		uint8_t code = encode(job, t, scale, b->x[i], &rne, 0, &saturated);
+
+		d[i] = mxfp_f32_sub(mxfp_f32_mul(b->x[i], t->encode), mxfp_f32_mul(e2m1(code), sf));
+	}
+	return mxfp_ref_squared_error(d, BLOCK);
+}
+
+static uint8_t choose_scale(const struct mxfp_quantize_job *job, const struct tensor *t, const struct mxfp_ref_block *b)
+{
+	uint8_t six = block_scale(job->recipe, t, b->amax);
+
+	if (job->recipe != MXFP_RECIPE_4OVER6)
+		return six;
+	uint8_t four = round_scale(mxfp_f32_mul(F32_ONE_AND_HALF, te_block_scale(t, b->amax)), &rne);
+	return mxfp_f32_compare(candidate_error(job, t, b, four), candidate_error(job, t, b, six)) < 0 ? four : six;
+}
+
+static uint8_t quantize_block(const struct mxfp_quantize_job *job, const struct tensor *t, size_t row, size_t block,
+                              uint8_t *codes)
+{
+	struct mxfp_ref_block b;
+	bool saturated;
+
+	mxfp_ref_load_block(job, row, block, &b);
+	memset(codes, 0, BLOCK);
+	if (b.all_nan)
+		return SCALE_NAN;
+	uint8_t scale = choose_scale(job, t, &b);
+	for (size_t i = 0; i < b.n; i++) {
+		codes[i] = encode(job, t, scale, b.x[i], &job->rounding, mxfp_ref_random(job, row, block, i), &saturated);
+		job->counts->saturated += saturated;
+		job->counts->flushed += !is_zero(b.x[i]) && is_zero(e2m1(codes[i]));
+	}
+	return scale;
+}
+
+void mxfp_quantize_nvfp4_ref(const struct mxfp_quantize_job *job)
+{
+	const struct tensor t = tensor_of(job->recipe, job->tensor_amax);
+	size_t blocks = (job->cols + BLOCK - 1) / BLOCK;
+	uint8_t codes[BLOCK];
+
+	for (size_t row = 0; row < job->rows; row++)
+		for (size_t block = 0; block < blocks; block++) {
+			job->scales[row * job->scales_stride + block] = quantize_block(job, &t, row, block, codes);
+			mxfp_ref_pack(job->codes + row * job->codes_stride + block * BLOCK / 2, codes, BLOCK, 4);
+		}
+}
+
+/* (code * scale) * tensor scale, or / tensor scale. */
+static uint32_t dequantize_element(const struct mxfp_dequantize_job *job, uint8_t code, uint8_t scale)
+{
+	uint32_t sf = scale_value(scale);
+
+	if (!is_finite(sf))
+		return MXFP_F32_NAN;
+	uint32_t x = mxfp_f32_mul(e2m1(code), sf);
+	return job->tensor_scale_divides ? mxfp_f32_div(x, job->tensor_scale) : mxfp_f32_mul(x, job->tensor_scale);
+}
+
+void mxfp_dequantize_nvfp4_ref(const struct mxfp_dequantize_job *job)
+{
+	const struct mxfp_format_info *to = mxfp_format_info(job->dst_format);
+	struct mxfp_counts counts = {0};
+	uint8_t codes[BLOCK];
+
+	for (size_t row = 0; row < job->rows; row++)
+		for (size_t k = 0; k < job->cols; k++) {
+			if (k % BLOCK == 0)
+				mxfp_ref_unpack(codes, job->codes + row * job->codes_stride + k / 2, BLOCK, 4);
+			uint32_t x = dequantize_element(job, codes[k % BLOCK], job->scales[row * job->scales_stride + k / BLOCK]);
+			mxfp_ref_store(to, job->dst, row * job->dst_stride + k,
+			               mxfp_minifloat_encode(to, x, 0, &rne, 0, &counts));
+		}
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* What the reference kernels share: the kernels themselves and access to stored numbers. */
+#ifndef MXFP_REF_H
+#define MXFP_REF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels.h"
+
+void mxfp_convert_ref(const struct mxfp_convert_job *job);
+void mxfp_quantize_mx_ref(const struct mxfp_quantize_job *job);
+void mxfp_dequantize_mx_ref(const struct mxfp_dequantize_job *job);
+void mxfp_quantize_nvfp4_ref(const struct mxfp_quantize_job *job);
+void mxfp_dequantize_nvfp4_ref(const struct mxfp_dequantize_job *job);
+void mxfp_scan_ref(struct mxfp_scan_job *job);
+
+/* Number i of an array of any element format, as binary32 bits. */
+uint32_t mxfp_ref_load(const struct mxfp_format_info *format, const void *array, size_t i);
+
+/* Stores a code as number i of an array. */
+void mxfp_ref_store(const struct mxfp_format_info *format, void *array, size_t i, uint32_t code);
+
+/* A block's elements as binary32 bits, padded with +0 beyond the row, and what policy and count need to know. */
+enum { MXFP_REF_BLOCK_MAX = 32 };
+
+struct mxfp_ref_block {
+	uint32_t x[MXFP_REF_BLOCK_MAX];
+	size_t n;         /* elements that the row has here */
+	uint32_t amax;    /* largest magnitude bits */
+	bool all_nan;     /* the block has a NaN, or an Inf that the policy does not replace */
+};
+
+/* Loads block `block` of row `row`; Inf becomes +-FLT_MAX under the policy `saturate`. Counts NaN and Inf. */
+void mxfp_ref_load_block(const struct mxfp_quantize_job *job, size_t row, size_t block, struct mxfp_ref_block *b);
+
+/* The random word of element `i` of a block, or 0 if the rounding needs none. */
+uint32_t mxfp_ref_random(const struct mxfp_quantize_job *job, size_t row, size_t block, size_t i);
+
+/* Sum of squares of n differences (16 or 32) in the order of doc/numerics.md, section 3: n / 2 lanes, then a halving tree. */
+uint32_t mxfp_ref_squared_error(const uint32_t *d, size_t n);
+
+#endif

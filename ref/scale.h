@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* The exponent of an MX block's scale: doc/numerics.md, section 3. */
+#ifndef MXFP_REF_SCALE_H
+#define MXFP_REF_SCALE_H
+
+#include "kernels.h"
+
+enum { MXFP_SCALE_MIN = -127, MXFP_SCALE_MAX = 127, MXFP_SCALE_BIAS = 127, MXFP_SCALE_NAN = 0xFF };
+
+/* s of the scale 2^s for a block whose largest magnitude is the finite nonzero binary32 `amax`, clamped to [-127, 127].
+   mse compares what `floor` gives with one more, and is `floor` here. */
+int mxfp_ref_scale(enum mxfp_rule rule, const struct mxfp_format_info *element, uint32_t amax);
+
+#endif
