@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tensor files: one struct for readers and one for writers, whatever the file format. A format is a row in file.c's table
+ * and a source file file_<format>.c; no other file knows its name.
+ *
+ * Data are never read whole: file_read() reads a range of one tensor's bytes, file_write() writes one.
+ */
+#ifndef TOOLS_FILE_H
+#define TOOLS_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "error.h"
+#include "mxfp/format.h"
+
+enum dtype {
+#define DTYPE(id, name, bits, format) DTYPE_##id,
+#include "dtype.def"
+	N_DTYPES
+};
+
+struct dtype_info {
+	const char *name;
+	unsigned bits;
+	bool numeric;            /* `format` says what the codes mean */
+	enum mxfp_format format;
+};
+
+const struct dtype_info *dtype_info(enum dtype dtype);
+
+/* A tensor as a file describes it. Offsets are relative to the file's data section. */
+struct tensor {
+	const char *name;     /* UTF-8 without NUL */
+	enum dtype dtype;
+	unsigned rank;
+	const uint64_t *shape;
+	uint64_t offset, size; /* bytes */
+};
+
+/* Number of elements: the product of the shape, known not to overflow. */
+uint64_t tensor_elements(const struct tensor *tensor);
+
+/* The matrix that a tensor is for block formats: the last dimension is cols, all others together are rows; a tensor of
+   rank 0 or 1 is one row. */
+void tensor_matrix(const struct tensor *tensor, uint64_t *rows, uint64_t *cols);
+
+struct metadata {
+	const char *key, *value;
+};
+
+/* An open tensor file. Tensors are in the order of their data. */
+struct file {
+	const char *path;
+	const struct file_format *format;
+	size_t n_tensors;
+	struct tensor *tensors;
+	size_t n_metadata;
+	struct metadata *metadata; /* in the order of the file */
+	uint64_t header_bytes;     /* where the data section starts */
+	uint64_t data_bytes;
+	void *state;               /* the format's own */
+};
+
+struct file_format {
+	const char *name;
+	const char *suffix;                                /* ".safetensors" */
+	int (*open)(struct file *file, struct error *error); /* path is set, the rest zero; on failure nothing is held */
+	void (*close)(struct file *file);
+};
+
+/* Opens a file, whose format its name or first bytes tell, and checks everything that can be checked without reading the
+   data. Only regular files are opened. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
+int file_open(struct file *file, const char *path, struct error *error);
+
+/* Releases what file_open() took; a zeroed struct is fine. */
+void file_close(struct file *file);
+
+/* Reads `n` bytes of a tensor from its byte `from` on. EXIT_IO; EXIT_INPUT if the file has become shorter. */
+int file_read(const struct file *file, const struct tensor *tensor, uint64_t from, void *buffer, size_t n,
+              struct error *error);
+
+/* The tensor of that name, or NULL. */
+const struct tensor *file_find(const struct file *file, const char *name);
+
+/* Value of a metadata key, or NULL. */
+const char *file_metadata(const struct file *file, const char *key);
+
+/*
+ * A safetensors file being written. The caller fills `tensors` (name, dtype, shape) and `metadata`; writer_open() sorts
+ * the tensors by falling dtype size, then name, as the format's reference writer does, and lays out the data. Then every
+ * tensor's bytes are written in any order, and writer_close() checks that all were, writes the header with the metadata's
+ * present values, and syncs.
+ */
+struct writer {
+	const char *path;
+	size_t n_tensors;
+	struct tensor *tensors;
+	size_t n_metadata;
+	struct metadata *metadata;  /* values may change until writer_close(), their lengths may not */
+	uint64_t header_bytes, data_bytes, written_bytes;
+	int fd;
+};
+
+/* Creates writer->path, which must not exist, and lays out the file. EXIT_IO, EXIT_MEMORY, EXIT_INPUT (sizes overflow). */
+int writer_open(struct writer *writer, struct error *error);
+
+/* Writes `n` bytes at byte `from` of a tensor of writer->tensors. EXIT_IO. */
+int writer_write(struct writer *writer, const struct tensor *tensor, uint64_t from, const void *bytes, size_t n,
+                 struct error *error);
+
+/* Completes the file and closes it. On failure the file is closed and left for the caller (output.h) to remove. */
+int writer_close(struct writer *writer, struct error *error);
+
+/* Closes without completing; a writer that was never opened must have fd = -1. */
+void writer_abandon(struct writer *writer);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A model: one tensor file, or a directory with model.safetensors.index.json and its shards, or with model.safetensors,
+ * and the directory's config.json if there is one. Shards must be regular files inside the directory: absolute names,
+ * "..", separators and symbolic links out of it are refused.
+ */
+#ifndef TOOLS_MODEL_H
+#define TOOLS_MODEL_H
+
+#include <jansson.h>
+
+#include "file.h"
+
+struct model {
+	char *path;          /* as given */
+	char *directory;     /* where the files lie */
+	bool is_directory;   /* the user named a directory */
+	bool has_index;
+	size_t n_files;
+	struct file *files;  /* shards, sorted by name */
+	json_t *config;      /* config.json, or NULL */
+	uint64_t header_bytes, data_bytes; /* sums over the files */
+};
+
+/* Opens every file and checks the index against them: each mapped tensor is in its shard, no tensor stands in two
+   shards, no shard holds a tensor that the map does not send there. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
+int model_open(struct model *model, const char *path, struct error *error);
+
+void model_close(struct model *model);
+
+/* The tensor of that name and the file it is in, or NULL. */
+const struct tensor *model_find(const struct model *model, const char *name, const struct file **file);
+
+/* The name of a file without its directory. */
+const char *model_file_name(const struct file *file);
+
+/* What already quantised the model, as one phrase ("compressed-tensors, mxfp4-pack-quantized"), or NULL: quantization_config
+   in config.json, or tensors with the names that quantised layouts use (*.weight_packed, *_blocks and *_scales,
+   *.weight_scale beside a *.weight of at most 8 bits). The text belongs to the model or is static. */
+const char *model_quantized_by(const struct model *model);
+
+/* Reads a whole JSON file of at most `limit` bytes: strict, duplicate keys refused. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
+int json_read(const char *path, size_t limit, json_t **json, struct error *error);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Command lines by table: one array of struct option_spec per sub-command gives its parsing (getopt_long) and its --help.
+ */
+#ifndef TOOLS_OPTIONS_H
+#define TOOLS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "error.h"
+#include "mxfp/format.h"
+#include "mxfp/options.h"
+
+enum option_kind {
+	OPTION_FLAG,      /* bool: set to true */
+	OPTION_STRING,    /* const char * */
+	OPTION_LIST,      /* struct string_list: may be repeated */
+	OPTION_UNSIGNED,  /* uint64_t, decimal or 0x... */
+	OPTION_ELEMENT,   /* enum mxfp_format, an element format */
+	OPTION_BLOCK,     /* enum mxfp_format, a block format */
+	OPTION_ROUND,     /* int: a value of that enum of option.def */
+	OPTION_OVERFLOW,
+	OPTION_RULE,
+	OPTION_RECIPE,
+	OPTION_NON_FINITE,
+	OPTION_END
+};
+
+enum { OPTION_LIST_MAX = 256 };
+
+struct string_list {
+	size_t n;
+	const char *items[OPTION_LIST_MAX];
+};
+
+struct option_spec {
+	const char *name;       /* long name without "--" */
+	char letter;            /* short name, or 0 */
+	enum option_kind kind;
+	const char *argument;   /* "FILE", for --help; NULL for flags */
+	const char *help;       /* one sentence; the values and the default are appended from the tables */
+	void *value;            /* of the kind's type; holds the default when options_parse() is called */
+};
+
+/* A sub-command. run() gets the arguments after its name, argv[0] being the name. */
+struct command {
+	const char *name;
+	const char *summary;    /* one line, lower case, for `mxfp --help` */
+	int (*run)(int argc, char **argv, struct error *error);
+};
+
+/* What --help prints besides the options. */
+struct usage {
+	const char *synopsis;   /* "quantize IN -o OUT [options]" */
+	const char *text;       /* what it does, in a few lines */
+	const char *example;    /* one or two commands that were run */
+};
+
+/* Result of parsing. */
+enum parsed { PARSED_RUN, PARSED_HELP, PARSED_ERROR };
+
+/*
+ * Parses argv by the table (ended by OPTION_END), which need not list --help. Operands go to `operands`, at least `min` and
+ * at most `max` of them. PARSED_HELP: help was printed to stdout and the caller returns EXIT_OK; PARSED_ERROR: the error's
+ * text names the option, the value, and the known values, and the caller returns EXIT_USAGE.
+ */
+enum parsed options_parse(int argc, char **argv, const struct option_spec *options, const struct usage *usage, size_t min,
+                          size_t max, const char **operands, struct error *error);
+
+#endif
