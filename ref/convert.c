@@ -26,6 +26,8 @@ uint32_t mxfp_ref_load(const struct mxfp_format_info *f, const void *array, size
 		return mxfp_minifloat_decode(f, half);
 	}
 	memcpy(&word, at, sizeof word);
+	if (f->format == MXFP_FORMAT_F32)
+		return word; /* as it is; encoding quiets a NaN */
 	return mxfp_minifloat_decode(f, word >> word_shift(f));
 }
 
