@@ -1,0 +1,43 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Installs what is missing, builds in build-check/ (or here, if this tree is configured in place), runs every test, and runs
+# them again under AddressSanitizer and UndefinedBehaviorSanitizer. The last line is the total of both runs.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+tree=build-check
+[ ! -e config.status ] || tree=.
+logs=("$tree/test-suite.log" "$tree/sanitize/build/test-suite.log")
+jobs=-j$(nproc)
+
+# Sum of automake's totals of these names.
+total() {
+	{ cat "${logs[@]}" 2>/dev/null || true; } | awk -v name="^# ($1): " '$0 ~ name { n += $3 } END { print n + 0 }'
+}
+
+print_totals() {
+	local status=$? failed
+	failed=$(total 'FAIL|XPASS|ERROR')
+	if [ "$status" != 0 ] && [ "$failed" = 0 ]; then
+		failed=1 # not a test: the message is above
+	fi
+	echo "$(total 'PASS|XFAIL') passed, $failed failed, $(total SKIP) skipped"
+}
+
+rm -f "${logs[@]}"
+trap print_totals EXIT
+
+scripts/dependencies.sh check
+if [ ! -e Makefile.in ] || [ ! -e config.h.in ] || [ ! -e configure ] || [ configure.ac -nt configure ]; then
+	autoreconf -i
+fi
+mkdir -p $tree
+if [ ! -e $tree/Makefile ]; then
+	(cd $tree && ../configure -q ${CI:+--enable-werror})
+fi
+make -s -C $tree "$jobs"
+
+status=0
+make -s -C $tree "$jobs" VERBOSE=1 check || status=1
+make -s -C $tree "$jobs" VERBOSE=1 check-sanitize || status=1
+[ $status = 0 ]

@@ -1,0 +1,81 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Installs what is missing: `build` for the library and the command, `check` for the tests too.
+# Debian: through apt-get, as root or with sudo; nothing is asked of the network when nothing is missing.
+# Elsewhere: names what is missing and fails.
+set -euo pipefail
+
+# Debian package, and how other systems show that they have the same thing.
+build='
+gcc            command cc
+libc6-dev      header  stdio.h
+make           command make
+autoconf       command autoreconf
+automake       command automake
+libtool        command libtoolize
+pkgconf        command pkg-config
+libjansson-dev module  jansson
+libxxhash-dev  module  libxxhash
+libsleef-dev   header  sleef.h
+'
+check='
+check          module  check
+libmpfr-dev    module  mpfr
+g++            command c++
+'
+
+case "${1-}" in
+build) wanted=$build ;;
+check) wanted=$build$check ;;
+*)
+	echo "usage: scripts/dependencies.sh build|check" >&2
+	exit 2
+	;;
+esac
+
+is_debian() {
+	command -v apt-get >/dev/null && grep -qx 'ID=debian' /etc/os-release 2>/dev/null
+}
+
+has_package() {
+	[[ $(dpkg-query -W -f '${db:Status-Status} ' "$1" 2>/dev/null) == installed* ]]
+}
+
+has_thing() {
+	case $1 in
+	command) command -v "$2" >/dev/null ;;
+	header) echo "#include <$2>" | cc -E - >/dev/null 2>&1 ;;
+	module) pkg-config --exists "$2" 2>/dev/null ;;
+	esac
+}
+
+missing=()
+while read -r package kind name; do
+	[ -n "$package" ] || continue
+	if is_debian; then
+		has_package "$package" || missing+=("$package")
+	else
+		has_thing "$kind" "$name" || missing+=("$package ($kind $name)")
+	fi
+done <<<"$wanted"
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+fail() {
+	echo "scripts/dependencies.sh: $1" >&2
+	exit 1
+}
+
+is_debian || fail "missing, by their names in Debian: $(printf '%s, ' "${missing[@]}" | sed 's/, $//')
+install them with this system's package manager, then run this again"
+
+as_root=(env DEBIAN_FRONTEND=noninteractive)
+if [ "$(id -u)" != 0 ]; then
+	command -v sudo >/dev/null || fail "missing packages: as root, run: apt-get install ${missing[*]}"
+	as_root=(sudo "${as_root[@]}")
+fi
+echo "installing ${missing[*]}"
+apt=(apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=120)
+if ! { "${as_root[@]}" "${apt[@]}" update && "${as_root[@]}" "${apt[@]}" install -y --no-install-recommends \
+	"${missing[@]}"; } </dev/null; then
+	fail "apt-get could not install ${missing[*]}"
+fi
