@@ -30,6 +30,10 @@ enum option_kind {
 
 enum { OPTION_LIST_MAX = 256 };
 
+/* Values that stand for "not given" in an option that has no default. */
+#define OPTION_UNSIGNED_NONE UINT64_MAX
+#define OPTION_FORMAT_NONE ((enum mxfp_format)MXFP_N_FORMATS)
+
 struct string_list {
 	size_t n;
 	const char *items[OPTION_LIST_MAX];
@@ -40,7 +44,7 @@ struct option_spec {
 	char letter;            /* short name, or 0 */
 	enum option_kind kind;
 	const char *argument;   /* "FILE", for --help; NULL for flags */
-	const char *help;       /* one sentence; the values and the default are appended from the tables */
+	const char *help;       /* one phrase; the default is appended, and the values are listed below the options */
 	void *value;            /* of the kind's type; holds the default when options_parse() is called */
 };
 
@@ -54,8 +58,8 @@ struct command {
 /* What --help prints besides the options. */
 struct usage {
 	const char *synopsis;   /* "quantize IN -o OUT [options]" */
-	const char *text;       /* what it does, in a few lines */
-	const char *example;    /* one or two commands that were run */
+	const char *text;       /* what it does, in a few lines of at most 80 columns */
+	const char *example;    /* one or two commands that were run, each line indented by two blanks */
 };
 
 /* Result of parsing. */

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* Named choices of the command line, looked up in the library's tables. */
+#include "choices.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "nearest.h"
+
+/* Each kind of option that is a choice: where its values come from. Other kinds have no title. */
+static const struct {
+	const char *title;
+	bool is_format;
+	enum mxfp_option option; /* unless is_format */
+} kinds[OPTION_END + 1] = {
+	[OPTION_ELEMENT] = {"element formats", true, 0},
+	[OPTION_BLOCK] = {"block formats", true, 0},
+	[OPTION_ROUND] = {"rounding modes", false, MXFP_OPTION_ROUND},
+	[OPTION_OVERFLOW] = {"overflow modes", false, MXFP_OPTION_OVERFLOW},
+	[OPTION_RULE] = {"scale rules", false, MXFP_OPTION_RULE},
+	[OPTION_RECIPE] = {"NVFP4 recipes", false, MXFP_OPTION_RECIPE},
+	[OPTION_NON_FINITE] = {"non-finite policies", false, MXFP_OPTION_NON_FINITE},
+};
+
+const char *choice_title(enum option_kind kind)
+{
+	return kinds[kind].title;
+}
+
+static bool is_of_kind(enum option_kind kind, enum mxfp_format format)
+{
+	return (mxfp_format_info(format)->kind == MXFP_KIND_BLOCK) == (kind == OPTION_BLOCK);
+}
+
+static bool format_at(enum option_kind kind, int i, struct choice *choice)
+{
+	for (int f = 0; f < MXFP_N_FORMATS; f++)
+		if (is_of_kind(kind, (enum mxfp_format)f) && i-- == 0) {
+			*choice = (struct choice){mxfp_format_info((enum mxfp_format)f)->name, NULL, f};
+			return true;
+		}
+	return false;
+}
+
+bool choice_at(enum option_kind kind, int i, struct choice *choice)
+{
+	if (kinds[kind].title == NULL)
+		return false;
+	if (kinds[kind].is_format)
+		return format_at(kind, i, choice);
+	*choice = (struct choice){mxfp_option_name(kinds[kind].option, i), mxfp_option_meaning(kinds[kind].option, i), i};
+	return choice->name != NULL;
+}
+
+bool choice_find(enum option_kind kind, const char *name, int *value)
+{
+	enum mxfp_format format;
+
+	if (!kinds[kind].is_format)
+		return mxfp_option_from_name(kinds[kind].option, name, value) == MXFP_OK;
+	if (mxfp_format_from_name(name, &format) != MXFP_OK || !is_of_kind(kind, format))
+		return false;
+	*value = (int)format;
+	return true;
+}
+
+const char *choice_name(enum option_kind kind, int value)
+{
+	struct choice choice;
+
+	for (int i = 0; choice_at(kind, i, &choice); i++)
+		if (choice.value == value)
+			return choice.name;
+	return NULL;
+}
+
+int choice_fail(enum option_kind kind, const char *where, const char *name, struct error *error)
+{
+	char known[512] = "";
+	size_t used = 0;
+	struct choice choice;
+	struct nearest nearest = {.word = name};
+
+	for (int i = 0; choice_at(kind, i, &choice); i++) {
+		nearest_offer(&nearest, choice.name);
+		if (used < sizeof known)
+			used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i == 0 ? "" : ", ", choice.name);
+	}
+	if (nearest.best != NULL)
+		return fail(error, EXIT_USAGE, "%s: unknown value '%s': did you mean '%s'? (%s: %s)", where, name, nearest.best,
+		            kinds[kind].title, known);
+	return fail(error, EXIT_USAGE, "%s: unknown value '%s': %s are %s", where, name, kinds[kind].title, known);
+}
