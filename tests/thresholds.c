@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+#include "thresholds.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define F32_SIGN UINT32_C(0x80000000)
+#define F32_MAX UINT32_C(0x7F7FFFFF)
+
+/* The conversion that the intervals are of. */
+struct search {
+	struct thresholds *found;
+	const struct oracle *oracle;
+	const struct mxfp_rounding *rounding;
+	uint32_t sign;
+};
+
+static struct interval ask(const struct search *s, uint32_t magnitude)
+{
+	struct mxfp_counts counts = {0};
+	struct interval at = {.start = magnitude};
+
+	at.code = oracle_encode(s->oracle, magnitude | s->sign, 0, s->rounding, 0, &counts);
+	at.counted = counts.saturated ? COUNTED_SATURATED : counts.overflowed ? COUNTED_OVERFLOWED :
+	             counts.flushed   ? COUNTED_FLUSHED : COUNTED_NOT;
+	return at;
+}
+
+static void append(struct thresholds *t, const struct interval *i)
+{
+	if (t->n == t->capacity) {
+		t->capacity = t->capacity != 0 ? 2 * t->capacity : 256;
+		t->interval = realloc(t->interval, t->capacity * sizeof *t->interval);
+		assert(t->interval != NULL);
+	}
+	t->interval[t->n++] = *i;
+}
+
+/* Appends the starts in (low, high], in order. */
+static void bisect(const struct search *s, const struct interval *low, const struct interval *high)
+{
+	if (low->code == high->code && low->counted == high->counted)
+		return;
+	if (high->start - low->start == 1) {
+		append(s->found, high);
+		return;
+	}
+	struct interval middle = ask(s, low->start + (high->start - low->start) / 2);
+	bisect(s, low, &middle);
+	bisect(s, &middle, high);
+}
+
+void thresholds_init(struct thresholds *t, const struct oracle *o, const struct mxfp_rounding *rounding, bool negative)
+{
+	const struct search s = {t, o, rounding, negative ? F32_SIGN : 0};
+	struct interval low = ask(&s, 1), high = ask(&s, F32_MAX);
+
+	assert(rounding->mode != MXFP_ROUND_SR);
+	*t = (struct thresholds){0};
+	append(t, &low);
+	bisect(&s, &low, &high);
+}
+
+void thresholds_clear(struct thresholds *t)
+{
+	free(t->interval);
+}
+
+const struct interval *thresholds_find(const struct thresholds *t, uint32_t magnitude)
+{
+	size_t low = 0, high = t->n;
+
+	while (high - low > 1) {
+		size_t middle = low + (high - low) / 2;
+		if (t->interval[middle].start <= magnitude)
+			low = middle;
+		else
+			high = middle;
+	}
+	return &t->interval[low];
+}
+
+void thresholds_count(struct mxfp_counts *counts, enum counted counted, uint64_t n)
+{
+	counts->saturated += counted == COUNTED_SATURATED ? n : 0;
+	counts->overflowed += counted == COUNTED_OVERFLOWED ? n : 0;
+	counts->flushed += counted == COUNTED_FLUSHED ? n : 0;
+}
