@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How the command reports failure. A function that can fail returns an exit code, 0 for success, and on failure puts one
- * line into a struct error that its caller owns. main() alone prints it, as "mxfp: TEXT".
+ * How the command reports failure. A function that can fail returns an exit code, 0 for success, and on failure
+ * puts one line into a struct error that its caller owns. main() alone prints it, as "mxfp: TEXT".
  */
 #ifndef TOOLS_ERROR_H
 #define TOOLS_ERROR_H

@@ -30,6 +30,13 @@ struct dtype_info {
 
 const struct dtype_info *dtype_info(enum dtype dtype);
 
+/* The dtype of that name, or N_DTYPES. */
+enum dtype dtype_from_name(const char *name);
+
+/* Turns `n` bytes of numbers, whole ones, from the file's little-endian order into the host's, or back. file_read() and
+   writer_write() move bytes as they are. Nothing happens on a little-endian host, or to numbers of up to 8 bits. */
+void dtype_swap(enum dtype dtype, void *bytes, size_t n);
+
 /* A tensor as a file describes it. Offsets are relative to the file's data section. */
 struct tensor {
 	const char *name;     /* UTF-8 without NUL */
@@ -39,8 +46,12 @@ struct tensor {
 	uint64_t offset, size; /* bytes */
 };
 
-/* Number of elements: the product of the shape, known not to overflow. */
+/* Number of elements: the product of the shape, known not to overflow in a tensor of an open file or writer. */
 uint64_t tensor_elements(const struct tensor *tensor);
+
+/* Bytes of the data, by shape and dtype; false if they overflow, even with one dimension of 0 left out, or if they are not
+   whole. */
+bool tensor_size(const struct tensor *tensor, uint64_t *size);
 
 /* The matrix that a tensor is for block formats: the last dimension is cols, all others together are rows; a tensor of
    rank 0 or 1 is one row. */
@@ -52,10 +63,13 @@ struct metadata {
 
 /* An open tensor file. Tensors are in the order of their data. */
 struct file {
-	const char *path;
+	char *path;                     /* its own copy */
 	const struct file_format *format;
+	int fd;
+	uint64_t size_bytes;
 	size_t n_tensors;
 	struct tensor *tensors;
+	const struct tensor **by_name;  /* the same, in the order of strcmp() */
 	size_t n_metadata;
 	struct metadata *metadata; /* in the order of the file */
 	uint64_t header_bytes;     /* where the data section starts */
@@ -63,12 +77,20 @@ struct file {
 	void *state;               /* the format's own */
 };
 
+enum { FILE_PROBE_BYTES = 16 };
+
 struct file_format {
 	const char *name;
 	const char *suffix;                                /* ".safetensors" */
-	int (*open)(struct file *file, struct error *error); /* path is set, the rest zero; on failure nothing is held */
-	void (*close)(struct file *file);
+	/* Whether the first bytes, zeros after the end of a shorter file, look like the format. */
+	bool (*probe)(const unsigned char first[FILE_PROBE_BYTES]);
+	/* Fills in the tensors but not by_name, metadata, header_bytes, data_bytes and state. file.c closes after a failure. */
+	int (*open)(struct file *file, struct error *error);
+	void (*close)(struct file *file);                  /* frees the state; tensors and metadata are file.c's */
 };
+
+/* The formats, NULL last: for --help. */
+extern const struct file_format *const file_formats[];
 
 /* Opens a file, whose format its name or first bytes tell, and checks everything that can be checked without reading the
    data. Only regular files are opened. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
@@ -89,7 +111,7 @@ const char *file_metadata(const struct file *file, const char *key);
 
 /*
  * A safetensors file being written. The caller fills `tensors` (name, dtype, shape) and `metadata`; writer_open() sorts
- * the tensors by falling dtype size, then name, as the format's reference writer does, and lays out the data. Then every
+ * the tensors by dtype, the last of dtype.def first, then name, as the format's reference writer does, and lays out the data. Then every
  * tensor's bytes are written in any order, and writer_close() checks that all were, writes the header with the metadata's
  * present values, and syncs.
  */

@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A model: one tensor file, or a directory with model.safetensors.index.json and its shards, or with model.safetensors,
- * and the directory's config.json if there is one. Shards must be regular files inside the directory: absolute names,
- * "..", separators and symbolic links out of it are refused.
+ * and the directory's config.json if there is one. An index may be named instead of its directory. Everything in a directory
+ * must be a regular file inside it: absolute names, "..", separators and symbolic links out of it are refused.
  */
 #ifndef TOOLS_MODEL_H
 #define TOOLS_MODEL_H
 
-#include <jansson.h>
-
 #include "file.h"
+#include "json.h"
 
 struct model {
 	char *path;          /* as given */
 	char *directory;     /* where the files lie */
-	bool is_directory;   /* the user named a directory */
+	bool is_directory;   /* the user named a directory, or an index in it */
 	bool has_index;
 	size_t n_files;
 	struct file *files;  /* shards, sorted by name */
-	json_t *config;      /* config.json, or NULL */
+	json_t *config;      /* config.json, an object; NULL if there is none or the user named a file */
+	char *quantized_by;  /* see model_quantized_by() */
 	uint64_t header_bytes, data_bytes; /* sums over the files */
 };
+
+enum { MODEL_CONFIG_BYTES_MAX = 1 << 24 };
 
 /* Opens every file and checks the index against them: each mapped tensor is in its shard, no tensor stands in two
    shards, no shard holds a tensor that the map does not send there. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
@@ -36,10 +38,7 @@ const char *model_file_name(const struct file *file);
 
 /* What already quantised the model, as one phrase ("compressed-tensors, mxfp4-pack-quantized"), or NULL: quantization_config
    in config.json, or tensors with the names that quantised layouts use (*.weight_packed, *_blocks and *_scales,
-   *.weight_scale beside a *.weight of at most 8 bits). The text belongs to the model or is static. */
+   *.weight_scale beside a *.weight of at most 8 bits). The text belongs to the model. */
 const char *model_quantized_by(const struct model *model);
-
-/* Reads a whole JSON file of at most `limit` bytes: strict, duplicate keys refused. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
-int json_read(const char *path, size_t limit, json_t **json, struct error *error);
 
 #endif

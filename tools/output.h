@@ -12,8 +12,8 @@
 #include "error.h"
 
 struct output {
-	const char *path;  /* final name */
-	char *temporary;   /* name of the file or directory being built */
+	char *path;        /* final name, without slashes at its end; the output's own copy */
+	char *temporary;   /* name of what is being built: a directory exists, a file is to be created with O_EXCL */
 	bool is_directory;
 	bool force;
 };
@@ -39,10 +39,10 @@ char *output_member(const struct output *output, const char *name);
 /* Writes `n` bytes as a new file `path` and syncs it. EXIT_IO. */
 int output_write_file(const char *path, const void *bytes, size_t n, struct error *error);
 
-/* Syncs the directory and gives the output its final name, replacing what stood there in one step. */
+/* After a signal fails as output_interrupted() does. Else syncs the directory and gives the output its final name, replacing what stood there in one step. */
 int output_commit(struct output *output, struct error *error);
 
-/* Removes what was built; nothing to do after a commit or for a zeroed struct. */
+/* Removes what was built, unless it was committed, and releases the struct, which may be zeroed. Always called last. */
 void output_abandon(struct output *output);
 
 #endif
