@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tensor files: one struct for readers and one for writers, whatever the file format. A format is a row in file.c's table
- * and a source file file_<format>.c; no other file knows its name.
+ * Tensor files: one struct for readers and one for writers, whatever the file format. A format is a row in file.c's
+ * table and a source file file_<format>.c; no other file knows its name.
  *
  * Data are never read whole: file_read() reads a range of one tensor's bytes, file_write() writes one.
  */
@@ -33,8 +33,9 @@ const struct dtype_info *dtype_info(enum dtype dtype);
 /* The dtype of that name, or N_DTYPES. */
 enum dtype dtype_from_name(const char *name);
 
-/* Turns `n` bytes of numbers, whole ones, from the file's little-endian order into the host's, or back. file_read() and
-   writer_write() move bytes as they are. Nothing happens on a little-endian host, or to numbers of up to 8 bits. */
+/* Turns `n` bytes of numbers, whole ones, from the file's little-endian order into the host's, or back. file_read()
+   and writer_write() move bytes as they are. Nothing happens on a little-endian host, or to numbers of up to 8
+   bits. */
 void dtype_swap(enum dtype dtype, void *bytes, size_t n);
 
 /* A tensor as a file describes it. Offsets are relative to the file's data section. */
@@ -49,12 +50,12 @@ struct tensor {
 /* Number of elements: the product of the shape, known not to overflow in a tensor of an open file or writer. */
 uint64_t tensor_elements(const struct tensor *tensor);
 
-/* Bytes of the data, by shape and dtype; false if they overflow, even with one dimension of 0 left out, or if they are not
-   whole. */
+/* Bytes of the data, by shape and dtype; false if they overflow, even with one dimension of 0 left out, or if they
+   are not whole. */
 bool tensor_size(const struct tensor *tensor, uint64_t *size);
 
-/* The matrix that a tensor is for block formats: the last dimension is cols, all others together are rows; a tensor of
-   rank 0 or 1 is one row. */
+/* The matrix that a tensor is for block formats: the last dimension is cols, all others together are rows; a tensor
+   of rank 0 or 1 is one row. */
 void tensor_matrix(const struct tensor *tensor, uint64_t *rows, uint64_t *cols);
 
 struct metadata {
@@ -84,7 +85,8 @@ struct file_format {
 	const char *suffix;                                /* ".safetensors" */
 	/* Whether the first bytes, zeros after the end of a shorter file, look like the format. */
 	bool (*probe)(const unsigned char first[FILE_PROBE_BYTES]);
-	/* Fills in the tensors but not by_name, metadata, header_bytes, data_bytes and state. file.c closes after a failure. */
+	/* Fills in the tensors but not by_name, metadata, header_bytes, data_bytes and state. file.c closes after a
+	   failure. */
 	int (*open)(struct file *file, struct error *error);
 	void (*close)(struct file *file);                  /* frees the state; tensors and metadata are file.c's */
 };
@@ -92,8 +94,8 @@ struct file_format {
 /* The formats, NULL last: for --help. */
 extern const struct file_format *const file_formats[];
 
-/* Opens a file, whose format its name or first bytes tell, and checks everything that can be checked without reading the
-   data. Only regular files are opened. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
+/* Opens a file, whose format its name or first bytes tell, and checks everything that can be checked without
+   reading the data. Only regular files are opened. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
 int file_open(struct file *file, const char *path, struct error *error);
 
 /* Releases what file_open() took; a zeroed struct is fine. */
@@ -110,10 +112,10 @@ const struct tensor *file_find(const struct file *file, const char *name);
 const char *file_metadata(const struct file *file, const char *key);
 
 /*
- * A safetensors file being written. The caller fills `tensors` (name, dtype, shape) and `metadata`; writer_open() sorts
- * the tensors by dtype, the last of dtype.def first, then name, as the format's reference writer does, and lays out the data. Then every
- * tensor's bytes are written in any order, and writer_close() checks that all were, writes the header with the metadata's
- * present values, and syncs.
+ * A safetensors file being written. The caller fills `tensors` (name, dtype, shape) and `metadata`; writer_open()
+ * sorts the tensors by dtype, the last of dtype.def first, then name, as the format's reference writer does, and
+ * lays out the data. Then every tensor's bytes are written in any order, and writer_close() checks that all were,
+ * writes the header with the metadata's present values, and syncs.
  */
 struct writer {
 	const char *path;
@@ -125,7 +127,8 @@ struct writer {
 	int fd;
 };
 
-/* Creates writer->path, which must not exist, and lays out the file. EXIT_IO, EXIT_MEMORY, EXIT_INPUT (sizes overflow). */
+/* Creates writer->path, which must not exist, and lays out the file. EXIT_IO, EXIT_MEMORY, EXIT_INPUT (sizes
+   overflow). */
 int writer_open(struct writer *writer, struct error *error);
 
 /* Writes `n` bytes at byte `from` of a tensor of writer->tensors. EXIT_IO. */

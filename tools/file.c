@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/* The tables of dtypes and file formats, and what is the same for every format. */
+#include "config.h"
+
+#include "file.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "descriptor.h"
+#include "file_safetensors.h"
+
+/* MXFP_FORMAT_NONE lets dtype.def say NONE; it is not a format, and `numeric` says so. */
+enum { MXFP_FORMAT_NONE = -1 };
+
+static const struct dtype_info dtypes[N_DTYPES] = {
+#define DTYPE(id, name, bits, format) \
+	[DTYPE_##id] = {name, bits, (int)MXFP_FORMAT_##format != MXFP_FORMAT_NONE, (enum mxfp_format)MXFP_FORMAT_##format},
+#include "dtype.def"
+};
+
+const struct file_format *const file_formats[] = {&file_safetensors, NULL};
+
+const struct dtype_info *dtype_info(enum dtype dtype)
+{
+	return &dtypes[dtype];
+}
+
+enum dtype dtype_from_name(const char *name)
+{
+	int i = 0;
+
+	while (i < N_DTYPES && strcmp(dtypes[i].name, name) != 0)
+		i++;
+	return (enum dtype)i;
+}
+
+void dtype_swap(enum dtype dtype, void *bytes, size_t n)
+{
+	static const union {
+		uint16_t word;
+		uint8_t bytes[2];
+	} one = {1};
+	size_t width = dtype == DTYPE_C64 ? sizeof(float) : dtypes[dtype].bits / 8; /* a complex number is two words */
+
+	if (one.bytes[0] == 1 || width < 2)
+		return;
+	assert(n % width == 0);
+	for (unsigned char *word = bytes, *end = word + n; word != end; word += width)
+		for (size_t i = 0; i < width / 2; i++) {
+			unsigned char swapped = word[i];
+
+			word[i] = word[width - 1 - i];
+			word[width - 1 - i] = swapped;
+		}
+}
+
+uint64_t tensor_elements(const struct tensor *tensor)
+{
+	uint64_t n = 1;
+
+	for (unsigned i = 0; i < tensor->rank; i++)
+		n *= tensor->shape[i];
+	return n;
+}
+
+void tensor_matrix(const struct tensor *tensor, uint64_t *rows, uint64_t *cols)
+{
+	*rows = 1;
+	*cols = tensor->rank == 0 ? 1 : tensor->shape[tensor->rank - 1];
+	for (unsigned i = 0; i + 1 < tensor->rank; i++)
+		*rows *= tensor->shape[i];
+}
+
+bool tensor_size(const struct tensor *tensor, uint64_t *size)
+{
+	uint64_t bits = dtypes[tensor->dtype].bits;
+	bool empty = false;
+
+	for (unsigned i = 0; i < tensor->rank; i++) {
+		uint64_t dimension = tensor->shape[i];
+
+		if (dimension == 0)
+			empty = true;
+		else if (bits > UINT64_MAX / dimension)
+			return false;
+		else
+			bits *= dimension;
+	}
+	*size = empty ? 0 : bits / 8;
+	return empty || bits % 8 == 0;
+}
+
+static bool has_suffix(const char *path, const char *suffix)
+{
+	size_t n = strlen(path), m = strlen(suffix);
+
+	return n >= m && strcmp(path + n - m, suffix) == 0;
+}
+
+/* By the name, so that a damaged file is told what is wrong with it; without a known suffix, by the first bytes. */
+static const struct file_format *recognize(const char *path, const unsigned char first[FILE_PROBE_BYTES])
+{
+	const struct file_format *const *format = file_formats;
+
+	for (; *format != NULL; format++)
+		if (has_suffix(path, (*format)->suffix))
+			return *format;
+	for (format = file_formats; *format != NULL; format++)
+		if ((*format)->probe(first))
+			return *format;
+	return NULL;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp((*(const struct tensor *const *)a)->name, (*(const struct tensor *const *)b)->name);
+}
+
+/* Sorts by name, which shows duplicates. */
+static int index_names(struct file *file, struct error *error)
+{
+	size_t n = file->n_tensors;
+	const struct tensor **names = calloc(n + 1, sizeof(const struct tensor *));
+
+	if (names == NULL)
+		return fail_memory(error);
+	file->by_name = names;
+	for (size_t i = 0; i < n; i++)
+		names[i] = &file->tensors[i];
+	qsort(names, n, sizeof *names, compare_names);
+	for (size_t i = 1; i < n; i++)
+		if (compare_names(&names[i - 1], &names[i]) == 0)
+			return fail(error, EXIT_INPUT, "%s: tensor '%s': stands in the file twice", file->path, names[i]->name);
+	return EXIT_OK;
+}
+
+/* The part of file_open() after which file_close() cleans up. */
+static int open_format(struct file *file, struct error *error)
+{
+	unsigned char first[FILE_PROBE_BYTES] = {0};
+	size_t n = file->size_bytes < sizeof first ? (size_t)file->size_bytes : sizeof first;
+	int code = descriptor_read(file->fd, file->path, 0, first, n, error);
+
+	if (code != EXIT_OK)
+		return code;
+	const struct file_format *format = recognize(file->path, first);
+	if (format == NULL)
+		return fail(error, EXIT_INPUT, "%s: is of no known file format / give a %s file", file->path,
+		            file_formats[0]->suffix);
+	file->format = format;
+	code = format->open(file, error);
+	return code != EXIT_OK ? code : index_names(file, error);
+}
+
+int file_open(struct file *file, const char *path, struct error *error)
+{
+	*file = (struct file){.fd = -1, .path = strdup(path)};
+	if (file->path == NULL)
+		return fail_memory(error);
+	int code = descriptor_open(path, &file->fd, &file->size_bytes, error);
+	if (code == EXIT_OK)
+		code = open_format(file, error);
+	if (code != EXIT_OK)
+		file_close(file);
+	return code;
+}
+
+void file_close(struct file *file)
+{
+	if (file->path != NULL && file->fd >= 0)
+		close(file->fd);
+	if (file->format != NULL)
+		file->format->close(file);
+	free(file->by_name);
+	free(file->tensors);
+	free(file->metadata);
+	free(file->path);
+	*file = (struct file){0};
+}
+
+int file_read(const struct file *file, const struct tensor *tensor, uint64_t from, void *buffer, size_t n,
+              struct error *error)
+{
+	assert(from <= tensor->size && n <= tensor->size - from);
+	return descriptor_read(file->fd, file->path, file->header_bytes + tensor->offset + from, buffer, n, error);
+}
+
+const struct tensor *file_find(const struct file *file, const char *name)
+{
+	const struct tensor key = {.name = name}, *pointer = &key;
+	const struct tensor **found =
+		file->n_tensors == 0 ? NULL : bsearch(&pointer, file->by_name, file->n_tensors, sizeof pointer, compare_names);
+
+	return found != NULL ? *found : NULL;
+}
+
+const char *file_metadata(const struct file *file, const char *key)
+{
+	for (size_t i = 0; i < file->n_metadata; i++)
+		if (strcmp(file->metadata[i].key, key) == 0)
+			return file->metadata[i].value;
+	return NULL;
+}

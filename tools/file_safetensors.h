@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* What the reader and the writer of safetensors share; file_safetensors.c has the byte layout. */
+#ifndef TOOLS_FILE_SAFETENSORS_H
+#define TOOLS_FILE_SAFETENSORS_H
+
+#include "file.h"
+
+enum {
+	SAFETENSORS_LENGTH_BYTES = 8,            /* before the header */
+	SAFETENSORS_HEADER_MAX = 100000000,      /* the reference implementation's limit */
+	SAFETENSORS_ALIGNMENT = 8                /* of the data section in files that are written */
+};
+
+#define SAFETENSORS_METADATA "__metadata__"
+
+extern const struct file_format file_safetensors;
+
+#endif
