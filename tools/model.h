@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A model: one tensor file, or a directory with model.safetensors.index.json and its shards, or with model.safetensors,
- * and the directory's config.json if there is one. An index may be named instead of its directory. Everything in a directory
- * must be a regular file inside it: absolute names, "..", separators and symbolic links out of it are refused.
+ * A model: one tensor file, or a directory with model.safetensors.index.json and its shards, or with
+ * model.safetensors, and the directory's config.json if there is one. An index may be named instead of its
+ * directory. Everything in a directory must be a regular file inside it: absolute names, "..", separators and
+ * symbolic links out of it are refused.
  */
 #ifndef TOOLS_MODEL_H
 #define TOOLS_MODEL_H
@@ -36,9 +37,9 @@ const struct tensor *model_find(const struct model *model, const char *name, con
 /* The name of a file without its directory. */
 const char *model_file_name(const struct file *file);
 
-/* What already quantised the model, as one phrase ("compressed-tensors, mxfp4-pack-quantized"), or NULL: quantization_config
-   in config.json, or tensors with the names that quantised layouts use (*.weight_packed, *_blocks and *_scales,
-   *.weight_scale beside a *.weight of at most 8 bits). The text belongs to the model. */
+/* What already quantised the model, as one phrase ("compressed-tensors, mxfp4-pack-quantized"), or NULL:
+   quantization_config in config.json, or tensors with the names that quantised layouts use (*.weight_packed,
+   *_blocks and *_scales, *.weight_scale beside a *.weight of at most 8 bits). The text belongs to the model. */
 const char *model_quantized_by(const struct model *model);
 
 #endif

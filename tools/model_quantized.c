@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* Signs that a model is already quantised: what its config.json says, else the names of its tensors. */
+#include "config.h"
+
+#include "model_quantized.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PHRASE_BYTES = 256 };
+
+/* A tensor *`suffix`, beside one named *`companion` of at most `bits` bits if that is given, shows the layout. */
+static const struct sign {
+	const char *suffix, *companion;
+	unsigned bits;
+	const char *phrase;
+} signs[] = {
+	{".weight_packed", NULL, 0, "tensors named *.weight_packed, as compressed-tensors writes"},
+	{"_blocks", "_scales", 8, "tensors named *_blocks and *_scales, as in gpt-oss"},
+	{".weight_scale", ".weight", 8, "tensors named *.weight_scale beside *.weight of 8 bits"},
+	{".weight_scale_inv", ".weight", 8, "tensors named *.weight_scale_inv beside *.weight of 8 bits"},
+};
+
+/* The keys of quantization_config that name the method and the format, in the order of the phrase. */
+static const char *const config_keys[] = {"quant_method", "format", "quant_algo"};
+
+static int from_config(const json_t *quantization, char *phrase, size_t size)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < sizeof config_keys / sizeof config_keys[0]; i++) {
+		const char *value = json_string_value(json_object_get(quantization, config_keys[i]));
+
+		if (value != NULL && n < size)
+			n += (size_t)snprintf(phrase + n, size - n, "%s%.64s", n == 0 ? "" : ", ", value);
+	}
+	if (n == 0)
+		snprintf(phrase, size, "quantization_config in config.json");
+	return 1;
+}
+
+/* Whether the tensor at hand is the first of the sign's pair and the other is there too. 1, 0, or -1 without
+   memory. */
+static int shows(const struct model *model, const char *name, const struct sign *sign)
+{
+	size_t n = strlen(name), m = strlen(sign->suffix);
+	const struct file *file;
+
+	if (n <= m || strcmp(name + n - m, sign->suffix) != 0)
+		return 0;
+	if (sign->companion == NULL)
+		return 1;
+	size_t size = n - m + strlen(sign->companion) + 1;
+	char *companion = malloc(size);
+	if (companion == NULL)
+		return -1;
+	snprintf(companion, size, "%.*s%s", (int)(n - m), name, sign->companion);
+	const struct tensor *other = model_find(model, companion, &file);
+	free(companion);
+	return other != NULL && dtype_info(other->dtype)->bits <= sign->bits;
+}
+
+/* The sign that a file's tensors show: 1 and the phrase, 0, or -1 without memory. */
+static int from_names(const struct model *model, const struct file *file, char *phrase, size_t size)
+{
+	for (size_t i = 0; i < file->n_tensors; i++)
+		for (size_t k = 0; k < sizeof signs / sizeof signs[0]; k++) {
+			int shown = shows(model, file->tensors[i].name, &signs[k]);
+
+			if (shown > 0)
+				snprintf(phrase, size, "%s", signs[k].phrase);
+			if (shown != 0)
+				return shown;
+		}
+	return 0;
+}
+
+int model_find_quantizer(const struct model *model, char **phrase, struct error *error)
+{
+	const json_t *quantization = json_object_get(model->config, "quantization_config");
+	char text[PHRASE_BYTES];
+	int found = quantization == NULL || json_is_null(quantization) ? 0 : from_config(quantization, text, sizeof text);
+
+	for (size_t i = 0; i < model->n_files && found == 0; i++)
+		found = from_names(model, &model->files[i], text, sizeof text);
+	*phrase = found > 0 ? strdup(text) : NULL;
+	return found < 0 || (found > 0 && *phrase == NULL) ? fail_memory(error) : EXIT_OK;
+}
