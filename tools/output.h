@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Output that appears whole or not at all. A file or directory is built under a temporary name beside its final one, synced,
- * and renamed; until then what stood there is intact, and after a failure or a signal nothing partial is left.
+ * Output that appears whole or not at all. A file or directory is built under a temporary name beside its final
+ * one, synced, and renamed; until then what stood there is intact, and after a failure or a signal nothing partial
+ * is left.
  */
 #ifndef TOOLS_OUTPUT_H
 #define TOOLS_OUTPUT_H
@@ -18,17 +19,17 @@ struct output {
 	bool force;
 };
 
-/* Catches SIGINT, SIGTERM, SIGHUP, SIGPIPE: they set a flag that output_interrupted() reports, so that loops end and clean up.
-   Also SIGXFSZ is ignored, so that a size limit is an error of write(). Called once by main(). */
+/* Catches SIGINT, SIGTERM, SIGHUP, SIGPIPE: they set a flag that output_interrupted() reports, so that loops end
+   and clean up. Also SIGXFSZ is ignored, so that a size limit is an error of write(). Called once by main(). */
 void output_catch_signals(void);
 
 /* 0, or EXIT_SIGNAL + number with the error text set, after a signal. Loops call it once a piece. */
 int output_interrupted(struct error *error);
 
 /*
- * Starts an output file or directory. The final name may exist only with `force`, and then must be a regular file, or a
- * directory holding nothing but what mxfp writes (regular files named *.safetensors, *.json), which is checked here and
- * again at the end; else EXIT_USAGE with the remedy. EXIT_IO, EXIT_MEMORY.
+ * Starts an output file or directory. The final name may exist only with `force`, and then must be a regular file,
+ * or a directory holding nothing but what mxfp writes (regular files named *.safetensors, *.json), which is checked
+ * here and again at the end; else EXIT_USAGE with the remedy. EXIT_IO, EXIT_MEMORY.
  */
 int output_begin_file(struct output *output, const char *path, bool force, struct error *error);
 int output_begin_directory(struct output *output, const char *path, bool force, struct error *error);
@@ -39,10 +40,12 @@ char *output_member(const struct output *output, const char *name);
 /* Writes `n` bytes as a new file `path` and syncs it. EXIT_IO. */
 int output_write_file(const char *path, const void *bytes, size_t n, struct error *error);
 
-/* After a signal fails as output_interrupted() does. Else syncs the directory and gives the output its final name, replacing what stood there in one step. */
+/* After a signal fails as output_interrupted() does. Else syncs the directory and gives the output its final name,
+   replacing what stood there in one step. */
 int output_commit(struct output *output, struct error *error);
 
-/* Removes what was built, unless it was committed, and releases the struct, which may be zeroed. Always called last. */
+/* Removes what was built, unless it was committed, and releases the struct, which may be zeroed. Always called
+   last. */
 void output_abandon(struct output *output);
 
 #endif

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "output.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "descriptor.h"
+
+static volatile sig_atomic_t caught;
+
+static void catch_signal(int number)
+{
+	caught = number;
+}
+
+void output_catch_signals(void)
+{
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+	struct sigaction action = {.sa_handler = catch_signal}, before;
+
+	/* No SA_RESTART: a read from a terminal or a pipe ends too. What the parent had ignored (nohup) stays
+	   ignored. */
+	sigemptyset(&action.sa_mask);
+	for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+		if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+			sigaction(numbers[i], &action, NULL);
+	action.sa_handler = SIG_IGN;
+	sigaction(SIGXFSZ, &action, NULL);
+}
+
+int output_interrupted(struct error *error)
+{
+	int number = caught;
+
+	if (number == 0)
+		return EXIT_OK;
+	return fail(error, EXIT_SIGNAL + number, "stopped by signal %d (%s)", number, strsignal(number));
+}
+
+/* Whether mxfp writes such an entry into an output directory. */
+static bool is_ours(int directory, const char *name)
+{
+	static const char *const suffixes[] = {".safetensors", ".json"};
+	struct stat status;
+	size_t n = strlen(name);
+
+	if (fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode))
+		return false;
+	for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
+		size_t m = strlen(suffixes[i]);
+
+		if (n > m && strcmp(name + n - m, suffixes[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The next entry besides "." and ".."; NULL with errno 0 at the end. */
+static const char *next_entry(DIR *directory)
+{
+	struct dirent *entry;
+
+	do {
+		errno = 0;
+		entry = readdir(directory);
+	} while (entry != NULL && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0));
+	return entry != NULL ? entry->d_name : NULL;
+}
+
+/* Checks that a directory holds nothing that mxfp does not write. */
+static int check_entries(const char *path, struct error *error)
+{
+	DIR *directory = opendir(path);
+	const char *name;
+	int code = EXIT_OK;
+
+	if (directory == NULL)
+		return fail_errno(error, path, "cannot open");
+	while ((name = next_entry(directory)) != NULL && is_ours(dirfd(directory), name))
+		;
+	if (name != NULL)
+		code = fail(error, EXIT_USAGE, "%s: holds '%s', which mxfp does not write, so it is not replaced / name another "
+		            "directory", path, name);
+	else if (errno != 0)
+		code = fail_errno(error, path, "cannot read");
+	closedir(directory);
+	return code;
+}
+
+/* Removes a directory and the files in it. */
+static int remove_directory(const char *path)
+{
+	DIR *directory = opendir(path);
+	const char *name;
+	bool removed = true;
+
+	if (directory == NULL)
+		return -1;
+	while ((name = next_entry(directory)) != NULL)
+		removed = unlinkat(dirfd(directory), name, 0) == 0 && removed;
+	closedir(directory);
+	return removed ? rmdir(path) : -1;
+}
+
+/* Checks that the final name is free, or may be replaced. */
+static int check_target(const struct output *output, bool *exists, struct error *error)
+{
+	struct stat status;
+
+	*exists = lstat(output->path, &status) == 0;
+	if (!*exists)
+		return errno == ENOENT ? EXIT_OK : fail_errno(error, output->path, "cannot create");
+	if (output->is_directory ? !S_ISDIR(status.st_mode) : !S_ISREG(status.st_mode))
+		return fail(error, EXIT_USAGE, "%s: exists and is no %s / choose another name", output->path,
+		            output->is_directory ? "directory" : "regular file");
+	if (!output->force)
+		return fail(error, EXIT_USAGE, "%s: exists / give --force to replace it", output->path);
+	return output->is_directory ? check_entries(output->path, error) : EXIT_OK;
+}
+
+/* Start of the last component of a path. */
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash == NULL ? path : slash + 1;
+}
+
+/* The template of the temporary name: hidden, beside the final one. A name may have 255 bytes, so little of it is
+   kept. */
+static char *make_template(const char *path)
+{
+	const char *name = base_name(path);
+	size_t size = strlen(path) + sizeof "..mxfp-XXXXXX";
+	char *template = malloc(size);
+
+	if (template != NULL)
+		snprintf(template, size, "%.*s.%.100s.mxfp-XXXXXX", (int)(name - path), path, name);
+	return template;
+}
+
+/* The final name without slashes at its end. */
+static int set_path(struct output *output, const char *path, struct error *error)
+{
+	size_t n = strlen(path);
+
+	while (n > 0 && path[n - 1] == '/')
+		n--;
+	output->path = strndup(path, n);
+	if (output->path == NULL)
+		return fail_memory(error);
+	const char *name = base_name(output->path);
+	if (*name == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+		return fail(error, EXIT_USAGE, "'%s': does not name an output", path);
+	return EXIT_OK;
+}
+
+/* Makes the directory, with the permissions that mkdir() would have given. */
+static int create_directory(char *template)
+{
+	mode_t mask = umask(0);
+
+	umask(mask);
+	return mkdtemp(template) == NULL ? -1 : chmod(template, 0777 & ~mask);
+}
+
+/* Finds a free name. That it can be created here is worth knowing before the work begins. */
+static int reserve_name(char *template)
+{
+	int fd = mkstemp(template);
+
+	return fd < 0 ? -1 : (close(fd), unlink(template));
+}
+
+static int begin(struct output *output, const char *path, struct error *error)
+{
+	bool exists;
+	int code = set_path(output, path, error);
+
+	if (code == EXIT_OK)
+		code = check_target(output, &exists, error);
+	if (code != EXIT_OK)
+		return code;
+	char *template = make_template(output->path);
+	if (template == NULL)
+		return fail_memory(error);
+	if ((output->is_directory ? create_directory(template) : reserve_name(template)) != 0) {
+		free(template);
+		return fail_errno(error, output->path, "cannot create");
+	}
+	output->temporary = template;
+	return EXIT_OK;
+}
+
+/* After a failure nothing is held. */
+static int begin_or_release(struct output *output, const char *path, struct error *error)
+{
+	int code = begin(output, path, error);
+
+	if (code != EXIT_OK)
+		output_abandon(output);
+	return code;
+}
+
+int output_begin_file(struct output *output, const char *path, bool force, struct error *error)
+{
+	*output = (struct output){.force = force};
+	return begin_or_release(output, path, error);
+}
+
+int output_begin_directory(struct output *output, const char *path, bool force, struct error *error)
+{
+	*output = (struct output){.force = force, .is_directory = true};
+	return begin_or_release(output, path, error);
+}
+
+char *output_member(const struct output *output, const char *name)
+{
+	size_t size = strlen(output->temporary) + strlen(name) + sizeof "/";
+	char *path = malloc(size);
+
+	if (path != NULL)
+		snprintf(path, size, "%s/%s", output->temporary, name);
+	return path;
+}
+
+int output_write_file(const char *path, const void *bytes, size_t n, struct error *error)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+
+	if (fd < 0)
+		return fail_errno(error, path, "cannot create");
+	int code = descriptor_write(fd, path, 0, bytes, n, error);
+	if (code == EXIT_OK)
+		return descriptor_finish(fd, path, error);
+	close(fd);
+	return code;
+}
+
+/* Syncs a directory. Some file systems cannot; that is no failure. */
+static int sync_directory(const char *path, struct error *error)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int code = EXIT_OK;
+
+	if (fd < 0)
+		return EXIT_OK;
+	if (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP && errno != EINTR)
+		code = fail_errno(error, path, "cannot write to the disk");
+	close(fd);
+	return code;
+}
+
+/* Syncs the directory that a path is in. */
+static int sync_parent(const char *path, struct error *error)
+{
+	size_t n = (size_t)(base_name(path) - path);
+	char *parent = n == 0 ? strdup(".") : strndup(path, n);
+
+	if (parent == NULL)
+		return fail_memory(error);
+	int code = sync_directory(parent, error);
+	free(parent);
+	return code;
+}
+
+/* renameat2() where the C library has it. */
+enum rename_way { RENAME_TO_NEW, RENAME_SWAP };
+
+static int rename_special(const char *from, const char *to, enum rename_way way)
+{
+#ifdef HAVE_RENAMEAT2
+	return renameat2(AT_FDCWD, from, AT_FDCWD, to, way == RENAME_SWAP ? RENAME_EXCHANGE : RENAME_NOREPLACE);
+#else
+	(void)from, (void)to, (void)way;
+	errno = ENOSYS;
+	return -1;
+#endif
+}
+
+/* Whether the system or the file system lacks the special ways of renaming. */
+static bool is_unsupported(int code)
+{
+	return code == ENOSYS || code == EINVAL || code == ENOTSUP;
+}
+
+/* Renames to a name that does not exist; where the system cannot promise that, as far as was just checked. */
+static int rename_new(const char *from, const char *to)
+{
+	int status = rename_special(from, to, RENAME_TO_NEW);
+
+	return status != 0 && is_unsupported(errno) ? rename(from, to) : status;
+}
+
+/* Lets two directories swap their names. Without the system's help the final name is missing for a moment, but both
+   contents stay. */
+static int swap(const char *built, const char *final)
+{
+	int status = rename_special(built, final, RENAME_SWAP);
+
+	if (status == 0 || !is_unsupported(errno))
+		return status;
+	char *aside = make_template(final);
+	if (aside == NULL || mkdtemp(aside) == NULL || rename(final, aside) != 0) {
+		int saved = errno;
+
+		if (aside != NULL)
+			rmdir(aside);
+		free(aside);
+		errno = saved;
+		return -1;
+	}
+	status = rename(built, final);
+	if (rename(aside, status == 0 ? built : final) != 0)
+		status = -1;
+	free(aside);
+	return status;
+}
+
+/* Gives the final name to a directory that replaces one, and removes the old one, now under the temporary name. */
+static int replace_directory(struct output *output, struct error *error)
+{
+	if (swap(output->temporary, output->path) != 0)
+		return fail_errno(error, output->path, "cannot replace");
+	int code = check_entries(output->temporary, error);
+	if (code == EXIT_OK && remove_directory(output->temporary) != 0)
+		code = fail_errno(error, output->temporary, "the old content could not be removed");
+	free(output->temporary);
+	output->temporary = NULL;
+	return code;
+}
+
+static int give_name(struct output *output, bool exists, struct error *error)
+{
+	if (exists && output->is_directory)
+		return replace_directory(output, error);
+	int status = exists ? rename(output->temporary, output->path) : rename_new(output->temporary, output->path);
+	if (status != 0)
+		return fail_errno(error, output->path, "cannot create");
+	free(output->temporary);
+	output->temporary = NULL;
+	return EXIT_OK;
+}
+
+int output_commit(struct output *output, struct error *error)
+{
+	bool exists;
+	int code = output_interrupted(error);
+
+	if (code == EXIT_OK)
+		code = check_target(output, &exists, error);
+	if (code == EXIT_OK && output->is_directory)
+		code = sync_directory(output->temporary, error);
+	if (code == EXIT_OK)
+		code = give_name(output, exists, error);
+	return code != EXIT_OK ? code : sync_parent(output->path, error);
+}
+
+void output_abandon(struct output *output)
+{
+	if (output->temporary != NULL) {
+		if (output->is_directory)
+			remove_directory(output->temporary);
+		else
+			unlink(output->temporary);
+	}
+	free(output->temporary);
+	free(output->path);
+	*output = (struct output){0};
+}
