@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* Raw bytes in and out, of any length: a file, or standard input and output. */
+#ifndef TOOLS_STREAM_H
+#define TOOLS_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "error.h"
+#include "output.h"
+
+struct source {
+	const char *name;  /* for messages */
+	int fd;
+	bool seekable;     /* a regular file, which can be read twice */
+	uint64_t size;     /* of a regular file, from where reading starts; else 0 */
+};
+
+/* Opens a file, or standard input for "-" and NULL. EXIT_IO. */
+int source_open(struct source *source, const char *path, struct error *error);
+
+/* Reads what is there, at most `size` bytes; *n is 0 only at the end. EXIT_IO; EXIT_SIGNAL. */
+int source_read(const struct source *source, void *buffer, size_t size, size_t *n, struct error *error);
+
+/* Reads `size` bytes, or up to the end; *n tells how many. EXIT_IO; EXIT_SIGNAL. */
+int source_fill(const struct source *source, void *buffer, size_t size, size_t *n, struct error *error);
+
+/* Goes back to the start of a seekable source. EXIT_IO. */
+int source_rewind(const struct source *source, struct error *error);
+
+void source_close(struct source *source);
+
+struct sink {
+	const char *name;
+	int fd;
+	bool is_file;
+	struct output output;
+};
+
+/* Starts a file, which appears with sink_commit(), or standard output for "-" and NULL, unless that is a terminal.
+   EXIT_USAGE, EXIT_IO, EXIT_MEMORY. */
+int sink_open(struct sink *sink, const char *path, bool force, struct error *error);
+
+/* EXIT_IO; EXIT_SIGNAL. */
+int sink_write(const struct sink *sink, const void *bytes, size_t n, struct error *error);
+
+/* Gives a file its name. EXIT_IO. */
+int sink_commit(struct sink *sink, struct error *error);
+
+/* Removes a file that was not committed; after that, and for a zeroed struct, nothing is left to do. */
+void sink_abandon(struct sink *sink);
+
+#endif
