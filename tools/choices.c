@@ -80,7 +80,10 @@ int choice_fail(enum option_kind kind, const char *where, const char *name, stru
 	size_t used = 0;
 	struct choice choice;
 	struct nearest nearest = {.word = name};
+	enum mxfp_format format;
 
+	if (kinds[kind].is_format && mxfp_format_from_name(name, &format) == MXFP_OK)
+		return fail(error, EXIT_USAGE, "%s: '%s' is no %s format", where, name, kind == OPTION_BLOCK ? "block" : "element");
 	for (int i = 0; choice_at(kind, i, &choice); i++) {
 		nearest_offer(&nearest, choice.name);
 		if (used < sizeof known)

@@ -208,7 +208,7 @@ static int run(int argc, char **argv, struct error *error)
 		break;
 	}
 	if (json)
-		return facts_print(all_facts(), error);
+		return facts_print(stdout, all_facts(), error);
 	print_text();
 	return EXIT_OK;
 }

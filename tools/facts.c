@@ -7,16 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-int facts_print(json_t *facts, struct error *error)
+int facts_print(FILE *stream, json_t *facts, struct error *error)
 {
 	if (facts == NULL)
 		return fail_memory(error);
-	/* A failed write leaves its mark on stdout, which main() looks at. */
-	int failed = json_dumpf(facts, stdout, JSON_INDENT(2));
+	int failed = json_dumpf(facts, stream, JSON_INDENT(2));
 	json_decref(facts);
-	if (failed && !ferror(stdout))
+	if (failed && !ferror(stream))
 		return fail_memory(error);
-	putchar('\n');
+	fputc('\n', stream);
 	return EXIT_OK;
 }
 

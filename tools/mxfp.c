@@ -11,6 +11,7 @@
 #include "commands.h"
 #include "mxfp/isa.h"
 #include "nearest.h"
+#include "output.h"
 
 static const struct command *const commands[] = {
 #define COMMAND(name) &command_##name,
@@ -99,6 +100,7 @@ int main(int argc, char **argv)
 	int code;
 
 	hold_standard_descriptors();
+	output_catch_signals();
 	code = run(argc, argv, &error);
 	/* What was printed counts as done only once the system has taken it. */
 	if ((fflush(stdout) != 0 || ferror(stdout)) && code <= EXIT_CHECK)

@@ -22,7 +22,10 @@ static void draw(struct progress *progress, double seconds)
 	double done = (double)progress->done, total = (double)progress->total;
 	double rate = seconds > 0 ? done / seconds : 0;
 
-	fprintf(stderr, "\r%s %.1f of %.1f MiB, %.1f MiB/s", progress->verb, done / mib, total / mib, rate / mib);
+	fprintf(stderr, "\r%s %.1f", progress->verb, done / mib);
+	if (progress->total != 0)
+		fprintf(stderr, " of %.1f", total / mib);
+	fprintf(stderr, " MiB, %.1f MiB/s", rate / mib);
 	if (rate > 0 && progress->done <= progress->total) {
 		unsigned long left = (unsigned long)((total - done) / rate + 0.5);
 		fprintf(stderr, ", %lu:%02lu left", left / 60, left % 60);

@@ -9,7 +9,7 @@
 
 struct progress {
 	const char *verb;      /* "quantizing" */
-	uint64_t total, done;  /* bytes */
+	uint64_t total, done;  /* bytes; total 0: not known */
 	bool shown;
 	double started, drawn; /* seconds, monotonic */
 };
