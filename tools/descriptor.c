@@ -14,10 +14,9 @@ enum { TRANSFER_BYTES = 1 << 30 };
 
 static int refuse_special(const char *path, mode_t mode, struct error *error)
 {
-	if (S_ISREG(mode))
-		return EXIT_OK;
-	return fail(error, EXIT_INPUT, "%s: is %s / give a regular file", path,
-	            S_ISDIR(mode) ? "a directory" : S_ISFIFO(mode) ? "a FIFO" : S_ISSOCK(mode) ? "a socket" : "a device");
+	const char *kind = S_ISDIR(mode) ? "a directory" : S_ISFIFO(mode) ? "a FIFO" : "a device or socket";
+
+	return S_ISREG(mode) ? EXIT_OK : fail(error, EXIT_INPUT, "%s: is %s / give a regular file", path, kind);
 }
 
 int descriptor_open(const char *path, int *fd, uint64_t *size_bytes, struct error *error)

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { NAME_SHOWN = 200 };
+
 /* Length of the UTF-8 sequence at `s` and its code point; 0 if it is not valid UTF-8. */
 static size_t decode(const unsigned char *s, uint32_t *point)
 {
@@ -31,8 +33,8 @@ static size_t decode(const unsigned char *s, uint32_t *point)
 /* Controls, the line and paragraph separators, and what changes the direction of text. */
 static bool steers(uint32_t point)
 {
-	return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0x61c || point == 0x200e || point == 0x200f ||
-	       (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069) ||
+	return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0x61c || point == 0x200e ||
+	       point == 0x200f || (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069) ||
 	       (point >= 0xd800 && point < 0xe000);
 }
 
@@ -67,6 +69,21 @@ int fail(struct error *error, int code, const char *format, ...)
 	va_end(arguments);
 	sanitize(error->text);
 	return code;
+}
+
+int fail_tensor(struct error *error, const char *path, const char *tensor, const char *format, ...)
+{
+	size_t size = sizeof error->text;
+	va_list arguments;
+	int n = snprintf(error->text, size, "%s: tensor '%.*s%s': ", path, NAME_SHOWN, tensor,
+	                 strnlen(tensor, NAME_SHOWN + 1) > NAME_SHOWN ? "..." : "");
+
+	va_start(arguments, format);
+	if (n >= 0 && (size_t)n < size)
+		vsnprintf(error->text + n, size - (size_t)n, format, arguments);
+	va_end(arguments);
+	sanitize(error->text);
+	return EXIT_INPUT;
 }
 
 int fail_memory(struct error *error)

@@ -24,6 +24,10 @@ struct error {
    tensor 'a': ..."), cutting it if it is long; control characters become '?'. Returns `code`. */
 int fail(struct error *error, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* fail(EXIT_INPUT) with "PATH: tensor 'TENSOR': " before the text; a long name is cut. */
+int fail_tensor(struct error *error, const char *path, const char *tensor, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
 /* fail(EXIT_MEMORY) with the one text for it. */
 int fail_memory(struct error *error);
 

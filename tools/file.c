@@ -16,8 +16,9 @@
 enum { MXFP_FORMAT_NONE = -1 };
 
 static const struct dtype_info dtypes[N_DTYPES] = {
-#define DTYPE(id, name, bits, format) \
-	[DTYPE_##id] = {name, bits, (int)MXFP_FORMAT_##format != MXFP_FORMAT_NONE, (enum mxfp_format)MXFP_FORMAT_##format},
+#define DTYPE(id, name, bits, element) \
+	[DTYPE_##id] = {name, bits, (int)MXFP_FORMAT_##element != MXFP_FORMAT_NONE, \
+	                (enum mxfp_format)MXFP_FORMAT_##element},
 #include "dtype.def"
 };
 
@@ -43,7 +44,7 @@ void dtype_swap(enum dtype dtype, void *bytes, size_t n)
 		uint16_t word;
 		uint8_t bytes[2];
 	} one = {1};
-	size_t width = dtype == DTYPE_C64 ? sizeof(float) : dtypes[dtype].bits / 8; /* a complex number is two words */
+	size_t width = dtype == DTYPE_C64 ? sizeof(float) : dtypes[dtype].bits / 8; /* complex: two words */
 
 	if (one.bytes[0] == 1 || width < 2)
 		return;
@@ -119,8 +120,19 @@ static int compare_names(const void *a, const void *b)
 	return strcmp((*(const struct tensor *const *)a)->name, (*(const struct tensor *const *)b)->name);
 }
 
-/* Sorts by name, which shows duplicates. */
-static int index_names(struct file *file, struct error *error)
+/* By their data; a tensor without data before the one that begins there; then by name, so that the order is one. */
+static int compare_places(const void *a, const void *b)
+{
+	const struct tensor *left = a, *right = b;
+
+	if (left->offset != right->offset)
+		return left->offset < right->offset ? -1 : 1;
+	if (left->size != right->size)
+		return left->size < right->size ? -1 : 1;
+	return strcmp(left->name, right->name);
+}
+
+int file_sort_tensors(struct file *file, struct error *error)
 {
 	size_t n = file->n_tensors;
 	const struct tensor **names = calloc(n + 1, sizeof(const struct tensor *));
@@ -128,12 +140,14 @@ static int index_names(struct file *file, struct error *error)
 	if (names == NULL)
 		return fail_memory(error);
 	file->by_name = names;
+	if (n > 0)
+		qsort(file->tensors, n, sizeof *file->tensors, compare_places);
 	for (size_t i = 0; i < n; i++)
 		names[i] = &file->tensors[i];
 	qsort(names, n, sizeof *names, compare_names);
 	for (size_t i = 1; i < n; i++)
 		if (compare_names(&names[i - 1], &names[i]) == 0)
-			return fail(error, EXIT_INPUT, "%s: tensor '%s': stands in the file twice", file->path, names[i]->name);
+			return fail_tensor(error, file->path, names[i]->name, "stands in the file twice");
 	return EXIT_OK;
 }
 
@@ -151,8 +165,7 @@ static int open_format(struct file *file, struct error *error)
 		return fail(error, EXIT_INPUT, "%s: is of no known file format / give a %s file", file->path,
 		            file_formats[0]->suffix);
 	file->format = format;
-	code = format->open(file, error);
-	return code != EXIT_OK ? code : index_names(file, error);
+	return format->open(file, error);
 }
 
 int file_open(struct file *file, const char *path, struct error *error)
@@ -191,9 +204,11 @@ int file_read(const struct file *file, const struct tensor *tensor, uint64_t fro
 const struct tensor *file_find(const struct file *file, const char *name)
 {
 	const struct tensor key = {.name = name}, *pointer = &key;
-	const struct tensor **found =
-		file->n_tensors == 0 ? NULL : bsearch(&pointer, file->by_name, file->n_tensors, sizeof pointer, compare_names);
 
+	if (file->n_tensors == 0)
+		return NULL;
+	const struct tensor **found =
+		bsearch(&pointer, file->by_name, file->n_tensors, sizeof pointer, compare_names);
 	return found != NULL ? *found : NULL;
 }
 

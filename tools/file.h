@@ -85,14 +85,16 @@ struct file_format {
 	const char *suffix;                                /* ".safetensors" */
 	/* Whether the first bytes, zeros after the end of a shorter file, look like the format. */
 	bool (*probe)(const unsigned char first[FILE_PROBE_BYTES]);
-	/* Fills in the tensors but not by_name, metadata, header_bytes, data_bytes and state. file.c closes after a
-	   failure. */
+	/* Fills in all but path, format, fd and size_bytes, which are set. file.c closes after a failure. */
 	int (*open)(struct file *file, struct error *error);
 	void (*close)(struct file *file);                  /* frees the state; tensors and metadata are file.c's */
 };
 
 /* The formats, NULL last: for --help. */
 extern const struct file_format *const file_formats[];
+
+/* For formats: sorts the tensors by their data, makes by_name, and refuses a name that stands twice. */
+int file_sort_tensors(struct file *file, struct error *error);
 
 /* Opens a file, whose format its name or first bytes tell, and checks everything that can be checked without
    reading the data. Only regular files are opened. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */

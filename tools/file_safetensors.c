@@ -13,7 +13,7 @@
  * Checked here, beyond what the reference implementation checks where that is marked *:
  *   - no key stands twice in any object *, no name, key or value holds NUL *;
  *   - an entry has the three fields and no other *: one that is not known could change the meaning of the data;
- *   - numbers are whole and not negative, the product of the non-zero dimensions and the dtype's bits fits in 64 bits *;
+ *   - numbers are whole and not negative; the product of the non-zero dimensions and the bits fits in 64 bits *;
  *   - a tensor's range is exactly its size, which is whole bytes even for dtypes of 4 and 6 bits;
  *   - the ranges, sorted, leave no hole, do not overlap, begin at 0 and end where the file ends;
  *   - at most RANK_MAX dimensions *.
@@ -25,6 +25,7 @@
 
 #include "file_safetensors.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,8 +85,8 @@ static int take_dtype(struct json_text *text, struct header *header, struct erro
 		return code;
 	header->tensor->dtype = dtype_from_name(json_string_value(name));
 	if (header->tensor->dtype == N_DTYPES)
-		code = fail(error, EXIT_INPUT, "%s: tensor '%s': dtype '%s' is not known", text->path, header->tensor->name,
-		            json_string_value(name));
+		code = fail_tensor(error, text->path, header->tensor->name, "dtype '%s' is not known",
+		                   json_string_value(name));
 	json_decref(name);
 	return code;
 }
@@ -116,8 +117,7 @@ static int take_offsets(struct json_text *text, struct header *header, struct er
 	if (code != EXIT_OK)
 		return code;
 	if (n != 2 || range[0] > range[1])
-		return fail(error, EXIT_INPUT, "%s: tensor '%s': data_offsets are not a begin and an end", text->path,
-		            header->tensor->name);
+		return fail_tensor(error, text->path, header->tensor->name, "data_offsets are no begin and end");
 	header->tensor->offset = range[0];
 	header->tensor->size = range[1] - range[0];
 	return EXIT_OK;
@@ -137,17 +137,17 @@ static const struct {
 static int take_field(struct json_text *text, const char *key, void *context, struct error *error)
 {
 	struct header *header = context;
+	const char *name = header->tensor->name;
 
 	for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
 		if (strcmp(key, fields[i].name) != 0)
 			continue;
 		if (header->fields & fields[i].field)
-			return fail(error, EXIT_INPUT, "%s: tensor '%s': field '%s' stands there twice", text->path,
-			            header->tensor->name, key);
+			return fail_tensor(error, text->path, name, "field '%s' stands there twice", key);
 		header->fields |= fields[i].field;
 		return fields[i].take(text, header, error);
 	}
-	return fail(error, EXIT_INPUT, "%s: tensor '%s': field '%s' is not known", text->path, header->tensor->name, key);
+	return fail_tensor(error, text->path, name, "field '%s' is not known", key);
 }
 
 static int check_size(const struct file *file, const struct tensor *tensor, struct error *error)
@@ -155,11 +155,13 @@ static int check_size(const struct file *file, const struct tensor *tensor, stru
 	uint64_t size;
 
 	if (!tensor_size(tensor, &size))
-		return fail(error, EXIT_INPUT, "%s: tensor '%s': size by its shape and dtype %s is too large or no whole bytes",
-		            file->path, tensor->name, dtype_info(tensor->dtype)->name);
+		return fail_tensor(error, file->path, tensor->name,
+		                   "size by its shape and dtype %s is too large or no whole bytes",
+		                   dtype_info(tensor->dtype)->name);
 	if (size != tensor->size)
-		return fail(error, EXIT_INPUT, "%s: tensor '%s': has %llu bytes by its shape but %llu by its data_offsets",
-		            file->path, tensor->name, (unsigned long long)size, (unsigned long long)tensor->size);
+		return fail_tensor(error, file->path, tensor->name,
+		                   "has %" PRIu64 " bytes by its shape but %" PRIu64 " by its data_offsets", size,
+		                   tensor->size);
 	return EXIT_OK;
 }
 
@@ -181,7 +183,7 @@ static int take_tensor(struct json_text *text, const char *name, struct header *
 	if (code != EXIT_OK)
 		return code;
 	if (header->fields != FIELDS_ALL)
-		return fail(error, EXIT_INPUT, "%s: tensor '%s': lacks dtype, shape or data_offsets", text->path, name);
+		return fail_tensor(error, text->path, name, "lacks dtype, shape or data_offsets");
 	return check_size(file, header->tensor, error);
 }
 
@@ -234,48 +236,34 @@ static int check_metadata(const struct file *file, struct error *error)
 	qsort(keys, n, sizeof *keys, compare_strings);
 	for (size_t i = 1; i < n && code == EXIT_OK; i++)
 		if (strcmp(keys[i - 1], keys[i]) == 0)
-			code = fail(error, EXIT_INPUT, "%s: metadata key '%s': stands there twice", file->path, keys[i]);
+			code = fail(error, EXIT_INPUT, "%s: metadata key '%.200s': stands there twice", file->path,
+			            keys[i]);
 	free(keys);
 	return code;
 }
 
-/* By their data; a tensor without data before the one that begins there, and those by name, so that the order is
-   one. */
-static int compare_places(const void *a, const void *b)
-{
-	const struct tensor *left = a, *right = b;
-
-	if (left->offset != right->offset)
-		return left->offset < right->offset ? -1 : 1;
-	if (left->size != right->size)
-		return left->size < right->size ? -1 : 1;
-	return strcmp(left->name, right->name);
-}
-
-/* Sorts the tensors by their data, which must fill the data section exactly. */
-static int check_places(struct file *file, struct error *error)
+/* The data of the tensors, sorted, must fill the data section exactly. */
+static int check_places(const struct file *file, struct error *error)
 {
 	uint64_t end = 0;
 
-	if (file->n_tensors > 0)
-		qsort(file->tensors, file->n_tensors, sizeof *file->tensors, compare_places);
 	for (size_t i = 0; i < file->n_tensors; i++) {
 		const struct tensor *tensor = &file->tensors[i];
 
 		if (tensor->offset != end)
-			return fail(error, EXIT_INPUT, "%s: tensor '%s': data begin at %llu, where %llu %s", file->path, tensor->name,
-			            (unsigned long long)tensor->offset, (unsigned long long)end,
-			            tensor->offset < end ? "is the end of the tensor before: they overlap" :
-			                                   "is expected: there is a hole");
+			return fail_tensor(error, file->path, tensor->name,
+			                   "data begin at %" PRIu64 " but those before end at %" PRIu64 ": %s",
+			                   tensor->offset, end,
+			                   tensor->offset < end ? "they overlap" : "there is a hole");
 		if (tensor->size > file->data_bytes - end)
-			return fail(error, EXIT_INPUT, "%s: tensor '%s': data end at %llu, after the end of the file, %llu / the file "
-			            "may have been cut off", file->path, tensor->name,
-			            (unsigned long long)(end + tensor->size), (unsigned long long)file->data_bytes);
+			return fail_tensor(error, file->path, tensor->name,
+			                   "data end at %" PRIu64 " but the file's at %" PRIu64
+			                   " / it may have been cut off", end + tensor->size, file->data_bytes);
 		end += tensor->size;
 	}
 	if (end != file->data_bytes)
-		return fail(error, EXIT_INPUT, "%s: %llu bytes stand after the last tensor", file->path,
-		            (unsigned long long)(file->data_bytes - end));
+		return fail(error, EXIT_INPUT, "%s: bytes that no tensor has at the end: %" PRIu64, file->path,
+		            file->data_bytes - end);
 	return EXIT_OK;
 }
 
@@ -289,6 +277,8 @@ static int parse(struct header *header, struct json_text *text, struct error *er
 		code = json_fail(text, "only spaces may follow the object", error);
 	if (code == EXIT_OK)
 		code = check_metadata(header->file, error);
+	if (code == EXIT_OK)
+		code = file_sort_tensors(header->file, error);
 	return code != EXIT_OK ? code : check_places(header->file, error);
 }
 
@@ -298,23 +288,28 @@ static int read_length(struct file *file, uint64_t *n, struct error *error)
 	unsigned char first[SAFETENSORS_LENGTH_BYTES + 1];
 
 	if (file->size_bytes < sizeof first)
-		return fail(error, EXIT_INPUT, "%s: has %llu bytes, too few for a safetensors file", file->path,
-		            (unsigned long long)file->size_bytes);
+		return fail(error, EXIT_INPUT, "%s: has %" PRIu64 " bytes, too few for a safetensors file",
+		            file->path, file->size_bytes);
 	int code = descriptor_read(file->fd, file->path, 0, first, sizeof first, error);
 	if (code != EXIT_OK)
 		return code;
 	*n = little_endian_64(first);
-	if (*n > SAFETENSORS_HEADER_MAX || *n > file->size_bytes - SAFETENSORS_LENGTH_BYTES)
-		return fail(error, EXIT_INPUT, "%s: header length %llu is more than %s", file->path, (unsigned long long)*n,
-		            *n > SAFETENSORS_HEADER_MAX ? "the 100,000,000 allowed" : "the file has / it may have been cut off");
+	if (*n > SAFETENSORS_HEADER_MAX)
+		return fail(error, EXIT_INPUT, "%s: header length %" PRIu64 " is more than the 100,000,000 allowed",
+		            file->path, *n);
+	if (*n > file->size_bytes - SAFETENSORS_LENGTH_BYTES)
+		return fail(error, EXIT_INPUT, "%s: header length %" PRIu64 " is more than the file has"
+		            " / it may have been cut off", file->path, *n);
 	if (*n == 0 || first[SAFETENSORS_LENGTH_BYTES] != '{')
-		return fail(error, EXIT_INPUT, "%s: header does not begin with '{' / this is no safetensors file", file->path);
+		return fail(error, EXIT_INPUT, "%s: header does not begin with '{' / this is no safetensors file",
+		            file->path);
 	return EXIT_OK;
 }
 
 static int open_header(struct file *file, struct error *error)
 {
 	struct header header = {.file = file};
+	struct json_text text = {.path = file->path, .what = "header"};
 	uint64_t n = 0;
 	int code = read_length(file, &n, error);
 
@@ -328,9 +323,10 @@ static int open_header(struct file *file, struct error *error)
 		code = fail_memory(error);
 	else
 		code = descriptor_read(file->fd, file->path, SAFETENSORS_LENGTH_BYTES, bytes, (size_t)n, error);
+	text.bytes = bytes;
+	text.n = (size_t)n;
 	if (code == EXIT_OK)
-		code = parse(&header, &(struct json_text){.path = file->path, .what = "header", .bytes = bytes, .n = (size_t)n},
-		             error);
+		code = parse(&header, &text, error);
 	free(bytes);
 	return code;
 }

@@ -12,7 +12,6 @@
 #include <assert.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,8 +153,7 @@ static int check_names(const struct writer *writer, struct error *error)
 	for (size_t i = 0; i < n && code == EXIT_OK; i++)
 		if (strcmp(names[i]->name, SAFETENSORS_METADATA) == 0 ||
 		    (i > 0 && compare_names(&names[i - 1], &names[i]) == 0))
-			code = fail(error, EXIT_INPUT, "%s: tensor '%s': the output would hold that name twice", writer->path,
-			            names[i]->name);
+			code = fail_tensor(error, writer->path, names[i]->name, "the output would hold it twice");
 	free(names);
 	return code;
 }
@@ -169,7 +167,7 @@ static int lay_out(struct writer *writer, struct error *error)
 
 		if (!tensor_size(tensor, &tensor->size) ||
 		    tensor->size > INT64_MAX - 2 * (uint64_t)SAFETENSORS_HEADER_MAX - writer->data_bytes)
-			return fail(error, EXIT_INPUT, "%s: tensor '%s': is too large or no whole bytes", writer->path, tensor->name);
+			return fail_tensor(error, writer->path, tensor->name, "is too large or no whole bytes");
 		tensor->offset = writer->data_bytes;
 		writer->data_bytes += tensor->size;
 	}
@@ -199,7 +197,8 @@ int writer_open(struct writer *writer, struct error *error)
 		return code;
 	writer->header_bytes = align(text.n);
 	if (writer->header_bytes > SAFETENSORS_LENGTH_BYTES + SAFETENSORS_HEADER_MAX)
-		return fail(error, EXIT_INPUT, "%s: the header would have more than the 100,000,000 bytes allowed", writer->path);
+		return fail(error, EXIT_INPUT, "%s: the header would have more than the 100,000,000 bytes allowed",
+		            writer->path);
 	writer->fd = open(writer->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	return writer->fd < 0 ? fail_errno(error, writer->path, "cannot create") : EXIT_OK;
 }
@@ -208,8 +207,9 @@ int writer_write(struct writer *writer, const struct tensor *tensor, uint64_t fr
                  struct error *error)
 {
 	assert(from <= tensor->size && n <= tensor->size - from);
+	uint64_t at = writer->header_bytes + tensor->offset + from;
 	writer->written_bytes += n;
-	return descriptor_write(writer->fd, writer->path, writer->header_bytes + tensor->offset + from, bytes, n, error);
+	return descriptor_write(writer->fd, writer->path, at, bytes, n, error);
 }
 
 static int write_header(struct writer *writer, struct error *error)

@@ -3,8 +3,8 @@
 
 #include "json.h"
 
-#include <string.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "descriptor.h"
@@ -63,7 +63,9 @@ static int fail_decode(const struct json_text *text, const json_error_t *problem
 	if (out_of_memory)
 		return fail_memory(error);
 	at.at += (size_t)problem->position;
-	return json_fail(&at, problem->text, error);
+	/* jansson's own text speaks of its flags. */
+	bool nul = json_error_code(problem) == json_error_null_character;
+	return json_fail(&at, nul ? "a string holds NUL" : problem->text, error);
 }
 
 int json_read(const char *path, size_t limit, json_t **json, struct error *error)
@@ -91,9 +93,14 @@ int json_fail(const struct json_text *text, const char *problem, struct error *e
 	return fail(error, EXIT_INPUT, "%s: %s, byte %zu: %s", text->path, text->what, text->at, problem);
 }
 
+static bool is_space(char c)
+{
+	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
 char json_next(struct json_text *text)
 {
-	while (text->at < text->n && strchr(" \t\r\n", text->bytes[text->at]) != NULL && text->bytes[text->at] != '\0')
+	while (text->at < text->n && is_space(text->bytes[text->at]))
 		text->at++;
 	return text->at < text->n ? text->bytes[text->at] : '\0';
 }
@@ -213,9 +220,13 @@ int json_skip(struct json_text *text, size_t limit, struct error *error)
 	json_t *value;
 
 	json_next(text);
+	size_t start = text->at;
 	int code = decode(text, limit, &value, error);
 	if (code == EXIT_OK)
 		json_decref(value);
+	else if (code == EXIT_INPUT && text->n - start > limit)
+		code = fail(error, EXIT_INPUT, "%s: %s, byte %zu: this value is not JSON, or larger than %zu bytes",
+		            text->path, text->what, start, limit);
 	return code;
 }
 

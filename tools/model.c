@@ -66,8 +66,8 @@ static int check_inside(const struct model *model, const char *path, struct erro
 	else if (real == NULL)
 		code = fail_errno(error, path, "cannot open");
 	else if (!is_inside(real, root))
-		code = fail(error, EXIT_INPUT, "%s: is a symbolic link that leaves the model's directory / name the file itself, or "
-		            "copy the model", path);
+		code = fail(error, EXIT_INPUT, "%s: is a symbolic link that leaves the model's directory"
+		            " / name the file itself, or copy the model", path);
 	free(real);
 	free(root);
 	return code;
@@ -163,10 +163,9 @@ static int check_shard(const struct file *file, const struct model_index *index,
 		const struct model_index_entry *entry = model_index_find(index, name);
 
 		if (entry == NULL)
-			return fail(error, EXIT_INPUT, "%s: tensor '%s': is not in the index", file->path, name);
+			return fail_tensor(error, file->path, name, "is not in the index");
 		if (strcmp(entry->shard, model_file_name(file)) != 0)
-			return fail(error, EXIT_INPUT, "%s: tensor '%s': the index sends it to shard '%s'", file->path, name,
-			            entry->shard);
+			return fail_tensor(error, file->path, name, "the index sends it to shard '%s'", entry->shard);
 	}
 	return EXIT_OK;
 }
@@ -181,8 +180,8 @@ static int check_index(const struct model *model, const struct model_index *inde
 		code = check_shard(&model->files[i], index, error);
 	for (size_t i = 0; i < index->n && code == EXIT_OK; i++)
 		if (model_find(model, index->entries[i].tensor, &file) == NULL)
-			code = fail(error, EXIT_INPUT, "%s: tensor '%s': shard '%s' does not hold it", index->path,
-			            index->entries[i].tensor, index->entries[i].shard);
+			code = fail_tensor(error, index->path, index->entries[i].tensor,
+			                   "shard '%s' does not hold it", index->entries[i].shard);
 	return code;
 }
 
@@ -236,9 +235,11 @@ static int open_members(struct model *model, struct error *error)
 	else if (code == EXIT_OK && single != NULL)
 		code = open_single(model, single, error);
 	else if (code == EXIT_OK)
-		code = fail(error, EXIT_INPUT, "%s: holds neither " INDEX_NAME " nor " SINGLE_NAME " / name a file", model->path);
+		code = fail(error, EXIT_INPUT, "%s: holds neither " INDEX_NAME " nor " SINGLE_NAME " / name a file",
+		            model->path);
 	if (code == EXIT_OK && index != NULL && single != NULL && !names_single(model))
-		code = fail(error, EXIT_INPUT, "%s: holds both " INDEX_NAME " and " SINGLE_NAME " / name one of them", model->path);
+		code = fail(error, EXIT_INPUT, "%s: holds both " INDEX_NAME " and " SINGLE_NAME " / name one of them",
+		            model->path);
 	free(index);
 	free(single);
 	return code;

@@ -44,8 +44,8 @@ static int take_entry(struct json_text *text, const char *key, void *context, st
 	if (code != EXIT_OK)
 		return code;
 	if (!is_file_name(entry.shard))
-		return fail(error, EXIT_INPUT, "%s: tensor '%s': shard '%s' is not the name of a file beside the index",
-		            index->path, entry.tensor, entry.shard);
+		return fail_tensor(error, index->path, entry.tensor,
+		                   "shard '%s' is not the name of a file beside the index", entry.shard);
 	index->entries[index->n++] = entry;
 	return EXIT_OK;
 }
@@ -73,10 +73,9 @@ static int check(struct model_index *index, struct error *error)
 	if (index->n == 0)
 		return fail(error, EXIT_INPUT, "%s: has no weight_map with tensors in it", index->path);
 	qsort(index->entries, index->n, sizeof *index->entries, compare_entries);
-	for (size_t i = 1; i < index->n; i++)
-		if (compare_entries(&index->entries[i - 1], &index->entries[i]) == 0)
-			return fail(error, EXIT_INPUT, "%s: tensor '%s': stands in weight_map twice", index->path,
-			            index->entries[i].tensor);
+	for (const struct model_index_entry *entry = index->entries + 1; entry < index->entries + index->n; entry++)
+		if (compare_entries(entry - 1, entry) == 0)
+			return fail_tensor(error, index->path, entry->tensor, "stands in weight_map twice");
 	return EXIT_OK;
 }
 

@@ -80,8 +80,10 @@ int model_find_quantizer(const struct model *model, char **phrase, struct error 
 {
 	const json_t *quantization = json_object_get(model->config, "quantization_config");
 	char text[PHRASE_BYTES];
-	int found = quantization == NULL || json_is_null(quantization) ? 0 : from_config(quantization, text, sizeof text);
+	int found = 0;
 
+	if (quantization != NULL && !json_is_null(quantization))
+		found = from_config(quantization, text, sizeof text);
 	for (size_t i = 0; i < model->n_files && found == 0; i++)
 		found = from_names(model, &model->files[i], text, sizeof text);
 	*phrase = found > 0 ? strdup(text) : NULL;

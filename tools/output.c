@@ -88,8 +88,8 @@ static int check_entries(const char *path, struct error *error)
 	while ((name = next_entry(directory)) != NULL && is_ours(dirfd(directory), name))
 		;
 	if (name != NULL)
-		code = fail(error, EXIT_USAGE, "%s: holds '%s', which mxfp does not write, so it is not replaced / name another "
-		            "directory", path, name);
+		code = fail(error, EXIT_USAGE, "%s: holds '%s', which mxfp does not write, so it is not replaced"
+		            " / name another directory", path, name);
 	else if (errno != 0)
 		code = fail_errno(error, path, "cannot read");
 	closedir(directory);
@@ -178,7 +178,10 @@ static int reserve_name(char *template)
 {
 	int fd = mkstemp(template);
 
-	return fd < 0 ? -1 : (close(fd), unlink(template));
+	if (fd < 0)
+		return -1;
+	close(fd);
+	return unlink(template);
 }
 
 static int begin(struct output *output, const char *path, struct error *error)
