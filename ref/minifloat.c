@@ -185,6 +185,8 @@ static int64_t round_magnitude(const struct mxfp_format_info *f, struct mxfp_exa
 		quantum += field;
 	}
 	int shift = quantum - v.exponent;
+	if (f->kind == MXFP_KIND_FIXED && top >= (int)f->bits)
+		return (int64_t)f->max_code + 1; /* far past the largest: n below would not hold it */
 	if (shift > 63) /* far below half of the smallest number: only a positive fraction is left */
 		return rounds_up(r->mode, v.negative, false, v.significand, (unsigned)shift, random);
 	uint64_t n = shift <= 0 ? v.significand << -shift : v.significand >> shift;
@@ -254,8 +256,10 @@ static bool is_unsigned(const struct mxfp_format_info *f)
 uint32_t mxfp_minifloat_round(const struct mxfp_format_info *f, struct mxfp_exact v, const struct mxfp_rounding *r,
                               uint32_t random, struct mxfp_counts *counts)
 {
-	if (v.negative && is_unsigned(f))
+	if (v.negative && is_unsigned(f)) {
+		counts->overflowed++;
 		return magnitude_mask(f); /* NaN */
+	}
 	bool exponent_only = f->kind == MXFP_KIND_EXPONENT;
 	int64_t code = exponent_only ? round_exponent(f, v, r, random) : round_magnitude(f, v, r, random);
 	if (code > (int64_t)f->max_code) {

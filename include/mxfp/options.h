@@ -70,7 +70,7 @@ MXFP_API enum mxfp_status mxfp_option_from_name(enum mxfp_option option, const c
    block that became NaN as a whole count as nan or inf only. */
 struct mxfp_counts {
 	uint64_t saturated;  /* finite and past max after rounding, or Inf, that became +-max */
-	uint64_t overflowed; /* finite that became Inf or NaN (MXFP_OVERFLOW_OVF) */
+	uint64_t overflowed; /* finite that became Inf or NaN: MXFP_OVERFLOW_OVF, or a negative in a format without sign */
 	uint64_t flushed;    /* nonzero that became zero */
 	uint64_t nan;        /* NaN in the source */
 	uint64_t inf;        /* Inf in the source */
