@@ -35,9 +35,11 @@ void mxfp_ref_load_block(const struct mxfp_quantize_job *job, size_t row, size_t
 
 		job->counts->nan += (x & ~MXFP_F32_SIGN) > MXFP_F32_INF;
 		job->counts->inf += (x & ~MXFP_F32_SIGN) == MXFP_F32_INF;
+		if (job->via_bf16)
+			x = through_bf16(x);
 		if (job->saturate_inf && (x & ~MXFP_F32_SIGN) == MXFP_F32_INF)
 			x = (x & MXFP_F32_SIGN) | MXFP_F32_MAX;
-		b->x[i] = job->via_bf16 ? through_bf16(x) : x;
+		b->x[i] = x;
 		if ((b->x[i] & ~MXFP_F32_SIGN) > b->amax)
 			b->amax = b->x[i] & ~MXFP_F32_SIGN;
 	}
