@@ -1,0 +1,39 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Runs the fuzz targets: fuzz.sh SECONDS [TARGET...], each for that long, with clang's libFuzzer, AddressSanitizer and
+# UndefinedBehaviorSanitizer, in build-fuzz/. Inputs that reach new code stay in build-fuzz/corpus/, findings in
+# build-fuzz/findings/; the first finding ends the run.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if [ $# -lt 1 ]; then
+	echo 'usage: scripts/fuzz.sh SECONDS [TARGET...]' >&2
+	exit 2
+fi
+seconds=$1
+shift
+command -v clang >/dev/null || { echo 'fuzz.sh: clang not found: install clang (its compiler-rt has libFuzzer)' >&2; exit 1; }
+
+if [ ! -e configure ] || [ configure.ac -nt configure ]; then
+	autoreconf -i
+fi
+mkdir -p build-fuzz
+cd build-fuzz
+if [ ! -e Makefile ]; then
+	../configure -q CC=clang CFLAGS='-g -O1' --enable-fuzzing --enable-sanitize=address,undefined --disable-shared
+fi
+make -s -j"$(nproc)" fuzzers
+
+if [ $# = 0 ]; then
+	for source in ../fuzz/fuzz_*.c; do
+		set -- "$@" "$(basename "$source" .c)"
+	done
+fi
+for target; do
+	name=${target#fuzz_}
+	mkdir -p "corpus/$name" findings
+	echo "fuzz_$name: $seconds s"
+	"fuzz/fuzz_$name" -max_total_time="$seconds" -artifact_prefix="findings/$name-" -print_final_stats=1 \
+		"corpus/$name" "../fuzz/corpus/$name" 2>"$name.log" || { tail -40 "$name.log"; exit 1; }
+	grep -E 'stat::number_of_executed_units|^Done' "$name.log"
+done
