@@ -7,16 +7,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "json.h"
+#include "printable.h"
+
+int facts_print_part(FILE *stream, json_t *facts, size_t flags, struct error *error)
+{
+	const bool whole = facts != NULL && !json_out_of_memory();
+	const bool failed = whole && json_dumpf(facts, stream, flags | JSON_ENCODE_ANY) != 0 && !ferror(stream);
+
+	json_decref(facts);
+	return whole && !failed && !json_out_of_memory() ? EXIT_OK : fail_memory(error);
+}
+
 int facts_print(FILE *stream, json_t *facts, struct error *error)
 {
-	if (facts == NULL)
-		return fail_memory(error);
-	int failed = json_dumpf(facts, stream, JSON_INDENT(2));
-	json_decref(facts);
-	if (failed && !ferror(stream))
-		return fail_memory(error);
-	fputc('\n', stream);
-	return EXIT_OK;
+	int code = facts_print_part(stream, facts, JSON_INDENT(2), error);
+
+	if (code == EXIT_OK)
+		putc('\n', stream);
+	return code;
 }
 
 json_t *facts_text(const char *text)
@@ -28,9 +37,7 @@ json_t *facts_text(const char *text)
 	char *copy = strdup(text);
 	if (copy == NULL)
 		return NULL;
-	for (unsigned char *c = (unsigned char *)copy; *c != '\0'; c++)
-		if (*c >= 0x80)
-			*c = '?';
+	make_printable(copy);
 	string = json_string(copy);
 	free(copy);
 	return string;

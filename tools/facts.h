@@ -8,9 +8,12 @@
 
 #include "error.h"
 
-/* Prints a JSON value and a newline, and releases it. NULL, which is what jansson's builders return when memory ran out, is
-   EXIT_MEMORY. What the stream does not take is left to ferror(). */
+/* Prints a JSON value and a newline, and releases it. EXIT_MEMORY: it is NULL, which is what jansson's builders return when
+   memory ran out. What the stream does not take is left to ferror(). */
 int facts_print(FILE *stream, json_t *facts, struct error *error);
+
+/* The same without the newline, with jansson's flags for the form: for parts of a larger value. */
+int facts_print_part(FILE *stream, json_t *facts, size_t flags, struct error *error);
 
 /* A JSON string of a text that need not be UTF-8, such as a file name: bytes that are not become '?'. */
 json_t *facts_text(const char *text);

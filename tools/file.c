@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "byte_order.h"
 #include "descriptor.h"
 #include "file_safetensors.h"
 
@@ -40,22 +41,12 @@ enum dtype dtype_from_name(const char *name)
 
 void dtype_swap(enum dtype dtype, void *bytes, size_t n)
 {
-	static const union {
-		uint16_t word;
-		uint8_t bytes[2];
-	} one = {1};
 	size_t width = dtype == DTYPE_C64 ? sizeof(float) : dtypes[dtype].bits / 8; /* complex: two words */
 
-	if (one.bytes[0] == 1 || width < 2)
+	if (width < 2)
 		return;
 	assert(n % width == 0);
-	for (unsigned char *word = bytes, *end = word + n; word != end; word += width)
-		for (size_t i = 0; i < width / 2; i++) {
-			unsigned char swapped = word[i];
-
-			word[i] = word[width - 1 - i];
-			word[width - 1 - i] = swapped;
-		}
+	little_endian(bytes, n / width, (unsigned)width);
 }
 
 uint64_t tensor_elements(const struct tensor *tensor)

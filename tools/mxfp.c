@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "commands.h"
+#include "json.h"
 #include "mxfp/isa.h"
 #include "nearest.h"
 #include "output.h"
@@ -101,6 +102,7 @@ int main(int argc, char **argv)
 
 	hold_standard_descriptors();
 	output_catch_signals();
+	json_prepare();
 	code = run(argc, argv, &error);
 	/* What was printed counts as done only once the system has taken it. */
 	if ((fflush(stdout) != 0 || ferror(stdout)) && code <= EXIT_CHECK)

@@ -24,7 +24,7 @@ static void catch_signal(int number)
 
 void output_catch_signals(void)
 {
-	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
 	struct sigaction action = {.sa_handler = catch_signal}, before;
 
 	/* No SA_RESTART: a read from a terminal or a pipe ends too. What the parent had ignored (nohup) stays
@@ -34,6 +34,7 @@ void output_catch_signals(void)
 		if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
 			sigaction(numbers[i], &action, NULL);
 	action.sa_handler = SIG_IGN;
+	sigaction(SIGPIPE, &action, NULL);
 	sigaction(SIGXFSZ, &action, NULL);
 }
 

@@ -19,8 +19,9 @@ struct output {
 	bool force;
 };
 
-/* Catches SIGINT, SIGTERM, SIGHUP, SIGPIPE: they set a flag that output_interrupted() reports, so that loops end
-   and clean up. Also SIGXFSZ is ignored, so that a size limit is an error of write(). Called once by main(). */
+/* Catches SIGINT, SIGTERM, SIGHUP: they set a flag that output_interrupted() reports, so that loops end and clean up.
+   SIGPIPE and SIGXFSZ are ignored, so that a closed pipe and a size limit are errors of write(). Called once by
+   main(). */
 void output_catch_signals(void);
 
 /* 0, or EXIT_SIGNAL + number with the error text set, after a signal. Loops call it once a piece. */

@@ -110,9 +110,9 @@ int sink_write(const struct sink *sink, const void *bytes, size_t n, struct erro
 
 	while (n != 0) {
 		ssize_t written = write(sink->fd, next, n);
-		int failure = written < 0 ? errno : 0, code;
-		/* A closed pipe is an error of this write, whose SIGPIPE says no more. */
-		if (failure != EPIPE && (code = output_interrupted(error)) != EXIT_OK)
+		int failure = written < 0 ? errno : 0;
+		int code = output_interrupted(error);
+		if (code != EXIT_OK)
 			return code;
 		if (failure != 0 && failure != EINTR) {
 			errno = failure;
