@@ -17,11 +17,19 @@ static void add_counts(struct mxfp_counts *to, const struct mxfp_counts *from)
 }
 
 #ifdef _OPENMP
+#pragma omp declare reduction(add : struct mxfp_counts : add_counts(&omp_out, &omp_in)) \
+	initializer(omp_priv = (struct mxfp_counts){0})
+
+/* From 1 to the number of processors: more would only cost, and the runtime aborts when it cannot have them. */
 static int thread_count(unsigned threads, size_t n_pieces)
 {
-	size_t n = threads != 0 ? threads : (size_t)omp_get_num_procs();
+	int n = omp_get_num_procs();
 
-	return (int)(n < n_pieces ? n : n_pieces);
+	if (threads != 0 && threads < (unsigned)n)
+		n = (int)threads;
+	if (n_pieces < (size_t)n)
+		n = (int)n_pieces;
+	return n > 0 ? n : 1;
 }
 #endif
 
@@ -30,26 +38,11 @@ void mxfp_parallel_for(unsigned threads, size_t n_pieces, mxfp_piece *run, const
 {
 	struct mxfp_counts sum = {0};
 
-	if (threads == 1 || n_pieces <= 1) {
-		for (size_t i = 0; i < n_pieces; i++)
-			run(context, i, &sum);
-	} else {
 #ifdef _OPENMP
-#pragma omp parallel num_threads(thread_count(threads, n_pieces))
+#pragma omp parallel for num_threads(thread_count(threads, n_pieces)) schedule(dynamic) reduction(add : sum)
 #endif
-		{
-			struct mxfp_counts mine = {0};
-#ifdef _OPENMP
-#pragma omp for schedule(dynamic)
-#endif
-			for (size_t i = 0; i < n_pieces; i++)
-				run(context, i, &mine);
-#ifdef _OPENMP
-#pragma omp critical(mxfp_counts)
-#endif
-			add_counts(&sum, &mine);
-		}
-	}
+	for (size_t i = 0; i < n_pieces; i++)
+		run(context, i, &sum);
 	if (counts != NULL)
 		add_counts(counts, &sum);
 }
