@@ -73,29 +73,29 @@ void stats_merge(struct stats *total, const struct stats *part)
 double stats_sqnr(const struct stats *stats)
 {
 	if (stats->n == 0)
-		return NAN;
+		return (double)NAN;
 	if (stats->noise == 0)
-		return INFINITY;
+		return (double)INFINITY;
 	if (stats->signal == 0)
-		return -INFINITY;
+		return -(double)INFINITY;
 	return 10 * log10(stats->signal / stats->noise);
 }
 
 double stats_relative_error(const struct stats *stats)
 {
 	if (stats->n == 0)
-		return NAN;
+		return (double)NAN;
 	if (stats->noise == 0)
 		return 0;
 	if (stats->signal == 0)
-		return INFINITY;
+		return (double)INFINITY;
 	return sqrt(stats->noise / stats->signal);
 }
 
 double stats_cosine(const struct stats *stats)
 {
 	if (stats->n == 0)
-		return NAN;
+		return (double)NAN;
 	if (stats->signal == 0 || stats->measured == 0)
 		return stats->signal == stats->measured;
 	return fmin(fmax(stats->product / (sqrt(stats->signal) * sqrt(stats->measured)), -1), 1);
