@@ -1,0 +1,92 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Checks what a machine can of HACKING.md: the form of every source, and that what must exist in pairs does. Prints each
+# violation as FILE:LINE: WHAT. Works in a checkout and in an unpacked tarball.
+set -euo pipefail
+cd "${srcdir:-$(dirname "$0")/..}"
+
+max_lines=400
+max_function_lines=60
+max_columns=120
+
+violations=0
+
+# Reads "FILE:LINE:..." lines and reports each as a violation called $1.
+report() {
+	local line
+	while IFS= read -r line; do
+		echo "${line%%:*}:$(cut -d: -f2 <<<"$line"): $1"
+		violations=$((violations + 1))
+	done
+}
+
+folders=()
+for folder in include lib ref simd tools tests fuzz bench examples doc scripts; do
+	[ ! -d "$folder" ] || folders+=("$folder")
+done
+mapfile -t code < <(find "${folders[@]}" -name '*.[ch]' -o -name '*.def' | sort)
+mapfile -t scripts < <(find "${folders[@]}" -name '*.sh' | sort)
+mapfile -t build < <(find "${folders[@]}" -name Makefile.inc | sort)
+mapfile -t pages < <(find doc -name '*.[13]' | sort)
+build+=(configure.ac Makefile.am libmxfp.pc.in)
+texts=(README.md HACKING.md NEWS doc/*.md)
+sources=("${code[@]}" "${scripts[@]}" "${build[@]}" "${pages[@]}")
+all=("${sources[@]}" "${texts[@]}")
+
+# Characters.
+report 'trailing blank' < <(grep -nHE '[[:blank:]]+$' "${all[@]}")
+report 'blank before a tab' < <(grep -nHP ' \t' "${all[@]}")
+report 'control character' < <(LC_ALL=C grep -nHaP '[\x00-\x08\x0B-\x1F\x7F]' "${all[@]}")
+report 'invisible character' < <(LC_ALL=C grep -nHaP \
+	'\xC2[\x80-\xA0\xAD]|\xE2\x80[\x8B-\x8F\xA8-\xAE]|\xE2\x81[\xA0-\xAF]|\xEF\xBB\xBF|\xF3\xA0[\x80-\x81]' "${all[@]}")
+report 'no newline at the end' < <(for file in "${all[@]}"; do
+	[ -z "$(tail -c 1 "$file")" ] || echo "$file:0"
+done)
+
+# Sizes. A tab is 8 columns. A function is what stands between { and } in the first column.
+report "longer than $max_lines lines" < <(for file in "${code[@]}" "${scripts[@]}"; do
+	[ "$(wc -l <"$file")" -le $max_lines ] || echo "$file:0"
+done)
+report "line longer than $max_columns columns" < <(for file in "${code[@]}" "${scripts[@]}"; do
+	expand "$file" | awk -v file="$file" -v max=$max_columns 'length > max { print file ":" FNR }'
+done)
+report "function longer than $max_function_lines lines" < <(awk -v max=$max_function_lines '
+	/^\{/ { start = FNR }
+	/^\}/ && start { if (FNR - start - 1 > max) print FILENAME ":" start; start = 0 }' "${code[@]}")
+report 'nested deeper than 3' < <(grep -nHP '^\t{5,}[^\t ]' "${code[@]}")
+
+# What must or must not be there.
+report 'no SPDX line at the top' < <(for file in "${sources[@]}"; do
+	head -n 2 "$file" | grep -q 'SPDX-License-Identifier: MIT' || echo "$file:1"
+done)
+report 'unfinished work' < <(grep -nHwE 'TO''DO|FIX''ME|XX''X|HA''CK' "${sources[@]}")
+report 'disabled code' < <(grep -nHE '^[[:blank:]]*#[[:blank:]]*if 0' "${code[@]}")
+report 'comment with //' < <(grep -nHE '(^|[^:"])//' "${code[@]}")
+report 'path of one machine' < <(grep -nHE '(^|[^a-z])/(wor''k|root|home/[a-z]+)(/|[^a-z/]|$)' "${all[@]}")
+report 'name says nothing' < <(for file in "${all[@]}"; do
+	name=${file##*/}
+	name=${name%%.*}
+	[[ ! _${name//-/_}_ =~ _(utils?|misc|common|helpers?|old|new|tmp|v?[0-9]+)_ ]] || echo "$file:0"
+done)
+report 'not executable' < <(for file in "${scripts[@]}"; do [ -x "$file" ] || echo "$file:0"; done)
+report 'instruction set outside its place' < <(grep -nHE '_mm[0-9]*_|__(ARM|AVX|SSE|x86_64|aarch64|riscv)|arm_neon' \
+	"${code[@]}" | grep -vE '^(simd/|lib/cpu_|lib/isa\.def)')
+
+# What exists in pairs.
+report 'in no Makefile.inc' < <(for file in "${code[@]}"; do
+	name=${file#*/}
+	grep -qE "(%D%|${file%%/*})/${name//./\\.}( |\$)" "${build[@]}" || echo "$file:0"
+done)
+report 'no page doc/NAME.3' < <(sed -n 's/^MXFP_API.*[ *]\(mxfp_[a-z0-9_]*\)(.*/\1/p' include/mxfp/*.h |
+	while read -r name; do [ -e "doc/$name.3" ] || echo "$name:0"; done)
+report 'no page doc/mxfp-VERB.1' < <(for file in tools/cmd_*.c; do
+	verb=${file#tools/cmd_}
+	[ -e "doc/mxfp-${verb%.c}.1" ] || echo "$file:0"
+done)
+report 'no test or no fuzzer of this file format' < <(for file in tools/file_*.c; do
+	format=${file#tools/}
+	[ -e "tests/test_$format" ] && [ -e "fuzz/fuzz_$format" ] || echo "$file:0"
+done)
+
+[ $violations = 0 ] || echo "$violations violations"
+[ $violations = 0 ]
