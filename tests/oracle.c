@@ -69,7 +69,7 @@ void oracle_set_f32(mpfr_ptr x, uint32_t bits)
 static uint32_t f32_of(mpfr_srcptr x)
 {
 	uint32_t sign = mpfr_signbit(x) ? F32_SIGN : 0, magnitude;
-	mpfr_t integer;
+	MPFR_DECL_INIT(integer, 24);
 
 	if (mpfr_zero_p(x))
 		return sign;
@@ -78,12 +78,10 @@ static uint32_t f32_of(mpfr_srcptr x)
 	/* x = s * 2^e with 2^23 <= s < 2^24, or e = -149 in a subnormal: then the bits are s + (e + 149) * 2^23. */
 	mpfr_exp_t e = mpfr_get_exp(x) - 24;
 	e = e < -149 ? -149 : e;
-	mpfr_init2(integer, 24);
 	int inexact = mpfr_mul_2si(integer, x, -e, MPFR_RNDN);
 	assert(inexact == 0 && mpfr_integer_p(integer));
 	mpfr_abs(integer, integer, MPFR_RNDN);
 	magnitude = (uint32_t)mpfr_get_ui(integer, MPFR_RNDN) + ((uint32_t)(e + 149) << 23);
-	mpfr_clear(integer);
 	(void)inexact;
 	return sign | magnitude;
 }
@@ -106,22 +104,19 @@ uint32_t oracle_decode(const struct mxfp_format_info *f, uint32_t code)
 	uint32_t infinity = ((UINT32_C(1) << f->exponent_bits) - 1) << f->significand_bits;
 	bool sign_bit = (code >> (f->bits - 1) & 1) != 0;
 	bool negative = sign_bit && f->kind != MXFP_KIND_UFLOAT && f->kind != MXFP_KIND_EXPONENT;
-	mpfr_t x;
+	MPFR_DECL_INIT(x, PRECISION);
 
 	if (f->special == MXFP_SPECIAL_IEEE && magnitude >= infinity)
 		return magnitude == infinity ? F32_INF | (negative ? F32_SIGN : 0) : decode_nan(f, negative, magnitude);
 	if (f->special == MXFP_SPECIAL_NAN && magnitude == magnitude_mask(f))
 		return decode_nan(f, negative, magnitude);
-	mpfr_init2(x, PRECISION);
 	if (f->kind == MXFP_KIND_FIXED)
 		mpfr_set_si_2exp(x, (long)(code & 0xFF) - (sign_bit ? 256 : 0), -(int)f->significand_bits, MPFR_RNDN);
 	else
 		set_magnitude(x, f, magnitude);
 	if (negative && f->kind == MXFP_KIND_FLOAT)
 		mpfr_neg(x, x, MPFR_RNDN);
-	uint32_t bits = f32_of(x);
-	mpfr_clear(x);
-	return bits;
+	return f32_of(x);
 }
 
 /* MPFR's exponents are those of significands in [1/2, 1): 2^-149 has -148, the largest finite number 128. */

@@ -108,13 +108,12 @@ static bool nearest_is_above(const struct oracle *o, uint32_t below, enum mxfp_r
 /* Whether |x|, which lies at or above magnitude[below] and below the next, goes to the next. */
 static bool goes_up(const struct oracle *o, mpfr_srcptr x, uint32_t below, enum mxfp_round mode, uint32_t random)
 {
-	mpfr_t fraction, gap;
+	MPFR_DECL_INIT(fraction, PRECISION);
+	MPFR_DECL_INIT(gap, PRECISION);
 	bool up;
 
 	if (mpfr_cmpabs(x, o->magnitude[below]) == 0)
 		return false;
-	mpfr_init2(fraction, PRECISION);
-	mpfr_init2(gap, PRECISION);
 	int inexact = mpfr_abs(fraction, x, MPFR_RNDN);
 	inexact |= mpfr_sub(fraction, fraction, o->magnitude[below], MPFR_RNDN);
 	inexact |= mpfr_sub(gap, o->magnitude[below + 1], o->magnitude[below], MPFR_RNDN);
@@ -129,8 +128,6 @@ static bool goes_up(const struct oracle *o, mpfr_srcptr x, uint32_t below, enum 
 	} else {
 		up = may_round_away(mode, mpfr_signbit(x));
 	}
-	mpfr_clear(fraction);
-	mpfr_clear(gap);
 	return up;
 }
 
@@ -170,7 +167,7 @@ uint32_t oracle_encode(const struct oracle *o, uint32_t x, int shift, const stru
                        uint32_t random, struct mxfp_counts *counts)
 {
 	uint32_t magnitude = x & ~F32_SIGN;
-	mpfr_t value;
+	MPFR_DECL_INIT(value, PRECISION);
 
 	if (magnitude > F32_INF) {
 		counts->nan++;
@@ -181,10 +178,7 @@ uint32_t oracle_encode(const struct oracle *o, uint32_t x, int shift, const stru
 		counts->inf += magnitude == F32_INF;
 		return x == F32_SIGN && r->no_negative_zero ? 0 : x;
 	}
-	mpfr_init2(value, PRECISION);
 	oracle_set_f32(value, x);
 	mpfr_mul_2si(value, value, -shift, MPFR_RNDN);
-	uint32_t code = oracle_round(o, value, r, random, counts);
-	mpfr_clear(value);
-	return code;
+	return oracle_round(o, value, r, random, counts);
 }

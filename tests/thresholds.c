@@ -80,9 +80,44 @@ const struct interval *thresholds_find(const struct thresholds *t, uint32_t magn
 	return &t->interval[low];
 }
 
-void thresholds_count(struct mxfp_counts *counts, enum counted counted, uint64_t n)
+/* Index of the first of n stored codes that is not `code`, or n. Whole arrays are nearly always right, so they are
+   summed up first, in loops that a compiler makes fast. */
+static size_t first_other(const struct mxfp_format_info *f, const void *codes, size_t n, uint32_t code)
 {
-	counts->saturated += counted == COUNTED_SATURATED ? n : 0;
-	counts->overflowed += counted == COUNTED_OVERFLOWED ? n : 0;
-	counts->flushed += counted == COUNTED_FLUSHED ? n : 0;
+	const uint8_t *byte = codes;
+	const uint16_t *half = codes;
+	const uint32_t *word = codes;
+	uint32_t difference = 0;
+	size_t i;
+
+	for (i = 0; f->storage_bytes == 1 && i < n; i++)
+		difference |= byte[i] ^ code;
+	for (i = 0; f->storage_bytes == 2 && i < n; i++)
+		difference |= half[i] ^ code;
+	for (i = 0; f->storage_bytes == 4 && i < n; i++)
+		difference |= word[i] ^ code;
+	if (difference == 0)
+		return n;
+	for (i = 0; i < n; i++)
+		if ((f->storage_bytes == 1 ? byte[i] : f->storage_bytes == 2 ? half[i] : word[i]) != code)
+			break;
+	return i;
+}
+
+size_t thresholds_mismatch(const struct thresholds *t, const struct mxfp_format_info *f, uint32_t first,
+                           const void *codes, size_t n, struct mxfp_counts *counts)
+{
+	const struct interval *i = thresholds_find(t, first), *end = t->interval + t->n;
+
+	for (size_t done = 0, part; done < n; done += part, i++) {
+		size_t left = i + 1 < end ? i[1].start - (first + done) : n - done;
+		part = left < n - done ? left : n - done;
+		size_t same = first_other(f, (const uint8_t *)codes + done * f->storage_bytes, part, i->code);
+		if (same < part)
+			return done + same;
+		counts->saturated += i->counted == COUNTED_SATURATED ? part : 0;
+		counts->overflowed += i->counted == COUNTED_OVERFLOWED ? part : 0;
+		counts->flushed += i->counted == COUNTED_FLUSHED ? part : 0;
+	}
+	return n;
 }

@@ -33,7 +33,9 @@ void thresholds_clear(struct thresholds *t);
 /* The interval of a finite nonzero magnitude. */
 const struct interval *thresholds_find(const struct thresholds *t, uint32_t magnitude);
 
-/* Adds n values of an interval to counts. */
-void thresholds_count(struct mxfp_counts *counts, enum counted counted, uint64_t n);
+/* Compares the stored codes of n consecutive finite nonzero magnitudes from `first` on with their intervals, and adds what
+   they count as to *counts. Returns the index of the first that differs, or n. */
+size_t thresholds_mismatch(const struct thresholds *t, const struct mxfp_format_info *format, uint32_t first,
+                           const void *codes, size_t n, struct mxfp_counts *counts);
 
 #endif
