@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "philox.h"
+#include "suite.h"
 
 enum { PRECISION = 200, TOKENS = 24, COLS = 1000, MOMENTS_N = 1 << 20 };
 
@@ -49,6 +50,7 @@ START_TEST(normal_numbers_are_the_formula)
 	activations_fill(x, TOKENS, COLS, ACTIVATIONS_NORMAL, seed, stream);
 	for (size_t i = 0; i < TOKENS * COLS; i++)
 		ck_assert_msg(x[i] == oracle(i, 1), "element %zu: %a, MPFR %a", i, (double)x[i], (double)oracle(i, 1));
+	suite_compared(TOKENS * COLS);
 	mpfr_free_cache();
 }
 END_TEST
@@ -61,6 +63,7 @@ START_TEST(every_64th_channel_is_30_times_larger)
 	for (size_t t = 0; t < TOKENS; t++)
 		for (size_t k = 0; k < COLS; k++)
 			ck_assert(x[t * COLS + k] == oracle(t * COLS + k, k % 64 == 0 ? 30 : 1));
+	suite_compared(TOKENS * COLS);
 	mpfr_free_cache();
 }
 END_TEST
@@ -104,15 +107,10 @@ int main(void)
 	Suite *suite = suite_create("activations");
 	TCase *tcase = tcase_create("activations_oracle");
 
-	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, normal_numbers_are_the_formula);
 	tcase_add_test(tcase, every_64th_channel_is_30_times_larger);
 	tcase_add_test(tcase, seed_and_stream_matter);
 	tcase_add_test(tcase, moments_are_those_of_the_normal_distribution);
 	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return suite_run(suite);
 }

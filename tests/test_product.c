@@ -5,6 +5,8 @@
 #include <check.h>
 #include <stdlib.h>
 
+#include "suite.h"
+
 /* x of token t is (t, 1, -2); W = ((1, 2, 3), (0.5, 0, -1)): y = (t - 4, t/2 + 2). Three tokens: less than a group;
    11: a group and a part of one. */
 START_TEST(values_are_those_worked_by_hand)
@@ -55,9 +57,5 @@ int main(void)
 	tcase_add_loop_test(tcase, values_are_those_worked_by_hand, 0, 2);
 	tcase_add_test(tcase, sums_are_in_ascending_order);
 	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return suite_run(suite);
 }

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "suite.h"
+
 /* a = 1 2 -4 2, b = 1 4 -4 0: signal 1+4+16+4, noise 4+4, measured 1+16+16, product 1+8+16. */
 static const float source[] = {1, 2, -4, 2}, measured[] = {1, 4, -4, 0};
 
@@ -164,9 +166,5 @@ int main(void)
 	tcase_add_test(tcase, zeros_of_both_signs_are_equal);
 	tcase_add_test(tcase, extremes_of_binary32_do_not_overflow);
 	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	return suite_run(suite);
 }

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/* Activations of one layer: input.h says where they come from. */
+#include "config.h"
+
+#include "input.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "elements.h"
+#include "mxfp/quantize.h"
+
+enum { STREAM_SEED = 1 }; /* apart from the streams of stochastic rounding, which hash the same name with seed 0 */
+
+unsigned input_kinds(const struct input_source *source)
+{
+	return source->file != NULL ? 1 : N_ACTIVATION_KINDS;
+}
+
+const char *input_kind_name(const struct input_source *source, unsigned kind)
+{
+	return source->file != NULL ? "file" : activations_name((enum activation_kind)kind);
+}
+
+/* The file's tensor for a layer, or NULL; *named says whether it bears the layer's name. */
+static const struct tensor *find_tensor(const struct file *file, const char *layer, bool *named, struct error *error,
+                                        int *code)
+{
+	static const char suffix[] = ".weight";
+	const struct tensor *tensor = file_find(file, layer);
+	size_t length = strlen(layer), suffix_length = sizeof suffix - 1;
+
+	*named = true;
+	*code = EXIT_OK;
+	if (tensor == NULL && length > suffix_length && strcmp(layer + length - suffix_length, suffix) == 0) {
+		char *stem = strdup(layer);
+
+		if (stem == NULL) {
+			*code = fail_memory(error);
+			return NULL;
+		}
+		stem[length - suffix_length] = '\0';
+		tensor = file_find(file, stem);
+		free(stem);
+	}
+	if (tensor == NULL && file->n_tensors == 1) {
+		tensor = &file->tensors[0];
+		*named = false;
+	}
+	return tensor;
+}
+
+/* Reads at most *tokens rows of a file's activations into newly allocated *x; none: *x is NULL. */
+static int read_file(float **x, size_t *tokens, const struct file *file, const struct tensor *layer, size_t cols,
+                     struct error *error)
+{
+	uint64_t rows, width;
+	bool named;
+	int code;
+	const struct tensor *tensor = find_tensor(file, layer->name, &named, error, &code);
+
+	*x = NULL;
+	if (tensor == NULL)
+		return code;
+	tensor_matrix(tensor, &rows, &width);
+	if (!elements_are_float(tensor->dtype) || width != cols) {
+		if (!named)
+			return EXIT_OK;
+		return fail(error, EXIT_INPUT, "%s: tensor '%s': activations of the layer must be F32, F16, BF16 or F64 with a "
+		            "last dimension of %zu", file->path, tensor->name, cols);
+	}
+	if (rows < *tokens)
+		*tokens = (size_t)rows;
+	*x = calloc(*tokens * cols + 1, sizeof **x);
+	if (*x == NULL)
+		return fail_memory(error);
+	return elements_read(file, tensor, 0, *x, *tokens * cols, error);
+}
+
+static int make_seeded(float **x, const struct input_source *source, unsigned kind, const struct tensor *layer,
+                       size_t cols, struct error *error)
+{
+	uint64_t stream = XXH3_64bits_withSeed(layer->name, strlen(layer->name), STREAM_SEED);
+
+	*x = calloc(source->tokens * cols + 1, sizeof **x);
+	if (*x == NULL)
+		return fail_memory(error);
+	activations_fill(*x, source->tokens, cols, (enum activation_kind)kind, source->seed, stream);
+	return EXIT_OK;
+}
+
+/* decoded = x quantised and decoded. */
+static int quantize_input(float *decoded, const float *x, size_t tokens, size_t cols, const struct input_source *source,
+                          struct error *error)
+{
+	const struct mxfp_quantize_options options = {.rule = source->rule, .threads = source->threads};
+	struct mxfp_blocks blocks = {.format = source->format, .rows = tokens, .cols = cols};
+	struct mxfp_sizes size;
+
+	if (mxfp_blocks_size(blocks.format, tokens, cols, &size) != MXFP_OK)
+		return fail_memory(error);
+	uint8_t *bytes = malloc(size.codes_bytes + size.scales_bytes + 1);
+	if (bytes == NULL)
+		return fail_memory(error);
+	blocks.codes = bytes;
+	blocks.scales = bytes + size.codes_bytes;
+	enum mxfp_status status = mxfp_quantize(&blocks, x, MXFP_FORMAT_F32, 0, &options);
+	if (status == MXFP_OK)
+		status = mxfp_dequantize(&blocks, decoded, MXFP_FORMAT_F32, 0, source->threads);
+	assert(status == MXFP_OK);
+	free(bytes);
+	return EXIT_OK;
+}
+
+/* Stores x and what becomes of it as operands. */
+static int make_operands(struct input *input, const float *x, size_t tokens, size_t cols,
+                         const struct input_source *source, struct error *error)
+{
+	size_t size = product_operand_size(tokens, cols);
+	float *decoded = calloc(tokens * cols + 1, sizeof *decoded);
+
+	input->exact.x = malloc((size + 1) * sizeof *input->exact.x);
+	input->quantized.x = malloc((size + 1) * sizeof *input->quantized.x);
+	if (decoded == NULL || input->exact.x == NULL || input->quantized.x == NULL) {
+		free(decoded);
+		return fail_memory(error);
+	}
+	int code = quantize_input(decoded, x, tokens, cols, source, error);
+	if (code == EXIT_OK) {
+		stats_add(&input->stats, x, decoded, tokens * cols);
+		product_operand_set(&input->exact, x, tokens, cols);
+		product_operand_set(&input->quantized, decoded, tokens, cols);
+	}
+	free(decoded);
+	return code;
+}
+
+int input_make(struct input *input, const struct input_source *source, unsigned kind, const struct tensor *layer,
+               size_t cols, struct error *error)
+{
+	size_t tokens = source->tokens;
+	float *x;
+	int code;
+
+	*input = (struct input){0};
+	if (source->file != NULL)
+		code = read_file(&x, &tokens, source->file, layer, cols, error);
+	else
+		code = make_seeded(&x, source, kind, layer, cols, error);
+	if (code == EXIT_OK && x != NULL)
+		code = make_operands(input, x, tokens, cols, source, error);
+	free(x);
+	return code;
+}
+
+void input_free(struct input *input)
+{
+	free(input->exact.x);
+	free(input->quantized.x);
+	*input = (struct input){0};
+}

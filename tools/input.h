@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* Activations of one layer for measuring products: seeded, or read from a file; exact, and quantised and decoded. */
+#ifndef TOOLS_INPUT_H
+#define TOOLS_INPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "activations.h"
+#include "error.h"
+#include "file.h"
+#include "mxfp/options.h"
+#include "product.h"
+#include "stats.h"
+
+struct input_source {
+	const struct file *file; /* NULL: seeded */
+	enum mxfp_format format; /* what the activations are quantised to, rounded to nearest even */
+	enum mxfp_rule rule;
+	size_t tokens;           /* at most this many */
+	uint64_t seed;           /* the stream is XXH3-64 of the layer's name with seed 1 */
+	unsigned threads;
+};
+
+/* All zero: no activations. */
+struct input {
+	struct product_operand exact, quantized;
+	struct stats stats; /* quantised against exact activations, token by token */
+};
+
+/* Kinds of activations that a source has: both seeded ones, or the file's alone. */
+unsigned input_kinds(const struct input_source *source);
+
+/* "normal", "outliers" or "file". */
+const char *input_kind_name(const struct input_source *source, unsigned kind);
+
+/*
+ * Makes the activations of a layer with `cols` input channels. In a file they are the tensor with the layer's name, or with
+ * that name less ".weight", or the only tensor; its last dimension is `cols` and its first rows are the tokens. A file
+ * without a tensor for this layer gives no activations (tokens 0). EXIT_MEMORY, EXIT_IO, EXIT_INPUT (a tensor of the layer's
+ * name that does not fit).
+ */
+int input_make(struct input *input, const struct input_source *source, unsigned kind, const struct tensor *layer,
+               size_t cols, struct error *error);
+
+void input_free(struct input *input);
+
+#endif

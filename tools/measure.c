@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Measuring one weight matrix: for each piece of rows, the exact products once and then every variant. NVFP4 needs the
+ * matrix's largest magnitude first, which costs a reading of its own.
+ */
+#include "measure.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "elements.h"
+#include "mxfp/quantize.h"
+#include "output.h"
+
+enum {
+	PIECE = 1 << 18 /* numbers that a piece of rows has, products included, unless one row has more */
+};
+
+/* What is held while a layer is measured; y is [rows][tokens]. */
+struct measuring {
+	const struct measure_options *options;
+	struct layer *layer;
+	size_t cols, piece_rows;
+	unsigned n_inputs;
+	struct input inputs[N_ACTIVATION_KINDS];
+	float amax;
+	uint64_t stream;
+	float *weights, *decoded;
+	uint8_t *codes, *scales;
+	double *exact[N_ACTIVATION_KINDS], *measured;
+	uint64_t (*histograms)[N_SCALE_CODES]; /* one a variant */
+};
+
+static void release(struct measuring *m)
+{
+	for (unsigned k = 0; k < N_ACTIVATION_KINDS; k++) {
+		input_free(&m->inputs[k]);
+		free(m->exact[k]);
+	}
+	free(m->weights);
+	free(m->decoded);
+	free(m->codes);
+	free(m->scales);
+	free(m->measured);
+	free(m->histograms);
+}
+
+static bool needs_amax(const struct variants *variants)
+{
+	for (size_t v = 0; v < variants->n; v++)
+		if (mxfp_format_info(variants->items[v].format)->tensor_scale)
+			return true;
+	return false;
+}
+
+/* Bytes that `rows` rows need for codes and scales in the variant that needs most. */
+static int blocks_size(const struct measuring *m, size_t rows, struct mxfp_sizes *most, struct error *error)
+{
+	const struct variants *variants = &m->options->variants;
+
+	*most = (struct mxfp_sizes){0};
+	for (size_t v = 0; v < variants->n; v++) {
+		struct mxfp_sizes size;
+
+		if (mxfp_blocks_size(variants->items[v].format, rows, m->cols, &size) != MXFP_OK)
+			return fail_memory(error);
+		if (size.codes_bytes > most->codes_bytes)
+			most->codes_bytes = size.codes_bytes;
+		if (size.scales_bytes > most->scales_bytes)
+			most->scales_bytes = size.scales_bytes;
+	}
+	return EXIT_OK;
+}
+
+static int allocate(struct measuring *m, struct error *error)
+{
+	size_t outputs = 0, most_tokens = 0;
+	struct mxfp_sizes size;
+	bool complete = true;
+
+	for (unsigned k = 0; k < m->n_inputs; k++) {
+		outputs += m->inputs[k].exact.tokens;
+		if (m->inputs[k].exact.tokens > most_tokens)
+			most_tokens = m->inputs[k].exact.tokens;
+	}
+	m->piece_rows = PIECE / (m->cols + 2 * (outputs + most_tokens));
+	if (m->piece_rows == 0)
+		m->piece_rows = 1;
+	if (m->piece_rows > m->layer->rows)
+		m->piece_rows = (size_t)m->layer->rows;
+	int code = blocks_size(m, m->piece_rows, &size, error);
+	if (code != EXIT_OK)
+		return code;
+	m->weights = malloc(m->piece_rows * m->cols * sizeof *m->weights);
+	m->decoded = malloc(m->piece_rows * m->cols * sizeof *m->decoded);
+	m->codes = malloc(size.codes_bytes);
+	m->scales = malloc(size.scales_bytes);
+	m->measured = malloc((m->piece_rows * most_tokens + 1) * sizeof *m->measured);
+	m->histograms = calloc(m->options->variants.n, sizeof *m->histograms);
+	for (unsigned k = 0; k < m->n_inputs; k++) {
+		m->exact[k] = malloc((m->piece_rows * m->inputs[k].exact.tokens + 1) * sizeof *m->exact[k]);
+		complete &= m->exact[k] != NULL;
+	}
+	complete &= m->weights != NULL && m->decoded != NULL && m->codes != NULL && m->scales != NULL &&
+	            m->measured != NULL && m->histograms != NULL;
+	return complete ? EXIT_OK : fail_memory(error);
+}
+
+/* Reads a piece of rows. */
+static int read_rows(struct measuring *m, uint64_t first, size_t rows, struct error *error)
+{
+	const struct layer *layer = m->layer;
+	int code = output_interrupted(error);
+
+	if (code == EXIT_OK)
+		code = elements_read(layer->file, layer->tensor, first * m->cols, m->weights, rows * m->cols, error);
+	if (code == EXIT_OK && m->options->advance != NULL)
+		m->options->advance(m->options->context, rows * m->cols * dtype_info(layer->tensor->dtype)->bits / 8);
+	return code;
+}
+
+static size_t rows_at(const struct measuring *m, uint64_t first)
+{
+	return m->layer->rows - first < m->piece_rows ? (size_t)(m->layer->rows - first) : m->piece_rows;
+}
+
+static int find_amax(struct measuring *m, struct error *error)
+{
+	int code = EXIT_OK;
+
+	for (uint64_t first = 0; code == EXIT_OK && first < m->layer->rows; first += m->piece_rows) {
+		size_t rows = rows_at(m, first);
+
+		code = read_rows(m, first, rows, error);
+		if (code == EXIT_OK)
+			mxfp_amax(m->weights, MXFP_FORMAT_F32, rows * m->cols, &m->amax);
+	}
+	return code;
+}
+
+/* Quantises the piece in memory into m->codes and m->scales. */
+static void quantize_rows(struct measuring *m, struct mxfp_blocks *blocks, uint64_t first, struct measurement *into)
+{
+	const struct measure_options *o = m->options;
+	struct mxfp_counts counts = {0};
+	const struct mxfp_quantize_options options = {
+		.rule = into->variant.rule,
+		.recipe = into->variant.recipe,
+		.round = o->round,
+		.seed = o->seed,
+		.stream = m->stream,
+		.first_index = first * m->cols,
+		.tensor_amax = &m->amax,
+		.threads = o->threads,
+		.counts = &counts,
+	};
+	enum mxfp_status status = mxfp_quantize(blocks, m->weights, MXFP_FORMAT_F32, 0, &options);
+
+	assert(status == MXFP_OK);
+	(void)status;
+	into->saturated += counts.saturated;
+}
+
+static uint64_t count_flushed(const float *source, const float *decoded, size_t n)
+{
+	uint64_t flushed = 0;
+
+	for (size_t i = 0; i < n; i++)
+		flushed += source[i] != 0 && decoded[i] == 0;
+	return flushed;
+}
+
+/* Errors of the products of a piece, whose exact ones are in m->exact. */
+static void measure_products(struct measuring *m, size_t rows, struct measurement *into)
+{
+	for (unsigned k = 0; k < m->n_inputs; k++) {
+		const struct input *input = &m->inputs[k];
+		size_t n = rows * input->exact.tokens;
+
+		product(m->measured, m->decoded, rows, &input->exact);
+		stats_add_double(&into->products[k].weights_only, m->exact[k], m->measured, n);
+		product(m->measured, m->decoded, rows, &input->quantized);
+		stats_add_double(&into->products[k].both, m->exact[k], m->measured, n);
+	}
+}
+
+static void measure_variant(struct measuring *m, uint64_t first, size_t rows, size_t v)
+{
+	struct measurement *into = &m->layer->measurements[v];
+	size_t n = rows * m->cols;
+	struct mxfp_blocks blocks = {
+		.format = into->variant.format,
+		.rows = rows,
+		.cols = m->cols,
+		.codes = m->codes,
+		.scales = m->scales,
+	};
+	struct mxfp_sizes size;
+
+	mxfp_blocks_size(blocks.format, rows, m->cols, &size);
+	quantize_rows(m, &blocks, first, into);
+	mxfp_dequantize(&blocks, m->decoded, MXFP_FORMAT_F32, 0, m->options->threads);
+	for (size_t i = 0; i < size.scales_bytes; i++)
+		m->histograms[v][m->scales[i]]++;
+	into->bytes += size.codes_bytes + size.scales_bytes;
+	into->flushed += count_flushed(m->weights, m->decoded, n);
+	stats_add(&into->weights, m->weights, m->decoded, n);
+	measure_products(m, rows, into);
+}
+
+static int measure_rows(struct measuring *m, uint64_t first, size_t rows, struct error *error)
+{
+	int code = read_rows(m, first, rows, error);
+
+	if (code != EXIT_OK)
+		return code;
+	for (unsigned k = 0; k < m->n_inputs; k++) {
+		const struct input *input = &m->inputs[k];
+
+		product(m->exact[k], m->weights, rows, &input->exact);
+		product(m->measured, m->weights, rows, &input->quantized);
+		stats_add_double(&m->layer->inputs[k].product, m->exact[k], m->measured, rows * input->exact.tokens);
+	}
+	for (size_t v = 0; v < m->options->variants.n; v++)
+		measure_variant(m, first, rows, v);
+	return EXIT_OK;
+}
+
+/* Keeps the used range of a histogram. */
+static int keep_histogram(struct measurement *measurement, const uint64_t histogram[N_SCALE_CODES], struct error *error)
+{
+	unsigned first = 0, end = N_SCALE_CODES;
+
+	while (first < end && histogram[first] == 0)
+		first++;
+	while (end > first && histogram[end - 1] == 0)
+		end--;
+	measurement->first_scale = first;
+	measurement->n_scales = end - first;
+	measurement->scales = malloc((end - first + 1) * sizeof *measurement->scales);
+	if (measurement->scales == NULL)
+		return fail_memory(error);
+	memcpy(measurement->scales, histogram + first, (end - first) * sizeof *measurement->scales);
+	return EXIT_OK;
+}
+
+/* Completes what does not come piece by piece. */
+static int complete(struct measuring *m, struct error *error)
+{
+	int code = EXIT_OK;
+
+	for (unsigned k = 0; k < m->n_inputs; k++)
+		m->layer->inputs[k].input = m->inputs[k].stats;
+	for (size_t v = 0; code == EXIT_OK && v < m->options->variants.n; v++) {
+		struct measurement *measurement = &m->layer->measurements[v];
+
+		measurement->elements = m->layer->rows * m->layer->cols;
+		if (mxfp_format_info(measurement->variant.format)->tensor_scale)
+			measurement->bytes += sizeof(float);
+		code = keep_histogram(measurement, m->histograms[v], error);
+	}
+	return code;
+}
+
+static int measure(struct measuring *m, struct error *error)
+{
+	int code = EXIT_OK;
+
+	m->n_inputs = input_kinds(&m->options->input);
+	for (unsigned k = 0; code == EXIT_OK && k < m->n_inputs; k++)
+		code = input_make(&m->inputs[k], &m->options->input, k, m->layer->tensor, m->cols, error);
+	if (code == EXIT_OK)
+		code = allocate(m, error);
+	if (code == EXIT_OK && needs_amax(&m->options->variants))
+		code = find_amax(m, error);
+	for (uint64_t first = 0; code == EXIT_OK && first < m->layer->rows; first += m->piece_rows)
+		code = measure_rows(m, first, rows_at(m, first), error);
+	return code == EXIT_OK ? complete(m, error) : code;
+}
+
+int measure_layer(struct layer *layer, const struct measure_options *options, struct error *error)
+{
+	const char *name = layer->tensor->name;
+	struct measuring m = {.options = options, .layer = layer, .stream = XXH3_64bits(name, strlen(name))};
+
+	tensor_matrix(layer->tensor, &layer->rows, &layer->cols);
+	m.cols = (size_t)layer->cols;
+	layer->measurements = calloc(options->variants.n, sizeof *layer->measurements);
+	if (layer->measurements == NULL)
+		return fail_memory(error);
+	for (size_t v = 0; v < options->variants.n; v++) {
+		layer->measurements[v].variant = options->variants.items[v];
+		layer->measurements[v].saturated_known = true;
+	}
+	int code = measure(&m, error);
+	release(&m);
+	return code;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What quantisation does to one weight matrix, measured against its binary32 values: errors of the decoded elements, and
+ * errors of products y = x W^T. The matrix is read in pieces of rows; every number is independent of the pieces.
+ */
+#ifndef TOOLS_MEASURE_H
+#define TOOLS_MEASURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "error.h"
+#include "file.h"
+#include "input.h"
+#include "stats.h"
+#include "variant.h"
+
+enum { N_SCALE_CODES = 256 };
+
+/* Errors of products; the exact ones are those of binary32 weights and binary32 activations. */
+struct product_stats {
+	struct stats weights_only; /* quantised weights, exact activations (W4A16) */
+	struct stats both;         /* quantised weights and activations (W4A8) */
+};
+
+/* Of one matrix in one variant, or of many together. */
+struct measurement {
+	struct variant variant;
+	uint64_t elements, bytes; /* bytes: codes, scales, tensor scale */
+	uint64_t saturated;       /* as struct mxfp_counts has it */
+	bool saturated_known;
+	uint64_t flushed;         /* nonzero elements whose decoded value is zero */
+	struct stats weights;     /* decoded against source elements */
+	struct product_stats products[N_ACTIVATION_KINDS];
+	unsigned first_scale, n_scales;
+	uint64_t *scales;         /* [n_scales]: blocks with scale code first_scale + i */
+};
+
+/* What quantised activations do by themselves: of the activations, and of products with exact weights. */
+struct input_stats {
+	struct stats input, product;
+};
+
+/* One matrix in every variant. */
+struct layer {
+	const struct file *file;
+	const struct tensor *tensor;
+	uint64_t rows, cols;
+	struct measurement *measurements; /* one a variant */
+	struct input_stats inputs[N_ACTIVATION_KINDS];
+};
+
+struct measure_options {
+	struct variants variants;
+	struct input_source input;
+	enum mxfp_round round;
+	uint64_t seed; /* of stochastic rounding; the stream is XXH3-64 of the tensor's name */
+	unsigned threads;
+	void (*advance)(void *context, uint64_t bytes); /* called after each piece read */
+	void *context;
+};
+
+/* Measures layer->tensor, which has elements of a float type; the rest of *layer is filled. EXIT_MEMORY, EXIT_IO, EXIT_INPUT,
+   or what output_interrupted() says. */
+int measure_layer(struct layer *layer, const struct measure_options *options, struct error *error);
+
+/* Prepares a measurement that others are merged into. EXIT_MEMORY. */
+int measurement_init(struct measurement *total, const struct variant *variant, struct error *error);
+void measurement_merge(struct measurement *total, const struct measurement *part);
+
+/* 8 bytes / elements. */
+double measurement_bits(const struct measurement *measurement);
+
+void measurement_free(struct measurement *measurement);
+void layer_free(struct layer *layer, size_t n_variants);
+
+#endif
