@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/* Trains the character model of charlm.h: Adam on the cross entropy of random batches of a text. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "charlm.h"
+#include "linear.h"
+#include "norm.h"
+#include "philox.h"
+
+enum { STEPS = 3000, WARM_UP = 100, REPORT = 500, SEED = 1 };
+
+static const float LEARNING_RATE = 0.005f, MEAN_DECAY = 0.9f, SQUARE_DECAY = 0.99f;
+
+struct trainer {
+	struct charlm model, gradient;
+	struct charlm mean, square; /* running means of the gradient and of its square */
+	float mean_power, square_power; /* the decays to the power of the step */
+	uint64_t drawn;             /* random positions so far */
+	struct charlm_batch batch;
+	float d_logits[CHARLM_BATCH * CHARLM_SYMBOLS];
+	float d_normed[CHARLM_BATCH * CHARLM_WIDTH];
+	float d_residual[CHARLM_BATCH * CHARLM_WIDTH];
+	float d_hidden[CHARLM_BATCH * CHARLM_HIDDEN];
+	float d_input[CHARLM_BATCH * CHARLM_INPUT];
+};
+
+/* Uniform with variance gain / inputs; the gains of norms start at 1. */
+static void initialise(struct charlm *model)
+{
+	for (size_t t = 0; t < CHARLM_TENSORS; t++) {
+		const struct charlm_tensor *tensor = &charlm_tensors[t];
+		float *values = charlm_values(model, tensor);
+		float bound = tensor->rank == 2 ? sqrtf(3.0f * tensor->gain / (float)tensor->shape[1]) : 0;
+
+		for (size_t i = 0; i < charlm_elements(tensor); i++) {
+			uint32_t word = mxfp_philox_word(SEED, t, i);
+			float uniform = (float)(word >> 8) * 0x1p-23f - 1.0f;
+
+			values[i] = tensor->rank == 2 ? uniform * bound : 1.0f;
+		}
+	}
+}
+
+/* Fills the batch with random characters of the text that are not held out. */
+static void draw_batch(struct trainer *trainer, const struct charlm_text *text)
+{
+	for (unsigned row = 0; row < CHARLM_BATCH;) {
+		uint64_t word = mxfp_philox_word(SEED, CHARLM_TENSORS, trainer->drawn++);
+		size_t position = CHARLM_CONTEXT + (size_t)(word * (text->n - CHARLM_CONTEXT) >> 32);
+
+		if (!charlm_text_held_out(position))
+			charlm_batch_set(&trainer->batch, row++, text, position);
+	}
+}
+
+/* Sets d_logits and returns the mean loss of the batch. */
+static double backward_loss(struct trainer *trainer)
+{
+	double sum = 0;
+
+	for (size_t row = 0; row < CHARLM_BATCH; row++) {
+		float *d_logits = trainer->d_logits + row * CHARLM_SYMBOLS;
+		unsigned target = trainer->batch.target[row];
+
+		sum += charlm_cross_entropy(d_logits, trainer->batch.logits + row * CHARLM_SYMBOLS, target);
+		d_logits[target] -= 1.0f;
+		for (size_t i = 0; i < CHARLM_SYMBOLS; i++)
+			d_logits[i] /= CHARLM_BATCH;
+	}
+	return sum / CHARLM_BATCH;
+}
+
+/* Adds to d_residual what comes back through norm number l, from d_normed. */
+static void backward_norm(struct trainer *trainer, float *d_gain, const float *gain, size_t l)
+{
+	for (size_t row = 0; row < CHARLM_BATCH * CHARLM_WIDTH; row += CHARLM_WIDTH)
+		norm_backward(trainer->d_residual + row, d_gain, gain, trainer->batch.residual[l] + row,
+		              trainer->d_normed + row, CHARLM_WIDTH);
+}
+
+/* d_x = what comes back through a linear layer; *d_weight gets its own. */
+static void backward_linear(float *d_x, float *d_weight, const struct linear *layer, const float *x, const float *d_y)
+{
+	memset(d_x, 0, CHARLM_BATCH * layer->inputs * sizeof(*d_x));
+	linear_backward_weight(d_weight, layer, x, d_y, CHARLM_BATCH);
+	linear_backward_input(d_x, layer, d_y, CHARLM_BATCH);
+}
+
+static void backward_layer(struct trainer *trainer, size_t l)
+{
+	const struct charlm_layer *layer = &trainer->model.layers[l];
+	struct charlm_layer *gradient = &trainer->gradient.layers[l];
+	struct linear up = {layer->up, CHARLM_HIDDEN, CHARLM_WIDTH}, down = {layer->down, CHARLM_WIDTH, CHARLM_HIDDEN};
+	const float *hidden = trainer->batch.hidden[l];
+
+	backward_linear(trainer->d_hidden, gradient->down, &down, hidden, trainer->d_residual);
+	for (size_t i = 0; i < CHARLM_BATCH * CHARLM_HIDDEN; i++)
+		trainer->d_hidden[i] = hidden[i] > 0 ? trainer->d_hidden[i] : 0;
+	backward_linear(trainer->d_normed, gradient->up, &up, trainer->batch.normed[l], trainer->d_hidden);
+	backward_norm(trainer, gradient->norm, layer->norm, l);
+}
+
+/* The gradient of the batch's mean loss, from d_logits. */
+static void backward(struct trainer *trainer)
+{
+	const struct charlm *model = &trainer->model;
+	struct charlm *gradient = &trainer->gradient;
+	struct linear input = {model->input, CHARLM_WIDTH, CHARLM_INPUT};
+	struct linear head = {model->head, CHARLM_SYMBOLS, CHARLM_WIDTH};
+
+	memset(gradient, 0, sizeof(*gradient));
+	memset(trainer->d_residual, 0, sizeof(trainer->d_residual));
+	backward_linear(trainer->d_normed, gradient->head, &head, trainer->batch.normed[CHARLM_LAYERS], trainer->d_logits);
+	backward_norm(trainer, gradient->norm, model->norm, CHARLM_LAYERS);
+	for (size_t l = CHARLM_LAYERS; l-- > 0;)
+		backward_layer(trainer, l);
+	backward_linear(trainer->d_input, gradient->input, &input, trainer->batch.input, trainer->d_residual);
+	for (size_t c = 0; c < CHARLM_BATCH * CHARLM_CONTEXT; c++)
+		for (size_t i = 0; i < CHARLM_EMBEDDING; i++)
+			gradient->embedding[trainer->batch.context[c] * CHARLM_EMBEDDING + i] +=
+				trainer->d_input[c * CHARLM_EMBEDDING + i];
+}
+
+/* Moves every parameter against its gradient (Kingma and Ba: "Adam: a method for stochastic optimization"). */
+static void adam(struct trainer *trainer, float rate)
+{
+	float mean_scale, square_scale;
+
+	trainer->mean_power *= MEAN_DECAY;
+	trainer->square_power *= SQUARE_DECAY;
+	mean_scale = 1.0f / (1.0f - trainer->mean_power);
+	square_scale = 1.0f / (1.0f - trainer->square_power);
+	for (size_t t = 0; t < CHARLM_TENSORS; t++) {
+		float *values = charlm_values(&trainer->model, &charlm_tensors[t]);
+		float *mean = charlm_values(&trainer->mean, &charlm_tensors[t]);
+		float *square = charlm_values(&trainer->square, &charlm_tensors[t]);
+		const float *gradient = charlm_values(&trainer->gradient, &charlm_tensors[t]);
+
+		for (size_t i = 0; i < charlm_elements(&charlm_tensors[t]); i++) {
+			mean[i] += (1.0f - MEAN_DECAY) * (gradient[i] - mean[i]);
+			square[i] += (1.0f - SQUARE_DECAY) * (gradient[i] * gradient[i] - square[i]);
+			values[i] -= rate * (mean[i] * mean_scale) / (sqrtf(square[i] * square_scale) + 1e-8f);
+		}
+	}
+}
+
+/* The rate rises during the first steps, then falls to zero. */
+static float learning_rate(unsigned step, unsigned steps)
+{
+	float falling = LEARNING_RATE * (float)(steps - step) / (float)steps;
+
+	return step < WARM_UP ? falling * (float)(step + 1) / WARM_UP : falling;
+}
+
+static void train(struct trainer *trainer, const struct charlm_text *text, unsigned steps)
+{
+	double sum = 0;
+	unsigned n = 0;
+
+	trainer->mean_power = trainer->square_power = 1;
+	initialise(&trainer->model);
+	for (unsigned step = 0; step < steps; step++) {
+		draw_batch(trainer, text);
+		(void)charlm_forward(&trainer->model, &trainer->batch, NULL);
+		sum += backward_loss(trainer);
+		backward(trainer);
+		adam(trainer, learning_rate(step, steps));
+		if (++n < REPORT && step + 1 < steps)
+			continue;
+		printf("step %u of %u: loss of the last %u batches %.4f nats/character\n", step + 1, steps, n, sum / n);
+		fflush(stdout);
+		sum = 0;
+		n = 0;
+	}
+}
+
+static void print_held_out(const struct charlm *model, const struct charlm_text *text)
+{
+	double loss;
+
+	if (!charlm_loss(&loss, model, text, NULL))
+		printf("on the characters left out of training: %.4f nats/character\n", loss);
+}
+
+static int run(const char *text_path, const char *model_path, unsigned steps, struct error *error)
+{
+	struct charlm_text text;
+	struct trainer *trainer;
+	int code;
+
+	if (access(model_path, F_OK) == 0)
+		return fail(error, EXIT_USAGE, "%s: exists: remove it or give another name", model_path);
+	trainer = calloc(1, sizeof(*trainer));
+	code = trainer ? charlm_text_read(&text, text_path, error) : fail_memory(error);
+	if (!code) {
+		train(trainer, &text, steps);
+		print_held_out(&trainer->model, &text);
+		charlm_text_free(&text);
+		code = charlm_save(&trainer->model, model_path, error);
+	}
+	free(trainer);
+	return code;
+}
+
+int main(int argc, char **argv)
+{
+	struct error error;
+	long steps = argc == 4 ? strtol(argv[3], NULL, 10) : STEPS;
+	int code;
+
+	if (argc < 3 || argc > 4 || steps < 1 || steps > 1000000) {
+		fprintf(stderr, "usage: charlm_train TEXT MODEL.safetensors [STEPS]   (%d steps by default)\n", STEPS);
+		return EXIT_USAGE;
+	}
+	code = run(argv[1], argv[2], (unsigned)steps, &error);
+	if (code)
+		fprintf(stderr, "charlm_train: %s\n", error.text);
+	return code;
+}

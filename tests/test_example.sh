@@ -1,0 +1,42 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The character model: training gives the same bits with every compiler and on every machine, the shipped weights have
+# the loss that their README states, and what cannot be read is refused. `make check-example` trains the weights again.
+set -eu
+examples=${srcdir:?}/examples
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
+
+fail() {
+	echo "$1" >&2
+	exit 1
+}
+
+# refused CODE COMMAND...: the command fails with that exit code and one line.
+refused() {
+	expected=$1
+	shift
+	code=0
+	"$@" >"$directory/out" 2>&1 || code=$?
+	[ $code = "$expected" ] || fail "exit $code, not $expected: $*"
+	[ "$(wc -l <"$directory/out")" = 1 ] || fail "more than a line: $*"
+}
+
+examples/charlm_train "$examples/charlm.txt" "$directory/short.safetensors" 20
+[ "$(cksum <"$directory/short.safetensors")" = '2731186433 1046968' ] ||
+	fail 'twenty steps of training gave other bits'
+refused 2 examples/charlm_train "$examples/charlm.txt" "$directory/short.safetensors" 1
+
+grep -qF "$(examples/charlm_loss "$examples/charlm.safetensors" "$examples/charlm.txt")" "$examples/README.md" ||
+	fail 'examples/README.md states another loss'
+grep -qF "$(examples/charlm_loss "$examples/charlm.safetensors" "$examples/charlm.txt" mxfp8-e4m3)" \
+	"$examples/README.md" || fail 'examples/README.md states another loss with mxfp8-e4m3 activations'
+
+printf '%2000s\001' x >"$directory/control.txt"
+printf 'short' >"$directory/short.txt"
+refused 2 examples/charlm_loss "$examples/charlm.safetensors"
+refused 2 examples/charlm_loss "$examples/charlm.safetensors" "$examples/charlm.txt" e4m3
+refused 3 examples/charlm_loss "$examples/charlm.safetensors" "$directory/control.txt"
+refused 3 examples/charlm_loss "$examples/charlm.safetensors" "$directory/short.txt"
+refused 3 examples/charlm_loss "$examples/charlm.txt" "$examples/charlm.txt"
+refused 4 examples/charlm_loss "$directory/missing.safetensors" "$examples/charlm.txt"
