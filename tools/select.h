@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which tensors of a model are quantised, and why. Linear layers are: float tensors with two dimensions and `weight` in
+ * their name, and with three dimensions and `experts` in it. Embeddings, output heads, norms, biases and routers are not.
+ */
+#ifndef TOOLS_SELECT_H
+#define TOOLS_SELECT_H
+
+#include <stdbool.h>
+
+#include "error.h"
+#include "file.h"
+#include "model.h"
+#include "options.h"
+
+/* The user's say: globs on whole tensor names. What `ignore` matches is never quantised; what `include` matches is, if
+   it is a float tensor of at least two dimensions. */
+struct select {
+	struct string_list include, ignore;
+};
+
+/* Whether a tensor is to be quantised; *reason is a phrase for either answer ("linear weight", "norm"). */
+bool select_tensor(const struct select *select, const struct tensor *tensor, const char **reason);
+
+/* Checks that every pattern matches some tensor of the model. EXIT_USAGE, naming the nearest tensor. */
+int select_check(const struct select *select, const struct model *model, struct error *error);
+
+#endif
