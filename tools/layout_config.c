@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * quantization_config as compressed-tensors reads it. Its parser refuses unknown keys inside config_groups, takes numbers
+ * of bits and "float" or "int" for formats, and a format name of its own or none in a group; other keys at the top pass.
+ */
+#include "config.h"
+
+#include "layout.h"
+
+#include "options.h"
+
+bool layout_holds_activations(enum mxfp_format format)
+{
+	const struct layout *layout = layout_of(format);
+
+	/* A tensor scale of activations comes from calibration, which weights alone do not give. */
+	return layout != NULL && layout->known && !mxfp_format_info(format)->tensor_scale;
+}
+
+bool layout_holds_recipe(enum mxfp_recipe recipe)
+{
+	return recipe == MXFP_RECIPE_CT || recipe == MXFP_RECIPE_TORCHAO_1 || recipe == MXFP_RECIPE_GGML;
+}
+
+/* The QuantizationArgs of a format. */
+static json_t *arguments(const struct layout *layout, bool dynamic)
+{
+	const struct mxfp_format_info *block = mxfp_format_info(layout->format);
+	const struct mxfp_format_info *element = mxfp_format_info(block->element);
+
+	return json_pack("{s:i, s:s, s:s, s:i, s:b, s:b, s:s}", "num_bits", (int)element->bits, "type",
+	                 element->kind == MXFP_KIND_FIXED ? "int" : "float", "strategy",
+	                 block->tensor_scale ? "tensor_group" : "group", "group_size", (int)block->block_length, "symmetric",
+	                 1, "dynamic", (int)dynamic, "scale_dtype",
+	                 layout->scales == DTYPE_F8_E4M3 ? "torch.float8_e4m3fn" : "torch.uint8");
+}
+
+json_t *layout_config(const struct layout *layout, enum mxfp_format activations, json_t *ignore)
+{
+	json_t *input = activations == OPTION_FORMAT_NONE ? json_null() : arguments(layout_of(activations), true);
+
+	return json_pack("{s:s, s:s, s:s, s:{s:{s:[s], s:o, s:o, s:n, s:s?}}, s:o, s:n}", "quant_method",
+	                 "compressed-tensors", "format", layout->name, "quantization_status", "compressed", "config_groups",
+	                 "group_0", "targets", "Linear", "weights", arguments(layout, false), "input_activations", input,
+	                 "output_activations", "format", layout->known ? layout->name : NULL, "ignore", ignore,
+	                 "kv_cache_scheme");
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/* Finding and decoding quantised tensors. What a tensor's format is follows from the dtypes and shapes of its parts. */
+#include "config.h"
+
+#include "quantized.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Finds the tensor NAME SUFFIX; *tensor is NULL if there is none. */
+static int find_suffixed(const struct model *model, const char *name, const char *suffix, const struct tensor **tensor,
+                         const struct file **file, struct error *error)
+{
+	size_t size = strlen(name) + strlen(suffix) + 1;
+	char *full = malloc(size);
+
+	if (full == NULL)
+		return fail_memory(error);
+	snprintf(full, size, "%s%s", name, suffix);
+	*tensor = model_find(model, full, file);
+	free(full);
+	return EXIT_OK;
+}
+
+static int find_parts(struct quantized *q, const struct model *model, const char *name, struct error *error)
+{
+	int code = find_suffixed(model, name, LAYOUT_PACKED, &q->parts[LAYOUT_CODES], &q->files[LAYOUT_CODES], error);
+
+	if (code == EXIT_OK && q->parts[LAYOUT_CODES] == NULL)
+		q->parts[LAYOUT_CODES] = model_find(model, name, &q->files[LAYOUT_CODES]);
+	if (code == EXIT_OK)
+		code = find_suffixed(model, name, LAYOUT_SCALE, &q->parts[LAYOUT_SCALES], &q->files[LAYOUT_SCALES], error);
+	if (code == EXIT_OK)
+		code = find_suffixed(model, name, LAYOUT_GLOBAL_SCALE, &q->parts[LAYOUT_TENSOR_SCALE],
+		                     &q->files[LAYOUT_TENSOR_SCALE], error);
+	return code;
+}
+
+static bool is_packed(const struct tensor *codes, const char *name)
+{
+	return strlen(codes->name) > strlen(name);
+}
+
+/* Whether codes and scales are those of a layout, for rows of whole blocks. */
+static bool fits(const struct quantized *q, const struct layout *layout, const char *name)
+{
+	const struct tensor *codes = q->parts[LAYOUT_CODES], *scales = q->parts[LAYOUT_SCALES];
+	enum dtype dtype = scales->dtype == DTYPE_F8_E8M0 ? DTYPE_U8 : scales->dtype;
+	unsigned last = codes->rank - 1;
+	struct mxfp_sizes size;
+
+	if (layout->packed != is_packed(codes, name) || codes->dtype != layout->codes || dtype != layout->scales)
+		return false;
+	if (codes->rank < 1 || codes->rank != scales->rank || scales->shape[last] > SIZE_MAX / 64)
+		return false;
+	for (unsigned i = 0; i < last; i++)
+		if (codes->shape[i] != scales->shape[i])
+			return false;
+	size_t cols = (size_t)scales->shape[last] * mxfp_format_info(layout->format)->block_length;
+	return mxfp_blocks_size(layout->format, 1, cols, &size) == MXFP_OK && size.codes_row_bytes == codes->shape[last];
+}
+
+/* The format that file and config.json state, where shapes leave a choice; NULL if they state none. */
+static const struct layout *stated_layout(const struct model *model, const struct file *file)
+{
+	const char *weights = file_metadata(file, "mxfp.weights");
+	const char *name = json_string_value(json_object_get(json_object_get(model->config, "quantization_config"),
+	                                                     "format"));
+	enum mxfp_format format;
+
+	if (weights != NULL && mxfp_format_from_name(weights, &format) == MXFP_OK)
+		return layout_of(format);
+	return name == NULL ? NULL : layout_named(name);
+}
+
+/* Sets the layout that the parts have; it stays NULL if they have none, or two and nothing tells which. */
+static void choose_layout(struct quantized *q, const struct model *model, const char *name)
+{
+	const struct layout *stated = stated_layout(model, q->files[LAYOUT_CODES]);
+	unsigned n = 0;
+
+	if (stated != NULL && fits(q, stated, name)) {
+		q->layout = stated;
+		return;
+	}
+	for (int format = 0; format < MXFP_N_FORMATS; format++) {
+		const struct layout *layout = layout_of((enum mxfp_format)format);
+
+		if (layout != NULL && fits(q, layout, name)) {
+			q->layout = layout;
+			n++;
+		}
+	}
+	if (n > 1)
+		q->layout = NULL;
+}
+
+/* Sets rows and cols: the padded row, or what the metadata says it held. */
+static int set_shape(struct quantized *q, const char *name, struct error *error)
+{
+	const struct file *file = q->files[LAYOUT_CODES];
+	unsigned block = mxfp_format_info(q->layout->format)->block_length;
+	uint64_t blocks;
+	size_t size = sizeof LAYOUT_COLS + strlen(name);
+	char *key = malloc(size), *end;
+
+	if (key == NULL)
+		return fail_memory(error);
+	tensor_matrix(q->parts[LAYOUT_SCALES], &q->rows, &blocks);
+	q->cols = blocks * block;
+	snprintf(key, size, LAYOUT_COLS "%s", name);
+	const char *text = file_metadata(file, key);
+	free(key);
+	if (text == NULL)
+		return EXIT_OK;
+	errno = 0;
+	unsigned long long cols = strtoull(text, &end, 10);
+	if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || cols > q->cols || q->cols - cols >= block)
+		return fail(error, EXIT_INPUT, "%s: metadata '" LAYOUT_COLS "%s': '%s' is no length of rows of %" PRIu64
+		            " whole blocks", file->path, name, text, blocks);
+	q->cols = cols;
+	return EXIT_OK;
+}
+
+static int read_tensor_scale(struct quantized *q, struct error *error)
+{
+	const struct tensor *scale = q->parts[LAYOUT_TENSOR_SCALE];
+	const struct file *file = q->files[LAYOUT_TENSOR_SCALE];
+
+	if (!mxfp_format_info(q->layout->format)->tensor_scale) {
+		q->parts[LAYOUT_TENSOR_SCALE] = NULL;
+		return EXIT_OK;
+	}
+	if (scale == NULL)
+		return fail(error, EXIT_INPUT, "%s: tensor '%s': has no tensor of its name with " LAYOUT_GLOBAL_SCALE,
+		            q->files[LAYOUT_CODES]->path, q->parts[LAYOUT_CODES]->name);
+	if (scale->dtype != DTYPE_F32 || tensor_elements(scale) != 1)
+		return fail(error, EXIT_INPUT, "%s: tensor '%s': is not one F32 number", file->path, scale->name);
+	int code = file_read(file, scale, 0, &q->tensor_scale, sizeof q->tensor_scale, error);
+	dtype_swap(DTYPE_F32, &q->tensor_scale, sizeof q->tensor_scale);
+	return code;
+}
+
+/* Whether the tensor found is quantised at all: packed, or 8-bit numbers with scales. */
+static bool is_quantized(const struct quantized *q, const char *name)
+{
+	const struct tensor *codes = q->parts[LAYOUT_CODES];
+
+	if (codes == NULL)
+		return false;
+	if (is_packed(codes, name))
+		return true;
+	return q->parts[LAYOUT_SCALES] != NULL && dtype_info(codes->dtype)->bits == 8 && codes->dtype != DTYPE_BOOL;
+}
+
+int quantized_find(struct quantized *quantized, bool *found, const struct model *model, const char *name,
+                   struct error *error)
+{
+	*quantized = (struct quantized){0};
+	int code = find_parts(quantized, model, name, error);
+
+	*found = code == EXIT_OK && is_quantized(quantized, name);
+	if (!*found)
+		return code;
+	const struct file *file = quantized->files[LAYOUT_CODES];
+	if (quantized->parts[LAYOUT_SCALES] == NULL)
+		return fail(error, EXIT_INPUT, "%s: tensor '%s': '%s" LAYOUT_SCALE "' is missing", file->path,
+		            quantized->parts[LAYOUT_CODES]->name, name);
+	choose_layout(quantized, model, name);
+	if (quantized->layout == NULL)
+		return fail(error, EXIT_INPUT, "%s: tensor '%s' and its scales: not a layout that mxfp knows, by dtype and shape / "
+		            "if it is MXFP6, name the directory with config.json", file->path,
+		            quantized->parts[LAYOUT_CODES]->name);
+	code = set_shape(quantized, name, error);
+	return code != EXIT_OK ? code : read_tensor_scale(quantized, error);
+}
+
+static int read_part(const struct quantized *q, enum layout_part part, uint64_t from, void *bytes, size_t n,
+                     struct error *error)
+{
+	return file_read(q->files[part], q->parts[part], from, bytes, n, error);
+}
+
+int quantized_read(const struct quantized *quantized, const struct piece *piece, enum mxfp_format to, void *x,
+                   struct error *error)
+{
+	struct layout_slice slice = layout_slice(quantized->layout->format, quantized->cols, piece);
+	uint8_t *bytes = malloc(slice.size.codes_bytes + slice.size.scales_bytes + 1);
+
+	if (bytes == NULL)
+		return fail_memory(error);
+	const struct mxfp_blocks blocks = {
+		.format = quantized->layout->format,
+		.rows = piece->rows,
+		.cols = piece->cols,
+		.codes = bytes,
+		.scales = bytes + slice.size.codes_bytes,
+		.tensor_scale = quantized->tensor_scale,
+		.tensor_scale_divides = true,
+	};
+	int code = read_part(quantized, LAYOUT_CODES, slice.codes_from, blocks.codes, slice.size.codes_bytes, error);
+	if (code == EXIT_OK)
+		code = read_part(quantized, LAYOUT_SCALES, slice.scales_from, blocks.scales, slice.size.scales_bytes, error);
+	if (code == EXIT_OK) {
+		enum mxfp_status status = mxfp_dequantize(&blocks, x, to, 0, 0);
+
+		assert(status == MXFP_OK);
+		(void)status;
+	}
+	free(bytes);
+	return code;
+}
