@@ -63,6 +63,7 @@ struct mxfp_scan_job {
 	const void *src;
 	size_t n;
 	uint64_t first_index;
+	uint32_t non_finite_from;  /* magnitude bits from which on a number counts as non-finite: those of Inf, or less */
 	uint32_t amax;             /* binary32 bits of the largest finite magnitude */
 	uint64_t first_non_finite; /* index of the first NaN or Inf */
 };

@@ -11,7 +11,8 @@
 
 enum {
 	PIECE = 1 << 16, /* elements in a piece of work, about */
-	F32_INF = 0x7F800000
+	F32_INF = 0x7F800000,
+	BF16_OVERFLOW = 0x7F7F8000 /* magnitude bits from which on rounding to bf16 gives Inf: the tie past its largest */
 };
 
 static uint32_t f32_bits(float x)
@@ -106,7 +107,8 @@ static enum mxfp_status check_options(const struct mxfp_blocks *dst, const struc
 	    !mxfp_option_valid(MXFP_OPTION_ROUND, (int)o->round) ||
 	    !mxfp_option_valid(MXFP_OPTION_NON_FINITE, (int)o->non_finite))
 		return MXFP_ERR_OPTION;
-	if (dst->format == MXFP_FORMAT_NVFP4 && o->recipe == MXFP_RECIPE_GGML && o->round != MXFP_ROUND_RNE)
+	if (mxfp_format_info(dst->format)->tensor_scale &&
+	    (o->via_bf16 || (o->recipe == MXFP_RECIPE_GGML && o->round != MXFP_ROUND_RNE)))
 		return MXFP_ERR_OPTION;
 	if (o->tensor_amax != NULL && f32_bits(*o->tensor_amax) >= F32_INF)
 		return MXFP_ERR_OPTION;
@@ -119,7 +121,12 @@ static enum mxfp_status check_options(const struct mxfp_blocks *dst, const struc
 static struct mxfp_scan_job scan(const struct mxfp_quantize_job *job)
 {
 	size_t row_bytes = job->src_stride * mxfp_format_info(job->src_format)->storage_bytes;
-	struct mxfp_scan_job s = {.src_format = job->src_format, .n = job->cols, .first_non_finite = UINT64_MAX};
+	struct mxfp_scan_job s = {
+		.src_format = job->src_format,
+		.n = job->cols,
+		.non_finite_from = job->via_bf16 ? BF16_OVERFLOW : F32_INF,
+		.first_non_finite = UINT64_MAX,
+	};
 
 	for (size_t r = 0; r < job->rows; r++) {
 		s.src = (const uint8_t *)job->src + r * row_bytes;
@@ -256,7 +263,13 @@ enum mxfp_status mxfp_amax(const void *src, enum mxfp_format src_format, size_t 
 		return MXFP_ERR_NULL;
 	if (!mxfp_multiply(n, mxfp_format_info(src_format)->storage_bytes, &bytes) || bytes > PTRDIFF_MAX)
 		return MXFP_ERR_SIZE;
-	struct mxfp_scan_job job = {.src_format = src_format, .src = src, .n = n, .first_non_finite = UINT64_MAX};
+	struct mxfp_scan_job job = {
+		.src_format = src_format,
+		.src = src,
+		.n = n,
+		.non_finite_from = F32_INF,
+		.first_non_finite = UINT64_MAX,
+	};
 	mxfp_kernels_get()->scan[src_format](&job);
 	if (f32_from_bits(job.amax) > *amax)
 		*amax = f32_from_bits(job.amax);

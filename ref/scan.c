@@ -9,7 +9,7 @@ void mxfp_scan_ref(struct mxfp_scan_job *job)
 	for (size_t i = 0; i < job->n; i++) {
 		uint32_t magnitude = mxfp_ref_load(format, job->src, i) & ~MXFP_F32_SIGN;
 
-		if (magnitude >= MXFP_F32_INF) {
+		if (magnitude >= job->non_finite_from) {
 			if (job->first_index + i < job->first_non_finite)
 				job->first_non_finite = job->first_index + i;
 		} else if (magnitude > job->amax) {

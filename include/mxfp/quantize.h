@@ -53,7 +53,8 @@ struct mxfp_quantize_options {
 	enum mxfp_round round;           /* of the elements; NVFP4 recipe ggml has its own and takes only rne */
 	enum mxfp_non_finite non_finite;
 	bool no_negative_zero;           /* as in mxfp_convert_options */
-	bool via_bf16;                   /* round each element to bf16 (rne) first, as Trainium3 needs it */
+	bool via_bf16;                   /* MX formats: round each element to bf16 (rne) first, as Trainium3 does; what
+	                                    becomes Inf by that is treated as Inf */
 	uint64_t seed, stream;           /* as in mxfp_convert_options */
 	uint64_t first_index;            /* index of element (0, 0) in the tensor that the matrix is a piece of */
 	const float *tensor_amax;        /* NVFP4: largest finite magnitude of the whole tensor (mxfp_amax); NULL: of src */
@@ -73,8 +74,8 @@ struct mxfp_quantize_options {
  * doc/numerics.md, section 3, defines. The tensor scale of NVFP4 is made from finite values only.
  *
  * No alignment is required. src, codes and scales may not overlap each other.
- * MXFP_ERR_NULL; MXFP_ERR_FORMAT; MXFP_ERR_OPTION: an enum out of range, or rounding other than rne with recipe ggml, or a
- * *tensor_amax that is negative, Inf or NaN; MXFP_ERR_SIZE: overflow, or a stride shorter than a row; MXFP_ERR_OVERLAP;
+ * MXFP_ERR_NULL; MXFP_ERR_FORMAT; MXFP_ERR_OPTION: an enum out of range, or rounding other than rne with recipe ggml, or
+ * via_bf16 with NVFP4, or a *tensor_amax that is negative, Inf or NaN; MXFP_ERR_SIZE: overflow, or a stride shorter than a row; MXFP_ERR_OVERLAP;
  * MXFP_ERR_NON_FINITE: policy `error` and a NaN or Inf in src.
  */
 MXFP_API enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src, enum mxfp_format src_format,
