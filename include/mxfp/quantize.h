@@ -74,9 +74,9 @@ struct mxfp_quantize_options {
  * doc/numerics.md, section 3, defines. The tensor scale of NVFP4 is made from finite values only.
  *
  * No alignment is required. src, codes and scales may not overlap each other.
- * MXFP_ERR_NULL; MXFP_ERR_FORMAT; MXFP_ERR_OPTION: an enum out of range, or rounding other than rne with recipe ggml, or
- * via_bf16 with NVFP4, or a *tensor_amax that is negative, Inf or NaN; MXFP_ERR_SIZE: overflow, or a stride shorter than a row; MXFP_ERR_OVERLAP;
- * MXFP_ERR_NON_FINITE: policy `error` and a NaN or Inf in src.
+ * MXFP_ERR_NULL; MXFP_ERR_FORMAT; MXFP_ERR_OPTION: an enum out of range, rounding other than rne with recipe ggml,
+ * via_bf16 with NVFP4, or a *tensor_amax that is negative, Inf or NaN; MXFP_ERR_SIZE: overflow, or a stride shorter than
+ * a row; MXFP_ERR_OVERLAP; MXFP_ERR_NON_FINITE: policy `error` and a NaN or Inf in src.
  */
 MXFP_API enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src, enum mxfp_format src_format,
                                         size_t src_stride, const struct mxfp_quantize_options *options);
