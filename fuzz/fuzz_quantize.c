@@ -238,7 +238,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	options.non_finite = fuzz_byte(&in) % (MXFP_NON_FINITE_SATURATE + 1);
 	uint8_t flags = fuzz_byte(&in);
 	options.no_negative_zero = (flags & NO_NEGATIVE_ZERO) != 0;
-	options.via_bf16 = (flags & VIA_BF16) != 0;
+	options.via_bf16 = (flags & VIA_BF16) != 0 && !mxfp_format_info(format)->tensor_scale;
 	m.rows = fuzz_byte(&in) % (MAX_ROWS + 1);
 	m.cols = fuzz_byte(&in) % (MAX_COLS + 1);
 	fuzz_take(&in, &options.seed, sizeof options.seed);
