@@ -1,0 +1,101 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The command itself: help, version, unknown words, standard streams that cannot be written, tiers.
+. "${srcdir:-.}/tests/cli.shlib"
+
+exits 0 "" --help
+same "lines of --help fit a screen" yes "$([ "$(wc -l <"$work/out")" -le 24 ] && echo yes)"
+commands=$(sed -n 's/^  \([a-z]*\) .*/\1/p' "$work/out")
+for command in inspect cast blocks info; do
+	has "commands in --help" " $(echo $commands) " " $command "
+done
+exits 0 "" --version
+same "--version is one line" 1 "$(wc -l <"$work/out" | tr -d ' ')"
+has "--version" "$(cat "$work/out")" "mxfp "
+
+exits 2 "mxfp --help"
+exits 2 "did you mean 'inspect'?" inspetc
+exits 2 "did you mean 'cast'?" csat
+exits 2 "unknown command 'frobnicate'" frobnicate
+exits 2 "unknown option '--frob'" --frob
+exits 2 "unknown command '?[31mred'" "$(printf '\033[31mred')"
+
+# Every sub-command: --help alone and after other words, near misses, unknown options.
+for command in $commands; do
+	exits 0 "" $command --help
+	text=$(cat "$work/out")
+	has "$command --help" "$text" "Usage: mxfp $command"
+	has "$command --help" "$text" "Example:"
+	same "$command --help is at most 80 columns wide" "" "$(awk 'length > 80' "$work/out")"
+	exits 0 "" $command -h
+	same "$command -h prints the same" "$text" "$(cat "$work/out")"
+	exits 2 "did you mean '--help'?" $command --hlep
+	exits 2 "unknown option '--zzzzzzzz'" $command --zzzzzzzz
+	exits 2 "--help" $command a b c d e f g h
+done
+
+# --help shows the defaults whatever was given before it.
+exits 0 "" cast --help
+text=$(cat "$work/out")
+exits 0 "" cast --to e4m3 --round rtz --help
+same "defaults in --help after options" "$text" "$(cat "$work/out")"
+
+# Option values.
+exits 2 "cast: --to: unknown value 'e4m4': did you mean 'e4m3'?" cast --to e4m4
+exits 2 "rne, rna, rhz, rtz, rtp, rtn, sr" cast --to e4m3 --round nearest-ties-up
+exits 2 "did you mean 'rne'?" cast --to e4m3 --round rn
+exits 2 "'mxfp4' is no element format" cast --to mxfp4
+exits 2 "'e4m3' is no block format" blocks --to e4m3 --cols 32 a b c
+exits 2 "option --seed needs a value" cast --to e4m3 --seed
+exits 2 "option --decode takes no value" cast --to e4m3 --decode=yes
+for number in -1 +1 " 1" 1x 0x "" 18446744073709551616; do
+	exits 2 "cast: --seed: '$number'" cast --to e4m3 --seed "$number"
+done
+exits 2 "unknown option '-Z'" cast -Z
+exits 2 "unexpected operand 'c'" cast --to e4m3 a b c
+exits 2 "too few operands" blocks --to mxfp4 --cols 32 a
+exits 2 "missing operand" inspect
+
+# What stdout does not take is an I/O error, also when it shows only at the end.
+if [ -w /dev/full ]; then
+	for arguments in --help --version info "info --json" "cast --help"; do
+		code=0
+		error=$("$mxfp" $arguments 2>&1 >/dev/full) || code=$?
+		same "exit code of '$arguments' on a full disk" 4 $code
+		has "error of '$arguments' on a full disk" "$error" "mxfp: standard output: "
+	done
+fi
+code=0
+"$mxfp" info >&- 2>/dev/null || code=$?
+same "exit code with stdout closed" 4 $code
+(
+	sleep 0.2
+	code=0
+	"$mxfp" info 2>/dev/null || code=$?
+	echo $code >"$work/code"
+) | true
+same "exit code with a pipe closed" 4 "$(cat "$work/code")"
+
+# Tiers.
+error=$(MXFP_ISA=nonsense "$mxfp" info 2>&1 >"$work/out")
+same "lines of the warning" 1 "$(printf '%s\n' "$error" | wc -l | tr -d ' ')"
+has "unknown tier" "$error" "warning: MXFP_ISA"
+has "unknown tier" "$(cat "$work/out")" "tier      ref"
+same "known tier" "" "$(MXFP_ISA=ref "$mxfp" info 2>&1 >/dev/null)"
+
+# info: facts that numerics.md states.
+exits 0 "" info
+text=$(tr -s ' ' <"$work/out")
+has "info" "$text" " e4m3 8 float 4/3 7 448 NaN"
+has "info" "$text" " e5m2 8 float 5/2 15 57344 Inf, NaN"
+has "info" "$text" " int8 8 fixed point 0/6 0 1.984375 none"
+has "info" "$text" " e8m0 8 exponent 8/0 127 1.70141183e+38 NaN"
+has "info" "$text" " mxfp4 e2m1 32 e8m0 - 4.25"
+has "info" "$text" " nvfp4 e2m1 16 ue4m3 f32 4.5"
+exits 0 "" info --json
+text=$(tr -d ' \n' <"$work/out")
+has "info --json" "$text" '"tier":"'
+has "info --json" "$text" '{"name":"e2m1","kind":"float","bits":4,"exponent_bits":2,"significand_bits":1,'
+has "info --json" "$text" '"significand_bits":1,"bias":1,"emax":2,"max":6.0,"max_code":7,"inf":false,"nan":false,'
+has "info --json" "$text" '{"name":"rceil","meaning":"'
+finish
