@@ -42,8 +42,8 @@ void block_stream_end(struct block_stream *stream);
    twice; EXIT_INPUT: it is no whole number of rows; EXIT_IO. */
 int block_stream_amax(struct block_stream *stream, const struct source *source, struct error *error);
 
-/* Sets the tensor scale that the recipe makes of stream->amax, and whether it divides. EXIT_USAGE: the recipe does not take
-   the rounding. */
+/* Sets the tensor scale that the recipe makes of stream->amax, and whether it divides. EXIT_USAGE: the recipe does not
+   take the rounding. */
 int block_stream_tensor_scale(struct block_stream *stream, struct error *error);
 
 /* Quantizes the whole source to codes (sinks[0]) and scales (sinks[1]). EXIT_INPUT, EXIT_USAGE, EXIT_IO. */

@@ -48,7 +48,8 @@ bool choice_at(enum option_kind kind, int i, struct choice *choice)
 		return false;
 	if (kinds[kind].is_format)
 		return format_at(kind, i, choice);
-	*choice = (struct choice){mxfp_option_name(kinds[kind].option, i), mxfp_option_meaning(kinds[kind].option, i), i};
+	*choice = (struct choice){mxfp_option_name(kinds[kind].option, i),
+	                          mxfp_option_meaning(kinds[kind].option, i), i};
 	return choice->name != NULL;
 }
 
@@ -83,14 +84,16 @@ int choice_fail(enum option_kind kind, const char *where, const char *name, stru
 	enum mxfp_format format;
 
 	if (kinds[kind].is_format && mxfp_format_from_name(name, &format) == MXFP_OK)
-		return fail(error, EXIT_USAGE, "%s: '%s' is no %s format", where, name, kind == OPTION_BLOCK ? "block" : "element");
+		return fail(error, EXIT_USAGE, "%s: '%s' is no %s format", where, name,
+		            kind == OPTION_BLOCK ? "block" : "element");
 	for (int i = 0; choice_at(kind, i, &choice); i++) {
 		nearest_offer(&nearest, choice.name);
 		if (used < sizeof known)
-			used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i == 0 ? "" : ", ", choice.name);
+			used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i == 0 ? "" : ", ",
+			                         choice.name);
 	}
 	if (nearest.best != NULL)
-		return fail(error, EXIT_USAGE, "%s: unknown value '%s': did you mean '%s'? (%s: %s)", where, name, nearest.best,
-		            kinds[kind].title, known);
+		return fail(error, EXIT_USAGE, "%s: unknown value '%s': did you mean '%s'? (%s: %s)", where, name,
+		            nearest.best, kinds[kind].title, known);
 	return fail(error, EXIT_USAGE, "%s: unknown value '%s': %s are %s", where, name, kinds[kind].title, known);
 }

@@ -156,10 +156,12 @@ static int take_tensor_scale(struct blocks *blocks, struct error *error)
 		return blocks->amax == NULL && blocks->tensor_scale == NULL
 		               ? EXIT_OK
 		               : fail(error, EXIT_USAGE, "blocks: %s: %s has no tensor scale",
-		                      blocks->amax != NULL ? "--amax" : "--tensor-scale", mxfp_format_info(stream->format)->name);
+		                      blocks->amax != NULL ? "--amax" : "--tensor-scale",
+		                      mxfp_format_info(stream->format)->name);
 	if (blocks->decode && blocks->amax == NULL && blocks->tensor_scale == NULL)
 		return fail(error, EXIT_USAGE,
-		            "blocks: --decode of %s needs --tensor-scale as encoding printed it, and the same --nvfp4-recipe",
+		            "blocks: --decode of %s needs --tensor-scale as encoding printed it, and "
+		            "the same --nvfp4-recipe",
 		            mxfp_format_info(stream->format)->name);
 	if (blocks->amax != NULL)
 		code = take_float("--amax", blocks->amax, &stream->amax, error);
@@ -197,25 +199,31 @@ static int check(struct blocks *blocks, const char *const *operands, struct erro
 static int run(int argc, char **argv, struct error *error)
 {
 	struct blocks blocks = {
-		.stream = {.format = OPTION_FORMAT_NONE, .number_format = MXFP_FORMAT_F32, .cols = OPTION_UNSIGNED_NONE},
+		.stream.format = OPTION_FORMAT_NONE,
+		.stream.number_format = MXFP_FORMAT_F32,
+		.stream.cols = OPTION_UNSIGNED_NONE,
 	};
 	struct block_stream *s = &blocks.stream;
 	const struct option_spec options[] = {
 		{"to", 't', OPTION_BLOCK, "FORMAT", "format of the blocks", &s->format},
 		{"cols", 'k', OPTION_UNSIGNED, "K", "numbers in a row", &s->cols},
-		{"from", 'f', OPTION_ELEMENT, "FORMAT", "format of the numbers: f32, bf16 or f16", &s->number_format},
+		{"from", 'f', OPTION_ELEMENT, "FORMAT", "format of the numbers: f32, bf16 or f16",
+		 &s->number_format},
 		{"decode", 'd', OPTION_FLAG, NULL, "read codes and scales, write numbers", &blocks.decode},
 		{"rule", 0, OPTION_RULE, "RULE", "scale rule of the MX formats", &s->rule},
 		{"nvfp4-recipe", 0, OPTION_RECIPE, "RECIPE", "whose nvfp4", &s->recipe},
 		{"amax", 0, OPTION_STRING, "X", "nvfp4: largest magnitude of the tensor", &blocks.amax},
-		{"tensor-scale", 0, OPTION_STRING, "X", "nvfp4: the tensor scale for --decode", &blocks.tensor_scale},
+		{"tensor-scale", 0, OPTION_STRING, "X", "nvfp4: the tensor scale for --decode",
+		 &blocks.tensor_scale},
 		{"round", 'r', OPTION_ROUND, "MODE", "rounding of the elements", &s->round},
 		{"non-finite", 0, OPTION_NON_FINITE, "POLICY", "a block with a NaN or Inf", &s->non_finite},
 		{"seed", 0, OPTION_UNSIGNED, "N", "key of --round sr", &s->seed},
-		{"stream", 0, OPTION_UNSIGNED, "N", "counter words 2 and 3 of --round sr: one N a tensor", &s->stream_number},
+		{"stream", 0, OPTION_UNSIGNED, "N", "counter words 2 and 3 of --round sr: one N a tensor",
+		 &s->stream_number},
 		{"no-negative-zero", 0, OPTION_FLAG, NULL, "give +0 for -0 and for negatives that round to zero",
 		 &s->no_negative_zero},
-		{"via-bf16", 0, OPTION_FLAG, NULL, "round each number to bf16 first, as Trainium3 needs it", &s->via_bf16},
+		{"via-bf16", 0, OPTION_FLAG, NULL, "round each number to bf16 first, as Trainium3 needs it",
+		 &s->via_bf16},
 		{"counts", 0, OPTION_FLAG, NULL, "print on stderr how many saturated, ...", &blocks.counts_wanted},
 		{"json", 0, OPTION_FLAG, NULL, "print tensor scale and counts as JSON", &blocks.json},
 		{"force", 0, OPTION_FLAG, NULL, "replace outputs that exist", &blocks.force},

@@ -56,7 +56,8 @@ static int convert_piece(struct cast *cast, const void *src, void *dst, size_t n
 	enum mxfp_status status = mxfp_convert(dst, cast->dst_format, src, cast->src_format, n, &options);
 
 	if (status != MXFP_OK)
-		return fail(error, EXIT_INPUT, "%s: number %" PRIu64 ": %s", cast->source.name, cast->n, mxfp_status_text(status));
+		return fail(error, EXIT_INPUT, "%s: number %" PRIu64 ": %s", cast->source.name, cast->n,
+		            mxfp_status_text(status));
 	cast->n += n;
 	return EXIT_OK;
 }
@@ -89,9 +90,10 @@ static int cast_stream(struct cast *cast, uint8_t *src, uint8_t *dst, struct err
 		progress_add(&cast->progress, got);
 	}
 	if (held != 0)
-		return fail(error, EXIT_INPUT, "%s: %" PRIu64 " bytes are no whole number of %s words of %u bytes: %zu left over",
-		            cast->source.name, cast->n * src_bytes + held, mxfp_format_info(cast->src_format)->name, src_bytes,
-		            held);
+		return fail(error, EXIT_INPUT,
+		            "%s: %" PRIu64 " bytes are no whole number of %s words of %u bytes: %zu left over",
+		            cast->source.name, cast->n * src_bytes + held, mxfp_format_info(cast->src_format)->name,
+		            src_bytes, held);
 	return EXIT_OK;
 }
 
@@ -157,9 +159,11 @@ static int run(int argc, char **argv, struct error *error)
 		{"from", 'f', OPTION_ELEMENT, "FORMAT", "format of the numbers", &cast.from},
 		{"decode", 'd', OPTION_FLAG, NULL, "read codes and write numbers", &cast.decode},
 		{"round", 'r', OPTION_ROUND, "MODE", "rounding", &cast.round},
-		{"overflow", 0, OPTION_OVERFLOW, "MODE", "what lies past the largest finite value becomes", &cast.overflow},
+		{"overflow", 0, OPTION_OVERFLOW, "MODE", "what lies past the largest finite value becomes",
+		 &cast.overflow},
 		{"seed", 0, OPTION_UNSIGNED, "N", "key of --round sr", &cast.seed},
-		{"stream", 0, OPTION_UNSIGNED, "N", "counter words 2 and 3 of --round sr: one N a tensor", &cast.stream},
+		{"stream", 0, OPTION_UNSIGNED, "N", "counter words 2 and 3 of --round sr: one N a tensor",
+		 &cast.stream},
 		{"no-negative-zero", 0, OPTION_FLAG, NULL, "give +0 for -0 and for negatives that round to zero",
 		 &cast.no_negative_zero},
 		{"counts", 0, OPTION_FLAG, NULL, "print on stderr how many saturated, ...", &cast.counts_wanted},

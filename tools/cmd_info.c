@@ -38,10 +38,9 @@ static double largest(const struct mxfp_format_info *info)
 	uint16_t half = (uint16_t)word;
 	uint8_t byte = (uint8_t)word;
 	float value = 0;
+	const void *const codes[] = {[1] = &byte, [2] = &half, [4] = &word};
 
-	mxfp_convert(&value, MXFP_FORMAT_F32,
-	             info->storage_bytes == 4 ? (const void *)&word : info->storage_bytes == 2 ? (const void *)&half : &byte,
-	             info->format, 1, NULL);
+	mxfp_convert(&value, MXFP_FORMAT_F32, codes[info->storage_bytes], info->format, 1, NULL);
 	return (double)value;
 }
 
@@ -62,28 +61,29 @@ static void print_tiers(void)
 
 static void print_elements(void)
 {
-	printf("\nElement formats\n  %-10s %4s  %-14s %-5s %5s %15s  %s\n", "name", "bits", "kind", "e/m", "bias", "largest",
-	       "special");
+	printf("\nElement formats\n  %-10s %4s  %-14s %-5s %5s %15s  %s\n", "name", "bits", "kind", "e/m", "bias",
+	       "largest", "special");
 	for (int f = 0; f < MXFP_N_FORMATS; f++) {
 		const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)f);
 		char fields[32];
 		if (info->kind == MXFP_KIND_BLOCK)
 			continue;
 		snprintf(fields, sizeof fields, "%u/%u", info->exponent_bits, info->significand_bits);
-		printf("  %-10s %4u  %-14s %-5s %5d %15.9g  %s\n", info->name, info->bits, kind_names[info->kind], fields,
-		       info->bias, largest(info), special_names[info->special]);
+		printf("  %-10s %4u  %-14s %-5s %5d %15.9g  %s\n", info->name, info->bits, kind_names[info->kind],
+		       fields, info->bias, largest(info), special_names[info->special]);
 	}
 }
 
 static void print_blocks(void)
 {
-	printf("\nBlock formats\n  %-12s %-8s %6s  %-6s %-13s %s\n", "name", "element", "length", "scale", "tensor scale",
-	       "bits per element");
+	printf("\nBlock formats\n  %-12s %-8s %6s  %-6s %-13s %s\n", "name", "element", "length", "scale",
+	       "tensor scale", "bits per element");
 	for (int f = 0; f < MXFP_N_FORMATS; f++) {
 		const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)f);
 		if (info->kind == MXFP_KIND_BLOCK)
-			printf("  %-12s %-8s %6u  %-6s %-13s %g\n", info->name, mxfp_format_info(info->element)->name,
-			       info->block_length, mxfp_format_info(info->scale)->name, info->tensor_scale ? "f32" : "-",
+			printf("  %-12s %-8s %6u  %-6s %-13s %g\n", info->name,
+			       mxfp_format_info(info->element)->name, info->block_length,
+			       mxfp_format_info(info->scale)->name, info->tensor_scale ? "f32" : "-",
 			       bits_per_element(info));
 	}
 }
@@ -107,9 +107,10 @@ static json_t *element_facts(const struct mxfp_format_info *info)
 {
 	return json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:f, s:i, s:b, s:b, s:i}", "name", info->name, "kind",
 	                 kind_names[info->kind], "bits", (int)info->bits, "exponent_bits", (int)info->exponent_bits,
-	                 "significand_bits", (int)info->significand_bits, "bias", info->bias, "emax", info->emax, "max",
-	                 largest(info), "max_code", (int)info->max_code, "inf", info->special == MXFP_SPECIAL_IEEE, "nan",
-	                 info->special != MXFP_SPECIAL_NONE, "storage_bytes", (int)info->storage_bytes);
+	                 "significand_bits", (int)info->significand_bits, "bias", info->bias, "emax", info->emax,
+	                 "max", largest(info), "max_code", (int)info->max_code, "inf",
+	                 info->special == MXFP_SPECIAL_IEEE, "nan", info->special != MXFP_SPECIAL_NONE,
+	                 "storage_bytes", (int)info->storage_bytes);
 }
 
 static json_t *block_facts(const struct mxfp_format_info *info)
@@ -172,9 +173,9 @@ static json_t *available_tiers(void)
 
 static json_t *all_facts(void)
 {
-	json_t *facts = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "version", mxfp_version(), "build", mxfp_build_info(),
-	                          "tier", mxfp_isa_name(mxfp_isa_active()), "tiers_available", available_tiers(),
-	                          "element_formats", formats(false), "block_formats", formats(true));
+	json_t *facts = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "version", mxfp_version(), "build",
+	                          mxfp_build_info(), "tier", mxfp_isa_name(mxfp_isa_active()), "tiers_available",
+	                          available_tiers(), "element_formats", formats(false), "block_formats", formats(true));
 	bool complete = facts != NULL;
 
 	for (int s = 0; s < N_SECTIONS; s++)

@@ -103,8 +103,8 @@ static void print_text(const struct model *model, const struct totals totals[N_D
 	for (int d = 0; d <= N_DTYPES; d++)
 		if (totals[d].tensors != 0 || d == N_DTYPES)
 			printf("  %-11s %10" PRIu64 " %16" PRIu64 " %16" PRIu64 "\n",
-			       d == N_DTYPES ? "all" : dtype_info((enum dtype)d)->name, totals[d].tensors, totals[d].elements,
-			       totals[d].bytes);
+			       d == N_DTYPES ? "all" : dtype_info((enum dtype)d)->name, totals[d].tensors,
+			       totals[d].elements, totals[d].bytes);
 }
 
 static json_t *shape_facts(const struct tensor *tensor)
@@ -122,9 +122,10 @@ static json_t *shape_facts(const struct tensor *tensor)
 
 static json_t *tensor_facts(const struct tensor *tensor)
 {
-	return json_pack("{s:s, s:s, s:o, s:I, s:I, s:I}", "name", tensor->name, "dtype", dtype_info(tensor->dtype)->name,
-	                 "shape", shape_facts(tensor), "elements", (json_int_t)tensor_elements(tensor), "bytes",
-	                 (json_int_t)tensor->size, "offset", (json_int_t)tensor->offset);
+	return json_pack("{s:s, s:s, s:o, s:I, s:I, s:I}", "name", tensor->name, "dtype",
+	                 dtype_info(tensor->dtype)->name, "shape", shape_facts(tensor), "elements",
+	                 (json_int_t)tensor_elements(tensor), "bytes", (json_int_t)tensor->size, "offset",
+	                 (json_int_t)tensor->offset);
 }
 
 static json_t *metadata_facts(const struct file *file)
@@ -133,7 +134,8 @@ static json_t *metadata_facts(const struct file *file)
 	bool whole = true;
 
 	for (size_t i = 0; i < file->n_metadata; i++)
-		whole &= json_object_set_new(metadata, file->metadata[i].key, json_string(file->metadata[i].value)) == 0;
+		whole &= json_object_set_new(metadata, file->metadata[i].key,
+		                             json_string(file->metadata[i].value)) == 0;
 	if (whole)
 		return metadata;
 	json_decref(metadata);
@@ -176,7 +178,8 @@ static json_t *all_totals(const struct totals totals[N_DTYPES + 1])
 
 	for (int d = 0; d < N_DTYPES; d++)
 		if (totals[d].tensors != 0)
-			whole &= json_object_set_new(dtypes, dtype_info((enum dtype)d)->name, totals_facts(&totals[d])) == 0;
+			whole &= json_object_set_new(dtypes, dtype_info((enum dtype)d)->name,
+			                             totals_facts(&totals[d])) == 0;
 	whole &= json_object_set_new(facts, "dtypes", dtypes) == 0;
 	if (whole)
 		return facts;
@@ -190,8 +193,8 @@ static int print_json(const struct model *model, const struct totals totals[N_DT
 	int code = print_member("{\n  \"path\": ", facts_text(model->path), error);
 
 	if (code == EXIT_OK)
-		code = print_member(",\n  \"quantized_by\": ", quantized_by != NULL ? facts_text(quantized_by) : json_null(),
-		                    error);
+		code = print_member(",\n  \"quantized_by\": ",
+		                    quantized_by != NULL ? facts_text(quantized_by) : json_null(), error);
 	if (code == EXIT_OK)
 		code = print_member(",\n  \"totals\": ", all_totals(totals), error);
 	fputs(",\n  \"files\": [\n", stdout);

@@ -8,8 +8,8 @@
 
 #include "error.h"
 
-/* Prints a JSON value and a newline, and releases it. EXIT_MEMORY: it is NULL, which is what jansson's builders return when
-   memory ran out. What the stream does not take is left to ferror(). */
+/* Prints a JSON value and a newline, and releases it. EXIT_MEMORY: it is NULL, which is what jansson's builders return
+   when memory ran out. What the stream does not take is left to ferror(). */
 int facts_print(FILE *stream, json_t *facts, struct error *error);
 
 /* The same without the newline, with jansson's flags for the form: for parts of a larger value. */

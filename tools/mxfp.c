@@ -21,8 +21,8 @@ static const struct command *const commands[] = {
 
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
-/* A descriptor 0..2 that the caller left closed would become that of the next file opened, and messages would end up in that
-   file. Opened the wrong way round, it fails at its first use instead. */
+/* A descriptor 0..2 that the caller left closed would become that of the next file opened, and messages would end up
+   in that file. Opened the wrong way round, it fails at its first use instead. */
 static void hold_standard_descriptors(void)
 {
 	for (int fd = 0; fd <= 2; fd++)
@@ -91,7 +91,8 @@ static int run(int argc, char **argv, struct error *error)
 	if (strcmp(word, "--version") == 0)
 		return print_version();
 	if (word[0] == '-')
-		return fail(error, EXIT_USAGE, "unknown option '%s': options follow a command / mxfp --help lists them", word);
+		return fail(error, EXIT_USAGE,
+		            "unknown option '%s': options follow a command / mxfp --help lists them", word);
 	return run_command(argc - 1, argv + 1, error);
 }
 

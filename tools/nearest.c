@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Near misses by edit distance: insertions, deletions, replacements and swaps of neighbours (optimal string alignment). */
+/* Near misses by edit distance: insertions, deletions, replacements and swaps of neighbours (optimal string
+   alignment). */
 #include "nearest.h"
 
 #include <string.h>

@@ -64,13 +64,15 @@ static int fail_unknown(char **argv, const struct option_spec *options, struct e
 	struct nearest nearest = {.word = name};
 
 	if (optopt != 0)
-		return fail(error, EXIT_USAGE, "%s: unknown option '-%c' / see mxfp %s --help", argv[0], optopt, argv[0]);
+		return fail(error, EXIT_USAGE, "%s: unknown option '-%c' / see mxfp %s --help", argv[0], optopt,
+		            argv[0]);
 	snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
 	for (const struct option_spec *option = options; option->kind != OPTION_END; option++)
 		nearest_offer(&nearest, option->name);
 	nearest_offer(&nearest, "help");
 	if (nearest.best != NULL)
-		return fail(error, EXIT_USAGE, "%s: unknown option '--%s': did you mean '--%s'?", argv[0], name, nearest.best);
+		return fail(error, EXIT_USAGE, "%s: unknown option '--%s': did you mean '--%s'?", argv[0], name,
+		            nearest.best);
 	return fail(error, EXIT_USAGE, "%s: unknown option '--%s' / see mxfp %s --help", argv[0], name, argv[0]);
 }
 
@@ -80,8 +82,8 @@ static int fail_getopt(int found, char **argv, const struct option_spec *options
 	const struct option_spec *option = optopt != 0 ? find_option(options, optopt) : NULL;
 
 	if (found == ':' && option != NULL)
-		return fail(error, EXIT_USAGE, "%s: option --%s needs a value: --%s %s", argv[0], option->name, option->name,
-		            option->argument);
+		return fail(error, EXIT_USAGE, "%s: option --%s needs a value: --%s %s", argv[0], option->name,
+		            option->name, option->argument);
 	if (option != NULL)
 		return fail(error, EXIT_USAGE, "%s: option --%s takes no value", argv[0], option->name);
 	return fail_unknown(argv, options, error);
@@ -174,8 +176,8 @@ static bool wants_help(int argc, char **argv, const struct getopt_tables *tables
 	return found == 'h';
 }
 
-enum parsed options_parse(int argc, char **argv, const struct option_spec *options, const struct usage *usage, size_t min,
-                          size_t max, const char **operands, struct error *error)
+enum parsed options_parse(int argc, char **argv, const struct option_spec *options, const struct usage *usage,
+                          size_t min, size_t max, const char **operands, struct error *error)
 {
 	struct getopt_tables tables;
 	int found, code = EXIT_OK;

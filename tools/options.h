@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Command lines by table: one array of struct option_spec per sub-command gives its parsing (getopt_long) and its --help.
+ * Command lines by table: one array of struct option_spec per sub-command gives its parsing (getopt_long) and its
+ * --help.
  */
 #ifndef TOOLS_OPTIONS_H
 #define TOOLS_OPTIONS_H
@@ -66,11 +67,11 @@ struct usage {
 enum parsed { PARSED_RUN, PARSED_HELP, PARSED_ERROR };
 
 /*
- * Parses argv by the table (ended by OPTION_END), which need not list --help. Operands go to `operands`, at least `min` and
- * at most `max` of them. PARSED_HELP: help was printed to stdout and the caller returns EXIT_OK; PARSED_ERROR: the error's
- * text names the option, the value, and the known values, and the caller returns EXIT_USAGE.
+ * Parses argv by the table (ended by OPTION_END), which need not list --help. Operands go to `operands`, at least `min`
+ * and at most `max` of them. PARSED_HELP: help was printed to stdout and the caller returns EXIT_OK; PARSED_ERROR: the
+ * error's text names the option, the value, and the known values, and the caller returns EXIT_USAGE.
  */
-enum parsed options_parse(int argc, char **argv, const struct option_spec *options, const struct usage *usage, size_t min,
-                          size_t max, const char **operands, struct error *error);
+enum parsed options_parse(int argc, char **argv, const struct option_spec *options, const struct usage *usage,
+                          size_t min, size_t max, const char **operands, struct error *error);
 
 #endif

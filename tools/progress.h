@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One line on a terminal while long work runs: bytes done and in all, rate, time left. Silent when stderr is no terminal or
-   `quiet` is set. */
+/* One line on a terminal while long work runs: bytes done and in all, rate, time left. Silent when stderr is no
+   terminal or `quiet` is set. */
 #ifndef TOOLS_PROGRESS_H
 #define TOOLS_PROGRESS_H
 
