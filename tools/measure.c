@@ -14,6 +14,7 @@
 #include "elements.h"
 #include "mxfp/quantize.h"
 #include "output.h"
+#include "quantized.h"
 
 enum {
 	PIECE = 1 << 18 /* numbers that a piece of rows has, products included, unless one row has more */
@@ -29,6 +30,7 @@ struct measuring {
 	float amax;
 	uint64_t stream;
 	float *weights, *decoded;
+	struct quantized quantized; /* of options->against */
 	uint8_t *codes, *scales;
 	double *exact[N_ACTIVATION_KINDS], *measured;
 	uint64_t (*histograms)[N_SCALE_CODES]; /* one a variant */
@@ -46,14 +48,6 @@ static void release(struct measuring *m)
 	free(m->scales);
 	free(m->measured);
 	free(m->histograms);
-}
-
-static bool needs_amax(const struct variants *variants)
-{
-	for (size_t v = 0; v < variants->n; v++)
-		if (mxfp_format_info(variants->items[v].format)->tensor_scale)
-			return true;
-	return false;
 }
 
 /* Bytes that `rows` rows need for codes and scales in the variant that needs most. */
@@ -141,8 +135,8 @@ static int find_amax(struct measuring *m, struct error *error)
 	return code;
 }
 
-/* Quantises the piece in memory into m->codes and m->scales. */
-static void quantize_rows(struct measuring *m, struct mxfp_blocks *blocks, uint64_t first, struct measurement *into)
+/* Quantises the piece in memory into m->scales and m->decoded. */
+static void quantize_rows(struct measuring *m, uint64_t first, size_t rows, struct measurement *into)
 {
 	const struct measure_options *o = m->options;
 	struct mxfp_counts counts = {0};
@@ -157,11 +151,32 @@ static void quantize_rows(struct measuring *m, struct mxfp_blocks *blocks, uint6
 		.threads = o->threads,
 		.counts = &counts,
 	};
-	enum mxfp_status status = mxfp_quantize(blocks, m->weights, MXFP_FORMAT_F32, 0, &options);
+	struct mxfp_blocks blocks = {
+		.format = into->variant.format,
+		.rows = rows,
+		.cols = m->cols,
+		.codes = m->codes,
+		.scales = m->scales,
+	};
+	enum mxfp_status status = mxfp_quantize(&blocks, m->weights, MXFP_FORMAT_F32, 0, &options);
 
+	if (status == MXFP_OK)
+		status = mxfp_dequantize(&blocks, m->decoded, MXFP_FORMAT_F32, 0, o->threads);
 	assert(status == MXFP_OK);
 	(void)status;
 	into->saturated += counts.saturated;
+}
+
+/* Reads the piece's scales and decoded numbers from the quantised model. */
+static int read_quantized(struct measuring *m, uint64_t first, size_t rows, struct error *error)
+{
+	const struct quantized *q = &m->quantized;
+	const struct piece piece = {.row = first, .rows = rows, .cols = m->cols};
+	struct layout_slice slice = layout_slice(q->layout->format, q->cols, &piece);
+	int code = file_read(q->files[LAYOUT_SCALES], q->parts[LAYOUT_SCALES], slice.scales_from, m->scales,
+	                     slice.size.scales_bytes, error);
+
+	return code != EXIT_OK ? code : quantized_read(q, &piece, MXFP_FORMAT_F32, m->decoded, error);
 }
 
 static uint64_t count_flushed(const float *source, const float *decoded, size_t n)
@@ -187,28 +202,27 @@ static void measure_products(struct measuring *m, size_t rows, struct measuremen
 	}
 }
 
-static void measure_variant(struct measuring *m, uint64_t first, size_t rows, size_t v)
+static int measure_variant(struct measuring *m, uint64_t first, size_t rows, size_t v, struct error *error)
 {
 	struct measurement *into = &m->layer->measurements[v];
 	size_t n = rows * m->cols;
-	struct mxfp_blocks blocks = {
-		.format = into->variant.format,
-		.rows = rows,
-		.cols = m->cols,
-		.codes = m->codes,
-		.scales = m->scales,
-	};
 	struct mxfp_sizes size;
+	int code = EXIT_OK;
 
-	mxfp_blocks_size(blocks.format, rows, m->cols, &size);
-	quantize_rows(m, &blocks, first, into);
-	mxfp_dequantize(&blocks, m->decoded, MXFP_FORMAT_F32, 0, m->options->threads);
+	if (m->options->against != NULL)
+		code = read_quantized(m, first, rows, error);
+	else
+		quantize_rows(m, first, rows, into);
+	if (code != EXIT_OK)
+		return code;
+	mxfp_blocks_size(into->variant.format, rows, m->cols, &size);
 	for (size_t i = 0; i < size.scales_bytes; i++)
 		m->histograms[v][m->scales[i]]++;
 	into->bytes += size.codes_bytes + size.scales_bytes;
 	into->flushed += count_flushed(m->weights, m->decoded, n);
 	stats_add(&into->weights, m->weights, m->decoded, n);
 	measure_products(m, rows, into);
+	return EXIT_OK;
 }
 
 static int measure_rows(struct measuring *m, uint64_t first, size_t rows, struct error *error)
@@ -224,9 +238,9 @@ static int measure_rows(struct measuring *m, uint64_t first, size_t rows, struct
 		product(m->measured, m->weights, rows, &input->quantized);
 		stats_add_double(&m->layer->inputs[k].product, m->exact[k], m->measured, rows * input->exact.tokens);
 	}
-	for (size_t v = 0; v < m->options->variants.n; v++)
-		measure_variant(m, first, rows, v);
-	return EXIT_OK;
+	for (size_t v = 0; code == EXIT_OK && v < m->options->variants.n; v++)
+		code = measure_variant(m, first, rows, v, error);
+	return code;
 }
 
 /* Keeps the used range of a histogram. */
@@ -265,20 +279,53 @@ static int complete(struct measuring *m, struct error *error)
 	return code;
 }
 
+/* Finds the layer in the quantised model, if that is what is measured. */
+static int find_quantized(struct measuring *m, struct error *error)
+{
+	const struct layer *layer = m->layer;
+	const struct model *against = m->options->against;
+	bool found;
+
+	if (against == NULL)
+		return EXIT_OK;
+	int code = quantized_find(&m->quantized, &found, against, layer->tensor->name, error);
+	if (code != EXIT_OK)
+		return code;
+	if (!found)
+		return fail(error, EXIT_INPUT, "%s: tensor '%s': is not quantised", against->path, layer->tensor->name);
+	if (m->quantized.rows != layer->rows || m->quantized.cols != layer->cols)
+		return fail(error, EXIT_INPUT, "%s: tensor '%s': has another shape than in %s", against->path,
+		            layer->tensor->name, layer->file->path);
+	if (m->quantized.layout->format != m->options->variants.items[0].format)
+		return fail(error, EXIT_INPUT, "%s: tensor '%s': is %s, others are %s / leave it out with --ignore",
+		            against->path, layer->tensor->name, mxfp_format_info(m->quantized.layout->format)->name,
+		            mxfp_format_info(m->options->variants.items[0].format)->name);
+	return EXIT_OK;
+}
+
 static int measure(struct measuring *m, struct error *error)
 {
-	int code = EXIT_OK;
+	int code = find_quantized(m, error);
 
 	m->n_inputs = input_kinds(&m->options->input);
 	for (unsigned k = 0; code == EXIT_OK && k < m->n_inputs; k++)
 		code = input_make(&m->inputs[k], &m->options->input, k, m->layer->tensor, m->cols, error);
 	if (code == EXIT_OK)
 		code = allocate(m, error);
-	if (code == EXIT_OK && needs_amax(&m->options->variants))
+	if (code == EXIT_OK && measure_readings(m->options) > 1)
 		code = find_amax(m, error);
 	for (uint64_t first = 0; code == EXIT_OK && first < m->layer->rows; first += m->piece_rows)
 		code = measure_rows(m, first, rows_at(m, first), error);
 	return code == EXIT_OK ? complete(m, error) : code;
+}
+
+unsigned measure_readings(const struct measure_options *options)
+{
+	/* A quantised model has its tensor scales already. */
+	for (size_t v = 0; options->against == NULL && v < options->variants.n; v++)
+		if (mxfp_format_info(options->variants.items[v].format)->tensor_scale)
+			return 2;
+	return 1;
 }
 
 int measure_layer(struct layer *layer, const struct measure_options *options, struct error *error)
@@ -293,7 +340,7 @@ int measure_layer(struct layer *layer, const struct measure_options *options, st
 		return fail_memory(error);
 	for (size_t v = 0; v < options->variants.n; v++) {
 		layer->measurements[v].variant = options->variants.items[v];
-		layer->measurements[v].saturated_known = true;
+		layer->measurements[v].saturated_known = options->against == NULL;
 	}
 	int code = measure(&m, error);
 	release(&m);

@@ -13,6 +13,7 @@
 #include "error.h"
 #include "file.h"
 #include "input.h"
+#include "model.h"
 #include "stats.h"
 #include "variant.h"
 
@@ -53,6 +54,7 @@ struct layer {
 
 struct measure_options {
 	struct variants variants;
+	const struct model *against; /* NULL, or what to measure instead: a model with quantised tensors, one variant */
 	struct input_source input;
 	enum mxfp_round round;
 	uint64_t seed; /* of stochastic rounding; the stream is XXH3-64 of the tensor's name */
@@ -62,8 +64,11 @@ struct measure_options {
 };
 
 /* Measures layer->tensor, which has elements of a float type; the rest of *layer is filled. EXIT_MEMORY, EXIT_IO, EXIT_INPUT,
-   or what output_interrupted() says. */
+   or what output_interrupted() says. EXIT_INPUT also if `against` has the tensor in another shape or format. */
 int measure_layer(struct layer *layer, const struct measure_options *options, struct error *error);
+
+/* How often a layer is read: NVFP4's tensor scale needs the largest magnitude first. */
+unsigned measure_readings(const struct measure_options *options);
 
 /* Prepares a measurement that others are merged into. EXIT_MEMORY. */
 int measurement_init(struct measurement *total, const struct variant *variant, struct error *error);

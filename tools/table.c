@@ -3,6 +3,9 @@
 
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "printable.h"
 
 /* A cell of its own memory, or NULL. */
 static char *format_cell(const char *format, va_list arguments)
@@ -16,9 +19,9 @@ static char *format_cell(const char *format, va_list arguments)
 	if (cell == NULL)
 		return NULL;
 	vsnprintf(cell, (size_t)length + 1, format, arguments);
-	for (char *c = cell; *c != '\0'; c++)
-		if (*c == '|' || (unsigned char)*c < ' ' || *c == 0x7F)
-			*c = '?';
+	make_printable(cell);
+	for (char *c = strchr(cell, '|'); c != NULL; c = strchr(c, '|'))
+		*c = '?';
 	return cell;
 }
 

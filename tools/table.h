@@ -18,7 +18,7 @@ struct table {
 	bool out_of_memory;
 };
 
-/* Adds a cell. Bars and control characters, which would end it, become '?'. */
+/* Adds a cell. Bars, which would end it, and what printable.h names become '?'. */
 void table_cell(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Prints whole rows and a blank line, and releases the cells. EXIT_MEMORY. */

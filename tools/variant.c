@@ -50,6 +50,8 @@ bool variant_has_recipe(const struct variant *variant)
 
 const char *variant_choice(const struct variant *variant)
 {
+	if (variant->as_written)
+		return "as written";
 	return variant_has_recipe(variant) ? mxfp_option_name(MXFP_OPTION_RECIPE, (int)variant->recipe)
 	                                   : mxfp_option_name(MXFP_OPTION_RULE, (int)variant->rule);
 }

@@ -14,6 +14,7 @@ struct variant {
 	enum mxfp_format format;
 	enum mxfp_rule rule;
 	enum mxfp_recipe recipe;
+	bool as_written; /* read from a file that does not say by which rule or recipe */
 };
 
 enum { VARIANTS_MAX = 64 };
@@ -34,7 +35,7 @@ int variants_parse(struct variants *variants, const char *formats, const char *r
 /* True for formats whose choice is a recipe. */
 bool variant_has_recipe(const struct variant *variant);
 
-/* The rule's or the recipe's name. */
+/* The rule's or the recipe's name, or "as written". */
 const char *variant_choice(const struct variant *variant);
 
 #endif

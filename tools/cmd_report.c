@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/* mxfp report: what quantisation does to a model's weights and to products with them. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "facts.h"
+#include "json.h"
+#include "model.h"
+#include "output.h"
+#include "progress.h"
+#include "report.h"
+
+enum {
+	TOKENS_MAX = 4096, /* activations are held in memory, tokens times row length */
+	JSON_DIGITS = 12   /* significant ones of each real number */
+};
+
+/* The command line. */
+struct settings {
+	const char *in, *out, *formats, *rules, *recipes, *against, *activation_file;
+	enum mxfp_format activations;
+	int activation_rule, round;
+	uint64_t tokens, seed, threads;
+	struct select select;
+	bool pad_tail, json, force, quiet;
+};
+
+static enum parsed parse(int argc, char **argv, struct settings *s, struct error *error)
+{
+	static const struct usage usage = {
+		"report IN [options]",
+		"Quantises a model's weights in memory, in several formats and with several scale\n"
+		"rules, and reports the errors against binary32: of the weights, and of products\n"
+		"y = x W^T with exact and with quantised activations x. IN is a .safetensors file\n"
+		"or a model directory. Without -o a summary is printed; FILE.md gets every tensor,\n"
+		"FILE.json everything. With --against the weights that `mxfp quantize` wrote are\n"
+		"measured instead.",
+		"  mxfp report model.safetensors\n"
+		"  mxfp report model.safetensors --formats mxfp4,nvfp4 --rules mse,even -o report.md",
+	};
+	const struct option_spec options[] = {
+		{"formats", 'f', OPTION_STRING, "LIST", "block formats, with commas (default mxfp4,nvfp4,mxfp8-e4m3,"
+		 "mxfp6-e2m3,mxint8)", &s->formats},
+		{"rules", 'r', OPTION_STRING, "LIST", "scale rules for every MX format (default mse; for mxfp4 "
+		 "mse,floor,even,rceil)", &s->rules},
+		{"nvfp4-recipe", 0, OPTION_STRING, "LIST", "recipes for NVFP4 (default te)", &s->recipes},
+		{"against", 0, OPTION_STRING, "PATH", "measure this output of mxfp quantize", &s->against},
+		{"output", 'o', OPTION_STRING, "FILE", "write to FILE.md or FILE.json", &s->out},
+		{"force", 0, OPTION_FLAG, NULL, "replace FILE if it exists", &s->force},
+		{"json", 0, OPTION_FLAG, NULL, "print JSON", &s->json},
+		{"activations", 0, OPTION_BLOCK, "FORMAT", "what activations are quantised to", &s->activations},
+		{"activation-rule", 0, OPTION_RULE, "RULE", "their scale rule", &s->activation_rule},
+		{"activation-file", 0, OPTION_STRING, "FILE", "safetensors file of activations: a tensor for each layer, "
+		 "named like it, or one for every layer that it fits", &s->activation_file},
+		{"tokens", 0, OPTION_UNSIGNED, "N", "rows of activations, at most 4096", &s->tokens},
+		{"seed", 0, OPTION_UNSIGNED, "N", "of the activations and of stochastic rounding", &s->seed},
+		{"round", 0, OPTION_ROUND, "MODE", "rounding of the weights' elements", &s->round},
+		{"include", 0, OPTION_LIST, "PATTERN", "measure these tensors too", &s->select.include},
+		{"ignore", 0, OPTION_LIST, "PATTERN", "leave these tensors out", &s->select.ignore},
+		{"pad-tail", 0, OPTION_FLAG, NULL, "measure rows that are no multiple of the block, padded with zeros",
+		 &s->pad_tail},
+		{"threads", 0, OPTION_UNSIGNED, "N", "at most this many threads; 0: all", &s->threads},
+		{"quiet", 'q', OPTION_FLAG, NULL, "no progress line", &s->quiet},
+		{.kind = OPTION_END},
+	};
+
+	return options_parse(argc, argv, options, &usage, 1, 1, &s->in, error);
+}
+
+static bool ends_with(const char *text, const char *suffix)
+{
+	size_t n = strlen(text), m = strlen(suffix);
+
+	return n >= m && strcmp(text + n - m, suffix) == 0;
+}
+
+/* Checks what the option table cannot, and makes the variants. */
+static int check(const struct settings *s, struct variants *variants, struct error *error)
+{
+	if (s->against != NULL && (s->formats != NULL || s->rules != NULL || s->recipes != NULL))
+		return fail(error, EXIT_USAGE, "--against: what is measured has its format and rule / leave --formats, --rules "
+		            "and --nvfp4-recipe out");
+	int code = variants_parse(variants, s->formats, s->rules, s->recipes, error);
+	if (code != EXIT_OK)
+		return code;
+	if (s->tokens == 0 || s->tokens > TOKENS_MAX)
+		return fail(error, EXIT_USAGE, "--tokens: %llu is out of range / give 1 to %d", (unsigned long long)s->tokens,
+		            (int)TOKENS_MAX);
+	if (s->threads > UINT32_MAX)
+		return fail(error, EXIT_USAGE, "--threads: %llu is too many", (unsigned long long)s->threads);
+	if (s->out != NULL && !s->json && !ends_with(s->out, ".md") && !ends_with(s->out, ".json"))
+		return fail(error, EXIT_USAGE, "%s: the name tells no form / end it with .md or .json", s->out);
+	for (size_t v = 0; v < variants->n; v++)
+		if (variant_has_recipe(&variants->items[v]) && variants->items[v].recipe == MXFP_RECIPE_GGML &&
+		    s->round != MXFP_ROUND_RNE)
+			return fail(error, EXIT_USAGE, "--round: the NVFP4 recipe ggml has its own rounding / leave --round out");
+	return EXIT_OK;
+}
+
+/* The report as text in memory that the caller frees. */
+static int make_text(const struct report *report, const struct settings *s, char **text, size_t *n,
+                     struct error *error)
+{
+	bool json = s->json || (s->out != NULL && ends_with(s->out, ".json"));
+	FILE *file = open_memstream(text, n);
+	int code = EXIT_OK;
+
+	if (file == NULL)
+		return fail_memory(error);
+	if (json) {
+		json_prepare();
+		code = facts_print_part(file, report_json(report), JSON_INDENT(1) | JSON_REAL_PRECISION(JSON_DIGITS), error);
+		putc('\n', file);
+		if (code == EXIT_OK && json_out_of_memory())
+			code = fail_memory(error);
+	} else {
+		code = report_markdown(report, file, s->out != NULL, error);
+	}
+	bool complete = !ferror(file);
+	if (fclose(file) != 0 || !complete)
+		code = code != EXIT_OK ? code : fail_memory(error);
+	return code;
+}
+
+static int write_text(struct output *output, const struct settings *s, const char *text, size_t n,
+                      struct error *error)
+{
+	if (s->out == NULL) {
+		/* A failed write leaves its mark on stdout, which main() looks at. */
+		fwrite(text, 1, n, stdout);
+		return EXIT_OK;
+	}
+	int code = output_write_file(output->temporary, text, n, error);
+	if (code == EXIT_OK)
+		code = output_commit(output, error);
+	if (code == EXIT_OK && !s->quiet)
+		fprintf(stderr, "mxfp: %s written\n", s->out);
+	return code;
+}
+
+static void advance(void *context, uint64_t bytes)
+{
+	progress_add(context, bytes);
+}
+
+static int measure(struct report *report, const struct settings *s, struct measure_options *options,
+                   struct error *error)
+{
+	struct progress progress;
+	int code = report_select(report, &s->select, s->pad_tail, error);
+
+	if (code != EXIT_OK)
+		return code;
+	progress_start(&progress, "measuring", measure_readings(options) * report_bytes(report), s->quiet);
+	options->advance = advance;
+	options->context = &progress;
+	code = report_measure(report, error);
+	progress_end(&progress);
+	return code;
+}
+
+/* With the model and the activations open and the output begun. */
+static int run_open(const struct settings *s, struct measure_options *options, const struct model *model,
+                    struct output *output, struct error *error)
+{
+	struct report report = {.model = model, .options = options};
+	char *text = NULL;
+	size_t n = 0;
+	int code = measure(&report, s, options, error);
+
+	if (code == EXIT_OK)
+		code = make_text(&report, s, &text, &n, error);
+	if (code == EXIT_OK)
+		code = write_text(output, s, text, n, error);
+	free(text);
+	report_free(&report);
+	return code;
+}
+
+static int run_settings(const struct settings *s, struct error *error)
+{
+	struct measure_options options = {
+		.input = {.format = s->activations, .rule = (enum mxfp_rule)s->activation_rule, .tokens = (size_t)s->tokens,
+		          .seed = s->seed, .threads = (unsigned)s->threads},
+		.round = (enum mxfp_round)s->round,
+		.seed = s->seed,
+		.threads = (unsigned)s->threads,
+	};
+	struct model model = {0}, against = {0};
+	struct file activations = {0};
+	struct output output = {0};
+	int code = check(s, &options.variants, error);
+
+	if (code == EXIT_OK)
+		code = model_open(&model, s->in, error);
+	if (code == EXIT_OK && s->against != NULL) {
+		options.against = &against;
+		code = model_open(&against, s->against, error);
+		if (code == EXIT_OK)
+			code = report_against_variant(&options.variants, &model, &against, error);
+	}
+	if (code == EXIT_OK && s->activation_file != NULL) {
+		code = file_open(&activations, s->activation_file, error);
+		options.input.file = &activations;
+	}
+	if (code == EXIT_OK && s->out != NULL)
+		code = output_begin_file(&output, s->out, s->force, error);
+	if (code == EXIT_OK)
+		code = run_open(s, &options, &model, &output, error);
+	output_abandon(&output);
+	file_close(&activations);
+	model_close(&against);
+	model_close(&model);
+	return code;
+}
+
+static int run(int argc, char **argv, struct error *error)
+{
+	struct settings settings = {
+		.activations = MXFP_FORMAT_MXFP8_E4M3,
+		.activation_rule = MXFP_RULE_RCEIL,
+		.tokens = 16,
+	};
+
+	switch (parse(argc, argv, &settings, error)) {
+	case PARSED_HELP:
+		return EXIT_OK;
+	case PARSED_ERROR:
+		return EXIT_USAGE;
+	case PARSED_RUN:
+		break;
+	}
+	return run_settings(&settings, error);
+}
+
+const struct command command_report = {"report", "errors of quantised weights and products, format by format", run};
