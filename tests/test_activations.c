@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Seeded activations against the formula of activations.h in MPFR, and against the moments of the normal distribution. */
+/* Seeded activations against the formula of activations.h in MPFR, and against the moments of the
+   normal distribution. */
 #include "activations.h"
 
 #include <check.h>

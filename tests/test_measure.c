@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Measurements of a matrix: one worked by hand, and a large normal one against errors that were computed elsewhere. */
+/* Measurements of a matrix: one worked by hand, and a large normal one against errors that were
+   computed elsewhere. */
 #include "config.h"
 
 #include "measure.h"
@@ -60,11 +61,13 @@ static void measure_file(struct layer *layer, const struct file *file, const str
 }
 
 /*
- * Two rows in MXFP4 under `floor`. Row 0 has amax 7.5, so its scale is 2^0: 7.5 saturates to 6, 5 is a tie and becomes 4, 0.25
- * is a tie and becomes 0, -1 stays. Row 1 is zero and has scale byte 0.
+ * Two rows in MXFP4 under `floor`. Row 0 has amax 7.5, so its scale is 2^0: 7.5 saturates to 6, 5
+ * is a tie and becomes 4, 0.25 is a tie and becomes 0, -1 stays. Row 1 is zero and has scale byte
+ * 0.
  *
- * Three tokens. (1, 1): y = 12.5, with quantised weights 10. (0, 0, 0, 1): -1 both times. (17/16): y = 7.96875, with
- * quantised weights 6.375; its MXFP8 scale is 2^-8, 272 is a tie between 256 and 288, so quantised it is (1) and y = 6.
+ * Three tokens. (1, 1): y = 12.5, with quantised weights 10. (0, 0, 0, 1): -1 both times. (17/16):
+ * y = 7.96875, with quantised weights 6.375; its MXFP8 scale is 2^-8, 272 is a tie between 256 and
+ * 288, so quantised it is (1) and y = 6.
  */
 static const float hand_weights[2][COLS] = {{7.5f, 5, 0.25f, -1}};
 static const float hand_activations[3][COLS] = {{1, 1}, {0, 0, 0, 1}, {1.0625f}};
@@ -137,8 +140,8 @@ START_TEST(totals_are_sums)
 }
 END_TEST
 
-/* SQNR in dB of N(0,1) numbers in 65,536 blocks, computed by another program with another generator; a sample of 16,384 blocks
-   is within 0.05 of it. */
+/* SQNR in dB of N(0,1) numbers in 65,536 blocks, computed by another program with another
+   generator; a sample of 16,384 blocks is within 0.05 of it. */
 static const struct {
 	const char *format;
 	double floor, rceil, ceil, even;

@@ -54,8 +54,8 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"json", 0, OPTION_FLAG, NULL, "print JSON", &s->json},
 		{"activations", 0, OPTION_BLOCK, "FORMAT", "what activations are quantised to", &s->activations},
 		{"activation-rule", 0, OPTION_RULE, "RULE", "their scale rule", &s->activation_rule},
-		{"activation-file", 0, OPTION_STRING, "FILE", "safetensors file of activations: a tensor for each layer, "
-		 "named like it, or one for every layer that it fits", &s->activation_file},
+		{"activation-file", 0, OPTION_STRING, "FILE", "safetensors file of activations: a tensor for each "
+		 "layer, named like it, or one for every layer that it fits", &s->activation_file},
 		{"tokens", 0, OPTION_UNSIGNED, "N", "rows of activations, at most 4096", &s->tokens},
 		{"seed", 0, OPTION_UNSIGNED, "N", "of the activations and of stochastic rounding", &s->seed},
 		{"round", 0, OPTION_ROUND, "MODE", "rounding of the weights' elements", &s->round},
@@ -82,14 +82,14 @@ static bool ends_with(const char *text, const char *suffix)
 static int check(const struct settings *s, struct variants *variants, struct error *error)
 {
 	if (s->against != NULL && (s->formats != NULL || s->rules != NULL || s->recipes != NULL))
-		return fail(error, EXIT_USAGE, "--against: what is measured has its format and rule / leave --formats, --rules "
-		            "and --nvfp4-recipe out");
+		return fail(error, EXIT_USAGE, "--against: what it names has its format and rule / leave --formats, "
+		            "--rules and --nvfp4-recipe out");
 	int code = variants_parse(variants, s->formats, s->rules, s->recipes, error);
 	if (code != EXIT_OK)
 		return code;
 	if (s->tokens == 0 || s->tokens > TOKENS_MAX)
-		return fail(error, EXIT_USAGE, "--tokens: %llu is out of range / give 1 to %d", (unsigned long long)s->tokens,
-		            (int)TOKENS_MAX);
+		return fail(error, EXIT_USAGE, "--tokens: %llu is out of range / give 1 to %d",
+		            (unsigned long long)s->tokens, (int)TOKENS_MAX);
 	if (s->threads > UINT32_MAX)
 		return fail(error, EXIT_USAGE, "--threads: %llu is too many", (unsigned long long)s->threads);
 	if (s->out != NULL && !s->json && !ends_with(s->out, ".md") && !ends_with(s->out, ".json"))
@@ -97,7 +97,7 @@ static int check(const struct settings *s, struct variants *variants, struct err
 	for (size_t v = 0; v < variants->n; v++)
 		if (variant_has_recipe(&variants->items[v]) && variants->items[v].recipe == MXFP_RECIPE_GGML &&
 		    s->round != MXFP_ROUND_RNE)
-			return fail(error, EXIT_USAGE, "--round: the NVFP4 recipe ggml has its own rounding / leave --round out");
+			return fail(error, EXIT_USAGE, "--round: recipe ggml has its own / leave --round out");
 	return EXIT_OK;
 }
 
@@ -113,7 +113,8 @@ static int make_text(const struct report *report, const struct settings *s, char
 		return fail_memory(error);
 	if (json) {
 		json_prepare();
-		code = facts_print_part(file, report_json(report), JSON_INDENT(1) | JSON_REAL_PRECISION(JSON_DIGITS), error);
+		code = facts_print_part(file, report_json(report), JSON_INDENT(1) | JSON_REAL_PRECISION(JSON_DIGITS),
+		                        error);
 		putc('\n', file);
 		if (code == EXIT_OK && json_out_of_memory())
 			code = fail_memory(error);
@@ -184,8 +185,13 @@ static int run_open(const struct settings *s, struct measure_options *options, c
 static int run_settings(const struct settings *s, struct error *error)
 {
 	struct measure_options options = {
-		.input = {.format = s->activations, .rule = (enum mxfp_rule)s->activation_rule, .tokens = (size_t)s->tokens,
-		          .seed = s->seed, .threads = (unsigned)s->threads},
+		.input = {
+			.format = s->activations,
+			.rule = (enum mxfp_rule)s->activation_rule,
+			.tokens = (size_t)s->tokens,
+			.seed = s->seed,
+			.threads = (unsigned)s->threads,
+		},
 		.round = (enum mxfp_round)s->round,
 		.seed = s->seed,
 		.threads = (unsigned)s->threads,

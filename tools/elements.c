@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Elements of a float tensor as binary32 numbers: reads little-endian words in small pieces and widens or rounds them. */
+/* Elements of a float tensor as binary32 numbers: reads little-endian words in small pieces and
+   widens or rounds them. */
 #include "elements.h"
 
 #include <assert.h>

@@ -69,8 +69,9 @@ static int read_file(float **x, size_t *tokens, const struct file *file, const s
 	if (!elements_are_float(tensor->dtype) || width != cols) {
 		if (!named)
 			return EXIT_OK;
-		return fail(error, EXIT_INPUT, "%s: tensor '%s': activations of the layer must be F32, F16, BF16 or F64 with a "
-		            "last dimension of %zu", file->path, tensor->name, cols);
+		return fail(error, EXIT_INPUT,
+		            "%s: tensor '%s': activations must be F32, F16, BF16 or F64 with a last dimension of %zu",
+		            file->path, tensor->name, cols);
 	}
 	if (rows < *tokens)
 		*tokens = (size_t)rows;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Activations of one layer for measuring products: seeded, or read from a file; exact, and quantised and decoded. */
+/* Activations of one layer for measuring products: seeded, or read from a file; exact, and
+   quantised and decoded. */
 #ifndef TOOLS_INPUT_H
 #define TOOLS_INPUT_H
 
@@ -36,10 +37,11 @@ unsigned input_kinds(const struct input_source *source);
 const char *input_kind_name(const struct input_source *source, unsigned kind);
 
 /*
- * Makes the activations of a layer with `cols` input channels. In a file they are the tensor with the layer's name, or with
- * that name less ".weight", or the only tensor; its last dimension is `cols` and its first rows are the tokens. A file
- * without a tensor for this layer gives no activations (tokens 0). EXIT_MEMORY, EXIT_IO, EXIT_INPUT (a tensor of the layer's
- * name that does not fit).
+ * Makes the activations of a layer with `cols` input channels. In a file they are the tensor with
+ * the layer's name, or with that name less ".weight", or the only tensor; its last dimension is
+ * `cols` and its first rows are the tokens. A file without a tensor for this layer gives no
+ * activations (tokens 0). EXIT_MEMORY, EXIT_IO, EXIT_INPUT (a tensor of the layer's name that does
+ * not fit).
  */
 int input_make(struct input *input, const struct input_source *source, unsigned kind, const struct tensor *layer,
                size_t cols, struct error *error);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What quantisation does to one weight matrix, measured against its binary32 values: errors of the decoded elements, and
- * errors of products y = x W^T. The matrix is read in pieces of rows; every number is independent of the pieces.
+ * What quantisation does to one weight matrix, measured against its binary32 values: errors of the
+ * decoded elements, and errors of products y = x W^T. The matrix is read in pieces of rows; every
+ * number is independent of the pieces.
  */
 #ifndef TOOLS_MEASURE_H
 #define TOOLS_MEASURE_H
@@ -63,8 +64,9 @@ struct measure_options {
 	void *context;
 };
 
-/* Measures layer->tensor, which has elements of a float type; the rest of *layer is filled. EXIT_MEMORY, EXIT_IO, EXIT_INPUT,
-   or what output_interrupted() says. EXIT_INPUT also if `against` has the tensor in another shape or format. */
+/* Measures layer->tensor, which has elements of a float type; the rest of *layer is filled.
+   EXIT_MEMORY, EXIT_IO, EXIT_INPUT, or what output_interrupted() says. EXIT_INPUT also if `against`
+   has the tensor in another shape or format. */
 int measure_layer(struct layer *layer, const struct measure_options *options, struct error *error);
 
 /* How often a layer is read: NVFP4's tensor scale needs the largest magnitude first. */

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products y = x W^T of activations x[tokens][cols] and rows of a weight matrix W[rows][cols], for measuring what
- * quantisation does to them. y[n][t] = sum over k of W[n][k] x[t][k] in binary64, k ascending from 0, the sum starting
- * from +0; each product of two binary32 numbers is exact. So y does not depend on the rows that are computed together.
+ * Products y = x W^T of activations x[tokens][cols] and rows of a weight matrix W[rows][cols], for
+ * measuring what quantisation does to them. y[n][t] = sum over k of W[n][k] x[t][k] in binary64, k
+ * ascending from 0, the sum starting from +0; each product of two binary32 numbers is exact. So y
+ * does not depend on the rows that are computed together.
  */
 #ifndef TOOLS_PRODUCT_H
 #define TOOLS_PRODUCT_H
 
 #include <stddef.h>
 
-/* Activations stored [cols][lanes] so that the loop over tokens is innermost; lanes is tokens rounded up to whole groups,
-   the added ones zero. */
+/* Activations stored [cols][lanes] so that the loop over tokens is innermost; lanes is tokens
+   rounded up to whole groups, the added ones zero. */
 struct product_operand {
 	size_t tokens, cols, lanes;
 	float *x;

@@ -53,8 +53,8 @@ static bool fits_blocks(const struct variants *variants, const struct tensor *te
 }
 
 /* Whether the quantised model that is measured has the tensor, and the user does not leave it out. */
-static int is_in_against(bool *is, const struct report *report, const struct select *select, const struct tensor *tensor,
-                         const char **reason, struct error *error)
+static int is_in_against(bool *is, const struct report *report, const struct select *select,
+                         const struct tensor *tensor, const char **reason, struct error *error)
 {
 	struct select all = {.include = {1, {"*"}}, .ignore = select->ignore};
 	struct quantized quantized;

@@ -31,8 +31,8 @@ struct report {
 	struct input_stats inputs[N_ACTIVATION_KINDS];
 };
 
-/* Makes the one variant that a quantised model has, from the first tensor of `model` that it holds in quantised form.
-   EXIT_INPUT if there is none; EXIT_MEMORY, EXIT_IO. */
+/* Makes the one variant that a quantised model has, from the first tensor of `model` that it holds
+   in quantised form. EXIT_INPUT if there is none; EXIT_MEMORY, EXIT_IO. */
 int report_against_variant(struct variants *variants, const struct model *model, const struct model *against,
                            struct error *error);
 
@@ -40,9 +40,11 @@ int report_against_variant(struct variants *variants, const struct model *model,
 int report_against_find(struct quantized *quantized, bool *found, const struct model *against,
                         const struct tensor *tensor, struct error *error);
 
-/* Sets the totals up and sorts the model's tensors into layers, in file order, and those left out: without `pad_tail`, also
-   those whose rows are no multiple of every variant's block; against a quantised model, those that are not in it. The caller sets the first two members, and report_free()
-   follows in any case. EXIT_MEMORY, EXIT_IO, EXIT_INPUT; EXIT_USAGE for a pattern that matches nothing. */
+/* Sets the totals up and sorts the model's tensors into layers, in file order, and those left out:
+   without `pad_tail`, also those whose rows are no multiple of every variant's block; against a
+   quantised model, those that are not in it. The caller sets the first two members, and
+   report_free() follows in any case. EXIT_MEMORY, EXIT_IO, EXIT_INPUT; EXIT_USAGE for a pattern
+   that matches nothing. */
 int report_select(struct report *report, const struct select *select, bool pad_tail, struct error *error);
 
 /* Bytes of the layers in their files. */
@@ -56,8 +58,8 @@ void report_free(struct report *report);
 /* Everything as JSON, or NULL if memory ran out. Numbers that are NaN or Inf are null. */
 json_t *report_json(const struct report *report);
 
-/* Markdown with aligned tables: the summary and the worst layers, and with `full` every tensor, the histograms of the scales
-   and what was not measured. EXIT_MEMORY. */
+/* Markdown with aligned tables: the summary and the worst layers, and with `full` every tensor, the
+   histograms of the scales and what was not measured. EXIT_MEMORY. */
 int report_markdown(const struct report *report, FILE *file, bool full, struct error *error);
 
 /* Every measure and the histograms; what was not measured. */

@@ -63,6 +63,7 @@ int report_against_variant(struct variants *variants, const struct model *model,
 			return code;
 	}
 	if (variants->n == 0)
-		return fail(error, EXIT_INPUT, "%s: holds no quantised form of a tensor of %s", against->path, model->path);
+		return fail(error, EXIT_INPUT, "%s: holds no quantised form of a tensor of %s", against->path,
+		            model->path);
 	return EXIT_OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The long parts of a report as Markdown: every measure in total and of every tensor, histograms, what was left out. */
+/* The long parts of a report as Markdown: every measure in total and of every tensor, histograms,
+   what was left out. */
 #include "report_text.h"
 
 static void detail_headings(struct table *table, const struct report *report)
@@ -48,7 +49,8 @@ static int print_tensors(const struct report *report, FILE *file, struct error *
 			detail_row(&table, report, report->layers[i].tensor->name,
 			           report_shape(shape, report->layers[i].tensor), &report->layers[i].measurements[v]);
 	fputs("## All measures, in total and by tensor\n\n"
-	      "max abs: max |w' - w|; max rel: max |w' - w| / |w| over w != 0; cosine: of the angle between w and w'.\n\n",
+	      "max abs: max |w' - w|; max rel: max |w' - w| / |w| over w != 0; cosine: of the angle between\n"
+	      "w and w'.\n\n",
 	      file);
 	return table_print(&table, file, error);
 }
@@ -110,7 +112,8 @@ static void histogram_row(struct table *table, const struct report *report, cons
 		table_cell(table, "2^%d", exponent);
 	for (size_t v = 0; v < report->options->variants.n; v++)
 		if (has_scale(report, v, scale))
-			share_cell(table, blocks_at(&report->totals[v], scale, exponent), all_blocks(&report->totals[v]));
+			share_cell(table, blocks_at(&report->totals[v], scale, exponent),
+			           all_blocks(&report->totals[v]));
 }
 
 static int print_histogram(const struct report *report, enum mxfp_format format, FILE *file, struct error *error)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A report as JSON. Keys are stable: later versions may add some. json_pack() fails, releasing what it was given, when a
- * part is NULL, so running out of memory anywhere gives NULL in the end.
+ * A report as JSON. Keys are stable: later versions may add some. json_pack() fails, releasing what
+ * it was given, when a part is NULL, so running out of memory anywhere gives NULL in the end.
  */
 #include <math.h>
 
@@ -58,8 +58,9 @@ static json_t *products_json(const struct report *report, const struct measureme
 	json_t *array = json_array();
 
 	for (unsigned k = 0; k < input_kinds(&report->options->input); k++)
-		array = append(array, json_pack("{s:s, s:o, s:o}", "activations", input_kind_name(&report->options->input, k),
-		                                "weights_quantized", stats_json(&m->products[k].weights_only), "both_quantized",
+		array = append(array, json_pack("{s:s, s:o, s:o}", "activations",
+		                                input_kind_name(&report->options->input, k), "weights_quantized",
+		                                stats_json(&m->products[k].weights_only), "both_quantized",
 		                                stats_json(&m->products[k].both)));
 	return array;
 }
@@ -106,8 +107,9 @@ static json_t *inputs_json(const struct report *report, const struct input_stats
 	json_t *array = json_array();
 
 	for (unsigned k = 0; k < input_kinds(&report->options->input); k++)
-		array = append(array, json_pack("{s:s, s:o, s:o}", "activations", input_kind_name(&report->options->input, k),
-		                                "activations_error", stats_json(&inputs[k].input), "products",
+		array = append(array, json_pack("{s:s, s:o, s:o}", "activations",
+		                                input_kind_name(&report->options->input, k), "activations_error",
+		                                stats_json(&inputs[k].input), "products",
 		                                stats_json(&inputs[k].product)));
 	return array;
 }
@@ -119,8 +121,8 @@ static json_t *layer_json(const struct report *report, const struct layer *layer
 	for (unsigned i = 0; i < layer->tensor->rank; i++)
 		shape = append(shape, count(layer->tensor->shape[i]));
 	return json_pack("{s:o, s:o, s:s, s:o, s:o, s:o}", "name", facts_text(layer->tensor->name), "file",
-	                 facts_text(model_file_name(layer->file)), "dtype", dtype_info(layer->tensor->dtype)->name, "shape",
-	                 shape, "activations_quantized", inputs_json(report, layer->inputs), "variants",
+	                 facts_text(model_file_name(layer->file)), "dtype", dtype_info(layer->tensor->dtype)->name,
+	                 "shape", shape, "activations_quantized", inputs_json(report, layer->inputs), "variants",
 	                 measurements_json(report, layer->measurements));
 }
 
@@ -138,8 +140,8 @@ static json_t *skipped_json(const struct report *report)
 	json_t *array = json_array();
 
 	for (size_t i = 0; i < report->n_skipped; i++)
-		array = append(array, json_pack("{s:o, s:s}", "name", facts_text(report->skipped[i].tensor->name), "reason",
-		                                report->skipped[i].reason));
+		array = append(array, json_pack("{s:o, s:s}", "name", facts_text(report->skipped[i].tensor->name),
+		                                "reason", report->skipped[i].reason));
 	return array;
 }
 
@@ -156,13 +158,13 @@ static json_t *activations_json(const struct input_source *source)
 json_t *report_json(const struct report *report)
 {
 	const struct measure_options *options = report->options;
-	json_t *total = json_pack("{s:o, s:o}", "activations_quantized", inputs_json(report, report->inputs), "variants",
-	                          measurements_json(report, report->totals));
+	json_t *total = json_pack("{s:o, s:o}", "activations_quantized", inputs_json(report, report->inputs),
+	                          "variants", measurements_json(report, report->totals));
 
 	return json_pack("{s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o}", "mxfp_version", mxfp_version(), "source",
 	                 facts_text(report->model->path), "against",
 	                 options->against != NULL ? facts_text(options->against->path) : json_null(), "round",
 	                 mxfp_option_name(MXFP_OPTION_ROUND, (int)options->round), "seed", count(options->seed),
-	                 "activations", activations_json(&options->input), "total", total, "tensors", layers_json(report),
-	                 "not_measured", skipped_json(report));
+	                 "activations", activations_json(&options->input), "total", total, "tensors",
+	                 layers_json(report), "not_measured", skipped_json(report));
 }

@@ -17,7 +17,7 @@ static void print_heading(const struct report *report, FILE *file)
 	fputs("# Quantisation error of ", file);
 	print_printable(file, report->model->path);
 	fputs("\n\n", file);
-	fprintf(file, "%zu tensors with %" PRIu64 " weights measured against their binary32 values, %zu tensors left out.\n",
+	fprintf(file, "%zu tensors with %" PRIu64 " weights against their binary32 values; %zu tensors left out.\n",
 	        report->n_layers, elements, report->n_skipped);
 	if (report->options->against != NULL) {
 		fputs("The quantised weights are those of ", file);
@@ -31,8 +31,7 @@ static void print_heading(const struct report *report, FILE *file)
 		print_printable(file, input->file->path);
 		fputs("\n\n", file);
 	} else {
-		fprintf(file,
-		        "Activations: seed %" PRIu64 "; normal: N(0,1); outliers: the same with every %dth channel times %d.\n\n",
+		fprintf(file, "Activations: seed %" PRIu64 "; normal: N(0,1); outliers: every %dth channel times %d.\n\n",
 		        input->seed, OUTLIER_SPACING, OUTLIER_FACTOR);
 	}
 }
@@ -89,9 +88,11 @@ static void print_inputs(const struct report *report, FILE *file)
 static void print_guide(FILE *file)
 {
 	fputs("How to read it:\n"
-	      "- SQNR: signal to quantisation noise, 10 log10(sum w^2 / sum (w' - w)^2) in dB; 6 dB more halve the error.\n"
+	      "- SQNR: signal to quantisation noise, 10 log10(sum w^2 / sum (w' - w)^2) in dB; 6 dB more halve\n"
+	      "  the error.\n"
 	      "- rel. error: Frobenius norm of w' - w over that of w, which is 10^(-SQNR/20).\n"
-	      "- saturated, flushed: shares of elements cut to the largest number, and of nonzero ones that became zero.\n"
+	      "- saturated, flushed: shares of elements cut to the largest number, and of nonzero ones that\n"
+	      "  became zero.\n"
 	      "- excluded: elements that are NaN or Inf before or after; no number counts them.\n"
 	      "- bits/weight: codes, block scales and tensor scale, padding included.\n"
 	      "- y, W: SQNR of products with quantised weights and exact activations (W4A16 for a 4-bit format);\n"

@@ -23,7 +23,8 @@ const char *report_shape(char text[REPORT_CELL], const struct tensor *tensor)
 
 	text[0] = '\0';
 	for (unsigned i = 0; i < tensor->rank && used < REPORT_CELL - 24; i++)
-		used += (size_t)snprintf(text + used, REPORT_CELL - used, "%s%" PRIu64, i == 0 ? "" : "x", tensor->shape[i]);
+		used += (size_t)snprintf(text + used, REPORT_CELL - used, "%s%" PRIu64, i == 0 ? "" : "x",
+		                         tensor->shape[i]);
 	return text;
 }
 

@@ -10,12 +10,14 @@
  *   max_absolute    max |b - a|
  *   max_relative    max |b - a| / |a| over a != 0
  *
- * Zero denominators: no error at all gives SQNR +Inf and relative error 0, even of an all-zero source; an error against
- * an all-zero source gives SQNR -Inf and relative error Inf. Cosine is 1 if source and measured are both all zero and 0
- * if one of them is. With no pair at all the three are NaN.
+ * Zero denominators: no error at all gives SQNR +Inf and relative error 0, even of an all-zero
+ * source; an error against an all-zero source gives SQNR -Inf and relative error Inf. Cosine is 1
+ * if source and measured are both all zero and 0 if one of them is. With no pair at all the three
+ * are NaN.
  *
- * Each term is computed in binary64 (a difference of two binary32 numbers is rounded to it, rarely inexact), and each sum
- * is a plain one in element order, so the sums do not depend on the pieces in which the elements are added.
+ * Each term is computed in binary64 (a difference of two binary32 numbers is rounded to it, rarely
+ * inexact), and each sum is a plain one in element order, so the sums do not depend on the pieces
+ * in which the elements are added.
  */
 #ifndef TOOLS_STATS_H
 #define TOOLS_STATS_H

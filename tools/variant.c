@@ -65,7 +65,7 @@ static int add_format(struct variants *variants, enum mxfp_format format, const 
 
 	for (size_t i = 0; i < choices->n; i++) {
 		if (variants->n == VARIANTS_MAX)
-			return fail(error, EXIT_USAGE, "--formats, --rules: more than %d combinations / give fewer of them",
+			return fail(error, EXIT_USAGE, "--formats, --rules: more than %d combinations / give fewer",
 			            (int)VARIANTS_MAX);
 		if (choices == recipes)
 			variant.recipe = (enum mxfp_recipe)choices->items[i];

@@ -25,9 +25,10 @@ struct variants {
 };
 
 /*
- * Makes the variants of comma-separated lists: every MX format with every rule, NVFP4 with every recipe, in the order of
- * the lists, each once. NULL stands for the default: mxfp4, nvfp4, mxfp8-e4m3, mxfp6-e2m3 and mxint8; rules mse, floor, even
- * and rceil for MXFP4 and mse for the others; recipe te. EXIT_USAGE, naming the option.
+ * Makes the variants of comma-separated lists: every MX format with every rule, NVFP4 with every
+ * recipe, in the order of the lists, each once. NULL stands for the default: mxfp4, nvfp4,
+ * mxfp8-e4m3, mxfp6-e2m3 and mxint8; rules mse, floor, even and rceil for MXFP4 and mse for the
+ * others; recipe te. EXIT_USAGE, naming the option.
  */
 int variants_parse(struct variants *variants, const char *formats, const char *rules, const char *recipes,
                    struct error *error);
