@@ -264,17 +264,12 @@ static int sync_directory(const char *path, struct error *error)
 	return code;
 }
 
-/* Syncs the directory that a path is in. */
-static int sync_parent(const char *path, struct error *error)
+/* malloc'ed name of the directory that a path is in. */
+static char *parent_of(const char *path)
 {
 	size_t n = (size_t)(base_name(path) - path);
-	char *parent = n == 0 ? strdup(".") : strndup(path, n);
 
-	if (parent == NULL)
-		return fail_memory(error);
-	int code = sync_directory(parent, error);
-	free(parent);
-	return code;
+	return n == 0 ? strdup(".") : strndup(path, n);
 }
 
 /* renameat2() where the C library has it. */
@@ -358,7 +353,8 @@ static int give_name(struct output *output, bool exists, struct error *error)
 int output_commit(struct output *output, struct error *error)
 {
 	bool exists;
-	int code = output_interrupted(error);
+	char *parent = parent_of(output->path);
+	int code = parent == NULL ? fail_memory(error) : output_interrupted(error);
 
 	if (code == EXIT_OK)
 		code = check_target(output, &exists, error);
@@ -366,7 +362,10 @@ int output_commit(struct output *output, struct error *error)
 		code = sync_directory(output->temporary, error);
 	if (code == EXIT_OK)
 		code = give_name(output, exists, error);
-	return code != EXIT_OK ? code : sync_parent(output->path, error);
+	if (code == EXIT_OK)
+		code = sync_directory(parent, error);
+	free(parent);
+	return code;
 }
 
 void output_abandon(struct output *output)
