@@ -37,6 +37,10 @@ blocks "$(repeat 16 1cc771)" 7b7b "$work/x64" --to mxfp6-e3m2 --cols 64 --rule f
 # Tails: whole blocks are stored, zeros after the row.
 blocks "$(repeat 16 66)06$(repeat 15 00)" 7d7d "$work/x33" --to mxfp4 --cols 33 --rule floor
 blocks "$(repeat 3 "$(repeat 5 66)06$(repeat 10 00)")" 7d7d7d "$work/x33" --to mxfp4 --cols 11 --rule floor
+# Stochastic: 4 sets s = 0, then 31 times 2.5, half-way between 2 (4) and 3 (5); words as in test_cli_cast.sh.
+bytes "00008040$(repeat 31 00002040)" >"$work/sr"
+sr="--round sr --seed 0x0123456789abcdef --stream 0xfedcba9876543210"
+blocks 46455455445544554454454445455544 7f "$work/sr" --to mxfp4 --cols 32 --rule floor $sr
 # Zeros; nothing at all.
 bytes "$(repeat 32 00000000)" >"$work/zeros"
 blocks "$(repeat 16 00)" 00 "$work/zeros" --to mxfp4 --cols 32
@@ -66,6 +70,8 @@ has "--json" "$(tr -d ' \n' <"$work/out")" '"amax":2688.0,"tensor_scale":1.0,"te
 bytes "$(repeat 16 0000e043)$(repeat 16 00002845)" >"$work/n32"
 exits 0 "" blocks --to nvfp4 --cols 16 "$work/n32" "$work/c" "$work/s" --force
 same "amax of the whole" "697e" "$(hex <"$work/s")"
+exits 0 "" blocks --to nvfp4 --cols 16 "$work/n32" "$work/c" "$work/s" --force --json
+has "--json" "$(tr -d ' \n' <"$work/out")" '"rows":2,"cols":16,"counts":{"elements":32,'
 exits 0 "" blocks --to nvfp4 --cols 16 --nvfp4-recipe compressed-tensors "$work/n16" "$work/c" "$work/s" --force
 has "divisor" "$(cat "$work/out")" "(divides)"
 code=0
@@ -94,20 +100,20 @@ exits 0 "" blocks --to nvfp4 --cols 16 --decode --amax 5376 "$work/c" "$work/s"
 same "decode nvfp4 by amax" "$(repeat 16 0000a845)" "$(hex <"$work/out")"
 exits 2 "needs --tensor-scale" blocks --to nvfp4 --cols 16 --decode "$work/c" "$work/s"
 
-# 300000 = 9375 * 32 numbers as one row, which is worked on in parts, and as rows of one block: the same bytes.
+# 300000 = 3125 * 96 numbers as one row, which is worked on in parts, and as rows of three blocks: the same bytes.
 while [ "$(wc -c <"$work/empty")" -lt 1200000 ]; do
 	cat "$mxfp" >>"$work/empty"
 done
 head -c 1200000 "$work/empty" >"$work/long"
 for options in "--rule rceil" "--round sr --seed 5 --stream 9"; do
 	exits 0 "" blocks --to mxfp6-e2m3 $options --cols 300000 --force "$work/long" "$work/c1" "$work/s1"
-	exits 0 "" blocks --to mxfp6-e2m3 $options --cols 32 --force "$work/long" "$work/c2" "$work/s2"
+	exits 0 "" blocks --to mxfp6-e2m3 $options --cols 96 --force "$work/long" "$work/c2" "$work/s2"
 	same "bytes of the codes" 225000 "$(wc -c <"$work/c1" | tr -d ' ')"
 	same "codes of a long row ($options)" "" "$(cmp "$work/c1" "$work/c2" 2>&1)"
 	same "scales of a long row ($options)" "" "$(cmp "$work/s1" "$work/s2" 2>&1)"
 done
 exits 0 "" blocks --to mxfp6-e2m3 --cols 300000 --decode "$work/c1" "$work/s1" "$work/d1"
-exits 0 "" blocks --to mxfp6-e2m3 --cols 32 --decode "$work/c1" "$work/s1" "$work/d2"
+exits 0 "" blocks --to mxfp6-e2m3 --cols 96 --decode "$work/c1" "$work/s1" "$work/d2"
 same "a long row decoded" "" "$(cmp "$work/d1" "$work/d2" 2>&1)"
 exits 0 "" blocks --to nvfp4 --cols 300000 "$work/long" "$work/c3" "$work/s3"
 exits 0 "" blocks --to nvfp4 --cols 16 "$work/long" "$work/c4" "$work/s4"
@@ -131,6 +137,8 @@ exits 2 "give --force" blocks --to mxfp4 --cols 32 "$work/x64" "$work/c1" "$work
 exits 4 "cannot open" blocks --to mxfp4 --cols 32 "$work/none" "$work/p" "$work/q"
 exits 3 "33 numbers are no whole number of rows of 32" blocks --to mxfp4 --cols 32 "$work/x33" "$work/p" "$work/q"
 exits 3 "no whole number of rows" blocks --to mxfp4 --cols 524288 "$work/long" "$work/p" "$work/q"
+head -c 1048576 "$work/long" >"$work/half"
+exits 3 "262144 numbers are no whole number of rows" blocks --to mxfp4 --cols 524288 "$work/half" "$work/p" "$work/q"
 exits 3 "no whole number of rows" blocks --to nvfp4 --cols 32 "$work/x33" "$work/p" "$work/q"
 bytes 0000803f00 >"$work/in1"
 exits 3 "no whole f32 number: 1 of 4 bytes" blocks --to mxfp4 --cols 32 "$work/in1" "$work/p" "$work/q"

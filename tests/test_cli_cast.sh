@@ -67,6 +67,9 @@ cast 005f 7e --to e4m3 --decode --from f16
 # 2.5 lies half-way between 2 (04) and 3 (05); only the first word is below one half.
 cast 05040404 00002040000020400000204000002040 --to e2m1 --round sr
 cast 04 00001040 --to e2m1 --round sr
+# Words of another implementation of Philox4x32-10 that gives all three of Random123's known answers.
+sr="--round sr --seed 0x0123456789abcdef --stream 0xfedcba9876543210"
+cast 04040504040505050404050504040505 "$(repeat 16 00002040)" --to e2m1 $sr
 
 # Input and output: files, -, -o; nothing in, nothing out.
 cast "" "" --to e4m3
