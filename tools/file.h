@@ -133,6 +133,9 @@ struct writer {
    overflow). */
 int writer_open(struct writer *writer, struct error *error);
 
+/* The tensor of that dtype and name in an open writer, or NULL. */
+const struct tensor *writer_find(const struct writer *writer, enum dtype dtype, const char *name);
+
 /* Writes `n` bytes at byte `from` of a tensor of writer->tensors. EXIT_IO. */
 int writer_write(struct writer *writer, const struct tensor *tensor, uint64_t from, const void *bytes, size_t n,
                  struct error *error);

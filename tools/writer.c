@@ -203,6 +203,15 @@ int writer_open(struct writer *writer, struct error *error)
 	return writer->fd < 0 ? fail_errno(error, writer->path, "cannot create") : EXIT_OK;
 }
 
+const struct tensor *writer_find(const struct writer *writer, enum dtype dtype, const char *name)
+{
+	const struct tensor key = {.name = name, .dtype = dtype};
+
+	if (writer->n_tensors == 0)
+		return NULL;
+	return bsearch(&key, writer->tensors, writer->n_tensors, sizeof *writer->tensors, compare_order);
+}
+
 int writer_write(struct writer *writer, const struct tensor *tensor, uint64_t from, const void *bytes, size_t n,
                  struct error *error)
 {

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* mxfp quantize: weights into a block format, in the layout of compressed-tensors. */
+#include "config.h"
+
+#include <string.h>
+
+#include "choices.h"
+#include "commands.h"
+#include "quantize.h"
+
+static const char no_activations[] = "none";
+
+static enum parsed parse(int argc, char **argv, struct quantize_settings *s, const char **activations,
+                         struct error *error)
+{
+	static const struct usage usage = {
+		"quantize IN -o OUT [options]",
+		"Quantises the linear layers of a model along their rows and leaves the rest as it\n"
+		"is. IN is a .safetensors file or a model directory. OUT is a directory in the\n"
+		"layout of compressed-tensors: weights, and config.json with quantization_config;\n"
+		"tokenizer and other files are not copied. A table says what was done to each\n"
+		"tensor and why. Patterns are globs on tensor names, such as '*.q_proj.weight'.",
+		"  mxfp quantize model.safetensors -o model-mxfp4\n"
+		"  mxfp quantize model/ -o model-w8 --weights mxfp8-e4m3 --ignore '*.o_proj.*'",
+	};
+	const struct option_spec options[] = {
+		{"output", 'o', OPTION_STRING, "OUT", "directory to write", &s->out},
+		{"weights", 'w', OPTION_BLOCK, "FORMAT", "format of the weights", &s->weights},
+		{"activations", 'a', OPTION_STRING, "FORMAT", "format that config.json tells loaders to quantise activations to, "
+		 "or none", activations},
+		{"rule", 'r', OPTION_RULE, "RULE", "scale rule of MX weights", &s->rule},
+		{"activation-rule", 0, OPTION_RULE, "RULE", "scale rule of activations; it is only noted", &s->activation_rule},
+		{"nvfp4-recipe", 0, OPTION_RECIPE, "RECIPE", "how NVFP4 scales are made; the layout holds compressed-tensors, "
+		 "torchao-1 and ggml", &s->recipe},
+		{"round", 0, OPTION_ROUND, "MODE", "rounding of elements", &s->round},
+		{"seed", 0, OPTION_UNSIGNED, "N", "of stochastic rounding", &s->seed},
+		{"non-finite", 0, OPTION_NON_FINITE, "POLICY", "what to do with NaN and Inf", &s->non_finite},
+		{"include", 0, OPTION_LIST, "PATTERN", "quantise these tensors too; may be repeated", &s->select.include},
+		{"ignore", 0, OPTION_LIST, "PATTERN", "keep these tensors; may be repeated", &s->select.ignore},
+		{"pad-tail", 0, OPTION_FLAG, NULL, "quantise tensors whose rows are no multiple of the block too: rows are padded "
+		 "with zeros, and their length noted", &s->pad_tail},
+		{"threads", 0, OPTION_UNSIGNED, "N", "at most this many threads, 0: one a processor; never changes the output",
+		 &s->threads},
+		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists", &s->force},
+		{"dry-run", 'n', OPTION_FLAG, NULL, "only print what would be done", &s->dry_run},
+		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of the table", &s->json},
+		{"quiet", 'q', OPTION_FLAG, NULL, "no progress line, and no table", &s->quiet},
+		{.kind = OPTION_END},
+	};
+
+	return options_parse(argc, argv, options, &usage, 1, 1, &s->in, error);
+}
+
+static int set_activations(struct quantize_settings *s, const char *name, struct error *error)
+{
+	static const char where[] = "quantize: --activations";
+	int value;
+
+	s->activations = OPTION_FORMAT_NONE;
+	if (strcmp(name, no_activations) == 0)
+		return EXIT_OK;
+	if (!choice_find(OPTION_BLOCK, name, &value))
+		return choice_fail(OPTION_BLOCK, where, name, error);
+	s->activations = (enum mxfp_format)value;
+	if (!layout_holds_activations(s->activations))
+		return fail(error, EXIT_USAGE, "%s: config.json cannot say '%s' / give mxfp8-e4m3, mxfp6-e2m3, mxfp4 or none",
+		            where, name);
+	return EXIT_OK;
+}
+
+static int check(const struct quantize_settings *s, struct error *error)
+{
+	const char *recipe = choice_name(OPTION_RECIPE, s->recipe);
+
+	if (s->out == NULL)
+		return fail(error, EXIT_USAGE, "quantize: no output given / -o OUT names a directory");
+	if (s->threads > UINT32_MAX)
+		return fail(error, EXIT_USAGE, "quantize: --threads: too many / 0 is one a processor");
+	if (!mxfp_format_info(s->weights)->tensor_scale)
+		return EXIT_OK;
+	if (!layout_holds_recipe((enum mxfp_recipe)s->recipe))
+		return fail(error, EXIT_USAGE, "quantize: --nvfp4-recipe %s: its tensor scale multiplies, and the layout holds one "
+		            "that divides / give compressed-tensors, torchao-1 or ggml", recipe);
+	if (s->recipe == MXFP_RECIPE_GGML && s->round != MXFP_ROUND_RNE)
+		return fail(error, EXIT_USAGE, "quantize: --nvfp4-recipe %s has a rounding of its own / leave out --round", recipe);
+	return EXIT_OK;
+}
+
+static int plan_and_run(const struct quantize_settings *settings, const struct model *model, struct error *error)
+{
+	struct quantize_plan plan;
+	int code = quantize_plan(&plan, settings, model, error);
+
+	if (code == EXIT_OK && !settings->dry_run)
+		code = quantize_run(&plan, error);
+	if (code == EXIT_OK && (settings->json || !settings->quiet))
+		code = quantize_summary(&plan, error);
+	quantize_plan_free(&plan);
+	return code;
+}
+
+static int run(int argc, char **argv, struct error *error)
+{
+	struct quantize_settings settings = {
+		.weights = MXFP_FORMAT_MXFP4,
+		.activation_rule = MXFP_RULE_RCEIL,
+		.recipe = MXFP_RECIPE_CT,
+		.non_finite = MXFP_NON_FINITE_ERROR,
+	};
+	const char *activations = mxfp_format_info(MXFP_FORMAT_MXFP8_E4M3)->name;
+	struct model model;
+
+	switch (parse(argc, argv, &settings, &activations, error)) {
+	case PARSED_HELP:
+		return EXIT_OK;
+	case PARSED_ERROR:
+		return EXIT_USAGE;
+	case PARSED_RUN:
+		break;
+	}
+	int code = set_activations(&settings, activations, error);
+	if (code == EXIT_OK)
+		code = check(&settings, error);
+	if (code == EXIT_OK)
+		code = model_open(&model, settings.in, error);
+	if (code != EXIT_OK)
+		return code;
+	code = plan_and_run(&settings, &model, error);
+	model_close(&model);
+	return code;
+}
+
+const struct command command_quantize = {"quantize", "a model's weights into a block format", run};

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* The work of `mxfp quantize`, in three steps: decide what becomes of every tensor, write it, tell what was done. */
+#ifndef TOOLS_QUANTIZE_H
+#define TOOLS_QUANTIZE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arena.h"
+#include "error.h"
+#include "layout.h"
+#include "model.h"
+#include "mxfp/options.h"
+#include "select.h"
+
+/* The command line. */
+struct quantize_settings {
+	const char *in, *out;
+	enum mxfp_format weights;
+	enum mxfp_format activations; /* OPTION_FORMAT_NONE: none */
+	int rule, activation_rule, recipe, round, non_finite;
+	uint64_t seed, threads;
+	struct select select;
+	bool pad_tail, dry_run, force, json, quiet;
+};
+
+/* What becomes of one tensor. */
+struct quantize_entry {
+	const struct tensor *source;
+	bool quantized;
+	const char *reason;      /* for either, as a phrase */
+	uint64_t rows, cols;
+	bool padded;             /* cols is no multiple of the block, and whole blocks are written */
+	unsigned n_parts;        /* of the output: 1 if kept */
+	struct tensor parts[N_LAYOUT_PARTS];
+	uint64_t output_bytes;
+	struct mxfp_counts counts;
+};
+
+/* Every tensor of a model: files in the model's order, tensors in that of their data. */
+struct quantize_plan {
+	const struct quantize_settings *settings;
+	const struct model *model;
+	const struct layout *layout;
+	size_t n_entries, n_quantized;
+	struct quantize_entry *entries;
+	uint64_t input_bytes, output_bytes; /* of tensors */
+	char seed[24];                      /* as text */
+	struct arena arena;                 /* names, shapes, metadata */
+};
+
+/* Decides; reads no data. EXIT_INPUT, EXIT_USAGE, EXIT_MEMORY. */
+int quantize_plan(struct quantize_plan *plan, const struct quantize_settings *settings, const struct model *model,
+                  struct error *error);
+
+void quantize_plan_free(struct quantize_plan *plan);
+
+/* The choices that a reader of the output may want to know, as pairs for the metadata of a file and for config.json.
+   `choices` is an empty array of QUANTIZE_CHOICES_MAX; returns how many there are. */
+enum { QUANTIZE_CHOICES_MAX = 12 };
+size_t quantize_choices(const struct quantize_plan *plan, struct metadata *choices);
+
+/* config.json of the output: the model's, with quantization_config. EXIT_MEMORY and what model_config_copy() says. */
+int quantize_config(const struct quantize_plan *plan, json_t **config, struct error *error);
+
+/* Writes the output and counts what happened to the elements. EXIT_INPUT, EXIT_IO, EXIT_MEMORY, signals. */
+int quantize_run(struct quantize_plan *plan, struct error *error);
+
+/* Prints the plan, and after quantize_run() what happened, to stdout: as text, or as JSON if the settings say so. */
+int quantize_summary(const struct quantize_plan *plan, struct error *error);
+
+#endif

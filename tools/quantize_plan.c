@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/* Decides what becomes of every tensor of a model. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model_config.h"
+#include "quantize.h"
+
+static int check_unquantized(const struct model *model, struct error *error)
+{
+	json_t *config;
+	const char *by = model_quantized_by(model);
+
+	if (by != NULL)
+		return fail(error, EXIT_INPUT, "%s: is already quantised: %s / give the unquantised model, or mxfp dequantize it",
+		            model->path, by);
+	int code = model_config_copy(model, &config, error);
+	const json_t *quantization = json_object_get(config, "quantization_config");
+	if (code == EXIT_OK && quantization != NULL && !json_is_null(quantization))
+		code = fail(error, EXIT_INPUT, "%s: is already quantised: the config.json beside it has quantization_config / move "
+		            "the file away from it if that is of another model", model->path);
+	json_decref(config);
+	return code;
+}
+
+/* Whether a chosen tensor can be held; `reason` changes if it cannot. */
+static bool is_held(const struct quantize_plan *plan, struct quantize_entry *entry)
+{
+	unsigned block = mxfp_format_info(plan->layout->format)->block_length;
+
+	if (entry->cols % block == 0)
+		return true;
+	entry->padded = plan->settings->pad_tail;
+	if (!entry->padded)
+		entry->reason = block == 16 ? "row length is no multiple of 16; --pad-tail takes it"
+		                            : "row length is no multiple of 32; --pad-tail takes it";
+	return entry->padded;
+}
+
+/* The parts of the output. */
+static int plan_parts(struct quantize_plan *plan, struct quantize_entry *entry, const struct file *file,
+                      struct error *error)
+{
+	const struct file *other;
+
+	entry->n_parts = entry->quantized ? layout_parts(plan->layout->format) : 1;
+	if (!entry->quantized) {
+		entry->parts[0] = *entry->source;
+		entry->output_bytes = entry->source->size;
+		return EXIT_OK;
+	}
+	for (unsigned i = 0; i < entry->n_parts; i++) {
+		struct tensor *part = &entry->parts[i];
+
+		if (!layout_describe(plan->layout, (enum layout_part)i, entry->source, &plan->arena, part))
+			return fail_memory(error);
+		if (strcmp(part->name, entry->source->name) != 0 && model_find(plan->model, part->name, &other) != NULL)
+			return fail_tensor(error, file->path, entry->source->name, "quantised it needs the name '%s', which another "
+			                   "tensor has / --ignore one of them", part->name);
+		if (!tensor_size(part, &part->size))
+			return fail_tensor(error, file->path, entry->source->name, "padded it is too large");
+		entry->output_bytes += part->size;
+	}
+	return EXIT_OK;
+}
+
+static int plan_entry(struct quantize_plan *plan, struct quantize_entry *entry, const struct file *file,
+                      const struct tensor *tensor, struct error *error)
+{
+	entry->source = tensor;
+	tensor_matrix(tensor, &entry->rows, &entry->cols);
+	entry->quantized = select_tensor(&plan->settings->select, tensor, &entry->reason) && is_held(plan, entry);
+	int code = plan_parts(plan, entry, file, error);
+	plan->n_quantized += entry->quantized;
+	plan->input_bytes += tensor->size;
+	plan->output_bytes += entry->output_bytes;
+	return code;
+}
+
+static int plan_entries(struct quantize_plan *plan, struct error *error)
+{
+	const struct model *model = plan->model;
+	struct quantize_entry *entry;
+	int code = EXIT_OK;
+
+	for (size_t f = 0; f < model->n_files; f++)
+		plan->n_entries += model->files[f].n_tensors;
+	entry = plan->entries = calloc(plan->n_entries + 1, sizeof *plan->entries);
+	if (entry == NULL)
+		return fail_memory(error);
+	for (size_t f = 0; f < model->n_files; f++)
+		for (size_t t = 0; t < model->files[f].n_tensors && code == EXIT_OK; t++)
+			code = plan_entry(plan, entry++, &model->files[f], &model->files[f].tensors[t], error);
+	return code;
+}
+
+int quantize_plan(struct quantize_plan *plan, const struct quantize_settings *settings, const struct model *model,
+                  struct error *error)
+{
+	*plan = (struct quantize_plan){
+		.settings = settings,
+		.model = model,
+		.layout = layout_of(settings->weights),
+	};
+	snprintf(plan->seed, sizeof plan->seed, "%" PRIu64, settings->seed);
+	int code = check_unquantized(model, error);
+
+	if (code == EXIT_OK)
+		code = select_check(&settings->select, model, error);
+	return code != EXIT_OK ? code : plan_entries(plan, error);
+}
+
+void quantize_plan_free(struct quantize_plan *plan)
+{
+	free(plan->entries);
+	arena_free(&plan->arena);
+	*plan = (struct quantize_plan){0};
+}
