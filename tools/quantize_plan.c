@@ -12,12 +12,17 @@
 
 static int check_unquantized(const struct model *model, struct error *error)
 {
+	static const char remedy[] = "give the unquantised model, or mxfp dequantize it";
 	json_t *config;
-	const char *by = model_quantized_by(model);
 
-	if (by != NULL)
-		return fail(error, EXIT_INPUT, "%s: is already quantised: %s / give the unquantised model, or mxfp dequantize it",
-		            model->path, by);
+	if (model_quantized_by(model) != NULL)
+		return fail(error, EXIT_INPUT, "%s: is already quantised: %s / %s", model->path, model_quantized_by(model), remedy);
+	for (size_t i = 0; i < model->n_files; i++) {
+		const char *weights = file_metadata(&model->files[i], "mxfp.weights");
+
+		if (weights != NULL)
+			return fail(error, EXIT_INPUT, "%s: is already quantised: by mxfp, %s / %s", model->path, weights, remedy);
+	}
 	int code = model_config_copy(model, &config, error);
 	const json_t *quantization = json_object_get(config, "quantization_config");
 	if (code == EXIT_OK && quantization != NULL && !json_is_null(quantization))

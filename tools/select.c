@@ -77,6 +77,8 @@ static bool is_linear(const struct tensor *tensor, const char **reason)
 	}
 	if (tensor->rank == 2)
 		*reason = "no 'weight' in its name";
+	else if (strstr(tensor->name, "conv") != NULL)
+		*reason = "convolution";
 	else
 		*reason = tensor->rank == 3 ? "3-D, not of experts" : "more than 3 dimensions";
 	return false;
