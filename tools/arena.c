@@ -19,7 +19,7 @@ struct arena_chunk {
 static int grow(struct arena *arena, size_t n)
 {
 	size_t capacity = n > CHUNK_BYTES ? n : CHUNK_BYTES;
-	struct arena_chunk *chunk = malloc(sizeof *chunk + capacity);
+	struct arena_chunk *chunk = n > PTRDIFF_MAX / 2 ? NULL : malloc(sizeof *chunk + capacity);
 
 	if (chunk == NULL)
 		return -1;
@@ -28,11 +28,9 @@ static int grow(struct arena *arena, size_t n)
 	return 0;
 }
 
-void *arena_take(struct arena *arena, size_t n)
+/* `n` bytes, not aligned. */
+static void *take(struct arena *arena, size_t n)
 {
-	if (n > PTRDIFF_MAX / 2)
-		return NULL;
-	n = (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 	if ((arena->chunk == NULL || n > arena->capacity - arena->used) && grow(arena, n) != 0)
 		return NULL;
 	void *bytes = (char *)arena->chunk->bytes + arena->used;
@@ -40,10 +38,19 @@ void *arena_take(struct arena *arena, size_t n)
 	return bytes;
 }
 
+void *arena_take(struct arena *arena, size_t n)
+{
+	size_t used = (arena->used + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+
+	/* The capacity of a chunk made for one long string need not be aligned; then nothing is left in it. */
+	arena->used = used < arena->capacity ? used : arena->capacity;
+	return take(arena, n);
+}
+
 char *arena_string(struct arena *arena, const char *string)
 {
 	size_t n = strlen(string) + 1;
-	char *copy = arena_take(arena, n);
+	char *copy = take(arena, n);
 
 	return copy != NULL ? memcpy(copy, string, n) : NULL;
 }
