@@ -94,7 +94,7 @@ static int encode(struct blocks *blocks, const char *const *operands, struct err
 	for (int i = 0; i < 2 && code == EXIT_OK; i++)
 		code = sink_commit(&sinks[i], error);
 	for (int i = 0; i < 2; i++)
-		sink_abandon(&sinks[i]);
+		sink_end(&sinks[i]);
 	source_close(&source);
 	if (code != EXIT_OK)
 		return code;
@@ -130,7 +130,7 @@ static int decode(struct blocks *blocks, const char *const *operands, struct err
 		code = sink_open(&sink, operands[2], blocks->force, error);
 	if (code == EXIT_OK)
 		code = decode_open(blocks, sources, &sink, error);
-	sink_abandon(&sink);
+	sink_end(&sink);
 	for (int i = 0; i < 2; i++)
 		source_close(&sources[i]);
 	return code;

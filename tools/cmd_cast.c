@@ -132,7 +132,7 @@ static int run_cast(struct cast *cast, const char *input, struct error *error)
 	code = sink_open(&cast->sink, cast->output_path, cast->force, error);
 	if (code == EXIT_OK)
 		code = cast_all(cast, error);
-	sink_abandon(&cast->sink);
+	sink_end(&cast->sink);
 	source_close(&cast->source);
 	return code == EXIT_OK ? print_counts(cast, error) : code;
 }

@@ -94,11 +94,10 @@ int sink_open(struct sink *sink, const char *path, bool force, struct error *err
 	int code = output_begin_file(&sink->output, path, force, error);
 	if (code != EXIT_OK)
 		return code;
-	sink->is_file = true;
 	sink->fd = open(sink->output.temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (sink->fd == -1) {
 		fail_errno(error, sink->output.temporary, "cannot create");
-		sink_abandon(sink);
+		sink_end(sink);
 		return EXIT_IO;
 	}
 	return EXIT_OK;
@@ -128,23 +127,17 @@ int sink_write(const struct sink *sink, const void *bytes, size_t n, struct erro
 
 int sink_commit(struct sink *sink, struct error *error)
 {
-	if (!sink->is_file)
+	if (sink->output.path == NULL)
 		return EXIT_OK;
 	int code = descriptor_finish(sink->fd, sink->name, error);
 	sink->fd = -1;
-	if (code == EXIT_OK)
-		code = output_commit(&sink->output, error);
-	if (code == EXIT_OK)
-		sink->is_file = false;
-	return code;
+	return code == EXIT_OK ? output_commit(&sink->output, error) : code;
 }
 
-void sink_abandon(struct sink *sink)
+void sink_end(struct sink *sink)
 {
-	if (!sink->is_file)
-		return;
-	if (sink->fd != -1)
+	if (sink->output.path != NULL && sink->fd != -1)
 		close(sink->fd);
+	sink->fd = -1;
 	output_abandon(&sink->output);
-	sink->is_file = false;
 }

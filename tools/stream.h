@@ -34,8 +34,7 @@ void source_close(struct source *source);
 struct sink {
 	const char *name;
 	int fd;
-	bool is_file;
-	struct output output;
+	struct output output; /* zeroed for standard output */
 };
 
 /* Starts a file, which appears with sink_commit(), or standard output for "-" and NULL, unless that is a terminal.
@@ -48,7 +47,8 @@ int sink_write(const struct sink *sink, const void *bytes, size_t n, struct erro
 /* Gives a file its name. EXIT_IO. */
 int sink_commit(struct sink *sink, struct error *error);
 
-/* Removes a file that was not committed; after that, and for a zeroed struct, nothing is left to do. */
-void sink_abandon(struct sink *sink);
+/* Removes a file that was not committed, and releases what sink_open() took; nothing to do if that was never called and
+   fd is -1. */
+void sink_end(struct sink *sink);
 
 #endif
