@@ -36,11 +36,11 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		"Quantises a model's weights in memory, in several formats and with several scale\n"
 		"rules, and reports the errors against binary32: of the weights, and of products\n"
 		"y = x W^T with exact and with quantised activations x. IN is a .safetensors file\n"
-		"or a model directory. Without -o a summary is printed; FILE.md gets every tensor,\n"
-		"FILE.json everything. With --against the weights that `mxfp quantize` wrote are\n"
-		"measured instead.",
+		"or a model directory. Without -o a summary is printed; FILE.md gets every\n"
+		"tensor, FILE.json everything. With --against the weights that `mxfp quantize`\n"
+		"wrote are measured instead.",
 		"  mxfp report model.safetensors\n"
-		"  mxfp report model.safetensors --formats mxfp4,nvfp4 --rules mse,even -o report.md",
+		"  mxfp report model.safetensors --formats mxfp4,nvfp4 --rules mse -o report.md",
 	};
 	const struct option_spec options[] = {
 		{"formats", 'f', OPTION_STRING, "LIST", "block formats, with commas (default mxfp4,nvfp4,mxfp8-e4m3,"
