@@ -44,7 +44,7 @@ static void drop_file(struct file *file)
 static struct measure_options options_of(const char *formats, const char *rules)
 {
 	struct measure_options options = {
-		.input = {.format = MXFP_FORMAT_MXFP8_E4M3, .rule = MXFP_RULE_RCEIL, .tokens = 1},
+		.input = {.variant = {.format = MXFP_FORMAT_MXFP8_E4M3, .rule = MXFP_RULE_RCEIL}, .tokens = 1},
 	};
 	struct error error;
 

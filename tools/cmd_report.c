@@ -136,11 +136,7 @@ static int write_text(struct output *output, const struct settings *s, const cha
 		return EXIT_OK;
 	}
 	int code = output_write_file(output->temporary, text, n, error);
-	if (code == EXIT_OK)
-		code = output_commit(output, error);
-	if (code == EXIT_OK && !s->quiet)
-		fprintf(stderr, "mxfp: %s written\n", s->out);
-	return code;
+	return code == EXIT_OK ? output_commit(output, error) : code;
 }
 
 static void advance(void *context, uint64_t bytes)
@@ -186,8 +182,7 @@ static int run_settings(const struct settings *s, struct error *error)
 {
 	struct measure_options options = {
 		.input = {
-			.format = s->activations,
-			.rule = (enum mxfp_rule)s->activation_rule,
+			.variant = {.format = s->activations, .rule = (enum mxfp_rule)s->activation_rule},
 			.tokens = (size_t)s->tokens,
 			.seed = s->seed,
 			.threads = (unsigned)s->threads,

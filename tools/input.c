@@ -97,8 +97,12 @@ static int make_seeded(float **x, const struct input_source *source, unsigned ki
 static int quantize_input(float *decoded, const float *x, size_t tokens, size_t cols, const struct input_source *source,
                           struct error *error)
 {
-	const struct mxfp_quantize_options options = {.rule = source->rule, .threads = source->threads};
-	struct mxfp_blocks blocks = {.format = source->format, .rows = tokens, .cols = cols};
+	const struct mxfp_quantize_options options = {
+		.rule = source->variant.rule,
+		.recipe = source->variant.recipe,
+		.threads = source->threads,
+	};
+	struct mxfp_blocks blocks = {.format = source->variant.format, .rows = tokens, .cols = cols};
 	struct mxfp_sizes size;
 
 	if (mxfp_blocks_size(blocks.format, tokens, cols, &size) != MXFP_OK)

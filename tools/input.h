@@ -11,14 +11,13 @@
 #include "activations.h"
 #include "error.h"
 #include "file.h"
-#include "mxfp/options.h"
 #include "product.h"
 #include "stats.h"
+#include "variant.h"
 
 struct input_source {
 	const struct file *file; /* NULL: seeded */
-	enum mxfp_format format; /* what the activations are quantised to, rounded to nearest even */
-	enum mxfp_rule rule;
+	struct variant variant;  /* what the activations are quantised to, rounded to nearest even */
 	size_t tokens;           /* at most this many */
 	uint64_t seed;           /* the stream is XXH3-64 of the layer's name with seed 1 */
 	unsigned threads;

@@ -151,8 +151,8 @@ static json_t *activations_json(const struct input_source *source)
 
 	return json_pack("{s:o, s:o, s:o, s:i, s:i, s:s, s:s}", "file", file, "seed", count(source->seed), "tokens",
 	                 count(source->tokens), "outlier_spacing", OUTLIER_SPACING, "outlier_factor", OUTLIER_FACTOR,
-	                 "format", mxfp_format_info(source->format)->name, "rule",
-	                 mxfp_option_name(MXFP_OPTION_RULE, (int)source->rule));
+	                 "format", mxfp_format_info(source->variant.format)->name, "rule",
+	                 variant_choice(&source->variant));
 }
 
 json_t *report_json(const struct report *report)

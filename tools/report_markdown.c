@@ -24,14 +24,16 @@ static void print_heading(const struct report *report, FILE *file)
 		print_printable(file, report->options->against->path);
 		fputs(".\n", file);
 	}
-	fprintf(file, "Products y = x W^T: %zu tokens a layer, activations x quantised to %s (%s).\n", input->tokens,
-	        mxfp_format_info(input->format)->name, mxfp_option_name(MXFP_OPTION_RULE, (int)input->rule));
+	fprintf(file, "Products y = x W^T: %s%zu tokens a layer, activations x quantised to %s (%s).\n",
+	        input->file != NULL ? "at most " : "", input->tokens, mxfp_format_info(input->variant.format)->name,
+	        variant_choice(&input->variant));
 	if (input->file != NULL) {
 		fputs("Activations: ", file);
 		print_printable(file, input->file->path);
 		fputs("\n\n", file);
 	} else {
-		fprintf(file, "Activations: seed %" PRIu64 "; normal: N(0,1); outliers: every %dth channel times %d.\n\n",
+		fprintf(file,
+		        "Activations: seed %" PRIu64 "; normal: N(0,1); outliers: every %dth channel times %d.\n\n",
 		        input->seed, OUTLIER_SPACING, OUTLIER_FACTOR);
 	}
 }

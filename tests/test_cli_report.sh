@@ -1,0 +1,98 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# mxfp report: a matrix worked by hand, the shipped model, the real weights of ../shared if they are there.
+. "${srcdir:-.}/tests/cli.shlib"
+shared=${MXFP_SHARED:-${srcdir:-.}/../shared}
+model=${srcdir:-.}/examples/charlm.safetensors
+
+# safetensors HEADER: its length and itself; the data follow.
+safetensors() {
+	bytes "$(printf '%02x%02x000000000000' $((${#1} % 256)) $((${#1} / 256)))"
+	printf '%s' "$1"
+}
+
+# One row (7.5, 5, 0.25, -1, 0 ...). In MXFP4 under floor its scale is 2^0, and it becomes (6, 4, 0, -1, 0 ...): noise
+# 2.25 + 1 + 0.0625, signal 56.25 + 25 + 0.0625 + 1, so SQNR is 10 log10(82.3125 / 3.3125).
+{
+	safetensors '{"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]},
+		"b":{"dtype":"I8","shape":[1],"data_offsets":[128,129]}}'
+	bytes 0000f040 0000a040 0000803e 000080bf
+	head -c 113 /dev/zero
+} >"$work/row.safetensors"
+# Its activations: (1, 1, 0 ...), which E4M3 holds. y is 12.5, and 10 with quantised weights.
+{
+	safetensors '{"any":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}'
+	bytes 0000803f 0000803f
+	head -c 120 /dev/zero
+} >"$work/x.safetensors"
+exits 0 "" report --json --formats mxfp4 --rules floor --activation-file "$work/x.safetensors" "$work/row.safetensors"
+text=$(tr -d ' \n' <"$work/out")
+has "variant" "$text" '"format":"mxfp4","rule":"floor","recipe":null,"elements":32,"bytes":17,"bits_per_weight":4.25,'
+has "shares" "$text" '"saturated":1,"saturated_share":0.03125,"flushed":1,"flushed_share":0.03125,'
+has "weights" "$text" '"weights":{"sqnr_db":13.9530990536,"relative_error":0.200606521483,'
+has "weights" "$text" '"max_absolute_error":1.5,"max_relative_error":1.0,"cosine":0.99924757871,'
+has "products" "$text" '"weights_quantized":{"sqnr_db":13.9794000867,"relative_error":0.2,"max_absolute_error":2.5,'
+has "histogram" "$text" '"scales":{"scale_format":"e8m0","first_code":127,"counts":[1]}'
+has "exact activations" "$text" '"activations_error":{"sqnr_db":null,"relative_error":0.0,'
+has "not measured" "$text" '"not_measured":[{"name":"b","reason":"'
+
+# Text: one line a variant, and the same numbers.
+exits 0 "" report -f mxfp4 -r floor "$work/row.safetensors"
+has "text" "$(tr -s ' ' <"$work/out")" "| mxfp4 | floor | 4.250 | 13.95 | 0.2006 | 3.125 % | 3.125 % | 0 |"
+exits 0 "" report "$work/row.safetensors" --ignore a.weight
+has "nothing" "$(cat "$work/out")" "Nothing was measured"
+
+# Results do not depend on threads, nor on the pieces of earlier runs; the seed of activations matters.
+exits 0 "" report --json --threads 1 "$model"
+mv "$work/out" "$work/one"
+exits 0 "" report --json --threads 3 "$model"
+checks=$((checks + 1))
+cmp -s "$work/one" "$work/out" || bad "threads change the report"
+exits 0 "" report --json --seed 1 "$model"
+checks=$((checks + 1))
+! cmp -s "$work/one" "$work/out" || bad "the seed does not change the report"
+same "variants by default" 8 "$(tr -d ' \n' <"$work/one" | sed 's/"tensors".*//' | grep -o '"format":"' | wc -l |
+	awk '{print $1 - 1}')"
+
+# Files: both forms, never over one that is there without --force.
+exits 0 "" report "$model" -o "$work/report.md"
+has "markdown" "$(cat "$work/report.md")" "## All measures, in total and by tensor"
+exits 2 "--force" report "$model" -o "$work/report.md"
+exits 0 "" report "$model" -o "$work/report.md" --force --formats nvfp4 --nvfp4-recipe te,4over6
+has "recipes" "$(cat "$work/report.md")" "4over6"
+exits 0 "" report "$model" -o "$work/report.json"
+checks=$((checks + 1))
+cmp -s "$work/one" "$work/report.json" || bad "report.json is not what --json prints"
+same "partial output" "" "$(find "$work" -name '.*' -type f)"
+
+# Refusals.
+exits 2 "mxfp4" report "$model" --formats mxfp44
+exits 2 "--rules" report "$model" --rules flor
+exits 2 "--nvfp4-recipe" report "$model" --nvfp4-recipe t
+exits 2 "--tokens" report "$model" --tokens 0
+exits 2 "report.txt" report "$model" -o "$work/report.txt"
+exits 2 "--against" report "$model" --against "$model" --rules mse
+exits 2 "matches no tensor" report "$model" --ignore nothing
+exits 2 "ggml" report "$model" --formats nvfp4 --nvfp4-recipe ggml --round rtz
+exits 3 "holds no quantised form" report "$model" --against "$model"
+exits 4 "none" report "$work/none"
+exits 4 "none" report "$model" --activation-file "$work/none"
+
+# A tensor of activations that bears a layer's name and has another length.
+{
+	safetensors '{"a.weight":{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]}}'
+	bytes 0000803f
+} >"$work/short.safetensors"
+exits 3 "last dimension of 32" report --activation-file "$work/short.safetensors" "$work/row.safetensors"
+
+# Real weights.
+if [ -d "$shared/weights" ]; then
+	stories=$shared/weights/stories260K
+	for input in "$shared"/weights/*.safetensors "$stories"/*.safetensors "$stories/sharded"; do
+		exits 0 "" report --json "$input"
+		same "$input: numbers that are none" 0 "$(grep -ciE '[:[,] *-?(nan|inf)' "$work/out")"
+	done
+else
+	echo "no $shared/weights: real weights not tried"
+fi
+finish
