@@ -68,6 +68,19 @@ fi
 code=0
 "$mxfp" info >&- 2>/dev/null || code=$?
 same "exit code with stdout closed" 4 $code
+# A descriptor that the caller left closed is not taken by an input or output file, which would then get the messages.
+if [ -d /proc/self/fd ]; then
+	mkfifo "$work/fifo"
+	"$mxfp" cast --to e4m3 "$work/fifo" "$work/codes" <&- >&- 2>&- &
+	exec 3>"$work/fifo"
+	sleep 0.2
+	for fd in 0 1 2; do
+		same "descriptor $fd of a process without it" /dev/null "$(readlink /proc/$!/fd/$fd)"
+	done
+	exec 3>&-
+	wait $!
+	same "exit code without standard streams" 0 $?
+fi
 (
 	sleep 0.2
 	code=0
