@@ -15,8 +15,8 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, con
 {
 	static const struct usage usage = {
 		"quantize IN -o OUT [options]",
-		"Quantises the linear layers of a model along their rows and leaves the rest as it\n"
-		"is. IN is a .safetensors file or a model directory. OUT is a directory in the\n"
+		"Quantises the linear layers of a model along their rows and leaves the rest as\n"
+		"it is. IN is a .safetensors file or a model directory. OUT is a directory in the\n"
 		"layout of compressed-tensors: weights, and config.json with quantization_config;\n"
 		"tokenizer and other files are not copied. A table says what was done to each\n"
 		"tensor and why. Patterns are globs on tensor names, such as '*.q_proj.weight'.",
