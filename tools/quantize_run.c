@@ -13,72 +13,41 @@
 #include <xxhash.h>
 
 #include "model_output.h"
-#include "output.h"
 #include "progress.h"
 #include "quantize.h"
 #include "quantize_metadata.h"
+#include "transfer.h"
 
 struct running {
 	struct quantize_plan *plan;
 	struct model_output output;
-	struct progress progress;
-	const struct file *file;     /* being read */
-	struct writer writer;        /* being written */
-	XXH3_state_t *hash;          /* of file's data so far */
-	unsigned char *raw;          /* PIECE_ELEMENTS numbers of the widest type */
-	float *narrowed;             /* the same from f64 */
+	struct transfer transfer; /* its hash is that of the source's data so far */
+	float *narrowed;          /* a piece of f64 numbers as f32 */
 	unsigned char *codes, *scales;
 };
 
+static_assert((size_t)TRANSFER_BYTES >= PIECE_ELEMENTS * sizeof(double), "a piece of the widest type fits the buffer");
+
 static int allocate(struct running *r, struct error *error)
 {
-	r->hash = XXH3_createState();
-	r->raw = malloc(PIECE_ELEMENTS * sizeof(double));
+	r->transfer.hash = XXH3_createState();
+	r->transfer.buffer = malloc(TRANSFER_BYTES);
 	r->narrowed = malloc(PIECE_ELEMENTS * sizeof *r->narrowed);
 	r->codes = malloc(PIECE_ELEMENTS);
 	r->scales = malloc(PIECE_ELEMENTS / 16); /* the shortest block */
-	if (r->hash == NULL || r->raw == NULL || r->narrowed == NULL || r->codes == NULL || r->scales == NULL)
+	if (r->transfer.hash == NULL || r->transfer.buffer == NULL || r->narrowed == NULL || r->codes == NULL ||
+	    r->scales == NULL)
 		return fail_memory(error);
 	return EXIT_OK;
 }
 
 static void release(struct running *r)
 {
-	XXH3_freeState(r->hash);
-	free(r->raw);
+	XXH3_freeState(r->transfer.hash);
+	free(r->transfer.buffer);
 	free(r->narrowed);
 	free(r->codes);
 	free(r->scales);
-}
-
-/* Reads bytes of the source into r->raw. */
-static int read_raw(struct running *r, const struct tensor *tensor, uint64_t from, size_t n, struct error *error)
-{
-	int code = output_interrupted(error);
-
-	if (code == EXIT_OK)
-		code = file_read(r->file, tensor, from, r->raw, n, error);
-	progress_add(&r->progress, n);
-	return code;
-}
-
-static int copy(struct running *r, const struct quantize_entry *entry, struct error *error)
-{
-	const struct tensor *source = entry->source;
-	const struct tensor *target = writer_find(&r->writer, source->dtype, source->name);
-	const size_t most = PIECE_ELEMENTS * sizeof(double);
-	int code = EXIT_OK;
-
-	for (uint64_t from = 0; from < source->size && code == EXIT_OK; from += most) {
-		size_t n = source->size - from < most ? (size_t)(source->size - from) : most;
-
-		code = read_raw(r, source, from, n, error);
-		if (code != EXIT_OK)
-			break;
-		XXH3_128bits_update(r->hash, r->raw, n);
-		code = writer_write(&r->writer, target, from, r->raw, n, error);
-	}
-	return code;
 }
 
 /* Numbers of a piece in memory, in the host's byte order. */
@@ -95,19 +64,19 @@ static int read_piece(struct running *r, const struct quantize_entry *entry, con
 	enum dtype dtype = entry->source->dtype;
 	size_t width = dtype_info(dtype)->bits / 8;
 	size_t n = piece->rows * piece->cols;
-	int code = read_raw(r, entry->source, (piece->row * entry->cols + piece->col) * width, n * width, error);
+	int code = transfer_read(&r->transfer, entry->source, (piece->row * entry->cols + piece->col) * width, n * width, error);
 
 	if (code != EXIT_OK)
 		return code;
 	if (hashed)
-		XXH3_128bits_update(r->hash, r->raw, n * width);
-	dtype_swap(dtype, r->raw, n * width);
-	*numbers = (struct numbers){r->raw, dtype_info(dtype)->format, n};
+		XXH3_128bits_update(r->transfer.hash, r->transfer.buffer, n * width);
+	dtype_swap(dtype, r->transfer.buffer, n * width);
+	*numbers = (struct numbers){r->transfer.buffer, dtype_info(dtype)->format, n};
 	if (dtype == DTYPE_F64) {
 		for (size_t i = 0; i < n; i++) {
 			double number;
 
-			memcpy(&number, r->raw + i * sizeof number, sizeof number);
+			memcpy(&number, r->transfer.buffer + i * sizeof number, sizeof number);
 			r->narrowed[i] = (float)number;
 		}
 		*numbers = (struct numbers){r->narrowed, MXFP_FORMAT_F32, n};
@@ -138,7 +107,7 @@ static int fail_non_finite(const struct running *r, const struct quantize_entry 
 {
 	const char *what = entry->source->dtype == DTYPE_F64 ? "NaN or Inf, or too large for f32" : "NaN or Inf";
 
-	return fail_tensor(error, r->file->path, entry->source->name, "element %" PRIu64 " (row %" PRIu64 ", column %" PRIu64
+	return fail_tensor(error, r->transfer.file->path, entry->source->name, "element %" PRIu64 " (row %" PRIu64 ", column %" PRIu64
 	                   ") is %s / --non-finite propagate or saturate goes on", index, index / entry->cols,
 	                   index % entry->cols, what);
 }
@@ -146,15 +115,15 @@ static int fail_non_finite(const struct running *r, const struct quantize_entry 
 static int write_parts(struct running *r, const struct quantize_entry *entry, const struct layout_slice *slice,
                        const struct mxfp_blocks *blocks, struct error *error)
 {
-	const struct tensor *codes = writer_find(&r->writer, entry->parts[LAYOUT_CODES].dtype,
+	const struct tensor *codes = writer_find(&r->transfer.writer, entry->parts[LAYOUT_CODES].dtype,
 	                                         entry->parts[LAYOUT_CODES].name);
-	const struct tensor *scales = writer_find(&r->writer, entry->parts[LAYOUT_SCALES].dtype,
+	const struct tensor *scales = writer_find(&r->transfer.writer, entry->parts[LAYOUT_SCALES].dtype,
 	                                          entry->parts[LAYOUT_SCALES].name);
-	int code = writer_write(&r->writer, codes, slice->codes_from, blocks->codes, slice->size.codes_bytes, error);
+	int code = writer_write(&r->transfer.writer, codes, slice->codes_from, blocks->codes, slice->size.codes_bytes, error);
 
 	if (code != EXIT_OK)
 		return code;
-	return writer_write(&r->writer, scales, slice->scales_from, blocks->scales, slice->size.scales_bytes, error);
+	return writer_write(&r->transfer.writer, scales, slice->scales_from, blocks->scales, slice->size.scales_bytes, error);
 }
 
 /* A recipe without a tensor scale gives 1, which divides as well as it multiplies. */
@@ -166,7 +135,7 @@ static int write_tensor_scale(struct running *r, const struct quantize_entry *en
 
 	assert(blocks->tensor_scale_divides || scale == 1);
 	dtype_swap(DTYPE_F32, &scale, sizeof scale);
-	return writer_write(&r->writer, writer_find(&r->writer, part->dtype, part->name), 0, &scale, sizeof scale, error);
+	return writer_write(&r->transfer.writer, writer_find(&r->transfer.writer, part->dtype, part->name), 0, &scale, sizeof scale, error);
 }
 
 static struct mxfp_quantize_options options_of(const struct quantize_settings *s, const struct quantize_entry *entry)
@@ -219,19 +188,19 @@ static int quantize(struct running *r, struct quantize_entry *entry, struct erro
 	return code;
 }
 
-/* The tensors of the file that is made from r->file. */
+/* The tensors of the file that is made from r->transfer.file. */
 static int list_parts(struct running *r, const struct quantize_entry *entries, struct error *error)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < r->file->n_tensors; i++)
+	for (size_t i = 0; i < r->transfer.file->n_tensors; i++)
 		n += entries[i].n_parts;
-	r->writer.tensors = calloc(n + 1, sizeof *r->writer.tensors);
-	if (r->writer.tensors == NULL)
+	r->transfer.writer.tensors = calloc(n + 1, sizeof *r->transfer.writer.tensors);
+	if (r->transfer.writer.tensors == NULL)
 		return fail_memory(error);
-	for (size_t i = 0; i < r->file->n_tensors; i++)
+	for (size_t i = 0; i < r->transfer.file->n_tensors; i++)
 		for (unsigned k = 0; k < entries[i].n_parts; k++)
-			r->writer.tensors[r->writer.n_tensors++] = entries[i].parts[k];
+			r->transfer.writer.tensors[r->transfer.writer.n_tensors++] = entries[i].parts[k];
 	return EXIT_OK;
 }
 
@@ -239,35 +208,35 @@ static int write_data(struct running *r, struct quantize_entry *entries, struct 
 {
 	int code = EXIT_OK;
 
-	XXH3_128bits_reset(r->hash);
-	for (size_t i = 0; i < r->file->n_tensors && code == EXIT_OK; i++)
-		code = entries[i].quantized ? quantize(r, &entries[i], error) : copy(r, &entries[i], error);
+	XXH3_128bits_reset(r->transfer.hash);
+	for (size_t i = 0; i < r->transfer.file->n_tensors && code == EXIT_OK; i++)
+		code = entries[i].quantized ? quantize(r, &entries[i], error) : transfer_copy(&r->transfer, entries[i].source, error);
 	return code;
 }
 
 static int write_file(struct running *r, struct quantize_entry *entries, struct error *error)
 {
 	struct quantize_metadata metadata = {0};
-	char *path = model_output_path(&r->output, r->file);
+	char *path = model_output_path(&r->output, r->transfer.file);
 
-	r->writer = (struct writer){.path = path, .fd = -1};
+	r->transfer.writer = (struct writer){.path = path, .fd = -1};
 	int code = path == NULL ? fail_memory(error) : list_parts(r, entries, error);
 	if (code == EXIT_OK)
-		code = quantize_metadata_make(&metadata, r->plan, r->file, entries, error);
-	r->writer.metadata = metadata.pairs;
-	r->writer.n_metadata = metadata.n;
+		code = quantize_metadata_make(&metadata, r->plan, r->transfer.file, entries, error);
+	r->transfer.writer.metadata = metadata.pairs;
+	r->transfer.writer.n_metadata = metadata.n;
 	if (code == EXIT_OK)
-		code = writer_open(&r->writer, error);
+		code = writer_open(&r->transfer.writer, error);
 	if (code == EXIT_OK)
 		code = write_data(r, entries, error);
 	if (code == EXIT_OK) {
-		quantize_metadata_set_hash(&metadata, XXH3_128bits_digest(r->hash));
-		code = writer_close(&r->writer, error);
+		quantize_metadata_set_hash(&metadata, XXH3_128bits_digest(r->transfer.hash));
+		code = writer_close(&r->transfer.writer, error);
 	}
 	if (code == EXIT_OK)
-		code = model_output_add(&r->output, r->file, &r->writer, error);
-	writer_abandon(&r->writer);
-	free(r->writer.tensors);
+		code = model_output_add(&r->output, r->transfer.file, &r->transfer.writer, error);
+	writer_abandon(&r->transfer.writer);
+	free(r->transfer.writer.tensors);
 	quantize_metadata_free(&metadata);
 	free(path);
 	return code;
@@ -280,9 +249,9 @@ static int write_files(struct running *r, struct error *error)
 	int code = EXIT_OK;
 
 	for (size_t f = 0; f < model->n_files && code == EXIT_OK; f++) {
-		r->file = &model->files[f];
+		r->transfer.file = &model->files[f];
 		code = write_file(r, entries, error);
-		entries += r->file->n_tensors;
+		entries += r->transfer.file->n_tensors;
 	}
 	return code;
 }
@@ -308,10 +277,10 @@ int quantize_run(struct quantize_plan *plan, struct error *error)
 		code = allocate(&r, error);
 	if (code == EXIT_OK)
 		code = quantize_config(plan, &config, error);
-	progress_start(&r.progress, "quantizing", bytes_to_read(plan), settings->quiet);
+	progress_start(&r.transfer.progress, "quantizing", bytes_to_read(plan), settings->quiet);
 	if (code == EXIT_OK)
 		code = write_files(&r, error);
-	progress_end(&r.progress);
+	progress_end(&r.transfer.progress);
 	if (code == EXIT_OK)
 		code = model_output_commit(&r.output, config, error);
 	model_output_abandon(&r.output);

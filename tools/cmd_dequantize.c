@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* mxfp dequantize: a quantised model back into plain numbers. */
+#include "config.h"
+
+#include <stdio.h>
+
+#include "commands.h"
+#include "dequantize.h"
+#include "options.h"
+#include "printable.h"
+
+static enum parsed parse(int argc, char **argv, struct dequantize_settings *s, struct error *error)
+{
+	static const struct usage usage = {
+		"dequantize IN -o OUT [options]",
+		"Decodes the quantised tensors of a model in the layout of compressed-tensors,\n"
+		"whether mxfp quantize wrote it or another program, and copies the others. IN is a\n"
+		".safetensors file or a model directory. OUT is a directory, or a file if its name\n"
+		"ends in .safetensors and IN is not sharded. Decoding to f32 is exact; to bf16 or\n"
+		"f16 each number is rounded once, to nearest even.",
+		"  mxfp dequantize model-mxfp4 -o decoded.safetensors --to bf16",
+	};
+	const struct option_spec options[] = {
+		{"output", 'o', OPTION_STRING, "OUT", "file or directory to write", &s->out},
+		{"to", 't', OPTION_ELEMENT, "FORMAT", "f32, bf16 or f16", &s->to},
+		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists", &s->force},
+		{"quiet", 'q', OPTION_FLAG, NULL, "no progress line, and no summary", &s->quiet},
+		{.kind = OPTION_END},
+	};
+
+	return options_parse(argc, argv, options, &usage, 1, 1, &s->in, error);
+}
+
+static int check(const struct dequantize_settings *s, struct error *error)
+{
+	if (s->out == NULL)
+		return fail(error, EXIT_USAGE, "dequantize: no output given / -o OUT names a directory or a .safetensors file");
+	if (s->to != MXFP_FORMAT_F32 && s->to != MXFP_FORMAT_BF16 && s->to != MXFP_FORMAT_F16)
+		return fail(error, EXIT_USAGE, "dequantize: --to %s: give f32, bf16 or f16", mxfp_format_info(s->to)->name);
+	return EXIT_OK;
+}
+
+static int run(int argc, char **argv, struct error *error)
+{
+	struct dequantize_settings settings = {.to = MXFP_FORMAT_F32};
+	struct dequantize_counts counts;
+	struct model model;
+
+	switch (parse(argc, argv, &settings, error)) {
+	case PARSED_HELP:
+		return EXIT_OK;
+	case PARSED_ERROR:
+		return EXIT_USAGE;
+	case PARSED_RUN:
+		break;
+	}
+	int code = check(&settings, error);
+	if (code == EXIT_OK)
+		code = model_open(&model, settings.in, error);
+	if (code != EXIT_OK)
+		return code;
+	code = dequantize_run(&settings, &model, &counts, error);
+	model_close(&model);
+	if (code != EXIT_OK || settings.quiet)
+		return code;
+	printf("%zu tensors decoded to %s, %zu kept\nwritten to ", counts.decoded, mxfp_format_info(settings.to)->name,
+	       counts.kept);
+	print_printable(stdout, settings.out);
+	putchar('\n');
+	return EXIT_OK;
+}
+
+const struct command command_dequantize = {"dequantize", "a quantised model back into plain numbers", run};

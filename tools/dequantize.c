@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+/* Decodes what is quantised and copies the rest; scales go with the tensors that they belong to. */
+#include "config.h"
+
+#include "dequantize.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model_config.h"
+#include "model_output.h"
+#include "quantized.h"
+#include "transfer.h"
+
+/* What becomes of a tensor of the source. */
+enum role { ROLE_KEPT, ROLE_CODES, ROLE_DROPPED };
+
+struct entry {
+	enum role role;
+	struct quantized quantized; /* ROLE_CODES */
+	struct tensor output;       /* unless dropped */
+};
+
+struct running {
+	const struct dequantize_settings *settings;
+	const struct model *model;
+	enum dtype dtype;           /* of decoded numbers */
+	struct model_output output;
+	struct transfer transfer;
+	struct entry *entries;      /* of the file at hand */
+	struct arena arena;         /* their names and shapes */
+	struct dequantize_counts counts;
+};
+
+/* The name without a suffix that it ends with, from the arena; *stem is NULL if it does not end so. */
+static int take_stem(struct running *r, const char *name, const char *suffix, const char **stem, struct error *error)
+{
+	size_t n = strlen(name), m = strlen(suffix);
+
+	*stem = NULL;
+	if (n <= m || strcmp(name + n - m, suffix) != 0)
+		return EXIT_OK;
+	char *copy = arena_take(&r->arena, n - m + 1);
+	if (copy == NULL)
+		return fail_memory(error);
+	memcpy(copy, name, n - m);
+	copy[n - m] = '\0';
+	*stem = copy;
+	return EXIT_OK;
+}
+
+static int set_codes(struct running *r, struct entry *entry, const char *name, struct error *error)
+{
+	const struct tensor *codes = entry->quantized.parts[LAYOUT_CODES];
+	uint64_t *shape = arena_take(&r->arena, codes->rank * sizeof *shape);
+
+	if (shape == NULL)
+		return fail_memory(error);
+	memcpy(shape, codes->shape, codes->rank * sizeof *shape);
+	shape[codes->rank - 1] = entry->quantized.cols;
+	entry->role = ROLE_CODES;
+	entry->output = (struct tensor){.name = name, .dtype = r->dtype, .rank = codes->rank, .shape = shape};
+	return EXIT_OK;
+}
+
+/* Sets the role of a tensor if it is a part of the quantised form of `name`. */
+static int match(struct running *r, struct entry *entry, const struct tensor *tensor, const char *name,
+                 struct error *error)
+{
+	struct quantized *q = &entry->quantized;
+	bool found;
+	int code = quantized_find(q, &found, r->model, name, error);
+
+	if (code != EXIT_OK || !found)
+		return code;
+	if (q->parts[LAYOUT_CODES] == tensor)
+		return set_codes(r, entry, name, error);
+	if (q->parts[LAYOUT_SCALES] == tensor || q->parts[LAYOUT_TENSOR_SCALE] == tensor)
+		entry->role = ROLE_DROPPED;
+	return EXIT_OK;
+}
+
+/* A tensor scale of activations is a part of the module, not of its weight. */
+static int match_input_scale(struct running *r, struct entry *entry, const char *module, struct error *error)
+{
+	size_t size = strlen(module) + sizeof ".weight";
+	char *weight = arena_take(&r->arena, size);
+	bool found;
+
+	if (weight == NULL)
+		return fail_memory(error);
+	snprintf(weight, size, "%s.weight", module);
+	int code = quantized_find(&entry->quantized, &found, r->model, weight, error);
+	if (code == EXIT_OK && found)
+		entry->role = ROLE_DROPPED;
+	return code;
+}
+
+static int plan_entry(struct running *r, struct entry *entry, const struct tensor *tensor, struct error *error)
+{
+	static const char *const suffixes[] = {"", LAYOUT_PACKED, LAYOUT_GLOBAL_SCALE, LAYOUT_SCALE};
+	const char *stem;
+	int code = EXIT_OK;
+
+	*entry = (struct entry){.role = ROLE_KEPT, .output = *tensor};
+	for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
+		code = take_stem(r, tensor->name, suffixes[i], &stem, error);
+		if (code == EXIT_OK && stem != NULL)
+			code = match(r, entry, tensor, stem, error);
+		if (code != EXIT_OK || entry->role != ROLE_KEPT)
+			return code;
+	}
+	code = take_stem(r, tensor->name, ".input_global_scale", &stem, error);
+	if (code == EXIT_OK && stem != NULL)
+		code = match_input_scale(r, entry, stem, error);
+	return code;
+}
+
+/* Decides about the tensors of the file at hand, and lists those of the output. */
+static int plan_file(struct running *r, struct error *error)
+{
+	const struct file *file = r->transfer.file;
+	struct writer *writer = &r->transfer.writer;
+	int code = EXIT_OK;
+
+	r->entries = calloc(file->n_tensors + 1, sizeof *r->entries);
+	writer->tensors = calloc(file->n_tensors + 1, sizeof *writer->tensors);
+	if (r->entries == NULL || writer->tensors == NULL)
+		return fail_memory(error);
+	for (size_t i = 0; i < file->n_tensors && code == EXIT_OK; i++) {
+		code = plan_entry(r, &r->entries[i], &file->tensors[i], error);
+		if (code == EXIT_OK && r->entries[i].role != ROLE_DROPPED)
+			writer->tensors[writer->n_tensors++] = r->entries[i].output;
+		r->counts.decoded += r->entries[i].role == ROLE_CODES;
+		r->counts.kept += r->entries[i].role == ROLE_KEPT;
+	}
+	return code;
+}
+
+/* The source's metadata without what mxfp quantize added. */
+static int copy_metadata(struct running *r, struct error *error)
+{
+	static const char own_prefix[] = "mxfp.";
+	const struct file *file = r->transfer.file;
+	struct writer *writer = &r->transfer.writer;
+
+	writer->metadata = calloc(file->n_metadata + 1, sizeof *writer->metadata);
+	if (writer->metadata == NULL)
+		return fail_memory(error);
+	for (size_t i = 0; i < file->n_metadata; i++)
+		if (strncmp(file->metadata[i].key, own_prefix, strlen(own_prefix)) != 0)
+			writer->metadata[writer->n_metadata++] = file->metadata[i];
+	return EXIT_OK;
+}
+
+static int decode(struct running *r, const struct entry *entry, struct error *error)
+{
+	const struct quantized *q = &entry->quantized;
+	const struct tensor *target = writer_find(&r->transfer.writer, entry->output.dtype, entry->output.name);
+	size_t width = dtype_info(r->dtype)->bits / 8;
+	struct piece piece = {0};
+	int code = EXIT_OK;
+
+	while (code == EXIT_OK && piece_next(&piece, q->rows, q->cols)) {
+		size_t n = piece.rows * piece.cols * width;
+
+		code = output_interrupted(error);
+		if (code == EXIT_OK)
+			code = quantized_read(q, &piece, r->settings->to, r->transfer.buffer, error);
+		if (code != EXIT_OK)
+			break;
+		dtype_swap(r->dtype, r->transfer.buffer, n);
+		code = writer_write(&r->transfer.writer, target, (piece.row * q->cols + piece.col) * width,
+		                    r->transfer.buffer, n, error);
+	}
+	progress_add(&r->transfer.progress, q->parts[LAYOUT_CODES]->size + q->parts[LAYOUT_SCALES]->size);
+	return code;
+}
+
+static int write_data(struct running *r, struct error *error)
+{
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < r->transfer.file->n_tensors && code == EXIT_OK; i++) {
+		const struct entry *entry = &r->entries[i];
+
+		if (entry->role == ROLE_CODES)
+			code = decode(r, entry, error);
+		else if (entry->role == ROLE_KEPT)
+			code = transfer_copy(&r->transfer, &r->transfer.file->tensors[i], error);
+	}
+	return code;
+}
+
+static int write_file(struct running *r, const struct file *file, struct error *error)
+{
+	struct writer *writer = &r->transfer.writer;
+	char *path = model_output_path(&r->output, file);
+
+	*writer = (struct writer){.path = path, .fd = -1};
+	r->transfer.file = file;
+	int code = path == NULL ? fail_memory(error) : plan_file(r, error);
+	if (code == EXIT_OK)
+		code = copy_metadata(r, error);
+	if (code == EXIT_OK)
+		code = writer_open(writer, error);
+	if (code == EXIT_OK)
+		code = write_data(r, error);
+	if (code == EXIT_OK)
+		code = writer_close(writer, error);
+	if (code == EXIT_OK)
+		code = model_output_add(&r->output, file, writer, error);
+	writer_abandon(writer);
+	free(writer->tensors);
+	free(writer->metadata);
+	free(r->entries);
+	r->entries = NULL;
+	arena_free(&r->arena);
+	free(path);
+	return code;
+}
+
+static int write_files(struct running *r, struct error *error)
+{
+	int code = EXIT_OK;
+
+	for (size_t f = 0; f < r->model->n_files && code == EXIT_OK; f++)
+		code = write_file(r, &r->model->files[f], error);
+	if (code == EXIT_OK && r->counts.decoded == 0)
+		code = fail(error, EXIT_INPUT, "%s: nothing in it is quantised in a layout that mxfp knows", r->model->path);
+	return code;
+}
+
+static enum dtype dtype_of(enum mxfp_format format)
+{
+	int dtype = 0;
+
+	while (!dtype_info((enum dtype)dtype)->numeric || dtype_info((enum dtype)dtype)->format != format)
+		dtype++;
+	return (enum dtype)dtype;
+}
+
+static bool names_file(const char *path)
+{
+	static const char suffix[] = ".safetensors";
+	size_t n = strlen(path), m = strlen(suffix);
+
+	return n > m && strcmp(path + n - m, suffix) == 0;
+}
+
+static int begin(struct running *r, struct error *error)
+{
+	const struct dequantize_settings *s = r->settings;
+	bool as_file = names_file(s->out);
+
+	if (as_file && r->model->has_index)
+		return fail(error, EXIT_USAGE, "%s: the input is sharded, so the output is a directory / leave out the suffix",
+		            s->out);
+	return model_output_begin(&r->output, r->model, s->out, as_file, s->force, error);
+}
+
+int dequantize_run(const struct dequantize_settings *settings, const struct model *model,
+                   struct dequantize_counts *counts, struct error *error)
+{
+	struct running r = {.settings = settings, .model = model, .dtype = dtype_of(settings->to)};
+	json_t *config = NULL;
+	int code = begin(&r, error);
+
+	if (code == EXIT_OK)
+		code = model_config_copy(model, &config, error);
+	json_object_del(config, "quantization_config");
+	r.transfer.buffer = malloc(TRANSFER_BYTES);
+	if (code == EXIT_OK && r.transfer.buffer == NULL)
+		code = fail_memory(error);
+	progress_start(&r.transfer.progress, "dequantizing", model->data_bytes, settings->quiet);
+	if (code == EXIT_OK)
+		code = write_files(&r, error);
+	progress_end(&r.transfer.progress);
+	if (code == EXIT_OK)
+		code = model_output_commit(&r.output, config, error);
+	model_output_abandon(&r.output);
+	json_decref(config);
+	free(r.transfer.buffer);
+	*counts = r.counts;
+	return code;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* The work of `mxfp dequantize`: a quantised model back into plain numbers. */
+#ifndef TOOLS_DEQUANTIZE_H
+#define TOOLS_DEQUANTIZE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "error.h"
+#include "model.h"
+
+struct dequantize_settings {
+	const char *in, *out;
+	enum mxfp_format to; /* f32, bf16 or f16 */
+	bool force, quiet;
+};
+
+struct dequantize_counts {
+	size_t decoded, kept;
+};
+
+/* Writes the model. EXIT_INPUT: nothing in it is quantised, or parts are missing; EXIT_IO, EXIT_MEMORY, signals. */
+int dequantize_run(const struct dequantize_settings *settings, const struct model *model,
+                   struct dequantize_counts *counts, struct error *error);
+
+#endif
