@@ -35,8 +35,11 @@ void mxfp_ref_load_block(const struct mxfp_quantize_job *job, size_t row, size_t
 
 		job->counts->nan += (x & ~MXFP_F32_SIGN) > MXFP_F32_INF;
 		job->counts->inf += (x & ~MXFP_F32_SIGN) == MXFP_F32_INF;
-		if (job->via_bf16)
+		if (job->via_bf16) {
+			bool nonzero = (x & ~MXFP_F32_SIGN) != 0;
 			x = through_bf16(x);
+			b->flushed += nonzero && (x & ~MXFP_F32_SIGN) == 0;
+		}
 		if (job->saturate_inf && (x & ~MXFP_F32_SIGN) == MXFP_F32_INF)
 			x = (x & MXFP_F32_SIGN) | MXFP_F32_MAX;
 		b->x[i] = x;
@@ -108,6 +111,7 @@ static uint8_t quantize_block(const struct mxfp_quantize_job *job, size_t row, s
 	memset(codes, 0, MXFP_REF_BLOCK_MAX);
 	if (b.all_nan)
 		return MXFP_SCALE_NAN;
+	job->counts->flushed += b.flushed;
 	int s = b.amax == 0 ? MXFP_SCALE_MIN : choose_scale(job->rule, element, &b);
 	for (size_t i = 0; i < b.n; i++)
 		codes[i] = (uint8_t)mxfp_minifloat_encode(element, b.x[i], s, &job->rounding,

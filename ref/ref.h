@@ -28,6 +28,7 @@ struct mxfp_ref_block {
 	uint32_t x[MXFP_REF_BLOCK_MAX];
 	size_t n;         /* elements that the row has here */
 	uint32_t amax;    /* largest magnitude bits */
+	size_t flushed;   /* nonzero elements that the rounding to bf16 made zero */
 	bool all_nan;     /* the block has a NaN, or an Inf that the policy does not replace */
 };
 

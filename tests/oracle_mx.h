@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* The expected MX block by MPFR: doc/numerics.md, section 3, read a second time. */
+#ifndef TESTS_ORACLE_MX_H
+#define TESTS_ORACLE_MX_H
+
+#include "oracle.h"
+
+enum { MX_BLOCK = 32 };
+
+/* s of a closed-form rule (or mse's first candidate), before clamping. amax is finite and not zero. */
+int oracle_scale_unclamped(enum mxfp_rule rule, const struct oracle *element, uint32_t amax);
+
+int oracle_scale_clamp(int s);
+
+/* s of any rule for a block of finite numbers that are not all zero. */
+int oracle_scale(enum mxfp_rule rule, const struct oracle *element, const uint32_t x[MX_BLOCK]);
+
+/* One block: n numbers of binary32, as read, to 32 codes and a scale byte. */
+struct oracle_block {
+	uint8_t codes[MX_BLOCK];
+	uint8_t scale;
+};
+
+/* `element` and `bf16` are oracles of the block's element and of bf16; index is that of x[0]. Adds to *counts. */
+void oracle_block(struct oracle_block *block, const struct oracle *element, const struct oracle *bf16, const uint32_t *x,
+                  size_t n, const struct mxfp_quantize_options *options, uint64_t index, struct mxfp_counts *counts);
+
+#endif
