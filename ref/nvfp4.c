@@ -261,7 +261,6 @@ static uint8_t quantize_block(const struct mxfp_quantize_job *job, const struct 
 	memset(codes, 0, BLOCK);
 	if (b.all_nan)
 		return SCALE_NAN;
-	job->counts->flushed += b.flushed;
 	uint8_t scale = choose_scale(job, t, &b);
 	for (size_t i = 0; i < b.n; i++) {
 		codes[i] = encode(job, t, scale, b.x[i], &job->rounding, mxfp_ref_random(job, row, block, i), &saturated);
