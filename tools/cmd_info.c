@@ -2,7 +2,6 @@
 /* mxfp info: the version, which implementation runs, and every format and choice with its facts. */
 #include <jansson.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "choices.h"
 #include "commands.h"

@@ -2,7 +2,6 @@
 /* The command mxfp: finds the sub-command, and alone prints failures and sets the exit code. */
 #include "config.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
