@@ -54,6 +54,41 @@ checks=$((checks + 1))
 same "variants by default" 8 "$(tr -d ' \n' <"$work/one" | sed 's/"tensors".*//' | grep -o '"format":"' | wc -l |
 	awk '{print $1 - 1}')"
 
+# What mxfp quantize wrote measures as what is quantised in memory, but for the number of saturated elements, which a file
+# does not tell.
+numbers() {
+	sed -e '/^ "\(against\|round\|seed\)"/d' -e '/"saturated/d' -e '/^ "not_measured"/,$d' "$work/out"
+}
+
+# written FORMAT OPTION CHOICE ARGUMENT...
+written() {
+	format=$1 option=$2 choice=$3
+	shift 3
+	rm -rf "$work/quantised"
+	exits 0 "" quantize -q "$model" -o "$work/quantised" --weights "$format" "--$option" "$choice" "$@"
+	exits 0 "" report --json "$model" --against "$work/quantised"
+	numbers >"$work/against"
+	plural=$option
+	[ "$option" != rule ] || plural=rules
+	exits 0 "" report --json "$model" --formats "$format" "--$plural" "$choice" "$@"
+	numbers >"$work/memory"
+	checks=$((checks + 1))
+	cmp "$work/against" "$work/memory" || bad "$format $choice: a file measures otherwise than memory"
+}
+
+written mxfp4 rule mse
+written mxfp4 rule even
+written mxfp4 rule rceil --round sr
+written mxfp6-e2m3 rule floor
+written mxfp6-e3m2 rule fit
+written mxfp8-e4m3 rule rceil
+written mxfp8-e5m2 rule trn3
+written mxint8 rule mse
+written nvfp4 nvfp4-recipe compressed-tensors
+written nvfp4 nvfp4-recipe torchao-1
+written nvfp4 nvfp4-recipe ggml
+exits 3 "already quantised" report "$work/quantised"
+
 # Files: both forms, never over one that is there without --force.
 exits 0 "" report "$model" -o "$work/report.md"
 has "markdown" "$(cat "$work/report.md")" "## All measures, in total and by tensor"

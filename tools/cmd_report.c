@@ -178,6 +178,16 @@ static int run_open(const struct settings *s, struct measure_options *options, c
 	return code;
 }
 
+static int open_source(struct model *model, const struct settings *s, struct error *error)
+{
+	int code = model_open(model, s->in, error);
+
+	if (code == EXIT_OK && model_quantized_by(model) != NULL)
+		code = fail(error, EXIT_INPUT, "%s: is already quantised: %s / give the original, and this with --against",
+		            s->in, model_quantized_by(model));
+	return code;
+}
+
 static int run_settings(const struct settings *s, struct error *error)
 {
 	struct measure_options options = {
@@ -197,7 +207,7 @@ static int run_settings(const struct settings *s, struct error *error)
 	int code = check(s, &options.variants, error);
 
 	if (code == EXIT_OK)
-		code = model_open(&model, s->in, error);
+		code = open_source(&model, s, error);
 	if (code == EXIT_OK && s->against != NULL) {
 		options.against = &against;
 		code = model_open(&against, s->against, error);

@@ -158,13 +158,16 @@ static json_t *activations_json(const struct input_source *source)
 json_t *report_json(const struct report *report)
 {
 	const struct measure_options *options = report->options;
+	bool against = options->against != NULL;
 	json_t *total = json_pack("{s:o, s:o}", "activations_quantized", inputs_json(report, report->inputs),
 	                          "variants", measurements_json(report, report->totals));
 
-	return json_pack("{s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o}", "mxfp_version", mxfp_version(), "source",
+	/* How a quantised model was rounded is not this command's choice. */
+	return json_pack("{s:s, s:o, s:o, s:s?, s:o, s:o, s:o, s:o, s:o}", "mxfp_version", mxfp_version(), "source",
 	                 facts_text(report->model->path), "against",
-	                 options->against != NULL ? facts_text(options->against->path) : json_null(), "round",
-	                 mxfp_option_name(MXFP_OPTION_ROUND, (int)options->round), "seed", count(options->seed),
+	                 against ? facts_text(options->against->path) : json_null(), "round",
+	                 against ? NULL : mxfp_option_name(MXFP_OPTION_ROUND, (int)options->round), "seed",
+	                 against ? json_null() : count(options->seed),
 	                 "activations", activations_json(&options->input), "total", total, "tensors",
 	                 layers_json(report), "not_measured", skipped_json(report));
 }
