@@ -90,7 +90,7 @@ static void print_rule(const struct table *table, const size_t *widths, FILE *fi
 	fputs("|\n", file);
 }
 
-static void release(struct table *table)
+void table_free(struct table *table)
 {
 	for (size_t i = 0; i < table->n_cells; i++)
 		free(table->cells[i]);
@@ -105,7 +105,7 @@ int table_print(struct table *table, FILE *file, struct error *error)
 
 	if (table->out_of_memory || widths == NULL) {
 		free(widths);
-		release(table);
+		table_free(table);
 		return fail_memory(error);
 	}
 	for (size_t i = 0; i < table->n_cells; i++)
@@ -118,6 +118,6 @@ int table_print(struct table *table, FILE *file, struct error *error)
 	}
 	putc('\n', file);
 	free(widths);
-	release(table);
+	table_free(table);
 	return EXIT_OK;
 }

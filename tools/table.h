@@ -24,4 +24,7 @@ void table_cell(struct table *table, const char *format, ...) __attribute__((for
 /* Prints whole rows and a blank line, and releases the cells. EXIT_MEMORY. */
 int table_print(struct table *table, FILE *file, struct error *error);
 
+/* Releases the cells of a table that is not printed. */
+void table_free(struct table *table);
+
 #endif
