@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/* From a mask of tiers to a table of kernels, and MXFP_ISA. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kernels.h"
+#include "mxfp/isa.h"
+#include "suite.h"
+
+static bool is_source(int f)
+{
+	return f == MXFP_FORMAT_F32 || f == MXFP_FORMAT_BF16 || f == MXFP_FORMAT_F16;
+}
+
+static bool is_block(int f)
+{
+	return mxfp_format_info((enum mxfp_format)f)->kind == MXFP_KIND_BLOCK;
+}
+
+/* Every subset of what is available, over a table that held something else, has exactly the slots that formats need. */
+START_TEST(every_subset_of_tiers_fills_every_slot)
+{
+	uint32_t available = mxfp_isa_available();
+
+	for (uint32_t mask = 0; mask <= available; mask++) {
+		struct mxfp_kernels first, again;
+		if ((mask & ~available) != 0)
+			continue;
+		memset(&first, 0, sizeof first);
+		memset(&again, 0xFF, sizeof again);
+		mxfp_kernels_init(&first, mask);
+		mxfp_kernels_init(&again, mask);
+		ck_assert_mem_eq(&first, &again, sizeof first);
+		for (int to = 0; to < MXFP_N_FORMATS; to++) {
+			for (int from = 0; from < MXFP_N_FORMATS; from++)
+				ck_assert_int_eq(first.convert[to][from] != NULL, !is_block(to) && !is_block(from));
+			ck_assert_int_eq(first.quantize[to] != NULL, is_block(to));
+			ck_assert_int_eq(first.dequantize[to] != NULL, is_block(to));
+			ck_assert(first.scan[to] != NULL || !is_source(to));
+		}
+	}
+}
+END_TEST
+
+START_TEST(the_reference_is_always_there)
+{
+	struct mxfp_kernels none, reference;
+
+	ck_assert_uint_eq(mxfp_isa_available() & 1, 1);
+	mxfp_kernels_init(&none, 0);
+	mxfp_kernels_init(&reference, 1);
+	ck_assert_mem_eq(&none, &reference, sizeof none);
+}
+END_TEST
+
+START_TEST(tiers_have_names)
+{
+	int n = 0;
+
+	ck_assert_str_eq(mxfp_isa_name(0), "ref");
+	ck_assert_ptr_null(mxfp_isa_name(-1));
+	while (mxfp_isa_name(n) != NULL)
+		n++;
+	ck_assert_int_le(n, 32);
+	ck_assert_ptr_null(mxfp_isa_name(n + 1));
+	ck_assert_uint_eq((uint64_t)mxfp_isa_available() >> n, 0);
+}
+END_TEST
+
+START_TEST(a_named_tier_is_the_ceiling)
+{
+	enum mxfp_status status = MXFP_ERR_NULL;
+
+	ck_assert_uint_eq(mxfp_isa_ceiling(NULL, 0x5, &status), 0x5);
+	ck_assert_int_eq((int)status, (int)MXFP_OK);
+	ck_assert_uint_eq(mxfp_isa_ceiling("", 0x5, &status), 0x5);
+	ck_assert_int_eq((int)status, (int)MXFP_OK);
+	/* Of tiers up to the named one, those that are available. */
+	for (int tier = 0; mxfp_isa_name(tier) != NULL; tier++) {
+		uint32_t upto = (uint32_t)((UINT64_C(2) << tier) - 1);
+		ck_assert_uint_eq(mxfp_isa_ceiling(mxfp_isa_name(tier), UINT32_MAX, &status), upto);
+		ck_assert_int_eq((int)status, (int)MXFP_OK);
+		ck_assert_uint_eq(mxfp_isa_ceiling(mxfp_isa_name(tier), 1, &status), 1);
+	}
+}
+END_TEST
+
+START_TEST(an_unknown_tier_leaves_the_reference)
+{
+	static const char *const unknown[] = {"REF", "re", "reff", "avx1024", " ref"};
+
+	for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
+		enum mxfp_status status = MXFP_OK;
+		ck_assert_uint_eq(mxfp_isa_ceiling(unknown[i], UINT32_MAX, &status), 1);
+		ck_assert_int_eq((int)status, (int)MXFP_ERR_OPTION);
+	}
+}
+END_TEST
+
+/* The environment is read once a process, so each value needs a child; this is the first test, before anything read it. */
+static int in_child(const char *isa, int tier, enum mxfp_status status)
+{
+	int result = 0;
+	pid_t child = fork();
+
+	ck_assert_int_ge(child, 0);
+	if (child == 0) {
+		if (isa == NULL)
+			unsetenv("MXFP_ISA");
+		else
+			setenv("MXFP_ISA", isa, 1);
+		_exit(mxfp_isa_active() != tier || mxfp_isa_status() != status);
+	}
+	ck_assert_int_eq(waitpid(child, &result, 0), child);
+	return result;
+}
+
+START_TEST(the_environment_is_heeded)
+{
+	int highest = 0;
+
+	for (int tier = 0; mxfp_isa_name(tier) != NULL; tier++)
+		highest = mxfp_isa_available() >> tier & 1 ? tier : highest;
+	ck_assert_int_eq(in_child(NULL, highest, MXFP_OK), 0);
+	ck_assert_int_eq(in_child("", highest, MXFP_OK), 0);
+	ck_assert_int_eq(in_child("ref", 0, MXFP_OK), 0);
+	ck_assert_int_eq(in_child("nonsense", 0, MXFP_ERR_OPTION), 0);
+}
+END_TEST
+
+START_TEST(version_and_build_are_stated)
+{
+	ck_assert_str_eq(mxfp_version(), PACKAGE_VERSION);
+	ck_assert_uint_gt(strlen(mxfp_build_info()), 0);
+	ck_assert_ptr_null(strchr(mxfp_build_info(), '\n'));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("dispatch");
+	TCase *api = tcase_create("dispatch_api"), *property = tcase_create("dispatch_property");
+
+	tcase_add_test(api, the_environment_is_heeded);
+	tcase_add_test(api, a_named_tier_is_the_ceiling);
+	tcase_add_test(api, an_unknown_tier_leaves_the_reference);
+	tcase_add_test(api, tiers_have_names);
+	tcase_add_test(api, version_and_build_are_stated);
+	tcase_add_test(property, every_subset_of_tiers_fills_every_slot);
+	tcase_add_test(property, the_reference_is_always_there);
+	suite_add_tcase(suite, api);
+	suite_add_tcase(suite, property);
+	return suite_run(suite);
+}
