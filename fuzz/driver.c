@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * main() of a fuzz target that is built without libFuzzer: runs every file named on the command line, and every file of every
- * directory named there, through the target once, so that `make check` replays the corpora. Arguments that start with `-`
- * are libFuzzer's and skipped.
+ * main() of a fuzz target that is built without libFuzzer: runs every file named on the command line, and
+ * every file of every directory named there, through the target once, so that `make check` replays the
+ * corpora. Arguments that start with `-` are libFuzzer's and skipped.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What fuzz targets share: libFuzzer's entry point, which driver.c calls too, a check that holds whatever NDEBUG says, and a
- * reader of the fuzzer's bytes.
+ * What fuzz targets share: libFuzzer's entry point, which driver.c calls too, a check that holds whatever
+ * NDEBUG says, and a reader of the fuzzer's bytes.
  */
 #ifndef MXFP_FUZZ_H
 #define MXFP_FUZZ_H

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Conversions of element formats (doc/numerics.md, sections 1 and 2), from any format to any other, in every mode.
+ * Conversions of element formats (doc/numerics.md, sections 1 and 2), from any format to any other, in every
+ * mode.
  *
- * Properties: codes stay within their bits; decoding a result and encoding it again in any mode gives the result; a piece
- * converts as it does within the whole; a result to nearest, toward zero or stochastic is one of the two directed ones; and
- * without negative zeros there is none.
+ * Properties: codes stay within their bits; decoding a result and encoding it again in any mode gives the
+ * result; a piece converts as it does within the whole; a result to nearest, toward zero or stochastic is one
+ * of the two directed ones; and without negative zeros there is none.
  *
- * Input: source format, target format, rounding, overflow and zero flags, the mode of the second encoding, 8 bytes of seed,
- * 1 byte of first index, then source codes.
+ * Input: source format, target format, rounding, overflow and zero flags, the mode of the second encoding, 8
+ * bytes of seed, 1 byte of first index, then source codes.
  */
 #include "fuzz.h"
 #include "mxfp/convert.h"
@@ -44,7 +45,8 @@ static void convert(struct codes *dst, enum mxfp_format to, const void *src, enu
                     const struct mxfp_convert_options *options)
 {
 	memset(dst, 0xA5, sizeof *dst);
-	fuzz_check(mxfp_convert(dst->bytes, to, src, from, n, options) == MXFP_OK, "a conversion of two elements succeeds");
+	fuzz_check(mxfp_convert(dst->bytes, to, src, from, n, options) == MXFP_OK,
+	           "a conversion of two elements succeeds");
 	for (size_t i = n * width(to); i < MAX_BYTES; i++)
 		fuzz_check(dst->bytes[i] == 0xA5, "nothing is written past the end");
 }
@@ -61,11 +63,13 @@ static void check_codes_have_no_spare_bits(const struct codes *codes, enum mxfp_
 		fuzz_check((code_at(codes, format, i) & spare) == 0, "spare bits of a code are 0");
 }
 
-/* Inf only survives in mode ovf; everything else that has been encoded once is a value of the format, and exact. */
-static void check_encoding_is_idempotent(const struct codes *codes, enum mxfp_format format, size_t n, uint8_t mode)
+/* Inf only survives in mode ovf; everything else that has been encoded once is a value of the format, and
+   exact. */
+static void check_encoding_is_idempotent(const struct codes *codes, enum mxfp_format format, size_t n,
+                                         uint8_t mode)
 {
-	struct mxfp_convert_options options = {.round = mode % (MXFP_ROUND_SR + 1), .overflow = MXFP_OVERFLOW_OVF,
-	                                       .threads = 1};
+	struct mxfp_convert_options options = {
+		.round = mode % (MXFP_ROUND_SR + 1), .overflow = MXFP_OVERFLOW_OVF, .threads = 1};
 	struct codes values, again;
 
 	convert(&values, MXFP_FORMAT_F32, codes->bytes, format, n, &options);
@@ -74,7 +78,8 @@ static void check_encoding_is_idempotent(const struct codes *codes, enum mxfp_fo
 }
 
 static void check_pieces_equal_whole(const struct codes *whole, enum mxfp_format to, const uint8_t *src,
-                                     enum mxfp_format from, size_t n, const struct mxfp_convert_options *options)
+                                     enum mxfp_format from, size_t n,
+                                     const struct mxfp_convert_options *options)
 {
 	struct mxfp_convert_options piece = *options;
 	struct codes part;
@@ -88,7 +93,8 @@ static void check_pieces_equal_whole(const struct codes *whole, enum mxfp_format
 }
 
 static void check_result_is_a_neighbour(const struct codes *result, enum mxfp_format to, const uint8_t *src,
-                                        enum mxfp_format from, size_t n, const struct mxfp_convert_options *options)
+                                        enum mxfp_format from, size_t n,
+                                        const struct mxfp_convert_options *options)
 {
 	struct mxfp_convert_options directed = *options;
 	struct codes up, down;
@@ -101,7 +107,8 @@ static void check_result_is_a_neighbour(const struct codes *result, enum mxfp_fo
 	for (size_t i = 0; i < n; i++) {
 		uint32_t code = code_at(result, to, i);
 
-		fuzz_check(code == code_at(&up, to, i) || code == code_at(&down, to, i), "the result is a neighbour");
+		fuzz_check(code == code_at(&up, to, i) || code == code_at(&down, to, i),
+		           "the result is a neighbour");
 	}
 }
 
@@ -113,7 +120,8 @@ static void check_no_negative_zero(const struct codes *codes, enum mxfp_format f
 	if (info->kind != MXFP_KIND_FLOAT)
 		return;
 	for (size_t i = 0; i < n; i++)
-		fuzz_check(code_at(codes, format, i) != negative_zero, "no negative zero where none is wanted");
+		fuzz_check(code_at(codes, format, i) != negative_zero,
+		           "no negative zero where none is wanted");
 }
 
 static void check_counts(const struct mxfp_counts *counts, size_t n)

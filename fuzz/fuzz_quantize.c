@@ -1,20 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Block formats (doc/numerics.md, sections 3 and 4): quantize and dequantize a small matrix with any format and options.
+ * Block formats (doc/numerics.md, sections 3 and 4): quantize and dequantize a small matrix with any format
+ * and options.
  *
- * Properties: a call fails only as its options ask; nothing is written outside the rows; the byte FF (NVFP4: 7F) is the
- * scale of exactly the blocks that hold a NaN, or an Inf that stays, and their codes are 0; padding is 0; every other block
- * decodes to finite numbers unless its elements are so large that rounding up passes binary32; one row at a time, with
- * first_index and tensor_amax, gives what the whole gives; and so do a bf16 source and its numbers in binary32.
+ * Properties: a call fails only as its options ask; nothing is written outside the rows; the byte FF (NVFP4:
+ * 7F) is the scale of exactly the blocks that hold a NaN, or an Inf that stays, and their codes are 0;
+ * padding is 0; every other block decodes to finite numbers unless its elements are so large that rounding up
+ * passes binary32; one row at a time, with first_index and tensor_amax, gives what the whole gives; and so do
+ * a bf16 source and its numbers in binary32.
  *
- * Input: format, rule, recipe, rounding, policy, flags (1 no negative zero, 2 via bf16, 4 bf16 source, 8 gaps between rows),
- * rows, columns, 8 bytes of seed, then the elements.
+ * Input: format, rule, recipe, rounding, policy, flags (1 no negative zero, 2 via bf16, 4 bf16 source, 8 gaps
+ * between rows), rows, columns, 8 bytes of seed, then the elements.
  */
 #include "fuzz.h"
 #include "mxfp/convert.h"
 #include "mxfp/quantize.h"
 
-enum { MAX_ROWS = 3, MAX_COLS = 72, MAX_ELEMENTS = MAX_ROWS * MAX_COLS, MAX_BYTES = 1024, GAP = 3, UNTOUCHED = 0xA5 };
+enum {
+	MAX_ROWS = 3,
+	MAX_COLS = 72,
+	MAX_ELEMENTS = MAX_ROWS * MAX_COLS,
+	MAX_BYTES = 1024,
+	GAP = 3,
+	UNTOUCHED = 0xA5
+};
 
 static const uint32_t f32_sign = 0x80000000, f32_inf = 0x7F800000;
 /* Twice this passes binary32; a block's largest element never doubles when it is rounded. */
@@ -63,12 +72,14 @@ static void check_gaps(const uint8_t *bytes, size_t rows, size_t row_bytes, size
 			fuzz_check(bytes[i] == UNTOUCHED, "nothing is written outside the rows");
 }
 
-/* Whether the block becomes NaN as a whole, and whether its numbers may pass binary32 when they are decoded. */
+/* Whether the block becomes NaN as a whole, and whether its numbers may pass binary32 when they are decoded.
+ */
 struct expectation {
 	bool nan, huge;
 };
 
-static struct expectation expect(const struct matrix *m, size_t row, size_t start, size_t length, bool saturate)
+static struct expectation expect(const struct matrix *m, size_t row, size_t start, size_t length,
+                                 bool saturate)
 {
 	struct expectation e = {false, false};
 
@@ -81,7 +92,8 @@ static struct expectation expect(const struct matrix *m, size_t row, size_t star
 	return e;
 }
 
-static void check_padding(const uint8_t *row_codes, const struct mxfp_format_info *element, size_t first, size_t end)
+static void check_padding(const uint8_t *row_codes, const struct mxfp_format_info *element, size_t first,
+                          size_t end)
 {
 	for (size_t bit = first * element->bits; bit < end * element->bits; bit++)
 		fuzz_check((row_codes[bit / 8] >> bit % 8 & 1) == 0, "padding is 0");
@@ -92,7 +104,8 @@ static void check_decoded(const uint32_t *values, size_t n, struct expectation e
 	for (size_t i = 0; i < n; i++) {
 		fuzz_check(!e.nan || values[i] == 0x7FC00000, "a block with a NaN scale decodes to 7FC00000");
 		fuzz_check(e.nan || (values[i] & ~f32_sign) <= f32_inf, "no other block decodes to NaN");
-		fuzz_check(e.nan || e.huge || (values[i] & ~f32_sign) < f32_inf, "no ordinary block decodes to Inf");
+		fuzz_check(e.nan || e.huge || (values[i] & ~f32_sign) < f32_inf,
+		           "no ordinary block decodes to Inf");
 	}
 }
 
@@ -102,21 +115,26 @@ static void check_blocks(const struct blocks *b, const struct matrix *m, bool sa
 	const struct mxfp_format_info *element = mxfp_format_info(format->element);
 	uint8_t nan_scale = format->scale == MXFP_FORMAT_E8M0 ? 0xFF : 0x7F;
 	size_t length = format->block_length, blocks = (m->cols + length - 1) / length;
-	/* torchao and modelopt divide by a tensor scale that underflows to 0 below about 2^-139: a zero block is then 0/0. */
+	/* torchao and modelopt divide by a tensor scale that underflows to 0 below about 2^-139: a zero block
+	   is then 0/0. */
 	bool tensor_scale_is_zero = b->head.tensor_scale <= 0;
 	uint32_t values[MAX_ELEMENTS];
 
-	fuzz_check(mxfp_dequantize(&b->head, values, MXFP_FORMAT_F32, 0, 1) == MXFP_OK, "what was quantized dequantizes");
+	fuzz_check(mxfp_dequantize(&b->head, values, MXFP_FORMAT_F32, 0, 1) == MXFP_OK,
+	           "what was quantized dequantizes");
 	for (size_t row = 0; row < m->rows; row++)
 		for (size_t block = 0; block < blocks; block++) {
-			size_t start = block * length, n = m->cols - start < length ? m->cols - start : length;
+			size_t start = block * length,
+			       n = m->cols - start < length ? m->cols - start : length;
 			uint8_t scale = b->scales[row * b->head.scales_stride + block];
 			struct expectation e = expect(m, row, start, length, saturate);
 
-			check_padding(b->codes + row * b->head.codes_stride, element, e.nan ? start : start + n, start + length);
+			check_padding(b->codes + row * b->head.codes_stride, element,
+			              e.nan ? start : start + n, start + length);
 			if (tensor_scale_is_zero && scale == nan_scale)
 				e.nan = true;
-			fuzz_check(scale <= nan_scale && (scale == nan_scale) == e.nan, "the scale is NaN where it must be");
+			fuzz_check(scale <= nan_scale && (scale == nan_scale) == e.nan,
+			           "the scale is NaN where it must be");
 			check_decoded(values + row * m->cols + start, n, e);
 		}
 }
@@ -130,7 +148,8 @@ static void check_rows_equal_whole(const struct blocks *whole, const struct matr
 	struct blocks rows = *whole;
 	float amax = 0;
 
-	fuzz_check(mxfp_amax(src, m->src_format, m->rows * m->cols, &amax) == MXFP_OK, "amax of a small matrix");
+	fuzz_check(mxfp_amax(src, m->src_format, m->rows * m->cols, &amax) == MXFP_OK,
+	           "amax of a small matrix");
 	piece.tensor_amax = &amax;
 	memset(rows.codes, UNTOUCHED, sizeof rows.codes);
 	memset(rows.scales, UNTOUCHED, sizeof rows.scales);
@@ -141,12 +160,15 @@ static void check_rows_equal_whole(const struct blocks *whole, const struct matr
 		one.codes = rows.codes + row * whole->head.codes_stride;
 		one.scales = rows.scales + row * whole->head.scales_stride;
 		piece.first_index = options->first_index + row * m->cols;
-		fuzz_check(mxfp_quantize(&one, src + row * row_bytes, m->src_format, 0, &piece) == MXFP_OK, "a row quantizes");
+		fuzz_check(mxfp_quantize(&one, src + row * row_bytes, m->src_format, 0, &piece) == MXFP_OK,
+		           "a row quantizes");
 		fuzz_check(memcmp(&one.tensor_scale, &whole->head.tensor_scale, sizeof one.tensor_scale) == 0,
 		           "a row has the tensor's scale");
 	}
-	fuzz_check(memcmp(rows.codes, whole->codes, MAX_BYTES) == 0, "the codes of rows are those of the whole");
-	fuzz_check(memcmp(rows.scales, whole->scales, MAX_BYTES) == 0, "the scales of rows are those of the whole");
+	fuzz_check(memcmp(rows.codes, whole->codes, MAX_BYTES) == 0,
+	           "the codes of rows are those of the whole");
+	fuzz_check(memcmp(rows.scales, whole->scales, MAX_BYTES) == 0,
+	           "the scales of rows are those of the whole");
 }
 
 static void check_widened_source(const struct blocks *expected, struct matrix *m,
@@ -157,9 +179,12 @@ static void check_widened_source(const struct blocks *expected, struct matrix *m
 	b.head.codes = b.codes;
 	b.head.scales = b.scales;
 	m->src_format = MXFP_FORMAT_F32;
-	fuzz_check(mxfp_quantize(&b.head, m->f32, MXFP_FORMAT_F32, 0, options) == MXFP_OK, "the widened matrix quantizes");
-	fuzz_check(memcmp(b.codes, expected->codes, MAX_BYTES) == 0, "bf16 and its binary32 have the same codes");
-	fuzz_check(memcmp(b.scales, expected->scales, MAX_BYTES) == 0, "bf16 and its binary32 have the same scales");
+	fuzz_check(mxfp_quantize(&b.head, m->f32, MXFP_FORMAT_F32, 0, options) == MXFP_OK,
+	           "the widened matrix quantizes");
+	fuzz_check(memcmp(b.codes, expected->codes, MAX_BYTES) == 0,
+	           "bf16 and its binary32 have the same codes");
+	fuzz_check(memcmp(b.scales, expected->scales, MAX_BYTES) == 0,
+	           "bf16 and its binary32 have the same scales");
 }
 
 static void read_matrix(struct fuzz_bytes *in, struct matrix *m, bool bf16, bool via_bf16)
@@ -188,16 +213,19 @@ static size_t first_non_finite(const struct matrix *m)
 	return i;
 }
 
-static void check_refusal(const struct blocks *b, const struct matrix *m, uint64_t reported, uint64_t first_index)
+static void check_refusal(const struct blocks *b, const struct matrix *m, uint64_t reported,
+                          uint64_t first_index)
 {
 	fuzz_check(reported == first_index + first_non_finite(m), "the first NaN or Inf is reported");
 	check_gaps(b->codes, 0, 0, 1);
 	check_gaps(b->scales, 0, 0, 1);
 }
 
-static void check_quantize(struct matrix *m, enum mxfp_format format, size_t gap, struct mxfp_quantize_options *o)
+static void check_quantize(struct matrix *m, enum mxfp_format format, size_t gap,
+                           struct mxfp_quantize_options *o)
 {
-	bool recipe_refuses = format == MXFP_FORMAT_NVFP4 && o->recipe == MXFP_RECIPE_GGML && o->round != MXFP_ROUND_RNE;
+	bool recipe_refuses =
+		format == MXFP_FORMAT_NVFP4 && o->recipe == MXFP_RECIPE_GGML && o->round != MXFP_ROUND_RNE;
 	bool finite = first_non_finite(m) == m->rows * m->cols;
 	uint64_t reported = 0;
 	struct mxfp_sizes size;
@@ -230,7 +258,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct fuzz_bytes in = {data, size};
 	struct mxfp_quantize_options options = {.threads = 1};
 	struct matrix m = {0};
-	enum mxfp_format format = MXFP_FORMAT_MXFP8_E4M3 + fuzz_byte(&in) % (MXFP_N_FORMATS - MXFP_FORMAT_MXFP8_E4M3);
+	enum mxfp_format format =
+		MXFP_FORMAT_MXFP8_E4M3 + fuzz_byte(&in) % (MXFP_N_FORMATS - MXFP_FORMAT_MXFP8_E4M3);
 
 	options.rule = fuzz_byte(&in) % (MXFP_RULE_TRN3 + 1);
 	options.recipe = fuzz_byte(&in) % (MXFP_RECIPE_4OVER6 + 1);
