@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Trains the character model of charlm.h: Adam on the cross entropy of random batches of a text. */
+#include "config.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
