@@ -34,9 +34,11 @@ static enum parsed parse(int argc, char **argv, struct dequantize_settings *s, s
 static int check(const struct dequantize_settings *s, struct error *error)
 {
 	if (s->out == NULL)
-		return fail(error, EXIT_USAGE, "dequantize: no output given / -o OUT names a directory or a .safetensors file");
+		return fail(error, EXIT_USAGE,
+		            "dequantize: no output given / -o OUT names a directory or a .safetensors file");
 	if (s->to != MXFP_FORMAT_F32 && s->to != MXFP_FORMAT_BF16 && s->to != MXFP_FORMAT_F16)
-		return fail(error, EXIT_USAGE, "dequantize: --to %s: give f32, bf16 or f16", mxfp_format_info(s->to)->name);
+		return fail(error, EXIT_USAGE, "dequantize: --to %s: give f32, bf16 or f16",
+		            mxfp_format_info(s->to)->name);
 	return EXIT_OK;
 }
 

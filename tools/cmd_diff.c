@@ -98,7 +98,10 @@ static void add_row(struct table *table, const struct comparison *c)
 		for (int i = 0; i < 3; i++)
 			table_cell(table, "-");
 	}
-	table_cell(table, "%" PRIu64, unequal_elements(c));
+	if (c->a == NULL || c->b == NULL || c->result == COMPARE_SHAPE)
+		table_cell(table, "-");
+	else
+		table_cell(table, "%" PRIu64, unequal_elements(c));
 	if (unequal_elements(c) > 0 && c->result != COMPARE_SAME_VALUE)
 		table_cell(table, "%" PRIu64, c->first_unequal);
 	else
@@ -127,10 +130,10 @@ static json_t *type_facts(const struct tensor *tensor)
 
 static json_t *comparison_facts(const struct comparison *c)
 {
-	return json_pack("{s:s, s:s, s:b, s:o, s:o, s:I, s:o}", "name", (c->a != NULL ? c->a : c->b)->name, "result",
-	                 result_names[c->result], "differs", (int)compare_differs(c->result), "a", type_facts(c->a), "b",
-	                 type_facts(c->b), "unequal_bits", (json_int_t)c->unequal_bits, "errors",
-	                 c->measured ? stats_facts(&c->stats) : json_null());
+	return json_pack("{s:s, s:s, s:b, s:o, s:o, s:I, s:o}", "name", (c->a != NULL ? c->a : c->b)->name,
+	                 "result", result_names[c->result], "differs", (int)compare_differs(c->result), "a",
+	                 type_facts(c->a), "b", type_facts(c->b), "unequal_bits", (json_int_t)c->unequal_bits,
+	                 "errors", c->measured ? stats_facts(&c->stats) : json_null());
 }
 
 static int compare(struct diff *d, struct comparison *c, struct error *error)
@@ -200,9 +203,11 @@ static int print_text(struct diff *d, struct error *error)
 		code = table_print(&d->table, stdout, error);
 	if (code != EXIT_OK)
 		return code;
-	printf("%zu tensors differ, %zu are equal", n_different(d), d->counts[COMPARE_EQUAL] + d->counts[COMPARE_SAME_VALUE]);
+	printf("%zu tensors differ, %zu are equal", n_different(d),
+	       d->counts[COMPARE_EQUAL] + d->counts[COMPARE_SAME_VALUE]);
 	if (d->counts[COMPARE_SAME_VALUE] > 0)
-		printf(", %zu of these not bit by bit: signs of zero or payloads of NaN", d->counts[COMPARE_SAME_VALUE]);
+		printf(", %zu of these not bit by bit: signs of zero or payloads of NaN",
+		       d->counts[COMPARE_SAME_VALUE]);
 	putchar('\n');
 	if (d->differing.n > 0)
 		print_errors("over the tensors that differ", &d->differing);

@@ -26,21 +26,24 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, con
 	const struct option_spec options[] = {
 		{"output", 'o', OPTION_STRING, "OUT", "directory to write", &s->out},
 		{"weights", 'w', OPTION_BLOCK, "FORMAT", "format of the weights", &s->weights},
-		{"activations", 'a', OPTION_STRING, "FORMAT", "format that config.json tells loaders to quantise activations to, "
-		 "or none", activations},
+		{"activations", 'a', OPTION_STRING, "FORMAT",
+		 "format that config.json tells loaders to quantise activations to, or none", activations},
 		{"rule", 'r', OPTION_RULE, "RULE", "scale rule of MX weights", &s->rule},
-		{"activation-rule", 0, OPTION_RULE, "RULE", "scale rule of activations; it is only noted", &s->activation_rule},
-		{"nvfp4-recipe", 0, OPTION_RECIPE, "RECIPE", "how NVFP4 scales are made; the layout holds compressed-tensors, "
-		 "torchao-1 and ggml", &s->recipe},
+		{"activation-rule", 0, OPTION_RULE, "RULE", "scale rule of activations; it is only noted",
+		 &s->activation_rule},
+		{"nvfp4-recipe", 0, OPTION_RECIPE, "RECIPE",
+		 "how NVFP4 scales are made; the layout holds compressed-tensors, torchao-1 and ggml", &s->recipe},
 		{"round", 0, OPTION_ROUND, "MODE", "rounding of elements", &s->round},
 		{"seed", 0, OPTION_UNSIGNED, "N", "of stochastic rounding", &s->seed},
 		{"non-finite", 0, OPTION_NON_FINITE, "POLICY", "what to do with NaN and Inf", &s->non_finite},
-		{"include", 0, OPTION_LIST, "PATTERN", "quantise these tensors too; may be repeated", &s->select.include},
+		{"include", 0, OPTION_LIST, "PATTERN", "quantise these tensors too; may be repeated",
+		 &s->select.include},
 		{"ignore", 0, OPTION_LIST, "PATTERN", "keep these tensors; may be repeated", &s->select.ignore},
-		{"pad-tail", 0, OPTION_FLAG, NULL, "quantise tensors whose rows are no multiple of the block too: rows are padded "
-		 "with zeros, and their length noted", &s->pad_tail},
-		{"threads", 0, OPTION_UNSIGNED, "N", "at most this many threads, 0: one a processor; never changes the output",
-		 &s->threads},
+		{"pad-tail", 0, OPTION_FLAG, NULL,
+		 "quantise tensors whose rows are no multiple of the block too: rows are padded with zeros, "
+		 "and their length noted", &s->pad_tail},
+		{"threads", 0, OPTION_UNSIGNED, "N",
+		 "at most this many threads, 0: one a processor; never changes the output", &s->threads},
 		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists", &s->force},
 		{"dry-run", 'n', OPTION_FLAG, NULL, "only print what would be done", &s->dry_run},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of the table", &s->json},
@@ -63,8 +66,9 @@ static int set_activations(struct quantize_settings *s, const char *name, struct
 		return choice_fail(OPTION_BLOCK, where, name, error);
 	s->activations = (enum mxfp_format)value;
 	if (!layout_holds_activations(s->activations))
-		return fail(error, EXIT_USAGE, "%s: config.json cannot say '%s' / give mxfp8-e4m3, mxfp6-e2m3, mxfp4 or none",
-		            where, name);
+		return fail(error, EXIT_USAGE,
+			    "%s: config.json cannot say '%s' / give mxfp8-e4m3, mxfp6-e2m3, mxfp4 or none",
+			    where, name);
 	return EXIT_OK;
 }
 
@@ -79,10 +83,12 @@ static int check(const struct quantize_settings *s, struct error *error)
 	if (!mxfp_format_info(s->weights)->tensor_scale)
 		return EXIT_OK;
 	if (!layout_holds_recipe((enum mxfp_recipe)s->recipe))
-		return fail(error, EXIT_USAGE, "quantize: --nvfp4-recipe %s: its tensor scale multiplies, and the layout holds one "
-		            "that divides / give compressed-tensors, torchao-1 or ggml", recipe);
+		return fail(error, EXIT_USAGE, "quantize: --nvfp4-recipe %s: its tensor scale multiplies, and the layout "
+		            "holds one that divides / give compressed-tensors, torchao-1 or ggml", recipe);
 	if (s->recipe == MXFP_RECIPE_GGML && s->round != MXFP_ROUND_RNE)
-		return fail(error, EXIT_USAGE, "quantize: --nvfp4-recipe %s has a rounding of its own / leave out --round", recipe);
+		return fail(error, EXIT_USAGE,
+			    "quantize: --nvfp4-recipe %s has a rounding of its own / leave out --round",
+			    recipe);
 	return EXIT_OK;
 }
 

@@ -42,7 +42,8 @@ static void count_bits(struct comparison *c, const struct piece_pair *pair, uint
 	size_t width = bits < 8 ? 1 : bits / 8, units = values_bytes(c->a->dtype, n) / width;
 
 	for (size_t i = 0; i < units; i++)
-		if (memcmp(pair->a + i * width, pair->b + i * width, width) != 0 && c->unequal_bits++ == 0 && !c->measured)
+		if (memcmp(pair->a + i * width, pair->b + i * width, width) != 0 && c->unequal_bits++ == 0 &&
+		    !c->measured)
 			c->first_unequal = first + (bits < 8 ? i * 8 / bits : i);
 }
 

@@ -227,7 +227,8 @@ static int write_files(struct running *r, struct error *error)
 	for (size_t f = 0; f < r->model->n_files && code == EXIT_OK; f++)
 		code = write_file(r, &r->model->files[f], error);
 	if (code == EXIT_OK && r->counts.decoded == 0)
-		code = fail(error, EXIT_INPUT, "%s: nothing in it is quantised in a layout that mxfp knows", r->model->path);
+		code = fail(error, EXIT_INPUT, "%s: nothing in it is quantised in a layout that mxfp knows",
+		            r->model->path);
 	return code;
 }
 
@@ -254,7 +255,8 @@ static int begin(struct running *r, struct error *error)
 	bool as_file = names_file(s->out);
 
 	if (as_file && r->model->has_index)
-		return fail(error, EXIT_USAGE, "%s: the input is sharded, so the output is a directory / leave out the suffix",
+		return fail(error, EXIT_USAGE,
+		            "%s: the input is sharded, so the output is a directory / leave out the suffix",
 		            s->out);
 	return model_output_begin(&r->output, r->model, s->out, as_file, s->force, error);
 }

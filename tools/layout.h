@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a quantised tensor lies in a file: the layout of compressed-tensors, and the same naming where that has no name
- * for a format. A tensor NAME [..., N, K] becomes
+ * How a quantised tensor lies in a file: the layout of compressed-tensors, and the same naming where that has
+ * no name for a format. A tensor NAME [..., N, K] becomes
  *
  *   NAME_packed        U8 [..., N, K * bits / 8]   4- and 6-bit codes; or, with 8-bit codes,
  *   NAME               F8_E4M3, F8_E5M2 or I8 [..., N, K]
  *   NAME_scale         U8 (E8M0) [..., N, K / 32], NVFP4: F8_E4M3 [..., N, K / 16]
  *   NAME_global_scale  F32 [1], NVFP4 only: decoded numbers are divided by it
  *
- * in the order of codes that mxfp/quantize.h defines. Rows whose length is no multiple of the block are held padded with
- * zeros to whole blocks, and the metadata LAYOUT_COLS NAME of their file says K.
+ * in the order of codes that mxfp/quantize.h defines. Rows whose length is no multiple of the block are held
+ * padded with zeros to whole blocks, and the metadata LAYOUT_COLS NAME of their file says K.
  */
 #ifndef TOOLS_LAYOUT_H
 #define TOOLS_LAYOUT_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * quantization_config as compressed-tensors reads it. Its parser refuses unknown keys inside config_groups, takes numbers
- * of bits and "float" or "int" for formats, and a format name of its own or none in a group; other keys at the top pass.
+ * quantization_config as compressed-tensors reads it. Its parser refuses unknown keys inside config_groups,
+ * takes numbers of bits and "float" or "int" for formats, and a format name of its own or none in a group;
+ * other keys at the top pass.
  */
 #include "config.h"
 
@@ -30,8 +31,8 @@ static json_t *arguments(const struct layout *layout, bool dynamic)
 
 	return json_pack("{s:i, s:s, s:s, s:i, s:b, s:b, s:s}", "num_bits", (int)element->bits, "type",
 	                 element->kind == MXFP_KIND_FIXED ? "int" : "float", "strategy",
-	                 block->tensor_scale ? "tensor_group" : "group", "group_size", (int)block->block_length, "symmetric",
-	                 1, "dynamic", (int)dynamic, "scale_dtype",
+	                 block->tensor_scale ? "tensor_group" : "group", "group_size", (int)block->block_length,
+	                 "symmetric", 1, "dynamic", (int)dynamic, "scale_dtype",
 	                 layout->scales == DTYPE_F8_E4M3 ? "torch.float8_e4m3fn" : "torch.uint8");
 }
 
@@ -40,8 +41,8 @@ json_t *layout_config(const struct layout *layout, enum mxfp_format activations,
 	json_t *input = activations == OPTION_FORMAT_NONE ? json_null() : arguments(layout_of(activations), true);
 
 	return json_pack("{s:s, s:s, s:s, s:{s:{s:[s], s:o, s:o, s:n, s:s?}}, s:o, s:n}", "quant_method",
-	                 "compressed-tensors", "format", layout->name, "quantization_status", "compressed", "config_groups",
-	                 "group_0", "targets", "Linear", "weights", arguments(layout, false), "input_activations", input,
-	                 "output_activations", "format", layout->known ? layout->name : NULL, "ignore", ignore,
-	                 "kv_cache_scheme");
+	                 "compressed-tensors", "format", layout->name, "quantization_status", "compressed",
+	                 "config_groups", "group_0", "targets", "Linear", "weights", arguments(layout, false),
+	                 "input_activations", input, "output_activations", "format",
+	                 layout->known ? layout->name : NULL, "ignore", ignore, "kv_cache_scheme");
 }

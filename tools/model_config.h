@@ -5,8 +5,8 @@
 
 #include "model.h"
 
-/* A copy of the model's config.json, or of the one beside the file if the user named a file; *config is NULL if there is
-   none. The caller releases it. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
+/* A copy of the model's config.json, or of the one beside the file if the user named a file; *config is NULL if
+   there is none. The caller releases it. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
 int model_config_copy(const struct model *model, json_t **config, struct error *error);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A model being written. The index is formatted while files are added: as a tree it would cost several times the memory of
-   the headers. */
+/* A model being written. The index is formatted while files are added: as a tree it would cost several times
+   the memory of the headers. */
 #include "config.h"
 
 #include "model_output.h"
@@ -17,7 +17,8 @@ static bool is_same(const char *a, const char *b)
 {
 	struct stat left, right;
 
-	return stat(a, &left) == 0 && stat(b, &right) == 0 && left.st_dev == right.st_dev && left.st_ino == right.st_ino;
+	return stat(a, &left) == 0 && stat(b, &right) == 0 && left.st_dev == right.st_dev &&
+	       left.st_ino == right.st_ino;
 }
 
 /* Refuses an output that is the source's directory or one of its files. */
@@ -28,7 +29,8 @@ static int check_apart(const struct model *source, const char *path, struct erro
 	for (size_t i = 0; i < source->n_files; i++)
 		same = same || is_same(source->files[i].path, path);
 	if (same)
-		return fail(error, EXIT_USAGE, "%s: is the input, or the directory it is in / name another output", path);
+		return fail(error, EXIT_USAGE,
+		            "%s: is the input, or the directory it is in / name another output", path);
 	return EXIT_OK;
 }
 
@@ -116,7 +118,8 @@ static int write_member(const struct model_output *output, const char *name, con
 /* {"metadata": {"total_size": ...}, "weight_map": {...}}; the total comes after the map, since it is known last. */
 static int write_index(struct model_output *output, struct error *error)
 {
-	fprintf(output->index, "\n  },\n  \"metadata\": {\n    \"total_size\": %" PRIu64 "\n  }\n}\n", output->data_bytes);
+	fprintf(output->index, "\n  },\n  \"metadata\": {\n    \"total_size\": %" PRIu64 "\n  }\n}\n",
+	        output->data_bytes);
 	bool failed = ferror(output->index) != 0;
 
 	failed = fclose(output->index) != 0 || failed;

@@ -45,7 +45,8 @@ int quantize_metadata_make(struct quantize_metadata *metadata, const struct quan
                            const struct file *source, const struct quantize_entry *entries, struct error *error)
 {
 	*metadata = (struct quantize_metadata){0};
-	metadata->pairs = calloc(source->n_metadata + source->n_tensors + QUANTIZE_CHOICES_MAX + 2, sizeof *metadata->pairs);
+	metadata->pairs = calloc(source->n_metadata + source->n_tensors + QUANTIZE_CHOICES_MAX + 2,
+	                         sizeof *metadata->pairs);
 	metadata->hash = arena_take(&metadata->arena, HASH_DIGITS + 1);
 	if (metadata->pairs == NULL || metadata->hash == NULL)
 		return fail_memory(error);
@@ -62,7 +63,8 @@ int quantize_metadata_make(struct quantize_metadata *metadata, const struct quan
 
 void quantize_metadata_set_hash(struct quantize_metadata *metadata, XXH128_hash_t hash)
 {
-	snprintf(metadata->hash, HASH_DIGITS + 1, "%016" PRIx64 "%016" PRIx64, (uint64_t)hash.high64, (uint64_t)hash.low64);
+	snprintf(metadata->hash, HASH_DIGITS + 1, "%016" PRIx64 "%016" PRIx64, (uint64_t)hash.high64,
+	         (uint64_t)hash.low64);
 }
 
 void quantize_metadata_free(struct quantize_metadata *metadata)

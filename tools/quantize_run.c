@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes the quantised model. Data are read in the order of the source file, in pieces, and hashed on the way; NVFP4 reads
- * a tensor once more, before, for its largest magnitude.
+ * Writes the quantised model. Data are read in the order of the source file, in pieces, and hashed on the way;
+ * NVFP4 reads a tensor once more, before, for its largest magnitude.
  */
 #include "config.h"
 
@@ -64,7 +64,8 @@ static int read_piece(struct running *r, const struct quantize_entry *entry, con
 	enum dtype dtype = entry->source->dtype;
 	size_t width = dtype_info(dtype)->bits / 8;
 	size_t n = piece->rows * piece->cols;
-	int code = transfer_read(&r->transfer, entry->source, (piece->row * entry->cols + piece->col) * width, n * width, error);
+	int code = transfer_read(&r->transfer, entry->source, (piece->row * entry->cols + piece->col) * width,
+	                         n * width, error);
 
 	if (code != EXIT_OK)
 		return code;
@@ -107,9 +108,10 @@ static int fail_non_finite(const struct running *r, const struct quantize_entry 
 {
 	const char *what = entry->source->dtype == DTYPE_F64 ? "NaN or Inf, or too large for f32" : "NaN or Inf";
 
-	return fail_tensor(error, r->transfer.file->path, entry->source->name, "element %" PRIu64 " (row %" PRIu64 ", column %" PRIu64
-	                   ") is %s / --non-finite propagate or saturate goes on", index, index / entry->cols,
-	                   index % entry->cols, what);
+	return fail_tensor(error, r->transfer.file->path, entry->source->name,
+	                   "element %" PRIu64 " (row %" PRIu64 ", column %" PRIu64
+	                   ") is %s / --non-finite propagate or saturate goes on",
+	                   index, index / entry->cols, index % entry->cols, what);
 }
 
 static int write_parts(struct running *r, const struct quantize_entry *entry, const struct layout_slice *slice,
@@ -119,11 +121,13 @@ static int write_parts(struct running *r, const struct quantize_entry *entry, co
 	                                         entry->parts[LAYOUT_CODES].name);
 	const struct tensor *scales = writer_find(&r->transfer.writer, entry->parts[LAYOUT_SCALES].dtype,
 	                                          entry->parts[LAYOUT_SCALES].name);
-	int code = writer_write(&r->transfer.writer, codes, slice->codes_from, blocks->codes, slice->size.codes_bytes, error);
+	int code = writer_write(&r->transfer.writer, codes, slice->codes_from, blocks->codes,
+	                        slice->size.codes_bytes, error);
 
 	if (code != EXIT_OK)
 		return code;
-	return writer_write(&r->transfer.writer, scales, slice->scales_from, blocks->scales, slice->size.scales_bytes, error);
+	return writer_write(&r->transfer.writer, scales, slice->scales_from, blocks->scales,
+	                    slice->size.scales_bytes, error);
 }
 
 /* A recipe without a tensor scale gives 1, which divides as well as it multiplies. */
@@ -135,7 +139,8 @@ static int write_tensor_scale(struct running *r, const struct quantize_entry *en
 
 	assert(blocks->tensor_scale_divides || scale == 1);
 	dtype_swap(DTYPE_F32, &scale, sizeof scale);
-	return writer_write(&r->transfer.writer, writer_find(&r->transfer.writer, part->dtype, part->name), 0, &scale, sizeof scale, error);
+	return writer_write(&r->transfer.writer, writer_find(&r->transfer.writer, part->dtype, part->name), 0,
+	                    &scale, sizeof scale, error);
 }
 
 static struct mxfp_quantize_options options_of(const struct quantize_settings *s, const struct quantize_entry *entry)
@@ -210,7 +215,8 @@ static int write_data(struct running *r, struct quantize_entry *entries, struct 
 
 	XXH3_128bits_reset(r->transfer.hash);
 	for (size_t i = 0; i < r->transfer.file->n_tensors && code == EXIT_OK; i++)
-		code = entries[i].quantized ? quantize(r, &entries[i], error) : transfer_copy(&r->transfer, entries[i].source, error);
+		code = entries[i].quantized ? quantize(r, &entries[i], error)
+		                            : transfer_copy(&r->transfer, entries[i].source, error);
 	return code;
 }
 

@@ -44,6 +44,11 @@ static double bits(uint64_t bytes, uint64_t elements)
 	return elements == 0 ? 0 : 8 * (double)bytes / (double)elements;
 }
 
+static double entry_bits(const struct quantize_entry *entry)
+{
+	return bits(entry->output_bytes, entry->rows * entry->cols);
+}
+
 static void add_row(struct table *table, const struct quantize_plan *plan, const struct quantize_entry *entry)
 {
 	const char *f64 = entry->quantized && entry->source->dtype == DTYPE_F64 ? ", rounded to f32 first" : "";
@@ -54,7 +59,7 @@ static void add_row(struct table *table, const struct quantize_plan *plan, const
 	table_cell(table, "%s", entry->quantized ? mxfp_format_info(plan->layout->format)->name : "kept");
 	table_cell(table, "%s%s%s", entry->reason, entry->padded ? ", rows padded" : "", f64);
 	if (entry->quantized)
-		table_cell(table, "%.3f", bits(entry->output_bytes, entry->rows * entry->cols));
+		table_cell(table, "%.3f", entry_bits(entry));
 	else
 		table_cell(table, "%u", dtype_info(entry->source->dtype)->bits);
 	if (entry->quantized && !plan->settings->dry_run) {
@@ -93,8 +98,8 @@ static void print_totals(const struct quantize_plan *plan)
 	const struct totals totals = sum_up(plan);
 	const struct quantize_settings *settings = plan->settings;
 
-	printf("%zu of %zu tensors quantised: %" PRIu64 " elements, %.3f bits each\n", plan->n_quantized, plan->n_entries,
-	       totals.elements, bits(totals.bytes, totals.elements));
+	printf("%zu of %zu tensors quantised: %" PRIu64 " elements, %.3f bits each\n", plan->n_quantized,
+	       plan->n_entries, totals.elements, bits(totals.bytes, totals.elements));
 	printf("%" PRIu64 " bytes of tensors, before %" PRIu64 " (%.1f %%)\n", plan->output_bytes, plan->input_bytes,
 	       plan->input_bytes == 0 ? 100.0 : 100 * (double)plan->output_bytes / (double)plan->input_bytes);
 	if (!settings->dry_run)
@@ -122,16 +127,17 @@ static json_t *counts_of(const struct mxfp_counts *counts)
 static json_t *entry_facts(const struct quantize_plan *plan, const struct quantize_entry *entry)
 {
 	json_t *facts = json_pack("{s:s, s:s, s:o, s:b, s:s, s:I, s:I}", "name", entry->source->name, "dtype",
-	                          dtype_info(entry->source->dtype)->name, "shape", shape_facts(entry->source), "quantized",
-	                          (int)entry->quantized, "reason", entry->reason, "bytes_before",
-	                          (json_int_t)entry->source->size, "bytes_after", (json_int_t)entry->output_bytes);
+	                          dtype_info(entry->source->dtype)->name, "shape", shape_facts(entry->source),
+	                          "quantized", (int)entry->quantized, "reason", entry->reason, "bytes_before",
+	                          (json_int_t)entry->source->size, "bytes_after",
+	                          (json_int_t)entry->output_bytes);
 	bool whole = facts != NULL;
 
 	if (entry->quantized)
-		whole = whole && json_object_set_new(facts, "bits_per_weight",
-		                                     json_real(bits(entry->output_bytes, entry->rows * entry->cols))) == 0 &&
+		whole = whole && json_object_set_new(facts, "bits_per_weight", json_real(entry_bits(entry))) == 0 &&
 		        json_object_set_new(facts, "padded", json_boolean(entry->padded)) == 0 &&
-		        json_object_set_new(facts, "rounded_from_f64", json_boolean(entry->source->dtype == DTYPE_F64)) == 0;
+		        json_object_set_new(facts, "rounded_from_f64",
+		                            json_boolean(entry->source->dtype == DTYPE_F64)) == 0;
 	if (entry->quantized && !plan->settings->dry_run)
 		whole = whole && json_object_update_new(facts, counts_of(&entry->counts)) == 0;
 	if (whole)
@@ -146,11 +152,12 @@ static json_t *head_facts(const struct quantize_plan *plan)
 	const struct quantize_settings *s = plan->settings;
 	struct metadata choices[QUANTIZE_CHOICES_MAX];
 	size_t n = quantize_choices(plan, choices), prefix = strlen("mxfp.");
-	json_t *facts = json_pack("{s:o, s:o, s:b, s:I, s:I, s:I, s:I, s:I, s:f}", "input", facts_text(s->in), "output",
-	                          facts_text(s->out), "dry_run", (int)s->dry_run, "tensors", (json_int_t)plan->n_entries,
-	                          "tensors_quantized", (json_int_t)plan->n_quantized, "elements_quantized",
-	                          (json_int_t)totals.elements, "bytes_before", (json_int_t)plan->input_bytes, "bytes_after",
-	                          (json_int_t)plan->output_bytes, "bits_per_weight", bits(totals.bytes, totals.elements));
+	json_t *facts = json_pack(
+		"{s:o, s:o, s:b, s:I, s:I, s:I, s:I, s:I, s:f}", "input", facts_text(s->in), "output",
+		facts_text(s->out), "dry_run", (int)s->dry_run, "tensors", (json_int_t)plan->n_entries,
+		"tensors_quantized", (json_int_t)plan->n_quantized, "elements_quantized",
+		(json_int_t)totals.elements, "bytes_before", (json_int_t)plan->input_bytes, "bytes_after",
+		(json_int_t)plan->output_bytes, "bits_per_weight", bits(totals.bytes, totals.elements));
 	bool whole = facts != NULL;
 
 	for (size_t i = 0; i < n; i++)

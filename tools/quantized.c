@@ -33,7 +33,8 @@ static int find_parts(struct quantized *q, const struct model *model, const char
 	if (code == EXIT_OK && q->parts[LAYOUT_CODES] == NULL)
 		q->parts[LAYOUT_CODES] = model_find(model, name, &q->files[LAYOUT_CODES]);
 	if (code == EXIT_OK)
-		code = find_suffixed(model, name, LAYOUT_SCALE, &q->parts[LAYOUT_SCALES], &q->files[LAYOUT_SCALES], error);
+		code = find_suffixed(model, name, LAYOUT_SCALE, &q->parts[LAYOUT_SCALES],
+		                     &q->files[LAYOUT_SCALES], error);
 	if (code == EXIT_OK)
 		code = find_suffixed(model, name, LAYOUT_GLOBAL_SCALE, &q->parts[LAYOUT_TENSOR_SCALE],
 		                     &q->files[LAYOUT_TENSOR_SCALE], error);
@@ -61,7 +62,8 @@ static bool fits(const struct quantized *q, const struct layout *layout, const c
 		if (codes->shape[i] != scales->shape[i])
 			return false;
 	size_t cols = (size_t)scales->shape[last] * mxfp_format_info(layout->format)->block_length;
-	return mxfp_blocks_size(layout->format, 1, cols, &size) == MXFP_OK && size.codes_row_bytes == codes->shape[last];
+	return mxfp_blocks_size(layout->format, 1, cols, &size) == MXFP_OK &&
+	       size.codes_row_bytes == codes->shape[last];
 }
 
 /* The format that file and config.json state, where shapes leave a choice; NULL if they state none. */
@@ -136,10 +138,10 @@ static int read_tensor_scale(struct quantized *q, struct error *error)
 		return EXIT_OK;
 	}
 	if (scale == NULL)
-		return fail(error, EXIT_INPUT, "%s: tensor '%s': has no tensor of its name with " LAYOUT_GLOBAL_SCALE,
-		            q->files[LAYOUT_CODES]->path, q->parts[LAYOUT_CODES]->name);
+		return fail_tensor(error, q->files[LAYOUT_CODES]->path, q->parts[LAYOUT_CODES]->name,
+		                   "its tensor scale, *" LAYOUT_GLOBAL_SCALE ", is missing");
 	if (scale->dtype != DTYPE_F32 || tensor_elements(scale) != 1)
-		return fail(error, EXIT_INPUT, "%s: tensor '%s': is not one F32 number", file->path, scale->name);
+		return fail_tensor(error, file->path, scale->name, "is not one F32 number");
 	int code = file_read(file, scale, 0, &q->tensor_scale, sizeof q->tensor_scale, error);
 	dtype_swap(DTYPE_F32, &q->tensor_scale, sizeof q->tensor_scale);
 	return code;
@@ -168,13 +170,13 @@ int quantized_find(struct quantized *quantized, bool *found, const struct model 
 		return code;
 	const struct file *file = quantized->files[LAYOUT_CODES];
 	if (quantized->parts[LAYOUT_SCALES] == NULL)
-		return fail(error, EXIT_INPUT, "%s: tensor '%s': '%s" LAYOUT_SCALE "' is missing", file->path,
-		            quantized->parts[LAYOUT_CODES]->name, name);
+		return fail_tensor(error, file->path, quantized->parts[LAYOUT_CODES]->name, "'%s" LAYOUT_SCALE
+		                   "' is missing", name);
 	choose_layout(quantized, model, name);
 	if (quantized->layout == NULL)
-		return fail(error, EXIT_INPUT, "%s: tensor '%s' and its scales: not a layout that mxfp knows, by dtype and shape / "
-		            "if it is MXFP6, name the directory with config.json", file->path,
-		            quantized->parts[LAYOUT_CODES]->name);
+		return fail_tensor(error, file->path, quantized->parts[LAYOUT_CODES]->name, "not in a layout that mxfp "
+		                   "knows, by dtype and shape of it and its scales / if it is MXFP6, name the directory "
+		                   "with config.json");
 	code = set_shape(quantized, name, error);
 	return code != EXIT_OK ? code : read_tensor_scale(quantized, error);
 }
@@ -204,7 +206,8 @@ int quantized_read(const struct quantized *quantized, const struct piece *piece,
 	};
 	int code = read_part(quantized, LAYOUT_CODES, slice.codes_from, blocks.codes, slice.size.codes_bytes, error);
 	if (code == EXIT_OK)
-		code = read_part(quantized, LAYOUT_SCALES, slice.scales_from, blocks.scales, slice.size.scales_bytes, error);
+		code = read_part(quantized, LAYOUT_SCALES, slice.scales_from, blocks.scales,
+		                 slice.size.scales_bytes, error);
 	if (code == EXIT_OK) {
 		enum mxfp_status status = mxfp_dequantize(&blocks, x, to, 0, 0);
 

@@ -20,9 +20,9 @@ struct quantized {
 };
 
 /*
- * Finds the quantised form of the tensor `name` ("layer.weight"); *found is false if the model has no such tensor or has
- * it unquantised. EXIT_INPUT: parts are missing or do not fit each other, or the tensor is quantised in a layout that is
- * not known. EXIT_IO, EXIT_MEMORY.
+ * Finds the quantised form of the tensor `name` ("layer.weight"); *found is false if the model has no such
+ * tensor or has it unquantised. EXIT_INPUT: parts are missing or do not fit each other, or the tensor is
+ * quantised in a layout that is not known. EXIT_IO, EXIT_MEMORY.
  */
 int quantized_find(struct quantized *quantized, bool *found, const struct model *model, const char *name,
                    struct error *error);

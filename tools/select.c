@@ -128,10 +128,12 @@ static int check_list(const struct string_list *patterns, const char *option, co
 		if (matches_any(pattern, model, &nearest))
 			continue;
 		if (nearest.best != NULL)
-			return fail(error, EXIT_USAGE, "%s: %s '%s' matches no tensor: did you mean '%s'?", model->path, option,
-			            pattern, nearest.best);
-		return fail(error, EXIT_USAGE, "%s: %s '%s' matches no tensor / mxfp inspect lists the names; '*.weight' is a "
-		            "pattern", model->path, option, pattern);
+			return fail(error, EXIT_USAGE, "%s: %s '%s' matches no tensor: did you mean '%s'?",
+			            model->path, option, pattern, nearest.best);
+		return fail(error, EXIT_USAGE,
+		            "%s: %s '%s' matches no tensor / mxfp inspect lists the names; '*.weight' is a "
+		            "pattern",
+		            model->path, option, pattern);
 	}
 	return EXIT_OK;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which tensors of a model are quantised, and why. Linear layers are: float tensors with two dimensions and `weight` in
- * their name, and with three dimensions and `experts` in it. Embeddings, output heads, norms, biases and routers are not.
+ * Which tensors of a model are quantised, and why. Linear layers are: float tensors with two dimensions and
+ * `weight` in their name, and with three dimensions and `experts` in it. Embeddings, output heads, norms,
+ * biases and routers are not.
  */
 #ifndef TOOLS_SELECT_H
 #define TOOLS_SELECT_H

@@ -22,7 +22,8 @@ struct transfer {
 	unsigned char *buffer;   /* TRANSFER_BYTES; malloc'ed */
 };
 
-/* Reads `n` bytes of a tensor into the buffer and moves the progress on. What output_interrupted() and file_read() say. */
+/* Reads `n` bytes of a tensor into the buffer and moves the progress on. What output_interrupted() and
+   file_read() say. */
 int transfer_read(struct transfer *transfer, const struct tensor *tensor, uint64_t from, size_t n, struct error *error);
 
 /* Copies a tensor to the one of its name and dtype. */
