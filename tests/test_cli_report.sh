@@ -54,8 +54,8 @@ checks=$((checks + 1))
 same "variants by default" 8 "$(tr -d ' \n' <"$work/one" | sed 's/"tensors".*//' | grep -o '"format":"' | wc -l |
 	awk '{print $1 - 1}')"
 
-# What mxfp quantize wrote measures as what is quantised in memory, but for the number of saturated elements, which a file
-# does not tell.
+# What mxfp quantize wrote measures as what is quantised in memory, but for the number of saturated elements, which a
+# file does not tell.
 numbers() {
 	sed -e '/^ "\(against\|round\|seed\)"/d' -e '/"saturated/d' -e '/^ "not_measured"/,$d' "$work/out"
 }
