@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * make check-exhaustive: all 2^32 binary32 inputs to every element format, rounding mode and overflow mode, against the
- * intervals of equal codes that MPFR gives (thresholds.h); codes and counts. Stochastic rounding, whose result depends on
- * the index too, is tried on samples by test_convert. Where an option cannot matter it is run once: the overflow mode of
- * formats that always overflow or always saturate, the rounding mode of f32 itself.
+ * make check-exhaustive: all 2^32 binary32 inputs to every element format, rounding mode and overflow mode, against
+ * the intervals of equal codes that MPFR gives (thresholds.h); codes and counts. Stochastic rounding, whose result
+ * depends on the index too, is tried on samples by test_convert. Where an option cannot matter it is run once: the
+ * overflow mode of formats that always overflow or always saturate, the rounding mode of f32 itself.
  *
  * --format F, --round M and --overflow O choose a part; --workers N the threads (2).
  */
@@ -65,7 +65,8 @@ static void mismatch(const struct sweep *s, const char *what, uint32_t x, uint32
 		       mxfp_option_name(MXFP_OPTION_OVERFLOW, (int)s->rounding.overflow), what, x, code);
 }
 
-/* Index of the first wrong code of the piece, or PIECE. Zero, Inf and NaN are asked for one by one, as is all of f32. */
+/* Index of the first wrong code of the piece, or PIECE. Zero, Inf and NaN are asked for one by one, as is all of
+   f32. */
 static size_t compare(const struct sweep *s, struct mxfp_counts *want)
 {
 	const struct mxfp_format_info *f = s->oracle.format;
@@ -148,7 +149,8 @@ static int matches(const char *wanted, const char *name)
 }
 
 /* Whether the case is chosen and is not the same as another. */
-static int is_run(const struct choice *c, const struct mxfp_format_info *f, enum mxfp_round mode, enum mxfp_overflow overflow)
+static int is_run(const struct choice *c, const struct mxfp_format_info *f, enum mxfp_round mode,
+                  enum mxfp_overflow overflow)
 {
 	return matches(c->format, f->name) && matches(c->round, mxfp_option_name(MXFP_OPTION_ROUND, (int)mode)) &&
 	       matches(c->overflow, mxfp_option_name(MXFP_OPTION_OVERFLOW, (int)overflow)) &&

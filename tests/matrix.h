@@ -26,8 +26,8 @@ void *matrix_allocate(size_t bytes);
 /* Element (row, col) as binary32 bits. */
 uint32_t matrix_element(const struct matrix *m, size_t row, size_t col);
 
-/* Element i of a block of a shape below MATRIX_N_SHAPES whose largest exponent is about `top`, in [-126, 127]. Only shapes
-   below MATRIX_N_ORDINARY leave out subnormals, blocks of zeros, and NaN and Inf. */
+/* Element i of a block of a shape below MATRIX_N_SHAPES whose largest exponent is about `top`, in [-126, 127].
+   Only shapes below MATRIX_N_ORDINARY leave out subnormals, blocks of zeros, and NaN and Inf. */
 uint32_t matrix_generated(struct random *r, int shape, int top, size_t i);
 
 enum { MATRIX_N_ORDINARY = 4, MATRIX_N_SHAPES = 10 };

@@ -169,21 +169,22 @@ static uint32_t seen(uint32_t x, const struct oracle *bf16, const struct mxfp_qu
 	return x;
 }
 
-void oracle_block(struct oracle_block *block, const struct oracle *element, const struct oracle *bf16, const uint32_t *x,
-                  size_t n, const struct mxfp_quantize_options *o, uint64_t index, struct mxfp_counts *counts)
+void oracle_block(struct oracle_block *block, const struct oracle *element, const struct oracle *bf16,
+                  const struct oracle_source *source, const struct mxfp_quantize_options *o,
+                  struct mxfp_counts *counts)
 {
 	const struct mxfp_rounding r = {o->round, MXFP_OVERFLOW_SAT, o->no_negative_zero, 0, 0};
 	uint32_t in[MX_BLOCK] = {0}, any = 0, nan = 0;
 	uint64_t flushed = 0;
 
 	memset(block, 0, sizeof *block);
-	for (size_t i = 0; i < n; i++) {
-		in[i] = seen(x[i], bf16, o);
+	for (size_t i = 0; i < source->n; i++) {
+		in[i] = seen(source->x[i], bf16, o);
 		any |= in[i] & ~F32_SIGN;
 		nan += (in[i] & ~F32_SIGN) >= F32_INF;
-		flushed += (in[i] & ~F32_SIGN) == 0 && (x[i] & ~F32_SIGN) != 0;
-		counts->nan += (x[i] & ~F32_SIGN) > F32_INF;
-		counts->inf += (x[i] & ~F32_SIGN) == F32_INF;
+		flushed += (in[i] & ~F32_SIGN) == 0 && (source->x[i] & ~F32_SIGN) != 0;
+		counts->nan += (source->x[i] & ~F32_SIGN) > F32_INF;
+		counts->inf += (source->x[i] & ~F32_SIGN) == F32_INF;
 	}
 	if (nan != 0) {
 		block->scale = 0xFF;
@@ -192,8 +193,8 @@ void oracle_block(struct oracle_block *block, const struct oracle *element, cons
 	int s = any == 0 ? -127 : oracle_scale(o->rule, element, in);
 	block->scale = (uint8_t)(s + 127);
 	counts->flushed += flushed;
-	for (size_t i = 0; i < n; i++) {
-		uint32_t random = o->round == MXFP_ROUND_SR ? mxfp_philox_word(o->seed, o->stream, index + i) : 0;
+	for (size_t i = 0; i < source->n; i++) {
+		uint32_t random = o->round == MXFP_ROUND_SR ? mxfp_philox_word(o->seed, o->stream, source->index + i) : 0;
 		block->codes[i] = (uint8_t)oracle_encode(element, in[i], s, &r, random, counts);
 	}
 }

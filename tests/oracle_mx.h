@@ -15,14 +15,22 @@ int oracle_scale_clamp(int s);
 /* s of any rule for a block of finite numbers that are not all zero. */
 int oracle_scale(enum mxfp_rule rule, const struct oracle *element, const uint32_t x[MX_BLOCK]);
 
-/* One block: n numbers of binary32, as read, to 32 codes and a scale byte. */
+/* One block: 32 codes, those of padding 0, and a scale byte. */
 struct oracle_block {
 	uint8_t codes[MX_BLOCK];
 	uint8_t scale;
 };
 
-/* `element` and `bf16` are oracles of the block's element and of bf16; index is that of x[0]. Adds to *counts. */
-void oracle_block(struct oracle_block *block, const struct oracle *element, const struct oracle *bf16, const uint32_t *x,
-                  size_t n, const struct mxfp_quantize_options *options, uint64_t index, struct mxfp_counts *counts);
+/* Its numbers in the source: n of binary32, and the index of the first in the tensor. */
+struct oracle_source {
+	uint32_t x[MX_BLOCK];
+	size_t n;
+	uint64_t index;
+};
+
+/* `element` and `bf16` are oracles of the block's element and of bf16. Adds to *counts. */
+void oracle_block(struct oracle_block *block, const struct oracle *element, const struct oracle *bf16,
+                  const struct oracle_source *source, const struct mxfp_quantize_options *options,
+                  struct mxfp_counts *counts);
 
 #endif

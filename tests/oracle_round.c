@@ -44,7 +44,8 @@ static uint32_t infinity_magnitude(const struct mxfp_format_info *f)
 	return ((UINT32_C(1) << f->exponent_bits) - 1) << f->significand_bits;
 }
 
-/* The canonical NaN: Inf's code with the quiet bit, or all magnitude bits; a format without one has its largest value. */
+/* The canonical NaN: Inf's code with the quiet bit, or all magnitude bits; a format without one has its largest
+   value. */
 static uint32_t nan_magnitude(const struct mxfp_format_info *f)
 {
 	if (f->special == MXFP_SPECIAL_IEEE)

@@ -191,7 +191,8 @@ START_TEST(quantize_refuses_options)
 	for (size_t i = 0; i < sizeof bad_amax / sizeof bad_amax[0]; i++)
 		refuse(&nv, f32, 0, &(struct mxfp_quantize_options){.tensor_amax = &bad_amax[i]}, MXFP_ERR_OPTION);
 	refuse(&mx, f32, 0, &(struct mxfp_quantize_options){.first_index = UINT64_MAX - 63}, MXFP_ERR_SIZE);
-	assert_status(mxfp_quantize(&mx, src, f32, 0, &(struct mxfp_quantize_options){.first_index = UINT64_MAX - 64}), MXFP_OK);
+	const struct mxfp_quantize_options last = {.first_index = UINT64_MAX - 64};
+	assert_status(mxfp_quantize(&mx, src, f32, 0, &last), MXFP_OK);
 }
 END_TEST
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp_convert() on arrays: every pair of element formats, mode and overflow mode against the oracle, counts included. */
+/* mxfp_convert() on arrays: every pair of element formats, mode and overflow mode against the oracle, counts
+   included. */
 #include "mxfp/convert.h"
 
 #include <inttypes.h>

@@ -101,7 +101,8 @@ START_TEST(an_unknown_tier_leaves_the_reference)
 }
 END_TEST
 
-/* The environment is read once a process, so each value needs a child; this is the first test, before anything read it. */
+/* The environment is read once a process, so each value needs a child; this is the first test, before anything
+   read it. */
 static int in_child(const char *isa, int tier, enum mxfp_status status)
 {
 	int result = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The rows of format.def against the tables of doc/numerics.md, typed again by hand from there and from the specifications
-   it names. */
+/* The rows of format.def against the tables of doc/numerics.md, typed again by hand from there and from the
+   specifications it names. */
 #include "mxfp/format.h"
 
 #include <math.h>

@@ -134,7 +134,8 @@ START_TEST(values_of_the_contract)
 }
 END_TEST
 
-/* x * 2^-shift, as blocks need it: x of any class, shift over all scales, aimed at the target's range half of the time. */
+/* x * 2^-shift, as blocks need it: x of any class, shift over all scales, aimed at the target's range half of the
+   time. */
 START_TEST(scaled_numbers_round_once)
 {
 	struct mxfp_rounding r;
@@ -154,8 +155,8 @@ START_TEST(scaled_numbers_round_once)
 }
 END_TEST
 
-/* r < f * 2^32, exactly: words on both sides of f * 2^32, and the ends. Uses gaps at the bottom, in the middle, and past the
-   largest value. */
+/* r < f * 2^32, exactly: words on both sides of f * 2^32, and the ends. Uses gaps at the bottom, in the middle,
+   and past the largest value. */
 START_TEST(stochastic_rounding_compares_exactly)
 {
 	const struct oracle *o = &oracles[_i];

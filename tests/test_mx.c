@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp_quantize() to MX blocks against exact arithmetic: formats, rules, modes, policies, tails, strides, pieces, threads. The
-   way back is in test_mx_decode.c. */
+/* mxfp_quantize() to MX blocks against exact arithmetic: formats, rules, modes, policies, tails, strides, pieces,
+   threads. The way back is in test_mx_decode.c. */
 #include "mxfp/quantize.h"
 
 #include <inttypes.h>
@@ -32,43 +32,48 @@ static uint8_t stored_code(const uint8_t *row, unsigned bits, size_t i)
 	return code;
 }
 
+/* Compares block `block` of a row with what the oracle makes of its source. */
+static void check_block(const struct matrix *m, size_t row, size_t block, const struct oracle *o,
+                        const struct mxfp_quantize_options *options, struct mxfp_counts *want_counts)
+{
+	const uint8_t *codes = (const uint8_t *)m->blocks.codes + row * m->blocks.codes_stride;
+	uint8_t scale = ((const uint8_t *)m->blocks.scales)[row * m->blocks.scales_stride + block];
+	const char *rule = mxfp_option_name(MXFP_OPTION_RULE, (int)options->rule);
+	size_t start = block * MX_BLOCK;
+	struct oracle_source source = {.index = options->first_index + row * m->cols + start};
+	struct oracle_block want;
+
+	source.n = m->cols - start < MX_BLOCK ? m->cols - start : MX_BLOCK;
+	for (size_t i = 0; i < source.n; i++)
+		source.x[i] = matrix_element(m, row, start + i);
+	oracle_block(&want, o, &bf16, &source, options, want_counts);
+	if (scale != want.scale)
+		ck_abort_msg("%s %s, row %zu block %zu: scale %02X instead of %02X", o->format->name, rule, row, block, scale,
+		             want.scale);
+	for (size_t i = 0; i < MX_BLOCK; i++) {
+		uint8_t code = stored_code(codes, o->format->bits, start + i);
+		if (code != want.codes[i])
+			ck_abort_msg("%s %s %s, row %zu block %zu element %zu (%08" PRIX32 "), scale %02X: %02X instead of %02X",
+			             o->format->name, rule, mxfp_option_name(MXFP_OPTION_ROUND, (int)options->round), row, block,
+			             i, source.x[i], scale, code, want.codes[i]);
+	}
+	suite_compared(source.n);
+}
+
 /* Compares a quantized matrix and its counts with the oracle's blocks. */
 static void check_blocks(const struct matrix *m, const struct oracle *o, const struct mxfp_quantize_options *options,
                          const struct mxfp_counts *counts)
 {
-	const struct mxfp_blocks *b = &m->blocks;
-	struct mxfp_counts want_counts = {0};
-	struct oracle_block want;
-	uint32_t x[MX_BLOCK];
+	struct mxfp_counts want = {0};
 
 	for (size_t row = 0; row < m->rows; row++)
-		for (size_t start = 0; start < m->cols; start += MX_BLOCK) {
-			size_t n = m->cols - start < MX_BLOCK ? m->cols - start : MX_BLOCK;
-			for (size_t i = 0; i < n; i++)
-				x[i] = matrix_element(m, row, start + i);
-			oracle_block(&want, o, &bf16, x, n, options, options->first_index + row * m->cols + start,
-			             &want_counts);
-			uint8_t scale = ((const uint8_t *)b->scales)[row * b->scales_stride + start / MX_BLOCK];
-			if (scale != want.scale)
-				ck_abort_msg("%s %s, row %zu block %zu: scale %02X instead of %02X", o->format->name,
-				             mxfp_option_name(MXFP_OPTION_RULE, (int)options->rule), row, start / MX_BLOCK, scale,
-				             want.scale);
-			for (size_t i = 0; i < MX_BLOCK; i++) {
-				uint8_t code = stored_code((const uint8_t *)b->codes + row * b->codes_stride, o->format->bits,
-				                           start + i);
-				if (code != want.codes[i])
-					ck_abort_msg("%s %s %s, row %zu element %zu (%08" PRIX32 "), scale %02X: %02X instead of %02X",
-					             o->format->name, mxfp_option_name(MXFP_OPTION_RULE, (int)options->rule),
-					             mxfp_option_name(MXFP_OPTION_ROUND, (int)options->round), row, start + i,
-					             i < n ? x[i] : 0, scale, code, want.codes[i]);
-			}
-			suite_compared(n);
-		}
-	if (memcmp(counts, &want_counts, sizeof *counts) != 0)
+		for (size_t block = 0; block * MX_BLOCK < m->cols; block++)
+			check_block(m, row, block, o, options, &want);
+	if (memcmp(counts, &want, sizeof want) != 0)
 		ck_abort_msg("%s %s: saturated %d flushed %d nan %d inf %d instead of %d %d %d %d", o->format->name,
 		             mxfp_option_name(MXFP_OPTION_RULE, (int)options->rule), (int)counts->saturated,
-		             (int)counts->flushed, (int)counts->nan, (int)counts->inf, (int)want_counts.saturated,
-		             (int)want_counts.flushed, (int)want_counts.nan, (int)want_counts.inf);
+		             (int)counts->flushed, (int)counts->nan, (int)counts->inf, (int)want.saturated,
+		             (int)want.flushed, (int)want.nan, (int)want.inf);
 }
 
 static void quantize_and_check(struct matrix *m, const struct oracle *o, const struct mxfp_quantize_options *options)

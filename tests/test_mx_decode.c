@@ -92,7 +92,8 @@ START_TEST(quantizing_twice_changes_nothing)
 		struct mxfp_quantize_options options = {.rule = rules[rule]};
 		struct matrix m = matrix_of(formats[_i], 200, 96, 0), again = matrix_of(formats[_i], 200, 96, 0);
 		for (size_t i = 0; i < 200 * 96; i++)
-			((uint32_t *)m.src)[i] = matrix_generated(&r, (int)(i / 32 % MATRIX_N_ORDINARY), (int)(i / 32 % 40) - 20, i % 32);
+			((uint32_t *)m.src)[i] =
+				matrix_generated(&r, (int)(i / 32 % MATRIX_N_ORDINARY), (int)(i / 32 % 40) - 20, i % 32);
 		mxfp_quantize(&m.blocks, m.src, MXFP_FORMAT_F32, 0, &options);
 		mxfp_dequantize(&m.blocks, again.src, MXFP_FORMAT_F32, 0, 1);
 		mxfp_quantize(&again.blocks, again.src, MXFP_FORMAT_F32, 0, &options);

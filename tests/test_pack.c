@@ -20,7 +20,8 @@ START_TEST(nibbles_are_low_first)
 }
 END_TEST
 
-/* 000001, 000010, 000011, 111111 from the low bit: 10|000001, 0011|0000, 111111|00; then 4 codes that differ in each bit. */
+/* 000001, 000010, 000011, 111111 from the low bit: 10|000001, 0011|0000, 111111|00; then 4 codes that differ in
+   each bit. */
 START_TEST(four_6_bit_codes_take_three_bytes)
 {
 	const uint8_t codes[] = {0x01, 0x02, 0x03, 0x3F, 0x2A, 0x15, 0x30, 0x0C};

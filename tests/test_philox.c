@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Philox4x32-10 against the known-answer vectors of Random123 (tests/kat_vectors, "philox4x32 10"), and the numbering of
-   the words against doc/numerics.md, section 2. */
+/* Philox4x32-10 against the known-answer vectors of Random123 (tests/kat_vectors, "philox4x32 10"), and the
+   numbering of the words against doc/numerics.md, section 2. */
 #include "philox.h"
 
 #include "inputs.h"
@@ -37,7 +37,8 @@ static uint64_t pair(uint32_t low, uint32_t high)
 	return (uint64_t)high << 32 | low;
 }
 
-/* The known counters hold i / 4 in words 0 and 1; an index cannot reach those above 2^62, so the top two bits must be 0. */
+/* The known counters hold i / 4 in words 0 and 1; an index cannot reach those above 2^62, so the top two bits must
+   be 0. */
 START_TEST(element_words_are_numbered_as_the_contract_says)
 {
 	const uint32_t counter[4] = {0x243f6a88, 0x05a308d3, 0x13198a2e, 0x03707344};

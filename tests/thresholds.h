@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where the code of a conversion from binary32 changes. Conversions are monotone, so over the magnitudes of one sign the
- * codes form intervals; the oracle is asked at both ends of a range, and where the answers are equal, all between are.
+ * Where the code of a conversion from binary32 changes. Conversions are monotone, so over the magnitudes of one
+ * sign the codes form intervals; the oracle is asked at both ends of a range, and where the answers are equal, all
+ * between are.
  */
 #ifndef TESTS_THRESHOLDS_H
 #define TESTS_THRESHOLDS_H
@@ -33,8 +34,8 @@ void thresholds_clear(struct thresholds *t);
 /* The interval of a finite nonzero magnitude. */
 const struct interval *thresholds_find(const struct thresholds *t, uint32_t magnitude);
 
-/* Compares the stored codes of n consecutive finite nonzero magnitudes from `first` on with their intervals, and adds what
-   they count as to *counts. Returns the index of the first that differs, or n. */
+/* Compares the stored codes of n consecutive finite nonzero magnitudes from `first` on with their intervals, and
+   adds what they count as to *counts. Returns the index of the first that differs, or n. */
 size_t thresholds_mismatch(const struct thresholds *t, const struct mxfp_format_info *format, uint32_t first,
                            const void *codes, size_t n, struct mxfp_counts *counts);
 
