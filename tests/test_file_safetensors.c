@@ -256,6 +256,7 @@ START_TEST(only_regular_files_are_opened)
 	const char *device = scratch_path("device.safetensors");
 	ck_assert_int_eq(symlink("/dev/zero", device), 0);
 	ck_assert_int_eq(file_open(&file, device, &error), EXIT_INPUT);
+	ck_assert_ptr_nonnull(strstr(error.text, "is a device"));
 	const char *loop = scratch_path("loop.safetensors");
 	ck_assert_int_eq(symlink("loop.safetensors", loop), 0);
 	ck_assert_int_eq(file_open(&file, loop, &error), EXIT_IO);

@@ -173,13 +173,13 @@ START_TEST(symbolic_links_stay_inside)
 	struct model model;
 
 	scratch_safetensors("outside.safetensors", TENSOR("a"), 2);
-	scratch_directory("link-inside-x"); /* a name that begins as the model's */
-	scratch_safetensors("link-inside-x/a.safetensors", TENSOR("a"), 2);
+	scratch_directory("link-prefix-x"); /* a name that begins as the model's */
+	scratch_safetensors("link-prefix-x/a.safetensors", TENSOR("a"), 2);
 	ck_assert_int_eq(open_linked(&model, "link-inside", "a.safetensors"), EXIT_OK);
 	model_close(&model);
 	ck_assert_int_eq(open_linked(&model, "link-outside", "../outside.safetensors"), EXIT_INPUT);
 	ck_assert_ptr_nonnull(strstr(error.text, "name the file itself"));
-	ck_assert_int_eq(open_linked(&model, "link-prefix", "../link-inside-x/a.safetensors"), EXIT_INPUT);
+	ck_assert_int_eq(open_linked(&model, "link-prefix", "../link-prefix-x/a.safetensors"), EXIT_INPUT);
 	ck_assert_int_eq(open_linked(&model, "link-loop", "c.safetensors"), EXIT_INPUT);
 	ck_assert_ptr_nonnull(strstr(error.text, "loop"));
 	ck_assert_int_eq(open_linked(&model, "link-dangling", "d.safetensors"), EXIT_INPUT);

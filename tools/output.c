@@ -309,11 +309,14 @@ static int swap(const char *built, const char *final)
 	if (status == 0 || !is_unsupported(errno))
 		return status;
 	char *aside = make_template(final);
-	if (aside == NULL || mkdtemp(aside) == NULL || rename(final, aside) != 0) {
+	if (aside == NULL) {
+		errno = ENOMEM;
+		return -1;
+	}
+	if (mkdtemp(aside) == NULL || rename(final, aside) != 0) {
 		int saved = errno;
 
-		if (aside != NULL)
-			rmdir(aside);
+		rmdir(aside);
 		free(aside);
 		errno = saved;
 		return -1;
