@@ -183,8 +183,8 @@ static int open_source(struct model *model, const struct settings *s, struct err
 	int code = model_open(model, s->in, error);
 
 	if (code == EXIT_OK && model_quantized_by(model) != NULL)
-		code = fail(error, EXIT_INPUT,
-		            "%s: is already quantised: %s / give the original, and this with --against", s->in, model_quantized_by(model));
+		code = fail(error, EXIT_INPUT, "%s: is already quantised: %s / give the original, and this with --against",
+		            s->in, model_quantized_by(model));
 	return code;
 }
 
