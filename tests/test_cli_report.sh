@@ -89,6 +89,17 @@ written nvfp4 nvfp4-recipe torchao-1
 written nvfp4 nvfp4-recipe ggml
 exits 3 "already quantised" report "$work/quantised"
 
+# mxfp dequantize and mxfp diff measure the same: tensor and SQNR of the last table of report's summary, and of diff's.
+written mxfp4 rule mse
+exits 0 "" report "$model" --against "$work/quantised"
+sqnr=$(awk -F'|' '/^\| [^ ]*weight / { print $2, $4 }' "$work/out" | tr -s ' ' | sort)
+exits 0 "" dequantize -q "$work/quantised" -o "$work/decoded.safetensors"
+"$mxfp" diff "$model" "$work/decoded.safetensors" >"$work/out"
+same "exit code of diff" 1 $?
+same "what diff says of the decoded model" "$sqnr" \
+	"$(awk -F'|' '/^\| [^ ]*weight / { print $2, $7 }' "$work/out" | tr -s ' ' | sort)"
+same "layers" 5 "$(printf '%s\n' "$sqnr" | wc -l | tr -d ' ')"
+
 # Files: both forms, never over one that is there without --force.
 exits 0 "" report "$model" -o "$work/report.md"
 has "markdown" "$(cat "$work/report.md")" "## All measures, in total and by tensor"
