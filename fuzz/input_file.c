@@ -20,7 +20,7 @@ const char *input_file(const uint8_t *data, size_t size, const char *suffix)
 	const char *parent = getenv("TMPDIR");
 
 	if (fd < 0) {
-		snprintf(path, sizeof path, "%s/mxfp-fuzz-XXXXXX%s", parent != NULL ? parent : "/tmp", suffix);
+		snprintf(path, sizeof path, "%s/mxfp-fuzz-XXXXXX%s", parent != NULL ? parent : P_tmpdir, suffix);
 		fd = mkstemps(path, (int)strlen(suffix));
 		fuzz_check(fd >= 0, "a file in TMPDIR can be made");
 		atexit(remove_file);

@@ -32,7 +32,7 @@ static void make_root(void)
 {
 	const char *parent = getenv("TMPDIR");
 
-	snprintf(root, sizeof root, "%s/mxfp-test-XXXXXX", parent != NULL && *parent != '\0' ? parent : "/tmp");
+	snprintf(root, sizeof root, "%s/mxfp-test-XXXXXX", parent != NULL && *parent != '\0' ? parent : P_tmpdir);
 	ck_assert_ptr_nonnull(mkdtemp(root));
 	atexit(remove_root);
 }
