@@ -181,7 +181,7 @@ static const char *copy(const char *path, const char *name)
 
 START_TEST(files_of_the_reference_writer_are_copied_to_the_byte)
 {
-	/* Written by the reference implementation; those of several dtypes show the order. */
+	/* Written by the reference implementation, each of one dtype. */
 	static const char *const names[] = {
 		"weights/textgenrnn.f32.safetensors", "weights/stories260K/stories260K.hf.f32.safetensors",
 		"weights/stories260K/stories260K.hf.bf16.safetensors",
