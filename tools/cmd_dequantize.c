@@ -14,10 +14,10 @@ static enum parsed parse(int argc, char **argv, struct dequantize_settings *s, s
 	static const struct usage usage = {
 		"dequantize IN -o OUT [options]",
 		"Decodes the quantised tensors of a model in the layout of compressed-tensors,\n"
-		"whether mxfp quantize wrote it or another program, and copies the others. IN is a\n"
-		".safetensors file or a model directory. OUT is a directory, or a file if its name\n"
-		"ends in .safetensors and IN is not sharded. Decoding to f32 is exact; to bf16 or\n"
-		"f16 each number is rounded once, to nearest even.",
+		"whether mxfp quantize wrote it or another program, and copies the others. IN is\n"
+		"a .safetensors file or a model directory. OUT is a directory, or a file if its\n"
+		"name ends in .safetensors and IN is not sharded. Decoding to f32 is exact; to\n"
+		"bf16 or f16 each number is rounded once, to nearest even.",
 		"  mxfp dequantize model-mxfp4 -o decoded.safetensors --to bf16",
 	};
 	const struct option_spec options[] = {
