@@ -1,0 +1,209 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# mxfp quantize and dequantize on files made here byte by byte. The numbers of a row are +-0, .5, 1, 1.5, 2, 3, 4, 6, twice:
+# in every format their codes are exact under rule floor, and were worked by hand from the tables of element formats.
+. "${srcdir:-.}/tests/cli.shlib"
+
+f32='00000000 0000003f 0000803f 0000c03f 00000040 00004040 00008040 0000c040
+	00000080 000000bf 000080bf 0000c0bf 000000c0 000040c0 000080c0 0000c0c0'
+bf16='0000 003f 803f c03f 0040 4040 8040 c040 0080 00bf 80bf c0bf 00c0 40c0 80c0 c0c0'
+f16='0000 0038 003c 003e 0040 0042 0044 0046 0080 00b8 00bc 00be 00c0 00c2 00c4 00c6'
+f64='0000000000000000 000000000000e03f 000000000000f03f 000000000000f83f 0000000000000040 0000000000000840
+	0000000000001040 0000000000001840 0000000000000080 000000000000e0bf 000000000000f0bf 000000000000f8bf
+	00000000000000c0 00000000000008c0 00000000000010c0 00000000000018c0'
+e2m1=1032547698badcfe
+
+# one NAME DTYPE HEX: a file of one matrix [1,32], whose row is HEX twice.
+one() {
+	n=$(($(printf '%s' "$3" | tr -d ' \n\t' | wc -c)))
+	header "{\"$1\":{\"dtype\":\"$2\",\"shape\":[1,32],\"data_offsets\":[0,$n]}}"
+	bytes "$3" "$3"
+}
+
+# Each format: parts in the order of the file, which is that of the dtypes.
+one layer.weight F32 "$(echo $f32)" >"$work/one.safetensors"
+# holds FORMAT PARTS HEX [OPTION]...: the output's tensors and data.
+holds() {
+	format=$1 parts=$2 held=$(printf '%s' "$3" | tr -d ' ')
+	shift 3
+	exits 0 "" quantize "$work/one.safetensors" -o "$work/q" --force -q --weights $format --rule floor "$@"
+	same "$format" "$held" "$(data $((${#held} / 2)) "$work/q/model.safetensors")"
+	exits 0 "" inspect "$work/q"
+	same "tensors of $format" "$parts" "$(sed -n 's/^  \(layer[^ ]*\)  *\([^ ]*\)  *[0-9]*  \(.*\)/\1 \2 \3;/p' "$work/out" |
+		tr -d '\n')"
+	exits 0 "" dequantize "$work/q" -o "$work/back.safetensors" --force -q
+	same "decoded $format" "$(data 128 "$work/one.safetensors" | sed "$decoded")" "$(data 128 "$work/back.safetensors")"
+	decoded=
+}
+decoded=
+holds mxfp4 'layer.weight_packed U8 [1, 16];layer.weight_scale U8 [1, 1];' "$e2m1$e2m1 7f"
+# The code of -0 is the sign alone and decodes to -0.
+holds mxfp8-e4m3 'layer.weight F8_E4M3 [1, 32];layer.weight_scale U8 [1, 1];' \
+	"$(repeat 2 '0060686c7074787c80e0e8ecf0f4f8fc') 79"
+holds mxfp8-e5m2 'layer.weight F8_E5M2 [1, 32];layer.weight_scale U8 [1, 1];' \
+	"$(repeat 2 '006c70727476787a80ecf0f2f4f6f8fa') 72"
+holds mxfp6-e2m3 'layer.weight_packed U8 [1, 24];layer.weight_scale U8 [1, 1];' \
+	"$(repeat 2 '0081301085712089b2308df3') 7f"
+holds mxfp6-e3m2 'layer.weight_packed U8 [1, 24];layer.weight_scale U8 [1, 1];' \
+	"$(repeat 2 '00445998c679204cdbb8cefb') 7d"
+# Integers have one zero.
+decoded='s/00000080/00000000/g'
+holds mxint8 'layer.weight I8 [1, 32];layer.weight_scale U8 [1, 1];' "$(repeat 2 '000810182030406000f8f0e8e0d0c0a0') 81"
+# compressed-tensors has no -0 either. NVFP4: amax 6, so the divisor is 2688 / 6 = 448 (fl32(2688 * fl32(1/6)) rounds
+# to it) and scales are 448 = 7e.
+decoded='s/00000080/00000000/g'
+holds nvfp4 'layer.weight_global_scale F32 [1];layer.weight_scale F8_E4M3 [1, 2];layer.weight_packed U8 [1, 16];' \
+	"0000e043 7e7e $(repeat 2 1032547690badcfe)"
+# One level: the scale is 6 / 6 = 1 = 38.
+holds nvfp4 'layer.weight_global_scale F32 [1];layer.weight_scale F8_E4M3 [1, 2];layer.weight_packed U8 [1, 16];' \
+	"0000803f 3838 $e2m1$e2m1" --nvfp4-recipe torchao-1
+exits 2 "divides / give compressed-tensors" quantize "$work/one.safetensors" -o "$work/r" -w nvfp4 --nvfp4-recipe te
+exits 2 "rounding of its own" quantize "$work/one.safetensors" -o "$work/r" -w nvfp4 --nvfp4-recipe ggml --round rtz
+
+# Every source type, and the default rule, which agrees on these numbers.
+for type in F32 BF16 F16 F64; do
+	eval "one layer.weight $type \"\$(echo \$$(echo $type | tr A-Z a-z))\"" >"$work/$type.safetensors"
+	exits 0 "" quantize "$work/$type.safetensors" -o "$work/q" --force
+	same "codes of $type" "$e2m1${e2m1}7f" "$(data 17 "$work/q/model.safetensors")"
+	case $type in
+	F64) has "$type" "$(cat "$work/out")" "1 of them were F64 and first rounded to f32" ;;
+	esac
+done
+
+# What the output says about itself, and the table.
+exits 0 "" quantize "$work/one.safetensors" -o "$work/q" --force --seed 7 --round sr
+text=$(tr -s ' ' <"$work/out")
+has "table" "$text" "| layer.weight | F32 [1, 32] | mxfp4 | linear weight | 4.250 | 0 | 0 |"
+has "summary" "$text" "1 of 1 tensors quantised: 32 elements, 4.250 bits each"
+has "summary" "$text" "17 bytes of tensors, before 128 (13.3 %)"
+has "summary" "$text" "written to $work/q"
+exits 0 "" inspect "$work/q"
+text=$(cat "$work/out")
+for line in 'format = pt' 'mxfp.version = ' 'mxfp.weights = mxfp4' 'mxfp.rule = mse' 'mxfp.round = sr' 'mxfp.seed = 7' \
+	'mxfp.activations = mxfp8-e4m3' 'mxfp.activation_rule = rceil' 'mxfp.non_finite = error' \
+	'mxfp.source_xxh3_128 = '; do
+	has "metadata" "$text" "  $line"
+done
+text=$(tr -d ' \n' <"$work/q/config.json")
+has "config" "$text" '"quantization_config":{"quant_method":"compressed-tensors","format":"mxfp4-pack-quantized",'
+has "config" "$text" '"quantization_status":"compressed","config_groups":{"group_0":{"targets":["Linear"],'
+has "config" "$text" '"weights":{"num_bits":4,"type":"float","strategy":"group","group_size":32,"symmetric":true,'
+has "config" "$text" '"dynamic":false,"scale_dtype":"torch.uint8"},"input_activations":{"num_bits":8,"type":"float",'
+has "config" "$text" '"group_size":32,"symmetric":true,"dynamic":true,"scale_dtype":"torch.uint8"},'
+has "config" "$text" '"ignore":["lm_head"],"kv_cache_scheme":null'
+exits 0 "" quantize "$work/one.safetensors" -o "$work/q" --force -q -w nvfp4 --activations none
+text=$(tr -d ' \n' <"$work/q/config.json")
+has "config" "$text" '"strategy":"tensor_group","group_size":16,'
+has "config" "$text" '"scale_dtype":"torch.float8_e4m3fn"},"input_activations":null'
+exits 2 "unknown value 'mxfp9'" quantize "$work/one.safetensors" -o "$work/r" --activations mxfp9
+exits 2 "config.json cannot say 'nvfp4'" quantize "$work/one.safetensors" -o "$work/r" --activations nvfp4
+
+# A model: experts, padding, what is kept, config.json. Tensor data are the row above in bf16, 64 bytes, repeated.
+mkdir "$work/model"
+row=$(echo $bf16 $bf16)
+{
+	header '{"__metadata__":{"format":"np","note":"kept","mxfp.rule":"not"},
+		"mlp.experts.gate_up_proj":{"dtype":"BF16","shape":[2,1,32],"data_offsets":[0,128]},
+		"a.weight":{"dtype":"BF16","shape":[2,16],"data_offsets":[128,192]},
+		"mlp.gate.weight":{"dtype":"BF16","shape":[1,32],"data_offsets":[192,256]},
+		"ids":{"dtype":"I64","shape":[8],"data_offsets":[256,320]},
+		"none.weight":{"dtype":"BF16","shape":[0,32],"data_offsets":[320,320]}}'
+	bytes "$(repeat 5 "$row")"
+} >"$work/model/model.safetensors"
+echo '{"model_type":"test","quantization_config":null}' >"$work/model/config.json"
+echo text >"$work/model/tokenizer.txt"
+exits 0 "" quantize "$work/model" -o "$work/m"
+text=$(tr -s ' ' <"$work/out")
+has "experts" "$text" "| mlp.experts.gate_up_proj | BF16 [2, 1, 32] | mxfp4 | weights of experts | 4.250 |"
+has "tail" "$text" "| a.weight | BF16 [2, 16] | kept | row length is no multiple of 32; --pad-tail takes it | 16 |"
+has "router" "$text" "| mlp.gate.weight | BF16 [1, 32] | kept | router | 16 |"
+has "integers" "$text" "| ids | I64 [8] | kept | not of type F32, BF16, F16 or F64 | 64 |"
+has "empty" "$text" "| none.weight | BF16 [0, 32] | kept | empty | 16 |"
+has "summary" "$text" "1 of 5 tensors quantised: 64 elements"
+text=$(tr -d ' \n' <"$work/m/config.json")
+has "config" "$text" '{"model_type":"test","quantization_config":{"quant_method"'
+has "config" "$text" '"ignore":["lm_head","a","mlp.gate","none"]'
+exits 0 "" inspect "$work/m"
+text=$(tr -s ' ' <"$work/out")
+has "metadata" "$text" " format = np"
+has "metadata" "$text" " note = kept"
+has "metadata" "$text" " mxfp.rule = mse"
+has "experts" "$text" " mlp.experts.gate_up_proj_packed U8 32 [2, 1, 16]"
+has "experts" "$text" " mlp.experts.gate_up_proj_scale U8 2 [2, 1, 1]"
+same "experts" "$(repeat 4 $e2m1)7f7f" "$(data 34 "$work/m/model.safetensors")"
+
+# Padded rows hold zeros, and decode to their own length.
+exits 0 "" quantize "$work/model" -o "$work/m" --force --pad-tail
+has "tail" "$(tr -s ' ' <"$work/out")" "| a.weight | BF16 [2, 16] | mxfp4 | linear weight, rows padded | 8.500 |"
+exits 0 "" inspect "$work/m"
+text=$(tr -s ' ' <"$work/out")
+has "tail" "$text" " mxfp.cols.a.weight = 16"
+has "tail" "$text" " a.weight_packed U8 32 [2, 16]"
+exits 0 "" dequantize "$work/m" -o "$work/back"
+"$mxfp" diff "$work/model" "$work/back" >"$work/out"
+same "exit code of diff" 1 $?
+has "decoded" "$(cat "$work/out")" "SQNR exact"
+exits 0 "" dequantize "$work/m" -o "$work/back" --to bf16 --force
+exits 0 "" diff "$work/model" "$work/back"
+same "config of the decoded" '{"model_type":"test"}' "$(tr -d ' \n' <"$work/back/config.json")"
+exits 0 "" inspect "$work/back"
+text=$(tr -s ' ' <"$work/out")
+has "decoded metadata" "$text" " note = kept"
+case $text in
+*mxfp.*) bad "decoded metadata: $text" ;;
+esac
+
+# Patterns.
+exits 0 "" quantize "$work/model" -o "$work/m" --force --ignore '*experts*' --include '*gate.weight'
+text=$(tr -s ' ' <"$work/out")
+has "--ignore" "$text" "| mlp.experts.gate_up_proj | BF16 [2, 1, 32] | kept | --ignore | 16 |"
+has "--include" "$text" "| mlp.gate.weight | BF16 [1, 32] | mxfp4 | --include | 4.250 |"
+exits 2 "--ignore 'mlp.gaet.weight' matches no tensor: did you mean 'mlp.gate.weight'?" \
+	quantize "$work/model" -o "$work/r" --ignore mlp.gaet.weight
+
+# Nothing is written by --dry-run, whose JSON is that of the run but for the counts.
+exits 0 "" quantize "$work/model" -o "$work/r" --dry-run --json
+[ ! -e "$work/r" ] || bad "--dry-run wrote"
+has "dry run" "$(tr -d ' \n' <"$work/out")" '"dry_run":true,"tensors":5,"tensors_quantized":1,"elements_quantized":64,'
+exits 0 "" quantize "$work/model" -o "$work/r" --json
+has "json" "$(tr -d ' \n' <"$work/out")" '"bytes_before":320,"bytes_after":226,"bits_per_weight":4.25,'
+if command -v python3 >/dev/null 2>&1; then
+	python3 -m json.tool "$work/out" >/dev/null || bad "--json is no JSON"
+	python3 -m json.tool "$work/r/config.json" >/dev/null || bad "config.json is no JSON"
+fi
+
+# Names that would collide, NaN, Inf, and what is quantised already.
+{
+	header '{"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]},
+		"a.weight_scale":{"dtype":"F32","shape":[1],"data_offsets":[128,132]}}'
+	head -c 132 /dev/zero
+} >"$work/clash.safetensors"
+exits 3 "tensor 'a.weight': quantised it needs the name 'a.weight_scale'" quantize "$work/clash.safetensors" -o "$work/n"
+{
+	header '{"ok.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]},
+		"bad.weight":{"dtype":"F32","shape":[2,32],"data_offsets":[128,384]}}'
+	head -c 288 /dev/zero
+	bytes 0000807f 0100c07f
+	head -c 88 /dev/zero
+} >"$work/inf.safetensors"
+exits 3 "inf.safetensors: tensor 'bad.weight': element 40 (row 1, column 8) is NaN or Inf / --non-finite" \
+	quantize "$work/inf.safetensors" -o "$work/n"
+[ ! -e "$work/n" ] || bad "a refused input left an output"
+exits 0 "" quantize "$work/inf.safetensors" -o "$work/n" --non-finite propagate
+has "counts" "$(cat "$work/out")" "NaN 1, Inf 1"
+same "propagate" "$(repeat 32 00)00ff$(repeat 16 00)00" "$(data 51 "$work/n/model.safetensors")"
+exits 3 "n: is already quantised: compressed-tensors, mxfp4-pack-quantized / " quantize "$work/n" -o "$work/nn"
+rm "$work/n/config.json"
+exits 3 "already quantised" quantize "$work/n" -o "$work/nn"
+
+# The output is never the input, nor anything that is not ours.
+exits 2 "is the input" quantize "$work/model" -o "$work/model" --force
+exits 2 "is the input" quantize "$work/model/model.safetensors" -o "$work/model/" --force
+exits 2 "is the input" dequantize "$work/q" -o "$work/q/model.safetensors" --force
+exits 2 "give --force" quantize "$work/model" -o "$work/m"
+exits 2 "no output given" quantize "$work/model"
+exits 2 "no output given" dequantize "$work/q"
+exits 2 "give f32, bf16 or f16" dequantize "$work/q" -o "$work/nn" --to e4m3
+exits 3 "nothing in it is quantised" dequantize "$work/model" -o "$work/nn"
+[ ! -e "$work/nn" ] || bad "a refused input left an output"
+finish
