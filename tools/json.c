@@ -12,19 +12,49 @@
 /* jansson is used by the main thread only. */
 static bool out_of_memory;
 
+/*
+ * jansson 2.14 overruns a buffer after some failed allocations: it drops the end of a string and then looks for its closing
+ * quote. So an allocation that fails is served from here, and what it was for is thrown away.
+ */
+static _Alignas(max_align_t) unsigned char reserve[1 << 18];
+static size_t reserve_used, reserve_pieces;
+
+static void *allocate_reserve(size_t n)
+{
+	size_t rounded = n / sizeof(max_align_t) * sizeof(max_align_t) + sizeof(max_align_t);
+
+	if (n > sizeof reserve || rounded > sizeof reserve - reserve_used)
+		return NULL;
+	unsigned char *piece = reserve + reserve_used;
+	reserve_used += rounded;
+	reserve_pieces++;
+	return piece;
+}
+
 static void *allocate(size_t n)
 {
 	void *bytes = malloc(n);
 
-	if (bytes == NULL)
-		out_of_memory = true;
-	return bytes;
+	if (bytes != NULL)
+		return bytes;
+	out_of_memory = true;
+	return allocate_reserve(n);
+}
+
+void json_release(void *bytes)
+{
+	uintptr_t at = (uintptr_t)bytes - (uintptr_t)reserve;
+
+	if (at >= sizeof reserve)
+		free(bytes);
+	else if (--reserve_pieces == 0)
+		reserve_used = 0;
 }
 
 void json_prepare(void)
 {
 	out_of_memory = false;
-	json_set_alloc_funcs(allocate, free);
+	json_set_alloc_funcs(allocate, json_release);
 }
 
 bool json_out_of_memory(void)

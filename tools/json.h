@@ -24,6 +24,9 @@ void json_prepare(void);
    returns a value that lacks bytes, so a result counts only while this is false. */
 bool json_out_of_memory(void);
 
+/* Releases what json_dumps() returned. */
+void json_release(void *bytes);
+
 /* Reads a whole JSON file of at most `limit` bytes: strict, duplicate keys refused. EXIT_INPUT, EXIT_IO,
    EXIT_MEMORY. */
 int json_read(const char *path, size_t limit, json_t **json, struct error *error);

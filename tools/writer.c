@@ -71,7 +71,7 @@ static void append_string(struct text *text, const char *string)
 		text->failed = EXIT_INPUT; /* not UTF-8 */
 	else
 		append_text(text, quoted);
-	free(quoted);
+	json_release(quoted);
 	json_decref(value);
 }
 
