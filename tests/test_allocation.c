@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every allocation of reading and writing files fails once, alone and with all that follow: the operation then
+ * Every allocation of reading and writing files and models fails once, alone and with all that follow: the operation then
  * fails with EXIT_MEMORY and holds nothing, which the leak sanitizer checks. jansson's allocations are among them.
  */
 #include "config.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "alloc_fail.h"
+#include "commands.h"
 #include "model.h"
 #include "output.h"
 #include "scratch.h"
 #include "suite.h"
 
+static const struct command *const commands[] = {&command_quantize, &command_dequantize, &command_diff};
 static struct error error;
 
 /* What the operation at hand reads or writes. */
@@ -137,14 +140,108 @@ START_TEST(writing_a_file)
 }
 END_TEST
 
+/* The command line of the operation at hand; @ stands for its path. */
+static const char *const *words;
+
+/* Runs a command with its standard output thrown away. */
+static int run_command(void)
+{
+	char *argv[16];
+	int argc = 0, code = EXIT_USAGE;
+
+	for (; words[argc] != NULL; argc++)
+		argv[argc] = (char *)(strcmp(words[argc], "@") == 0 ? path : words[argc]);
+	argv[argc] = NULL;
+	fflush(stdout);
+	int saved = dup(STDOUT_FILENO), null = open("/dev/null", O_WRONLY);
+	dup2(null, STDOUT_FILENO);
+	for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+		if (strcmp(commands[i]->name, argv[0]) == 0)
+			code = commands[i]->run(argc, argv, &error);
+	fflush(stdout);
+	dup2(saved, STDOUT_FILENO);
+	close(saved);
+	close(null);
+	return code;
+}
+
+/* A model of two shards in "source", and quantised in "quantized". */
+static void make_models(void)
+{
+	static const char config[] = "{\"model_type\":\"test\"}";
+	static const char shard[] = "{\"%s.a.weight\":{\"dtype\":\"F32\",\"shape\":[2,16],\"data_offsets\":[0,128]},"
+	                            "\"%s.norm\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[128,132]}}";
+	static const char index[] = "{\"weight_map\":{\"x.a.weight\":\"x.safetensors\",\"x.norm\":\"x.safetensors\","
+	                            "\"y.a.weight\":\"y.safetensors\",\"y.norm\":\"y.safetensors\"}}";
+	static const char *const quantize[] = {"quantize", "@", "-o", "quantized", "--pad-tail", "-q", "--force", NULL};
+	const char *words_here[8];
+	char header[512];
+
+	path = scratch_directory("source");
+	snprintf(header, sizeof header, shard, "x", "x");
+	scratch_safetensors("source/x.safetensors", header, 132);
+	snprintf(header, sizeof header, shard, "y", "y");
+	scratch_safetensors("source/y.safetensors", header, 132);
+	scratch_write("source/model.safetensors.index.json", index, sizeof index - 1);
+	scratch_write("source/config.json", config, sizeof config - 1);
+	memcpy(words_here, quantize, sizeof quantize);
+	words_here[3] = scratch_path("quantized");
+	words = words_here;
+	ck_assert_msg(run_command() == EXIT_OK, "%s", error.text);
+}
+
+static void fail_each_of(const char *in, const char *const *command)
+{
+	words = command;
+	fail_each(run_command, in, 20);
+}
+
+START_TEST(quantizing_a_model)
+{
+	const char *const formats[] = {"mxfp4", "nvfp4"};
+	const char *out = scratch_path("out");
+
+	for (int i = 0; i < 2; i++) {
+		fail_each_of("source", (const char *[]){"quantize", "@", "-o", out, "--weights", formats[i],
+		                                        "--pad-tail", "--force", "--threads", "1", NULL});
+		ck_assert_uint_eq(scratch_count(out), 4);
+	}
+	fail_each_of("source", (const char *[]){"quantize", "@", "-o", out, "--dry-run", "--json", "--pad-tail", NULL});
+}
+END_TEST
+
+START_TEST(dequantizing_a_model)
+{
+	const char *out = scratch_path("decoded");
+
+	fail_each_of("quantized", (const char *[]){"dequantize", "@", "-o", out, "--force", NULL});
+	ck_assert_uint_eq(scratch_count(out), 4);
+}
+END_TEST
+
+START_TEST(comparing_models)
+{
+	const char *source = scratch_path("source");
+
+	fail_each_of("source", (const char *[]){"diff", "@", source, NULL});
+	fail_each_of("source", (const char *[]){"diff", "@", source, "--json", NULL});
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("allocation");
+	TCase *models = tcase_create("allocation_models");
 	TCase *files = tcase_create("allocation_files");
 
 	tcase_add_test(files, reading_a_file);
 	tcase_add_test(files, reading_a_model);
 	tcase_add_test(files, writing_a_file);
 	suite_add_tcase(suite, files);
+	tcase_add_unchecked_fixture(models, make_models, NULL);
+	tcase_add_test(models, quantizing_a_model);
+	tcase_add_test(models, dequantizing_a_model);
+	tcase_add_test(models, comparing_models);
+	suite_add_tcase(suite, models);
 	return suite_run(suite);
 }

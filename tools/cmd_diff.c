@@ -151,8 +151,11 @@ static int compare(struct diff *d, struct comparison *c, struct error *error)
 		fputs(d->n_printed++ == 0 ? "\n" : ",\n", stdout);
 		return facts_print_part(stdout, comparison_facts(c), 0, error);
 	}
-	if (c->result != COMPARE_EQUAL)
-		add_row(&d->table, c);
+	if (c->result == COMPARE_EQUAL)
+		return EXIT_OK;
+	if (d->table.n_columns == 0)
+		add_heading(&d->table);
+	add_row(&d->table, c);
 	return EXIT_OK;
 }
 
@@ -199,7 +202,7 @@ static int print_text(struct diff *d, struct error *error)
 {
 	int code = EXIT_OK;
 
-	if (d->table.n_cells > d->table.n_columns)
+	if (d->table.n_columns > 0)
 		code = table_print(&d->table, stdout, error);
 	if (code != EXIT_OK)
 		return code;
@@ -235,7 +238,6 @@ static int print_result(struct diff *d, struct error *error)
 
 static int diff(struct diff *d, struct error *error)
 {
-	add_heading(&d->table);
 	if (d->settings->json && !d->settings->quiet)
 		fputs("{\n\"tensors\": [", stdout);
 	progress_start(&d->progress, "comparing", d->a.data_bytes, d->settings->quiet);
