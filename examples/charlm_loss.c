@@ -60,7 +60,8 @@ int main(int argc, char **argv)
 	int code;
 
 	if (argc < 3 || argc > 5) {
-		fputs("usage: charlm_loss MODEL.safetensors TEXT [ACTIVATION-FORMAT [RULE]]   (\"mxfp8-e4m3 rceil\")\n", stderr);
+		fputs("usage: charlm_loss MODEL.safetensors TEXT [ACTIVATION-FORMAT [RULE]]   (\"mxfp8-e4m3 rceil\")\n",
+		      stderr);
 		return EXIT_USAGE;
 	}
 	code = run(argc, argv, &error);

@@ -15,8 +15,8 @@ bool mxfp_multiply(size_t a, size_t b, size_t *product);
 /* Whether [a, a + a_bytes) and [b, b + b_bytes) share a byte. */
 bool mxfp_overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes);
 
-/* Bytes from the first to the last byte of `rows` rows of row_bytes, stride_bytes apart; false on overflow or if a stride is
-   shorter than a row. */
+/* Bytes from the first to the last byte of `rows` rows of row_bytes, stride_bytes apart; false on overflow or if a
+   stride is shorter than a row. */
 bool mxfp_span(size_t rows, size_t row_bytes, size_t stride_bytes, size_t *span);
 
 bool mxfp_is_element(enum mxfp_format format);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel table: every operation that has more than one implementation is a slot of kernel.def, and the pure function
- * mxfp_kernels_init() fills a table for a set of ISA tiers. A kernel gets a job whose arguments have been checked.
+ * The kernel table: every operation that has more than one implementation is a slot of kernel.def, and the pure
+ * function mxfp_kernels_init() fills a table for a set of ISA tiers. A kernel gets a job whose arguments have been
+ * checked.
  */
 #ifndef MXFP_KERNELS_H
 #define MXFP_KERNELS_H

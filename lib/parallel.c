@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* OpenMP where the compiler has it, one thread otherwise. Pieces are fixed by the caller, so results cannot depend on the
-   number of threads; counts are integers, so neither can their sums. */
+/* OpenMP where the compiler has it, one thread otherwise. Pieces are fixed by the caller, so results cannot depend on
+   the number of threads; counts are integers, so neither can their sums. */
 #include "parallel.h"
 
 #ifdef _OPENMP

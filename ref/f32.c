@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each operation forms its exact result, or one that differs from it only below the rounding position (a jammed bit), and
- * rounds that once with the f32 row of the format table.
+ * Each operation forms its exact result, or one that differs from it only below the rounding position (a jammed bit),
+ * and rounds that once with the f32 row of the format table.
  */
 #include "f32.h"
 
@@ -51,8 +51,8 @@ static uint64_t shift_right_jam(uint64_t a, int n)
 
 /*
  * Rounded sum of two nonzero exact values of at most 48 significant bits. With top bits at bit 62 both have at least 14
- * zero bits below, so an alignment of up to 14 is exact. Beyond 14, cancellation takes at most one bit off the sum, so a
- * jammed bit 0 lies far below the rounding position of 24 bits.
+ * zero bits below, so an alignment of up to 14 is exact. Beyond 14, cancellation takes at most one bit off the sum, so
+ * a jammed bit 0 lies far below the rounding position of 24 bits.
  */
 static uint32_t add_exact(struct mxfp_exact a, struct mxfp_exact b)
 {

@@ -4,9 +4,9 @@
  *
  * The idea: a finite code is an integer n times a quantum 2^q. Below the smallest normal number q is fixed; above it q
  * grows with the exponent such that n keeps significand_bits + 1 bits. Rounding is then integer division by a power of
- * two, n = floor(value / 2^q), and the remainder decides whether n grows by one. Since codes of one sign are ordered like
- * the numbers they stand for, n + 1 carries into the exponent field by itself, and "past the largest" is one comparison of
- * codes. FIXED formats are the case where every number is below the smallest normal one.
+ * two, n = floor(value / 2^q), and the remainder decides whether n grows by one. Since codes of one sign are ordered
+ * like the numbers they stand for, n + 1 carries into the exponent field by itself, and "past the largest" is one
+ * comparison of codes. FIXED formats are the case where every number is below the smallest normal one.
  */
 #include "minifloat.h"
 
@@ -60,7 +60,8 @@ static bool is_wide(const struct mxfp_format_info *f)
 	return f->bits > 8;
 }
 
-/* Bits of the exact binary32 significand * 2^exponent, significand < 2^24 and the result neither inexact nor too large. */
+/* Bits of the exact binary32 significand * 2^exponent, significand < 2^24 and the result neither inexact nor too
+   large. */
 static uint32_t f32_pack(uint32_t significand, int exponent)
 {
 	if (significand == 0)
@@ -76,7 +77,9 @@ static uint32_t f32_pack(uint32_t significand, int exponent)
 	}
 	if (significand < F32_HIDDEN)
 		return significand;
-	return ((uint32_t)(exponent + F32_BIAS + F32_SIGNIFICAND_BITS) << F32_SIGNIFICAND_BITS) | (significand - F32_HIDDEN);
+	uint32_t field = (uint32_t)(exponent + F32_BIAS + F32_SIGNIFICAND_BITS);
+
+	return field << F32_SIGNIFICAND_BITS | (significand - F32_HIDDEN);
 }
 
 static uint32_t decode_magnitude(const struct mxfp_format_info *f, uint32_t magnitude)
@@ -113,7 +116,8 @@ uint32_t mxfp_minifloat_decode(const struct mxfp_format_info *f, uint32_t code)
 }
 
 /* Whether n = floor(value / gap) must grow by one. remainder / 2^shift is the fraction of the gap, in [0, 1). */
-static bool rounds_up(enum mxfp_round mode, bool negative, bool odd, uint64_t remainder, unsigned shift, uint32_t random)
+static bool rounds_up(enum mxfp_round mode, bool negative, bool odd, uint64_t remainder, unsigned shift,
+                      uint32_t random)
 {
 	uint64_t half = shift == 0 ? 0 : shift <= 63 ? UINT64_C(1) << (shift - 1) : UINT64_MAX;
 
@@ -133,8 +137,8 @@ static bool rounds_up(enum mxfp_round mode, bool negative, bool odd, uint64_t re
 	case MXFP_ROUND_RTN:
 		return negative;
 	case MXFP_ROUND_SR:
-		/* random < remainder / 2^shift * 2^32, exactly. The remainder of a binary32 has at most 24 bits, so with
-		   more than 56 bits of shift only random = 0 is below. */
+		/* random < remainder / 2^shift * 2^32, exactly. The remainder of a binary32 has at most 24 bits, so
+		   with more than 56 bits of shift only random = 0 is below. */
 		if (shift > 56)
 			return random == 0;
 		return (uint64_t)random << (shift > 32 ? shift - 32 : 0) < remainder << (shift < 32 ? 32 - shift : 0);
@@ -157,7 +161,8 @@ static int top_bit(uint64_t significand)
 	return top;
 }
 
-/* n of the nearest codes for exponent formats, where the gap below 2^(k+1) is 2^k and ties go up in magnitude under rne. */
+/* n of the nearest codes for exponent formats, where the gap below 2^(k+1) is 2^k and ties go up in magnitude under
+   rne. */
 static int64_t round_exponent(const struct mxfp_format_info *f, struct mxfp_exact v, const struct mxfp_rounding *r,
                               uint32_t random)
 {

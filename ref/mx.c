@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * MX blocks: doc/numerics.md, section 3. A block is quantized in three steps: load its elements, choose s from them, and
- * encode every element as round(x * 2^-s), the product exact and rounded once.
+ * MX blocks: doc/numerics.md, section 3. A block is quantized in three steps: load its elements, choose s from them,
+ * and encode every element as round(x * 2^-s), the product exact and rounded once.
  */
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * NVFP4: doc/numerics.md, section 4. 16 e2m1 elements share a ue4m3 scale, and most recipes add a binary32 scale for the
- * tensor. The recipes differ in the order of a few binary32 operations, so each is written out; every mxfp_f32_ call is
- * one rounding.
+ * NVFP4: doc/numerics.md, section 4. 16 e2m1 elements share a ue4m3 scale, and most recipes add a binary32 scale for
+ * the tensor. The recipes differ in the order of a few binary32 operations, so each is written out; every mxfp_f32_
+ * call is one rounding.
  */
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Philox4x32-10, the counter-based generator of stochastic rounding (Salmon, Moraes, Dror, Shaw: "Parallel random numbers:
-   as easy as 1, 2, 3", SC11). A word depends on seed, stream and index alone, so any element can be computed by itself. */
+/* Philox4x32-10, the counter-based generator of stochastic rounding (Salmon, Moraes, Dror, Shaw: "Parallel random
+   numbers: as easy as 1, 2, 3", SC11). A word depends on seed, stream and index alone, so any element can be computed
+   by itself. */
 #ifndef MXFP_REF_PHILOX_H
 #define MXFP_REF_PHILOX_H
 
@@ -9,8 +10,8 @@
 /* out = the four words of counter block `counter` under `key`, ten rounds. */
 void mxfp_philox4x32_10(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
-/* The random word of element `index`: word index mod 4 of counter {lo(index/4), hi(index/4), lo(stream), hi(stream)} under
-   key {lo(seed), hi(seed)}. */
+/* The random word of element `index`: word index mod 4 of counter {lo(index/4), hi(index/4), lo(stream), hi(stream)}
+   under key {lo(seed), hi(seed)}. */
 uint32_t mxfp_philox_word(uint64_t seed, uint64_t stream, uint64_t index);
 
 #endif

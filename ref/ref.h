@@ -38,7 +38,8 @@ void mxfp_ref_load_block(const struct mxfp_quantize_job *job, size_t row, size_t
 /* The random word of element `i` of a block, or 0 if the rounding needs none. */
 uint32_t mxfp_ref_random(const struct mxfp_quantize_job *job, size_t row, size_t block, size_t i);
 
-/* Sum of squares of n differences (16 or 32) in the order of doc/numerics.md, section 3: n / 2 lanes, then a halving tree. */
+/* Sum of squares of n differences (16 or 32) in the order of doc/numerics.md, section 3: n / 2 lanes, then a halving
+   tree. */
 uint32_t mxfp_ref_squared_error(const uint32_t *d, size_t n);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every closed-form rule is "the exponent of amax, less the element's emax, plus one if amax's significand lies beyond a
- * threshold". Significands are integers with 23 bits after the point: 1.0 is 2^23.
+ * Every closed-form rule is "the exponent of amax, less the element's emax, plus one if amax's significand lies beyond
+ * a threshold". Significands are integers with 23 bits after the point: 1.0 is 2^23.
  */
 #include "scale.h"
 
@@ -25,7 +25,8 @@ static bool rounds_to_two(uint32_t m, unsigned bits)
 	return m >= TWO - (ONE >> (bits + 1));
 }
 
-/* Whether m * 2^emax overflows under rne: it lies past the middle between max and the next value, or on it and max is odd. */
+/* Whether m * 2^emax overflows under rne: it lies past the middle between max and the next value, or on it and max is
+   odd. */
 static bool overflows_rne(uint32_t m, const struct mxfp_format_info *e)
 {
 	uint32_t middle = max_significand(e) + (ONE >> (e->significand_bits + 1));

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Installs what is missing, builds in build-check/ (or here, if this tree is configured in place), runs every test, and runs
-# them again under AddressSanitizer and UndefinedBehaviorSanitizer. The last line is the total of both runs.
+# Installs what is missing, builds in build-check/ (or here, if this tree is configured in place), runs every test, and
+# runs them again under AddressSanitizer and UndefinedBehaviorSanitizer. The last line is the total of both runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

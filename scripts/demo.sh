@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Installs what is missing, builds in build-demo/ (or here, if this tree is configured in place), quantizes the character
-# model of examples/ to W4A8, reports the error against FP32, and states the model's loss before and after. Leaves its files
-# in demo/.
+# Installs what is missing, builds in build-demo/ (or here, if this tree is configured in place), quantizes the
+# character model of examples/ to W4A8, reports the error against FP32, and states the model's loss before and after.
+# Leaves its files in demo/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

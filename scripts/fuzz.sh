@@ -12,7 +12,10 @@ if [ $# -lt 1 ]; then
 fi
 seconds=$1
 shift
-command -v clang >/dev/null || { echo 'fuzz.sh: clang not found: install clang (its compiler-rt has libFuzzer)' >&2; exit 1; }
+command -v clang >/dev/null || {
+	echo 'fuzz.sh: clang not found: install clang (its compiler-rt has libFuzzer)' >&2
+	exit 1
+}
 
 if [ ! -e configure ] || [ configure.ac -nt configure ]; then
 	autoreconf -i

@@ -10,8 +10,8 @@ trap 'rm -rf "$dir"' EXIT
 # Compiles a file without floating-point registers; fails if it cannot or if the object calls arithmetic on floats.
 compile() {
 	# shellcheck disable=SC2086 # CC may hold options
-	${CC:-cc} -std=c11 -O2 -mgeneral-regs-only -I "$srcdir/include" -I "$srcdir/lib" -I "$srcdir/ref" -c -o "$dir/object.o" "$1" \
-		&& ! ${NM:-nm} -u "$dir/object.o" | grep -E '__[a-z]+([sdtxh]f|bf)[0-9a-z]*$'
+	${CC:-cc} -std=c11 -O2 -mgeneral-regs-only -I "$srcdir/include" -I "$srcdir/lib" -I "$srcdir/ref" \
+		-c -o "$dir/object.o" "$1" && ! ${NM:-nm} -u "$dir/object.o" | grep -E '__[a-z]+([sdtxh]f|bf)[0-9a-z]*$'
 }
 
 echo 'int f(int a, int b); int f(int a, int b) { return a + b; }' >"$dir/integer.c"

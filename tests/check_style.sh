@@ -7,7 +7,7 @@ cd "${srcdir:-$(dirname "$0")/..}"
 
 max_lines=400
 max_function_lines=60
-max_columns=130
+max_columns=120
 
 violations=0
 

@@ -18,6 +18,7 @@ int main(void)
 	blocks.codes = codes;
 	blocks.scales = &scale;
 	status = mxfp_quantize(&blocks, source, MXFP_FORMAT_F32, 0, NULL);
-	printf("libmxfp %s: %s, scale %d, codes %02x %02x\n", mxfp_version(), mxfp_status_text(status), scale, codes[0], codes[1]);
+	printf("libmxfp %s: %s, scale %d, codes %02x %02x\n", mxfp_version(), mxfp_status_text(status), scale,
+	       codes[0], codes[1]);
 	return !(status == MXFP_OK && scale == 127 && codes[0] == 0x97 && codes[1] == 0);
 }

@@ -137,8 +137,8 @@ uint32_t oracle_f32_bits(mpfr_ptr y, int ternary)
 	assert(mpfr_get_prec(y) == 24);
 	if (mpfr_nan_p(y))
 		return F32_NAN;
-	/* mpfr_subnormalize() rounds results below 2^-126 again, to multiples of 2^-149, and by `ternary` does not round
-	   twice. It takes the least normal exponent from emin. */
+	/* mpfr_subnormalize() rounds results below 2^-126 again, to multiples of 2^-149, and by `ternary` does not
+	   round twice. It takes the least normal exponent from emin. */
 	mpfr_subnormalize(y, ternary, MPFR_RNDN);
 	return f32_of(y);
 }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# mxfp quantize and dequantize on files made here byte by byte. The numbers of a row are +-0, .5, 1, 1.5, 2, 3, 4, 6, twice:
-# in every format their codes are exact under rule floor, and were worked by hand from the tables of element formats.
+# mxfp quantize and dequantize on files made here byte by byte. The numbers of a row are +-0, .5, 1, 1.5, 2, 3, 4, 6,
+# twice: in every format their codes are exact under rule floor, and were worked by hand from the tables of element
+# formats.
 . "${srcdir:-.}/tests/cli.shlib"
 
 f32='00000000 0000003f 0000803f 0000c03f 00000040 00004040 00008040 0000c040
@@ -29,8 +30,9 @@ holds() {
 	exits 0 "" quantize "$work/one.safetensors" -o "$work/q" --force -q --weights $format --rule floor "$@"
 	same "$format" "$held" "$(data $((${#held} / 2)) "$work/q/model.safetensors")"
 	exits 0 "" inspect "$work/q"
-	same "tensors of $format" "$parts" "$(sed -n 's/^  \(layer[^ ]*\)  *\([^ ]*\)  *[0-9]*  \(.*\)/\1 \2 \3;/p' "$work/out" |
-		tr -d '\n')"
+	same "tensors of $format" "$parts" "$(
+		sed -n 's/^  \(layer[^ ]*\)  *\([^ ]*\)  *[0-9]*  \(.*\)/\1 \2 \3;/p' "$work/out" | tr -d '\n'
+	)"
 	exits 0 "" dequantize "$work/q" -o "$work/back.safetensors" --force -q
 	same "decoded $format" "$(data 128 "$work/one.safetensors" | sed "$decoded")" "$(data 128 "$work/back.safetensors")"
 	decoded=
@@ -178,7 +180,8 @@ fi
 		"a.weight_scale":{"dtype":"F32","shape":[1],"data_offsets":[128,132]}}'
 	head -c 132 /dev/zero
 } >"$work/clash.safetensors"
-exits 3 "tensor 'a.weight': quantised it needs the name 'a.weight_scale'" quantize "$work/clash.safetensors" -o "$work/n"
+exits 3 "tensor 'a.weight': quantised it needs the name 'a.weight_scale'" \
+	quantize "$work/clash.safetensors" -o "$work/n"
 {
 	header '{"ok.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]},
 		"bad.weight":{"dtype":"F32","shape":[2,32],"data_offsets":[128,384]}}'

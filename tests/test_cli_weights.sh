@@ -12,7 +12,8 @@ else
 	echo "$weights is not there: only the model that is shipped is tested"
 fi
 
-# numbers FILE PATTERN: the numbers after "max_absolute..", "sqnr_db" and "relative_error" below the pattern, to 9 digits.
+# numbers FILE PATTERN: the numbers after "max_absolute..", "sqnr_db" and "relative_error" below the pattern, to 9
+# digits.
 numbers() {
 	sed -n "/$2/,\$p" "$1" | tr -d ' \n' | tr ',{}' '\n\n\n' | awk -F: '
 		/"max_absolute(_error)?":|"sqnr_db":|"relative_error":/ && !($1 in seen) {

@@ -21,7 +21,8 @@ client() {
 	local language=$1
 	shift
 	# shellcheck disable=SC2046,SC2086 # several words
-	${CC:-cc} -x "$language" $("$pkg_config" --cflags libmxfp) "$srcdir/tests/install_client.c" -x none -o "$dir/client" "$@"
+	${CC:-cc} -x "$language" $("$pkg_config" --cflags libmxfp) "$srcdir/tests/install_client.c" -x none \
+		-o "$dir/client" "$@"
 	LD_LIBRARY_PATH=$libdir "$dir/client"
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The oracle itself: against IEEE rounding as MPFR does it without any table, and against tables of the specifications. */
+/* The oracle itself: against IEEE rounding as MPFR does it without any table, and against tables of the
+   specifications. */
 #include "oracle.h"
 
 #include <inttypes.h>
@@ -50,7 +51,8 @@ START_TEST(wide_formats_round_as_mpfr_emulates_them)
 		static const enum mxfp_round turns[] = {MXFP_ROUND_RNE, MXFP_ROUND_RTZ, MXFP_ROUND_RTP, MXFP_ROUND_RTN};
 		const struct mxfp_rounding rounding = {.mode = turns[i % 4]};
 		struct mxfp_counts counts = {0};
-		uint32_t x = i % 3 == 0 ? random_f32(&r) : random_f32_between(&r, o.format->emax - 31 - i % 2 * 120, o.format->emax);
+		int emax = o.format->emax;
+		uint32_t x = i % 3 == 0 ? random_f32(&r) : random_f32_between(&r, emax - 31 - i % 2 * 120, emax);
 		if ((x & 0x7FFFFFFF) > 0x7F800000)
 			continue;
 		uint32_t code = oracle_encode(&o, x, 0, &rounding, 0, &counts);

@@ -75,15 +75,15 @@ struct mxfp_quantize_options {
  *
  * No alignment is required. src, codes and scales may not overlap each other.
  * MXFP_ERR_NULL; MXFP_ERR_FORMAT; MXFP_ERR_OPTION: an enum out of range, rounding other than rne with recipe ggml,
- * via_bf16 with NVFP4, or a *tensor_amax that is negative, Inf or NaN; MXFP_ERR_SIZE: overflow, or a stride shorter than
- * a row; MXFP_ERR_OVERLAP; MXFP_ERR_NON_FINITE: policy `error` and a NaN or Inf in src.
+ * via_bf16 with NVFP4, or a *tensor_amax that is negative, Inf or NaN; MXFP_ERR_SIZE: overflow, or a stride shorter
+ * than a row; MXFP_ERR_OVERLAP; MXFP_ERR_NON_FINITE: policy `error` and a NaN or Inf in src.
  */
 MXFP_API enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src, enum mxfp_format src_format,
                                         size_t src_stride, const struct mxfp_quantize_options *options);
 
 /*
- * Decodes src into rows x cols numbers of dst_format (f32, bf16 or f16), rows dst_stride elements apart (0: cols), on at
- * most `threads` threads (0: as many as the machine has).
+ * Decodes src into rows x cols numbers of dst_format (f32, bf16 or f16), rows dst_stride elements apart (0: cols), on
+ * at most `threads` threads (0: as many as the machine has).
  *
  * MX: fl32(code * 2^s), which is exact but for overflow to Inf, then rounded to nearest even if dst_format is not f32.
  * NVFP4: (code * scale) * tensor_scale, or / tensor_scale, each operation rounded to binary32. A NaN scale gives
