@@ -201,10 +201,11 @@ static uint8_t ggml_code(uint32_t x, uint8_t scale)
 	return best;
 }
 
-/* Whether a zero loses its sign: compressed-tensors multiplies by sign(quotient), Model Optimizer asks x < 0. */
-static bool drops_negative_zero(enum mxfp_recipe recipe, uint32_t x, uint32_t quotient)
+/* Whether a zero loses its sign: compressed-tensors multiplies by sign(quotient), Model Optimizer asks quotient < 0. What
+   only rounds to zero as a code keeps it. */
+static bool drops_negative_zero(enum mxfp_recipe recipe, uint32_t quotient)
 {
-	return (recipe == MXFP_RECIPE_CT && is_zero(quotient)) || (recipe == MXFP_RECIPE_MODELOPT && is_zero(x));
+	return (recipe == MXFP_RECIPE_CT || recipe == MXFP_RECIPE_MODELOPT) && is_zero(quotient);
 }
 
 /* The code of one element, and whether it was clamped. */
@@ -218,7 +219,7 @@ static uint8_t encode(const struct mxfp_quantize_job *job, const struct tensor *
 		return ggml_code(x, scale);
 	}
 	uint32_t quotient = scaled(job->recipe, t, scale, x);
-	if (drops_negative_zero(job->recipe, x, quotient))
+	if (drops_negative_zero(job->recipe, quotient))
 		quotient = 0;
 	uint8_t code = (uint8_t)mxfp_minifloat_encode(mxfp_format_info(MXFP_FORMAT_E2M1), quotient, 0, rounding, random,
 	                                              &counts);
