@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/* The recipes of NVFP4 on blocks worked by hand. */
+#include "mxfp/quantize.h"
+
+#include <string.h>
+
+#include "suite.h"
+
+enum { BLOCK = 16, N_RECIPES = MXFP_RECIPE_4OVER6 + 1 };
+
+/* With a tensor amax of 6 * 448 (4over6: 6 * 256) the tensor scale is 1, and 6 in a block makes its
+   scale 1 too; so the elements are rounded as they are. */
+static const float elements[BLOCK] = {6, -6,     0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f,
+                                      5, -0.25f, 0.26f, -0.0f, 0,     -1,    4,    -3};
+static const float sixes[BLOCK] = {6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, -6};
+static const float fours[BLOCK] = {4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, -4};
+
+static const uint8_t rne_codes[] = {7, 15, 0, 2, 2, 4, 4, 6, 6, 8, 1, 8, 0, 10, 6, 13};
+/* Two recipes ask for the sign of the quotient, which -0 has not; -0.25 has. */
+static const uint8_t no_zero_sign_codes[] = {7, 15, 0, 2, 2, 4, 4, 6, 6, 8, 1, 0, 0, 10, 6, 13};
+/* ggml: ties to the smaller magnitude, and no negative zero. */
+static const uint8_t ggml_codes[] = {7, 15, 0, 1, 2, 3, 4, 5, 6, 0, 1, 0, 0, 10, 6, 13};
+static const uint8_t sevens[] = {7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 15};
+static const uint8_t code_sixes[] = {6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 14};
+
+static const struct {
+	enum mxfp_recipe recipe;
+	float tensor_amax;
+	const float *x;
+	uint32_t tensor_scale;
+	uint8_t scale;
+	const uint8_t *codes;
+} by_hand[] = {
+	{MXFP_RECIPE_TE, 2688, elements, 0x3F800000, 0x38, rne_codes},
+	{MXFP_RECIPE_TORCHAO, 2688, elements, 0x3F800000, 0x38, rne_codes},
+	{MXFP_RECIPE_TORCHAO_1, 2688, elements, 0x3F800000, 0x38, rne_codes},
+	{MXFP_RECIPE_CT, 2688, elements, 0x3F800000, 0x38, no_zero_sign_codes},
+	{MXFP_RECIPE_MODELOPT, 2688, elements, 0x3F800000, 0x38, no_zero_sign_codes},
+	{MXFP_RECIPE_GGML, 2688, elements, 0x3F800000, 0x38, ggml_codes},
+	/* 6/2688 = 1/448: the block scale is 448. */
+	{MXFP_RECIPE_TE, 6, sixes, 0x3B124925, 0x7E, sevens},
+	{MXFP_RECIPE_MODELOPT, 6, sixes, 0x3B124925, 0x7E, sevens},
+	/* 6 fits both 6 * 1 and 4 * 1.5: a tie keeps 6. */
+	{MXFP_RECIPE_4OVER6, 1536, sixes, 0x3F800000, 0x38, sevens},
+	/* 4 as 6 * 0.6875 errs by 0.125, as 4 * 1 not at all. */
+	{MXFP_RECIPE_4OVER6, 1536, fours, 0x3F800000, 0x38, code_sixes},
+	/* te has no choice: 4/0.6875 = 5.8 becomes 6. */
+	{MXFP_RECIPE_TE, 2688, fours, 0x3F800000, 0x33, sevens},
+	{MXFP_RECIPE_GGML, 2688, fours, 0x3F800000, 0x33, sevens},
+};
+
+static uint8_t code_of(const uint8_t *packed, size_t i)
+{
+	return packed[i / 2] >> i % 2 * 4 & 15;
+}
+
+START_TEST(blocks_worked_by_hand)
+{
+	const struct mxfp_quantize_options options = {.recipe = by_hand[_i].recipe,
+	                                              .tensor_amax = &by_hand[_i].tensor_amax};
+	uint8_t codes[BLOCK / 2], scale;
+	struct mxfp_blocks b = {
+		.format = MXFP_FORMAT_NVFP4, .rows = 1, .cols = BLOCK, .codes = codes, .scales = &scale};
+
+	ck_assert_int_eq((int)mxfp_quantize(&b, by_hand[_i].x, MXFP_FORMAT_F32, 0, &options), (int)MXFP_OK);
+	ck_assert_mem_eq(&b.tensor_scale, &by_hand[_i].tensor_scale, sizeof b.tensor_scale);
+	ck_assert_uint_eq(scale, by_hand[_i].scale);
+	for (size_t i = 0; i < BLOCK; i++)
+		ck_assert_uint_eq(code_of(codes, i), by_hand[_i].codes[i]);
+	suite_compared(BLOCK);
+}
+END_TEST
+
+/* The byte of a block of zeros, in a tensor of zeros and in another; signs as the recipe keeps them. */
+static const struct {
+	uint8_t scale, negative_zero;
+} zero_block[N_RECIPES] = {
+	[MXFP_RECIPE_TE] = {0x00, 8},       [MXFP_RECIPE_TORCHAO] = {0x08, 8}, [MXFP_RECIPE_TORCHAO_1] = {0x08, 8},
+	[MXFP_RECIPE_CT] = {0x20, 0},       [MXFP_RECIPE_GGML] = {0x00, 0},    [MXFP_RECIPE_4OVER6] = {0x00, 8},
+	[MXFP_RECIPE_MODELOPT] = {0x38, 0},
+};
+
+START_TEST(zero_blocks_have_the_byte_of_the_recipe)
+{
+	const struct mxfp_quantize_options options = {.recipe = (enum mxfp_recipe)(_i / 2)};
+	const bool zero_tensor = _i % 2 == 0;
+	const float x[2 * BLOCK] = {[1] = -0.0f, [BLOCK] = zero_tensor ? 0 : 1};
+	uint8_t codes[BLOCK], scales[2];
+	struct mxfp_blocks b = {
+		.format = MXFP_FORMAT_NVFP4, .rows = 1, .cols = 2 * BLOCK, .codes = codes, .scales = scales};
+
+	ck_assert_int_eq((int)mxfp_quantize(&b, x, MXFP_FORMAT_F32, 0, &options), (int)MXFP_OK);
+	ck_assert_uint_eq(scales[0], zero_block[_i / 2].scale);
+	for (size_t i = 0; i < BLOCK; i++)
+		ck_assert_uint_eq(code_of(codes, i), i == 1 ? zero_block[_i / 2].negative_zero : 0);
+	if (zero_tensor)
+		ck_assert_float_eq(b.tensor_scale, 1);
+	suite_compared(BLOCK);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("nvfp4_recipe");
+	TCase *tcase = tcase_create("nvfp4_recipe_oracle");
+
+	tcase_add_loop_test(tcase, blocks_worked_by_hand, 0, (int)(sizeof by_hand / sizeof by_hand[0]));
+	tcase_add_loop_test(tcase, zero_blocks_have_the_byte_of_the_recipe, 0, 2 * N_RECIPES);
+	suite_add_tcase(suite, tcase);
+	return suite_run(suite);
+}
