@@ -201,8 +201,8 @@ static uint8_t ggml_code(uint32_t x, uint8_t scale)
 	return best;
 }
 
-/* Whether a zero loses its sign: compressed-tensors multiplies by sign(quotient), Model Optimizer asks quotient < 0. What
-   only rounds to zero as a code keeps it. */
+/* Whether a zero loses its sign: compressed-tensors multiplies by sign(quotient), Model Optimizer asks quotient < 0.
+   What only rounds to zero as a code keeps it. */
 static bool drops_negative_zero(enum mxfp_recipe recipe, uint32_t quotient)
 {
 	return (recipe == MXFP_RECIPE_CT || recipe == MXFP_RECIPE_MODELOPT) && is_zero(quotient);

@@ -15,7 +15,10 @@ static const uint32_t tensor_scales[] = {0x3F800000, 0x3F800001, 0x3EAAAAAB, 0x3
                                          0x007FFFFF, 0x00800000, 0x7E000000, 0x7F7FFFFF, 0x45280000, 0x00000000};
 static const enum mxfp_format targets[] = {MXFP_FORMAT_F32, MXFP_FORMAT_BF16, MXFP_FORMAT_F16};
 
-enum { N_TENSOR_SCALES = sizeof tensor_scales / sizeof tensor_scales[0], N_TARGETS = sizeof targets / sizeof targets[0] };
+enum {
+	N_TENSOR_SCALES = sizeof tensor_scales / sizeof tensor_scales[0],
+	N_TARGETS = sizeof targets / sizeof targets[0]
+};
 
 static struct oracle_nvfp4 oracle;
 
