@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every allocation of reading and writing files and models fails once, alone and with all that follow: the operation then
- * fails with EXIT_MEMORY and holds nothing, which the leak sanitizer checks. jansson's allocations are among them.
+ * Every allocation of reading and writing files and models fails once, alone and with all that follow: the operation
+ * then fails with EXIT_MEMORY and holds nothing, which the leak sanitizer checks. jansson's allocations are among them.
  */
 #include "config.h"
 

@@ -13,8 +13,8 @@
 static bool out_of_memory;
 
 /*
- * jansson 2.14 overruns a buffer after some failed allocations: it drops the end of a string and then looks for its closing
- * quote. So an allocation that fails is served from here, and what it was for is thrown away.
+ * jansson 2.14 overruns a buffer after some failed allocations: it drops the end of a string and then looks for its
+ * closing quote. So an allocation that fails is served from here, and what it was for is thrown away.
  */
 static _Alignas(max_align_t) unsigned char reserve[1 << 18];
 static size_t reserve_used, reserve_pieces;
