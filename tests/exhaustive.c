@@ -133,7 +133,7 @@ static unsigned run_case(struct sweep *s, unsigned workers)
 		if (isatty(STDERR_FILENO))
 			fprintf(stderr, "\r%s %zu/%d ", s->oracle.format->name, group + 1, N_GROUPS);
 	}
-	printf("%-8s %s %s: %" PRIu64 " inputs, %zu + %zu intervals, %u mismatches, %.1f s\n", s->oracle.format->name,
+	printf("%-8s %s %s: %" PRIu64 " inputs, %zu + %zu intervals, %u pieces wrong, %.1f s\n", s->oracle.format->name,
 	       mxfp_option_name(MXFP_OPTION_ROUND, (int)s->rounding.mode),
 	       mxfp_option_name(MXFP_OPTION_OVERFLOW, (int)s->rounding.overflow), (uint64_t)PIECE * N_PIECES,
 	       s->thresholds[0].n, s->thresholds[1].n, n_mismatches, seconds_since(&start));
@@ -205,7 +205,7 @@ int main(int argc, char **argv)
 		if (mxfp_format_info((enum mxfp_format)f)->kind != MXFP_KIND_BLOCK)
 			run_format(&c, (enum mxfp_format)f, &n_cases, &n_mismatches);
 	mpfr_free_cache();
-	printf("cases: %u\ninputs compared: %" PRIu64 "\nmismatches: %" PRIu64 "\n", n_cases,
+	printf("cases: %u\ninputs compared: %" PRIu64 "\npieces of 65536 inputs with a mismatch: %" PRIu64 "\n", n_cases,
 	       (uint64_t)n_cases * PIECE * N_PIECES, n_mismatches);
 	return n_cases == 0 ? usage() : n_mismatches != 0;
 }

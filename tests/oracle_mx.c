@@ -88,8 +88,8 @@ int oracle_scale_clamp(int s)
 	return s < -127 ? -127 : s > 127 ? 127 : s;
 }
 
-/* Sets d to fl32(fl32(x * 2^-s0) - decode(q) * 2^(s - s0)), q the rne code of x * 2^-s. */
-static void difference(mpfr_ptr d, const struct oracle *element, uint32_t x, int s, int s0)
+/* fl32(fl32(x * 2^-s0) - decode(q) * 2^(s - s0)), q the rne code of x * 2^-s. */
+static uint32_t difference(const struct oracle *element, uint32_t x, int s, int s0)
 {
 	struct mxfp_counts counts = {0};
 	uint32_t q = oracle_encode(element, x, s, &rne, 0, &counts);
@@ -101,50 +101,64 @@ static void difference(mpfr_ptr d, const struct oracle *element, uint32_t x, int
 	mpfr_mul_2si(decoded, decoded, s - s0, MPFR_RNDN);
 	oracle_f32_begin();
 	mpfr_subnormalize(y, mpfr_mul_2si(y, y, -s0, MPFR_RNDN), MPFR_RNDN);
-	mpfr_subnormalize(d, mpfr_sub(d, y, decoded, MPFR_RNDN), MPFR_RNDN);
+	uint32_t bits = oracle_f32_bits(y, mpfr_sub(y, y, decoded, MPFR_RNDN));
 	oracle_f32_end();
+	return bits;
 }
 
-static void add(mpfr_ptr a, mpfr_srcptr b)
+static uint32_t add(uint32_t a, uint32_t b)
 {
-	mpfr_subnormalize(a, mpfr_add(a, a, b, MPFR_RNDN), MPFR_RNDN);
+	MPFR_DECL_INIT(x, 24);
+	MPFR_DECL_INIT(y, 24);
+
+	oracle_set_f32(x, a);
+	oracle_set_f32(y, b);
+	return oracle_f32_bits(x, mpfr_add(x, x, y, MPFR_RNDN));
 }
 
-/* The squared error at 2^s, each step rounded to binary32, in the order that the contract gives. */
-static void squared_error(mpfr_ptr sum, const struct oracle *element, const uint32_t x[MX_BLOCK], int s, int s0)
+/* fma(high, high, fl32(low * low)) */
+static uint32_t lane_of(uint32_t low_bits, uint32_t high_bits)
 {
-	mpfr_t lane[16];
 	MPFR_DECL_INIT(low, 24);
 	MPFR_DECL_INIT(high, 24);
 
-	for (int j = 0; j < 16; j++) {
-		mpfr_init2(lane[j], 24);
-		difference(low, element, x[j], s, s0);
-		difference(high, element, x[j + 16], s, s0);
-		oracle_f32_begin();
-		mpfr_subnormalize(low, mpfr_sqr(low, low, MPFR_RNDN), MPFR_RNDN);
-		mpfr_subnormalize(lane[j], mpfr_fma(lane[j], high, high, low, MPFR_RNDN), MPFR_RNDN);
-		oracle_f32_end();
-	}
+	oracle_set_f32(low, low_bits);
+	oracle_set_f32(high, high_bits);
+	mpfr_subnormalize(low, mpfr_sqr(low, low, MPFR_RNDN), MPFR_RNDN);
+	return oracle_f32_bits(low, mpfr_fma(low, high, high, low, MPFR_RNDN));
+}
+
+uint32_t oracle_squared_error(const uint32_t *d, int n)
+{
+	uint32_t lane[MX_BLOCK / 2];
+
 	oracle_f32_begin();
-	for (int j = 0; j < 8; j++)
-		add(lane[j], lane[j + 8]);
+	for (int j = 0; j < n / 2; j++)
+		lane[j] = lane_of(d[j], d[j + n / 2]);
+	for (int j = 0; n == MX_BLOCK && j < 8; j++)
+		lane[j] = add(lane[j], lane[j + 8]);
 	for (int j = 0; j < 4; j++)
-		add(lane[j], lane[j + 4]);
+		lane[j] = add(lane[j], lane[j + 4]);
 	for (int j = 0; j < 2; j++)
-		add(lane[j], lane[j + 2]);
-	add(lane[0], lane[1]);
-	mpfr_set(sum, lane[0], MPFR_RNDN);
+		lane[j] = add(lane[j], lane[j + 2]);
+	lane[0] = add(lane[0], lane[1]);
 	oracle_f32_end();
-	for (int j = 0; j < 16; j++)
-		mpfr_clear(lane[j]);
+	return lane[0];
+}
+
+/* The squared error of a block at 2^s. Not negative, so its bits are ordered as it is. */
+static uint32_t error_at(const struct oracle *element, const uint32_t x[MX_BLOCK], int s, int s0)
+{
+	uint32_t d[MX_BLOCK];
+
+	for (int i = 0; i < MX_BLOCK; i++)
+		d[i] = difference(element, x[i], s, s0);
+	return oracle_squared_error(d, MX_BLOCK);
 }
 
 int oracle_scale(enum mxfp_rule rule, const struct oracle *element, const uint32_t x[MX_BLOCK])
 {
 	uint32_t amax = 0;
-	MPFR_DECL_INIT(error0, 24);
-	MPFR_DECL_INIT(error1, 24);
 
 	for (int i = 0; i < MX_BLOCK; i++)
 		amax = (x[i] & ~F32_SIGN) > amax ? x[i] & ~F32_SIGN : amax;
@@ -152,9 +166,7 @@ int oracle_scale(enum mxfp_rule rule, const struct oracle *element, const uint32
 	if (rule != MXFP_RULE_MSE)
 		return oracle_scale_clamp(s);
 	int s0 = oracle_scale_clamp(s), s1 = oracle_scale_clamp(s + 1);
-	squared_error(error0, element, x, s0, s0);
-	squared_error(error1, element, x, s1, s0);
-	return mpfr_less_p(error0, error1) ? s0 : s1;
+	return error_at(element, x, s0, s0) < error_at(element, x, s1, s0) ? s0 : s1;
 }
 
 /* An element as the block sees it: rounded to bf16 if that is asked for, then Inf replaced. */

@@ -12,6 +12,9 @@ int oracle_scale_unclamped(enum mxfp_rule rule, const struct oracle *element, ui
 
 int oracle_scale_clamp(int s);
 
+/* The sum of squares of n differences, 32 or 16 (an NVFP4 block), each step rounded to binary32 in the contract's order. */
+uint32_t oracle_squared_error(const uint32_t *d, int n);
+
 /* s of any rule for a block of finite numbers that are not all zero. */
 int oracle_scale(enum mxfp_rule rule, const struct oracle *element, const uint32_t x[MX_BLOCK]);
 

@@ -85,6 +85,7 @@ START_TEST(a_named_tier_is_the_ceiling)
 		ck_assert_uint_eq(mxfp_isa_ceiling(mxfp_isa_name(tier), UINT32_MAX, &status), upto);
 		ck_assert_int_eq((int)status, (int)MXFP_OK);
 		ck_assert_uint_eq(mxfp_isa_ceiling(mxfp_isa_name(tier), 1, &status), 1);
+		ck_assert_uint_eq(mxfp_isa_ceiling(mxfp_isa_name(tier), ~upto, &status), 0);
 	}
 }
 END_TEST
