@@ -12,7 +12,8 @@ int oracle_scale_unclamped(enum mxfp_rule rule, const struct oracle *element, ui
 
 int oracle_scale_clamp(int s);
 
-/* The sum of squares of n differences, 32 or 16 (an NVFP4 block), each step rounded to binary32 in the contract's order. */
+/* The sum of squares of n differences, 32 or 16 (an NVFP4 block), each step rounded to binary32 in the order of the
+   contract. */
 uint32_t oracle_squared_error(const uint32_t *d, int n);
 
 /* s of any rule for a block of finite numbers that are not all zero. */

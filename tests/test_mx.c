@@ -120,7 +120,8 @@ START_TEST(blocks_are_those_of_exact_arithmetic)
 }
 END_TEST
 
-/* The order of the sum behind `mse`, to the last bit: a choice of scale seldom hangs on that bit, so blocks cannot show it. */
+/* The order of the sum behind `mse`, to the last bit: a choice of scale seldom hangs on that bit, so blocks cannot
+   show it. */
 START_TEST(squared_errors_are_summed_in_the_stated_order)
 {
 	struct random r = {suite_seed()};
