@@ -31,7 +31,7 @@ struct trainer {
 };
 
 /* Uniform with variance gain / inputs; the gains of norms start at 1. */
-static void initialise(struct charlm *model)
+static void initialize(struct charlm *model)
 {
 	for (size_t t = 0; t < CHARLM_TENSORS; t++) {
 		const struct charlm_tensor *tensor = &charlm_tensors[t];
@@ -164,7 +164,7 @@ static void train(struct trainer *trainer, const struct charlm_text *text, unsig
 	unsigned n = 0;
 
 	trainer->mean_power = trainer->square_power = 1;
-	initialise(&trainer->model);
+	initialize(&trainer->model);
 	for (unsigned step = 0; step < steps; step++) {
 		draw_batch(trainer, text);
 		(void)charlm_forward(&trainer->model, &trainer->batch, NULL);

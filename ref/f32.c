@@ -32,7 +32,7 @@ static uint32_t round_exact(struct mxfp_exact v)
 }
 
 /* Moves the significand's top bit to bit 62; a nonzero significand. */
-static void normalise(struct mxfp_exact *v)
+static void normalize(struct mxfp_exact *v)
 {
 	for (int step = 32; step > 0; step /= 2)
 		if (v->significand >> (63 - step) == 0) {
@@ -56,8 +56,8 @@ static uint64_t shift_right_jam(uint64_t a, int n)
  */
 static uint32_t add_exact(struct mxfp_exact a, struct mxfp_exact b)
 {
-	normalise(&a);
-	normalise(&b);
+	normalize(&a);
+	normalize(&b);
 	if (a.exponent < b.exponent || (a.exponent == b.exponent && a.significand < b.significand)) {
 		struct mxfp_exact swap = a;
 		a = b;

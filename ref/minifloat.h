@@ -26,7 +26,7 @@ struct mxfp_exact {
 	uint64_t significand;
 };
 
-/* A finite nonzero binary32, normalised: bit 23 of the significand is set. */
+/* A finite nonzero binary32, normalized: bit 23 of the significand is set. */
 struct mxfp_exact mxfp_f32_unpack(uint32_t bits);
 
 /* The binary32 that a code stands for: exact for every element format. Spare high bits of the code are ignored. A NaN

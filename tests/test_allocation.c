@@ -165,7 +165,7 @@ static int run_command(void)
 	return code;
 }
 
-/* A model of two shards in "source", and quantised in "quantized". */
+/* A model of two shards in "source", and quantized in "quantized". */
 static void make_models(void)
 {
 	static const char config[] = "{\"model_type\":\"test\"}";

@@ -76,7 +76,7 @@ done
 exits 0 "" quantize "$work/one.safetensors" -o "$work/q" --force --seed 7 --round sr
 text=$(tr -s ' ' <"$work/out")
 has "table" "$text" "| layer.weight | F32 [1, 32] | mxfp4 | linear weight | 4.250 | 0 | 0 |"
-has "summary" "$text" "1 of 1 tensors quantised: 32 elements, 4.250 bits each"
+has "summary" "$text" "1 of 1 tensors quantized: 32 elements, 4.250 bits each"
 has "summary" "$text" "17 bytes of tensors, before 128 (13.3 %)"
 has "summary" "$text" "written to $work/q"
 exits 0 "" inspect "$work/q"
@@ -121,7 +121,7 @@ has "tail" "$text" "| a.weight | BF16 [2, 16] | kept | row length is no multiple
 has "router" "$text" "| mlp.gate.weight | BF16 [1, 32] | kept | router | 16 |"
 has "integers" "$text" "| ids | I64 [8] | kept | not of type F32, BF16, F16 or F64 | 64 |"
 has "empty" "$text" "| none.weight | BF16 [0, 32] | kept | empty | 16 |"
-has "summary" "$text" "1 of 5 tensors quantised: 64 elements"
+has "summary" "$text" "1 of 5 tensors quantized: 64 elements"
 text=$(tr -d ' \n' <"$work/m/config.json")
 has "config" "$text" '{"model_type":"test","quantization_config":{"quant_method"'
 has "config" "$text" '"ignore":["lm_head","a","mlp.gate","none"]'
@@ -174,13 +174,13 @@ if command -v python3 >/dev/null 2>&1; then
 	python3 -m json.tool "$work/r/config.json" >/dev/null || bad "config.json is no JSON"
 fi
 
-# Names that would collide, NaN, Inf, and what is quantised already.
+# Names that would collide, NaN, Inf, and what is quantized already.
 {
 	header '{"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]},
 		"a.weight_scale":{"dtype":"F32","shape":[1],"data_offsets":[128,132]}}'
 	head -c 132 /dev/zero
 } >"$work/clash.safetensors"
-exits 3 "tensor 'a.weight': quantised it needs the name 'a.weight_scale'" \
+exits 3 "tensor 'a.weight': quantized it needs the name 'a.weight_scale'" \
 	quantize "$work/clash.safetensors" -o "$work/n"
 {
 	header '{"ok.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]},
@@ -195,9 +195,9 @@ exits 3 "inf.safetensors: tensor 'bad.weight': element 40 (row 1, column 8) is N
 exits 0 "" quantize "$work/inf.safetensors" -o "$work/n" --non-finite propagate
 has "counts" "$(cat "$work/out")" "NaN 1, Inf 1"
 same "propagate" "$(repeat 32 00)00ff$(repeat 16 00)00" "$(data 51 "$work/n/model.safetensors")"
-exits 3 "n: is already quantised: compressed-tensors, mxfp4-pack-quantized / " quantize "$work/n" -o "$work/nn"
+exits 3 "n: is already quantized: compressed-tensors, mxfp4-pack-quantized / " quantize "$work/n" -o "$work/nn"
 rm "$work/n/config.json"
-exits 3 "already quantised" quantize "$work/n" -o "$work/nn"
+exits 3 "already quantized" quantize "$work/n" -o "$work/nn"
 
 # The output is never the input, nor anything that is not ours.
 exits 2 "is the input" quantize "$work/model" -o "$work/model" --force
@@ -207,6 +207,6 @@ exits 2 "give --force" quantize "$work/model" -o "$work/m"
 exits 2 "no output given" quantize "$work/model"
 exits 2 "no output given" dequantize "$work/q"
 exits 2 "give f32, bf16 or f16" dequantize "$work/q" -o "$work/nn" --to e4m3
-exits 3 "nothing in it is quantised" dequantize "$work/model" -o "$work/nn"
+exits 3 "nothing in it is quantized" dequantize "$work/model" -o "$work/nn"
 [ ! -e "$work/nn" ] || bad "a refused input left an output"
 finish

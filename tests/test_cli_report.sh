@@ -19,7 +19,7 @@ safetensors() {
 	bytes 0000f040 0000a040 0000803e 000080bf
 	head -c 113 /dev/zero
 } >"$work/row.safetensors"
-# Its activations: (1, 1, 0 ...), which E4M3 holds. y is 12.5, and 10 with quantised weights.
+# Its activations: (1, 1, 0 ...), which E4M3 holds. y is 12.5, and 10 with quantized weights.
 {
 	safetensors '{"any":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}'
 	bytes 0000803f 0000803f
@@ -54,7 +54,7 @@ checks=$((checks + 1))
 same "variants by default" 8 "$(tr -d ' \n' <"$work/one" | sed 's/"tensors".*//' | grep -o '"format":"' | wc -l |
 	awk '{print $1 - 1}')"
 
-# What mxfp quantize wrote measures as what is quantised in memory, but for the number of saturated elements, which a
+# What mxfp quantize wrote measures as what is quantized in memory, but for the number of saturated elements, which a
 # file does not tell.
 numbers() {
 	sed -e '/^ "\(against\|round\|seed\)"/d' -e '/"saturated/d' -e '/^ "not_measured"/,$d' "$work/out"
@@ -64,9 +64,9 @@ numbers() {
 written() {
 	format=$1 option=$2 choice=$3
 	shift 3
-	rm -rf "$work/quantised"
-	exits 0 "" quantize -q "$model" -o "$work/quantised" --weights "$format" "--$option" "$choice" "$@"
-	exits 0 "" report --json "$model" --against "$work/quantised"
+	rm -rf "$work/quantized"
+	exits 0 "" quantize -q "$model" -o "$work/quantized" --weights "$format" "--$option" "$choice" "$@"
+	exits 0 "" report --json "$model" --against "$work/quantized"
 	numbers >"$work/against"
 	plural=$option
 	[ "$option" != rule ] || plural=rules
@@ -87,13 +87,13 @@ written mxint8 rule mse
 written nvfp4 nvfp4-recipe compressed-tensors
 written nvfp4 nvfp4-recipe torchao-1
 written nvfp4 nvfp4-recipe ggml
-exits 3 "already quantised" report "$work/quantised"
+exits 3 "already quantized" report "$work/quantized"
 
 # mxfp dequantize and mxfp diff measure the same: tensor and SQNR of the last table of report's summary, and of diff's.
 written mxfp4 rule mse
-exits 0 "" report "$model" --against "$work/quantised"
+exits 0 "" report "$model" --against "$work/quantized"
 sqnr=$(awk -F'|' '/^\| [^ ]*weight / { print $2, $4 }' "$work/out" | tr -s ' ' | sort)
-exits 0 "" dequantize -q "$work/quantised" -o "$work/decoded.safetensors"
+exits 0 "" dequantize -q "$work/quantized" -o "$work/decoded.safetensors"
 "$mxfp" diff "$model" "$work/decoded.safetensors" >"$work/out"
 same "exit code of diff" 1 $?
 same "what diff says of the decoded model" "$sqnr" \
@@ -120,7 +120,7 @@ exits 2 "report.txt" report "$model" -o "$work/report.txt"
 exits 2 "--against" report "$model" --against "$model" --rules mse
 exits 2 "matches no tensor" report "$model" --ignore nothing
 exits 2 "ggml" report "$model" --formats nvfp4 --nvfp4-recipe ggml --round rtz
-exits 3 "holds no quantised form" report "$model" --against "$model"
+exits 3 "holds no quantized form" report "$model" --against "$model"
 exits 4 "none" report "$work/none"
 exits 4 "none" report "$model" --activation-file "$work/none"
 

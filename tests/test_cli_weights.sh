@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Every weight file and directory there is, in every format: quantised, decoded, and measured. What diff says of the
+# Every weight file and directory there is, in every format: quantized, decoded, and measured. What diff says of the
 # decoded model is what report measured, and neither time nor threads change a byte.
 . "${srcdir:-.}/tests/cli.shlib"
 

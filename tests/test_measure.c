@@ -65,9 +65,9 @@ static void measure_file(struct layer *layer, const struct file *file, const str
  * is a tie and becomes 4, 0.25 is a tie and becomes 0, -1 stays. Row 1 is zero and has scale byte
  * 0.
  *
- * Three tokens. (1, 1): y = 12.5, with quantised weights 10. (0, 0, 0, 1): -1 both times. (17/16):
- * y = 7.96875, with quantised weights 6.375; its MXFP8 scale is 2^-8, 272 is a tie between 256 and
- * 288, so quantised it is (1) and y = 6.
+ * Three tokens. (1, 1): y = 12.5, with quantized weights 10. (0, 0, 0, 1): -1 both times. (17/16):
+ * y = 7.96875, with quantized weights 6.375; its MXFP8 scale is 2^-8, 272 is a tie between 256 and
+ * 288, so quantized it is (1) and y = 6.
  */
 static const float hand_weights[2][COLS] = {{7.5f, 5, 0.25f, -1}};
 static const float hand_activations[3][COLS] = {{1, 1}, {0, 0, 0, 1}, {1.0625f}};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Quantising and decoding files equals one call of the library on the whole tensor, however the work is cut: matrices
+ * Quantizing and decoding files equals one call of the library on the whole tensor, however the work is cut: matrices
  * larger than a piece, rows longer than one, tails, and every kind of scale. The library itself has tests of its own.
  */
 #include "config.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp dequantize: a quantised model back into plain numbers. */
+/* mxfp dequantize: a quantized model back into plain numbers. */
 #include "config.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ static enum parsed parse(int argc, char **argv, struct dequantize_settings *s, s
 {
 	static const struct usage usage = {
 		"dequantize IN -o OUT [options]",
-		"Decodes the quantised tensors of a model in the layout of compressed-tensors,\n"
+		"Decodes the quantized tensors of a model in the layout of compressed-tensors,\n"
 		"whether mxfp quantize wrote it or another program, and copies the others. IN is\n"
 		"a .safetensors file or a model directory. OUT is a directory, or a file if its\n"
 		"name ends in .safetensors and IN is not sharded. Decoding to f32 is exact; to\n"
@@ -72,4 +72,4 @@ static int run(int argc, char **argv, struct error *error)
 	return EXIT_OK;
 }
 
-const struct command command_dequantize = {"dequantize", "a quantised model back into plain numbers", run};
+const struct command command_dequantize = {"dequantize", "a quantized model back into plain numbers", run};

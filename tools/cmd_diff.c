@@ -45,7 +45,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		"those that differ: in being there, dtype, shape, or values (-0 equals +0, NaN\n"
 		"equals NaN). Errors are of B against A: the largest, SQNR, and the Frobenius\n"
 		"norm relative to that of A. Exits with 1 if anything differs. Numbers are\n"
-		"compared as they are stored: compare a quantised model after mxfp dequantize.",
+		"compared as they are stored: compare a quantized model after mxfp dequantize.",
 		"  mxfp diff model.safetensors decoded.safetensors",
 	};
 	const struct option_spec options[] = {

@@ -15,7 +15,7 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, con
 {
 	static const struct usage usage = {
 		"quantize IN -o OUT [options]",
-		"Quantises the linear layers of a model along their rows and leaves the rest as\n"
+		"Quantizes the linear layers of a model along their rows and leaves the rest as\n"
 		"it is. IN is a .safetensors file or a model directory. OUT is a directory in the\n"
 		"layout of compressed-tensors: weights, and config.json with quantization_config;\n"
 		"tokenizer and other files are not copied. A table says what was done to each\n"
@@ -27,7 +27,7 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, con
 		{"output", 'o', OPTION_STRING, "OUT", "directory to write", &s->out},
 		{"weights", 'w', OPTION_BLOCK, "FORMAT", "format of the weights", &s->weights},
 		{"activations", 'a', OPTION_STRING, "FORMAT",
-		 "format that config.json tells loaders to quantise activations to, or none", activations},
+		 "format that config.json tells loaders to quantize activations to, or none", activations},
 		{"rule", 'r', OPTION_RULE, "RULE", "scale rule of MX weights", &s->rule},
 		{"activation-rule", 0, OPTION_RULE, "RULE", "scale rule of activations; it is only noted",
 		 &s->activation_rule},
@@ -36,11 +36,11 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, con
 		{"round", 0, OPTION_ROUND, "MODE", "rounding of elements", &s->round},
 		{"seed", 0, OPTION_UNSIGNED, "N", "of stochastic rounding", &s->seed},
 		{"non-finite", 0, OPTION_NON_FINITE, "POLICY", "what to do with NaN and Inf", &s->non_finite},
-		{"include", 0, OPTION_LIST, "PATTERN", "quantise these tensors too; may be repeated",
+		{"include", 0, OPTION_LIST, "PATTERN", "quantize these tensors too; may be repeated",
 		 &s->select.include},
 		{"ignore", 0, OPTION_LIST, "PATTERN", "keep these tensors; may be repeated", &s->select.ignore},
 		{"pad-tail", 0, OPTION_FLAG, NULL,
-		 "quantise tensors whose rows are no multiple of the block too: rows are padded with zeros, "
+		 "quantize tensors whose rows are no multiple of the block too: rows are padded with zeros, "
 		 "and their length noted", &s->pad_tail},
 		{"threads", 0, OPTION_UNSIGNED, "N",
 		 "at most this many threads, 0: one a processor; never changes the output", &s->threads},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp report: what quantisation does to a model's weights and to products with them. */
+/* mxfp report: what quantization does to a model's weights and to products with them. */
 #include "config.h"
 
 #include <stdio.h>
@@ -33,9 +33,9 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 {
 	static const struct usage usage = {
 		"report IN [options]",
-		"Quantises a model's weights in memory, in several formats and with several scale\n"
+		"Quantizes a model's weights in memory, in several formats and with several scale\n"
 		"rules, and reports the errors against binary32: of the weights, and of products\n"
-		"y = x W^T with exact and with quantised activations x. IN is a .safetensors file\n"
+		"y = x W^T with exact and with quantized activations x. IN is a .safetensors file\n"
 		"or a model directory. Without -o a summary is printed; FILE.md gets every\n"
 		"tensor, FILE.json everything. With --against the weights that `mxfp quantize`\n"
 		"wrote are measured instead.",
@@ -52,7 +52,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"output", 'o', OPTION_STRING, "FILE", "write to FILE.md or FILE.json", &s->out},
 		{"force", 0, OPTION_FLAG, NULL, "replace FILE if it exists", &s->force},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON", &s->json},
-		{"activations", 0, OPTION_BLOCK, "FORMAT", "what activations are quantised to", &s->activations},
+		{"activations", 0, OPTION_BLOCK, "FORMAT", "what activations are quantized to", &s->activations},
 		{"activation-rule", 0, OPTION_RULE, "RULE", "their scale rule", &s->activation_rule},
 		{"activation-file", 0, OPTION_STRING, "FILE", "safetensors file of activations: a tensor for each "
 		 "layer, named like it, or one for every layer that it fits", &s->activation_file},
@@ -183,7 +183,7 @@ static int open_source(struct model *model, const struct settings *s, struct err
 	int code = model_open(model, s->in, error);
 
 	if (code == EXIT_OK && model_quantized_by(model) != NULL)
-		code = fail(error, EXIT_INPUT, "%s: is already quantised: %s / give the original, and this with --against",
+		code = fail(error, EXIT_INPUT, "%s: is already quantized: %s / give the original, and this with --against",
 		            s->in, model_quantized_by(model));
 	return code;
 }
@@ -248,4 +248,4 @@ static int run(int argc, char **argv, struct error *error)
 	return run_settings(&settings, error);
 }
 
-const struct command command_report = {"report", "errors of quantised weights and products, format by format", run};
+const struct command command_report = {"report", "errors of quantized weights and products, format by format", run};

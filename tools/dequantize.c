@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Decodes what is quantised and copies the rest; scales go with the tensors that they belong to. */
+/* Decodes what is quantized and copies the rest; scales go with the tensors that they belong to. */
 #include "config.h"
 
 #include "dequantize.h"
@@ -63,7 +63,7 @@ static int set_codes(struct running *r, struct entry *entry, const char *name, s
 	return EXIT_OK;
 }
 
-/* Sets the role of a tensor if it is a part of the quantised form of `name`. */
+/* Sets the role of a tensor if it is a part of the quantized form of `name`. */
 static int match(struct running *r, struct entry *entry, const struct tensor *tensor, const char *name,
                  struct error *error)
 {
@@ -227,7 +227,7 @@ static int write_files(struct running *r, struct error *error)
 	for (size_t f = 0; f < r->model->n_files && code == EXIT_OK; f++)
 		code = write_file(r, &r->model->files[f], error);
 	if (code == EXIT_OK && r->counts.decoded == 0)
-		code = fail(error, EXIT_INPUT, "%s: nothing in it is quantised in a layout that mxfp knows",
+		code = fail(error, EXIT_INPUT, "%s: nothing in it is quantized in a layout that mxfp knows",
 		            r->model->path);
 	return code;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The work of `mxfp dequantize`: a quantised model back into plain numbers. */
+/* The work of `mxfp dequantize`: a quantized model back into plain numbers. */
 #ifndef TOOLS_DEQUANTIZE_H
 #define TOOLS_DEQUANTIZE_H
 
@@ -19,7 +19,7 @@ struct dequantize_counts {
 	size_t decoded, kept;
 };
 
-/* Writes the model. EXIT_INPUT: nothing in it is quantised, or parts are missing; EXIT_IO, EXIT_MEMORY, signals. */
+/* Writes the model. EXIT_INPUT: nothing in it is quantized, or parts are missing; EXIT_IO, EXIT_MEMORY, signals. */
 int dequantize_run(const struct dequantize_settings *settings, const struct model *model,
                    struct dequantize_counts *counts, struct error *error);
 

@@ -93,7 +93,7 @@ static int make_seeded(float **x, const struct input_source *source, unsigned ki
 	return EXIT_OK;
 }
 
-/* decoded = x quantised and decoded. */
+/* decoded = x quantized and decoded. */
 static int quantize_input(float *decoded, const float *x, size_t tokens, size_t cols, const struct input_source *source,
                           struct error *error)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Activations of one layer for measuring products: seeded, or read from a file; exact, and
-   quantised and decoded. */
+   quantized and decoded. */
 #ifndef TOOLS_INPUT_H
 #define TOOLS_INPUT_H
 
@@ -17,7 +17,7 @@
 
 struct input_source {
 	const struct file *file; /* NULL: seeded */
-	struct variant variant;  /* what the activations are quantised to, rounded to nearest even */
+	struct variant variant;  /* what the activations are quantized to, rounded to nearest even */
 	size_t tokens;           /* at most this many */
 	uint64_t seed;           /* the stream is XXH3-64 of the layer's name with seed 1 */
 	unsigned threads;
@@ -26,7 +26,7 @@ struct input_source {
 /* All zero: no activations. */
 struct input {
 	struct product_operand exact, quantized;
-	struct stats stats; /* quantised against exact activations, token by token */
+	struct stats stats; /* quantized against exact activations, token by token */
 };
 
 /* Kinds of activations that a source has: both seeded ones, or the file's alone. */

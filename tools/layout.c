@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of layouts and the parts of a quantised tensor. */
+/* The table of layouts and the parts of a quantized tensor. */
 #include "config.h"
 
 #include "layout.h"

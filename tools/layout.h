@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a quantised tensor lies in a file: the layout of compressed-tensors, and the same naming where that has
+ * How a quantized tensor lies in a file: the layout of compressed-tensors, and the same naming where that has
  * no name for a format. A tensor NAME [..., N, K] becomes
  *
  *   NAME_packed        U8 [..., N, K * bits / 8]   4- and 6-bit codes; or, with 8-bit codes,
@@ -51,7 +51,7 @@ enum layout_part { LAYOUT_CODES, LAYOUT_SCALES, LAYOUT_TENSOR_SCALE, N_LAYOUT_PA
 /* Number of parts that a format's tensors have. */
 unsigned layout_parts(enum mxfp_format format);
 
-/* Name, dtype and shape of a part of a quantised tensor, from the arena; false without memory. */
+/* Name, dtype and shape of a part of a quantized tensor, from the arena; false without memory. */
 bool layout_describe(const struct layout *layout, enum layout_part part, const struct tensor *source,
                      struct arena *arena, struct tensor *described);
 
@@ -63,7 +63,7 @@ struct layout_slice {
 
 struct layout_slice layout_slice(enum mxfp_format format, uint64_t cols, const struct piece *piece);
 
-/* Whether the layout can say that activations are quantised to this format when the model runs. */
+/* Whether the layout can say that activations are quantized to this format when the model runs. */
 bool layout_holds_activations(enum mxfp_format format);
 
 /* Whether a recipe's scales fit: those without a tensor scale, and the one whose tensor scale divides. */

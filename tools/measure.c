@@ -135,7 +135,7 @@ static int find_amax(struct measuring *m, struct error *error)
 	return code;
 }
 
-/* Quantises the piece in memory into m->scales and m->decoded. */
+/* Quantizes the piece in memory into m->scales and m->decoded. */
 static void quantize_rows(struct measuring *m, uint64_t first, size_t rows, struct measurement *into)
 {
 	const struct measure_options *o = m->options;
@@ -167,7 +167,7 @@ static void quantize_rows(struct measuring *m, uint64_t first, size_t rows, stru
 	into->saturated += counts.saturated;
 }
 
-/* Reads the piece's scales and decoded numbers from the quantised model. */
+/* Reads the piece's scales and decoded numbers from the quantized model. */
 static int read_quantized(struct measuring *m, uint64_t first, size_t rows, struct error *error)
 {
 	const struct quantized *q = &m->quantized;
@@ -279,7 +279,7 @@ static int complete(struct measuring *m, struct error *error)
 	return code;
 }
 
-/* Finds the layer in the quantised model, if that is what is measured. */
+/* Finds the layer in the quantized model, if that is what is measured. */
 static int find_quantized(struct measuring *m, struct error *error)
 {
 	const struct layer *layer = m->layer;
@@ -292,7 +292,7 @@ static int find_quantized(struct measuring *m, struct error *error)
 	if (code != EXIT_OK)
 		return code;
 	if (!found)
-		return fail(error, EXIT_INPUT, "%s: tensor '%s': is not quantised", against->path, layer->tensor->name);
+		return fail(error, EXIT_INPUT, "%s: tensor '%s': is not quantized", against->path, layer->tensor->name);
 	if (m->quantized.rows != layer->rows || m->quantized.cols != layer->cols)
 		return fail(error, EXIT_INPUT, "%s: tensor '%s': has another shape than in %s", against->path,
 		            layer->tensor->name, layer->file->path);
@@ -321,7 +321,7 @@ static int measure(struct measuring *m, struct error *error)
 
 unsigned measure_readings(const struct measure_options *options)
 {
-	/* A quantised model has its tensor scales already. */
+	/* A quantized model has its tensor scales already. */
 	for (size_t v = 0; options->against == NULL && v < options->variants.n; v++)
 		if (mxfp_format_info(options->variants.items[v].format)->tensor_scale)
 			return 2;

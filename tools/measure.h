@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What quantisation does to one weight matrix, measured against its binary32 values: errors of the
+ * What quantization does to one weight matrix, measured against its binary32 values: errors of the
  * decoded elements, and errors of products y = x W^T. The matrix is read in pieces of rows; every
  * number is independent of the pieces.
  */
@@ -22,8 +22,8 @@ enum { N_SCALE_CODES = 256 };
 
 /* Errors of products; the exact ones are those of binary32 weights and binary32 activations. */
 struct product_stats {
-	struct stats weights_only; /* quantised weights, exact activations (W4A16) */
-	struct stats both;         /* quantised weights and activations (W4A8) */
+	struct stats weights_only; /* quantized weights, exact activations (W4A16) */
+	struct stats both;         /* quantized weights and activations (W4A8) */
 };
 
 /* Of one matrix in one variant, or of many together. */
@@ -39,7 +39,7 @@ struct measurement {
 	uint64_t *scales;         /* [n_scales]: blocks with scale code first_scale + i */
 };
 
-/* What quantised activations do by themselves: of the activations, and of products with exact weights. */
+/* What quantized activations do by themselves: of the activations, and of products with exact weights. */
 struct input_stats {
 	struct stats input, product;
 };
@@ -55,7 +55,7 @@ struct layer {
 
 struct measure_options {
 	struct variants variants;
-	const struct model *against; /* NULL, or what to measure instead: a model with quantised tensors, one variant */
+	const struct model *against; /* NULL, or what to measure instead: a model with quantized tensors, one variant */
 	struct input_source input;
 	enum mxfp_round round;
 	uint64_t seed; /* of stochastic rounding; the stream is XXH3-64 of the tensor's name */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Signs that a model is already quantised: what its config.json says, else the names of its tensors. */
+/* Signs that a model is already quantized: what its config.json says, else the names of its tensors. */
 #include "config.h"
 
 #include "model_quantized.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Products y = x W^T of activations x[tokens][cols] and rows of a weight matrix W[rows][cols], for
- * measuring what quantisation does to them. y[n][t] = sum over k of W[n][k] x[t][k] in binary64, k
+ * measuring what quantization does to them. y[n][t] = sum over k of W[n][k] x[t][k] in binary64, k
  * ascending from 0, the sum starting from +0; each product of two binary32 numbers is exact. So y
  * does not depend on the rows that are computed together.
  */

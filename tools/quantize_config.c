@@ -58,7 +58,7 @@ static bool looks_linear(const struct quantize_entry *entry)
 
 /*
  * Names of modules that a loader must leave alone. A model whose output head shares the embedding's weight has a module
- * lm_head but no tensor of its own, so that name is always there unless it was quantised or is kept under it.
+ * lm_head but no tensor of its own, so that name is always there unless it was quantized or is kept under it.
  */
 static json_t *ignored_modules(const struct quantize_plan *plan)
 {

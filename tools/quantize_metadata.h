@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Metadata of a quantised file: the source's, how it was quantised, rows that were padded, and a hash of the source. */
+/* Metadata of a quantized file: the source's, how it was quantized, rows that were padded, and a hash of the source. */
 #ifndef TOOLS_QUANTIZE_METADATA_H
 #define TOOLS_QUANTIZE_METADATA_H
 

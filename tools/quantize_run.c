@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes the quantised model. Data are read in the order of the source file, in pieces, and hashed on the way;
+ * Writes the quantized model. Data are read in the order of the source file, in pieces, and hashed on the way;
  * NVFP4 reads a tensor once more, before, for its largest magnitude.
  */
 #include "config.h"

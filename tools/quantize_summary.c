@@ -14,7 +14,7 @@
 #include "table.h"
 
 struct totals {
-	uint64_t elements, bytes; /* of quantised tensors, after */
+	uint64_t elements, bytes; /* of quantized tensors, after */
 	size_t f64;
 	struct mxfp_counts counts;
 };
@@ -98,7 +98,7 @@ static void print_totals(const struct quantize_plan *plan)
 	const struct totals totals = sum_up(plan);
 	const struct quantize_settings *settings = plan->settings;
 
-	printf("%zu of %zu tensors quantised: %" PRIu64 " elements, %.3f bits each\n", plan->n_quantized,
+	printf("%zu of %zu tensors quantized: %" PRIu64 " elements, %.3f bits each\n", plan->n_quantized,
 	       plan->n_entries, totals.elements, bits(totals.bytes, totals.elements));
 	printf("%" PRIu64 " bytes of tensors, before %" PRIu64 " (%.1f %%)\n", plan->output_bytes, plan->input_bytes,
 	       plan->input_bytes == 0 ? 100.0 : 100 * (double)plan->output_bytes / (double)plan->input_bytes);
@@ -108,7 +108,7 @@ static void print_totals(const struct quantize_plan *plan)
 	if (totals.f64 > 0)
 		printf("%zu of them were F64 and first rounded to f32, to nearest even\n", totals.f64);
 	if (plan->n_quantized == 0)
-		puts("nothing was quantised / --include PATTERN takes tensors whose names do not tell what they are");
+		puts("nothing was quantized / --include PATTERN takes tensors whose names do not tell what they are");
 	if (settings->dry_run) {
 		puts("dry run: nothing was read but headers, and nothing written");
 	} else {

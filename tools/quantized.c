@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finding and decoding quantised tensors. What a tensor's format is follows from the dtypes and shapes of its parts. */
+/* Finding and decoding quantized tensors. What a tensor's format is follows from the dtypes and shapes of its parts. */
 #include "config.h"
 
 #include "quantized.h"
@@ -147,7 +147,7 @@ static int read_tensor_scale(struct quantized *q, struct error *error)
 	return code;
 }
 
-/* Whether the tensor found is quantised at all: packed, or 8-bit numbers with scales. */
+/* Whether the tensor found is quantized at all: packed, or 8-bit numbers with scales. */
 static bool is_quantized(const struct quantized *q, const char *name)
 {
 	const struct tensor *codes = q->parts[LAYOUT_CODES];

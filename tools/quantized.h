@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Quantised tensors of a model, in the layout that layout.h describes, whoever wrote it. */
+/* Quantized tensors of a model, in the layout that layout.h describes, whoever wrote it. */
 #ifndef TOOLS_QUANTIZED_H
 #define TOOLS_QUANTIZED_H
 
@@ -15,14 +15,14 @@ struct quantized {
 	const struct layout *layout;
 	const struct tensor *parts[N_LAYOUT_PARTS]; /* the last is NULL if the format has no tensor scale */
 	const struct file *files[N_LAYOUT_PARTS];
-	uint64_t rows, cols; /* of the tensor that was quantised: leading dimensions are those of the codes */
+	uint64_t rows, cols; /* of the tensor that was quantized: leading dimensions are those of the codes */
 	float tensor_scale;
 };
 
 /*
- * Finds the quantised form of the tensor `name` ("layer.weight"); *found is false if the model has no such
- * tensor or has it unquantised. EXIT_INPUT: parts are missing or do not fit each other, or the tensor is
- * quantised in a layout that is not known. EXIT_IO, EXIT_MEMORY.
+ * Finds the quantized form of the tensor `name` ("layer.weight"); *found is false if the model has no such
+ * tensor or has it unquantized. EXIT_INPUT: parts are missing or do not fit each other, or the tensor is
+ * quantized in a layout that is not known. EXIT_IO, EXIT_MEMORY.
  */
 int quantized_find(struct quantized *quantized, bool *found, const struct model *model, const char *name,
                    struct error *error);

@@ -52,7 +52,7 @@ static bool fits_blocks(const struct variants *variants, const struct tensor *te
 	return true;
 }
 
-/* Whether the quantised model that is measured has the tensor, and the user does not leave it out. */
+/* Whether the quantized model that is measured has the tensor, and the user does not leave it out. */
 static int is_in_against(bool *is, const struct report *report, const struct select *select,
                          const struct tensor *tensor, const char **reason, struct error *error)
 {
@@ -62,7 +62,7 @@ static int is_in_against(bool *is, const struct report *report, const struct sel
 	*is = select_tensor(&all, tensor, reason);
 	if (!*is)
 		return EXIT_OK;
-	*reason = "not quantised";
+	*reason = "not quantized";
 	return report_against_find(&quantized, is, report->options->against, tensor, error);
 }
 

@@ -31,18 +31,18 @@ struct report {
 	struct input_stats inputs[N_ACTIVATION_KINDS];
 };
 
-/* Makes the one variant that a quantised model has, from the first tensor of `model` that it holds
-   in quantised form. EXIT_INPUT if there is none; EXIT_MEMORY, EXIT_IO. */
+/* Makes the one variant that a quantized model has, from the first tensor of `model` that it holds
+   in quantized form. EXIT_INPUT if there is none; EXIT_MEMORY, EXIT_IO. */
 int report_against_variant(struct variants *variants, const struct model *model, const struct model *against,
                            struct error *error);
 
-/* Finds the quantised form of a tensor, if it is a float tensor and has one. As quantized_find(). */
+/* Finds the quantized form of a tensor, if it is a float tensor and has one. As quantized_find(). */
 int report_against_find(struct quantized *quantized, bool *found, const struct model *against,
                         const struct tensor *tensor, struct error *error);
 
 /* Sets the totals up and sorts the model's tensors into layers, in file order, and those left out:
    without `pad_tail`, also those whose rows are no multiple of every variant's block; against a
-   quantised model, those that are not in it. The caller sets the first two members, and
+   quantized model, those that are not in it. The caller sets the first two members, and
    report_free() follows in any case. EXIT_MEMORY, EXIT_IO, EXIT_INPUT; EXIT_USAGE for a pattern
    that matches nothing. */
 int report_select(struct report *report, const struct select *select, bool pad_tail, struct error *error);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a report needs to know of a quantised model that it measures. */
+/* What a report needs to know of a quantized model that it measures. */
 #include "elements.h"
 #include "report.h"
 
@@ -31,7 +31,7 @@ int report_against_find(struct quantized *quantized, bool *found, const struct m
 	return quantized_find(quantized, found, against, tensor->name, error);
 }
 
-/* Sets the variant from the first tensor of a file that is quantised in `against`. */
+/* Sets the variant from the first tensor of a file that is quantized in `against`. */
 static int look_in_file(struct variants *variants, const struct file *file, const struct model *against,
                         struct error *error)
 {
@@ -63,7 +63,7 @@ int report_against_variant(struct variants *variants, const struct model *model,
 			return code;
 	}
 	if (variants->n == 0)
-		return fail(error, EXIT_INPUT, "%s: holds no quantised form of a tensor of %s", against->path,
+		return fail(error, EXIT_INPUT, "%s: holds no quantized form of a tensor of %s", against->path,
 		            model->path);
 	return EXIT_OK;
 }

@@ -162,7 +162,7 @@ json_t *report_json(const struct report *report)
 	json_t *total = json_pack("{s:o, s:o}", "activations_quantized", inputs_json(report, report->inputs),
 	                          "variants", measurements_json(report, report->totals));
 
-	/* How a quantised model was rounded is not this command's choice. */
+	/* How a quantized model was rounded is not this command's choice. */
 	return json_pack("{s:s, s:o, s:o, s:s?, s:o, s:o, s:o, s:o, s:o}", "mxfp_version", mxfp_version(), "source",
 	                 facts_text(report->model->path), "against",
 	                 against ? facts_text(options->against->path) : json_null(), "round",

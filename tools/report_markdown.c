@@ -14,17 +14,17 @@ static void print_heading(const struct report *report, FILE *file)
 	const struct input_source *input = &report->options->input;
 	uint64_t elements = report->options->variants.n > 0 ? report->totals[0].elements : 0;
 
-	fputs("# Quantisation error of ", file);
+	fputs("# Quantization error of ", file);
 	print_printable(file, report->model->path);
 	fputs("\n\n", file);
 	fprintf(file, "%zu tensors with %" PRIu64 " weights against their binary32 values; %zu tensors left out.\n",
 	        report->n_layers, elements, report->n_skipped);
 	if (report->options->against != NULL) {
-		fputs("The quantised weights are those of ", file);
+		fputs("The quantized weights are those of ", file);
 		print_printable(file, report->options->against->path);
 		fputs(".\n", file);
 	}
-	fprintf(file, "Products y = x W^T: %s%zu tokens a layer, activations x quantised to %s (%s).\n",
+	fprintf(file, "Products y = x W^T: %s%zu tokens a layer, activations x quantized to %s (%s).\n",
 	        input->file != NULL ? "at most " : "", input->tokens, mxfp_format_info(input->variant.format)->name,
 	        variant_choice(&input->variant));
 	if (input->file != NULL) {
@@ -38,7 +38,7 @@ static void print_heading(const struct report *report, FILE *file)
 	}
 }
 
-/* The headings of the columns about products: SQNR with the weights quantised, and the activations too. */
+/* The headings of the columns about products: SQNR with the weights quantized, and the activations too. */
 static void product_headings(struct table *table, const struct report *report)
 {
 	for (unsigned k = 0; k < input_kinds(&report->options->input); k++) {
@@ -73,14 +73,14 @@ static int print_summary(const struct report *report, FILE *file, struct error *
 	return table_print(&table, file, error);
 }
 
-/* What quantised activations do by themselves. */
+/* What quantized activations do by themselves. */
 static void print_inputs(const struct report *report, FILE *file)
 {
 	for (unsigned k = 0; k < input_kinds(&report->options->input); k++) {
 		const struct input_stats *inputs = &report->inputs[k];
 		char x[REPORT_CELL], y[REPORT_CELL];
 
-		fprintf(file, "Activations '%s' quantised, weights exact: SQNR of x %s, of y %s.\n",
+		fprintf(file, "Activations '%s' quantized, weights exact: SQNR of x %s, of y %s.\n",
 		        input_kind_name(&report->options->input, k), report_sqnr(x, &inputs->input),
 		        report_sqnr(y, &inputs->product));
 	}
@@ -90,15 +90,15 @@ static void print_inputs(const struct report *report, FILE *file)
 static void print_guide(FILE *file)
 {
 	fputs("How to read it:\n"
-	      "- SQNR: signal to quantisation noise, 10 log10(sum w^2 / sum (w' - w)^2) in dB; 6 dB more halve\n"
+	      "- SQNR: signal to quantization noise, 10 log10(sum w^2 / sum (w' - w)^2) in dB; 6 dB more halve\n"
 	      "  the error.\n"
 	      "- rel. error: Frobenius norm of w' - w over that of w, which is 10^(-SQNR/20).\n"
 	      "- saturated, flushed: shares of elements cut to the largest number, and of nonzero ones that\n"
 	      "  became zero.\n"
 	      "- excluded: elements that are NaN or Inf before or after; no number counts them.\n"
 	      "- bits/weight: codes, block scales and tensor scale, padding included.\n"
-	      "- y, W: SQNR of products with quantised weights and exact activations (W4A16 for a 4-bit format);\n"
-	      "  y, W+x: with quantised activations too (W4A8). Their difference is what the activations cost.\n\n",
+	      "- y, W: SQNR of products with quantized weights and exact activations (W4A16 for a 4-bit format);\n"
+	      "  y, W+x: with quantized activations too (W4A8). Their difference is what the activations cost.\n\n",
 	      file);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which tensors of a model are quantised, and why. Linear layers are: float tensors with two dimensions and
+ * Which tensors of a model are quantized, and why. Linear layers are: float tensors with two dimensions and
  * `weight` in their name, and with three dimensions and `experts` in it. Embeddings, output heads, norms,
  * biases and routers are not.
  */
@@ -14,13 +14,13 @@
 #include "model.h"
 #include "options.h"
 
-/* The user's say: globs on whole tensor names. What `ignore` matches is never quantised; what `include` matches is, if
+/* The user's say: globs on whole tensor names. What `ignore` matches is never quantized; what `include` matches is, if
    it is a float tensor of at least two dimensions. */
 struct select {
 	struct string_list include, ignore;
 };
 
-/* Whether a tensor is to be quantised; *reason is a phrase for either answer ("linear weight", "norm"). */
+/* Whether a tensor is to be quantized; *reason is a phrase for either answer ("linear weight", "norm"). */
 bool select_tensor(const struct select *select, const struct tensor *tensor, const char **reason);
 
 /* Checks that every pattern matches some tensor of the model. EXIT_USAGE, naming the nearest tensor. */

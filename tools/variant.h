@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A way of quantising that a report measures: a block format with a scale rule (MX) or a recipe (NVFP4). */
+/* A way of quantizing that a report measures: a block format with a scale rule (MX) or a recipe (NVFP4). */
 #ifndef TOOLS_VARIANT_H
 #define TOOLS_VARIANT_H
 
