@@ -15,8 +15,18 @@ total() {
 	{ cat "${logs[@]}" 2>/dev/null || true; } | awk -v name="^# ($1): " '$0 ~ name { n += $3 } END { print n + 0 }'
 }
 
+# What the programs behind automake's tests count: their cases or checks, and the inputs they compared.
+print_counts() {
+	find "$tree" -name '*.trs' | sed 's/trs$/log/' | xargs -r cat | awk '
+		match($0, /Checks: [0-9]+/) { checks += substr($0, RSTART + 8, RLENGTH - 8) }
+		/^[0-9]+ checks,/ { checks += $1 }
+		/^inputs compared: / { inputs += $3 }
+		END { printf "%d checks in these, %d inputs compared\n", checks, inputs }'
+}
+
 print_totals() {
 	local status=$? failed
+	[ ! -s "${logs[0]}" ] || print_counts
 	failed=$(total 'FAIL|XPASS|ERROR')
 	if [ "$status" != 0 ] && [ "$failed" = 0 ]; then
 		failed=1 # not a test: the message is above

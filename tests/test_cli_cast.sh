@@ -146,7 +146,7 @@ same "exit code after SIGTERM" 143 $code
 same "no output after a signal" "" "$(ls -A "$work" | grep stopped)"
 
 # Raw bytes do not go to a terminal.
-if command -v script >/dev/null 2>&1; then
+if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
 	code=0
 	script -qec "'$mxfp' cast --to e4m3 '$work/in'" /dev/null >"$work/typescript" 2>&1 </dev/null || code=$?
 	same "exit code on a terminal" 2 $code
