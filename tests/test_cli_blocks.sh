@@ -127,6 +127,13 @@ exits 2 "IN CODES SCALES are needed" blocks --to mxfp4 --cols 32 a b
 exits 2 "blocks are made of f32, bf16 or f16" blocks --to mxfp4 --cols 32 --from e4m3 a b c
 exits 2 "two files" blocks --to mxfp4 --cols 32 "$work/x64" - "$work/q"
 exits 2 "named for both" blocks --to mxfp4 --cols 32 "$work/x64" "$work/q" "$work/q"
+for name in x64 ./x64; do
+	exits 2 "x64: is the input" blocks --to mxfp4 --cols 32 "$work/x64" "$work/$name" "$work/q" --force
+	exits 2 "x64: is the input" blocks --to mxfp4 --cols 32 "$work/x64" "$work/q" "$work/$name" --force
+	exits 2 "x64: is the input" blocks --to mxfp4 --cols 32 --decode "$work/s1" "$work/x64" "$work/$name" --force
+	exits 2 "x64: is the input" blocks --to mxfp4 --cols 32 --decode "$work/x64" "$work/s1" "$work/$name" --force
+done
+same "an input that was named as an output" "$(repeat 64 $one)" "$(hex <"$work/x64")"
 exits 2 "has no tensor scale" blocks --to mxfp4 --cols 32 --amax 1 "$work/x64" "$work/p" "$work/q"
 for number in x "" -1 inf nan 1e99; do
 	exits 2 "--amax: '$number'" blocks --to nvfp4 --cols 32 --amax "$number" "$work/x64" "$work/p" "$work/q"

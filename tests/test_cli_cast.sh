@@ -86,6 +86,16 @@ same "an output that exists stays" 38 "$(hex <"$work/a")"
 exits 0 "" cast --to e2m1 "$work/in" "$work/a" --force
 same "--force replaces" 02 "$(hex <"$work/a")"
 
+# An output is never the input, however it is spelled.
+ln -s in "$work/link"
+for name in in ./in link in/; do
+	exits 2 "$work/$name" cast --to e4m3 "$work/in" "$work/$name" --force
+done
+code=0
+"$mxfp" cast --to e4m3 - "$work/in" --force <"$work/in" 2>"$work/err" || code=$?
+same "exit code of standard input as the output" 2 $code
+same "an input that was named as the output" 0000803f "$(hex <"$work/in")"
+
 # A long stream in pieces of any size has the bytes of the whole: pipes hand on less at a time than files.
 head -c 1300000 "$mxfp" >"$work/long"
 while [ "$(wc -c <"$work/long")" -lt 1300000 ]; do

@@ -111,6 +111,20 @@ checks=$((checks + 1))
 cmp -s "$work/one" "$work/report.json" || bad "report.json is not what --json prints"
 same "partial output" "" "$(find "$work" -name '.*' -type f)"
 
+# Never over one that is read.
+mkdir "$work/read"
+cp "$work/x.safetensors" "$work/read/x.json"
+cp "$work/quantized/model.safetensors" "$work/quantized/config.json" "$work/read"
+cp "$model" "$work/read/m.json"
+before=$(cat "$work"/read/* | cksum)
+exits 2 "m.json: is the input" report "$work/read/m.json" -o "$work/read/./m.json" --force
+exits 2 "x.json: is the input" report "$work/row.safetensors" --activation-file "$work/read/x.json" \
+	-o "$work/read/x.json" --force
+exits 2 "config.json: is the input" report "$model" --against "$work/read" -o "$work/read/config.json" --force
+exits 2 "model.safetensors: the name tells no form" report "$model" --json --against "$work/read" \
+	-o "$work/read/model.safetensors" --force
+same "files that are read" "$before" "$(cat "$work"/read/* | cksum)"
+
 # Refusals.
 exits 2 "mxfp4" report "$model" --formats mxfp44
 exits 2 "--rules" report "$model" --rules flor

@@ -88,6 +88,8 @@ static int encode(struct blocks *blocks, const char *const *operands, struct err
 	if (code != EXIT_OK)
 		return code;
 	for (int i = 0; i < 2 && code == EXIT_OK; i++)
+		code = source_check_apart(&source, operands[1 + i], error);
+	for (int i = 0; i < 2 && code == EXIT_OK; i++)
 		code = sink_open(&sinks[i], operands[1 + i], blocks->force, error);
 	if (code == EXIT_OK)
 		code = encode_open(blocks, &source, sinks, error);
@@ -126,6 +128,8 @@ static int decode(struct blocks *blocks, const char *const *operands, struct err
 
 	for (int i = 0; i < 2 && code == EXIT_OK; i++)
 		code = source_open(&sources[i], operands[i], error);
+	for (int i = 0; i < 2 && code == EXIT_OK; i++)
+		code = source_check_apart(&sources[i], operands[2], error);
 	if (code == EXIT_OK)
 		code = sink_open(&sink, operands[2], blocks->force, error);
 	if (code == EXIT_OK)

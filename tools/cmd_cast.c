@@ -129,7 +129,9 @@ static int run_cast(struct cast *cast, const char *input, struct error *error)
 
 	if (code != EXIT_OK)
 		return code;
-	code = sink_open(&cast->sink, cast->output_path, cast->force, error);
+	code = source_check_apart(&cast->source, cast->output_path, error);
+	if (code == EXIT_OK)
+		code = sink_open(&cast->sink, cast->output_path, cast->force, error);
 	if (code == EXIT_OK)
 		code = cast_all(cast, error);
 	sink_end(&cast->sink);
@@ -153,7 +155,7 @@ static int check(struct cast *cast, const char *output, struct error *error)
 
 static int run(int argc, char **argv, struct error *error)
 {
-	struct cast cast = {.to = OPTION_FORMAT_NONE, .from = MXFP_FORMAT_F32};
+	struct cast cast = {.to = OPTION_FORMAT_NONE, .from = MXFP_FORMAT_F32, .sink.fd = -1};
 	const struct option_spec options[] = {
 		{"to", 't', OPTION_ELEMENT, "FORMAT", "format of the codes", &cast.to},
 		{"from", 'f', OPTION_ELEMENT, "FORMAT", "format of the numbers", &cast.from},

@@ -10,6 +10,7 @@
 #include "facts.h"
 #include "json.h"
 #include "model.h"
+#include "model_output.h"
 #include "output.h"
 #include "progress.h"
 #include "report.h"
@@ -92,7 +93,7 @@ static int check(const struct settings *s, struct variants *variants, struct err
 		            (unsigned long long)s->tokens, (int)TOKENS_MAX);
 	if (s->threads > UINT32_MAX)
 		return fail(error, EXIT_USAGE, "--threads: %llu is too many", (unsigned long long)s->threads);
-	if (s->out != NULL && !s->json && !ends_with(s->out, ".md") && !ends_with(s->out, ".json"))
+	if (s->out != NULL && !ends_with(s->out, ".md") && !ends_with(s->out, ".json"))
 		return fail(error, EXIT_USAGE, "%s: the name tells no form / end it with .md or .json", s->out);
 	for (size_t v = 0; v < variants->n; v++)
 		if (variant_has_recipe(&variants->items[v]) && variants->items[v].recipe == MXFP_RECIPE_GGML &&
@@ -188,6 +189,19 @@ static int open_source(struct model *model, const struct settings *s, struct err
 	return code;
 }
 
+/* Starts the file to write, which must be none of those that are read. */
+static int begin_output(struct output *output, const struct settings *s, const struct model *model,
+                        const struct measure_options *options, struct error *error)
+{
+	int code = model_output_check_apart(model, s->out, error);
+
+	if (code == EXIT_OK && options->against != NULL)
+		code = model_output_check_apart(options->against, s->out, error);
+	if (code == EXIT_OK && s->activation_file != NULL)
+		code = output_check_apart(s->out, s->activation_file, error);
+	return code == EXIT_OK ? output_begin_file(output, s->out, s->force, error) : code;
+}
+
 static int run_settings(const struct settings *s, struct error *error)
 {
 	struct measure_options options = {
@@ -219,7 +233,7 @@ static int run_settings(const struct settings *s, struct error *error)
 		options.input.file = &activations;
 	}
 	if (code == EXIT_OK && s->out != NULL)
-		code = output_begin_file(&output, s->out, s->force, error);
+		code = begin_output(&output, s, &model, &options, error);
 	if (code == EXIT_OK)
 		code = run_open(s, &options, &model, &output, error);
 	output_abandon(&output);

@@ -8,30 +8,37 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define INDEX_NAME "model.safetensors.index.json"
 #define SINGLE_NAME "model.safetensors"
 
-static bool is_same(const char *a, const char *b)
+/* Refuses an output that is a file `name` of the source's directory. */
+static int check_member(const struct model *source, const char *name, const char *path, struct error *error)
 {
-	struct stat left, right;
+	size_t size = strlen(source->directory) + strlen(name) + sizeof "/";
+	char *member = malloc(size);
 
-	return stat(a, &left) == 0 && stat(b, &right) == 0 && left.st_dev == right.st_dev &&
-	       left.st_ino == right.st_ino;
+	if (member == NULL)
+		return fail_memory(error);
+	snprintf(member, size, "%s/%s", source->directory, name);
+	int code = output_check_apart(path, member, error);
+	free(member);
+	return code;
 }
 
-/* Refuses an output that is the source's directory or one of its files. */
-static int check_apart(const struct model *source, const char *path, struct error *error)
+int model_output_check_apart(const struct model *source, const char *path, struct error *error)
 {
-	bool same = is_same(source->directory, path);
+	int code = output_check_apart(path, source->path, error);
 
-	for (size_t i = 0; i < source->n_files; i++)
-		same = same || is_same(source->files[i].path, path);
-	if (same)
-		return fail(error, EXIT_USAGE,
-		            "%s: is the input, or the directory it is in / name another output", path);
-	return EXIT_OK;
+	if (code == EXIT_OK)
+		code = output_check_apart(path, source->directory, error);
+	if (code == EXIT_OK)
+		code = check_member(source, INDEX_NAME, path, error);
+	if (code == EXIT_OK)
+		code = check_member(source, "config.json", path, error);
+	for (size_t i = 0; i < source->n_files && code == EXIT_OK; i++)
+		code = output_check_apart(path, source->files[i].path, error);
+	return code;
 }
 
 static int open_index(struct model_output *output, struct error *error)
@@ -47,7 +54,7 @@ int model_output_begin(struct model_output *output, const struct model *source, 
                        bool force, struct error *error)
 {
 	*output = (struct model_output){.source = source};
-	int code = check_apart(source, path, error);
+	int code = model_output_check_apart(source, path, error);
 
 	if (code == EXIT_OK && as_file)
 		code = output_begin_file(&output->output, path, force, error);

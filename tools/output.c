@@ -3,7 +3,6 @@
 
 #include "output.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "descriptor.h"
+#include "directory.h"
 
 static volatile sig_atomic_t caught;
 
@@ -47,71 +47,6 @@ int output_interrupted(struct error *error)
 	return fail(error, EXIT_SIGNAL + number, "stopped by signal %d (%s)", number, strsignal(number));
 }
 
-/* Whether mxfp writes such an entry into an output directory. */
-static bool is_ours(int directory, const char *name)
-{
-	static const char *const suffixes[] = {".safetensors", ".json"};
-	struct stat status;
-	size_t n = strlen(name);
-
-	if (fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode))
-		return false;
-	for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
-		size_t m = strlen(suffixes[i]);
-
-		if (n > m && strcmp(name + n - m, suffixes[i]) == 0)
-			return true;
-	}
-	return false;
-}
-
-/* The next entry besides "." and ".."; NULL with errno 0 at the end. */
-static const char *next_entry(DIR *directory)
-{
-	struct dirent *entry;
-
-	do {
-		errno = 0;
-		entry = readdir(directory);
-	} while (entry != NULL && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0));
-	return entry != NULL ? entry->d_name : NULL;
-}
-
-/* Checks that a directory holds nothing that mxfp does not write. */
-static int check_entries(const char *path, struct error *error)
-{
-	DIR *directory = opendir(path);
-	const char *name;
-	int code = EXIT_OK;
-
-	if (directory == NULL)
-		return fail_errno(error, path, "cannot open");
-	while ((name = next_entry(directory)) != NULL && is_ours(dirfd(directory), name))
-		;
-	if (name != NULL)
-		code = fail(error, EXIT_USAGE, "%s: holds '%s', which mxfp does not write, so it is not replaced"
-		            " / name another directory", path, name);
-	else if (errno != 0)
-		code = fail_errno(error, path, "cannot read");
-	closedir(directory);
-	return code;
-}
-
-/* Removes a directory and the files in it. */
-static int remove_directory(const char *path)
-{
-	DIR *directory = opendir(path);
-	const char *name;
-	bool removed = true;
-
-	if (directory == NULL)
-		return -1;
-	while ((name = next_entry(directory)) != NULL)
-		removed = unlinkat(dirfd(directory), name, 0) == 0 && removed;
-	closedir(directory);
-	return removed ? rmdir(path) : -1;
-}
-
 /* Checks that the final name is free, or may be replaced. */
 static int check_target(const struct output *output, bool *exists, struct error *error)
 {
@@ -125,7 +60,7 @@ static int check_target(const struct output *output, bool *exists, struct error 
 		            output->is_directory ? "directory" : "regular file");
 	if (!output->force)
 		return fail(error, EXIT_USAGE, "%s: exists / give --force to replace it", output->path);
-	return output->is_directory ? check_entries(output->path, error) : EXIT_OK;
+	return output->is_directory ? directory_check_ours(output->path, error) : EXIT_OK;
 }
 
 /* Start of the last component of a path. */
@@ -160,7 +95,8 @@ static int set_path(struct output *output, const char *path, struct error *error
 	if (output->path == NULL)
 		return fail_memory(error);
 	const char *name = base_name(output->path);
-	if (*name == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+	if (*name == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
+	    (path[n] == '/' && !output->is_directory))
 		return fail(error, EXIT_USAGE, "'%s': does not name an output", path);
 	return EXIT_OK;
 }
@@ -215,6 +151,16 @@ static int begin_or_release(struct output *output, const char *path, struct erro
 	return code;
 }
 
+int output_check_apart(const char *path, const char *input, struct error *error)
+{
+	struct stat left, right;
+
+	if (stat(path, &left) != 0 || stat(input, &right) != 0 || left.st_dev != right.st_dev ||
+	    left.st_ino != right.st_ino)
+		return EXIT_OK;
+	return fail(error, EXIT_USAGE, "%s: is the input, or the directory it is in / name another output", path);
+}
+
 int output_begin_file(struct output *output, const char *path, bool force, struct error *error)
 {
 	*output = (struct output){.force = force};
@@ -246,20 +192,6 @@ int output_write_file(const char *path, const void *bytes, size_t n, struct erro
 	int code = descriptor_write(fd, path, 0, bytes, n, error);
 	if (code == EXIT_OK)
 		return descriptor_finish(fd, path, error);
-	close(fd);
-	return code;
-}
-
-/* Syncs a directory. Some file systems cannot; that is no failure. */
-static int sync_directory(const char *path, struct error *error)
-{
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int code = EXIT_OK;
-
-	if (fd < 0)
-		return EXIT_OK;
-	if (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP && errno != EINTR)
-		code = fail_errno(error, path, "cannot write to the disk");
 	close(fd);
 	return code;
 }
@@ -333,8 +265,8 @@ static int replace_directory(struct output *output, struct error *error)
 {
 	if (swap(output->temporary, output->path) != 0)
 		return fail_errno(error, output->path, "cannot replace");
-	int code = check_entries(output->temporary, error);
-	if (code == EXIT_OK && remove_directory(output->temporary) != 0)
+	int code = directory_check_ours(output->temporary, error);
+	if (code == EXIT_OK && directory_remove(output->temporary) != 0)
 		code = fail_errno(error, output->temporary, "the old content could not be removed");
 	free(output->temporary);
 	output->temporary = NULL;
@@ -362,11 +294,11 @@ int output_commit(struct output *output, struct error *error)
 	if (code == EXIT_OK)
 		code = check_target(output, &exists, error);
 	if (code == EXIT_OK && output->is_directory)
-		code = sync_directory(output->temporary, error);
+		code = directory_sync(output->temporary, error);
 	if (code == EXIT_OK)
 		code = give_name(output, exists, error);
 	if (code == EXIT_OK)
-		code = sync_directory(parent, error);
+		code = directory_sync(parent, error);
 	free(parent);
 	return code;
 }
@@ -375,7 +307,7 @@ void output_abandon(struct output *output)
 {
 	if (output->temporary != NULL) {
 		if (output->is_directory)
-			remove_directory(output->temporary);
+			directory_remove(output->temporary);
 		else
 			unlink(output->temporary);
 	}

@@ -35,6 +35,10 @@ int output_interrupted(struct error *error);
 int output_begin_file(struct output *output, const char *path, bool force, struct error *error);
 int output_begin_directory(struct output *output, const char *path, bool force, struct error *error);
 
+/* Refuses, even with `force`, a final name that leads to an input, by whatever spelling or link: the same device and
+   inode. EXIT_USAGE. */
+int output_check_apart(const char *path, const char *input, struct error *error);
+
 /* malloc'ed path of a file inside an output directory being built, or NULL if memory ran out. */
 char *output_member(const struct output *output, const char *name);
 

@@ -74,6 +74,13 @@ int source_rewind(const struct source *source, struct error *error)
 	return lseek(source->fd, 0, SEEK_SET) == 0 ? EXIT_OK : fail_errno(error, source->name, "cannot seek");
 }
 
+int source_check_apart(const struct source *source, const char *sink, struct error *error)
+{
+	if (is_standard(sink))
+		return EXIT_OK;
+	return output_check_apart(sink, source->fd == STDIN_FILENO ? "/dev/stdin" : source->name, error);
+}
+
 void source_close(struct source *source)
 {
 	if (source->fd > STDERR_FILENO)

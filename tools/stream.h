@@ -29,6 +29,9 @@ int source_fill(const struct source *source, void *buffer, size_t size, size_t *
 /* Goes back to the start of a seekable source. EXIT_IO. */
 int source_rewind(const struct source *source, struct error *error);
 
+/* Refuses the name of a sink that is the source's file. EXIT_USAGE. */
+int source_check_apart(const struct source *source, const char *sink, struct error *error);
+
 void source_close(struct source *source);
 
 struct sink {
