@@ -126,7 +126,23 @@ exits 2 "--cols K" blocks --to mxfp4 --cols 0 a b c
 exits 2 "IN CODES SCALES are needed" blocks --to mxfp4 --cols 32 a b
 exits 2 "blocks are made of f32, bf16 or f16" blocks --to mxfp4 --cols 32 --from e4m3 a b c
 exits 2 "two files" blocks --to mxfp4 --cols 32 "$work/x64" - "$work/q"
-exits 2 "named for both" blocks --to mxfp4 --cols 32 "$work/x64" "$work/q" "$work/q"
+for name in q ./q ../${work##*/}/q; do
+	exits 2 "named for both" blocks --to mxfp4 --cols 32 "$work/x64" "$work/q" "$work/$name"
+done
+exits 2 "named for both" blocks --to mxfp4 --cols 32 --decode "$work/c1" "$work/c1"
+# The name of the scales is taken meanwhile: no codes without them.
+mkfifo "$work/fifo"
+"$mxfp" blocks --to mxfp4 --cols 32 "$work/fifo" "$work/p" "$work/taken" 2>"$work/err" &
+process=$!
+exec 3>"$work/fifo"
+cat "$work/x64" >&3
+sleep 0.2
+: >"$work/taken"
+exec 3>&-
+code=0
+wait $process || code=$?
+same "exit code when a name is taken meanwhile" 2 $code
+has "a name taken meanwhile" "$(cat "$work/err")" "taken: exists"
 for name in x64 ./x64; do
 	exits 2 "x64: is the input" blocks --to mxfp4 --cols 32 "$work/x64" "$work/$name" "$work/q" --force
 	exits 2 "x64: is the input" blocks --to mxfp4 --cols 32 "$work/x64" "$work/q" "$work/$name" --force

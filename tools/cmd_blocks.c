@@ -91,10 +91,12 @@ static int encode(struct blocks *blocks, const char *const *operands, struct err
 		code = source_check_apart(&source, operands[1 + i], error);
 	for (int i = 0; i < 2 && code == EXIT_OK; i++)
 		code = sink_open(&sinks[i], operands[1 + i], blocks->force, error);
+	if (code == EXIT_OK && output_same_name(&sinks[0].output, &sinks[1].output))
+		code = fail(error, EXIT_USAGE, "blocks: '%s' is named for both codes and scales", operands[2]);
 	if (code == EXIT_OK)
 		code = encode_open(blocks, &source, sinks, error);
-	for (int i = 0; i < 2 && code == EXIT_OK; i++)
-		code = sink_commit(&sinks[i], error);
+	if (code == EXIT_OK)
+		code = sink_commit_pair(sinks, error);
 	for (int i = 0; i < 2; i++)
 		sink_end(&sinks[i]);
 	source_close(&source);
@@ -193,7 +195,7 @@ static int check(struct blocks *blocks, const char *const *operands, struct erro
 		return fail(error, EXIT_USAGE, "blocks: too few operands: IN CODES SCALES are needed");
 	if (!blocks->decode && (strcmp(operands[1], "-") == 0 || strcmp(operands[2], "-") == 0))
 		return fail(error, EXIT_USAGE, "blocks: codes and scales go to two files, not to standard output");
-	if (strcmp(operands[blocks->decode ? 0 : 1], operands[blocks->decode ? 1 : 2]) == 0)
+	if (blocks->decode && strcmp(operands[0], operands[1]) == 0)
 		return fail(error, EXIT_USAGE, "blocks: '%s' is named for both codes and scales", operands[1]);
 	if (!blocks->decode && blocks->tensor_scale != NULL)
 		return fail(error, EXIT_USAGE, "blocks: --tensor-scale is for --decode / --amax sets it when encoding");

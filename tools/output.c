@@ -151,12 +151,18 @@ static int begin_or_release(struct output *output, const char *path, struct erro
 	return code;
 }
 
-int output_check_apart(const char *path, const char *input, struct error *error)
+/* Whether two names lead to one file or directory. */
+static bool is_same(const char *a, const char *b)
 {
 	struct stat left, right;
 
-	if (stat(path, &left) != 0 || stat(input, &right) != 0 || left.st_dev != right.st_dev ||
-	    left.st_ino != right.st_ino)
+	return stat(a, &left) == 0 && stat(b, &right) == 0 && left.st_dev == right.st_dev &&
+	       left.st_ino == right.st_ino;
+}
+
+int output_check_apart(const char *path, const char *input, struct error *error)
+{
+	if (!is_same(path, input))
 		return EXIT_OK;
 	return fail(error, EXIT_USAGE, "%s: is the input, or the directory it is in / name another output", path);
 }
@@ -283,6 +289,25 @@ static int give_name(struct output *output, bool exists, struct error *error)
 	free(output->temporary);
 	output->temporary = NULL;
 	return EXIT_OK;
+}
+
+bool output_same_name(const struct output *a, const struct output *b)
+{
+	char *left = parent_of(a->path), *right = parent_of(b->path);
+	bool same = strcmp(base_name(a->path), base_name(b->path)) == 0 &&
+	            (left == NULL || right == NULL || is_same(left, right));
+
+	free(left);
+	free(right);
+	return same;
+}
+
+int output_check_commit(const struct output *output, struct error *error)
+{
+	bool exists;
+	int code = output_interrupted(error);
+
+	return code == EXIT_OK ? check_target(output, &exists, error) : code;
 }
 
 int output_commit(struct output *output, struct error *error)

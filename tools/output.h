@@ -45,6 +45,13 @@ char *output_member(const struct output *output, const char *name);
 /* Writes `n` bytes as a new file `path` and syncs it. EXIT_IO. */
 int output_write_file(const char *path, const void *bytes, size_t n, struct error *error);
 
+/* Whether two outputs, both begun, have one final name, perhaps spelled differently. */
+bool output_same_name(const struct output *a, const struct output *b);
+
+/* Fails as output_commit() would for a signal, or because the final name cannot be taken any more: to be asked of
+   every output of a set before the first is committed. EXIT_USAGE, EXIT_IO, signals. */
+int output_check_commit(const struct output *output, struct error *error);
+
 /* After a signal fails as output_interrupted() does. Else syncs the directory and gives the output its final name,
    replacing what stood there in one step. */
 int output_commit(struct output *output, struct error *error);

@@ -132,13 +132,34 @@ int sink_write(const struct sink *sink, const void *bytes, size_t n, struct erro
 	return EXIT_OK;
 }
 
+/* Completes what a file holds. */
+static int finish(struct sink *sink, struct error *error)
+{
+	int code = descriptor_finish(sink->fd, sink->name, error);
+
+	sink->fd = -1;
+	return code;
+}
+
 int sink_commit(struct sink *sink, struct error *error)
 {
 	if (sink->output.path == NULL)
 		return EXIT_OK;
-	int code = descriptor_finish(sink->fd, sink->name, error);
-	sink->fd = -1;
+	int code = finish(sink, error);
 	return code == EXIT_OK ? output_commit(&sink->output, error) : code;
+}
+
+int sink_commit_pair(struct sink sinks[2], struct error *error)
+{
+	int code = EXIT_OK;
+
+	for (int i = 0; i < 2 && code == EXIT_OK; i++)
+		code = finish(&sinks[i], error);
+	for (int i = 0; i < 2 && code == EXIT_OK; i++)
+		code = output_check_commit(&sinks[i].output, error);
+	for (int i = 0; i < 2 && code == EXIT_OK; i++)
+		code = output_commit(&sinks[i].output, error);
+	return code;
 }
 
 void sink_end(struct sink *sink)

@@ -50,6 +50,9 @@ int sink_write(const struct sink *sink, const void *bytes, size_t n, struct erro
 /* Gives a file its name. EXIT_IO. */
 int sink_commit(struct sink *sink, struct error *error);
 
+/* Gives two files their names, neither if one of the names turns out to be taken. EXIT_USAGE, EXIT_IO; EXIT_SIGNAL. */
+int sink_commit_pair(struct sink sinks[2], struct error *error);
+
 /* Removes a file that was not committed, and releases what sink_open() took; nothing to do if that was never called and
    fd is -1. */
 void sink_end(struct sink *sink);
