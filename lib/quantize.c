@@ -271,7 +271,8 @@ enum mxfp_status mxfp_amax(const void *src, enum mxfp_format src_format, size_t 
 		.first_non_finite = UINT64_MAX,
 	};
 	mxfp_kernels_get()->scan[src_format](&job);
-	if (f32_from_bits(job.amax) > *amax)
+	/* As integers: a comparison of floats takes subnormals for 0 where the caller has set DAZ. */
+	if (job.amax > f32_bits(*amax))
 		*amax = f32_from_bits(job.amax);
 	return MXFP_OK;
 }

@@ -249,7 +249,7 @@ static uint32_t encode_nan(const struct mxfp_format_info *f, uint32_t x)
 	case MXFP_SPECIAL_NONE:
 		break;
 	}
-	return with_sign(f, f->max_code, negative); /* PTX's rule */
+	return f->max_code; /* positive whatever the NaN's sign: PTX's rule */
 }
 
 /* Formats without a sign have no code for a negative number. */

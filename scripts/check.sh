@@ -17,7 +17,7 @@ total() {
 
 # What the programs behind automake's tests count: their cases or checks, and the inputs they compared.
 print_counts() {
-	find "$tree" -name '*.trs' | sed 's/trs$/log/' | xargs -r cat | awk '
+	find "$tree" -path './build-*' -prune -o -name '*.trs' -print | sed 's/trs$/log/' | xargs -r cat | awk '
 		match($0, /Checks: [0-9]+/) { checks += substr($0, RSTART + 8, RLENGTH - 8) }
 		/^[0-9]+ checks,/ { checks += $1 }
 		/^inputs compared: / { inputs += $3 }

@@ -59,7 +59,8 @@ static uint32_t encode_nan(const struct mxfp_format_info *f, uint32_t x)
 {
 	uint32_t payload = f->bits > 8 ? (x & UINT32_C(0x7FFFFF)) >> (23 - f->significand_bits) : 0;
 
-	return with_sign(f, (x & F32_SIGN) != 0, nan_magnitude(f) | payload);
+	/* "+max (PTX's rule)": no sign where there is no NaN. */
+	return with_sign(f, (x & F32_SIGN) != 0 && f->special != MXFP_SPECIAL_NONE, nan_magnitude(f) | payload);
 }
 
 /* What has no representable magnitude: Inf or NaN where the mode has it so, else the largest value. */

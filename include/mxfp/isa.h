@@ -24,8 +24,8 @@ MXFP_API const char *mxfp_isa_name(int tier);
 /* Bit i is set if this build and machine can run tier i. */
 MXFP_API uint32_t mxfp_isa_available(void);
 
-/* The highest tier in use: the highest available one, cut by the environment variable MXFP_ISA=<name>, which is read at
-   the first call of any function and ignored in set-user-ID programs. Results never depend on the tier. */
+/* The highest tier in use: the highest available one, cut by the environment variable MXFP_ISA=<name>, which is read
+   once, at the first call that needs it, and ignored in set-user-ID programs. Results never depend on the tier. */
 MXFP_API int mxfp_isa_active(void);
 
 /* MXFP_ERR_OPTION if MXFP_ISA named no known tier (then only "ref" runs), else MXFP_OK. */
