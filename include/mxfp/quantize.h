@@ -95,7 +95,8 @@ MXFP_API enum mxfp_status mxfp_dequantize(const struct mxfp_blocks *src, void *d
                                           size_t dst_stride, unsigned threads);
 
 /* Raises *amax to the largest finite magnitude among n numbers of src_format (f32, bf16 or f16) if that is larger; the
-   caller starts with +0 and leaves it to these calls. MXFP_ERR_NULL (src may be NULL when n is 0); MXFP_ERR_FORMAT; MXFP_ERR_SIZE. */
+   caller starts with +0 and leaves it to these calls. MXFP_ERR_NULL (src may be NULL when n is 0); MXFP_ERR_FORMAT;
+   MXFP_ERR_SIZE. */
 MXFP_API enum mxfp_status mxfp_amax(const void *src, enum mxfp_format src_format, size_t n, float *amax);
 
 #ifdef __cplusplus
