@@ -123,7 +123,7 @@ static void check_decoded(const struct quantized *q, const struct mxfp_blocks *b
 
 		ck_assert_uint_eq(piece.row * q->cols + piece.col, done);
 		ck_assert_uint_le(size, PIECE_ELEMENTS);
-		ck_assert_int_eq(quantized_read(q, &piece, MXFP_FORMAT_F32, x, &error), EXIT_OK);
+		ck_assert_int_eq(quantized_read(q, &piece, MXFP_FORMAT_F32, x, 0, &error), EXIT_OK);
 		ck_assert_int_eq(memcmp(x, expected + done, size * sizeof *x), 0);
 		done += size;
 	}

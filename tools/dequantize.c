@@ -166,7 +166,7 @@ static int decode(struct running *r, const struct entry *entry, struct error *er
 
 		code = output_interrupted(error);
 		if (code == EXIT_OK)
-			code = quantized_read(q, &piece, r->settings->to, r->transfer.buffer, error);
+			code = quantized_read(q, &piece, r->settings->to, r->transfer.buffer, 0, error);
 		if (code != EXIT_OK)
 			break;
 		dtype_swap(r->dtype, r->transfer.buffer, n);

@@ -176,7 +176,9 @@ static int read_quantized(struct measuring *m, uint64_t first, size_t rows, stru
 	int code = file_read(q->files[LAYOUT_SCALES], q->parts[LAYOUT_SCALES], slice.scales_from, m->scales,
 	                     slice.size.scales_bytes, error);
 
-	return code != EXIT_OK ? code : quantized_read(q, &piece, MXFP_FORMAT_F32, m->decoded, error);
+	if (code == EXIT_OK)
+		code = quantized_read(q, &piece, MXFP_FORMAT_F32, m->decoded, m->options->threads, error);
+	return code;
 }
 
 static uint64_t count_flushed(const float *source, const float *decoded, size_t n)

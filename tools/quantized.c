@@ -188,7 +188,7 @@ static int read_part(const struct quantized *q, enum layout_part part, uint64_t 
 }
 
 int quantized_read(const struct quantized *quantized, const struct piece *piece, enum mxfp_format to, void *x,
-                   struct error *error)
+                   unsigned threads, struct error *error)
 {
 	struct layout_slice slice = layout_slice(quantized->layout->format, quantized->cols, piece);
 	uint8_t *bytes = malloc(slice.size.codes_bytes + slice.size.scales_bytes + 1);
@@ -209,7 +209,7 @@ int quantized_read(const struct quantized *quantized, const struct piece *piece,
 		code = read_part(quantized, LAYOUT_SCALES, slice.scales_from, blocks.scales,
 		                 slice.size.scales_bytes, error);
 	if (code == EXIT_OK) {
-		enum mxfp_status status = mxfp_dequantize(&blocks, x, to, 0, 0);
+		enum mxfp_status status = mxfp_dequantize(&blocks, x, to, 0, threads);
 
 		assert(status == MXFP_OK);
 		(void)status;

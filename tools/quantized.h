@@ -27,9 +27,9 @@ struct quantized {
 int quantized_find(struct quantized *quantized, bool *found, const struct model *model, const char *name,
                    struct error *error);
 
-/* Decodes a piece of the tensor into `x`, numbers of format `to` (f32, bf16 or f16), row by row. EXIT_IO, EXIT_INPUT,
-   EXIT_MEMORY. */
+/* Decodes a piece of the tensor into `x`, numbers of format `to` (f32, bf16 or f16), row by row, with at most `threads`
+   threads (0: one a processor). EXIT_IO, EXIT_INPUT, EXIT_MEMORY. */
 int quantized_read(const struct quantized *quantized, const struct piece *piece, enum mxfp_format to, void *x,
-                   struct error *error);
+                   unsigned threads, struct error *error);
 
 #endif
