@@ -91,6 +91,23 @@ refused() {
 	exits 3 "$1" dequantize "$work/refused.safetensors" -o "$work/r"
 	[ ! -e "$work/r" ] || bad "a refused input left an output"
 }
+# Nothing is quantized: known before anything is written, so a limit on the size of files does not matter; unless mxfp
+# quantize wrote it so.
+refused "nothing in it is quantized" '{"a":{"dtype":"U8","shape":[40000],"data_offsets":[0,40000]}}' 40000
+(
+	ulimit -f 16
+	exits 3 "nothing in it is quantized" dequantize -q "$work/refused.safetensors" -o "$work/r"
+	[ "$failures" = 0 ]
+) || bad "what is not quantized"
+{
+	header '{"a.weight":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
+	bytes 0000803f 00000040
+} >"$work/none.safetensors"
+exits 0 "" quantize -q "$work/none.safetensors" -o "$work/none"
+exits 0 "" dequantize "$work/none" -o "$work/none.back"
+has "summary" "$(cat "$work/out")" "0 tensors decoded to f32, 1 kept"
+same "a model without a tensor that qualifies" 0000803f00000040 "$(data 8 "$work/none.back/model.safetensors")"
+
 refused "tensor 'l.weight_packed': 'l.weight_scale' is missing" \
 	'{"l.weight_packed":{"dtype":"U8","shape":[1,16],"data_offsets":[0,16]}}' 16
 refused "tensor 'l.weight_packed': not in a layout" \

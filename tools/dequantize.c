@@ -192,6 +192,39 @@ static int write_data(struct running *r, struct error *error)
 	return code;
 }
 
+/* Releases what plan_file() and copy_metadata() took. */
+static void release_file(struct running *r)
+{
+	free(r->transfer.writer.tensors);
+	free(r->transfer.writer.metadata);
+	free(r->entries);
+	r->entries = NULL;
+	arena_free(&r->arena);
+}
+
+/* Checks before anything is written that there is something to decode, or that mxfp quantize wrote a file in which it
+   found nothing to quantize. */
+static int check_quantized(struct running *r, struct error *error)
+{
+	bool found = false;
+	int code = EXIT_OK;
+
+	for (size_t f = 0; f < r->model->n_files && code == EXIT_OK && !found; f++) {
+		const struct file *file = &r->model->files[f];
+
+		r->transfer.file = file;
+		r->transfer.writer = (struct writer){.fd = -1};
+		code = plan_file(r, error);
+		found = r->counts.decoded > 0 || file_metadata(file, "mxfp.weights") != NULL;
+		release_file(r);
+	}
+	r->counts = (struct dequantize_counts){0};
+	if (code == EXIT_OK && !found)
+		code = fail(error, EXIT_INPUT, "%s: nothing in it is quantized in a layout that mxfp knows",
+		            r->model->path);
+	return code;
+}
+
 static int write_file(struct running *r, const struct file *file, struct error *error)
 {
 	struct writer *writer = &r->transfer.writer;
@@ -211,24 +244,17 @@ static int write_file(struct running *r, const struct file *file, struct error *
 	if (code == EXIT_OK)
 		code = model_output_add(&r->output, file, writer, error);
 	writer_abandon(writer);
-	free(writer->tensors);
-	free(writer->metadata);
-	free(r->entries);
-	r->entries = NULL;
-	arena_free(&r->arena);
+	release_file(r);
 	free(path);
 	return code;
 }
 
 static int write_files(struct running *r, struct error *error)
 {
-	int code = EXIT_OK;
+	int code = check_quantized(r, error);
 
 	for (size_t f = 0; f < r->model->n_files && code == EXIT_OK; f++)
 		code = write_file(r, &r->model->files[f], error);
-	if (code == EXIT_OK && r->counts.decoded == 0)
-		code = fail(error, EXIT_INPUT, "%s: nothing in it is quantized in a layout that mxfp knows",
-		            r->model->path);
 	return code;
 }
 

@@ -19,7 +19,8 @@ struct dequantize_counts {
 	size_t decoded, kept;
 };
 
-/* Writes the model. EXIT_INPUT: nothing in it is quantized, or parts are missing; EXIT_IO, EXIT_MEMORY, signals. */
+/* Writes the model. EXIT_INPUT: nothing in it is quantized and mxfp quantize did not write it, or parts are missing;
+   EXIT_IO, EXIT_MEMORY, signals. */
 int dequantize_run(const struct dequantize_settings *settings, const struct model *model,
                    struct dequantize_counts *counts, struct error *error);
 
