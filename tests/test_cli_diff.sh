@@ -95,6 +95,20 @@ has "only in B" "$text" "1 tensors differ, 1 are equal"
 compared 1 b a
 has "only in A" "$text" "| new | only in A | U8 [] | - |"
 
+# No tensor in common, or of one shape.
+{
+	header '{"u":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}'
+	bytes '0000803f'
+} >"$work/u"
+compared 1 a u
+has "nothing in common" "$text" "2 tensors differ, 0 are equal
+no tensors were compared"
+compared 0 u u
+checks=$((checks + 1))
+case $text in
+*"no tensors"*) bad "a tensor was compared: $text" ;;
+esac
+
 # JSON has every tensor.
 "$mxfp" diff --json "$work/a" "$work/b" >"$work/out"
 text=$(tr -d ' \n' <"$work/out")

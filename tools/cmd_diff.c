@@ -190,6 +190,13 @@ static size_t n_different(const struct diff *d)
 	return n;
 }
 
+/* Tensors that both models have in one shape. */
+static size_t n_compared(const struct diff *d)
+{
+	return d->counts[COMPARE_EQUAL] + d->counts[COMPARE_SAME_VALUE] + d->counts[COMPARE_VALUE] +
+	       d->counts[COMPARE_DTYPE];
+}
+
 static void print_errors(const char *over, const struct stats *stats)
 {
 	char sqnr[REPORT_CELL];
@@ -216,6 +223,8 @@ static int print_text(struct diff *d, struct error *error)
 		print_errors("over the tensors that differ", &d->differing);
 	if (d->all.n > 0)
 		print_errors("over all tensors compared", &d->all);
+	if (n_compared(d) == 0)
+		puts("no tensors were compared");
 	return EXIT_OK;
 }
 
