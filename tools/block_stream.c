@@ -103,7 +103,7 @@ static int quantize_piece(struct block_stream *stream, const char *name, struct 
 		            "%s: row %" PRIu64 ", column %" PRIu64
 		            ": NaN or Inf / --non-finite propagate or saturate takes it",
 		            name, first / stream->cols, first % stream->cols);
-	if (status == MXFP_ERR_OPTION)
+	if (status == MXFP_ERR_OPTION && options.recipe == MXFP_RECIPE_GGML && options.round != MXFP_ROUND_RNE)
 		return fail(error, EXIT_USAGE,
 		            "blocks: --round %s: recipe %s has a rounding of its own, so it takes only rne",
 		            mxfp_option_name(MXFP_OPTION_ROUND, stream->round),

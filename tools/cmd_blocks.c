@@ -197,6 +197,9 @@ static int check(struct blocks *blocks, const char *const *operands, struct erro
 		return fail(error, EXIT_USAGE, "blocks: codes and scales go to two files, not to standard output");
 	if (blocks->decode && strcmp(operands[0], operands[1]) == 0)
 		return fail(error, EXIT_USAGE, "blocks: '%s' is named for both codes and scales", operands[1]);
+	if (has_tensor_scale(blocks) && stream->via_bf16)
+		return fail(error, EXIT_USAGE, "blocks: --via-bf16: is for the MX formats / leave it out for %s",
+		            mxfp_format_info(stream->format)->name);
 	if (!blocks->decode && blocks->tensor_scale != NULL)
 		return fail(error, EXIT_USAGE, "blocks: --tensor-scale is for --decode / --amax sets it when encoding");
 	return take_tensor_scale(blocks, error);
