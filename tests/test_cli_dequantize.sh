@@ -66,6 +66,13 @@ decodes nvfp4 '{"l.weight_packed":{"dtype":"U8","shape":[1,16],"data_offsets":[0
 	"l.input_global_scale":{"dtype":"F32","shape":[1],"data_offsets":[22,26]}}' \
 	"$codes$codes 3840 00008040 0000803f" "$quarter$half"
 
+# 2^127 * 6 is beyond binary32, which --help says.
+decodes overflow '{"l.weight_packed":{"dtype":"U8","shape":[1,16],"data_offsets":[0,16]},
+	"l.weight_scale":{"dtype":"U8","shape":[1,1],"data_offsets":[16,17]}}' \
+	"f7$(repeat 15 22)fe" "0000807f000080ff$(repeat 30 0000007f)"
+exits 0 "" dequantize --help
+has "--help" "$(tr -s ' \n' ' ' <"$work/out")" "to f32 is exact but for overflow to Inf"
+
 # Shapes do not tell the two kinds of MXFP6 apart; config.json does. e2m3: 08 is 1, e3m2: 08 is .5.
 {
 	header '{"l.weight_packed":{"dtype":"U8","shape":[1,24],"data_offsets":[0,24]},

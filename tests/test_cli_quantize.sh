@@ -200,6 +200,7 @@ rm "$work/n/config.json"
 exits 3 "already quantized" quantize "$work/n" -o "$work/nn"
 
 # The output is never the input, nor anything that is not ours.
+exits 4 "mxfp: '': cannot open" quantize '' -o "$work/x"
 exits 2 "is the input" quantize "$work/model" -o "$work/model" --force
 exits 2 "is the input" quantize "$work/model/model.safetensors" -o "$work/model/" --force
 exits 2 "is the input" dequantize "$work/q" -o "$work/q/model.safetensors" --force

@@ -16,8 +16,9 @@ static enum parsed parse(int argc, char **argv, struct dequantize_settings *s, s
 		"Decodes the quantized tensors of a model in the layout of compressed-tensors,\n"
 		"whether mxfp quantize wrote it or another program, and copies the others. IN is\n"
 		"a .safetensors file or a model directory. OUT is a directory, or a file if its\n"
-		"name ends in .safetensors and IN is not sharded. Decoding to f32 is exact; to\n"
-		"bf16 or f16 each number is rounded once, to nearest even.",
+		"name ends in .safetensors and IN is not sharded. Decoding to f32 is exact but\n"
+		"for overflow to Inf; to bf16 or f16 each number is rounded once, to nearest\n"
+		"even.",
 		"  mxfp dequantize model-mxfp4 -o decoded.safetensors --to bf16",
 	};
 	const struct option_spec options[] = {

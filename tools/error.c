@@ -48,5 +48,6 @@ int fail_errno(struct error *error, const char *path, const char *what)
 {
 	int saved = errno;
 
-	return fail(error, saved == ENOMEM ? EXIT_MEMORY : EXIT_IO, "%s: %s: %s", path, what, strerror(saved));
+	return fail(error, saved == ENOMEM ? EXIT_MEMORY : EXIT_IO, "%s: %s: %s", *path != '\0' ? path : "''", what,
+	            strerror(saved));
 }
