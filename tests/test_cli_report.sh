@@ -145,6 +145,27 @@ exits 4 "none" report "$model" --activation-file "$work/none"
 } >"$work/short.safetensors"
 exits 3 "last dimension of 32" report --activation-file "$work/short.safetensors" "$work/row.safetensors"
 
+# One tensor that fits one layer of two, no layer at all, and with a NaN in its second row.
+{
+	safetensors '{"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]},
+		"b.weight":{"dtype":"F32","shape":[1,64],"data_offsets":[128,384]}}'
+	head -c 384 /dev/zero
+} >"$work/two.safetensors"
+exits 0 "" report --activation-file "$work/x.safetensors" "$work/two.safetensors"
+has "covered" "$(cat "$work/out")" "x.safetensors; columns y cover 1 of 2 tensors"
+exits 0 "" report --json --activation-file "$work/x.safetensors" "$work/two.safetensors"
+has "covered" "$(tr -d ' \n' <"$work/out")" '"covered_tensors":1,'
+exits 3 "x.safetensors: holds no activations for any tensor: rows of 64 are needed, of 32 found" \
+	report --activation-file "$work/x.safetensors" --ignore a.weight "$work/two.safetensors"
+{
+	safetensors '{"any":{"dtype":"F32","shape":[2,32],"data_offsets":[0,256]}}'
+	head -c 248 /dev/zero
+	bytes 0000c07f 00000000
+} >"$work/nan.safetensors"
+exits 3 "nan.safetensors: tensor 'any': element 62: NaN or Inf" \
+	report --activation-file "$work/nan.safetensors" "$work/row.safetensors"
+exits 0 "" report --activation-file "$work/nan.safetensors" --tokens 1 "$work/row.safetensors"
+
 # Real weights.
 if [ -d "$shared/weights" ]; then
 	stories=$shared/weights/stories260K

@@ -5,6 +5,8 @@
 #include "input.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,32 +55,70 @@ static const struct tensor *find_tensor(const struct file *file, const char *lay
 	return tensor;
 }
 
-/* Reads at most *tokens rows of a file's activations into newly allocated *x; none: *x is NULL. */
-static int read_file(float **x, size_t *tokens, const struct file *file, const struct tensor *layer, size_t cols,
-                     struct error *error)
+/* The file's tensor for a layer with `cols` input channels; NULL: none. */
+static int fitting_tensor(const struct tensor **tensor, const struct file *file, const struct tensor *layer,
+                          uint64_t cols, struct error *error)
 {
 	uint64_t rows, width;
 	bool named;
 	int code;
-	const struct tensor *tensor = find_tensor(file, layer->name, &named, error, &code);
+
+	*tensor = find_tensor(file, layer->name, &named, error, &code);
+	if (*tensor == NULL)
+		return code;
+	tensor_matrix(*tensor, &rows, &width);
+	if (elements_are_float((*tensor)->dtype) && width == cols)
+		return EXIT_OK;
+	if (named)
+		return fail_tensor(error, file->path, (*tensor)->name, "activations must be F32, F16, BF16 or F64 with "
+		                   "a last dimension of %" PRIu64, cols);
+	*tensor = NULL;
+	return EXIT_OK;
+}
+
+int input_covers(bool *covers, const struct input_source *source, const struct tensor *layer, struct error *error)
+{
+	const struct tensor *tensor;
+	uint64_t rows, cols;
+
+	*covers = true;
+	if (source->file == NULL)
+		return EXIT_OK;
+	tensor_matrix(layer, &rows, &cols);
+	int code = fitting_tensor(&tensor, source->file, layer, cols, error);
+	*covers = tensor != NULL;
+	return code;
+}
+
+static int check_finite(const float *x, size_t n, const struct file *file, const struct tensor *tensor,
+                        struct error *error)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!isfinite(x[i]))
+			return fail_tensor(error, file->path, tensor->name, "element %zu: NaN or Inf, in binary32, is "
+			                   "no activation", i);
+	return EXIT_OK;
+}
+
+/* Reads at most *tokens rows of a file's activations into newly allocated *x; none: *x is NULL. */
+static int read_file(float **x, size_t *tokens, const struct file *file, const struct tensor *layer, size_t cols,
+                     struct error *error)
+{
+	const struct tensor *tensor;
+	uint64_t rows, width;
+	int code = fitting_tensor(&tensor, file, layer, cols, error);
 
 	*x = NULL;
-	if (tensor == NULL)
+	if (code != EXIT_OK || tensor == NULL)
 		return code;
 	tensor_matrix(tensor, &rows, &width);
-	if (!elements_are_float(tensor->dtype) || width != cols) {
-		if (!named)
-			return EXIT_OK;
-		return fail(error, EXIT_INPUT,
-		            "%s: tensor '%s': activations must be F32, F16, BF16 or F64 with a last dimension of %zu",
-		            file->path, tensor->name, cols);
-	}
 	if (rows < *tokens)
 		*tokens = (size_t)rows;
 	*x = calloc(*tokens * cols + 1, sizeof **x);
 	if (*x == NULL)
 		return fail_memory(error);
-	return elements_read(file, tensor, 0, *x, *tokens * cols, error);
+	code = elements_read(file, tensor, 0, *x, *tokens * cols, error);
+	return code == EXIT_OK ? check_finite(*x, *tokens * cols, file, tensor, error) : code;
 }
 
 static int make_seeded(float **x, const struct input_source *source, unsigned kind, const struct tensor *layer,

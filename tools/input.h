@@ -35,12 +35,15 @@ unsigned input_kinds(const struct input_source *source);
 /* "normal", "outliers" or "file". */
 const char *input_kind_name(const struct input_source *source, unsigned kind);
 
+/* Whether the source has activations for a layer; as input_make(). */
+int input_covers(bool *covers, const struct input_source *source, const struct tensor *layer, struct error *error);
+
 /*
  * Makes the activations of a layer with `cols` input channels. In a file they are the tensor with
  * the layer's name, or with that name less ".weight", or the only tensor; its last dimension is
  * `cols` and its first rows are the tokens. A file without a tensor for this layer gives no
  * activations (tokens 0). EXIT_MEMORY, EXIT_IO, EXIT_INPUT (a tensor of the layer's name that does
- * not fit).
+ * not fit, NaN or Inf).
  */
 int input_make(struct input *input, const struct input_source *source, unsigned kind, const struct tensor *layer,
                size_t cols, struct error *error);

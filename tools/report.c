@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 
-
 /* Adds a layer's numbers to the totals. */
 static void add_layer(struct report *report, const struct layer *layer)
 {
@@ -116,7 +115,7 @@ int report_select(struct report *report, const struct select *select, bool pad_t
 		code = select_check(select, report->model, error);
 	for (size_t i = 0; code == EXIT_OK && i < report->model->n_files; i++)
 		code = select_in_file(report, select, pad_tail, &report->model->files[i], error);
-	return code;
+	return code == EXIT_OK ? report_check_inputs(report, error) : code;
 }
 
 int report_measure(struct report *report, struct error *error)

@@ -25,6 +25,7 @@ struct report {
 	const struct measure_options *options;
 	size_t n_layers;
 	struct layer *layers;
+	size_t n_covered;        /* layers that there are activations for */
 	size_t n_skipped;
 	struct report_left_out *skipped;
 	struct measurement totals[VARIANTS_MAX]; /* over the layers, one a variant */
@@ -46,6 +47,10 @@ int report_against_find(struct quantized *quantized, bool *found, const struct m
    report_free() follows in any case. EXIT_MEMORY, EXIT_IO, EXIT_INPUT; EXIT_USAGE for a pattern
    that matches nothing. */
 int report_select(struct report *report, const struct select *select, bool pad_tail, struct error *error);
+
+/* Counts the layers that there are activations for; report_select() calls it. EXIT_INPUT: there are layers, and a file
+   fits none of them. EXIT_MEMORY. */
+int report_check_inputs(struct report *report, struct error *error);
 
 /* Bytes of the layers in their files. */
 uint64_t report_bytes(const struct report *report);

@@ -145,11 +145,13 @@ static json_t *skipped_json(const struct report *report)
 	return array;
 }
 
-static json_t *activations_json(const struct input_source *source)
+static json_t *activations_json(const struct report *report)
 {
+	const struct input_source *source = &report->options->input;
 	json_t *file = source->file != NULL ? facts_text(source->file->path) : json_null();
 
-	return json_pack("{s:o, s:o, s:o, s:i, s:i, s:s, s:s}", "file", file, "seed", count(source->seed), "tokens",
+	return json_pack("{s:o, s:o, s:o, s:o, s:i, s:i, s:s, s:s}", "file", file, "covered_tensors",
+	                 count(report->n_covered), "seed", count(source->seed), "tokens",
 	                 count(source->tokens), "outlier_spacing", OUTLIER_SPACING, "outlier_factor", OUTLIER_FACTOR,
 	                 "format", mxfp_format_info(source->variant.format)->name, "rule",
 	                 variant_choice(&source->variant));
@@ -168,6 +170,6 @@ json_t *report_json(const struct report *report)
 	                 against ? facts_text(options->against->path) : json_null(), "round",
 	                 against ? NULL : mxfp_option_name(MXFP_OPTION_ROUND, (int)options->round), "seed",
 	                 against ? json_null() : count(options->seed),
-	                 "activations", activations_json(&options->input), "total", total, "tensors",
+	                 "activations", activations_json(report), "total", total, "tensors",
 	                 layers_json(report), "not_measured", skipped_json(report));
 }

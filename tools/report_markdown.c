@@ -30,7 +30,8 @@ static void print_heading(const struct report *report, FILE *file)
 	if (input->file != NULL) {
 		fputs("Activations: ", file);
 		print_printable(file, input->file->path);
-		fputs("\n\n", file);
+		fprintf(file, "; columns y cover %zu of %zu tensors, those that it fits.\n\n", report->n_covered,
+		        report->n_layers);
 	} else {
 		fprintf(file,
 		        "Activations: seed %" PRIu64 "; normal: N(0,1); outliers: every %dth channel times %d.\n\n",
