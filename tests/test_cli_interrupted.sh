@@ -39,7 +39,7 @@ stopped() {
 	intact "$signal"
 }
 stopped TERM 143 quantize "$work/large.safetensors" -o "$work/in/old" --force -q
-stopped HUP 129 quantize "$work/large.safetensors" -o "$work/in/new" -q
+stopped TERM 143 quantize "$work/large.safetensors" -o "$work/in/new" -q
 
 # A limit of the file size is what a full disk is. 2 KiB hold less than the codes; blocks of 512 bytes.
 full() {
