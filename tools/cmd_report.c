@@ -14,6 +14,7 @@
 #include "output.h"
 #include "progress.h"
 #include "report.h"
+#include "suffix.h"
 
 enum {
 	TOKENS_MAX = 4096, /* activations are held in memory, tokens times row length */
@@ -72,13 +73,6 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 	return options_parse(argc, argv, options, &usage, 1, 1, &s->in, error);
 }
 
-static bool ends_with(const char *text, const char *suffix)
-{
-	size_t n = strlen(text), m = strlen(suffix);
-
-	return n >= m && strcmp(text + n - m, suffix) == 0;
-}
-
 /* Checks what the option table cannot, and makes the variants. */
 static int check(const struct settings *s, struct variants *variants, struct error *error)
 {
@@ -93,7 +87,7 @@ static int check(const struct settings *s, struct variants *variants, struct err
 		            (unsigned long long)s->tokens, (int)TOKENS_MAX);
 	if (s->threads > UINT32_MAX)
 		return fail(error, EXIT_USAGE, "--threads: %llu is too many", (unsigned long long)s->threads);
-	if (s->out != NULL && !ends_with(s->out, ".md") && !ends_with(s->out, ".json"))
+	if (s->out != NULL && suffix_stem(s->out, ".md") == 0 && suffix_stem(s->out, ".json") == 0)
 		return fail(error, EXIT_USAGE, "%s: the name tells no form / end it with .md or .json", s->out);
 	for (size_t v = 0; v < variants->n; v++)
 		if (variant_has_recipe(&variants->items[v]) && variants->items[v].recipe == MXFP_RECIPE_GGML &&
@@ -106,7 +100,7 @@ static int check(const struct settings *s, struct variants *variants, struct err
 static int make_text(const struct report *report, const struct settings *s, char **text, size_t *n,
                      struct error *error)
 {
-	bool json = s->json || (s->out != NULL && ends_with(s->out, ".json"));
+	bool json = s->json || (s->out != NULL && suffix_stem(s->out, ".json") != 0);
 	FILE *file = open_memstream(text, n);
 	int code = EXIT_OK;
 

@@ -10,6 +10,7 @@
 #include "model_config.h"
 #include "model_output.h"
 #include "quantized.h"
+#include "suffix.h"
 #include "transfer.h"
 
 /* What becomes of a tensor of the source. */
@@ -35,16 +36,16 @@ struct running {
 /* The name without a suffix that it ends with, from the arena; *stem is NULL if it does not end so. */
 static int take_stem(struct running *r, const char *name, const char *suffix, const char **stem, struct error *error)
 {
-	size_t n = strlen(name), m = strlen(suffix);
+	size_t n = suffix_stem(name, suffix);
 
 	*stem = NULL;
-	if (n <= m || strcmp(name + n - m, suffix) != 0)
+	if (n == 0)
 		return EXIT_OK;
-	char *copy = arena_take(&r->arena, n - m + 1);
+	char *copy = arena_take(&r->arena, n + 1);
 	if (copy == NULL)
 		return fail_memory(error);
-	memcpy(copy, name, n - m);
-	copy[n - m] = '\0';
+	memcpy(copy, name, n);
+	copy[n] = '\0';
 	*stem = copy;
 	return EXIT_OK;
 }
@@ -267,18 +268,10 @@ static enum dtype dtype_of(enum mxfp_format format)
 	return (enum dtype)dtype;
 }
 
-static bool names_file(const char *path)
-{
-	static const char suffix[] = ".safetensors";
-	size_t n = strlen(path), m = strlen(suffix);
-
-	return n > m && strcmp(path + n - m, suffix) == 0;
-}
-
 static int begin(struct running *r, struct error *error)
 {
 	const struct dequantize_settings *s = r->settings;
-	bool as_file = names_file(s->out);
+	bool as_file = suffix_stem(s->out, ".safetensors") != 0;
 
 	if (as_file && r->model->has_index)
 		return fail(error, EXIT_USAGE,

@@ -11,21 +11,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "suffix.h"
+
 /* Whether mxfp writes such an entry into an output directory. */
 static bool is_ours(int directory, const char *name)
 {
 	static const char *const suffixes[] = {".safetensors", ".json"};
 	struct stat status;
-	size_t n = strlen(name);
 
 	if (fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode))
 		return false;
-	for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
-		size_t m = strlen(suffixes[i]);
-
-		if (n > m && strcmp(name + n - m, suffixes[i]) == 0)
+	for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++)
+		if (suffix_stem(name, suffixes[i]) != 0)
 			return true;
-	}
 	return false;
 }
 

@@ -12,6 +12,7 @@
 #include "byte_order.h"
 #include "descriptor.h"
 #include "file_safetensors.h"
+#include "suffix.h"
 
 /* MXFP_FORMAT_NONE lets dtype.def say NONE; it is not a format, and `numeric` says so. */
 enum { MXFP_FORMAT_NONE = -1 };
@@ -85,20 +86,13 @@ bool tensor_size(const struct tensor *tensor, uint64_t *size)
 	return empty || bits % 8 == 0;
 }
 
-static bool has_suffix(const char *path, const char *suffix)
-{
-	size_t n = strlen(path), m = strlen(suffix);
-
-	return n >= m && strcmp(path + n - m, suffix) == 0;
-}
-
 /* By the name, so that a damaged file is told what is wrong with it; without a known suffix, by the first bytes. */
 static const struct file_format *recognize(const char *path, const unsigned char first[FILE_PROBE_BYTES])
 {
 	const struct file_format *const *format = file_formats;
 
 	for (; *format != NULL; format++)
-		if (has_suffix(path, (*format)->suffix))
+		if (suffix_stem(path, (*format)->suffix) != 0)
 			return *format;
 	for (format = file_formats; *format != NULL; format++)
 		if ((*format)->probe(first))

@@ -14,6 +14,7 @@
 
 #include "elements.h"
 #include "mxfp/quantize.h"
+#include "suffix.h"
 
 enum { STREAM_SEED = 1 }; /* apart from the streams of stochastic rounding, which hash the same name with seed 0 */
 
@@ -33,18 +34,17 @@ static const struct tensor *find_tensor(const struct file *file, const char *lay
 {
 	static const char suffix[] = ".weight";
 	const struct tensor *tensor = file_find(file, layer);
-	size_t length = strlen(layer), suffix_length = sizeof suffix - 1;
+	size_t length = suffix_stem(layer, suffix);
 
 	*named = true;
 	*code = EXIT_OK;
-	if (tensor == NULL && length > suffix_length && strcmp(layer + length - suffix_length, suffix) == 0) {
-		char *stem = strdup(layer);
+	if (tensor == NULL && length != 0) {
+		char *stem = strndup(layer, length);
 
 		if (stem == NULL) {
 			*code = fail_memory(error);
 			return NULL;
 		}
-		stem[length - suffix_length] = '\0';
 		tensor = file_find(file, stem);
 		free(stem);
 	}

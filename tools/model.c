@@ -11,17 +11,7 @@
 
 #include "model_index.h"
 #include "model_quantized.h"
-
-#define INDEX_SUFFIX ".safetensors.index.json"
-#define INDEX_NAME "model" INDEX_SUFFIX
-#define SINGLE_NAME "model.safetensors"
-
-static bool is_index_name(const char *path)
-{
-	size_t n = strlen(path), m = strlen(INDEX_SUFFIX);
-
-	return n >= m && strcmp(path + n - m, INDEX_SUFFIX) == 0;
-}
+#include "suffix.h"
 
 /* malloc'ed "DIRECTORY/NAME". */
 static char *join(const char *directory, const char *name)
@@ -203,7 +193,7 @@ static int open_index(struct model *model, const char *path, struct error *error
 static int open_config(struct model *model, struct error *error)
 {
 	char *path;
-	int code = find_member(model, "config.json", &path, error);
+	int code = find_member(model, MODEL_CONFIG, &path, error);
 
 	if (code != EXIT_OK || path == NULL)
 		return code;
@@ -217,7 +207,7 @@ static int open_config(struct model *model, struct error *error)
 static bool names_single(const struct model *model)
 {
 	for (size_t i = 0; i < model->n_files; i++)
-		if (strcmp(model_file_name(&model->files[i]), SINGLE_NAME) == 0)
+		if (strcmp(model_file_name(&model->files[i]), MODEL_SINGLE) == 0)
 			return true;
 	return false;
 }
@@ -226,19 +216,19 @@ static bool names_single(const struct model *model)
 static int open_members(struct model *model, struct error *error)
 {
 	char *index = NULL, *single = NULL;
-	int code = find_member(model, INDEX_NAME, &index, error);
+	int code = find_member(model, MODEL_INDEX, &index, error);
 
 	if (code == EXIT_OK)
-		code = find_member(model, SINGLE_NAME, &single, error);
+		code = find_member(model, MODEL_SINGLE, &single, error);
 	if (code == EXIT_OK && index != NULL)
 		code = open_index(model, index, error);
 	else if (code == EXIT_OK && single != NULL)
 		code = open_single(model, single, error);
 	else if (code == EXIT_OK)
-		code = fail(error, EXIT_INPUT, "%s: holds neither " INDEX_NAME " nor " SINGLE_NAME " / name a file",
+		code = fail(error, EXIT_INPUT, "%s: holds neither " MODEL_INDEX " nor " MODEL_SINGLE " / name a file",
 		            model->path);
 	if (code == EXIT_OK && index != NULL && single != NULL && !names_single(model))
-		code = fail(error, EXIT_INPUT, "%s: holds both " INDEX_NAME " and " SINGLE_NAME " / name one of them",
+		code = fail(error, EXIT_INPUT, "%s: holds both " MODEL_INDEX " and " MODEL_SINGLE " / name one of them",
 		            model->path);
 	free(index);
 	free(single);
@@ -259,7 +249,7 @@ static int open_path(struct model *model, const char *path, struct error *error)
 	model->directory = S_ISDIR(status.st_mode) ? strdup(path) : parent_of(path);
 	if (model->directory == NULL)
 		return fail_memory(error);
-	model->is_directory = S_ISDIR(status.st_mode) || is_index_name(path);
+	model->is_directory = S_ISDIR(status.st_mode) || suffix_stem(path, MODEL_INDEX_SUFFIX) != 0;
 	if (!model->is_directory)
 		code = open_single(model, path, error);
 	else

@@ -11,6 +11,12 @@
 #include "file.h"
 #include "json.h"
 
+/* Names of the files in a model directory. */
+#define MODEL_SINGLE "model.safetensors"
+#define MODEL_INDEX_SUFFIX ".safetensors.index.json"
+#define MODEL_INDEX "model" MODEL_INDEX_SUFFIX
+#define MODEL_CONFIG "config.json"
+
 struct model {
 	char *path;          /* as given */
 	char *directory;     /* where the files lie */

@@ -9,9 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INDEX_NAME "model.safetensors.index.json"
-#define SINGLE_NAME "model.safetensors"
-
 /* Refuses an output that is a file `name` of the source's directory. */
 static int check_member(const struct model *source, const char *name, const char *path, struct error *error)
 {
@@ -33,9 +30,9 @@ int model_output_check_apart(const struct model *source, const char *path, struc
 	if (code == EXIT_OK)
 		code = output_check_apart(path, source->directory, error);
 	if (code == EXIT_OK)
-		code = check_member(source, INDEX_NAME, path, error);
+		code = check_member(source, MODEL_INDEX, path, error);
 	if (code == EXIT_OK)
-		code = check_member(source, "config.json", path, error);
+		code = check_member(source, MODEL_CONFIG, path, error);
 	for (size_t i = 0; i < source->n_files && code == EXIT_OK; i++)
 		code = output_check_apart(path, source->files[i].path, error);
 	return code;
@@ -69,7 +66,7 @@ int model_output_begin(struct model_output *output, const struct model *source, 
 
 static const char *name_of(const struct model_output *output, const struct file *source)
 {
-	return output->index != NULL ? model_file_name(source) : SINGLE_NAME;
+	return output->index != NULL ? model_file_name(source) : MODEL_SINGLE;
 }
 
 char *model_output_path(const struct model_output *output, const struct file *source)
@@ -133,7 +130,7 @@ static int write_index(struct model_output *output, struct error *error)
 	output->index = NULL;
 	if (failed)
 		return fail_memory(error);
-	return write_member(output, INDEX_NAME, output->index_bytes, output->index_size, error);
+	return write_member(output, MODEL_INDEX, output->index_bytes, output->index_size, error);
 }
 
 static int write_config(const struct model_output *output, const json_t *config, struct error *error)
@@ -149,7 +146,7 @@ static int write_config(const struct model_output *output, const json_t *config,
 	failed = fclose(stream) != 0 || failed;
 	int code = failed || json_out_of_memory() ? fail_memory(error) : EXIT_OK;
 	if (code == EXIT_OK)
-		code = write_member(output, "config.json", text, size, error);
+		code = write_member(output, MODEL_CONFIG, text, size, error);
 	free(text);
 	return code;
 }

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "suffix.h"
+
 enum { PHRASE_BYTES = 256 };
 
 /* A tensor *`suffix`, beside one named *`companion` of at most `bits` bits if that is given, shows the layout. */
@@ -44,18 +46,18 @@ static int from_config(const json_t *quantization, char *phrase, size_t size)
    memory. */
 static int shows(const struct model *model, const char *name, const struct sign *sign)
 {
-	size_t n = strlen(name), m = strlen(sign->suffix);
+	size_t n = suffix_stem(name, sign->suffix);
 	const struct file *file;
 
-	if (n <= m || strcmp(name + n - m, sign->suffix) != 0)
+	if (n == 0)
 		return 0;
 	if (sign->companion == NULL)
 		return 1;
-	size_t size = n - m + strlen(sign->companion) + 1;
+	size_t size = n + strlen(sign->companion) + 1;
 	char *companion = malloc(size);
 	if (companion == NULL)
 		return -1;
-	snprintf(companion, size, "%.*s%s", (int)(n - m), name, sign->companion);
+	snprintf(companion, size, "%.*s%s", (int)n, name, sign->companion);
 	const struct tensor *other = model_find(model, companion, &file);
 	free(companion);
 	return other != NULL && dtype_info(other->dtype)->bits <= sign->bits;

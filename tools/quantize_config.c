@@ -8,6 +8,7 @@
 #include "model_config.h"
 #include "mxfp.h"
 #include "quantize.h"
+#include "suffix.h"
 
 static const char module_suffix[] = ".weight";
 
@@ -50,10 +51,7 @@ static bool append_module(json_t *ignore, const char *tensor)
 /* Whether a loader would take a kept tensor for the weight of a linear layer. */
 static bool looks_linear(const struct quantize_entry *entry)
 {
-	size_t n = strlen(entry->source->name), m = strlen(module_suffix);
-
-	return !entry->quantized && entry->source->rank == 2 && n > m &&
-	       strcmp(entry->source->name + n - m, module_suffix) == 0;
+	return !entry->quantized && entry->source->rank == 2 && suffix_stem(entry->source->name, module_suffix) != 0;
 }
 
 /*
