@@ -75,15 +75,14 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("vectors");
-	TCase *tcase = tcase_create("vectors_oracle");
-
 	if (!vectors_open(&set)) {
 		printf("skipped: no %s (set MXFP_SHARED to the folder that holds vectors/)\n", set.folder);
 		return EXIT_SKIP;
 	}
 	if (set.manifest == NULL)
 		return EXIT_FAILURE;
+	Suite *suite = suite_create("vectors");
+	TCase *tcase = tcase_create("vectors_oracle");
 	tcase_add_loop_test(tcase, every_case_of_the_kind_agrees, 0, N_KINDS);
 	tcase_add_test(tcase, the_number_of_cases_is_the_manifests);
 	suite_add_tcase(suite, tcase);
