@@ -99,7 +99,7 @@ static int set_unsigned(const struct option_spec *option, const char *where, con
 	/* strtoull() skips blanks and takes signs; neither is a number here. */
 	if (!isdigit((unsigned char)text[0]) || *end != '\0' || (hexadecimal && text[2] == '\0'))
 		return fail(error, EXIT_USAGE, "%s: '%s' is no number: decimal or 0x... is taken", where, text);
-	if (errno == ERANGE || value > UINT64_MAX)
+	if (errno == ERANGE)
 		return fail(error, EXIT_USAGE, "%s: '%s' does not fit 64 bits", where, text);
 	*(uint64_t *)option->value = value;
 	return EXIT_OK;
