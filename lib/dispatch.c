@@ -6,24 +6,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu.h"
 #include "kernels.h"
 #include "mxfp/isa.h"
 
-enum {
-#define MXFP_TIER(id, bit, name) TIER_##id = (bit),
-#include "isa.def"
-};
-
 static const struct {
 	const char *name;
-	uint32_t bit;
+	uint32_t features;
 	void (*init)(struct mxfp_kernels *table);
 } tiers[] = {
-#define MXFP_TIER(id, bit, name) {#name, UINT32_C(1) << (bit), mxfp_kernels_##name},
+#define MXFP_TIER(id, name, features) {#name, features, mxfp_kernels_##name},
 #include "isa.def"
 };
 
 enum { N_TIERS = sizeof tiers / sizeof tiers[0] };
+
+static uint32_t bit_of(int tier)
+{
+	return UINT32_C(1) << tier;
+}
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct mxfp_kernels active;
@@ -33,9 +34,9 @@ static enum mxfp_status active_status;
 void mxfp_kernels_init(struct mxfp_kernels *table, uint32_t isa_mask)
 {
 	memset(table, 0, sizeof *table);
-	tiers[TIER_REF].init(table);
+	tiers[0].init(table);
 	for (int i = 1; i < N_TIERS; i++)
-		if (isa_mask & tiers[i].bit)
+		if (isa_mask & bit_of(i))
 			tiers[i].init(table);
 }
 
@@ -47,12 +48,12 @@ uint32_t mxfp_isa_ceiling(const char *name, uint32_t available, enum mxfp_status
 	if (name == NULL || *name == '\0')
 		return available;
 	for (int i = 0; i < N_TIERS; i++) {
-		below |= tiers[i].bit;
+		below |= bit_of(i);
 		if (strcmp(name, tiers[i].name) == 0)
 			return available & below;
 	}
 	*status = MXFP_ERR_OPTION;
-	return tiers[TIER_REF].bit;
+	return bit_of(0);
 }
 
 static void activate(void)
@@ -74,7 +75,12 @@ const char *mxfp_isa_name(int tier)
 
 uint32_t mxfp_isa_available(void)
 {
-	return tiers[TIER_REF].bit;
+	uint32_t have = mxfp_cpu_features(), available = 0;
+
+	for (int i = 0; i < N_TIERS; i++)
+		if ((tiers[i].features & have) == tiers[i].features)
+			available |= bit_of(i);
+	return available;
 }
 
 int mxfp_isa_active(void)
@@ -83,7 +89,7 @@ int mxfp_isa_active(void)
 
 	mxfp_kernels_get();
 	for (int i = 0; i < N_TIERS; i++)
-		if (active_mask & tiers[i].bit)
+		if (active_mask & bit_of(i))
 			tier = i;
 	return tier;
 }

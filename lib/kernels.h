@@ -80,7 +80,7 @@ struct mxfp_kernels {
 };
 
 /* One function a tier: overwrites the slots it has. */
-#define MXFP_TIER(id, bit, name) void mxfp_kernels_##name(struct mxfp_kernels *table);
+#define MXFP_TIER(id, name, features) void mxfp_kernels_##name(struct mxfp_kernels *table);
 #include "isa.def"
 
 /* Fills the table with the best kernels of the tiers whose bits are set; bit 0 (ref) is always taken as set. */

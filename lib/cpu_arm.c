@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* aarch64: HWCAP tells what the kernel lets programs use. */
+#include <sys/auxv.h>
+
+#include <asm/hwcap.h>
+
+#include "cpu.h"
+
+uint32_t mxfp_cpu_features(void)
+{
+	return getauxval(AT_HWCAP) & HWCAP_ASIMD ? MXFP_CPU_NEON : 0;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* CPUID, and XGETBV for what the operating system saves (Intel SDM volume 1, sections 13.2 and 14.3). */
+#include <cpuid.h>
+
+#include "cpu.h"
+
+/* XCR0: bits 1 and 2 are the XMM and YMM state, 5 to 7 the mask registers and the ZMM state. */
+enum { XCR0_YMM = 0x06, XCR0_ZMM = 0xE6 };
+
+enum { EAX, EBX, ECX, EDX, N_REGISTERS };
+
+/* Where CPUID tells a feature, and the XCR0 state it needs. */
+static const struct {
+	uint32_t feature, leaf, xcr0;
+	int word, bit;
+} places[] = {
+	{MXFP_CPU_FMA, 1, XCR0_YMM, ECX, 12},
+	{MXFP_CPU_POPCNT, 1, 0, ECX, 23},
+	{MXFP_CPU_F16C, 1, XCR0_YMM, ECX, 29},
+	{MXFP_CPU_AVX2, 7, XCR0_YMM, EBX, 5},
+	{MXFP_CPU_BMI2, 7, 0, EBX, 8},
+	{MXFP_CPU_AVX512F, 7, XCR0_ZMM, EBX, 16},
+	{MXFP_CPU_AVX512DQ, 7, XCR0_ZMM, EBX, 17},
+	{MXFP_CPU_AVX512BW, 7, XCR0_ZMM, EBX, 30},
+	{MXFP_CPU_AVX512VL, 7, XCR0_ZMM, EBX, 31},
+	{MXFP_CPU_AVX512VBMI, 7, XCR0_ZMM, ECX, 1},
+	{MXFP_CPU_AVX512VBMI2, 7, XCR0_ZMM, ECX, 6},
+	{MXFP_CPU_AVX512VNNI, 7, XCR0_ZMM, ECX, 11},
+};
+
+/* The low word of XCR0; 0 if the operating system does not use XSAVE (CPUID.1:ECX.OSXSAVE). */
+static uint32_t saved_state(uint32_t leaf1_ecx)
+{
+	uint32_t low, high;
+
+	if (!(leaf1_ecx >> 27 & 1))
+		return 0;
+	__asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+	return low;
+}
+
+uint32_t mxfp_cpu_features(void)
+{
+	uint32_t leaf1[N_REGISTERS] = {0}, leaf7[N_REGISTERS] = {0}, features = 0;
+
+	__get_cpuid(1, &leaf1[EAX], &leaf1[EBX], &leaf1[ECX], &leaf1[EDX]);
+	__get_cpuid_count(7, 0, &leaf7[EAX], &leaf7[EBX], &leaf7[ECX], &leaf7[EDX]);
+	uint32_t xcr0 = saved_state(leaf1[ECX]);
+	for (unsigned i = 0; i < sizeof places / sizeof places[0]; i++) {
+		const uint32_t *leaf = places[i].leaf == 1 ? leaf1 : leaf7;
+
+		if ((leaf[places[i].word] >> places[i].bit & 1) && (xcr0 & places[i].xcr0) == places[i].xcr0)
+			features |= places[i].feature;
+	}
+	return features;
+}
