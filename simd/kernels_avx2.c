@@ -2,9 +2,12 @@
 /* The slots of tier avx2, and nothing else. */
 #include "config.h"
 
-#include "kernels.h"
+#include "kernels_avx2.h"
 
 void mxfp_kernels_avx2(struct mxfp_kernels *table)
 {
-	(void)table;
+	for (int to = 0; to < MXFP_N_FORMATS; to++)
+		for (int from = 0; from < MXFP_N_FORMATS; from++)
+			if (table->convert[to][from] != NULL)
+				table->convert[to][from] = mxfp_convert_avx2;
 }

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/* Tier avx2 under vector.h: 8 lanes. */
+#ifndef MXFP_AVX2_H
+#define MXFP_AVX2_H
+
+#define TIER avx2
+#define VECTOR_BYTES 32
+
+#include "vector.h"
+
+#include <immintrin.h>
+
+#include "fp_x86.h"
+
+ALWAYS_INLINE vu32 min_u32(vu32 a, vu32 b)
+{
+	return (vu32)_mm256_min_epu32((__m256i)a, (__m256i)b);
+}
+
+ALWAYS_INLINE vu32 max_u32(vu32 a, vu32 b)
+{
+	return (vu32)_mm256_max_epu32((__m256i)a, (__m256i)b);
+}
+
+ALWAYS_INLINE vu32 shift_left(vu32 v, vu32 count)
+{
+	return (vu32)_mm256_sllv_epi32((__m256i)v, (__m256i)count);
+}
+
+ALWAYS_INLINE vu32 shift_right(vu32 v, vu32 count)
+{
+	return (vu32)_mm256_srlv_epi32((__m256i)v, (__m256i)count);
+}
+
+ALWAYS_INLINE bool any(vs32 mask)
+{
+	return !_mm256_testz_si256((__m256i)mask, (__m256i)mask);
+}
+
+ALWAYS_INLINE vf32 fma_f32(vf32 a, vf32 b, vf32 c)
+{
+	return (vf32)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+}
+
+/* The high 32 bits of each product. */
+ALWAYS_INLINE vu32 multiply_high(vu32 a, vu32 b)
+{
+	__m256i even = _mm256_mul_epu32((__m256i)a, (__m256i)b);
+	__m256i odd = _mm256_mul_epu32(_mm256_srli_epi64((__m256i)a, 32), _mm256_srli_epi64((__m256i)b, 32));
+
+	return (vu32)_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
+}
+
+ALWAYS_INLINE vu32 load_u8(const uint8_t *at)
+{
+	return (vu32)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)at));
+}
+
+ALWAYS_INLINE vu32 load_u16(const void *at)
+{
+	return (vu32)_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)at));
+}
+
+/* Lanes are at most 0xFFFF. */
+ALWAYS_INLINE void store_u16(void *at, vu32 v)
+{
+	__m256i packed = _mm256_packus_epi32((__m256i)v, (__m256i)v);
+
+	_mm_storeu_si128((__m128i *)at, _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08)));
+}
+
+/* Lanes are at most 0xFF. */
+ALWAYS_INLINE void store_u8(uint8_t *at, vu32 v)
+{
+	__m128i low = _mm256_castsi256_si128((__m256i)v), high = _mm256_extracti128_si256((__m256i)v, 1);
+	__m128i words = _mm_packus_epi32(low, high);
+
+	_mm_storel_epi64((__m128i *)at, _mm_packus_epi16(words, words));
+}
+
+/* Word w of lane i to at[4 * i + w]. */
+ALWAYS_INLINE void store_interleaved(uint32_t *at, const vu32 word[4])
+{
+	__m256i low01 = _mm256_unpacklo_epi32((__m256i)word[0], (__m256i)word[1]);
+	__m256i high01 = _mm256_unpackhi_epi32((__m256i)word[0], (__m256i)word[1]);
+	__m256i low23 = _mm256_unpacklo_epi32((__m256i)word[2], (__m256i)word[3]);
+	__m256i high23 = _mm256_unpackhi_epi32((__m256i)word[2], (__m256i)word[3]);
+	/* Lane i of the first quarter of each 128-bit part, then of the second, ... */
+	const __m256i quarter[4] = {
+		_mm256_unpacklo_epi64(low01, low23),
+		_mm256_unpackhi_epi64(low01, low23),
+		_mm256_unpacklo_epi64(high01, high23),
+		_mm256_unpackhi_epi64(high01, high23),
+	};
+
+	for (int i = 0; i < 4; i++) {
+		_mm_storeu_si128((__m128i *)(at + 4 * i), _mm256_castsi256_si128(quarter[i]));
+		_mm_storeu_si128((__m128i *)(at + 16 + 4 * i), _mm256_extracti128_si256(quarter[i], 1));
+	}
+}
+
+#endif

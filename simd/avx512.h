@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/* Tier avx512 under vector.h: 16 lanes. */
+#ifndef MXFP_AVX512_H
+#define MXFP_AVX512_H
+
+#define TIER avx512
+#define VECTOR_BYTES 64
+
+#include "vector.h"
+
+#include <immintrin.h>
+
+#include "fp_x86.h"
+
+ALWAYS_INLINE vu32 min_u32(vu32 a, vu32 b)
+{
+	return (vu32)_mm512_min_epu32((__m512i)a, (__m512i)b);
+}
+
+ALWAYS_INLINE vu32 max_u32(vu32 a, vu32 b)
+{
+	return (vu32)_mm512_max_epu32((__m512i)a, (__m512i)b);
+}
+
+ALWAYS_INLINE vu32 shift_left(vu32 v, vu32 count)
+{
+	return (vu32)_mm512_sllv_epi32((__m512i)v, (__m512i)count);
+}
+
+ALWAYS_INLINE vu32 shift_right(vu32 v, vu32 count)
+{
+	return (vu32)_mm512_srlv_epi32((__m512i)v, (__m512i)count);
+}
+
+ALWAYS_INLINE bool any(vs32 mask)
+{
+	return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
+}
+
+ALWAYS_INLINE vf32 fma_f32(vf32 a, vf32 b, vf32 c)
+{
+	return (vf32)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+}
+
+/* The high 32 bits of each product. */
+ALWAYS_INLINE vu32 multiply_high(vu32 a, vu32 b)
+{
+	__m512i even = _mm512_mul_epu32((__m512i)a, (__m512i)b);
+	__m512i odd = _mm512_mul_epu32(_mm512_srli_epi64((__m512i)a, 32), _mm512_srli_epi64((__m512i)b, 32));
+
+	return (vu32)_mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd);
+}
+
+ALWAYS_INLINE vu32 load_u8(const uint8_t *at)
+{
+	return (vu32)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)at));
+}
+
+ALWAYS_INLINE vu32 load_u16(const void *at)
+{
+	return (vu32)_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)at));
+}
+
+/* Lanes are at most 0xFFFF. */
+ALWAYS_INLINE void store_u16(void *at, vu32 v)
+{
+	_mm256_storeu_si256((__m256i *)at, _mm512_cvtepi32_epi16((__m512i)v));
+}
+
+/* Lanes are at most 0xFF. */
+ALWAYS_INLINE void store_u8(uint8_t *at, vu32 v)
+{
+	_mm_storeu_si128((__m128i *)at, _mm512_cvtepi32_epi8((__m512i)v));
+}
+
+/* Word w of lane i to at[4 * i + w]. */
+ALWAYS_INLINE void store_interleaved(uint32_t *at, const vu32 word[4])
+{
+	__m512i low01 = _mm512_unpacklo_epi32((__m512i)word[0], (__m512i)word[1]);
+	__m512i high01 = _mm512_unpackhi_epi32((__m512i)word[0], (__m512i)word[1]);
+	__m512i low23 = _mm512_unpacklo_epi32((__m512i)word[2], (__m512i)word[3]);
+	__m512i high23 = _mm512_unpackhi_epi32((__m512i)word[2], (__m512i)word[3]);
+	/* Lane i of the first quarter of each 128-bit part, then of the second, ... */
+	const __m512i quarter[4] = {
+		_mm512_unpacklo_epi64(low01, low23),
+		_mm512_unpackhi_epi64(low01, low23),
+		_mm512_unpacklo_epi64(high01, high23),
+		_mm512_unpackhi_epi64(high01, high23),
+	};
+
+	for (int i = 0; i < 4; i++) {
+		_mm_storeu_si128((__m128i *)(at + 4 * i), _mm512_castsi512_si128(quarter[i]));
+		_mm_storeu_si128((__m128i *)(at + 16 + 4 * i), _mm512_extracti32x4_epi32(quarter[i], 1));
+		_mm_storeu_si128((__m128i *)(at + 32 + 4 * i), _mm512_extracti32x4_epi32(quarter[i], 2));
+		_mm_storeu_si128((__m128i *)(at + 48 + 4 * i), _mm512_extracti32x4_epi32(quarter[i], 3));
+	}
+}
+
+#endif

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+/* The kernels of tier avx2. */
+#ifndef MXFP_KERNELS_AVX2_H
+#define MXFP_KERNELS_AVX2_H
+
+#include "kernels.h"
+
+mxfp_convert_kernel mxfp_convert_avx2;
+
+#endif

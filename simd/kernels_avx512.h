@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+/* The kernels of tier avx512. */
+#ifndef MXFP_KERNELS_AVX512_H
+#define MXFP_KERNELS_AVX512_H
+
+#include "kernels.h"
+
+mxfp_convert_kernel mxfp_convert_avx512;
+
+#endif

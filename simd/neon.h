@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/* Tier neon under vector.h: 4 lanes. */
+#ifndef MXFP_NEON_H
+#define MXFP_NEON_H
+
+#define TIER neon
+#define VECTOR_BYTES 16
+
+#include "vector.h"
+
+#include <arm_neon.h>
+
+#include "fp_arm.h"
+
+ALWAYS_INLINE vu32 min_u32(vu32 a, vu32 b)
+{
+	return (vu32)vminq_u32((uint32x4_t)a, (uint32x4_t)b);
+}
+
+ALWAYS_INLINE vu32 max_u32(vu32 a, vu32 b)
+{
+	return (vu32)vmaxq_u32((uint32x4_t)a, (uint32x4_t)b);
+}
+
+/* USHL reads the low byte of each count as a signed number, negative to the right: counts to 127 are safe, and more
+   than 31 give 0. */
+ALWAYS_INLINE vu32 clamp_count(vu32 count)
+{
+	return min_u32(count, splat(32));
+}
+
+ALWAYS_INLINE vu32 shift_left(vu32 v, vu32 count)
+{
+	return (vu32)vshlq_u32((uint32x4_t)v, (int32x4_t)clamp_count(count));
+}
+
+ALWAYS_INLINE vu32 shift_right(vu32 v, vu32 count)
+{
+	return (vu32)vshlq_u32((uint32x4_t)v, (int32x4_t)(-clamp_count(count)));
+}
+
+ALWAYS_INLINE bool any(vs32 mask)
+{
+	return vmaxvq_u32((uint32x4_t)mask) != 0;
+}
+
+ALWAYS_INLINE vf32 fma_f32(vf32 a, vf32 b, vf32 c)
+{
+	return (vf32)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+
+/* The high 32 bits of each product. */
+ALWAYS_INLINE vu32 multiply_high(vu32 a, vu32 b)
+{
+	uint64x2_t low = vmull_u32(vget_low_u32((uint32x4_t)a), vget_low_u32((uint32x4_t)b));
+	uint64x2_t high = vmull_high_u32((uint32x4_t)a, (uint32x4_t)b);
+
+	return (vu32)vuzp2q_u32(vreinterpretq_u32_u64(low), vreinterpretq_u32_u64(high));
+}
+
+ALWAYS_INLINE vu32 load_u8(const uint8_t *at)
+{
+	uint32_t four;
+
+	memcpy(&four, at, sizeof four);
+	return (vu32)vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(four))));
+}
+
+ALWAYS_INLINE vu32 load_u16(const void *at)
+{
+	uint64_t four;
+
+	memcpy(&four, at, sizeof four);
+	return (vu32)vmovl_u16(vcreate_u16(four));
+}
+
+/* Lanes are at most 0xFFFF. */
+ALWAYS_INLINE void store_u16(void *at, vu32 v)
+{
+	uint64_t four = vget_lane_u64(vreinterpret_u64_u16(vmovn_u32((uint32x4_t)v)), 0);
+
+	memcpy(at, &four, sizeof four);
+}
+
+/* Lanes are at most 0xFF. */
+ALWAYS_INLINE void store_u8(uint8_t *at, vu32 v)
+{
+	uint16x4_t words = vmovn_u32((uint32x4_t)v);
+	uint32_t four = vget_lane_u32(vreinterpret_u32_u8(vmovn_u16(vcombine_u16(words, words))), 0);
+
+	memcpy(at, &four, sizeof four);
+}
+
+/* Word w of lane i to at[4 * i + w]. */
+ALWAYS_INLINE void store_interleaved(uint32_t *at, const vu32 word[4])
+{
+	vst4q_u32(at, ((uint32x4x4_t){{(uint32x4_t)word[0], (uint32x4_t)word[1], (uint32x4_t)word[2],
+	                               (uint32x4_t)word[3]}}));
+}
+
+#endif
