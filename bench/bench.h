@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Timing of kernels: what is timed (struct bench_case, from bench_cases()), on which data (struct bench_data), and how
+ * (bench_measure(): kernel and limit take turns). Used by `mxfp bench`, which prints.
+ */
+#ifndef BENCH_BENCH_H
+#define BENCH_BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels.h"
+#include "limits.h"
+
+enum bench_op { BENCH_CONVERT, BENCH_QUANTIZE, BENCH_DEQUANTIZE, BENCH_SCAN, BENCH_N_OPS };
+
+/* Cases that have a target in common. */
+enum bench_group {
+#define BENCH_GROUP(id, text) BENCH_##id,
+#include "target.def"
+	BENCH_N_GROUPS
+};
+
+/* Where the data lies when a kernel starts. */
+enum bench_place { BENCH_L2, BENCH_DRAM, BENCH_N_PLACES };
+
+struct bench_case {
+	enum bench_op op;
+	enum mxfp_format dst, src; /* scan: both the source */
+	enum mxfp_round round;
+	enum mxfp_rule rule;       /* quantize, MX formats */
+	enum mxfp_recipe recipe;   /* quantize, NVFP4 */
+	enum bench_group group;
+	bool usual;                /* timed when nothing else is asked for */
+};
+
+/* A figure that the group reaches in the best tier of a machine of the class that doc/performance.md names. */
+struct bench_target {
+	enum bench_group group;
+	enum bench_place place;
+	bool of_limit;   /* at_least is a ratio to the limit, not GB/s */
+	double at_least;
+};
+
+extern const char *const bench_op_names[BENCH_N_OPS];
+extern const char *const bench_place_names[BENCH_N_PLACES];
+extern const char *const bench_group_texts[BENCH_N_GROUPS];
+extern const struct bench_target bench_targets[];
+extern const size_t bench_n_targets;
+
+/* Calls `visit` for every case in order until it returns a value other than 0, and returns that. */
+int bench_cases(int (*visit)(const struct bench_case *c, void *context), void *context);
+
+/* "f32 -> mxfp4 rceil sr" */
+void bench_case_name(const struct bench_case *c, char *name, size_t size);
+
+/* The kernel of the table that does the work; the same in two tables if the higher tier has no own. */
+typedef void bench_kernel(void);
+bench_kernel *bench_slot(const struct mxfp_kernels *table, const struct bench_case *c);
+
+/* Bytes that n elements take with their scales; n is a multiple of the block. */
+size_t bench_bytes(enum mxfp_format format, size_t n);
+
+enum {
+	BENCH_COLS = 4096,   /* elements of a row */
+	BENCH_PIECE = 65536, /* elements in a call of a kernel, as in the library's own pieces */
+	BENCH_L2_BYTES = 512 << 10, /* read and written by a case that is to stay in L2 */
+	BENCH_PATTERN = 1 << 20,
+	BENCH_ROUNDS_MAX = 32
+};
+
+/* Memory for n elements of any case, and what it holds. All of it was written before anything is timed. */
+struct bench_data {
+	size_t n;
+	uint8_t *src, *src_scales, *dst, *dst_scales;
+	float *normals;       /* the pattern that src repeats */
+	uint32_t amax;        /* binary32 bits of its largest magnitude */
+	enum mxfp_format holds; /* what src is in; MXFP_N_FORMATS: nothing yet */
+};
+
+/* Allocates for n elements, whole patterns; false if there is no memory, and then all is freed. */
+bool bench_data_make(struct bench_data *data, size_t n);
+void bench_data_free(struct bench_data *data);
+
+/* Fills src with standard normals in the format of the case's source; magnitudes of them if it has no sign. */
+void bench_data_fill(struct bench_data *data, const struct mxfp_kernels *table, enum mxfp_format src);
+
+/* Work: n elements of the case from element `start` of the data. */
+struct bench_work {
+	const struct bench_case *c;
+	const struct mxfp_kernels *table;
+	const struct limit *limits;
+	const struct bench_data *data;
+	unsigned threads;
+	size_t start, n;
+};
+
+/* Whether the work reads the source twice: NVFP4 needs the largest magnitude of the tensor first. */
+bool bench_reads_twice(const struct bench_case *c);
+
+void bench_run(const struct bench_work *work);
+void bench_run_limit(const struct bench_work *work);
+
+/* The limit whose ratio of reads to writes is nearest the case's. */
+const struct limit *bench_limit(const struct limit *limits, const struct bench_case *c);
+
+/* The limits of tier `tier`, compiled with its flags. */
+const struct limit *bench_limits_of_tier(int tier);
+
+/* Times in seconds an element: median, and the distance of the quartiles over the median. */
+struct bench_time {
+	double median, spread;
+};
+
+struct bench_result {
+	struct bench_time kernel, limit;
+	double clock_ghz; /* beside it: bench_clock() */
+};
+
+/* Times kernel and limit in turns, `rounds` times, fewer if they are slow; work->start and work->n are set here. */
+struct bench_result bench_measure(struct bench_work *work, enum bench_place place, unsigned rounds);
+
+/* The processor's clock in GHz if a multiplication takes 3 cycles, as on x86: one chain of them in which each needs the
+   one before. Shows when the machine is in a slow phase. */
+double bench_clock(void);
+
+#endif

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/* What is timed: every kernel slot, in the modes that differ in work, and the targets that belong to it. */
+#include "bench.h"
+
+#include <stdio.h>
+
+const char *const bench_op_names[] = {"convert", "quantize", "dequantize", "scan"};
+const char *const bench_place_names[] = {"L2", "DRAM"};
+
+const char *const bench_group_texts[] = {
+#define BENCH_GROUP(id, text) text,
+#include "target.def"
+};
+
+/* The words of target.def as the truth of `of_limit`. */
+enum { UNIT_GBPS = false, UNIT_LIMIT = true };
+
+const struct bench_target bench_targets[] = {
+#define BENCH_TARGET(group, place, unit, at_least) {BENCH_##group, BENCH_##place, UNIT_##unit, at_least},
+#include "target.def"
+};
+const size_t bench_n_targets = sizeof bench_targets / sizeof bench_targets[0];
+
+struct visit {
+	int (*call)(const struct bench_case *c, void *context);
+	void *context;
+};
+
+static bool is_block(enum mxfp_format format)
+{
+	return mxfp_format_info(format)->kind == MXFP_KIND_BLOCK;
+}
+
+static enum bench_group convert_group(const struct bench_case *c)
+{
+	const unsigned dst_bytes = mxfp_format_info(c->dst)->storage_bytes;
+
+	if (c->round != MXFP_ROUND_RNE || c->dst == c->src)
+		return BENCH_OTHER;
+	if (c->dst == MXFP_FORMAT_F32)
+		return mxfp_format_info(c->src)->storage_bytes == 1 ? BENCH_WIDEN_8 : BENCH_WIDEN_16;
+	if (c->src != MXFP_FORMAT_F32)
+		return BENCH_OTHER;
+	return dst_bytes == 1 ? BENCH_NARROW_8 : dst_bytes == 2 ? BENCH_NARROW_16 : BENCH_NARROW_TF32;
+}
+
+/* Stochastic rounding of f32 to one format of each width stands for the others. */
+static bool convert_usual(const struct bench_case *c)
+{
+	if (c->round == MXFP_ROUND_RNE)
+		return convert_group(c) != BENCH_OTHER ||
+		       (c->src == MXFP_FORMAT_BF16 && c->dst == MXFP_FORMAT_E4M3);
+	return c->round == MXFP_ROUND_SR && c->src == MXFP_FORMAT_F32 &&
+	       (c->dst == MXFP_FORMAT_BF16 || c->dst == MXFP_FORMAT_E4M3 || c->dst == MXFP_FORMAT_E2M1);
+}
+
+static int converts_from(enum mxfp_format src, const struct visit *visit)
+{
+	int stop = 0;
+
+	for (int dst = 0; dst < MXFP_N_FORMATS && stop == 0; dst++) {
+		struct bench_case c = {.op = BENCH_CONVERT, .dst = (enum mxfp_format)dst, .src = src};
+		for (int round = 0; mxfp_option_name(MXFP_OPTION_ROUND, round) != NULL && stop == 0; round++) {
+			c.round = (enum mxfp_round)round;
+			c.group = convert_group(&c);
+			c.usual = convert_usual(&c);
+			/* Widening rounds nothing. */
+			bool rounds = src == MXFP_FORMAT_F32 && c.dst != src;
+			if (!is_block(c.dst) && (rounds || round == MXFP_ROUND_RNE))
+				stop = visit->call(&c, visit->context);
+		}
+	}
+	return stop;
+}
+
+static enum bench_group quantize_group(const struct bench_case *c)
+{
+	if (c->src != MXFP_FORMAT_F32)
+		return BENCH_OTHER;
+	if (mxfp_format_info(c->dst)->tensor_scale)
+		return c->recipe == MXFP_RECIPE_TE ? BENCH_NVFP4_TE
+		       : c->recipe == MXFP_RECIPE_4OVER6 ? BENCH_NVFP4_4OVER6 : BENCH_OTHER;
+	if (c->round == MXFP_ROUND_SR)
+		return BENCH_SR;
+	if (c->rule == MXFP_RULE_MSE)
+		return BENCH_MSE;
+	return c->dst == MXFP_FORMAT_MXFP4 ? BENCH_MXFP4 : BENCH_MX;
+}
+
+/* Every rule for mxfp4, and for the others mse and rceil, which stands for the closed rules. */
+static bool quantize_usual(const struct bench_case *c)
+{
+	const bool two = c->rule == MXFP_RULE_MSE || c->rule == MXFP_RULE_RCEIL;
+
+	if (mxfp_format_info(c->dst)->tensor_scale)
+		return quantize_group(c) != BENCH_OTHER;
+	if (c->src == MXFP_FORMAT_F32)
+		return two || (c->dst == MXFP_FORMAT_MXFP4 && c->round == MXFP_ROUND_RNE);
+	return c->src == MXFP_FORMAT_BF16 && c->dst == MXFP_FORMAT_MXFP4 && two && c->round == MXFP_ROUND_RNE;
+}
+
+/* All rules or recipes, to nearest even and stochastic. */
+static int quantizations(enum mxfp_format src, enum mxfp_format dst, const struct visit *visit)
+{
+	const bool recipes = mxfp_format_info(dst)->tensor_scale;
+	const enum mxfp_option choice = recipes ? MXFP_OPTION_RECIPE : MXFP_OPTION_RULE;
+	struct bench_case c = {.op = BENCH_QUANTIZE, .dst = dst, .src = src};
+	int stop = 0;
+
+	for (int i = 0; mxfp_option_name(choice, i) != NULL && stop == 0; i++) {
+		c.rule = recipes ? c.rule : (enum mxfp_rule)i;
+		c.recipe = recipes ? (enum mxfp_recipe)i : c.recipe;
+		c.round = MXFP_ROUND_RNE;
+		c.group = quantize_group(&c);
+		c.usual = quantize_usual(&c);
+		stop = visit->call(&c, visit->context);
+		if (stop != 0 || recipes)
+			continue;
+		c.round = MXFP_ROUND_SR;
+		c.group = quantize_group(&c);
+		c.usual = quantize_usual(&c);
+		stop = visit->call(&c, visit->context);
+	}
+	return stop;
+}
+
+static int blocks(enum mxfp_format format, const struct visit *visit)
+{
+	static const enum mxfp_format sources[] = {MXFP_FORMAT_F32, MXFP_FORMAT_BF16, MXFP_FORMAT_F16};
+	struct bench_case c = {.op = BENCH_DEQUANTIZE, .src = format};
+	int stop = 0;
+
+	for (size_t i = 0; i < sizeof sources / sizeof sources[0] && stop == 0; i++)
+		stop = quantizations(sources[i], format, visit);
+	for (size_t i = 0; i < sizeof sources / sizeof sources[0] && stop == 0; i++) {
+		c.dst = sources[i];
+		c.group = c.dst == MXFP_FORMAT_F32 ? BENCH_DEQUANTIZE_F32 : BENCH_OTHER;
+		c.usual = c.group != BENCH_OTHER || (format == MXFP_FORMAT_MXFP4 && c.dst == MXFP_FORMAT_BF16);
+		stop = visit->call(&c, visit->context);
+	}
+	return stop;
+}
+
+static int scans(const struct visit *visit)
+{
+	static const enum mxfp_format sources[] = {MXFP_FORMAT_F32, MXFP_FORMAT_BF16, MXFP_FORMAT_F16};
+	int stop = 0;
+
+	for (size_t i = 0; i < sizeof sources / sizeof sources[0] && stop == 0; i++) {
+		const struct bench_case c = {
+			.op = BENCH_SCAN, .dst = sources[i], .src = sources[i], .group = BENCH_OTHER, .usual = true,
+		};
+		stop = visit->call(&c, visit->context);
+	}
+	return stop;
+}
+
+int bench_cases(int (*call)(const struct bench_case *c, void *context), void *context)
+{
+	const struct visit visit = {call, context};
+	int stop = 0;
+
+	for (int f = 0; f < MXFP_N_FORMATS && stop == 0; f++)
+		stop = is_block((enum mxfp_format)f) ? blocks((enum mxfp_format)f, &visit)
+		                                     : converts_from((enum mxfp_format)f, &visit);
+	return stop != 0 ? stop : scans(&visit);
+}
+
+void bench_case_name(const struct bench_case *c, char *name, size_t size)
+{
+	const char *src = mxfp_format_info(c->src)->name, *dst = mxfp_format_info(c->dst)->name;
+	const char *round = mxfp_option_name(MXFP_OPTION_ROUND, (int)c->round);
+
+	if (c->op == BENCH_QUANTIZE)
+		snprintf(name, size, "%s -> %s %s%s%s", src, dst,
+		         mxfp_format_info(c->dst)->tensor_scale
+		                 ? mxfp_option_name(MXFP_OPTION_RECIPE, (int)c->recipe)
+		                 : mxfp_option_name(MXFP_OPTION_RULE, (int)c->rule),
+		         c->round != MXFP_ROUND_RNE ? " " : "", c->round != MXFP_ROUND_RNE ? round : "");
+	else if (c->op == BENCH_CONVERT && c->src == MXFP_FORMAT_F32)
+		snprintf(name, size, "%s -> %s %s", src, dst, round);
+	else if (c->op == BENCH_SCAN)
+		snprintf(name, size, "%s", src);
+	else
+		snprintf(name, size, "%s -> %s", src, dst);
+}

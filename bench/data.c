@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/* The numbers that are worked on: a pattern of 2^20 standard normals, always the same, repeated; long enough that a
+   branch on the numbers is not learned. */
+#include "config.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+
+enum {
+	ALIGNMENT = 4096,
+	MARGIN = 8, /* one part in eight more: a limit's ratio is only near the case's */
+	F32_BYTES = 4,
+	F32_INF = 0x7F800000
+};
+
+/* SplitMix64 (Steele, Lea, Flood 2014): uniform in (0, 1]. */
+static double uniform(uint64_t *state)
+{
+	uint64_t z = *state += 0x9E3779B97F4A7C15;
+
+	z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9;
+	z = (z ^ z >> 27) * 0x94D049BB133111EB;
+	z ^= z >> 31;
+	return ((double)(z >> 11) + 1) / 0x1p53;
+}
+
+/* Box-Muller. */
+static void make_normals(float *normals, size_t n)
+{
+	const double two_pi = 6.283185307179586;
+	uint64_t state = 1;
+
+	for (size_t i = 0; i < n; i += 2) {
+		const double radius = sqrt(-2 * log(uniform(&state))), angle = two_pi * uniform(&state);
+		normals[i] = (float)(radius * cos(angle));
+		normals[i + 1] = (float)(radius * sin(angle));
+	}
+}
+
+/* Memory whose pages are there. */
+static void *allocate(size_t bytes)
+{
+	const size_t whole = (bytes + bytes / MARGIN + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+	void *memory = aligned_alloc(ALIGNMENT, whole);
+
+	if (memory != NULL)
+		memset(memory, 1, whole);
+	return memory;
+}
+
+bool bench_data_make(struct bench_data *data, size_t n)
+{
+	/* The shortest block has 16 elements. */
+	*data = (struct bench_data){
+		.n = n,
+		.src = allocate(n * F32_BYTES),
+		.src_scales = allocate(n / 16),
+		.dst = allocate(n * F32_BYTES),
+		.dst_scales = allocate(n / 16),
+		.normals = allocate(BENCH_PATTERN * sizeof(float)),
+		.holds = (enum mxfp_format)MXFP_N_FORMATS,
+	};
+	if (data->src != NULL && data->src_scales != NULL && data->dst != NULL && data->dst_scales != NULL &&
+	    data->normals != NULL) {
+		make_normals(data->normals, BENCH_PATTERN);
+		return true;
+	}
+	bench_data_free(data);
+	return false;
+}
+
+void bench_data_free(struct bench_data *data)
+{
+	free(data->src);
+	free(data->src_scales);
+	free(data->dst);
+	free(data->dst_scales);
+	free(data->normals);
+}
+
+static void repeat(uint8_t *memory, size_t period, size_t total)
+{
+	for (size_t done = period; done < total; done += period)
+		memcpy(memory + done, memory, total - done < period ? total - done : period);
+}
+
+static bool has_sign(enum mxfp_format format)
+{
+	const enum mxfp_kind kind = mxfp_format_info(format)->kind;
+
+	return kind != MXFP_KIND_UFLOAT && kind != MXFP_KIND_EXPONENT;
+}
+
+/* The first pattern of src. */
+static void make_pattern(struct bench_data *data, const struct mxfp_kernels *table)
+{
+	const struct mxfp_format_info *info = mxfp_format_info(data->holds);
+	struct mxfp_counts counts = {0};
+	struct mxfp_scan_job scan = {
+		.src_format = MXFP_FORMAT_F32,
+		.src = data->normals,
+		.n = BENCH_PATTERN,
+		.non_finite_from = F32_INF,
+		.first_non_finite = UINT64_MAX,
+	};
+
+	table->scan[MXFP_FORMAT_F32](&scan);
+	data->amax = scan.amax;
+	if (info->kind != MXFP_KIND_BLOCK) {
+		const struct mxfp_convert_job job = {
+			.dst_format = data->holds,
+			.src_format = MXFP_FORMAT_F32,
+			.dst = data->src,
+			.src = data->normals,
+			.n = BENCH_PATTERN,
+			.counts = &counts,
+		};
+		table->convert[data->holds][MXFP_FORMAT_F32](&job);
+		return;
+	}
+	const struct mxfp_quantize_job job = {
+		.format = data->holds,
+		.src_format = MXFP_FORMAT_F32,
+		.rows = 1,
+		.cols = BENCH_PATTERN,
+		.src = data->normals,
+		.src_stride = BENCH_PATTERN,
+		.codes = data->src,
+		.scales = data->src_scales,
+		.codes_stride = bench_bytes(info->element, BENCH_PATTERN),
+		.scales_stride = BENCH_PATTERN / info->block_length,
+		.rule = MXFP_RULE_RCEIL,
+		.tensor_amax = data->amax,
+		.counts = &counts,
+	};
+	table->quantize[data->holds](&job);
+}
+
+void bench_data_fill(struct bench_data *data, const struct mxfp_kernels *table, enum mxfp_format src)
+{
+	const struct mxfp_format_info *info = mxfp_format_info(src);
+	const bool block = info->kind == MXFP_KIND_BLOCK;
+	size_t scales = block ? BENCH_PATTERN / info->block_length : 0;
+	size_t codes = bench_bytes(src, BENCH_PATTERN) - scales, patterns = data->n / BENCH_PATTERN;
+
+	if (data->holds == src)
+		return;
+	data->holds = src;
+	if (!has_sign(src))
+		for (size_t i = 0; i < BENCH_PATTERN; i++)
+			data->normals[i] = fabsf(data->normals[i]);
+	make_pattern(data, table);
+	if (!has_sign(src))
+		make_normals(data->normals, BENCH_PATTERN);
+	repeat(data->src, codes, codes * patterns);
+	repeat(data->src_scales, scales, scales * patterns);
+}

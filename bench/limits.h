@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* Plain loops that move bytes in a ratio of limit.def: see limits.c. */
+#ifndef BENCH_LIMITS_H
+#define BENCH_LIMITS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { LIMIT_LINE_BYTES = 64 };
+
+struct limit {
+	unsigned in, out; /* lines read and written in a step; out 0: only reads, and writes 8 bytes at the end */
+	void (*run)(void *dst, const void *src, size_t n_steps);
+};
+
+/* One table a tier, its first row reading only, the last without a function. */
+#define MXFP_TIER(id, name, features) extern const struct limit limits_##name[];
+#include "isa.def"
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The clock. Kernel and limit take turns, so a slow phase of the machine falls on both; figures are medians of the
+ * rounds with the distance of the quartiles. In DRAM each turn takes the next part of a ring that is longer than the
+ * caches, so no part is still there when its turn comes again.
+ */
+#include "config.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "bench.h"
+
+enum {
+	CHUNK = 1 << 24, /* elements of a turn in DRAM: some milliseconds */
+	CLOCK_STEPS = 100000,
+	ROUNDS_MIN = 3
+};
+
+/* Seconds of a turn in L2; seconds after which a slow kernel has had rounds enough. */
+static const double turn_seconds = 1e-3, case_seconds = 2;
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static double timed(void (*run)(const struct bench_work *work), const struct bench_work *work, unsigned times)
+{
+	const double start = now();
+
+	for (unsigned i = 0; i < times; i++)
+		run(work);
+	return (now() - start) / times / (double)work->n;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static struct bench_time summary(double *samples, unsigned n)
+{
+	qsort(samples, n, sizeof *samples, compare);
+	const double median = samples[n / 2];
+	return (struct bench_time){median, (samples[n - 1 - n / 4] - samples[n / 4]) / median};
+}
+
+/* How often to run in one turn; also warms up. */
+static unsigned calibrate(void (*run)(const struct bench_work *work), const struct bench_work *work)
+{
+	unsigned times = 1;
+
+	while (times < 1u << 20 && timed(run, work, times) * times * (double)work->n < turn_seconds)
+		times *= 2;
+	return times;
+}
+
+/* The place of the next turn in the ring. */
+static void advance(struct bench_work *work, enum bench_place place)
+{
+	if (place == BENCH_DRAM)
+		work->start = (work->start + work->n) % work->data->n;
+}
+
+/* Elements whose bytes, read and written, are BENCH_L2_BYTES: whole rows. */
+static size_t l2_elements(const struct bench_case *c)
+{
+	const size_t row = bench_bytes(c->src, BENCH_COLS) + (c->op == BENCH_SCAN ? 0 : bench_bytes(c->dst, BENCH_COLS));
+
+	return BENCH_L2_BYTES / row * BENCH_COLS;
+}
+
+double bench_clock(void)
+{
+	/* Volatile, so that the compiler does not know the factor, which would let it take shorter ways. */
+	volatile uint64_t factor = 0x5851F42D4C957F2D;
+	const uint64_t a = factor;
+	uint64_t x = a;
+	const double start = now();
+
+	for (unsigned i = 0; i < CLOCK_STEPS; i++)
+		x *= a;
+	factor = x;
+	return 3e-9 * CLOCK_STEPS / (now() - start);
+}
+
+struct bench_result bench_measure(struct bench_work *work, enum bench_place place, unsigned rounds)
+{
+	double kernel[BENCH_ROUNDS_MAX], limit[BENCH_ROUNDS_MAX], clock[BENCH_ROUNDS_MAX];
+	unsigned kernel_times = 1, limit_times = 1, i = 0;
+	const double start = now();
+
+	work->start = 0;
+	work->n = place == BENCH_L2 ? l2_elements(work->c) : bench_reads_twice(work->c) ? work->data->n : CHUNK;
+	if (place == BENCH_L2) {
+		kernel_times = calibrate(bench_run, work);
+		limit_times = calibrate(bench_run_limit, work);
+	}
+	for (; i < rounds && (i < ROUNDS_MIN || now() - start < case_seconds); i++) {
+		advance(work, place);
+		limit[i] = timed(bench_run_limit, work, limit_times);
+		advance(work, place);
+		kernel[i] = timed(bench_run, work, kernel_times);
+		clock[i] = bench_clock();
+	}
+	return (struct bench_result){
+		.kernel = summary(kernel, i),
+		.limit = summary(limit, i),
+		.clock_ghz = summary(clock, i).median,
+	};
+}

@@ -1,0 +1,35 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# mxfp bench: what it prints, not how fast anything is.
+. "${srcdir:-.}/tests/cli.shlib"
+
+exits 0 "" bench --quick --in L2 --tier ref --op convert --format bf16
+text=$(tr -s ' ' <"$work/out")
+has "machine" "$text" ", tier ref, 1 thread, clock"
+has "a row" "$text" "convert f32 -> bf16 rne ref L2 "
+has "the way back" "$text" "convert bf16 -> f32 ref L2 "
+has "targets" "$text" "f32 -> bf16, f16 L2 40 GB/s "
+same "other formats" "" "$(grep e5m2 "$work/out")"
+same "other operations" "" "$(grep quantize "$work/out")"
+
+exits 0 "" bench --quick --in l2 --tier ref --op scan --json
+text=$(tr -d ' \n' <"$work/out")
+has "json" "$text" '"tier":"ref","threads":1,"clock_ghz":'
+has "json" "$text" '"rows":[{"op":"scan","case":"f32","tier":"ref","in":"L2","gbps":'
+has "json" "$text" ',{"op":"scan","case":"bf16",'
+same "the end" ']}' "$(printf '%s' "$text" | tail -c 2)"
+
+# DRAM, in the best tier, if it has kernels of its own.
+best=$("$mxfp" info | sed -n 's/^tier .*available:\(.*\);.*/\1/p' | sed 's/.* //')
+if [ "$best" != ref ] && "$mxfp" bench --quick --in L2 --tier "$best" --op scan --format f32 >"$work/out" 2>&1; then
+	exits 0 "" bench --quick --tier "$best" --op scan --format f32
+	has "memory" "$(tr -s ' ' <"$work/out")" "scan f32 $best DRAM "
+fi
+
+exits 2 "--op: unknown value 'divide' / known: convert, quantize, dequantize, scan" bench --op divide
+exits 2 "--format: unknown value 'e9m9'" bench --format e9m9
+exits 2 "--in: unknown value 'L4' / known: L2, DRAM" bench --in L4
+exits 2 "--tier: unknown value 'mmx' / known: ref" bench --tier mmx
+exits 2 "--threads: 0 is out of range" bench --threads 0
+exits 2 "no case is left" bench --quick --in L2 --op scan --format e4m3
+finish

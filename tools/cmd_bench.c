@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/* mxfp bench: the speed of every kernel on this machine, beside the limit of moving its bytes. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "bench_print.h"
+
+#include "commands.h"
+#include "facts.h"
+#include "json.h"
+#include "mxfp/isa.h"
+
+enum {
+	DRAM_ELEMENTS = 1 << 28,  /* 1 GiB of f32 */
+	QUICK_ELEMENTS = 1 << 26, /* 256 MiB */
+	ROUNDS = 21,
+	QUICK_ROUNDS = 9
+};
+
+/* Below this, in GB/s in L2, DRAM is no limit, and a turn there would take seconds. */
+static const double dram_from = 0.5;
+
+struct bench {
+	/* The command line. */
+	const char *tier, *op, *format, *in;
+	bool quick, json, all;
+	uint64_t threads;
+	/* What it means; -1: any. */
+	int only_tier, only_op, only_place;
+	enum mxfp_format only_format;
+	/* The work. */
+	struct bench_data data;
+	struct bench_rows rows;
+	bool out_of_memory;
+};
+
+static const struct usage usage = {
+	"bench [options]",
+	"Times the kernels of each instruction-set tier that this machine has, on data in\n"
+	"the L2 cache and in memory (2 GiB of it; 512 MiB with --quick), and in turns\n"
+	"with each a plain loop that moves the same bytes. Takes some minutes; --quick\n"
+	"and the filters shorten it. On a busy machine only the ratios mean something.",
+	"  mxfp bench --quick --op quantize --format mxfp4\n"
+	"  mxfp bench --json > figures.json",
+};
+
+/* Finds `name` among the names that `name_of` gives; fails with the list of them. */
+static int find_name(const char *option, const char *name, const char *(*name_of)(int i), int *index,
+                     struct error *error)
+{
+	char known[256] = "";
+
+	for (int i = 0; name_of(i) != NULL; i++) {
+		if (strcasecmp(name, name_of(i)) == 0) {
+			*index = i;
+			return EXIT_OK;
+		}
+		snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i == 0 ? "" : ", ", name_of(i));
+	}
+	return fail(error, EXIT_USAGE, "--%s: unknown value '%s' / known: %s", option, name, known);
+}
+
+static const char *op_name(int i)
+{
+	return i < BENCH_N_OPS ? bench_op_names[i] : NULL;
+}
+
+static const char *place_name(int i)
+{
+	return i < BENCH_N_PLACES ? bench_place_names[i] : NULL;
+}
+
+static int check(struct bench *b, struct error *error)
+{
+	int code = EXIT_OK;
+
+	if (b->threads == 0 || b->threads > UINT16_MAX)
+		return fail(error, EXIT_USAGE, "--threads: %llu is out of range / give 1 to %d",
+		            (unsigned long long)b->threads, (int)UINT16_MAX);
+	if (b->op != NULL)
+		code = find_name("op", b->op, op_name, &b->only_op, error);
+	if (code == EXIT_OK && b->in != NULL)
+		code = find_name("in", b->in, place_name, &b->only_place, error);
+	if (code == EXIT_OK && b->tier != NULL)
+		code = find_name("tier", b->tier, mxfp_isa_name, &b->only_tier, error);
+	if (code != EXIT_OK)
+		return code;
+	if (b->only_tier >= 0 && !(mxfp_isa_available() >> b->only_tier & 1))
+		return fail(error, EXIT_USAGE, "--tier: this machine does not have %s / mxfp info lists those it has",
+		            b->tier);
+	if (b->format != NULL && mxfp_format_from_name(b->format, &b->only_format) != MXFP_OK)
+		return fail(error, EXIT_USAGE, "--format: unknown value '%s' / mxfp info lists them", b->format);
+	return EXIT_OK;
+}
+
+static bool wanted(const struct bench *b, const struct bench_case *c)
+{
+	return (c->usual || b->all) && (b->only_op < 0 || (int)c->op == b->only_op) &&
+	       (b->only_format == OPTION_FORMAT_NONE || c->dst == b->only_format || c->src == b->only_format);
+}
+
+/* The kernels of all tiers up to this one. */
+static struct mxfp_kernels table_of(int tier)
+{
+	struct mxfp_kernels table;
+	enum mxfp_status status;
+
+	mxfp_kernels_init(&table, mxfp_isa_ceiling(mxfp_isa_name(tier), mxfp_isa_available(), &status));
+	return table;
+}
+
+static void add_row(struct bench *b, const struct bench_row *row)
+{
+	struct bench_rows *rows = &b->rows;
+
+	if (rows->n == rows->capacity) {
+		const size_t capacity = 2 * rows->capacity + 64;
+		struct bench_row *larger = realloc(rows->rows, capacity * sizeof *larger);
+		if (larger == NULL) {
+			b->out_of_memory = true;
+			return;
+		}
+		rows->rows = larger;
+		rows->capacity = capacity;
+	}
+	rows->rows[rows->n++] = *row;
+	if (!b->json)
+		bench_print_row(row, row->tier == rows->best_tier);
+}
+
+/* Times one case in one tier, in each place that is wanted. */
+static void time_case(struct bench *b, const struct bench_case *c, const struct mxfp_kernels *table, int tier)
+{
+	struct bench_work work = {
+		.c = c,
+		.table = table,
+		.limits = bench_limits_of_tier(tier),
+		.data = &b->data,
+		.threads = b->rows.threads,
+	};
+	struct bench_row row = {.c = *c, .tier = tier};
+
+	for (int place = 0; place < BENCH_N_PLACES; place++) {
+		if (b->only_place >= 0 && place != b->only_place)
+			continue;
+		/* The reference is never fast enough for memory to matter. */
+		if (place == BENCH_DRAM && (tier == 0 || (row.place == BENCH_L2 && row.result.kernel.median > 0 &&
+		                                         bench_gbps(row.result.kernel.median) < dram_from)))
+			continue;
+		row.place = (enum bench_place)place;
+		row.result = bench_measure(&work, row.place, b->quick ? QUICK_ROUNDS : ROUNDS);
+		add_row(b, &row);
+	}
+}
+
+/* Times a case in each tier that has a kernel of its own for it. */
+static int time_tiers(const struct bench_case *c, void *context)
+{
+	struct bench *b = context;
+	bench_kernel *below = NULL;
+
+	if (!wanted(b, c))
+		return 0;
+	for (int tier = 0; mxfp_isa_name(tier) != NULL; tier++) {
+		if (!(mxfp_isa_available() >> tier & 1))
+			continue;
+		const struct mxfp_kernels table = table_of(tier);
+		bench_kernel *slot = bench_slot(&table, c);
+		if (slot != below && (b->only_tier < 0 || tier == b->only_tier)) {
+			bench_data_fill(&b->data, &table, c->src);
+			time_case(b, c, &table, tier);
+		}
+		below = slot;
+	}
+	return b->out_of_memory;
+}
+
+static int best_tier(void)
+{
+	int best = 0;
+
+	for (int tier = 0; mxfp_isa_name(tier) != NULL; tier++)
+		if (mxfp_isa_available() >> tier & 1)
+			best = tier;
+	return best;
+}
+
+static int run_bench(struct bench *b, struct error *error)
+{
+	int code = EXIT_OK;
+
+	b->rows = (struct bench_rows){
+		.best_tier = b->only_tier >= 0 ? b->only_tier : best_tier(),
+		.threads = (unsigned)b->threads,
+		.dram_elements = b->quick ? QUICK_ELEMENTS : DRAM_ELEMENTS,
+		.clock_ghz = bench_clock(),
+	};
+	if (!bench_data_make(&b->data, b->only_place == BENCH_L2 ? BENCH_PATTERN : b->rows.dram_elements))
+		return fail_memory(error);
+	if (!b->json)
+		bench_print_machine(&b->rows);
+	bench_cases(time_tiers, b);
+	bench_data_free(&b->data);
+	if (b->out_of_memory)
+		code = fail_memory(error);
+	else if (b->rows.n == 0)
+		code = fail(error, EXIT_USAGE, "no case is left / leave out a filter, or give --all");
+	else if (b->json)
+		code = facts_print(stdout, bench_json(&b->rows), error);
+	else
+		bench_print_targets(&b->rows);
+	free(b->rows.rows);
+	return code;
+}
+
+static int run(int argc, char **argv, struct error *error)
+{
+	struct bench b = {
+		.threads = 1, .only_tier = -1, .only_op = -1, .only_place = -1, .only_format = OPTION_FORMAT_NONE,
+	};
+	const struct option_spec options[] = {
+		{"quick", 0, OPTION_FLAG, NULL, "less memory, fewer rounds", &b.quick},
+		{"json", 0, OPTION_FLAG, NULL, "print JSON", &b.json},
+		{"all", 0, OPTION_FLAG, NULL, "every pair of formats, rounding mode, rule and recipe", &b.all},
+		{"op", 0, OPTION_STRING, "OP", "only convert, quantize, dequantize or scan", &b.op},
+		{"format", 0, OPTION_STRING, "FORMAT", "only what is from or to this format", &b.format},
+		{"in", 0, OPTION_STRING, "PLACE", "only in L2 or DRAM", &b.in},
+		{"tier", 0, OPTION_STRING, "NAME", "only this instruction-set tier", &b.tier},
+		{"threads", 0, OPTION_UNSIGNED, "N", "at most this many threads", &b.threads},
+		{.kind = OPTION_END},
+	};
+
+	switch (options_parse(argc, argv, options, &usage, 0, 0, NULL, error)) {
+	case PARSED_HELP:
+		return EXIT_OK;
+	case PARSED_ERROR:
+		return EXIT_USAGE;
+	case PARSED_RUN:
+		break;
+	}
+	int code = check(&b, error);
+	return code == EXIT_OK ? run_bench(&b, error) : code;
+}
+
+const struct command command_bench = {"bench", "speed of the kernels on this machine, beside the limits", run};
