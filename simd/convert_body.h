@@ -7,27 +7,19 @@
 #include "decode_body.h"
 #include "encode_body.h"
 #include "philox_body.h"
+#include "store_body.h"
 
 enum { CHUNK = 1024 };
 
-/* Stores n codes in their width. */
-static inline void store_codes(const struct mxfp_format_info *f, uint8_t *to, const uint32_t *codes, size_t n)
+static NOINLINE void encode_exponents(const struct encoder *e, enum mxfp_round mode, struct encode_span *span,
+                                      struct lane_counts *counts)
 {
-	uint8_t part[VECTOR_BYTES];
-	unsigned word_shift = f->storage_bytes == 4 ? 32 - f->bits : 0; /* tf32 stands at the top of its word */
-
-	for (size_t i = 0; i < n; i += LANES) {
-		uint8_t *at = n - i < LANES ? part : to + i * f->storage_bytes;
-		vu32 code = load(codes + i) << word_shift;
-
-		if (f->storage_bytes == 1)
-			store_u8(at, code);
-		else if (f->storage_bytes == 2)
-			store_u16(at, code);
-		else
-			store(at, code);
-		if (at == part)
-			memcpy(to + i * f->storage_bytes, part, (n - i) * f->storage_bytes);
+	switch (mode) {
+#define MXFP_ROUND(id, value, name, meaning) \
+	case MXFP_ROUND_##id: \
+		encode_mode(e, true, MXFP_ROUND_##id, span, 0, counts); \
+		break;
+#include "option.def"
 	}
 }
 

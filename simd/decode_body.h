@@ -134,4 +134,15 @@ static NOINLINE void decode_array(const struct decoder *d, const void *codes, si
 	}
 }
 
+/* n codes of a FLOAT or FIXED format, one in each word, in place; n is a multiple of LANES. */
+static inline void decode_words(const struct decoder *d, uint32_t *words, size_t n)
+{
+	for (size_t i = 0; i < n; i += LANES) {
+		vu32 code = load(words + i);
+
+		store(words + i, d->kind == DECODER_FIXED ? decode_lanes(d, DECODER_FIXED, code)
+		                                          : decode_lanes(d, DECODER_FLOAT, code));
+	}
+}
+
 #endif

@@ -230,16 +230,4 @@ static NOINLINE void encode_array(const struct encoder *e, enum mxfp_round mode,
 	}
 }
 
-static NOINLINE void encode_exponents(const struct encoder *e, enum mxfp_round mode, struct encode_span *span,
-                                      struct lane_counts *counts)
-{
-	switch (mode) {
-#define MXFP_ROUND(id, value, name, meaning) \
-	case MXFP_ROUND_##id: \
-		encode_mode(e, true, MXFP_ROUND_##id, span, 0, counts); \
-		break;
-#include "option.def"
-	}
-}
-
 #endif

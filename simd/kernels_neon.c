@@ -6,8 +6,17 @@
 
 void mxfp_kernels_neon(struct mxfp_kernels *table)
 {
-	for (int to = 0; to < MXFP_N_FORMATS; to++)
+	for (int f = 0; f < MXFP_N_FORMATS; f++) {
+		const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)f);
+
+		if (info->kind == MXFP_KIND_BLOCK && !info->tensor_scale) {
+			table->quantize[f] = mxfp_quantize_mx_neon;
+			table->dequantize[f] = mxfp_dequantize_mx_neon;
+		}
+		if (table->scan[f] != NULL)
+			table->scan[f] = mxfp_scan_neon;
 		for (int from = 0; from < MXFP_N_FORMATS; from++)
-			if (table->convert[to][from] != NULL)
-				table->convert[to][from] = mxfp_convert_neon;
+			if (table->convert[f][from] != NULL)
+				table->convert[f][from] = mxfp_convert_neon;
+	}
 }
