@@ -160,8 +160,8 @@ void bench_run(const struct bench_work *work)
 	const size_t n_pieces = (work->n + BENCH_PIECE - 1) / BENCH_PIECE;
 
 	if (bench_reads_twice(work->c))
-		mxfp_parallel_for(work->threads, n_pieces, scan_piece, work, NULL);
-	mxfp_parallel_for(work->threads, n_pieces, pieces[work->c->op], work, NULL);
+		mxfp_parallel_for(work->threads, NULL, n_pieces, scan_piece, work, NULL);
+	mxfp_parallel_for(work->threads, NULL, n_pieces, pieces[work->c->op], work, NULL);
 }
 
 /* How far the limit's ratio of reads to writes is from `ratio`, as a factor. */
@@ -227,7 +227,7 @@ static void move_bytes(const struct bench_work *work, const struct limit *limit,
 		.piece_steps = (n_steps + n_pieces - 1) / n_pieces,
 	};
 
-	mxfp_parallel_for(work->threads, n_pieces, limit_piece, &limit_work, NULL);
+	mxfp_parallel_for(work->threads, NULL, n_pieces, limit_piece, &limit_work, NULL);
 }
 
 void bench_run_limit(const struct bench_work *work)

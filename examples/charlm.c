@@ -28,7 +28,7 @@ static enum mxfp_status round_rows(float *x, size_t columns, const struct charlm
 	blocks.format = activations->format;
 	options.rule = activations->rule;
 	status = mxfp_quantize(&blocks, x, MXFP_FORMAT_F32, 0, &options);
-	return status ? status : mxfp_dequantize(&blocks, x, MXFP_FORMAT_F32, 0, 1);
+	return status ? status : mxfp_dequantize(&blocks, x, MXFP_FORMAT_F32, 0, NULL);
 }
 
 /* y = layer * x with x rounded first. */

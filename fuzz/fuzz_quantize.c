@@ -120,7 +120,7 @@ static void check_blocks(const struct blocks *b, const struct matrix *m, bool sa
 	bool tensor_scale_is_zero = b->head.tensor_scale <= 0;
 	uint32_t values[MAX_ELEMENTS];
 
-	fuzz_check(mxfp_dequantize(&b->head, values, MXFP_FORMAT_F32, 0, 1) == MXFP_OK,
+	fuzz_check(mxfp_dequantize(&b->head, values, MXFP_FORMAT_F32, 0, NULL) == MXFP_OK,
 	           "what was quantized dequantizes");
 	for (size_t row = 0; row < m->rows; row++)
 		for (size_t block = 0; block < blocks; block++) {
@@ -148,7 +148,7 @@ static void check_rows_equal_whole(const struct blocks *whole, const struct matr
 	struct blocks rows = *whole;
 	float amax = 0;
 
-	fuzz_check(mxfp_amax(src, m->src_format, m->rows * m->cols, &amax) == MXFP_OK,
+	fuzz_check(mxfp_amax(src, m->src_format, m->rows * m->cols, &amax, NULL) == MXFP_OK,
 	           "amax of a small matrix");
 	piece.tensor_amax = &amax;
 	memset(rows.codes, UNTOUCHED, sizeof rows.codes);

@@ -5,20 +5,18 @@
 #include "args.h"
 #include "kernels.h"
 #include "parallel.h"
-
-/* Numbers in a piece of work: some tens of microseconds at any speed. */
-enum { PIECE = 1 << 16 };
+#include "tile.h"
 
 static void convert_piece(const void *context, size_t piece, struct mxfp_counts *counts)
 {
 	const struct mxfp_convert_job *whole = context;
+	struct mxfp_tile tile = mxfp_tile(1, whole->n, piece);
 	struct mxfp_convert_job job = *whole;
-	size_t start = piece * PIECE;
 
-	job.dst = (uint8_t *)whole->dst + start * mxfp_format_info(whole->dst_format)->storage_bytes;
-	job.src = (const uint8_t *)whole->src + start * mxfp_format_info(whole->src_format)->storage_bytes;
-	job.n = whole->n - start < PIECE ? whole->n - start : PIECE;
-	job.first_index = whole->first_index + start;
+	job.dst = (uint8_t *)whole->dst + tile.col * mxfp_format_info(whole->dst_format)->storage_bytes;
+	job.src = (const uint8_t *)whole->src + tile.col * mxfp_format_info(whole->src_format)->storage_bytes;
+	job.n = tile.cols;
+	job.first_index = whole->first_index + tile.col;
 	job.counts = counts;
 	mxfp_kernels_get()->convert[job.dst_format][job.src_format](&job);
 }
@@ -62,6 +60,6 @@ enum mxfp_status mxfp_convert(void *dst, enum mxfp_format dst_format, const void
 	enum mxfp_status status = check(&job);
 
 	if (status == MXFP_OK)
-		mxfp_parallel_for(o->threads, n / PIECE + (n % PIECE != 0), convert_piece, &job, o->counts);
+		mxfp_parallel_for(o->threads, o->parallel, mxfp_tile_count(1, n), convert_piece, &job, o->counts);
 	return status;
 }

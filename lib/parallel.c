@@ -1,48 +1,79 @@
 /* SPDX-License-Identifier: MIT */
-/* OpenMP where the compiler has it, one thread otherwise. Pieces are fixed by the caller, so results cannot depend on
-   the number of threads; counts are integers, so neither can their sums. */
+/* The caller's threads, or OpenMP where the compiler has it, or one. Pieces are fixed by the caller, so results cannot
+   depend on the number of threads; counts are integers, so neither can their sums, which need no lock. */
 #include "parallel.h"
+
+#include <stdatomic.h>
 
 #ifdef _OPENMP
 #include <omp.h>
 #endif
 
-static void add_counts(struct mxfp_counts *to, const struct mxfp_counts *from)
+struct loop {
+	mxfp_piece *run;
+	const void *context;
+	_Atomic uint64_t saturated, overflowed, flushed, nan, inf;
+};
+
+static void run_piece(void *argument, size_t piece)
 {
-	to->saturated += from->saturated;
-	to->overflowed += from->overflowed;
-	to->flushed += from->flushed;
-	to->nan += from->nan;
-	to->inf += from->inf;
+	struct loop *loop = argument;
+	struct mxfp_counts counts = {0};
+
+	loop->run(loop->context, piece, &counts);
+	atomic_fetch_add(&loop->saturated, counts.saturated);
+	atomic_fetch_add(&loop->overflowed, counts.overflowed);
+	atomic_fetch_add(&loop->flushed, counts.flushed);
+	atomic_fetch_add(&loop->nan, counts.nan);
+	atomic_fetch_add(&loop->inf, counts.inf);
 }
 
 #ifdef _OPENMP
-#pragma omp declare reduction(add : struct mxfp_counts : add_counts(&omp_out, &omp_in)) \
-	initializer(omp_priv = (struct mxfp_counts){0})
-
-/* From 1 to the number of processors: more would only cost, and the runtime aborts when it cannot have them. */
-static int thread_count(unsigned threads, size_t n_pieces)
+/* At most as many threads as there are processors and pieces: more would only cost, and the runtime ends the process
+   when it cannot have them. */
+static void run_openmp(unsigned threads, size_t n_pieces, struct loop *loop)
 {
-	int n = omp_get_num_procs();
+	unsigned n = (unsigned)omp_get_num_procs();
 
-	if (threads != 0 && threads < (unsigned)n)
-		n = (int)threads;
-	if (n_pieces < (size_t)n)
-		n = (int)n_pieces;
-	return n > 0 ? n : 1;
+	if (threads != 0 && threads < n)
+		n = threads;
+	if (n_pieces < n)
+		n = (unsigned)n_pieces;
+#pragma omp parallel for num_threads(n) schedule(dynamic)
+	for (size_t i = 0; i < n_pieces; i++)
+		run_piece(loop, i);
 }
 #endif
 
-void mxfp_parallel_for(unsigned threads, size_t n_pieces, mxfp_piece *run, const void *context,
-                       struct mxfp_counts *counts)
+static void run_all(unsigned threads, const struct mxfp_parallel *parallel, size_t n_pieces, struct loop *loop)
 {
-	struct mxfp_counts sum = {0};
-
+	if (n_pieces > 1 && parallel != NULL) {
+		parallel->run(parallel->context, n_pieces, run_piece, loop);
+		return;
+	}
 #ifdef _OPENMP
-#pragma omp parallel for num_threads(thread_count(threads, n_pieces)) schedule(dynamic) reduction(add : sum)
+	if (n_pieces > 1 && threads != 1) {
+		run_openmp(threads, n_pieces, loop);
+		return;
+	}
+#else
+	(void)threads;
 #endif
 	for (size_t i = 0; i < n_pieces; i++)
-		run(context, i, &sum);
-	if (counts != NULL)
-		add_counts(counts, &sum);
+		run_piece(loop, i);
+}
+
+void mxfp_parallel_for(unsigned threads, const struct mxfp_parallel *parallel, size_t n_pieces, mxfp_piece *run,
+                       const void *context, struct mxfp_counts *counts)
+{
+	struct loop loop = {.run = run, .context = context};
+
+	run_all(threads, parallel, n_pieces, &loop);
+	if (counts == NULL)
+		return;
+	counts->saturated += loop.saturated;
+	counts->overflowed += loop.overflowed;
+	counts->flushed += loop.flushed;
+	counts->nan += loop.nan;
+	counts->inf += loop.inf;
 }

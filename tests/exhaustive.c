@@ -129,7 +129,7 @@ static unsigned run_case(struct sweep *s, unsigned workers)
 	s->n_mismatches = &n_mismatches;
 	for (size_t group = 0; group < N_GROUPS; group++) {
 		s->first_piece = group * (N_PIECES / N_GROUPS);
-		mxfp_parallel_for(workers, N_PIECES / N_GROUPS, run_piece, s, NULL);
+		mxfp_parallel_for(workers, NULL, N_PIECES / N_GROUPS, run_piece, s, NULL);
 		if (isatty(STDERR_FILENO))
 			fprintf(stderr, "\r%s %zu/%d ", s->oracle.format->name, group + 1, N_GROUPS);
 	}

@@ -65,8 +65,9 @@ START_TEST(every_code_at_every_scale_dequantizes)
 	}
 	for (int t = 0; t < 3; t++) {
 		size_t bytes = mxfp_format_info(to[t])->storage_bytes;
+		const struct mxfp_dequantize_options options = {.threads = (unsigned)t};
 		memset(dst, MATRIX_CANARY, 256 * (cols + 3) * 4);
-		ck_assert_int_eq((int)mxfp_dequantize(&m.blocks, dst, to[t], cols + 3, (unsigned)t), (int)MXFP_OK);
+		ck_assert_int_eq((int)mxfp_dequantize(&m.blocks, dst, to[t], cols + 3, &options), (int)MXFP_OK);
 		for (size_t i = 0; i < 256 * (cols + 3); i++) {
 			uint32_t x = 0, row = (uint32_t)(i / (cols + 3)), code = (uint32_t)(i % (cols + 3));
 			memcpy(&x, dst + i * bytes, bytes);
@@ -95,7 +96,7 @@ START_TEST(quantizing_twice_changes_nothing)
 			((uint32_t *)m.src)[i] =
 				matrix_generated(&r, (int)(i / 32 % MATRIX_N_ORDINARY), (int)(i / 32 % 40) - 20, i % 32);
 		mxfp_quantize(&m.blocks, m.src, MXFP_FORMAT_F32, 0, &options);
-		mxfp_dequantize(&m.blocks, again.src, MXFP_FORMAT_F32, 0, 1);
+		mxfp_dequantize(&m.blocks, again.src, MXFP_FORMAT_F32, 0, NULL);
 		mxfp_quantize(&again.blocks, again.src, MXFP_FORMAT_F32, 0, &options);
 		ck_assert_mem_eq(again.blocks.scales, m.blocks.scales, m.scales_bytes);
 		ck_assert_mem_eq(again.blocks.codes, m.blocks.codes, m.codes_bytes);

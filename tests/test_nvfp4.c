@@ -215,7 +215,7 @@ START_TEST(tensor_amax_is_what_the_caller_says)
 	memcpy(again.src, m.src, 24 * 48 * 4);
 	quantize_and_check(&m, &options);
 	float amax = 0;
-	ck_assert_int_eq((int)mxfp_amax(m.src, MXFP_FORMAT_F32, 24 * 48, &amax), (int)MXFP_OK);
+	ck_assert_int_eq((int)mxfp_amax(m.src, MXFP_FORMAT_F32, 24 * 48, &amax, NULL), (int)MXFP_OK);
 	ck_assert_uint_eq(bits_of(amax), amax_of(&m));
 	for (int power = -140; power <= 124; power += 12) {
 		uint32_t other_bits = power < -126 ? UINT32_C(1) << (power + 149) : (uint32_t)(power + 127) << 23;
@@ -300,7 +300,7 @@ START_TEST(pieces_and_threads_do_not_matter)
 		ck_assert_mem_eq(part.blocks.codes, whole.blocks.codes, whole.codes_bytes);
 		ck_assert_mem_eq(part.blocks.scales, whole.blocks.scales, whole.scales_bytes);
 	}
-	mxfp_amax(whole.src, MXFP_FORMAT_F32, ROWS * COLS, &amax);
+	mxfp_amax(whole.src, MXFP_FORMAT_F32, ROWS * COLS, &amax, NULL);
 	memset(part.blocks.codes, MATRIX_CANARY, part.codes_bytes);
 	for (size_t row = 0; row < ROWS; row++) {
 		struct mxfp_quantize_options piece = options;

@@ -117,7 +117,7 @@ static void check_decoded(const struct quantized *q, const struct mxfp_blocks *b
 	struct piece piece = {0};
 	size_t done = 0;
 
-	ck_assert_int_eq(mxfp_dequantize(blocks, expected, MXFP_FORMAT_F32, 0, 0), MXFP_OK);
+	ck_assert_int_eq(mxfp_dequantize(blocks, expected, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
 	while (piece_next(&piece, q->rows, q->cols)) {
 		size_t size = piece.rows * piece.cols;
 

@@ -157,7 +157,8 @@ int block_stream_amax(struct block_stream *stream, const struct source *source, 
 			return code;
 		if (stream->rows == 0)
 			break;
-		mxfp_amax(stream->numbers, stream->number_format, stream->rows * stream->piece_cols, &stream->amax);
+		mxfp_amax(stream->numbers, stream->number_format, stream->rows * stream->piece_cols, &stream->amax,
+		          NULL);
 		end_piece(stream);
 	}
 	stream->n = 0;
@@ -218,7 +219,7 @@ int block_stream_decode(struct block_stream *stream, const struct source sources
 		if (code != EXIT_OK || stream->rows == 0)
 			return code;
 		const struct mxfp_blocks piece = piece_blocks(stream);
-		enum mxfp_status status = mxfp_dequantize(&piece, stream->numbers, stream->number_format, 0, 0);
+		enum mxfp_status status = mxfp_dequantize(&piece, stream->numbers, stream->number_format, 0, NULL);
 		if (status != MXFP_OK)
 			return fail(error, EXIT_INPUT, "%s: %s", sources[0].name, mxfp_status_text(status));
 		size_t n = stream->rows * stream->piece_cols;

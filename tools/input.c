@@ -142,6 +142,7 @@ static int quantize_input(float *decoded, const float *x, size_t tokens, size_t 
 		.recipe = source->variant.recipe,
 		.threads = source->threads,
 	};
+	const struct mxfp_dequantize_options back = {.threads = source->threads};
 	struct mxfp_blocks blocks = {.format = source->variant.format, .rows = tokens, .cols = cols};
 	struct mxfp_sizes size;
 
@@ -154,7 +155,7 @@ static int quantize_input(float *decoded, const float *x, size_t tokens, size_t 
 	blocks.scales = bytes + size.codes_bytes;
 	enum mxfp_status status = mxfp_quantize(&blocks, x, MXFP_FORMAT_F32, 0, &options);
 	if (status == MXFP_OK)
-		status = mxfp_dequantize(&blocks, decoded, MXFP_FORMAT_F32, 0, source->threads);
+		status = mxfp_dequantize(&blocks, decoded, MXFP_FORMAT_F32, 0, &back);
 	assert(status == MXFP_OK);
 	free(bytes);
 	return EXIT_OK;

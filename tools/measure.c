@@ -123,6 +123,7 @@ static size_t rows_at(const struct measuring *m, uint64_t first)
 
 static int find_amax(struct measuring *m, struct error *error)
 {
+	const struct mxfp_amax_options options = {.threads = m->options->threads};
 	int code = EXIT_OK;
 
 	for (uint64_t first = 0; code == EXIT_OK && first < m->layer->rows; first += m->piece_rows) {
@@ -130,7 +131,7 @@ static int find_amax(struct measuring *m, struct error *error)
 
 		code = read_rows(m, first, rows, error);
 		if (code == EXIT_OK)
-			mxfp_amax(m->weights, MXFP_FORMAT_F32, rows * m->cols, &m->amax);
+			mxfp_amax(m->weights, MXFP_FORMAT_F32, rows * m->cols, &m->amax, &options);
 	}
 	return code;
 }
@@ -151,6 +152,7 @@ static void quantize_rows(struct measuring *m, uint64_t first, size_t rows, stru
 		.threads = o->threads,
 		.counts = &counts,
 	};
+	const struct mxfp_dequantize_options back = {.threads = o->threads};
 	struct mxfp_blocks blocks = {
 		.format = into->variant.format,
 		.rows = rows,
@@ -161,7 +163,7 @@ static void quantize_rows(struct measuring *m, uint64_t first, size_t rows, stru
 	enum mxfp_status status = mxfp_quantize(&blocks, m->weights, MXFP_FORMAT_F32, 0, &options);
 
 	if (status == MXFP_OK)
-		status = mxfp_dequantize(&blocks, m->decoded, MXFP_FORMAT_F32, 0, o->threads);
+		status = mxfp_dequantize(&blocks, m->decoded, MXFP_FORMAT_F32, 0, &back);
 	assert(status == MXFP_OK);
 	(void)status;
 	into->saturated += counts.saturated;

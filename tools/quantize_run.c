@@ -87,6 +87,7 @@ static int read_piece(struct running *r, const struct quantize_entry *entry, con
 
 static int find_amax(struct running *r, const struct quantize_entry *entry, float *amax, struct error *error)
 {
+	const struct mxfp_amax_options options = {.threads = (unsigned)r->plan->settings->threads};
 	struct piece piece = {0};
 	struct numbers numbers;
 	int code = EXIT_OK;
@@ -96,7 +97,7 @@ static int find_amax(struct running *r, const struct quantize_entry *entry, floa
 		code = read_piece(r, entry, &piece, false, &numbers, error);
 		if (code != EXIT_OK)
 			break;
-		enum mxfp_status status = mxfp_amax(numbers.data, numbers.format, numbers.n, amax);
+		enum mxfp_status status = mxfp_amax(numbers.data, numbers.format, numbers.n, amax, &options);
 		assert(status == MXFP_OK);
 		(void)status;
 	}

@@ -209,7 +209,8 @@ int quantized_read(const struct quantized *quantized, const struct piece *piece,
 		code = read_part(quantized, LAYOUT_SCALES, slice.scales_from, blocks.scales,
 		                 slice.size.scales_bytes, error);
 	if (code == EXIT_OK) {
-		enum mxfp_status status = mxfp_dequantize(&blocks, x, to, 0, threads);
+		const struct mxfp_dequantize_options options = {.threads = threads};
+		enum mxfp_status status = mxfp_dequantize(&blocks, x, to, 0, &options);
 
 		assert(status == MXFP_OK);
 		(void)status;

@@ -24,7 +24,9 @@ struct mxfp_convert_options {
 	uint64_t seed;              /* of stochastic rounding: the Philox key */
 	uint64_t stream;            /* counter words 2 and 3: one number a tensor */
 	uint64_t first_index;       /* index of src[0] in the tensor it is a piece of */
-	unsigned threads;           /* at most this many; 0: as many as the machine has. Never changes a result. */
+	unsigned threads;           /* at most this many; 0: as many as the machine has. Never changes a result. They are
+	                               OpenMP's, whose runtime ends the process if the system refuses it one; 1: none */
+	const struct mxfp_parallel *parallel; /* the caller's threads, and `threads` has no meaning; NULL: OpenMP's */
 	struct mxfp_counts *counts; /* added to; NULL: not counted */
 };
 

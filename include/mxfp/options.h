@@ -6,6 +6,7 @@
 #ifndef MXFP_OPTIONS_H
 #define MXFP_OPTIONS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "export.h"
@@ -74,6 +75,17 @@ struct mxfp_counts {
 	uint64_t flushed;    /* nonzero that became zero */
 	uint64_t nan;        /* NaN in the source */
 	uint64_t inf;        /* Inf in the source */
+};
+
+/*
+ * A caller's own threads. run(context, n, task, argument) calls task(argument, i) once for every i < n, in any order
+ * and on any threads, the calling one too, and returns when all have returned and the calling thread sees what they
+ * wrote. It cannot fail. Tasks take no locks and do not wait for each other. A small call runs where it is made. The
+ * cut of a call into tasks depends on sizes alone, so no result depends on `run`.
+ */
+struct mxfp_parallel {
+	void (*run)(void *context, size_t n, void (*task)(void *argument, size_t i), void *argument);
+	void *context; /* passed on */
 };
 
 #ifdef __cplusplus

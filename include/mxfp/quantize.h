@@ -61,6 +61,7 @@ struct mxfp_quantize_options {
 	uint64_t *first_non_finite;      /* set on MXFP_ERR_NON_FINITE: index of the first NaN or Inf, first_index
 	                                    included; NULL: not wanted */
 	unsigned threads;                /* as in mxfp_convert_options */
+	const struct mxfp_parallel *parallel; /* likewise */
 	struct mxfp_counts *counts;      /* added to; NULL: not counted */
 };
 
@@ -81,9 +82,15 @@ struct mxfp_quantize_options {
 MXFP_API enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src, enum mxfp_format src_format,
                                         size_t src_stride, const struct mxfp_quantize_options *options);
 
+/* All zero: every processor. Fields as in mxfp_convert_options. */
+struct mxfp_dequantize_options {
+	unsigned threads;
+	const struct mxfp_parallel *parallel;
+};
+
 /*
- * Decodes src into rows x cols numbers of dst_format (f32, bf16 or f16), rows dst_stride elements apart (0: cols), on
- * at most `threads` threads (0: as many as the machine has).
+ * Decodes src into rows x cols numbers of dst_format (f32, bf16 or f16), rows dst_stride elements apart (0: cols).
+ * options may be NULL.
  *
  * MX: fl32(code * 2^s), which is exact but for overflow to Inf, then rounded to nearest even if dst_format is not f32.
  * NVFP4: (code * scale) * tensor_scale, or / tensor_scale, each operation rounded to binary32. A NaN scale gives
@@ -92,12 +99,19 @@ MXFP_API enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src
  * MXFP_ERR_NULL, MXFP_ERR_FORMAT, MXFP_ERR_SIZE, MXFP_ERR_OVERLAP as above.
  */
 MXFP_API enum mxfp_status mxfp_dequantize(const struct mxfp_blocks *src, void *dst, enum mxfp_format dst_format,
-                                          size_t dst_stride, unsigned threads);
+                                          size_t dst_stride, const struct mxfp_dequantize_options *options);
+
+/* All zero: every processor. Fields as in mxfp_convert_options. */
+struct mxfp_amax_options {
+	unsigned threads;
+	const struct mxfp_parallel *parallel;
+};
 
 /* Raises *amax to the largest finite magnitude among n numbers of src_format (f32, bf16 or f16) if that is larger; the
-   caller starts with +0 and leaves it to these calls. MXFP_ERR_NULL (src may be NULL when n is 0); MXFP_ERR_FORMAT;
-   MXFP_ERR_SIZE. */
-MXFP_API enum mxfp_status mxfp_amax(const void *src, enum mxfp_format src_format, size_t n, float *amax);
+   caller starts with +0 and leaves it to these calls. options may be NULL. MXFP_ERR_NULL (src may be NULL when n is 0);
+   MXFP_ERR_FORMAT; MXFP_ERR_SIZE. */
+MXFP_API enum mxfp_status mxfp_amax(const void *src, enum mxfp_format src_format, size_t n, float *amax,
+                                    const struct mxfp_amax_options *options);
 
 #ifdef __cplusplus
 }

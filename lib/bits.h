@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* A float and its bit pattern: the arithmetic of this library is on patterns, so that no rounding mode or flush to zero
+   of the caller can change it. */
+#ifndef MXFP_BITS_H
+#define MXFP_BITS_H
+
+#include <stdint.h>
+#include <string.h>
+
+enum { MXFP_F32_INF = 0x7F800000 };
+
+static inline uint32_t mxfp_f32_bits(float x)
+{
+	uint32_t bits;
+
+	memcpy(&bits, &x, sizeof bits);
+	return bits;
+}
+
+static inline float mxfp_f32_from_bits(uint32_t bits)
+{
+	float x;
+
+	memcpy(&x, &bits, sizeof x);
+	return x;
+}
+
+#endif

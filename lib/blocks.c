@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* mxfp_blocks_size(), and the checks of a matrix in a block format. */
+#include "blocks.h"
+
+#include "args.h"
+
+static size_t block_bytes(const struct mxfp_format_info *info)
+{
+	return info->block_length * mxfp_format_info(info->element)->bits / 8;
+}
+
+enum mxfp_status mxfp_blocks_size(enum mxfp_format format, size_t rows, size_t cols, struct mxfp_sizes *size)
+{
+	struct mxfp_sizes s;
+
+	if (!mxfp_is_block(format))
+		return MXFP_ERR_FORMAT;
+	if (size == NULL)
+		return MXFP_ERR_NULL;
+	const struct mxfp_format_info *info = mxfp_format_info(format);
+	s.scales_row_bytes = cols / info->block_length + (cols % info->block_length != 0);
+	if (!mxfp_multiply(s.scales_row_bytes, block_bytes(info), &s.codes_row_bytes) ||
+	    !mxfp_multiply(s.codes_row_bytes, rows, &s.codes_bytes) ||
+	    !mxfp_multiply(s.scales_row_bytes, rows, &s.scales_bytes) || s.codes_bytes > PTRDIFF_MAX)
+		return MXFP_ERR_SIZE;
+	*size = s;
+	return MXFP_OK;
+}
+
+enum mxfp_status mxfp_check_blocks(struct mxfp_blocks *b, const void *numbers, enum mxfp_format format, size_t *stride,
+                                   struct mxfp_spans *span)
+{
+	struct mxfp_sizes size;
+	size_t width, stride_bytes, elements;
+
+	if (!mxfp_is_block(b->format) || !mxfp_is_source(format))
+		return MXFP_ERR_FORMAT;
+	enum mxfp_status status = mxfp_blocks_size(b->format, b->rows, b->cols, &size);
+	if (status != MXFP_OK)
+		return status;
+	if (b->rows != 0 && b->cols != 0 && (b->codes == NULL || b->scales == NULL || numbers == NULL))
+		return MXFP_ERR_NULL;
+	width = mxfp_format_info(format)->storage_bytes;
+	if (*stride == 0)
+		*stride = b->cols;
+	if (b->codes_stride == 0)
+		b->codes_stride = size.codes_row_bytes;
+	if (b->scales_stride == 0)
+		b->scales_stride = size.scales_row_bytes;
+	if (*stride < b->cols || !mxfp_multiply(*stride, width, &stride_bytes) ||
+	    !mxfp_multiply(b->rows, b->cols, &elements) ||
+	    !mxfp_span(b->rows, b->cols * width, stride_bytes, &span->numbers) ||
+	    !mxfp_span(b->rows, size.codes_row_bytes, b->codes_stride, &span->codes) ||
+	    !mxfp_span(b->rows, size.scales_row_bytes, b->scales_stride, &span->scales))
+		return MXFP_ERR_SIZE;
+	if (mxfp_overlap(numbers, span->numbers, b->codes, span->codes) ||
+	    mxfp_overlap(numbers, span->numbers, b->scales, span->scales))
+		return MXFP_ERR_OVERLAP;
+	return MXFP_OK;
+}
+
+size_t mxfp_codes_offset(enum mxfp_format format, size_t stride, size_t row, size_t col)
+{
+	const struct mxfp_format_info *info = mxfp_format_info(format);
+
+	return row * stride + col / info->block_length * block_bytes(info);
+}
+
+size_t mxfp_scales_offset(enum mxfp_format format, size_t stride, size_t row, size_t col)
+{
+	return row * stride + col / mxfp_format_info(format)->block_length;
+}

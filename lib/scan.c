@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/* mxfp_amax(), and the look through a source that comes before quantizing it. Both results, a largest and a smallest
+   number, are the same in whatever order the pieces deliver them. */
+#include "scan.h"
+
+#include <stdatomic.h>
+
+#include "args.h"
+#include "bits.h"
+#include "parallel.h"
+#include "tile.h"
+
+/* Magnitude bits from which on rounding to bf16 gives Inf: the tie past its largest. */
+enum { BF16_OVERFLOW = 0x7F7F8000 };
+
+struct scan {
+	const struct mxfp_quantize_job *job;
+	_Atomic uint32_t *amax;
+	_Atomic uint64_t *first_non_finite;
+};
+
+static void scan_piece(const void *context, size_t piece, struct mxfp_counts *counts)
+{
+	const struct scan *scan = context;
+	const struct mxfp_quantize_job *job = scan->job;
+	struct mxfp_tile tile = mxfp_tile(job->rows, job->cols, piece);
+	size_t width = mxfp_format_info(job->src_format)->storage_bytes;
+	struct mxfp_scan_job s = {
+		.src_format = job->src_format,
+		.n = tile.cols,
+		.non_finite_from = job->via_bf16 ? BF16_OVERFLOW : MXFP_F32_INF,
+		.first_non_finite = UINT64_MAX,
+	};
+
+	(void)counts;
+	for (size_t r = tile.row; r < tile.row + tile.rows; r++) {
+		s.src = (const uint8_t *)job->src + (r * job->src_stride + tile.col) * width;
+		s.first_index = job->first_index + r * job->cols + tile.col;
+		mxfp_kernels_get()->scan[job->src_format](&s);
+	}
+	uint32_t amax = *scan->amax;
+	while (s.amax > amax && !atomic_compare_exchange_weak(scan->amax, &amax, s.amax))
+		;
+	uint64_t first = *scan->first_non_finite;
+	while (s.first_non_finite < first &&
+	       !atomic_compare_exchange_weak(scan->first_non_finite, &first, s.first_non_finite))
+		;
+}
+
+void mxfp_scan(const struct mxfp_quantize_job *job, unsigned threads, const struct mxfp_parallel *parallel,
+               uint32_t *amax, uint64_t *first_non_finite)
+{
+	_Atomic uint32_t largest = 0;
+	_Atomic uint64_t first = UINT64_MAX;
+	const struct scan scan = {job, &largest, &first};
+
+	mxfp_parallel_for(threads, parallel, mxfp_tile_count(job->rows, job->cols), scan_piece, &scan, NULL);
+	*amax = largest;
+	*first_non_finite = first;
+}
+
+enum mxfp_status mxfp_amax(const void *src, enum mxfp_format src_format, size_t n, float *amax,
+                           const struct mxfp_amax_options *options)
+{
+	static const struct mxfp_amax_options defaults;
+	const struct mxfp_amax_options *o = options != NULL ? options : &defaults;
+	uint64_t first_non_finite;
+	uint32_t largest;
+	size_t bytes;
+
+	if (!mxfp_is_source(src_format))
+		return MXFP_ERR_FORMAT;
+	if (amax == NULL || (n != 0 && src == NULL))
+		return MXFP_ERR_NULL;
+	if (!mxfp_multiply(n, mxfp_format_info(src_format)->storage_bytes, &bytes) || bytes > PTRDIFF_MAX)
+		return MXFP_ERR_SIZE;
+	const struct mxfp_quantize_job job = {.src_format = src_format, .rows = 1, .cols = n, .src = src};
+	mxfp_scan(&job, o->threads, o->parallel, &largest, &first_non_finite);
+	/* As integers: a comparison of floats takes subnormals for 0 where the caller has set DAZ. */
+	if (largest > mxfp_f32_bits(*amax))
+		*amax = mxfp_f32_from_bits(largest);
+	return MXFP_OK;
+}
