@@ -19,4 +19,7 @@ void mxfp_kernels_avx512(struct mxfp_kernels *table)
 			if (table->convert[f][from] != NULL)
 				table->convert[f][from] = mxfp_convert_avx512;
 	}
+	table->scan[MXFP_FORMAT_F32] = mxfp_scan_words_avx512;
+	table->scan[MXFP_FORMAT_BF16] = mxfp_scan_words_avx512;
+	table->scan[MXFP_FORMAT_F16] = mxfp_scan_words_avx512;
 }

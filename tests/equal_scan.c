@@ -55,6 +55,8 @@ static void prepare(struct equal *e, struct trial *t, size_t n)
 	j->n = n;
 	j->first_index = equal_any_index(r, n);
 	j->non_finite_from = random_below(r, 4) == 0 ? random_f32(r) & ~MXFP_F32_SIGN : MXFP_F32_INF;
+	if (j->non_finite_from > MXFP_F32_INF)
+		j->non_finite_from = MXFP_F32_INF;
 	t->c.n_elements = n;
 	t->c.start.amax = random_below(r, 2) == 0 ? 0 : random_f32_between(r, -126, 127) & ~MXFP_F32_SIGN;
 	t->c.start.first_non_finite = random_below(r, 4) == 0 ? j->first_index + random_below(r, 100) : UINT64_MAX;
