@@ -155,6 +155,27 @@ case $text in
 *mxfp.*) bad "decoded metadata: $text" ;;
 esac
 
+# Threads change no byte: digits as bf16, tensors of many pieces, one of them kept.
+{
+	header '{"model.embed_tokens.weight":{"dtype":"BF16","shape":[1024,512],"data_offsets":[0,1048576]},
+		"b.weight":{"dtype":"BF16","shape":[2048,512],"data_offsets":[1048576,3145728]},
+		"c.weight":{"dtype":"BF16","shape":[3,349184],"data_offsets":[3145728,5240832]}}'
+	seq 1 800000 | head -c 5240832
+} >"$work/digits.safetensors"
+for format in mxfp4 nvfp4; do
+	exits 0 "" quantize "$work/digits.safetensors" -o "$work/threads" --force -q --weights $format --threads 1
+	exits 0 "" dequantize "$work/threads" -o "$work/threads.safetensors" --force -q --threads 1
+	for threads in 2 3 0; do
+		exits 0 "" quantize "$work/digits.safetensors" -o "$work/t" --force -q --weights $format --threads $threads
+		diff -r "$work/threads" "$work/t" || bad "$format: $threads threads change the output"
+		exits 0 "" dequantize "$work/t" -o "$work/t.safetensors" --force -q --threads $threads
+		cmp "$work/threads.safetensors" "$work/t.safetensors" || bad "$format: $threads threads change the numbers"
+	done
+	text=$("$mxfp" diff "$work/digits.safetensors" "$work/threads.safetensors")
+	has "$format" "$text" "2 tensors differ, 1 are equal"
+done
+exits 2 "too many" dequantize "$work/threads" -o "$work/t.safetensors" --threads 4294967296
+
 # Patterns.
 exits 0 "" quantize "$work/model" -o "$work/m" --force --ignore '*experts*' --include '*gate.weight'
 text=$(tr -s ' ' <"$work/out")

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Quantizing and decoding files equals one call of the library on the whole tensor, however the work is cut: matrices
- * larger than a piece, rows longer than one, tails, and every kind of scale. The library itself has tests of its own.
+ * larger than a piece, rows longer than one, tails, and every kind of scale. What fails names the first place, however
+ * many threads work. The library itself has tests of its own.
  */
 #include "config.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <xxhash.h>
 
@@ -43,15 +47,15 @@ struct matrix_case {
 
 static const struct matrix_case cases[] = {
 	{3, 64, MXFP_FORMAT_MXFP4, MXFP_ROUND_RNE, 1},
-	{40000, 32, MXFP_FORMAT_MXFP4, MXFP_ROUND_SR, 0},    /* two pieces of rows */
+	{40000, 32, MXFP_FORMAT_MXFP4, MXFP_ROUND_SR, 0},    /* pieces of rows */
 	{40000, 32, MXFP_FORMAT_NVFP4, MXFP_ROUND_RNE, 2},
 	{2, 1100000, MXFP_FORMAT_MXFP4, MXFP_ROUND_SR, 3},   /* rows of more than a piece */
 	{1, 1100000, MXFP_FORMAT_NVFP4, MXFP_ROUND_SR, 0},
-	{1, 1100000, MXFP_FORMAT_MXFP6_E3M2, MXFP_ROUND_RNE, 0},
-	{1, 1048576, MXFP_FORMAT_MXFP8_E4M3, MXFP_ROUND_RNE, 0}, /* of a piece */
-	{50, 172, MXFP_FORMAT_MXFP6_E2M3, MXFP_ROUND_RNE, 0},    /* a tail */
+	{1, 1100000, MXFP_FORMAT_MXFP6_E3M2, MXFP_ROUND_RNE, 2},
+	{1, 131072, MXFP_FORMAT_MXFP8_E4M3, MXFP_ROUND_RNE, 0}, /* of a piece */
+	{50, 172, MXFP_FORMAT_MXFP6_E2M3, MXFP_ROUND_RNE, 0},   /* a tail */
 	{50, 1, MXFP_FORMAT_MXINT8, MXFP_ROUND_RNE, 0},
-	{1, 1048577, MXFP_FORMAT_MXFP8_E5M2, MXFP_ROUND_RNE, 0}, /* a tail in a piece of its own */
+	{1, 131073, MXFP_FORMAT_MXFP8_E5M2, MXFP_ROUND_RNE, 0}, /* a tail in a piece of its own */
 };
 
 static const char *make_source(const struct matrix_case *c, const float *x)
@@ -114,22 +118,28 @@ static void check_decoded(const struct quantized *q, const struct mxfp_blocks *b
 {
 	size_t n = blocks->rows * blocks->cols;
 	float *expected = malloc(n * sizeof *expected), *x = malloc(PIECE_ELEMENTS * sizeof *x);
+	uint8_t *codes = malloc(PIECE_ELEMENTS), *scales = malloc(PIECE_ELEMENTS);
 	struct piece piece = {0};
 	size_t done = 0;
 
 	ck_assert_int_eq(mxfp_dequantize(blocks, expected, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
 	while (piece_next(&piece, q->rows, q->cols)) {
+		const struct mxfp_blocks part = quantized_blocks(q, &piece, codes, scales);
 		size_t size = piece.rows * piece.cols;
+		uint64_t n_bytes;
 
 		ck_assert_uint_eq(piece.row * q->cols + piece.col, done);
 		ck_assert_uint_le(size, PIECE_ELEMENTS);
-		ck_assert_int_eq(quantized_read(q, &piece, MXFP_FORMAT_F32, x, 0, &error), EXIT_OK);
+		ck_assert_int_eq(quantized_read(q, &piece, &part, &n_bytes, &error), EXIT_OK);
+		ck_assert_int_eq(mxfp_dequantize(&part, x, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
 		ck_assert_int_eq(memcmp(x, expected + done, size * sizeof *x), 0);
 		done += size;
 	}
 	ck_assert_uint_eq(done, n);
 	free(expected);
 	free(x);
+	free(codes);
+	free(scales);
 	suite_compared(n);
 }
 
@@ -188,12 +198,85 @@ START_TEST(pieces_equal_the_whole)
 }
 END_TEST
 
+/* Ten pieces of rows. */
+static const struct matrix_case large = {320, 4096, MXFP_FORMAT_MXFP4, MXFP_ROUND_RNE, 0};
+enum { LARGE_BYTES = 320 * 4096 * 4 };
+
+/* Where nothing must be left. */
+static void make_directory(void)
+{
+	scratch_directory("d");
+}
+
+/* Quantizes a file that has lost `lost` bytes since it was opened. Fails, leaves nothing, and says `what`. */
+static void check_failure(const char *path, uint64_t n_threads, long lost, const char *what)
+{
+	struct stat status;
+	struct quantize_plan plan;
+	struct model model;
+	const struct quantize_settings settings = {
+		.in = path,
+		.out = scratch_path("d/out"),
+		.weights = MXFP_FORMAT_MXFP4,
+		.activations = OPTION_FORMAT_NONE,
+		.rule = MXFP_RULE_FLOOR,
+		.non_finite = MXFP_NON_FINITE_ERROR,
+		.threads = n_threads,
+		.quiet = true,
+	};
+
+	ck_assert_int_eq(model_open(&model, path, &error), EXIT_OK);
+	ck_assert_int_eq(quantize_plan(&plan, &settings, &model, &error), EXIT_OK);
+	ck_assert_int_eq(stat(path, &status), 0);
+	ck_assert_int_eq(truncate(path, status.st_size - lost), 0);
+	ck_assert_int_eq(quantize_run(&plan, &error), EXIT_INPUT);
+	ck_assert_msg(strstr(error.text, what) != NULL, "'%s' is not in '%s'", what, error.text);
+	ck_assert_uint_eq(scratch_count(scratch_path("d")), 0);
+	quantize_plan_free(&plan);
+	model_close(&model);
+	suite_compared(1);
+}
+
+START_TEST(truncation_is_told)
+{
+	float *x = make_numbers((size_t)(large.rows * large.cols));
+	char what[80];
+	struct stat status;
+
+	for (uint64_t n_threads = 0; n_threads < 3; n_threads++) {
+		const char *path = make_source(&large, x);
+
+		ck_assert_int_eq(stat(path, &status), 0);
+		snprintf(what, sizeof what, "ends at byte %lld, while it was being read",
+		         (long long)status.st_size - LARGE_BYTES / 2 - 1);
+		check_failure(path, n_threads, LARGE_BYTES / 2 + 1, what);
+	}
+	free(x);
+}
+END_TEST
+
+/* Each piece but the first has a NaN, so threads meet several at a time. */
+START_TEST(first_nan_is_told)
+{
+	float *x = make_numbers((size_t)(large.rows * large.cols));
+
+	for (size_t row = 50; row < large.rows; row += 20)
+		x[row * large.cols + row] = NAN;
+	for (uint64_t i = 0; i < 12; i++)
+		check_failure(make_source(&large, x), i % 3, 0, "element 204850 (row 50, column 50) is NaN");
+	free(x);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("quantize");
 	TCase *tcase = tcase_create("quantize_equal");
 
 	tcase_add_loop_test(tcase, pieces_equal_the_whole, 0, sizeof cases / sizeof cases[0]);
+	tcase_add_unchecked_fixture(tcase, make_directory, NULL);
+	tcase_add_test(tcase, truncation_is_told);
+	tcase_add_test(tcase, first_nan_is_told);
 	tcase_set_timeout(tcase, 120);
 	suite_add_tcase(suite, tcase);
 	return suite_run(suite);

@@ -4,6 +4,7 @@
 
 #include "dequantize.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -154,28 +155,63 @@ static int copy_metadata(struct running *r, struct error *error)
 	return EXIT_OK;
 }
 
+/* A tensor at work. */
+struct decoding {
+	struct transfer *transfer;
+	const struct quantized *quantized;
+	enum dtype dtype; /* of decoded numbers */
+	const struct tensor *target;
+};
+
+static struct mxfp_blocks blocks_of(const struct decoding *d, const struct transfer_piece *piece)
+{
+	return quantized_blocks(d->quantized, &piece->piece, piece->bytes, piece->bytes + PIECE_ELEMENTS);
+}
+
+static int read_piece(const void *context, const struct transfer_piece *piece, uint64_t *n_bytes, struct error *error)
+{
+	const struct decoding *d = context;
+	const struct mxfp_blocks blocks = blocks_of(d, piece);
+
+	return quantized_read(d->quantized, &piece->piece, &blocks, n_bytes, error);
+}
+
+static int decode_piece(const void *context, const struct transfer_piece *piece, struct mxfp_counts *counts,
+                        struct error *error)
+{
+	const struct decoding *d = context;
+	const struct piece *p = &piece->piece;
+	const struct mxfp_blocks blocks = blocks_of(d, piece);
+	const struct mxfp_dequantize_options options = {.threads = 1};
+	size_t width = dtype_info(d->dtype)->bits / 8, n = p->rows * p->cols * width;
+	enum mxfp_status status =
+		mxfp_dequantize(&blocks, piece->result, dtype_info(d->dtype)->format, 0, &options);
+
+	(void)counts;
+	assert(status == MXFP_OK);
+	(void)status;
+	dtype_swap(d->dtype, piece->result, n);
+	return writer_write(&d->transfer->writer, d->target, (p->row * d->quantized->cols + p->col) * width,
+	                    piece->result, n, error);
+}
+
 static int decode(struct running *r, const struct entry *entry, struct error *error)
 {
-	const struct quantized *q = &entry->quantized;
-	const struct tensor *target = writer_find(&r->transfer.writer, entry->output.dtype, entry->output.name);
-	size_t width = dtype_info(r->dtype)->bits / 8;
-	struct piece piece = {0};
-	int code = EXIT_OK;
+	const struct decoding d = {
+		.transfer = &r->transfer,
+		.quantized = &entry->quantized,
+		.dtype = r->dtype,
+		.target = writer_find(&r->transfer.writer, entry->output.dtype, entry->output.name),
+	};
+	const struct transfer_job job = {
+		.rows = entry->quantized.rows,
+		.cols = entry->quantized.cols,
+		.read = read_piece,
+		.work = decode_piece,
+		.context = &d,
+	};
 
-	while (code == EXIT_OK && piece_next(&piece, q->rows, q->cols)) {
-		size_t n = piece.rows * piece.cols * width;
-
-		code = output_interrupted(error);
-		if (code == EXIT_OK)
-			code = quantized_read(q, &piece, r->settings->to, r->transfer.buffer, 0, error);
-		if (code != EXIT_OK)
-			break;
-		dtype_swap(r->dtype, r->transfer.buffer, n);
-		code = writer_write(&r->transfer.writer, target, (piece.row * q->cols + piece.col) * width,
-		                    r->transfer.buffer, n, error);
-	}
-	progress_add(&r->transfer.progress, q->parts[LAYOUT_CODES]->size + q->parts[LAYOUT_SCALES]->size);
-	return code;
+	return transfer_run(&r->transfer, &job, error);
 }
 
 static int write_data(struct running *r, struct error *error)
@@ -283,16 +319,20 @@ static int begin(struct running *r, struct error *error)
 int dequantize_run(const struct dequantize_settings *settings, const struct model *model,
                    struct dequantize_counts *counts, struct error *error)
 {
-	struct running r = {.settings = settings, .model = model, .dtype = dtype_of(settings->to)};
+	struct running r = {
+		.settings = settings,
+		.model = model,
+		.dtype = dtype_of(settings->to),
+		.transfer.threads = (unsigned)settings->threads,
+	};
 	json_t *config = NULL;
 	int code = begin(&r, error);
 
 	if (code == EXIT_OK)
 		code = model_config_copy(model, &config, error);
 	json_object_del(config, "quantization_config");
-	r.transfer.buffer = malloc(TRANSFER_BYTES);
-	if (code == EXIT_OK && r.transfer.buffer == NULL)
-		code = fail_memory(error);
+	if (code == EXIT_OK)
+		code = transfer_begin(&r.transfer, error);
 	progress_start(&r.transfer.progress, "dequantizing", model->data_bytes, settings->quiet);
 	if (code == EXIT_OK)
 		code = write_files(&r, error);
@@ -301,7 +341,7 @@ int dequantize_run(const struct dequantize_settings *settings, const struct mode
 		code = model_output_commit(&r.output, config, error);
 	model_output_abandon(&r.output);
 	json_decref(config);
-	free(r.transfer.buffer);
+	transfer_end(&r.transfer);
 	*counts = r.counts;
 	return code;
 }

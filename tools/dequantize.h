@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "error.h"
 #include "model.h"
@@ -12,6 +13,7 @@
 struct dequantize_settings {
 	const char *in, *out;
 	enum mxfp_format to; /* f32, bf16 or f16 */
+	uint64_t threads;
 	bool force, quiet;
 };
 

@@ -125,7 +125,8 @@ struct writer {
 	struct tensor *tensors;
 	size_t n_metadata;
 	struct metadata *metadata;  /* values may change until writer_close(), their lengths may not */
-	uint64_t header_bytes, data_bytes, written_bytes;
+	uint64_t header_bytes, data_bytes;
+	_Atomic uint64_t written_bytes;
 	int fd;
 };
 
@@ -136,7 +137,7 @@ int writer_open(struct writer *writer, struct error *error);
 /* The tensor of that dtype and name in an open writer, or NULL. */
 const struct tensor *writer_find(const struct writer *writer, enum dtype dtype, const char *name);
 
-/* Writes `n` bytes at byte `from` of a tensor of writer->tensors. EXIT_IO. */
+/* Writes `n` bytes at byte `from` of a tensor of writer->tensors; several threads may at a time. EXIT_IO. */
 int writer_write(struct writer *writer, const struct tensor *tensor, uint64_t from, const void *bytes, size_t n,
                  struct error *error);
 

@@ -172,15 +172,18 @@ static void quantize_rows(struct measuring *m, uint64_t first, size_t rows, stru
 /* Reads the piece's scales and decoded numbers from the quantized model. */
 static int read_quantized(struct measuring *m, uint64_t first, size_t rows, struct error *error)
 {
-	const struct quantized *q = &m->quantized;
 	const struct piece piece = {.row = first, .rows = rows, .cols = m->cols};
-	struct layout_slice slice = layout_slice(q->layout->format, q->cols, &piece);
-	int code = file_read(q->files[LAYOUT_SCALES], q->parts[LAYOUT_SCALES], slice.scales_from, m->scales,
-	                     slice.size.scales_bytes, error);
+	const struct mxfp_blocks blocks = quantized_blocks(&m->quantized, &piece, m->codes, m->scales);
+	uint64_t n_bytes;
+	int code = quantized_read(&m->quantized, &piece, &blocks, &n_bytes, error);
 
-	if (code == EXIT_OK)
-		code = quantized_read(q, &piece, MXFP_FORMAT_F32, m->decoded, m->options->threads, error);
-	return code;
+	if (code != EXIT_OK)
+		return code;
+	const struct mxfp_dequantize_options options = {.threads = m->options->threads};
+	enum mxfp_status status = mxfp_dequantize(&blocks, m->decoded, MXFP_FORMAT_F32, 0, &options);
+	assert(status == MXFP_OK);
+	(void)status;
+	return EXIT_OK;
 }
 
 static uint64_t count_flushed(const float *source, const float *decoded, size_t n)

@@ -7,8 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Elements of a piece at most, rows counted as padded to whole blocks. A multiple of every block length. */
-enum { PIECE_ELEMENTS = 1 << 20, PIECE_BLOCK = 32 };
+/* Elements of a piece at most, rows counted as padded to whole blocks. A multiple of every block length; small enough
+   that what is read and what comes of it stay in one processor's cache, large enough for system calls not to matter. */
+enum { PIECE_ELEMENTS = 1 << 17, PIECE_BLOCK = 32 };
 
 /* Starts zeroed. */
 struct piece {

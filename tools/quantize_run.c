@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes the quantized model. Data are read in the order of the source file, in pieces, and hashed on the way;
- * NVFP4 reads a tensor once more, before, for its largest magnitude.
+ * Writes the quantized model. Data are read in the order of the source file and hashed on the way; NVFP4 reads a
+ * tensor once more, before, for its largest magnitude.
  */
 #include "config.h"
 
@@ -22,128 +22,177 @@ struct running {
 	struct quantize_plan *plan;
 	struct model_output output;
 	struct transfer transfer; /* its hash is that of the source's data so far */
-	float *narrowed;          /* a piece of f64 numbers as f32 */
-	unsigned char *codes, *scales;
 };
-
-static_assert((size_t)TRANSFER_BYTES >= PIECE_ELEMENTS * sizeof(double), "a piece of the widest type fits the buffer");
 
 static int allocate(struct running *r, struct error *error)
 {
+	r->transfer.threads = (unsigned)r->plan->settings->threads;
 	r->transfer.hash = XXH3_createState();
-	r->transfer.buffer = malloc(TRANSFER_BYTES);
-	r->narrowed = malloc(PIECE_ELEMENTS * sizeof *r->narrowed);
-	r->codes = malloc(PIECE_ELEMENTS);
-	r->scales = malloc(PIECE_ELEMENTS / 16); /* the shortest block */
-	if (r->transfer.hash == NULL || r->transfer.buffer == NULL || r->narrowed == NULL || r->codes == NULL ||
-	    r->scales == NULL)
-		return fail_memory(error);
-	return EXIT_OK;
+	return r->transfer.hash == NULL ? fail_memory(error) : transfer_begin(&r->transfer, error);
 }
 
 static void release(struct running *r)
 {
 	XXH3_freeState(r->transfer.hash);
-	free(r->transfer.buffer);
-	free(r->narrowed);
-	free(r->codes);
-	free(r->scales);
+	transfer_end(&r->transfer);
 }
 
-/* Numbers of a piece in memory, in the host's byte order. */
-struct numbers {
-	const void *data;
+/* A tensor at work. */
+struct quantizing {
+	struct transfer *transfer;
+	const struct quantize_entry *entry;
+	struct mxfp_quantize_options options; /* of each piece, but for its place */
 	enum mxfp_format format;
-	size_t n;
+	const struct tensor *codes, *scales;  /* of the output */
+	bool hashed;                          /* false for the first of two readings */
+	float amax[TRANSFER_WORKERS];         /* of what each has seen */
 };
 
-/* Reads a piece of a float tensor; f64 is rounded to f32, to nearest even. */
-static int read_piece(struct running *r, const struct quantize_entry *entry, const struct piece *piece, bool hashed,
-                      struct numbers *numbers, struct error *error)
+static size_t source_width(const struct quantizing *q)
 {
-	enum dtype dtype = entry->source->dtype;
-	size_t width = dtype_info(dtype)->bits / 8;
-	size_t n = piece->rows * piece->cols;
-	int code = transfer_read(&r->transfer, entry->source, (piece->row * entry->cols + piece->col) * width,
-	                         n * width, error);
-
-	if (code != EXIT_OK)
-		return code;
-	if (hashed)
-		XXH3_128bits_update(r->transfer.hash, r->transfer.buffer, n * width);
-	dtype_swap(dtype, r->transfer.buffer, n * width);
-	*numbers = (struct numbers){r->transfer.buffer, dtype_info(dtype)->format, n};
-	if (dtype == DTYPE_F64) {
-		for (size_t i = 0; i < n; i++) {
-			double number;
-
-			memcpy(&number, r->transfer.buffer + i * sizeof number, sizeof number);
-			r->narrowed[i] = (float)number;
-		}
-		*numbers = (struct numbers){r->narrowed, MXFP_FORMAT_F32, n};
-	}
-	return EXIT_OK;
+	return dtype_info(q->entry->source->dtype)->bits / 8;
 }
 
-static int find_amax(struct running *r, const struct quantize_entry *entry, float *amax, struct error *error)
+static uint64_t first_index(const struct quantizing *q, const struct transfer_piece *piece)
 {
-	const struct mxfp_amax_options options = {.threads = (unsigned)r->plan->settings->threads};
-	struct piece piece = {0};
-	struct numbers numbers;
-	int code = EXIT_OK;
+	return piece->piece.row * q->entry->cols + piece->piece.col;
+}
 
-	*amax = 0;
-	while (code == EXIT_OK && piece_next(&piece, entry->rows, entry->cols)) {
-		code = read_piece(r, entry, &piece, false, &numbers, error);
-		if (code != EXIT_OK)
-			break;
-		enum mxfp_status status = mxfp_amax(numbers.data, numbers.format, numbers.n, amax, &options);
-		assert(status == MXFP_OK);
-		(void)status;
-	}
+static size_t piece_elements(const struct transfer_piece *piece)
+{
+	return piece->piece.rows * piece->piece.cols;
+}
+
+static int read_piece(const void *context, const struct transfer_piece *piece, uint64_t *n_bytes, struct error *error)
+{
+	const struct quantizing *q = context;
+	size_t width = source_width(q), n = piece_elements(piece) * width;
+	int code = file_read(q->transfer->file, q->entry->source, first_index(q, piece) * width, piece->bytes, n, error);
+
+	*n_bytes = n;
+	if (code == EXIT_OK && q->hashed)
+		XXH3_128bits_update(q->transfer->hash, piece->bytes, n);
 	return code;
 }
 
-static int fail_non_finite(const struct running *r, const struct quantize_entry *entry, uint64_t index,
-                           struct error *error)
+/* Turns the bytes read into numbers of the host's byte order and returns their format; f64 is rounded to f32, to
+   nearest even. */
+static enum mxfp_format prepare(const struct quantizing *q, const struct transfer_piece *piece)
 {
+	enum dtype dtype = q->entry->source->dtype;
+	size_t n = piece_elements(piece);
+
+	dtype_swap(dtype, piece->bytes, n * source_width(q));
+	if (dtype != DTYPE_F64)
+		return dtype_info(dtype)->format;
+	for (size_t i = 0; i < n; i++) {
+		double wide;
+
+		memcpy(&wide, piece->bytes + i * sizeof wide, sizeof wide);
+		float number = (float)wide;
+		memcpy(piece->bytes + i * sizeof number, &number, sizeof number);
+	}
+	return MXFP_FORMAT_F32;
+}
+
+static int fail_non_finite(const struct quantizing *q, uint64_t index, struct error *error)
+{
+	const struct quantize_entry *entry = q->entry;
 	const char *what = entry->source->dtype == DTYPE_F64 ? "NaN or Inf, or too large for f32" : "NaN or Inf";
 
-	return fail_tensor(error, r->transfer.file->path, entry->source->name,
+	return fail_tensor(error, q->transfer->file->path, entry->source->name,
 	                   "element %" PRIu64 " (row %" PRIu64 ", column %" PRIu64
 	                   ") is %s / --non-finite propagate or saturate goes on",
 	                   index, index / entry->cols, index % entry->cols, what);
 }
 
-static int write_parts(struct running *r, const struct quantize_entry *entry, const struct layout_slice *slice,
-                       const struct mxfp_blocks *blocks, struct error *error)
+static int write_parts(const struct quantizing *q, const struct piece *piece, const struct mxfp_blocks *blocks,
+                       struct error *error)
 {
-	const struct tensor *codes = writer_find(&r->transfer.writer, entry->parts[LAYOUT_CODES].dtype,
-	                                         entry->parts[LAYOUT_CODES].name);
-	const struct tensor *scales = writer_find(&r->transfer.writer, entry->parts[LAYOUT_SCALES].dtype,
-	                                          entry->parts[LAYOUT_SCALES].name);
-	int code = writer_write(&r->transfer.writer, codes, slice->codes_from, blocks->codes,
-	                        slice->size.codes_bytes, error);
+	struct layout_slice slice = layout_slice(q->format, q->entry->cols, piece);
+	int code = writer_write(&q->transfer->writer, q->codes, slice.codes_from, blocks->codes,
+	                        slice.size.codes_bytes, error);
 
 	if (code != EXIT_OK)
 		return code;
-	return writer_write(&r->transfer.writer, scales, slice->scales_from, blocks->scales,
-	                    slice->size.scales_bytes, error);
+	return writer_write(&q->transfer->writer, q->scales, slice.scales_from, blocks->scales,
+	                    slice.size.scales_bytes, error);
+}
+
+static int quantize_piece(const void *context, const struct transfer_piece *piece, struct mxfp_counts *counts,
+                          struct error *error)
+{
+	const struct quantizing *q = context;
+	struct mxfp_quantize_options options = q->options;
+	struct mxfp_blocks blocks = {
+		.format = q->format,
+		.rows = piece->piece.rows,
+		.cols = piece->piece.cols,
+		.codes = piece->result,
+		.scales = piece->result + PIECE_ELEMENTS,
+	};
+	enum mxfp_format format = prepare(q, piece);
+	uint64_t index;
+
+	options.first_index = first_index(q, piece);
+	options.first_non_finite = &index;
+	options.counts = counts;
+	enum mxfp_status status = mxfp_quantize(&blocks, piece->bytes, format, 0, &options);
+	if (status == MXFP_ERR_NON_FINITE)
+		return fail_non_finite(q, index, error);
+	assert(status == MXFP_OK);
+	return write_parts(q, &piece->piece, &blocks, error);
+}
+
+static int raise_amax(const void *context, const struct transfer_piece *piece, struct mxfp_counts *counts,
+                      struct error *error)
+{
+	struct quantizing *q = (struct quantizing *)context;
+	const struct mxfp_amax_options options = {.threads = 1};
+	enum mxfp_format format = prepare(q, piece);
+	enum mxfp_status status =
+		mxfp_amax(piece->bytes, format, piece_elements(piece), &q->amax[piece->worker], &options);
+
+	(void)counts, (void)error;
+	assert(status == MXFP_OK);
+	(void)status;
+	return EXIT_OK;
+}
+
+static int find_amax(struct quantizing *q, float *amax, struct error *error)
+{
+	const struct transfer_job job = {
+		.rows = q->entry->rows,
+		.cols = q->entry->cols,
+		.read = read_piece,
+		.work = raise_amax,
+		.context = q,
+	};
+	int code = transfer_run(q->transfer, &job, error);
+
+	*amax = 0;
+	for (unsigned i = 0; i < TRANSFER_WORKERS; i++)
+		if (q->amax[i] > *amax)
+			*amax = q->amax[i];
+	return code;
 }
 
 /* A recipe without a tensor scale gives 1, which divides as well as it multiplies. */
-static int write_tensor_scale(struct running *r, const struct quantize_entry *entry, const struct mxfp_blocks *blocks,
-                              struct error *error)
+static int write_tensor_scale(const struct quantizing *q, struct error *error)
 {
-	const struct tensor *part = &entry->parts[LAYOUT_TENSOR_SCALE];
-	float scale = blocks->tensor_scale;
+	const struct tensor *part = &q->entry->parts[LAYOUT_TENSOR_SCALE];
+	struct mxfp_blocks none = {.format = q->format};
+	enum mxfp_status status = mxfp_quantize(&none, NULL, MXFP_FORMAT_F32, 0, &q->options);
+	float scale = none.tensor_scale;
 
-	assert(blocks->tensor_scale_divides || scale == 1);
+	assert(status == MXFP_OK && (none.tensor_scale_divides || scale == 1));
+	(void)status;
 	dtype_swap(DTYPE_F32, &scale, sizeof scale);
-	return writer_write(&r->transfer.writer, writer_find(&r->transfer.writer, part->dtype, part->name), 0,
+	return writer_write(&q->transfer->writer, writer_find(&q->transfer->writer, part->dtype, part->name), 0,
 	                    &scale, sizeof scale, error);
 }
 
+/* Threads take pieces, so each piece has one. */
 static struct mxfp_quantize_options options_of(const struct quantize_settings *s, const struct quantize_entry *entry)
 {
 	return (struct mxfp_quantize_options){
@@ -153,44 +202,47 @@ static struct mxfp_quantize_options options_of(const struct quantize_settings *s
 		.non_finite = (enum mxfp_non_finite)s->non_finite,
 		.seed = s->seed,
 		.stream = XXH3_64bits(entry->source->name, strlen(entry->source->name)),
-		.threads = (unsigned)s->threads,
+		.threads = 1,
 	};
+}
+
+static const struct tensor *find_part(const struct running *r, const struct quantize_entry *entry,
+                                      enum layout_part part)
+{
+	return writer_find(&r->transfer.writer, entry->parts[part].dtype, entry->parts[part].name);
 }
 
 static int quantize(struct running *r, struct quantize_entry *entry, struct error *error)
 {
-	enum mxfp_format format = r->plan->layout->format;
-	struct mxfp_quantize_options options = options_of(r->plan->settings, entry);
-	struct mxfp_blocks blocks = {.format = format, .codes = r->codes, .scales = r->scales};
-	struct piece piece = {0};
-	struct numbers numbers;
+	struct quantizing q = {
+		.transfer = &r->transfer,
+		.entry = entry,
+		.options = options_of(r->plan->settings, entry),
+		.format = r->plan->layout->format,
+		.codes = find_part(r, entry, LAYOUT_CODES),
+		.scales = find_part(r, entry, LAYOUT_SCALES),
+	};
+	const struct transfer_job job = {
+		.rows = entry->rows,
+		.cols = entry->cols,
+		.read = read_piece,
+		.work = quantize_piece,
+		.context = &q,
+		.counts = &entry->counts,
+	};
+	bool has_tensor_scale = entry->n_parts > LAYOUT_TENSOR_SCALE;
 	float amax;
-	uint64_t index;
 	int code = EXIT_OK;
 
-	options.counts = &entry->counts;
-	options.first_non_finite = &index;
-	if (mxfp_format_info(format)->tensor_scale) {
-		code = find_amax(r, entry, &amax, error);
-		options.tensor_amax = &amax;
+	if (has_tensor_scale) {
+		code = find_amax(&q, &amax, error);
+		q.options.tensor_amax = &amax;
 	}
-	while (code == EXIT_OK && piece_next(&piece, entry->rows, entry->cols)) {
-		struct layout_slice slice = layout_slice(format, entry->cols, &piece);
-
-		code = read_piece(r, entry, &piece, true, &numbers, error);
-		if (code != EXIT_OK)
-			break;
-		options.first_index = piece.row * entry->cols + piece.col;
-		blocks.rows = piece.rows;
-		blocks.cols = piece.cols;
-		enum mxfp_status status = mxfp_quantize(&blocks, numbers.data, numbers.format, 0, &options);
-		if (status == MXFP_ERR_NON_FINITE)
-			return fail_non_finite(r, entry, index, error);
-		assert(status == MXFP_OK);
-		code = write_parts(r, entry, &slice, &blocks, error);
-	}
-	if (code == EXIT_OK && entry->n_parts > LAYOUT_TENSOR_SCALE)
-		code = write_tensor_scale(r, entry, &blocks, error);
+	q.hashed = true;
+	if (code == EXIT_OK)
+		code = transfer_run(&r->transfer, &job, error);
+	if (code == EXIT_OK && has_tensor_scale)
+		code = write_tensor_scale(&q, error);
 	return code;
 }
 

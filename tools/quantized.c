@@ -4,7 +4,6 @@
 
 #include "quantized.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -181,40 +180,30 @@ int quantized_find(struct quantized *quantized, bool *found, const struct model 
 	return code != EXIT_OK ? code : read_tensor_scale(quantized, error);
 }
 
-static int read_part(const struct quantized *q, enum layout_part part, uint64_t from, void *bytes, size_t n,
-                     struct error *error)
+struct mxfp_blocks quantized_blocks(const struct quantized *quantized, const struct piece *piece, uint8_t *codes,
+                                    uint8_t *scales)
 {
-	return file_read(q->files[part], q->parts[part], from, bytes, n, error);
-}
-
-int quantized_read(const struct quantized *quantized, const struct piece *piece, enum mxfp_format to, void *x,
-                   unsigned threads, struct error *error)
-{
-	struct layout_slice slice = layout_slice(quantized->layout->format, quantized->cols, piece);
-	uint8_t *bytes = malloc(slice.size.codes_bytes + slice.size.scales_bytes + 1);
-
-	if (bytes == NULL)
-		return fail_memory(error);
-	const struct mxfp_blocks blocks = {
+	return (struct mxfp_blocks){
 		.format = quantized->layout->format,
 		.rows = piece->rows,
 		.cols = piece->cols,
-		.codes = bytes,
-		.scales = bytes + slice.size.codes_bytes,
+		.codes = codes,
+		.scales = scales,
 		.tensor_scale = quantized->tensor_scale,
 		.tensor_scale_divides = true,
 	};
-	int code = read_part(quantized, LAYOUT_CODES, slice.codes_from, blocks.codes, slice.size.codes_bytes, error);
-	if (code == EXIT_OK)
-		code = read_part(quantized, LAYOUT_SCALES, slice.scales_from, blocks.scales,
-		                 slice.size.scales_bytes, error);
-	if (code == EXIT_OK) {
-		const struct mxfp_dequantize_options options = {.threads = threads};
-		enum mxfp_status status = mxfp_dequantize(&blocks, x, to, 0, &options);
+}
 
-		assert(status == MXFP_OK);
-		(void)status;
-	}
-	free(bytes);
-	return code;
+int quantized_read(const struct quantized *quantized, const struct piece *piece, const struct mxfp_blocks *blocks,
+                   uint64_t *n_bytes, struct error *error)
+{
+	struct layout_slice slice = layout_slice(quantized->layout->format, quantized->cols, piece);
+	int code = file_read(quantized->files[LAYOUT_CODES], quantized->parts[LAYOUT_CODES], slice.codes_from,
+	                     blocks->codes, slice.size.codes_bytes, error);
+
+	*n_bytes = slice.size.codes_bytes + slice.size.scales_bytes;
+	if (code != EXIT_OK)
+		return code;
+	return file_read(quantized->files[LAYOUT_SCALES], quantized->parts[LAYOUT_SCALES], slice.scales_from,
+	                 blocks->scales, slice.size.scales_bytes, error);
 }

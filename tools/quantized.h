@@ -27,9 +27,12 @@ struct quantized {
 int quantized_find(struct quantized *quantized, bool *found, const struct model *model, const char *name,
                    struct error *error);
 
-/* Decodes a piece of the tensor into `x`, numbers of format `to` (f32, bf16 or f16), row by row, with at most `threads`
-   threads (0: one a processor). EXIT_IO, EXIT_INPUT, EXIT_MEMORY. */
-int quantized_read(const struct quantized *quantized, const struct piece *piece, enum mxfp_format to, void *x,
-                   unsigned threads, struct error *error);
+/* A piece of the tensor as blocks, with memory for its codes and scales. */
+struct mxfp_blocks quantized_blocks(const struct quantized *quantized, const struct piece *piece, uint8_t *codes,
+                                    uint8_t *scales);
+
+/* Reads the codes and scales of the piece, and tells how many bytes that were. EXIT_IO, EXIT_INPUT. */
+int quantized_read(const struct quantized *quantized, const struct piece *piece, const struct mxfp_blocks *blocks,
+                   uint64_t *n_bytes, struct error *error);
 
 #endif

@@ -3,32 +3,146 @@
 
 #include "transfer.h"
 
+#include <pthread.h>
+#include <stdlib.h>
+
 #include "output.h"
+#include "parallel.h"
 
-int transfer_read(struct transfer *transfer, const struct tensor *tensor, uint64_t from, size_t n, struct error *error)
+int transfer_begin(struct transfer *transfer, struct error *error)
 {
-	int code = output_interrupted(error);
+	const size_t read_bytes = TRANSFER_READ_BYTES, result_bytes = TRANSFER_RESULT_BYTES;
+	unsigned char *next = malloc(TRANSFER_WORKERS * (read_bytes + result_bytes));
 
+	transfer->memory = next;
+	if (next == NULL)
+		return fail_memory(error);
+	for (unsigned i = 0; i < TRANSFER_WORKERS; i++) {
+		transfer->pieces[i] = (struct transfer_piece){.worker = i, .bytes = next, .result = next + read_bytes};
+		next += read_bytes + result_bytes;
+	}
+	return EXIT_OK;
+}
+
+void transfer_end(struct transfer *transfer)
+{
+	free(transfer->memory);
+	transfer->memory = NULL;
+}
+
+/* What the workers share; whoever holds the lock may change what follows it. */
+struct run {
+	struct transfer *transfer;
+	const struct transfer_job *job;
+	pthread_mutex_t lock;
+	struct piece last;          /* that was taken */
+	uint64_t n_taken;
+	int code;                   /* of the first piece that failed, so far */
+	uint64_t failed;            /* its number */
+	struct error error;
+};
+
+/* Notes a failure. Pieces are taken in order and every piece that was taken is finished, so the first of all pieces
+   that fail is among the failures noted, whatever the workers do. */
+static void note_failure(struct run *run, int code, uint64_t number, const struct error *error)
+{
+	if (code == EXIT_OK || (run->code != EXIT_OK && run->failed < number))
+		return;
+	run->code = code;
+	run->failed = number;
+	run->error = *error;
+}
+
+/* Takes the next piece and reads it; false if there is none or a piece has failed. */
+static bool take_piece(struct run *run, struct transfer_piece *piece, uint64_t *number)
+{
+	struct error error;
+	uint64_t n_bytes = 0;
+
+	if (run->code != EXIT_OK || !piece_next(&run->last, run->job->rows, run->job->cols))
+		return false;
+	*number = run->n_taken++;
+	piece->piece = run->last;
+	int code = output_interrupted(&error);
 	if (code == EXIT_OK)
-		code = file_read(transfer->file, tensor, from, transfer->buffer, n, error);
-	progress_add(&transfer->progress, n);
+		code = run->job->read(run->job->context, piece, &n_bytes, &error);
+	note_failure(run, code, *number, &error);
+	progress_add(&run->transfer->progress, n_bytes);
+	return code == EXIT_OK;
+}
+
+/* Takes pieces and works on them until there are no more. */
+static void work(const void *context, size_t worker, struct mxfp_counts *counts)
+{
+	struct run *run = (struct run *)context; /* as transfer_run() has it */
+	struct transfer_piece *piece = &run->transfer->pieces[worker];
+	struct error error;
+	uint64_t number;
+
+	pthread_mutex_lock(&run->lock);
+	while (take_piece(run, piece, &number)) {
+		pthread_mutex_unlock(&run->lock);
+		int code = run->job->work(run->job->context, piece, counts, &error);
+		pthread_mutex_lock(&run->lock);
+		note_failure(run, code, number, &error);
+	}
+	pthread_mutex_unlock(&run->lock);
+}
+
+int transfer_run(struct transfer *transfer, const struct transfer_job *job, struct error *error)
+{
+	struct run run = {.transfer = transfer, .job = job, .lock = PTHREAD_MUTEX_INITIALIZER};
+
+	/* With fewer threads than workers, the first workers leave nothing to the others. */
+	mxfp_parallel_for(transfer->threads, NULL, TRANSFER_WORKERS, work, &run, job->counts);
+	if (run.code != EXIT_OK)
+		*error = run.error;
+	return run.code;
+}
+
+/* A copy is a job on one row of bytes. */
+struct copy {
+	struct transfer *transfer;
+	const struct tensor *source, *target;
+};
+
+static int copy_read(const void *context, const struct transfer_piece *piece, uint64_t *n_bytes, struct error *error)
+{
+	const struct copy *copy = context;
+
+	size_t n = piece->piece.cols;
+	int code = file_read(copy->transfer->file, copy->source, piece->piece.col, piece->bytes, n, error);
+
+	*n_bytes = n;
+	if (code == EXIT_OK && copy->transfer->hash != NULL)
+		XXH3_128bits_update(copy->transfer->hash, piece->bytes, n);
 	return code;
+}
+
+static int copy_write(const void *context, const struct transfer_piece *piece, struct mxfp_counts *counts,
+                      struct error *error)
+{
+	const struct copy *copy = context;
+
+	(void)counts;
+	return writer_write(&copy->transfer->writer, copy->target, piece->piece.col, piece->bytes, piece->piece.cols,
+	                    error);
 }
 
 int transfer_copy(struct transfer *transfer, const struct tensor *tensor, struct error *error)
 {
-	const struct tensor *target = writer_find(&transfer->writer, tensor->dtype, tensor->name);
-	int code = EXIT_OK;
+	const struct copy copy = {
+		.transfer = transfer,
+		.source = tensor,
+		.target = writer_find(&transfer->writer, tensor->dtype, tensor->name),
+	};
+	const struct transfer_job job = {
+		.rows = 1,
+		.cols = tensor->size,
+		.read = copy_read,
+		.work = copy_write,
+		.context = &copy,
+	};
 
-	for (uint64_t from = 0; from < tensor->size && code == EXIT_OK; from += TRANSFER_BYTES) {
-		size_t n = tensor->size - from < TRANSFER_BYTES ? (size_t)(tensor->size - from) : TRANSFER_BYTES;
-
-		code = transfer_read(transfer, tensor, from, n, error);
-		if (code != EXIT_OK)
-			break;
-		if (transfer->hash != NULL)
-			XXH3_128bits_update(transfer->hash, transfer->buffer, n);
-		code = writer_write(&transfer->writer, target, from, transfer->buffer, n, error);
-	}
-	return code;
+	return transfer_run(transfer, &job, error);
 }
