@@ -1,211 +1,274 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * make check-exhaustive: all 2^32 binary32 inputs to every element format, rounding mode and overflow mode, against
- * the intervals of equal codes that MPFR gives (thresholds.h); codes and counts. Stochastic rounding, whose result
- * depends on the index too, is tried on samples by test_convert. Where an option cannot matter it is run once: the
- * overflow mode of formats that always overflow or always saturate, the rounding mode of f32 itself.
+ * make check-exhaustive: the conversions of every tier that the machine has, the reference among them.
  *
- * --format F, --round M and --overflow O choose a part; --workers N the threads (2).
+ * From f32: all 2^32 inputs to every element format, rounding mode and overflow mode, against the intervals of equal
+ * codes that MPFR gives (thresholds.h); codes and counts. Where an option cannot matter it is run once: the overflow
+ * mode of formats that always overflow or always saturate, the rounding mode of f32 itself. Stochastic rounding, whose
+ * result depends on the index too, on 2^24 numbers against the reference.
+ * From every other format: all of its numbers, all options, against the reference; no case of the reference itself.
+ *
+ * --tier T, --from F, --format F, --round M and --overflow O choose a part (with the last two, of f32 only);
+ * --workers N the threads (2). --record FILE appends each case that ends, and leaves out those that the file has
+ * without a fault.
  */
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "parallel.h"
-#include "thresholds.h"
+#include "exhaustive.h"
+#include "mxfp/isa.h"
 
-enum {
-	PIECE = 1 << 16,
-	N_PIECES = 1 << 16,
-	N_GROUPS = 64, /* between two lines of progress */
-	N_SHOWN = 10   /* mismatches in a case */
-};
-
-#define F32_SIGN UINT32_C(0x80000000)
-#define F32_INF UINT32_C(0x7F800000)
-
+/* What the arguments choose; NULL: all. */
 struct choice {
-	const char *format, *round, *overflow;
-	unsigned workers;
+	const char *tier, *from, *format, *round, *overflow, *record, *workers;
 };
 
-/* One format, mode and overflow mode. */
-struct sweep {
-	struct oracle oracle;
-	struct mxfp_rounding rounding;
-	struct thresholds thresholds[2]; /* by sign; none for f32 */
-	size_t first_piece;
-	atomic_uint *n_mismatches;
-};
+static struct {
+	unsigned n_run, n_recorded;
+	uint64_t n_inputs, n_wrong_pieces;
+} total;
 
-static _Thread_local uint32_t numbers[PIECE];
-static _Thread_local uint32_t codes[PIECE]; /* of any width */
-
-static uint32_t stored(const struct mxfp_format_info *f, size_t i)
+void exhaustive_convert(const struct exhaustive_case *c, const struct mxfp_kernels *table, struct mxfp_convert_job *job)
 {
-	uint16_t half;
-
-	if (f->storage_bytes == 1)
-		return ((const uint8_t *)codes)[i];
-	if (f->storage_bytes == 4)
-		return codes[i];
-	memcpy(&half, (const uint8_t *)codes + 2 * i, sizeof half);
-	return half;
+	job->dst_format = c->dst_format;
+	job->src_format = c->src_format;
+	job->rounding = c->rounding;
+	table->convert[c->dst_format][c->src_format](job);
 }
 
-static void mismatch(const struct sweep *s, const char *what, uint32_t x, uint32_t code)
+static const char *mode_name(const struct exhaustive_case *c)
 {
-	if (atomic_fetch_add(s->n_mismatches, 1) < N_SHOWN)
-		printf("%s %s %s: %s of %08" PRIX32 ": %" PRIX32 "\n", s->oracle.format->name,
-		       mxfp_option_name(MXFP_OPTION_ROUND, (int)s->rounding.mode),
-		       mxfp_option_name(MXFP_OPTION_OVERFLOW, (int)s->rounding.overflow), what, x, code);
+	return mxfp_option_name(MXFP_OPTION_ROUND, (int)c->rounding.mode);
 }
 
-/* Index of the first wrong code of the piece, or PIECE. Zero, Inf and NaN are asked for one by one, as is all of
-   f32. */
-static size_t compare(const struct sweep *s, struct mxfp_counts *want)
+static const char *overflow_name(const struct exhaustive_case *c)
 {
-	const struct mxfp_format_info *f = s->oracle.format;
-	uint32_t first = numbers[0] & ~F32_SIGN;
-	size_t alone = first == 0 ? 1 : first < F32_INF ? 0 : PIECE;
-
-	if (s->oracle.n == 0)
-		alone = PIECE;
-	for (size_t i = 0; i < alone; i++)
-		if (stored(f, i) != oracle_encode(&s->oracle, numbers[i], 0, &s->rounding, 0, want))
-			return i;
-	if (alone == PIECE)
-		return PIECE;
-	return alone + thresholds_mismatch(&s->thresholds[numbers[0] >> 31], f, first + (uint32_t)alone,
-	                                   (const uint8_t *)codes + alone * f->storage_bytes, PIECE - alone, want);
+	return mxfp_option_name(MXFP_OPTION_OVERFLOW, (int)c->rounding.overflow);
 }
 
-static void run_piece(const void *context, size_t piece, struct mxfp_counts *unused)
+void exhaustive_wrong(const struct exhaustive_case *c, atomic_uint *n_wrong, const char *what, uint32_t number)
 {
-	const struct sweep *s = context;
-	struct mxfp_counts counts = {0}, want = {0};
-	const struct mxfp_convert_job job = {
-		.dst_format = s->oracle.format->format,
-		.src_format = MXFP_FORMAT_F32,
-		.dst = codes,
-		.src = numbers,
-		.n = PIECE,
-		.rounding = s->rounding,
-		.counts = &counts,
-	};
-
-	(void)unused;
-	for (uint32_t i = 0; i < PIECE; i++)
-		numbers[i] = (uint32_t)(s->first_piece + piece) * PIECE + i;
-	mxfp_kernels_get()->convert[job.dst_format][job.src_format](&job);
-	size_t wrong = compare(s, &want);
-	if (wrong < PIECE)
-		mismatch(s, "code", numbers[wrong], stored(s->oracle.format, wrong));
-	else if (memcmp(&counts, &want, sizeof want) != 0)
-		mismatch(s, "counts from", numbers[0], PIECE);
+	if (atomic_fetch_add(n_wrong, 1) < EXHAUSTIVE_N_SHOWN)
+		printf("%s %s to %s, %s %s%s: wrong %s %08" PRIX32 "\n", c->tier, mxfp_format_info(c->src_format)->name,
+		       mxfp_format_info(c->dst_format)->name, mode_name(c), overflow_name(c),
+		       c->rounding.no_negative_zero ? " no -0" : "", what, number);
 }
 
-static double seconds_since(const struct timespec *start)
+/* What a case is called, in the output and in the record. */
+static void name_case(const struct exhaustive_case *c, char *name, size_t size)
+{
+	const char *from = mxfp_format_info(c->src_format)->name, *to = mxfp_format_info(c->dst_format)->name;
+
+	if (c->src_format == MXFP_FORMAT_F32)
+		snprintf(name, size, "%s %s to %s, %s %s:", c->tier, from, to, mode_name(c), overflow_name(c));
+	else
+		snprintf(name, size, "%s %s to %s, all options:", c->tier, from, to);
+}
+
+/* Whether the record has the case, without a fault; then it counts. */
+static bool is_recorded(const struct choice *choice, const char *name)
+{
+	FILE *f = choice->record != NULL ? fopen(choice->record, "r") : NULL;
+	uint64_t n_inputs;
+	unsigned n_wrong;
+	char line[200];
+	bool found = false;
+
+	while (f != NULL && !found && fgets(line, sizeof line, f) != NULL)
+		found = strncmp(line, name, strlen(name)) == 0 &&
+		        sscanf(line + strlen(name), " %" SCNu64 " inputs, %u pieces wrong", &n_inputs, &n_wrong) == 2 &&
+		        n_wrong == 0;
+	if (f != NULL)
+		fclose(f);
+	if (found) {
+		total.n_recorded++;
+		total.n_inputs += n_inputs;
+	}
+	return found;
+}
+
+static void report(const struct choice *choice, const char *name, struct exhaustive_result r,
+                   const struct timespec *start)
 {
 	struct timespec now;
+	FILE *f;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)(now.tv_sec - start->tv_sec) + 1e-9 * (double)(now.tv_nsec - start->tv_nsec);
-}
-
-/* All inputs of one case; the number of pieces with a mismatch. */
-static unsigned run_case(struct sweep *s, unsigned workers)
-{
-	atomic_uint n_mismatches = 0;
-	struct timespec start;
-
-	clock_gettime(CLOCK_MONOTONIC, &start);
-	for (int negative = 0; negative < 2 && s->oracle.n != 0; negative++)
-		thresholds_init(&s->thresholds[negative], &s->oracle, &s->rounding, negative != 0);
-	s->n_mismatches = &n_mismatches;
-	for (size_t group = 0; group < N_GROUPS; group++) {
-		s->first_piece = group * (N_PIECES / N_GROUPS);
-		mxfp_parallel_for(workers, NULL, N_PIECES / N_GROUPS, run_piece, s, NULL);
-		if (isatty(STDERR_FILENO))
-			fprintf(stderr, "\r%s %zu/%d ", s->oracle.format->name, group + 1, N_GROUPS);
-	}
-	printf("%-8s %s %s: %" PRIu64 " inputs, %zu + %zu intervals, %u pieces wrong, %.1f s\n", s->oracle.format->name,
-	       mxfp_option_name(MXFP_OPTION_ROUND, (int)s->rounding.mode),
-	       mxfp_option_name(MXFP_OPTION_OVERFLOW, (int)s->rounding.overflow), (uint64_t)PIECE * N_PIECES,
-	       s->thresholds[0].n, s->thresholds[1].n, n_mismatches, seconds_since(&start));
+	double seconds = (double)(now.tv_sec - start->tv_sec) + 1e-9 * (double)(now.tv_nsec - start->tv_nsec);
+	total.n_run++;
+	total.n_inputs += r.n_inputs;
+	total.n_wrong_pieces += r.n_wrong_pieces;
+	printf("%s %" PRIu64 " inputs, %u pieces wrong, %.1f s\n", name, r.n_inputs, r.n_wrong_pieces, seconds);
 	fflush(stdout);
-	for (int negative = 0; negative < 2; negative++)
-		thresholds_clear(&s->thresholds[negative]);
-	return n_mismatches;
+	if (choice->record == NULL)
+		return;
+	f = fopen(choice->record, "a");
+	if (f == NULL || fprintf(f, "%s %" PRIu64 " inputs, %u pieces wrong, %.1f s\n", name, r.n_inputs,
+	                         r.n_wrong_pieces, seconds) < 0 || fclose(f) != 0) {
+		perror(choice->record);
+		exit(EXIT_FAILURE);
+	}
 }
 
-static int matches(const char *wanted, const char *name)
+static bool matches(const char *wanted, const char *name)
 {
 	return wanted == NULL || strcmp(wanted, name) == 0;
 }
 
-/* Whether the case is chosen and is not the same as another. */
-static int is_run(const struct choice *c, const struct mxfp_format_info *f, enum mxfp_round mode,
-                  enum mxfp_overflow overflow)
+/* The conversion from f32 in one mode on every tier: the intervals are made when the first tier needs them. */
+static void run_mode(const struct choice *choice, struct exhaustive_case *tiers, size_t n_tiers,
+                     const struct oracle *oracle, const struct mxfp_rounding *rounding)
 {
-	return matches(c->format, f->name) && matches(c->round, mxfp_option_name(MXFP_OPTION_ROUND, (int)mode)) &&
-	       matches(c->overflow, mxfp_option_name(MXFP_OPTION_OVERFLOW, (int)overflow)) &&
-	       (overflow == MXFP_OVERFLOW_SAT || oracle_has_overflow_modes(f)) &&
-	       (mode == MXFP_ROUND_RNE || f->format != MXFP_FORMAT_F32);
+	struct thresholds thresholds[2] = {{0}, {0}};
+	struct timespec start;
+	char name[100];
+
+	for (struct exhaustive_case *c = tiers; c < tiers + n_tiers; c++) {
+		c->rounding = *rounding;
+		name_case(c, name, sizeof name);
+		if (c->table->convert[c->dst_format][c->src_format] == c->reference->convert[c->dst_format][c->src_format] &&
+		    (c->table != c->reference || rounding->mode == MXFP_ROUND_SR))
+			continue;
+		if (is_recorded(choice, name))
+			continue;
+		clock_gettime(CLOCK_MONOTONIC, &start);
+		if (rounding->mode == MXFP_ROUND_SR) {
+			report(choice, name, exhaustive_sample(c), &start);
+			continue;
+		}
+		for (int negative = 0; negative < 2 && oracle->n != 0 && thresholds[negative].n == 0; negative++)
+			thresholds_init(&thresholds[negative], oracle, rounding, negative != 0);
+		report(choice, name, exhaustive_f32(c, oracle, thresholds), &start);
+	}
+	for (int negative = 0; negative < 2; negative++)
+		thresholds_clear(&thresholds[negative]);
 }
 
-static void run_format(const struct choice *c, enum mxfp_format format, unsigned *n_cases, uint64_t *n_mismatches)
+/* Whether the mode is chosen and is not the same as another. */
+static bool is_wanted(const struct choice *choice, const struct mxfp_format_info *to, int mode, int overflow)
 {
-	struct sweep s = {0};
+	return matches(choice->round, mxfp_option_name(MXFP_OPTION_ROUND, mode)) &&
+	       matches(choice->overflow, mxfp_option_name(MXFP_OPTION_OVERFLOW, overflow)) &&
+	       (overflow == MXFP_OVERFLOW_SAT || oracle_has_overflow_modes(to)) &&
+	       (mode == MXFP_ROUND_RNE || to->format != MXFP_FORMAT_F32);
+}
 
-	oracle_init(&s.oracle, format);
-	for (int mode = MXFP_ROUND_RNE; mode < MXFP_ROUND_SR; mode++)
-		for (int overflow = MXFP_OVERFLOW_SAT; overflow <= MXFP_OVERFLOW_OVF; overflow++)
-			if (is_run(c, s.oracle.format, (enum mxfp_round)mode, (enum mxfp_overflow)overflow)) {
-				s.rounding.mode = (enum mxfp_round)mode;
-				s.rounding.overflow = (enum mxfp_overflow)overflow;
-				*n_mismatches += run_case(&s, c->workers);
-				++*n_cases;
+static void run_from_f32(const struct choice *choice, struct exhaustive_case *tiers, size_t n_tiers)
+{
+	struct oracle oracle;
+
+	oracle_init(&oracle, tiers->dst_format);
+	for (int mode = MXFP_ROUND_RNE; mode <= MXFP_ROUND_SR; mode++)
+		for (int overflow = MXFP_OVERFLOW_SAT; overflow <= MXFP_OVERFLOW_OVF; overflow++) {
+			const struct mxfp_rounding rounding = {
+				.mode = (enum mxfp_round)mode,
+				.overflow = (enum mxfp_overflow)overflow,
+			};
+			if (is_wanted(choice, oracle.format, mode, overflow))
+				run_mode(choice, tiers, n_tiers, &oracle, &rounding);
+		}
+	oracle_clear(&oracle);
+}
+
+static void run_from_narrow(const struct choice *choice, struct exhaustive_case *tiers, size_t n_tiers)
+{
+	struct timespec start;
+	char name[100];
+
+	for (struct exhaustive_case *c = tiers; c < tiers + n_tiers; c++) {
+		name_case(c, name, sizeof name);
+		if (c->table->convert[c->dst_format][c->src_format] == c->reference->convert[c->dst_format][c->src_format] ||
+		    choice->round != NULL || choice->overflow != NULL || is_recorded(choice, name))
+			continue;
+		clock_gettime(CLOCK_MONOTONIC, &start);
+		report(choice, name, exhaustive_narrow(c), &start);
+	}
+}
+
+static bool is_element(const char *wanted, int format)
+{
+	const struct mxfp_format_info *f = mxfp_format_info((enum mxfp_format)format);
+
+	return f->kind != MXFP_KIND_BLOCK && matches(wanted, f->name);
+}
+
+static void run(const struct choice *choice, struct exhaustive_case *tiers, size_t n_tiers)
+{
+	for (int from = 0; from < MXFP_N_FORMATS; from++)
+		for (int to = 0; to < MXFP_N_FORMATS; to++) {
+			if (!is_element(choice->from, from) || !is_element(choice->format, to))
+				continue;
+			for (size_t i = 0; i < n_tiers; i++) {
+				tiers[i].src_format = (enum mxfp_format)from;
+				tiers[i].dst_format = (enum mxfp_format)to;
 			}
-	oracle_clear(&s.oracle);
+			(from == MXFP_FORMAT_F32 ? run_from_f32 : run_from_narrow)(choice, tiers, n_tiers);
+		}
+}
+
+/* The tables of the chosen tiers, the reference's last: it takes longest. */
+static size_t make_tiers(const struct choice *choice, struct mxfp_kernels *table, struct exhaustive_case *tiers)
+{
+	size_t n = 0;
+	int last = 0;
+
+	for (; mxfp_isa_name(last) != NULL; last++)
+		mxfp_kernels_init(&table[last], UINT32_C(1) << last);
+	for (int i = last - 1; i >= 0; i--)
+		if (mxfp_isa_available() >> i & 1 && matches(choice->tier, mxfp_isa_name(i)))
+			tiers[n++] = (struct exhaustive_case){
+				.tier = mxfp_isa_name(i),
+				.table = &table[i],
+				.reference = &table[0],
+				.workers = choice->workers != NULL ? (unsigned)strtoul(choice->workers, NULL, 10) : 2,
+			};
+	return n;
 }
 
 static int usage(void)
 {
-	fputs("usage: exhaustive [--format F] [--round M] [--overflow sat|ovf] [--workers N]\n", stderr);
+	fputs("usage: exhaustive [--tier T] [--from F] [--format F] [--round M] [--overflow sat|ovf] [--workers N]"
+	      " [--record FILE]\n", stderr);
 	return 2;
+}
+
+static bool parse(struct choice *choice, char **argv)
+{
+	const struct {
+		const char *name, **value;
+	} options[] = {
+		{"--tier", &choice->tier}, {"--from", &choice->from}, {"--format", &choice->format},
+		{"--round", &choice->round}, {"--overflow", &choice->overflow}, {"--workers", &choice->workers},
+		{"--record", &choice->record},
+	};
+	enum { N_OPTIONS = sizeof options / sizeof options[0] };
+
+	for (; argv[0] != NULL; argv += 2) {
+		size_t i = 0;
+		while (i < N_OPTIONS && strcmp(options[i].name, argv[0]) != 0)
+			i++;
+		if (i == N_OPTIONS || argv[1] == NULL)
+			return false;
+		*options[i].value = argv[1];
+	}
+	return true;
 }
 
 int main(int argc, char **argv)
 {
-	struct choice c = {.workers = 2};
-	unsigned n_cases = 0;
-	uint64_t n_mismatches = 0;
+	static struct mxfp_kernels table[32];
+	struct exhaustive_case tiers[32];
+	struct choice choice = {0};
 
-	for (int i = 1; i < argc; i += 2) {
-		if (i + 1 == argc)
-			return usage();
-		if (strcmp(argv[i], "--format") == 0)
-			c.format = argv[i + 1];
-		else if (strcmp(argv[i], "--round") == 0)
-			c.round = argv[i + 1];
-		else if (strcmp(argv[i], "--overflow") == 0)
-			c.overflow = argv[i + 1];
-		else if (strcmp(argv[i], "--workers") == 0)
-			c.workers = (unsigned)strtoul(argv[i + 1], NULL, 10);
-		else
-			return usage();
-	}
-	puts("Inputs: all of binary32. One overflow mode where it cannot matter; f32 in one mode; sr is in test_convert.");
-	for (int f = 0; f < MXFP_N_FORMATS; f++)
-		if (mxfp_format_info((enum mxfp_format)f)->kind != MXFP_KIND_BLOCK)
-			run_format(&c, (enum mxfp_format)f, &n_cases, &n_mismatches);
+	(void)argc;
+	if (!parse(&choice, argv + 1))
+		return usage();
+	run(&choice, tiers, make_tiers(&choice, table, tiers));
 	mpfr_free_cache();
-	printf("cases: %u\ninputs compared: %" PRIu64 "\npieces of 65536 inputs with a mismatch: %" PRIu64 "\n", n_cases,
-	       (uint64_t)n_cases * PIECE * N_PIECES, n_mismatches);
-	return n_cases == 0 ? usage() : n_mismatches != 0;
+	printf("cases: %u, and %u in the record\ninputs compared: %" PRIu64 "\npieces of 65536 inputs with a mismatch: %"
+	       PRIu64 "\n", total.n_run, total.n_recorded, total.n_inputs, total.n_wrong_pieces);
+	return total.n_run + total.n_recorded == 0 ? usage() : total.n_wrong_pieces != 0;
 }
