@@ -63,11 +63,11 @@ bench_kernel *bench_slot(const struct mxfp_kernels *table, const struct bench_ca
 size_t bench_bytes(enum mxfp_format format, size_t n);
 
 enum {
-	BENCH_COLS = 4096,   /* elements of a row */
-	BENCH_PIECE = 65536, /* elements in a call of a kernel, as in the library's own pieces */
-	BENCH_L2_BYTES = 512 << 10, /* read and written by a case that is to stay in L2 */
+	BENCH_COLS = 4096,          /* elements of a row */
+	BENCH_L2_BYTES = 512 << 10, /* read and written by each thread when the data are to stay in L2 */
 	BENCH_PATTERN = 1 << 20,
-	BENCH_ROUNDS_MAX = 32
+	BENCH_THREADS_MAX = 16,     /* whose data for L2 a pattern holds */
+	BENCH_ROUNDS_MAX = 128
 };
 
 /* Memory for n elements of any case, and what it holds. All of it was written before anything is timed. */

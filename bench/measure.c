@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The clock. Kernel and limit take turns, so a slow phase of the machine falls on both; figures are medians of the
- * rounds with the distance of the quartiles. In DRAM each turn takes the next part of a ring that is longer than the
- * caches, so no part is still there when its turn comes again.
+ * rounds with the distance of the quartiles. One thread is timed by its processor time, which leaves out what other
+ * processes take, more threads by the time that passes. In DRAM each turn takes the next part of a ring that is longer
+ * than the caches, so no part is still there when its turn comes again.
  */
 #include "config.h"
 
@@ -12,29 +13,37 @@
 #include "bench.h"
 
 enum {
-	CHUNK = 1 << 24, /* elements of a turn in DRAM: some milliseconds */
-	CLOCK_STEPS = 100000,
+	CHUNK = 1 << 22, /* elements of a turn in DRAM: a millisecond or two */
+	CLOCK_STEPS = 20000,
 	ROUNDS_MIN = 3
 };
 
 /* Seconds of a turn in L2; seconds after which a slow kernel has had rounds enough. */
-static const double turn_seconds = 1e-3, case_seconds = 2;
+static const double turn_seconds = 2e-4, case_seconds = 2;
 
-static double now(void)
+static double now(unsigned threads)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* Seconds that `times` runs take. */
 static double timed(void (*run)(const struct bench_work *work), const struct bench_work *work, unsigned times)
 {
-	const double start = now();
+	const double start = now(work->threads);
 
 	for (unsigned i = 0; i < times; i++)
 		run(work);
-	return (now() - start) / times / (double)work->n;
+	return now(work->threads) - start;
+}
+
+/* Seconds an element, in one turn in the next place. */
+static double turn(void (*run)(const struct bench_work *work), struct bench_work *work, unsigned times, size_t ring)
+{
+	work->start = (work->start + work->n) % ring;
+	return timed(run, work, times) / times / (double)work->n;
 }
 
 static int compare(const void *a, const void *b)
@@ -56,24 +65,18 @@ static unsigned calibrate(void (*run)(const struct bench_work *work), const stru
 {
 	unsigned times = 1;
 
-	while (times < 1u << 20 && timed(run, work, times) * times * (double)work->n < turn_seconds)
+	while (times < 1u << 20 && timed(run, work, times) < turn_seconds)
 		times *= 2;
 	return times;
 }
 
-/* The place of the next turn in the ring. */
-static void advance(struct bench_work *work, enum bench_place place)
+/* Elements whose bytes, read and written, are BENCH_L2_BYTES a thread: whole rows. */
+static size_t l2_elements(const struct bench_work *work)
 {
-	if (place == BENCH_DRAM)
-		work->start = (work->start + work->n) % work->data->n;
-}
-
-/* Elements whose bytes, read and written, are BENCH_L2_BYTES: whole rows. */
-static size_t l2_elements(const struct bench_case *c)
-{
+	const struct bench_case *c = work->c;
 	const size_t row = bench_bytes(c->src, BENCH_COLS) + (c->op == BENCH_SCAN ? 0 : bench_bytes(c->dst, BENCH_COLS));
 
-	return BENCH_L2_BYTES / row * BENCH_COLS;
+	return work->threads * (BENCH_L2_BYTES / row) * BENCH_COLS;
 }
 
 double bench_clock(void)
@@ -82,31 +85,41 @@ double bench_clock(void)
 	volatile uint64_t factor = 0x5851F42D4C957F2D;
 	const uint64_t a = factor;
 	uint64_t x = a;
-	const double start = now();
+	const double start = now(1);
 
 	for (unsigned i = 0; i < CLOCK_STEPS; i++)
 		x *= a;
 	factor = x;
-	return 3e-9 * CLOCK_STEPS / (now() - start);
+	return 3e-9 * CLOCK_STEPS / (now(1) - start);
+}
+
+/* Sets how much is done in a turn, and returns the length of the ring that the turns go round. */
+static size_t set_turn(struct bench_work *work, enum bench_place place)
+{
+	work->start = 0;
+	if (place == BENCH_L2)
+		return work->n = l2_elements(work);
+	if (bench_reads_twice(work->c))
+		return work->n = work->data->n;
+	/* An odd number of parts, so that kernel and limit both come to each. */
+	work->n = CHUNK;
+	return work->data->n - CHUNK;
 }
 
 struct bench_result bench_measure(struct bench_work *work, enum bench_place place, unsigned rounds)
 {
 	double kernel[BENCH_ROUNDS_MAX], limit[BENCH_ROUNDS_MAX], clock[BENCH_ROUNDS_MAX];
+	const size_t ring = set_turn(work, place);
+	const double start = now(work->threads);
 	unsigned kernel_times = 1, limit_times = 1, i = 0;
-	const double start = now();
 
-	work->start = 0;
-	work->n = place == BENCH_L2 ? l2_elements(work->c) : bench_reads_twice(work->c) ? work->data->n : CHUNK;
 	if (place == BENCH_L2) {
 		kernel_times = calibrate(bench_run, work);
 		limit_times = calibrate(bench_run_limit, work);
 	}
-	for (; i < rounds && (i < ROUNDS_MIN || now() - start < case_seconds); i++) {
-		advance(work, place);
-		limit[i] = timed(bench_run_limit, work, limit_times);
-		advance(work, place);
-		kernel[i] = timed(bench_run, work, kernel_times);
+	for (; i < rounds && (i < ROUNDS_MIN || now(work->threads) - start < case_seconds); i++) {
+		limit[i] = turn(bench_run_limit, work, limit_times, ring);
+		kernel[i] = turn(bench_run, work, kernel_times, ring);
 		clock[i] = bench_clock();
 	}
 	return (struct bench_result){

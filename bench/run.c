@@ -4,6 +4,7 @@
 
 #include "bench.h"
 #include "parallel.h"
+#include "tile.h"
 
 enum { F32_INF = 0x7F800000, F32_ONE = 0x3F800000 };
 
@@ -49,19 +50,27 @@ static uint8_t *scale_at(uint8_t *scales, enum mxfp_format format, size_t start)
 	return scales + start / mxfp_format_info(format)->block_length;
 }
 
-/* The part of a piece of the work that exists. */
+/* The pieces that the library cuts such work into; rows are short enough to stay whole. */
+static size_t piece_count(const struct bench_work *work)
+{
+	return mxfp_tile_count(work->n / BENCH_COLS, BENCH_COLS);
+}
+
+static size_t piece_start(const struct bench_work *work, size_t piece)
+{
+	return work->start + mxfp_tile(work->n / BENCH_COLS, BENCH_COLS, piece).row * BENCH_COLS;
+}
+
 static size_t piece_length(const struct bench_work *work, size_t piece)
 {
-	const size_t left = work->n - piece * BENCH_PIECE;
-
-	return left < BENCH_PIECE ? left : BENCH_PIECE;
+	return mxfp_tile(work->n / BENCH_COLS, BENCH_COLS, piece).rows * BENCH_COLS;
 }
 
 static void convert_piece(const void *context, size_t piece, struct mxfp_counts *counts)
 {
 	const struct bench_work *work = context;
 	const struct bench_case *c = work->c;
-	const size_t start = work->start + piece * BENCH_PIECE;
+	const size_t start = piece_start(work, piece);
 	const struct mxfp_convert_job job = {
 		.dst_format = c->dst,
 		.src_format = c->src,
@@ -80,7 +89,7 @@ static void convert_piece(const void *context, size_t piece, struct mxfp_counts 
 static void scan_piece(const void *context, size_t piece, struct mxfp_counts *counts)
 {
 	const struct bench_work *work = context;
-	const size_t start = work->start + piece * BENCH_PIECE;
+	const size_t start = piece_start(work, piece);
 	struct mxfp_scan_job job = {
 		.src_format = work->c->src,
 		.src = at(work->data->src, work->c->src, start),
@@ -98,7 +107,7 @@ static void quantize_piece(const void *context, size_t piece, struct mxfp_counts
 {
 	const struct bench_work *work = context;
 	const struct bench_case *c = work->c;
-	const size_t start = work->start + piece * BENCH_PIECE;
+	const size_t start = piece_start(work, piece);
 	const struct mxfp_quantize_job job = {
 		.format = c->dst,
 		.src_format = c->src,
@@ -125,7 +134,7 @@ static void dequantize_piece(const void *context, size_t piece, struct mxfp_coun
 {
 	const struct bench_work *work = context;
 	const struct bench_case *c = work->c;
-	const size_t start = work->start + piece * BENCH_PIECE;
+	const size_t start = piece_start(work, piece);
 	const struct mxfp_dequantize_job job = {
 		.format = c->src,
 		.dst_format = c->dst,
@@ -157,7 +166,7 @@ void bench_run(const struct bench_work *work)
 		[BENCH_DEQUANTIZE] = dequantize_piece,
 		[BENCH_SCAN] = scan_piece,
 	};
-	const size_t n_pieces = (work->n + BENCH_PIECE - 1) / BENCH_PIECE;
+	const size_t n_pieces = piece_count(work);
 
 	if (bench_reads_twice(work->c))
 		mxfp_parallel_for(work->threads, NULL, n_pieces, scan_piece, work, NULL);
@@ -217,7 +226,7 @@ static void limit_piece(const void *context, size_t piece, struct mxfp_counts *c
 /* Moves `bytes` bytes, read ones and written ones together, in as many pieces as the work has. */
 static void move_bytes(const struct bench_work *work, const struct limit *limit, size_t bytes)
 {
-	const size_t n_pieces = (work->n + BENCH_PIECE - 1) / BENCH_PIECE;
+	const size_t n_pieces = piece_count(work);
 	const size_t n_steps = bytes / LIMIT_LINE_BYTES / (limit->in + limit->out);
 	const struct limit_work limit_work = {
 		.limit = limit,

@@ -16,8 +16,8 @@
 enum {
 	DRAM_ELEMENTS = 1 << 28,  /* 1 GiB of f32 */
 	QUICK_ELEMENTS = 1 << 26, /* 256 MiB */
-	ROUNDS = 21,
-	QUICK_ROUNDS = 9
+	ROUNDS = 101,
+	QUICK_ROUNDS = 31
 };
 
 /* Below this, in GB/s in L2, DRAM is no limit, and a turn there would take seconds. */
@@ -77,9 +77,9 @@ static int check(struct bench *b, struct error *error)
 {
 	int code = EXIT_OK;
 
-	if (b->threads == 0 || b->threads > UINT16_MAX)
+	if (b->threads == 0 || b->threads > BENCH_THREADS_MAX)
 		return fail(error, EXIT_USAGE, "--threads: %llu is out of range / give 1 to %d",
-		            (unsigned long long)b->threads, (int)UINT16_MAX);
+		            (unsigned long long)b->threads, (int)BENCH_THREADS_MAX);
 	if (b->op != NULL)
 		code = find_name("op", b->op, op_name, &b->only_op, error);
 	if (code == EXIT_OK && b->in != NULL)
