@@ -13,4 +13,7 @@ enum {
 /* The MXFP_CPU_* bits of this machine. */
 uint32_t mxfp_cpu_features(void);
 
+/* Name of the feature with that bit, or NULL past the last. */
+const char *mxfp_cpu_name(int bit);
+
 #endif

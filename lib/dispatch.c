@@ -73,12 +73,17 @@ const char *mxfp_isa_name(int tier)
 	return tier >= 0 && tier < N_TIERS ? tiers[tier].name : NULL;
 }
 
+uint32_t mxfp_isa_missing(int tier)
+{
+	return tiers[tier].features & ~mxfp_cpu_features();
+}
+
 uint32_t mxfp_isa_available(void)
 {
-	uint32_t have = mxfp_cpu_features(), available = 0;
+	uint32_t available = 0;
 
 	for (int i = 0; i < N_TIERS; i++)
-		if ((tiers[i].features & have) == tiers[i].features)
+		if (mxfp_isa_missing(i) == 0)
 			available |= bit_of(i);
 	return available;
 }

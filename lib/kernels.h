@@ -92,6 +92,9 @@ const struct mxfp_kernels *mxfp_kernels_get(void);
 /* The mask that MXFP_ISA=name leaves of `available`; *status says whether the name is known. NULL or "": all. */
 uint32_t mxfp_isa_ceiling(const char *name, uint32_t available, enum mxfp_status *status);
 
+/* The features of cpu.def that the tier asks for and this machine has not; 0 if it can run. */
+uint32_t mxfp_isa_missing(int tier);
+
 /* The tensor scale of the recipe for the tensor's amax, both as binary32 bits, and whether it divides. */
 uint32_t mxfp_nvfp4_tensor_scale_ref(enum mxfp_recipe recipe, uint32_t amax, bool *divides);
 

@@ -20,7 +20,7 @@ has "json" "$text" ',{"op":"scan","case":"bf16",'
 same "the end" ']}' "$(printf '%s' "$text" | tail -c 2)"
 
 # DRAM, in the best tier, if it has kernels of its own.
-best=$("$mxfp" info | sed -n 's/^tier .*available:\(.*\);.*/\1/p' | sed 's/.* //')
+best=$("$mxfp" info | sed -n 's/^tier  *\([a-z0-9]*\):.*/\1/p')
 if [ "$best" != ref ] && "$mxfp" bench --quick --in L2 --tier "$best" --op scan --format f32 >"$work/out" 2>&1; then
 	exits 0 "" bench --quick --tier "$best" --op scan --format f32
 	has "memory" "$(tr -s ' ' <"$work/out")" "scan f32 $best DRAM "

@@ -89,12 +89,59 @@ fi
 ) | true
 same "exit code with a pipe closed" 4 "$(cat "$work/code")"
 
-# Tiers.
-error=$(MXFP_ISA=nonsense "$mxfp" info 2>&1 >"$work/out")
-same "lines of the warning" 1 "$(printf '%s\n' "$error" | wc -l | tr -d ' ')"
-has "unknown tier" "$error" "warning: MXFP_ISA"
-has "unknown tier" "$(cat "$work/out")" "tier      ref"
-same "known tier" "" "$(MXFP_ISA=ref "$mxfp" info 2>&1 >/dev/null)"
+# Tiers. --isa goes before MXFP_ISA; both are heeded up to what the machine has.
+tier_in_use() {
+	sed -n 's/^tier  *//p' "$work/out"
+}
+unset MXFP_ISA
+exits 0 "" info
+best=$(tier_in_use)
+has "no limit" "$best" ": the highest of this machine"
+best=${best%%:*}
+tiers=$(sed -n '/^Instruction-set tiers/,/^$/s/^  \([a-z0-9]*\) .*/\1/p' "$work/out")
+has "tiers" " $(echo $tiers) " " ref "
+has "tiers" " $(echo $tiers) " " $best "
+known=$(echo $tiers | sed 's/ /, /g')
+below=ref
+for tier in $tiers; do
+	exits 0 "" --isa $tier info
+	if grep -q "^  $tier .* lacks " "$work/out"; then
+		same "--isa $tier, which is not here" "$below: the highest of this machine up to $tier, which --isa sets" \
+			"$(tier_in_use)"
+	else
+		below=$tier
+		same "--isa $tier" "$tier: the highest of this machine up to $tier, which --isa sets" "$(tier_in_use)"
+		same "one tier is in use" "  $tier in use" "$(grep ' in use$' "$work/out" | tr -s ' ' | sed 's/^/ /')"
+	fi
+	exits 0 "" --isa=$tier info --json
+	has "--isa=$tier" "$(tr -d ' \n' <"$work/out")" "\"tier_limit\":\"$tier\",\"tier_limit_from\":\"--isa\","
+done
+exits 2 "option --isa needs a value" --isa
+exits 2 "no command given" --isa ref
+exits 2 "--isa stands before the command: mxfp --isa TIER cast" cast --isa ref
+for tier in nonsense REF re ""; do
+	exits 2 "--isa: unknown tier '$tier' / known: $known" --isa "$tier" info
+	exits 2 "--isa: unknown tier '$tier' / known: $known" "--isa=$tier" cast --to e4m3
+done
+exits 2 "unknown option '--isaref'" --isaref info
+export MXFP_ISA=nonsense
+exits 2 "MXFP_ISA: unknown tier 'nonsense' / known: $known" cast --to e4m3
+exits 0 "" --version
+exits 0 "" --isa ref info
+export MXFP_ISA=ref
+exits 0 "" info
+same "MXFP_ISA" "ref: the highest of this machine up to ref, which MXFP_ISA sets" "$(tier_in_use)"
+exits 0 "" info --json
+has "MXFP_ISA" "$(tr -d ' \n' <"$work/out")" '"tier":"ref","tier_limit":"ref","tier_limit_from":"MXFP_ISA",'
+exits 0 "" --isa $best info
+has "--isa before MXFP_ISA" "$(tier_in_use)" "$best: "
+export MXFP_ISA=
+exits 0 "" info
+same "empty MXFP_ISA" "$best: the highest of this machine" "$(tier_in_use)"
+unset MXFP_ISA
+exits 0 "" info --json
+has "no limit" "$(tr -d ' \n' <"$work/out")" '"tier_limit":null,"tier_limit_from":null,'
+has "tiers" "$(tr -d ' \n' <"$work/out")" '"tiers":[{"name":"ref","available":true,"missing":[]}'
 
 # info: facts that numerics.md states.
 exits 0 "" info

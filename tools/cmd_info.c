@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp info: the version, which implementation runs, and every format and choice with its facts. */
+/* mxfp info: the version, which implementation runs and why, and every format and choice with its facts. */
+#include "config.h"
+
 #include <jansson.h>
 #include <stdio.h>
 
 #include "choices.h"
 #include "commands.h"
+#include "cpu.h"
 #include "facts.h"
+#include "isa.h"
+#include "kernels.h"
 #include "mxfp.h"
 
 static const char *const kind_names[] = {
@@ -49,13 +54,35 @@ static double bits_per_element(const struct mxfp_format_info *info)
 	return mxfp_format_info(info->element)->bits + (double)mxfp_format_info(info->scale)->bits / info->block_length;
 }
 
+static bool is_available(int tier)
+{
+	return (mxfp_isa_available() >> tier & 1) != 0;
+}
+
+/* Why that tier, in the first line; what there is for each, in the table. */
+static void print_tier_in_use(void)
+{
+	const struct isa_limit limit = isa_limit();
+
+	printf("tier      %s: the highest of this machine", mxfp_isa_name(mxfp_isa_active()));
+	if (limit.from != NULL)
+		printf(" up to %s, which %s sets", limit.name, limit.from);
+	putchar('\n');
+}
+
 static void print_tiers(void)
 {
-	printf("tier      %s (available:", mxfp_isa_name(mxfp_isa_active()));
-	for (int i = 0; mxfp_isa_name(i) != NULL; i++)
-		if (mxfp_isa_available() >> i & 1)
-			printf(" %s", mxfp_isa_name(i));
-	printf("; MXFP_ISA=NAME sets the highest)\n");
+	printf("\nInstruction-set tiers\n");
+	for (int i = 0; mxfp_isa_name(i) != NULL; i++) {
+		uint32_t missing = mxfp_isa_missing(i);
+
+		printf("  %-20s%s", mxfp_isa_name(i),
+		       i == mxfp_isa_active() ? "in use" : missing == 0 ? "available" : "lacks");
+		for (int bit = 0; mxfp_cpu_name(bit) != NULL; bit++)
+			if (missing >> bit & 1)
+				printf(" %s", mxfp_cpu_name(bit));
+		putchar('\n');
+	}
 }
 
 static void print_elements(void)
@@ -92,6 +119,7 @@ static void print_text(void)
 	struct choice choice;
 
 	printf("mxfp      %s\nbuild     %s\n", mxfp_version(), mxfp_build_info());
+	print_tier_in_use();
 	print_tiers();
 	print_elements();
 	print_blocks();
@@ -156,14 +184,29 @@ static json_t *choices(enum option_kind kind)
 	return NULL;
 }
 
-static json_t *available_tiers(void)
+static json_t *missing_features(int tier)
+{
+	uint32_t missing = mxfp_isa_missing(tier);
+	json_t *array = json_array();
+	bool complete = true;
+
+	for (int bit = 0; mxfp_cpu_name(bit) != NULL; bit++)
+		if (missing >> bit & 1)
+			complete &= append(array, json_string(mxfp_cpu_name(bit)));
+	if (complete)
+		return array;
+	json_decref(array);
+	return NULL;
+}
+
+static json_t *tiers(void)
 {
 	json_t *array = json_array();
 	bool complete = true;
 
 	for (int i = 0; mxfp_isa_name(i) != NULL; i++)
-		if (mxfp_isa_available() >> i & 1)
-			complete &= append(array, json_string(mxfp_isa_name(i)));
+		complete &= append(array, json_pack("{s:s, s:b, s:o}", "name", mxfp_isa_name(i), "available",
+		                                    (int)is_available(i), "missing", missing_features(i)));
 	if (complete)
 		return array;
 	json_decref(array);
@@ -172,9 +215,11 @@ static json_t *available_tiers(void)
 
 static json_t *all_facts(void)
 {
-	json_t *facts = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "version", mxfp_version(), "build",
-	                          mxfp_build_info(), "tier", mxfp_isa_name(mxfp_isa_active()), "tiers_available",
-	                          available_tiers(), "element_formats", formats(false), "block_formats", formats(true));
+	const struct isa_limit limit = isa_limit();
+	json_t *facts = json_pack("{s:s, s:s, s:s, s:s?, s:s?, s:o, s:o, s:o}", "version", mxfp_version(), "build",
+	                          mxfp_build_info(), "tier", mxfp_isa_name(mxfp_isa_active()), "tier_limit", limit.name,
+	                          "tier_limit_from", limit.from, "tiers", tiers(), "element_formats", formats(false),
+	                          "block_formats", formats(true));
 	bool complete = facts != NULL;
 
 	for (int s = 0; s < N_SECTIONS; s++)

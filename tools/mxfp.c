@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "commands.h"
+#include "isa.h"
 #include "json.h"
 #include "mxfp/isa.h"
 #include "nearest.h"
@@ -31,11 +32,13 @@ static void hold_standard_descriptors(void)
 
 static int print_commands(void)
 {
-	printf("Usage: mxfp COMMAND [options]\n"
+	printf("Usage: mxfp [--isa TIER] COMMAND [options]\n"
 	       "Bit-exact low-precision numbers: MXFP8, MXFP6, MXFP4, MXINT8, NVFP4.\n\n");
 	for (int i = 0; i < N_COMMANDS; i++)
 		printf("  %-12s%s\n", commands[i]->name, commands[i]->summary);
-	printf("\nmxfp COMMAND --help tells more; mxfp --version prints the version.\n"
+	printf("\n--isa TIER uses no instruction-set tier above TIER, as MXFP_ISA=TIER does;\n"
+	       "mxfp info lists the tiers. Results do not depend on it.\n"
+	       "mxfp COMMAND --help tells more; mxfp --version prints the version.\n"
 	       "Exit: 0 done, 1 a check failed, 2 usage, 3 bad input, 4 I/O, 5 memory.\n");
 	return EXIT_OK;
 }
@@ -51,16 +54,25 @@ static void print_error(const struct error *error)
 	fprintf(stderr, "mxfp: %s\n", error->text);
 }
 
-/* A tier that does not exist changes nothing but the speed, so it is a warning. */
-static void check_isa(void)
+/* Takes --isa TIER or --isa=TIER off the front of the arguments, if it stands there. */
+static int take_isa(int *argc, char ***argv, struct error *error)
 {
-	struct error warning;
+	static const char option[] = "--isa";
+	const size_t length = sizeof option - 1;
+	const char *word = *argc > 1 ? (*argv)[1] : "", *tier = word + length + 1;
+	int n_words = 1;
 
-	if (mxfp_isa_status() != MXFP_OK) {
-		fail(&warning, EXIT_OK, "warning: MXFP_ISA names no tier that is known, so %s runs / see mxfp info",
-		     mxfp_isa_name(mxfp_isa_active()));
-		print_error(&warning);
+	if (strncmp(word, option, length) != 0 || (word[length] != '=' && word[length] != '\0'))
+		return EXIT_OK;
+	if (word[length] == '\0') {
+		if (*argc == 2)
+			return fail(error, EXIT_USAGE, "option --isa needs a value: mxfp --isa TIER COMMAND");
+		tier = (*argv)[2];
+		n_words = 2;
 	}
+	*argc -= n_words;
+	*argv += n_words;
+	return isa_set_limit(tier, error);
 }
 
 static int run_command(int argc, char **argv, struct error *error)
@@ -69,8 +81,9 @@ static int run_command(int argc, char **argv, struct error *error)
 
 	for (int i = 0; i < N_COMMANDS; i++) {
 		if (strcmp(argv[0], commands[i]->name) == 0) {
-			check_isa();
-			return commands[i]->run(argc, argv, error);
+			int code = isa_check_limit(error);
+
+			return code == EXIT_OK ? commands[i]->run(argc, argv, error) : code;
 		}
 		nearest_offer(&nearest, commands[i]->name);
 	}
@@ -81,8 +94,11 @@ static int run_command(int argc, char **argv, struct error *error)
 
 static int run(int argc, char **argv, struct error *error)
 {
+	int code = take_isa(&argc, &argv, error);
 	const char *word = argc > 1 ? argv[1] : NULL;
 
+	if (code != EXIT_OK)
+		return code;
 	if (word == NULL)
 		return fail(error, EXIT_USAGE, "no command given / mxfp --help lists them");
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0)

@@ -67,6 +67,9 @@ static int fail_unknown(char **argv, const struct option_spec *options, struct e
 		return fail(error, EXIT_USAGE, "%s: unknown option '-%c' / see mxfp %s --help", argv[0], optopt,
 		            argv[0]);
 	snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
+	if (strcmp(name, "isa") == 0)
+		return fail(error, EXIT_USAGE, "%s: --isa stands before the command: mxfp --isa TIER %s", argv[0],
+		            argv[0]);
 	for (const struct option_spec *option = options; option->kind != OPTION_END; option++)
 		nearest_offer(&nearest, option->name);
 	nearest_offer(&nearest, "help");
