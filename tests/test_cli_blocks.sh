@@ -156,6 +156,8 @@ for number in x "" -1 inf nan 1e99; do
 done
 exits 2 "is for --decode" blocks --to nvfp4 --cols 32 --tensor-scale 1 "$work/x64" "$work/p" "$work/q"
 exits 2 "takes only rne" blocks --to nvfp4 --cols 32 --nvfp4-recipe ggml --round rtz "$work/x64" "$work/p" "$work/q"
+exits 2 "--rule: is for the MX formats" blocks --to nvfp4 --cols 32 --rule mse "$work/x64" "$work/p" "$work/q"
+exits 2 "--nvfp4-recipe: is for nvfp4" blocks --to mxint8 --cols 32 --nvfp4-recipe te "$work/x64" "$work/p" "$work/q"
 exits 2 "--via-bf16: is for the MX formats" blocks --to nvfp4 --cols 32 --via-bf16 "$work/x64" "$work/p" "$work/q"
 exits 2 "give --force" blocks --to mxfp4 --cols 32 "$work/x64" "$work/c1" "$work/q"
 exits 4 "cannot open" blocks --to mxfp4 --cols 32 "$work/none" "$work/p" "$work/q"

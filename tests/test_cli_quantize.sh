@@ -23,11 +23,12 @@ one() {
 
 # Each format: parts in the order of the file, which is that of the dtypes.
 one layer.weight F32 "$(echo $f32)" >"$work/one.safetensors"
-# holds FORMAT PARTS HEX [OPTION]...: the output's tensors and data.
+# holds FORMAT PARTS HEX [OPTION]...: the output's tensors and data. MX formats have the rule floor.
 holds() {
 	format=$1 parts=$2 held=$(printf '%s' "$3" | tr -d ' ')
 	shift 3
-	exits 0 "" quantize "$work/one.safetensors" -o "$work/q" --force -q --weights $format --rule floor "$@"
+	[ $format = nvfp4 ] || set -- --rule floor "$@"
+	exits 0 "" quantize "$work/one.safetensors" -o "$work/q" --force -q --weights $format "$@"
 	same "$format" "$held" "$(data $((${#held} / 2)) "$work/q/model.safetensors")"
 	exits 0 "" inspect "$work/q"
 	same "tensors of $format" "$parts" "$(
@@ -60,6 +61,10 @@ holds nvfp4 'layer.weight_global_scale F32 [1];layer.weight_scale F8_E4M3 [1, 2]
 holds nvfp4 'layer.weight_global_scale F32 [1];layer.weight_scale F8_E4M3 [1, 2];layer.weight_packed U8 [1, 16];' \
 	"0000803f 3838 $e2m1$e2m1" --nvfp4-recipe torchao-1
 exits 2 "divides / give compressed-tensors" quantize "$work/one.safetensors" -o "$work/r" -w nvfp4 --nvfp4-recipe te
+exits 2 "--rule: is for the MX formats / leave it out for nvfp4" \
+	quantize "$work/one.safetensors" -o "$work/r" -w nvfp4 -r mse
+exits 2 "--nvfp4-recipe: is for nvfp4 / leave it out for mxfp8-e4m3" \
+	quantize "$work/one.safetensors" -o "$work/r" -w mxfp8 --nvfp4-recipe compressed-tensors
 exits 2 "rounding of its own" quantize "$work/one.safetensors" -o "$work/r" -w nvfp4 --nvfp4-recipe ggml --round rtz
 
 # Every source type, and the default rule, which agrees on these numbers.
@@ -187,7 +192,13 @@ exits 2 "--ignore 'mlp.gaet.weight' matches no tensor: did you mean 'mlp.gate.we
 # Nothing is written by --dry-run, whose JSON is that of the run but for the counts.
 exits 0 "" quantize "$work/model" -o "$work/r" --dry-run --json
 [ ! -e "$work/r" ] || bad "--dry-run wrote"
+has "--dry-run" "$(cat "$work/out")" '"output": "'
 has "dry run" "$(tr -d ' \n' <"$work/out")" '"dry_run":true,"tensors":5,"tensors_quantized":1,"elements_quantized":64,'
+exits 0 "" quantize "$work/model" -n --json
+has "--dry-run without an output" "$(cat "$work/out")" '"output": null'
+exits 0 "" quantize "$work/model" -n
+has "--dry-run" "$(cat "$work/out")" "dry run: nothing was read but headers, and nothing written"
+exits 2 "no output given" quantize "$work/model"
 exits 0 "" quantize "$work/model" -o "$work/r" --json
 has "json" "$(tr -d ' \n' <"$work/out")" '"bytes_before":320,"bytes_after":226,"bits_per_weight":4.25,'
 if command -v python3 >/dev/null 2>&1; then

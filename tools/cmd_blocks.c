@@ -251,6 +251,8 @@ static int run(int argc, char **argv, struct error *error)
 		break;
 	}
 	code = check(&blocks, operands, error);
+	if (code == EXIT_OK)
+		code = options_check_format(argc, argv, options, s->format, error);
 	if (code != EXIT_OK)
 		return code;
 	return blocks.decode ? decode(&blocks, operands, error) : encode(&blocks, operands, error);

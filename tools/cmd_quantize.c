@@ -51,7 +51,10 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, con
 		{.kind = OPTION_END},
 	};
 
-	return options_parse(argc, argv, options, &usage, 1, 1, &s->in, error);
+	enum parsed parsed = options_parse(argc, argv, options, &usage, 1, 1, &s->in, error);
+	if (parsed == PARSED_RUN && options_check_format(argc, argv, options, s->weights, error) != EXIT_OK)
+		return PARSED_ERROR;
+	return parsed;
 }
 
 static int set_activations(struct quantize_settings *s, const char *name, struct error *error)
@@ -76,7 +79,7 @@ static int check(const struct quantize_settings *s, struct error *error)
 {
 	const char *recipe = choice_name(OPTION_RECIPE, s->recipe);
 
-	if (s->out == NULL)
+	if (s->out == NULL && !s->dry_run)
 		return fail(error, EXIT_USAGE, "quantize: no output given / -o OUT names a directory");
 	if (s->threads > UINT32_MAX)
 		return fail(error, EXIT_USAGE, "quantize: --threads: too many / 0 is one a processor");

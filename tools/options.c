@@ -202,3 +202,29 @@ enum parsed options_parse(int argc, char **argv, const struct option_spec *optio
 		code = take_operands(argc, argv, min, max, operands, error);
 	return code == EXIT_OK ? PARSED_RUN : PARSED_ERROR;
 }
+
+/* Whether an option of the table is in argv, which has been parsed: its value does not tell, it may be the default. */
+static bool is_given(int argc, char **argv, const struct option_spec *options, const char *name)
+{
+	struct getopt_tables tables;
+	int found;
+
+	fill_tables(&tables, options);
+	optind = 0;
+	while ((found = getopt_long(argc, argv, tables.shorts, tables.longs, NULL)) != -1)
+		if (strcmp(find_option(options, found)->name, name) == 0)
+			return true;
+	return false;
+}
+
+int options_check_format(int argc, char **argv, const struct option_spec *options, enum mxfp_format format,
+                         struct error *error)
+{
+	const struct mxfp_format_info *info = mxfp_format_info(format);
+	const char *other = info->tensor_scale ? "rule" : "nvfp4-recipe";
+
+	if (!is_given(argc, argv, options, other))
+		return EXIT_OK;
+	return fail(error, EXIT_USAGE, "%s: --%s: is for %s / leave it out for %s", argv[0], other,
+	            info->tensor_scale ? "the MX formats" : "nvfp4", info->name);
+}

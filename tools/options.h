@@ -74,4 +74,8 @@ enum parsed { PARSED_RUN, PARSED_HELP, PARSED_ERROR };
 enum parsed options_parse(int argc, char **argv, const struct option_spec *options, const struct usage *usage,
                           size_t min, size_t max, const char **operands, struct error *error);
 
+/* After parsing: fails if argv gives --rule with a block format that has recipes instead, or the other way round. */
+int options_check_format(int argc, char **argv, const struct option_spec *options, enum mxfp_format format,
+                         struct error *error);
+
 #endif

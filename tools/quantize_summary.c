@@ -154,10 +154,10 @@ static json_t *head_facts(const struct quantize_plan *plan)
 	size_t n = quantize_choices(plan, choices), prefix = strlen("mxfp.");
 	json_t *facts = json_pack(
 		"{s:o, s:o, s:b, s:I, s:I, s:I, s:I, s:I, s:f}", "input", facts_text(s->in), "output",
-		facts_text(s->out), "dry_run", (int)s->dry_run, "tensors", (json_int_t)plan->n_entries,
-		"tensors_quantized", (json_int_t)plan->n_quantized, "elements_quantized",
-		(json_int_t)totals.elements, "bytes_before", (json_int_t)plan->input_bytes, "bytes_after",
-		(json_int_t)plan->output_bytes, "bits_per_weight", bits(totals.bytes, totals.elements));
+		s->out != NULL ? facts_text(s->out) : json_null(), "dry_run", (int)s->dry_run, "tensors",
+		(json_int_t)plan->n_entries, "tensors_quantized", (json_int_t)plan->n_quantized,
+		"elements_quantized", (json_int_t)totals.elements, "bytes_before", (json_int_t)plan->input_bytes,
+		"bytes_after", (json_int_t)plan->output_bytes, "bits_per_weight", bits(totals.bytes, totals.elements));
 	bool whole = facts != NULL;
 
 	for (size_t i = 0; i < n; i++)
