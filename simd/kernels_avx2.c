@@ -9,9 +9,9 @@ void mxfp_kernels_avx2(struct mxfp_kernels *table)
 	for (int f = 0; f < MXFP_N_FORMATS; f++) {
 		const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)f);
 
-		if (info->kind == MXFP_KIND_BLOCK && !info->tensor_scale) {
-			table->quantize[f] = mxfp_quantize_mx_avx2;
-			table->dequantize[f] = mxfp_dequantize_mx_avx2;
+		if (info->kind == MXFP_KIND_BLOCK) {
+			table->quantize[f] = info->tensor_scale ? mxfp_quantize_nvfp4_avx2 : mxfp_quantize_mx_avx2;
+			table->dequantize[f] = mxfp_dequantize_avx2;
 		}
 		if (table->scan[f] != NULL)
 			table->scan[f] = mxfp_scan_avx2;

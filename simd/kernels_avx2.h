@@ -6,8 +6,9 @@
 #include "kernels.h"
 
 mxfp_convert_kernel mxfp_convert_avx2;
-mxfp_dequantize_kernel mxfp_dequantize_mx_avx2;
+mxfp_dequantize_kernel mxfp_dequantize_avx2;
 mxfp_quantize_kernel mxfp_quantize_mx_avx2;
+mxfp_quantize_kernel mxfp_quantize_nvfp4_avx2;
 mxfp_scan_kernel mxfp_scan_avx2;
 
 #endif

@@ -6,8 +6,9 @@
 #include "kernels.h"
 
 mxfp_convert_kernel mxfp_convert_neon;
-mxfp_dequantize_kernel mxfp_dequantize_mx_neon;
+mxfp_dequantize_kernel mxfp_dequantize_neon;
 mxfp_quantize_kernel mxfp_quantize_mx_neon;
+mxfp_quantize_kernel mxfp_quantize_nvfp4_neon;
 mxfp_scan_kernel mxfp_scan_neon;
 
 #endif
