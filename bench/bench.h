@@ -101,6 +101,7 @@ bool bench_reads_twice(const struct bench_case *c);
 
 void bench_run(const struct bench_work *work);
 void bench_run_limit(const struct bench_work *work);
+void bench_run_limit_past(const struct bench_work *work);
 
 /* The limit whose ratio of reads to writes is nearest the case's. */
 const struct limit *bench_limit(const struct limit *limits, const struct bench_case *c);
@@ -115,7 +116,8 @@ struct bench_time {
 
 struct bench_result {
 	struct bench_time kernel, limit;
-	double clock_ghz; /* beside it: bench_clock() */
+	struct bench_time past; /* the limit with stores past the caches; only in DRAM */
+	double clock_ghz;       /* beside it: bench_clock() */
 };
 
 /* Times kernel and limit in turns, `rounds` times, fewer if they are slow; work->start and work->n are set here. */

@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+#include "stream.h"
+
 /* Numbers of 8 bytes in a cache line, the unit of work. */
 enum { LINE = 8 };
 
@@ -26,6 +28,27 @@ static inline void move(uint64_t *restrict dst, const uint64_t *restrict src, si
 				dst[k * LINE + j] = word ^ k;
 		}
 }
+
+/* The same with stores past the caches. */
+static inline void move_past(uint64_t *restrict dst, const uint64_t *restrict src, size_t n, size_t in, size_t out)
+{
+	uint64_t line[LINE];
+
+	for (size_t i = 0; i < n; i++, dst += out * LINE, src += in * LINE) {
+		for (size_t j = 0; j < LINE; j++) {
+			line[j] = src[j];
+			for (size_t k = 1; k < in; k++)
+				line[j] ^= src[k * LINE + j];
+		}
+		for (size_t k = 0; k < out; k++)
+			stream_line(dst + k * LINE, line);
+	}
+	stream_end();
+}
+
+#define LIMIT_LOOP(in, out) \
+	static void past_##in##_##out(void *dst, const void *src, size_t n) { move_past(dst, src, n, in, out); }
+#include "limit.def"
 
 #define LIMIT_LOOP(in, out) \
 	static void move_##in##_##out(void *dst, const void *src, size_t n) { move(dst, src, n, in, out); }
@@ -46,8 +69,8 @@ static void read_only(void *dst, const void *src, size_t n)
 }
 
 const struct limit LIMITS[] = {
-	{1, 0, read_only},
-#define LIMIT_LOOP(in, out) {in, out, move_##in##_##out},
+	{1, 0, read_only, read_only},
+#define LIMIT_LOOP(in, out) {in, out, move_##in##_##out, past_##in##_##out},
 #include "limit.def"
-	{0, 0, NULL},
+	{0, 0, NULL, NULL},
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The clock. Kernel and limit take turns, so a slow phase of the machine falls on both; figures are medians of the
+ * The clock. Kernel and limits take turns, so a slow phase of the machine falls on both; figures are medians of the
  * rounds with the distance of the quartiles. One thread is timed by its processor time, which leaves out what other
  * processes take, more threads by the time that passes. In DRAM each turn takes the next part of a ring that is longer
  * than the caches, so no part is still there when its turn comes again.
@@ -101,14 +101,14 @@ static size_t set_turn(struct bench_work *work, enum bench_place place)
 		return work->n = l2_elements(work);
 	if (bench_reads_twice(work->c))
 		return work->n = work->data->n;
-	/* An odd number of parts, so that kernel and limit both come to each. */
+	/* A power of 2 of parts, so that each of the three that take turns comes to every part. */
 	work->n = CHUNK;
-	return work->data->n - CHUNK;
+	return work->data->n;
 }
 
 struct bench_result bench_measure(struct bench_work *work, enum bench_place place, unsigned rounds)
 {
-	double kernel[BENCH_ROUNDS_MAX], limit[BENCH_ROUNDS_MAX], clock[BENCH_ROUNDS_MAX];
+	double kernel[BENCH_ROUNDS_MAX], limit[BENCH_ROUNDS_MAX], past[BENCH_ROUNDS_MAX], clock[BENCH_ROUNDS_MAX];
 	const size_t ring = set_turn(work, place);
 	const double start = now(work->threads);
 	unsigned kernel_times = 1, limit_times = 1, i = 0;
@@ -120,11 +120,13 @@ struct bench_result bench_measure(struct bench_work *work, enum bench_place plac
 	for (; i < rounds && (i < ROUNDS_MIN || now(work->threads) - start < case_seconds); i++) {
 		limit[i] = turn(bench_run_limit, work, limit_times, ring);
 		kernel[i] = turn(bench_run, work, kernel_times, ring);
+		past[i] = place == BENCH_DRAM ? turn(bench_run_limit_past, work, 1, ring) : 0;
 		clock[i] = bench_clock();
 	}
 	return (struct bench_result){
 		.kernel = summary(kernel, i),
 		.limit = summary(limit, i),
+		.past = place == BENCH_DRAM ? summary(past, i) : (struct bench_time){0},
 		.clock_ghz = summary(clock, i).median,
 	};
 }

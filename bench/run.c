@@ -206,6 +206,7 @@ const struct limit *bench_limit(const struct limit *limits, const struct bench_c
 
 /* A loop over part of the data. */
 struct limit_work {
+	limit_loop *run;
 	const struct limit *limit;
 	const uint8_t *src;
 	uint8_t *dst;
@@ -218,17 +219,18 @@ static void limit_piece(const void *context, size_t piece, struct mxfp_counts *c
 	const size_t start = piece * work->piece_steps, left = work->n_steps - start;
 
 	(void)counts;
-	work->limit->run(work->dst + start * work->limit->out * LIMIT_LINE_BYTES,
-	                 work->src + start * work->limit->in * LIMIT_LINE_BYTES,
-	                 left < work->piece_steps ? left : work->piece_steps);
+	work->run(work->dst + start * work->limit->out * LIMIT_LINE_BYTES,
+	          work->src + start * work->limit->in * LIMIT_LINE_BYTES,
+	          left < work->piece_steps ? left : work->piece_steps);
 }
 
 /* Moves `bytes` bytes, read ones and written ones together, in as many pieces as the work has. */
-static void move_bytes(const struct bench_work *work, const struct limit *limit, size_t bytes)
+static void move_bytes(const struct bench_work *work, const struct limit *limit, bool past, size_t bytes)
 {
 	const size_t n_pieces = piece_count(work);
 	const size_t n_steps = bytes / LIMIT_LINE_BYTES / (limit->in + limit->out);
 	const struct limit_work limit_work = {
+		.run = past ? limit->run_past : limit->run,
 		.limit = limit,
 		.src = at(work->data->src, work->c->src, work->start),
 		.dst = at(work->data->dst, work->c->dst, work->start),
@@ -239,12 +241,22 @@ static void move_bytes(const struct bench_work *work, const struct limit *limit,
 	mxfp_parallel_for(work->threads, NULL, n_pieces, limit_piece, &limit_work, NULL);
 }
 
-void bench_run_limit(const struct bench_work *work)
+static void run_limit(const struct bench_work *work, bool past)
 {
 	const struct bench_case *c = work->c;
-	const size_t read = bench_bytes(c->src, work->n);
+	const size_t read = bench_bytes(c->src, work->n), written = c->op == BENCH_SCAN ? 0 : bench_bytes(c->dst, work->n);
 
 	if (bench_reads_twice(c))
-		move_bytes(work, work->limits, read);
-	move_bytes(work, bench_limit(work->limits, c), read + (c->op == BENCH_SCAN ? 0 : bench_bytes(c->dst, work->n)));
+		move_bytes(work, work->limits, past, read);
+	move_bytes(work, bench_limit(work->limits, c), past, read + written);
+}
+
+void bench_run_limit(const struct bench_work *work)
+{
+	run_limit(work, false);
+}
+
+void bench_run_limit_past(const struct bench_work *work)
+{
+	run_limit(work, true);
 }

@@ -46,11 +46,12 @@ void bench_print_machine(const struct bench_rows *rows)
 	processor(name, sizeof name);
 	printf("mxfp %s, %s\n%s, tier %s, %u thread%s, clock about %.2f GHz\n", mxfp_version(), mxfp_build_info(), name,
 	       mxfp_isa_name(rows->best_tier), rows->threads, rows->threads == 1 ? "" : "s", rows->clock_ghz);
-	printf("L2: %d KiB read and written; DRAM: %zu MiB of f32. GB/s counts 4 bytes an element; spread is that of\n"
-	       "the quartiles; limit is a plain loop that moves the same bytes, in turns with the kernel.\n\n"
-	       "%-11s%-27s%-7s %-5s%7s %7s%8s%7s%7s  %s\n",
+	printf("L2: %d KiB read and written; DRAM: %zu MiB of f32. GB/s counts 4 bytes an element; spread is\n"
+	       "that of the quartiles; limit is a plain loop that moves the same bytes, in turns with the kernel;\n"
+	       "past is that loop with stores past the caches; ratio is GB/s over limit.\n\n"
+	       "%-11s%-27s%-7s %-5s%7s %7s%8s%7s%7s%7s  %s\n",
 	       BENCH_L2_BYTES >> 10, rows->dram_elements >> 18, "op", "case", "tier", "in", "GB/s", "spread", "limit",
-	       "ratio", "clock", "target");
+	       "ratio", "past", "clock", "target");
 }
 
 /* The target of a row, or NULL. */
@@ -84,9 +85,14 @@ void bench_print_row(const struct bench_row *row, bool best)
 	char name[NAME_SIZE];
 
 	bench_case_name(&row->c, name, sizeof name);
-	printf("%-11s%-27s%-7s %-5s%7.2f %6.1f%%%8.2f%7.2f%7.2f", bench_op_names[row->c.op], name,
+	printf("%-11s%-27s%-7s %-5s%7.2f %6.1f%%%8.2f%7.2f", bench_op_names[row->c.op], name,
 	       mxfp_isa_name(row->tier), bench_place_names[row->place], bench_gbps(r->kernel.median),
-	       100 * r->kernel.spread, bench_gbps(r->limit.median), ratio(row), r->clock_ghz);
+	       100 * r->kernel.spread, bench_gbps(r->limit.median), ratio(row));
+	if (row->place == BENCH_DRAM)
+		printf("%7.2f", bench_gbps(r->past.median));
+	else
+		printf("%7s", "-");
+	printf("%7.2f", r->clock_ghz);
 	if (best && target != NULL)
 		printf("  %g %s %s", target->at_least, unit(target), verdict(measured(row, target), target));
 	putchar('\n');
@@ -133,6 +139,12 @@ void bench_print_targets(const struct bench_rows *rows)
 	}
 }
 
+static json_t *target_json(const struct bench_row *row, const struct bench_target *target)
+{
+	return json_pack("{s:s, s:f, s:s, s:b}", "group", bench_group_texts[target->group], "at_least",
+	                 target->at_least, "unit", unit(target), "met", measured(row, target) >= target->at_least);
+}
+
 static json_t *row_json(const struct bench_row *row, bool best)
 {
 	const struct bench_target *target = best ? target_of(row) : NULL;
@@ -145,12 +157,13 @@ static json_t *row_json(const struct bench_row *row, bool best)
 	                         "gbps", bench_gbps(r->kernel.median), "spread", r->kernel.spread, "limit_gbps",
 	                         bench_gbps(r->limit.median), "limit_spread", r->limit.spread, "ratio", ratio(row),
 	                         "clock_ghz", r->clock_ghz);
-	if (json == NULL || target == NULL)
-		return json;
-	if (json_object_set_new(json, "target",
-	                        json_pack("{s:s, s:f, s:s, s:b}", "group", bench_group_texts[target->group],
-	                                  "at_least", target->at_least, "unit", unit(target), "met",
-	                                  measured(row, target) >= target->at_least)) == 0)
+	bool complete = json != NULL;
+
+	if (row->place == BENCH_DRAM)
+		complete &= json_object_set_new(json, "past_gbps", json_real(bench_gbps(r->past.median))) == 0;
+	if (target != NULL)
+		complete &= json_object_set_new(json, "target", target_json(row, target)) == 0;
+	if (complete)
 		return json;
 	json_decref(json);
 	return NULL;

@@ -17,7 +17,8 @@ enum {
 	DRAM_ELEMENTS = 1 << 28,  /* 1 GiB of f32 */
 	QUICK_ELEMENTS = 1 << 26, /* 256 MiB */
 	ROUNDS = 101,
-	QUICK_ROUNDS = 31
+	QUICK_ROUNDS = 31,
+	JSON_DIGITS = 6 /* significant ones of each real number */
 };
 
 /* Below this, in GB/s in L2, DRAM is no limit, and a turn there would take seconds. */
@@ -188,6 +189,15 @@ static int best_tier(void)
 	return best;
 }
 
+static int print_json(const struct bench_rows *rows, struct error *error)
+{
+	int code = facts_print_part(stdout, bench_json(rows), JSON_INDENT(2) | JSON_REAL_PRECISION(JSON_DIGITS), error);
+
+	if (code == EXIT_OK)
+		putchar('\n');
+	return code;
+}
+
 static int run_bench(struct bench *b, struct error *error)
 {
 	int code = EXIT_OK;
@@ -196,10 +206,10 @@ static int run_bench(struct bench *b, struct error *error)
 		.best_tier = b->only_tier >= 0 ? b->only_tier : best_tier(),
 		.threads = (unsigned)b->threads,
 		.dram_elements = b->quick ? QUICK_ELEMENTS : DRAM_ELEMENTS,
-		.clock_ghz = bench_clock(),
 	};
 	if (!bench_data_make(&b->data, b->only_place == BENCH_L2 ? BENCH_PATTERN : b->rows.dram_elements))
 		return fail_memory(error);
+	b->rows.clock_ghz = bench_clock();
 	if (!b->json)
 		bench_print_machine(&b->rows);
 	bench_cases(time_tiers, b);
@@ -209,7 +219,7 @@ static int run_bench(struct bench *b, struct error *error)
 	else if (b->rows.n == 0)
 		code = fail(error, EXIT_USAGE, "no case is left / leave out a filter, or give --all");
 	else if (b->json)
-		code = facts_print(stdout, bench_json(&b->rows), error);
+		code = print_json(&b->rows, error);
 	else
 		bench_print_targets(&b->rows);
 	free(b->rows.rows);
