@@ -1,18 +1,23 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Installs what is missing, builds in build-check/ (or here, if this tree is configured in place), runs every test, and
-# runs them again under AddressSanitizer and UndefinedBehaviorSanitizer. The last line is the total of both runs.
+# Installs what is missing, builds in build-check/ (or here, if this tree is configured in place), runs every test, runs
+# them again at each lower instruction-set tier, and again under AddressSanitizer and UndefinedBehaviorSanitizer. The
+# last line is the total of all runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 tree=build-check
 [ ! -e config.status ] || tree=.
-logs=("$tree/test-suite.log" "$tree/sanitize/build/test-suite.log")
 jobs=-j$(nproc)
+
+# The log of each run: this machine's tiers have one each but the highest.
+logs() {
+	find "$tree" -name 'test-suite*.log' -path "$tree/test-suite*" -o -path "$tree/sanitize/build/test-suite.log"
+}
 
 # Sum of automake's totals of these names.
 total() {
-	{ cat "${logs[@]}" 2>/dev/null || true; } | awk -v name="^# ($1): " '$0 ~ name { n += $3 } END { print n + 0 }'
+	logs | xargs -r cat | awk -v name="^# ($1): " '$0 ~ name { n += $3 } END { print n + 0 }'
 }
 
 # What the programs behind automake's tests count: their cases or checks, and the inputs they compared.
@@ -26,7 +31,7 @@ print_counts() {
 
 print_totals() {
 	local status=$? failed
-	[ ! -s "${logs[0]}" ] || print_counts || true
+	[ -z "$(logs)" ] || print_counts || true
 	failed=$(total 'FAIL|XPASS|ERROR')
 	if [ "$status" != 0 ] && [ "$failed" = 0 ]; then
 		failed=1 # not a test: the message is above
@@ -34,14 +39,14 @@ print_totals() {
 	echo "$(total 'PASS|XFAIL') passed, $failed failed, $(total SKIP) skipped"
 }
 
-rm -f "${logs[@]}"
+mkdir -p $tree
+logs | xargs -r rm
 trap print_totals EXIT
 
 scripts/dependencies.sh check
 if [ ! -e Makefile.in ] || [ ! -e config.h.in ] || [ ! -e configure ] || [ configure.ac -nt configure ]; then
 	autoreconf -i
 fi
-mkdir -p $tree
 if [ ! -e $tree/Makefile ]; then
 	(cd $tree && ../configure -q ${CI:+--enable-werror})
 fi
@@ -49,5 +54,6 @@ make -s -C $tree "$jobs"
 
 status=0
 make -s -C $tree "$jobs" VERBOSE=1 check || status=1
+make -s -C $tree "$jobs" VERBOSE=1 check-tiers || status=1
 make -s -C $tree "$jobs" VERBOSE=1 check-sanitize || status=1
 [ $status = 0 ]
