@@ -19,49 +19,45 @@ static uint32_t max_significand(const struct mxfp_format_info *e)
 	return significand << (23 - e->significand_bits);
 }
 
-/* Whether m, rounded half up to `bits` bits after the point, reaches 2. */
-static bool rounds_to_two(uint32_t m, unsigned bits)
+/* The least significand that, rounded half up to `bits` bits after the point, is 2. */
+static uint32_t rounding_to_two(unsigned bits)
 {
-	return m >= TWO - (ONE >> (bits + 1));
+	return TWO - (ONE >> (bits + 1));
 }
 
-/* Whether m * 2^emax overflows under rne: it lies past the middle between max and the next value, or on it and max is
-   odd. */
-static bool overflows_rne(uint32_t m, const struct mxfp_format_info *e)
+/* The least significand that overflows under rne at exponent emax: the middle between max and the next value, or what
+   follows it if max is even, to which that tie goes. */
+static uint32_t overflowing_rne(const struct mxfp_format_info *e)
 {
-	uint32_t middle = max_significand(e) + (ONE >> (e->significand_bits + 1));
-
-	return m > middle || (m == middle && (e->max_code & 1));
+	return max_significand(e) + (ONE >> (e->significand_bits + 1)) + !(e->max_code & 1);
 }
 
-int mxfp_ref_scale(enum mxfp_rule rule, const struct mxfp_format_info *e, uint32_t amax)
+uint32_t mxfp_ref_scale_threshold(enum mxfp_rule rule, const struct mxfp_format_info *e)
 {
-	struct mxfp_exact v = mxfp_f32_unpack(amax);
-	uint32_t m = (uint32_t)v.significand;
-	int s = v.exponent + 23 - e->emax;
-
 	switch (rule) {
 	case MXFP_RULE_MSE: /* its first candidate */
 	case MXFP_RULE_FLOOR:
 		break;
 	case MXFP_RULE_CEIL:
-		s += m > ONE;
-		break;
+		return ONE + 1;
 	case MXFP_RULE_EVEN:
-		s += rounds_to_two(m, e->significand_bits);
-		break;
+		return rounding_to_two(e->significand_bits);
 	case MXFP_RULE_EVEN_M1:
-		s += rounds_to_two(m, 1);
-		break;
+		return rounding_to_two(1);
 	case MXFP_RULE_RCEIL:
-		s += m > max_significand(e);
-		break;
+		return max_significand(e) + 1;
 	case MXFP_RULE_FIT:
-		s += overflows_rne(m, e);
-		break;
+		return overflowing_rne(e);
 	case MXFP_RULE_TRN3:
-		s += 1;
-		break;
+		return ONE;
 	}
+	return TWO;
+}
+
+int mxfp_ref_scale(enum mxfp_rule rule, const struct mxfp_format_info *e, uint32_t amax)
+{
+	struct mxfp_exact v = mxfp_f32_unpack(amax);
+	int s = v.exponent + 23 - e->emax + (v.significand >= mxfp_ref_scale_threshold(rule, e));
+
 	return s < MXFP_SCALE_MIN ? MXFP_SCALE_MIN : s > MXFP_SCALE_MAX ? MXFP_SCALE_MAX : s;
 }
