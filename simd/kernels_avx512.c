@@ -10,7 +10,8 @@ void mxfp_kernels_avx512(struct mxfp_kernels *table)
 		const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)f);
 
 		if (info->kind == MXFP_KIND_BLOCK) {
-			table->quantize[f] = info->tensor_scale ? mxfp_quantize_nvfp4_avx512 : mxfp_quantize_mx_avx512;
+			table->quantize[f] = info->tensor_scale ? mxfp_quantize_nvfp4_avx512
+			                                          : mxfp_quantize_mx_groups_avx512;
 			table->dequantize[f] = mxfp_dequantize_avx512;
 		}
 		if (table->scan[f] != NULL)
@@ -18,8 +19,6 @@ void mxfp_kernels_avx512(struct mxfp_kernels *table)
 		for (int from = 0; from < MXFP_N_FORMATS; from++)
 			if (table->convert[f][from] != NULL)
 				table->convert[f][from] = mxfp_convert_avx512;
-		if (info->kind != MXFP_KIND_BLOCK && info->bits <= 8)
-			table->convert[f][MXFP_FORMAT_F32] = mxfp_encode_avx512;
 	}
 	table->scan[MXFP_FORMAT_F32] = mxfp_scan_words_avx512;
 	table->scan[MXFP_FORMAT_BF16] = mxfp_scan_words_avx512;

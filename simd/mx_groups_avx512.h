@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The fast path of MX quantization with AVX-512: 16 blocks of a row at a time, so that what is done once a block (the
+ * choice of its scale) is one vector operation for all of them.
+ *
+ * It differs from ref/mx.c in form only. A number x is rounded where it stands instead of being scaled first: with P
+ * the power of two below |x|, but at least the smallest normal element at the block's scale, |x| * 2^(M-23) + P has
+ * the element's quantum as its last place, so one fused multiply-add rounds once, and the integer in its low bits is
+ * the significand of the element.
+ */
+#ifndef MXFP_MX_GROUPS_AVX512_H
+#define MXFP_MX_GROUPS_AVX512_H
+
+#include <stdalign.h>
+
+#include "avx512.h"
+#include "kernels.h"
+
+enum { BLOCK = 32, GROUP_BLOCKS = 16, GROUP = GROUP_BLOCKS * BLOCK };
+
+/* What is fixed for a job. */
+struct mx_plan {
+	const struct mxfp_quantize_job *job;
+	const struct mxfp_format_info *element;
+	int emin;              /* exponent of the smallest normal element; FIXED elements: emax, as they have one binade */
+	uint32_t scale_carry;  /* carries into the exponent of an amax for which the rule raises the scale */
+	uint32_t least_amax;   /* bits of the least amax that needs no upscaling */
+	size_t block_bytes;
+};
+
+/* Sixteen blocks of which the first n_blocks belong to the row. The others, and what a row lacks in its last block,
+   are zeros. */
+struct mx_group {
+	const float *x;
+	size_t n_blocks;
+	bool zeros;       /* there may be zeros among the numbers */
+	__m512i amax;     /* largest magnitude of each block, as bits */
+	__m512i upscale;  /* the numbers of a block have been multiplied by 2^upscale */
+	__m512i scale;    /* the scale's exponent + 127 + upscale: from the numbers of the group to codes */
+	alignas(64) float copy[GROUP];
+};
+
+/* Lane j = the maximum (of integers), or the sum (of floats), of the lanes of v[j], made by the halving tree j + 8,
+   + 4, + 2, + 1: each step merges pairs of vectors, so that every lane stays busy. */
+enum mx_operation { MX_MAX, MX_SUM };
+
+ALWAYS_INLINE __m512i combine(__m512i a, __m512i b, enum mx_operation operation)
+{
+	if (operation == MX_MAX)
+		return _mm512_max_epu32(a, b);
+	return _mm512_castps_si512(_mm512_add_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b)));
+}
+
+/* Halves, quarters, pairs and single lanes of a and b, distance lanes apart, combined; a's result first. The blends
+   leave one shuffle a merge to port 5. */
+ALWAYS_INLINE __m512i merge(__m512i a, __m512i b, int distance, enum mx_operation operation)
+{
+	switch (distance) {
+	case 8:
+		return combine(_mm512_mask_blend_epi64(0xF0, a, b), _mm512_shuffle_i64x2(a, b, 0x4E), operation);
+	case 4: {
+		__m512i crossed = _mm512_mask_blend_epi64(0xCC, b, a);
+
+		return combine(_mm512_mask_blend_epi64(0xCC, a, b), _mm512_shuffle_i64x2(crossed, crossed, 0xB1),
+		               operation);
+	}
+	case 2:
+		return combine(_mm512_mask_blend_epi64(0xAA, a, b), _mm512_alignr_epi8(b, a, 8), operation);
+	default:
+		return combine(_mm512_mask_blend_epi32(0xAAAA, a, b),
+		               _mm512_rol_epi64(_mm512_mask_blend_epi32(0xAAAA, b, a), 32), operation);
+	}
+}
+
+ALWAYS_INLINE __m512i reduce_each(const __m512i v[GROUP_BLOCKS], enum mx_operation operation)
+{
+	__m512i quarter[4];
+
+#pragma GCC unroll 4
+	for (int i = 0; i < 4; i++)
+		quarter[i] = merge(merge(v[i], v[i + 8], 8, operation), merge(v[i + 4], v[i + 12], 8, operation), 4,
+		                   operation);
+	return merge(merge(quarter[0], quarter[2], 2, operation), merge(quarter[1], quarter[3], 2, operation), 1,
+	             operation);
+}
+
+/* The scales of rule mse for blocks whose floor scale stands in g->scale, `raisable` marks those that may grow. */
+__mmask16 mxfp_mx_mse_raises(const struct mx_plan *plan, const struct mx_group *g);
+
+/* Writes the codes of the group, from whose numbers `random` has a word each for stochastic rounding. */
+void mxfp_mx_encode_e2m1(const struct mx_plan *plan, const struct mx_group *g, const uint32_t *random, uint8_t *codes);
+void mxfp_mx_encode(const struct mx_plan *plan, const struct mx_group *g, const uint32_t *random, uint8_t *codes);
+
+#endif
