@@ -100,23 +100,24 @@ exits 0 "" blocks --to nvfp4 --cols 16 --decode --amax 5376 "$work/c" "$work/s"
 same "decode nvfp4 by amax" "$(repeat 16 0000a845)" "$(hex <"$work/out")"
 exits 2 "needs --tensor-scale" blocks --to nvfp4 --cols 16 --decode "$work/c" "$work/s"
 
-# 300000 = 3125 * 96 numbers as one row, which is worked on in parts, and as rows of three blocks: the same bytes.
+# 300000 = 3125 * 96 numbers as one row, which is worked on in parts, and as rows of three blocks by one
+# thread: the same bytes.
 while [ "$(wc -c <"$work/empty")" -lt 1200000 ]; do
 	cat "$mxfp" >>"$work/empty"
 done
 head -c 1200000 "$work/empty" >"$work/long"
 for options in "--rule rceil" "--round sr --seed 5 --stream 9"; do
 	exits 0 "" blocks --to mxfp6-e2m3 $options --cols 300000 --force "$work/long" "$work/c1" "$work/s1"
-	exits 0 "" blocks --to mxfp6-e2m3 $options --cols 96 --force "$work/long" "$work/c2" "$work/s2"
+	exits 0 "" blocks --to mxfp6-e2m3 $options --cols 96 --threads 1 --force "$work/long" "$work/c2" "$work/s2"
 	same "bytes of the codes" 225000 "$(wc -c <"$work/c1" | tr -d ' ')"
 	same "codes of a long row ($options)" "" "$(cmp "$work/c1" "$work/c2" 2>&1)"
 	same "scales of a long row ($options)" "" "$(cmp "$work/s1" "$work/s2" 2>&1)"
 done
 exits 0 "" blocks --to mxfp6-e2m3 --cols 300000 --decode "$work/c1" "$work/s1" "$work/d1"
-exits 0 "" blocks --to mxfp6-e2m3 --cols 96 --decode "$work/c1" "$work/s1" "$work/d2"
+exits 0 "" blocks --to mxfp6-e2m3 --cols 96 --decode --threads 1 "$work/c1" "$work/s1" "$work/d2"
 same "a long row decoded" "" "$(cmp "$work/d1" "$work/d2" 2>&1)"
 exits 0 "" blocks --to nvfp4 --cols 300000 "$work/long" "$work/c3" "$work/s3"
-exits 0 "" blocks --to nvfp4 --cols 16 "$work/long" "$work/c4" "$work/s4"
+exits 0 "" blocks --to nvfp4 --cols 16 --threads 1 "$work/long" "$work/c4" "$work/s4"
 same "nvfp4 codes of a long row" "" "$(cmp "$work/c3" "$work/c4" 2>&1)"
 
 # Failures.

@@ -112,6 +112,10 @@ same "file and pipe" "" "$(cmp "$work/file" "$work/pipe" 2>&1)"
 	tail -c +6 "$work/words"
 } | "$mxfp" cast --to e4m3 --round sr --seed 7 --stream 3 >"$work/odd"
 same "a number that comes in two parts" "" "$(cmp "$work/file" "$work/odd" 2>&1)"
+for threads in 1 3; do
+	exits 0 "" cast --to e4m3 --round sr --seed 7 --stream 3 --threads $threads "$work/words" "$work/threads" --force
+	same "$threads threads" "" "$(cmp "$work/file" "$work/threads" 2>&1)"
+done
 
 # Counts: 465 saturates, 2^-20 is flushed.
 bytes 0080e843 00008035 0000c07f 0000807f 0000803f >"$work/in5"

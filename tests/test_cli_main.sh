@@ -51,6 +51,8 @@ exits 2 "option --decode takes no value" cast --to e4m3 --decode=yes
 for number in -1 +1 " 1" 1x 0x "" 18446744073709551616; do
 	exits 2 "cast: --seed: '$number'" cast --to e4m3 --seed "$number"
 done
+exits 2 "cast: --threads: '4294967296' is too many / 0 is one a processor" cast --to e4m3 --threads 4294967296
+exits 2 "cast: --threads: 'two' is no number" cast --to e4m3 --threads two
 exits 2 "unknown option '-Z'" cast -Z
 exits 2 "unexpected operand 'c'" cast --to e4m3 a b c
 exits 2 "too few operands" blocks --to mxfp4 --cols 32 a

@@ -179,7 +179,6 @@ for format in mxfp4 nvfp4; do
 	text=$("$mxfp" diff "$work/digits.safetensors" "$work/threads.safetensors")
 	has "$format" "$text" "2 tensors differ, 1 are equal"
 done
-exits 2 "too many" dequantize "$work/threads" -o "$work/t.safetensors" --threads 4294967296
 
 # Patterns.
 exits 0 "" quantize "$work/model" -o "$work/m" --force --ignore '*experts*' --include '*gate.weight'

@@ -42,7 +42,7 @@ struct matrix_case {
 	uint64_t rows, cols;
 	enum mxfp_format weights;
 	int round;
-	uint64_t threads;
+	unsigned threads;
 };
 
 static const struct matrix_case cases[] = {
@@ -209,7 +209,7 @@ static void make_directory(void)
 }
 
 /* Quantizes a file that has lost `lost` bytes since it was opened. Fails, leaves nothing, and says `what`. */
-static void check_failure(const char *path, uint64_t n_threads, long lost, const char *what)
+static void check_failure(const char *path, unsigned n_threads, long lost, const char *what)
 {
 	struct stat status;
 	struct quantize_plan plan;
@@ -243,7 +243,7 @@ START_TEST(truncation_is_told)
 	char what[80];
 	struct stat status;
 
-	for (uint64_t n_threads = 0; n_threads < 3; n_threads++) {
+	for (unsigned n_threads = 0; n_threads < 3; n_threads++) {
 		const char *path = make_source(&large, x);
 
 		ck_assert_int_eq(stat(path, &status), 0);
@@ -262,7 +262,7 @@ START_TEST(first_nan_is_told)
 
 	for (size_t row = 50; row < large.rows; row += 20)
 		x[row * large.cols + row] = NAN;
-	for (uint64_t i = 0; i < 12; i++)
+	for (unsigned i = 0; i < 12; i++)
 		check_failure(make_source(&large, x), i % 3, 0, "element 204850 (row 50, column 50) is NaN");
 	free(x);
 }

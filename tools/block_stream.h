@@ -18,6 +18,7 @@ struct block_stream {
 	int rule, recipe, round, non_finite;    /* values of option.def */
 	bool no_negative_zero, via_bf16;
 	uint64_t seed, stream_number;
+	unsigned threads;                       /* at most, 0: one a processor */
 	float amax;                             /* formats with a tensor scale: of the whole input */
 	float tensor_scale;                     /* set by encoding, used by decoding */
 	bool tensor_scale_divides;

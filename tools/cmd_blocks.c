@@ -233,6 +233,8 @@ static int run(int argc, char **argv, struct error *error)
 		 &s->no_negative_zero},
 		{"via-bf16", 0, OPTION_FLAG, NULL, "round each number to bf16 first, as Trainium3 needs it",
 		 &s->via_bf16},
+		{"threads", 0, OPTION_THREADS, "N",
+		 "at most this many threads, 0: one a processor; never changes the output", &s->threads},
 		{"counts", 0, OPTION_FLAG, NULL, "print on stderr how many saturated, ...", &blocks.counts_wanted},
 		{"json", 0, OPTION_FLAG, NULL, "print tensor scale and counts as JSON", &blocks.json},
 		{"force", 0, OPTION_FLAG, NULL, "replace outputs that exist", &blocks.force},

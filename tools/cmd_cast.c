@@ -21,6 +21,7 @@ struct cast {
 	enum mxfp_format to, from;
 	int round, overflow;
 	uint64_t seed, stream;
+	unsigned threads;
 	bool no_negative_zero, decode, counts_wanted, json, force, quiet;
 	const char *output_path;
 	/* The work. */
@@ -51,6 +52,7 @@ static int convert_piece(struct cast *cast, const void *src, void *dst, size_t n
 		.seed = cast->seed,
 		.stream = cast->stream,
 		.first_index = cast->n,
+		.threads = cast->threads,
 		.counts = &cast->counts,
 	};
 	enum mxfp_status status = mxfp_convert(dst, cast->dst_format, src, cast->src_format, n, &options);
@@ -168,6 +170,8 @@ static int run(int argc, char **argv, struct error *error)
 		 &cast.stream},
 		{"no-negative-zero", 0, OPTION_FLAG, NULL, "give +0 for -0 and for negatives that round to zero",
 		 &cast.no_negative_zero},
+		{"threads", 0, OPTION_THREADS, "N",
+		 "at most this many threads, 0: one a processor; never changes the output", &cast.threads},
 		{"counts", 0, OPTION_FLAG, NULL, "print on stderr how many saturated, ...", &cast.counts_wanted},
 		{"json", 0, OPTION_FLAG, NULL, "print the counts as JSON", &cast.json},
 		{"output", 'o', OPTION_STRING, "OUT", "the same as naming OUT after IN", &cast.output_path},

@@ -24,7 +24,7 @@ static enum parsed parse(int argc, char **argv, struct dequantize_settings *s, s
 	const struct option_spec options[] = {
 		{"output", 'o', OPTION_STRING, "OUT", "file or directory to write", &s->out},
 		{"to", 't', OPTION_ELEMENT, "FORMAT", "f32, bf16 or f16", &s->to},
-		{"threads", 0, OPTION_UNSIGNED, "N",
+		{"threads", 0, OPTION_THREADS, "N",
 		 "at most this many threads, 0: one a processor; never changes the output", &s->threads},
 		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists", &s->force},
 		{"quiet", 'q', OPTION_FLAG, NULL, "no progress line, and no summary", &s->quiet},
@@ -42,8 +42,6 @@ static int check(const struct dequantize_settings *s, struct error *error)
 	if (s->to != MXFP_FORMAT_F32 && s->to != MXFP_FORMAT_BF16 && s->to != MXFP_FORMAT_F16)
 		return fail(error, EXIT_USAGE, "dequantize: --to %s: give f32, bf16 or f16",
 		            mxfp_format_info(s->to)->name);
-	if (s->threads > UINT32_MAX)
-		return fail(error, EXIT_USAGE, "dequantize: --threads: too many / 0 is one a processor");
 	return EXIT_OK;
 }
 

@@ -42,7 +42,7 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, con
 		{"pad-tail", 0, OPTION_FLAG, NULL,
 		 "quantize tensors whose rows are no multiple of the block too: rows are padded with zeros, "
 		 "and their length noted", &s->pad_tail},
-		{"threads", 0, OPTION_UNSIGNED, "N",
+		{"threads", 0, OPTION_THREADS, "N",
 		 "at most this many threads, 0: one a processor; never changes the output", &s->threads},
 		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists", &s->force},
 		{"dry-run", 'n', OPTION_FLAG, NULL, "only print what would be done", &s->dry_run},
@@ -81,8 +81,6 @@ static int check(const struct quantize_settings *s, struct error *error)
 
 	if (s->out == NULL && !s->dry_run)
 		return fail(error, EXIT_USAGE, "quantize: no output given / -o OUT names a directory");
-	if (s->threads > UINT32_MAX)
-		return fail(error, EXIT_USAGE, "quantize: --threads: too many / 0 is one a processor");
 	if (!mxfp_format_info(s->weights)->tensor_scale)
 		return EXIT_OK;
 	if (!layout_holds_recipe((enum mxfp_recipe)s->recipe))

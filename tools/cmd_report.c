@@ -26,7 +26,8 @@ struct settings {
 	const char *in, *out, *formats, *rules, *recipes, *against, *activation_file;
 	enum mxfp_format activations;
 	int activation_rule, round;
-	uint64_t tokens, seed, threads;
+	uint64_t tokens, seed;
+	unsigned threads;
 	struct select select;
 	bool pad_tail, json, force, quiet;
 };
@@ -65,7 +66,8 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"ignore", 0, OPTION_LIST, "PATTERN", "leave these tensors out", &s->select.ignore},
 		{"pad-tail", 0, OPTION_FLAG, NULL, "measure rows that are no multiple of the block, padded with zeros",
 		 &s->pad_tail},
-		{"threads", 0, OPTION_UNSIGNED, "N", "at most this many threads; 0: all", &s->threads},
+		{"threads", 0, OPTION_THREADS, "N",
+		 "at most this many threads, 0: one a processor; never changes the output", &s->threads},
 		{"quiet", 'q', OPTION_FLAG, NULL, "no progress line", &s->quiet},
 		{.kind = OPTION_END},
 	};
@@ -85,8 +87,6 @@ static int check(const struct settings *s, struct variants *variants, struct err
 	if (s->tokens == 0 || s->tokens > TOKENS_MAX)
 		return fail(error, EXIT_USAGE, "--tokens: %llu is out of range / give 1 to %d",
 		            (unsigned long long)s->tokens, (int)TOKENS_MAX);
-	if (s->threads > UINT32_MAX)
-		return fail(error, EXIT_USAGE, "--threads: %llu is too many", (unsigned long long)s->threads);
 	if (s->out != NULL && suffix_stem(s->out, ".md") == 0 && suffix_stem(s->out, ".json") == 0)
 		return fail(error, EXIT_USAGE, "%s: the name tells no form / end it with .md or .json", s->out);
 	for (size_t v = 0; v < variants->n; v++)
@@ -203,11 +203,11 @@ static int run_settings(const struct settings *s, struct error *error)
 			.variant = {.format = s->activations, .rule = (enum mxfp_rule)s->activation_rule},
 			.tokens = (size_t)s->tokens,
 			.seed = s->seed,
-			.threads = (unsigned)s->threads,
+			.threads = s->threads,
 		},
 		.round = (enum mxfp_round)s->round,
 		.seed = s->seed,
-		.threads = (unsigned)s->threads,
+		.threads = s->threads,
 	};
 	struct model model = {0}, against = {0};
 	struct file activations = {0};

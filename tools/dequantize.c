@@ -323,7 +323,7 @@ int dequantize_run(const struct dequantize_settings *settings, const struct mode
 		.settings = settings,
 		.model = model,
 		.dtype = dtype_of(settings->to),
-		.transfer.threads = (unsigned)settings->threads,
+		.transfer.threads = settings->threads,
 	};
 	json_t *config = NULL;
 	int code = begin(&r, error);

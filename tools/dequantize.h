@@ -5,7 +5,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "error.h"
 #include "model.h"
@@ -13,7 +12,7 @@
 struct dequantize_settings {
 	const char *in, *out;
 	enum mxfp_format to; /* f32, bf16 or f16 */
-	uint64_t threads;
+	unsigned threads;
 	bool force, quiet;
 };
 

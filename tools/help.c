@@ -45,6 +45,7 @@ static bool has_default(const struct option_spec *option)
 	case OPTION_ELEMENT:
 	case OPTION_BLOCK:
 		return *(const enum mxfp_format *)option->value != OPTION_FORMAT_NONE;
+	case OPTION_THREADS:
 	case OPTION_ROUND:
 	case OPTION_OVERFLOW:
 	case OPTION_RULE:
@@ -66,6 +67,8 @@ static void append_default(char *text, size_t size, const struct option_spec *op
 		snprintf(text + used, size - used, " [default: %s]", *(const char *const *)option->value);
 	else if (option->kind == OPTION_UNSIGNED)
 		snprintf(text + used, size - used, " [default: %" PRIu64 "]", *(const uint64_t *)option->value);
+	else if (option->kind == OPTION_THREADS)
+		snprintf(text + used, size - used, " [default: %u]", *(const unsigned *)option->value);
 	else if (option->kind == OPTION_ELEMENT || option->kind == OPTION_BLOCK)
 		snprintf(text + used, size - used, " [default: %s]",
 		         mxfp_format_info(*(const enum mxfp_format *)option->value)->name);

@@ -92,7 +92,7 @@ static int fail_getopt(int found, char **argv, const struct option_spec *options
 	return fail_unknown(argv, options, error);
 }
 
-static int set_unsigned(const struct option_spec *option, const char *where, const char *text, struct error *error)
+static int take_unsigned(uint64_t *taken, const char *where, const char *text, struct error *error)
 {
 	bool hexadecimal = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
 	char *end;
@@ -104,7 +104,20 @@ static int set_unsigned(const struct option_spec *option, const char *where, con
 		return fail(error, EXIT_USAGE, "%s: '%s' is no number: decimal or 0x... is taken", where, text);
 	if (errno == ERANGE)
 		return fail(error, EXIT_USAGE, "%s: '%s' does not fit 64 bits", where, text);
-	*(uint64_t *)option->value = value;
+	*taken = value;
+	return EXIT_OK;
+}
+
+static int set_threads(const struct option_spec *option, const char *where, const char *text, struct error *error)
+{
+	uint64_t threads;
+	int code = take_unsigned(&threads, where, text, error);
+
+	if (code != EXIT_OK)
+		return code;
+	if (threads > UINT32_MAX)
+		return fail(error, EXIT_USAGE, "%s: '%s' is too many / 0 is one a processor", where, text);
+	*(unsigned *)option->value = (unsigned)threads;
 	return EXIT_OK;
 }
 
@@ -146,7 +159,9 @@ static int set_option(const struct option_spec *option, const char *command, con
 	case OPTION_LIST:
 		return set_list(option, where, text, error);
 	case OPTION_UNSIGNED:
-		return set_unsigned(option, where, text, error);
+		return take_unsigned(option->value, where, text, error);
+	case OPTION_THREADS:
+		return set_threads(option, where, text, error);
 	default:
 		return set_choice(option, where, text, error);
 	}

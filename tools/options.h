@@ -19,6 +19,7 @@ enum option_kind {
 	OPTION_STRING,    /* const char * */
 	OPTION_LIST,      /* struct string_list: may be repeated */
 	OPTION_UNSIGNED,  /* uint64_t, decimal or 0x... */
+	OPTION_THREADS,   /* unsigned, 0: one a processor */
 	OPTION_ELEMENT,   /* enum mxfp_format, an element format */
 	OPTION_BLOCK,     /* enum mxfp_format, a block format */
 	OPTION_ROUND,     /* int: a value of that enum of option.def */

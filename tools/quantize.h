@@ -20,7 +20,8 @@ struct quantize_settings {
 	enum mxfp_format weights;
 	enum mxfp_format activations; /* OPTION_FORMAT_NONE: none */
 	int rule, activation_rule, recipe, round, non_finite;
-	uint64_t seed, threads;
+	uint64_t seed;
+	unsigned threads;
 	struct select select;
 	bool pad_tail, dry_run, force, json, quiet;
 };

@@ -26,7 +26,7 @@ struct running {
 
 static int allocate(struct running *r, struct error *error)
 {
-	r->transfer.threads = (unsigned)r->plan->settings->threads;
+	r->transfer.threads = r->plan->settings->threads;
 	r->transfer.hash = XXH3_createState();
 	return r->transfer.hash == NULL ? fail_memory(error) : transfer_begin(&r->transfer, error);
 }
