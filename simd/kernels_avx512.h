@@ -6,6 +6,7 @@
 #include "kernels.h"
 
 mxfp_convert_kernel mxfp_convert_avx512;
+mxfp_convert_kernel mxfp_encode_avx512;
 mxfp_dequantize_kernel mxfp_dequantize_avx512;
 mxfp_quantize_kernel mxfp_quantize_mx_avx512;
 mxfp_quantize_kernel mxfp_quantize_mx_groups_avx512;

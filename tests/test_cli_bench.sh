@@ -30,6 +30,9 @@ exits 2 "--op: unknown value 'divide' / known: convert, quantize, dequantize, sc
 exits 2 "--format: unknown value 'e9m9'" bench --format e9m9
 exits 2 "--in: unknown value 'L4' / known: L2, DRAM" bench --in L4
 exits 2 "--tier: unknown value 'mmx' / known: ref" bench --tier mmx
+if [ "$best" != ref ]; then
+	exits 2 "--tier: $best does not run here" --isa ref bench --tier "$best"
+fi
 exits 2 "--threads: 0 is out of range" bench --threads 0
 exits 2 "no case is left" bench --quick --in L2 --op scan --format e4m3
 finish

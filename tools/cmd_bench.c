@@ -22,7 +22,7 @@ enum {
 };
 
 /* Below this, in GB/s in L2, DRAM is no limit, and a turn there would take seconds. */
-static const double dram_from = 0.5;
+static const double dram_from = 0.2;
 
 struct bench {
 	/* The command line. */
@@ -74,6 +74,12 @@ static const char *place_name(int i)
 	return i < BENCH_N_PLACES ? bench_place_names[i] : NULL;
 }
 
+/* Whether the machine has the tier and it is not above the ceiling that --isa or MXFP_ISA sets. */
+static bool allowed(int tier)
+{
+	return tier <= mxfp_isa_active() && (mxfp_isa_available() >> tier & 1) != 0;
+}
+
 static int check(struct bench *b, struct error *error)
 {
 	int code = EXIT_OK;
@@ -89,9 +95,8 @@ static int check(struct bench *b, struct error *error)
 		code = find_name("tier", b->tier, mxfp_isa_name, &b->only_tier, error);
 	if (code != EXIT_OK)
 		return code;
-	if (b->only_tier >= 0 && !(mxfp_isa_available() >> b->only_tier & 1))
-		return fail(error, EXIT_USAGE, "--tier: this machine does not have %s / mxfp info lists those it has",
-		            b->tier);
+	if (b->only_tier >= 0 && !allowed(b->only_tier))
+		return fail(error, EXIT_USAGE, "--tier: %s does not run here / mxfp info says why", b->tier);
 	if (b->format != NULL && mxfp_format_from_name(b->format, &b->only_format) != MXFP_OK)
 		return fail(error, EXIT_USAGE, "--format: unknown value '%s' / mxfp info lists them", b->format);
 	return EXIT_OK;
@@ -166,7 +171,7 @@ static int time_tiers(const struct bench_case *c, void *context)
 	if (!wanted(b, c))
 		return 0;
 	for (int tier = 0; mxfp_isa_name(tier) != NULL; tier++) {
-		if (!(mxfp_isa_available() >> tier & 1))
+		if (!allowed(tier))
 			continue;
 		const struct mxfp_kernels table = table_of(tier);
 		bench_kernel *slot = bench_slot(&table, c);
@@ -177,16 +182,6 @@ static int time_tiers(const struct bench_case *c, void *context)
 		below = slot;
 	}
 	return b->out_of_memory;
-}
-
-static int best_tier(void)
-{
-	int best = 0;
-
-	for (int tier = 0; mxfp_isa_name(tier) != NULL; tier++)
-		if (mxfp_isa_available() >> tier & 1)
-			best = tier;
-	return best;
 }
 
 static int print_json(const struct bench_rows *rows, struct error *error)
@@ -203,7 +198,7 @@ static int run_bench(struct bench *b, struct error *error)
 	int code = EXIT_OK;
 
 	b->rows = (struct bench_rows){
-		.best_tier = b->only_tier >= 0 ? b->only_tier : best_tier(),
+		.best_tier = b->only_tier >= 0 ? b->only_tier : mxfp_isa_active(),
 		.threads = (unsigned)b->threads,
 		.dram_elements = b->quick ? QUICK_ELEMENTS : DRAM_ELEMENTS,
 	};
