@@ -71,8 +71,10 @@ report 'name says nothing' < <(for file in "${all[@]}"; do
 	[[ ! _${name//-/_}_ =~ _(utils?|misc|common|helpers?|old|new|tmp|v?[0-9]+)_ ]] || echo "$file:0"
 done)
 report 'not executable' < <(for file in "${scripts[@]}"; do [[ -x $file || $file == *.shlib ]] || echo "$file:0"; done)
-report 'instruction set outside its place' < <(grep -nHE '_mm[0-9]*_|__(ARM|AVX|SSE|x86_64|aarch64|riscv)|arm_neon' \
-	"${code[@]}" | grep -vE '^(simd/|lib/cpu_|lib/isa\.def)')
+intrinsic='_mm[0-9]*_|__m(128|256|512)|__builtin_(ia32|cpu)|(^|[^a-z_])v(ld|st)[1-4]q?_|intrin\.h|arm_neon|cpuid|HWCAP'
+machine='__asm|(^|[^a-z_])asm[^a-z]|__(ARM|AVX|SSE|i386|x86_64|aarch64|riscv)'
+report 'instruction set outside its place' < <(grep -nHE "$intrinsic|$machine" "${code[@]}" |
+	grep -vE '^(simd/|lib/cpu_[a-z0-9]*\.c|lib/isa\.def)')
 
 # What exists in pairs.
 report 'in no Makefile.inc' < <(for file in "${code[@]}"; do
