@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* From a mask of tiers to a table of kernels, and MXFP_ISA. */
+/* Detection, from a mask of tiers to a table of kernels, and MXFP_ISA. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -7,8 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kernels.h"
+#include "cpu.h"
 #include "mxfp/isa.h"
+#include "ref.h"
 #include "suite.h"
 
 static bool is_source(int f)
@@ -54,6 +55,89 @@ START_TEST(the_reference_is_always_there)
 	mxfp_kernels_init(&none, 0);
 	mxfp_kernels_init(&reference, 1);
 	ck_assert_mem_eq(&none, &reference, sizeof none);
+	for (int to = 0; to < MXFP_N_FORMATS; to++) {
+		const bool block = is_block(to), nvfp4 = mxfp_format_info((enum mxfp_format)to)->tensor_scale;
+
+		for (int from = 0; from < MXFP_N_FORMATS; from++)
+			ck_assert(reference.convert[to][from] == (block || is_block(from) ? NULL : mxfp_convert_ref));
+		ck_assert(reference.quantize[to] ==
+		          (nvfp4 ? mxfp_quantize_nvfp4_ref : block ? mxfp_quantize_mx_ref : NULL));
+		ck_assert(reference.dequantize[to] ==
+		          (nvfp4 ? mxfp_dequantize_nvfp4_ref : block ? mxfp_dequantize_mx_ref : NULL));
+		ck_assert(reference.scan[to] == (block ? NULL : mxfp_scan_ref));
+	}
+}
+END_TEST
+
+/* A table without its names: every slot is a pointer to a function. */
+typedef void slot_function(void);
+
+union slots {
+	struct mxfp_kernels table;
+	slot_function *at[sizeof(struct mxfp_kernels) / sizeof(slot_function *)];
+};
+
+/* Puts the slots of a tier that are not the reference's. */
+static void put_own_slots(union slots *to, const union slots *tier, const union slots *reference)
+{
+	for (size_t i = 0; i < sizeof to->at / sizeof to->at[0]; i++)
+		if (tier->at[i] != reference->at[i])
+			to->at[i] = tier->at[i];
+}
+
+/* So no tier's kernels depend on which others are there. */
+START_TEST(each_slot_is_of_the_highest_tier_that_has_it)
+{
+	uint32_t available = mxfp_isa_available();
+	union slots reference, expected, got, alone;
+
+	mxfp_kernels_init(&reference.table, 1);
+	for (uint32_t mask = 0; mask <= available; mask++) {
+		if ((mask & ~available) != 0)
+			continue;
+		expected = reference;
+		for (int tier = 1; mxfp_isa_name(tier) != NULL; tier++) {
+			mxfp_kernels_init(&alone.table, mask & UINT32_C(1) << tier);
+			put_own_slots(&expected, &alone, &reference);
+		}
+		mxfp_kernels_init(&got.table, mask);
+		ck_assert_mem_eq(&got, &expected, sizeof got);
+	}
+}
+END_TEST
+
+START_TEST(a_tier_is_available_if_no_feature_is_missing)
+{
+	uint32_t features = mxfp_cpu_features(), available = mxfp_isa_available();
+
+	ck_assert_uint_eq(mxfp_isa_missing(0), 0);
+	for (int tier = 0; mxfp_isa_name(tier) != NULL; tier++) {
+		ck_assert_uint_eq(available >> tier & 1, mxfp_isa_missing(tier) == 0);
+		ck_assert_uint_eq(mxfp_isa_missing(tier) & features, 0);
+	}
+	/* Detection tells the same again, also after the table was made. */
+	mxfp_kernels_get();
+	ck_assert_uint_eq(mxfp_cpu_features(), features);
+	ck_assert_uint_eq(mxfp_isa_available(), available);
+}
+END_TEST
+
+START_TEST(features_have_names)
+{
+	uint32_t known = 0;
+	int n = 0;
+
+	ck_assert_ptr_null(mxfp_cpu_name(-1));
+	for (; mxfp_cpu_name(n) != NULL; n++) {
+		known |= UINT32_C(1) << n;
+		for (int i = 0; i < n; i++)
+			ck_assert_str_ne(mxfp_cpu_name(i), mxfp_cpu_name(n));
+	}
+	ck_assert_int_le(n, 32);
+	ck_assert_ptr_null(mxfp_cpu_name(n + 1));
+	ck_assert_uint_eq(mxfp_cpu_features() & ~known, 0);
+	for (int tier = 0; mxfp_isa_name(tier) != NULL; tier++)
+		ck_assert_uint_eq(mxfp_isa_missing(tier) & ~known, 0);
 }
 END_TEST
 
@@ -154,6 +238,9 @@ int main(void)
 	tcase_add_test(api, version_and_build_are_stated);
 	tcase_add_test(property, every_subset_of_tiers_fills_every_slot);
 	tcase_add_test(property, the_reference_is_always_there);
+	tcase_add_test(property, each_slot_is_of_the_highest_tier_that_has_it);
+	tcase_add_test(property, a_tier_is_available_if_no_feature_is_missing);
+	tcase_add_test(property, features_have_names);
 	suite_add_tcase(suite, api);
 	suite_add_tcase(suite, property);
 	return suite_run(suite);
