@@ -4,8 +4,8 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
+#include "bits.h"
 #include "inputs.h"
 #include "oracle.h"
 #include "suite.h"
@@ -13,22 +13,6 @@
 enum operation { ADD, SUB, MUL, DIV, FMA, N_OPERATIONS };
 
 static const char *const name[] = {"add", "sub", "mul", "div", "fma"};
-
-static uint32_t bits_of(float x)
-{
-	uint32_t bits;
-
-	memcpy(&bits, &x, sizeof bits);
-	return bits;
-}
-
-static float float_of(uint32_t bits)
-{
-	float x;
-
-	memcpy(&x, &bits, sizeof x);
-	return x;
-}
 
 static uint32_t by_ref(enum operation op, uint32_t a, uint32_t b, uint32_t c)
 {
@@ -75,7 +59,7 @@ static uint32_t by_mpfr(enum operation op, uint32_t a, uint32_t b, uint32_t c)
 
 static uint32_t by_machine(enum operation op, uint32_t a, uint32_t b, uint32_t c)
 {
-	float x = float_of(a), y = float_of(b), z = float_of(c), result;
+	float x = mxfp_f32_from_bits(a), y = mxfp_f32_from_bits(b), z = mxfp_f32_from_bits(c), result;
 
 	if (op == ADD)
 		result = x + y;
@@ -87,7 +71,7 @@ static uint32_t by_machine(enum operation op, uint32_t a, uint32_t b, uint32_t c
 		result = x / y;
 	else
 		result = fmaf(x, y, z);
-	return isnan(result) ? UINT32_C(0x7FC00000) : bits_of(result);
+	return isnan(result) ? UINT32_C(0x7FC00000) : mxfp_f32_bits(result);
 }
 
 static void compare(enum operation op, uint32_t a, uint32_t b, uint32_t c)
@@ -209,17 +193,17 @@ START_TEST(order_is_that_of_numbers)
 
 	for (int i = 0; i < 400000; i++) {
 		uint32_t a = random_f32(&r), b = i % 3 == 0 ? a ^ UINT32_C(1) << random_below(&r, 32) : random_f32(&r);
-		float x = float_of(a), y = float_of(b);
+		float x = mxfp_f32_from_bits(a), y = mxfp_f32_from_bits(b);
 		if (isnan(x) || isnan(y))
 			continue;
 		if (mxfp_f32_compare(a, b) != (x > y) - (x < y))
 			ck_abort_msg("compare(%08" PRIX32 ", %08" PRIX32 ")", a, b);
-		if (float_of(mxfp_f32_min(a, b)) != (x < y ? x : y)) /* either zero is the least of both */
+		if (mxfp_f32_from_bits(mxfp_f32_min(a, b)) != (x < y ? x : y)) /* either zero is the least of both */
 			ck_abort_msg("min(%08" PRIX32 ", %08" PRIX32 ")", a, b);
 	}
 	for (size_t i = 0; i < inputs_n_edge; i++)
 		for (size_t j = 0; j < inputs_n_edge; j++) {
-			float x = float_of(inputs_edge[i]), y = float_of(inputs_edge[j]);
+			float x = mxfp_f32_from_bits(inputs_edge[i]), y = mxfp_f32_from_bits(inputs_edge[j]);
 			if (!isnan(x) && !isnan(y))
 				ck_assert_int_eq(mxfp_f32_compare(inputs_edge[i], inputs_edge[j]), (x > y) - (x < y));
 		}

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "bits.h"
 #include "inputs.h"
 #include "matrix.h"
 #include "oracle_nvfp4.h"
@@ -14,25 +15,8 @@
 enum { N_RECIPES = MXFP_RECIPE_4OVER6 + 1, N_MODES = MXFP_ROUND_SR + 1, N_POLICIES = MXFP_NON_FINITE_SATURATE + 1 };
 
 #define F32_SIGN UINT32_C(0x80000000)
-#define F32_INF UINT32_C(0x7F800000)
 
 static struct oracle_nvfp4 oracle;
-
-static uint32_t bits_of(float x)
-{
-	uint32_t bits;
-
-	memcpy(&bits, &x, sizeof bits);
-	return bits;
-}
-
-static float float_of(uint32_t bits)
-{
-	float x;
-
-	memcpy(&x, &bits, sizeof x);
-	return x;
-}
 
 static uint8_t stored_code(const struct matrix *m, size_t row, size_t i)
 {
@@ -48,7 +32,7 @@ static uint32_t amax_of(const struct matrix *m)
 	for (size_t row = 0; row < m->rows; row++)
 		for (size_t col = 0; col < m->cols; col++) {
 			uint32_t magnitude = matrix_element(m, row, col) & ~F32_SIGN;
-			amax = magnitude < F32_INF && magnitude > amax ? magnitude : amax;
+			amax = magnitude < MXFP_F32_INF && magnitude > amax ? magnitude : amax;
 		}
 	return amax;
 }
@@ -74,7 +58,7 @@ static void quantize_and_check(struct matrix *m, const struct mxfp_quantize_opti
 {
 	struct mxfp_quantize_options counting = *options;
 	struct mxfp_counts counts = {0}, want_counts = {0};
-	uint32_t x[NVFP4_BLOCK], amax = options->tensor_amax != NULL ? bits_of(*options->tensor_amax) : amax_of(m);
+	uint32_t x[NVFP4_BLOCK], amax = options->tensor_amax != NULL ? mxfp_f32_bits(*options->tensor_amax) : amax_of(m);
 	struct mxfp_sizes size;
 	bool divides;
 
@@ -82,7 +66,7 @@ static void quantize_and_check(struct matrix *m, const struct mxfp_quantize_opti
 	oracle.recipe = options->recipe;
 	mxfp_blocks_size(MXFP_FORMAT_NVFP4, m->rows, m->cols, &size);
 	ck_assert_int_eq((int)mxfp_quantize(&m->blocks, m->src, m->src_format, m->stride, &counting), (int)MXFP_OK);
-	ck_assert_uint_eq(bits_of(m->blocks.tensor_scale), oracle_nvfp4_tensor_scale(&oracle, amax, &divides));
+	ck_assert_uint_eq(mxfp_f32_bits(m->blocks.tensor_scale), oracle_nvfp4_tensor_scale(&oracle, amax, &divides));
 	ck_assert_int_eq(m->blocks.tensor_scale_divides, divides);
 	for (size_t row = 0; row < m->rows; row++)
 		for (size_t start = 0; start < m->cols; start += NVFP4_BLOCK) {
@@ -164,20 +148,20 @@ START_TEST(rounding_boundaries)
 	uint32_t *x = m.src;
 
 	for (int turn = 0; turn < 6; turn++) {
-		float amax = float_of(random_f32_between(&r, -100, 100) & ~F32_SIGN);
+		float amax = mxfp_f32_from_bits(random_f32_between(&r, -100, 100) & ~F32_SIGN);
 		double unit = one_level ? 1 : (double)amax / (_i == MXFP_RECIPE_4OVER6 ? 1536 : 2688);
 
 		options.tensor_amax = &amax;
 		for (size_t i = 0; i < COLS; i++) {
 			uint8_t byte = (uint8_t)(i / NVFP4_BLOCK);
-			double low = (double)float_of(oracle_decode(oracle.ue4m3.format, byte)) * unit;
-			double high = (double)float_of(oracle_decode(oracle.ue4m3.format, byte + 1U)) * unit;
+			double low = (double)mxfp_f32_from_bits(oracle_decode(oracle.ue4m3.format, byte)) * unit;
+			double high = (double)mxfp_f32_from_bits(oracle_decode(oracle.ue4m3.format, byte + 1U)) * unit;
 			double sign = i % 2 != 0 ? -1 : 1;
 
 			x[i] = i % NVFP4_BLOCK != 0 ? 0
-			                            : bits_of((float)((low + high) * 3)) + random_below(&r, 5) - 2;
-			x[COLS + i] = i % NVFP4_BLOCK == 0 ? bits_of((float)(high * 6))
-			                                   : bits_of((float)(sign * midpoints[i % 7] * high)) +
+			                            : mxfp_f32_bits((float)((low + high) * 3)) + random_below(&r, 5) - 2;
+			x[COLS + i] = i % NVFP4_BLOCK == 0 ? mxfp_f32_bits((float)(high * 6))
+			                                   : mxfp_f32_bits((float)(sign * midpoints[i % 7] * high)) +
 			                                             random_below(&r, 5) - 2;
 		}
 		quantize_and_check(&m, &options);
@@ -216,10 +200,10 @@ START_TEST(tensor_amax_is_what_the_caller_says)
 	quantize_and_check(&m, &options);
 	float amax = 0;
 	ck_assert_int_eq((int)mxfp_amax(m.src, MXFP_FORMAT_F32, 24 * 48, &amax, NULL), (int)MXFP_OK);
-	ck_assert_uint_eq(bits_of(amax), amax_of(&m));
+	ck_assert_uint_eq(mxfp_f32_bits(amax), amax_of(&m));
 	for (int power = -140; power <= 124; power += 12) {
 		uint32_t other_bits = power < -126 ? UINT32_C(1) << (power + 149) : (uint32_t)(power + 127) << 23;
-		float other = power == 0 ? amax : float_of(other_bits);
+		float other = power == 0 ? amax : mxfp_f32_from_bits(other_bits);
 		options.tensor_amax = &other;
 		quantize_and_check(&again, &options);
 		if (power == 0)
@@ -247,7 +231,7 @@ START_TEST(non_finite_numbers_follow_the_policy)
 	fill(&m, &r, 5, MATRIX_N_SHAPES);
 	((uint32_t *)m.src)[2 * 54 + 17] = UINT32_C(0xFF800000);
 	((uint32_t *)m.src)[3 * 54 + 52] = UINT32_C(0x7F800001);
-	while ((matrix_element(&m, want / 53, want % 53) & ~F32_SIGN) < F32_INF)
+	while ((matrix_element(&m, want / 53, want % 53) & ~F32_SIGN) < MXFP_F32_INF)
 		want++;
 	if (options.non_finite != MXFP_NON_FINITE_ERROR) {
 		quantize_and_check(&m, &options);

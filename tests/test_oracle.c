@@ -4,18 +4,10 @@
 #include "oracle.h"
 
 #include <inttypes.h>
-#include <string.h>
 
+#include "bits.h"
 #include "inputs.h"
 #include "suite.h"
-
-static uint32_t f32_bits(float x)
-{
-	uint32_t bits;
-
-	memcpy(&bits, &x, sizeof bits);
-	return bits;
-}
 
 /* Rounds x by MPFR's own emulation of a format: precision, exponent range, mpfr_subnormalize(). */
 static uint32_t emulated(const struct mxfp_format_info *f, uint32_t x, mpfr_rnd_t mode)
@@ -35,7 +27,7 @@ static uint32_t emulated(const struct mxfp_format_info *f, uint32_t x, mpfr_rnd_
 	mpfr_set_emax(mpfr_get_emax_max());
 	float rounded = mpfr_get_flt(out, MPFR_RNDN);
 	mpfr_clear(out);
-	return f32_bits(rounded);
+	return mxfp_f32_bits(rounded);
 }
 
 START_TEST(wide_formats_round_as_mpfr_emulates_them)
@@ -72,12 +64,12 @@ START_TEST(small_formats_have_the_values_of_their_tables)
 	const struct mxfp_format_info *f = mxfp_format_info(MXFP_FORMAT_E2M1);
 
 	for (uint32_t c = 0; c < 8; c++) {
-		ck_assert_uint_eq(oracle_decode(f, c), f32_bits(e2m1[c]));
-		ck_assert_uint_eq(oracle_decode(f, c | 8), f32_bits(-e2m1[c]));
+		ck_assert_uint_eq(oracle_decode(f, c), mxfp_f32_bits(e2m1[c]));
+		ck_assert_uint_eq(oracle_decode(f, c | 8), mxfp_f32_bits(-e2m1[c]));
 	}
 	f = mxfp_format_info(MXFP_FORMAT_INT8);
 	for (int c = -128; c < 128; c++)
-		ck_assert_uint_eq(oracle_decode(f, (uint32_t)c & 0xFF), f32_bits((float)c / 64));
+		ck_assert_uint_eq(oracle_decode(f, (uint32_t)c & 0xFF), mxfp_f32_bits((float)c / 64));
 	suite_compared(16 + 256);
 }
 END_TEST
