@@ -10,8 +10,8 @@ void mxfp_kernels_avx512(struct mxfp_kernels *table)
 		const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)f);
 
 		if (info->kind == MXFP_KIND_BLOCK) {
-			table->quantize[f] = info->tensor_scale ? mxfp_quantize_nvfp4_avx512
-			                                          : mxfp_quantize_mx_groups_avx512;
+			table->quantize[f] = info->tensor_scale ? mxfp_quantize_nvfp4_fast_avx512
+			                                        : mxfp_quantize_mx_groups_avx512;
 			table->dequantize[f] = mxfp_dequantize_avx512;
 		}
 		if (table->scan[f] != NULL)

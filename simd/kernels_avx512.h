@@ -13,5 +13,6 @@ mxfp_quantize_kernel mxfp_quantize_mx_groups_avx512;
 mxfp_quantize_kernel mxfp_quantize_nvfp4_avx512;
 mxfp_scan_kernel mxfp_scan_avx512;
 mxfp_scan_kernel mxfp_scan_words_avx512;
+mxfp_quantize_kernel mxfp_quantize_nvfp4_fast_avx512;
 
 #endif
