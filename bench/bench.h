@@ -116,15 +116,16 @@ struct bench_time {
 
 struct bench_result {
 	struct bench_time kernel, limit;
-	struct bench_time past; /* the limit with stores past the caches; only in DRAM */
-	double clock_ghz;       /* beside it: bench_clock() */
+	struct bench_time other; /* on one thread: the limit with stores past the caches, in DRAM only; else: the
+	                            kernel on one thread */
+	double core;             /* beside it: bench_core() */
 };
 
 /* Times kernel and limit in turns, `rounds` times, fewer if they are slow; work->start and work->n are set here. */
 struct bench_result bench_measure(struct bench_work *work, enum bench_place place, unsigned rounds);
 
-/* The processor's clock in GHz if a multiplication takes 3 cycles, as on x86: one chain of them in which each needs the
-   one before. Shows when the machine is in a slow phase. */
-double bench_clock(void);
+/* Seconds a byte that one thread takes to read from L1: longer when the machine is in a slow phase, by a lower clock or
+   because its core is shared. */
+double bench_core(const struct bench_data *data, const struct limit *limits);
 
 #endif

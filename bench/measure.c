@@ -14,36 +14,56 @@
 
 enum {
 	CHUNK = 1 << 22, /* elements of a turn in DRAM: a millisecond or two */
-	CLOCK_STEPS = 20000,
+	CORE_BYTES = 16 << 10, /* less than any L1 */
+	CORE_RUNS = 200,
 	ROUNDS_MIN = 3
 };
 
 /* Seconds of a turn in L2; seconds after which a slow kernel has had rounds enough. */
 static const double turn_seconds = 2e-4, case_seconds = 2;
 
-static double now(unsigned threads)
+typedef void run_work(const struct bench_work *work);
+
+/* Turns of one measurement: each `times` runs, in the next place of the ring. */
+struct turns {
+	clockid_t clock;
+	unsigned times;
+	size_t ring;
+};
+
+static double now(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Seconds that `times` runs take. */
-static double timed(void (*run)(const struct bench_work *work), const struct bench_work *work, unsigned times)
+/* Seconds that a turn takes. */
+static double timed(run_work *run, const struct bench_work *work, const struct turns *turns)
 {
-	const double start = now(work->threads);
+	const double start = now(turns->clock);
 
-	for (unsigned i = 0; i < times; i++)
+	for (unsigned i = 0; i < turns->times; i++)
 		run(work);
-	return now(work->threads) - start;
+	return now(turns->clock) - start;
 }
 
 /* Seconds an element, in one turn in the next place. */
-static double turn(void (*run)(const struct bench_work *work), struct bench_work *work, unsigned times, size_t ring)
+static double turn(run_work *run, struct bench_work *work, const struct turns *turns)
 {
-	work->start = (work->start + work->n) % ring;
-	return timed(run, work, times) / times / (double)work->n;
+	work->start = (work->start + work->n) % turns->ring;
+	return timed(run, work, turns) / turns->times / (double)work->n;
+}
+
+static double turn_of_one_thread(struct bench_work *work, const struct turns *turns)
+{
+	const unsigned threads = work->threads;
+
+	work->threads = 1;
+	const double seconds = turn(bench_run, work, turns);
+	work->threads = threads;
+	return seconds;
 }
 
 static int compare(const void *a, const void *b)
@@ -61,13 +81,11 @@ static struct bench_time summary(double *samples, unsigned n)
 }
 
 /* How often to run in one turn; also warms up. */
-static unsigned calibrate(void (*run)(const struct bench_work *work), const struct bench_work *work)
+static struct turns calibrate(run_work *run, const struct bench_work *work, struct turns turns)
 {
-	unsigned times = 1;
-
-	while (times < 1u << 20 && timed(run, work, times) < turn_seconds)
-		times *= 2;
-	return times;
+	while (turns.times < 1u << 20 && timed(run, work, &turns) < turn_seconds)
+		turns.times *= 2;
+	return turns;
 }
 
 /* Elements whose bytes, read and written, are BENCH_L2_BYTES a thread: whole rows. */
@@ -79,18 +97,13 @@ static size_t l2_elements(const struct bench_work *work)
 	return work->threads * (BENCH_L2_BYTES / row) * BENCH_COLS;
 }
 
-double bench_clock(void)
+double bench_core(const struct bench_data *data, const struct limit *limits)
 {
-	/* Volatile, so that the compiler does not know the factor, which would let it take shorter ways. */
-	volatile uint64_t factor = 0x5851F42D4C957F2D;
-	const uint64_t a = factor;
-	uint64_t x = a;
-	const double start = now(1);
+	const double start = now(CLOCK_THREAD_CPUTIME_ID);
 
-	for (unsigned i = 0; i < CLOCK_STEPS; i++)
-		x *= a;
-	factor = x;
-	return 3e-9 * CLOCK_STEPS / (now(1) - start);
+	for (int i = 0; i < CORE_RUNS; i++)
+		limits->run(data->dst, data->src, CORE_BYTES / LIMIT_LINE_BYTES);
+	return (now(CLOCK_THREAD_CPUTIME_ID) - start) / CORE_RUNS / CORE_BYTES;
 }
 
 /* Sets how much is done in a turn, and returns the length of the ring that the turns go round. */
@@ -108,25 +121,24 @@ static size_t set_turn(struct bench_work *work, enum bench_place place)
 
 struct bench_result bench_measure(struct bench_work *work, enum bench_place place, unsigned rounds)
 {
-	double kernel[BENCH_ROUNDS_MAX], limit[BENCH_ROUNDS_MAX], past[BENCH_ROUNDS_MAX], clock[BENCH_ROUNDS_MAX];
-	const size_t ring = set_turn(work, place);
-	const double start = now(work->threads);
-	unsigned kernel_times = 1, limit_times = 1, i = 0;
+	double kernel[BENCH_ROUNDS_MAX], limit[BENCH_ROUNDS_MAX], other[BENCH_ROUNDS_MAX], core[BENCH_ROUNDS_MAX];
+	const bool alone = work->threads == 1, past = alone && place == BENCH_DRAM;
+	const struct turns once = {alone ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, 1, set_turn(work, place)};
+	const struct turns of_kernel = place == BENCH_L2 ? calibrate(bench_run, work, once) : once;
+	const struct turns of_limit = place == BENCH_L2 ? calibrate(bench_run_limit, work, once) : once;
+	const double start = now(once.clock);
+	unsigned i = 0;
 
-	if (place == BENCH_L2) {
-		kernel_times = calibrate(bench_run, work);
-		limit_times = calibrate(bench_run_limit, work);
-	}
-	for (; i < rounds && (i < ROUNDS_MIN || now(work->threads) - start < case_seconds); i++) {
-		limit[i] = turn(bench_run_limit, work, limit_times, ring);
-		kernel[i] = turn(bench_run, work, kernel_times, ring);
-		past[i] = place == BENCH_DRAM ? turn(bench_run_limit_past, work, 1, ring) : 0;
-		clock[i] = bench_clock();
+	for (; i < rounds && (i < ROUNDS_MIN || now(once.clock) - start < case_seconds); i++) {
+		limit[i] = turn(bench_run_limit, work, &of_limit);
+		kernel[i] = turn(bench_run, work, &of_kernel);
+		other[i] = !alone ? turn_of_one_thread(work, &of_kernel) : past ? turn(bench_run_limit_past, work, &once) : 0;
+		core[i] = bench_core(work->data, work->limits);
 	}
 	return (struct bench_result){
 		.kernel = summary(kernel, i),
 		.limit = summary(limit, i),
-		.past = place == BENCH_DRAM ? summary(past, i) : (struct bench_time){0},
-		.clock_ghz = summary(clock, i).median,
+		.other = !alone || past ? summary(other, i) : (struct bench_time){0},
+		.core = summary(core, i).median,
 	};
 }

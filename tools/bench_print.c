@@ -39,24 +39,40 @@ static void processor(char *name, size_t size)
 		fclose(file);
 }
 
+/* The figure that stands beside limit and kernel: its name, its key in JSON, what it is. */
+struct other {
+	const char *name, *key, *text;
+};
+
+static const struct other *other_of(const struct bench_rows *rows)
+{
+	static const struct other past = {"past", "past_gbps", "past is that loop with stores past the caches"};
+	static const struct other one = {"one", "one_thread_gbps", "one is the kernel on one thread"};
+
+	return rows->threads == 1 ? &past : &one;
+}
+
 void bench_print_machine(const struct bench_rows *rows)
 {
 	char name[256];
 
 	processor(name, sizeof name);
-	printf("mxfp %s, %s\n%s, tier %s, %u thread%s, clock about %.2f GHz\n", mxfp_version(), mxfp_build_info(), name,
-	       mxfp_isa_name(rows->best_tier), rows->threads, rows->threads == 1 ? "" : "s", rows->clock_ghz);
+	printf("mxfp %s, %s\n%s, tier %s, %u thread%s\n", mxfp_version(), mxfp_build_info(), name,
+	       mxfp_isa_name(rows->best_tier), rows->threads, rows->threads == 1 ? "" : "s");
 	printf("L2: %d KiB read and written; DRAM: %zu MiB of f32. GB/s counts 4 bytes an element; spread is\n"
 	       "that of the quartiles; limit is a plain loop that moves the same bytes, in turns with the kernel;\n"
-	       "past is that loop with stores past the caches; ratio is GB/s over limit.\n\n"
-	       "%-11s%-27s%-7s %-5s%7s %7s%8s%7s%7s%7s  %s\n",
-	       BENCH_L2_BYTES >> 10, rows->dram_elements >> 18, "op", "case", "tier", "in", "GB/s", "spread", "limit",
-	       "ratio", "past", "clock", "target");
+	       "%s; ratio is GB/s over limit; L1 is how fast\n"
+	       "the core reads L1 beside it, and falls when the machine is in a slow phase.\n\n",
+	       BENCH_L2_BYTES >> 10, rows->dram_elements >> 18, other_of(rows)->text);
+	printf("%-11s%-27s%-7s %-5s%7s %7s%8s%7s%7s%7s  %s\n", "op", "case", "tier", "in", "GB/s", "spread", "limit",
+	       "ratio", other_of(rows)->name, "L1", "target");
 }
 
 /* The target of a row, or NULL. */
-static const struct bench_target *target_of(const struct bench_row *row)
+static const struct bench_target *target_of(const struct bench_rows *rows, const struct bench_row *row)
 {
+	if (row->tier != rows->best_tier || rows->threads != 1)
+		return NULL;
 	for (size_t i = 0; i < bench_n_targets; i++)
 		if (bench_targets[i].group == row->c.group && bench_targets[i].place == row->place)
 			return &bench_targets[i];
@@ -78,9 +94,9 @@ static const char *verdict(double value, const struct bench_target *target)
 	return value >= target->at_least ? "met" : "missed";
 }
 
-void bench_print_row(const struct bench_row *row, bool best)
+void bench_print_row(const struct bench_rows *rows, const struct bench_row *row)
 {
-	const struct bench_target *target = target_of(row);
+	const struct bench_target *target = target_of(rows, row);
 	const struct bench_result *r = &row->result;
 	char name[NAME_SIZE];
 
@@ -88,12 +104,12 @@ void bench_print_row(const struct bench_row *row, bool best)
 	printf("%-11s%-27s%-7s %-5s%7.2f %6.1f%%%8.2f%7.2f", bench_op_names[row->c.op], name,
 	       mxfp_isa_name(row->tier), bench_place_names[row->place], bench_gbps(r->kernel.median),
 	       100 * r->kernel.spread, bench_gbps(r->limit.median), ratio(row));
-	if (row->place == BENCH_DRAM)
-		printf("%7.2f", bench_gbps(r->past.median));
+	if (r->other.median > 0)
+		printf("%7.2f", bench_gbps(r->other.median));
 	else
 		printf("%7s", "-");
-	printf("%7.2f", r->clock_ghz);
-	if (best && target != NULL)
+	printf("%7.0f", 1e-9 / r->core);
+	if (target != NULL)
 		printf("  %g %s %s", target->at_least, unit(target), verdict(measured(row, target), target));
 	putchar('\n');
 	fflush(stdout);
@@ -108,7 +124,7 @@ static const struct bench_row *worst(const struct bench_rows *rows, const struct
 	*n = *missed = 0;
 	for (size_t i = 0; i < rows->n; i++) {
 		const struct bench_row *row = &rows->rows[i];
-		if (row->tier != rows->best_tier || target_of(row) != target)
+		if (target_of(rows, row) != target)
 			continue;
 		++*n;
 		*missed += measured(row, target) < target->at_least;
@@ -145,9 +161,9 @@ static json_t *target_json(const struct bench_row *row, const struct bench_targe
 	                 target->at_least, "unit", unit(target), "met", measured(row, target) >= target->at_least);
 }
 
-static json_t *row_json(const struct bench_row *row, bool best)
+static json_t *row_json(const struct bench_rows *rows, const struct bench_row *row)
 {
-	const struct bench_target *target = best ? target_of(row) : NULL;
+	const struct bench_target *target = target_of(rows, row);
 	const struct bench_result *r = &row->result;
 	char name[NAME_SIZE];
 
@@ -156,11 +172,11 @@ static json_t *row_json(const struct bench_row *row, bool best)
 	                         "case", name, "tier", mxfp_isa_name(row->tier), "in", bench_place_names[row->place],
 	                         "gbps", bench_gbps(r->kernel.median), "spread", r->kernel.spread, "limit_gbps",
 	                         bench_gbps(r->limit.median), "limit_spread", r->limit.spread, "ratio", ratio(row),
-	                         "clock_ghz", r->clock_ghz);
+	                         "l1_gbps", 1e-9 / r->core);
 	bool complete = json != NULL;
 
-	if (row->place == BENCH_DRAM)
-		complete &= json_object_set_new(json, "past_gbps", json_real(bench_gbps(r->past.median))) == 0;
+	if (r->other.median > 0)
+		complete &= json_object_set_new(json, other_of(rows)->key, json_real(bench_gbps(r->other.median))) == 0;
 	if (target != NULL)
 		complete &= json_object_set_new(json, "target", target_json(row, target)) == 0;
 	if (complete)
@@ -177,14 +193,13 @@ json_t *bench_json(const struct bench_rows *rows)
 
 	processor(name, sizeof name);
 	for (size_t i = 0; i < rows->n; i++)
-		complete &= json_array_append_new(array, row_json(&rows->rows[i],
-		                                                  rows->rows[i].tier == rows->best_tier)) == 0;
+		complete &= json_array_append_new(array, row_json(rows, &rows->rows[i])) == 0;
 	if (!complete) {
 		json_decref(array);
 		return NULL;
 	}
-	return json_pack("{s:s, s:s, s:o, s:s, s:i, s:f, s:i, s:I, s:o}", "version", mxfp_version(), "build",
+	return json_pack("{s:s, s:s, s:o, s:s, s:i, s:i, s:I, s:o}", "version", mxfp_version(), "build",
 	                 mxfp_build_info(), "processor", facts_text(name), "tier", mxfp_isa_name(rows->best_tier),
-	                 "threads", (int)rows->threads, "clock_ghz", rows->clock_ghz, "l2_bytes", (int)BENCH_L2_BYTES,
+	                 "threads", (int)rows->threads, "l2_bytes", (int)BENCH_L2_BYTES,
 	                 "dram_elements", (json_int_t)rows->dram_elements, "rows", array);
 }

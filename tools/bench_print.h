@@ -21,17 +21,16 @@ struct bench_row {
 struct bench_rows {
 	size_t n, capacity;
 	struct bench_row *rows;
-	int best_tier;        /* targets are for this one */
+	int best_tier;        /* targets are for this one, on one thread */
 	unsigned threads;
 	size_t dram_elements;
-	double clock_ghz;     /* before the first */
 };
 
 /* Elements in a second, counted as 4 bytes each. */
 double bench_gbps(double seconds);
 
 void bench_print_machine(const struct bench_rows *rows);
-void bench_print_row(const struct bench_row *row, bool best);
+void bench_print_row(const struct bench_rows *rows, const struct bench_row *row);
 void bench_print_targets(const struct bench_rows *rows);
 
 /* The same as JSON, or NULL if memory ran out. */

@@ -134,7 +134,7 @@ static void add_row(struct bench *b, const struct bench_row *row)
 	}
 	rows->rows[rows->n++] = *row;
 	if (!b->json)
-		bench_print_row(row, row->tier == rows->best_tier);
+		bench_print_row(rows, row);
 }
 
 /* Times one case in one tier, in each place that is wanted. */
@@ -204,7 +204,6 @@ static int run_bench(struct bench *b, struct error *error)
 	};
 	if (!bench_data_make(&b->data, b->only_place == BENCH_L2 ? BENCH_PATTERN : b->rows.dram_elements))
 		return fail_memory(error);
-	b->rows.clock_ghz = bench_clock();
 	if (!b->json)
 		bench_print_machine(&b->rows);
 	bench_cases(time_tiers, b);
