@@ -3,11 +3,15 @@
 #include <stdio.h>
 
 #include "equal_slots.h"
+#include "f32.h"
+#include "minifloat.h"
 #include "patterns.h"
 
 enum {
 	LENGTHS = 200,        /* three vectors of 64 codes and more */
 	LANES = 16,           /* numbers a group of a pattern */
+	LONE = 700,           /* more than the numbers of which a fast path looks at the largest and smallest together */
+	N_LONE = 60,
 	LONG = (1 << 16) + 37 /* more than 255 additions to a lane of bytes, or 65535 to the number of lanes */
 };
 
@@ -128,6 +132,42 @@ static bool options(struct equal *e, struct trial *t)
 	return true;
 }
 
+/* A number that rounds to 0 or past the largest number, or is the last that does not: half of the smallest, half a step
+   past the largest, or one beside it. */
+static uint32_t decisive(struct random *r, const struct mxfp_format_info *f)
+{
+	uint32_t max = mxfp_minifloat_decode(f, f->max_code), below_max = mxfp_minifloat_decode(f, f->max_code - 1);
+	uint32_t past = mxfp_f32_add(max, mxfp_f32_scale(mxfp_f32_sub(max, below_max), -1));
+	uint32_t half = mxfp_f32_scale(mxfp_minifloat_decode(f, 1), -1);
+	uint32_t magnitude = random_below(r, 2) == 0 ? past : half;
+
+	return (magnitude + random_below(r, 3) - (magnitude != 0)) | random_below(r, 2) << 31;
+}
+
+/* One number among many for which nothing is counted. */
+static bool lone_numbers(struct equal *e, struct trial *t)
+{
+	const struct mxfp_format_info *from = mxfp_format_info(t->job.src_format);
+	const struct mxfp_format_info *to = mxfp_format_info(t->job.dst_format);
+
+	for (int i = 0; i < N_LONE; i++) {
+		struct pattern_group g = pattern_any(&e->random, to, 1);
+		size_t at = random_below(&e->random, LONE);
+
+		prepare(e, t, LONE);
+		t->job.rounding.mode = i % 2 == 0 ? MXFP_ROUND_RNE : t->job.rounding.mode;
+		for (size_t k = 0; k < LONE; k++)
+			numbers[k] = 0x3F800000; /* 1 */
+		pattern_fill(&e->random, &g, numbers + at, 1);
+		if (i % 4 < 2)
+			numbers[at] = decisive(&e->random, to);
+		pattern_store(&e->random, PATTERN_NORMAL, from, source, numbers, LONE);
+		if (!equal_run(e, &t->c))
+			return false;
+	}
+	return true;
+}
+
 /* Arrays in which every number is counted, and so often that a narrow counter overflows. */
 static bool long_arrays(struct equal *e, struct trial *t)
 {
@@ -153,7 +193,7 @@ bool equal_convert(struct equal *e, enum mxfp_format dst_format, enum mxfp_forma
 	if (!equal_is_wanted(e, &t.c))
 		return true;
 	for (unsigned round = 0; round < e->rounds; round++)
-		if (!lengths(e, &t) || !alignments(e, &t) || !options(e, &t))
+		if (!lengths(e, &t) || !alignments(e, &t) || !options(e, &t) || !lone_numbers(e, &t))
 			return false;
 	return mxfp_format_info(src_format)->storage_bytes == 1 || long_arrays(e, &t);
 }
