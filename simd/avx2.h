@@ -99,4 +99,55 @@ ALWAYS_INLINE void store_interleaved(uint32_t *at, const vu32 word[4])
 	}
 }
 
+/* The packs work in halves of 128 bits: what comes out of two of them, in the order of the lanes. */
+ALWAYS_INLINE vu8 in_order(__m256i packed)
+{
+	return (vu8)_mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+/* The lanes of 4 vectors, each at most 0xFF. */
+ALWAYS_INLINE vu8 low_bytes(const vu32 v[4])
+{
+	__m256i low = _mm256_packus_epi32((__m256i)v[0], (__m256i)v[1]);
+	__m256i high = _mm256_packus_epi32((__m256i)v[2], (__m256i)v[3]);
+
+	return in_order(_mm256_packus_epi16(low, high));
+}
+
+/* Bytes with the signs of the lanes of 4 vectors; their other bits are anything. */
+ALWAYS_INLINE vs8 sign_bytes(const vu32 v[4])
+{
+	__m256i low = _mm256_packs_epi32((__m256i)v[0], (__m256i)v[1]);
+	__m256i high = _mm256_packs_epi32((__m256i)v[2], (__m256i)v[3]);
+
+	return (vs8)in_order(_mm256_packs_epi16(low, high));
+}
+
+/* Lanes are at most 0xFFFF. */
+ALWAYS_INLINE void store_u16_pair(void *at, vu32 a, vu32 b)
+{
+	__m256i packed = _mm256_packus_epi32((__m256i)a, (__m256i)b);
+
+	_mm256_storeu_si256((__m256i *)at, _mm256_permute4x64_epi64(packed, 0xD8));
+}
+
+/* Rounded to nearest even. */
+ALWAYS_INLINE void store_f16(void *at, vf32 v)
+{
+	_mm_storeu_si128((__m128i *)at, _mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
+ALWAYS_INLINE void widen_bytes(vu8 v, vu16 to[2])
+{
+	to[0] = (vu16)_mm256_cvtepu8_epi16(_mm256_castsi256_si128((__m256i)v));
+	to[1] = (vu16)_mm256_cvtepu8_epi16(_mm256_extracti128_si256((__m256i)v, 1));
+}
+
+/* binary16 to binary32. */
+ALWAYS_INLINE void widen_f16(vu16 v, vf32 to[2])
+{
+	to[0] = (vf32)_mm256_cvtph_ps(_mm256_castsi256_si128((__m256i)v));
+	to[1] = (vf32)_mm256_cvtph_ps(_mm256_extracti128_si256((__m256i)v, 1));
+}
+
 #endif

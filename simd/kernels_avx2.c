@@ -19,4 +19,9 @@ void mxfp_kernels_avx2(struct mxfp_kernels *table)
 			if (table->convert[f][from] != NULL)
 				table->convert[f][from] = mxfp_convert_avx2;
 	}
+	for (int f = 0; f < MXFP_N_FORMATS; f++)
+		if (f != MXFP_FORMAT_F32 && table->convert[f][MXFP_FORMAT_F32] != NULL) {
+			table->convert[f][MXFP_FORMAT_F32] = mxfp_convert_nearest_avx2;
+			table->convert[MXFP_FORMAT_F32][f] = mxfp_widen_avx2;
+		}
 }

@@ -98,4 +98,49 @@ ALWAYS_INLINE void store_interleaved(uint32_t *at, const vu32 word[4])
 	                               (uint32x4_t)word[3]}}));
 }
 
+/* The lanes of 4 vectors, each at most 0xFF. */
+ALWAYS_INLINE vu8 low_bytes(const vu32 v[4])
+{
+	uint16x8_t low = vuzp1q_u16((uint16x8_t)v[0], (uint16x8_t)v[1]);
+	uint16x8_t high = vuzp1q_u16((uint16x8_t)v[2], (uint16x8_t)v[3]);
+
+	return (vu8)vuzp1q_u8((uint8x16_t)low, (uint8x16_t)high);
+}
+
+/* Bytes with the signs of the lanes of 4 vectors; their other bits are anything. */
+ALWAYS_INLINE vs8 sign_bytes(const vu32 v[4])
+{
+	uint16x8_t low = vuzp2q_u16((uint16x8_t)v[0], (uint16x8_t)v[1]);
+	uint16x8_t high = vuzp2q_u16((uint16x8_t)v[2], (uint16x8_t)v[3]);
+
+	return (vs8)vuzp2q_u8((uint8x16_t)low, (uint8x16_t)high);
+}
+
+/* Lanes are at most 0xFFFF. */
+ALWAYS_INLINE void store_u16_pair(void *at, vu32 a, vu32 b)
+{
+	store(at, (vu32)vuzp1q_u16((uint16x8_t)a, (uint16x8_t)b));
+}
+
+/* Rounded to nearest even. */
+ALWAYS_INLINE void store_f16(void *at, vf32 v)
+{
+	uint16x4_t half = vreinterpret_u16_f16(vcvt_f16_f32((float32x4_t)v));
+
+	memcpy(at, &half, sizeof half);
+}
+
+ALWAYS_INLINE void widen_bytes(vu8 v, vu16 to[2])
+{
+	to[0] = (vu16)vmovl_u8(vget_low_u8((uint8x16_t)v));
+	to[1] = (vu16)vmovl_high_u8((uint8x16_t)v);
+}
+
+/* binary16 to binary32. */
+ALWAYS_INLINE void widen_f16(vu16 v, vf32 to[2])
+{
+	to[0] = (vf32)vcvt_f32_f16(vget_low_f16((float16x8_t)v));
+	to[1] = (vf32)vcvt_high_f32_f16((float16x8_t)v);
+}
+
 #endif

@@ -5,7 +5,8 @@
  * of each tier, which defines TIER and VECTOR_BYTES, includes this file and adds min_u32, max_u32, shift_left and
  * shift_right (counts from 32 on give 0), any, fma_f32, multiply_high, load_u8, load_u16, store_u8, store_u16,
  * store_interleaved, fp_enter and fp_leave. The bodies of kernels (*_body.h) use nothing else, so they serve every
- * tier.
+ * tier; but those of fast paths that avx512 has in another form need low_bytes, sign_bytes, store_u16_pair, store_f16,
+ * widen_bytes and widen_f16 too, which avx2 and neon have.
  */
 #ifndef MXFP_VECTOR_H
 #define MXFP_VECTOR_H
@@ -28,6 +29,10 @@ enum { LANES = VECTOR_BYTES / 4 };
 typedef uint32_t vu32 __attribute__((vector_size(VECTOR_BYTES)));
 typedef int32_t vs32 __attribute__((vector_size(VECTOR_BYTES)));
 typedef float vf32 __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint16_t vu16 __attribute__((vector_size(VECTOR_BYTES)));
+typedef int16_t vs16 __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint8_t vu8 __attribute__((vector_size(VECTOR_BYTES)));
+typedef int8_t vs8 __attribute__((vector_size(VECTOR_BYTES)));
 
 #define F32_SIGN UINT32_C(0x80000000)
 #define F32_INF UINT32_C(0x7F800000)
