@@ -199,7 +199,7 @@ ALWAYS_INLINE bool encode_exponents(const void *encoder, const struct group *g, 
 	return _mm512_cmpgt_epu32_mask(largest, e->last) == 0;
 }
 
-/* Encodes whole groups and returns how many codes have none of the bits `magnitudes`. */
+/* Encodes whole groups and returns what count_flushed() is to know; `magnitudes` are the bits that a zero has not. */
 ALWAYS_INLINE size_t encode_chunk(const struct mxfp_convert_job *job, group_encoder *encode, const void *encoder,
                                   __m512i magnitudes)
 {
@@ -212,11 +212,10 @@ ALWAYS_INLINE size_t encode_chunk(const struct mxfp_convert_job *job, group_enco
 
 		if (__builtin_expect(encode(encoder, &g, &codes, job->counts), 1)) {
 			_mm512_storeu_si512(to + i, codes);
+			zeros += (size_t)_mm_popcnt_u64(_mm512_testn_epi8_mask(codes, magnitudes));
 		} else {
-			encode_rare_group(job, i);
-			codes = _mm512_loadu_si512(to + i);
+			zeros += encode_rare_group(job, i);
 		}
-		zeros += (size_t)_mm_popcnt_u64(_mm512_testn_epi8_mask(codes, magnitudes));
 	}
 	return zeros;
 }

@@ -45,16 +45,6 @@ static inline struct mxfp_convert_job job_part(const struct mxfp_convert_job *jo
 	return part;
 }
 
-/* Encodes the group at i by every rule, but does not count what becomes zero: that is counted by chunk. */
-static NOINLINE void encode_rare_group(const struct mxfp_convert_job *job, size_t i)
-{
-	struct mxfp_convert_job part = job_part(job, i, GROUP);
-	uint64_t flushed = job->counts->flushed;
-
-	mxfp_convert_avx512(&part);
-	job->counts->flushed = flushed;
-}
-
 /* Zeros among whole groups. */
 static NOINLINE size_t count_zeros(const uint32_t *x, size_t n)
 {
@@ -77,11 +67,21 @@ static NOINLINE size_t count_zeros(const uint32_t *x, size_t n)
 	return zeros;
 }
 
-/* Counts the job's numbers that became zero, given how many codes are. */
-static inline void count_flushed(const struct mxfp_convert_job *job, size_t zero_codes)
+/* Encodes the group at i by every rule. Its zeros are returned, for count_flushed() is not to count it again. */
+static NOINLINE size_t encode_rare_group(const struct mxfp_convert_job *job, size_t i)
 {
-	if (zero_codes != 0)
-		job->counts->flushed += zero_codes - count_zeros(job->src, job->n);
+	struct mxfp_convert_job part = job_part(job, i, GROUP);
+
+	mxfp_convert_avx512(&part);
+	return count_zeros(part.src, GROUP);
+}
+
+/* Counts the job's numbers that became zero, given how many codes are zeros in groups that were not rare, and how many
+   numbers in those that were. */
+static inline void count_flushed(const struct mxfp_convert_job *job, size_t zeros)
+{
+	if (zeros != 0)
+		job->counts->flushed += zeros - count_zeros(job->src, job->n);
 }
 
 /* Whether the mode is a direction of rounding that the control register has. */

@@ -22,6 +22,9 @@ void mxfp_kernels_avx512(struct mxfp_kernels *table)
 		if (info->kind != MXFP_KIND_BLOCK && info->bits <= 8)
 			table->convert[f][MXFP_FORMAT_F32] = mxfp_encode_avx512;
 	}
+	table->convert[MXFP_FORMAT_BF16][MXFP_FORMAT_F32] = mxfp_encode_wide_avx512;
+	table->convert[MXFP_FORMAT_F16][MXFP_FORMAT_F32] = mxfp_encode_wide_avx512;
+	table->convert[MXFP_FORMAT_TF32][MXFP_FORMAT_F32] = mxfp_encode_wide_avx512;
 	table->scan[MXFP_FORMAT_F32] = mxfp_scan_words_avx512;
 	table->scan[MXFP_FORMAT_BF16] = mxfp_scan_words_avx512;
 	table->scan[MXFP_FORMAT_F16] = mxfp_scan_words_avx512;
