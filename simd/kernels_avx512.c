@@ -19,8 +19,10 @@ void mxfp_kernels_avx512(struct mxfp_kernels *table)
 		for (int from = 0; from < MXFP_N_FORMATS; from++)
 			if (table->convert[f][from] != NULL)
 				table->convert[f][from] = mxfp_convert_avx512;
-		if (info->kind != MXFP_KIND_BLOCK && info->bits <= 8)
+		if (info->kind != MXFP_KIND_BLOCK && info->bits <= 8) {
 			table->convert[f][MXFP_FORMAT_F32] = mxfp_encode_avx512;
+			table->convert[MXFP_FORMAT_F32][f] = mxfp_decode_avx512;
+		}
 	}
 	table->convert[MXFP_FORMAT_BF16][MXFP_FORMAT_F32] = mxfp_encode_wide_avx512;
 	table->convert[MXFP_FORMAT_F16][MXFP_FORMAT_F32] = mxfp_encode_wide_avx512;

@@ -6,6 +6,7 @@
 #include "kernels.h"
 
 mxfp_convert_kernel mxfp_convert_avx512;
+mxfp_convert_kernel mxfp_decode_avx512;
 mxfp_convert_kernel mxfp_encode_avx512;
 mxfp_convert_kernel mxfp_encode_wide_avx512;
 mxfp_dequantize_kernel mxfp_dequantize_avx512;
