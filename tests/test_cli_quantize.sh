@@ -160,7 +160,9 @@ case $text in
 *mxfp.*) bad "decoded metadata: $text" ;;
 esac
 
-# Threads change no byte: digits as bf16, tensors of many pieces, one of them kept.
+# Neither threads nor tiers change a byte: digits as bf16, tensors of many pieces, one of them kept.
+exits 0 "" info
+tiers=$(sed -n '/^Instruction-set tiers/,/^$/s/^  \([a-z0-9]*\) .*/\1/p' "$work/out")
 {
 	header '{"model.embed_tokens.weight":{"dtype":"BF16","shape":[1024,512],"data_offsets":[0,1048576]},
 		"b.weight":{"dtype":"BF16","shape":[2048,512],"data_offsets":[1048576,3145728]},
@@ -175,6 +177,10 @@ for format in mxfp4 nvfp4; do
 		diff -r "$work/threads" "$work/t" || bad "$format: $threads threads change the output"
 		exits 0 "" dequantize "$work/t" -o "$work/t.safetensors" --force -q --threads $threads
 		cmp "$work/threads.safetensors" "$work/t.safetensors" || bad "$format: $threads threads change the numbers"
+	done
+	for tier in $tiers; do
+		exits 0 "" --isa $tier quantize "$work/digits.safetensors" -o "$work/t" --force -q --weights $format
+		diff -r "$work/threads" "$work/t" || bad "$format: tier $tier changes the output"
 	done
 	text=$("$mxfp" diff "$work/digits.safetensors" "$work/threads.safetensors")
 	has "$format" "$text" "2 tensors differ, 1 are equal"
