@@ -83,6 +83,15 @@ int descriptor_write(int fd, const char *path, uint64_t at, const void *bytes, s
 	return EXIT_OK;
 }
 
+void descriptor_begin_sync(int fd)
+{
+#ifdef HAVE_SYNC_FILE_RANGE
+	(void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+#else
+	(void)fd;
+#endif
+}
+
 int descriptor_finish(int fd, const char *path, struct error *error)
 {
 	int status, code = EXIT_OK;

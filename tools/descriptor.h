@@ -19,6 +19,10 @@ int descriptor_read(int fd, const char *path, uint64_t at, void *bytes, size_t n
 /* Writes exactly `n` bytes. EXIT_IO. */
 int descriptor_write(int fd, const char *path, uint64_t at, const void *bytes, size_t n, struct error *error);
 
+/* Lets the system begin to bring what was written to the disk, so that less is left for descriptor_finish(), which also
+   tells what failed. */
+void descriptor_begin_sync(int fd);
+
 /* Makes what was written last beyond a crash, and closes, whatever fails. EXIT_IO. */
 int descriptor_finish(int fd, const char *path, struct error *error);
 

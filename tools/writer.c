@@ -20,6 +20,10 @@
 #include "descriptor.h"
 #include "json.h"
 
+/* After how many bytes the disk is given work: few enough to keep it at work while more is computed, more than a disk
+   writes best at once. */
+enum { SYNC_BYTES = 1 << 23 };
+
 /* Text that grows; `failed` is the exit code of what went wrong first. */
 struct text {
 	char *bytes;
@@ -217,8 +221,11 @@ int writer_write(struct writer *writer, const struct tensor *tensor, uint64_t fr
 {
 	assert(from <= tensor->size && n <= tensor->size - from);
 	uint64_t at = writer->header_bytes + tensor->offset + from;
-	writer->written_bytes += n;
-	return descriptor_write(writer->fd, writer->path, at, bytes, n, error);
+	int code = descriptor_write(writer->fd, writer->path, at, bytes, n, error);
+	uint64_t written_bytes = writer->written_bytes += n;
+	if (written_bytes / SYNC_BYTES != (written_bytes - n) / SYNC_BYTES)
+		descriptor_begin_sync(writer->fd);
+	return code;
 }
 
 static int write_header(struct writer *writer, struct error *error)
