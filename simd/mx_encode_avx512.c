@@ -68,21 +68,6 @@ static void add_counts(const struct mx_plan *plan, const struct mx_group *g, siz
 		counts->flushed -= count_zeros(g->x, (g->n_blocks + step - 1) / step * step * BLOCK);
 }
 
-/* Numbers relative to which a block is rounded. */
-struct block_constants {
-	alignas(64) float smallest[GROUP_BLOCKS];  /* the smallest normal element times the scale */
-	alignas(64) int32_t offset[GROUP_BLOCKS]; /* - its exponent field times the weight of the exponent */
-};
-
-ALWAYS_INLINE void block_constants(struct block_constants *c, const struct mx_plan *plan, const struct mx_group *g,
-                                   int weight)
-{
-	__m512i field = _mm512_add_epi32(g->scale, _mm512_set1_epi32(plan->emin));
-
-	_mm512_store_si512(c->smallest, _mm512_slli_epi32(field, F32_SIGNIFICAND_BITS));
-	_mm512_store_si512(c->offset, _mm512_mullo_epi32(field, _mm512_set1_epi32(-weight * 128)));
-}
-
 /* 2^(M - 23). */
 ALWAYS_INLINE struct rounder rounder(const struct mx_plan *plan, bool stochastic)
 {
@@ -99,87 +84,88 @@ ALWAYS_INLINE struct rounder rounder(const struct mx_plan *plan, bool stochastic
  * of the sum are the index: 1024 n, 64 * 128 E, and 1 * -2^15 S, which borrows from the bits above only; 1 * 128 E
  * stays below bit 10 and 64 * -2^15 S above bit 15.
  */
-enum { E2M1_UPPER_WEIGHT = 65, E2M1_LOWER_WEIGHT = 1024, E2M1_INDEX_SHIFT = 10, E2M1_SATURATED = 2 << 3 | 4 };
-
+enum { E2M1_LOWER_WEIGHT = 1024, E2M1_INDEX_SHIFT = 10, E2M1_SATURATED = 2 << 3 | 4 };
 
 static const uint8_t e2m1_codes[64] = {
 	0, 1, 2, 3, 4, 0, 0, 0, 0, 0, 4, 5, 6, 0, 0, 0, 0, 0, 6, 7, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 	8, 9, 10, 11, 12, 0, 0, 0, 0, 0, 12, 13, 14, 0, 0, 0, 0, 0, 14, 15, 15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 };
 
-/* From bytes that stand in dwords, one of each of four vectors of 16 numbers, to the vectors one after the other. The
-   first vector's are bytes 0 of the dwords, or bytes 3 if `descending`. */
-ALWAYS_INLINE __m512i order_of_vectors(bool descending)
+/* The indices of two blocks: qword j has numbers 2 j and 2 j + 1 of vector v (of four) in its bytes 2 v and 2 v + 1. */
+ALWAYS_INLINE __m512i e2m1_indices(const struct rounder *how, const struct mx_group *g, size_t block,
+                                   const uint32_t *random)
 {
-	__m512i dwords = _mm512_broadcast_i32x4(
-		_mm_setr_epi8(0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60));
-	__m512i ascending = _mm512_setr_epi64(0, 0, 0x0101010101010101, 0x0101010101010101, 0x0202020202020202,
-	                                      0x0202020202020202, 0x0303030303030303, 0x0303030303030303);
-
-	return _mm512_xor_si512(dwords, descending ? _mm512_xor_si512(ascending, _mm512_set1_epi8(3)) : ascending);
-}
-
-/* The indices of 16 numbers of each of four blocks: of block b in byte b of each dword. */
-ALWAYS_INLINE __m512i e2m1_indices(const struct rounder *how, const struct block_constants *c, size_t block,
-                                   const float *x, const uint32_t *random)
-{
-	const __m512i weights = _mm512_set1_epi32(E2M1_UPPER_WEIGHT << 16 | E2M1_LOWER_WEIGHT);
-	const __m512i shifts = _mm512_set1_epi64(0x2A2A2A2A0A0A0A0A);
+	const __m512i weights = _mm512_set1_epi32(MX_E2M1_WEIGHT << 16 | E2M1_LOWER_WEIGHT);
+	const __m512i shifts = _mm512_set1_epi16((32 + E2M1_INDEX_SHIFT) << 8 | E2M1_INDEX_SHIFT);
 	const __m512 power = _mm512_castsi512_ps(_mm512_set1_epi32((int)(F32_SIGN | F32_INF)));
 	__m512i indices = _mm512_setzero_si512();
 
 #pragma GCC unroll 4
-	for (size_t b = 0; b < 4; b++) {
-		__m512 v = _mm512_loadu_ps(x + b * BLOCK);
-		/* The larger magnitude with the sign of v. */
-		__m512 p = _mm512_and_ps(_mm512_range_ps(v, _mm512_set1_ps(c->smallest[block + b]), 0x3), power);
-		__m512i r = round_to(how, v, p, random + b * BLOCK);
-		__m512i sum = _mm512_dpwssd_epi32(_mm512_set1_epi32(c->offset[block + b]), r, weights);
+	for (size_t v = 0; v < 4; v++) {
+		__m512 a = _mm512_loadu_ps(g->x + block * BLOCK + v * LANES);
+		/* The larger magnitude with the sign of a. */
+		__m512 p = _mm512_and_ps(_mm512_range_ps(a, _mm512_set1_ps(g->smallest[block + v / 2]), 0x3), power);
+		__m512i r = round_to(how, a, p, random + block * BLOCK + v * LANES);
+		__m512i sum = _mm512_dpwssd_epi32(_mm512_set1_epi32(g->offset[block + v / 2]), r, weights);
 
-		indices = _mm512_mask_multishift_epi64_epi8(indices, UINT64_C(0x1111111111111111) << b, shifts, sum);
+		indices = _mm512_mask_multishift_epi64_epi8(indices, UINT64_C(0x0303030303030303) << 2 * v, shifts, sum);
 	}
 	return indices;
 }
 
+/* The codes of two blocks, pairs of them in the lower bytes of words: numbers 2 j and 2 j + 1 of vector v in word v of
+   qword j. */
+ALWAYS_INLINE __m512i e2m1_pairs(const struct rounder *how, const struct mx_group *g, size_t block,
+                                 const uint32_t *random, __m512i table, struct code_counts *counts)
+{
+	__m512i indices = e2m1_indices(how, g, block, random);
+	__m512i codes = _mm512_permutexvar_epi8(indices, table);
+
+	counts->zeros += (uint64_t)_mm_popcnt_u64(_mm512_testn_epi8_mask(codes, _mm512_set1_epi8(7)));
+	if (how->stochastic || g->saturates) {
+		__m512i positive = _mm512_and_si512(indices, _mm512_set1_epi8(31));
+		__mmask64 saturated = _mm512_cmpeq_epi8_mask(positive, _mm512_set1_epi8(E2M1_SATURATED));
+
+		counts->saturated += (uint64_t)_mm_popcnt_u64(saturated);
+	}
+	return _mm512_maddubs_epi16(codes, _mm512_set1_epi16(16 << 8 | 1));
+}
+
+/* Two vectors of such pairs to bytes in the order of the numbers. */
+ALWAYS_INLINE __m512i e2m1_order(__m512i first, __m512i second)
+{
+	/* After packing, the first vector's qwords 2 i and 2 i + 1 are dwords 4 i and 4 i + 1, the second's 4 i + 2 and
+	   4 i + 3. Vector v has its eight bytes in byte v of the dwords. */
+	const int64_t from = 0x3430242014100400, one = 0x0101010101010101;
+	const __m512i order = _mm512_setr_epi64(from, from + one, from + 2 * one, from + 3 * one, from + 8 * one,
+	                                        from + 9 * one, from + 10 * one, from + 11 * one);
+
+	return _mm512_permutexvar_epi8(order, _mm512_packus_epi16(first, second));
+}
+
 ALWAYS_INLINE void encode_e2m1(const struct mx_plan *plan, const struct mx_group *g, const uint32_t *random,
-                               uint8_t *codes, bool stochastic)
+                               bool stochastic)
 {
 	const struct rounder how = rounder(plan, stochastic);
-	const __m512i order = order_of_vectors(false);
-	const __m512i table = _mm512_mask_mov_epi8(_mm512_loadu_si512(e2m1_codes),
-		(uint64_t)plan->job->rounding.no_negative_zero << 32, _mm512_setzero_si512());
-	struct block_constants constants;
+	const uint64_t negative_zero = (uint64_t)plan->job->rounding.no_negative_zero << 32;
+	const __m512i table = _mm512_mask_mov_epi8(_mm512_loadu_si512(e2m1_codes), negative_zero, _mm512_setzero_si512());
 	struct code_counts counts = {0};
 
-	block_constants(&constants, plan, g, E2M1_UPPER_WEIGHT);
 	for (size_t block = 0; block < g->n_blocks; block += 4) {
-		__m512i pairs[2];
+		__m512i first = e2m1_pairs(&how, g, block, random, table, &counts);
+		__m512i second = e2m1_pairs(&how, g, block + 2, random, table, &counts);
 
-#pragma GCC unroll 2
-		for (size_t half = 0; half < 2; half++) {
-			size_t first = block * BLOCK + half * LANES;
-			__m512i indices = e2m1_indices(&how, &constants, block, g->x + first, random + first);
-
-			indices = _mm512_permutexvar_epi8(order, indices);
-			__m512i four = _mm512_permutexvar_epi8(indices, table);
-
-			counts.zeros += (uint64_t)_mm_popcnt_u64(_mm512_testn_epi8_mask(four, _mm512_set1_epi8(7)));
-			counts.saturated += (uint64_t)_mm_popcnt_u64(_mm512_cmpeq_epi8_mask(
-				_mm512_and_si512(indices, _mm512_set1_epi8(31)), _mm512_set1_epi8(E2M1_SATURATED)));
-			pairs[half] = _mm512_maddubs_epi16(four, _mm512_set1_epi16(16 << 8 | 1));
-		}
-		store_bytes(codes + block * BLOCK / 2, _mm512_packus_epi16(pairs[0], pairs[1]),
-		            (g->n_blocks - block) * BLOCK / 2);
+		store_bytes(g->codes + block * BLOCK / 2, e2m1_order(first, second), (g->n_blocks - block) * BLOCK / 2);
 	}
 	add_counts(plan, g, 4, &counts);
 }
 
-void mxfp_mx_encode_e2m1(const struct mx_plan *plan, const struct mx_group *g, const uint32_t *random, uint8_t *codes)
+void mxfp_mx_encode_e2m1(const struct mx_plan *plan, const struct mx_group *g, const uint32_t *random)
 {
 	if (plan->job->rounding.mode == MXFP_ROUND_SR)
-		encode_e2m1(plan, g, random, codes, true);
+		encode_e2m1(plan, g, random, true);
 	else
-		encode_e2m1(plan, g, random, codes, false);
+		encode_e2m1(plan, g, random, false);
 }
 
 /*
@@ -202,7 +188,10 @@ ALWAYS_INLINE struct magnitude_coder magnitude_coder(const struct mx_plan *plan,
 
 	return (struct magnitude_coder){
 		.how = rounder(plan, stochastic),
-		.weights = {_mm512_set1_epi32(1 << 16 | 1 << first), _mm512_set1_epi32(1 << 24 | 1 << second)},
+		.weights = {
+			_mm512_set1_epi32(1 << 16 | 1 << first),
+			_mm512_set1_epi32((MX_PAIR_WEIGHT - 1) << 16 | 1 << second),
+		},
 		.shifts = _mm512_set1_epi64(dword | (dword + 0x20202020) << 32),
 		.max = _mm512_set1_epi8((char)plan->element->max_code),
 	};
@@ -210,18 +199,19 @@ ALWAYS_INLINE struct magnitude_coder magnitude_coder(const struct mx_plan *plan,
 
 /* The magnitudes' codes of a block: the first 16 numbers in bytes 3 and the others in bytes 2 of the dwords, or in
    bytes 1 and 0. */
-ALWAYS_INLINE __m512i block_magnitudes(const struct magnitude_coder *m, const struct block_constants *c, size_t block,
-                                       const float *x, const uint32_t *random)
+ALWAYS_INLINE __m512i block_magnitudes(const struct magnitude_coder *m, const struct mx_group *g, size_t block,
+                                       const uint32_t *random)
 {
 	const __m512 power = _mm512_castsi512_ps(_mm512_set1_epi32((int)F32_INF));
-	__m512i sum = _mm512_set1_epi32(c->offset[block]);
+	__m512i sum = _mm512_set1_epi32(g->offset[block]);
 
 #pragma GCC unroll 2
 	for (size_t half = 0; half < 2; half++) {
-		__m512 a = _mm512_abs_ps(_mm512_loadu_ps(x + half * LANES));
-		__m512 p = _mm512_and_ps(_mm512_max_ps(a, _mm512_set1_ps(c->smallest[block])), power);
+		size_t i = block * BLOCK + half * LANES;
+		__m512 a = _mm512_abs_ps(_mm512_loadu_ps(g->x + i));
+		__m512 p = _mm512_and_ps(_mm512_max_ps(a, _mm512_set1_ps(g->smallest[block])), power);
 
-		sum = _mm512_dpwssd_epi32(sum, round_to(&m->how, a, p, random + half * LANES), m->weights[half]);
+		sum = _mm512_dpwssd_epi32(sum, round_to(&m->how, a, p, random + i), m->weights[half]);
 	}
 	return sum;
 }
@@ -237,64 +227,90 @@ ALWAYS_INLINE __m512i signs_of(const float *x)
 	return _mm512_mask_loadu_epi8(v, 0x1111111111111111, (const uint8_t *)(x + 3 * LANES) + 3);
 }
 
-/* Magnitudes to codes; `zeros` marks the magnitudes that are 0. */
-ALWAYS_INLINE __m512i join_signs(const struct mx_plan *plan, __m512i magnitudes, __m512i signs, __mmask64 zeros)
-{
-	unsigned bits = plan->element->bits;
+/* What the compiler makes separate functions for. */
+struct variant {
+	unsigned bits;
+	bool two_s_complement, stochastic;
+};
 
-	if (plan->element->kind == MXFP_KIND_FIXED)
-		return _mm512_mask_sub_epi8(magnitudes, _mm512_movepi8_mask(signs), _mm512_setzero_si512(), magnitudes);
-	if (plan->job->rounding.no_negative_zero)
-		signs = _mm512_maskz_mov_epi8(~zeros, signs);
-	signs = _mm512_srl_epi64(signs, _mm_cvtsi32_si128(8 - (int)bits));
-	return _mm512_ternarylogic_epi32(magnitudes, signs, _mm512_set1_epi8((char)(1 << (bits - 1))), 0xF8);
+/* From magnitudes to codes in the order of the numbers; those in bytes 3 of the dwords come first. */
+ALWAYS_INLINE __m512i join_signs(struct variant variant, __m512i magnitudes, __m512i signs)
+{
+	const __m512i dwords = _mm512_broadcast_i32x4(
+		_mm_setr_epi8(3, 7, 11, 15, 19, 23, 27, 31, 35, 39, 43, 47, 51, 55, 59, 63));
+	const int64_t one = 0x0101010101010101;
+	const __m512i order = _mm512_sub_epi8(dwords, _mm512_setr_epi64(0, 0, one, one, 2 * one, 2 * one, 3 * one, 3 * one));
+	__m512i codes;
+
+	if (variant.two_s_complement) {
+		codes = _mm512_mask_sub_epi8(magnitudes, _mm512_movepi8_mask(signs), _mm512_setzero_si512(), magnitudes);
+	} else {
+		if (variant.bits < 8)
+			signs = _mm512_srli_epi32(signs, 8 - variant.bits);
+		/* Of the signs, their bit; everything of the magnitudes. */
+		codes = _mm512_ternarylogic_epi32(magnitudes, signs, _mm512_set1_epi8((char)(1 << (variant.bits - 1))),
+		                                  0xF8);
+	}
+	return _mm512_permutexvar_epi8(order, codes);
 }
 
-/* 64 codes of 6 bits to 48 bytes. */
+static const uint8_t six_bit_bytes[64] = {
+	0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 16, 17, 18, 20, 21, 22, 24, 25, 26, 28, 29, 30,
+	32, 33, 34, 36, 37, 38, 40, 41, 42, 44, 45, 46, 48, 49, 50, 52, 53, 54, 56, 57, 58, 60, 61, 62,
+};
+
+/* 64 codes of 6 bits to 48 bytes: pairs to 12 bits, fours to 24 bits of each dword, and dwords without their last byte
+   one after the other. */
 ALWAYS_INLINE __m512i pack_six_bits(__m512i codes)
 {
 	const __m512i pair = _mm512_set1_epi16(64 << 8 | 1), four = _mm512_set1_epi32(4096 << 16 | 1);
-	__m512i dwords = _mm512_madd_epi16(_mm512_maddubs_epi16(codes, pair), four);
 
-	/* Bytes 0, 1 and 2 of each dword. */
-	return _mm512_maskz_compress_epi8(0x7777777777777777, dwords);
+	return _mm512_permutexvar_epi8(_mm512_loadu_si512(six_bit_bytes),
+	                               _mm512_madd_epi16(_mm512_maddubs_epi16(codes, pair), four));
 }
 
-ALWAYS_INLINE void encode(const struct mx_plan *plan, const struct mx_group *g, const uint32_t *random, uint8_t *codes,
-                          bool stochastic)
+ALWAYS_INLINE void encode(const struct mx_plan *plan, const struct mx_group *g, const uint32_t *random,
+                          struct variant variant)
 {
-	const struct magnitude_coder m = magnitude_coder(plan, stochastic);
-	const __m512i order = order_of_vectors(true);
-	struct block_constants constants;
+	const struct magnitude_coder m = magnitude_coder(plan, variant.stochastic);
+	const size_t bytes = 2 * BLOCK / 8 * variant.bits;
 	struct code_counts counts = {0};
+	uint8_t *to = g->codes;
 
-	block_constants(&constants, plan, g, 0x101);
-	for (size_t block = 0; block < g->n_blocks; block += 2) {
-		const float *x = g->x + block * BLOCK;
-		const uint32_t *words = random + block * BLOCK;
-		size_t room = (g->n_blocks - block) * plan->block_bytes;
-		__m512i upper = block_magnitudes(&m, &constants, block, x, words);
-		__m512i lower = block_magnitudes(&m, &constants, block + 1, x + BLOCK, words + BLOCK);
+	for (size_t block = 0; block < g->n_blocks; block += 2, to += bytes) {
+		size_t room = (g->n_blocks - block) * (bytes / 2);
+		__m512i upper = block_magnitudes(&m, g, block, random);
+		__m512i lower = block_magnitudes(&m, g, block + 1, random);
 		__m512i v = _mm512_mask_multishift_epi64_epi8(_mm512_multishift_epi64_epi8(m.shifts, upper),
 		                                              0x3333333333333333, m.shifts, lower);
+		__m512i signs = signs_of(g->x + block * BLOCK);
 		__mmask64 zeros = _mm512_testn_epi8_mask(v, v);
 
 		counts.zeros += (uint64_t)_mm_popcnt_u64(zeros);
-		counts.saturated += (uint64_t)_mm_popcnt_u64(_mm512_cmpgt_epu8_mask(v, m.max));
-		v = join_signs(plan, _mm512_min_epu8(v, m.max), signs_of(x), zeros);
-		v = _mm512_permutexvar_epi8(order, v);
-		if (plan->element->bits == 6)
-			store_bytes(codes + block * plan->block_bytes, pack_six_bits(v), room < 48 ? room : 48);
-		else
-			store_bytes(codes + block * plan->block_bytes, v, room);
+		if (variant.stochastic || g->saturates)
+			counts.saturated += (uint64_t)_mm_popcnt_u64(_mm512_cmpgt_epu8_mask(v, m.max));
+		if (plan->job->rounding.no_negative_zero)
+			signs = _mm512_maskz_mov_epi8(~zeros, signs);
+		v = join_signs(variant, _mm512_min_epu8(v, m.max), signs);
+		store_bytes(to, variant.bits == 6 ? pack_six_bits(v) : v, room < bytes ? room : bytes);
 	}
 	add_counts(plan, g, 2, &counts);
 }
 
-void mxfp_mx_encode(const struct mx_plan *plan, const struct mx_group *g, const uint32_t *random, uint8_t *codes)
+void mxfp_mx_encode(const struct mx_plan *plan, const struct mx_group *g, const uint32_t *random)
 {
-	if (plan->job->rounding.mode == MXFP_ROUND_SR)
-		encode(plan, g, random, codes, true);
+	bool stochastic = plan->job->rounding.mode == MXFP_ROUND_SR;
+
+	if (plan->element->kind == MXFP_KIND_FIXED && stochastic)
+		encode(plan, g, random, (struct variant){8, true, true});
+	else if (plan->element->kind == MXFP_KIND_FIXED)
+		encode(plan, g, random, (struct variant){8, true, false});
+	else if (plan->element->bits == 6 && stochastic)
+		encode(plan, g, random, (struct variant){6, false, true});
+	else if (plan->element->bits == 6)
+		encode(plan, g, random, (struct variant){6, false, false});
+	else if (stochastic)
+		encode(plan, g, random, (struct variant){8, false, true});
 	else
-		encode(plan, g, random, codes, false);
+		encode(plan, g, random, (struct variant){8, false, false});
 }

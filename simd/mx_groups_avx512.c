@@ -73,22 +73,7 @@ ALWAYS_INLINE void load_group(struct mx_group *g, const void *src, enum mxfp_for
 	g->upscale = _mm512_setzero_si512();
 }
 
-static NOINLINE void load_f32(struct mx_group *g, const void *src)
-{
-	load_group(g, src, MXFP_FORMAT_F32, GROUP);
-}
-
-static NOINLINE void load_bf16(struct mx_group *g, const void *src)
-{
-	load_group(g, src, MXFP_FORMAT_BF16, GROUP);
-}
-
-static NOINLINE void load_f16(struct mx_group *g, const void *src)
-{
-	load_group(g, src, MXFP_FORMAT_F16, GROUP);
-}
-
-static NOINLINE void load_part(struct mx_group *g, const void *src, enum mxfp_format format, size_t n)
+static NOINLINE void load_exactly(struct mx_group *g, const void *src, enum mxfp_format format, size_t n)
 {
 	switch (format) {
 	case MXFP_FORMAT_BF16:
@@ -102,16 +87,65 @@ static NOINLINE void load_part(struct mx_group *g, const void *src, enum mxfp_fo
 	}
 }
 
+/* A whole group; false if there is a zero or a NaN, for which amax may be wrong: of a NaN and a number, vrangeps takes
+   the number. vfixupimmps turns 1 into 0 there. */
+ALWAYS_INLINE bool load_nonzeros(struct mx_group *g, const void *src, enum mxfp_format format)
+{
+	const __m512i classes = _mm512_set1_epi32(0x00000888); /* quiet NaN, signaling NaN, zero: +0; others: as it was */
+	const size_t bytes = format == MXFP_FORMAT_F32 ? 4 : 2;
+	const __m512 one = _mm512_set1_ps(1);
+	__m512 special[4] = {one, one, one, one}; /* chains of dependent instructions */
+	__m512i greatest[GROUP_BLOCKS];
+
+	g->x = format == MXFP_FORMAT_F32 ? src : g->copy;
+#pragma GCC unroll 16
+	for (size_t block = 0; block < GROUP_BLOCKS; block++) {
+		__m512 x[2];
+
+#pragma GCC unroll 2
+		for (size_t h = 0; h < 2; h++) {
+			size_t i = block * BLOCK + h * LANES;
+
+			x[h] = load_numbers(src, format, i, 0xFFFF);
+			special[i / LANES % 4] = _mm512_fixupimm_ps(special[i / LANES % 4], x[h], classes, 0);
+			if (i * bytes % 64 == 0)
+				_mm_prefetch((const char *)src + i * bytes + PREFETCH, _MM_HINT_T0);
+			if (format != MXFP_FORMAT_F32)
+				_mm512_store_ps(g->copy + i, x[h]);
+		}
+		/* The larger magnitude, without sign. */
+		greatest[block] = _mm512_castps_si512(_mm512_range_ps(x[0], x[1], 0xB));
+	}
+	g->n_blocks = GROUP_BLOCKS;
+	g->zeros = false;
+	g->amax = reduce_each(greatest, MX_MAX);
+	g->upscale = _mm512_setzero_si512();
+	__m512 ones = _mm512_and_ps(_mm512_and_ps(special[0], special[1]), _mm512_and_ps(special[2], special[3]));
+	return _mm512_cmpneq_ps_mask(ones, one) == 0;
+}
+
+static NOINLINE bool load_f32(struct mx_group *g, const void *src)
+{
+	return load_nonzeros(g, src, MXFP_FORMAT_F32);
+}
+
+static NOINLINE bool load_bf16(struct mx_group *g, const void *src)
+{
+	return load_nonzeros(g, src, MXFP_FORMAT_BF16);
+}
+
+static NOINLINE bool load_f16(struct mx_group *g, const void *src)
+{
+	return load_nonzeros(g, src, MXFP_FORMAT_F16);
+}
+
 static void load_any(struct mx_group *g, const void *src, enum mxfp_format format, size_t n)
 {
-	if (n != GROUP)
-		load_part(g, src, format, n);
-	else if (format == MXFP_FORMAT_F32)
-		load_f32(g, src);
-	else if (format == MXFP_FORMAT_BF16)
-		load_bf16(g, src);
-	else
-		load_f16(g, src);
+	if (n == GROUP && (format == MXFP_FORMAT_F32    ? load_f32(g, src)
+	                   : format == MXFP_FORMAT_BF16 ? load_bf16(g, src)
+	                                                : load_f16(g, src)))
+		return;
+	load_exactly(g, src, format, n);
 }
 
 /* A block with a NaN or Inf: Inf replaced if the policy says so, else all zeros, which have code 0. Gives amax. */
@@ -184,10 +218,11 @@ ALWAYS_INLINE __mmask16 exceptional(const struct mx_plan *plan, const struct mx_
 ALWAYS_INLINE __m512i choose_scales(const struct mx_plan *plan, struct mx_group *g)
 {
 	const __m512i max = _mm512_set1_epi32(MXFP_SCALE_MAX + MXFP_SCALE_BIAS), one = _mm512_set1_epi32(1);
+	const __m512i emax = _mm512_set1_epi32(plan->element->emax);
 	__mmask16 nonzero = _mm512_test_epi32_mask(g->amax, g->amax);
 	__m512i carried = _mm512_add_epi32(g->amax, _mm512_set1_epi32((int)plan->scale_carry));
-	__m512i free = _mm512_sub_epi32(_mm512_srli_epi32(carried, F32_SIGNIFICAND_BITS), _mm512_add_epi32(
-		g->upscale, _mm512_set1_epi32(plan->element->emax)));
+	__m512i free = _mm512_sub_epi32(_mm512_srli_epi32(carried, F32_SIGNIFICAND_BITS),
+	                                _mm512_add_epi32(g->upscale, emax));
 	__m512i byte = _mm512_maskz_min_epi32(nonzero, _mm512_max_epi32(free, _mm512_setzero_si512()), max);
 
 	/* A scale at which zeros are encoded like any number. */
@@ -200,61 +235,94 @@ ALWAYS_INLINE __m512i choose_scales(const struct mx_plan *plan, struct mx_group 
 		byte = _mm512_mask_add_epi32(byte, raisable, byte, one);
 		g->scale = _mm512_mask_add_epi32(g->scale, raisable, g->scale, one);
 	}
+	__m512i field = _mm512_add_epi32(g->scale, _mm512_set1_epi32(plan->emin));
+	_mm512_store_si512(g->smallest, _mm512_slli_epi32(field, F32_SIGNIFICAND_BITS));
+	/* The exponent field begins at bit 7 of the upper half. */
+	_mm512_store_si512(g->offset, _mm512_mullo_epi32(field, _mm512_set1_epi32(-plan->exponent_weight * 128)));
+	carried = _mm512_add_epi32(g->amax, _mm512_set1_epi32((int)plan->past_carry));
+	g->saturates = _mm512_cmpgt_epi32_mask(_mm512_srli_epi32(carried, F32_SIGNIFICAND_BITS),
+	                                       _mm512_add_epi32(g->scale, emax)) != 0;
 	return byte;
 }
 
-/* n numbers, GROUP or what is left of the row. */
-static void quantize_group(const struct mx_plan *plan, const void *src, size_t n, uint64_t index, uint8_t *codes,
-                           uint8_t *scales)
+/* From the numbers at column k of the row on to all that encode() needs, and the scales. */
+static void prepare(const struct mx_plan *plan, struct mx_group *g, size_t row, size_t k)
 {
 	const struct mxfp_quantize_job *job = plan->job;
-	uint32_t words[GROUP + PHILOX_SLACK];
-	const uint32_t *random = NULL;
-	struct mx_group g;
+	const uint8_t *src = (const uint8_t *)job->src + (row * job->src_stride + k) * plan->number_bytes;
 	__mmask16 nan_blocks = 0;
 
-	load_any(&g, src, job->src_format, n);
-	if (exceptional(plan, &g) != 0)
-		nan_blocks = mend(plan, &g);
-	__m512i byte = choose_scales(plan, &g);
+	load_any(g, src, job->src_format, plan->cols - k < GROUP ? plan->cols - k : GROUP);
+	g->index = job->first_index + row * job->cols + k;
+	g->codes = job->codes + row * job->codes_stride + k / BLOCK * plan->block_bytes;
+	if (exceptional(plan, g) != 0)
+		nan_blocks = mend(plan, g);
+	__m512i byte = choose_scales(plan, g);
 	byte = _mm512_mask_mov_epi32(byte, nan_blocks, _mm512_set1_epi32(MXFP_SCALE_NAN));
-	_mm_mask_storeu_epi8(scales, lanes_left(0, g.n_blocks), _mm512_cvtepi32_epi8(byte));
-	if (job->rounding.mode == MXFP_ROUND_SR)
-		random = philox_fill(words, job->rounding.seed, job->rounding.stream, index, n);
-	if (job->format == MXFP_FORMAT_MXFP4)
-		mxfp_mx_encode_e2m1(plan, &g, random, codes);
-	else
-		mxfp_mx_encode(plan, &g, random, codes);
+	_mm_mask_storeu_epi8(job->scales + row * job->scales_stride + k / BLOCK, lanes_left(0, g->n_blocks),
+	                     _mm512_cvtepi32_epi8(byte));
 }
 
-static NOINLINE void quantize(const struct mxfp_quantize_job *job)
+static void encode(const struct mx_plan *plan, const struct mx_group *g)
+{
+	const struct mxfp_rounding *rounding = &plan->job->rounding;
+	uint32_t words[GROUP + PHILOX_SLACK];
+	const uint32_t *random = words;
+
+	if (rounding->mode == MXFP_ROUND_SR)
+		random = philox_fill(words, rounding->seed, rounding->stream, g->index, g->n_blocks * BLOCK);
+	if (plan->job->format == MXFP_FORMAT_MXFP4)
+		mxfp_mx_encode_e2m1(plan, g, random);
+	else
+		mxfp_mx_encode(plan, g, random);
+}
+
+static struct mx_plan make_plan(const struct mxfp_quantize_job *job)
 {
 	const struct mxfp_format_info *element = mxfp_format_info(mxfp_format_info(job->format)->element);
 	int emin = element->kind == MXFP_KIND_FIXED ? element->emax : 1 - element->bias;
-	int room = job->rounding.mode == MXFP_ROUND_SR ? LEAST_FIELD : 1;
+	int least_field = job->rounding.mode == MXFP_ROUND_SR ? LEAST_FIELD : 1;
 	struct mx_plan plan = {
 		.job = job,
+		.rows = job->rows,
+		.cols = job->cols,
+		.number_bytes = mxfp_format_info(job->src_format)->storage_bytes,
 		.element = element,
 		.emin = emin,
 		.scale_carry = 2 * F32_HIDDEN - mxfp_ref_scale_threshold(job->rule, element),
-		.least_amax = (uint32_t)(room + element->emax - emin) << F32_SIGNIFICAND_BITS,
+		.past_carry = 2 * F32_HIDDEN - mxfp_ref_scale_threshold(MXFP_RULE_FIT, element),
+		.least_amax = (uint32_t)(least_field + element->emax - emin) << F32_SIGNIFICAND_BITS,
+		.exponent_weight = job->format == MXFP_FORMAT_MXFP4 ? MX_E2M1_WEIGHT : MX_PAIR_WEIGHT,
 		.block_bytes = BLOCK / 8 * element->bits,
 	};
-	size_t number_bytes = mxfp_format_info(job->src_format)->storage_bytes;
-	size_t rows = job->rows, cols = job->cols;
 
 	/* Rows without gaps are one row. */
-	if (cols % BLOCK == 0 && job->src_stride == cols && job->codes_stride == cols / BLOCK * plan.block_bytes &&
-	    job->scales_stride == cols / BLOCK) {
-		cols *= rows;
-		rows = 1;
+	if (job->cols % BLOCK == 0 && job->src_stride == job->cols && job->scales_stride == job->cols / BLOCK &&
+	    job->codes_stride == job->cols / BLOCK * plan.block_bytes) {
+		plan.cols *= plan.rows;
+		plan.rows = 1;
 	}
-	for (size_t row = 0; row < rows; row++)
-		for (size_t k = 0; k < cols; k += GROUP)
-			quantize_group(&plan, (const uint8_t *)job->src + (row * job->src_stride + k) * number_bytes,
-			               cols - k < GROUP ? cols - k : GROUP, job->first_index + row * job->cols + k,
-			               job->codes + row * job->codes_stride + k / BLOCK * plan.block_bytes,
-			               job->scales + row * job->scales_stride + k / BLOCK);
+	return plan;
+}
+
+/* A group is encoded after the next one has been prepared: scales come out of a long chain of instructions, whose
+   latency the other group's work fills. */
+static NOINLINE void quantize(const struct mxfp_quantize_job *job)
+{
+	const struct mx_plan plan = make_plan(job);
+	struct mx_group groups[2], *previous = NULL;
+	unsigned next = 0;
+
+	for (size_t row = 0; row < plan.rows; row++)
+		for (size_t k = 0; k < plan.cols; k += GROUP) {
+			prepare(&plan, &groups[next], row, k);
+			if (previous != NULL)
+				encode(&plan, previous);
+			previous = &groups[next];
+			next ^= 1;
+		}
+	if (previous != NULL)
+		encode(&plan, previous);
 }
 
 void mxfp_quantize_mx_groups_avx512(const struct mxfp_quantize_job *job)
