@@ -50,6 +50,7 @@ enum mxfp_status mxfp_dequantize(const struct mxfp_blocks *src, void *dst, enum 
 		.tensor_scale_divides = b.tensor_scale_divides,
 		.dst = dst,
 		.dst_stride = dst_stride,
+		.past_caches = span.numbers >= MXFP_PAST_CACHES_BYTES,
 	};
 	mxfp_parallel_for(o->threads, o->parallel, mxfp_tile_count(b.rows, b.cols), dequantize_piece, &job, NULL);
 	return MXFP_OK;

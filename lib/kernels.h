@@ -47,6 +47,9 @@ struct mxfp_quantize_job {
 	struct mxfp_counts *counts;
 };
 
+/* A result that the caches will not hold until it is used: an ordinary store would first read what it overwrites. */
+enum { MXFP_PAST_CACHES_BYTES = 32 << 20 };
+
 struct mxfp_dequantize_job {
 	enum mxfp_format format, dst_format;
 	size_t rows, cols;
@@ -56,6 +59,7 @@ struct mxfp_dequantize_job {
 	bool tensor_scale_divides;
 	void *dst;
 	size_t dst_stride;
+	bool past_caches; /* a hint: the whole result is at least MXFP_PAST_CACHES_BYTES long */
 };
 
 /* Reads n numbers; raises amax, and lowers first_non_finite, which the caller sets first. */

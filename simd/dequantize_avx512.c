@@ -10,8 +10,12 @@
 #include "avx512.h"
 #include "kernels_avx512.h"
 
-/* RUN blocks have their scales read together. */
-enum { MX_BLOCK = 32, NVFP4_BLOCK = 16, RUN = 16, SCALE_NAN = 0xFF, SCALE_BIAS = 127, NVFP4_SCALE_NAN = 0x7F };
+#include "row_stream.h"
+
+/* The scales of RUN blocks of MX are read together. */
+enum { MX_BLOCK = 32, NVFP4_BLOCK = 16, RUN = 16, RUN_NUMBERS = RUN * MX_BLOCK };
+
+enum { SCALE_NAN = 0xFF, SCALE_BIAS = 127, NVFP4_SCALE_NAN = 0x7F };
 
 enum { HALF_EXPONENT_BITS = 5, HALF_SIGNIFICAND_BITS = 10, HALF_BIAS = 15 };
 
@@ -152,61 +156,6 @@ ALWAYS_INLINE int missing_exponent(enum mxfp_format element)
 	return element == MXFP_FORMAT_INT8 ? -f->significand_bits : HALF_BIAS - f->bias;
 }
 
-/* What the blocks of a run have in common. */
-struct mx_run {
-	enum mxfp_format element, to; /* constants where functions of it are inlined */
-	const uint8_t *codes, *scales;
-	float exponents[RUN];
-	void *dst;
-	size_t at; /* of the first number in dst */
-};
-
-/* The first n numbers of block b. */
-ALWAYS_INLINE void mx_block(const struct mx_run *run, size_t b, size_t n)
-{
-	const size_t block_bytes = MX_BLOCK * (size_t)layouts[run->element].bits / 8, at = run->at + b * MX_BLOCK;
-	const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(F32_NAN));
-	__m512 x[2] = {nan, nan};
-
-	if (__builtin_expect(run->scales[b] != SCALE_NAN, 1))
-		decode_mx(run->element, run->codes + b * block_bytes, _mm512_set1_ps(run->exponents[b]), x);
-	store_numbers(run->to, run->dst, at, x[0], lanes_below(n));
-	if (n > LANES)
-		store_numbers(run->to, run->dst, at + LANES, x[1], lanes_below(n - LANES));
-}
-
-/* At most RUN blocks that hold n numbers. */
-ALWAYS_INLINE void mx_run(struct mx_run *run, size_t n)
-{
-	const __m512i rebias = _mm512_set1_epi32(missing_exponent(run->element) - SCALE_BIAS);
-	const size_t whole = n / MX_BLOCK, rest = n % MX_BLOCK;
-	__m128i scales = _mm_maskz_loadu_epi8(lanes_below(whole + (rest != 0)), run->scales);
-
-	_mm512_storeu_ps(run->exponents, _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_cvtepu8_epi32(scales), rebias)));
-	for (size_t b = 0; b < whole; b++)
-		mx_block(run, b, MX_BLOCK);
-	if (rest != 0)
-		mx_block(run, whole, rest);
-}
-
-ALWAYS_INLINE void dequantize_mx(const struct mxfp_dequantize_job *job, enum mxfp_format element)
-{
-	const size_t run_numbers = RUN * MX_BLOCK;
-
-	for (size_t row = 0; row < job->rows; row++)
-		for (size_t k = 0; k < job->cols; k += run_numbers) {
-			struct mx_run run = {
-				.element = element,
-				.to = job->dst_format,
-				.codes = job->codes + row * job->codes_stride + k * (size_t)layouts[element].bits / 8,
-				.scales = job->scales + row * job->scales_stride + k / MX_BLOCK,
-				.dst = job->dst,
-				.at = row * job->dst_stride + k,
-			};
-			mx_run(&run, job->cols - k < run_numbers ? job->cols - k : run_numbers);
-		}
-}
-
 /* The numbers of the 16 codes under each scale, NVFP4's bit 7 left out: (code * scale) * g or / g. */
 struct nvfp4_values {
 	float of[1 << 7][16];
@@ -237,48 +186,118 @@ static void nvfp4_values_init(struct nvfp4_values *values, const struct mxfp_deq
 	_mm512_storeu_ps(values->of[NVFP4_SCALE_NAN], nan);
 }
 
-/* The first n numbers of a block. */
-ALWAYS_INLINE void nvfp4_block(const struct nvfp4_values *values, const struct mxfp_dequantize_job *job, size_t row,
-                               size_t block, size_t n)
-{
-	const uint8_t *codes = job->codes + row * job->codes_stride + block * NVFP4_BLOCK / 2;
-	const uint8_t scale = job->scales[row * job->scales_stride + block] & NVFP4_SCALE_NAN;
-	__m512 x = _mm512_permutexvar_ps(spread_nibbles(codes), _mm512_loadu_ps(values->of[scale]));
+/* Blocks of a row that are decoded together, RUN of MX or as many numbers of NVFP4. What the formats say is a constant
+   where functions of a run are inlined. */
+struct run {
+	enum mxfp_format element, to;
+	const struct nvfp4_values *values; /* NVFP4 */
+	const uint8_t *codes, *scales;
+	void *dst;
+	size_t n; /* numbers */
+};
 
-	store_numbers(job->dst_format, job->dst, row * job->dst_stride + block * NVFP4_BLOCK, x, lanes_below(n));
+/* The first n numbers of block b. */
+ALWAYS_INLINE void mx_block(const struct run *run, size_t b, __m512 exponent, size_t n)
+{
+	const size_t block_bytes = MX_BLOCK * (size_t)layouts[run->element].bits / 8, at = b * MX_BLOCK;
+	const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(F32_NAN));
+	__m512 x[2] = {nan, nan};
+
+	if (__builtin_expect(run->scales[b] != SCALE_NAN, 1))
+		decode_mx(run->element, run->codes + b * block_bytes, exponent, x);
+	store_numbers(run->to, run->dst, at, x[0], lanes_below(n));
+	if (n > LANES)
+		store_numbers(run->to, run->dst, at + LANES, x[1], lanes_below(n - LANES));
 }
 
-ALWAYS_INLINE void dequantize_nvfp4(const struct mxfp_dequantize_job *job)
+ALWAYS_INLINE void mx_run(const struct run *run)
 {
-	const size_t whole = job->cols / NVFP4_BLOCK, rest = job->cols % NVFP4_BLOCK;
+	const __m512i rebias = _mm512_set1_epi32(missing_exponent(run->element) - SCALE_BIAS);
+	const size_t whole = run->n / MX_BLOCK, rest = run->n % MX_BLOCK;
+	__m128i scales = _mm_maskz_loadu_epi8(lanes_below(whole + (rest != 0)), run->scales);
+	float exponents[RUN];
+
+	_mm512_storeu_ps(exponents, _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_cvtepu8_epi32(scales), rebias)));
+	for (size_t b = 0; b < whole; b++)
+		mx_block(run, b, _mm512_set1_ps(exponents[b]), MX_BLOCK);
+	if (rest != 0)
+		mx_block(run, whole, _mm512_set1_ps(exponents[whole]), rest);
+}
+
+/* The first n numbers of block b. */
+ALWAYS_INLINE void nvfp4_block(const struct run *run, size_t b, size_t n)
+{
+	const float *values = run->values->of[run->scales[b] & NVFP4_SCALE_NAN];
+	__m512i codes = spread_nibbles(run->codes + b * NVFP4_BLOCK / 2);
+
+	store_numbers(run->to, run->dst, b * NVFP4_BLOCK, _mm512_permutexvar_ps(codes, _mm512_loadu_ps(values)),
+	              lanes_below(n));
+}
+
+ALWAYS_INLINE void nvfp4_run(const struct run *run)
+{
+	const size_t whole = run->n / NVFP4_BLOCK, rest = run->n % NVFP4_BLOCK;
+
+	for (size_t b = 0; b < whole; b++)
+		nvfp4_block(run, b, NVFP4_BLOCK);
+	if (rest != 0)
+		nvfp4_block(run, whole, rest);
+}
+
+/* One row, in runs; a row that is not to stay in the caches passes through a buffer. */
+ALWAYS_INLINE void dequantize_row(const struct mxfp_dequantize_job *job, struct run run, size_t row)
+{
+	const size_t block = run.values != NULL ? NVFP4_BLOCK : MX_BLOCK, bits = (size_t)layouts[run.element].bits;
+	const size_t width = run.to == MXFP_FORMAT_F32 ? sizeof(float) : sizeof(uint16_t);
+	uint8_t *dst = (uint8_t *)job->dst + row * job->dst_stride * width;
+	struct row_stream stream;
+
+	row_stream_begin(&stream, dst);
+	for (size_t k = 0; k < job->cols; k += RUN_NUMBERS) {
+		run.codes = job->codes + row * job->codes_stride + k * bits / 8;
+		run.scales = job->scales + row * job->scales_stride + k / block;
+		run.n = job->cols - k < RUN_NUMBERS ? job->cols - k : RUN_NUMBERS;
+		run.dst = job->past_caches ? row_stream_room(&stream) : dst + k * width;
+		if (run.values != NULL)
+			nvfp4_run(&run);
+		else
+			mx_run(&run);
+		if (job->past_caches)
+			row_stream_write(&stream, run.n * width);
+	}
+	if (job->past_caches)
+		row_stream_end(&stream);
+}
+
+ALWAYS_INLINE void dequantize_mx(const struct mxfp_dequantize_job *job, enum mxfp_format element, enum mxfp_format to)
+{
+	for (size_t row = 0; row < job->rows; row++)
+		dequantize_row(job, (struct run){.element = element, .to = to}, row);
+}
+
+ALWAYS_INLINE void dequantize_nvfp4(const struct mxfp_dequantize_job *job, enum mxfp_format element,
+                                    enum mxfp_format to)
+{
 	struct nvfp4_values values;
 
 	nvfp4_values_init(&values, job);
-	for (size_t row = 0; row < job->rows; row++) {
-		for (size_t block = 0; block < whole; block++)
-			nvfp4_block(&values, job, row, block, NVFP4_BLOCK);
-		if (rest != 0)
-			nvfp4_block(&values, job, row, whole, rest);
-	}
+	for (size_t row = 0; row < job->rows; row++)
+		dequantize_row(job, (struct run){.element = element, .to = to, .values = &values}, row);
 }
 
 /* A loop of its own for each block format. */
 ALWAYS_INLINE void dequantize_to(const struct mxfp_dequantize_job *job, enum mxfp_format to)
 {
-	struct mxfp_dequantize_job j = *job;
-
-	j.dst_format = to; /* a constant here */
 	switch (job->format) {
 #define MXFP_BLOCK(id, value, name, element, block_length, scale, tensor_scale) \
 	case MXFP_FORMAT_##id: \
-		tensor_scale ? dequantize_nvfp4(&j) : dequantize_mx(&j, MXFP_FORMAT_##element); \
+		(tensor_scale ? dequantize_nvfp4 : dequantize_mx)(job, MXFP_FORMAT_##element, to); \
 		break;
 #include "format.def"
 	default:
 		break;
 	}
 }
-
 static NOINLINE void to_f32(const struct mxfp_dequantize_job *job)
 {
 	dequantize_to(job, MXFP_FORMAT_F32);
@@ -304,5 +323,7 @@ void mxfp_dequantize_avx512(const struct mxfp_dequantize_job *job)
 		to_bf16(job);
 	else
 		to_f16(job);
+	if (job->past_caches)
+		stream_end();
 	fp_leave(state);
 }

@@ -43,10 +43,10 @@ static void describe(const struct equal_case *c, char *text, size_t size)
 
 	snprintf(text, size,
 	         "dequantize %s to %s, %zu x %zu, strides of codes %zu, scales %zu, output %zu"
-	         ", tensor scale %08" PRIX32 "%s",
+	         ", tensor scale %08" PRIX32 "%s%s",
 	         mxfp_format_info(j->format)->name, mxfp_format_info(j->dst_format)->name, j->rows, j->cols,
 	         j->codes_stride, j->scales_stride, j->dst_stride, j->tensor_scale,
-	         j->tensor_scale_divides ? " divides" : "");
+	         j->tensor_scale_divides ? " divides" : "", j->past_caches ? ", past the caches" : "");
 }
 
 static size_t gap(struct random *r)
@@ -95,6 +95,7 @@ static void prepare(struct equal *e, struct trial *t, size_t rows, size_t cols)
 	j->scales_stride = size.scales_row_bytes + gap(r);
 	j->tensor_scale = any_tensor_scale(r);
 	j->tensor_scale_divides = random_below(r, 2) == 0;
+	j->past_caches = random_below(r, 2) == 0;
 	t->c.n_elements = rows * cols;
 	t->c.array[0] = (struct equal_array){span(rows, cols, j->dst_stride) * width, equal_place(r), NULL};
 	t->c.array[1] = (struct equal_array){span(rows, size.codes_row_bytes, j->codes_stride), equal_place(r), codes};
