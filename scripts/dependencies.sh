@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Installs what is missing: `build` for the library and the command, `check` for the tests too.
+# Installs what is missing: `build` for the library and the command, `check` for the tests too, `aarch64` and `s390x` to
+# build for and run programs of these machines, `emulation` to run this machine's programs under qemu-user.
 # Debian: through apt-get, as root or with sudo; nothing is asked of the network when nothing is missing.
 # Elsewhere: names what is missing and fails.
 set -euo pipefail
@@ -24,11 +25,28 @@ libmpfr-dev    module  mpfr
 g++            command c++
 '
 
+aarch64='
+gcc-aarch64-linux-gnu command aarch64-linux-gnu-gcc
+libc6-dev-arm64-cross command aarch64-linux-gnu-gcc
+qemu-user             command qemu-aarch64
+'
+emulation='
+qemu-user command qemu-x86_64
+'
+s390x='
+gcc-s390x-linux-gnu command s390x-linux-gnu-gcc
+libc6-dev-s390x-cross command s390x-linux-gnu-gcc
+qemu-user           command qemu-s390x
+'
+
 case "${1-}" in
 build) wanted=$build ;;
 check) wanted=$build$check ;;
+aarch64) wanted=$build$aarch64 ;;
+emulation) wanted=$build$check$emulation ;;
+s390x) wanted=$build$s390x ;;
 *)
-	echo "usage: scripts/dependencies.sh build|check" >&2
+	echo "usage: scripts/dependencies.sh build|check|aarch64|emulation|s390x" >&2
 	exit 2
 	;;
 esac

@@ -6,6 +6,7 @@
 #include "equal_slots.h"
 #include "minifloat.h"
 #include "patterns.h"
+#include "ref.h"
 
 enum {
 	COLS = 3 * 64 + 1,
@@ -223,6 +224,27 @@ static bool options(struct equal *e, struct trial *t)
 	}
 }
 
+/* Every number of a 16-bit source, neighbors in a block and not, under every rule or recipe. */
+static bool all_numbers(struct equal *e, struct trial *t)
+{
+	const struct mxfp_format_info *from = mxfp_format_info(t->job.src_format);
+	enum mxfp_option option = mxfp_format_info(t->job.format)->tensor_scale ? MXFP_OPTION_RECIPE : MXFP_OPTION_RULE;
+
+	for (int i = 0; from->bits == 16 && i < 2 * equal_n_values(option); i++) {
+		prepare(e, t, 256, 256);
+		t->job.recipe = (enum mxfp_recipe)(i / 2);
+		t->job.rule = (enum mxfp_rule)(i / 2);
+		t->job.rounding.mode = MXFP_ROUND_RNE;
+		for (uint32_t x = 0; x < 1 << 16; x++) {
+			uint32_t code = i % 2 == 0 ? x : (x * UINT32_C(40503)) & UINT32_C(0xFFFF);
+			mxfp_ref_store(from, source, x / 256 * t->job.src_stride + x % 256, code);
+		}
+		if (!equal_run(e, &t->c))
+			return false;
+	}
+	return true;
+}
+
 /* Rows in which one count grows as fast as it can. */
 static bool long_rows(struct equal *e, struct trial *t)
 {
@@ -252,5 +274,5 @@ bool equal_quantize(struct equal *e, enum mxfp_format format, enum mxfp_format s
 	for (unsigned round = 0; round < e->rounds; round++)
 		if (!lengths(e, &t) || !alignments(e, &t) || !patterns(e, &t) || !options(e, &t))
 			return false;
-	return long_rows(e, &t);
+	return all_numbers(e, &t) && long_rows(e, &t);
 }

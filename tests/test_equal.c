@@ -263,7 +263,7 @@ static void convert_with_the_rounding_of_the_caller(const struct mxfp_convert_jo
 	uint64_t saved = fp_state_get();
 
 	mxfp_convert_ref(j);
-	if (third() > (float)(1 / 3.0) && j->n != 0)
+	if (third() != (float)(1 / 3.0) && j->n != 0)
 		*last_byte(j) ^= 1;
 	fp_state_set(saved);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "byte_order.h"
 #include "suite.h"
 
 enum { ROWS = 16384, COLS = 32 };
@@ -24,10 +25,15 @@ static void make_file(struct file *file, const char *path, const char *name, con
 	struct tensor tensor = {.name = name, .dtype = DTYPE_F32, .rank = 2, .shape = shape};
 	struct writer writer = {.path = path, .n_tensors = 1, .tensors = &tensor, .fd = -1};
 	struct error error;
+	float *stored = malloc(rows * cols * sizeof *x);
 
+	ck_assert_ptr_nonnull(stored);
+	memcpy(stored, x, rows * cols * sizeof *x);
+	little_endian(stored, rows * cols, sizeof *x);
 	unlink(path);
 	ck_assert_int_eq(writer_open(&writer, &error), EXIT_OK);
-	ck_assert_int_eq(writer_write(&writer, &tensor, 0, x, rows * cols * sizeof *x, &error), EXIT_OK);
+	ck_assert_int_eq(writer_write(&writer, &tensor, 0, stored, rows * cols * sizeof *x, &error), EXIT_OK);
+	free(stored);
 	ck_assert_int_eq(writer_close(&writer, &error), EXIT_OK);
 	ck_assert_int_eq(file_open(file, path, &error), EXIT_OK);
 }
