@@ -150,4 +150,30 @@ ALWAYS_INLINE void widen_f16(vu16 v, vf32 to[2])
 	to[1] = (vf32)_mm256_cvtph_ps(_mm256_extracti128_si256((__m256i)v, 1));
 }
 
+/* Codes of 4 bits, two a byte. */
+ALWAYS_INLINE void store_nibbles(uint8_t *at, vu8 codes)
+{
+	__m256i words = _mm256_maddubs_epi16((__m256i)codes, _mm256_set1_epi16(0x1001));
+	__m256i packed = _mm256_packus_epi16(words, words);
+
+	_mm_storeu_si128((__m128i *)at, _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08)));
+}
+
+ALWAYS_INLINE uint32_t max_across(vu32 v)
+{
+	__m128i four = _mm_max_epu32(_mm256_castsi256_si128((__m256i)v), _mm256_extracti128_si256((__m256i)v, 1));
+	__m128i two = _mm_max_epu32(four, _mm_unpackhi_epi64(four, four));
+
+	return (uint32_t)_mm_cvtsi128_si32(_mm_max_epu32(two, _mm_shuffle_epi32(two, 1)));
+}
+
+/* Each lane of the first half plus that of the second, until one is left. */
+ALWAYS_INLINE float halving_sum(vf32 v)
+{
+	__m128 four = _mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+	__m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+
+	return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
 #endif

@@ -27,7 +27,7 @@ ALWAYS_INLINE vu32 load_number(const uint8_t *x, size_t i, uint32_t less, struct
 
 ALWAYS_INLINE vu32 clamped_codes(const struct nearest *e, vu32 x)
 {
-	return nearest_codes(e, min_u32(x & ~F32_SIGN, splat(e->max)), splat(e->normal_field));
+	return nearest_codes(e, min_u32(x & ~F32_SIGN, splat(e->max)), e->normal_field);
 }
 
 ALWAYS_INLINE struct range group_to_bytes(const struct nearest *format, bool negate, const uint8_t *x, uint8_t *to)

@@ -10,7 +10,7 @@ void mxfp_kernels_avx2(struct mxfp_kernels *table)
 		const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)f);
 
 		if (info->kind == MXFP_KIND_BLOCK) {
-			table->quantize[f] = info->tensor_scale ? mxfp_quantize_nvfp4_avx2 : mxfp_quantize_mx_avx2;
+			table->quantize[f] = info->tensor_scale ? mxfp_quantize_nvfp4_avx2 : mxfp_quantize_mx_nearest_avx2;
 			table->dequantize[f] = mxfp_dequantize_avx2;
 		}
 		if (table->scan[f] != NULL)

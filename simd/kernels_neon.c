@@ -10,7 +10,7 @@ void mxfp_kernels_neon(struct mxfp_kernels *table)
 		const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)f);
 
 		if (info->kind == MXFP_KIND_BLOCK) {
-			table->quantize[f] = info->tensor_scale ? mxfp_quantize_nvfp4_neon : mxfp_quantize_mx_neon;
+			table->quantize[f] = info->tensor_scale ? mxfp_quantize_nvfp4_neon : mxfp_quantize_mx_nearest_neon;
 			table->dequantize[f] = mxfp_dequantize_neon;
 		}
 		if (table->scan[f] != NULL)

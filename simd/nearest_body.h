@@ -45,15 +45,36 @@ static inline void nearest_init(struct nearest *e, const struct mxfp_format_info
 	e->past = e->max + (UINT32_C(1) << (below - 1)) + (f->max_code % 2 == 0);
 }
 
-/* The codes of magnitudes up to `max`, which is that of `e` unless the field is another. */
-ALWAYS_INLINE vu32 nearest_codes(const struct nearest *e, vu32 magnitude, vu32 normal_field)
+/* P of magnitudes, and P and n in one. */
+ALWAYS_INLINE vu32 power_below(vu32 magnitude, uint32_t normal_field)
 {
-	unsigned below = F32_SIGNIFICAND_BITS - e->significand_bits;
-	vu32 power = max_u32(magnitude & F32_INF, normal_field << F32_SIGNIFICAND_BITS);
-	vf32 quantum = (vf32)splat((F32_BIAS - below) << F32_SIGNIFICAND_BITS);
-	vu32 rounded = (vu32)fma_f32((vf32)magnitude, quantum, (vf32)power);
+	return max_u32(magnitude & F32_INF, splat(normal_field << F32_SIGNIFICAND_BITS));
+}
 
-	return (rounded >> splat(below)) + (rounded - power) - (normal_field << splat(e->significand_bits));
+ALWAYS_INLINE vu32 round_at(const struct nearest *e, vu32 magnitude, vu32 power)
+{
+	uint32_t field = F32_BIAS - (F32_SIGNIFICAND_BITS - e->significand_bits);
+
+	return (vu32)fma_f32((vf32)magnitude, (vf32)splat(field << F32_SIGNIFICAND_BITS), (vf32)power);
+}
+
+/* The codes of magnitudes up to the largest. */
+ALWAYS_INLINE vu32 nearest_codes(const struct nearest *e, vu32 magnitude, uint32_t normal_field)
+{
+	vu32 power = power_below(magnitude, normal_field), rounded = round_at(e, magnitude, power);
+	vu32 fields = rounded >> splat(F32_SIGNIFICAND_BITS - e->significand_bits);
+
+	return fields + (rounded - power) - (normal_field << e->significand_bits);
+}
+
+/* fl32(magnitude - the nearest number), the number at most `max`. */
+ALWAYS_INLINE vf32 nearest_error(const struct nearest *e, vu32 magnitude, uint32_t max, uint32_t normal_field)
+{
+	uint32_t field = F32_BIAS + (F32_SIGNIFICAND_BITS - e->significand_bits);
+	vu32 clamped = min_u32(magnitude, splat(max)), power = power_below(clamped, normal_field);
+	vf32 n = (vf32)round_at(e, clamped, power) - (vf32)power;
+
+	return fma_f32(n, (vf32)splat(F32_SIGN | field << F32_SIGNIFICAND_BITS), (vf32)magnitude);
 }
 
 /* Bytes of 4 vectors of codes with the signs of x. */
@@ -62,6 +83,20 @@ ALWAYS_INLINE vu8 signed_bytes(const struct nearest *e, bool negate, const vu32 
 	vu8 bytes = low_bytes(codes), negative = (vu8)(sign_bytes(x) < 0);
 
 	return negate ? (bytes ^ negative) - negative : bytes | (negative & e->sign_code);
+}
+
+/* A sum of squares in the order of doc/numerics.md: n / 2 lanes, then halves; d is overwritten. */
+ALWAYS_INLINE float sum_of_squares(float *d, int n)
+{
+	for (int i = 0; i < n / 2; i += LANES) {
+		vf32 low = (vf32)load(d + i), high = (vf32)load(d + n / 2 + i);
+
+		store(d + i, (vu32)fma_f32(high, high, low * low));
+	}
+	for (int width = n / 4; width >= LANES; width /= 2)
+		for (int i = 0; i < width; i += LANES)
+			store(d + i, (vu32)((vf32)load(d + i) + (vf32)load(d + width + i)));
+	return halving_sum((vf32)load(d));
 }
 
 #endif

@@ -143,4 +143,25 @@ ALWAYS_INLINE void widen_f16(vu16 v, vf32 to[2])
 	to[1] = (vf32)vcvt_high_f32_f16((float16x8_t)v);
 }
 
+/* Codes of 4 bits, two a byte. */
+ALWAYS_INLINE void store_nibbles(uint8_t *at, vu8 codes)
+{
+	uint8x8_t low = vmovn_u16((uint16x8_t)codes), high = vshrn_n_u16((uint16x8_t)codes, 4);
+
+	vst1_u8(at, vorr_u8(low, high));
+}
+
+ALWAYS_INLINE uint32_t max_across(vu32 v)
+{
+	return vmaxvq_u32((uint32x4_t)v);
+}
+
+/* Each lane of the first half plus that of the second, until one is left. */
+ALWAYS_INLINE float halving_sum(vf32 v)
+{
+	float32x2_t two = vadd_f32(vget_low_f32((float32x4_t)v), vget_high_f32((float32x4_t)v));
+
+	return vget_lane_f32(two, 0) + vget_lane_f32(two, 1);
+}
+
 #endif

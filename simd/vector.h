@@ -6,7 +6,7 @@
  * shift_right (counts from 32 on give 0), any, fma_f32, multiply_high, load_u8, load_u16, store_u8, store_u16,
  * store_interleaved, fp_enter and fp_leave. The bodies of kernels (*_body.h) use nothing else, so they serve every
  * tier; but those of fast paths that avx512 has in another form need low_bytes, sign_bytes, store_u16_pair, store_f16,
- * widen_bytes and widen_f16 too, which avx2 and neon have.
+ * widen_bytes, widen_f16, store_nibbles, max_across and halving_sum too, which avx2 and neon have.
  */
 #ifndef MXFP_VECTOR_H
 #define MXFP_VECTOR_H
