@@ -4,14 +4,9 @@
  * tables of 256 bytes, which the general kernel fills at each call, hold all there is to know of a format: one has the
  * top byte of each code's number, one the byte below.
  */
-#include "avx512.h"
-#include "kernels_avx512.h"
+#include "convert_groups_avx512.h"
 
-enum {
-	CODES = 256,
-	GROUP = 64,
-	PREFETCH_BYTES = 2048 /* ahead of the loads */
-};
+enum { CODES = 256 };
 
 struct byte_table {
 	__m512i quarter[4];
@@ -97,15 +92,5 @@ static NOINLINE void decode_groups(const struct mxfp_convert_job *job)
 
 void mxfp_decode_avx512(const struct mxfp_convert_job *job)
 {
-	size_t n = job->rounding.no_negative_zero || job->n < CODES ? 0 : job->n - job->n % GROUP;
-	struct mxfp_convert_job whole = *job, rest = *job;
-
-	whole.n = n;
-	rest.n = job->n - n;
-	rest.src = (const uint8_t *)job->src + n;
-	rest.dst = (uint32_t *)job->dst + n;
-	if (n != 0)
-		decode_groups(&whole);
-	if (rest.n != 0)
-		mxfp_convert_avx512(&rest);
+	convert_groups(job, job->rounding.no_negative_zero || job->n < CODES ? NULL : decode_groups);
 }

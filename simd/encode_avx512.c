@@ -265,11 +265,11 @@ void mxfp_encode_avx512(const struct mxfp_convert_job *job)
 	enum mxfp_round mode = job->rounding.mode;
 
 	if (job->dst_format == MXFP_FORMAT_E8M0)
-		encode_groups(job, mode == MXFP_ROUND_SR ? NULL : encode_exponent_array);
+		convert_groups(job, mode == MXFP_ROUND_SR ? NULL : encode_exponent_array);
 	else if (!has_direction(mode))
-		encode_groups(job, NULL);
+		convert_groups(job, NULL);
 	else if (job->dst_format == MXFP_FORMAT_INT8)
-		encode_groups(job, encode_int8_array);
+		convert_groups(job, encode_int8_array);
 	else
-		encode_groups(job, job->rounding.no_negative_zero ? NULL : encode_float_array);
+		convert_groups(job, job->rounding.no_negative_zero ? NULL : encode_float_array);
 }

@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the fast paths of conversion from binary32 share. They work on groups of 64 numbers and leave to the general
- * kernel what is rare: groups with NaN, odd modes, what is left after the last group. Numbers that round to zero are
- * a chunk's codes that are zero less the zeros among its sources, which are counted only if there are such codes.
+ * What the fast paths of conversion from binary32 share. Numbers that round to zero are a chunk's codes that are zero
+ * less the zeros among its sources, which are counted only if there are such codes.
  */
 #ifndef MXFP_ENCODE_AVX512_H
 #define MXFP_ENCODE_AVX512_H
 
-#include "avx512.h"
-#include "kernels_avx512.h"
+#include "convert_groups_avx512.h"
 
-enum {
-	GROUP = 64,
-	CHUNK = 4096,         /* numbers whose sources a second look, for zeros, finds in the first-level cache */
-	PREFETCH_BYTES = 8192 /* ahead of the loads */
-};
+enum { CHUNK = 4096 }; /* numbers whose sources a second look, for zeros, finds in the first-level cache */
 
 /* A group's sources. */
 struct group {
@@ -31,18 +25,6 @@ ALWAYS_INLINE struct group load_group(const uint32_t *x)
 		g.x[i] = _mm512_loadu_si512(x + i * LANES);
 	}
 	return g;
-}
-
-/* The job's numbers from i on. */
-static inline struct mxfp_convert_job job_part(const struct mxfp_convert_job *job, size_t i, size_t n)
-{
-	struct mxfp_convert_job part = *job;
-
-	part.dst = (uint8_t *)job->dst + i * mxfp_format_info(job->dst_format)->storage_bytes;
-	part.src = (const uint8_t *)job->src + i * mxfp_format_info(job->src_format)->storage_bytes;
-	part.n = n;
-	part.first_index += i;
-	return part;
 }
 
 /* Zeros among whole groups. */
@@ -82,37 +64,6 @@ static inline void count_flushed(const struct mxfp_convert_job *job, size_t zero
 {
 	if (zeros != 0)
 		job->counts->flushed += zeros - count_zeros(job->src, job->n);
-}
-
-/* Whether the mode is a direction of rounding that the control register has. */
-static inline bool has_direction(enum mxfp_round mode)
-{
-	return mode == MXFP_ROUND_RNE || mode == MXFP_ROUND_RTZ || mode == MXFP_ROUND_RTP || mode == MXFP_ROUND_RTN;
-}
-
-static inline unsigned direction(enum mxfp_round mode)
-{
-	return mode == MXFP_ROUND_RTZ   ? _MM_ROUND_TOWARD_ZERO
-	       : mode == MXFP_ROUND_RTP ? _MM_ROUND_UP
-	       : mode == MXFP_ROUND_RTN ? _MM_ROUND_DOWN
-	                                : _MM_ROUND_NEAREST;
-}
-
-/* Runs `encode`, which is not inlined, on the job's whole groups with the mode's direction of rounding, and the general
-   kernel on what is left; on all if encode is NULL. */
-static inline void encode_groups(const struct mxfp_convert_job *job, mxfp_convert_kernel *encode)
-{
-	size_t n = encode != NULL ? job->n - job->n % GROUP : 0;
-	struct mxfp_convert_job whole = job_part(job, 0, n), rest = job_part(job, n, job->n - n);
-
-	if (n != 0) {
-		struct fp_state state = fp_enter();
-		_mm_setcsr(MXCSR_DEFAULT | direction(job->rounding.mode));
-		encode(&whole);
-		fp_leave(state);
-	}
-	if (rest.n != 0)
-		mxfp_convert_avx512(&rest);
 }
 
 #endif

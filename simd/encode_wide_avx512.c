@@ -187,11 +187,11 @@ void mxfp_encode_wide_avx512(const struct mxfp_convert_job *job)
 	enum mxfp_round mode = job->rounding.mode;
 
 	if (job->rounding.no_negative_zero || mode == MXFP_ROUND_SR)
-		encode_groups(job, NULL);
+		convert_groups(job, NULL);
 	else if (job->dst_format == MXFP_FORMAT_BF16)
-		encode_groups(job, encode_bf16_array);
+		convert_groups(job, encode_bf16_array);
 	else if (job->dst_format == MXFP_FORMAT_TF32)
-		encode_groups(job, encode_tf32_array);
+		convert_groups(job, encode_tf32_array);
 	else
-		encode_groups(job, has_direction(mode) ? encode_f16_array : NULL);
+		convert_groups(job, has_direction(mode) ? encode_f16_array : NULL);
 }

@@ -4,6 +4,15 @@
 
 #include "kernels_avx512.h"
 
+static mxfp_convert_kernel *converter(enum mxfp_format to, enum mxfp_format from)
+{
+	if (to == MXFP_FORMAT_F32)
+		return mxfp_format_info(from)->bits <= 8 ? mxfp_decode_avx512 : mxfp_decode_wide_avx512;
+	if (from == MXFP_FORMAT_F32)
+		return mxfp_format_info(to)->bits <= 8 ? mxfp_encode_avx512 : mxfp_encode_wide_avx512;
+	return mxfp_relay_avx512;
+}
+
 void mxfp_kernels_avx512(struct mxfp_kernels *table)
 {
 	for (int f = 0; f < MXFP_N_FORMATS; f++) {
@@ -18,15 +27,8 @@ void mxfp_kernels_avx512(struct mxfp_kernels *table)
 			table->scan[f] = mxfp_scan_avx512;
 		for (int from = 0; from < MXFP_N_FORMATS; from++)
 			if (table->convert[f][from] != NULL)
-				table->convert[f][from] = mxfp_convert_avx512;
-		if (info->kind != MXFP_KIND_BLOCK && info->bits <= 8) {
-			table->convert[f][MXFP_FORMAT_F32] = mxfp_encode_avx512;
-			table->convert[MXFP_FORMAT_F32][f] = mxfp_decode_avx512;
-		}
+				table->convert[f][from] = converter((enum mxfp_format)f, (enum mxfp_format)from);
 	}
-	table->convert[MXFP_FORMAT_BF16][MXFP_FORMAT_F32] = mxfp_encode_wide_avx512;
-	table->convert[MXFP_FORMAT_F16][MXFP_FORMAT_F32] = mxfp_encode_wide_avx512;
-	table->convert[MXFP_FORMAT_TF32][MXFP_FORMAT_F32] = mxfp_encode_wide_avx512;
 	table->scan[MXFP_FORMAT_F32] = mxfp_scan_words_avx512;
 	table->scan[MXFP_FORMAT_BF16] = mxfp_scan_words_avx512;
 	table->scan[MXFP_FORMAT_F16] = mxfp_scan_words_avx512;

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the fast paths of conversion share. They work on groups of 64 numbers and leave to the general kernel what is
+ * rare: groups with special numbers, odd modes, what is left after the last group.
+ */
+#ifndef MXFP_CONVERT_GROUPS_AVX512_H
+#define MXFP_CONVERT_GROUPS_AVX512_H
+
+#include "avx512.h"
+#include "kernels_avx512.h"
+
+enum {
+	GROUP = 64,
+	PREFETCH_BYTES = 8192 /* ahead of the loads */
+};
+
+/* The job's numbers from i on. */
+static inline struct mxfp_convert_job job_part(const struct mxfp_convert_job *job, size_t i, size_t n)
+{
+	struct mxfp_convert_job part = *job;
+
+	part.dst = (uint8_t *)job->dst + i * mxfp_format_info(job->dst_format)->storage_bytes;
+	part.src = (const uint8_t *)job->src + i * mxfp_format_info(job->src_format)->storage_bytes;
+	part.n = n;
+	part.first_index += i;
+	return part;
+}
+
+/* Whether the mode is a direction of rounding that the control register has. */
+static inline bool has_direction(enum mxfp_round mode)
+{
+	return mode == MXFP_ROUND_RNE || mode == MXFP_ROUND_RTZ || mode == MXFP_ROUND_RTP || mode == MXFP_ROUND_RTN;
+}
+
+static inline unsigned direction(enum mxfp_round mode)
+{
+	return mode == MXFP_ROUND_RTZ   ? _MM_ROUND_TOWARD_ZERO
+	       : mode == MXFP_ROUND_RTP ? _MM_ROUND_UP
+	       : mode == MXFP_ROUND_RTN ? _MM_ROUND_DOWN
+	                                : _MM_ROUND_NEAREST;
+}
+
+/* Runs `convert`, which is not inlined, on whole groups with the direction of rounding of the mode, and the general
+   kernel on what is left; on all if convert is NULL. */
+static inline void convert_groups(const struct mxfp_convert_job *job, mxfp_convert_kernel *convert)
+{
+	size_t n = convert != NULL ? job->n - job->n % GROUP : 0;
+	struct mxfp_convert_job whole = job_part(job, 0, n), rest = job_part(job, n, job->n - n);
+
+	if (n != 0) {
+		struct fp_state state = fp_enter();
+		_mm_setcsr(MXCSR_DEFAULT | direction(job->rounding.mode));
+		convert(&whole);
+		fp_leave(state);
+	}
+	if (rest.n != 0)
+		mxfp_convert_avx512(&rest);
+}
+
+#endif
