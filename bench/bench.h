@@ -93,6 +93,7 @@ struct bench_work {
 	const struct limit *limits;
 	const struct bench_data *data;
 	unsigned threads;
+	enum bench_place place; /* in DRAM the work is a part of a large result, which kernels may be told */
 	size_t start, n;
 };
 
@@ -122,7 +123,7 @@ struct bench_result {
 };
 
 /* Times kernel and limit in turns, `rounds` times, fewer if they are slow; work->start and work->n are set here. */
-struct bench_result bench_measure(struct bench_work *work, enum bench_place place, unsigned rounds);
+struct bench_result bench_measure(struct bench_work *work, unsigned rounds);
 
 /* Seconds a byte that one thread takes to read from L1: longer when the machine is in a slow phase, by a lower clock or
    because its core is shared. */

@@ -107,10 +107,10 @@ double bench_core(const struct bench_data *data, const struct limit *limits)
 }
 
 /* Sets how much is done in a turn, and returns the length of the ring that the turns go round. */
-static size_t set_turn(struct bench_work *work, enum bench_place place)
+static size_t set_turn(struct bench_work *work)
 {
 	work->start = 0;
-	if (place == BENCH_L2)
+	if (work->place == BENCH_L2)
 		return work->n = l2_elements(work);
 	if (bench_reads_twice(work->c))
 		return work->n = work->data->n;
@@ -119,13 +119,13 @@ static size_t set_turn(struct bench_work *work, enum bench_place place)
 	return work->data->n;
 }
 
-struct bench_result bench_measure(struct bench_work *work, enum bench_place place, unsigned rounds)
+struct bench_result bench_measure(struct bench_work *work, unsigned rounds)
 {
 	double kernel[BENCH_ROUNDS_MAX], limit[BENCH_ROUNDS_MAX], other[BENCH_ROUNDS_MAX], core[BENCH_ROUNDS_MAX];
-	const bool alone = work->threads == 1, past = alone && place == BENCH_DRAM;
-	const struct turns once = {alone ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, 1, set_turn(work, place)};
-	const struct turns of_kernel = place == BENCH_L2 ? calibrate(bench_run, work, once) : once;
-	const struct turns of_limit = place == BENCH_L2 ? calibrate(bench_run_limit, work, once) : once;
+	const bool in_l2 = work->place == BENCH_L2, alone = work->threads == 1, past = alone && !in_l2;
+	const struct turns once = {alone ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, 1, set_turn(work)};
+	const struct turns of_kernel = in_l2 ? calibrate(bench_run, work, once) : once;
+	const struct turns of_limit = in_l2 ? calibrate(bench_run_limit, work, once) : once;
 	const double start = now(once.clock);
 	unsigned i = 0;
 

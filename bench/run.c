@@ -147,7 +147,7 @@ static void dequantize_piece(const void *context, size_t piece, struct mxfp_coun
 		.tensor_scale = F32_ONE,
 		.dst = at(work->data->dst, c->dst, start),
 		.dst_stride = BENCH_COLS,
-		.past_caches = work->n > BENCH_L2_BYTES, /* in DRAM a turn is a part of a large result */
+		.past_caches = work->place == BENCH_DRAM,
 	};
 
 	(void)counts;

@@ -156,8 +156,8 @@ static void time_case(struct bench *b, const struct bench_case *c, const struct 
 		if (place == BENCH_DRAM && (tier == 0 || (row.place == BENCH_L2 && row.result.kernel.median > 0 &&
 		                                         bench_gbps(row.result.kernel.median) < dram_from)))
 			continue;
-		row.place = (enum bench_place)place;
-		row.result = bench_measure(&work, row.place, b->quick ? QUICK_ROUNDS : ROUNDS);
+		work.place = row.place = (enum bench_place)place;
+		row.result = bench_measure(&work, b->quick ? QUICK_ROUNDS : ROUNDS);
 		add_row(b, &row);
 	}
 }
