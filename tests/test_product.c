@@ -25,7 +25,7 @@ START_TEST(values_are_those_worked_by_hand)
 	ck_assert_uint_eq(product_operand_size(tokens, 3), (tokens == 3 ? 8 : 16) * 3);
 	product_operand_set(&operand, x, tokens, 3);
 	y[2 * tokens] = 77;
-	product(y, weights, 2, &operand);
+	product(y, weights, 2, &operand, 1);
 	for (size_t t = 0; t < tokens; t++) {
 		ck_assert_double_eq(y[t], (double)t - 4);
 		ck_assert_double_eq(y[tokens + t], (double)t / 2 + 2);
@@ -44,8 +44,27 @@ START_TEST(sums_are_in_ascending_order)
 	struct product_operand operand = {.x = held};
 
 	product_operand_set(&operand, x, 1, 4);
-	product(&y, weights, 1, &operand);
+	product(&y, weights, 1, &operand, 0);
 	ck_assert_double_eq(y, 1);
+}
+END_TEST
+
+/* Rows that are shared out differently; w[r][k] = r + k, x = 1: the sum is 3 r + 3. */
+START_TEST(every_row_is_made_by_any_number_of_threads)
+{
+	enum { ROWS = 23 };
+	float weights[ROWS * 3], held[8 * 3];
+	const float x[] = {1, 1, 1};
+	struct product_operand operand = {.x = held};
+	double y[ROWS] = {0};
+
+	for (int r = 0; r < ROWS; r++)
+		for (int k = 0; k < 3; k++)
+			weights[3 * r + k] = (float)(r + k);
+	product_operand_set(&operand, x, 1, 3);
+	product(y, weights, ROWS, &operand, (unsigned)_i);
+	for (int r = 0; r < ROWS; r++)
+		ck_assert_double_eq(y[r], 3.0 * r + 3);
 }
 END_TEST
 
@@ -55,6 +74,7 @@ int main(void)
 	TCase *tcase = tcase_create("product_oracle");
 
 	tcase_add_loop_test(tcase, values_are_those_worked_by_hand, 0, 2);
+	tcase_add_loop_test(tcase, every_row_is_made_by_any_number_of_threads, 0, 4);
 	tcase_add_test(tcase, sums_are_in_ascending_order);
 	suite_add_tcase(suite, tcase);
 	return suite_run(suite);

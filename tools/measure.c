@@ -202,9 +202,9 @@ static void measure_products(struct measuring *m, size_t rows, struct measuremen
 		const struct input *input = &m->inputs[k];
 		size_t n = rows * input->exact.tokens;
 
-		product(m->measured, m->decoded, rows, &input->exact);
+		product(m->measured, m->decoded, rows, &input->exact, m->options->threads);
 		stats_add_double(&into->products[k].weights_only, m->exact[k], m->measured, n);
-		product(m->measured, m->decoded, rows, &input->quantized);
+		product(m->measured, m->decoded, rows, &input->quantized, m->options->threads);
 		stats_add_double(&into->products[k].both, m->exact[k], m->measured, n);
 	}
 }
@@ -241,8 +241,8 @@ static int measure_rows(struct measuring *m, uint64_t first, size_t rows, struct
 	for (unsigned k = 0; k < m->n_inputs; k++) {
 		const struct input *input = &m->inputs[k];
 
-		product(m->exact[k], m->weights, rows, &input->exact);
-		product(m->measured, m->weights, rows, &input->quantized);
+		product(m->exact[k], m->weights, rows, &input->exact, m->options->threads);
+		product(m->measured, m->weights, rows, &input->quantized, m->options->threads);
 		stats_add_double(&m->layer->inputs[k].product, m->exact[k], m->measured, rows * input->exact.tokens);
 	}
 	for (size_t v = 0; code == EXIT_OK && v < m->options->variants.n; v++)

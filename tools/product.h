@@ -25,7 +25,7 @@ size_t product_operand_size(size_t tokens, size_t cols);
 /* Stores x, tokens rows of cols, into operand->x, which the caller owns. */
 void product_operand_set(struct product_operand *operand, const float *x, size_t tokens, size_t cols);
 
-/* y[rows][tokens] for `rows` rows of weights. */
-void product(double *y, const float *weights, size_t rows, const struct product_operand *operand);
+/* y[rows][tokens] for `rows` rows of weights, by at most `threads` threads (0: one a processor). */
+void product(double *y, const float *weights, size_t rows, const struct product_operand *operand, unsigned threads);
 
 #endif
