@@ -22,10 +22,15 @@ enum rounding { QUICK, CAREFUL, STOCHASTIC };
 
 struct group {
 	const float *x;          /* GROUP numbers, with 0 for what is past the row's end */
-	const uint32_t *random;  /* STOCHASTIC: a word each */
+	size_t n;                /* numbers that the row has here */
+	enum rounding rounding;
 	float factor[GROUP_BLOCKS];
+	uint64_t first_index;    /* of x[0] in the tensor */
+	const uint32_t *random;  /* STOCHASTIC: a word each */
+	uint8_t *codes;
 	__m512i zero_signs;      /* all ones if a code of zero keeps its sign, else 0 */
 	uint64_t saturated, flushed;
+	float copy[GROUP];       /* for numbers that are not used where they stand */
 };
 
 #define ONE_BITS 0x3F800000           /* 1: code 0 as fma(|q|, 2^-22, P) leaves it */

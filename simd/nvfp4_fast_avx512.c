@@ -13,12 +13,11 @@
 
 enum { SCALE_NAN = 0x7F, AHEAD = 4096 };
 
-/* The kernel's state: a job, and room for a group that is not used where it stands. */
+/* While one group is encoded, the scales of the next are on their way: that is a long chain of operations. */
 struct quantizer {
 	const struct mxfp_quantize_job *job;
 	struct tensor tensor;
-	struct group group;
-	float x[GROUP];
+	struct group groups[2];
 	uint32_t random[GROUP + PHILOX_SLACK];
 };
 
@@ -50,9 +49,9 @@ ALWAYS_INLINE void prefetch(const void *src, size_t bytes)
 }
 
 /* n numbers of a row from column k on, as binary32: where they stand, or a copy. */
-ALWAYS_INLINE const float *group_numbers(struct quantizer *q, size_t row, size_t k, size_t n)
+ALWAYS_INLINE const float *group_numbers(const struct mxfp_quantize_job *job, float *copy, size_t row, size_t k,
+                                         size_t n)
 {
-	const struct mxfp_quantize_job *job = q->job;
 	const size_t i = row * job->src_stride + k;
 
 	switch (job->src_format) {
@@ -60,17 +59,17 @@ ALWAYS_INLINE const float *group_numbers(struct quantizer *q, size_t row, size_t
 		prefetch((const float *)job->src + i, GROUP * sizeof(float));
 		if (n == GROUP)
 			return (const float *)job->src + i;
-		copy_numbers(q->x, MXFP_FORMAT_F32, job->src, i, n);
+		copy_numbers(copy, MXFP_FORMAT_F32, job->src, i, n);
 		break;
 	case MXFP_FORMAT_BF16:
 		prefetch((const uint16_t *)job->src + i, GROUP * sizeof(uint16_t));
-		copy_numbers(q->x, MXFP_FORMAT_BF16, job->src, i, n);
+		copy_numbers(copy, MXFP_FORMAT_BF16, job->src, i, n);
 		break;
 	default:
 		prefetch((const uint16_t *)job->src + i, GROUP * sizeof(uint16_t));
-		copy_numbers(q->x, MXFP_FORMAT_F16, job->src, i, n);
+		copy_numbers(copy, MXFP_FORMAT_F16, job->src, i, n);
 	}
-	return q->x;
+	return copy;
 }
 
 /* The halves, quarters, ... of two vectors that hold several blocks each side by side, side by side: what is to be
@@ -142,12 +141,12 @@ ALWAYS_INLINE __m512i largest_magnitudes(const float *x, __m512i *least)
 	return v[0];
 }
 
-/* A group with a NaN or Inf to q->x, with the policy carried out: a block that is all NaN becomes zeros, which gives
-   its codes. Returns the mask of such blocks. */
-static NOINLINE __mmask16 remove_non_finite(struct quantizer *q, const float *x)
+/* A group with a NaN or Inf to its copy, with the policy carried out: a block that is all NaN becomes zeros, which
+   gives its codes. Returns the mask of such blocks. */
+static NOINLINE __mmask16 remove_non_finite(const struct mxfp_quantize_job *job, float *copy, const float *x)
 {
 	const __m512i inf = _mm512_set1_epi32(F32_INF), magnitudes = _mm512_set1_epi32(INT32_MAX);
-	struct mxfp_counts *counts = q->job->counts;
+	struct mxfp_counts *counts = job->counts;
 	unsigned all_nan = 0;
 
 	for (int b = 0; b < GROUP_BLOCKS; b++) {
@@ -156,12 +155,12 @@ static NOINLINE __mmask16 remove_non_finite(struct quantizer *q, const float *x)
 
 		counts->inf += (unsigned)_mm_popcnt_u32(is_inf);
 		counts->nan += (unsigned)_mm_popcnt_u32(bad);
-		if (q->job->saturate_inf) /* the largest finite number has the bits before those of Inf */
+		if (job->saturate_inf) /* the largest finite number has the bits before those of Inf */
 			bits = _mm512_mask_sub_epi32(bits, is_inf, bits, _mm512_set1_epi32(1));
 		else
 			bad |= is_inf;
 		all_nan |= (unsigned)(bad != 0) << b;
-		_mm512_storeu_si512(q->x + b * BLOCK, bad != 0 ? _mm512_setzero_si512() : bits);
+		_mm512_storeu_si512(copy + b * BLOCK, bad != 0 ? _mm512_setzero_si512() : bits);
 	}
 	return (__mmask16)all_nan;
 }
@@ -215,10 +214,10 @@ static NOINLINE void choose_four(const struct tensor *t, const float *x, __m512 
 	s->factor = _mm512_mask_mov_ps(s->factor, less, four.factor);
 }
 
-/* The codes of 8 blocks; each case is a loop of its own. */
-ALWAYS_INLINE __m512i encode(enum quotient kind, enum rounding rounding, struct group *g, int first)
+/* The codes of 8 blocks. */
+ALWAYS_INLINE __m512i encode(enum quotient kind, struct group *g, int first)
 {
-	switch (rounding) {
+	switch (g->rounding) {
 	case QUICK:
 		return encode_word(kind, QUICK, g, first);
 	case CAREFUL:
@@ -227,14 +226,6 @@ ALWAYS_INLINE __m512i encode(enum quotient kind, enum rounding rounding, struct 
 		break;
 	}
 	return encode_word(kind, STOCHASTIC, g, first);
-}
-
-static NOINLINE void encode_group(enum quotient kind, enum rounding rounding, struct group *g, __m512i word[2])
-{
-	for (int i = 0; i < 2; i++)
-		word[i] = kind == PRODUCT    ? encode(PRODUCT, rounding, g, i * WORD_BLOCKS)
-		          : kind == QUOTIENT ? encode(QUOTIENT, rounding, g, i * WORD_BLOCKS)
-		                             : encode(NEAREST, QUICK, g, i * WORD_BLOCKS);
 }
 
 /* How the group is rounded: nothing saturates if its largest magnitudes do not. */
@@ -246,6 +237,12 @@ ALWAYS_INLINE enum rounding rounding_of(const struct quantizer *q, enum quotient
 		return STOCHASTIC;
 	__m512 largest = kind == QUOTIENT ? _mm512_div_ps(amax, factor) : _mm512_mul_ps(amax, factor);
 	return _mm512_cmp_ps_mask(largest, _mm512_set1_ps(7), _CMP_NLT_UQ) == 0 ? QUICK : CAREFUL;
+}
+
+/* The mask of the blocks that n numbers are in. */
+ALWAYS_INLINE __mmask16 blocks_present(size_t n)
+{
+	return (__mmask16)_bzhi_u32(UINT16_MAX, (unsigned)((n + BLOCK - 1) / BLOCK));
 }
 
 static inline uint64_t count_zeros(const float *x)
@@ -268,72 +265,89 @@ static inline void clear_padding(uint8_t *codes, size_t n)
 	memset(codes + n / 2, 0, (end - n) / 2);
 }
 
-/* n numbers of a row from column k on. */
-ALWAYS_INLINE void quantize_group(struct quantizer *q, enum quotient kind, size_t row, size_t k, size_t n)
+/* The scales of n numbers of a row from column k on, and what encoding them needs. */
+ALWAYS_INLINE void prepare(struct quantizer *q, enum quotient kind, struct group *g, size_t row, size_t k)
 {
 	const struct mxfp_quantize_job *job = q->job;
-	const float *x = group_numbers(q, row, k, n);
-	struct group *g = &q->group;
+	const float *x = group_numbers(job, g->copy, row, k, g->n);
 	__mmask16 all_nan = 0;
-	__m512i least, word[2], amax = largest_magnitudes(x, &least);
+	__m512i least, amax = largest_magnitudes(x, &least);
 
 	if (__builtin_expect(_mm512_cmpge_epu32_mask(amax, _mm512_set1_epi32(F32_INF)) != 0, 0)) {
-		all_nan = remove_non_finite(q, x);
-		x = q->x;
+		all_nan = remove_non_finite(job, g->copy, x);
+		x = g->copy;
 		amax = largest_magnitudes(x, &least);
 	}
 	struct scales s = block_scales(&q->tensor, _mm512_castsi512_ps(amax));
 	if (job->recipe == MXFP_RECIPE_4OVER6)
 		choose_four(&q->tensor, x, _mm512_castsi512_ps(amax), &s);
 	g->x = x;
+	g->first_index = job->first_index + row * job->cols + k;
+	g->codes = job->codes + row * job->codes_stride + k / 2;
+	g->rounding = rounding_of(q, kind, _mm512_castsi512_ps(amax), s.factor);
 	_mm512_storeu_ps(g->factor, s.factor);
-	enum rounding rounding = rounding_of(q, kind, _mm512_castsi512_ps(amax), s.factor);
-	if (rounding == STOCHASTIC)
-		g->random = philox_fill(q->random, job->rounding.seed, job->rounding.stream,
-		                        job->first_index + row * job->cols + k, n);
-	if (rounding == QUICK && _mm512_testn_epi32_mask(least, least) != 0)
+	if (g->rounding == QUICK && _mm512_testn_epi32_mask(least, least) != 0)
 		g->flushed -= count_zeros(x);
-	encode_group(kind, rounding, g, word);
-
-	const size_t blocks = (n + BLOCK - 1) / BLOCK;
-	const unsigned present = _bzhi_u32(UINT16_MAX, (unsigned)blocks);
-	uint8_t *codes = job->codes + row * job->codes_stride + k / 2;
 	s.byte = _mm512_mask_mov_epi32(s.byte, all_nan, _mm512_set1_epi32(SCALE_NAN));
-	_mm_mask_storeu_epi8(job->scales + row * job->scales_stride + k / BLOCK, (__mmask16)present,
+	_mm_mask_storeu_epi8(job->scales + row * job->scales_stride + k / BLOCK, blocks_present(g->n),
 	                     _mm512_cvtepi32_epi8(s.byte));
-	_mm512_mask_storeu_epi64(codes, (__mmask8)present, word[0]);
-	_mm512_mask_storeu_epi64(codes + VECTOR_BYTES, (__mmask8)(present >> 8), word[1]);
-	if (n % BLOCK != 0)
-		clear_padding(codes, n);
+}
+
+ALWAYS_INLINE void finish(struct quantizer *q, enum quotient kind, struct group *g)
+{
+	const unsigned present = blocks_present(g->n);
+
+	if (g->rounding == STOCHASTIC)
+		g->random = philox_fill(q->random, q->job->rounding.seed, q->job->rounding.stream, g->first_index, g->n);
+	for (int i = 0; i < 2; i++)
+		_mm512_mask_storeu_epi64(g->codes + i * VECTOR_BYTES, (__mmask8)(present >> i * WORD_BLOCKS),
+		                         encode(kind, g, i * WORD_BLOCKS));
+	if (g->n % BLOCK != 0)
+		clear_padding(g->codes, g->n);
 }
 
 ALWAYS_INLINE void quantize_rows(struct quantizer *q, enum quotient kind)
 {
 	const struct mxfp_quantize_job *job = q->job;
+	struct group *next = &q->groups[0], *ready = NULL;
 
 	for (size_t row = 0; row < job->rows; row++)
-		for (size_t k = 0; k < job->cols; k += GROUP)
-			quantize_group(q, kind, row, k, job->cols - k < GROUP ? job->cols - k : GROUP);
+		for (size_t k = 0; k < job->cols; k += GROUP) {
+			next->n = job->cols - k < GROUP ? job->cols - k : GROUP;
+			prepare(q, kind, next, row, k);
+			if (ready != NULL)
+				finish(q, kind, ready);
+			ready = next;
+			next = &q->groups[next == &q->groups[0]];
+		}
+	if (ready != NULL)
+		finish(q, kind, ready);
 }
 
 /* False if the generic kernel has to do it. */
 static NOINLINE bool quantize(const struct mxfp_quantize_job *job)
 {
 	const bool keeps_sign = !job->rounding.no_negative_zero && job->recipe != MXFP_RECIPE_GGML;
-	struct quantizer q = {.job = job};
+	struct quantizer q;
 
 	if (!tensor_init(&q.tensor, job) ||
 	    (job->rounding.mode != MXFP_ROUND_RNE && job->rounding.mode != MXFP_ROUND_SR))
 		return false;
-	q.group.zero_signs = _mm512_set1_epi32(keeps_sign ? -1 : 0);
+	q.job = job;
+	for (int i = 0; i < 2; i++) {
+		q.groups[i].zero_signs = _mm512_set1_epi32(keeps_sign ? -1 : 0);
+		q.groups[i].saturated = q.groups[i].flushed = 0;
+	}
 	if (job->recipe == MXFP_RECIPE_GGML)
 		quantize_rows(&q, NEAREST);
 	else if (job->recipe == MXFP_RECIPE_CT || job->recipe == MXFP_RECIPE_MODELOPT)
 		quantize_rows(&q, QUOTIENT);
 	else
 		quantize_rows(&q, PRODUCT);
-	job->counts->saturated += q.group.saturated;
-	job->counts->flushed += q.group.flushed;
+	for (int i = 0; i < 2; i++) {
+		job->counts->saturated += q.groups[i].saturated;
+		job->counts->flushed += q.groups[i].flushed;
+	}
 	return true;
 }
 
