@@ -19,11 +19,10 @@ ALWAYS_INLINE __m512i round_to(const struct rounder *how, __m512 x, __m512 p, co
 	if (!how->stochastic)
 		return _mm512_castps_si512(_mm512_fmadd_ps(x, how->factor, p));
 	__m512 r = _mm512_fmadd_round_ps(x, how->factor, p, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
-	__m512 remainder = _mm512_abs_ps(_mm512_fmsub_ps(x, how->factor, _mm512_sub_ps(r, p)));
-	/* 2^55 / |P|: the last place of r is 2^-23 P. */
-	__m512i exponent = _mm512_and_si512(_mm512_castps_si512(p), _mm512_set1_epi32((int)F32_INF));
+	__m512 remainder = _mm512_fmsub_ps(x, how->factor, _mm512_sub_ps(r, p));
+	/* 2^55 / P, as the last place of r is 2^-23 P; with the sign of the remainder. */
 	__m512i dividend = _mm512_set1_epi32((int)((2 * F32_BIAS + 55U) << F32_SIGNIFICAND_BITS));
-	__m512 scale = _mm512_castsi512_ps(_mm512_sub_epi32(dividend, exponent));
+	__m512 scale = _mm512_castsi512_ps(_mm512_sub_epi32(dividend, _mm512_castps_si512(p)));
 	__m512i words = _mm512_cvt_roundps_epu32(
 		_mm512_mul_round_ps(remainder, scale, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC),
 		_MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
@@ -239,7 +238,9 @@ ALWAYS_INLINE __m512i join_signs(struct variant variant, __m512i magnitudes, __m
 	const __m512i dwords = _mm512_broadcast_i32x4(
 		_mm_setr_epi8(3, 7, 11, 15, 19, 23, 27, 31, 35, 39, 43, 47, 51, 55, 59, 63));
 	const int64_t one = 0x0101010101010101;
-	const __m512i order = _mm512_sub_epi8(dwords, _mm512_setr_epi64(0, 0, one, one, 2 * one, 2 * one, 3 * one, 3 * one));
+	const __m512i bytes = _mm512_setr_epi64(0, 0, one, one, 2 * one, 2 * one, 3 * one, 3 * one);
+	const __m512i order = _mm512_sub_epi8(dwords, bytes);
+	const __m512i sign = _mm512_set1_epi8((char)(1 << (variant.bits - 1)));
 	__m512i codes;
 
 	if (variant.two_s_complement) {
@@ -248,8 +249,7 @@ ALWAYS_INLINE __m512i join_signs(struct variant variant, __m512i magnitudes, __m
 		if (variant.bits < 8)
 			signs = _mm512_srli_epi32(signs, 8 - variant.bits);
 		/* Of the signs, their bit; everything of the magnitudes. */
-		codes = _mm512_ternarylogic_epi32(magnitudes, signs, _mm512_set1_epi8((char)(1 << (variant.bits - 1))),
-		                                  0xF8);
+		codes = _mm512_ternarylogic_epi32(magnitudes, signs, sign, 0xF8);
 	}
 	return _mm512_permutexvar_epi8(order, codes);
 }

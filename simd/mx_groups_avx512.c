@@ -3,7 +3,7 @@
 #include "mx_groups_avx512.h"
 
 #include "kernels_avx512.h"
-#include "philox_body.h"
+#include "philox_avx512.h"
 #include "scale.h"
 
 enum {
@@ -266,11 +266,11 @@ static void prepare(const struct mx_plan *plan, struct mx_group *g, size_t row, 
 static void encode(const struct mx_plan *plan, const struct mx_group *g)
 {
 	const struct mxfp_rounding *rounding = &plan->job->rounding;
-	uint32_t words[GROUP + PHILOX_SLACK];
+	alignas(64) uint32_t words[GROUP + PHILOX_SLACK];
 	const uint32_t *random = words;
 
 	if (rounding->mode == MXFP_ROUND_SR)
-		random = philox_fill(words, rounding->seed, rounding->stream, g->index, g->n_blocks * BLOCK);
+		random = philox_array(words, rounding->seed, rounding->stream, g->index, g->n_blocks * BLOCK);
 	if (plan->job->format == MXFP_FORMAT_MXFP4)
 		mxfp_mx_encode_e2m1(plan, g, random);
 	else
