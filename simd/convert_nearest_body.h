@@ -46,14 +46,6 @@ ALWAYS_INLINE struct range group_to_bytes(const struct nearest *format, bool neg
 	return r;
 }
 
-/* To formats that are binary32's top bits. */
-ALWAYS_INLINE vu32 rounded_top_bits(vu32 x, unsigned bits)
-{
-	unsigned below = 32 - bits;
-
-	return x + ((UINT32_C(1) << (below - 1)) - 1) + (x >> below & 1);
-}
-
 ALWAYS_INLINE struct range group_to_bf16(const uint8_t *x, uint8_t *to)
 {
 	struct range r = {splat(UINT32_MAX), splat(0)};

@@ -85,6 +85,14 @@ ALWAYS_INLINE vu8 signed_bytes(const struct nearest *e, bool negate, const vu32 
 	return negate ? (bytes ^ negative) - negative : bytes | (negative & e->sign_code);
 }
 
+/* For formats that are binary32's top bits: these bits are the code, but of a NaN. */
+ALWAYS_INLINE vu32 rounded_top_bits(vu32 x, unsigned bits)
+{
+	unsigned below = 32 - bits;
+
+	return x + ((UINT32_C(1) << (below - 1)) - 1) + (x >> below & 1);
+}
+
 /* A sum of squares in the order of doc/numerics.md: n / 2 lanes, then halves; d is overwritten. */
 ALWAYS_INLINE float sum_of_squares(float *d, int n)
 {

@@ -30,35 +30,49 @@ static inline uint64_t unpack_word(uint64_t packed, unsigned bits)
 	return (packed & UINT64_C(0x003F003F003F003F)) | (packed & UINT64_C(0x0FC00FC00FC00FC0)) << 2;
 }
 
-/* n codes, a multiple of 8. */
-static inline void pack_codes(uint8_t *packed, const uint8_t *codes, size_t n, unsigned bits)
+/* bits is a constant where these are inlined. */
+ALWAYS_INLINE void pack_words(uint8_t *packed, const uint8_t *codes, size_t n, unsigned bits)
 {
-	uint64_t word;
-
-	if (bits == 8) {
-		memcpy(packed, codes, n);
-		return;
-	}
 	for (size_t i = 0; i < n; i += 8, packed += bits) {
+		uint64_t word;
+
 		memcpy(&word, codes + i, sizeof word);
 		word = pack_word(word, bits);
 		memcpy(packed, &word, bits);
 	}
 }
 
-static inline void unpack_codes(uint8_t *codes, const uint8_t *packed, size_t n, unsigned bits)
+ALWAYS_INLINE void unpack_words(uint8_t *codes, const uint8_t *packed, size_t n, unsigned bits)
 {
-	if (bits == 8) {
-		memcpy(codes, packed, n);
-		return;
-	}
 	for (size_t i = 0; i < n; i += 8, packed += bits) {
 		uint64_t word = 0;
 
-		memcpy(&word, packed, bits);
+		/* 6 bytes come in two parts, which a load of the whole word would wait for; the bits above are cut off. */
+		memcpy(&word, packed, bits == 6 && n - i >= 16 ? sizeof word : bits);
 		word = unpack_word(word, bits);
 		memcpy(codes + i, &word, sizeof word);
 	}
+}
+
+/* n codes, a multiple of 8. */
+static inline void pack_codes(uint8_t *packed, const uint8_t *codes, size_t n, unsigned bits)
+{
+	if (bits == 8)
+		memcpy(packed, codes, n);
+	else if (bits == 6)
+		pack_words(packed, codes, n, 6);
+	else
+		pack_words(packed, codes, n, 4);
+}
+
+static inline void unpack_codes(uint8_t *codes, const uint8_t *packed, size_t n, unsigned bits)
+{
+	if (bits == 8)
+		memcpy(codes, packed, n);
+	else if (bits == 6)
+		unpack_words(codes, packed, n, 6);
+	else
+		unpack_words(codes, packed, n, 4);
 }
 
 #endif

@@ -1,46 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Codes to binary32: a fast path before convert_body.h. A code of at most 8 bits becomes the binary16 with the same
- * fields, of which the machine makes a binary32, and one exact product corrects the bias. Groups that have a NaN or an
- * Inf are done again by the general kernel, and so is what does not fill a group.
- */
+/* Codes to binary32: a fast path before convert_body.h. Groups that have a NaN or an Inf are done again by the general
+   kernel, and so is what does not fill a group. */
 #include "kernels.h"
+#include "widener_body.h"
 
 enum { UNIT = 4 * LANES, GROUP_UNITS = 8, GROUP = GROUP_UNITS * UNIT };
-
-enum { F16_EXPONENT_BITS = 5, F16_SIGNIFICAND_BITS = 10, F16_BIAS = 15 };
-
-struct widener {
-	uint8_t magnitudes, last_finite;
-	uint16_t up, down, fields;
-	float scale;
-};
-
-static inline void widener_init(struct widener *w, const struct mxfp_format_info *f)
-{
-	unsigned below = F16_SIGNIFICAND_BITS - f->significand_bits;
-	uint32_t exponent = f->kind == MXFP_KIND_FIXED ? -f->significand_bits : (uint32_t)(F16_BIAS - f->bias);
-	uint32_t scale = (F32_BIAS + exponent) << F32_SIGNIFICAND_BITS;
-
-	*w = (struct widener){
-		.magnitudes = (uint8_t)((1U << (f->bits - 1)) - 1),
-		.last_finite = (uint8_t)(f->special == MXFP_SPECIAL_NONE ? INT8_MAX : f->max_code),
-		.up = (uint16_t)(16 - f->bits),
-		.down = (uint16_t)(F16_EXPONENT_BITS - f->exponent_bits),
-	};
-	w->fields = (uint16_t)(w->magnitudes << below | (f->kind == MXFP_KIND_FLOAT ? 0x8000 : 0));
-	memcpy(&w->scale, &scale, sizeof scale);
-}
-
-/* Bytes in words to numbers. The sign is at the top twice or more until the fields are cut out. */
-ALWAYS_INLINE void store_floats(const struct widener *w, vu16 codes, uint8_t *to)
-{
-	vf32 x[2];
-
-	widen_f16((vu16)((vs16)(codes << w->up) >> w->down) & w->fields, x);
-	store(to, (vu32)(x[0] * w->scale));
-	store(to + VECTOR_BYTES, (vu32)(x[1] * w->scale));
-}
 
 /* Each of these gives false if the group has a NaN or an Inf. */
 ALWAYS_INLINE bool group_of_floats(const struct widener *widener, const uint8_t *from, uint8_t *to)
@@ -50,12 +14,14 @@ ALWAYS_INLINE bool group_of_floats(const struct widener *widener, const uint8_t 
 
 	for (size_t i = 0; i < GROUP; i += UNIT) {
 		vu8 codes = (vu8)load(from + i);
-		vu16 half[2];
+		vf32 x[4];
 
-		special |= (vs8)(codes & w->magnitudes) > (int8_t)w->last_finite;
-		widen_bytes(codes, half);
-		store_floats(w, half[0], to + 4 * i);
-		store_floats(w, half[1], to + 4 * i + 2 * VECTOR_BYTES);
+		special |= special_codes(w, codes);
+		widen_codes(w, codes, x);
+		store(to + 4 * i, (vu32)x[0]);
+		store(to + 4 * i + VECTOR_BYTES, (vu32)x[1]);
+		store(to + 4 * i + 2 * VECTOR_BYTES, (vu32)x[2]);
+		store(to + 4 * i + 3 * VECTOR_BYTES, (vu32)x[3]);
 	}
 	return !any((vs32)special);
 }
@@ -63,9 +29,7 @@ ALWAYS_INLINE bool group_of_floats(const struct widener *widener, const uint8_t 
 ALWAYS_INLINE bool group_of_integers(const struct widener *w, const uint8_t *from, uint8_t *to)
 {
 	for (size_t i = 0; i < GROUP; i += LANES) {
-		vs32 x = (vs32)(load_u8(from + i) << 24) >> 24;
-
-		store(to + 4 * i, (vu32)(__builtin_convertvector(x, vf32) * w->scale));
+		store(to + 4 * i, (vu32)widen_integers(w, load_u8(from + i)));
 	}
 	return true;
 }
