@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "kernels.h"
-#include "limits.h"
+#include "limit.h"
 
 enum bench_op { BENCH_CONVERT, BENCH_QUANTIZE, BENCH_DEQUANTIZE, BENCH_SCAN, BENCH_N_OPS };
 

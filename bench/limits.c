@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "limits.h"
+#include "limit.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Plain loops that move bytes in a ratio of limit.def: see limits.c. */
-#ifndef BENCH_LIMITS_H
-#define BENCH_LIMITS_H
+#ifndef BENCH_LIMIT_H
+#define BENCH_LIMIT_H
 
 #include <stddef.h>
 #include <stdint.h>
