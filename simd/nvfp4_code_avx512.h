@@ -28,6 +28,8 @@ struct group {
 	uint64_t first_index;    /* of x[0] in the tensor */
 	const uint32_t *random;  /* STOCHASTIC: a word each */
 	uint8_t *codes;
+	const char *ahead;       /* what the source has some groups later: asked for, never read */
+	size_t ahead_step;       /* from a block to the next */
 	__m512i zero_signs;      /* all ones if a code of zero keeps its sign, else 0 */
 	uint64_t saturated, flushed;
 	float copy[GROUP];       /* for numbers that are not used where they stand */
@@ -105,6 +107,7 @@ ALWAYS_INLINE __m512 quotient_of(enum quotient kind, __m512 x, __m512 factor)
 ALWAYS_INLINE __m512i round_block(enum quotient kind, enum rounding rounding, struct group *g, int b, __m512 *sign)
 {
 	__m512 x = _mm512_loadu_ps(g->x + b * BLOCK), factor = _mm512_set1_ps(g->factor[b]);
+	_mm_prefetch(g->ahead + (size_t)b * g->ahead_step, _MM_HINT_T0);
 	__m512 a = absolute(*sign = quotient_of(kind, x, factor));
 
 	if (kind == NEAREST)

@@ -11,7 +11,7 @@
 
 #include "nvfp4_code_avx512.h"
 
-enum { SCALE_NAN = 0x7F, AHEAD = 4096 };
+enum { SCALE_NAN = 0x7F, AHEAD = 8192 };
 
 /* While one group is encoded, the scales of the next are on their way: that is a long chain of operations. */
 struct quantizer {
@@ -40,14 +40,6 @@ ALWAYS_INLINE void copy_numbers(float *x, enum mxfp_format from, const void *src
 		_mm512_storeu_ps(x + k, load_numbers(from, src, i + k, n > k ? n - k : 0));
 }
 
-/* The hardware prefetches within a page only. What is past the end is asked for, never read. */
-ALWAYS_INLINE void prefetch(const void *src, size_t bytes)
-{
-#pragma GCC unroll 16
-	for (size_t i = 0; i < bytes; i += VECTOR_BYTES)
-		_mm_prefetch((const char *)src + i + AHEAD, _MM_HINT_T0);
-}
-
 /* n numbers of a row from column k on, as binary32: where they stand, or a copy. */
 ALWAYS_INLINE const float *group_numbers(const struct mxfp_quantize_job *job, float *copy, size_t row, size_t k,
                                          size_t n)
@@ -56,17 +48,14 @@ ALWAYS_INLINE const float *group_numbers(const struct mxfp_quantize_job *job, fl
 
 	switch (job->src_format) {
 	case MXFP_FORMAT_F32:
-		prefetch((const float *)job->src + i, GROUP * sizeof(float));
 		if (n == GROUP)
 			return (const float *)job->src + i;
 		copy_numbers(copy, MXFP_FORMAT_F32, job->src, i, n);
 		break;
 	case MXFP_FORMAT_BF16:
-		prefetch((const uint16_t *)job->src + i, GROUP * sizeof(uint16_t));
 		copy_numbers(copy, MXFP_FORMAT_BF16, job->src, i, n);
 		break;
 	default:
-		prefetch((const uint16_t *)job->src + i, GROUP * sizeof(uint16_t));
 		copy_numbers(copy, MXFP_FORMAT_F16, job->src, i, n);
 	}
 	return copy;
@@ -269,6 +258,7 @@ static inline void clear_padding(uint8_t *codes, size_t n)
 ALWAYS_INLINE void prepare(struct quantizer *q, enum quotient kind, struct group *g, size_t row, size_t k)
 {
 	const struct mxfp_quantize_job *job = q->job;
+	const size_t width = job->src_format == MXFP_FORMAT_F32 ? sizeof(float) : sizeof(uint16_t);
 	const float *x = group_numbers(job, g->copy, row, k, g->n);
 	__mmask16 all_nan = 0;
 	__m512i least, amax = largest_magnitudes(x, &least);
@@ -282,6 +272,8 @@ ALWAYS_INLINE void prepare(struct quantizer *q, enum quotient kind, struct group
 	if (job->recipe == MXFP_RECIPE_4OVER6)
 		choose_four(&q->tensor, x, _mm512_castsi512_ps(amax), &s);
 	g->x = x;
+	g->ahead = (const char *)job->src + (row * job->src_stride + k) * width + AHEAD;
+	g->ahead_step = BLOCK * width;
 	g->first_index = job->first_index + row * job->cols + k;
 	g->codes = job->codes + row * job->codes_stride + k / 2;
 	g->rounding = rounding_of(q, kind, _mm512_castsi512_ps(amax), s.factor);
