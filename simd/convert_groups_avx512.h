@@ -11,7 +11,8 @@
 
 enum {
 	GROUP = 64,
-	PREFETCH_BYTES = 8192 /* ahead of the loads */
+	PREFETCH_BYTES = 8192,      /* ahead of the loads, into the second-level cache */
+	PREFETCH_DST_BYTES = 4096   /* ahead of ordinary stores, which read the line that they overwrite */
 };
 
 /* The job's numbers from i on. */

@@ -210,6 +210,7 @@ ALWAYS_INLINE size_t encode_chunk(const struct mxfp_convert_job *job, group_enco
 		struct group g = load_group((const uint32_t *)job->src + i);
 		__m512i codes;
 
+		_mm_prefetch((const char *)to + i + PREFETCH_DST_BYTES, _MM_HINT_T0);
 		if (__builtin_expect(encode(encoder, &g, &codes, job->counts), 1)) {
 			_mm512_storeu_si512(to + i, codes);
 			zeros += (size_t)_mm_popcnt_u64(_mm512_testn_epi8_mask(codes, magnitudes));

@@ -21,7 +21,7 @@ ALWAYS_INLINE struct group load_group(const uint32_t *x)
 
 #pragma GCC unroll 4
 	for (size_t i = 0; i < GROUP / LANES; i++) {
-		_mm_prefetch((const char *)(x + i * LANES) + PREFETCH_BYTES, _MM_HINT_T0);
+		_mm_prefetch((const char *)(x + i * LANES) + PREFETCH_BYTES, _MM_HINT_T1);
 		g.x[i] = _mm512_loadu_si512(x + i * LANES);
 	}
 	return g;

@@ -149,9 +149,8 @@ ALWAYS_INLINE bool encode_tf32(const struct carry *c, const struct group *g, voi
 	return true;
 }
 
-ALWAYS_INLINE void encode_array(const struct mxfp_convert_job *job, group_encoder *encode, struct carry c)
+ALWAYS_INLINE void encode_array(const struct mxfp_convert_job *job, group_encoder *encode, struct carry c, size_t bytes)
 {
-	size_t bytes = mxfp_format_info(job->dst_format)->storage_bytes;
 
 	for (size_t i = 0; i < job->n; i += CHUNK) {
 		struct mxfp_convert_job part = job_part(job, i, job->n - i < CHUNK ? job->n - i : CHUNK);
@@ -159,8 +158,12 @@ ALWAYS_INLINE void encode_array(const struct mxfp_convert_job *job, group_encode
 
 		for (size_t j = 0; j < part.n; j += GROUP) {
 			struct group g = load_group((const uint32_t *)part.src + j);
+			uint8_t *to = (uint8_t *)part.dst + j * bytes;
 
-			if (!encode(&c, &g, (uint8_t *)part.dst + j * bytes, &zeros))
+#pragma GCC unroll 4
+			for (size_t line = 0; line < GROUP * bytes; line += 64)
+				_mm_prefetch((const char *)to + line + PREFETCH_DST_BYTES, _MM_HINT_T0);
+			if (!encode(&c, &g, to, &zeros))
 				zeros += encode_rare_group(&part, j);
 		}
 		count_flushed(&part, zeros);
@@ -169,17 +172,17 @@ ALWAYS_INLINE void encode_array(const struct mxfp_convert_job *job, group_encode
 
 static NOINLINE void encode_bf16_array(const struct mxfp_convert_job *job)
 {
-	encode_array(job, encode_bf16, carry_of(BF16_DROPPED, job->rounding.mode));
+	encode_array(job, encode_bf16, carry_of(BF16_DROPPED, job->rounding.mode), sizeof(uint16_t));
 }
 
 static NOINLINE void encode_tf32_array(const struct mxfp_convert_job *job)
 {
-	encode_array(job, encode_tf32, carry_of(TF32_DROPPED, job->rounding.mode));
+	encode_array(job, encode_tf32, carry_of(TF32_DROPPED, job->rounding.mode), sizeof(uint32_t));
 }
 
 static NOINLINE void encode_f16_array(const struct mxfp_convert_job *job)
 {
-	encode_array(job, encode_f16, (struct carry){.limit = _mm512_set1_epi32(F16_MAX)});
+	encode_array(job, encode_f16, (struct carry){.limit = _mm512_set1_epi32(F16_MAX)}, sizeof(uint16_t));
 }
 
 void mxfp_encode_wide_avx512(const struct mxfp_convert_job *job)
