@@ -80,6 +80,7 @@ static void convert_piece(const void *context, size_t piece, struct mxfp_counts 
 		.first_index = start,
 		.rounding = {.mode = c->round},
 		.counts = counts,
+		.past_caches = work->place == BENCH_DRAM,
 	};
 
 	work->table->convert[c->dst][c->src](&job);

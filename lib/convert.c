@@ -48,7 +48,7 @@ enum mxfp_status mxfp_convert(void *dst, enum mxfp_format dst_format, const void
 {
 	static const struct mxfp_convert_options defaults;
 	const struct mxfp_convert_options *o = options != NULL ? options : &defaults;
-	const struct mxfp_convert_job job = {
+	struct mxfp_convert_job job = {
 		.dst_format = dst_format,
 		.src_format = src_format,
 		.dst = dst,
@@ -59,7 +59,9 @@ enum mxfp_status mxfp_convert(void *dst, enum mxfp_format dst_format, const void
 	};
 	enum mxfp_status status = check(&job);
 
-	if (status == MXFP_OK)
-		mxfp_parallel_for(o->threads, o->parallel, mxfp_tile_count(1, n), convert_piece, &job, o->counts);
-	return status;
+	if (status != MXFP_OK)
+		return status;
+	job.past_caches = n >= MXFP_PAST_CACHES_BYTES / mxfp_format_info(dst_format)->storage_bytes;
+	mxfp_parallel_for(o->threads, o->parallel, mxfp_tile_count(1, n), convert_piece, &job, o->counts);
+	return MXFP_OK;
 }

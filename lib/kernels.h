@@ -18,6 +18,9 @@ struct mxfp_rounding {
 	uint64_t seed, stream; /* of stochastic rounding */
 };
 
+/* A result that the caches will not hold until it is used: an ordinary store would first read what it overwrites. */
+enum { MXFP_PAST_CACHES_BYTES = 32 << 20 };
+
 /* n numbers; number i of the piece is number first_index + i of the tensor. */
 struct mxfp_convert_job {
 	enum mxfp_format dst_format, src_format;
@@ -27,6 +30,7 @@ struct mxfp_convert_job {
 	uint64_t first_index;
 	struct mxfp_rounding rounding;
 	struct mxfp_counts *counts; /* never NULL */
+	bool past_caches;           /* a hint: the whole result is at least MXFP_PAST_CACHES_BYTES long */
 };
 
 /* rows x cols numbers to blocks. Strides are never 0 here: src_stride in elements, the others in bytes. */
@@ -46,9 +50,6 @@ struct mxfp_quantize_job {
 	uint32_t tensor_amax; /* NVFP4: binary32 bits */
 	struct mxfp_counts *counts;
 };
-
-/* A result that the caches will not hold until it is used: an ordinary store would first read what it overwrites. */
-enum { MXFP_PAST_CACHES_BYTES = 32 << 20 };
 
 struct mxfp_dequantize_job {
 	enum mxfp_format format, dst_format;

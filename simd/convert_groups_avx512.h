@@ -8,6 +8,7 @@
 
 #include "avx512.h"
 #include "kernels_avx512.h"
+#include "stream.h"
 
 enum {
 	GROUP = 64,
@@ -41,21 +42,45 @@ static inline unsigned direction(enum mxfp_round mode)
 	                                : _MM_ROUND_NEAREST;
 }
 
+/* Numbers before the first that begins a cache line; 0 where there is none. */
+static inline size_t before_line(const struct mxfp_convert_job *job)
+{
+	size_t bytes = mxfp_format_info(job->dst_format)->storage_bytes, lead = -(uintptr_t)job->dst % STREAM_LINE_BYTES;
+
+	return lead % bytes != 0 ? 0 : lead / bytes < job->n ? lead / bytes : job->n;
+}
+
 /* Runs `convert`, which is not inlined, on whole groups with the direction of rounding of the mode, and the general
-   kernel on what is left; on all if convert is NULL. */
+   kernel on what is left; on all if convert is NULL. Only what begins a cache line is to be stored past the caches. */
 static inline void convert_groups(const struct mxfp_convert_job *job, mxfp_convert_kernel *convert)
 {
-	size_t n = convert != NULL ? job->n - job->n % GROUP : 0;
-	struct mxfp_convert_job whole = job_part(job, 0, n), rest = job_part(job, n, job->n - n);
+	size_t lead = job->past_caches && convert != NULL ? before_line(job) : 0;
+	size_t end = convert != NULL ? job->n - (job->n - lead) % GROUP : 0;
+	struct mxfp_convert_job first = job_part(job, 0, lead), whole = job_part(job, lead, end - lead);
+	struct mxfp_convert_job rest = job_part(job, end, job->n - end);
 
-	if (n != 0) {
+	whole.past_caches = job->past_caches && (uintptr_t)whole.dst % STREAM_LINE_BYTES == 0;
+	if (first.n != 0)
+		mxfp_convert_avx512(&first);
+	if (whole.n != 0) {
 		struct fp_state state = fp_enter();
 		_mm_setcsr(MXCSR_DEFAULT | direction(job->rounding.mode));
 		convert(&whole);
 		fp_leave(state);
 	}
+	if (whole.past_caches)
+		stream_end();
 	if (rest.n != 0)
 		mxfp_convert_avx512(&rest);
+}
+
+/* Stores 16 numbers; where they begin a cache line, past the caches if asked. */
+ALWAYS_INLINE void store_numbers(uint32_t *to, __m512i x, bool past_caches)
+{
+	if (past_caches)
+		_mm512_stream_si512((void *)to, x);
+	else
+		_mm512_storeu_si512(to, x);
 }
 
 #endif

@@ -68,6 +68,7 @@ static NOINLINE void decode_groups(const struct mxfp_convert_job *job)
 	const struct mxfp_format_info *f = mxfp_format_info(job->src_format);
 	const uint8_t *from = job->src;
 	uint32_t *to = job->dst;
+	const bool past_caches = job->past_caches;
 	struct tables t;
 
 	tables_init(&t, f);
@@ -83,10 +84,10 @@ static NOINLINE void decode_groups(const struct mxfp_convert_job *job)
 		__m512i top = look_up(&t.top, codes, high), next = look_up(&t.next, codes, high);
 		__m512i low = _mm512_unpacklo_epi8(next, top), last = _mm512_unpackhi_epi8(next, top);
 
-		_mm512_storeu_si512(to + i, _mm512_slli_epi32(low, 16));
-		_mm512_storeu_si512(to + i + LANES, _mm512_and_si512(low, high_half));
-		_mm512_storeu_si512(to + i + 2 * LANES, _mm512_slli_epi32(last, 16));
-		_mm512_storeu_si512(to + i + 3 * LANES, _mm512_and_si512(last, high_half));
+		store_numbers(to + i, _mm512_slli_epi32(low, 16), past_caches);
+		store_numbers(to + i + LANES, _mm512_and_si512(low, high_half), past_caches);
+		store_numbers(to + i + 2 * LANES, _mm512_slli_epi32(last, 16), past_caches);
+		store_numbers(to + i + 3 * LANES, _mm512_and_si512(last, high_half), past_caches);
 	}
 }
 

@@ -74,7 +74,7 @@ ALWAYS_INLINE void decode_array(const struct mxfp_convert_job *job, group_decode
 		if (__builtin_expect(decode(from, x), 1)) {
 #pragma GCC unroll 4
 			for (int v = 0; v < GROUP / LANES; v++)
-				_mm512_storeu_si512(to + v * LANES, x[v]);
+				store_numbers(to + v * LANES, x[v], job->past_caches);
 		} else {
 			struct mxfp_convert_job part = job_part(job, i, GROUP);
 			mxfp_convert_avx512(&part);

@@ -43,11 +43,12 @@ static void describe(const struct equal_case *c, char *text, size_t size)
 {
 	const struct mxfp_convert_job *j = c->job;
 
-	snprintf(text, size, "convert to %s from %s, n %zu, first index %" PRIu64 ", %s, %s%s, seed %" PRIu64
+	snprintf(text, size, "convert to %s from %s, n %zu, first index %" PRIu64 ", %s, %s%s%s, seed %" PRIu64
 	         ", stream %" PRIu64, mxfp_format_info(j->dst_format)->name, mxfp_format_info(j->src_format)->name, j->n,
 	         j->first_index, mxfp_option_name(MXFP_OPTION_ROUND, (int)j->rounding.mode),
 	         mxfp_option_name(MXFP_OPTION_OVERFLOW, (int)j->rounding.overflow),
-	         j->rounding.no_negative_zero ? ", no -0" : "", j->rounding.seed, j->rounding.stream);
+	         j->rounding.no_negative_zero ? ", no -0" : "", j->past_caches ? ", past the caches" : "",
+	         j->rounding.seed, j->rounding.stream);
 }
 
 /* A trial of n numbers with random options and places; the source is still to be filled. */
@@ -58,6 +59,7 @@ static void prepare(struct equal *e, struct trial *t, size_t n)
 	t->job.n = n;
 	t->job.rounding = equal_any_rounding(r);
 	t->job.first_index = equal_any_index(r, n);
+	t->job.past_caches = random_below(r, 2) == 0;
 	t->c.n_elements = n;
 	t->c.start.counts = equal_any_counts(r);
 	t->c.array[0] = (struct equal_array){
