@@ -38,21 +38,24 @@ static uint32_t stored(const struct mxfp_format_info *f, size_t i)
 	return half;
 }
 
-/* Index of the first wrong code of the piece, or PIECE. Zero, Inf and NaN are asked for one by one, as is all of
-   f32. */
+/* Index of the first wrong code of the piece, or PIECE. Zero, Inf and NaN are asked for one by one; other numbers stay
+   as they are in f32. */
 static size_t compare(const struct sweep *s, struct mxfp_counts *want)
 {
 	const struct mxfp_format_info *f = s->oracle->format;
 	uint32_t first = numbers[0] & ~F32_SIGN;
 	size_t alone = first == 0 ? 1 : first < F32_INF ? 0 : PIECE;
 
-	if (s->oracle->n == 0)
-		alone = PIECE;
 	for (size_t i = 0; i < alone; i++)
 		if (stored(f, i) != oracle_encode(s->oracle, numbers[i], 0, &s->c->rounding, 0, want))
 			return i;
 	if (alone == PIECE)
 		return PIECE;
+	if (s->oracle->n == 0) {
+		while (alone < PIECE && codes[alone] == numbers[alone])
+			alone++;
+		return alone;
+	}
 	return alone + thresholds_mismatch(&s->thresholds[numbers[0] >> 31], f, first + (uint32_t)alone,
 	                                   (const uint8_t *)codes + alone * f->storage_bytes, PIECE - alone, want);
 }
