@@ -12,6 +12,7 @@ enum {
 	LANES = 16,           /* numbers a group of a pattern */
 	LONE = 700,           /* more than the numbers of which a fast path looks at the largest and smallest together */
 	N_LONE = 60,
+	CHUNKS = 3000,        /* more than a kernel takes at a time */
 	LONG = (1 << 16) + 37 /* more than 255 additions to a lane of bytes, or 65535 to the number of lanes */
 };
 
@@ -100,6 +101,20 @@ static bool lengths(struct equal *e, struct trial *t)
 			if (!equal_run(e, &t->c))
 				return false;
 		}
+	return true;
+}
+
+/* Lengths about those that kernels take at a time. */
+static bool chunks(struct equal *e, struct trial *t)
+{
+	for (int i = 0; i < 64; i++) {
+		uint32_t power = UINT32_C(1) << (7 + i / 4 % 5);
+
+		prepare(e, t, i % 4 == 0 ? random_below(&e->random, CHUNKS) : power - 1 + random_below(&e->random, 3));
+		fill(e, t, N_PATTERNS, LANES);
+		if (!equal_run(e, &t->c))
+			return false;
+	}
 	return true;
 }
 
@@ -195,7 +210,7 @@ bool equal_convert(struct equal *e, enum mxfp_format dst_format, enum mxfp_forma
 	if (!equal_is_wanted(e, &t.c))
 		return true;
 	for (unsigned round = 0; round < e->rounds; round++)
-		if (!lengths(e, &t) || !alignments(e, &t) || !options(e, &t) || !lone_numbers(e, &t))
+		if (!lengths(e, &t) || !chunks(e, &t) || !alignments(e, &t) || !options(e, &t) || !lone_numbers(e, &t))
 			return false;
 	return mxfp_format_info(src_format)->storage_bytes == 1 || long_arrays(e, &t);
 }

@@ -7,6 +7,7 @@
 
 enum {
 	COLS = 3 * 64 + 1,
+	CHUNKS = 3000, /* more than a kernel takes at a time */
 	N_BYTES = 256,
 	CODES = 1 << 17,
 	SCALES = 1 << 14
@@ -118,6 +119,16 @@ static bool lengths(struct equal *e, struct trial *t)
 	return true;
 }
 
+static bool chunks(struct equal *e, struct trial *t)
+{
+	for (int i = 0; i < 128; i++) {
+		prepare(e, t, 1 + random_below(&e->random, 3), random_below(&e->random, CHUNKS));
+		if (!equal_run(e, &t->c))
+			return false;
+	}
+	return true;
+}
+
 static bool alignments(struct equal *e, struct trial *t)
 {
 	for (int place = 0; place < 64; place++)
@@ -169,7 +180,7 @@ bool equal_dequantize(struct equal *e, enum mxfp_format format, enum mxfp_format
 	if (!equal_is_wanted(e, &t.c))
 		return true;
 	for (unsigned round = 0; round < e->rounds; round++)
-		if (!lengths(e, &t) || !alignments(e, &t) || !tensor_scales(e, &t))
+		if (!lengths(e, &t) || !chunks(e, &t) || !alignments(e, &t) || !tensor_scales(e, &t))
 			return false;
 	return all_codes(e, &t);
 }

@@ -10,6 +10,7 @@
 
 enum {
 	COLS = 3 * 64 + 1,
+	CHUNKS = 3000,    /* more than a kernel takes at a time */
 	MAX_BLOCK = 32,
 	SOURCE = 1 << 17, /* numbers, gaps included */
 	LONG_COLS = 20000 /* of each row, so that a narrow counter overflows */
@@ -165,6 +166,16 @@ static bool lengths(struct equal *e, struct trial *t)
 	return true;
 }
 
+static bool chunks(struct equal *e, struct trial *t)
+{
+	for (int i = 0; i < 32; i++) {
+		prepare(e, t, 1 + random_below(&e->random, 3), random_below(&e->random, CHUNKS));
+		if (!run(e, t))
+			return false;
+	}
+	return true;
+}
+
 static bool alignments(struct equal *e, struct trial *t)
 {
 	for (int place = 0; place < 64; place++)
@@ -272,7 +283,7 @@ bool equal_quantize(struct equal *e, enum mxfp_format format, enum mxfp_format s
 	if (!equal_is_wanted(e, &t.c))
 		return true;
 	for (unsigned round = 0; round < e->rounds; round++)
-		if (!lengths(e, &t) || !alignments(e, &t) || !patterns(e, &t) || !options(e, &t))
+		if (!lengths(e, &t) || !chunks(e, &t) || !alignments(e, &t) || !patterns(e, &t) || !options(e, &t))
 			return false;
 	return all_numbers(e, &t) && long_rows(e, &t);
 }
