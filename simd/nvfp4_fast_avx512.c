@@ -7,7 +7,7 @@
 #include "avx512.h"
 #include "kernels_avx512.h"
 
-#include "philox_body.h"
+#include "philox_avx512.h"
 
 #include "nvfp4_code_avx512.h"
 
@@ -285,12 +285,20 @@ ALWAYS_INLINE void prepare(struct quantizer *q, enum quotient kind, struct group
 	                     _mm512_cvtepi32_epi8(s.byte));
 }
 
+/* Out of line, so that it takes no registers from those who round to nearest. */
+static NOINLINE void draw(struct quantizer *q, struct group *g)
+{
+	const struct mxfp_rounding *r = &q->job->rounding;
+
+	g->random = philox_array(q->random, r->seed, r->stream, g->first_index, g->n);
+}
+
 ALWAYS_INLINE void finish(struct quantizer *q, enum quotient kind, struct group *g)
 {
 	const unsigned present = blocks_present(g->n);
 
-	if (g->rounding == STOCHASTIC)
-		g->random = philox_fill(q->random, q->job->rounding.seed, q->job->rounding.stream, g->first_index, g->n);
+	if (__builtin_expect(kind != NEAREST && g->rounding == STOCHASTIC, 0))
+		draw(q, g);
 	for (int i = 0; i < 2; i++)
 		_mm512_mask_storeu_epi64(g->codes + i * VECTOR_BYTES, (__mmask8)(present >> i * WORD_BLOCKS),
 		                         encode(kind, g, i * WORD_BLOCKS));
