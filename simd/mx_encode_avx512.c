@@ -31,12 +31,24 @@ ALWAYS_INLINE __m512i round_to(const struct rounder *how, __m512 x, __m512 p, co
 	return _mm512_mask_add_epi32(_mm512_castps_si512(r), up, _mm512_castps_si512(r), _mm512_set1_epi32(1));
 }
 
-ALWAYS_INLINE void store_bytes(uint8_t *at, __m512i v, size_t n)
+/* The first `size` bytes of v, or `room` if that is less. */
+ALWAYS_INLINE void store_bytes(uint8_t *at, __m512i v, size_t size, size_t room)
 {
-	if (n >= 64)
-		_mm512_storeu_si512(at, v);
+	if (room < size)
+		_mm512_mask_storeu_epi8(at, (UINT64_C(1) << room) - 1, v);
+	else if (size < 64)
+		_mm512_mask_storeu_epi8(at, (UINT64_C(1) << size) - 1, v);
 	else
-		_mm512_mask_storeu_epi8(at, (UINT64_C(1) << n) - 1, v);
+		_mm512_storeu_si512(at, v);
+}
+
+/* Asks for as much of the source as two blocks. Spread over encoding, the requests do not wait for each other. */
+ALWAYS_INLINE void prefetch(const struct mx_plan *plan, const struct mx_group *g, size_t block)
+{
+	const uint8_t *ahead = g->ahead + block * BLOCK * plan->number_bytes;
+
+	for (size_t i = 0; i < 4; i++)
+		_mm_prefetch((const char *)ahead + i * LANES * plan->number_bytes, _MM_HINT_T0);
 }
 
 /* Counts among 64 codes. Zeros of the source are counted too; not_flushed() takes them back. */
@@ -151,10 +163,13 @@ ALWAYS_INLINE void encode_e2m1(const struct mx_plan *plan, const struct mx_group
 	struct code_counts counts = {0};
 
 	for (size_t block = 0; block < g->n_blocks; block += 4) {
+		prefetch(plan, g, block);
+		prefetch(plan, g, block + 2);
 		__m512i first = e2m1_pairs(&how, g, block, random, table, &counts);
 		__m512i second = e2m1_pairs(&how, g, block + 2, random, table, &counts);
 
-		store_bytes(g->codes + block * BLOCK / 2, e2m1_order(first, second), (g->n_blocks - block) * BLOCK / 2);
+		store_bytes(g->codes + block * BLOCK / 2, e2m1_order(first, second), 64,
+		            (g->n_blocks - block) * BLOCK / 2);
 	}
 	add_counts(plan, g, 4, &counts);
 }
@@ -279,6 +294,7 @@ ALWAYS_INLINE void encode(const struct mx_plan *plan, const struct mx_group *g, 
 
 	for (size_t block = 0; block < g->n_blocks; block += 2, to += bytes) {
 		size_t room = (g->n_blocks - block) * (bytes / 2);
+		prefetch(plan, g, block);
 		__m512i upper = block_magnitudes(&m, g, block, random);
 		__m512i lower = block_magnitudes(&m, g, block + 1, random);
 		__m512i v = _mm512_mask_multishift_epi64_epi8(_mm512_multishift_epi64_epi8(m.shifts, upper),
@@ -292,7 +308,7 @@ ALWAYS_INLINE void encode(const struct mx_plan *plan, const struct mx_group *g, 
 		if (plan->job->rounding.no_negative_zero)
 			signs = _mm512_maskz_mov_epi8(~zeros, signs);
 		v = join_signs(variant, _mm512_min_epu8(v, m.max), signs);
-		store_bytes(to, variant.bits == 6 ? pack_six_bits(v) : v, room < bytes ? room : bytes);
+		store_bytes(to, variant.bits == 6 ? pack_six_bits(v) : v, bytes, room);
 	}
 	add_counts(plan, g, 2, &counts);
 }

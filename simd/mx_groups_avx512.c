@@ -8,7 +8,7 @@
 
 enum {
 	UPSCALE = 96,
-	PREFETCH = 4096, /* bytes ahead */
+	PREFETCH = 5120, /* bytes from the beginning of a group to what is asked for while it is encoded */
 	LEAST_FIELD = 56 /* of P under stochastic rounding, which divides 2^55 by it (mx_encode_avx512.c) */
 };
 
@@ -41,7 +41,6 @@ ALWAYS_INLINE __mmask16 lanes_left(size_t i, size_t n)
 ALWAYS_INLINE void load_group(struct mx_group *g, const void *src, enum mxfp_format format, size_t n)
 {
 	const __m512i magnitude = _mm512_set1_epi32((int)~F32_SIGN);
-	const size_t bytes = format == MXFP_FORMAT_F32 ? 4 : 2;
 	bool direct = format == MXFP_FORMAT_F32 && n == GROUP;
 	__m512i least = magnitude, greatest[GROUP_BLOCKS];
 
@@ -59,8 +58,6 @@ ALWAYS_INLINE void load_group(struct mx_group *g, const void *src, enum mxfp_for
 			size_t i = block * BLOCK + h * LANES;
 			__m512 x = load_numbers(src, format, i, n == GROUP ? 0xFFFF : lanes_left(i, n));
 
-			if (n == GROUP && i * bytes % 64 == 0)
-				_mm_prefetch((const char *)src + i * bytes + PREFETCH, _MM_HINT_T0);
 			if (!direct)
 				_mm512_store_ps(g->copy + i, x);
 			m[h] = _mm512_and_si512(_mm512_castps_si512(x), magnitude);
@@ -92,7 +89,6 @@ static NOINLINE void load_exactly(struct mx_group *g, const void *src, enum mxfp
 ALWAYS_INLINE bool load_nonzeros(struct mx_group *g, const void *src, enum mxfp_format format)
 {
 	const __m512i classes = _mm512_set1_epi32(0x00000888); /* quiet NaN, signaling NaN, zero: +0; others: as it was */
-	const size_t bytes = format == MXFP_FORMAT_F32 ? 4 : 2;
 	const __m512 one = _mm512_set1_ps(1);
 	__m512 special[4] = {one, one, one, one}; /* chains of dependent instructions */
 	__m512i greatest[GROUP_BLOCKS];
@@ -108,8 +104,6 @@ ALWAYS_INLINE bool load_nonzeros(struct mx_group *g, const void *src, enum mxfp_
 
 			x[h] = load_numbers(src, format, i, 0xFFFF);
 			special[i / LANES % 4] = _mm512_fixupimm_ps(special[i / LANES % 4], x[h], classes, 0);
-			if (i * bytes % 64 == 0)
-				_mm_prefetch((const char *)src + i * bytes + PREFETCH, _MM_HINT_T0);
 			if (format != MXFP_FORMAT_F32)
 				_mm512_store_ps(g->copy + i, x[h]);
 		}
@@ -254,6 +248,7 @@ static void prepare(const struct mx_plan *plan, struct mx_group *g, size_t row, 
 
 	load_any(g, src, job->src_format, plan->cols - k < GROUP ? plan->cols - k : GROUP);
 	g->index = job->first_index + row * job->cols + k;
+	g->ahead = src + PREFETCH;
 	g->codes = job->codes + row * job->codes_stride + k / BLOCK * plan->block_bytes;
 	if (exceptional(plan, g) != 0)
 		nan_blocks = mend(plan, g);

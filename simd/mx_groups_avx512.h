@@ -42,6 +42,7 @@ struct mx_group {
 	size_t n_blocks;
 	uint64_t index;   /* of the first number, for stochastic rounding */
 	uint8_t *codes;   /* where they go */
+	const uint8_t *ahead; /* numbers that will be read later; past the end of the source in the last groups */
 	bool zeros;       /* there may be zeros among the numbers */
 	bool saturates;   /* a number may lie past the largest element */
 	__m512i amax;     /* largest magnitude of each block, as bits */
