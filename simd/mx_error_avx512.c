@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Rule mse for 16 blocks: the squared errors at floor and at floor + 1 in the order of additions that doc/numerics.md,
- * section 3, fixes. No code is made: with y in units of the floor scale and P the power of two below |y|, but at least
- * that of the smallest normal element, y + 1.5 * 2^(23-M) P has the element's quantum in its last place, and taking
- * the second term away again is exact. At floor + 1 an element differs only where the larger smallest normal number
- * takes over, and it cannot overflow.
+ * section 3, fixes. No code is made. With y in units of the floor scale and P the power of two below |y|, but at least
+ * that of the smallest normal element, y + 1.5 * 2^(23-M) P has the element's quantum as its last place, and taking the
+ * second term away again is exact. At floor + 1 nothing overflows, and the quantum is the same or, below the smallest
+ * normal element there, a larger one that is fixed: of the errors with either quantum the larger is the right one, as
+ * one grid contains the other.
  */
 #include "mx_groups_avx512.h"
 #include "scale.h"
 
 /* Constants of the element, in units of the floor scale. */
 struct candidates {
-	__m512 smallest[2]; /* normal numbers */
+	__m512 smallest; /* normal number */
 	__m512 max;
 	__m512 magic; /* 1.5 * 2^(23 - M) */
 };
@@ -28,21 +29,28 @@ ALWAYS_INLINE struct candidates candidates(const struct mx_plan *plan)
 	uint32_t max = mxfp_ref_scale_threshold(MXFP_RULE_RCEIL, e) - 1; /* rceil raises s past the largest element */
 
 	return (struct candidates){
-		.smallest = {constant(plan->emin, 0), constant(plan->emin + 1, 0)},
+		.smallest = constant(plan->emin, 0),
 		.max = constant(e->emax, max - F32_HIDDEN),
 		.magic = constant(F32_SIGNIFICAND_BITS - (int)e->significand_bits, F32_QUIET),
 	};
 }
 
-ALWAYS_INLINE __m512 rounded(__m512 y, __m512 p, __m512 magic)
+/* What |d| is made of at floor (0) and floor + 1 (1); the sign does not matter. `fraction_bits`: the fixed quantum at
+   floor + 1 is 2^-fraction_bits. */
+ALWAYS_INLINE void differences(const struct candidates *c, __m512 y, const int fraction_bits, __m512 d[2])
 {
-	return _mm512_fnmadd_ps(p, magic, _mm512_fmadd_ps(p, magic, y));
+	const __m512 power = _mm512_castsi512_ps(_mm512_set1_epi32((int)F32_INF));
+	__m512 p = _mm512_and_ps(_mm512_range_ps(y, c->smallest, 0x3), power);
+	__m512 q = _mm512_fnmadd_ps(p, c->magic, _mm512_fmadd_ps(p, c->magic, y));
+
+	/* vrangeps: the smaller magnitude with the sign of the first; the larger one. vreduceps: y less y rounded. */
+	d[0] = _mm512_sub_ps(y, _mm512_range_ps(q, c->max, 0x2));
+	d[1] = _mm512_range_ps(_mm512_sub_ps(y, q), _mm512_reduce_ps(y, fraction_bits << 4 | 0x8), 0x3);
 }
 
-__mmask16 mxfp_mx_mse_raises(const struct mx_plan *plan, const struct mx_group *g)
+ALWAYS_INLINE __mmask16 raises(const struct mx_plan *plan, const struct mx_group *g, const int fraction_bits)
 {
 	const struct candidates c = candidates(plan);
-	const __m512 power = _mm512_castsi512_ps(_mm512_set1_epi32((int)F32_INF));
 	alignas(64) float exponent[GROUP_BLOCKS];
 	__m512i error[2][GROUP_BLOCKS];
 
@@ -51,27 +59,37 @@ __mmask16 mxfp_mx_mse_raises(const struct mx_plan *plan, const struct mx_group *
 	_mm512_store_ps(exponent, _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_set1_epi32(MXFP_SCALE_BIAS), g->scale)));
 #pragma GCC unroll 2
 	for (size_t block = 0; block < g->n_blocks; block++) {
-		__m512 square[2];
+		__m512 d[2][2];
 
 #pragma GCC unroll 2
 		for (size_t half = 0; half < 2; half++) {
 			__m512 x = _mm512_loadu_ps(g->x + block * BLOCK + half * LANES);
-			__m512 y = _mm512_scalef_ps(x, _mm512_set1_ps(exponent[block]));
-			__m512 p = _mm512_and_ps(_mm512_range_ps(y, c.smallest[0], 0x3), power);
-			/* The smaller magnitude with the sign of the first. */
-			__m512 q = _mm512_range_ps(rounded(y, p, c.magic), c.max, 0x2);
-			__m512 d[2] = {
-				_mm512_sub_ps(y, q),
-				_mm512_sub_ps(y, rounded(y, _mm512_max_ps(p, c.smallest[1]), c.magic)),
-			};
 
-#pragma GCC unroll 2
-			for (int i = 0; i < 2; i++)
-				square[i] = half == 0 ? _mm512_mul_ps(d[i], d[i]) : _mm512_fmadd_ps(d[i], d[i], square[i]);
+			differences(&c, _mm512_scalef_ps(x, _mm512_set1_ps(exponent[block])), fraction_bits, d[half]);
 		}
-		error[0][block] = _mm512_castps_si512(square[0]);
-		error[1][block] = _mm512_castps_si512(square[1]);
+#pragma GCC unroll 2
+		for (int i = 0; i < 2; i++)
+			error[i][block] = _mm512_castps_si512(
+				_mm512_fmadd_ps(d[1][i], d[1][i], _mm512_mul_ps(d[0][i], d[0][i])));
 	}
 	return _mm512_cmp_ps_mask(_mm512_castsi512_ps(reduce_each(error[1], MX_SUM)),
 	                          _mm512_castsi512_ps(reduce_each(error[0], MX_SUM)), _CMP_LE_OQ);
+}
+
+__mmask16 mxfp_mx_mse_raises(const struct mx_plan *plan, const struct mx_group *g)
+{
+	switch ((int)plan->element->significand_bits - plan->emin - 1) {
+	case 0:
+		return raises(plan, g, 0); /* e2m1 */
+	case 2:
+		return raises(plan, g, 2); /* e2m3 */
+	case 3:
+		return raises(plan, g, 3); /* e3m2 */
+	case 5:
+		return raises(plan, g, 5); /* int8 */
+	case 8:
+		return raises(plan, g, 8); /* e4m3 */
+	default:
+		return raises(plan, g, 15); /* e5m2 */
+	}
 }
