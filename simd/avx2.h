@@ -22,6 +22,14 @@ ALWAYS_INLINE vu32 max_u32(vu32 a, vu32 b)
 	return (vu32)_mm256_max_epu32((__m256i)a, (__m256i)b);
 }
 
+ALWAYS_INLINE uint32_t max_across(vu32 v)
+{
+	__m128i four = _mm_max_epu32(_mm256_castsi256_si128((__m256i)v), _mm256_extracti128_si256((__m256i)v, 1));
+	__m128i two = _mm_max_epu32(four, _mm_unpackhi_epi64(four, four));
+
+	return (uint32_t)_mm_cvtsi128_si32(_mm_max_epu32(two, _mm_shuffle_epi32(two, 1)));
+}
+
 ALWAYS_INLINE vu32 shift_left(vu32 v, vu32 count)
 {
 	return (vu32)_mm256_sllv_epi32((__m256i)v, (__m256i)count);
@@ -157,14 +165,6 @@ ALWAYS_INLINE void store_nibbles(uint8_t *at, vu8 codes)
 	__m256i packed = _mm256_packus_epi16(words, words);
 
 	_mm_storeu_si128((__m128i *)at, _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08)));
-}
-
-ALWAYS_INLINE uint32_t max_across(vu32 v)
-{
-	__m128i four = _mm_max_epu32(_mm256_castsi256_si128((__m256i)v), _mm256_extracti128_si256((__m256i)v, 1));
-	__m128i two = _mm_max_epu32(four, _mm_unpackhi_epi64(four, four));
-
-	return (uint32_t)_mm_cvtsi128_si32(_mm_max_epu32(two, _mm_shuffle_epi32(two, 1)));
 }
 
 /* Each lane of the first half plus that of the second, until one is left. */

@@ -22,6 +22,11 @@ ALWAYS_INLINE vu32 max_u32(vu32 a, vu32 b)
 	return (vu32)_mm512_max_epu32((__m512i)a, (__m512i)b);
 }
 
+ALWAYS_INLINE uint32_t max_across(vu32 v)
+{
+	return _mm512_reduce_max_epu32((__m512i)v);
+}
+
 ALWAYS_INLINE vu32 shift_left(vu32 v, vu32 count)
 {
 	return (vu32)_mm512_sllv_epi32((__m512i)v, (__m512i)count);
@@ -71,6 +76,24 @@ ALWAYS_INLINE void store_u16(void *at, vu32 v)
 ALWAYS_INLINE void store_u8(uint8_t *at, vu32 v)
 {
 	_mm_storeu_si128((__m128i *)at, _mm512_cvtepi32_epi8((__m512i)v));
+}
+
+/* The lanes of 4 vectors, each at most 0xFF. */
+ALWAYS_INLINE vu8 low_bytes(const vu32 v[4])
+{
+	__m512i low = _mm512_packus_epi32((__m512i)v[0], (__m512i)v[1]);
+	__m512i high = _mm512_packus_epi32((__m512i)v[2], (__m512i)v[3]);
+	const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+
+	return (vu8)_mm512_permutexvar_epi32(order, _mm512_packus_epi16(low, high));
+}
+
+/* Codes of 4 bits, two a byte. */
+ALWAYS_INLINE void store_nibbles(uint8_t *at, vu8 codes)
+{
+	__m512i words = _mm512_maddubs_epi16((__m512i)codes, _mm512_set1_epi16(0x1001));
+
+	_mm256_storeu_si256((__m256i *)at, _mm512_cvtepi16_epi8(words));
 }
 
 /* Word w of lane i to at[4 * i + w]. */

@@ -41,7 +41,7 @@ ALWAYS_INLINE struct range group_to_bytes(const struct nearest *format, bool neg
 		const vu32 codes[4] = {clamped_codes(e, v[0]), clamped_codes(e, v[1]), clamped_codes(e, v[2]),
 		                       clamped_codes(e, v[3])};
 
-		store(to + i, (vu32)signed_bytes(e, negate, codes, v));
+		store(to + i, (vu32)signed_bytes(e, negate, low_bytes(codes), sign_bytes(v)));
 	}
 	return r;
 }

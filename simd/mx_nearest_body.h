@@ -46,6 +46,20 @@ ALWAYS_INLINE uint32_t block_amax(const uint8_t *x)
 	return max_across(max);
 }
 
+/* A sum of squares in the order of doc/numerics.md: half as many lanes, then halves of these; d is overwritten. */
+ALWAYS_INLINE float sum_of_squares(float *d)
+{
+	for (int i = 0; i < BLOCK / 2; i += LANES) {
+		vf32 low = (vf32)load(d + i), high = (vf32)load(d + BLOCK / 2 + i);
+
+		store(d + i, (vu32)fma_f32(high, high, low * low));
+	}
+	for (int width = BLOCK / 4; width >= LANES; width /= 2)
+		for (int i = 0; i < width; i += LANES)
+			store(d + i, (vu32)((vf32)load(d + i) + (vf32)load(d + width + i)));
+	return halving_sum((vf32)load(d));
+}
+
 /* The squared error at scale 2^(s + up) in units of 2^s. */
 ALWAYS_INLINE float error_at(const struct nearest *e, const uint8_t *x, int s, uint32_t up)
 {
@@ -57,7 +71,7 @@ ALWAYS_INLINE float error_at(const struct nearest *e, const uint8_t *x, int s, u
 
 		store(d + i, (vu32)nearest_error(e, y, e->max + (up << F32_SIGNIFICAND_BITS), e->normal_field + up));
 	}
-	return sum_of_squares(d, BLOCK);
+	return sum_of_squares(d);
 }
 
 ALWAYS_INLINE vu32 encode_vector(const struct nearest *e, vu32 x, uint32_t s, struct tally *t)
@@ -99,7 +113,7 @@ ALWAYS_INLINE void encode_block(const struct nearest *e, struct shape shape, con
 		const vu32 v[4] = {load(at), load(at + VECTOR_BYTES), load(at + 2 * VECTOR_BYTES), load(at + 3 * VECTOR_BYTES)};
 		const vu32 codes[4] = {encode_vector(e, v[0], s, t), encode_vector(e, v[1], s, t), encode_vector(e, v[2], s, t),
 		                       encode_vector(e, v[3], s, t)};
-		vu8 unit = signed_bytes(e, shape.negate, codes, v);
+		vu8 unit = signed_bytes(e, shape.negate, low_bytes(codes), sign_bytes(v));
 
 		t->zero_codes -= (vu8)((unit & (uint8_t)~e->sign_code) == 0);
 		store_unit(shape, to + i / 8 * shape.bits, unit);

@@ -77,12 +77,12 @@ ALWAYS_INLINE vf32 nearest_error(const struct nearest *e, vu32 magnitude, uint32
 	return fma_f32(n, (vf32)splat(F32_SIGN | field << F32_SIGNIFICAND_BITS), (vf32)magnitude);
 }
 
-/* Bytes of 4 vectors of codes with the signs of x. */
-ALWAYS_INLINE vu8 signed_bytes(const struct nearest *e, bool negate, const vu32 codes[4], const vu32 x[4])
+/* Codes in bytes, with signs in others. */
+ALWAYS_INLINE vu8 signed_bytes(const struct nearest *e, bool negate, vu8 codes, vs8 signs)
 {
-	vu8 bytes = low_bytes(codes), negative = (vu8)(sign_bytes(x) < 0);
+	vu8 negative = (vu8)(signs < 0);
 
-	return negate ? (bytes ^ negative) - negative : bytes | (negative & e->sign_code);
+	return negate ? (codes ^ negative) - negative : codes | (negative & e->sign_code);
 }
 
 /* For formats that are binary32's top bits: these bits are the code, but of a NaN. */
@@ -91,20 +91,6 @@ ALWAYS_INLINE vu32 rounded_top_bits(vu32 x, unsigned bits)
 	unsigned below = 32 - bits;
 
 	return x + ((UINT32_C(1) << (below - 1)) - 1) + (x >> below & 1);
-}
-
-/* A sum of squares in the order of doc/numerics.md: n / 2 lanes, then halves; d is overwritten. */
-ALWAYS_INLINE float sum_of_squares(float *d, int n)
-{
-	for (int i = 0; i < n / 2; i += LANES) {
-		vf32 low = (vf32)load(d + i), high = (vf32)load(d + n / 2 + i);
-
-		store(d + i, (vu32)fma_f32(high, high, low * low));
-	}
-	for (int width = n / 4; width >= LANES; width /= 2)
-		for (int i = 0; i < width; i += LANES)
-			store(d + i, (vu32)((vf32)load(d + i) + (vf32)load(d + width + i)));
-	return halving_sum((vf32)load(d));
 }
 
 #endif

@@ -22,6 +22,11 @@ ALWAYS_INLINE vu32 max_u32(vu32 a, vu32 b)
 	return (vu32)vmaxq_u32((uint32x4_t)a, (uint32x4_t)b);
 }
 
+ALWAYS_INLINE uint32_t max_across(vu32 v)
+{
+	return vmaxvq_u32((uint32x4_t)v);
+}
+
 /* USHL reads the low byte of each count as a signed number, negative to the right: counts to 127 are safe, and more
    than 31 give 0. */
 ALWAYS_INLINE vu32 clamp_count(vu32 count)
@@ -149,11 +154,6 @@ ALWAYS_INLINE void store_nibbles(uint8_t *at, vu8 codes)
 	uint8x8_t low = vmovn_u16((uint16x8_t)codes), high = vshrn_n_u16((uint16x8_t)codes, 4);
 
 	vst1_u8(at, vorr_u8(low, high));
-}
-
-ALWAYS_INLINE uint32_t max_across(vu32 v)
-{
-	return vmaxvq_u32((uint32x4_t)v);
 }
 
 /* Each lane of the first half plus that of the second, until one is left. */

@@ -1,36 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * NVFP4 blocks from numbers, every recipe, rounding mode and policy: ref/nvfp4.c in vectors. A group of blocks of one
- * row goes through each step as a whole: numbers, largest magnitudes, scales (a block a lane), quotients, codes. The
- * recipes are binary32 operations in a fixed order, written as the reference has them, one operator a rounding. A NaN
- * may have another sign here than in the reference; none reaches the output as more than "NaN", which has one code.
+ * row goes through each step as a whole: numbers, largest magnitudes, scales (a block a lane), then codes: to nearest
+ * even in one loop, in other modes, by ggml's table or where a quotient is not finite step by step.
  */
 #include "decode_body.h"
 #include "encode_body.h"
+#include "nearest_body.h"
+#include "nvfp4_recipe_body.h"
 #include "pack_body.h"
 #include "philox_body.h"
 #include "store_body.h"
 
 enum {
 	BLOCK = 16,
+	UNIT = 4 * LANES,
 	GROUP_BLOCKS = 64, /* a multiple of LANES */
 	GROUP = GROUP_BLOCKS * BLOCK,
-	N_CODES = 16,
-	SCALE_NAN = 0x7F,
-	SCALE_EPS = 0x20 /* 0.125, what compressed-tensors puts for a scale of 0 */
+	N_CODES = 16
 };
-
-#define MAX_FINITE 0x1.FFFFFEp127F
-#define MIN_NORMAL_SCALE 0x1p-6F
-#define MAX_SCALE 448.0F
 
 struct quantizer {
 	const struct mxfp_quantize_job *job;
 	const struct mxfp_format_info *element;
-	struct encoder elements, scales;
-	struct decoder source, element_values, scale_values;
-	float tensor_scale; /* as it is stored: g, or gs of compressed-tensors */
-	float encode;       /* S_enc of te and 4over6 */
+	struct encoder elements;
+	struct nearest nearest; /* of the elements */
+	struct decoder source;
+	struct recipe recipe;
 	uint32_t table[N_CODES]; /* values of the element codes */
 	struct lane_counts counts;
 };
@@ -55,120 +51,33 @@ ALWAYS_INLINE vf32 load_f32(const void *at)
 	return (vf32)load(at);
 }
 
-/* min(x, limit); NaN stays. */
-ALWAYS_INLINE vf32 at_most(vf32 x, float limit)
-{
-	return (vf32)blend(x > limit, (vu32)splat_f32(limit), (vu32)x);
-}
-
-ALWAYS_INLINE vf32 torchao_clamp(vf32 x)
-{
-	return at_most((vf32)blend(x < MIN_NORMAL_SCALE, (vu32)splat_f32(MIN_NORMAL_SCALE), (vu32)x), MAX_SCALE);
-}
-
-/* Scales of blocks before rounding. */
-static inline vf32 unrounded_scales(const struct quantizer *q, vf32 amax)
-{
-	vf32 u;
-
-	switch (q->job->recipe) {
-	case MXFP_RECIPE_TE:
-	case MXFP_RECIPE_4OVER6:
-		return amax * (q->encode * (1.0F / 6.0F));
-	case MXFP_RECIPE_TORCHAO:
-		return torchao_clamp(amax / 6.0F / q->tensor_scale);
-	case MXFP_RECIPE_TORCHAO_1:
-		return torchao_clamp(amax / 6.0F);
-	case MXFP_RECIPE_CT:
-		return q->tensor_scale * (amax / 6.0F);
-	case MXFP_RECIPE_MODELOPT:
-		u = amax / (6.0F * q->tensor_scale);
-		return (vf32)blend(u == 0.0F, (vu32)splat_f32(1.0F), (vu32)u);
-	case MXFP_RECIPE_GGML:
-		return amax / 6.0F;
-	}
-	return amax;
-}
-
-ALWAYS_INLINE vu32 encode_scales(const struct quantizer *q, enum mxfp_round mode, vf32 u)
-{
-	struct lane_counts unused = {0};
-
-	return encode_lanes(&q->scales, false, mode, (vu32)u, splat(q->scales.normal_field), splat(0), &unused);
-}
-
-/* 448 from 248 on, a rounding of its own for subnormals, ties up between. */
-static inline vu32 ggml_scales(const struct quantizer *q, vf32 v)
-{
-	vu32 subnormal = (vu32)__builtin_convertvector(at_most(v * 512.0F + 0.5F, 7.0F), vs32);
-	vu32 code = blend(v < MIN_NORMAL_SCALE, subnormal, encode_scales(q, MXFP_ROUND_RNA, v));
-
-	return blend(v >= 248.0F, splat(q->scales.max_code), code);
-}
-
-static inline vu32 round_scales(const struct quantizer *q, vf32 u)
-{
-	vu32 code;
-
-	if (q->job->recipe == MXFP_RECIPE_GGML)
-		return ggml_scales(q, u);
-	code = encode_scales(q, MXFP_ROUND_RNE, u);
-	return q->job->recipe == MXFP_RECIPE_CT ? blend(code == 0, splat(SCALE_EPS), code) : code;
-}
-
-static inline vf32 factors(const struct quantizer *q, vf32 scale)
-{
-	switch (q->job->recipe) {
-	case MXFP_RECIPE_TE:
-	case MXFP_RECIPE_4OVER6:
-		return at_most(1.0F / (scale * (1.0F / q->encode)), MAX_FINITE);
-	case MXFP_RECIPE_TORCHAO:
-		return 1.0F / q->tensor_scale / scale;
-	case MXFP_RECIPE_TORCHAO_1:
-		return 1.0F / scale;
-	case MXFP_RECIPE_CT:
-		return scale / q->tensor_scale;
-	case MXFP_RECIPE_MODELOPT:
-		return scale * q->tensor_scale;
-	case MXFP_RECIPE_GGML:
-		break;
-	}
-	return scale;
-}
-
-/* Numbers are divided, and a zero quotient loses its sign: compressed-tensors multiplies by sign(quotient), Model
-   Optimizer asks quotient < 0. */
-static inline bool divides(const struct quantizer *q)
-{
-	return q->job->recipe == MXFP_RECIPE_CT || q->job->recipe == MXFP_RECIPE_MODELOPT;
-}
-
 /* The scales that follow from the largest magnitudes; `grow` multiplies them before they are rounded. */
 static void find_scales(const struct quantizer *q, const struct group *g, float grow, struct scales *to)
 {
 	for (size_t i = 0; i < g->n_blocks; i += LANES) {
-		vu32 code = round_scales(q, grow * unrounded_scales(q, load_f32(g->amax + i)));
-		vu32 value = decode_lanes(&q->scale_values, DECODER_FLOAT, code);
+		vu32 code = round_scales(&q->recipe, grow * unrounded_scales(&q->recipe, load_f32(g->amax + i)));
+		vu32 value = decode_lanes(&q->recipe.values, DECODER_FLOAT, code);
 
 		store(to->codes + i, code);
 		store(to->values + i, value);
-		store(to->factors + i, (vu32)factors(q, (vf32)value));
+		store(to->factors + i, (vu32)scale_factors(&q->recipe, (vf32)value));
 	}
 }
 
-/* The squared error of block `b` at a candidate scale, in units of 1/S_enc. */
+/* The squared error of block `b` at a candidate scale, in units of 1/S_enc. Signs do not matter to it. */
 static float error_at(const struct quantizer *q, const struct group *g, size_t b, const struct scales *s)
 {
+	const struct nearest *e = &q->nearest;
 	float d[BLOCK + LANES] = {0}, lane[BLOCK / 2 + LANES];
-	struct lane_counts unused = {0};
+	float factor = s->factors[b], quantum = s->values[b] * (float)(F32_HIDDEN >> e->significand_bits);
 
 	for (int i = 0; i < BLOCK; i += LANES) {
-		vf32 x = load_f32(g->x + b * BLOCK + i);
-		vu32 code = encode_lanes(&q->elements, false, MXFP_ROUND_RNE, (vu32)(x * s->factors[b]),
-		                         splat(q->elements.normal_field), splat(0), &unused);
-		vf32 value = (vf32)decode_lanes(&q->element_values, DECODER_FLOAT, code);
+		vf32 x = (vf32)(load(g->x + b * BLOCK + i) & ~F32_SIGN);
+		vu32 quotient = min_u32((vu32)(x * factor), splat(e->max)), power = power_below(quotient, e->normal_field);
+		vf32 n = (vf32)round_at(e, quotient, power) - (vf32)power;
 
-		store(d + i, (vu32)(x * q->encode - value * s->values[b]));
+		/* n * quantum is the code times the scale, exactly. */
+		store(d + i, (vu32)(x * q->recipe.encode - n * quantum));
 	}
 	for (int j = 0; j < BLOCK / 2; j += LANES) {
 		vf32 low = load_f32(d + j), high = load_f32(d + BLOCK / 2 + j);
@@ -195,35 +104,51 @@ static void choose_scales(const struct quantizer *q, struct group *g)
 		}
 }
 
-/* Applies the policies to the numbers of a group and finds the largest magnitudes. A block that becomes NaN as a whole
-   has 0 for numbers, so that it counts no more. */
+static uint32_t largest(const uint32_t *x)
+{
+	vu32 max = {0};
+
+	for (int i = 0; i < BLOCK; i += LANES)
+		max = max_u32(max, load(x + i) & ~F32_SIGN);
+	return max_across(max);
+}
+
+/* Applies the policies to a block with a NaN or an Inf and gives its largest magnitude. A block that becomes NaN as a
+   whole has 0 for numbers, so that it counts no more. */
+static NOINLINE uint32_t prepare_non_finite(struct quantizer *q, uint32_t *x)
+{
+	for (int i = 0; i < BLOCK; i += LANES) {
+		vu32 v = load(x + i), magnitude = v & ~F32_SIGN;
+
+		q->counts.nan += (vs32)magnitude > (int32_t)F32_INF;
+		q->counts.inf += magnitude == F32_INF;
+		if (q->job->saturate_inf)
+			store(x + i, v - ((vu32)(magnitude == F32_INF) & 1)); /* the largest finite number is the pattern below */
+	}
+	uint32_t amax = largest(x);
+	if (amax >= F32_INF)
+		memset(x, 0, BLOCK * sizeof x[0]);
+	return amax;
+}
+
 static void prepare_blocks(struct quantizer *q, struct group *g)
 {
 	memset(g->amax, 0, sizeof g->amax);
 	for (size_t b = 0; b < g->n_blocks; b++) {
-		uint32_t *x = g->x + b * BLOCK;
-		vu32 amax = {0};
-
-		for (int i = 0; i < BLOCK; i += LANES) {
-			vu32 v = load(x + i), magnitude = v & ~F32_SIGN;
-
-			q->counts.nan += (vs32)magnitude > (int32_t)F32_INF;
-			q->counts.inf += magnitude == F32_INF;
-			if (q->job->saturate_inf) {
-				v -= (vu32)(magnitude == F32_INF) & 1; /* the largest finite number is the pattern below */
-				store(x + i, v);
-			}
-			amax = max_u32(amax, v & ~F32_SIGN);
-		}
-		for (int lane = 0; lane < LANES; lane++)
-			g->amax[b] = amax[lane] > g->amax[b] ? amax[lane] : g->amax[b];
+		g->amax[b] = largest(g->x + b * BLOCK);
 		if (g->amax[b] >= F32_INF)
-			memset(x, 0, BLOCK * sizeof x[0]);
+			g->amax[b] = prepare_non_finite(q, g->x + b * BLOCK);
 	}
 }
 
+static void count_flushed(struct quantizer *q, const struct group *g)
+{
+	for (size_t i = 0; i < g->n_blocks * BLOCK; i += LANES)
+		q->counts.flushed += ((load(g->x + i) & ~F32_SIGN) != 0) & ((load(g->codes + i) & ~q->elements.sign_code) == 0);
+}
+
 /* The first code of the table whose product with the scale is nearest, positive half first. */
-static void ggml_codes(const struct quantizer *q, struct group *g)
+static void round_as_ggml(struct quantizer *q, struct group *g)
 {
 	for (size_t i = 0; i < g->n_blocks * BLOCK; i += LANES) {
 		float scale = g->scales.values[i / BLOCK];
@@ -238,9 +163,69 @@ static void ggml_codes(const struct quantizer *q, struct group *g)
 		}
 		store(g->codes + i, best);
 	}
+	count_flushed(q, g);
 }
 
-/* Numbers divided by their scales and rounded; `first` is the index of the first in the tensor. */
+/* Numbers divided by their scales. */
+ALWAYS_INLINE vu32 quotients_of(vf32 x, float factor, bool divide)
+{
+	vu32 quotient = (vu32)(divide ? x / factor : x * factor);
+
+	return divide ? quotient & (vu32)((quotient & ~F32_SIGN) != 0) : quotient;
+}
+
+/* What is counted on the way to nearest even. */
+struct tally {
+	vu32 max;
+	vs32 saturated, zeros;
+	vu8 zero_codes; /* at most GROUP / UNIT a byte */
+};
+
+ALWAYS_INLINE vu32 nearest_code(const struct nearest *e, vf32 x, float factor, bool divide, struct tally *t)
+{
+	vu32 quotient = quotients_of(x, factor, divide), magnitude = quotient & ~F32_SIGN;
+	vu32 code = nearest_codes(e, min_u32(magnitude, splat(e->max)), e->normal_field);
+
+	t->max = max_u32(t->max, magnitude);
+	t->saturated -= (vs32)magnitude >= (int32_t)e->past;
+	t->zeros -= ((vu32)x & ~F32_SIGN) == 0;
+	return code | (quotient >> 28 & e->sign_code);
+}
+
+/* To nearest even, with the counts; false if a quotient is not finite, and then nothing has been done. */
+ALWAYS_INLINE bool round_nearest(struct quantizer *q, const struct group *g, bool divide, uint8_t *to)
+{
+	const struct nearest local = q->nearest, *e = &local; /* what no store can change */
+	size_t n = g->n_blocks * BLOCK;
+	uint8_t packed[GROUP / 2];
+	struct tally t = {0};
+	uint64_t zero_codes = 0;
+
+	for (size_t i = 0; i < n; i += UNIT) {
+		const uint32_t *x = g->x + i;
+		const float *low = g->scales.factors + i / BLOCK, *high = g->scales.factors + (i + 2 * LANES) / BLOCK;
+		const vu32 codes[4] = {
+			nearest_code(e, load_f32(x), low[0], divide, &t),
+			nearest_code(e, load_f32(x + LANES), low[LANES / BLOCK], divide, &t),
+			nearest_code(e, load_f32(x + 2 * LANES), high[0], divide, &t),
+			nearest_code(e, load_f32(x + 3 * LANES), high[LANES / BLOCK], divide, &t),
+		};
+		vu8 bytes = low_bytes(codes);
+
+		t.zero_codes -= (vu8)((bytes & (uint8_t)~e->sign_code) == 0);
+		store_nibbles(packed + i / 2, bytes);
+	}
+	if (any((vs32)t.max >= (int32_t)F32_INF))
+		return false;
+	for (size_t i = 0; i < VECTOR_BYTES; i++)
+		zero_codes += t.zero_codes[i];
+	q->job->counts->flushed += zero_codes - sum_lanes((vu32)t.zeros);
+	q->job->counts->saturated += sum_lanes((vu32)t.saturated);
+	memcpy(to, packed, n / 2);
+	return true;
+}
+
+/* Codes in any mode, with their counts; `first` is the index of the first number in the tensor. */
 static void round_quotients(struct quantizer *q, struct group *g, uint64_t first)
 {
 	const struct mxfp_rounding *r = &q->job->rounding;
@@ -248,39 +233,40 @@ static void round_quotients(struct quantizer *q, struct group *g, uint64_t first
 	struct lane_counts counts = {0};
 	struct encode_span span = {.n = g->n_blocks * BLOCK, .x = quotients, .codes = g->codes};
 
-	for (size_t i = 0; i < span.n; i += LANES) {
-		float factor = g->scales.factors[i / BLOCK];
-		vf32 x = load_f32(g->x + i);
-		vu32 quotient = (vu32)(divides(q) ? x / factor : x * factor);
-
-		if (divides(q))
-			quotient &= (vu32)((quotient & ~F32_SIGN) != 0);
-		store(quotients + i, quotient);
-	}
+	for (size_t i = 0; i < span.n; i += LANES)
+		store(quotients + i, quotients_of(load_f32(g->x + i), g->scales.factors[i / BLOCK], divides(&q->recipe)));
 	if (r->mode == MXFP_ROUND_SR)
 		span.random = philox_fill(words, r->seed, r->stream, first, span.n);
 	encode_array(&q->elements, r->mode, &span, q->elements.normal_field, &counts);
 	q->counts.saturated += counts.saturated;
+	count_flushed(q, g);
 }
 
-/* Stores a group's codes and scales; `n` numbers of it are in the row. */
-static void store_group(struct quantizer *q, struct group *g, size_t n, uint8_t *packed, uint8_t *scales)
+/* Codes in any mode; `n` numbers of the group are in the row. */
+static void round_generally(struct quantizer *q, struct group *g, size_t n, uint64_t first, uint8_t *to)
 {
 	uint8_t bytes[GROUP];
 
-	for (size_t b = 0; b < g->n_blocks; b++) {
-		bool all_nan = g->amax[b] >= F32_INF;
-
-		scales[b] = (uint8_t)(all_nan ? SCALE_NAN : g->scales.codes[b]);
-		if (all_nan)
+	if (q->recipe.recipe == MXFP_RECIPE_GGML)
+		round_as_ggml(q, g);
+	else
+		round_quotients(q, g, first);
+	/* What is 0 because it is padding or its block is NaN may have become NaN, whose code is not 0. */
+	for (size_t b = 0; b < g->n_blocks; b++)
+		if (g->amax[b] >= F32_INF)
 			memset(g->codes + b * BLOCK, 0, BLOCK * sizeof g->codes[0]);
-	}
-	/* The padding may have become NaN, whose code is not 0. */
 	memset(g->codes + n, 0, (g->n_blocks * BLOCK - n) * sizeof g->codes[0]);
-	for (size_t i = 0; i < g->n_blocks * BLOCK; i += LANES)
-		q->counts.flushed += ((load(g->x + i) & ~F32_SIGN) != 0) & ((load(g->codes + i) & ~q->elements.sign_code) == 0);
 	store_codes(q->element, bytes, g->codes, g->n_blocks * BLOCK);
-	pack_codes(packed, bytes, g->n_blocks * BLOCK, q->element->bits);
+	pack_codes(to, bytes, g->n_blocks * BLOCK, q->element->bits);
+}
+
+static bool try_nearest(struct quantizer *q, const struct group *g, uint8_t *to)
+{
+	const struct mxfp_rounding *r = &q->job->rounding;
+
+	if (r->mode != MXFP_ROUND_RNE || r->no_negative_zero || q->recipe.recipe == MXFP_RECIPE_GGML)
+		return false;
+	return divides(&q->recipe) ? round_nearest(q, g, true, to) : round_nearest(q, g, false, to);
 }
 
 /* Blocks first_block ... of a row, n_blocks of them. */
@@ -289,56 +275,43 @@ static void quantize_group(struct quantizer *q, size_t row, size_t first_block, 
 	const struct mxfp_quantize_job *job = q->job;
 	size_t start = first_block * BLOCK, n = job->cols - start < n_blocks * BLOCK ? job->cols - start : n_blocks * BLOCK;
 	size_t source_bytes = mxfp_format_info(job->src_format)->storage_bytes;
+	uint8_t *codes = job->codes + row * job->codes_stride + start / 2;
+	uint8_t *scales = job->scales + row * job->scales_stride + first_block;
 	struct group g;
 
 	g.n_blocks = n_blocks;
-	decode_array(&q->source, (const uint8_t *)job->src + (row * job->src_stride + start) * source_bytes, n, g.x);
-	memset(g.x + n, 0, (n_blocks * BLOCK - n) * sizeof g.x[0]);
+	const uint8_t *src = (const uint8_t *)job->src + (row * job->src_stride + start) * source_bytes;
+	if (job->src_format == MXFP_FORMAT_F32)
+		memcpy(g.x, src, n * sizeof g.x[0]);
+	else
+		decode_array(&q->source, src, n, g.x);
+	memset(g.x + n, 0, ((n + UNIT - 1) / UNIT * UNIT - n) * sizeof g.x[0]);
 	prepare_blocks(q, &g);
 	find_scales(q, &g, 1.0F, &g.scales);
 	if (job->recipe == MXFP_RECIPE_4OVER6)
 		choose_scales(q, &g);
-	if (job->recipe == MXFP_RECIPE_GGML)
-		ggml_codes(q, &g);
-	else
-		round_quotients(q, &g, job->first_index + row * job->cols + start);
-	store_group(q, &g, n, job->codes + row * job->codes_stride + start / 2,
-	            job->scales + row * job->scales_stride + first_block);
-}
-
-/* What a recipe makes of the tensor's amax once, for all blocks. */
-static void tensor_scales(struct quantizer *q)
-{
-	enum mxfp_recipe recipe = q->job->recipe;
-	uint32_t bits = mxfp_nvfp4_tensor_scale_ref(recipe, q->job->tensor_amax, &(bool){false});
-	float amax;
-
-	memcpy(&q->tensor_scale, &bits, sizeof bits);
-	memcpy(&amax, &q->job->tensor_amax, sizeof amax);
-	q->encode = (recipe == MXFP_RECIPE_4OVER6 ? 6.0F * 256.0F : 6.0F * 448.0F) / amax;
-	if (q->encode > MAX_FINITE)
-		q->encode = MAX_FINITE;
-	if (amax == 0.0F)
-		q->encode = 1.0F;
+	for (size_t b = 0; b < n_blocks; b++)
+		scales[b] = (uint8_t)(g.amax[b] >= F32_INF ? SCALE_NAN : g.scales.codes[b]);
+	if (!try_nearest(q, &g, codes))
+		round_generally(q, &g, n, job->first_index + row * job->cols + start, codes);
 }
 
 static NOINLINE void quantize(const struct mxfp_quantize_job *job)
 {
-	static const struct mxfp_rounding nearest = {.mode = MXFP_ROUND_RNE};
 	const struct mxfp_format_info *block = mxfp_format_info(job->format);
 	size_t blocks = job->cols / BLOCK + (job->cols % BLOCK != 0);
 	struct quantizer q = {.job = job, .element = mxfp_format_info(block->element)};
+	struct decoder elements;
 	uint8_t codes[N_CODES];
 
 	encoder_init(&q.elements, q.element, &job->rounding);
-	encoder_init(&q.scales, mxfp_format_info(block->scale), &nearest);
 	decoder_init(&q.source, mxfp_format_info(job->src_format));
-	decoder_init(&q.element_values, q.element);
-	decoder_init(&q.scale_values, mxfp_format_info(block->scale));
+	decoder_init(&elements, q.element);
+	nearest_init(&q.nearest, q.element, MXFP_OVERFLOW_SAT);
 	for (uint8_t i = 0; i < N_CODES; i++)
 		codes[i] = i;
-	decode_array(&q.element_values, codes, N_CODES, q.table);
-	tensor_scales(&q);
+	decode_array(&elements, codes, N_CODES, q.table);
+	recipe_init(&q.recipe, job);
 	for (size_t row = 0; row < job->rows; row++)
 		for (size_t b = 0; b < blocks; b += GROUP_BLOCKS)
 			quantize_group(&q, row, b, blocks - b < GROUP_BLOCKS ? blocks - b : GROUP_BLOCKS);
