@@ -11,7 +11,7 @@
 
 #include "nvfp4_code_avx512.h"
 
-enum { SCALE_NAN = 0x7F, AHEAD = 8192 };
+enum { SCALE_NAN = 0x7F, AHEAD = 8192, PAGE = 4096 };
 
 /* While one group is encoded, the scales of the next are on their way: that is a long chain of operations. */
 struct quantizer {
@@ -299,6 +299,8 @@ ALWAYS_INLINE void finish(struct quantizer *q, enum quotient kind, struct group 
 
 	if (__builtin_expect(kind != NEAREST && g->rounding == STOCHASTIC, 0))
 		draw(q, g);
+	/* One line of what comes a page later yet, so that its address is translated in time. */
+	_mm_prefetch(g->ahead + PAGE, _MM_HINT_T1);
 	for (int i = 0; i < 2; i++)
 		_mm512_mask_storeu_epi64(g->codes + i * VECTOR_BYTES, (__mmask8)(present >> i * WORD_BLOCKS),
 		                         encode(kind, g, i * WORD_BLOCKS));
