@@ -42,15 +42,6 @@ ALWAYS_INLINE void store_bytes(uint8_t *at, __m512i v, size_t size, size_t room)
 		_mm512_storeu_si512(at, v);
 }
 
-/* Asks for as much of the source as two blocks. Spread over encoding, the requests do not wait for each other. */
-ALWAYS_INLINE void prefetch(const struct mx_plan *plan, const struct mx_group *g, size_t block)
-{
-	const uint8_t *ahead = g->ahead + block * BLOCK * plan->number_bytes;
-
-	for (size_t i = 0; i < 4; i++)
-		_mm_prefetch((const char *)ahead + i * LANES * plan->number_bytes, _MM_HINT_T0);
-}
-
 /* Counts among 64 codes. Zeros of the source are counted too; not_flushed() takes them back. */
 struct code_counts {
 	uint64_t zeros, saturated;
@@ -160,11 +151,15 @@ ALWAYS_INLINE void encode_e2m1(const struct mx_plan *plan, const struct mx_group
 	const struct rounder how = rounder(plan, stochastic);
 	const uint64_t negative_zero = (uint64_t)plan->job->rounding.no_negative_zero << 32;
 	const __m512i table = _mm512_mask_mov_epi8(_mm512_loadu_si512(e2m1_codes), negative_zero, _mm512_setzero_si512());
+	/* In variables, as codes are stored through a pointer that may point to anything. */
+	const bool prefetches = plan->job->rule != MXFP_RULE_MSE;
+	const size_t number_bytes = plan->number_bytes;
+	const uint8_t *ahead = g->ahead;
 	struct code_counts counts = {0};
 
 	for (size_t block = 0; block < g->n_blocks; block += 4) {
-		prefetch(plan, g, block);
-		prefetch(plan, g, block + 2);
+		if (prefetches)
+			prefetch(ahead, number_bytes, block, 4);
 		__m512i first = e2m1_pairs(&how, g, block, random, table, &counts);
 		__m512i second = e2m1_pairs(&how, g, block + 2, random, table, &counts);
 
@@ -289,12 +284,17 @@ ALWAYS_INLINE void encode(const struct mx_plan *plan, const struct mx_group *g, 
 {
 	const struct magnitude_coder m = magnitude_coder(plan, variant.stochastic);
 	const size_t bytes = 2 * BLOCK / 8 * variant.bits;
+	/* In variables, as codes are stored through a pointer that may point to anything. */
+	const bool prefetches = plan->job->rule != MXFP_RULE_MSE;
+	const size_t number_bytes = plan->number_bytes;
+	const uint8_t *ahead = g->ahead;
 	struct code_counts counts = {0};
 	uint8_t *to = g->codes;
 
 	for (size_t block = 0; block < g->n_blocks; block += 2, to += bytes) {
 		size_t room = (g->n_blocks - block) * (bytes / 2);
-		prefetch(plan, g, block);
+		if (prefetches)
+			prefetch(ahead, number_bytes, block, 2);
 		__m512i upper = block_magnitudes(&m, g, block, random);
 		__m512i lower = block_magnitudes(&m, g, block + 1, random);
 		__m512i v = _mm512_mask_multishift_epi64_epi8(_mm512_multishift_epi64_epi8(m.shifts, upper),

@@ -51,6 +51,8 @@ ALWAYS_INLINE void differences(const struct candidates *c, __m512 y, const int f
 ALWAYS_INLINE __mmask16 raises(const struct mx_plan *plan, const struct mx_group *g, const int fraction_bits)
 {
 	const struct candidates c = candidates(plan);
+	const uint8_t *ahead = g->ahead;
+	const size_t number_bytes = plan->number_bytes;
 	alignas(64) float exponent[GROUP_BLOCKS];
 	__m512i error[2][GROUP_BLOCKS];
 
@@ -61,6 +63,7 @@ ALWAYS_INLINE __mmask16 raises(const struct mx_plan *plan, const struct mx_group
 	for (size_t block = 0; block < g->n_blocks; block++) {
 		__m512 d[2][2];
 
+		prefetch(ahead, number_bytes, block, 1);
 #pragma GCC unroll 2
 		for (size_t half = 0; half < 2; half++) {
 			__m512 x = _mm512_loadu_ps(g->x + block * BLOCK + half * LANES);

@@ -8,7 +8,7 @@
 
 enum {
 	UPSCALE = 96,
-	PREFETCH = 5120, /* bytes from the beginning of a group to what is asked for while it is encoded */
+	PREFETCH = 6144, /* bytes from the beginning of a group to what is asked for meanwhile */
 	LEAST_FIELD = 56 /* of P under stochastic rounding, which divides 2^55 by it (mx_encode_avx512.c) */
 };
 

@@ -96,6 +96,17 @@ ALWAYS_INLINE __m512i reduce_each(const __m512i v[GROUP_BLOCKS], enum mx_operati
 	             operation);
 }
 
+/* Asks for the numbers that stand ahead of blocks block .. block + n - 1. The longest part of the work on a group does
+   this, bit by bit: many requests at once wait for each other. */
+ALWAYS_INLINE void prefetch(const uint8_t *ahead, size_t number_bytes, size_t block, size_t n)
+{
+	const char *at = (const char *)ahead + block * BLOCK * number_bytes;
+
+#pragma GCC unroll 8
+	for (size_t i = 0; i < n * BLOCK; i += LANES)
+		_mm_prefetch(at + i * number_bytes, _MM_HINT_T0);
+}
+
 /* The scales of rule mse for blocks whose floor scale stands in g->scale, `raisable` marks those that may grow. */
 __mmask16 mxfp_mx_mse_raises(const struct mx_plan *plan, const struct mx_group *g);
 
