@@ -23,7 +23,6 @@ struct encoder {
 	__m512i excess;
 	__m512i past_bits;             /* of 16-bit lanes: any is set only past the largest */
 	__m512i max_lane, past_lane;   /* 16-bit lanes of the largest code and of the one that past ones become */
-	__m512i not_negative;          /* bit 15 of 16-bit lanes in a format without sign, where it must be set */
 	__m512i sign, magnitudes;      /* of bytes */
 	bool overflows, one_rule;      /* one_rule: all past codes become past_lane */
 };
@@ -47,13 +46,13 @@ static void encoder_init(struct encoder *e, const struct mxfp_format_info *f, co
 	unsigned m = f->significand_bits, up = HIGH_BIT - m;
 	int emin = 1 - f->bias;
 	uint32_t first = (uint32_t)(emin + F32_BIAS) << m, magnitudes = (UINT32_C(1) << (f->bits - 1)) - 1;
-	uint32_t excess = magnitudes - f->max_code, no_sign = f->kind == MXFP_KIND_UFLOAT ? 0x8000 : 0;
+	uint32_t excess = magnitudes - f->max_code;
 	/* Bytes of a 64-bit lane, last first: where the codes of its four 16-bit lanes begin, and the signs. A byte of
 	   signs begins such that bit 15 of the lane becomes the format's sign bit. */
 	uint32_t codes = 0x30201000 + up * 0x01010101, signs = 0x38281808 + (8 - f->bits) * 0x01010101;
 
 	e->overflows = f->special != MXFP_SPECIAL_NONE && r->overflow == MXFP_OVERFLOW_OVF;
-	e->one_rule = no_sign == 0 && (!e->overflows || r->mode == MXFP_ROUND_RNE);
+	e->one_rule = !e->overflows || r->mode == MXFP_ROUND_RNE;
 	e->min_normal = _mm512_set1_ps(power_of_two(emin));
 	e->scale = _mm512_set1_ps(power_of_two(-(int)(F32_SIGNIFICAND_BITS - m)));
 	e->digits = _mm512_set1_epi32((int)(UINT32_C(1) << 16 | UINT32_C(1) << up));
@@ -61,10 +60,9 @@ static void encoder_init(struct encoder *e, const struct mxfp_format_info *f, co
 	e->low_codes = _mm512_set1_epi64((long long)((uint64_t)signs << 32 | codes));
 	e->high_codes = _mm512_set1_epi64((long long)((uint64_t)codes << 32 | signs));
 	e->excess = _mm512_set1_epi8((char)excess);
-	e->past_bits = _mm512_set1_epi16((short)((0x7FFF & -((magnitudes + 1) << up)) | no_sign));
+	e->past_bits = _mm512_set1_epi16((short)(0x7FFF & -((magnitudes + 1) << up)));
 	e->max_lane = _mm512_set1_epi16((short)(magnitudes << up));
 	e->past_lane = _mm512_set1_epi16((short)((magnitudes + e->overflows) << up));
-	e->not_negative = _mm512_set1_epi16((short)no_sign);
 	e->sign = _mm512_set1_epi8((char)(magnitudes + 1));
 	e->magnitudes = _mm512_set1_epi8((char)magnitudes);
 }
@@ -137,8 +135,7 @@ ALWAYS_INLINE bool encode_floats(const void *encoder, const struct group *g, __m
 	__mmask16 numbers = all_numbers(g);
 	__m512i even = _mm512_packus_epi32(encode_lanes(e, g->x[0]), encode_lanes(e, g->x[2]));
 	__m512i odd = _mm512_packus_epi32(encode_lanes(e, g->x[1]), encode_lanes(e, g->x[3]));
-	/* even | odd, or not both where both must be set. */
-	__m512i any = _mm512_ternarylogic_epi64(e->not_negative, even, odd, 0x7E);
+	__m512i any = _mm512_or_si512(even, odd);
 
 	if (__builtin_expect(_mm512_mask_testn_epi32_mask(numbers, any, e->past_bits) != 0xFFFF, 0)) {
 		if (numbers != 0xFFFF || !e->one_rule)
@@ -199,6 +196,55 @@ ALWAYS_INLINE bool encode_exponents(const void *encoder, const struct group *g, 
 	return _mm512_cmpgt_epu32_mask(largest, e->last) == 0;
 }
 
+/* A group with negative numbers in a format without sign: they are encoded as 0, and then become NaN if they were not
+   -0. */
+ALWAYS_INLINE bool encode_negatives(group_encoder *encode, const void *encoder, const struct group *g, __m512i nan_code,
+                                    __m512i *codes, struct mxfp_counts *counts)
+{
+	const __m512i minus_0 = _mm512_set1_epi32(INT32_MIN), minus_inf = _mm512_set1_epi32((int)(F32_SIGN | F32_INF));
+	struct group positive;
+	uint64_t negative = 0, inf = 0;
+	__mmask16 nan = 0;
+
+#pragma GCC unroll 4
+	for (int v = 0; v < GROUP / LANES; v++) {
+		negative |= (uint64_t)_mm512_cmpgt_epu32_mask(g->x[v], minus_0) << (v * LANES);
+		inf += (uint64_t)_mm_popcnt_u32(_mm512_cmpeq_epi32_mask(g->x[v], minus_inf));
+		nan |= _mm512_cmpgt_epu32_mask(g->x[v], minus_inf);
+		positive.x[v] = _mm512_max_epi32(g->x[v], _mm512_setzero_si512());
+	}
+	if (nan != 0 || !encode(encoder, &positive, codes, counts))
+		return false;
+	counts->inf += inf;
+	counts->overflowed += (uint64_t)_mm_popcnt_u64(negative) - inf;
+	*codes = _mm512_mask_mov_epi8(*codes, negative, nan_code);
+	return true;
+}
+
+ALWAYS_INLINE bool encode_unsigned(group_encoder *encode, const void *encoder, const struct group *g, __m512i nan_code,
+                                   __m512i *codes, struct mxfp_counts *counts)
+{
+	__m512i any = _mm512_or_si512(_mm512_or_si512(g->x[0], g->x[1]), _mm512_or_si512(g->x[2], g->x[3]));
+
+	if (__builtin_expect(_mm512_movepi32_mask(any) != 0, 0))
+		return encode_negatives(encode, encoder, g, nan_code, codes, counts);
+	return encode(encoder, g, codes, counts);
+}
+
+ALWAYS_INLINE bool encode_unsigned_floats(const void *encoder, const struct group *g, __m512i *codes,
+                                          struct mxfp_counts *counts)
+{
+	const struct encoder *e = encoder;
+
+	return encode_unsigned(encode_floats, encoder, g, e->magnitudes, codes, counts);
+}
+
+ALWAYS_INLINE bool encode_any_exponents(const void *encoder, const struct group *g, __m512i *codes,
+                                           struct mxfp_counts *counts)
+{
+	return encode_unsigned(encode_exponents, encoder, g, _mm512_set1_epi8(-1), codes, counts);
+}
+
 /* Encodes whole groups and returns what count_flushed() is to know; `magnitudes` are the bits that a zero has not. */
 ALWAYS_INLINE size_t encode_chunk(const struct mxfp_convert_job *job, group_encoder *encode, const void *encoder,
                                   __m512i magnitudes)
@@ -223,13 +269,16 @@ ALWAYS_INLINE size_t encode_chunk(const struct mxfp_convert_job *job, group_enco
 
 static NOINLINE void encode_float_array(const struct mxfp_convert_job *job)
 {
+	const struct mxfp_format_info *f = mxfp_format_info(job->dst_format);
 	struct encoder e;
 
-	encoder_init(&e, mxfp_format_info(job->dst_format), &job->rounding);
+	encoder_init(&e, f, &job->rounding);
 	for (size_t i = 0; i < job->n; i += CHUNK) {
 		struct mxfp_convert_job part = job_part(job, i, job->n - i < CHUNK ? job->n - i : CHUNK);
 
-		count_flushed(&part, encode_chunk(&part, encode_floats, &e, e.magnitudes));
+		count_flushed(&part, f->kind == MXFP_KIND_UFLOAT
+		                             ? encode_chunk(&part, encode_unsigned_floats, &e, e.magnitudes)
+		                             : encode_chunk(&part, encode_floats, &e, e.magnitudes));
 	}
 }
 
@@ -258,7 +307,7 @@ static NOINLINE void encode_exponent_array(const struct mxfp_convert_job *job)
 		.last = _mm512_set1_epi32((int)(F32_INF - up - 1)),
 	};
 
-	encode_chunk(job, encode_exponents, &e, _mm512_setzero_si512());
+	encode_chunk(job, encode_any_exponents, &e, _mm512_setzero_si512());
 }
 
 void mxfp_encode_avx512(const struct mxfp_convert_job *job)
