@@ -57,9 +57,10 @@ ALWAYS_INLINE __m512i largest_of(const struct source *chunk)
 	size_t v = 0;
 
 	for (; (v + STREAMS) * lanes_of(chunk) <= chunk->n; v += STREAMS)
+#pragma GCC unroll 4
 		for (size_t k = 0; k < STREAMS; k++) {
 			/* What is past the end is only asked for, never read. */
-			_mm_prefetch(chunk->at + (v + k) * VECTOR_BYTES + AHEAD, _MM_HINT_T1);
+			_mm_prefetch(chunk->at + (v + k) * VECTOR_BYTES + AHEAD, _MM_HINT_T0);
 			largest[k] = larger(chunk->wide, largest[k], magnitudes(chunk, v + k));
 		}
 	for (; v < vectors; v++)
