@@ -70,7 +70,7 @@ ALWAYS_INLINE void load_group(struct mx_group *g, const void *src, enum mxfp_for
 	g->upscale = _mm512_setzero_si512();
 }
 
-static NOINLINE void load_exactly(struct mx_group *g, const void *src, enum mxfp_format format, size_t n)
+static NOINLINE void load_part(struct mx_group *g, const void *src, enum mxfp_format format, size_t n)
 {
 	switch (format) {
 	case MXFP_FORMAT_BF16:
@@ -118,28 +118,38 @@ ALWAYS_INLINE bool load_nonzeros(struct mx_group *g, const void *src, enum mxfp_
 	return _mm512_cmpneq_ps_mask(ones, one) == 0;
 }
 
-static NOINLINE bool load_f32(struct mx_group *g, const void *src)
+/* g->zeros still tells of the last group but one: where there were zeros there may be more. */
+ALWAYS_INLINE void load_whole(struct mx_group *g, const void *src, enum mxfp_format format)
 {
-	return load_nonzeros(g, src, MXFP_FORMAT_F32);
+	if (g->zeros || !load_nonzeros(g, src, format))
+		load_group(g, src, format, GROUP);
 }
 
-static NOINLINE bool load_bf16(struct mx_group *g, const void *src)
+static NOINLINE void load_f32(struct mx_group *g, const void *src)
 {
-	return load_nonzeros(g, src, MXFP_FORMAT_BF16);
+	load_whole(g, src, MXFP_FORMAT_F32);
 }
 
-static NOINLINE bool load_f16(struct mx_group *g, const void *src)
+static NOINLINE void load_bf16(struct mx_group *g, const void *src)
 {
-	return load_nonzeros(g, src, MXFP_FORMAT_F16);
+	load_whole(g, src, MXFP_FORMAT_BF16);
+}
+
+static NOINLINE void load_f16(struct mx_group *g, const void *src)
+{
+	load_whole(g, src, MXFP_FORMAT_F16);
 }
 
 static void load_any(struct mx_group *g, const void *src, enum mxfp_format format, size_t n)
 {
-	if (n == GROUP && (format == MXFP_FORMAT_F32    ? load_f32(g, src)
-	                   : format == MXFP_FORMAT_BF16 ? load_bf16(g, src)
-	                                                : load_f16(g, src)))
-		return;
-	load_exactly(g, src, format, n);
+	if (n != GROUP)
+		load_part(g, src, format, n);
+	else if (format == MXFP_FORMAT_F32)
+		load_f32(g, src);
+	else if (format == MXFP_FORMAT_BF16)
+		load_bf16(g, src);
+	else
+		load_f16(g, src);
 }
 
 /* A block with a NaN or Inf: Inf replaced if the policy says so, else all zeros, which have code 0. Gives amax. */
@@ -308,6 +318,7 @@ static NOINLINE void quantize(const struct mxfp_quantize_job *job)
 	struct mx_group groups[2], *previous = NULL;
 	unsigned next = 0;
 
+	groups[0].zeros = groups[1].zeros = false;
 	for (size_t row = 0; row < plan.rows; row++)
 		for (size_t k = 0; k < plan.cols; k += GROUP) {
 			prepare(&plan, &groups[next], row, k);
