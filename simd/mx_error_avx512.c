@@ -35,6 +35,25 @@ ALWAYS_INLINE struct candidates candidates(const struct mx_plan *plan)
 	};
 }
 
+/* y less y rounded to a multiple of 2^-fraction_bits, for what the elements need; the immediate must be a literal. */
+ALWAYS_INLINE __m512 fixed_difference(__m512 y, int fraction_bits)
+{
+	switch (fraction_bits) {
+	case 0:
+		return _mm512_reduce_ps(y, 0x08); /* e2m1 */
+	case 2:
+		return _mm512_reduce_ps(y, 0x28); /* e2m3 */
+	case 3:
+		return _mm512_reduce_ps(y, 0x38); /* e3m2 */
+	case 5:
+		return _mm512_reduce_ps(y, 0x58); /* int8 */
+	case 8:
+		return _mm512_reduce_ps(y, 0x88); /* e4m3 */
+	default:
+		return _mm512_reduce_ps(y, 0xF8); /* e5m2: 15 */
+	}
+}
+
 /* What |d| is made of at floor (0) and floor + 1 (1); the sign does not matter. `fraction_bits`: the fixed quantum at
    floor + 1 is 2^-fraction_bits. */
 ALWAYS_INLINE void differences(const struct candidates *c, __m512 y, const int fraction_bits, __m512 d[2])
@@ -43,9 +62,9 @@ ALWAYS_INLINE void differences(const struct candidates *c, __m512 y, const int f
 	__m512 p = _mm512_and_ps(_mm512_range_ps(y, c->smallest, 0x3), power);
 	__m512 q = _mm512_fnmadd_ps(p, c->magic, _mm512_fmadd_ps(p, c->magic, y));
 
-	/* vrangeps: the smaller magnitude with the sign of the first; the larger one. vreduceps: y less y rounded. */
+	/* vrangeps: the smaller magnitude with the sign of the first; the larger one. */
 	d[0] = _mm512_sub_ps(y, _mm512_range_ps(q, c->max, 0x2));
-	d[1] = _mm512_range_ps(_mm512_sub_ps(y, q), _mm512_reduce_ps(y, fraction_bits << 4 | 0x8), 0x3);
+	d[1] = _mm512_range_ps(_mm512_sub_ps(y, q), fixed_difference(y, fraction_bits), 0x3);
 }
 
 ALWAYS_INLINE __mmask16 raises(const struct mx_plan *plan, const struct mx_group *g, const int fraction_bits)
@@ -83,16 +102,16 @@ __mmask16 mxfp_mx_mse_raises(const struct mx_plan *plan, const struct mx_group *
 {
 	switch ((int)plan->element->significand_bits - plan->emin - 1) {
 	case 0:
-		return raises(plan, g, 0); /* e2m1 */
+		return raises(plan, g, 0);
 	case 2:
-		return raises(plan, g, 2); /* e2m3 */
+		return raises(plan, g, 2);
 	case 3:
-		return raises(plan, g, 3); /* e3m2 */
+		return raises(plan, g, 3);
 	case 5:
-		return raises(plan, g, 5); /* int8 */
+		return raises(plan, g, 5);
 	case 8:
-		return raises(plan, g, 8); /* e4m3 */
+		return raises(plan, g, 8);
 	default:
-		return raises(plan, g, 15); /* e5m2 */
+		return raises(plan, g, 15);
 	}
 }
