@@ -16,10 +16,10 @@ COLS, DRAM, CHUNK, L2_BYTES, ROUNDS = 4096, 1 << 28, 1 << 24, 512 << 10, 9
 def turns(library, name, place, run, n, total, times):
     seconds, start = [], 0
     for _ in range(ROUNDS):
-        begin = time.perf_counter()
+        begin = time.thread_time()
         for _ in range(times):
             run(start, n)
-        seconds.append((time.perf_counter() - begin) / times)
+        seconds.append((time.thread_time() - begin) / times)
         start = (start + n) % total
     q = statistics.quantiles(seconds, n=4)
     print(f"{library:9} {name:16} {place:5} {4e-9 * n / q[1]:8.2f} GB/s, spread {100 * (q[2] - q[0]) / q[1]:.1f} %",
@@ -28,9 +28,9 @@ def turns(library, name, place, run, n, total, times):
 
 def both(library, name, run, bytes_each):
     n = L2_BYTES // (bytes_each * COLS) * COLS
-    begin = time.perf_counter()
+    begin = time.thread_time()
     run(0, n)
-    turns(library, name, "L2", run, n, n, max(1, int(2e-3 / (time.perf_counter() - begin))))
+    turns(library, name, "L2", run, n, n, max(1, int(2e-3 / (time.thread_time() - begin))))
     turns(library, name, "DRAM", run, CHUNK, DRAM, 1)
 
 
