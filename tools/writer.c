@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -222,8 +223,8 @@ int writer_write(struct writer *writer, const struct tensor *tensor, uint64_t fr
 	assert(from <= tensor->size && n <= tensor->size - from);
 	uint64_t at = writer->header_bytes + tensor->offset + from;
 	int code = descriptor_write(writer->fd, writer->path, at, bytes, n, error);
-	uint64_t written_bytes = writer->written_bytes += n;
-	if (written_bytes / SYNC_BYTES != (written_bytes - n) / SYNC_BYTES)
+	uint64_t before = atomic_fetch_add(&writer->written_bytes, n);
+	if ((before + n) / SYNC_BYTES != before / SYNC_BYTES)
 		descriptor_begin_sync(writer->fd);
 	return code;
 }
