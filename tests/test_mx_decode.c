@@ -46,6 +46,19 @@ static uint32_t dequantized(const struct oracle *o, uint32_t code, int scale, en
 	return bits;
 }
 
+/* Number i of an array of words of 2 or 4 bytes. */
+static uint32_t stored(const uint8_t *array, size_t i, size_t bytes)
+{
+	uint16_t half;
+	uint32_t word;
+
+	memcpy(&half, array + i * bytes, sizeof half);
+	if (bytes == sizeof half)
+		return half;
+	memcpy(&word, array + i * bytes, sizeof word);
+	return word;
+}
+
 /* All codes at all scales: 256 rows, one a scale, of as many elements as there are codes. */
 START_TEST(every_code_at_every_scale_dequantizes)
 {
@@ -69,8 +82,7 @@ START_TEST(every_code_at_every_scale_dequantizes)
 		memset(dst, MATRIX_CANARY, 256 * (cols + 3) * 4);
 		ck_assert_int_eq((int)mxfp_dequantize(&m.blocks, dst, to[t], cols + 3, &options), (int)MXFP_OK);
 		for (size_t i = 0; i < 256 * (cols + 3); i++) {
-			uint32_t x = 0, row = (uint32_t)(i / (cols + 3)), code = (uint32_t)(i % (cols + 3));
-			memcpy(&x, dst + i * bytes, bytes);
+			uint32_t x = stored(dst, i, bytes), row = (uint32_t)(i / (cols + 3)), code = (uint32_t)(i % (cols + 3));
 			uint32_t want = code >= cols ? UINT32_C(0xA5A5A5A5) >> (32 - 8 * bytes) :
 			                               dequantized(o, code, (int)row, to[t]);
 			if (x != want)

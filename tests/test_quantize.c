@@ -15,6 +15,7 @@
 
 #include <xxhash.h>
 
+#include "byte_order.h"
 #include "mxfp/quantize.h"
 #include "quantize.h"
 #include "quantized.h"
@@ -64,11 +65,17 @@ static const char *make_source(const struct matrix_case *c, const float *x)
 	struct tensor tensor = {.name = "layer.weight", .dtype = DTYPE_F32, .rank = 2, .shape = shape};
 	const char *path = scratch_path("source.safetensors");
 	struct writer writer = {.path = path, .tensors = &tensor, .n_tensors = 1, .fd = -1};
+	size_t n = (size_t)(c->rows * c->cols);
+	float *stored = malloc(n * sizeof *x);
 
+	ck_assert_ptr_nonnull(stored);
+	memcpy(stored, x, n * sizeof *x);
+	little_endian(stored, n, sizeof *x);
 	remove(path);
 	ck_assert_int_eq(writer_open(&writer, &error), EXIT_OK);
-	ck_assert_int_eq(writer_write(&writer, &tensor, 0, x, (size_t)(c->rows * c->cols) * sizeof *x, &error), EXIT_OK);
+	ck_assert_int_eq(writer_write(&writer, &tensor, 0, stored, n * sizeof *x, &error), EXIT_OK);
 	ck_assert_int_eq(writer_close(&writer, &error), EXIT_OK);
+	free(stored);
 	return path;
 }
 
