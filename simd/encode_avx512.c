@@ -208,7 +208,8 @@ ALWAYS_INLINE bool encode_negatives(group_encoder *encode, const void *encoder, 
 
 #pragma GCC unroll 4
 	for (int v = 0; v < GROUP / LANES; v++) {
-		negative |= (uint64_t)_mm512_cmpgt_epu32_mask(g->x[v], minus_0) << (v * LANES);
+		__mmask16 signs = _mm512_movepi32_mask(g->x[v]);
+		negative |= (uint64_t)_mm512_mask_cmpneq_epi32_mask(signs, g->x[v], minus_0) << (v * LANES);
 		inf += (uint64_t)_mm_popcnt_u32(_mm512_cmpeq_epi32_mask(g->x[v], minus_inf));
 		nan |= _mm512_cmpgt_epu32_mask(g->x[v], minus_inf);
 		positive.x[v] = _mm512_max_epi32(g->x[v], _mm512_setzero_si512());
