@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "mxfp/format.h"
+
 static uint64_t n_compared;
 
 uint64_t suite_seed(void)
@@ -31,4 +33,22 @@ int suite_run(Suite *suite)
 	printf("inputs compared: %" PRIu64 "\n", n_compared);
 	srunner_free(runner);
 	return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int suite_run_formats(const char *name, const char *case_prefix, bool blocks, const TTest *test)
+{
+	static char case_name[MXFP_N_FORMATS][64];
+	Suite *suite = suite_create(name);
+
+	for (int f = 0; f < MXFP_N_FORMATS; f++) {
+		const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)f);
+
+		if ((info->kind == MXFP_KIND_BLOCK) != blocks)
+			continue;
+		snprintf(case_name[f], sizeof case_name[f], "%s%s", case_prefix, info->name);
+		TCase *one = tcase_create(case_name[f]);
+		tcase_add_loop_test(one, test, f, f + 1);
+		suite_add_tcase(suite, one);
+	}
+	return suite_run(suite);
 }

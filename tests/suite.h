@@ -4,6 +4,7 @@
 #define TESTS_SUITE_H
 
 #include <check.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The seed of random inputs: MXFP_TEST_SEED, or a fixed number. */
@@ -14,5 +15,9 @@ void suite_compared(uint64_t n);
 
 /* Runs the suite in this process, prints seed and number of inputs, frees the suite; the value for main() to return. */
 int suite_run(Suite *suite);
+
+/* Runs a test as a suite of one case for each block format, or for each element format, named case_prefix and then the
+   format; the test's _i is the format. As suite_run(). */
+int suite_run_formats(const char *name, const char *case_prefix, bool blocks, const TTest *test);
 
 #endif

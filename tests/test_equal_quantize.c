@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Quantizing kernels of every tier that the machine has equal the reference. One case a format:
    CK_RUN_CASE=quantize_mxfp4 runs that one. */
-#include <stdio.h>
-
 #include "equal_slots.h"
 #include "suite.h"
 
@@ -19,21 +17,8 @@ END_TEST
 
 int main(void)
 {
-	static char name[MXFP_N_FORMATS][64];
-	Suite *suite = suite_create("equal_quantize");
-
 	equal_init(&equal);
-	for (int f = 0; f < MXFP_N_FORMATS; f++) {
-		const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)f);
-
-		if (info->kind != MXFP_KIND_BLOCK)
-			continue;
-		snprintf(name[f], sizeof name[f], "quantize_%s", info->name);
-		TCase *one = tcase_create(name[f]);
-		tcase_add_loop_test(one, kernels_equal_the_reference, f, f + 1);
-		suite_add_tcase(suite, one);
-	}
-	int status = suite_run(suite);
+	int status = suite_run_formats("equal_quantize", "quantize_", true, kernels_equal_the_reference);
 	equal_clear(&equal);
 	return status;
 }
