@@ -18,9 +18,11 @@
 
 #include "mxfp/convert.h"
 #include "mxfp/format.h"
+#include "mxfp/gemm.h"
 #include "mxfp/isa.h"
 #include "mxfp/options.h"
 #include "mxfp/quantize.h"
+#include "mxfp/sparse.h"
 #include "mxfp/status.h"
 
 #endif

@@ -7,8 +7,13 @@
 #ifndef MXFP_KERNELS_H
 #define MXFP_KERNELS_H
 
+#include "gemm_kernel.h"
 #include "mxfp/convert.h"
 #include "mxfp/quantize.h"
+
+/* For arrays; the kinds of sparsity that have kernels of their own. */
+enum { MXFP_N_ACC = 2 };
+enum mxfp_sparse_kernel { MXFP_SPARSE_KERNEL_4_16, MXFP_SPARSE_KERNEL_4_8, MXFP_N_SPARSE_KERNELS };
 
 /* Rounding of single numbers, shared by both kinds of job. */
 struct mxfp_rounding {
@@ -78,10 +83,16 @@ typedef void mxfp_convert_kernel(const struct mxfp_convert_job *job);
 typedef void mxfp_quantize_kernel(const struct mxfp_quantize_job *job);
 typedef void mxfp_dequantize_kernel(const struct mxfp_dequantize_job *job);
 typedef void mxfp_scan_kernel(struct mxfp_scan_job *job);
+typedef void mxfp_gemm_ref_kernel(const struct mxfp_gemm_ref_job *job);
+typedef void mxfp_gemm_finish_kernel(const struct mxfp_gemm_finish_job *job);
 
 struct mxfp_kernels {
 #define MXFP_KERNEL(slot, dimensions, job) mxfp_##job##_kernel *slot dimensions;
 #include "kernel.def"
+	/* [acc][format of A][format of W], and for a sparse W [sparsity] before that: NULL where the tiers have none, and
+	   then a sparse W is expanded, or the reference runs. */
+	const struct mxfp_gemm_kernel *gemm[MXFP_N_ACC][MXFP_N_FORMATS][MXFP_N_FORMATS];
+	const struct mxfp_gemm_kernel *gemm_sparse[MXFP_N_SPARSE_KERNELS][MXFP_N_ACC][MXFP_N_FORMATS][MXFP_N_FORMATS];
 };
 
 /* One function a tier: overwrites the slots it has. */

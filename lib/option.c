@@ -33,10 +33,15 @@ static const struct row non_finites[] = {
 #include "option.def"
 	{NULL, NULL},
 };
+static const struct row accs[] = {
+#define MXFP_ACC(id, value, name, meaning) [value] = {name, meaning},
+#include "option.def"
+	{NULL, NULL},
+};
 
 static const struct row *const tables[] = {
 	[MXFP_OPTION_ROUND] = rounds,     [MXFP_OPTION_OVERFLOW] = overflows,       [MXFP_OPTION_RULE] = rules,
-	[MXFP_OPTION_RECIPE] = recipes,   [MXFP_OPTION_NON_FINITE] = non_finites,
+	[MXFP_OPTION_RECIPE] = recipes,   [MXFP_OPTION_NON_FINITE] = non_finites, [MXFP_OPTION_ACC] = accs,
 };
 
 /* The row of a value, or NULL. The walk stops at the terminating row, so any int is safe. */

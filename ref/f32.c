@@ -81,6 +81,17 @@ static struct mxfp_exact multiply_exact(uint32_t a, uint32_t b)
 	return x;
 }
 
+uint32_t mxfp_f32_add_exact(uint32_t a, struct mxfp_exact b)
+{
+	if (is_nan(a))
+		return MXFP_F32_NAN;
+	if (is_inf(a))
+		return a;
+	if (b.significand == 0)
+		return is_zero(a) ? 0 : a;
+	return is_zero(a) ? round_exact(b) : add_exact(mxfp_f32_unpack(a), b);
+}
+
 uint32_t mxfp_f32_add(uint32_t a, uint32_t b)
 {
 	if (is_nan(a) || is_nan(b) || (is_inf(a) && is_inf(b) && a != b))

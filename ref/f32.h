@@ -6,10 +6,15 @@
 
 #include <stdint.h>
 
+#include "minifloat.h"
+
 uint32_t mxfp_f32_add(uint32_t a, uint32_t b);
 uint32_t mxfp_f32_sub(uint32_t a, uint32_t b);
 uint32_t mxfp_f32_mul(uint32_t a, uint32_t b);
 uint32_t mxfp_f32_div(uint32_t a, uint32_t b);
+
+/* a + b, rounded once; b has at most 48 bits and any exponent, and is +0 if its significand is 0. */
+uint32_t mxfp_f32_add_exact(uint32_t a, struct mxfp_exact b);
 
 /* a * b + c, rounded once. */
 uint32_t mxfp_f32_fma(uint32_t a, uint32_t b, uint32_t c);

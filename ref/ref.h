@@ -14,6 +14,8 @@ void mxfp_dequantize_mx_ref(const struct mxfp_dequantize_job *job);
 void mxfp_quantize_nvfp4_ref(const struct mxfp_quantize_job *job);
 void mxfp_dequantize_nvfp4_ref(const struct mxfp_dequantize_job *job);
 void mxfp_scan_ref(struct mxfp_scan_job *job);
+void mxfp_gemm_ref(const struct mxfp_gemm_ref_job *job);
+void mxfp_gemm_finish_ref(const struct mxfp_gemm_finish_job *job);
 
 /* Number i of an array of any element format, as binary32 bits. */
 uint32_t mxfp_ref_load(const struct mxfp_format_info *format, const void *array, size_t i);

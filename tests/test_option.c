@@ -62,7 +62,8 @@ START_TEST(status_codes_are_pinned_and_have_texts)
 		enum mxfp_status status;
 		int value;
 	} pinned[] = {{MXFP_OK, 0},        {MXFP_ERR_NULL, -1},    {MXFP_ERR_FORMAT, -2},     {MXFP_ERR_OPTION, -3},
-	              {MXFP_ERR_SIZE, -4}, {MXFP_ERR_OVERLAP, -5}, {MXFP_ERR_NON_FINITE, -6}};
+	              {MXFP_ERR_SIZE, -4}, {MXFP_ERR_OVERLAP, -5}, {MXFP_ERR_NON_FINITE, -6},
+	              {MXFP_ERR_PACKED, -7}};
 
 	for (size_t i = 0; i < sizeof pinned / sizeof pinned[0]; i++) {
 		const char *text = mxfp_status_text(pinned[i].status);
@@ -73,7 +74,7 @@ START_TEST(status_codes_are_pinned_and_have_texts)
 			ck_assert_str_ne(text, mxfp_status_text(pinned[j].status));
 	}
 	ck_assert_str_eq(mxfp_status_text((enum mxfp_status)1), "unknown status");
-	ck_assert_str_eq(mxfp_status_text((enum mxfp_status)-7), "unknown status");
+	ck_assert_str_eq(mxfp_status_text((enum mxfp_status)-8), "unknown status");
 }
 END_TEST
 

@@ -47,13 +47,20 @@ enum mxfp_non_finite {
 #include "option.def"
 };
 
+/* MXFP_ACC_EXACT, ...: how the products of a block of K are summed (section 5). */
+enum mxfp_acc {
+#define MXFP_ACC(id, value, name, meaning) MXFP_ACC_##id = (value),
+#include "option.def"
+};
+
 /* The enums above, for the functions below. */
 enum mxfp_option {
 	MXFP_OPTION_ROUND,
 	MXFP_OPTION_OVERFLOW,
 	MXFP_OPTION_RULE,
 	MXFP_OPTION_RECIPE,
-	MXFP_OPTION_NON_FINITE
+	MXFP_OPTION_NON_FINITE,
+	MXFP_OPTION_ACC
 };
 
 /* Name of value `value` of an option, as the command spells it ("rceil"), or NULL if there is no such value. Values

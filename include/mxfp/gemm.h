@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Products C[M,N] = A[M,K] W[N,K]^T of matrices in block formats and of ordinary ones, with every bit defined:
+ * doc/numerics.md, section 5. No result depends on the instruction set, the number of threads, or on whether W was
+ * packed before.
+ */
+#ifndef MXFP_GEMM_H
+#define MXFP_GEMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "export.h"
+#include "format.h"
+#include "options.h"
+#include "quantize.h"
+#include "sparse.h"
+#include "status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * A matrix of rows x cols that a product reads; cols is K. In a block format `data` holds codes as struct mxfp_blocks
+ * has them; otherwise numbers in f32, tf32, bf16 or f16. What a row holds past its last element is not looked at.
+ */
+struct mxfp_matrix {
+	enum mxfp_format format;
+	size_t rows, cols;
+	const void *data;
+	size_t stride;        /* from a row to the next: bytes in a block format, else elements; 0: without a gap */
+	const void *scales;   /* block formats */
+	size_t scales_stride; /* bytes; 0: without a gap */
+	float tensor_scale;   /* block formats that have one */
+	bool tensor_scale_divides;
+	bool transposed;      /* numbers only, A only: stored as cols rows of `rows` numbers, stride apart */
+	struct mxfp_sparsity sparsity; /* W only; all zero: dense. Else `data` holds kept codes alone (mxfp/sparse.h) */
+	const void *masks;
+	size_t masks_stride;  /* bytes; 0: without a gap */
+};
+
+/* One product: m = a.rows, n = w.rows or what w_packed holds, k = a.cols. */
+struct mxfp_gemm {
+	struct mxfp_matrix a, w;
+	const void *w_packed;   /* what mxfp_pack() made of W, and then `w` is not looked at; NULL: W is `w` */
+	size_t w_packed_bytes;
+	void *c;                /* m rows of n numbers in the options' c_format */
+	size_t c_stride;        /* elements from a row to the next; 0: n */
+	const float *bias;      /* n numbers that are added to every row; NULL: none */
+};
+
+/* A part of a result that is finished but for the caller's function and the rounding to c_format. */
+struct mxfp_gemm_tile {
+	size_t product;               /* which of the group */
+	size_t row, col, rows, cols;  /* place in C */
+	float *values;                /* rows of cols numbers, to be changed in place */
+	size_t stride;                /* elements from a row to the next */
+};
+
+/* All zero: exact block sums, passes of 512, C is f32 and is overwritten, A is used as it is, every processor. */
+struct mxfp_gemm_options {
+	enum mxfp_acc acc;            /* of two block formats; any other pair runs the chain */
+	unsigned pass_k;              /* 512, 256 or 128: the whole array, a half, one sub-array; 0: 512 */
+	enum mxfp_format c_format;    /* f32 or bf16 */
+	bool accumulate;              /* C holds numbers that the product is added to */
+	enum mxfp_format psum;        /* f32, or bf16: C is rounded to bf16 after every pass */
+	enum mxfp_round psum_round;   /* rne or sr */
+	uint64_t seed, stream;        /* of that rounding: mxfp_convert_options; pass p has stream + p, C[m][n] the index
+	                                 m * N + n */
+	enum mxfp_format a_format;    /* a block format: A, which is f32, bf16 or f16, is quantized to it first; another
+	                                 format: A is used as it is */
+	const struct mxfp_quantize_options *a_quantize; /* how; its threads, parallel and counts are not looked at, and
+	                                 first_index is that of A[0][0]. NULL: rule rceil, recipe te */
+	void (*epilogue)(void *context, const struct mxfp_gemm_tile *tile); /* called once for every part of C, on any
+	                                 thread, after bias; tiles depend on the sizes and the kernel. NULL: none */
+	void *epilogue_context;
+	unsigned threads;             /* as in mxfp_convert_options, and how many tasks a caller's `parallel` is given; the
+	                                 workspace depends on it */
+	const struct mxfp_parallel *parallel; /* as in mxfp_convert_options */
+};
+
+/*
+ * Bytes that mxfp_gemm_grouped() needs for these products: shapes, formats, sparsity, w_packed and options count, the
+ * other pointers are not looked at. options may be NULL. Errors as there.
+ */
+MXFP_API enum mxfp_status mxfp_gemm_workspace_size(const struct mxfp_gemm *products, size_t n,
+                                                   const struct mxfp_gemm_options *options, size_t *bytes);
+
+/*
+ * Computes one product. workspace is workspace_bytes of memory, without alignment, that the call may use as it likes.
+ *
+ * Two block formats, acc exact: for every block of K (32, or 16 beside NVFP4) the sum of element products is exact; it
+ * is rounded to 24 bits, scaled by both block scales without limit of exponent, and added to P in binary32. Every
+ * pass_k elements P is added to C and starts again from +0. Any other pair, and acc chain: elements are decoded to
+ * binary32, P = fma(a, w, P) in ascending k; a pass has pass_k elements if both are block formats, else pass_k / 4.
+ * Tensor scales multiply the sum at the end (exact), or the elements (chain).
+ *
+ * NaN and Inf follow IEEE 754; every NaN that is stored is 7FC00000 (7FC0). With k = 0 the product is +0.
+ *
+ * Nothing is written unless MXFP_OK is returned. MXFP_ERR_NULL; MXFP_ERR_FORMAT: a format that is no operand, a
+ * c_format or psum other than f32 and bf16, a_format with an A that is no f32, bf16 or f16, transposed codes or W;
+ * MXFP_ERR_OPTION: an enum or pass_k out of range, psum_round other than rne and sr, a_quantize as mxfp_quantize()
+ * refuses it, an unknown sparsity; MXFP_ERR_SIZE: a.cols and w.cols differ, a stride is shorter than a row, a size
+ * overflows, the workspace is too small; MXFP_ERR_OVERLAP: c or the workspace with anything else; MXFP_ERR_PACKED:
+ * w_packed was made for another kernel, another format of A, other options, or is cut off; MXFP_ERR_NON_FINITE: as
+ * mxfp_quantize().
+ */
+MXFP_API enum mxfp_status mxfp_gemm(const struct mxfp_gemm *product, const struct mxfp_gemm_options *options,
+                                    void *workspace, size_t workspace_bytes);
+
+/* Computes n independent products of any shapes and formats, all with the same options; n may be 0. It takes as long as
+   one product of the same work. Bits and errors are those of mxfp_gemm() for each; tile.product counts from 0. */
+MXFP_API enum mxfp_status mxfp_gemm_grouped(const struct mxfp_gemm *products, size_t n,
+                                            const struct mxfp_gemm_options *options, void *workspace,
+                                            size_t workspace_bytes);
+
+/*
+ * Bytes of W in the order that this machine's kernel reads for products with an A of a_format (the format A has in the
+ * product: options->a_format if that is a block format) and these options. Errors as mxfp_gemm().
+ */
+MXFP_API enum mxfp_status mxfp_pack_size(const struct mxfp_matrix *w, enum mxfp_format a_format,
+                                         const struct mxfp_gemm_options *options, size_t *bytes);
+
+/*
+ * Brings W into that order: once, for many products. `packed` needs no alignment, may be saved and read again, and
+ * begins with the kernel's identity: a product on a machine, build or option that wants another order gives
+ * MXFP_ERR_PACKED.
+ * Only acc, pass_k, psum, threads and parallel of the options count. bytes is at least what mxfp_pack_size() says.
+ */
+MXFP_API enum mxfp_status mxfp_pack(void *packed, size_t bytes, const struct mxfp_matrix *w,
+                                    enum mxfp_format a_format, const struct mxfp_gemm_options *options);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

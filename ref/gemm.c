@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Products: doc/numerics.md, section 5. One sum after the other, in the order of the definition; block sums are exact
+ * integers of 128 bits, in two limbs.
+ */
+#include <string.h>
+
+#include "f32.h"
+#include "minifloat.h"
+#include "pack.h"
+#include "philox.h"
+#include "ref.h"
+#include "scale.h"
+
+/* Two's complement. */
+struct wide {
+	uint64_t low, high;
+};
+
+static struct wide negate(struct wide a)
+{
+	a.low = ~a.low + 1;
+	a.high = ~a.high + (a.low == 0);
+	return a;
+}
+
+static struct wide add(struct wide a, struct wide b)
+{
+	a.low += b.low;
+	a.high += b.high + (a.low < b.low);
+	return a;
+}
+
+/* A row's part of a block of K: its elements as integers in a unit of the format, and its scale. */
+struct part {
+	uint64_t magnitude[MXFP_REF_BLOCK_MAX];
+	bool negative[MXFP_REF_BLOCK_MAX], inf[MXFP_REF_BLOCK_MAX];
+	bool nan;              /* an element or the scale */
+	uint32_t scale;        /* a ue4m3 scale as an integer; 1 for e8m0 */
+	int exponent;          /* that goes with elements and scale */
+};
+
+/* The exponent of the unit that all finite values of an element format are multiples of. */
+static int unit(const struct mxfp_format_info *element)
+{
+	if (element->kind == MXFP_KIND_FIXED)
+		return -(int)element->significand_bits;
+	return 1 - element->bias - (int)element->significand_bits;
+}
+
+/* A finite binary32 as a multiple of 2^exponent. */
+static uint64_t in_units(uint32_t bits, int exponent)
+{
+	if ((bits & ~MXFP_F32_SIGN) == 0)
+		return 0;
+	struct mxfp_exact v = mxfp_f32_unpack(bits);
+	int shift = v.exponent - exponent;
+
+	return shift >= 0 ? v.significand << shift : v.significand >> -shift;
+}
+
+static void load_scale(struct part *p, const struct mxfp_format_info *scale, uint8_t code)
+{
+	uint32_t x = mxfp_minifloat_decode(scale, code);
+
+	p->scale = 1;
+	if ((x & ~MXFP_F32_SIGN) > MXFP_F32_INF) {
+		p->nan = true;
+	} else if (scale->kind == MXFP_KIND_EXPONENT) {
+		p->exponent += code - scale->bias;
+	} else {
+		p->scale = (uint32_t)in_units(x, unit(scale));
+		p->exponent += unit(scale);
+	}
+}
+
+/* Elements k .. k + n of a row; k is a multiple of `n`, or of the block that holds them. */
+static void load_part(struct part *p, const struct mxfp_matrix *matrix, size_t row, size_t k, size_t n)
+{
+	const struct mxfp_format_info *format = mxfp_format_info(matrix->format);
+	const struct mxfp_format_info *element = mxfp_format_info(format->element);
+	uint8_t codes[MXFP_REF_BLOCK_MAX];
+
+	memset(p, 0, sizeof *p);
+	p->exponent = unit(element);
+	mxfp_ref_unpack(codes, (const uint8_t *)matrix->data + row * matrix->stride + k * element->bits / 8, n,
+	                element->bits);
+	load_scale(p, mxfp_format_info(format->scale),
+	           ((const uint8_t *)matrix->scales)[row * matrix->scales_stride + k / format->block_length]);
+	for (size_t i = 0; i < n && k + i < matrix->cols; i++) {
+		uint32_t x = mxfp_minifloat_decode(element, codes[i]);
+
+		p->negative[i] = x & MXFP_F32_SIGN;
+		p->inf[i] = (x & ~MXFP_F32_SIGN) == MXFP_F32_INF;
+		if ((x & ~MXFP_F32_SIGN) > MXFP_F32_INF)
+			p->nan = true;
+		else if (!p->inf[i])
+			p->magnitude[i] = in_units(x, unit(element));
+	}
+}
+
+/* What a block adds: NaN, an Inf, or a rounded finite value. */
+struct term {
+	bool nan, inf;
+	struct mxfp_exact value; /* the sign counts for an Inf too */
+};
+
+/* Products with an Inf: they decide alone. */
+static void add_inf(struct term *t, const struct part *a, const struct part *w, size_t i)
+{
+	bool negative = a->negative[i] != w->negative[i];
+	bool zero = (!a->inf[i] && a->magnitude[i] == 0) || (!w->inf[i] && w->magnitude[i] == 0);
+
+	if (zero || (t->inf && t->value.negative != negative))
+		t->nan = true;
+	t->inf = true;
+	t->value.negative = negative;
+}
+
+/* Rounds a magnitude to 24 bits, ties to even, without limit of exponent. */
+static struct mxfp_exact round_24(struct wide magnitude)
+{
+	struct mxfp_exact v = {0};
+
+	/* To 26 bits; what falls off is jammed into the lowest. */
+	for (; magnitude.high != 0 || magnitude.low >> 26 != 0; v.exponent++) {
+		magnitude.low = magnitude.low >> 1 | magnitude.high << 63 | (magnitude.low & 1);
+		magnitude.high >>= 1;
+	}
+	v.significand = magnitude.low;
+	int extra = v.significand >> 25 != 0 ? 2 : v.significand >> 24 != 0;
+	if (extra != 0) {
+		uint64_t half = UINT64_C(1) << (extra - 1), rest = v.significand & (2 * half - 1);
+
+		v.significand >>= extra;
+		v.significand += rest > half || (rest == half && (v.significand & 1) != 0);
+		v.exponent += extra;
+	}
+	return v;
+}
+
+/* The exact sum of the products of two parts, rounded once. */
+static struct term block_term(const struct part *a, const struct part *w)
+{
+	struct term t = {.nan = a->nan || w->nan};
+	struct wide sum = {0};
+
+	for (size_t i = 0; i < MXFP_REF_BLOCK_MAX; i++) {
+		struct wide product = {.low = a->magnitude[i] * w->magnitude[i]}; /* of 32 bits each at most */
+
+		if (a->inf[i] || w->inf[i])
+			add_inf(&t, a, w, i);
+		else
+			sum = add(sum, a->negative[i] != w->negative[i] ? negate(product) : product);
+	}
+	if (t.nan || t.inf)
+		return t;
+	bool negative = sum.high >> 63;
+	if (negative)
+		sum = negate(sum);
+	/* Where a scale is not 1 an operand is NVFP4, and a sum of 16 has 40 bits, the scales together 36. */
+	uint64_t scales = (uint64_t)a->scale * w->scale;
+	if (scales != 1) {
+		uint64_t low = (sum.low & UINT32_MAX) * scales, high = (sum.low >> 32) * scales;
+
+		sum.low = low + (high << 32);
+		sum.high = (high >> 32) + (sum.low < low);
+	}
+	t.value = round_24(sum);
+	t.value.negative = negative;
+	t.value.exponent += a->exponent + w->exponent;
+	return t;
+}
+
+/* fl32(p + t). */
+static uint32_t add_term(uint32_t p, const struct term *t)
+{
+	uint32_t sign = t->value.negative ? MXFP_F32_SIGN : 0;
+
+	if (t->nan)
+		return MXFP_F32_NAN;
+	if (t->inf)
+		return mxfp_f32_add(p, sign | MXFP_F32_INF);
+	return mxfp_f32_add_exact(p, t->value);
+}
+
+static uint32_t exact_pass(const struct mxfp_gemm_ref_job *job, size_t m, size_t n, size_t k, size_t end)
+{
+	size_t a_length = mxfp_format_info(job->a->format)->block_length;
+	size_t w_length = mxfp_format_info(job->w->format)->block_length;
+	size_t length = a_length < w_length ? a_length : w_length;
+	uint32_t p = 0;
+
+	for (; k < end; k += length) {
+		struct part a, w;
+
+		load_part(&a, job->a, m, k, length);
+		load_part(&w, job->w, n, k, length);
+		struct term t = block_term(&a, &w);
+		p = add_term(p, &t);
+	}
+	return p;
+}
+
+/* Elements k .. k + n of a row as binary32 bits; k is a multiple of every block length. */
+static void decode(uint32_t *x, const struct mxfp_matrix *matrix, size_t row, size_t k, size_t n)
+{
+	const struct mxfp_format_info *format = mxfp_format_info(matrix->format);
+
+	if (format->kind != MXFP_KIND_BLOCK) {
+		for (size_t i = 0; i < n; i++)
+			x[i] = mxfp_ref_load(format, matrix->data, row * matrix->stride + k + i);
+		return;
+	}
+	struct mxfp_dequantize_job job = {
+		.format = matrix->format,
+		.dst_format = MXFP_FORMAT_F32,
+		.rows = 1,
+		.cols = n,
+		.codes = (const uint8_t *)matrix->data + row * matrix->stride +
+		         k * mxfp_format_info(format->element)->bits / 8,
+		.scales = (const uint8_t *)matrix->scales + row * matrix->scales_stride + k / format->block_length,
+		.tensor_scale = mxfp_ref_load(mxfp_format_info(MXFP_FORMAT_F32), &matrix->tensor_scale, 0),
+		.tensor_scale_divides = matrix->tensor_scale_divides,
+		.dst = x,
+		.dst_stride = n,
+	};
+	if (format->tensor_scale)
+		mxfp_dequantize_nvfp4_ref(&job);
+	else
+		mxfp_dequantize_mx_ref(&job);
+}
+
+static uint32_t chain_pass(const struct mxfp_gemm_ref_job *job, size_t m, size_t n, size_t k, size_t end)
+{
+	uint32_t a[MXFP_REF_BLOCK_MAX], w[MXFP_REF_BLOCK_MAX], p = 0;
+
+	for (; k < end; k += MXFP_REF_BLOCK_MAX) {
+		size_t count = end - k < MXFP_REF_BLOCK_MAX ? end - k : MXFP_REF_BLOCK_MAX;
+
+		decode(a, job->a, m, k, count);
+		decode(w, job->w, n, k, count);
+		for (size_t i = 0; i < count; i++)
+			p = mxfp_f32_fma(a[i], w[i], p);
+	}
+	return p;
+}
+
+static uint32_t round_psum(const struct mxfp_gemm_ref_job *job, uint32_t c, size_t m, size_t n, size_t pass)
+{
+	const struct mxfp_format_info *bf16 = mxfp_format_info(MXFP_FORMAT_BF16);
+	struct mxfp_rounding rounding = {.mode = job->psum_round, .overflow = MXFP_OVERFLOW_OVF};
+	struct mxfp_counts counts = {0};
+	uint32_t random = 0;
+
+	if (job->psum_round == MXFP_ROUND_SR)
+		random = mxfp_philox_word(job->seed, job->stream + pass, (uint64_t)m * job->w->rows + n);
+	return mxfp_minifloat_decode(bf16, mxfp_minifloat_encode(bf16, c, 0, &rounding, random, &counts));
+}
+
+void mxfp_gemm_ref(const struct mxfp_gemm_ref_job *job)
+{
+	for (size_t i = 0; i < job->rows * job->cols; i++) {
+		size_t m = job->row + i / job->cols, n = job->col + i % job->cols, pass = 0;
+
+		for (size_t k = 0; k < job->a->cols; k += job->pass, pass++) {
+			size_t end = job->a->cols - k < job->pass ? job->a->cols : k + job->pass;
+			uint32_t p = job->acc == MXFP_ACC_EXACT ? exact_pass(job, m, n, k, end)
+			                                        : chain_pass(job, m, n, k, end);
+
+			job->c[i] = mxfp_f32_add(job->c[i], p);
+			if (job->psum == MXFP_FORMAT_BF16)
+				job->c[i] = round_psum(job, job->c[i], m, n, pass);
+		}
+	}
+}
+
+void mxfp_gemm_finish_ref(const struct mxfp_gemm_finish_job *job)
+{
+	const struct mxfp_format_info *f32 = mxfp_format_info(MXFP_FORMAT_F32);
+
+	for (size_t i = 0; i < job->n; i++) {
+		uint32_t v = mxfp_ref_load(f32, job->sum, i);
+
+		if (job->multiplies)
+			v = mxfp_f32_mul(mxfp_ref_load(f32, &job->multiply, 0), v);
+		if (job->divides)
+			v = mxfp_f32_div(v, mxfp_ref_load(f32, &job->divide, 0));
+		if (job->given != NULL)
+			v = mxfp_f32_add(mxfp_ref_load(f32, job->given, i), v);
+		if (job->bias != NULL)
+			v = mxfp_f32_add(v, mxfp_ref_load(f32, job->bias, i));
+		if ((v & ~MXFP_F32_SIGN) > MXFP_F32_INF)
+			v = MXFP_F32_NAN;
+		mxfp_ref_store(f32, job->result, i, v);
+	}
+}
