@@ -27,6 +27,14 @@ has "json" "$text" '"quantized_by":null,"totals":{"tensors":2,"elements":7,"byte
 has "json" "$text" '"metadata":{"format":"pt"}'
 has "json" "$text" '{"name":"a.weight","dtype":"F32","shape":[2,3],"elements":6,"bytes":24,"offset":0}'
 
+# NumPy's files.
+{ npy '<f4' False '(2, 3)' && head -c 24 /dev/zero; } >"$work/a.npy"
+exits 0 "" inspect "$work/a.npy"
+has "array" "$(tr -s ' ' <"$work/out")" " array F32 24 [2, 3]"
+{ npy '<f4' True '(2, 3)' && head -c 24 /dev/zero; } >"$work/fortran.npy"
+exits 3 "fortran.npy: is in Fortran order / save it in C order" inspect "$work/fortran.npy"
+exits 3 "fortran.npy: is in Fortran order" report "$work/a.safetensors" --activation-file "$work/fortran.npy"
+
 # Names cannot steer the terminal.
 safetensors '{"\u001b[31mred":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}' 1 >"$work/red.safetensors"
 exits 0 "" inspect "$work/red.safetensors"

@@ -224,6 +224,8 @@ static int run_settings(const struct settings *s, struct error *error)
 	}
 	if (code == EXIT_OK && s->activation_file != NULL) {
 		code = file_open(&activations, s->activation_file, error);
+		if (code == EXIT_OK)
+			code = file_check_rows(&activations, error);
 		options.input.file = &activations;
 	}
 	if (code == EXIT_OK && s->out != NULL)

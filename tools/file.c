@@ -11,6 +11,7 @@
 
 #include "byte_order.h"
 #include "descriptor.h"
+#include "file_npy.h"
 #include "file_safetensors.h"
 #include "suffix.h"
 
@@ -24,7 +25,7 @@ static const struct dtype_info dtypes[N_DTYPES] = {
 #include "dtype.def"
 };
 
-const struct file_format *const file_formats[] = {&file_safetensors, NULL};
+const struct file_format *const file_formats[] = {&file_safetensors, &file_npy, NULL};
 
 const struct dtype_info *dtype_info(enum dtype dtype)
 {
@@ -147,8 +148,8 @@ static int open_format(struct file *file, struct error *error)
 		return code;
 	const struct file_format *format = recognize(file->path, first);
 	if (format == NULL)
-		return fail(error, EXIT_INPUT, "%s: is of no known file format / give a %s file", file->path,
-		            file_formats[0]->suffix);
+		return fail(error, EXIT_INPUT, "%s: is of no known file format / give a %s or %s file", file->path,
+		            file_safetensors.suffix, file_npy.suffix);
 	file->format = format;
 	return format->open(file, error);
 }
@@ -184,6 +185,14 @@ int file_read(const struct file *file, const struct tensor *tensor, uint64_t fro
 {
 	assert(from <= tensor->size && n <= tensor->size - from);
 	return descriptor_read(file->fd, file->path, file->header_bytes + tensor->offset + from, buffer, n, error);
+}
+
+int file_check_rows(const struct file *file, struct error *error)
+{
+	for (size_t i = 0; i < file->n_tensors; i++)
+		if (file->tensors[i].by_columns)
+			return fail(error, EXIT_INPUT, "%s: is in Fortran order / save it in C order", file->path);
+	return EXIT_OK;
 }
 
 const struct tensor *file_find(const struct file *file, const char *name)

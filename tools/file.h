@@ -44,6 +44,7 @@ struct tensor {
 	enum dtype dtype;
 	unsigned rank;
 	const uint64_t *shape;
+	bool by_columns;      /* of a matrix: its data are column after column; file_check_rows() keeps such out */
 	uint64_t offset, size; /* bytes */
 };
 
@@ -106,6 +107,9 @@ void file_close(struct file *file);
 /* Reads `n` bytes of a tensor from its byte `from` on. EXIT_IO; EXIT_INPUT if the file has become shorter. */
 int file_read(const struct file *file, const struct tensor *tensor, uint64_t from, void *buffer, size_t n,
               struct error *error);
+
+/* EXIT_INPUT if a tensor is by_columns: for whoever reads rows. */
+int file_check_rows(const struct file *file, struct error *error);
 
 /* The tensor of that name, or NULL. */
 const struct tensor *file_find(const struct file *file, const char *name);

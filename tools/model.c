@@ -259,10 +259,21 @@ static int open_path(struct model *model, const char *path, struct error *error)
 	return code != EXIT_OK ? code : model_find_quantizer(model, &model->quantized_by, error);
 }
 
-int model_open(struct model *model, const char *path, struct error *error)
+int model_open_any_order(struct model *model, const char *path, struct error *error)
 {
 	*model = (struct model){0};
 	int code = open_path(model, path, error);
+	if (code != EXIT_OK)
+		model_close(model);
+	return code;
+}
+
+int model_open(struct model *model, const char *path, struct error *error)
+{
+	int code = model_open_any_order(model, path, error);
+
+	for (size_t i = 0; code == EXIT_OK && i < model->n_files; i++)
+		code = file_check_rows(&model->files[i], error);
 	if (code != EXIT_OK)
 		model_close(model);
 	return code;

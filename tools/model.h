@@ -35,6 +35,9 @@ enum { MODEL_CONFIG_BYTES_MAX = 1 << 24 };
    shards, no shard holds a tensor that the map does not send there. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
 int model_open(struct model *model, const char *path, struct error *error);
 
+/* The same for callers that look at by_columns of each tensor; model_open() refuses such tensors. */
+int model_open_any_order(struct model *model, const char *path, struct error *error);
+
 void model_close(struct model *model);
 
 /* The tensor of that name and the file it is in, or NULL. */
