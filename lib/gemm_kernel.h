@@ -65,8 +65,10 @@ struct mxfp_gemm_ref_job {
 	size_t pass;                 /* elements */
 	enum mxfp_format psum;
 	enum mxfp_round psum_round;
-	uint64_t seed, stream;
-	uint32_t *c;                 /* binary32 bits, rows of cols */
+	uint64_t seed, stream;       /* of psum_round sr; sum (i, j) of the job has the index ... */
+	uint64_t first_index;        /* ... first_index + i * index_stride + j */
+	uint64_t index_stride;
+	float *c;                    /* rows of cols */
 };
 
 /* A row of sums that is complete: tensor scales, what C held, bias, C's format. fl32 each:

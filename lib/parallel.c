@@ -77,3 +77,12 @@ void mxfp_parallel_for(unsigned threads, const struct mxfp_parallel *parallel, s
 	counts->nan += loop.nan;
 	counts->inf += loop.inf;
 }
+
+size_t mxfp_parallel_width(unsigned threads)
+{
+#ifdef _OPENMP
+	return threads != 0 ? threads : (size_t)omp_get_num_procs();
+#else
+	return threads != 0 ? threads : 1;
+#endif
+}

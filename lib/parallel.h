@@ -15,4 +15,7 @@ typedef void mxfp_piece(const void *context, size_t piece, struct mxfp_counts *c
 void mxfp_parallel_for(unsigned threads, const struct mxfp_parallel *parallel, size_t n_pieces, mxfp_piece *run,
                        const void *context, struct mxfp_counts *counts);
 
+/* How many tasks at once are worth while for this option: at least 1. */
+size_t mxfp_parallel_width(unsigned threads);
+
 #endif

@@ -10,19 +10,20 @@
 #include "scan.h"
 #include "tile.h"
 
-static enum mxfp_status check_options(const struct mxfp_blocks *dst, const struct mxfp_quantize_options *o)
+enum mxfp_status mxfp_check_quantize_options(enum mxfp_format format, size_t rows, size_t cols,
+                                             const struct mxfp_quantize_options *o)
 {
 	if (!mxfp_option_valid(MXFP_OPTION_RULE, (int)o->rule) ||
 	    !mxfp_option_valid(MXFP_OPTION_RECIPE, (int)o->recipe) ||
 	    !mxfp_option_valid(MXFP_OPTION_ROUND, (int)o->round) ||
 	    !mxfp_option_valid(MXFP_OPTION_NON_FINITE, (int)o->non_finite))
 		return MXFP_ERR_OPTION;
-	if (mxfp_format_info(dst->format)->tensor_scale &&
+	if (mxfp_format_info(format)->tensor_scale &&
 	    (o->via_bf16 || (o->recipe == MXFP_RECIPE_GGML && o->round != MXFP_ROUND_RNE)))
 		return MXFP_ERR_OPTION;
 	if (o->tensor_amax != NULL && mxfp_f32_bits(*o->tensor_amax) >= MXFP_F32_INF)
 		return MXFP_ERR_OPTION;
-	if (dst->cols != 0 && o->first_index > UINT64_MAX - dst->rows * dst->cols)
+	if (cols != 0 && o->first_index > UINT64_MAX - rows * cols)
 		return MXFP_ERR_SIZE;
 	return MXFP_OK;
 }
@@ -57,7 +58,7 @@ enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src, enum mx
 	b = *dst;
 	enum mxfp_status status = mxfp_check_blocks(&b, src, src_format, &src_stride, &span);
 	if (status == MXFP_OK)
-		status = check_options(&b, o);
+		status = mxfp_check_quantize_options(b.format, b.rows, b.cols, o);
 	if (status == MXFP_OK && mxfp_overlap(b.codes, span.codes, b.scales, span.scales))
 		status = MXFP_ERR_OVERLAP;
 	if (status != MXFP_OK)

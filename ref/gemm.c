@@ -246,7 +246,7 @@ static uint32_t chain_pass(const struct mxfp_gemm_ref_job *job, size_t m, size_t
 	return p;
 }
 
-static uint32_t round_psum(const struct mxfp_gemm_ref_job *job, uint32_t c, size_t m, size_t n, size_t pass)
+static uint32_t round_psum(const struct mxfp_gemm_ref_job *job, uint32_t c, uint64_t index, size_t pass)
 {
 	const struct mxfp_format_info *bf16 = mxfp_format_info(MXFP_FORMAT_BF16);
 	struct mxfp_rounding rounding = {.mode = job->psum_round, .overflow = MXFP_OVERFLOW_OVF};
@@ -254,25 +254,38 @@ static uint32_t round_psum(const struct mxfp_gemm_ref_job *job, uint32_t c, size
 	uint32_t random = 0;
 
 	if (job->psum_round == MXFP_ROUND_SR)
-		random = mxfp_philox_word(job->seed, job->stream + pass, (uint64_t)m * job->w->rows + n);
+		random = mxfp_philox_word(job->seed, job->stream + pass, index);
 	return mxfp_minifloat_decode(bf16, mxfp_minifloat_encode(bf16, c, 0, &rounding, random, &counts));
+}
+
+/* Sum (i, j) of the job over all passes, from c. */
+static uint32_t sum(const struct mxfp_gemm_ref_job *job, size_t i, size_t j, uint32_t c)
+{
+	uint64_t index = job->first_index + i * job->index_stride + j;
+	size_t pass = 0;
+
+	for (size_t k = 0; k < job->a->cols; k += job->pass, pass++) {
+		size_t end = job->a->cols - k < job->pass ? job->a->cols : k + job->pass;
+		uint32_t p = job->acc == MXFP_ACC_EXACT ? exact_pass(job, job->row + i, job->col + j, k, end)
+		                                        : chain_pass(job, job->row + i, job->col + j, k, end);
+
+		c = mxfp_f32_add(c, p);
+		if (job->psum == MXFP_FORMAT_BF16)
+			c = round_psum(job, c, index, pass);
+	}
+	return c;
 }
 
 void mxfp_gemm_ref(const struct mxfp_gemm_ref_job *job)
 {
-	for (size_t i = 0; i < job->rows * job->cols; i++) {
-		size_t m = job->row + i / job->cols, n = job->col + i % job->cols, pass = 0;
+	const struct mxfp_format_info *f32 = mxfp_format_info(MXFP_FORMAT_F32);
 
-		for (size_t k = 0; k < job->a->cols; k += job->pass, pass++) {
-			size_t end = job->a->cols - k < job->pass ? job->a->cols : k + job->pass;
-			uint32_t p = job->acc == MXFP_ACC_EXACT ? exact_pass(job, m, n, k, end)
-			                                        : chain_pass(job, m, n, k, end);
+	for (size_t i = 0; i < job->rows; i++)
+		for (size_t j = 0; j < job->cols; j++) {
+			size_t at = i * job->cols + j;
 
-			job->c[i] = mxfp_f32_add(job->c[i], p);
-			if (job->psum == MXFP_FORMAT_BF16)
-				job->c[i] = round_psum(job, job->c[i], m, n, pass);
+			mxfp_ref_store(f32, job->c, at, sum(job, i, j, mxfp_ref_load(f32, job->c, at)));
 		}
-	}
 }
 
 void mxfp_gemm_finish_ref(const struct mxfp_gemm_finish_job *job)

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The loops around the kernels. Workers, as many as the call has threads, take tasks by a counter, so it does not
+ * matter who does which; every worker has an area of the workspace to itself.
+ */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "bits.h"
+#include "gemm.h"
+#include "gemm_tile.h"
+#include "parallel.h"
+#include "scan.h"
+
+/* A batch of units. */
+struct batch {
+	const struct mxfp_gemm_call *call;
+	const struct mxfp_gemm_layout *layout;
+	struct mxfp_gemm_unit *units;
+	size_t n_units, n_packs, n_tiles;
+	uint8_t *areas;
+	atomic_size_t *next, *next_area;
+};
+
+static struct mxfp_gemm_area area(const struct batch *batch)
+{
+	const struct mxfp_gemm_layout *l = batch->layout;
+	uint8_t *at = batch->areas + atomic_fetch_add(batch->next_area, 1) * l->worker;
+	struct mxfp_gemm_area a = {.tile = (float *)at, .values = (float *)(at + l->tile)};
+
+	a.w = at + l->tile + l->values;
+	a.dense = a.w + l->w;
+	a.numbers = a.dense + l->dense;
+	a.codes = a.numbers + l->numbers;
+	return a;
+}
+
+static void pack_worker(const void *context, size_t piece, struct mxfp_counts *counts)
+{
+	const struct batch *batch = context;
+	const struct mxfp_gemm_unit *unit = batch->units;
+	struct mxfp_gemm_area scratch = area(batch);
+	size_t i;
+
+	(void)piece;
+	(void)counts;
+	while ((i = atomic_fetch_add(batch->next, 1)) < batch->n_packs) {
+		while (i >= unit->first_pack + unit->n_packs)
+			unit++;
+		mxfp_gemm_pack_a(batch->call, unit, i - unit->first_pack, &scratch);
+	}
+}
+
+static void tile_worker(const void *context, size_t piece, struct mxfp_counts *counts)
+{
+	const struct batch *batch = context;
+	const struct mxfp_gemm_unit *unit = batch->units;
+	struct mxfp_gemm_area scratch = area(batch);
+	size_t i;
+
+	(void)piece;
+	(void)counts;
+	while ((i = atomic_fetch_add(batch->next, 1)) < batch->n_tiles) {
+		while (i >= unit->first_tile + unit->n_tiles)
+			unit++;
+		mxfp_gemm_tile(batch->call, unit, i - unit->first_tile, &scratch);
+	}
+}
+
+static void run_workers(const struct batch *batch, size_t tasks, mxfp_piece *worker)
+{
+	const struct mxfp_gemm_options *o = batch->call->options;
+
+	atomic_store(batch->next, 0);
+	atomic_store(batch->next_area, 0);
+	mxfp_parallel_for(o->threads, o->parallel, mxfp_least(tasks, batch->call->workers), worker, batch, NULL);
+}
+
+/* The scale of the tensor that A is quantized to, where its format has one: of all of A, not of a unit. */
+static void find_tensor_scale(struct mxfp_gemm_product *p, const struct mxfp_gemm_call *call)
+{
+	struct mxfp_quantize_job job = mxfp_gemm_scan_job(p, call);
+	uint64_t first_non_finite;
+
+	if (p->a_format == p->a.format || !mxfp_format_info(p->a_format)->tensor_scale)
+		return;
+	if (call->quantize->tensor_amax != NULL)
+		job.tensor_amax = mxfp_f32_bits(*call->quantize->tensor_amax);
+	else
+		mxfp_scan(&job, call->options->threads, call->options->parallel, &job.tensor_amax, &first_non_finite);
+	p->a_amax = job.tensor_amax;
+	p->a.tensor_scale = mxfp_f32_from_bits(
+		mxfp_nvfp4_tensor_scale_ref(call->quantize->recipe, job.tensor_amax, &p->a.tensor_scale_divides));
+}
+
+/* Adds a unit to the batch; its packed A lies at offset a_bytes. */
+static void add_unit(struct batch *batch, struct mxfp_gemm_unit *unit, uint8_t *a)
+{
+	struct mxfp_gemm_product *p = &unit->product;
+	struct mxfp_gemm_unit *last = batch->n_units != 0 ? &batch->units[batch->n_units - 1] : NULL;
+
+	unit->a = a;
+	unit->first_pack = batch->n_packs;
+	unit->n_packs = unit->a_bytes != 0 ? mxfp_divide_up(unit->rows, p->kernel != NULL ? p->kernel->mr : 1) : 0;
+	unit->first_tile = batch->n_tiles;
+	unit->n_tiles = mxfp_divide_up(unit->rows, mxfp_gemm_tile_rows(p)) * mxfp_divide_up(p->n, mxfp_gemm_tile_cols(p));
+	if (last != NULL && last->product.index == p->index) {
+		p->a_amax = last->product.a_amax;
+		p->a.tensor_scale = last->product.a.tensor_scale;
+		p->a.tensor_scale_divides = last->product.a.tensor_scale_divides;
+	} else {
+		find_tensor_scale(p, batch->call);
+	}
+	batch->units[batch->n_units++] = *unit;
+	batch->n_packs += unit->n_packs;
+	batch->n_tiles += unit->n_tiles;
+}
+
+static void run_batch(struct batch *batch)
+{
+	if (batch->n_packs != 0)
+		run_workers(batch, batch->n_packs, pack_worker);
+	run_workers(batch, batch->n_tiles, tile_worker);
+	batch->n_units = batch->n_packs = batch->n_tiles = 0;
+}
+
+void mxfp_gemm_run(const struct mxfp_gemm_call *call, const struct mxfp_gemm_layout *layout, uint8_t *workspace)
+{
+	atomic_size_t next, next_area;
+	size_t product = 0, row = 0, a_bytes = 0;
+	struct mxfp_gemm_unit unit;
+
+	if (layout->total == 0)
+		return;
+	workspace += (MXFP_GEMM_ALIGN - (uintptr_t)workspace % MXFP_GEMM_ALIGN) % MXFP_GEMM_ALIGN;
+	struct batch batch = {
+		.call = call,
+		.layout = layout,
+		.units = (struct mxfp_gemm_unit *)workspace,
+		.areas = workspace + layout->units + layout->a,
+		.next = &next,
+		.next_area = &next_area,
+	};
+	while (mxfp_gemm_next_unit(&unit, call, &product, &row)) {
+		if (!mxfp_gemm_batch_takes(batch.n_units, a_bytes, &unit)) {
+			run_batch(&batch);
+			a_bytes = 0;
+		}
+		add_unit(&batch, &unit, workspace + layout->units + a_bytes);
+		a_bytes += mxfp_divide_up(unit.a_bytes, MXFP_GEMM_ALIGN) * MXFP_GEMM_ALIGN;
+	}
+	run_batch(&batch);
+}

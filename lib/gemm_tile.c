@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+/* One tile of C from its start to what is stored. */
+#include "gemm_tile.h"
+
+#include <string.h>
+
+#include "args.h"
+#include "blocks.h"
+
+enum { SEGMENT = 1024 }; /* numbers that are converted at once */
+
+/* A tile of a unit. */
+struct tile {
+	const struct mxfp_gemm_call *call;
+	const struct mxfp_gemm_unit *unit;
+	const struct mxfp_gemm_product *p;
+	size_t row, rows;          /* within the unit */
+	size_t col, cols;
+	size_t panels, w_panels;   /* of A and of W */
+	struct mxfp_gemm_area *area;
+};
+
+static struct tile tile_of(const struct mxfp_gemm_call *call, const struct mxfp_gemm_unit *unit, size_t i)
+{
+	const struct mxfp_gemm_product *p = &unit->product;
+	size_t tile_rows = mxfp_gemm_tile_rows(p), tile_cols = mxfp_gemm_tile_cols(p);
+	size_t in_column = mxfp_divide_up(unit->rows, tile_rows);
+	struct tile t = {.call = call, .unit = unit, .p = p};
+
+	t.row = i % in_column * tile_rows;
+	t.rows = mxfp_least(tile_rows, unit->rows - t.row);
+	t.col = i / in_column * tile_cols;
+	t.cols = mxfp_least(tile_cols, p->n - t.col);
+	if (p->kernel != NULL) {
+		t.panels = mxfp_divide_up(t.rows, p->kernel->mr);
+		t.w_panels = mxfp_divide_up(t.cols, p->kernel->nr);
+	}
+	return t;
+}
+
+/* The sums of row `row`, columns from `col` (both in the tile), and how many of them follow each other. */
+static float *sums(const struct tile *t, size_t row, size_t col, size_t *count)
+{
+	const struct mxfp_gemm_kernel *kernel = t->p->kernel;
+
+	if (kernel == NULL) {
+		*count = t->cols - col;
+		return t->area->tile + row * t->cols + col;
+	}
+	*count = mxfp_least(kernel->nr - col % kernel->nr, t->cols - col);
+	return t->area->tile + (col / kernel->nr * t->panels + row / kernel->mr) * kernel->mr * kernel->nr +
+	       row % kernel->mr * kernel->nr + col % kernel->nr;
+}
+
+static void convert(const struct tile *t, enum mxfp_format to, void *dst, enum mxfp_format from, const void *src,
+                    size_t n)
+{
+	struct mxfp_counts counts = {0};
+	const struct mxfp_convert_job job = {
+		.dst_format = to,
+		.src_format = from,
+		.dst = dst,
+		.src = src,
+		.n = n,
+		.rounding = {.mode = MXFP_ROUND_RNE, .overflow = MXFP_OVERFLOW_OVF},
+		.counts = &counts,
+	};
+
+	if (to == from)
+		memcpy(dst, src, n * mxfp_format_info(to)->storage_bytes);
+	else
+		t->call->kernels->convert[to][from](&job);
+}
+
+/* Where C[row][col] of the tile is stored. */
+static uint8_t *result(const struct tile *t, size_t row, size_t col)
+{
+	size_t width = mxfp_format_info(t->call->options->c_format)->storage_bytes;
+
+	return t->p->c + ((t->unit->row + t->row + row) * t->p->c_stride + t->col + col) * width;
+}
+
+/* Tensor scales that an exact sum is yet to get; in a chain the elements have them. */
+static bool scaled(const struct mxfp_gemm_product *p)
+{
+	return p->acc == MXFP_ACC_EXACT &&
+	       (mxfp_format_info(p->a_format)->tensor_scale || mxfp_format_info(p->w.format)->tensor_scale);
+}
+
+static void start(const struct tile *t)
+{
+	const struct mxfp_gemm_kernel *kernel = t->p->kernel;
+	size_t all = kernel != NULL ? t->panels * kernel->mr * t->w_panels * kernel->nr : t->rows * t->cols, count;
+
+	memset(t->area->tile, 0, all * sizeof(float));
+	if (!t->call->options->accumulate || scaled(t->p))
+		return;
+	for (size_t row = 0; row < t->rows; row++)
+		for (size_t col = 0; col < t->cols; col += count) {
+			float *c = sums(t, row, col, &count);
+
+			convert(t, MXFP_FORMAT_F32, c, t->call->options->c_format, result(t, row, col), count);
+		}
+}
+
+/* Rounds all sums to bf16 after pass `pass`. */
+static void round_psum(const struct tile *t, size_t pass)
+{
+	const struct mxfp_gemm_options *o = t->call->options;
+	uint16_t rounded[SEGMENT];
+	struct mxfp_counts counts = {0};
+	size_t count;
+
+	for (size_t row = 0; row < t->rows; row++)
+		for (size_t col = 0; col < t->cols; col += count) {
+			float *c = sums(t, row, col, &count);
+			const struct mxfp_convert_job job = {
+				.dst_format = MXFP_FORMAT_BF16,
+				.src_format = MXFP_FORMAT_F32,
+				.dst = rounded,
+				.src = c,
+				.n = count,
+				.first_index = (uint64_t)(t->unit->row + t->row + row) * t->p->n + t->col + col,
+				.rounding = {o->psum_round, MXFP_OVERFLOW_OVF, false, o->seed, o->stream + pass},
+				.counts = &counts,
+			};
+
+			t->call->kernels->convert[MXFP_FORMAT_BF16][MXFP_FORMAT_F32](&job);
+			convert(t, MXFP_FORMAT_F32, c, MXFP_FORMAT_BF16, rounded, count);
+		}
+}
+
+/* fl32(a * b) whatever the rounding mode is. */
+static float multiply(const struct tile *t, float a, float b)
+{
+	float product;
+	const struct mxfp_gemm_finish_job job = {.n = 1, .sum = &a, .multiplies = true, .multiply = b, .result = &product};
+
+	t->call->kernels->gemm_finish(&job);
+	return product;
+}
+
+static void add_scale(const struct tile *t, struct mxfp_gemm_finish_job *job, const struct mxfp_matrix *matrix,
+                      enum mxfp_format format)
+{
+	float scale = matrix->tensor_scale;
+
+	if (!mxfp_format_info(format)->tensor_scale)
+		return;
+	if (matrix->tensor_scale_divides) {
+		job->divide = job->divides ? multiply(t, job->divide, scale) : scale;
+		job->divides = true;
+	} else {
+		job->multiply = job->multiplies ? multiply(t, job->multiply, scale) : scale;
+		job->multiplies = true;
+	}
+}
+
+/* Sums to C, or to the values that the caller's function is shown. */
+static void finish(const struct tile *t)
+{
+	const struct mxfp_gemm_options *o = t->call->options;
+	float given[SEGMENT], value[SEGMENT];
+	struct mxfp_gemm_finish_job job = {.result = value};
+
+	if (scaled(t->p)) {
+		add_scale(t, &job, &t->p->a, t->p->a_format);
+		add_scale(t, &job, &t->p->w, t->p->w.format);
+		job.given = o->accumulate ? given : NULL;
+	}
+	for (size_t row = 0; row < t->rows; row++)
+		for (size_t col = 0; col < t->cols; col += job.n) {
+			job.sum = sums(t, row, col, &job.n);
+			if (job.given != NULL)
+				convert(t, MXFP_FORMAT_F32, given, o->c_format, result(t, row, col), job.n);
+			job.bias = t->p->bias != NULL ? t->p->bias + t->col + col : NULL;
+			t->call->kernels->gemm_finish(&job);
+			if (o->epilogue != NULL)
+				memcpy(t->area->values + row * t->cols + col, value, job.n * sizeof value[0]);
+			else
+				convert(t, o->c_format, result(t, row, col), MXFP_FORMAT_F32, value, job.n);
+		}
+}
+
+static void call_epilogue(const struct tile *t)
+{
+	const struct mxfp_gemm_options *o = t->call->options;
+	const struct mxfp_gemm_tile shown = {
+		.product = t->p->index,
+		.row = t->unit->row + t->row,
+		.col = t->col,
+		.rows = t->rows,
+		.cols = t->cols,
+		.values = t->area->values,
+		.stride = t->cols,
+	};
+
+	o->epilogue(o->epilogue_context, &shown);
+	for (size_t row = 0; row < t->rows; row++)
+		convert(t, o->c_format, result(t, row, 0), MXFP_FORMAT_F32, t->area->values + row * t->cols, t->cols);
+}
+
+static void multiply_chunk(const struct tile *t, size_t k0)
+{
+	const struct mxfp_gemm_product *p = t->p;
+	const struct mxfp_gemm_kernel *kernel = p->kernel;
+	size_t k = mxfp_least(p->chunk, p->k - k0), chunks = k0 / p->chunk;
+	size_t a_bytes = kernel->a_panel_bytes(&p->shape, k), w_bytes = kernel->w_panel_bytes(&p->shape, k);
+	size_t a_before = chunks == 0 ? 0 : chunks * kernel->a_panel_bytes(&p->shape, p->chunk);
+	size_t w_before = chunks == 0 ? 0 : chunks * kernel->w_panel_bytes(&p->shape, p->chunk);
+	struct mxfp_gemm_multiply_job job = {
+		.shape = &p->shape,
+		.a = t->unit->a + mxfp_divide_up(t->unit->rows, kernel->mr) * a_before + t->row / kernel->mr * a_bytes,
+		.rows = t->rows,
+		.k = k,
+	};
+	const uint8_t *w = t->area->w;
+
+	if (p->w_panels != NULL)
+		w = p->w_panels + mxfp_divide_up(p->n, kernel->nr) * w_before + t->col / kernel->nr * w_bytes;
+	else
+		mxfp_gemm_pack_w(p, t->col / kernel->nr, t->w_panels, k0, t->area->w, t->area->dense);
+	for (size_t i = 0; i < t->w_panels; i++) {
+		job.w = w + i * w_bytes;
+		job.c = t->area->tile + i * t->panels * kernel->mr * kernel->nr;
+		kernel->multiply(&job);
+	}
+}
+
+static void run_kernel(const struct tile *t)
+{
+	const struct mxfp_gemm_product *p = t->p;
+
+	for (size_t k0 = 0; k0 < p->k; k0 += p->chunk) {
+		multiply_chunk(t, k0);
+		if (t->call->options->psum == MXFP_FORMAT_BF16)
+			round_psum(t, k0 / p->chunk);
+	}
+}
+
+/* The unit's A as rows, where the reference finds it. */
+static struct mxfp_matrix rows_of_a(const struct mxfp_gemm_unit *unit, size_t *row)
+{
+	const struct mxfp_gemm_product *p = &unit->product;
+	struct mxfp_matrix a = p->a;
+	struct mxfp_sizes size = {0};
+
+	*row = unit->row;
+	if (unit->a_bytes == 0)
+		return a;
+	*row = 0;
+	a.format = p->a_format;
+	a.transposed = false;
+	a.rows = unit->rows;
+	a.stride = p->k;
+	a.data = unit->a;
+	if (mxfp_is_block(p->a_format)) {
+		(void)mxfp_blocks_size(p->a_format, unit->rows, p->k, &size);
+		a.stride = size.codes_row_bytes;
+		a.scales_stride = size.scales_row_bytes;
+		a.scales = unit->a + size.codes_bytes;
+	}
+	return a;
+}
+
+static void run_reference(const struct tile *t)
+{
+	const struct mxfp_gemm_options *o = t->call->options;
+	const struct mxfp_gemm_product *p = t->p;
+	size_t first;
+	struct mxfp_matrix a = rows_of_a(t->unit, &first);
+	const struct mxfp_gemm_ref_job job = {
+		.a = &a,
+		.w = &p->w,
+		.row = first + t->row,
+		.rows = t->rows,
+		.col = t->col,
+		.cols = t->cols,
+		.acc = p->acc,
+		.pass = p->shape.pass,
+		.psum = o->psum,
+		.psum_round = o->psum_round,
+		.seed = o->seed,
+		.stream = o->stream,
+		.first_index = (uint64_t)(t->unit->row + t->row) * p->n + t->col,
+		.index_stride = p->n,
+		.c = t->area->tile,
+	};
+
+	t->call->kernels->gemm_ref(&job);
+}
+
+void mxfp_gemm_tile(const struct mxfp_gemm_call *call, const struct mxfp_gemm_unit *unit, size_t tile,
+                    struct mxfp_gemm_area *area)
+{
+	struct tile t = tile_of(call, unit, tile);
+
+	t.area = area;
+	start(&t);
+	if (t.p->kernel != NULL)
+		run_kernel(&t);
+	else
+		run_reference(&t);
+	finish(&t);
+	if (call->options->epilogue != NULL)
+		call_epilogue(&t);
+}
