@@ -6,6 +6,7 @@
 
 void mxfp_kernels_avx2(struct mxfp_kernels *table)
 {
+	table->gemm_finish = mxfp_gemm_finish_avx2;
 	for (int f = 0; f < MXFP_N_FORMATS; f++) {
 		const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)f);
 

@@ -15,6 +15,7 @@ static mxfp_convert_kernel *converter(enum mxfp_format to, enum mxfp_format from
 
 void mxfp_kernels_avx512(struct mxfp_kernels *table)
 {
+	table->gemm_finish = mxfp_gemm_finish_avx512;
 	for (int f = 0; f < MXFP_N_FORMATS; f++) {
 		const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)f);
 

@@ -12,6 +12,7 @@ mxfp_convert_kernel mxfp_encode_avx512;
 mxfp_convert_kernel mxfp_encode_wide_avx512;
 mxfp_convert_kernel mxfp_relay_avx512;
 mxfp_dequantize_kernel mxfp_dequantize_avx512;
+mxfp_gemm_finish_kernel mxfp_gemm_finish_avx512;
 mxfp_quantize_kernel mxfp_quantize_mx_avx512;
 mxfp_quantize_kernel mxfp_quantize_mx_groups_avx512;
 mxfp_quantize_kernel mxfp_quantize_nvfp4_avx512;
