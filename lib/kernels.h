@@ -10,6 +10,7 @@
 #include "gemm_kernel.h"
 #include "mxfp/convert.h"
 #include "mxfp/quantize.h"
+#include "mxfp/sparse.h"
 
 /* For arrays; the kinds of sparsity that have kernels of their own. */
 enum { MXFP_N_ACC = 2 };
@@ -79,10 +80,50 @@ struct mxfp_scan_job {
 	uint64_t first_non_finite; /* index of the first NaN or Inf */
 };
 
+/* Sparse matrices (mxfp/sparse.h); all strides are in bytes and not 0. Masks that are read have been checked. */
+struct mxfp_prune_job {
+	enum mxfp_format format;
+	struct mxfp_sparsity sparsity;
+	size_t rows, cols;
+	const uint8_t *src;
+	size_t src_stride;
+	uint8_t *masks;
+	size_t masks_stride;
+	uint8_t *pruned; /* may be src; NULL: not wanted */
+	size_t pruned_stride;
+};
+
+struct mxfp_compress_job {
+	enum mxfp_format format;
+	struct mxfp_sparsity sparsity;
+	size_t rows, cols;
+	const uint8_t *dense;
+	size_t dense_stride;
+	const uint8_t *masks;
+	size_t masks_stride;
+	uint8_t *kept;
+	size_t kept_stride;
+};
+
+struct mxfp_expand_job {
+	enum mxfp_format format;
+	struct mxfp_sparsity sparsity;
+	size_t rows, cols;
+	const uint8_t *kept;
+	size_t kept_stride;
+	const uint8_t *masks;
+	size_t masks_stride;
+	uint8_t *dense; /* whole blocks */
+	size_t dense_stride;
+};
+
 typedef void mxfp_convert_kernel(const struct mxfp_convert_job *job);
 typedef void mxfp_quantize_kernel(const struct mxfp_quantize_job *job);
 typedef void mxfp_dequantize_kernel(const struct mxfp_dequantize_job *job);
 typedef void mxfp_scan_kernel(struct mxfp_scan_job *job);
+typedef void mxfp_prune_kernel(const struct mxfp_prune_job *job);
+typedef void mxfp_compress_kernel(const struct mxfp_compress_job *job);
+typedef void mxfp_expand_kernel(const struct mxfp_expand_job *job);
 typedef void mxfp_gemm_ref_kernel(const struct mxfp_gemm_ref_job *job);
 typedef void mxfp_gemm_finish_kernel(const struct mxfp_gemm_finish_job *job);
 

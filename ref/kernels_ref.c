@@ -9,12 +9,15 @@ void mxfp_kernels_ref(struct mxfp_kernels *table)
 	for (int to = 0; to < MXFP_N_FORMATS; to++) {
 		const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)to);
 
+		table->compress[to] = mxfp_compress_ref;
+		table->expand[to] = mxfp_expand_ref;
 		if (info->kind == MXFP_KIND_BLOCK) {
 			table->quantize[to] = info->tensor_scale ? mxfp_quantize_nvfp4_ref : mxfp_quantize_mx_ref;
 			table->dequantize[to] = info->tensor_scale ? mxfp_dequantize_nvfp4_ref : mxfp_dequantize_mx_ref;
 			continue;
 		}
 		table->scan[to] = mxfp_scan_ref;
+		table->prune[to] = mxfp_prune_ref;
 		for (int from = 0; from < MXFP_N_FORMATS; from++)
 			if (mxfp_format_info((enum mxfp_format)from)->kind != MXFP_KIND_BLOCK)
 				table->convert[to][from] = mxfp_convert_ref;

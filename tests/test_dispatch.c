@@ -42,6 +42,8 @@ START_TEST(every_subset_of_tiers_fills_every_slot)
 			ck_assert_int_eq(first.quantize[to] != NULL, is_block(to));
 			ck_assert_int_eq(first.dequantize[to] != NULL, is_block(to));
 			ck_assert(first.scan[to] != NULL || !is_source(to));
+			ck_assert(first.prune[to] != NULL || !is_source(to));
+			ck_assert(first.compress[to] != NULL && first.expand[to] != NULL);
 		}
 	}
 }

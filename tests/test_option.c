@@ -15,6 +15,7 @@ static const char *const names[][9] = {
 	[MXFP_OPTION_RULE] = {"mse", "floor", "ceil", "even", "even-m1", "rceil", "fit", "trn3"},
 	[MXFP_OPTION_RECIPE] = {"te", "torchao", "torchao-1", "compressed-tensors", "modelopt", "ggml", "4over6"},
 	[MXFP_OPTION_NON_FINITE] = {"propagate", "error", "saturate"},
+	[MXFP_OPTION_ACC] = {"exact", "chain"},
 };
 
 enum { N_OPTIONS = sizeof names / sizeof names[0] };
@@ -63,7 +64,7 @@ START_TEST(status_codes_are_pinned_and_have_texts)
 		int value;
 	} pinned[] = {{MXFP_OK, 0},        {MXFP_ERR_NULL, -1},    {MXFP_ERR_FORMAT, -2},     {MXFP_ERR_OPTION, -3},
 	              {MXFP_ERR_SIZE, -4}, {MXFP_ERR_OVERLAP, -5}, {MXFP_ERR_NON_FINITE, -6},
-	              {MXFP_ERR_PACKED, -7}};
+	              {MXFP_ERR_PACKED, -7}, {MXFP_ERR_MASK, -8}};
 
 	for (size_t i = 0; i < sizeof pinned / sizeof pinned[0]; i++) {
 		const char *text = mxfp_status_text(pinned[i].status);
@@ -74,7 +75,7 @@ START_TEST(status_codes_are_pinned_and_have_texts)
 			ck_assert_str_ne(text, mxfp_status_text(pinned[j].status));
 	}
 	ck_assert_str_eq(mxfp_status_text((enum mxfp_status)1), "unknown status");
-	ck_assert_str_eq(mxfp_status_text((enum mxfp_status)-8), "unknown status");
+	ck_assert_str_eq(mxfp_status_text((enum mxfp_status)-9), "unknown status");
 }
 END_TEST
 

@@ -104,8 +104,8 @@ MXFP_API enum mxfp_status mxfp_gemm_workspace_size(const struct mxfp_gemm *produ
  * MXFP_ERR_OPTION: an enum or pass_k out of range, psum_round other than rne and sr, a_quantize as mxfp_quantize()
  * refuses it, an unknown sparsity; MXFP_ERR_SIZE: a.cols and w.cols differ, a stride is shorter than a row, a size
  * overflows, the workspace is too small; MXFP_ERR_OVERLAP: c or the workspace with anything else; MXFP_ERR_PACKED:
- * w_packed was made for another kernel, another format of A, other options, or is cut off; MXFP_ERR_NON_FINITE: as
- * mxfp_quantize().
+ * w_packed was made for another kernel, another format of A, other options, or is cut off; MXFP_ERR_MASK: as
+ * mxfp_sparse_expand(); MXFP_ERR_NON_FINITE: as mxfp_quantize().
  */
 MXFP_API enum mxfp_status mxfp_gemm(const struct mxfp_gemm *product, const struct mxfp_gemm_options *options,
                                     void *workspace, size_t workspace_bytes);

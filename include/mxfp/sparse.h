@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Structured sparsity n:m along K: doc/numerics.md, section 7. */
+/* Structured sparsity n:m: of every m neighbors along a row, n are kept. doc/numerics.md, section 7. */
 #ifndef MXFP_SPARSE_H
 #define MXFP_SPARSE_H
 
@@ -7,6 +7,7 @@
 
 #include "export.h"
 #include "format.h"
+#include "options.h"
 #include "status.h"
 
 #ifdef __cplusplus
@@ -17,6 +18,77 @@ extern "C" {
 struct mxfp_sparsity {
 	unsigned n, m;
 };
+
+/* Pattern i, counted from 0, of those that the library knows (4:16, 4:12, 4:8, 2:8, 2:4, 1:4, 1:2), or NULL. */
+MXFP_API const struct mxfp_sparsity *mxfp_sparsity_pattern(size_t i);
+
+/*
+ * A sparse matrix in memory that the caller owns. Groups of m elements start at the first of a row; a short last group
+ * is padded with +0. Of every group exactly n elements are kept, zeros too if it comes to that.
+ *
+ * Kept codes follow each other as the format's codes do in a dense row: in a block format as a little-endian bit
+ * stream, else as an array. Masks have m bits a group, bit i for element i, from the low bit. Each row of either starts
+ * at a byte boundary; spare bits are 0. Block formats: blocks and scales are those of the dense matrix.
+ */
+struct mxfp_sparse {
+	enum mxfp_format format;      /* of the codes: any */
+	struct mxfp_sparsity sparsity;
+	size_t rows, cols;            /* of the dense matrix */
+	void *codes;
+	size_t codes_stride;          /* from a row to the next: bytes in a block format, else codes; 0: without a gap */
+	void *masks;
+	size_t masks_stride;          /* bytes; 0: without a gap */
+};
+
+/* Bytes that kept codes and masks need. */
+struct mxfp_sparse_sizes {
+	size_t codes_row_bytes, masks_row_bytes;
+	size_t codes_bytes, masks_bytes; /* rows times the above */
+};
+
+/* Gives the sizes for rows x cols elements (either may be 0). MXFP_ERR_NULL; MXFP_ERR_FORMAT: no format;
+   MXFP_ERR_OPTION: a pattern that the library does not know; MXFP_ERR_SIZE: they overflow size_t. */
+MXFP_API enum mxfp_status mxfp_sparse_size(enum mxfp_format format, struct mxfp_sparsity sparsity, size_t rows,
+                                           size_t cols, struct mxfp_sparse_sizes *sizes);
+
+/* All zero: every processor. Fields as in mxfp_convert_options. */
+struct mxfp_sparse_options {
+	unsigned threads;
+	const struct mxfp_parallel *parallel;
+};
+
+/*
+ * Makes the masks of a matrix of numbers in masks->format (f32, bf16 or f16), rows src_stride numbers apart (0: cols);
+ * masks->codes is not looked at. Kept are the n largest magnitudes of a group: magnitude bits as integers, so -0 = +0
+ * and NaN is above Inf; of equal ones the first. options may be NULL.
+ *
+ * pruned, if it is not NULL, becomes the matrix with +0 for every number that is not kept, rows pruned_stride numbers
+ * apart (0: cols). It may be src, with the same stride. Prune first and quantize what is left: a block's scale comes
+ * from what is kept.
+ *
+ * No alignment is required, and gaps that strides leave are not written.
+ * MXFP_ERR_NULL; MXFP_ERR_FORMAT; MXFP_ERR_OPTION: an unknown pattern; MXFP_ERR_SIZE: overflow, or a stride shorter
+ * than a row; MXFP_ERR_OVERLAP.
+ */
+MXFP_API enum mxfp_status mxfp_sparse_prune(const struct mxfp_sparse *masks, void *pruned, size_t pruned_stride,
+                                            const void *src, size_t src_stride,
+                                            const struct mxfp_sparse_options *options);
+
+/*
+ * Copies the codes that sparse->masks names from a dense matrix to sparse->codes; padding that is kept becomes code 0.
+ * dense_stride is as sparse->codes_stride, of dense rows: whole blocks in a block format. options may be NULL.
+ *
+ * Errors as above, and MXFP_ERR_MASK: a group of the masks has not n bits, or bits past the row other than those of
+ * padding that mxfp_sparse_prune() keeps (the last group, of r < n elements, has its n lowest bits), or a spare bit is
+ * set. Masks are checked before anything is written.
+ */
+MXFP_API enum mxfp_status mxfp_sparse_compress(const struct mxfp_sparse *sparse, const void *dense,
+                                               size_t dense_stride, const struct mxfp_sparse_options *options);
+
+/* The inverse: writes the dense matrix with code 0 for what was not kept, and for the padding of blocks. Errors as
+   above. */
+MXFP_API enum mxfp_status mxfp_sparse_expand(const struct mxfp_sparse *sparse, void *dense, size_t dense_stride,
+                                             const struct mxfp_sparse_options *options);
 
 #ifdef __cplusplus
 }

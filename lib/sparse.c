@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: MIT */
+/* mxfp_sparse_size(), _prune(), _compress() and _expand(): check the arguments and run one kernel slot over pieces of
+   rows. */
+#include "sparse.h"
+
+#include "args.h"
+#include "kernels.h"
+#include "parallel.h"
+
+/* Elements in a piece, about; a piece is whole rows. */
+enum { PIECE = 1 << 16 };
+
+static const struct mxfp_sparsity patterns[] = {{4, 16}, {4, 12}, {4, 8}, {2, 8}, {2, 4}, {1, 4}, {1, 2}};
+
+const struct mxfp_sparsity *mxfp_sparsity_pattern(size_t i)
+{
+	return i < sizeof patterns / sizeof patterns[0] ? &patterns[i] : NULL;
+}
+
+bool mxfp_is_sparsity(struct mxfp_sparsity sparsity)
+{
+	const struct mxfp_sparsity *p;
+
+	for (size_t i = 0; (p = mxfp_sparsity_pattern(i)) != NULL; i++)
+		if (p->n == sparsity.n && p->m == sparsity.m)
+			return true;
+	return false;
+}
+
+static size_t divide_up(size_t a, size_t b)
+{
+	return a / b + (a % b != 0);
+}
+
+/* ceil(count * bits / 8) */
+static bool bytes_of_bits(size_t count, size_t bits, size_t *bytes)
+{
+	if (!mxfp_multiply(divide_up(count, 8), bits, bytes))
+		return false;
+	*bytes = count / 8 * bits + divide_up(count % 8 * bits, 8);
+	return true;
+}
+
+/* Bits of a stored code. */
+static size_t code_bits(const struct mxfp_format_info *info)
+{
+	return info->kind == MXFP_KIND_BLOCK ? mxfp_format_info(info->element)->bits : 8 * info->storage_bytes;
+}
+
+/* What a stride counts, in bytes. */
+static size_t stride_unit(const struct mxfp_format_info *info)
+{
+	return info->kind == MXFP_KIND_BLOCK ? 1 : info->storage_bytes;
+}
+
+bool mxfp_dense_row_bytes(enum mxfp_format format, size_t cols, size_t *bytes)
+{
+	const struct mxfp_format_info *info = mxfp_format_info(format);
+	size_t codes;
+
+	return mxfp_multiply(divide_up(cols, info->block_length), info->block_length, &codes) &&
+	       bytes_of_bits(codes, code_bits(info), bytes);
+}
+
+enum mxfp_status mxfp_sparse_size(enum mxfp_format format, struct mxfp_sparsity sparsity, size_t rows, size_t cols,
+                                  struct mxfp_sparse_sizes *sizes)
+{
+	const struct mxfp_format_info *info = mxfp_format_info(format);
+	struct mxfp_sparse_sizes s;
+
+	if (info == NULL)
+		return MXFP_ERR_FORMAT;
+	if (!mxfp_is_sparsity(sparsity))
+		return MXFP_ERR_OPTION;
+	if (sizes == NULL)
+		return MXFP_ERR_NULL;
+	size_t groups = divide_up(cols, sparsity.m);
+	if (!bytes_of_bits(groups, sparsity.n * code_bits(info), &s.codes_row_bytes) ||
+	    !bytes_of_bits(groups, sparsity.m, &s.masks_row_bytes) ||
+	    !mxfp_multiply(s.codes_row_bytes, rows, &s.codes_bytes) ||
+	    !mxfp_multiply(s.masks_row_bytes, rows, &s.masks_bytes) || s.codes_bytes > PTRDIFF_MAX ||
+	    s.masks_bytes > PTRDIFF_MAX)
+		return MXFP_ERR_SIZE;
+	*sizes = s;
+	return MXFP_OK;
+}
+
+/* Bits of group g of a row of masks; a group has at most 16, in at most 3 bytes. Bits past the row's bytes are 0. */
+static uint32_t group_bits(const uint8_t *row, size_t row_bytes, unsigned m, size_t g)
+{
+	size_t bit = g * m;
+	uint32_t window = 0;
+
+	for (size_t i = 0; i < 3 && bit / 8 + i < row_bytes; i++)
+		window |= (uint32_t)row[bit / 8 + i] << 8 * i;
+	return window >> bit % 8 & ((UINT32_C(1) << m) - 1);
+}
+
+static unsigned count_ones(uint32_t bits)
+{
+	unsigned n = 0;
+
+	for (; bits != 0; bits &= bits - 1)
+		n++;
+	return n;
+}
+
+bool mxfp_masks_valid(struct mxfp_sparsity sparsity, size_t rows, size_t cols, const uint8_t *masks, size_t stride)
+{
+	const unsigned n = sparsity.n, m = sparsity.m;
+	const size_t groups = divide_up(cols, m), row_bytes = divide_up(groups * m, 8);
+
+	for (size_t row = 0; row < rows; row++, masks += stride) {
+		uint32_t last = 0;
+
+		for (size_t g = 0; g < groups; g++) {
+			last = group_bits(masks, row_bytes, m, g);
+			if (count_ones(last) != n)
+				return false;
+		}
+		if (cols % m != 0 && last >> (cols % m > n ? cols % m : n) != 0)
+			return false;
+		if (groups * m % 8 != 0 && masks[row_bytes - 1] >> groups * m % 8 != 0)
+			return false;
+	}
+	return true;
+}
+
+/* A call's arguments with strides in bytes, none of them 0, and what they span. */
+struct checked {
+	struct mxfp_sparse sparse;
+	size_t dense_stride, codes, masks, dense;
+};
+
+/* Fills c->sparse's strides and the spans of codes and masks. */
+static enum mxfp_status check_sparse(struct checked *c, const struct mxfp_sparse *sparse)
+{
+	struct mxfp_sparse_sizes sizes;
+
+	if (sparse == NULL)
+		return MXFP_ERR_NULL;
+	c->sparse = *sparse;
+	enum mxfp_status status = mxfp_sparse_size(sparse->format, sparse->sparsity, sparse->rows, sparse->cols, &sizes);
+	if (status != MXFP_OK)
+		return status;
+	if (sparse->codes_stride == 0)
+		c->sparse.codes_stride = sizes.codes_row_bytes;
+	else if (!mxfp_multiply(sparse->codes_stride, stride_unit(mxfp_format_info(sparse->format)),
+	                        &c->sparse.codes_stride))
+		return MXFP_ERR_SIZE;
+	if (sparse->masks_stride == 0)
+		c->sparse.masks_stride = sizes.masks_row_bytes;
+	if (!mxfp_span(sparse->rows, sizes.codes_row_bytes, c->sparse.codes_stride, &c->codes) ||
+	    !mxfp_span(sparse->rows, sizes.masks_row_bytes, c->sparse.masks_stride, &c->masks))
+		return MXFP_ERR_SIZE;
+	return MXFP_OK;
+}
+
+/* The stride in bytes and the span of a dense matrix. */
+static bool check_dense(const struct mxfp_sparse *s, size_t stride, size_t *stride_bytes, size_t *span)
+{
+	size_t row_bytes;
+
+	if (!mxfp_dense_row_bytes(s->format, s->cols, &row_bytes))
+		return false;
+	*stride_bytes = row_bytes;
+	return (stride == 0 || mxfp_multiply(stride, stride_unit(mxfp_format_info(s->format)), stride_bytes)) &&
+	       mxfp_span(s->rows, row_bytes, *stride_bytes, span);
+}
+
+static size_t rows_per_piece(size_t cols)
+{
+	return cols >= PIECE ? 1 : PIECE / cols;
+}
+
+static size_t piece_count(size_t rows, size_t cols)
+{
+	return cols == 0 ? 0 : divide_up(rows, rows_per_piece(cols));
+}
+
+/* Rows of piece i, from *first. */
+static size_t piece_rows(size_t rows, size_t cols, size_t i, size_t *first)
+{
+	size_t most = rows_per_piece(cols);
+
+	*first = i * most;
+	return rows - *first < most ? rows - *first : most;
+}
+
+static void prune_piece(const void *context, size_t piece, struct mxfp_counts *counts)
+{
+	struct mxfp_prune_job job = *(const struct mxfp_prune_job *)context;
+	size_t row;
+
+	(void)counts;
+	job.rows = piece_rows(job.rows, job.cols, piece, &row);
+	job.src += row * job.src_stride;
+	job.masks += row * job.masks_stride;
+	if (job.pruned != NULL)
+		job.pruned += row * job.pruned_stride;
+	mxfp_kernels_get()->prune[job.format](&job);
+}
+
+static const struct mxfp_sparse_options defaults;
+
+enum mxfp_status mxfp_sparse_prune(const struct mxfp_sparse *masks, void *pruned, size_t pruned_stride,
+                                   const void *src, size_t src_stride, const struct mxfp_sparse_options *options)
+{
+	const struct mxfp_sparse_options *o = options != NULL ? options : &defaults;
+	struct checked c;
+	size_t pruned_bytes = 0, stride = 0;
+
+	enum mxfp_status status = check_sparse(&c, masks);
+	if (status != MXFP_OK)
+		return status;
+	if (!mxfp_is_source(masks->format))
+		return MXFP_ERR_FORMAT;
+	if (!check_dense(&c.sparse, src_stride, &c.dense_stride, &c.dense) ||
+	    (pruned != NULL && !check_dense(&c.sparse, pruned_stride, &stride, &pruned_bytes)))
+		return MXFP_ERR_SIZE;
+	if (c.dense != 0 && (masks->masks == NULL || src == NULL))
+		return MXFP_ERR_NULL;
+	bool in_place = pruned == src && stride == c.dense_stride;
+	if (mxfp_overlap(masks->masks, c.masks, src, c.dense) ||
+	    mxfp_overlap(masks->masks, c.masks, pruned, pruned_bytes) ||
+	    (!in_place && mxfp_overlap(src, c.dense, pruned, pruned_bytes)))
+		return MXFP_ERR_OVERLAP;
+	const struct mxfp_prune_job job = {
+		.format = masks->format,
+		.sparsity = masks->sparsity,
+		.rows = masks->rows,
+		.cols = masks->cols,
+		.src = src,
+		.src_stride = c.dense_stride,
+		.masks = masks->masks,
+		.masks_stride = c.sparse.masks_stride,
+		.pruned = pruned,
+		.pruned_stride = stride,
+	};
+	mxfp_parallel_for(o->threads, o->parallel, piece_count(job.rows, job.cols), prune_piece, &job, NULL);
+	return MXFP_OK;
+}
+
+/* What compressing and expanding check alike. */
+static enum mxfp_status check_both(struct checked *c, const struct mxfp_sparse *sparse, const void *dense,
+                                   size_t dense_stride)
+{
+	enum mxfp_status status = check_sparse(c, sparse);
+
+	if (status != MXFP_OK)
+		return status;
+	const struct mxfp_sparse *s = &c->sparse;
+	if (!check_dense(s, dense_stride, &c->dense_stride, &c->dense))
+		return MXFP_ERR_SIZE;
+	if (c->dense != 0 && (s->codes == NULL || s->masks == NULL || dense == NULL))
+		return MXFP_ERR_NULL;
+	if (mxfp_overlap(s->codes, c->codes, dense, c->dense) || mxfp_overlap(s->masks, c->masks, dense, c->dense) ||
+	    mxfp_overlap(s->codes, c->codes, s->masks, c->masks))
+		return MXFP_ERR_OVERLAP;
+	return mxfp_masks_valid(s->sparsity, s->rows, s->cols, s->masks, s->masks_stride) ? MXFP_OK : MXFP_ERR_MASK;
+}
+
+static void compress_piece(const void *context, size_t piece, struct mxfp_counts *counts)
+{
+	struct mxfp_compress_job job = *(const struct mxfp_compress_job *)context;
+	size_t row;
+
+	(void)counts;
+	job.rows = piece_rows(job.rows, job.cols, piece, &row);
+	job.dense += row * job.dense_stride;
+	job.masks += row * job.masks_stride;
+	job.kept += row * job.kept_stride;
+	mxfp_kernels_get()->compress[job.format](&job);
+}
+
+enum mxfp_status mxfp_sparse_compress(const struct mxfp_sparse *sparse, const void *dense, size_t dense_stride,
+                                      const struct mxfp_sparse_options *options)
+{
+	const struct mxfp_sparse_options *o = options != NULL ? options : &defaults;
+	struct checked c;
+
+	enum mxfp_status status = check_both(&c, sparse, dense, dense_stride);
+	if (status != MXFP_OK)
+		return status;
+	const struct mxfp_compress_job job = {
+		.format = sparse->format,
+		.sparsity = sparse->sparsity,
+		.rows = sparse->rows,
+		.cols = sparse->cols,
+		.dense = dense,
+		.dense_stride = c.dense_stride,
+		.masks = sparse->masks,
+		.masks_stride = c.sparse.masks_stride,
+		.kept = sparse->codes,
+		.kept_stride = c.sparse.codes_stride,
+	};
+	mxfp_parallel_for(o->threads, o->parallel, piece_count(job.rows, job.cols), compress_piece, &job, NULL);
+	return MXFP_OK;
+}
+
+static void expand_piece(const void *context, size_t piece, struct mxfp_counts *counts)
+{
+	struct mxfp_expand_job job = *(const struct mxfp_expand_job *)context;
+	size_t row;
+
+	(void)counts;
+	job.rows = piece_rows(job.rows, job.cols, piece, &row);
+	job.kept += row * job.kept_stride;
+	job.masks += row * job.masks_stride;
+	job.dense += row * job.dense_stride;
+	mxfp_kernels_get()->expand[job.format](&job);
+}
+
+enum mxfp_status mxfp_sparse_expand(const struct mxfp_sparse *sparse, void *dense, size_t dense_stride,
+                                    const struct mxfp_sparse_options *options)
+{
+	const struct mxfp_sparse_options *o = options != NULL ? options : &defaults;
+	struct checked c;
+
+	enum mxfp_status status = check_both(&c, sparse, dense, dense_stride);
+	if (status != MXFP_OK)
+		return status;
+	const struct mxfp_expand_job job = {
+		.format = sparse->format,
+		.sparsity = sparse->sparsity,
+		.rows = sparse->rows,
+		.cols = sparse->cols,
+		.kept = sparse->codes,
+		.kept_stride = c.sparse.codes_stride,
+		.masks = sparse->masks,
+		.masks_stride = c.sparse.masks_stride,
+		.dense = dense,
+		.dense_stride = c.dense_stride,
+	};
+	mxfp_parallel_for(o->threads, o->parallel, piece_count(job.rows, job.cols), expand_piece, &job, NULL);
+	return MXFP_OK;
+}
