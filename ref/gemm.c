@@ -144,6 +144,8 @@ static struct term block_term(const struct part *a, const struct part *w)
 {
 	struct term t = {.nan = a->nan || w->nan};
 	struct wide sum = {0};
+	/* Where a scale is not 1 an operand is NVFP4, and a sum of 16 has 40 bits, the scales together 36. */
+	uint64_t scales = (uint64_t)a->scale * w->scale;
 
 	for (size_t i = 0; i < MXFP_REF_BLOCK_MAX; i++) {
 		struct wide product = {.low = a->magnitude[i] * w->magnitude[i]}; /* of 32 bits each at most */
@@ -153,13 +155,12 @@ static struct term block_term(const struct part *a, const struct part *w)
 		else
 			sum = add(sum, a->negative[i] != w->negative[i] ? negate(product) : product);
 	}
+	t.nan = t.nan || (t.inf && scales == 0);
 	if (t.nan || t.inf)
 		return t;
 	bool negative = sum.high >> 63;
 	if (negative)
 		sum = negate(sum);
-	/* Where a scale is not 1 an operand is NVFP4, and a sum of 16 has 40 bits, the scales together 36. */
-	uint64_t scales = (uint64_t)a->scale * w->scale;
 	if (scales != 1) {
 		uint64_t low = (sum.low & UINT32_MAX) * scales, high = (sum.low >> 32) * scales;
 
