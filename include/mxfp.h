@@ -17,6 +17,7 @@
 #define MXFP_H
 
 #include "mxfp/convert.h"
+#include "mxfp/engine.h"
 #include "mxfp/format.h"
 #include "mxfp/gemm.h"
 #include "mxfp/isa.h"
