@@ -222,7 +222,7 @@ static enum mxfp_status check(struct sums *s, const struct mxfp_engine *engine, 
 {
 	unsigned pass = options->pass_k == 0 ? WHOLE : options->pass_k;
 
-	if ((n != 0 && (products == NULL || engine->places == NULL)) || engine->busy == NULL)
+	if (engine == NULL || (n != 0 && (products == NULL || engine->places == NULL)) || engine->busy == NULL)
 		return MXFP_ERR_NULL;
 	s->chip = engine->chip != NULL ? engine->chip : &chips[0];
 	s->cores = engine->cores != 0 ? engine->cores : s->chip->cores;
@@ -307,36 +307,54 @@ static void place(struct mxfp_engine *engine, const struct sums *s, const struct
 	}
 }
 
-enum mxfp_status mxfp_engine_estimate(const struct mxfp_gemm *products, size_t n,
-                                      const struct mxfp_gemm_options *options, struct mxfp_engine *engine)
+/* Writes the account of products that were checked. */
+static void account(struct mxfp_engine *engine, const struct sums *s, const struct mxfp_gemm *products, size_t n,
+                    const struct mxfp_gemm_options *options)
 {
-	static const struct mxfp_gemm_options defaults;
-	struct sums s = {0};
-
-	if (engine == NULL)
-		return MXFP_ERR_NULL;
-	if (options == NULL)
-		options = &defaults;
-	enum mxfp_status status = check(&s, engine, products, n, options);
-	if (status != MXFP_OK)
-		return status;
 	for (size_t i = 0; i < n; i++) {
-		const struct cost cost = product_cost(&s, &products[i], product_rate(&s, &products[i], options));
+		const struct cost cost = product_cost(s, &products[i], product_rate(s, &products[i], options));
 
 		engine->places[i] = (struct mxfp_engine_place){
 			.product = i, .rate = cost.rate, .depth = cost.depth, .cycles = cost.cycles};
 	}
 	sort(engine->places, n);
-	engine->arrays = (size_t)s.cores * s.split;
+	engine->arrays = (size_t)s->cores * s->split;
 	engine->cycles = 0;
-	engine->moving = s.moving;
-	engine->macs = s.macs;
-	engine->macs_depth = s.macs_depth;
-	engine->macs_tiles = s.macs_tiles;
-	engine->bytes = s.bytes;
-	engine->ideal_ps = s.ideal_ps;
-	engine->memory_ps = scale(s.bytes, MEGA, (uint64_t)s.chip->memory_mb_s * s.cores / s.chip->cores);
-	place(engine, &s, products, n);
-	engine->compute_ps = s.chip->rows == 0 ? 0 : scale(engine->cycles, MEGA, s.chip->clock_mhz);
-	return MXFP_OK;
+	engine->moving = s->moving;
+	engine->macs = s->macs;
+	engine->macs_depth = s->macs_depth;
+	engine->macs_tiles = s->macs_tiles;
+	engine->bytes = s->bytes;
+	engine->ideal_ps = s->ideal_ps;
+	engine->memory_ps = scale(s->bytes, MEGA, (uint64_t)s->chip->memory_mb_s * s->cores / s->chip->cores);
+	place(engine, s, products, n);
+	engine->compute_ps = s->chip->rows == 0 ? 0 : scale(engine->cycles, MEGA, s->chip->clock_mhz);
+}
+
+enum mxfp_status mxfp_engine_estimate(const struct mxfp_gemm *products, size_t n,
+                                      const struct mxfp_gemm_options *options, struct mxfp_engine *engine)
+{
+	static const struct mxfp_gemm_options defaults;
+	const struct mxfp_gemm_options *o = options != NULL ? options : &defaults;
+	struct sums s = {0};
+	enum mxfp_status status = check(&s, engine, products, n, o);
+
+	if (status == MXFP_OK)
+		account(engine, &s, products, n, o);
+	return status;
+}
+
+enum mxfp_status mxfp_engine_run(const struct mxfp_gemm *products, size_t n, const struct mxfp_gemm_options *options,
+                                 void *workspace, size_t workspace_bytes, struct mxfp_engine *engine)
+{
+	static const struct mxfp_gemm_options defaults;
+	const struct mxfp_gemm_options *o = options != NULL ? options : &defaults;
+	struct sums s = {0};
+	enum mxfp_status status = check(&s, engine, products, n, o);
+
+	if (status == MXFP_OK)
+		status = mxfp_gemm_grouped(products, n, o, workspace, workspace_bytes);
+	if (status == MXFP_OK)
+		account(engine, &s, products, n, o);
+	return status;
 }
