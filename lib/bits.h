@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { MXFP_F32_INF = 0x7F800000 };
+#define MXFP_F32_INF UINT32_C(0x7F800000) /* as in ref/minifloat.h */
 
 static inline uint32_t mxfp_f32_bits(float x)
 {
