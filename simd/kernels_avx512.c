@@ -13,6 +13,21 @@ static mxfp_convert_kernel *converter(enum mxfp_format to, enum mxfp_format from
 	return mxfp_relay_avx512;
 }
 
+static bool is_operand(int f)
+{
+	const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)f);
+
+	return info->kind == MXFP_KIND_BLOCK || info->storage_bytes > 1;
+}
+
+static void products(struct mxfp_kernels *table)
+{
+	for (int a = 0; a < MXFP_N_FORMATS; a++)
+		for (int w = 0; w < MXFP_N_FORMATS; w++)
+			if (is_operand(a) && is_operand(w))
+				table->gemm[MXFP_ACC_CHAIN][a][w] = &mxfp_gemm_chain_avx512;
+}
+
 void mxfp_kernels_avx512(struct mxfp_kernels *table)
 {
 	table->gemm_finish = mxfp_gemm_finish_avx512;
@@ -33,4 +48,5 @@ void mxfp_kernels_avx512(struct mxfp_kernels *table)
 	table->scan[MXFP_FORMAT_F32] = mxfp_scan_words_avx512;
 	table->scan[MXFP_FORMAT_BF16] = mxfp_scan_words_avx512;
 	table->scan[MXFP_FORMAT_F16] = mxfp_scan_words_avx512;
+	products(table);
 }

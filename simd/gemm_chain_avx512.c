@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Products by the chain of doc/numerics.md, section 5: P = fma(a, w, P) in ascending k. Lanes lie across outputs, so
+ * the order of every sum is kept. 6 rows of A and 64 of W make a tile, whose sums fill 24 registers: 10 loads serve 24
+ * FMAs, which keeps both FMA ports busy as long as A and W lie in L2. 64 rows, not fewer, so that a single row of A has
+ * four chains, too, and FMA's latency does not hold it up.
+ */
+#include "gemm_chain_avx512.h"
+
+enum { MR = GEMM_CHAIN_MR, NR = GEMM_CHAIN_NR, VECTORS = NR / LANES };
+
+/* A line of A's rows, after which the lines that come next are asked for. */
+enum { STEP = 16 };
+
+/* A part of the product: rows of one panel of A, one pass. */
+struct part {
+	const float *a, *w;
+	size_t a_stride, k;
+	float *c;
+	const float *a_next; /* what is to be in L1 for the next part */
+	const char *ahead;   /* what is to be in L2 soon, so many lines a step */
+	size_t ahead_lines;
+};
+
+/* Adds k products to sums of `rows` rows. */
+ALWAYS_INLINE void add_products(__m512 sums[MR][VECTORS], size_t rows, const struct part *p, size_t from, size_t k)
+{
+	for (size_t i = from; i < from + k; i++) {
+		__m512 w[VECTORS];
+
+#pragma GCC unroll 4
+		for (size_t v = 0; v < VECTORS; v++)
+			w[v] = _mm512_loadu_ps(p->w + i * NR + v * LANES);
+#pragma GCC unroll 6
+		for (size_t row = 0; row < rows; row++) {
+			__m512 a = _mm512_set1_ps(p->a[row * p->a_stride + i]);
+
+#pragma GCC unroll 4
+			for (size_t v = 0; v < VECTORS; v++)
+				sums[row][v] = _mm512_fmadd_ps(a, w[v], sums[row][v]);
+		}
+	}
+}
+
+ALWAYS_INLINE void prefetch(const struct part *p, size_t rows, size_t k)
+{
+#pragma GCC unroll 6
+	for (size_t row = 0; row < rows; row++)
+		_mm_prefetch((const char *)(p->a_next + row * p->a_stride + k), _MM_HINT_T0);
+	for (size_t line = 0; line < p->ahead_lines; line++)
+		_mm_prefetch(p->ahead + (k / STEP * p->ahead_lines + line) * 64, _MM_HINT_T1);
+}
+
+/* C = fl32(C + P). */
+ALWAYS_INLINE void multiply_rows(size_t rows, const struct part *p)
+{
+	const size_t whole = p->k / STEP * STEP;
+	__m512 sums[MR][VECTORS];
+
+#pragma GCC unroll 24
+	for (size_t i = 0; i < rows * VECTORS; i++) {
+		sums[i / VECTORS][i % VECTORS] = _mm512_setzero_ps();
+		_mm_prefetch((const char *)(p->c + i * LANES), _MM_HINT_T0);
+	}
+	for (size_t k = 0; k < whole; k += STEP) {
+		prefetch(p, rows, k);
+		add_products(sums, rows, p, k, STEP);
+	}
+	add_products(sums, rows, p, whole, p->k - whole);
+#pragma GCC unroll 24
+	for (size_t i = 0; i < rows * VECTORS; i++) {
+		float *c = p->c + i * LANES;
+
+		_mm512_store_ps(c, _mm512_add_ps(_mm512_load_ps(c), sums[i / VECTORS][i % VECTORS]));
+	}
+}
+
+static NOINLINE void multiply_6(const struct part *p)
+{
+	multiply_rows(6, p);
+}
+
+static NOINLINE void multiply_5(const struct part *p)
+{
+	multiply_rows(5, p);
+}
+
+static NOINLINE void multiply_4(const struct part *p)
+{
+	multiply_rows(4, p);
+}
+
+static NOINLINE void multiply_3(const struct part *p)
+{
+	multiply_rows(3, p);
+}
+
+static NOINLINE void multiply_2(const struct part *p)
+{
+	multiply_rows(2, p);
+}
+
+static NOINLINE void multiply_1(const struct part *p)
+{
+	multiply_rows(1, p);
+}
+
+/* All panels of A in one pass: W's part stays in L1, or in L2 if passes are long. */
+static void multiply_pass(const struct mxfp_gemm_multiply_job *job, size_t k0, size_t k)
+{
+	static void (*const multiply_some[])(const struct part *) = {
+		NULL, multiply_1, multiply_2, multiply_3, multiply_4, multiply_5, multiply_6,
+	};
+	const size_t panels = (job->rows + MR - 1) / MR, steps = panels * ((k + STEP - 1) / STEP);
+	const size_t stride = gemm_chain_a_stride(job->k), w_lines = k * NR * sizeof(float) / 64;
+	struct part p = {
+		.w = (const float *)job->w + k0 * NR,
+		.a_stride = stride,
+		.k = k,
+		.ahead_lines = (w_lines + steps - 1) / steps,
+	};
+
+	for (size_t panel = 0; panel < panels; panel++) {
+		const size_t rows = job->rows - panel * MR < MR ? job->rows - panel * MR : MR;
+
+		p.a = (const float *)job->a + panel * MR * stride + k0;
+		p.a_next = panel + 1 < panels ? p.a + MR * stride : (const float *)job->a + k0 + k;
+		p.c = job->c + panel * MR * NR;
+		p.ahead = (const char *)(p.w + k * NR) + panel * (k / STEP) * p.ahead_lines * 64;
+		multiply_some[rows](&p);
+	}
+}
+
+static NOINLINE void multiply_all(const struct mxfp_gemm_multiply_job *job)
+{
+	const size_t pass = job->shape->pass;
+
+	for (size_t k = 0; k < job->k; k += pass)
+		multiply_pass(job, k, job->k - k < pass ? job->k - k : pass);
+}
+
+static void multiply(const struct mxfp_gemm_multiply_job *job)
+{
+	struct fp_state state = fp_enter();
+
+	multiply_all(job);
+	fp_leave(state);
+}
+
+const struct mxfp_gemm_kernel mxfp_gemm_chain_avx512 = {
+	.id = 0x0400,
+	.name = "chain-avx512",
+	.mr = MR,
+	.nr = NR,
+	.a_panel_bytes = mxfp_gemm_chain_a_bytes_avx512,
+	.w_panel_bytes = mxfp_gemm_chain_w_bytes_avx512,
+	.pack_a = mxfp_gemm_chain_pack_a_avx512,
+	.pack_w = mxfp_gemm_chain_pack_w_avx512,
+	.multiply = multiply,
+};

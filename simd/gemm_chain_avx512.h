@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Panels of the chain family, which hold binary32 whatever the formats: A's are rows, a stride apart, from which the
+ * kernel broadcasts; W's are [k][row].
+ */
+#ifndef MXFP_GEMM_CHAIN_AVX512_H
+#define MXFP_GEMM_CHAIN_AVX512_H
+
+#include "avx512.h"
+#include "kernels_avx512.h"
+
+enum { GEMM_CHAIN_MR = 6, GEMM_CHAIN_NR = 64 };
+
+/* Numbers from a row of A to the next: whole lines, and an odd number of them for usual k, so that rows do not share
+   the sets of L1. */
+ALWAYS_INLINE size_t gemm_chain_a_stride(size_t k)
+{
+	return (k + LANES - 1) / LANES * LANES + LANES;
+}
+
+size_t mxfp_gemm_chain_a_bytes_avx512(const struct mxfp_gemm_shape *shape, size_t k);
+size_t mxfp_gemm_chain_w_bytes_avx512(const struct mxfp_gemm_shape *shape, size_t k);
+void mxfp_gemm_chain_pack_a_avx512(const struct mxfp_gemm_pack_job *job);
+void mxfp_gemm_chain_pack_w_avx512(const struct mxfp_gemm_pack_job *job);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* Panels of the chain family: numbers of any format become binary32, exactly but for what a tensor scale rounds. */
+#include "gemm_chain_avx512.h"
+
+enum { MR = GEMM_CHAIN_MR, NR = GEMM_CHAIN_NR };
+
+static uint32_t float_bits(float x)
+{
+	uint32_t bits;
+
+	memcpy(&bits, &x, sizeof bits);
+	return bits;
+}
+
+static void decode_blocks(const struct mxfp_gemm_pack_job *job, size_t row, size_t rows, float *to, size_t stride)
+{
+	const struct mxfp_matrix *m = job->matrix;
+	const struct mxfp_format_info *format = mxfp_format_info(m->format);
+	const size_t bits = mxfp_format_info(format->element)->bits;
+	const struct mxfp_dequantize_job decode = {
+		.format = m->format,
+		.dst_format = MXFP_FORMAT_F32,
+		.rows = rows,
+		.cols = job->k,
+		.codes = (const uint8_t *)m->data + row * m->stride + job->k0 * bits / 8,
+		.scales = (const uint8_t *)m->scales + row * m->scales_stride + job->k0 / format->block_length,
+		.codes_stride = m->stride,
+		.scales_stride = m->scales_stride,
+		.tensor_scale = float_bits(m->tensor_scale),
+		.tensor_scale_divides = m->tensor_scale_divides,
+		.dst = to,
+		.dst_stride = stride,
+	};
+
+	mxfp_dequantize_avx512(&decode);
+}
+
+static void decode_numbers(const struct mxfp_gemm_pack_job *job, size_t row, size_t rows, float *to, size_t stride)
+{
+	const struct mxfp_matrix *m = job->matrix;
+	const size_t width = mxfp_format_info(m->format)->storage_bytes;
+	struct mxfp_counts counts = {0};
+
+	for (size_t i = 0; i < rows; i++) {
+		const struct mxfp_convert_job decode = {
+			.dst_format = MXFP_FORMAT_F32,
+			.src_format = m->format,
+			.dst = to + i * stride,
+			.src = (const uint8_t *)m->data + ((row + i) * m->stride + job->k0) * width,
+			.n = job->k,
+			.counts = &counts,
+		};
+		mxfp_decode_wide_avx512(&decode);
+	}
+}
+
+/* Rows of the chunk as binary32. */
+static void decode(const struct mxfp_gemm_pack_job *job, size_t row, size_t rows, float *to, size_t stride)
+{
+	if (mxfp_format_info(job->matrix->format)->kind == MXFP_KIND_BLOCK)
+		decode_blocks(job, row, rows, to, stride);
+	else
+		decode_numbers(job, row, rows, to, stride);
+}
+
+size_t mxfp_gemm_chain_a_bytes_avx512(const struct mxfp_gemm_shape *shape, size_t k)
+{
+	(void)shape;
+	return MR * gemm_chain_a_stride(k) * sizeof(float);
+}
+
+size_t mxfp_gemm_chain_w_bytes_avx512(const struct mxfp_gemm_shape *shape, size_t k)
+{
+	(void)shape;
+	return NR * k * sizeof(float);
+}
+
+/* Rows that the matrix has not are left as they are: the kernel does not read them. */
+void mxfp_gemm_chain_pack_a_avx512(const struct mxfp_gemm_pack_job *job)
+{
+	decode(job, job->row, job->rows, job->panel, gemm_chain_a_stride(job->k));
+}
+
+/* Column i of 16 rows, `stride` apart, to a vector at to + i * NR; n columns. */
+ALWAYS_INLINE void transpose(float *to, const float *from, size_t stride, size_t n)
+{
+	__m512 a[LANES], b[LANES];
+
+#pragma GCC unroll 16
+	for (size_t i = 0; i < LANES; i++)
+		a[i] = _mm512_loadu_ps(from + i * stride);
+	/* Pairs of rows, then of pairs, within 128 bits; then 128 bits as a whole. */
+#pragma GCC unroll 8
+	for (size_t i = 0; i < LANES; i += 2) {
+		b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
+		b[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
+	}
+#pragma GCC unroll 4
+	for (size_t i = 0; i < LANES; i += 4) {
+		a[i] = _mm512_shuffle_ps(b[i], b[i + 2], 0x44);
+		a[i + 1] = _mm512_shuffle_ps(b[i], b[i + 2], 0xEE);
+		a[i + 2] = _mm512_shuffle_ps(b[i + 1], b[i + 3], 0x44);
+		a[i + 3] = _mm512_shuffle_ps(b[i + 1], b[i + 3], 0xEE);
+	}
+#pragma GCC unroll 4
+	for (size_t i = 0; i < 4; i++) {
+		__m512 low = _mm512_shuffle_f32x4(a[i], a[i + 4], 0x88), high = _mm512_shuffle_f32x4(a[i], a[i + 4], 0xDD);
+		__m512 low2 = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0x88);
+		__m512 high2 = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0xDD);
+
+		b[i] = _mm512_shuffle_f32x4(low, low2, 0x88);
+		b[i + 4] = _mm512_shuffle_f32x4(high, high2, 0x88);
+		b[i + 8] = _mm512_shuffle_f32x4(low, low2, 0xDD);
+		b[i + 12] = _mm512_shuffle_f32x4(high, high2, 0xDD);
+	}
+	for (size_t i = 0; i < n; i++)
+		_mm512_storeu_ps(to + i * NR, b[i]);
+}
+
+void mxfp_gemm_chain_pack_w_avx512(const struct mxfp_gemm_pack_job *job)
+{
+	float rows[LANES][MXFP_GEMM_CHUNK];
+
+	for (size_t row = 0; row < NR; row += LANES) {
+		const size_t left = job->rows > row ? job->rows - row : 0, n = left < LANES ? left : LANES;
+
+		if (n < LANES)
+			memset(rows, 0, sizeof rows);
+		if (n != 0)
+			decode(job, job->row + row, n, rows[0], MXFP_GEMM_CHUNK);
+		for (size_t k = 0; k < job->k; k += LANES)
+			transpose((float *)job->panel + k * NR + row, &rows[0][k], MXFP_GEMM_CHUNK,
+			          job->k - k < LANES ? job->k - k : LANES);
+	}
+}
