@@ -4,6 +4,15 @@
 
 #include "kernels_neon.h"
 
+static void set_products(struct mxfp_kernels *table, enum mxfp_format a, enum mxfp_format w)
+{
+	const struct mxfp_format_info *a_info = mxfp_format_info(a), *w_info = mxfp_format_info(w);
+	bool a_blocks = a_info->kind == MXFP_KIND_BLOCK, w_blocks = w_info->kind == MXFP_KIND_BLOCK;
+
+	if ((a_blocks || a_info->bits > 8) && (w_blocks || w_info->bits > 8))
+		table->gemm[MXFP_ACC_CHAIN][a][w] = &mxfp_gemm_chain_neon;
+}
+
 void mxfp_kernels_neon(struct mxfp_kernels *table)
 {
 	table->gemm_finish = mxfp_gemm_finish_neon;
@@ -25,4 +34,7 @@ void mxfp_kernels_neon(struct mxfp_kernels *table)
 			table->convert[f][MXFP_FORMAT_F32] = mxfp_convert_nearest_neon;
 			table->convert[MXFP_FORMAT_F32][f] = mxfp_widen_neon;
 		}
+	for (int a = 0; a < MXFP_N_FORMATS; a++)
+		for (int w = 0; w < MXFP_N_FORMATS; w++)
+			set_products(table, (enum mxfp_format)a, (enum mxfp_format)w);
 }
