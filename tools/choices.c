@@ -20,6 +20,7 @@ static const struct {
 	[OPTION_RULE] = {"scale rules", false, MXFP_OPTION_RULE},
 	[OPTION_RECIPE] = {"NVFP4 recipes", false, MXFP_OPTION_RECIPE},
 	[OPTION_NON_FINITE] = {"non-finite policies", false, MXFP_OPTION_NON_FINITE},
+	[OPTION_ACC] = {"sums of products", false, MXFP_OPTION_ACC},
 };
 
 const char *choice_title(enum option_kind kind)

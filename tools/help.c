@@ -51,6 +51,7 @@ static bool has_default(const struct option_spec *option)
 	case OPTION_RULE:
 	case OPTION_RECIPE:
 	case OPTION_NON_FINITE:
+	case OPTION_ACC:
 		return true;
 	}
 	return false;

@@ -27,6 +27,7 @@ enum option_kind {
 	OPTION_RULE,
 	OPTION_RECIPE,
 	OPTION_NON_FINITE,
+	OPTION_ACC,
 	OPTION_END
 };
 
