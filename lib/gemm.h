@@ -53,7 +53,7 @@ enum mxfp_status mxfp_gemm_check_memory(const struct mxfp_gemm_call *call, const
 /* Checks a matrix and fills its strides; gives the bytes of its rows. For W: dense or sparse, never transposed. */
 enum mxfp_status mxfp_gemm_check_matrix(struct mxfp_matrix *matrix);
 
-/* NULL in a matrix that was checked, or memory of `bytes` over it. */
+/* NULL in a matrix that was checked, memory of `bytes` over it, or wrong masks. */
 enum mxfp_status mxfp_gemm_check_source(const struct mxfp_matrix *matrix, const void *memory, size_t bytes);
 
 /* Finds acc, kernel and panels for formats. */
@@ -63,10 +63,22 @@ void mxfp_gemm_choose(struct mxfp_gemm_product *p, const struct mxfp_gemm_call *
 enum mxfp_status mxfp_gemm_unpack(struct mxfp_gemm_product *p, const struct mxfp_gemm_call *call,
                                   const struct mxfp_gemm *product);
 
-/* Packs panels first .. first + count - 1 of W over a chunk. `dense` is room for the rows of a panel, dense, if W is
-   expanded. */
-void mxfp_gemm_pack_w(const struct mxfp_gemm_product *p, size_t first, size_t count, size_t k0, uint8_t *panels,
-                      uint8_t *dense);
+/* Packs panels first .. first + count - 1 of W over a chunk. */
+void mxfp_gemm_pack_w(const struct mxfp_gemm_call *call, const struct mxfp_gemm_product *p, size_t first, size_t count,
+                      size_t k0, uint8_t *panels);
+
+/* Rows of a sparse W from row `row` on, elements from k0 on. */
+struct mxfp_gemm_slice {
+	size_t row, rows, k0, k;
+};
+
+/* Expands at least the slice to dense rows at `data`, without gaps; gives the matrix that they are, and moves the slice
+   to its place in that. */
+struct mxfp_matrix mxfp_gemm_expand(const struct mxfp_gemm_call *call, const struct mxfp_matrix *w,
+                                    struct mxfp_gemm_slice *slice, uint8_t *data);
+
+/* Elements of a row that it may take more on either side. */
+enum { MXFP_GEMM_EXPAND_MORE = 95 };
 
 /* A slab of rows of one product. */
 struct mxfp_gemm_unit {
@@ -114,6 +126,11 @@ enum mxfp_status mxfp_pack_with(const struct mxfp_kernels *kernels, void *packed
 enum mxfp_status mxfp_pack_size_with(const struct mxfp_kernels *kernels, const struct mxfp_matrix *w,
                                      enum mxfp_format a_format, const struct mxfp_gemm_options *options,
                                      size_t *bytes);
+
+static inline bool mxfp_is_sparse(const struct mxfp_matrix *matrix)
+{
+	return matrix->sparsity.n != 0 || matrix->sparsity.m != 0;
+}
 
 static inline size_t mxfp_divide_up(size_t a, size_t b)
 {

@@ -4,6 +4,7 @@
 #include "args.h"
 #include "blocks.h"
 #include "gemm.h"
+#include "sparse.h"
 
 static bool is_operand(enum mxfp_format format)
 {
@@ -14,6 +15,21 @@ static bool is_operand(enum mxfp_format format)
 struct row_bytes {
 	size_t rows, data, stride, scales, masks;
 };
+
+/* Of a sparse matrix, instead of what a dense one would have. */
+static enum mxfp_status find_kept_bytes(const struct mxfp_matrix *matrix, struct row_bytes *row)
+{
+	struct mxfp_sparse_sizes sizes;
+
+	if (!mxfp_is_sparse(matrix))
+		return MXFP_OK;
+	enum mxfp_status status = mxfp_sparse_size(matrix->format, matrix->sparsity, matrix->rows, matrix->cols, &sizes);
+	if (status == MXFP_OK) {
+		row->data = sizes.codes_row_bytes;
+		row->masks = sizes.masks_row_bytes;
+	}
+	return status;
+}
 
 static enum mxfp_status find_row_bytes(const struct mxfp_matrix *matrix, struct row_bytes *row)
 {
@@ -26,11 +42,11 @@ static enum mxfp_status find_row_bytes(const struct mxfp_matrix *matrix, struct 
 
 		row->data = size.codes_row_bytes;
 		row->scales = size.scales_row_bytes;
-		return status;
+		return status == MXFP_OK ? find_kept_bytes(matrix, row) : status;
 	}
-	return mxfp_multiply(matrix->transposed ? matrix->rows : matrix->cols, info->storage_bytes, &row->data)
-	               ? MXFP_OK
-	               : MXFP_ERR_SIZE;
+	if (!mxfp_multiply(matrix->transposed ? matrix->rows : matrix->cols, info->storage_bytes, &row->data))
+		return MXFP_ERR_SIZE;
+	return find_kept_bytes(matrix, row);
 }
 
 enum mxfp_status mxfp_gemm_check_matrix(struct mxfp_matrix *matrix)
@@ -40,8 +56,8 @@ enum mxfp_status mxfp_gemm_check_matrix(struct mxfp_matrix *matrix)
 
 	if (!is_operand(matrix->format) || (matrix->transposed && mxfp_is_block(matrix->format)))
 		return MXFP_ERR_FORMAT;
-	if (matrix->sparsity.n != 0 || matrix->sparsity.m != 0)
-		return MXFP_ERR_OPTION;
+	if (mxfp_is_sparse(matrix) && matrix->transposed)
+		return MXFP_ERR_FORMAT;
 	enum mxfp_status status = find_row_bytes(matrix, &row);
 	if (status != MXFP_OK)
 		return status;
@@ -50,9 +66,12 @@ enum mxfp_status mxfp_gemm_check_matrix(struct mxfp_matrix *matrix)
 		matrix->stride = row.data / width;
 	if (matrix->scales_stride == 0)
 		matrix->scales_stride = row.scales;
+	if (matrix->masks_stride == 0)
+		matrix->masks_stride = row.masks;
 	if (!mxfp_multiply(matrix->stride, width, &row.stride) || !mxfp_multiply(matrix->rows, matrix->cols, &elements) ||
 	    !mxfp_span(row.rows, row.data, row.stride, &span) ||
-	    !mxfp_span(row.rows, row.scales, matrix->scales_stride, &span))
+	    !mxfp_span(row.rows, row.scales, matrix->scales_stride, &span) ||
+	    !mxfp_span(row.rows, row.masks, matrix->masks_stride, &span))
 		return MXFP_ERR_SIZE;
 	return MXFP_OK;
 }
@@ -78,7 +97,7 @@ enum mxfp_status mxfp_gemm_check_call(struct mxfp_gemm_call *call)
 /* A, and the format it has in the product. */
 static enum mxfp_status resolve_a(struct mxfp_gemm_product *p, const struct mxfp_gemm_call *call)
 {
-	enum mxfp_status status = mxfp_gemm_check_matrix(&p->a);
+	enum mxfp_status status = mxfp_is_sparse(&p->a) ? MXFP_ERR_OPTION : mxfp_gemm_check_matrix(&p->a);
 
 	p->m = p->a.rows;
 	p->k = p->a.cols;
@@ -124,7 +143,7 @@ struct span {
 	size_t bytes;
 };
 
-enum { MAX_INPUTS = 7 };
+enum { MAX_INPUTS = 8 };
 
 static size_t span_of(size_t rows, size_t row_bytes, size_t stride)
 {
@@ -139,7 +158,15 @@ static size_t matrix_spans(struct span *spans, const struct mxfp_matrix *matrix)
 	(void)find_row_bytes(matrix, &row); /* it was checked before */
 	spans[0] = (struct span){matrix->data, span_of(row.rows, row.data, matrix->stride * width)};
 	spans[1] = (struct span){matrix->scales, span_of(row.rows, row.scales, matrix->scales_stride)};
-	return 2;
+	spans[2] = (struct span){matrix->masks, span_of(row.rows, row.masks, matrix->masks_stride)};
+	return 3;
+}
+
+static enum mxfp_status check_masks(const struct mxfp_matrix *w)
+{
+	return !mxfp_is_sparse(w) || mxfp_masks_valid(w->sparsity, w->rows, w->cols, w->masks, w->masks_stride)
+	               ? MXFP_OK
+	               : MXFP_ERR_MASK;
 }
 
 enum mxfp_status mxfp_gemm_check_source(const struct mxfp_matrix *matrix, const void *memory, size_t bytes)
@@ -153,7 +180,7 @@ enum mxfp_status mxfp_gemm_check_source(const struct mxfp_matrix *matrix, const 
 		if (mxfp_overlap(inputs[s].at, inputs[s].bytes, memory, bytes))
 			return MXFP_ERR_OVERLAP;
 	}
-	return MXFP_OK;
+	return check_masks(matrix);
 }
 
 static size_t inputs_of(struct span *spans, const struct mxfp_gemm_product *p, const struct mxfp_gemm_call *call)
@@ -230,7 +257,7 @@ static void add_result(struct results *r, struct span result)
 		r->end = end;
 }
 
-/* NULL where memory is read or written, and the workspace over anything. Gathers the results. */
+/* NULL where memory is read or written, masks, and the workspace over anything. Gathers the results. */
 static enum mxfp_status check_pointers(const struct mxfp_gemm_call *call, struct span space, struct results *results)
 {
 	struct span inputs[MAX_INPUTS];
@@ -251,6 +278,8 @@ static enum mxfp_status check_pointers(const struct mxfp_gemm_call *call, struct
 		}
 		overlaps |= overlap(space, result);
 		add_result(results, result);
+		if (p.w_panels == NULL && result.bytes != 0 && check_masks(&p.w) != MXFP_OK)
+			return MXFP_ERR_MASK;
 	}
 	return overlaps ? MXFP_ERR_OVERLAP : MXFP_OK;
 }

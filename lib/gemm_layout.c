@@ -4,6 +4,7 @@
 #include "args.h"
 #include "blocks.h"
 #include "gemm.h"
+#include "sparse.h"
 
 enum {
 	TILE = 256,            /* rows and columns of a tile of C, about: it and its chunks of A and W fit 2 MiB of cache */
@@ -80,15 +81,22 @@ static bool raise_a(struct mxfp_gemm_layout *layout, const struct mxfp_gemm_prod
 	return true;
 }
 
-static bool raise_worker(struct mxfp_gemm_layout *layout, const struct mxfp_gemm_product *p)
+static bool raise_worker(struct mxfp_gemm_layout *layout, const struct mxfp_gemm_call *call,
+                         const struct mxfp_gemm_product *p)
 {
-	size_t tile = mxfp_gemm_tile_rows(p) * mxfp_gemm_tile_cols(p) * sizeof(float);
+	size_t tile = mxfp_gemm_tile_rows(p) * mxfp_gemm_tile_cols(p) * sizeof(float), row, bytes;
 
 	raise(&layout->tile, tile);
-	raise(&layout->values, tile);
+	if (call->options->epilogue != NULL)
+		raise(&layout->values, tile);
 	if (p->kernel != NULL && p->w_panels == NULL)
 		raise(&layout->w, mxfp_gemm_tile_cols(p) / p->kernel->nr *
 		                          p->kernel->w_panel_bytes(&p->shape, mxfp_least(p->chunk, p->k)));
+	if (p->kernel == NULL && p->expands) {
+		if (!mxfp_dense_row_bytes(p->w.format, p->k, &row) || !mxfp_multiply(row, mxfp_gemm_tile_cols(p), &bytes))
+			return false;
+		raise(&layout->dense, bytes);
+	}
 	return raise_a(layout, p);
 }
 
@@ -107,7 +115,7 @@ static bool measure(struct mxfp_gemm_layout *layout, const struct mxfp_gemm_call
 	struct mxfp_gemm_unit unit;
 
 	while (mxfp_gemm_next_unit(&unit, call, &product, &row)) {
-		if (unit.a_bytes > PTRDIFF_MAX - BATCH_BYTES || !raise_worker(layout, &unit.product))
+		if (unit.a_bytes > PTRDIFF_MAX - BATCH_BYTES || !raise_worker(layout, call, &unit.product))
 			return false;
 		if (!mxfp_gemm_batch_takes(units, a_bytes, &unit))
 			units = a_bytes = 0;

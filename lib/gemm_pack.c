@@ -11,6 +11,7 @@
 #include "blocks.h"
 #include "gemm.h"
 #include "parallel.h"
+#include "sparse.h"
 
 static const char magic[8] = "MXFPpack";
 
@@ -90,6 +91,20 @@ static size_t chunk_of(const struct mxfp_gemm_call *call, size_t pass)
 	return call->options->psum == MXFP_FORMAT_BF16 ? pass : MXFP_GEMM_CHUNK;
 }
 
+static const struct mxfp_gemm_kernel *sparse_kernel(const struct mxfp_gemm_product *p,
+                                                    const struct mxfp_gemm_call *call)
+{
+	static const struct mxfp_sparsity kinds[MXFP_N_SPARSE_KERNELS] = {
+		[MXFP_SPARSE_KERNEL_4_16] = {4, 16},
+		[MXFP_SPARSE_KERNEL_4_8] = {4, 8},
+	};
+
+	for (int i = 0; i < MXFP_N_SPARSE_KERNELS; i++)
+		if (kinds[i].n == p->w.sparsity.n && kinds[i].m == p->w.sparsity.m)
+			return call->kernels->gemm_sparse[i][p->acc][p->a_format][p->w.format];
+	return NULL;
+}
+
 void mxfp_gemm_choose(struct mxfp_gemm_product *p, const struct mxfp_gemm_call *call)
 {
 	bool blocks = mxfp_is_block(p->a_format) && mxfp_is_block(p->w.format);
@@ -99,6 +114,15 @@ void mxfp_gemm_choose(struct mxfp_gemm_product *p, const struct mxfp_gemm_call *
 	p->shape = (struct mxfp_gemm_shape){p->a_format, p->w.format, {0, 0}, blocks ? pass : pass / 4};
 	p->chunk = chunk_of(call, p->shape.pass);
 	p->kernel = call->kernels->gemm[p->acc][p->a_format][p->w.format];
+	p->expands = mxfp_is_sparse(&p->w);
+	if (!p->expands)
+		return;
+	const struct mxfp_gemm_kernel *sparse = sparse_kernel(p, call);
+	if (sparse == NULL)
+		return;
+	p->kernel = sparse;
+	p->shape.sparsity = p->w.sparsity;
+	p->expands = false;
 }
 
 static struct header header_of(const struct mxfp_gemm_product *p)
@@ -159,27 +183,97 @@ enum mxfp_status mxfp_gemm_unpack(struct mxfp_gemm_product *p, const struct mxfp
 
 		p->w.data = p->w_panels;
 		p->w.scales = p->w_panels + p->n * data;
+		p->w.stride = mxfp_is_block(p->w.format) ? data : p->k;
+		p->w.sparsity = (struct mxfp_sparsity){0, 0};
+		p->expands = false;
 	}
 	return MXFP_OK;
 }
 
-void mxfp_gemm_pack_w(const struct mxfp_gemm_product *p, size_t first, size_t count, size_t k0, uint8_t *panels,
-                      uint8_t *dense)
+/* Kept codes and masks of this many elements are whole bytes, and blocks are whole. */
+static size_t expand_step(struct mxfp_sparsity sparsity)
+{
+	return 32 % sparsity.m == 0 ? 32 : 96;
+}
+
+struct mxfp_matrix mxfp_gemm_expand(const struct mxfp_gemm_call *call, const struct mxfp_matrix *w,
+                                    struct mxfp_gemm_slice *slice, uint8_t *data)
+{
+	const struct mxfp_format_info *info = mxfp_format_info(w->format);
+	bool blocks = info->kind == MXFP_KIND_BLOCK;
+	size_t step = expand_step(w->sparsity), first = slice->k0 / step * step, stride, unit;
+	size_t end = mxfp_least(w->cols, mxfp_divide_up(slice->k0 + slice->k, step) * step);
+	size_t bits = blocks ? mxfp_format_info(info->element)->bits : 8 * info->storage_bytes;
+	struct mxfp_matrix dense = *w;
+
+	(void)mxfp_dense_row_bytes(w->format, end - first, &stride);
+	unit = blocks ? 1 : info->storage_bytes;
+	const struct mxfp_expand_job job = {
+		.format = w->format,
+		.sparsity = w->sparsity,
+		.rows = slice->rows,
+		.cols = end - first,
+		.kept = (const uint8_t *)w->data + slice->row * w->stride * unit +
+		        first / w->sparsity.m * w->sparsity.n * bits / 8,
+		.kept_stride = w->stride * unit,
+		.masks = (const uint8_t *)w->masks + slice->row * w->masks_stride + first / 8,
+		.masks_stride = w->masks_stride,
+		.dense = data,
+		.dense_stride = stride,
+	};
+	call->kernels->expand[w->format](&job);
+	dense.rows = slice->rows;
+	dense.cols = end - first;
+	dense.data = data;
+	dense.stride = stride / unit;
+	dense.sparsity = (struct mxfp_sparsity){0, 0};
+	if (blocks)
+		dense.scales = (const uint8_t *)w->scales + slice->row * w->scales_stride + first / info->block_length;
+	slice->row = 0;
+	slice->k0 -= first;
+	return dense;
+}
+
+/* One panel of a sparse W for a kernel that takes dense ones. */
+static void pack_expanded(const struct mxfp_gemm_call *call, const struct mxfp_gemm_product *p,
+                          struct mxfp_gemm_pack_job *job)
+{
+	uint8_t data[MXFP_GEMM_MOST_ROWS * (MXFP_GEMM_CHUNK + 2 * MXFP_GEMM_EXPAND_MORE) * sizeof(float)];
+	struct mxfp_gemm_slice slice = {job->row, job->rows, job->k0, job->k};
+	struct mxfp_matrix dense = mxfp_gemm_expand(call, &p->w, &slice, data);
+
+	job->matrix = &dense;
+	job->row = slice.row;
+	job->k0 = slice.k0;
+	p->kernel->pack_w(job);
+}
+
+void mxfp_gemm_pack_w(const struct mxfp_gemm_call *call, const struct mxfp_gemm_product *p, size_t first, size_t count,
+                      size_t k0, uint8_t *panels)
 {
 	size_t nr = p->kernel->nr, k = mxfp_least(p->chunk, p->k - k0);
-	struct mxfp_gemm_pack_job job = {.shape = &p->shape, .matrix = &p->w, .k0 = k0, .k = k};
 
-	(void)dense;
 	for (size_t i = 0; i < count; i++) {
-		job.row = (first + i) * nr;
+		struct mxfp_gemm_pack_job job = {
+			.shape = &p->shape,
+			.matrix = &p->w,
+			.row = (first + i) * nr,
+			.k0 = k0,
+			.k = k,
+			.panel = panels + i * p->kernel->w_panel_bytes(&p->shape, k),
+		};
+
 		job.rows = mxfp_least(nr, p->n - job.row);
-		job.panel = panels + i * p->kernel->w_panel_bytes(&p->shape, k);
-		p->kernel->pack_w(&job);
+		if (p->expands)
+			pack_expanded(call, p, &job);
+		else
+			p->kernel->pack_w(&job);
 	}
 }
 
 /* What packing tasks share. A task is one panel in all chunks; for the reference, one row. */
 struct packing {
+	const struct mxfp_gemm_call *call;
 	const struct mxfp_gemm_product *product;
 	uint8_t *panels;
 };
@@ -192,7 +286,13 @@ static void pack_row(const struct packing *packing, size_t row)
 
 	if (data == 0)
 		return;
-	memcpy(packing->panels + row * data, (const uint8_t *)w->data + row * w->stride * width, data);
+	if (mxfp_is_sparse(w)) {
+		struct mxfp_gemm_slice slice = {row, 1, 0, w->cols};
+
+		(void)mxfp_gemm_expand(packing->call, w, &slice, packing->panels + row * data);
+	} else {
+		memcpy(packing->panels + row * data, (const uint8_t *)w->data + row * w->stride * width, data);
+	}
 	if (scales != 0)
 		memcpy(packing->panels + w->rows * data + row * scales,
 		       (const uint8_t *)w->scales + row * w->scales_stride, scales);
@@ -212,7 +312,7 @@ static void pack_piece(const void *context, size_t piece, struct mxfp_counts *co
 	for (size_t k0 = 0; k0 < p->k; k0 += p->chunk) {
 		size_t bytes = p->kernel->w_panel_bytes(&p->shape, mxfp_least(p->chunk, p->k - k0));
 
-		mxfp_gemm_pack_w(p, piece, 1, k0, chunk + piece * bytes, NULL);
+		mxfp_gemm_pack_w(packing->call, p, piece, 1, k0, chunk + piece * bytes);
 		chunk += mxfp_divide_up(p->n, p->kernel->nr) * bytes;
 	}
 }
@@ -275,7 +375,7 @@ enum mxfp_status mxfp_pack_with(const struct mxfp_kernels *kernels, void *packed
 		return status;
 	struct header h = header_of(&p);
 	memcpy(packed, &h, sizeof h);
-	struct packing packing = {&p, (uint8_t *)packed + sizeof h};
+	struct packing packing = {&call, &p, (uint8_t *)packed + sizeof h};
 	size_t pieces = p.kernel != NULL ? mxfp_divide_up(p.n, p.kernel->nr) : p.n;
 	mxfp_parallel_for(call.options->threads, call.options->parallel, pieces, pack_piece, &packing, NULL);
 	return MXFP_OK;

@@ -219,7 +219,7 @@ static void multiply_chunk(const struct tile *t, size_t k0)
 	if (p->w_panels != NULL)
 		w = p->w_panels + mxfp_divide_up(p->n, kernel->nr) * w_before + t->col / kernel->nr * w_bytes;
 	else
-		mxfp_gemm_pack_w(p, t->col / kernel->nr, t->w_panels, k0, t->area->w, t->area->dense);
+		mxfp_gemm_pack_w(t->call, p, t->col / kernel->nr, t->w_panels, k0, t->area->w);
 	for (size_t i = 0; i < t->w_panels; i++) {
 		job.w = w + i * w_bytes;
 		job.c = t->area->tile + i * t->panels * kernel->mr * kernel->nr;
@@ -268,13 +268,17 @@ static void run_reference(const struct tile *t)
 	const struct mxfp_gemm_options *o = t->call->options;
 	const struct mxfp_gemm_product *p = t->p;
 	size_t first;
-	struct mxfp_matrix a = rows_of_a(t->unit, &first);
+	struct mxfp_matrix a = rows_of_a(t->unit, &first), w = p->w;
+	struct mxfp_gemm_slice slice = {t->col, t->cols, 0, p->k};
+
+	if (p->expands)
+		w = mxfp_gemm_expand(t->call, &p->w, &slice, t->area->dense);
 	const struct mxfp_gemm_ref_job job = {
 		.a = &a,
-		.w = &p->w,
+		.w = &w,
 		.row = first + t->row,
 		.rows = t->rows,
-		.col = t->col,
+		.col = slice.row,
 		.cols = t->cols,
 		.acc = p->acc,
 		.pass = p->shape.pass,

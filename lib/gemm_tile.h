@@ -8,9 +8,9 @@
 /* What one worker has to itself: struct mxfp_gemm_layout has the sizes. */
 struct mxfp_gemm_area {
 	float *tile;      /* sums, as the kernel has them */
-	float *values;    /* a tile row by row */
+	float *values;    /* a tile row by row, for the caller's function */
 	uint8_t *w;       /* panels of W, where it was not packed before */
-	uint8_t *dense;   /* rows of a sparse W, expanded */
+	uint8_t *dense;   /* rows of a sparse W, expanded, for the reference */
 	uint8_t *numbers; /* rows of a transposed A */
 	uint8_t *codes;   /* rows of A, quantized: codes, then scales */
 };
