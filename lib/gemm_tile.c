@@ -80,10 +80,11 @@ static uint8_t *result(const struct tile *t, size_t row, size_t col)
 	return t->p->c + ((t->unit->row + t->row + row) * t->p->c_stride + t->col + col) * width;
 }
 
-/* Tensor scales that an exact sum is yet to get; in a chain the elements have them. */
+/* Tensor scales that an exact sum is yet to get: in a chain the elements have them, and without passes there is no
+   sum. */
 static bool scaled(const struct mxfp_gemm_product *p)
 {
-	return p->acc == MXFP_ACC_EXACT &&
+	return p->acc == MXFP_ACC_EXACT && p->k != 0 &&
 	       (mxfp_format_info(p->a_format)->tensor_scale || mxfp_format_info(p->w.format)->tensor_scale);
 }
 
