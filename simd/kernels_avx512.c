@@ -20,12 +20,21 @@ static bool is_operand(int f)
 	return info->kind == MXFP_KIND_BLOCK || info->storage_bytes > 1;
 }
 
+/* Whether the elements are integers of 8 bits. */
+static bool fits_int8(int f)
+{
+	return f == MXFP_FORMAT_MXFP4 || f == MXFP_FORMAT_NVFP4 || f == MXFP_FORMAT_MXFP6_E2M3 || f == MXFP_FORMAT_MXINT8;
+}
+
 static void products(struct mxfp_kernels *table)
 {
 	for (int a = 0; a < MXFP_N_FORMATS; a++)
-		for (int w = 0; w < MXFP_N_FORMATS; w++)
+		for (int w = 0; w < MXFP_N_FORMATS; w++) {
 			if (is_operand(a) && is_operand(w))
 				table->gemm[MXFP_ACC_CHAIN][a][w] = &mxfp_gemm_chain_avx512;
+			if (fits_int8(a) && fits_int8(w))
+				table->gemm[MXFP_ACC_EXACT][a][w] = &mxfp_gemm_int8_avx512;
+		}
 }
 
 void mxfp_kernels_avx512(struct mxfp_kernels *table)

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Multiplies panels of gemm_int8_avx512.h. For many rows a panel of W is expanded first: its elements to bytes, its
+ * scales to binary32.
+ */
+#include "gemm_int8_block_avx512.h"
+
+/* A panel of W expanded; folded: as if all scales of a column were its least one. */
+struct columns {
+	_Alignas(VECTOR_BYTES) uint8_t codes[MXFP_GEMM_CHUNK * NR];
+	_Alignas(VECTOR_BYTES) float scales[GEMM_INT8_BLOCKS * NR];
+};
+
+/* All blocks of a panel of A times W expanded. */
+ALWAYS_INLINE void multiply_panel(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
+                                  const struct columns *w, float *c, const struct kind *kind)
+{
+	const size_t n_blocks = gemm_int8_count(job->k, (size_t)kind->block), per_pass = job->shape->pass / kind->block;
+	const struct kind bytes = {.block = kind->block, .excess = kind->excess};
+
+	for (size_t b = 0; b < n_blocks;) {
+		const size_t end = n_blocks - b < per_pass ? n_blocks : b + per_pass;
+		__m512 p[MR][VECTORS] = {0};
+
+		for (; b < end; b++) {
+			const __m512 scale[VECTORS] = {_mm512_load_ps(w->scales + b * NR),
+			                               _mm512_load_ps(w->scales + b * NR + LANES)};
+
+			multiply_block(p, a, &bytes, w->codes + b * kind->block * NR, scale, b, MR);
+		}
+		end_pass(c, p, MR);
+	}
+}
+
+/* C += P of whole passes. */
+ALWAYS_INLINE void end_folded(float *c, __m512i sum[][VECTORS], const float *factor, const struct columns *w)
+{
+#pragma GCC unroll 6
+	for (int r = 0; r < MR; r++) {
+#pragma GCC unroll 2
+		for (int v = 0; v < VECTORS; v++) {
+			__m512 p = _mm512_mul_ps(_mm512_cvtepi32_ps(sum[r][v]), _mm512_set1_ps(factor[r]));
+			float *at = c + r * NR + v * LANES;
+
+			_mm512_store_ps(at, _mm512_fmadd_ps(p, _mm512_load_ps(w->scales + v * LANES), _mm512_load_ps(at)));
+		}
+	}
+}
+
+static NOINLINE void multiply_folded(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
+                                     const struct columns *w, float *c)
+{
+	const size_t units = gemm_int8_count(job->k, GEMM_INT8_UNIT), per_pass = job->shape->pass / GEMM_INT8_UNIT;
+
+	for (size_t unit = 0, pass = 0; unit < units; pass++) {
+		const size_t end = units - unit < per_pass ? units : unit + per_pass;
+		__m512i sum[MR][VECTORS];
+
+#pragma GCC unroll 6
+		for (int r = 0; r < MR; r++)
+			sum[r][0] = sum[r][1] = broadcast(&a->head->folded_start[pass][r]);
+		for (; unit < end; unit++)
+			add_products(sum, a->codes + unit * GEMM_INT8_UNIT * MR, false, w->codes + unit * GEMM_INT8_UNIT * NR,
+			             GEMM_INT8_UNIT / 4, MR);
+		end_folded(c, sum, a->head->folded_factor, w);
+	}
+}
+
+/* A panel of W of which nothing has been expanded yet. */
+struct source {
+	const uint8_t *scales, *codes;
+	size_t block, n_blocks; /* of W's format */
+	const struct kind *kind;
+	bool foldable, has_plain, has_folded;
+	__m256i least;          /* scale of each column; where it is foldable */
+	struct columns plain, folded;
+};
+
+static void source_begin(struct source *w, const struct mxfp_gemm_multiply_job *job, const struct kind *kind)
+{
+	w->kind = kind;
+	w->block = gemm_int8_w_block(job->shape->w_format);
+	w->n_blocks = gemm_int8_count(job->k, w->block);
+	w->scales = job->w;
+	w->codes = w->scales + w->n_blocks * NR;
+	w->foldable = w->has_plain = w->has_folded = false;
+}
+
+static void find_foldable(struct source *w)
+{
+	__m256i least = _mm256_set1_epi8(-1), most = _mm256_setzero_si256();
+
+	for (size_t b = 0; b < w->n_blocks; b++) {
+		__m256i scale = _mm256_loadu_si256((const __m256i *)(w->scales + b * NR));
+
+		least = _mm256_min_epu8(least, scale);
+		most = _mm256_max_epu8(most, scale);
+	}
+	w->least = least;
+	w->foldable = (_mm256_cmpgt_epu8_mask(_mm256_sub_epi8(most, least), _mm256_set1_epi8(GEMM_INT8_FOLD_SPREAD)) |
+	               _mm256_cmplt_epu8_mask(least, _mm256_set1_epi8(GEMM_INT8_FOLD_LEAST)) |
+	               _mm256_cmpgt_epu8_mask(least, _mm256_set1_epi8((char)GEMM_INT8_FOLD_MOST))) == 0;
+}
+
+/* n times 4 elements of all columns, that begin with number `first`, which is even, multiplied by 2^shift. */
+ALWAYS_INLINE void fold_elements(struct source *w, size_t first, int n, int v, __m512i shift)
+{
+	const __m512i more = _mm512_sub_epi8(_mm512_set1_epi8((char)GEMM_INT8_OFFSET_FOLDED),
+	                                     _mm512_sllv_epi32(_mm512_set1_epi8(12), shift));
+
+	for (int four = 0; four < n; four++) {
+		__m512i x = load_elements(true, w->codes + first * VECTORS * VECTOR_BYTES / 2, (size_t)four, v);
+
+		_mm512_store_si512(w->folded.codes + ((first + (size_t)four) * VECTORS + (size_t)v) * VECTOR_BYTES,
+		                   _mm512_add_epi8(_mm512_sllv_epi32(x, shift), more));
+	}
+}
+
+static NOINLINE const struct columns *expand_folded(struct source *w)
+{
+	const int fours = GEMM_INT8_UNIT / 4;
+	uint8_t least[NR];
+
+	if (w->has_folded)
+		return &w->folded;
+	w->has_folded = true;
+	_mm256_storeu_si256((__m256i *)least, w->least);
+	for (int v = 0; v < VECTORS; v++) {
+		const __m512i base = (__m512i)load_u8(least + v * LANES);
+
+		_mm512_store_ps(w->folded.scales + v * LANES, load_scales(false, least + v * LANES));
+		for (size_t b = 0; b < w->n_blocks; b++) {
+			__m512i scale = (__m512i)load_u8(w->scales + b * NR + (size_t)v * LANES);
+
+			fold_elements(w, b * (size_t)fours, fours, v, _mm512_sub_epi32(scale, base));
+		}
+	}
+	return &w->folded;
+}
+
+ALWAYS_INLINE void expand(struct source *w, const struct kind *kind)
+{
+	const size_t fours = w->n_blocks * w->block / 4, repeats = w->block / (size_t)kind->block;
+	float *scale = w->plain.scales;
+
+	for (size_t i = 0; i < fours; i++)
+		for (int v = 0; v < VECTORS; v++)
+			_mm512_store_si512(w->plain.codes + (i * VECTORS + (size_t)v) * VECTOR_BYTES,
+			                   load_elements(kind->nibbles, w->codes, i, v));
+	for (size_t b = 0; b < w->n_blocks; b++)
+		for (size_t i = 0; i < repeats; i++)
+			for (size_t j = 0; j < NR; j += LANES, scale += LANES)
+				_mm512_store_ps(scale, load_scales(kind->ue4m3, w->scales + b * NR + j));
+}
+
+static NOINLINE const struct columns *expand_plain(struct source *w)
+{
+	if (w->has_plain)
+		return &w->plain;
+	w->has_plain = true;
+	if (w->kind->nibbles)
+		expand(w, &(struct kind){.nibbles = true, .ue4m3 = w->kind->ue4m3, .block = w->kind->block});
+	else
+		expand(w, &(struct kind){.block = w->kind->block});
+	return &w->plain;
+}
+
+static NOINLINE void multiply_32(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
+                                 const struct columns *w, float *c)
+{
+	multiply_panel(job, a, w, c, &(struct kind){.block = 32});
+}
+
+static NOINLINE void multiply_16(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
+                                 const struct columns *w, float *c)
+{
+	multiply_panel(job, a, w, c, &(struct kind){.block = 16});
+}
+
+static NOINLINE void multiply_excess_32(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
+                                        const struct columns *w, float *c)
+{
+	multiply_panel(job, a, w, c, &(struct kind){.block = 32, .excess = true});
+}
+
+static NOINLINE void multiply_excess_16(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
+                                        const struct columns *w, float *c)
+{
+	multiply_panel(job, a, w, c, &(struct kind){.block = 16, .excess = true});
+}
+
+static NOINLINE void multiply_many(const struct mxfp_gemm_multiply_job *job)
+{
+	const struct kind kind = {
+		.nibbles = gemm_int8_has_nibbles(job->shape->w_format),
+		.ue4m3 = job->shape->w_format == MXFP_FORMAT_NVFP4,
+		.block = (int)gemm_int8_pair_block(job->shape),
+	};
+	const size_t a_bytes = mxfp_gemm_int8_a_bytes(job->shape, job->k);
+	struct source w;
+
+	source_begin(&w, job, &kind);
+	if (job->shape->w_format == MXFP_FORMAT_MXFP4)
+		find_foldable(&w);
+	for (size_t i = 0; i * MR < job->rows; i++) {
+		const struct rows a = rows_of((const uint8_t *)job->a + i * a_bytes, job->k);
+		float *c = job->c + i * MR * NR;
+
+		if (w.foldable && a.head->folded)
+			multiply_folded(job, &a, expand_folded(&w), c);
+		else if (kind.block == 32)
+			(a.head->excess ? multiply_excess_32 : multiply_32)(job, &a, expand_plain(&w), c);
+		else
+			(a.head->excess ? multiply_excess_16 : multiply_16)(job, &a, expand_plain(&w), c);
+	}
+}
+
+static void multiply(const struct mxfp_gemm_multiply_job *job)
+{
+	const struct gemm_int8_head *head = job->a;
+	struct fp_state state = fp_enter();
+
+	if (job->rows > GEMM_INT8_FEW_ROWS || head->excess)
+		multiply_many(job);
+	else
+		mxfp_gemm_int8_few(job);
+	fp_leave(state);
+}
+
+const struct mxfp_gemm_kernel mxfp_gemm_int8_avx512 = {
+	.id = 0x0100,
+	.name = "exact-int8-avx512",
+	.mr = GEMM_INT8_MR,
+	.nr = GEMM_INT8_NR,
+	.a_panel_bytes = mxfp_gemm_int8_a_bytes,
+	.w_panel_bytes = mxfp_gemm_int8_w_bytes,
+	.pack_a = mxfp_gemm_int8_pack_a,
+	.pack_w = mxfp_gemm_int8_pack_w,
+	.multiply = multiply,
+};

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* A block of the panels of gemm_int8_avx512.h: what multiplying many rows and few share. */
+#ifndef MXFP_GEMM_INT8_BLOCK_AVX512_H
+#define MXFP_GEMM_INT8_BLOCK_AVX512_H
+
+#include "gemm_int8_avx512.h"
+
+enum { VECTORS = GEMM_INT8_VECTORS, MR = GEMM_INT8_MR, NR = GEMM_INT8_NR };
+
+/* A panel of A. */
+struct rows {
+	const struct gemm_int8_head *head;
+	const int8_t *codes;
+	const struct gemm_int8_block *blocks;
+};
+
+/* How W's elements and scales are read: of one kind of pair, and constants where it matters. */
+struct kind {
+	bool nibbles;  /* elements: of 4 bits, else bytes */
+	bool ue4m3;    /* scales; else e8m0 */
+	int block;     /* of the pair */
+	bool excess;   /* A has scales that need it */
+};
+
+ALWAYS_INLINE struct rows rows_of(const void *panel, size_t k)
+{
+	struct rows rows = {.head = panel};
+
+	rows.codes = (const int8_t *)(rows.head + 1);
+	rows.blocks = (const void *)(rows.codes + gemm_int8_count(k, GEMM_INT8_UNIT) * MR * GEMM_INT8_UNIT);
+	return rows;
+}
+
+ALWAYS_INLINE __m512i dot(__m512i sum, __m512i unsigned_bytes, __m512i signed_bytes)
+{
+	__asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(unsigned_bytes), "v"(signed_bytes));
+	return sum;
+}
+
+ALWAYS_INLINE __m512i broadcast(const void *at)
+{
+	int32_t x;
+
+	memcpy(&x, at, sizeof x);
+	return _mm512_set1_epi32(x);
+}
+
+/* Bytes to binary32: see the panel's description for what they mean. */
+ALWAYS_INLINE __m512 load_scales(bool ue4m3, const uint8_t *bytes)
+{
+	const __m128i b = _mm_loadu_si128((const __m128i *)bytes);
+
+	if (ue4m3) /* as binary16 they are 2^-8 of themselves */
+		return _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepi8_epi16(b), 7));
+	/* The exponent alone, but 2^-127 for 0 and NaN for Inf. */
+	__m512 power = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu8_epi32(b), F32_SIGNIFICAND_BITS));
+	return _mm512_fixupimm_ps(_mm512_set1_ps(0x1p-127f), power, _mm512_set1_epi32(0x11301000), 0);
+}
+
+ALWAYS_INLINE __m512i nibble_table(void)
+{
+	return _mm512_broadcast_i32x4(gemm_int8_e2m1(12));
+}
+
+/* The 16 columns of vector v, 4 elements of each: number `four` in the panel's order. */
+ALWAYS_INLINE __m512i load_elements(bool nibbles, const uint8_t *codes, size_t four, int v)
+{
+	if (!nibbles)
+		return _mm512_loadu_si512(codes + (four * VECTORS + v) * VECTOR_BYTES);
+	__m512i pair = _mm512_loadu_si512(codes + (four / 2 * VECTORS + v) * VECTOR_BYTES);
+	/* The table repeats every 16: what is above the half does not matter. */
+	return _mm512_permutexvar_epi8(four % 2 != 0 ? _mm512_srli_epi16(pair, 4) : pair, nibble_table());
+}
+
+/* Sums of a block times A's scale, then W's, to p. */
+ALWAYS_INLINE void add_block(__m512 p[VECTORS], const __m512i sum[VECTORS], const struct gemm_int8_block *block,
+                             const __m512 scale[VECTORS], bool excess)
+{
+	const __m512 factor = _mm512_set1_ps(block->factor), less = _mm512_set1_ps(block->less);
+
+#pragma GCC unroll 2
+	for (int v = 0; v < VECTORS; v++) {
+		__m512 term = _mm512_fmadd_ps(_mm512_castsi512_ps(sum[v]), factor, less), s = scale[v];
+
+		if (excess) /* a factor past 2^127 is Inf or NaN; beside 2^100 any sum but 0 is then past all numbers */
+			s = _mm512_min_ps(_mm512_set1_ps(0x1p127f), _mm512_mul_ps(s, _mm512_set1_ps(block->excess)));
+		p[v] = _mm512_fmadd_ps(term, s, p[v]);
+	}
+}
+
+/* `fours` times 4 elements of n rows and all columns. */
+ALWAYS_INLINE void add_products(__m512i sum[][VECTORS], const int8_t *elements, bool nibbles, const uint8_t *codes,
+                                int fours, int n)
+{
+#pragma GCC unroll 8
+	for (int four = 0; four < fours; four++) {
+		__m512i w0 = load_elements(nibbles, codes, (size_t)four, 0);
+		__m512i w1 = load_elements(nibbles, codes, (size_t)four, 1);
+
+#pragma GCC unroll 6
+		for (int r = 0; r < n; r++) {
+			__m512i x = broadcast(elements + r * GEMM_INT8_UNIT + four * 4);
+
+			sum[r][0] = dot(sum[r][0], w0, x);
+			sum[r][1] = dot(sum[r][1], w1, x);
+		}
+	}
+}
+
+/* Block b of n rows. */
+ALWAYS_INLINE void multiply_block(__m512 p[][VECTORS], const struct rows *a, const struct kind *kind,
+                                  const uint8_t *codes, const __m512 scale[VECTORS], size_t b, int n)
+{
+	const int8_t *elements = a->codes + b * kind->block / GEMM_INT8_UNIT * GEMM_INT8_UNIT * MR +
+	                         b * kind->block % GEMM_INT8_UNIT;
+	const struct gemm_int8_block *blocks = a->blocks + b * MR;
+	__m512i sum[MR][VECTORS];
+
+#pragma GCC unroll 6
+	for (int r = 0; r < n; r++)
+		sum[r][0] = sum[r][1] = broadcast(&blocks[r].start);
+	add_products(sum, elements, kind->nibbles, codes, kind->block / 4, n);
+#pragma GCC unroll 6
+	for (int r = 0; r < n; r++)
+		add_block(p[r], sum[r], &blocks[r], scale, kind->excess);
+}
+
+/* C += P. */
+ALWAYS_INLINE void end_pass(float *c, __m512 p[][VECTORS], int n)
+{
+#pragma GCC unroll 6
+	for (int r = 0; r < n; r++) {
+#pragma GCC unroll 2
+		for (int v = 0; v < VECTORS; v++) {
+			float *at = c + r * NR + v * LANES;
+
+			_mm512_store_ps(at, _mm512_add_ps(_mm512_load_ps(at), p[r][v]));
+		}
+	}
+}
+
+#endif

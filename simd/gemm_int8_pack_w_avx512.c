@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/* W into the panels of gemm_int8_avx512.h. */
+#include "gemm_int8_pack_avx512.h"
+
+size_t mxfp_gemm_int8_w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
+{
+	return (gemm_int8_count(k, gemm_int8_w_block(shape->w_format)) +
+	        gemm_int8_w_words(shape->w_format, k) * sizeof(uint32_t)) * GEMM_INT8_NR;
+}
+
+/* Words 16 group, ... of a row of W, as the panel has them: what is past k are zeros. */
+ALWAYS_INLINE __m512i load_words(enum mxfp_format format, const uint8_t *codes, size_t group, size_t k)
+{
+	const size_t elements = gemm_int8_has_nibbles(format) ? 128 : 64, begin = group * elements;
+	const size_t n = k <= begin ? 0 : k - begin < elements ? k - begin : elements;
+	__m512i x;
+
+	codes += code_bytes(format, begin);
+	if (gemm_int8_has_nibbles(format)) {
+		x = _mm512_maskz_loadu_epi8(_bzhi_u64(UINT64_MAX, (unsigned)(n + 1) / 2), codes);
+		if (n % 2 != 0)
+			x = _mm512_mask_and_epi32(x, (__mmask16)(1U << n / 8), x, _mm512_set1_epi32((1 << n % 8 * 4) - 1));
+		return x;
+	}
+	__m256i low = load_elements(format, codes, n), high = _mm256_setzero_si256();
+	if (n > GEMM_INT8_UNIT)
+		high = load_elements(format, codes + code_bytes(format, GEMM_INT8_UNIT), n - GEMM_INT8_UNIT);
+	x = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+	return _mm512_add_epi8(x, _mm512_set1_epi8((char)gemm_int8_offset(format)));
+}
+
+/* Sixteen vectors of sixteen words, transposed. */
+ALWAYS_INLINE void transpose(__m512i v[LANES])
+{
+	__m512i t[LANES];
+
+#pragma GCC unroll 16
+	for (int i = 0; i < LANES; i += 2) {
+		t[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
+		t[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
+	}
+#pragma GCC unroll 4
+	for (int i = 0; i < LANES; i += 4) {
+		v[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+		v[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+		v[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+		v[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+	}
+	/* v[4 i + j] has words j, j + 4, j + 8 and j + 12 of rows 4 i to 4 i + 3. */
+#pragma GCC unroll 4
+	for (int j = 0; j < 4; j++) {
+		t[j] = _mm512_shuffle_i32x4(v[j], v[4 + j], 0x44);
+		t[4 + j] = _mm512_shuffle_i32x4(v[j], v[4 + j], 0xEE);
+		t[8 + j] = _mm512_shuffle_i32x4(v[8 + j], v[12 + j], 0x44);
+		t[12 + j] = _mm512_shuffle_i32x4(v[8 + j], v[12 + j], 0xEE);
+	}
+#pragma GCC unroll 4
+	for (int j = 0; j < 4; j++) {
+		v[j] = _mm512_shuffle_i32x4(t[j], t[8 + j], 0x88);
+		v[4 + j] = _mm512_shuffle_i32x4(t[j], t[8 + j], 0xDD);
+		v[8 + j] = _mm512_shuffle_i32x4(t[4 + j], t[12 + j], 0x88);
+		v[12 + j] = _mm512_shuffle_i32x4(t[4 + j], t[12 + j], 0xDD);
+	}
+}
+
+/* What packing notes of one column: whether each block of W's format is all zeros. */
+struct column {
+	bool zero[GEMM_INT8_BLOCKS];
+};
+
+/* Blocks of 32 that begin in this group of words. */
+ALWAYS_INLINE void note_blocks(struct column *column, enum mxfp_format format, size_t group, __m512i words)
+{
+	const bool nibbles = gemm_int8_has_nibbles(format);
+	const size_t words_each = nibbles ? 4 : 8, n = LANES / words_each;
+	__m512i value = nibbles ? _mm512_and_si512(words, _mm512_set1_epi8(0x77))
+	                        : _mm512_sub_epi8(words, _mm512_set1_epi8((char)gemm_int8_offset(format)));
+	unsigned set = _mm512_test_epi32_mask(value, value);
+
+	for (size_t i = 0; i < n; i++, set >>= words_each)
+		column->zero[group * n + i] = (set & ((1U << words_each) - 1)) == 0;
+}
+
+/* The codes of 16 columns of the panel, from its column `first` on. */
+ALWAYS_INLINE void pack_codes(const struct mxfp_gemm_pack_job *job, enum mxfp_format format, size_t first,
+                              struct column *columns)
+{
+	const struct mxfp_matrix *w = job->matrix;
+	const size_t words = gemm_int8_w_words(job->shape->w_format, job->k);
+	const size_t blocks = gemm_int8_count(job->k, gemm_int8_w_block(job->shape->w_format));
+	uint8_t *to = (uint8_t *)job->panel + blocks * GEMM_INT8_NR + first * sizeof(uint32_t);
+
+	for (size_t group = 0; group * LANES < words; group++) {
+		__m512i v[LANES];
+
+		for (size_t i = 0; i < LANES; i++) {
+			size_t row = first + i;
+			const uint8_t *codes = (const uint8_t *)w->data + code_bytes(format, job->k0);
+
+			v[i] = load_words(format, row < job->rows ? codes + (job->row + row) * w->stride : codes, group,
+			                  row < job->rows ? job->k : 0);
+			note_blocks(&columns[i], format, group, v[i]);
+		}
+		transpose(v);
+		for (size_t i = 0; i < LANES && group * LANES + i < words; i++)
+			_mm512_storeu_si512(to + (group * LANES + i) * GEMM_INT8_NR * sizeof(uint32_t), v[i]);
+	}
+}
+
+/* The scales of a column, which the matrix may have not. */
+static void pack_scales(const struct mxfp_gemm_pack_job *job, size_t column, const struct column *noted)
+{
+	const struct mxfp_matrix *w = job->matrix;
+	const enum mxfp_format format = job->shape->w_format;
+	const size_t length = gemm_int8_w_block(format), blocks = gemm_int8_count(job->k, length);
+	const uint8_t *from = (const uint8_t *)w->scales + job->k0 / length;
+	uint8_t *to = (uint8_t *)job->panel + column, scale[GEMM_INT8_BLOCKS] = {0}, least;
+
+	if (column < job->rows)
+		memcpy(scale, from + (job->row + column) * w->scales_stride, blocks);
+	if (format != MXFP_FORMAT_NVFP4)
+		even_out(scale, noted->zero, blocks, &least);
+	for (size_t b = 0; b < blocks; b++) {
+		if (format == MXFP_FORMAT_NVFP4)
+			scale[b] = (scale[b] & 0x7F) == UE4M3_NAN ? 0xFF : scale[b] & 0x7F;
+		to[b * GEMM_INT8_NR] = scale[b];
+	}
+}
+
+void mxfp_gemm_int8_pack_w(const struct mxfp_gemm_pack_job *job)
+{
+	for (size_t first = 0; first < GEMM_INT8_NR; first += LANES) {
+		struct column columns[LANES];
+
+		switch (job->shape->w_format) {
+		case MXFP_FORMAT_MXINT8:
+			pack_codes(job, MXFP_FORMAT_MXINT8, first, columns);
+			break;
+		case MXFP_FORMAT_MXFP6_E2M3:
+			pack_codes(job, MXFP_FORMAT_MXFP6_E2M3, first, columns);
+			break;
+		default:
+			pack_codes(job, MXFP_FORMAT_MXFP4, first, columns);
+		}
+		for (size_t i = 0; i < LANES; i++)
+			pack_scales(job, first + i, &columns[i]);
+	}
+}
