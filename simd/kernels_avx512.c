@@ -26,6 +26,12 @@ static bool fits_int8(int f)
 	return f == MXFP_FORMAT_MXFP4 || f == MXFP_FORMAT_NVFP4 || f == MXFP_FORMAT_MXFP6_E2M3 || f == MXFP_FORMAT_MXINT8;
 }
 
+/* Whether elements of e4m3 have a kernel with the format's. */
+static bool goes_with_e4m3(int f)
+{
+	return f == MXFP_FORMAT_MXFP8_E4M3 || (f != MXFP_FORMAT_NVFP4 && fits_int8(f));
+}
+
 static void products(struct mxfp_kernels *table)
 {
 	for (int a = 0; a < MXFP_N_FORMATS; a++)
@@ -34,6 +40,8 @@ static void products(struct mxfp_kernels *table)
 				table->gemm[MXFP_ACC_CHAIN][a][w] = &mxfp_gemm_chain_avx512;
 			if (fits_int8(a) && fits_int8(w))
 				table->gemm[MXFP_ACC_EXACT][a][w] = &mxfp_gemm_int8_avx512;
+			else if (goes_with_e4m3(a) && goes_with_e4m3(w))
+				table->gemm[MXFP_ACC_EXACT][a][w] = &mxfp_gemm_e4m3_avx512;
 		}
 }
 
