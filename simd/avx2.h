@@ -50,6 +50,23 @@ ALWAYS_INLINE vf32 fma_f32(vf32 a, vf32 b, vf32 c)
 	return (vf32)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
 }
 
+ALWAYS_INLINE vf64 fma_f64(vf64 a, vf64 b, vf64 c)
+{
+	return (vf64)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+}
+
+/* LANES / 2 numbers. */
+ALWAYS_INLINE vf64 widen_f32(const void *at)
+{
+	return (vf64)_mm256_cvtps_pd(_mm_loadu_ps(at));
+}
+
+/* Rounded to nearest even; the lanes of `low` come first. */
+ALWAYS_INLINE vf32 narrow_f64(vf64 low, vf64 high)
+{
+	return (vf32)_mm256_set_m128(_mm256_cvtpd_ps((__m256d)high), _mm256_cvtpd_ps((__m256d)low));
+}
+
 /* The high 32 bits of each product. */
 ALWAYS_INLINE vu32 multiply_high(vu32 a, vu32 b)
 {

@@ -47,6 +47,25 @@ ALWAYS_INLINE vf32 fma_f32(vf32 a, vf32 b, vf32 c)
 	return (vf32)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
 }
 
+ALWAYS_INLINE vf64 fma_f64(vf64 a, vf64 b, vf64 c)
+{
+	return (vf64)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+}
+
+/* LANES / 2 numbers. */
+ALWAYS_INLINE vf64 widen_f32(const void *at)
+{
+	return (vf64)_mm512_cvtps_pd(_mm256_loadu_ps(at));
+}
+
+/* Rounded to nearest even; the lanes of `low` come first. */
+ALWAYS_INLINE vf32 narrow_f64(vf64 low, vf64 high)
+{
+	__m512 first = _mm512_castps256_ps512(_mm512_cvtpd_ps((__m512d)low));
+
+	return (vf32)_mm512_insertf32x8(first, _mm512_cvtpd_ps((__m512d)high), 1);
+}
+
 /* The high 32 bits of each product. */
 ALWAYS_INLINE vu32 multiply_high(vu32 a, vu32 b)
 {

@@ -32,12 +32,19 @@ static bool goes_with_e4m3(int f)
 	return f == MXFP_FORMAT_MXFP8_E4M3 || (f != MXFP_FORMAT_NVFP4 && fits_int8(f));
 }
 
+static bool is_block(int f)
+{
+	return mxfp_format_info((enum mxfp_format)f)->kind == MXFP_KIND_BLOCK;
+}
+
 static void products(struct mxfp_kernels *table)
 {
 	for (int a = 0; a < MXFP_N_FORMATS; a++)
 		for (int w = 0; w < MXFP_N_FORMATS; w++) {
 			if (is_operand(a) && is_operand(w))
 				table->gemm[MXFP_ACC_CHAIN][a][w] = &mxfp_gemm_chain_avx512;
+			if (is_block(a) && is_block(w))
+				table->gemm[MXFP_ACC_EXACT][a][w] = &mxfp_gemm_exact_avx512;
 			if (fits_int8(a) && fits_int8(w))
 				table->gemm[MXFP_ACC_EXACT][a][w] = &mxfp_gemm_int8_avx512;
 			else if (goes_with_e4m3(a) && goes_with_e4m3(w))

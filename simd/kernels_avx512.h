@@ -21,6 +21,7 @@ mxfp_scan_kernel mxfp_scan_words_avx512;
 mxfp_quantize_kernel mxfp_quantize_nvfp4_fast_avx512;
 
 extern const struct mxfp_gemm_kernel mxfp_gemm_chain_avx512;
+extern const struct mxfp_gemm_kernel mxfp_gemm_exact_avx512;
 extern const struct mxfp_gemm_kernel mxfp_gemm_int8_avx512;
 extern const struct mxfp_gemm_kernel mxfp_gemm_e4m3_avx512;
 

@@ -11,6 +11,8 @@ static void set_products(struct mxfp_kernels *table, enum mxfp_format a, enum mx
 
 	if ((a_blocks || a_info->bits > 8) && (w_blocks || w_info->bits > 8))
 		table->gemm[MXFP_ACC_CHAIN][a][w] = &mxfp_gemm_chain_neon;
+	if (a_blocks && w_blocks)
+		table->gemm[MXFP_ACC_EXACT][a][w] = &mxfp_gemm_exact_neon;
 }
 
 void mxfp_kernels_neon(struct mxfp_kernels *table)

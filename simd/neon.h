@@ -54,6 +54,26 @@ ALWAYS_INLINE vf32 fma_f32(vf32 a, vf32 b, vf32 c)
 	return (vf32)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
 }
 
+ALWAYS_INLINE vf64 fma_f64(vf64 a, vf64 b, vf64 c)
+{
+	return (vf64)vfmaq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b);
+}
+
+/* LANES / 2 numbers. */
+ALWAYS_INLINE vf64 widen_f32(const void *at)
+{
+	float32x2_t two;
+
+	memcpy(&two, at, sizeof two);
+	return (vf64)vcvt_f64_f32(two);
+}
+
+/* Rounded to nearest even; the lanes of `low` come first. */
+ALWAYS_INLINE vf32 narrow_f64(vf64 low, vf64 high)
+{
+	return (vf32)vcvt_high_f32_f64(vcvt_f32_f64((float64x2_t)low), (float64x2_t)high);
+}
+
 /* The high 32 bits of each product. */
 ALWAYS_INLINE vu32 multiply_high(vu32 a, vu32 b)
 {

@@ -4,9 +4,10 @@
  * are those of C, lane by lane, and a comparison gives all ones or all zeros. What the extensions lack is in the
  * header of each tier, which defines TIER and VECTOR_BYTES, includes this file and adds min_u32, max_u32, max_across,
  * shift_left and shift_right (counts from 32 on give 0), any, fma_f32, multiply_high, load_u8, load_u16, store_u8,
- * store_u16, low_bytes, store_nibbles, store_interleaved, fp_enter and fp_leave. The bodies of kernels (*_body.h) use
- * nothing else, so they serve every tier; but the fast paths that avx512 has in another form need sign_bytes,
- * store_u16_pair, store_f16, widen_bytes, widen_f16 and halving_sum too, which avx2 and neon have.
+ * store_u16, low_bytes, store_nibbles, store_interleaved, fp_enter and fp_leave, and for lanes of 64 bits fma_f64,
+ * widen_f32 and narrow_f64. The bodies of kernels (*_body.h) use nothing else, so they serve every tier; but the fast
+ * paths that avx512 has in another form need sign_bytes, store_u16_pair, store_f16, widen_bytes, widen_f16 and
+ * halving_sum too, which avx2 and neon have.
  */
 #ifndef MXFP_VECTOR_H
 #define MXFP_VECTOR_H
@@ -33,10 +34,14 @@ typedef uint16_t vu16 __attribute__((vector_size(VECTOR_BYTES)));
 typedef int16_t vs16 __attribute__((vector_size(VECTOR_BYTES)));
 typedef uint8_t vu8 __attribute__((vector_size(VECTOR_BYTES)));
 typedef int8_t vs8 __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint64_t vu64 __attribute__((vector_size(VECTOR_BYTES)));
+typedef int64_t vs64 __attribute__((vector_size(VECTOR_BYTES)));
+typedef double vf64 __attribute__((vector_size(VECTOR_BYTES)));
 
 #define F32_SIGN UINT32_C(0x80000000)
 #define F32_INF UINT32_C(0x7F800000)
 #define F32_MAX UINT32_C(0x7F7FFFFF)
+#define F32_ONE UINT32_C(0x3F800000)
 #define F32_NAN UINT32_C(0x7FC00000)
 #define F32_QUIET UINT32_C(0x00400000)
 #define F32_HIDDEN UINT32_C(0x00800000)

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* gemm_exact_body.h for tier avx2. */
+#include "avx2.h"
+#include "kernels_avx2.h"
+
+enum { EXACT_MR = 6, EXACT_VECTORS = 1 };
+
+#include "gemm_exact_body.h"
+
+const struct mxfp_gemm_kernel mxfp_gemm_exact_avx2 = {
+	.id = 0x0602,
+	.name = "exact-avx2",
+	.mr = EXACT_MR,
+	.nr = EXACT_NR,
+	.a_panel_bytes = exact_a_bytes,
+	.w_panel_bytes = exact_w_bytes,
+	.pack_a = exact_pack_a,
+	.pack_w = exact_pack_w,
+	.multiply = exact_multiply,
+};
