@@ -129,6 +129,7 @@ static void pack_blocks(const struct mxfp_gemm_pack_job *job, bool scaled, bool 
 	uint32_t head[] = {least_scale, greatest_scale, ~max_across(~least) + 1, greatest};
 	if (greatest == 0)
 		head[2] = head[3] = F32_ONE;
+	memset(panel, 0, BLOCKS_HEAD_BYTES);
 	memcpy(panel, head, sizeof head);
 }
 
