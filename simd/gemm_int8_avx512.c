@@ -209,6 +209,16 @@ static NOINLINE void multiply_excess_16(const struct mxfp_gemm_multiply_job *job
 	multiply_panel(job, a, w, c, &(struct kind){.block = 16, .excess = true});
 }
 
+/* Brings the part of what follows the panel of W that is panel i's share into the cache: most likely it is next. */
+ALWAYS_INLINE void prefetch_next(const struct mxfp_gemm_multiply_job *job, size_t i, size_t panels)
+{
+	const size_t lines = mxfp_gemm_int8_w_bytes(job->shape, job->k) / VECTOR_BYTES;
+	const char *next = (const char *)job->w + lines * VECTOR_BYTES;
+
+	for (size_t line = i * lines / panels; line < (i + 1) * lines / panels; line++)
+		_mm_prefetch(next + line * VECTOR_BYTES, _MM_HINT_T1);
+}
+
 static NOINLINE void multiply_many(const struct mxfp_gemm_multiply_job *job)
 {
 	const struct kind kind = {
@@ -229,6 +239,7 @@ static NOINLINE void multiply_many(const struct mxfp_gemm_multiply_job *job)
 		float *c = job->c + i * MR * NR;
 
 		n = 1;
+		prefetch_next(job, i, panels);
 		if (w.foldable && a[0].head->folded) {
 			n = i + 1 < panels && a[1].head->folded ? 2 : 1;
 			(n == 2 ? multiply_folded_two : multiply_folded_one)(job, a, expand_folded(&w), c);
