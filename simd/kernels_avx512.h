@@ -22,6 +22,7 @@ mxfp_quantize_kernel mxfp_quantize_nvfp4_fast_avx512;
 
 extern const struct mxfp_gemm_kernel mxfp_gemm_chain_avx512;
 extern const struct mxfp_gemm_kernel mxfp_gemm_exact_avx512;
+extern const struct mxfp_gemm_kernel mxfp_gemm_int16_avx512;
 extern const struct mxfp_gemm_kernel mxfp_gemm_int8_avx512;
 extern const struct mxfp_gemm_kernel mxfp_gemm_e4m3_avx512;
 
