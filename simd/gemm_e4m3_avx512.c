@@ -368,10 +368,10 @@ static bool multiply_single(const struct mxfp_gemm_multiply_job *job)
 
 static void multiply(const struct mxfp_gemm_multiply_job *job)
 {
+	if (multiply_single(job))
+		return;
 	struct fp_state state = fp_enter();
-
-	if (!multiply_single(job))
-		multiply_expanded(job);
+	multiply_expanded(job);
 	fp_leave(state);
 }
 

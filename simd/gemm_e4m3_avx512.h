@@ -169,7 +169,7 @@ void mxfp_gemm_e4m3_expand(struct gemm_e4m3_expanded *to, const struct mxfp_gemm
                            size_t blocks);
 
 /* Multiplies the only row of a panel of A, of which `head` and `a` are parts, by a panel of an MXFP4 W, unless scales
-   ask for the general loop: then false is returned and nothing done. Needs the default state of floating point. */
+   ask for the general loop: then false is returned and nothing done. In any state of floating point. */
 bool mxfp_gemm_e4m3_multiply_single(const struct mxfp_gemm_multiply_job *job, const struct gemm_e4m3_head *head,
                                     const struct gemm_e4m3_single *a);
 

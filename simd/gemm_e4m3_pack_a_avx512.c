@@ -144,52 +144,55 @@ static void store_scales(struct row *row)
 	head->general |= !fast;
 }
 
-/* A row that the matrix has not. */
-static void clear_row(struct row *row)
+/* Rows that the matrix has not. What is common to the rows of a block is stored for all: the others come later. */
+static void clear_rows(const struct row *row)
 {
 	for (size_t b = 0; b < row->n_blocks; b++) {
-		_mm512_store_si512(row->rows[b].main[row->index], _mm512_setzero_si512());
-		row->rows[b].factor[row->index] = 1;
-		row->rows[b].norm[row->index] = 0;
-		row->rows[b].exponent[row->index] = 0;
-		row->rows[b].rests[row->index] = 0;
+		struct gemm_e4m3_rows *rows = &row->rows[b];
+
+		_mm256_store_ps(rows->factor, _mm256_set1_ps(1));
+		_mm256_store_ps(rows->norm, _mm256_setzero_ps());
+		_mm256_store_si256((__m256i *)rows->exponent, _mm256_setzero_si256());
+		_mm_store_si128((__m128i *)rows->rests, _mm_setzero_si128());
+		for (size_t i = row->job->rows; i < GEMM_E4M3_MR; i++)
+			_mm512_store_si512(rows->main[i], _mm512_setzero_si512());
 	}
-	row->head->last[row->index] = row->head->one[row->index] = 1;
+	_mm256_store_ps(row->head->last, _mm256_set1_ps(1));
+	_mm256_store_ps(row->head->one, _mm256_set1_ps(1));
 }
 
-ALWAYS_INLINE int32_t sum_of_bytes(__m256i x)
+/* From the order of pairs to that of words. */
+ALWAYS_INLINE __m512i in_words(__m512i words)
 {
-	__m256i sums = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(1), x);
-
-	return _mm512_reduce_add_epi32(_mm512_zextsi256_si512(sums));
+	return _mm512_shuffle_epi8(words, _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11,
+	                                                                       14, 15)));
 }
 
-/* Even elements of each 8 before odd ones. */
-ALWAYS_INLINE __m256i in_words(__m256i x)
+ALWAYS_INLINE int32_t sum_of_words(__m512i words)
 {
-	return _mm256_shuffle_epi8(x, _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9,
-	                                                                        11, 13, 15)));
+	return _mm512_reduce_add_epi32(_mm512_madd_epi16(words, _mm512_set1_epi16(1)));
 }
 
+/* The only row once more. */
 static void pack_single(const struct row *row, size_t b)
 {
-	const struct mxfp_gemm_pack_job *job = row->job;
-	const size_t k = b * GEMM_E4M3_BLOCK;
-	__m256i codes = load_block(MXFP_FORMAT_MXFP8_E4M3, codes_at(job->matrix, job->row, job->k0 + k), job->k - k);
-	const struct gemm_e4m3_parts parts = gemm_e4m3_split(_mm512_cvtepu8_epi16(in_words(codes)), 3);
-	/* main = 256 high + low, both signed: low's sign is made up for in high. */
-	__m512i up = _mm512_add_epi16(parts.main, _mm512_set1_epi16(128));
-	__m256i high = _mm512_cvtepi16_epi8(_mm512_srai_epi16(up, 8));
-	__m256i low = _mm512_cvtepi16_epi8(parts.main), rest = _mm512_cvtepi16_epi8(parts.rest);
+	const struct gemm_e4m3_rows *rows = &row->rows[b];
 	struct gemm_e4m3_single *to = &row->single[b];
+	__m512i main = in_words(_mm512_load_si512(rows->main[0])), rest = _mm512_setzero_si512();
+	/* main = 256 high + low, both signed: low's sign is made up for in high. */
+	__m512i high = _mm512_srai_epi16(_mm512_add_epi16(main, _mm512_set1_epi16(128)), 8);
 
-	_mm256_store_si256((__m256i *)to->high, high);
-	_mm256_store_si256((__m256i *)to->low, low);
-	_mm256_store_si256((__m256i *)to->rest, rest);
-	to->main_start = -GEMM_E4M3_SINGLE_OFFSET * (256 * sum_of_bytes(high) + sum_of_bytes(low));
-	to->rest_start = -GEMM_E4M3_SINGLE_OFFSET * sum_of_bytes(rest);
-	to->factor = row->rows[b].factor[0];
-	to->has_rest = row->rows[b].rests[0];
+	to->has_rest = rows->rests[0];
+	to->rest_start = 0;
+	if (to->has_rest != 0) {
+		rest = in_words(_mm512_load_si512(row->rests[b].rest[0]));
+		to->rest_start = -GEMM_E4M3_SINGLE_OFFSET * sum_of_words(rest);
+	}
+	_mm256_store_si256((__m256i *)to->high, _mm512_cvtepi16_epi8(high));
+	_mm256_store_si256((__m256i *)to->low, _mm512_cvtepi16_epi8(main));
+	_mm256_store_si256((__m256i *)to->rest, _mm512_cvtepi16_epi8(rest));
+	to->main_start = -GEMM_E4M3_SINGLE_OFFSET * sum_of_words(main);
+	to->factor = rows->factor[0];
 }
 
 /* One copy of the loop for each pair of formats that needs its own. */
@@ -225,11 +228,9 @@ static NOINLINE void pack_rows(const struct mxfp_gemm_pack_job *job)
 	row.rests = (struct gemm_e4m3_rest *)(row.rows + row.n_blocks);
 	row.single = (struct gemm_e4m3_single *)(row.rests + row.n_blocks);
 	row.head->general = false;
-	for (row.index = 0; row.index < GEMM_E4M3_MR; row.index++) {
-		if (row.index >= job->rows) {
-			clear_row(&row);
-			continue;
-		}
+	if (job->rows < GEMM_E4M3_MR)
+		clear_rows(&row);
+	for (row.index = 0; row.index < job->rows; row.index++) {
 		load_any(&row);
 		row.range = even_out(row.scale, row.zero, row.n_blocks);
 		store_scales(&row);
