@@ -18,6 +18,10 @@ ALWAYS_INLINE size_t gemm_chain_a_stride(size_t k)
 	return (k + LANES - 1) / LANES * LANES + LANES;
 }
 
+/* Rows of the chunk, from row `row` of the matrix on, as binary32, `stride` numbers apart. */
+void mxfp_gemm_chain_decode_avx512(const struct mxfp_gemm_pack_job *job, size_t row, size_t rows, float *to,
+                                   size_t stride);
+
 size_t mxfp_gemm_chain_a_bytes_avx512(const struct mxfp_gemm_shape *shape, size_t k);
 size_t mxfp_gemm_chain_w_bytes_avx512(const struct mxfp_gemm_shape *shape, size_t k);
 void mxfp_gemm_chain_pack_a_avx512(const struct mxfp_gemm_pack_job *job);

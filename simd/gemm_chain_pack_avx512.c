@@ -54,8 +54,8 @@ static void decode_numbers(const struct mxfp_gemm_pack_job *job, size_t row, siz
 	}
 }
 
-/* Rows of the chunk as binary32. */
-static void decode(const struct mxfp_gemm_pack_job *job, size_t row, size_t rows, float *to, size_t stride)
+void mxfp_gemm_chain_decode_avx512(const struct mxfp_gemm_pack_job *job, size_t row, size_t rows, float *to,
+                                   size_t stride)
 {
 	if (mxfp_format_info(job->matrix->format)->kind == MXFP_KIND_BLOCK)
 		decode_blocks(job, row, rows, to, stride);
@@ -78,7 +78,7 @@ size_t mxfp_gemm_chain_w_bytes_avx512(const struct mxfp_gemm_shape *shape, size_
 /* Rows that the matrix has not are left as they are: the kernel does not read them. */
 void mxfp_gemm_chain_pack_a_avx512(const struct mxfp_gemm_pack_job *job)
 {
-	decode(job, job->row, job->rows, job->panel, gemm_chain_a_stride(job->k));
+	mxfp_gemm_chain_decode_avx512(job, job->row, job->rows, job->panel, gemm_chain_a_stride(job->k));
 }
 
 /* Column i of 16 rows, `stride` apart, to a vector at to + i * NR; n columns. */
@@ -127,7 +127,7 @@ void mxfp_gemm_chain_pack_w_avx512(const struct mxfp_gemm_pack_job *job)
 		if (n < LANES)
 			memset(rows, 0, sizeof rows);
 		if (n != 0)
-			decode(job, job->row + row, n, rows[0], MXFP_GEMM_CHUNK);
+			mxfp_gemm_chain_decode_avx512(job, job->row + row, n, rows[0], MXFP_GEMM_CHUNK);
 		for (size_t k = 0; k < job->k; k += LANES)
 			transpose((float *)job->panel + k * NR + row, &rows[0][k], MXFP_GEMM_CHUNK,
 			          job->k - k < LANES ? job->k - k : LANES);

@@ -2,7 +2,6 @@
 /* The slots of tier avx512, and nothing else. */
 #include "config.h"
 
-#include "gemm_int16.h"
 #include "kernels_avx512.h"
 
 static mxfp_convert_kernel *converter(enum mxfp_format to, enum mxfp_format from)
@@ -46,12 +45,22 @@ static void products(struct mxfp_kernels *table)
 				table->gemm[MXFP_ACC_CHAIN][a][w] = &mxfp_gemm_chain_avx512;
 			if (is_block(a) && is_block(w))
 				table->gemm[MXFP_ACC_EXACT][a][w] = &mxfp_gemm_exact_avx512;
-			if (int16_pair((enum mxfp_format)a, (enum mxfp_format)w))
-				table->gemm[MXFP_ACC_EXACT][a][w] = &mxfp_gemm_int16_avx512;
 			if (fits_int8(a) && fits_int8(w))
 				table->gemm[MXFP_ACC_EXACT][a][w] = &mxfp_gemm_int8_avx512;
 			else if (goes_with_e4m3(a) && goes_with_e4m3(w))
 				table->gemm[MXFP_ACC_EXACT][a][w] = &mxfp_gemm_e4m3_avx512;
+		}
+}
+
+/* A W in NVFP4 is expanded: its tensor scale may make a zero anything. */
+static void sparse_products(struct mxfp_kernels *table)
+{
+	for (int a = 0; a < MXFP_N_FORMATS; a++)
+		for (int w = 0; w < MXFP_N_FORMATS; w++) {
+			if (!is_operand(a) || !is_operand(w) || w == MXFP_FORMAT_NVFP4)
+				continue;
+			for (int i = 0; i < MXFP_N_SPARSE_KERNELS; i++)
+				table->gemm_sparse[i][MXFP_ACC_CHAIN][a][w] = &mxfp_gemm_sparse_chain_avx512;
 		}
 }
 
@@ -66,12 +75,15 @@ void mxfp_kernels_avx512(struct mxfp_kernels *table)
 			                                        : mxfp_quantize_mx_groups_avx512;
 			table->dequantize[f] = mxfp_dequantize_avx512;
 		}
+		table->compress[f] = mxfp_compress_avx512;
+		table->expand[f] = mxfp_expand_avx512;
 		if (table->scan[f] != NULL)
 			table->scan[f] = mxfp_scan_avx512;
 		for (int from = 0; from < MXFP_N_FORMATS; from++)
 			if (table->convert[f][from] != NULL)
 				table->convert[f][from] = converter((enum mxfp_format)f, (enum mxfp_format)from);
 	}
+	sparse_products(table);
 	table->scan[MXFP_FORMAT_F32] = mxfp_scan_words_avx512;
 	table->scan[MXFP_FORMAT_BF16] = mxfp_scan_words_avx512;
 	table->scan[MXFP_FORMAT_F16] = mxfp_scan_words_avx512;

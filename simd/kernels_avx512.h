@@ -19,11 +19,13 @@ mxfp_quantize_kernel mxfp_quantize_nvfp4_avx512;
 mxfp_scan_kernel mxfp_scan_avx512;
 mxfp_scan_kernel mxfp_scan_words_avx512;
 mxfp_quantize_kernel mxfp_quantize_nvfp4_fast_avx512;
+mxfp_compress_kernel mxfp_compress_avx512;
+mxfp_expand_kernel mxfp_expand_avx512;
 
 extern const struct mxfp_gemm_kernel mxfp_gemm_chain_avx512;
 extern const struct mxfp_gemm_kernel mxfp_gemm_exact_avx512;
-extern const struct mxfp_gemm_kernel mxfp_gemm_int16_avx512;
 extern const struct mxfp_gemm_kernel mxfp_gemm_int8_avx512;
 extern const struct mxfp_gemm_kernel mxfp_gemm_e4m3_avx512;
+extern const struct mxfp_gemm_kernel mxfp_gemm_sparse_chain_avx512;
 
 #endif
