@@ -34,6 +34,7 @@ has "weights" "$text" '"max_absolute_error":1.5,"max_relative_error":1.0,"cosine
 has "products" "$text" '"weights_quantized":{"sqnr_db":13.9794000867,"relative_error":0.2,"max_absolute_error":2.5,'
 has "histogram" "$text" '"scales":{"scale_format":"e8m0","first_code":127,"counts":[1]}'
 has "exact activations" "$text" '"activations_error":{"sqnr_db":null,"relative_error":0.0,'
+has "sums" "$text" '"sums":{"reference":"binary64","weights_quantized":{"rule":"chain","pass":128},"both_quantized":{'
 has "not measured" "$text" '"not_measured":[{"name":"b","reason":"'
 
 # Text: one line a variant, and the same numbers.
@@ -43,12 +44,17 @@ exits 0 "" report "$work/row.safetensors" --ignore a.weight
 has "nothing" "$(cat "$work/out")" "Nothing was measured"
 
 # Results do not depend on threads, nor on the pieces of earlier runs; the seed of activations matters.
-exits 0 "" report --json --threads 1 "$model"
+exits 0 "" report --json --threads 1 "$model" --tokens 2
 mv "$work/out" "$work/one"
-exits 0 "" report --json --threads 3 "$model"
+exits 0 "" report --json --threads 3 "$model" --tokens 2
 checks=$((checks + 1))
 cmp -s "$work/one" "$work/out" || bad "threads change the report"
-exits 0 "" report --json --seed 1 "$model"
+exits 0 "" --isa ref report --json --tokens 1 --formats mxfp4,nvfp4 "$model"
+mv "$work/out" "$work/reference"
+exits 0 "" report --json --tokens 1 --formats mxfp4,nvfp4 "$model"
+checks=$((checks + 1))
+cmp -s "$work/reference" "$work/out" || bad "the tier changes the report"
+exits 0 "" report --json --seed 1 "$model" --tokens 2
 checks=$((checks + 1))
 ! cmp -s "$work/one" "$work/out" || bad "the seed does not change the report"
 same "variants by default" 8 "$(tr -d ' \n' <"$work/one" | sed 's/"tensors".*//' | grep -o '"format":"' | wc -l |
@@ -66,11 +72,11 @@ written() {
 	shift 3
 	rm -rf "$work/quantized"
 	exits 0 "" quantize -q "$model" -o "$work/quantized" --weights "$format" "--$option" "$choice" "$@"
-	exits 0 "" report --json "$model" --against "$work/quantized"
+	exits 0 "" report --json "$model" --tokens 2 --against "$work/quantized"
 	numbers >"$work/against"
 	plural=$option
 	[ "$option" != rule ] || plural=rules
-	exits 0 "" report --json "$model" --formats "$format" "--$plural" "$choice" "$@"
+	exits 0 "" report --json "$model" --tokens 2 --formats "$format" "--$plural" "$choice" "$@"
 	numbers >"$work/memory"
 	checks=$((checks + 1))
 	cmp "$work/against" "$work/memory" || bad "$format $choice: a file measures otherwise than memory"
@@ -91,7 +97,7 @@ exits 3 "already quantized" report "$work/quantized"
 
 # mxfp dequantize and mxfp diff measure the same: tensor and SQNR of the last table of report's summary, and of diff's.
 written mxfp4 rule mse
-exits 0 "" report "$model" --against "$work/quantized"
+exits 0 "" report "$model" --tokens 2 --against "$work/quantized"
 sqnr=$(awk -F'|' '/^\| [^ ]*weight / { print $2, $4 }' "$work/out" | tr -s ' ' | sort)
 exits 0 "" dequantize -q "$work/quantized" -o "$work/decoded.safetensors"
 "$mxfp" diff "$model" "$work/decoded.safetensors" >"$work/out"
@@ -101,12 +107,12 @@ same "what diff says of the decoded model" "$sqnr" \
 same "layers" 5 "$(printf '%s\n' "$sqnr" | wc -l | tr -d ' ')"
 
 # Files: both forms, never over one that is there without --force.
-exits 0 "" report "$model" -o "$work/report.md"
+exits 0 "" report "$model" --tokens 2 -o "$work/report.md"
 has "markdown" "$(cat "$work/report.md")" "## All measures, in total and by tensor"
 exits 2 "--force" report "$model" -o "$work/report.md"
-exits 0 "" report "$model" -o "$work/report.md" --force --formats nvfp4 --nvfp4-recipe te,4over6
+exits 0 "" report "$model" --tokens 2 -o "$work/report.md" --force --formats nvfp4 --nvfp4-recipe te,4over6
 has "recipes" "$(cat "$work/report.md")" "4over6"
-exits 0 "" report "$model" -o "$work/report.json"
+exits 0 "" report "$model" --tokens 2 -o "$work/report.json"
 checks=$((checks + 1))
 cmp -s "$work/one" "$work/report.json" || bad "report.json is not what --json prints"
 same "partial output" "" "$(find "$work" -name '.*' -type f)"
@@ -170,7 +176,7 @@ exits 0 "" report --activation-file "$work/nan.safetensors" --tokens 1 "$work/ro
 if [ -d "$shared/weights" ]; then
 	stories=$shared/weights/stories260K
 	for input in "$shared"/weights/*.safetensors "$stories"/*.safetensors "$stories/sharded"; do
-		exits 0 "" report --json "$input"
+		exits 0 "" report --json --tokens 2 "$input"
 		same "$input: numbers that are none" 0 "$(grep -ciE '[:[,] *-?(nan|inf)' "$work/out")"
 	done
 else

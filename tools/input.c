@@ -133,78 +133,92 @@ static int make_seeded(float **x, const struct input_source *source, unsigned ki
 	return EXIT_OK;
 }
 
-/* decoded = x quantized and decoded. */
-static int quantize_input(float *decoded, const float *x, size_t tokens, size_t cols, const struct input_source *source,
-                          struct error *error)
+/* Fills the quantized matrix from the exact one. */
+static int quantize_input(struct input *input, const struct input_source *source, struct error *error)
 {
 	const struct mxfp_quantize_options options = {
 		.rule = source->variant.rule,
 		.recipe = source->variant.recipe,
 		.threads = source->threads,
 	};
-	const struct mxfp_dequantize_options back = {.threads = source->threads};
-	struct mxfp_blocks blocks = {.format = source->variant.format, .rows = tokens, .cols = cols};
+	struct mxfp_blocks blocks = {.format = source->variant.format, .rows = input->exact.rows};
 	struct mxfp_sizes size;
 
-	if (mxfp_blocks_size(blocks.format, tokens, cols, &size) != MXFP_OK)
+	blocks.cols = input->exact.cols;
+	if (mxfp_blocks_size(blocks.format, blocks.rows, blocks.cols, &size) != MXFP_OK)
 		return fail_memory(error);
 	uint8_t *bytes = malloc(size.codes_bytes + size.scales_bytes + 1);
 	if (bytes == NULL)
 		return fail_memory(error);
+	input->codes = bytes;
 	blocks.codes = bytes;
 	blocks.scales = bytes + size.codes_bytes;
-	enum mxfp_status status = mxfp_quantize(&blocks, x, MXFP_FORMAT_F32, 0, &options);
-	if (status == MXFP_OK)
-		status = mxfp_dequantize(&blocks, decoded, MXFP_FORMAT_F32, 0, &back);
+	enum mxfp_status status = mxfp_quantize(&blocks, input->exact.data, MXFP_FORMAT_F32, 0, &options);
 	assert(status == MXFP_OK);
-	free(bytes);
+	(void)status;
+	input->quantized = (struct mxfp_matrix){
+		.format = blocks.format,
+		.rows = blocks.rows,
+		.cols = blocks.cols,
+		.data = blocks.codes,
+		.scales = blocks.scales,
+		.tensor_scale = blocks.tensor_scale,
+		.tensor_scale_divides = blocks.tensor_scale_divides,
+	};
 	return EXIT_OK;
 }
 
-/* Stores x and what becomes of it as operands. */
-static int make_operands(struct input *input, const float *x, size_t tokens, size_t cols,
-                         const struct input_source *source, struct error *error)
+/* What quantizing did to the activations, one token after the other. */
+static int measure_input(struct input *input, const struct input_source *source, struct error *error)
 {
-	size_t size = product_operand_size(tokens, cols);
-	float *decoded = calloc(tokens * cols + 1, sizeof *decoded);
+	const struct mxfp_matrix *q = &input->quantized;
+	const struct mxfp_dequantize_options options = {.threads = source->threads};
+	struct mxfp_sizes row;
+	float *decoded = malloc((q->cols + 1) * sizeof *decoded);
+	enum mxfp_status status = mxfp_blocks_size(q->format, 1, q->cols, &row);
 
-	input->exact.x = malloc((size + 1) * sizeof *input->exact.x);
-	input->quantized.x = malloc((size + 1) * sizeof *input->quantized.x);
-	if (decoded == NULL || input->exact.x == NULL || input->quantized.x == NULL) {
-		free(decoded);
+	if (decoded == NULL)
 		return fail_memory(error);
+	for (size_t t = 0; t < q->rows && status == MXFP_OK; t++) {
+		const struct mxfp_blocks token = {
+			.format = q->format,
+			.rows = 1,
+			.cols = q->cols,
+			.codes = input->codes + t * row.codes_row_bytes,
+			.scales = input->codes + q->rows * row.codes_row_bytes + t * row.scales_row_bytes,
+			.tensor_scale = q->tensor_scale,
+			.tensor_scale_divides = q->tensor_scale_divides,
+		};
+
+		status = mxfp_dequantize(&token, decoded, MXFP_FORMAT_F32, 0, &options);
+		stats_add(&input->stats, input->x + t * q->cols, decoded, q->cols);
 	}
-	int code = quantize_input(decoded, x, tokens, cols, source, error);
-	if (code == EXIT_OK) {
-		stats_add(&input->stats, x, decoded, tokens * cols);
-		product_operand_set(&input->exact, x, tokens, cols);
-		product_operand_set(&input->quantized, decoded, tokens, cols);
-	}
+	assert(status == MXFP_OK);
 	free(decoded);
-	return code;
+	return EXIT_OK;
 }
 
 int input_make(struct input *input, const struct input_source *source, unsigned kind, const struct tensor *layer,
                size_t cols, struct error *error)
 {
 	size_t tokens = source->tokens;
-	float *x;
 	int code;
 
 	*input = (struct input){0};
 	if (source->file != NULL)
-		code = read_file(&x, &tokens, source->file, layer, cols, error);
+		code = read_file(&input->x, &tokens, source->file, layer, cols, error);
 	else
-		code = make_seeded(&x, source, kind, layer, cols, error);
-	if (code == EXIT_OK && x != NULL)
-		code = make_operands(input, x, tokens, cols, source, error);
-	free(x);
-	return code;
+		code = make_seeded(&input->x, source, kind, layer, cols, error);
+	if (code != EXIT_OK || input->x == NULL)
+		return code;
+	input->exact = (struct mxfp_matrix){.format = MXFP_FORMAT_F32, .rows = tokens, .cols = cols, .data = input->x};
+	code = quantize_input(input, source, error);
+	return code == EXIT_OK ? measure_input(input, source, error) : code;
 }
 
 void input_free(struct input *input)
 {
-	free(input->exact.x);
-	free(input->quantized.x);
+	free(input->x);
+	free(input->codes);
 	*input = (struct input){0};
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Activations of one layer for measuring products: seeded, or read from a file; exact, and
-   quantized and decoded. */
+/* Activations of one layer for measuring products: seeded, or read from a file; exact, and quantized. */
 #ifndef TOOLS_INPUT_H
 #define TOOLS_INPUT_H
 
@@ -11,7 +10,7 @@
 #include "activations.h"
 #include "error.h"
 #include "file.h"
-#include "product.h"
+#include "mxfp/gemm.h"
 #include "stats.h"
 #include "variant.h"
 
@@ -23,9 +22,12 @@ struct input_source {
 	unsigned threads;
 };
 
-/* All zero: no activations. */
+/* All zero: no activations. Both matrices have a row a token. */
 struct input {
-	struct product_operand exact, quantized;
+	struct mxfp_matrix exact;     /* f32 */
+	struct mxfp_matrix quantized;
+	float *x;                     /* what they point at */
+	uint8_t *codes;               /* and the scales behind them */
 	struct stats stats; /* quantized against exact activations, token by token */
 };
 
@@ -42,7 +44,7 @@ int input_covers(bool *covers, const struct input_source *source, const struct t
  * Makes the activations of a layer with `cols` input channels. In a file they are the tensor with
  * the layer's name, or with that name less ".weight", or the only tensor; its last dimension is
  * `cols` and its first rows are the tokens. A file without a tensor for this layer gives no
- * activations (tokens 0). EXIT_MEMORY, EXIT_IO, EXIT_INPUT (a tensor of the layer's name that does
+ * activations (no rows). EXIT_MEMORY, EXIT_IO, EXIT_INPUT (a tensor of the layer's name that does
  * not fit, NaN or Inf).
  */
 int input_make(struct input *input, const struct input_source *source, unsigned kind, const struct tensor *layer,

@@ -12,15 +12,18 @@
 #include <xxhash.h>
 
 #include "elements.h"
+#include "measure_errors.h"
 #include "mxfp/quantize.h"
 #include "output.h"
 #include "quantized.h"
 
 enum {
-	PIECE = 1 << 18 /* numbers that a piece of rows has, products included, unless one row has more */
+	PIECE = 1 << 22, /* numbers that a piece of rows has, products included, unless one row has more: enough rows for
+	                    the products to run at their speed */
+	ROWS_ALIGN = 64
 };
 
-/* What is held while a layer is measured; y is [rows][tokens]. */
+/* What is held while a layer is measured. */
 struct measuring {
 	const struct measure_options *options;
 	struct layer *layer;
@@ -32,7 +35,9 @@ struct measuring {
 	float *weights, *decoded;
 	struct quantized quantized; /* of options->against */
 	uint8_t *codes, *scales;
-	double *exact[N_ACTIVATION_KINDS], *measured;
+	struct mxfp_blocks blocks;         /* of the variant at hand: these */
+	double *exact[N_ACTIVATION_KINDS]; /* products of the piece, [rows][tokens] */
+	struct product_memory products;    /* and quantized ones: of each kind with exact and quantized activations */
 	uint64_t (*histograms)[N_SCALE_CODES]; /* one a variant */
 };
 
@@ -46,7 +51,7 @@ static void release(struct measuring *m)
 	free(m->decoded);
 	free(m->codes);
 	free(m->scales);
-	free(m->measured);
+	product_memory_free(&m->products);
 	free(m->histograms);
 }
 
@@ -71,16 +76,15 @@ static int blocks_size(const struct measuring *m, size_t rows, struct mxfp_sizes
 
 static int allocate(struct measuring *m, struct error *error)
 {
-	size_t outputs = 0, most_tokens = 0;
+	size_t outputs = 0;
 	struct mxfp_sizes size;
 	bool complete = true;
 
-	for (unsigned k = 0; k < m->n_inputs; k++) {
-		outputs += m->inputs[k].exact.tokens;
-		if (m->inputs[k].exact.tokens > most_tokens)
-			most_tokens = m->inputs[k].exact.tokens;
-	}
-	m->piece_rows = PIECE / (m->cols + 2 * (outputs + most_tokens));
+	for (unsigned k = 0; k < m->n_inputs; k++)
+		outputs += m->inputs[k].exact.rows;
+	m->piece_rows = PIECE / (2 * m->cols + 4 * outputs);
+	if (m->piece_rows > ROWS_ALIGN)
+		m->piece_rows -= m->piece_rows % ROWS_ALIGN;
 	if (m->piece_rows == 0)
 		m->piece_rows = 1;
 	if (m->piece_rows > m->layer->rows)
@@ -92,14 +96,13 @@ static int allocate(struct measuring *m, struct error *error)
 	m->decoded = malloc(m->piece_rows * m->cols * sizeof *m->decoded);
 	m->codes = malloc(size.codes_bytes);
 	m->scales = malloc(size.scales_bytes);
-	m->measured = malloc((m->piece_rows * most_tokens + 1) * sizeof *m->measured);
 	m->histograms = calloc(m->options->variants.n, sizeof *m->histograms);
 	for (unsigned k = 0; k < m->n_inputs; k++) {
-		m->exact[k] = malloc((m->piece_rows * m->inputs[k].exact.tokens + 1) * sizeof *m->exact[k]);
+		m->exact[k] = malloc((m->piece_rows * m->inputs[k].exact.rows + 1) * sizeof *m->exact[k]);
 		complete &= m->exact[k] != NULL;
 	}
 	complete &= m->weights != NULL && m->decoded != NULL && m->codes != NULL && m->scales != NULL &&
-	            m->measured != NULL && m->histograms != NULL;
+	            m->histograms != NULL;
 	return complete ? EXIT_OK : fail_memory(error);
 }
 
@@ -136,7 +139,7 @@ static int find_amax(struct measuring *m, struct error *error)
 	return code;
 }
 
-/* Quantizes the piece in memory into m->scales and m->decoded. */
+/* Quantizes the piece in memory into m->blocks and m->decoded. */
 static void quantize_rows(struct measuring *m, uint64_t first, size_t rows, struct measurement *into)
 {
 	const struct measure_options *o = m->options;
@@ -153,17 +156,17 @@ static void quantize_rows(struct measuring *m, uint64_t first, size_t rows, stru
 		.counts = &counts,
 	};
 	const struct mxfp_dequantize_options back = {.threads = o->threads};
-	struct mxfp_blocks blocks = {
+	m->blocks = (struct mxfp_blocks){
 		.format = into->variant.format,
 		.rows = rows,
 		.cols = m->cols,
 		.codes = m->codes,
 		.scales = m->scales,
 	};
-	enum mxfp_status status = mxfp_quantize(&blocks, m->weights, MXFP_FORMAT_F32, 0, &options);
+	enum mxfp_status status = mxfp_quantize(&m->blocks, m->weights, MXFP_FORMAT_F32, 0, &options);
 
 	if (status == MXFP_OK)
-		status = mxfp_dequantize(&blocks, m->decoded, MXFP_FORMAT_F32, 0, &back);
+		status = mxfp_dequantize(&m->blocks, m->decoded, MXFP_FORMAT_F32, 0, &back);
 	assert(status == MXFP_OK);
 	(void)status;
 	into->saturated += counts.saturated;
@@ -173,46 +176,56 @@ static void quantize_rows(struct measuring *m, uint64_t first, size_t rows, stru
 static int read_quantized(struct measuring *m, uint64_t first, size_t rows, struct error *error)
 {
 	const struct piece piece = {.row = first, .rows = rows, .cols = m->cols};
-	const struct mxfp_blocks blocks = quantized_blocks(&m->quantized, &piece, m->codes, m->scales);
 	uint64_t n_bytes;
-	int code = quantized_read(&m->quantized, &piece, &blocks, &n_bytes, error);
 
+	m->blocks = quantized_blocks(&m->quantized, &piece, m->codes, m->scales);
+	int code = quantized_read(&m->quantized, &piece, &m->blocks, &n_bytes, error);
 	if (code != EXIT_OK)
 		return code;
 	const struct mxfp_dequantize_options options = {.threads = m->options->threads};
-	enum mxfp_status status = mxfp_dequantize(&blocks, m->decoded, MXFP_FORMAT_F32, 0, &options);
+	enum mxfp_status status = mxfp_dequantize(&m->blocks, m->decoded, MXFP_FORMAT_F32, 0, &options);
 	assert(status == MXFP_OK);
 	(void)status;
 	return EXIT_OK;
 }
 
-static uint64_t count_flushed(const float *source, const float *decoded, size_t n)
+/* The products of the piece's weights, of which there are `rows`, with every kind of activations: quantized, and before
+   these exact ones if `with_exact`. */
+static int multiply(struct measuring *m, const struct mxfp_matrix *weights, bool with_exact, struct error *error)
 {
-	uint64_t flushed = 0;
+	struct mxfp_matrix x[PRODUCTS_MAX];
+	size_t n = 0;
 
-	for (size_t i = 0; i < n; i++)
-		flushed += source[i] != 0 && decoded[i] == 0;
-	return flushed;
+	for (unsigned k = 0; k < m->n_inputs; k++) {
+		if (with_exact)
+			x[n++] = m->inputs[k].exact;
+		x[n++] = m->inputs[k].quantized;
+	}
+	return product_gemm(&m->products, x, n, weights, m->options->threads, error);
 }
 
-/* Errors of the products of a piece, whose exact ones are in m->exact. */
-static void measure_products(struct measuring *m, size_t rows, struct measurement *into)
+/* Adds the errors of the variant's elements and products, the exact ones of which are in m->exact. */
+static void add_errors(struct measuring *m, size_t rows, struct measurement *into)
 {
-	for (unsigned k = 0; k < m->n_inputs; k++) {
-		const struct input *input = &m->inputs[k];
-		size_t n = rows * input->exact.tokens;
+	const struct element_errors elements = {&into->weights, m->weights, m->decoded, rows * m->cols, &into->flushed};
+	struct product_errors products[PRODUCTS_MAX];
+	size_t n = 0;
 
-		product(m->measured, m->decoded, rows, &input->exact, m->options->threads);
-		stats_add_double(&into->products[k].weights_only, m->exact[k], m->measured, n);
-		product(m->measured, m->decoded, rows, &input->quantized, m->options->threads);
-		stats_add_double(&into->products[k].both, m->exact[k], m->measured, n);
+	for (unsigned k = 0; k < m->n_inputs; k++) {
+		struct product_stats *stats = &into->products[k];
+		size_t tokens = m->inputs[k].exact.rows;
+
+		products[n] = (struct product_errors){&stats->weights_only, m->exact[k], m->products.y[n], rows, tokens};
+		n++;
+		products[n] = (struct product_errors){&stats->both, m->exact[k], m->products.y[n], rows, tokens};
+		n++;
 	}
+	measure_errors(products, n, &elements, m->options->threads);
 }
 
 static int measure_variant(struct measuring *m, uint64_t first, size_t rows, size_t v, struct error *error)
 {
 	struct measurement *into = &m->layer->measurements[v];
-	size_t n = rows * m->cols;
 	struct mxfp_sizes size;
 	int code = EXIT_OK;
 
@@ -226,10 +239,39 @@ static int measure_variant(struct measuring *m, uint64_t first, size_t rows, siz
 	for (size_t i = 0; i < size.scales_bytes; i++)
 		m->histograms[v][m->scales[i]]++;
 	into->bytes += size.codes_bytes + size.scales_bytes;
-	into->flushed += count_flushed(m->weights, m->decoded, n);
-	stats_add(&into->weights, m->weights, m->decoded, n);
-	measure_products(m, rows, into);
-	return EXIT_OK;
+	const struct mxfp_matrix weights = {
+		.format = m->blocks.format,
+		.rows = rows,
+		.cols = m->cols,
+		.data = m->codes,
+		.scales = m->scales,
+		.tensor_scale = m->blocks.tensor_scale,
+		.tensor_scale_divides = m->blocks.tensor_scale_divides,
+	};
+	code = multiply(m, &weights, true, error);
+	if (code == EXIT_OK)
+		add_errors(m, rows, into);
+	return code;
+}
+
+/* The exact products of the piece, and what quantized activations alone do to them. */
+static int measure_exact(struct measuring *m, size_t rows, struct error *error)
+{
+	const struct mxfp_matrix weights = {.format = MXFP_FORMAT_F32, .rows = rows, .cols = m->cols, .data = m->weights};
+	struct product_errors errors[N_ACTIVATION_KINDS];
+	int code = multiply(m, &weights, false, error);
+
+	for (unsigned k = 0; code == EXIT_OK && k < m->n_inputs; k++) {
+		size_t tokens = m->inputs[k].exact.rows;
+
+		product(m->exact[k], m->weights, rows, m->inputs[k].exact.data, tokens, m->cols, m->options->threads);
+		errors[k] = (struct product_errors){
+			&m->layer->inputs[k].product, m->exact[k], m->products.y[k], rows, tokens,
+		};
+	}
+	if (code == EXIT_OK)
+		measure_errors(errors, m->n_inputs, NULL, m->options->threads);
+	return code;
 }
 
 static int measure_rows(struct measuring *m, uint64_t first, size_t rows, struct error *error)
@@ -238,13 +280,7 @@ static int measure_rows(struct measuring *m, uint64_t first, size_t rows, struct
 
 	if (code != EXIT_OK)
 		return code;
-	for (unsigned k = 0; k < m->n_inputs; k++) {
-		const struct input *input = &m->inputs[k];
-
-		product(m->exact[k], m->weights, rows, &input->exact, m->options->threads);
-		product(m->measured, m->weights, rows, &input->quantized, m->options->threads);
-		stats_add_double(&m->layer->inputs[k].product, m->exact[k], m->measured, rows * input->exact.tokens);
-	}
+	code = measure_exact(m, rows, error);
 	for (size_t v = 0; code == EXIT_OK && v < m->options->variants.n; v++)
 		code = measure_variant(m, first, rows, v, error);
 	return code;
@@ -314,9 +350,10 @@ static int measure(struct measuring *m, struct error *error)
 {
 	int code = find_quantized(m, error);
 
-	m->n_inputs = input_kinds(&m->options->input);
-	for (unsigned k = 0; code == EXIT_OK && k < m->n_inputs; k++)
+	for (unsigned k = 0; code == EXIT_OK && k < input_kinds(&m->options->input); k++) {
 		code = input_make(&m->inputs[k], &m->options->input, k, m->layer->tensor, m->cols, error);
+		m->n_inputs += m->inputs[k].exact.rows > 0;
+	}
 	if (code == EXIT_OK)
 		code = allocate(m, error);
 	if (code == EXIT_OK && measure_readings(m->options) > 1)

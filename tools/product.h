@@ -1,31 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products y = x W^T of activations x[tokens][cols] and rows of a weight matrix W[rows][cols], for
- * measuring what quantization does to them. y[n][t] = sum over k of W[n][k] x[t][k] in binary64, k
- * ascending from 0, the sum starting from +0; each product of two binary32 numbers is exact. So y
- * does not depend on the rows that are computed together.
+ * Products y = x W^T of activations x[tokens][cols] and rows of a weight matrix W[rows][cols], for measuring what
+ * quantization does to them: exact enough to measure against, and as a program gets them.
  */
 #ifndef TOOLS_PRODUCT_H
 #define TOOLS_PRODUCT_H
 
 #include <stddef.h>
 
-/* Activations stored [cols][lanes] so that the loop over tokens is innermost; lanes is tokens
-   rounded up to whole groups, the added ones zero. */
-struct product_operand {
-	size_t tokens, cols, lanes;
-	float *x;
+#include "error.h"
+#include "mxfp/gemm.h"
+
+/* y[rows][tokens] in binary64: y[n][t] = sum over k of W[n][k] x[t][k], k ascending from 0, the sum starting from +0;
+   each product of two binary32 numbers is exact. So y does not depend on the rows that are computed together, nor on
+   `threads` (0: one a processor). */
+void product(double *y, const float *weights, size_t rows, const float *x, size_t tokens, size_t cols,
+             unsigned threads);
+
+enum {
+	PRODUCTS_MAX = 4,
+	PRODUCT_PASS = 512,      /* elements of K in a pass of two block formats, */
+	PRODUCT_PASS_CHAIN = 128 /* and of other pairs */
 };
 
-enum { PRODUCT_GROUP = 8 }; /* tokens that are summed together */
+/* Memory that product_gemm() keeps from call to call. All zero: none yet. */
+struct product_memory {
+	float *y[PRODUCTS_MAX]; /* results: y[i][tokens][rows] */
+	size_t y_numbers[PRODUCTS_MAX];
+	void *workspace;
+	size_t workspace_bytes;
+};
 
-/* Number of floats that product_operand_set() stores for such a matrix. */
-size_t product_operand_size(size_t tokens, size_t cols);
+/* The products of n <= PRODUCTS_MAX matrices x with one W by mxfp_gemm_grouped(), into memory->y: exact block sums of
+   two block formats, chains of others. EXIT_MEMORY. */
+int product_gemm(struct product_memory *memory, const struct mxfp_matrix *x, size_t n, const struct mxfp_matrix *w,
+                 unsigned threads, struct error *error);
 
-/* Stores x, tokens rows of cols, into operand->x, which the caller owns. */
-void product_operand_set(struct product_operand *operand, const float *x, size_t tokens, size_t cols);
-
-/* y[rows][tokens] for `rows` rows of weights, by at most `threads` threads (0: one a processor). */
-void product(double *y, const float *weights, size_t rows, const struct product_operand *operand, unsigned threads);
+void product_memory_free(struct product_memory *memory);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "facts.h"
 #include "mxfp/isa.h"
+#include "product.h"
 #include "report.h"
 
 static json_t *number(double x)
@@ -157,6 +158,14 @@ static json_t *activations_json(const struct report *report)
 	                 variant_choice(&source->variant));
 }
 
+static json_t *sums_json(void)
+{
+	return json_pack("{s:s, s:{s:s, s:i}, s:{s:s, s:i}}", "reference", "binary64", "weights_quantized", "rule",
+	                 mxfp_option_name(MXFP_OPTION_ACC, MXFP_ACC_CHAIN), "pass", (int)PRODUCT_PASS_CHAIN,
+	                 "both_quantized", "rule", mxfp_option_name(MXFP_OPTION_ACC, MXFP_ACC_EXACT), "pass",
+	                 (int)PRODUCT_PASS);
+}
+
 json_t *report_json(const struct report *report)
 {
 	const struct measure_options *options = report->options;
@@ -165,11 +174,11 @@ json_t *report_json(const struct report *report)
 	                          "variants", measurements_json(report, report->totals));
 
 	/* How a quantized model was rounded is not this command's choice. */
-	return json_pack("{s:s, s:o, s:o, s:s?, s:o, s:o, s:o, s:o, s:o}", "mxfp_version", mxfp_version(), "source",
+	return json_pack("{s:s, s:o, s:o, s:s?, s:o, s:o, s:o, s:o, s:o, s:o}", "mxfp_version", mxfp_version(), "source",
 	                 facts_text(report->model->path), "against",
 	                 against ? facts_text(options->against->path) : json_null(), "round",
 	                 against ? NULL : mxfp_option_name(MXFP_OPTION_ROUND, (int)options->round), "seed",
 	                 against ? json_null() : count(options->seed),
-	                 "activations", activations_json(report), "total", total, "tensors",
+	                 "activations", activations_json(report), "sums", sums_json(), "total", total, "tensors",
 	                 layers_json(report), "not_measured", skipped_json(report));
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "printable.h"
+#include "product.h"
 #include "report.h"
 #include "report_text.h"
 
@@ -27,6 +28,9 @@ static void print_heading(const struct report *report, FILE *file)
 	fprintf(file, "Products y = x W^T: %s%zu tokens a layer, activations x quantized to %s (%s).\n",
 	        input->file != NULL ? "at most " : "", input->tokens, mxfp_format_info(input->variant.format)->name,
 	        variant_choice(&input->variant));
+	fprintf(file, "Sums: y, W by %s in passes of %d; y, W+x %s in passes of %d; errors against sums in binary64.\n",
+	        mxfp_option_name(MXFP_OPTION_ACC, MXFP_ACC_CHAIN), PRODUCT_PASS_CHAIN,
+	        mxfp_option_name(MXFP_OPTION_ACC, MXFP_ACC_EXACT), PRODUCT_PASS);
 	if (input->file != NULL) {
 		fputs("Activations: ", file);
 		print_printable(file, input->file->path);
@@ -99,7 +103,9 @@ static void print_guide(FILE *file)
 	      "- excluded: elements that are NaN or Inf before or after; no number counts them.\n"
 	      "- bits/weight: codes, block scales and tensor scale, padding included.\n"
 	      "- y, W: SQNR of products with quantized weights and exact activations (W4A16 for a 4-bit format);\n"
-	      "  y, W+x: with quantized activations too (W4A8). Their difference is what the activations cost.\n\n",
+	      "  y, W+x: with quantized activations too (W4A8). Their difference is what the activations cost.\n"
+	      "  Both are what mxfp_gemm() gives, its rounding included: chain is one fused multiply-add an element,\n"
+	      "  exact an exact sum over each block.\n\n",
 	      file);
 }
 

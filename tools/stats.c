@@ -15,6 +15,12 @@ static void add_excluded(struct stats *s, double a, double b)
 	s->excluded++;
 }
 
+/* Of two numbers; fmax(), which looks for NaN, is a call. */
+static double larger(double a, double b)
+{
+	return b > a ? b : a;
+}
+
 static void add_pair(struct stats *s, double a, double b)
 {
 	if (!isfinite(a) || !isfinite(b)) {
@@ -28,9 +34,9 @@ static void add_pair(struct stats *s, double a, double b)
 		double error = fabs(b - a);
 
 		s->noise += error * error;
-		s->max_absolute = fmax(s->max_absolute, error);
+		s->max_absolute = larger(s->max_absolute, error);
 		if (a != 0)
-			s->max_relative = fmax(s->max_relative, error / fabs(a));
+			s->max_relative = larger(s->max_relative, error / fabs(a));
 		if (s->unequal++ == 0)
 			s->first_unequal = s->n + s->excluded;
 	}
