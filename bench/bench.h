@@ -9,11 +9,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "kernels.h"
 #include "limit.h"
 
-enum bench_op { BENCH_CONVERT, BENCH_QUANTIZE, BENCH_DEQUANTIZE, BENCH_SCAN, BENCH_N_OPS };
+/* Products have cases of their own: gemm.h. */
+enum bench_op { BENCH_CONVERT, BENCH_QUANTIZE, BENCH_DEQUANTIZE, BENCH_SCAN, BENCH_GEMM, BENCH_N_OPS };
 
 /* Cases that have a target in common. */
 enum bench_group {
@@ -114,6 +116,10 @@ const struct limit *bench_limits_of_tier(int tier);
 struct bench_time {
 	double median, spread;
 };
+
+/* The time of a clock in seconds; median and quartiles of n samples, which are sorted. */
+double bench_now(clockid_t clock);
+struct bench_time bench_summary(double *samples, unsigned n);
 
 struct bench_result {
 	struct bench_time kernel, limit;

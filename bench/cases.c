@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* What is timed: every kernel slot, in the modes that differ in work, and the targets that belong to it. */
+#include "config.h"
+
 #include "bench.h"
 
 #include <stdio.h>
 
-const char *const bench_op_names[] = {"convert", "quantize", "dequantize", "scan"};
+const char *const bench_op_names[] = {"convert", "quantize", "dequantize", "scan", "gemm"};
 const char *const bench_place_names[] = {"L2", "DRAM"};
 
 const char *const bench_group_texts[] = {

@@ -31,7 +31,7 @@ struct turns {
 	size_t ring;
 };
 
-static double now(clockid_t clock)
+double bench_now(clockid_t clock)
 {
 	struct timespec t;
 
@@ -42,11 +42,11 @@ static double now(clockid_t clock)
 /* Seconds that a turn takes. */
 static double timed(run_work *run, const struct bench_work *work, const struct turns *turns)
 {
-	const double start = now(turns->clock);
+	const double start = bench_now(turns->clock);
 
 	for (unsigned i = 0; i < turns->times; i++)
 		run(work);
-	return now(turns->clock) - start;
+	return bench_now(turns->clock) - start;
 }
 
 /* Seconds an element, in one turn in the next place. */
@@ -73,7 +73,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static struct bench_time summary(double *samples, unsigned n)
+struct bench_time bench_summary(double *samples, unsigned n)
 {
 	qsort(samples, n, sizeof *samples, compare);
 	const double median = samples[n / 2];
@@ -103,10 +103,10 @@ double bench_core(const struct bench_data *data, const struct limit *limits)
 
 	for (int i = -CORE_RUNS; i < CORE_RUNS; i++) {
 		if (i == 0) /* what came before was to warm up */
-			start = now(CLOCK_THREAD_CPUTIME_ID);
+			start = bench_now(CLOCK_THREAD_CPUTIME_ID);
 		limits->run(data->dst, data->src, CORE_BYTES / LIMIT_LINE_BYTES);
 	}
-	return (now(CLOCK_THREAD_CPUTIME_ID) - start) / CORE_RUNS / CORE_BYTES;
+	return (bench_now(CLOCK_THREAD_CPUTIME_ID) - start) / CORE_RUNS / CORE_BYTES;
 }
 
 /* Sets how much is done in a turn, and returns the length of the ring that the turns go round. */
@@ -129,19 +129,19 @@ struct bench_result bench_measure(struct bench_work *work, unsigned rounds)
 	const struct turns once = {alone ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, 1, set_turn(work)};
 	const struct turns of_kernel = in_l2 ? calibrate(bench_run, work, once) : once;
 	const struct turns of_limit = in_l2 ? calibrate(bench_run_limit, work, once) : once;
-	const double start = now(once.clock);
+	const double start = bench_now(once.clock);
 	unsigned i = 0;
 
-	for (; i < rounds && (i < ROUNDS_MIN || now(once.clock) - start < case_seconds); i++) {
+	for (; i < rounds && (i < ROUNDS_MIN || bench_now(once.clock) - start < case_seconds); i++) {
 		limit[i] = turn(bench_run_limit, work, &of_limit);
 		kernel[i] = turn(bench_run, work, &of_kernel);
 		other[i] = !alone ? turn_of_one_thread(work, &of_kernel) : past ? turn(bench_run_limit_past, work, &once) : 0;
 		core[i] = bench_core(work->data, work->limits);
 	}
 	return (struct bench_result){
-		.kernel = summary(kernel, i),
-		.limit = summary(limit, i),
-		.other = !alone || past ? summary(other, i) : (struct bench_time){0},
-		.core = summary(core, i).median,
+		.kernel = bench_summary(kernel, i),
+		.limit = bench_summary(limit, i),
+		.other = !alone || past ? bench_summary(other, i) : (struct bench_time){0},
+		.core = bench_summary(core, i).median,
 	};
 }

@@ -7,7 +7,7 @@
 #include "args.h"
 #include "blocks.h"
 
-enum { SEGMENT = 1024 }; /* numbers that are converted at once */
+enum { SEGMENT = 1024 }; /* numbers that are converted at once: a row of a tile at least */
 
 /* A tile of a unit. */
 struct tile {
@@ -157,30 +157,50 @@ static void add_scale(const struct tile *t, struct mxfp_gemm_finish_job *job, co
 	}
 }
 
+/* A row of sums, which panels have in pieces, as one. */
+static void gather(const struct tile *t, size_t row, float *to)
+{
+	const struct mxfp_gemm_kernel *kernel = t->p->kernel;
+	size_t step = kernel != NULL ? t->panels * kernel->mr * kernel->nr : 0, n;
+	const float *from = sums(t, row, 0, &n);
+
+	for (size_t col = 0; col < t->cols; col += n, from += step)
+		memcpy(to + col, from, mxfp_least(n, t->cols - col) * sizeof *to);
+}
+
+/* Where a finished row goes: to C itself if that can be, as it is written once. */
+static float *finished(const struct tile *t, size_t row, float *buffer)
+{
+	const struct mxfp_gemm_options *o = t->call->options;
+	uint8_t *c = result(t, row, 0);
+
+	if (o->epilogue != NULL)
+		return t->area->values + row * t->cols;
+	return o->c_format == MXFP_FORMAT_F32 && (uintptr_t)c % _Alignof(float) == 0 ? (float *)(void *)c : buffer;
+}
+
 /* Sums to C, or to the values that the caller's function is shown. */
 static void finish(const struct tile *t)
 {
 	const struct mxfp_gemm_options *o = t->call->options;
-	float given[SEGMENT], value[SEGMENT];
-	struct mxfp_gemm_finish_job job = {.result = value};
+	float sum[SEGMENT], given[SEGMENT], value[SEGMENT];
+	struct mxfp_gemm_finish_job job = {.n = t->cols, .sum = sum};
 
 	if (scaled(t->p)) {
 		add_scale(t, &job, &t->p->a, t->p->a_format);
 		add_scale(t, &job, &t->p->w, t->p->w.format);
 		job.given = o->accumulate ? given : NULL;
 	}
-	for (size_t row = 0; row < t->rows; row++)
-		for (size_t col = 0; col < t->cols; col += job.n) {
-			job.sum = sums(t, row, col, &job.n);
-			if (job.given != NULL)
-				convert(t, MXFP_FORMAT_F32, given, o->c_format, result(t, row, col), job.n);
-			job.bias = t->p->bias != NULL ? t->p->bias + t->col + col : NULL;
-			t->call->kernels->gemm_finish(&job);
-			if (o->epilogue != NULL)
-				memcpy(t->area->values + row * t->cols + col, value, job.n * sizeof value[0]);
-			else
-				convert(t, o->c_format, result(t, row, col), MXFP_FORMAT_F32, value, job.n);
-		}
+	job.bias = t->p->bias != NULL ? t->p->bias + t->col : NULL;
+	for (size_t row = 0; row < t->rows; row++) {
+		gather(t, row, sum);
+		if (job.given != NULL)
+			convert(t, MXFP_FORMAT_F32, given, o->c_format, result(t, row, 0), job.n);
+		job.result = finished(t, row, value);
+		t->call->kernels->gemm_finish(&job);
+		if (job.result == value)
+			convert(t, o->c_format, result(t, row, 0), MXFP_FORMAT_F32, value, job.n);
+	}
 }
 
 static void call_epilogue(const struct tile *t)

@@ -67,6 +67,12 @@ ALWAYS_INLINE vf32 narrow_f64(vf64 low, vf64 high)
 	return (vf32)_mm256_set_m128(_mm256_cvtpd_ps((__m256d)high), _mm256_cvtpd_ps((__m256d)low));
 }
 
+/* sum + a[0] * b[0] + a[1] * b[1] for each pair of 16-bit lanes, in a lane of 32. */
+ALWAYS_INLINE vs32 dot_pairs(vs32 sum, vs16 a, vs16 b)
+{
+	return (vs32)((vu32)sum + (vu32)_mm256_madd_epi16((__m256i)a, (__m256i)b));
+}
+
 /* The high 32 bits of each product. */
 ALWAYS_INLINE vu32 multiply_high(vu32 a, vu32 b)
 {

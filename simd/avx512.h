@@ -66,6 +66,12 @@ ALWAYS_INLINE vf32 narrow_f64(vf64 low, vf64 high)
 	return (vf32)_mm512_insertf32x8(first, _mm512_cvtpd_ps((__m512d)high), 1);
 }
 
+/* sum + a[0] * b[0] + a[1] * b[1] for each pair of 16-bit lanes, in a lane of 32. */
+ALWAYS_INLINE vs32 dot_pairs(vs32 sum, vs16 a, vs16 b)
+{
+	return (vs32)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
+}
+
 /* The high 32 bits of each product. */
 ALWAYS_INLINE vu32 multiply_high(vu32 a, vu32 b)
 {

@@ -3,7 +3,7 @@
  * What kernels with exact block sums share (numerics, section 5). A panel is a head, the scales of its rows' blocks as
  * [block][row] of binary32, and elements in a form of the kernel's own. The head tells whether every product of scales
  * is a normal binary32, and then one FMA is the whole of steps 2 and 3; else add_scaled() does them in binary64, where
- * nothing overflows.
+ * nothing overflows. The rest of the head is a kernel's own.
  */
 #ifndef MXFP_GEMM_BLOCKS_BODY_H
 #define MXFP_GEMM_BLOCKS_BODY_H
@@ -133,10 +133,10 @@ static void pack_blocks(const struct mxfp_gemm_pack_job *job, bool scaled, bool 
 	memcpy(panel, head, sizeof head);
 }
 
-/* Whether every product of a scale of one panel and one of the other is a normal number. */
+/* Whether every product of a scale of one panel and one of the other is a normal number, and by a unit yet. */
 static bool scales_are_ordinary(const struct blocks_head *a, const struct blocks_head *w)
 {
-	return a->least_scale * w->least_scale >= 0x1p-126F && a->greatest_scale * w->greatest_scale <= 0x1p127F;
+	return a->least_scale * w->least_scale >= 0x1p-100F && a->greatest_scale * w->greatest_scale <= 0x1p127F;
 }
 
 /* a + b, rounded to 53 bits so that rounding once more, to fewer, gives what rounding the exact sum would: to odd. */

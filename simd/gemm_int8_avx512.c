@@ -16,54 +16,73 @@ ALWAYS_INLINE void multiply_panel(const struct mxfp_gemm_multiply_job *job, cons
                                   const struct columns *w, float *c, const struct kind *kind)
 {
 	const size_t n_blocks = gemm_int8_count(job->k, (size_t)kind->block), per_pass = job->shape->pass / kind->block;
-	const struct kind bytes = {.block = kind->block, .excess = kind->excess};
 
 	for (size_t b = 0; b < n_blocks;) {
 		const size_t end = n_blocks - b < per_pass ? n_blocks : b + per_pass;
 		__m512 p[MR][VECTORS] = {0};
 
 		for (; b < end; b++) {
-			const __m512 scale[VECTORS] = {_mm512_load_ps(w->scales + b * NR),
-			                               _mm512_load_ps(w->scales + b * NR + LANES)};
+			__m512 scale[VECTORS];
 
-			multiply_block(p, a, &bytes, w->codes + b * kind->block * NR, scale, b, MR);
+#pragma GCC unroll 3
+			for (int v = 0; v < VECTORS; v++)
+				scale[v] = _mm512_load_ps(w->scales + b * NR + v * LANES);
+			multiply_block(p, a, kind, w->codes + b * kind->block * NR, scale, b, MR);
 		}
 		end_pass(c, p, MR);
 	}
 }
 
-/* C += P of whole passes. */
+/* C += P of whole passes, of one panel. */
 ALWAYS_INLINE void end_folded(float *c, __m512i sum[][VECTORS], const float *factor, const struct columns *w)
 {
-#pragma GCC unroll 6
-	for (int r = 0; r < MR; r++) {
-#pragma GCC unroll 2
-		for (int v = 0; v < VECTORS; v++) {
-			__m512 p = _mm512_mul_ps(_mm512_cvtepi32_ps(sum[r][v]), _mm512_set1_ps(factor[r]));
-			float *at = c + r * NR + v * LANES;
+#pragma GCC unroll 12
+	for (int i = 0; i < MR * VECTORS; i++) {
+		const int r = i / VECTORS, v = i % VECTORS;
+		__m512 p = _mm512_mul_ps(_mm512_cvtepi32_ps(sum[r][v]), _mm512_set1_ps(factor[r]));
+		float *at = c + i * LANES;
 
-			_mm512_store_ps(at, _mm512_fmadd_ps(p, _mm512_load_ps(w->scales + v * LANES), _mm512_load_ps(at)));
-		}
+		_mm512_store_ps(at, _mm512_fmadd_ps(p, _mm512_load_ps(w->scales + v * LANES), _mm512_load_ps(at)));
 	}
 }
 
-static NOINLINE void multiply_folded(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
-                                     const struct columns *w, float *c)
+/* Folded panels of A, `panels` of them: two have as many sums as registers can hold. */
+ALWAYS_INLINE void multiply_folded(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
+                                   const struct columns *w, float *c, int panels)
 {
 	const size_t units = gemm_int8_count(job->k, GEMM_INT8_UNIT), per_pass = job->shape->pass / GEMM_INT8_UNIT;
 
 	for (size_t unit = 0, pass = 0; unit < units; pass++) {
 		const size_t end = units - unit < per_pass ? units : unit + per_pass;
-		__m512i sum[MR][VECTORS];
+		__m512i sum[2 * MR][VECTORS];
 
-#pragma GCC unroll 6
-		for (int r = 0; r < MR; r++)
-			sum[r][0] = sum[r][1] = broadcast(&a->head->folded_start[pass][r]);
-		for (; unit < end; unit++)
-			add_products(sum, a->codes + unit * GEMM_INT8_UNIT * MR, false, w->codes + unit * GEMM_INT8_UNIT * NR,
-			             GEMM_INT8_UNIT / 4, MR);
-		end_folded(c, sum, a->head->folded_factor, w);
+#pragma GCC unroll 8
+		for (int r = 0; r < panels * MR; r++)
+			start_sums(sum[r], &a[r / MR].head->folded_start[pass][r % MR]);
+		for (; unit < end; unit++) {
+			const size_t at = unit * GEMM_INT8_UNIT;
+			const int8_t *elements[] = {a[0].codes + at * MR, a[panels - 1].codes + at * MR};
+
+#pragma GCC unroll 8
+			for (int four = 0; four < GEMM_INT8_UNIT / 4; four++)
+				add_four(sum, elements, false, w->codes + at * NR, four, panels * MR);
+		}
+#pragma GCC unroll 2
+		for (int i = 0; i < panels; i++)
+			end_folded(c + i * MR * NR, sum + i * MR, a[i].head->folded_factor, w);
 	}
+}
+
+static NOINLINE void multiply_folded_one(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
+                                         const struct columns *w, float *c)
+{
+	multiply_folded(job, a, w, c, 1);
+}
+
+static NOINLINE void multiply_folded_two(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
+                                         const struct columns *w, float *c)
+{
+	multiply_folded(job, a, w, c, 2);
 }
 
 /* A panel of W of which nothing has been expanded yet. */
@@ -72,7 +91,7 @@ struct source {
 	size_t block, n_blocks; /* of W's format */
 	const struct kind *kind;
 	bool foldable, has_plain, has_folded;
-	__m256i least;          /* scale of each column; where it is foldable */
+	uint8_t least[NR];      /* scale of each column */
 	struct columns plain, folded;
 };
 
@@ -88,18 +107,21 @@ static void source_begin(struct source *w, const struct mxfp_gemm_multiply_job *
 
 static void find_foldable(struct source *w)
 {
-	__m256i least = _mm256_set1_epi8(-1), most = _mm256_setzero_si256();
+	w->foldable = true;
+	for (size_t i = 0; i < NR; i += 16) {
+		__m128i least = _mm_set1_epi8(-1), most = _mm_setzero_si128();
 
-	for (size_t b = 0; b < w->n_blocks; b++) {
-		__m256i scale = _mm256_loadu_si256((const __m256i *)(w->scales + b * NR));
+		for (size_t b = 0; b < w->n_blocks; b++) {
+			__m128i scale = _mm_loadu_si128((const __m128i *)(w->scales + b * NR + i));
 
-		least = _mm256_min_epu8(least, scale);
-		most = _mm256_max_epu8(most, scale);
+			least = _mm_min_epu8(least, scale);
+			most = _mm_max_epu8(most, scale);
+		}
+		_mm_storeu_si128((__m128i *)(w->least + i), least);
+		w->foldable &= (_mm_cmpgt_epu8_mask(_mm_sub_epi8(most, least), _mm_set1_epi8(GEMM_INT8_FOLD_SPREAD)) |
+		                _mm_cmplt_epu8_mask(least, _mm_set1_epi8(GEMM_INT8_FOLD_LEAST)) |
+		                _mm_cmpgt_epu8_mask(least, _mm_set1_epi8((char)GEMM_INT8_FOLD_MOST))) == 0;
 	}
-	w->least = least;
-	w->foldable = (_mm256_cmpgt_epu8_mask(_mm256_sub_epi8(most, least), _mm256_set1_epi8(GEMM_INT8_FOLD_SPREAD)) |
-	               _mm256_cmplt_epu8_mask(least, _mm256_set1_epi8(GEMM_INT8_FOLD_LEAST)) |
-	               _mm256_cmpgt_epu8_mask(least, _mm256_set1_epi8((char)GEMM_INT8_FOLD_MOST))) == 0;
 }
 
 /* n times 4 elements of all columns, that begin with number `first`, which is even, multiplied by 2^shift. */
@@ -119,16 +141,14 @@ ALWAYS_INLINE void fold_elements(struct source *w, size_t first, int n, int v, _
 static NOINLINE const struct columns *expand_folded(struct source *w)
 {
 	const int fours = GEMM_INT8_UNIT / 4;
-	uint8_t least[NR];
 
 	if (w->has_folded)
 		return &w->folded;
 	w->has_folded = true;
-	_mm256_storeu_si256((__m256i *)least, w->least);
 	for (int v = 0; v < VECTORS; v++) {
-		const __m512i base = (__m512i)load_u8(least + v * LANES);
+		const __m512i base = (__m512i)load_u8(w->least + v * LANES);
 
-		_mm512_store_ps(w->folded.scales + v * LANES, load_scales(false, least + v * LANES));
+		_mm512_store_ps(w->folded.scales + v * LANES, load_scales(false, w->least + v * LANES));
 		for (size_t b = 0; b < w->n_blocks; b++) {
 			__m512i scale = (__m512i)load_u8(w->scales + b * NR + (size_t)v * LANES);
 
@@ -189,6 +209,16 @@ static NOINLINE void multiply_excess_16(const struct mxfp_gemm_multiply_job *job
 	multiply_panel(job, a, w, c, &(struct kind){.block = 16, .excess = true});
 }
 
+/* Brings the part of what follows the panel of W that is panel i's share into the cache: most likely it is next. */
+ALWAYS_INLINE void prefetch_next(const struct mxfp_gemm_multiply_job *job, size_t i, size_t panels)
+{
+	const size_t lines = mxfp_gemm_int8_w_bytes(job->shape, job->k) / VECTOR_BYTES;
+	const char *next = (const char *)job->w + lines * VECTOR_BYTES;
+
+	for (size_t line = i * lines / panels; line < (i + 1) * lines / panels; line++)
+		_mm_prefetch(next + line * VECTOR_BYTES, _MM_HINT_T1);
+}
+
 static NOINLINE void multiply_many(const struct mxfp_gemm_multiply_job *job)
 {
 	const struct kind kind = {
@@ -197,21 +227,27 @@ static NOINLINE void multiply_many(const struct mxfp_gemm_multiply_job *job)
 		.block = (int)gemm_int8_pair_block(job->shape),
 	};
 	const size_t a_bytes = mxfp_gemm_int8_a_bytes(job->shape, job->k);
+	const size_t panels = gemm_int8_count(job->rows, MR);
 	struct source w;
 
 	source_begin(&w, job, &kind);
 	if (job->shape->w_format == MXFP_FORMAT_MXFP4)
 		find_foldable(&w);
-	for (size_t i = 0; i * MR < job->rows; i++) {
-		const struct rows a = rows_of((const uint8_t *)job->a + i * a_bytes, job->k);
+	for (size_t i = 0, n = 1; i < panels; i += n) {
+		const uint8_t *at = (const uint8_t *)job->a + i * a_bytes;
+		const struct rows a[] = {rows_of(at, job->k), rows_of(i + 1 < panels ? at + a_bytes : at, job->k)};
 		float *c = job->c + i * MR * NR;
 
-		if (w.foldable && a.head->folded)
-			multiply_folded(job, &a, expand_folded(&w), c);
-		else if (kind.block == 32)
-			(a.head->excess ? multiply_excess_32 : multiply_32)(job, &a, expand_plain(&w), c);
-		else
-			(a.head->excess ? multiply_excess_16 : multiply_16)(job, &a, expand_plain(&w), c);
+		n = 1;
+		prefetch_next(job, i, panels);
+		if (w.foldable && a[0].head->folded) {
+			n = i + 1 < panels && a[1].head->folded ? 2 : 1;
+			(n == 2 ? multiply_folded_two : multiply_folded_one)(job, a, expand_folded(&w), c);
+		} else if (kind.block == 32) {
+			(a[0].head->excess ? multiply_excess_32 : multiply_32)(job, a, expand_plain(&w), c);
+		} else {
+			(a[0].head->excess ? multiply_excess_16 : multiply_16)(job, a, expand_plain(&w), c);
+		}
 	}
 }
 
@@ -220,7 +256,7 @@ static void multiply(const struct mxfp_gemm_multiply_job *job)
 	const struct gemm_int8_head *head = job->a;
 	struct fp_state state = fp_enter();
 
-	if (job->rows > GEMM_INT8_FEW_ROWS || head->excess)
+	if (job->rows > MR || head->excess)
 		multiply_many(job);
 	else
 		mxfp_gemm_int8_few(job);

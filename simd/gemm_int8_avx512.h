@@ -37,9 +37,8 @@
 #include "kernels_avx512.h"
 
 enum {
-	GEMM_INT8_MR = 6,
-	GEMM_INT8_VECTORS = 2,
-	GEMM_INT8_FEW_ROWS = 4,            /* for which W is not expanded before */
+	GEMM_INT8_MR = 4,
+	GEMM_INT8_VECTORS = 3,
 	GEMM_INT8_NR = GEMM_INT8_VECTORS * LANES,
 	GEMM_INT8_UNIT = 32,
 	GEMM_INT8_UNITS = MXFP_GEMM_CHUNK / GEMM_INT8_UNIT,
@@ -60,7 +59,7 @@ struct gemm_int8_block {
 };
 
 struct gemm_int8_head {
-	int32_t folded_start[GEMM_INT8_PASSES][GEMM_INT8_MR];
+	_Alignas(MXFP_GEMM_ALIGN) int32_t folded_start[GEMM_INT8_PASSES][GEMM_INT8_MR];
 	float folded_factor[GEMM_INT8_MR];
 	uint32_t folded; /* every row is */
 	uint32_t excess; /* some block's is not 1 */

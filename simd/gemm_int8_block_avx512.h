@@ -37,6 +37,13 @@ ALWAYS_INLINE __m512i dot(__m512i sum, __m512i unsigned_bytes, __m512i signed_by
 	return sum;
 }
 
+/* Keeps x in a register where the compiler would rather load it again for each use. */
+ALWAYS_INLINE __m512i pin(__m512i x)
+{
+	__asm__("" : "+v"(x));
+	return x;
+}
+
 ALWAYS_INLINE __m512i broadcast(const void *at)
 {
 	int32_t x;
@@ -78,7 +85,7 @@ ALWAYS_INLINE void add_block(__m512 p[VECTORS], const __m512i sum[VECTORS], cons
 {
 	const __m512 factor = _mm512_set1_ps(block->factor), less = _mm512_set1_ps(block->less);
 
-#pragma GCC unroll 2
+#pragma GCC unroll 3
 	for (int v = 0; v < VECTORS; v++) {
 		__m512 term = _mm512_fmadd_ps(_mm512_castsi512_ps(sum[v]), factor, less), s = scale[v];
 
@@ -88,22 +95,32 @@ ALWAYS_INLINE void add_block(__m512 p[VECTORS], const __m512i sum[VECTORS], cons
 	}
 }
 
-/* `fours` times 4 elements of n rows and all columns. */
-ALWAYS_INLINE void add_products(__m512i sum[][VECTORS], const int8_t *elements, bool nibbles, const uint8_t *codes,
-                                int fours, int n)
+/* One row's sums start from x. */
+ALWAYS_INLINE void start_sums(__m512i sum[VECTORS], const int32_t *x)
 {
+	const __m512i start = broadcast(x);
+
+#pragma GCC unroll 3
+	for (int v = 0; v < VECTORS; v++)
+		sum[v] = start;
+}
+
+/* 4 elements of n rows and all columns: number `four` of those at `codes` and, in each panel of A, at elements[]. */
+ALWAYS_INLINE void add_four(__m512i sum[][VECTORS], const int8_t *const elements[], bool nibbles, const uint8_t *codes,
+                            int four, int n)
+{
+	__m512i w[VECTORS];
+
+#pragma GCC unroll 3
+	for (int v = 0; v < VECTORS; v++)
+		w[v] = pin(load_elements(nibbles, codes, (size_t)four, v));
 #pragma GCC unroll 8
-	for (int four = 0; four < fours; four++) {
-		__m512i w0 = load_elements(nibbles, codes, (size_t)four, 0);
-		__m512i w1 = load_elements(nibbles, codes, (size_t)four, 1);
+	for (int r = 0; r < n; r++) {
+		const __m512i x = broadcast(elements[r / MR] + r % MR * GEMM_INT8_UNIT + four * 4);
 
-#pragma GCC unroll 6
-		for (int r = 0; r < n; r++) {
-			__m512i x = broadcast(elements + r * GEMM_INT8_UNIT + four * 4);
-
-			sum[r][0] = dot(sum[r][0], w0, x);
-			sum[r][1] = dot(sum[r][1], w1, x);
-		}
+#pragma GCC unroll 3
+		for (int v = 0; v < VECTORS; v++)
+			sum[r][v] = dot(sum[r][v], w[v], x);
 	}
 }
 
@@ -116,11 +133,13 @@ ALWAYS_INLINE void multiply_block(__m512 p[][VECTORS], const struct rows *a, con
 	const struct gemm_int8_block *blocks = a->blocks + b * MR;
 	__m512i sum[MR][VECTORS];
 
-#pragma GCC unroll 6
+#pragma GCC unroll 4
 	for (int r = 0; r < n; r++)
-		sum[r][0] = sum[r][1] = broadcast(&blocks[r].start);
-	add_products(sum, elements, kind->nibbles, codes, kind->block / 4, n);
-#pragma GCC unroll 6
+		start_sums(sum[r], &blocks[r].start);
+#pragma GCC unroll 8
+	for (int four = 0; four < kind->block / 4; four++)
+		add_four(sum, &elements, kind->nibbles, codes, four, n);
+#pragma GCC unroll 4
 	for (int r = 0; r < n; r++)
 		add_block(p[r], sum[r], &blocks[r], scale, kind->excess);
 }
@@ -128,14 +147,11 @@ ALWAYS_INLINE void multiply_block(__m512 p[][VECTORS], const struct rows *a, con
 /* C += P. */
 ALWAYS_INLINE void end_pass(float *c, __m512 p[][VECTORS], int n)
 {
-#pragma GCC unroll 6
-	for (int r = 0; r < n; r++) {
-#pragma GCC unroll 2
-		for (int v = 0; v < VECTORS; v++) {
-			float *at = c + r * NR + v * LANES;
+#pragma GCC unroll 12
+	for (int i = 0; i < n * VECTORS; i++) {
+		float *at = c + i * LANES;
 
-			_mm512_store_ps(at, _mm512_add_ps(_mm512_load_ps(at), p[r][v]));
-		}
+		_mm512_store_ps(at, _mm512_add_ps(_mm512_load_ps(at), p[i / VECTORS][i % VECTORS]));
 	}
 }
 

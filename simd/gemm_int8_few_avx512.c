@@ -44,7 +44,7 @@ ALWAYS_INLINE void multiply_kind(const struct mxfp_gemm_multiply_job *job, const
 		multiply_few(job, a, kind, 2);
 		break;
 	default:
-		multiply_few(job, a, kind, GEMM_INT8_FEW_ROWS);
+		multiply_few(job, a, kind, MR);
 	}
 }
 

@@ -2,6 +2,7 @@
 /* The slots of tier avx2, and nothing else. */
 #include "config.h"
 
+#include "gemm_int16.h"
 #include "kernels_avx2.h"
 
 static void set_products(struct mxfp_kernels *table, enum mxfp_format a, enum mxfp_format w)
@@ -13,6 +14,8 @@ static void set_products(struct mxfp_kernels *table, enum mxfp_format a, enum mx
 		table->gemm[MXFP_ACC_CHAIN][a][w] = &mxfp_gemm_chain_avx2;
 	if (a_blocks && w_blocks)
 		table->gemm[MXFP_ACC_EXACT][a][w] = &mxfp_gemm_exact_avx2;
+	if (int16_pair(a, w))
+		table->gemm[MXFP_ACC_EXACT][a][w] = &mxfp_gemm_int16_avx2;
 }
 
 void mxfp_kernels_avx2(struct mxfp_kernels *table)

@@ -11,6 +11,7 @@ mxfp_convert_kernel mxfp_widen_avx2;
 mxfp_dequantize_kernel mxfp_dequantize_avx2;
 mxfp_gemm_finish_kernel mxfp_gemm_finish_avx2;
 extern const struct mxfp_gemm_kernel mxfp_gemm_exact_avx2;
+extern const struct mxfp_gemm_kernel mxfp_gemm_int16_avx2;
 extern const struct mxfp_gemm_kernel mxfp_gemm_chain_avx2;
 mxfp_quantize_kernel mxfp_quantize_mx_avx2;
 mxfp_quantize_kernel mxfp_quantize_mx_nearest_avx2;

@@ -2,6 +2,7 @@
 /* The slots of tier avx512, and nothing else. */
 #include "config.h"
 
+#include "gemm_int16.h"
 #include "kernels_avx512.h"
 
 static mxfp_convert_kernel *converter(enum mxfp_format to, enum mxfp_format from)
@@ -45,6 +46,8 @@ static void products(struct mxfp_kernels *table)
 				table->gemm[MXFP_ACC_CHAIN][a][w] = &mxfp_gemm_chain_avx512;
 			if (is_block(a) && is_block(w))
 				table->gemm[MXFP_ACC_EXACT][a][w] = &mxfp_gemm_exact_avx512;
+			if (int16_pair((enum mxfp_format)a, (enum mxfp_format)w))
+				table->gemm[MXFP_ACC_EXACT][a][w] = &mxfp_gemm_int16_avx512;
 			if (fits_int8(a) && fits_int8(w))
 				table->gemm[MXFP_ACC_EXACT][a][w] = &mxfp_gemm_int8_avx512;
 			else if (goes_with_e4m3(a) && goes_with_e4m3(w))

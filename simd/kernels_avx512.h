@@ -24,6 +24,7 @@ mxfp_expand_kernel mxfp_expand_avx512;
 
 extern const struct mxfp_gemm_kernel mxfp_gemm_chain_avx512;
 extern const struct mxfp_gemm_kernel mxfp_gemm_exact_avx512;
+extern const struct mxfp_gemm_kernel mxfp_gemm_int16_avx512;
 extern const struct mxfp_gemm_kernel mxfp_gemm_int8_avx512;
 extern const struct mxfp_gemm_kernel mxfp_gemm_e4m3_avx512;
 extern const struct mxfp_gemm_kernel mxfp_gemm_sparse_chain_avx512;

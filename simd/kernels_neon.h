@@ -11,6 +11,7 @@ mxfp_convert_kernel mxfp_widen_neon;
 mxfp_dequantize_kernel mxfp_dequantize_neon;
 mxfp_gemm_finish_kernel mxfp_gemm_finish_neon;
 extern const struct mxfp_gemm_kernel mxfp_gemm_exact_neon;
+extern const struct mxfp_gemm_kernel mxfp_gemm_int16_neon;
 extern const struct mxfp_gemm_kernel mxfp_gemm_chain_neon;
 mxfp_quantize_kernel mxfp_quantize_mx_neon;
 mxfp_quantize_kernel mxfp_quantize_mx_nearest_neon;

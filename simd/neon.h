@@ -74,6 +74,14 @@ ALWAYS_INLINE vf32 narrow_f64(vf64 low, vf64 high)
 	return (vf32)vcvt_high_f32_f64(vcvt_f32_f64((float64x2_t)low), (float64x2_t)high);
 }
 
+/* sum + a[0] * b[0] + a[1] * b[1] for each pair of 16-bit lanes, in a lane of 32. */
+ALWAYS_INLINE vs32 dot_pairs(vs32 sum, vs16 a, vs16 b)
+{
+	int32x4_t low = vmull_s16(vget_low_s16((int16x8_t)a), vget_low_s16((int16x8_t)b));
+
+	return (vs32)((vu32)sum + (vu32)vpaddq_s32(low, vmull_high_s16((int16x8_t)a, (int16x8_t)b)));
+}
+
 /* The high 32 bits of each product. */
 ALWAYS_INLINE vu32 multiply_high(vu32 a, vu32 b)
 {

@@ -26,7 +26,24 @@ if [ "$best" != ref ] && "$mxfp" bench --quick --in L2 --tier "$best" --op scan 
 	has "memory" "$(tr -s ' ' <"$work/out")" "scan f32 $best DRAM "
 fi
 
-exits 2 "--op: unknown value 'divide' / known: convert, quantize, dequantize, scan" bench --op divide
+# Products, in a tier that has kernels for them.
+if [ "$best" != ref ] &&
+		"$mxfp" bench --quick --op gemm --tier "$best" --format tf32 --shape 1x1024x1024 >"$work/out" 2>&1; then
+	text=$(tr -s ' ' <"$work/out")
+	has "products" "$text" "Products: GFLOP/s counts 2 m n k"
+	has "a product" "$text" "tf32 x tf32 $best 1x1024x1024 L2 "
+	same "other formats" "" "$(grep mxfp4 "$work/out")"
+	same "other shapes" "" "$(grep 4096 "$work/out")"
+	exits 0 "" bench --quick --op gemm --tier "$best" --format tf32 --shape 1x1024x1024 --json
+	text=$(tr -d ' \n' <"$work/out")
+	has "products as JSON" "$text" '"rows":[],"products":[{"case":"tf32xtf32",'
+	has "shape" "$text" '"shape":"1x1024x1024","in":"L2","gflops":'
+	has "limit" "$text" '"read_gbps":'
+	same "the end" '}]}' "$(printf '%s' "$text" | tail -c 3)"
+fi
+exits 2 "no case is left" bench --quick --op gemm --shape 3x3x3
+
+exits 2 "--op: unknown value 'divide' / known: convert, quantize, dequantize, scan, gemm" bench --op divide
 exits 2 "--format: unknown value 'e9m9'" bench --format e9m9
 exits 2 "--in: unknown value 'L4' / known: L2, DRAM" bench --in L4
 exits 2 "--tier: unknown value 'mmx' / known: ref" bench --tier mmx

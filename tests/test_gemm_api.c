@@ -283,7 +283,7 @@ START_TEST(packed)
 }
 END_TEST
 
-/* No change of the header's bytes goes unseen. Only what a tensor scale says about a format that has none may differ. */
+/* No change of the header's bytes goes unseen, but for a tensor scale where the format has none. */
 START_TEST(hostile_headers)
 {
 	enum { TENSOR_SCALE = 80, SPARE = 88 };
@@ -328,7 +328,10 @@ START_TEST(nothing_to_do)
 
 	fill();
 	ck_assert_int_eq((int)mxfp_gemm_grouped(NULL, 0, NULL, NULL, 0), (int)MXFP_OK);
-	struct mxfp_gemm none = {.a = {.format = MXFP_FORMAT_MXFP4, .cols = 9}, .w = {.format = MXFP_FORMAT_F32, .cols = 9}};
+	struct mxfp_gemm none = {
+		.a = {.format = MXFP_FORMAT_MXFP4, .cols = 9},
+		.w = {.format = MXFP_FORMAT_F32, .cols = 9},
+	};
 	ck_assert_int_eq((int)mxfp_gemm(&none, NULL, NULL, 0), (int)MXFP_OK);
 	plain.product.a.cols = plain.product.w.cols = 0;
 	plain.product.a.data = plain.product.a.scales = plain.product.w.data = plain.product.w.scales = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * W4A8 products of the layers of real weight files: MXFP4 weights, activations quantized to MXFP8 in the call. Every bit
- * is the reference's, and no result is farther from MPFR's exact product of the quantized operands than doc/numerics.md,
- * section 5, allows.
+ * W4A8 products of the layers of real weight files: MXFP4 weights, activations quantized to MXFP8 in the call. Every
+ * bit is the reference's, and no result is farther from MPFR's exact product of the quantized operands than
+ * doc/numerics.md, section 5, allows.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "bench_gemm.h"
 #include "bench_print.h"
 
 #include "commands.h"
@@ -21,12 +22,15 @@ enum {
 	JSON_DIGITS = 6 /* significant ones of each real number */
 };
 
+/* That one product is timed for. */
+static const double product_seconds = 2, quick_product_seconds = 0.5;
+
 /* Below this, in GB/s in L2, DRAM is no limit, and a turn there would take seconds. */
 static const double dram_from = 0.2;
 
 struct bench {
 	/* The command line. */
-	const char *tier, *op, *format, *in;
+	const char *tier, *op, *format, *in, *shape;
 	bool quick, json, all;
 	uint64_t threads;
 	/* What it means; -1: any. */
@@ -35,6 +39,7 @@ struct bench {
 	/* The work. */
 	struct bench_data data;
 	struct bench_rows rows;
+	struct bench_gemm_rows products;
 	bool out_of_memory;
 };
 
@@ -118,20 +123,27 @@ static struct mxfp_kernels table_of(int tier)
 	return table;
 }
 
+/* Room for one more in an array of n that has room for *capacity; NULL: there is no memory, and b says so. */
+static void *grow(struct bench *b, void *array, size_t n, size_t *capacity, size_t size)
+{
+	if (n < *capacity)
+		return array;
+	void *larger = realloc(array, (2 * *capacity + 64) * size);
+	if (larger == NULL)
+		b->out_of_memory = true;
+	else
+		*capacity = 2 * *capacity + 64;
+	return larger;
+}
+
 static void add_row(struct bench *b, const struct bench_row *row)
 {
 	struct bench_rows *rows = &b->rows;
+	struct bench_row *room = grow(b, rows->rows, rows->n, &rows->capacity, sizeof *row);
 
-	if (rows->n == rows->capacity) {
-		const size_t capacity = 2 * rows->capacity + 64;
-		struct bench_row *larger = realloc(rows->rows, capacity * sizeof *larger);
-		if (larger == NULL) {
-			b->out_of_memory = true;
-			return;
-		}
-		rows->rows = larger;
-		rows->capacity = capacity;
-	}
+	if (room == NULL)
+		return;
+	rows->rows = room;
 	rows->rows[rows->n++] = *row;
 	if (!b->json)
 		bench_print_row(rows, row);
@@ -184,39 +196,134 @@ static int time_tiers(const struct bench_case *c, void *context)
 	return b->out_of_memory;
 }
 
-static int print_json(const struct bench_rows *rows, struct error *error)
+static void add_product(struct bench *b, const struct bench_gemm_row *row)
 {
-	int code = facts_print_part(stdout, bench_json(rows), JSON_INDENT(2) | JSON_REAL_PRECISION(JSON_DIGITS), error);
+	struct bench_gemm_rows *rows = &b->products;
+	struct bench_gemm_row *room = grow(b, rows->rows, rows->n, &rows->capacity, sizeof *row);
+
+	if (room == NULL)
+		return;
+	rows->rows = room;
+	if (!b->json && rows->n == 0)
+		bench_gemm_print_heading(rows);
+	rows->rows[rows->n++] = *row;
+	if (!b->json)
+		bench_gemm_print_row(rows, row);
+}
+
+static void time_product(struct bench *b, const struct bench_gemm_case *c, const struct bench_gemm_shape *shape,
+                         const struct mxfp_kernels *table, int tier)
+{
+	struct bench_gemm_data data = {.c = c, .shape = shape, .table = table};
+	struct bench_gemm_row row = {.c = c, .shape = shape, .tier = tier};
+
+	if (!bench_gemm_data_make(&data, b->data.normals, 4 * (b->quick ? QUICK_ELEMENTS : DRAM_ELEMENTS),
+	                          (unsigned)b->threads)) {
+		b->out_of_memory = true;
+		return;
+	}
+	row.result = bench_gemm_measure(&data, tier, b->quick ? quick_product_seconds : product_seconds);
+	bench_gemm_data_free(&data);
+	add_product(b, &row);
+}
+
+static bool shape_wanted(const struct bench *b, const struct bench_gemm_shape *shape)
+{
+	char name[64];
+
+	bench_gemm_shape_name(shape, name, sizeof name);
+	if (b->shape != NULL)
+		return strcmp(b->shape, name) == 0;
+	if (b->only_place >= 0)
+		return strcmp(bench_gemm_place_name(shape->place), bench_place_names[b->only_place]) == 0;
+	return shape->quick || !b->quick;
+}
+
+/* Times a product in all shapes that are wanted. */
+static void time_shapes(struct bench *b, const struct bench_gemm_case *c, const struct mxfp_kernels *table, int tier)
+{
+	for (size_t i = 0; i < bench_n_gemm_shapes && !b->out_of_memory; i++)
+		if (shape_wanted(b, &bench_gemm_shapes[i]) &&
+		    (bench_gemm_shapes[i].experts == 1 || (c->sparsity.m == 0 && !c->outliers)))
+			time_product(b, c, &bench_gemm_shapes[i], table, tier);
+}
+
+/* In each tier that has a kernel of its own; the reference would take minutes. */
+static void time_products(struct bench *b)
+{
+	for (size_t i = 0; i < bench_n_gemm_cases; i++) {
+		const struct bench_gemm_case *c = &bench_gemm_cases[i];
+		const struct mxfp_gemm_kernel *below = NULL;
+
+		if (b->only_format != OPTION_FORMAT_NONE && c->a != b->only_format && c->w != b->only_format)
+			continue;
+		for (int tier = 0; mxfp_isa_name(tier) != NULL; tier++) {
+			if (!allowed(tier))
+				continue;
+			const struct mxfp_kernels table = table_of(tier);
+			const struct mxfp_gemm_kernel *kernel = bench_gemm_kernel(&table, c);
+			if (kernel != below && (b->only_tier < 0 || tier == b->only_tier))
+				time_shapes(b, c, &table, tier);
+			below = kernel;
+		}
+	}
+}
+
+static int print_json(const struct bench *b, struct error *error)
+{
+	json_t *json = bench_json(&b->rows);
+
+	if (json != NULL && b->products.n != 0 &&
+	    json_object_set_new(json, "products", bench_gemm_json(&b->products)) != 0) {
+		json_decref(json);
+		json = NULL;
+	}
+	int code = facts_print_part(stdout, json, JSON_INDENT(2) | JSON_REAL_PRECISION(JSON_DIGITS), error);
 
 	if (code == EXIT_OK)
 		putchar('\n');
 	return code;
 }
 
+/* Times what is wanted. */
+static void time_all(struct bench *b)
+{
+	const bool only_products = b->only_op == BENCH_GEMM;
+
+	if (!b->json && !only_products)
+		bench_print_machine(&b->rows);
+	if (!only_products && b->shape == NULL)
+		bench_cases(time_tiers, b);
+	if (!b->json && b->rows.n != 0)
+		bench_print_targets(&b->rows);
+	if (only_products || b->only_op < 0)
+		time_products(b);
+}
+
 static int run_bench(struct bench *b, struct error *error)
 {
+	const int best_tier = b->only_tier >= 0 ? b->only_tier : mxfp_isa_active();
+	const bool little = b->only_place == BENCH_L2 || b->only_op == BENCH_GEMM || b->shape != NULL;
 	int code = EXIT_OK;
 
 	b->rows = (struct bench_rows){
-		.best_tier = b->only_tier >= 0 ? b->only_tier : mxfp_isa_active(),
+		.best_tier = best_tier,
 		.threads = (unsigned)b->threads,
 		.dram_elements = b->quick ? QUICK_ELEMENTS : DRAM_ELEMENTS,
 	};
-	if (!bench_data_make(&b->data, b->only_place == BENCH_L2 ? BENCH_PATTERN : b->rows.dram_elements))
+	b->products = (struct bench_gemm_rows){.best_tier = best_tier, .threads = (unsigned)b->threads};
+	if (!bench_data_make(&b->data, little ? BENCH_PATTERN : b->rows.dram_elements))
 		return fail_memory(error);
-	if (!b->json)
-		bench_print_machine(&b->rows);
-	bench_cases(time_tiers, b);
+	time_all(b);
 	bench_data_free(&b->data);
 	if (b->out_of_memory)
 		code = fail_memory(error);
-	else if (b->rows.n == 0)
+	else if (b->rows.n == 0 && b->products.n == 0)
 		code = fail(error, EXIT_USAGE, "no case is left / leave out a filter, or give --all");
 	else if (b->json)
-		code = print_json(&b->rows, error);
-	else
-		bench_print_targets(&b->rows);
+		code = print_json(b, error);
 	free(b->rows.rows);
+	free(b->products.rows);
 	return code;
 }
 
@@ -229,9 +336,10 @@ static int run(int argc, char **argv, struct error *error)
 		{"quick", 0, OPTION_FLAG, NULL, "less memory, fewer rounds", &b.quick},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON", &b.json},
 		{"all", 0, OPTION_FLAG, NULL, "every pair of formats, rounding mode, rule and recipe", &b.all},
-		{"op", 0, OPTION_STRING, "OP", "only convert, quantize, dequantize or scan", &b.op},
+		{"op", 0, OPTION_STRING, "OP", "only convert, quantize, dequantize, scan or gemm", &b.op},
 		{"format", 0, OPTION_STRING, "FORMAT", "only what is from or to this format", &b.format},
 		{"in", 0, OPTION_STRING, "PLACE", "only in L2 or DRAM", &b.in},
+		{"shape", 0, OPTION_STRING, "MxNxK", "only products of this shape", &b.shape},
 		{"tier", 0, OPTION_STRING, "NAME", "only this instruction-set tier", &b.tier},
 		{"threads", 0, OPTION_UNSIGNED, "N", "at most this many threads", &b.threads},
 		{.kind = OPTION_END},

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/* Operands of a product that is timed: standard normals, quantized by rule rceil, W packed. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "gemm.h"
+#include "gemm_bench.h"
+
+enum {
+	ALIGNMENT = 4096,
+	OUTLIER_EVERY = 64, /* columns, ... */
+	OUTLIER_AT = 5,
+	ROWS_MIN = 64       /* of an expert */
+};
+
+static const float outlier = 64;
+
+/* Memory that is there and that bench_gemm_data_free() frees; NULL also once there was none. */
+static void *allocate(struct bench_gemm_data *data, size_t bytes)
+{
+	const size_t whole = (bytes / ALIGNMENT + 1) * ALIGNMENT;
+	void *memory = data->failed ? NULL : aligned_alloc(ALIGNMENT, whole);
+
+	if (memory == NULL) {
+		data->failed = true;
+		return NULL;
+	}
+	memset(memory, 0, whole);
+	data->owned[data->n_owned++] = memory;
+	return memory;
+}
+
+/* Notes what the library says about the bench's own work. */
+static void expect_ok(struct bench_gemm_data *data, enum mxfp_status status)
+{
+	data->failed = data->failed || status != MXFP_OK;
+}
+
+/* Rows of numbers in a format. */
+static struct mxfp_matrix encode(struct bench_gemm_data *data, enum mxfp_format format, const float *from, size_t rows,
+                                 size_t cols)
+{
+	const struct mxfp_format_info *info = mxfp_format_info(format);
+	struct mxfp_matrix matrix = {.format = format, .rows = rows, .cols = cols, .data = from};
+	struct mxfp_sizes size;
+
+	if (format == MXFP_FORMAT_F32)
+		return matrix;
+	if (info->kind != MXFP_KIND_BLOCK) {
+		void *numbers = allocate(data, rows * cols * info->storage_bytes);
+		if (numbers != NULL)
+			expect_ok(data, mxfp_convert(numbers, format, from, MXFP_FORMAT_F32, rows * cols, NULL));
+		matrix.data = numbers;
+		return matrix;
+	}
+	const struct mxfp_quantize_options options = {.rule = MXFP_RULE_RCEIL};
+	struct mxfp_blocks blocks = {.format = format, .rows = rows, .cols = cols};
+	expect_ok(data, mxfp_blocks_size(format, rows, cols, &size));
+	blocks.codes = allocate(data, size.codes_bytes);
+	blocks.scales = allocate(data, size.scales_bytes);
+	if (!data->failed)
+		expect_ok(data, mxfp_quantize(&blocks, from, MXFP_FORMAT_F32, 0, &options));
+	matrix.data = blocks.codes;
+	matrix.scales = blocks.scales;
+	matrix.tensor_scale = blocks.tensor_scale;
+	matrix.tensor_scale_divides = blocks.tensor_scale_divides;
+	return matrix;
+}
+
+/* W, pruned and compressed if the case says so. */
+static struct mxfp_matrix encode_w(struct bench_gemm_data *data, bool sparse)
+{
+	const struct bench_gemm_shape *s = data->shape;
+	struct mxfp_sparse kept = {.format = MXFP_FORMAT_F32, .sparsity = data->c->sparsity, .rows = s->n, .cols = s->k};
+	struct mxfp_sparse_sizes size;
+
+	if (!sparse)
+		return encode(data, data->c->w, data->w, s->n, s->k);
+	expect_ok(data, mxfp_sparse_size(data->c->w, kept.sparsity, s->n, s->k, &size));
+	kept.masks = allocate(data, size.masks_bytes);
+	kept.codes = allocate(data, size.codes_bytes);
+	float *pruned = allocate(data, s->n * s->k * sizeof(float));
+	if (data->failed)
+		return (struct mxfp_matrix){0};
+	expect_ok(data, mxfp_sparse_prune(&kept, pruned, 0, data->w, 0, NULL));
+	struct mxfp_matrix matrix = encode(data, data->c->w, pruned, s->n, s->k);
+	kept.format = data->c->w;
+	if (!data->failed)
+		expect_ok(data, mxfp_sparse_compress(&kept, matrix.data, 0, NULL));
+	matrix.data = kept.codes;
+	matrix.sparsity = kept.sparsity;
+	matrix.masks = kept.masks;
+	return matrix;
+}
+
+/* Packs W once, into as many copies as there is memory for. */
+static struct bench_ring pack(struct bench_gemm_data *data, const struct mxfp_matrix *w, size_t ring_bytes)
+{
+	struct bench_ring ring = {.n = 1};
+
+	expect_ok(data, mxfp_pack_size_with(data->table, w, data->c->a, &data->options, &ring.bytes));
+	ring.step = (ring.bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+	if (ring_bytes > ring.step)
+		ring.n = ring_bytes / ring.step;
+	ring.memory = allocate(data, ring.n * ring.step);
+	if (data->failed)
+		return ring;
+	expect_ok(data, mxfp_pack_with(data->table, ring.memory, ring.bytes, w, data->c->a, &data->options));
+	for (size_t i = 1; i < ring.n; i++)
+		memcpy(ring.memory + i * ring.step, ring.memory, ring.bytes);
+	return ring;
+}
+
+/* Rows of expert i, after those that had `given` together: at least ROWS_MIN, the rest falling as 1 / (i + 1). */
+static size_t expert_rows(const struct bench_gemm_shape *s, size_t i, size_t given)
+{
+	double all = 0;
+
+	if (i + 1 == s->experts)
+		return s->m - given;
+	for (size_t j = 0; j < s->experts; j++)
+		all += 1 / (double)(j + 1);
+	return ROWS_MIN + (size_t)((double)(s->m - ROWS_MIN * s->experts) / (double)(i + 1) / all);
+}
+
+/* Each expert has a packed W of its own, though with the same numbers. */
+static void make_experts(struct bench_gemm_data *data, const struct mxfp_matrix *w)
+{
+	const struct bench_gemm_shape *s = data->shape;
+	size_t given = 0;
+
+	data->weights = pack(data, w, 0);
+	data->weights.n = s->experts;
+	for (size_t i = 0; i < s->experts; i++) {
+		const struct bench_ring own = i == 0 ? data->weights : pack(data, w, 0);
+		const size_t rows = expert_rows(s, i, given);
+
+		data->products[i] = (struct mxfp_gemm){
+			.a = encode(data, data->c->a, data->a + given * s->k, rows, s->k),
+			.w_packed = own.memory,
+			.w_packed_bytes = own.bytes,
+			.c = data->c_values + given * s->n,
+		};
+		given += rows;
+	}
+}
+
+static void make_products(struct bench_gemm_data *data, size_t ring_bytes)
+{
+	const struct bench_gemm_shape *s = data->shape;
+	const bool sparse = data->c->sparsity.m != 0, quantizes = data->options.a_format != MXFP_FORMAT_F32;
+	const struct mxfp_matrix w = encode_w(data, sparse), dense = sparse ? encode_w(data, false) : w;
+
+	data->dense.a = encode(data, quantizes ? MXFP_FORMAT_F32 : data->c->a, data->a, s->m, s->k);
+	data->dense.c = data->c_values;
+	if (sparse || s->experts != 1)
+		data->dense_weights = pack(data, &dense, ring_bytes);
+	data->n_products = s->experts;
+	if (s->experts != 1) {
+		make_experts(data, &w);
+		return;
+	}
+	data->products[0] = data->dense;
+	data->weights = pack(data, &w, ring_bytes);
+	data->products[0].w_packed = data->weights.memory;
+	data->products[0].w_packed_bytes = data->weights.bytes;
+}
+
+static void make_workspace(struct bench_gemm_data *data)
+{
+	size_t bytes = 0;
+
+	expect_ok(data, mxfp_gemm_workspace_size_with(data->table, data->products, data->n_products, &data->options,
+	                                              &data->workspace_bytes));
+	if (data->dense_weights.n != 0) {
+		data->dense.w_packed = data->dense_weights.memory;
+		data->dense.w_packed_bytes = data->dense_weights.bytes;
+		expect_ok(data, mxfp_gemm_workspace_size_with(data->table, &data->dense, 1, &data->options, &bytes));
+	}
+	if (bytes > data->workspace_bytes)
+		data->workspace_bytes = bytes;
+	data->workspace = allocate(data, data->workspace_bytes);
+}
+
+static void fill(float *to, size_t n, const float *normals)
+{
+	for (size_t i = 0; i < n; i += BENCH_PATTERN)
+		memcpy(to + i, normals, (n - i < BENCH_PATTERN ? n - i : BENCH_PATTERN) * sizeof *to);
+}
+
+static void fill_operands(struct bench_gemm_data *data, const float *normals)
+{
+	const struct bench_gemm_shape *s = data->shape;
+
+	fill(data->a, s->m * s->k, normals);
+	fill(data->w, s->n * s->k, normals);
+	for (size_t i = OUTLIER_AT; i < s->m * s->k && data->c->outliers; i += OUTLIER_EVERY)
+		data->a[i] *= outlier;
+}
+
+bool bench_gemm_data_make(struct bench_gemm_data *data, const float *normals, size_t ring_bytes, unsigned threads)
+{
+	const struct bench_gemm_shape *s = data->shape;
+	const bool quantizes = s->m == 1 && mxfp_format_info(data->c->a)->kind == MXFP_KIND_BLOCK;
+
+	data->options = (struct mxfp_gemm_options){
+		.acc = data->c->acc, .a_format = quantizes ? data->c->a : MXFP_FORMAT_F32, .threads = threads,
+	};
+	data->a = allocate(data, s->m * s->k * sizeof(float));
+	data->w = allocate(data, s->n * s->k * sizeof(float));
+	data->c_values = allocate(data, s->m * s->n * sizeof(float));
+	if (!data->failed) {
+		fill_operands(data, normals);
+		make_products(data, s->place == BENCH_GEMM_DRAM ? ring_bytes : 0);
+	}
+	if (!data->failed)
+		make_workspace(data);
+	if (data->failed)
+		bench_gemm_data_free(data);
+	return !data->failed;
+}
+
+void bench_gemm_data_free(struct bench_gemm_data *data)
+{
+	while (data->n_owned != 0)
+		free(data->owned[--data->n_owned]);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* Product, OpenBLAS and limits in turns: measure.c says why. */
+#include "config.h"
+
+#include "gemm.h"
+#include "gemm_bench.h"
+#include "parallel.h"
+
+enum { ROUNDS_MIN = 3, PIECES = 64 };
+
+/* Seconds of a turn at least. */
+static const double turn_seconds = 1e-3;
+
+/* What takes turns. */
+typedef void run_gemm(struct bench_gemm_data *data, unsigned threads);
+
+/* The next copy of the weights. */
+static const uint8_t *next(struct bench_ring *ring)
+{
+	ring->next = (ring->next + 1) % ring->n;
+	return ring->memory + ring->next * ring->step;
+}
+
+static void run(struct bench_gemm_data *data, const struct mxfp_gemm *products, size_t n, unsigned threads)
+{
+	struct mxfp_gemm_options options = data->options;
+
+	options.threads = threads;
+	(void)mxfp_gemm_grouped_with(data->table, products, n, &options, data->workspace, data->workspace_bytes);
+}
+
+static void run_products(struct bench_gemm_data *data, unsigned threads)
+{
+	if (data->n_products == 1)
+		data->products[0].w_packed = next(&data->weights);
+	run(data, data->products, data->n_products, threads);
+}
+
+static void run_dense(struct bench_gemm_data *data, unsigned threads)
+{
+	data->dense.w_packed = next(&data->dense_weights);
+	run(data, &data->dense, 1, threads);
+}
+
+static void run_sgemm(struct bench_gemm_data *data, unsigned threads)
+{
+	const struct bench_gemm_shape *s = data->shape;
+
+	bench_sgemm(s->m, s->n, s->k, data->a, data->w, data->c_values, threads);
+}
+
+/* A loop that reads. */
+struct reading {
+	limit_loop *run;
+	const uint8_t *from;
+	size_t lines;
+};
+
+static void read_piece(const void *context, size_t piece, struct mxfp_counts *counts)
+{
+	const struct reading *r = context;
+	const size_t start = piece * r->lines / PIECES, end = (piece + 1) * r->lines / PIECES;
+	uint64_t sum;
+
+	(void)counts;
+	r->run(&sum, r->from + start * LIMIT_LINE_BYTES, end - start);
+}
+
+static void run_read(struct bench_gemm_data *data, unsigned threads)
+{
+	const struct reading r = {data->read, next(&data->weights), data->weights.bytes / LIMIT_LINE_BYTES};
+
+	mxfp_parallel_for(threads, NULL, PIECES, read_piece, &r, NULL);
+}
+
+/* One of those that take turns; without `run` it does not. */
+struct turn {
+	run_gemm *run;
+	unsigned threads, times;
+	double samples[BENCH_ROUNDS_MAX];
+};
+
+static double timed(const struct turn *turn, struct bench_gemm_data *data, clockid_t clock)
+{
+	const double start = bench_now(clock);
+
+	for (unsigned i = 0; i < turn->times; i++)
+		turn->run(data, turn->threads);
+	return bench_now(clock) - start;
+}
+
+/* Warms up and finds how often to run in a turn. */
+static void calibrate(struct turn *turn, struct bench_gemm_data *data, clockid_t clock)
+{
+	turn->times = 1;
+	while (turn->run != NULL && turn->times < 1u << 20 && timed(turn, data, clock) < turn_seconds)
+		turn->times *= 2;
+}
+
+static struct bench_time summary(struct turn *turn, unsigned rounds)
+{
+	return turn->run != NULL ? bench_summary(turn->samples, rounds) : (struct bench_time){0};
+}
+
+/* Operations a second. */
+static double peak(bench_peak_loop *loop)
+{
+	const double start = bench_now(CLOCK_THREAD_CPUTIME_ID), operations = loop != NULL ? loop() : 0;
+
+	return operations / (bench_now(CLOCK_THREAD_CPUTIME_ID) - start);
+}
+
+static bench_peak_loop *peak_loop(const struct bench_gemm_case *c, int tier)
+{
+	static const struct bench_peak *const peaks[] = {
+#define MXFP_TIER(id, name, features) &peak_##name,
+#include "isa.def"
+	};
+
+	return c->acc == MXFP_ACC_EXACT ? peaks[tier]->dot : peaks[tier]->fma;
+}
+
+struct bench_gemm_result bench_gemm_measure(struct bench_gemm_data *data, int tier, double seconds)
+{
+	enum { PRODUCTS, SGEMM, DENSE, ONE, READ, TURNS };
+	const unsigned threads = data->options.threads;
+	const clockid_t clock = threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
+	struct turn turns[TURNS] = {
+		[PRODUCTS] = {.run = run_products, .threads = threads},
+		[SGEMM] = {.run = bench_sgemm_name() != NULL ? run_sgemm : NULL, .threads = threads},
+		[DENSE] = {.run = data->dense_weights.n != 0 ? run_dense : NULL, .threads = threads},
+		[ONE] = {.run = threads != 1 ? run_products : NULL, .threads = 1},
+		[READ] = {.run = data->shape->m == 1 ? run_read : NULL, .threads = threads},
+	};
+	double peaks[BENCH_ROUNDS_MAX];
+	unsigned i = 0;
+
+	data->read = bench_limits_of_tier(tier)[0].run;
+	for (int t = 0; t < TURNS; t++)
+		calibrate(&turns[t], data, clock);
+	const double start = bench_now(clock);
+	for (; i < BENCH_ROUNDS_MAX && (i < ROUNDS_MIN || bench_now(clock) - start < seconds); i++) {
+		for (int t = 0; t < TURNS; t++)
+			if (turns[t].run != NULL)
+				turns[t].samples[i] = timed(&turns[t], data, clock) / turns[t].times;
+		peaks[i] = peak(peak_loop(data->c, tier));
+	}
+	return (struct bench_gemm_result){
+		.kernel = summary(&turns[PRODUCTS], i),
+		.sgemm = summary(&turns[SGEMM], i).median,
+		.dense = summary(&turns[DENSE], i).median,
+		.one = summary(&turns[ONE], i).median,
+		.read = summary(&turns[READ], i).median,
+		.peak = threads * bench_summary(peaks, i).median,
+		.packed_bytes = data->weights.bytes,
+	};
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* What a core computes at most: multiplications and additions in registers, as many at a time as hide their latency.
+   Compiled once a tier; PEAK is the name of what it defines, TIER_HEADER the tier's vectors; DOT_HEADER has
+   peak_dot(). */
+#include "config.h"
+
+#include "gemm_bench.h"
+
+#ifdef TIER_HEADER
+#include TIER_HEADER
+
+#ifdef DOT_HEADER
+#include DOT_HEADER
+#endif
+
+enum { CHAINS = 12, TURNS = 20000 };
+
+static double fma_loop(void)
+{
+	volatile float result;
+	vf32 sum[CHAINS], x = splat_f32(0.5F);
+
+#pragma GCC unroll 12
+	for (int i = 0; i < CHAINS; i++)
+		sum[i] = splat_f32((float)i);
+	for (int turn = 0; turn < TURNS; turn++)
+#pragma GCC unroll 12
+		for (int i = 0; i < CHAINS; i++)
+			sum[i] = fma_f32(sum[i], x, x);
+#pragma GCC unroll 12
+	for (int i = 1; i < CHAINS; i++)
+		sum[0] += sum[i];
+	result = sum[0][0];
+	(void)result;
+	return 2.0 * CHAINS * TURNS * LANES;
+}
+#endif
+
+const struct bench_peak PEAK = {
+#ifdef TIER_HEADER
+	.fma = fma_loop,
+#else
+	.fma = NULL,
+#endif
+#ifdef DOT_HEADER
+	.dot = peak_dot,
+#else
+	.dot = NULL,
+#endif
+};
