@@ -17,7 +17,7 @@ static const char magic[8] = "MXFPpack";
 
 enum { PACKED_VERSION = 1, BYTE_ORDER_MARK = 0x01020304 };
 
-/* 96 bytes, without gaps. */
+/* 128 bytes, without gaps. */
 struct header {
 	char magic[8];
 	uint32_t version, byte_order;
@@ -26,7 +26,7 @@ struct header {
 	uint32_t sparse_n, sparse_m;
 	uint64_t n, k, pass, chunk, payload;
 	uint32_t tensor_scale, tensor_scale_divides;
-	uint64_t spare;
+	uint64_t spare[5];
 };
 
 static size_t row_bytes(const struct mxfp_matrix *matrix, enum mxfp_format format, size_t *scales)

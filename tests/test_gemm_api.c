@@ -16,7 +16,7 @@ enum {
 	N = 5,
 	K = 70,
 	K_STORED = 96,
-	HEADER_BYTES = 96,
+	HEADER_BYTES = 128,
 	WORKSPACE_BYTES = 1 << 22,
 	PACKED_BYTES = 1 << 16
 };
