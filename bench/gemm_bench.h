@@ -107,7 +107,8 @@ struct bench_gemm_result {
 /* Times product and comparisons in turns, until `seconds` have gone by. */
 struct bench_gemm_result bench_gemm_measure(struct bench_gemm_data *data, int tier, double seconds);
 
-/* OpenBLAS, loaded when it is first asked for: its name and core, or NULL if it is not there. */
+/* Loads OpenBLAS for at most so many threads; its name and core, or NULL if it is not there or not loaded. */
+void bench_sgemm_load(unsigned threads);
 const char *bench_sgemm_name(void);
 
 /* C = A W^T, as mxfp_gemm() of f32. */

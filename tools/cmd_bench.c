@@ -296,8 +296,10 @@ static void time_all(struct bench *b)
 		bench_cases(time_tiers, b);
 	if (!b->json && b->rows.n != 0)
 		bench_print_targets(&b->rows);
-	if (only_products || b->only_op < 0)
-		time_products(b);
+	if (!only_products && b->only_op >= 0)
+		return;
+	bench_sgemm_load((unsigned)b->threads);
+	time_products(b);
 }
 
 static int run_bench(struct bench *b, struct error *error)
