@@ -22,23 +22,21 @@ struct part {
 	size_t ahead_lines;
 };
 
-/* Adds k products to sums of `rows` rows. */
-ALWAYS_INLINE void add_products(__m512 sums[MR][VECTORS], size_t rows, const struct part *p, size_t from, size_t k)
+/* Adds product k to sums of `rows` rows. */
+ALWAYS_INLINE void add_product(__m512 sums[MR][VECTORS], size_t rows, const struct part *p, size_t k)
 {
-	for (size_t i = from; i < from + k; i++) {
-		__m512 w[VECTORS];
+	__m512 w[VECTORS];
+
+#pragma GCC unroll 4
+	for (size_t v = 0; v < VECTORS; v++)
+		w[v] = _mm512_loadu_ps(p->w + k * NR + v * LANES);
+#pragma GCC unroll 6
+	for (size_t row = 0; row < rows; row++) {
+		__m512 a = _mm512_set1_ps(p->a[row * p->a_stride + k]);
 
 #pragma GCC unroll 4
 		for (size_t v = 0; v < VECTORS; v++)
-			w[v] = _mm512_loadu_ps(p->w + i * NR + v * LANES);
-#pragma GCC unroll 6
-		for (size_t row = 0; row < rows; row++) {
-			__m512 a = _mm512_set1_ps(p->a[row * p->a_stride + i]);
-
-#pragma GCC unroll 4
-			for (size_t v = 0; v < VECTORS; v++)
-				sums[row][v] = _mm512_fmadd_ps(a, w[v], sums[row][v]);
-		}
+			sums[row][v] = _mm512_fmadd_ps(a, w[v], sums[row][v]);
 	}
 }
 
@@ -64,9 +62,14 @@ ALWAYS_INLINE void multiply_rows(size_t rows, const struct part *p)
 	}
 	for (size_t k = 0; k < whole; k += STEP) {
 		prefetch(p, rows, k);
-		add_products(sums, rows, p, k, STEP);
+		/* A loop of its own would be left by a branch that the processor does not foresee. */
+#pragma GCC unroll 16
+		for (size_t i = 0; i < STEP; i++)
+			add_product(sums, rows, p, k + i);
 	}
-	add_products(sums, rows, p, whole, p->k - whole);
+#pragma GCC unroll 1
+	for (size_t k = whole; k < p->k; k++)
+		add_product(sums, rows, p, k);
 #pragma GCC unroll 24
 	for (size_t i = 0; i < rows * VECTORS; i++) {
 		float *c = p->c + i * LANES;
