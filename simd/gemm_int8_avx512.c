@@ -11,6 +11,16 @@ struct columns {
 	_Alignas(VECTOR_BYTES) float scales[GEMM_INT8_BLOCKS * NR];
 };
 
+/* Block b of the next panel of A. Two lines of a block of 32 are its elements, one its scales. */
+ALWAYS_INLINE void prefetch_block(const struct rows *a, size_t b, int block)
+{
+	const char *elements = (const char *)a->codes + b * MR * block + a->bytes;
+
+	for (int i = 0; i < MR * block; i += VECTOR_BYTES)
+		_mm_prefetch(elements + i, _MM_HINT_T0);
+	_mm_prefetch((const char *)(a->blocks + b * MR) + a->bytes, _MM_HINT_T0);
+}
+
 /* All blocks of a panel of A times W expanded. */
 ALWAYS_INLINE void multiply_panel(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
                                   const struct columns *w, float *c, const struct kind *kind)
@@ -24,6 +34,7 @@ ALWAYS_INLINE void multiply_panel(const struct mxfp_gemm_multiply_job *job, cons
 		for (; b < end; b++) {
 			__m512 scale[VECTORS];
 
+			prefetch_block(a, b, kind->block);
 #pragma GCC unroll 3
 			for (int v = 0; v < VECTORS; v++)
 				scale[v] = _mm512_load_ps(w->scales + b * NR + v * LANES);
@@ -130,6 +141,7 @@ ALWAYS_INLINE void fold_elements(struct source *w, size_t first, int n, int v, _
 	const __m512i more = _mm512_sub_epi8(_mm512_set1_epi8((char)GEMM_INT8_OFFSET_FOLDED),
 	                                     _mm512_sllv_epi32(_mm512_set1_epi8(12), shift));
 
+#pragma GCC unroll 8
 	for (int four = 0; four < n; four++) {
 		__m512i x = load_elements(true, w->codes + first * VECTORS * VECTOR_BYTES / 2, (size_t)four, v);
 
@@ -163,10 +175,12 @@ ALWAYS_INLINE void expand(struct source *w, const struct kind *kind)
 	const size_t fours = w->n_blocks * w->block / 4, repeats = w->block / (size_t)kind->block;
 	float *scale = w->plain.scales;
 
-	for (size_t i = 0; i < fours; i++)
-		for (int v = 0; v < VECTORS; v++)
+	for (size_t i = 0; i < fours; i += 2) {
+#pragma GCC unroll 6
+		for (int v = 0; v < 2 * VECTORS; v++)
 			_mm512_store_si512(w->plain.codes + (i * VECTORS + (size_t)v) * VECTOR_BYTES,
-			                   load_elements(kind->nibbles, w->codes, i, v));
+			                   load_elements(kind->nibbles, w->codes, i + (size_t)(v / VECTORS), v % VECTORS));
+	}
 	for (size_t b = 0; b < w->n_blocks; b++)
 		for (size_t i = 0; i < repeats; i++)
 			for (size_t j = 0; j < NR; j += LANES, scale += LANES)
@@ -209,14 +223,24 @@ static NOINLINE void multiply_excess_16(const struct mxfp_gemm_multiply_job *job
 	multiply_panel(job, a, w, c, &(struct kind){.block = 16, .excess = true});
 }
 
-/* Brings the part of what follows the panel of W that is panel i's share into the cache: most likely it is next. */
-ALWAYS_INLINE void prefetch_next(const struct mxfp_gemm_multiply_job *job, size_t i, size_t panels)
+/* One panel of A, or two. Returns how many. */
+ALWAYS_INLINE size_t multiply_next(const struct mxfp_gemm_multiply_job *job, struct source *w, const struct rows a[2],
+                                   float *c)
 {
-	const size_t lines = mxfp_gemm_int8_w_bytes(job->shape, job->k) / VECTOR_BYTES;
-	const char *next = (const char *)job->w + lines * VECTOR_BYTES;
+	const struct gemm_int8_head *head = a[0].head;
 
-	for (size_t line = i * lines / panels; line < (i + 1) * lines / panels; line++)
-		_mm_prefetch(next + line * VECTOR_BYTES, _MM_HINT_T1);
+	if (w->foldable && head->folded) {
+		if (a[1].head != head && a[1].head->folded) {
+			multiply_folded_two(job, a, expand_folded(w), c);
+			return 2;
+		}
+		multiply_folded_one(job, a, expand_folded(w), c);
+	} else if (w->kind->block == 32) {
+		(head->excess ? multiply_excess_32 : multiply_32)(job, a, expand_plain(w), c);
+	} else {
+		(head->excess ? multiply_excess_16 : multiply_16)(job, a, expand_plain(w), c);
+	}
+	return 1;
 }
 
 static NOINLINE void multiply_many(const struct mxfp_gemm_multiply_job *job)
@@ -226,28 +250,24 @@ static NOINLINE void multiply_many(const struct mxfp_gemm_multiply_job *job)
 		.ue4m3 = job->shape->w_format == MXFP_FORMAT_NVFP4,
 		.block = (int)gemm_int8_pair_block(job->shape),
 	};
-	const size_t a_bytes = mxfp_gemm_int8_a_bytes(job->shape, job->k);
 	const size_t panels = gemm_int8_count(job->rows, MR);
+	/* What follows the panel of W is most likely the next one: each panel of A fetches its share. */
+	const size_t w_bytes = mxfp_gemm_int8_w_bytes(job->shape, job->k);
+	const size_t share = gemm_int8_count(w_bytes, panels * VECTOR_BYTES) * VECTOR_BYTES;
+	const char *next = (const char *)job->w + w_bytes;
+	const struct rows first = first_rows(job);
 	struct source w;
 
 	source_begin(&w, job, &kind);
 	if (job->shape->w_format == MXFP_FORMAT_MXFP4)
 		find_foldable(&w);
-	for (size_t i = 0, n = 1; i < panels; i += n) {
-		const uint8_t *at = (const uint8_t *)job->a + i * a_bytes;
-		const struct rows a[] = {rows_of(at, job->k), rows_of(i + 1 < panels ? at + a_bytes : at, job->k)};
-		float *c = job->c + i * MR * NR;
+	for (size_t i = 0, n; i < panels; i += n) {
+		const struct rows a[] = {later_rows(&first, i), later_rows(&first, i + 1 < panels ? i + 1 : i)};
 
-		n = 1;
-		prefetch_next(job, i, panels);
-		if (w.foldable && a[0].head->folded) {
-			n = i + 1 < panels && a[1].head->folded ? 2 : 1;
-			(n == 2 ? multiply_folded_two : multiply_folded_one)(job, a, expand_folded(&w), c);
-		} else if (kind.block == 32) {
-			(a[0].head->excess ? multiply_excess_32 : multiply_32)(job, a, expand_plain(&w), c);
-		} else {
-			(a[0].head->excess ? multiply_excess_16 : multiply_16)(job, a, expand_plain(&w), c);
-		}
+		n = multiply_next(job, &w, a, job->c + i * MR * NR);
+		for (size_t line = 0; line < n * share; line += VECTOR_BYTES)
+			_mm_prefetch(next + line, _MM_HINT_T1);
+		next += n * share;
 	}
 }
 

@@ -12,6 +12,7 @@ struct rows {
 	const struct gemm_int8_head *head;
 	const int8_t *codes;
 	const struct gemm_int8_block *blocks;
+	size_t bytes; /* from one to the next */
 };
 
 /* How W's elements and scales are read: of one kind of pair, and constants where it matters. */
@@ -22,13 +23,25 @@ struct kind {
 	bool excess;   /* A has scales that need it */
 };
 
-ALWAYS_INLINE struct rows rows_of(const void *panel, size_t k)
+/* The first panel of the job. */
+ALWAYS_INLINE struct rows first_rows(const struct mxfp_gemm_multiply_job *job)
 {
-	struct rows rows = {.head = panel};
+	struct rows a = {.head = job->a, .bytes = mxfp_gemm_int8_a_bytes(job->shape, job->k)};
 
-	rows.codes = (const int8_t *)(rows.head + 1);
-	rows.blocks = (const void *)(rows.codes + gemm_int8_count(k, GEMM_INT8_UNIT) * MR * GEMM_INT8_UNIT);
-	return rows;
+	a.codes = (const int8_t *)(a.head + 1);
+	a.blocks = (const void *)(a.codes + gemm_int8_count(job->k, GEMM_INT8_UNIT) * MR * GEMM_INT8_UNIT);
+	return a;
+}
+
+/* The panel that comes n later. */
+ALWAYS_INLINE struct rows later_rows(const struct rows *a, size_t n)
+{
+	const size_t step = n * a->bytes;
+	struct rows later = {.codes = a->codes + step, .bytes = a->bytes};
+
+	later.head = (const void *)((const uint8_t *)a->head + step);
+	later.blocks = (const void *)((const uint8_t *)a->blocks + step);
+	return later;
 }
 
 ALWAYS_INLINE __m512i dot(__m512i sum, __m512i unsigned_bytes, __m512i signed_bytes)

@@ -69,7 +69,7 @@ static NOINLINE void multiply_few_nibbles(const struct mxfp_gemm_multiply_job *j
 
 void mxfp_gemm_int8_few(const struct mxfp_gemm_multiply_job *job)
 {
-	const struct rows a = rows_of(job->a, job->k);
+	const struct rows a = first_rows(job);
 	const struct kind kind = {
 		.ue4m3 = job->shape->w_format == MXFP_FORMAT_NVFP4,
 		.block = (int)gemm_int8_pair_block(job->shape),

@@ -24,30 +24,13 @@ static int unit_of(const struct mxfp_gemm_shape *shape)
 	return unit;
 }
 
-/* 2^x, -149 <= x <= 127. */
-static float power_of_two(int x)
-{
-	uint32_t bits = x < 1 - F32_BIAS ? UINT32_C(1) << (x + 149) : (uint32_t)(x + F32_BIAS) << F32_SIGNIFICAND_BITS;
-	float f;
-
-	memcpy(&f, &bits, sizeof f);
-	return f;
-}
-
-static float ue4m3_number(uint8_t code)
-{
-	int exponent = code >> 3 & 15, significand = code & 7;
-
-	return exponent == 0 ? (float)significand * 0x1p-9f : (float)(8 + significand) * power_of_two(exponent - 10);
-}
-
 /* A row of A on its way. Blocks are those of the pair. */
 struct row {
 	const struct mxfp_gemm_pack_job *job;
 	size_t index, block, n_blocks;
 	uint8_t scale[GEMM_INT8_BLOCKS];
 	int32_t sum[GEMM_INT8_BLOCKS];
-	bool zero[GEMM_INT8_BLOCKS];
+	uint32_t zero; /* bits of blocks */
 };
 
 static struct gemm_int8_head *head_of(const struct row *row)
@@ -82,12 +65,12 @@ ALWAYS_INLINE void note_unit(struct row *row, size_t unit, __m256i x)
 	sum_elements(sum, x);
 	if (row->block == GEMM_INT8_UNIT) {
 		row->sum[unit] = sum[0] + sum[1];
-		row->zero[unit] = set == 0;
+		row->zero |= (uint32_t)(set == 0) << unit;
 		return;
 	}
 	for (size_t i = 0; i < 2; i++) {
 		row->sum[2 * unit + i] = sum[i];
-		row->zero[2 * unit + i] = (set >> 16 * i & 0xFFFF) == 0;
+		row->zero |= (uint32_t)((set >> 16 * i & 0xFFFF) == 0) << (2 * unit + i);
 	}
 }
 
@@ -100,6 +83,7 @@ ALWAYS_INLINE void load_row(struct row *row, enum mxfp_format format)
 	const __m256i order = _mm256_broadcastsi128_si256(
 		_mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15));
 
+	row->zero = 0;
 	for (size_t k = 0; k < job->k; k += GEMM_INT8_UNIT) {
 		size_t n = job->k - k < GEMM_INT8_UNIT ? job->k - k : GEMM_INT8_UNIT, unit = k / GEMM_INT8_UNIT;
 		__m256i x = load_elements(format, codes + code_bytes(format, job->k0 + k), n);
@@ -117,7 +101,7 @@ static void clear_row(struct row *row)
 	for (size_t k = 0; k < row->job->k; k += GEMM_INT8_UNIT)
 		_mm256_store_si256((__m256i *)codes_of(row, k / GEMM_INT8_UNIT), _mm256_setzero_si256());
 	memset(row->sum, 0, sizeof row->sum);
-	memset(row->zero, true, sizeof row->zero);
+	row->zero = UINT32_MAX;
 	memset(row->scale, 0, sizeof row->scale);
 }
 
@@ -128,8 +112,12 @@ static void load_scales(struct row *row)
 	const size_t length = gemm_int8_w_block(job->shape->a_format);
 	const uint8_t *scales = (const uint8_t *)a->scales + (job->row + row->index) * a->scales_stride + job->k0 / length;
 
-	for (size_t b = 0; b < row->n_blocks; b++)
-		row->scale[b] = scales[b * row->block / length];
+	memset(row->scale, 0, sizeof row->scale);
+	if (row->block == length)
+		memcpy(row->scale, scales, row->n_blocks);
+	else
+		for (size_t b = 0; b < row->n_blocks; b++)
+			row->scale[b] = scales[b / 2];
 }
 
 /* Elements times 2^(scale - least), and the sums. */
@@ -148,39 +136,59 @@ static void fold(struct row *row, uint8_t least)
 		row->scale[b] = least;
 		head->folded_start[b / pass_blocks][row->index] -= GEMM_INT8_OFFSET_FOLDED * row->sum[b];
 	}
-	head->folded_factor[row->index] = power_of_two(least - E8M0_BIAS + unit_of(row->job->shape));
+	const int32_t factor = (least + unit_of(row->job->shape)) << F32_SIGNIFICAND_BITS;
+	memcpy(&head->folded_factor[row->index], &factor, sizeof factor);
 }
 
-static struct gemm_int8_block block_of(const struct row *row, size_t b, int unit)
+ALWAYS_INLINE __m512 nan_lanes(void)
 {
-	const struct mxfp_gemm_shape *shape = row->job->shape;
-	struct gemm_int8_block block = {.excess = 1};
-	int exponent = row->scale[b] - E8M0_BIAS + unit, excess = exponent > FACTOR_MOST ? exponent - FACTOR_MOST : 0;
+	return _mm512_castsi512_ps(_mm512_set1_epi32(F32_NAN));
+}
 
-	block.start = GEMM_INT8_BIAS - gemm_int8_offset(shape->w_format) * row->sum[b];
-	if (shape->a_format == MXFP_FORMAT_NVFP4) {
-		uint8_t code = row->scale[b] & 0x7F;
-		block.factor = code == UE4M3_NAN ? __builtin_nanf("") : ue4m3_number(code) * power_of_two(unit);
-	} else if (row->scale[b] == E8M0_NAN) {
-		block.factor = __builtin_nanf("");
-	} else {
-		block.factor = power_of_two(exponent - excess);
-		block.excess = power_of_two(excess);
+/* Factors of 16 blocks; and what they lack. */
+ALWAYS_INLINE __m512 factors_of(const struct row *row, size_t b, __m512 *excess)
+{
+	const enum mxfp_format format = row->job->shape->a_format;
+	const __m512 one = _mm512_set1_ps(1);
+	const int unit = unit_of(row->job->shape);
+	const __m128i scale = _mm_loadu_si128((const __m128i *)(row->scale + b));
+
+	*excess = one;
+	if (format == MXFP_FORMAT_NVFP4) { /* as binary16 they are 2^-8 of themselves */
+		__m128i code = _mm_and_si128(scale, _mm_set1_epi8(0x7F));
+		__m512 number = _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(code), 7));
+		number = _mm512_scalef_ps(number, _mm512_set1_ps((float)(unit + 8)));
+		return _mm512_mask_mov_ps(number, _mm_cmpeq_epi8_mask(code, _mm_set1_epi8(UE4M3_NAN)), nan_lanes());
 	}
-	block.less = -0x1.8p23f * block.factor;
-	return block;
+	__m512i exponent = _mm512_add_epi32(_mm512_cvtepu8_epi32(scale), _mm512_set1_epi32(unit - E8M0_BIAS));
+	__m512i least = _mm512_min_epi32(exponent, _mm512_set1_epi32(FACTOR_MOST));
+	__mmask16 nan = _mm_cmpeq_epi8_mask(scale, _mm_set1_epi8(-1));
+
+	*excess = _mm512_mask_scalef_ps(one, (__mmask16)~nan, one, _mm512_cvtepi32_ps(_mm512_sub_epi32(exponent, least)));
+	return _mm512_mask_mov_ps(_mm512_scalef_ps(one, _mm512_cvtepi32_ps(least)), nan, nan_lanes());
 }
 
 static void store_blocks(const struct row *row)
 {
 	struct gemm_int8_head *head = head_of(row);
 	const size_t units = gemm_int8_count(row->job->k, GEMM_INT8_UNIT);
-	struct gemm_int8_block *to = (struct gemm_int8_block *)(head + 1) + units * GEMM_INT8_MR * 2 + row->index;
-	const int unit = unit_of(row->job->shape);
+	const __m512i offset = _mm512_set1_epi32(gemm_int8_offset(row->job->shape->w_format));
+	const size_t elements = units * GEMM_INT8_MR * GEMM_INT8_UNIT;
+	struct gemm_int8_block *to = (struct gemm_int8_block *)((uint8_t *)(head + 1) + elements) + row->index;
 
-	for (size_t b = 0; b < row->n_blocks; b++, to += GEMM_INT8_MR) {
-		*to = block_of(row, b, unit);
-		head->excess |= to->excess != 1;
+	for (size_t first = 0; first < row->n_blocks; first += LANES) {
+		const size_t n = row->n_blocks - first < LANES ? row->n_blocks - first : LANES;
+		__m512 excess, factor = factors_of(row, first, &excess);
+		__m512 less = _mm512_mul_ps(factor, _mm512_set1_ps(-0x1.8p23f));
+		__m512i sum = _mm512_loadu_si512(row->sum + first);
+		__m512i start = _mm512_sub_epi32(_mm512_set1_epi32(GEMM_INT8_BIAS), _mm512_mullo_epi32(sum, offset));
+		const vu32 word[] = {(vu32)start, (vu32)factor, (vu32)less, (vu32)excess};
+		_Alignas(VECTOR_BYTES) struct gemm_int8_block block[LANES];
+
+		store_interleaved((uint32_t *)(void *)block, word);
+		for (size_t b = 0; b < n; b++)
+			to[(first + b) * GEMM_INT8_MR] = block[b];
+		head->excess |= (_mm512_cmp_ps_mask(excess, _mm512_set1_ps(1), _CMP_NEQ_UQ) & low_bits(n)) != 0;
 	}
 }
 

@@ -54,26 +54,28 @@ ALWAYS_INLINE size_t code_bytes(enum mxfp_format format, size_t k)
 	return k * mxfp_format_info(mxfp_format_info(format)->element)->bits / 8;
 }
 
-/* The scale of a block of zeros counts for nothing unless it is NaN: the least of the others takes its place, lest a
-   subnormal slows the multiplication down, or keeps the row from being folded. Returns whether it can be. */
-static inline bool even_out(uint8_t *scale, const bool *zero, size_t n_blocks, uint8_t *least)
+ALWAYS_INLINE uint8_t least_byte(__m256i x)
 {
-	uint8_t most = 0;
-	bool any_set = false;
+	__m128i y = _mm_min_epu8(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
 
-	*least = E8M0_NAN;
-	for (size_t b = 0; b < n_blocks; b++) {
-		if (zero[b] && scale[b] != E8M0_NAN)
-			continue;
-		any_set = true;
-		*least = scale[b] < *least ? scale[b] : *least;
-		most = scale[b] > most ? scale[b] : most;
-	}
-	if (!any_set)
+	y = _mm_min_epu8(y, _mm_srli_epi16(y, 8));
+	return (uint8_t)_mm_cvtsi128_si32(_mm_minpos_epu16(_mm_and_si128(y, _mm_set1_epi16(0xFF))));
+}
+
+/* The scale of a block of zeros (bits of `zero`) counts for nothing unless it is NaN: the least of the others takes its
+   place, lest a subnormal slows the multiplication down, or keeps the row from being folded. Returns whether it can
+   be. */
+ALWAYS_INLINE bool even_out(uint8_t scale[GEMM_INT8_BLOCKS], uint32_t zero, size_t n_blocks, uint8_t *least)
+{
+	const __m256i ones = _mm256_set1_epi8(-1);
+	__m256i x = _mm256_loadu_si256((const __m256i *)scale);
+	__mmask32 idle = zero & ~_mm256_cmpeq_epi8_mask(x, ones), counts = low_bits(n_blocks) & ~idle;
+	uint8_t most = (uint8_t)~least_byte(_mm256_xor_si256(_mm256_maskz_mov_epi8(counts, x), ones));
+
+	*least = least_byte(_mm256_mask_mov_epi8(ones, counts, x));
+	if (counts == 0)
 		*least = most = E8M0_BIAS;
-	for (size_t b = 0; b < n_blocks; b++)
-		if (zero[b] && scale[b] != E8M0_NAN)
-			scale[b] = *least;
+	_mm256_storeu_si256((__m256i *)scale, _mm256_mask_mov_epi8(x, idle, _mm256_set1_epi8((char)*least)));
 	return most - *least <= GEMM_INT8_FOLD_SPREAD && *least >= GEMM_INT8_FOLD_LEAST && *least <= GEMM_INT8_FOLD_MOST;
 }
 

@@ -63,27 +63,23 @@ ALWAYS_INLINE void transpose(__m512i v[LANES])
 	}
 }
 
-/* What packing notes of one column: whether each block of W's format is all zeros. */
-struct column {
-	bool zero[GEMM_INT8_BLOCKS];
-};
-
-/* Blocks of 32 that begin in this group of words. */
-ALWAYS_INLINE void note_blocks(struct column *column, enum mxfp_format format, size_t group, __m512i words)
+/* The bits of those blocks of 32 in this group of words that are all zeros. */
+ALWAYS_INLINE uint32_t zero_blocks(enum mxfp_format format, size_t group, __m512i words)
 {
 	const bool nibbles = gemm_int8_has_nibbles(format);
 	const size_t words_each = nibbles ? 4 : 8, n = LANES / words_each;
 	__m512i value = nibbles ? _mm512_and_si512(words, _mm512_set1_epi8(0x77))
 	                        : _mm512_sub_epi8(words, _mm512_set1_epi8((char)gemm_int8_offset(format)));
-	unsigned set = _mm512_test_epi32_mask(value, value);
+	uint32_t set = _mm512_test_epi32_mask(value, value), zero = 0;
 
 	for (size_t i = 0; i < n; i++, set >>= words_each)
-		column->zero[group * n + i] = (set & ((1U << words_each) - 1)) == 0;
+		zero |= (uint32_t)((set & ((1U << words_each) - 1)) == 0) << (group * n + i);
+	return zero;
 }
 
-/* The codes of 16 columns of the panel, from its column `first` on. */
+/* The codes of 16 columns of the panel, from its column `first` on; and which of their blocks are all zeros. */
 ALWAYS_INLINE void pack_codes(const struct mxfp_gemm_pack_job *job, enum mxfp_format format, size_t first,
-                              struct column *columns)
+                              uint32_t zero[LANES])
 {
 	const struct mxfp_matrix *w = job->matrix;
 	const size_t words = gemm_int8_w_words(job->shape->w_format, job->k);
@@ -99,7 +95,7 @@ ALWAYS_INLINE void pack_codes(const struct mxfp_gemm_pack_job *job, enum mxfp_fo
 
 			v[i] = load_words(format, row < job->rows ? codes + (job->row + row) * w->stride : codes, group,
 			                  row < job->rows ? job->k : 0);
-			note_blocks(&columns[i], format, group, v[i]);
+			zero[i] |= zero_blocks(format, group, v[i]);
 		}
 		transpose(v);
 		for (size_t i = 0; i < LANES && group * LANES + i < words; i++)
@@ -108,7 +104,7 @@ ALWAYS_INLINE void pack_codes(const struct mxfp_gemm_pack_job *job, enum mxfp_fo
 }
 
 /* The scales of a column, which the matrix may have not. */
-static void pack_scales(const struct mxfp_gemm_pack_job *job, size_t column, const struct column *noted)
+static void pack_scales(const struct mxfp_gemm_pack_job *job, size_t column, uint32_t zero)
 {
 	const struct mxfp_matrix *w = job->matrix;
 	const enum mxfp_format format = job->shape->w_format;
@@ -119,7 +115,7 @@ static void pack_scales(const struct mxfp_gemm_pack_job *job, size_t column, con
 	if (column < job->rows)
 		memcpy(scale, from + (job->row + column) * w->scales_stride, blocks);
 	if (format != MXFP_FORMAT_NVFP4)
-		even_out(scale, noted->zero, blocks, &least);
+		even_out(scale, zero, blocks, &least);
 	for (size_t b = 0; b < blocks; b++) {
 		if (format == MXFP_FORMAT_NVFP4)
 			scale[b] = (scale[b] & 0x7F) == UE4M3_NAN ? 0xFF : scale[b] & 0x7F;
@@ -130,19 +126,19 @@ static void pack_scales(const struct mxfp_gemm_pack_job *job, size_t column, con
 void mxfp_gemm_int8_pack_w(const struct mxfp_gemm_pack_job *job)
 {
 	for (size_t first = 0; first < GEMM_INT8_NR; first += LANES) {
-		struct column columns[LANES];
+		uint32_t zero[LANES] = {0};
 
 		switch (job->shape->w_format) {
 		case MXFP_FORMAT_MXINT8:
-			pack_codes(job, MXFP_FORMAT_MXINT8, first, columns);
+			pack_codes(job, MXFP_FORMAT_MXINT8, first, zero);
 			break;
 		case MXFP_FORMAT_MXFP6_E2M3:
-			pack_codes(job, MXFP_FORMAT_MXFP6_E2M3, first, columns);
+			pack_codes(job, MXFP_FORMAT_MXFP6_E2M3, first, zero);
 			break;
 		default:
-			pack_codes(job, MXFP_FORMAT_MXFP4, first, columns);
+			pack_codes(job, MXFP_FORMAT_MXFP4, first, zero);
 		}
 		for (size_t i = 0; i < LANES; i++)
-			pack_scales(job, first + i, &columns[i]);
+			pack_scales(job, first + i, zero[i]);
 	}
 }
