@@ -70,6 +70,7 @@ ALWAYS_INLINE void chain_pass(const uint32_t *a, const uint8_t *w, size_t k, siz
 {
 	vf32 p[CHAIN_MR][CHAIN_VECTORS] = {0};
 
+#pragma GCC unroll 4
 	for (size_t i = 0; i < k; i++, a += CHAIN_MR, w += CHAIN_NR * sizeof(float)) {
 		vf32 x[CHAIN_VECTORS];
 
