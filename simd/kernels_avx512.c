@@ -38,6 +38,17 @@ static bool is_block(int f)
 	return mxfp_format_info((enum mxfp_format)f)->kind == MXFP_KIND_BLOCK;
 }
 
+static bool is_fp8(int f)
+{
+	return f == MXFP_FORMAT_MXFP8_E4M3 || f == MXFP_FORMAT_MXFP8_E5M2;
+}
+
+/* Whether the elements are integers of at most 9 bits. */
+static bool is_narrow(int f)
+{
+	return fits_int8(f) || f == MXFP_FORMAT_MXFP6_E3M2;
+}
+
 static void products(struct mxfp_kernels *table)
 {
 	for (int a = 0; a < MXFP_N_FORMATS; a++)
@@ -48,6 +59,8 @@ static void products(struct mxfp_kernels *table)
 				table->gemm[MXFP_ACC_EXACT][a][w] = &mxfp_gemm_exact_avx512;
 			if (int16_pair((enum mxfp_format)a, (enum mxfp_format)w))
 				table->gemm[MXFP_ACC_EXACT][a][w] = &mxfp_gemm_int16_avx512;
+			if ((is_fp8(a) && is_narrow(w)) || (is_narrow(a) && is_fp8(w)))
+				table->gemm[MXFP_ACC_EXACT][a][w] = &mxfp_gemm_wide_avx512;
 			if (fits_int8(a) && fits_int8(w))
 				table->gemm[MXFP_ACC_EXACT][a][w] = &mxfp_gemm_int8_avx512;
 			else if (goes_with_e4m3(a) && goes_with_e4m3(w))
