@@ -11,6 +11,14 @@
  *     enum mxfp_status st = mxfp_quantize(&b, weights, MXFP_FORMAT_F32, 0, NULL);
  *     if (st != MXFP_OK) fprintf(stderr, "%s\n", mxfp_status_text(st));
  *
+ * Then W4A8, from 16 rows of 4096 floats x, with workspace of what mxfp_gemm_workspace_size() says:
+ *
+ *     struct mxfp_gemm p = {.a = {.format = MXFP_FORMAT_F32, .rows = 16, .cols = 4096, .data = x},
+ *                           .w = {.format = b.format, .rows = 64, .cols = 4096, .data = b.codes, .scales = b.scales},
+ *                           .c = y};
+ *     struct mxfp_gemm_options o = {.a_format = MXFP_FORMAT_MXFP8_E4M3};
+ *     st = mxfp_gemm(&p, &o, workspace, workspace_bytes);
+ *
  * Every function is safe to call from several threads at once on different data.
  */
 #ifndef MXFP_H
