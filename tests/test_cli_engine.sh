@@ -44,6 +44,9 @@ exits 0 "" engine --shape 512,128,512 --clock 1000 --bandwidth 10 --result bf16
 has "clock" "$(row '1 x 512')" "| 0.576 |"
 has "bandwidth" "$(cat "$work/out")" "at 1000 MHz, 10 GB/s"
 
+exits 0 "" engine --shape 512,128,512 --clock 4000000000 --bandwidth 4000000 --json
+has "large clock" "$(tr -d ' \n' <"$work/out")" '"clock_mhz":4000000000,"memory_mb_s":4000000000}'
+
 # Routing: with as many experts as each token takes, or all tokens on the first, rows are known.
 exits 0 "" engine --experts 4 --topk 4 --tokens 100 --skew 0
 has "all experts" "$(row '1024 x 1024')" "| 4 | 100 |"

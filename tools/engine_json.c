@@ -90,10 +90,10 @@ static json_t *all_splits(const struct engine_report *r)
 json_t *engine_json(const struct engine_report *r)
 {
 	const struct mxfp_engine *e = &r->splits[0];
-	json_t *chip = json_pack("{s:s, s:s, s:b, s:i, s:i, s:i, s:i}", "name", r->chip.name, "source", r->chip.source,
+	json_t *chip = json_pack("{s:s, s:s, s:b, s:i, s:i, s:I, s:I}", "name", r->chip.name, "source", r->chip.source,
 	                         "announced", (int)r->chip.announced, "cores", (int)r->chip.cores, "cores_used",
-	                         (int)r->cores, "clock_mhz", (int)r->chip.clock_mhz, "memory_mb_s",
-	                         (int)r->chip.memory_mb_s);
+	                         (int)r->cores, "clock_mhz", (json_int_t)r->chip.clock_mhz, "memory_mb_s",
+	                         (json_int_t)r->chip.memory_mb_s);
 
 	return json_pack("{s:o, s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:o, s:o}", "chip", chip, "a",
 	                 mxfp_format_info(r->a)->name, "w", mxfp_format_info(r->w)->name, "c",
