@@ -8,6 +8,7 @@
 
 enum {
 	TILE = 256,            /* rows and columns of a tile of C, about: it and its chunks of A and W fit 2 MiB of cache */
+	FLAT_COLS = 1024,      /* of a tile where A is one panel: W is what is read, and longer at a stretch */
 	UNIT_ROWS = 1024,      /* of A that are packed at once, about */
 	BATCH_BYTES = 64 << 20 /* of packed A from which on a batch is full */
 };
@@ -24,7 +25,9 @@ size_t mxfp_gemm_tile_rows(const struct mxfp_gemm_product *p)
 
 size_t mxfp_gemm_tile_cols(const struct mxfp_gemm_product *p)
 {
-	return p->kernel != NULL ? whole_panels(TILE, p->kernel->nr) : TILE;
+	if (p->kernel == NULL)
+		return TILE;
+	return whole_panels(p->m <= p->kernel->mr ? FLAT_COLS : TILE, p->kernel->nr);
 }
 
 bool mxfp_gemm_next_unit(struct mxfp_gemm_unit *unit, const struct mxfp_gemm_call *call, size_t *product, size_t *row)
