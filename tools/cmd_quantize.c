@@ -10,8 +10,12 @@
 
 static const char no_activations[] = "none";
 
-static enum parsed parse(int argc, char **argv, struct quantize_settings *s, const char **activations,
-                         struct error *error)
+/* Options that are read further after parsing. */
+struct texts {
+	const char *activations, *sparsity;
+};
+
+static enum parsed parse(int argc, char **argv, struct quantize_settings *s, struct texts *texts, struct error *error)
 {
 	static const struct usage usage = {
 		"quantize IN -o OUT [options]",
@@ -27,7 +31,9 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, con
 		{"output", 'o', OPTION_STRING, "OUT", "directory to write", &s->out},
 		{"weights", 'w', OPTION_BLOCK, "FORMAT", "format of the weights", &s->weights},
 		{"activations", 'a', OPTION_STRING, "FORMAT",
-		 "format that config.json tells loaders to quantize activations to, or none", activations},
+		 "format that config.json tells loaders to quantize activations to, or none", &texts->activations},
+		{"sparsity", 0, OPTION_STRING, "N:M", "of every M weights along a row keep the N largest, such as 4:16",
+		 &texts->sparsity},
 		{"rule", 'r', OPTION_RULE, "RULE", "scale rule of MX weights", &s->rule},
 		{"activation-rule", 0, OPTION_RULE, "RULE", "scale rule of activations; it is only noted",
 		 &s->activation_rule},
@@ -114,10 +120,10 @@ static int run(int argc, char **argv, struct error *error)
 		.recipe = MXFP_RECIPE_CT,
 		.non_finite = MXFP_NON_FINITE_ERROR,
 	};
-	const char *activations = mxfp_format_info(MXFP_FORMAT_MXFP8_E4M3)->name;
+	struct texts texts = {.activations = mxfp_format_info(MXFP_FORMAT_MXFP8_E4M3)->name};
 	struct model model;
 
-	switch (parse(argc, argv, &settings, &activations, error)) {
+	switch (parse(argc, argv, &settings, &texts, error)) {
 	case PARSED_HELP:
 		return EXIT_OK;
 	case PARSED_ERROR:
@@ -125,7 +131,9 @@ static int run(int argc, char **argv, struct error *error)
 	case PARSED_RUN:
 		break;
 	}
-	int code = set_activations(&settings, activations, error);
+	int code = set_activations(&settings, texts.activations, error);
+	if (code == EXIT_OK && texts.sparsity != NULL)
+		code = sparsity_parse(texts.sparsity, "quantize: --sparsity", &settings.sparsity, error);
 	if (code == EXIT_OK)
 		code = check(&settings, error);
 	if (code == EXIT_OK)

@@ -77,7 +77,8 @@ static int match(struct running *r, struct entry *entry, const struct tensor *te
 		return code;
 	if (q->parts[LAYOUT_CODES] == tensor)
 		return set_codes(r, entry, name, error);
-	if (q->parts[LAYOUT_SCALES] == tensor || q->parts[LAYOUT_TENSOR_SCALE] == tensor)
+	if (q->parts[LAYOUT_SCALES] == tensor || q->parts[LAYOUT_TENSOR_SCALE] == tensor ||
+	    q->parts[LAYOUT_MASKS] == tensor)
 		entry->role = ROLE_DROPPED;
 	return EXIT_OK;
 }
@@ -100,7 +101,8 @@ static int match_input_scale(struct running *r, struct entry *entry, const char 
 
 static int plan_entry(struct running *r, struct entry *entry, const struct tensor *tensor, struct error *error)
 {
-	static const char *const suffixes[] = {"", LAYOUT_PACKED, LAYOUT_GLOBAL_SCALE, LAYOUT_SCALE};
+	static const char *const suffixes[] = {"", LAYOUT_PACKED, LAYOUT_SPARSE, LAYOUT_MASK, LAYOUT_GLOBAL_SCALE,
+	                                        LAYOUT_SCALE};
 	const char *stem;
 	int code = EXIT_OK;
 

@@ -36,9 +36,16 @@ const struct layout *layout_named(const char *name)
 	return NULL;
 }
 
-unsigned layout_parts(enum mxfp_format format)
+static bool is_sparse(const struct layout_choice *choice)
 {
-	return mxfp_format_info(format)->tensor_scale ? N_LAYOUT_PARTS : LAYOUT_TENSOR_SCALE;
+	return choice->sparsity.m != 0;
+}
+
+bool layout_has(const struct layout_choice *choice, enum layout_part part)
+{
+	if (part == LAYOUT_TENSOR_SCALE)
+		return mxfp_format_info(choice->layout->format)->tensor_scale;
+	return part != LAYOUT_MASKS || is_sparse(choice);
 }
 
 /* The sizes of rows x cols elements that are in memory, or of a row of a tensor whose size is known not to overflow. */
@@ -52,11 +59,12 @@ static struct mxfp_sizes sizes(enum mxfp_format format, uint64_t rows, uint64_t 
 	return size;
 }
 
-static const char *part_name(const struct layout *layout, enum layout_part part, const char *source,
+static const char *part_name(const struct layout_choice *choice, enum layout_part part, const char *source,
                              struct arena *arena)
 {
-	const char *const suffixes[N_LAYOUT_PARTS] = {layout->packed ? LAYOUT_PACKED : "", LAYOUT_SCALE,
-	                                              LAYOUT_GLOBAL_SCALE};
+	const char *codes = choice->layout->packed ? LAYOUT_PACKED : "";
+	const char *const suffixes[N_LAYOUT_PARTS] = {is_sparse(choice) ? LAYOUT_SPARSE : codes, LAYOUT_SCALE,
+	                                              LAYOUT_GLOBAL_SCALE, LAYOUT_MASK};
 	size_t size = strlen(source) + strlen(suffixes[part]) + 1;
 	char *name = arena_take(arena, size);
 
@@ -65,25 +73,42 @@ static const char *part_name(const struct layout *layout, enum layout_part part,
 	return name;
 }
 
-bool layout_describe(const struct layout *layout, enum layout_part part, const struct tensor *source,
+/* Bytes of a row of `cols` elements in a part. */
+static uint64_t row_bytes(const struct layout_choice *choice, enum layout_part part, uint64_t cols)
+{
+	struct mxfp_sizes row = sizes(choice->layout->format, 1, cols);
+	struct mxfp_sparse_sizes sparse;
+
+	if (part == LAYOUT_SCALES)
+		return row.scales_row_bytes;
+	if (!is_sparse(choice))
+		return row.codes_row_bytes;
+	enum mxfp_status status =
+		mxfp_sparse_size(choice->layout->format, choice->sparsity, 1, (size_t)cols, &sparse);
+	assert(status == MXFP_OK);
+	(void)status;
+	return part == LAYOUT_CODES ? sparse.codes_row_bytes : sparse.masks_row_bytes;
+}
+
+bool layout_describe(const struct layout_choice *choice, enum layout_part part, const struct tensor *source,
                      struct arena *arena, struct tensor *described)
 {
 	static const uint64_t one[] = {1};
-	const enum dtype dtypes[N_LAYOUT_PARTS] = {layout->codes, layout->scales, DTYPE_F32};
+	const enum dtype codes = is_sparse(choice) ? DTYPE_U8 : choice->layout->codes;
+	const enum dtype dtypes[N_LAYOUT_PARTS] = {codes, choice->layout->scales, DTYPE_F32, DTYPE_U8};
 
-	*described = (struct tensor){.name = part_name(layout, part, source->name, arena), .dtype = dtypes[part]};
+	*described = (struct tensor){.name = part_name(choice, part, source->name, arena), .dtype = dtypes[part]};
 	if (part == LAYOUT_TENSOR_SCALE) {
 		described->rank = 1;
 		described->shape = one;
 		return described->name != NULL;
 	}
-	struct mxfp_sizes row = sizes(layout->format, 1, source->shape[source->rank - 1]);
 	uint64_t *shape = arena_take(arena, source->rank * sizeof *shape);
 
 	if (described->name == NULL || shape == NULL)
 		return false;
 	memcpy(shape, source->shape, source->rank * sizeof *shape);
-	shape[source->rank - 1] = part == LAYOUT_CODES ? row.codes_row_bytes : row.scales_row_bytes;
+	shape[source->rank - 1] = row_bytes(choice, part, source->shape[source->rank - 1]);
 	described->rank = source->rank;
 	described->shape = shape;
 	return true;

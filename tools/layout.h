@@ -8,6 +8,11 @@
  *   NAME_scale         U8 (E8M0) [..., N, K / 32], NVFP4: F8_E4M3 [..., N, K / 16]
  *   NAME_global_scale  F32 [1], NVFP4 only: decoded numbers are divided by it
  *
+ * and with sparsity n:m, instead of the codes,
+ *
+ *   NAME_sparse        U8 [..., N, bytes]          codes that are kept, as mxfp/sparse.h has them
+ *   NAME_mask          U8 [..., N, bytes]          which they are; the metadata LAYOUT_SPARSITY says n:m
+ *
  * in the order of codes that mxfp/quantize.h defines. Rows whose length is no multiple of the block are held
  * padded with zeros to whole blocks, and the metadata LAYOUT_COLS NAME of their file says K.
  */
@@ -25,11 +30,15 @@
 #include "mxfp/format.h"
 #include "mxfp/options.h"
 #include "mxfp/quantize.h"
+#include "mxfp/sparse.h"
 #include "piece.h"
 
 #define LAYOUT_PACKED "_packed"
+#define LAYOUT_SPARSE "_sparse"
+#define LAYOUT_MASK "_mask"
 #define LAYOUT_SCALE "_scale"
 #define LAYOUT_GLOBAL_SCALE "_global_scale"
+#define LAYOUT_SPARSITY "mxfp.sparsity" /* metadata key */
 #define LAYOUT_COLS "mxfp.cols." /* metadata key of a padded tensor's K, before its name */
 
 struct layout {
@@ -46,13 +55,19 @@ const struct layout *layout_of(enum mxfp_format format);
 /* The layout that config.json calls by this name, or NULL. */
 const struct layout *layout_named(const char *name);
 
-enum layout_part { LAYOUT_CODES, LAYOUT_SCALES, LAYOUT_TENSOR_SCALE, N_LAYOUT_PARTS };
+enum layout_part { LAYOUT_CODES, LAYOUT_SCALES, LAYOUT_TENSOR_SCALE, LAYOUT_MASKS, N_LAYOUT_PARTS };
 
-/* Number of parts that a format's tensors have. */
-unsigned layout_parts(enum mxfp_format format);
+/* A layout and a sparsity: what decides about the parts. */
+struct layout_choice {
+	const struct layout *layout;
+	struct mxfp_sparsity sparsity; /* all zero: dense */
+};
+
+/* Whether tensors have this part. */
+bool layout_has(const struct layout_choice *choice, enum layout_part part);
 
 /* Name, dtype and shape of a part of a quantized tensor, from the arena; false without memory. */
-bool layout_describe(const struct layout *layout, enum layout_part part, const struct tensor *source,
+bool layout_describe(const struct layout_choice *choice, enum layout_part part, const struct tensor *source,
                      struct arena *arena, struct tensor *described);
 
 /* Where a piece of a matrix with rows of `cols` elements lies in the codes and scales. */
@@ -71,6 +86,6 @@ bool layout_holds_recipe(enum mxfp_recipe recipe);
 
 /* quantization_config for weights in a layout and activations of a format, or OPTION_FORMAT_NONE. Takes the reference
    to `ignore`, an array of module names. NULL without memory. */
-json_t *layout_config(const struct layout *layout, enum mxfp_format activations, json_t *ignore);
+json_t *layout_config(const struct layout_choice *choice, enum mxfp_format activations, json_t *ignore);
 
 #endif

@@ -8,6 +8,8 @@
 
 #include "layout.h"
 
+#include <stdio.h>
+
 #include "options.h"
 
 bool layout_holds_activations(enum mxfp_format format)
@@ -36,13 +38,17 @@ static json_t *arguments(const struct layout *layout, bool dynamic)
 	                 layout->scales == DTYPE_F8_E4M3 ? "torch.float8_e4m3fn" : "torch.uint8");
 }
 
-json_t *layout_config(const struct layout *layout, enum mxfp_format activations, json_t *ignore)
+json_t *layout_config(const struct layout_choice *choice, enum mxfp_format activations, json_t *ignore)
 {
+	const struct layout *layout = choice->layout;
+	bool sparse = choice->sparsity.m != 0;
+	char name[64];
 	json_t *input = activations == OPTION_FORMAT_NONE ? json_null() : arguments(layout_of(activations), true);
 
+	snprintf(name, sizeof name, "%s%s", layout->name, sparse ? "-sparse" : "");
 	return json_pack("{s:s, s:s, s:s, s:{s:{s:[s], s:o, s:o, s:n, s:s?}}, s:o, s:n}", "quant_method",
-	                 "compressed-tensors", "format", layout->name, "quantization_status", "compressed",
+	                 "compressed-tensors", "format", name, "quantization_status", "compressed",
 	                 "config_groups", "group_0", "targets", "Linear", "weights", arguments(layout, false),
 	                 "input_activations", input, "output_activations", "format",
-	                 layout->known ? layout->name : NULL, "ignore", ignore, "kv_cache_scheme");
+	                 layout->known && !sparse ? layout->name : NULL, "ignore", ignore, "kv_cache_scheme");
 }

@@ -19,6 +19,7 @@ static const struct sign {
 	const char *phrase;
 } signs[] = {
 	{".weight_packed", NULL, 0, "tensors named *.weight_packed, as compressed-tensors writes"},
+	{".weight_sparse", ".weight_mask", 8, "tensors named *.weight_sparse and *.weight_mask, as mxfp quantize writes"},
 	{"_blocks", "_scales", 8, "tensors named *_blocks and *_scales, as in gpt-oss"},
 	{".weight_scale", ".weight", 8, "tensors named *.weight_scale beside *.weight of 8 bits"},
 	{".weight_scale_inv", ".weight", 8, "tensors named *.weight_scale_inv beside *.weight of 8 bits"},

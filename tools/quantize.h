@@ -13,12 +13,14 @@
 #include "model.h"
 #include "mxfp/options.h"
 #include "select.h"
+#include "sparsity.h"
 
 /* The command line. */
 struct quantize_settings {
 	const char *in, *out;
 	enum mxfp_format weights;
 	enum mxfp_format activations; /* OPTION_FORMAT_NONE: none */
+	struct mxfp_sparsity sparsity; /* all zero: dense */
 	int rule, activation_rule, recipe, round, non_finite;
 	uint64_t seed;
 	unsigned threads;
@@ -33,8 +35,7 @@ struct quantize_entry {
 	const char *reason;      /* for either, as a phrase */
 	uint64_t rows, cols;
 	bool padded;             /* cols is no multiple of the block, and whole blocks are written */
-	unsigned n_parts;        /* of the output: 1 if kept */
-	struct tensor parts[N_LAYOUT_PARTS];
+	struct tensor parts[N_LAYOUT_PARTS]; /* of the output: the first alone if kept; without a name if there is none */
 	uint64_t output_bytes;
 	struct mxfp_counts counts;
 };
@@ -43,11 +44,11 @@ struct quantize_entry {
 struct quantize_plan {
 	const struct quantize_settings *settings;
 	const struct model *model;
-	const struct layout *layout;
+	struct layout_choice choice;
 	size_t n_entries, n_quantized;
 	struct quantize_entry *entries;
 	uint64_t input_bytes, output_bytes; /* of tensors */
-	char seed[24];                      /* as text */
+	char seed[24], sparsity[SPARSITY_TEXT]; /* as text */
 	struct arena arena;                 /* names, shapes, metadata */
 };
 

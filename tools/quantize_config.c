@@ -28,6 +28,8 @@ size_t quantize_choices(const struct quantize_plan *plan, struct metadata *choic
 		add(choices, &n, "mxfp.recipe", choice_name(OPTION_RECIPE, s->recipe));
 	else
 		add(choices, &n, "mxfp.rule", choice_name(OPTION_RULE, s->rule));
+	if (s->sparsity.m != 0)
+		add(choices, &n, LAYOUT_SPARSITY, plan->sparsity);
 	add(choices, &n, "mxfp.round", choice_name(OPTION_ROUND, s->round));
 	add(choices, &n, "mxfp.seed", plan->seed);
 	add(choices, &n, "mxfp.non_finite", choice_name(OPTION_NON_FINITE, s->non_finite));
@@ -100,7 +102,7 @@ int quantize_config(const struct quantize_plan *plan, json_t **config, struct er
 	json_prepare();
 	if (*config == NULL)
 		*config = json_object();
-	json_t *quantization = layout_config(plan->layout, plan->settings->activations, ignored_modules(plan));
+	json_t *quantization = layout_config(&plan->choice, plan->settings->activations, ignored_modules(plan));
 	bool whole = json_object_set_new(quantization, "mxfp", own_facts(plan)) == 0;
 
 	whole &= json_object_set_new(*config, "quantization_config", quantization) == 0;

@@ -37,10 +37,18 @@ static int check_unquantized(const struct model *model, struct error *error)
 /* Whether a chosen tensor can be held; `reason` changes if it cannot. */
 static bool is_held(const struct quantize_plan *plan, struct quantize_entry *entry)
 {
-	unsigned block = mxfp_format_info(plan->layout->format)->block_length;
+	unsigned block = mxfp_format_info(plan->choice.layout->format)->block_length;
 
+	if (plan->choice.sparsity.m != 0 && entry->cols > PIECE_ELEMENTS) {
+		entry->reason = "rows are too long for --sparsity";
+		return false;
+	}
 	if (entry->cols % block == 0)
 		return true;
+	if (plan->choice.sparsity.m != 0) {
+		entry->reason = "row length is no multiple of the block, which --sparsity needs";
+		return false;
+	}
 	entry->padded = plan->settings->pad_tail;
 	if (!entry->padded)
 		entry->reason = block == 16 ? "row length is no multiple of 16; --pad-tail takes it"
@@ -54,16 +62,17 @@ static int plan_parts(struct quantize_plan *plan, struct quantize_entry *entry, 
 {
 	const struct file *other;
 
-	entry->n_parts = entry->quantized ? layout_parts(plan->layout->format) : 1;
 	if (!entry->quantized) {
 		entry->parts[0] = *entry->source;
 		entry->output_bytes = entry->source->size;
 		return EXIT_OK;
 	}
-	for (unsigned i = 0; i < entry->n_parts; i++) {
+	for (int i = 0; i < N_LAYOUT_PARTS; i++) {
 		struct tensor *part = &entry->parts[i];
 
-		if (!layout_describe(plan->layout, (enum layout_part)i, entry->source, &plan->arena, part))
+		if (!layout_has(&plan->choice, (enum layout_part)i))
+			continue;
+		if (!layout_describe(&plan->choice, (enum layout_part)i, entry->source, &plan->arena, part))
 			return fail_memory(error);
 		if (strcmp(part->name, entry->source->name) != 0 && model_find(plan->model, part->name, &other) != NULL)
 			return fail_tensor(error, file->path, entry->source->name,
@@ -112,8 +121,10 @@ int quantize_plan(struct quantize_plan *plan, const struct quantize_settings *se
 	*plan = (struct quantize_plan){
 		.settings = settings,
 		.model = model,
-		.layout = layout_of(settings->weights),
+		.choice = {layout_of(settings->weights), settings->sparsity},
 	};
+	if (settings->sparsity.m != 0)
+		sparsity_text(settings->sparsity, plan->sparsity);
 	snprintf(plan->seed, sizeof plan->seed, "%" PRIu64, settings->seed);
 	int code = check_unquantized(model, error);
 

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sparsity.h"
+
 /* Finds the tensor NAME SUFFIX; *tensor is NULL if there is none. */
 static int find_suffixed(const struct model *model, const char *name, const char *suffix, const struct tensor **tensor,
                          const struct file **file, struct error *error)
@@ -29,6 +31,12 @@ static int find_parts(struct quantized *q, const struct model *model, const char
 {
 	int code = find_suffixed(model, name, LAYOUT_PACKED, &q->parts[LAYOUT_CODES], &q->files[LAYOUT_CODES], error);
 
+	if (code == EXIT_OK && q->parts[LAYOUT_CODES] == NULL) {
+		code = find_suffixed(model, name, LAYOUT_SPARSE, &q->parts[LAYOUT_CODES], &q->files[LAYOUT_CODES], error);
+		q->sparse = q->parts[LAYOUT_CODES] != NULL;
+	}
+	if (code == EXIT_OK && q->sparse)
+		code = find_suffixed(model, name, LAYOUT_MASK, &q->parts[LAYOUT_MASKS], &q->files[LAYOUT_MASKS], error);
 	if (code == EXIT_OK && q->parts[LAYOUT_CODES] == NULL)
 		q->parts[LAYOUT_CODES] = model_find(model, name, &q->files[LAYOUT_CODES]);
 	if (code == EXIT_OK)
@@ -45,6 +53,26 @@ static bool is_packed(const struct tensor *codes, const char *name)
 	return strlen(codes->name) > strlen(name);
 }
 
+/* Whether two parts agree in all but their last dimension. */
+static bool same_rows(const struct tensor *a, const struct tensor *b)
+{
+	if (a->rank < 1 || a->rank != b->rank)
+		return false;
+	return memcmp(a->shape, b->shape, (a->rank - 1) * sizeof *a->shape) == 0;
+}
+
+/* Whether kept codes and masks are those of the pattern, for rows of `cols` elements. */
+static bool fits_sparse(const struct quantized *q, const struct layout *layout, size_t cols)
+{
+	const struct tensor *codes = q->parts[LAYOUT_CODES], *masks = q->parts[LAYOUT_MASKS];
+	unsigned last = codes->rank - 1;
+	struct mxfp_sparse_sizes size;
+
+	return codes->dtype == DTYPE_U8 && masks->dtype == DTYPE_U8 && same_rows(codes, masks) &&
+	       mxfp_sparse_size(layout->format, q->sparsity, 1, cols, &size) == MXFP_OK &&
+	       codes->shape[last] == size.codes_row_bytes && masks->shape[last] == size.masks_row_bytes;
+}
+
 /* Whether codes and scales are those of a layout, for rows of whole blocks. */
 static bool fits(const struct quantized *q, const struct layout *layout, const char *name)
 {
@@ -53,16 +81,13 @@ static bool fits(const struct quantized *q, const struct layout *layout, const c
 	unsigned last = codes->rank - 1;
 	struct mxfp_sizes size;
 
-	if (layout->packed != is_packed(codes, name) || codes->dtype != layout->codes || dtype != layout->scales)
+	if (dtype != layout->scales || !same_rows(codes, scales) || scales->shape[last] > SIZE_MAX / 64)
 		return false;
-	if (codes->rank < 1 || codes->rank != scales->rank || scales->shape[last] > SIZE_MAX / 64)
-		return false;
-	for (unsigned i = 0; i < last; i++)
-		if (codes->shape[i] != scales->shape[i])
-			return false;
 	size_t cols = (size_t)scales->shape[last] * mxfp_format_info(layout->format)->block_length;
-	return mxfp_blocks_size(layout->format, 1, cols, &size) == MXFP_OK &&
-	       size.codes_row_bytes == codes->shape[last];
+	if (q->sparse)
+		return fits_sparse(q, layout, cols);
+	return layout->packed == is_packed(codes, name) && codes->dtype == layout->codes &&
+	       mxfp_blocks_size(layout->format, 1, cols, &size) == MXFP_OK && size.codes_row_bytes == codes->shape[last];
 }
 
 /* The format that file and config.json state, where shapes leave a choice; NULL if they state none. */
@@ -113,6 +138,10 @@ static int set_shape(struct quantized *q, const char *name, struct error *error)
 		return fail_memory(error);
 	tensor_matrix(q->parts[LAYOUT_SCALES], &q->rows, &blocks);
 	q->cols = blocks * block;
+	if (q->sparse) {
+		free(key);
+		return EXIT_OK;
+	}
 	snprintf(key, size, LAYOUT_COLS "%s", name);
 	const char *text = file_metadata(file, key);
 	free(key);
@@ -158,6 +187,21 @@ static bool is_quantized(const struct quantized *q, const char *name)
 	return q->parts[LAYOUT_SCALES] != NULL && dtype_info(codes->dtype)->bits == 8 && codes->dtype != DTYPE_BOOL;
 }
 
+/* The pattern of a sparse tensor, which only the metadata tell. */
+static int find_sparsity(struct quantized *q, const char *name, struct error *error)
+{
+	const struct file *file = q->files[LAYOUT_CODES];
+	const char *text = file_metadata(file, LAYOUT_SPARSITY);
+
+	if (q->parts[LAYOUT_MASKS] == NULL)
+		return fail_tensor(error, file->path, q->parts[LAYOUT_CODES]->name, "'%s" LAYOUT_MASK "' is missing",
+		                   name);
+	if (text == NULL || !sparsity_find(text, &q->sparsity))
+		return fail(error, EXIT_INPUT, "%s: metadata '" LAYOUT_SPARSITY "': '%.40s' is no pattern that is known",
+		            file->path, text != NULL ? text : "");
+	return EXIT_OK;
+}
+
 int quantized_find(struct quantized *quantized, bool *found, const struct model *model, const char *name,
                    struct error *error)
 {
@@ -171,6 +215,10 @@ int quantized_find(struct quantized *quantized, bool *found, const struct model 
 	if (quantized->parts[LAYOUT_SCALES] == NULL)
 		return fail_tensor(error, file->path, quantized->parts[LAYOUT_CODES]->name, "'%s" LAYOUT_SCALE
 		                   "' is missing", name);
+	if (quantized->sparse)
+		code = find_sparsity(quantized, name, error);
+	if (code != EXIT_OK)
+		return code;
 	choose_layout(quantized, model, name);
 	if (quantized->layout == NULL)
 		return fail_tensor(error, file->path, quantized->parts[LAYOUT_CODES]->name, "not in a layout that mxfp "
@@ -194,14 +242,64 @@ struct mxfp_blocks quantized_blocks(const struct quantized *quantized, const str
 	};
 }
 
+/* Reads kept codes and masks into `sparse`, whose memory is the caller's, and expands them. */
+static int read_kept(const struct quantized *q, const struct piece *piece, const struct mxfp_sparse *sparse,
+                     const struct mxfp_sparse_sizes *size, void *codes, struct error *error)
+{
+	const struct mxfp_sparse_options options = {.threads = 1};
+	const struct tensor *masks = q->parts[LAYOUT_MASKS];
+	int code = file_read(q->files[LAYOUT_CODES], q->parts[LAYOUT_CODES], piece->row * size->codes_row_bytes,
+	                     sparse->codes, size->codes_bytes, error);
+
+	if (code == EXIT_OK)
+		code = file_read(q->files[LAYOUT_MASKS], masks, piece->row * size->masks_row_bytes, sparse->masks,
+		                 size->masks_bytes, error);
+	if (code != EXIT_OK)
+		return code;
+	if (mxfp_sparse_expand(sparse, codes, 0, &options) == MXFP_OK)
+		return EXIT_OK;
+	return fail_tensor(error, q->files[LAYOUT_MASKS]->path, masks->name, "rows %" PRIu64 " to %" PRIu64
+	                   ": a mask does not keep %u of %u", piece->row, piece->row + piece->rows - 1,
+	                   q->sparsity.n, q->sparsity.m);
+}
+
+/* Reads the codes of a piece of a sparse tensor, dense. */
+static int read_sparse(const struct quantized *q, const struct piece *piece, void *codes, uint64_t *n_bytes,
+                       struct error *error)
+{
+	struct mxfp_sparse sparse = {.format = q->layout->format, .sparsity = q->sparsity, .rows = piece->rows};
+	struct mxfp_sparse_sizes size;
+
+	sparse.cols = piece->cols;
+	if (piece->cols != q->cols)
+		return fail_tensor(error, q->files[LAYOUT_CODES]->path, q->parts[LAYOUT_CODES]->name,
+		                   "rows of %" PRIu64 " elements are too long for a sparse tensor", q->cols);
+	if (mxfp_sparse_size(sparse.format, sparse.sparsity, sparse.rows, sparse.cols, &size) != MXFP_OK)
+		return fail_memory(error);
+	uint8_t *memory = malloc(size.codes_bytes + size.masks_bytes + 1);
+	if (memory == NULL)
+		return fail_memory(error);
+	sparse.codes = memory;
+	sparse.masks = memory + size.codes_bytes;
+	*n_bytes = size.codes_bytes + size.masks_bytes;
+	int code = read_kept(q, piece, &sparse, &size, codes, error);
+	free(memory);
+	return code;
+}
+
 int quantized_read(const struct quantized *quantized, const struct piece *piece, const struct mxfp_blocks *blocks,
                    uint64_t *n_bytes, struct error *error)
 {
 	struct layout_slice slice = layout_slice(quantized->layout->format, quantized->cols, piece);
-	int code = file_read(quantized->files[LAYOUT_CODES], quantized->parts[LAYOUT_CODES], slice.codes_from,
-	                     blocks->codes, slice.size.codes_bytes, error);
+	int code;
 
-	*n_bytes = slice.size.codes_bytes + slice.size.scales_bytes;
+	*n_bytes = slice.size.codes_bytes;
+	if (quantized->sparse)
+		code = read_sparse(quantized, piece, blocks->codes, n_bytes, error);
+	else
+		code = file_read(quantized->files[LAYOUT_CODES], quantized->parts[LAYOUT_CODES], slice.codes_from,
+		                 blocks->codes, slice.size.codes_bytes, error);
+	*n_bytes += slice.size.scales_bytes;
 	if (code != EXIT_OK)
 		return code;
 	return file_read(quantized->files[LAYOUT_SCALES], quantized->parts[LAYOUT_SCALES], slice.scales_from,

@@ -13,7 +13,9 @@
 
 struct quantized {
 	const struct layout *layout;
-	const struct tensor *parts[N_LAYOUT_PARTS]; /* the last is NULL if the format has no tensor scale */
+	bool sparse;                                /* with the masks in parts[LAYOUT_MASKS] */
+	struct mxfp_sparsity sparsity;
+	const struct tensor *parts[N_LAYOUT_PARTS]; /* NULL: none */
 	const struct file *files[N_LAYOUT_PARTS];
 	uint64_t rows, cols; /* of the tensor that was quantized: leading dimensions are those of the codes */
 	float tensor_scale;
@@ -31,7 +33,8 @@ int quantized_find(struct quantized *quantized, bool *found, const struct model 
 struct mxfp_blocks quantized_blocks(const struct quantized *quantized, const struct piece *piece, uint8_t *codes,
                                     uint8_t *scales);
 
-/* Reads the codes and scales of the piece, and tells how many bytes that were. EXIT_IO, EXIT_INPUT. */
+/* Reads the codes and scales of the piece, sparse ones expanded, and tells how many bytes that were. EXIT_IO;
+   EXIT_MEMORY; EXIT_INPUT, also for masks that are none. */
 int quantized_read(const struct quantized *quantized, const struct piece *piece, const struct mxfp_blocks *blocks,
                    uint64_t *n_bytes, struct error *error);
 

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+#include "sparsity.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *sparsity_text(struct mxfp_sparsity sparsity, char text[SPARSITY_TEXT])
+{
+	snprintf(text, SPARSITY_TEXT, "%u:%u", sparsity.n, sparsity.m);
+	return text;
+}
+
+bool sparsity_find(const char *text, struct mxfp_sparsity *sparsity)
+{
+	const struct mxfp_sparsity *pattern;
+	char name[SPARSITY_TEXT];
+
+	for (size_t i = 0; (pattern = mxfp_sparsity_pattern(i)) != NULL; i++)
+		if (strcmp(sparsity_text(*pattern, name), text) == 0) {
+			*sparsity = *pattern;
+			return true;
+		}
+	return false;
+}
+
+int sparsity_parse(const char *text, const char *where, struct mxfp_sparsity *sparsity, struct error *error)
+{
+	const struct mxfp_sparsity *pattern;
+	char known[128] = "", name[SPARSITY_TEXT];
+	size_t used = 0;
+
+	if (sparsity_find(text, sparsity))
+		return EXIT_OK;
+	for (size_t i = 0; (pattern = mxfp_sparsity_pattern(i)) != NULL && used < sizeof known; i++)
+		used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i == 0 ? "" : ", ",
+		                         sparsity_text(*pattern, name));
+	return fail(error, EXIT_USAGE, "%s: unknown pattern '%s': known are %s", where, text, known);
+}
