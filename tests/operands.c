@@ -17,6 +17,7 @@ enum shape {
 	SHAPE_ZERO,     /* of both signs */
 	SHAPE_FEW,      /* mostly zeros: few products, so that sums end in ties */
 	SHAPE_LARGEST,  /* of both signs */
+	SHAPE_HIGH,     /* the largest ones, all of one sign: the largest sums */
 	SHAPE_LEAST,    /* subnormals and zeros */
 	SHAPE_EQUAL,    /* element 2i + 1 is element 2i */
 	SHAPE_OPPOSITE, /* element 2i + 1 is minus element 2i: beside SHAPE_EQUAL everything cancels */
@@ -89,6 +90,8 @@ static uint8_t any_code(struct random *r, const struct mxfp_format_info *f, enum
 	case SHAPE_LARGEST:
 		/* An int8 has one more negative code. */
 		return with_sign(f, f->max_code + (negative && f->kind == MXFP_KIND_FIXED), negative);
+	case SHAPE_HIGH:
+		return with_sign(f, f->max_code - random_below(r, 4), false);
 	case SHAPE_LEAST:
 		return with_sign(f, random_below(r, UINT32_C(1) << f->significand_bits) & 3, negative);
 	default:
@@ -101,8 +104,19 @@ static uint8_t opposite(const struct mxfp_format_info *f, uint8_t code)
 	return f->kind == MXFP_KIND_FIXED ? (uint8_t)-code : code ^ (uint8_t)(1U << (f->bits - 1));
 }
 
+/* Moves a magnitude that is not 0 to `least` or above. */
+static uint8_t raised(const struct mxfp_format_info *f, uint8_t code, uint32_t least)
+{
+	uint32_t sign = f->kind == MXFP_KIND_FIXED ? 0 : UINT32_C(1) << (f->bits - 1), magnitude = code & ~sign;
+
+	if (sign == 0 || magnitude == 0 || magnitude >= least)
+		return code;
+	return (uint8_t)((code & sign) | (least + magnitude % (f->max_code - least + 1)));
+}
+
 /* n codes of a row, packed. */
-static void fill_codes(struct random *r, const struct mxfp_format_info *f, uint8_t *packed, size_t n, bool special)
+static void fill_codes(struct random *r, const struct mxfp_format_info *f, uint8_t *packed, size_t n, uint32_t least,
+                       bool special)
 {
 	/* Inf twice, and two NaNs, in the formats that have them. */
 	static const uint8_t specials[] = {0x7C, 0x7C, 0x7D, 0x7F};
@@ -112,7 +126,7 @@ static void fill_codes(struct random *r, const struct mxfp_format_info *f, uint8
 	for (size_t i = 0; i < n; i++) {
 		bool second = i % 2 != 0 && (shape == SHAPE_EQUAL || shape == SHAPE_OPPOSITE);
 
-		codes[i] = second ? codes[i - 1] : any_code(r, f, shape);
+		codes[i] = second ? codes[i - 1] : raised(f, any_code(r, f, shape), least);
 		if (second && shape == SHAPE_OPPOSITE)
 			codes[i] = opposite(f, codes[i]);
 	}
@@ -141,12 +155,15 @@ static void fill_blocks(struct random *r, const struct operand_range *range, str
 	size_t blocks = (o->matrix.cols + f->block_length - 1) / f->block_length;
 	size_t block_bytes = f->block_length * element->bits / 8;
 	uint8_t *data = (uint8_t *)o->matrix.data, *scales = (uint8_t *)o->matrix.scales;
+	/* In every second matrix elements lie as near to each other as quantized ones do. */
+	uint32_t least = random_below(r, 2) == 0 ? 0 : random_below(r, element->max_code);
 
 	for (size_t row = 0; row < o->matrix.rows; row++) {
 		bool special = range->special && random_below(r, 2) == 0;
 
 		for (size_t b = 0; b < blocks; b++) {
-			fill_codes(r, element, data + row * o->matrix.stride + b * block_bytes, f->block_length, special);
+			fill_codes(r, element, data + row * o->matrix.stride + b * block_bytes, f->block_length,
+			           least, special);
 			scales[row * o->matrix.scales_stride + b] =
 				any_scale(r, mxfp_format_info(f->scale), range, special && random_below(r, 4) == 0);
 		}
@@ -166,6 +183,8 @@ static uint32_t any_number(struct random *r, const struct operand_range *range, 
 		return random_below(r, 8) != 0 ? 0 : x & UINT32_C(0xFFF00000);
 	case SHAPE_LARGEST: /* of their exponent */
 		return x | UINT32_C(0x007F0000);
+	case SHAPE_HIGH:
+		return (x | UINT32_C(0x007F0000)) & ~MXFP_F32_SIGN;
 	case SHAPE_LEAST:
 		return range->center > 0 ? x : (x & UINT32_C(0x807FFFFF)) >> random_below(r, 23);
 	default:
