@@ -16,6 +16,7 @@ enum shape {
 	SHAPE_ANY,      /* any finite codes */
 	SHAPE_ZERO,     /* of both signs */
 	SHAPE_FEW,      /* mostly zeros: few products, so that sums end in ties */
+	SHAPE_FAR,      /* a large, a middle and a least one: beside another of e5m2, a tie that 2^-62 of the sum decides */
 	SHAPE_LARGEST,  /* of both signs */
 	SHAPE_HIGH,     /* the largest ones, all of one sign: the largest sums */
 	SHAPE_LEAST,    /* subnormals and zeros */
@@ -74,6 +75,20 @@ static uint8_t with_sign(const struct mxfp_format_info *f, uint32_t magnitude, b
 	return (uint8_t)(magnitude | (negative ? UINT32_C(1) << (f->bits - 1) : 0));
 }
 
+/* Element i of SHAPE_FAR. The first two, positive, are powers of two 12 binades apart, their squares 24. */
+static uint8_t far_code(struct random *r, const struct mxfp_format_info *f, size_t i)
+{
+	uint32_t binade = UINT32_C(1) << f->significand_bits, top = f->max_code / binade * binade, magnitude = 0;
+
+	if (i == 0)
+		magnitude = top;
+	else if (i == 1 && top > 12 * binade)
+		magnitude = top - 12 * binade;
+	else if (i == 2)
+		magnitude = random_below(r, binade);
+	return with_sign(f, magnitude, i == 2 && random_below(r, 2) == 0);
+}
+
 static uint8_t any_code(struct random *r, const struct mxfp_format_info *f, enum shape shape)
 {
 	uint32_t magnitude = random_below(r, f->max_code + 1);
@@ -126,7 +141,12 @@ static void fill_codes(struct random *r, const struct mxfp_format_info *f, uint8
 	for (size_t i = 0; i < n; i++) {
 		bool second = i % 2 != 0 && (shape == SHAPE_EQUAL || shape == SHAPE_OPPOSITE);
 
-		codes[i] = second ? codes[i - 1] : raised(f, any_code(r, f, shape), least);
+		if (second)
+			codes[i] = codes[i - 1];
+		else if (shape == SHAPE_FAR)
+			codes[i] = far_code(r, f, i);
+		else
+			codes[i] = raised(f, any_code(r, f, shape), least);
 		if (second && shape == SHAPE_OPPOSITE)
 			codes[i] = opposite(f, codes[i]);
 	}
