@@ -18,7 +18,7 @@ enum shape {
 	SHAPE_FEW,      /* mostly zeros: few products, so that sums end in ties */
 	SHAPE_FAR,      /* a large, a middle and a least one: beside another of e5m2, a tie that 2^-62 of the sum decides */
 	SHAPE_LARGEST,  /* of both signs */
-	SHAPE_HIGH,     /* the largest ones, all of one sign: the largest sums */
+	SHAPE_HIGH,     /* mostly the largest, all of one sign: the largest sums, of many bits */
 	SHAPE_LEAST,    /* subnormals and zeros */
 	SHAPE_EQUAL,    /* element 2i + 1 is element 2i */
 	SHAPE_OPPOSITE, /* element 2i + 1 is minus element 2i: beside SHAPE_EQUAL everything cancels */
@@ -106,7 +106,7 @@ static uint8_t any_code(struct random *r, const struct mxfp_format_info *f, enum
 		/* An int8 has one more negative code. */
 		return with_sign(f, f->max_code + (negative && f->kind == MXFP_KIND_FIXED), negative);
 	case SHAPE_HIGH:
-		return with_sign(f, f->max_code - random_below(r, 4), false);
+		return with_sign(f, random_below(r, 4) == 0 ? magnitude : f->max_code - random_below(r, 4), false);
 	case SHAPE_LEAST:
 		return with_sign(f, random_below(r, UINT32_C(1) << f->significand_bits) & 3, negative);
 	default:
