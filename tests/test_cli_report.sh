@@ -27,7 +27,8 @@ safetensors() {
 } >"$work/x.safetensors"
 exits 0 "" report --json --formats mxfp4 --rules floor --activation-file "$work/x.safetensors" "$work/row.safetensors"
 text=$(tr -d ' \n' <"$work/out")
-has "variant" "$text" '"format":"mxfp4","rule":"floor","recipe":null,"elements":32,"bytes":17,"bits_per_weight":4.25,'
+has "variant" "$text" '"format":"mxfp4","rule":"floor","recipe":null,"sparsity":null,"elements":32,"bytes":17,'
+has "size" "$text" '"bytes":17,"bits_per_weight":4.25,'
 has "shares" "$text" '"saturated":1,"saturated_share":0.03125,"flushed":1,"flushed_share":0.03125,'
 has "weights" "$text" '"weights":{"sqnr_db":13.9530990536,"relative_error":0.200606521483,'
 has "weights" "$text" '"max_absolute_error":1.5,"max_relative_error":1.0,"cosine":0.99924757871,'
@@ -37,9 +38,33 @@ has "exact activations" "$text" '"activations_error":{"sqnr_db":null,"relative_e
 has "sums" "$text" '"sums":{"reference":"binary64","weights_quantized":{"rule":"chain","pass":128},"both_quantized":{'
 has "not measured" "$text" '"not_measured":[{"name":"b","reason":"'
 
+# Pruned to 1 of 2 it is (7.5, 0, 0, -1, 0 ...), with noise 25.0625, and products lack 5; quantized then, (6, 0, 0, -1,
+# 0 ...), with noise 27.3125, and products lack 6.5. It keeps 16 codes of 32 bits, or of 4, and has masks of 32 bits.
+exits 0 "" report --json --formats mxfp4 --rules floor --sparsity 1:2 --activation-file "$work/x.safetensors" \
+	"$work/row.safetensors"
+text=$(tr -d ' \n' <"$work/out" | sed 's/.*"total"//; s/"tensors".*//')
+same "variants" "mxfp4 null mxfp4 1:2 f32 1:2" "$(printf '%s\n' "$text" | grep -oE '"(format|sparsity)":[^,]*' |
+	sed 's/"[a-z]*"://; s/"//g' | tr '\n' ' ' | sed 's/ $//')"
+only=${text##*'"format":'} before=${text#*'"sparsity":"1:2"'}
+before=${before%%'"format":'*}
+has "pruned" "$only" '"f32","rule":null,"recipe":null,"sparsity":"1:2","elements":32,"bytes":68,'
+has "pruned" "$only" '"bytes":68,"bits_per_weight":17.0,'
+has "pruned" "$only" '"saturated":0,"saturated_share":0.0,"flushed":2,'
+has "pruned" "$only" '"weights":{"sqnr_db":5.16441402342,"relative_error":0.551796954062,"max_absolute_error":5.0,'
+has "pruned" "$only" '"weights_quantized":{"sqnr_db":7.95880017344,"relative_error":0.4,"max_absolute_error":5.0,'
+has "pruned" "$only" '"scales":null'
+has "pruned, quantized" "$before" ',"elements":32,"bytes":13,"bits_per_weight":3.25,"saturated":1,'
+has "pruned, quantized" "$before" '"weights":{"sqnr_db":4.79104337991,"relative_error":0.576033619199,'
+has "pruned, quantized" "$before" '"weights_quantized":{"sqnr_db":5.6799331273,"relative_error":0.52,'
+
 # Text: one line a variant, and the same numbers.
 exits 0 "" report -f mxfp4 -r floor "$work/row.safetensors"
 has "text" "$(tr -s ' ' <"$work/out")" "| mxfp4 | floor | 4.250 | 13.95 | 0.2006 | 3.125 % | 3.125 % | 0 |"
+exits 0 "" report -f mxfp4 -r floor --sparsity 1:2 "$work/row.safetensors"
+text=$(tr -s ' ' <"$work/out")
+has "text" "$text" "| mxfp4 | floor | 4.250 | 13.95 |"
+has "text" "$text" "| mxfp4 1:2 | floor | 3.250 | 4.79 |"
+has "text" "$text" "| f32 1:2 | - | 17.000 | 5.16 |"
 exits 0 "" report "$work/row.safetensors" --ignore a.weight
 has "nothing" "$(cat "$work/out")" "Nothing was measured"
 
@@ -54,6 +79,14 @@ mv "$work/out" "$work/reference"
 exits 0 "" report --json --tokens 1 --formats mxfp4,nvfp4 "$model"
 checks=$((checks + 1))
 cmp -s "$work/reference" "$work/out" || bad "the tier changes the report"
+exits 0 "" report --json --sparsity 4:16 --threads 1 --tokens 1 --formats mxfp4,nvfp4 "$model"
+mv "$work/out" "$work/one.pruned"
+exits 0 "" report --json --sparsity 4:16 --threads 2 --tokens 1 --formats mxfp4,nvfp4 "$model"
+checks=$((checks + 1))
+cmp -s "$work/one.pruned" "$work/out" || bad "threads change the report of pruned weights"
+exits 0 "" --isa ref report --json --sparsity 4:16 --tokens 1 --formats mxfp4,nvfp4 "$model"
+checks=$((checks + 1))
+cmp -s "$work/one.pruned" "$work/out" || bad "the tier changes the report of pruned weights"
 exits 0 "" report --json --seed 1 "$model" --tokens 2
 checks=$((checks + 1))
 ! cmp -s "$work/one" "$work/out" || bad "the seed does not change the report"
@@ -94,6 +127,28 @@ written nvfp4 nvfp4-recipe compressed-tensors
 written nvfp4 nvfp4-recipe torchao-1
 written nvfp4 nvfp4-recipe ggml
 exits 3 "already quantized" report "$work/quantized"
+
+# So do sparse ones: what is measured of the file is, word for word, part of what is measured in memory.
+for format in mxfp4 mxfp6-e2m3 nvfp4; do
+	exits 0 "" quantize -q "$model" -o "$work/sparse" --force --weights "$format" --sparsity 4:16
+	exits 0 "" report --json "$model" --tokens 2 --against "$work/sparse"
+	numbers | tr -d ' \n' >"$work/against"
+	against=$(sed -n 's/.*"total":.*"variants":\[\(.*\)\]},"tensors".*/\1/p' "$work/against")
+	has "$format in a file" "$against" '"sparsity":"4:16"'
+	exits 0 "" report --json "$model" --tokens 2 --formats "$format" --rules mse --nvfp4-recipe compressed-tensors \
+		--sparsity 4:16
+	has "$format 4:16 in memory" "$(numbers | tr -d ' \n')" "$against"
+done
+
+# Pruned and quantized, weights have no less error than with either alone: in total and in five layers, eight variants.
+exits 0 "" report -q "$model" --tokens 1 --sparsity 4:16 -o "$work/sparse.md"
+same "errors that are no less with both" 48 "$(awk -F' *[|] *' '
+	/^## All measures/ { on = 1 }
+	/^## Block scales/ { on = 0 }
+	on && $4 ~ /:/ && $4 !~ /^f32/ { n += $6 <= dense; both[$2] = both[$2] " " $6 }
+	on && $4 !~ /:/ { dense = $6 }
+	on && $4 ~ /^f32/ { k = split(both[$2], of, " "); for (i = 1; i <= k; i++) n += of[i] > $6 ? -1000 : 0 }
+	END { print n }' "$work/sparse.md")"
 
 # mxfp dequantize and mxfp diff measure the same: tensor and SQNR of the last table of report's summary, and of diff's.
 written mxfp4 rule mse
@@ -138,6 +193,11 @@ exits 2 "--nvfp4-recipe" report "$model" --nvfp4-recipe t
 exits 2 "--tokens" report "$model" --tokens 0
 exits 2 "report.txt" report "$model" -o "$work/report.txt"
 exits 2 "--against" report "$model" --against "$model" --rules mse
+exits 2 "--against" report "$model" --against "$model" --sparsity 4:16
+exits 2 "--sparsity: unknown pattern '3:16': known are 4:16, " report "$model" --sparsity 3:16
+exits 2 "--sparsity: unknown pattern ''" report "$model" --sparsity ''
+exits 2 "--sparsity: more than 64 combinations" report "$model" --sparsity 4:16 \
+	--formats mxfp4,mxfp6-e2m3,mxfp6-e3m2,mxfp8-e4m3,mxfp8-e5m2 --rules mse,floor,even,rceil,ceil,trn3,fit
 exits 2 "matches no tensor" report "$model" --ignore nothing
 exits 2 "ggml" report "$model" --formats nvfp4 --nvfp4-recipe ggml --round rtz
 exits 3 "holds no quantized form" report "$model" --against "$model"

@@ -23,7 +23,7 @@ enum {
 
 /* The command line. */
 struct settings {
-	const char *in, *out, *formats, *rules, *recipes, *against, *activation_file;
+	const char *in, *out, *formats, *rules, *recipes, *against, *activation_file, *sparsity;
 	enum mxfp_format activations;
 	int activation_rule, round;
 	uint64_t tokens, seed;
@@ -51,6 +51,8 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"rules", 'r', OPTION_STRING, "LIST", "scale rules for every MX format (default mse; for mxfp4 "
 		 "mse,floor,even,rceil)", &s->rules},
 		{"nvfp4-recipe", 0, OPTION_STRING, "LIST", "recipes for NVFP4 (default te)", &s->recipes},
+		{"sparsity", 0, OPTION_STRING, "N:M", "measure weights pruned to N of every M too, such as 4:16: by itself, "
+		 "and before quantizing", &s->sparsity},
 		{"against", 0, OPTION_STRING, "PATH", "measure this output of mxfp quantize", &s->against},
 		{"output", 'o', OPTION_STRING, "FILE", "write to FILE.md or FILE.json", &s->out},
 		{"force", 0, OPTION_FLAG, NULL, "replace FILE if it exists", &s->force},
@@ -78,10 +80,16 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 /* Checks what the option table cannot, and makes the variants. */
 static int check(const struct settings *s, struct variants *variants, struct error *error)
 {
-	if (s->against != NULL && (s->formats != NULL || s->rules != NULL || s->recipes != NULL))
-		return fail(error, EXIT_USAGE, "--against: what it names has its format and rule / leave --formats, "
-		            "--rules and --nvfp4-recipe out");
+	struct mxfp_sparsity sparsity;
+
+	if (s->against != NULL && (s->formats != NULL || s->rules != NULL || s->recipes != NULL || s->sparsity != NULL))
+		return fail(error, EXIT_USAGE, "--against: what it names has its format, rule and sparsity / leave "
+		            "--formats, --rules, --nvfp4-recipe and --sparsity out");
 	int code = variants_parse(variants, s->formats, s->rules, s->recipes, error);
+	if (code == EXIT_OK && s->sparsity != NULL)
+		code = sparsity_parse(s->sparsity, "--sparsity", &sparsity, error);
+	if (code == EXIT_OK && s->sparsity != NULL)
+		code = variants_prune(variants, sparsity, error);
 	if (code != EXIT_OK)
 		return code;
 	if (s->tokens == 0 || s->tokens > TOKENS_MAX)

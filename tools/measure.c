@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Measuring one weight matrix: for each piece of rows, the exact products once and then every variant. NVFP4 needs the
- * matrix's largest magnitude first, which costs a reading of its own.
+ * matrix's largest magnitude first, which costs a reading of its own; pruning keeps it.
  */
 #include "measure.h"
 
@@ -32,7 +32,8 @@ struct measuring {
 	struct input inputs[N_ACTIVATION_KINDS];
 	float amax;
 	uint64_t stream;
-	float *weights, *decoded;
+	float *weights, *pruned, *decoded; /* pruned, and its masks: of the variant at hand, if it is to be */
+	uint8_t *masks;
 	struct quantized quantized; /* of options->against */
 	uint8_t *codes, *scales;
 	struct mxfp_blocks blocks;         /* of the variant at hand: these */
@@ -48,6 +49,8 @@ static void release(struct measuring *m)
 		free(m->exact[k]);
 	}
 	free(m->weights);
+	free(m->pruned);
+	free(m->masks);
 	free(m->decoded);
 	free(m->codes);
 	free(m->scales);
@@ -55,29 +58,10 @@ static void release(struct measuring *m)
 	free(m->histograms);
 }
 
-/* Bytes that `rows` rows need for codes and scales in the variant that needs most. */
-static int blocks_size(const struct measuring *m, size_t rows, struct mxfp_sizes *most, struct error *error)
-{
-	const struct variants *variants = &m->options->variants;
-
-	*most = (struct mxfp_sizes){0};
-	for (size_t v = 0; v < variants->n; v++) {
-		struct mxfp_sizes size;
-
-		if (mxfp_blocks_size(variants->items[v].format, rows, m->cols, &size) != MXFP_OK)
-			return fail_memory(error);
-		if (size.codes_bytes > most->codes_bytes)
-			most->codes_bytes = size.codes_bytes;
-		if (size.scales_bytes > most->scales_bytes)
-			most->scales_bytes = size.scales_bytes;
-	}
-	return EXIT_OK;
-}
-
 static int allocate(struct measuring *m, struct error *error)
 {
 	size_t outputs = 0;
-	struct mxfp_sizes size;
+	struct variant_storage storage;
 	bool complete = true;
 
 	for (unsigned k = 0; k < m->n_inputs; k++)
@@ -89,20 +73,21 @@ static int allocate(struct measuring *m, struct error *error)
 		m->piece_rows = 1;
 	if (m->piece_rows > m->layer->rows)
 		m->piece_rows = (size_t)m->layer->rows;
-	int code = blocks_size(m, m->piece_rows, &size, error);
-	if (code != EXIT_OK)
-		return code;
+	if (!variants_storage(&storage, &m->options->variants, m->piece_rows, m->cols))
+		return fail_memory(error);
 	m->weights = malloc(m->piece_rows * m->cols * sizeof *m->weights);
 	m->decoded = malloc(m->piece_rows * m->cols * sizeof *m->decoded);
-	m->codes = malloc(size.codes_bytes);
-	m->scales = malloc(size.scales_bytes);
+	m->pruned = malloc(m->piece_rows * m->cols * sizeof *m->pruned);
+	m->codes = malloc(storage.codes + 1);
+	m->masks = malloc(storage.masks + 1);
+	m->scales = malloc(storage.scales + 1);
 	m->histograms = calloc(m->options->variants.n, sizeof *m->histograms);
 	for (unsigned k = 0; k < m->n_inputs; k++) {
 		m->exact[k] = malloc((m->piece_rows * m->inputs[k].exact.rows + 1) * sizeof *m->exact[k]);
 		complete &= m->exact[k] != NULL;
 	}
-	complete &= m->weights != NULL && m->decoded != NULL && m->codes != NULL && m->scales != NULL &&
-	            m->histograms != NULL;
+	complete &= m->weights != NULL && m->pruned != NULL && m->decoded != NULL && m->codes != NULL &&
+	            m->masks != NULL && m->scales != NULL && m->histograms != NULL;
 	return complete ? EXIT_OK : fail_memory(error);
 }
 
@@ -139,6 +124,26 @@ static int find_amax(struct measuring *m, struct error *error)
 	return code;
 }
 
+/* The piece's weights, pruned if the variant is to be. */
+static const float *prune_rows(const struct measuring *m, size_t rows, const struct variant *variant)
+{
+	const struct mxfp_sparse masks = {
+		.format = MXFP_FORMAT_F32,
+		.sparsity = variant->sparsity,
+		.rows = rows,
+		.cols = m->cols,
+		.masks = m->masks,
+	};
+	const struct mxfp_sparse_options options = {.threads = m->options->threads};
+
+	if (variant->sparsity.m == 0)
+		return m->weights;
+	enum mxfp_status status = mxfp_sparse_prune(&masks, m->pruned, 0, m->weights, 0, &options);
+	assert(status == MXFP_OK);
+	(void)status;
+	return m->pruned;
+}
+
 /* Quantizes the piece in memory into m->blocks and m->decoded. */
 static void quantize_rows(struct measuring *m, uint64_t first, size_t rows, struct measurement *into)
 {
@@ -163,7 +168,8 @@ static void quantize_rows(struct measuring *m, uint64_t first, size_t rows, stru
 		.codes = m->codes,
 		.scales = m->scales,
 	};
-	enum mxfp_status status = mxfp_quantize(&m->blocks, m->weights, MXFP_FORMAT_F32, 0, &options);
+	const float *weights = prune_rows(m, rows, &into->variant);
+	enum mxfp_status status = mxfp_quantize(&m->blocks, weights, MXFP_FORMAT_F32, 0, &options);
 
 	if (status == MXFP_OK)
 		status = mxfp_dequantize(&m->blocks, m->decoded, MXFP_FORMAT_F32, 0, &back);
@@ -204,10 +210,10 @@ static int multiply(struct measuring *m, const struct mxfp_matrix *weights, bool
 	return product_gemm(&m->products, x, n, weights, m->options->threads, error);
 }
 
-/* Adds the errors of the variant's elements and products, the exact ones of which are in m->exact. */
-static void add_errors(struct measuring *m, size_t rows, struct measurement *into)
+/* Adds the errors of the variant's elements and products, the exact ones of which are in m->weights and m->exact. */
+static void add_errors(struct measuring *m, size_t rows, const float *measured, struct measurement *into)
 {
-	const struct element_errors elements = {&into->weights, m->weights, m->decoded, rows * m->cols, &into->flushed};
+	const struct element_errors elements = {&into->weights, m->weights, measured, rows * m->cols, &into->flushed};
 	struct product_errors products[PRODUCTS_MAX];
 	size_t n = 0;
 
@@ -223,7 +229,8 @@ static void add_errors(struct measuring *m, size_t rows, struct measurement *int
 	measure_errors(products, n, &elements, m->options->threads);
 }
 
-static int measure_variant(struct measuring *m, uint64_t first, size_t rows, size_t v, struct error *error)
+/* The piece quantized and decoded, in m->blocks and m->decoded, and its scales counted. */
+static int make_blocks(struct measuring *m, uint64_t first, size_t rows, size_t v, struct error *error)
 {
 	struct measurement *into = &m->layer->measurements[v];
 	struct mxfp_sizes size;
@@ -238,20 +245,45 @@ static int measure_variant(struct measuring *m, uint64_t first, size_t rows, siz
 	mxfp_blocks_size(into->variant.format, rows, m->cols, &size);
 	for (size_t i = 0; i < size.scales_bytes; i++)
 		m->histograms[v][m->scales[i]]++;
-	into->bytes += size.codes_bytes + size.scales_bytes;
-	const struct mxfp_matrix weights = {
-		.format = m->blocks.format,
-		.rows = rows,
-		.cols = m->cols,
-		.data = m->codes,
-		.scales = m->scales,
-		.tensor_scale = m->blocks.tensor_scale,
-		.tensor_scale_divides = m->blocks.tensor_scale_divides,
+	return EXIT_OK;
+}
+
+static struct mxfp_matrix matrix_of(const struct mxfp_blocks *blocks)
+{
+	return (struct mxfp_matrix){
+		.format = blocks->format,
+		.rows = blocks->rows,
+		.cols = blocks->cols,
+		.data = blocks->codes,
+		.scales = blocks->scales,
+		.tensor_scale = blocks->tensor_scale,
+		.tensor_scale_divides = blocks->tensor_scale_divides,
 	};
-	code = multiply(m, &weights, true, error);
+}
+
+static int measure_variant(struct measuring *m, uint64_t first, size_t rows, size_t v, struct error *error)
+{
+	struct measurement *into = &m->layer->measurements[v];
+	struct mxfp_matrix weights = {.format = MXFP_FORMAT_F32, .rows = rows, .cols = m->cols};
+	const float *measured = m->decoded;
+	struct variant_storage storage;
+	int code = EXIT_OK;
+
+	if (variant_is_quantized(&into->variant)) {
+		code = make_blocks(m, first, rows, v, error);
+		weights = matrix_of(&m->blocks);
+	} else {
+		measured = prune_rows(m, rows, &into->variant);
+		weights.data = measured;
+	}
 	if (code == EXIT_OK)
-		add_errors(m, rows, into);
-	return code;
+		code = multiply(m, &weights, true, error);
+	if (code != EXIT_OK)
+		return code;
+	add_errors(m, rows, measured, into);
+	variant_storage(&storage, &into->variant, rows, m->cols);
+	into->bytes += storage.kept + storage.masks + storage.scales;
+	return EXIT_OK;
 }
 
 /* The exact products of the piece, and what quantized activations alone do to them. */
@@ -286,24 +318,6 @@ static int measure_rows(struct measuring *m, uint64_t first, size_t rows, struct
 	return code;
 }
 
-/* Keeps the used range of a histogram. */
-static int keep_histogram(struct measurement *measurement, const uint64_t histogram[N_SCALE_CODES], struct error *error)
-{
-	unsigned first = 0, end = N_SCALE_CODES;
-
-	while (first < end && histogram[first] == 0)
-		first++;
-	while (end > first && histogram[end - 1] == 0)
-		end--;
-	measurement->first_scale = first;
-	measurement->n_scales = end - first;
-	measurement->scales = malloc((end - first + 1) * sizeof *measurement->scales);
-	if (measurement->scales == NULL)
-		return fail_memory(error);
-	memcpy(measurement->scales, histogram + first, (end - first) * sizeof *measurement->scales);
-	return EXIT_OK;
-}
-
 /* Completes what does not come piece by piece. */
 static int complete(struct measuring *m, struct error *error)
 {
@@ -317,39 +331,18 @@ static int complete(struct measuring *m, struct error *error)
 		measurement->elements = m->layer->rows * m->layer->cols;
 		if (mxfp_format_info(measurement->variant.format)->tensor_scale)
 			measurement->bytes += sizeof(float);
-		code = keep_histogram(measurement, m->histograms[v], error);
+		code = measurement_keep_scales(measurement, m->histograms[v], error);
 	}
 	return code;
 }
 
-/* Finds the layer in the quantized model, if that is what is measured. */
-static int find_quantized(struct measuring *m, struct error *error)
-{
-	const struct layer *layer = m->layer;
-	const struct model *against = m->options->against;
-	bool found;
-
-	if (against == NULL)
-		return EXIT_OK;
-	int code = quantized_find(&m->quantized, &found, against, layer->tensor->name, error);
-	if (code != EXIT_OK)
-		return code;
-	if (!found)
-		return fail(error, EXIT_INPUT, "%s: tensor '%s': is not quantized", against->path, layer->tensor->name);
-	if (m->quantized.rows != layer->rows || m->quantized.cols != layer->cols)
-		return fail(error, EXIT_INPUT, "%s: tensor '%s': has another shape than in %s", against->path,
-		            layer->tensor->name, layer->file->path);
-	if (m->quantized.layout->format != m->options->variants.items[0].format)
-		return fail(error, EXIT_INPUT, "%s: tensor '%s': is %s, others are %s / leave it out with --ignore",
-		            against->path, layer->tensor->name, mxfp_format_info(m->quantized.layout->format)->name,
-		            mxfp_format_info(m->options->variants.items[0].format)->name);
-	return EXIT_OK;
-}
-
 static int measure(struct measuring *m, struct error *error)
 {
-	int code = find_quantized(m, error);
+	const struct model *against = m->options->against;
+	int code = EXIT_OK;
 
+	if (against != NULL)
+		code = measure_find_against(&m->quantized, m->layer, against, &m->options->variants.items[0], error);
 	for (unsigned k = 0; code == EXIT_OK && k < input_kinds(&m->options->input); k++) {
 		code = input_make(&m->inputs[k], &m->options->input, k, m->layer->tensor, m->cols, error);
 		m->n_inputs += m->inputs[k].exact.rows > 0;

@@ -15,6 +15,7 @@
 #include "file.h"
 #include "input.h"
 #include "model.h"
+#include "quantized.h"
 #include "stats.h"
 #include "variant.h"
 
@@ -29,7 +30,7 @@ struct product_stats {
 /* Of one matrix in one variant, or of many together. */
 struct measurement {
 	struct variant variant;
-	uint64_t elements, bytes; /* bytes: codes, scales, tensor scale */
+	uint64_t elements, bytes; /* bytes: codes, masks, scales, tensor scale */
 	uint64_t saturated;       /* as struct mxfp_counts has it */
 	bool saturated_known;
 	uint64_t flushed;         /* nonzero elements whose decoded value is zero */
@@ -66,11 +67,20 @@ struct measure_options {
 
 /* Measures layer->tensor, which has elements of a float type; the rest of *layer is filled.
    EXIT_MEMORY, EXIT_IO, EXIT_INPUT, or what output_interrupted() says. EXIT_INPUT also if `against`
-   has the tensor in another shape or format. */
+   has the tensor in another shape, format or sparsity. */
 int measure_layer(struct layer *layer, const struct measure_options *options, struct error *error);
+
+/* Finds the quantized form of a layer with rows and cols filled in, which must be of that variant's format and
+   sparsity. EXIT_MEMORY, EXIT_IO, EXIT_INPUT. */
+int measure_find_against(struct quantized *quantized, const struct layer *layer, const struct model *against,
+                         const struct variant *variant, struct error *error);
 
 /* How often a layer is read: NVFP4's tensor scale needs the largest magnitude first. */
 unsigned measure_readings(const struct measure_options *options);
+
+/* Keeps the used range of a histogram of scales. EXIT_MEMORY. */
+int measurement_keep_scales(struct measurement *measurement, const uint64_t histogram[N_SCALE_CODES],
+                            struct error *error);
 
 /* Prepares a measurement that others are merged into. EXIT_MEMORY. */
 int measurement_init(struct measurement *total, const struct variant *variant, struct error *error);

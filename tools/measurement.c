@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Measurements: setting up, merging, releasing. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "measure.h"
 
@@ -9,6 +10,24 @@ int measurement_init(struct measurement *total, const struct variant *variant, s
 	*total = (struct measurement){.variant = *variant, .saturated_known = true, .n_scales = N_SCALE_CODES};
 	total->scales = calloc(N_SCALE_CODES, sizeof *total->scales);
 	return total->scales == NULL ? fail_memory(error) : EXIT_OK;
+}
+
+int measurement_keep_scales(struct measurement *measurement, const uint64_t histogram[N_SCALE_CODES],
+                            struct error *error)
+{
+	unsigned first = 0, end = N_SCALE_CODES;
+
+	while (first < end && histogram[first] == 0)
+		first++;
+	while (end > first && histogram[end - 1] == 0)
+		end--;
+	measurement->first_scale = first;
+	measurement->n_scales = end - first;
+	measurement->scales = malloc((end - first + 1) * sizeof *measurement->scales);
+	if (measurement->scales == NULL)
+		return fail_memory(error);
+	memcpy(measurement->scales, histogram + first, (end - first) * sizeof *measurement->scales);
+	return EXIT_OK;
 }
 
 void measurement_merge(struct measurement *total, const struct measurement *part)

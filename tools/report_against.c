@@ -45,6 +45,7 @@ static int look_in_file(struct variants *variants, const struct file *file, cons
 		if (!found)
 			continue;
 		variants->items[0].format = quantized.layout->format;
+		variants->items[0].sparsity = quantized.sparsity;
 		read_choice(&variants->items[0], quantized.files[LAYOUT_CODES]);
 		variants->n = 1;
 		return EXIT_OK;

@@ -21,9 +21,11 @@ static void detail_headings(struct table *table, const struct report *report)
 static void detail_row(struct table *table, const struct report *report, const char *name, const char *shape,
                        const struct measurement *m)
 {
+	char format[VARIANT_TEXT];
+
 	table_cell(table, "%s", name);
 	table_cell(table, "%s", shape);
-	table_cell(table, "%s", mxfp_format_info(m->variant.format)->name);
+	table_cell(table, "%s", variant_format(&m->variant, format));
 	table_cell(table, "%s", variant_choice(&m->variant));
 	report_sqnr_cell(table, &m->weights);
 	report_number_cell(table, stats_relative_error(&m->weights));
@@ -83,7 +85,9 @@ static uint64_t all_blocks(const struct measurement *m)
 
 static bool has_scale(const struct report *report, size_t v, const struct mxfp_format_info *scale)
 {
-	return mxfp_format_info(report->totals[v].variant.format)->scale == scale->format;
+	const struct variant *variant = &report->totals[v].variant;
+
+	return variant_is_quantized(variant) && mxfp_format_info(variant->format)->scale == scale->format;
 }
 
 /* Nothing rather than 0 %, so that the shape shows. */
@@ -120,6 +124,7 @@ static int print_histogram(const struct report *report, enum mxfp_format format,
 {
 	const struct mxfp_format_info *scale = mxfp_format_info(format);
 	struct table table = {.n_columns = 1};
+	char text[VARIANT_TEXT];
 
 	for (size_t v = 0; v < report->options->variants.n; v++)
 		table.n_columns += has_scale(report, v, scale);
@@ -128,7 +133,7 @@ static int print_histogram(const struct report *report, enum mxfp_format format,
 	table_cell(&table, "%s", scale->name);
 	for (size_t v = 0; v < report->options->variants.n; v++)
 		if (has_scale(report, v, scale))
-			table_cell(&table, "%s %s", mxfp_format_info(report->totals[v].variant.format)->name,
+			table_cell(&table, "%s %s", variant_format(&report->totals[v].variant, text),
 			           variant_choice(&report->totals[v].variant));
 	for (int exponent = -scale->bias; exponent <= code_exponent(scale, scale->max_code); exponent++)
 		histogram_row(&table, report, scale, exponent);

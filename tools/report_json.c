@@ -40,9 +40,11 @@ static json_t *stats_json(const struct stats *stats)
 
 static json_t *histogram_json(const struct measurement *m)
 {
-	json_t *array = json_array();
 	unsigned first = 0, end = m->n_scales;
 
+	if (!variant_is_quantized(&m->variant))
+		return json_null();
+	json_t *array = json_array();
 	while (first < end && m->scales[first] == 0)
 		first++;
 	while (end > first && m->scales[end - 1] == 0)
@@ -74,11 +76,14 @@ static json_t *share(uint64_t n, const struct measurement *m)
 static json_t *measurement_json(const struct report *report, const struct measurement *m)
 {
 	bool recipe = variant_has_recipe(&m->variant) && !m->variant.as_written;
-	bool rule = !variant_has_recipe(&m->variant) && !m->variant.as_written;
+	bool rule = !variant_has_recipe(&m->variant) && variant_is_quantized(&m->variant) && !m->variant.as_written;
+	char pattern[SPARSITY_TEXT];
 
-	return json_pack("{s:s, s:s?, s:s?, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "format",
+	sparsity_text(m->variant.sparsity, pattern);
+	return json_pack("{s:s, s:s?, s:s?, s:s?, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "format",
 	                 mxfp_format_info(m->variant.format)->name, "rule", rule ? variant_choice(&m->variant) : NULL,
-	                 "recipe", recipe ? variant_choice(&m->variant) : NULL, "elements", count(m->elements), "bytes",
+	                 "recipe", recipe ? variant_choice(&m->variant) : NULL, "sparsity",
+	                 m->variant.sparsity.m != 0 ? pattern : NULL, "elements", count(m->elements), "bytes",
 	                 count(m->bytes), "bits_per_weight", number(measurement_bits(m)), "saturated",
 	                 m->saturated_known ? count(m->saturated) : json_null(), "saturated_share",
 	                 m->saturated_known ? share(m->saturated, m) : json_null(), "flushed", count(m->flushed),

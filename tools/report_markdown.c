@@ -57,6 +57,7 @@ static int print_summary(const struct report *report, FILE *file, struct error *
 	struct table table = {.n_columns = 8 + 2 * input_kinds(&report->options->input), .n_left = 2};
 	static const char *const headings[] = {"format",     "rule",      "bits/weight", "SQNR dB",
 	                                       "rel. error", "saturated", "flushed",     "excluded"};
+	char format[VARIANT_TEXT];
 
 	for (size_t i = 0; i < sizeof headings / sizeof headings[0]; i++)
 		table_cell(&table, "%s", headings[i]);
@@ -64,7 +65,7 @@ static int print_summary(const struct report *report, FILE *file, struct error *
 	for (size_t v = 0; v < report->options->variants.n; v++) {
 		const struct measurement *m = &report->totals[v];
 
-		table_cell(&table, "%s", mxfp_format_info(m->variant.format)->name);
+		table_cell(&table, "%s", variant_format(&m->variant, format));
 		table_cell(&table, "%s", variant_choice(&m->variant));
 		table_cell(&table, "%.3f", measurement_bits(m));
 		report_sqnr_cell(&table, &m->weights);
@@ -101,7 +102,11 @@ static void print_guide(FILE *file)
 	      "- saturated, flushed: shares of elements cut to the largest number, and of nonzero ones that\n"
 	      "  became zero.\n"
 	      "- excluded: elements that are NaN or Inf before or after; no number counts them.\n"
-	      "- bits/weight: codes, block scales and tensor scale, padding included.\n"
+	      "- bits/weight: codes, block scales and tensor scale, padding included; with N:M the codes that are\n"
+	      "  kept, and masks.\n"
+	      "- N:M behind a format: pruned before, so that of every M weights along a row the N largest are left;\n"
+	      "  f32 N:M is pruned and not quantized, which is what pruning costs by itself. Of these, y, W and\n"
+	      "  y, W+x have pruned weights.\n"
 	      "- y, W: SQNR of products with quantized weights and exact activations (W4A16 for a 4-bit format);\n"
 	      "  y, W+x: with quantized activations too (W4A8). Their difference is what the activations cost.\n"
 	      "  Both are what mxfp_gemm() gives, its rounding included: chain is one fused multiply-add an element,\n"
@@ -136,6 +141,7 @@ static int print_worst(const struct report *report, FILE *file, struct error *er
 {
 	const struct variants *variants = &report->options->variants;
 	struct table table = {.n_columns = 2 + variants->n, .n_left = 2};
+	char text[VARIANT_TEXT];
 	const struct layer **layers = malloc((report->n_layers + 1) * sizeof *layers);
 
 	if (layers == NULL)
@@ -146,7 +152,7 @@ static int print_worst(const struct report *report, FILE *file, struct error *er
 	table_cell(&table, "tensor");
 	table_cell(&table, "shape");
 	for (size_t v = 0; v < variants->n; v++)
-		table_cell(&table, "%s %s", mxfp_format_info(report->totals[v].variant.format)->name,
+		table_cell(&table, "%s %s", variant_format(&report->totals[v].variant, text),
 		           variant_choice(&report->totals[v].variant));
 	for (size_t i = 0; i < report->n_layers && i < WORST_MAX; i++)
 		worst_row(&table, report, layers[i]);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "choices.h"
+#include "mxfp/quantize.h"
 
 enum { VALUES_MAX = 32 };
 
@@ -43,13 +44,32 @@ static int parse_list(struct values *values, enum option_kind kind, const char *
 	}
 }
 
+bool variant_is_quantized(const struct variant *variant)
+{
+	return mxfp_format_info(variant->format)->kind == MXFP_KIND_BLOCK;
+}
+
 bool variant_has_recipe(const struct variant *variant)
 {
 	return mxfp_format_info(variant->format)->tensor_scale;
 }
 
+const char *variant_format(const struct variant *variant, char text[VARIANT_TEXT])
+{
+	const char *name = mxfp_format_info(variant->format)->name;
+	char pattern[SPARSITY_TEXT];
+
+	if (variant->sparsity.m == 0)
+		snprintf(text, VARIANT_TEXT, "%s", name);
+	else
+		snprintf(text, VARIANT_TEXT, "%s %s", name, sparsity_text(variant->sparsity, pattern));
+	return text;
+}
+
 const char *variant_choice(const struct variant *variant)
 {
+	if (!variant_is_quantized(variant))
+		return "-";
 	if (variant->as_written)
 		return "as written";
 	return variant_has_recipe(variant) ? mxfp_option_name(MXFP_OPTION_RECIPE, (int)variant->recipe)
@@ -97,4 +117,60 @@ int variants_parse(struct variants *variants, const char *formats, const char *r
 		code = add_format(variants, format, rules != NULL ? &rule_values : closed, &recipe_values, error);
 	}
 	return code;
+}
+
+int variants_prune(struct variants *variants, struct mxfp_sparsity sparsity, struct error *error)
+{
+	size_t n = variants->n;
+
+	if (2 * n + 1 > VARIANTS_MAX)
+		return fail(error, EXIT_USAGE, "--sparsity: more than %d combinations: it doubles those of --formats and "
+		            "--rules / give fewer", (int)VARIANTS_MAX);
+	for (size_t i = n; i-- > 0;) {
+		variants->items[2 * i + 1] = variants->items[i];
+		variants->items[2 * i + 1].sparsity = sparsity;
+		variants->items[2 * i] = variants->items[i];
+	}
+	variants->items[2 * n] = (struct variant){.format = MXFP_FORMAT_F32, .sparsity = sparsity};
+	variants->n = 2 * n + 1;
+	return EXIT_OK;
+}
+
+bool variant_storage(struct variant_storage *storage, const struct variant *variant, size_t rows, size_t cols)
+{
+	struct mxfp_sizes blocks = {0};
+	struct mxfp_sparse_sizes sparse;
+
+	if (variant_is_quantized(variant) && mxfp_blocks_size(variant->format, rows, cols, &blocks) != MXFP_OK)
+		return false;
+	*storage = (struct variant_storage){.codes = blocks.codes_bytes, .kept = blocks.codes_bytes,
+	                                    .scales = blocks.scales_bytes};
+	if (variant->sparsity.m == 0)
+		return true;
+	if (mxfp_sparse_size(variant->format, variant->sparsity, rows, cols, &sparse) != MXFP_OK)
+		return false;
+	storage->kept = sparse.codes_bytes;
+	storage->masks = sparse.masks_bytes;
+	return true;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+	return a > b ? a : b;
+}
+
+bool variants_storage(struct variant_storage *most, const struct variants *variants, size_t rows, size_t cols)
+{
+	*most = (struct variant_storage){0};
+	for (size_t v = 0; v < variants->n; v++) {
+		struct variant_storage storage;
+
+		if (!variant_storage(&storage, &variants->items[v], rows, cols))
+			return false;
+		most->codes = larger(most->codes, storage.codes);
+		most->masks = larger(most->masks, storage.masks);
+		most->scales = larger(most->scales, storage.scales);
+		most->kept = larger(most->kept, storage.kept);
+	}
+	return true;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A way of quantizing that a report measures: a block format with a scale rule (MX) or a recipe (NVFP4). */
+/* What a report measures: weights in a block format by a scale rule (MX) or a recipe (NVFP4), pruned before or not, or
+   weights that are only pruned. */
 #ifndef TOOLS_VARIANT_H
 #define TOOLS_VARIANT_H
 
@@ -9,15 +10,17 @@
 #include "error.h"
 #include "mxfp/format.h"
 #include "mxfp/options.h"
+#include "sparsity.h"
 
 struct variant {
-	enum mxfp_format format;
+	enum mxfp_format format;       /* f32: pruned and not quantized */
 	enum mxfp_rule rule;
 	enum mxfp_recipe recipe;
-	bool as_written; /* read from a file that does not say by which rule or recipe */
+	struct mxfp_sparsity sparsity; /* all zero: dense */
+	bool as_written;               /* read from a file that does not say by which rule or recipe */
 };
 
-enum { VARIANTS_MAX = 64 };
+enum { VARIANTS_MAX = 64, VARIANT_TEXT = 64 };
 
 struct variants {
 	size_t n;
@@ -33,10 +36,30 @@ struct variants {
 int variants_parse(struct variants *variants, const char *formats, const char *rules, const char *recipes,
                    struct error *error);
 
+/* Adds each variant again, pruned, behind itself, and weights that are only pruned at the end. EXIT_USAGE: that is more
+   than VARIANTS_MAX. */
+int variants_prune(struct variants *variants, struct mxfp_sparsity sparsity, struct error *error);
+
+/* False for weights that are only pruned, which have no scales. */
+bool variant_is_quantized(const struct variant *variant);
+
+/* Bytes that weights take. */
+struct variant_storage {
+	size_t codes, masks, scales; /* codes: of the dense matrix, */
+	size_t kept;                 /* and of those, the ones that are kept */
+};
+
+/* Of rows x cols weights in a variant, and of each the most that any of them needs. False on overflow. */
+bool variant_storage(struct variant_storage *storage, const struct variant *variant, size_t rows, size_t cols);
+bool variants_storage(struct variant_storage *most, const struct variants *variants, size_t rows, size_t cols);
+
 /* True for formats whose choice is a recipe. */
 bool variant_has_recipe(const struct variant *variant);
 
-/* The rule's or the recipe's name, or "as written". */
+/* "mxfp4", or "mxfp4 4:16" if it is pruned, in `text`; returns text. */
+const char *variant_format(const struct variant *variant, char text[VARIANT_TEXT]);
+
+/* The rule's or the recipe's name, or "as written"; "-" if it is not quantized. */
 const char *variant_choice(const struct variant *variant);
 
 #endif
