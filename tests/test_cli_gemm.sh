@@ -81,6 +81,11 @@ product "W4A8" "00000042 00008042" "$work/x.npy" "$work/model:x.weight"
 has "W4A8" "$(cat "$work/out")" "x.npy: array, 1 x 32, mxfp8-e4m3 by rceil from F32"
 has "W4A8" "$(cat "$work/out")" "x.weight_packed, 2 x 32, mxfp4"
 has "W4A8" "$(cat "$work/out")" "sums: exact, passes of 512"
+exits 0 "" quantize "$work/model.safetensors" -o "$work/sparse" -q --sparsity 4:16
+product "sparse W4A8" "00000041 00008041" "$work/x.npy" "$work/sparse:x.weight"
+product "sparse W, sparse A" "00000041 00008041 00008041 00000042" "$work/sparse:x.weight" "$work/sparse:x.weight"
+exits 0 "" gemm "$work/x.npy" "$work/sparse:x.weight" -o "$work/s.npy" --json
+has "sparse W" "$(tr -d ' \n' <"$work/out")" '"format":"mxfp4","sparsity":"4:16","rule":null}'
 product "W4A16" "00000842 00008842" "$work/x.npy" "$work/model:x.weight" --a-format none
 has "W4A16" "$(cat "$work/out")" "sums: chain, passes of 128"
 product "chain" "00000042 00008042" "$work/x.npy" "$work/model:x.weight" --acc chain --pass-k 128
@@ -91,8 +96,8 @@ product "NVFP4" "00000842 00008842" "$work/x.npy" "$work/model.safetensors:x.wei
 product "A is quantized too" "00000042 00008042 00008042 00000043" "$work/model:x.weight" "$work/model:x.weight"
 exits 0 "" gemm "$work/x.npy" "$work/model:x.weight" -o "$work/j.npy" --json
 text=$(tr -d ' \n' <"$work/out")
-has "json" "$text" '"dtype":"F32","shape":[1,32],"format":"mxfp8-e4m3","rule":"rceil"}'
-has "json" "$text" '"dtype":"U8","shape":[2,32],"format":"mxfp4","rule":null}'
+has "json" "$text" '"dtype":"F32","shape":[1,32],"format":"mxfp8-e4m3","sparsity":null,"rule":"rceil"}'
+has "json" "$text" '"dtype":"U8","shape":[2,32],"format":"mxfp4","sparsity":null,"rule":null}'
 has "json" "$text" '"sums":{"rule":"exact","pass":512,"psum":"f32","psum_round":null,"seed":0}'
 
 # Threads and tiers never change a bit: 70 x 90 over 200 of the shipped weights.

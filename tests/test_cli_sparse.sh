@@ -35,13 +35,21 @@ exits 3 "already quantized" quantize "$work/row/model.safetensors" -o "$work/aga
 exits 0 "" gemm "$work/ones.npy" "$work/row:x.weight" -o "$work/c.npy" --check
 same "product" 00005041 "$(data 4 "$work/c.npy")"
 
-# What is decoded is pruned: quantized without sparsity it has the same bits, for every pattern and format.
+x=$model:model.layers.1.up_proj.weight w=model.layers.0.up_proj.weight
+# What is decoded is pruned: quantized without sparsity it has the same bits, and gives the same products, for every
+# pattern and format.
 for pattern in 4:16 4:12 4:8 2:8 2:4 1:4 1:2; do
 	exits 0 "" quantize "$model" -o "$work/s" --force -q --sparsity $pattern --weights mxfp8-e4m3 --threads 3
 	exits 0 "" dequantize "$work/s" -o "$work/s.safetensors" --force -q
 	exits 0 "" quantize "$work/s.safetensors" -o "$work/d" --force -q --weights mxfp8-e4m3
 	exits 0 "" dequantize "$work/d" -o "$work/d.safetensors" --force -q
 	exits 0 "" diff "$work/s.safetensors" "$work/d.safetensors"
+	for sums in exact chain; do
+		exits 0 "" gemm "$x" "$work/s:$w" -o "$work/s.npy" --force --acc $sums --a-format mxfp8-e4m3
+		has "W" "$(cat "$work/out")" ", mxfp8-e4m3 $pattern"
+		exits 0 "" gemm "$x" "$work/d:$w" -o "$work/d.npy" --force --acc $sums --a-format mxfp8-e4m3 -q
+		same "$sums products at $pattern" "$(cksum <"$work/d.npy")" "$(cksum <"$work/s.npy")"
+	done
 	exits 0 "" quantize "$model" -o "$work/s1" --force -q --sparsity $pattern --weights mxfp8-e4m3 --threads 1
 	same "threads at $pattern" 0 \
 		"$(cmp "$work/s/model.safetensors" "$work/s1/model.safetensors" >/dev/null; echo $?)"

@@ -12,6 +12,7 @@
 #include "multiply.h"
 #include "output.h"
 #include "printable.h"
+#include "sparsity.h"
 #include "suffix.h"
 
 static const char no_format[] = "none";
@@ -145,7 +146,7 @@ static int read_inputs(struct multiplication *x, const struct settings *s, struc
 	int code = operand_read(&x->a, s->operands[0], s->transpose_a ? OPERAND_TRANSPOSED : OPERAND_ANY, error);
 
 	if (code == EXIT_OK)
-		code = operand_read(&x->w, s->operands[1], OPERAND_ROWS, error);
+		code = operand_read(&x->w, s->operands[1], OPERAND_KEPT, error);
 	if (code == EXIT_OK)
 		code = multiply_begin(x, s->operands[0], s->operands[1], error);
 	if (code == EXIT_OK)
@@ -166,11 +167,15 @@ static double gflops(const struct multiplication *x)
 
 static void print_matrix(char letter, const struct operand *operand, enum mxfp_format format, const char *rule)
 {
+	char pattern[SPARSITY_TEXT];
+
 	printf("%c: ", letter);
 	print_printable(stdout, operand->model.path);
 	fputs(": ", stdout);
 	print_printable(stdout, operand->tensor->name);
 	printf(", %zu x %zu, %s", operand->matrix.rows, operand->matrix.cols, mxfp_format_info(format)->name);
+	if (operand->matrix.sparsity.m != 0)
+		printf(" %s", sparsity_text(operand->matrix.sparsity, pattern));
 	if (rule != NULL)
 		printf(" by %s from %s", rule, dtype_info(operand->tensor->dtype)->name);
 	putchar('\n');
@@ -205,10 +210,14 @@ static void print_text(const struct multiplication *x, const struct settings *s)
 
 static json_t *matrix_facts(const struct operand *operand, enum mxfp_format format, const char *rule)
 {
-	return json_pack("{s:o, s:o, s:s, s:[I,I], s:s, s:s?}", "path", facts_text(operand->model.path), "tensor",
+	char pattern[SPARSITY_TEXT];
+
+	sparsity_text(operand->matrix.sparsity, pattern);
+	return json_pack("{s:o, s:o, s:s, s:[I,I], s:s, s:s?, s:s?}", "path", facts_text(operand->model.path), "tensor",
 	                 facts_text(operand->tensor->name), "dtype", dtype_info(operand->tensor->dtype)->name,
 	                 "shape", (json_int_t)operand->matrix.rows, (json_int_t)operand->matrix.cols, "format",
-	                 mxfp_format_info(format)->name, "rule", rule);
+	                 mxfp_format_info(format)->name, "sparsity",
+	                 operand->matrix.sparsity.m != 0 ? pattern : NULL, "rule", rule);
 }
 
 static int print_json(const struct multiplication *x, const struct settings *s, struct error *error)

@@ -118,7 +118,27 @@ static int read_numbers(struct operand *operand, const struct file *file, enum o
 		.data = operand->data,
 		.transposed = tensor->by_columns != turned,
 	};
-	return order == OPERAND_ROWS && tensor->by_columns ? put_into_rows(operand, error) : EXIT_OK;
+	bool by_rows = order == OPERAND_ROWS || order == OPERAND_KEPT;
+	return by_rows && tensor->by_columns ? put_into_rows(operand, error) : EXIT_OK;
+}
+
+/* The tensor as blocks in the operand's memory, which its matrix points at. */
+static struct mxfp_blocks set_blocks(struct operand *operand, const struct quantized *quantized,
+                                     const struct piece *whole)
+{
+	const struct mxfp_blocks blocks = quantized_blocks(quantized, whole, operand->data, operand->scales);
+
+	operand->tensor = quantized->parts[LAYOUT_CODES];
+	operand->matrix = (struct mxfp_matrix){
+		.format = blocks.format,
+		.rows = blocks.rows,
+		.cols = blocks.cols,
+		.data = blocks.codes,
+		.scales = blocks.scales,
+		.tensor_scale = blocks.tensor_scale,
+		.tensor_scale_divides = blocks.tensor_scale_divides,
+	};
+	return blocks;
 }
 
 static int read_codes(struct operand *operand, const struct quantized *quantized, struct error *error)
@@ -135,18 +155,35 @@ static int read_codes(struct operand *operand, const struct quantized *quantized
 		code = take_memory(&operand->scales, size.scales_bytes, error);
 	if (code != EXIT_OK)
 		return code;
-	const struct mxfp_blocks blocks = quantized_blocks(quantized, &whole, operand->data, operand->scales);
-	operand->tensor = quantized->parts[LAYOUT_CODES];
-	operand->matrix = (struct mxfp_matrix){
-		.format = blocks.format,
-		.rows = blocks.rows,
-		.cols = blocks.cols,
-		.data = blocks.codes,
-		.scales = blocks.scales,
-		.tensor_scale = blocks.tensor_scale,
-		.tensor_scale_divides = blocks.tensor_scale_divides,
-	};
+	const struct mxfp_blocks blocks = set_blocks(operand, quantized, &whole);
 	return quantized_read(quantized, &whole, &blocks, &n_bytes, error);
+}
+
+/* A sparse tensor as it is in the file. */
+static int read_kept(struct operand *operand, const struct quantized *quantized, struct error *error)
+{
+	const struct piece whole = {.rows = (size_t)quantized->rows, .cols = (size_t)quantized->cols};
+	struct mxfp_sizes blocks;
+	struct mxfp_sparse sparse;
+	struct mxfp_sparse_sizes size;
+
+	if (quantized->rows > SIZE_MAX || quantized->cols > SIZE_MAX ||
+	    mxfp_blocks_size(quantized->layout->format, whole.rows, whole.cols, &blocks) != MXFP_OK)
+		return fail_memory(error);
+	int code = quantized_sparse(quantized, &whole, &sparse, &size, error);
+	if (code == EXIT_OK)
+		code = take_memory(&operand->data, size.codes_bytes + size.masks_bytes, error);
+	if (code == EXIT_OK)
+		code = take_memory(&operand->scales, blocks.scales_bytes, error);
+	if (code != EXIT_OK)
+		return code;
+	sparse.codes = operand->data;
+	sparse.masks = (uint8_t *)operand->data + size.codes_bytes;
+	set_blocks(operand, quantized, &whole);
+	operand->matrix.sparsity = sparse.sparsity;
+	operand->matrix.masks = sparse.masks;
+	code = quantized_read_kept(quantized, &whole, &sparse, &size, error);
+	return code == EXIT_OK ? quantized_read_scales(quantized, &whole, operand->scales, error) : code;
 }
 
 static int read_tensor(struct operand *operand, const char *name, enum operand_order order, struct error *error)
@@ -164,6 +201,8 @@ static int read_tensor(struct operand *operand, const char *name, enum operand_o
 	if (found && order == OPERAND_TRANSPOSED)
 		return fail(error, EXIT_USAGE, "%s: tensor '%.200s': is quantized along its rows, so it cannot be taken "
 		            "transposed", model->path, name);
+	if (found && quantized.sparse && order == OPERAND_KEPT)
+		return read_kept(operand, &quantized, error);
 	if (found)
 		return read_codes(operand, &quantized, error);
 	operand->tensor = model_find(model, name, &file);

@@ -14,13 +14,14 @@ struct operand {
 	struct model model;         /* where it comes from */
 	const struct tensor *tensor; /* in it: the numbers, or the codes */
 	struct mxfp_matrix matrix;
-	void *data, *scales;        /* what `matrix` points at */
+	void *data, *scales;        /* what `matrix` points at; masks lie behind kept codes */
 	bool on_the_fly;            /* operand_quantize() was here */
 };
 
 /* How a matrix is wanted. */
 enum operand_order {
 	OPERAND_ROWS,        /* in memory row by row, whatever the file has */
+	OPERAND_KEPT,        /* the same, but sparse ones as codes that are kept, and masks */
 	OPERAND_ANY,         /* as the file has it: `transposed` tells */
 	OPERAND_TRANSPOSED   /* the file's matrix transposed, as the file has it */
 };
@@ -33,7 +34,8 @@ enum operand_order {
  */
 int operand_read(struct operand *operand, const char *text, enum operand_order order, struct error *error);
 
-/* Quantizes the numbers of an operand of OPERAND_ROWS to a block format; the numbers are released. EXIT_MEMORY. */
+/* Quantizes the numbers of an operand of OPERAND_ROWS or OPERAND_KEPT to a block format; the numbers are released.
+   EXIT_MEMORY. */
 int operand_quantize(struct operand *operand, enum mxfp_format format, const struct mxfp_quantize_options *options,
                      struct error *error);
 

@@ -4,12 +4,14 @@
 
 #include "quantized.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "sparse.h"
 #include "sparsity.h"
 
 /* Finds the tensor NAME SUFFIX; *tensor is NULL if there is none. */
@@ -242,47 +244,74 @@ struct mxfp_blocks quantized_blocks(const struct quantized *quantized, const str
 	};
 }
 
-/* Reads kept codes and masks into `sparse`, whose memory is the caller's, and expands them. */
-static int read_kept(const struct quantized *q, const struct piece *piece, const struct mxfp_sparse *sparse,
-                     const struct mxfp_sparse_sizes *size, void *codes, struct error *error)
+int quantized_sparse(const struct quantized *quantized, const struct piece *piece, struct mxfp_sparse *sparse,
+                     struct mxfp_sparse_sizes *size, struct error *error)
 {
-	const struct mxfp_sparse_options options = {.threads = 1};
-	const struct tensor *masks = q->parts[LAYOUT_MASKS];
-	int code = file_read(q->files[LAYOUT_CODES], q->parts[LAYOUT_CODES], piece->row * size->codes_row_bytes,
-	                     sparse->codes, size->codes_bytes, error);
+	*sparse = (struct mxfp_sparse){
+		.format = quantized->layout->format,
+		.sparsity = quantized->sparsity,
+		.rows = piece->rows,
+		.cols = piece->cols,
+	};
+	if (piece->cols != quantized->cols)
+		return fail_tensor(error, quantized->files[LAYOUT_CODES]->path, quantized->parts[LAYOUT_CODES]->name,
+		                   "rows of %" PRIu64 " elements are too long for a sparse tensor", quantized->cols);
+	if (mxfp_sparse_size(sparse->format, sparse->sparsity, sparse->rows, sparse->cols, size) != MXFP_OK)
+		return fail_memory(error);
+	return EXIT_OK;
+}
+
+int quantized_read_kept(const struct quantized *quantized, const struct piece *piece, const struct mxfp_sparse *sparse,
+                        const struct mxfp_sparse_sizes *size, struct error *error)
+{
+	const struct tensor *masks = quantized->parts[LAYOUT_MASKS];
+	int code = file_read(quantized->files[LAYOUT_CODES], quantized->parts[LAYOUT_CODES],
+	                     piece->row * size->codes_row_bytes, sparse->codes, size->codes_bytes, error);
 
 	if (code == EXIT_OK)
-		code = file_read(q->files[LAYOUT_MASKS], masks, piece->row * size->masks_row_bytes, sparse->masks,
-		                 size->masks_bytes, error);
-	if (code != EXIT_OK)
+		code = file_read(quantized->files[LAYOUT_MASKS], masks, piece->row * size->masks_row_bytes,
+		                 sparse->masks, size->masks_bytes, error);
+	if (code != EXIT_OK || mxfp_masks_valid(sparse->sparsity, sparse->rows, sparse->cols, sparse->masks,
+	                                        size->masks_row_bytes))
 		return code;
-	if (mxfp_sparse_expand(sparse, codes, 0, &options) == MXFP_OK)
-		return EXIT_OK;
-	return fail_tensor(error, q->files[LAYOUT_MASKS]->path, masks->name, "rows %" PRIu64 " to %" PRIu64
+	return fail_tensor(error, quantized->files[LAYOUT_MASKS]->path, masks->name, "rows %" PRIu64 " to %" PRIu64
 	                   ": a mask does not keep %u of %u", piece->row, piece->row + piece->rows - 1,
-	                   q->sparsity.n, q->sparsity.m);
+	                   sparse->sparsity.n, sparse->sparsity.m);
+}
+
+int quantized_read_scales(const struct quantized *quantized, const struct piece *piece, void *scales,
+                          struct error *error)
+{
+	struct layout_slice slice = layout_slice(quantized->layout->format, quantized->cols, piece);
+
+	return file_read(quantized->files[LAYOUT_SCALES], quantized->parts[LAYOUT_SCALES], slice.scales_from, scales,
+	                 slice.size.scales_bytes, error);
 }
 
 /* Reads the codes of a piece of a sparse tensor, dense. */
 static int read_sparse(const struct quantized *q, const struct piece *piece, void *codes, uint64_t *n_bytes,
                        struct error *error)
 {
-	struct mxfp_sparse sparse = {.format = q->layout->format, .sparsity = q->sparsity, .rows = piece->rows};
+	const struct mxfp_sparse_options options = {.threads = 1};
+	struct mxfp_sparse sparse;
 	struct mxfp_sparse_sizes size;
+	int code = quantized_sparse(q, piece, &sparse, &size, error);
 
-	sparse.cols = piece->cols;
-	if (piece->cols != q->cols)
-		return fail_tensor(error, q->files[LAYOUT_CODES]->path, q->parts[LAYOUT_CODES]->name,
-		                   "rows of %" PRIu64 " elements are too long for a sparse tensor", q->cols);
-	if (mxfp_sparse_size(sparse.format, sparse.sparsity, sparse.rows, sparse.cols, &size) != MXFP_OK)
-		return fail_memory(error);
+	if (code != EXIT_OK)
+		return code;
 	uint8_t *memory = malloc(size.codes_bytes + size.masks_bytes + 1);
 	if (memory == NULL)
 		return fail_memory(error);
 	sparse.codes = memory;
 	sparse.masks = memory + size.codes_bytes;
 	*n_bytes = size.codes_bytes + size.masks_bytes;
-	int code = read_kept(q, piece, &sparse, &size, codes, error);
+	code = quantized_read_kept(q, piece, &sparse, &size, error);
+	if (code == EXIT_OK) {
+		enum mxfp_status status = mxfp_sparse_expand(&sparse, codes, 0, &options);
+
+		assert(status == MXFP_OK);
+		(void)status;
+	}
 	free(memory);
 	return code;
 }
@@ -300,8 +329,5 @@ int quantized_read(const struct quantized *quantized, const struct piece *piece,
 		code = file_read(quantized->files[LAYOUT_CODES], quantized->parts[LAYOUT_CODES], slice.codes_from,
 		                 blocks->codes, slice.size.codes_bytes, error);
 	*n_bytes += slice.size.scales_bytes;
-	if (code != EXIT_OK)
-		return code;
-	return file_read(quantized->files[LAYOUT_SCALES], quantized->parts[LAYOUT_SCALES], slice.scales_from,
-	                 blocks->scales, slice.size.scales_bytes, error);
+	return code == EXIT_OK ? quantized_read_scales(quantized, piece, blocks->scales, error) : code;
 }

@@ -33,6 +33,17 @@ int quantized_find(struct quantized *quantized, bool *found, const struct model 
 struct mxfp_blocks quantized_blocks(const struct quantized *quantized, const struct piece *piece, uint8_t *codes,
                                     uint8_t *scales);
 
+/* A piece of a sparse tensor, whole rows, without memory for its kept codes and masks, and what they need; and reads
+   them and checks the masks. EXIT_MEMORY, EXIT_INPUT, EXIT_IO. */
+int quantized_sparse(const struct quantized *quantized, const struct piece *piece, struct mxfp_sparse *sparse,
+                     struct mxfp_sparse_sizes *size, struct error *error);
+int quantized_read_kept(const struct quantized *quantized, const struct piece *piece, const struct mxfp_sparse *sparse,
+                        const struct mxfp_sparse_sizes *size, struct error *error);
+
+/* Reads the scales of the piece. EXIT_IO. */
+int quantized_read_scales(const struct quantized *quantized, const struct piece *piece, void *scales,
+                          struct error *error);
+
 /* Reads the codes and scales of the piece, sparse ones expanded, and tells how many bytes that were. EXIT_IO;
    EXIT_MEMORY; EXIT_INPUT, also for masks that are none. */
 int quantized_read(const struct quantized *quantized, const struct piece *piece, const struct mxfp_blocks *blocks,
