@@ -116,25 +116,6 @@ static void source_begin(struct source *w, const struct mxfp_gemm_multiply_job *
 	w->foldable = w->has_plain = w->has_folded = false;
 }
 
-static void find_foldable(struct source *w)
-{
-	w->foldable = true;
-	for (size_t i = 0; i < NR; i += 16) {
-		__m128i least = _mm_set1_epi8(-1), most = _mm_setzero_si128();
-
-		for (size_t b = 0; b < w->n_blocks; b++) {
-			__m128i scale = _mm_loadu_si128((const __m128i *)(w->scales + b * NR + i));
-
-			least = _mm_min_epu8(least, scale);
-			most = _mm_max_epu8(most, scale);
-		}
-		_mm_storeu_si128((__m128i *)(w->least + i), least);
-		w->foldable &= (_mm_cmpgt_epu8_mask(_mm_sub_epi8(most, least), _mm_set1_epi8(GEMM_INT8_FOLD_SPREAD)) |
-		                _mm_cmplt_epu8_mask(least, _mm_set1_epi8(GEMM_INT8_FOLD_LEAST)) |
-		                _mm_cmpgt_epu8_mask(least, _mm_set1_epi8((char)GEMM_INT8_FOLD_MOST))) == 0;
-	}
-}
-
 /* n times 4 elements of all columns, that begin with number `first`, which is even, multiplied by 2^shift. */
 ALWAYS_INLINE void fold_elements(struct source *w, size_t first, int n, int v, __m512i shift)
 {
@@ -260,7 +241,7 @@ static NOINLINE void multiply_many(const struct mxfp_gemm_multiply_job *job)
 
 	source_begin(&w, job, &kind);
 	if (job->shape->w_format == MXFP_FORMAT_MXFP4)
-		find_foldable(&w);
+		w.foldable = find_foldable(w.scales, w.n_blocks, w.least);
 	for (size_t i = 0, n; i < panels; i += n) {
 		const struct rows a[] = {later_rows(&first, i), later_rows(&first, i + 1 < panels ? i + 1 : i)};
 

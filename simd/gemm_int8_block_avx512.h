@@ -92,6 +92,28 @@ ALWAYS_INLINE __m512i load_elements(bool nibbles, const uint8_t *codes, size_t f
 	return _mm512_permutexvar_epi8(four % 2 != 0 ? _mm512_srli_epi16(pair, 4) : pair, nibble_table());
 }
 
+/* The least scale of each column, and whether all columns can be folded. */
+ALWAYS_INLINE bool find_foldable(const uint8_t *scales, size_t n_blocks, uint8_t columns[NR])
+{
+	bool foldable = true;
+
+	for (size_t i = 0; i < NR; i += 16) {
+		__m128i least = _mm_set1_epi8(-1), most = _mm_setzero_si128();
+
+		for (size_t b = 0; b < n_blocks; b++) {
+			__m128i scale = _mm_loadu_si128((const __m128i *)(scales + b * NR + i));
+
+			least = _mm_min_epu8(least, scale);
+			most = _mm_max_epu8(most, scale);
+		}
+		_mm_storeu_si128((__m128i *)(columns + i), least);
+		foldable &= (_mm_cmpgt_epu8_mask(_mm_sub_epi8(most, least), _mm_set1_epi8(GEMM_INT8_FOLD_SPREAD)) |
+		             _mm_cmplt_epu8_mask(least, _mm_set1_epi8(GEMM_INT8_FOLD_LEAST)) |
+		             _mm_cmpgt_epu8_mask(least, _mm_set1_epi8((char)GEMM_INT8_FOLD_MOST))) == 0;
+	}
+	return foldable;
+}
+
 /* Sums of a block times A's scale, then W's, to p. */
 ALWAYS_INLINE void add_block(__m512 p[VECTORS], const __m512i sum[VECTORS], const struct gemm_int8_block *block,
                              const __m512 scale[VECTORS], bool excess)

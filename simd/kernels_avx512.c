@@ -78,6 +78,10 @@ static void sparse_products(struct mxfp_kernels *table)
 			for (int i = 0; i < MXFP_N_SPARSE_KERNELS; i++)
 				table->gemm_sparse[i][MXFP_ACC_CHAIN][a][w] = &mxfp_gemm_sparse_chain_avx512;
 		}
+	for (int a = 0; a < MXFP_N_FORMATS; a++)
+		for (int i = 0; i < MXFP_N_SPARSE_KERNELS; i++)
+			if (fits_int8(a) && a != MXFP_FORMAT_NVFP4)
+				table->gemm_sparse[i][MXFP_ACC_EXACT][a][MXFP_FORMAT_MXFP4] = &mxfp_gemm_sparse_int8_avx512;
 }
 
 void mxfp_kernels_avx512(struct mxfp_kernels *table)

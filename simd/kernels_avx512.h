@@ -29,5 +29,6 @@ extern const struct mxfp_gemm_kernel mxfp_gemm_int8_avx512;
 extern const struct mxfp_gemm_kernel mxfp_gemm_e4m3_avx512;
 extern const struct mxfp_gemm_kernel mxfp_gemm_sparse_chain_avx512;
 extern const struct mxfp_gemm_kernel mxfp_gemm_wide_avx512;
+extern const struct mxfp_gemm_kernel mxfp_gemm_sparse_int8_avx512;
 
 #endif

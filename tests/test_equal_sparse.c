@@ -197,6 +197,13 @@ static void make_product(struct product *p, struct random *r, struct mxfp_sparsi
 	memset(p, 0, sizeof *p);
 	operand_format(random_below(r, 11), &a_format);
 	operand_format(random_below(r, 11), &w_format);
+	p->options.acc = (enum mxfp_acc)random_below(r, 2);
+	if (random_below(r, 3) == 0) { /* a pair with an exact kernel */
+		static const enum mxfp_format integers[] = {MXFP_FORMAT_MXFP4, MXFP_FORMAT_MXINT8, MXFP_FORMAT_MXFP6_E2M3};
+		a_format = integers[random_below(r, 3)];
+		w_format = MXFP_FORMAT_MXFP4;
+		p->options.acc = MXFP_ACC_EXACT;
+	}
 	p->m = rows[random_below(r, 14)];
 	p->n = 1 + random_below(r, 140);
 	p->k = random_below(r, 3) == 0 ? random_below(r, 40) : random_below(r, 1100);
@@ -210,7 +217,6 @@ static void make_product(struct product *p, struct random *r, struct mxfp_sparsi
 	p->a = operand_of(r, &range[0], a_format, p->m, p->k, random_below(r, 9));
 	p->w = operand_of(r, &range[1], w_format, p->n, p->k, random_below(r, 9));
 	make_sparse(p, r, sparsity);
-	p->options.acc = (enum mxfp_acc)random_below(r, 2);
 	p->options.pass_k = passes[random_below(r, 4)];
 	p->options.accumulate = random_below(r, 2) == 0;
 	p->options.psum = random_below(r, 4) == 0 ? MXFP_FORMAT_BF16 : MXFP_FORMAT_F32;
