@@ -152,13 +152,16 @@ struct sums {
 };
 
 /* Adds a product to one output: of number j of tag `o` of four tags. */
-ALWAYS_INLINE void add_product(__m512 *sum, const float *a, uint64_t tags, size_t o, size_t j, const float *kept,
+ALWAYS_INLINE void add_product(__m512 *sum, const float *a, uint64_t tags, size_t o, size_t j, const uint8_t *kept,
                                size_t vectors)
 {
 	enum { ROW = MR * sizeof(float) };
 	const unsigned by = (unsigned)(16 * o + 4 * j + 56) % 64; /* such that the place is a multiple of ROW */
 	const char *rows = (const char *)a + ((by == 0 ? tags : tags >> by | tags << (64 - by)) & (UNIT - 1) * ROW);
-	const __m512 w = _mm512_set1_ps(*kept);
+	float kept_number;
+
+	memcpy(&kept_number, kept, sizeof kept_number);
+	const __m512 w = _mm512_set1_ps(kept_number);
 
 	__asm__("" : "+r"(rows)); /* one register for all of its vectors */
 #pragma GCC unroll 4
@@ -193,7 +196,7 @@ ALWAYS_INLINE void add_slice(struct sums *sums, const float *a, const uint8_t *w
 				const size_t j = p / 4, o = p % 4;
 
 				add_product(&sum[(four + o) * vectors], a, some, o, j,
-				            (const float *)kept + (t * 4 + j) * NR + four + o, vectors);
+				            kept + ((t * 4 + j) * NR + four + o) * sizeof(float), vectors);
 			}
 		}
 		w += sparse_chain_unit_bytes(tags);
