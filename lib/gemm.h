@@ -80,14 +80,16 @@ struct mxfp_matrix mxfp_gemm_expand(const struct mxfp_gemm_call *call, const str
 /* Elements of a row that it may take more on either side. */
 enum { MXFP_GEMM_EXPAND_MORE = 95 };
 
+/* What a batch goes through. */
+enum mxfp_gemm_step { MXFP_GEMM_PACK, MXFP_GEMM_TILE, MXFP_GEMM_STEPS };
+
 /* A slab of rows of one product. */
 struct mxfp_gemm_unit {
 	struct mxfp_gemm_product product;
 	size_t row, rows;
 	size_t a_bytes;
 	uint8_t *a;                    /* its packed rows */
-	size_t first_pack, n_packs;    /* tasks of the first step */
-	size_t first_tile, n_tiles;    /* and of the second */
+	size_t first[MXFP_GEMM_STEPS], n[MXFP_GEMM_STEPS]; /* tasks of each step */
 };
 
 /* Bytes of the parts of a workspace; all are multiples of MXFP_GEMM_ALIGN. */

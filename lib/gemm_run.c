@@ -17,7 +17,9 @@ struct batch {
 	const struct mxfp_gemm_call *call;
 	const struct mxfp_gemm_layout *layout;
 	struct mxfp_gemm_unit *units;
-	size_t n_units, n_packs, n_tiles;
+	size_t n_units;
+	enum mxfp_gemm_step step;
+	size_t n_tasks[MXFP_GEMM_STEPS];
 	uint8_t *areas;
 	atomic_size_t *next, *next_area;
 };
@@ -35,45 +37,33 @@ static struct mxfp_gemm_area area(const struct batch *batch)
 	return a;
 }
 
-static void pack_worker(const void *context, size_t piece, struct mxfp_counts *counts)
+static void worker(const void *context, size_t piece, struct mxfp_counts *counts)
 {
 	const struct batch *batch = context;
 	const struct mxfp_gemm_unit *unit = batch->units;
+	const enum mxfp_gemm_step step = batch->step;
 	struct mxfp_gemm_area scratch = area(batch);
 	size_t i;
 
 	(void)piece;
 	(void)counts;
-	while ((i = atomic_fetch_add(batch->next, 1)) < batch->n_packs) {
-		while (i >= unit->first_pack + unit->n_packs)
+	while ((i = atomic_fetch_add(batch->next, 1)) < batch->n_tasks[step]) {
+		while (i >= unit->first[step] + unit->n[step])
 			unit++;
-		mxfp_gemm_pack_a(batch->call, unit, i - unit->first_pack, &scratch);
+		(step == MXFP_GEMM_PACK ? mxfp_gemm_pack_a : mxfp_gemm_tile)(batch->call, unit, i - unit->first[step],
+		                                                             &scratch);
 	}
 }
 
-static void tile_worker(const void *context, size_t piece, struct mxfp_counts *counts)
-{
-	const struct batch *batch = context;
-	const struct mxfp_gemm_unit *unit = batch->units;
-	struct mxfp_gemm_area scratch = area(batch);
-	size_t i;
-
-	(void)piece;
-	(void)counts;
-	while ((i = atomic_fetch_add(batch->next, 1)) < batch->n_tiles) {
-		while (i >= unit->first_tile + unit->n_tiles)
-			unit++;
-		mxfp_gemm_tile(batch->call, unit, i - unit->first_tile, &scratch);
-	}
-}
-
-static void run_workers(const struct batch *batch, size_t tasks, mxfp_piece *worker)
+static void run_step(struct batch *batch, enum mxfp_gemm_step step)
 {
 	const struct mxfp_gemm_options *o = batch->call->options;
 
+	batch->step = step;
 	atomic_store(batch->next, 0);
 	atomic_store(batch->next_area, 0);
-	mxfp_parallel_for(o->threads, o->parallel, mxfp_least(tasks, batch->call->workers), worker, batch, NULL);
+	mxfp_parallel_for(o->threads, o->parallel, mxfp_least(batch->n_tasks[step], batch->call->workers), worker, batch,
+	                  NULL);
 }
 
 /* The scale of the tensor that A is quantized to, where its format has one: of all of A, not of a unit. */
@@ -100,10 +90,15 @@ static void add_unit(struct batch *batch, struct mxfp_gemm_unit *unit, uint8_t *
 	struct mxfp_gemm_unit *last = batch->n_units != 0 ? &batch->units[batch->n_units - 1] : NULL;
 
 	unit->a = a;
-	unit->first_pack = batch->n_packs;
-	unit->n_packs = unit->a_bytes != 0 ? mxfp_divide_up(unit->rows, p->kernel != NULL ? p->kernel->mr : 1) : 0;
-	unit->first_tile = batch->n_tiles;
-	unit->n_tiles = mxfp_divide_up(unit->rows, mxfp_gemm_tile_rows(p)) * mxfp_divide_up(p->n, mxfp_gemm_tile_cols(p));
+	unit->n[MXFP_GEMM_PACK] = 0;
+	if (unit->a_bytes != 0)
+		unit->n[MXFP_GEMM_PACK] = mxfp_divide_up(unit->rows, p->kernel != NULL ? p->kernel->mr : 1);
+	unit->n[MXFP_GEMM_TILE] =
+		mxfp_divide_up(unit->rows, mxfp_gemm_tile_rows(p)) * mxfp_divide_up(p->n, mxfp_gemm_tile_cols(p));
+	for (int step = 0; step < MXFP_GEMM_STEPS; step++) {
+		unit->first[step] = batch->n_tasks[step];
+		batch->n_tasks[step] += unit->n[step];
+	}
 	if (last != NULL && last->product.index == p->index) {
 		p->a_amax = last->product.a_amax;
 		p->a.tensor_scale = last->product.a.tensor_scale;
@@ -112,16 +107,15 @@ static void add_unit(struct batch *batch, struct mxfp_gemm_unit *unit, uint8_t *
 		find_tensor_scale(p, batch->call);
 	}
 	batch->units[batch->n_units++] = *unit;
-	batch->n_packs += unit->n_packs;
-	batch->n_tiles += unit->n_tiles;
 }
 
 static void run_batch(struct batch *batch)
 {
-	if (batch->n_packs != 0)
-		run_workers(batch, batch->n_packs, pack_worker);
-	run_workers(batch, batch->n_tiles, tile_worker);
-	batch->n_units = batch->n_packs = batch->n_tiles = 0;
+	for (int step = 0; step < MXFP_GEMM_STEPS; step++) {
+		run_step(batch, (enum mxfp_gemm_step)step);
+		batch->n_tasks[step] = 0;
+	}
+	batch->n_units = 0;
 }
 
 void mxfp_gemm_run(const struct mxfp_gemm_call *call, const struct mxfp_gemm_layout *layout, uint8_t *workspace)
