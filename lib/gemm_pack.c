@@ -26,7 +26,8 @@ struct header {
 	uint32_t sparse_n, sparse_m;
 	uint64_t n, k, pass, chunk, payload;
 	uint32_t tensor_scale, tensor_scale_divides;
-	uint64_t spare[5];
+	uint64_t not_n, not_k; /* inverted: n and k themselves have nothing else to be compared with */
+	uint64_t spare[3];
 };
 
 static size_t row_bytes(const struct mxfp_matrix *matrix, enum mxfp_format format, size_t *scales)
@@ -143,6 +144,8 @@ static struct header header_of(const struct mxfp_gemm_product *p)
 		.payload = mxfp_gemm_w_bytes(p),
 		.tensor_scale = mxfp_f32_bits(p->w.tensor_scale),
 		.tensor_scale_divides = p->w.tensor_scale_divides,
+		.not_n = ~(uint64_t)p->w.rows,
+		.not_k = ~(uint64_t)p->w.cols,
 	};
 
 	memcpy(h.magic, magic, sizeof magic);
@@ -171,7 +174,7 @@ enum mxfp_status mxfp_gemm_unpack(struct mxfp_gemm_product *p, const struct mxfp
 	if (status != MXFP_OK)
 		return MXFP_ERR_PACKED;
 	p->n = p->w.rows;
-	if (p->w.cols != p->k)
+	if (p->w.cols != p->k || (product->w.rows != 0 && product->w.rows != p->n))
 		return MXFP_ERR_SIZE;
 	mxfp_gemm_choose(p, call);
 	wanted = header_of(p);

@@ -44,7 +44,8 @@ struct mxfp_matrix {
 /* One product: m = a.rows, n = w.rows or what w_packed holds, k = a.cols. */
 struct mxfp_gemm {
 	struct mxfp_matrix a, w;
-	const void *w_packed;   /* what mxfp_pack() made of W, and then `w` is not looked at; NULL: W is `w` */
+	const void *w_packed;   /* what mxfp_pack() made of W; of `w` then only w.rows counts: n, or 0 if the caller
+	                           trusts what was packed to have the n that c is made for. NULL: W is `w` */
 	size_t w_packed_bytes;
 	void *c;                /* m rows of n numbers in the options' c_format */
 	size_t c_stride;        /* elements from a row to the next; 0: n */
