@@ -75,8 +75,7 @@ size_t mxfp_gemm_chain_a_bytes_avx512(const struct mxfp_gemm_shape *shape, size_
 
 size_t mxfp_gemm_chain_w_bytes_avx512(const struct mxfp_gemm_shape *shape, size_t k)
 {
-	(void)shape;
-	return NR * k * sizeof(float);
+	return NR * k * gemm_chain_w_width(shape->w_format);
 }
 
 /* Rows that the matrix has not are left as they are: the kernel does not read them. */
@@ -85,10 +84,10 @@ void mxfp_gemm_chain_pack_a_avx512(const struct mxfp_gemm_pack_job *job)
 	mxfp_gemm_chain_decode_avx512(job, job->row, job->rows, job->panel, gemm_chain_a_stride(job->k));
 }
 
-/* Column i of 16 rows, `stride` apart, to a vector at to + i * NR; n columns. */
-ALWAYS_INLINE void transpose(float *to, const float *from, size_t stride, size_t n)
+/* Columns of 16 rows, `stride` apart. */
+ALWAYS_INLINE void transpose(__m512 b[LANES], const float *from, size_t stride)
 {
-	__m512 a[LANES], b[LANES];
+	__m512 a[LANES];
 
 #pragma GCC unroll 16
 	for (size_t i = 0; i < LANES; i++)
@@ -117,13 +116,25 @@ ALWAYS_INLINE void transpose(float *to, const float *from, size_t stride, size_t
 		b[i + 8] = _mm512_shuffle_f32x4(low, low2, 0xDD);
 		b[i + 12] = _mm512_shuffle_f32x4(high, high2, 0xDD);
 	}
-	for (size_t i = 0; i < n; i++)
-		_mm512_storeu_ps(to + i * NR, b[i]);
 }
 
-void mxfp_gemm_chain_pack_w_avx512(const struct mxfp_gemm_pack_job *job)
+/* Numbers back in the format that they were decoded from, bf16 or f16, or as they are. */
+ALWAYS_INLINE void store_numbers(enum mxfp_format format, void *to, __m512 x)
 {
+	if (format == MXFP_FORMAT_BF16)
+		_mm256_storeu_si256(to, _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_castps_si512(x), 16)));
+	else if (format == MXFP_FORMAT_F16)
+		_mm256_storeu_si256(to, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+	else
+		_mm512_storeu_ps(to, x);
+}
+
+static NOINLINE void pack_w(const struct mxfp_gemm_pack_job *job)
+{
+	const enum mxfp_format format = job->matrix->format;
+	const size_t width = gemm_chain_w_width(format);
 	float rows[LANES][MXFP_GEMM_CHUNK];
+	__m512 columns[LANES];
 
 	for (size_t row = 0; row < NR; row += LANES) {
 		const size_t left = job->rows > row ? job->rows - row : 0, n = left < LANES ? left : LANES;
@@ -132,8 +143,18 @@ void mxfp_gemm_chain_pack_w_avx512(const struct mxfp_gemm_pack_job *job)
 			memset(rows, 0, sizeof rows);
 		if (n != 0)
 			mxfp_gemm_chain_decode_avx512(job, job->row + row, n, rows[0], MXFP_GEMM_CHUNK);
-		for (size_t k = 0; k < job->k; k += LANES)
-			transpose((float *)job->panel + k * NR + row, &rows[0][k], MXFP_GEMM_CHUNK,
-			          job->k - k < LANES ? job->k - k : LANES);
+		for (size_t k = 0; k < job->k; k++) {
+			if (k % LANES == 0)
+				transpose(columns, &rows[0][k], MXFP_GEMM_CHUNK);
+			store_numbers(format, (uint8_t *)job->panel + (k * NR + row) * width, columns[k % LANES]);
+		}
 	}
+}
+
+void mxfp_gemm_chain_pack_w_avx512(const struct mxfp_gemm_pack_job *job)
+{
+	struct fp_state state = fp_enter();
+
+	pack_w(job);
+	fp_leave(state);
 }
