@@ -56,6 +56,22 @@ ALWAYS_INLINE void add_product(__m512 sums[MR][VECTORS], enum mxfp_format format
 	}
 }
 
+/* Adds STEP products. A loop over them would be left by a branch that the processor does not foresee; for less than a
+   panel that is no loss worth the code. */
+ALWAYS_INLINE void add_step(__m512 sums[MR][VECTORS], enum mxfp_format format, size_t rows, const struct part *p,
+                            size_t k)
+{
+	if (rows < MR) {
+#pragma GCC unroll 1
+		for (size_t i = 0; i < STEP; i++)
+			add_product(sums, format, rows, p, k + i);
+		return;
+	}
+#pragma GCC unroll 16
+	for (size_t i = 0; i < STEP; i++)
+		add_product(sums, format, rows, p, k + i);
+}
+
 ALWAYS_INLINE void prefetch(const struct part *p, size_t rows, size_t k)
 {
 #pragma GCC unroll 6
@@ -78,10 +94,7 @@ ALWAYS_INLINE void multiply_rows(enum mxfp_format format, size_t rows, const str
 	}
 	for (size_t k = 0; k < whole; k += STEP) {
 		prefetch(p, rows, k);
-		/* A loop of its own would be left by a branch that the processor does not foresee. */
-#pragma GCC unroll 16
-		for (size_t i = 0; i < STEP; i++)
-			add_product(sums, format, rows, p, k + i);
+		add_step(sums, format, rows, p, k);
 	}
 #pragma GCC unroll 1
 	for (size_t k = whole; k < p->k; k++)
