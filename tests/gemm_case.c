@@ -277,9 +277,11 @@ static void init_product(struct gemm_case *c, struct random *r, const struct gem
 	struct operand_range range[2];
 
 	any_shape(r, p, wish->budget);
-	operand_ranges(r, sums[random_below(r, sizeof sums / sizeof sums[0])], range);
-	range[0].special = one_in(r, 4);
-	range[1].special = one_in(r, 4);
+	bool high = one_in(r, 6);
+	operand_ranges(r, high ? 0 : sums[random_below(r, sizeof sums / sizeof sums[0])], range);
+	range[0].special = !high && one_in(r, 4);
+	range[1].special = !high && one_in(r, 4);
+	range[0].high = range[1].high = high;
 	p->a = any_a(c, r, &range[0], p, wish->a_format);
 	p->w = operand_of(r, &range[1], wish->w_format, p->n, p->k, one_in(r, 2) ? 0 : random_below(r, 70));
 	p->seen = p->a.matrix;

@@ -52,8 +52,10 @@ void operand_ranges(struct random *r, int sum, struct operand_range range[2])
 	if (random_below(r, 2) == 0)
 		range[0].center = sum / 2;
 	range[1].center = sum - range[0].center;
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
+		range[i].high = false;
 		range[i].spread = (int)random_below(r, 3) * (int)random_below(r, 16);
+	}
 }
 
 static int any_exponent(struct random *r, const struct operand_range *range)
@@ -62,8 +64,10 @@ static int any_exponent(struct random *r, const struct operand_range *range)
 }
 
 /* The shape of a group, and whether one of its elements may be NaN or Inf. */
-static enum shape any_shape(struct random *r)
+static enum shape any_shape(struct random *r, const struct operand_range *range)
 {
+	if (range->high)
+		return SHAPE_HIGH;
 	return random_below(r, 2) == 0 ? SHAPE_ANY : (enum shape)random_below(r, N_SHAPES);
 }
 
@@ -131,11 +135,10 @@ static uint8_t raised(const struct mxfp_format_info *f, uint8_t code, uint32_t l
 
 /* n codes of a row, packed. */
 static void fill_codes(struct random *r, const struct mxfp_format_info *f, uint8_t *packed, size_t n, uint32_t least,
-                       bool special)
+                       enum shape shape, bool special)
 {
 	/* Inf twice, and two NaNs, in the formats that have them. */
 	static const uint8_t specials[] = {0x7C, 0x7C, 0x7D, 0x7F};
-	enum shape shape = any_shape(r);
 	uint8_t codes[GROUP];
 
 	for (size_t i = 0; i < n; i++) {
@@ -178,12 +181,15 @@ static void fill_blocks(struct random *r, const struct operand_range *range, str
 	/* In every second matrix elements lie as near to each other as quantized ones do. */
 	uint32_t least = random_below(r, 2) == 0 ? 0 : random_below(r, element->max_code);
 
+	if (range->high)
+		least = element->max_code / 2;
+
 	for (size_t row = 0; row < o->matrix.rows; row++) {
 		bool special = range->special && random_below(r, 2) == 0;
 
 		for (size_t b = 0; b < blocks; b++) {
 			fill_codes(r, element, data + row * o->matrix.stride + b * block_bytes, f->block_length,
-			           least, special);
+			           least, any_shape(r, range), special);
 			scales[row * o->matrix.scales_stride + b] =
 				any_scale(r, mxfp_format_info(f->scale), range, special && random_below(r, 4) == 0);
 		}
@@ -225,7 +231,7 @@ static void fill_numbers(struct random *r, const struct operand_range *range, st
 		size_t row = i / o->matrix.cols, k = i % o->matrix.cols;
 
 		if (k % GROUP == 0)
-			shape = any_shape(r);
+			shape = any_shape(r, range);
 		if (k == 0)
 			special = range->special && random_below(r, 2) == 0;
 		if (k % 2 == 0 || (shape != SHAPE_EQUAL && shape != SHAPE_OPPOSITE))

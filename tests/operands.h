@@ -13,6 +13,7 @@
 struct operand_range {
 	int center, spread; /* exponents of e8m0 scales, or of numbers, lie in center +- spread, cut to what there is */
 	bool special;       /* some rows have NaN and Inf, as elements and as scales, and any tensor scale */
+	bool high;          /* blocks are of one sign and mostly of the largest elements: the largest sums there are */
 };
 
 /* A matrix whose arrays are malloc'ed and end with the last row. */
