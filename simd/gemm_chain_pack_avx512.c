@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Panels of the chain family: numbers of any format become binary32, exactly but for what a tensor scale rounds. */
 #include "gemm_chain_avx512.h"
+#include "transpose_avx512.h"
 
 enum { MR = GEMM_CHAIN_MR, NR = GEMM_CHAIN_NR };
 
@@ -87,35 +88,10 @@ void mxfp_gemm_chain_pack_a_avx512(const struct mxfp_gemm_pack_job *job)
 /* Columns of 16 rows, `stride` apart. */
 ALWAYS_INLINE void transpose(__m512 b[LANES], const float *from, size_t stride)
 {
-	__m512 a[LANES];
-
 #pragma GCC unroll 16
 	for (size_t i = 0; i < LANES; i++)
-		a[i] = _mm512_loadu_ps(from + i * stride);
-	/* Pairs of rows, then of pairs, within 128 bits; then 128 bits as a whole. */
-#pragma GCC unroll 8
-	for (size_t i = 0; i < LANES; i += 2) {
-		b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
-		b[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
-	}
-#pragma GCC unroll 4
-	for (size_t i = 0; i < LANES; i += 4) {
-		a[i] = _mm512_shuffle_ps(b[i], b[i + 2], 0x44);
-		a[i + 1] = _mm512_shuffle_ps(b[i], b[i + 2], 0xEE);
-		a[i + 2] = _mm512_shuffle_ps(b[i + 1], b[i + 3], 0x44);
-		a[i + 3] = _mm512_shuffle_ps(b[i + 1], b[i + 3], 0xEE);
-	}
-#pragma GCC unroll 4
-	for (size_t i = 0; i < 4; i++) {
-		__m512 low = _mm512_shuffle_f32x4(a[i], a[i + 4], 0x88), high = _mm512_shuffle_f32x4(a[i], a[i + 4], 0xDD);
-		__m512 low2 = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0x88);
-		__m512 high2 = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0xDD);
-
-		b[i] = _mm512_shuffle_f32x4(low, low2, 0x88);
-		b[i + 4] = _mm512_shuffle_f32x4(high, high2, 0x88);
-		b[i + 8] = _mm512_shuffle_f32x4(low, low2, 0xDD);
-		b[i + 12] = _mm512_shuffle_f32x4(high, high2, 0xDD);
-	}
+		b[i] = _mm512_loadu_ps(from + i * stride);
+	transpose_16x16(b);
 }
 
 /* Numbers back in the format that they were decoded from, bf16 or f16, or as they are. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* W into the panels of gemm_int8_avx512.h. */
 #include "gemm_int8_pack_avx512.h"
+#include "transpose_avx512.h"
 
 size_t mxfp_gemm_int8_w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 {
@@ -27,40 +28,6 @@ ALWAYS_INLINE __m512i load_words(enum mxfp_format format, const uint8_t *codes, 
 		high = load_elements(format, codes + code_bytes(format, GEMM_INT8_UNIT), n - GEMM_INT8_UNIT);
 	x = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
 	return _mm512_add_epi8(x, _mm512_set1_epi8((char)gemm_int8_offset(format)));
-}
-
-/* Sixteen vectors of sixteen words, transposed. */
-ALWAYS_INLINE void transpose(__m512i v[LANES])
-{
-	__m512i t[LANES];
-
-#pragma GCC unroll 16
-	for (int i = 0; i < LANES; i += 2) {
-		t[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
-		t[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
-	}
-#pragma GCC unroll 4
-	for (int i = 0; i < LANES; i += 4) {
-		v[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-		v[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-		v[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-		v[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-	}
-	/* v[4 i + j] has words j, j + 4, j + 8 and j + 12 of rows 4 i to 4 i + 3. */
-#pragma GCC unroll 4
-	for (int j = 0; j < 4; j++) {
-		t[j] = _mm512_shuffle_i32x4(v[j], v[4 + j], 0x44);
-		t[4 + j] = _mm512_shuffle_i32x4(v[j], v[4 + j], 0xEE);
-		t[8 + j] = _mm512_shuffle_i32x4(v[8 + j], v[12 + j], 0x44);
-		t[12 + j] = _mm512_shuffle_i32x4(v[8 + j], v[12 + j], 0xEE);
-	}
-#pragma GCC unroll 4
-	for (int j = 0; j < 4; j++) {
-		v[j] = _mm512_shuffle_i32x4(t[j], t[8 + j], 0x88);
-		v[4 + j] = _mm512_shuffle_i32x4(t[j], t[8 + j], 0xDD);
-		v[8 + j] = _mm512_shuffle_i32x4(t[4 + j], t[12 + j], 0x88);
-		v[12 + j] = _mm512_shuffle_i32x4(t[4 + j], t[12 + j], 0xDD);
-	}
 }
 
 /* The bits of those blocks of 32 in this group of words that are all zeros. */
@@ -97,7 +64,7 @@ ALWAYS_INLINE void pack_codes(const struct mxfp_gemm_pack_job *job, enum mxfp_fo
 			                  row < job->rows ? job->k : 0);
 			zero[i] |= zero_blocks(format, group, v[i]);
 		}
-		transpose(v);
+		transpose_16x16((__m512 *)v); /* vector types may alias */
 		for (size_t i = 0; i < LANES && group * LANES + i < words; i++)
 			_mm512_storeu_si512(to + (group * LANES + i) * GEMM_INT8_NR * sizeof(uint32_t), v[i]);
 	}

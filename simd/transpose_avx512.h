@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sixteen vectors of sixteen binary32, transposed in registers. */
+/* Sixteen vectors of sixteen words, transposed in registers. */
 #ifndef MXFP_TRANSPOSE_AVX512_H
 #define MXFP_TRANSPOSE_AVX512_H
 
