@@ -26,8 +26,8 @@ struct header {
 	uint32_t sparse_n, sparse_m;
 	uint64_t n, k, pass, chunk, payload;
 	uint32_t tensor_scale, tensor_scale_divides;
-	uint64_t not_n, not_k; /* inverted: n and k themselves have nothing else to be compared with */
-	uint64_t spare[3];
+	uint64_t not_n, not_k, not_w_format; /* inverted: W's own facts have nothing else to be compared with */
+	uint64_t spare[2];
 };
 
 static size_t row_bytes(const struct mxfp_matrix *matrix, enum mxfp_format format, size_t *scales)
@@ -146,6 +146,7 @@ static struct header header_of(const struct mxfp_gemm_product *p)
 		.tensor_scale_divides = p->w.tensor_scale_divides,
 		.not_n = ~(uint64_t)p->w.rows,
 		.not_k = ~(uint64_t)p->w.cols,
+		.not_w_format = ~(uint64_t)p->w.format,
 	};
 
 	memcpy(h.magic, magic, sizeof magic);

@@ -38,11 +38,12 @@ enum {
 	GEMM_E4M3_PAIRS = GEMM_E4M3_BLOCK / 2,
 	GEMM_E4M3_BLOCKS = MXFP_GEMM_CHUNK / GEMM_E4M3_BLOCK,
 	/*
-	 * Codes of scales with which no sum of the fast loop is subnormal or overflows: -60 to 50. Products are multiples
-	 * of 2^-18 times both scales, above 2^-149, and a pass is below 2^27 times both.
+	 * Codes of scales with which no sum of the fast loop is subnormal or overflows: -60 to 43. Products are multiples
+	 * of 2^-18 times both scales, above 2^-149, and a pass is below 2^27 times both; the loop has its sums in units of
+	 * products of main parts, 2^-12 at least, which brings that to 2^39.
 	 */
 	GEMM_E4M3_SCALE_LEAST = 67,
-	GEMM_E4M3_SCALE_MOST = 177,
+	GEMM_E4M3_SCALE_MOST = 170,
 	GEMM_E4M3_SINGLE_OFFSET = 12,
 	E8M0_BIAS = 127,
 	E8M0_NAN = 0xFF
