@@ -162,6 +162,12 @@ static bool find_difference(struct equal *e, const struct run *run, size_t i)
 	return true;
 }
 
+/* memcmp() wants pointers even to no bytes. */
+static bool is_same(const void *a, const void *b, size_t bytes)
+{
+	return bytes == 0 || memcmp(a, b, bytes) == 0;
+}
+
 /* Inputs as they were, canaries around all arrays as they were, C as it must be. */
 static bool check(struct equal *e, const struct run *run)
 {
@@ -174,10 +180,10 @@ static bool check(struct equal *e, const struct run *run)
 		for (int array = 0; array < MAX_ARRAYS; array++)
 			if (arrays[array].pages != NULL && !guarded_is_intact(&arrays[array]))
 				return report(e, "a byte beside an array was written");
-		if (memcmp(arrays[A_DATA].at, p->a.matrix.data, p->a.data_bytes) != 0 ||
-		    memcmp(arrays[A_SCALES].at, p->a.matrix.scales, p->a.scales_bytes) != 0 ||
-		    memcmp(arrays[W_DATA].at, p->w.matrix.data, p->w.data_bytes) != 0 ||
-		    memcmp(arrays[W_SCALES].at, p->w.matrix.scales, p->w.scales_bytes) != 0)
+		if (!is_same(arrays[A_DATA].at, p->a.matrix.data, p->a.data_bytes) ||
+		    !is_same(arrays[A_SCALES].at, p->a.matrix.scales, p->a.scales_bytes) ||
+		    !is_same(arrays[W_DATA].at, p->w.matrix.data, p->w.data_bytes) ||
+		    !is_same(arrays[W_SCALES].at, p->w.matrix.scales, p->w.scales_bytes))
 			return report(e, "an input was written");
 	}
 	return guarded_is_intact(&run->workspace) || report(e, "a byte beside the workspace was written");
