@@ -27,4 +27,15 @@ bool mxfp_is_source(enum mxfp_format format);
 
 bool mxfp_option_valid(enum mxfp_option option, int value);
 
+/* a / b rounded up. */
+static inline size_t mxfp_divide_up(size_t a, size_t b)
+{
+	return a / b + (a % b != 0);
+}
+
+static inline size_t mxfp_least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
 #endif

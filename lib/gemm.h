@@ -7,6 +7,7 @@
 #ifndef MXFP_LIB_GEMM_H
 #define MXFP_LIB_GEMM_H
 
+#include "args.h"
 #include "kernels.h"
 
 /* What is common to the products of a call. */
@@ -132,16 +133,6 @@ enum mxfp_status mxfp_pack_size_with(const struct mxfp_kernels *kernels, const s
 static inline bool mxfp_is_sparse(const struct mxfp_matrix *matrix)
 {
 	return matrix->sparsity.n != 0 || matrix->sparsity.m != 0;
-}
-
-static inline size_t mxfp_divide_up(size_t a, size_t b)
-{
-	return a / b + (a % b != 0);
-}
-
-static inline size_t mxfp_least(size_t a, size_t b)
-{
-	return a < b ? a : b;
 }
 
 #endif

@@ -27,17 +27,12 @@ bool mxfp_is_sparsity(struct mxfp_sparsity sparsity)
 	return false;
 }
 
-static size_t divide_up(size_t a, size_t b)
-{
-	return a / b + (a % b != 0);
-}
-
 /* ceil(count * bits / 8) */
 static bool bytes_of_bits(size_t count, size_t bits, size_t *bytes)
 {
-	if (!mxfp_multiply(divide_up(count, 8), bits, bytes))
+	if (!mxfp_multiply(mxfp_divide_up(count, 8), bits, bytes))
 		return false;
-	*bytes = count / 8 * bits + divide_up(count % 8 * bits, 8);
+	*bytes = count / 8 * bits + mxfp_divide_up(count % 8 * bits, 8);
 	return true;
 }
 
@@ -58,7 +53,7 @@ bool mxfp_dense_row_bytes(enum mxfp_format format, size_t cols, size_t *bytes)
 	const struct mxfp_format_info *info = mxfp_format_info(format);
 	size_t codes;
 
-	return mxfp_multiply(divide_up(cols, info->block_length), info->block_length, &codes) &&
+	return mxfp_multiply(mxfp_divide_up(cols, info->block_length), info->block_length, &codes) &&
 	       bytes_of_bits(codes, code_bits(info), bytes);
 }
 
@@ -74,7 +69,7 @@ enum mxfp_status mxfp_sparse_size(enum mxfp_format format, struct mxfp_sparsity 
 		return MXFP_ERR_OPTION;
 	if (sizes == NULL)
 		return MXFP_ERR_NULL;
-	size_t groups = divide_up(cols, sparsity.m);
+	size_t groups = mxfp_divide_up(cols, sparsity.m);
 	if (!bytes_of_bits(groups, sparsity.n * code_bits(info), &s.codes_row_bytes) ||
 	    !bytes_of_bits(groups, sparsity.m, &s.masks_row_bytes) ||
 	    !mxfp_multiply(s.codes_row_bytes, rows, &s.codes_bytes) ||
@@ -108,7 +103,7 @@ static unsigned count_ones(uint32_t bits)
 bool mxfp_masks_valid(struct mxfp_sparsity sparsity, size_t rows, size_t cols, const uint8_t *masks, size_t stride)
 {
 	const unsigned n = sparsity.n, m = sparsity.m;
-	const size_t groups = divide_up(cols, m), row_bytes = divide_up(groups * m, 8);
+	const size_t groups = mxfp_divide_up(cols, m), row_bytes = mxfp_divide_up(groups * m, 8);
 
 	for (size_t row = 0; row < rows; row++, masks += stride) {
 		uint32_t last = 0;
@@ -175,7 +170,7 @@ static size_t rows_per_piece(size_t cols)
 
 static size_t piece_count(size_t rows, size_t cols)
 {
-	return cols == 0 ? 0 : divide_up(rows, rows_per_piece(cols));
+	return cols == 0 ? 0 : mxfp_divide_up(rows, rows_per_piece(cols));
 }
 
 /* Rows of piece i, from *first. */
