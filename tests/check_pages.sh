@@ -5,7 +5,7 @@ set -euo pipefail
 srcdir=${srcdir:-$(dirname "$0")/..}
 status=0
 
-for command in $(./mxfp --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
+for command in $(./mxfp --help | sed -n 's/^.\{8\}\([a-z][a-z-]*\)  .*/\1/p'); do
 	page=$srcdir/doc/mxfp-$command.1
 	[ -e "$page" ] || {
 		echo "mxfp $command: no $page"

@@ -88,8 +88,8 @@ report 'name not in doc/libmxfp.3' < <(for file in lib/format.def lib/option.def
 		while read -r name; do grep -qwF -e "$name" doc/libmxfp.3 || echo "$file:0:$name"; done
 done)
 report 'no page doc/mxfp-VERB.1' < <(for file in tools/cmd_*.c; do
-	verb=${file#tools/cmd_}
-	[ -e "doc/mxfp-${verb%.c}.1" ] || echo "$file:0"
+	verb=$(basename "${file#tools/cmd_}" .c)
+	[ -e "doc/mxfp-${verb//_/-}.1" ] || echo "$file:0"
 done)
 report 'no test or no fuzzer of this file format' < <(for file in tools/file_*.c; do
 	format=${file#tools/file_}

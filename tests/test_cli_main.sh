@@ -4,10 +4,16 @@
 . "${srcdir:-.}/tests/cli.shlib"
 
 exits 0 "" --help
-same "lines of --help fit a screen" yes "$([ "$(wc -l <"$work/out")" -le 24 ] && echo yes)"
-commands=$(sed -n 's/^  \([a-z]*\) .*/\1/p' "$work/out")
-for command in inspect cast blocks info; do
+text=$(cat "$work/out")
+same "lines of --help leave room for a prompt" yes "$([ "$(wc -l <"$work/out")" -lt 24 ] && echo yes)"
+same "--help is at most 80 columns wide" "" "$(awk 'length > 80' "$work/out")"
+commands=$(sed -n 's/^.\{8\}\([a-z][a-z-]*\)  .*/\1/p' "$work/out")
+for command in quantize inspect cast blocks info; do
 	has "commands in --help" " $(echo $commands) " " $command "
+done
+for words in -h help; do
+	exits 0 "" $words
+	same "mxfp $words" "$text" "$(cat "$work/out")"
 done
 exits 0 "" --version
 same "--version is one line" 1 "$(wc -l <"$work/out" | tr -d ' ')"
@@ -17,6 +23,8 @@ exits 2 "mxfp --help"
 exits 2 "did you mean 'inspect'?" inspetc
 exits 2 "did you mean 'cast'?" csat
 exits 2 "unknown command 'frobnicate'" frobnicate
+exits 2 "did you mean 'cast'?" help csat
+exits 2 "help: unexpected operand 'blocks'" help cast blocks
 exits 2 "unknown option '--frob'" --frob
 exits 2 "unknown command '?[31mred'" "$(printf '\033[31mred')"
 
@@ -29,6 +37,8 @@ for command in $commands; do
 	same "$command --help is at most 80 columns wide" "" "$(awk 'length > 80' "$work/out")"
 	exits 0 "" $command -h
 	same "$command -h prints the same" "$text" "$(cat "$work/out")"
+	exits 0 "" help $command
+	same "help $command prints the same" "$text" "$(cat "$work/out")"
 	exits 2 "did you mean '--help'?" $command --hlep
 	exits 2 "unknown option '--zzzzzzzz'" $command --zzzzzzzz
 	exits 2 "--help" $command a b c d e f g h

@@ -36,6 +36,7 @@ static bool has_default(const struct option_spec *option)
 	switch (option->kind) {
 	case OPTION_FLAG:
 	case OPTION_LIST:
+	case OPTION_HEADING:
 	case OPTION_END:
 		return false;
 	case OPTION_STRING:
@@ -125,9 +126,14 @@ void help_print(const struct option_spec *options, const struct usage *usage)
 {
 	static const struct option_spec help = {"help", 'h', OPTION_FLAG, NULL, "print this text", NULL};
 
-	printf("Usage: mxfp %s\n\n%s\n\nOptions:\n", usage->synopsis, usage->text);
+	printf("Usage: mxfp %s\n\n%s\n", usage->synopsis, usage->text);
+	if (options->kind != OPTION_HEADING)
+		printf("\nOptions:\n");
 	for (const struct option_spec *option = options; option->kind != OPTION_END; option++)
-		print_option(option);
+		if (option->kind == OPTION_HEADING)
+			printf("\n%s:\n", option->help);
+		else
+			print_option(option);
 	print_option(&help);
 	for (int kind = 0; kind < OPTION_END; kind++) {
 		const struct option_spec *option = options;

@@ -11,15 +11,7 @@
 #include "isa.h"
 #include "json.h"
 #include "mxfp/isa.h"
-#include "nearest.h"
 #include "output.h"
-
-static const struct command *const commands[] = {
-#define COMMAND(name) &command_##name,
-#include "commands.def"
-};
-
-enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
 /* A descriptor 0..2 that the caller left closed would become that of the next file opened, and messages would end up
    in that file. Opened the wrong way round, it fails at its first use instead. */
@@ -30,15 +22,19 @@ static void hold_standard_descriptors(void)
 			return;
 }
 
+/* All of it fits a screen of 80 x 24, and a prompt below. */
 static int print_commands(void)
 {
-	printf("Usage: mxfp [--isa TIER] COMMAND [options]\n"
+	const char *group = "";
+
+	printf("Usage: mxfp [--isa TIER] COMMAND [options] | mxfp --version\n"
 	       "Bit-exact low-precision numbers: MXFP8, MXFP6, MXFP4, MXINT8, NVFP4.\n\n");
-	for (int i = 0; i < N_COMMANDS; i++)
-		printf("  %-12s%s\n", commands[i]->name, commands[i]->summary);
-	printf("\n--isa TIER uses no instruction-set tier above TIER, as MXFP_ISA=TIER does;\n"
-	       "mxfp info lists the tiers. Results do not depend on it.\n"
-	       "mxfp COMMAND --help tells more; mxfp --version prints the version.\n"
+	for (const struct command_row *row = command_rows; row->group != NULL || row->command != NULL; row++) {
+		if (row->command != NULL)
+			printf("%-8s%-12s%s\n", group, row->command->name, row->command->summary);
+		group = row->group != NULL ? row->group : "";
+	}
+	printf("\nmxfp help COMMAND tells more. --isa TIER: use no instruction set above TIER.\n"
 	       "Exit: 0 done, 1 a check failed, 2 usage, 3 bad input, 4 I/O, 5 memory.\n");
 	return EXIT_OK;
 }
@@ -77,19 +73,22 @@ static int take_isa(int *argc, char ***argv, struct error *error)
 
 static int run_command(int argc, char **argv, struct error *error)
 {
-	struct nearest nearest = {.word = argv[0]};
+	const struct command *command;
+	int code = command_find(&command, argv[0], error);
 
-	for (int i = 0; i < N_COMMANDS; i++) {
-		if (strcmp(argv[0], commands[i]->name) == 0) {
-			int code = isa_check_limit(error);
+	if (code == EXIT_OK)
+		code = isa_check_limit(error);
+	return code == EXIT_OK ? command->run(argc, argv, error) : code;
+}
 
-			return code == EXIT_OK ? commands[i]->run(argc, argv, error) : code;
-		}
-		nearest_offer(&nearest, commands[i]->name);
-	}
-	if (nearest.best != NULL)
-		return fail(error, EXIT_USAGE, "unknown command '%s': did you mean '%s'?", argv[0], nearest.best);
-	return fail(error, EXIT_USAGE, "unknown command '%s' / mxfp --help lists them", argv[0]);
+/* mxfp help [COMMAND] */
+static int help(int argc, char **argv, struct error *error)
+{
+	if (argc == 1)
+		return print_commands();
+	if (argc > 2)
+		return fail(error, EXIT_USAGE, "help: unexpected operand '%s' / mxfp help COMMAND", argv[2]);
+	return run_command(2, (char *[]){argv[1], "--help", NULL}, error);
 }
 
 static int run(int argc, char **argv, struct error *error)
@@ -101,8 +100,10 @@ static int run(int argc, char **argv, struct error *error)
 		return code;
 	if (word == NULL)
 		return fail(error, EXIT_USAGE, "no command given / mxfp --help lists them");
-	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0)
+	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
 		return print_commands();
+	if (strcmp(word, "help") == 0)
+		return help(argc - 1, argv + 1, error);
 	if (strcmp(word, "--version") == 0)
 		return print_version();
 	if (word[0] == '-')

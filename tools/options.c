@@ -4,6 +4,7 @@
 
 #include "options.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
@@ -15,35 +16,36 @@
 #include "help.h"
 #include "nearest.h"
 
-enum { OPTIONS_MAX = 48, LONG_BASE = 256 };
+enum { OPTIONS_MAX = 64, LONG_BASE = 256 };
 
-/* getopt's view of a table: val of row i is LONG_BASE + i, --help follows the last row. */
+/* getopt's view of a table: val of its row i is LONG_BASE + i, --help follows the last row. */
 struct getopt_tables {
 	struct option longs[OPTIONS_MAX + 2];
 	char shorts[2 * OPTIONS_MAX + 3];
-	int n;
 };
 
 static void fill_tables(struct getopt_tables *tables, const struct option_spec *options)
 {
 	char *letter = tables->shorts;
-	int i = 0;
+	struct option *row = tables->longs;
 
 	*letter++ = ':'; /* tells a missing argument from an unknown option */
-	for (; options[i].kind != OPTION_END && i < OPTIONS_MAX; i++) {
+	for (int i = 0; options[i].kind != OPTION_END; i++) {
 		int has_argument = options[i].kind != OPTION_FLAG;
-		tables->longs[i] = (struct option){options[i].name, has_argument, NULL, LONG_BASE + i};
+		if (options[i].kind == OPTION_HEADING)
+			continue;
+		assert(row < tables->longs + OPTIONS_MAX);
+		*row++ = (struct option){options[i].name, has_argument, NULL, LONG_BASE + i};
 		if (options[i].letter == 0)
 			continue;
 		*letter++ = options[i].letter;
 		if (has_argument)
 			*letter++ = ':';
 	}
-	tables->longs[i] = (struct option){"help", no_argument, NULL, 'h'};
-	tables->longs[i + 1] = (struct option){NULL, 0, NULL, 0};
+	*row++ = (struct option){"help", no_argument, NULL, 'h'};
+	*row = (struct option){NULL, 0, NULL, 0};
 	*letter++ = 'h';
 	*letter = '\0';
-	tables->n = i;
 }
 
 /* The row of what getopt_long returned or left in optopt, or NULL. */
@@ -71,7 +73,8 @@ static int fail_unknown(char **argv, const struct option_spec *options, struct e
 		return fail(error, EXIT_USAGE, "%s: --isa stands before the command: mxfp --isa TIER %s", argv[0],
 		            argv[0]);
 	for (const struct option_spec *option = options; option->kind != OPTION_END; option++)
-		nearest_offer(&nearest, option->name);
+		if (option->kind != OPTION_HEADING)
+			nearest_offer(&nearest, option->name);
 	nearest_offer(&nearest, "help");
 	if (nearest.best != NULL)
 		return fail(error, EXIT_USAGE, "%s: unknown option '--%s': did you mean '--%s'?", argv[0], name,
