@@ -96,8 +96,8 @@ static void quantize_file(const struct quantize_settings *settings)
 static void quantize_whole(struct mxfp_blocks *blocks, const struct quantize_settings *settings, const float *x)
 {
 	const struct mxfp_quantize_options options = {
-		.rule = (enum mxfp_rule)settings->rule,
-		.recipe = (enum mxfp_recipe)settings->recipe,
+		.rule = (enum mxfp_rule)settings->choice.rule,
+		.recipe = (enum mxfp_recipe)settings->choice.recipe,
 		.round = (enum mxfp_round)settings->round,
 		.seed = settings->seed,
 		.stream = XXH3_64bits("layer.weight", strlen("layer.weight")),
@@ -182,10 +182,8 @@ START_TEST(pieces_equal_the_whole)
 	const struct quantize_settings settings = {
 		.in = make_source(c, x),
 		.out = scratch_path("quantized"),
-		.weights = c->weights,
+		.choice = {.format = c->weights, .rule = MXFP_RULE_MSE, .recipe = MXFP_RECIPE_CT},
 		.activations = MXFP_FORMAT_MXFP8_E4M3,
-		.rule = MXFP_RULE_MSE,
-		.recipe = MXFP_RECIPE_CT,
 		.round = c->round,
 		.non_finite = MXFP_NON_FINITE_ERROR,
 		.seed = 5,
@@ -224,9 +222,8 @@ static void check_failure(const char *path, unsigned n_threads, long lost, const
 	const struct quantize_settings settings = {
 		.in = path,
 		.out = scratch_path("d/out"),
-		.weights = MXFP_FORMAT_MXFP4,
+		.choice = {.format = MXFP_FORMAT_MXFP4, .rule = MXFP_RULE_FLOOR},
 		.activations = OPTION_FORMAT_NONE,
-		.rule = MXFP_RULE_FLOOR,
 		.non_finite = MXFP_NON_FINITE_ERROR,
 		.threads = n_threads,
 		.quiet = true,

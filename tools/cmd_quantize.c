@@ -29,16 +29,16 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 	};
 	const struct option_spec options[] = {
 		{"output", 'o', OPTION_STRING, "OUT", "directory to write", &s->out},
-		{"weights", 'w', OPTION_BLOCK, "FORMAT", "format of the weights", &s->weights},
+		{"weights", 'w', OPTION_BLOCK, "FORMAT", "format of the weights", &s->choice.format},
 		{"activations", 'a', OPTION_STRING, "FORMAT",
 		 "format that config.json tells loaders to quantize activations to, or none", &texts->activations},
 		{"sparsity", 0, OPTION_STRING, "N:M", "of every M weights along a row keep the N largest, such as 4:16",
 		 &texts->sparsity},
-		{"rule", 'r', OPTION_RULE, "RULE", "scale rule of MX weights", &s->rule},
+		{"rule", 'r', OPTION_RULE, "RULE", "scale rule of MX weights", &s->choice.rule},
 		{"activation-rule", 0, OPTION_RULE, "RULE", "scale rule of activations; it is only noted",
 		 &s->activation_rule},
 		{"nvfp4-recipe", 0, OPTION_RECIPE, "RECIPE",
-		 "how NVFP4 scales are made; the layout holds compressed-tensors, torchao-1 and ggml", &s->recipe},
+		 "how NVFP4 scales are made; the layout holds compressed-tensors, torchao-1 and ggml", &s->choice.recipe},
 		{"round", 0, OPTION_ROUND, "MODE", "rounding of elements", &s->round},
 		{"seed", 0, OPTION_UNSIGNED, "N", "of stochastic rounding", &s->seed},
 		{"non-finite", 0, OPTION_NON_FINITE, "POLICY", "what to do with NaN and Inf", &s->non_finite},
@@ -58,7 +58,7 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 	};
 
 	enum parsed parsed = options_parse(argc, argv, options, &usage, 1, 1, &s->in, error);
-	if (parsed == PARSED_RUN && options_check_format(argc, argv, options, s->weights, error) != EXIT_OK)
+	if (parsed == PARSED_RUN && options_check_format(argc, argv, options, s->choice.format, error) != EXIT_OK)
 		return PARSED_ERROR;
 	return parsed;
 }
@@ -83,16 +83,16 @@ static int set_activations(struct quantize_settings *s, const char *name, struct
 
 static int check(const struct quantize_settings *s, struct error *error)
 {
-	const char *recipe = choice_name(OPTION_RECIPE, s->recipe);
+	const char *recipe = choice_name(OPTION_RECIPE, s->choice.recipe);
 
 	if (s->out == NULL && !s->dry_run)
 		return fail(error, EXIT_USAGE, "quantize: no output given / -o OUT names a directory");
-	if (!mxfp_format_info(s->weights)->tensor_scale)
+	if (!mxfp_format_info(s->choice.format)->tensor_scale)
 		return EXIT_OK;
-	if (!layout_holds_recipe((enum mxfp_recipe)s->recipe))
+	if (!layout_holds_recipe((enum mxfp_recipe)s->choice.recipe))
 		return fail(error, EXIT_USAGE, "quantize: --nvfp4-recipe %s: its tensor scale multiplies, and the layout "
 		            "holds one that divides / give compressed-tensors, torchao-1 or ggml", recipe);
-	if (s->recipe == MXFP_RECIPE_GGML && s->round != MXFP_ROUND_RNE)
+	if (s->choice.recipe == MXFP_RECIPE_GGML && s->round != MXFP_ROUND_RNE)
 		return fail(error, EXIT_USAGE,
 			    "quantize: --nvfp4-recipe %s has a rounding of its own / leave out --round",
 			    recipe);
@@ -115,9 +115,8 @@ static int plan_and_run(const struct quantize_settings *settings, const struct m
 static int run(int argc, char **argv, struct error *error)
 {
 	struct quantize_settings settings = {
-		.weights = MXFP_FORMAT_MXFP4,
+		.choice = {.format = MXFP_FORMAT_MXFP4, .recipe = MXFP_RECIPE_CT},
 		.activation_rule = MXFP_RULE_RCEIL,
-		.recipe = MXFP_RECIPE_CT,
 		.non_finite = MXFP_NON_FINITE_ERROR,
 	};
 	struct texts texts = {.activations = mxfp_format_info(MXFP_FORMAT_MXFP8_E4M3)->name};
@@ -133,7 +132,7 @@ static int run(int argc, char **argv, struct error *error)
 	}
 	int code = set_activations(&settings, texts.activations, error);
 	if (code == EXIT_OK && texts.sparsity != NULL)
-		code = sparsity_parse(texts.sparsity, "quantize: --sparsity", &settings.sparsity, error);
+		code = sparsity_parse(texts.sparsity, "quantize: --sparsity", &settings.choice.sparsity, error);
 	if (code == EXIT_OK)
 		code = check(&settings, error);
 	if (code == EXIT_OK)

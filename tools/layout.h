@@ -39,6 +39,7 @@
 #define LAYOUT_SCALE "_scale"
 #define LAYOUT_GLOBAL_SCALE "_global_scale"
 #define LAYOUT_SPARSITY "mxfp.sparsity" /* metadata key */
+#define LAYOUT_TENSOR "mxfp.tensor." /* metadata key of a tensor quantized otherwise than most, before its name */
 #define LAYOUT_COLS "mxfp.cols." /* metadata key of a padded tensor's K, before its name */
 
 struct layout {
@@ -84,8 +85,14 @@ bool layout_holds_activations(enum mxfp_format format);
 /* Whether a recipe's scales fit: those without a tensor scale, and the one whose tensor scale divides. */
 bool layout_holds_recipe(enum mxfp_recipe recipe);
 
-/* quantization_config for weights in a layout and activations of a format, or OPTION_FORMAT_NONE. Takes the reference
-   to `ignore`, an array of module names. NULL without memory. */
-json_t *layout_config(const struct layout_choice *choice, enum mxfp_format activations, json_t *ignore);
+/* Modules whose weights are quantized alike. */
+struct layout_group {
+	struct layout_choice choice;
+	json_t *targets; /* array of names of modules, or of their class */
+};
+
+/* quantization_config for groups of modules, at least one, and activations of a format, or OPTION_FORMAT_NONE. Takes
+   the references to `targets` and to `ignore`, an array of module names. NULL without memory. */
+json_t *layout_config(const struct layout_group *groups, size_t n_groups, enum mxfp_format activations, json_t *ignore);
 
 #endif

@@ -12,6 +12,8 @@
 
 #include "options.h"
 
+static const char mixed_name[] = "mixed-precision";
+
 bool layout_holds_activations(enum mxfp_format format)
 {
 	const struct layout *layout = layout_of(format);
@@ -38,17 +40,34 @@ static json_t *arguments(const struct layout *layout, bool dynamic)
 	                 layout->scales == DTYPE_F8_E4M3 ? "torch.float8_e4m3fn" : "torch.uint8");
 }
 
-json_t *layout_config(const struct layout_choice *choice, enum mxfp_format activations, json_t *ignore)
+static bool is_own(const struct layout_choice *choice)
 {
-	const struct layout *layout = choice->layout;
-	bool sparse = choice->sparsity.m != 0;
-	char name[64];
+	return !choice->layout->known || choice->sparsity.m != 0;
+}
+
+/* The QuantizationScheme of a group; takes the reference to its targets. */
+static json_t *scheme(const struct layout_group *group, enum mxfp_format activations)
+{
+	const struct layout *layout = group->choice.layout;
 	json_t *input = activations == OPTION_FORMAT_NONE ? json_null() : arguments(layout_of(activations), true);
 
-	snprintf(name, sizeof name, "%s%s", layout->name, sparse ? "-sparse" : "");
-	return json_pack("{s:s, s:s, s:s, s:{s:{s:[s], s:o, s:o, s:n, s:s?}}, s:o, s:n}", "quant_method",
-	                 "compressed-tensors", "format", name, "quantization_status", "compressed",
-	                 "config_groups", "group_0", "targets", "Linear", "weights", arguments(layout, false),
+	return json_pack("{s:o, s:o, s:o, s:n, s:s?}", "targets", group->targets, "weights", arguments(layout, false),
 	                 "input_activations", input, "output_activations", "format",
-	                 layout->known && !sparse ? layout->name : NULL, "ignore", ignore, "kv_cache_scheme");
+	                 is_own(&group->choice) ? NULL : layout->name);
+}
+
+json_t *layout_config(const struct layout_group *groups, size_t n_groups, enum mxfp_format activations, json_t *ignore)
+{
+	json_t *schemes = json_object();
+	char name[64];
+
+	for (size_t i = 0; i < n_groups; i++) {
+		snprintf(name, sizeof name, "group_%zu", i);
+		json_object_set_new(schemes, name, scheme(&groups[i], activations));
+	}
+	snprintf(name, sizeof name, "%s%s", groups[0].choice.layout->name,
+	         groups[0].choice.sparsity.m != 0 ? "-sparse" : "");
+	return json_pack("{s:s, s:s, s:s, s:o, s:o, s:n}", "quant_method", "compressed-tensors", "format",
+	                 n_groups > 1 ? mixed_name : name, "quantization_status", "compressed", "config_groups", schemes,
+	                 "ignore", ignore, "kv_cache_scheme");
 }

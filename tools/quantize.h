@@ -15,13 +15,19 @@
 #include "select.h"
 #include "sparsity.h"
 
+/* How a tensor is quantized. */
+struct quantize_choice {
+	enum mxfp_format format;
+	struct mxfp_sparsity sparsity; /* all zero: dense */
+	int rule, recipe;              /* of MX formats; of NVFP4 */
+};
+
 /* The command line. */
 struct quantize_settings {
 	const char *in, *out;
-	enum mxfp_format weights;
+	struct quantize_choice choice;
 	enum mxfp_format activations; /* OPTION_FORMAT_NONE: none */
-	struct mxfp_sparsity sparsity; /* all zero: dense */
-	int rule, activation_rule, recipe, round, non_finite;
+	int activation_rule, round, non_finite;
 	uint64_t seed;
 	unsigned threads;
 	struct select select;
@@ -33,6 +39,7 @@ struct quantize_entry {
 	const struct tensor *source;
 	bool quantized;
 	const char *reason;      /* for either, as a phrase */
+	struct quantize_choice choice; /* if quantized */
 	uint64_t rows, cols;
 	bool padded;             /* cols is no multiple of the block, and whole blocks are written */
 	struct tensor parts[N_LAYOUT_PARTS]; /* of the output: the first alone if kept; without a name if there is none */
@@ -44,13 +51,22 @@ struct quantize_entry {
 struct quantize_plan {
 	const struct quantize_settings *settings;
 	const struct model *model;
-	struct layout_choice choice;
 	size_t n_entries, n_quantized;
 	struct quantize_entry *entries;
 	uint64_t input_bytes, output_bytes; /* of tensors */
-	char seed[24], sparsity[SPARSITY_TEXT]; /* as text */
+	char seed[24], sparsity[SPARSITY_TEXT]; /* of the settings, as text */
 	struct arena arena;                 /* names, shapes, metadata */
 };
+
+/* What decides about the parts of a tensor that is quantized so. */
+struct layout_choice quantize_layout(const struct quantize_choice *choice);
+
+/* Whether two tensors are quantized alike in all that these choices say. */
+bool quantize_same(const struct quantize_choice *a, const struct quantize_choice *b);
+
+/* "mxfp4 mse", "nvfp4 te", "mxfp4 mse 4:16" in `text`; returns text. */
+enum { QUANTIZE_TEXT = 96 };
+const char *quantize_text(const struct quantize_choice *choice, char text[QUANTIZE_TEXT]);
 
 /* Decides; reads no data. EXIT_INPUT, EXIT_USAGE, EXIT_MEMORY. */
 int quantize_plan(struct quantize_plan *plan, const struct quantize_settings *settings, const struct model *model,
@@ -58,7 +74,8 @@ int quantize_plan(struct quantize_plan *plan, const struct quantize_settings *se
 
 void quantize_plan_free(struct quantize_plan *plan);
 
-/* The choices that a reader of the output may want to know, as pairs for the metadata of a file and for config.json.
+/* The choices that a reader of the output may want to know, as pairs for the metadata of a file and for config.json;
+   those of weights are for tensors of which nothing else is said.
    `choices` is an empty array of QUANTIZE_CHOICES_MAX; returns how many there are. */
 enum { QUANTIZE_CHOICES_MAX = 12 };
 size_t quantize_choices(const struct quantize_plan *plan, struct metadata *choices);

@@ -2,6 +2,7 @@
 /* What the output says about how it was made: metadata of its files, and config.json. */
 #include "config.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "choices.h"
@@ -12,6 +13,8 @@
 
 static const char module_suffix[] = ".weight";
 
+enum { GROUPS_MAX = 64 }; /* there are fewer pairs of a format and a sparsity */
+
 static void add(struct metadata *choices, size_t *n, const char *key, const char *value)
 {
 	choices[(*n)++] = (struct metadata){key, value};
@@ -20,15 +23,16 @@ static void add(struct metadata *choices, size_t *n, const char *key, const char
 size_t quantize_choices(const struct quantize_plan *plan, struct metadata *choices)
 {
 	const struct quantize_settings *s = plan->settings;
+	const struct quantize_choice *weights = &s->choice;
 	size_t n = 0;
 
 	add(choices, &n, "mxfp.version", mxfp_version());
-	add(choices, &n, "mxfp.weights", mxfp_format_info(s->weights)->name);
-	if (mxfp_format_info(s->weights)->tensor_scale)
-		add(choices, &n, "mxfp.recipe", choice_name(OPTION_RECIPE, s->recipe));
+	add(choices, &n, "mxfp.weights", mxfp_format_info(weights->format)->name);
+	if (mxfp_format_info(weights->format)->tensor_scale)
+		add(choices, &n, "mxfp.recipe", choice_name(OPTION_RECIPE, weights->recipe));
 	else
-		add(choices, &n, "mxfp.rule", choice_name(OPTION_RULE, s->rule));
-	if (s->sparsity.m != 0)
+		add(choices, &n, "mxfp.rule", choice_name(OPTION_RULE, weights->rule));
+	if (weights->sparsity.m != 0)
 		add(choices, &n, LAYOUT_SPARSITY, plan->sparsity);
 	add(choices, &n, "mxfp.round", choice_name(OPTION_ROUND, s->round));
 	add(choices, &n, "mxfp.seed", plan->seed);
@@ -77,6 +81,50 @@ static json_t *ignored_modules(const struct quantize_plan *plan)
 	return NULL;
 }
 
+/* Appends the module of a quantized tensor. */
+static bool append_target(json_t *targets, const char *tensor)
+{
+	if (suffix_stem(tensor, module_suffix) != 0)
+		return append_module(targets, tensor);
+	return json_array_append_new(targets, json_string(tensor)) == 0;
+}
+
+/* The group of modules that an entry is of, a new one if it is the first. */
+static struct layout_group *group_of(const struct quantize_entry *entry, struct layout_group *groups, size_t *n)
+{
+	const struct layout_choice layout = quantize_layout(&entry->choice);
+
+	for (size_t i = 0; i < *n; i++)
+		if (groups[i].choice.layout == layout.layout && groups[i].choice.sparsity.n == layout.sparsity.n &&
+		    groups[i].choice.sparsity.m == layout.sparsity.m)
+			return &groups[i];
+	assert(*n < GROUPS_MAX);
+	groups[*n] = (struct layout_group){layout, json_array()};
+	return &groups[(*n)++];
+}
+
+/*
+ * The groups of modules, and their number. If weights are quantized alike, one group has the class of linear layers.
+ * Otherwise every module is in its group by name and none by class, because a loader that fuses layers looks for the
+ * class of the fused one before it looks for the names of its parts.
+ */
+static size_t find_groups(const struct quantize_plan *plan, struct layout_group groups[GROUPS_MAX], bool *whole)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < plan->n_entries; i++)
+		if (plan->entries[i].quantized)
+			*whole &= append_target(group_of(&plan->entries[i], groups, &n)->targets,
+			                        plan->entries[i].source->name);
+	if (n > 1)
+		return n;
+	if (n == 0)
+		groups[0].choice = quantize_layout(&plan->settings->choice);
+	json_decref(groups[0].targets);
+	groups[0].targets = json_pack("[s]", "Linear");
+	return 1;
+}
+
 /* The choices without their prefix, for quantization_config. */
 static json_t *own_facts(const struct quantize_plan *plan)
 {
@@ -102,8 +150,11 @@ int quantize_config(const struct quantize_plan *plan, json_t **config, struct er
 	json_prepare();
 	if (*config == NULL)
 		*config = json_object();
-	json_t *quantization = layout_config(&plan->choice, plan->settings->activations, ignored_modules(plan));
-	bool whole = json_object_set_new(quantization, "mxfp", own_facts(plan)) == 0;
+	struct layout_group groups[GROUPS_MAX] = {0};
+	bool whole = true;
+	size_t n_groups = find_groups(plan, groups, &whole);
+	json_t *quantization = layout_config(groups, n_groups, plan->settings->activations, ignored_modules(plan));
+	whole &= json_object_set_new(quantization, "mxfp", own_facts(plan)) == 0;
 
 	whole &= json_object_set_new(*config, "quantization_config", quantization) == 0;
 	if (whole && !json_out_of_memory())

@@ -41,11 +41,35 @@ static bool add_cols(struct quantize_metadata *metadata, const struct quantize_e
 	return true;
 }
 
+/* How a tensor is quantized; false without memory. */
+static bool add_choice(struct quantize_metadata *metadata, const struct quantize_entry *entry)
+{
+	size_t size = sizeof LAYOUT_TENSOR + strlen(entry->source->name);
+	char *key = arena_take(&metadata->arena, size), *value = arena_take(&metadata->arena, QUANTIZE_TEXT);
+
+	if (key == NULL || value == NULL)
+		return false;
+	snprintf(key, size, LAYOUT_TENSOR "%s", entry->source->name);
+	add(metadata, key, quantize_text(&entry->choice, value));
+	return true;
+}
+
+/* What is said of single tensors: how they are quantized, if not as most, and how long padded rows were. */
+static bool add_tensor(struct quantize_metadata *metadata, const struct quantize_plan *plan,
+                       const struct quantize_entry *entry)
+{
+	if (!entry->quantized)
+		return true;
+	if (!quantize_same(&entry->choice, &plan->settings->choice) && !add_choice(metadata, entry))
+		return false;
+	return !entry->padded || add_cols(metadata, entry);
+}
+
 int quantize_metadata_make(struct quantize_metadata *metadata, const struct quantize_plan *plan,
                            const struct file *source, const struct quantize_entry *entries, struct error *error)
 {
 	*metadata = (struct quantize_metadata){0};
-	metadata->pairs = calloc(source->n_metadata + source->n_tensors + QUANTIZE_CHOICES_MAX + 2,
+	metadata->pairs = calloc(source->n_metadata + 2 * source->n_tensors + QUANTIZE_CHOICES_MAX + 2,
 	                         sizeof *metadata->pairs);
 	metadata->hash = arena_take(&metadata->arena, HASH_DIGITS + 1);
 	if (metadata->pairs == NULL || metadata->hash == NULL)
@@ -56,7 +80,7 @@ int quantize_metadata_make(struct quantize_metadata *metadata, const struct quan
 	metadata->hash[HASH_DIGITS] = '\0';
 	add(metadata, "mxfp.source_xxh3_128", metadata->hash);
 	for (size_t i = 0; i < source->n_tensors; i++)
-		if (entries[i].padded && !add_cols(metadata, &entries[i]))
+		if (!add_tensor(metadata, plan, &entries[i]))
 			return fail_memory(error);
 	return EXIT_OK;
 }

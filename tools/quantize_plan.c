@@ -7,8 +7,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "choices.h"
 #include "model_config.h"
 #include "quantize.h"
+
+struct layout_choice quantize_layout(const struct quantize_choice *choice)
+{
+	return (struct layout_choice){layout_of(choice->format), choice->sparsity};
+}
+
+bool quantize_same(const struct quantize_choice *a, const struct quantize_choice *b)
+{
+	bool has_recipe = mxfp_format_info(a->format)->tensor_scale;
+
+	return a->format == b->format && a->sparsity.n == b->sparsity.n && a->sparsity.m == b->sparsity.m &&
+	       (has_recipe ? a->recipe == b->recipe : a->rule == b->rule);
+}
+
+const char *quantize_text(const struct quantize_choice *choice, char text[QUANTIZE_TEXT])
+{
+	const struct mxfp_format_info *format = mxfp_format_info(choice->format);
+	const char *how = format->tensor_scale ? choice_name(OPTION_RECIPE, choice->recipe)
+	                                       : choice_name(OPTION_RULE, choice->rule);
+	char pattern[SPARSITY_TEXT] = "";
+
+	if (choice->sparsity.m != 0)
+		sparsity_text(choice->sparsity, pattern);
+	snprintf(text, QUANTIZE_TEXT, "%s %s%s%s", format->name, how, pattern[0] != '\0' ? " " : "", pattern);
+	return text;
+}
 
 static int check_unquantized(const struct model *model, struct error *error)
 {
@@ -37,15 +64,15 @@ static int check_unquantized(const struct model *model, struct error *error)
 /* Whether a chosen tensor can be held; `reason` changes if it cannot. */
 static bool is_held(const struct quantize_plan *plan, struct quantize_entry *entry)
 {
-	unsigned block = mxfp_format_info(plan->choice.layout->format)->block_length;
+	unsigned block = mxfp_format_info(entry->choice.format)->block_length;
 
-	if (plan->choice.sparsity.m != 0 && entry->cols > PIECE_ELEMENTS) {
+	if (entry->choice.sparsity.m != 0 && entry->cols > PIECE_ELEMENTS) {
 		entry->reason = "rows are too long for --sparsity";
 		return false;
 	}
 	if (entry->cols % block == 0)
 		return true;
-	if (plan->choice.sparsity.m != 0) {
+	if (entry->choice.sparsity.m != 0) {
 		entry->reason = "row length is no multiple of the block, which --sparsity needs";
 		return false;
 	}
@@ -60,6 +87,7 @@ static bool is_held(const struct quantize_plan *plan, struct quantize_entry *ent
 static int plan_parts(struct quantize_plan *plan, struct quantize_entry *entry, const struct file *file,
                       struct error *error)
 {
+	const struct layout_choice layout = quantize_layout(&entry->choice);
 	const struct file *other;
 
 	if (!entry->quantized) {
@@ -70,9 +98,9 @@ static int plan_parts(struct quantize_plan *plan, struct quantize_entry *entry, 
 	for (int i = 0; i < N_LAYOUT_PARTS; i++) {
 		struct tensor *part = &entry->parts[i];
 
-		if (!layout_has(&plan->choice, (enum layout_part)i))
+		if (!layout_has(&layout, (enum layout_part)i))
 			continue;
-		if (!layout_describe(&plan->choice, (enum layout_part)i, entry->source, &plan->arena, part))
+		if (!layout_describe(&layout, (enum layout_part)i, entry->source, &plan->arena, part))
 			return fail_memory(error);
 		if (strcmp(part->name, entry->source->name) != 0 && model_find(plan->model, part->name, &other) != NULL)
 			return fail_tensor(error, file->path, entry->source->name,
@@ -89,6 +117,7 @@ static int plan_entry(struct quantize_plan *plan, struct quantize_entry *entry, 
                       const struct tensor *tensor, struct error *error)
 {
 	entry->source = tensor;
+	entry->choice = plan->settings->choice;
 	tensor_matrix(tensor, &entry->rows, &entry->cols);
 	entry->quantized = select_tensor(&plan->settings->select, tensor, &entry->reason) && is_held(plan, entry);
 	int code = plan_parts(plan, entry, file, error);
@@ -121,10 +150,9 @@ int quantize_plan(struct quantize_plan *plan, const struct quantize_settings *se
 	*plan = (struct quantize_plan){
 		.settings = settings,
 		.model = model,
-		.choice = {layout_of(settings->weights), settings->sparsity},
 	};
-	if (settings->sparsity.m != 0)
-		sparsity_text(settings->sparsity, plan->sparsity);
+	if (settings->choice.sparsity.m != 0)
+		sparsity_text(settings->choice.sparsity, plan->sparsity);
 	snprintf(plan->seed, sizeof plan->seed, "%" PRIu64, settings->seed);
 	int code = check_unquantized(model, error);
 

@@ -104,9 +104,12 @@ static uint64_t bytes_to_read(const struct quantize_plan *plan)
 {
 	uint64_t bytes = plan->input_bytes;
 
-	if (layout_has(&plan->choice, LAYOUT_TENSOR_SCALE))
-		for (size_t i = 0; i < plan->n_entries; i++)
-			bytes += plan->entries[i].quantized ? plan->entries[i].source->size : 0;
+	for (size_t i = 0; i < plan->n_entries; i++) {
+		const struct quantize_entry *entry = &plan->entries[i];
+
+		if (entry->quantized && mxfp_format_info(entry->choice.format)->tensor_scale)
+			bytes += entry->source->size;
+	}
 	return bytes;
 }
 

@@ -56,7 +56,7 @@ static void add_row(struct table *table, const struct quantize_plan *plan, const
 
 	table_cell(table, "%s", entry->source->name);
 	table_cell(table, "%s %s", dtype_info(entry->source->dtype)->name, shape_text(entry->source, shape));
-	table_cell(table, "%s", entry->quantized ? mxfp_format_info(plan->choice.layout->format)->name : "kept");
+	table_cell(table, "%s", entry->quantized ? mxfp_format_info(entry->choice.format)->name : "kept");
 	table_cell(table, "%s%s%s", entry->reason, entry->padded ? ", rows padded" : "", f64);
 	if (entry->quantized)
 		table_cell(table, "%.3f", entry_bits(entry));

@@ -227,8 +227,8 @@ static int write_tensor_scale(const struct quantizing *q, struct error *error)
 static struct mxfp_quantize_options options_of(const struct quantize_settings *s, const struct quantize_entry *entry)
 {
 	return (struct mxfp_quantize_options){
-		.rule = (enum mxfp_rule)s->rule,
-		.recipe = (enum mxfp_recipe)s->recipe,
+		.rule = (enum mxfp_rule)entry->choice.rule,
+		.recipe = (enum mxfp_recipe)entry->choice.recipe,
 		.round = (enum mxfp_round)s->round,
 		.non_finite = (enum mxfp_non_finite)s->non_finite,
 		.seed = s->seed,
@@ -253,8 +253,8 @@ int quantize_tensor(struct transfer *transfer, const struct quantize_plan *plan,
 		.transfer = transfer,
 		.entry = entry,
 		.options = options_of(plan->settings, entry),
-		.format = plan->choice.layout->format,
-		.sparsity = plan->choice.sparsity,
+		.format = entry->choice.format,
+		.sparsity = entry->choice.sparsity,
 		.codes = find_part(transfer, entry, LAYOUT_CODES),
 		.scales = find_part(transfer, entry, LAYOUT_SCALES),
 		.masks = find_part(transfer, entry, LAYOUT_MASKS),
@@ -267,7 +267,7 @@ int quantize_tensor(struct transfer *transfer, const struct quantize_plan *plan,
 		.context = &q,
 		.counts = &entry->counts,
 	};
-	bool has_tensor_scale = layout_has(&plan->choice, LAYOUT_TENSOR_SCALE);
+	bool has_tensor_scale = mxfp_format_info(entry->choice.format)->tensor_scale;
 	float amax;
 	int code = EXIT_OK;
 
