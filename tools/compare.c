@@ -29,22 +29,23 @@ static bool same_shape(const struct tensor *a, const struct tensor *b)
 static int read_piece(const struct file *file, const struct tensor *tensor, uint64_t first, unsigned char *bytes,
                       size_t n, struct error *error)
 {
-	/* Pieces begin at whole bytes, since VALUES_PIECE elements of any width are whole bytes. */
-	uint64_t from = first / 8 * dtype_info(tensor->dtype)->bits;
+	/* Pieces begin at whole bytes, since VALUES_PIECE elements of any dtype are whole bytes. */
+	uint64_t from = first / VALUES_PIECE * values_bytes(tensor->dtype, VALUES_PIECE);
 
 	return file_read(file, tensor, from, bytes, values_bytes(tensor->dtype, n), error);
 }
 
-/* Elements below 8 bits are compared by the byte: how many of them a byte holds does not matter for equality. */
+/* Elements below 8 bits are compared by the byte, and blocks whole: how many elements there are in them does not matter
+   for equality. */
 static void count_bits(struct comparison *c, const struct piece_pair *pair, uint64_t first, size_t n)
 {
-	unsigned bits = dtype_info(c->a->dtype)->bits;
+	const unsigned bits = dtype_info(c->a->dtype)->bits, block = dtype_info(c->a->dtype)->block_elements;
 	size_t width = bits < 8 ? 1 : bits / 8, units = values_bytes(c->a->dtype, n) / width;
 
 	for (size_t i = 0; i < units; i++)
 		if (memcmp(pair->a + i * width, pair->b + i * width, width) != 0 && c->unequal_bits++ == 0 &&
 		    !c->measured)
-			c->first_unequal = first + (bits < 8 ? i * 8 / bits : i);
+			c->first_unequal = first + (bits < 8 ? i * 8 / bits : i * block);
 }
 
 static int compare_piece(struct comparison *c, struct piece_pair *pair, uint64_t first, size_t n, struct error *error)

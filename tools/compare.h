@@ -31,7 +31,7 @@ struct comparison {
 	const struct file *file_a, *file_b;
 	bool measured;                      /* `stats` holds the values of both */
 	struct stats stats;                 /* a is the source */
-	uint64_t unequal_bits;              /* elements with other bits, if the dtypes are the same */
+	uint64_t unequal_bits;              /* elements or blocks with other bits, if the dtypes are the same */
 	uint64_t first_unequal;             /* element, if there is one of another value */
 };
 

@@ -19,8 +19,8 @@
 enum { MXFP_FORMAT_NONE = -1 };
 
 static const struct dtype_info dtypes[N_DTYPES] = {
-#define DTYPE(id, name, bits, element) \
-	[DTYPE_##id] = {name, bits, (int)MXFP_FORMAT_##element != MXFP_FORMAT_NONE, \
+#define DTYPE(id, name, bits, block_elements, element) \
+	[DTYPE_##id] = {name, bits, block_elements, (int)MXFP_FORMAT_##element != MXFP_FORMAT_NONE, \
 	                (enum mxfp_format)MXFP_FORMAT_##element},
 #include "dtype.def"
 };
@@ -30,6 +30,11 @@ const struct file_format *const file_formats[] = {&file_safetensors, &file_npy, 
 const struct dtype_info *dtype_info(enum dtype dtype)
 {
 	return &dtypes[dtype];
+}
+
+double dtype_bits(enum dtype dtype)
+{
+	return (double)dtypes[dtype].bits / dtypes[dtype].block_elements;
 }
 
 enum dtype dtype_from_name(const char *name)
@@ -45,7 +50,7 @@ void dtype_swap(enum dtype dtype, void *bytes, size_t n)
 {
 	size_t width = dtype == DTYPE_C64 ? sizeof(float) : dtypes[dtype].bits / 8; /* complex: two words */
 
-	if (width < 2)
+	if (width < 2 || dtypes[dtype].block_elements > 1)
 		return;
 	assert(n % width == 0);
 	little_endian(bytes, n / width, (unsigned)width);
@@ -70,11 +75,14 @@ void tensor_matrix(const struct tensor *tensor, uint64_t *rows, uint64_t *cols)
 
 bool tensor_size(const struct tensor *tensor, uint64_t *size)
 {
-	uint64_t bits = dtypes[tensor->dtype].bits;
+	const unsigned block = dtypes[tensor->dtype].block_elements;
+	uint64_t bits = dtypes[tensor->dtype].bits, cols = tensor->rank == 0 ? 1 : tensor->shape[tensor->rank - 1];
 	bool empty = false;
 
+	if (cols % block != 0)
+		return false;
 	for (unsigned i = 0; i < tensor->rank; i++) {
-		uint64_t dimension = tensor->shape[i];
+		uint64_t dimension = i + 1 < tensor->rank ? tensor->shape[i] : cols / block;
 
 		if (dimension == 0)
 			empty = true;

@@ -16,26 +16,30 @@
 #include "mxfp/format.h"
 
 enum dtype {
-#define DTYPE(id, name, bits, format) DTYPE_##id,
+#define DTYPE(id, name, bits, block_elements, format) DTYPE_##id,
 #include "dtype.def"
 	N_DTYPES
 };
 
 struct dtype_info {
 	const char *name;
-	unsigned bits;
+	unsigned bits;           /* of a block */
+	unsigned block_elements; /* 1: the dtype has no blocks; else its data are opaque here, and whole in a row */
 	bool numeric;            /* `format` says what the codes mean */
 	enum mxfp_format format;
 };
 
 const struct dtype_info *dtype_info(enum dtype dtype);
 
+/* Bits of an element: with blocks, on average. */
+double dtype_bits(enum dtype dtype);
+
 /* The dtype of that name, or N_DTYPES. */
 enum dtype dtype_from_name(const char *name);
 
 /* Turns `n` bytes of numbers, whole ones, from the file's little-endian order into the host's, or back. file_read()
    and writer_write() move bytes as they are. Nothing happens on a little-endian host, or to numbers of up to 8
-   bits. */
+   bits, or to blocks. */
 void dtype_swap(enum dtype dtype, void *bytes, size_t n);
 
 /* A tensor as a file describes it. Offsets are relative to the file's data section. */
@@ -52,7 +56,7 @@ struct tensor {
 uint64_t tensor_elements(const struct tensor *tensor);
 
 /* Bytes of the data, by shape and dtype; false if they overflow, even with one dimension of 0 left out, or if they
-   are not whole. */
+   are not whole, or rows are no whole blocks. */
 bool tensor_size(const struct tensor *tensor, uint64_t *size);
 
 /* The matrix that a tensor is for block formats: the last dimension is cols, all others together are rows; a tensor

@@ -76,6 +76,11 @@ static int reserve(void **items, size_t n, size_t *capacity, size_t size, struct
 	return EXIT_OK;
 }
 
+bool safetensors_holds(enum dtype dtype)
+{
+	return dtype_info(dtype)->block_elements == 1;
+}
+
 static int take_dtype(struct json_text *text, struct header *header, struct error *error)
 {
 	json_t *name;
@@ -84,7 +89,7 @@ static int take_dtype(struct json_text *text, struct header *header, struct erro
 	if (code != EXIT_OK)
 		return code;
 	header->tensor->dtype = dtype_from_name(json_string_value(name));
-	if (header->tensor->dtype == N_DTYPES)
+	if (header->tensor->dtype == N_DTYPES || !safetensors_holds(header->tensor->dtype))
 		code = fail_tensor(error, text->path, header->tensor->name, "dtype '%s' is not known",
 		                   json_string_value(name));
 	json_decref(name);

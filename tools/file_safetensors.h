@@ -3,6 +3,8 @@
 #ifndef TOOLS_FILE_SAFETENSORS_H
 #define TOOLS_FILE_SAFETENSORS_H
 
+#include <stdbool.h>
+
 #include "file.h"
 
 enum {
@@ -14,5 +16,8 @@ enum {
 #define SAFETENSORS_METADATA "__metadata__"
 
 extern const struct file_format file_safetensors;
+
+/* Whether a safetensors file can hold the dtype: every one without blocks. */
+bool safetensors_holds(enum dtype dtype);
 
 #endif

@@ -61,7 +61,7 @@ static void add_row(struct table *table, const struct quantize_plan *plan, const
 	if (entry->quantized)
 		table_cell(table, "%.3f", entry_bits(entry));
 	else
-		table_cell(table, "%u", dtype_info(entry->source->dtype)->bits);
+		table_cell(table, "%g", dtype_bits(entry->source->dtype));
 	if (entry->quantized && !plan->settings->dry_run) {
 		table_cell(table, "%" PRIu64, entry->counts.saturated);
 		table_cell(table, "%" PRIu64, entry->counts.flushed);

@@ -11,12 +11,13 @@
 
 bool values_are_known(enum dtype dtype)
 {
-	return dtype != DTYPE_C64 && dtype != DTYPE_F8_E4M3FNUZ && dtype != DTYPE_F8_E5M2FNUZ;
+	return dtype_info(dtype)->block_elements == 1 && dtype != DTYPE_C64 && dtype != DTYPE_F8_E4M3FNUZ &&
+	       dtype != DTYPE_F8_E5M2FNUZ;
 }
 
 size_t values_bytes(enum dtype dtype, size_t n)
 {
-	return (n * dtype_info(dtype)->bits + 7) / 8;
+	return (n / dtype_info(dtype)->block_elements * dtype_info(dtype)->bits + 7) / 8;
 }
 
 static bool is_signed(enum dtype dtype)

@@ -10,12 +10,13 @@
 #include "error.h"
 #include "file.h"
 
-enum { VALUES_PIECE = 4096 }; /* elements at most at once; whole bytes in every dtype */
+enum { VALUES_PIECE = 4096 }; /* elements at most at once; whole bytes and blocks in every dtype */
 
-/* False for complex numbers and for the dtypes whose codes this program does not know (F8_E4M3FNUZ, F8_E5M2FNUZ). */
+/* False for complex numbers, for blocks, and for the dtypes whose codes this program does not know (F8_E4M3FNUZ,
+   F8_E5M2FNUZ). */
 bool values_are_known(enum dtype dtype);
 
-/* Bytes of n elements, of which the last byte may be partly used. */
+/* Bytes of n elements, which are whole blocks, and of which the last byte may be partly used. */
 size_t values_bytes(enum dtype dtype, size_t n);
 
 /* Decodes n <= VALUES_PIECE elements of a known dtype from the bytes of a file. */
