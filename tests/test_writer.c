@@ -103,7 +103,7 @@ END_TEST
 
 START_TEST(what_cannot_be_a_file_is_refused)
 {
-	static const uint64_t huge[] = {UINT64_C(1) << 62}, odd[] = {3};
+	static const uint64_t huge[] = {UINT64_C(1) << 62}, odd[] = {3}, block[] = {32};
 	struct tensor twice[] = {{.name = "w", .dtype = DTYPE_U8}, {.name = "v", .dtype = DTYPE_U8},
 	                         {.name = "w", .dtype = DTYPE_F32}};
 	struct tensor reserved = {.name = "__metadata__", .dtype = DTYPE_U8};
@@ -111,12 +111,14 @@ START_TEST(what_cannot_be_a_file_is_refused)
 	                         {.name = "b", .dtype = DTYPE_U8, .rank = 1, .shape = huge}};
 	struct tensor part = {.name = "w", .dtype = DTYPE_F4, .rank = 1, .shape = odd};
 	struct tensor latin = {.name = "\xe9", .dtype = DTYPE_U8};
+	struct tensor blocks = {.name = "w", .dtype = DTYPE_MXFP4, .rank = 1, .shape = block};
 	const struct {
 		struct tensor *tensors;
 		size_t n;
 		const char *why;
 	} cases[] = {{twice, 3, "tensor 'w': the output would hold it twice"}, {&reserved, 1, "'__metadata__'"},
-	             {large, 2, "too large"}, {&part, 1, "no whole bytes"}, {&latin, 1, "not UTF-8"}};
+	             {large, 2, "too large"}, {&part, 1, "no whole bytes"}, {&latin, 1, "not UTF-8"},
+	             {&blocks, 1, "dtype MXFP4 cannot"}};
 
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		struct writer writer = {.path = scratch_path("refused"), .n_tensors = cases[i].n,

@@ -203,7 +203,7 @@ static int decode(struct running *r, const struct entry *entry, struct error *er
 		.transfer = &r->transfer,
 		.quantized = &entry->quantized,
 		.dtype = r->dtype,
-		.target = writer_find(&r->transfer.writer, entry->output.dtype, entry->output.name),
+		.target = writer_find(&r->transfer.writer, entry->output.name),
 	};
 	const struct transfer_job job = {
 		.rows = entry->quantized.rows,

@@ -85,6 +85,8 @@ struct file {
 
 enum { FILE_PROBE_BYTES = 16 };
 
+struct writer;
+
 struct file_format {
 	const char *name;
 	const char *suffix;                                /* ".safetensors" */
@@ -93,6 +95,11 @@ struct file_format {
 	/* Fills in all but path, format, fd and size_bytes, which are set. file.c closes after a failure. */
 	int (*open)(struct file *file, struct error *error);
 	void (*close)(struct file *file);                  /* frees the state; tensors and metadata are file.c's */
+	/* Writing through struct writer, or both NULL. Tensors have their sizes; the order may change, and offsets and
+	   header_bytes are set: EXIT_INPUT, EXIT_MEMORY. */
+	int (*lay_out)(struct writer *writer, struct error *error);
+	/* Writes all that is not data: EXIT_IO, EXIT_MEMORY. */
+	int (*finish)(const struct writer *writer, struct error *error);
 };
 
 /* The formats, NULL last: for --help. */
@@ -122,28 +129,33 @@ const struct tensor *file_find(const struct file *file, const char *name);
 const char *file_metadata(const struct file *file, const char *key);
 
 /*
- * A safetensors file being written. The caller fills `tensors` (name, dtype, shape) and `metadata`; writer_open()
- * sorts the tensors by dtype, the last of dtype.def first, then name, as the format's reference writer does, and
- * lays out the data. Then every tensor's bytes are written in any order, and writer_close() checks that all were,
- * writes the header with the metadata's present values, and syncs.
+ * A file being written. The caller fills the first part; writer_open() lays the tensors out as their format wants
+ * it, which may sort them. Then every tensor's bytes are written in any order, and writer_close() checks that all
+ * were, writes the header with the metadata's present values, and syncs.
  */
 struct writer {
 	const char *path;
+	const struct file_format *format; /* NULL: safetensors */
+	const struct file *source;        /* NULL, or a file: what its header has beyond tensors is carried along where
+	                                     the formats are the same, and `metadata` replaces what has the same key */
 	size_t n_tensors;
-	struct tensor *tensors;
+	struct tensor *tensors;     /* name, dtype, shape; no name twice */
 	size_t n_metadata;
 	struct metadata *metadata;  /* values may change until writer_close(), their lengths may not */
-	uint64_t header_bytes, data_bytes;
+
+	const struct tensor **by_name;
+	uint64_t header_bytes; /* where the data begin */
+	uint64_t data_bytes;   /* of all tensors */
 	_Atomic uint64_t written_bytes;
 	int fd;
 };
 
 /* Creates writer->path, which must not exist, and lays out the file. EXIT_IO, EXIT_MEMORY, EXIT_INPUT (sizes
-   overflow). */
+   overflow, names that the format cannot hold). */
 int writer_open(struct writer *writer, struct error *error);
 
-/* The tensor of that dtype and name in an open writer, or NULL. */
-const struct tensor *writer_find(const struct writer *writer, enum dtype dtype, const char *name);
+/* The tensor of that name in an open writer, or NULL. */
+const struct tensor *writer_find(const struct writer *writer, const char *name);
 
 /* Writes `n` bytes at byte `from` of a tensor of writer->tensors; several threads may at a time. EXIT_IO. */
 int writer_write(struct writer *writer, const struct tensor *tensor, uint64_t from, const void *bytes, size_t n,

@@ -349,4 +349,6 @@ const struct file_format file_safetensors = {
 	.probe = probe,
 	.open = open_header,
 	.close = close_header,
+	.lay_out = safetensors_lay_out,
+	.finish = safetensors_finish,
 };

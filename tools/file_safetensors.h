@@ -20,4 +20,8 @@ extern const struct file_format file_safetensors;
 /* Whether a safetensors file can hold the dtype: every one without blocks. */
 bool safetensors_holds(enum dtype dtype);
 
+/* The operations that write (struct file_format). */
+int safetensors_lay_out(struct writer *writer, struct error *error);
+int safetensors_finish(const struct writer *writer, struct error *error);
+
 #endif

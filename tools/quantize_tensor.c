@@ -219,7 +219,7 @@ static int write_tensor_scale(const struct quantizing *q, struct error *error)
 	assert(status == MXFP_OK && (none.tensor_scale_divides || scale == 1));
 	(void)status;
 	dtype_swap(DTYPE_F32, &scale, sizeof scale);
-	return writer_write(&q->transfer->writer, writer_find(&q->transfer->writer, part->dtype, part->name), 0,
+	return writer_write(&q->transfer->writer, writer_find(&q->transfer->writer, part->name), 0,
 	                    &scale, sizeof scale, error);
 }
 
@@ -243,7 +243,7 @@ static const struct tensor *find_part(const struct transfer *transfer, const str
 {
 	if (entry->parts[part].name == NULL)
 		return NULL;
-	return writer_find(&transfer->writer, entry->parts[part].dtype, entry->parts[part].name);
+	return writer_find(&transfer->writer, entry->parts[part].name);
 }
 
 int quantize_tensor(struct transfer *transfer, const struct quantize_plan *plan, struct quantize_entry *entry,

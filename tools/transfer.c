@@ -134,7 +134,7 @@ int transfer_copy(struct transfer *transfer, const struct tensor *tensor, struct
 	const struct copy copy = {
 		.transfer = transfer,
 		.source = tensor,
-		.target = writer_find(&transfer->writer, tensor->dtype, tensor->name),
+		.target = writer_find(&transfer->writer, tensor->name),
 	};
 	const struct transfer_job job = {
 		.rows = 1,
