@@ -160,7 +160,7 @@ static void check_output(const char *path, const struct mxfp_blocks *blocks, XXH
 	ck_assert_msg(model_open(&model, path, &error) == EXIT_OK, "%s", error.text);
 	ck_assert_msg(quantized_find(&q, &found, &model, "layer.weight", &error) == EXIT_OK, "%s", error.text);
 	ck_assert(found);
-	ck_assert_int_eq((int)q.layout->format, (int)blocks->format);
+	ck_assert_int_eq((int)q.choice.form->format, (int)blocks->format);
 	ck_assert_uint_eq(q.rows, blocks->rows);
 	ck_assert_uint_eq(q.cols, blocks->cols);
 	check_part(&q, LAYOUT_CODES, blocks->codes);
@@ -182,6 +182,7 @@ START_TEST(pieces_equal_the_whole)
 	const struct quantize_settings settings = {
 		.in = make_source(c, x),
 		.out = scratch_path("quantized"),
+		.layout = &layout_compressed_tensors,
 		.choice = {.format = c->weights, .rule = MXFP_RULE_MSE, .recipe = MXFP_RECIPE_CT},
 		.activations = MXFP_FORMAT_MXFP8_E4M3,
 		.round = c->round,
@@ -222,6 +223,7 @@ static void check_failure(const char *path, unsigned n_threads, long lost, const
 	const struct quantize_settings settings = {
 		.in = path,
 		.out = scratch_path("d/out"),
+		.layout = &layout_compressed_tensors,
 		.choice = {.format = MXFP_FORMAT_MXFP4, .rule = MXFP_RULE_FLOOR},
 		.activations = OPTION_FORMAT_NONE,
 		.non_finite = MXFP_NON_FINITE_ERROR,

@@ -89,7 +89,7 @@ static int check(const struct quantize_settings *s, struct error *error)
 		return fail(error, EXIT_USAGE, "quantize: no output given / -o OUT names a directory");
 	if (!mxfp_format_info(s->choice.format)->tensor_scale)
 		return EXIT_OK;
-	if (!layout_holds_recipe((enum mxfp_recipe)s->choice.recipe))
+	if (!layout_holds_recipe(s->layout, (enum mxfp_recipe)s->choice.recipe))
 		return fail(error, EXIT_USAGE, "quantize: --nvfp4-recipe %s: its tensor scale multiplies, and the layout "
 		            "holds one that divides / give compressed-tensors, torchao-1 or ggml", recipe);
 	if (s->choice.recipe == MXFP_RECIPE_GGML && s->round != MXFP_ROUND_RNE)
@@ -115,6 +115,7 @@ static int plan_and_run(const struct quantize_settings *settings, const struct m
 static int run(int argc, char **argv, struct error *error)
 {
 	struct quantize_settings settings = {
+		.layout = layouts[0],
 		.choice = {.format = MXFP_FORMAT_MXFP4, .recipe = MXFP_RECIPE_CT},
 		.activation_rule = MXFP_RULE_RCEIL,
 		.non_finite = MXFP_NON_FINITE_ERROR,

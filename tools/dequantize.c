@@ -34,90 +34,31 @@ struct running {
 	struct dequantize_counts counts;
 };
 
-/* The name without a suffix that it ends with, from the arena; *stem is NULL if it does not end so. */
-static int take_stem(struct running *r, const char *name, const char *suffix, const char **stem, struct error *error)
-{
-	size_t n = suffix_stem(name, suffix);
-
-	*stem = NULL;
-	if (n == 0)
-		return EXIT_OK;
-	char *copy = arena_take(&r->arena, n + 1);
-	if (copy == NULL)
-		return fail_memory(error);
-	memcpy(copy, name, n);
-	copy[n] = '\0';
-	*stem = copy;
-	return EXIT_OK;
-}
-
 static int set_codes(struct running *r, struct entry *entry, const char *name, struct error *error)
 {
-	const struct tensor *codes = entry->quantized.parts[LAYOUT_CODES];
-	uint64_t *shape = arena_take(&r->arena, codes->rank * sizeof *shape);
+	const struct layout_shape *source = &entry->quantized.shape;
+	uint64_t *shape = arena_take(&r->arena, source->rank * sizeof *shape);
 
 	if (shape == NULL)
 		return fail_memory(error);
-	memcpy(shape, codes->shape, codes->rank * sizeof *shape);
-	shape[codes->rank - 1] = entry->quantized.cols;
+	memcpy(shape, source->dims, source->rank * sizeof *shape);
 	entry->role = ROLE_CODES;
-	entry->output = (struct tensor){.name = name, .dtype = r->dtype, .rank = codes->rank, .shape = shape};
+	entry->output = (struct tensor){.name = name, .dtype = r->dtype, .rank = source->rank, .shape = shape};
 	return EXIT_OK;
-}
-
-/* Sets the role of a tensor if it is a part of the quantized form of `name`. */
-static int match(struct running *r, struct entry *entry, const struct tensor *tensor, const char *name,
-                 struct error *error)
-{
-	struct quantized *q = &entry->quantized;
-	bool found;
-	int code = quantized_find(q, &found, r->model, name, error);
-
-	if (code != EXIT_OK || !found)
-		return code;
-	if (q->parts[LAYOUT_CODES] == tensor)
-		return set_codes(r, entry, name, error);
-	if (q->parts[LAYOUT_SCALES] == tensor || q->parts[LAYOUT_TENSOR_SCALE] == tensor ||
-	    q->parts[LAYOUT_MASKS] == tensor)
-		entry->role = ROLE_DROPPED;
-	return EXIT_OK;
-}
-
-/* A tensor scale of activations is a part of the module, not of its weight. */
-static int match_input_scale(struct running *r, struct entry *entry, const char *module, struct error *error)
-{
-	size_t size = strlen(module) + sizeof ".weight";
-	char *weight = arena_take(&r->arena, size);
-	bool found;
-
-	if (weight == NULL)
-		return fail_memory(error);
-	snprintf(weight, size, "%s.weight", module);
-	int code = quantized_find(&entry->quantized, &found, r->model, weight, error);
-	if (code == EXIT_OK && found)
-		entry->role = ROLE_DROPPED;
-	return code;
 }
 
 static int plan_entry(struct running *r, struct entry *entry, const struct tensor *tensor, struct error *error)
 {
-	static const char *const suffixes[] = {"", LAYOUT_PACKED, LAYOUT_SPARSE, LAYOUT_MASK, LAYOUT_GLOBAL_SCALE,
-	                                        LAYOUT_SCALE};
-	const char *stem;
-	int code = EXIT_OK;
+	const char *name;
 
 	*entry = (struct entry){.role = ROLE_KEPT, .output = *tensor};
-	for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
-		code = take_stem(r, tensor->name, suffixes[i], &stem, error);
-		if (code == EXIT_OK && stem != NULL)
-			code = match(r, entry, tensor, stem, error);
-		if (code != EXIT_OK || entry->role != ROLE_KEPT)
-			return code;
-	}
-	code = take_stem(r, tensor->name, ".input_global_scale", &stem, error);
-	if (code == EXIT_OK && stem != NULL)
-		code = match_input_scale(r, entry, stem, error);
-	return code;
+	int code = quantized_owner(&entry->quantized, &name, r->model, tensor, &r->arena, error);
+	if (code != EXIT_OK || name == NULL)
+		return code;
+	if (entry->quantized.parts[LAYOUT_CODES] == tensor)
+		return set_codes(r, entry, name, error);
+	entry->role = ROLE_DROPPED;
+	return EXIT_OK;
 }
 
 /* Decides about the tensors of the file at hand, and lists those of the output. */

@@ -6,46 +6,164 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static const struct layout layouts[] = {
-	{MXFP_FORMAT_MXFP4, "mxfp4-pack-quantized", true, true, DTYPE_U8, DTYPE_U8},
-	{MXFP_FORMAT_NVFP4, "nvfp4-pack-quantized", true, true, DTYPE_U8, DTYPE_F8_E4M3},
-	{MXFP_FORMAT_MXFP8_E4M3, "mxfp8-quantized", true, false, DTYPE_F8_E4M3, DTYPE_U8},
-	{MXFP_FORMAT_MXFP6_E2M3, "mxfp6-pack-quantized", true, true, DTYPE_U8, DTYPE_U8},
-	{MXFP_FORMAT_MXFP6_E3M2, "mxfp6-e3m2-pack-quantized", false, true, DTYPE_U8, DTYPE_U8},
-	{MXFP_FORMAT_MXFP8_E5M2, "mxfp8-e5m2-quantized", false, false, DTYPE_F8_E5M2, DTYPE_U8},
-	{MXFP_FORMAT_MXINT8, "mxint8-quantized", false, false, DTYPE_I8, DTYPE_U8},
+#include "suffix.h"
+
+const struct layout *const layouts[] = {
+#define LAYOUT(id) &layout_##id,
+#include "layout.def"
+	NULL,
 };
-
-enum { N_LAYOUTS = sizeof layouts / sizeof layouts[0] };
-
-const struct layout *layout_of(enum mxfp_format format)
-{
-	for (size_t i = 0; i < N_LAYOUTS; i++)
-		if (layouts[i].format == format)
-			return &layouts[i];
-	return NULL;
-}
 
 const struct layout *layout_named(const char *name)
 {
-	for (size_t i = 0; i < N_LAYOUTS; i++)
-		if (strcmp(layouts[i].name, name) == 0)
-			return &layouts[i];
+	for (size_t i = 0; layouts[i] != NULL; i++)
+		if (strcmp(layouts[i]->name, name) == 0)
+			return layouts[i];
 	return NULL;
 }
 
-static bool is_sparse(const struct layout_choice *choice)
+const struct layout_form *layout_form(const struct layout *layout, enum mxfp_format format, bool sparse)
 {
-	return choice->sparsity.m != 0;
+	for (size_t i = 0; i < layout->n_forms; i++)
+		if (layout->forms[i].format == format && layout->forms[i].sparse == sparse)
+			return &layout->forms[i];
+	return NULL;
 }
 
 bool layout_has(const struct layout_choice *choice, enum layout_part part)
 {
+	switch (part) {
+	case LAYOUT_TENSOR_SCALE:
+		if (!mxfp_format_info(choice->form->format)->tensor_scale)
+			return false;
+		break;
+	case LAYOUT_MASKS:
+		if (!choice->form->sparse)
+			return false;
+		break;
+	case LAYOUT_INPUT_SCALE:
+		return false;
+	default:
+		break;
+	}
+	return choice->form->parts[part].append != NULL;
+}
+
+/* Length of what a part's name and the tensor's have in common; 0 if the tensor's does not end as the form wants it,
+   or the form has no such part. */
+static size_t common(const struct layout_form *form, enum layout_part part, const char *name)
+{
+	const struct layout_part_form *p = &form->parts[part];
+
+	if (p->append == NULL)
+		return 0;
+	return p->remove[0] == '\0' ? strlen(name) : suffix_stem(name, p->remove);
+}
+
+char *layout_part_name(const struct layout_form *form, enum layout_part part, const char *name, bool *fits)
+{
+	size_t stem = common(form, part, name);
+
+	*fits = stem > 0;
+	if (!*fits)
+		return NULL;
+	size_t size = stem + strlen(form->parts[part].append) + 1;
+	char *full = malloc(size);
+	if (full != NULL)
+		snprintf(full, size, "%.*s%s", (int)stem, name, form->parts[part].append);
+	return full;
+}
+
+/* False if the rank is beyond what shapes here hold. */
+static bool shape_of(const struct tensor *tensor, struct layout_shape *shape)
+{
+	if (tensor->rank > LAYOUT_RANK_MAX)
+		return false;
+	*shape = (struct layout_shape){.rank = tensor->rank};
+	if (tensor->rank > 0)
+		memcpy(shape->dims, tensor->shape, tensor->rank * sizeof *shape->dims);
+	return true;
+}
+
+const char *layout_refuses(const struct layout_choice *choice, const struct tensor *source)
+{
+	struct layout_shape shape;
+
+	/* A rank more than the tensor's may be needed for its codes. */
+	if (source->rank >= LAYOUT_RANK_MAX || !shape_of(source, &shape))
+		return "has too many dimensions";
+	for (int part = 0; part < N_LAYOUT_PARTS; part++)
+		if (layout_has(choice, (enum layout_part)part) &&
+		    common(choice->form, (enum layout_part)part, source->name) == 0)
+			return "the layout has no name for a part of it";
+	return choice->layout->order->refuses(choice, &shape);
+}
+
+/* The shape of a part. */
+static void describe_shape(const struct layout_choice *choice, enum layout_part part, const struct layout_shape *source,
+                           struct layout_shape *shape)
+{
 	if (part == LAYOUT_TENSOR_SCALE)
-		return mxfp_format_info(choice->layout->format)->tensor_scale;
-	return part != LAYOUT_MASKS || is_sparse(choice);
+		*shape = (struct layout_shape){.rank = choice->layout->tensor_scale_rank, .dims = {1}};
+	else
+		choice->layout->order->describe(choice, part, source, shape);
+}
+
+bool layout_describe(const struct layout_choice *choice, enum layout_part part, const struct tensor *source,
+                     struct arena *arena, struct tensor *described)
+{
+	struct layout_shape whole, shape;
+	bool fits;
+	char *name = layout_part_name(choice->form, part, source->name, &fits);
+	bool held = shape_of(source, &whole);
+
+	assert(held && fits);
+	(void)held;
+	describe_shape(choice, part, &whole, &shape);
+	uint64_t *dims = arena_take(arena, (shape.rank + 1) * sizeof *dims);
+	*described = (struct tensor){
+		.name = name != NULL ? arena_string(arena, name) : NULL,
+		.dtype = choice->form->parts[part].dtype,
+		.rank = shape.rank,
+		.shape = dims,
+	};
+	free(name);
+	if (dims != NULL)
+		memcpy(dims, shape.dims, shape.rank * sizeof *dims);
+	return described->name != NULL && dims != NULL;
+}
+
+/* Whether a tensor is a part of a tensor of that shape. Scales in E8M0 are the same bytes as U8 and as their own
+   dtype. */
+static bool is_part(const struct layout_choice *choice, enum layout_part part, const struct tensor *tensor,
+                    const struct layout_shape *source)
+{
+	enum dtype dtype = tensor->dtype == DTYPE_F8_E8M0 && part == LAYOUT_SCALES ? DTYPE_U8 : tensor->dtype;
+	struct layout_shape shape;
+
+	if (dtype != choice->form->parts[part].dtype)
+		return false;
+	describe_shape(choice, part, source, &shape);
+	return tensor->rank == shape.rank &&
+	       (shape.rank == 0 || memcmp(tensor->shape, shape.dims, shape.rank * sizeof *shape.dims) == 0);
+}
+
+bool layout_fits(const struct layout_choice *choice, const struct tensor *const *parts, struct layout_shape *source)
+{
+	static const enum layout_part checked[] = {LAYOUT_CODES, LAYOUT_SCALES, LAYOUT_MASKS};
+
+	for (size_t i = 0; i < sizeof checked / sizeof checked[0]; i++)
+		if (layout_has(choice, checked[i]) && parts[checked[i]] == NULL)
+			return false;
+	if (!choice->layout->order->source(choice, parts, source))
+		return false;
+	for (size_t i = 0; i < sizeof checked / sizeof checked[0]; i++)
+		if (layout_has(choice, checked[i]) && !is_part(choice, checked[i], parts[checked[i]], source))
+			return false;
+	return true;
 }
 
 /* The sizes of rows x cols elements that are in memory, or of a row of a tensor whose size is known not to overflow. */
@@ -59,61 +177,6 @@ static struct mxfp_sizes sizes(enum mxfp_format format, uint64_t rows, uint64_t 
 	return size;
 }
 
-static const char *part_name(const struct layout_choice *choice, enum layout_part part, const char *source,
-                             struct arena *arena)
-{
-	const char *codes = choice->layout->packed ? LAYOUT_PACKED : "";
-	const char *const suffixes[N_LAYOUT_PARTS] = {is_sparse(choice) ? LAYOUT_SPARSE : codes, LAYOUT_SCALE,
-	                                              LAYOUT_GLOBAL_SCALE, LAYOUT_MASK};
-	size_t size = strlen(source) + strlen(suffixes[part]) + 1;
-	char *name = arena_take(arena, size);
-
-	if (name != NULL)
-		snprintf(name, size, "%s%s", source, suffixes[part]);
-	return name;
-}
-
-/* Bytes of a row of `cols` elements in a part. */
-static uint64_t row_bytes(const struct layout_choice *choice, enum layout_part part, uint64_t cols)
-{
-	struct mxfp_sizes row = sizes(choice->layout->format, 1, cols);
-	struct mxfp_sparse_sizes sparse;
-
-	if (part == LAYOUT_SCALES)
-		return row.scales_row_bytes;
-	if (!is_sparse(choice))
-		return row.codes_row_bytes;
-	enum mxfp_status status =
-		mxfp_sparse_size(choice->layout->format, choice->sparsity, 1, (size_t)cols, &sparse);
-	assert(status == MXFP_OK);
-	(void)status;
-	return part == LAYOUT_CODES ? sparse.codes_row_bytes : sparse.masks_row_bytes;
-}
-
-bool layout_describe(const struct layout_choice *choice, enum layout_part part, const struct tensor *source,
-                     struct arena *arena, struct tensor *described)
-{
-	static const uint64_t one[] = {1};
-	const enum dtype codes = is_sparse(choice) ? DTYPE_U8 : choice->layout->codes;
-	const enum dtype dtypes[N_LAYOUT_PARTS] = {codes, choice->layout->scales, DTYPE_F32, DTYPE_U8};
-
-	*described = (struct tensor){.name = part_name(choice, part, source->name, arena), .dtype = dtypes[part]};
-	if (part == LAYOUT_TENSOR_SCALE) {
-		described->rank = 1;
-		described->shape = one;
-		return described->name != NULL;
-	}
-	uint64_t *shape = arena_take(arena, source->rank * sizeof *shape);
-
-	if (described->name == NULL || shape == NULL)
-		return false;
-	memcpy(shape, source->shape, source->rank * sizeof *shape);
-	shape[source->rank - 1] = row_bytes(choice, part, source->shape[source->rank - 1]);
-	described->rank = source->rank;
-	described->shape = shape;
-	return true;
-}
-
 struct layout_slice layout_slice(enum mxfp_format format, uint64_t cols, const struct piece *piece)
 {
 	struct mxfp_sizes row = sizes(format, 1, cols), before = sizes(format, 1, piece->col);
@@ -123,4 +186,40 @@ struct layout_slice layout_slice(enum mxfp_format format, uint64_t cols, const s
 		.scales_from = piece->row * row.scales_row_bytes + before.scales_row_bytes,
 		.size = sizes(format, piece->rows, piece->cols),
 	};
+}
+
+struct layout_target layout_target(const struct layout_choice *choice, const struct tensor *source,
+                                   const struct tensor *described, struct writer *writer)
+{
+	struct layout_target target = {.choice = *choice, .writer = writer};
+	bool held = shape_of(source, &target.source);
+
+	assert(held);
+	(void)held;
+	tensor_matrix(source, &target.rows, &target.cols);
+	for (int part = 0; part < N_LAYOUT_PARTS; part++)
+		if (layout_has(choice, (enum layout_part)part))
+			target.parts[part] = writer_find(writer, described[part].name);
+	return target;
+}
+
+int layout_write(const struct layout_target *target, const struct piece *piece, const struct mxfp_blocks *blocks,
+                 struct error *error)
+{
+	return target->choice.layout->order->write(target, piece, blocks, error);
+}
+
+int layout_write_tensor_scale(const struct layout_target *target, const struct mxfp_blocks *blocks, bool *exact,
+                              struct error *error)
+{
+	float scale = blocks->tensor_scale;
+
+	*exact = true;
+	if (blocks->tensor_scale_divides != target->choice.layout->divides) {
+		scale = 1 / scale;
+		/* Both are binary32 numbers, so their product is exact in binary64. */
+		*exact = (double)scale * (double)blocks->tensor_scale == 1;
+	}
+	dtype_swap(DTYPE_F32, &scale, sizeof scale);
+	return writer_write(target->writer, target->parts[LAYOUT_TENSOR_SCALE], 0, &scale, sizeof scale, error);
 }

@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a quantized tensor lies in a file: the layout of compressed-tensors, and the same naming where that has
- * no name for a format. A tensor NAME [..., N, K] becomes
+ * How quantized tensors lie in files. A layout is what one family of programs loads: the names, dtypes and shapes of
+ * the parts that a tensor NAME [..., N, K] becomes, the order of codes and scales in them, and what config.json says.
+ * Each is a row of layout.def and a file layout_<name>.c, and most are nothing but a table of forms, one a format.
  *
- *   NAME_packed        U8 [..., N, K * bits / 8]   4- and 6-bit codes; or, with 8-bit codes,
- *   NAME               F8_E4M3, F8_E5M2 or I8 [..., N, K]
- *   NAME_scale         U8 (E8M0) [..., N, K / 32], NVFP4: F8_E4M3 [..., N, K / 16]
- *   NAME_global_scale  F32 [1], NVFP4 only: decoded numbers are divided by it
- *
- * and with sparsity n:m, instead of the codes,
- *
- *   NAME_sparse        U8 [..., N, bytes]          codes that are kept, as mxfp/sparse.h has them
- *   NAME_mask          U8 [..., N, bytes]          which they are; the metadata LAYOUT_SPARSITY says n:m
- *
- * in the order of codes that mxfp/quantize.h defines. Rows whose length is no multiple of the block are held
- * padded with zeros to whole blocks, and the metadata LAYOUT_COLS NAME of their file says K.
+ * In memory codes and scales are always in the order that mxfp/quantize.h defines; a layout's order turns pieces of a
+ * matrix into that and back. Rows whose length is no multiple of the block are held padded with zeros to whole
+ * blocks, and the metadata LAYOUT_COLS NAME of their file says K.
  */
 #ifndef TOOLS_LAYOUT_H
 #define TOOLS_LAYOUT_H
@@ -33,45 +25,116 @@
 #include "mxfp/sparse.h"
 #include "piece.h"
 
-#define LAYOUT_PACKED "_packed"
-#define LAYOUT_SPARSE "_sparse"
-#define LAYOUT_MASK "_mask"
-#define LAYOUT_SCALE "_scale"
-#define LAYOUT_GLOBAL_SCALE "_global_scale"
-#define LAYOUT_SPARSITY "mxfp.sparsity" /* metadata key */
+#define LAYOUT_SPARSITY "mxfp.sparsity" /* metadata key: the pattern of sparse tensors */
 #define LAYOUT_TENSOR "mxfp.tensor." /* metadata key of a tensor quantized otherwise than most, before its name */
 #define LAYOUT_COLS "mxfp.cols." /* metadata key of a padded tensor's K, before its name */
 
-struct layout {
-	enum mxfp_format format;
-	const char *name;          /* "mxfp4-pack-quantized": `format` in config.json */
-	bool known;                /* compressed-tensors has this name; otherwise it is ours */
-	bool packed;               /* codes are in NAME_packed */
-	enum dtype codes, scales;
+enum layout_part {
+	LAYOUT_CODES,
+	LAYOUT_SCALES,
+	LAYOUT_TENSOR_SCALE,
+	LAYOUT_MASKS,
+	LAYOUT_INPUT_SCALE, /* the tensor scale of activations: read and carried, never made here */
+	N_LAYOUT_PARTS
 };
 
-/* The layout of a block format; NULL for an element format. */
-const struct layout *layout_of(enum mxfp_format format);
+/* The name of a part is that of the tensor without `remove` at its end and with `append`; NULL: no such part. */
+struct layout_part_form {
+	const char *remove, *append;
+	enum dtype dtype;
+};
 
-/* The layout that config.json calls by this name, or NULL. */
-const struct layout *layout_named(const char *name);
+/* One format in a layout. */
+struct layout_form {
+	enum mxfp_format format;
+	const char *config_name; /* what config.json calls it; NULL: nothing */
+	bool known;              /* the layout's own programs have this form; otherwise it is ours */
+	bool sparse;             /* the codes are those that are kept, and masks say which */
+	struct layout_part_form parts[N_LAYOUT_PARTS];
+};
 
-enum layout_part { LAYOUT_CODES, LAYOUT_SCALES, LAYOUT_TENSOR_SCALE, LAYOUT_MASKS, N_LAYOUT_PARTS };
-
-/* A layout and a sparsity: what decides about the parts. */
+/* A layout, a form of it, and a pattern if the form is sparse: how a tensor is held. */
 struct layout_choice {
 	const struct layout *layout;
+	const struct layout_form *form;
 	struct mxfp_sparsity sparsity; /* all zero: dense */
 };
 
-/* Whether tensors have this part. */
+enum { LAYOUT_RANK_MAX = 8 };
+
+struct layout_shape {
+	unsigned rank;
+	uint64_t dims[LAYOUT_RANK_MAX];
+};
+
+struct quantized;
+struct layout_target;
+
+/* How the elements of a tensor lie in its codes and scales. */
+struct layout_order {
+	/* NULL, or why a tensor of that shape, of rank 1 at least and not empty, cannot be held, as a phrase. */
+	const char *(*refuses)(const struct layout_choice *choice, const struct layout_shape *source);
+	/* The shape of the codes, scales or masks of such a tensor. */
+	void (*describe)(const struct layout_choice *choice, enum layout_part part, const struct layout_shape *source,
+	                 struct layout_shape *shape);
+	/* The shape of the tensor, padded to whole blocks, that these parts would be of; layout.c checks all parts against
+	   it with describe(). False if there is none. */
+	bool (*source)(const struct layout_choice *choice, const struct tensor *const *parts,
+	               struct layout_shape *source);
+	/* Reads the codes and scales of a piece, of any number of rows; writes them. As file_read(), writer_write(). */
+	int (*read)(const struct quantized *quantized, const struct piece *piece, const struct mxfp_blocks *blocks,
+	            struct error *error);
+	int (*write)(const struct layout_target *target, const struct piece *piece, const struct mxfp_blocks *blocks,
+	             struct error *error);
+};
+
+/* Rows of codes and rows of scales, each in order; and the same with a dimension of its own for a block's codes. */
+extern const struct layout_order layout_rows, layout_block_rows;
+
+struct layout {
+	const char *name;      /* "compressed-tensors", for --layout */
+	const char *meaning;   /* a phrase for --help */
+	const struct file_format *file_format;
+	const struct layout_order *order;
+	const struct layout_form *forms;
+	size_t n_forms;
+	bool tensor_scale_optional; /* where there is none it is 1 */
+	bool divides;               /* decoded numbers are divided by the tensor scale, not multiplied */
+	unsigned tensor_scale_rank; /* of the one number that it is: 0 or 1 */
+};
+
+/* The layouts, NULL last. The first is the one that is written unless another is asked for. */
+extern const struct layout *const layouts[];
+
+#define LAYOUT(id) extern const struct layout layout_##id;
+#include "layout.def"
+
+/* The layout of that name, or NULL. */
+const struct layout *layout_named(const char *name);
+
+/* The form of a format in a layout, dense or sparse; NULL if it has none. */
+const struct layout_form *layout_form(const struct layout *layout, enum mxfp_format format, bool sparse);
+
+/* NULL, or why a tensor of rank 1 or more cannot be held by a choice, as a phrase. */
+const char *layout_refuses(const struct layout_choice *choice, const struct tensor *source);
+
+/* Whether tensors have this part when they are written. */
 bool layout_has(const struct layout_choice *choice, enum layout_part part);
 
-/* Name, dtype and shape of a part of a quantized tensor, from the arena; false without memory. */
+/* malloc'ed name of a part of the tensor `name`, which must end as the form wants it; NULL without memory. *fits is
+   false, with NULL, if it does not end so or the form has no such part. */
+char *layout_part_name(const struct layout_form *form, enum layout_part part, const char *name, bool *fits);
+
+/* Name, dtype and shape of a part of a tensor that layout_refuses() does not refuse, from the arena; false without
+   memory. */
 bool layout_describe(const struct layout_choice *choice, enum layout_part part, const struct tensor *source,
                      struct arena *arena, struct tensor *described);
 
-/* Where a piece of a matrix with rows of `cols` elements lies in the codes and scales. */
+/* Whether parts, NULL where there is none, are codes, scales and masks of one tensor by dtype and shape, and of which
+   shape: its rows padded to whole blocks. */
+bool layout_fits(const struct layout_choice *choice, const struct tensor *const *parts, struct layout_shape *source);
+
+/* Where a piece of a matrix with rows of `cols` elements lies in codes and scales that are in order. */
 struct layout_slice {
 	uint64_t codes_from, scales_from;
 	struct mxfp_sizes size;
@@ -79,11 +142,33 @@ struct layout_slice {
 
 struct layout_slice layout_slice(enum mxfp_format format, uint64_t cols, const struct piece *piece);
 
-/* Whether the layout can say that activations are quantized to this format when the model runs. */
+/* A quantized tensor being written: the parts are those of the writer, NULL where the choice has none. */
+struct layout_target {
+	struct layout_choice choice;
+	struct writer *writer;
+	struct layout_shape source;
+	uint64_t rows, cols;
+	const struct tensor *parts[N_LAYOUT_PARTS];
+};
+
+/* Finds the parts that layout_describe() gave names to in an open writer. */
+struct layout_target layout_target(const struct layout_choice *choice, const struct tensor *source,
+                                   const struct tensor *described, struct writer *writer);
+
+/* Writes a piece of a dense tensor; the tensor scale, which is that of the blocks turned into the layout's convention
+   (*exact is false if 1/scale had to be rounded for it). EXIT_IO. */
+int layout_write(const struct layout_target *target, const struct piece *piece, const struct mxfp_blocks *blocks,
+                 struct error *error);
+int layout_write_tensor_scale(const struct layout_target *target, const struct mxfp_blocks *blocks, bool *exact,
+                              struct error *error);
+
+/* Whether config.json in the layout of compressed-tensors can say that activations are quantized to this format when
+   the model runs. */
 bool layout_holds_activations(enum mxfp_format format);
 
-/* Whether a recipe's scales fit: those without a tensor scale, and the one whose tensor scale divides. */
-bool layout_holds_recipe(enum mxfp_recipe recipe);
+/* Whether a recipe's scales fit: those without a tensor scale, and those whose tensor scale multiplies or divides as
+   the layout has it. */
+bool layout_holds_recipe(const struct layout *layout, enum mxfp_recipe recipe);
 
 /* Modules whose weights are quantized alike. */
 struct layout_group {
@@ -91,8 +176,9 @@ struct layout_group {
 	json_t *targets; /* array of names of modules, or of their class */
 };
 
-/* quantization_config for groups of modules, at least one, and activations of a format, or OPTION_FORMAT_NONE. Takes
-   the references to `targets` and to `ignore`, an array of module names. NULL without memory. */
+/* quantization_config of compressed-tensors for groups of modules, at least one, and activations of a format, or
+   OPTION_FORMAT_NONE. Takes the references to `targets` and to `ignore`, an array of module names. NULL without
+   memory. */
 json_t *layout_config(const struct layout_group *groups, size_t n_groups, enum mxfp_format activations, json_t *ignore);
 
 #endif

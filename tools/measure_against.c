@@ -15,7 +15,7 @@ int measure_find_against(struct quantized *quantized, const struct layer *layer,
 	if (quantized->rows != layer->rows || quantized->cols != layer->cols)
 		return fail(error, EXIT_INPUT, "%s: tensor '%s': has another shape than in %s", against->path,
 		            layer->tensor->name, layer->file->path);
-	struct variant its = {.format = quantized->layout->format, .sparsity = quantized->sparsity};
+	struct variant its = {.format = quantized->choice.form->format, .sparsity = quantized->choice.sparsity};
 	char here[VARIANT_TEXT], others[VARIANT_TEXT];
 	if (its.format != variant->format || its.sparsity.n != variant->sparsity.n ||
 	    its.sparsity.m != variant->sparsity.m)

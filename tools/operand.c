@@ -148,7 +148,7 @@ static int read_codes(struct operand *operand, const struct quantized *quantized
 	uint64_t n_bytes;
 
 	if (quantized->rows > SIZE_MAX || quantized->cols > SIZE_MAX ||
-	    mxfp_blocks_size(quantized->layout->format, whole.rows, whole.cols, &size) != MXFP_OK)
+	    mxfp_blocks_size(quantized->choice.form->format, whole.rows, whole.cols, &size) != MXFP_OK)
 		return fail_memory(error);
 	int code = take_memory(&operand->data, size.codes_bytes, error);
 	if (code == EXIT_OK)
@@ -168,7 +168,7 @@ static int read_kept(struct operand *operand, const struct quantized *quantized,
 	struct mxfp_sparse_sizes size;
 
 	if (quantized->rows > SIZE_MAX || quantized->cols > SIZE_MAX ||
-	    mxfp_blocks_size(quantized->layout->format, whole.rows, whole.cols, &blocks) != MXFP_OK)
+	    mxfp_blocks_size(quantized->choice.form->format, whole.rows, whole.cols, &blocks) != MXFP_OK)
 		return fail_memory(error);
 	int code = quantized_sparse(quantized, &whole, &sparse, &size, error);
 	if (code == EXIT_OK)
@@ -201,7 +201,7 @@ static int read_tensor(struct operand *operand, const char *name, enum operand_o
 	if (found && order == OPERAND_TRANSPOSED)
 		return fail(error, EXIT_USAGE, "%s: tensor '%.200s': is quantized along its rows, so it cannot be taken "
 		            "transposed", model->path, name);
-	if (found && quantized.sparse && order == OPERAND_KEPT)
+	if (found && quantized.choice.form->sparse && order == OPERAND_KEPT)
 		return read_kept(operand, &quantized, error);
 	if (found)
 		return read_codes(operand, &quantized, error);

@@ -25,7 +25,8 @@ struct quantize_choice {
 /* The command line. */
 struct quantize_settings {
 	const char *in, *out;
-	struct quantize_choice choice;
+	const struct layout *layout;
+	struct quantize_choice choice; /* the layout has a form for it */
 	enum mxfp_format activations; /* OPTION_FORMAT_NONE: none */
 	int activation_rule, round, non_finite;
 	uint64_t seed;
@@ -59,7 +60,7 @@ struct quantize_plan {
 };
 
 /* What decides about the parts of a tensor that is quantized so. */
-struct layout_choice quantize_layout(const struct quantize_choice *choice);
+struct layout_choice quantize_layout(const struct layout *layout, const struct quantize_choice *choice);
 
 /* Whether two tensors are quantized alike in all that these choices say. */
 bool quantize_same(const struct quantize_choice *a, const struct quantize_choice *b);

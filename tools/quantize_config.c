@@ -90,16 +90,13 @@ static bool append_target(json_t *targets, const char *tensor)
 }
 
 /* The group of modules that an entry is of, a new one if it is the first. */
-static struct layout_group *group_of(const struct quantize_entry *entry, struct layout_group *groups, size_t *n)
-{
-	const struct layout_choice layout = quantize_layout(&entry->choice);
-
-	for (size_t i = 0; i < *n; i++)
-		if (groups[i].choice.layout == layout.layout && groups[i].choice.sparsity.n == layout.sparsity.n &&
-		    groups[i].choice.sparsity.m == layout.sparsity.m)
+static struct layout_group *group_of(const struct layout_choice *layout, struct layout_group *groups, size_t *n)
+{	for (size_t i = 0; i < *n; i++)
+		if (groups[i].choice.form == layout->form && groups[i].choice.sparsity.n == layout->sparsity.n &&
+		    groups[i].choice.sparsity.m == layout->sparsity.m)
 			return &groups[i];
 	assert(*n < GROUPS_MAX);
-	groups[*n] = (struct layout_group){layout, json_array()};
+	groups[*n] = (struct layout_group){*layout, json_array()};
 	return &groups[(*n)++];
 }
 
@@ -112,14 +109,17 @@ static size_t find_groups(const struct quantize_plan *plan, struct layout_group 
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < plan->n_entries; i++)
-		if (plan->entries[i].quantized)
-			*whole &= append_target(group_of(&plan->entries[i], groups, &n)->targets,
-			                        plan->entries[i].source->name);
+	for (size_t i = 0; i < plan->n_entries; i++) {
+		const struct quantize_entry *entry = &plan->entries[i];
+		const struct layout_choice layout = quantize_layout(plan->settings->layout, &entry->choice);
+
+		if (entry->quantized)
+			*whole &= append_target(group_of(&layout, groups, &n)->targets, entry->source->name);
+	}
 	if (n > 1)
 		return n;
 	if (n == 0)
-		groups[0].choice = quantize_layout(&plan->settings->choice);
+		groups[0].choice = quantize_layout(plan->settings->layout, &plan->settings->choice);
 	json_decref(groups[0].targets);
 	groups[0].targets = json_pack("[s]", "Linear");
 	return 1;

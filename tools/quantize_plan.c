@@ -11,9 +11,13 @@
 #include "model_config.h"
 #include "quantize.h"
 
-struct layout_choice quantize_layout(const struct quantize_choice *choice)
+struct layout_choice quantize_layout(const struct layout *layout, const struct quantize_choice *choice)
 {
-	return (struct layout_choice){layout_of(choice->format), choice->sparsity};
+	return (struct layout_choice){
+		.layout = layout,
+		.form = layout_form(layout, choice->format, choice->sparsity.m != 0),
+		.sparsity = choice->sparsity,
+	};
 }
 
 bool quantize_same(const struct quantize_choice *a, const struct quantize_choice *b)
@@ -64,8 +68,14 @@ static int check_unquantized(const struct model *model, struct error *error)
 /* Whether a chosen tensor can be held; `reason` changes if it cannot. */
 static bool is_held(const struct quantize_plan *plan, struct quantize_entry *entry)
 {
+	const struct layout_choice layout = quantize_layout(plan->settings->layout, &entry->choice);
 	unsigned block = mxfp_format_info(entry->choice.format)->block_length;
+	const char *refusal = layout_refuses(&layout, entry->source);
 
+	if (refusal != NULL) {
+		entry->reason = refusal;
+		return false;
+	}
 	if (entry->choice.sparsity.m != 0 && entry->cols > PIECE_ELEMENTS) {
 		entry->reason = "rows are too long for --sparsity";
 		return false;
@@ -87,7 +97,7 @@ static bool is_held(const struct quantize_plan *plan, struct quantize_entry *ent
 static int plan_parts(struct quantize_plan *plan, struct quantize_entry *entry, const struct file *file,
                       struct error *error)
 {
-	const struct layout_choice layout = quantize_layout(&entry->choice);
+	const struct layout_choice layout = quantize_layout(plan->settings->layout, &entry->choice);
 	const struct file *other;
 
 	if (!entry->quantized) {

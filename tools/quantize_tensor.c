@@ -17,7 +17,7 @@ struct quantizing {
 	struct mxfp_quantize_options options; /* of each piece, but for its place */
 	enum mxfp_format format;
 	struct mxfp_sparsity sparsity;
-	const struct tensor *codes, *scales, *masks; /* of the output; masks only with sparsity */
+	struct layout_target target;
 	bool hashed;                          /* false for the first of two readings */
 	float amax[TRANSFER_WORKERS];         /* of what each has seen */
 };
@@ -122,28 +122,25 @@ static int write_kept(const struct quantizing *q, const struct transfer_piece *p
 		status = mxfp_sparse_compress(&kept, piece->result, 0, &options);
 	assert(status == MXFP_OK);
 	(void)status;
-	int code = writer_write(writer, q->codes, piece->piece.row * size.codes_row_bytes, kept.codes, size.codes_bytes,
-	                        error);
+	int code = writer_write(writer, q->target.parts[LAYOUT_CODES], piece->piece.row * size.codes_row_bytes,
+	                        kept.codes, size.codes_bytes, error);
 	if (code != EXIT_OK)
 		return code;
-	return writer_write(writer, q->masks, piece->piece.row * size.masks_row_bytes, kept.masks, size.masks_bytes,
-	                    error);
+	return writer_write(writer, q->target.parts[LAYOUT_MASKS], piece->piece.row * size.masks_row_bytes,
+	                    kept.masks, size.masks_bytes, error);
 }
 
 static int write_parts(const struct quantizing *q, const struct transfer_piece *piece, const struct mxfp_blocks *blocks,
                        struct error *error)
 {
 	struct layout_slice slice = layout_slice(q->format, q->entry->cols, &piece->piece);
-	int code;
 
-	if (q->sparsity.m != 0)
-		code = write_kept(q, piece, error);
-	else
-		code = writer_write(&q->transfer->writer, q->codes, slice.codes_from, blocks->codes,
-		                    slice.size.codes_bytes, error);
+	if (q->sparsity.m == 0)
+		return layout_write(&q->target, &piece->piece, blocks, error);
+	int code = write_kept(q, piece, error);
 	if (code != EXIT_OK)
 		return code;
-	return writer_write(&q->transfer->writer, q->scales, slice.scales_from, blocks->scales,
+	return writer_write(&q->transfer->writer, q->target.parts[LAYOUT_SCALES], slice.scales_from, blocks->scales,
 	                    slice.size.scales_bytes, error);
 }
 
@@ -208,19 +205,17 @@ static int find_amax(struct quantizing *q, float *amax, struct error *error)
 	return code;
 }
 
-/* A recipe without a tensor scale gives 1, which divides as well as it multiplies. */
 static int write_tensor_scale(const struct quantizing *q, struct error *error)
 {
-	const struct tensor *part = &q->entry->parts[LAYOUT_TENSOR_SCALE];
 	struct mxfp_blocks none = {.format = q->format};
 	enum mxfp_status status = mxfp_quantize(&none, NULL, MXFP_FORMAT_F32, 0, &q->options);
-	float scale = none.tensor_scale;
+	bool exact;
 
-	assert(status == MXFP_OK && (none.tensor_scale_divides || scale == 1));
+	assert(status == MXFP_OK);
 	(void)status;
-	dtype_swap(DTYPE_F32, &scale, sizeof scale);
-	return writer_write(&q->transfer->writer, writer_find(&q->transfer->writer, part->name), 0,
-	                    &scale, sizeof scale, error);
+	int code = layout_write_tensor_scale(&q->target, &none, &exact, error);
+	assert(code != EXIT_OK || exact); /* layout_holds_recipe() */
+	return code;
 }
 
 /* Threads take pieces, so each piece has one. */
@@ -237,27 +232,17 @@ static struct mxfp_quantize_options options_of(const struct quantize_settings *s
 	};
 }
 
-/* NULL if there is none. */
-static const struct tensor *find_part(const struct transfer *transfer, const struct quantize_entry *entry,
-                                      enum layout_part part)
-{
-	if (entry->parts[part].name == NULL)
-		return NULL;
-	return writer_find(&transfer->writer, entry->parts[part].name);
-}
-
 int quantize_tensor(struct transfer *transfer, const struct quantize_plan *plan, struct quantize_entry *entry,
                     struct error *error)
 {
+	const struct layout_choice layout = quantize_layout(plan->settings->layout, &entry->choice);
 	struct quantizing q = {
 		.transfer = transfer,
 		.entry = entry,
 		.options = options_of(plan->settings, entry),
 		.format = entry->choice.format,
 		.sparsity = entry->choice.sparsity,
-		.codes = find_part(transfer, entry, LAYOUT_CODES),
-		.scales = find_part(transfer, entry, LAYOUT_SCALES),
-		.masks = find_part(transfer, entry, LAYOUT_MASKS),
+		.target = layout_target(&layout, entry->source, entry->parts, &transfer->writer),
 	};
 	const struct transfer_job job = {
 		.rows = entry->rows,

@@ -13,87 +13,39 @@
 
 #include "sparse.h"
 #include "sparsity.h"
+#include "suffix.h"
 
-/* Finds the tensor NAME SUFFIX; *tensor is NULL if there is none. */
-static int find_suffixed(const struct model *model, const char *name, const char *suffix, const struct tensor **tensor,
-                         const struct file **file, struct error *error)
+/* More than the ways in which the layouts together name parts; beyond it a way is tried again, which is only slow. */
+enum { OWNING_WAYS_MAX = 64 };
+
+/* The search for the quantized form of one tensor. */
+struct search {
+	const struct model *model;
+	const char *name;
+	struct quantized found; /* the first that fits, or the one that fits what is stated */
+	bool ambiguous;         /* several fit that mean different numbers */
+	struct quantized broken; /* with codes that only a quantized tensor has, though nothing fits */
+};
+
+/* Finds the parts of a form, NULL where there is none. */
+static int find_parts(struct quantized *q, const struct search *search, struct error *error)
 {
-	size_t size = strlen(name) + strlen(suffix) + 1;
-	char *full = malloc(size);
+	for (int part = 0; part < N_LAYOUT_PARTS; part++) {
+		bool fits;
+		char *name = layout_part_name(q->choice.form, (enum layout_part)part, search->name, &fits);
 
-	if (full == NULL)
-		return fail_memory(error);
-	snprintf(full, size, "%s%s", name, suffix);
-	*tensor = model_find(model, full, file);
-	free(full);
+		if (fits && name == NULL)
+			return fail_memory(error);
+		q->parts[part] = name == NULL ? NULL : model_find(search->model, name, &q->files[part]);
+		free(name);
+		if (part == LAYOUT_CODES && q->parts[part] == NULL)
+			return EXIT_OK;
+	}
 	return EXIT_OK;
 }
 
-static int find_parts(struct quantized *q, const struct model *model, const char *name, struct error *error)
-{
-	int code = find_suffixed(model, name, LAYOUT_PACKED, &q->parts[LAYOUT_CODES], &q->files[LAYOUT_CODES], error);
-
-	if (code == EXIT_OK && q->parts[LAYOUT_CODES] == NULL) {
-		code = find_suffixed(model, name, LAYOUT_SPARSE, &q->parts[LAYOUT_CODES], &q->files[LAYOUT_CODES], error);
-		q->sparse = q->parts[LAYOUT_CODES] != NULL;
-	}
-	if (code == EXIT_OK && q->sparse)
-		code = find_suffixed(model, name, LAYOUT_MASK, &q->parts[LAYOUT_MASKS], &q->files[LAYOUT_MASKS], error);
-	if (code == EXIT_OK && q->parts[LAYOUT_CODES] == NULL)
-		q->parts[LAYOUT_CODES] = model_find(model, name, &q->files[LAYOUT_CODES]);
-	if (code == EXIT_OK)
-		code = find_suffixed(model, name, LAYOUT_SCALE, &q->parts[LAYOUT_SCALES],
-		                     &q->files[LAYOUT_SCALES], error);
-	if (code == EXIT_OK)
-		code = find_suffixed(model, name, LAYOUT_GLOBAL_SCALE, &q->parts[LAYOUT_TENSOR_SCALE],
-		                     &q->files[LAYOUT_TENSOR_SCALE], error);
-	return code;
-}
-
-static bool is_packed(const struct tensor *codes, const char *name)
-{
-	return strlen(codes->name) > strlen(name);
-}
-
-/* Whether two parts agree in all but their last dimension. */
-static bool same_rows(const struct tensor *a, const struct tensor *b)
-{
-	if (a->rank < 1 || a->rank != b->rank)
-		return false;
-	return memcmp(a->shape, b->shape, (a->rank - 1) * sizeof *a->shape) == 0;
-}
-
-/* Whether kept codes and masks are those of the pattern, for rows of `cols` elements. */
-static bool fits_sparse(const struct quantized *q, const struct layout *layout, size_t cols)
-{
-	const struct tensor *codes = q->parts[LAYOUT_CODES], *masks = q->parts[LAYOUT_MASKS];
-	unsigned last = codes->rank - 1;
-	struct mxfp_sparse_sizes size;
-
-	return codes->dtype == DTYPE_U8 && masks->dtype == DTYPE_U8 && same_rows(codes, masks) &&
-	       mxfp_sparse_size(layout->format, q->sparsity, 1, cols, &size) == MXFP_OK &&
-	       codes->shape[last] == size.codes_row_bytes && masks->shape[last] == size.masks_row_bytes;
-}
-
-/* Whether codes and scales are those of a layout, for rows of whole blocks. */
-static bool fits(const struct quantized *q, const struct layout *layout, const char *name)
-{
-	const struct tensor *codes = q->parts[LAYOUT_CODES], *scales = q->parts[LAYOUT_SCALES];
-	enum dtype dtype = scales->dtype == DTYPE_F8_E8M0 ? DTYPE_U8 : scales->dtype;
-	unsigned last = codes->rank - 1;
-	struct mxfp_sizes size;
-
-	if (dtype != layout->scales || !same_rows(codes, scales) || scales->shape[last] > SIZE_MAX / 64)
-		return false;
-	size_t cols = (size_t)scales->shape[last] * mxfp_format_info(layout->format)->block_length;
-	if (q->sparse)
-		return fits_sparse(q, layout, cols);
-	return layout->packed == is_packed(codes, name) && codes->dtype == layout->codes &&
-	       mxfp_blocks_size(layout->format, 1, cols, &size) == MXFP_OK && size.codes_row_bytes == codes->shape[last];
-}
-
-/* The format that file and config.json state, where shapes leave a choice; NULL if they state none. */
-static const struct layout *stated_layout(const struct model *model, const struct file *file)
+/* The format that file and config.json state, where shapes leave a choice. */
+static bool states(const struct model *model, const struct file *file, const struct layout_form *form)
 {
 	const char *weights = file_metadata(file, "mxfp.weights");
 	const char *name = json_string_value(json_object_get(json_object_get(model->config, "quantization_config"),
@@ -101,60 +53,78 @@ static const struct layout *stated_layout(const struct model *model, const struc
 	enum mxfp_format format;
 
 	if (weights != NULL && mxfp_format_from_name(weights, &format) == MXFP_OK)
-		return layout_of(format);
-	return name == NULL ? NULL : layout_named(name);
+		return format == form->format;
+	return name != NULL && form->config_name != NULL && strcmp(form->config_name, name) == 0;
 }
 
-/* Sets the layout that the parts have; it stays NULL if they have none, or two and nothing tells which. */
-static void choose_layout(struct quantized *q, const struct model *model, const char *name)
+/* Whether the codes can be nothing but those of a quantized tensor: by their name or their dtype, or because they have
+   8 bits and scales. */
+static bool is_telling(const struct quantized *q, const char *name)
 {
-	const struct layout *stated = stated_layout(model, q->files[LAYOUT_CODES]);
-	unsigned n = 0;
+	const struct tensor *codes = q->parts[LAYOUT_CODES];
 
-	if (stated != NULL && fits(q, stated, name)) {
-		q->layout = stated;
-		return;
-	}
-	for (int format = 0; format < MXFP_N_FORMATS; format++) {
-		const struct layout *layout = layout_of((enum mxfp_format)format);
+	if (strcmp(codes->name, name) != 0)
+		return true;
+	return q->parts[LAYOUT_SCALES] != NULL && dtype_info(codes->dtype)->bits == 8 && codes->dtype != DTYPE_BOOL;
+}
 
-		if (layout != NULL && fits(q, layout, name)) {
-			q->layout = layout;
-			n++;
-		}
+/* The pattern of a sparse tensor, which only the metadata tell. */
+static bool find_sparsity(struct quantized *q)
+{
+	const char *text = file_metadata(q->files[LAYOUT_CODES], LAYOUT_SPARSITY);
+
+	return text != NULL && sparsity_find(text, &q->choice.sparsity);
+}
+
+/* Takes note of a form if the parts are there, and if they fit. */
+static int try_form(struct search *search, const struct layout *layout, const struct layout_form *form,
+                    struct error *error)
+{
+	struct quantized q = {.choice = {.layout = layout, .form = form}};
+	int code = find_parts(&q, search, error);
+
+	if (code != EXIT_OK || q.parts[LAYOUT_CODES] == NULL)
+		return code;
+	bool whole = !form->sparse || find_sparsity(&q);
+	if (search->broken.choice.form == NULL && is_telling(&q, search->name))
+		search->broken = q;
+	if (!whole || !layout_fits(&q.choice, q.parts, &q.shape))
+		return EXIT_OK;
+	const struct layout_form *before = search->found.choice.form;
+	bool other = before != NULL && before->format != form->format;
+	bool stated = states(search->model, q.files[LAYOUT_CODES], form);
+	if (other && !stated && !states(search->model, q.files[LAYOUT_CODES], before))
+		search->ambiguous = true;
+	if (before == NULL || (other && stated)) {
+		search->found = q;
+		search->ambiguous = false;
 	}
-	if (n > 1)
-		q->layout = NULL;
+	return EXIT_OK;
 }
 
 /* Sets rows and cols: the padded row, or what the metadata says it held. */
 static int set_shape(struct quantized *q, const char *name, struct error *error)
 {
 	const struct file *file = q->files[LAYOUT_CODES];
-	unsigned block = mxfp_format_info(q->layout->format)->block_length;
-	uint64_t blocks;
+	unsigned block = mxfp_format_info(q->choice.form->format)->block_length;
 	size_t size = sizeof LAYOUT_COLS + strlen(name);
 	char *key = malloc(size), *end;
 
 	if (key == NULL)
 		return fail_memory(error);
-	tensor_matrix(q->parts[LAYOUT_SCALES], &q->rows, &blocks);
-	q->cols = blocks * block;
-	if (q->sparse) {
-		free(key);
-		return EXIT_OK;
-	}
+	const struct tensor padded = {.rank = q->shape.rank, .shape = q->shape.dims};
+	tensor_matrix(&padded, &q->rows, &q->cols);
 	snprintf(key, size, LAYOUT_COLS "%s", name);
 	const char *text = file_metadata(file, key);
 	free(key);
-	if (text == NULL)
+	if (text == NULL || q->choice.form->sparse)
 		return EXIT_OK;
 	errno = 0;
 	unsigned long long cols = strtoull(text, &end, 10);
 	if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || cols > q->cols || q->cols - cols >= block)
 		return fail(error, EXIT_INPUT, "%s: metadata '" LAYOUT_COLS "%s': '%s' is no length of rows of %" PRIu64
-		            " whole blocks", file->path, name, text, blocks);
-	q->cols = cols;
+		            " whole blocks", file->path, name, text, q->cols / block);
+	q->cols = q->shape.dims[q->shape.rank - 1] = cols;
 	return EXIT_OK;
 }
 
@@ -163,13 +133,17 @@ static int read_tensor_scale(struct quantized *q, struct error *error)
 	const struct tensor *scale = q->parts[LAYOUT_TENSOR_SCALE];
 	const struct file *file = q->files[LAYOUT_TENSOR_SCALE];
 
-	if (!mxfp_format_info(q->layout->format)->tensor_scale) {
+	if (!mxfp_format_info(q->choice.form->format)->tensor_scale) {
 		q->parts[LAYOUT_TENSOR_SCALE] = NULL;
 		return EXIT_OK;
 	}
+	q->tensor_scale = 1;
+	if (scale == NULL && q->choice.layout->tensor_scale_optional)
+		return EXIT_OK;
 	if (scale == NULL)
 		return fail_tensor(error, q->files[LAYOUT_CODES]->path, q->parts[LAYOUT_CODES]->name,
-		                   "its tensor scale, *" LAYOUT_GLOBAL_SCALE ", is missing");
+		                   "its tensor scale, *%s, is missing",
+		                   q->choice.form->parts[LAYOUT_TENSOR_SCALE].append);
 	if (scale->dtype != DTYPE_F32 || tensor_elements(scale) != 1)
 		return fail_tensor(error, file->path, scale->name, "is not one F32 number");
 	int code = file_read(file, scale, 0, &q->tensor_scale, sizeof q->tensor_scale, error);
@@ -177,70 +151,130 @@ static int read_tensor_scale(struct quantized *q, struct error *error)
 	return code;
 }
 
-/* Whether the tensor found is quantized at all: packed, or 8-bit numbers with scales. */
-static bool is_quantized(const struct quantized *q, const char *name)
+/* What is wrong with codes that have no scales, or none that fit. */
+static int fail_broken(const struct search *search, struct error *error)
 {
-	const struct tensor *codes = q->parts[LAYOUT_CODES];
-
-	if (codes == NULL)
-		return false;
-	if (is_packed(codes, name))
-		return true;
-	return q->parts[LAYOUT_SCALES] != NULL && dtype_info(codes->dtype)->bits == 8 && codes->dtype != DTYPE_BOOL;
-}
-
-/* The pattern of a sparse tensor, which only the metadata tell. */
-static int find_sparsity(struct quantized *q, const char *name, struct error *error)
-{
+	const struct quantized *q = &search->broken;
 	const struct file *file = q->files[LAYOUT_CODES];
-	const char *text = file_metadata(file, LAYOUT_SPARSITY);
+	const struct tensor *codes = q->parts[LAYOUT_CODES];
+	bool fits;
 
-	if (q->parts[LAYOUT_MASKS] == NULL)
-		return fail_tensor(error, file->path, q->parts[LAYOUT_CODES]->name, "'%s" LAYOUT_MASK "' is missing",
-		                   name);
-	if (text == NULL || !sparsity_find(text, &q->sparsity))
+	for (int part = LAYOUT_SCALES; part <= LAYOUT_MASKS; part++) {
+		if (part == LAYOUT_TENSOR_SCALE || !layout_has(&q->choice, (enum layout_part)part) || q->parts[part] != NULL)
+			continue;
+		char *name = layout_part_name(q->choice.form, (enum layout_part)part, search->name, &fits);
+		if (name == NULL)
+			return fail_memory(error);
+		int code = fail_tensor(error, file->path, codes->name, "'%s' is missing", name);
+		free(name);
+		return code;
+	}
+	if (q->choice.form->sparse && q->choice.sparsity.m == 0) {
+		const char *text = file_metadata(file, LAYOUT_SPARSITY);
+
 		return fail(error, EXIT_INPUT, "%s: metadata '" LAYOUT_SPARSITY "': '%.40s' is no pattern that is known",
 		            file->path, text != NULL ? text : "");
-	return EXIT_OK;
+	}
+	return fail_tensor(error, file->path, codes->name, "not in a layout that mxfp knows, by dtype and shape of it and "
+	                   "its scales / if it is MXFP6, name the directory with config.json");
 }
 
 int quantized_find(struct quantized *quantized, bool *found, const struct model *model, const char *name,
                    struct error *error)
 {
-	*quantized = (struct quantized){0};
-	int code = find_parts(quantized, model, name, error);
+	struct search search = {.model = model, .name = name};
+	int code = EXIT_OK;
 
-	*found = code == EXIT_OK && is_quantized(quantized, name);
-	if (!*found)
-		return code;
-	const struct file *file = quantized->files[LAYOUT_CODES];
-	if (quantized->parts[LAYOUT_SCALES] == NULL)
-		return fail_tensor(error, file->path, quantized->parts[LAYOUT_CODES]->name, "'%s" LAYOUT_SCALE
-		                   "' is missing", name);
-	if (quantized->sparse)
-		code = find_sparsity(quantized, name, error);
+	*found = false;
+	for (size_t i = 0; layouts[i] != NULL && code == EXIT_OK; i++)
+		for (size_t k = 0; k < layouts[i]->n_forms && code == EXIT_OK; k++)
+			code = try_form(&search, layouts[i], &layouts[i]->forms[k], error);
 	if (code != EXIT_OK)
 		return code;
-	choose_layout(quantized, model, name);
-	if (quantized->layout == NULL)
-		return fail_tensor(error, file->path, quantized->parts[LAYOUT_CODES]->name, "not in a layout that mxfp "
-		                   "knows, by dtype and shape of it and its scales / if it is MXFP6, name the directory "
-		                   "with config.json");
+	*quantized = search.found;
+	if (search.found.choice.form == NULL || search.ambiguous) {
+		*found = search.broken.choice.form != NULL;
+		return *found ? fail_broken(&search, error) : EXIT_OK;
+	}
+	*found = true;
 	code = set_shape(quantized, name, error);
 	return code != EXIT_OK ? code : read_tensor_scale(quantized, error);
+}
+
+/* The search for the quantized tensor that a tensor is a part of. */
+struct owning {
+	const struct model *model;
+	const struct tensor *tensor;
+	struct arena *arena;
+	size_t n;                                          /* ways of naming parts that were tried */
+	const struct layout_part_form *tried[OWNING_WAYS_MAX];
+};
+
+/* Whether a form names a part as another did before. */
+static bool was_tried(struct owning *owning, const struct layout_part_form *form)
+{
+	for (size_t i = 0; i < owning->n; i++)
+		if (strcmp(owning->tried[i]->append, form->append) == 0 &&
+		    strcmp(owning->tried[i]->remove, form->remove) == 0)
+			return true;
+	if (owning->n < OWNING_WAYS_MAX)
+		owning->tried[owning->n++] = form;
+	return false;
+}
+
+/* If the tensor is named like a part, finds the quantized tensor whose part it would be; *name stays NULL if it is
+   not. */
+static int try_owner(struct owning *owning, const struct layout_part_form *form, struct quantized *quantized,
+                     const char **name, struct error *error)
+{
+	const char *full = owning->tensor->name;
+	size_t stem = form->append[0] == '\0' ? strlen(full) : suffix_stem(full, form->append);
+	size_t size = stem + strlen(form->remove) + 1;
+	bool found;
+
+	if (stem == 0)
+		return EXIT_OK;
+	char *candidate = arena_take(owning->arena, size);
+	if (candidate == NULL)
+		return fail_memory(error);
+	snprintf(candidate, size, "%.*s%s", (int)stem, full, form->remove);
+	int code = quantized_find(quantized, &found, owning->model, candidate, error);
+	for (int part = 0; part < N_LAYOUT_PARTS && code == EXIT_OK && found; part++)
+		if (quantized->parts[part] == owning->tensor)
+			*name = candidate;
+	return code;
+}
+
+int quantized_owner(struct quantized *quantized, const char **name, const struct model *model,
+                    const struct tensor *tensor, struct arena *arena, struct error *error)
+{
+	struct owning owning = {.model = model, .tensor = tensor, .arena = arena};
+
+	*name = NULL;
+	for (size_t i = 0; layouts[i] != NULL; i++)
+		for (size_t k = 0; k < layouts[i]->n_forms * N_LAYOUT_PARTS; k++) {
+			const struct layout_part_form *form = &layouts[i]->forms[k / N_LAYOUT_PARTS].parts[k % N_LAYOUT_PARTS];
+
+			if (form->append == NULL || was_tried(&owning, form))
+				continue;
+			int code = try_owner(&owning, form, quantized, name, error);
+			if (code != EXIT_OK || *name != NULL)
+				return code;
+		}
+	return EXIT_OK;
 }
 
 struct mxfp_blocks quantized_blocks(const struct quantized *quantized, const struct piece *piece, uint8_t *codes,
                                     uint8_t *scales)
 {
 	return (struct mxfp_blocks){
-		.format = quantized->layout->format,
+		.format = quantized->choice.form->format,
 		.rows = piece->rows,
 		.cols = piece->cols,
 		.codes = codes,
 		.scales = scales,
 		.tensor_scale = quantized->tensor_scale,
-		.tensor_scale_divides = true,
+		.tensor_scale_divides = quantized->choice.layout->divides,
 	};
 }
 
@@ -248,8 +282,8 @@ int quantized_sparse(const struct quantized *quantized, const struct piece *piec
                      struct mxfp_sparse_sizes *size, struct error *error)
 {
 	*sparse = (struct mxfp_sparse){
-		.format = quantized->layout->format,
-		.sparsity = quantized->sparsity,
+		.format = quantized->choice.form->format,
+		.sparsity = quantized->choice.sparsity,
 		.rows = piece->rows,
 		.cols = piece->cols,
 	};
@@ -282,7 +316,7 @@ int quantized_read_kept(const struct quantized *quantized, const struct piece *p
 int quantized_read_scales(const struct quantized *quantized, const struct piece *piece, void *scales,
                           struct error *error)
 {
-	struct layout_slice slice = layout_slice(quantized->layout->format, quantized->cols, piece);
+	struct layout_slice slice = layout_slice(quantized->choice.form->format, quantized->cols, piece);
 
 	return file_read(quantized->files[LAYOUT_SCALES], quantized->parts[LAYOUT_SCALES], slice.scales_from, scales,
 	                 slice.size.scales_bytes, error);
@@ -319,15 +353,12 @@ static int read_sparse(const struct quantized *q, const struct piece *piece, voi
 int quantized_read(const struct quantized *quantized, const struct piece *piece, const struct mxfp_blocks *blocks,
                    uint64_t *n_bytes, struct error *error)
 {
-	struct layout_slice slice = layout_slice(quantized->layout->format, quantized->cols, piece);
-	int code;
+	struct layout_slice slice = layout_slice(quantized->choice.form->format, quantized->cols, piece);
 
-	*n_bytes = slice.size.codes_bytes;
-	if (quantized->sparse)
-		code = read_sparse(quantized, piece, blocks->codes, n_bytes, error);
-	else
-		code = file_read(quantized->files[LAYOUT_CODES], quantized->parts[LAYOUT_CODES], slice.codes_from,
-		                 blocks->codes, slice.size.codes_bytes, error);
+	*n_bytes = slice.size.codes_bytes + slice.size.scales_bytes;
+	if (!quantized->choice.form->sparse)
+		return quantized->choice.layout->order->read(quantized, piece, blocks, error);
+	int code = read_sparse(quantized, piece, blocks->codes, n_bytes, error);
 	*n_bytes += slice.size.scales_bytes;
 	return code == EXIT_OK ? quantized_read_scales(quantized, piece, blocks->scales, error) : code;
 }

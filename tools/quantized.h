@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* Quantized tensors of a model, in the layout that layout.h describes, whoever wrote it. */
+/* Quantized tensors of a model, in whichever layout of layout.h, whoever wrote it. */
 #ifndef TOOLS_QUANTIZED_H
 #define TOOLS_QUANTIZED_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "arena.h"
 #include "error.h"
 #include "layout.h"
 #include "model.h"
 #include "piece.h"
 
 struct quantized {
-	const struct layout *layout;
-	bool sparse;                                /* with the masks in parts[LAYOUT_MASKS] */
-	struct mxfp_sparsity sparsity;
+	struct layout_choice choice;
 	const struct tensor *parts[N_LAYOUT_PARTS]; /* NULL: none */
 	const struct file *files[N_LAYOUT_PARTS];
-	uint64_t rows, cols; /* of the tensor that was quantized: leading dimensions are those of the codes */
-	float tensor_scale;
+	struct layout_shape shape; /* of the tensor that was quantized */
+	uint64_t rows, cols;       /* the matrix that it is: tensor_matrix() */
+	float tensor_scale;        /* multiplies or divides as the layout says */
 };
 
 /*
@@ -28,6 +28,11 @@ struct quantized {
  */
 int quantized_find(struct quantized *quantized, bool *found, const struct model *model, const char *name,
                    struct error *error);
+
+/* The quantized tensor that a tensor of the model is a part of: *name, from the arena, is its name, or NULL if there is
+   none; the part is the one that points to the tensor. As quantized_find(). */
+int quantized_owner(struct quantized *quantized, const char **name, const struct model *model,
+                    const struct tensor *tensor, struct arena *arena, struct error *error);
 
 /* A piece of the tensor as blocks, with memory for its codes and scales. */
 struct mxfp_blocks quantized_blocks(const struct quantized *quantized, const struct piece *piece, uint8_t *codes,

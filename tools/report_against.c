@@ -44,8 +44,8 @@ static int look_in_file(struct variants *variants, const struct file *file, cons
 			return code;
 		if (!found)
 			continue;
-		variants->items[0].format = quantized.layout->format;
-		variants->items[0].sparsity = quantized.sparsity;
+		variants->items[0].format = quantized.choice.form->format;
+		variants->items[0].sparsity = quantized.choice.sparsity;
 		read_choice(&variants->items[0], quantized.files[LAYOUT_CODES]);
 		variants->n = 1;
 		return EXIT_OK;
