@@ -33,6 +33,8 @@ has "shares" "$text" '"saturated":1,"saturated_share":0.03125,"flushed":1,"flush
 has "weights" "$text" '"weights":{"sqnr_db":13.9530990536,"relative_error":0.200606521483,'
 has "weights" "$text" '"max_absolute_error":1.5,"max_relative_error":1.0,"cosine":0.99924757871,'
 has "products" "$text" '"weights_quantized":{"sqnr_db":13.9794000867,"relative_error":0.2,"max_absolute_error":2.5,'
+has "relative errors" "$text" '"errors":{"exact":29,"first_exponent":-3,"counts":[2,0,0,1]}'
+has "source" "$text" '"source_bytes":128,'
 has "histogram" "$text" '"scales":{"scale_format":"e8m0","first_code":127,"counts":[1]}'
 has "exact activations" "$text" '"activations_error":{"sqnr_db":null,"relative_error":0.0,'
 has "sums" "$text" '"sums":{"reference":"binary64","weights_quantized":{"rule":"chain","pass":128},"both_quantized":{'
@@ -65,6 +67,10 @@ text=$(tr -s ' ' <"$work/out")
 has "text" "$text" "| mxfp4 | floor | 4.250 | 13.95 |"
 has "text" "$text" "| mxfp4 1:2 | floor | 3.250 | 4.79 |"
 has "text" "$text" "| f32 1:2 | - | 17.000 | 5.16 |"
+# The front: of two variants of as many bits, the one with the larger error is not on it.
+exits 0 "" report -f mxfp4,mxfp8-e4m3 -r floor,mse "$model" --tokens 1 --json
+same "Pareto front" "4.25 false 4.25 true 8.25 false 8.25 true" "$(tr -d ' \n' <"$work/out" | sed 's/"tensors":.*//' |
+	grep -oE '"(bits_per_weight|pareto)":[^,}]*' | sed 's/.*://' | tr '\n' ' ' | sed 's/ $//')"
 exits 0 "" report "$work/row.safetensors" --ignore a.weight
 has "nothing" "$(cat "$work/out")" "Nothing was measured"
 
@@ -160,6 +166,19 @@ same "exit code of diff" 1 $?
 same "what diff says of the decoded model" "$sqnr" \
 	"$(awk -F'|' '/^\| [^ ]*weight / { print $2, $7 }' "$work/out" | tr -s ' ' | sort)"
 same "layers" 5 "$(printf '%s\n' "$sqnr" | wc -l | tr -d ' ')"
+
+# Limits: the weights of the row have 13.953 dB. The report is written before.
+exits 0 "" report -f mxfp4 -r floor "$work/row.safetensors" --fail-under SQNR=13.95 --fail-under total-SQNR=13.95
+missed="tensor 'a.weight', the worst of 1: mxfp4 floor: SQNR of the weights is under 13.96 dB: 13.95 dB"
+exits 1 "row.safetensors: $missed" \
+	report -f mxfp4 -r floor "$work/row.safetensors" --fail-under SQNR=13.96 -o "$work/limit.md"
+has "report of a missed limit" "$(cat "$work/limit.md")" "## Summary"
+exits 1 "row.safetensors: total: mxfp4 floor: SQNR" report -f mxfp4 -r floor "$work/row.safetensors" \
+	--fail-under total-SQNR=14
+exits 1 "no tensor was measured" report "$work/row.safetensors" --ignore a.weight --fail-under SQNR=1
+exits 2 "--fail-under: 'SNR=1' names no limit" report "$model" --fail-under SNR=1
+exits 2 "--fail-under: '1x' is no number" report "$model" --fail-under SQNR=1x
+exits 2 "--fail-under: 'inf' is no number" report "$model" --fail-under total-SQNR=inf
 
 # Files: both forms, never over one that is there without --force.
 exits 0 "" report "$model" --tokens 2 -o "$work/report.md"

@@ -85,6 +85,10 @@ static void check_hand_weights(const struct measurement *m)
 	ck_assert_double_eq(measurement_bits(m), 4.25);
 	ck_assert_uint_eq(m->saturated, 1);
 	ck_assert_uint_eq(m->flushed, 1);
+	/* 7.5 and 5 are off by a fifth, 0.25 by all of itself. */
+	ck_assert_uint_eq(m->relative[0], 61);
+	ck_assert_uint_eq(m->relative[-3 - ERROR_EXPONENT_MIN + 1], 2);
+	ck_assert_uint_eq(m->relative[0 - ERROR_EXPONENT_MIN + 1], 1);
 	ck_assert_double_eq(m->weights.signal, 56.25 + 25 + 0.0625 + 1);
 	ck_assert_double_eq(m->weights.noise, 2.25 + 1 + 0.0625);
 	ck_assert_double_eq(m->weights.max_absolute, 1.5);
@@ -138,6 +142,8 @@ START_TEST(totals_are_sums)
 	ck_assert_uint_eq(total.saturated, 2);
 	ck_assert_uint_eq(total.flushed, 2);
 	ck_assert_double_eq(total.weights.noise, 2 * 3.3125);
+	ck_assert_uint_eq(total.relative[0], 122);
+	ck_assert_uint_eq(total.relative[-3 - ERROR_EXPONENT_MIN + 1], 4);
 	ck_assert_uint_eq(total.scales[0], 2);
 	ck_assert_uint_eq(total.scales[127], 2);
 	measurement_free(&total);

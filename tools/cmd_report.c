@@ -29,6 +29,7 @@ struct settings {
 	uint64_t tokens, seed;
 	unsigned threads;
 	struct select select;
+	struct string_list fail_under;
 	bool pad_tail, json, force, quiet;
 };
 
@@ -57,6 +58,8 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"output", 'o', OPTION_STRING, "FILE", "write to FILE.md or FILE.json", &s->out},
 		{"force", 0, OPTION_FLAG, NULL, "replace FILE if it exists", &s->force},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON", &s->json},
+		{"fail-under", 0, OPTION_LIST, "LIMIT", "exit with 1, after the report, if the SQNR of a tensor's weights is "
+		 "under N dB in any variant: SQNR=N; or that of all together: total-SQNR=N", &s->fail_under},
 		{"activations", 0, OPTION_BLOCK, "FORMAT", "what activations are quantized to", &s->activations},
 		{"activation-rule", 0, OPTION_RULE, "RULE", "their scale rule", &s->activation_rule},
 		{"activation-file", 0, OPTION_STRING, "FILE", "safetensors file of activations: a tensor for each "
@@ -77,8 +80,9 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 	return options_parse(argc, argv, options, &usage, 1, 1, &s->in, error);
 }
 
-/* Checks what the option table cannot, and makes the variants. */
-static int check(const struct settings *s, struct variants *variants, struct error *error)
+/* Checks what the option table cannot, and makes the variants and the limits. */
+static int check(const struct settings *s, struct variants *variants, struct report_limits *limits,
+                 struct error *error)
 {
 	struct mxfp_sparsity sparsity;
 
@@ -90,6 +94,8 @@ static int check(const struct settings *s, struct variants *variants, struct err
 		code = sparsity_parse(s->sparsity, "--sparsity", &sparsity, error);
 	if (code == EXIT_OK && s->sparsity != NULL)
 		code = variants_prune(variants, sparsity, error);
+	if (code == EXIT_OK)
+		code = report_limits_parse(limits, &s->fail_under, error);
 	if (code != EXIT_OK)
 		return code;
 	if (s->tokens == 0 || s->tokens > TOKENS_MAX)
@@ -164,8 +170,8 @@ static int measure(struct report *report, const struct settings *s, struct measu
 }
 
 /* With the model and the activations open and the output begun. */
-static int run_open(const struct settings *s, struct measure_options *options, const struct model *model,
-                    struct output *output, struct error *error)
+static int run_open(const struct settings *s, struct measure_options *options, const struct report_limits *limits,
+                    const struct model *model, struct output *output, struct error *error)
 {
 	struct report report = {.model = model, .options = options};
 	char *text = NULL;
@@ -176,6 +182,8 @@ static int run_open(const struct settings *s, struct measure_options *options, c
 		code = make_text(&report, s, &text, &n, error);
 	if (code == EXIT_OK)
 		code = write_text(output, s, text, n, error);
+	if (code == EXIT_OK)
+		code = report_check_limits(&report, limits, error);
 	free(text);
 	report_free(&report);
 	return code;
@@ -220,7 +228,8 @@ static int run_settings(const struct settings *s, struct error *error)
 	struct model model = {0}, against = {0};
 	struct file activations = {0};
 	struct output output = {0};
-	int code = check(s, &options.variants, error);
+	struct report_limits limits;
+	int code = check(s, &options.variants, &limits, error);
 
 	if (code == EXIT_OK)
 		code = open_source(&model, s, error);
@@ -239,7 +248,7 @@ static int run_settings(const struct settings *s, struct error *error)
 	if (code == EXIT_OK && s->out != NULL)
 		code = begin_output(&output, s, &model, &options, error);
 	if (code == EXIT_OK)
-		code = run_open(s, &options, &model, &output, error);
+		code = run_open(s, &options, &limits, &model, &output, error);
 	output_abandon(&output);
 	file_close(&activations);
 	model_close(&against);

@@ -213,7 +213,9 @@ static int multiply(struct measuring *m, const struct mxfp_matrix *weights, bool
 /* Adds the errors of the variant's elements and products, the exact ones of which are in m->weights and m->exact. */
 static void add_errors(struct measuring *m, size_t rows, const float *measured, struct measurement *into)
 {
-	const struct element_errors elements = {&into->weights, m->weights, measured, rows * m->cols, &into->flushed};
+	const struct element_errors elements = {
+		&into->weights, m->weights, measured, rows * m->cols, &into->flushed, into->relative,
+	};
 	struct product_errors products[PRODUCTS_MAX];
 	size_t n = 0;
 

@@ -14,6 +14,7 @@
 #include "error.h"
 #include "file.h"
 #include "input.h"
+#include "measure_errors.h"
 #include "model.h"
 #include "quantized.h"
 #include "stats.h"
@@ -34,6 +35,7 @@ struct measurement {
 	uint64_t saturated;       /* as struct mxfp_counts has it */
 	bool saturated_known;
 	uint64_t flushed;         /* nonzero elements whose decoded value is zero */
+	uint64_t relative[N_ERROR_BINS]; /* elements by relative error: measure_errors.h */
 	struct stats weights;     /* decoded against source elements */
 	struct product_stats products[N_ACTIVATION_KINDS];
 	unsigned first_scale, n_scales;

@@ -2,6 +2,9 @@
 /* Errors of the pieces of a layer. */
 #include "measure_errors.h"
 
+#include <math.h>
+#include <string.h>
+
 #include "parallel.h"
 
 enum { COLUMN = 256 }; /* products that are gathered at once */
@@ -27,6 +30,31 @@ static void add_products(const struct product_errors *errors)
 		}
 }
 
+/* The bin of two finite numbers. An error where the exact number is 0 has an infinite quotient: the last bin. */
+static unsigned relative_bin(double exact, double measured)
+{
+	double quotient = fabs(measured - exact) / fabs(exact);
+	uint64_t bits;
+
+	if (exact == measured)
+		return 0;
+	memcpy(&bits, &quotient, sizeof bits);
+	/* The exponent of a binary64 number above those that are subnormal: ilogb() is a call. */
+	int exponent = (int)(bits >> 52) - 1023;
+	if (exponent < ERROR_EXPONENT_MIN)
+		exponent = ERROR_EXPONENT_MIN;
+	if (exponent > ERROR_EXPONENT_MAX)
+		exponent = ERROR_EXPONENT_MAX;
+	return (unsigned)(exponent - ERROR_EXPONENT_MIN + 1);
+}
+
+static void add_relative(const struct element_errors *errors)
+{
+	for (size_t i = 0; i < errors->n; i++)
+		if (isfinite(errors->exact[i]) && isfinite(errors->measured[i]))
+			errors->relative[relative_bin((double)errors->exact[i], (double)errors->measured[i])]++;
+}
+
 static void add_elements(const struct element_errors *errors)
 {
 	uint64_t flushed = 0;
@@ -44,8 +72,10 @@ static void add_piece(const void *context, size_t piece, struct mxfp_counts *cou
 	(void)counts;
 	if (piece < work->n)
 		add_products(&work->products[piece]);
-	else
+	else if (piece == work->n)
 		add_elements(work->elements);
+	else
+		add_relative(work->elements);
 }
 
 void measure_errors(const struct product_errors *products, size_t n, const struct element_errors *elements,
@@ -53,5 +83,5 @@ void measure_errors(const struct product_errors *products, size_t n, const struc
 {
 	const struct work work = {products, n, elements};
 
-	mxfp_parallel_for(threads, NULL, n + (elements != NULL), add_piece, &work, NULL);
+	mxfp_parallel_for(threads, NULL, n + (elements != NULL ? 2 : 0), add_piece, &work, NULL);
 }

@@ -42,6 +42,8 @@ void measurement_merge(struct measurement *total, const struct measurement *part
 		stats_merge(&total->products[k].weights_only, &part->products[k].weights_only);
 		stats_merge(&total->products[k].both, &part->products[k].both);
 	}
+	for (unsigned i = 0; i < N_ERROR_BINS; i++)
+		total->relative[i] += part->relative[i];
 	for (unsigned i = 0; i < part->n_scales; i++)
 		total->scales[part->first_scale + i] += part->scales[i];
 }

@@ -107,6 +107,20 @@ uint64_t report_bytes(const struct report *report)
 	return bytes;
 }
 
+bool report_on_front(const struct report *report, size_t v)
+{
+	const struct measurement *totals = report->totals;
+	double bits = measurement_bits(&totals[v]), sqnr = stats_sqnr(&totals[v].weights);
+
+	for (size_t i = 0; i < report->options->variants.n; i++) {
+		double its_bits = measurement_bits(&totals[i]), its_sqnr = stats_sqnr(&totals[i].weights);
+
+		if ((its_bits < bits && its_sqnr >= sqnr) || (its_bits <= bits && its_sqnr > sqnr))
+			return false;
+	}
+	return true;
+}
+
 int report_select(struct report *report, const struct select *select, bool pad_tail, struct error *error)
 {
 	int code = prepare(report, error);

@@ -55,6 +55,23 @@ int report_check_inputs(struct report *report, struct error *error);
 /* Bytes of the layers in their files. */
 uint64_t report_bytes(const struct report *report);
 
+/* Whether a variant is on the Pareto front of the totals: none has fewer bits and no more error, or as many bits and
+   less error. */
+bool report_on_front(const struct report *report, size_t v);
+
+/* The least SQNR in dB that weights may have in any variant; -Inf: none is asked for. */
+struct report_limits {
+	double tensor; /* of each tensor, */
+	double total;  /* and of all of them together */
+};
+
+/* Of "SQNR=N" and "total-SQNR=N". EXIT_USAGE. */
+int report_limits_parse(struct report_limits *limits, const struct string_list *texts, struct error *error);
+
+/* EXIT_CHECK: a limit is missed, by the tensor and variant that the error names and perhaps by more; or nothing was
+   measured that could keep it. */
+int report_check_limits(const struct report *report, const struct report_limits *limits, struct error *error);
+
 /* Measures the layers and adds them up. As measure_layer(). */
 int report_measure(struct report *report, struct error *error);
 

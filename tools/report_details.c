@@ -140,6 +140,38 @@ static int print_histogram(const struct report *report, enum mxfp_format format,
 	return table_print(&table, file, error);
 }
 
+/* Shares of the weights by relative error, a column a variant; rows that are empty everywhere are left out. */
+static int print_relative(const struct report *report, FILE *file, struct error *error)
+{
+	size_t n = report->options->variants.n;
+	struct table table = {.n_columns = 1 + n};
+	char text[VARIANT_TEXT];
+
+	table_cell(&table, "error");
+	for (size_t v = 0; v < n; v++)
+		table_cell(&table, "%s %s", variant_format(&report->totals[v].variant, text),
+		           variant_choice(&report->totals[v].variant));
+	for (unsigned bin = 0; bin < N_ERROR_BINS; bin++) {
+		uint64_t elements = 0;
+
+		for (size_t v = 0; v < n; v++)
+			elements += report->totals[v].relative[bin];
+		if (elements == 0)
+			continue;
+		if (bin == 0)
+			table_cell(&table, "none");
+		else if (bin == 1)
+			table_cell(&table, "below 2^%d", ERROR_EXPONENT_MIN + 1);
+		else
+			table_cell(&table, "2^%d", ERROR_EXPONENT_MIN + (int)bin - 1);
+		for (size_t v = 0; v < n; v++)
+			share_cell(&table, report->totals[v].relative[bin], report->totals[v].weights.n);
+	}
+	fputs("## Relative errors\n\nShares of the weights by |w' - w| / |w|: 2^e stands for 2^e up to 2^(e+1). What became"
+	      " zero is in 2^0.\n\n", file);
+	return table_print(&table, file, error);
+}
+
 int report_skipped(const struct report *report, FILE *file, struct error *error)
 {
 	struct table table = {.n_columns = 3, .n_left = 3};
@@ -163,6 +195,8 @@ int report_details(const struct report *report, FILE *file, struct error *error)
 {
 	int code = print_tensors(report, file, error);
 
+	if (code == EXIT_OK)
+		code = print_relative(report, file, error);
 	fputs("## Block scales\n\nShares of the blocks, by the exponent of their scale.\n\n", file);
 	if (code == EXIT_OK)
 		code = print_histogram(report, MXFP_FORMAT_E8M0, file, error);

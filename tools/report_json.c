@@ -56,6 +56,22 @@ static json_t *histogram_json(const struct measurement *m)
 	                 (int)(m->first_scale + first), "counts", array);
 }
 
+/* Relative errors, without the empty bins at both ends. */
+static json_t *errors_json(const struct measurement *m)
+{
+	unsigned first = 1, end = N_ERROR_BINS;
+	json_t *array = json_array();
+
+	while (end > first && m->relative[end - 1] == 0)
+		end--;
+	while (first < end && m->relative[first] == 0)
+		first++;
+	for (unsigned i = first; i < end; i++)
+		array = append(array, count(m->relative[i]));
+	return json_pack("{s:o, s:i, s:o}", "exact", count(m->relative[0]), "first_exponent",
+	                 ERROR_EXPONENT_MIN + (int)first - 1, "counts", array);
+}
+
 static json_t *products_json(const struct report *report, const struct measurement *m)
 {
 	json_t *array = json_array();
@@ -91,18 +107,26 @@ static json_t *measurement_json(const struct report *report, const struct measur
 	                 products_json(report, m));
 }
 
-/* One entry a variant, each with its histogram. */
+/* Adds a member; on failure releases the object and returns NULL, which further calls keep. */
+static json_t *with(json_t *object, const char *key, json_t *value)
+{
+	if (json_object_set_new(object, key, value) == 0)
+		return object;
+	json_decref(object);
+	return NULL;
+}
+
+/* One entry a variant, each with its histograms. */
 static json_t *measurements_json(const struct report *report, const struct measurement *measurements)
 {
 	json_t *array = json_array();
 
 	for (size_t v = 0; v < report->options->variants.n; v++) {
-		json_t *entry = measurement_json(report, &measurements[v]);
+		json_t *entry = with(measurement_json(report, &measurements[v]), "errors", errors_json(&measurements[v]));
 
-		if (json_object_set_new(entry, "scales", histogram_json(&measurements[v])) != 0) {
-			json_decref(entry);
-			entry = NULL;
-		}
+		entry = with(entry, "scales", histogram_json(&measurements[v]));
+		if (measurements == report->totals)
+			entry = with(entry, "pareto", json_boolean(report_on_front(report, v)));
 		array = append(array, entry);
 	}
 	return array;
@@ -126,10 +150,10 @@ static json_t *layer_json(const struct report *report, const struct layer *layer
 
 	for (unsigned i = 0; i < layer->tensor->rank; i++)
 		shape = append(shape, count(layer->tensor->shape[i]));
-	return json_pack("{s:o, s:o, s:s, s:o, s:o, s:o}", "name", facts_text(layer->tensor->name), "file",
+	return json_pack("{s:o, s:o, s:s, s:o, s:o, s:o, s:o}", "name", facts_text(layer->tensor->name), "file",
 	                 facts_text(model_file_name(layer->file)), "dtype", dtype_info(layer->tensor->dtype)->name,
-	                 "shape", shape, "activations_quantized", inputs_json(report, layer->inputs), "variants",
-	                 measurements_json(report, layer->measurements));
+	                 "source_bytes", count(layer->tensor->size), "shape", shape, "activations_quantized",
+	                 inputs_json(report, layer->inputs), "variants", measurements_json(report, layer->measurements));
 }
 
 static json_t *layers_json(const struct report *report)
@@ -175,8 +199,9 @@ json_t *report_json(const struct report *report)
 {
 	const struct measure_options *options = report->options;
 	bool against = options->against != NULL;
-	json_t *total = json_pack("{s:o, s:o}", "activations_quantized", inputs_json(report, report->inputs),
-	                          "variants", measurements_json(report, report->totals));
+	json_t *total = json_pack("{s:o, s:o, s:o}", "source_bytes", count(report_bytes(report)),
+	                          "activations_quantized", inputs_json(report, report->inputs), "variants",
+	                          measurements_json(report, report->totals));
 
 	/* How a quantized model was rounded is not this command's choice. */
 	return json_pack("{s:s, s:o, s:o, s:s?, s:o, s:o, s:o, s:o, s:o, s:o}", "mxfp_version", mxfp_version(), "source",

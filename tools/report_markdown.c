@@ -18,8 +18,10 @@ static void print_heading(const struct report *report, FILE *file)
 	fputs("# Quantization error of ", file);
 	print_printable(file, report->model->path);
 	fputs("\n\n", file);
-	fprintf(file, "%zu tensors with %" PRIu64 " weights against their binary32 values; %zu tensors left out.\n",
-	        report->n_layers, elements, report->n_skipped);
+	fprintf(file,
+	        "%zu tensors with %" PRIu64 " weights in %" PRIu64 " bytes against their binary32 values; %zu tensors"
+	        " left out.\n",
+	        report->n_layers, elements, report_bytes(report), report->n_skipped);
 	if (report->options->against != NULL) {
 		fputs("The quantized weights are those of ", file);
 		print_printable(file, report->options->against->path);
@@ -54,9 +56,10 @@ static void product_headings(struct table *table, const struct report *report)
 
 static int print_summary(const struct report *report, FILE *file, struct error *error)
 {
-	struct table table = {.n_columns = 8 + 2 * input_kinds(&report->options->input), .n_left = 2};
+	struct table table = {.n_columns = 9 + 2 * input_kinds(&report->options->input), .n_left = 2};
 	static const char *const headings[] = {"format",     "rule",      "bits/weight", "SQNR dB",
-	                                       "rel. error", "saturated", "flushed",     "excluded"};
+	                                       "rel. error", "saturated", "flushed",     "excluded",
+	                                       "Pareto"};
 	char format[VARIANT_TEXT];
 
 	for (size_t i = 0; i < sizeof headings / sizeof headings[0]; i++)
@@ -73,6 +76,7 @@ static int print_summary(const struct report *report, FILE *file, struct error *
 		report_saturated_cell(&table, m);
 		report_share_cell(&table, m->flushed, m->elements);
 		table_cell(&table, "%" PRIu64, m->weights.excluded);
+		table_cell(&table, "%s", report_on_front(report, v) ? "front" : "");
 		report_product_cells(&table, report, m);
 	}
 	fputs("## Summary\n\n", file);
@@ -102,6 +106,8 @@ static void print_guide(FILE *file)
 	      "- saturated, flushed: shares of elements cut to the largest number, and of nonzero ones that\n"
 	      "  became zero.\n"
 	      "- excluded: elements that are NaN or Inf before or after; no number counts them.\n"
+	      "- Pareto: on the front, no other line has fewer bits and no more error, or as many bits and less\n"
+	      "  error.\n"
 	      "- bits/weight: codes, block scales and tensor scale, padding included; with N:M the codes that are\n"
 	      "  kept, and masks.\n"
 	      "- N:M behind a format: pruned before, so that of every M weights along a row the N largest are left;\n"
