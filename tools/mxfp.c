@@ -31,7 +31,7 @@ static int print_commands(void)
 	       "Bit-exact low-precision numbers: MXFP8, MXFP6, MXFP4, MXINT8, NVFP4.\n\n");
 	for (const struct command_row *row = command_rows; row->group != NULL || row->command != NULL; row++) {
 		if (row->command != NULL)
-			printf("%-8s%-12s%s\n", group, row->command->name, row->command->summary);
+			printf("%-8s%-13s%s\n", group, row->command->name, row->command->summary);
 		group = row->group != NULL ? row->group : "";
 	}
 	printf("\nmxfp help COMMAND tells more. --isa TIER: use no instruction set above TIER.\n"
