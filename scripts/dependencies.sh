@@ -17,6 +17,7 @@ libtool        command libtoolize
 pkgconf        command pkg-config
 libjansson-dev module  jansson
 libxxhash-dev  module  libxxhash
+libpcre2-dev   module  libpcre2-8
 libsleef-dev   header  sleef.h
 '
 check='

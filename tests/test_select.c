@@ -90,12 +90,14 @@ END_TEST
 
 START_TEST(patterns_overrule_names)
 {
-	const struct select select = {
+	struct select select = {
 		.include = {.n = 2, .items = {"*kernel:?", "lm_head.*"}},
 		.ignore = {.n = 1, .items = {"rnn/*"}},
 	};
 	const char *reason;
+	struct error error;
 
+	ck_assert_int_eq(select_compile(&select, &error), EXIT_OK);
 	ck_assert(decide(&select, "dense/kernel:0", DTYPE_F32, 2, &reason));
 	ck_assert_str_eq(reason, "--include");
 	ck_assert(decide(&select, "lm_head.weight", DTYPE_F32, 2, &reason));
@@ -105,6 +107,7 @@ START_TEST(patterns_overrule_names)
 	ck_assert(!decide(&select, "dense/kernel:10", DTYPE_F32, 2, &reason));
 	ck_assert(!decide(&select, "dense/kernel:0", DTYPE_F32, 1, &reason));
 	ck_assert(!decide(&select, "dense/kernel:0", DTYPE_I32, 2, &reason));
+	select_free(&select);
 }
 END_TEST
 
@@ -121,7 +124,10 @@ static int check_pattern(const char *include, const char *ignore, struct error *
 	if (ignore != NULL)
 		select.ignore = (struct string_list){.n = 1, .items = {ignore}};
 	ck_assert_int_eq(model_open(&model, scratch_safetensors("m.safetensors", header, 8), error), EXIT_OK);
-	int code = select_check(&select, &model, error);
+	int code = select_compile(&select, error);
+	if (code == EXIT_OK)
+		code = select_check(&select, &model, error);
+	select_free(&select);
 	model_close(&model);
 	return code;
 }

@@ -23,7 +23,8 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 		"it is. IN is a .safetensors file or a model directory. OUT is a directory in the\n"
 		"layout of compressed-tensors: weights, and config.json with quantization_config;\n"
 		"tokenizer and other files are not copied. A table says what was done to each\n"
-		"tensor and why. Patterns are globs on tensor names, such as '*.q_proj.weight'.",
+		"tensor and why. Patterns are globs on whole tensor names ('*.q_proj.weight') or,\n"
+		"after re:, regular expressions as Python's re.match() takes them ('re:.*\\.q_').",
 		"  mxfp quantize model.safetensors -o model-mxfp4\n"
 		"  mxfp quantize model/ -o model-w8 --weights mxfp8-e4m3 --ignore '*.o_proj.*'",
 	};
@@ -137,11 +138,14 @@ static int run(int argc, char **argv, struct error *error)
 	if (code == EXIT_OK)
 		code = check(&settings, error);
 	if (code == EXIT_OK)
+		code = select_compile(&settings.select, error);
+	if (code == EXIT_OK)
 		code = model_open(&model, settings.in, error);
-	if (code != EXIT_OK)
-		return code;
-	code = plan_and_run(&settings, &model, error);
-	model_close(&model);
+	if (code == EXIT_OK) {
+		code = plan_and_run(&settings, &model, error);
+		model_close(&model);
+	}
+	select_free(&settings.select);
 	return code;
 }
 

@@ -272,7 +272,11 @@ static int run(int argc, char **argv, struct error *error)
 	case PARSED_RUN:
 		break;
 	}
-	return run_settings(&settings, error);
+	int code = select_compile(&settings.select, error);
+	if (code == EXIT_OK)
+		code = run_settings(&settings, error);
+	select_free(&settings.select);
+	return code;
 }
 
 const struct command command_report = {"report", "errors of quantized weights and products, format by format", run};

@@ -55,7 +55,8 @@ static bool fits_blocks(const struct variants *variants, const struct tensor *te
 static int is_in_against(bool *is, const struct report *report, const struct select *select,
                          const struct tensor *tensor, const char **reason, struct error *error)
 {
-	struct select all = {.include = {1, {"*"}}, .ignore = select->ignore};
+	static struct pattern any = {.text = "*"};
+	const struct select all = {.included = {.n = 1, .items = &any}, .ignored = select->ignored};
 	struct quantized quantized;
 
 	*is = select_tensor(&all, tensor, reason);

@@ -4,11 +4,11 @@
 
 #include "select.h"
 
+#include <assert.h>
 #include <fnmatch.h>
 #include <string.h>
 
 #include "elements.h"
-#include "nearest.h"
 
 struct name_kind {
 	const char *pattern, *reason;
@@ -54,14 +54,6 @@ static const char *kept_reason(const char *name)
 	return NULL;
 }
 
-static bool matches(const struct string_list *patterns, const char *name)
-{
-	for (size_t i = 0; i < patterns->n; i++)
-		if (fnmatch(patterns->items[i], name, 0) == 0)
-			return true;
-	return false;
-}
-
 /* The verdict on a float tensor of two dimensions or more that no pattern names. */
 static bool is_linear(const struct tensor *tensor, const char **reason)
 {
@@ -90,13 +82,13 @@ bool select_tensor(const struct select *select, const struct tensor *tensor, con
 
 	if (!elements_are_float(tensor->dtype))
 		*reason = "not of type F32, BF16, F16 or F64";
-	else if (matches(&select->ignore, tensor->name))
+	else if (patterns_match(&select->ignored, tensor->name))
 		*reason = "--ignore";
 	else if (tensor_elements(tensor) == 0)
 		*reason = "empty";
 	else if (tensor->rank < 2)
 		*reason = named != NULL ? named : "fewer than 2 dimensions";
-	else if (matches(&select->include, tensor->name))
+	else if (patterns_match(&select->included, tensor->name))
 		return *reason = "--include", true;
 	else if (named != NULL)
 		*reason = named;
@@ -105,42 +97,27 @@ bool select_tensor(const struct select *select, const struct tensor *tensor, con
 	return false;
 }
 
-static bool matches_any(const char *pattern, const struct model *model, struct nearest *nearest)
+static const char include_option[] = "--include", ignore_option[] = "--ignore";
+
+int select_compile(struct select *select, struct error *error)
 {
-	for (size_t i = 0; i < model->n_files; i++)
-		for (size_t k = 0; k < model->files[i].n_tensors; k++) {
-			const char *name = model->files[i].tensors[k].name;
+	int code = patterns_compile(&select->included, select->include.items, select->include.n, include_option, error);
 
-			if (fnmatch(pattern, name, 0) == 0)
-				return true;
-			nearest_offer(nearest, name);
-		}
-	return false;
-}
-
-static int check_list(const struct string_list *patterns, const char *option, const struct model *model,
-                      struct error *error)
-{
-	for (size_t i = 0; i < patterns->n; i++) {
-		const char *pattern = patterns->items[i];
-		struct nearest nearest = {.word = pattern};
-
-		if (matches_any(pattern, model, &nearest))
-			continue;
-		if (nearest.best != NULL)
-			return fail(error, EXIT_USAGE, "%s: %s '%s' matches no tensor: did you mean '%s'?",
-			            model->path, option, pattern, nearest.best);
-		return fail(error, EXIT_USAGE,
-		            "%s: %s '%s' matches no tensor / mxfp inspect lists the names; '*.weight' is a "
-		            "pattern",
-		            model->path, option, pattern);
-	}
-	return EXIT_OK;
+	if (code != EXIT_OK)
+		return code;
+	return patterns_compile(&select->ignored, select->ignore.items, select->ignore.n, ignore_option, error);
 }
 
 int select_check(const struct select *select, const struct model *model, struct error *error)
 {
-	int code = check_list(&select->include, "--include", model, error);
+	assert(select->included.n == select->include.n && select->ignored.n == select->ignore.n);
+	int code = patterns_check(&select->included, include_option, model, error);
 
-	return code != EXIT_OK ? code : check_list(&select->ignore, "--ignore", model, error);
+	return code != EXIT_OK ? code : patterns_check(&select->ignored, ignore_option, model, error);
+}
+
+void select_free(struct select *select)
+{
+	patterns_free(&select->included);
+	patterns_free(&select->ignored);
 }

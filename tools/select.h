@@ -13,12 +13,18 @@
 #include "file.h"
 #include "model.h"
 #include "options.h"
+#include "pattern.h"
 
-/* The user's say: globs on whole tensor names. What `ignore` matches is never quantized; what `include` matches is, if
+/* The user's say: patterns on tensor names. What `ignore` matches is never quantized; what `include` matches is, if
    it is a float tensor of at least two dimensions. */
 struct select {
-	struct string_list include, ignore;
+	struct string_list include, ignore; /* as the command line has them */
+	struct patterns included, ignored;  /* the same, compiled */
 };
+
+/* Compiles the patterns; select_free() follows in any case. EXIT_USAGE, EXIT_MEMORY. */
+int select_compile(struct select *select, struct error *error);
+void select_free(struct select *select);
 
 /* Whether a tensor is to be quantized; *reason is a phrase for either answer ("linear weight", "norm"). */
 bool select_tensor(const struct select *select, const struct tensor *tensor, const char **reason);
