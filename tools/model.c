@@ -98,10 +98,36 @@ static int add_file(struct model *model, const char *path, struct error *error)
 	return EXIT_OK;
 }
 
+static int compare_tensors(const void *a, const void *b)
+{
+	const struct model_tensor *left = a, *right = b;
+
+	return strcmp(left->tensor->name, right->tensor->name);
+}
+
+/* Makes by_name once all files are open. */
+static int index_tensors(struct model *model, struct error *error)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < model->n_files; i++)
+		n += model->files[i].n_tensors;
+	model->by_name = calloc(n + 1, sizeof *model->by_name);
+	if (model->by_name == NULL)
+		return fail_memory(error);
+	for (size_t i = 0; i < model->n_files; i++)
+		for (size_t k = 0; k < model->files[i].n_tensors; k++)
+			model->by_name[model->n_tensors++] =
+				(struct model_tensor){&model->files[i].tensors[k], &model->files[i]};
+	qsort(model->by_name, n, sizeof *model->by_name, compare_tensors);
+	return EXIT_OK;
+}
+
 static int open_single(struct model *model, const char *path, struct error *error)
 {
 	model->files = calloc(1, sizeof *model->files);
-	return model->files == NULL ? fail_memory(error) : add_file(model, path, error);
+	int code = model->files == NULL ? fail_memory(error) : add_file(model, path, error);
+	return code == EXIT_OK ? index_tensors(model, error) : code;
 }
 
 static int open_shard(struct model *model, const char *name, struct error *error)
@@ -143,7 +169,7 @@ static int open_shards(struct model *model, const struct model_index *index, str
 	for (size_t i = 0; i < n && code == EXIT_OK; i++)
 		code = open_shard(model, names[i], error);
 	free(names);
-	return code;
+	return code == EXIT_OK ? index_tensors(model, error) : code;
 }
 
 static int check_shard(const struct file *file, const struct model_index *index, struct error *error)
@@ -284,6 +310,7 @@ void model_close(struct model *model)
 	for (size_t i = 0; i < model->n_files; i++)
 		file_close(&model->files[i]);
 	free(model->files);
+	free(model->by_name);
 	free(model->path);
 	free(model->directory);
 	free(model->quantized_by);
@@ -293,15 +320,15 @@ void model_close(struct model *model)
 
 const struct tensor *model_find(const struct model *model, const char *name, const struct file **file)
 {
-	for (size_t i = 0; i < model->n_files; i++) {
-		const struct tensor *tensor = file_find(&model->files[i], name);
+	const struct tensor named = {.name = name};
+	const struct model_tensor key = {.tensor = &named}, *found = NULL;
 
-		if (tensor != NULL) {
-			*file = &model->files[i];
-			return tensor;
-		}
-	}
-	return NULL;
+	if (model->n_tensors > 0)
+		found = bsearch(&key, model->by_name, model->n_tensors, sizeof key, compare_tensors);
+	if (found == NULL)
+		return NULL;
+	*file = found->file;
+	return found->tensor;
 }
 
 const char *model_file_name(const struct file *file)

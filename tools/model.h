@@ -17,6 +17,12 @@
 #define MODEL_INDEX "model" MODEL_INDEX_SUFFIX
 #define MODEL_CONFIG "config.json"
 
+/* A tensor and the file it is in. */
+struct model_tensor {
+	const struct tensor *tensor;
+	const struct file *file;
+};
+
 struct model {
 	char *path;          /* as given */
 	char *directory;     /* where the files lie */
@@ -24,6 +30,8 @@ struct model {
 	bool has_index;
 	size_t n_files;
 	struct file *files;  /* shards, sorted by name */
+	size_t n_tensors;
+	struct model_tensor *by_name; /* those of all files, in the order of strcmp() */
 	json_t *config;      /* config.json, an object; NULL if there is none or the user named a file */
 	char *quantized_by;  /* see model_quantized_by() */
 	uint64_t header_bytes, data_bytes; /* sums over the files */
