@@ -143,7 +143,7 @@ static bool same_shape(struct detect_tensor *t, enum mxfp_format format)
 static int detect_tensor(struct detection *d, struct detect_tensor *t, const struct detect_settings *settings,
                          struct error *error)
 {
-	enum mxfp_format format = t->quantized.layout->format;
+	enum mxfp_format format = t->quantized.choice.form->format;
 	const struct detect_ways *ways = NULL;
 	bool found = false;
 	int code = ways_of(d, format, &ways, error);

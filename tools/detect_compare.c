@@ -39,7 +39,7 @@ struct cut {
 
 static struct cut cut_of(const struct quantized *q)
 {
-	uint64_t longest = q->sparse ? PIECE_ELEMENTS : SAMPLE_ELEMENTS;
+	uint64_t longest = q->choice.form->sparse ? PIECE_ELEMENTS : SAMPLE_ELEMENTS;
 	struct cut cut = {.cols = q->cols < longest ? q->cols : longest};
 	uint64_t padded = (cut.cols + PIECE_BLOCK - 1) / PIECE_BLOCK * PIECE_BLOCK;
 
@@ -82,11 +82,11 @@ static int read_source(const struct comparing *c, struct error *error)
 	int code = elements_read(t->file, t->source, c->piece.row * t->quantized.cols + c->piece.col, c->x,
 	                         n_elements(c), error);
 
-	if (code != EXIT_OK || !t->quantized.sparse)
+	if (code != EXIT_OK || !t->quantized.choice.form->sparse)
 		return code;
 	struct mxfp_sparse masks = {
 		.format = MXFP_FORMAT_F32,
-		.sparsity = t->quantized.sparsity,
+		.sparsity = t->quantized.choice.sparsity,
 		.rows = c->piece.rows,
 		.cols = c->piece.cols,
 		.masks = c->made_codes,
