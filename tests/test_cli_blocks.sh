@@ -124,8 +124,8 @@ same "nvfp4 codes of a long row" "" "$(cmp "$work/c3" "$work/c4" 2>&1)"
 exits 2 "--to FORMAT is missing" blocks --cols 32 a b c
 exits 2 "--cols K" blocks --to mxfp4 a b c
 exits 2 "--cols K" blocks --to mxfp4 --cols 0 a b c
-exits 2 "IN CODES SCALES are needed" blocks --to mxfp4 --cols 32 a b
-exits 2 "blocks are made of f32, bf16 or f16" blocks --to mxfp4 --cols 32 --from e4m3 a b c
+exits 2 "FILE CODES SCALES are needed" blocks --to mxfp4 --cols 32 a b
+exits 2 "'e4m3' is not taken / give f32|bf16|f16" blocks --to mxfp4 --cols 32 --from e4m3 a b c
 exits 2 "two files" blocks --to mxfp4 --cols 32 "$work/x64" - "$work/q"
 for name in q ./q ../${work##*/}/q; do
 	exits 2 "named for both" blocks --to mxfp4 --cols 32 "$work/x64" "$work/q" "$work/$name"

@@ -129,9 +129,9 @@ exits 2 "is quantized already, to mxfp4 / leave --a-format" gemm "$work/model:x.
 exits 2 "cannot be taken transposed" gemm "$work/model:x.weight" "$work/model:x.weight" --transpose-a $no
 exits 2 "--a-format: 'e4m3' is no block format" gemm "$work/a.npy" "$work/w.npy" --a-format e4m3 $no
 exits 2 "--pass-k 100: give 512, 256 or 128" gemm "$work/a.npy" "$work/w.npy" --pass-k 100 $no
-exits 2 "--c-format f16: give f32 or bf16" gemm "$work/a.npy" "$work/w.npy" --c-format f16 $no
-exits 2 "--psum tf32: give f32 or bf16" gemm "$work/a.npy" "$work/w.npy" --psum tf32 $no
-exits 2 "--psum-round rtz: give rne or sr" gemm "$work/a.npy" "$work/w.npy" --psum-round rtz $no
+exits 2 "--c-format: 'f16' is not taken / give f32|bf16" gemm "$work/a.npy" "$work/w.npy" --c-format f16 $no
+exits 2 "--psum: 'tf32' is not taken / give f32|bf16" gemm "$work/a.npy" "$work/w.npy" --psum tf32 $no
+exits 2 "--psum-round: 'rtz' is not taken / give rne|sr" gemm "$work/a.npy" "$work/w.npy" --psum-round rtz $no
 exits 2 "no output given" gemm "$work/a.npy" "$work/w.npy"
 exits 2 "end it with .npy or .safetensors" gemm "$work/a.npy" "$work/w.npy" -o "$work/c.bin"
 exits 2 "too few operands" gemm "$work/a.npy" $no

@@ -54,6 +54,11 @@ same "defaults in --help after options" "$text" "$(cat "$work/out")"
 exits 2 "cast: --to: unknown value 'e4m4': did you mean 'e4m3'?" cast --to e4m4
 exits 2 "rne, rna, rhz, rtz, rtp, rtn, sr" cast --to e4m3 --round nearest-ties-up
 exits 2 "did you mean 'rne'?" cast --to e4m3 --round rn
+exits 2 "blocks: --to: unknown value 'MXFP4': did you mean 'mxfp4'? / block formats: " blocks --to MXFP4
+exits 2 "engine: --chip: unknown value 'tranium3': did you mean 'trainium3'?" engine --experts 4 --chip tranium3
+exits 2 "engine: --weights: unknown value 'mxfp5': did you mean 'mxfp4'?" engine --experts 4 --weights mxfp5
+exits 2 "--op: unknown value 'dequantise': did you mean 'dequantize'?" bench --op dequantise
+exits 2 "--format: unknown value 'mxpf4': did you mean 'mxfp4'?" bench --format mxpf4
 exits 2 "'mxfp4' is no element format" cast --to mxfp4
 exits 2 "'e4m3' is no block format" blocks --to e4m3 --cols 32 a b c
 exits 2 "option --seed needs a value" cast --to e4m3 --seed
@@ -131,13 +136,16 @@ done
 exits 2 "option --isa needs a value" --isa
 exits 2 "no command given" --isa ref
 exits 2 "--isa stands before the command: mxfp --isa TIER cast" cast --isa ref
-for tier in nonsense REF re ""; do
-	exits 2 "--isa: unknown tier '$tier' / known: $known" --isa "$tier" info
-	exits 2 "--isa: unknown tier '$tier' / known: $known" "--isa=$tier" cast --to e4m3
+for tier in nonsense ""; do
+	exits 2 "--isa: unknown value '$tier' / tiers: $known" --isa "$tier" info
+	exits 2 "--isa: unknown value '$tier' / tiers: $known" "--isa=$tier" cast --to e4m3
+done
+for tier in REF re; do
+	exits 2 "--isa: unknown value '$tier': did you mean 'ref'? / tiers: $known" --isa "$tier" info
 done
 exits 2 "unknown option '--isaref'" --isaref info
 export MXFP_ISA=nonsense
-exits 2 "MXFP_ISA: unknown tier 'nonsense' / known: $known" cast --to e4m3
+exits 2 "MXFP_ISA: unknown value 'nonsense' / tiers: $known" cast --to e4m3
 exits 0 "" --version
 exits 0 "" --isa ref info
 export MXFP_ISA=ref

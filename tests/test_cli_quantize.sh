@@ -244,7 +244,7 @@ exits 2 "is the input" dequantize "$work/q" -o "$work/q/model.safetensors" --for
 exits 2 "give --force" quantize "$work/model" -o "$work/m"
 exits 2 "no output given" quantize "$work/model"
 exits 2 "no output given" dequantize "$work/q"
-exits 2 "give f32, bf16 or f16" dequantize "$work/q" -o "$work/nn" --to e4m3
+exits 2 "--to: 'e4m3' is not taken / give f32|bf16|f16" dequantize "$work/q" -o "$work/nn" --to e4m3
 exits 3 "nothing in it is quantized" dequantize "$work/model" -o "$work/nn"
 [ ! -e "$work/nn" ] || bad "a refused input left an output"
 finish

@@ -213,8 +213,8 @@ exits 2 "--tokens" report "$model" --tokens 0
 exits 2 "report.txt" report "$model" -o "$work/report.txt"
 exits 2 "--against" report "$model" --against "$model" --rules mse
 exits 2 "--against" report "$model" --against "$model" --sparsity 4:16
-exits 2 "--sparsity: unknown pattern '3:16': known are 4:16, " report "$model" --sparsity 3:16
-exits 2 "--sparsity: unknown pattern ''" report "$model" --sparsity ''
+exits 2 "--sparsity: unknown value '3:16': did you mean '4:16'? / patterns: 4:16, " report "$model" --sparsity 3:16
+exits 2 "--sparsity: unknown value ''" report "$model" --sparsity ''
 exits 2 "--sparsity: more than 64 combinations" report "$model" --sparsity 4:16 \
 	--formats mxfp4,mxfp6-e2m3,mxfp6-e3m2,mxfp8-e4m3,mxfp8-e5m2 --rules mse,floor,even,rceil,ceil,trn3,fit
 exits 2 "matches no tensor" report "$model" --ignore nothing

@@ -68,8 +68,8 @@ done
 } >"$work/33.safetensors"
 exits 0 "" quantize "$work/33.safetensors" -o "$work/33" --sparsity 4:16 --pad-tail
 has "rows of 33" "$(cat "$work/out")" "kept | row length is no multiple of the block, which --sparsity needs"
-exits 2 "--sparsity: unknown pattern '3:16': known are 4:16, " quantize "$model" -o "$work/no" --sparsity 3:16
-exits 2 "--sparsity: unknown pattern '4:016'" quantize "$model" -o "$work/no" --sparsity 4:016
+exits 2 "--sparsity: unknown value '3:16': did you mean '4:16'?" quantize "$model" -o "$work/no" --sparsity 3:16
+exits 2 "--sparsity: unknown value '4:016'" quantize "$model" -o "$work/no" --sparsity 4:016
 
 # sparse NAME METADATA MASKS CODES SCALES EXTRA DATA: a file of the row above, or nearly.
 sparse() {

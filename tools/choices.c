@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Named choices of the command line, looked up in the library's tables. */
+#include "config.h"
+
 #include "choices.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -78,23 +81,28 @@ const char *choice_name(enum option_kind kind, int value)
 
 int choice_fail(enum option_kind kind, const char *where, const char *name, struct error *error)
 {
-	char known[512] = "";
-	size_t used = 0;
+	const char *names[CHOICES_MAX];
 	struct choice choice;
-	struct nearest nearest = {.word = name};
 	enum mxfp_format format;
+	size_t n = 0;
 
 	if (kinds[kind].is_format && mxfp_format_from_name(name, &format) == MXFP_OK)
 		return fail(error, EXIT_USAGE, "%s: '%s' is no %s format", where, name,
 		            kind == OPTION_BLOCK ? "block" : "element");
-	for (int i = 0; choice_at(kind, i, &choice); i++) {
-		nearest_offer(&nearest, choice.name);
-		if (used < sizeof known)
-			used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i == 0 ? "" : ", ",
-			                         choice.name);
-	}
-	if (nearest.best != NULL)
-		return fail(error, EXIT_USAGE, "%s: unknown value '%s': did you mean '%s'? (%s: %s)", where, name,
-		            nearest.best, kinds[kind].title, known);
-	return fail(error, EXIT_USAGE, "%s: unknown value '%s': %s are %s", where, name, kinds[kind].title, known);
+	for (int i = 0; n < CHOICES_MAX && choice_at(kind, i, &choice); i++)
+		names[n++] = choice.name;
+	return nearest_fail(where, name, kinds[kind].title, names, n, error);
+}
+
+size_t choice_words(const char *argument, char text[CHOICE_WORDS_TEXT], const char *names[CHOICES_MAX])
+{
+	char *rest = NULL;
+	size_t n = 0;
+
+	if (argument == NULL || !islower((unsigned char)argument[0]))
+		return 0;
+	snprintf(text, CHOICE_WORDS_TEXT, "%s", argument);
+	for (char *word = strtok_r(text, "|", &rest); word != NULL && n < CHOICES_MAX; word = strtok_r(NULL, "|", &rest))
+		names[n++] = word;
+	return n;
 }

@@ -9,6 +9,8 @@
 
 #include "options.h"
 
+enum { CHOICES_MAX = 32, CHOICE_WORDS_TEXT = 128 };
+
 struct choice {
 	const char *name;
 	const char *meaning; /* NULL for formats */
@@ -27,7 +29,11 @@ bool choice_find(enum option_kind kind, const char *name, int *value);
 /* Name of a value, or NULL. */
 const char *choice_name(enum option_kind kind, int value);
 
-/* fail(EXIT_USAGE) with "WHERE: unknown value 'NAME': did you mean ...? known: ...". */
+/* fail(EXIT_USAGE) with "WHERE: unknown value 'NAME': did you mean 'X'? / TITLE: A, B, X". */
 int choice_fail(enum option_kind kind, const char *where, const char *name, struct error *error);
+
+/* Splits an option's argument that lists its values, such as "f32|bf16", into names that lie in `text`, and returns how
+   many there are; 0 if it does not. */
+size_t choice_words(const char *argument, char text[CHOICE_WORDS_TEXT], const char *names[CHOICES_MAX]);
 
 #endif

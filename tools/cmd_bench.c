@@ -8,11 +8,12 @@
 
 #include "bench_gemm.h"
 #include "bench_print.h"
-
+#include "choices.h"
 #include "commands.h"
 #include "facts.h"
 #include "json.h"
 #include "mxfp/isa.h"
+#include "nearest.h"
 
 enum {
 	DRAM_ELEMENTS = 1 << 28,  /* 1 GiB of f32 */
@@ -57,16 +58,19 @@ static const struct usage usage = {
 static int find_name(const char *option, const char *name, const char *(*name_of)(int i), int *index,
                      struct error *error)
 {
-	char known[256] = "";
+	const char *names[CHOICES_MAX];
+	char where[16];
+	size_t n = 0;
 
-	for (int i = 0; name_of(i) != NULL; i++) {
-		if (strcasecmp(name, name_of(i)) == 0) {
-			*index = i;
+	for (; n < CHOICES_MAX && name_of((int)n) != NULL; n++) {
+		names[n] = name_of((int)n);
+		if (strcasecmp(name, names[n]) == 0) {
+			*index = (int)n;
 			return EXIT_OK;
 		}
-		snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i == 0 ? "" : ", ", name_of(i));
 	}
-	return fail(error, EXIT_USAGE, "--%s: unknown value '%s' / known: %s", option, name, known);
+	snprintf(where, sizeof where, "--%s", option);
+	return nearest_fail(where, name, "known", names, n, error);
 }
 
 static const char *op_name(int i)
@@ -79,6 +83,11 @@ static const char *place_name(int i)
 	return i < BENCH_N_PLACES ? bench_place_names[i] : NULL;
 }
 
+static const char *format_name(int i)
+{
+	return i < MXFP_N_FORMATS ? mxfp_format_info((enum mxfp_format)i)->name : NULL;
+}
+
 /* Whether the machine has the tier and it is not above the ceiling that --isa or MXFP_ISA sets. */
 static bool allowed(int tier)
 {
@@ -87,7 +96,7 @@ static bool allowed(int tier)
 
 static int check(struct bench *b, struct error *error)
 {
-	int code = EXIT_OK;
+	int found = MXFP_N_FORMATS, code = EXIT_OK;
 
 	if (b->threads == 0 || b->threads > BENCH_THREADS_MAX)
 		return fail(error, EXIT_USAGE, "--threads: %llu is out of range / give 1 to %d",
@@ -102,9 +111,11 @@ static int check(struct bench *b, struct error *error)
 		return code;
 	if (b->only_tier >= 0 && !allowed(b->only_tier))
 		return fail(error, EXIT_USAGE, "--tier: %s does not run here / mxfp info says why", b->tier);
-	if (b->format != NULL && mxfp_format_from_name(b->format, &b->only_format) != MXFP_OK)
-		return fail(error, EXIT_USAGE, "--format: unknown value '%s' / mxfp info lists them", b->format);
-	return EXIT_OK;
+	if (b->format == NULL || mxfp_format_from_name(b->format, &b->only_format) == MXFP_OK)
+		return EXIT_OK;
+	code = find_name("format", b->format, format_name, &found, error);
+	b->only_format = (enum mxfp_format)found;
+	return code;
 }
 
 static bool wanted(const struct bench *b, const struct bench_case *c)
@@ -338,11 +349,12 @@ static int run(int argc, char **argv, struct error *error)
 		{"quick", 0, OPTION_FLAG, NULL, "less memory, fewer rounds", &b.quick},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON", &b.json},
 		{"all", 0, OPTION_FLAG, NULL, "every pair of formats, rounding mode, rule and recipe", &b.all},
-		{"op", 0, OPTION_STRING, "OP", "only convert, quantize, dequantize, scan or gemm", &b.op},
-		{"format", 0, OPTION_STRING, "FORMAT", "only what is from or to this format", &b.format},
-		{"in", 0, OPTION_STRING, "PLACE", "only in L2 or DRAM", &b.in},
+		{"op", 0, OPTION_STRING, "convert|quantize|dequantize|scan|gemm",
+		 "only this kind of kernel", &b.op},
+		{"format", 0, OPTION_STRING, "FORMAT|ELEMENT", "only what is from or to this format", &b.format},
+		{"in", 0, OPTION_STRING, "l2|dram", "only on data in this place", &b.in},
 		{"shape", 0, OPTION_STRING, "MxNxK", "only products of this shape", &b.shape},
-		{"tier", 0, OPTION_STRING, "NAME", "only this instruction-set tier", &b.tier},
+		{"tier", 0, OPTION_STRING, "TIER", "only this instruction-set tier", &b.tier},
 		{"threads", 0, OPTION_UNSIGNED, "N", "at most this many threads", &b.threads},
 		{.kind = OPTION_END},
 	};

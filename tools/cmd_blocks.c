@@ -18,12 +18,12 @@ struct blocks {
 };
 
 static const struct usage usage = {
-	"blocks --to FORMAT --cols K [options] IN CODES SCALES",
+	"blocks --to FORMAT --cols K [options] FILE CODES SCALES",
 	"Quantizes raw little-endian numbers, rows of K, to a block format: packed codes\n"
 	"to the file CODES and scales, one byte a block, to the file SCALES, both row by\n"
-	"row. A row that is no multiple of the block is padded with zeros. IN may be -\n"
-	"for standard input. For nvfp4 the tensor scale is printed, and IN is read twice\n"
-	"unless --amax tells its largest magnitude.\n"
+	"row. A row that is no multiple of the block is padded with zeros. FILE may be -\n"
+	"for standard input. For nvfp4 the tensor scale is printed, and FILE is read\n"
+	"twice unless --amax tells its largest magnitude.\n"
 	"With --decode the operands are CODES SCALES [OUT].",
 	"  mxfp blocks --to mxfp4 --rule rceil --cols 64 w.f32 w.codes w.scales\n"
 	"  mxfp blocks --to mxfp4 --cols 64 --decode w.codes w.scales back.f32",
@@ -187,12 +187,8 @@ static int check(struct blocks *blocks, const char *const *operands, struct erro
 		return fail(error, EXIT_USAGE, "blocks: --to FORMAT is missing / mxfp blocks --help lists the formats");
 	if (stream->cols == OPTION_UNSIGNED_NONE || stream->cols == 0)
 		return fail(error, EXIT_USAGE, "blocks: --cols K, the length of a row, is missing or 0");
-	if (stream->number_format != MXFP_FORMAT_F32 && stream->number_format != MXFP_FORMAT_BF16 &&
-	    stream->number_format != MXFP_FORMAT_F16)
-		return fail(error, EXIT_USAGE, "blocks: --from %s: blocks are made of f32, bf16 or f16",
-		            mxfp_format_info(stream->number_format)->name);
 	if (!blocks->decode && operands[2] == NULL)
-		return fail(error, EXIT_USAGE, "blocks: too few operands: IN CODES SCALES are needed");
+		return fail(error, EXIT_USAGE, "blocks: too few operands: FILE CODES SCALES are needed");
 	if (!blocks->decode && (strcmp(operands[1], "-") == 0 || strcmp(operands[2], "-") == 0))
 		return fail(error, EXIT_USAGE, "blocks: codes and scales go to two files, not to standard output");
 	if (blocks->decode && strcmp(operands[0], operands[1]) == 0)
@@ -216,7 +212,7 @@ static int run(int argc, char **argv, struct error *error)
 	const struct option_spec options[] = {
 		{"to", 't', OPTION_BLOCK, "FORMAT", "format of the blocks", &s->format},
 		{"cols", 'k', OPTION_UNSIGNED, "K", "numbers in a row", &s->cols},
-		{"from", 'f', OPTION_ELEMENT, "FORMAT", "format of the numbers: f32, bf16 or f16",
+		{"from", 'f', OPTION_ELEMENT, "f32|bf16|f16", "format of the numbers",
 		 &s->number_format},
 		{"decode", 'd', OPTION_FLAG, NULL, "read codes and scales, write numbers", &blocks.decode},
 		{"rule", 0, OPTION_RULE, "RULE", "scale rule of the MX formats", &s->rule},

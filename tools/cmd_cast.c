@@ -34,10 +34,10 @@ struct cast {
 };
 
 static const struct usage usage = {
-	"cast --to FORMAT [options] [IN [OUT]]",
+	"cast --to FORMAT [options] [FILE [OUT]]",
 	"Converts raw little-endian numbers of any amount: --from words in, --to codes\n"
 	"out, and back with --decode. A code of at most 8 bits takes one byte, bf16 and\n"
-	"f16 two, f32 and tf32 four. IN and OUT are files, or - for standard input and\n"
+	"f16 two, f32 and tf32 four. FILE and OUT are files, or - for standard input and\n"
 	"output, which they are by default.",
 	"  printf '\\0\\0\\350\\103' | mxfp cast --to e4m3 | xxd    # 464.0 -> 7e\n"
 	"  mxfp cast --to e4m3 --decode codes.bin numbers.bin",
@@ -174,7 +174,7 @@ static int run(int argc, char **argv, struct error *error)
 		 "at most this many threads, 0: one a processor; never changes the output", &cast.threads},
 		{"counts", 0, OPTION_FLAG, NULL, "print on stderr how many saturated, ...", &cast.counts_wanted},
 		{"json", 0, OPTION_FLAG, NULL, "print the counts as JSON", &cast.json},
-		{"output", 'o', OPTION_STRING, "OUT", "the same as naming OUT after IN", &cast.output_path},
+		{"output", 'o', OPTION_STRING, "OUT", "the same as naming OUT after FILE", &cast.output_path},
 		{"force", 0, OPTION_FLAG, NULL, "replace OUT if it exists", &cast.force},
 		{"quiet", 'q', OPTION_FLAG, NULL, "show no progress", &cast.quiet},
 		{.kind = OPTION_END},

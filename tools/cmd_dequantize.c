@@ -23,7 +23,7 @@ static enum parsed parse(int argc, char **argv, struct dequantize_settings *s, s
 	};
 	const struct option_spec options[] = {
 		{"output", 'o', OPTION_STRING, "OUT", "file or directory to write", &s->out},
-		{"to", 't', OPTION_ELEMENT, "FORMAT", "f32, bf16 or f16", &s->to},
+		{"to", 't', OPTION_ELEMENT, "f32|bf16|f16", "format of the numbers", &s->to},
 		{"threads", 0, OPTION_THREADS, "N",
 		 "at most this many threads, 0: one a processor; never changes the output", &s->threads},
 		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists", &s->force},
@@ -39,9 +39,6 @@ static int check(const struct dequantize_settings *s, struct error *error)
 	if (s->out == NULL)
 		return fail(error, EXIT_USAGE,
 		            "dequantize: no output given / -o OUT names a directory or a .safetensors file");
-	if (s->to != MXFP_FORMAT_F32 && s->to != MXFP_FORMAT_BF16 && s->to != MXFP_FORMAT_F16)
-		return fail(error, EXIT_USAGE, "dequantize: --to %s: give f32, bf16 or f16",
-		            mxfp_format_info(s->to)->name);
 	return EXIT_OK;
 }
 

@@ -8,13 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "choices.h"
 #include "commands.h"
 #include "engine.h"
 #include "facts.h"
 #include "json.h"
+#include "nearest.h"
 #include "output.h"
 
-enum { CHIP_NAMES = 128, SKEW_MAX = 64 };
+enum { CHIPS_MAX = 16, SKEW_MAX = 64 };
+
+static const char operand_formats[] = "mxfp8-e4m3|mxfp8-e5m2|mxfp4|bf16|f16|tf32|f32";
 
 /* The command line. */
 struct settings {
@@ -29,7 +33,7 @@ struct settings {
 static enum parsed parse(int argc, char **argv, struct settings *s, struct error *error)
 {
 	static const struct usage usage = {
-		"engine --shape M,N,K | --experts E | --model PATH [options]",
+		"engine --shape M,N,K | --experts E | --model MODEL [options]",
 		"Places products C[M,N] = A[M,K] W[N,K]^T on the tensor engines of a chip, whole\n"
 		"and split into two or four sub-arrays, and says how many cycles they take, what\n"
 		"is filled, and what limits them: a model from published figures, which the man\n"
@@ -41,17 +45,17 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"shape", 0, OPTION_LIST, "M,N,K", "a product; may be repeated", &s->shapes},
 		{"experts", 0, OPTION_UNSIGNED, "E", "a product for each expert of a mixture", &s->experts},
 		{"expert-shape", 0, OPTION_STRING, "N,K", "of each expert's weights", &s->expert_shape},
-		{"model", 0, OPTION_STRING, "PATH", "a product for each linear layer and expert of a model", &s->model},
+		{"model", 0, OPTION_STRING, "MODEL", "a product for each linear layer and expert of a model", &s->model},
 		{"tokens", 0, OPTION_UNSIGNED, "T", "rows of A of a layer, routed to experts", &s->tokens},
 		{"topk", 0, OPTION_UNSIGNED, "K", "experts that each token takes", &s->topk},
 		{"skew", 0, OPTION_STRING, "S", "expert e is as likely as (e + 1)^-S, 0: all alike", &s->skew},
 		{"seed", 0, OPTION_UNSIGNED, "N", "of the routing, and of the operands of --run", &s->seed},
-		{"activations", 0, OPTION_STRING, "FORMAT", "of A", &s->activations},
-		{"weights", 0, OPTION_STRING, "FORMAT", "of W", &s->weights},
+		{"activations", 0, OPTION_STRING, operand_formats, "of A", &s->activations},
+		{"weights", 0, OPTION_STRING, operand_formats, "of W", &s->weights},
 		{"sparsity", 0, OPTION_STRING, "N:M", "of W (default dense)", &s->sparsity},
-		{"result", 0, OPTION_ELEMENT, "FORMAT", "of C, f32 or bf16", &s->result},
+		{"result", 0, OPTION_ELEMENT, "f32|bf16", "of C", &s->result},
 		{"cut", 0, OPTION_UNSIGNED, "N", "cut products into parts of at most N columns, 0: not", &s->cut},
-		{"chip", 0, OPTION_STRING, "NAME", "trainium3, trainium2, or trainium4 (announced: bounds only)",
+		{"chip", 0, OPTION_STRING, "CHIP", "trainium3, trainium2, or trainium4 (announced: bounds only)",
 		 &s->chip},
 		{"cores", 0, OPTION_UNSIGNED, "N", "that work, with their share of memory, 0: all", &s->cores},
 		{"clock", 0, OPTION_UNSIGNED, "MHZ", "another clock, 0: the published one", &s->clock},
@@ -61,8 +65,8 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"threads", 0, OPTION_THREADS, "N", "of --run at most, 0: one a processor; never changes a result",
 		 &s->threads},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON", &s->json},
-		{"svg", 0, OPTION_STRING, "FILE", "draw the sub-arrays over time", &s->svg},
-		{"force", 0, OPTION_FLAG, NULL, "replace FILE if it exists", &s->force},
+		{"svg", 0, OPTION_STRING, "FILE.svg", "draw the sub-arrays over time", &s->svg},
+		{"force", 0, OPTION_FLAG, NULL, "replace FILE.svg if it exists", &s->force},
 		{.kind = OPTION_END},
 	};
 
@@ -88,29 +92,28 @@ static int parse_numbers(const char *option, const char *text, size_t n, char be
 	return EXIT_OK;
 }
 
-static int parse_format(const char *option, const char *name, enum mxfp_format *format, struct error *error)
+static int parse_format(const char *where, const char *name, enum mxfp_format *format, struct error *error)
 {
+	char text[CHOICE_WORDS_TEXT];
+	const char *names[CHOICES_MAX];
+
 	if (mxfp_format_from_name(name, format) == MXFP_OK)
 		return EXIT_OK;
-	return fail(error, EXIT_USAGE, "engine: --%s: '%s' is no format / mxfp8-e4m3, mxfp8-e5m2, mxfp4, bf16, f16, tf32, "
-	            "f32", option, name);
+	return nearest_fail(where, name, "known", names, choice_words(operand_formats, text, names), error);
 }
 
 static int find_chip(struct mxfp_engine_chip *chip, const char *name, struct error *error)
 {
-	char known[CHIP_NAMES] = "";
-	size_t used = 0;
+	const char *names[CHIPS_MAX];
+	size_t n = 0;
 
-	for (int i = 0; mxfp_engine_chip(i) != NULL; i++) {
-		const char *candidate = mxfp_engine_chip(i)->name;
-
-		*chip = *mxfp_engine_chip(i);
-		if (strcmp(candidate, name) == 0)
+	for (; n < CHIPS_MAX && mxfp_engine_chip((int)n) != NULL; n++) {
+		*chip = *mxfp_engine_chip((int)n);
+		names[n] = mxfp_engine_chip((int)n)->name;
+		if (strcmp(names[n], name) == 0)
 			return EXIT_OK;
-		if (used < sizeof known)
-			used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i == 0 ? "" : ", ", candidate);
 	}
-	return fail(error, EXIT_USAGE, "engine: --chip: '%s' is unknown / %s", name, known);
+	return nearest_fail("engine: --chip", name, "known", names, n, error);
 }
 
 /* The chip with the clock, bandwidth and cores that were asked for. */
@@ -135,10 +138,10 @@ static int set_chip(struct engine_report *r, const struct settings *s, struct er
 static int set_formats(struct engine_report *r, const struct settings *s, struct error *error)
 {
 	uint64_t pattern[2] = {0, 0};
-	int code = parse_format("activations", s->activations, &r->a, error);
+	int code = parse_format("engine: --activations", s->activations, &r->a, error);
 
 	if (code == EXIT_OK)
-		code = parse_format("weights", s->weights, &r->w, error);
+		code = parse_format("engine: --weights", s->weights, &r->w, error);
 	if (code == EXIT_OK && s->sparsity != NULL)
 		code = parse_numbers("sparsity", s->sparsity, 2, ':', pattern, error);
 	r->sparsity = (struct mxfp_sparsity){(unsigned)pattern[0], (unsigned)pattern[1]};

@@ -31,8 +31,8 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 	const struct option_spec options[] = {
 		{"output", 'o', OPTION_STRING, "OUT", "directory to write", &s->out},
 		{"weights", 'w', OPTION_BLOCK, "FORMAT", "format of the weights", &s->choice.format},
-		{"activations", 'a', OPTION_STRING, "FORMAT",
-		 "format that config.json tells loaders to quantize activations to, or none", &texts->activations},
+		{"activations", 'a', OPTION_STRING, "FORMAT|none",
+		 "format that config.json tells loaders to quantize activations to", &texts->activations},
 		{"sparsity", 0, OPTION_STRING, "N:M", "of every M weights along a row keep the N largest, such as 4:16",
 		 &texts->sparsity},
 		{"rule", 'r', OPTION_RULE, "RULE", "scale rule of MX weights", &s->choice.rule},

@@ -47,14 +47,14 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		"  mxfp report model.safetensors --formats mxfp4,nvfp4 --rules mse -o report.md",
 	};
 	const struct option_spec options[] = {
-		{"formats", 'f', OPTION_STRING, "LIST", "block formats, with commas (default mxfp4,nvfp4,mxfp8-e4m3,"
+		{"formats", 'f', OPTION_STRING, "FORMAT,...", "block formats (default mxfp4,nvfp4,mxfp8-e4m3,"
 		 "mxfp6-e2m3,mxint8)", &s->formats},
-		{"rules", 'r', OPTION_STRING, "LIST", "scale rules for every MX format (default mse; for mxfp4 "
+		{"rules", 'r', OPTION_STRING, "RULE,...", "scale rules for every MX format (default mse; for mxfp4 "
 		 "mse,floor,even,rceil)", &s->rules},
-		{"nvfp4-recipe", 0, OPTION_STRING, "LIST", "recipes for NVFP4 (default te)", &s->recipes},
+		{"nvfp4-recipe", 0, OPTION_STRING, "RECIPE,...", "recipes for NVFP4 (default te)", &s->recipes},
 		{"sparsity", 0, OPTION_STRING, "N:M", "measure weights pruned to N of every M too, such as 4:16: by itself, "
 		 "and before quantizing", &s->sparsity},
-		{"against", 0, OPTION_STRING, "PATH", "measure this output of mxfp quantize", &s->against},
+		{"against", 0, OPTION_STRING, "MODEL", "measure this output of mxfp quantize", &s->against},
 		{"output", 'o', OPTION_STRING, "FILE", "write to FILE.md or FILE.json", &s->out},
 		{"force", 0, OPTION_FLAG, NULL, "replace FILE if it exists", &s->force},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON", &s->json},

@@ -122,6 +122,14 @@ static void print_choices(enum option_kind kind)
 	}
 }
 
+static bool lists_values(const struct option_spec *option)
+{
+	char text[CHOICE_WORDS_TEXT];
+	const char *names[CHOICES_MAX];
+
+	return choice_words(option->argument, text, names) != 0;
+}
+
 void help_print(const struct option_spec *options, const struct usage *usage)
 {
 	static const struct option_spec help = {"help", 'h', OPTION_FLAG, NULL, "print this text", NULL};
@@ -137,7 +145,7 @@ void help_print(const struct option_spec *options, const struct usage *usage)
 	print_option(&help);
 	for (int kind = 0; kind < OPTION_END; kind++) {
 		const struct option_spec *option = options;
-		while (option->kind != OPTION_END && option->kind != (enum option_kind)kind)
+		while (option->kind != OPTION_END && (option->kind != (enum option_kind)kind || lists_values(option)))
 			option++;
 		if (option->kind != OPTION_END && choice_title(option->kind) != NULL)
 			print_choices(option->kind);

@@ -5,11 +5,11 @@
 #include "isa.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "mxfp/isa.h"
+#include "nearest.h"
 
 static const char variable[] = "MXFP_ISA";
 static bool by_option;
@@ -34,16 +34,15 @@ struct isa_limit isa_limit(void)
 int isa_check_limit(struct error *error)
 {
 	const struct isa_limit limit = isa_limit();
-	char known[256] = "";
+	const char *names[32]; /* mxfp_isa_available() has a bit for each tier */
+	size_t n = 0;
 
 	if (limit.from == NULL)
 		return EXIT_OK;
-	for (int i = 0; mxfp_isa_name(i) != NULL; i++) {
-		size_t used = strlen(known);
-
-		if (strcmp(limit.name, mxfp_isa_name(i)) == 0)
+	for (; mxfp_isa_name((int)n) != NULL; n++) {
+		names[n] = mxfp_isa_name((int)n);
+		if (strcmp(limit.name, names[n]) == 0)
 			return EXIT_OK;
-		snprintf(known + used, sizeof known - used, "%s%s", i == 0 ? "" : ", ", mxfp_isa_name(i));
 	}
-	return fail(error, EXIT_USAGE, "%s: unknown tier '%s' / known: %s", limit.from, limit.name, known);
+	return nearest_fail(limit.from, limit.name, "tiers", names, n, error);
 }

@@ -1,16 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /* Near misses by edit distance: insertions, deletions, replacements and swaps of neighbours (optimal string
-   alignment). */
+   alignment). Capital letters count as small ones. */
 #include "nearest.h"
 
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
-/* Longest word that is compared. Names of commands, options and values are shorter. */
-enum { LENGTH_MAX = 31 };
+/* Longest word that is compared. Names of tensors and files are rarely longer. */
+enum { LENGTH_MAX = 127 };
 
 static size_t least(size_t a, size_t b)
 {
 	return a < b ? a : b;
+}
+
+static bool same(char a, char b)
+{
+	return tolower((unsigned char)a) == tolower((unsigned char)b);
 }
 
 /* The three rows of the distance table that the recurrence looks at: rows[0] is the oldest. */
@@ -25,9 +33,9 @@ static size_t distance(const char *a, size_t a_length, const char *b, size_t b_l
 		memcpy(rows[1], rows[2], sizeof rows[1]);
 		rows[2][0] = i;
 		for (size_t j = 1; j <= b_length; j++) {
-			rows[2][j] = least(rows[1][j - 1] + (a[i - 1] != b[j - 1]),
+			rows[2][j] = least(rows[1][j - 1] + !same(a[i - 1], b[j - 1]),
 			                   least(rows[1][j], rows[2][j - 1]) + 1);
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+			if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]))
 				rows[2][j] = least(rows[2][j], rows[0][j - 2] + 1);
 		}
 	}
@@ -46,4 +54,21 @@ void nearest_offer(struct nearest *nearest, const char *candidate)
 		nearest->best = candidate;
 		nearest->distance = d;
 	}
+}
+
+int nearest_fail(const char *where, const char *word, const char *title, const char *const *names, size_t n,
+                 struct error *error)
+{
+	struct nearest nearest = {.word = word};
+	char known[512] = "", meant[LENGTH_MAX + 32] = "";
+
+	for (size_t i = 0; i < n; i++) {
+		size_t used = strlen(known);
+
+		nearest_offer(&nearest, names[i]);
+		snprintf(known + used, sizeof known - used, "%s%s", i == 0 ? "" : ", ", names[i]);
+	}
+	if (nearest.best != NULL)
+		snprintf(meant, sizeof meant, ": did you mean '%s'?", nearest.best);
+	return fail(error, EXIT_USAGE, "%s: unknown value '%s'%s / %s: %s", where, word, meant, title, known);
 }

@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 
+#include "error.h"
+
 /* Starts as {.word = WORD}. */
 struct nearest {
 	const char *word;
@@ -14,5 +16,10 @@ struct nearest {
 
 /* Keeps the candidate if it is near enough, and nearer than those before it. */
 void nearest_offer(struct nearest *nearest, const char *candidate);
+
+/* fail(EXIT_USAGE) with "WHERE: unknown value 'WORD': did you mean 'X'? / TITLE: A, B, X", the names being all `n`
+   that there are. */
+int nearest_fail(const char *where, const char *word, const char *title, const char *const *names, size_t n,
+                 struct error *error);
 
 #endif

@@ -134,12 +134,32 @@ static int set_list(const struct option_spec *option, const char *where, const c
 	return EXIT_OK;
 }
 
+/* Finds a value of a kind that is a choice, among those of the kind or those that the argument lists. */
+static int find_value(int *value, const struct option_spec *option, const char *where, const char *text,
+                      struct error *error)
+{
+	char words[CHOICE_WORDS_TEXT];
+	const char *names[CHOICES_MAX];
+	size_t n = choice_words(option->argument, words, names);
+	bool known = choice_find(option->kind, text, value);
+	int listed;
+
+	if (n == 0)
+		return known ? EXIT_OK : choice_fail(option->kind, where, text, error);
+	for (size_t i = 0; i < n && known; i++)
+		if (choice_find(option->kind, names[i], &listed) && listed == *value)
+			return EXIT_OK;
+	if (known)
+		return fail(error, EXIT_USAGE, "%s: '%s' is not taken / give %s", where, text, option->argument);
+	return nearest_fail(where, text, "known", names, n, error);
+}
+
 static int set_choice(const struct option_spec *option, const char *where, const char *text, struct error *error)
 {
-	int value;
+	int value, code = find_value(&value, option, where, text, error);
 
-	if (!choice_find(option->kind, text, &value))
-		return choice_fail(option->kind, where, text, error);
+	if (code != EXIT_OK)
+		return code;
 	if (option->kind == OPTION_ELEMENT || option->kind == OPTION_BLOCK)
 		*(enum mxfp_format *)option->value = (enum mxfp_format)value;
 	else
@@ -185,6 +205,23 @@ static int take_operands(int argc, char **argv, size_t min, size_t max, const ch
 	return EXIT_OK;
 }
 
+/* While a command's table is looked at: options_parse() calls it and does no more. */
+static struct {
+	options_viewer *view;
+	void *context;
+} viewer;
+
+void options_view(const struct command *command, options_viewer *view, void *context)
+{
+	struct error error;
+	char *argv[] = {(char *)(uintptr_t)command->name, NULL};
+
+	viewer.view = view;
+	viewer.context = context;
+	command->run(1, argv, &error);
+	viewer.view = NULL;
+}
+
 /* Whether --help stands before the first mistake. It is looked for first, while values are still the defaults. */
 static bool wants_help(int argc, char **argv, const struct getopt_tables *tables)
 {
@@ -203,6 +240,10 @@ enum parsed options_parse(int argc, char **argv, const struct option_spec *optio
 	struct getopt_tables tables;
 	int found, code = EXIT_OK;
 
+	if (viewer.view != NULL) {
+		viewer.view(viewer.context, options, usage);
+		return PARSED_HELP;
+	}
 	fill_tables(&tables, options);
 	opterr = 0;
 	if (wants_help(argc, argv, &tables)) {

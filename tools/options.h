@@ -47,10 +47,19 @@ struct option_spec {
 	const char *name;       /* long name without "--" */
 	char letter;            /* short name, or 0 */
 	enum option_kind kind;
-	const char *argument;   /* "FILE", for --help; NULL for flags */
+	const char *argument;   /* NULL for flags; see below */
 	const char *help;       /* one phrase; the default is appended, and the values are listed below the options */
 	void *value;            /* of the kind's type; holds the default when options_parse() is called */
 };
+
+/*
+ * `argument`, and operands in a synopsis, stand for a value in --help and say what shell completion offers: IN or MODEL
+ * a tensor file or model directory; FILE, OUT, CODES or SCALES any file; FILE.md one that ends so; A, B, W, MATRIX or
+ * VECTOR FILE or FILE:TENSOR; PATTERN a tensor's name; FORMAT a block format; ELEMENT, RULE, RECIPE, TIER, CHIP; N:M a
+ * sparsity; words in small letters themselves. "FORMAT|none" has alternatives, "RULE,..." is a list, "IN..." in a
+ * synopsis may be repeated. For a kind that is a choice all values are offered, or those that stand here ("f32|bf16"),
+ * and then others are refused.
+ */
 
 /* A sub-command. run() gets the arguments after its name, argv[0] being the name. */
 struct command {
@@ -76,6 +85,10 @@ enum parsed { PARSED_RUN, PARSED_HELP, PARSED_ERROR };
  */
 enum parsed options_parse(int argc, char **argv, const struct option_spec *options, const struct usage *usage,
                           size_t min, size_t max, const char **operands, struct error *error);
+
+/* Lets `view` look at a command's table, the values being defaults, and usage; nothing is run. */
+typedef void options_viewer(void *context, const struct option_spec *options, const struct usage *usage);
+void options_view(const struct command *command, options_viewer *view, void *context);
 
 /* After parsing: fails if argv gives --rule with a block format that has recipes instead, or the other way round. */
 int options_check_format(int argc, char **argv, const struct option_spec *options, enum mxfp_format format,

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "nearest.h"
+
 const char *sparsity_text(struct mxfp_sparsity sparsity, char text[SPARSITY_TEXT])
 {
 	snprintf(text, SPARSITY_TEXT, "%u:%u", sparsity.n, sparsity.m);
@@ -26,13 +28,13 @@ bool sparsity_find(const char *text, struct mxfp_sparsity *sparsity)
 int sparsity_parse(const char *text, const char *where, struct mxfp_sparsity *sparsity, struct error *error)
 {
 	const struct mxfp_sparsity *pattern;
-	char known[128] = "", name[SPARSITY_TEXT];
-	size_t used = 0;
+	char texts[16][SPARSITY_TEXT];
+	const char *names[16];
+	size_t n = 0;
 
 	if (sparsity_find(text, sparsity))
 		return EXIT_OK;
-	for (size_t i = 0; (pattern = mxfp_sparsity_pattern(i)) != NULL && used < sizeof known; i++)
-		used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i == 0 ? "" : ", ",
-		                         sparsity_text(*pattern, name));
-	return fail(error, EXIT_USAGE, "%s: unknown pattern '%s': known are %s", where, text, known);
+	for (; n < 16 && (pattern = mxfp_sparsity_pattern(n)) != NULL; n++)
+		names[n] = sparsity_text(*pattern, texts[n]);
+	return nearest_fail(where, text, "patterns", names, n, error);
 }
