@@ -24,6 +24,8 @@ check='
 check          module  check
 libmpfr-dev    module  mpfr
 g++            command c++
+fish           command fish
+zsh            command zsh
 '
 
 aarch64='

@@ -36,5 +36,11 @@ for language in "${languages[@]}"; do
 	[ ! -e "$libdir/libmxfp.a" ] ||
 		client "$language" $("$pkg_config" --static --libs libmxfp | sed "s|-lmxfp|$libdir/libmxfp.a|")
 done
+for file in bash-completion/completions/mxfp fish/vendor_completions.d/mxfp.fish zsh/site-functions/_mxfp; do
+	[ -n "$(find "$dir" -path "*/share/$file")" ] || {
+		echo "not installed: share/$file"
+		exit 1
+	}
+done
 bindir=$("$pkg_config" --variable=exec_prefix libmxfp)/bin
 [ ! -e "$dir$bindir/mxfp" ] || "$dir$bindir/mxfp" --version
