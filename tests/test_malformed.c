@@ -69,7 +69,7 @@ START_TEST(every_case_has_its_verdict)
 	char path[4096];
 	struct error error;
 	json_t *manifest, *entry;
-	size_t i, n_files = 0, n_indexes = 0;
+	size_t i, n_files = 0, n_gguf = 0, n_indexes = 0;
 
 	snprintf(path, sizeof path, "%s/manifest.json", root);
 	ck_assert_int_eq(json_read(path, 1 << 20, &manifest, &error), EXIT_OK);
@@ -81,6 +81,9 @@ START_TEST(every_case_has_its_verdict)
 		if (strcmp(format, "safetensors") == 0) {
 			check_case(name, expect, false);
 			n_files++;
+		} else if (strcmp(format, "gguf") == 0) {
+			check_case(name, expect, false);
+			n_gguf++;
 		} else if (strcmp(format, "safetensors-index") == 0) {
 			check_case(name, expect, false);
 			check_case(name, expect, true);
@@ -88,8 +91,9 @@ START_TEST(every_case_has_its_verdict)
 		}
 	}
 	json_decref(manifest);
-	printf("cases: %zu files, %zu indexes\n", n_files, n_indexes);
+	printf("cases: %zu safetensors, %zu GGUF, %zu indexes\n", n_files, n_gguf, n_indexes);
 	ck_assert_uint_gt(n_files, 0);
+	ck_assert_uint_gt(n_gguf, 0);
 	ck_assert_uint_gt(n_indexes, 0);
 }
 END_TEST

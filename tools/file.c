@@ -11,6 +11,7 @@
 
 #include "byte_order.h"
 #include "descriptor.h"
+#include "file_gguf.h"
 #include "file_npy.h"
 #include "file_safetensors.h"
 #include "suffix.h"
@@ -25,7 +26,7 @@ static const struct dtype_info dtypes[N_DTYPES] = {
 #include "dtype.def"
 };
 
-const struct file_format *const file_formats[] = {&file_safetensors, &file_npy, NULL};
+const struct file_format *const file_formats[] = {&file_safetensors, &file_gguf, &file_npy, NULL};
 
 const struct dtype_info *dtype_info(enum dtype dtype)
 {
@@ -114,6 +115,21 @@ static int compare_names(const void *a, const void *b)
 	return strcmp((*(const struct tensor *const *)a)->name, (*(const struct tensor *const *)b)->name);
 }
 
+static int compare_strings(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+const char *file_sort_names(const char **names, size_t n)
+{
+	if (n > 0)
+		qsort(names, n, sizeof *names, compare_strings);
+	for (size_t i = 1; i < n; i++)
+		if (strcmp(names[i - 1], names[i]) == 0)
+			return names[i];
+	return NULL;
+}
+
 /* By their data; a tensor without data before the one that begins there; then by name, so that the order is one. */
 static int compare_places(const void *a, const void *b)
 {
@@ -156,8 +172,8 @@ static int open_format(struct file *file, struct error *error)
 		return code;
 	const struct file_format *format = recognize(file->path, first);
 	if (format == NULL)
-		return fail(error, EXIT_INPUT, "%s: is of no known file format / give a %s or %s file", file->path,
-		            file_safetensors.suffix, file_npy.suffix);
+		return fail(error, EXIT_INPUT, "%s: is of no known file format / give a %s, %s or %s file", file->path,
+		            file_safetensors.suffix, file_gguf.suffix, file_npy.suffix);
 	file->format = format;
 	return format->open(file, error);
 }

@@ -105,6 +105,9 @@ struct file_format {
 /* The formats, NULL last: for --help. */
 extern const struct file_format *const file_formats[];
 
+/* For formats: sorts the names, and tells one that stands among them twice, or NULL. */
+const char *file_sort_names(const char **names, size_t n);
+
 /* For formats: sorts the tensors by their data, makes by_name, and refuses a name that stands twice. */
 int file_sort_tensors(struct file *file, struct error *error);
 
@@ -136,8 +139,8 @@ const char *file_metadata(const struct file *file, const char *key);
 struct writer {
 	const char *path;
 	const struct file_format *format; /* NULL: safetensors */
-	const struct file *source;        /* NULL, or a file: what its header has beyond tensors is carried along where
-	                                     the formats are the same, and `metadata` replaces what has the same key */
+	const struct file *source;        /* NULL, or the file that this one is made from, for formats whose headers have
+	                                     more than tensors and metadata: GGUF carries it along */
 	size_t n_tensors;
 	struct tensor *tensors;     /* name, dtype, shape; no name twice */
 	size_t n_metadata;

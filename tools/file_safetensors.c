@@ -223,11 +223,6 @@ static int take_entry(struct json_text *text, const char *key, void *context, st
 	return json_take_object(text, take_metadata, header, error);
 }
 
-static int compare_strings(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static int check_metadata(const struct file *file, struct error *error)
 {
 	size_t n = file->n_metadata;
@@ -238,11 +233,9 @@ static int check_metadata(const struct file *file, struct error *error)
 		return fail_memory(error);
 	for (size_t i = 0; i < n; i++)
 		keys[i] = file->metadata[i].key;
-	qsort(keys, n, sizeof *keys, compare_strings);
-	for (size_t i = 1; i < n && code == EXIT_OK; i++)
-		if (strcmp(keys[i - 1], keys[i]) == 0)
-			code = fail(error, EXIT_INPUT, "%s: metadata key '%.200s': stands there twice", file->path,
-			            keys[i]);
+	const char *twice = file_sort_names(keys, n);
+	if (twice != NULL)
+		code = fail(error, EXIT_INPUT, "%s: metadata key '%.200s': stands there twice", file->path, twice);
 	free(keys);
 	return code;
 }

@@ -55,8 +55,9 @@ const struct tensor *model_find(const struct model *model, const char *name, con
 const char *model_file_name(const struct file *file);
 
 /* What already quantized the model, as one phrase ("compressed-tensors, mxfp4-pack-quantized"), or NULL:
-   quantization_config in config.json, or tensors with the names that quantized layouts use (*.weight_packed,
-   *_blocks and *_scales, *.weight_scale beside a *.weight of at most 8 bits). The text belongs to the model. */
+   quantization_config in config.json, or tensors in blocks of ggml or with the names that quantized layouts use
+   (*.weight_packed, *_blocks and *_scales, *.weight_scale beside a *.weight of at most 8 bits). The text belongs to
+   the model. */
 const char *model_quantized_by(const struct model *model);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Signs that a model is already quantized: what its config.json says, else the names of its tensors. */
+/* Signs that a model is already quantized: what its config.json says, else the names and dtypes of its tensors. */
 #include "config.h"
 
 #include "model_quantized.h"
@@ -64,10 +64,22 @@ static int shows(const struct model *model, const char *name, const struct sign 
 	return other != NULL && dtype_info(other->dtype)->bits <= sign->bits;
 }
 
-/* The sign that a file's tensors show: 1 and the phrase, 0, or -1 without memory. */
-static int from_names(const struct model *model, const struct file *file, char *phrase, size_t size)
+/* Whether a tensor's dtype alone shows it. */
+static bool has_blocks(const struct tensor *tensor, char *phrase, size_t size)
 {
-	for (size_t i = 0; i < file->n_tensors; i++)
+	const struct dtype_info *info = dtype_info(tensor->dtype);
+
+	if (info->block_elements > 1)
+		snprintf(phrase, size, "tensors of ggml's type %s", info->name);
+	return info->block_elements > 1;
+}
+
+/* The sign that a file's tensors show: 1 and the phrase, 0, or -1 without memory. */
+static int from_tensors(const struct model *model, const struct file *file, char *phrase, size_t size)
+{
+	for (size_t i = 0; i < file->n_tensors; i++) {
+		if (has_blocks(&file->tensors[i], phrase, size))
+			return 1;
 		for (size_t k = 0; k < sizeof signs / sizeof signs[0]; k++) {
 			int shown = shows(model, file->tensors[i].name, &signs[k]);
 
@@ -76,6 +88,7 @@ static int from_names(const struct model *model, const struct file *file, char *
 			if (shown != 0)
 				return shown;
 		}
+	}
 	return 0;
 }
 
@@ -88,7 +101,7 @@ int model_find_quantizer(const struct model *model, char **phrase, struct error 
 	if (quantization != NULL && !json_is_null(quantization))
 		found = from_config(quantization, text, sizeof text);
 	for (size_t i = 0; i < model->n_files && found == 0; i++)
-		found = from_names(model, &model->files[i], text, sizeof text);
+		found = from_tensors(model, &model->files[i], text, sizeof text);
 	*phrase = found > 0 ? strdup(text) : NULL;
 	return found < 0 || (found > 0 && *phrase == NULL) ? fail_memory(error) : EXIT_OK;
 }

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The reader and the writer of GGUF files: the properties of round_trip.h.
+ *
+ * Input: a file. The corpus was made by a script from the format's description.
+ */
+#include "config.h"
+
+#include "file_gguf.h"
+#include "fuzz.h"
+#include "round_trip.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	round_trip(data, size, &file_gguf);
+	return 0;
+}
