@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "byte_size.h"
 #include "choices.h"
 #include "commands.h"
 #include "quantize.h"
@@ -12,7 +13,7 @@ static const char no_activations[] = "none";
 
 /* Options that are read further after parsing. */
 struct texts {
-	const char *activations, *sparsity;
+	const char *activations, *sparsity, *shard_size;
 };
 
 static enum parsed parse(int argc, char **argv, struct quantize_settings *s, struct texts *texts, struct error *error)
@@ -22,9 +23,10 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 		"Quantizes the linear layers of a model along their rows and leaves the rest as\n"
 		"it is. IN is a .safetensors file or a model directory. OUT is a directory in the\n"
 		"layout of compressed-tensors: weights, and config.json with quantization_config;\n"
-		"tokenizer and other files are not copied. A table says what was done to each\n"
-		"tensor and why. Patterns are globs on whole tensor names ('*.q_proj.weight') or,\n"
-		"after re:, regular expressions as Python's re.match() takes them ('re:.*\\.q_').",
+		"tokenizer and other files of a model directory are copied. A table says what was\n"
+		"done to each tensor and why. Patterns are globs on whole tensor names\n"
+		"('*.q_proj.weight') or, after re:, regular expressions as Python's re.match()\n"
+		"takes them ('re:.*\\.q_').",
 		"  mxfp quantize model.safetensors -o model-mxfp4\n"
 		"  mxfp quantize model/ -o model-w8 --weights mxfp8-e4m3 --ignore '*.o_proj.*'",
 	};
@@ -49,9 +51,13 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 		{"pad-tail", 0, OPTION_FLAG, NULL,
 		 "quantize tensors whose rows are no multiple of the block too: rows are padded with zeros, "
 		 "and their length noted", &s->pad_tail},
+		{"shard-size", 0, OPTION_STRING, "BYTES",
+		 "cut the output into files of at most so many bytes of tensors, such as 5G; without it, as the source is",
+		 &texts->shard_size},
+		{"resume", 0, OPTION_FLAG, NULL, "continue what a run that was stopped has left in OUT.partial", &s->resume},
 		{"threads", 0, OPTION_THREADS, "N",
 		 "at most this many threads, 0: one a processor; never changes the output", &s->threads},
-		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists", &s->force},
+		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists, and start over what was stopped", &s->force},
 		{"dry-run", 'n', OPTION_FLAG, NULL, "only print what would be done", &s->dry_run},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of the table", &s->json},
 		{"quiet", 'q', OPTION_FLAG, NULL, "no progress line, and no table", &s->quiet},
@@ -135,6 +141,8 @@ static int run(int argc, char **argv, struct error *error)
 	int code = set_activations(&settings, texts.activations, error);
 	if (code == EXIT_OK && texts.sparsity != NULL)
 		code = sparsity_parse(texts.sparsity, "quantize: --sparsity", &settings.choice.sparsity, error);
+	if (code == EXIT_OK && texts.shard_size != NULL)
+		code = byte_size_parse(texts.shard_size, "quantize: --shard-size", &settings.shard_bytes, error);
 	if (code == EXIT_OK)
 		code = check(&settings, error);
 	if (code == EXIT_OK)

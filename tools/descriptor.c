@@ -92,6 +92,16 @@ void descriptor_begin_sync(int fd)
 #endif
 }
 
+int descriptor_sync(int fd, const char *path, struct error *error)
+{
+	int status;
+
+	do
+		status = fdatasync(fd);
+	while (status != 0 && errno == EINTR);
+	return status == 0 ? EXIT_OK : fail_errno(error, path, "cannot write to the disk");
+}
+
 int descriptor_finish(int fd, const char *path, struct error *error)
 {
 	int status, code = EXIT_OK;

@@ -23,6 +23,9 @@ int descriptor_write(int fd, const char *path, uint64_t at, const void *bytes, s
    tells what failed. */
 void descriptor_begin_sync(int fd);
 
+/* Makes what was written so far last beyond a crash. EXIT_IO. */
+int descriptor_sync(int fd, const char *path, struct error *error);
+
 /* Makes what was written last beyond a crash, and closes, whatever fails. EXIT_IO. */
 int descriptor_finish(int fd, const char *path, struct error *error);
 

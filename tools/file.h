@@ -145,6 +145,7 @@ struct writer {
 	struct tensor *tensors;     /* name, dtype, shape; no name twice */
 	size_t n_metadata;
 	struct metadata *metadata;  /* values may change until writer_close(), their lengths may not */
+	bool reopen;                /* continue a file that a writer of the same tensors and metadata has left */
 
 	const struct tensor **by_name;
 	uint64_t header_bytes; /* where the data begin */
@@ -153,9 +154,13 @@ struct writer {
 	int fd;
 };
 
-/* Creates writer->path, which must not exist, and lays out the file. EXIT_IO, EXIT_MEMORY, EXIT_INPUT (sizes
-   overflow, names that the format cannot hold). */
+/* Creates writer->path, which must not exist, at its full length, and lays out the file; or with `reopen` opens what is
+   there. EXIT_IO, EXIT_MEMORY, EXIT_INPUT (sizes overflow, names that the format cannot hold, what is there is too
+   short). */
 int writer_open(struct writer *writer, struct error *error);
+
+/* Counts `n` bytes as written that an earlier writer has written. */
+void writer_skip(struct writer *writer, uint64_t n);
 
 /* The tensor of that name in an open writer, or NULL. */
 const struct tensor *writer_find(const struct writer *writer, const char *name);

@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* A model being written. The index is formatted while files are added: as a tree it would cost several times
-   the memory of the headers. */
 #include "config.h"
 
 #include "model_output.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "directory.h"
+#include "json_write.h"
 
 /* Refuses an output that is a file `name` of the source's directory. */
 static int check_member(const struct model *source, const char *name, const char *path, struct error *error)
 {
-	size_t size = strlen(source->directory) + strlen(name) + sizeof "/";
-	char *member = malloc(size);
+	char *member = directory_member(source->directory, name);
 
 	if (member == NULL)
 		return fail_memory(error);
-	snprintf(member, size, "%s/%s", source->directory, name);
 	int code = output_check_apart(path, member, error);
 	free(member);
 	return code;
@@ -38,15 +36,6 @@ int model_output_check_apart(const struct model *source, const char *path, struc
 	return code;
 }
 
-static int open_index(struct model_output *output, struct error *error)
-{
-	output->index = open_memstream(&output->index_bytes, &output->index_size);
-	if (output->index == NULL)
-		return fail_memory(error);
-	fputs("{\n  \"weight_map\": {\n", output->index);
-	return EXIT_OK;
-}
-
 int model_output_begin(struct model_output *output, const struct model *source, const char *path, bool as_file,
                        bool force, struct error *error)
 {
@@ -58,7 +47,7 @@ int model_output_begin(struct model_output *output, const struct model *source, 
 	else if (code == EXIT_OK)
 		code = output_begin_directory(&output->output, path, force, error);
 	if (code == EXIT_OK && source->has_index && !as_file)
-		code = open_index(output, error);
+		code = model_index_text_begin(&output->index, error);
 	if (code != EXIT_OK)
 		model_output_abandon(output);
 	return code;
@@ -66,7 +55,7 @@ int model_output_begin(struct model_output *output, const struct model *source, 
 
 static const char *name_of(const struct model_output *output, const struct file *source)
 {
-	return output->index != NULL ? model_file_name(source) : MODEL_SINGLE;
+	return output->index.stream != NULL ? model_file_name(source) : MODEL_SINGLE;
 }
 
 char *model_output_path(const struct model_output *output, const struct file *source)
@@ -76,78 +65,38 @@ char *model_output_path(const struct model_output *output, const struct file *so
 	return output_member(&output->output, name_of(output, source));
 }
 
-/* Prints a JSON string; false without memory. */
-static bool print_string(FILE *stream, const char *text)
-{
-	json_t *string = json_string(text);
-	bool printed = string != NULL && json_dumpf(string, stream, JSON_ENCODE_ANY) == 0;
-
-	json_decref(string);
-	return printed;
-}
-
 int model_output_add(struct model_output *output, const struct file *source, const struct writer *writer,
                      struct error *error)
 {
-	bool printed = true;
+	int code = EXIT_OK;
 
 	output->data_bytes += writer->data_bytes;
-	if (output->index == NULL)
+	if (output->index.stream == NULL)
 		return EXIT_OK;
-	json_prepare();
-	for (size_t i = 0; i < writer->n_tensors && printed; i++) {
-		fputs(output->index_started ? ",\n    " : "    ", output->index);
-		output->index_started = true;
-		printed = print_string(output->index, writer->tensors[i].name);
-		fputs(": ", output->index);
-		printed = printed && print_string(output->index, name_of(output, source));
-	}
-	if (!printed || ferror(output->index) || json_out_of_memory())
-		return fail_memory(error);
-	return EXIT_OK;
+	for (size_t i = 0; i < writer->n_tensors && code == EXIT_OK; i++)
+		code = model_index_text_add(&output->index, writer->tensors[i].name, name_of(output, source), error);
+	return code;
 }
 
-static int write_member(const struct model_output *output, const char *name, const char *bytes, size_t n,
-                        struct error *error)
+static int write_index(struct model_output *output, struct error *error)
 {
-	char *path = output_member(&output->output, name);
+	int code = model_index_text_end(&output->index, output->data_bytes, error);
+	char *path = output_member(&output->output, MODEL_INDEX);
 
-	if (path == NULL)
-		return fail_memory(error);
-	int code = output_write_file(path, bytes, n, error);
+	if (code == EXIT_OK && path == NULL)
+		code = fail_memory(error);
+	if (code == EXIT_OK)
+		code = output_write_file(path, output->index.bytes, output->index.n, error);
 	free(path);
 	return code;
 }
 
-/* {"metadata": {"total_size": ...}, "weight_map": {...}}; the total comes after the map, since it is known last. */
-static int write_index(struct model_output *output, struct error *error)
-{
-	fprintf(output->index, "\n  },\n  \"metadata\": {\n    \"total_size\": %" PRIu64 "\n  }\n}\n",
-	        output->data_bytes);
-	bool failed = ferror(output->index) != 0;
-
-	failed = fclose(output->index) != 0 || failed;
-	output->index = NULL;
-	if (failed)
-		return fail_memory(error);
-	return write_member(output, MODEL_INDEX, output->index_bytes, output->index_size, error);
-}
-
 static int write_config(const struct model_output *output, const json_t *config, struct error *error)
 {
-	char *text = NULL;
-	size_t size = 0;
-	FILE *stream = open_memstream(&text, &size);
+	char *path = output_member(&output->output, MODEL_CONFIG);
+	int code = path == NULL ? fail_memory(error) : json_write(path, config, error);
 
-	if (stream == NULL)
-		return fail_memory(error);
-	json_prepare();
-	bool failed = json_dumpf(config, stream, JSON_INDENT(2)) != 0 || putc('\n', stream) == EOF;
-	failed = fclose(stream) != 0 || failed;
-	int code = failed || json_out_of_memory() ? fail_memory(error) : EXIT_OK;
-	if (code == EXIT_OK)
-		code = write_member(output, MODEL_CONFIG, text, size, error);
-	free(text);
+	free(path);
 	return code;
 }
 
@@ -155,7 +104,7 @@ int model_output_commit(struct model_output *output, const json_t *config, struc
 {
 	int code = EXIT_OK;
 
-	if (output->index != NULL)
+	if (output->index.stream != NULL)
 		code = write_index(output, error);
 	if (code == EXIT_OK && config != NULL && output->output.is_directory)
 		code = write_config(output, config, error);
@@ -164,9 +113,7 @@ int model_output_commit(struct model_output *output, const json_t *config, struc
 
 void model_output_abandon(struct model_output *output)
 {
-	if (output->index != NULL)
-		fclose(output->index);
-	free(output->index_bytes);
+	model_index_text_free(&output->index);
 	output_abandon(&output->output);
 	*output = (struct model_output){0};
 }

@@ -7,20 +7,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "error.h"
 #include "file.h"
 #include "model.h"
+#include "model_index_text.h"
 #include "output.h"
 
 struct model_output {
 	struct output output;
 	const struct model *source;
-	FILE *index;        /* the index's weight_map so far, in memory; NULL if there will be no index */
-	char *index_bytes;
-	size_t index_size;
-	bool index_started;
+	struct model_index_text index; /* never begun if there will be no index */
 	uint64_t data_bytes; /* of all files added */
 };
 

@@ -85,7 +85,7 @@ static char *make_template(const char *path)
 }
 
 /* The final name without slashes at its end. */
-static int set_path(struct output *output, const char *path, struct error *error)
+int output_set_path(struct output *output, const char *path, struct error *error)
 {
 	size_t n = strlen(path);
 
@@ -124,7 +124,7 @@ static int reserve_name(char *template)
 static int begin(struct output *output, const char *path, struct error *error)
 {
 	bool exists;
-	int code = set_path(output, path, error);
+	int code = output_set_path(output, path, error);
 
 	if (code == EXIT_OK)
 		code = check_target(output, &exists, error);

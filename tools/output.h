@@ -29,11 +29,15 @@ int output_interrupted(struct error *error);
 
 /*
  * Starts an output file or directory. The final name may exist only with `force`, and then must be a regular file,
- * or a directory holding nothing but what mxfp writes (regular files named *.safetensors, *.json), which is checked
+ * or a directory holding nothing but what mxfp writes (directory_check_ours()), which is checked
  * here and again at the end; else EXIT_USAGE with the remedy. EXIT_IO, EXIT_MEMORY.
  */
 int output_begin_file(struct output *output, const char *path, bool force, struct error *error);
 int output_begin_directory(struct output *output, const char *path, bool force, struct error *error);
+
+/* For who builds under a temporary name of his own (partial.h): sets the final name of an output whose other fields are
+   set but for the names. EXIT_USAGE, EXIT_MEMORY. */
+int output_set_path(struct output *output, const char *path, struct error *error);
 
 /* Refuses, even with `force`, a final name that leads to an input, by whatever spelling or link: the same device and
    inode. EXIT_USAGE. */

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "arena.h"
+#include "carry.h"
 #include "error.h"
 #include "layout.h"
 #include "model.h"
@@ -31,13 +32,15 @@ struct quantize_settings {
 	int activation_rule, round, non_finite;
 	uint64_t seed;
 	unsigned threads;
+	uint64_t shard_bytes; /* of tensors in a file of the output; 0: the source's files */
 	struct select select;
-	bool pad_tail, dry_run, force, json, quiet;
+	bool pad_tail, dry_run, force, resume, json, quiet;
 };
 
 /* What becomes of one tensor. */
 struct quantize_entry {
 	const struct tensor *source;
+	const struct file *file; /* it is in */
 	bool quantized;
 	const char *reason;      /* for either, as a phrase */
 	struct quantize_choice choice; /* if quantized */
@@ -48,12 +51,24 @@ struct quantize_entry {
 	struct mxfp_counts counts;
 };
 
+/* A file of the output, made from consecutive entries. */
+struct quantize_file {
+	const char *name;
+	const struct file *source;          /* the first that it is made from */
+	size_t first, n;                    /* entries */
+	uint64_t input_bytes, output_bytes; /* of tensors */
+};
+
 /* Every tensor of a model: files in the model's order, tensors in that of their data. */
 struct quantize_plan {
 	const struct quantize_settings *settings;
 	const struct model *model;
 	size_t n_entries, n_quantized;
 	struct quantize_entry *entries;
+	size_t n_files;
+	struct quantize_file *files;
+	bool has_index;
+	struct carry carry;                 /* other files of the model's directory */
 	uint64_t input_bytes, output_bytes; /* of tensors */
 	char seed[24], sparsity[SPARSITY_TEXT]; /* of the settings, as text */
 	struct arena arena;                 /* names, shapes, metadata */
@@ -75,6 +90,12 @@ int quantize_plan(struct quantize_plan *plan, const struct quantize_settings *se
 
 void quantize_plan_free(struct quantize_plan *plan);
 
+/* The part of quantize_plan() that cuts the entries into files. */
+int quantize_plan_files(struct quantize_plan *plan, struct error *error);
+
+/* What quantizing a tensor reads: all of it, twice if its scale depends on all of it. */
+uint64_t quantize_bytes_to_read(const struct quantize_entry *entry);
+
 /* The choices that a reader of the output may want to know, as pairs for the metadata of a file and for config.json;
    those of weights are for tensors of which nothing else is said.
    `choices` is an empty array of QUANTIZE_CHOICES_MAX; returns how many there are. */
@@ -84,7 +105,8 @@ size_t quantize_choices(const struct quantize_plan *plan, struct metadata *choic
 /* config.json of the output: the model's, with quantization_config. EXIT_MEMORY and what model_config_copy() says. */
 int quantize_config(const struct quantize_plan *plan, json_t **config, struct error *error);
 
-/* Writes the output and counts what happened to the elements. EXIT_INPUT, EXIT_IO, EXIT_MEMORY, signals. */
+/* Writes the output, or what is left of it to write, and counts what happened to the elements. EXIT_USAGE, EXIT_INPUT,
+   EXIT_IO, EXIT_MEMORY, signals. */
 int quantize_run(struct quantize_plan *plan, struct error *error);
 
 /* Prints the plan, and after quantize_run() what happened, to stdout: as text, or as JSON if the settings say so. */

@@ -66,10 +66,13 @@ static bool add_tensor(struct quantize_metadata *metadata, const struct quantize
 }
 
 int quantize_metadata_make(struct quantize_metadata *metadata, const struct quantize_plan *plan,
-                           const struct file *source, const struct quantize_entry *entries, struct error *error)
+                           const struct quantize_file *file, struct error *error)
 {
+	const struct quantize_entry *entries = plan->entries + file->first;
+	const struct file *source = file->source;
+
 	*metadata = (struct quantize_metadata){0};
-	metadata->pairs = calloc(source->n_metadata + 2 * source->n_tensors + QUANTIZE_CHOICES_MAX + 2,
+	metadata->pairs = calloc(source->n_metadata + 2 * file->n + QUANTIZE_CHOICES_MAX + 2,
 	                         sizeof *metadata->pairs);
 	metadata->hash = arena_take(&metadata->arena, HASH_DIGITS + 1);
 	if (metadata->pairs == NULL || metadata->hash == NULL)
@@ -79,7 +82,7 @@ int quantize_metadata_make(struct quantize_metadata *metadata, const struct quan
 	memset(metadata->hash, '0', HASH_DIGITS);
 	metadata->hash[HASH_DIGITS] = '\0';
 	add(metadata, "mxfp.source_xxh3_128", metadata->hash);
-	for (size_t i = 0; i < source->n_tensors; i++)
+	for (size_t i = 0; i < file->n; i++)
 		if (!add_tensor(metadata, plan, &entries[i]))
 			return fail_memory(error);
 	return EXIT_OK;

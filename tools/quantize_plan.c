@@ -127,6 +127,7 @@ static int plan_entry(struct quantize_plan *plan, struct quantize_entry *entry, 
                       const struct tensor *tensor, struct error *error)
 {
 	entry->source = tensor;
+	entry->file = file;
 	entry->choice = plan->settings->choice;
 	tensor_matrix(tensor, &entry->rows, &entry->cols);
 	entry->quantized = select_tensor(&plan->settings->select, tensor, &entry->reason) && is_held(plan, entry);
@@ -168,12 +169,16 @@ int quantize_plan(struct quantize_plan *plan, const struct quantize_settings *se
 
 	if (code == EXIT_OK)
 		code = select_check(&settings->select, model, error);
-	return code != EXIT_OK ? code : plan_entries(plan, error);
+	if (code == EXIT_OK)
+		code = plan_entries(plan, error);
+	return code != EXIT_OK ? code : quantize_plan_files(plan, error);
 }
 
 void quantize_plan_free(struct quantize_plan *plan)
 {
 	free(plan->entries);
+	free(plan->files);
+	carry_free(&plan->carry);
 	arena_free(&plan->arena);
 	*plan = (struct quantize_plan){0};
 }

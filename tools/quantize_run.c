@@ -1,137 +1,183 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes the quantized model. Data are read in the order of the source file and hashed on the way. */
+/* Writes the quantized model, or what another run has left of it to write: file by file, then what stands beside them,
+   then its name. */
 #include "config.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <xxhash.h>
 
+#include "directory.h"
+#include "json_write.h"
+#include "model_index_text.h"
 #include "model_output.h"
+#include "partial.h"
 #include "progress.h"
 #include "quantize.h"
-#include "quantize_metadata.h"
-#include "quantize_tensor.h"
+#include "quantize_fingerprint.h"
+#include "quantize_write.h"
 #include "transfer.h"
 
 struct running {
 	struct quantize_plan *plan;
-	struct model_output output;
-	struct transfer transfer; /* its hash is that of the source's data so far */
+	struct partial partial;
+	struct transfer transfer; /* its hash is that of the tensor at hand */
+	json_t *config;
 };
 
-static int allocate(struct running *r, struct error *error)
+/* config.json, with the list of what is copied, by which directory_check_ours() knows those files. */
+static int make_config(struct running *r, struct error *error)
 {
-	r->transfer.threads = r->plan->settings->threads;
-	r->transfer.hash = XXH3_createState();
-	return r->transfer.hash == NULL ? fail_memory(error) : transfer_begin(&r->transfer, error);
-}
+	int code = quantize_config(r->plan, &r->config, error);
 
-static void release(struct running *r)
-{
-	XXH3_freeState(r->transfer.hash);
-	transfer_end(&r->transfer);
-}
-
-/* The tensors of the file that is made from r->transfer.file. */
-static int list_parts(struct running *r, const struct quantize_entry *entries, struct error *error)
-{
-	size_t n = r->transfer.file->n_tensors * N_LAYOUT_PARTS;
-
-	r->transfer.writer.tensors = calloc(n + 1, sizeof *r->transfer.writer.tensors);
-	if (r->transfer.writer.tensors == NULL)
+	if (code != EXIT_OK || r->plan->carry.n == 0)
+		return code;
+	json_prepare();
+	json_t *own = json_object_get(json_object_get(r->config, "quantization_config"), "mxfp");
+	if (json_object_set_new(own, DIRECTORY_CARRIED, carry_facts(&r->plan->carry)) != 0 || json_out_of_memory())
 		return fail_memory(error);
-	for (size_t i = 0; i < r->transfer.file->n_tensors; i++)
-		for (int part = 0; part < N_LAYOUT_PARTS; part++)
-			if (entries[i].parts[part].name != NULL)
-				r->transfer.writer.tensors[r->transfer.writer.n_tensors++] = entries[i].parts[part];
 	return EXIT_OK;
-}
-
-static int write_data(struct running *r, struct quantize_entry *entries, struct error *error)
-{
-	int code = EXIT_OK;
-
-	XXH3_128bits_reset(r->transfer.hash);
-	for (size_t i = 0; i < r->transfer.file->n_tensors && code == EXIT_OK; i++)
-		code = entries[i].quantized ? quantize_tensor(&r->transfer, r->plan, &entries[i], error)
-		                            : transfer_copy(&r->transfer, entries[i].source, error);
-	return code;
-}
-
-static int write_file(struct running *r, struct quantize_entry *entries, struct error *error)
-{
-	struct quantize_metadata metadata = {0};
-	char *path = model_output_path(&r->output, r->transfer.file);
-
-	r->transfer.writer = (struct writer){.path = path, .fd = -1};
-	int code = path == NULL ? fail_memory(error) : list_parts(r, entries, error);
-	if (code == EXIT_OK)
-		code = quantize_metadata_make(&metadata, r->plan, r->transfer.file, entries, error);
-	r->transfer.writer.metadata = metadata.pairs;
-	r->transfer.writer.n_metadata = metadata.n;
-	if (code == EXIT_OK)
-		code = writer_open(&r->transfer.writer, error);
-	if (code == EXIT_OK)
-		code = write_data(r, entries, error);
-	if (code == EXIT_OK) {
-		quantize_metadata_set_hash(&metadata, XXH3_128bits_digest(r->transfer.hash));
-		code = writer_close(&r->transfer.writer, error);
-	}
-	if (code == EXIT_OK)
-		code = model_output_add(&r->output, r->transfer.file, &r->transfer.writer, error);
-	writer_abandon(&r->transfer.writer);
-	free(r->transfer.writer.tensors);
-	quantize_metadata_free(&metadata);
-	free(path);
-	return code;
-}
-
-static int write_files(struct running *r, struct error *error)
-{
-	const struct model *model = r->plan->model;
-	struct quantize_entry *entries = r->plan->entries;
-	int code = EXIT_OK;
-
-	for (size_t f = 0; f < model->n_files && code == EXIT_OK; f++) {
-		r->transfer.file = &model->files[f];
-		code = write_file(r, entries, error);
-		entries += r->transfer.file->n_tensors;
-	}
-	return code;
 }
 
 static uint64_t bytes_to_read(const struct quantize_plan *plan)
 {
-	uint64_t bytes = plan->input_bytes;
+	uint64_t bytes = 0;
 
-	for (size_t i = 0; i < plan->n_entries; i++) {
-		const struct quantize_entry *entry = &plan->entries[i];
-
-		if (entry->quantized && mxfp_format_info(entry->choice.format)->tensor_scale)
-			bytes += entry->source->size;
-	}
+	for (size_t i = 0; i < plan->n_entries; i++)
+		bytes += quantize_bytes_to_read(&plan->entries[i]);
 	return bytes;
+}
+
+static int write_files(struct running *r, struct error *error)
+{
+	struct quantize_plan *plan = r->plan;
+	int code = EXIT_OK;
+
+	r->transfer.threads = plan->settings->threads;
+	r->transfer.hash = XXH3_createState();
+	if (r->transfer.hash == NULL)
+		return fail_memory(error);
+	code = transfer_begin(&r->transfer, error);
+	progress_start(&r->transfer.progress, "quantizing", bytes_to_read(plan), plan->settings->quiet);
+	for (size_t f = 0; f < plan->n_files && code == EXIT_OK; f++)
+		code = quantize_write(&r->transfer, plan, &plan->files[f], &r->partial, error);
+	progress_end(&r->transfer.progress);
+	transfer_end(&r->transfer);
+	XXH3_freeState(r->transfer.hash);
+	return code;
+}
+
+static int read_counts(struct running *r, struct error *error)
+{
+	int code = EXIT_OK;
+
+	for (size_t f = 0; f < r->plan->n_files && code == EXIT_OK; f++)
+		code = quantize_read_counts(r->plan, &r->plan->files[f], &r->partial, error);
+	return code;
+}
+
+/* Tensors in the order of the model. */
+static int format_index(struct model_index_text *text, const struct quantize_plan *plan, struct error *error)
+{
+	int code = model_index_text_begin(text, error);
+
+	for (size_t f = 0; f < plan->n_files; f++) {
+		const struct quantize_entry *entries = plan->entries + plan->files[f].first;
+
+		for (size_t i = 0; i < plan->files[f].n * N_LAYOUT_PARTS && code == EXIT_OK; i++) {
+			const struct tensor *part = &entries[i / N_LAYOUT_PARTS].parts[i % N_LAYOUT_PARTS];
+
+			if (part->name != NULL)
+				code = model_index_text_add(text, part->name, plan->files[f].name, error);
+		}
+	}
+	return code != EXIT_OK ? code : model_index_text_end(text, plan->output_bytes, error);
+}
+
+/* malloc'ed path of a file of the output that a run which was stopped may have left; it is removed. */
+static char *new_member(const struct running *r, const char *name)
+{
+	char *path = output_member(&r->partial.output, name);
+
+	if (path != NULL)
+		unlink(path);
+	return path;
+}
+
+static int write_index(struct running *r, struct error *error)
+{
+	struct model_index_text text = {0};
+	char *path = new_member(r, MODEL_INDEX);
+	int code = path == NULL ? fail_memory(error) : format_index(&text, r->plan, error);
+
+	if (code == EXIT_OK)
+		code = output_write_file(path, text.bytes, text.n, error);
+	model_index_text_free(&text);
+	free(path);
+	return code;
+}
+
+static int write_config(struct running *r, struct error *error)
+{
+	char *path = new_member(r, MODEL_CONFIG);
+	int code = path == NULL ? fail_memory(error) : json_write(path, r->config, error);
+
+	free(path);
+	return code;
+}
+
+/* What stands beside the files of tensors. */
+static int write_rest(struct running *r, struct error *error)
+{
+	const struct quantize_plan *plan = r->plan;
+	int code = plan->has_index ? write_index(r, error) : EXIT_OK;
+
+	if (code == EXIT_OK)
+		code = write_config(r, error);
+	return code != EXIT_OK ? code : carry_copy(&plan->carry, plan->model->directory, r->partial.output.temporary,
+	                                           error);
+}
+
+static int write_all(struct running *r, struct error *error)
+{
+	int code = r->partial.appeared ? read_counts(r, error) : write_files(r, error);
+
+	if (code == EXIT_OK && !r->partial.appeared)
+		code = write_rest(r, error);
+	if (code == EXIT_OK)
+		code = partial_commit(&r->partial, error);
+	return partial_end(&r->partial, code, error);
+}
+
+/* The source is neither OUT nor where OUT is built. */
+static int check_apart(const struct running *r, struct error *error)
+{
+	int code = model_output_check_apart(r->plan->model, r->plan->settings->out, error);
+
+	return code != EXIT_OK ? code : model_output_check_apart(r->plan->model, r->partial.directory, error);
 }
 
 int quantize_run(struct quantize_plan *plan, struct error *error)
 {
 	const struct quantize_settings *settings = plan->settings;
+	const struct partial_target target = {settings->out, false, settings->force, settings->resume};
 	struct running r = {.plan = plan};
-	json_t *config = NULL;
-	int code = model_output_begin(&r.output, plan->model, settings->out, false, settings->force, error);
+	json_t *fingerprint = NULL;
+	int code = partial_name(&r.partial, &target, error);
 
 	if (code == EXIT_OK)
-		code = allocate(&r, error);
+		code = check_apart(&r, error);
 	if (code == EXIT_OK)
-		code = quantize_config(plan, &config, error);
-	progress_start(&r.transfer.progress, "quantizing", bytes_to_read(plan), settings->quiet);
+		code = make_config(&r, error);
 	if (code == EXIT_OK)
-		code = write_files(&r, error);
-	progress_end(&r.transfer.progress);
+		code = quantize_fingerprint(&fingerprint, plan, r.config, true, error);
 	if (code == EXIT_OK)
-		code = model_output_commit(&r.output, config, error);
-	model_output_abandon(&r.output);
-	json_decref(config);
-	release(&r);
+		code = partial_begin(&r.partial, &target, fingerprint, error);
+	if (code == EXIT_OK)
+		code = write_all(&r, error);
+	partial_release(&r.partial);
+	json_decref(fingerprint);
+	json_decref(r.config);
 	return code;
 }

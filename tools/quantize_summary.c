@@ -109,6 +109,7 @@ static void print_totals(const struct quantize_plan *plan)
 		printf("%zu of them were F64 and first rounded to f32, to nearest even\n", totals.f64);
 	if (plan->n_quantized == 0)
 		puts("nothing was quantized / --include PATTERN takes tensors whose names do not tell what they are");
+	carry_print(&plan->carry, stdout);
 	if (settings->dry_run) {
 		puts("dry run: nothing was read but headers, and nothing written");
 	} else {
@@ -162,6 +163,7 @@ static json_t *head_facts(const struct quantize_plan *plan)
 
 	for (size_t i = 0; i < n; i++)
 		whole &= json_object_set_new(facts, choices[i].key + prefix, json_string(choices[i].value)) == 0;
+	whole = whole && json_object_set_new(facts, "copied", carry_facts(&plan->carry)) == 0;
 	if (!s->dry_run)
 		whole = whole && json_object_update_new(facts, counts_of(&totals.counts)) == 0;
 	if (whole)

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "descriptor.h"
@@ -55,6 +56,41 @@ static int sort_names(struct writer *writer, struct error *error)
 	return EXIT_OK;
 }
 
+/* The length of the file as far as tensors go. */
+static uint64_t length_of(const struct writer *writer)
+{
+	uint64_t end = 0;
+
+	for (size_t i = 0; i < writer->n_tensors; i++)
+		if (writer->tensors[i].offset + writer->tensors[i].size > end)
+			end = writer->tensors[i].offset + writer->tensors[i].size;
+	return writer->header_bytes + end;
+}
+
+/* The length is set first: what a crash leaves has it, so reopen() knows a file that is not from here. */
+static int create(struct writer *writer, struct error *error)
+{
+	writer->fd = open(writer->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (writer->fd < 0)
+		return fail_errno(error, writer->path, "cannot create");
+	if (ftruncate(writer->fd, (off_t)length_of(writer)) != 0)
+		return fail_errno(error, writer->path, "cannot write");
+	return EXIT_OK;
+}
+
+static int reopen(struct writer *writer, struct error *error)
+{
+	struct stat status;
+
+	writer->fd = open(writer->path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (writer->fd < 0 || fstat(writer->fd, &status) != 0)
+		return fail_errno(error, writer->path, "cannot open");
+	if (!S_ISREG(status.st_mode) || (uint64_t)status.st_size < length_of(writer))
+		return fail(error, EXIT_INPUT, "%s: was changed since it was begun / --force starts over",
+		            writer->path);
+	return EXIT_OK;
+}
+
 int writer_open(struct writer *writer, struct error *error)
 {
 	writer->fd = -1;
@@ -66,14 +102,16 @@ int writer_open(struct writer *writer, struct error *error)
 		code = writer->format->lay_out(writer, error);
 	if (code == EXIT_OK)
 		code = sort_names(writer, error);
-	if (code == EXIT_OK) {
-		writer->fd = open(writer->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-		if (writer->fd < 0)
-			code = fail_errno(error, writer->path, "cannot create");
-	}
+	if (code == EXIT_OK)
+		code = writer->reopen ? reopen(writer, error) : create(writer, error);
 	if (code != EXIT_OK)
 		writer_abandon(writer);
 	return code;
+}
+
+void writer_skip(struct writer *writer, uint64_t n)
+{
+	atomic_fetch_add(&writer->written_bytes, n);
 }
 
 const struct tensor *writer_find(const struct writer *writer, const char *name)
