@@ -167,6 +167,29 @@ same "what diff says of the decoded model" "$sqnr" \
 	"$(awk -F'|' '/^\| [^ ]*weight / { print $2, $7 }' "$work/out" | tr -s ' ' | sort)"
 same "layers" 5 "$(printf '%s\n' "$sqnr" | wc -l | tr -d ' ')"
 
+# A model whose tensors have different formats, made by hand: 32 times 1 in MXFP4, and 32 times 2 in MXFP8 but for one
+# that is 2.25. Together 64 weights in 16 + 1 + 32 + 1 bytes.
+{
+	a='"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}'
+	header "{$a,\"b.weight\":{\"dtype\":\"F32\",\"shape\":[1,32],\"data_offsets\":[128,256]}}"
+	bytes "$(repeat 32 0000803f) $(repeat 32 00000040)"
+} >"$work/plain.safetensors"
+mkdir "$work/mixed"
+{
+	a='"a.weight_packed":{"dtype":"U8","shape":[1,16],"data_offsets":[0,16]}'
+	a=$a',"a.weight_scale":{"dtype":"U8","shape":[1,1],"data_offsets":[16,17]}'
+	b='"b.weight":{"dtype":"F8_E4M3","shape":[1,32],"data_offsets":[17,49]}'
+	header "{$a,$b,\"b.weight_scale\":{\"dtype\":\"U8\",\"shape\":[1,1],\"data_offsets\":[49,50]}}"
+	bytes "$(repeat 16 22) 7f $(repeat 31 38)39 80"
+} >"$work/mixed/model.safetensors"
+exits 0 "" report --json "$work/plain.safetensors" --tokens 2 --against "$work/mixed"
+has "a mixture" "$(tr -d ' \n' <"$work/out" | sed 's/.*"total"//; s/"tensors".*//')" \
+	'"format":"mixed","rule":null,"recipe":null,"sparsity":null,"elements":64,"bytes":50,"bits_per_weight":6.25'
+has "the first of a mixture" "$(tr -d ' \n' <"$work/out" | sed 's/.*"tensors"//')" '"format":"mxfp4"'
+has "the second of a mixture" "$(tr -d ' \n' <"$work/out" | sed 's/.*"tensors"//')" '"format":"mxfp8-e4m3"'
+exits 0 "" report -q "$work/plain.safetensors" --tokens 2 --against "$work/mixed" -o "$work/mixed.md"
+has "a mixture" "$(tr -s ' ' <"$work/mixed.md")" '| b.weight | 1x32 | mxfp8-e4m3 | as written | 33.11 |'
+
 # Limits: the weights of the row have 13.953 dB. The report is written before.
 exits 0 "" report -f mxfp4 -r floor "$work/row.safetensors" --fail-under SQNR=13.95 --fail-under total-SQNR=13.95
 missed="tensor 'a.weight', the worst of 1: mxfp4 floor: SQNR of the weights is under 13.96 dB: 13.95 dB"

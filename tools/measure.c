@@ -61,7 +61,7 @@ static void release(struct measuring *m)
 static int allocate(struct measuring *m, struct error *error)
 {
 	size_t outputs = 0;
-	struct variant_storage storage;
+	struct variant_storage storage = {0};
 	bool complete = true;
 
 	for (unsigned k = 0; k < m->n_inputs; k++)
@@ -73,8 +73,9 @@ static int allocate(struct measuring *m, struct error *error)
 		m->piece_rows = 1;
 	if (m->piece_rows > m->layer->rows)
 		m->piece_rows = (size_t)m->layer->rows;
-	if (!variants_storage(&storage, &m->options->variants, m->piece_rows, m->cols))
-		return fail_memory(error);
+	for (size_t v = 0; v < m->options->variants.n; v++)
+		if (!variant_raise_storage(&storage, &m->layer->measurements[v].variant, m->piece_rows, m->cols))
+			return fail_memory(error);
 	m->weights = malloc(m->piece_rows * m->cols * sizeof *m->weights);
 	m->decoded = malloc(m->piece_rows * m->cols * sizeof *m->decoded);
 	m->pruned = malloc(m->piece_rows * m->cols * sizeof *m->pruned);
@@ -344,7 +345,7 @@ static int measure(struct measuring *m, struct error *error)
 	int code = EXIT_OK;
 
 	if (against != NULL)
-		code = measure_find_against(&m->quantized, m->layer, against, &m->options->variants.items[0], error);
+		code = measure_find_against(&m->quantized, m->layer, against, error);
 	for (unsigned k = 0; code == EXIT_OK && k < input_kinds(&m->options->input); k++) {
 		code = input_make(&m->inputs[k], &m->options->input, k, m->layer->tensor, m->cols, error);
 		m->n_inputs += m->inputs[k].exact.rows > 0;

@@ -58,7 +58,8 @@ struct layer {
 
 struct measure_options {
 	struct variants variants;
-	const struct model *against; /* NULL, or what to measure instead: a model with quantized tensors, one variant */
+	const struct model *against; /* NULL, or what to measure instead: a model with quantized tensors, one variant,
+	                              whose format may be another for each layer */
 	struct input_source input;
 	enum mxfp_round round;
 	uint64_t seed; /* of stochastic rounding; the stream is XXH3-64 of the tensor's name */
@@ -69,13 +70,17 @@ struct measure_options {
 
 /* Measures layer->tensor, which has elements of a float type; the rest of *layer is filled.
    EXIT_MEMORY, EXIT_IO, EXIT_INPUT, or what output_interrupted() says. EXIT_INPUT also if `against`
-   has the tensor in another shape, format or sparsity. */
+   has the tensor in another shape. */
 int measure_layer(struct layer *layer, const struct measure_options *options, struct error *error);
 
-/* Finds the quantized form of a layer with rows and cols filled in, which must be of that variant's format and
-   sparsity. EXIT_MEMORY, EXIT_IO, EXIT_INPUT. */
+/* Finds the quantized form of a layer with rows and cols filled in, and makes it the layer's one variant. EXIT_MEMORY,
+   EXIT_IO, EXIT_INPUT. */
 int measure_find_against(struct quantized *quantized, const struct layer *layer, const struct model *against,
-                         const struct variant *variant, struct error *error);
+                         struct error *error);
+
+/* The variant that a quantized tensor is: the rule or recipe that mxfp quantize noted in the file; other writers' files
+   do not tell. */
+struct variant measure_variant_of(const struct quantized *quantized, const char *name);
 
 /* How often a layer is read: NVFP4's tensor scale needs the largest magnitude first. */
 unsigned measure_readings(const struct measure_options *options);

@@ -4,11 +4,25 @@
 
 #include <stdlib.h>
 
+/* Of a quantized model each tensor has a variant of its own, and the total has what they have in common. */
+static void join_variants(struct measurement *total, const struct measurement *layer)
+{
+	if (total->elements == 0)
+		total->variant = layer->variant;
+	else if (!variant_same_format(&total->variant, &layer->variant))
+		total->variant.mixed = true;
+	else if (total->variant.rule != layer->variant.rule || total->variant.recipe != layer->variant.recipe)
+		total->variant.as_written = true;
+}
+
 /* Adds a layer's numbers to the totals. */
 static void add_layer(struct report *report, const struct layer *layer)
 {
-	for (size_t v = 0; v < report->options->variants.n; v++)
+	for (size_t v = 0; v < report->options->variants.n; v++) {
+		if (report->options->against != NULL)
+			join_variants(&report->totals[v], &layer->measurements[v]);
 		measurement_merge(&report->totals[v], &layer->measurements[v]);
+	}
 	for (unsigned k = 0; k < N_ACTIVATION_KINDS; k++) {
 		stats_merge(&report->inputs[k].input, &layer->inputs[k].input);
 		stats_merge(&report->inputs[k].product, &layer->inputs[k].product);

@@ -3,25 +3,6 @@
 #include "elements.h"
 #include "report.h"
 
-/* The rule or recipe that mxfp quantize writes into a file's metadata; another writer's files do not tell. */
-static void read_choice(struct variant *variant, const struct file *file)
-{
-	const char *rule = file_metadata(file, "mxfp.rule"), *recipe = file_metadata(file, "mxfp.recipe");
-	int value;
-
-	variant->as_written = true;
-	if (variant_has_recipe(variant)) {
-		if (mxfp_option_from_name(MXFP_OPTION_RECIPE, recipe, &value) != MXFP_OK)
-			return;
-		variant->recipe = (enum mxfp_recipe)value;
-	} else {
-		if (mxfp_option_from_name(MXFP_OPTION_RULE, rule, &value) != MXFP_OK)
-			return;
-		variant->rule = (enum mxfp_rule)value;
-	}
-	variant->as_written = false;
-}
-
 int report_against_find(struct quantized *quantized, bool *found, const struct model *against,
                         const struct tensor *tensor, struct error *error)
 {
@@ -44,9 +25,7 @@ static int look_in_file(struct variants *variants, const struct file *file, cons
 			return code;
 		if (!found)
 			continue;
-		variants->items[0].format = quantized.choice.form->format;
-		variants->items[0].sparsity = quantized.choice.sparsity;
-		read_choice(&variants->items[0], quantized.files[LAYOUT_CODES]);
+		variants->items[0] = measure_variant_of(&quantized, file->tensors[t].name);
 		variants->n = 1;
 		return EXIT_OK;
 	}

@@ -87,7 +87,8 @@ static bool has_scale(const struct report *report, size_t v, const struct mxfp_f
 {
 	const struct variant *variant = &report->totals[v].variant;
 
-	return variant_is_quantized(variant) && mxfp_format_info(variant->format)->scale == scale->format;
+	return variant_is_quantized(variant) && !variant->mixed &&
+	       mxfp_format_info(variant->format)->scale == scale->format;
 }
 
 /* Nothing rather than 0 %, so that the shape shows. */

@@ -42,7 +42,7 @@ static json_t *histogram_json(const struct measurement *m)
 {
 	unsigned first = 0, end = m->n_scales;
 
-	if (!variant_is_quantized(&m->variant))
+	if (!variant_is_quantized(&m->variant) || m->variant.mixed)
 		return json_null();
 	json_t *array = json_array();
 	while (first < end && m->scales[first] == 0)
@@ -91,15 +91,18 @@ static json_t *share(uint64_t n, const struct measurement *m)
 
 static json_t *measurement_json(const struct report *report, const struct measurement *m)
 {
-	bool recipe = variant_has_recipe(&m->variant) && !m->variant.as_written;
-	bool rule = !variant_has_recipe(&m->variant) && variant_is_quantized(&m->variant) && !m->variant.as_written;
+	bool noted = !m->variant.as_written && !m->variant.mixed;
+	bool recipe = variant_has_recipe(&m->variant) && noted;
+	bool rule = !variant_has_recipe(&m->variant) && variant_is_quantized(&m->variant) && noted;
+	bool sparse = m->variant.sparsity.m != 0 && !m->variant.mixed;
+	const char *format = m->variant.mixed ? "mixed" : mxfp_format_info(m->variant.format)->name;
 	char pattern[SPARSITY_TEXT];
 
 	sparsity_text(m->variant.sparsity, pattern);
 	return json_pack("{s:s, s:s?, s:s?, s:s?, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "format",
-	                 mxfp_format_info(m->variant.format)->name, "rule", rule ? variant_choice(&m->variant) : NULL,
+	                 format, "rule", rule ? variant_choice(&m->variant) : NULL,
 	                 "recipe", recipe ? variant_choice(&m->variant) : NULL, "sparsity",
-	                 m->variant.sparsity.m != 0 ? pattern : NULL, "elements", count(m->elements), "bytes",
+	                 sparse ? pattern : NULL, "elements", count(m->elements), "bytes",
 	                 count(m->bytes), "bits_per_weight", number(measurement_bits(m)), "saturated",
 	                 m->saturated_known ? count(m->saturated) : json_null(), "saturated_share",
 	                 m->saturated_known ? share(m->saturated, m) : json_null(), "flushed", count(m->flushed),

@@ -54,12 +54,19 @@ bool variant_has_recipe(const struct variant *variant)
 	return mxfp_format_info(variant->format)->tensor_scale;
 }
 
+bool variant_same_format(const struct variant *a, const struct variant *b)
+{
+	return a->format == b->format && a->sparsity.n == b->sparsity.n && a->sparsity.m == b->sparsity.m;
+}
+
 const char *variant_format(const struct variant *variant, char text[VARIANT_TEXT])
 {
 	const char *name = mxfp_format_info(variant->format)->name;
 	char pattern[SPARSITY_TEXT];
 
-	if (variant->sparsity.m == 0)
+	if (variant->mixed)
+		snprintf(text, VARIANT_TEXT, "mixed");
+	else if (variant->sparsity.m == 0)
 		snprintf(text, VARIANT_TEXT, "%s", name);
 	else
 		snprintf(text, VARIANT_TEXT, "%s %s", name, sparsity_text(variant->sparsity, pattern));
@@ -68,7 +75,7 @@ const char *variant_format(const struct variant *variant, char text[VARIANT_TEXT
 
 const char *variant_choice(const struct variant *variant)
 {
-	if (!variant_is_quantized(variant))
+	if (!variant_is_quantized(variant) || variant->mixed)
 		return "-";
 	if (variant->as_written)
 		return "as written";
@@ -159,18 +166,15 @@ static size_t larger(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-bool variants_storage(struct variant_storage *most, const struct variants *variants, size_t rows, size_t cols)
+bool variant_raise_storage(struct variant_storage *most, const struct variant *variant, size_t rows, size_t cols)
 {
-	*most = (struct variant_storage){0};
-	for (size_t v = 0; v < variants->n; v++) {
-		struct variant_storage storage;
+	struct variant_storage storage;
 
-		if (!variant_storage(&storage, &variants->items[v], rows, cols))
-			return false;
-		most->codes = larger(most->codes, storage.codes);
-		most->masks = larger(most->masks, storage.masks);
-		most->scales = larger(most->scales, storage.scales);
-		most->kept = larger(most->kept, storage.kept);
-	}
+	if (!variant_storage(&storage, variant, rows, cols))
+		return false;
+	most->codes = larger(most->codes, storage.codes);
+	most->masks = larger(most->masks, storage.masks);
+	most->scales = larger(most->scales, storage.scales);
+	most->kept = larger(most->kept, storage.kept);
 	return true;
 }

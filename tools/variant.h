@@ -17,6 +17,7 @@ struct variant {
 	enum mxfp_rule rule;
 	enum mxfp_recipe recipe;
 	struct mxfp_sparsity sparsity; /* all zero: dense */
+	bool mixed;                    /* of a total: tensors differ in format or sparsity; these are the first one's */
 	bool as_written;               /* read from a file that does not say by which rule or recipe */
 };
 
@@ -43,23 +44,26 @@ int variants_prune(struct variants *variants, struct mxfp_sparsity sparsity, str
 /* False for weights that are only pruned, which have no scales. */
 bool variant_is_quantized(const struct variant *variant);
 
+/* Whether two variants have one format and one sparsity. */
+bool variant_same_format(const struct variant *a, const struct variant *b);
+
 /* Bytes that weights take. */
 struct variant_storage {
 	size_t codes, masks, scales; /* codes: of the dense matrix, */
 	size_t kept;                 /* and of those, the ones that are kept */
 };
 
-/* Of rows x cols weights in a variant, and of each the most that any of them needs. False on overflow. */
+/* Of rows x cols weights in a variant; raises each of `most` to what that is. False on overflow. */
 bool variant_storage(struct variant_storage *storage, const struct variant *variant, size_t rows, size_t cols);
-bool variants_storage(struct variant_storage *most, const struct variants *variants, size_t rows, size_t cols);
+bool variant_raise_storage(struct variant_storage *most, const struct variant *variant, size_t rows, size_t cols);
 
 /* True for formats whose choice is a recipe. */
 bool variant_has_recipe(const struct variant *variant);
 
-/* "mxfp4", or "mxfp4 4:16" if it is pruned, in `text`; returns text. */
+/* "mxfp4", or "mxfp4 4:16" if it is pruned, or "mixed", in `text`; returns text. */
 const char *variant_format(const struct variant *variant, char text[VARIANT_TEXT]);
 
-/* The rule's or the recipe's name, or "as written"; "-" if it is not quantized. */
+/* The rule's or the recipe's name, or "as written"; "-" if it is not quantized, or mixed. */
 const char *variant_choice(const struct variant *variant);
 
 #endif
