@@ -26,11 +26,12 @@ for folder in include lib ref simd tools tests fuzz bench examples doc scripts; 
 done
 mapfile -t code < <(find "${folders[@]}" -name '*.[ch]' -o -name '*.def' | sort)
 mapfile -t scripts < <(find "${folders[@]}" -name '*.sh' -o -name '*.shlib' | sort)
+mapfile -t python < <(find "${folders[@]}" -name '*.py' | sort)
 mapfile -t build < <(find "${folders[@]}" -name Makefile.inc | sort)
 mapfile -t pages < <(find doc -name '*.[13]' | sort)
 build+=(configure.ac Makefile.am libmxfp.pc.in)
 texts=(README.md HACKING.md NEWS doc/*.md)
-sources=("${code[@]}" "${scripts[@]}" "${build[@]}" "${pages[@]}")
+sources=("${code[@]}" "${scripts[@]}" "${python[@]}" "${build[@]}" "${pages[@]}")
 all=("${sources[@]}" "${texts[@]}")
 
 # Characters.
@@ -45,10 +46,10 @@ done)
 
 # Sizes. A tab is 4 columns. A function is what stands between { and } in the first column;
 # rows of a table in it do not count.
-report "longer than $max_lines lines" < <(for file in "${code[@]}" "${scripts[@]}"; do
+report "longer than $max_lines lines" < <(for file in "${code[@]}" "${scripts[@]}" "${python[@]}"; do
 	[ "$(wc -l <"$file")" -le $max_lines ] || echo "$file:0"
 done)
-report "line longer than $max_columns columns" < <(for file in "${code[@]}" "${scripts[@]}"; do
+report "line longer than $max_columns columns" < <(for file in "${code[@]}" "${scripts[@]}" "${python[@]}"; do
 	expand -t 4 "$file" | awk -v file="$file" -v max=$max_columns 'length > max { print file ":" FNR }'
 done)
 report "function longer than $max_function_lines lines" < <(awk -v max=$max_function_lines '
