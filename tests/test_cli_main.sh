@@ -53,6 +53,19 @@ same "defaults in --help after options" "$text" "$(cat "$work/out")"
 # Option values.
 exits 2 "cast: --to: unknown value 'e4m4': did you mean 'e4m3'?" cast --to e4m4
 exits 2 "rne, rna, rhz, rtz, rtp, rtn, sr" cast --to e4m3 --round nearest-ties-up
+exits 2 "quantize: unknown option '--cols' / mxfp blocks has it" quantize --cols 32
+exits 2 "unknown option '--stream' / mxfp cast, blocks have it" info --stream 1
+exits 2 "report: unknown option '--rules2': did you mean '--rules'?" report --rules2 mse
+exits 2 "blocks: unknown option '--format' / mxfp bench has it" blocks --format x
+exits 2 "cast: '--s' may be --seed, --stream / write more of it" cast --s 1
+exits 2 "gemm: unknown option '-output': did you mean '--output'?" gemm a b -output c
+exits 2 "cast: unknown option '-to=e4m3': did you mean '--to=e4m3'?" cast -to=e4m3
+touch "$work/numbers.f32"
+exits 4 "/nubmers.f32: cannot open: No such file or directory: did you mean '$work/numbers.f32'?" \
+	cast --to e4m3 "$work/nubmers.f32"
+exits 4 "did you mean '$work/numbers.f32'?" inspect "$work/Numbers.F32"
+exits 4 "/other: cannot open: No such file or directory" inspect "$work/other"
+exits 4 "/none/x: cannot open: No such file or directory" inspect "$work/none/x"
 exits 2 "did you mean 'rne'?" cast --to e4m3 --round rn
 exits 2 "blocks: --to: unknown value 'MXFP4': did you mean 'mxfp4'? / block formats: " blocks --to MXFP4
 exits 2 "engine: --chip: unknown value 'tranium3': did you mean 'trainium3'?" engine --experts 4 --chip tranium3

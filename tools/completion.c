@@ -163,7 +163,7 @@ static const struct {
 	{"MODEL", offer_models},         {"A", offer_matrices},              {"B", offer_matrices},
 	{"W", offer_matrices},           {"MATRIX", offer_matrices},         {"VECTOR", offer_matrices},
 	{"FILE", offer_any_file},        {"OUT", offer_any_file},            {"CODES", offer_any_file},
-	{"SCALES", offer_any_file},
+	{"SCALES", offer_any_file},      {"QUANTIZED", offer_models},        {"SOURCE", offer_models},
 };
 
 /* One of the alternatives between the bars of an argument. */

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "nearest.h"
+
 /* Linux transfers at most 0x7ffff000 bytes in one call; asking for less keeps the result a plain ssize_t
    everywhere. */
 enum { TRANSFER_BYTES = 1 << 30 };
@@ -25,7 +27,7 @@ int descriptor_open(const char *path, int *fd, uint64_t *size_bytes, struct erro
 
 	/* Opening a device can have effects, so its kind is looked at before, and again on what was opened. */
 	if (stat(path, &status) != 0)
-		return fail_errno(error, path, "cannot open");
+		return nearest_fail_open(path, error);
 	int code = refuse_special(path, status.st_mode, error);
 	if (code != EXIT_OK)
 		return code;

@@ -11,6 +11,7 @@
 
 #include "model_index.h"
 #include "model_quantized.h"
+#include "nearest.h"
 #include "suffix.h"
 
 /* malloc'ed "DIRECTORY/NAME". */
@@ -271,7 +272,7 @@ static int open_path(struct model *model, const char *path, struct error *error)
 	if (model->path == NULL)
 		return fail_memory(error);
 	if (stat(path, &status) != 0)
-		return fail_errno(error, path, "cannot open");
+		return nearest_fail_open(path, error);
 	model->directory = S_ISDIR(status.st_mode) ? strdup(path) : parent_of(path);
 	if (model->directory == NULL)
 		return fail_memory(error);

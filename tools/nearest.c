@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* Near misses by edit distance: insertions, deletions, replacements and swaps of neighbours (optimal string
    alignment). Capital letters count as small ones. */
+#include "config.h"
+
 #include "nearest.h"
 
 #include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Longest word that is compared. Names of tensors and files are rarely longer. */
-enum { LENGTH_MAX = 127 };
+/* Longest word that is compared. Names of tensors and files are rarely longer. A directory is not searched further. */
+enum { LENGTH_MAX = 127, ENTRIES_MAX = 10000 };
 
 static size_t least(size_t a, size_t b)
 {
@@ -71,4 +75,30 @@ int nearest_fail(const char *where, const char *word, const char *title, const c
 	if (nearest.best != NULL)
 		snprintf(meant, sizeof meant, ": did you mean '%s'?", nearest.best);
 	return fail(error, EXIT_USAGE, "%s: unknown value '%s'%s / %s: %s", where, word, meant, title, known);
+}
+
+int nearest_fail_open(const char *path, struct error *error)
+{
+	const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
+	const int folder = (int)(name - path), missing = errno;
+	struct nearest nearest = {.word = name};
+	char text[4096], best[LENGTH_MAX + 1] = "";
+	const struct dirent *entry;
+	int code = fail_errno(error, path, "cannot open");
+
+	snprintf(text, sizeof text, "%.*s", folder, path);
+	DIR *directory = missing == ENOENT && strlen(name) > 2 ? opendir(folder == 0 ? "." : text) : NULL;
+	for (int n = 0; n < ENTRIES_MAX && directory != NULL && (entry = readdir(directory)) != NULL; n++) {
+		if (entry->d_name[0] != '.')
+			nearest_offer(&nearest, entry->d_name);
+		if (nearest.best == entry->d_name)
+			nearest.best = strcpy(best, entry->d_name); /* the next readdir() takes the entry's place */
+	}
+	if (directory != NULL)
+		closedir(directory);
+	if (nearest.best != NULL) {
+		snprintf(text, sizeof text, "%s", error->text);
+		fail(error, code, "%s: did you mean '%.*s%s'?", text, folder, path, nearest.best);
+	}
+	return code;
 }

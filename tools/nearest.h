@@ -22,4 +22,7 @@ void nearest_offer(struct nearest *nearest, const char *candidate);
 int nearest_fail(const char *where, const char *word, const char *title, const char *const *names, size_t n,
                  struct error *error);
 
+/* fail_errno(PATH, "cannot open") after open() or stat(), with the name of a file there that was likely meant. */
+int nearest_fail_open(const char *path, struct error *error);
+
 #endif

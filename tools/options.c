@@ -15,6 +15,7 @@
 #include "choices.h"
 #include "help.h"
 #include "nearest.h"
+#include "options_unknown.h"
 
 enum { OPTIONS_MAX = 64, LONG_BASE = 256 };
 
@@ -63,23 +64,12 @@ static int fail_unknown(char **argv, const struct option_spec *options, struct e
 {
 	const char *word = argv[optind - 1];
 	char name[64];
-	struct nearest nearest = {.word = name};
 
 	if (optopt != 0)
 		return fail(error, EXIT_USAGE, "%s: unknown option '-%c' / see mxfp %s --help", argv[0], optopt,
 		            argv[0]);
 	snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
-	if (strcmp(name, "isa") == 0)
-		return fail(error, EXIT_USAGE, "%s: --isa stands before the command: mxfp --isa TIER %s", argv[0],
-		            argv[0]);
-	for (const struct option_spec *option = options; option->kind != OPTION_END; option++)
-		if (option->kind != OPTION_HEADING)
-			nearest_offer(&nearest, option->name);
-	nearest_offer(&nearest, "help");
-	if (nearest.best != NULL)
-		return fail(error, EXIT_USAGE, "%s: unknown option '--%s': did you mean '--%s'?", argv[0], name,
-		            nearest.best);
-	return fail(error, EXIT_USAGE, "%s: unknown option '--%s' / see mxfp %s --help", argv[0], name, argv[0]);
+	return options_fail_unknown(argv[0], name, options, error);
 }
 
 /* What getopt_long() refused: `found` is ':' or '?'. */
@@ -250,6 +240,7 @@ enum parsed options_parse(int argc, char **argv, const struct option_spec *optio
 		help_print(options, usage);
 		return PARSED_HELP;
 	}
+	code = options_refuse_single_dash(argc, argv, options, error);
 	optind = 0;
 	while (code == EXIT_OK && (found = getopt_long(argc, argv, tables.shorts, tables.longs, NULL)) != -1) {
 		if (found == '?' || found == ':')

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "descriptor.h"
+#include "nearest.h"
 
 static bool is_standard(const char *path)
 {
@@ -25,7 +26,7 @@ int source_open(struct source *source, const char *path, struct error *error)
 	if (!is_standard(path))
 		source->fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (source->fd == -1)
-		return fail_errno(error, path, "cannot open");
+		return nearest_fail_open(path, error);
 	if (fstat(source->fd, &status) != 0 || S_ISDIR(status.st_mode)) {
 		if (S_ISDIR(status.st_mode))
 			errno = EISDIR;
