@@ -2,18 +2,19 @@
 /* mxfp quantize: weights into a block format, in the layout of compressed-tensors. */
 #include "config.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "byte_size.h"
 #include "choices.h"
 #include "commands.h"
+#include "preset.h"
 #include "quantize.h"
-
-static const char no_activations[] = "none";
 
 /* Options that are read further after parsing. */
 struct texts {
-	const char *activations, *sparsity, *shard_size;
+	const char *activations, *sparsity, *preset, *recipe, *shard_size;
+	bool based; /* on what the preset and the recipe say */
 };
 
 static enum parsed parse(int argc, char **argv, struct quantize_settings *s, struct texts *texts, struct error *error)
@@ -32,6 +33,10 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 	};
 	const struct option_spec options[] = {
 		{"output", 'o', OPTION_STRING, "OUT", "directory to write", &s->out},
+		{"preset", 0, OPTION_STRING, PRESET_NAMES, "settings that the other options change (default w4a8)",
+		 &texts->preset},
+		{"recipe", 0, OPTION_STRING, "FILE.json", "JSON that says which tensors are quantized how: mxfp-recipe(5)",
+		 &texts->recipe},
 		{"weights", 'w', OPTION_BLOCK, "FORMAT", "format of the weights", &s->choice.format},
 		{"activations", 'a', OPTION_STRING, "FORMAT|none",
 		 "format that config.json tells loaders to quantize activations to", &texts->activations},
@@ -65,18 +70,20 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 	};
 
 	enum parsed parsed = options_parse(argc, argv, options, &usage, 1, 1, &s->in, error);
-	if (parsed == PARSED_RUN && options_check_format(argc, argv, options, s->choice.format, error) != EXIT_OK)
+	/* The rules of a recipe may have both MX formats and NVFP4. */
+	if (parsed != PARSED_RUN || !texts->based || s->recipe != NULL)
+		return parsed;
+	if (options_check_format(argc, argv, options, s->choice.format, error) != EXIT_OK)
 		return PARSED_ERROR;
 	return parsed;
 }
 
-static int set_activations(struct quantize_settings *s, const char *name, struct error *error)
+static int set_activations(struct quantize_settings *s, const char *where, const char *name, struct error *error)
 {
-	static const char where[] = "quantize: --activations";
 	int value;
 
 	s->activations = OPTION_FORMAT_NONE;
-	if (strcmp(name, no_activations) == 0)
+	if (strcmp(name, RECIPE_NONE) == 0)
 		return EXIT_OK;
 	if (!choice_find(OPTION_BLOCK, name, &value))
 		return choice_fail(OPTION_BLOCK, where, name, error);
@@ -88,22 +95,42 @@ static int set_activations(struct quantize_settings *s, const char *name, struct
 	return EXIT_OK;
 }
 
+/* Whether the layout can hold what a choice makes. */
+static int check_choice(const struct quantize_settings *s, const struct quantize_choice *choice, const char *where,
+                        struct error *error)
+{
+	const char *format = mxfp_format_info(choice->format)->name, *recipe = choice_name(OPTION_RECIPE, choice->recipe);
+
+	if (quantize_layout(s->layout, choice).form == NULL)
+		return fail(error, EXIT_USAGE, "%s: layout %s does not hold %s%s", where, s->layout->name, format,
+		            choice->sparsity.m != 0 ? ", sparse" : "");
+	if (!mxfp_format_info(choice->format)->tensor_scale)
+		return EXIT_OK;
+	if (!layout_holds_recipe(s->layout, (enum mxfp_recipe)choice->recipe))
+		return fail(error, EXIT_USAGE, "%s: --nvfp4-recipe %s: its tensor scale multiplies, and the layout "
+		            "holds one that divides / give compressed-tensors, torchao-1 or ggml", where, recipe);
+	if (choice->recipe == MXFP_RECIPE_GGML && s->round != MXFP_ROUND_RNE)
+		return fail(error, EXIT_USAGE,
+			    "%s: --nvfp4-recipe %s has a rounding of its own / leave out --round", where, recipe);
+	return EXIT_OK;
+}
+
 static int check(const struct quantize_settings *s, struct error *error)
 {
-	const char *recipe = choice_name(OPTION_RECIPE, s->choice.recipe);
+	char where[1024];
+	int code = EXIT_OK;
 
 	if (s->out == NULL && !s->dry_run)
 		return fail(error, EXIT_USAGE, "quantize: no output given / -o OUT names a directory");
-	if (!mxfp_format_info(s->choice.format)->tensor_scale)
-		return EXIT_OK;
-	if (!layout_holds_recipe(s->layout, (enum mxfp_recipe)s->choice.recipe))
-		return fail(error, EXIT_USAGE, "quantize: --nvfp4-recipe %s: its tensor scale multiplies, and the layout "
-		            "holds one that divides / give compressed-tensors, torchao-1 or ggml", recipe);
-	if (s->choice.recipe == MXFP_RECIPE_GGML && s->round != MXFP_ROUND_RNE)
-		return fail(error, EXIT_USAGE,
-			    "quantize: --nvfp4-recipe %s has a rounding of its own / leave out --round",
-			    recipe);
-	return EXIT_OK;
+	code = check_choice(s, &s->choice, "quantize", error);
+	for (size_t i = 0; s->recipe != NULL && i < s->recipe->n_rules && code == EXIT_OK; i++) {
+		struct quantize_choice choice = s->choice;
+
+		recipe_apply(&s->recipe->rules[i].change, &choice);
+		snprintf(where, sizeof where, "%.700s: rules[%zu]", s->recipe->path, i);
+		code = check_choice(s, &choice, where, error);
+	}
+	return code;
 }
 
 static int plan_and_run(const struct quantize_settings *settings, const struct model *model, struct error *error)
@@ -119,17 +146,66 @@ static int plan_and_run(const struct quantize_settings *settings, const struct m
 	return code;
 }
 
-static int run(int argc, char **argv, struct error *error)
+/* Settings before the options of the command line: those of the preset and the recipe that `texts` names, and in
+   `texts` what they say of activations. */
+static int set_base(struct quantize_settings *s, struct texts *texts, struct recipe *recipe, struct error *error)
 {
-	struct quantize_settings settings = {
+	const struct preset *preset;
+	int code = preset_find(&preset, texts->preset, error);
+
+	if (code == EXIT_OK && texts->preset != NULL && texts->recipe != NULL)
+		code = fail(error, EXIT_USAGE, "quantize: --preset and --recipe: give one of them");
+	if (code != EXIT_OK)
+		return code;
+	*s = (struct quantize_settings){
 		.layout = layouts[0],
-		.choice = {.format = MXFP_FORMAT_MXFP4, .recipe = MXFP_RECIPE_CT},
+		.choice = {.format = preset->weights, .recipe = MXFP_RECIPE_CT},
 		.activation_rule = MXFP_RULE_RCEIL,
 		.non_finite = MXFP_NON_FINITE_ERROR,
 	};
-	struct texts texts = {.activations = mxfp_format_info(MXFP_FORMAT_MXFP8_E4M3)->name};
-	struct model model;
+	const char *path = texts->recipe;
+	*texts = (struct texts){.activations = preset->activations};
+	if (path == NULL)
+		return EXIT_OK;
+	code = recipe_read(recipe, path, error);
+	s->recipe = recipe;
+	s->select.recipe = &recipe->include;
+	recipe_apply(&recipe->by_default, &s->choice);
+	if (recipe->activations != NULL)
+		texts->activations = recipe->activations;
+	return code;
+}
 
+/* Reads what the options name and runs. */
+static int run_settings(struct quantize_settings *settings, const struct texts *texts, struct error *error)
+{
+	struct model model;
+	int code = set_activations(settings, "quantize: --activations", texts->activations, error);
+
+	if (code == EXIT_OK && texts->sparsity != NULL)
+		code = sparsity_parse(texts->sparsity, "quantize: --sparsity", &settings->choice.sparsity, error);
+	if (code == EXIT_OK && texts->shard_size != NULL)
+		code = byte_size_parse(texts->shard_size, "quantize: --shard-size", &settings->shard_bytes, error);
+	if (code == EXIT_OK)
+		code = check(settings, error);
+	if (code == EXIT_OK)
+		code = select_compile(&settings->select, error);
+	if (code == EXIT_OK)
+		code = model_open(&model, settings->in, error);
+	if (code != EXIT_OK)
+		return code;
+	code = plan_and_run(settings, &model, error);
+	model_close(&model);
+	return code;
+}
+
+static int run(int argc, char **argv, struct error *error)
+{
+	struct quantize_settings settings;
+	struct recipe recipe = {0};
+	struct texts texts = {0};
+
+	set_base(&settings, &texts, &recipe, error);
 	switch (parse(argc, argv, &settings, &texts, error)) {
 	case PARSED_HELP:
 		return EXIT_OK;
@@ -138,22 +214,15 @@ static int run(int argc, char **argv, struct error *error)
 	case PARSED_RUN:
 		break;
 	}
-	int code = set_activations(&settings, texts.activations, error);
-	if (code == EXIT_OK && texts.sparsity != NULL)
-		code = sparsity_parse(texts.sparsity, "quantize: --sparsity", &settings.choice.sparsity, error);
-	if (code == EXIT_OK && texts.shard_size != NULL)
-		code = byte_size_parse(texts.shard_size, "quantize: --shard-size", &settings.shard_bytes, error);
+	/* Now that the preset and the recipe are known, the options change what they say. */
+	int code = set_base(&settings, &texts, &recipe, error);
+	texts.based = true;
+	if (code == EXIT_OK && parse(argc, argv, &settings, &texts, error) != PARSED_RUN)
+		code = EXIT_USAGE;
 	if (code == EXIT_OK)
-		code = check(&settings, error);
-	if (code == EXIT_OK)
-		code = select_compile(&settings.select, error);
-	if (code == EXIT_OK)
-		code = model_open(&model, settings.in, error);
-	if (code == EXIT_OK) {
-		code = plan_and_run(&settings, &model, error);
-		model_close(&model);
-	}
+		code = run_settings(&settings, &texts, error);
 	select_free(&settings.select);
+	recipe_free(&recipe);
 	return code;
 }
 

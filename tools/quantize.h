@@ -13,21 +13,17 @@
 #include "layout.h"
 #include "model.h"
 #include "mxfp/options.h"
+#include "quantize_choice.h"
+#include "recipe.h"
 #include "select.h"
 #include "sparsity.h"
-
-/* How a tensor is quantized. */
-struct quantize_choice {
-	enum mxfp_format format;
-	struct mxfp_sparsity sparsity; /* all zero: dense */
-	int rule, recipe;              /* of MX formats; of NVFP4 */
-};
 
 /* The command line. */
 struct quantize_settings {
 	const char *in, *out;
 	const struct layout *layout;
-	struct quantize_choice choice; /* the layout has a form for it */
+	struct quantize_choice choice; /* of tensors that no rule of the recipe matches; the layout has a form for it */
+	const struct recipe *recipe;  /* NULL: none */
 	enum mxfp_format activations; /* OPTION_FORMAT_NONE: none */
 	int activation_rule, round, non_finite;
 	uint64_t seed;
@@ -73,16 +69,6 @@ struct quantize_plan {
 	char seed[24], sparsity[SPARSITY_TEXT]; /* of the settings, as text */
 	struct arena arena;                 /* names, shapes, metadata */
 };
-
-/* What decides about the parts of a tensor that is quantized so. */
-struct layout_choice quantize_layout(const struct layout *layout, const struct quantize_choice *choice);
-
-/* Whether two tensors are quantized alike in all that these choices say. */
-bool quantize_same(const struct quantize_choice *a, const struct quantize_choice *b);
-
-/* "mxfp4 mse", "nvfp4 te", "mxfp4 mse 4:16" in `text`; returns text. */
-enum { QUANTIZE_TEXT = 96 };
-const char *quantize_text(const struct quantize_choice *choice, char text[QUANTIZE_TEXT]);
 
 /* Decides; reads no data. EXIT_INPUT, EXIT_USAGE, EXIT_MEMORY. */
 int quantize_plan(struct quantize_plan *plan, const struct quantize_settings *settings, const struct model *model,

@@ -7,39 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "choices.h"
 #include "model_config.h"
 #include "quantize.h"
-
-struct layout_choice quantize_layout(const struct layout *layout, const struct quantize_choice *choice)
-{
-	return (struct layout_choice){
-		.layout = layout,
-		.form = layout_form(layout, choice->format, choice->sparsity.m != 0),
-		.sparsity = choice->sparsity,
-	};
-}
-
-bool quantize_same(const struct quantize_choice *a, const struct quantize_choice *b)
-{
-	bool has_recipe = mxfp_format_info(a->format)->tensor_scale;
-
-	return a->format == b->format && a->sparsity.n == b->sparsity.n && a->sparsity.m == b->sparsity.m &&
-	       (has_recipe ? a->recipe == b->recipe : a->rule == b->rule);
-}
-
-const char *quantize_text(const struct quantize_choice *choice, char text[QUANTIZE_TEXT])
-{
-	const struct mxfp_format_info *format = mxfp_format_info(choice->format);
-	const char *how = format->tensor_scale ? choice_name(OPTION_RECIPE, choice->recipe)
-	                                       : choice_name(OPTION_RULE, choice->rule);
-	char pattern[SPARSITY_TEXT] = "";
-
-	if (choice->sparsity.m != 0)
-		sparsity_text(choice->sparsity, pattern);
-	snprintf(text, QUANTIZE_TEXT, "%s %s%s%s", format->name, how, pattern[0] != '\0' ? " " : "", pattern);
-	return text;
-}
 
 static int check_unquantized(const struct model *model, struct error *error)
 {
@@ -123,14 +92,39 @@ static int plan_parts(struct quantize_plan *plan, struct quantize_entry *entry, 
 	return EXIT_OK;
 }
 
+/* How a selected tensor is quantized, and whether it is: the recipe's first rule that matches it says. False without
+   memory. */
+static bool choose(struct quantize_plan *plan, struct quantize_entry *entry)
+{
+	const struct recipe *recipe = plan->settings->recipe;
+	const struct recipe_rule *rule = NULL;
+	char reason[128];
+
+	entry->choice = plan->settings->choice;
+	if (recipe != NULL && entry->quantized)
+		rule = recipe_find(recipe, entry->source->name);
+	if (rule == NULL)
+		return true;
+	entry->quantized = !rule->keep;
+	recipe_apply(&rule->change, &entry->choice);
+	if (rule->keep)
+		snprintf(reason, sizeof reason, "kept by rules[%td]", rule - recipe->rules);
+	else
+		snprintf(reason, sizeof reason, "%s, rules[%td]", entry->reason, rule - recipe->rules);
+	entry->reason = arena_string(&plan->arena, reason);
+	return entry->reason != NULL;
+}
+
 static int plan_entry(struct quantize_plan *plan, struct quantize_entry *entry, const struct file *file,
                       const struct tensor *tensor, struct error *error)
 {
 	entry->source = tensor;
 	entry->file = file;
-	entry->choice = plan->settings->choice;
 	tensor_matrix(tensor, &entry->rows, &entry->cols);
-	entry->quantized = select_tensor(&plan->settings->select, tensor, &entry->reason) && is_held(plan, entry);
+	entry->quantized = select_tensor(&plan->settings->select, tensor, &entry->reason);
+	if (!choose(plan, entry))
+		return fail_memory(error);
+	entry->quantized = entry->quantized && is_held(plan, entry);
 	int code = plan_parts(plan, entry, file, error);
 	plan->n_quantized += entry->quantized;
 	plan->input_bytes += tensor->size;
@@ -169,6 +163,8 @@ int quantize_plan(struct quantize_plan *plan, const struct quantize_settings *se
 
 	if (code == EXIT_OK)
 		code = select_check(&settings->select, model, error);
+	if (code == EXIT_OK && settings->recipe != NULL)
+		code = recipe_check(settings->recipe, model, error);
 	if (code == EXIT_OK)
 		code = plan_entries(plan, error);
 	return code != EXIT_OK ? code : quantize_plan_files(plan, error);

@@ -49,14 +49,27 @@ static double entry_bits(const struct quantize_entry *entry)
 	return bits(entry->output_bytes, entry->rows * entry->cols);
 }
 
+/* What a tensor has become: more than its format if its rule or sparsity is not that of most. */
+static const char *entry_text(const struct quantize_plan *plan, const struct quantize_entry *entry,
+                              char text[QUANTIZE_TEXT])
+{
+	struct quantize_choice as_most = plan->settings->choice;
+
+	as_most.format = entry->choice.format;
+	if (!entry->quantized)
+		return "kept";
+	return quantize_same(&as_most, &entry->choice) ? mxfp_format_info(entry->choice.format)->name
+	                                               : quantize_text(&entry->choice, text);
+}
+
 static void add_row(struct table *table, const struct quantize_plan *plan, const struct quantize_entry *entry)
 {
 	const char *f64 = entry->quantized && entry->source->dtype == DTYPE_F64 ? ", rounded to f32 first" : "";
-	char shape[SHAPE_TEXT];
+	char shape[SHAPE_TEXT], text[QUANTIZE_TEXT];
 
 	table_cell(table, "%s", entry->source->name);
 	table_cell(table, "%s %s", dtype_info(entry->source->dtype)->name, shape_text(entry->source, shape));
-	table_cell(table, "%s", entry->quantized ? mxfp_format_info(entry->choice.format)->name : "kept");
+	table_cell(table, "%s", entry_text(plan, entry, text));
 	table_cell(table, "%s%s%s", entry->reason, entry->padded ? ", rows padded" : "", f64);
 	if (entry->quantized)
 		table_cell(table, "%.3f", entry_bits(entry));
@@ -125,6 +138,17 @@ static json_t *counts_of(const struct mxfp_counts *counts)
 	                 (json_int_t)counts->flushed, "nan", (json_int_t)counts->nan, "inf", (json_int_t)counts->inf);
 }
 
+/* How a tensor is quantized, with the names that its file has for it. */
+static json_t *choice_facts(const struct quantize_choice *choice)
+{
+	const struct mxfp_format_info *format = mxfp_format_info(choice->format);
+	char pattern[SPARSITY_TEXT];
+
+	return json_pack("{s:s, s:s, s:s*}", "weights", format->name, format->tensor_scale ? "recipe" : "rule",
+	                 quantize_how(choice), "sparsity",
+	                 choice->sparsity.m != 0 ? sparsity_text(choice->sparsity, pattern) : NULL);
+}
+
 static json_t *entry_facts(const struct quantize_plan *plan, const struct quantize_entry *entry)
 {
 	json_t *facts = json_pack("{s:s, s:s, s:o, s:b, s:s, s:I, s:I}", "name", entry->source->name, "dtype",
@@ -135,7 +159,8 @@ static json_t *entry_facts(const struct quantize_plan *plan, const struct quanti
 	bool whole = facts != NULL;
 
 	if (entry->quantized)
-		whole = whole && json_object_set_new(facts, "bits_per_weight", json_real(entry_bits(entry))) == 0 &&
+		whole = whole && json_object_update_new(facts, choice_facts(&entry->choice)) == 0 &&
+		        json_object_set_new(facts, "bits_per_weight", json_real(entry_bits(entry))) == 0 &&
 		        json_object_set_new(facts, "padded", json_boolean(entry->padded)) == 0 &&
 		        json_object_set_new(facts, "rounded_from_f64",
 		                            json_boolean(entry->source->dtype == DTYPE_F64)) == 0;

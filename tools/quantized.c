@@ -18,10 +18,17 @@
 /* More than the ways in which the layouts together name parts; beyond it a way is tried again, which is only slow. */
 enum { OWNING_WAYS_MAX = 64 };
 
+/* What a file's metadata say of one tensor: "mxfp4 mse 4:16". */
+enum { N_STATED = 3, STATED = 32 };
+struct stated {
+	char words[N_STATED][STATED]; /* format, rule or recipe, sparsity; empty: nothing */
+};
+
 /* The search for the quantized form of one tensor. */
 struct search {
 	const struct model *model;
 	const char *name;
+	struct stated stated;
 	struct quantized found; /* the first that fits, or the one that fits what is stated */
 	bool ambiguous;         /* several fit that mean different numbers */
 	struct quantized broken; /* with codes that only a quantized tensor has, though nothing fits */
@@ -44,10 +51,29 @@ static int find_parts(struct quantized *q, const struct search *search, struct e
 	return EXIT_OK;
 }
 
-/* The format that file and config.json state, where shapes leave a choice. */
-static bool states(const struct model *model, const struct file *file, const struct layout_form *form)
+/* False without memory. */
+static bool find_stated(struct stated *stated, const struct file *file, const char *name)
 {
-	const char *weights = file_metadata(file, "mxfp.weights");
+	size_t size = sizeof LAYOUT_TENSOR + strlen(name);
+	char *key = malloc(size);
+
+	*stated = (struct stated){0};
+	if (key == NULL)
+		return false;
+	snprintf(key, size, LAYOUT_TENSOR "%s", name);
+	const char *text = file_metadata(file, key);
+	free(key);
+	if (text != NULL)
+		sscanf(text, "%31s %31s %31s", stated->words[0], stated->words[1], stated->words[2]);
+	return true;
+}
+
+/* The format that file and config.json state, where shapes leave a choice. */
+static bool states(const struct search *search, const struct file *file, const struct layout_form *form)
+{
+	const struct model *model = search->model;
+	const char *weights = search->stated.words[0][0] != '\0' ? search->stated.words[0]
+	                                                         : file_metadata(file, "mxfp.weights");
 	const char *name = json_string_value(json_object_get(json_object_get(model->config, "quantization_config"),
 	                                                     "format"));
 	enum mxfp_format format;
@@ -69,9 +95,16 @@ static bool is_telling(const struct quantized *q, const char *name)
 }
 
 /* The pattern of a sparse tensor, which only the metadata tell. */
-static bool find_sparsity(struct quantized *q)
+static const char *sparsity_stated(const struct quantized *q, const struct search *search)
 {
-	const char *text = file_metadata(q->files[LAYOUT_CODES], LAYOUT_SPARSITY);
+	if (search->stated.words[0][0] != '\0')
+		return search->stated.words[2];
+	return file_metadata(q->files[LAYOUT_CODES], LAYOUT_SPARSITY);
+}
+
+static bool find_sparsity(struct quantized *q, const struct search *search)
+{
+	const char *text = sparsity_stated(q, search);
 
 	return text != NULL && sparsity_find(text, &q->choice.sparsity);
 }
@@ -85,15 +118,17 @@ static int try_form(struct search *search, const struct layout *layout, const st
 
 	if (code != EXIT_OK || q.parts[LAYOUT_CODES] == NULL)
 		return code;
-	bool whole = !form->sparse || find_sparsity(&q);
+	if (!find_stated(&search->stated, q.files[LAYOUT_CODES], search->name))
+		return fail_memory(error);
+	bool whole = !form->sparse || find_sparsity(&q, search);
 	if (search->broken.choice.form == NULL && is_telling(&q, search->name))
 		search->broken = q;
 	if (!whole || !layout_fits(&q.choice, q.parts, &q.shape))
 		return EXIT_OK;
 	const struct layout_form *before = search->found.choice.form;
 	bool other = before != NULL && before->format != form->format;
-	bool stated = states(search->model, q.files[LAYOUT_CODES], form);
-	if (other && !stated && !states(search->model, q.files[LAYOUT_CODES], before))
+	bool stated = states(search, q.files[LAYOUT_CODES], form);
+	if (other && !stated && !states(search, q.files[LAYOUT_CODES], before))
 		search->ambiguous = true;
 	if (before == NULL || (other && stated)) {
 		search->found = q;
@@ -170,7 +205,7 @@ static int fail_broken(const struct search *search, struct error *error)
 		return code;
 	}
 	if (q->choice.form->sparse && q->choice.sparsity.m == 0) {
-		const char *text = file_metadata(file, LAYOUT_SPARSITY);
+		const char *text = sparsity_stated(q, search);
 
 		return fail(error, EXIT_INPUT, "%s: metadata '" LAYOUT_SPARSITY "': '%.40s' is no pattern that is known",
 		            file->path, text != NULL ? text : "");

@@ -90,6 +90,8 @@ bool select_tensor(const struct select *select, const struct tensor *tensor, con
 		*reason = named != NULL ? named : "fewer than 2 dimensions";
 	else if (patterns_match(&select->included, tensor->name))
 		return *reason = "--include", true;
+	else if (select->recipe != NULL && patterns_match(select->recipe, tensor->name))
+		return *reason = "included", true;
 	else if (named != NULL)
 		*reason = named;
 	else

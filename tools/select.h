@@ -20,6 +20,7 @@
 struct select {
 	struct string_list include, ignore; /* as the command line has them */
 	struct patterns included, ignored;  /* the same, compiled */
+	const struct patterns *recipe;      /* what a recipe includes; NULL: none */
 };
 
 /* Compiles the patterns; select_free() follows in any case. EXIT_USAGE, EXIT_MEMORY. */

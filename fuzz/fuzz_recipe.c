@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The reader of recipes.
+ *
+ * Properties: any bytes are read or refused with EXIT_INPUT and a line of text; of a recipe that is read, every
+ * rule has a pattern and either keeps tensors or says something, and what the rules say applies to any choice.
+ *
+ * Input: a recipe. The corpus was made by hand.
+ */
+#include "config.h"
+
+#include "fuzz.h"
+#include "input_file.h"
+#include "recipe.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct recipe recipe;
+	struct error error = {""};
+	struct quantize_choice choice = {.format = MXFP_FORMAT_MXFP4};
+	char text[QUANTIZE_TEXT];
+	int code = recipe_read(&recipe, input_file(data, size, ".json"), &error);
+
+	fuzz_check(code == EXIT_OK || code == EXIT_INPUT, "a recipe is read or refused");
+	fuzz_check((code == EXIT_OK) == (error.text[0] == '\0'), "a refusal has a text");
+	for (size_t i = 0; i < recipe.n_rules && code == EXIT_OK; i++) {
+		const struct recipe_rule *rule = &recipe.rules[i];
+		const struct recipe_change *change = &rule->change;
+		bool changes = change->has_format || change->has_rule || change->has_recipe || change->has_sparsity;
+
+		fuzz_check(rule->match.n > 0, "a rule has a pattern");
+		fuzz_check(rule->keep != changes, "a rule keeps or changes");
+		recipe_apply(change, &choice);
+		fuzz_check(quantize_text(&choice, text) == text && strstr(text, "(null)") == NULL, "a choice has names");
+	}
+	if (code == EXIT_OK)
+		recipe_find(&recipe, "model.layers.0.self_attn.q_proj.weight");
+	recipe_free(&recipe);
+	return 0;
+}
