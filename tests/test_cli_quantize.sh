@@ -60,6 +60,21 @@ holds nvfp4 'layer.weight_global_scale F32 [1];layer.weight_scale F8_E4M3 [1, 2]
 # One level: the scale is 6 / 6 = 1 = 38.
 holds nvfp4 'layer.weight_global_scale F32 [1];layer.weight_scale F8_E4M3 [1, 2];layer.weight_packed U8 [1, 16];' \
 	"0000803f 3838 $e2m1$e2m1" --nvfp4-recipe torchao-1
+# Layouts. Model Optimizer: the tensor scale multiplies, 6 / 2688 = 1/448 rounded to binary32, by which 1.5, 3 and 6
+# come out an ulp above what they were; it has no -0 either.
+holds mxfp4 'layer.weight_blocks U8 [1, 1, 16];layer.weight_scales U8 [1, 1];' "$e2m1$e2m1 7f" --layout gpt-oss
+holds mxfp4 'layer.weight U8 [1, 16];layer.weight_scale U8 [1, 1];' "$e2m1$e2m1 7f" --layout modelopt
+holds mxfp4 'layer.weight U8 [1, 16];layer.weight_scale U8 [1, 1];' "$e2m1$e2m1 7f" -l quark
+decoded='s/......../& /g;s/00000080 /00000000 /g;s/0000\(c03f\|4040\|c040\|c0bf\|40c0\|c0c0\) /0100\1 /g;s/ //g'
+holds nvfp4 'layer.weight_scale_2 F32 [];layer.weight_scale F8_E4M3 [1, 2];layer.weight U8 [1, 16];' \
+	"2549123b 7e7e $(repeat 2 1032547690badcfe)" --layout modelopt
+exits 2 "layout gpt-oss holds no nvfp4 / give --weights mxfp4" quantize "$work/one.safetensors" -o "$work/r" \
+	-w nvfp4 --layout gpt-oss
+exits 2 "layout quark holds no sparse weights" quantize "$work/one.safetensors" -o "$work/r" -l quark \
+	--sparsity 2:4
+exits 2 "that of layout modelopt multiplies / give modelopt, torchao-1 or ggml" quantize "$work/one.safetensors" \
+	-o "$work/r" -w nvfp4 -l modelopt --nvfp4-recipe compressed-tensors
+exits 2 "unknown value 'modelop': did you mean 'modelopt'" quantize "$work/one.safetensors" -o "$work/r" -l modelop
 exits 2 "divides / give compressed-tensors" quantize "$work/one.safetensors" -o "$work/r" -w nvfp4 --nvfp4-recipe te
 exits 2 "--rule: is for the MX formats / leave it out for nvfp4" \
 	quantize "$work/one.safetensors" -o "$work/r" -w nvfp4 -r mse
@@ -102,6 +117,30 @@ exits 0 "" quantize "$work/one.safetensors" -o "$work/q" --force -q -w nvfp4 --a
 text=$(tr -d ' \n' <"$work/q/config.json")
 has "config" "$text" '"strategy":"tensor_group","group_size":16,'
 has "config" "$text" '"scale_dtype":"torch.float8_e4m3fn"},"input_activations":null'
+# config.json of each layout, as its loaders parse it.
+# says LAYOUT TEXT [OPTION]...: config.json, without blanks, has the text.
+says() {
+	layout=$1 part=$2
+	shift 2
+	exits 0 "" quantize "$work/one.safetensors" -o "$work/q" --force -q --layout $layout "$@"
+	has "config of $layout" "$(tr -d ' \n' <"$work/q/config.json")" "$part"
+}
+says gpt-oss '{"quant_method":"mxfp4","modules_to_not_convert":["lm_head"],'
+says modelopt '{"quant_method":"modelopt","ignore":["lm_head"],"quant_algo":"W4A8_MXFP4_FP8",'
+same "second config" "$(printf '%s' '{"producer":{"name":"modelopt","version":"0.47.0"},"quantization":' \
+	'{"quant_algo":"W4A8_MXFP4_FP8","kv_cache_quant_algo":null,"exclude_modules":["lm_head"],"group_size":32}}')" \
+	"$(tr -d ' \n' <"$work/q/hf_quant_config.json")"
+says modelopt '"quant_algo":"MXFP4"' --activations none
+says modelopt '"quant_algo":"MXFP8"' -w mxfp8
+says modelopt '{"group_0":{"weights":{"dynamic":false,"num_bits":4,"type":"float","group_size":16},"targets":' \
+	-w nvfp4
+says modelopt '"quant_algo":"W4A16_NVFP4"' -w nvfp4
+has "second config" "$(cat "$work/q/hf_quant_config.json")" '"group_size": 16'
+says quark '"global_quant_config":{"input_tensors":null,"output_tensors":null,"weight":{"dtype":"fp4",'
+says quark '"exclude":["lm_head"],"export":{"kv_cache_group":[],'
+says quark '"input_tensors":{"dtype":"fp4","is_dynamic":true,' --activations mxfp4
+exits 2 "config.json cannot say 'mxfp8-e4m3' of mxfp4 in layout quark / give mxfp4 or none" \
+	quantize "$work/one.safetensors" -o "$work/r" -l quark -a mxfp8-e4m3
 exits 2 "unknown value 'mxfp9'" quantize "$work/one.safetensors" -o "$work/r" --activations mxfp9
 exits 2 "config.json cannot say 'nvfp4'" quantize "$work/one.safetensors" -o "$work/r" --activations nvfp4
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Named choices of the command line, looked up in the library's tables. */
+/* Named choices of the command line, looked up in the library's tables and that of layouts. */
 #include "config.h"
 
 #include "choices.h"
@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "layout.h"
 #include "nearest.h"
 
 /* Each kind of option that is a choice: where its values come from. Other kinds have no title. */
@@ -24,6 +25,7 @@ static const struct {
 	[OPTION_RECIPE] = {"NVFP4 recipes", false, MXFP_OPTION_RECIPE},
 	[OPTION_NON_FINITE] = {"non-finite policies", false, MXFP_OPTION_NON_FINITE},
 	[OPTION_ACC] = {"sums of products", false, MXFP_OPTION_ACC},
+	[OPTION_LAYOUT] = {"layouts", false, 0},
 };
 
 const char *choice_title(enum option_kind kind)
@@ -52,6 +54,11 @@ bool choice_at(enum option_kind kind, int i, struct choice *choice)
 		return false;
 	if (kinds[kind].is_format)
 		return format_at(kind, i, choice);
+	if (kind == OPTION_LAYOUT) {
+		if (layouts[i] != NULL)
+			*choice = (struct choice){layouts[i]->name, layouts[i]->meaning, i};
+		return layouts[i] != NULL;
+	}
 	*choice = (struct choice){mxfp_option_name(kinds[kind].option, i),
 	                          mxfp_option_meaning(kinds[kind].option, i), i};
 	return choice->name != NULL;
@@ -61,6 +68,12 @@ bool choice_find(enum option_kind kind, const char *name, int *value)
 {
 	enum mxfp_format format;
 
+	if (kind == OPTION_LAYOUT) {
+		for (*value = 0; layouts[*value] != NULL; ++*value)
+			if (strcmp(layouts[*value]->name, name) == 0)
+				return true;
+		return false;
+	}
 	if (!kinds[kind].is_format)
 		return mxfp_option_from_name(kinds[kind].option, name, value) == MXFP_OK;
 	if (mxfp_format_from_name(name, &format) != MXFP_OK || !is_of_kind(kind, format))

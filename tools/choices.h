@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The values that a named choice on the command line has (formats, rounding modes, rules, ...), from the library's
-   tables. */
+   tables and that of layouts. */
 #ifndef TOOLS_CHOICES_H
 #define TOOLS_CHOICES_H
 

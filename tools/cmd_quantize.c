@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp quantize: weights into a block format, in the layout of compressed-tensors. */
+/* mxfp quantize: weights into a block format, in the layout that some loader reads. */
 #include "config.h"
 
 #include <stdio.h>
@@ -14,6 +14,8 @@
 /* Options that are read further after parsing. */
 struct texts {
 	const char *activations, *sparsity, *preset, *recipe, *shard_size;
+	const char *usual_activations; /* where nothing is said of them */
+	int layout; /* an index of layouts[] */
 	bool based; /* on what the preset and the recipe say */
 };
 
@@ -23,7 +25,7 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 		"quantize IN -o OUT [options]",
 		"Quantizes the linear layers of a model along their rows and leaves the rest as\n"
 		"it is. IN is a .safetensors file or a model directory. OUT is a directory in the\n"
-		"layout of compressed-tensors: weights, and config.json with quantization_config;\n"
+		"layout that --layout names: weights, and config.json with quantization_config;\n"
 		"tokenizer and other files of a model directory are copied. A table says what was\n"
 		"done to each tensor and why. Patterns are globs on whole tensor names\n"
 		"('*.q_proj.weight') or, after re:, regular expressions as Python's re.match()\n"
@@ -40,13 +42,15 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 		{"weights", 'w', OPTION_BLOCK, "FORMAT", "format of the weights", &s->choice.format},
 		{"activations", 'a', OPTION_STRING, "FORMAT|none",
 		 "format that config.json tells loaders to quantize activations to", &texts->activations},
+		{"layout", 'l', OPTION_LAYOUT, "LAYOUT", "names and order of what is written, and what config.json says",
+		 &texts->layout},
 		{"sparsity", 0, OPTION_STRING, "N:M", "of every M weights along a row keep the N largest, such as 4:16",
 		 &texts->sparsity},
 		{"rule", 'r', OPTION_RULE, "RULE", "scale rule of MX weights", &s->choice.rule},
 		{"activation-rule", 0, OPTION_RULE, "RULE", "scale rule of activations; it is only noted",
 		 &s->activation_rule},
 		{"nvfp4-recipe", 0, OPTION_RECIPE, "RECIPE",
-		 "how NVFP4 scales are made; the layout holds compressed-tensors, torchao-1 and ggml", &s->choice.recipe},
+		 "how NVFP4 scales are made, without it as the layout's own programs do", &s->choice.recipe},
 		{"round", 0, OPTION_ROUND, "MODE", "rounding of elements", &s->round},
 		{"seed", 0, OPTION_UNSIGNED, "N", "of stochastic rounding", &s->seed},
 		{"non-finite", 0, OPTION_NON_FINITE, "POLICY", "what to do with NaN and Inf", &s->non_finite},
@@ -78,8 +82,14 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 	return parsed;
 }
 
-static int set_activations(struct quantize_settings *s, const char *where, const char *name, struct error *error)
+/* What nobody asked for is left out where the layout cannot say it. */
+static int set_activations(struct quantize_settings *s, const struct texts *texts, struct error *error)
 {
+	static const char where[] = "quantize: --activations";
+	const struct layout_form *form = layout_form(s->layout, s->choice.format, false);
+	const uint32_t held = form != NULL ? form->activations : 0;
+	const char *name = texts->activations;
+	char known[LAYOUT_FORMATS_TEXT];
 	int value;
 
 	s->activations = OPTION_FORMAT_NONE;
@@ -87,11 +97,12 @@ static int set_activations(struct quantize_settings *s, const char *where, const
 		return EXIT_OK;
 	if (!choice_find(OPTION_BLOCK, name, &value))
 		return choice_fail(OPTION_BLOCK, where, name, error);
-	s->activations = (enum mxfp_format)value;
-	if (!layout_holds_activations(s->activations))
-		return fail(error, EXIT_USAGE,
-			    "%s: config.json cannot say '%s' / give mxfp8-e4m3, mxfp6-e2m3, mxfp4 or none",
-			    where, name);
+	if ((held >> value & 1) != 0)
+		s->activations = (enum mxfp_format)value;
+	else if (name != texts->usual_activations)
+		return fail(error, EXIT_USAGE, "%s: config.json cannot say '%s' of %s in layout %s / give %s", where, name,
+		            mxfp_format_info(s->choice.format)->name, s->layout->name,
+		            layout_formats_text(held, RECIPE_NONE, known));
 	return EXIT_OK;
 }
 
@@ -100,15 +111,21 @@ static int check_choice(const struct quantize_settings *s, const struct quantize
                         struct error *error)
 {
 	const char *format = mxfp_format_info(choice->format)->name, *recipe = choice_name(OPTION_RECIPE, choice->recipe);
+	char known[LAYOUT_FORMATS_TEXT];
 
+	if (layout_form(s->layout, choice->format, false) == NULL)
+		return fail(error, EXIT_USAGE, "%s: layout %s holds no %s / give --weights %s, or another --layout", where,
+		            s->layout->name, format, layout_formats_text(layout_formats(s->layout), NULL, known));
 	if (quantize_layout(s->layout, choice).form == NULL)
-		return fail(error, EXIT_USAGE, "%s: layout %s does not hold %s%s", where, s->layout->name, format,
-		            choice->sparsity.m != 0 ? ", sparse" : "");
+		return fail(error, EXIT_USAGE, "%s: layout %s holds no sparse weights / leave out the sparsity, or give "
+		            "--layout %s", where, s->layout->name, layouts[0]->name);
 	if (!mxfp_format_info(choice->format)->tensor_scale)
 		return EXIT_OK;
 	if (!layout_holds_recipe(s->layout, (enum mxfp_recipe)choice->recipe))
-		return fail(error, EXIT_USAGE, "%s: --nvfp4-recipe %s: its tensor scale multiplies, and the layout "
-		            "holds one that divides / give compressed-tensors, torchao-1 or ggml", where, recipe);
+		return fail(error, EXIT_USAGE, "%s: --nvfp4-recipe %s: its tensor scale %s, and that of layout %s %s / "
+		            "give %s, torchao-1 or ggml", where, recipe, s->layout->divides ? "multiplies" : "divides",
+		            s->layout->name, s->layout->divides ? "divides" : "multiplies",
+		            choice_name(OPTION_RECIPE, (int)s->layout->recipe));
 	if (choice->recipe == MXFP_RECIPE_GGML && s->round != MXFP_ROUND_RNE)
 		return fail(error, EXIT_USAGE,
 			    "%s: --nvfp4-recipe %s has a rounding of its own / leave out --round", where, recipe);
@@ -146,10 +163,11 @@ static int plan_and_run(const struct quantize_settings *settings, const struct m
 	return code;
 }
 
-/* Settings before the options of the command line: those of the preset and the recipe that `texts` names, and in
+/* Settings before the options of the command line: those of the preset, the recipe and the layout that `texts` names, and in
    `texts` what they say of activations. */
 static int set_base(struct quantize_settings *s, struct texts *texts, struct recipe *recipe, struct error *error)
 {
+	const struct layout *layout = layouts[texts->layout];
 	const struct preset *preset;
 	int code = preset_find(&preset, texts->preset, error);
 
@@ -158,13 +176,13 @@ static int set_base(struct quantize_settings *s, struct texts *texts, struct rec
 	if (code != EXIT_OK)
 		return code;
 	*s = (struct quantize_settings){
-		.layout = layouts[0],
-		.choice = {.format = preset->weights, .recipe = MXFP_RECIPE_CT},
+		.layout = layout,
+		.choice = {.format = preset->weights, .recipe = (int)layout->recipe},
 		.activation_rule = MXFP_RULE_RCEIL,
 		.non_finite = MXFP_NON_FINITE_ERROR,
 	};
 	const char *path = texts->recipe;
-	*texts = (struct texts){.activations = preset->activations};
+	*texts = (struct texts){.activations = preset->activations, .usual_activations = preset->activations};
 	if (path == NULL)
 		return EXIT_OK;
 	code = recipe_read(recipe, path, error);
@@ -180,14 +198,16 @@ static int set_base(struct quantize_settings *s, struct texts *texts, struct rec
 static int run_settings(struct quantize_settings *settings, const struct texts *texts, struct error *error)
 {
 	struct model model;
-	int code = set_activations(settings, "quantize: --activations", texts->activations, error);
+	int code = EXIT_OK;
 
-	if (code == EXIT_OK && texts->sparsity != NULL)
+	if (texts->sparsity != NULL)
 		code = sparsity_parse(texts->sparsity, "quantize: --sparsity", &settings->choice.sparsity, error);
 	if (code == EXIT_OK && texts->shard_size != NULL)
 		code = byte_size_parse(texts->shard_size, "quantize: --shard-size", &settings->shard_bytes, error);
 	if (code == EXIT_OK)
 		code = check(settings, error);
+	if (code == EXIT_OK)
+		code = set_activations(settings, texts, error);
 	if (code == EXIT_OK)
 		code = select_compile(&settings->select, error);
 	if (code == EXIT_OK)

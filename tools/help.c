@@ -53,6 +53,7 @@ static bool has_default(const struct option_spec *option)
 	case OPTION_RECIPE:
 	case OPTION_NON_FINITE:
 	case OPTION_ACC:
+	case OPTION_LAYOUT:
 		return true;
 	}
 	return false;

@@ -33,6 +33,40 @@ const struct layout_form *layout_form(const struct layout *layout, enum mxfp_for
 	return NULL;
 }
 
+bool layout_holds_recipe(const struct layout *layout, enum mxfp_recipe recipe)
+{
+	if (recipe == MXFP_RECIPE_TORCHAO_1 || recipe == MXFP_RECIPE_GGML)
+		return true;
+	return layout->divides == (recipe == MXFP_RECIPE_CT);
+}
+
+uint32_t layout_formats(const struct layout *layout)
+{
+	uint32_t formats = 0;
+
+	for (size_t i = 0; i < layout->n_forms; i++)
+		if (!layout->forms[i].sparse)
+			formats |= UINT32_C(1) << layout->forms[i].format;
+	return formats;
+}
+
+const char *layout_formats_text(uint32_t formats, const char *more, char text[LAYOUT_FORMATS_TEXT])
+{
+	const char *names[MXFP_N_FORMATS + 1];
+	size_t n = 0, used = 0;
+
+	for (int f = 0; f < MXFP_N_FORMATS; f++)
+		if ((formats >> f & 1) != 0)
+			names[n++] = mxfp_format_info((enum mxfp_format)f)->name;
+	if (more != NULL)
+		names[n++] = more;
+	text[0] = '\0';
+	for (size_t i = 0; i < n && used < LAYOUT_FORMATS_TEXT; i++)
+		used += (size_t)snprintf(text + used, LAYOUT_FORMATS_TEXT - used, "%s%s",
+		                         i == 0 ? "" : i + 1 == n ? " or " : ", ", names[i]);
+	return text;
+}
+
 bool layout_has(const struct layout_choice *choice, enum layout_part part)
 {
 	switch (part) {

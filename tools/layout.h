@@ -51,6 +51,7 @@ struct layout_form {
 	bool known;              /* the layout's own programs have this form; otherwise it is ours */
 	bool sparse;             /* the codes are those that are kept, and masks say which */
 	struct layout_part_form parts[N_LAYOUT_PARTS];
+	uint32_t activations;    /* formats of activations that its configuration can say: bits 1 << format */
 };
 
 /* A layout, a form of it, and a pattern if the form is sparse: how a tensor is held. */
@@ -68,6 +69,7 @@ struct layout_shape {
 };
 
 struct quantized;
+struct layout_facts;
 struct layout_target;
 
 /* How the elements of a tensor lie in its codes and scales. */
@@ -101,6 +103,13 @@ struct layout {
 	bool tensor_scale_optional; /* where there is none it is 1 */
 	bool divides;               /* decoded numbers are divided by the tensor scale, not multiplied */
 	unsigned tensor_scale_rank; /* of the one number that it is: 0 or 1 */
+	enum mxfp_recipe recipe;    /* of its own programs, for formats with a tensor scale */
+	/* What layout_config.h makes of facts, without quant_method, which is `method`; NULL: nothing is in config.json. */
+	const char *method;
+	json_t *(*config)(const struct layout_facts *facts);
+	/* A file beside config.json that says the same otherwise, made from it; NULL: none. */
+	const char *second_name;
+	json_t *(*second_config)(const json_t *quantization);
 };
 
 /* The layouts, NULL last. The first is the one that is written unless another is asked for. */
@@ -162,23 +171,15 @@ int layout_write(const struct layout_target *target, const struct piece *piece, 
 int layout_write_tensor_scale(const struct layout_target *target, const struct mxfp_blocks *blocks, bool *exact,
                               struct error *error);
 
-/* Whether config.json in the layout of compressed-tensors can say that activations are quantized to this format when
-   the model runs. */
-bool layout_holds_activations(enum mxfp_format format);
-
 /* Whether a recipe's scales fit: those without a tensor scale, and those whose tensor scale multiplies or divides as
    the layout has it. */
 bool layout_holds_recipe(const struct layout *layout, enum mxfp_recipe recipe);
 
-/* Modules whose weights are quantized alike. */
-struct layout_group {
-	struct layout_choice choice;
-	json_t *targets; /* array of names of modules, or of their class */
-};
+/* Formats as bits 1 << format: those that a layout has dense forms for. */
+uint32_t layout_formats(const struct layout *layout);
 
-/* quantization_config of compressed-tensors for groups of modules, at least one, and activations of a format, or
-   OPTION_FORMAT_NONE. Takes the references to `targets` and to `ignore`, an array of module names. NULL without
-   memory. */
-json_t *layout_config(const struct layout_group *groups, size_t n_groups, enum mxfp_format activations, json_t *ignore);
+/* Such bits as "a, b or c" in `text`, where `more`, if it is not NULL, is the last; returns text. */
+enum { LAYOUT_FORMATS_TEXT = 128 };
+const char *layout_formats_text(uint32_t formats, const char *more, char text[LAYOUT_FORMATS_TEXT]);
 
 #endif

@@ -1,70 +1,95 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * quantization_config as compressed-tensors reads it. Its parser refuses unknown keys inside config_groups,
- * takes numbers of bits and "float" or "int" for formats, and a format name of its own or none in a group;
- * other keys at the top pass.
- */
+/* What is common to the configurations of all layouts. */
 #include "config.h"
 
-#include "layout.h"
+#include "layout_config.h"
 
-#include <stdio.h>
+#include <assert.h>
+#include <string.h>
 
-#include "options.h"
+#include "suffix.h"
 
-static const char mixed_name[] = "mixed-precision";
+static const char module_suffix[] = ".weight";
 
-bool layout_holds_activations(enum mxfp_format format)
+/*
+ * A model whose output head shares the embedding's weight has a module lm_head but no tensor of its own, so that name
+ * is always among those that are not quantized unless there is such a tensor.
+ */
+void layout_facts_begin(struct layout_facts *facts, const struct layout *layout, enum mxfp_format activations,
+                        const struct model *source)
 {
-	const struct layout_form *form = layout_form(&layout_compressed_tensors, format, false);
+	const struct file *file;
 
-	/* A tensor scale of activations comes from calibration, which weights alone do not give. */
-	return form != NULL && form->known && !mxfp_format_info(format)->tensor_scale;
+	*facts = (struct layout_facts){.layout = layout, .activations = activations, .ignore = json_array()};
+	if (model_find(source, "lm_head.weight", &file) == NULL)
+		json_array_append_new(facts->ignore, json_string("lm_head"));
 }
 
-bool layout_holds_recipe(const struct layout *layout, enum mxfp_recipe recipe)
+/* Adds the module of a weight to a list. */
+static void append_module(json_t *list, const char *tensor)
 {
-	if (recipe == MXFP_RECIPE_TORCHAO_1 || recipe == MXFP_RECIPE_GGML)
-		return true;
-	return layout->divides == (recipe == MXFP_RECIPE_CT);
+	size_t n = suffix_stem(tensor, module_suffix);
+
+	json_array_append_new(list, json_stringn(tensor, n != 0 ? n : strlen(tensor)));
 }
 
-/* The QuantizationArgs of a format. */
-static json_t *arguments(const struct layout_form *form, bool dynamic)
+/* The group of a choice, a new one if it is the first. */
+static struct layout_group *group_of(struct layout_facts *facts, const struct layout_choice *choice)
 {
-	const struct mxfp_format_info *block = mxfp_format_info(form->format);
-	const struct mxfp_format_info *element = mxfp_format_info(block->element);
+	for (size_t i = 0; i < facts->n_groups; i++) {
+		const struct layout_choice *other = &facts->groups[i].choice;
 
-	return json_pack("{s:i, s:s, s:s, s:i, s:b, s:b, s:s}", "num_bits", (int)element->bits, "type",
-	                 element->kind == MXFP_KIND_FIXED ? "int" : "float", "strategy",
-	                 block->tensor_scale ? "tensor_group" : "group", "group_size", (int)block->block_length,
-	                 "symmetric", 1, "dynamic", (int)dynamic, "scale_dtype",
-	                 form->parts[LAYOUT_SCALES].dtype == DTYPE_F8_E4M3 ? "torch.float8_e4m3fn" : "torch.uint8");
-}
-
-/* The QuantizationScheme of a group; takes the reference to its targets. */
-static json_t *scheme(const struct layout_group *group, enum mxfp_format activations)
-{
-	const struct layout_form *form = group->choice.form;
-	json_t *input = json_null();
-
-	if (activations != OPTION_FORMAT_NONE)
-		input = arguments(layout_form(&layout_compressed_tensors, activations, false), true);
-	return json_pack("{s:o, s:o, s:o, s:n, s:s?}", "targets", group->targets, "weights", arguments(form, false),
-	                 "input_activations", input, "output_activations", "format",
-	                 form->known ? form->config_name : NULL);
-}
-
-json_t *layout_config(const struct layout_group *groups, size_t n_groups, enum mxfp_format activations, json_t *ignore)
-{
-	json_t *schemes = json_object();
-	char name[64];
-
-	for (size_t i = 0; i < n_groups; i++) {
-		snprintf(name, sizeof name, "group_%zu", i);
-		json_object_set_new(schemes, name, scheme(&groups[i], activations));
+		if (other->form->format == choice->form->format && other->sparsity.n == choice->sparsity.n &&
+		    other->sparsity.m == choice->sparsity.m)
+			return &facts->groups[i];
 	}
-	return json_pack("{s:s, s:s, s:s, s:o, s:o, s:n}", "quant_method", "compressed-tensors", "format",
-	                 n_groups > 1 ? mixed_name : groups[0].choice.form->config_name, "quantization_status",
-	                 "compressed", "config_groups", schemes, "ignore", ignore, "kv_cache_scheme");
+	assert(facts->n_groups < LAYOUT_GROUPS_MAX);
+	facts->groups[facts->n_groups] = (struct layout_group){*choice, json_array()};
+	return &facts->groups[facts->n_groups++];
+}
+
+void layout_facts_add(struct layout_facts *facts, const struct layout_choice *choice, const char *name)
+{
+	append_module(group_of(facts, choice)->targets, name);
+}
+
+/* What a loader would take for the weight of a linear layer must be named. */
+void layout_facts_keep(struct layout_facts *facts, const struct tensor *tensor)
+{
+	if (tensor->rank == 2 && suffix_stem(tensor->name, module_suffix) != 0)
+		append_module(facts->ignore, tensor->name);
+}
+
+void layout_facts_free(struct layout_facts *facts)
+{
+	for (size_t i = 0; i < facts->n_groups; i++)
+		json_decref(facts->groups[i].targets);
+	json_decref(facts->ignore);
+	*facts = (struct layout_facts){0};
+}
+
+json_t *layout_config(const struct layout_facts *facts)
+{
+	if (facts->layout->config == NULL || facts->n_groups == 0)
+		return NULL;
+	json_t *quantization = json_pack("{s:s}", "quant_method", facts->layout->method);
+	json_t *rest = facts->layout->config(facts);
+
+	json_object_update(quantization, rest);
+	json_decref(rest);
+	return quantization;
+}
+
+json_t *layout_second_config(const json_t *config, const char **name)
+{
+	const json_t *quantization = json_object_get(config, "quantization_config");
+	const char *method = json_string_value(json_object_get(quantization, "quant_method"));
+
+	*name = NULL;
+	for (size_t i = 0; layouts[i] != NULL && method != NULL; i++)
+		if (layouts[i]->second_name != NULL && strcmp(layouts[i]->method, method) == 0) {
+			*name = layouts[i]->second_name;
+			return layouts[i]->second_config(quantization);
+		}
+	return NULL;
 }

@@ -6,15 +6,20 @@
 #include "config.h"
 
 #include "file_safetensors.h"
-#include "layout.h"
+#include "layout_config.h"
 
 static const struct layout_form forms[] = {
 	{MXFP_FORMAT_MXFP4, "mxfp4", true, false,
-	 {[LAYOUT_CODES] = {"", "_blocks", DTYPE_U8}, [LAYOUT_SCALES] = {"", "_scales", DTYPE_U8}}},
+	 {[LAYOUT_CODES] = {"", "_blocks", DTYPE_U8}, [LAYOUT_SCALES] = {"", "_scales", DTYPE_U8}}, 0},
 	/* OpenAI's own files say NAME.blocks and NAME.scales. */
 	{MXFP_FORMAT_MXFP4, "mxfp4", true, false,
-	 {[LAYOUT_CODES] = {"", ".blocks", DTYPE_U8}, [LAYOUT_SCALES] = {"", ".scales", DTYPE_U8}}},
+	 {[LAYOUT_CODES] = {"", ".blocks", DTYPE_U8}, [LAYOUT_SCALES] = {"", ".scales", DTYPE_U8}}, 0},
 };
+
+static json_t *config(const struct layout_facts *facts)
+{
+	return json_pack("{s:O}", "modules_to_not_convert", facts->ignore);
+}
 
 const struct layout layout_gpt_oss = {
 	.name = "gpt-oss",
@@ -23,4 +28,6 @@ const struct layout layout_gpt_oss = {
 	.order = &layout_block_rows,
 	.forms = forms,
 	.n_forms = sizeof forms / sizeof forms[0],
+	.method = "mxfp4",
+	.config = config,
 };

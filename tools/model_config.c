@@ -8,6 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "directory.h"
+#include "json_write.h"
+#include "layout_config.h"
+
 /* Reads the config.json that lies beside a file, if one does. */
 static int read_beside(const char *directory, json_t **config, struct error *error)
 {
@@ -47,4 +51,31 @@ int model_config_copy(const struct model *model, json_t **config, struct error *
 	json_decref(*config);
 	*config = NULL;
 	return fail_memory(error);
+}
+
+static int write_member(const char *directory, const char *name, const json_t *json, struct error *error)
+{
+	char *path = directory_member(directory, name);
+
+	if (path == NULL)
+		return fail_memory(error);
+	unlink(path);
+	int code = json_write(path, json, error);
+	free(path);
+	return code;
+}
+
+int model_config_write(const char *directory, const json_t *config, struct error *error)
+{
+	const char *name;
+
+	json_prepare();
+	json_t *second = layout_second_config(config, &name);
+	int code = json_out_of_memory() ? fail_memory(error) : EXIT_OK;
+	if (code == EXIT_OK)
+		code = write_member(directory, MODEL_CONFIG, config, error);
+	if (code == EXIT_OK && name != NULL)
+		code = write_member(directory, name, second, error);
+	json_decref(second);
+	return code;
 }

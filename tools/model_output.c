@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "directory.h"
-#include "json_write.h"
+#include "model_config.h"
 
 /* Refuses an output that is a file `name` of the source's directory. */
 static int check_member(const struct model *source, const char *name, const char *path, struct error *error)
@@ -91,15 +91,6 @@ static int write_index(struct model_output *output, struct error *error)
 	return code;
 }
 
-static int write_config(const struct model_output *output, const json_t *config, struct error *error)
-{
-	char *path = output_member(&output->output, MODEL_CONFIG);
-	int code = path == NULL ? fail_memory(error) : json_write(path, config, error);
-
-	free(path);
-	return code;
-}
-
 int model_output_commit(struct model_output *output, const json_t *config, struct error *error)
 {
 	int code = EXIT_OK;
@@ -107,7 +98,7 @@ int model_output_commit(struct model_output *output, const json_t *config, struc
 	if (output->index.stream != NULL)
 		code = write_index(output, error);
 	if (code == EXIT_OK && config != NULL && output->output.is_directory)
-		code = write_config(output, config, error);
+		code = model_config_write(output->output.temporary, config, error);
 	return code != EXIT_OK ? code : output_commit(&output->output, error);
 }
 

@@ -28,6 +28,7 @@ enum option_kind {
 	OPTION_RECIPE,
 	OPTION_NON_FINITE,
 	OPTION_ACC,
+	OPTION_LAYOUT,    /* int: an index of layouts[] */
 	OPTION_HEADING,   /* no option: `help` heads those that follow */
 	OPTION_END
 };

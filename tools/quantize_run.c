@@ -9,7 +9,7 @@
 #include <xxhash.h>
 
 #include "directory.h"
-#include "json_write.h"
+#include "model_config.h"
 #include "model_index_text.h"
 #include "model_output.h"
 #include "partial.h"
@@ -118,15 +118,6 @@ static int write_index(struct running *r, struct error *error)
 	return code;
 }
 
-static int write_config(struct running *r, struct error *error)
-{
-	char *path = new_member(r, MODEL_CONFIG);
-	int code = path == NULL ? fail_memory(error) : json_write(path, r->config, error);
-
-	free(path);
-	return code;
-}
-
 /* What stands beside the files of tensors. */
 static int write_rest(struct running *r, struct error *error)
 {
@@ -134,7 +125,7 @@ static int write_rest(struct running *r, struct error *error)
 	int code = plan->has_index ? write_index(r, error) : EXIT_OK;
 
 	if (code == EXIT_OK)
-		code = write_config(r, error);
+		code = model_config_write(r->partial.output.temporary, r->config, error);
 	return code != EXIT_OK ? code : carry_copy(&plan->carry, plan->model->directory, r->partial.output.temporary,
 	                                           error);
 }
