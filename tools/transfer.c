@@ -92,9 +92,12 @@ static void work(const void *context, size_t worker, struct mxfp_counts *counts)
 int transfer_run(struct transfer *transfer, const struct transfer_job *job, struct error *error)
 {
 	struct run run = {.transfer = transfer, .job = job, .lock = PTHREAD_MUTEX_INITIALIZER};
+	struct piece next = {.rows = 0};
+	bool several = piece_next(&next, job->rows, job->cols) && piece_next(&next, job->rows, job->cols);
 
-	/* With fewer threads than workers, the first workers leave nothing to the others. */
-	mxfp_parallel_for(transfer->threads, NULL, TRANSFER_WORKERS, work, &run, job->counts);
+	/* With fewer threads than workers, the first workers leave nothing to the others. One piece is for this thread: to
+	   wake others costs milliseconds on a busy machine, and a model has hundreds of small tensors. */
+	mxfp_parallel_for(several ? transfer->threads : 1, NULL, TRANSFER_WORKERS, work, &run, job->counts);
 	if (run.code != EXIT_OK)
 		*error = run.error;
 	return run.code;
