@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Makes DIRECTORY a Debian sid with the programs that tests/interop.sh lets read our files and reads the files of:
 # libggml, llama.cpp, python3-gguf and python3-safetensors of Debian; compressed-tensors, ModelOpt and Quark of PyPI.
-# Then MXFP_LAB=DIRECTORY tests/interop.sh. As root, on Debian with debootstrap and pip; some 5 GB and ten minutes. Can
-# be run again: what is there is kept. Mirror and index are those that apt and pip are configured with.
+# Then MXFP_LAB=DIRECTORY tests/interop.sh. As root, on Debian with debootstrap and pip; 3.5 GB, some fifteen minutes.
+# Can be run again: what is there is kept. Mirror and index are those that apt and pip are configured with.
 set -euo pipefail
 
 debian='

@@ -54,6 +54,20 @@ for format in mxfp4 mxfp6-e2m3 mxfp8-e4m3 nvfp4; do
 	quantized experts "ct-stacked.$format" --weights $format
 done
 
+quantized dense ct-mixed --recipe "$work/mixed.json"
+
+# alike FORMAT OPTION...: what compressed-tensors makes of the same numbers, byte for byte.
+alike() {
+	format=$1
+	shift
+	exits 0 "" quantize "$work/dense" -o "$work/alike.ct.$format.bf16" -q --weights "$format" "$@"
+}
+
+alike mxfp4 --rule even
+alike mxfp6-e2m3 --rule even
+alike mxfp8-e4m3 --rule even-m1
+alike nvfp4 --nvfp4-recipe compressed-tensors
+
 lab_python packages
 for theirs in "$work"/theirs.*.bf16 "$work"/theirs.*.f32; do
 	exits 0 "" dequantize "$theirs" -o "$theirs.ours" -q --to "${theirs##*.}"

@@ -69,6 +69,9 @@ def read_stacked(directory, decoded):
 
 
 def ours(directory):
+    read_model(directory / "ct-mixed", directory / "dense", directory / "ct-mixed.bf16")
+    groups = config(directory / "ct-mixed")["config_groups"].values()
+    check("ct-mixed: a group for each format", len({group["format"] for group in groups}) == len(PRESETS))
     for format in PRESETS:
         for source in ("dense", "charlm"):
             name = f"ct.{source}.{format}"

@@ -25,6 +25,10 @@ STACKED = {
     LAYER + "mlp.experts.gate_up_proj": ((3, 16, 64), ml_dtypes.bfloat16),
     LAYER + "mlp.experts.down_proj": ((3, 32, 128), ml_dtypes.bfloat16),
 }
+# A recipe whose config.json needs several groups, one of them by name, and a list of what is left alone.
+MIXED = {"version": 1, "default": {"format": "mxfp4", "rule": "floor"}, "activations": "mxfp8-e4m3", "rules": [
+    {"match": "*.o_proj.weight", "keep": True}, {"match": "*.down_proj.weight", "format": "mxfp8-e4m3"},
+    {"match": "re:.*self_attn", "format": "nvfp4"}, {"match": "*.experts.*", "format": "mxfp6-e2m3"}]}
 KEPT = {
     "model.embed_tokens.weight": ((16, 64), ml_dtypes.bfloat16),
     "model.norm.weight": ((64,), numpy.float32),
@@ -48,7 +52,8 @@ def numbers(random, name, shape):
 
 def model(seed, shapes):
     random = numpy.random.default_rng(seed)
-    return {name: numbers(random, name, shape).astype(dtype) for name, (shape, dtype) in shapes.items()}
+    # Without -0, whose sign the encoder of compressed-tensors drops.
+    return {name: numbers(random, name, shape).astype(dtype) + dtype(0) for name, (shape, dtype) in shapes.items()}
 
 
 def save(directory, tensors):
@@ -62,6 +67,7 @@ def main():
     directory = pathlib.Path(sys.argv[1])
     save(directory / "dense", model(1, SHAPES | KEPT))
     save(directory / "experts", model(2, STACKED | KEPT))
+    (directory / "mixed.json").write_text(json.dumps(MIXED))
 
 
 main()
