@@ -62,6 +62,26 @@ for size in 0 5x -1 99999999T ''; do
 	exits 2 "--shard-size: '$size'" quantize "$work/in" -o "$work/r" --shard-size "$size"
 done
 
+# Little memory, which is named if it is too little, never changes the output; few descriptors are raised.
+exits 0 "" quantize "$work/in" -o "$work/out.d" -q --force
+exits 2 "quantize: --mem: 1048576 bytes are too few for this model / give --mem " \
+	quantize "$work/in" -o "$work/least" --mem 1M
+least=${error##*--mem }
+exits 0 "" quantize "$work/in" -o "$work/least" -q --mem "${least% or more}"
+same "with least memory" "" "$(diff -r "$work/out.d" "$work/least")"
+mkdir "$work/many"
+map=
+for i in 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29; do
+	header "{\"$i.weight\":{\"dtype\":\"BF16\",\"shape\":[0,64],\"data_offsets\":[0,0]}}" >"$work/many/$i.safetensors"
+	map="$map,\"$i.weight\":\"$i.safetensors\""
+done
+echo "{\"weight_map\":{${map#,}}}" >"$work/many/model.safetensors.index.json"
+(
+	ulimit -S -n 16
+	exec "$mxfp" quantize "$work/many" -o "$work/many.out" -q
+) 2>"$work/error"
+same "many files" "0 " "$? $(cat "$work/error")"
+
 # What else is in the directory.
 echo words >"$work/in/merges.txt"
 echo '{}' >"$work/in/tokenizer.json"

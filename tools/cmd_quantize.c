@@ -13,7 +13,7 @@
 
 /* Options that are read further after parsing. */
 struct texts {
-	const char *activations, *sparsity, *preset, *recipe, *shard_size;
+	const char *activations, *sparsity, *preset, *recipe, *shard_size, *memory;
 	const char *usual_activations; /* where nothing is said of them */
 	int layout; /* an index of layouts[] */
 	bool based; /* on what the preset and the recipe say */
@@ -64,6 +64,8 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 		 "cut the output into files of at most so many bytes of tensors, such as 5G; without it, as the source is",
 		 &texts->shard_size},
 		{"resume", 0, OPTION_FLAG, NULL, "continue what a run that was stopped has left in OUT.partial", &s->resume},
+		{"mem", 0, OPTION_STRING, "BYTES", "memory to use at most; fewer threads work if it is little",
+		 &texts->memory},
 		{"threads", 0, OPTION_THREADS, "N",
 		 "at most this many threads, 0: one a processor; never changes the output", &s->threads},
 		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists, and start over what was stopped", &s->force},
@@ -182,7 +184,11 @@ static int set_base(struct quantize_settings *s, struct texts *texts, struct rec
 		.non_finite = MXFP_NON_FINITE_ERROR,
 	};
 	const char *path = texts->recipe;
-	*texts = (struct texts){.activations = preset->activations, .usual_activations = preset->activations};
+	*texts = (struct texts){
+		.activations = preset->activations,
+		.usual_activations = preset->activations,
+		.memory = "64M",
+	};
 	if (path == NULL)
 		return EXIT_OK;
 	code = recipe_read(recipe, path, error);
@@ -202,6 +208,8 @@ static int run_settings(struct quantize_settings *settings, const struct texts *
 
 	if (texts->sparsity != NULL)
 		code = sparsity_parse(texts->sparsity, "quantize: --sparsity", &settings->choice.sparsity, error);
+	if (code == EXIT_OK)
+		code = byte_size_parse(texts->memory, "quantize: --mem", &settings->memory_bytes, error);
 	if (code == EXIT_OK && texts->shard_size != NULL)
 		code = byte_size_parse(texts->shard_size, "quantize: --shard-size", &settings->shard_bytes, error);
 	if (code == EXIT_OK)

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +20,16 @@ static int refuse_special(const char *path, mode_t mode, struct error *error)
 	const char *kind = S_ISDIR(mode) ? "a directory" : S_ISFIFO(mode) ? "a FIFO" : "a device or socket";
 
 	return S_ISREG(mode) ? EXIT_OK : fail(error, EXIT_INPUT, "%s: is %s / give a regular file", path, kind);
+}
+
+void descriptor_raise_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 int descriptor_open(const char *path, int *fd, uint64_t *size_bytes, struct error *error)

@@ -9,6 +9,9 @@
 
 #include "error.h"
 
+/* Lets the process have as many descriptors as it may: a model can have hundreds of files. */
+void descriptor_raise_limit(void);
+
 /* Opens a regular file for reading and tells its size. Directories, FIFOs, sockets and devices are refused without
    being opened or waited for: EXIT_INPUT. EXIT_IO. */
 int descriptor_open(const char *path, int *fd, uint64_t *size_bytes, struct error *error);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "descriptor.h"
 #include "model_index.h"
 #include "model_quantized.h"
 #include "nearest.h"
@@ -156,6 +157,7 @@ static int open_shards(struct model *model, const struct model_index *index, str
 	size_t n = 0;
 	int code = EXIT_OK;
 
+	descriptor_raise_limit();
 	if (names == NULL)
 		return fail_memory(error);
 	for (size_t i = 0; i < index->n; i++)

@@ -5,22 +5,24 @@
 #define TOOLS_MODEL_INDEX_TEXT_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "error.h"
 
 struct model_index_text {
+	char *path;    /* its own copy */
 	FILE *stream;  /* NULL before it is begun and after it is ended */
 	bool started;  /* a tensor is in it */
-	char *bytes;   /* the text, once it is ended */
-	size_t n;
 };
 
-/* Each EXIT_MEMORY. */
-int model_index_text_begin(struct model_index_text *text, struct error *error);
+/* Creates the file, which must not exist. EXIT_IO, EXIT_MEMORY; model_index_text_free() follows in every case. */
+int model_index_text_begin(struct model_index_text *text, const char *path, struct error *error);
+
+/* EXIT_MEMORY. */
 int model_index_text_add(struct model_index_text *text, const char *tensor, const char *file, struct error *error);
+
+/* Completes and syncs it. EXIT_IO. */
 int model_index_text_end(struct model_index_text *text, uint64_t total_bytes, struct error *error);
 
 /* A zeroed struct is fine. */

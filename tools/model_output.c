@@ -36,6 +36,15 @@ int model_output_check_apart(const struct model *source, const char *path, struc
 	return code;
 }
 
+static int begin_index(struct model_output *output, struct error *error)
+{
+	char *path = output_member(&output->output, MODEL_INDEX);
+	int code = path == NULL ? fail_memory(error) : model_index_text_begin(&output->index, path, error);
+
+	free(path);
+	return code;
+}
+
 int model_output_begin(struct model_output *output, const struct model *source, const char *path, bool as_file,
                        bool force, struct error *error)
 {
@@ -47,7 +56,7 @@ int model_output_begin(struct model_output *output, const struct model *source, 
 	else if (code == EXIT_OK)
 		code = output_begin_directory(&output->output, path, force, error);
 	if (code == EXIT_OK && source->has_index && !as_file)
-		code = model_index_text_begin(&output->index, error);
+		code = begin_index(output, error);
 	if (code != EXIT_OK)
 		model_output_abandon(output);
 	return code;
@@ -78,25 +87,12 @@ int model_output_add(struct model_output *output, const struct file *source, con
 	return code;
 }
 
-static int write_index(struct model_output *output, struct error *error)
-{
-	int code = model_index_text_end(&output->index, output->data_bytes, error);
-	char *path = output_member(&output->output, MODEL_INDEX);
-
-	if (code == EXIT_OK && path == NULL)
-		code = fail_memory(error);
-	if (code == EXIT_OK)
-		code = output_write_file(path, output->index.bytes, output->index.n, error);
-	free(path);
-	return code;
-}
-
 int model_output_commit(struct model_output *output, const json_t *config, struct error *error)
 {
 	int code = EXIT_OK;
 
 	if (output->index.stream != NULL)
-		code = write_index(output, error);
+		code = model_index_text_end(&output->index, output->data_bytes, error);
 	if (code == EXIT_OK && config != NULL && output->output.is_directory)
 		code = model_config_write(output->output.temporary, config, error);
 	return code != EXIT_OK ? code : output_commit(&output->output, error);

@@ -28,6 +28,7 @@ struct quantize_settings {
 	int activation_rule, round, non_finite;
 	uint64_t seed;
 	unsigned threads;
+	uint64_t memory_bytes; /* at most; 0: no limit */
 	uint64_t shard_bytes; /* of tensors in a file of the output; 0: the source's files */
 	struct select select;
 	bool pad_tail, dry_run, force, resume, json, quiet;

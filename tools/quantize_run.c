@@ -3,12 +3,14 @@
    then its name. */
 #include "config.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include <xxhash.h>
 
 #include "directory.h"
+#include "memory.h"
 #include "model_config.h"
 #include "model_index_text.h"
 #include "model_output.h"
@@ -49,6 +51,35 @@ static uint64_t bytes_to_read(const struct quantize_plan *plan)
 	return bytes;
 }
 
+/* What is taken besides the workers' memory: records and parts of the largest file, and its header. An estimate by the
+   number of tensors, from above for names of usual length. */
+static uint64_t other_memory(const struct quantize_plan *plan)
+{
+	enum { ENTRY_BYTES = 1024 };
+	size_t most = 0;
+
+	for (size_t f = 0; f < plan->n_files; f++)
+		if (plan->files[f].n > most)
+			most = plan->files[f].n;
+	return memory_used() + (uint64_t)most * ENTRY_BYTES;
+}
+
+/* As many workers as fit the memory. */
+static int set_workers(struct running *r, struct error *error)
+{
+	uint64_t other = other_memory(r->plan), given = r->plan->settings->memory_bytes;
+	uint64_t least = other + TRANSFER_WORKER_BYTES;
+
+	if (given == 0)
+		return EXIT_OK;
+	if (given < least)
+		return fail(error, EXIT_USAGE, "quantize: --mem: %" PRIu64 " bytes are too few for this model / "
+		            "give --mem %" PRIu64 "M or more", given, (least >> 20) + 1);
+	uint64_t workers = (given - other) / TRANSFER_WORKER_BYTES;
+	r->transfer.workers = workers < TRANSFER_WORKERS ? (unsigned)workers : TRANSFER_WORKERS;
+	return EXIT_OK;
+}
+
 static int write_files(struct running *r, struct error *error)
 {
 	struct quantize_plan *plan = r->plan;
@@ -77,10 +108,21 @@ static int read_counts(struct running *r, struct error *error)
 	return code;
 }
 
-/* Tensors in the order of the model. */
-static int format_index(struct model_index_text *text, const struct quantize_plan *plan, struct error *error)
+/* malloc'ed path of a file of the output that a run which was stopped may have left; it is removed. */
+static char *new_member(const struct running *r, const char *name)
 {
-	int code = model_index_text_begin(text, error);
+	char *path = output_member(&r->partial.output, name);
+
+	if (path != NULL)
+		unlink(path);
+	return path;
+}
+
+/* Tensors in the order of the model. */
+static int format_index(struct model_index_text *text, const char *path, const struct quantize_plan *plan,
+                        struct error *error)
+{
+	int code = model_index_text_begin(text, path, error);
 
 	for (size_t f = 0; f < plan->n_files; f++) {
 		const struct quantize_entry *entries = plan->entries + plan->files[f].first;
@@ -95,24 +137,12 @@ static int format_index(struct model_index_text *text, const struct quantize_pla
 	return code != EXIT_OK ? code : model_index_text_end(text, plan->output_bytes, error);
 }
 
-/* malloc'ed path of a file of the output that a run which was stopped may have left; it is removed. */
-static char *new_member(const struct running *r, const char *name)
-{
-	char *path = output_member(&r->partial.output, name);
-
-	if (path != NULL)
-		unlink(path);
-	return path;
-}
-
 static int write_index(struct running *r, struct error *error)
 {
 	struct model_index_text text = {0};
 	char *path = new_member(r, MODEL_INDEX);
-	int code = path == NULL ? fail_memory(error) : format_index(&text, r->plan, error);
+	int code = path == NULL ? fail_memory(error) : format_index(&text, path, r->plan, error);
 
-	if (code == EXIT_OK)
-		code = output_write_file(path, text.bytes, text.n, error);
 	model_index_text_free(&text);
 	free(path);
 	return code;
@@ -161,6 +191,8 @@ int quantize_run(struct quantize_plan *plan, struct error *error)
 		code = check_apart(&r, error);
 	if (code == EXIT_OK)
 		code = make_config(&r, error);
+	if (code == EXIT_OK)
+		code = set_workers(&r, error);
 	if (code == EXIT_OK)
 		code = quantize_fingerprint(&fingerprint, plan, r.config, true, error);
 	if (code == EXIT_OK)

@@ -11,15 +11,20 @@
 
 int transfer_begin(struct transfer *transfer, struct error *error)
 {
-	const size_t read_bytes = TRANSFER_READ_BYTES, result_bytes = TRANSFER_RESULT_BYTES;
-	unsigned char *next = malloc(TRANSFER_WORKERS * (read_bytes + result_bytes));
+	if (transfer->workers == 0)
+		transfer->workers = TRANSFER_WORKERS;
+	unsigned char *next = malloc(transfer->workers * (size_t)TRANSFER_WORKER_BYTES);
 
 	transfer->memory = next;
 	if (next == NULL)
 		return fail_memory(error);
-	for (unsigned i = 0; i < TRANSFER_WORKERS; i++) {
-		transfer->pieces[i] = (struct transfer_piece){.worker = i, .bytes = next, .result = next + read_bytes};
-		next += read_bytes + result_bytes;
+	for (unsigned i = 0; i < transfer->workers; i++) {
+		transfer->pieces[i] = (struct transfer_piece){
+			.worker = i,
+			.bytes = next,
+			.result = next + TRANSFER_READ_BYTES,
+		};
+		next += TRANSFER_WORKER_BYTES;
 	}
 	return EXIT_OK;
 }
@@ -97,7 +102,7 @@ int transfer_run(struct transfer *transfer, const struct transfer_job *job, stru
 
 	/* With fewer threads than workers, the first workers leave nothing to the others. One piece is for this thread: to
 	   wake others costs milliseconds on a busy machine, and a model has hundreds of small tensors. */
-	mxfp_parallel_for(several ? transfer->threads : 1, NULL, TRANSFER_WORKERS, work, &run, job->counts);
+	mxfp_parallel_for(several ? transfer->threads : 1, NULL, transfer->workers, work, &run, job->counts);
 	if (run.code != EXIT_OK)
 		*error = run.error;
 	return run.code;

@@ -23,7 +23,8 @@
 enum {
 	TRANSFER_WORKERS = 16,
 	TRANSFER_READ_BYTES = PIECE_ELEMENTS * 8,  /* of a piece: elements of the widest dtype */
-	TRANSFER_RESULT_BYTES = PIECE_ELEMENTS * 4 /* of a piece: f32 */
+	TRANSFER_RESULT_BYTES = PIECE_ELEMENTS * 4, /* of a piece: f32 */
+	TRANSFER_WORKER_BYTES = TRANSFER_READ_BYTES + TRANSFER_RESULT_BYTES
 };
 
 /* A piece in a worker's memory. */
@@ -40,6 +41,7 @@ struct transfer {
 	struct progress progress;
 	XXH3_state_t *hash;      /* of what was copied, NULL: none */
 	unsigned threads;        /* at most this many, 0: one a processor */
+	unsigned workers;        /* at most this many, 0: TRANSFER_WORKERS */
 	unsigned char *memory;   /* of the workers; malloc'ed */
 	struct transfer_piece pieces[TRANSFER_WORKERS];
 };
