@@ -119,7 +119,7 @@ static int print_summary(const struct lint *lint, struct error *error)
 	const size_t *n = lint->counts;
 
 	if (!lint->settings->json) {
-		printf("%zu tensors, %zu quantized weights: %zu errors, %zu warnings, %zu notes\n",
+		printf("%zu tensors, %zu quantized weights: errors %zu, warnings %zu, notes %zu\n",
 		       lint->model->n_tensors, lint->n_weights, n[0], n[1], n[2]);
 		return EXIT_OK;
 	}

@@ -52,19 +52,24 @@ static int read_blocks(const void *context, const struct transfer_piece *piece, 
 static void look_at_block(struct sight *sights, enum mxfp_format format, uint8_t scale, const float *x, size_t n,
                           uint64_t at)
 {
+	static const uint32_t magnitude_bits = 0x7FFFFFFF, inf = 0x7F800000;
 	bool has_sign = mxfp_format_info(format)->scale != MXFP_FORMAT_E8M0;
-	size_t n_zero = 0, n_finite = 0;
+	uint32_t any = 0, largest = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		n_zero += x[i] == 0;
-		n_finite += isfinite(x[i]) != 0;
+		uint32_t bits;
+
+		memcpy(&bits, &x[i], sizeof bits);
+		bits &= magnitude_bits;
+		any |= bits;
+		largest = bits > largest ? bits : largest;
 	}
 	see(&sights[LOOK_SIGN], has_sign && (scale & 0x80) != 0, at);
 	if (scale_byte_is_nan(format, scale))
 		see(&sights[LOOK_NAN_SCALE], 1, at);
-	else if (n_finite < n)
+	else if (largest >= inf)
 		see(&sights[LOOK_NON_FINITE], 1, at);
-	see(&sights[LOOK_ZERO_BLOCK], n_zero == n, at);
+	see(&sights[LOOK_ZERO_BLOCK], any == 0, at);
 }
 
 /* Whether a block of 4-bit codes, half a byte each, holds others than zeros. */

@@ -11,16 +11,24 @@
 #include "lint.h"
 #include "suffix.h"
 
+/* Tensors of which a model has many or none: they are one finding. */
+struct tally {
+	size_t n;
+	struct lint_place first;
+};
+
 /* The tensors in the order of their names, so that parts of one weight follow each other. */
 struct naming {
 	struct lint *lint;
 	struct error *error;
+	struct tally e8m0, other_format;
 	char last[sizeof((struct error *)0)->text]; /* the last that was wrong: other parts say the same */
 };
 
-static bool is_e8m0(const struct quantized *q)
+static void count(struct tally *tally, const struct lint_place *place)
 {
-	return q->parts[LAYOUT_SCALES] != NULL && q->parts[LAYOUT_SCALES]->dtype == DTYPE_F8_E8M0;
+	if (tally->n++ == 0)
+		tally->first = *place;
 }
 
 /* Whether there is a tensor NAME without WITHOUT and with SUFFIX, and of which dtype. */
@@ -83,7 +91,10 @@ static int find_wrong(struct naming *n, const struct model_tensor *at, const cha
 	if (code != EXIT_OK || strcmp(text, n->last) == 0)
 		return code;
 	snprintf(n->last, sizeof n->last, "%s", text);
-	return lint_find(n->lint, other ? LINT_UNKNOWN : LINT_PARTS, &place, n->error, "%s", without_place(text, at));
+	if (!other)
+		return lint_find(n->lint, LINT_PARTS, &place, n->error, "%s", without_place(text, at));
+	count(&n->other_format, &place);
+	return EXIT_OK;
 }
 
 /* Whether a tensor has the name of a part other than codes in some layout. */
@@ -103,9 +114,8 @@ static bool is_named_part(const struct tensor *tensor)
 static int add_weight(struct naming *n, const struct quantized *q, const char *name, const struct model_tensor *at)
 {
 	const struct lint_place place = {at->file, at->tensor->name};
-	const struct tensor *plain;
 	const struct file *file;
-	int code = EXIT_OK;
+	const struct tensor *plain = model_find(n->lint->model, name, &file);
 
 	n->lint->weights[n->lint->n_weights++] = (struct lint_weight){
 		.name = name,
@@ -113,13 +123,10 @@ static int add_weight(struct naming *n, const struct quantized *q, const char *n
 		.codes = at->tensor,
 		.format = q->choice.form->format,
 	};
-	plain = model_find(n->lint->model, name, &file);
-	if (plain != NULL && plain != at->tensor)
-		code = lint_find(n->lint, LINT_DUPLICATE, &place, n->error, "'%s' is there too, as %s", name,
-		                 dtype_info(plain->dtype)->name);
-	if (code == EXIT_OK && is_e8m0(q))
-		code = lint_find(n->lint, LINT_SCALE_DTYPE, &place, n->error, "its scales are F8_E8M0");
-	return code;
+	if (plain == NULL || plain == at->tensor)
+		return EXIT_OK;
+	return lint_find(n->lint, LINT_DUPLICATE, &place, n->error, "'%s' is there too, as %s", name,
+	                 dtype_info(plain->dtype)->name);
 }
 
 static int look_at(struct naming *n, size_t i)
@@ -132,6 +139,8 @@ static int look_at(struct naming *n, size_t i)
 	int code = quantized_owner(&q, &name, n->lint->model, at->tensor, &n->lint->arena, &wrong);
 
 	n->lint->is_part[i] = code != EXIT_OK || name != NULL;
+	if (at->tensor->dtype == DTYPE_F8_E8M0)
+		count(&n->e8m0, &place);
 	if (code == EXIT_INPUT)
 		return find_wrong(n, at, wrong.text);
 	if (code != EXIT_OK) {
@@ -231,6 +240,11 @@ int lint_names(struct lint *lint, struct error *error)
 		return fail_memory(error);
 	for (size_t i = 0; i < lint->model->n_tensors && code == EXIT_OK; i++)
 		code = look_at(&n, i);
+	if (code == EXIT_OK && n.e8m0.n > 0)
+		code = lint_find(lint, LINT_SCALE_DTYPE, &n.e8m0.first, error, "it and %zu others are F8_E8M0", n.e8m0.n - 1);
+	if (code == EXIT_OK && n.other_format.n > 0)
+		code = lint_find(lint, LINT_UNKNOWN, &n.other_format.first, error,
+		                 "it and %zu others are not in a layout that mxfp knows", n.other_format.n - 1);
 	qsort(lint->weights, lint->n_weights, sizeof *lint->weights, compare_weights);
 	return code;
 }
