@@ -175,4 +175,13 @@ bytes 7d7d >"$work/s"
 exits 3 "more scales" blocks --to mxfp4 --cols 32 --decode "$work/c" "$work/s"
 exits 3 "fewer scales" blocks --to mxfp4 --cols 32 --decode "$work/c" /dev/null
 exits 3 "inside a row" blocks --to mxfp4 --cols 64 --decode "$work/c" "$work/s"
+
+# What would be passed over silently is refused.
+for option in "rule mse" "round rne" "non-finite error" no-negative-zero via-bf16 counts json "seed 1" "stream 1"; do
+	exits 2 "blocks: --${option%% *}: is for " blocks --to mxfp4 --cols 32 --decode --$option codes scales
+done
+exits 2 "blocks: --seed: is for --round sr / leave it out" blocks --to mxfp4 --cols 32 --seed 0 a b c
+exits 2 "blocks: --rule: is for the MX formats / leave it out" blocks --to nvfp4 --cols 32 --rule mse a b c
+exits 2 "blocks: --nvfp4-recipe: is for nvfp4 / leave it out" blocks --to mxfp4 --cols 32 --nvfp4-recipe te a b c
+exits 2 "blocks: --tensor-scale: is for --decode; --amax" blocks --to nvfp4 --cols 32 --tensor-scale 1 a b c
 finish

@@ -166,4 +166,8 @@ if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
 	same "exit code on a terminal" 2 $code
 	has "terminal" "$(cat "$work/typescript")" "standard output is a terminal"
 fi
+
+# What would be passed over silently is refused.
+exits 2 "cast: --seed: is for --round sr / leave it out" cast --to e4m3 --seed 1
+exits 2 "cast: --stream: is for --round sr / leave it out" cast --to e4m3 --round rtz --stream 0
 finish

@@ -153,4 +153,10 @@ has "no rows" "$(head -c 128 "$work/empty.npy" | tr -d '\0')" "'shape': (0, 3), 
 array wide.npy '<f4' False '(2, 0)' ""
 array narrow.npy '<f4' False '(1, 0)' ""
 product "k = 0" "00000000 00000000" "$work/wide.npy" "$work/narrow.npy"
+
+# What would be passed over silently is refused.
+for option in "rule mse" "rule mse --w-format nvfp4" "psum-round sr" "seed 1" "seed 1 --psum bf16" \
+	"a-rule rceil" "a-rule rceil --a-format nvfp4" "nvfp4-recipe te" "nvfp4-recipe te --w-format mxfp8-e4m3"; do
+	exits 2 "gemm: --${option%% *}: " gemm "$work/a.npy" "$work/w.npy" --$option $no
+done
 finish

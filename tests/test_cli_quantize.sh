@@ -76,9 +76,9 @@ exits 2 "that of layout modelopt multiplies / give modelopt, torchao-1 or ggml" 
 	-o "$work/r" -w nvfp4 -l modelopt --nvfp4-recipe compressed-tensors
 exits 2 "unknown value 'modelop': did you mean 'modelopt'" quantize "$work/one.safetensors" -o "$work/r" -l modelop
 exits 2 "divides / give compressed-tensors" quantize "$work/one.safetensors" -o "$work/r" -w nvfp4 --nvfp4-recipe te
-exits 2 "--rule: is for the MX formats / leave it out for nvfp4" \
+exits 2 "--rule: is for the MX formats / leave it out" \
 	quantize "$work/one.safetensors" -o "$work/r" -w nvfp4 -r mse
-exits 2 "--nvfp4-recipe: is for nvfp4 / leave it out for mxfp8-e4m3" \
+exits 2 "--nvfp4-recipe: is for nvfp4 / leave it out" \
 	quantize "$work/one.safetensors" -o "$work/r" -w mxfp8 --nvfp4-recipe compressed-tensors
 exits 2 "rounding of its own" quantize "$work/one.safetensors" -o "$work/r" -w nvfp4 --nvfp4-recipe ggml --round rtz
 

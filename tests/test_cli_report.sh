@@ -141,8 +141,9 @@ for format in mxfp4 mxfp6-e2m3 nvfp4; do
 	numbers | tr -d ' \n' >"$work/against"
 	against=$(sed -n 's/.*"total":.*"variants":\[\(.*\)\]},"tensors".*/\1/p' "$work/against")
 	has "$format in a file" "$against" '"sparsity":"4:16"'
-	exits 0 "" report --json "$model" --tokens 2 --formats "$format" --rules mse --nvfp4-recipe compressed-tensors \
-		--sparsity 4:16
+	how="--rules mse"
+	[ $format != nvfp4 ] || how="--nvfp4-recipe compressed-tensors"
+	exits 0 "" report --json "$model" --tokens 2 --formats "$format" $how --sparsity 4:16
 	has "$format 4:16 in memory" "$(numbers | tr -d ' \n')" "$against"
 done
 
@@ -236,6 +237,13 @@ exits 2 "--tokens" report "$model" --tokens 0
 exits 2 "report.txt" report "$model" -o "$work/report.txt"
 exits 2 "--against" report "$model" --against "$model" --rules mse
 exits 2 "--against" report "$model" --against "$model" --sparsity 4:16
+exits 2 "--rules: is for the MX formats / leave it out" report "$model" --formats nvfp4 --rules mse
+exits 2 "--nvfp4-recipe: is for nvfp4 / leave it out" report "$model" --formats mxfp4 --nvfp4-recipe te
+exits 2 "report: --activation-rule: is for MX activations / leave it out" \
+	report "$model" --activations nvfp4 --activation-rule mse
+exits 2 "report: --seed: is for --round sr beside --activation-file / leave it out" \
+	report "$model" --activation-file "$model" --seed 1
+exits 2 "report: --round: is for weights that are quantized here" report "$model" --against "$model" --round rtz
 exits 2 "--sparsity: unknown value '3:16': did you mean '4:16'? / patterns: 4:16, " report "$model" --sparsity 3:16
 exits 2 "--sparsity: unknown value ''" report "$model" --sparsity ''
 exits 2 "--sparsity: more than 64 combinations" report "$model" --sparsity 4:16 \

@@ -196,9 +196,26 @@ static int check(struct blocks *blocks, const char *const *operands, struct erro
 	if (has_tensor_scale(blocks) && stream->via_bf16)
 		return fail(error, EXIT_USAGE, "blocks: --via-bf16: is for the MX formats / leave it out for %s",
 		            mxfp_format_info(stream->format)->name);
-	if (!blocks->decode && blocks->tensor_scale != NULL)
-		return fail(error, EXIT_USAGE, "blocks: --tensor-scale is for --decode / --amax sets it when encoding");
 	return take_tensor_scale(blocks, error);
+}
+
+/* Which options this run passes over. */
+static int check_used(int argc, char **argv, const struct option_spec *options, const struct blocks *blocks,
+                      struct error *error)
+{
+	static const char encoding[] = "quantizing, not for --decode";
+	const bool encodes = !blocks->decode, random = blocks->stream.round == MXFP_ROUND_SR;
+	const struct option_use uses[] = {
+		{"rule", encodes, encoding},       {"round", encodes, encoding},
+		{"non-finite", encodes, encoding}, {"no-negative-zero", encodes, encoding},
+		{"via-bf16", encodes, encoding},   {"counts", encodes, encoding},
+		{"json", encodes, encoding},       {"tensor-scale", blocks->decode, "--decode; --amax sets it when quantizing"},
+		{"seed", encodes && random, "--round sr"}, {"stream", encodes && random, "--round sr"},
+		{NULL, true, NULL},
+	};
+	int code = options_check_used(argc, argv, options, uses, error);
+
+	return code == EXIT_OK ? options_check_format(argc, argv, options, blocks->stream.format, error) : code;
 }
 
 static int run(int argc, char **argv, struct error *error)
@@ -250,7 +267,7 @@ static int run(int argc, char **argv, struct error *error)
 	}
 	code = check(&blocks, operands, error);
 	if (code == EXIT_OK)
-		code = options_check_format(argc, argv, options, s->format, error);
+		code = check_used(argc, argv, options, &blocks, error);
 	if (code != EXIT_OK)
 		return code;
 	return blocks.decode ? decode(&blocks, operands, error) : encode(&blocks, operands, error);

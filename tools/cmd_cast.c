@@ -190,7 +190,13 @@ static int run(int argc, char **argv, struct error *error)
 	case PARSED_RUN:
 		break;
 	}
+	const bool random = cast.round == MXFP_ROUND_SR;
+	const struct option_use uses[] = {
+		{"seed", random, "--round sr"}, {"stream", random, "--round sr"}, {NULL, true, NULL},
+	};
 	code = check(&cast, operands[1], error);
+	if (code == EXIT_OK)
+		code = options_check_used(argc, argv, options, uses, error);
 	return code == EXIT_OK ? run_cast(&cast, operands[0], error) : code;
 }
 

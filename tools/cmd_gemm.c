@@ -24,8 +24,25 @@ struct settings {
 	int rule, a_rule, recipe, acc, psum_round;
 	uint64_t pass_k, seed;
 	unsigned threads;
-	bool transpose_a, check, force, json, quiet;
+	bool a_rule_given, recipe_given, transpose_a, check, force, json, quiet;
 };
+
+/* Which options this run passes over, as far as the command line tells; check_rules() knows the matrices too. */
+static int check_used(int argc, char **argv, const struct option_spec *options, struct settings *s, struct error *error)
+{
+	const bool rounds = s->psum != MXFP_FORMAT_F32;
+	const bool has_rule = s->w_format != OPTION_FORMAT_NONE && !mxfp_format_info(s->w_format)->tensor_scale;
+	const struct option_use uses[] = {
+		{"rule", has_rule, "--w-format with an MX format"},
+		{"psum-round", rounds, "--psum bf16"},
+		{"seed", rounds && s->psum_round == MXFP_ROUND_SR, "--psum bf16 --psum-round sr"},
+		{NULL, true, NULL},
+	};
+
+	s->a_rule_given = options_given(argc, argv, options, "a-rule");
+	s->recipe_given = options_given(argc, argv, options, "nvfp4-recipe");
+	return options_check_used(argc, argv, options, uses, error);
+}
 
 static enum parsed parse(int argc, char **argv, struct settings *s, struct error *error)
 {
@@ -66,7 +83,10 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{.kind = OPTION_END},
 	};
 
-	return options_parse(argc, argv, options, &usage, 2, 2, s->operands, error);
+	enum parsed parsed = options_parse(argc, argv, options, &usage, 2, 2, s->operands, error);
+	if (parsed == PARSED_RUN && check_used(argc, argv, options, s, error) != EXIT_OK)
+		return PARSED_ERROR;
+	return parsed;
 }
 
 /* What the option table cannot check. */
@@ -125,6 +145,19 @@ static int quantize_w(struct multiplication *x, const struct settings *s, struct
 	return operand_quantize(&x->w, s->w_format, &options, error);
 }
 
+/* --a-rule and --nvfp4-recipe, if given, must be for a matrix that is quantized here. */
+static int check_rules(const struct multiplication *x, const struct settings *s, struct error *error)
+{
+	const bool a_has_recipe = mxfp_format_info(multiply_a_format(x))->tensor_scale;
+	const bool w_has_recipe = mxfp_format_info(x->w.matrix.format)->tensor_scale;
+
+	if (s->a_rule_given && (!multiply_quantizes_a(x) || a_has_recipe))
+		return fail(error, EXIT_USAGE, "gemm: --a-rule: A is not quantized to an MX format here / leave it out");
+	if (s->recipe_given && !(multiply_quantizes_a(x) && a_has_recipe) && !(x->w.on_the_fly && w_has_recipe))
+		return fail(error, EXIT_USAGE, "gemm: --nvfp4-recipe: nothing is quantized to nvfp4 here / leave it out");
+	return EXIT_OK;
+}
+
 static int read_inputs(struct multiplication *x, const struct settings *s, struct error *error)
 {
 	int code = operand_read(&x->a, s->operands[0], s->transpose_a ? OPERAND_TRANSPOSED : OPERAND_ANY, error);
@@ -137,6 +170,8 @@ static int read_inputs(struct multiplication *x, const struct settings *s, struc
 		code = quantize_w(x, s, error);
 	if (code == EXIT_OK)
 		code = choose_a_format(x, s, error);
+	if (code == EXIT_OK)
+		code = check_rules(x, s, error);
 	if (code == EXIT_OK && s->bias != NULL)
 		code = multiply_read_bias(x, s->bias, error);
 	if (code == EXIT_OK && s->accumulate != NULL)

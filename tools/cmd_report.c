@@ -77,7 +77,16 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{.kind = OPTION_END},
 	};
 
-	return options_parse(argc, argv, options, &usage, 1, 1, &s->in, error);
+	enum parsed parsed = options_parse(argc, argv, options, &usage, 1, 1, &s->in, error);
+	const struct option_use uses[] = {
+		{"activation-rule", !mxfp_format_info(s->activations)->tensor_scale, "MX activations"},
+		{"seed", s->activation_file == NULL || s->round == MXFP_ROUND_SR, "--round sr beside --activation-file"},
+		{"round", s->against == NULL, "weights that are quantized here, not for --against"},
+		{NULL, true, NULL},
+	};
+	if (parsed == PARSED_RUN && options_check_used(argc, argv, options, uses, error) != EXIT_OK)
+		return PARSED_ERROR;
+	return parsed;
 }
 
 /* Checks what the option table cannot, and makes the variants and the limits. */

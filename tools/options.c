@@ -253,8 +253,7 @@ enum parsed options_parse(int argc, char **argv, const struct option_spec *optio
 	return code == EXIT_OK ? PARSED_RUN : PARSED_ERROR;
 }
 
-/* Whether an option of the table is in argv, which has been parsed: its value does not tell, it may be the default. */
-static bool is_given(int argc, char **argv, const struct option_spec *options, const char *name)
+bool options_given(int argc, char **argv, const struct option_spec *options, const char *name)
 {
 	struct getopt_tables tables;
 	int found;
@@ -267,14 +266,23 @@ static bool is_given(int argc, char **argv, const struct option_spec *options, c
 	return false;
 }
 
+int options_check_used(int argc, char **argv, const struct option_spec *options, const struct option_use *uses,
+                       struct error *error)
+{
+	for (; uses->name != NULL; uses++)
+		if (!uses->used && options_given(argc, argv, options, uses->name))
+			return fail(error, EXIT_USAGE, "%s: --%s: is for %s / leave it out", argv[0], uses->name,
+			            uses->use);
+	return EXIT_OK;
+}
+
 int options_check_format(int argc, char **argv, const struct option_spec *options, enum mxfp_format format,
                          struct error *error)
 {
-	const struct mxfp_format_info *info = mxfp_format_info(format);
-	const char *other = info->tensor_scale ? "rule" : "nvfp4-recipe";
+	const bool has_recipe = mxfp_format_info(format)->tensor_scale;
+	const struct option_use uses[] = {
+		{"rule", !has_recipe, "the MX formats"}, {"nvfp4-recipe", has_recipe, "nvfp4"}, {NULL, true, NULL},
+	};
 
-	if (!is_given(argc, argv, options, other))
-		return EXIT_OK;
-	return fail(error, EXIT_USAGE, "%s: --%s: is for %s / leave it out for %s", argv[0], other,
-	            info->tensor_scale ? "the MX formats" : "nvfp4", info->name);
+	return options_check_used(argc, argv, options, uses, error);
 }

@@ -91,7 +91,21 @@ enum parsed options_parse(int argc, char **argv, const struct option_spec *optio
 typedef void options_viewer(void *context, const struct option_spec *options, const struct usage *usage);
 void options_view(const struct command *command, options_viewer *view, void *context);
 
-/* After parsing: fails if argv gives --rule with a block format that has recipes instead, or the other way round. */
+/* After parsing: whether argv gives that option of the table. Its value does not tell, it may be the default. */
+bool options_given(int argc, char **argv, const struct option_spec *options, const char *name);
+
+/* An option that would be passed over silently where it is not used. */
+struct option_use {
+	const char *name;
+	bool used;
+	const char *use; /* "the MX formats" */
+};
+
+/* After parsing: EXIT_USAGE if argv gives one that is not used. `uses` ends with a name of NULL. */
+int options_check_used(int argc, char **argv, const struct option_spec *options, const struct option_use *uses,
+                       struct error *error);
+
+/* The same for --rule and --nvfp4-recipe, one of which a block format has. */
 int options_check_format(int argc, char **argv, const struct option_spec *options, enum mxfp_format format,
                          struct error *error);
 

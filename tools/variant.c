@@ -103,6 +103,14 @@ static int add_format(struct variants *variants, enum mxfp_format format, const 
 	return EXIT_OK;
 }
 
+static bool any_has_recipe(const struct variants *variants, bool recipe)
+{
+	for (size_t v = 0; v < variants->n; v++)
+		if (variant_has_recipe(&variants->items[v]) == recipe)
+			return true;
+	return false;
+}
+
 int variants_parse(struct variants *variants, const char *formats, const char *rules, const char *recipes,
                    struct error *error)
 {
@@ -123,6 +131,10 @@ int variants_parse(struct variants *variants, const char *formats, const char *r
 
 		code = add_format(variants, format, rules != NULL ? &rule_values : closed, &recipe_values, error);
 	}
+	if (code == EXIT_OK && rules != NULL && !any_has_recipe(variants, false))
+		code = fail(error, EXIT_USAGE, "--rules: is for the MX formats / leave it out");
+	if (code == EXIT_OK && recipes != NULL && !any_has_recipe(variants, true))
+		code = fail(error, EXIT_USAGE, "--nvfp4-recipe: is for nvfp4 / leave it out");
 	return code;
 }
 
