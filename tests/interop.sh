@@ -56,21 +56,27 @@ done
 
 quantized dense ct-mixed --recipe "$work/mixed.json"
 
-# alike FORMAT OPTION...: what compressed-tensors makes of the same numbers, byte for byte.
-alike() {
-	format=$1
-	shift
-	exits 0 "" quantize "$work/dense" -o "$work/alike.ct.$format.bf16" -q --weights "$format" "$@"
-}
-
-alike mxfp4 --rule even
-alike mxfp6-e2m3 --rule even
-alike mxfp8-e4m3 --rule even-m1
-alike nvfp4 --nvfp4-recipe compressed-tensors
+quantized dense modelopt.nvfp4 --layout modelopt --weights nvfp4
+quantized dense modelopt.mxfp4 --layout modelopt
+quantized dense quark --layout quark
+quantized experts gpt-oss --layout gpt-oss
 
 lab_python packages
 for theirs in "$work"/theirs.*.bf16 "$work"/theirs.*.f32; do
 	exits 0 "" dequantize "$theirs" -o "$theirs.ours" -q --to "${theirs##*.}"
 done
+
+# alike MODEL NAME OPTION...: what the package that made theirs.NAME made of the same numbers, byte for byte.
+alike() {
+	model=$1 name=$2
+	shift 2
+	exits 0 "" quantize "$work/$model" -o "$work/alike.$name" -q "$@"
+}
+
+alike dense ct.mxfp4.bf16 --rule even
+alike dense ct.mxfp6-e2m3.bf16 --weights mxfp6-e2m3 --rule even
+alike dense ct.mxfp8-e4m3.bf16 --weights mxfp8-e4m3 --rule even-m1
+alike dense ct.nvfp4.bf16 --weights nvfp4 --nvfp4-recipe compressed-tensors
+alike llama modelopt.W4A16_NVFP4.f32 --layout modelopt --weights nvfp4 --nvfp4-recipe modelopt
 lab_python compare
 finish

@@ -19,8 +19,6 @@ def decode(blocks, scales):
 
 def ours(directory):
     model = directory / "gpt-oss"
-    if not model.exists():
-        return
     state, decoded = load(model), load(f"{model}.bf16")
     for name, expected in decoded.items():
         if name + "_blocks" in state:

@@ -49,20 +49,19 @@ def decode(state, name):
 
 
 def ours(directory):
-    for model in sorted(directory.glob("modelopt*")):
-        if model.suffix == ".f32":
-            continue
+    for name in ("modelopt.nvfp4", "modelopt.mxfp4"):
+        model = directory / name
         state, decoded = load(model), load(f"{model}.f32")
-        for name, expected in decoded.items():
-            same(f"{model.name}: {name}", decode(state, name).to(expected.dtype), expected)
-        rest = {n for n in state if not n.endswith(("_scale", "_scale_2"))}
-        check(f"{model.name}: names of tensors", rest == set(decoded), rest ^ set(decoded))
+        for tensor, expected in decoded.items():
+            same(f"{name}: {tensor}", decode(state, tensor).to(expected.dtype), expected)
+        rest = {tensor for tensor in state if not tensor.endswith(("_scale", "_scale_2"))}
+        check(f"{name}: names of tensors", rest == set(decoded), rest ^ set(decoded))
         settings = json.loads((model / "hf_quant_config.json").read_text())
-        check(f"{model.name}: {name} of {settings}", {"kv_cache_quant_algo", "group_size", "exclude_modules"}
-              <= set(settings["quantization"]))
-        described = config(model)
-        expected = convert_hf_quant_config_format(settings)
-        check(f"{model.name}: config.json says what hf_quant_config.json does",
+        # vLLM refuses FP4 without any of these.
+        missing = {"kv_cache_quant_algo", "group_size", "exclude_modules"} - set(settings["quantization"])
+        check(f"{name}: keys of hf_quant_config.json", not missing, missing)
+        described, expected = config(model), convert_hf_quant_config_format(settings)
+        check(f"{name}: config.json says what hf_quant_config.json does",
               expected == {key: described.get(key) for key in expected}, f"{expected}, {described}")
 
 
@@ -80,6 +79,8 @@ def llama():
 
 
 def theirs(directory):
+    (directory / "llama").mkdir()
+    safetensors.torch.save_file(llama().state_dict(), directory / "llama" / "model.safetensors")
     for recipe in RECIPES:
         settings = copy.deepcopy(getattr(modelopt.torch.quantization, recipe + "_CFG"))
         with warnings.catch_warnings(action="ignore"):
