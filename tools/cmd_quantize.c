@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "byte_size.h"
@@ -13,10 +14,11 @@
 
 /* Options that are read further after parsing. */
 struct texts {
-	const char *activations, *sparsity, *preset, *recipe, *shard_size, *memory;
+	const char *activations, *sparsity, *preset, *recipe, *bits, *shard_size, *memory;
 	const char *usual_activations; /* where nothing is said of them */
 	int layout; /* an index of layouts[] */
-	bool based; /* on what the preset and the recipe say */
+	bool based; /* on what the preset and the recipe say: */
+	bool mixed;
 };
 
 static enum parsed parse(int argc, char **argv, struct quantize_settings *s, struct texts *texts, struct error *error)
@@ -37,6 +39,8 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 		{"output", 'o', OPTION_STRING, "OUT", "directory to write", &s->out},
 		{"preset", 0, OPTION_STRING, PRESET_NAMES, "settings that the other options change (default w4a8)",
 		 &texts->preset},
+		{"bits", 0, OPTION_STRING, "B", "of w4a8-mixed: layers with the largest error become MXFP8 until weights "
+		 "have B bits on average, scales included", &texts->bits},
 		{"recipe", 0, OPTION_STRING, "FILE.json", "JSON that says which tensors are quantized how: mxfp-recipe(5)",
 		 &texts->recipe},
 		{"weights", 'w', OPTION_BLOCK, "FORMAT", "format of the weights", &s->choice.format},
@@ -136,12 +140,15 @@ static int check_choice(const struct quantize_settings *s, const struct quantize
 
 static int check(const struct quantize_settings *s, struct error *error)
 {
+	struct quantize_choice promoted = s->choice;
 	char where[1024];
-	int code = EXIT_OK;
 
 	if (s->out == NULL && !s->dry_run)
 		return fail(error, EXIT_USAGE, "quantize: no output given / -o OUT names a directory");
-	code = check_choice(s, &s->choice, "quantize", error);
+	int code = check_choice(s, &s->choice, "quantize", error);
+	promoted.format = PRESET_PROMOTED;
+	if (code == EXIT_OK && s->bits != 0)
+		code = check_choice(s, &promoted, "quantize: --bits", error);
 	for (size_t i = 0; s->recipe != NULL && i < s->recipe->n_rules && code == EXIT_OK; i++) {
 		struct quantize_choice choice = s->choice;
 
@@ -165,8 +172,8 @@ static int plan_and_run(const struct quantize_settings *settings, const struct m
 	return code;
 }
 
-/* Settings before the options of the command line: those of the preset, the recipe and the layout that `texts` names, and in
-   `texts` what they say of activations. */
+/* Settings before the options of the command line: those of the preset, the recipe and the layout that `texts` names,
+   and in `texts` what they say of activations. */
 static int set_base(struct quantize_settings *s, struct texts *texts, struct recipe *recipe, struct error *error)
 {
 	const struct layout *layout = layouts[texts->layout];
@@ -188,6 +195,7 @@ static int set_base(struct quantize_settings *s, struct texts *texts, struct rec
 		.activations = preset->activations,
 		.usual_activations = preset->activations,
 		.memory = "64M",
+		.mixed = preset->mixed,
 	};
 	if (path == NULL)
 		return EXIT_OK;
@@ -198,6 +206,24 @@ static int set_base(struct quantize_settings *s, struct texts *texts, struct rec
 	if (recipe->activations != NULL)
 		texts->activations = recipe->activations;
 	return code;
+}
+
+/* --bits, which goes with a preset that needs it. */
+static int set_bits(struct quantize_settings *s, const struct texts *texts, struct error *error)
+{
+	char *end;
+
+	if (texts->mixed && texts->bits == NULL)
+		return fail(error, EXIT_USAGE, "quantize: --preset %s needs --bits, such as --bits 5", texts->preset);
+	if (!texts->mixed && texts->bits != NULL)
+		return fail(error, EXIT_USAGE, "quantize: --bits is for --preset w4a8-mixed");
+	if (!texts->mixed)
+		return EXIT_OK;
+	s->bits = strtod(texts->bits, &end);
+	if (end == texts->bits || *end != '\0' || !(s->bits > 0 && s->bits <= 64))
+		return fail(error, EXIT_USAGE, "quantize: --bits: '%s' is no number of bits / give one such as 5 or 4.75",
+		            texts->bits);
+	return EXIT_OK;
 }
 
 /* Reads what the options name and runs. */
@@ -212,6 +238,8 @@ static int run_settings(struct quantize_settings *settings, const struct texts *
 		code = byte_size_parse(texts->memory, "quantize: --mem", &settings->memory_bytes, error);
 	if (code == EXIT_OK && texts->shard_size != NULL)
 		code = byte_size_parse(texts->shard_size, "quantize: --shard-size", &settings->shard_bytes, error);
+	if (code == EXIT_OK)
+		code = set_bits(settings, texts, error);
 	if (code == EXIT_OK)
 		code = check(settings, error);
 	if (code == EXIT_OK)

@@ -20,6 +20,8 @@ enum { STREAM_SEED = 1 }; /* apart from the streams of stochastic rounding, whic
 
 unsigned input_kinds(const struct input_source *source)
 {
+	if (source->tokens == 0)
+		return 0;
 	return source->file != NULL ? 1 : N_ACTIVATION_KINDS;
 }
 

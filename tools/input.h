@@ -17,7 +17,7 @@
 struct input_source {
 	const struct file *file; /* NULL: seeded */
 	struct variant variant;  /* what the activations are quantized to, rounded to nearest even */
-	size_t tokens;           /* at most this many */
+	size_t tokens;           /* at most this many; 0: no activations */
 	uint64_t seed;           /* the stream is XXH3-64 of the layer's name with seed 1 */
 	unsigned threads;
 };
@@ -31,7 +31,7 @@ struct input {
 	struct stats stats; /* quantized against exact activations, token by token */
 };
 
-/* Kinds of activations that a source has: both seeded ones, or the file's alone. */
+/* Kinds of activations that a source has: both seeded ones, or the file's alone, or none. */
 unsigned input_kinds(const struct input_source *source);
 
 /* "normal", "outliers" or "file". */

@@ -9,9 +9,10 @@
 
 /* NVFP4's own activations have a tensor scale that takes calibration, so only its weights are quantized. */
 static const struct preset presets[] = {
-	{"w4a8", MXFP_FORMAT_MXFP4, "mxfp8-e4m3"},
-	{"mxfp8", MXFP_FORMAT_MXFP8_E4M3, "mxfp8-e4m3"},
-	{"nvfp4", MXFP_FORMAT_NVFP4, "none"},
+	{"w4a8", MXFP_FORMAT_MXFP4, "mxfp8-e4m3", false},
+	{"w4a8-mixed", MXFP_FORMAT_MXFP4, "mxfp8-e4m3", true},
+	{"mxfp8", MXFP_FORMAT_MXFP8_E4M3, "mxfp8-e4m3", false},
+	{"nvfp4", MXFP_FORMAT_NVFP4, "none", false},
 };
 
 enum { N_PRESETS = sizeof presets / sizeof presets[0] };

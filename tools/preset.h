@@ -3,6 +3,8 @@
 #ifndef TOOLS_PRESET_H
 #define TOOLS_PRESET_H
 
+#include <stdbool.h>
+
 #include "error.h"
 #include "mxfp/format.h"
 
@@ -10,12 +12,15 @@ struct preset {
 	const char *name;
 	enum mxfp_format weights;
 	const char *activations; /* as --activations has it */
+	bool mixed;              /* layers are promoted, to PRESET_PROMOTED, as far as --bits goes */
 };
+
+#define PRESET_PROMOTED MXFP_FORMAT_MXFP8_E4M3
 
 /* The preset of that name, or the first for NULL. EXIT_USAGE with the known ones. */
 int preset_find(const struct preset **preset, const char *name, struct error *error);
 
 /* The known ones, for --help and completion. */
-#define PRESET_NAMES "w4a8|mxfp8|nvfp4"
+#define PRESET_NAMES "w4a8|w4a8-mixed|mxfp8|nvfp4"
 
 #endif

@@ -24,6 +24,7 @@ struct quantize_settings {
 	const struct layout *layout;
 	struct quantize_choice choice; /* of tensors that no rule of the recipe matches; the layout has a form for it */
 	const struct recipe *recipe;  /* NULL: none */
+	double bits;                  /* of a weight on average, up to which layers are promoted; 0: none are */
 	enum mxfp_format activations; /* OPTION_FORMAT_NONE: none */
 	int activation_rule, round, non_finite;
 	uint64_t seed;
@@ -71,13 +72,16 @@ struct quantize_plan {
 	struct arena arena;                 /* names, shapes, metadata */
 };
 
-/* Decides; reads no data. EXIT_INPUT, EXIT_USAGE, EXIT_MEMORY. */
+/* Decides; reads no data unless layers may be promoted. EXIT_INPUT, EXIT_USAGE, EXIT_MEMORY; EXIT_IO, signals. */
 int quantize_plan(struct quantize_plan *plan, const struct quantize_settings *settings, const struct model *model,
                   struct error *error);
 
 void quantize_plan_free(struct quantize_plan *plan);
 
-/* The part of quantize_plan() that cuts the entries into files. */
+/* Parts of quantize_plan(): whether a tensor that is to be quantized can be, with the reason if not; which layers are
+   promoted; and the one that cuts the entries into files. */
+bool quantize_is_held(const struct quantize_plan *plan, struct quantize_entry *entry);
+int quantize_mix(struct quantize_plan *plan, struct error *error);
 int quantize_plan_files(struct quantize_plan *plan, struct error *error);
 
 /* What quantizing a tensor reads: all of it, twice if its scale depends on all of it. */

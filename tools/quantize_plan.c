@@ -35,7 +35,7 @@ static int check_unquantized(const struct model *model, struct error *error)
 }
 
 /* Whether a chosen tensor can be held; `reason` changes if it cannot. */
-static bool is_held(const struct quantize_plan *plan, struct quantize_entry *entry)
+bool quantize_is_held(const struct quantize_plan *plan, struct quantize_entry *entry)
 {
 	const struct layout_choice layout = quantize_layout(plan->settings->layout, &entry->choice);
 	unsigned block = mxfp_format_info(entry->choice.format)->block_length;
@@ -63,8 +63,7 @@ static bool is_held(const struct quantize_plan *plan, struct quantize_entry *ent
 }
 
 /* The parts of the output. */
-static int plan_parts(struct quantize_plan *plan, struct quantize_entry *entry, const struct file *file,
-                      struct error *error)
+static int plan_parts(struct quantize_plan *plan, struct quantize_entry *entry, struct error *error)
 {
 	const struct layout_choice layout = quantize_layout(plan->settings->layout, &entry->choice);
 	const struct file *other;
@@ -82,11 +81,11 @@ static int plan_parts(struct quantize_plan *plan, struct quantize_entry *entry, 
 		if (!layout_describe(&layout, (enum layout_part)i, entry->source, &plan->arena, part))
 			return fail_memory(error);
 		if (strcmp(part->name, entry->source->name) != 0 && model_find(plan->model, part->name, &other) != NULL)
-			return fail_tensor(error, file->path, entry->source->name,
+			return fail_tensor(error, entry->file->path, entry->source->name,
 			                   "quantized it needs the name '%s', which "
 			                   "another tensor has / --ignore one of them", part->name);
 		if (!tensor_size(part, &part->size))
-			return fail_tensor(error, file->path, entry->source->name, "padded it is too large");
+			return fail_tensor(error, entry->file->path, entry->source->name, "padded it is too large");
 		entry->output_bytes += part->size;
 	}
 	return EXIT_OK;
@@ -124,12 +123,10 @@ static int plan_entry(struct quantize_plan *plan, struct quantize_entry *entry, 
 	entry->quantized = select_tensor(&plan->settings->select, tensor, &entry->reason);
 	if (!choose(plan, entry))
 		return fail_memory(error);
-	entry->quantized = entry->quantized && is_held(plan, entry);
-	int code = plan_parts(plan, entry, file, error);
+	entry->quantized = entry->quantized && quantize_is_held(plan, entry);
 	plan->n_quantized += entry->quantized;
 	plan->input_bytes += tensor->size;
-	plan->output_bytes += entry->output_bytes;
-	return code;
+	return EXIT_OK;
 }
 
 static int plan_entries(struct quantize_plan *plan, struct error *error)
@@ -146,6 +143,12 @@ static int plan_entries(struct quantize_plan *plan, struct error *error)
 	for (size_t f = 0; f < model->n_files; f++)
 		for (size_t t = 0; t < model->files[f].n_tensors && code == EXIT_OK; t++)
 			code = plan_entry(plan, entry++, &model->files[f], &model->files[f].tensors[t], error);
+	if (code == EXIT_OK && plan->settings->bits != 0)
+		code = quantize_mix(plan, error);
+	for (size_t i = 0; i < plan->n_entries && code == EXIT_OK; i++) {
+		code = plan_parts(plan, &plan->entries[i], error);
+		plan->output_bytes += plan->entries[i].output_bytes;
+	}
 	return code;
 }
 

@@ -124,7 +124,8 @@ static void print_totals(const struct quantize_plan *plan)
 		puts("nothing was quantized / --include PATTERN takes tensors whose names do not tell what they are");
 	carry_print(&plan->carry, stdout);
 	if (settings->dry_run) {
-		puts("dry run: nothing was read but headers, and nothing written");
+		puts(settings->bits != 0 ? "dry run: nothing was written"
+		                         : "dry run: nothing was read but headers, and nothing written");
 	} else {
 		printf("written to ");
 		print_printable(stdout, settings->out);
