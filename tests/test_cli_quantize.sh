@@ -76,6 +76,11 @@ exits 2 "that of layout modelopt multiplies / give modelopt, torchao-1 or ggml" 
 	-o "$work/r" -w nvfp4 -l modelopt --nvfp4-recipe compressed-tensors
 exits 2 "unknown value 'modelop': did you mean 'modelopt'" quantize "$work/one.safetensors" -o "$work/r" -l modelop
 exits 2 "divides / give compressed-tensors" quantize "$work/one.safetensors" -o "$work/r" -w nvfp4 --nvfp4-recipe te
+for option in "--seed 1" "--seed 1 --round rtz"; do
+	exits 2 "quantize: --seed: is for --round sr / leave it out" quantize "$work/one.safetensors" -o "$work/r" $option
+done
+exits 2 "quantize: --activation-rule: is for MX activations / leave it out" \
+	quantize "$work/one.safetensors" -o "$work/r" --activation-rule mse --activations none
 exits 2 "--rule: is for the MX formats / leave it out" \
 	quantize "$work/one.safetensors" -o "$work/r" -w nvfp4 -r mse
 exits 2 "--nvfp4-recipe: is for nvfp4 / leave it out" \

@@ -21,6 +21,26 @@ struct texts {
 	bool mixed;
 };
 
+/* Which options this run passes over. */
+static int check_used(int argc, char **argv, const struct option_spec *options, const struct quantize_settings *s,
+                      const struct texts *texts, struct error *error)
+{
+	enum mxfp_format activations;
+	const bool has_rule = mxfp_format_from_name(texts->activations, &activations) == MXFP_OK &&
+	                      !mxfp_format_info(activations)->tensor_scale;
+	const struct option_use uses[] = {
+		{"seed", s->round == MXFP_ROUND_SR, "--round sr"},
+		{"activation-rule", has_rule, "MX activations"},
+		{NULL, true, NULL},
+	};
+	int code = options_check_used(argc, argv, options, uses, error);
+
+	/* The rules of a recipe may have both MX formats and NVFP4. */
+	if (code != EXIT_OK || s->recipe != NULL)
+		return code;
+	return options_check_format(argc, argv, options, s->choice.format, error);
+}
+
 static enum parsed parse(int argc, char **argv, struct quantize_settings *s, struct texts *texts, struct error *error)
 {
 	static const struct usage usage = {
@@ -36,20 +56,29 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 		"  mxfp quantize model/ -o model-w8 --weights mxfp8-e4m3 --ignore '*.o_proj.*'",
 	};
 	const struct option_spec options[] = {
+		{.kind = OPTION_HEADING, .help = "What is written"},
 		{"output", 'o', OPTION_STRING, "OUT", "directory to write", &s->out},
+		{"weights", 'w', OPTION_BLOCK, "FORMAT", "format of the weights", &s->choice.format},
+		{"activations", 'a', OPTION_STRING, "FORMAT|none",
+		 "format that config.json tells loaders to quantize activations to", &texts->activations},
 		{"preset", 0, OPTION_STRING, PRESET_NAMES, "settings that the other options change (default w4a8)",
 		 &texts->preset},
 		{"bits", 0, OPTION_STRING, "B", "of w4a8-mixed: layers with the largest error become MXFP8 until weights "
 		 "have B bits on average, scales included", &texts->bits},
 		{"recipe", 0, OPTION_STRING, "FILE.json", "JSON that says which tensors are quantized how: mxfp-recipe(5)",
 		 &texts->recipe},
-		{"weights", 'w', OPTION_BLOCK, "FORMAT", "format of the weights", &s->choice.format},
-		{"activations", 'a', OPTION_STRING, "FORMAT|none",
-		 "format that config.json tells loaders to quantize activations to", &texts->activations},
 		{"layout", 'l', OPTION_LAYOUT, "LAYOUT", "names and order of what is written, and what config.json says",
 		 &texts->layout},
 		{"sparsity", 0, OPTION_STRING, "N:M", "of every M weights along a row keep the N largest, such as 4:16",
 		 &texts->sparsity},
+		{.kind = OPTION_HEADING, .help = "Which tensors"},
+		{"include", 0, OPTION_LIST, "PATTERN", "quantize these tensors too; may be repeated",
+		 &s->select.include},
+		{"ignore", 0, OPTION_LIST, "PATTERN", "keep these tensors; may be repeated", &s->select.ignore},
+		{"pad-tail", 0, OPTION_FLAG, NULL,
+		 "quantize tensors whose rows are no multiple of the block too: rows are padded with zeros, "
+		 "and their length noted", &s->pad_tail},
+		{.kind = OPTION_HEADING, .help = "How numbers become codes"},
 		{"rule", 'r', OPTION_RULE, "RULE", "scale rule of MX weights", &s->choice.rule},
 		{"activation-rule", 0, OPTION_RULE, "RULE", "scale rule of activations; it is only noted",
 		 &s->activation_rule},
@@ -58,32 +87,24 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 		{"round", 0, OPTION_ROUND, "MODE", "rounding of elements", &s->round},
 		{"seed", 0, OPTION_UNSIGNED, "N", "of stochastic rounding", &s->seed},
 		{"non-finite", 0, OPTION_NON_FINITE, "POLICY", "what to do with NaN and Inf", &s->non_finite},
-		{"include", 0, OPTION_LIST, "PATTERN", "quantize these tensors too; may be repeated",
-		 &s->select.include},
-		{"ignore", 0, OPTION_LIST, "PATTERN", "keep these tensors; may be repeated", &s->select.ignore},
-		{"pad-tail", 0, OPTION_FLAG, NULL,
-		 "quantize tensors whose rows are no multiple of the block too: rows are padded with zeros, "
-		 "and their length noted", &s->pad_tail},
+		{.kind = OPTION_HEADING, .help = "The run"},
+		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists, and start over what was stopped", &s->force},
+		{"dry-run", 'n', OPTION_FLAG, NULL, "only print what would be done", &s->dry_run},
+		{"resume", 0, OPTION_FLAG, NULL, "continue what a run that was stopped has left in OUT.partial", &s->resume},
 		{"shard-size", 0, OPTION_STRING, "BYTES",
 		 "cut the output into files of at most so many bytes of tensors, such as 5G; without it, as the source is",
 		 &texts->shard_size},
-		{"resume", 0, OPTION_FLAG, NULL, "continue what a run that was stopped has left in OUT.partial", &s->resume},
 		{"mem", 0, OPTION_STRING, "BYTES", "memory to use at most; fewer threads work if it is little",
 		 &texts->memory},
 		{"threads", 0, OPTION_THREADS, "N",
 		 "at most this many threads, 0: one a processor; never changes the output", &s->threads},
-		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists, and start over what was stopped", &s->force},
-		{"dry-run", 'n', OPTION_FLAG, NULL, "only print what would be done", &s->dry_run},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of the table", &s->json},
 		{"quiet", 'q', OPTION_FLAG, NULL, "no progress line, and no table", &s->quiet},
 		{.kind = OPTION_END},
 	};
 
 	enum parsed parsed = options_parse(argc, argv, options, &usage, 1, 1, &s->in, error);
-	/* The rules of a recipe may have both MX formats and NVFP4. */
-	if (parsed != PARSED_RUN || !texts->based || s->recipe != NULL)
-		return parsed;
-	if (options_check_format(argc, argv, options, s->choice.format, error) != EXIT_OK)
+	if (parsed == PARSED_RUN && texts->based && check_used(argc, argv, options, s, texts, error) != EXIT_OK)
 		return PARSED_ERROR;
 	return parsed;
 }

@@ -102,6 +102,12 @@ static void offer_chips(const struct request *r)
 		offer(r, mxfp_engine_chip(i)->name, NULL);
 }
 
+static void offer_checks(const struct request *r)
+{
+#define LINT(id, name, severity, what, why) offer(r, name, what);
+#include "lint.def"
+}
+
 static void offer_models(const struct request *r)
 {
 	(void)r;
@@ -164,6 +170,7 @@ static const struct {
 	{"W", offer_matrices},           {"MATRIX", offer_matrices},         {"VECTOR", offer_matrices},
 	{"FILE", offer_any_file},        {"OUT", offer_any_file},            {"CODES", offer_any_file},
 	{"SCALES", offer_any_file},      {"QUANTIZED", offer_models},        {"SOURCE", offer_models},
+	{"CHECK", offer_checks},
 };
 
 /* One of the alternatives between the bars of an argument. */
