@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "directory.h"
+#include "layout.h"
 #include "part.h"
 #include "printable.h"
 #include "suffix.h"
@@ -63,6 +64,9 @@ static bool is_replaced(const struct model *model, const char *name)
 		return true;
 	if (model->has_index && suffix_stem(name, MODEL_INDEX_SUFFIX) != 0)
 		return true;
+	for (size_t i = 0; layouts[i] != NULL; i++)
+		if (layouts[i]->second_name != NULL && strcmp(layouts[i]->second_name, name) == 0)
+			return true;
 	for (size_t i = 0; i < model->n_files; i++)
 		if (strcmp(model_file_name(&model->files[i]), name) == 0)
 			return true;

@@ -4,10 +4,10 @@
 
 #include "dequantize.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "decode.h"
 #include "model_config.h"
 #include "model_output.h"
 #include "quantized.h"
@@ -98,65 +98,6 @@ static int copy_metadata(struct running *r, struct error *error)
 	return EXIT_OK;
 }
 
-/* A tensor at work. */
-struct decoding {
-	struct transfer *transfer;
-	const struct quantized *quantized;
-	enum dtype dtype; /* of decoded numbers */
-	const struct tensor *target;
-};
-
-static struct mxfp_blocks blocks_of(const struct decoding *d, const struct transfer_piece *piece)
-{
-	return quantized_blocks(d->quantized, &piece->piece, piece->bytes, piece->bytes + PIECE_ELEMENTS);
-}
-
-static int read_piece(const void *context, const struct transfer_piece *piece, uint64_t *n_bytes, struct error *error)
-{
-	const struct decoding *d = context;
-	const struct mxfp_blocks blocks = blocks_of(d, piece);
-
-	return quantized_read(d->quantized, &piece->piece, &blocks, n_bytes, error);
-}
-
-static int decode_piece(const void *context, const struct transfer_piece *piece, struct mxfp_counts *counts,
-                        struct error *error)
-{
-	const struct decoding *d = context;
-	const struct piece *p = &piece->piece;
-	const struct mxfp_blocks blocks = blocks_of(d, piece);
-	const struct mxfp_dequantize_options options = {.threads = 1};
-	size_t width = dtype_info(d->dtype)->bits / 8, n = p->rows * p->cols * width;
-	enum mxfp_status status =
-		mxfp_dequantize(&blocks, piece->result, dtype_info(d->dtype)->format, 0, &options);
-
-	(void)counts;
-	assert(status == MXFP_OK);
-	(void)status;
-	dtype_swap(d->dtype, piece->result, n);
-	return writer_write(&d->transfer->writer, d->target, (p->row * d->quantized->cols + p->col) * width,
-	                    piece->result, n, error);
-}
-
-static int decode(struct running *r, const struct entry *entry, struct error *error)
-{
-	const struct decoding d = {
-		.transfer = &r->transfer,
-		.quantized = &entry->quantized,
-		.dtype = r->dtype,
-		.target = writer_find(&r->transfer.writer, entry->output.name),
-	};
-	const struct transfer_job job = {
-		.rows = entry->quantized.rows,
-		.cols = entry->quantized.cols,
-		.read = read_piece,
-		.work = decode_piece,
-		.context = &d,
-	};
-
-	return transfer_run(&r->transfer, &job, error);
-}
-
 static int write_data(struct running *r, struct error *error)
 {
 	int code = EXIT_OK;
@@ -165,7 +106,7 @@ static int write_data(struct running *r, struct error *error)
 		const struct entry *entry = &r->entries[i];
 
 		if (entry->role == ROLE_CODES)
-			code = decode(r, entry, error);
+			code = decode_tensor(&r->transfer, &entry->quantized, entry->output.name, error);
 		else if (entry->role == ROLE_KEPT)
 			code = transfer_copy(&r->transfer, &r->transfer.file->tensors[i], error);
 	}
@@ -238,15 +179,6 @@ static int write_files(struct running *r, struct error *error)
 	return code;
 }
 
-static enum dtype dtype_of(enum mxfp_format format)
-{
-	int dtype = 0;
-
-	while (!dtype_info((enum dtype)dtype)->numeric || dtype_info((enum dtype)dtype)->format != format)
-		dtype++;
-	return (enum dtype)dtype;
-}
-
 static int begin(struct running *r, struct error *error)
 {
 	const struct dequantize_settings *s = r->settings;
@@ -265,7 +197,7 @@ int dequantize_run(const struct dequantize_settings *settings, const struct mode
 	struct running r = {
 		.settings = settings,
 		.model = model,
-		.dtype = dtype_of(settings->to),
+		.dtype = decode_dtype(settings->to),
 		.transfer.threads = settings->threads,
 	};
 	json_t *config = NULL;

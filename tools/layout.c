@@ -67,6 +67,13 @@ const char *layout_formats_text(uint32_t formats, const char *more, char text[LA
 	return text;
 }
 
+unsigned layout_unit(const struct layout_choice *choice)
+{
+	unsigned unit = choice->layout->order->unit;
+
+	return unit != 0 ? unit : mxfp_format_info(choice->form->format)->block_length;
+}
+
 bool layout_has(const struct layout_choice *choice, enum layout_part part)
 {
 	switch (part) {
@@ -140,7 +147,7 @@ const char *layout_refuses(const struct layout_choice *choice, const struct tens
 static void describe_shape(const struct layout_choice *choice, enum layout_part part, const struct layout_shape *source,
                            struct layout_shape *shape)
 {
-	if (part == LAYOUT_TENSOR_SCALE)
+	if (part == LAYOUT_TENSOR_SCALE || part == LAYOUT_INPUT_SCALE)
 		*shape = (struct layout_shape){.rank = choice->layout->tensor_scale_rank, .dims = {1}};
 	else
 		choice->layout->order->describe(choice, part, source, shape);

@@ -83,6 +83,8 @@ struct layout_order {
 	   it with describe(). False if there is none. */
 	bool (*source)(const struct layout_choice *choice, const struct tensor *const *parts,
 	               struct layout_shape *source);
+	/* Rows are padded to a multiple of so many elements; 0: the block. */
+	unsigned unit;
 	/* Reads the codes and scales of a piece, of any number of rows; writes them. As file_read(), writer_write(). */
 	int (*read)(const struct quantized *quantized, const struct piece *piece, const struct mxfp_blocks *blocks,
 	            struct error *error);
@@ -126,6 +128,9 @@ const struct layout_form *layout_form(const struct layout *layout, enum mxfp_for
 
 /* NULL, or why a tensor of rank 1 or more cannot be held by a choice, as a phrase. */
 const char *layout_refuses(const struct layout_choice *choice, const struct tensor *source);
+
+/* Rows are padded to a multiple of so many elements. */
+unsigned layout_unit(const struct layout_choice *choice);
 
 /* Whether tensors have this part when they are written. */
 bool layout_has(const struct layout_choice *choice, enum layout_part part);

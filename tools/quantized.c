@@ -141,7 +141,7 @@ static int try_form(struct search *search, const struct layout *layout, const st
 static int set_shape(struct quantized *q, const char *name, struct error *error)
 {
 	const struct file *file = q->files[LAYOUT_CODES];
-	unsigned block = mxfp_format_info(q->choice.form->format)->block_length;
+	unsigned unit = layout_unit(&q->choice);
 	size_t size = sizeof LAYOUT_COLS + strlen(name);
 	char *key = malloc(size), *end;
 
@@ -156,9 +156,9 @@ static int set_shape(struct quantized *q, const char *name, struct error *error)
 		return EXIT_OK;
 	errno = 0;
 	unsigned long long cols = strtoull(text, &end, 10);
-	if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || cols > q->cols || q->cols - cols >= block)
+	if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || cols > q->cols || q->cols - cols >= unit)
 		return fail(error, EXIT_INPUT, "%s: metadata '" LAYOUT_COLS "%s': '%s' is no length of rows of %" PRIu64
-		            " whole blocks", file->path, name, text, q->cols / block);
+		            " elements and padding", file->path, name, text, q->cols);
 	q->cols = q->shape.dims[q->shape.rank - 1] = cols;
 	return EXIT_OK;
 }

@@ -1,0 +1,166 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# mxfp relayout on files made here byte by byte, from the definitions of the layouts.
+. "${srcdir:-.}/tests/cli.shlib"
+
+# count FROM TO: bytes that count up.
+count() {
+	i=$1
+	while [ $i -le $2 ]; do
+		printf '%02x' $i
+		i=$((i + 1))
+	done
+}
+
+# MXFP4: [2, 64] and experts [2, 2, 32]; codes, then scales of each, in the order of the file, which is that of names.
+plain=$(count 0 63) plain_scales=7e7f8081 experts=$(count 64 127) expert_scales=00707172
+data=$plain$plain_scales$experts$expert_scales
+# parts LAYOUT: names and shapes.
+parts() {
+	case $1 in
+	compressed-tensors) echo 'a.weight_packed 2,32 a.weight_scale 2,2 experts.gate_up_proj_packed 2,2,16
+		experts.gate_up_proj_scale 2,2,1' ;;
+	gpt-oss) echo 'a.weight_blocks 2,2,16 a.weight_scales 2,2 experts.gate_up_proj_blocks 2,2,1,16
+		experts.gate_up_proj_scales 2,2,1' ;;
+	*) echo 'a.weight 2,32 a.weight_scale 2,2 experts.gate_up_proj 2,2,16 experts.gate_up_proj_scale 2,2,1' ;;
+	esac
+}
+# file PARTS: a safetensors file of those names, in U8, and the data above; sizes are 64, 4, 64, 4.
+file() {
+	text= at=0
+	for size in 64 4 64 4; do
+		text="$text,\"$1\":{\"dtype\":\"U8\",\"shape\":[$2],\"data_offsets\":[$at,$((at + size))]}"
+		at=$((at + size))
+		shift 2
+	done
+	header "{${text#,}}"
+	bytes "$data"
+}
+# listed FILE: names and shapes, as parts() has them.
+listed() {
+	"$mxfp" inspect "$1" | sed -n 's/^  \([a-z][^ ]*\)  *U8  *[0-9]*  \[\(.*\)\]$/\1 \2/p' | tr -d '\n' |
+		sed 's/, /,/g;s/\([0-9]\)\([a-z]\)/\1 \2/g'
+}
+layouts='compressed-tensors gpt-oss modelopt quark'
+for layout in $layouts; do
+	file $(parts $layout) >"$work/$layout.safetensors"
+	exits 0 "" dequantize "$work/$layout.safetensors" -o "$work/$layout.f32.safetensors" -q
+	same "numbers of $layout" "$(data 1000 "$work/compressed-tensors.f32.safetensors")" \
+		"$(data 1000 "$work/$layout.f32.safetensors")"
+done
+for from in $layouts; do
+	for to in $layouts; do
+		exits 0 "" relayout "$work/$from.safetensors" -o "$work/to.safetensors" --layout $to --force -q
+		same "names of $from to $to" "$(echo $(parts $to))" "$(listed "$work/to.safetensors")"
+		same "data of $from to $to" "$data" "$(data 136 "$work/to.safetensors")"
+	done
+done
+# OpenAI's own names.
+sed 's/_blocks"/.blocks"/g;s/_scales"/.scales"/g' "$work/gpt-oss.safetensors" >"$work/openai.safetensors"
+exits 0 "" relayout "$work/openai.safetensors" -o "$work/to.safetensors" -l quark -fq
+same "names of OpenAI" "$(echo $(parts quark))" "$(listed "$work/to.safetensors")"
+same "data of OpenAI" "$data" "$(data 136 "$work/to.safetensors")"
+
+# NVFP4: the tensor scale 4 divides, .25 multiplies; that of activations 8, and .125. Kept tensors come first or last.
+nvfp4() {
+	header "{\"a.$3\":{\"dtype\":\"F32\",\"shape\":[$5],\"data_offsets\":[0,4]},
+		\"a.$4\":{\"dtype\":\"F32\",\"shape\":[$5],\"data_offsets\":[4,8]},
+		\"a.weight_scale\":{\"dtype\":\"F8_E4M3\",\"shape\":[1,2],\"data_offsets\":[8,10]},
+		\"a.weight$6\":{\"dtype\":\"U8\",\"shape\":[1,16],\"data_offsets\":[10,26]},
+		\"b.weight\":{\"dtype\":\"I8\",\"shape\":[1,2],\"data_offsets\":[26,28]}}"
+	bytes "$1$2 3840 $(count 1 16) aabb"
+}
+divides() {
+	nvfp4 "$2" "$1" input_global_scale weight_global_scale 1 _packed
+}
+multiplies() {
+	nvfp4 "$2" "$1" input_scale weight_scale_2 "" ""
+}
+divides 00008040 00000041 >"$work/ct.safetensors"
+multiplies 0000803e 0000003e >"$work/mo.safetensors"
+exits 0 "" relayout "$work/ct.safetensors" -o "$work/to.safetensors" -l modelopt -f
+has "table" "$(tr -s ' ' <"$work/out")" "| a.weight | nvfp4 [1, 32] | as they are | 1/x, exact | 1/x, exact |"
+has "table" "$(tr -s ' ' <"$work/out")" "| b.weight | I8 [1, 2] | as they are | - | - |"
+same "divided to multiplied" "0000003e0000803e3840$(count 1 16)" "$(data 28 "$work/to.safetensors" | sed 's/aabb//')"
+exits 0 "" inspect "$work/to.safetensors"
+has "rank" "$(tr -s ' ' <"$work/out")" "a.weight_scale_2 F32 4 []"
+exits 0 "" relayout "$work/mo.safetensors" -o "$work/to.safetensors" -l compressed-tensors -fq
+same "multiplied to divided" "00000041000080403840$(count 1 16)" "$(data 28 "$work/to.safetensors" | sed 's/aabb//')"
+exits 0 "" relayout "$work/mo.safetensors" -o "$work/back.safetensors" -l modelopt -fq
+same "to the same layout" "$(data 28 "$work/mo.safetensors" | sed 's/aabb//')" \
+	"$(data 28 "$work/back.safetensors" | sed 's/aabb//')"
+
+# 1/3 is no binary32 number: 3eaaaaab is off by 2^-25 of itself, 3e-08. Its own reciprocal is 3 again, but that of
+# 3f7fffff, 1 - 2^-24, is 3f800001, whose reciprocal is 3f7ffffe, so what it was is noted.
+divides 00004040 00000041 >"$work/third.safetensors"
+exits 3 "tensor 'a.weight_global_scale': is 3, and its reciprocal, which layout modelopt wants, has to be rounded:" \
+	relayout "$work/third.safetensors" -o "$work/x.safetensors" -l modelopt
+exits 3 "changes numbers by 3.0e-08 of themselves / --allow-rounding" \
+	relayout "$work/third.safetensors" -o "$work/x.safetensors" -l modelopt
+[ ! -e "$work/x.safetensors" ] || bad "output after a refusal"
+exits 0 "" relayout "$work/third.safetensors" -o "$work/to.safetensors" -l modelopt -f --allow-rounding
+has "table" "$(tr -s ' ' <"$work/out")" "| 1/x, rounded: 3.0e-08 | 1/x, exact |"
+has "summary" "$(cat "$work/out")" "1 scales were rounded, which changes numbers by at most 3.0e-08 of themselves"
+same "a third" "0000003eabaaaa3e" "$(data 28 "$work/to.safetensors" | cut -c 1-16)"
+divides ffff7f3f 00000041 >"$work/near.safetensors"
+exits 0 "" relayout "$work/near.safetensors" -o "$work/to.safetensors" -l modelopt -fq --allow-rounding
+same "reciprocal" "0000003e0100803f" "$(data 28 "$work/to.safetensors" | cut -c 1-16)"
+exits 0 "" relayout "$work/to.safetensors" -o "$work/back.safetensors" -l compressed-tensors -f
+has "table" "$(tr -s ' ' <"$work/out")" "| 1/x, as noted | 1/x, exact |"
+same "back" "00000041ffff7f3f" "$(data 28 "$work/back.safetensors" | cut -c 1-16)"
+for scale in 00000000 0000807f 0000c07f 01000000; do
+	divides $scale 00000041 >"$work/none.safetensors"
+	exits 3 "whose reciprocal, which layout modelopt wants, is no F32 number" \
+		relayout "$work/none.safetensors" -o "$work/x.safetensors" -l modelopt --allow-rounding
+done
+
+# What a layout does not hold: refused, or decoded.
+exits 3 "tensor 'a.weight_packed': is nvfp4, which layout quark does not hold / --to bf16 decodes it" \
+	relayout "$work/ct.safetensors" -o "$work/x.safetensors" -l quark
+exits 0 "" relayout "$work/ct.safetensors" -o "$work/to.safetensors" -l quark -f --to f32
+has "summary" "$(cat "$work/out")" "0 tensors brought into layout quark"
+exits 0 "" dequantize "$work/ct.safetensors" -o "$work/f32.safetensors" -q
+same "decoded" "$(data 128 "$work/f32.safetensors")" "$(data 128 "$work/to.safetensors")"
+exits 2 "layout quark is for .safetensors files" relayout "$work/ct.safetensors" -o "$work/x.npy" -l quark
+exits 2 "unknown value 'quarks': did you mean 'quark'" relayout "$work/ct.safetensors" -o "$work/x" -l quarks
+exits 2 "no output given" relayout "$work/ct.safetensors"
+
+# A sharded model: codes and scales in different files, config.json, other files, and no configuration of before.
+mkdir "$work/model"
+{
+	header '{"__metadata__":{"note":"kept"},"a.weight_packed":{"dtype":"U8","shape":[2,32],"data_offsets":[0,64]}}'
+	bytes "$plain"
+} >"$work/model/one.safetensors"
+{
+	header '{"a.weight_scale":{"dtype":"U8","shape":[2,2],"data_offsets":[0,4]},
+		"b.weight":{"dtype":"BF16","shape":[1,1],"data_offsets":[4,6]}}'
+	bytes "$plain_scales 803f"
+} >"$work/model/two.safetensors"
+echo '{"weight_map":{"a.weight_packed":"one.safetensors","a.weight_scale":"two.safetensors",
+	"b.weight":"two.safetensors"}}' \
+	>"$work/model/model.safetensors.index.json"
+echo '{"model_type":"test","quantization_config":{"quant_method":"compressed-tensors","config_groups":{"group_0":
+	{"input_activations":{"num_bits":8,"type":"float","group_size":32}}}}}' >"$work/model/config.json"
+echo text >"$work/model/tokenizer.txt"
+echo '{}' >"$work/model/hf_quant_config.json"
+exits 0 "" relayout "$work/model" -o "$work/m" -l quark
+same "files" "config.json model.safetensors.index.json one.safetensors tokenizer.txt two.safetensors" \
+	"$(echo $(ls "$work/m"))"
+same "first shard" "$plain$plain_scales" "$(data 68 "$work/m/one.safetensors")"
+same "second shard" 803f "$(data 2 "$work/m/two.safetensors")"
+has "index" "$(cat "$work/m/model.safetensors.index.json")" '"a.weight_scale": "one.safetensors"'
+text=$(tr -d ' \n' <"$work/m/config.json")
+has "config" "$text" '{"model_type":"test","quantization_config":{"quant_method":"quark"'
+has "config" "$text" '"input_tensors":null'
+has "config" "$text" '"exclude":["lm_head","b"]'
+exits 0 "" relayout "$work/model" -o "$work/m" -l modelopt -f
+has "config" "$(tr -d ' \n' <"$work/m/config.json")" '"quant_algo":"W4A8_MXFP4_FP8"'
+has "second config" "$(tr -d ' \n' <"$work/m/hf_quant_config.json")" '"exclude_modules":["lm_head","b"]'
+exits 0 "" relayout "$work/m" -o "$work/back" -l compressed-tensors
+has "config" "$(tr -d ' \n' <"$work/back/config.json")" '"input_activations":{"num_bits":8,"type":"float"'
+exits 0 "" relayout "$work/model" -o "$work/whole.safetensors" -l gpt-oss
+same "one file" "803f$plain$plain_scales" "$(data 70 "$work/whole.safetensors")"
+exits 2 "exists" relayout "$work/model" -o "$work/m" -l quark
+exits 2 "" relayout "$work/model" -o "$work/model" -l quark --force
+
+finish

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/* mxfp relayout: a quantized model in another layout, without quantizing it again. */
+#include "config.h"
+
+#include "commands.h"
+#include "options.h"
+#include "relayout.h"
+#include "suffix.h"
+
+static enum parsed parse(int argc, char **argv, struct relayout_settings *s, int *layout, struct error *error)
+{
+	static const struct usage usage = {
+		"relayout IN -o OUT [options]",
+		"Brings a quantized model into the layout of another program. Codes and block\n"
+		"scales are moved as they are; a tensor scale that one layout divides by and the\n"
+		"other multiplies with is inverted, and if that has to be rounded it is refused\n"
+		"without --allow-rounding. A table says what was done to each tensor. IN is a\n"
+		"file or a model directory, in any layout that is known, and need not say which.\n"
+		"OUT is a directory, or one file if it is named like one.",
+		"  mxfp relayout model-mxfp4 -o model-quark --layout quark",
+	};
+	const struct option_spec options[] = {
+		{"output", 'o', OPTION_STRING, "OUT", "file or directory to write", &s->out},
+		{"layout", 'l', OPTION_LAYOUT, "LAYOUT", "names and order of what is written, and what config.json says",
+		 layout},
+		{"to", 't', OPTION_ELEMENT, "f32|bf16|f16", "decode what the layout does not hold, which is refused else",
+		 &s->to},
+		{"allow-rounding", 0, OPTION_FLAG, NULL,
+		 "round reciprocals of tensor scales; what they were is noted for the way back", &s->allow_rounding},
+		{"threads", 0, OPTION_THREADS, "N",
+		 "at most this many threads, 0: one a processor; never changes the output", &s->threads},
+		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists", &s->force},
+		{"quiet", 'q', OPTION_FLAG, NULL, "no progress line, and no table", &s->quiet},
+		{.kind = OPTION_END},
+	};
+
+	return options_parse(argc, argv, options, &usage, 1, 1, &s->in, error);
+}
+
+/* OUT is one file if it is named like one of the layout's. */
+static int check(const struct relayout_settings *s, struct error *error)
+{
+	const struct file_format *format = s->layout->file_format;
+
+	if (s->out == NULL)
+		return fail(error, EXIT_USAGE, "relayout: no output given / -o OUT names a directory or a file");
+	for (size_t i = 0; file_formats[i] != NULL; i++)
+		if (file_formats[i] != format && suffix_stem(s->out, file_formats[i]->suffix) != 0)
+			return fail(error, EXIT_USAGE, "%s: layout %s is for %s files / name one, or a directory", s->out,
+			            s->layout->name, format->suffix);
+	return EXIT_OK;
+}
+
+static int relayout(const struct relayout_settings *settings, const struct model *model, struct error *error)
+{
+	struct relayout_plan plan;
+	int code = relayout_plan(&plan, settings, model, error);
+
+	if (code == EXIT_OK)
+		code = relayout_run(&plan, error);
+	if (code == EXIT_OK && !settings->quiet)
+		code = relayout_summary(&plan, error);
+	relayout_plan_free(&plan);
+	return code;
+}
+
+static int run(int argc, char **argv, struct error *error)
+{
+	struct relayout_settings settings = {.to = OPTION_FORMAT_NONE};
+	struct model model;
+	int layout = 0;
+
+	switch (parse(argc, argv, &settings, &layout, error)) {
+	case PARSED_HELP:
+		return EXIT_OK;
+	case PARSED_ERROR:
+		return EXIT_USAGE;
+	case PARSED_RUN:
+		break;
+	}
+	settings.layout = layouts[layout];
+	int code = check(&settings, error);
+	if (code == EXIT_OK)
+		code = model_open(&model, settings.in, error);
+	if (code != EXIT_OK)
+		return code;
+	code = relayout(&settings, &model, error);
+	model_close(&model);
+	return code;
+}
+
+const struct command command_relayout = {"relayout", "a quantized model into another layout", run};

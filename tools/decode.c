@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "decode.h"
+
+#include <assert.h>
+
+enum dtype decode_dtype(enum mxfp_format format)
+{
+	int dtype = 0;
+
+	while (!dtype_info((enum dtype)dtype)->numeric || dtype_info((enum dtype)dtype)->format != format)
+		dtype++;
+	return (enum dtype)dtype;
+}
+
+/* A tensor at work. */
+struct decoding {
+	struct transfer *transfer;
+	const struct quantized *quantized;
+	const struct tensor *target;
+};
+
+static struct mxfp_blocks blocks_of(const struct decoding *d, const struct transfer_piece *piece)
+{
+	return quantized_blocks(d->quantized, &piece->piece, piece->bytes, piece->bytes + PIECE_ELEMENTS);
+}
+
+static int read_piece(const void *context, const struct transfer_piece *piece, uint64_t *n_bytes, struct error *error)
+{
+	const struct decoding *d = context;
+	const struct mxfp_blocks blocks = blocks_of(d, piece);
+
+	return quantized_read(d->quantized, &piece->piece, &blocks, n_bytes, error);
+}
+
+static int decode_piece(const void *context, const struct transfer_piece *piece, struct mxfp_counts *counts,
+                        struct error *error)
+{
+	const struct decoding *d = context;
+	const struct piece *p = &piece->piece;
+	const struct mxfp_blocks blocks = blocks_of(d, piece);
+	const struct mxfp_dequantize_options options = {.threads = 1};
+	size_t width = dtype_info(d->target->dtype)->bits / 8, n = p->rows * p->cols * width;
+	enum mxfp_status status =
+		mxfp_dequantize(&blocks, piece->result, dtype_info(d->target->dtype)->format, 0, &options);
+
+	(void)counts;
+	assert(status == MXFP_OK);
+	(void)status;
+	dtype_swap(d->target->dtype, piece->result, n);
+	return writer_write(&d->transfer->writer, d->target, (p->row * d->quantized->cols + p->col) * width,
+	                    piece->result, n, error);
+}
+
+int decode_tensor(struct transfer *transfer, const struct quantized *quantized, const char *name, struct error *error)
+{
+	const struct decoding d = {
+		.transfer = transfer,
+		.quantized = quantized,
+		.target = writer_find(&transfer->writer, name),
+	};
+	const struct transfer_job job = {
+		.rows = quantized->rows,
+		.cols = quantized->cols,
+		.read = read_piece,
+		.work = decode_piece,
+		.context = &d,
+	};
+
+	return transfer_run(transfer, &job, error);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* A quantized tensor of a model on its way into another file as plain numbers. */
+#ifndef TOOLS_DECODE_H
+#define TOOLS_DECODE_H
+
+#include "quantized.h"
+#include "transfer.h"
+
+/* The dtype of numbers of a format. */
+enum dtype decode_dtype(enum mxfp_format format);
+
+/* Writes it as the tensor of that name, of such a dtype, of transfer->writer. What quantized_read() says; signals. */
+int decode_tensor(struct transfer *transfer, const struct quantized *quantized, const char *name, struct error *error);
+
+#endif
