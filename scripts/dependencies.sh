@@ -19,6 +19,7 @@ libjansson-dev module  jansson
 libxxhash-dev  module  libxxhash
 libpcre2-dev   module  libpcre2-8
 libsleef-dev   header  sleef.h
+libjs-chart.js file    /usr/share/javascript/chart.js/chart.min.js
 '
 check='
 check          module  check
@@ -26,6 +27,7 @@ libmpfr-dev    module  mpfr
 g++            command c++
 fish           command fish
 zsh            command zsh
+chromium-headless-shell command chromium
 '
 
 aarch64='
@@ -65,6 +67,7 @@ has_package() {
 has_thing() {
 	case $1 in
 	command) command -v "$2" >/dev/null ;;
+	file) [ -e "$2" ] ;;
 	header) echo "#include <$2>" | cc -E - >/dev/null 2>&1 ;;
 	module) pkg-config --exists "$2" 2>/dev/null ;;
 	esac

@@ -30,8 +30,10 @@ mapfile -t python < <(find "${folders[@]}" -name '*.py' | sort)
 mapfile -t build < <(find "${folders[@]}" -name Makefile.inc | sort)
 mapfile -t pages < <(find doc -name '*.[13]' | sort)
 build+=(configure.ac Makefile.am libmxfp.pc.in)
+mapfile -t web < <(find "${folders[@]}" -name '*.js' -o -name '*.css' -o -name '*.html' | sort)
 texts=(README.md HACKING.md NEWS doc/*.md)
-sources=("${code[@]}" "${scripts[@]}" "${python[@]}" "${build[@]}" "${pages[@]}")
+programs=("${code[@]}" "${scripts[@]}" "${python[@]}" "${web[@]}")
+sources=("${programs[@]}" "${build[@]}" "${pages[@]}")
 all=("${sources[@]}" "${texts[@]}")
 
 # Characters.
@@ -46,10 +48,10 @@ done)
 
 # Sizes. A tab is 4 columns. A function is what stands between { and } in the first column;
 # rows of a table in it do not count.
-report "longer than $max_lines lines" < <(for file in "${code[@]}" "${scripts[@]}" "${python[@]}"; do
+report "longer than $max_lines lines" < <(for file in "${programs[@]}"; do
 	[ "$(wc -l <"$file")" -le $max_lines ] || echo "$file:0"
 done)
-report "line longer than $max_columns columns" < <(for file in "${code[@]}" "${scripts[@]}" "${python[@]}"; do
+report "line longer than $max_columns columns" < <(for file in "${programs[@]}"; do
 	expand -t 4 "$file" | awk -v file="$file" -v max=$max_columns 'length > max { print file ":" FNR }'
 done)
 report "function longer than $max_function_lines lines" < <(awk -v max=$max_function_lines '

@@ -16,10 +16,7 @@
 #include "report.h"
 #include "suffix.h"
 
-enum {
-	TOKENS_MAX = 4096, /* activations are held in memory, tokens times row length */
-	JSON_DIGITS = 12   /* significant ones of each real number */
-};
+enum { TOKENS_MAX = 4096 }; /* activations are held in memory, tokens times row length */
 
 /* The command line. */
 struct settings {
@@ -41,10 +38,11 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		"rules, and reports the errors against binary32: of the weights, and of products\n"
 		"y = x W^T with exact and with quantized activations x. IN is a .safetensors file\n"
 		"or a model directory. Without -o a summary is printed; FILE.md gets every\n"
-		"tensor, FILE.json everything. With --against the weights that `mxfp quantize`\n"
-		"wrote are measured instead.",
+		"tensor, FILE.json everything, FILE.html that with charts, as one page for a\n"
+		"browser. With --against the weights that `mxfp quantize` wrote are measured\n"
+		"instead.",
 		"  mxfp report model.safetensors\n"
-		"  mxfp report model.safetensors --formats mxfp4,nvfp4 --rules mse -o report.md",
+		"  mxfp report model.safetensors --formats mxfp4,nvfp4 --rules mse -o report.html",
 	};
 	const struct option_spec options[] = {
 		{"formats", 'f', OPTION_STRING, "FORMAT,...", "block formats (default mxfp4,nvfp4,mxfp8-e4m3,"
@@ -55,7 +53,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"sparsity", 0, OPTION_STRING, "N:M", "measure weights pruned to N of every M too, such as 4:16: by itself, "
 		 "and before quantizing", &s->sparsity},
 		{"against", 0, OPTION_STRING, "MODEL", "measure this output of mxfp quantize", &s->against},
-		{"output", 'o', OPTION_STRING, "FILE", "write to FILE.md or FILE.json", &s->out},
+		{"output", 'o', OPTION_STRING, "FILE", "write to FILE.md, FILE.json or FILE.html", &s->out},
 		{"force", 0, OPTION_FLAG, NULL, "replace FILE if it exists", &s->force},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON", &s->json},
 		{"fail-under", 0, OPTION_LIST, "LIMIT", "exit with 1, after the report, if the SQNR of a tensor's weights is "
@@ -89,6 +87,11 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 	return parsed;
 }
 
+static bool has_suffix(const struct settings *s, const char *suffix)
+{
+	return s->out != NULL && suffix_stem(s->out, suffix) != 0;
+}
+
 /* Checks what the option table cannot, and makes the variants and the limits. */
 static int check(const struct settings *s, struct variants *variants, struct report_limits *limits,
                  struct error *error)
@@ -110,8 +113,11 @@ static int check(const struct settings *s, struct variants *variants, struct rep
 	if (s->tokens == 0 || s->tokens > TOKENS_MAX)
 		return fail(error, EXIT_USAGE, "--tokens: %llu is out of range / give 1 to %d",
 		            (unsigned long long)s->tokens, (int)TOKENS_MAX);
-	if (s->out != NULL && suffix_stem(s->out, ".md") == 0 && suffix_stem(s->out, ".json") == 0)
-		return fail(error, EXIT_USAGE, "%s: the name tells no form / end it with .md or .json", s->out);
+	if (s->out != NULL && !has_suffix(s, ".md") && !has_suffix(s, ".json") && !has_suffix(s, ".html"))
+		return fail(error, EXIT_USAGE, "%s: the name tells no form / end it with .md, .json or .html", s->out);
+	if (has_suffix(s, ".html") && !report_html_is_built())
+		return fail(error, EXIT_USAGE, "%s: this mxfp was built without Chart.js, which a page takes (Debian: "
+		            "libjs-chart.js) / end the name with .md or .json", s->out);
 	for (size_t v = 0; v < variants->n; v++)
 		if (variant_has_recipe(&variants->items[v]) && variants->items[v].recipe == MXFP_RECIPE_GGML &&
 		    s->round != MXFP_ROUND_RNE)
@@ -123,19 +129,17 @@ static int check(const struct settings *s, struct variants *variants, struct rep
 static int make_text(const struct report *report, const struct settings *s, char **text, size_t *n,
                      struct error *error)
 {
-	bool json = s->json || (s->out != NULL && suffix_stem(s->out, ".json") != 0);
 	FILE *file = open_memstream(text, n);
 	int code = EXIT_OK;
 
 	if (file == NULL)
 		return fail_memory(error);
-	if (json) {
-		json_prepare();
-		code = facts_print_part(file, report_json(report), JSON_INDENT(1) | JSON_REAL_PRECISION(JSON_DIGITS),
-		                        error);
+	json_prepare();
+	if (has_suffix(s, ".html")) {
+		code = report_html(report, file, error);
+	} else if (s->json || has_suffix(s, ".json")) {
+		code = facts_print_part(file, report_json(report), JSON_INDENT(1) | REPORT_JSON_REALS, error);
 		putc('\n', file);
-		if (code == EXIT_OK && json_out_of_memory())
-			code = fail_memory(error);
 	} else {
 		code = report_markdown(report, file, s->out != NULL, error);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The result of `mxfp report`, and the two forms in which it is written. */
+/* The result of `mxfp report`, and the forms in which it is written. */
 #ifndef TOOLS_REPORT_H
 #define TOOLS_REPORT_H
 
@@ -77,8 +77,15 @@ int report_measure(struct report *report, struct error *error);
 
 void report_free(struct report *report);
 
+/* How reals are written, with 12 significant digits. */
+#define REPORT_JSON_REALS JSON_REAL_PRECISION(12)
+
 /* Everything as JSON, or NULL if memory ran out. Numbers that are NaN or Inf are null. */
 json_t *report_json(const struct report *report);
+
+/* The JSON in a page of its own, unless the build lacks what that takes. EXIT_MEMORY. */
+bool report_html_is_built(void);
+int report_html(const struct report *report, FILE *file, struct error *error);
 
 /* Markdown with aligned tables: the summary and the worst layers, and with `full` every tensor, the
    histograms of the scales and what was not measured. EXIT_MEMORY. */
