@@ -208,25 +208,28 @@ layer() {
 		self_attn.k_proj 2,4 8
 		self_attn.v_proj 2,4 8
 		self_attn.o_proj 4,4 16
+		mlp.experts.0.down_proj 4,4 16
 	LIST
 }
-# layered LAYERS ROWS_OF_Q
+# layered LAYERS ROWS_OF_Q EXPERTS
 layered() {
 	at=0
 	json=$(layer 0 "$2")
 	{
 		header "{${json%,}}"
-		head -c $((4 * (40 + $2 * 4))) /dev/zero
+		head -c $((4 * (56 + $2 * 4))) /dev/zero
 	} >"$work/layered/model.safetensors"
 	printf '{"model_type":"llama","hidden_size":4,"num_attention_heads":2,"num_key_value_heads":1,%s}' \
-		"\"num_hidden_layers\":$1" >"$work/layered/config.json"
+		"\"num_hidden_layers\":$1,\"num_experts\":$3" >"$work/layered/config.json"
 }
 mkdir "$work/layered"
-layered 1 4
+layered 1 4 1
 finds 0 "errors 0, warnings 0, notes 0" "" "$work/layered"
-layered 2 4
+layered 2 4 1
 finds 1 "errors 1, warnings 0, notes 0" "layer 1 is missing" "$work/layered"
-layered 1 6
+layered 1 4 3
+finds 1 "errors 1, warnings 0, notes 0" "layer 0: 2 of 3 experts are missing" "$work/layered"
+layered 1 6 1
 finds 1 "errors 1, warnings 0, notes 0" \
 	"q_proj.weight': its shape is [6, 4], and by config.json num_attention_heads * head_dim is 4" \
 	"$work/layered"

@@ -198,9 +198,31 @@ static int check_layer(struct lint *lint, uint64_t layer, struct error *error)
 	                 n_missing, n, layer_weights[first]);
 }
 
-/* The first layer shows whether the model is named so at all. */
-static int check_layers(struct lint *lint, uint64_t n_layers, struct error *error)
+/* Experts of a layer by number: of what there is one, there are all. */
+static int check_experts(struct lint *lint, uint64_t layer, uint64_t n_experts, struct error *error)
 {
+	uint64_t n_there = 0;
+
+	for (uint64_t i = 0; i < n_experts && i < LAYERS_MAX; i++) {
+		char name[128];
+
+		snprintf(name, sizeof name, "model.layers.%" PRIu64 ".mlp.experts.%" PRIu64 ".down_proj.weight", layer, i);
+		bool there = is_there(lint, name);
+		snprintf(name, sizeof name, "model.layers.%" PRIu64 ".block_sparse_moe.experts.%" PRIu64 ".w2.weight",
+		         layer, i);
+		n_there += there || is_there(lint, name);
+	}
+	if (n_there == 0 || n_there == n_experts)
+		return EXIT_OK;
+	return lint_find(lint, LINT_MISSING, &(struct lint_place){0}, error,
+	                 "layer %" PRIu64 ": %" PRIu64 " of %" PRIu64 " experts are missing", layer, n_experts - n_there,
+	                 n_experts);
+}
+
+/* The first layer shows whether the model is named so at all. */
+static int check_layers(struct lint *lint, const struct sizes *sizes, struct error *error)
+{
+	uint64_t n_layers = sizes->of[SIZE_LAYERS];
 	int code = EXIT_OK;
 	bool any = false;
 
@@ -210,8 +232,11 @@ static int check_layers(struct lint *lint, uint64_t n_layers, struct error *erro
 		snprintf(name, sizeof name, "model.layers.%" PRIu64 ".input_layernorm.weight", i);
 		any = is_there(lint, name);
 	}
-	for (uint64_t i = 0; i < n_layers && i < LAYERS_MAX && code == EXIT_OK && any; i++)
+	for (uint64_t i = 0; i < n_layers && i < LAYERS_MAX && code == EXIT_OK && any; i++) {
 		code = check_layer(lint, i, error);
+		if (code == EXIT_OK)
+			code = check_experts(lint, i, sizes->of[SIZE_EXPERTS], error);
+	}
 	return code;
 }
 
@@ -226,5 +251,5 @@ int lint_shapes(struct lint *lint, struct error *error)
 		return EXIT_OK;
 	const struct sizes sizes = read_sizes(lint->model->config);
 	int code = check_shapes(lint, &sizes, error);
-	return code == EXIT_OK ? check_layers(lint, sizes.of[SIZE_LAYERS], error) : code;
+	return code == EXIT_OK ? check_layers(lint, &sizes, error) : code;
 }
