@@ -176,6 +176,13 @@ config ''
 finds 1 "errors 0, warnings 1, notes 0" \
 	"config.json has a quantization_config, and no tensor is quantized" "$work/listed"
 
+# ModelOpt lists modules in a file of its own.
+exits 0 "" quantize "$charlm" -o "$work/modelopt" -q --weights nvfp4 --layout modelopt
+finds 0 "errors 0, warnings 0, notes 0" "" "$work/modelopt"
+sed -i 's/"lm_head"/"lm_head", "model.layers.1*"/' "$work/modelopt/hf_quant_config.json"
+finds 1 "errors 2, warnings 0, notes 0" "'$down': it is quantized (nvfp4), and config.json lists its module as not" \
+	"$work/modelopt"
+
 # An index, layers and shapes.
 mkdir "$work/indexed"
 cp "$work/made.safetensors" "$work/indexed/1.safetensors"
