@@ -10,8 +10,8 @@
 
 /*
  * Opens the bytes as a file of the format: it is read, or refused with EXIT_INPUT and a line of text; the tensors of
- * one that is read fill its data section but for padding and are found by their names; written again and read again, names,
- * dtypes, shapes and metadata are the same.
+ * one that is read fill its data section but for padding and are found by their names; written again and read again,
+ * names, dtypes, shapes and metadata are the same.
  */
 void round_trip(const uint8_t *data, size_t size, const struct file_format *format);
 

@@ -13,10 +13,11 @@ static enum parsed parse(int argc, char **argv, struct dequantize_settings *s, s
 {
 	static const struct usage usage = {
 		"dequantize IN -o OUT [options]",
-		"Decodes the quantized tensors of a model in the layout of compressed-tensors,\n"
-		"whether mxfp quantize wrote it or another program, and copies the others. IN is\n"
-		"a .safetensors file or a model directory. OUT is a directory, or a file if its\n"
-		"name ends in .safetensors and IN is not sharded. Decoding to f32 is exact but\n"
+		"Decodes the quantized tensors of a model in any layout that mxfp knows, whether\n"
+		"mxfp quantize wrote it or another program, and copies the others. IN is a\n"
+		".safetensors or .gguf file or a model directory. OUT is a directory, or a file\n"
+		"if its name ends in .safetensors and IN is not sharded, or if it ends in .gguf\n"
+		"and IN is such a file. Decoding to f32 is exact but\n"
 		"for overflow to Inf; to bf16 or f16 each number is rounded once, to nearest\n"
 		"even.",
 		"  mxfp dequantize model-mxfp4 -o decoded.safetensors --to bf16",
@@ -38,7 +39,7 @@ static int check(const struct dequantize_settings *s, struct error *error)
 {
 	if (s->out == NULL)
 		return fail(error, EXIT_USAGE,
-		            "dequantize: no output given / -o OUT names a directory or a .safetensors file");
+		            "dequantize: no output given / -o OUT names a directory, a .safetensors or a .gguf file");
 	return EXIT_OK;
 }
 

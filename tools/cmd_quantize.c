@@ -9,8 +9,10 @@
 #include "byte_size.h"
 #include "choices.h"
 #include "commands.h"
+#include "file_gguf.h"
 #include "preset.h"
 #include "quantize.h"
+#include "suffix.h"
 
 /* Options that are read further after parsing. */
 struct texts {
@@ -48,8 +50,9 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 		"Quantizes the linear layers of a model along their rows and leaves the rest as\n"
 		"it is. IN is a .safetensors file or a model directory. OUT is a directory in the\n"
 		"layout that --layout names: weights, and config.json with quantization_config;\n"
-		"tokenizer and other files of a model directory are copied. A table says what was\n"
-		"done to each tensor and why. Patterns are globs on whole tensor names\n"
+		"tokenizer and other files of a model directory are copied. From IN.gguf OUT.gguf\n"
+		"is made, in ggml's blocks of mxfp4 or nvfp4, with IN's key-values. A table says\n"
+		"what was done to each tensor and why. Patterns are globs on whole tensor names\n"
 		"('*.q_proj.weight') or, after re:, regular expressions as Python's re.match()\n"
 		"takes them ('re:.*\\.q_').",
 		"  mxfp quantize model.safetensors -o model-mxfp4\n"
@@ -57,7 +60,7 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 	};
 	const struct option_spec options[] = {
 		{.kind = OPTION_HEADING, .help = "What is written"},
-		{"output", 'o', OPTION_STRING, "OUT", "directory to write", &s->out},
+		{"output", 'o', OPTION_STRING, "OUT", "directory to write, or a .gguf file, whose layout is gguf", &s->out},
 		{"weights", 'w', OPTION_BLOCK, "FORMAT", "format of the weights", &s->choice.format},
 		{"activations", 'a', OPTION_STRING, "FORMAT|none",
 		 "format that config.json tells loaders to quantize activations to", &texts->activations},
@@ -159,6 +162,12 @@ static int check_choice(const struct quantize_settings *s, const struct quantize
 	return EXIT_OK;
 }
 
+/* Whether the output is to be such a file, which has a layout of its own. */
+static bool is_gguf(const struct quantize_settings *s)
+{
+	return s->out != NULL && suffix_stem(s->out, file_gguf.suffix) != 0;
+}
+
 static int check(const struct quantize_settings *s, struct error *error)
 {
 	struct quantize_choice promoted = s->choice;
@@ -166,6 +175,9 @@ static int check(const struct quantize_settings *s, struct error *error)
 
 	if (s->out == NULL && !s->dry_run)
 		return fail(error, EXIT_USAGE, "quantize: no output given / -o OUT names a directory");
+	if (s->layout == &layout_gguf && !s->dry_run && !is_gguf(s))
+		return fail(error, EXIT_USAGE, "quantize: %s: layout gguf is that of a file / give it a name that ends in "
+		            ".gguf", s->out);
 	int code = check_choice(s, &s->choice, "quantize", error);
 	promoted.format = PRESET_PROMOTED;
 	if (code == EXIT_OK && s->bits != 0)
@@ -197,7 +209,7 @@ static int plan_and_run(const struct quantize_settings *settings, const struct m
    and in `texts` what they say of activations. */
 static int set_base(struct quantize_settings *s, struct texts *texts, struct recipe *recipe, struct error *error)
 {
-	const struct layout *layout = layouts[texts->layout];
+	const struct layout *layout = is_gguf(s) ? &layout_gguf : layouts[texts->layout];
 	const struct preset *preset;
 	int code = preset_find(&preset, texts->preset, error);
 
@@ -278,7 +290,7 @@ static int run_settings(struct quantize_settings *settings, const struct texts *
 
 static int run(int argc, char **argv, struct error *error)
 {
-	struct quantize_settings settings;
+	struct quantize_settings settings = {0};
 	struct recipe recipe = {0};
 	struct texts texts = {0};
 

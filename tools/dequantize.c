@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "decode.h"
+#include "file_gguf.h"
 #include "model_config.h"
 #include "model_output.h"
 #include "quantized.h"
-#include "suffix.h"
 #include "transfer.h"
 
 /* What becomes of a tensor of the source. */
@@ -26,6 +26,7 @@ struct entry {
 struct running {
 	const struct dequantize_settings *settings;
 	const struct model *model;
+	const struct file_format *format; /* of the output */
 	enum dtype dtype;           /* of decoded numbers */
 	struct model_output output;
 	struct transfer transfer;
@@ -151,7 +152,7 @@ static int write_file(struct running *r, const struct file *file, struct error *
 	struct writer *writer = &r->transfer.writer;
 	char *path = model_output_path(&r->output, file);
 
-	*writer = (struct writer){.path = path, .fd = -1};
+	*writer = (struct writer){.path = path, .format = r->format, .source = file, .fd = -1};
 	r->transfer.file = file;
 	int code = path == NULL ? fail_memory(error) : plan_file(r, error);
 	if (code == EXIT_OK)
@@ -182,13 +183,20 @@ static int write_files(struct running *r, struct error *error)
 static int begin(struct running *r, struct error *error)
 {
 	const struct dequantize_settings *s = r->settings;
-	bool as_file = suffix_stem(s->out, ".safetensors") != 0;
+	int code = EXIT_OK;
+
+	r->format = file_format_named(s->out);
+	if (r->format != NULL && r->format->lay_out == NULL)
+		r->format = NULL;
+	bool as_file = r->format != NULL;
 
 	if (as_file && r->model->has_index)
 		return fail(error, EXIT_USAGE,
 		            "%s: the input is sharded, so the output is a directory / leave out the suffix",
 		            s->out);
-	return model_output_begin(&r->output, r->model, s->out, as_file, s->force, error);
+	if (r->format == &file_gguf)
+		code = model_output_check_gguf(r->model, s->out, error);
+	return code != EXIT_OK ? code : model_output_begin(&r->output, r->model, s->out, as_file, s->force, error);
 }
 
 int dequantize_run(const struct dequantize_settings *settings, const struct model *model,

@@ -96,18 +96,26 @@ bool tensor_size(const struct tensor *tensor, uint64_t *size)
 	return empty || bits % 8 == 0;
 }
 
-/* By the name, so that a damaged file is told what is wrong with it; without a known suffix, by the first bytes. */
-static const struct file_format *recognize(const char *path, const unsigned char first[FILE_PROBE_BYTES])
+const struct file_format *file_format_named(const char *path)
 {
 	const struct file_format *const *format = file_formats;
 
-	for (; *format != NULL; format++)
-		if (suffix_stem(path, (*format)->suffix) != 0)
-			return *format;
-	for (format = file_formats; *format != NULL; format++)
-		if ((*format)->probe(first))
-			return *format;
-	return NULL;
+	while (*format != NULL && suffix_stem(path, (*format)->suffix) == 0)
+		format++;
+	return *format;
+}
+
+/* By the name, so that a damaged file is told what is wrong with it; without a known suffix, by the first bytes. */
+static const struct file_format *recognize(const char *path, const unsigned char first[FILE_PROBE_BYTES])
+{
+	const struct file_format *named = file_format_named(path);
+	const struct file_format *const *format = file_formats;
+
+	if (named != NULL)
+		return named;
+	while (*format != NULL && !(*format)->probe(first))
+		format++;
+	return *format;
 }
 
 static int compare_names(const void *a, const void *b)

@@ -105,6 +105,9 @@ struct file_format {
 /* The formats, NULL last: for --help. */
 extern const struct file_format *const file_formats[];
 
+/* The format that a file's name tells by its suffix, or NULL. */
+const struct file_format *file_format_named(const char *path);
+
 /* For formats: sorts the names, and tells one that stands among them twice, or NULL. */
 const char *file_sort_names(const char **names, size_t n);
 

@@ -33,11 +33,14 @@ const struct layout_form *layout_form(const struct layout *layout, enum mxfp_for
 	return NULL;
 }
 
+bool layout_recipe_unscaled(enum mxfp_recipe recipe)
+{
+	return recipe == MXFP_RECIPE_TORCHAO_1 || recipe == MXFP_RECIPE_GGML;
+}
+
 bool layout_holds_recipe(const struct layout *layout, enum mxfp_recipe recipe)
 {
-	if (recipe == MXFP_RECIPE_TORCHAO_1 || recipe == MXFP_RECIPE_GGML)
-		return true;
-	return layout->divides == (recipe == MXFP_RECIPE_CT);
+	return layout_recipe_unscaled(recipe) || layout->divides == (recipe == MXFP_RECIPE_CT);
 }
 
 uint32_t layout_formats(const struct layout *layout)
@@ -78,7 +81,8 @@ bool layout_has(const struct layout_choice *choice, enum layout_part part)
 {
 	switch (part) {
 	case LAYOUT_TENSOR_SCALE:
-		if (!mxfp_format_info(choice->form->format)->tensor_scale)
+		if (!mxfp_format_info(choice->form->format)->tensor_scale ||
+		    (choice->unscaled && choice->layout->tensor_scale_optional))
 			return false;
 		break;
 	case LAYOUT_MASKS:

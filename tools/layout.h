@@ -59,6 +59,7 @@ struct layout_choice {
 	const struct layout *layout;
 	const struct layout_form *form;
 	struct mxfp_sparsity sparsity; /* all zero: dense */
+	bool unscaled;                 /* the tensor scale is 1, and not held where it is optional */
 };
 
 enum { LAYOUT_RANK_MAX = 8 };
@@ -103,6 +104,7 @@ struct layout {
 	const struct layout_form *forms;
 	size_t n_forms;
 	bool tensor_scale_optional; /* where there is none it is 1 */
+	bool positive_zeros;        /* what rounds to zero is +0 in 4-bit codes that are made for it, as in ggml's */
 	bool divides;               /* decoded numbers are divided by the tensor scale, not multiplied */
 	unsigned tensor_scale_rank; /* of the one number that it is: 0 or 1 */
 	enum mxfp_recipe recipe;    /* of its own programs, for formats with a tensor scale */
@@ -175,6 +177,9 @@ int layout_write(const struct layout_target *target, const struct piece *piece, 
                  struct error *error);
 int layout_write_tensor_scale(const struct layout_target *target, const struct mxfp_blocks *blocks, bool *exact,
                               struct error *error);
+
+/* Whether a recipe has no tensor scale, which is 1 then. */
+bool layout_recipe_unscaled(enum mxfp_recipe recipe);
 
 /* Whether a recipe's scales fit: those without a tensor scale, and those whose tensor scale multiplies or divides as
    the layout has it. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "directory.h"
+#include "file_gguf.h"
 #include "model_config.h"
 
 /* Refuses an output that is a file `name` of the source's directory. */
@@ -43,6 +44,14 @@ static int begin_index(struct model_output *output, struct error *error)
 
 	free(path);
 	return code;
+}
+
+int model_output_check_gguf(const struct model *source, const char *path, struct error *error)
+{
+	if (source->n_files == 1 && source->files[0].format == &file_gguf)
+		return EXIT_OK;
+	return fail(error, EXIT_USAGE, "%s: a GGUF file is made from one, and %s is none / make one of it with "
+	            "convert_hf_to_gguf.py of llama.cpp first", path, source->path);
 }
 
 int model_output_begin(struct model_output *output, const struct model *source, const char *path, bool as_file,

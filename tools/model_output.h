@@ -24,6 +24,10 @@ struct model_output {
 /* Refuses an output that is a model's directory or one of its files, index and config included. EXIT_USAGE. */
 int model_output_check_apart(const struct model *source, const char *path, struct error *error);
 
+/* Refuses a GGUF file as the output `path` of a model that is none: tensors alone, without the names and key-values
+   that its readers want, would make a file that none of them loads. EXIT_USAGE. */
+int model_output_check_gguf(const struct model *source, const char *path, struct error *error);
+
 /* Starts a directory, or one file if `as_file`. Refuses to replace the source (EXIT_USAGE); else as output.h says. */
 int model_output_begin(struct model_output *output, const struct model *source, const char *path, bool as_file,
                        bool force, struct error *error);

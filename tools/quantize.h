@@ -72,6 +72,9 @@ struct quantize_plan {
 	struct arena arena;                 /* names, shapes, metadata */
 };
 
+/* Whether the output is one file, not a directory. */
+bool quantize_makes_file(const struct quantize_settings *settings);
+
 /* Decides; reads no data unless layers may be promoted. EXIT_INPUT, EXIT_USAGE, EXIT_MEMORY; EXIT_IO, signals. */
 int quantize_plan(struct quantize_plan *plan, const struct quantize_settings *settings, const struct model *model,
                   struct error *error);

@@ -14,6 +14,7 @@ struct layout_choice quantize_layout(const struct layout *layout, const struct q
 		.layout = layout,
 		.form = layout_form(layout, choice->format, choice->sparsity.m != 0),
 		.sparsity = choice->sparsity,
+		.unscaled = layout_recipe_unscaled((enum mxfp_recipe)choice->recipe),
 	};
 }
 

@@ -95,6 +95,9 @@ int quantize_config(const struct quantize_plan *plan, json_t **config, struct er
 	if (quantization != NULL) {
 		json_object_set_new(quantization, "mxfp", own_facts(plan));
 		json_object_set_new(*config, "quantization_config", quantization);
+	} else {
+		/* It is written nowhere, but what is not the same is another output. */
+		json_object_set_new(*config, "mxfp", own_facts(plan));
 	}
 	if (!json_out_of_memory())
 		return EXIT_OK;

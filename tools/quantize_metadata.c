@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "file_safetensors.h"
+
 static const char own_prefix[] = "mxfp.";
 
 enum { HASH_DIGITS = 32, NUMBER_BYTES = 24 };
@@ -20,7 +22,7 @@ static void add(struct quantize_metadata *metadata, const char *key, const char 
 /* The source's own, without what an earlier run of ours left there; loaders want `format`. */
 static void add_source(struct quantize_metadata *metadata, const struct file *source)
 {
-	if (file_metadata(source, "format") == NULL)
+	if (source->format == &file_safetensors && file_metadata(source, "format") == NULL)
 		add(metadata, "format", "pt");
 	for (size_t i = 0; i < source->n_metadata; i++)
 		if (strncmp(source->metadata[i].key, own_prefix, strlen(own_prefix)) != 0)

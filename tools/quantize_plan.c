@@ -7,8 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "file_gguf.h"
 #include "model_config.h"
+#include "model_output.h"
 #include "quantize.h"
+
+bool quantize_makes_file(const struct quantize_settings *settings)
+{
+	return settings->layout->file_format == &file_gguf;
+}
 
 static int check_unquantized(const struct model *model, struct error *error)
 {
@@ -32,6 +39,16 @@ static int check_unquantized(const struct model *model, struct error *error)
 		            "quantization_config / move the file away from it if that is of another model", model->path);
 	json_decref(config);
 	return code;
+}
+
+static int check_source(const struct quantize_settings *settings, const struct model *model, struct error *error)
+{
+	if (!quantize_makes_file(settings))
+		return EXIT_OK;
+	if (settings->shard_bytes != 0)
+		return fail(error, EXIT_USAGE, "quantize: --shard-size: the output is one GGUF file / leave it out, and cut "
+		            "the file with llama-gguf-split");
+	return model_output_check_gguf(model, settings->out != NULL ? settings->out : "OUT.gguf", error);
 }
 
 /* Whether a chosen tensor can be held; `reason` changes if it cannot. */
@@ -164,6 +181,8 @@ int quantize_plan(struct quantize_plan *plan, const struct quantize_settings *se
 	snprintf(plan->seed, sizeof plan->seed, "%" PRIu64, settings->seed);
 	int code = check_unquantized(model, error);
 
+	if (code == EXIT_OK)
+		code = check_source(settings, model, error);
 	if (code == EXIT_OK)
 		code = select_check(&settings->select, model, error);
 	if (code == EXIT_OK && settings->recipe != NULL)

@@ -164,7 +164,7 @@ static int write_all(struct running *r, struct error *error)
 {
 	int code = r->partial.appeared ? read_counts(r, error) : write_files(r, error);
 
-	if (code == EXIT_OK && !r->partial.appeared)
+	if (code == EXIT_OK && !r->partial.appeared && r->partial.output.is_directory)
 		code = write_rest(r, error);
 	if (code == EXIT_OK)
 		code = partial_commit(&r->partial, error);
@@ -182,7 +182,8 @@ static int check_apart(const struct running *r, struct error *error)
 int quantize_run(struct quantize_plan *plan, struct error *error)
 {
 	const struct quantize_settings *settings = plan->settings;
-	const struct partial_target target = {settings->out, false, settings->force, settings->resume};
+	const struct partial_target target = {settings->out, quantize_makes_file(settings), settings->force,
+	                                      settings->resume};
 	struct running r = {.plan = plan};
 	json_t *fingerprint = NULL;
 	int code = partial_name(&r.partial, &target, error);

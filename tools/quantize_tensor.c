@@ -144,6 +144,16 @@ static int write_parts(const struct quantizing *q, const struct transfer_piece *
 	                    slice.size.scales_bytes, error);
 }
 
+/* Makes +0 of each 4-bit code that is -0. */
+static void clear_signs_of_zeros(unsigned char *codes, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const unsigned low = codes[i] & 0x0FU, high = codes[i] & 0xF0U;
+
+		codes[i] = (unsigned char)((low == 0x08 ? 0 : low) | (high == 0x80 ? 0 : high));
+	}
+}
+
 static int quantize_piece(const void *context, const struct transfer_piece *piece, struct mxfp_counts *counts,
                           struct error *error)
 {
@@ -167,6 +177,8 @@ static int quantize_piece(const void *context, const struct transfer_piece *piec
 	if (status == MXFP_ERR_NON_FINITE)
 		return fail_non_finite(q, index, error);
 	assert(status == MXFP_OK);
+	if (q->target.choice.layout->positive_zeros)
+		clear_signs_of_zeros(piece->result, piece_elements(piece) / 2);
 	return write_parts(q, piece, &blocks, error);
 }
 
@@ -263,7 +275,7 @@ int quantize_tensor(struct transfer *transfer, const struct quantize_plan *plan,
 	q.hashed = true;
 	if (code == EXIT_OK)
 		code = transfer_run(transfer, &job, error);
-	if (code == EXIT_OK && has_tensor_scale)
+	if (code == EXIT_OK && q.target.parts[LAYOUT_TENSOR_SCALE] != NULL)
 		code = write_tensor_scale(&q, error);
 	return code;
 }

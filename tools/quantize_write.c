@@ -162,7 +162,12 @@ int quantize_write(struct transfer *transfer, struct quantize_plan *plan, const 
 	struct quantize_metadata metadata = {0};
 	int code = begin(&w, partial, error);
 
-	transfer->writer = (struct writer){.path = w.path, .fd = -1};
+	transfer->writer = (struct writer){
+		.path = w.path,
+		.format = plan->settings->layout->file_format,
+		.source = file->source,
+		.fd = -1,
+	};
 	if (code == EXIT_OK)
 		code = write_file(&w, &metadata, error);
 	writer_abandon(&transfer->writer);

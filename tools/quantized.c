@@ -155,11 +155,12 @@ static int set_shape(struct quantized *q, const char *name, struct error *error)
 	if (text == NULL || q->choice.form->sparse)
 		return EXIT_OK;
 	errno = 0;
-	unsigned long long cols = strtoull(text, &end, 10);
-	if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || cols > q->cols || q->cols - cols >= unit)
-		return fail(error, EXIT_INPUT, "%s: metadata '" LAYOUT_COLS "%s': '%s' is no length of rows of %" PRIu64
-		            " elements and padding", file->path, name, text, q->cols);
+	unsigned long long cols = strtoull(text, &end, 10), whole = q->cols;
 	q->cols = q->shape.dims[q->shape.rank - 1] = cols;
+	if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || cols > whole || whole - cols >= unit ||
+	    q->choice.layout->order->refuses(&q->choice, &q->shape) != NULL)
+		return fail(error, EXIT_INPUT, "%s: metadata '" LAYOUT_COLS "%s': '%s' is no length of rows of %llu "
+		            "elements and padding", file->path, name, text, whole);
 	return EXIT_OK;
 }
 

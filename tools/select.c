@@ -32,7 +32,8 @@ static const struct name_kind kept[] = {
 	{"*.ln_*", "norm"},
 	{"*bias*", "bias"},
 	{"*embed*", "embedding"},
-	{"*token_embd*", "embedding"},
+	{"*_embd.*", "embedding"},
+	{"token_types.*", "embedding"},
 	{"shared.weight", "embedding"},
 	{"wte.*", "embedding"},
 	{"*.wte.*", "embedding"},
@@ -44,6 +45,8 @@ static const struct name_kind kept[] = {
 	{"*.mlp.gate.*", "router"},
 	{"*.gate.wg.*", "router"},
 	{"*shared_expert_gate*", "router"},
+	{"*ffn_gate_inp*", "router"},
+	{"*ssm_conv1d*", "convolution"},
 };
 
 static const char *kept_reason(const char *name)
@@ -63,7 +66,7 @@ static bool is_linear(const struct tensor *tensor, const char **reason)
 		*reason = recurrent ? "recurrent weight" : "linear weight";
 		return true;
 	}
-	if (tensor->rank == 3 && strstr(tensor->name, "experts") != NULL) {
+	if (tensor->rank == 3 && (strstr(tensor->name, "experts") != NULL || strstr(tensor->name, "_exps.") != NULL)) {
 		*reason = "weights of experts";
 		return true;
 	}
