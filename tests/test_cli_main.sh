@@ -176,6 +176,31 @@ exits 0 "" info --json
 has "no limit" "$(tr -d ' \n' <"$work/out")" '"tier_limit":null,"tier_limit_from":null,'
 has "tiers" "$(tr -d ' \n' <"$work/out")" '"tiers":[{"name":"ref","available":true,"missing":[]}'
 
+# Color: on a terminal, which script(1) makes, and not with NO_COLOR or a dumb one; never elsewhere.
+if script -qec true /dev/null </dev/null >/dev/null 2>&1; then
+	# on_terminal VARIABLE... COMMAND: what the command line shows on a terminal with these variables.
+	on_terminal() {
+		env -u NO_COLOR TERM=xterm "$@" </dev/null | tr -d '\r'
+	}
+	escape=$(printf '\033[')
+	printed=$(on_terminal script -qec "'$mxfp' cast --to e4m4" /dev/null)
+	same "an error in color" "${escape}1;31mmxfp:${escape}0m cast: --to" "$(printf '%s' "$printed" | cut -d : -f 1-3)"
+	printed=$(on_terminal script -qec "'$mxfp' cast --help" /dev/null)
+	has "headings in color" "$printed" "${escape}1mOptions:${escape}0m"
+	for plain in NO_COLOR=1 TERM=dumb TERM=; do
+		printed=$(on_terminal $plain script -qec "'$mxfp' cast --help; '$mxfp' csat; '$mxfp'" /dev/null)
+		has "$plain" "$printed" "mxfp: unknown command 'csat'"
+		same "$plain" "" "$(printf '%s' "$printed" | grep "$(printf '\033')")"
+	done
+	printed=$(on_terminal NO_COLOR= script -qec "'$mxfp' cast --help" /dev/null)
+	has "empty NO_COLOR" "$printed" "${escape}1mOptions:"
+	printed=$(on_terminal script -qec "'$mxfp' cast --help | cat" /dev/null)
+	has "no color in a pipe" "$printed" "
+Options:"
+else
+	echo "no script(1): color is not tested"
+fi
+
 # info: facts that numerics.md states.
 exits 0 "" info
 text=$(tr -s ' ' <"$work/out")

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "color.h"
 #include "commands.h"
 #include "facts.h"
 #include "model.h"
@@ -81,7 +82,8 @@ static void print_file(const struct file *file)
 		print_name(file->metadata[i].value, 0);
 		putchar('\n');
 	}
-	printf("  %-*s  %-11s %14s  shape\n", column, "tensor", "dtype", "bytes");
+	printf("%s  %-*s  %-11s %14s  shape%s\n", color_begin(stdout, COLOR_HEADING), column, "tensor", "dtype", "bytes",
+	       color_end(stdout));
 	for (size_t i = 0; i < file->n_tensors; i++)
 		print_tensor(&file->tensors[i], column);
 }
@@ -98,7 +100,8 @@ static void print_text(const struct model *model, const struct totals totals[N_D
 	}
 	for (size_t f = 0; f < model->n_files; f++)
 		print_file(&model->files[f]);
-	printf("\n  %-11s %10s %16s %16s\n", "dtype", "tensors", "elements", "bytes");
+	printf("\n%s  %-11s %10s %16s %16s%s\n", color_begin(stdout, COLOR_HEADING), "dtype", "tensors", "elements",
+	       "bytes", color_end(stdout));
 	for (int d = 0; d <= N_DTYPES; d++)
 		if (totals[d].tensors != 0 || d == N_DTYPES)
 			printf("  %-11s %10" PRIu64 " %16" PRIu64 " %16" PRIu64 "\n",

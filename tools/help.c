@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "choices.h"
+#include "color.h"
 
 enum { WIDTH = 80, OPTION_COLUMN = 28, MEANING_COLUMN = 22 };
 
@@ -101,14 +102,21 @@ static void print_option(const struct option_spec *option)
 	print_wrapped(text, OPTION_COLUMN, OPTION_COLUMN);
 }
 
+static void print_heading(const char *text)
+{
+	printf("\n%s%s:%s\n", color_begin(stdout, COLOR_HEADING), text, color_end(stdout));
+}
+
 /* The values of one kind: names with meanings one to a line, bare names as one paragraph. */
 static void print_choices(enum option_kind kind)
 {
 	struct choice choice;
-	char names[512] = "";
+	char names[512] = "", title[64];
 	size_t used = 0;
 
-	printf("\n%c%s:\n", toupper((unsigned char)choice_title(kind)[0]), choice_title(kind) + 1);
+	snprintf(title, sizeof title, "%s", choice_title(kind));
+	title[0] = (char)toupper((unsigned char)title[0]);
+	print_heading(title);
 	for (int i = 0; choice_at(kind, i, &choice); i++) {
 		if (choice.meaning != NULL) {
 			printf("  %-*s", MEANING_COLUMN - 2, choice.name);
@@ -137,10 +145,10 @@ void help_print(const struct option_spec *options, const struct usage *usage)
 
 	printf("Usage: mxfp %s\n\n%s\n", usage->synopsis, usage->text);
 	if (options->kind != OPTION_HEADING)
-		printf("\nOptions:\n");
+		print_heading("Options");
 	for (const struct option_spec *option = options; option->kind != OPTION_END; option++)
 		if (option->kind == OPTION_HEADING)
-			printf("\n%s:\n", option->help);
+			print_heading(option->help);
 		else
 			print_option(option);
 	print_option(&help);
@@ -151,5 +159,6 @@ void help_print(const struct option_spec *options, const struct usage *usage)
 		if (option->kind != OPTION_END && choice_title(option->kind) != NULL)
 			print_choices(option->kind);
 	}
-	printf("\nExample:\n%s\n", usage->example);
+	print_heading("Example");
+	puts(usage->example);
 }

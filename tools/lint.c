@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "color.h"
 #include "facts.h"
 #include "nearest.h"
 #include "printable.h"
@@ -23,13 +24,14 @@ static const struct {
 };
 
 static const char *const severities[N_LINT_SEVERITIES] = {"error", "warning", "note"};
+static const enum color colors[N_LINT_SEVERITIES] = {COLOR_ERROR, COLOR_WARNING, COLOR_NOTE};
 
 enum { FINDING_TEXT = 512 };
 
 static void print_text(enum lint_check check, enum lint_severity severity, const char *path, const char *tensor,
                        const char *what)
 {
-	printf("%s: ", severities[severity]);
+	printf("%s%s:%s ", color_begin(stdout, colors[severity]), severities[severity], color_end(stdout));
 	print_printable(stdout, path);
 	if (tensor != NULL) {
 		printf(": tensor '");

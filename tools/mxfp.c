@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "color.h"
 #include "commands.h"
 #include "isa.h"
 #include "json.h"
@@ -31,7 +32,8 @@ static int print_commands(void)
 	       "Bit-exact low-precision numbers: MXFP8, MXFP6, MXFP4, MXINT8, NVFP4.\n\n");
 	for (const struct command_row *row = command_rows; row->group != NULL || row->command != NULL; row++) {
 		if (row->command != NULL)
-			printf("%-8s%-13s%s\n", group, row->command->name, row->command->summary);
+			printf("%s%-8s%s%-13s%s\n", color_begin(stdout, COLOR_HEADING), group, color_end(stdout),
+			       row->command->name, row->command->summary);
 		group = row->group != NULL ? row->group : "";
 	}
 	printf("\nmxfp help COMMAND tells more. --isa TIER: use no instruction set above TIER.\n"
@@ -47,7 +49,7 @@ static int print_version(void)
 
 static void print_error(const struct error *error)
 {
-	fprintf(stderr, "mxfp: %s\n", error->text);
+	fprintf(stderr, "%smxfp:%s %s\n", color_begin(stderr, COLOR_ERROR), color_end(stderr), error->text);
 }
 
 /* Takes --isa TIER or --isa=TIER off the front of the arguments, if it stands there. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "color.h"
 #include "printable.h"
 
 /* A cell of its own memory, or NULL. */
@@ -74,7 +75,8 @@ static void print_row(const struct table *table, size_t row, const size_t *width
 
 		fputs("| ", file);
 		repeat(file, ' ', column < table->n_left ? 0 : gap);
-		fputs(cell, file);
+		fprintf(file, "%s%s%s", row == 0 ? color_begin(file, COLOR_HEADING) : "", cell,
+		        row == 0 ? color_end(file) : "");
 		repeat(file, ' ', column < table->n_left ? gap + 1 : 1);
 	}
 	fputs("|\n", file);
