@@ -65,6 +65,9 @@ holds nvfp4 'layer.weight_global_scale F32 [1];layer.weight_scale F8_E4M3 [1, 2]
 holds mxfp4 'layer.weight_blocks U8 [1, 1, 16];layer.weight_scales U8 [1, 1];' "$e2m1$e2m1 7f" --layout gpt-oss
 holds mxfp4 'layer.weight U8 [1, 16];layer.weight_scale U8 [1, 1];' "$e2m1$e2m1 7f" --layout modelopt
 holds mxfp4 'layer.weight U8 [1, 16];layer.weight_scale U8 [1, 1];' "$e2m1$e2m1 7f" -l quark
+# In tiles words (p, 0, 0) are two bytes each, and 15 of 16 scales are padding.
+holds mxfp4 'layer.weight_e2m1_x4 U16 [128, 1, 1];layer.weight_x4_scale U8 [16, 1, 1];' \
+	"$e2m1$e2m1$(repeat 240 00)7f$(repeat 15 7f)" -l trn-x4
 decoded='s/......../& /g;s/00000080 /00000000 /g;s/0000\(c03f\|4040\|c040\|c0bf\|40c0\|c0c0\) /0100\1 /g;s/ //g'
 holds nvfp4 'layer.weight_scale_2 F32 [];layer.weight_scale F8_E4M3 [1, 2];layer.weight U8 [1, 16];' \
 	"2549123b 7e7e $(repeat 2 1032547690badcfe)" --layout modelopt

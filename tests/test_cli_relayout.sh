@@ -61,6 +61,46 @@ exits 0 "" relayout "$work/openai.safetensors" -o "$work/to.safetensors" -l quar
 same "names of OpenAI" "$(echo $(parts quark))" "$(listed "$work/to.safetensors")"
 same "data of OpenAI" "$data" "$(data 136 "$work/to.safetensors")"
 
+# Tiles for Trainium: word (p, 0, n) is bytes 2p and 2p + 1 of row n; after 16 of 128 partitions and 2 of 16 scales
+# comes padding. The second dimension of experts stays in front.
+x4=
+for p in $(seq 0 15); do
+	x4=$x4$(count $((2 * p)) $((2 * p + 1)))$(count $((32 + 2 * p)) $((33 + 2 * p)))
+done
+x4=$x4$(repeat 448 00)7e807f81$(repeat 28 7f)
+{
+	header '{"a.weight_packed":{"dtype":"U8","shape":[2,32],"data_offsets":[0,64]},
+		"a.weight_scale":{"dtype":"U8","shape":[2,2],"data_offsets":[64,68]}}'
+	bytes "$plain$plain_scales"
+} >"$work/plain.safetensors"
+exits 0 "" relayout "$work/plain.safetensors" -o "$work/x4.safetensors" -l trn-x4
+has "table" "$(tr -s ' ' <"$work/out")" "| a.weight | mxfp4 [2, 64] | reordered | - | - |"
+same "tiles" "$x4" "$(data 544 "$work/x4.safetensors")"
+exits 0 "" inspect "$work/x4.safetensors"
+has "tiles" "$(tr -s ' ' <"$work/out")" "a.weight_e2m1_x4 U16 512 [128, 1, 2]"
+has "tiles" "$(tr -s ' ' <"$work/out")" "a.weight_x4_scale U8 32 [16, 1, 2]"
+has "tiles" "$(tr -s ' ' <"$work/out")" "mxfp.cols.a.weight = 64"
+exits 0 "" relayout "$work/compressed-tensors.safetensors" -o "$work/x4.safetensors" -l trn-x4 -fq
+exits 0 "" inspect "$work/x4.safetensors"
+has "tiles" "$(tr -s ' ' <"$work/out")" "experts.gate_up_proj_e2m1_x4 U16 1024 [2, 128, 1, 2]"
+for to in $layouts; do
+	exits 0 "" relayout "$work/x4.safetensors" -o "$work/to.safetensors" --layout $to -fq
+	same "names of trn-x4 to $to" "$(echo $(parts $to))" "$(listed "$work/to.safetensors")"
+	same "data of trn-x4 to $to" "$data" "$(data 136 "$work/to.safetensors")"
+done
+# Four codes of 8 bits, the first in the lowest byte: bytes 4p to 4p + 3.
+for type in E4M3 E5M2; do
+	{
+		header "{\"a.weight\":{\"dtype\":\"F8_$type\",\"shape\":[1,32],\"data_offsets\":[0,32]},
+			\"a.weight_scale\":{\"dtype\":\"U8\",\"shape\":[1,1],\"data_offsets\":[32,33]}}"
+		bytes "$(count 1 32)70"
+	} >"$work/one.safetensors"
+	exits 0 "" relayout "$work/one.safetensors" -o "$work/x4.safetensors" -l trn-x4 -fq
+	same "tiles of $type" "$(count 1 32)$(repeat 480 00)70$(repeat 15 7f)" "$(data 528 "$work/x4.safetensors")"
+	exits 0 "" relayout "$work/x4.safetensors" -o "$work/to.safetensors" -l compressed-tensors -fq
+	same "$type back" "$(data 33 "$work/one.safetensors")" "$(data 33 "$work/to.safetensors")"
+done
+
 # NVFP4: the tensor scale 4 divides, .25 multiplies; that of activations 8, and .125. Kept tensors come first or last.
 nvfp4() {
 	header "{\"a.$3\":{\"dtype\":\"F32\",\"shape\":[$5],\"data_offsets\":[0,4]},

@@ -20,6 +20,9 @@ static const struct sign {
 } signs[] = {
 	{".weight_packed", NULL, 0, "tensors named *.weight_packed, as compressed-tensors writes"},
 	{".weight_sparse", ".weight_mask", 8, "tensors named *.weight_sparse and *.weight_mask, as mxfp quantize writes"},
+	{"_e2m1_x4", NULL, 0, "tensors named *_e2m1_x4, in tiles for Trainium"},
+	{"_e4m3_x4", NULL, 0, "tensors named *_e4m3_x4, in tiles for Trainium"},
+	{"_e5m2_x4", NULL, 0, "tensors named *_e5m2_x4, in tiles for Trainium"},
 	{"_blocks", "_scales", 8, "tensors named *_blocks and *_scales, as in gpt-oss"},
 	{".weight_scale", ".weight", 8, "tensors named *.weight_scale beside *.weight of 8 bits"},
 	{".weight_scale_inv", ".weight", 8, "tensors named *.weight_scale_inv beside *.weight of 8 bits"},

@@ -43,7 +43,7 @@ struct quantize_entry {
 	const char *reason;      /* for either, as a phrase */
 	struct quantize_choice choice; /* if quantized */
 	uint64_t rows, cols;
-	bool padded;             /* cols is no multiple of the block, and whole blocks are written */
+	bool padded;             /* cols is no multiple of what the layout wants, and such rows are written */
 	struct tensor parts[N_LAYOUT_PARTS]; /* of the output: the first alone if kept; without a name if there is none */
 	uint64_t output_bytes;
 	struct mxfp_counts counts;

@@ -66,8 +66,10 @@ bool quantize_is_held(const struct quantize_plan *plan, struct quantize_entry *e
 		entry->reason = "rows are too long for --sparsity";
 		return false;
 	}
-	if (entry->cols % block == 0)
+	if (entry->cols % block == 0) {
+		entry->padded = entry->cols % layout_unit(&layout) != 0; /* with whole blocks, which every layout may do */
 		return true;
+	}
 	if (entry->choice.sparsity.m != 0) {
 		entry->reason = "row length is no multiple of the block, which --sparsity needs";
 		return false;
