@@ -50,3 +50,11 @@ refused 3 examples/charlm_loss "$examples/charlm.safetensors" "$directory/contro
 refused 3 examples/charlm_loss "$examples/charlm.safetensors" "$directory/short.txt"
 refused 3 examples/charlm_loss "$examples/charlm.txt" "$examples/charlm.txt"
 refused 4 examples/charlm_loss "$directory/missing.safetensors" "$examples/charlm.txt"
+
+# The sums of the linear layer are known from integer arithmetic; the README shows them.
+examples/gemm >"$directory/out" || fail 'examples/gemm differs from a plain loop'
+printf '%s\n' 'y = -5 -8 -110 -15.5' 'y = 31 -24.5 -109 25.5' '0 of 8 numbers differ from a plain loop' |
+	cmp - "$directory/out" || fail 'examples/gemm computes other sums'
+while read -r line; do
+	grep -qxF "    $line" "$examples/README.md" || fail "examples/README.md does not state $line"
+done <"$directory/out"

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A linear layer y = x W^T in W4A8: weights are quantized to MXFP4 and packed once, activations to MXFP8 in each call.
+ * The numbers are such that both formats hold them exactly, so a plain loop gives the same y.
+ *
+ *     cc gemm.c $(pkg-config --cflags --libs libmxfp) -o gemm && ./gemm
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <mxfp.h>
+
+enum { TOKENS = 2, OUTPUTS = 4, INPUTS = 64 };
+
+static float x[TOKENS][INPUTS], weights[OUTPUTS][INPUTS], y[TOKENS][OUTPUTS];
+
+static void fill(void)
+{
+	static const float held[] = {0, 0.5F, 1, -1.5F, 2, 3, -4, 6}; /* of the magnitudes that E2M1 has */
+
+	for (int k = 0; k < INPUTS; k++) {
+		for (int token = 0; token < TOKENS; token++)
+			x[token][k] = (float)((token + k) % 5 - 2);
+		for (int output = 0; output < OUTPUTS; output++)
+			weights[output][k] = held[(output * k + k / 8) % 8];
+	}
+}
+
+static float plain_sum(int token, int output)
+{
+	float sum = 0;
+
+	for (int k = 0; k < INPUTS; k++)
+		sum += x[token][k] * weights[output][k];
+	return sum;
+}
+
+static void stop_unless_ok(enum mxfp_status status, const char *what)
+{
+	if (status == MXFP_OK)
+		return;
+	fprintf(stderr, "%s: %s\n", what, mxfp_status_text(status));
+	exit(1);
+}
+
+static void *allocate(size_t bytes)
+{
+	void *memory = malloc(bytes);
+
+	if (memory == NULL && bytes != 0)
+		stop_unless_ok(MXFP_ERR_SIZE, "out of memory");
+	return memory;
+}
+
+int main(void)
+{
+	const struct mxfp_gemm_options options = {.a_format = MXFP_FORMAT_MXFP8_E4M3};
+	const struct mxfp_quantize_options rule = {.rule = MXFP_RULE_RCEIL};
+	struct mxfp_blocks blocks = {.format = MXFP_FORMAT_MXFP4, .rows = OUTPUTS, .cols = INPUTS};
+	struct mxfp_sizes size;
+	size_t packed_bytes, workspace_bytes;
+
+	/* Once: quantize the weights, then bring them into the order of this machine's kernel. */
+	fill();
+	stop_unless_ok(mxfp_blocks_size(blocks.format, OUTPUTS, INPUTS, &size), "mxfp_blocks_size");
+	blocks.codes = allocate(size.codes_bytes);
+	blocks.scales = allocate(size.scales_bytes);
+	stop_unless_ok(mxfp_quantize(&blocks, weights, MXFP_FORMAT_F32, 0, &rule), "mxfp_quantize");
+	const struct mxfp_matrix w = {
+		.format = blocks.format, .rows = OUTPUTS, .cols = INPUTS, .data = blocks.codes, .scales = blocks.scales,
+	};
+	stop_unless_ok(mxfp_pack_size(&w, options.a_format, &options, &packed_bytes), "mxfp_pack_size");
+	void *packed = allocate(packed_bytes);
+	stop_unless_ok(mxfp_pack(packed, packed_bytes, &w, options.a_format, &options), "mxfp_pack");
+
+	/* For every batch of tokens: the product, in memory that the caller owns. */
+	const struct mxfp_gemm product = {
+		.a = {.format = MXFP_FORMAT_F32, .rows = TOKENS, .cols = INPUTS, .data = x},
+		.w = {.rows = OUTPUTS},
+		.w_packed = packed,
+		.w_packed_bytes = packed_bytes,
+		.c = y,
+	};
+	stop_unless_ok(mxfp_gemm_workspace_size(&product, 1, &options, &workspace_bytes), "mxfp_gemm_workspace_size");
+	void *workspace = allocate(workspace_bytes);
+	stop_unless_ok(mxfp_gemm(&product, &options, workspace, workspace_bytes), "mxfp_gemm");
+
+	int unequal = 0;
+	for (int token = 0; token < TOKENS; token++) {
+		for (int output = 0; output < OUTPUTS; output++) {
+			printf("%s%g", output == 0 ? "y = " : " ", (double)y[token][output]);
+			unequal += y[token][output] != plain_sum(token, output);
+		}
+		putchar('\n');
+	}
+	printf("%d of %d numbers differ from a plain loop\n", unequal, TOKENS * OUTPUTS);
+	free(workspace);
+	free(packed);
+	free(blocks.scales);
+	free(blocks.codes);
+	return unequal != 0;
+}
