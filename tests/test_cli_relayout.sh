@@ -154,6 +154,59 @@ for scale in 00000000 0000807f 0000c07f 01000000; do
 		relayout "$work/none.safetensors" -o "$work/x.safetensors" -l modelopt --allow-rounding
 done
 
+# GGUF. Element e of a row of bytes 10, 11, ... is e / 2 if e is even, else 1; bytes of a block have the elements i and
+# i + 16 (NVFP4: i + 8, in each 16) in their nibbles.
+blocks=
+for row in 7e00 7f11 8022 8133; do
+	odd=${row#??}
+	blocks=$blocks${row%??}$(printf "%s$odd" 80 91 a2 b3 c4 d5 e6 f7)
+done
+exits 0 "" relayout "$work/plain.safetensors" -o "$work/to.gguf"
+has "table" "$(tr -s ' ' <"$work/out")" "| a.weight | mxfp4 [2, 64] | reordered | - | - |"
+has "blocks" "$(hex <"$work/to.gguf")" "$blocks"
+exits 0 "" inspect "$work/to.gguf"
+has "blocks" "$(tr -s ' ' <"$work/out")" "a.weight MXFP4 68 [2, 64]"
+exits 0 "" relayout "$work/compressed-tensors.safetensors" -o "$work/to.gguf" -l gguf -fq
+for to in $layouts trn-x4; do
+	exits 0 "" relayout "$work/to.gguf" -o "$work/to.safetensors" --layout $to -fq
+	[ $to = trn-x4 ] || same "data of gguf to $to" "$data" "$(data 136 "$work/to.safetensors")"
+	exits 0 "" relayout "$work/to.safetensors" -o "$work/back.gguf" -fq
+	cmp -s "$work/to.gguf" "$work/back.gguf" || bad "gguf to $to and back"
+done
+long() {
+	header "{\"a.weight_global_scale\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},
+		\"a.weight_scale\":{\"dtype\":\"F8_E4M3\",\"shape\":[1,4],\"data_offsets\":[4,8]},
+		\"a.weight_packed\":{\"dtype\":\"U8\",\"shape\":[1,32],\"data_offsets\":[8,40]}}"
+	bytes "$1 $2 $(count 0 31)"
+}
+long 00008040 38403028 >"$work/long.safetensors"
+exits 0 "" relayout "$work/long.safetensors" -o "$work/to.gguf" -f
+halves='4000510062007300 c800d900ea00fb00 4011511162117311 c811d911ea11fb11'
+has "blocks of NVFP4" "$(hex <"$work/to.gguf")" "38403028$(echo $halves | tr -d ' ')"
+has "scale of NVFP4" "$(tr -s ' ' <"$work/out")" "| reordered | 1/x, exact | - |"
+exits 0 "" inspect "$work/to.gguf"
+has "scale of NVFP4" "$(tr -s ' ' <"$work/out")" "a.scale F32 4 [1]"
+exits 0 "" relayout "$work/to.gguf" -o "$work/back.safetensors" -l compressed-tensors -fq
+same "NVFP4 back" "$(data 40 "$work/long.safetensors")" "$(data 40 "$work/back.safetensors")"
+# A tensor scale of 1 is none there.
+long 0000803f 38403028 >"$work/long.safetensors"
+exits 0 "" relayout "$work/long.safetensors" -o "$work/to.gguf" -fq
+exits 0 "" inspect "$work/to.gguf"
+case $(cat "$work/out") in
+*a.scale*) bad "a scale of 1 in GGUF" ;;
+esac
+exits 0 "" relayout "$work/to.gguf" -o "$work/back.safetensors" -l compressed-tensors -fq
+same "NVFP4 back" "$(data 40 "$work/long.safetensors")" "$(data 40 "$work/back.safetensors")"
+# What ggml would read otherwise: NaN, and negative scales.
+for scale in 7f 80; do
+	long 0000803f 3840${scale}28 >"$work/odd.safetensors"
+	exits 3 "tensor 'a.weight': rows 0 to 0 have the block scale $scale, NaN or negative, which ggml reads as another" \
+		relayout "$work/odd.safetensors" -o "$work/x.gguf"
+done
+exits 2 "layout gguf is that of a file / give it a name that ends in .gguf" \
+	relayout "$work/plain.safetensors" -o "$work/x" -l gguf
+exits 2 "layout quark is for .safetensors files" relayout "$work/plain.safetensors" -o "$work/x.gguf" -l quark
+
 # What a layout does not hold: refused, or decoded.
 exits 3 "tensor 'a.weight_packed': is nvfp4, which layout quark does not hold / --to bf16 decodes it" \
 	relayout "$work/ct.safetensors" -o "$work/x.safetensors" -l quark

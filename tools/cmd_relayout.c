@@ -3,9 +3,9 @@
 #include "config.h"
 
 #include "commands.h"
+#include "file_gguf.h"
 #include "options.h"
 #include "relayout.h"
-#include "suffix.h"
 
 static enum parsed parse(int argc, char **argv, struct relayout_settings *s, int *layout, struct error *error)
 {
@@ -16,7 +16,8 @@ static enum parsed parse(int argc, char **argv, struct relayout_settings *s, int
 		"other multiplies with is inverted, and if that has to be rounded it is refused\n"
 		"without --allow-rounding. A table says what was done to each tensor. IN is a\n"
 		"file or a model directory, in any layout that is known, and need not say which.\n"
-		"OUT is a directory, or one file if it is named like one.",
+		"OUT is a directory, or one file if it is named like one; OUT.gguf is in ggml's\n"
+		"blocks.",
 		"  mxfp relayout model-mxfp4 -o model-quark --layout quark",
 	};
 	const struct option_spec options[] = {
@@ -40,15 +41,15 @@ static enum parsed parse(int argc, char **argv, struct relayout_settings *s, int
 /* OUT is one file if it is named like one of the layout's. */
 static int check(const struct relayout_settings *s, struct error *error)
 {
-	const struct file_format *format = s->layout->file_format;
+	const struct file_format *format = s->layout->file_format, *named = file_format_named(s->out);
 
-	if (s->out == NULL)
-		return fail(error, EXIT_USAGE, "relayout: no output given / -o OUT names a directory or a file");
-	for (size_t i = 0; file_formats[i] != NULL; i++)
-		if (file_formats[i] != format && suffix_stem(s->out, file_formats[i]->suffix) != 0)
-			return fail(error, EXIT_USAGE, "%s: layout %s is for %s files / name one, or a directory", s->out,
-			            s->layout->name, format->suffix);
-	return EXIT_OK;
+	if (named == NULL && format == &file_gguf)
+		return fail(error, EXIT_USAGE, "%s: layout %s is that of a file / give it a name that ends in %s", s->out,
+		            s->layout->name, format->suffix);
+	if (named == NULL || named == format)
+		return EXIT_OK;
+	return fail(error, EXIT_USAGE, "%s: layout %s is for %s files / name one, or a directory", s->out, s->layout->name,
+	            format->suffix);
 }
 
 static int relayout(const struct relayout_settings *settings, const struct model *model, struct error *error)
@@ -78,7 +79,9 @@ static int run(int argc, char **argv, struct error *error)
 	case PARSED_RUN:
 		break;
 	}
-	settings.layout = layouts[layout];
+	if (settings.out == NULL)
+		return fail(error, EXIT_USAGE, "relayout: no output given / -o OUT names a directory or a file");
+	settings.layout = layout == 0 && file_format_named(settings.out) == &file_gguf ? &layout_gguf : layouts[layout];
 	int code = check(&settings, error);
 	if (code == EXIT_OK)
 		code = model_open(&model, settings.in, error);

@@ -177,6 +177,7 @@ static int plan_codes(struct relayout_plan *plan, struct relayout_entry *entry, 
 		.layout = plan->settings->layout,
 		.form = target_form(plan, &entry->quantized),
 		.sparsity = entry->quantized.choice.sparsity,
+		.unscaled = entry->quantized.tensor_scale == 1,
 	};
 	const char *why = entry->choice.form != NULL ? layout_refuses(&entry->choice, &whole) : NULL;
 	if (entry->choice.form == NULL || why != NULL)
@@ -192,7 +193,7 @@ static int plan_copied(const struct relayout_plan *plan, struct relayout_entry *
 	entry->parts[0] = *entry->source;
 	if (plan->settings->layout->file_format == file->format || dtype_info(entry->source->dtype)->block_elements == 1)
 		return EXIT_OK;
-	return fail_tensor(error, file->path, entry->source->name, "is %s, which %s files do not hold",
+	return fail_tensor(error, file->path, entry->source->name, "is %s, which %s files do not hold / --layout gguf does",
 	                   dtype_info(entry->source->dtype)->name, plan->settings->layout->file_format->name);
 }
 

@@ -8,12 +8,16 @@
 #include <string.h>
 
 #include "decode.h"
+#include "file_safetensors.h"
 #include "model_output.h"
 #include "relayout.h"
 #include "suffix.h"
 #include "transfer.h"
 
 enum { SCALE_TEXT = 32 };
+
+/* The metadata key that loaders of safetensors want, and no others. */
+static const char format_key[] = "format";
 
 struct running {
 	const struct relayout_plan *plan;
@@ -79,12 +83,14 @@ static int add_tensor(struct running *r, const struct relayout_entry *entry, str
 	return code;
 }
 
-/* Whether a pair of the source is said anew, or is about a scale that is no more, or is ours where nothing is left
+/* Whether a pair of the source is not for such files, is said anew, or is about a scale that is no more, or is ours where nothing is left
    that is quantized. */
 static bool is_outdated(const struct running *r, const struct range *range, const struct metadata *pair)
 {
 	const size_t prefix = strlen(RELAYOUT_INVERSE);
 
+	if (r->transfer.writer.format != &file_safetensors && strcmp(pair->key, format_key) == 0)
+		return true;
 	if (r->plan->n_held == 0 && strncmp(pair->key, "mxfp.", strlen("mxfp.")) == 0)
 		return true;
 
@@ -106,8 +112,8 @@ static int make_metadata(struct running *r, const struct range *range, struct er
 	writer->metadata = calloc(file->n_metadata + 3 * range->n_entries + 2, sizeof *writer->metadata);
 	if (writer->metadata == NULL)
 		return fail_memory(error);
-	if (file_metadata(file, "format") == NULL)
-		writer->metadata[writer->n_metadata++] = (struct metadata){"format", "pt"};
+	if (writer->format == &file_safetensors && file_metadata(file, format_key) == NULL)
+		writer->metadata[writer->n_metadata++] = (struct metadata){format_key, "pt"};
 	for (size_t i = 0; i < file->n_metadata; i++)
 		if (!is_outdated(r, range, &file->metadata[i]))
 			writer->metadata[writer->n_metadata++] = file->metadata[i];
@@ -120,7 +126,26 @@ static int make_metadata(struct running *r, const struct range *range, struct er
 struct moving {
 	const struct quantized *quantized;
 	struct layout_target target;
+	const char *name;
 };
+
+/* ggml takes NVFP4's scale of NaN for 0, and no sign of a scale: elsewhere those bytes mean other numbers. */
+enum { UE4M3_NAN = 0x7F };
+
+static int check_scales(const struct moving *m, const struct piece *piece, const uint8_t *scales, struct error *error)
+{
+	const struct file *file = m->quantized->files[LAYOUT_CODES];
+	size_t n = layout_slice(MXFP_FORMAT_NVFP4, m->quantized->cols, piece).size.scales_bytes;
+
+	if (m->target.choice.layout != &layout_gguf || m->quantized->choice.form->format != MXFP_FORMAT_NVFP4)
+		return EXIT_OK;
+	for (size_t i = 0; i < n; i++)
+		if (scales[i] >= UE4M3_NAN)
+			return fail_tensor(error, file->path, m->name, "rows %" PRIu64 " to %" PRIu64 " have the block scale %02x, "
+			                   "NaN or negative, which ggml reads as another number / quantize it again", piece->row,
+			                   piece->row + piece->rows - 1, scales[i]);
+	return EXIT_OK;
+}
 
 static struct mxfp_blocks blocks_of(const struct moving *m, const struct transfer_piece *piece)
 {
@@ -142,7 +167,8 @@ static int write_piece(const void *context, const struct transfer_piece *piece, 
 	const struct mxfp_blocks blocks = blocks_of(m, piece);
 
 	(void)counts;
-	return layout_write(&m->target, &piece->piece, &blocks, error);
+	int code = check_scales(m, &piece->piece, blocks.scales, error);
+	return code != EXIT_OK ? code : layout_write(&m->target, &piece->piece, &blocks, error);
 }
 
 static int write_scales(struct writer *writer, const struct relayout_entry *entry, struct error *error)
@@ -164,7 +190,8 @@ static int move(struct running *r, const struct relayout_entry *entry, struct er
 {
 	const struct quantized *q = &entry->quantized;
 	const struct tensor whole = {.name = entry->name, .rank = q->shape.rank, .shape = q->shape.dims};
-	const struct moving m = {q, layout_target(&entry->choice, &whole, entry->parts, &r->transfer.writer)};
+	const struct moving m = {q, layout_target(&entry->choice, &whole, entry->parts, &r->transfer.writer),
+	                         entry->name};
 	const struct transfer_job job = {
 		.rows = q->rows,
 		.cols = q->cols,
