@@ -83,8 +83,8 @@ static int add_tensor(struct running *r, const struct relayout_entry *entry, str
 	return code;
 }
 
-/* Whether a pair of the source is not for such files, is said anew, or is about a scale that is no more, or is ours where nothing is left
-   that is quantized. */
+/* Whether a pair of the source is not for such files, is said anew, is about a scale that is no more, or is ours where
+   nothing is left that is quantized. */
 static bool is_outdated(const struct running *r, const struct range *range, const struct metadata *pair)
 {
 	const size_t prefix = strlen(RELAYOUT_INVERSE);

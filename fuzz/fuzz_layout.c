@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Quantized tensors in every layout: what relayout writes of them has the same codes and scales, whatever the bytes
+ * are, or it is refused with a line of text.
+ *
+ * Input: a byte for the layout, one for the options, and a file, safetensors or GGUF. The corpus was made by a script
+ * from the layouts' definitions.
+ */
+#include "config.h"
+
+#include <unistd.h>
+
+#include "fuzz.h"
+#include "input_file.h"
+#include "options.h"
+#include "relayout.h"
+
+enum { OPTION_ROUNDING = 1, OPTION_DECODING = 2 };
+
+static const struct layout *layout_at(unsigned i)
+{
+	size_t n = 0;
+
+	while (layouts[n] != NULL)
+		n++;
+	return layouts[i % n];
+}
+
+static void check_text(int code, const struct error *error)
+{
+	fuzz_check(code == EXIT_INPUT || code == EXIT_USAGE, "a refusal is for the input");
+	fuzz_check(error->text[0] != '\0', "a refusal says why");
+}
+
+/* A piece of a tensor in memory. */
+struct held {
+	unsigned char codes[PIECE_ELEMENTS], scales[PIECE_ELEMENTS];
+};
+
+static void read_held(struct held *held, const struct quantized *q, const struct piece *piece)
+{
+	const struct mxfp_blocks blocks = quantized_blocks(q, piece, held->codes, held->scales);
+	struct error error;
+	uint64_t n_bytes;
+
+	memset(held, 0, sizeof *held);
+	fuzz_check(quantized_read(q, piece, &blocks, &n_bytes, &error) == EXIT_OK, "codes can be read");
+}
+
+static void check_moved(const struct relayout_entry *entry, const struct model *moved)
+{
+	static struct held before, after;
+	struct quantized q;
+	struct piece piece = {0};
+	struct error error;
+	bool found;
+
+	fuzz_check(quantized_find(&q, &found, moved, entry->name, &error) == EXIT_OK && found, "what was moved is found");
+	fuzz_check(q.rows == entry->quantized.rows && q.cols == entry->quantized.cols, "and has its shape");
+	fuzz_check(q.choice.form->format == entry->quantized.choice.form->format, "and its format");
+	if (!piece_next(&piece, q.rows, q.cols))
+		return;
+	read_held(&before, &entry->quantized, &piece);
+	read_held(&after, &q, &piece);
+	fuzz_check(memcmp(&before, &after, sizeof before) == 0, "and its codes and scales");
+}
+
+static void check_output(const struct relayout_plan *plan)
+{
+	struct model moved;
+	struct error error;
+
+	fuzz_check(model_open(&moved, plan->settings->out, &error) == EXIT_OK, "the output can be opened");
+	for (size_t i = 0; i < plan->n_entries; i++)
+		if (plan->entries[i].what == RELAYOUT_MOVED)
+			check_moved(&plan->entries[i], &moved);
+	model_close(&moved);
+}
+
+static void relayout(const struct relayout_settings *settings, const struct model *model)
+{
+	struct relayout_plan plan;
+	struct error error = {0};
+	int code = relayout_plan(&plan, settings, model, &error);
+
+	if (code == EXIT_OK)
+		code = relayout_run(&plan, &error);
+	if (code == EXIT_OK)
+		check_output(&plan);
+	else
+		check_text(code, &error);
+	relayout_plan_free(&plan);
+	unlink(settings->out);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fuzz_bytes bytes = {data, size};
+	struct relayout_settings settings = {.layout = layout_at(fuzz_byte(&bytes)), .threads = 1, .force = true,
+	                                     .quiet = true};
+	uint8_t options = fuzz_byte(&bytes);
+	struct model model;
+	struct error error = {0};
+	char out[4096];
+
+	settings.allow_rounding = (options & OPTION_ROUNDING) != 0;
+	settings.to = (options & OPTION_DECODING) != 0 ? MXFP_FORMAT_BF16 : OPTION_FORMAT_NONE;
+	settings.in = input_file(bytes.data, bytes.size, ".in");
+	snprintf(out, sizeof out, "%s%s", settings.in, settings.layout->file_format->suffix);
+	settings.out = out;
+	int code = model_open(&model, settings.in, &error);
+	if (code != EXIT_OK) {
+		check_text(code, &error);
+		return 0;
+	}
+	relayout(&settings, &model);
+	model_close(&model);
+	return 0;
+}
