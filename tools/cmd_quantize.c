@@ -12,11 +12,12 @@
 #include "file_gguf.h"
 #include "preset.h"
 #include "quantize.h"
+#include "ranks.h"
 #include "suffix.h"
 
 /* Options that are read further after parsing. */
 struct texts {
-	const char *activations, *sparsity, *preset, *recipe, *bits, *shard_size, *memory;
+	const char *activations, *sparsity, *preset, *recipe, *bits, *shard_size, *memory, *part;
 	const char *usual_activations; /* where nothing is said of them */
 	int layout; /* an index of layouts[] */
 	bool based; /* on what the preset and the recipe say: */
@@ -97,6 +98,8 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 		{"shard-size", 0, OPTION_STRING, "BYTES",
 		 "cut the output into files of at most so many bytes of tensors, such as 5G; without it, as the source is",
 		 &texts->shard_size},
+		{"part", 0, OPTION_STRING, "I/N",
+		 "only the Ith of N parts of the output, for N machines; mxfp merge makes the model of them", &texts->part},
 		{"mem", 0, OPTION_STRING, "BYTES", "memory to use at most; fewer threads work if it is little",
 		 &texts->memory},
 		{"threads", 0, OPTION_THREADS, "N",
@@ -199,7 +202,8 @@ static int plan_and_run(const struct quantize_settings *settings, const struct m
 
 	if (code == EXIT_OK && !settings->dry_run)
 		code = quantize_run(&plan, error);
-	if (code == EXIT_OK && (settings->json || !settings->quiet))
+	bool shown = (settings->json || !settings->quiet) && ranks_own() == 0;
+	if (code == EXIT_OK && shown)
 		code = quantize_summary(&plan, error);
 	quantize_plan_free(&plan);
 	return code;
@@ -269,6 +273,8 @@ static int run_settings(struct quantize_settings *settings, const struct texts *
 		code = sparsity_parse(texts->sparsity, "quantize: --sparsity", &settings->choice.sparsity, error);
 	if (code == EXIT_OK)
 		code = byte_size_parse(texts->memory, "quantize: --mem", &settings->memory_bytes, error);
+	if (code == EXIT_OK && texts->part != NULL)
+		code = part_parse(texts->part, "quantize: --part", &settings->part, error);
 	if (code == EXIT_OK && texts->shard_size != NULL)
 		code = byte_size_parse(texts->shard_size, "quantize: --shard-size", &settings->shard_bytes, error);
 	if (code == EXIT_OK)
@@ -288,7 +294,8 @@ static int run_settings(struct quantize_settings *settings, const struct texts *
 	return code;
 }
 
-static int run(int argc, char **argv, struct error *error)
+/* What one process does, with its ranks if there are any. */
+static int run_rank(int argc, char **argv, struct error *error)
 {
 	struct quantize_settings settings = {0};
 	struct recipe recipe = {0};
@@ -313,6 +320,15 @@ static int run(int argc, char **argv, struct error *error)
 	select_free(&settings.select);
 	recipe_free(&recipe);
 	return code;
+}
+
+static int run(int argc, char **argv, struct error *error)
+{
+	int code = ranks_begin(error);
+
+	if (code == EXIT_OK)
+		code = ranks_share(run_rank(argc, argv, error), error);
+	return ranks_end(code);
 }
 
 const struct command command_quantize = {"quantize", "a model's weights into a block format", run};

@@ -13,6 +13,7 @@
 #include "layout.h"
 #include "model.h"
 #include "mxfp/options.h"
+#include "part.h"
 #include "quantize_choice.h"
 #include "recipe.h"
 #include "select.h"
@@ -30,6 +31,7 @@ struct quantize_settings {
 	uint64_t seed;
 	unsigned threads;
 	uint64_t memory_bytes; /* at most; 0: no limit */
+	struct part_choice part;
 	uint64_t shard_bytes; /* of tensors in a file of the output; 0: the source's files */
 	struct select select;
 	bool pad_tail, dry_run, force, resume, json, quiet;
@@ -39,6 +41,7 @@ struct quantize_settings {
 struct quantize_entry {
 	const struct tensor *source;
 	const struct file *file; /* it is in */
+	bool elsewhere;          /* another part of the output has it */
 	bool quantized;
 	const char *reason;      /* for either, as a phrase */
 	struct quantize_choice choice; /* if quantized */
@@ -54,6 +57,7 @@ struct quantize_file {
 	const char *name;
 	const struct file *source;          /* the first that it is made from */
 	size_t first, n;                    /* entries */
+	size_t owner;                       /* of those who share the work, from 0: who writes it */
 	uint64_t input_bytes, output_bytes; /* of tensors */
 };
 
@@ -86,6 +90,9 @@ void quantize_plan_free(struct quantize_plan *plan);
 bool quantize_is_held(const struct quantize_plan *plan, struct quantize_entry *entry);
 int quantize_mix(struct quantize_plan *plan, struct error *error);
 int quantize_plan_files(struct quantize_plan *plan, struct error *error);
+
+/* Shares the files among `n`: the largest first to whoever has least, by bytes read and written. EXIT_MEMORY. */
+int quantize_share(struct quantize_plan *plan, size_t n, struct error *error);
 
 /* What quantizing a tensor reads: all of it, twice if its scale depends on all of it. */
 uint64_t quantize_bytes_to_read(const struct quantize_entry *entry);

@@ -67,6 +67,52 @@ uint64_t quantize_bytes_to_read(const struct quantize_entry *entry)
 	return twice ? 2 * entry->source->size : entry->source->size;
 }
 
+static int compare_sizes(const void *a, const void *b)
+{
+	const struct quantize_file *left = *(struct quantize_file *const *)a, *right = *(struct quantize_file *const *)b;
+	uint64_t left_bytes = left->input_bytes + left->output_bytes;
+	uint64_t right_bytes = right->input_bytes + right->output_bytes;
+
+	if (left_bytes != right_bytes)
+		return left_bytes > right_bytes ? -1 : 1;
+	return left < right ? -1 : left > right;
+}
+
+int quantize_share(struct quantize_plan *plan, size_t n, struct error *error)
+{
+	struct quantize_file **order = calloc(plan->n_files, sizeof(struct quantize_file *));
+	uint64_t *loads = calloc(n, sizeof *loads);
+	int code = order == NULL || loads == NULL ? fail_memory(error) : EXIT_OK;
+
+	for (size_t f = 0; f < plan->n_files && code == EXIT_OK; f++)
+		order[f] = &plan->files[f];
+	if (code == EXIT_OK)
+		qsort(order, plan->n_files, sizeof(struct quantize_file *), compare_sizes);
+	for (size_t f = 0; f < plan->n_files && code == EXIT_OK; f++) {
+		size_t least = 0;
+
+		for (size_t i = 1; i < n; i++)
+			if (loads[i] < loads[least])
+				least = i;
+		order[f]->owner = least;
+		loads[least] += order[f]->input_bytes + order[f]->output_bytes;
+	}
+	free(order);
+	free(loads);
+	return code;
+}
+
+/* Takes a part of the files. */
+static int take_part(struct quantize_plan *plan, const struct part_choice *part, struct error *error)
+{
+	int code = quantize_share(plan, part->of, error);
+
+	for (size_t f = 0; f < plan->n_files && code == EXIT_OK; f++)
+		for (size_t i = 0; i < plan->files[f].n; i++)
+			plan->entries[plan->files[f].first + i].elsewhere = plan->files[f].owner != part->number - 1;
+	return code;
+}
+
 int quantize_plan_files(struct quantize_plan *plan, struct error *error)
 {
 	int code = EXIT_OK;
@@ -79,5 +125,7 @@ int quantize_plan_files(struct quantize_plan *plan, struct error *error)
 		follow_source(plan);
 	else
 		code = pack(plan, error);
+	if (code == EXIT_OK && plan->settings->part.of > 0)
+		code = take_part(plan, &plan->settings->part, error);
 	return code != EXIT_OK ? code : carry_list(&plan->carry, plan->model, error);
 }

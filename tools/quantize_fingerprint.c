@@ -182,11 +182,12 @@ int quantize_fingerprint(json_t **fingerprint, const struct quantize_plan *plan,
 
 int quantize_fingerprint_text(const json_t *fingerprint, char text[FINGERPRINT_TEXT], struct error *error)
 {
+	json_prepare();
 	char *bytes = json_dumps(fingerprint, JSON_COMPACT | JSON_SORT_KEYS);
+	int code = bytes == NULL || json_out_of_memory() ? fail_memory(error) : EXIT_OK;
 
-	if (bytes == NULL)
-		return fail_memory(error);
-	print_hash(text, XXH3_128bits(bytes, strlen(bytes)));
+	if (code == EXIT_OK)
+		print_hash(text, XXH3_128bits(bytes, strlen(bytes)));
 	json_release(bytes);
-	return EXIT_OK;
+	return code;
 }

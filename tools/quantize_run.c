@@ -4,7 +4,9 @@
 #include "config.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <xxhash.h>
@@ -19,6 +21,7 @@
 #include "quantize.h"
 #include "quantize_fingerprint.h"
 #include "quantize_write.h"
+#include "ranks.h"
 #include "transfer.h"
 
 struct running {
@@ -26,6 +29,8 @@ struct running {
 	struct partial partial;
 	struct transfer transfer; /* its hash is that of the tensor at hand */
 	json_t *config;
+	size_t own;               /* files with this owner are written here */
+	char fingerprint[FINGERPRINT_TEXT]; /* of the whole model, on any machine */
 };
 
 /* config.json, with the list of what is copied, by which directory_check_ours() knows those files. */
@@ -42,12 +47,15 @@ static int make_config(struct running *r, struct error *error)
 	return EXIT_OK;
 }
 
-static uint64_t bytes_to_read(const struct quantize_plan *plan)
+/* Bytes of the files that are written here. */
+static uint64_t bytes_to_read(const struct running *r)
 {
+	const struct quantize_plan *plan = r->plan;
 	uint64_t bytes = 0;
 
-	for (size_t i = 0; i < plan->n_entries; i++)
-		bytes += quantize_bytes_to_read(&plan->entries[i]);
+	for (size_t f = 0; f < plan->n_files; f++)
+		for (size_t i = 0; plan->files[f].owner == r->own && i < plan->files[f].n; i++)
+			bytes += quantize_bytes_to_read(&plan->entries[plan->files[f].first + i]);
 	return bytes;
 }
 
@@ -90,21 +98,26 @@ static int write_files(struct running *r, struct error *error)
 	if (r->transfer.hash == NULL)
 		return fail_memory(error);
 	code = transfer_begin(&r->transfer, error);
-	progress_start(&r->transfer.progress, "quantizing", bytes_to_read(plan), plan->settings->quiet);
+	progress_start(&r->transfer.progress, "quantizing", bytes_to_read(r),
+	               plan->settings->quiet || ranks_own() > 0);
 	for (size_t f = 0; f < plan->n_files && code == EXIT_OK; f++)
-		code = quantize_write(&r->transfer, plan, &plan->files[f], &r->partial, error);
+		if (plan->files[f].owner == r->own)
+			code = quantize_write(&r->transfer, plan, &plan->files[f], &r->partial, error);
 	progress_end(&r->transfer.progress);
 	transfer_end(&r->transfer);
 	XXH3_freeState(r->transfer.hash);
 	return code;
 }
 
+/* Of files that were not written here, or not in this run, but for other parts. */
 static int read_counts(struct running *r, struct error *error)
 {
+	bool all = r->partial.appeared, parts = r->plan->settings->part.of > 0;
 	int code = EXIT_OK;
 
 	for (size_t f = 0; f < r->plan->n_files && code == EXIT_OK; f++)
-		code = quantize_read_counts(r->plan, &r->plan->files[f], &r->partial, error);
+		if (r->plan->files[f].owner == r->own ? all : !parts)
+			code = quantize_read_counts(r->plan, &r->plan->files[f], &r->partial, error);
 	return code;
 }
 
@@ -148,26 +161,69 @@ static int write_index(struct running *r, struct error *error)
 	return code;
 }
 
-/* What stands beside the files of tensors. */
+/* The file that says which part this is. */
+static int write_part(struct running *r, struct error *error)
+{
+	struct part part = {
+		.directory = r->partial.output.temporary,
+		.choice = r->plan->settings->part,
+		.fingerprint = r->fingerprint,
+	};
+
+	for (size_t i = 0; i < r->plan->n_entries; i++) {
+		const struct mxfp_counts *counts = &r->plan->entries[i].counts;
+
+		part.counts.saturated += counts->saturated;
+		part.counts.flushed += counts->flushed;
+		part.counts.nan += counts->nan;
+		part.counts.inf += counts->inf;
+	}
+	return part_write(&part, error);
+}
+
+/* What stands beside the files of tensors: in the first part, if there are parts. */
 static int write_rest(struct running *r, struct error *error)
 {
 	const struct quantize_plan *plan = r->plan;
-	int code = plan->has_index ? write_index(r, error) : EXIT_OK;
+	const struct part_choice *part = &plan->settings->part;
+	const char *built = r->partial.output.temporary;
+	int code = EXIT_OK;
 
-	if (code == EXIT_OK)
-		code = model_config_write(r->partial.output.temporary, r->config, error);
-	return code != EXIT_OK ? code : carry_copy(&plan->carry, plan->model->directory, r->partial.output.temporary,
-	                                           error);
+	if (part->of == 0 || part->number == 1) {
+		code = plan->has_index ? write_index(r, error) : EXIT_OK;
+		if (code == EXIT_OK)
+			code = model_config_write(built, r->config, error);
+		if (code == EXIT_OK)
+			code = carry_copy(&plan->carry, plan->model->directory, built, error);
+	}
+	return code == EXIT_OK && part->of > 0 ? write_part(r, error) : code;
 }
 
-static int write_all(struct running *r, struct error *error)
+/* What rank 0 does when the files are written. */
+static int complete(struct running *r, struct error *error)
 {
-	int code = r->partial.appeared ? read_counts(r, error) : write_files(r, error);
+	int code = read_counts(r, error);
 
 	if (code == EXIT_OK && !r->partial.appeared && r->partial.output.is_directory)
 		code = write_rest(r, error);
+	return code == EXIT_OK ? partial_commit(&r->partial, error) : code;
+}
+
+/* Begins on rank 0, then writes on all, then completes on rank 0. */
+static int write_all(struct running *r, const struct partial_target *target, const json_t *fingerprint,
+                     struct error *error)
+{
+	bool first = ranks_own() == 0;
+	int code = ranks_share(first ? partial_begin(&r->partial, target, fingerprint, error) : EXIT_OK, error);
+
+	if (code != EXIT_OK)
+		return code;
+	ranks_tell(&r->partial.appeared, sizeof r->partial.appeared);
+	code = ranks_share(r->partial.appeared ? EXIT_OK : write_files(r, error), error);
+	if (!first)
+		return code;
 	if (code == EXIT_OK)
-		code = partial_commit(&r->partial, error);
+		code = complete(r, error);
 	return partial_end(&r->partial, code, error);
 }
 
@@ -177,6 +233,63 @@ static int check_apart(const struct running *r, struct error *error)
 	int code = model_output_check_apart(r->plan->model, r->plan->settings->out, error);
 
 	return code != EXIT_OK ? code : model_output_check_apart(r->plan->model, r->partial.directory, error);
+}
+
+/* Who writes what, if there are ranks; parts know it from the plan. */
+static int share(struct running *r, struct error *error)
+{
+	const struct part_choice *part = &r->plan->settings->part;
+
+	r->own = part->of > 0 ? part->number - 1 : ranks_own();
+	if (ranks_number() == 1)
+		return EXIT_OK;
+	if (part->of > 0)
+		return fail(error, EXIT_USAGE, "quantize: --part: the ranks of mpirun share the work / leave it out");
+	return quantize_share(r->plan, ranks_number(), error);
+}
+
+/* Fingerprints: of this run, which names its part, and of the whole model. */
+static int make_fingerprints(struct running *r, json_t **fingerprint, struct error *error)
+{
+	const struct part_choice *part = &r->plan->settings->part;
+	json_t *whole = NULL;
+	char text[32];
+	int code = quantize_fingerprint(&whole, r->plan, r->config, false, error);
+
+	if (code == EXIT_OK)
+		code = quantize_fingerprint_text(whole, r->fingerprint, error);
+	json_decref(whole);
+	if (code == EXIT_OK)
+		code = quantize_fingerprint(fingerprint, r->plan, r->config, true, error);
+	snprintf(text, sizeof text, "%" PRIu32 "/%" PRIu32, part->number, part->of);
+	if (code == EXIT_OK &&
+	    (json_object_set_new(*fingerprint, "part", json_string(text)) != 0 || json_out_of_memory()))
+		code = fail_memory(error);
+	return code;
+}
+
+/* Ranks may see another model, if each machine has a copy. */
+static int check_fingerprint(const struct running *r, struct error *error)
+{
+	char first[FINGERPRINT_TEXT];
+
+	memcpy(first, r->fingerprint, sizeof first);
+	ranks_tell(first, sizeof first);
+	return memcmp(first, r->fingerprint, sizeof first) == 0 ? EXIT_OK :
+	       fail(error, EXIT_INPUT, "%s: is not the model that rank 0 sees under that name", r->plan->model->path);
+}
+
+static int prepare(struct running *r, json_t **fingerprint, struct error *error)
+{
+	int code = check_apart(r, error);
+
+	if (code == EXIT_OK)
+		code = share(r, error);
+	if (code == EXIT_OK)
+		code = make_config(r, error);
+	if (code == EXIT_OK)
+		code = set_workers(r, error);
+	return code == EXIT_OK ? make_fingerprints(r, fingerprint, error) : code;
 }
 
 int quantize_run(struct quantize_plan *plan, struct error *error)
@@ -189,17 +302,12 @@ int quantize_run(struct quantize_plan *plan, struct error *error)
 	int code = partial_name(&r.partial, &target, error);
 
 	if (code == EXIT_OK)
-		code = check_apart(&r, error);
+		code = prepare(&r, &fingerprint, error);
+	code = ranks_share(code, error);
 	if (code == EXIT_OK)
-		code = make_config(&r, error);
+		code = ranks_share(check_fingerprint(&r, error), error);
 	if (code == EXIT_OK)
-		code = set_workers(&r, error);
-	if (code == EXIT_OK)
-		code = quantize_fingerprint(&fingerprint, plan, r.config, true, error);
-	if (code == EXIT_OK)
-		code = partial_begin(&r.partial, &target, fingerprint, error);
-	if (code == EXIT_OK)
-		code = write_all(&r, error);
+		code = write_all(&r, &target, fingerprint, error);
 	partial_release(&r.partial);
 	json_decref(fingerprint);
 	json_decref(r.config);

@@ -92,7 +92,8 @@ static int print_tensors(const struct quantize_plan *plan, struct error *error)
 	for (size_t i = 0; i < table.n_columns; i++)
 		table_cell(&table, "%s", heading[i]);
 	for (size_t i = 0; i < plan->n_entries; i++)
-		add_row(&table, plan, &plan->entries[i]);
+		if (!plan->entries[i].elsewhere)
+			add_row(&table, plan, &plan->entries[i]);
 	return table_print(&table, stdout, error);
 }
 
@@ -104,6 +105,17 @@ static void print_choices(const struct quantize_plan *plan)
 	for (size_t i = 1; i < n; i++)
 		printf("%s%s %s", i == 1 ? "" : ", ", choices[i].key + prefix, choices[i].value);
 	putchar('\n');
+}
+
+static void print_part(const struct quantize_plan *plan)
+{
+	const struct part_choice *part = &plan->settings->part;
+	size_t n = 0;
+
+	for (size_t f = 0; f < plan->n_files; f++)
+		n += plan->files[f].owner == part->number - 1;
+	printf("part %" PRIu32 " of %" PRIu32 ": %zu of %zu files; sizes above are those of the whole model\n",
+	       part->number, part->of, n, plan->n_files);
 }
 
 static void print_totals(const struct quantize_plan *plan)
@@ -123,6 +135,8 @@ static void print_totals(const struct quantize_plan *plan)
 	if (plan->n_quantized == 0)
 		puts("nothing was quantized / --include PATTERN takes tensors whose names do not tell what they are");
 	carry_print(&plan->carry, stdout);
+	if (settings->part.of > 0)
+		print_part(plan);
 	if (settings->dry_run) {
 		puts(settings->bits != 0 ? "dry run: nothing was written"
 		                         : "dry run: nothing was read but headers, and nothing written");
@@ -165,7 +179,7 @@ static json_t *entry_facts(const struct quantize_plan *plan, const struct quanti
 		        json_object_set_new(facts, "padded", json_boolean(entry->padded)) == 0 &&
 		        json_object_set_new(facts, "rounded_from_f64",
 		                            json_boolean(entry->source->dtype == DTYPE_F64)) == 0;
-	if (entry->quantized && !plan->settings->dry_run)
+	if (entry->quantized && !plan->settings->dry_run && !entry->elsewhere)
 		whole = whole && json_object_update_new(facts, counts_of(&entry->counts)) == 0;
 	if (whole)
 		return facts;
