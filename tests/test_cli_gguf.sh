@@ -76,6 +76,19 @@ gguf "$(tensor l.weight 40 0 64 1)" 1 "383830b8 $(repeat 32 22) $(repeat 28 00)"
 exits 0 "" dequantize "$work/unscaled.gguf" -o "$work/plain.gguf" --force -q
 same "no scale" "$(repeat 32 0000803f)$(repeat 16 0000003f)$(repeat 16 0000803f)" "$(data 256 "$work/plain.gguf")"
 
+# Q8_0: d = 0.25 (f16 3400), codes 0, 1, -1, 127, -128 and zeros; Q4_0 is carried, and nothing else can hold it.
+gguf "$(tensor a.weight 8 0 32 1)$(tensor b.weight 2 64 32 1)" 2 \
+	"0034 0001ff7f80 $(repeat 27 00) $(repeat 30 00) 003c $(repeat 16 5a) $(repeat 14 00)" >"$work/q8.gguf"
+exits 0 "" dequantize "$work/q8.gguf" -o "$work/plain.gguf" --force
+has "q8_0" "$(cat "$work/out")" "1 tensors decoded to f32, 1 kept"
+same "q8_0" "000000000000803e000080be0000fe41000000c2$(repeat 27 00000000)003c$(repeat 16 5a)$(repeat 14 00)" \
+	"$(data 160 "$work/plain.gguf")"
+exits 0 "" dequantize "$work/q8.gguf" -o "$work/half.gguf" --to bf16 -q
+same "q8_0 in bf16" "0000803e80befe4100c2$(repeat 27 0000)" "$(data 96 "$work/half.gguf" | cut -c 1-128)"
+"$mxfp" diff "$work/q8.gguf" "$work/plain.gguf" >"$work/out"
+has "values of q8_0" "$(tr -s ' ' <"$work/out")" "| a.weight | dtype | Q8_0 [1, 32] | F32 [1, 32] | 0 | exact | 0 | 0 |"
+exits 3 "dtype Q4_0 cannot stand in a safetensors file" dequantize "$work/q8.gguf" -o "$work/x.safetensors"
+
 # And back: the largest is 6, so the scale is 1 (7f); -0 is written as +0, as ggml does. Order and pairs are kept.
 gguf "$(tensor z.weight 0 0 32 1)$(tensor a.weight 0 128 30 1)$(tensor token_embd.weight 0 256 32 1)" 3 \
 	"$values$(repeat 16 0000003f)$(repeat 32 0000803f)$(repeat 32 00000040)" >"$work/f32.gguf"

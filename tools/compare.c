@@ -71,7 +71,7 @@ static int compare_piece(struct comparison *c, struct piece_pair *pair, uint64_t
 /* Floats have more bit patterns than values; in every other dtype other bits are another value. */
 static bool bits_are_values(enum dtype dtype)
 {
-	return !dtype_info(dtype)->numeric && dtype != DTYPE_F64;
+	return !dtype_info(dtype)->numeric && dtype != DTYPE_F64 && dtype != DTYPE_Q8_0;
 }
 
 static enum compare_result conclude(const struct comparison *c)

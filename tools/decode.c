@@ -5,6 +5,9 @@
 
 #include <assert.h>
 
+#include "mxfp/convert.h"
+#include "ggml_q8.h"
+
 enum dtype decode_dtype(enum mxfp_format format)
 {
 	int dtype = 0;
@@ -68,5 +71,59 @@ int decode_tensor(struct transfer *transfer, const struct quantized *quantized, 
 		.context = &d,
 	};
 
+	return transfer_run(transfer, &job, error);
+}
+
+/* A tensor of Q8_0 at work; its pieces are whole blocks, since rows are. */
+struct decoding_q8_0 {
+	struct transfer *transfer;
+	const struct tensor *source, *target;
+	uint64_t cols;
+};
+
+static uint64_t first_of(const struct decoding_q8_0 *d, const struct transfer_piece *piece)
+{
+	return piece->piece.row * d->cols + piece->piece.col;
+}
+
+static int read_q8_0(const void *context, const struct transfer_piece *piece, uint64_t *n_bytes, struct error *error)
+{
+	const struct decoding_q8_0 *d = context;
+	const size_t n = piece->piece.rows * piece->piece.cols / Q8_0_ELEMENTS * Q8_0_BYTES;
+
+	*n_bytes = n;
+	return file_read(d->transfer->file, d->source, first_of(d, piece) / Q8_0_ELEMENTS * Q8_0_BYTES, piece->bytes, n,
+	                 error);
+}
+
+static int decode_q8_0_piece(const void *context, const struct transfer_piece *piece, struct mxfp_counts *counts,
+                             struct error *error)
+{
+	const struct decoding_q8_0 *d = context;
+	const struct mxfp_convert_options options = {.threads = 1, .overflow = MXFP_OVERFLOW_OVF};
+	const enum dtype dtype = d->target->dtype;
+	const size_t n = piece->piece.rows * piece->piece.cols, width = dtype_info(dtype)->bits / 8;
+
+	(void)counts;
+	q8_0_decode((float *)(void *)piece->result, piece->bytes, n / Q8_0_ELEMENTS);
+	enum mxfp_status status =
+		mxfp_convert(piece->bytes, dtype_info(dtype)->format, piece->result, MXFP_FORMAT_F32, n, &options);
+	assert(status == MXFP_OK);
+	(void)status;
+	dtype_swap(dtype, piece->bytes, n * width);
+	return writer_write(&d->transfer->writer, d->target, first_of(d, piece) * width, piece->bytes, n * width, error);
+}
+
+int decode_q8_0(struct transfer *transfer, const struct tensor *source, const char *name, struct error *error)
+{
+	struct decoding_q8_0 d = {
+		.transfer = transfer,
+		.source = source,
+		.target = writer_find(&transfer->writer, name),
+	};
+	struct transfer_job job = {.read = read_q8_0, .work = decode_q8_0_piece, .context = &d};
+
+	tensor_matrix(source, &job.rows, &job.cols);
+	d.cols = job.cols;
 	return transfer_run(transfer, &job, error);
 }

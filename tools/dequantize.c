@@ -15,7 +15,7 @@
 #include "transfer.h"
 
 /* What becomes of a tensor of the source. */
-enum role { ROLE_KEPT, ROLE_CODES, ROLE_DROPPED };
+enum role { ROLE_KEPT, ROLE_CODES, ROLE_Q8_0, ROLE_DROPPED };
 
 struct entry {
 	enum role role;
@@ -53,6 +53,11 @@ static int plan_entry(struct running *r, struct entry *entry, const struct tenso
 	const char *name;
 
 	*entry = (struct entry){.role = ROLE_KEPT, .output = *tensor};
+	if (tensor->dtype == DTYPE_Q8_0) {
+		entry->role = ROLE_Q8_0;
+		entry->output.dtype = r->dtype;
+		return EXIT_OK;
+	}
 	int code = quantized_owner(&entry->quantized, &name, r->model, tensor, &r->arena, error);
 	if (code != EXIT_OK || name == NULL)
 		return code;
@@ -77,7 +82,7 @@ static int plan_file(struct running *r, struct error *error)
 		code = plan_entry(r, &r->entries[i], &file->tensors[i], error);
 		if (code == EXIT_OK && r->entries[i].role != ROLE_DROPPED)
 			writer->tensors[writer->n_tensors++] = r->entries[i].output;
-		r->counts.decoded += r->entries[i].role == ROLE_CODES;
+		r->counts.decoded += r->entries[i].role == ROLE_CODES || r->entries[i].role == ROLE_Q8_0;
 		r->counts.kept += r->entries[i].role == ROLE_KEPT;
 	}
 	return code;
@@ -108,6 +113,8 @@ static int write_data(struct running *r, struct error *error)
 
 		if (entry->role == ROLE_CODES)
 			code = decode_tensor(&r->transfer, &entry->quantized, entry->output.name, error);
+		else if (entry->role == ROLE_Q8_0)
+			code = decode_q8_0(&r->transfer, &r->transfer.file->tensors[i], entry->output.name, error);
 		else if (entry->role == ROLE_KEPT)
 			code = transfer_copy(&r->transfer, &r->transfer.file->tensors[i], error);
 	}

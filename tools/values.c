@@ -8,9 +8,12 @@
 #include <string.h>
 
 #include "mxfp/convert.h"
+#include "ggml_q8.h"
 
 bool values_are_known(enum dtype dtype)
 {
+	if (dtype == DTYPE_Q8_0)
+		return true;
 	return dtype_info(dtype)->block_elements == 1 && dtype != DTYPE_C64 && dtype != DTYPE_F8_E4M3FNUZ &&
 	       dtype != DTYPE_F8_E5M2FNUZ;
 }
@@ -87,11 +90,22 @@ static void decode_floats(enum dtype dtype, const unsigned char *bytes, double *
 		x[i] = (double)decoded[i];
 }
 
+static void decode_q8_0(const unsigned char *bytes, double *x, size_t n)
+{
+	float decoded[VALUES_PIECE];
+
+	q8_0_decode(decoded, bytes, n / Q8_0_ELEMENTS);
+	for (size_t i = 0; i < n; i++)
+		x[i] = (double)decoded[i];
+}
+
 void values_decode(enum dtype dtype, const unsigned char *bytes, double *x, size_t n)
 {
 	assert(n <= VALUES_PIECE && values_are_known(dtype));
 	if (dtype == DTYPE_F64)
 		decode_f64(bytes, x, n);
+	else if (dtype == DTYPE_Q8_0)
+		decode_q8_0(bytes, x, n);
 	else if (dtype_info(dtype)->numeric)
 		decode_floats(dtype, bytes, x, n);
 	else

@@ -12,8 +12,8 @@
 
 enum { VALUES_PIECE = 4096 }; /* elements at most at once; whole bytes and blocks in every dtype */
 
-/* False for complex numbers, for blocks, and for the dtypes whose codes this program does not know (F8_E4M3FNUZ,
-   F8_E5M2FNUZ). */
+/* False for complex numbers, for blocks but Q8_0, and for the dtypes whose codes this program does not know
+   (F8_E4M3FNUZ, F8_E5M2FNUZ). */
 bool values_are_known(enum dtype dtype);
 
 /* Bytes of n elements, which are whole blocks, and of which the last byte may be partly used. */
