@@ -199,6 +199,12 @@ exits 1 "row.safetensors: $missed" \
 has "report of a missed limit" "$(cat "$work/limit.md")" "## Summary"
 exits 1 "row.safetensors: total: mxfp4 floor: SQNR" report -f mxfp4 -r floor "$work/row.safetensors" \
 	--fail-under total-SQNR=14
+{
+	safetensors '{"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}'
+	repeat 128 "$(printf '\377')"
+} >"$work/all_nan.safetensors"
+exits 0 "" report -f mxfp4 -r floor "$work/all_nan.safetensors"
+exits 1 "under 1 dB: -" report -f mxfp4 -r floor "$work/all_nan.safetensors" --fail-under SQNR=1
 exits 1 "no tensor was measured" report "$work/row.safetensors" --ignore a.weight --fail-under SQNR=1
 exits 2 "--fail-under: 'SNR=1' names no limit" report "$model" --fail-under SNR=1
 exits 2 "--fail-under: '1x' is no number" report "$model" --fail-under SQNR=1x

@@ -68,7 +68,7 @@ function bytesText(n) {
 	const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 	let unit = 0;
 
-	while (n >= 1024 && unit < units.length - 1) {
+	while (n >= 999.5 && unit < units.length - 1) {
 		n /= 1024;
 		unit++;
 	}

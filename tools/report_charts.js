@@ -215,10 +215,10 @@ function paretoChart() {
 	};
 }
 
-/* Histograms as lines, [variant, share of a bin in per cent], over bins from `first` up to before `end`. */
-function histogram([first, end], lines, titles, text) {
-	const bins = Array.from({ length: Math.max(0, end - first) }, (unused, k) => first + k), names = bins.map(text);
-	const columns = lines.map(([i, share]) => [labels[i], bins.map(share)]);
+/* Histograms as lines, [variant, share of a bin in per cent], over bins that are numbers, or null for a gap. */
+function histogram(bins, lines, titles, text) {
+	const names = bins.map(bin => bin === null ? '…' : text(bin));
+	const columns = lines.map(([i, share]) => [labels[i], bins.map(bin => bin === null ? null : share(bin))]);
 	const line = ([i], k) =>
 		({ ...look(i), data: columns[k][1], pointRadius: 3, cubicInterpolationMode: 'monotone' });
 
@@ -246,6 +246,7 @@ function errorsChart() {
 	const none = Math.min(0, ...some.map(errors => errors.first_exponent)) - 1;
 	const end = Math.max(1, ...some.map(errors => errors.first_exponent + errors.counts.length));
 	const count = (errors, bin) => bin === none ? errors.exact : errors.counts[bin - errors.first_exponent] || 0;
+	const bins = Array.from({ length: end - none }, (unused, k) => none + k);
 	const share = i => bin => 100 * count(errorsOf(i), bin) / Math.max(1, totals[i].weights.measured);
 	const text = bin => bin === none ? 'none' : `${Number((100 * 2 ** bin).toPrecision(bin < 0 ? 2 : 4))} %`;
 	const titles = {
@@ -254,11 +255,11 @@ function errorsChart() {
 		column: 'Error',
 	};
 
-	return histogram([none, end], shown.map(i => [i, share(i)]), titles, text);
+	return histogram(bins, shown.map(i => [i, share(i)]), titles, text);
 }
 
 /* Bits of the significand in codes of the two scale formats, and the bias of their exponents: codes of one exponent
-   make one bin. */
+   make one bin. All-zero blocks have the lowest scale, far from the others, so bins that are empty leave a gap. */
 const SCALES = { e8m0: { bits: 0, bias: 127 }, ue4m3: { bits: 3, bias: 7 } };
 
 const superscript = n => String(n).replace(/[-\d]/g, c => c === '-' ? '⁻' : '⁰¹²³⁴⁵⁶⁷⁸⁹'[c]);
@@ -270,7 +271,8 @@ function countExponents({ scale_format: format, first_code: first, counts }) {
 	counts.forEach((count, k) => {
 		const exponent = ((first + k) >> bits) - bias;
 
-		bins.set(exponent, (bins.get(exponent) || 0) + count);
+		if (count > 0)
+			bins.set(exponent, (bins.get(exponent) || 0) + count);
 	});
 	return bins;
 }
@@ -278,14 +280,15 @@ function countExponents({ scale_format: format, first_code: first, counts }) {
 function scalesChart(format) {
 	const { bits, bias } = SCALES[format], shown = shownList().filter(i => hasScale(totals[i], format));
 	const bins = new Map(shown.map(i => [i, countExponents(totals[i].scales)]));
-	const all = [...bins.values()].flatMap(counts => [...counts.keys()]);
+	const all = [...new Set([...bins.values()].flatMap(counts => [...counts.keys()]))].sort((a, b) => a - b);
+	const withGaps = all.flatMap((bin, k) => k > 0 && bin > all[k - 1] + 1 ? [null, bin] : [bin]);
 	const sum = i => totals[i].scales.counts.reduce((a, b) => a + b, 0);
 	const share = i => bin => 100 * (bins.get(i).get(bin) || 0) / sum(i);
-	const text = bin => bits > 0 && bin === -bias ? `< 2${superscript(bin + 1)}` : `2${superscript(bin)}`;
+	const text = bin => bits === 0 && bin === bias + 1 ? 'NaN'
+		: bits > 0 && bin === -bias ? `< 2${superscript(bin + 1)}` : `2${superscript(bin)}`;
 	const titles = { x: 'scale of a block', y: 'share of the blocks, %', column: 'Scale' };
 
-	return all.length === 0 ? null
-		: histogram([Math.min(...all), Math.max(...all) + 1], shown.map(i => [i, share(i)]), titles, text);
+	return all.length === 0 ? null : histogram(withGaps, shown.map(i => [i, share(i)]), titles, text);
 }
 
 /* A line at a value that all bars are to be seen against. */
@@ -320,7 +323,7 @@ function bars(shown, sets, [referenceLabel, reference]) {
 			options: common({ mode: 'index', axis: 'y' }, {
 				x: dBAxis({ suggestedMax: known ? 1.05 * reference : 0 }),
 				y: axis('', { color: css('--ink'), autoSkip: false }),
-			}, { label: item => ` ${item.dataset.label}: ${item.raw.toFixed(2)} dB` }, { indexAxis: 'y' }),
+			}, { label: item => ` ${item.dataset.label}: ${fixed(item.raw, 2)} dB` }, { indexAxis: 'y' }),
 			plugins: known ? [{ id: 'reference', afterDatasetsDraw: chart => drawReference(chart, reference) }] : [],
 		},
 		key: [...sets, [referenceLabel, null]],

@@ -45,7 +45,7 @@ int report_limits_parse(struct report_limits *limits, const struct string_list *
 /* A measurement without a number, of elements that are all NaN or Inf, misses every limit; one of no elements none. */
 static bool misses(const struct measurement *m, double limit)
 {
-	return m->elements > 0 && !(stats_sqnr(&m->weights) >= limit);
+	return isfinite(limit) && m->elements > 0 && !(stats_sqnr(&m->weights) >= limit);
 }
 
 static bool is_worse(const struct measurement *m, const struct measurement *than)

@@ -18,7 +18,7 @@ function listen() {
 
 	byId('variant').append(...labels.map(option));
 	byId('columns').append(make('option', { value: 'all' }, 'SQNR of every format shown'),
-		...labels.map((label, i) => option(`All of ${label}`, i)));
+		...labels.map((label, i) => option(`Every measure of ${label}`, i)));
 	byId('variant').onchange = event => update({ variant: Number(event.target.value) });
 	byId('columns').onchange = event => update({ columns: event.target.value });
 	byId('filter').oninput = event => update({ filter: event.target.value });
