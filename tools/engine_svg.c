@@ -85,9 +85,11 @@ void engine_svg(const struct engine_report *r, FILE *file)
 	        "<style>\n"
 	        "svg { background: #ffffff; } text { fill: #222222; } line { stroke: #cc3311; stroke-dasharray: 4 3; }\n"
 	        ".core { font-size: 9px; text-anchor: end; } .lane { fill: #eeeeee; }\n"
+	        "rect { stroke: #ffffff; stroke-width: 0.8; }\n"
 	        ".p0 { fill: #0077bb; } .p1 { fill: #33bbee; } .p2 { fill: #009988; } .p3 { fill: #ee7733; }\n"
 	        "@media (prefers-color-scheme: dark) {\n"
 	        "svg { background: #16181c; } text { fill: #dddddd; } line { stroke: #ff8866; } .lane { fill: #2a2d33; }\n"
+	        "rect { stroke: #16181c; }\n"
 	        "}\n"
 	        "</style>\n",
 	        LEFT + WIDTH + GAP, height);
