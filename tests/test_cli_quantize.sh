@@ -283,6 +283,35 @@ exits 3 "n: is already quantized: compressed-tensors, mxfp4-pack-quantized / " q
 rm "$work/n/config.json"
 exits 3 "already quantized" quantize "$work/n" -o "$work/nn"
 
+# --fuse: q, k and v with the largest magnitudes 1, 4 and 2, in two files. compressed-tensors' tensor scale is
+# 2688/amax: 2688, 672 and 1344, and for all of them together 672, which is 0x44280000.
+mkdir "$work/qkv"
+one='{"dtype":"F32","shape":[1,32],"data_offsets"'
+{
+	header "{\"q_proj.weight\":$one:[0,128]}}"
+	bytes "$(repeat 31 00000000)0000803f"
+} >"$work/qkv/a.safetensors"
+{
+	header "{\"k_proj.weight\":$one:[0,128]},\"o_proj.weight\":$one:[128,256]},\"v_proj.weight\":$one:[256,384]}}"
+	bytes "$(repeat 31 00000000)00008040 $(repeat 31 00000000)00000041 $(repeat 31 00000000)00000040"
+} >"$work/qkv/b.safetensors"
+printf '{"weight_map":{"q_proj.weight":"a.safetensors","k_proj.weight":"b.safetensors",%s}}' \
+	'"o_proj.weight":"b.safetensors","v_proj.weight":"b.safetensors"' >"$work/qkv/model.safetensors.index.json"
+# scales DIR: the tensor scales of q; k, o, v, which begin the data. o has the largest magnitude 8: 336.
+scales() {
+	size=$(od -An -tu1 -N2 "$1/a.safetensors" | awk '{ print $1 + 256 * $2 + 8 }')
+	tail -c "+$((size + 1))" "$1/a.safetensors" | head -c 4 | hex
+	size=$(od -An -tu1 -N2 "$1/b.safetensors" | awk '{ print $1 + 256 * $2 + 8 }')
+	tail -c "+$((size + 1))" "$1/b.safetensors" | head -c 12 | hex
+}
+exits 0 "" quantize -q "$work/qkv" -o "$work/apart" -w nvfp4
+same "tensor scales" 00002845000028440000a8430000a844 "$(scales "$work/apart")"
+has "what lint says of tensor scales" "$("$mxfp" lint "$work/apart")" "4 times the smallest"
+exits 0 "" quantize -q "$work/qkv" -o "$work/fused" -w nvfp4 --fuse
+same "fused tensor scales" 00002844000028440000a84300002844 "$(scales "$work/fused")"
+same "what lint says of fused tensor scales" "" "$("$mxfp" lint "$work/fused" | grep fused-scale)"
+exits 2 "--fuse: " quantize -q "$work/qkv" -o "$work/no" --fuse
+
 # The output is never the input, nor anything that is not ours.
 exits 4 "mxfp: '': cannot open" quantize '' -o "$work/x"
 exits 2 "is the input" quantize "$work/model" -o "$work/model" --force

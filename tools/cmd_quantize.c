@@ -88,6 +88,8 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 		 &s->activation_rule},
 		{"nvfp4-recipe", 0, OPTION_RECIPE, "RECIPE",
 		 "how NVFP4 scales are made, without it as the layout's own programs do", &s->choice.recipe},
+		{"fuse", 0, OPTION_FLAG, NULL, "give NVFP4 weights that loaders fuse (q, k, v; gate, up) one tensor scale",
+		 &s->fuse},
 		{"round", 0, OPTION_ROUND, "MODE", "rounding of elements", &s->round},
 		{"seed", 0, OPTION_UNSIGNED, "N", "of stochastic rounding", &s->seed},
 		{"non-finite", 0, OPTION_NON_FINITE, "POLICY", "what to do with NaN and Inf", &s->non_finite},

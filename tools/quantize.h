@@ -10,6 +10,7 @@
 #include "arena.h"
 #include "carry.h"
 #include "error.h"
+#include "fused.h"
 #include "layout.h"
 #include "model.h"
 #include "mxfp/options.h"
@@ -34,7 +35,7 @@ struct quantize_settings {
 	struct part_choice part;
 	uint64_t shard_bytes; /* of tensors in a file of the output; 0: the source's files */
 	struct select select;
-	bool pad_tail, dry_run, force, resume, json, quiet;
+	bool pad_tail, fuse, dry_run, force, resume, json, quiet;
 };
 
 /* What becomes of one tensor. */
@@ -46,6 +47,7 @@ struct quantize_entry {
 	const char *reason;      /* for either, as a phrase */
 	struct quantize_choice choice; /* if quantized */
 	uint64_t rows, cols;
+	const struct quantize_entry *fused[FUSED_MAX - 1]; /* others with its tensor scale, or NULL */
 	bool padded;             /* cols is no multiple of what the layout wants, and such rows are written */
 	struct tensor parts[N_LAYOUT_PARTS]; /* of the output: the first alone if kept; without a name if there is none */
 	uint64_t output_bytes;
@@ -75,6 +77,9 @@ struct quantize_plan {
 	char seed[24], sparsity[SPARSITY_TEXT]; /* of the settings, as text */
 	struct arena arena;                 /* names, shapes, metadata */
 };
+
+/* Sets which entries share a tensor scale. EXIT_USAGE: none do; EXIT_MEMORY. */
+int quantize_fuse(struct quantize_plan *plan, struct error *error);
 
 /* Whether the output is one file, not a directory. */
 bool quantize_makes_file(const struct quantize_settings *settings);

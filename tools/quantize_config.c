@@ -27,6 +27,8 @@ size_t quantize_choices(const struct quantize_plan *plan, struct metadata *choic
 		add(choices, &n, "mxfp.recipe", choice_name(OPTION_RECIPE, weights->recipe));
 	else
 		add(choices, &n, "mxfp.rule", choice_name(OPTION_RULE, weights->rule));
+	if (s->fuse)
+		add(choices, &n, "mxfp.fuse", "yes");
 	if (weights->sparsity.m != 0)
 		add(choices, &n, LAYOUT_SPARSITY, plan->sparsity);
 	add(choices, &n, "mxfp.round", choice_name(OPTION_ROUND, s->round));

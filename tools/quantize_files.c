@@ -63,8 +63,11 @@ static int pack(struct quantize_plan *plan, struct error *error)
 uint64_t quantize_bytes_to_read(const struct quantize_entry *entry)
 {
 	bool twice = entry->quantized && mxfp_format_info(entry->choice.format)->tensor_scale;
+	uint64_t bytes = twice ? 2 * entry->source->size : entry->source->size;
 
-	return twice ? 2 * entry->source->size : entry->source->size;
+	for (size_t i = 0; i < FUSED_MAX - 1; i++)
+		bytes += entry->fused[i] != NULL ? entry->fused[i]->source->size : 0;
+	return bytes;
 }
 
 static int compare_sizes(const void *a, const void *b)

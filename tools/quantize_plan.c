@@ -191,6 +191,8 @@ int quantize_plan(struct quantize_plan *plan, const struct quantize_settings *se
 		code = recipe_check(settings->recipe, model, error);
 	if (code == EXIT_OK)
 		code = plan_entries(plan, error);
+	if (code == EXIT_OK && settings->fuse)
+		code = quantize_fuse(plan, error);
 	return code != EXIT_OK ? code : quantize_plan_files(plan, error);
 }
 

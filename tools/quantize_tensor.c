@@ -199,21 +199,38 @@ static int raise_amax(const void *context, const struct transfer_piece *piece, s
 	return EXIT_OK;
 }
 
-static int find_amax(struct quantizing *q, float *amax, struct error *error)
+/* Raises *amax to the largest magnitude of an entry. */
+static int find_amax(const struct quantizing *of, const struct quantize_entry *entry, float *amax, struct error *error)
 {
+	struct quantizing q = *of;
 	const struct transfer_job job = {
-		.rows = q->entry->rows,
-		.cols = q->entry->cols,
+		.rows = entry->rows,
+		.cols = entry->cols,
 		.read = read_piece,
 		.work = raise_amax,
-		.context = q,
+		.context = &q,
 	};
-	int code = transfer_run(q->transfer, &job, error);
+	const struct file *file = q.transfer->file;
 
-	*amax = 0;
+	q.entry = entry;
+	q.sparsity = entry->choice.sparsity;
+	q.transfer->file = entry->file;
+	int code = transfer_run(q.transfer, &job, error);
+	q.transfer->file = file;
 	for (unsigned i = 0; i < TRANSFER_WORKERS; i++)
-		if (q->amax[i] > *amax)
-			*amax = q->amax[i];
+		if (q.amax[i] > *amax)
+			*amax = q.amax[i];
+	return code;
+}
+
+/* The largest magnitude that the tensor scale is made from. */
+static int find_scale_amax(const struct quantizing *q, float *amax, struct error *error)
+{
+	int code = find_amax(q, q->entry, amax, error);
+
+	for (size_t i = 0; i < FUSED_MAX - 1 && code == EXIT_OK; i++)
+		if (q->entry->fused[i] != NULL)
+			code = find_amax(q, q->entry->fused[i], amax, error);
 	return code;
 }
 
@@ -265,11 +282,11 @@ int quantize_tensor(struct transfer *transfer, const struct quantize_plan *plan,
 		.counts = &entry->counts,
 	};
 	bool has_tensor_scale = mxfp_format_info(entry->choice.format)->tensor_scale;
-	float amax;
+	float amax = 0;
 	int code = EXIT_OK;
 
 	if (has_tensor_scale) {
-		code = find_amax(&q, &amax, error);
+		code = find_scale_amax(&q, &amax, error);
 		q.options.tensor_amax = &amax;
 	}
 	q.hashed = true;
