@@ -14,6 +14,7 @@
 
 #include "elements.h"
 #include "mxfp/quantize.h"
+#include "operand.h"
 #include "suffix.h"
 
 enum { STREAM_SEED = 1 }; /* apart from the streams of stochastic rounding, which hash the same name with seed 0 */
@@ -158,15 +159,7 @@ static int quantize_input(struct input *input, const struct input_source *source
 	enum mxfp_status status = mxfp_quantize(&blocks, input->exact.data, MXFP_FORMAT_F32, 0, &options);
 	assert(status == MXFP_OK);
 	(void)status;
-	input->quantized = (struct mxfp_matrix){
-		.format = blocks.format,
-		.rows = blocks.rows,
-		.cols = blocks.cols,
-		.data = blocks.codes,
-		.scales = blocks.scales,
-		.tensor_scale = blocks.tensor_scale,
-		.tensor_scale_divides = blocks.tensor_scale_divides,
-	};
+	input->quantized = matrix_of_blocks(&blocks);
 	return EXIT_OK;
 }
 

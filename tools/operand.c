@@ -122,6 +122,19 @@ static int read_numbers(struct operand *operand, const struct file *file, enum o
 	return by_rows && tensor->by_columns ? put_into_rows(operand, error) : EXIT_OK;
 }
 
+struct mxfp_matrix matrix_of_blocks(const struct mxfp_blocks *blocks)
+{
+	return (struct mxfp_matrix){
+		.format = blocks->format,
+		.rows = blocks->rows,
+		.cols = blocks->cols,
+		.data = blocks->codes,
+		.scales = blocks->scales,
+		.tensor_scale = blocks->tensor_scale,
+		.tensor_scale_divides = blocks->tensor_scale_divides,
+	};
+}
+
 /* The tensor as blocks in the operand's memory, which its matrix points at. */
 static struct mxfp_blocks set_blocks(struct operand *operand, const struct quantized *quantized,
                                      const struct piece *whole)
@@ -129,15 +142,7 @@ static struct mxfp_blocks set_blocks(struct operand *operand, const struct quant
 	const struct mxfp_blocks blocks = quantized_blocks(quantized, whole, operand->data, operand->scales);
 
 	operand->tensor = quantized->parts[LAYOUT_CODES];
-	operand->matrix = (struct mxfp_matrix){
-		.format = blocks.format,
-		.rows = blocks.rows,
-		.cols = blocks.cols,
-		.data = blocks.codes,
-		.scales = blocks.scales,
-		.tensor_scale = blocks.tensor_scale,
-		.tensor_scale_divides = blocks.tensor_scale_divides,
-	};
+	operand->matrix = matrix_of_blocks(&blocks);
 	return blocks;
 }
 
@@ -245,15 +250,7 @@ int operand_quantize(struct operand *operand, enum mxfp_format format, const str
 	free(operand->data);
 	operand->data = blocks.codes;
 	operand->on_the_fly = true;
-	*matrix = (struct mxfp_matrix){
-		.format = format,
-		.rows = blocks.rows,
-		.cols = blocks.cols,
-		.data = blocks.codes,
-		.scales = blocks.scales,
-		.tensor_scale = blocks.tensor_scale,
-		.tensor_scale_divides = blocks.tensor_scale_divides,
-	};
+	*matrix = matrix_of_blocks(&blocks);
 	return EXIT_OK;
 }
 

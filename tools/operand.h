@@ -8,6 +8,7 @@
 #include "error.h"
 #include "model.h"
 #include "mxfp/gemm.h"
+#include "mxfp/quantize.h"
 
 /* All zero: nothing is held. */
 struct operand {
@@ -40,5 +41,8 @@ int operand_quantize(struct operand *operand, enum mxfp_format format, const str
                      struct error *error);
 
 void operand_free(struct operand *operand);
+
+/* Dense blocks as a matrix for products, in the same memory. */
+struct mxfp_matrix matrix_of_blocks(const struct mxfp_blocks *blocks);
 
 #endif
