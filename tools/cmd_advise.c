@@ -164,14 +164,9 @@ static int run(int argc, char **argv, struct error *error)
 	/* Formats that loaders of the layout of compressed-tensors know. */
 	struct settings settings = {.formats = "mxfp4,nvfp4,mxfp6-e2m3,mxfp8-e4m3"};
 
-	switch (parse(argc, argv, &settings, error)) {
-	case PARSED_HELP:
-		return EXIT_OK;
-	case PARSED_ERROR:
-		return EXIT_USAGE;
-	case PARSED_RUN:
-		break;
-	}
+	const enum parsed parsed = parse(argc, argv, &settings, error);
+	if (parsed != PARSED_RUN)
+		return parsed_code(parsed);
 	int code = open_and_advise(&settings, error);
 	select_free(&settings.select);
 	return code;

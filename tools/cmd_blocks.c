@@ -257,14 +257,9 @@ static int run(int argc, char **argv, struct error *error)
 	const char *operands[3] = {NULL, NULL, NULL};
 	int code;
 
-	switch (options_parse(argc, argv, options, &usage, 2, 3, operands, error)) {
-	case PARSED_HELP:
-		return EXIT_OK;
-	case PARSED_ERROR:
-		return EXIT_USAGE;
-	case PARSED_RUN:
-		break;
-	}
+	const enum parsed parsed = options_parse(argc, argv, options, &usage, 2, 3, operands, error);
+	if (parsed != PARSED_RUN)
+		return parsed_code(parsed);
 	code = check(&blocks, operands, error);
 	if (code == EXIT_OK)
 		code = check_used(argc, argv, options, &blocks, error);

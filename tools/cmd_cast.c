@@ -182,14 +182,9 @@ static int run(int argc, char **argv, struct error *error)
 	const char *operands[2] = {NULL, NULL};
 	int code;
 
-	switch (options_parse(argc, argv, options, &usage, 0, 2, operands, error)) {
-	case PARSED_HELP:
-		return EXIT_OK;
-	case PARSED_ERROR:
-		return EXIT_USAGE;
-	case PARSED_RUN:
-		break;
-	}
+	const enum parsed parsed = options_parse(argc, argv, options, &usage, 0, 2, operands, error);
+	if (parsed != PARSED_RUN)
+		return parsed_code(parsed);
 	const bool random = cast.round == MXFP_ROUND_SR;
 	const struct option_use uses[] = {
 		{"seed", random, "--round sr"}, {"stream", random, "--round sr"}, {NULL, true, NULL},

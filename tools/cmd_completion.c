@@ -29,14 +29,9 @@ static int run(int argc, char **argv, struct error *error)
 	const char *operands[WORDS_MAX] = {NULL};
 	size_t n = 0;
 
-	switch (options_parse(argc, argv, options, &usage, 1, WORDS_MAX - 1, operands, error)) {
-	case PARSED_HELP:
-		return EXIT_OK;
-	case PARSED_ERROR:
-		return EXIT_USAGE;
-	case PARSED_RUN:
-		break;
-	}
+	const enum parsed parsed = options_parse(argc, argv, options, &usage, 1, WORDS_MAX - 1, operands, error);
+	if (parsed != PARSED_RUN)
+		return parsed_code(parsed);
 	while (operands[n] != NULL)
 		n++;
 	if (strcmp(operands[0], "words") == 0 && n > 1) {

@@ -49,14 +49,9 @@ static int run(int argc, char **argv, struct error *error)
 	struct dequantize_counts counts;
 	struct model model;
 
-	switch (parse(argc, argv, &settings, error)) {
-	case PARSED_HELP:
-		return EXIT_OK;
-	case PARSED_ERROR:
-		return EXIT_USAGE;
-	case PARSED_RUN:
-		break;
-	}
+	const enum parsed parsed = parse(argc, argv, &settings, error);
+	if (parsed != PARSED_RUN)
+		return parsed_code(parsed);
 	int code = check(&settings, error);
 	if (code == EXIT_OK)
 		code = model_open(&model, settings.in, error);

@@ -50,14 +50,9 @@ static int run(int argc, char **argv, struct error *error)
 	struct detect_settings settings = {0};
 	struct model quantized = {0}, source = {0};
 
-	switch (parse(argc, argv, &settings, error)) {
-	case PARSED_HELP:
-		return EXIT_OK;
-	case PARSED_ERROR:
-		return EXIT_USAGE;
-	case PARSED_RUN:
-		break;
-	}
+	const enum parsed parsed = parse(argc, argv, &settings, error);
+	if (parsed != PARSED_RUN)
+		return parsed_code(parsed);
 	if (settings.source == NULL)
 		return fail(error, EXIT_USAGE, "detect-rule: no source given / --ref SOURCE names the model that was "
 		            "quantized");

@@ -262,14 +262,9 @@ static int run(int argc, char **argv, struct error *error)
 	struct settings settings = {0};
 	struct diff d = {.settings = &settings};
 
-	switch (parse(argc, argv, &settings, error)) {
-	case PARSED_HELP:
-		return EXIT_OK;
-	case PARSED_ERROR:
-		return EXIT_USAGE;
-	case PARSED_RUN:
-		break;
-	}
+	const enum parsed parsed = parse(argc, argv, &settings, error);
+	if (parsed != PARSED_RUN)
+		return parsed_code(parsed);
 	int code = model_open(&d.a, settings.paths[0], error);
 	if (code == EXIT_OK)
 		code = model_open(&d.b, settings.paths[1], error);

@@ -269,14 +269,9 @@ static int run(int argc, char **argv, struct error *error)
 		.topk = 2,
 	};
 
-	switch (parse(argc, argv, &settings, error)) {
-	case PARSED_HELP:
-		return EXIT_OK;
-	case PARSED_ERROR:
-		return EXIT_USAGE;
-	case PARSED_RUN:
-		break;
-	}
+	const enum parsed parsed = parse(argc, argv, &settings, error);
+	if (parsed != PARSED_RUN)
+		return parsed_code(parsed);
 	return run_settings(&settings, error);
 }
 

@@ -301,14 +301,9 @@ static int run(int argc, char **argv, struct error *error)
 		.pass_k = 512,
 	};
 
-	switch (parse(argc, argv, &s, error)) {
-	case PARSED_HELP:
-		return EXIT_OK;
-	case PARSED_ERROR:
-		return EXIT_USAGE;
-	case PARSED_RUN:
-		break;
-	}
+	const enum parsed parsed = parse(argc, argv, &s, error);
+	if (parsed != PARSED_RUN)
+		return parsed_code(parsed);
 	int code = check(&s, error);
 	if (code != EXIT_OK)
 		return code;

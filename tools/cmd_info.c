@@ -244,14 +244,9 @@ static int run(int argc, char **argv, struct error *error)
 		{.kind = OPTION_END},
 	};
 
-	switch (options_parse(argc, argv, options, &usage, 0, 0, NULL, error)) {
-	case PARSED_HELP:
-		return EXIT_OK;
-	case PARSED_ERROR:
-		return EXIT_USAGE;
-	case PARSED_RUN:
-		break;
-	}
+	const enum parsed parsed = options_parse(argc, argv, options, &usage, 0, 0, NULL, error);
+	if (parsed != PARSED_RUN)
+		return parsed_code(parsed);
 	if (json)
 		return facts_print(stdout, all_facts(), error);
 	print_text();

@@ -227,14 +227,9 @@ static int run(int argc, char **argv, struct error *error)
 	struct model model;
 	const char *path;
 
-	switch (options_parse(argc, argv, options, &usage, 1, 1, &path, error)) {
-	case PARSED_HELP:
-		return EXIT_OK;
-	case PARSED_ERROR:
-		return EXIT_USAGE;
-	case PARSED_RUN:
-		break;
-	}
+	const enum parsed parsed = options_parse(argc, argv, options, &usage, 1, 1, &path, error);
+	if (parsed != PARSED_RUN)
+		return parsed_code(parsed);
 	int code = model_open(&model, path, error);
 	if (code != EXIT_OK)
 		return code;

@@ -36,14 +36,9 @@ static int run(int argc, char **argv, struct error *error)
 	struct model model = {0};
 	struct lint lint = {0};
 
-	switch (parse(argc, argv, &settings, error)) {
-	case PARSED_HELP:
-		return EXIT_OK;
-	case PARSED_ERROR:
-		return EXIT_USAGE;
-	case PARSED_RUN:
-		break;
-	}
+	const enum parsed parsed = parse(argc, argv, &settings, error);
+	if (parsed != PARSED_RUN)
+		return parsed_code(parsed);
 	int code = model_open(&model, settings.path, error);
 	if (code == EXIT_OK)
 		code = lint_run(&lint, &settings, &model, error);

@@ -304,14 +304,9 @@ static int run_rank(int argc, char **argv, struct error *error)
 	struct texts texts = {0};
 
 	set_base(&settings, &texts, &recipe, error);
-	switch (parse(argc, argv, &settings, &texts, error)) {
-	case PARSED_HELP:
-		return EXIT_OK;
-	case PARSED_ERROR:
-		return EXIT_USAGE;
-	case PARSED_RUN:
-		break;
-	}
+	const enum parsed parsed = parse(argc, argv, &settings, &texts, error);
+	if (parsed != PARSED_RUN)
+		return parsed_code(parsed);
 	/* Now that the preset and the recipe are known, the options change what they say. */
 	int code = set_base(&settings, &texts, &recipe, error);
 	texts.based = true;

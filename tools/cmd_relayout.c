@@ -71,14 +71,9 @@ static int run(int argc, char **argv, struct error *error)
 	struct model model;
 	int layout = 0;
 
-	switch (parse(argc, argv, &settings, &layout, error)) {
-	case PARSED_HELP:
-		return EXIT_OK;
-	case PARSED_ERROR:
-		return EXIT_USAGE;
-	case PARSED_RUN:
-		break;
-	}
+	const enum parsed parsed = parse(argc, argv, &settings, &layout, error);
+	if (parsed != PARSED_RUN)
+		return parsed_code(parsed);
 	if (settings.out == NULL)
 		return fail(error, EXIT_USAGE, "relayout: no output given / -o OUT names a directory or a file");
 	settings.layout = layout == 0 && file_format_named(settings.out) == &file_gguf ? &layout_gguf : layouts[layout];

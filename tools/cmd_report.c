@@ -277,14 +277,9 @@ static int run(int argc, char **argv, struct error *error)
 		.tokens = 16,
 	};
 
-	switch (parse(argc, argv, &settings, error)) {
-	case PARSED_HELP:
-		return EXIT_OK;
-	case PARSED_ERROR:
-		return EXIT_USAGE;
-	case PARSED_RUN:
-		break;
-	}
+	const enum parsed parsed = parse(argc, argv, &settings, error);
+	if (parsed != PARSED_RUN)
+		return parsed_code(parsed);
 	int code = select_compile(&settings.select, error);
 	if (code == EXIT_OK)
 		code = run_settings(&settings, error);

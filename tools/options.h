@@ -79,6 +79,12 @@ struct usage {
 /* Result of parsing. */
 enum parsed { PARSED_RUN, PARSED_HELP, PARSED_ERROR };
 
+/* What the command returns unless it is to run. */
+static inline int parsed_code(enum parsed parsed)
+{
+	return parsed == PARSED_ERROR ? EXIT_USAGE : EXIT_OK;
+}
+
 /*
  * Parses argv by the table (ended by OPTION_END), which need not list --help. Operands go to `operands`, at least `min`
  * and at most `max` of them. PARSED_HELP: help was printed to stdout and the caller returns EXIT_OK; PARSED_ERROR: the
