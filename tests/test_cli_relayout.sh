@@ -208,7 +208,7 @@ exits 2 "layout gguf is that of a file / give it a name that ends in .gguf" \
 exits 2 "layout quark is for .safetensors files" relayout "$work/plain.safetensors" -o "$work/x.gguf" -l quark
 
 # What a layout does not hold: refused, or decoded.
-exits 3 "tensor 'a.weight_packed': is nvfp4, which layout quark does not hold / --to bf16 decodes it" \
+exits 3 "tensor 'a.weight_packed': is nvfp4, which layout quark does not hold / --to f32 decodes it" \
 	relayout "$work/ct.safetensors" -o "$work/x.safetensors" -l quark
 exits 0 "" relayout "$work/ct.safetensors" -o "$work/to.safetensors" -l quark -f --to f32
 has "summary" "$(cat "$work/out")" "0 tensors brought into layout quark"
@@ -217,6 +217,28 @@ same "decoded" "$(data 128 "$work/f32.safetensors")" "$(data 128 "$work/to.safet
 exits 2 "layout quark is for .safetensors files" relayout "$work/ct.safetensors" -o "$work/x.npy" -l quark
 exits 2 "unknown value 'quarks': did you mean 'quark'" relayout "$work/ct.safetensors" -o "$work/x" -l quarks
 exits 2 "no output given" relayout "$work/ct.safetensors"
+
+# .npy: 118 bytes of header after 10, as NumPy pads it, in C order.
+{
+	header '{"a":{"dtype":"I16","shape":[2,3],"data_offsets":[0,12]}}'
+	bytes "$(count 1 12)"
+} >"$work/array.safetensors"
+exits 0 "" relayout "$work/array.safetensors" -o "$work/to.npy"
+same "array" "934e554d505901007600" "$(hex <"$work/to.npy" | cut -c 1-20)"
+has "array" "$(tail -c +11 "$work/to.npy" | head -c 60)" "{'descr': '<i2', 'fortran_order': False, 'shape': (2, 3), } "
+same "array" "0a$(count 1 12)" "$(tail -c +128 "$work/to.npy" | hex)"
+exits 0 "" relayout "$work/to.npy" -o "$work/to.safetensors" -fq
+same "array back" "$(count 1 12)" "$(data 12 "$work/to.safetensors")"
+exits 3 "holds one array, and here are 2" relayout "$work/ct.safetensors" -o "$work/x.npy" --to f32
+exits 3 "is nvfp4, which layout npy does not hold / --to f32 decodes it" \
+	relayout "$work/ct.safetensors" -o "$work/x.npy"
+exits 3 "is BF16 of 2 dimensions, which NumPy has not" relayout "$work/long.safetensors" -o "$work/x.npy" --to bf16
+exits 0 "" relayout "$work/long.safetensors" -o "$work/to.npy" --to f32 -fq
+exits 0 "" dequantize "$work/long.safetensors" -o "$work/f32.npy" -q
+exits 0 "" dequantize "$work/long.safetensors" -o "$work/f32.safetensors" -fq
+same "decoded to .npy" "$(data 256 "$work/f32.safetensors")" "$(data 256 "$work/to.npy")"
+cmp -s "$work/to.npy" "$work/f32.npy" || bad "dequantize to .npy"
+[ ! -e "$work/x.npy" ] || bad "an output after a refusal"
 
 # A sharded model: codes and scales in different files, config.json, other files, and no configuration of before.
 mkdir "$work/model"

@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "file_gguf.h"
+#include "file_npy.h"
 #include "options.h"
 #include "relayout.h"
 
@@ -17,7 +18,7 @@ static enum parsed parse(int argc, char **argv, struct relayout_settings *s, int
 		"without --allow-rounding. A table says what was done to each tensor. IN is a\n"
 		"file or a model directory, in any layout that is known, and need not say which.\n"
 		"OUT is a directory, or one file if it is named like one; OUT.gguf is in ggml's\n"
-		"blocks.",
+		"blocks, OUT.npy one array of plain numbers.",
 		"  mxfp relayout model-mxfp4 -o model-quark --layout quark",
 	};
 	const struct option_spec options[] = {
@@ -36,6 +37,19 @@ static enum parsed parse(int argc, char **argv, struct relayout_settings *s, int
 	};
 
 	return options_parse(argc, argv, options, &usage, 1, 1, &s->in, error);
+}
+
+/* One array of plain numbers. */
+static const struct layout layout_npy = {.name = "npy", .file_format = &file_npy, .order = &layout_rows};
+
+/* The layout that OUT says by its name, where it does. */
+static const struct layout *layout_of(const char *out, int layout)
+{
+	const struct file_format *named = file_format_named(out);
+
+	if (layout != 0 || (named != &file_gguf && named != &file_npy))
+		return layouts[layout];
+	return named == &file_gguf ? &layout_gguf : &layout_npy;
 }
 
 /* OUT is one file if it is named like one of the layout's. */
@@ -76,7 +90,7 @@ static int run(int argc, char **argv, struct error *error)
 		return parsed_code(parsed);
 	if (settings.out == NULL)
 		return fail(error, EXIT_USAGE, "relayout: no output given / -o OUT names a directory or a file");
-	settings.layout = layout == 0 && file_format_named(settings.out) == &file_gguf ? &layout_gguf : layouts[layout];
+	settings.layout = layout_of(settings.out, layout);
 	int code = check(&settings, error);
 	if (code == EXIT_OK)
 		code = model_open(&model, settings.in, error);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reader and writer of .npy files (numpy.org/neps/nep-0001-npy-format, numpy/lib/format.py).
+ * Reader of .npy files (numpy.org/neps/nep-0001-npy-format, numpy/lib/format.py).
  *
  *   offset  bytes  what
  *   0       6      \x93NUMPY
@@ -29,22 +29,17 @@
 #include "descriptor.h"
 
 enum {
-	MAGIC_BYTES = 6,
+	MAGIC_BYTES = sizeof NPY_MAGIC - 1,
 	LENGTH_AT = 8,
 	NPY_HEADER_MAX = 65535, /* what version 1.0 can say; arrays without records have some 100 bytes */
-	ALIGNMENT = 64,         /* of the data in files that are written */
-	RANK_MAX = 64,          /* NumPy's */
-	DESCR_BYTES = 8,
-	WRITE_PIECE = 1 << 16   /* numbers */
+	DESCR_BYTES = 8
 };
-
-static const unsigned char magic[MAGIC_BYTES] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
 
 enum field { FIELD_DESCR = 1, FIELD_ORDER = 2, FIELD_SHAPE = 4, FIELDS_ALL = 7 };
 
 /* The file's state: what its tensor points at. */
 struct array {
-	uint64_t shape[RANK_MAX];
+	uint64_t shape[NPY_RANK_MAX];
 };
 
 /* The parse of one header; `at` never passes `end`, where the newline stands. */
@@ -59,7 +54,7 @@ struct header {
 
 static bool probe(const unsigned char first[FILE_PROBE_BYTES])
 {
-	return memcmp(first, magic, MAGIC_BYTES) == 0;
+	return memcmp(first, NPY_MAGIC, MAGIC_BYTES) == 0;
 }
 
 static void skip_blanks(struct header *h)
@@ -117,8 +112,8 @@ static int take_dimension(struct header *h, struct error *error)
 	uint64_t value = 0;
 
 	skip_blanks(h);
-	if (h->rank == RANK_MAX)
-		return fail(error, EXIT_INPUT, "%s: header: more than %d dimensions", h->path, (int)RANK_MAX);
+	if (h->rank == NPY_RANK_MAX)
+		return fail(error, EXIT_INPUT, "%s: header: more than %d dimensions", h->path, (int)NPY_RANK_MAX);
 	if (h->at == h->end || *h->at < '0' || *h->at > '9')
 		return expect(h, "a whole number", error);
 	for (; h->at < h->end && *h->at >= '0' && *h->at <= '9'; h->at++) {
@@ -222,6 +217,14 @@ static const struct {
 	{"|u1", DTYPE_U8},  {"<i2", DTYPE_I16}, {"<u2", DTYPE_U16}, {"<i4", DTYPE_I32},  {"<u4", DTYPE_U32},
 	{"<i8", DTYPE_I64}, {"<u8", DTYPE_U64}, {"<c8", DTYPE_C64},
 };
+
+const char *npy_descr(enum dtype dtype)
+{
+	for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
+		if (dtypes[i].dtype == dtype)
+			return dtypes[i].descr;
+	return NULL;
+}
 
 static int find_dtype(enum dtype *dtype, const struct header *h, struct error *error)
 {
@@ -332,45 +335,6 @@ const struct file_format file_npy = {
 	.probe = probe,
 	.open = open_array,
 	.close = close_array,
+	.lay_out = npy_lay_out,
+	.finish = npy_finish,
 };
-
-static int write_numbers(int fd, const char *path, uint64_t at, const float *numbers, size_t n, struct error *error)
-{
-	float *piece = malloc(WRITE_PIECE * sizeof *piece);
-	int code = piece == NULL ? fail_memory(error) : EXIT_OK;
-
-	for (size_t i = 0; i < n && code == EXIT_OK; i += WRITE_PIECE) {
-		size_t bytes = (n - i < WRITE_PIECE ? n - i : WRITE_PIECE) * sizeof *piece;
-
-		memcpy(piece, numbers + i, bytes);
-		dtype_swap(DTYPE_F32, piece, bytes);
-		code = descriptor_write(fd, path, at + i * sizeof *piece, piece, bytes, error);
-	}
-	free(piece);
-	return code;
-}
-
-int npy_write(const char *path, const float *numbers, size_t rows, size_t cols, struct error *error)
-{
-	enum { START = LENGTH_AT + 2, ROOM = 2 * ALIGNMENT }; /* room for two numbers of 20 digits */
-	char start[ROOM] = {0};
-	size_t n = START + (size_t)snprintf(start + START, ROOM - START, "{'descr': '<f4', 'fortran_order': False, "
-	                                    "'shape': (%zu, %zu), }", rows, cols);
-	size_t end = (n + 1 + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-
-	memcpy(start, magic, MAGIC_BYTES);
-	start[MAGIC_BYTES] = 1;
-	start[LENGTH_AT] = (char)(end - START);
-	memset(start + n, ' ', end - n - 1);
-	start[end - 1] = '\n';
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	if (fd < 0)
-		return fail_errno(error, path, "cannot create");
-	int code = descriptor_write(fd, path, 0, start, end, error);
-	if (code == EXIT_OK)
-		code = write_numbers(fd, path, end, numbers, rows * cols, error);
-	if (code == EXIT_OK)
-		return descriptor_finish(fd, path, error);
-	close(fd);
-	return code;
-}

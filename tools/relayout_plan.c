@@ -25,9 +25,9 @@ static int fail_not_held(const struct relayout_plan *plan, const struct relayout
 	const char *sparse = form->sparse ? "sparse " : "", *format = mxfp_format_info(form->format)->name;
 
 	if (why != NULL)
-		return fail_tensor(error, file->path, entry->source->name, "layout %s does not hold it: %s / --to bf16 decodes "
+		return fail_tensor(error, file->path, entry->source->name, "layout %s does not hold it: %s / --to f32 decodes "
 		                   "it", plan->settings->layout->name, why);
-	return fail_tensor(error, file->path, entry->source->name, "is %s%s, which layout %s does not hold / --to bf16 "
+	return fail_tensor(error, file->path, entry->source->name, "is %s%s, which layout %s does not hold / --to f32 "
 	                   "decodes it, or give another --layout", sparse, format, plan->settings->layout->name);
 }
 
