@@ -21,11 +21,15 @@ export TMPDIR
 inside=${work#"$lab"}
 cp -R "${srcdir:-.}/tests/interop" "$work"
 
+# inside_lab COMMAND...
+inside_lab() {
+	chroot "$lab" env -i PATH=/opt/python/bin:/usr/bin:/bin HOME=/opt UCX_LOG_LEVEL=fatal LC_ALL=C.UTF-8 "$@"
+}
+
 # lab_python NAME: runs interop/NAME.py, which counts its own checks; the packages talk a lot.
 lab_python() {
 	code=0
-	chroot "$lab" env -i PATH=/opt/python/bin:/usr/bin:/bin HOME=/opt UCX_LOG_LEVEL=fatal LC_ALL=C.UTF-8 \
-		python "$inside/interop/$1.py" "$inside" >"$work/log" 2>"$work/errors" || code=$?
+	inside_lab python "$inside/interop/$1.py" "$inside" >"$work/log" 2>"$work/errors" || code=$?
 	grep -a -e '^FAIL' -e ' failures$' "$work/log" || tail -n 5 "$work/errors"
 	same "exit code of interop/$1.py" 0 $code
 }
@@ -35,6 +39,14 @@ quantized() {
 	model=$1 name=$2
 	shift 2
 	exits 0 "" quantize "$work/$model" -o "$work/$name" -q "$@"
+	decoded "$name"
+}
+
+# relaid MODEL NAME OPTION...: the same for a quantized model that is brought into another layout.
+relaid() {
+	model=$1 name=$2
+	shift 2
+	exits 0 "" relayout "$work/$model" -o "$work/$name" -q "$@"
 	decoded "$name"
 }
 
@@ -61,6 +73,12 @@ quantized dense modelopt.mxfp4 --layout modelopt
 quantized dense quark --layout quark
 quantized experts gpt-oss --layout gpt-oss
 
+relaid modelopt.nvfp4 ct-relaid.nvfp4 --allow-rounding
+relaid ct.dense.nvfp4 modelopt-relaid.nvfp4 --layout modelopt --allow-rounding
+relaid ct.dense.mxfp4 modelopt-relaid.mxfp4 --layout modelopt
+relaid ct.dense.mxfp4 quark-relaid --layout quark
+relaid ct-stacked.mxfp4 gpt-oss-relaid --layout gpt-oss
+
 lab_python packages
 for theirs in "$work"/theirs.*.bf16 "$work"/theirs.*.f32; do
 	exits 0 "" dequantize "$theirs" -o "$theirs.ours" -q --to "${theirs##*.}"
@@ -79,4 +97,37 @@ alike dense ct.mxfp8-e4m3.bf16 --weights mxfp8-e4m3 --rule even-m1
 alike dense ct.nvfp4.bf16 --weights nvfp4 --nvfp4-recipe compressed-tensors
 alike llama modelopt.W4A16_NVFP4.f32 --layout modelopt --weights nvfp4 --nvfp4-recipe modelopt
 lab_python compare
+
+# GGUF: what python3-gguf wrote, with blocks of its own and of libggml, and what mxfp makes of it.
+inside_lab cc -O1 -Wall -Wextra -o "$inside/ggml" "$inside/interop/ggml.c" -lggml -lggml-base || bad "interop/ggml.c"
+lab_python gguf_write
+stories=${MXFP_SHARED:-${srcdir:-.}/../shared}/weights/stories260K/stories260K
+if [ -e "$stories.f32.gguf" ]; then
+	cp "$stories".f32.gguf "$stories".*fp4.*.gguf "$work"
+else
+	echo "$stories.f32.gguf is not there: llama.cpp runs no model"
+fi
+for model in plain stories260K.f32; do
+	[ -e "$work/$model.gguf" ] || continue
+	for format in mxfp4 nvfp4; do
+		exits 0 "" quantize "$work/$model.gguf" -o "$work/ours.$model.$format.gguf" -q --weights $format
+	done
+	rm "$work/$model.gguf"
+done
+for format in mxfp4 nvfp4; do
+	exits 0 "" relayout "$work/ct.dense.$format" -o "$work/relaid.$format.gguf" -q --layout gguf --allow-rounding
+done
+mkdir "$work/decoded"
+for file in "$work"/*.gguf; do
+	exits 0 "" dequantize "$file" -o "$work/decoded/${file##*/}" -q
+done
+lab_python gguf_read
+
+# llama.cpp runs a model of ours: a story about Lily, as that model tells them.
+for file in "$work"/ours.stories260K*.gguf; do
+	[ -e "$file" ] || continue
+	inside_lab llama-completion -m "$inside/${file##*/}" -p "Once upon a time" -n 48 --temp 0 -no-cnv \
+		>"$work/story" 2>"$work/log" </dev/null || bad "llama-completion: $(tail -n 1 "$work/log")"
+	has "a story of ${file##*/}" "$(cat "$work/story")" "there was a little"
+done
 finish

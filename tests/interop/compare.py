@@ -25,7 +25,9 @@ def compare(name, expected, actual):
     """The number of tensors that both should have, and of those that differ."""
     differing = [tensor for tensor in expected if expected[tensor] != actual.get(tensor)]
     for tensor in differing:
-        print(f"FAIL: {name}: {tensor}: expected {expected[tensor][:2]}, got {actual.get(tensor, ('none',))[:2]}")
+        (dtype, shape, data), got = expected[tensor], actual.get(tensor, ("none", [], b""))
+        count = sum(a != b for a, b in zip(data, got[2]))
+        print(f"FAIL: {name}: {tensor}: expected {dtype} {shape}, got {got[0]} {got[1]}, {count} bytes differ")
     return len(expected), len(differing)
 
 

@@ -72,6 +72,7 @@ def ours(directory):
     read_model(directory / "ct-mixed", directory / "dense", directory / "ct-mixed.bf16")
     groups = config(directory / "ct-mixed")["config_groups"].values()
     check("ct-mixed: a group for each format", len({group["format"] for group in groups}) == len(PRESETS))
+    read_model(directory / "ct-relaid.nvfp4", directory / "dense", directory / "ct-relaid.nvfp4.bf16")
     for format in PRESETS:
         for source in ("dense", "charlm"):
             name = f"ct.{source}.{format}"

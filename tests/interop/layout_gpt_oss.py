@@ -18,19 +18,18 @@ def decode(blocks, scales):
 
 
 def ours(directory):
-    model = directory / "gpt-oss"
-    state, decoded = load(model), load(f"{model}.bf16")
-    for name, expected in decoded.items():
-        if name + "_blocks" in state:
-            check(f"gpt-oss: {name} has three dimensions", expected.dim() == 3)
-            same(f"gpt-oss: {name}", decode(state[name + "_blocks"], state[name + "_scales"]), expected)
-        else:
-            same(f"gpt-oss: {name}", state[name], expected)
-    check("gpt-oss: experts are quantized", sum(name.endswith("_blocks") for name in state) == 2)
-    settings = dict(config(model))
-    check("gpt-oss: quant_method", settings.pop("quant_method") == "mxfp4")
-    settings.pop("mxfp", None)
-    check("gpt-oss: config.json", Mxfp4Config(**settings).modules_to_not_convert)
+    for model in ("gpt-oss", "gpt-oss-relaid"):
+        state, decoded = load(directory / model), load(directory / f"{model}.bf16")
+        for name, expected in decoded.items():
+            if name + "_blocks" in state:
+                same(f"{model}: {name}", decode(state[name + "_blocks"], state[name + "_scales"]), expected)
+            else:
+                same(f"{model}: {name}", state[name], expected)
+        check(f"{model}: experts are quantized", sum(name.endswith("_blocks") for name in state) == 2)
+        settings = config(directory / model)
+        check(f"{model}: quant_method", settings.pop("quant_method") == "mxfp4")
+        settings.pop("mxfp", None)
+        check(f"{model}: config.json", Mxfp4Config(**settings).modules_to_not_convert)
 
 
 def theirs(directory):

@@ -49,7 +49,7 @@ def decode(state, name):
 
 
 def ours(directory):
-    for name in ("modelopt.nvfp4", "modelopt.mxfp4"):
+    for name in ("modelopt.nvfp4", "modelopt.mxfp4", "modelopt-relaid.nvfp4", "modelopt-relaid.mxfp4"):
         model = directory / name
         state, decoded = load(model), load(f"{model}.f32")
         for tensor, expected in decoded.items():

@@ -43,12 +43,13 @@ def imported(directory, source):
 
 def ours(directory):
     source = without_bias(load(directory / "dense"))
-    expected = without_bias(load(directory / "quark.f32"))
-    decoded, count = imported(directory / "quark", source)
-    check(f"quark: {count} layers are quantized", count == 8)
-    check("quark: names of tensors", set(decoded) == set(expected), set(decoded) ^ set(expected))
-    for name in set(decoded) & set(expected):
-        same(f"quark: {name}", decoded[name].to(expected[name].dtype), expected[name])
+    for model in ("quark", "quark-relaid"):
+        expected = without_bias(load(directory / f"{model}.f32"))
+        decoded, count = imported(directory / model, source)
+        check(f"{model}: {count} layers are quantized", count == 8)
+        check(f"{model}: names of tensors", set(decoded) == set(expected), set(decoded) ^ set(expected))
+        for name in set(decoded) & set(expected):
+            same(f"{model}: {name}", decoded[name].to(expected[name].dtype), expected[name])
 
 
 def theirs(directory):
