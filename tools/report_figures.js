@@ -93,12 +93,12 @@ const figures = [
 		read: `${byName ? 'Further right' : 'Higher'} is better; a layer that falls behind the others in a format is ` +
 			'hurt by it, and is one to keep in a larger format.',
 	},
-	{
+	...(totals.length > 1 ? [{
 		title: 'Bits against error',
 		draw: paretoChart,
 		read: 'Left is smaller and up is better: for what lies below the dashed line, the Pareto front, there is a ' +
 			'better choice with no more bits.',
-	},
+	}] : []),
 	{
 		title: 'Relative errors of the weights',
 		draw: errorsChart,
