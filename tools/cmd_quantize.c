@@ -12,12 +12,13 @@
 #include "file_gguf.h"
 #include "preset.h"
 #include "quantize.h"
+#include "quantize_machines.h"
 #include "ranks.h"
 #include "suffix.h"
 
 /* Options that are read further after parsing. */
 struct texts {
-	const char *activations, *sparsity, *preset, *recipe, *bits, *shard_size, *memory, *part;
+	const char *activations, *sparsity, *preset, *recipe, *bits, *shard_size, *memory, *part, *rate_disk, *rate_net;
 	const char *usual_activations; /* where nothing is said of them */
 	int layout; /* an index of layouts[] */
 	bool based; /* on what the preset and the recipe say: */
@@ -33,6 +34,9 @@ static int check_used(int argc, char **argv, const struct option_spec *options, 
 	                      !mxfp_format_info(activations)->tensor_scale;
 	const struct option_use uses[] = {
 		{"seed", s->round == MXFP_ROUND_SR, "--round sr"},
+		{"machines", s->dry_run, "--dry-run"},
+		{"rate-disk", s->machines > 0, "--machines"},
+		{"rate-net", s->machines > 0, "--machines"},
 		{"activation-rule", has_rule, "MX activations"},
 		{NULL, true, NULL},
 	};
@@ -102,6 +106,12 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 		 &texts->shard_size},
 		{"part", 0, OPTION_STRING, "I/N",
 		 "only the Ith of N parts of the output, for N machines; mxfp merge makes the model of them", &texts->part},
+		{"machines", 0, OPTION_UNSIGNED, "N",
+		 "with --dry-run: what each of N machines reads and writes, and how long that takes", &s->machines},
+		{"rate-disk", 0, OPTION_STRING, "BYTES", "a second that a machine's disk reads and writes; else it is measured",
+		 &texts->rate_disk},
+		{"rate-net", 0, OPTION_STRING, "BYTES", "a second between a machine and the others; else it is not counted",
+		 &texts->rate_net},
 		{"mem", 0, OPTION_STRING, "BYTES", "memory to use at most; fewer threads work if it is little",
 		 &texts->memory},
 		{"threads", 0, OPTION_THREADS, "N",
@@ -204,7 +214,9 @@ static int plan_and_run(const struct quantize_settings *settings, const struct m
 
 	if (code == EXIT_OK && !settings->dry_run)
 		code = quantize_run(&plan, error);
-	bool shown = (settings->json || !settings->quiet) && ranks_own() == 0;
+	if (code == EXIT_OK && settings->machines > 0)
+		code = quantize_machines(&plan, error);
+	bool shown = settings->machines == 0 && (settings->json || !settings->quiet) && ranks_own() == 0;
 	if (code == EXIT_OK && shown)
 		code = quantize_summary(&plan, error);
 	quantize_plan_free(&plan);
@@ -275,6 +287,12 @@ static int run_settings(struct quantize_settings *settings, const struct texts *
 		code = sparsity_parse(texts->sparsity, "quantize: --sparsity", &settings->choice.sparsity, error);
 	if (code == EXIT_OK)
 		code = byte_size_parse(texts->memory, "quantize: --mem", &settings->memory_bytes, error);
+	if (code == EXIT_OK && texts->rate_disk != NULL)
+		code = byte_size_parse(texts->rate_disk, "quantize: --rate-disk", &settings->rate_disk, error);
+	if (code == EXIT_OK && texts->rate_net != NULL)
+		code = byte_size_parse(texts->rate_net, "quantize: --rate-net", &settings->rate_net, error);
+	if (code == EXIT_OK && settings->machines > PARTS_MAX)
+		code = fail(error, EXIT_USAGE, "quantize: --machines: at most %d", PARTS_MAX);
 	if (code == EXIT_OK && texts->part != NULL)
 		code = part_parse(texts->part, "quantize: --part", &settings->part, error);
 	if (code == EXIT_OK && texts->shard_size != NULL)

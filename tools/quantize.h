@@ -33,6 +33,7 @@ struct quantize_settings {
 	unsigned threads;
 	uint64_t memory_bytes; /* at most; 0: no limit */
 	struct part_choice part;
+	uint64_t machines, rate_disk, rate_net; /* of a plan for several machines; bytes a second, 0: not given */
 	uint64_t shard_bytes; /* of tensors in a file of the output; 0: the source's files */
 	struct select select;
 	bool pad_tail, fuse, dry_run, force, resume, json, quiet;

@@ -241,6 +241,9 @@ static int share(struct running *r, struct error *error)
 	const struct part_choice *part = &r->plan->settings->part;
 
 	r->own = part->of > 0 ? part->number - 1 : ranks_own();
+	if (!r->partial.output.is_directory && (part->of > 0 || r->plan->n_files > 1))
+		return fail(error, EXIT_USAGE, "quantize: %s is a file and cannot be cut / leave out --%s",
+		            r->partial.output.path, part->of > 0 ? "part" : "shard-size");
 	if (ranks_number() == 1)
 		return EXIT_OK;
 	if (part->of > 0)
