@@ -42,7 +42,7 @@ same "lines" 1 "$(grep -c '^mxfp: .*the ranks of mpirun share the work' "$work/e
 
 # One rank fails: the damaged file is in a later one's share. NaN in the middle of the last file.
 cp -r "$work/in" "$work/damaged"
-printf '\377\177' | dd of="$work/damaged/m4.safetensors" bs=1 seek=20000 conv=notrunc 2>/dev/null
+printf '\377\377\377\377' | dd of="$work/damaged/m4.safetensors" bs=1 seek=20000 conv=notrunc 2>/dev/null
 rm -r "$work/four"
 ranks 3 "$work/damaged" -o "$work/four"
 same "lines" 1 "$(grep -c '^mxfp: ' "$work/error")"
