@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Installs what is missing, builds in build-check/ (or here, if this tree is configured in place), runs every test, runs
-# them again at each lower instruction-set tier, and again under AddressSanitizer and UndefinedBehaviorSanitizer. The
-# last line is the total of all runs.
+# them again at each lower instruction-set tier, again under AddressSanitizer and UndefinedBehaviorSanitizer, and the
+# ranks of mpirun. The last line is the total of all runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -56,4 +56,11 @@ status=0
 make -s -C $tree "$jobs" VERBOSE=1 check || status=1
 make -s -C $tree "$jobs" VERBOSE=1 check-tiers || status=1
 make -s -C $tree "$jobs" VERBOSE=1 check-sanitize || status=1
+# The command with MPI, for the one test that needs it; a tree that is configured in place can have no other build.
+if [ $tree != . ]; then
+	mkdir -p $tree/mpi
+	(cd $tree/mpi && ../../configure -q --with-mpi ${CI:+--enable-werror} CFLAGS=-O1)
+	make -s -C $tree/mpi "$jobs"
+	(cd $tree/mpi && WITH_MPI=yes srcdir=../.. ../../tests/test_mpi.sh) || status=1
+fi
 [ $status = 0 ]

@@ -28,6 +28,8 @@ g++            command c++
 fish           command fish
 zsh            command zsh
 chromium-headless-shell command chromium
+mpich          command mpiexec
+libmpich-dev   module  mpich
 '
 
 aarch64='
