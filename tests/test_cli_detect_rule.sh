@@ -185,4 +185,16 @@ if [ -e "$shared/vectors/manifest.json" ]; then
 else
 	echo "$shared/vectors is not there: the blocks of other programs are not tested"
 fi
+# What llama-quantize made of a model in f32.
+if [ -d "$shared/weights" ]; then
+	stories=$shared/weights/stories260K/stories260K
+	detects 0 'exact: rule floor, rounding rne, rna or rhz, no -0' "$stories.mxfp4.llama-quantize.gguf" \
+		"$stories.f32.gguf" --all
+	has "every tensor of llama-quantize" "$(cat "$work/out")" "mxfp4, 30 tensors"
+	detects 0 'exact: recipe ggml, rounding rne' "$stories.nvfp4.llama-quantize.gguf" "$stories.f32.gguf" --all
+	detects 1 'none is exact; nearest: rule floor, ' "$stories.mxfp4.llama-quantize.gguf" \
+		"$stories.bf16.llama-quantize.gguf"
+else
+	echo "$shared/weights is not there: what llama-quantize made is not tested"
+fi
 finish

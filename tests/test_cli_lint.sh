@@ -109,6 +109,9 @@ finds 1 "errors 0, warnings 1, notes 0" \
 	"'$down': its columns go with the rows of 'model.layers.1.up_proj.weight' with the nibbles of each byte swapped: " \
 	"$work/damaged.safetensors"
 has "name of the check" "$(cat "$work/out")" "[nibble-order]"
+# The same in the order of GGUF, where bytes hold other pairs.
+exits 0 "" relayout "$work/damaged.safetensors" -o "$work/damaged.gguf" --layout gguf -q
+finds 1 "errors 0, warnings 1, notes 0" "with the nibbles of each byte swapped: " "$work/damaged.gguf"
 
 # Parts. 1.0 in 32 columns: codes 2, scale 7f.
 codes='"x.weight_packed":{"dtype":"U8","shape":[1,16],"data_offsets":[0,16]}'
@@ -267,6 +270,10 @@ exits 3 "" lint "$work/cut.safetensors"
 # Real weights that nothing is wrong with.
 if [ -d "$shared/weights" ]; then
 	finds 0 "errors 0, warnings 0, notes 0" "" "$shared/weights/stories260K/sharded"
+	for format in mxfp4 nvfp4; do
+		finds 0 "errors 0, warnings 0, notes 0" "30 quantized weights" \
+			"$shared/weights/stories260K/stories260K.$format.llama-quantize.gguf"
+	done
 	for format in mxfp4 mxfp8 mxint8; do
 		exits 0 "" quantize "$shared/weights/stories260K/sharded" -o "$work/real" --force -q --weights $format \
 			--pad-tail
