@@ -170,7 +170,7 @@ static const struct {
 	{"W", offer_matrices},           {"MATRIX", offer_matrices},         {"VECTOR", offer_matrices},
 	{"FILE", offer_any_file},        {"OUT", offer_any_file},            {"CODES", offer_any_file},
 	{"SCALES", offer_any_file},      {"QUANTIZED", offer_models},        {"SOURCE", offer_models},
-	{"CHECK", offer_checks},
+	{"CHECK", offer_checks},         {"PART", offer_models},
 };
 
 /* One of the alternatives between the bars of an argument. */
