@@ -104,7 +104,8 @@ static bool entries_match(const struct entries *entries, char *module)
 	return found;
 }
 
-/* Sets c->module to the name of the module whose weight this is; false if it is no module's. */
+/* Sets c->module to the name of the module whose weight this is; *is_module is false if its name is that of no
+   module's weight. */
 static int set_module(struct config_check *c, const char *weight, bool *is_module, struct error *error)
 {
 	size_t n = suffix_stem(weight, ".weight");
