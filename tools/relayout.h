@@ -46,7 +46,7 @@ struct relayout_scale {
 enum relayout_what {
 	RELAYOUT_COPIED,
 	RELAYOUT_MOVED,   /* codes, which bring the other parts with them */
-	RELAYOUT_DECODED, /* likewise, as plain numbers */
+	RELAYOUT_DECODED, /* likewise, as plain numbers; or a tensor of Q8_0 */
 	RELAYOUT_PART     /* goes with its codes */
 };
 

@@ -193,8 +193,14 @@ static int plan_copied(const struct relayout_plan *plan, struct relayout_entry *
 	entry->parts[0] = *entry->source;
 	if (plan->settings->layout->file_format == file->format || dtype_info(entry->source->dtype)->block_elements == 1)
 		return EXIT_OK;
-	return fail_tensor(error, file->path, entry->source->name, "is %s, which %s files do not hold / --layout gguf does",
-	                   dtype_info(entry->source->dtype)->name, plan->settings->layout->file_format->name);
+	if (entry->source->dtype == DTYPE_Q8_0 && plan->settings->to != OPTION_FORMAT_NONE) {
+		entry->what = RELAYOUT_DECODED;
+		entry->parts[0].dtype = decode_dtype(plan->settings->to);
+		return EXIT_OK;
+	}
+	return fail_tensor(error, file->path, entry->source->name, "is %s, which %s files do not hold / %s--layout gguf "
+	                   "does", dtype_info(entry->source->dtype)->name, plan->settings->layout->file_format->name,
+	                   entry->source->dtype == DTYPE_Q8_0 ? "--to f32 decodes it, and " : "");
 }
 
 static int plan_entry(struct relayout_plan *plan, struct relayout_entry *entry, const struct file *file,
