@@ -95,7 +95,7 @@ alike dense ct.mxfp4.bf16 --rule even
 alike dense ct.mxfp6-e2m3.bf16 --weights mxfp6-e2m3 --rule even
 alike dense ct.mxfp8-e4m3.bf16 --weights mxfp8-e4m3 --rule even-m1
 alike dense ct.nvfp4.bf16 --weights nvfp4 --nvfp4-recipe compressed-tensors
-alike llama modelopt.W4A16_NVFP4.f32 --layout modelopt --weights nvfp4 --nvfp4-recipe modelopt
+alike llama modelopt.W4A16_NVFP4.f32 --layout modelopt --weights nvfp4 --nvfp4-recipe modelopt --fuse
 lab_python compare
 
 # GGUF: what python3-gguf wrote, with blocks of its own and of libggml, and what mxfp makes of it.

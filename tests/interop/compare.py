@@ -5,11 +5,7 @@ to alike.* with the quantized tensors of theirs.*: compare.py DIRECTORY. Goes by
 """
 import json
 import pathlib
-import re
 import sys
-
-# Exporters give layers that loaders fuse one tensor scale, and mxfp gives each its own.
-FUSED = re.compile(r"\.(q|k|v|gate|up)_proj\.")
 
 
 def tensors(path):
@@ -40,8 +36,6 @@ def main():
     for path in sorted(directory.glob("alike.*")):
         theirs = tensors(directory / path.name.replace("alike", "theirs") / "model.safetensors")
         theirs = {name: tensor for name, tensor in theirs.items() if ".layers." in name}
-        if ".modelopt." in path.name:
-            theirs = {name: tensor for name, tensor in theirs.items() if not FUSED.search(name)}
         counts.append(compare(path.name, theirs, tensors(path / "model.safetensors")))
     checks, failures = (sum(column) for column in zip(*counts))
     print(f"{checks} tensors of the packages compared, {failures} failures")
