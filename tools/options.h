@@ -54,12 +54,12 @@ struct option_spec {
 };
 
 /*
- * `argument`, and operands in a synopsis, stand for a value in --help and say what shell completion offers: IN, MODEL,
- * SOURCE, QUANTIZED or PART a tensor file or model directory; FILE, OUT, CODES or SCALES any file; FILE.md one that
- * ends so; A, B, W, MATRIX or VECTOR FILE or FILE:TENSOR; PATTERN a tensor's name; FORMAT a block format; ELEMENT, RULE,
- * RECIPE, TIER, CHIP, CHECK; N:M a sparsity; words in small letters themselves. "FORMAT|none" has alternatives,
- * "RULE,..." is a list, "IN..." in a synopsis may be repeated. For a kind that is a choice all values are offered, or
- * those that stand here ("f32|bf16"), and then others are refused.
+ * `argument`, and operands in a synopsis, stand for a value in --help and say what shell completion offers: IN,
+ * MODEL, SOURCE, QUANTIZED or PART a tensor file or model directory; FILE, OUT, CODES or SCALES any file; FILE.md
+ * one that ends so; A, B, W, MATRIX or VECTOR FILE or FILE:TENSOR; PATTERN a tensor's name; FORMAT a block format;
+ * ELEMENT, RULE, RECIPE, TIER, CHIP, CHECK; N:M a sparsity; words in small letters themselves. "FORMAT|none" has
+ * alternatives, "RULE,..." is a list, "IN..." in a synopsis may be repeated. For a kind that is a choice all values
+ * are offered, or those that stand here ("f32|bf16"), and then others are refused.
  */
 
 /* A sub-command. run() gets the arguments after its name, argv[0] being the name. */
