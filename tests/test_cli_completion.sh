@@ -129,13 +129,13 @@ zpty -d shell
 END
 	cat line
 }
-if command -v zsh >/dev/null; then
+if zsh -fc 'zmodload zsh/zpty && zpty shell true' 2>/dev/null; then
 	same "zsh: option" "mxfp quantize --rule " "$(in_zsh 'mxfp quantize --ru')"
 	same "zsh: value behind =" "mxfp quantize --rule=rceil " "$(in_zsh 'mxfp quantize --rule=r')"
 	same "zsh: model" "mxfp quantize a\\ b.npy " "$(in_zsh 'mxfp quantize a')"
 	same "zsh: file behind =" "mxfp quantize --output=notes.txt" "$(in_zsh 'mxfp quantize --output=n' | sed 's/ $//')"
 	same "zsh: tensor" "mxfp gemm x.npy w.safetensors:aa.weight " "$(in_zsh 'mxfp gemm x.npy w.safetensors:a')"
 else
-	echo "zsh is not here: skipped"
+	echo "zsh, or a terminal for it, is not here: skipped"
 fi
 finish
