@@ -13,6 +13,7 @@
 
 #include "alloc_fail.h"
 #include "commands.h"
+#include "gguf_bytes.h"
 #include "model.h"
 #include "output.h"
 #include "scratch.h"
@@ -225,6 +226,24 @@ START_TEST(comparing_models)
 }
 END_TEST
 
+START_TEST(gguf_there_and_back)
+{
+	static const float ones[32] = {1, 1, 1, 1};
+	const char *quantized = scratch_path("quantized.gguf"), *back = scratch_path("back.gguf");
+	struct gguf_bytes b;
+
+	put_start(&b, 1, 2);
+	put_pair_text(&b, "general.architecture", "llama");
+	put_pair_u32(&b, "n", 1);
+	put_tensor(&b, "blk.0.ffn_up.weight", 32, 1, 0, 0);
+	put_padding(&b, 32);
+	put(&b, ones, sizeof ones);
+	scratch_write("plain.gguf", b.bytes, b.n);
+	fail_each_of("plain.gguf", (const char *[]){"quantize", "@", "-o", quantized, "--force", NULL});
+	fail_each_of("quantized.gguf", (const char *[]){"dequantize", "@", "-o", back, "--force", NULL});
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("allocation");
@@ -239,6 +258,7 @@ int main(void)
 	tcase_add_test(models, quantizing_a_model);
 	tcase_add_test(models, dequantizing_a_model);
 	tcase_add_test(models, comparing_models);
+	tcase_add_test(models, gguf_there_and_back);
 	suite_add_tcase(suite, models);
 	return suite_run(suite);
 }
