@@ -233,6 +233,9 @@ static int set_base(struct quantize_settings *s, struct texts *texts, struct rec
 
 	if (code == EXIT_OK && texts->preset != NULL && texts->recipe != NULL)
 		code = fail(error, EXIT_USAGE, "quantize: --preset and --recipe: give one of them");
+	if (code == EXIT_OK && texts->layout != 0 && layout != layouts[texts->layout])
+		code = fail(error, EXIT_USAGE, "quantize: --layout %s: a .gguf file is in layout gguf / name a directory",
+		            layouts[texts->layout]->name);
 	if (code != EXIT_OK)
 		return code;
 	*s = (struct quantize_settings){
