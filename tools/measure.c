@@ -14,6 +14,7 @@
 #include "elements.h"
 #include "measure_errors.h"
 #include "mxfp/quantize.h"
+#include "operand.h"
 #include "output.h"
 #include "quantized.h"
 
@@ -251,19 +252,6 @@ static int make_blocks(struct measuring *m, uint64_t first, size_t rows, size_t 
 	return EXIT_OK;
 }
 
-static struct mxfp_matrix matrix_of(const struct mxfp_blocks *blocks)
-{
-	return (struct mxfp_matrix){
-		.format = blocks->format,
-		.rows = blocks->rows,
-		.cols = blocks->cols,
-		.data = blocks->codes,
-		.scales = blocks->scales,
-		.tensor_scale = blocks->tensor_scale,
-		.tensor_scale_divides = blocks->tensor_scale_divides,
-	};
-}
-
 static int measure_variant(struct measuring *m, uint64_t first, size_t rows, size_t v, struct error *error)
 {
 	struct measurement *into = &m->layer->measurements[v];
@@ -274,7 +262,7 @@ static int measure_variant(struct measuring *m, uint64_t first, size_t rows, siz
 
 	if (variant_is_quantized(&into->variant)) {
 		code = make_blocks(m, first, rows, v, error);
-		weights = matrix_of(&m->blocks);
+		weights = matrix_of_blocks(&m->blocks);
 	} else {
 		measured = prune_rows(m, rows, &into->variant);
 		weights.data = measured;
