@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "copies.h"
 #include "file.h"
 #include "scratch.h"
 #include "suite.h"
@@ -156,29 +157,10 @@ START_TEST(missing_bytes_are_noticed)
 }
 END_TEST
 
-/* Reads a file and writes it again at scratch_path(name). */
-static const char *copy(const char *path, const char *name)
+static void carry(struct writer *writer, const struct file *file)
 {
-	struct file file;
-
-	ck_assert_msg(file_open(&file, path, &error) == EXIT_OK, "%s", error.text);
-	struct tensor *tensors = calloc(file.n_tensors, sizeof *tensors);
-	memcpy(tensors, file.tensors, file.n_tensors * sizeof *tensors);
-	struct writer writer = {.path = scratch_path(name), .n_tensors = file.n_tensors, .tensors = tensors,
-	                        .n_metadata = file.n_metadata, .metadata = file.metadata, .fd = -1};
-	ck_assert_int_eq(writer_open(&writer, &error), EXIT_OK);
-	for (size_t i = 0; i < file.n_tensors; i++) {
-		const struct tensor *from = file_find(&file, tensors[i].name);
-		char *bytes = malloc(from->size);
-
-		ck_assert_int_eq(file_read(&file, from, 0, bytes, from->size, &error), EXIT_OK);
-		ck_assert_int_eq(writer_write(&writer, &tensors[i], 0, bytes, from->size, &error), EXIT_OK);
-		free(bytes);
-	}
-	ck_assert_int_eq(writer_close(&writer, &error), EXIT_OK);
-	free(tensors);
-	file_close(&file);
-	return writer.path;
+	writer->metadata = file->metadata;
+	writer->n_metadata = file->n_metadata;
 }
 
 START_TEST(files_of_the_reference_writer_are_copied_to_the_byte)
@@ -190,22 +172,7 @@ START_TEST(files_of_the_reference_writer_are_copied_to_the_byte)
 		"weights/stories260K/sharded/model-00001-of-00003.safetensors",
 	};
 
-	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-		const char *path = scratch_shared(names[i]);
-		size_t n, m;
-
-		if (path == NULL) {
-			printf("skipped: no %s in MXFP_SHARED\n", names[i]);
-			continue;
-		}
-		char *original = scratch_read(path, &n), *copied = scratch_read(copy(path, "copy.safetensors"), &m);
-		ck_assert_uint_eq(n, m);
-		ck_assert_int_eq(memcmp(original, copied, n), 0);
-		free(original);
-		free(copied);
-		unlink(scratch_path("copy.safetensors"));
-		suite_compared(n);
-	}
+	copies_check(names, sizeof names / sizeof names[0], carry);
 }
 END_TEST
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "copies.h"
 #include "file_gguf.h"
 #include "gguf_bytes.h"
 #include "scratch.h"
@@ -179,28 +180,9 @@ START_TEST(what_cannot_be_a_file_is_refused)
 }
 END_TEST
 
-/* Reads a file and writes it again. */
-static const char *copy(const char *path)
+static void carry(struct writer *writer, const struct file *file)
 {
-	struct file file;
-
-	ck_assert_msg(file_open(&file, path, &error) == EXIT_OK, "%s", error.text);
-	struct tensor *tensors = calloc(file.n_tensors, sizeof *tensors);
-	memcpy(tensors, file.tensors, file.n_tensors * sizeof *tensors);
-	struct writer writer = {.path = scratch_path("copy.gguf"), .format = &file_gguf, .source = &file,
-	                        .n_tensors = file.n_tensors, .tensors = tensors, .fd = -1};
-	ck_assert_int_eq(writer_open(&writer, &error), EXIT_OK);
-	for (size_t i = 0; i < file.n_tensors; i++) {
-		char *bytes = malloc(tensors[i].size);
-
-		ck_assert_int_eq(file_read(&file, &file.tensors[i], 0, bytes, tensors[i].size, &error), EXIT_OK);
-		ck_assert_int_eq(writer_write(&writer, &tensors[i], 0, bytes, tensors[i].size, &error), EXIT_OK);
-		free(bytes);
-	}
-	ck_assert_int_eq(writer_close(&writer, &error), EXIT_OK);
-	free(tensors);
-	file_close(&file);
-	return writer.path;
+	writer->source = file;
 }
 
 START_TEST(files_of_llama_quantize_are_copied_to_the_byte)
@@ -211,22 +193,7 @@ START_TEST(files_of_llama_quantize_are_copied_to_the_byte)
 		"weights/stories260K/stories260K.bf16.llama-quantize.gguf",
 	};
 
-	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-		const char *path = scratch_shared(names[i]);
-		size_t n, m;
-
-		if (path == NULL) {
-			printf("skipped: no %s in MXFP_SHARED\n", names[i]);
-			continue;
-		}
-		char *original = scratch_read(path, &n), *copied = scratch_read(copy(path), &m);
-		ck_assert_uint_eq(n, m);
-		ck_assert_int_eq(memcmp(original, copied, n), 0);
-		free(original);
-		free(copied);
-		unlink(scratch_path("copy.gguf"));
-		suite_compared(n);
-	}
+	copies_check(names, sizeof names / sizeof names[0], carry);
 }
 END_TEST
 
