@@ -129,8 +129,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.scales_stride = quantize.scales_stride,
 		.dst_stride = cols,
 	};
-	dequantize.tensor_scale = mxfp_nvfp4_tensor_scale_ref(quantize.recipe, quantize.tensor_amax,
-	                                                      &dequantize.tensor_scale_divides);
+	const struct mxfp_nvfp4_tensor tensor = mxfp_nvfp4_tensor_ref(quantize.recipe, quantize.tensor_amax);
+	dequantize.tensor_scale = tensor.scale;
+	dequantize.tensor_scale_divides = tensor.divides;
 	compare_tiers(&convert, &quantize, &dequantize);
 	return 0;
 }

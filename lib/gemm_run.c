@@ -79,8 +79,9 @@ static void find_tensor_scale(struct mxfp_gemm_product *p, const struct mxfp_gem
 	else
 		mxfp_scan(&job, call->options->threads, call->options->parallel, &job.tensor_amax, &first_non_finite);
 	p->a_amax = job.tensor_amax;
-	p->a.tensor_scale = mxfp_f32_from_bits(
-		mxfp_nvfp4_tensor_scale_ref(call->quantize->recipe, job.tensor_amax, &p->a.tensor_scale_divides));
+	const struct mxfp_nvfp4_tensor tensor = mxfp_nvfp4_tensor_ref(call->quantize->recipe, job.tensor_amax);
+	p->a.tensor_scale = mxfp_f32_from_bits(tensor.scale);
+	p->a.tensor_scale_divides = tensor.divides;
 }
 
 /* Adds a unit to the batch; its packed A lies at offset a_bytes. */

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "args.h"
+#include "bits.h"
 #include "blocks.h"
+#include "f32.h"
 
 enum { SEGMENT = 1024 }; /* numbers that are converted at once: a row of a tile at least */
 
@@ -131,28 +133,23 @@ static void round_psum(const struct tile *t, size_t pass)
 		}
 }
 
-/* fl32(a * b) whatever the rounding mode is. */
-static float multiply(const struct tile *t, float a, float b)
+/* fl32(a * b). */
+static float multiply(float a, float b)
 {
-	float product;
-	const struct mxfp_gemm_finish_job job = {.n = 1, .sum = &a, .multiplies = true, .multiply = b, .result = &product};
-
-	t->call->kernels->gemm_finish(&job);
-	return product;
+	return mxfp_f32_from_bits(mxfp_f32_mul(mxfp_f32_bits(a), mxfp_f32_bits(b)));
 }
 
-static void add_scale(const struct tile *t, struct mxfp_gemm_finish_job *job, const struct mxfp_matrix *matrix,
-                      enum mxfp_format format)
+static void add_scale(struct mxfp_gemm_finish_job *job, const struct mxfp_matrix *matrix, enum mxfp_format format)
 {
 	float scale = matrix->tensor_scale;
 
 	if (!mxfp_format_info(format)->tensor_scale)
 		return;
 	if (matrix->tensor_scale_divides) {
-		job->divide = job->divides ? multiply(t, job->divide, scale) : scale;
+		job->divide = job->divides ? multiply(job->divide, scale) : scale;
 		job->divides = true;
 	} else {
-		job->multiply = job->multiplies ? multiply(t, job->multiply, scale) : scale;
+		job->multiply = job->multiplies ? multiply(job->multiply, scale) : scale;
 		job->multiplies = true;
 	}
 }
@@ -187,8 +184,8 @@ static void finish(const struct tile *t)
 	struct mxfp_gemm_finish_job job = {.n = t->cols, .sum = sum};
 
 	if (scaled(t->p)) {
-		add_scale(t, &job, &t->p->a, t->p->a_format);
-		add_scale(t, &job, &t->p->w, t->p->w.format);
+		add_scale(&job, &t->p->a, t->p->a_format);
+		add_scale(&job, &t->p->w, t->p->w.format);
 		job.given = o->accumulate ? given : NULL;
 	}
 	job.bias = t->p->bias != NULL ? t->p->bias + t->col : NULL;

@@ -152,7 +152,18 @@ uint32_t mxfp_isa_ceiling(const char *name, uint32_t available, enum mxfp_status
 /* The features of cpu.def that the tier asks for and this machine has not; 0 if it can run. */
 uint32_t mxfp_isa_missing(int tier);
 
-/* The tensor scale of the recipe for the tensor's amax, both as binary32 bits, and whether it divides. */
-uint32_t mxfp_nvfp4_tensor_scale_ref(enum mxfp_recipe recipe, uint32_t amax, bool *divides);
+/* What a recipe of NVFP4 makes of a tensor's amax once, for all blocks. All are binary32 bits. */
+struct mxfp_nvfp4_tensor {
+	uint32_t scale;        /* as it is stored: g, or gs of compressed-tensors */
+	bool divides;          /* numbers are divided by it */
+	uint32_t reciprocal;   /* fl32(1 / scale) */
+	uint32_t six_scales;   /* fl32(6 * scale) */
+	uint32_t encode;       /* te and 4over6: S_enc; 1 in other recipes */
+	uint32_t decode;       /* fl32(1 / encode) */
+	uint32_t encode_sixth; /* fl32(encode * fl32(1/6)) */
+};
+
+/* The definition (ref/nvfp4.c), in integers; every tier takes these numbers from here. */
+struct mxfp_nvfp4_tensor mxfp_nvfp4_tensor_ref(enum mxfp_recipe recipe, uint32_t amax);
 
 #endif

@@ -95,9 +95,12 @@ enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src, enum mx
 	}
 	if (o->tensor_amax != NULL)
 		job.tensor_amax = mxfp_f32_bits(*o->tensor_amax);
-	if (tensor_scale)
-		dst->tensor_scale = mxfp_f32_from_bits(
-			mxfp_nvfp4_tensor_scale_ref(job.recipe, job.tensor_amax, &dst->tensor_scale_divides));
+	if (tensor_scale) {
+		const struct mxfp_nvfp4_tensor tensor = mxfp_nvfp4_tensor_ref(job.recipe, job.tensor_amax);
+
+		dst->tensor_scale = mxfp_f32_from_bits(tensor.scale);
+		dst->tensor_scale_divides = tensor.divides;
+	}
 	mxfp_parallel_for(o->threads, o->parallel, mxfp_tile_count(b.rows, b.cols), quantize_piece, &job, o->counts);
 	return MXFP_OK;
 }

@@ -27,12 +27,6 @@ enum { BLOCK = 16, SCALE_NAN = 0x7F, SCALE_EPS = 0x20 /* 0.125, what compressed-
 
 static const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE}, rna = {.mode = MXFP_ROUND_RNA};
 
-/* What a recipe makes of the tensor's amax once, for all blocks. */
-struct tensor {
-	uint32_t scale;   /* the stored tensor scale: g, or gs of compressed-tensors */
-	uint32_t encode;  /* te: S_enc */
-};
-
 static uint32_t e2m1(uint32_t x)
 {
 	return mxfp_minifloat_decode(mxfp_format_info(MXFP_FORMAT_E2M1), x);
@@ -68,39 +62,42 @@ static uint32_t te_encode_scale(uint32_t full_range, uint32_t amax)
 	return is_zero(s) ? F32_ONE : s;
 }
 
-static struct tensor tensor_of(enum mxfp_recipe recipe, uint32_t amax)
+/* The stored scale of a tensor whose amax is not 0. */
+static uint32_t stored_scale(enum mxfp_recipe recipe, uint32_t full_range, uint32_t amax)
 {
-	uint32_t full_range = recipe == MXFP_RECIPE_4OVER6 ? F32_1536 : F32_2688;
-	struct tensor t = {F32_ONE, F32_ONE};
+	uint32_t scale;
 
-	if (is_zero(amax))
-		return t;
 	switch (recipe) {
 	case MXFP_RECIPE_TE:
 	case MXFP_RECIPE_4OVER6:
-		t.encode = te_encode_scale(full_range, amax);
-		t.scale = mxfp_f32_div(amax, full_range);
-		break;
 	case MXFP_RECIPE_TORCHAO:
 	case MXFP_RECIPE_MODELOPT:
-		t.scale = mxfp_f32_div(amax, full_range);
-		break;
+		return mxfp_f32_div(amax, full_range);
 	case MXFP_RECIPE_CT:
-		t.scale = mxfp_f32_mul(full_range, mxfp_f32_div(F32_ONE, amax));
-		if (!is_finite(t.scale))
-			t.scale = F32_ONE;
-		break;
+		scale = mxfp_f32_mul(full_range, mxfp_f32_div(F32_ONE, amax));
+		return is_finite(scale) ? scale : F32_ONE;
 	case MXFP_RECIPE_TORCHAO_1:
 	case MXFP_RECIPE_GGML:
 		break;
 	}
-	return t;
+	return F32_ONE;
 }
 
-uint32_t mxfp_nvfp4_tensor_scale_ref(enum mxfp_recipe recipe, uint32_t amax, bool *divides)
+struct mxfp_nvfp4_tensor mxfp_nvfp4_tensor_ref(enum mxfp_recipe recipe, uint32_t amax)
 {
-	*divides = recipe == MXFP_RECIPE_CT;
-	return tensor_of(recipe, amax).scale;
+	uint32_t full_range = recipe == MXFP_RECIPE_4OVER6 ? F32_1536 : F32_2688;
+	struct mxfp_nvfp4_tensor t = {.scale = F32_ONE, .divides = recipe == MXFP_RECIPE_CT, .encode = F32_ONE};
+
+	if (!is_zero(amax)) {
+		t.scale = stored_scale(recipe, full_range, amax);
+		if (recipe == MXFP_RECIPE_TE || recipe == MXFP_RECIPE_4OVER6)
+			t.encode = te_encode_scale(full_range, amax);
+	}
+	t.reciprocal = mxfp_f32_div(F32_ONE, t.scale);
+	t.six_scales = mxfp_f32_mul(F32_SIX, t.scale);
+	t.decode = mxfp_f32_div(F32_ONE, t.encode);
+	t.encode_sixth = mxfp_f32_mul(t.encode, F32_SIXTH);
+	return t;
 }
 
 /* x clamped to [2^-6, 448]; NaN stays. */
@@ -130,12 +127,12 @@ static uint8_t ggml_scale(uint32_t v)
 }
 
 /* The unrounded block scale of te and 4over6. */
-static uint32_t te_block_scale(const struct tensor *t, uint32_t amax)
+static uint32_t te_block_scale(const struct mxfp_nvfp4_tensor *t, uint32_t amax)
 {
-	return mxfp_f32_mul(amax, mxfp_f32_mul(t->encode, F32_SIXTH));
+	return mxfp_f32_mul(amax, t->encode_sixth);
 }
 
-static uint8_t block_scale(enum mxfp_recipe recipe, const struct tensor *t, uint32_t amax)
+static uint8_t block_scale(enum mxfp_recipe recipe, const struct mxfp_nvfp4_tensor *t, uint32_t amax)
 {
 	uint32_t sixth = mxfp_f32_div(amax, F32_SIX), u;
 	uint8_t byte;
@@ -152,7 +149,7 @@ static uint8_t block_scale(enum mxfp_recipe recipe, const struct tensor *t, uint
 		byte = round_scale(mxfp_f32_mul(t->scale, sixth), &rne);
 		return byte != 0 ? byte : SCALE_EPS;
 	case MXFP_RECIPE_MODELOPT:
-		u = mxfp_f32_div(amax, mxfp_f32_mul(F32_SIX, t->scale));
+		u = mxfp_f32_div(amax, t->six_scales);
 		return round_scale(is_zero(u) ? F32_ONE : u, &rne);
 	case MXFP_RECIPE_GGML:
 		return ggml_scale(sixth);
@@ -161,17 +158,16 @@ static uint8_t block_scale(enum mxfp_recipe recipe, const struct tensor *t, uint
 }
 
 /* The number that is rounded to e2m1 for element x: x divided by its scales in the recipe's way. */
-static uint32_t scaled(enum mxfp_recipe recipe, const struct tensor *t, uint8_t scale, uint32_t x)
+static uint32_t scaled(enum mxfp_recipe recipe, const struct mxfp_nvfp4_tensor *t, uint8_t scale, uint32_t x)
 {
 	uint32_t sf = scale_value(scale);
 
 	switch (recipe) {
 	case MXFP_RECIPE_TE:
 	case MXFP_RECIPE_4OVER6:
-		return mxfp_f32_mul(x, mxfp_f32_min(mxfp_f32_div(F32_ONE, mxfp_f32_mul(sf, mxfp_f32_div(F32_ONE, t->encode))),
-		                                    MXFP_F32_MAX));
+		return mxfp_f32_mul(x, mxfp_f32_min(mxfp_f32_div(F32_ONE, mxfp_f32_mul(sf, t->decode)), MXFP_F32_MAX));
 	case MXFP_RECIPE_TORCHAO:
-		return mxfp_f32_mul(x, mxfp_f32_div(mxfp_f32_div(F32_ONE, t->scale), sf));
+		return mxfp_f32_mul(x, mxfp_f32_div(t->reciprocal, sf));
 	case MXFP_RECIPE_TORCHAO_1:
 		return mxfp_f32_mul(x, mxfp_f32_div(F32_ONE, sf));
 	case MXFP_RECIPE_CT:
@@ -209,7 +205,7 @@ static bool drops_negative_zero(enum mxfp_recipe recipe, uint32_t quotient)
 }
 
 /* The code of one element, and whether it was clamped. */
-static uint8_t encode(const struct mxfp_quantize_job *job, const struct tensor *t, uint8_t scale, uint32_t x,
+static uint8_t encode(const struct mxfp_quantize_job *job, const struct mxfp_nvfp4_tensor *t, uint8_t scale, uint32_t x,
                       const struct mxfp_rounding *rounding, uint32_t random, bool *saturated)
 {
 	struct mxfp_counts counts = {0};
@@ -228,7 +224,7 @@ static uint8_t encode(const struct mxfp_quantize_job *job, const struct tensor *
 }
 
 /* The squared error of a 4over6 candidate in units of 1/S_enc. */
-static uint32_t candidate_error(const struct mxfp_quantize_job *job, const struct tensor *t,
+static uint32_t candidate_error(const struct mxfp_quantize_job *job, const struct mxfp_nvfp4_tensor *t,
                                 const struct mxfp_ref_block *b, uint8_t scale)
 {
 	uint32_t d[BLOCK], sf = scale_value(scale);
@@ -242,7 +238,8 @@ static uint32_t candidate_error(const struct mxfp_quantize_job *job, const struc
 	return mxfp_ref_squared_error(d, BLOCK);
 }
 
-static uint8_t choose_scale(const struct mxfp_quantize_job *job, const struct tensor *t, const struct mxfp_ref_block *b)
+static uint8_t choose_scale(const struct mxfp_quantize_job *job, const struct mxfp_nvfp4_tensor *t,
+                            const struct mxfp_ref_block *b)
 {
 	uint8_t six = block_scale(job->recipe, t, b->amax);
 
@@ -252,8 +249,8 @@ static uint8_t choose_scale(const struct mxfp_quantize_job *job, const struct te
 	return mxfp_f32_compare(candidate_error(job, t, b, four), candidate_error(job, t, b, six)) < 0 ? four : six;
 }
 
-static uint8_t quantize_block(const struct mxfp_quantize_job *job, const struct tensor *t, size_t row, size_t block,
-                              uint8_t *codes)
+static uint8_t quantize_block(const struct mxfp_quantize_job *job, const struct mxfp_nvfp4_tensor *t, size_t row,
+                              size_t block, uint8_t *codes)
 {
 	struct mxfp_ref_block b;
 	bool saturated;
@@ -273,7 +270,7 @@ static uint8_t quantize_block(const struct mxfp_quantize_job *job, const struct 
 
 void mxfp_quantize_nvfp4_ref(const struct mxfp_quantize_job *job)
 {
-	const struct tensor t = tensor_of(job->recipe, job->tensor_amax);
+	const struct mxfp_nvfp4_tensor t = mxfp_nvfp4_tensor_ref(job->recipe, job->tensor_amax);
 	size_t blocks = (job->cols + BLOCK - 1) / BLOCK;
 	uint8_t codes[BLOCK];
 

@@ -190,13 +190,13 @@ ALWAYS_INLINE void store_nibbles(uint8_t *at, vu8 codes)
 	_mm_storeu_si128((__m128i *)at, _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08)));
 }
 
-/* Each lane of the first half plus that of the second, until one is left. */
-ALWAYS_INLINE float halving_sum(vf32 v)
+/* Each lane of the first half plus that of the second, until one is left: its bits. */
+ALWAYS_INLINE uint32_t halving_sum(vf32 v)
 {
 	__m128 four = _mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
 	__m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
 
-	return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+	return (uint32_t)_mm_cvtsi128_si32(_mm_castps_si128(_mm_add_ps(two, _mm_movehdup_ps(two))));
 }
 
 #endif

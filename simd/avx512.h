@@ -144,4 +144,14 @@ ALWAYS_INLINE void store_interleaved(uint32_t *at, const vu32 word[4])
 	}
 }
 
+/* Each lane of the first half plus that of the second, until one is left: its bits. */
+ALWAYS_INLINE uint32_t halving_sum(vf32 v)
+{
+	__m256 eight = _mm256_add_ps(_mm512_castps512_ps256((__m512)v), _mm512_extractf32x8_ps((__m512)v, 1));
+	__m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+	__m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+
+	return (uint32_t)_mm_cvtsi128_si32(_mm_castps_si128(_mm_add_ps(two, _mm_movehdup_ps(two))));
+}
+
 #endif

@@ -15,7 +15,7 @@
 /* The scales of RUN blocks of MX are read together. */
 enum { MX_BLOCK = 32, NVFP4_BLOCK = 16, RUN = 16, RUN_NUMBERS = RUN * MX_BLOCK };
 
-enum { SCALE_NAN = 0xFF, SCALE_BIAS = 127, NVFP4_SCALE_NAN = 0x7F };
+enum { SCALE_NAN = 0xFF, SCALE_BIAS = 127, NVFP4_SCALE_NAN = 0x7F, UE4M3_BIAS = 7 };
 
 enum { HALF_EXPONENT_BITS = 5, HALF_SIGNIFICAND_BITS = 10, HALF_BIAS = 15 };
 
@@ -166,23 +166,30 @@ struct nvfp4_values {
 	float of[1 << 7][16];
 };
 
-/* 8 * 2^-9 is the smallest normal scale; n * 2^-9 below it. */
-static float ue4m3_value(int scale)
+/* The values of scale codes: 8 * 2^-9 is the smallest normal one, code n is n * 2^-9 below it. */
+static void ue4m3_values(float values[1 << 7])
 {
-	int exponent = scale >> 3, significand = scale & 7;
+	const __m512i rebias = _mm512_set1_epi32((F32_BIAS - UE4M3_BIAS) << F32_SIGNIFICAND_BITS);
 
-	if (exponent == 0)
-		return (float)significand / 512;
-	return (float)((8 + significand) << exponent) / 1024;
+	for (int code = 0; code < 1 << 7; code += LANES) {
+		__m512i codes = _mm512_add_epi32((__m512i)lane_numbers(), _mm512_set1_epi32(code));
+		__m512 subnormal = _mm512_mul_ps(_mm512_cvtepi32_ps(codes), _mm512_set1_ps(0x1p-9f));
+		__m512i normal = _mm512_add_epi32(_mm512_slli_epi32(codes, F32_SIGNIFICAND_BITS - 3), rebias);
+		__mmask16 is_normal = _mm512_cmpge_epu32_mask(codes, _mm512_set1_epi32(8));
+
+		_mm512_storeu_ps(values + code, _mm512_mask_mov_ps(subnormal, is_normal, _mm512_castsi512_ps(normal)));
+	}
 }
 
 static void nvfp4_values_init(struct nvfp4_values *values, const struct mxfp_dequantize_job *job)
 {
 	const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(F32_NAN));
 	const __m512 g = _mm512_castsi512_ps(_mm512_set1_epi32((int32_t)job->tensor_scale));
+	float scales[1 << 7];
 
+	ue4m3_values(scales);
 	for (int scale = 0; scale < NVFP4_SCALE_NAN; scale++) {
-		__m512 x = _mm512_mul_ps(e2m1_values(), _mm512_set1_ps(ue4m3_value(scale)));
+		__m512 x = _mm512_mul_ps(e2m1_values(), _mm512_set1_ps(scales[scale]));
 		x = job->tensor_scale_divides ? _mm512_div_ps(x, g) : _mm512_mul_ps(x, g);
 		/* A NaN of g may have a payload, and x86's own has the sign. */
 		x = _mm512_mask_mov_ps(x, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), nan);

@@ -32,15 +32,6 @@ struct exponent_encoder {
 	__m512i up, from, last;
 };
 
-ALWAYS_INLINE float power_of_two(int exponent)
-{
-	uint32_t bits = (uint32_t)(exponent + F32_BIAS) << F32_SIGNIFICAND_BITS;
-	float x;
-
-	memcpy(&x, &bits, sizeof x);
-	return x;
-}
-
 static void encoder_init(struct encoder *e, const struct mxfp_format_info *f, const struct mxfp_rounding *r)
 {
 	unsigned m = f->significand_bits, up = HIGH_BIT - m;

@@ -11,9 +11,10 @@
 #include "decode_body.h"
 #include "gemm_panel_body.h"
 
-/* Ranges over the panel: of scales, and of the magnitudes of elements but zeros. A NaN or Inf is the greatest. */
+/* Ranges over the panel as binary32 bits: of scales, and of the magnitudes of elements but zeros. A NaN or Inf is the
+   greatest. */
 struct blocks_head {
-	float least_scale, greatest_scale, least, greatest;
+	uint32_t least_scale, greatest_scale, least, greatest;
 };
 
 enum {
@@ -133,10 +134,19 @@ static void pack_blocks(const struct mxfp_gemm_pack_job *job, bool scaled, bool 
 	memcpy(panel, head, sizeof head);
 }
 
-/* Whether every product of a scale of one panel and one of the other is a normal number, and by a unit yet. */
+/* The exponent of a positive number: 128 if it is Inf or NaN. */
+static int exponent_of(uint32_t bits)
+{
+	return (int)(bits >> F32_SIGNIFICAND_BITS) - F32_BIAS;
+}
+
+/* Whether every product of a scale of one panel and one of the other is a normal number, and by a unit yet: products
+   are at least 2^-100, and below 2^127. */
 static bool scales_are_ordinary(const struct blocks_head *a, const struct blocks_head *w)
 {
-	return a->least_scale * w->least_scale >= 0x1p-100F && a->greatest_scale * w->greatest_scale <= 0x1p127F;
+	return a->least_scale >= F32_HIDDEN && w->least_scale >= F32_HIDDEN &&
+	       exponent_of(a->least_scale) + exponent_of(w->least_scale) >= -100 &&
+	       exponent_of(a->greatest_scale) + exponent_of(w->greatest_scale) + 2 <= F32_BIAS;
 }
 
 /* a + b, rounded to 53 bits so that rounding once more, to fewer, gives what rounding the exact sum would: to odd. */
@@ -158,7 +168,7 @@ static inline void add_scaled(float *p, const float *t, float a_scale, const uin
 
 	for (size_t i = 0; i < 2; i++) {
 		size_t first = i * LANES / 2;
-		vf64 scale = widen_f32(w_scales + first * sizeof(float)) * (double)a_scale;
+		vf64 scale = widen_f32(w_scales + first * sizeof(float)) * (double)a_scale; /* exact: 48 bits */
 
 		sum[i] = add_to_odd(widen_f32(p + first), widen_f32(t + first) * scale);
 	}

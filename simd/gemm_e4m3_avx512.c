@@ -60,6 +60,12 @@ ALWAYS_INLINE void sum_block(__m512i sum[][GEMM_E4M3_VECTORS], const struct plac
 	}
 }
 
+/* The lanes of rows whose sums may have overflowed; by the Cauchy-Schwarz inequality no sum of the others has. */
+ALWAYS_INLINE uint32_t may_overflow(__m256 a_norms, const struct gemm_e4m3_columns *w)
+{
+	return _mm256_cmp_ps_mask(_mm256_mul_ps(a_norms, _mm256_set1_ps(w->norm)), _mm256_set1_ps(0x1p31f), _CMP_NLT_UQ);
+}
+
 /* Bit r: the sums of row r are not just sum_block()'s. */
 ALWAYS_INLINE uint32_t special_rows(const struct place *at, enum rests rests)
 {
@@ -68,12 +74,8 @@ ALWAYS_INLINE uint32_t special_rows(const struct place *at, enum rests rests)
 
 	if (rests != RESTS_A && at->w->rests != 0)
 		rows = UINT8_MAX;
-	if (rests == RESTS_BOTH) {
-		/* By the inequality of Cauchy and Schwarz no sum of the others has overflowed. */
-		__m256 bound = _mm256_mul_ps(_mm256_load_ps(at->a->norm), _mm256_set1_ps(at->w->norm));
-
-		rows |= _mm256_cmp_ps_mask(bound, _mm256_set1_ps(0x1p31f), _CMP_NLT_UQ);
-	}
+	if (rests == RESTS_BOTH)
+		rows |= may_overflow(_mm256_load_ps(at->a->norm), at->w);
 	return rows;
 }
 
@@ -159,7 +161,7 @@ ALWAYS_INLINE void special_sum(__m512 t[GEMM_E4M3_VECTORS], const __m512i sum[GE
 	__m512i rest[GEMM_E4M3_VECTORS];
 
 	if (rests == RESTS_BOTH) {
-		bool overflows = !(at->a->norm[r] * at->w->norm < 0x1p31f);
+		bool overflows = may_overflow(_mm256_set1_ps(at->a->norm[r]), at->w) != 0;
 
 		if (overflows || (at->a->rests[r] & at->w->rests) != 0) {
 			sum_wide(t, at, r);

@@ -153,11 +153,16 @@ ALWAYS_INLINE int gemm_e4m3_fold_spread(enum mxfp_format narrow)
 ALWAYS_INLINE float gemm_e4m3_power(int x)
 {
 	const int least = 1 - F32_BIAS, most = F32_BIAS;
-	uint32_t bits = (uint32_t)((x < least ? least : x > most ? most : x) + F32_BIAS) << F32_SIGNIFICAND_BITS;
-	float f;
 
-	memcpy(&f, &bits, sizeof f);
-	return f;
+	return power_of_two(x < least ? least : x > most ? most : x);
+}
+
+/* At least the root of a sum of squares that was rounded on its way: that takes off less than the factor adds. */
+ALWAYS_INLINE float gemm_e4m3_norm(float squares)
+{
+	__m128 root = _mm_sqrt_ps(_mm_set1_ps(squares));
+
+	return _mm_cvtss_f32(_mm_mul_ps(root, _mm_set1_ps(1.001f)));
 }
 
 size_t mxfp_gemm_e4m3_a_bytes(const struct mxfp_gemm_shape *shape, size_t k);

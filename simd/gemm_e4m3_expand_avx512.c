@@ -159,9 +159,7 @@ ALWAYS_INLINE void expand_e4m3(struct gemm_e4m3_expanded *to, size_t b, const ui
 		}
 		block->rests |= (uint32_t)expand_pair(block->main[p], to->rest[b][p], x, low_bits, squares) << p;
 	}
-	/* Rounding takes off less than the factor adds. */
-	__m128 most = _mm_set_ss(_mm512_reduce_max_ps(_mm512_max_ps(squares[0], squares[1])));
-	block->norm = _mm_cvtss_f32(_mm_sqrt_ss(most)) * 1.001f;
+	block->norm = gemm_e4m3_norm(float_of(max_across((vu32)_mm512_max_ps(squares[0], squares[1]))));
 }
 
 ALWAYS_INLINE void expand_e4m3_panel(struct gemm_e4m3_expanded *to, const uint8_t *panel, size_t blocks, int low_bits)

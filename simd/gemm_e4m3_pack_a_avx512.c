@@ -62,8 +62,7 @@ ALWAYS_INLINE float norm_of(__m512i words)
 {
 	__m512 squares = _mm512_cvtepi32_ps(_mm512_madd_epi16(words, words));
 
-	/* Rounding takes off less than the factor adds. */
-	return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(_mm512_reduce_add_ps(squares)))) * 1.001f;
+	return gemm_e4m3_norm(float_of(halving_sum((vf32)squares)));
 }
 
 /* Bit p: one of the words of pair p is not 0. */
@@ -138,9 +137,9 @@ static void store_scales(struct row *row)
 		row->rows[b].factor[row->index] = narrow ? 1 : gemm_e4m3_power(exponent);
 		row->rows[b].exponent[row->index] = exponent + row->unit;
 	}
+	const float last = gemm_e4m3_power(row->unit + (narrow ? row->range.least - E8M0_BIAS : 0));
 	head->one[row->index] = row->range.nan ? __builtin_nanf("") : 1;
-	head->last[row->index] = gemm_e4m3_power(row->unit + (narrow ? row->range.least - E8M0_BIAS : 0)) *
-	                         head->one[row->index];
+	head->last[row->index] = row->range.nan ? __builtin_nanf("") : last;
 	head->general |= !fast;
 }
 

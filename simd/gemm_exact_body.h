@@ -11,9 +11,9 @@
 
 enum { EXACT_NR = EXACT_VECTORS * LANES };
 
-/* Products of magnitudes up to this times the least one, their own 2 + 3 lower bits, those that the ratio hides, and a
-   sum of 32 of them make 53 bits. */
-#define EXACT_MAX_RATIO 0x1p41F
+/* Exponents of products this far apart, 2 bits before their point and 2 + 3 behind it, and 5 for a sum of 32 make 53
+   bits. */
+enum { EXACT_MAX_SPREAD = 41 };
 
 #define F64_ONE INT64_C(0x3FF0000000000000)
 #define F64_INF INT64_C(0x7FF0000000000000)
@@ -54,7 +54,7 @@ static void exact_load(const struct mxfp_gemm_pack_job *job, size_t width, panel
 	/* Narrow elements leave room for any of the others, and those of an NVFP4 block have its scale in common. */
 	if (element->kind != MXFP_KIND_FLOAT || element->bits < 8)
 		memcpy(head + offsetof(struct blocks_head, least), head + offsetof(struct blocks_head, greatest),
-		       sizeof(float));
+		       sizeof(uint32_t));
 }
 
 static void exact_pack_w(const struct mxfp_gemm_pack_job *job)
@@ -193,6 +193,14 @@ static NOINLINE void general_pass(const struct exact_panels *t, size_t first, si
 		store(c + i, (vu32)((vf32)load(c + i) + (vf32)load(p + i)));
 }
 
+/* Whether any sum of a block's products is exact. */
+static bool products_fit(const struct blocks_head *a, const struct blocks_head *w)
+{
+	return a->greatest < F32_INF && w->greatest < F32_INF &&
+	       exponent_of(a->greatest) - exponent_of(a->least) + exponent_of(w->greatest) - exponent_of(w->least) <=
+	           EXACT_MAX_SPREAD;
+}
+
 static void exact_panel(const struct mxfp_gemm_multiply_job *job, const uint8_t *a, size_t rows, float *c)
 {
 	const struct mxfp_gemm_shape *shape = job->shape;
@@ -209,8 +217,7 @@ static void exact_panel(const struct mxfp_gemm_multiply_job *job, const uint8_t 
 
 	memcpy(&a_head, a, sizeof a_head);
 	memcpy(&w_head, w, sizeof w_head);
-	bool ordinary = scales_are_ordinary(&a_head, &w_head) &&
-	                a_head.greatest / a_head.least * (w_head.greatest / w_head.least) <= EXACT_MAX_RATIO;
+	bool ordinary = scales_are_ordinary(&a_head, &w_head) && products_fit(&a_head, &w_head);
 	for (size_t first = 0; first < blocks; first += pass) {
 		size_t end = blocks - first < pass ? blocks : first + pass;
 

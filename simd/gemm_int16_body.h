@@ -85,7 +85,7 @@ ALWAYS_INLINE void int16_pack(const struct mxfp_gemm_pack_job *job, size_t width
 	size_t length = blocks_length(job->shape), n = blocks_count(job->shape, job->k) * length;
 	enum mxfp_format format = job->matrix->format;
 	uint8_t *panel = job->panel, *plane = panel + blocks_elements(job->shape, job->k, width);
-	float factor = (float)(1 << fraction_bits(format));
+	float factor = power_of_two(fraction_bits(format));
 	panel_rows rows, low;
 
 	memset(low + width, 0, (PANEL_MAX_ROWS - width) * sizeof low[0]);
@@ -162,8 +162,9 @@ ALWAYS_INLINE void int16_pass(const struct int16_panels *t, size_t first, size_t
 		for (size_t i = 0; i < rows * INT16_VECTORS; i++) {
 			size_t r = i / INT16_VECTORS, v = i % INT16_VECTORS;
 			const uint8_t *w_scales = t->w_scales + (b * INT16_VECTORS + v) * VECTOR_BYTES;
-			float a_scale = t->a_scales[b * INT16_MR + r] * t->unit, *at = p + i * LANES, part[LANES];
+			vf32 a_scale = splat_f32(t->a_scales[b * INT16_MR + r]) * t->unit;
 			vf32 term = __builtin_convertvector(sum[r][v], vf32);
+			float *at = p + i * LANES, part[LANES];
 
 			if (general) {
 				store(part, (vu32)(term * t->unit));
@@ -198,7 +199,7 @@ static void int16_panel(const struct mxfp_gemm_multiply_job *job, const uint8_t 
 		.a_plane = a_low ? plane_bytes(shape, job->k, INT16_MR) : 0,
 		.w_plane = w_low ? plane_bytes(shape, job->k, INT16_NR) : 0,
 		.low_bits = a_low || w_low ? INT16_LOW_BITS : 0,
-		.unit = 1.0F / (float)(1 << (fraction_bits(shape->a_format) + fraction_bits(shape->w_format))),
+		.unit = power_of_two(-(fraction_bits(shape->a_format) + fraction_bits(shape->w_format))),
 	};
 	struct blocks_head a_head, w_head;
 	size_t blocks = blocks_count(shape, job->k), pass = shape->pass / blocks_length(shape);

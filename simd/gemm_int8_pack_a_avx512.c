@@ -157,7 +157,7 @@ ALWAYS_INLINE __m512 factors_of(const struct row *row, size_t b, __m512 *excess)
 	if (format == MXFP_FORMAT_NVFP4) { /* as binary16 they are 2^-8 of themselves */
 		__m128i code = _mm_and_si128(scale, _mm_set1_epi8(0x7F));
 		__m512 number = _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(code), 7));
-		number = _mm512_scalef_ps(number, _mm512_set1_ps((float)(unit + 8)));
+		number = _mm512_scalef_ps(number, _mm512_cvtepi32_ps(_mm512_set1_epi32(unit + 8)));
 		return _mm512_mask_mov_ps(number, _mm_cmpeq_epi8_mask(code, _mm_set1_epi8(UE4M3_NAN)), nan_lanes());
 	}
 	__m512i exponent = _mm512_add_epi32(_mm512_cvtepu8_epi32(scale), _mm512_set1_epi32(unit - E8M0_BIAS));

@@ -49,14 +49,14 @@ ALWAYS_INLINE vf32 to_f32(__m512i sum)
 }
 
 /* P after one block. */
-ALWAYS_INLINE vf32 wide_add(vf32 p, const __m512i sum[2], float a_scale, vf32 w_scale, float digit,
+ALWAYS_INLINE vf32 wide_add(vf32 p, const __m512i sum[2], vf32 a_scale, vf32 w_scale, vf32 digit,
                             const struct wide_kind *kind)
 {
 	if (kind->a_splits_scale)
-		return fma_f32(fma_f32(to_f32(sum[0]), (vf32){0} + a_scale * digit, to_f32(sum[1]) * a_scale), w_scale, p);
+		return fma_f32(fma_f32(to_f32(sum[0]), a_scale * digit, to_f32(sum[1]) * a_scale), w_scale, p);
 	if (kind->w_splits_scale)
-		return fma_f32(fma_f32(to_f32(sum[0]), w_scale * digit, to_f32(sum[1]) * w_scale), (vf32){0} + a_scale, p);
-	return fma_f32(fma_f32(to_f32(sum[0]), (vf32){0} + digit, to_f32(sum[1])), w_scale * a_scale, p);
+		return fma_f32(fma_f32(to_f32(sum[0]), w_scale * digit, to_f32(sum[1]) * w_scale), a_scale, p);
+	return fma_f32(fma_f32(to_f32(sum[0]), digit, to_f32(sum[1])), w_scale * a_scale, p);
 }
 
 /* One pass, blocks `first` to `end`. */
@@ -66,7 +66,7 @@ ALWAYS_INLINE void wide_pass(const struct wide_panels *panels, size_t first, siz
 	const struct wide_panels copy = *panels, *t = &copy;
 	size_t a_block = kind->length / 2 * kind->a_digits * WIDE_MR * WIDE_PAIR_BYTES;
 	size_t w_block = kind->length / 2 * kind->w_digits * WIDE_LINE_BYTES;
-	float digit = wide_power((int)t->d);
+	vf32 digit = splat_f32(power_of_two((int)t->d));
 	vf32 p[WIDE_MR][WIDE_VECTORS] = {0};
 
 	for (size_t b = first; b < end; b++) {
@@ -80,7 +80,7 @@ ALWAYS_INLINE void wide_pass(const struct wide_panels *panels, size_t first, siz
 			float a_scale;
 
 			memcpy(&a_scale, t->a_scales + (b * WIDE_MR + r) * sizeof a_scale, sizeof a_scale);
-			p[r][v] = wide_add(p[r][v], sum[r][v], a_scale, w_scale, digit, kind);
+			p[r][v] = wide_add(p[r][v], sum[r][v], splat_f32(a_scale), w_scale, digit, kind);
 		}
 	}
 #pragma GCC unroll 16

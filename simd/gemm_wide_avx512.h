@@ -39,16 +39,6 @@ struct wide_panels {
 	bool ordinary;                              /* the fast loop gives the right bits */
 };
 
-/* 2^exponent for exponents of normal numbers. */
-ALWAYS_INLINE float wide_power(int exponent)
-{
-	uint32_t bits = (uint32_t)(exponent + 127) << 23;
-	float x;
-
-	memcpy(&x, &bits, sizeof x);
-	return x;
-}
-
 size_t mxfp_gemm_wide_a_bytes_avx512(const struct mxfp_gemm_shape *shape, size_t k);
 size_t mxfp_gemm_wide_w_bytes_avx512(const struct mxfp_gemm_shape *shape, size_t k);
 void mxfp_gemm_wide_pack_a_avx512(const struct mxfp_gemm_pack_job *job);

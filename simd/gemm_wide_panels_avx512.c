@@ -2,6 +2,7 @@
 /* Panels of gemm_wide_avx512.h: their sizes, packing, and the loop for what the fast ones do not do. */
 #include "gemm_wide_avx512.h"
 
+#include "f32.h"
 #include "gemm_blocks_body.h"
 
 enum { MAX_LENGTH = 32 };
@@ -75,7 +76,7 @@ static bool block_to_integers(const uint32_t *x, size_t length, int unit, unsign
 	int top = (int)(max_across(greatest) >> 23) - 126;
 	*used = top - (int)bits > unit ? top - (int)bits : unit;
 	for (size_t i = 0; i < length; i += LANES) {
-		vf32 scaled = (vf32)load(x + i) * wide_power(-*used);
+		vf32 scaled = (vf32)load(x + i) * power_of_two(-*used);
 		__m512i n = _mm512_cvttps_epi32((__m512)scaled);
 
 		exact = exact && _mm512_cmp_ps_mask(_mm512_cvtepi32_ps(n), (__m512)scaled, _CMP_NEQ_UQ) == 0;
@@ -114,11 +115,9 @@ static void add_units(uint8_t *panel, int units[][BLOCKS_MAX], size_t blocks, si
 	for (size_t i = 0; i < blocks * width; i++) {
 		uint8_t *at = panel + BLOCKS_HEAD_BYTES + i * sizeof(float);
 		uint32_t bits;
-		float scale;
 
-		memcpy(&scale, at, sizeof scale);
-		scale *= wide_power(units[i % width][i / width]);
-		memcpy(&bits, &scale, sizeof bits);
+		memcpy(&bits, at, sizeof bits);
+		bits = mxfp_f32_scale(bits, units[i % width][i / width]);
 		memcpy(at, &bits, sizeof bits);
 		range[0] = bits < range[0] ? bits : range[0];
 		range[1] = bits > range[1] ? bits : range[1];
@@ -208,7 +207,7 @@ struct wide_panels mxfp_gemm_wide_panels_avx512(const struct mxfp_gemm_multiply_
 	return t;
 }
 
-/* Element k of row r of a panel, times 2^-unit. */
+/* Element k of row r of a panel, times 2^-unit: at most 30 bits. */
 static double element_at(const uint8_t *elements, size_t k, size_t r, size_t width, size_t digits, bool plain,
                          unsigned d)
 {
@@ -223,7 +222,7 @@ static double element_at(const uint8_t *elements, size_t k, size_t r, size_t wid
 	memcpy(&high, at, sizeof high);
 	if (digits == 2)
 		memcpy(&low, at + width * WIDE_PAIR_BYTES, sizeof low);
-	return (double)high * (digits == 2 ? (double)wide_power((int)d) : 1) + (double)low;
+	return (double)(digits == 2 ? high * (INT32_C(1) << d) + low : high);
 }
 
 /* One block of LANES columns as numbers. */
@@ -262,8 +261,8 @@ static void add_block(const struct wide_panels *t, size_t b, const struct wide_k
 		low *= widen_f32(w_scales);
 		high *= widen_f32(w_scales + WIDE_LINE_BYTES / 2);
 	} else if (kind->a_splits_scale) {
-		low *= (double)a_scale;
-		high *= (double)a_scale;
+		low *= splat_f64((double)a_scale);
+		high *= splat_f64((double)a_scale);
 	}
 	store(rounded, (vu32)narrow_f64(low, high));
 	store(ones, splat(F32_ONE));

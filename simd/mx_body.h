@@ -10,7 +10,7 @@
 #include "pack_body.h"
 #include "philox_body.h"
 #include "scale.h"
-#include "store_body.h"
+#include "squares_body.h"
 
 enum {
 	BLOCK = 32,
@@ -34,16 +34,6 @@ struct block {
 	int upscale;
 	uint32_t amax;
 };
-
-/* 2^exponent for [-127, 127]. */
-static inline float power_of_two(int exponent)
-{
-	uint32_t bits = exponent > -F32_BIAS ? (uint32_t)(exponent + F32_BIAS) << F32_SIGNIFICAND_BITS : F32_HIDDEN / 2;
-	float x;
-
-	memcpy(&x, &bits, sizeof x);
-	return x;
-}
 
 /* Largest of the lanes; all are below 2^31. */
 ALWAYS_INLINE uint32_t max_lane(vu32 v)
@@ -104,26 +94,19 @@ static void encode_block(const struct quantizer *q, enum mxfp_round mode, const 
 }
 
 /* The squared error at scale 2^s in units of 2^s0. */
-static float error_at(const struct quantizer *q, const struct block *b, int s, int s0)
+static uint32_t error_at(const struct quantizer *q, const struct block *b, int s, int s0)
 {
 	float to_units = power_of_two(-(s0 + b->upscale)), from_units = power_of_two(s - s0);
 	uint32_t codes[BLOCK];
-	float lane[BLOCK / 2];
+	float d[BLOCK];
 	struct lane_counts unused = {0};
 	struct encode_span span = {.codes = codes};
 
 	encode_block(q, MXFP_ROUND_RNE, b, s, &span, &unused);
 	decode_words(&q->codes, codes, BLOCK);
-	for (int i = 0; i < BLOCK / 2; i += LANES) {
-		vf32 low = (vf32)load(b->x + i) * to_units - (vf32)load(codes + i) * from_units;
-		vf32 high = (vf32)load(b->x + BLOCK / 2 + i) * to_units - (vf32)load(codes + BLOCK / 2 + i) * from_units;
-
-		store(lane + i, (vu32)fma_f32(high, high, low * low));
-	}
-	for (int width = BLOCK / 4; width > 0; width /= 2)
-		for (int j = 0; j < width; j++)
-			lane[j] += lane[j + width];
-	return lane[0];
+	for (int i = 0; i < BLOCK; i += LANES)
+		store(d + i, (vu32)((vf32)load(b->x + i) * to_units - (vf32)load(codes + i) * from_units));
+	return sum_of_squares(d, BLOCK);
 }
 
 static int choose_scale(const struct quantizer *q, const struct block *b)
@@ -166,7 +149,8 @@ static void quantize_group(struct quantizer *q, size_t row, size_t first_block, 
 			int s = choose_scale(q, &b);
 			*scale = (uint8_t)(s + MXFP_SCALE_BIAS);
 			encode_block(q, r->mode, &b, s, &span, &q->counts);
-			store_codes(q->element, bytes, codes, BLOCK);
+			for (int k = 0; k < BLOCK; k += LANES)
+				store_u8(bytes + k, load(codes + k));
 		}
 		pack_codes(job->codes + row * job->codes_stride + (first_block + i) * block_bytes, bytes, BLOCK,
 		           q->element->bits);

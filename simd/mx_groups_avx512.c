@@ -2,6 +2,7 @@
 /* Rows in groups of 16 blocks: loading, exceptional blocks and scales. */
 #include "mx_groups_avx512.h"
 
+#include "f32.h"
 #include "kernels_avx512.h"
 #include "philox_avx512.h"
 #include "scale.h"
@@ -193,13 +194,11 @@ static NOINLINE __mmask16 mend(const struct mx_plan *plan, struct mx_group *g)
 			amax[i] = mend_non_finite(plan->job, block);
 			nan_blocks |= (__mmask16)((amax[i] == 0) << i);
 		} else if (amax[i] != 0 && amax[i] < plan->least_amax) {
-			float a;
+			const __m512 factor = _mm512_set1_ps(0x1p96f);
 
-			for (int j = 0; j < BLOCK; j++)
-				block[j] *= 0x1p96f;
-			memcpy(&a, amax + i, sizeof a);
-			a *= 0x1p96f;
-			memcpy(amax + i, &a, sizeof a);
+			for (int j = 0; j < BLOCK; j += LANES)
+				_mm512_store_ps(block + j, _mm512_mul_ps(_mm512_load_ps(block + j), factor));
+			amax[i] = mxfp_f32_scale(amax[i], UPSCALE);
 			upscale[i] = UPSCALE;
 		}
 	}

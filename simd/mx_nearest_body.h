@@ -7,6 +7,7 @@
 #include "nearest_body.h"
 #include "pack_body.h"
 #include "scale.h"
+#include "squares_body.h"
 
 enum {
 	BLOCK = 32,
@@ -46,22 +47,8 @@ ALWAYS_INLINE uint32_t block_amax(const uint8_t *x)
 	return max_across(max);
 }
 
-/* A sum of squares in the order of doc/numerics.md: half as many lanes, then halves of these; d is overwritten. */
-ALWAYS_INLINE float sum_of_squares(float *d)
-{
-	for (int i = 0; i < BLOCK / 2; i += LANES) {
-		vf32 low = (vf32)load(d + i), high = (vf32)load(d + BLOCK / 2 + i);
-
-		store(d + i, (vu32)fma_f32(high, high, low * low));
-	}
-	for (int width = BLOCK / 4; width >= LANES; width /= 2)
-		for (int i = 0; i < width; i += LANES)
-			store(d + i, (vu32)((vf32)load(d + i) + (vf32)load(d + width + i)));
-	return halving_sum((vf32)load(d));
-}
-
 /* The squared error at scale 2^(s + up) in units of 2^s. */
-ALWAYS_INLINE float error_at(const struct nearest *e, const uint8_t *x, int s, uint32_t up)
+ALWAYS_INLINE uint32_t error_at(const struct nearest *e, const uint8_t *x, int s, uint32_t up)
 {
 	float d[BLOCK];
 	vf32 to_units = (vf32)splat((uint32_t)(F32_BIAS - s) << F32_SIGNIFICAND_BITS);
@@ -71,7 +58,7 @@ ALWAYS_INLINE float error_at(const struct nearest *e, const uint8_t *x, int s, u
 
 		store(d + i, (vu32)nearest_error(e, y, e->max + (up << F32_SIGNIFICAND_BITS), e->normal_field + up));
 	}
-	return sum_of_squares(d);
+	return sum_of_squares(d, BLOCK);
 }
 
 ALWAYS_INLINE vu32 encode_vector(const struct nearest *e, vu32 x, uint32_t s, struct tally *t)

@@ -184,12 +184,12 @@ ALWAYS_INLINE void store_nibbles(uint8_t *at, vu8 codes)
 	vst1_u8(at, vorr_u8(low, high));
 }
 
-/* Each lane of the first half plus that of the second, until one is left. */
-ALWAYS_INLINE float halving_sum(vf32 v)
+/* Each lane of the first half plus that of the second, until one is left: its bits. */
+ALWAYS_INLINE uint32_t halving_sum(vf32 v)
 {
 	float32x2_t two = vadd_f32(vget_low_f32((float32x4_t)v), vget_high_f32((float32x4_t)v));
 
-	return vget_lane_f32(two, 0) + vget_lane_f32(two, 1);
+	return vget_lane_u32(vreinterpret_u32_f32(vpadd_f32(two, two)), 0);
 }
 
 #endif

@@ -10,6 +10,7 @@
 #include "nvfp4_recipe_body.h"
 #include "pack_body.h"
 #include "philox_body.h"
+#include "squares_body.h"
 #include "store_body.h"
 
 enum {
@@ -65,11 +66,11 @@ static void find_scales(const struct quantizer *q, const struct group *g, float 
 }
 
 /* The squared error of block `b` at a candidate scale, in units of 1/S_enc. Signs do not matter to it. */
-static float error_at(const struct quantizer *q, const struct group *g, size_t b, const struct scales *s)
+static uint32_t error_at(const struct quantizer *q, const struct group *g, size_t b, const struct scales *s)
 {
 	const struct nearest *e = &q->nearest;
-	float d[BLOCK + LANES] = {0}, lane[BLOCK / 2 + LANES];
-	float factor = s->factors[b], quantum = s->values[b] * (float)(F32_HIDDEN >> e->significand_bits);
+	vf32 quantum = splat_f32(s->values[b]) * power_of_two(F32_SIGNIFICAND_BITS - (int)e->significand_bits);
+	float d[BLOCK + LANES] = {0}, factor = s->factors[b];
 
 	for (int i = 0; i < BLOCK; i += LANES) {
 		vf32 x = (vf32)(load(g->x + b * BLOCK + i) & ~F32_SIGN);
@@ -77,17 +78,9 @@ static float error_at(const struct quantizer *q, const struct group *g, size_t b
 		vf32 n = (vf32)round_at(e, quotient, power) - (vf32)power;
 
 		/* n * quantum is the code times the scale, exactly. */
-		store(d + i, (vu32)(x * q->recipe.encode - n * quantum));
+		store(d + i, (vu32)(x * q->recipe.tensor.encode - n * quantum));
 	}
-	for (int j = 0; j < BLOCK / 2; j += LANES) {
-		vf32 low = load_f32(d + j), high = load_f32(d + BLOCK / 2 + j);
-
-		store(lane + j, (vu32)fma_f32(high, high, low * low));
-	}
-	for (int width = BLOCK / 4; width > 0; width /= 2)
-		for (int j = 0; j < width; j++)
-			lane[j] += lane[j + width];
-	return lane[0];
+	return sum_of_squares(d, BLOCK);
 }
 
 /* Takes the scales that put a block's largest magnitude at 4 where they err less. */

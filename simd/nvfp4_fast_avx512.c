@@ -165,10 +165,10 @@ ALWAYS_INLINE __m512i squares(const struct tensor *t, const float *x, const floa
 		__m512 number = absolute(_mm512_loadu_ps(x + block * BLOCK));
 		__m512 a = _mm512_min_ps(_mm512_mul_ps(number, _mm512_set1_ps(factor[block])), _mm512_set1_ps(6));
 		__m512i p = binade(a);
-		/* n P / 2^23, the code's number times 2^-22: its product with the scale is exact. */
+		/* n P / 2^23, the code's number times 2^-22: its product with `value`, 2^22 scales, is exact. */
 		__m512 code = _mm512_sub_ps(_mm512_castsi512_ps(round_even(a, p)), _mm512_castsi512_ps(p));
-		d[i] = _mm512_fnmadd_ps(code, _mm512_set1_ps(value[block] * 0x1p22f),
-		                        _mm512_mul_ps(number, _mm512_set1_ps(t->encode)));
+		d[i] = _mm512_fnmadd_ps(code, _mm512_set1_ps(value[block]),
+		                        _mm512_mul_ps(number, _mm512_set1_ps(t->of.encode)));
 	}
 	__m512 low = _mm512_shuffle_f32x4(d[0], d[1], 0x44), high = _mm512_shuffle_f32x4(d[0], d[1], 0xEE);
 	return _mm512_castps_si512(_mm512_fmadd_ps(high, high, _mm512_mul_ps(low, low)));
@@ -181,7 +181,7 @@ ALWAYS_INLINE __m512 squared_errors(const struct tensor *t, const float *x, cons
 	__m512i v[WORD_BLOCKS];
 
 	_mm512_storeu_ps(factor, s->factor);
-	_mm512_storeu_ps(value, s->value);
+	_mm512_storeu_ps(value, _mm512_mul_ps(s->value, _mm512_set1_ps(0x1p22f)));
 #pragma GCC unroll 8
 	for (int b = 0; b < WORD_BLOCKS; b++)
 		v[b] = squares(t, x, factor, value, b);

@@ -10,6 +10,7 @@
 #include "decode_body.h"
 #include "encode_body.h"
 #include "nearest_body.h"
+#include "nvfp4_tensor.h"
 
 enum { SCALE_NAN = 0x7F, SCALE_EPS = 0x20 /* 0.125, what compressed-tensors puts for a scale of 0 */ };
 
@@ -19,8 +20,7 @@ enum { SCALE_NAN = 0x7F, SCALE_EPS = 0x20 /* 0.125, what compressed-tensors puts
 
 struct recipe {
 	enum mxfp_recipe recipe;
-	float tensor_scale;     /* as it is stored: g, or gs of compressed-tensors */
-	float encode;           /* S_enc of te and 4over6 */
+	struct nvfp4_tensor tensor;
 	struct nearest nearest; /* these three are of the scales' format */
 	struct encoder ties_up;
 	struct decoder values;
@@ -30,20 +30,13 @@ struct recipe {
 static void recipe_init(struct recipe *r, const struct mxfp_quantize_job *job)
 {
 	const struct mxfp_format_info *scale = mxfp_format_info(mxfp_format_info(job->format)->scale);
-	uint32_t bits = mxfp_nvfp4_tensor_scale_ref(job->recipe, job->tensor_amax, &(bool){false});
-	float amax;
+	const struct mxfp_nvfp4_tensor tensor = mxfp_nvfp4_tensor_ref(job->recipe, job->tensor_amax);
 
 	r->recipe = job->recipe;
 	nearest_init(&r->nearest, scale, MXFP_OVERFLOW_SAT);
 	encoder_init(&r->ties_up, scale, &(struct mxfp_rounding){.mode = MXFP_ROUND_RNA});
 	decoder_init(&r->values, scale);
-	memcpy(&r->tensor_scale, &bits, sizeof bits);
-	memcpy(&amax, &job->tensor_amax, sizeof amax);
-	r->encode = (job->recipe == MXFP_RECIPE_4OVER6 ? 6.0F * 256.0F : 6.0F * 448.0F) / amax;
-	if (r->encode > MAX_FINITE)
-		r->encode = MAX_FINITE;
-	if (amax == 0.0F)
-		r->encode = 1.0F;
+	nvfp4_tensor_init(&r->tensor, &tensor);
 }
 
 /* min(x, limit); NaN stays. */
@@ -65,15 +58,15 @@ static inline vf32 unrounded_scales(const struct recipe *r, vf32 amax)
 	switch (r->recipe) {
 	case MXFP_RECIPE_TE:
 	case MXFP_RECIPE_4OVER6:
-		return amax * (r->encode * (1.0F / 6.0F));
+		return amax * r->tensor.encode_sixth;
 	case MXFP_RECIPE_TORCHAO:
-		return torchao_clamp(amax / 6.0F / r->tensor_scale);
+		return torchao_clamp(amax / 6.0F / r->tensor.scale);
 	case MXFP_RECIPE_TORCHAO_1:
 		return torchao_clamp(amax / 6.0F);
 	case MXFP_RECIPE_CT:
-		return r->tensor_scale * (amax / 6.0F);
+		return r->tensor.scale * (amax / 6.0F);
 	case MXFP_RECIPE_MODELOPT:
-		u = amax / (6.0F * r->tensor_scale);
+		u = amax / r->tensor.six_scales;
 		return (vf32)blend(u == 0.0F, (vu32)splat_f32(1.0F), (vu32)u);
 	case MXFP_RECIPE_GGML:
 		return amax / 6.0F;
@@ -108,15 +101,15 @@ static inline vf32 scale_factors(const struct recipe *r, vf32 scale)
 	switch (r->recipe) {
 	case MXFP_RECIPE_TE:
 	case MXFP_RECIPE_4OVER6:
-		return at_most(1.0F / (scale * (1.0F / r->encode)), MAX_FINITE);
+		return at_most(1.0F / (scale * r->tensor.decode), MAX_FINITE);
 	case MXFP_RECIPE_TORCHAO:
-		return 1.0F / r->tensor_scale / scale;
+		return r->tensor.reciprocal / scale;
 	case MXFP_RECIPE_TORCHAO_1:
 		return 1.0F / scale;
 	case MXFP_RECIPE_CT:
-		return scale / r->tensor_scale;
+		return scale / r->tensor.scale;
 	case MXFP_RECIPE_MODELOPT:
-		return scale * r->tensor_scale;
+		return scale * r->tensor.scale;
 	case MXFP_RECIPE_GGML:
 		break;
 	}

@@ -7,6 +7,7 @@
 #define MXFP_NVFP4_SCALE_AVX512_H
 
 #include "kernels.h"
+#include "nvfp4_tensor.h"
 
 #define SCALE_MIN_NORMAL 0x1p-6f
 #define SCALE_MAX 448.0f
@@ -16,11 +17,7 @@ enum { SCALE_BIAS = 7, SCALE_SIGNIFICAND_BITS = 3 };
 
 struct tensor {
 	enum mxfp_recipe recipe;
-	float scale;         /* g, or gs of compressed-tensors */
-	float encode;        /* te, 4over6: S_enc */
-	float decode;        /* fl32(1 / S_enc) */
-	float encode_sixth;  /* fl32(S_enc * fl32(1/6)) */
-	float reciprocal;    /* torchao: fl32(1 / g) */
+	struct nvfp4_tensor of;
 };
 
 /* The scales of 16 blocks, and what their numbers are multiplied with; compressed-tensors and modelopt divide by it. */
@@ -29,32 +26,16 @@ struct scales {
 	__m512 value, factor;
 };
 
-ALWAYS_INLINE float float_of(uint32_t bits)
-{
-	float x;
-
-	memcpy(&x, &bits, sizeof x);
-	return x;
-}
-
 /* False if a 0 times or over a scale may be NaN, but for a block scale of 0 in modelopt: tensors next to nothing. */
 static inline bool tensor_init(struct tensor *t, const struct mxfp_quantize_job *job)
 {
-	const float full_range = job->recipe == MXFP_RECIPE_4OVER6 ? 6 * 256 : 6 * SCALE_MAX;
-	const float amax = float_of(job->tensor_amax);
-	bool divides;
+	const struct mxfp_nvfp4_tensor bits = mxfp_nvfp4_tensor_ref(job->recipe, job->tensor_amax);
+	/* The smallest scale of torchao is 2^-6: a reciprocal of 2^122 over it overflows. */
+	const uint32_t reciprocal_end = (uint32_t)(F32_BIAS + 122) << F32_SIGNIFICAND_BITS;
 
-	*t = (struct tensor){.recipe = job->recipe, .encode = 1};
-	t->scale = float_of(mxfp_nvfp4_tensor_scale_ref(job->recipe, job->tensor_amax, &divides));
-	if (amax > 0) {
-		float encode = full_range / amax;
-		t->encode = encode < FLOAT_MAX ? encode : FLOAT_MAX;
-	}
-	t->decode = 1 / t->encode;
-	t->encode_sixth = t->encode * (1.0f / 6);
-	t->reciprocal = 1 / t->scale;
-	/* The smallest scale of torchao is 2^-6. */
-	return job->tensor_amax < F32_INF && t->scale > 0 && t->reciprocal / SCALE_MIN_NORMAL <= FLOAT_MAX;
+	t->recipe = job->recipe;
+	nvfp4_tensor_init(&t->of, &bits);
+	return job->tensor_amax < F32_INF && bits.scale != 0 && bits.reciprocal < reciprocal_end;
 }
 
 /* v >= 0 to nearest even; not NaN. With P the power of two below v, or that of the smallest normal scale, the sum of v
@@ -110,14 +91,14 @@ ALWAYS_INLINE struct scales te_scales(const struct tensor *t, __m512 unrounded)
 	const __m512 one = _mm512_set1_ps(1);
 	struct scales s = round_scale(unrounded);
 
-	s.factor = _mm512_div_ps(one, _mm512_mul_ps(s.value, _mm512_set1_ps(t->decode)));
+	s.factor = _mm512_div_ps(one, _mm512_mul_ps(s.value, _mm512_set1_ps(t->of.decode)));
 	s.factor = _mm512_min_ps(s.factor, _mm512_set1_ps(FLOAT_MAX));
 	return s;
 }
 
 ALWAYS_INLINE __m512 te_unrounded(const struct tensor *t, __m512 amax)
 {
-	return _mm512_mul_ps(amax, _mm512_set1_ps(t->encode_sixth));
+	return _mm512_mul_ps(amax, _mm512_set1_ps(t->of.encode_sixth));
 }
 
 /* torchao: not below 2^-6; round_scale() clamps at the other end. */
@@ -132,7 +113,7 @@ ALWAYS_INLINE struct scales torchao_scales(__m512 unrounded, __m512 reciprocal)
 /* compressed-tensors: 0.125 for a scale of 0. */
 ALWAYS_INLINE struct scales ct_scales(const struct tensor *t, __m512 amax)
 {
-	const __m512 g = _mm512_set1_ps(t->scale);
+	const __m512 g = _mm512_set1_ps(t->of.scale);
 	struct scales s = round_scale(_mm512_mul_ps(g, sixth(amax)));
 	__mmask16 zero = _mm512_testn_epi32_mask(s.byte, s.byte);
 
@@ -144,8 +125,8 @@ ALWAYS_INLINE struct scales ct_scales(const struct tensor *t, __m512 amax)
 
 ALWAYS_INLINE struct scales modelopt_scales(const struct tensor *t, __m512 amax)
 {
-	const __m512 g = _mm512_set1_ps(t->scale);
-	__m512 unrounded = _mm512_div_ps(amax, _mm512_mul_ps(_mm512_set1_ps(6), g));
+	const __m512 g = _mm512_set1_ps(t->of.scale);
+	__m512 unrounded = _mm512_div_ps(amax, _mm512_set1_ps(t->of.six_scales));
 	__mmask16 zero = _mm512_cmp_ps_mask(unrounded, _mm512_setzero_ps(), _CMP_EQ_OQ);
 	struct scales s = round_scale(_mm512_mask_mov_ps(unrounded, zero, _mm512_set1_ps(1)));
 
@@ -163,7 +144,8 @@ ALWAYS_INLINE struct scales block_scales(const struct tensor *t, __m512 amax)
 	case MXFP_RECIPE_4OVER6:
 		break;
 	case MXFP_RECIPE_TORCHAO:
-		return torchao_scales(_mm512_div_ps(sixth(amax), _mm512_set1_ps(t->scale)), _mm512_set1_ps(t->reciprocal));
+		return torchao_scales(_mm512_div_ps(sixth(amax), _mm512_set1_ps(t->of.scale)),
+		                      _mm512_set1_ps(t->of.reciprocal));
 	case MXFP_RECIPE_TORCHAO_1:
 		return torchao_scales(sixth(amax), _mm512_set1_ps(1));
 	case MXFP_RECIPE_CT:

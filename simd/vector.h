@@ -4,10 +4,10 @@
  * are those of C, lane by lane, and a comparison gives all ones or all zeros. What the extensions lack is in the
  * header of each tier, which defines TIER and VECTOR_BYTES, includes this file and adds min_u32, max_u32, max_across,
  * shift_left and shift_right (counts from 32 on give 0), any, fma_f32, multiply_high, load_u8, load_u16, store_u8,
- * store_u16, low_bytes, store_nibbles, store_interleaved, fp_enter and fp_leave, for products dot_pairs, and for lanes
- * of 64 bits fma_f64, widen_f32 and narrow_f64. The bodies of kernels (*_body.h) use nothing else, so they serve every
- * tier; but the fast paths that avx512 has in another form need sign_bytes, store_u16_pair, store_f16, widen_bytes,
- * widen_f16 and halving_sum too, which avx2 and neon have.
+ * store_u16, low_bytes, store_nibbles, store_interleaved, halving_sum, fp_enter and fp_leave, for products dot_pairs,
+ * and for lanes of 64 bits fma_f64, widen_f32 and narrow_f64. The bodies of kernels (*_body.h) use nothing else, so
+ * they serve every tier; but the fast paths that avx512 has in another form need sign_bytes, store_u16_pair, store_f16,
+ * widen_bytes and widen_f16 too, which avx2 and neon have.
  */
 #ifndef MXFP_VECTOR_H
 #define MXFP_VECTOR_H
@@ -53,9 +53,27 @@ ALWAYS_INLINE vu32 splat(uint32_t x)
 	return (vu32){0} + x;
 }
 
+/* The binary32 of a pattern. A scalar is only carried as a float, never computed with (HACKING.md). */
+ALWAYS_INLINE float float_of(uint32_t bits)
+{
+	float x;
+
+	memcpy(&x, &bits, sizeof x);
+	return x;
+}
+
 ALWAYS_INLINE vf32 splat_f32(float x)
 {
-	return (vf32){0} + x;
+	uint32_t bits;
+
+	memcpy(&bits, &x, sizeof bits);
+	return (vf32)splat(bits);
+}
+
+/* 2^exponent for exponents of normal numbers, and -127. */
+ALWAYS_INLINE float power_of_two(int exponent)
+{
+	return float_of(exponent > -F32_BIAS ? (uint32_t)(exponent + F32_BIAS) << F32_SIGNIFICAND_BITS : F32_HIDDEN / 2);
 }
 
 /* mask ? a : b, lane by lane; a mask's lanes are all ones or all zeros. */
