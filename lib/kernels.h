@@ -166,4 +166,7 @@ struct mxfp_nvfp4_tensor {
 /* The definition (ref/nvfp4.c), in integers; every tier takes these numbers from here. */
 struct mxfp_nvfp4_tensor mxfp_nvfp4_tensor_ref(enum mxfp_recipe recipe, uint32_t amax);
 
+/* The scale byte of a block with this amax; of 4over6 the one that puts it at 6. */
+uint8_t mxfp_nvfp4_block_scale_ref(enum mxfp_recipe recipe, const struct mxfp_nvfp4_tensor *t, uint32_t amax);
+
 #endif

@@ -132,7 +132,7 @@ static uint32_t te_block_scale(const struct mxfp_nvfp4_tensor *t, uint32_t amax)
 	return mxfp_f32_mul(amax, t->encode_sixth);
 }
 
-static uint8_t block_scale(enum mxfp_recipe recipe, const struct mxfp_nvfp4_tensor *t, uint32_t amax)
+uint8_t mxfp_nvfp4_block_scale_ref(enum mxfp_recipe recipe, const struct mxfp_nvfp4_tensor *t, uint32_t amax)
 {
 	uint32_t sixth = mxfp_f32_div(amax, F32_SIX), u;
 	uint8_t byte;
@@ -241,7 +241,7 @@ static uint32_t candidate_error(const struct mxfp_quantize_job *job, const struc
 static uint8_t choose_scale(const struct mxfp_quantize_job *job, const struct mxfp_nvfp4_tensor *t,
                             const struct mxfp_ref_block *b)
 {
-	uint8_t six = block_scale(job->recipe, t, b->amax);
+	uint8_t six = mxfp_nvfp4_block_scale_ref(job->recipe, t, b->amax);
 
 	if (job->recipe != MXFP_RECIPE_4OVER6)
 		return six;

@@ -7,10 +7,11 @@
  * mode of formats that always overflow or always saturate, the rounding mode of f32 itself. Stochastic rounding, whose
  * result depends on the index too, on 2^24 numbers against the reference.
  * From every other format: all of its numbers, all options, against the reference; no case of the reference itself.
+ * Then the scale bytes of NVFP4, every recipe, for every finite largest magnitude of a tensor (exhaustive_nvfp4.c).
  *
- * --tier T, --from F, --format F, --round M and --overflow O choose a part (with the last two, of f32 only);
- * --workers N the threads (2). --record FILE appends each case that ends, and leaves out those that the file has
- * without a fault.
+ * --tier T, --from F, --format F, --round M and --overflow O choose a part of the conversions (with the last two, of
+ * f32 only), --recipe R|all one of NVFP4, --every N each N-th piece of 65536 of it; --workers N the threads (2).
+ * --record FILE appends each case that ends, and leaves out those that the file has without a fault.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@
 
 /* What the arguments choose; NULL: all. */
 struct choice {
-	const char *tier, *from, *format, *round, *overflow, *record, *workers;
+	const char *tier, *from, *format, *round, *overflow, *recipe, *every, *record, *workers;
 };
 
 static struct {
@@ -188,6 +189,24 @@ static void run_from_narrow(const struct choice *choice, struct exhaustive_case 
 	}
 }
 
+static void run_nvfp4(const struct choice *choice, const struct exhaustive_case *tiers, size_t n_tiers)
+{
+	size_t every = choice->every != NULL ? strtoul(choice->every, NULL, 10) : 1;
+	const char *recipe;
+	struct timespec start;
+	char name[100];
+
+	for (int r = 0; (recipe = mxfp_option_name(MXFP_OPTION_RECIPE, r)) != NULL; r++)
+		for (const struct exhaustive_case *c = tiers; c < tiers + n_tiers; c++) {
+			snprintf(name, sizeof name, "%s nvfp4 %s, scales, 1 in %zu:", c->tier, recipe, every);
+			if (c->table->quantize[MXFP_FORMAT_NVFP4] == c->reference->quantize[MXFP_FORMAT_NVFP4] ||
+			    (!matches(choice->recipe, recipe) && !matches(choice->recipe, "all")) || is_recorded(choice, name))
+				continue;
+			clock_gettime(CLOCK_MONOTONIC, &start);
+			report(choice, name, exhaustive_nvfp4(c, (enum mxfp_recipe)r, every), &start);
+		}
+}
+
 static bool is_element(const char *wanted, int format)
 {
 	const struct mxfp_format_info *f = mxfp_format_info((enum mxfp_format)format);
@@ -231,7 +250,7 @@ static size_t make_tiers(const struct choice *choice, struct mxfp_kernels *table
 static int usage(void)
 {
 	fputs("usage: exhaustive [--tier T] [--from F] [--format F] [--round M] [--overflow sat|ovf] [--workers N]"
-	      " [--record FILE]\n", stderr);
+	      " [--recipe R|all] [--every N] [--record FILE]\n", stderr);
 	return 2;
 }
 
@@ -242,7 +261,7 @@ static bool parse(struct choice *choice, char **argv)
 	} options[] = {
 		{"--tier", &choice->tier}, {"--from", &choice->from}, {"--format", &choice->format},
 		{"--round", &choice->round}, {"--overflow", &choice->overflow}, {"--workers", &choice->workers},
-		{"--record", &choice->record},
+		{"--record", &choice->record}, {"--recipe", &choice->recipe}, {"--every", &choice->every},
 	};
 	enum { N_OPTIONS = sizeof options / sizeof options[0] };
 
@@ -264,9 +283,13 @@ int main(int argc, char **argv)
 	struct choice choice = {0};
 
 	(void)argc;
-	if (!parse(&choice, argv + 1))
+	if (!parse(&choice, argv + 1) || (choice.every != NULL && strtoul(choice.every, NULL, 10) == 0))
 		return usage();
-	run(&choice, tiers, make_tiers(&choice, table, tiers));
+	size_t n_tiers = make_tiers(&choice, table, tiers);
+	if (choice.recipe == NULL)
+		run(&choice, tiers, n_tiers);
+	if (choice.from == NULL && choice.format == NULL && choice.round == NULL && choice.overflow == NULL)
+		run_nvfp4(&choice, tiers, n_tiers);
 	mpfr_free_cache();
 	printf("cases: %u, and %u in the record\ninputs compared: %" PRIu64 "\npieces of 65536 inputs with a mismatch: %"
 	       PRIu64 "\n", total.n_run, total.n_recorded, total.n_inputs, total.n_wrong_pieces);

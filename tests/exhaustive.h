@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The cases of make check-exhaustive: one conversion, by the kernel of one tier. */
+/* The cases of make check-exhaustive: one conversion or recipe of NVFP4, by the kernel of one tier. */
 #ifndef TESTS_EXHAUSTIVE_H
 #define TESTS_EXHAUSTIVE_H
 
@@ -38,6 +38,10 @@ struct exhaustive_result exhaustive_sample(const struct exhaustive_case *c);
 
 /* All numbers of a format of at most 19 bits in every mode, overflow mode and sign of zero against the reference. */
 struct exhaustive_result exhaustive_narrow(const struct exhaustive_case *c);
+
+/* The scale bytes of NVFP4 tensors against the reference: for every finite largest magnitude, or in each `every`-th
+   piece of them. */
+struct exhaustive_result exhaustive_nvfp4(const struct exhaustive_case *c, enum mxfp_recipe recipe, size_t every);
 
 /* Converts a piece by the case's kernel, or the reference's. */
 void exhaustive_convert(const struct exhaustive_case *c, const struct mxfp_kernels *table,
