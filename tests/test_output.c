@@ -2,7 +2,6 @@
 /* Outputs appear whole or not at all: nothing partial stays, and what was there is intact, whatever fails. */
 #include "config.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "file.h"
+#include "interrupt.h"
 #include "output.h"
 #include "scratch.h"
 #include "suite.h"
@@ -230,7 +230,7 @@ START_TEST(names_must_be_names)
 }
 END_TEST
 
-/* Runs in a child process, whose limits and signals do not last; the child's exit code. */
+/* Runs in a child process, whose limits do not last; the child's exit code. */
 static int in_child(int (*run)(int), int argument)
 {
 	int status;
@@ -254,7 +254,7 @@ static int fill_disk(int argument)
 	struct tensor tensor = {.name = "w", .dtype = DTYPE_U8, .rank = 1, .shape = shape};
 	struct writer writer = {.n_tensors = 1, .tensors = &tensor, .fd = -1};
 
-	output_catch_signals();
+	interrupt_prepare();
 	if (setrlimit(RLIMIT_FSIZE, &limit) != 0)
 		return 100;
 	int code = output_begin_file(&output, scratch_path("d/out"), true, &error);
@@ -279,59 +279,6 @@ START_TEST(full_disk_leaves_what_was_there)
 }
 END_TEST
 
-/* Is sent a signal while it builds an output. */
-static int be_interrupted(int number)
-{
-	signal(number, SIG_DFL); /* whatever the test's parent ignores */
-	output_catch_signals();
-	int code = output_begin_directory(&output, scratch_path("d/out"), true, &error);
-	if (code != EXIT_OK || output_interrupted(&error) != EXIT_OK)
-		return 100;
-	add_member("config.json", "new");
-	raise(number);
-	if (output_interrupted(&error) != EXIT_SIGNAL + number)
-		return 101;
-	code = output_commit(&output, &error);
-	output_abandon(&output);
-	return code;
-}
-
-START_TEST(signals_leave_what_was_there)
-{
-	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-
-	make_old();
-	for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-		ck_assert_int_eq(in_child(be_interrupted, numbers[i]), EXIT_SIGNAL + numbers[i]);
-		check_text(scratch_path("d/out/config.json"), "old");
-		check_count(1);
-	}
-}
-END_TEST
-
-static int survive_signal(int number)
-{
-	output_catch_signals();
-	raise(number);
-	return output_interrupted(&error);
-}
-
-/* As under nohup. */
-static int ignore_signal(int number)
-{
-	signal(number, SIG_IGN);
-	return survive_signal(number);
-}
-
-START_TEST(signals_that_do_not_interrupt)
-{
-	ck_assert_int_eq(in_child(ignore_signal, SIGHUP), EXIT_OK);
-	/* These become errors of write(). */
-	ck_assert_int_eq(in_child(survive_signal, SIGPIPE), EXIT_OK);
-	ck_assert_int_eq(in_child(survive_signal, SIGXFSZ), EXIT_OK);
-}
-END_TEST
-
 int main(void)
 {
 	Suite *suite = suite_create("output");
@@ -348,8 +295,6 @@ int main(void)
 	tcase_add_test(names, other_kinds_are_never_replaced);
 	tcase_add_test(names, names_must_be_names);
 	tcase_add_test(failures, full_disk_leaves_what_was_there);
-	tcase_add_test(failures, signals_leave_what_was_there);
-	tcase_add_test(failures, signals_that_do_not_interrupt);
 	suite_add_tcase(suite, names);
 	suite_add_tcase(suite, failures);
 	return suite_run(suite);

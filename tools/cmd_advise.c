@@ -88,7 +88,7 @@ static int write_recipe(struct output *output, const struct advice *advice, cons
 	int code = text == NULL ? fail_memory(error) : EXIT_OK;
 
 	if (code == EXIT_OK)
-		code = output_write_file(output->temporary, text, strlen(text), error);
+		code = output_write_file(output_build(output), text, strlen(text), error);
 	if (code == EXIT_OK)
 		code = output_commit(output, error);
 	json_release(text);

@@ -212,7 +212,7 @@ static int write_svg(struct output *output, const struct engine_report *r, struc
 		return fail_memory(error);
 	engine_svg(r, file);
 	bool complete = !ferror(file);
-	int code = fclose(file) == 0 && complete ? output_write_file(output->temporary, text, n, error)
+	int code = fclose(file) == 0 && complete ? output_write_file(output_build(output), text, n, error)
 	                                         : fail_memory(error);
 	free(text);
 	return code == EXIT_OK ? output_commit(output, error) : code;

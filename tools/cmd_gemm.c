@@ -279,7 +279,7 @@ static int multiply(struct multiplication *x, const struct settings *s, struct e
 	if (code == EXIT_OK)
 		code = multiply_run(x, s->check, error);
 	if (code == EXIT_OK)
-		code = multiply_write(x, output.temporary, suffix_stem(s->out, ".npy") != 0, error);
+		code = multiply_write(x, output_build(&output), suffix_stem(s->out, ".npy") != 0, error);
 	if (code == EXIT_OK)
 		code = output_commit(&output, error);
 	output_abandon(&output);

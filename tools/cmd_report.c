@@ -157,7 +157,7 @@ static int write_text(struct output *output, const struct settings *s, const cha
 		fwrite(text, 1, n, stdout);
 		return EXIT_OK;
 	}
-	int code = output_write_file(output->temporary, text, n, error);
+	int code = output_write_file(output_build(output), text, n, error);
 	return code == EXIT_OK ? output_commit(output, error) : code;
 }
 

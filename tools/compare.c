@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-#include "output.h"
 #include "values.h"
 
 enum { WIDEST = 8 }; /* bytes of an element */
@@ -50,10 +49,7 @@ static void count_bits(struct comparison *c, const struct piece_pair *pair, uint
 
 static int compare_piece(struct comparison *c, struct piece_pair *pair, uint64_t first, size_t n, struct error *error)
 {
-	int code = output_interrupted(error);
-
-	if (code == EXIT_OK)
-		code = read_piece(c->file_a, c->a, first, pair->a, n, error);
+	int code = read_piece(c->file_a, c->a, first, pair->a, n, error);
 	if (code == EXIT_OK)
 		code = read_piece(c->file_b, c->b, first, pair->b, n, error);
 	if (code != EXIT_OK)

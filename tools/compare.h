@@ -38,7 +38,7 @@ struct comparison {
 /* Whether the result counts as a difference. */
 bool compare_differs(enum compare_result result);
 
-/* Compares a->... with b->..., either of which may be NULL. EXIT_IO, EXIT_INPUT, signals. */
+/* Compares a->... with b->..., either of which may be NULL. EXIT_IO, EXIT_INPUT. */
 int compare_tensors(struct comparison *comparison, struct progress *progress, struct error *error);
 
 #endif

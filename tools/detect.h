@@ -79,7 +79,7 @@ struct detect_result {
 };
 
 /* Compares pieces of a tensor with what the living ways make of its source. Ways that differ are dropped, unless all
-   do: then the nearest stay. EXIT_MEMORY, EXIT_IO, EXIT_INPUT, signals. */
+   do: then the nearest stay. EXIT_MEMORY, EXIT_IO, EXIT_INPUT. */
 int detect_compare(struct detect_result *result, const struct detect_ways *ways, const struct detect_tensor *tensor,
                    const struct detect_settings *settings, struct error *error);
 
@@ -106,7 +106,7 @@ struct detection {
 	struct progress progress;
 };
 
-/* Fills a zeroed detection. EXIT_INPUT, also if no tensor is in both; EXIT_IO, EXIT_MEMORY, signals. */
+/* Fills a zeroed detection. EXIT_INPUT, also if no tensor is in both; EXIT_IO, EXIT_MEMORY. */
 int detect(struct detection *detection, const struct model *quantized, const struct model *source,
            const struct detect_settings *settings, struct error *error);
 

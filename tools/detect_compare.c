@@ -10,7 +10,6 @@
 
 #include "elements.h"
 #include "mxfp/convert.h"
-#include "output.h"
 #include "scale_byte.h"
 
 enum {
@@ -266,10 +265,8 @@ static int compare_piece(const struct comparing *c, struct error *error)
 {
 	const struct mxfp_blocks blocks = quantized_blocks(&c->tensor->quantized, &c->piece, c->codes, c->scales);
 	uint64_t n_bytes;
-	int code = output_interrupted(error);
+	int code = read_source(c, error);
 
-	if (code == EXIT_OK)
-		code = read_source(c, error);
 	if (code == EXIT_OK)
 		code = quantized_read(&c->tensor->quantized, &c->piece, &blocks, &n_bytes, error);
 	if (code != EXIT_OK)

@@ -17,6 +17,7 @@
 #include "descriptor.h"
 #include "json.h"
 #include "model.h"
+#include "interrupt.h"
 #include "output.h"
 #include "suffix.h"
 
@@ -142,7 +143,7 @@ static int copy_bytes(int source, const char *from, int target, const char *to, 
 	while (code == EXIT_OK && (n = read(source, bytes, sizeof bytes)) != 0) {
 		if (n < 0 && errno != EINTR)
 			return fail_errno(error, from, "cannot read");
-		code = output_interrupted(error);
+		code = interrupt_check(error);
 		if (code == EXIT_OK && n > 0)
 			code = descriptor_write(target, to, at, bytes, (size_t)n, error);
 		at += n > 0 ? (uint64_t)n : 0;

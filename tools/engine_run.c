@@ -11,7 +11,6 @@
 #include "engine.h"
 #include "file.h"
 #include "mxfp/convert.h"
-#include "output.h"
 
 /* What a run allocates: a list, so that it can be released whatever failed. */
 struct memory {
@@ -69,8 +68,6 @@ static int make_operands(struct engine_report *r, struct memory *memory, struct 
 		p->c = code == EXIT_OK ? take(memory, p->a.rows * p->w.rows * c_bytes) : NULL;
 		if (code == EXIT_OK && p->c == NULL)
 			code = fail_memory(error);
-		if (code == EXIT_OK)
-			code = output_interrupted(error);
 	}
 	return code;
 }
@@ -129,11 +126,8 @@ int engine_run(struct engine_report *r, struct error *error)
 	if (memory.pieces == NULL)
 		return fail_memory(error);
 	int code = make_operands(r, &memory, error);
-	for (int s = 0; s < N_SPLITS && code == EXIT_OK; s++) {
+	for (int s = 0; s < N_SPLITS && code == EXIT_OK; s++)
 		code = run_split(r, s, error);
-		if (code == EXIT_OK)
-			code = output_interrupted(error);
-	}
 	while (memory.n > 0)
 		free(memory.pieces[--memory.n]);
 	free(memory.pieces);

@@ -47,7 +47,7 @@ struct lint {
 };
 
 /* Goes through all checks and prints what they find. EXIT_USAGE (an unknown name in `ignore`), EXIT_INPUT, EXIT_IO,
-   EXIT_MEMORY, signals. */
+   EXIT_MEMORY. */
 int lint_run(struct lint *lint, const struct lint_settings *settings, const struct model *model, struct error *error);
 
 void lint_free(struct lint *lint);

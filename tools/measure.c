@@ -15,7 +15,6 @@
 #include "measure_errors.h"
 #include "mxfp/quantize.h"
 #include "operand.h"
-#include "output.h"
 #include "quantized.h"
 
 enum {
@@ -97,10 +96,7 @@ static int allocate(struct measuring *m, struct error *error)
 static int read_rows(struct measuring *m, uint64_t first, size_t rows, struct error *error)
 {
 	const struct layer *layer = m->layer;
-	int code = output_interrupted(error);
-
-	if (code == EXIT_OK)
-		code = elements_read(layer->file, layer->tensor, first * m->cols, m->weights, rows * m->cols, error);
+	int code = elements_read(layer->file, layer->tensor, first * m->cols, m->weights, rows * m->cols, error);
 	if (code == EXIT_OK && m->options->advance != NULL)
 		m->options->advance(m->options->context, rows * m->cols * dtype_info(layer->tensor->dtype)->bits / 8);
 	return code;

@@ -69,8 +69,7 @@ struct measure_options {
 };
 
 /* Measures layer->tensor, which has elements of a float type; the rest of *layer is filled.
-   EXIT_MEMORY, EXIT_IO, EXIT_INPUT, or what output_interrupted() says. EXIT_INPUT also if `against`
-   has the tensor in another shape. */
+   EXIT_MEMORY, EXIT_IO, EXIT_INPUT, also if `against` has the tensor in another shape. */
 int measure_layer(struct layer *layer, const struct measure_options *options, struct error *error);
 
 /* Finds the quantized form of a layer with rows and cols filled in, and makes it the layer's one variant. EXIT_MEMORY,

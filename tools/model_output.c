@@ -76,10 +76,10 @@ static const char *name_of(const struct model_output *output, const struct file 
 	return output->index.stream != NULL ? model_file_name(source) : MODEL_SINGLE;
 }
 
-char *model_output_path(const struct model_output *output, const struct file *source)
+char *model_output_path(struct model_output *output, const struct file *source)
 {
 	if (!output->output.is_directory)
-		return strdup(output->output.temporary);
+		return strdup(output_build(&output->output));
 	return output_member(&output->output, name_of(output, source));
 }
 

@@ -33,7 +33,7 @@ int model_output_begin(struct model_output *output, const struct model *source, 
                        bool force, struct error *error);
 
 /* malloc'ed path under which the file made from `source` is to be written, or NULL without memory. */
-char *model_output_path(const struct model_output *output, const struct file *source);
+char *model_output_path(struct model_output *output, const struct file *source);
 
 /* Takes note of a file that is complete. EXIT_MEMORY. */
 int model_output_add(struct model_output *output, const struct file *source, const struct writer *writer,

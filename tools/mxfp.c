@@ -9,10 +9,10 @@
 
 #include "color.h"
 #include "commands.h"
+#include "interrupt.h"
 #include "isa.h"
 #include "json.h"
 #include "mxfp/isa.h"
-#include "output.h"
 
 /* A descriptor 0..2 that the caller left closed would become that of the next file opened, and messages would end up
    in that file. Opened the wrong way round, it fails at its first use instead. */
@@ -120,7 +120,7 @@ int main(int argc, char **argv)
 	int code;
 
 	hold_standard_descriptors();
-	output_catch_signals();
+	interrupt_prepare();
 	json_prepare();
 	code = run(argc, argv, &error);
 	/* What was printed counts as done only once the system has taken it. */
@@ -128,5 +128,6 @@ int main(int argc, char **argv)
 		code = fail_errno(&error, "standard output", "cannot write");
 	if (error.text[0] != '\0')
 		print_error(&error);
+	interrupt_die(code);
 	return code;
 }

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,38 +13,7 @@
 
 #include "descriptor.h"
 #include "directory.h"
-
-static volatile sig_atomic_t caught;
-
-static void catch_signal(int number)
-{
-	caught = number;
-}
-
-void output_catch_signals(void)
-{
-	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-	struct sigaction action = {.sa_handler = catch_signal}, before;
-
-	/* No SA_RESTART: a read from a terminal or a pipe ends too. What the parent had ignored (nohup) stays
-	   ignored. */
-	sigemptyset(&action.sa_mask);
-	for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-		if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-			sigaction(numbers[i], &action, NULL);
-	action.sa_handler = SIG_IGN;
-	sigaction(SIGPIPE, &action, NULL);
-	sigaction(SIGXFSZ, &action, NULL);
-}
-
-int output_interrupted(struct error *error)
-{
-	int number = caught;
-
-	if (number == 0)
-		return EXIT_OK;
-	return fail(error, EXIT_SIGNAL + number, "stopped by signal %d (%s)", number, strsignal(number));
-}
+#include "interrupt.h"
 
 /* Checks that the final name is free, or may be replaced. */
 static int check_target(const struct output *output, bool *exists, struct error *error)
@@ -121,6 +89,21 @@ static int reserve_name(char *template)
 	return unlink(template);
 }
 
+/* From before something stands under the temporary name until it is gone, or has its final name. */
+static void hold(struct output *output)
+{
+	if (!output->holds)
+		interrupt_hold();
+	output->holds = true;
+}
+
+static void release(struct output *output)
+{
+	if (output->holds)
+		interrupt_release();
+	output->holds = false;
+}
+
 static int begin(struct output *output, const char *path, struct error *error)
 {
 	bool exists;
@@ -133,6 +116,8 @@ static int begin(struct output *output, const char *path, struct error *error)
 	char *template = make_template(output->path);
 	if (template == NULL)
 		return fail_memory(error);
+	if (output->is_directory)
+		hold(output);
 	if ((output->is_directory ? create_directory(template) : reserve_name(template)) != 0) {
 		free(template);
 		return fail_errno(error, output->path, "cannot create");
@@ -177,6 +162,12 @@ int output_begin_directory(struct output *output, const char *path, bool force, 
 {
 	*output = (struct output){.force = force, .is_directory = true};
 	return begin_or_release(output, path, error);
+}
+
+const char *output_build(struct output *output)
+{
+	hold(output);
+	return output->temporary;
 }
 
 char *output_member(const struct output *output, const char *name)
@@ -305,7 +296,7 @@ bool output_same_name(const struct output *a, const struct output *b)
 int output_check_commit(const struct output *output, struct error *error)
 {
 	bool exists;
-	int code = output_interrupted(error);
+	int code = interrupt_check(error);
 
 	return code == EXIT_OK ? check_target(output, &exists, error) : code;
 }
@@ -314,7 +305,7 @@ int output_commit(struct output *output, struct error *error)
 {
 	bool exists;
 	char *parent = parent_of(output->path);
-	int code = parent == NULL ? fail_memory(error) : output_interrupted(error);
+	int code = parent == NULL ? fail_memory(error) : interrupt_check(error);
 
 	if (code == EXIT_OK)
 		code = check_target(output, &exists, error);
@@ -324,6 +315,8 @@ int output_commit(struct output *output, struct error *error)
 		code = give_name(output, exists, error);
 	if (code == EXIT_OK)
 		code = directory_sync(parent, error);
+	if (output->temporary == NULL)
+		release(output);
 	free(parent);
 	return code;
 }
@@ -336,6 +329,7 @@ void output_abandon(struct output *output)
 		else
 			unlink(output->temporary);
 	}
+	release(output);
 	free(output->temporary);
 	free(output->path);
 	*output = (struct output){0};

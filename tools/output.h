@@ -17,20 +17,14 @@ struct output {
 	char *temporary;   /* name of what is being built: a directory exists, a file is to be created with O_EXCL */
 	bool is_directory;
 	bool force;
+	bool holds;        /* signals, until it is committed or abandoned */
 };
-
-/* Catches SIGINT, SIGTERM, SIGHUP: they set a flag that output_interrupted() reports, so that loops end and clean up.
-   SIGPIPE and SIGXFSZ are ignored, so that a closed pipe and a size limit are errors of write(). Called once by
-   main(). */
-void output_catch_signals(void);
-
-/* 0, or EXIT_SIGNAL + number with the error text set, after a signal. Loops call it once a piece. */
-int output_interrupted(struct error *error);
 
 /*
  * Starts an output file or directory. The final name may exist only with `force`, and then must be a regular file,
  * or a directory holding nothing but what mxfp writes (directory_check_ours()), which is checked
- * here and again at the end; else EXIT_USAGE with the remedy. EXIT_IO, EXIT_MEMORY.
+ * here and again at the end; else EXIT_USAGE with the remedy. EXIT_IO, EXIT_MEMORY. A directory holds signals
+ * (interrupt.h) from here on, a file from output_build() on: what is computed before may be stopped at any moment.
  */
 int output_begin_file(struct output *output, const char *path, bool force, struct error *error);
 int output_begin_directory(struct output *output, const char *path, bool force, struct error *error);
@@ -42,6 +36,9 @@ int output_set_path(struct output *output, const char *path, struct error *error
 /* Refuses, even with `force`, a final name that leads to an input, by whatever spelling or link: the same device and
    inode. EXIT_USAGE. */
 int output_check_apart(const char *path, const char *input, struct error *error);
+
+/* The temporary name, under which the output is going to be created. */
+const char *output_build(struct output *output);
 
 /* malloc'ed path of a file inside an output directory being built, or NULL if memory ran out. */
 char *output_member(const struct output *output, const char *name);
@@ -56,7 +53,7 @@ bool output_same_name(const struct output *a, const struct output *b);
    every output of a set before the first is committed. EXIT_USAGE, EXIT_IO, signals. */
 int output_check_commit(const struct output *output, struct error *error);
 
-/* After a signal fails as output_interrupted() does. Else syncs the directory and gives the output its final name,
+/* After a signal fails as interrupt_check() does. Else syncs the directory and gives the output its final name,
    replacing what stood there in one step. */
 int output_commit(struct output *output, struct error *error);
 

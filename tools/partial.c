@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "directory.h"
+#include "interrupt.h"
 #include "json.h"
 #include "json_write.h"
 #include "suffix.h"
@@ -33,6 +34,7 @@ int partial_name(struct partial *partial, const struct partial_target *target, s
 
 	*partial = (struct partial){.output = {.is_directory = !target->as_file, .force = target->force}};
 	partial->at = partial->lock = -1;
+	interrupt_hold();
 	int code = output_set_path(&partial->output, target->path, error);
 	if (code != EXIT_OK)
 		return code;
@@ -372,5 +374,6 @@ void partial_release(struct partial *partial)
 	free(partial->output.temporary);
 	partial->output.temporary = NULL;
 	output_abandon(&partial->output);
+	interrupt_release();
 	*partial = (struct partial){.at = -1, .lock = -1};
 }

@@ -32,8 +32,8 @@ struct partial {
 	bool appeared;        /* another run was stopped after OUT had appeared: only partial_commit() is left to do */
 };
 
-/* Takes the names alone: for processes that help the one that begins, commits and ends. EXIT_USAGE, EXIT_MEMORY;
-   partial_release() follows in every case. */
+/* Takes the names alone: for processes that help the one that begins, commits and ends. Holds signals (interrupt.h)
+   until partial_release(), which follows in every case. EXIT_USAGE, EXIT_MEMORY. */
 int partial_name(struct partial *partial, const struct partial_target *target, struct error *error);
 
 /*

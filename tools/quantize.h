@@ -85,7 +85,7 @@ int quantize_fuse(struct quantize_plan *plan, struct error *error);
 /* Whether the output is one file, not a directory. */
 bool quantize_makes_file(const struct quantize_settings *settings);
 
-/* Decides; reads no data unless layers may be promoted. EXIT_INPUT, EXIT_USAGE, EXIT_MEMORY; EXIT_IO, signals. */
+/* Decides; reads no data unless layers may be promoted. EXIT_INPUT, EXIT_USAGE, EXIT_MEMORY; EXIT_IO. */
 int quantize_plan(struct quantize_plan *plan, const struct quantize_settings *settings, const struct model *model,
                   struct error *error);
 

@@ -8,7 +8,6 @@
 
 #include <sleef.h>
 
-#include "output.h"
 #include "philox.h"
 
 struct experts {
@@ -70,10 +69,8 @@ int route(uint64_t *rows, uint64_t experts, const struct routing *routing, struc
 			x.total += x.weights[e];
 			rows[e] = 0;
 		}
-		for (uint64_t t = 0; t < routing->tokens && code == EXIT_OK; t++) {
+		for (uint64_t t = 0; t < routing->tokens; t++)
 			route_token(rows, &x, routing, t);
-			code = output_interrupted(error);
-		}
 	}
 	free(x.weights);
 	free(x.taken);

@@ -21,8 +21,7 @@ struct routing {
 	double skew; /* 0: all alike */
 };
 
-/* rows[e] becomes the number of tokens that take expert e; topk above `experts` counts as `experts`. EXIT_MEMORY, or
-   what output_interrupted() gives after a signal. */
+/* rows[e] becomes the number of tokens that take expert e; topk above `experts` counts as `experts`. EXIT_MEMORY. */
 int route(uint64_t *rows, uint64_t experts, const struct routing *routing, struct error *error);
 
 #endif

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "descriptor.h"
+#include "interrupt.h"
 #include "nearest.h"
 
 static bool is_standard(const char *path)
@@ -44,7 +45,7 @@ int source_read(const struct source *source, void *buffer, size_t size, size_t *
 {
 	for (;;) {
 		ssize_t got = read(source->fd, buffer, size);
-		int code = output_interrupted(error);
+		int code = interrupt_check(error);
 		if (code != EXIT_OK)
 			return code;
 		if (got >= 0) {
@@ -102,7 +103,7 @@ int sink_open(struct sink *sink, const char *path, bool force, struct error *err
 	int code = output_begin_file(&sink->output, path, force, error);
 	if (code != EXIT_OK)
 		return code;
-	sink->fd = open(sink->output.temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	sink->fd = open(output_build(&sink->output), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (sink->fd == -1) {
 		fail_errno(error, sink->output.temporary, "cannot create");
 		sink_end(sink);
@@ -118,7 +119,7 @@ int sink_write(const struct sink *sink, const void *bytes, size_t n, struct erro
 	while (n != 0) {
 		ssize_t written = write(sink->fd, next, n);
 		int failure = written < 0 ? errno : 0;
-		int code = output_interrupted(error);
+		int code = interrupt_check(error);
 		if (code != EXIT_OK)
 			return code;
 		if (failure != 0 && failure != EINTR) {

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "output.h"
+#include "interrupt.h"
 #include "parallel.h"
 
 int transfer_begin(struct transfer *transfer, struct error *error)
@@ -68,7 +68,7 @@ static bool take_piece(struct run *run, struct transfer_piece *piece, uint64_t *
 		return false;
 	*number = run->n_taken++;
 	piece->piece = run->last;
-	int code = output_interrupted(&error);
+	int code = interrupt_check(&error);
 	if (code == EXIT_OK)
 		code = run->job->read(run->job->context, piece, &n_bytes, &error);
 	note_failure(run, code, *number, &error);
