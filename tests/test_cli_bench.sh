@@ -43,6 +43,14 @@ if [ "$best" != ref ] &&
 fi
 exits 2 "no case is left" bench --quick --op gemm --shape 3x3x3
 
+# All of it would take minutes, but nobody reads the second row.
+(
+	code=0
+	timeout 60 "$mxfp" bench --in L2 --all 2>/dev/null || code=$?
+	echo $code >"$work/code"
+) | head -n 1 >"$work/out"
+same "exit code with a pipe closed" 4 "$(cat "$work/code")"
+
 exits 2 "--op: unknown value 'divide' / known: convert, quantize, dequantize, scan, gemm" bench --op divide
 exits 2 "--format: unknown value 'e9m9'" bench --format e9m9
 exits 2 "--in: unknown value 'L4': did you mean 'L2'? / known: L2, DRAM" bench --in L4

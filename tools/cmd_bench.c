@@ -185,6 +185,12 @@ static void time_case(struct bench *b, const struct bench_case *c, const struct 
 	}
 }
 
+/* Nothing more is to be timed: there is no memory, or nobody reads the rows (mxfp bench | head). */
+static bool is_over(const struct bench *b)
+{
+	return b->out_of_memory || ferror(stdout);
+}
+
 /* Times a case in each tier that has a kernel of its own for it. */
 static int time_tiers(const struct bench_case *c, void *context)
 {
@@ -204,7 +210,7 @@ static int time_tiers(const struct bench_case *c, void *context)
 		}
 		below = slot;
 	}
-	return b->out_of_memory;
+	return is_over(b);
 }
 
 static void add_product(struct bench *b, const struct bench_gemm_row *row)
@@ -253,7 +259,7 @@ static bool shape_wanted(const struct bench *b, const struct bench_gemm_shape *s
 /* Times a product in all shapes that are wanted. */
 static void time_shapes(struct bench *b, const struct bench_gemm_case *c, const struct mxfp_kernels *table, int tier)
 {
-	for (size_t i = 0; i < bench_n_gemm_shapes && !b->out_of_memory; i++)
+	for (size_t i = 0; i < bench_n_gemm_shapes && !is_over(b); i++)
 		if (shape_wanted(b, &bench_gemm_shapes[i]) &&
 		    (bench_gemm_shapes[i].experts == 1 || (c->sparsity.m == 0 && !c->outliers)))
 			time_product(b, c, &bench_gemm_shapes[i], table, tier);
@@ -307,7 +313,7 @@ static void time_all(struct bench *b)
 		bench_cases(time_tiers, b);
 	if (!b->json && b->rows.n != 0)
 		bench_print_targets(&b->rows);
-	if (!only_products && b->only_op >= 0)
+	if (is_over(b) || (!only_products && b->only_op >= 0))
 		return;
 	bench_sgemm_load((unsigned)b->threads);
 	time_products(b);
