@@ -116,14 +116,15 @@ static int begin(struct output *output, const char *path, struct error *error)
 	char *template = make_template(output->path);
 	if (template == NULL)
 		return fail_memory(error);
-	if (output->is_directory)
-		hold(output);
+	hold(output);
 	if ((output->is_directory ? create_directory(template) : reserve_name(template)) != 0) {
 		free(template);
 		return fail_errno(error, output->path, "cannot create");
 	}
 	output->temporary = template;
-	return EXIT_OK;
+	if (!output->is_directory)
+		release(output); /* nothing stands under the name that was reserved */
+	return interrupt_check(error);
 }
 
 /* After a failure nothing is held. */
