@@ -2,65 +2,96 @@
 # SPDX-License-Identifier: MIT
 # Installs what is missing, builds in build-check/ (or here, if this tree is configured in place), runs every test, runs
 # them again at each lower instruction-set tier, again under AddressSanitizer and UndefinedBehaviorSanitizer, and the
-# ranks of mpirun. The last line is the total of all runs.
+# ranks of mpirun. At the end it says what was skipped and why; the last line is the total of all runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/build.shlib
 
 tree=build-check
 [ ! -e config.status ] || tree=.
-jobs=-j$(nproc)
 
 # The log of each run: this machine's tiers have one each but the highest.
 logs() {
-	find "$tree" -name 'test-suite*.log' -path "$tree/test-suite*" -o -path "$tree/sanitize/build/test-suite.log"
+	find "$tree" -name 'test-suite*.log' \( -path "$tree/test-suite*" -o -path "$tree/sanitize/build/test-suite.log" \
+		-o -path "$tree/mpi/test-suite.log" \)
 }
 
-# Sum of automake's totals of these names.
-total() {
-	logs | xargs -r cat | awk -v name="^# ($1): " '$0 ~ name { n += $3 } END { print n + 0 }'
+# The logs of the programs behind automake's tests with this result.
+test_logs() {
+	find "$tree" -path './build-*' -prune -o -name '*.trs' -exec grep -lE "^:test-result: ($1)" {} + | sed 's/trs$/log/'
 }
 
-# What the programs behind automake's tests count: their cases or checks, and the inputs they compared.
+# What these programs count: their cases or checks, and the inputs they compared.
 print_counts() {
-	find "$tree" -path './build-*' -prune -o -name '*.trs' -print | sed 's/trs$/log/' | xargs -r cat | awk '
+	test_logs '.*' | xargs -r cat | awk '
 		match($0, /Checks: [0-9]+/) { checks += substr($0, RSTART + 8, RLENGTH - 8) }
 		/^[0-9]+ checks,/ { checks += $1 }
 		/^inputs compared: / { inputs += $3 }
 		END { printf "%d checks in these, %d inputs compared\n", checks, inputs }'
 }
 
-print_totals() {
-	local status=$? failed
-	[ -z "$(logs)" ] || print_counts || true
-	failed=$(total 'FAIL|XPASS|ERROR')
-	if [ "$status" != 0 ] && [ "$failed" = 0 ]; then
-		failed=1 # not a test: the message is above
-	fi
-	echo "$(total 'PASS|XFAIL') passed, $failed failed, $(total SKIP) skipped"
+# Why tests were skipped, which is the last line that each printed, and what passing ones left out.
+print_skipped() {
+	{
+		logs | xargs -r awk '
+			/^SKIP .* \(exit status: 77\)$/ { print "SKIP " $2 ": " reason }
+			$0 != "" { reason = $0 }'
+		test_logs PASS | xargs -r grep -HE '^skipped: |: skipped$' |
+			sed -E 's/^.*\/(tests|fuzz)\/([^:]*)\.log:/SKIP PART OF \1\/\2: /'
+	} | sed 's/: skipped: /: /; s/: skipped$//' | sort | uniq -c | sed -E 's/^ *1 //; s/^ *([0-9]+) (.*)/\2 (\1 runs)/'
 }
 
+print_totals() {
+	[ -z "$(logs)" ] || { print_skipped && print_counts; } || true
+	if [ $finished = no ] && [ $broken = 0 ] && [ "$(failed)" = 0 ]; then
+		broken=1 # not a test: the message is above
+	fi
+	# shellcheck disable=SC2046
+	counts $broken $(logs)
+}
+
+# shellcheck disable=SC2046
+failed() {
+	total 'FAIL|XPASS|ERROR' $(logs)
+}
+
+# run_tests WHAT ARGUMENT...: a run that fails without a failed test, as when it does not compile, counts as one.
+broken=0
+run_tests() {
+	local before
+	stage "$1"
+	shift
+	before=$(failed)
+	make_tally VERBOSE=1 "$@" || [ "$(failed)" != "$before" ] || broken=$((broken + 1))
+}
+
+echo "Builds in $tree/ and runs every test there, at each instruction-set tier, under sanitizers and under MPI."
+echo 'With what it installs, if that is missing: some 15 minutes on two cores, and 1 GB of disk.'
 mkdir -p $tree
 logs | xargs -r rm
+finished=no
 trap print_totals EXIT
 
 scripts/dependencies.sh check
-if [ ! -e Makefile.in ] || [ ! -e config.h.in ] || [ ! -e configure ] || [ configure.ac -nt configure ]; then
-	autoreconf -i
-fi
+prepare_configure
 if [ ! -e $tree/Makefile ]; then
+	stage 'configure'
 	(cd $tree && ../configure -q ${CI:+--enable-werror})
 fi
-make -s -C $tree "$jobs"
+stage 'building the library and the command'
+make_tally -C $tree
 
-status=0
-make -s -C $tree "$jobs" VERBOSE=1 check || status=1
-make -s -C $tree "$jobs" VERBOSE=1 check-tiers || status=1
-make -s -C $tree "$jobs" VERBOSE=1 check-sanitize || status=1
+run_tests 'building and running the tests' -C $tree check
+run_tests 'running them at each lower tier' -C $tree check-tiers
+run_tests 'building and running them with sanitizers' -C $tree check-sanitize
 # The command with MPI, for the one test that needs it; a tree that is configured in place can have no other build.
 if [ $tree != . ]; then
 	mkdir -p $tree/mpi
-	(cd $tree/mpi && ../../configure -q --with-mpi ${CI:+--enable-werror} CFLAGS=-O1)
-	make -s -C $tree/mpi "$jobs"
-	(cd $tree/mpi && WITH_MPI=yes srcdir=../.. ../../tests/test_mpi.sh) || status=1
+	[ -e $tree/mpi/Makefile ] ||
+		(cd $tree/mpi && ../../configure -q --with-mpi --disable-shared ${CI:+--enable-werror} CFLAGS=-O1)
+	run_tests 'building the command with MPI' -C $tree/mpi
+	run_tests 'running the ranks of mpirun' -C $tree/mpi check-TESTS TESTS=tests/test_mpi.sh
 fi
-[ $status = 0 ]
+stage 'done'
+finished=yes
+[ $broken = 0 ] && [ "$(failed)" = 0 ]

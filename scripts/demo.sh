@@ -5,20 +5,22 @@
 # Leaves its files in demo/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/build.shlib
 
 tree=build-demo
 [ ! -e config.status ] || tree=.
 
+echo "Builds in $tree/, quantizes a model of 1 MB and reports what that costs."
+echo 'With what it installs, if that is missing: some 3 minutes on two cores, and 600 MB of disk.'
 scripts/dependencies.sh build
-if [ ! -e Makefile.in ] || [ ! -e config.h.in ] || [ ! -e configure ] || [ configure.ac -nt configure ]; then
-	autoreconf -i
-fi
+prepare_configure
 mkdir -p $tree demo
 if [ ! -e $tree/Makefile ]; then
+	stage 'configure'
 	(cd $tree && ../configure -q)
 fi
-echo "building in $tree/"
-make -s -C $tree "-j$(nproc)" >/dev/null
+stage 'building'
+make_tally -C $tree
 echo
 
 model=examples/charlm.safetensors
