@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Installs what is missing: `build` for the library and the command, `check` for the tests too, `aarch64` and `s390x` to
-# build for and run programs of these machines, `emulation` to run this machine's programs under qemu-user.
+# build for and run programs of these machines, `emulation` to run this machine's programs under qemu-user, `container`
+# for check-debian.sh.
 # Debian: through apt-get, as root or with sudo; nothing is asked of the network when nothing is missing.
 # Elsewhere: names what is missing and fails.
 set -euo pipefail
@@ -46,14 +47,21 @@ gcc-s390x-linux-gnu command s390x-linux-gnu-gcc
 libc6-dev-s390x-cross command s390x-linux-gnu-gcc
 qemu-user           command qemu-s390x
 '
+container='
+debootstrap            command debootstrap
+debian-archive-keyring file    /usr/share/keyrings/debian-archive-keyring.gpg
+git                    command git
+'
+
 case "${1-}" in
 build) wanted=$build ;;
 check) wanted=$build$check ;;
 aarch64) wanted=$build$aarch64 ;;
 emulation) wanted=$build$check$emulation ;;
 s390x) wanted=$build$s390x ;;
+container) wanted=$container ;;
 *)
-	echo "usage: scripts/dependencies.sh build|check|aarch64|emulation|s390x" >&2
+	echo "usage: scripts/dependencies.sh build|check|aarch64|emulation|s390x|container" >&2
 	exit 2
 	;;
 esac
