@@ -1,0 +1,103 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Runs make check with each gcc and clang of this machine at -O1, -O2 and -O3, and clang's with sanitizers: a tree for
+# each in build-compilers/, a line for each with its counts, warnings and time, and the totals as the last line.
+# Arguments narrow it: check-compilers.sh gcc-14 clang -O3; gcc and clang are all of their kind, sanitize is a level.
+# On two cores some five minutes for each.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/build.shlib
+
+compilers=()
+levels=()
+for argument; do
+	case $argument in
+	gcc | gcc-[0-9]* | clang | clang-[0-9]*) compilers+=("$argument") ;;
+	-O[0-3] | sanitize) levels+=("$argument") ;;
+	*)
+		echo 'usage: scripts/check-compilers.sh [gcc|clang|gcc-N|clang-N|-O1|-O2|-O3|sanitize...]' >&2
+		exit 2
+		;;
+	esac
+done
+[ ! -e config.status ] || {
+	echo 'check-compilers.sh: this tree is configured in place: make distclean' >&2
+	exit 1
+}
+
+# Each compiler by its version, gcc-14 and /usr/bin/gcc being one: "NAME COMMAND".
+found() {
+	local command kind version
+	compgen -c | grep -xE '(gcc|clang)(-[0-9]+)?' | sort -uV | while read -r command; do
+		kind=${command%%-*}
+		version=$("$command" -dM -E -x c /dev/null | sed -n 's/^#define __VERSION__ "\(.*\)"/\1/p') || continue
+		echo "$kind-$("$command" -dumpversion | cut -d. -f1) $command $kind $version"
+	done | sort -u -k 3 | cut -d' ' -f 1,2
+}
+
+# wanted NAME: by the arguments.
+wanted() {
+	local name
+	[ ${#compilers[@]} -gt 0 ] || return 0
+	for name in "${compilers[@]}"; do
+		[ "$1" != "$name" ] && [ "${1%%-*}" != "$name" ] || return 0
+	done
+	return 1
+}
+
+# build_and_test COMMAND LEVEL: in $tree, everything that make prints being in its log.
+build_and_test() {
+	local flags=$2 target=check
+	[ "$2" != sanitize ] || flags=-O1 target=check-sanitize
+	mkdir -p "$tree"
+	[ -e "$tree/Makefile" ] || (cd "$tree" && ../../configure -q CC="$1" CFLAGS="$flags") || return 1
+	make -s "-j$(nproc)" -C "$tree" VERBOSE=1 $target
+}
+
+logs=()
+broken=0
+# try NAME COMMAND LEVEL: one run and its line.
+try() {
+	local tree=build-compilers/$1${3/#sanitize/-sanitize} began=$SECONDS text log omp
+	text=$tree.log
+	log=$tree/test-suite.log
+	[ "$3" != sanitize ] || log=$tree/sanitize/build/test-suite.log
+	rm -f "$log"
+	if build_and_test "$2" "$3" >"$text" 2>&1; then
+		:
+	elif [ ! -e "$log" ] || [ "$(total 'FAIL|XPASS|ERROR' "$log")" = 0 ]; then
+		broken=$((broken + 1))
+		stage "$1 $3: failed, not by a test: $text"
+		tail -n 5 "$text"
+		return
+	fi
+	logs+=("$log")
+	omp=
+	grep -q "^OPENMP_CFLAGS='..*'" "$tree/config.log" || omp=', without OpenMP (one thread)'
+	stage "$1 $3: $(counts 0 "$log"), $(grep -c 'warning: ' "$text") warnings, $((SECONDS - began)) s$omp"
+	grep -E '^(FAIL|XPASS|ERROR): ' "$text" || true
+}
+
+scripts/dependencies.sh check
+prepare_configure
+mkdir -p build-compilers
+tried=0
+while read -r name command <&3; do
+	wanted "$name" || continue
+	if [ ${#levels[@]} -gt 0 ]; then
+		set -- "${levels[@]}"
+	else
+		set -- -O1 -O2 -O3
+		[[ $name != clang-* ]] || set -- "$@" sanitize
+	fi
+	for level; do
+		tried=$((tried + 1))
+		try "$name" "$command" "$level"
+	done
+done 3< <(found)
+if [ $tried = 0 ]; then
+	echo 'check-compilers.sh: no such compiler here' >&2
+	exit 1
+fi
+counts $broken "${logs[@]}"
+[ $broken = 0 ] && [ "$(total 'FAIL|XPASS|ERROR' "${logs[@]}")" = 0 ]
