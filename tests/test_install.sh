@@ -14,27 +14,37 @@ pc=$(find "$dir" -name libmxfp.pc)
 libdir=${pc%/pkgconfig/libmxfp.pc}
 export PKG_CONFIG_PATH=${pc%/libmxfp.pc} PKG_CONFIG_SYSROOT_DIR=$dir
 export PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1
-pkg_config=${PKG_CONFIG:-pkg-config}
 
-# Compiles the client as language $1 with further options, and runs it.
+# Compiles the client as language $1 by the line $2 of README.md, and runs it.
+cp "$srcdir/tests/install_client.c" "$dir/program.c"
 client() {
+	cc() {
+		local source=$1
+		shift
+		# shellcheck disable=SC2086 # several words
+		command ${CC:-cc} -x "$language" "$source" -x none "$@"
+	}
+	pkg-config() {
+		command "${PKG_CONFIG:-pkg-config}" "$@"
+	}
 	local language=$1
-	shift
-	# shellcheck disable=SC2046,SC2086 # several words
-	${CC:-cc} -x "$language" $("$pkg_config" --cflags libmxfp) "$srcdir/tests/install_client.c" -x none \
-		-o "$dir/client" "$@"
-	LD_LIBRARY_PATH=$libdir "$dir/client"
+	(cd "$dir" && eval "$2" && LD_LIBRARY_PATH=$libdir ./a.out)
 }
 
+mapfile -t lines < <(sed -n 's/^    \(cc program\.c .*\)/\1/p' "$srcdir/README.md")
+if [ ${#lines[@]} != 2 ] || [[ ${lines[1]} != *--static* ]]; then
+	echo 'README.md does not have two lines that compile program.c, for a shared and for a static library'
+	exit 1
+fi
 languages=(c c++)
 # shellcheck disable=SC2086
 ${CC:-cc} -x c++ -fsyntax-only /dev/null 2>/dev/null || languages=(c)
 for language in "${languages[@]}"; do
-	# shellcheck disable=SC2046
-	[ ! -e "$libdir/libmxfp.so" ] || client "$language" $("$pkg_config" --libs libmxfp)
-	# shellcheck disable=SC2046
-	[ ! -e "$libdir/libmxfp.a" ] ||
-		client "$language" $("$pkg_config" --static --libs libmxfp | sed "s|-lmxfp|$libdir/libmxfp.a|")
+	[ ! -e "$libdir/libmxfp.so" ] || client "$language" "${lines[0]}"
+done
+rm -f "$libdir"/libmxfp.so*
+for language in "${languages[@]}"; do
+	[ ! -e "$libdir/libmxfp.a" ] || client "$language" "${lines[1]}"
 done
 for file in bash-completion/completions/mxfp fish/vendor_completions.d/mxfp.fish zsh/site-functions/_mxfp; do
 	[ -n "$(find "$dir" -path "*/share/$file")" ] || {
@@ -42,5 +52,5 @@ for file in bash-completion/completions/mxfp fish/vendor_completions.d/mxfp.fish
 		exit 1
 	}
 done
-bindir=$("$pkg_config" --variable=exec_prefix libmxfp)/bin
+bindir=$("${PKG_CONFIG:-pkg-config}" --variable=exec_prefix libmxfp)/bin
 [ ! -e "$dir$bindir/mxfp" ] || "$dir$bindir/mxfp" --version
