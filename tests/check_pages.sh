@@ -1,9 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Every command has a man page, and page and --help name the same options with the same words for their values.
+# Every command has a man page, page and --help name the same options with the same words for their values, and the
+# command lines of the pages' examples are no usage errors.
 set -euo pipefail
 srcdir=${srcdir:-$(dirname "$0")/..}
 status=0
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
 
 for command in $(./mxfp --help | sed -n 's/^.\{8\}\([a-z][a-z-]*\)  .*/\1/p'); do
 	page=$srcdir/doc/mxfp-$command.1
@@ -22,4 +25,30 @@ for command in $(./mxfp --help | sed -n 's/^.\{8\}\([a-z][a-z-]*\)  .*/\1/p'); d
 		status=1
 	}
 done
+
+# The examples run without their files, and for a second: all that counts is whether some mxfp exits with 2.
+build=$PWD
+# shellcheck disable=SC2317 # eval calls it
+mxfp() {
+	local code=0
+	timeout -s KILL 1 "$build/mxfp" "$@" || code=$?
+	[ "$code" != 2 ] || touch "$dir/usage"
+	return "$code"
+}
+n=0
+for page in "$srcdir"/doc/*.[15]; do
+	while IFS= read -r line; do
+		n=$((n + 1))
+		rm -rf "$dir/usage" "$dir/empty"
+		mkdir "$dir/empty"
+		(cd "$dir/empty" && eval "$line") </dev/null >/dev/null 2>&1 || true
+		[ ! -e "$dir/usage" ] || {
+			echo "$page: a usage error: $line"
+			status=1
+		}
+	done < <(sed -n '/^\.Sh EXAMPLES/,/^\.Sh [^E]/{s/^\.Dl mxfp /mxfp /p;s/^\(\.Dl \)\{0,1\}\$ //p}' "$page" |
+		sed 's/\\e/\\/g; s/\\(dq/"/g; s/\\&//g')
+done
+echo "$n examples"
+[ $n -gt 0 ] || status=1
 exit $status
