@@ -46,9 +46,10 @@ fi
 exec 9>"$cache/lock"
 flock -n 9 || fail "$cache is in use by another run"
 
-# contained COMMAND...: with mounts and processes of its own, which end when it does, or this script, even if killed.
+# contained COMMAND...: with mounts and processes of its own, which end when it does, or this script, even if killed; a
+# signal that they send to their group does not reach this one.
 contained() {
-	setpriv --pdeathsig KILL unshare --mount --pid --ipc --fork --kill-child=KILL "$@" 9>&- &
+	setpriv --pdeathsig KILL setsid unshare --mount --pid --ipc --fork --kill-child=KILL "$@" 9>&- &
 	inside=$!
 	local status=0
 	wait "$inside" || status=$?

@@ -66,7 +66,7 @@ run_tests() {
 }
 
 echo "Builds in $tree/ and runs every test there, at each instruction-set tier, under sanitizers and under MPI."
-echo 'With what it installs, if that is missing: some 15 minutes on two cores, and 1 GB of disk.'
+echo 'With what it installs, if that is missing: some 15 minutes on two cores, and 3 GB of disk.'
 mkdir -p $tree
 logs | xargs -r rm
 finished=no
