@@ -40,8 +40,9 @@ struct mxfp_convert_options {
  *
  * NaN stays NaN with its sign: the canonical code in an 8-bit format, the top payload bits and the quiet bit in a
  * wider one. A format without NaN gives +max for it, ue4m3 7F and e8m0 FF, as any negative does in these two. Inf
- * clamps to +-max (sat) or becomes Inf or else NaN (ovf). -0 and subnormals are kept. A source in e8m0, int8 or any
- * float format is exact in binary32, so all pairs are defined by the binary32 case.
+ * clamps to +-max (sat) or becomes Inf or else NaN (ovf). Subnormals are kept, and so is -0 but in int8, e8m0 and
+ * ue4m3, which have none. A source in e8m0, int8 or any float format is exact in binary32, so all pairs are defined by
+ * the binary32 case.
  *
  * MXFP_ERR_NULL; MXFP_ERR_FORMAT: not an element format; MXFP_ERR_OPTION: an enum out of range; MXFP_ERR_SIZE: n or
  * first_index + n overflows; MXFP_ERR_OVERLAP.

@@ -70,9 +70,10 @@ struct mxfp_quantize_options {
  * (0: cols). options may be NULL. Writes whole blocks: the codes and the scales, and dst->tensor_scale and
  * tensor_scale_divides where the format has a tensor scale. Gaps that strides leave are not written.
  *
- * An element becomes round(x / scale) from its exact value, saturating. A block of zeros has scale byte 00 (NVFP4: the
- * recipe's). A block with a NaN or Inf follows options->non_finite. Under `mse` the squared error is the sum that
- * doc/numerics.md, section 3, defines. The tensor scale of NVFP4 is made from finite values only.
+ * An element becomes round(x / scale), saturating: in the MX formats from the exact quotient, in NVFP4 from the
+ * binary32 that the recipe's operations make of it (doc/numerics.md, section 4). A block of zeros has scale byte 00
+ * (NVFP4: the recipe's). A block with a NaN or Inf follows options->non_finite. Under `mse` the squared error is the
+ * sum that doc/numerics.md, section 3, defines. The tensor scale of NVFP4 is made from finite values only.
  *
  * No alignment is required. src, codes and scales may not overlap each other.
  * MXFP_ERR_NULL; MXFP_ERR_FORMAT; MXFP_ERR_OPTION: an enum out of range, rounding other than rne with recipe ggml,
