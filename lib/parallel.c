@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #ifdef _OPENMP
+#include <fenv.h>
 #include <omp.h>
 #endif
 
@@ -29,19 +30,44 @@ static void run_piece(void *argument, size_t piece)
 }
 
 #ifdef _OPENMP
+static void run_region(unsigned threads, size_t n_pieces, struct loop *loop)
+{
+#pragma omp parallel for num_threads(threads) schedule(dynamic)
+	for (size_t i = 0; i < n_pieces; i++)
+		run_piece(loop, i);
+}
+
+/*
+ * LLVM's runtime computes in floating point when it starts, which is at the first call of any of its functions, and is
+ * trapped there if the caller unmasks exceptions: they are masked meanwhile. A pointer that may change keeps the
+ * compiler from inlining the region, whose first call of the runtime clang puts where the function around it begins.
+ */
+static void (*const volatile region)(unsigned, size_t, struct loop *) = run_region;
+
+static unsigned processors(void)
+{
+	fenv_t state;
+
+	feholdexcept(&state);
+	unsigned n = (unsigned)omp_get_num_procs();
+	fesetenv(&state);
+	return n;
+}
+
 /* At most as many threads as there are processors and pieces: more would only cost, and the runtime ends the process
    when it cannot have them. */
 static void run_openmp(unsigned threads, size_t n_pieces, struct loop *loop)
 {
-	unsigned n = (unsigned)omp_get_num_procs();
+	unsigned n = processors();
+	fenv_t state;
 
 	if (threads != 0 && threads < n)
 		n = threads;
 	if (n_pieces < n)
 		n = (unsigned)n_pieces;
-#pragma omp parallel for num_threads(n) schedule(dynamic)
-	for (size_t i = 0; i < n_pieces; i++)
-		run_piece(loop, i);
+	feholdexcept(&state);
+	region(n, n_pieces, loop);
+	fesetenv(&state);
 }
 #endif
 
@@ -81,7 +107,7 @@ void mxfp_parallel_for(unsigned threads, const struct mxfp_parallel *parallel, s
 size_t mxfp_parallel_width(unsigned threads)
 {
 #ifdef _OPENMP
-	return threads != 0 ? threads : (size_t)omp_get_num_procs();
+	return threads != 0 ? threads : processors();
 #else
 	return threads != 0 ? threads : 1;
 #endif
