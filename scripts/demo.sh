@@ -11,7 +11,7 @@ tree=build-demo
 [ ! -e config.status ] || tree=.
 
 echo "Builds in $tree/, quantizes a model of 1 MB and reports what that costs."
-echo 'With what it installs, if that is missing: some 3 minutes on two cores, and 600 MB of disk.'
+echo 'With what it installs, if that is missing: some 3 minutes on two cores, and 500 MB of disk.'
 scripts/dependencies.sh build
 prepare_configure
 mkdir -p $tree demo
