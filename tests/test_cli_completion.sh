@@ -96,7 +96,7 @@ same "bash: tensor" "aa.weight " "$(in_bash mxfp gemm x.npy w.safetensors : a)"
 
 # in_fish LINE
 in_fish() {
-	HOME=$work fish --no-config -c "source $scripts/mxfp.fish; complete -C '$1'" | cut -f 1 | sort -u | tr '\n' ' '
+	HOME=$work fish --no-config -c "source '$scripts/mxfp.fish'; complete -C '$1'" | cut -f 1 | sort -u | tr '\n' ' '
 }
 if command -v fish >/dev/null; then
 	same "fish: command" "quantize " "$(in_fish 'mxfp qu')"
