@@ -105,6 +105,8 @@ bool mxfp_masks_valid(struct mxfp_sparsity sparsity, size_t rows, size_t cols, c
 	const unsigned n = sparsity.n, m = sparsity.m;
 	const size_t groups = mxfp_divide_up(cols, m), row_bytes = mxfp_divide_up(groups * m, 8);
 
+	if (groups == 0)
+		return true; /* of nothing, and then masks may be NULL, to which C allows not even 0 to be added */
 	for (size_t row = 0; row < rows; row++, masks += stride) {
 		uint32_t last = 0;
 
