@@ -11,18 +11,13 @@
 
 enum { MAX_PATH = 4096, MAX_SHOWN = 8 /* differences printed for a case */ };
 
-bool vectors_open(struct vector_set *set)
+bool vectors_open(struct vector_set *set, const char *folder)
 {
-	static char folder[MAX_PATH], path[MAX_PATH + 32];
-	const char *shared = getenv("MXFP_SHARED"), *source = getenv("srcdir");
+	char path[MAX_PATH];
 	json_error_t error;
 
 	memset(set, 0, sizeof *set);
 	set->folder = folder;
-	if (shared != NULL)
-		snprintf(folder, sizeof folder, "%s/vectors", shared);
-	else
-		snprintf(folder, sizeof folder, "%s/../shared/vectors", source != NULL ? source : ".");
 	snprintf(path, sizeof path, "%s/manifest.json", folder);
 	FILE *file = fopen(path, "r");
 	if (file == NULL)
@@ -74,7 +69,8 @@ static size_t width(const char *dtype)
 	static const struct {
 		const char *dtype;
 		size_t width;
-	} widths[] = {{"uint8", 1}, {"uint16", 2}, {"float32", 4}, {"f32le", 4}};
+	} widths[] = {{"uint8", 1},   {"uint16", 2}, {"int16", 2}, {"float16", 2},
+	              {"f16le", 2}, {"float32", 4}, {"f32le", 4}};
 
 	for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++)
 		if (strcmp(widths[i].dtype, dtype) == 0)
@@ -87,7 +83,7 @@ static struct vector_array load(const struct vector_set *set, const json_t *entr
 {
 	const json_t *shape = json_object_get(entry, "shape");
 	size_t bytes = width(text(entry, "dtype")), rank = json_array_size(shape);
-	char path[MAX_PATH + 256];
+	char path[MAX_PATH];
 	struct vector_array a = {.n = 1};
 
 	for (size_t i = 0; i < rank; i++)
@@ -146,11 +142,18 @@ void vectors_compare(struct vector_set *set, struct vector_case *c, const struct
 
 enum mxfp_round vectors_round(const struct vector_case *c)
 {
-	if (strncmp(c->rounding, "RNA", 3) == 0)
-		return MXFP_ROUND_RNA;
-	if (strncmp(c->rounding, "RTZ", 3) == 0)
-		return MXFP_ROUND_RTZ;
-	ck_assert_msg(strncmp(c->rounding, "RNE", 3) == 0, "%s: unknown rounding %s", c->name, c->rounding);
+	static const struct {
+		const char *theirs;
+		enum mxfp_round ours;
+	} rounds[] = {
+		{"RNE", MXFP_ROUND_RNE}, {"RNA", MXFP_ROUND_RNA}, {"RTZ", MXFP_ROUND_RTZ},
+		{"RTP", MXFP_ROUND_RTP}, {"RTN", MXFP_ROUND_RTN},
+	};
+
+	for (size_t i = 0; i < sizeof rounds / sizeof rounds[0]; i++)
+		if (strncmp(c->rounding, rounds[i].theirs, 3) == 0)
+			return rounds[i].ours;
+	ck_abort_msg("%s: unknown rounding %s", c->name, c->rounding);
 	return MXFP_ROUND_RNE;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The golden vectors of shared/vectors: outputs of other implementations, one case of manifest.json each.
- * vectors_cast.c, vectors_decode.c, vectors_mx.c and vectors_nvfp4.c run the kinds of cases; every number is
- * compared with the library's bit for bit, and a difference is let pass only as an item of vectors/README.md,
- * by a condition that states the item.
+ * Golden vectors: outputs of other implementations, one case of manifest.json each, in tests/vectors and, where there
+ * is one, in another folder of the same form. vectors_<kind>.c run the kinds of cases; every number is compared with
+ * the library's bit for bit, and a difference is let pass only as an item of vectors/README.md, by a condition that
+ * states the item.
  */
 #ifndef TESTS_VECTORS_H
 #define TESTS_VECTORS_H
@@ -23,9 +23,9 @@ struct vector_array {
 	uint32_t *at;
 };
 
-/* What a difference can be laid to: an item 1 to 20 of the README; what the case's own notes in the manifest
+/* What a difference can be laid to: an item 1 to 24 of the README; what the case's own notes in the manifest
    say; or that the implementation was not run on the input (the code 0xEE). */
-enum { VECTOR_NO_EXCUSE, VECTOR_LAST_ITEM = 20, VECTOR_NOTES, VECTOR_NOT_RUN, VECTOR_N_EXCUSES };
+enum { VECTOR_NO_EXCUSE, VECTOR_LAST_ITEM = 24, VECTOR_NOTES, VECTOR_NOT_RUN, VECTOR_N_EXCUSES };
 
 struct vector_case {
 	const json_t *json;
@@ -40,9 +40,9 @@ struct vector_set {
 	uint64_t n_cases, n_compared, n_different, n_excused[VECTOR_N_EXCUSES];
 };
 
-/* Opens the set; false if there is none (folder is where it was looked for). A manifest that cannot be read
-   is reported and left NULL. */
-bool vectors_open(struct vector_set *set);
+/* Opens the set in a folder, which is kept by reference; false if there is none. A manifest that cannot be read is
+   reported and left NULL. */
+bool vectors_open(struct vector_set *set, const char *folder);
 void vectors_close(struct vector_set *set);
 
 /* Case number i of the manifest. */
@@ -67,7 +67,7 @@ struct vector_pair {
 
 void vectors_compare(struct vector_set *set, struct vector_case *c, const struct vector_pair *pair);
 
-/* The rounding a case names: RNE, RNA, RTZ, with or without more words. */
+/* The rounding a case names: RNE, RNA, RTZ, RTP, RTN, with or without more words. */
 enum mxfp_round vectors_round(const struct vector_case *c);
 
 /* The element or block format a case names. */
@@ -96,5 +96,6 @@ void vectors_run_mx_block(struct vector_set *set, struct vector_case *c);
 void vectors_run_mx_scale(struct vector_set *set, struct vector_case *c);
 void vectors_run_ue4m3(struct vector_set *set, struct vector_case *c); /* a `cast` */
 void vectors_run_nvfp4(struct vector_set *set, struct vector_case *c);
+void vectors_run_sparse24(struct vector_set *set, struct vector_case *c);
 
 #endif

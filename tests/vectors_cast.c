@@ -148,9 +148,9 @@ static int excuse_code(const struct cast *k)
 	/* 4: "gfloat always 0xff", for the NaN that e4m3 overflows to as well. */
 	if (gfloat && k->format->format == MXFP_FORMAT_E4M3 && k->ours == 0x7F && k->theirs == 0xFF)
 		return 4;
-	/* 14: "gfloat uses -128": for all that is nearer to it than to -127/64, and past it. */
+	/* 14: "gfloat uses -128": for all that rounds to it, and past it. */
 	if (gfloat && k->format->format == MXFP_FORMAT_INT8 && k->theirs == 0x80 &&
-	    to_float(k->x) <= -127.5f / 64)
+	    to_float(k->x) <= (k->round == MXFP_ROUND_RTN ? nextafterf(-127.0f / 64, -2) : -127.5f / 64))
 		return 14;
 	return VECTOR_NO_EXCUSE;
 }

@@ -1,0 +1,59 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Makes DIRECTORY a Debian sid with the packages that tests/vectors was made by, runs tests/vectors/make.py there, and
+# says whether what came out, DIRECTORY/opt/vectors, is what tests/vectors holds: ml-dtypes, numpy, torch, onnxruntime,
+# libggml and gguf-py of Debian; torchao, compressed-tensors and gfloat of PyPI. As root, on Debian with debootstrap and
+# pip; 3 GB, some ten minutes. Can be run again: what is there is kept. Mirror and index are those that apt and pip are
+# configured with. Debian's sid moves on: with other versions than tests/vectors/README.md names, outputs may differ.
+set -euo pipefail
+here=$(cd "$(dirname "$0")/.." && pwd)
+
+debian='
+libggml0 python3-gguf python3-loguru python3-ml-dtypes python3-numpy python3-onnx python3-onnxruntime
+python3-psutil python3-pydantic python3-torch python3-transformers python3-venv
+'
+pypi='torchao==0.18.0 compressed-tensors==0.20.0 gfloat==0.5.2 array-api-compat more-itertools'
+
+fail() {
+	echo "$0: $1" >&2
+	exit 1
+}
+
+[ $# = 1 ] || fail "usage: vectors-lab.sh DIRECTORY"
+[ "$(id -u)" = 0 ] || fail "makes a system to chroot into: run it as root"
+python3 -m pip --version >/dev/null || fail "needs pip (Debian package python3-pip)"
+mkdir -p "$1"
+lab=$(cd "$1" && pwd)
+
+if [ ! -e "$lab/etc/debian_version" ]; then
+	command -v debootstrap >/dev/null || fail "needs debootstrap (Debian package debootstrap)"
+	mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | head -n 1)
+	debootstrap --variant=minbase sid "$lab" ${mirror:+"$mirror"}
+fi
+
+# shellcheck disable=SC2086
+chroot "$lab" sh -c 'export DEBIAN_FRONTEND=noninteractive
+	apt-get -qq -o Acquire::Check-Valid-Until=false update
+	apt-get -qq -y --no-install-recommends install "$@"' sh $debian
+
+# pip runs here, where it is configured, and installs there without a network.
+# shellcheck disable=SC2086
+python3 -m pip -q download --no-deps --only-binary :all: --dest "$lab/opt/wheels" $pypi
+[ -x "$lab/opt/python/bin/pip" ] || chroot "$lab" python3 -m venv --system-site-packages /opt/python
+# shellcheck disable=SC2086
+chroot "$lab" /opt/python/bin/pip -q install --no-deps --no-index --find-links /opt/wheels $pypi
+
+rm -rf "$lab/opt/vectors"
+mkdir "$lab/opt/vectors"
+cp "$here"/tests/vectors/*.py "$here/tests/vectors/README.md" "$lab/opt/vectors"
+# onnxruntime wants /proc. It and Debian's onnx both register the schemas of onnx and say so, some hundred times.
+unshare --mount sh -c 'mount -t proc proc "$1/proc" &&
+	exec chroot "$1" env PYTHONDONTWRITEBYTECODE=1 HOME=/opt /opt/python/bin/python /opt/vectors/make.py /opt/vectors' \
+	sh "$lab" 2>"$lab/tmp/vectors.log" ||
+	fail "make.py failed: $(tail -n 3 "$lab/tmp/vectors.log")"
+if diff -r "$here/tests/vectors" "$lab/opt/vectors" >"$lab/tmp/vectors.diff"; then
+	echo "$lab/opt/vectors: the same as tests/vectors"
+else
+	echo "$lab/opt/vectors: differs from tests/vectors, see $lab/tmp/vectors.diff"
+	exit 1
+fi
