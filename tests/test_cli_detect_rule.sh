@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# mxfp detect-rule: blocks worked by hand, the shipped model in every rule, and what other programs made of the inputs
-# of ../shared if they are there.
+# mxfp detect-rule: blocks worked by hand, the shipped model in every rule, what other programs made of the inputs of
+# tests/vectors, and what llama-quantize made of a model in ../shared if it is there.
 . "${srcdir:-.}/tests/cli.shlib"
 
 shared=${MXFP_SHARED:-${srcdir:-.}/../shared}
+vectors=${srcdir:-.}/tests/vectors
 charlm=${srcdir:-.}/examples/charlm.safetensors
 
 # detects CODE VERDICT QUANTIZED SOURCE ARGUMENT...: the verdict of the first group begins like this.
@@ -142,10 +143,7 @@ exits 3 "tensor 'x.weight': has another shape than in" detect-rule "$work/block.
 
 # vector NAME KIND: the file of an output of a case.
 vector() {
-	awk -v name="\"$1\"" -v kind="\"$2\":" '
-		$1 == "\"name\":" { on = index($2, name) }
-		$1 ~ /^"[a-z_]*":$/ && $2 == "{" { wanted = on && $1 == kind }
-		wanted && $1 == "\"file\":" { gsub(/[",]/, "", $2); print $2; exit }' "$shared/vectors/manifest.json"
+	sed -n "s|.*\"name\": \"$1\".*\"$2\": {[^}]*\"file\": \"\([^\"]*\)\".*|\1|p" "$vectors/manifest.json"
 }
 
 # entry PART DTYPE SHAPE FROM TO
@@ -163,28 +161,24 @@ others() {
 	codes_end=$(($3 * $4 / 2)) scales_end=$(($3 * $4 / 2 + $3 * $4 / block))
 	{
 		header "{\"x.weight\":{\"dtype\":\"F32\",\"shape\":[$3,$4],\"data_offsets\":[0,$(($3 * $4 * 4))]}}"
-		cat "$shared/vectors/inputs/$2.f32"
+		cat "$vectors/inputs/$2.f32"
 	} >"$work/source.safetensors"
 	{
 		header "{$(entry packed U8 "$3,$(($4 / 2))" 0 $codes_end),$(entry scale $type "$3,$(($4 / block))" \
 			$codes_end $scales_end),$(entry global_scale F32 1 $scales_end $((scales_end + 4)))}"
-		cat "$shared/vectors/$packed" "$shared/vectors/$scales"
+		cat "$vectors/$packed" "$vectors/$scales"
 		case $1 in
-		*/compressed-tensors) cat "$shared/vectors/$(vector "$1" global_scale)" ;;
+		*/compressed-tensors) cat "$vectors/$(vector "$1" global_scale)" ;;
 		*) bytes 0000803f ;;
 		esac
 	} >"$work/other.safetensors"
 	detects 0 "$5" "$work/other.safetensors" "$work/source.safetensors" --all
 }
-if [ -e "$shared/vectors/manifest.json" ]; then
-	others mx/e2m1/blocks32/torchao-floor blocks32 626 32 'exact: rule floor, rounding rne'
-	others mx/e2m1/blocks32/torchao-ceil blocks32 626 32 'exact: rule ceil, rounding rne'
-	others mx/e2m1/blocks32/torchao-rceil blocks32 626 32 'exact: rule rceil, rounding rne'
-	others nvfp4/nvt_ramp/compressed-tensors nvt_ramp 32 128 'exact: recipe compressed-tensors, rounding rne'
-	others nvfp4/nvt_ramp/torchao-onelevel nvt_ramp 32 128 'exact: recipe torchao-1, rounding rne'
-else
-	echo "$shared/vectors is not there: the blocks of other programs are not tested"
-fi
+others mx/e2m1/blocks_plain/torchao-floor blocks_plain 64 32 'exact: rule floor, rounding rne'
+others mx/e2m1/blocks_plain/torchao-ceil blocks_plain 64 32 'exact: rule ceil, rounding rne'
+others mx/e2m1/blocks_plain/torchao-rceil blocks_plain 64 32 'exact: rule rceil, rounding rne'
+others nvfp4/nv_spread/compressed-tensors nv_spread 16 128 'exact: recipe compressed-tensors, rounding rne'
+others nvfp4/nv_spread/torchao-onelevel nv_spread 16 128 'exact: recipe torchao-1, rounding rne'
 # What llama-quantize made of a model in f32.
 if [ -d "$shared/weights" ]; then
 	stories=$shared/weights/stories260K/stories260K

@@ -12,7 +12,7 @@ enum { LENGTH = 16, GGUF_LENGTH = 64, GGUF_BYTES = GGUF_LENGTH / LENGTH + GGUF_L
 /* What a case gives; n is 0 in what it does not. */
 struct outputs {
 	struct vector_array codes, packed, scales, tensor_scale, global_scale, values, values_gguf_py,
-		gguf_blocks;
+		dequantized, gguf_blocks;
 };
 
 /* A case, and what the library makes of its input. */
@@ -116,6 +116,40 @@ static void compare_values(const struct tensor *t, const struct vector_array *va
 	free(ours);
 }
 
+static float decoded(enum mxfp_format format, uint32_t code)
+{
+	uint32_t bits = vectors_decode_code(format, code);
+	float x;
+
+	memcpy(&x, &bits, sizeof x);
+	return x;
+}
+
+/* 25: torchao and compressed-tensors "round the product, or quotient, of the two scales first". */
+static int excuse_dequantized(const struct tensor *t, size_t i, uint32_t theirs)
+{
+	float sf = decoded(MXFP_FORMAT_UE4M3, t->scales[i / LENGTH]), g = t->ours.tensor_scale;
+	float x = decoded(MXFP_FORMAT_E2M1, our_code(t, i)) * (t->ours.tensor_scale_divides ? sf / g : sf * g);
+
+	if (memcmp(&x, &theirs, sizeof x) == 0)
+		return 25;
+	/* 17: NaN for an all-zero tensor, and what is unspecified as a code. */
+	if (t->all_zero && recipe_of(t->c) == MXFP_RECIPE_TORCHAO && (theirs & 0x7FFFFFFF) > 0x7F800000)
+		return 17;
+	return is_zero_times_inf(t, i) ? 17 : VECTOR_NO_EXCUSE;
+}
+
+static void compare_dequantized(const struct tensor *t)
+{
+	const struct vector_array *theirs = &t->theirs.dequantized;
+	uint32_t *ours = calloc(t->x.n, sizeof *ours);
+
+	ck_assert_int_eq(mxfp_dequantize(&t->ours, ours, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
+	for (size_t i = 0; i < theirs->n; i++)
+		compare(t, i, t->x.at[i], ours[i], theirs->at[i], excuse_dequantized(t, i, theirs->at[i]));
+	free(ours);
+}
+
 /* compressed-tensors has the element's number, before its scales, as `values`. */
 static void compare_element_values(const struct tensor *t, const struct vector_array *values)
 {
@@ -144,6 +178,7 @@ static void load_outputs(struct outputs *o, const struct vector_set *set, const 
 	o->global_scale = vectors_output(set, c, "global_scale");
 	o->values = vectors_output(set, c, "values");
 	o->values_gguf_py = vectors_output(set, c, "values_gguf_py");
+	o->dequantized = vectors_output(set, c, "dequantized");
 	o->gguf_blocks = vectors_output(set, c, "gguf_blocks");
 }
 
@@ -156,6 +191,7 @@ static void free_outputs(struct outputs *o)
 	free(o->global_scale.at);
 	free(o->values.at);
 	free(o->values_gguf_py.at);
+	free(o->dequantized.at);
 	free(o->gguf_blocks.at);
 }
 
@@ -190,6 +226,7 @@ void vectors_run_nvfp4(struct vector_set *set, struct vector_case *c)
 	else
 		compare_values(&t, &t.theirs.values);
 	compare_values(&t, &t.theirs.values_gguf_py);
+	compare_dequantized(&t);
 	free(t.packed);
 	free(t.scales);
 	free(t.x.at);

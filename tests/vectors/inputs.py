@@ -100,6 +100,10 @@ def scaled_row(rng, n, exponent, spread=2):
     return [bits(float(np.ldexp(np.float32(struct.unpack("<f", struct.pack("<I", p))[0]), exponent))) for p in out]
 
 
+def quarters(largest):
+    return [bits(v / 4) | s for v in range(4 * largest + 1) for s in (0, SIGN)]
+
+
 def blocks():
     """Rows of 32 whose largest magnitude stands at a threshold of some scale rule, and rows that are special."""
     rng = random.Random("blocks")
@@ -138,20 +142,26 @@ def blocks():
     return out
 
 
+def blocks_plain():
+    """Rows of 32 of an ordinary matrix, and rows of ties."""
+    rng = random.Random("blocks_plain")
+    ordinary = [scaled_row(rng, 32, rng.randrange(-6, 3)) for _ in range(48)]
+    return ordinary + [[bits(float(n))] + rng.choices(quarters(n), k=31) for n in (4, 6) * 8]
+
+
 def nvfp4_tensors():
     rng = random.Random("nvfp4")
 
     def rows(n, cols, exponent):
         return [sum((scaled_row(rng, 16, exponent()) for _ in range(cols // 16)), []) for _ in range(n)]
 
-    halves = [bits(v / 4) | s for v in range(25) for s in (0, SIGN)]
     return {
         "nv_ordinary": rows(16, 128, lambda: rng.randrange(-2, 3)),
         "nv_spread": rows(16, 128, lambda: rng.randrange(-24, 9)),
         "nv_small": rows(8, 64, lambda: rng.randrange(-104, -96)),
         "nv_smallest": rows(8, 64, lambda: rng.randrange(-140, -126)),
         "nv_large": rows(8, 64, lambda: rng.randrange(90, 118)),
-        "nv_ties": [[bits(6.0)] + [rng.choice(halves) for _ in range(63)] for _ in range(16)],
+        "nv_ties": [[bits(6.0)] + rng.choices(quarters(6), k=63) for _ in range(16)],
         "nv_largest": [[bits(2688.0)] + [bits(v) for v in (6.0 * 2.0 ** (k % 9), -1.25, 0.5)] * 21
                        for k in range(4)],
         "nv_zero": [[0, SIGN] * 32] * 2,
@@ -180,7 +190,8 @@ def sparse24():
 def all_inputs():
     """Name: array of patterns; uint16 is f16, uint32 binary32."""
     made = {"special": special(), "powers": powers(), "sample": sample(), "mid_int8": thresholds_int8(),
-            "mid_ue4m3": thresholds_ue4m3(), "blocks": blocks(), "fp4_pairs": fp4_pairs()}
+            "mid_ue4m3": thresholds_ue4m3(), "blocks": blocks(), "blocks_plain": blocks_plain(),
+            "fp4_pairs": fp4_pairs()}
     made.update({"mid_" + name: thresholds(name) for name in FLOATS})
     made.update(nvfp4_tensors())
     arrays = {name: np.array(x, dtype=np.uint32) for name, x in made.items()}

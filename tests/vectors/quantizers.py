@@ -7,15 +7,16 @@ import gguf
 import gguf.quants
 import numpy as np
 import torch
-from compressed_tensors.compressors.nvfp4.helpers import quantize_and_pack_fp4
+from compressed_tensors.compressors.nvfp4.helpers import quantize_and_pack_fp4, unpack_fp4_from_uint8
 from compressed_tensors.quantization import QuantizationArgs
+from compressed_tensors.quantization.lifecycle.forward import dequantize
 from compressed_tensors.quantization.utils.helpers import calculate_qparams, generate_gparam
 from compressed_tensors.quantization.utils.mxfp_utils import generate_mx_scales
 from torch.sparse import _semi_structured_conversions as semi_structured
 from torchao.prototype.mx_formats.config import ScaleCalculationMode
 from torchao.prototype.mx_formats.constants import DTYPE_FP6_E2M3, DTYPE_FP6_E3M2
 from torchao.prototype.mx_formats.mx_tensor import to_mx
-from torchao.prototype.mx_formats.nvfp4_tensor import nvfp4_quantize, per_tensor_amax_to_scale
+from torchao.prototype.mx_formats.nvfp4_tensor import NVFP4Tensor, nvfp4_quantize, per_tensor_amax_to_scale
 
 from casts import GFLOAT, GGML, NOT_RUN, gfloat_codes
 
@@ -64,17 +65,22 @@ def gfloat_block_outputs(name, x):
     return {"codes": codes, "scales": scales}
 
 
-def run_mx(r, by):
-    x = r.floats("blocks")
-    tensor = torch.from_numpy(x.copy())
+def run_torchao_mx(r, by, source):
+    tensor = torch.from_numpy(r.floats(source).copy())
     for name, dtype in TORCHAO.items():
         for rule, mode in MODES.items():
             scales, codes = to_mx(tensor, dtype, 32, mode)
             codes = codes.view(torch.uint8).numpy()
             outputs = {"packed": codes, "codes": nibbles(codes)} if name == "mxe2m1" else {"codes": codes}
-            r.case(f"mx/{name[2:]}/blocks/torchao-{rule.lower()}", "mx-block", by["torchao"],
-                   {**outputs, "scales": scales.view(torch.uint8).numpy().reshape(-1)}, format=name, input="blocks",
+            r.case(f"mx/{name[2:]}/{source}/torchao-{rule.lower()}", "mx-block", by["torchao"],
+                   {**outputs, "scales": scales.view(torch.uint8).numpy().reshape(-1)}, format=name, input=source,
                    rounding="RNE", scale_rule=rule)
+
+
+def run_mx(r, by):
+    run_torchao_mx(r, by, "blocks")
+    run_torchao_mx(r, by, "blocks_plain")
+    x = r.floats("blocks")
     for name in ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1", "int8"):
         r.case(f"mx/{name}/blocks/gfloat", "mx-block", by["gfloat"], gfloat_block_outputs(name, x),
                format="mxmxint8" if name == "int8" else "mx" + name, input="blocks", rounding="RNE",
@@ -98,7 +104,8 @@ def run_mx(r, by):
 def torchao_outputs(tensor, tensor_scale):
     scales, packed = nvfp4_quantize(tensor, 16, tensor_scale)
     outputs = {"scales": scales.view(torch.uint8).numpy().reshape(tensor.shape[0], -1),
-               "packed": packed.view(torch.uint8).numpy()}
+               "packed": packed.view(torch.uint8).numpy(),
+               "dequantized": NVFP4Tensor.to_nvfp4(tensor, 16, tensor_scale).dequantize(torch.float32).numpy()}
     if tensor_scale is not None:
         outputs["tensor_scale"] = tensor_scale.numpy().reshape(1)
     return outputs
@@ -111,7 +118,9 @@ def compressed_tensors_outputs(tensor):
     global_scale = generate_gparam(tensor.min().reshape(1), tensor.max().reshape(1))
     scales, _ = calculate_qparams(groups.amin(-1), groups.amax(-1), arguments, global_scale)
     packed = quantize_and_pack_fp4(tensor, scales.float(), global_scale, None, 16)
-    return {"global_scale": global_scale.numpy(), "packed": packed.numpy(),
+    elements = unpack_fp4_from_uint8(packed, *tensor.shape, dtype=torch.float32)
+    numbers = dequantize(elements, scales.float(), args=arguments, dtype=torch.float32, global_scale=global_scale)
+    return {"global_scale": global_scale.numpy(), "packed": packed.numpy(), "dequantized": numbers.numpy(),
             "scales": scales.to(torch.float8_e4m3fn).view(torch.uint8).numpy()}
 
 
