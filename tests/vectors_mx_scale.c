@@ -157,6 +157,8 @@ void vectors_run_mx_scale(struct vector_set *set, struct vector_case *c)
 		if (amax >= 0x7F600000 && isinf(theirs) && theirs > 0)
 			excuse = 13;
 		uint32_t clamped = theirs < 0 ? 0 : theirs < 255 ? (uint32_t)theirs : 255;
+		ck_assert_msg(isinf(theirs) || memcmp(&theirs, &(float){truncf(theirs)}, sizeof theirs) == 0,
+		              "%s[%zu]: %.9g is no whole number", c->name, row, (double)theirs);
 		vectors_compare(set, c, &(struct vector_pair){row, amax, ours, clamped, excuse});
 	}
 	free(input.at);
