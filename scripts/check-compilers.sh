@@ -8,7 +8,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/build.shlib
 
-# What LLVM 14 notes of thread-local storage misleads its LeakSanitizer: it crashes at the end of a program with threads.
+# What LLVM 14 notes of thread-local storage misleads its LeakSanitizer, which crashes at the end of a program with
+# threads.
 export LSAN_OPTIONS=intercept_tls_get_addr=0
 
 compilers=()
