@@ -2,12 +2,12 @@
 /*
  * The scale bytes of NVFP4 for every largest magnitude that a tensor can have: all 2^31 - 2^23 finite ones, four blocks
  * each, whose own largest magnitudes lie from the tensor's down to where their scales vanish. 4over6 chooses between
- * two bytes by all numbers of a block: every SAMPLE-th tensor must have the reference's, the others one that may be it.
+ * two bytes by all numbers of a block: every SAMPLE-th tensor must have the reference's, the others one of the two.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "exhaustive.h"
+#include "f32.h"
 #include "parallel.h"
 #include "ref.h"
 
@@ -22,7 +22,7 @@ struct sweep {
 	atomic_uint *n_wrong;
 };
 
-/* Numbers of a tensor with this largest magnitude: blocks begin with it, with what is 1.5 ulp of their code below, with
+/* Numbers of a tensor with this largest magnitude: blocks begin with it, with what is 2.5 steps of ue4m3 below it, with
    2^-8 of it and with 2^-17 of it, and go on with less. */
 static void fill(uint32_t x[N_BLOCKS][BLOCK], uint32_t amax)
 {
@@ -34,6 +34,18 @@ static void fill(uint32_t x[N_BLOCKS][BLOCK], uint32_t amax)
 
 			x[b][i] = (amax > less ? amax - less : 0) | i << 31;
 		}
+}
+
+/* The byte that puts a block's amax at 4, the other one of 4over6. */
+static uint8_t byte_at_four(const struct mxfp_nvfp4_tensor *t, uint32_t amax)
+{
+	const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE};
+	const uint32_t one_and_half = UINT32_C(0x3FC00000);
+	struct mxfp_counts counts = {0};
+
+	return (uint8_t)mxfp_minifloat_encode(mxfp_format_info(MXFP_FORMAT_UE4M3),
+	                                      mxfp_f32_mul(one_and_half, mxfp_f32_mul(amax, t->encode_sixth)), 0, &rne, 0,
+	                                      &counts);
 }
 
 static bool is_wrong(const struct sweep *s, const struct mxfp_quantize_job *job, uint32_t x[N_BLOCKS][BLOCK])
@@ -49,10 +61,10 @@ static bool is_wrong(const struct sweep *s, const struct mxfp_quantize_job *job,
 		return memcmp(scales, job->scales, sizeof scales) != 0;
 	}
 	for (int b = 0; b < N_BLOCKS; b++) {
-		uint8_t byte = mxfp_nvfp4_block_scale_ref(s->recipe, &t, x[b][0] & INT32_MAX);
+		uint32_t amax = x[b][0] & INT32_MAX;
 
-		if (job->scales[b] != byte &&
-		    !(s->recipe == MXFP_RECIPE_4OVER6 && job->scales[b] >= byte && job->scales[b] <= byte + 8))
+		if (job->scales[b] != mxfp_nvfp4_block_scale_ref(s->recipe, &t, amax) &&
+		    (s->recipe != MXFP_RECIPE_4OVER6 || job->scales[b] != byte_at_four(&t, amax)))
 			return true;
 	}
 	return false;
