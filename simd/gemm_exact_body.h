@@ -79,14 +79,6 @@ static void exact_pack_a(const struct mxfp_gemm_pack_job *job)
 		store(to + i * sizeof(double), (vu32)widen_f32(numbers + i * sizeof(float)));
 }
 
-ALWAYS_INLINE vf64 splat_f64(double x)
-{
-	uint64_t bits;
-
-	memcpy(&bits, &x, sizeof bits);
-	return (vf64)((vu64){0} + bits);
-}
-
 /* Sums of one block; `rows` of the panel's rows count, a constant where this is inlined. */
 ALWAYS_INLINE void exact_block(const double *a, const uint8_t *w, size_t n, size_t rows,
                                vf64 sum[EXACT_MR][2 * EXACT_VECTORS])

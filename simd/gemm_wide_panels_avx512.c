@@ -234,14 +234,6 @@ static void load_block(const struct wide_panels *t, size_t b, const struct wide_
 		                                         kind->w_digits, t->w_plain[v], t->d);
 }
 
-ALWAYS_INLINE vf64 splat_f64(double x)
-{
-	uint64_t bits;
-
-	memcpy(&bits, &x, sizeof bits);
-	return (vf64)((vu64){0} + bits);
-}
-
 /* Block b of row r: all sums have less than 53 bits. */
 static void add_block(const struct wide_panels *t, size_t b, const struct wide_kind *kind, size_t r,
                       const uint8_t *w_scales, double block[MAX_LENGTH][LANES], float *p)

@@ -70,6 +70,14 @@ ALWAYS_INLINE vf32 splat_f32(float x)
 	return (vf32)splat(bits);
 }
 
+ALWAYS_INLINE vf64 splat_f64(double x)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &x, sizeof bits);
+	return (vf64)((vu64){0} + bits);
+}
+
 /* 2^exponent for exponents of normal numbers, and -127. */
 ALWAYS_INLINE float power_of_two(int exponent)
 {
