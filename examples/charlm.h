@@ -17,7 +17,7 @@
 
 #include "charlm_text.h"
 #include "mxfp.h"
-#include "tools/error.h"
+#include "base/error.h"
 
 enum {
 	CHARLM_CONTEXT = 12,

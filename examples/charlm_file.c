@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "charlm.h"
-#include "tools/file.h"
+#include "io/file.h"
 
 #define MATRIX(name, member, outputs, inputs, gain) {name, 2, {outputs, inputs}, offsetof(struct charlm, member), gain}
 #define VECTOR(name, member, n) {name, 1, {n}, offsetof(struct charlm, member), 0}

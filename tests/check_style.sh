@@ -90,12 +90,12 @@ report 'name not in doc/libmxfp.3' < <(for file in lib/format.def lib/option.def
 	sed -nE 's/^MXFP_[A-Z_]+\([^"]*"([^"]*)".*/\1/p' $file |
 		while read -r name; do grep -qwF -e "$name" doc/libmxfp.3 || echo "$file:0:$name"; done
 done)
-report 'no page doc/mxfp-VERB.1' < <(for file in tools/cmd_*.c; do
-	verb=$(basename "${file#tools/cmd_}" .c)
+report 'no page doc/mxfp-VERB.1' < <(for file in tools/cli/cmd_*.c; do
+	verb=$(basename "${file#tools/cli/cmd_}" .c)
 	[ -e "doc/mxfp-${verb//_/-}.1" ] || echo "$file:0"
 done)
-report 'no test or no fuzzer of this file format' < <(for file in tools/file_*.c; do
-	format=${file#tools/file_}
+report 'no test or no fuzzer of this file format' < <(for file in tools/io/file_*.c; do
+	format=${file#tools/io/file_}
 	[[ $format == *_* ]] || [[ -e tests/test_file_$format && -e fuzz/fuzz_file_$format ]] || echo "$file:0"
 done)
 

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "file.h"
+#include "io/file.h"
 
 /* What of a file a writer of its format takes along besides its tensors. */
 typedef void copies_carry(struct writer *writer, const struct file *file);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Seeded activations against the formula of activations.h in MPFR, and against the moments of the
    normal distribution. */
-#include "activations.h"
+#include "analyse/activations.h"
 
 #include <check.h>
 #include <math.h>

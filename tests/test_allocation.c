@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "alloc_fail.h"
-#include "commands.h"
+#include "cli/commands.h"
 #include "gguf_bytes.h"
-#include "model.h"
-#include "output.h"
+#include "io/output.h"
+#include "model/model.h"
 #include "scratch.h"
 #include "suite.h"
 

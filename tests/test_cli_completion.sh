@@ -3,7 +3,7 @@
 # Shell completion: what is offered comes from the option tables, and real bash, zsh and fish take it. A shell that is
 # not there is skipped.
 . "${srcdir:-.}/tests/cli.shlib"
-scripts=$(cd "${srcdir:-.}" && pwd)/tools/completion
+scripts=$(cd "${srcdir:-.}" && pwd)/tools/cli/completion
 export LC_ALL=C
 PATH=$(dirname "$mxfp"):$PATH
 cd "$work" || exit 99

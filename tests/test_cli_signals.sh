@@ -167,7 +167,7 @@ case_of() {
 	*) bad "command $1 has no case in this test" ;;
 	esac
 }
-for command in $(sed -n 's/^COMMAND(\(.*\))$/\1/p' "${srcdir:-.}/tools/commands.def" | tr _ -); do
+for command in $(sed -n 's/^COMMAND(\(.*\))$/\1/p' "${srcdir:-.}/tools/cli/commands.def" | tr _ -); do
 	case_of "$command"
 done
 

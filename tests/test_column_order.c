@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "column_order.h"
+#include "analyse/column_order.h"
 #include "suite.h"
 
 enum { COLUMNS = 512, TRIALS = 20000 };

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "file.h"
 #include "gguf_bytes.h"
+#include "io/file.h"
 #include "scratch.h"
 #include "suite.h"
 

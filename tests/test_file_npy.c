@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "file.h"
-#include "file_npy.h"
-#include "model.h"
+#include "io/file.h"
+#include "io/file_npy.h"
+#include "model/model.h"
 #include "scratch.h"
 #include "suite.h"
 

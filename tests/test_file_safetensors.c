@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "file.h"
+#include "io/file.h"
 #include "scratch.h"
 #include "suite.h"
 

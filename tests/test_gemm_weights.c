@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "file.h"
 #include "inputs.h"
+#include "io/file.h"
 #include "matrix.h"
 #include "oracle_gemm.h"
 #include "ref.h"

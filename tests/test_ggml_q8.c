@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "ggml_q8.h"
+#include "io/ggml_q8.h"
 #include "suite.h"
 
 enum { N_CASES = 5 };

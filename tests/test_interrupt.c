@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "interrupt.h"
-#include "output.h"
+#include "base/interrupt.h"
+#include "io/output.h"
 #include "scratch.h"
 #include "suite.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "model.h"
+#include "model/model.h"
 #include "scratch.h"
 #include "suite.h"
 

@@ -3,14 +3,14 @@
    computed elsewhere. */
 #include "config.h"
 
-#include "measure.h"
+#include "analyse/measure.h"
 
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "byte_order.h"
+#include "base/byte_order.h"
 #include "suite.h"
 
 enum { ROWS = 16384, COLS = 32 };

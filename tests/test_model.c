@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "model.h"
+#include "model/model.h"
 #include "scratch.h"
 #include "suite.h"
 

@@ -10,9 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "file.h"
-#include "interrupt.h"
-#include "output.h"
+#include "base/interrupt.h"
+#include "io/file.h"
+#include "io/output.h"
 #include "scratch.h"
 #include "suite.h"
 

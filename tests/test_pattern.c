@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "pattern.h"
+#include "model/pattern.h"
 #include "scratch.h"
 #include "suite.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Products against sums worked by hand and against the stated order of additions. */
-#include "product.h"
+#include "analyse/product.h"
 
 #include <check.h>
 #include <stdlib.h>

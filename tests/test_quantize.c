@@ -15,10 +15,10 @@
 
 #include <xxhash.h>
 
-#include "byte_order.h"
+#include "base/byte_order.h"
+#include "model/quantized.h"
 #include "mxfp/quantize.h"
-#include "quantize.h"
-#include "quantized.h"
+#include "quantize/quantize.h"
 #include "scratch.h"
 #include "suite.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "mxfp/options.h"
-#include "recipe.h"
+#include "quantize/recipe.h"
 #include "scratch.h"
 #include "suite.h"
 

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
+#include "model/select.h"
 #include "scratch.h"
-#include "select.h"
 #include "suite.h"
 
 struct tensor_case {

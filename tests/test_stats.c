@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Error statistics against values worked by hand. Inputs are chosen so that every sum and quotient is exact. */
-#include "stats.h"
+#include "base/stats.h"
 
 #include <check.h>
 #include <math.h>

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "transfer.h"
+#include "io/transfer.h"
 
 #include "suite.h"
 

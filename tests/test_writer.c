@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "copies.h"
-#include "file.h"
+#include "io/file.h"
 #include "scratch.h"
 #include "suite.h"
 

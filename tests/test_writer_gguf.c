@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "copies.h"
-#include "file_gguf.h"
 #include "gguf_bytes.h"
+#include "io/file_gguf.h"
 #include "scratch.h"
 #include "suite.h"
 

@@ -7,11 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "color.h"
-#include "commands.h"
-#include "interrupt.h"
-#include "isa.h"
-#include "json.h"
+#include "base/color.h"
+#include "base/interrupt.h"
+#include "cli/commands.h"
+#include "cli/isa.h"
+#include "io/json.h"
 #include "mxfp/isa.h"
 
 /* A descriptor 0..2 that the caller left closed would become that of the next file opened, and messages would end up

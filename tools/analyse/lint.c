@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of checks, and how findings are printed: as they are found, one line each. */
+#include "config.h"
+
+#include "analyse/lint.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/color.h"
+#include "base/nearest.h"
+#include "base/printable.h"
+#include "io/facts.h"
+
+static const struct {
+	const char *name;
+	enum lint_severity severity;
+	const char *why;
+} checks[N_LINT_CHECKS] = {
+#define LINT(id, name, severity, what, why) {name, LINT_SEVERITY_##severity, why},
+#include "analyse/lint.def"
+};
+
+static const char *const severities[N_LINT_SEVERITIES] = {"error", "warning", "note"};
+static const enum color colors[N_LINT_SEVERITIES] = {COLOR_ERROR, COLOR_WARNING, COLOR_NOTE};
+
+enum { FINDING_TEXT = 512 };
+
+static void print_text(enum lint_check check, enum lint_severity severity, const char *path, const char *tensor,
+                       const char *what)
+{
+	printf("%s%s:%s ", color_begin(stdout, colors[severity]), severities[severity], color_end(stdout));
+	print_printable(stdout, path);
+	if (tensor != NULL) {
+		printf(": tensor '");
+		print_printable(stdout, tensor);
+		putchar('\'');
+	}
+	printf(": ");
+	print_printable(stdout, what);
+	printf(" / %s [%s]\n", checks[check].why, checks[check].name);
+}
+
+static int print_json(struct lint *lint, enum lint_check check, enum lint_severity severity, const char *path,
+                      const char *tensor, const char *what, struct error *error)
+{
+	json_t *facts = json_pack("{s:s, s:s, s:o, s:o, s:o, s:s}", "severity", severities[severity], "check",
+	                          checks[check].name, "file", facts_text(path), "tensor",
+	                          tensor != NULL ? facts_text(tensor) : json_null(), "what", facts_text(what), "why",
+	                          checks[check].why);
+
+	fputs(lint->counts[0] + lint->counts[1] + lint->counts[2] == 1 ? "\n" : ",\n", stdout);
+	return facts_print_part(stdout, facts, 0, error);
+}
+
+int lint_find(struct lint *lint, enum lint_check check, const struct lint_place *place, struct error *error,
+              const char *format, ...)
+{
+	enum lint_severity severity = checks[check].severity;
+	const char *path = place->file != NULL ? place->file->path : lint->model->path;
+	char what[FINDING_TEXT];
+	va_list arguments;
+
+	if (lint->ignored[check])
+		return EXIT_OK;
+	va_start(arguments, format);
+	vsnprintf(what, sizeof what, format, arguments);
+	va_end(arguments);
+	lint->counts[severity]++;
+	if (lint->settings->json)
+		return print_json(lint, check, severity, path, place->tensor, what, error);
+	print_text(check, severity, path, place->tensor, what);
+	return EXIT_OK;
+}
+
+static int compare_name(const void *name, const void *weight)
+{
+	return strcmp(name, ((const struct lint_weight *)weight)->name);
+}
+
+const struct lint_weight *lint_weight(const struct lint *lint, const char *name)
+{
+	if (lint->n_weights == 0)
+		return NULL;
+	return bsearch(name, lint->weights, lint->n_weights, sizeof *lint->weights, compare_name);
+}
+
+static int ignore(struct lint *lint, const char *name, struct error *error)
+{
+	struct nearest nearest = {.word = name};
+
+	for (int i = 0; i < N_LINT_CHECKS; i++) {
+		if (strcmp(name, checks[i].name) == 0) {
+			lint->ignored[i] = true;
+			return EXIT_OK;
+		}
+		nearest_offer(&nearest, checks[i].name);
+	}
+	if (nearest.best != NULL)
+		return fail(error, EXIT_USAGE, "lint: --ignore %s: no such check: did you mean '%s'?", name,
+		            nearest.best);
+	return fail(error, EXIT_USAGE, "lint: --ignore %s: no such check / mxfp lint --help lists them", name);
+}
+
+static int run_checks(struct lint *lint, struct error *error)
+{
+	static int (*const groups[])(struct lint *lint, struct error *error) = {
+		lint_names, lint_config, lint_shapes, lint_fused, lint_order, lint_blocks,
+	};
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < sizeof groups / sizeof groups[0] && code == EXIT_OK; i++)
+		code = groups[i](lint, error);
+	return code;
+}
+
+static int print_summary(const struct lint *lint, struct error *error)
+{
+	const size_t *n = lint->counts;
+
+	if (!lint->settings->json) {
+		printf("%zu tensors, %zu quantized weights: errors %zu, warnings %zu, notes %zu\n",
+		       lint->model->n_tensors, lint->n_weights, n[0], n[1], n[2]);
+		return EXIT_OK;
+	}
+	fputs("\n],\n\"summary\": ", stdout);
+	int code = facts_print_part(stdout, json_pack("{s:o, s:I, s:I, s:I, s:I, s:I}", "path",
+	                                              facts_text(lint->model->path), "tensors",
+	                                              (json_int_t)lint->model->n_tensors, "quantized",
+	                                              (json_int_t)lint->n_weights, "errors", (json_int_t)n[0],
+	                                              "warnings", (json_int_t)n[1], "notes", (json_int_t)n[2]),
+	                            JSON_INDENT(2), error);
+	fputs("\n}\n", stdout);
+	return code;
+}
+
+int lint_run(struct lint *lint, const struct lint_settings *settings, const struct model *model, struct error *error)
+{
+	int code = EXIT_OK;
+
+	*lint = (struct lint){.settings = settings, .model = model};
+	for (size_t i = 0; i < settings->ignore.n && code == EXIT_OK; i++)
+		code = ignore(lint, settings->ignore.items[i], error);
+	if (code != EXIT_OK)
+		return code;
+	if (settings->json)
+		fputs("{\n\"findings\": [", stdout);
+	code = run_checks(lint, error);
+	return code == EXIT_OK ? print_summary(lint, error) : code;
+}
+
+void lint_free(struct lint *lint)
+{
+	arena_free(&lint->arena);
+	free(lint->weights);
+	free(lint->is_part);
+}
