@@ -1,0 +1,56 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# make install gives a tree in which a program finds the library through pkg-config: as C and C++, shared and static.
+set -euo pipefail
+srcdir=${srcdir:-$(dirname "$0")/../..}
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+env -u MAKEFLAGS -u MFLAGS "${MAKE:-make}" -s install DESTDIR="$dir" >"$dir/log" 2>&1 || {
+	cat "$dir/log"
+	exit 1
+}
+pc=$(find "$dir" -name libmxfp.pc)
+libdir=${pc%/pkgconfig/libmxfp.pc}
+export PKG_CONFIG_PATH=${pc%/libmxfp.pc} PKG_CONFIG_SYSROOT_DIR=$dir
+export PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1
+
+# Compiles the client as language $1 by the line $2 of README.md, and runs it.
+cp "$srcdir/tests/house/install_client.c" "$dir/program.c"
+client() {
+	cc() {
+		local source=$1
+		shift
+		# shellcheck disable=SC2086 # several words
+		command ${CC:-cc} -x "$language" "$source" -x none "$@"
+	}
+	pkg-config() {
+		command "${PKG_CONFIG:-pkg-config}" "$@"
+	}
+	local language=$1
+	(cd "$dir" && eval "$2" && LD_LIBRARY_PATH=$libdir ./a.out)
+}
+
+mapfile -t lines < <(sed -n 's/^    \(cc program\.c .*\)/\1/p' "$srcdir/README.md")
+if [ ${#lines[@]} != 2 ] || [[ ${lines[1]} != *--static* ]]; then
+	echo 'README.md does not have two lines that compile program.c, for a shared and for a static library'
+	exit 1
+fi
+languages=(c c++)
+# shellcheck disable=SC2086
+${CC:-cc} -x c++ -fsyntax-only /dev/null 2>/dev/null || languages=(c)
+for language in "${languages[@]}"; do
+	[ ! -e "$libdir/libmxfp.so" ] || client "$language" "${lines[0]}"
+done
+rm -f "$libdir"/libmxfp.so*
+for language in "${languages[@]}"; do
+	[ ! -e "$libdir/libmxfp.a" ] || client "$language" "${lines[1]}"
+done
+for file in bash-completion/completions/mxfp fish/vendor_completions.d/mxfp.fish zsh/site-functions/_mxfp; do
+	[ -n "$(find "$dir" -path "*/share/$file")" ] || {
+		echo "not installed: share/$file"
+		exit 1
+	}
+done
+bindir=$("${PKG_CONFIG:-pkg-config}" --variable=exec_prefix libmxfp)/bin
+[ ! -e "$dir$bindir/mxfp" ] || "$dir$bindir/mxfp" --version
