@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "fp_state.h"
+#include "body/fp_state.h"
 #include "mxfp/isa.h"
 #include "suite.h"
 

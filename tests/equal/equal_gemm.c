@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fp_state.h"
+#include "body/fp_state.h"
 #include "gemm.h"
 #include "equal/gemm_case.h"
 #include "equal/guarded.h"

@@ -3,8 +3,8 @@
    and one without a fault is not. */
 #include <string.h>
 
-#include "fp_state.h"
 #include "equal/equal_slots.h"
+#include "body/fp_state.h"
 #include "ref.h"
 #include "suite.h"
 

@@ -28,17 +28,26 @@ if ! found=$(scalars "$dir/integer.c" "$avx512" 2>&1) || [ -n "$found" ] ||
 fi
 
 status=0
-for file in "$srcdir"/lib/*.c "$srcdir"/simd/*_avx2.c "$srcdir"/simd/*_avx512.c; do
-	case $file in
-	*/cpu_arm.c | */cpu_none.c) continue ;;
-	*_avx512.c) flags=$avx512 ;;
-	*_avx2.c) flags=$avx2 ;;
-	*) flags= ;;
-	esac
-	found=$(scalars "$file" "$flags")
-	[ -z "$found" ] || {
-		printf '%s: computes with scalars:\n%s\n' "$file" "$found"
-		status=1
-	}
+
+# With these flags no function of these files computes with scalars.
+check() {
+	local flags=$1 file found
+	shift
+	for file; do
+		found=$(scalars "$file" "$flags")
+		[ -z "$found" ] || {
+			printf '%s: computes with scalars:\n%s\n' "$file" "$found"
+			status=1
+		}
+	done
+}
+
+for file in "$srcdir"/lib/*.c; do
+	[[ $file == */cpu_arm.c || $file == */cpu_none.c ]] || check '' "$file"
 done
+# The files of simd/body that avx512 takes are those of SIMD_BODY.
+mapfile -t shared < <(sed -n "/^SIMD_BODY =/,/[^\\\\]\$/s,.*%D%/\([^ ]*\).*,$srcdir/simd/\1,p" \
+	"$srcdir/simd/Makefile.inc")
+check "$avx2 -I $srcdir/simd/avx2" "$srcdir"/simd/body/*.c
+check "$avx512 -I $srcdir/simd/avx512" "${shared[@]}" "$srcdir"/simd/avx512/*.c
 exit $status
