@@ -26,11 +26,6 @@ ALWAYS_INLINE size_t gemm_chain_w_width(enum mxfp_format format)
 
 /* Rows of the chunk, from row `row` of the matrix on, as binary32, `stride` numbers apart. */
 void TIER(gemm_chain_decode)(const struct mxfp_gemm_pack_job *job, size_t row, size_t rows, float *to,
-                                   size_t stride);
-
-size_t TIER(gemm_chain_a_bytes)(const struct mxfp_gemm_shape *shape, size_t k);
-size_t TIER(gemm_chain_w_bytes)(const struct mxfp_gemm_shape *shape, size_t k);
-void TIER(gemm_chain_pack_a)(const struct mxfp_gemm_pack_job *job);
-void TIER(gemm_chain_pack_w)(const struct mxfp_gemm_pack_job *job);
+                             size_t stride);
 
 #endif
