@@ -15,12 +15,11 @@
 static const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE};
 
 /* x rounded to bf16 (rne) and back. */
-static uint32_t through_bf16(uint32_t x)
+static uint32_t through_bf16(uint32_t x, struct mxfp_counts *counts)
 {
 	const struct mxfp_format_info *bf16 = mxfp_format_info(MXFP_FORMAT_BF16);
-	struct mxfp_counts counts = {0};
 
-	return mxfp_minifloat_decode(bf16, mxfp_minifloat_encode(bf16, x, 0, &rne, 0, &counts));
+	return mxfp_minifloat_decode(bf16, mxfp_minifloat_encode(bf16, x, 0, &rne, 0, counts));
 }
 
 void mxfp_ref_load_block(const struct mxfp_quantize_job *job, size_t row, size_t block, struct mxfp_ref_block *b)
@@ -36,9 +35,11 @@ void mxfp_ref_load_block(const struct mxfp_quantize_job *job, size_t row, size_t
 		job->counts->nan += (x & ~MXFP_F32_SIGN) > MXFP_F32_INF;
 		job->counts->inf += (x & ~MXFP_F32_SIGN) == MXFP_F32_INF;
 		if (job->via_bf16) {
-			bool nonzero = (x & ~MXFP_F32_SIGN) != 0;
-			x = through_bf16(x);
-			b->flushed += nonzero && (x & ~MXFP_F32_SIGN) == 0;
+			struct mxfp_counts counts = {0};
+
+			x = through_bf16(x, &counts);
+			b->flushed += counts.flushed;
+			job->counts->overflowed += counts.overflowed;
 		}
 		if (job->saturate_inf && (x & ~MXFP_F32_SIGN) == MXFP_F32_INF)
 			x = (x & MXFP_F32_SIGN) | MXFP_F32_MAX;

@@ -56,8 +56,8 @@ ALWAYS_INLINE vu32 through_bf16(vu32 x)
 	return blend(nan, x | F32_QUIET, x + 0x7FFF + (x >> 16 & 1)) & 0xFFFF0000;
 }
 
-/* Applies the policies to a block that stands in b->x; counts NaN and Inf, and what rounding to bf16 made 0 unless the
-   block becomes NaN as a whole. */
+/* Applies the policies to a block that stands in b->x; counts NaN and Inf, what rounding to bf16 made Inf, and what it
+   made 0 unless the block becomes NaN as a whole. */
 static void load_block(struct quantizer *q, struct block *b)
 {
 	vs32 flushed = {0};
@@ -70,6 +70,7 @@ static void load_block(struct quantizer *q, struct block *b)
 		q->counts.inf += magnitude == F32_INF;
 		if (q->job->via_bf16) {
 			x = through_bf16(x);
+			q->counts.overflowed += (magnitude < F32_INF) & ((x & ~F32_SIGN) == F32_INF);
 			flushed += (magnitude != 0) & ((x & ~F32_SIGN) == 0);
 		}
 		if (q->job->saturate_inf)

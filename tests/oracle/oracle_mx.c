@@ -169,6 +169,17 @@ int oracle_scale(enum mxfp_rule rule, const struct oracle *element, const uint32
 	return error_at(element, x, s0, s0) < error_at(element, x, s1, s0) ? s0 : s1;
 }
 
+/* A finite number from the tie between the largest of bf16, (2 - 2^-7) 2^127, and 2^128 on. */
+static bool overflows_bf16(uint32_t bits)
+{
+	MPFR_DECL_INIT(x, 24);
+	MPFR_DECL_INIT(tie, 24);
+
+	oracle_set_f32(x, bits);
+	mpfr_set_ui_2exp(tie, (1 << 9) - 1, 127 - 8, MPFR_RNDN);
+	return mpfr_number_p(x) && mpfr_cmpabs(x, tie) >= 0;
+}
+
 /* An element as the block sees it: rounded to bf16 if that is asked for, then Inf replaced. */
 static uint32_t seen(uint32_t x, const struct oracle *bf16, const struct mxfp_quantize_options *o)
 {
@@ -197,6 +208,7 @@ void oracle_block(struct oracle_block *block, const struct oracle *element, cons
 		flushed += (in[i] & ~F32_SIGN) == 0 && (source->x[i] & ~F32_SIGN) != 0;
 		counts->nan += (source->x[i] & ~F32_SIGN) > F32_INF;
 		counts->inf += (source->x[i] & ~F32_SIGN) == F32_INF;
+		counts->overflowed += o->via_bf16 && overflows_bf16(source->x[i]);
 	}
 	if (nan != 0) {
 		block->scale = 0xFF;

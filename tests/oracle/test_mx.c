@@ -71,10 +71,11 @@ static void check_blocks(const struct matrix *m, const struct oracle *o, const s
 		for (size_t block = 0; block * MX_BLOCK < m->cols; block++)
 			check_block(m, row, block, o, options, &want);
 	if (memcmp(counts, &want, sizeof want) != 0)
-		ck_abort_msg("%s %s: saturated %d flushed %d nan %d inf %d instead of %d %d %d %d", o->format->name,
-		             mxfp_option_name(MXFP_OPTION_RULE, (int)options->rule), (int)counts->saturated,
-		             (int)counts->flushed, (int)counts->nan, (int)counts->inf, (int)want.saturated,
-		             (int)want.flushed, (int)want.nan, (int)want.inf);
+		ck_abort_msg("%s %s: saturated %d overflowed %d flushed %d nan %d inf %d instead of %d %d %d %d %d",
+		             o->format->name, mxfp_option_name(MXFP_OPTION_RULE, (int)options->rule),
+		             (int)counts->saturated, (int)counts->overflowed, (int)counts->flushed, (int)counts->nan,
+		             (int)counts->inf, (int)want.saturated, (int)want.overflowed, (int)want.flushed,
+		             (int)want.nan, (int)want.inf);
 }
 
 static void quantize_and_check(struct matrix *m, const struct oracle *o, const struct mxfp_quantize_options *options)
@@ -238,6 +239,34 @@ START_TEST(non_finite_is_refused_where_asked)
 }
 END_TEST
 
+/* By way of bf16 the largest of binary32 and the tie below 2^128 become Inf, 7F7F7FFF does not. In mxfp4 by floor the
+   scale is 2^125, by which these three saturate and 1 vanishes. */
+START_TEST(what_bf16_makes_inf_has_overflowed)
+{
+	static const uint32_t x[MX_BLOCK] = {0x7F7FFFFF, 0xFF7F8000, 0x7F7F7FFF, 0x3F800000};
+	static const uint8_t saturated_codes[MX_BLOCK / 2] = {0xF7, 0x07}, no_codes[MX_BLOCK / 2];
+	struct mxfp_quantize_options options = {.rule = MXFP_RULE_FLOOR, .via_bf16 = true};
+	struct mxfp_counts counts = {0};
+	uint8_t codes[MX_BLOCK / 2], scale;
+	struct mxfp_blocks b = {
+		.format = MXFP_FORMAT_MXFP4, .rows = 1, .cols = MX_BLOCK, .codes = codes, .scales = &scale};
+
+	options.counts = &counts;
+	ck_assert_int_eq((int)mxfp_quantize(&b, x, MXFP_FORMAT_F32, 0, &options), (int)MXFP_OK);
+	ck_assert_uint_eq(scale, 0xFF);
+	ck_assert_mem_eq(codes, no_codes, sizeof codes);
+	ck_assert_mem_eq(&counts, &(struct mxfp_counts){.overflowed = 2}, sizeof counts);
+
+	counts = (struct mxfp_counts){0};
+	options.non_finite = MXFP_NON_FINITE_SATURATE;
+	ck_assert_int_eq((int)mxfp_quantize(&b, x, MXFP_FORMAT_F32, 0, &options), (int)MXFP_OK);
+	ck_assert_uint_eq(scale, 125 + 127);
+	ck_assert_mem_eq(codes, saturated_codes, sizeof codes);
+	ck_assert_mem_eq(&counts, (&(struct mxfp_counts){.saturated = 3, .overflowed = 2, .flushed = 1}), sizeof counts);
+	suite_compared(2 * MX_BLOCK);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("mx");
@@ -249,6 +278,7 @@ int main(void)
 	tcase_add_loop_test(oracle, blocks_are_those_of_exact_arithmetic, 0, N_FORMATS * N_RULES * N_MODES);
 	tcase_add_test(oracle, squared_errors_are_summed_in_the_stated_order);
 	tcase_add_loop_test(oracle, tails_of_any_length, 0, N_FORMATS);
+	tcase_add_test(oracle, what_bf16_makes_inf_has_overflowed);
 	tcase_add_loop_test(property, pieces_and_threads_do_not_matter, 0, N_FORMATS);
 	tcase_add_loop_test(api, non_finite_is_refused_where_asked, 0, N_FORMATS);
 	suite_add_tcase(suite, oracle);
