@@ -75,7 +75,7 @@ static void find_tensor_scale(struct mxfp_gemm_product *p, const struct mxfp_gem
 	if (p->a_format == p->a.format || !mxfp_format_info(p->a_format)->tensor_scale)
 		return;
 	if (call->quantize->tensor_amax != NULL)
-		job.tensor_amax = mxfp_f32_bits(*call->quantize->tensor_amax);
+		job.tensor_amax = mxfp_f32_bits(*call->quantize->tensor_amax) & ~MXFP_F32_SIGN;
 	else
 		mxfp_scan(&job, call->options->threads, call->options->parallel, &job.tensor_amax, &first_non_finite);
 	p->a_amax = job.tensor_amax;

@@ -21,7 +21,8 @@ enum mxfp_status mxfp_check_quantize_options(enum mxfp_format format, size_t row
 	if (mxfp_format_info(format)->tensor_scale &&
 	    (o->via_bf16 || (o->recipe == MXFP_RECIPE_GGML && o->round != MXFP_ROUND_RNE)))
 		return MXFP_ERR_OPTION;
-	if (o->tensor_amax != NULL && mxfp_f32_bits(*o->tensor_amax) >= MXFP_F32_INF)
+	if (o->tensor_amax != NULL && mxfp_f32_bits(*o->tensor_amax) >= MXFP_F32_INF &&
+	    mxfp_f32_bits(*o->tensor_amax) != MXFP_F32_SIGN)
 		return MXFP_ERR_OPTION;
 	if (cols != 0 && o->first_index > UINT64_MAX - rows * cols)
 		return MXFP_ERR_SIZE;
@@ -94,7 +95,7 @@ enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src, enum mx
 		}
 	}
 	if (o->tensor_amax != NULL)
-		job.tensor_amax = mxfp_f32_bits(*o->tensor_amax);
+		job.tensor_amax = mxfp_f32_bits(*o->tensor_amax) & ~MXFP_F32_SIGN;
 	if (tensor_scale) {
 		const struct mxfp_nvfp4_tensor tensor = mxfp_nvfp4_tensor_ref(job.recipe, job.tensor_amax);
 
