@@ -24,6 +24,8 @@ enum { BLOCK = 16, SCALE_NAN = 0x7F, SCALE_EPS = 0x20 /* 0.125, what compressed-
 #define F32_248 UINT32_C(0x43780000)
 #define F32_1536 UINT32_C(0x44C00000)             /* 6 * 256 */
 #define F32_2688 UINT32_C(0x45280000)             /* 6 * 448 */
+#define F32_TORCHAO_LEAST UINT32_C(0x03000000)    /* 2^-121: the least power of two g with (1/g) / 2^-6 finite */
+#define F32_MODELOPT_LEAST UINT32_C(0x00000200)   /* 2^-140: the least power of two g with 2^-9 * g not 0 */
 
 static const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE}, rna = {.mode = MXFP_ROUND_RNA};
 
@@ -62,7 +64,14 @@ static uint32_t te_encode_scale(uint32_t full_range, uint32_t amax)
 	return is_zero(s) ? F32_ONE : s;
 }
 
-/* The stored scale of a tensor whose amax is not 0. */
+/* max(x, limit) of magnitudes. */
+static uint32_t at_least(uint32_t x, uint32_t limit)
+{
+	return x > limit ? x : limit;
+}
+
+/* The stored scale of a tensor whose amax is not 0. Those of torchao and modelopt have a lower limit that the sources
+   lack: below it a factor is Inf or a divisor 0, and a zero becomes NaN. */
 static uint32_t stored_scale(enum mxfp_recipe recipe, uint32_t full_range, uint32_t amax)
 {
 	uint32_t scale;
@@ -70,9 +79,11 @@ static uint32_t stored_scale(enum mxfp_recipe recipe, uint32_t full_range, uint3
 	switch (recipe) {
 	case MXFP_RECIPE_TE:
 	case MXFP_RECIPE_4OVER6:
-	case MXFP_RECIPE_TORCHAO:
-	case MXFP_RECIPE_MODELOPT:
 		return mxfp_f32_div(amax, full_range);
+	case MXFP_RECIPE_TORCHAO:
+		return at_least(mxfp_f32_div(amax, full_range), F32_TORCHAO_LEAST);
+	case MXFP_RECIPE_MODELOPT:
+		return at_least(mxfp_f32_div(amax, full_range), F32_MODELOPT_LEAST);
 	case MXFP_RECIPE_CT:
 		scale = mxfp_f32_mul(full_range, mxfp_f32_div(F32_ONE, amax));
 		return is_finite(scale) ? scale : F32_ONE;

@@ -58,7 +58,8 @@ struct mxfp_quantize_options {
 	                                    overflowed */
 	uint64_t seed, stream;           /* as in mxfp_convert_options */
 	uint64_t first_index;            /* index of element (0, 0) in the tensor that the matrix is a piece of */
-	const float *tensor_amax;        /* NVFP4: largest finite magnitude of the whole tensor (mxfp_amax); NULL: of src */
+	const float *tensor_amax;        /* NVFP4: largest finite magnitude of the whole tensor (mxfp_amax); NULL: of src.
+	                                    0: the tensor scale is 1 */
 	uint64_t *first_non_finite;      /* set on MXFP_ERR_NON_FINITE: index of the first NaN or Inf, first_index
 	                                    included; NULL: not wanted */
 	unsigned threads;                /* as in mxfp_convert_options */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * NVFP4 (ref/nvfp4.c), 16 blocks at a time: one vector has the largest magnitude of each block, so the arithmetic of
- * scales is done once for 16 blocks. Numbers are rounded to nearest even or stochastically; what is left, other modes
- * and tensors whose scales are next to nothing, is for the generic kernel.
+ * scales is done once for 16 blocks. Numbers are rounded to nearest even or stochastically; other modes are
+ * for the generic kernel.
  */
 #include "tier.h"
 #include "body/slots.h"
@@ -332,9 +332,9 @@ static NOINLINE bool quantize(const struct mxfp_quantize_job *job)
 	const bool keeps_sign = !job->rounding.no_negative_zero && job->recipe != MXFP_RECIPE_GGML;
 	struct quantizer q;
 
-	if (!tensor_init(&q.tensor, job) ||
-	    (job->rounding.mode != MXFP_ROUND_RNE && job->rounding.mode != MXFP_ROUND_SR))
+	if (job->rounding.mode != MXFP_ROUND_RNE && job->rounding.mode != MXFP_ROUND_SR)
 		return false;
+	tensor_init(&q.tensor, job);
 	q.job = job;
 	for (int i = 0; i < 2; i++) {
 		q.groups[i].zero_signs = _mm512_set1_epi32(keeps_sign ? -1 : 0);

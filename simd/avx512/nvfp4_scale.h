@@ -26,16 +26,13 @@ struct scales {
 	__m512 value, factor;
 };
 
-/* False if a 0 times or over a scale may be NaN, but for a block scale of 0 in modelopt: tensors next to nothing. */
-static inline bool tensor_init(struct tensor *t, const struct mxfp_quantize_job *job)
+/* No 0 times or over a scale is NaN, but for a block scale of 0 in modelopt. */
+static inline void tensor_init(struct tensor *t, const struct mxfp_quantize_job *job)
 {
 	const struct mxfp_nvfp4_tensor bits = mxfp_nvfp4_tensor_ref(job->recipe, job->tensor_amax);
-	/* The smallest scale of torchao is 2^-6: a reciprocal of 2^122 over it overflows. */
-	const uint32_t reciprocal_end = (uint32_t)(F32_BIAS + 122) << F32_SIGNIFICAND_BITS;
 
 	t->recipe = job->recipe;
 	nvfp4_tensor_init(&t->of, &bits);
-	return job->tensor_amax < F32_INF && bits.scale != 0 && bits.reciprocal < reciprocal_end;
 }
 
 /* v >= 0 to nearest even; not NaN. With P the power of two below v, or that of the smallest normal scale, the sum of v

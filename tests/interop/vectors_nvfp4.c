@@ -23,7 +23,7 @@ struct tensor {
 	struct outputs theirs;
 	struct mxfp_blocks ours;
 	uint8_t *packed, *scales;
-	bool all_zero;
+	float amax;
 };
 
 static enum mxfp_recipe recipe_of(const struct vector_case *c)
@@ -47,27 +47,92 @@ static uint32_t our_code(const struct tensor *t, size_t i)
 	return t->packed[i / 2] >> i % 2 * 4 & 15;
 }
 
+static float number_of(uint32_t bits)
+{
+	float x;
+
+	memcpy(&x, &bits, sizeof x);
+	return x;
+}
+
+static float decoded(enum mxfp_format format, uint32_t code)
+{
+	return number_of(vectors_decode_code(format, code));
+}
+
+static uint8_t encoded(enum mxfp_format format, float x)
+{
+	const struct mxfp_convert_options options = {.threads = 1};
+	uint8_t code;
+
+	ck_assert_int_eq(mxfp_convert(&code, format, &x, MXFP_FORMAT_F32, 1, &options), MXFP_OK);
+	return code;
+}
+
+static float largest(const struct vector_array *x, size_t first, size_t n)
+{
+	float amax = 0;
+
+	for (size_t i = first; i < first + n; i++)
+		amax = fmaxf(amax, fabsf(number_of(x->at[i])));
+	return amax;
+}
+
+static int excuse_if(bool condition)
+{
+	return condition ? 17 : VECTOR_NO_EXCUSE;
+}
+
 /* 17: "All-zero tensor: torchao tensor_scale 0 -> scales 0xff (NaN), codes 0xC"; section 4 of the contract
    wants numbers. */
 static int excuse_zero_tensor(const struct tensor *t, uint32_t theirs, uint32_t stated)
 {
-	return t->all_zero && recipe_of(t->c) == MXFP_RECIPE_TORCHAO && theirs == stated ? 17
-	                                                                                 : VECTOR_NO_EXCUSE;
+	return excuse_if(!(t->amax > 0) && recipe_of(t->c) == MXFP_RECIPE_TORCHAO && theirs == stated);
 }
 
-/* 17: "1/g overflows for amax < 2^-116, and 0 times Inf is a NaN, whose code is unspecified". */
-static bool is_zero_times_inf(const struct tensor *t, size_t i)
+/* 17: torchao's g has no lower limit. */
+static float unlimited_scale(const struct tensor *t)
 {
-	return recipe_of(t->c) == MXFP_RECIPE_TORCHAO && isinf(1 / t->ours.tensor_scale) &&
-	       (t->x.at[i] & 0x7FFFFFFF) == 0;
+	return t->amax / 2688;
+}
+
+static bool is_limited(const struct tensor *t)
+{
+	return recipe_of(t->c) == MXFP_RECIPE_TORCHAO && t->amax > 0 && unlimited_scale(t) < 0x1p-121F;
+}
+
+/* The block scale and the quotient of element i with such a g. */
+static uint8_t unlimited_byte(const struct tensor *t, size_t i)
+{
+	float v = largest(&t->x, i / LENGTH * LENGTH, LENGTH) / 6 / unlimited_scale(t);
+
+	return encoded(MXFP_FORMAT_UE4M3, fminf(fmaxf(v, 0x1p-6F), 448));
+}
+
+static float unlimited_quotient(const struct tensor *t, size_t i)
+{
+	return number_of(t->x.at[i]) * (1 / unlimited_scale(t) / decoded(MXFP_FORMAT_UE4M3, unlimited_byte(t, i)));
+}
+
+/* Whether it is the code with such a g: of 0 * Inf, a NaN, it is unspecified. */
+static bool is_unlimited_code(const struct tensor *t, size_t i, uint32_t code)
+{
+	float q = unlimited_quotient(t, i);
+
+	return isnan(q) || code == encoded(MXFP_FORMAT_E2M1, q);
+}
+
+static int excuse_scale(const struct tensor *t, size_t i, uint32_t theirs)
+{
+	if (is_limited(t))
+		return excuse_if(theirs == unlimited_byte(t, i));
+	return excuse_zero_tensor(t, theirs, 0xFF);
 }
 
 static int excuse_packed(const struct tensor *t, size_t i, uint32_t theirs)
 {
-	uint32_t unspecified = (is_zero_times_inf(t, 2 * i) ? 0x0F : 0) | (is_zero_times_inf(t, 2 * i + 1) ? 0xF0 : 0);
-
-	if (unspecified != 0 && ((t->packed[i] ^ theirs) & ~unspecified) == 0)
-		return 17;
+	if (is_limited(t))
+		return excuse_if(is_unlimited_code(t, 2 * i, theirs & 15) && is_unlimited_code(t, 2 * i + 1, theirs >> 4));
 	return excuse_zero_tensor(t, theirs, 0xCC);
 }
 
@@ -77,10 +142,11 @@ static void compare_blocks(const struct tensor *t)
 
 	for (size_t i = 0; i < o->scales.n; i++)
 		compare(t, i, t->x.at[i * LENGTH], t->scales[i], o->scales.at[i],
-		        excuse_zero_tensor(t, o->scales.at[i], 0xFF));
+		        excuse_scale(t, i * LENGTH, o->scales.at[i]));
 	for (size_t i = 0; i < o->codes.n; i++)
 		compare(t, i, t->x.at[i], our_code(t, i), o->codes.at[i],
-		        excuse_zero_tensor(t, o->codes.at[i], 0x0C));
+		        is_limited(t) ? excuse_if(is_unlimited_code(t, i, o->codes.at[i]))
+		                      : excuse_zero_tensor(t, o->codes.at[i], 0x0C));
 	for (size_t i = 0; i < o->packed.n; i++)
 		compare(t, i, t->x.at[2 * i], t->packed[i], o->packed.at[i],
 		        excuse_packed(t, i, o->packed.at[i]));
@@ -116,15 +182,6 @@ static void compare_values(const struct tensor *t, const struct vector_array *va
 	free(ours);
 }
 
-static float decoded(enum mxfp_format format, uint32_t code)
-{
-	uint32_t bits = vectors_decode_code(format, code);
-	float x;
-
-	memcpy(&x, &bits, sizeof x);
-	return x;
-}
-
 /* 25: torchao and compressed-tensors "round the product, or quotient, of the two scales first". */
 static int excuse_dequantized(const struct tensor *t, size_t i, uint32_t theirs)
 {
@@ -134,9 +191,12 @@ static int excuse_dequantized(const struct tensor *t, size_t i, uint32_t theirs)
 	if (memcmp(&x, &theirs, sizeof x) == 0)
 		return 25;
 	/* 17: NaN for an all-zero tensor, and what is unspecified as a code. */
-	if (t->all_zero && recipe_of(t->c) == MXFP_RECIPE_TORCHAO && (theirs & 0x7FFFFFFF) > 0x7F800000)
-		return 17;
-	return is_zero_times_inf(t, i) ? 17 : VECTOR_NO_EXCUSE;
+	if (!is_limited(t))
+		return excuse_if(!(t->amax > 0) && recipe_of(t->c) == MXFP_RECIPE_TORCHAO && isnan(number_of(theirs)));
+	float q = unlimited_quotient(t, i);
+	g = unlimited_scale(t) * decoded(MXFP_FORMAT_UE4M3, unlimited_byte(t, i));
+	x = isnan(q) ? 0 : decoded(MXFP_FORMAT_E2M1, encoded(MXFP_FORMAT_E2M1, q)) * g;
+	return excuse_if(isnan(q) || memcmp(&x, &theirs, sizeof x) == 0);
 }
 
 static void compare_dequantized(const struct tensor *t)
@@ -166,7 +226,10 @@ static void compare_tensor_scale(const struct tensor *t, const struct vector_arr
 		return;
 	memcpy(&ours, &t->ours.tensor_scale, sizeof ours);
 	ck_assert_int_eq(t->ours.tensor_scale_divides, divides);
-	compare(t, 0, 0, ours, scale->at[0], excuse_zero_tensor(t, scale->at[0], 0));
+	float theirs = number_of(scale->at[0]);
+	compare(t, 0, 0, ours, scale->at[0],
+	        is_limited(t) ? excuse_if(theirs >= unlimited_scale(t) && theirs <= unlimited_scale(t))
+	                      : excuse_zero_tensor(t, scale->at[0], 0));
 }
 
 static void load_outputs(struct outputs *o, const struct vector_set *set, const struct vector_case *c)
@@ -205,9 +268,7 @@ static void quantize(struct tensor *t)
 	t->ours.codes = t->packed = malloc(size.codes_bytes);
 	t->ours.scales = t->scales = malloc(size.scales_bytes);
 	ck_assert_int_eq(mxfp_quantize(&t->ours, t->x.at, MXFP_FORMAT_F32, 0, &options), MXFP_OK);
-	t->all_zero = true;
-	for (size_t i = 0; i < t->x.n; i++)
-		t->all_zero = t->all_zero && (t->x.at[i] & 0x7FFFFFFF) == 0;
+	t->amax = largest(&t->x, 0, t->x.n);
 }
 
 void vectors_run_nvfp4(struct vector_set *set, struct vector_case *c)

@@ -81,6 +81,13 @@ static uint32_t number(long numerator, unsigned long denominator)
 	return bits;
 }
 
+static uint32_t power(int exponent)
+{
+	MPFR_DECL_INIT(x, 24);
+
+	return oracle_f32_bits(x, mpfr_set_ui_2exp(x, 1, exponent, MPFR_RNDN));
+}
+
 /* a < b; false if one is NaN. */
 static bool less(uint32_t a, uint32_t b)
 {
@@ -146,8 +153,10 @@ uint32_t oracle_nvfp4_tensor_scale(const struct oracle_nvfp4 *o, uint32_t amax, 
 		return number(1, 1);
 	if (o->recipe == MXFP_RECIPE_4OVER6)
 		return div(amax, number(1536, 1));
-	if (o->recipe != MXFP_RECIPE_CT)
-		return div(amax, number(2688, 1));
+	if (o->recipe != MXFP_RECIPE_CT) {
+		uint32_t g = div(amax, number(2688, 1));
+		return o->recipe == MXFP_RECIPE_TE ? g : clamp(g, power(o->recipe == MXFP_RECIPE_TORCHAO ? -121 : -140), F32_MAX);
+	}
 	/* compressed-tensors, generate_gparam(): a number over a tensor is the number times the reciprocal;
 	   nan_to_num() turns Inf to 1. */
 	gs = mul(number(2688, 1), div(number(1, 1), amax));

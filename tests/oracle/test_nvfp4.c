@@ -187,6 +187,32 @@ START_TEST(tensors_of_subnormals)
 }
 END_TEST
 
+/* In tensors next to nothing what is finite decodes to finite numbers, and a zero to a zero: no scale is 0 that divides,
+   or Inf that multiplies. */
+START_TEST(finite_stays_finite_and_zero_zero)
+{
+	enum { ROWS = 4, COLS = 32 };
+	struct random r = {suite_seed()};
+	struct mxfp_quantize_options options = options_of(&r, (enum mxfp_recipe)_i);
+	struct matrix m = matrix_of(MXFP_FORMAT_NVFP4, ROWS, COLS, 0);
+	uint32_t decoded[ROWS * COLS], *x = m.src;
+
+	for (uint32_t top = 1; top < UINT32_C(64) << 23; top = top < 1 << 23 ? 2 * top : top + (1 << 23)) {
+		for (size_t i = 0; i < ROWS * COLS; i++)
+			x[i] = (uint32_t)random_below(&r, 2) << 31 | (i % 3 == 0 || i < COLS / 2 ? 0 : random_below(&r, top + 1));
+		ck_assert_int_eq((int)mxfp_quantize(&m.blocks, x, MXFP_FORMAT_F32, 0, &options), (int)MXFP_OK);
+		ck_assert_int_eq((int)mxfp_dequantize(&m.blocks, decoded, MXFP_FORMAT_F32, 0, NULL), (int)MXFP_OK);
+		for (size_t i = 0; i < ROWS * COLS; i++)
+			if ((decoded[i] & ~F32_SIGN) >= MXFP_F32_INF ||
+			    ((x[i] & ~F32_SIGN) == 0 && (decoded[i] & ~F32_SIGN) != 0))
+				ck_abort_msg("%s, numbers up to %08" PRIX32 ": %08" PRIX32 " becomes %08" PRIX32,
+				             mxfp_option_name(MXFP_OPTION_RECIPE, _i), top, x[i], decoded[i]);
+		suite_compared(ROWS * COLS);
+	}
+	matrix_free(&m);
+}
+END_TEST
+
 /* The amax that the caller gives rules, be it the tensor's, more or less: elements of a larger tensor, and
    too large ones. */
 START_TEST(tensor_amax_is_what_the_caller_says)
@@ -316,6 +342,7 @@ int main(void)
 	tcase_add_loop_test(exact, tensor_amax_is_what_the_caller_says, 0, N_RECIPES);
 	tcase_add_loop_test(exact, non_finite_numbers_follow_the_policy, 0, N_RECIPES * N_POLICIES);
 	tcase_add_loop_test(exact, tails_of_any_length, 0, N_RECIPES);
+	tcase_add_loop_test(property, finite_stays_finite_and_zero_zero, 0, N_RECIPES);
 	tcase_add_loop_test(property, pieces_and_threads_do_not_matter, 0, N_RECIPES);
 	suite_add_tcase(suite, exact);
 	suite_add_tcase(suite, property);

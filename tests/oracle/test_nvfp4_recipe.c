@@ -15,6 +15,19 @@ static const float elements[BLOCK] = {6, -6,     0.25f, 0.75f, 1.25f, 1.75f, 2.5
 static const float sixes[BLOCK] = {6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, -6};
 static const float fours[BLOCK] = {4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, -4};
 
+/* Tensors next to nothing. torchao's g is 2^-121 and the byte 2^-6, so 2^-127 is 1, 0.75 and 0.25 are ties; modelopt's
+   is 2^-140, the byte of 2^-140 that of 1/6, 0.171875, and 2^-141 / (0.171875 * 2^-140) is 2.9. */
+static const float torchao_tiny[BLOCK] = {0x1p-127F, -0x1p-127F, 0, -0.0F, 0x1p-128F, -0x1p-128F, 0x1.8p-128F, 0x1p-129F};
+static const float modelopt_tiny[BLOCK] = {0x1p-140F, -0x1p-140F, 0, -0.0F, 0x1p-141F, -0x1p-141F, 0x1p-149F};
+static const uint8_t torchao_tiny_codes[BLOCK] = {2, 10, 0, 8, 1, 9, 2, 0};
+static const uint8_t modelopt_tiny_codes[BLOCK] = {7, 15, 0, 0, 5, 13, 0};
+
+/* An amax of 0 makes every scale of the tensor 1, whatever its elements are: 3 has the byte of 1/2. */
+static const float threes[BLOCK] = {3, -3, 0, -0.0F, 0.25F, 1.5F};
+static const uint8_t three_codes[BLOCK] = {7, 15, 0, 8, 1, 5};
+static const uint8_t three_codes_ct[BLOCK] = {7, 15, 0, 0, 1, 5};
+static const uint8_t three_codes_ggml[BLOCK] = {7, 15, 0, 0, 1, 5};
+
 static const uint8_t rne_codes[] = {7, 15, 0, 2, 2, 4, 4, 6, 6, 8, 1, 8, 0, 10, 6, 13};
 /* Two recipes ask for the sign of the quotient, which -0 has not; -0.25 has. */
 static const uint8_t no_zero_sign_codes[] = {7, 15, 0, 2, 2, 4, 4, 6, 6, 8, 1, 0, 0, 10, 6, 13};
@@ -44,6 +57,15 @@ static const struct {
 	{MXFP_RECIPE_4OVER6, 1536, sixes, 0x3F800000, 0x38, sevens},
 	/* 4 as 6 * 0.6875 errs by 0.125, as 4 * 1 not at all. */
 	{MXFP_RECIPE_4OVER6, 1536, fours, 0x3F800000, 0x38, code_sixes},
+	{MXFP_RECIPE_TORCHAO, 0x1p-127F, torchao_tiny, 0x03000000, 0x08, torchao_tiny_codes},
+	{MXFP_RECIPE_MODELOPT, 0x1p-140F, modelopt_tiny, 0x00000200, 0x23, modelopt_tiny_codes},
+	{MXFP_RECIPE_TE, -0.0F, threes, 0x3F800000, 0x30, three_codes},
+	{MXFP_RECIPE_4OVER6, 0, threes, 0x3F800000, 0x30, three_codes},
+	{MXFP_RECIPE_TORCHAO, 0, threes, 0x3F800000, 0x30, three_codes},
+	{MXFP_RECIPE_TORCHAO_1, 0, threes, 0x3F800000, 0x30, three_codes},
+	{MXFP_RECIPE_CT, -0.0F, threes, 0x3F800000, 0x30, three_codes_ct},
+	{MXFP_RECIPE_MODELOPT, 0, threes, 0x3F800000, 0x30, three_codes_ct},
+	{MXFP_RECIPE_GGML, 0, threes, 0x3F800000, 0x30, three_codes_ggml},
 	/* te has no choice: 4/0.6875 = 5.8 becomes 6. */
 	{MXFP_RECIPE_TE, 2688, fours, 0x3F800000, 0x33, sevens},
 	{MXFP_RECIPE_GGML, 2688, fours, 0x3F800000, 0x33, sevens},
