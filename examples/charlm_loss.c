@@ -29,8 +29,7 @@ int main(int argc, char **argv)
 	int code;
 
 	if (argc < 3 || argc > 4) {
-		fputs("usage: charlm_loss MODEL.safetensors TEXT [ACTIVATIONS]\n"
-		      "ACTIVATIONS: a block format, or none, instead of what the model's metadata say\n",
+		fputs("usage: charlm_loss MODEL.safetensors TEXT [ACTIVATIONS]   (a block format or none: not the model's own)\n",
 		      stderr);
 		return EXIT_USAGE;
 	}

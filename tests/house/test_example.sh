@@ -36,6 +36,18 @@ refused 3 examples/charlm_loss "$examples/charlm.safetensors" "$directory/short.
 refused 3 examples/charlm_loss "$examples/charlm.txt" "$examples/charlm.txt"
 refused 4 examples/charlm_loss "$directory/missing.safetensors" "$examples/charlm.txt"
 
+# Weights in blocks under activations in binary32 are one chain of sums, as the decoded weights are.
+for weights in mxfp4 mxfp6-e3m2 nvfp4; do
+	./mxfp quantize -q "$examples/charlm.safetensors" -o "$directory/$weights" --weights $weights --activations none
+	./mxfp dequantize -q "$directory/$weights" -o "$directory/$weights.safetensors"
+	for model in "$directory/$weights/model.safetensors" "$directory/$weights.safetensors"; do
+		examples/charlm_loss "$model" "$examples/charlm.txt"
+	done >"$directory/losses"
+	[ "$(uniq <"$directory/losses" | wc -l)" = 1 ] || fail "$weights: decoded, it has another loss"
+done
+./mxfp quantize -q "$examples/charlm.safetensors" -o "$directory/sparse" --sparsity 4:16
+refused 3 examples/charlm_loss "$directory/sparse/model.safetensors" "$examples/charlm.txt"
+
 # The sums of the linear layer are known from integer arithmetic.
 examples/gemm >"$directory/out" || fail 'examples/gemm differs from a plain loop'
 printf '%s\n' 'y = -5 -8 -110 -15.5' 'y = 31 -24.5 -109 25.5' '0 of 8 numbers differ from a plain loop' |
