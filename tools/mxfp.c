@@ -10,6 +10,7 @@
 #include "base/color.h"
 #include "base/interrupt.h"
 #include "cli/commands.h"
+#include "cli/completion.h"
 #include "cli/isa.h"
 #include "io/json.h"
 #include "mxfp/isa.h"
@@ -80,7 +81,13 @@ static int run_command(int argc, char **argv, struct error *error)
 
 	if (code == EXIT_OK)
 		code = isa_check_limit(error);
-	return code == EXIT_OK ? command->run(argc, argv, error) : code;
+	return code == EXIT_OK ? command_run(command, argc, argv, error) : code;
+}
+
+/* mxfp completion words -- WORD..., which the scripts of mxfp completion ask; a question about all commands, like help. */
+static bool asks_words(int argc, char **argv)
+{
+	return argc > 4 && strcmp(argv[1], "completion") == 0 && strcmp(argv[2], "words") == 0 && strcmp(argv[3], "--") == 0;
 }
 
 /* mxfp help [COMMAND] */
@@ -104,6 +111,10 @@ static int run(int argc, char **argv, struct error *error)
 		return fail(error, EXIT_USAGE, "no command given / mxfp --help lists them");
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
 		return print_commands();
+	if (asks_words(argc, argv)) {
+		completion_print((const char *const *)argv + 4, (size_t)argc - 4);
+		return EXIT_OK;
+	}
 	if (strcmp(word, "help") == 0)
 		return help(argc - 1, argv + 1, error);
 	if (strcmp(word, "--version") == 0)

@@ -8,7 +8,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "cli/options.h"
+#include "base/string_list.h"
 #include "model/model.h"
 #include "model/quantized.h"
 
@@ -61,6 +61,9 @@ struct lint_place {
 /* Prints a finding, unless the check is ignored. EXIT_MEMORY. */
 int lint_find(struct lint *lint, enum lint_check check, const struct lint_place *place, struct error *error,
               const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* What --ignore calls a check. */
+const char *lint_check_name(enum lint_check check);
 
 /* The quantized tensor of that name, or NULL. */
 const struct lint_weight *lint_weight(const struct lint *lint, const char *name);

@@ -137,7 +137,7 @@ static int read_hf_quant_config(struct config_check *c, struct error *error)
 		return fail_memory(error);
 	snprintf(path, size, "%s/" HF_QUANT_CONFIG, directory);
 	if (lstat(path, &status) == 0 && S_ISREG(status.st_mode))
-		code = json_read(path, MODEL_CONFIG_BYTES_MAX, &c->hf_quant_config, error);
+		code = json_read(path, CONFIG_BYTES_MAX, &c->hf_quant_config, error);
 	free(path);
 	return code;
 }

@@ -6,11 +6,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
-#include "cli/completion.h"
 #include "cli/completion_scripts.h"
-
-/* A line of more words is not completed. */
-enum { WORDS_MAX = 512 };
 
 static int run(int argc, char **argv, struct error *error)
 {
@@ -26,24 +22,17 @@ static int run(int argc, char **argv, struct error *error)
 	const struct option_spec options[] = {
 		{.kind = OPTION_END},
 	};
-	const char *operands[WORDS_MAX] = {NULL};
-	size_t n = 0;
+	const char *shell;
 
-	const enum parsed parsed = options_parse(argc, argv, options, &usage, 1, WORDS_MAX - 1, operands, error);
+	const enum parsed parsed = options_parse(argc, argv, options, &usage, 1, 1, &shell, error);
 	if (parsed != PARSED_RUN)
 		return parsed_code(parsed);
-	while (operands[n] != NULL)
-		n++;
-	if (strcmp(operands[0], "words") == 0 && n > 1) {
-		completion_print(operands + 1, n - 1);
-		return EXIT_OK;
-	}
 	for (size_t i = 0; i < sizeof completion_scripts / sizeof completion_scripts[0]; i++)
-		if (n == 1 && strcmp(operands[0], completion_scripts[i].shell) == 0) {
+		if (strcmp(shell, completion_scripts[i].shell) == 0) {
 			fputs(completion_scripts[i].text, stdout);
 			return EXIT_OK;
 		}
-	return fail(error, EXIT_USAGE, "completion: '%s' is no shell / mxfp completion --help lists them", operands[n - 1]);
+	return fail(error, EXIT_USAGE, "completion: '%s' is no shell / mxfp completion --help lists them", shell);
 }
 
 const struct command command_completion = {"completion", "completion of command lines by bash, zsh and fish", run};

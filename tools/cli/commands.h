@@ -21,4 +21,7 @@ extern const struct command_row command_rows[];
 /* The command of that name. EXIT_USAGE with the name that was likely meant. */
 int command_find(const struct command **command, const char *name, struct error *error);
 
+/* Runs it; the error about an option that only other commands have names those. */
+int command_run(const struct command *command, int argc, char **argv, struct error *error);
+
 #endif

@@ -14,7 +14,6 @@
 
 #include "base/nearest.h"
 #include "cli/help.h"
-#include "cli/options_unknown.h"
 #include "model/choices.h"
 
 enum { OPTIONS_MAX = 64, LONG_BASE = 256 };
@@ -60,16 +59,56 @@ static const struct option_spec *find_option(const struct option_spec *options, 
 	return NULL;
 }
 
+/* Finds the options that a shortened name may be, and the one that a mistyped name is nearest to. */
+static size_t find_meant(struct nearest *nearest, const struct option_spec *options, char shortened[128])
+{
+	size_t n = 0;
+
+	shortened[0] = '\0';
+	for (const struct option_spec *option = options; option->kind != OPTION_END; option++) {
+		size_t used = strlen(shortened);
+
+		if (option->kind == OPTION_HEADING)
+			continue;
+		nearest_offer(nearest, option->name);
+		if (strncmp(option->name, nearest->word, strlen(nearest->word)) == 0 && n++ < 4)
+			snprintf(shortened + used, 128 - used, "%s--%s", used == 0 ? "" : ", ", option->name);
+	}
+	nearest_offer(nearest, "help");
+	return n;
+}
+
+/* What options_unknown() tells of. */
+static struct {
+	char name[64];
+	bool guessed;
+} unknown;
+
+const char *options_unknown(bool *guessed)
+{
+	*guessed = unknown.guessed;
+	return unknown.name[0] != '\0' ? unknown.name : NULL;
+}
+
 static int fail_unknown(char **argv, const struct option_spec *options, struct error *error)
 {
 	const char *word = argv[optind - 1];
-	char name[64];
+	char name[sizeof unknown.name], shortened[128], meant[128] = "";
+	struct nearest nearest = {.word = name};
 
 	if (optopt != 0)
 		return fail(error, EXIT_USAGE, "%s: unknown option '-%c' / see mxfp %s --help", argv[0], optopt,
 		            argv[0]);
 	snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
-	return options_fail_unknown(argv[0], name, options, error);
+	if (strcmp(name, "isa") == 0)
+		return fail(error, EXIT_USAGE, "%s: --isa stands before the command: mxfp --isa TIER %s", argv[0], argv[0]);
+	if (find_meant(&nearest, options, shortened) > 1)
+		return fail(error, EXIT_USAGE, "%s: '--%s' may be %s / write more of it", argv[0], name, shortened);
+	if (nearest.best != NULL)
+		snprintf(meant, sizeof meant, ": did you mean '--%s'?", nearest.best);
+	memcpy(unknown.name, name, sizeof name);
+	unknown.guessed = nearest.best != NULL;
+	return fail(error, EXIT_USAGE, "%s: unknown option '--%s'%s", argv[0], name, meant);
 }
 
 /* What getopt_long() refused: `found` is ':' or '?'. */
@@ -118,8 +157,8 @@ static int set_list(const struct option_spec *option, const char *where, const c
 {
 	struct string_list *list = option->value;
 
-	if (list->n == OPTION_LIST_MAX)
-		return fail(error, EXIT_USAGE, "%s: given more than %d times", where, OPTION_LIST_MAX);
+	if (list->n == STRING_LIST_MAX)
+		return fail(error, EXIT_USAGE, "%s: given more than %d times", where, STRING_LIST_MAX);
 	list->items[list->n++] = text;
 	return EXIT_OK;
 }
@@ -224,6 +263,23 @@ static bool wants_help(int argc, char **argv, const struct getopt_tables *tables
 	return found == 'h';
 }
 
+/* A long option with a single dash would be taken for letters and a value, -output for -o utput. */
+static int refuse_single_dash(int argc, char **argv, const struct option_spec *options, struct error *error)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+		const char *word = argv[i], *name = word + 1;
+
+		if (word[0] != '-' || word[1] == '-' || word[1] == '\0' || word[2] == '\0')
+			continue;
+		for (const struct option_spec *option = options; option->kind != OPTION_END; option++)
+			if (option->kind != OPTION_HEADING && strlen(option->name) == strcspn(name, "=") &&
+			    strncmp(option->name, name, strcspn(name, "=")) == 0)
+				return fail(error, EXIT_USAGE, "%s: unknown option '%s': did you mean '-%s'?", argv[0],
+				            word, word);
+	}
+	return EXIT_OK;
+}
+
 enum parsed options_parse(int argc, char **argv, const struct option_spec *options, const struct usage *usage,
                           size_t min, size_t max, const char **operands, struct error *error)
 {
@@ -240,7 +296,7 @@ enum parsed options_parse(int argc, char **argv, const struct option_spec *optio
 		help_print(options, usage);
 		return PARSED_HELP;
 	}
-	code = options_refuse_single_dash(argc, argv, options, error);
+	code = refuse_single_dash(argc, argv, options, error);
 	optind = 0;
 	while (code == EXIT_OK && (found = getopt_long(argc, argv, tables.shorts, tables.longs, NULL)) != -1) {
 		if (found == '?' || found == ':')

@@ -11,38 +11,13 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/option_kind.h"
+#include "base/string_list.h"
 #include "mxfp/format.h"
 #include "mxfp/options.h"
 
-enum option_kind {
-	OPTION_FLAG,      /* bool: set to true */
-	OPTION_STRING,    /* const char * */
-	OPTION_LIST,      /* struct string_list: may be repeated */
-	OPTION_UNSIGNED,  /* uint64_t, decimal or 0x... */
-	OPTION_THREADS,   /* unsigned, 0: one a processor */
-	OPTION_ELEMENT,   /* enum mxfp_format, an element format */
-	OPTION_BLOCK,     /* enum mxfp_format, a block format */
-	OPTION_ROUND,     /* int: a value of that enum of option.def */
-	OPTION_OVERFLOW,
-	OPTION_RULE,
-	OPTION_RECIPE,
-	OPTION_NON_FINITE,
-	OPTION_ACC,
-	OPTION_LAYOUT,    /* int: an index of layouts[] */
-	OPTION_HEADING,   /* no option: `help` heads those that follow */
-	OPTION_END
-};
-
-enum { OPTION_LIST_MAX = 256 };
-
-/* Values that stand for "not given" in an option that has no default. */
+/* The value of an option of type uint64_t that is not given and has no default. */
 #define OPTION_UNSIGNED_NONE UINT64_MAX
-#define OPTION_FORMAT_NONE ((enum mxfp_format)MXFP_N_FORMATS)
-
-struct string_list {
-	size_t n;
-	const char *items[OPTION_LIST_MAX];
-};
 
 struct option_spec {
 	const char *name;       /* long name without "--" */
@@ -92,6 +67,10 @@ static inline int parsed_code(enum parsed parsed)
  */
 enum parsed options_parse(int argc, char **argv, const struct option_spec *options, const struct usage *usage,
                           size_t min, size_t max, const char **operands, struct error *error);
+
+/* After a failure: the long option that was unknown to options_parse(), and whether the error names the one that was
+   meant; NULL if the failure was another. */
+const char *options_unknown(bool *guessed);
 
 /* Lets `view` look at a command's table, the values being defaults, and usage; nothing is run. */
 typedef void options_viewer(void *context, const struct option_spec *options, const struct usage *usage);

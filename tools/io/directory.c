@@ -19,7 +19,6 @@
 #include "io/descriptor.h"
 #include "io/json.h"
 #include "io/output.h"
-#include "model/model.h"
 
 enum { COPY_BYTES = 1 << 16 };
 
@@ -37,14 +36,14 @@ char *directory_member(const char *directory, const char *name)
    if that says nothing of the kind. EXIT_MEMORY. */
 static int read_carried(const char *path, json_t **carried, struct error *error)
 {
-	char *config = directory_member(path, MODEL_CONFIG);
+	char *config = directory_member(path, CONFIG_FILE);
 	struct error ignored;
 	json_t *json = NULL;
 
 	*carried = NULL;
 	if (config == NULL)
 		return fail_memory(error);
-	int code = json_read(config, MODEL_CONFIG_BYTES_MAX, &json, &ignored);
+	int code = json_read(config, CONFIG_BYTES_MAX, &json, &ignored);
 	if (code == EXIT_OK)
 		*carried = json_incref(json_object_get(json_object_get(json_object_get(json, "quantization_config"), "mxfp"),
 		                                       DIRECTORY_CARRIED));
@@ -119,10 +118,10 @@ int directory_remove(const char *path)
 	if (directory == NULL)
 		return -1;
 	while ((name = directory_next(directory)) != NULL)
-		if (strcmp(name, MODEL_CONFIG) != 0)
+		if (strcmp(name, CONFIG_FILE) != 0)
 			removed = unlinkat(dirfd(directory), name, 0) == 0 && removed;
 	/* It says which of the others are ours, so after a crash it must not be the one that is missing. */
-	removed = (unlinkat(dirfd(directory), MODEL_CONFIG, 0) == 0 || errno == ENOENT) && removed;
+	removed = (unlinkat(dirfd(directory), CONFIG_FILE, 0) == 0 || errno == ENOENT) && removed;
 	closedir(directory);
 	return removed ? rmdir(path) : -1;
 }

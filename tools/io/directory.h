@@ -10,6 +10,11 @@
 /* The name of the next entry besides "." and ".."; NULL at the end, or after a failure with errno other than 0. */
 const char *directory_next(DIR *directory);
 
+/* Describes the model in a directory, and lists files that mxfp wrote there. */
+#define CONFIG_FILE "config.json"
+
+enum { CONFIG_BYTES_MAX = 1 << 24 };
+
 /* Where quantization_config.mxfp of an output's config.json lists the files that were copied into it. */
 #define DIRECTORY_CARRIED "carried"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The tables of dtypes and file formats, and what is the same for every format. */
+/* The table of dtypes, and what is the same for files of every format. formats.c, which opens them, has the table of
+   formats. */
 #include "config.h"
 
 #include "io/file.h"
@@ -10,11 +11,7 @@
 #include <unistd.h>
 
 #include "base/byte_order.h"
-#include "base/suffix.h"
 #include "io/descriptor.h"
-#include "io/file_gguf.h"
-#include "io/file_npy.h"
-#include "io/file_safetensors.h"
 
 /* MXFP_FORMAT_NONE lets dtype.def say NONE; it is not a format, and `numeric` says so. */
 enum { MXFP_FORMAT_NONE = -1 };
@@ -25,8 +22,6 @@ static const struct dtype_info dtypes[N_DTYPES] = {
 	                (enum mxfp_format)MXFP_FORMAT_##element},
 #include "io/dtype.def"
 };
-
-const struct file_format *const file_formats[] = {&file_safetensors, &file_gguf, &file_npy, NULL};
 
 const struct dtype_info *dtype_info(enum dtype dtype)
 {
@@ -96,28 +91,6 @@ bool tensor_size(const struct tensor *tensor, uint64_t *size)
 	return empty || bits % 8 == 0;
 }
 
-const struct file_format *file_format_named(const char *path)
-{
-	const struct file_format *const *format = file_formats;
-
-	while (*format != NULL && suffix_stem(path, (*format)->suffix) == 0)
-		format++;
-	return *format;
-}
-
-/* By the name, so that a damaged file is told what is wrong with it; without a known suffix, by the first bytes. */
-static const struct file_format *recognize(const char *path, const unsigned char first[FILE_PROBE_BYTES])
-{
-	const struct file_format *named = file_format_named(path);
-	const struct file_format *const *format = file_formats;
-
-	if (named != NULL)
-		return named;
-	while (*format != NULL && !(*format)->probe(first))
-		format++;
-	return *format;
-}
-
 static int compare_names(const void *a, const void *b)
 {
 	return strcmp((*(const struct tensor *const *)a)->name, (*(const struct tensor *const *)b)->name);
@@ -167,36 +140,6 @@ int file_sort_tensors(struct file *file, struct error *error)
 		if (compare_names(&names[i - 1], &names[i]) == 0)
 			return fail_tensor(error, file->path, names[i]->name, "stands in the file twice");
 	return EXIT_OK;
-}
-
-/* The part of file_open() after which file_close() cleans up. */
-static int open_format(struct file *file, struct error *error)
-{
-	unsigned char first[FILE_PROBE_BYTES] = {0};
-	size_t n = file->size_bytes < sizeof first ? (size_t)file->size_bytes : sizeof first;
-	int code = descriptor_read(file->fd, file->path, 0, first, n, error);
-
-	if (code != EXIT_OK)
-		return code;
-	const struct file_format *format = recognize(file->path, first);
-	if (format == NULL)
-		return fail(error, EXIT_INPUT, "%s: is of no known file format / give a %s, %s or %s file", file->path,
-		            file_safetensors.suffix, file_gguf.suffix, file_npy.suffix);
-	file->format = format;
-	return format->open(file, error);
-}
-
-int file_open(struct file *file, const char *path, struct error *error)
-{
-	*file = (struct file){.fd = -1, .path = strdup(path)};
-	if (file->path == NULL)
-		return fail_memory(error);
-	int code = descriptor_open(path, &file->fd, &file->size_bytes, error);
-	if (code == EXIT_OK)
-		code = open_format(file, error);
-	if (code != EXIT_OK)
-		file_close(file);
-	return code;
 }
 
 void file_close(struct file *file)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tensor files: one struct for readers and one for writers, whatever the file format. A format is a row in file.c's
- * table and a source file file_<format>.c; no other file knows its name.
+ * Tensor files: one struct for readers and one for writers, whatever the file format. A format is a row in
+ * formats.c and a source file file_<format>.c; no other file knows its name.
  *
  * Data are never read whole: file_read() reads a range of one tensor's bytes, file_write() writes one.
  */

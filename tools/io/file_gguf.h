@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the reader and the writer of GGUF share; file_gguf.c has the byte layout. */
+/* GGUF files: file_gguf.c has the byte layout. */
 #ifndef TOOLS_IO_FILE_GGUF_H
 #define TOOLS_IO_FILE_GGUF_H
 
@@ -10,19 +10,11 @@
 #include "io/file.h"
 
 enum {
-	GGUF_VERSION = 3,
-	GGUF_ALIGNMENT = 32,        /* where a file does not say another */
-	GGUF_ALIGNMENT_MAX = 1 << 20,
+	GGUF_ALIGNMENT = 32, /* where a file does not say another */
 	GGUF_RANK_MAX = 4,
-	GGUF_NAME_MAX = 64,         /* bytes of a tensor's name */
-	GGUF_KEY_MAX = 65535
+	GGUF_NAME_MAX = 64   /* bytes of a tensor's name */
 };
 
-/* Types of values that this program writes. */
-enum { GGUF_UINT32 = 4, GGUF_STRING = 8 };
-
-#define GGUF_MAGIC "GGUF"
-#define GGUF_KEY_ALIGNMENT "general.alignment"
 #define GGUF_KEY_FILE_TYPE "general.file_type"
 #define GGUF_KEY_QUANTIZATION "general.quantization_version"
 
@@ -42,16 +34,5 @@ struct gguf {
 };
 
 extern const struct file_format file_gguf;
-
-/* The number that a file has for a dtype, or -1; and N_DTYPES for a number that is not known. */
-int gguf_type(enum dtype dtype);
-enum dtype gguf_dtype(uint32_t type);
-
-/* `at` rounded up to a multiple. */
-uint64_t gguf_align(uint64_t at, uint32_t alignment);
-
-/* The operations that write (struct file_format). */
-int gguf_lay_out(struct writer *writer, struct error *error);
-int gguf_finish(const struct writer *writer, struct error *error);
 
 #endif

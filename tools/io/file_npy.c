@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reader of .npy files (numpy.org/neps/nep-0001-npy-format, numpy/lib/format.py).
+ * Files of one NumPy array (numpy.org/neps/nep-0001-npy-format, numpy/lib/format.py).
  *
  *   offset  bytes  what
  *   0       6      \x93NUMPY
@@ -11,9 +11,11 @@
  *
  * The header is {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), } in any order of keys. Other
  * Python than that is refused, and so are: lists in descr (records), big-endian numbers, '<V2' (what bfloat16 is saved
- * as, but any two bytes are), a header over NPY_HEADER_MAX bytes, data that are not as long as the shape says, and
+ * as, but any two bytes are), a header over HEADER_MAX bytes, data that are not as long as the shape says, and
  * Fortran order of more than two dimensions. An array in Fortran order has `by_columns` set, unless both orders are
  * the same. The bytes of numbers are those of the safetensors dtypes, so both need no other code.
+ *
+ * What is written is version 1.0 in C order, as NumPy itself writes it.
  */
 #include "config.h"
 
@@ -28,18 +30,25 @@
 
 #include "io/descriptor.h"
 
+#define MAGIC "\x93NUMPY"
+
 enum {
-	MAGIC_BYTES = sizeof NPY_MAGIC - 1,
+	MAGIC_BYTES = sizeof MAGIC - 1,
 	LENGTH_AT = 8,
-	NPY_HEADER_MAX = 65535, /* what version 1.0 can say; arrays without records have some 100 bytes */
-	DESCR_BYTES = 8
+	START = 10,             /* of the header's text in version 1.0 */
+	ALIGNMENT = 64,         /* of the data */
+	START_BYTES = 2048,     /* room for the numbers of RANK_MAX dimensions */
+	WRITE_PIECE = 1 << 16,  /* numbers */
+	HEADER_MAX = 65535,     /* what version 1.0 can say; arrays without records have some 100 bytes */
+	DESCR_BYTES = 8,
+	RANK_MAX = 64           /* NumPy's */
 };
 
 enum field { FIELD_DESCR = 1, FIELD_ORDER = 2, FIELD_SHAPE = 4, FIELDS_ALL = 7 };
 
 /* The file's state: what its tensor points at. */
 struct array {
-	uint64_t shape[NPY_RANK_MAX];
+	uint64_t shape[RANK_MAX];
 };
 
 /* The parse of one header; `at` never passes `end`, where the newline stands. */
@@ -54,7 +63,7 @@ struct header {
 
 static bool probe(const unsigned char first[FILE_PROBE_BYTES])
 {
-	return memcmp(first, NPY_MAGIC, MAGIC_BYTES) == 0;
+	return memcmp(first, MAGIC, MAGIC_BYTES) == 0;
 }
 
 static void skip_blanks(struct header *h)
@@ -112,8 +121,8 @@ static int take_dimension(struct header *h, struct error *error)
 	uint64_t value = 0;
 
 	skip_blanks(h);
-	if (h->rank == NPY_RANK_MAX)
-		return fail(error, EXIT_INPUT, "%s: header: more than %d dimensions", h->path, (int)NPY_RANK_MAX);
+	if (h->rank == RANK_MAX)
+		return fail(error, EXIT_INPUT, "%s: header: more than %d dimensions", h->path, (int)RANK_MAX);
 	if (h->at == h->end || *h->at < '0' || *h->at > '9')
 		return expect(h, "a whole number", error);
 	for (; h->at < h->end && *h->at >= '0' && *h->at <= '9'; h->at++) {
@@ -218,7 +227,8 @@ static const struct {
 	{"<i8", DTYPE_I64}, {"<u8", DTYPE_U64}, {"<c8", DTYPE_C64},
 };
 
-const char *npy_descr(enum dtype dtype)
+/* What NumPy calls a dtype, such as "<f4", or NULL. */
+static const char *descr_of(enum dtype dtype)
 {
 	for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
 		if (dtypes[i].dtype == dtype)
@@ -286,9 +296,9 @@ static int read_start(struct file *file, uint64_t *from, struct error *error)
 	uint64_t length = 0;
 	for (uint64_t i = *from; i-- > LENGTH_AT;)
 		length = length << 8 | first[i];
-	if (length > NPY_HEADER_MAX)
+	if (length > HEADER_MAX)
 		return fail(error, EXIT_INPUT, "%s: header length %" PRIu64 " is more than the %d allowed", file->path,
-		            length, (int)NPY_HEADER_MAX);
+		            length, (int)HEADER_MAX);
 	if (length == 0 || file->size_bytes < *from + length)
 		return fail(error, EXIT_INPUT, "%s: header length %" PRIu64 " is not that of a header, or more than "
 		            "the file has / it may have been cut off", file->path, length);
@@ -329,12 +339,93 @@ static void close_array(struct file *file)
 	free(file->state);
 }
 
+/* All before the data, and its length. */
+static size_t format_start(char start[START_BYTES], const char *descr, unsigned rank, const uint64_t *shape)
+{
+	size_t n = START;
+
+	memset(start, 0, START_BYTES);
+	n += (size_t)snprintf(start + n, START_BYTES - n, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
+	for (unsigned i = 0; i < rank; i++)
+		n += (size_t)snprintf(start + n, START_BYTES - n, "%s%" PRIu64, i == 0 ? "" : ", ", shape[i]);
+	n += (size_t)snprintf(start + n, START_BYTES - n, "%s), }", rank == 1 ? "," : "");
+	size_t end = (n + 1 + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+
+	memcpy(start, MAGIC, sizeof MAGIC - 1);
+	start[sizeof MAGIC - 1] = 1;
+	start[LENGTH_AT] = (char)((end - START) & 0xFF);
+	start[LENGTH_AT + 1] = (char)((end - START) >> 8);
+	memset(start + n, ' ', end - n - 1);
+	start[end - 1] = '\n';
+	return end;
+}
+
+static int lay_out(struct writer *writer, struct error *error)
+{
+	char start[START_BYTES];
+
+	if (writer->n_tensors != 1)
+		return fail(error, EXIT_INPUT, "%s: an .npy file holds one array, and here are %zu / name a .safetensors file",
+		            writer->path, writer->n_tensors);
+	struct tensor *tensor = writer->tensors;
+	const char *descr = descr_of(tensor->dtype);
+	if (descr == NULL || tensor->rank > RANK_MAX)
+		return fail_tensor(error, writer->path, tensor->name, "is %s of %u dimensions, which NumPy has not / name a "
+		                   ".safetensors file", dtype_info(tensor->dtype)->name, tensor->rank);
+	tensor->offset = 0;
+	writer->header_bytes = format_start(start, descr, tensor->rank, tensor->shape);
+	return EXIT_OK;
+}
+
+static int finish(const struct writer *writer, struct error *error)
+{
+	const struct tensor *tensor = writer->tensors;
+	char start[START_BYTES];
+	size_t n = format_start(start, descr_of(tensor->dtype), tensor->rank, tensor->shape);
+
+	return descriptor_write(writer->fd, writer->path, 0, start, n, error);
+}
+
+static int write_numbers(int fd, const char *path, uint64_t at, const float *numbers, size_t n, struct error *error)
+{
+	float *piece = malloc(WRITE_PIECE * sizeof *piece);
+	int code = piece == NULL ? fail_memory(error) : EXIT_OK;
+
+	for (size_t i = 0; i < n && code == EXIT_OK; i += WRITE_PIECE) {
+		size_t bytes = (n - i < WRITE_PIECE ? n - i : WRITE_PIECE) * sizeof *piece;
+
+		memcpy(piece, numbers + i, bytes);
+		dtype_swap(DTYPE_F32, piece, bytes);
+		code = descriptor_write(fd, path, at + i * sizeof *piece, piece, bytes, error);
+	}
+	free(piece);
+	return code;
+}
+
+int npy_write(const char *path, const float *numbers, size_t rows, size_t cols, struct error *error)
+{
+	const uint64_t shape[] = {rows, cols};
+	char start[START_BYTES];
+	size_t n = format_start(start, descr_of(DTYPE_F32), 2, shape);
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+
+	if (fd < 0)
+		return fail_errno(error, path, "cannot create");
+	int code = descriptor_write(fd, path, 0, start, n, error);
+	if (code == EXIT_OK)
+		code = write_numbers(fd, path, n, numbers, rows * cols, error);
+	if (code == EXIT_OK)
+		return descriptor_finish(fd, path, error);
+	close(fd);
+	return code;
+}
+
 const struct file_format file_npy = {
 	.name = "npy",
 	.suffix = ".npy",
 	.probe = probe,
 	.open = open_array,
 	.close = close_array,
-	.lay_out = npy_lay_out,
-	.finish = npy_finish,
+	.lay_out = lay_out,
+	.finish = finish,
 };

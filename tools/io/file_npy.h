@@ -9,18 +9,7 @@
 /* What the array of a file is called among tensors. */
 #define NPY_TENSOR "array"
 
-#define NPY_MAGIC "\x93NUMPY"
-
-enum { NPY_RANK_MAX = 64 }; /* NumPy's */
-
 extern const struct file_format file_npy;
-
-/* What NumPy calls a dtype, such as "<f4", or NULL. */
-const char *npy_descr(enum dtype dtype);
-
-/* struct file_format: a file of one array, without metadata. */
-int npy_lay_out(struct writer *writer, struct error *error);
-int npy_finish(const struct writer *writer, struct error *error);
 
 /* Writes a matrix in C order as a new file, format 1.0, and syncs it. EXIT_IO. */
 int npy_write(const char *path, const float *numbers, size_t rows, size_t cols, struct error *error);

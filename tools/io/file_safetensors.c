@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reader of safetensors files (github.com/huggingface/safetensors, README.md and safetensors/src/tensor.rs).
+ * Safetensors files (github.com/huggingface/safetensors, README.md and safetensors/src/tensor.rs).
  *
  *   offset  bytes  what
  *   0       8      N, the header's length: little-endian, at most 100,000,000
@@ -20,19 +20,32 @@
  *
  * Memory: the header's bytes while it is parsed, and per tensor a struct, its name and 8 bytes a dimension. An
  * entry is at least 50 bytes of header and a dimension at least 2, so all of it stays below 8 times the header.
+ *
+ * The same tensors and metadata are written as the same bytes: those of the format's reference writer, which puts the
+ * metadata first, sorts the tensors by falling place of their dtype in dtype.def, then by name, writes JSON without
+ * white space, and pads the header so that the data begin at a multiple of 8.
  */
 #include "config.h"
 
 #include "io/file_safetensors.h"
 
+#include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "io/descriptor.h"
 #include "io/json.h"
 
-enum { RANK_MAX = 1024 };
+#define METADATA_KEY "__metadata__"
+
+enum {
+	LENGTH_BYTES = 8,       /* before the header */
+	HEADER_MAX = 100000000, /* the reference implementation's limit */
+	ALIGNMENT = 8,          /* of the data section in files that are written */
+	RANK_MAX = 1024
+};
 
 enum field { FIELD_DTYPE = 1, FIELD_SHAPE = 2, FIELD_OFFSETS = 4, FIELDS_ALL = 7 };
 
@@ -59,7 +72,7 @@ static bool probe(const unsigned char first[FILE_PROBE_BYTES])
 {
 	uint64_t n = little_endian_64(first);
 
-	return n >= 2 && n <= SAFETENSORS_HEADER_MAX && first[SAFETENSORS_LENGTH_BYTES] == '{';
+	return n >= 2 && n <= HEADER_MAX && first[LENGTH_BYTES] == '{';
 }
 
 /* Room for one more item of `size` bytes in an array of `n`. */
@@ -76,7 +89,8 @@ static int reserve(void **items, size_t n, size_t *capacity, size_t size, struct
 	return EXIT_OK;
 }
 
-bool safetensors_holds(enum dtype dtype)
+/* Whether a safetensors file can hold the dtype: every one without blocks. */
+static bool holds(enum dtype dtype)
 {
 	return dtype_info(dtype)->block_elements == 1;
 }
@@ -89,7 +103,7 @@ static int take_dtype(struct json_text *text, struct header *header, struct erro
 	if (code != EXIT_OK)
 		return code;
 	header->tensor->dtype = dtype_from_name(json_string_value(name));
-	if (header->tensor->dtype == N_DTYPES || !safetensors_holds(header->tensor->dtype))
+	if (header->tensor->dtype == N_DTYPES || !holds(header->tensor->dtype))
 		code = fail_tensor(error, text->path, header->tensor->name, "dtype '%s' is not known",
 		                   json_string_value(name));
 	json_decref(name);
@@ -215,10 +229,10 @@ static int take_entry(struct json_text *text, const char *key, void *context, st
 {
 	struct header *header = context;
 
-	if (strcmp(key, SAFETENSORS_METADATA) != 0)
+	if (strcmp(key, METADATA_KEY) != 0)
 		return take_tensor(text, key, header, error);
 	if (header->has_metadata)
-		return json_fail(text, SAFETENSORS_METADATA " stands there twice", error);
+		return json_fail(text, METADATA_KEY " stands there twice", error);
 	header->has_metadata = true;
 	return json_take_object(text, take_metadata, header, error);
 }
@@ -283,7 +297,7 @@ static int parse(struct header *header, struct json_text *text, struct error *er
 /* Checks the length and that a '{' follows before memory is taken for the header. */
 static int read_length(struct file *file, uint64_t *n, struct error *error)
 {
-	unsigned char first[SAFETENSORS_LENGTH_BYTES + 1];
+	unsigned char first[LENGTH_BYTES + 1];
 
 	if (file->size_bytes < sizeof first)
 		return fail(error, EXIT_INPUT, "%s: has %" PRIu64 " bytes, too few for a safetensors file",
@@ -292,13 +306,13 @@ static int read_length(struct file *file, uint64_t *n, struct error *error)
 	if (code != EXIT_OK)
 		return code;
 	*n = little_endian_64(first);
-	if (*n > SAFETENSORS_HEADER_MAX)
+	if (*n > HEADER_MAX)
 		return fail(error, EXIT_INPUT, "%s: header length %" PRIu64 " is more than the 100,000,000 allowed",
 		            file->path, *n);
-	if (*n > file->size_bytes - SAFETENSORS_LENGTH_BYTES)
+	if (*n > file->size_bytes - LENGTH_BYTES)
 		return fail(error, EXIT_INPUT, "%s: header length %" PRIu64 " is more than the file has"
 		            " / it may have been cut off", file->path, *n);
-	if (*n == 0 || first[SAFETENSORS_LENGTH_BYTES] != '{')
+	if (*n == 0 || first[LENGTH_BYTES] != '{')
 		return fail(error, EXIT_INPUT, "%s: header does not begin with '{' / this is no safetensors file",
 		            file->path);
 	return EXIT_OK;
@@ -313,14 +327,14 @@ static int open_header(struct file *file, struct error *error)
 
 	if (code != EXIT_OK)
 		return code;
-	file->header_bytes = SAFETENSORS_LENGTH_BYTES + n;
+	file->header_bytes = LENGTH_BYTES + n;
 	file->data_bytes = file->size_bytes - file->header_bytes;
 	file->state = header.arena = calloc(1, sizeof *header.arena);
 	char *bytes = malloc((size_t)n);
 	if (bytes == NULL || header.arena == NULL)
 		code = fail_memory(error);
 	else
-		code = descriptor_read(file->fd, file->path, SAFETENSORS_LENGTH_BYTES, bytes, (size_t)n, error);
+		code = descriptor_read(file->fd, file->path, LENGTH_BYTES, bytes, (size_t)n, error);
 	text.bytes = bytes;
 	text.n = (size_t)n;
 	if (code == EXIT_OK)
@@ -336,12 +350,182 @@ static void close_header(struct file *file)
 	free(file->state);
 }
 
+/* Text that grows; `failed` is the exit code of what went wrong first. */
+struct text {
+	char *bytes;
+	size_t n, capacity;
+	int failed;
+};
+
+static void append(struct text *text, const char *bytes, size_t n)
+{
+	if (text->failed != EXIT_OK)
+		return;
+	if (n > text->capacity - text->n) {
+		size_t capacity = 2 * (text->n + n);
+		char *moved = realloc(text->bytes, capacity);
+
+		if (moved == NULL) {
+			text->failed = EXIT_MEMORY;
+			return;
+		}
+		text->bytes = moved;
+		text->capacity = capacity;
+	}
+	memcpy(text->bytes + text->n, bytes, n);
+	text->n += n;
+}
+
+static void append_text(struct text *text, const char *string)
+{
+	append(text, string, strlen(string));
+}
+
+static void append_number(struct text *text, uint64_t number)
+{
+	char digits[24];
+
+	append(text, digits, (size_t)snprintf(digits, sizeof digits, "%" PRIu64, number));
+}
+
+/* Appends a JSON string. */
+static void append_string(struct text *text, const char *string)
+{
+	json_prepare();
+	json_t *value = json_string(string);
+	char *quoted = value == NULL ? NULL : json_dumps(value, JSON_ENCODE_ANY);
+
+	if (json_out_of_memory())
+		text->failed = EXIT_MEMORY;
+	else if (quoted == NULL)
+		text->failed = EXIT_INPUT; /* not UTF-8 */
+	else
+		append_text(text, quoted);
+	json_release(quoted);
+	json_decref(value);
+}
+
+static void append_metadata(struct text *text, const struct writer *writer)
+{
+	append_text(text, "\"" METADATA_KEY "\":{");
+	for (size_t i = 0; i < writer->n_metadata; i++) {
+		append_text(text, i == 0 ? "" : ",");
+		append_string(text, writer->metadata[i].key);
+		append_text(text, ":");
+		append_string(text, writer->metadata[i].value);
+	}
+	append_text(text, "}");
+}
+
+static void append_tensor(struct text *text, const struct tensor *tensor)
+{
+	append_string(text, tensor->name);
+	append_text(text, ":{\"dtype\":\"");
+	append_text(text, dtype_info(tensor->dtype)->name);
+	append_text(text, "\",\"shape\":[");
+	for (unsigned i = 0; i < tensor->rank; i++) {
+		append_text(text, i == 0 ? "" : ",");
+		append_number(text, tensor->shape[i]);
+	}
+	append_text(text, "],\"data_offsets\":[");
+	append_number(text, tensor->offset);
+	append_text(text, ",");
+	append_number(text, tensor->offset + tensor->size);
+	append_text(text, "]}");
+}
+
+/* The header with its length before it, not yet padded. The caller frees the text's bytes, failed or not. */
+static int format_header(const struct writer *writer, struct text *text, struct error *error)
+{
+	static const char length[LENGTH_BYTES];
+
+	append(text, length, sizeof length);
+	append_text(text, "{");
+	if (writer->n_metadata > 0)
+		append_metadata(text, writer);
+	for (size_t i = 0; i < writer->n_tensors; i++) {
+		append_text(text, i == 0 && writer->n_metadata == 0 ? "" : ",");
+		append_tensor(text, &writer->tensors[i]);
+	}
+	append_text(text, "}");
+	if (text->failed == EXIT_MEMORY)
+		return fail_memory(error);
+	if (text->failed != EXIT_OK)
+		return fail(error, EXIT_INPUT, "%s: a name or a metadata value is not UTF-8", writer->path);
+	return EXIT_OK;
+}
+
+static int compare_order(const void *a, const void *b)
+{
+	const struct tensor *left = a, *right = b;
+
+	if (left->dtype != right->dtype)
+		return left->dtype > right->dtype ? -1 : 1;
+	return strcmp(left->name, right->name);
+}
+
+static uint64_t align(uint64_t bytes)
+{
+	return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static int lay_out(struct writer *writer, struct error *error)
+{
+	struct text text = {0};
+	uint64_t end = 0;
+
+	if (writer->n_tensors > 0)
+		qsort(writer->tensors, writer->n_tensors, sizeof *writer->tensors, compare_order);
+	for (size_t i = 0; i < writer->n_tensors; i++) {
+		struct tensor *tensor = &writer->tensors[i];
+
+		if (!holds(tensor->dtype))
+			return fail_tensor(error, writer->path, tensor->name, "dtype %s cannot stand in a safetensors "
+			                   "file / give the output a name that ends in .gguf",
+			                   dtype_info(tensor->dtype)->name);
+		if (strcmp(tensor->name, METADATA_KEY) == 0)
+			return fail_tensor(error, writer->path, tensor->name, "no tensor of a safetensors file can have "
+			                   "this name");
+		tensor->offset = end;
+		end += tensor->size;
+	}
+	int code = format_header(writer, &text, error);
+	free(text.bytes);
+	if (code != EXIT_OK)
+		return code;
+	writer->header_bytes = align(text.n);
+	if (writer->header_bytes > LENGTH_BYTES + HEADER_MAX)
+		return fail(error, EXIT_INPUT, "%s: the header would have more than the 100,000,000 bytes allowed",
+		            writer->path);
+	return EXIT_OK;
+}
+
+static int finish(const struct writer *writer, struct error *error)
+{
+	struct text text = {0};
+	int code = format_header(writer, &text, error);
+
+	if (code == EXIT_OK) {
+		assert(text.n <= writer->header_bytes);
+		while (text.n < writer->header_bytes)
+			append_text(&text, " ");
+		code = text.failed != EXIT_OK ? fail_memory(error) : EXIT_OK;
+	}
+	if (code == EXIT_OK) {
+		for (unsigned i = 0; i < LENGTH_BYTES; i++)
+			text.bytes[i] = (char)((writer->header_bytes - LENGTH_BYTES) >> 8 * i);
+		code = descriptor_write(writer->fd, writer->path, 0, text.bytes, text.n, error);
+	}
+	free(text.bytes);
+	return code;
+}
+
 const struct file_format file_safetensors = {
 	.name = "safetensors",
 	.suffix = ".safetensors",
 	.probe = probe,
 	.open = open_header,
 	.close = close_header,
-	.lay_out = safetensors_lay_out,
-	.finish = safetensors_finish,
+	.lay_out = lay_out,
+	.finish = finish,
 };

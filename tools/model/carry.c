@@ -14,7 +14,6 @@
 #include "base/suffix.h"
 #include "io/directory.h"
 #include "model/layout.h"
-#include "quantize/part.h"
 
 /* Endings of weight files and their indices: a copy of them would be the model once more. */
 static bool is_weights(const char *name)
@@ -60,7 +59,7 @@ static const char *why_left(const char *name, const struct stat *status)
 /* Files that the output has of its own, or that are read as part of the model. */
 static bool is_replaced(const struct model *model, const char *name)
 {
-	if (strcmp(name, MODEL_CONFIG) == 0 || strcmp(name, PART_FILE) == 0)
+	if (strcmp(name, CONFIG_FILE) == 0 || strcmp(name, MODEL_PART) == 0)
 		return true;
 	if (model->has_index && suffix_stem(name, MODEL_INDEX_SUFFIX) != 0)
 		return true;

@@ -7,7 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "cli/options.h"
+#include "base/error.h"
+#include "base/option_kind.h"
 
 enum { CHOICES_MAX = 32, CHOICE_WORDS_TEXT = 128 };
 

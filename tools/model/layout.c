@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of layouts and the parts of a quantized tensor. */
+/* The parts of a quantized tensor in any layout: names, dtypes, shapes, places. layouts.c has the table of layouts. */
 #include "config.h"
 
 #include "model/layout.h"
@@ -10,20 +10,6 @@
 #include <string.h>
 
 #include "base/suffix.h"
-
-const struct layout *const layouts[] = {
-#define LAYOUT(id) &layout_##id,
-#include "model/layout.def"
-	NULL,
-};
-
-const struct layout *layout_named(const char *name)
-{
-	for (size_t i = 0; layouts[i] != NULL; i++)
-		if (strcmp(layouts[i]->name, name) == 0)
-			return layouts[i];
-	return NULL;
-}
 
 const struct layout_form *layout_form(const struct layout *layout, enum mxfp_format format, bool sparse)
 {
@@ -231,6 +217,14 @@ struct layout_slice layout_slice(enum mxfp_format format, uint64_t cols, const s
 		.scales_from = piece->row * row.scales_row_bytes + before.scales_row_bytes,
 		.size = sizes(format, piece->rows, piece->cols),
 	};
+}
+
+int layout_read_scales(const struct quantized *quantized, const struct piece *piece, void *scales, struct error *error)
+{
+	struct layout_slice slice = layout_slice(quantized->choice.form->format, quantized->cols, piece);
+
+	return file_read(quantized->files[LAYOUT_SCALES], quantized->parts[LAYOUT_SCALES], slice.scales_from, scales,
+	                 slice.size.scales_bytes, error);
 }
 
 struct layout_target layout_target(const struct layout_choice *choice, const struct tensor *source,

@@ -69,7 +69,16 @@ struct layout_shape {
 	uint64_t dims[LAYOUT_RANK_MAX];
 };
 
-struct quantized;
+/* A quantized tensor of a model. */
+struct quantized {
+	struct layout_choice choice;
+	const struct tensor *parts[N_LAYOUT_PARTS]; /* NULL: none */
+	const struct file *files[N_LAYOUT_PARTS];
+	struct layout_shape shape; /* of the tensor that was quantized */
+	uint64_t rows, cols;       /* the matrix that it is: tensor_matrix() */
+	float tensor_scale;        /* multiplies or divides as the layout says */
+};
+
 struct layout_facts;
 struct layout_target;
 
@@ -157,6 +166,9 @@ struct layout_slice {
 };
 
 struct layout_slice layout_slice(enum mxfp_format format, uint64_t cols, const struct piece *piece);
+
+/* Reads the scales of a piece that are in order. EXIT_IO. */
+int layout_read_scales(const struct quantized *quantized, const struct piece *piece, void *scales, struct error *error);
 
 /* A quantized tensor being written: the parts are those of the writer, NULL where the choice has none. */
 struct layout_target {

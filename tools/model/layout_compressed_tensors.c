@@ -16,7 +16,6 @@
 
 #include <stdio.h>
 
-#include "cli/options.h"
 #include "io/file_safetensors.h"
 #include "model/layout_config.h"
 

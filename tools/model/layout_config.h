@@ -7,6 +7,7 @@
 #ifndef TOOLS_MODEL_LAYOUT_CONFIG_H
 #define TOOLS_MODEL_LAYOUT_CONFIG_H
 
+#include "base/option_kind.h"
 #include "model/layout.h"
 #include "model/model.h"
 

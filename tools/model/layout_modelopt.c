@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/options.h"
 #include "io/file_safetensors.h"
 #include "model/layout_config.h"
 

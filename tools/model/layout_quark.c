@@ -5,7 +5,6 @@
  */
 #include "config.h"
 
-#include "cli/options.h"
 #include "io/file_safetensors.h"
 #include "model/layout_config.h"
 

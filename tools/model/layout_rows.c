@@ -65,7 +65,7 @@ static int read_rows(const struct quantized *q, const struct piece *piece, const
 	int code = file_read(q->files[LAYOUT_CODES], q->parts[LAYOUT_CODES], slice.codes_from, blocks->codes,
 	                     slice.size.codes_bytes, error);
 
-	return code == EXIT_OK ? quantized_read_scales(q, piece, blocks->scales, error) : code;
+	return code == EXIT_OK ? layout_read_scales(q, piece, blocks->scales, error) : code;
 }
 
 static int write_rows(const struct layout_target *target, const struct piece *piece, const struct mxfp_blocks *blocks,

@@ -8,6 +8,7 @@
 #ifndef TOOLS_MODEL_MODEL_H
 #define TOOLS_MODEL_MODEL_H
 
+#include "io/directory.h"
 #include "io/file.h"
 #include "io/json.h"
 
@@ -15,7 +16,7 @@
 #define MODEL_SINGLE "model.safetensors"
 #define MODEL_INDEX_SUFFIX ".safetensors.index.json"
 #define MODEL_INDEX "model" MODEL_INDEX_SUFFIX
-#define MODEL_CONFIG "config.json"
+#define MODEL_PART "mxfp-part.json" /* in a part of a quantized model, which one of several machines has made */
 
 /* A tensor and the file it is in. */
 struct model_tensor {
@@ -36,8 +37,6 @@ struct model {
 	char *quantized_by;  /* see model_quantized_by() */
 	uint64_t header_bytes, data_bytes; /* sums over the files */
 };
-
-enum { MODEL_CONFIG_BYTES_MAX = 1 << 24 };
 
 /* Opens every file and checks the index against them: each mapped tensor is in its shard, no tensor stands in two
    shards, no shard holds a tensor that the map does not send there. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */

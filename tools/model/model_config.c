@@ -23,7 +23,7 @@ static int read_beside(const char *directory, json_t **config, struct error *err
 		return fail_memory(error);
 	snprintf(path, size, "%s/config.json", directory);
 	if (access(path, F_OK) == 0)
-		code = json_read(path, MODEL_CONFIG_BYTES_MAX, config, error);
+		code = json_read(path, CONFIG_BYTES_MAX, config, error);
 	if (code == EXIT_OK && *config != NULL && !json_is_object(*config))
 		code = fail(error, EXIT_INPUT, "%s: is not a JSON object", path);
 	free(path);
@@ -73,7 +73,7 @@ int model_config_write(const char *directory, const json_t *config, struct error
 	json_t *second = layout_second_config(config, &name);
 	int code = json_out_of_memory() ? fail_memory(error) : EXIT_OK;
 	if (code == EXIT_OK)
-		code = write_member(directory, MODEL_CONFIG, config, error);
+		code = write_member(directory, CONFIG_FILE, config, error);
 	if (code == EXIT_OK && name != NULL)
 		code = write_member(directory, name, second, error);
 	json_decref(second);

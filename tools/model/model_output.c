@@ -31,7 +31,7 @@ int model_output_check_apart(const struct model *source, const char *path, struc
 	if (code == EXIT_OK)
 		code = check_member(source, MODEL_INDEX, path, error);
 	if (code == EXIT_OK)
-		code = check_member(source, MODEL_CONFIG, path, error);
+		code = check_member(source, CONFIG_FILE, path, error);
 	for (size_t i = 0; i < source->n_files && code == EXIT_OK; i++)
 		code = output_check_apart(path, source->files[i].path, error);
 	return code;

@@ -188,7 +188,7 @@ static int read_kept(struct operand *operand, const struct quantized *quantized,
 	operand->matrix.sparsity = sparse.sparsity;
 	operand->matrix.masks = sparse.masks;
 	code = quantized_read_kept(quantized, &whole, &sparse, &size, error);
-	return code == EXIT_OK ? quantized_read_scales(quantized, &whole, operand->scales, error) : code;
+	return code == EXIT_OK ? layout_read_scales(quantized, &whole, operand->scales, error) : code;
 }
 
 static int read_tensor(struct operand *operand, const char *name, enum operand_order order, struct error *error)

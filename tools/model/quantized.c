@@ -349,15 +349,6 @@ int quantized_read_kept(const struct quantized *quantized, const struct piece *p
 	                   sparse->sparsity.n, sparse->sparsity.m);
 }
 
-int quantized_read_scales(const struct quantized *quantized, const struct piece *piece, void *scales,
-                          struct error *error)
-{
-	struct layout_slice slice = layout_slice(quantized->choice.form->format, quantized->cols, piece);
-
-	return file_read(quantized->files[LAYOUT_SCALES], quantized->parts[LAYOUT_SCALES], slice.scales_from, scales,
-	                 slice.size.scales_bytes, error);
-}
-
 /* Reads the codes of a piece of a sparse tensor, dense. */
 static int read_sparse(const struct quantized *q, const struct piece *piece, void *codes, uint64_t *n_bytes,
                        struct error *error)
@@ -396,5 +387,5 @@ int quantized_read(const struct quantized *quantized, const struct piece *piece,
 		return quantized->choice.layout->order->read(quantized, piece, blocks, error);
 	int code = read_sparse(quantized, piece, blocks->codes, n_bytes, error);
 	*n_bytes += slice.size.scales_bytes;
-	return code == EXIT_OK ? quantized_read_scales(quantized, piece, blocks->scales, error) : code;
+	return code == EXIT_OK ? layout_read_scales(quantized, piece, blocks->scales, error) : code;
 }

@@ -12,15 +12,6 @@
 #include "model/layout.h"
 #include "model/model.h"
 
-struct quantized {
-	struct layout_choice choice;
-	const struct tensor *parts[N_LAYOUT_PARTS]; /* NULL: none */
-	const struct file *files[N_LAYOUT_PARTS];
-	struct layout_shape shape; /* of the tensor that was quantized */
-	uint64_t rows, cols;       /* the matrix that it is: tensor_matrix() */
-	float tensor_scale;        /* multiplies or divides as the layout says */
-};
-
 /*
  * Finds the quantized form of the tensor `name` ("layer.weight"); *found is false if the model has no such
  * tensor or has it unquantized. EXIT_INPUT: parts are missing or do not fit each other, or the tensor is
@@ -44,10 +35,6 @@ int quantized_sparse(const struct quantized *quantized, const struct piece *piec
                      struct mxfp_sparse_sizes *size, struct error *error);
 int quantized_read_kept(const struct quantized *quantized, const struct piece *piece, const struct mxfp_sparse *sparse,
                         const struct mxfp_sparse_sizes *size, struct error *error);
-
-/* Reads the scales of the piece. EXIT_IO. */
-int quantized_read_scales(const struct quantized *quantized, const struct piece *piece, void *scales,
-                          struct error *error);
 
 /* Reads the codes and scales of the piece, sparse ones expanded, and tells how many bytes that were. EXIT_IO;
    EXIT_MEMORY; EXIT_INPUT, also for masks that are none. */

@@ -7,6 +7,7 @@
 
 #include "base/sparsity.h"
 #include "model/choices.h"
+#include "quantize/quantize.h"
 
 struct layout_choice quantize_layout(const struct layout *layout, const struct quantize_choice *choice)
 {
@@ -41,4 +42,33 @@ const char *quantize_text(const struct quantize_choice *choice, char text[QUANTI
 	snprintf(text, QUANTIZE_TEXT, "%s %s%s%s", mxfp_format_info(choice->format)->name, quantize_how(choice),
 	         pattern[0] != '\0' ? " " : "", pattern);
 	return text;
+}
+
+bool quantize_is_held(const struct quantize_plan *plan, struct quantize_entry *entry)
+{
+	const struct layout_choice layout = quantize_layout(plan->settings->layout, &entry->choice);
+	unsigned block = mxfp_format_info(entry->choice.format)->block_length;
+	const char *refusal = layout_refuses(&layout, entry->source);
+
+	if (refusal != NULL) {
+		entry->reason = refusal;
+		return false;
+	}
+	if (entry->choice.sparsity.m != 0 && entry->cols > PIECE_ELEMENTS) {
+		entry->reason = "rows are too long for --sparsity";
+		return false;
+	}
+	if (entry->cols % block == 0) {
+		entry->padded = entry->cols % layout_unit(&layout) != 0; /* with whole blocks, which every layout may do */
+		return true;
+	}
+	if (entry->choice.sparsity.m != 0) {
+		entry->reason = "row length is no multiple of the block, which --sparsity needs";
+		return false;
+	}
+	entry->padded = plan->settings->pad_tail;
+	if (!entry->padded)
+		entry->reason = block == 16 ? "row length is no multiple of 16; --pad-tail takes it"
+		                            : "row length is no multiple of 32; --pad-tail takes it";
+	return entry->padded;
 }

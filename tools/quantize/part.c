@@ -17,6 +17,7 @@
 #include "io/directory.h"
 #include "io/json.h"
 #include "io/json_write.h"
+#include "model/model.h"
 
 enum { PART_BYTES_MAX = 1 << 24 };
 
@@ -35,7 +36,7 @@ int part_parse(const char *text, const char *where, struct part_choice *choice, 
 
 static bool is_plain(const char *name)
 {
-	return name[0] != '\0' && name[0] != '.' && strpbrk(name, "/\\") == NULL && strcmp(name, PART_FILE) != 0;
+	return name[0] != '\0' && name[0] != '.' && strpbrk(name, "/\\") == NULL && strcmp(name, MODEL_PART) != 0;
 }
 
 static int check_file(const struct part *part, const char *name, const json_t *bytes, struct error *error)
@@ -43,7 +44,7 @@ static int check_file(const struct part *part, const char *name, const json_t *b
 	struct stat status;
 
 	if (!is_plain(name) || !json_is_integer(bytes))
-		return fail(error, EXIT_INPUT, "%s/" PART_FILE ": lists '%s', which is no name of a file beside it",
+		return fail(error, EXIT_INPUT, "%s/" MODEL_PART ": lists '%s', which is no name of a file beside it",
 		            part->directory, name);
 	char *path = directory_member(part->directory, name);
 	if (path == NULL)
@@ -81,7 +82,7 @@ static bool take(struct part *part)
 
 int part_read(struct part *part, const char *directory, struct error *error)
 {
-	char *path = directory_member(directory, PART_FILE);
+	char *path = directory_member(directory, MODEL_PART);
 	const char *name;
 	json_t *bytes;
 
@@ -116,7 +117,7 @@ static json_t *list_files(const char *path)
 	const char *name;
 
 	while (whole && (name = directory_next(directory)) != NULL)
-		if (strcmp(name, PART_FILE) != 0)
+		if (strcmp(name, MODEL_PART) != 0)
 			whole = fstatat(dirfd(directory), name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
 			        json_object_set_new(files, name, json_integer(status.st_size)) == 0;
 	if (directory != NULL)
@@ -130,7 +131,7 @@ static json_t *list_files(const char *path)
 int part_write(const struct part *part, struct error *error)
 {
 	const struct mxfp_counts *counts = &part->counts;
-	char *path = directory_member(part->directory, PART_FILE);
+	char *path = directory_member(part->directory, MODEL_PART);
 
 	if (path == NULL)
 		return fail_memory(error);

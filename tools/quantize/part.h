@@ -10,8 +10,6 @@
 #include "base/error.h"
 #include "mxfp/options.h"
 
-#define PART_FILE "mxfp-part.json"
-
 enum { PARTS_MAX = 1 << 16 };
 
 struct part_choice {

@@ -51,36 +51,6 @@ static int check_source(const struct quantize_settings *settings, const struct m
 	return model_output_check_gguf(model, settings->out != NULL ? settings->out : "OUT.gguf", error);
 }
 
-/* Whether a chosen tensor can be held; `reason` changes if it cannot. */
-bool quantize_is_held(const struct quantize_plan *plan, struct quantize_entry *entry)
-{
-	const struct layout_choice layout = quantize_layout(plan->settings->layout, &entry->choice);
-	unsigned block = mxfp_format_info(entry->choice.format)->block_length;
-	const char *refusal = layout_refuses(&layout, entry->source);
-
-	if (refusal != NULL) {
-		entry->reason = refusal;
-		return false;
-	}
-	if (entry->choice.sparsity.m != 0 && entry->cols > PIECE_ELEMENTS) {
-		entry->reason = "rows are too long for --sparsity";
-		return false;
-	}
-	if (entry->cols % block == 0) {
-		entry->padded = entry->cols % layout_unit(&layout) != 0; /* with whole blocks, which every layout may do */
-		return true;
-	}
-	if (entry->choice.sparsity.m != 0) {
-		entry->reason = "row length is no multiple of the block, which --sparsity needs";
-		return false;
-	}
-	entry->padded = plan->settings->pad_tail;
-	if (!entry->padded)
-		entry->reason = block == 16 ? "row length is no multiple of 16; --pad-tail takes it"
-		                            : "row length is no multiple of 32; --pad-tail takes it";
-	return entry->padded;
-}
-
 /* The parts of the output. */
 static int plan_parts(struct quantize_plan *plan, struct quantize_entry *entry, struct error *error)
 {

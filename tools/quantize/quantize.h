@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/option_kind.h"
 #include "base/sparsity.h"
 #include "model/carry.h"
 #include "model/fused.h"

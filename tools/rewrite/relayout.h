@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/option_kind.h"
 #include "model/carry.h"
 #include "model/layout.h"
 #include "model/model.h"

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "cli/options.h"
 #include "io/directory.h"
 #include "model/layout_config.h"
 #include "model/model_config.h"

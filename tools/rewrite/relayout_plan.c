@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/options.h"
 #include "rewrite/decode.h"
 #include "rewrite/relayout.h"
 
