@@ -163,6 +163,13 @@ struct mxfp_nvfp4_tensor {
 	uint32_t encode_sixth; /* fl32(encode * fl32(1/6)) */
 };
 
+/* Whether numbers are divided by their scales. A zero quotient loses its sign there: compressed-tensors multiplies by
+   sign(quotient), Model Optimizer asks quotient < 0. What only rounds to zero as a code keeps it. */
+static inline bool mxfp_nvfp4_divides(enum mxfp_recipe recipe)
+{
+	return recipe == MXFP_RECIPE_CT || recipe == MXFP_RECIPE_MODELOPT || recipe == MXFP_RECIPE_MODELOPT_0_45;
+}
+
 /* The definition (ref/nvfp4.c), in integers; every tier takes these numbers from here. */
 struct mxfp_nvfp4_tensor mxfp_nvfp4_tensor_ref(enum mxfp_recipe recipe, uint32_t amax);
 

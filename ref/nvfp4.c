@@ -20,6 +20,7 @@ enum { BLOCK = 16, SCALE_NAN = 0x7F, SCALE_EPS = 0x20 /* 0.125, what compressed-
 #define F32_SIX UINT32_C(0x40C00000)
 #define F32_SIXTH UINT32_C(0x3E2AAAAB)           /* fl32(1/6) */
 #define F32_MIN_NORMAL_SCALE UINT32_C(0x3C800000) /* 2^-6 */
+#define F32_MIN_SCALE UINT32_C(0x3B000000)        /* 2^-9 */
 #define F32_MAX_SCALE UINT32_C(0x43E00000)        /* 448 */
 #define F32_248 UINT32_C(0x43780000)
 #define F32_1536 UINT32_C(0x44C00000)             /* 6 * 256 */
@@ -83,6 +84,7 @@ static uint32_t stored_scale(enum mxfp_recipe recipe, uint32_t full_range, uint3
 	case MXFP_RECIPE_TORCHAO:
 		return at_least(mxfp_f32_div(amax, full_range), F32_TORCHAO_LEAST);
 	case MXFP_RECIPE_MODELOPT:
+	case MXFP_RECIPE_MODELOPT_0_45:
 		return at_least(mxfp_f32_div(amax, full_range), F32_MODELOPT_LEAST);
 	case MXFP_RECIPE_CT:
 		scale = mxfp_f32_mul(full_range, mxfp_f32_div(F32_ONE, amax));
@@ -160,8 +162,10 @@ uint8_t mxfp_nvfp4_block_scale_ref(enum mxfp_recipe recipe, const struct mxfp_nv
 		byte = round_scale(mxfp_f32_mul(t->scale, sixth), &rne);
 		return byte != 0 ? byte : SCALE_EPS;
 	case MXFP_RECIPE_MODELOPT:
+	case MXFP_RECIPE_MODELOPT_0_45:
 		u = mxfp_f32_div(amax, t->six_scales);
-		return round_scale(is_zero(u) ? F32_ONE : u, &rne);
+		u = is_zero(u) ? F32_ONE : u;
+		return round_scale(recipe == MXFP_RECIPE_MODELOPT ? u : at_least(u, F32_MIN_SCALE), &rne);
 	case MXFP_RECIPE_GGML:
 		return ggml_scale(sixth);
 	}
@@ -184,6 +188,7 @@ static uint32_t scaled(enum mxfp_recipe recipe, const struct mxfp_nvfp4_tensor *
 	case MXFP_RECIPE_CT:
 		return mxfp_f32_div(x, mxfp_f32_div(sf, t->scale));
 	case MXFP_RECIPE_MODELOPT:
+	case MXFP_RECIPE_MODELOPT_0_45:
 		return mxfp_f32_div(x, mxfp_f32_mul(sf, t->scale));
 	case MXFP_RECIPE_GGML:
 		break;
@@ -208,13 +213,6 @@ static uint8_t ggml_code(uint32_t x, uint8_t scale)
 	return best;
 }
 
-/* Whether a zero loses its sign: compressed-tensors multiplies by sign(quotient), Model Optimizer asks quotient < 0.
-   What only rounds to zero as a code keeps it. */
-static bool drops_negative_zero(enum mxfp_recipe recipe, uint32_t quotient)
-{
-	return (recipe == MXFP_RECIPE_CT || recipe == MXFP_RECIPE_MODELOPT) && is_zero(quotient);
-}
-
 /* The code of one element, and whether it was clamped. */
 static uint8_t encode(const struct mxfp_quantize_job *job, const struct mxfp_nvfp4_tensor *t, uint8_t scale, uint32_t x,
                       const struct mxfp_rounding *rounding, uint32_t random, bool *saturated)
@@ -226,7 +224,7 @@ static uint8_t encode(const struct mxfp_quantize_job *job, const struct mxfp_nvf
 		return ggml_code(x, scale);
 	}
 	uint32_t quotient = scaled(job->recipe, t, scale, x);
-	if (drops_negative_zero(job->recipe, quotient))
+	if (mxfp_nvfp4_divides(job->recipe) && is_zero(quotient))
 		quotient = 0;
 	uint8_t code = (uint8_t)mxfp_minifloat_encode(mxfp_format_info(MXFP_FORMAT_E2M1), quotient, 0, rounding, random,
 	                                              &counts);

@@ -342,7 +342,7 @@ static NOINLINE bool quantize(const struct mxfp_quantize_job *job)
 	}
 	if (job->recipe == MXFP_RECIPE_GGML)
 		quantize_rows(&q, NEAREST);
-	else if (job->recipe == MXFP_RECIPE_CT || job->recipe == MXFP_RECIPE_MODELOPT)
+	else if (mxfp_nvfp4_divides(job->recipe))
 		quantize_rows(&q, QUOTIENT);
 	else
 		quantize_rows(&q, PRODUCT);

@@ -9,6 +9,7 @@
 #include "kernels.h"
 #include "body/nvfp4_tensor.h"
 
+#define SCALE_MIN 0x1p-9f
 #define SCALE_MIN_NORMAL 0x1p-6f
 #define SCALE_MAX 448.0f
 #define FLOAT_MAX 0x1.fffffep127f
@@ -20,7 +21,7 @@ struct tensor {
 	struct nvfp4_tensor of;
 };
 
-/* The scales of 16 blocks, and what their numbers are multiplied with; compressed-tensors and modelopt divide by it. */
+/* The scales of 16 blocks, and what their numbers are multiplied with, or divided by (mxfp_nvfp4_divides()). */
 struct scales {
 	__m512i byte;
 	__m512 value, factor;
@@ -125,8 +126,10 @@ ALWAYS_INLINE struct scales modelopt_scales(const struct tensor *t, __m512 amax)
 	const __m512 g = _mm512_set1_ps(t->of.scale);
 	__m512 unrounded = _mm512_div_ps(amax, _mm512_set1_ps(t->of.six_scales));
 	__mmask16 zero = _mm512_cmp_ps_mask(unrounded, _mm512_setzero_ps(), _CMP_EQ_OQ);
-	struct scales s = round_scale(_mm512_mask_mov_ps(unrounded, zero, _mm512_set1_ps(1)));
+	const float least = t->recipe == MXFP_RECIPE_MODELOPT ? 0 : SCALE_MIN;
 
+	unrounded = _mm512_max_ps(_mm512_mask_mov_ps(unrounded, zero, _mm512_set1_ps(1)), _mm512_set1_ps(least));
+	struct scales s = round_scale(unrounded);
 	s.factor = _mm512_mul_ps(s.value, g);
 	return s;
 }
@@ -148,6 +151,7 @@ ALWAYS_INLINE struct scales block_scales(const struct tensor *t, __m512 amax)
 	case MXFP_RECIPE_CT:
 		return ct_scales(t, amax);
 	case MXFP_RECIPE_MODELOPT:
+	case MXFP_RECIPE_MODELOPT_0_45:
 		return modelopt_scales(t, amax);
 	case MXFP_RECIPE_GGML:
 		s = round_scale_ggml(sixth(amax));

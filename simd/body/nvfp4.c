@@ -230,7 +230,7 @@ static void round_quotients(struct quantizer *q, struct group *g, uint64_t first
 	struct encode_span span = {.n = g->n_blocks * BLOCK, .x = quotients, .codes = g->codes};
 
 	for (size_t i = 0; i < span.n; i += LANES)
-		store(quotients + i, quotients_of(load_f32(g->x + i), g->scales.factors[i / BLOCK], divides(&q->recipe)));
+		store(quotients + i, quotients_of(load_f32(g->x + i), g->scales.factors[i / BLOCK], mxfp_nvfp4_divides(q->job->recipe)));
 	if (r->mode == MXFP_ROUND_SR)
 		span.random = philox_fill(words, r->seed, r->stream, first, span.n);
 	encode_array(&q->elements, r->mode, &span, q->elements.normal_field, &counts);
@@ -262,7 +262,7 @@ static bool try_nearest(struct quantizer *q, const struct group *g, uint8_t *to)
 
 	if (r->mode != MXFP_ROUND_RNE || r->no_negative_zero || q->recipe.recipe == MXFP_RECIPE_GGML)
 		return false;
-	return divides(&q->recipe) ? round_nearest(q, g, true, to) : round_nearest(q, g, false, to);
+	return mxfp_nvfp4_divides(q->job->recipe) ? round_nearest(q, g, true, to) : round_nearest(q, g, false, to);
 }
 
 /* Blocks first_block ... of a row, n_blocks of them. */

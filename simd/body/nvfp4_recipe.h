@@ -15,6 +15,7 @@
 enum { SCALE_NAN = 0x7F, SCALE_EPS = 0x20 /* 0.125, what compressed-tensors puts for a scale of 0 */ };
 
 #define MAX_FINITE 0x1.FFFFFEp127F
+#define MIN_SCALE 0x1p-9F
 #define MIN_NORMAL_SCALE 0x1p-6F
 #define MAX_SCALE 448.0F
 
@@ -45,9 +46,14 @@ ALWAYS_INLINE vf32 at_most(vf32 x, float limit)
 	return (vf32)blend(x > limit, (vu32)splat_f32(limit), (vu32)x);
 }
 
+ALWAYS_INLINE vf32 at_least(vf32 x, float limit)
+{
+	return (vf32)blend(x < limit, (vu32)splat_f32(limit), (vu32)x);
+}
+
 ALWAYS_INLINE vf32 torchao_clamp(vf32 x)
 {
-	return at_most((vf32)blend(x < MIN_NORMAL_SCALE, (vu32)splat_f32(MIN_NORMAL_SCALE), (vu32)x), MAX_SCALE);
+	return at_most(at_least(x, MIN_NORMAL_SCALE), MAX_SCALE);
 }
 
 /* Scales of blocks before rounding. */
@@ -66,8 +72,10 @@ static inline vf32 unrounded_scales(const struct recipe *r, vf32 amax)
 	case MXFP_RECIPE_CT:
 		return r->tensor.scale * (amax / 6.0F);
 	case MXFP_RECIPE_MODELOPT:
+	case MXFP_RECIPE_MODELOPT_0_45:
 		u = amax / r->tensor.six_scales;
-		return (vf32)blend(u == 0.0F, (vu32)splat_f32(1.0F), (vu32)u);
+		u = (vf32)blend(u == 0.0F, (vu32)splat_f32(1.0F), (vu32)u);
+		return r->recipe == MXFP_RECIPE_MODELOPT ? u : at_least(u, MIN_SCALE);
 	case MXFP_RECIPE_GGML:
 		return amax / 6.0F;
 	}
@@ -109,18 +117,12 @@ static inline vf32 scale_factors(const struct recipe *r, vf32 scale)
 	case MXFP_RECIPE_CT:
 		return scale / r->tensor.scale;
 	case MXFP_RECIPE_MODELOPT:
+	case MXFP_RECIPE_MODELOPT_0_45:
 		return scale * r->tensor.scale;
 	case MXFP_RECIPE_GGML:
 		break;
 	}
 	return scale;
-}
-
-/* Numbers are divided, and a zero quotient loses its sign: compressed-tensors multiplies by sign(quotient), Model
-   Optimizer asks quotient < 0. */
-static inline bool divides(const struct recipe *r)
-{
-	return r->recipe == MXFP_RECIPE_CT || r->recipe == MXFP_RECIPE_MODELOPT;
 }
 
 #endif

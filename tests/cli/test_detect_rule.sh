@@ -102,7 +102,7 @@ LIST
 has "own tensor scales" "$(cat "$work/out")" "largest magnitude: 5 of 5"
 # A layout whose tensor scale multiplies.
 exits 0 "" quantize "$charlm" -o "$work/q" --force -q --weights nvfp4 --layout modelopt --nvfp4-recipe torchao
-detects 0 'exact: recipe te, torchao or modelopt, rounding rne' "$work/q" "$charlm"
+detects 0 'exact: recipe te, torchao, modelopt or modelopt-0.45, rounding rne' "$work/q" "$charlm"
 # Another seed: the scales tell the rule.
 exits 0 "" quantize "$charlm" -o "$work/q" --force -q --rule rceil --round sr --seed 6
 detects 1 'none is exact; nearest: rule rceil, ' "$work/q" "$charlm"

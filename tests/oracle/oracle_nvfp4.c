@@ -198,6 +198,9 @@ static uint8_t block_scale(const struct oracle_nvfp4 *o, uint32_t tensor_amax, u
 	case MXFP_RECIPE_MODELOPT:
 		x = div(amax, mul(six, g));
 		return to_scale(o, is_zero(x) ? number(1, 1) : x, &rne);
+	case MXFP_RECIPE_MODELOPT_0_45: /* _cast_per_block_scale_to_fp8() */
+		x = div(amax, mul(six, g));
+		return to_scale(o, clamp(is_zero(x) ? number(1, 1) : x, number(1, 512), number(448, 1)), &rne);
 	case MXFP_RECIPE_GGML:
 		break;
 	}
@@ -219,7 +222,8 @@ static uint32_t quotient(const struct oracle_nvfp4 *o, uint32_t tensor_amax, uin
 	case MXFP_RECIPE_CT: /* round(|q|) * sign(q), and sign(-0) is 0 */
 		q = div(x, div(sf, g));
 		return is_zero(q) ? 0 : q;
-	case MXFP_RECIPE_MODELOPT: /* the sign is q < 0 */
+	case MXFP_RECIPE_MODELOPT:
+	case MXFP_RECIPE_MODELOPT_0_45: /* the sign is q < 0 */
 		q = div(x, mul(sf, g));
 		return is_zero(q) ? 0 : q;
 	default:

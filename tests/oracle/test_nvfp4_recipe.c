@@ -22,6 +22,12 @@ static const float modelopt_tiny[BLOCK] = {0x1p-140F, -0x1p-140F, 0, -0.0F, 0x1p
 static const uint8_t torchao_tiny_codes[BLOCK] = {2, 10, 0, 8, 1, 9, 2, 0};
 static const uint8_t modelopt_tiny_codes[BLOCK] = {7, 15, 0, 0, 5, 13, 0};
 
+/* In a tensor of g = 1 the byte of 2^-9, a sixth of that, rounds to 0, by which everything becomes Inf or NaN; the later
+   modelopt does not go below 2^-9. */
+static const float underflowing[BLOCK] = {0x1p-9F, -0x1p-9F, 0, -0.0F, 0x1p-10F};
+static const uint8_t underflown_codes[BLOCK] = {7, 15, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7};
+static const uint8_t clamped_codes[BLOCK] = {2, 10, 0, 0, 1};
+
 /* An amax of 0 makes every scale of the tensor 1, whatever its elements are: 3 has the byte of 1/2. */
 static const float threes[BLOCK] = {3, -3, 0, -0.0F, 0.25F, 1.5F};
 static const uint8_t three_codes[BLOCK] = {7, 15, 0, 8, 1, 5};
@@ -49,6 +55,7 @@ static const struct {
 	{MXFP_RECIPE_TORCHAO_1, 2688, elements, 0x3F800000, 0x38, rne_codes},
 	{MXFP_RECIPE_CT, 2688, elements, 0x3F800000, 0x38, no_zero_sign_codes},
 	{MXFP_RECIPE_MODELOPT, 2688, elements, 0x3F800000, 0x38, no_zero_sign_codes},
+	{MXFP_RECIPE_MODELOPT_0_45, 2688, elements, 0x3F800000, 0x38, no_zero_sign_codes},
 	{MXFP_RECIPE_GGML, 2688, elements, 0x3F800000, 0x38, ggml_codes},
 	/* 6/2688 = 1/448: the block scale is 448. */
 	{MXFP_RECIPE_TE, 6, sixes, 0x3B124925, 0x7E, sevens},
@@ -59,6 +66,9 @@ static const struct {
 	{MXFP_RECIPE_4OVER6, 1536, fours, 0x3F800000, 0x38, code_sixes},
 	{MXFP_RECIPE_TORCHAO, 0x1p-127F, torchao_tiny, 0x03000000, 0x08, torchao_tiny_codes},
 	{MXFP_RECIPE_MODELOPT, 0x1p-140F, modelopt_tiny, 0x00000200, 0x23, modelopt_tiny_codes},
+	{MXFP_RECIPE_MODELOPT_0_45, 0x1p-140F, modelopt_tiny, 0x00000200, 0x23, modelopt_tiny_codes},
+	{MXFP_RECIPE_MODELOPT, 2688, underflowing, 0x3F800000, 0x00, underflown_codes},
+	{MXFP_RECIPE_MODELOPT_0_45, 2688, underflowing, 0x3F800000, 0x01, clamped_codes},
 	{MXFP_RECIPE_TE, -0.0F, threes, 0x3F800000, 0x30, three_codes},
 	{MXFP_RECIPE_4OVER6, 0, threes, 0x3F800000, 0x30, three_codes},
 	{MXFP_RECIPE_TORCHAO, 0, threes, 0x3F800000, 0x30, three_codes},
@@ -99,7 +109,7 @@ static const struct {
 } zero_block[N_RECIPES] = {
 	[MXFP_RECIPE_TE] = {0x00, 8},       [MXFP_RECIPE_TORCHAO] = {0x08, 8}, [MXFP_RECIPE_TORCHAO_1] = {0x08, 8},
 	[MXFP_RECIPE_CT] = {0x20, 0},       [MXFP_RECIPE_GGML] = {0x00, 0},    [MXFP_RECIPE_4OVER6] = {0x00, 8},
-	[MXFP_RECIPE_MODELOPT] = {0x38, 0},
+	[MXFP_RECIPE_MODELOPT] = {0x38, 0}, [MXFP_RECIPE_MODELOPT_0_45] = {0x38, 0},
 };
 
 START_TEST(zero_blocks_have_the_byte_of_the_recipe)
