@@ -15,7 +15,7 @@ libdir=${pc%/pkgconfig/libmxfp.pc}
 export PKG_CONFIG_PATH=${pc%/libmxfp.pc} PKG_CONFIG_SYSROOT_DIR=$dir
 export PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1
 
-# Compiles the client as language $1 by the line $2 of README.md, and runs it.
+# Compiles the client as language $1 by the line $2 of doc/library.md, and runs it.
 cp "$srcdir/tests/house/install_client.c" "$dir/program.c"
 client() {
 	cc() {
@@ -31,9 +31,9 @@ client() {
 	(cd "$dir" && eval "$2" && LD_LIBRARY_PATH=$libdir ./a.out)
 }
 
-mapfile -t lines < <(sed -n 's/^    \(cc program\.c .*\)/\1/p' "$srcdir/README.md")
+mapfile -t lines < <(sed -n 's/^    \(cc program\.c .*\)/\1/p' "$srcdir/doc/library.md")
 if [ ${#lines[@]} != 2 ] || [[ ${lines[1]} != *--static* ]]; then
-	echo 'README.md does not have two lines that compile program.c, for a shared and for a static library'
+	echo 'doc/library.md does not have two lines that compile program.c, for a shared and for a static library'
 	exit 1
 fi
 languages=(c c++)

@@ -1,12 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# README.md and examples/README.md are true: typed one after another behind the demo, their commands ("$ ...") print
-# what is shown below them, to the byte, and what is indented otherwise compiles as C. test_install.sh runs the lines
-# that compile program.c; make check-example trains.
+# What the pages for users show is true: typed one after another behind the demo, their commands ("$ ...") print what is
+# shown below them, to the byte, but for `mxfp bench`: of a smaller product one row is run, and only its form compared.
+# What is indented otherwise compiles as C. Links within the tree lead to files. test_install.sh runs the lines that
+# compile program.c; make check-example trains.
 set -euo pipefail
 build=$PWD
 cd "${srcdir:-$(dirname "$0")/../..}"
 source=$PWD
+pages=(README.md doc/quantize.md doc/accuracy.md doc/hardware.md doc/library.md examples/README.md)
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
@@ -35,7 +37,9 @@ awk -v dir="$dir" '
 		n++
 		shown = dir "/shown/" n
 		printf "" >shown
-		print substr($0, 7) >(dir "/commands")
+		print FILENAME ": " $0 >(dir "/commands")
+		sub(/mxfp bench .*--shape 512x4096x4096/, "& --format nvfp4")
+		sub(/512x4096x4096/, "16x4096x4096")
 		print "{ " substr($0, 7) "\n} >" dir "/printed/" n " 2>&1" >(dir "/session")
 		next
 	}
@@ -50,21 +54,51 @@ awk -v dir="$dir" '
 		next
 	}
 	/^$/ { n_blank++; next }
-	{ n_blank = in_command = 0 }' README.md examples/README.md
+	{ n_blank = in_command = 0 }' "${pages[@]}"
 
 (cd "$dir/top" && bash ../session </dev/null) || true
+
+# form FILE: the table of `mxfp bench` in it, with # for numbers.
+form() {
+	awk '{ for (i = 1; i <= NF; i++) sub(/^(-|[0-9][0-9.x]*%?)$/, "#", $i); $1 = $1; print }' "$1"
+}
+
+# bench_prints N COMMAND: what it printed has the form of rows that are shown, the heading among them.
+bench_prints() {
+	local tier=${2##*--tier }
+	tier=${tier%% *}
+	if ! "$build/mxfp" info | grep -qE "^  $tier +(available|in use)"; then
+		echo "skipped: $2"
+	elif [ "$(wc -l <"$dir/printed/$1")" != 2 ] ||
+		grep -vxFf <(form "$dir/shown/$1") <(form "$dir/printed/$1"); then
+		echo "$2: this is not of the form shown"
+		cat "$dir/printed/$1"
+		return 1
+	fi
+}
+
 n=0
 failures=0
 while IFS= read -r command; do
 	n=$((n + 1))
-	diff -u --label "a README: \$ $command" --label 'what it prints' "$dir/shown/$n" "$dir/printed/$n" ||
-		failures=$((failures + 1))
+	if [[ $command == *'$ mxfp bench '* ]]; then
+		bench_prints $n "$command"
+	else
+		diff -u --label "$command" --label 'what it prints' "$dir/shown/$n" "$dir/printed/$n"
+	fi || failures=$((failures + 1))
 done <"$dir/commands"
+
+while IFS=: read -r page link; do
+	[ -e "$(dirname "$page")/$link" ] || {
+		echo "$page: no file $link"
+		failures=$((failures + 1))
+	}
+done < <(grep -noHE '\]\([^)#:]+' "${pages[@]}" doc/*.md HACKING.md | sed 's/:[0-9]*:\](/:/')
 
 # Lines that have nothing to show, and the program.
 while IFS= read -r line; do
 	case $line in
-	scripts/*) [ -x "$line" ] || fail "README.md: $line is no script" ;;
+	scripts/*) [ -x "$line" ] || fail "no script: $line" ;;
 	'autoreconf -i && ./configure && '* | 'cc program.c '*) ;;
 	*) printf '%s\n' "$line" ;;
 	esac
@@ -83,7 +117,7 @@ done <"$dir/others" >"$dir/fragment"
 } >"$dir/fragment.c"
 # shellcheck disable=SC2086 # several words
 ${CC:-cc} -std=c11 -Wall -Werror -Iinclude -Ilib -fsyntax-only "$dir/fragment.c" || {
-	echo 'README.md: these lines are no output of a command, and do not compile:'
+	echo 'these lines are no output of a command, and do not compile:'
 	cat "$dir/fragment"
 	failures=$((failures + 1))
 }
