@@ -98,7 +98,8 @@ enum mxfp_status charlm_loss(double *loss, const struct charlm_matrices *model, 
 /* A model in f32. It lives as long as `model`. */
 struct charlm_matrices charlm_matrices(struct charlm *model);
 
-/* Reads a model, quantized in the layout of compressed-tensors or not. charlm_unload() frees it, after a failure too. */
+/* Reads a model, quantized in the layout of compressed-tensors or not. charlm_unload() frees it, and is due after a
+   failure too. */
 int charlm_load(struct charlm_matrices *model, const char *path, struct error *error);
 void charlm_unload(struct charlm_matrices *model);
 

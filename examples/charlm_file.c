@@ -79,7 +79,7 @@ static int load_part(const void **data, struct charlm_matrices *model, const str
 	return EXIT_OK;
 }
 
-/* The block format of a tensor that is quantized: `mxfp quantize` notes what most tensors are in, and each that is not. */
+/* The block format of a quantized tensor: `mxfp quantize` notes what most tensors are in, and each that is not. */
 static int block_format(enum mxfp_format *format, const struct file *file, const char *name, struct error *error)
 {
 	char key[128], word[32] = "";

@@ -29,8 +29,7 @@ int main(int argc, char **argv)
 	int code;
 
 	if (argc < 3 || argc > 4) {
-		fputs("usage: charlm_loss MODEL.safetensors TEXT [ACTIVATIONS]   (a block format or none: not the model's own)\n",
-		      stderr);
+		fputs("usage: charlm_loss MODEL.safetensors TEXT [ACTIVATIONS]   (a block format, or none)\n", stderr);
 		return EXIT_USAGE;
 	}
 	code = charlm_load(&model, argv[1], &error);
