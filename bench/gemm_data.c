@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gemm.h"
+#include "gemm/plan.h"
 #include "gemm_bench.h"
 
 enum {

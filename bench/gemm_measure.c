@@ -2,7 +2,7 @@
 /* Product, OpenBLAS and limits in turns: measure.c says why. */
 #include "config.h"
 
-#include "gemm.h"
+#include "gemm/plan.h"
 #include "gemm_bench.h"
 #include "parallel.h"
 

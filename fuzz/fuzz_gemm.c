@@ -14,7 +14,7 @@
 #include "config.h"
 
 #include "fuzz.h"
-#include "gemm.h"
+#include "gemm/plan.h"
 #include "mxfp/isa.h"
 
 enum {
@@ -109,7 +109,7 @@ static void take(struct input *in, const uint8_t *data, size_t size)
 	*bytes = (struct fuzz_bytes){data, size};
 	in->a_format = a->format = operand_format(fuzz_byte(bytes));
 	w->format = operand_format(fuzz_byte(bytes));
-	in->options.acc = fuzz_byte(bytes) % MXFP_N_ACC;
+	in->options.acc = fuzz_byte(bytes) % (MXFP_ACC_CHAIN + 1);
 	in->options.pass_k = passes[fuzz_byte(bytes) % 4];
 	in->flags = fuzz_byte(bytes);
 	a->rows = fuzz_byte(bytes) % (MAX_ROWS + 1);

@@ -2,21 +2,7 @@
 /* The slots of tier neon, and nothing else. */
 #include "config.h"
 
-#include "gemm_int16.h"
 #include "kernels_neon.h"
-
-static void set_products(struct mxfp_kernels *table, enum mxfp_format a, enum mxfp_format w)
-{
-	const struct mxfp_format_info *a_info = mxfp_format_info(a), *w_info = mxfp_format_info(w);
-	bool a_blocks = a_info->kind == MXFP_KIND_BLOCK, w_blocks = w_info->kind == MXFP_KIND_BLOCK;
-
-	if ((a_blocks || a_info->bits > 8) && (w_blocks || w_info->bits > 8))
-		table->gemm[MXFP_ACC_CHAIN][a][w] = &mxfp_gemm_chain_neon;
-	if (a_blocks && w_blocks)
-		table->gemm[MXFP_ACC_EXACT][a][w] = &mxfp_gemm_exact_neon;
-	if (int16_pair(a, w))
-		table->gemm[MXFP_ACC_EXACT][a][w] = &mxfp_gemm_int16_neon;
-}
 
 void mxfp_kernels_neon(struct mxfp_kernels *table)
 {
@@ -39,7 +25,7 @@ void mxfp_kernels_neon(struct mxfp_kernels *table)
 			table->convert[f][MXFP_FORMAT_F32] = mxfp_convert_nearest_neon;
 			table->convert[MXFP_FORMAT_F32][f] = mxfp_widen_neon;
 		}
-	for (int a = 0; a < MXFP_N_FORMATS; a++)
-		for (int w = 0; w < MXFP_N_FORMATS; w++)
-			set_products(table, (enum mxfp_format)a, (enum mxfp_format)w);
+	table->gemm[MXFP_GEMM_CHAIN] = &mxfp_gemm_chain_neon;
+	table->gemm[MXFP_GEMM_EXACT] = &mxfp_gemm_exact_neon;
+	table->gemm[MXFP_GEMM_INT16] = &mxfp_gemm_int16_neon;
 }

@@ -28,7 +28,7 @@ if ! found=$(scalars "$dir/integer.c" "$avx512" 2>&1) || [ -n "$found" ] ||
 fi
 
 status=0
-for file in "$srcdir"/lib/*.c "$srcdir"/simd/*_avx2.c "$srcdir"/simd/*_avx512.c; do
+for file in "$srcdir"/lib/*.c "$srcdir"/lib/*/*.c "$srcdir"/simd/*_avx2.c "$srcdir"/simd/*_avx512.c; do
 	case $file in
 	*/cpu_arm.c | */cpu_none.c) continue ;;
 	*_avx512.c) flags=$avx512 ;;

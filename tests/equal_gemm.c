@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "../simd/fp_state.h"
-#include "gemm.h"
+#include "gemm/plan.h"
 #include "gemm_case.h"
 #include "guarded.h"
 #include "suite.h"
@@ -248,7 +248,9 @@ static bool run_case(struct equal *e, const struct equal_tier *tier, const struc
 
 static bool has_kernel(const struct equal_tier *tier, const struct gemm_case_wish *wish)
 {
-	return tier->table.gemm[wish->acc][wish->a_format][wish->w_format] != NULL;
+	static const struct mxfp_sparsity dense;
+
+	return mxfp_gemm_kernel(&tier->table, wish->acc, wish->a_format, wish->w_format, dense) != NULL;
 }
 
 /* One case on the tiers that have a kernel, and on the reference where there are none, or now and then. */
@@ -273,7 +275,7 @@ bool equal_gemm(struct equal *e, enum mxfp_format a_format, enum mxfp_format w_f
 	static struct equal_tier reference = {.name = "ref"};
 
 	reference.table = e->reference;
-	for (int acc = 0; acc < MXFP_N_ACC; acc++) {
+	for (int acc = 0; mxfp_option_name(MXFP_OPTION_ACC, acc) != NULL; acc++) {
 		struct gemm_case_wish wish = {.a_format = a_format, .w_format = w_format, .acc = (enum mxfp_acc)acc};
 		bool kernels = false, blocks = mxfp_format_info(a_format)->kind == MXFP_KIND_BLOCK &&
 		                               mxfp_format_info(w_format)->kind == MXFP_KIND_BLOCK;

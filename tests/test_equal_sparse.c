@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "equal.h"
-#include "gemm.h"
+#include "gemm/plan.h"
 #include "guarded.h"
 #include "matrix.h"
 #include "operands.h"

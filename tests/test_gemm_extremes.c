@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "bits.h"
-#include "gemm.h"
+#include "gemm/plan.h"
 #include "mxfp/isa.h"
 #include "suite.h"
 

@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "file_npy.h"
-#include "gemm.h"
+#include "gemm/plan.h"
 #include "model_output.h"
 #include "mxfp/convert.h"
 

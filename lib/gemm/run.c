@@ -4,12 +4,10 @@
  * matter who does which; every worker has an area of the workspace to itself.
  */
 #include <stdatomic.h>
-#include <string.h>
 
 #include "bits.h"
-#include "gemm.h"
-#include "gemm_tile.h"
 #include "parallel.h"
+#include "run.h"
 #include "scan.h"
 
 /* A batch of units. */
@@ -67,47 +65,37 @@ static void run_step(struct batch *batch, enum mxfp_gemm_step step)
 }
 
 /* The scale of the tensor that A is quantized to, where its format has one: of all of A, not of a unit. */
-static void find_tensor_scale(struct mxfp_gemm_product *p, const struct mxfp_gemm_call *call)
+static void find_tensor_scale(struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call)
 {
-	struct mxfp_quantize_job job = mxfp_gemm_scan_job(p, call);
+	const struct mxfp_quantize_options *o = call->quantize;
 	uint64_t first_non_finite;
 
 	if (p->a_format == p->a.format || !mxfp_format_info(p->a_format)->tensor_scale)
 		return;
-	if (call->quantize->tensor_amax != NULL)
-		job.tensor_amax = mxfp_f32_bits(*call->quantize->tensor_amax);
+	if (o->tensor_amax != NULL)
+		p->quantize.tensor_amax = mxfp_f32_bits(*o->tensor_amax);
 	else
-		mxfp_scan(&job, call->options->threads, call->options->parallel, &job.tensor_amax, &first_non_finite);
-	p->a_amax = job.tensor_amax;
-	const struct mxfp_nvfp4_tensor tensor = mxfp_nvfp4_tensor_ref(call->quantize->recipe, job.tensor_amax);
+		mxfp_scan(&p->quantize, call->options->threads, call->options->parallel, &p->quantize.tensor_amax,
+		          &first_non_finite);
+	const struct mxfp_nvfp4_tensor tensor = mxfp_nvfp4_tensor_ref(o->recipe, p->quantize.tensor_amax);
 	p->a.tensor_scale = mxfp_f32_from_bits(tensor.scale);
 	p->a.tensor_scale_divides = tensor.divides;
 }
 
-/* Adds a unit to the batch; its packed A lies at offset a_bytes. */
-static void add_unit(struct batch *batch, struct mxfp_gemm_unit *unit, uint8_t *a)
+/* Adds a unit, whose packed A lies at `a`. */
+static void add_unit(struct batch *batch, struct mxfp_gemm_unit unit, uint8_t *a)
 {
-	struct mxfp_gemm_product *p = &unit->product;
-	struct mxfp_gemm_unit *last = batch->n_units != 0 ? &batch->units[batch->n_units - 1] : NULL;
+	const struct mxfp_gemm_plan *p = unit.plan;
 
-	unit->a = a;
-	unit->n[MXFP_GEMM_PACK] = 0;
-	if (unit->a_bytes != 0)
-		unit->n[MXFP_GEMM_PACK] = mxfp_divide_up(unit->rows, p->kernel != NULL ? p->kernel->mr : 1);
-	unit->n[MXFP_GEMM_TILE] =
-		mxfp_divide_up(unit->rows, mxfp_gemm_tile_rows(p)) * mxfp_divide_up(p->n, mxfp_gemm_tile_cols(p));
+	unit.a = a;
+	if (unit.a_bytes != 0)
+		unit.n[MXFP_GEMM_PACK] = mxfp_divide_up(unit.rows, p->kernel != NULL ? p->kernel->mr : 1);
+	unit.n[MXFP_GEMM_TILE] = mxfp_divide_up(unit.rows, p->tile_rows) * mxfp_divide_up(p->n, p->tile_cols);
 	for (int step = 0; step < MXFP_GEMM_STEPS; step++) {
-		unit->first[step] = batch->n_tasks[step];
-		batch->n_tasks[step] += unit->n[step];
+		unit.first[step] = batch->n_tasks[step];
+		batch->n_tasks[step] += unit.n[step];
 	}
-	if (last != NULL && last->product.index == p->index) {
-		p->a_amax = last->product.a_amax;
-		p->a.tensor_scale = last->product.a.tensor_scale;
-		p->a.tensor_scale_divides = last->product.a.tensor_scale_divides;
-	} else {
-		find_tensor_scale(p, batch->call);
-	}
-	batch->units[batch->n_units++] = *unit;
+	batch->units[batch->n_units++] = unit;
 }
 
 static void run_batch(struct batch *batch)
@@ -119,30 +107,36 @@ static void run_batch(struct batch *batch)
 	batch->n_units = 0;
 }
 
-void mxfp_gemm_run(const struct mxfp_gemm_call *call, const struct mxfp_gemm_layout *layout, uint8_t *workspace)
+void mxfp_gemm_run(const struct mxfp_gemm_call *call, const struct mxfp_gemm_layout *layout,
+                   struct mxfp_gemm_plan *plans)
 {
+	uint8_t *units = (uint8_t *)plans + layout->plans, *a = units + layout->units;
 	atomic_size_t next, next_area;
-	size_t product = 0, row = 0, a_bytes = 0;
-	struct mxfp_gemm_unit unit;
-
-	if (layout->total == 0)
-		return;
-	workspace += (MXFP_GEMM_ALIGN - (uintptr_t)workspace % MXFP_GEMM_ALIGN) % MXFP_GEMM_ALIGN;
+	size_t a_bytes = 0;
 	struct batch batch = {
 		.call = call,
 		.layout = layout,
-		.units = (struct mxfp_gemm_unit *)workspace,
-		.areas = workspace + layout->units + layout->a,
+		.units = (struct mxfp_gemm_unit *)units,
+		.areas = a + layout->a,
 		.next = &next,
 		.next_area = &next_area,
 	};
-	while (mxfp_gemm_next_unit(&unit, call, &product, &row)) {
-		if (!mxfp_gemm_batch_takes(batch.n_units, a_bytes, &unit)) {
-			run_batch(&batch);
-			a_bytes = 0;
+
+	for (size_t i = 0; i < call->n; i++) {
+		struct mxfp_gemm_plan *p = &plans[i];
+
+		if (p->n != 0 && p->m != 0)
+			find_tensor_scale(p, call);
+		for (size_t row = 0; row < p->m && p->n != 0; row += p->unit_rows) {
+			const struct mxfp_gemm_unit unit = mxfp_gemm_unit(p, row);
+
+			if (!mxfp_gemm_batch_takes(batch.n_units, a_bytes, &unit)) {
+				run_batch(&batch);
+				a_bytes = 0;
+			}
+			add_unit(&batch, unit, a + a_bytes);
+			a_bytes += mxfp_divide_up(unit.a_bytes, MXFP_GEMM_ALIGN) * MXFP_GEMM_ALIGN;
 		}
-		add_unit(&batch, &unit, workspace + layout->units + a_bytes);
-		a_bytes += mxfp_divide_up(unit.a_bytes, MXFP_GEMM_ALIGN) * MXFP_GEMM_ALIGN;
 	}
 	run_batch(&batch);
 }
