@@ -2,7 +2,6 @@
 /* mxfp_gemm(), mxfp_gemm_grouped(), mxfp_pack(): check everything, then run. */
 #include "gemm.h"
 
-#include "parallel.h"
 #include "scan.h"
 
 static const struct mxfp_gemm_options defaults;
@@ -14,8 +13,10 @@ static enum mxfp_status check(struct mxfp_gemm_call *call, struct mxfp_gemm_layo
 
 	if (call->options == NULL)
 		call->options = &defaults;
-	call->workers = mxfp_parallel_width(call->options->threads);
 	enum mxfp_status status = mxfp_gemm_check_call(call);
+	if (status != MXFP_OK)
+		return status;
+	call->workers = mxfp_runner_width(&call->runner);
 	for (size_t i = 0; i < call->n && status == MXFP_OK; i++)
 		status = mxfp_gemm_resolve(&p, call, i);
 	return status == MXFP_OK ? mxfp_gemm_layout(layout, call) : status;
@@ -35,7 +36,7 @@ static enum mxfp_status check_finite(const struct mxfp_gemm_call *call)
 		if (p.a_format == p.a.format)
 			continue;
 		struct mxfp_quantize_job job = mxfp_gemm_scan_job(&p, call);
-		mxfp_scan(&job, call->options->threads, call->options->parallel, &amax, &first);
+		mxfp_scan(&job, &call->runner, &amax, &first);
 		if (first == UINT64_MAX)
 			continue;
 		if (call->quantize->first_non_finite != NULL)
@@ -82,13 +83,13 @@ enum mxfp_status mxfp_gemm_grouped_with(const struct mxfp_kernels *kernels, cons
 enum mxfp_status mxfp_gemm_workspace_size(const struct mxfp_gemm *products, size_t n,
                                           const struct mxfp_gemm_options *options, size_t *bytes)
 {
-	return mxfp_gemm_workspace_size_with(mxfp_kernels_get(), products, n, options, bytes);
+	return mxfp_gemm_workspace_size_with(NULL, products, n, options, bytes);
 }
 
 enum mxfp_status mxfp_gemm_grouped(const struct mxfp_gemm *products, size_t n, const struct mxfp_gemm_options *options,
                                    void *workspace, size_t workspace_bytes)
 {
-	return mxfp_gemm_grouped_with(mxfp_kernels_get(), products, n, options, workspace, workspace_bytes);
+	return mxfp_gemm_grouped_with(NULL, products, n, options, workspace, workspace_bytes);
 }
 
 enum mxfp_status mxfp_gemm(const struct mxfp_gemm *product, const struct mxfp_gemm_options *options, void *workspace,
@@ -100,11 +101,11 @@ enum mxfp_status mxfp_gemm(const struct mxfp_gemm *product, const struct mxfp_ge
 enum mxfp_status mxfp_pack_size(const struct mxfp_matrix *w, enum mxfp_format a_format,
                                 const struct mxfp_gemm_options *options, size_t *bytes)
 {
-	return mxfp_pack_size_with(mxfp_kernels_get(), w, a_format, options, bytes);
+	return mxfp_pack_size_with(NULL, w, a_format, options, bytes);
 }
 
 enum mxfp_status mxfp_pack(void *packed, size_t bytes, const struct mxfp_matrix *w, enum mxfp_format a_format,
                            const struct mxfp_gemm_options *options)
 {
-	return mxfp_pack_with(mxfp_kernels_get(), packed, bytes, w, a_format, options);
+	return mxfp_pack_with(NULL, packed, bytes, w, a_format, options);
 }

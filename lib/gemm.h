@@ -8,7 +8,7 @@
 #define MXFP_LIB_GEMM_H
 
 #include "args.h"
-#include "kernels.h"
+#include "exec.h"
 
 /* What is common to the products of a call. */
 struct mxfp_gemm_call {
@@ -17,6 +17,7 @@ struct mxfp_gemm_call {
 	size_t n;
 	const struct mxfp_gemm_options *options; /* never NULL */
 	const struct mxfp_quantize_options *quantize;
+	struct mxfp_runner runner;
 	size_t workers;
 };
 

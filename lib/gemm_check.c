@@ -90,6 +90,11 @@ enum mxfp_status mxfp_gemm_check_call(struct mxfp_gemm_call *call)
 	    (o->psum_round != MXFP_ROUND_RNE && o->psum_round != MXFP_ROUND_SR) ||
 	    (o->pass_k != 0 && o->pass_k != 128 && o->pass_k != 256 && o->pass_k != 512))
 		return MXFP_ERR_OPTION;
+	enum mxfp_status status = mxfp_runner_init(&call->runner, o->exec);
+	if (status != MXFP_OK)
+		return status;
+	if (call->kernels == NULL)
+		call->kernels = call->runner.kernels;
 	call->quantize = o->a_quantize != NULL ? o->a_quantize : &quantize;
 	return MXFP_OK;
 }

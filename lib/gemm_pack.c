@@ -10,7 +10,6 @@
 #include "bits.h"
 #include "blocks.h"
 #include "gemm.h"
-#include "parallel.h"
 #include "sparse.h"
 
 static const char magic[8] = "MXFPpack";
@@ -302,11 +301,13 @@ static void pack_row(const struct packing *packing, size_t row)
 		       (const uint8_t *)w->scales + row * w->scales_stride, scales);
 }
 
-static void pack_piece(const void *context, size_t piece, struct mxfp_counts *counts)
+static void pack_piece(const struct mxfp_kernels *kernels, const void *context, size_t piece,
+                       struct mxfp_counts *counts)
 {
 	const struct packing *packing = context;
 	const struct mxfp_gemm_product *p = packing->product;
 
+	(void)kernels;
 	(void)counts;
 	if (p->kernel == NULL) {
 		pack_row(packing, piece);
@@ -381,6 +382,6 @@ enum mxfp_status mxfp_pack_with(const struct mxfp_kernels *kernels, void *packed
 	memcpy(packed, &h, sizeof h);
 	struct packing packing = {&call, &p, (uint8_t *)packed + sizeof h};
 	size_t pieces = p.kernel != NULL ? mxfp_divide_up(p.n, p.kernel->nr) : p.n;
-	mxfp_parallel_for(call.options->threads, call.options->parallel, pieces, pack_piece, &packing, NULL);
+	mxfp_run_pieces(&call.runner, pieces, pack_piece, &packing, NULL);
 	return MXFP_OK;
 }
