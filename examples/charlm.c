@@ -20,7 +20,7 @@ static enum mxfp_status round_rows(float *x, size_t columns, const struct charlm
 {
 	uint8_t codes[CHARLM_BATCH * LINEAR_MAX], scales[CHARLM_BATCH * LINEAR_MAX];
 	struct mxfp_blocks blocks = {.rows = CHARLM_BATCH, .cols = columns, .codes = codes, .scales = scales};
-	struct mxfp_quantize_options options = {.threads = 1};
+	struct mxfp_quantize_options options = {.exec = &(struct mxfp_exec){.threads = 1}};
 	enum mxfp_status status;
 
 	if (!activations)
@@ -28,7 +28,8 @@ static enum mxfp_status round_rows(float *x, size_t columns, const struct charlm
 	blocks.format = activations->format;
 	options.rule = activations->rule;
 	status = mxfp_quantize(&blocks, x, MXFP_FORMAT_F32, 0, &options);
-	return status ? status : mxfp_dequantize(&blocks, x, MXFP_FORMAT_F32, 0, NULL);
+	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
+	return status ? status : mxfp_dequantize(&matrix, x, MXFP_FORMAT_F32, 0, NULL);
 }
 
 /* y = layer * x with x rounded first. */

@@ -141,8 +141,12 @@ const struct mxfp_gemm_kernel *mxfp_gemm_kernel(const struct mxfp_kernels *table
 /* Fills the table with the best kernels of the tiers whose bits are set; bit 0 (ref) is always taken as set. */
 void mxfp_kernels_init(struct mxfp_kernels *table, uint32_t isa_mask);
 
-/* The table in use: made at the first call from what the machine has and MXFP_ISA allows. */
+/* The table in use unless a call says otherwise: what the machine has and MXFP_ISA allows. */
 const struct mxfp_kernels *mxfp_kernels_get(void);
+
+/* The table of what the machine has up to the tier of that name, whatever MXFP_ISA says; NULL, the name: the one in
+   use. NULL, the result: no tier has that name. */
+const struct mxfp_kernels *mxfp_kernels_up_to(const char *name);
 
 /* The mask that MXFP_ISA=name leaves of `available`; *status says whether the name is known. NULL or "": all. */
 uint32_t mxfp_isa_ceiling(const char *name, uint32_t available, enum mxfp_status *status);

@@ -30,7 +30,8 @@ struct run {
 	const struct equal_tier *tier;
 	bool packed;
 	unsigned threads;
-	bool own_threads;  /* the caller's mxfp_parallel */
+	bool own_threads;
+	struct mxfp_exec exec;
 	uint64_t state;    /* floating point */
 	struct mxfp_gemm products[GEMM_CASE_MAX_PRODUCTS];
 	struct mxfp_gemm_options options;
@@ -69,8 +70,6 @@ static void run_backwards(void *context, size_t n, void (*task)(void *argument, 
 	while (n-- != 0)
 		task(argument, n);
 }
-
-static const struct mxfp_parallel backwards = {run_backwards, NULL};
 
 /* A copy of an array at a place that no kernel can expect. Numbers lie at multiples of their size. */
 static void place(struct guarded *g, struct random *r, const void *bytes, size_t n, size_t width)
@@ -124,7 +123,7 @@ static bool pack(struct equal *e, struct run *run, size_t i)
 	struct mxfp_gemm_options one = run->options;
 	size_t bytes;
 
-	one.threads = 1;
+	one.exec = &(struct mxfp_exec){.threads = 1};
 	if (mxfp_pack_size_with(table, &product->w, a_format, &run->options, &bytes) != MXFP_OK)
 		return report(e, "mxfp_pack_size() failed");
 	place(&run->arrays[i][PACKED], &e->random, NULL, bytes, 1);
@@ -228,8 +227,8 @@ static bool run_case(struct equal *e, const struct equal_tier *tier, const struc
 	run.threads = threads[random_below(r, 5)];
 	run.own_threads = random_below(r, 4) == 0;
 	run.state = fp_state_hostile(random_below(r, FP_STATE_N_HOSTILE));
-	run.options.threads = run.threads;
-	run.options.parallel = run.own_threads ? &backwards : NULL;
+	run.exec = (struct mxfp_exec){.threads = run.threads, .run = run.own_threads ? run_backwards : NULL};
+	run.options.exec = &run.exec;
 	describe(&run);
 	for (size_t i = 0; i < c->n; i++) {
 		place_product(&run, r, i);

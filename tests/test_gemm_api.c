@@ -49,6 +49,8 @@ static void fill(void)
 	memset(workspace, 0x5A, WORKSPACE_BYTES);
 }
 
+static const struct mxfp_exec one_thread = {.threads = 1};
+
 static struct call right(void)
 {
 	struct call call = {
@@ -58,7 +60,7 @@ static struct call right(void)
 			.c = memory.c,
 			.bias = memory.bias,
 		},
-		.options = {.threads = 1},
+		.options = {.exec = &one_thread},
 		.workspace = workspace,
 		.workspace_bytes = WORKSPACE_BYTES,
 	};

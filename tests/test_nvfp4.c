@@ -276,9 +276,10 @@ START_TEST(pieces_and_threads_do_not_matter)
 
 	options.round = _i != MXFP_RECIPE_GGML ? MXFP_ROUND_SR : MXFP_ROUND_RNE;
 	fill(&whole, &r, 0, MATRIX_N_ORDINARY);
-	options.threads = 1;
+	struct mxfp_exec exec = {.threads = 1};
+	options.exec = &exec;
 	mxfp_quantize(&whole.blocks, whole.src, MXFP_FORMAT_F32, 0, &options);
-	for (options.threads = 2; options.threads < 4; options.threads++) {
+	for (exec.threads = 2; exec.threads < 4; exec.threads++) {
 		memset(part.blocks.codes, MATRIX_CANARY, part.codes_bytes);
 		mxfp_quantize(&part.blocks, whole.src, MXFP_FORMAT_F32, 0, &options);
 		ck_assert_mem_eq(part.blocks.codes, whole.blocks.codes, whole.codes_bytes);

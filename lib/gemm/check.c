@@ -126,7 +126,7 @@ enum mxfp_status mxfp_gemm_check_finite(const struct mxfp_gemm_plan *p, const st
 
 	if (call->quantize->non_finite != MXFP_NON_FINITE_ERROR || p->a_format == p->a.format)
 		return MXFP_OK;
-	mxfp_scan(&p->quantize, call->options->threads, call->options->parallel, &amax, &first);
+	mxfp_scan(&p->quantize, &call->runner, &amax, &first);
 	if (first == UINT64_MAX)
 		return MXFP_OK;
 	if (call->quantize->first_non_finite != NULL)

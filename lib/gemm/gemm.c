@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* mxfp_gemm(), mxfp_gemm_grouped(): check everything, then run. */
-#include "parallel.h"
 #include "run.h"
 
 enum mxfp_status mxfp_gemm_workspace_size_with(const struct mxfp_kernels *kernels, const struct mxfp_gemm *products,
@@ -20,7 +19,7 @@ enum mxfp_status mxfp_gemm_workspace_size_with(const struct mxfp_kernels *kernel
 			status = mxfp_gemm_layout_add(&layout, &call, &p);
 	}
 	if (status == MXFP_OK)
-		status = mxfp_gemm_layout_end(&layout, n, mxfp_parallel_width(call.options->threads), &total);
+		status = mxfp_gemm_layout_end(&layout, n, mxfp_runner_width(&call.runner), &total);
 	if (status == MXFP_OK)
 		*bytes = total;
 	return status;
@@ -68,7 +67,7 @@ enum mxfp_status mxfp_gemm_grouped_with(const struct mxfp_kernels *kernels, cons
 	enum mxfp_status status = mxfp_gemm_check_options(&call);
 	if (status != MXFP_OK)
 		return status;
-	call.workers = mxfp_parallel_width(call.options->threads);
+	call.workers = mxfp_runner_width(&call.runner);
 	status = check(&call, (struct mxfp_gemm_span){workspace, workspace != NULL ? bytes : 0}, &layout, &last);
 	if (status != MXFP_OK || layout.shared == 0)
 		return status;
@@ -86,13 +85,13 @@ enum mxfp_status mxfp_gemm_grouped_with(const struct mxfp_kernels *kernels, cons
 enum mxfp_status mxfp_gemm_workspace_size(const struct mxfp_gemm *products, size_t n,
                                           const struct mxfp_gemm_options *options, size_t *bytes)
 {
-	return mxfp_gemm_workspace_size_with(mxfp_kernels_get(), products, n, options, bytes);
+	return mxfp_gemm_workspace_size_with(NULL, products, n, options, bytes);
 }
 
 enum mxfp_status mxfp_gemm_grouped(const struct mxfp_gemm *products, size_t n, const struct mxfp_gemm_options *options,
                                    void *workspace, size_t workspace_bytes)
 {
-	return mxfp_gemm_grouped_with(mxfp_kernels_get(), products, n, options, workspace, workspace_bytes);
+	return mxfp_gemm_grouped_with(NULL, products, n, options, workspace, workspace_bytes);
 }
 
 enum mxfp_status mxfp_gemm(const struct mxfp_gemm *product, const struct mxfp_gemm_options *options, void *workspace,

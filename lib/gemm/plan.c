@@ -26,7 +26,10 @@ enum mxfp_status mxfp_gemm_check_options(struct mxfp_gemm_call *call)
 	    (o->psum_round != MXFP_ROUND_RNE && o->psum_round != MXFP_ROUND_SR) ||
 	    (o->pass_k != 0 && o->pass_k != 128 && o->pass_k != 256 && o->pass_k != 512))
 		return MXFP_ERR_OPTION;
-	return MXFP_OK;
+	enum mxfp_status status = mxfp_runner_init(&call->runner, o->exec);
+	if (status == MXFP_OK && call->kernels == NULL)
+		call->kernels = call->runner.kernels;
+	return status;
 }
 
 static struct mxfp_quantize_job quantize_job(const struct mxfp_gemm_plan *p, const struct mxfp_quantize_options *o)

@@ -20,10 +20,11 @@
 #define MXFP_GEMM_PLAN_H
 
 #include "args.h"
-#include "kernels.h"
+#include "exec.h"
 
 /* What is common to the products of a call. */
 struct mxfp_gemm_call {
+	struct mxfp_runner runner;
 	const struct mxfp_kernels *kernels;
 	const struct mxfp_gemm *products;
 	size_t n;

@@ -6,7 +6,6 @@
 #include <stdatomic.h>
 
 #include "bits.h"
-#include "parallel.h"
 #include "run.h"
 #include "scan.h"
 
@@ -35,7 +34,7 @@ static struct mxfp_gemm_area area(const struct batch *batch)
 	return a;
 }
 
-static void worker(const void *context, size_t piece, struct mxfp_counts *counts)
+static void worker(const struct mxfp_kernels *kernels, const void *context, size_t piece, struct mxfp_counts *counts)
 {
 	const struct batch *batch = context;
 	const struct mxfp_gemm_unit *unit = batch->units;
@@ -43,6 +42,7 @@ static void worker(const void *context, size_t piece, struct mxfp_counts *counts
 	struct mxfp_gemm_area scratch = area(batch);
 	size_t i;
 
+	(void)kernels;
 	(void)piece;
 	(void)counts;
 	while ((i = atomic_fetch_add(batch->next, 1)) < batch->n_tasks[step]) {
@@ -55,13 +55,10 @@ static void worker(const void *context, size_t piece, struct mxfp_counts *counts
 
 static void run_step(struct batch *batch, enum mxfp_gemm_step step)
 {
-	const struct mxfp_gemm_options *o = batch->call->options;
-
 	batch->step = step;
 	atomic_store(batch->next, 0);
 	atomic_store(batch->next_area, 0);
-	mxfp_parallel_for(o->threads, o->parallel, mxfp_least(batch->n_tasks[step], batch->call->workers), worker, batch,
-	                  NULL);
+	mxfp_run_pieces(&batch->call->runner, mxfp_least(batch->n_tasks[step], batch->call->workers), worker, batch, NULL);
 }
 
 /* The scale of the tensor that A is quantized to, where its format has one: of all of A, not of a unit. */
@@ -75,8 +72,7 @@ static void find_tensor_scale(struct mxfp_gemm_plan *p, const struct mxfp_gemm_c
 	if (o->tensor_amax != NULL)
 		p->quantize.tensor_amax = mxfp_f32_bits(*o->tensor_amax);
 	else
-		mxfp_scan(&p->quantize, call->options->threads, call->options->parallel, &p->quantize.tensor_amax,
-		          &first_non_finite);
+		mxfp_scan(&p->quantize, &call->runner, &p->quantize.tensor_amax, &first_non_finite);
 	const struct mxfp_nvfp4_tensor tensor = mxfp_nvfp4_tensor_ref(o->recipe, p->quantize.tensor_amax);
 	p->a.tensor_scale = mxfp_f32_from_bits(tensor.scale);
 	p->a.tensor_scale_divides = tensor.divides;

@@ -6,7 +6,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "parallel.h"
 #include "run.h"
 
 enum { MOST_ROOMS = 8 };
@@ -54,12 +53,13 @@ static void pack_panel(const struct packing *packing, size_t panel, uint8_t *roo
 	}
 }
 
-static void pack_worker(const void *context, size_t piece, struct mxfp_counts *counts)
+static void pack_worker(const struct mxfp_kernels *kernels, const void *context, size_t piece, struct mxfp_counts *counts)
 {
 	const struct packing *packing = context;
 	uint8_t *room = packing->rooms + atomic_fetch_add(packing->next_room, 1) * packing->room_bytes;
 	size_t i;
 
+	(void)kernels;
 	(void)piece;
 	(void)counts;
 	while ((i = atomic_fetch_add(packing->next, 1)) < packing->n_panels)
@@ -153,10 +153,10 @@ enum mxfp_status mxfp_pack_with(const struct mxfp_kernels *kernels, void *packed
 	};
 	uint8_t *end = packing.panels + mxfp_gemm_w_bytes(&p);
 	packing.rooms = end + (MXFP_GEMM_ALIGN - (uintptr_t)end % MXFP_GEMM_ALIGN);
-	size_t workers = mxfp_least(mxfp_parallel_width(call.options->threads), packing.n_panels);
+	size_t workers = mxfp_least(mxfp_runner_width(&call.runner), packing.n_panels);
 	if (packing.room_bytes != 0)
 		workers = mxfp_least(workers, count_rooms(&p));
-	mxfp_parallel_for(call.options->threads, call.options->parallel, workers, pack_worker, &packing, NULL);
+	mxfp_run_pieces(&call.runner, workers, pack_worker, &packing, NULL);
 	memset(end, 0, rooms_bytes(&p));
 	return MXFP_OK;
 }
@@ -164,11 +164,11 @@ enum mxfp_status mxfp_pack_with(const struct mxfp_kernels *kernels, void *packed
 enum mxfp_status mxfp_pack_size(const struct mxfp_matrix *w, enum mxfp_format a_format,
                                 const struct mxfp_gemm_options *options, size_t *bytes)
 {
-	return mxfp_pack_size_with(mxfp_kernels_get(), w, a_format, options, bytes);
+	return mxfp_pack_size_with(NULL, w, a_format, options, bytes);
 }
 
 enum mxfp_status mxfp_pack(void *packed, size_t bytes, const struct mxfp_matrix *w, enum mxfp_format a_format,
                            const struct mxfp_gemm_options *options)
 {
-	return mxfp_pack_with(mxfp_kernels_get(), packed, bytes, w, a_format, options);
+	return mxfp_pack_with(NULL, packed, bytes, w, a_format, options);
 }
