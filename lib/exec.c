@@ -114,17 +114,24 @@ struct loop {
 	_Atomic uint64_t saturated, overflowed, flushed, nan, inf;
 };
 
+/* Most counts are zero, and a locked addition is as long as the rest of a small call. */
+static void add(_Atomic uint64_t *sum, uint64_t count)
+{
+	if (count != 0)
+		atomic_fetch_add(sum, count);
+}
+
 static void run_piece(void *argument, size_t piece)
 {
 	struct loop *loop = argument;
 	struct mxfp_counts counts = {0};
 
 	loop->run(loop->kernels, loop->context, piece, &counts);
-	atomic_fetch_add(&loop->saturated, counts.saturated);
-	atomic_fetch_add(&loop->overflowed, counts.overflowed);
-	atomic_fetch_add(&loop->flushed, counts.flushed);
-	atomic_fetch_add(&loop->nan, counts.nan);
-	atomic_fetch_add(&loop->inf, counts.inf);
+	add(&loop->saturated, counts.saturated);
+	add(&loop->overflowed, counts.overflowed);
+	add(&loop->flushed, counts.flushed);
+	add(&loop->nan, counts.nan);
+	add(&loop->inf, counts.inf);
 }
 
 void mxfp_run_pieces(const struct mxfp_runner *runner, size_t n_pieces, mxfp_piece *run, const void *context,
