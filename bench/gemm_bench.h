@@ -79,6 +79,7 @@ struct bench_gemm_data {
 	struct bench_ring weights;        /* of the first product */
 	struct mxfp_gemm dense;           /* what a sparse product or experts are compared with, ... */
 	struct bench_ring dense_weights;  /* ... if it has weights */
+	struct mxfp_exec exec;
 	struct mxfp_gemm_options options;
 	float *a, *w, *c_values;          /* binary32, for OpenBLAS too */
 	void *workspace;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gemm.h"
+#include "gemm/plan.h"
 #include "gemm_bench.h"
 
 enum {
@@ -205,8 +205,10 @@ bool bench_gemm_data_make(struct bench_gemm_data *data, const float *normals, si
 	const struct bench_gemm_shape *s = data->shape;
 	const bool quantizes = s->m == 1 && mxfp_format_info(data->c->a)->kind == MXFP_KIND_BLOCK;
 
+	data->exec = (struct mxfp_exec){.threads = threads};
 	data->options = (struct mxfp_gemm_options){
-		.acc = data->c->acc, .a_format = quantizes ? data->c->a : MXFP_FORMAT_F32, .threads = threads,
+		.acc = data->c->acc, .a_format = quantizes ? data->c->a : MXFP_FORMAT_F32,
+		.exec = &data->exec,
 	};
 	data->a = allocate(data, s->m * s->k * sizeof(float));
 	data->w = allocate(data, s->n * s->k * sizeof(float));

@@ -2,9 +2,8 @@
 /* Product, OpenBLAS and limits in turns: measure.c says why. */
 #include "config.h"
 
-#include "gemm.h"
+#include "gemm/plan.h"
 #include "gemm_bench.h"
-#include "parallel.h"
 
 enum { ROUNDS_MIN = 3, PIECES = 64 };
 
@@ -23,9 +22,10 @@ static const uint8_t *next(struct bench_ring *ring)
 
 static void run(struct bench_gemm_data *data, const struct mxfp_gemm *products, size_t n, unsigned threads)
 {
+	const struct mxfp_exec exec = {.threads = threads};
 	struct mxfp_gemm_options options = data->options;
 
-	options.threads = threads;
+	options.exec = &exec;
 	(void)mxfp_gemm_grouped_with(data->table, products, n, &options, data->workspace, data->workspace_bytes);
 }
 
@@ -56,21 +56,20 @@ struct reading {
 	size_t lines;
 };
 
-static void read_piece(const void *context, size_t piece, struct mxfp_counts *counts)
+static void read_piece(void *context, size_t piece)
 {
 	const struct reading *r = context;
 	const size_t start = piece * r->lines / PIECES, end = (piece + 1) * r->lines / PIECES;
 	uint64_t sum;
 
-	(void)counts;
 	r->run(&sum, r->from + start * LIMIT_LINE_BYTES, end - start);
 }
 
 static void run_read(struct bench_gemm_data *data, unsigned threads)
 {
-	const struct reading r = {data->read, next(&data->weights), data->weights.bytes / LIMIT_LINE_BYTES};
+	struct reading r = {data->read, next(&data->weights), data->weights.bytes / LIMIT_LINE_BYTES};
 
-	mxfp_parallel_for(threads, NULL, PIECES, read_piece, &r, NULL);
+	mxfp_parallel_for(&(struct mxfp_exec){.threads = threads}, PIECES, read_piece, &r);
 }
 
 /* One of those that take turns; without `run` it does not. */
@@ -123,7 +122,7 @@ static bench_peak_loop *peak_loop(const struct bench_gemm_case *c, int tier)
 struct bench_gemm_result bench_gemm_measure(struct bench_gemm_data *data, int tier, double seconds)
 {
 	enum { PRODUCTS, SGEMM, DENSE, ONE, READ, TURNS };
-	const unsigned threads = data->options.threads;
+	const unsigned threads = data->exec.threads;
 	const clockid_t clock = threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
 	struct turn turns[TURNS] = {
 		[PRODUCTS] = {.run = run_products, .threads = threads},

@@ -3,7 +3,6 @@
 #include "config.h"
 
 #include "bench.h"
-#include "parallel.h"
 #include "tile.h"
 
 enum { F32_INF = 0x7F800000, F32_ONE = 0x3F800000 };
@@ -66,7 +65,7 @@ static size_t piece_length(const struct bench_work *work, size_t piece)
 	return mxfp_tile(work->n / BENCH_COLS, BENCH_COLS, piece).rows * BENCH_COLS;
 }
 
-static void convert_piece(const void *context, size_t piece, struct mxfp_counts *counts)
+static void convert_piece(void *context, size_t piece)
 {
 	const struct bench_work *work = context;
 	const struct bench_case *c = work->c;
@@ -79,7 +78,7 @@ static void convert_piece(const void *context, size_t piece, struct mxfp_counts 
 		.n = piece_length(work, piece),
 		.first_index = start,
 		.rounding = {.mode = c->round},
-		.counts = counts,
+		.counts = &(struct mxfp_counts){0},
 		.past_caches = work->place == BENCH_DRAM,
 	};
 
@@ -87,7 +86,7 @@ static void convert_piece(const void *context, size_t piece, struct mxfp_counts 
 }
 
 /* A scan of a piece; NVFP4's first pass too, whose result is the same for every piece of the repeated pattern. */
-static void scan_piece(const void *context, size_t piece, struct mxfp_counts *counts)
+static void scan_piece(void *context, size_t piece)
 {
 	const struct bench_work *work = context;
 	const size_t start = piece_start(work, piece);
@@ -100,11 +99,10 @@ static void scan_piece(const void *context, size_t piece, struct mxfp_counts *co
 		.first_non_finite = UINT64_MAX,
 	};
 
-	(void)counts;
 	work->table->scan[work->c->src](&job);
 }
 
-static void quantize_piece(const void *context, size_t piece, struct mxfp_counts *counts)
+static void quantize_piece(void *context, size_t piece)
 {
 	const struct bench_work *work = context;
 	const struct bench_case *c = work->c;
@@ -125,13 +123,13 @@ static void quantize_piece(const void *context, size_t piece, struct mxfp_counts
 		.rule = c->rule,
 		.recipe = c->recipe,
 		.tensor_amax = work->data->amax,
-		.counts = counts,
+		.counts = &(struct mxfp_counts){0},
 	};
 
 	work->table->quantize[c->dst](&job);
 }
 
-static void dequantize_piece(const void *context, size_t piece, struct mxfp_counts *counts)
+static void dequantize_piece(void *context, size_t piece)
 {
 	const struct bench_work *work = context;
 	const struct bench_case *c = work->c;
@@ -151,7 +149,6 @@ static void dequantize_piece(const void *context, size_t piece, struct mxfp_coun
 		.past_caches = work->place == BENCH_DRAM,
 	};
 
-	(void)counts;
 	work->table->dequantize[c->src](&job);
 }
 
@@ -162,17 +159,18 @@ bool bench_reads_twice(const struct bench_case *c)
 
 void bench_run(const struct bench_work *work)
 {
-	static mxfp_piece *const pieces[] = {
+	static void (*const pieces[])(void *context, size_t piece) = {
 		[BENCH_CONVERT] = convert_piece,
 		[BENCH_QUANTIZE] = quantize_piece,
 		[BENCH_DEQUANTIZE] = dequantize_piece,
 		[BENCH_SCAN] = scan_piece,
 	};
 	const size_t n_pieces = piece_count(work);
+	const struct mxfp_exec exec = {.threads = work->threads};
 
 	if (bench_reads_twice(work->c))
-		mxfp_parallel_for(work->threads, NULL, n_pieces, scan_piece, work, NULL);
-	mxfp_parallel_for(work->threads, NULL, n_pieces, pieces[work->c->op], work, NULL);
+		mxfp_parallel_for(&exec, n_pieces, scan_piece, (void *)work);
+	mxfp_parallel_for(&exec, n_pieces, pieces[work->c->op], (void *)work);
 }
 
 /* How far the limit's ratio of reads to writes is from `ratio`, as a factor. */
@@ -215,12 +213,11 @@ struct limit_work {
 	size_t n_steps, piece_steps;
 };
 
-static void limit_piece(const void *context, size_t piece, struct mxfp_counts *counts)
+static void limit_piece(void *context, size_t piece)
 {
 	const struct limit_work *work = context;
 	const size_t start = piece * work->piece_steps, left = work->n_steps - start;
 
-	(void)counts;
 	work->run(work->dst + start * work->limit->out * LIMIT_LINE_BYTES,
 	          work->src + start * work->limit->in * LIMIT_LINE_BYTES,
 	          left < work->piece_steps ? left : work->piece_steps);
@@ -231,7 +228,7 @@ static void move_bytes(const struct bench_work *work, const struct limit *limit,
 {
 	const size_t n_pieces = piece_count(work);
 	const size_t n_steps = bytes / LIMIT_LINE_BYTES / (limit->in + limit->out);
-	const struct limit_work limit_work = {
+	struct limit_work limit_work = {
 		.run = past ? limit->run_past : limit->run,
 		.limit = limit,
 		.src = at(work->data->src, work->c->src, work->start),
@@ -240,7 +237,7 @@ static void move_bytes(const struct bench_work *work, const struct limit *limit,
 		.piece_steps = (n_steps + n_pieces - 1) / n_pieces,
 	};
 
-	mxfp_parallel_for(work->threads, NULL, n_pieces, limit_piece, &limit_work, NULL);
+	mxfp_parallel_for(&(struct mxfp_exec){.threads = work->threads}, n_pieces, limit_piece, &limit_work);
 }
 
 static void run_limit(const struct bench_work *work, bool past)

@@ -32,7 +32,7 @@ static enum mxfp_status linear(struct evaluation *e, float *y, const float *x, c
 		.a_format = w->format == MXFP_FORMAT_F32 ? MXFP_FORMAT_F32 : e->model->activations,
 		.a_quantize = &e->model->how,
 		.accumulate = add,
-		.threads = 1,
+		.exec = &(struct mxfp_exec){.threads = 1},
 	};
 	size_t bytes;
 	enum mxfp_status status = mxfp_gemm_workspace_size(&product, 1, &options, &bytes);

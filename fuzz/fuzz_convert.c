@@ -69,7 +69,8 @@ static void check_encoding_is_idempotent(const struct codes *codes, enum mxfp_fo
                                          uint8_t mode)
 {
 	struct mxfp_convert_options options = {
-		.round = mode % (MXFP_ROUND_SR + 1), .overflow = MXFP_OVERFLOW_OVF, .threads = 1};
+		.round = mode % (MXFP_ROUND_SR + 1), .overflow = MXFP_OVERFLOW_OVF,
+		.exec = &(struct mxfp_exec){.threads = 1}};
 	struct codes values, again;
 
 	convert(&values, MXFP_FORMAT_F32, codes->bytes, format, n, &options);
@@ -135,7 +136,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz_bytes in = {data, size};
 	struct mxfp_counts counts = {0};
-	struct mxfp_convert_options options = {.threads = 1, .counts = &counts};
+	struct mxfp_convert_options options = {.exec = &(struct mxfp_exec){.threads = 1}, .counts = &counts};
 	enum mxfp_format from = fuzz_byte(&in) % N_ELEMENT_FORMATS, to = fuzz_byte(&in) % N_ELEMENT_FORMATS;
 	struct codes result, src;
 

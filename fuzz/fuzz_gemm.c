@@ -14,7 +14,7 @@
 #include "config.h"
 
 #include "fuzz.h"
-#include "gemm.h"
+#include "gemm/plan.h"
 #include "mxfp/isa.h"
 
 enum {
@@ -60,6 +60,8 @@ static bool is_block(enum mxfp_format format)
 {
 	return mxfp_format_info(format)->kind == MXFP_KIND_BLOCK;
 }
+
+static const struct mxfp_exec one_thread = {.threads = 1};
 
 /* Memory of n bytes that repeats the rest of the input, from another place for every array. */
 static uint8_t *filled(const struct input *in, size_t n, size_t from)
@@ -109,7 +111,7 @@ static void take(struct input *in, const uint8_t *data, size_t size)
 	*bytes = (struct fuzz_bytes){data, size};
 	in->a_format = a->format = operand_format(fuzz_byte(bytes));
 	w->format = operand_format(fuzz_byte(bytes));
-	in->options.acc = fuzz_byte(bytes) % MXFP_N_ACC;
+	in->options.acc = fuzz_byte(bytes) % (MXFP_ACC_CHAIN + 1);
 	in->options.pass_k = passes[fuzz_byte(bytes) % 4];
 	in->flags = fuzz_byte(bytes);
 	a->rows = fuzz_byte(bytes) % (MAX_ROWS + 1);
@@ -127,7 +129,7 @@ static void take(struct input *in, const uint8_t *data, size_t size)
 	in->options.psum = (in->flags & PSUM_BF16) != 0 ? MXFP_FORMAT_BF16 : MXFP_FORMAT_F32;
 	in->options.psum_round = (in->flags & PSUM_SR) != 0 ? MXFP_ROUND_SR : MXFP_ROUND_RNE;
 	in->options.stream = in->options.seed * 3;
-	in->options.threads = 1;
+	in->options.exec = &one_thread;
 	if ((in->flags & QUANTIZED) != 0 && is_block(a->format)) {
 		in->options.a_format = a->format;
 		a->format = MXFP_FORMAT_F32;

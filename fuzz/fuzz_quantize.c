@@ -118,9 +118,10 @@ static void check_blocks(const struct blocks *b, const struct matrix *m, bool sa
 	/* torchao and modelopt divide by a tensor scale that underflows to 0 below about 2^-139: a zero block
 	   is then 0/0. */
 	bool tensor_scale_is_zero = b->head.tensor_scale <= 0;
+	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&b->head);
 	uint32_t values[MAX_ELEMENTS];
 
-	fuzz_check(mxfp_dequantize(&b->head, values, MXFP_FORMAT_F32, 0, NULL) == MXFP_OK,
+	fuzz_check(mxfp_dequantize(&matrix, values, MXFP_FORMAT_F32, 0, NULL) == MXFP_OK,
 	           "what was quantized dequantizes");
 	for (size_t row = 0; row < m->rows; row++)
 		for (size_t block = 0; block < blocks; block++) {
@@ -189,7 +190,7 @@ static void check_widened_source(const struct blocks *expected, struct matrix *m
 
 static void read_matrix(struct fuzz_bytes *in, struct matrix *m, bool bf16, bool via_bf16)
 {
-	const struct mxfp_convert_options exact = {.threads = 1};
+	const struct mxfp_convert_options exact = {.exec = &(struct mxfp_exec){.threads = 1}};
 	size_t n = m->rows * m->cols;
 	uint16_t rounded[MAX_ELEMENTS];
 
@@ -257,7 +258,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	enum { NO_NEGATIVE_ZERO = 1, VIA_BF16 = 2, BF16_SOURCE = 4, GAPS = 8 };
 	struct fuzz_bytes in = {data, size};
-	struct mxfp_quantize_options options = {.threads = 1};
+	struct mxfp_quantize_options options = {.exec = &(struct mxfp_exec){.threads = 1}};
 	struct matrix m = {0};
 	enum mxfp_format format =
 		MXFP_FORMAT_MXFP8_E4M3 + fuzz_byte(&in) % (MXFP_N_FORMATS - MXFP_FORMAT_MXFP8_E4M3);

@@ -14,21 +14,29 @@
  * Then W4A8, from 16 rows of 4096 floats x, with workspace of what mxfp_gemm_workspace_size() says:
  *
  *     struct mxfp_gemm p = {.a = {.format = MXFP_FORMAT_F32, .rows = 16, .cols = 4096, .data = x},
- *                           .w = {.format = b.format, .rows = 64, .cols = 4096, .data = b.codes, .scales = b.scales},
- *                           .c = y};
+ *                           .w = mxfp_blocks_matrix(&b), .c = y};
  *     struct mxfp_gemm_options o = {.a_format = MXFP_FORMAT_MXFP8_E4M3};
  *     st = mxfp_gemm(&p, &o, workspace, workspace_bytes);
  *
- * Every function is safe to call from several threads at once on different data.
+ * Structs whose first member is `size` may grow at their end in later versions. size is sizeof of the struct in the
+ * caller's program, or 0 for that of the first version: so {0} and designated initializers are right for programs that
+ * use no later member. A call takes members that the caller does not have as zero, which is always their default, and
+ * answers MXFP_ERR_OPTION to members that it does not know itself and that are not zero. NULL options are {0}. Structs
+ * without `size` do not change.
+ *
+ * Every function may be called from several threads at once: inputs may be shared by calls at the same time; outputs
+ * and workspaces must be distinct. No pointer to data needs alignment.
  */
 #ifndef MXFP_H
 #define MXFP_H
 
 #include "mxfp/convert.h"
 #include "mxfp/engine.h"
+#include "mxfp/exec.h"
 #include "mxfp/format.h"
 #include "mxfp/gemm.h"
 #include "mxfp/isa.h"
+#include "mxfp/matrix.h"
 #include "mxfp/options.h"
 #include "mxfp/quantize.h"
 #include "mxfp/sparse.h"

@@ -3,6 +3,7 @@
 #include "blocks.h"
 
 #include "args.h"
+#include "sized.h"
 
 static size_t block_bytes(const struct mxfp_format_info *info)
 {
@@ -27,8 +28,8 @@ enum mxfp_status mxfp_blocks_size(enum mxfp_format format, size_t rows, size_t c
 	return MXFP_OK;
 }
 
-enum mxfp_status mxfp_check_blocks(struct mxfp_blocks *b, const void *numbers, enum mxfp_format format, size_t *stride,
-                                   struct mxfp_spans *span)
+enum mxfp_status mxfp_check_blocks(const struct mxfp_matrix *b, const void *numbers, enum mxfp_format format,
+                                   size_t stride, struct mxfp_spans *span)
 {
 	struct mxfp_sizes size;
 	size_t width, stride_bytes, elements;
@@ -38,25 +39,27 @@ enum mxfp_status mxfp_check_blocks(struct mxfp_blocks *b, const void *numbers, e
 	enum mxfp_status status = mxfp_blocks_size(b->format, b->rows, b->cols, &size);
 	if (status != MXFP_OK)
 		return status;
-	if (b->rows != 0 && b->cols != 0 && (b->codes == NULL || b->scales == NULL || numbers == NULL))
+	if (b->rows != 0 && b->cols != 0 && (b->data == NULL || b->scales == NULL || numbers == NULL))
 		return MXFP_ERR_NULL;
 	width = mxfp_format_info(format)->storage_bytes;
-	if (*stride == 0)
-		*stride = b->cols;
-	if (b->codes_stride == 0)
-		b->codes_stride = size.codes_row_bytes;
-	if (b->scales_stride == 0)
-		b->scales_stride = size.scales_row_bytes;
-	if (*stride < b->cols || !mxfp_multiply(*stride, width, &stride_bytes) ||
+	span->stride = stride != 0 ? stride : b->cols;
+	span->codes_stride = b->stride != 0 ? b->stride : size.codes_row_bytes;
+	span->scales_stride = b->scales_stride != 0 ? b->scales_stride : size.scales_row_bytes;
+	if (span->stride < b->cols || !mxfp_multiply(span->stride, width, &stride_bytes) ||
 	    !mxfp_multiply(b->rows, b->cols, &elements) ||
 	    !mxfp_span(b->rows, b->cols * width, stride_bytes, &span->numbers) ||
-	    !mxfp_span(b->rows, size.codes_row_bytes, b->codes_stride, &span->codes) ||
-	    !mxfp_span(b->rows, size.scales_row_bytes, b->scales_stride, &span->scales))
+	    !mxfp_span(b->rows, size.codes_row_bytes, span->codes_stride, &span->codes) ||
+	    !mxfp_span(b->rows, size.scales_row_bytes, span->scales_stride, &span->scales))
 		return MXFP_ERR_SIZE;
-	if (mxfp_overlap(numbers, span->numbers, b->codes, span->codes) ||
+	if (mxfp_overlap(numbers, span->numbers, b->data, span->codes) ||
 	    mxfp_overlap(numbers, span->numbers, b->scales, span->scales))
 		return MXFP_ERR_OVERLAP;
 	return MXFP_OK;
+}
+
+const struct mxfp_matrix *mxfp_sized_matrix(const struct mxfp_matrix *matrix, struct mxfp_matrix *copy)
+{
+	return MXFP_SIZED(matrix, copy, masks_stride);
 }
 
 size_t mxfp_codes_offset(enum mxfp_format format, size_t stride, size_t row, size_t col)

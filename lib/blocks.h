@@ -5,15 +5,20 @@
 
 #include "mxfp/quantize.h"
 
-/* The spans in memory of a matrix of numbers and one of blocks. */
+/* Of a matrix of numbers and one of blocks: the bytes that they span in memory, and the strides, none of them 0. */
 struct mxfp_spans {
 	size_t numbers, codes, scales;
+	size_t stride, codes_stride, scales_stride;
 };
 
-/* Checks a matrix of blocks, and one of numbers in `format` with rows *stride apart, against each other; fills the
-   strides that are 0, in *b and *stride. */
-enum mxfp_status mxfp_check_blocks(struct mxfp_blocks *b, const void *numbers, enum mxfp_format format, size_t *stride,
-                                   struct mxfp_spans *span);
+/* Checks a matrix of blocks, and one of numbers in `format` with rows `stride` apart, against each other. */
+enum mxfp_status mxfp_check_blocks(const struct mxfp_matrix *b, const void *numbers, enum mxfp_format format,
+                                   size_t stride, struct mxfp_spans *span);
+
+/* MXFP_SIZED() of what several functions take. */
+const struct mxfp_matrix *mxfp_sized_matrix(const struct mxfp_matrix *matrix, struct mxfp_matrix *copy);
+const struct mxfp_quantize_options *mxfp_sized_quantize_options(const struct mxfp_quantize_options *options,
+                                                                struct mxfp_quantize_options *copy);
 
 /* Checks options for a matrix of rows x cols, whose product does not overflow, and a block format. */
 enum mxfp_status mxfp_check_quantize_options(enum mxfp_format format, size_t rows, size_t cols,

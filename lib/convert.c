@@ -3,11 +3,12 @@
 #include "mxfp/convert.h"
 
 #include "args.h"
-#include "kernels.h"
-#include "parallel.h"
+#include "exec.h"
+#include "sized.h"
 #include "tile.h"
 
-static void convert_piece(const void *context, size_t piece, struct mxfp_counts *counts)
+static void convert_piece(const struct mxfp_kernels *kernels, const void *context, size_t piece,
+                          struct mxfp_counts *counts)
 {
 	const struct mxfp_convert_job *whole = context;
 	struct mxfp_tile tile = mxfp_tile(1, whole->n, piece);
@@ -18,7 +19,7 @@ static void convert_piece(const void *context, size_t piece, struct mxfp_counts 
 	job.n = tile.cols;
 	job.first_index = whole->first_index + tile.col;
 	job.counts = counts;
-	mxfp_kernels_get()->convert[job.dst_format][job.src_format](&job);
+	kernels->convert[job.dst_format][job.src_format](&job);
 }
 
 static enum mxfp_status check(const struct mxfp_convert_job *job)
@@ -46,8 +47,17 @@ static enum mxfp_status check(const struct mxfp_convert_job *job)
 enum mxfp_status mxfp_convert(void *dst, enum mxfp_format dst_format, const void *src, enum mxfp_format src_format,
                               size_t n, const struct mxfp_convert_options *options)
 {
-	static const struct mxfp_convert_options defaults;
-	const struct mxfp_convert_options *o = options != NULL ? options : &defaults;
+	struct mxfp_convert_options copy;
+	const struct mxfp_convert_options *o = MXFP_SIZED(options, &copy, exec);
+	struct mxfp_runner runner;
+
+	if (o == NULL)
+		return MXFP_ERR_OPTION;
+	enum mxfp_status status = mxfp_runner_init(&runner, o->exec);
+	if (status == MXFP_OK)
+		status = mxfp_check_counts(o->counts);
+	if (status != MXFP_OK)
+		return status;
 	struct mxfp_convert_job job = {
 		.dst_format = dst_format,
 		.src_format = src_format,
@@ -57,11 +67,10 @@ enum mxfp_status mxfp_convert(void *dst, enum mxfp_format dst_format, const void
 		.first_index = o->first_index,
 		.rounding = {o->round, o->overflow, o->no_negative_zero, o->seed, o->stream},
 	};
-	enum mxfp_status status = check(&job);
-
+	status = check(&job);
 	if (status != MXFP_OK)
 		return status;
 	job.past_caches = n >= MXFP_PAST_CACHES_BYTES / mxfp_format_info(dst_format)->storage_bytes;
-	mxfp_parallel_for(o->threads, o->parallel, mxfp_tile_count(1, n), convert_piece, &job, o->counts);
+	mxfp_run_pieces(&runner, mxfp_tile_count(1, n), convert_piece, &job, o->counts);
 	return MXFP_OK;
 }

@@ -3,11 +3,11 @@
 #include "args.h"
 #include "bits.h"
 #include "blocks.h"
-#include "kernels.h"
-#include "parallel.h"
+#include "exec.h"
 #include "tile.h"
 
-static void dequantize_piece(const void *context, size_t piece, struct mxfp_counts *counts)
+static void dequantize_piece(const struct mxfp_kernels *kernels, const void *context, size_t piece,
+                             struct mxfp_counts *counts)
 {
 	const struct mxfp_dequantize_job *whole = context;
 	struct mxfp_tile tile = mxfp_tile(whole->rows, whole->cols, piece);
@@ -20,38 +20,43 @@ static void dequantize_piece(const void *context, size_t piece, struct mxfp_coun
 	job.scales = whole->scales + mxfp_scales_offset(whole->format, whole->scales_stride, tile.row, tile.col);
 	job.dst = (uint8_t *)whole->dst + (tile.row * whole->dst_stride + tile.col) *
 	                                          mxfp_format_info(whole->dst_format)->storage_bytes;
-	mxfp_kernels_get()->dequantize[job.format](&job);
+	kernels->dequantize[job.format](&job);
 }
 
-enum mxfp_status mxfp_dequantize(const struct mxfp_blocks *src, void *dst, enum mxfp_format dst_format,
-                                 size_t dst_stride, const struct mxfp_dequantize_options *options)
+enum mxfp_status mxfp_dequantize(const struct mxfp_matrix *src, void *dst, enum mxfp_format dst_format,
+                                 size_t dst_stride, const struct mxfp_exec *exec)
 {
-	static const struct mxfp_dequantize_options defaults;
-	const struct mxfp_dequantize_options *o = options != NULL ? options : &defaults;
-	struct mxfp_blocks b;
+	struct mxfp_matrix copy;
+	struct mxfp_runner runner;
 	struct mxfp_spans span;
 
 	if (src == NULL)
 		return MXFP_ERR_NULL;
-	b = *src;
-	enum mxfp_status status = mxfp_check_blocks(&b, dst, dst_format, &dst_stride, &span);
+	src = mxfp_sized_matrix(src, &copy);
+	if (src == NULL || src->sparsity.n != 0 || src->sparsity.m != 0)
+		return MXFP_ERR_OPTION;
+	if (src->transposed)
+		return MXFP_ERR_FORMAT;
+	enum mxfp_status status = mxfp_runner_init(&runner, exec);
+	if (status == MXFP_OK)
+		status = mxfp_check_blocks(src, dst, dst_format, dst_stride, &span);
 	if (status != MXFP_OK)
 		return status;
 	const struct mxfp_dequantize_job job = {
-		.format = b.format,
+		.format = src->format,
 		.dst_format = dst_format,
-		.rows = b.rows,
-		.cols = b.cols,
-		.codes = b.codes,
-		.scales = b.scales,
-		.codes_stride = b.codes_stride,
-		.scales_stride = b.scales_stride,
-		.tensor_scale = mxfp_f32_bits(b.tensor_scale),
-		.tensor_scale_divides = b.tensor_scale_divides,
+		.rows = src->rows,
+		.cols = src->cols,
+		.codes = src->data,
+		.scales = src->scales,
+		.codes_stride = span.codes_stride,
+		.scales_stride = span.scales_stride,
+		.tensor_scale = mxfp_f32_bits(src->tensor_scale),
+		.tensor_scale_divides = src->tensor_scale_divides,
 		.dst = dst,
-		.dst_stride = dst_stride,
+		.dst_stride = span.stride,
 		.past_caches = span.numbers >= MXFP_PAST_CACHES_BYTES,
 	};
-	mxfp_parallel_for(o->threads, o->parallel, mxfp_tile_count(b.rows, b.cols), dequantize_piece, &job, NULL);
+	mxfp_run_pieces(&runner, mxfp_tile_count(src->rows, src->cols), dequantize_piece, &job, NULL);
 	return MXFP_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which kernels run: a pure function from a mask of ISA tiers to a table, and the one table in use. */
+/* Which kernels run: a pure function from a mask of ISA tiers to a table, and a table up to each tier. */
 #include "config.h"
 
 #include <pthread.h>
@@ -27,8 +27,8 @@ static uint32_t bit_of(int tier)
 }
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct mxfp_kernels active;
-static uint32_t active_mask;
+static struct mxfp_kernels tables[N_TIERS]; /* of what the machine has up to each tier */
+static int active;
 static enum mxfp_status active_status;
 
 void mxfp_kernels_init(struct mxfp_kernels *table, uint32_t isa_mask)
@@ -58,14 +58,33 @@ uint32_t mxfp_isa_ceiling(const char *name, uint32_t available, enum mxfp_status
 
 static void activate(void)
 {
-	active_mask = mxfp_isa_ceiling(secure_getenv("MXFP_ISA"), mxfp_isa_available(), &active_status);
-	mxfp_kernels_init(&active, active_mask);
+	const uint32_t available = mxfp_isa_available();
+	const uint32_t mask = mxfp_isa_ceiling(secure_getenv("MXFP_ISA"), available, &active_status);
+
+	for (int i = 0; i < N_TIERS; i++) {
+		mxfp_kernels_init(&tables[i], available & (2 * bit_of(i) - 1));
+		if (mask & bit_of(i))
+			active = i;
+	}
 }
 
 const struct mxfp_kernels *mxfp_kernels_get(void)
 {
 	pthread_once(&once, activate);
-	return &active;
+	return &tables[active];
+}
+
+const struct mxfp_kernels *mxfp_kernels_up_to(const char *name)
+{
+	const struct mxfp_kernels *table = mxfp_kernels_get();
+
+	for (int i = 0; name != NULL; i++) {
+		if (i == N_TIERS)
+			return NULL;
+		if (strcmp(name, tiers[i].name) == 0)
+			return &tables[i];
+	}
+	return table;
 }
 
 const char *mxfp_isa_name(int tier)
@@ -90,13 +109,8 @@ uint32_t mxfp_isa_available(void)
 
 int mxfp_isa_active(void)
 {
-	int tier = 0;
-
 	mxfp_kernels_get();
-	for (int i = 0; i < N_TIERS; i++)
-		if (active_mask & bit_of(i))
-			tier = i;
-	return tier;
+	return active;
 }
 
 enum mxfp_status mxfp_isa_status(void)

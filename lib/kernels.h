@@ -7,14 +7,10 @@
 #ifndef MXFP_KERNELS_H
 #define MXFP_KERNELS_H
 
-#include "gemm_kernel.h"
+#include "gemm/kernel.h"
 #include "mxfp/convert.h"
 #include "mxfp/quantize.h"
 #include "mxfp/sparse.h"
-
-/* For arrays; the kinds of sparsity that have kernels of their own. */
-enum { MXFP_N_ACC = 2 };
-enum mxfp_sparse_kernel { MXFP_SPARSE_KERNEL_4_16, MXFP_SPARSE_KERNEL_4_8, MXFP_N_SPARSE_KERNELS };
 
 /* Rounding of single numbers, shared by both kinds of job. */
 struct mxfp_rounding {
@@ -130,11 +126,13 @@ typedef void mxfp_gemm_finish_kernel(const struct mxfp_gemm_finish_job *job);
 struct mxfp_kernels {
 #define MXFP_KERNEL(slot, dimensions, job) mxfp_##job##_kernel *slot dimensions;
 #include "kernel.def"
-	/* [acc][format of A][format of W], and for a sparse W [sparsity] before that: NULL where the tiers have none, and
-	   then a sparse W is expanded, or the reference runs. */
-	const struct mxfp_gemm_kernel *gemm[MXFP_N_ACC][MXFP_N_FORMATS][MXFP_N_FORMATS];
-	const struct mxfp_gemm_kernel *gemm_sparse[MXFP_N_SPARSE_KERNELS][MXFP_N_ACC][MXFP_N_FORMATS][MXFP_N_FORMATS];
+	const struct mxfp_gemm_kernel *gemm[MXFP_GEMM_N_FAMILIES]; /* NULL: the tiers have none */
 };
+
+/* The kernel for a product of these formats (lib/gemm/kernel.c), W being dense if `sparsity` is all zero; NULL: the tiers
+   have none. Then a sparse W is expanded for a kernel for a dense one, or else the reference runs. */
+const struct mxfp_gemm_kernel *mxfp_gemm_kernel(const struct mxfp_kernels *table, enum mxfp_acc acc, enum mxfp_format a,
+                                                enum mxfp_format w, struct mxfp_sparsity sparsity);
 
 /* One function a tier: overwrites the slots it has. */
 #define MXFP_TIER(id, name, features) void mxfp_kernels_##name(struct mxfp_kernels *table);
@@ -143,8 +141,12 @@ struct mxfp_kernels {
 /* Fills the table with the best kernels of the tiers whose bits are set; bit 0 (ref) is always taken as set. */
 void mxfp_kernels_init(struct mxfp_kernels *table, uint32_t isa_mask);
 
-/* The table in use: made at the first call from what the machine has and MXFP_ISA allows. */
+/* The table in use unless a call says otherwise: what the machine has and MXFP_ISA allows. */
 const struct mxfp_kernels *mxfp_kernels_get(void);
+
+/* The table of what the machine has up to the tier of that name, whatever MXFP_ISA says; NULL, the name: the one in
+   use. NULL, the result: no tier has that name. */
+const struct mxfp_kernels *mxfp_kernels_up_to(const char *name);
 
 /* The mask that MXFP_ISA=name leaves of `available`; *status says whether the name is known. NULL or "": all. */
 uint32_t mxfp_isa_ceiling(const char *name, uint32_t available, enum mxfp_status *status);

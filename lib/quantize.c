@@ -5,10 +5,16 @@
 #include "args.h"
 #include "bits.h"
 #include "blocks.h"
-#include "kernels.h"
-#include "parallel.h"
+#include "exec.h"
 #include "scan.h"
+#include "sized.h"
 #include "tile.h"
+
+const struct mxfp_quantize_options *mxfp_sized_quantize_options(const struct mxfp_quantize_options *options,
+                                                                struct mxfp_quantize_options *copy)
+{
+	return MXFP_SIZED(options, copy, exec);
+}
 
 enum mxfp_status mxfp_check_quantize_options(enum mxfp_format format, size_t rows, size_t cols,
                                              const struct mxfp_quantize_options *o)
@@ -29,7 +35,8 @@ enum mxfp_status mxfp_check_quantize_options(enum mxfp_format format, size_t row
 	return MXFP_OK;
 }
 
-static void quantize_piece(const void *context, size_t piece, struct mxfp_counts *counts)
+static void quantize_piece(const struct mxfp_kernels *kernels, const void *context, size_t piece,
+                           struct mxfp_counts *counts)
 {
 	const struct mxfp_quantize_job *whole = context;
 	struct mxfp_tile tile = mxfp_tile(whole->rows, whole->cols, piece);
@@ -43,24 +50,33 @@ static void quantize_piece(const void *context, size_t piece, struct mxfp_counts
 	job.scales = whole->scales + mxfp_scales_offset(whole->format, whole->scales_stride, tile.row, tile.col);
 	job.first_index = whole->first_index + tile.row * whole->cols + tile.col;
 	job.counts = counts;
-	mxfp_kernels_get()->quantize[job.format](&job);
+	kernels->quantize[job.format](&job);
 }
 
 enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src, enum mxfp_format src_format,
                                size_t src_stride, const struct mxfp_quantize_options *options)
 {
-	static const struct mxfp_quantize_options defaults;
-	const struct mxfp_quantize_options *o = options != NULL ? options : &defaults;
-	struct mxfp_blocks b;
+	struct mxfp_quantize_options options_copy;
+	struct mxfp_blocks blocks_copy;
+	const struct mxfp_quantize_options *o = MXFP_SIZED(options, &options_copy, exec);
+	const struct mxfp_blocks *blocks = MXFP_SIZED(dst, &blocks_copy, tensor_scale_divides);
+	struct mxfp_runner runner;
 	struct mxfp_spans span;
 
 	if (dst == NULL)
 		return MXFP_ERR_NULL;
-	b = *dst;
-	enum mxfp_status status = mxfp_check_blocks(&b, src, src_format, &src_stride, &span);
+	if (o == NULL || blocks == NULL)
+		return MXFP_ERR_OPTION;
+	enum mxfp_status status = mxfp_runner_init(&runner, o->exec);
+	if (status == MXFP_OK)
+		status = mxfp_check_counts(o->counts);
+	if (status != MXFP_OK)
+		return status;
+	const struct mxfp_matrix b = mxfp_blocks_matrix(blocks);
+	status = mxfp_check_blocks(&b, src, src_format, src_stride, &span);
 	if (status == MXFP_OK)
 		status = mxfp_check_quantize_options(b.format, b.rows, b.cols, o);
-	if (status == MXFP_OK && mxfp_overlap(b.codes, span.codes, b.scales, span.scales))
+	if (status == MXFP_OK && mxfp_overlap(b.data, span.codes, b.scales, span.scales))
 		status = MXFP_ERR_OVERLAP;
 	if (status != MXFP_OK)
 		return status;
@@ -71,11 +87,11 @@ enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src, enum mx
 		.rows = b.rows,
 		.cols = b.cols,
 		.src = src,
-		.src_stride = src_stride,
-		.codes = b.codes,
-		.scales = b.scales,
-		.codes_stride = b.codes_stride,
-		.scales_stride = b.scales_stride,
+		.src_stride = span.stride,
+		.codes = blocks->codes,
+		.scales = blocks->scales,
+		.codes_stride = span.codes_stride,
+		.scales_stride = span.scales_stride,
 		.first_index = o->first_index,
 		.rounding = {o->round, MXFP_OVERFLOW_SAT, o->no_negative_zero, o->seed, o->stream},
 		.rule = o->rule,
@@ -87,7 +103,7 @@ enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src, enum mx
 	if (o->non_finite == MXFP_NON_FINITE_ERROR || (tensor_scale && o->tensor_amax == NULL)) {
 		uint64_t first_non_finite;
 
-		mxfp_scan(&job, o->threads, o->parallel, &job.tensor_amax, &first_non_finite);
+		mxfp_scan(&job, &runner, &job.tensor_amax, &first_non_finite);
 		if (o->non_finite == MXFP_NON_FINITE_ERROR && first_non_finite != UINT64_MAX) {
 			if (o->first_non_finite != NULL)
 				*o->first_non_finite = first_non_finite;
@@ -102,6 +118,6 @@ enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src, enum mx
 		dst->tensor_scale = mxfp_f32_from_bits(tensor.scale);
 		dst->tensor_scale_divides = tensor.divides;
 	}
-	mxfp_parallel_for(o->threads, o->parallel, mxfp_tile_count(b.rows, b.cols), quantize_piece, &job, o->counts);
+	mxfp_run_pieces(&runner, mxfp_tile_count(b.rows, b.cols), quantize_piece, &job, o->counts);
 	return MXFP_OK;
 }

@@ -7,7 +7,6 @@
 
 #include "args.h"
 #include "bits.h"
-#include "parallel.h"
 #include "tile.h"
 
 /* Magnitude bits from which on rounding to bf16 gives Inf: the tie past its largest. */
@@ -19,7 +18,8 @@ struct scan {
 	_Atomic uint64_t *first_non_finite;
 };
 
-static void scan_piece(const void *context, size_t piece, struct mxfp_counts *counts)
+static void scan_piece(const struct mxfp_kernels *kernels, const void *context, size_t piece,
+                       struct mxfp_counts *counts)
 {
 	const struct scan *scan = context;
 	const struct mxfp_quantize_job *job = scan->job;
@@ -36,7 +36,7 @@ static void scan_piece(const void *context, size_t piece, struct mxfp_counts *co
 	for (size_t r = tile.row; r < tile.row + tile.rows; r++) {
 		s.src = (const uint8_t *)job->src + (r * job->src_stride + tile.col) * width;
 		s.first_index = job->first_index + r * job->cols + tile.col;
-		mxfp_kernels_get()->scan[job->src_format](&s);
+		kernels->scan[job->src_format](&s);
 	}
 	uint32_t amax = *scan->amax;
 	while (s.amax > amax && !atomic_compare_exchange_weak(scan->amax, &amax, s.amax))
@@ -47,27 +47,29 @@ static void scan_piece(const void *context, size_t piece, struct mxfp_counts *co
 		;
 }
 
-void mxfp_scan(const struct mxfp_quantize_job *job, unsigned threads, const struct mxfp_parallel *parallel,
-               uint32_t *amax, uint64_t *first_non_finite)
+void mxfp_scan(const struct mxfp_quantize_job *job, const struct mxfp_runner *runner, uint32_t *amax,
+               uint64_t *first_non_finite)
 {
 	_Atomic uint32_t largest = 0;
 	_Atomic uint64_t first = UINT64_MAX;
 	const struct scan scan = {job, &largest, &first};
 
-	mxfp_parallel_for(threads, parallel, mxfp_tile_count(job->rows, job->cols), scan_piece, &scan, NULL);
+	mxfp_run_pieces(runner, mxfp_tile_count(job->rows, job->cols), scan_piece, &scan, NULL);
 	*amax = largest;
 	*first_non_finite = first;
 }
 
 enum mxfp_status mxfp_amax(const void *src, enum mxfp_format src_format, size_t n, float *amax,
-                           const struct mxfp_amax_options *options)
+                           const struct mxfp_exec *exec)
 {
-	static const struct mxfp_amax_options defaults;
-	const struct mxfp_amax_options *o = options != NULL ? options : &defaults;
+	struct mxfp_runner runner;
 	uint64_t first_non_finite;
 	uint32_t largest;
 	size_t bytes;
 
+	enum mxfp_status status = mxfp_runner_init(&runner, exec);
+	if (status != MXFP_OK)
+		return status;
 	if (!mxfp_is_source(src_format))
 		return MXFP_ERR_FORMAT;
 	if (amax == NULL || (n != 0 && src == NULL))
@@ -75,7 +77,7 @@ enum mxfp_status mxfp_amax(const void *src, enum mxfp_format src_format, size_t 
 	if (!mxfp_multiply(n, mxfp_format_info(src_format)->storage_bytes, &bytes) || bytes > PTRDIFF_MAX)
 		return MXFP_ERR_SIZE;
 	const struct mxfp_quantize_job job = {.src_format = src_format, .rows = 1, .cols = n, .src = src};
-	mxfp_scan(&job, o->threads, o->parallel, &largest, &first_non_finite);
+	mxfp_scan(&job, &runner, &largest, &first_non_finite);
 	/* As integers: a comparison of floats takes subnormals for 0 where the caller has set DAZ. */
 	if (largest > mxfp_f32_bits(*amax))
 		*amax = mxfp_f32_from_bits(largest);

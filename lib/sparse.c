@@ -4,8 +4,8 @@
 #include "sparse.h"
 
 #include "args.h"
-#include "kernels.h"
-#include "parallel.h"
+#include "exec.h"
+#include "sized.h"
 
 /* Elements in a piece, about; a piece is whole rows. */
 enum { PIECE = 1 << 16 };
@@ -136,6 +136,9 @@ static enum mxfp_status check_sparse(struct checked *c, const struct mxfp_sparse
 
 	if (sparse == NULL)
 		return MXFP_ERR_NULL;
+	sparse = MXFP_SIZED(sparse, &c->sparse, masks_stride);
+	if (sparse == NULL)
+		return MXFP_ERR_OPTION;
 	c->sparse = *sparse;
 	enum mxfp_status status = mxfp_sparse_size(sparse->format, sparse->sparsity, sparse->rows, sparse->cols, &sizes);
 	if (status != MXFP_OK)
@@ -184,7 +187,8 @@ static size_t piece_rows(size_t rows, size_t cols, size_t i, size_t *first)
 	return rows - *first < most ? rows - *first : most;
 }
 
-static void prune_piece(const void *context, size_t piece, struct mxfp_counts *counts)
+static void prune_piece(const struct mxfp_kernels *kernels, const void *context, size_t piece,
+                        struct mxfp_counts *counts)
 {
 	struct mxfp_prune_job job = *(const struct mxfp_prune_job *)context;
 	size_t row;
@@ -195,19 +199,19 @@ static void prune_piece(const void *context, size_t piece, struct mxfp_counts *c
 	job.masks += row * job.masks_stride;
 	if (job.pruned != NULL)
 		job.pruned += row * job.pruned_stride;
-	mxfp_kernels_get()->prune[job.format](&job);
+	kernels->prune[job.format](&job);
 }
 
-static const struct mxfp_sparse_options defaults;
-
 enum mxfp_status mxfp_sparse_prune(const struct mxfp_sparse *masks, void *pruned, size_t pruned_stride,
-                                   const void *src, size_t src_stride, const struct mxfp_sparse_options *options)
+                                   const void *src, size_t src_stride, const struct mxfp_exec *exec)
 {
-	const struct mxfp_sparse_options *o = options != NULL ? options : &defaults;
+	struct mxfp_runner runner;
 	struct checked c;
 	size_t pruned_bytes = 0, stride = 0;
 
-	enum mxfp_status status = check_sparse(&c, masks);
+	enum mxfp_status status = mxfp_runner_init(&runner, exec);
+	if (status == MXFP_OK)
+		status = check_sparse(&c, masks);
 	if (status != MXFP_OK)
 		return status;
 	if (!mxfp_is_source(masks->format))
@@ -234,7 +238,7 @@ enum mxfp_status mxfp_sparse_prune(const struct mxfp_sparse *masks, void *pruned
 		.pruned = pruned,
 		.pruned_stride = stride,
 	};
-	mxfp_parallel_for(o->threads, o->parallel, piece_count(job.rows, job.cols), prune_piece, &job, NULL);
+	mxfp_run_pieces(&runner, piece_count(job.rows, job.cols), prune_piece, &job, NULL);
 	return MXFP_OK;
 }
 
@@ -257,7 +261,8 @@ static enum mxfp_status check_both(struct checked *c, const struct mxfp_sparse *
 	return mxfp_masks_valid(s->sparsity, s->rows, s->cols, s->masks, s->masks_stride) ? MXFP_OK : MXFP_ERR_MASK;
 }
 
-static void compress_piece(const void *context, size_t piece, struct mxfp_counts *counts)
+static void compress_piece(const struct mxfp_kernels *kernels, const void *context, size_t piece,
+                           struct mxfp_counts *counts)
 {
 	struct mxfp_compress_job job = *(const struct mxfp_compress_job *)context;
 	size_t row;
@@ -267,16 +272,18 @@ static void compress_piece(const void *context, size_t piece, struct mxfp_counts
 	job.dense += row * job.dense_stride;
 	job.masks += row * job.masks_stride;
 	job.kept += row * job.kept_stride;
-	mxfp_kernels_get()->compress[job.format](&job);
+	kernels->compress[job.format](&job);
 }
 
 enum mxfp_status mxfp_sparse_compress(const struct mxfp_sparse *sparse, const void *dense, size_t dense_stride,
-                                      const struct mxfp_sparse_options *options)
+                                      const struct mxfp_exec *exec)
 {
-	const struct mxfp_sparse_options *o = options != NULL ? options : &defaults;
+	struct mxfp_runner runner;
 	struct checked c;
 
-	enum mxfp_status status = check_both(&c, sparse, dense, dense_stride);
+	enum mxfp_status status = mxfp_runner_init(&runner, exec);
+	if (status == MXFP_OK)
+		status = check_both(&c, sparse, dense, dense_stride);
 	if (status != MXFP_OK)
 		return status;
 	const struct mxfp_compress_job job = {
@@ -291,11 +298,12 @@ enum mxfp_status mxfp_sparse_compress(const struct mxfp_sparse *sparse, const vo
 		.kept = sparse->codes,
 		.kept_stride = c.sparse.codes_stride,
 	};
-	mxfp_parallel_for(o->threads, o->parallel, piece_count(job.rows, job.cols), compress_piece, &job, NULL);
+	mxfp_run_pieces(&runner, piece_count(job.rows, job.cols), compress_piece, &job, NULL);
 	return MXFP_OK;
 }
 
-static void expand_piece(const void *context, size_t piece, struct mxfp_counts *counts)
+static void expand_piece(const struct mxfp_kernels *kernels, const void *context, size_t piece,
+                         struct mxfp_counts *counts)
 {
 	struct mxfp_expand_job job = *(const struct mxfp_expand_job *)context;
 	size_t row;
@@ -305,16 +313,18 @@ static void expand_piece(const void *context, size_t piece, struct mxfp_counts *
 	job.kept += row * job.kept_stride;
 	job.masks += row * job.masks_stride;
 	job.dense += row * job.dense_stride;
-	mxfp_kernels_get()->expand[job.format](&job);
+	kernels->expand[job.format](&job);
 }
 
 enum mxfp_status mxfp_sparse_expand(const struct mxfp_sparse *sparse, void *dense, size_t dense_stride,
-                                    const struct mxfp_sparse_options *options)
+                                    const struct mxfp_exec *exec)
 {
-	const struct mxfp_sparse_options *o = options != NULL ? options : &defaults;
+	struct mxfp_runner runner;
 	struct checked c;
 
-	enum mxfp_status status = check_both(&c, sparse, dense, dense_stride);
+	enum mxfp_status status = mxfp_runner_init(&runner, exec);
+	if (status == MXFP_OK)
+		status = check_both(&c, sparse, dense, dense_stride);
 	if (status != MXFP_OK)
 		return status;
 	const struct mxfp_expand_job job = {
@@ -329,6 +339,6 @@ enum mxfp_status mxfp_sparse_expand(const struct mxfp_sparse *sparse, void *dens
 		.dense = dense,
 		.dense_stride = c.dense_stride,
 	};
-	mxfp_parallel_for(o->threads, o->parallel, piece_count(job.rows, job.cols), expand_piece, &job, NULL);
+	mxfp_run_pieces(&runner, piece_count(job.rows, job.cols), expand_piece, &job, NULL);
 	return MXFP_OK;
 }

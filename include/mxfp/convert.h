@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "exec.h"
 #include "export.h"
 #include "format.h"
 #include "options.h"
@@ -18,16 +19,15 @@ extern "C" {
 
 /* All zero: round to nearest even, saturate, keep -0, use every processor, count nothing. */
 struct mxfp_convert_options {
+	size_t size;                /* sizeof(struct mxfp_convert_options), or 0 (mxfp.h) */
 	enum mxfp_round round;
 	enum mxfp_overflow overflow;
 	bool no_negative_zero;      /* -0, and a negative that rounds to zero, give +0 */
 	uint64_t seed;              /* of stochastic rounding: the Philox key */
 	uint64_t stream;            /* counter words 2 and 3: one number a tensor */
 	uint64_t first_index;       /* index of src[0] in the tensor it is a piece of */
-	unsigned threads;           /* at most this many; 0: as many as the machine has. Never changes a result. They are
-	                               OpenMP's, whose runtime ends the process if the system refuses it one; 1: none */
-	const struct mxfp_parallel *parallel; /* the caller's threads, and `threads` has no meaning; NULL: OpenMP's */
 	struct mxfp_counts *counts; /* added to; NULL: not counted */
+	const struct mxfp_exec *exec; /* NULL: {0} */
 };
 
 /*
@@ -36,7 +36,7 @@ struct mxfp_convert_options {
  * Both formats are element formats. Codes of at most 8 bits are one to a byte (spare high bits are ignored on input and
  * 0 on output), bf16 and f16 are 2-byte words, f32 and tf32 4-byte words in the machine's byte order; the low 13 bits
  * of a tf32 word are ignored on input and 0 on output. No alignment is required; dst and src may not overlap. n may be
- * 0, and then the pointers may be NULL. options may be NULL.
+ * 0, and then the pointers may be NULL. options may be NULL: {0}.
  *
  * NaN stays NaN with its sign: the canonical code in an 8-bit format, the top payload bits and the quiet bit in a
  * wider one. A format without NaN gives +max for it, ue4m3 7F and e8m0 FF, as any negative does in these two. Inf
@@ -44,7 +44,7 @@ struct mxfp_convert_options {
  * ue4m3, which have none. A source in e8m0, int8 or any float format is exact in binary32, so all pairs are defined by
  * the binary32 case.
  *
- * MXFP_ERR_NULL; MXFP_ERR_FORMAT: not an element format; MXFP_ERR_OPTION: an enum out of range; MXFP_ERR_SIZE: n or
+ * MXFP_ERR_NULL; MXFP_ERR_FORMAT: not an element format; MXFP_ERR_OPTION: an enum out of range, exec->isa; MXFP_ERR_SIZE: n or
  * first_index + n overflows; MXFP_ERR_OVERLAP.
  */
 MXFP_API enum mxfp_status mxfp_convert(void *dst, enum mxfp_format dst_format, const void *src,

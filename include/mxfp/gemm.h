@@ -11,35 +11,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "exec.h"
 #include "export.h"
 #include "format.h"
+#include "matrix.h"
 #include "options.h"
 #include "quantize.h"
-#include "sparse.h"
 #include "status.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/*
- * A matrix of rows x cols that a product reads; cols is K. In a block format `data` holds codes as struct mxfp_blocks
- * has them; otherwise numbers in f32, tf32, bf16 or f16. What a row holds past its last element is not looked at.
- */
-struct mxfp_matrix {
-	enum mxfp_format format;
-	size_t rows, cols;
-	const void *data;
-	size_t stride;        /* from a row to the next: bytes in a block format, else elements; 0: without a gap */
-	const void *scales;   /* block formats */
-	size_t scales_stride; /* bytes; 0: without a gap */
-	float tensor_scale;   /* block formats that have one */
-	bool tensor_scale_divides;
-	bool transposed;      /* numbers only, A only: stored as cols rows of `rows` numbers, stride apart */
-	struct mxfp_sparsity sparsity; /* W only; all zero: dense. Else `data` holds kept codes alone (mxfp/sparse.h) */
-	const void *masks;
-	size_t masks_stride;  /* bytes; 0: without a gap */
-};
 
 /* One product: m = a.rows, n = w.rows or what w_packed holds, k = a.cols. */
 struct mxfp_gemm {
@@ -72,14 +54,13 @@ struct mxfp_gemm_options {
 	                                 m * N + n */
 	enum mxfp_format a_format;    /* a block format: A, which is f32, bf16 or f16, is quantized to it first; another
 	                                 format: A is used as it is */
-	const struct mxfp_quantize_options *a_quantize; /* how; its threads, parallel and counts are not looked at, and
+	const struct mxfp_quantize_options *a_quantize; /* how; its exec and counts are not looked at, and
 	                                 first_index is that of A[0][0]. NULL: rule rceil, recipe te */
 	void (*epilogue)(void *context, const struct mxfp_gemm_tile *tile); /* called once for every part of C, on any
 	                                 thread, after bias; tiles depend on the sizes and the kernel. NULL: none */
 	void *epilogue_context;
-	unsigned threads;             /* as in mxfp_convert_options, and how many tasks a caller's `parallel` is given; the
+	const struct mxfp_exec *exec; /* NULL: {0}. `threads` is also how many tasks the caller's `run` is given; the
 	                                 workspace depends on it */
-	const struct mxfp_parallel *parallel; /* as in mxfp_convert_options */
 };
 
 /*
@@ -128,7 +109,7 @@ MXFP_API enum mxfp_status mxfp_pack_size(const struct mxfp_matrix *w, enum mxfp_
  * Brings W into that order: once, for many products. `packed` needs no alignment, may be saved and read again, and
  * begins with the kernel's identity: a product on a machine, build or option that wants another order gives
  * MXFP_ERR_PACKED.
- * Only acc, pass_k, psum, threads and parallel of the options count. bytes is at least what mxfp_pack_size() says.
+ * Only acc, pass_k, psum and exec of the options count. bytes is at least what mxfp_pack_size() says.
  */
 MXFP_API enum mxfp_status mxfp_pack(void *packed, size_t bytes, const struct mxfp_matrix *w,
                                     enum mxfp_format a_format, const struct mxfp_gemm_options *options);

@@ -77,23 +77,13 @@ MXFP_API enum mxfp_status mxfp_option_from_name(enum mxfp_option option, const c
 /* What happened to the elements of a call. A call adds to the numbers, so the caller zeroes them first. Of a block
    that became NaN as a whole only nan, inf and what via_bf16 made Inf are counted. */
 struct mxfp_counts {
+	size_t size;         /* sizeof(struct mxfp_counts), or 0 (mxfp.h) */
 	uint64_t saturated;  /* finite and past max after rounding, or Inf, that became +-max */
 	uint64_t overflowed; /* finite that became Inf or NaN: MXFP_OVERFLOW_OVF, via_bf16, a negative in a format without
 	                        sign */
 	uint64_t flushed;    /* nonzero that became zero */
 	uint64_t nan;        /* NaN in the source */
 	uint64_t inf;        /* Inf in the source */
-};
-
-/*
- * A caller's own threads. run(context, n, task, argument) calls task(argument, i) once for every i < n, in any order
- * and on any threads, the calling one too, and returns when all have returned and the calling thread sees what they
- * wrote. It cannot fail. Tasks take no locks and do not wait for each other. A small call runs where it is made. The
- * cut of a call into tasks depends on sizes alone, so no result depends on `run`.
- */
-struct mxfp_parallel {
-	void (*run)(void *context, size_t n, void (*task)(void *argument, size_t i), void *argument);
-	void *context; /* passed on */
 };
 
 #ifdef __cplusplus

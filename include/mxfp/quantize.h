@@ -8,8 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "exec.h"
 #include "export.h"
 #include "format.h"
+#include "matrix.h"
 #include "options.h"
 #include "status.h"
 
@@ -25,15 +27,39 @@ extern "C" {
  * format in 3 bytes, each row from a byte boundary. Scales lie row-major, one byte a block.
  */
 struct mxfp_blocks {
+	size_t size;          /* sizeof(struct mxfp_blocks), or 0 (mxfp.h) */
 	enum mxfp_format format;
 	size_t rows, cols;
 	void *codes;
 	size_t codes_stride;  /* bytes from a row to the next; 0: rows follow each other without a gap */
 	void *scales;
 	size_t scales_stride; /* likewise */
-	float tensor_scale;   /* formats with one: set by mxfp_quantize, used by mxfp_dequantize */
-	bool tensor_scale_divides; /* decoded elements are divided by tensor_scale instead of multiplied */
+	float tensor_scale;   /* formats with one: set by mxfp_quantize() */
+	bool tensor_scale_divides; /* likewise: decoded elements are divided by tensor_scale instead of multiplied */
 };
+
+/* Blocks as a matrix to be read, by mxfp_dequantize() or a product: all of it, the tensor scale included. */
+static inline struct mxfp_matrix mxfp_blocks_matrix(const struct mxfp_blocks *blocks)
+{
+	struct mxfp_matrix matrix;
+
+	matrix.size = sizeof matrix;
+	matrix.format = blocks->format;
+	matrix.rows = blocks->rows;
+	matrix.cols = blocks->cols;
+	matrix.data = blocks->codes;
+	matrix.stride = blocks->codes_stride;
+	matrix.scales = blocks->scales;
+	matrix.scales_stride = blocks->scales_stride;
+	matrix.tensor_scale = blocks->tensor_scale;
+	matrix.tensor_scale_divides = blocks->tensor_scale_divides;
+	matrix.transposed = false;
+	matrix.sparsity.n = 0;
+	matrix.sparsity.m = 0;
+	matrix.masks = NULL;
+	matrix.masks_stride = 0;
+	return matrix;
+}
 
 /* Bytes that a matrix in a block format needs. */
 struct mxfp_sizes {
@@ -48,6 +74,7 @@ MXFP_API enum mxfp_status mxfp_blocks_size(enum mxfp_format format, size_t rows,
 
 /* All zero: rule mse, recipe te, round to nearest even, propagate NaN, keep -0, every processor, count nothing. */
 struct mxfp_quantize_options {
+	size_t size;                     /* sizeof(struct mxfp_quantize_options), or 0 (mxfp.h) */
 	enum mxfp_rule rule;             /* MX formats */
 	enum mxfp_recipe recipe;         /* NVFP4 */
 	enum mxfp_round round;           /* of the elements; NVFP4 recipe ggml has its own and takes only rne */
@@ -62,14 +89,13 @@ struct mxfp_quantize_options {
 	                                    0: the tensor scale is 1 */
 	uint64_t *first_non_finite;      /* set on MXFP_ERR_NON_FINITE: index of the first NaN or Inf, first_index
 	                                    included; NULL: not wanted */
-	unsigned threads;                /* as in mxfp_convert_options */
-	const struct mxfp_parallel *parallel; /* likewise */
 	struct mxfp_counts *counts;      /* added to; NULL: not counted */
+	const struct mxfp_exec *exec;    /* NULL: {0} */
 };
 
 /*
  * Quantizes rows x cols numbers to dst->format. src is f32, bf16 or f16; src_stride is the distance of rows in elements
- * (0: cols). options may be NULL. Writes whole blocks: the codes and the scales, and dst->tensor_scale and
+ * (0: cols). options may be NULL: {0}. Writes whole blocks: the codes and the scales, and dst->tensor_scale and
  * tensor_scale_divides where the format has a tensor scale. Gaps that strides leave are not written.
  *
  * An element becomes round(x / scale), saturating: in the MX formats from the exact quotient, in NVFP4 from the
@@ -79,42 +105,31 @@ struct mxfp_quantize_options {
  *
  * No alignment is required. src, codes and scales may not overlap each other.
  * MXFP_ERR_NULL; MXFP_ERR_FORMAT; MXFP_ERR_OPTION: an enum out of range, rounding other than rne with recipe ggml,
- * via_bf16 with NVFP4, or a *tensor_amax that is negative, Inf or NaN; MXFP_ERR_SIZE: overflow, or a stride shorter
- * than a row; MXFP_ERR_OVERLAP; MXFP_ERR_NON_FINITE: policy `error` and a NaN or Inf in src.
+ * via_bf16 with NVFP4, a *tensor_amax that is negative, Inf or NaN, exec->isa; MXFP_ERR_SIZE: overflow, or a stride
+ * shorter than a row; MXFP_ERR_OVERLAP; MXFP_ERR_NON_FINITE: policy `error` and a NaN or Inf in src.
  */
 MXFP_API enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src, enum mxfp_format src_format,
                                         size_t src_stride, const struct mxfp_quantize_options *options);
 
-/* All zero: every processor. Fields as in mxfp_convert_options. */
-struct mxfp_dequantize_options {
-	unsigned threads;
-	const struct mxfp_parallel *parallel;
-};
-
 /*
- * Decodes src into rows x cols numbers of dst_format (f32, bf16 or f16), rows dst_stride elements apart (0: cols).
- * options may be NULL.
+ * Decodes src, a dense matrix in a block format, into rows x cols numbers of dst_format (f32, bf16 or f16), rows
+ * dst_stride elements apart (0: cols). exec may be NULL.
  *
  * MX: fl32(code * 2^s), which is exact but for overflow to Inf, then rounded to nearest even if dst_format is not f32.
  * NVFP4: (code * scale) * tensor_scale, or / tensor_scale, each operation rounded to binary32. A NaN scale gives
  * 7FC00000; padding is not written.
  *
- * MXFP_ERR_NULL, MXFP_ERR_FORMAT, MXFP_ERR_SIZE, MXFP_ERR_OVERLAP as above.
+ * MXFP_ERR_NULL, MXFP_ERR_FORMAT, MXFP_ERR_SIZE, MXFP_ERR_OVERLAP as above; MXFP_ERR_FORMAT also if src is
+ * transposed; MXFP_ERR_OPTION: a sparse src, exec->isa.
  */
-MXFP_API enum mxfp_status mxfp_dequantize(const struct mxfp_blocks *src, void *dst, enum mxfp_format dst_format,
-                                          size_t dst_stride, const struct mxfp_dequantize_options *options);
-
-/* All zero: every processor. Fields as in mxfp_convert_options. */
-struct mxfp_amax_options {
-	unsigned threads;
-	const struct mxfp_parallel *parallel;
-};
+MXFP_API enum mxfp_status mxfp_dequantize(const struct mxfp_matrix *src, void *dst, enum mxfp_format dst_format,
+                                          size_t dst_stride, const struct mxfp_exec *exec);
 
 /* Raises *amax to the largest finite magnitude among n numbers of src_format (f32, bf16 or f16) if that is larger; the
-   caller starts with +0 and leaves it to these calls. options may be NULL. MXFP_ERR_NULL (src may be NULL when n is 0);
-   MXFP_ERR_FORMAT; MXFP_ERR_SIZE. */
+   caller starts with +0 and leaves it to these calls. exec may be NULL. MXFP_ERR_NULL (src may be NULL when n is 0);
+   MXFP_ERR_FORMAT; MXFP_ERR_OPTION: exec->isa; MXFP_ERR_SIZE. */
 MXFP_API enum mxfp_status mxfp_amax(const void *src, enum mxfp_format src_format, size_t n, float *amax,
-                                    const struct mxfp_amax_options *options);
+                                    const struct mxfp_exec *exec);
 
 #ifdef __cplusplus
 }

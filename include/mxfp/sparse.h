@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 
+#include "exec.h"
 #include "export.h"
 #include "format.h"
 #include "options.h"
@@ -31,6 +32,7 @@ MXFP_API const struct mxfp_sparsity *mxfp_sparsity_pattern(size_t i);
  * at a byte boundary; spare bits are 0. Block formats: blocks and scales are those of the dense matrix.
  */
 struct mxfp_sparse {
+	size_t size;                  /* sizeof(struct mxfp_sparse), or 0 (mxfp.h) */
 	enum mxfp_format format;      /* of the codes: any */
 	struct mxfp_sparsity sparsity;
 	size_t rows, cols;            /* of the dense matrix */
@@ -51,44 +53,38 @@ struct mxfp_sparse_sizes {
 MXFP_API enum mxfp_status mxfp_sparse_size(enum mxfp_format format, struct mxfp_sparsity sparsity, size_t rows,
                                            size_t cols, struct mxfp_sparse_sizes *sizes);
 
-/* All zero: every processor. Fields as in mxfp_convert_options. */
-struct mxfp_sparse_options {
-	unsigned threads;
-	const struct mxfp_parallel *parallel;
-};
-
 /*
  * Makes the masks of a matrix of numbers in masks->format (f32, bf16 or f16), rows src_stride numbers apart (0: cols);
  * masks->codes is not looked at. Kept are the n largest magnitudes of a group: magnitude bits as integers, so -0 = +0
- * and NaN is above Inf; of equal ones the first. options may be NULL.
+ * and NaN is above Inf; of equal ones the first. exec may be NULL.
  *
  * pruned, if it is not NULL, becomes the matrix with +0 for every number that is not kept, rows pruned_stride numbers
  * apart (0: cols). It may be src, with the same stride. Prune first and quantize what is left: a block's scale comes
  * from what is kept.
  *
  * No alignment is required, and gaps that strides leave are not written.
- * MXFP_ERR_NULL; MXFP_ERR_FORMAT; MXFP_ERR_OPTION: an unknown pattern; MXFP_ERR_SIZE: overflow, or a stride shorter
- * than a row; MXFP_ERR_OVERLAP.
+ * MXFP_ERR_NULL; MXFP_ERR_FORMAT; MXFP_ERR_OPTION: an unknown pattern, exec->isa; MXFP_ERR_SIZE: overflow, or a
+ * stride shorter than a row; MXFP_ERR_OVERLAP.
  */
 MXFP_API enum mxfp_status mxfp_sparse_prune(const struct mxfp_sparse *masks, void *pruned, size_t pruned_stride,
                                             const void *src, size_t src_stride,
-                                            const struct mxfp_sparse_options *options);
+                                            const struct mxfp_exec *exec);
 
 /*
  * Copies the codes that sparse->masks names from a dense matrix to sparse->codes; padding that is kept becomes code 0.
- * dense_stride is as sparse->codes_stride, of dense rows: whole blocks in a block format. options may be NULL.
+ * dense_stride is as sparse->codes_stride, of dense rows: whole blocks in a block format. exec may be NULL.
  *
  * Errors as above, and MXFP_ERR_MASK: a group of the masks has not n bits, or bits past the row other than those of
  * padding that mxfp_sparse_prune() keeps (the last group, of r < n elements, has its n lowest bits), or a spare bit is
  * set. Masks are checked before anything is written.
  */
 MXFP_API enum mxfp_status mxfp_sparse_compress(const struct mxfp_sparse *sparse, const void *dense,
-                                               size_t dense_stride, const struct mxfp_sparse_options *options);
+                                               size_t dense_stride, const struct mxfp_exec *exec);
 
 /* The inverse: writes the dense matrix with code 0 for what was not kept, and for the padding of blocks. Errors as
    above. */
 MXFP_API enum mxfp_status mxfp_sparse_expand(const struct mxfp_sparse *sparse, void *dense, size_t dense_stride,
-                                             const struct mxfp_sparse_options *options);
+                                             const struct mxfp_exec *exec);
 
 #ifdef __cplusplus
 }

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "body/fp_state.h"
-#include "gemm.h"
 #include "equal/gemm_case.h"
 #include "equal/guarded.h"
+#include "gemm/plan.h"
 #include "suite.h"
 
 enum {
@@ -30,7 +30,8 @@ struct run {
 	const struct equal_tier *tier;
 	bool packed;
 	unsigned threads;
-	bool own_threads;  /* the caller's mxfp_parallel */
+	bool own_threads;
+	struct mxfp_exec exec;
 	uint64_t state;    /* floating point */
 	struct mxfp_gemm products[GEMM_CASE_MAX_PRODUCTS];
 	struct mxfp_gemm_options options;
@@ -69,8 +70,6 @@ static void run_backwards(void *context, size_t n, void (*task)(void *argument, 
 	while (n-- != 0)
 		task(argument, n);
 }
-
-static const struct mxfp_parallel backwards = {run_backwards, NULL};
 
 /* A copy of an array at a place that no kernel can expect. Numbers lie at multiples of their size. */
 static void place(struct guarded *g, struct random *r, const void *bytes, size_t n, size_t width)
@@ -124,7 +123,7 @@ static bool pack(struct equal *e, struct run *run, size_t i)
 	struct mxfp_gemm_options one = run->options;
 	size_t bytes;
 
-	one.threads = 1;
+	one.exec = &(struct mxfp_exec){.threads = 1};
 	if (mxfp_pack_size_with(table, &product->w, a_format, &run->options, &bytes) != MXFP_OK)
 		return report(e, "mxfp_pack_size() failed");
 	place(&run->arrays[i][PACKED], &e->random, NULL, bytes, 1);
@@ -228,8 +227,8 @@ static bool run_case(struct equal *e, const struct equal_tier *tier, const struc
 	run.threads = threads[random_below(r, 5)];
 	run.own_threads = random_below(r, 4) == 0;
 	run.state = fp_state_hostile(random_below(r, FP_STATE_N_HOSTILE));
-	run.options.threads = run.threads;
-	run.options.parallel = run.own_threads ? &backwards : NULL;
+	run.exec = (struct mxfp_exec){.threads = run.threads, .run = run.own_threads ? run_backwards : NULL};
+	run.options.exec = &run.exec;
 	describe(&run);
 	for (size_t i = 0; i < c->n; i++) {
 		place_product(&run, r, i);
@@ -248,7 +247,9 @@ static bool run_case(struct equal *e, const struct equal_tier *tier, const struc
 
 static bool has_kernel(const struct equal_tier *tier, const struct gemm_case_wish *wish)
 {
-	return tier->table.gemm[wish->acc][wish->a_format][wish->w_format] != NULL;
+	static const struct mxfp_sparsity dense;
+
+	return mxfp_gemm_kernel(&tier->table, wish->acc, wish->a_format, wish->w_format, dense) != NULL;
 }
 
 /* One case on the tiers that have a kernel, and on the reference where there are none, or now and then. */
@@ -273,7 +274,7 @@ bool equal_gemm(struct equal *e, enum mxfp_format a_format, enum mxfp_format w_f
 	static struct equal_tier reference = {.name = "ref"};
 
 	reference.table = e->reference;
-	for (int acc = 0; acc < MXFP_N_ACC; acc++) {
+	for (int acc = 0; mxfp_option_name(MXFP_OPTION_ACC, acc) != NULL; acc++) {
 		struct gemm_case_wish wish = {.a_format = a_format, .w_format = w_format, .acc = (enum mxfp_acc)acc};
 		bool kernels = false, blocks = mxfp_format_info(a_format)->kind == MXFP_KIND_BLOCK &&
 		                               mxfp_format_info(w_format)->kind == MXFP_KIND_BLOCK;

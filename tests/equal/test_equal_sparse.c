@@ -12,10 +12,10 @@
 #include <string.h>
 
 #include "equal/equal.h"
-#include "gemm.h"
 #include "equal/guarded.h"
 #include "oracle/matrix.h"
 #include "oracle/operands.h"
+#include "gemm/plan.h"
 #include "sparse.h"
 #include "suite.h"
 
@@ -235,7 +235,7 @@ static void multiply(const struct product *p, const struct mxfp_kernels *table, 
 	struct guarded panels = {0};
 	size_t bytes;
 
-	options.threads = 1 + random_below(&equal.random, 3);
+	options.exec = &(struct mxfp_exec){.threads = 1 + random_below(&equal.random, 3)};
 	if (packed) {
 		ck_assert_int_eq(mxfp_pack_size_with(table, w, p->a.matrix.format, &options, &bytes), MXFP_OK);
 		panels = place(&equal.random, NULL, bytes);

@@ -42,7 +42,7 @@ check() {
 	done
 }
 
-for file in "$srcdir"/lib/*.c; do
+for file in "$srcdir"/lib/*.c "$srcdir"/lib/*/*.c; do
 	[[ $file == */cpu_arm.c || $file == */cpu_none.c ]] || check '' "$file"
 done
 # The files of simd/body that avx512 takes are those of SIMD_BODY.

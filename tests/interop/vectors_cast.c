@@ -7,6 +7,8 @@
 
 #include "interop/vectors.h"
 
+static const struct mxfp_exec one_thread = {.threads = 1};
+
 #define SIGN UINT32_C(0x80000000)
 #define INF UINT32_C(0x7F800000)
 
@@ -47,7 +49,7 @@ static enum mxfp_overflow overflow_of(const struct vector_case *c, enum mxfp_for
 static uint32_t code_of(const struct cast *k, uint32_t x)
 {
 	const struct mxfp_convert_options options = {
-		.round = k->round, .overflow = overflow_of(k->c, k->format->format), .threads = 1};
+		.round = k->round, .overflow = overflow_of(k->c, k->format->format), .exec = &one_thread};
 	uint8_t code = 0;
 
 	if (mxfp_convert(&code, k->format->format, &x, MXFP_FORMAT_F32, 1, &options) != MXFP_OK)
@@ -229,8 +231,8 @@ static uint32_t *convert(const struct vector_case *c, const struct vector_array 
 {
 	const struct mxfp_format_info *format = mxfp_format_info(vectors_format(c));
 	const struct mxfp_convert_options options = {
-		.round = round_of(c), .overflow = overflow_of(c, format->format), .threads = 1};
-	const struct mxfp_convert_options exact = {.threads = 1};
+		.round = round_of(c), .overflow = overflow_of(c, format->format), .exec = &one_thread};
+	const struct mxfp_convert_options exact = {.exec = &one_thread};
 	uint8_t *codes = malloc(input->n * format->storage_bytes);
 	uint32_t *out = calloc(input->n, sizeof *out);
 

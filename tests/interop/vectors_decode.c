@@ -63,7 +63,7 @@ void vectors_run_pack(struct vector_set *set, struct vector_case *c)
 	enum { COLS = 32 };
 	struct vector_array input = vectors_input(set, c->input), packed = vectors_output(set, c, "packed");
 	struct vector_array values = vectors_output(set, c, "values");
-	const struct mxfp_quantize_options options = {.rule = MXFP_RULE_FLOOR, .threads = 1};
+	const struct mxfp_quantize_options options = {.rule = MXFP_RULE_FLOOR, .exec = &(struct mxfp_exec){.threads = 1}};
 
 	for (size_t row = 0; row < input.rows; row++) {
 		uint32_t x[COLS] = {0}, back[COLS];
@@ -77,7 +77,8 @@ void vectors_run_pack(struct vector_set *set, struct vector_case *c)
 		memcpy(x, input.at + row * input.cols, input.cols * sizeof *x);
 		x[COLS - 1] = 0x40C00000;
 		ck_assert_int_eq(mxfp_quantize(&blocks, x, MXFP_FORMAT_F32, 0, &options), MXFP_OK);
-		ck_assert_int_eq(mxfp_dequantize(&blocks, back, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
+		const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
+		ck_assert_int_eq(mxfp_dequantize(&matrix, back, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
 		for (size_t i = 0; i < packed.cols; i++) {
 			size_t at = row * packed.cols + i;
 

@@ -25,7 +25,7 @@ static struct mxfp_quantize_options options_of(const struct vector_case *c)
 		.rule = vectors_rule(c),
 		.round = vectors_by_ggml(c) ? MXFP_ROUND_RHZ : vectors_round(c),
 		.no_negative_zero = vectors_by_ggml(c),
-		.threads = 1,
+		.exec = &(struct mxfp_exec){.threads = 1},
 	};
 }
 
@@ -139,7 +139,8 @@ static void compare_values(struct vector_block *b, const struct outputs *theirs)
 	for (size_t bit = 0; bit < VECTOR_BLOCK * b->element->bits; bit++)
 		packed[bit / 8] |=
 			(uint8_t)((codes[bit / b->element->bits] >> bit % b->element->bits & 1) << bit % 8);
-	ck_assert_int_eq(mxfp_dequantize(&blocks, ours, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
+	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
+	ck_assert_int_eq(mxfp_dequantize(&matrix, ours, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
 	for (size_t i = 0; i < VECTOR_BLOCK; i++) {
 		bool nan = (values[i] & ~SIGN) > INF;
 		int excuse = VECTOR_NO_EXCUSE;

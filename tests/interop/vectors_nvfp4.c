@@ -62,7 +62,7 @@ static float decoded(enum mxfp_format format, uint32_t code)
 
 static uint8_t encoded(enum mxfp_format format, float x)
 {
-	const struct mxfp_convert_options options = {.threads = 1};
+	const struct mxfp_convert_options options = {.exec = &(struct mxfp_exec){.threads = 1}};
 	uint8_t code;
 
 	ck_assert_int_eq(mxfp_convert(&code, format, &x, MXFP_FORMAT_F32, 1, &options), MXFP_OK);
@@ -176,7 +176,8 @@ static void compare_values(const struct tensor *t, const struct vector_array *va
 {
 	uint32_t *ours = calloc(t->x.n, sizeof *ours);
 
-	ck_assert_int_eq(mxfp_dequantize(&t->ours, ours, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
+	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&t->ours);
+	ck_assert_int_eq(mxfp_dequantize(&matrix, ours, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
 	for (size_t i = 0; i < values->n; i++)
 		compare(t, i, t->x.at[i], ours[i], values->at[i], VECTOR_NO_EXCUSE);
 	free(ours);
@@ -204,7 +205,8 @@ static void compare_dequantized(const struct tensor *t)
 	const struct vector_array *theirs = &t->theirs.dequantized;
 	uint32_t *ours = calloc(t->x.n, sizeof *ours);
 
-	ck_assert_int_eq(mxfp_dequantize(&t->ours, ours, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
+	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&t->ours);
+	ck_assert_int_eq(mxfp_dequantize(&matrix, ours, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
 	for (size_t i = 0; i < theirs->n; i++)
 		compare(t, i, t->x.at[i], ours[i], theirs->at[i], excuse_dequantized(t, i, theirs->at[i]));
 	free(ours);
@@ -260,7 +262,7 @@ static void free_outputs(struct outputs *o)
 
 static void quantize(struct tensor *t)
 {
-	const struct mxfp_quantize_options options = {.recipe = recipe_of(t->c), .threads = 1};
+	const struct mxfp_quantize_options options = {.recipe = recipe_of(t->c), .exec = &(struct mxfp_exec){.threads = 1}};
 	struct mxfp_sizes size;
 
 	t->ours = (struct mxfp_blocks){.format = MXFP_FORMAT_NVFP4, .rows = t->x.rows, .cols = t->x.cols};
@@ -297,7 +299,7 @@ void vectors_run_nvfp4(struct vector_set *set, struct vector_case *c)
 /* The scale that the recipe ggml gives a block of largest magnitude `amax`. */
 static uint8_t ggml_scale(float amax)
 {
-	const struct mxfp_quantize_options options = {.recipe = MXFP_RECIPE_GGML, .threads = 1};
+	const struct mxfp_quantize_options options = {.recipe = MXFP_RECIPE_GGML, .exec = &(struct mxfp_exec){.threads = 1}};
 	const float x[LENGTH] = {amax};
 	uint8_t codes[LENGTH / 2], scale = 0;
 	struct mxfp_blocks blocks = {
@@ -334,7 +336,7 @@ static int excuse_ue4m3(float v, uint32_t theirs)
 
 void vectors_run_ue4m3(struct vector_set *set, struct vector_case *c)
 {
-	const struct mxfp_convert_options rna = {.round = MXFP_ROUND_RNA, .threads = 1};
+	const struct mxfp_convert_options rna = {.round = MXFP_ROUND_RNA, .exec = &(struct mxfp_exec){.threads = 1}};
 	struct vector_array input = vectors_input(set, c->input), codes = vectors_output(set, c, "codes");
 
 	for (size_t i = 0; i < codes.n; i++) {

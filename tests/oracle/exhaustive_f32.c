@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "oracle/exhaustive.h"
-#include "parallel.h"
 
 enum {
 	PIECE = EXHAUSTIVE_PIECE,
@@ -60,13 +59,12 @@ static size_t compare(const struct sweep *s, struct mxfp_counts *want)
 	                                   (const uint8_t *)codes + alone * f->storage_bytes, PIECE - alone, want);
 }
 
-static void run_piece(const void *context, size_t piece, struct mxfp_counts *unused)
+static void run_piece(void *context, size_t piece)
 {
 	const struct sweep *s = context;
 	struct mxfp_counts counts = {0}, want = {0};
 	struct mxfp_convert_job job = {.dst = codes, .src = numbers, .n = PIECE, .counts = &counts};
 
-	(void)unused;
 	for (uint32_t i = 0; i < PIECE; i++)
 		numbers[i] = (uint32_t)(s->first_piece + piece) * PIECE + i;
 	exhaustive_convert(s->c, s->c->table, &job);
@@ -85,7 +83,7 @@ struct exhaustive_result exhaustive_f32(const struct exhaustive_case *c, const s
 
 	for (size_t group = 0; group < N_GROUPS; group++) {
 		s.first_piece = group * (N_PIECES / N_GROUPS);
-		mxfp_parallel_for(c->workers, NULL, N_PIECES / N_GROUPS, run_piece, &s, NULL);
+		mxfp_parallel_for(&(struct mxfp_exec){.threads = c->workers}, N_PIECES / N_GROUPS, run_piece, &s);
 		if (isatty(STDERR_FILENO))
 			fprintf(stderr, "\r%s %zu/%d ", oracle->format->name, group + 1, N_GROUPS);
 	}

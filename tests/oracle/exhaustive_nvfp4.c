@@ -8,7 +8,6 @@
 
 #include "oracle/exhaustive.h"
 #include "f32.h"
-#include "parallel.h"
 #include "ref.h"
 
 enum { BLOCK = 16, N_BLOCKS = 4, PIECE = EXHAUSTIVE_PIECE, SAMPLE = 509, SIGNIFICAND_BITS = 23 };
@@ -70,7 +69,7 @@ static bool is_wrong(const struct sweep *s, const struct mxfp_quantize_job *job,
 	return false;
 }
 
-static void run_piece(const void *context, size_t piece, struct mxfp_counts *unused)
+static void run_piece(void *context, size_t piece)
 {
 	const struct sweep *s = context;
 	uint32_t x[N_BLOCKS][BLOCK];
@@ -91,7 +90,6 @@ static void run_piece(const void *context, size_t piece, struct mxfp_counts *unu
 		.counts = &counts,
 	};
 
-	(void)unused;
 	for (uint32_t i = 0; i < PIECE; i++) {
 		job.tensor_amax = (uint32_t)(piece * s->every) * PIECE + i;
 		fill(x, job.tensor_amax);
@@ -106,9 +104,9 @@ static void run_piece(const void *context, size_t piece, struct mxfp_counts *unu
 struct exhaustive_result exhaustive_nvfp4(const struct exhaustive_case *c, enum mxfp_recipe recipe, size_t every)
 {
 	atomic_uint n_wrong = 0;
-	const struct sweep s = {.c = c, .recipe = recipe, .every = every, .n_wrong = &n_wrong};
+	struct sweep s = {.c = c, .recipe = recipe, .every = every, .n_wrong = &n_wrong};
 	size_t pieces = (F32_INF / PIECE + every - 1) / every;
 
-	mxfp_parallel_for(c->workers, NULL, pieces, run_piece, &s, NULL);
+	mxfp_parallel_for(&(struct mxfp_exec){.threads = c->workers}, pieces, run_piece, &s);
 	return (struct exhaustive_result){(uint64_t)pieces * PIECE, n_wrong};
 }

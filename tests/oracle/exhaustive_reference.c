@@ -4,7 +4,6 @@
 
 #include "oracle/exhaustive.h"
 #include "oracle/inputs.h"
-#include "parallel.h"
 #include "suite.h"
 
 enum {
@@ -40,13 +39,12 @@ static void compare(const struct duel *d, const struct exhaustive_case *c, size_
 		exhaustive_wrong(c, d->n_wrong, "counts from", number);
 }
 
-static void run_sample(const void *context, size_t piece, struct mxfp_counts *unused)
+static void run_sample(void *context, size_t piece)
 {
 	const struct duel *d = context;
 	struct exhaustive_case c = *d->c;
 	struct random r = {suite_seed() + piece};
 
-	(void)unused;
 	c.rounding.seed = random_u64(&r);
 	c.rounding.stream = random_u64(&r);
 	for (size_t i = 0; i < PIECE; i++)
@@ -57,9 +55,9 @@ static void run_sample(const void *context, size_t piece, struct mxfp_counts *un
 struct exhaustive_result exhaustive_sample(const struct exhaustive_case *c)
 {
 	atomic_uint n_wrong = 0;
-	const struct duel d = {.c = c, .n_wrong = &n_wrong};
+	struct duel d = {.c = c, .n_wrong = &n_wrong};
 
-	mxfp_parallel_for(c->workers, NULL, N_SAMPLES, run_sample, &d, NULL);
+	mxfp_parallel_for(&(struct mxfp_exec){.threads = c->workers}, N_SAMPLES, run_sample, &d);
 	return (struct exhaustive_result){(uint64_t)PIECE * N_SAMPLES, n_wrong};
 }
 
@@ -79,7 +77,7 @@ static void store(const struct mxfp_format_info *f, size_t i, uint32_t code)
 }
 
 /* One choice of options and at most PIECE numbers. */
-static void run_narrow(const void *context, size_t piece, struct mxfp_counts *unused)
+static void run_narrow(void *context, size_t piece)
 {
 	const struct duel *d = context;
 	struct exhaustive_case c = *d->c;
@@ -87,7 +85,6 @@ static void run_narrow(const void *context, size_t piece, struct mxfp_counts *un
 	size_t n = d->n_numbers < PIECE ? d->n_numbers : PIECE;
 	size_t first = piece / N_OPTIONS * PIECE, option = piece % N_OPTIONS;
 
-	(void)unused;
 	c.rounding = (struct mxfp_rounding){
 		.mode = (enum mxfp_round)(option / 4),
 		.overflow = (enum mxfp_overflow)(option / 2 % 2),
@@ -103,13 +100,13 @@ static void run_narrow(const void *context, size_t piece, struct mxfp_counts *un
 struct exhaustive_result exhaustive_narrow(const struct exhaustive_case *c)
 {
 	atomic_uint n_wrong = 0;
-	const struct duel d = {
+	struct duel d = {
 		.c = c,
 		.n_numbers = (size_t)1 << mxfp_format_info(c->src_format)->bits,
 		.n_wrong = &n_wrong,
 	};
 	size_t pieces = d.n_numbers / PIECE + (d.n_numbers % PIECE != 0);
 
-	mxfp_parallel_for(c->workers, NULL, pieces * N_OPTIONS, run_narrow, &d, NULL);
+	mxfp_parallel_for(&(struct mxfp_exec){.threads = c->workers}, pieces * N_OPTIONS, run_narrow, &d);
 	return (struct exhaustive_result){d.n_numbers * N_OPTIONS, n_wrong};
 }

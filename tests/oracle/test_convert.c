@@ -54,7 +54,7 @@ static void compare(const struct oracle *o, const void *src, enum mxfp_format sr
 	const struct mxfp_format_info *to = o->format, *from = mxfp_format_info(src_format);
 	const struct mxfp_rounding r = {options->round, options->overflow, options->no_negative_zero, 0, 0};
 	struct mxfp_convert_options with_counts = *options;
-	struct mxfp_counts counts = {1, 2, 3, 4, 5}, want_counts = counts;
+	struct mxfp_counts counts = {0, 1, 2, 3, 4, 5}, want_counts = counts;
 	size_t bytes = n * to->storage_bytes;
 	uint8_t *dst = malloc(bytes + 1);
 
@@ -264,13 +264,13 @@ START_TEST(pieces_and_threads_do_not_matter)
 	random_inputs(src, N, suite_seed());
 	nth_case(N_MODES * 2 * MXFP_FORMAT_E4M3 + 2 * MXFP_ROUND_SR, &options);
 	ck_assert_int_eq((int)options.round, (int)MXFP_ROUND_SR);
-	options.threads = 1;
+	options.exec = &(struct mxfp_exec){.threads = 1};
 	options.counts = &counts;
 	mxfp_convert(whole, MXFP_FORMAT_E4M3, src, MXFP_FORMAT_F32, N, &options);
 	for (unsigned threads = 0; threads < 5; threads++) {
 		struct mxfp_counts again = {0};
 		struct mxfp_convert_options threaded = options;
-		threaded.threads = threads;
+		threaded.exec = &(struct mxfp_exec){.threads = threads};
 		threaded.counts = &again;
 		mxfp_convert(part, MXFP_FORMAT_E4M3, src, MXFP_FORMAT_F32, N, &threaded);
 		ck_assert_mem_eq(part, whole, N);

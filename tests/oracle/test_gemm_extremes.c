@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "bits.h"
-#include "gemm.h"
+#include "gemm/plan.h"
 #include "mxfp/isa.h"
 #include "suite.h"
 
@@ -75,7 +75,7 @@ static void multiply(const struct mxfp_kernels *kernels, const struct operand *a
 {
 	static uint8_t codes[2][N * K], scales[2][N * 2];
 	static float c[MOST_ROWS * N];
-	const struct mxfp_gemm_options options = {.threads = 1};
+	const struct mxfp_gemm_options options = {.exec = &(struct mxfp_exec){.threads = 1}};
 	struct mxfp_gemm product = {.c = c};
 	size_t bytes;
 

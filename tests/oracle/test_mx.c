@@ -168,12 +168,12 @@ START_TEST(pieces_and_threads_do_not_matter)
 
 	options.round = MXFP_ROUND_SR;
 	options.counts = &counts;
-	options.threads = 1;
+	options.exec = &(struct mxfp_exec){.threads = 1};
 	matrix_fill(&whole, &r);
 	mxfp_quantize(&whole.blocks, whole.src, MXFP_FORMAT_F32, 0, &options);
 	for (unsigned threads = 0; threads < 4; threads++) {
 		struct mxfp_quantize_options threaded = options;
-		threaded.threads = threads;
+		threaded.exec = &(struct mxfp_exec){.threads = threads};
 		threaded.counts = NULL;
 		memset(part.blocks.codes, MATRIX_CANARY, part.codes_bytes);
 		mxfp_quantize(&part.blocks, whole.src, MXFP_FORMAT_F32, 0, &threaded);
@@ -210,7 +210,7 @@ START_TEST(non_finite_is_refused_where_asked)
 	for (int i = 0; i < 40; i++) {
 		struct matrix m = matrix_of(formats[_i], 4, 70, 2);
 		struct mxfp_quantize_options options = options_of(&r);
-		struct mxfp_counts counts = {1, 1, 1, 1, 1}, before = counts;
+		struct mxfp_counts counts = {0, 1, 1, 1, 1, 1}, before = counts;
 		uint64_t index = 77, want = random_below(&r, 4 * 70);
 		for (size_t k = 0; k < 4 * 72; k++)
 			((uint32_t *)m.src)[k] = k % 72 >= 70 ? UINT32_C(0x7FC00000) : /* NaN in the gaps */

@@ -78,9 +78,10 @@ START_TEST(every_code_at_every_scale_dequantizes)
 	}
 	for (int t = 0; t < 3; t++) {
 		size_t bytes = mxfp_format_info(to[t])->storage_bytes;
-		const struct mxfp_dequantize_options options = {.threads = (unsigned)t};
+		const struct mxfp_matrix matrix = mxfp_blocks_matrix(&m.blocks);
+		const struct mxfp_exec exec = {.threads = (unsigned)t};
 		memset(dst, MATRIX_CANARY, 256 * (cols + 3) * 4);
-		ck_assert_int_eq((int)mxfp_dequantize(&m.blocks, dst, to[t], cols + 3, &options), (int)MXFP_OK);
+		ck_assert_int_eq((int)mxfp_dequantize(&matrix, dst, to[t], cols + 3, &exec), (int)MXFP_OK);
 		for (size_t i = 0; i < 256 * (cols + 3); i++) {
 			uint32_t x = stored(dst, i, bytes), row = (uint32_t)(i / (cols + 3)), code = (uint32_t)(i % (cols + 3));
 			uint32_t want = code >= cols ? UINT32_C(0xA5A5A5A5) >> (32 - 8 * bytes) :
@@ -108,7 +109,8 @@ START_TEST(quantizing_twice_changes_nothing)
 			((uint32_t *)m.src)[i] =
 				matrix_generated(&r, (int)(i / 32 % MATRIX_N_ORDINARY), (int)(i / 32 % 40) - 20, i % 32);
 		mxfp_quantize(&m.blocks, m.src, MXFP_FORMAT_F32, 0, &options);
-		mxfp_dequantize(&m.blocks, again.src, MXFP_FORMAT_F32, 0, NULL);
+		const struct mxfp_matrix matrix = mxfp_blocks_matrix(&m.blocks);
+		mxfp_dequantize(&matrix, again.src, MXFP_FORMAT_F32, 0, NULL);
 		mxfp_quantize(&again.blocks, again.src, MXFP_FORMAT_F32, 0, &options);
 		ck_assert_mem_eq(again.blocks.scales, m.blocks.scales, m.scales_bytes);
 		ck_assert_mem_eq(again.blocks.codes, m.blocks.codes, m.codes_bytes);

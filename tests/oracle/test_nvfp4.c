@@ -201,7 +201,8 @@ START_TEST(finite_stays_finite_and_zero_zero)
 		for (size_t i = 0; i < ROWS * COLS; i++)
 			x[i] = (uint32_t)random_below(&r, 2) << 31 | (i % 3 == 0 || i < COLS / 2 ? 0 : random_below(&r, top + 1));
 		ck_assert_int_eq((int)mxfp_quantize(&m.blocks, x, MXFP_FORMAT_F32, 0, &options), (int)MXFP_OK);
-		ck_assert_int_eq((int)mxfp_dequantize(&m.blocks, decoded, MXFP_FORMAT_F32, 0, NULL), (int)MXFP_OK);
+		const struct mxfp_matrix blocks = mxfp_blocks_matrix(&m.blocks);
+		ck_assert_int_eq((int)mxfp_dequantize(&blocks, decoded, MXFP_FORMAT_F32, 0, NULL), (int)MXFP_OK);
 		for (size_t i = 0; i < ROWS * COLS; i++)
 			if ((decoded[i] & ~F32_SIGN) >= MXFP_F32_INF ||
 			    ((x[i] & ~F32_SIGN) == 0 && (decoded[i] & ~F32_SIGN) != 0))
@@ -302,9 +303,10 @@ START_TEST(pieces_and_threads_do_not_matter)
 
 	options.round = _i != MXFP_RECIPE_GGML ? MXFP_ROUND_SR : MXFP_ROUND_RNE;
 	fill(&whole, &r, 0, MATRIX_N_ORDINARY);
-	options.threads = 1;
+	struct mxfp_exec exec = {.threads = 1};
+	options.exec = &exec;
 	mxfp_quantize(&whole.blocks, whole.src, MXFP_FORMAT_F32, 0, &options);
-	for (options.threads = 2; options.threads < 4; options.threads++) {
+	for (exec.threads = 2; exec.threads < 4; exec.threads++) {
 		memset(part.blocks.codes, MATRIX_CANARY, part.codes_bytes);
 		mxfp_quantize(&part.blocks, whole.src, MXFP_FORMAT_F32, 0, &options);
 		ck_assert_mem_eq(part.blocks.codes, whole.blocks.codes, whole.codes_bytes);

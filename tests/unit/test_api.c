@@ -65,7 +65,7 @@ END_TEST
 
 START_TEST(convert_refuses_pointers_and_sizes)
 {
-	struct mxfp_counts counts = {1, 2, 3, 4, 5}, before = counts;
+	struct mxfp_counts counts = {0, 1, 2, 3, 4, 5}, before = counts;
 	struct mxfp_convert_options late = {.first_index = UINT64_MAX - N + 1, .counts = &counts};
 
 	assert_status(mxfp_convert(NULL, e4m3, src, f32, N, NULL), MXFP_ERR_NULL);
@@ -112,7 +112,8 @@ static void refuse(const struct mxfp_blocks *b, enum mxfp_format format, size_t 
 	ck_assert_mem_eq(&copy, b, sizeof copy);
 	check_untouched();
 	if (options == NULL) {
-		assert_status(mxfp_dequantize(&copy, dst, format, stride, NULL), want);
+		const struct mxfp_matrix matrix = mxfp_blocks_matrix(&copy);
+		assert_status(mxfp_dequantize(&matrix, dst, format, stride, NULL), want);
 		check_untouched();
 	}
 }
@@ -164,8 +165,9 @@ START_TEST(blocks_that_overlap_are_refused)
 	b.scales = codes + 31;
 	refuse(&b, f32, 0, &(struct mxfp_quantize_options){0}, MXFP_ERR_OVERLAP);
 	b = blocks_of(MXFP_FORMAT_MXFP4);
-	assert_status(mxfp_dequantize(&b, codes, f32, 0, NULL), MXFP_ERR_OVERLAP);
-	assert_status(mxfp_dequantize(&b, scales + 1, MXFP_FORMAT_BF16, 0, NULL), MXFP_ERR_OVERLAP);
+	struct mxfp_matrix matrix = mxfp_blocks_matrix(&b);
+	assert_status(mxfp_dequantize(&matrix, codes, f32, 0, NULL), MXFP_ERR_OVERLAP);
+	assert_status(mxfp_dequantize(&matrix, scales + 1, MXFP_FORMAT_BF16, 0, NULL), MXFP_ERR_OVERLAP);
 	check_untouched();
 	ck_assert(src[0] == -20);
 }
@@ -221,12 +223,14 @@ START_TEST(null_and_empty_matrices)
 	assert_status(mxfp_quantize(NULL, src, f32, 0, NULL), MXFP_ERR_NULL);
 	assert_status(mxfp_dequantize(NULL, dst, f32, 0, NULL), MXFP_ERR_NULL);
 	assert_status(mxfp_quantize(&b, NULL, f32, 0, NULL), MXFP_ERR_NULL);
-	assert_status(mxfp_dequantize(&b, NULL, f32, 0, NULL), MXFP_ERR_NULL);
+	struct mxfp_matrix matrix = mxfp_blocks_matrix(&b);
+	assert_status(mxfp_dequantize(&matrix, NULL, f32, 0, NULL), MXFP_ERR_NULL);
 	for (size_t rows = 0; rows < 2; rows++) {
 		empty.rows = rows * 7;
 		empty.cols = 7 - rows * 7;
 		assert_status(mxfp_quantize(&empty, NULL, f32, 0, NULL), MXFP_OK);
-		assert_status(mxfp_dequantize(&empty, NULL, f32, 0, NULL), MXFP_OK);
+		matrix = mxfp_blocks_matrix(&empty);
+		assert_status(mxfp_dequantize(&matrix, NULL, f32, 0, NULL), MXFP_OK);
 	}
 	check_untouched();
 }

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Threads: OpenMP's and a caller's own give what one kernel call over the uncut matrix gives, counts included. */
-#include "parallel.h"
-
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels.h"
 #include "oracle/matrix.h"
+#include "exec.h"
 #include "mxfp.h"
 #include "suite.h"
 
@@ -52,22 +50,26 @@ static void pool_run(void *context, size_t n, void (*task)(void *argument, size_
 }
 
 static struct pool pool;
-static const struct mxfp_parallel own = {pool_run, &pool};
 
 /* Whose threads do the work. */
-static const struct workers {
-	unsigned threads;
-	const struct mxfp_parallel *parallel;
-} workers[] = {{1, NULL}, {0, NULL}, {2, NULL}, {1000, NULL}, {0, &own}, {1, &own}};
+static const struct mxfp_exec workers[] = {
+	{.threads = 1},
+	{.threads = 0},
+	{.threads = 2},
+	{.threads = 1000},
+	{.run = pool_run, .run_context = &pool},
+	{.threads = 1, .run = pool_run, .run_context = &pool},
+};
 
 enum { N_WORKERS = sizeof workers / sizeof workers[0] };
 
-static void mark(const void *context, size_t piece, struct mxfp_counts *counts)
+static void mark(const struct mxfp_kernels *kernels, const void *context, size_t piece, struct mxfp_counts *counts)
 {
+	(void)kernels;
 	atomic_uint *const *marks = context;
 
 	(*marks)[piece]++;
-	*counts = (struct mxfp_counts){counts->saturated + 1, counts->overflowed + piece, counts->flushed + 3 * piece,
+	*counts = (struct mxfp_counts){0, counts->saturated + 1, counts->overflowed + piece, counts->flushed + 3 * piece,
 	                               counts->nan + UINT64_C(0x100000000), counts->inf + 5};
 }
 
@@ -78,9 +80,11 @@ START_TEST(every_piece_runs_once_and_counts)
 	for (unsigned k = 0; k < sizeof n_pieces / sizeof n_pieces[0]; k++) {
 		uint64_t n = n_pieces[k], sum = n * (n - 1) / 2;
 		atomic_uint marks[N_PIECES] = {0}, *const context = marks;
-		struct mxfp_counts counts = {7, 0, 1, 0, 0};
+		struct mxfp_counts counts = {0, 7, 0, 1, 0, 0};
+		struct mxfp_runner runner;
 
-		mxfp_parallel_for(workers[_i].threads, workers[_i].parallel, n, mark, &context, &counts);
+		ck_assert_int_eq(mxfp_runner_init(&runner, &workers[_i]), MXFP_OK);
+		mxfp_run_pieces(&runner, n, mark, &context, &counts);
 		for (size_t i = 0; i < N_PIECES; i++)
 			ck_assert_uint_eq(marks[i], i < n);
 		ck_assert_uint_eq(counts.saturated, 7 + n);
@@ -88,7 +92,7 @@ START_TEST(every_piece_runs_once_and_counts)
 		ck_assert_uint_eq(counts.flushed, 1 + 3 * sum);
 		ck_assert_uint_eq(counts.nan, n << 32);
 		ck_assert_uint_eq(counts.inf, 5 * n);
-		mxfp_parallel_for(workers[_i].threads, workers[_i].parallel, n, mark, &context, NULL);
+		mxfp_run_pieces(&runner, n, mark, &context, NULL);
 	}
 }
 END_TEST
@@ -115,8 +119,7 @@ START_TEST(numbers_are_the_same_whoever_converts)
 		.seed = 5,
 		.stream = 6,
 		.first_index = FIRST,
-		.threads = workers[_i].threads,
-		.parallel = workers[_i].parallel,
+		.exec = &workers[_i],
 		.counts = &counts,
 	};
 
@@ -167,13 +170,12 @@ static uint32_t amax_uncut(const struct matrix *m)
 	return job.amax;
 }
 
-static enum mxfp_status quantize(struct matrix *m, const struct workers *w, struct mxfp_counts *counts)
+static enum mxfp_status quantize(struct matrix *m, const struct mxfp_exec *w, struct mxfp_counts *counts)
 {
 	const struct mxfp_quantize_options options = {
 		.round = MXFP_ROUND_SR,
 		.rule = MXFP_RULE_FLOOR,
-		.threads = w->threads,
-		.parallel = w->parallel,
+		.exec = w,
 		.counts = counts,
 	};
 
@@ -189,11 +191,11 @@ static void check_blocks(const struct matrix *m, const struct matrix *want)
 	suite_compared(m->rows * m->cols);
 }
 
-static void check_dequantize(const struct matrix *m, const struct workers *w)
+static void check_dequantize(const struct matrix *m, const struct mxfp_exec *w)
 {
 	size_t n = m->rows * m->stride;
 	uint8_t *got = matrix_allocate(4 * n), *want = matrix_allocate(4 * n);
-	const struct mxfp_dequantize_options options = {w->threads, w->parallel};
+	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&m->blocks);
 	struct mxfp_dequantize_job job = {
 		.format = m->blocks.format,
 		.dst_format = MXFP_FORMAT_F32,
@@ -210,7 +212,7 @@ static void check_dequantize(const struct matrix *m, const struct workers *w)
 
 	memcpy(&job.tensor_scale, &m->blocks.tensor_scale, sizeof job.tensor_scale);
 	mxfp_kernels_get()->dequantize[job.format](&job);
-	ck_assert_int_eq(mxfp_dequantize(&m->blocks, got, MXFP_FORMAT_F32, m->stride, &options), MXFP_OK);
+	ck_assert_int_eq(mxfp_dequantize(&matrix, got, MXFP_FORMAT_F32, m->stride, w), MXFP_OK);
 	ck_assert_mem_eq(got, want, 4 * n);
 	suite_compared(m->rows * m->cols);
 	free(got);
@@ -257,19 +259,17 @@ START_TEST(scans_find_the_largest_and_the_first)
 	static const size_t non_finite[] = {5 * PIECE, PIECE + 3, 2 * PIECE + 4, 4 * PIECE};
 	float *x = calloc((size_t)ROWS * COLS, sizeof *x), amax = 0.5F;
 	struct matrix m = matrix_of(MXFP_FORMAT_NVFP4, ROWS, COLS, 0);
-	const struct mxfp_amax_options amax_options = {workers[_i].threads, workers[_i].parallel};
 	uint64_t first = 0;
 	const struct mxfp_quantize_options options = {
 		.recipe = MXFP_RECIPE_TE,
 		.non_finite = MXFP_NON_FINITE_ERROR,
 		.first_index = 100,
 		.first_non_finite = &first,
-		.threads = workers[_i].threads,
-		.parallel = workers[_i].parallel,
+		.exec = &workers[_i],
 	};
 
 	x[3 * PIECE + 1] = -7;
-	ck_assert_int_eq(mxfp_amax(x, MXFP_FORMAT_F32, (size_t)ROWS * COLS, &amax, &amax_options), MXFP_OK);
+	ck_assert_int_eq(mxfp_amax(x, MXFP_FORMAT_F32, (size_t)ROWS * COLS, &amax, &workers[_i]), MXFP_OK);
 	ck_assert(amax == 7);
 	for (unsigned k = 0; k < sizeof non_finite / sizeof non_finite[0]; k++)
 		memcpy(&x[non_finite[k]], &(uint32_t){0x7F800000}, 4);
@@ -286,14 +286,13 @@ enum { N_NESTED = 4 };
 struct nested {
 	struct matrix *matrices;
 	struct mxfp_counts *counts;
-	const struct workers *inner;
+	const struct mxfp_exec *inner;
 };
 
-static void quantize_nested(const void *context, size_t i, struct mxfp_counts *counts)
+static void quantize_nested(void *context, size_t i)
 {
 	const struct nested *nested = context;
 
-	(void)counts;
 	quantize(&nested->matrices[i], nested->inner, &nested->counts[i]);
 }
 
@@ -312,9 +311,9 @@ START_TEST(calls_may_nest)
 	}
 	for (int w = 0; w < N_WORKERS; w++) {
 		struct mxfp_counts counts[N_NESTED] = {{0}};
-		const struct nested nested = {matrices, counts, &workers[w]};
+		struct nested nested = {matrices, counts, &workers[w]};
 
-		mxfp_parallel_for(workers[_i].threads, workers[_i].parallel, N_NESTED, quantize_nested, &nested, NULL);
+		ck_assert_int_eq(mxfp_parallel_for(&workers[_i], N_NESTED, quantize_nested, &nested), MXFP_OK);
 		for (int i = 0; i < N_NESTED; i++) {
 			ck_assert_mem_eq(&counts[i], &want_counts, sizeof want_counts);
 			check_blocks(&matrices[i], &want);
@@ -329,7 +328,7 @@ END_TEST
 /* What is one piece of work is done where it is asked for; more goes to the caller's threads, all of it. */
 START_TEST(one_piece_asks_for_no_threads)
 {
-	const struct mxfp_convert_options options = {.parallel = &own};
+	const struct mxfp_convert_options options = {.exec = &workers[N_WORKERS - 1]};
 	float *x = calloc(PIECE + 1, sizeof *x);
 	uint8_t *codes = malloc(PIECE + 1);
 

@@ -129,7 +129,8 @@ static void check_decoded(const struct quantized *q, const struct mxfp_blocks *b
 	struct piece piece = {0};
 	size_t done = 0;
 
-	ck_assert_int_eq(mxfp_dequantize(blocks, expected, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
+	struct mxfp_matrix matrix = mxfp_blocks_matrix(blocks);
+	ck_assert_int_eq(mxfp_dequantize(&matrix, expected, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
 	while (piece_next(&piece, q->rows, q->cols)) {
 		const struct mxfp_blocks part = quantized_blocks(q, &piece, codes, scales);
 		size_t size = piece.rows * piece.cols;
@@ -138,7 +139,8 @@ static void check_decoded(const struct quantized *q, const struct mxfp_blocks *b
 		ck_assert_uint_eq(piece.row * q->cols + piece.col, done);
 		ck_assert_uint_le(size, PIECE_ELEMENTS);
 		ck_assert_int_eq(quantized_read(q, &piece, &part, &n_bytes, &error), EXIT_OK);
-		ck_assert_int_eq(mxfp_dequantize(&part, x, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
+		matrix = mxfp_blocks_matrix(&part);
+		ck_assert_int_eq(mxfp_dequantize(&matrix, x, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
 		ck_assert_int_eq(memcmp(x, expected + done, size * sizeof *x), 0);
 		done += size;
 	}

@@ -225,7 +225,7 @@ END_TEST
 static void make_masks(struct random *r, const struct mxfp_sparse *s)
 {
 	const size_t groups = (s->cols + s->sparsity.m - 1) / s->sparsity.m;
-	const struct mxfp_sparse made = {MXFP_FORMAT_F32, s->sparsity, s->rows, s->cols, NULL, 0, s->masks,
+	const struct mxfp_sparse made = {0, MXFP_FORMAT_F32, s->sparsity, s->rows, s->cols, NULL, 0, s->masks,
 	                                 s->masks_stride};
 	uint32_t src[ROWS * (COLS + GROUP_MAX)];
 
@@ -274,7 +274,7 @@ static void check_codes(struct random *r, enum mxfp_format format, struct mxfp_s
 	struct mxfp_sparse_sizes sizes;
 
 	ck_assert_int_eq(mxfp_sparse_size(format, p, ROWS, cols, &sizes), MXFP_OK);
-	struct mxfp_sparse s = {format, p, ROWS, cols, kept, sizes.codes_row_bytes / unit + gap, masks,
+	struct mxfp_sparse s = {0, format, p, ROWS, cols, kept, sizes.codes_row_bytes / unit + gap, masks,
 	                        sizes.masks_row_bytes + gap};
 	make_masks(r, &s);
 	for (size_t i = 0; i < BYTES; i++)

@@ -14,7 +14,7 @@ static uint8_t dense[BYTES], pruned[BYTES], kept[BYTES], masks[BYTES];
 /* 4:16 in f32: 2 x 8 kept numbers, 2 x 4 bytes of masks. */
 static struct mxfp_sparse matrix(void)
 {
-	return (struct mxfp_sparse){MXFP_FORMAT_F32, {4, 16}, ROWS, COLS, kept, 0, masks, 0};
+	return (struct mxfp_sparse){0, MXFP_FORMAT_F32, {4, 16}, ROWS, COLS, kept, 0, masks, 0};
 }
 
 static void set_up(void)
@@ -134,7 +134,7 @@ END_TEST
 
 START_TEST(nothing_is_needed_for_nothing)
 {
-	struct mxfp_sparse s = {MXFP_FORMAT_F32, {4, 16}, 0, COLS, NULL, 0, NULL, 0};
+	struct mxfp_sparse s = {0, MXFP_FORMAT_F32, {4, 16}, 0, COLS, NULL, 0, NULL, 0};
 
 	assert_status(mxfp_sparse_prune(&s, NULL, 0, NULL, 0, NULL), MXFP_OK);
 	assert_status(mxfp_sparse_expand(&s, NULL, 0, NULL), MXFP_OK);

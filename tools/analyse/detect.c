@@ -25,7 +25,7 @@ static int ways_of(struct detection *d, enum mxfp_format format, const struct de
 /* Reads the whole source for its largest magnitude. */
 static int find_amax(struct detect_tensor *t, struct error *error)
 {
-	const struct mxfp_amax_options options = {.threads = 1};
+	const struct mxfp_exec exec = {.threads = 1};
 	uint64_t n = tensor_elements(t->source);
 	size_t step = n < PIECE_ELEMENTS ? (size_t)n : PIECE_ELEMENTS;
 	float *x = malloc((step + 1) * sizeof *x);
@@ -36,7 +36,7 @@ static int find_amax(struct detect_tensor *t, struct error *error)
 
 		code = elements_read(t->file, t->source, from, x, count, error);
 		if (code == EXIT_OK) {
-			enum mxfp_status status = mxfp_amax(x, MXFP_FORMAT_F32, count, &t->amax, &options);
+			enum mxfp_status status = mxfp_amax(x, MXFP_FORMAT_F32, count, &t->amax, &exec);
 
 			assert(status == MXFP_OK);
 			(void)status;

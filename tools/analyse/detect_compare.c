@@ -77,7 +77,7 @@ static size_t n_elements(const struct comparing *c)
 static int read_source(const struct comparing *c, struct error *error)
 {
 	const struct detect_tensor *t = c->tensor;
-	const struct mxfp_sparse_options options = {.threads = 1};
+	const struct mxfp_exec exec = {.threads = 1};
 	int code = elements_read(t->file, t->source, c->piece.row * t->quantized.cols + c->piece.col, c->x,
 	                         n_elements(c), error);
 
@@ -90,7 +90,7 @@ static int read_source(const struct comparing *c, struct error *error)
 		.cols = c->piece.cols,
 		.masks = c->made_codes,
 	};
-	enum mxfp_status status = mxfp_sparse_prune(&masks, c->x, 0, c->x, 0, &options);
+	enum mxfp_status status = mxfp_sparse_prune(&masks, c->x, 0, c->x, 0, &exec);
 	assert(status == MXFP_OK);
 	(void)status;
 	return EXIT_OK;
@@ -99,7 +99,7 @@ static int read_source(const struct comparing *c, struct error *error)
 /* The numbers of the piece as a way has them. Ways via one format follow each other. */
 static const float *source_via(const struct comparing *c, enum mxfp_format via, enum mxfp_format *last)
 {
-	const struct mxfp_convert_options options = {.threads = 1};
+	const struct mxfp_convert_options options = {.exec = &(struct mxfp_exec){.threads = 1}};
 
 	if (via == MXFP_FORMAT_F32)
 		return c->x;
@@ -113,7 +113,7 @@ static const float *source_via(const struct comparing *c, enum mxfp_format via, 
 
 static float amax_via(float amax, enum mxfp_format via)
 {
-	const struct mxfp_convert_options options = {.threads = 1};
+	const struct mxfp_convert_options options = {.exec = &(struct mxfp_exec){.threads = 1}};
 	uint16_t narrow;
 	float rounded;
 

@@ -9,6 +9,9 @@
 
 #include <xxhash.h>
 
+/* Threads take pieces, so each call has one. */
+static const struct mxfp_exec one_thread = {.threads = 1};
+
 static struct mxfp_quantize_options options_of(const struct detect_way *way)
 {
 	return (struct mxfp_quantize_options){
@@ -16,7 +19,7 @@ static struct mxfp_quantize_options options_of(const struct detect_way *way)
 		.recipe = way->recipe,
 		.round = way->round,
 		.no_negative_zero = way->no_negative_zero,
-		.threads = 1,
+		.exec = &one_thread,
 	};
 }
 

@@ -142,7 +142,7 @@ static int quantize_input(struct input *input, const struct input_source *source
 	const struct mxfp_quantize_options options = {
 		.rule = source->variant.rule,
 		.recipe = source->variant.recipe,
-		.threads = source->threads,
+		.exec = &(struct mxfp_exec){.threads = source->threads},
 	};
 	struct mxfp_blocks blocks = {.format = source->variant.format, .rows = input->exact.rows};
 	struct mxfp_sizes size;
@@ -167,7 +167,7 @@ static int quantize_input(struct input *input, const struct input_source *source
 static int measure_input(struct input *input, const struct input_source *source, struct error *error)
 {
 	const struct mxfp_matrix *q = &input->quantized;
-	const struct mxfp_dequantize_options options = {.threads = source->threads};
+	const struct mxfp_exec exec = {.threads = source->threads};
 	struct mxfp_sizes row;
 	float *decoded = malloc((q->cols + 1) * sizeof *decoded);
 	enum mxfp_status status = mxfp_blocks_size(q->format, 1, q->cols, &row);
@@ -175,17 +175,17 @@ static int measure_input(struct input *input, const struct input_source *source,
 	if (decoded == NULL)
 		return fail_memory(error);
 	for (size_t t = 0; t < q->rows && status == MXFP_OK; t++) {
-		const struct mxfp_blocks token = {
+		const struct mxfp_matrix token = {
 			.format = q->format,
 			.rows = 1,
 			.cols = q->cols,
-			.codes = input->codes + t * row.codes_row_bytes,
+			.data = input->codes + t * row.codes_row_bytes,
 			.scales = input->codes + q->rows * row.codes_row_bytes + t * row.scales_row_bytes,
 			.tensor_scale = q->tensor_scale,
 			.tensor_scale_divides = q->tensor_scale_divides,
 		};
 
-		status = mxfp_dequantize(&token, decoded, MXFP_FORMAT_F32, 0, &options);
+		status = mxfp_dequantize(&token, decoded, MXFP_FORMAT_F32, 0, &exec);
 		stats_add(&input->stats, input->x + t * q->cols, decoded, q->cols);
 	}
 	assert(status == MXFP_OK);

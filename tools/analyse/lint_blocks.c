@@ -85,15 +85,16 @@ static int look_at_blocks(const void *context, const struct transfer_piece *piec
                           struct error *error)
 {
 	struct looking *l = (struct looking *)context;
-	const struct mxfp_dequantize_options options = {.threads = 1};
+	const struct mxfp_exec exec = {.threads = 1};
 	const struct mxfp_blocks blocks = blocks_of(l, piece);
+	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
 	const struct mxfp_format_info *info = mxfp_format_info(blocks.format);
 	struct layout_slice slice = layout_slice(blocks.format, l->cols, &piece->piece);
 	struct sight *sights = l->sights[piece->worker];
 	uint64_t row_blocks = (l->cols - 1) / info->block_length + 1;
 	const uint8_t *scales = blocks.scales, *codes = blocks.codes;
 	float *x = (float *)(void *)piece->result;
-	enum mxfp_status status = mxfp_dequantize(&blocks, x, MXFP_FORMAT_F32, 0, &options);
+	enum mxfp_status status = mxfp_dequantize(&matrix, x, MXFP_FORMAT_F32, 0, &exec);
 
 	assert(status == MXFP_OK);
 	(void)status, (void)counts, (void)error;

@@ -93,16 +93,17 @@ static int find_source(const struct order_check *c, const char *name, struct mat
 static int read_row(const struct order_check *c, const struct matrix_source *source, uint64_t row, size_t n,
                     struct error *error)
 {
-	const struct mxfp_dequantize_options options = {.threads = 1};
+	const struct mxfp_exec exec = {.threads = 1};
 	const struct piece piece = {.row = row, .rows = 1, .cols = n};
 	uint64_t n_bytes;
 
 	if (source->plain != NULL)
 		return elements_read(source->file, source->plain, row * source->cols, c->x, n, error);
 	const struct mxfp_blocks blocks = quantized_blocks(&source->quantized, &piece, c->codes, c->scales);
+	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
 	int code = quantized_read(&source->quantized, &piece, &blocks, &n_bytes, error);
 	if (code == EXIT_OK)
-		mxfp_dequantize(&blocks, c->x, MXFP_FORMAT_F32, 0, &options);
+		mxfp_dequantize(&matrix, c->x, MXFP_FORMAT_F32, 0, &exec);
 	return code;
 }
 

@@ -109,7 +109,7 @@ static size_t rows_at(const struct measuring *m, uint64_t first)
 
 static int find_amax(struct measuring *m, struct error *error)
 {
-	const struct mxfp_amax_options options = {.threads = m->options->threads};
+	const struct mxfp_exec exec = {.threads = m->options->threads};
 	int code = EXIT_OK;
 
 	for (uint64_t first = 0; code == EXIT_OK && first < m->layer->rows; first += m->piece_rows) {
@@ -117,7 +117,7 @@ static int find_amax(struct measuring *m, struct error *error)
 
 		code = read_rows(m, first, rows, error);
 		if (code == EXIT_OK)
-			mxfp_amax(m->weights, MXFP_FORMAT_F32, rows * m->cols, &m->amax, &options);
+			mxfp_amax(m->weights, MXFP_FORMAT_F32, rows * m->cols, &m->amax, &exec);
 	}
 	return code;
 }
@@ -132,14 +132,25 @@ static const float *prune_rows(const struct measuring *m, size_t rows, const str
 		.cols = m->cols,
 		.masks = m->masks,
 	};
-	const struct mxfp_sparse_options options = {.threads = m->options->threads};
+	const struct mxfp_exec exec = {.threads = m->options->threads};
 
 	if (variant->sparsity.m == 0)
 		return m->weights;
-	enum mxfp_status status = mxfp_sparse_prune(&masks, m->pruned, 0, m->weights, 0, &options);
+	enum mxfp_status status = mxfp_sparse_prune(&masks, m->pruned, 0, m->weights, 0, &exec);
 	assert(status == MXFP_OK);
 	(void)status;
 	return m->pruned;
+}
+
+/* m->blocks to m->decoded. */
+static void decode(struct measuring *m)
+{
+	const struct mxfp_exec exec = {.threads = m->options->threads};
+	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&m->blocks);
+	enum mxfp_status status = mxfp_dequantize(&matrix, m->decoded, MXFP_FORMAT_F32, 0, &exec);
+
+	assert(status == MXFP_OK);
+	(void)status;
 }
 
 /* Quantizes the piece in memory into m->blocks and m->decoded. */
@@ -155,10 +166,9 @@ static void quantize_rows(struct measuring *m, uint64_t first, size_t rows, stru
 		.stream = m->stream,
 		.first_index = first * m->cols,
 		.tensor_amax = &m->amax,
-		.threads = o->threads,
+		.exec = &(struct mxfp_exec){.threads = o->threads},
 		.counts = &counts,
 	};
-	const struct mxfp_dequantize_options back = {.threads = o->threads};
 	m->blocks = (struct mxfp_blocks){
 		.format = into->variant.format,
 		.rows = rows,
@@ -169,10 +179,9 @@ static void quantize_rows(struct measuring *m, uint64_t first, size_t rows, stru
 	const float *weights = prune_rows(m, rows, &into->variant);
 	enum mxfp_status status = mxfp_quantize(&m->blocks, weights, MXFP_FORMAT_F32, 0, &options);
 
-	if (status == MXFP_OK)
-		status = mxfp_dequantize(&m->blocks, m->decoded, MXFP_FORMAT_F32, 0, &back);
 	assert(status == MXFP_OK);
 	(void)status;
+	decode(m);
 	into->saturated += counts.saturated;
 }
 
@@ -186,10 +195,7 @@ static int read_quantized(struct measuring *m, uint64_t first, size_t rows, stru
 	int code = quantized_read(&m->quantized, &piece, &m->blocks, &n_bytes, error);
 	if (code != EXIT_OK)
 		return code;
-	const struct mxfp_dequantize_options options = {.threads = m->options->threads};
-	enum mxfp_status status = mxfp_dequantize(&m->blocks, m->decoded, MXFP_FORMAT_F32, 0, &options);
-	assert(status == MXFP_OK);
-	(void)status;
+	decode(m);
 	return EXIT_OK;
 }
 

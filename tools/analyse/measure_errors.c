@@ -5,7 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "parallel.h"
 
 enum { COLUMN = 256 }; /* products that are gathered at once */
 
@@ -65,11 +64,10 @@ static void add_elements(const struct element_errors *errors)
 	stats_add(errors->into, errors->exact, errors->measured, errors->n);
 }
 
-static void add_piece(const void *context, size_t piece, struct mxfp_counts *counts)
+static void add_piece(void *context, size_t piece)
 {
 	const struct work *work = context;
 
-	(void)counts;
 	if (piece < work->n)
 		add_products(&work->products[piece]);
 	else if (piece == work->n)
@@ -81,7 +79,7 @@ static void add_piece(const void *context, size_t piece, struct mxfp_counts *cou
 void measure_errors(const struct product_errors *products, size_t n, const struct element_errors *elements,
                     unsigned threads)
 {
-	const struct work work = {products, n, elements};
+	struct work work = {products, n, elements};
 
-	mxfp_parallel_for(threads, NULL, n + (elements != NULL ? 2 : 0), add_piece, &work, NULL);
+	mxfp_parallel_for(&(struct mxfp_exec){.threads = threads}, n + (elements != NULL ? 2 : 0), add_piece, &work);
 }

@@ -11,9 +11,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "gemm.h"
 #include "io/file_npy.h"
 #include "model/model_output.h"
+#include "gemm/plan.h"
 #include "mxfp/convert.h"
 
 static bool is_block(enum mxfp_format format)

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "parallel.h"
 
 enum {
 	GROUP = 4,       /* tokens, and */
@@ -75,7 +74,7 @@ static void add_part(double sums[PIECE_ROWS][GROUP], const struct work *work, si
 	}
 }
 
-static void product_piece(const void *context, size_t piece, struct mxfp_counts *counts)
+static void product_piece(void *context, size_t piece)
 {
 	const struct work *work = context;
 	size_t row = piece / work->groups * PIECE_ROWS, token = piece % work->groups * GROUP;
@@ -83,7 +82,6 @@ static void product_piece(const void *context, size_t piece, struct mxfp_counts 
 	double sums[PIECE_ROWS][GROUP] = {{0}};
 	double x[DEPTH * GROUP];
 
-	(void)counts;
 	for (size_t k = 0; k < work->cols; k += DEPTH) {
 		size_t n = least(DEPTH, work->cols - k);
 
@@ -97,10 +95,10 @@ static void product_piece(const void *context, size_t piece, struct mxfp_counts 
 void product(double *y, const float *weights, size_t rows, const float *x, size_t tokens, size_t cols,
              unsigned threads)
 {
-	const struct work work = {y, weights, x, rows, tokens, cols, (tokens + GROUP - 1) / GROUP};
+	struct work work = {y, weights, x, rows, tokens, cols, (tokens + GROUP - 1) / GROUP};
 	size_t n_pieces = (rows + PIECE_ROWS - 1) / PIECE_ROWS * work.groups;
 
-	mxfp_parallel_for(threads, NULL, n_pieces, product_piece, &work, NULL);
+	mxfp_parallel_for(&(struct mxfp_exec){.threads = threads}, n_pieces, product_piece, &work);
 }
 
 /* Makes room for `need` items of `size` bytes where `have` are; what was there is lost. */
@@ -120,7 +118,8 @@ static int reserve(void **room, size_t *have, size_t need, size_t size, struct e
 int product_gemm(struct product_memory *memory, const struct mxfp_matrix *x, size_t n, const struct mxfp_matrix *w,
                  unsigned threads, struct error *error)
 {
-	const struct mxfp_gemm_options options = {.acc = MXFP_ACC_EXACT, .pass_k = PRODUCT_PASS, .threads = threads};
+	const struct mxfp_exec exec = {.threads = threads};
+	const struct mxfp_gemm_options options = {.acc = MXFP_ACC_EXACT, .pass_k = PRODUCT_PASS, .exec = &exec};
 	struct mxfp_gemm products[PRODUCTS_MAX];
 	size_t bytes;
 	int code = EXIT_OK;

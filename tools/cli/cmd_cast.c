@@ -52,7 +52,7 @@ static int convert_piece(struct cast *cast, const void *src, void *dst, size_t n
 		.seed = cast->seed,
 		.stream = cast->stream,
 		.first_index = cast->n,
-		.threads = cast->threads,
+		.exec = &(struct mxfp_exec){.threads = cast->threads},
 		.counts = &cast->counts,
 	};
 	enum mxfp_status status = mxfp_convert(dst, cast->dst_format, src, cast->src_format, n, &options);

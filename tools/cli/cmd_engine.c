@@ -233,7 +233,7 @@ static int show(const struct engine_report *r, const struct settings *s, struct 
 static int run_settings(const struct settings *s, struct error *error)
 {
 	struct workload workload = {.cut = s->cut};
-	struct engine_report report = {.workload = &workload, .threads = s->threads, .seed = s->seed};
+	struct engine_report report = {.workload = &workload, .exec.threads = s->threads, .seed = s->seed};
 	struct output output = {0};
 	int code = set_chip(&report, s, error);
 

@@ -134,7 +134,7 @@ static int quantize_w(struct multiplication *x, const struct settings *s, struct
 	const struct mxfp_quantize_options options = {
 		.rule = (enum mxfp_rule)s->rule,
 		.recipe = (enum mxfp_recipe)s->recipe,
-		.threads = s->threads,
+		.exec = &(struct mxfp_exec){.threads = s->threads},
 	};
 
 	if (s->w_format == OPTION_FORMAT_NONE)
@@ -319,7 +319,7 @@ static int run(int argc, char **argv, struct error *error)
 		.psum_round = (enum mxfp_round)s.psum_round,
 		.seed = s.seed,
 		.a_quantize = &a_quantize,
-		.threads = s.threads,
+		.exec = &(struct mxfp_exec){.threads = s.threads},
 	}};
 	code = multiply(&x, &s, error);
 	multiply_end(&x);

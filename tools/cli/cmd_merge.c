@@ -13,6 +13,7 @@
 #include "io/directory.h"
 #include "io/output.h"
 #include "quantize/part.h"
+#include "cli/counts.h"
 
 enum { OPERANDS_MAX = 4096 };
 
@@ -106,14 +107,8 @@ static void print_summary(const struct merge *merge)
 {
 	struct mxfp_counts sum = {0};
 
-	for (size_t i = 0; i < merge->n; i++) {
-		const struct mxfp_counts *counts = &merge->parts[i].counts;
-
-		sum.saturated += counts->saturated;
-		sum.flushed += counts->flushed;
-		sum.nan += counts->nan;
-		sum.inf += counts->inf;
-	}
+	for (size_t i = 0; i < merge->n; i++)
+		counts_add(&sum, &merge->parts[i].counts);
 	printf("%zu parts: %zu files, %" PRIu64 " bytes\n", merge->n, merge->n_files, merge->bytes);
 	printf("saturated %" PRIu64 ", flushed to zero %" PRIu64 ", NaN %" PRIu64 ", Inf %" PRIu64 "\n", sum.saturated,
 	       sum.flushed, sum.nan, sum.inf);

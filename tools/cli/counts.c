@@ -3,6 +3,15 @@
 
 #include <inttypes.h>
 
+void counts_add(struct mxfp_counts *sum, const struct mxfp_counts *counts)
+{
+	sum->saturated += counts->saturated;
+	sum->overflowed += counts->overflowed;
+	sum->flushed += counts->flushed;
+	sum->nan += counts->nan;
+	sum->inf += counts->inf;
+}
+
 void counts_print(FILE *stream, uint64_t elements, const struct mxfp_counts *counts)
 {
 	fprintf(stream,

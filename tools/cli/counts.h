@@ -8,6 +8,8 @@
 
 #include "mxfp/options.h"
 
+void counts_add(struct mxfp_counts *sum, const struct mxfp_counts *counts);
+
 /* One line: "elements 4, saturated 1, overflowed 0, flushed 0, nan 0, inf 0". */
 void counts_print(FILE *stream, uint64_t elements, const struct mxfp_counts *counts);
 

@@ -16,7 +16,7 @@ struct mxfp_gemm_options engine_options(const struct engine_report *report, int 
 	return (struct mxfp_gemm_options){
 		.pass_k = WHOLE_PASS / engine_sub_arrays(split),
 		.c_format = report->c,
-		.threads = report->threads,
+		.exec = &report->exec,
 	};
 }
 

@@ -24,7 +24,8 @@ struct engine_report {
 	/* What the caller sets. */
 	const struct workload *workload;
 	struct mxfp_engine_chip chip;
-	unsigned cores, threads;
+	struct mxfp_exec exec;        /* of a run */
+	unsigned cores;
 	uint64_t seed;                /* of the operands of a run */
 	enum mxfp_format a, w, c;
 	struct mxfp_sparsity sparsity;

@@ -33,8 +33,8 @@ static void *take(struct memory *memory, size_t n)
 static int fill(struct mxfp_matrix *x, const struct engine_report *r, uint64_t stream, struct memory *memory,
                 struct error *error)
 {
-	const struct mxfp_quantize_options quantize = {.rule = MXFP_RULE_RCEIL, .threads = r->threads};
-	const struct mxfp_convert_options convert = {.threads = r->threads};
+	const struct mxfp_quantize_options quantize = {.rule = MXFP_RULE_RCEIL, .exec = &r->exec};
+	const struct mxfp_convert_options convert = {.exec = &r->exec};
 	struct mxfp_sizes sizes = {.codes_bytes = x->rows * x->cols * mxfp_format_info(x->format)->storage_bytes};
 	bool block = mxfp_blocks_size(x->format, x->rows, x->cols, &sizes) == MXFP_OK;
 	float *numbers = take(memory, x->rows * x->cols * sizeof *numbers);

@@ -90,7 +90,7 @@ static int quantize_piece(struct block_stream *stream, const char *name, struct 
 		.seed = stream->seed,
 		.stream = stream->stream_number,
 		.first_index = stream->n,
-		.threads = stream->threads,
+		.exec = &(struct mxfp_exec){.threads = stream->threads},
 		.tensor_amax = &stream->amax,
 		.first_non_finite = &first,
 		.counts = &stream->counts,
@@ -147,7 +147,7 @@ static int read_numbers(struct block_stream *stream, const struct source *source
 
 int block_stream_amax(struct block_stream *stream, const struct source *source, struct error *error)
 {
-	const struct mxfp_amax_options options = {.threads = stream->threads};
+	const struct mxfp_exec exec = {.threads = stream->threads};
 
 	if (!source->seekable)
 		return fail(error, EXIT_USAGE,
@@ -161,7 +161,7 @@ int block_stream_amax(struct block_stream *stream, const struct source *source, 
 		if (stream->rows == 0)
 			break;
 		mxfp_amax(stream->numbers, stream->number_format, stream->rows * stream->piece_cols, &stream->amax,
-		          &options);
+		          &exec);
 		end_piece(stream);
 	}
 	stream->n = 0;
@@ -216,14 +216,15 @@ int block_stream_decode(struct block_stream *stream, const struct source sources
                         struct error *error)
 {
 	const unsigned width = mxfp_format_info(stream->number_format)->storage_bytes;
-	const struct mxfp_dequantize_options options = {.threads = stream->threads};
+	const struct mxfp_exec exec = {.threads = stream->threads};
 
 	for (;;) {
 		int code = read_blocks(stream, sources, error);
 		if (code != EXIT_OK || stream->rows == 0)
 			return code;
-		const struct mxfp_blocks piece = piece_blocks(stream);
-		enum mxfp_status status = mxfp_dequantize(&piece, stream->numbers, stream->number_format, 0, &options);
+		const struct mxfp_blocks blocks = piece_blocks(stream);
+		const struct mxfp_matrix piece = mxfp_blocks_matrix(&blocks);
+		enum mxfp_status status = mxfp_dequantize(&piece, stream->numbers, stream->number_format, 0, &exec);
 		if (status != MXFP_OK)
 			return fail(error, EXIT_INPUT, "%s: %s", sources[0].name, mxfp_status_text(status));
 		size_t n = stream->rows * stream->piece_cols;

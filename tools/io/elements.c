@@ -46,7 +46,7 @@ static void decode_f32(float *x, const uint8_t *bytes, size_t n)
 
 static void decode_16(float *x, const uint8_t *bytes, size_t n, enum mxfp_format format)
 {
-	const struct mxfp_convert_options options = {.threads = 1};
+	const struct mxfp_convert_options options = {.exec = &(struct mxfp_exec){.threads = 1}};
 	uint16_t words[PIECE];
 
 	for (size_t i = 0; i < n; i++)

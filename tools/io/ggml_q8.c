@@ -12,7 +12,8 @@ enum { LARGEST = 127 };
 
 static void convert(void *to, enum mxfp_format to_format, const void *from, enum mxfp_format from_format)
 {
-	const struct mxfp_convert_options options = {.threads = 1, .overflow = MXFP_OVERFLOW_OVF};
+	const struct mxfp_exec exec = {.threads = 1};
+	const struct mxfp_convert_options options = {.overflow = MXFP_OVERFLOW_OVF, .exec = &exec};
 	enum mxfp_status status = mxfp_convert(to, to_format, from, from_format, 1, &options);
 
 	assert(status == MXFP_OK);

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 
 #include "base/interrupt.h"
-#include "parallel.h"
+#include "cli/counts.h"
+#include "mxfp/exec.h"
 
 int transfer_begin(struct transfer *transfer, struct error *error)
 {
@@ -77,9 +78,10 @@ static bool take_piece(struct run *run, struct transfer_piece *piece, uint64_t *
 }
 
 /* Takes pieces and works on them until there are no more. */
-static void work(const void *context, size_t worker, struct mxfp_counts *counts)
+static void work(void *context, size_t worker)
 {
-	struct run *run = (struct run *)context; /* as transfer_run() has it */
+	struct run *run = context;
+	struct mxfp_counts counts = {0}, *sum = run->job->counts;
 	struct transfer_piece *piece = &run->transfer->pieces[worker];
 	struct error error;
 	uint64_t number;
@@ -87,10 +89,12 @@ static void work(const void *context, size_t worker, struct mxfp_counts *counts)
 	pthread_mutex_lock(&run->lock);
 	while (take_piece(run, piece, &number)) {
 		pthread_mutex_unlock(&run->lock);
-		int code = run->job->work(run->job->context, piece, counts, &error);
+		int code = run->job->work(run->job->context, piece, &counts, &error);
 		pthread_mutex_lock(&run->lock);
 		note_failure(run, code, number, &error);
 	}
+	if (sum != NULL)
+		counts_add(sum, &counts);
 	pthread_mutex_unlock(&run->lock);
 }
 
@@ -102,7 +106,8 @@ int transfer_run(struct transfer *transfer, const struct transfer_job *job, stru
 
 	/* With fewer threads than workers, the first workers leave nothing to the others. One piece is for this thread: to
 	   wake others costs milliseconds on a busy machine, and a model has hundreds of small tensors. */
-	mxfp_parallel_for(several ? transfer->threads : 1, NULL, transfer->workers, work, &run, job->counts);
+	const struct mxfp_exec exec = {.threads = several ? transfer->threads : 1};
+	mxfp_parallel_for(&exec, transfer->workers, work, &run);
 	if (run.code != EXIT_OK)
 		*error = run.error;
 	return run.code;

@@ -67,7 +67,7 @@ static void decode_f64(const unsigned char *bytes, double *x, size_t n)
 /* Codes of an element format: put into the words that mxfp_convert() takes. */
 static void decode_floats(enum dtype dtype, const unsigned char *bytes, double *x, size_t n)
 {
-	const struct mxfp_convert_options options = {.threads = 1};
+	const struct mxfp_convert_options options = {.exec = &(struct mxfp_exec){.threads = 1}};
 	const struct dtype_info *info = dtype_info(dtype);
 	unsigned char words[VALUES_PIECE * sizeof(float)];
 	float decoded[VALUES_PIECE];

@@ -353,7 +353,7 @@ int quantized_read_kept(const struct quantized *quantized, const struct piece *p
 static int read_sparse(const struct quantized *q, const struct piece *piece, void *codes, uint64_t *n_bytes,
                        struct error *error)
 {
-	const struct mxfp_sparse_options options = {.threads = 1};
+	const struct mxfp_exec exec = {.threads = 1};
 	struct mxfp_sparse sparse;
 	struct mxfp_sparse_sizes size;
 	int code = quantized_sparse(q, piece, &sparse, &size, error);
@@ -368,7 +368,7 @@ static int read_sparse(const struct quantized *q, const struct piece *piece, voi
 	*n_bytes = size.codes_bytes + size.masks_bytes;
 	code = quantized_read_kept(q, piece, &sparse, &size, error);
 	if (code == EXIT_OK) {
-		enum mxfp_status status = mxfp_sparse_expand(&sparse, codes, 0, &options);
+		enum mxfp_status status = mxfp_sparse_expand(&sparse, codes, 0, &exec);
 
 		assert(status == MXFP_OK);
 		(void)status;

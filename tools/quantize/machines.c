@@ -84,7 +84,7 @@ static int measure_compute(double *rate, const struct quantize_plan *plan, struc
 		.recipe = (enum mxfp_recipe)s->choice.recipe,
 		.round = (enum mxfp_round)s->round,
 		.tensor_amax = &amax,
-		.threads = s->threads,
+		.exec = &(struct mxfp_exec){.threads = s->threads},
 	};
 	struct mxfp_blocks blocks = {.format = s->choice.format, .rows = MATRIX_ROWS, .cols = MATRIX_COLS};
 	const size_t n = MATRIX_ROWS * (size_t)MATRIX_COLS;

@@ -23,6 +23,7 @@
 #include "quantize/fingerprint.h"
 #include "quantize/write.h"
 #include "quantize/ranks.h"
+#include "cli/counts.h"
 
 struct running {
 	struct quantize_plan *plan;
@@ -170,14 +171,8 @@ static int write_part(struct running *r, struct error *error)
 		.fingerprint = r->fingerprint,
 	};
 
-	for (size_t i = 0; i < r->plan->n_entries; i++) {
-		const struct mxfp_counts *counts = &r->plan->entries[i].counts;
-
-		part.counts.saturated += counts->saturated;
-		part.counts.flushed += counts->flushed;
-		part.counts.nan += counts->nan;
-		part.counts.inf += counts->inf;
-	}
+	for (size_t i = 0; i < r->plan->n_entries; i++)
+		counts_add(&part.counts, &r->plan->entries[i].counts);
 	return part_write(&part, error);
 }
 

@@ -10,6 +10,9 @@
 
 #include <xxhash.h>
 
+/* Threads take pieces, so each call has one. */
+static const struct mxfp_exec one_thread = {.threads = 1};
+
 /* A tensor at work. */
 struct quantizing {
 	struct transfer *transfer;
@@ -87,13 +90,12 @@ static struct mxfp_sparse sparse_of(const struct quantizing *q, const struct tra
 /* Puts +0 for numbers that are not kept, if there is a sparsity; pieces are whole rows then. */
 static void prune(const struct quantizing *q, const struct transfer_piece *piece, enum mxfp_format format)
 {
-	const struct mxfp_sparse_options options = {.threads = 1};
 	struct mxfp_sparse masks = sparse_of(q, piece);
 
 	if (q->sparsity.m == 0)
 		return;
 	masks.format = format;
-	enum mxfp_status status = mxfp_sparse_prune(&masks, piece->bytes, 0, piece->bytes, 0, &options);
+	enum mxfp_status status = mxfp_sparse_prune(&masks, piece->bytes, 0, piece->bytes, 0, &one_thread);
 	assert(status == MXFP_OK);
 	(void)status;
 }
@@ -112,14 +114,13 @@ static int fail_non_finite(const struct quantizing *q, uint64_t index, struct er
 /* The codes of a piece that are kept, and which they are. */
 static int write_kept(const struct quantizing *q, const struct transfer_piece *piece, struct error *error)
 {
-	const struct mxfp_sparse_options options = {.threads = 1};
 	const struct mxfp_sparse kept = sparse_of(q, piece);
 	struct writer *writer = &q->transfer->writer;
 	struct mxfp_sparse_sizes size;
 	enum mxfp_status status = mxfp_sparse_size(kept.format, kept.sparsity, kept.rows, kept.cols, &size);
 
 	if (status == MXFP_OK)
-		status = mxfp_sparse_compress(&kept, piece->result, 0, &options);
+		status = mxfp_sparse_compress(&kept, piece->result, 0, &one_thread);
 	assert(status == MXFP_OK);
 	(void)status;
 	int code = writer_write(writer, q->target.parts[LAYOUT_CODES], piece->piece.row * size.codes_row_bytes,
@@ -186,12 +187,11 @@ static int raise_amax(const void *context, const struct transfer_piece *piece, s
                       struct error *error)
 {
 	struct quantizing *q = (struct quantizing *)context;
-	const struct mxfp_amax_options options = {.threads = 1};
 	enum mxfp_format format = prepare(q, piece);
 
 	prune(q, piece, format);
 	enum mxfp_status status =
-		mxfp_amax(piece->bytes, format, piece_elements(piece), &q->amax[piece->worker], &options);
+		mxfp_amax(piece->bytes, format, piece_elements(piece), &q->amax[piece->worker], &one_thread);
 
 	(void)counts, (void)error;
 	assert(status == MXFP_OK);
@@ -247,7 +247,6 @@ static int write_tensor_scale(const struct quantizing *q, struct error *error)
 	return code;
 }
 
-/* Threads take pieces, so each piece has one. */
 static struct mxfp_quantize_options options_of(const struct quantize_settings *s, const struct quantize_entry *entry)
 {
 	return (struct mxfp_quantize_options){
@@ -257,7 +256,7 @@ static struct mxfp_quantize_options options_of(const struct quantize_settings *s
 		.non_finite = (enum mxfp_non_finite)s->non_finite,
 		.seed = s->seed,
 		.stream = XXH3_64bits(entry->source->name, strlen(entry->source->name)),
-		.threads = 1,
+		.exec = &one_thread,
 	};
 }
 

@@ -43,10 +43,11 @@ static int decode_piece(const void *context, const struct transfer_piece *piece,
 	const struct decoding *d = context;
 	const struct piece *p = &piece->piece;
 	const struct mxfp_blocks blocks = blocks_of(d, piece);
-	const struct mxfp_dequantize_options options = {.threads = 1};
+	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
+	const struct mxfp_exec exec = {.threads = 1};
 	size_t width = dtype_info(d->target->dtype)->bits / 8, n = p->rows * p->cols * width;
 	enum mxfp_status status =
-		mxfp_dequantize(&blocks, piece->result, dtype_info(d->target->dtype)->format, 0, &options);
+		mxfp_dequantize(&matrix, piece->result, dtype_info(d->target->dtype)->format, 0, &exec);
 
 	(void)counts;
 	assert(status == MXFP_OK);
@@ -100,7 +101,8 @@ static int decode_q8_0_piece(const void *context, const struct transfer_piece *p
                              struct error *error)
 {
 	const struct decoding_q8_0 *d = context;
-	const struct mxfp_convert_options options = {.threads = 1, .overflow = MXFP_OVERFLOW_OVF};
+	const struct mxfp_exec exec = {.threads = 1};
+	const struct mxfp_convert_options options = {.overflow = MXFP_OVERFLOW_OVF, .exec = &exec};
 	const enum dtype dtype = d->target->dtype;
 	const size_t n = piece->piece.rows * piece->piece.cols, width = dtype_info(dtype)->bits / 8;
 

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* One tile of C from its start to what is stored. */
-#include "gemm_tile.h"
+#include "run.h"
 
 #include <string.h>
 
-#include "args.h"
 #include "bits.h"
 #include "blocks.h"
 #include "f32.h"
 
-enum { SEGMENT = 1024 }; /* numbers that are converted at once: a row of a tile at least */
+enum { SEGMENT = MXFP_GEMM_MOST_COLS }; /* numbers that are converted at once: a row of a tile */
 
 /* A tile of a unit. */
 struct tile {
 	const struct mxfp_gemm_call *call;
 	const struct mxfp_gemm_unit *unit;
-	const struct mxfp_gemm_product *p;
+	const struct mxfp_gemm_plan *p;
 	size_t row, rows;          /* within the unit */
 	size_t col, cols;
 	size_t panels, w_panels;   /* of A and of W */
@@ -24,15 +23,14 @@ struct tile {
 
 static struct tile tile_of(const struct mxfp_gemm_call *call, const struct mxfp_gemm_unit *unit, size_t i)
 {
-	const struct mxfp_gemm_product *p = &unit->product;
-	size_t tile_rows = mxfp_gemm_tile_rows(p), tile_cols = mxfp_gemm_tile_cols(p);
-	size_t in_column = mxfp_divide_up(unit->rows, tile_rows);
+	const struct mxfp_gemm_plan *p = unit->plan;
+	size_t in_column = mxfp_divide_up(unit->rows, p->tile_rows);
 	struct tile t = {.call = call, .unit = unit, .p = p};
 
-	t.row = i % in_column * tile_rows;
-	t.rows = mxfp_least(tile_rows, unit->rows - t.row);
-	t.col = i / in_column * tile_cols;
-	t.cols = mxfp_least(tile_cols, p->n - t.col);
+	t.row = i % in_column * p->tile_rows;
+	t.rows = mxfp_least(p->tile_rows, unit->rows - t.row);
+	t.col = i / in_column * p->tile_cols;
+	t.cols = mxfp_least(p->tile_cols, p->n - t.col);
 	if (p->kernel != NULL) {
 		t.panels = mxfp_divide_up(t.rows, p->kernel->mr);
 		t.w_panels = mxfp_divide_up(t.cols, p->kernel->nr);
@@ -84,7 +82,7 @@ static uint8_t *result(const struct tile *t, size_t row, size_t col)
 
 /* Tensor scales that an exact sum is yet to get: in a chain the elements have them, and without passes there is no
    sum. */
-static bool scaled(const struct mxfp_gemm_product *p)
+static bool scaled(const struct mxfp_gemm_plan *p)
 {
 	return p->acc == MXFP_ACC_EXACT && p->k != 0 &&
 	       (mxfp_format_info(p->a_format)->tensor_scale || mxfp_format_info(p->w.format)->tensor_scale);
@@ -226,7 +224,7 @@ static void call_epilogue(const struct tile *t)
 
 static void multiply_chunk(const struct tile *t, size_t k0)
 {
-	const struct mxfp_gemm_product *p = t->p;
+	const struct mxfp_gemm_plan *p = t->p;
 	const struct mxfp_gemm_kernel *kernel = p->kernel;
 	size_t k = mxfp_least(p->chunk, p->k - k0), chunks = k0 / p->chunk;
 	size_t a_bytes = kernel->a_panel_bytes(&p->shape, k), w_bytes = kernel->w_panel_bytes(&p->shape, k);
@@ -243,7 +241,7 @@ static void multiply_chunk(const struct tile *t, size_t k0)
 	if (p->w_panels != NULL)
 		w = p->w_panels + mxfp_divide_up(p->n, kernel->nr) * w_before + t->col / kernel->nr * w_bytes;
 	else
-		mxfp_gemm_pack_w(t->call, p, t->col / kernel->nr, t->w_panels, k0, t->area->w);
+		mxfp_gemm_pack_w(t->call, p, t->col / kernel->nr, t->w_panels, k0, t->area->dense, t->area->w);
 	for (size_t i = 0; i < t->w_panels; i++) {
 		job.w = w + i * w_bytes;
 		job.c = t->area->tile + i * t->panels * kernel->mr * kernel->nr;
@@ -253,7 +251,7 @@ static void multiply_chunk(const struct tile *t, size_t k0)
 
 static void run_kernel(const struct tile *t)
 {
-	const struct mxfp_gemm_product *p = t->p;
+	const struct mxfp_gemm_plan *p = t->p;
 
 	for (size_t k0 = 0; k0 < p->k; k0 += p->chunk) {
 		multiply_chunk(t, k0);
@@ -265,9 +263,9 @@ static void run_kernel(const struct tile *t)
 /* The unit's A as rows, where the reference finds it. */
 static struct mxfp_matrix rows_of_a(const struct mxfp_gemm_unit *unit, size_t *row)
 {
-	const struct mxfp_gemm_product *p = &unit->product;
+	const struct mxfp_gemm_plan *p = unit->plan;
+	const struct mxfp_gemm_row bytes = mxfp_gemm_row(p->a_format, p->k);
 	struct mxfp_matrix a = p->a;
-	struct mxfp_sizes size = {0};
 
 	*row = unit->row;
 	if (unit->a_bytes == 0)
@@ -276,21 +274,17 @@ static struct mxfp_matrix rows_of_a(const struct mxfp_gemm_unit *unit, size_t *r
 	a.format = p->a_format;
 	a.transposed = false;
 	a.rows = unit->rows;
-	a.stride = p->k;
 	a.data = unit->a;
-	if (mxfp_is_block(p->a_format)) {
-		(void)mxfp_blocks_size(p->a_format, unit->rows, p->k, &size);
-		a.stride = size.codes_row_bytes;
-		a.scales_stride = size.scales_row_bytes;
-		a.scales = unit->a + size.codes_bytes;
-	}
+	a.stride = bytes.data / mxfp_gemm_stride_unit(p->a_format);
+	a.scales = unit->a + unit->rows * bytes.data;
+	a.scales_stride = bytes.scales;
 	return a;
 }
 
 static void run_reference(const struct tile *t)
 {
 	const struct mxfp_gemm_options *o = t->call->options;
-	const struct mxfp_gemm_product *p = t->p;
+	const struct mxfp_gemm_plan *p = t->p;
 	size_t first;
 	struct mxfp_matrix a = rows_of_a(t->unit, &first), w = p->w;
 	struct mxfp_gemm_slice slice = {t->col, t->cols, 0, p->k};

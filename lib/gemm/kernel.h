@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a product kernel is. The loops around it (lib/gemm_run.c) bring A and W into panels: `mr` rows of A, `nr` rows
+ * What a product kernel is. The loops around it (lib/gemm) bring A and W into panels: `mr` rows of A, `nr` rows
  * of W, over one chunk of K; a kernel says how large its panels are and what they hold. It multiplies panels into tiles
  * of mr x nr sums and knows nothing of edges, threads, C's format, tensor scales or psum: rows that a matrix has not
  * are padding in the panels, whose sums are dropped.
@@ -16,7 +16,23 @@
 enum {
 	MXFP_GEMM_CHUNK = 512,
 	MXFP_GEMM_MOST_ROWS = 64, /* nr at most */
+	MXFP_GEMM_MOST_COLS = 1024, /* of a tile of C */
 	MXFP_GEMM_ALIGN = 64 /* of tiles and of A's panels. W's may lie anywhere: the caller's memory holds them */
+};
+
+_Static_assert(MXFP_GEMM_MOST_ROWS <= MXFP_GEMM_MOST_COLS, "a tile holds a panel of W");
+
+/* The families of kernels. Which pairs of formats each takes, and which is best, is in one table, that of kernel.c. */
+enum mxfp_gemm_family {
+	MXFP_GEMM_CHAIN,
+	MXFP_GEMM_EXACT,
+	MXFP_GEMM_INT16,
+	MXFP_GEMM_WIDE,
+	MXFP_GEMM_INT8,
+	MXFP_GEMM_E4M3,
+	MXFP_GEMM_SPARSE_CHAIN,
+	MXFP_GEMM_SPARSE_INT8,
+	MXFP_GEMM_N_FAMILIES
 };
 
 /* What panels depend on besides the matrix. */
