@@ -81,7 +81,7 @@ static void try_pair(struct random *r, enum mxfp_format a_format, enum mxfp_form
 		.psum = random_below(r, 3) == 0 ? MXFP_FORMAT_BF16 : MXFP_FORMAT_F32,
 		.psum_round = random_below(r, 2) == 0 ? MXFP_ROUND_SR : MXFP_ROUND_RNE,
 		.seed = random_u64(r),
-		.stream = random_u64(r),
+		.stream = random_below(r, 4) == 0 ? UINT64_MAX - random_below(r, 3) : random_u64(r), /* plus passes: wraps */
 	};
 	if (random_below(r, 2) == 0)
 		for (size_t i = 0; i < MAX_SIDE * MAX_SIDE; i++)

@@ -239,6 +239,31 @@ START_TEST(non_finite_is_refused_where_asked)
 }
 END_TEST
 
+/* An Inf that is replaced counts as inf, then as the finite number it became: FLT_MAX * 2^-112 is 65536 less an ulp,
+   which rounds past the largest of e5m2, 57344, to nearest, and to it toward zero. */
+START_TEST(a_replaced_inf_saturates_as_what_it_became)
+{
+	static const uint32_t x[MX_BLOCK] = {0x7F800000};
+	static const enum mxfp_round rounds[] = {MXFP_ROUND_RNE, MXFP_ROUND_RTZ};
+	struct mxfp_quantize_options options = {.rule = MXFP_RULE_FLOOR, .non_finite = MXFP_NON_FINITE_SATURATE};
+	uint8_t codes[MX_BLOCK], scale;
+	struct mxfp_blocks b = {
+		.format = MXFP_FORMAT_MXFP8_E5M2, .rows = 1, .cols = MX_BLOCK, .codes = codes, .scales = &scale};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct mxfp_counts counts = {0};
+
+		options.round = rounds[i];
+		options.counts = &counts;
+		ck_assert_int_eq((int)mxfp_quantize(&b, x, MXFP_FORMAT_F32, 0, &options), (int)MXFP_OK);
+		ck_assert_uint_eq(scale, 112 + 127);
+		ck_assert_uint_eq(codes[0], 0x7B);
+		ck_assert_mem_eq(&counts, (&(struct mxfp_counts){.saturated = i == 0, .inf = 1}), sizeof counts);
+		suite_compared(1);
+	}
+}
+END_TEST
+
 /* By way of bf16 the largest of binary32 and the tie below 2^128 become Inf, 7F7F7FFF does not. In mxfp4 by floor the
    scale is 2^125, by which these three saturate and 1 vanishes. */
 START_TEST(what_bf16_makes_inf_has_overflowed)
@@ -278,6 +303,7 @@ int main(void)
 	tcase_add_loop_test(oracle, blocks_are_those_of_exact_arithmetic, 0, N_FORMATS * N_RULES * N_MODES);
 	tcase_add_test(oracle, squared_errors_are_summed_in_the_stated_order);
 	tcase_add_loop_test(oracle, tails_of_any_length, 0, N_FORMATS);
+	tcase_add_test(oracle, a_replaced_inf_saturates_as_what_it_became);
 	tcase_add_test(oracle, what_bf16_makes_inf_has_overflowed);
 	tcase_add_loop_test(property, pieces_and_threads_do_not_matter, 0, N_FORMATS);
 	tcase_add_loop_test(api, non_finite_is_refused_where_asked, 0, N_FORMATS);
