@@ -230,7 +230,8 @@ static void round_quotients(struct quantizer *q, struct group *g, uint64_t first
 	struct encode_span span = {.n = g->n_blocks * BLOCK, .x = quotients, .codes = g->codes};
 
 	for (size_t i = 0; i < span.n; i += LANES)
-		store(quotients + i, quotients_of(load_f32(g->x + i), g->scales.factors[i / BLOCK], mxfp_nvfp4_divides(q->job->recipe)));
+		store(quotients + i, quotients_of(load_f32(g->x + i), g->scales.factors[i / BLOCK],
+		                                  mxfp_nvfp4_divides(q->job->recipe)));
 	if (r->mode == MXFP_ROUND_SR)
 		span.random = philox_fill(words, r->seed, r->stream, first, span.n);
 	encode_array(&q->elements, r->mode, &span, q->elements.normal_field, &counts);

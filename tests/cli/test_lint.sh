@@ -86,7 +86,8 @@ has "name of the check" "$(cat "$work/out")" "[tensor-scale]"
 # What quantizing makes of numbers of 2^-140 and 2^-141: te's scale underflows, that of modelopt stops at 2^-140.
 made "$(repeat 128 0002000000010000)" '{"x.weight":{"dtype":"F32","shape":[16,16],"data_offsets":[0,1024]}}'
 for recipe in te modelopt; do
-	exits 0 "" quantize "$work/made.safetensors" -o "$work/tiny.safetensors" -fq -w nvfp4 -l modelopt --nvfp4-recipe $recipe
+	exits 0 "" quantize "$work/made.safetensors" -o "$work/tiny.safetensors" -fq -w nvfp4 -l modelopt \
+		--nvfp4-recipe $recipe
 	case $recipe in
 	te) finds 1 "" "'x.weight_scale_2': it is 0 /" "$work/tiny.safetensors" ;;
 	modelopt) finds 1 "errors 1, warnings 0, notes 0" "'x.weight_scale_2': it is 7.17" "$work/tiny.safetensors" ;;

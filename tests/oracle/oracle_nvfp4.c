@@ -154,8 +154,8 @@ uint32_t oracle_nvfp4_tensor_scale(const struct oracle_nvfp4 *o, uint32_t amax, 
 	if (o->recipe == MXFP_RECIPE_4OVER6)
 		return div(amax, number(1536, 1));
 	if (o->recipe != MXFP_RECIPE_CT) {
-		uint32_t g = div(amax, number(2688, 1));
-		return o->recipe == MXFP_RECIPE_TE ? g : clamp(g, power(o->recipe == MXFP_RECIPE_TORCHAO ? -121 : -140), F32_MAX);
+		uint32_t g = div(amax, number(2688, 1)), least = power(o->recipe == MXFP_RECIPE_TORCHAO ? -121 : -140);
+		return o->recipe == MXFP_RECIPE_TE ? g : clamp(g, least, F32_MAX);
 	}
 	/* compressed-tensors, generate_gparam(): a number over a tensor is the number times the reciprocal;
 	   nan_to_num() turns Inf to 1. */

@@ -187,8 +187,7 @@ START_TEST(tensors_of_subnormals)
 }
 END_TEST
 
-/* In tensors next to nothing what is finite decodes to finite numbers, and a zero to a zero: no scale is 0 that divides,
-   or Inf that multiplies. */
+/* In tensors next to nothing finite numbers decode to finite ones and zeros to zeros: no divisor is 0, no factor Inf. */
 START_TEST(finite_stays_finite_and_zero_zero)
 {
 	enum { ROWS = 4, COLS = 32 };
@@ -199,7 +198,8 @@ START_TEST(finite_stays_finite_and_zero_zero)
 
 	for (uint32_t top = 1; top < UINT32_C(64) << 23; top = top < 1 << 23 ? 2 * top : top + (1 << 23)) {
 		for (size_t i = 0; i < ROWS * COLS; i++)
-			x[i] = (uint32_t)random_below(&r, 2) << 31 | (i % 3 == 0 || i < COLS / 2 ? 0 : random_below(&r, top + 1));
+			x[i] = (uint32_t)random_below(&r, 2) << 31 |
+			       (i % 3 == 0 || i < COLS / 2 ? 0 : random_below(&r, top + 1));
 		ck_assert_int_eq((int)mxfp_quantize(&m.blocks, x, MXFP_FORMAT_F32, 0, &options), (int)MXFP_OK);
 		const struct mxfp_matrix blocks = mxfp_blocks_matrix(&m.blocks);
 		ck_assert_int_eq((int)mxfp_dequantize(&blocks, decoded, MXFP_FORMAT_F32, 0, NULL), (int)MXFP_OK);

@@ -17,13 +17,14 @@ static const float fours[BLOCK] = {4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 
 
 /* Tensors next to nothing. torchao's g is 2^-121 and the byte 2^-6, so 2^-127 is 1, 0.75 and 0.25 are ties; modelopt's
    is 2^-140, the byte of 2^-140 that of 1/6, 0.171875, and 2^-141 / (0.171875 * 2^-140) is 2.9. */
-static const float torchao_tiny[BLOCK] = {0x1p-127F, -0x1p-127F, 0, -0.0F, 0x1p-128F, -0x1p-128F, 0x1.8p-128F, 0x1p-129F};
+static const float torchao_tiny[BLOCK] = {0x1p-127F, -0x1p-127F, 0,           -0.0F,
+                                          0x1p-128F, -0x1p-128F, 0x1.8p-128F, 0x1p-129F};
 static const float modelopt_tiny[BLOCK] = {0x1p-140F, -0x1p-140F, 0, -0.0F, 0x1p-141F, -0x1p-141F, 0x1p-149F};
 static const uint8_t torchao_tiny_codes[BLOCK] = {2, 10, 0, 8, 1, 9, 2, 0};
 static const uint8_t modelopt_tiny_codes[BLOCK] = {7, 15, 0, 0, 5, 13, 0};
 
-/* In a tensor of g = 1 the byte of 2^-9, a sixth of that, rounds to 0, by which everything becomes Inf or NaN; the later
-   modelopt does not go below 2^-9. */
+/* In a tensor of g = 1 the block scale for 2^-9, a sixth of that, rounds to 0, and all quotients are Inf or NaN; that of
+   modelopt-0.45 is 2^-9. */
 static const float underflowing[BLOCK] = {0x1p-9F, -0x1p-9F, 0, -0.0F, 0x1p-10F};
 static const uint8_t underflown_codes[BLOCK] = {7, 15, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7};
 static const uint8_t clamped_codes[BLOCK] = {2, 10, 0, 0, 1};
