@@ -187,7 +187,7 @@ START_TEST(tensors_of_subnormals)
 }
 END_TEST
 
-/* In tensors next to nothing finite numbers decode to finite ones and zeros to zeros: no divisor is 0, no factor Inf. */
+/* In tensors next to nothing finite numbers decode to finite ones, zeros to zeros: no divisor is 0, no factor Inf. */
 START_TEST(finite_stays_finite_and_zero_zero)
 {
 	enum { ROWS = 4, COLS = 32 };

@@ -23,8 +23,8 @@ static const float modelopt_tiny[BLOCK] = {0x1p-140F, -0x1p-140F, 0, -0.0F, 0x1p
 static const uint8_t torchao_tiny_codes[BLOCK] = {2, 10, 0, 8, 1, 9, 2, 0};
 static const uint8_t modelopt_tiny_codes[BLOCK] = {7, 15, 0, 0, 5, 13, 0};
 
-/* In a tensor of g = 1 the block scale for 2^-9, a sixth of that, rounds to 0, and all quotients are Inf or NaN; that of
-   modelopt-0.45 is 2^-9. */
+/* In a tensor of g = 1 the block scale for 2^-9, a sixth of that, rounds to 0, and all quotients are Inf or NaN;
+   modelopt-0.45 makes it 2^-9. */
 static const float underflowing[BLOCK] = {0x1p-9F, -0x1p-9F, 0, -0.0F, 0x1p-10F};
 static const uint8_t underflown_codes[BLOCK] = {7, 15, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7};
 static const uint8_t clamped_codes[BLOCK] = {2, 10, 0, 0, 1};
