@@ -24,27 +24,28 @@ struct settings {
 static enum parsed parse(int argc, char **argv, struct settings *s, struct error *error)
 {
 	static const struct usage usage = {
-		"advise IN [-o RECIPE.json --bits B] [options]",
+		"advise IN [-o FILE.json --bits B] [options]",
 		"Measures the error of every layer of a model, a .safetensors file or a model\n"
-		"directory, in each format by each rule, and prints which mixture of formats has\n"
-		"the least error at each average of bits. Nothing but weights is measured.",
+		"directory, in each format with each scale rule, and prints the mixture of\n"
+		"formats with the least error for each average number of bits. Only weights are\n"
+		"measured.",
 		"  mxfp advise model/\n"
 		"  mxfp advise model/ --bits 5 -o recipe.json",
 	};
 	const struct option_spec options[] = {
-		{"output", 'o', OPTION_STRING, "FILE.json", "write the mixture of --bits as a recipe for mxfp quantize",
+		{"output", 'o', OPTION_STRING, "FILE.json", "write the mixture chosen by --bits as a recipe",
 		 &s->out},
-		{"bits", 'b', OPTION_STRING, "B", "choose the mixture of at most B bits a weight, scales included", &s->bits},
+		{"bits", 'b', OPTION_STRING, "B", "choose the best mixture of at most B bits per weight, scales included", &s->bits},
 		{"formats", 0, OPTION_STRING, "FORMAT,...", "formats to choose from", &s->formats},
-		{"rules", 0, OPTION_STRING, "RULE,...", "scale rules of MX formats (default mse,floor,even,rceil for mxfp4 and "
-		 "mse for the others)", &s->rules},
-		{"nvfp4-recipe", 0, OPTION_STRING, "RECIPE,...", "recipes of NVFP4 (default compressed-tensors)", &s->recipes},
-		{"include", 0, OPTION_LIST, "PATTERN", "measure these tensors too; may be repeated", &s->select.include},
-		{"ignore", 0, OPTION_LIST, "PATTERN", "leave these tensors out; may be repeated", &s->select.ignore},
-		{"threads", 0, OPTION_THREADS, "N", "at most this many threads, 0: one a processor", &s->threads},
-		{"force", 'f', OPTION_FLAG, NULL, "replace RECIPE.json if it exists", &s->force},
+		{"rules", 0, OPTION_STRING, "RULE,...", "scale rules to try for MX formats (default mse,floor,even,rceil for "
+		 "mxfp4 and mse for the others)", &s->rules},
+		{"nvfp4-recipe", 0, OPTION_STRING, "RECIPE,...", "recipes to try for NVFP4 (default compressed-tensors)", &s->recipes},
+		{"include", 0, OPTION_LIST, "PATTERN", "also measure matching tensors; may be repeated", &s->select.include},
+		{"ignore", 0, OPTION_LIST, "PATTERN", "skip matching tensors; may be repeated", &s->select.ignore},
+		{"threads", 0, OPTION_THREADS, "N", "use at most this many threads, 0: one per processor", &s->threads},
+		{"force", 'f', OPTION_FLAG, NULL, "replace FILE.json if it exists", &s->force},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of tables", &s->json},
-		{"quiet", 'q', OPTION_FLAG, NULL, "no progress line", &s->quiet},
+		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress", &s->quiet},
 		{.kind = OPTION_END},
 	};
 
@@ -172,4 +173,4 @@ static int run(int argc, char **argv, struct error *error)
 	return code;
 }
 
-const struct command command_advise = {"advise", "which format and rule each layer should have", run};
+const struct command command_advise = {"advise", "choose a format and a scale rule for each layer", run};

@@ -46,10 +46,10 @@ struct bench {
 
 static const struct usage usage = {
 	"bench [options]",
-	"Times the kernels of each instruction-set tier that this machine has, on data in\n"
-	"the L2 cache and in memory (2 GiB of it; 512 MiB with --quick), and in turns\n"
-	"with each a plain loop that moves the same bytes. Takes some minutes; --quick\n"
-	"and the filters shorten it. On a busy machine only the ratios mean something.",
+	"Times the kernels of each available instruction-set tier on data in the L2 cache\n"
+	"and in memory (2 GiB; 512 MiB with --quick), alternating with a plain loop that\n"
+	"moves the same bytes. Takes several minutes; --quick and the filters shorten it.\n"
+	"On a busy machine only the ratios are meaningful.",
 	"  mxfp bench --quick --op quantize --format mxfp4\n"
 	"  mxfp bench --json > figures.json",
 };
@@ -352,16 +352,16 @@ static int run(int argc, char **argv, struct error *error)
 		.threads = 1, .only_tier = -1, .only_op = -1, .only_place = -1, .only_format = OPTION_FORMAT_NONE,
 	};
 	const struct option_spec options[] = {
-		{"quick", 0, OPTION_FLAG, NULL, "less memory, fewer rounds", &b.quick},
+		{"quick", 0, OPTION_FLAG, NULL, "use less memory and fewer rounds", &b.quick},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON", &b.json},
-		{"all", 0, OPTION_FLAG, NULL, "every pair of formats, rounding mode, rule and recipe", &b.all},
+		{"all", 0, OPTION_FLAG, NULL, "time every pair of formats, rounding mode, rule and recipe", &b.all},
 		{"op", 0, OPTION_STRING, "convert|quantize|dequantize|scan|gemm",
-		 "only this kind of kernel", &b.op},
-		{"format", 0, OPTION_STRING, "FORMAT|ELEMENT", "only what is from or to this format", &b.format},
-		{"in", 0, OPTION_STRING, "l2|dram", "only on data in this place", &b.in},
-		{"shape", 0, OPTION_STRING, "MxNxK", "only products of this shape", &b.shape},
-		{"tier", 0, OPTION_STRING, "TIER", "only this instruction-set tier", &b.tier},
-		{"threads", 0, OPTION_UNSIGNED, "N", "at most this many threads", &b.threads},
+		 "time only this kind of kernel", &b.op},
+		{"format", 0, OPTION_STRING, "FORMAT|ELEMENT", "time only kernels from or to this format", &b.format},
+		{"in", 0, OPTION_STRING, "l2|dram", "time only data in this place", &b.in},
+		{"shape", 0, OPTION_STRING, "MxNxK", "time only products of this shape", &b.shape},
+		{"tier", 0, OPTION_STRING, "TIER", "time only this instruction-set tier", &b.tier},
+		{"threads", 0, OPTION_UNSIGNED, "N", "use at most this many threads", &b.threads},
 		{.kind = OPTION_END},
 	};
 
@@ -372,4 +372,4 @@ static int run(int argc, char **argv, struct error *error)
 	return code == EXIT_OK ? run_bench(&b, error) : code;
 }
 
-const struct command command_bench = {"bench", "speed of the kernels on this machine, beside the limits", run};
+const struct command command_bench = {"bench", "time the kernels and compare them with machine limits", run};

@@ -19,11 +19,11 @@ struct blocks {
 
 static const struct usage usage = {
 	"blocks --to FORMAT --cols K [options] FILE CODES SCALES",
-	"Quantizes raw little-endian numbers, rows of K, to a block format: packed codes\n"
-	"to the file CODES and scales, one byte a block, to the file SCALES, both row by\n"
-	"row. A row that is no multiple of the block is padded with zeros. FILE may be -\n"
-	"for standard input. For nvfp4 the tensor scale is printed, and FILE is read\n"
-	"twice unless --amax tells its largest magnitude.\n"
+	"Quantizes raw little-endian numbers in rows of K to a block format, and writes\n"
+	"packed codes to the file CODES and scales, one byte per block, to the file\n"
+	"SCALES, both row by row. A row that is not a multiple of the block is padded\n"
+	"with zeros. FILE may be - for standard input. For nvfp4 the tensor scale is\n"
+	"printed, and FILE is read twice unless --amax gives its largest magnitude.\n"
 	"With --decode the operands are CODES SCALES [OUT].",
 	"  mxfp blocks --to mxfp4 --rule rceil --cols 64 w.f32 w.codes w.scales\n"
 	"  mxfp blocks --to mxfp4 --cols 64 --decode w.codes w.scales back.f32",
@@ -227,31 +227,32 @@ static int run(int argc, char **argv, struct error *error)
 	};
 	struct block_stream *s = &blocks.stream;
 	const struct option_spec options[] = {
-		{"to", 't', OPTION_BLOCK, "FORMAT", "format of the blocks", &s->format},
-		{"cols", 'k', OPTION_UNSIGNED, "K", "numbers in a row", &s->cols},
+		{"to", 't', OPTION_BLOCK, "FORMAT", "block format", &s->format},
+		{"cols", 'k', OPTION_UNSIGNED, "K", "numbers per row", &s->cols},
 		{"from", 'f', OPTION_ELEMENT, "f32|bf16|f16", "format of the numbers",
 		 &s->number_format},
 		{"decode", 'd', OPTION_FLAG, NULL, "read codes and scales, write numbers", &blocks.decode},
 		{"rule", 0, OPTION_RULE, "RULE", "scale rule of the MX formats", &s->rule},
-		{"nvfp4-recipe", 0, OPTION_RECIPE, "RECIPE", "whose nvfp4", &s->recipe},
+		{"nvfp4-recipe", 0, OPTION_RECIPE, "RECIPE", "how nvfp4 scales are computed", &s->recipe},
 		{"amax", 0, OPTION_STRING, "X", "nvfp4: largest magnitude of the tensor", &blocks.amax},
-		{"tensor-scale", 0, OPTION_STRING, "X", "nvfp4: the tensor scale for --decode",
+		{"tensor-scale", 0, OPTION_STRING, "X", "nvfp4 with --decode: the tensor scale",
 		 &blocks.tensor_scale},
 		{"round", 'r', OPTION_ROUND, "MODE", "rounding of the elements", &s->round},
-		{"non-finite", 0, OPTION_NON_FINITE, "POLICY", "a block with a NaN or Inf", &s->non_finite},
-		{"seed", 0, OPTION_UNSIGNED, "N", "key of --round sr", &s->seed},
-		{"stream", 0, OPTION_UNSIGNED, "N", "counter words 2 and 3 of --round sr: one N a tensor",
+		{"non-finite", 0, OPTION_NON_FINITE, "POLICY", "treatment of blocks with NaN or Inf", &s->non_finite},
+		{"seed", 0, OPTION_UNSIGNED, "N", "seed of --round sr", &s->seed},
+		{"stream", 0, OPTION_UNSIGNED, "N", "words 2 and 3 of the counter of --round sr: one N per tensor",
 		 &s->stream_number},
-		{"no-negative-zero", 0, OPTION_FLAG, NULL, "give +0 for -0 and for negatives that round to zero",
+		{"no-negative-zero", 0, OPTION_FLAG, NULL, "write +0 for -0 and for negative numbers that round to zero",
 		 &s->no_negative_zero},
-		{"via-bf16", 0, OPTION_FLAG, NULL, "round each number to bf16 first, as Trainium3 needs it",
+		{"via-bf16", 0, OPTION_FLAG, NULL, "round each number to bf16 first, as Trainium3 requires",
 		 &s->via_bf16},
 		{"threads", 0, OPTION_THREADS, "N",
-		 "at most this many threads, 0: one a processor; never changes the output", &s->threads},
-		{"counts", 0, OPTION_FLAG, NULL, "print on stderr how many saturated, ...", &blocks.counts_wanted},
-		{"json", 0, OPTION_FLAG, NULL, "print tensor scale and counts as JSON", &blocks.json},
-		{"force", 0, OPTION_FLAG, NULL, "replace outputs that exist", &blocks.force},
-		{"quiet", 'q', OPTION_FLAG, NULL, "show no progress", &blocks.quiet},
+		 "use at most this many threads, 0: one per processor; does not affect the output", &s->threads},
+		{"counts", 0, OPTION_FLAG, NULL, "print on stderr how many numbers saturated, overflowed, "
+		 "were flushed to zero, and were NaN or Inf", &blocks.counts_wanted},
+		{"json", 0, OPTION_FLAG, NULL, "print the tensor scale and the counts as JSON", &blocks.json},
+		{"force", 0, OPTION_FLAG, NULL, "replace existing outputs", &blocks.force},
+		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress", &blocks.quiet},
 		{.kind = OPTION_END},
 	};
 	const char *operands[3] = {NULL, NULL, NULL};
@@ -268,4 +269,4 @@ static int run(int argc, char **argv, struct error *error)
 	return blocks.decode ? decode(&blocks, operands, error) : encode(&blocks, operands, error);
 }
 
-const struct command command_blocks = {"blocks", "raw numbers to codes and scales of a block format, and back", run};
+const struct command command_blocks = {"blocks", "convert raw numbers to block codes and scales and back", run};

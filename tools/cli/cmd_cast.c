@@ -35,10 +35,10 @@ struct cast {
 
 static const struct usage usage = {
 	"cast --to FORMAT [options] [FILE [OUT]]",
-	"Converts raw little-endian numbers of any amount: --from words in, --to codes\n"
-	"out, and back with --decode. A code of at most 8 bits takes one byte, bf16 and\n"
-	"f16 two, f32 and tf32 four. FILE and OUT are files, or - for standard input and\n"
-	"output, which they are by default.",
+	"Converts a stream of raw little-endian numbers in the format --from to codes in\n"
+	"the format --to, or back with --decode. A code of at most 8 bits takes one byte,\n"
+	"bf16 and f16 two, f32 and tf32 four. FILE and OUT are files, or -, the default,\n"
+	"for standard input and output.",
 	"  printf '\\0\\0\\350\\103' | mxfp cast --to e4m3 | xxd    # 464.0 -> 7e\n"
 	"  mxfp cast --to e4m3 --decode codes.bin numbers.bin",
 };
@@ -162,21 +162,22 @@ static int run(int argc, char **argv, struct error *error)
 		{"to", 't', OPTION_ELEMENT, "FORMAT", "format of the codes", &cast.to},
 		{"from", 'f', OPTION_ELEMENT, "FORMAT", "format of the numbers", &cast.from},
 		{"decode", 'd', OPTION_FLAG, NULL, "read codes and write numbers", &cast.decode},
-		{"round", 'r', OPTION_ROUND, "MODE", "rounding", &cast.round},
-		{"overflow", 0, OPTION_OVERFLOW, "MODE", "what lies past the largest finite value becomes",
+		{"round", 'r', OPTION_ROUND, "MODE", "rounding mode", &cast.round},
+		{"overflow", 0, OPTION_OVERFLOW, "MODE", "result of numbers beyond the largest finite value",
 		 &cast.overflow},
-		{"seed", 0, OPTION_UNSIGNED, "N", "key of --round sr", &cast.seed},
-		{"stream", 0, OPTION_UNSIGNED, "N", "counter words 2 and 3 of --round sr: one N a tensor",
+		{"seed", 0, OPTION_UNSIGNED, "N", "seed of --round sr", &cast.seed},
+		{"stream", 0, OPTION_UNSIGNED, "N", "words 2 and 3 of the counter of --round sr: one N per tensor",
 		 &cast.stream},
-		{"no-negative-zero", 0, OPTION_FLAG, NULL, "give +0 for -0 and for negatives that round to zero",
+		{"no-negative-zero", 0, OPTION_FLAG, NULL, "write +0 for -0 and for negative numbers that round to zero",
 		 &cast.no_negative_zero},
 		{"threads", 0, OPTION_THREADS, "N",
-		 "at most this many threads, 0: one a processor; never changes the output", &cast.threads},
-		{"counts", 0, OPTION_FLAG, NULL, "print on stderr how many saturated, ...", &cast.counts_wanted},
+		 "use at most this many threads, 0: one per processor; does not affect the output", &cast.threads},
+		{"counts", 0, OPTION_FLAG, NULL, "print on stderr how many numbers saturated, overflowed, "
+		 "were flushed to zero, and were NaN or Inf", &cast.counts_wanted},
 		{"json", 0, OPTION_FLAG, NULL, "print the counts as JSON", &cast.json},
 		{"output", 'o', OPTION_STRING, "OUT", "the same as naming OUT after FILE", &cast.output_path},
 		{"force", 0, OPTION_FLAG, NULL, "replace OUT if it exists", &cast.force},
-		{"quiet", 'q', OPTION_FLAG, NULL, "show no progress", &cast.quiet},
+		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress", &cast.quiet},
 		{.kind = OPTION_END},
 	};
 	const char *operands[2] = {NULL, NULL};
@@ -195,4 +196,4 @@ static int run(int argc, char **argv, struct error *error)
 	return code == EXIT_OK ? run_cast(&cast, operands[0], error) : code;
 }
 
-const struct command command_cast = {"cast", "raw numbers to codes of an element format, and back", run};
+const struct command command_cast = {"cast", "convert raw numbers to element codes and back", run};

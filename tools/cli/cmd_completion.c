@@ -12,10 +12,10 @@ static int run(int argc, char **argv, struct error *error)
 {
 	static const struct usage usage = {
 		"completion bash|zsh|fish",
-		"Prints the script by which a shell completes mxfp's command lines: commands,\n"
-		"options, their values, files and names of tensors. make install puts the scripts\n"
-		"where the shells look for them; otherwise have yours read it as below. A script\n"
-		"asks \"mxfp completion words -- WORD...\" what may stand for the last WORD.",
+		"Prints the completion script of mxfp for a shell. It completes commands, options\n"
+		"and their values, files and tensor names. make install puts the scripts where\n"
+		"the shells look for them; otherwise load them as below. The scripts get their\n"
+		"candidates for the last WORD from \"mxfp completion words -- WORD...\".",
 		"  source <(mxfp completion bash)      # in .bashrc; zsh likewise, after compinit\n"
 		"  mxfp completion fish | source       # in config.fish",
 	};
@@ -35,4 +35,4 @@ static int run(int argc, char **argv, struct error *error)
 	return fail(error, EXIT_USAGE, "completion: '%s' is no shell / mxfp completion --help lists them", shell);
 }
 
-const struct command command_completion = {"completion", "completion of command lines by bash, zsh and fish", run};
+const struct command command_completion = {"completion", "print completion scripts for bash, zsh and fish", run};

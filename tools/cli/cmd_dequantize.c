@@ -13,22 +13,22 @@ static enum parsed parse(int argc, char **argv, struct dequantize_settings *s, s
 {
 	static const struct usage usage = {
 		"dequantize IN -o OUT [options]",
-		"Decodes the quantized tensors of a model in any layout that mxfp knows, whether\n"
-		"mxfp quantize wrote it or another program, and copies the others. IN is a\n"
-		".safetensors or .gguf file or a model directory. OUT is a directory, or a file\n"
-		"if its name ends in .safetensors and IN is not sharded, or if it ends in .gguf\n"
-		"and IN is such a file. Decoding to f32 is exact but\n"
-		"for overflow to Inf; to bf16 or f16 each number is rounded once, to nearest\n"
-		"even.",
+		"Decodes the quantized tensors of a model and copies the others. It reads every\n"
+		"supported layout, whether written by mxfp quantize or by another program. IN is\n"
+		"a .safetensors or .gguf file or a model directory. OUT is a directory or,\n"
+		"depending on its name, a file: .safetensors if IN is not sharded, .npy if it\n"
+		"also has only one tensor, .gguf if IN is a GGUF file. Decoding to f32 is exact\n"
+		"but for overflow to Inf; decoding to bf16 or f16 rounds each number once, to\n"
+		"nearest even.",
 		"  mxfp dequantize model-mxfp4 -o decoded.safetensors --to bf16",
 	};
 	const struct option_spec options[] = {
 		{"output", 'o', OPTION_STRING, "OUT", "file or directory to write", &s->out},
 		{"to", 't', OPTION_ELEMENT, "f32|bf16|f16", "format of the numbers", &s->to},
 		{"threads", 0, OPTION_THREADS, "N",
-		 "at most this many threads, 0: one a processor; never changes the output", &s->threads},
+		 "use at most this many threads, 0: one per processor; does not affect the output", &s->threads},
 		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists", &s->force},
-		{"quiet", 'q', OPTION_FLAG, NULL, "no progress line, and no summary", &s->quiet},
+		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress or the summary", &s->quiet},
 		{.kind = OPTION_END},
 	};
 
@@ -68,4 +68,4 @@ static int run(int argc, char **argv, struct error *error)
 	return EXIT_OK;
 }
 
-const struct command command_dequantize = {"dequantize", "a quantized model back into plain numbers", run};
+const struct command command_dequantize = {"dequantize", "decode a quantized model to f32, bf16 or f16", run};

@@ -10,19 +10,19 @@ static enum parsed parse(int argc, char **argv, struct detect_settings *s, struc
 {
 	static const struct usage usage = {
 		"detect-rule QUANTIZED --ref SOURCE [options]",
-		"Names the scale rule (NVFP4: the recipe) and the rounding that made QUANTIZED\n"
-		"out of SOURCE, both files or model directories: quantizes pieces of each tensor\n"
-		"in every way that mxfp knows, also by way of bf16 or f16 and without -0, and\n"
-		"compares scales and codes. Tensors are matched by name. Exits with 1 if a\n"
-		"tensor was made in none of these ways.",
+		"Finds the scale rule (NVFP4: the recipe) and the rounding by which QUANTIZED was\n"
+		"made from SOURCE; both are files or model directories. Quantizes pieces of each\n"
+		"tensor by every method that mxfp knows, also through bf16 or f16 and without -0,\n"
+		"and compares scales and codes. Tensors are matched by name. Exits with 1 if no\n"
+		"method reproduces a tensor.",
 		"  mxfp detect-rule model-mxfp4 --ref model.safetensors",
 	};
 	const struct option_spec options[] = {
-		{"ref", 'r', OPTION_STRING, "SOURCE", "the model before it was quantized", &s->source},
+		{"ref", 'r', OPTION_STRING, "SOURCE", "the unquantized model", &s->source},
 		{"all", 'a', OPTION_FLAG, NULL, "compare every element, not 64 pieces of each tensor", &s->all},
-		{"seed", 0, OPTION_UNSIGNED, "N", "of stochastic rounding by mxfp quantize", &s->seed},
-		{"json", 0, OPTION_FLAG, NULL, "print JSON, with every way", &s->json},
-		{"quiet", 'q', OPTION_FLAG, NULL, "no progress line", &s->quiet},
+		{"seed", 0, OPTION_UNSIGNED, "N", "seed passed to mxfp quantize, for stochastic rounding", &s->seed},
+		{"json", 0, OPTION_FLAG, NULL, "print JSON, including every method", &s->json},
+		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress", &s->quiet},
 		{.kind = OPTION_END},
 	};
 
@@ -66,5 +66,5 @@ static int run(int argc, char **argv, struct error *error)
 	return code;
 }
 
-const struct command command_detect_rule = {"detect-rule", "which scale rule and rounding made a quantized model",
+const struct command command_detect_rule = {"detect-rule", "find the scale rule and rounding of a quantized model",
                                             run};

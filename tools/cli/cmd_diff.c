@@ -41,16 +41,17 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 {
 	static const struct usage usage = {
 		"diff A B [options]",
-		"Compares two .safetensors files or model directories tensor by tensor and prints\n"
-		"those that differ: in being there, dtype, shape, or values (-0 equals +0, NaN\n"
-		"equals NaN). Errors are of B against A: the largest, SQNR, and the Frobenius\n"
-		"norm relative to that of A. Exits with 1 if anything differs. Numbers are\n"
-		"compared as they are stored: compare a quantized model after mxfp dequantize.",
+		"Compares two .safetensors files or model directories tensor by tensor and lists\n"
+		"the tensors that are missing from one of them or differ in dtype, shape or\n"
+		"values (-0 equals +0, NaN equals NaN). The error of B relative to A is given as\n"
+		"the largest absolute error, SQNR, and Frobenius norm relative to that of A.\n"
+		"Exits with 1 if anything differs. Numbers are compared as stored; to compare a\n"
+		"quantized model, decode it with mxfp dequantize first.",
 		"  mxfp diff model.safetensors decoded.safetensors",
 	};
 	const struct option_spec options[] = {
-		{"json", 0, OPTION_FLAG, NULL, "print JSON, with every tensor", &s->json},
-		{"quiet", 'q', OPTION_FLAG, NULL, "print nothing; the exit code tells", &s->quiet},
+		{"json", 0, OPTION_FLAG, NULL, "print JSON, including tensors that are equal", &s->json},
+		{"quiet", 'q', OPTION_FLAG, NULL, "print nothing; only the exit status tells the result", &s->quiet},
 		{.kind = OPTION_END},
 	};
 
@@ -276,4 +277,4 @@ static int run(int argc, char **argv, struct error *error)
 	return code != EXIT_OK || n_different(&d) == 0 ? code : EXIT_CHECK;
 }
 
-const struct command command_diff = {"diff", "tensors of two models that differ, and by how much", run};
+const struct command command_diff = {"diff", "compare two models tensor by tensor", run};

@@ -34,38 +34,38 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 {
 	static const struct usage usage = {
 		"engine --shape M,N,K | --experts E | --model MODEL [options]",
-		"Places products C[M,N] = A[M,K] W[N,K]^T on the tensor engines of a chip, whole\n"
-		"and split into two or four sub-arrays, and says how many cycles they take, what\n"
-		"is filled, and what limits them: a model from published figures, which the man\n"
-		"page lists with its assumptions. Nothing is computed without --run.",
+		"Estimates the time of products C[M,N] = A[M,K] W[N,K]^T on the tensor engines of\n"
+		"a chip, with each array whole and split into two or four sub-arrays: cycles,\n"
+		"utilization, and what limits them. The model is based on published figures; the\n"
+		"man page states its assumptions. No product is computed without --run.",
 		"  mxfp engine --shape 512,128,128 --cores 1\n"
 		"  mxfp engine --experts 64 --tokens 1024 --topk 8 --skew 0.5 --svg experts.svg",
 	};
 	const struct option_spec options[] = {
-		{"shape", 0, OPTION_LIST, "M,N,K", "a product; may be repeated", &s->shapes},
-		{"experts", 0, OPTION_UNSIGNED, "E", "a product for each expert of a mixture", &s->experts},
-		{"expert-shape", 0, OPTION_STRING, "N,K", "of each expert's weights", &s->expert_shape},
-		{"model", 0, OPTION_STRING, "MODEL", "a product for each linear layer and expert of a model", &s->model},
-		{"tokens", 0, OPTION_UNSIGNED, "T", "rows of A of a layer, routed to experts", &s->tokens},
-		{"topk", 0, OPTION_UNSIGNED, "K", "experts that each token takes", &s->topk},
-		{"skew", 0, OPTION_STRING, "S", "expert e is as likely as (e + 1)^-S, 0: all alike", &s->skew},
-		{"seed", 0, OPTION_UNSIGNED, "N", "of the routing, and of the operands of --run", &s->seed},
-		{"activations", 0, OPTION_STRING, operand_formats, "of A", &s->activations},
-		{"weights", 0, OPTION_STRING, operand_formats, "of W", &s->weights},
-		{"sparsity", 0, OPTION_STRING, "N:M", "of W (default dense)", &s->sparsity},
-		{"result", 0, OPTION_ELEMENT, "f32|bf16", "of C", &s->result},
-		{"cut", 0, OPTION_UNSIGNED, "N", "cut products into parts of at most N columns, 0: not", &s->cut},
-		{"chip", 0, OPTION_STRING, "CHIP", "trainium3, trainium2, or trainium4 (announced: bounds only)",
+		{"shape", 0, OPTION_LIST, "M,N,K", "add one product; may be repeated", &s->shapes},
+		{"experts", 0, OPTION_UNSIGNED, "E", "add one product for each expert of a mixture", &s->experts},
+		{"expert-shape", 0, OPTION_STRING, "N,K", "shape of each expert's weights", &s->expert_shape},
+		{"model", 0, OPTION_STRING, "MODEL", "add one product for each linear layer and expert of a model", &s->model},
+		{"tokens", 0, OPTION_UNSIGNED, "T", "tokens: rows of A of a layer, or routed to experts", &s->tokens},
+		{"topk", 0, OPTION_UNSIGNED, "K", "experts per token", &s->topk},
+		{"skew", 0, OPTION_STRING, "S", "expert e has the weight (e + 1)^-S, 0: all equal", &s->skew},
+		{"seed", 0, OPTION_UNSIGNED, "N", "seed of the routing and of the operands of --run", &s->seed},
+		{"activations", 0, OPTION_STRING, operand_formats, "format of A", &s->activations},
+		{"weights", 0, OPTION_STRING, operand_formats, "format of W", &s->weights},
+		{"sparsity", 0, OPTION_STRING, "N:M", "sparsity of W (default dense)", &s->sparsity},
+		{"result", 0, OPTION_ELEMENT, "f32|bf16", "format of C", &s->result},
+		{"cut", 0, OPTION_UNSIGNED, "N", "split products into parts of at most N columns, 0: do not", &s->cut},
+		{"chip", 0, OPTION_STRING, "CHIP", "trainium3, trainium2, or trainium4 (bounds only)",
 		 &s->chip},
-		{"cores", 0, OPTION_UNSIGNED, "N", "that work, with their share of memory, 0: all", &s->cores},
-		{"clock", 0, OPTION_UNSIGNED, "MHZ", "another clock, 0: the published one", &s->clock},
-		{"bandwidth", 0, OPTION_UNSIGNED, "GB/S", "another bandwidth of the chip, 0: the published one",
+		{"cores", 0, OPTION_UNSIGNED, "N", "cores in use, with their share of the memory bandwidth, 0: all", &s->cores},
+		{"clock", 0, OPTION_UNSIGNED, "MHZ", "clock, 0: the published one", &s->clock},
+		{"bandwidth", 0, OPTION_UNSIGNED, "GB/S", "memory bandwidth of the chip, 0: the published one",
 		 &s->bandwidth},
 		{"run", 0, OPTION_FLAG, NULL, "compute the products on this machine", &s->run},
-		{"threads", 0, OPTION_THREADS, "N", "of --run at most, 0: one a processor; never changes a result",
-		 &s->threads},
+		{"threads", 0, OPTION_THREADS, "N",
+		 "use at most this many threads for --run, 0: one per processor; does not affect the results", &s->threads},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON", &s->json},
-		{"svg", 0, OPTION_STRING, "FILE.svg", "draw the sub-arrays over time", &s->svg},
+		{"svg", 0, OPTION_STRING, "FILE.svg", "draw a timeline of the sub-arrays", &s->svg},
 		{"force", 0, OPTION_FLAG, NULL, "replace FILE.svg if it exists", &s->force},
 		{.kind = OPTION_END},
 	};
@@ -275,4 +275,4 @@ static int run(int argc, char **argv, struct error *error)
 	return run_settings(&settings, error);
 }
 
-const struct command command_engine = {"engine", "how long products take on a tensor engine, whole or split", run};
+const struct command command_engine = {"engine", "estimate the time of products on a tensor engine", run};

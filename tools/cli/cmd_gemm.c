@@ -48,35 +48,35 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 {
 	static const struct usage usage = {
 		"gemm A W -o OUT [options]",
-		"Computes C = A W^T, every bit of it defined, and writes it to OUT.npy or\n"
-		"OUT.safetensors. A and W are FILE or FILE:TENSOR, both with rows along which\n"
-		"products are summed: .npy and .safetensors files, or a model directory. Tensors\n"
-		"that mxfp quantize wrote keep their codes. A beside MXFP4 weights is quantized\n"
-		"to mxfp8-e4m3, which is W4A8.",
+		"Computes C = A W^T, with every bit defined, and writes it to OUT.npy or\n"
+		"OUT.safetensors. A and W are given as FILE or FILE:TENSOR, a .npy or\n"
+		".safetensors file or a model directory, and have K as the last dimension.\n"
+		"Tensors written by mxfp quantize keep their codes. With MXFP4 weights, A is\n"
+		"quantized to mxfp8-e4m3 by default, which is W4A8.",
 		"  mxfp gemm x.npy model-mxfp4:model.layers.0.up_proj.weight -o y.npy\n"
 		"  mxfp gemm x.npy w.npy --w-format mxfp8-e4m3 --a-format mxfp8-e4m3 -o y.npy",
 	};
 	const struct option_spec options[] = {
 		{"output", 'o', OPTION_STRING, "OUT", "file to write, .npy or .safetensors", &s->out},
-		{"w-format", 0, OPTION_BLOCK, "FORMAT", "quantize W to this first", &s->w_format},
+		{"w-format", 0, OPTION_BLOCK, "FORMAT", "quantize W to this block format first", &s->w_format},
 		{"rule", 'r', OPTION_RULE, "RULE", "scale rule for W", &s->rule},
-		{"a-format", 0, OPTION_STRING, "FORMAT|none", "block format that A is quantized to (default "
+		{"a-format", 0, OPTION_STRING, "FORMAT|none", "block format to which A is quantized (default "
 		 "mxfp8-e4m3 if W is mxfp4, else none)", &s->a_format},
 		{"a-rule", 0, OPTION_RULE, "RULE", "scale rule for A", &s->a_rule},
-		{"nvfp4-recipe", 0, OPTION_RECIPE, "RECIPE", "how NVFP4 scales are made, of A and W", &s->recipe},
-		{"transpose-a", 0, OPTION_FLAG, NULL, "A is stored transposed: K rows", &s->transpose_a},
+		{"nvfp4-recipe", 0, OPTION_RECIPE, "RECIPE", "how NVFP4 scales of A and W are computed", &s->recipe},
+		{"transpose-a", 0, OPTION_FLAG, NULL, "A is stored transposed, with K rows", &s->transpose_a},
 		{"acc", 0, OPTION_ACC, "SUMS", "how products of two block formats are summed", &s->acc},
-		{"pass-k", 0, OPTION_UNSIGNED, "N", "elements after which C = C + P: 512, 256 or 128", &s->pass_k},
-		{"c-format", 0, OPTION_ELEMENT, "f32|bf16", "of C", &s->c_format},
-		{"psum", 0, OPTION_ELEMENT, "f32|bf16", "what C is rounded to after each pass", &s->psum},
-		{"psum-round", 0, OPTION_ROUND, "rne|sr", "how", &s->psum_round},
-		{"seed", 0, OPTION_UNSIGNED, "N", "of --psum-round sr", &s->seed},
+		{"pass-k", 0, OPTION_UNSIGNED, "N", "elements of K per pass: 512, 256 or 128", &s->pass_k},
+		{"c-format", 0, OPTION_ELEMENT, "f32|bf16", "format of C", &s->c_format},
+		{"psum", 0, OPTION_ELEMENT, "f32|bf16", "format to which C is rounded after each pass", &s->psum},
+		{"psum-round", 0, OPTION_ROUND, "rne|sr", "rounding mode for --psum", &s->psum_round},
+		{"seed", 0, OPTION_UNSIGNED, "N", "seed of --psum-round sr", &s->seed},
 		{"accumulate", 0, OPTION_STRING, "MATRIX", "add the product to this matrix, FILE or FILE:TENSOR",
 		 &s->accumulate},
 		{"bias", 0, OPTION_STRING, "VECTOR", "add this vector to every row, FILE or FILE:TENSOR", &s->bias},
-		{"check", 0, OPTION_FLAG, NULL, "compute C by the reference too, slowly, and compare every bit", &s->check},
+		{"check", 0, OPTION_FLAG, NULL, "also compute C with the slow reference and compare every bit", &s->check},
 		{"threads", 0, OPTION_THREADS, "N",
-		 "at most this many threads, 0: one a processor; never changes the output", &s->threads},
+		 "use at most this many threads, 0: one per processor; does not affect the output", &s->threads},
 		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists", &s->force},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON", &s->json},
 		{"quiet", 'q', OPTION_FLAG, NULL, "print nothing", &s->quiet},
@@ -326,4 +326,4 @@ static int run(int argc, char **argv, struct error *error)
 	return code;
 }
 
-const struct command command_gemm = {"gemm", "the product of two matrices, every bit defined", run};
+const struct command command_gemm = {"gemm", "multiply two matrices, with every bit defined", run};

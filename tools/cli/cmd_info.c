@@ -234,8 +234,8 @@ static int run(int argc, char **argv, struct error *error)
 {
 	static const struct usage usage = {
 		"info [--json]",
-		"Prints the version, the implementation in use, and every format, rounding mode,\n"
-		"scale rule and recipe with its facts.",
+		"Prints the version, the instruction-set tiers, and the properties of every\n"
+		"format, rounding mode, scale rule and recipe.",
 		"  mxfp info --json",
 	};
 	bool json = false;
@@ -253,4 +253,4 @@ static int run(int argc, char **argv, struct error *error)
 	return EXIT_OK;
 }
 
-const struct command command_info = {"info", "version, implementation in use, formats, rules", run};
+const struct command command_info = {"info", "show version, tiers, formats and rules", run};

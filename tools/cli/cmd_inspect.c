@@ -213,9 +213,9 @@ static int run(int argc, char **argv, struct error *error)
 {
 	static const struct usage usage = {
 		"inspect [--json] IN",
-		"Prints what is in a tensor file (.safetensors) or a model directory: metadata,\n"
-		"each tensor's name, dtype, shape and size, totals, and whether the weights are\n"
-		"quantized already and by what. Only the headers are read.",
+		"Lists the contents of a tensor file (.safetensors, .gguf, .npy) or a model\n"
+		"directory: metadata, the name, dtype, shape and size of each tensor, totals, and\n"
+		"whether and how the weights are quantized. Only the headers are read.",
 		"  mxfp inspect model.safetensors",
 	};
 	bool json = false;
@@ -242,4 +242,4 @@ static int run(int argc, char **argv, struct error *error)
 	return code;
 }
 
-const struct command command_inspect = {"inspect", "what is in a tensor file or a model directory", run};
+const struct command command_inspect = {"inspect", "list the contents of a tensor file or model directory", run};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp lint: what silently breaks a model. */
+/* mxfp lint: finds faults that silently break a model. */
 #include "config.h"
 
 #include "analyse/lint.h"
@@ -9,21 +9,21 @@ static enum parsed parse(int argc, char **argv, struct lint_settings *s, struct 
 {
 	static const struct usage usage = {
 		"lint MODEL [options]",
-		"Looks for what silently breaks quantized models and prints one line for each\n"
-		"finding: severity, file, tensor, what it is, what comes of it and what to do,\n"
-		"and in brackets the name of the check. MODEL is a file or, to check the files\n"
-		"against config.json, a directory. Exits with 1 if there is an error or a\n"
-		"warning; notes are for information. The checks:\n"
+		"Checks for known faults that silently break quantized models, and prints one\n"
+		"line for each finding: severity, file, tensor, problem, consequence and remedy,\n"
+		"and the name of the check in brackets. MODEL is a file, or a directory, whose\n"
+		"config.json is checked too. Exits with 1 if there is an error or a warning;\n"
+		"notes are informational. The checks:\n"
 #define LINT(id, name, severity, what, why) "\n  " name ": " what
 #include "analyse/lint.def"
 		,
 		"  mxfp lint model-mxfp4",
 	};
 	const struct option_spec options[] = {
-		{"ignore", 0, OPTION_LIST, "CHECK", "leave out a check; may be repeated", &s->ignore},
+		{"ignore", 0, OPTION_LIST, "CHECK", "skip a check; may be repeated", &s->ignore},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON", &s->json},
-		{"threads", 0, OPTION_THREADS, "N", "at most this many threads, 0: one a processor", &s->threads},
-		{"quiet", 'q', OPTION_FLAG, NULL, "no progress line", &s->quiet},
+		{"threads", 0, OPTION_THREADS, "N", "use at most this many threads, 0: one per processor", &s->threads},
+		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress", &s->quiet},
 		{.kind = OPTION_END},
 	};
 
@@ -49,4 +49,4 @@ static int run(int argc, char **argv, struct error *error)
 	return code;
 }
 
-const struct command command_lint = {"lint", "what silently breaks a model", run};
+const struct command command_lint = {"lint", "find faults that silently break a model", run};

@@ -135,15 +135,15 @@ static enum parsed parse(int argc, char **argv, struct merge *merge, struct erro
 {
 	static const struct usage usage = {
 		"merge PART... -o OUT [options]",
-		"Makes a quantized model of the parts that mxfp quantize --part 1/N to N/N has\n"
-		"written: the same bytes as one run. Files are linked, or copied where that is\n"
-		"not possible.",
+		"Merges the parts written by mxfp quantize --part 1/N to N/N. The result is\n"
+		"byte-identical to that of one run. Files are hard-linked if possible, and copied\n"
+		"otherwise.",
 		"  mxfp merge part1 part2 part3 part4 -o model-mxfp4",
 	};
 	const struct option_spec options[] = {
 		{"output", 'o', OPTION_STRING, "OUT", "directory to write", &merge->out},
 		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists", &merge->force},
-		{"quiet", 'q', OPTION_FLAG, NULL, "no summary", &merge->quiet},
+		{"quiet", 'q', OPTION_FLAG, NULL, "do not print the summary", &merge->quiet},
 		{.kind = OPTION_END},
 	};
 
@@ -193,4 +193,4 @@ static int run(int argc, char **argv, struct error *error)
 	return code;
 }
 
-const struct command command_merge = {"merge", "parts of a quantized model into the model", run};
+const struct command command_merge = {"merge", "merge the parts of a quantized model", run};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp quantize: weights into a block format, in the layout that some loader reads. */
+/* mxfp quantize: weights to a block format, in the layout of a loader. */
 #include "config.h"
 
 #include <stdio.h>
@@ -52,72 +52,73 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 {
 	static const struct usage usage = {
 		"quantize IN -o OUT [options]",
-		"Quantizes the linear layers of a model along their rows and leaves the rest as\n"
-		"it is. IN is a .safetensors file or a model directory. OUT is a directory in the\n"
-		"layout that --layout names: weights, and config.json with quantization_config;\n"
-		"tokenizer and other files of a model directory are copied. From IN.gguf OUT.gguf\n"
-		"is made, in ggml's blocks of mxfp4 or nvfp4, with IN's key-values. A table says\n"
-		"what was done to each tensor and why. Patterns are globs on whole tensor names\n"
-		"('*.q_proj.weight') or, after re:, regular expressions as Python's re.match()\n"
-		"takes them ('re:.*\\.q_').",
+		"Quantizes the linear layers of a model along their rows and copies all other\n"
+		"tensors. IN is a .safetensors file or a model directory. OUT is a directory:\n"
+		"weights in the layout given by --layout, and config.json with\n"
+		"quantization_config; tokenizer and other files of a model directory are copied.\n"
+		"If OUT ends in .gguf, IN must be a GGUF file; weights become ggml's blocks of\n"
+		"mxfp4 or nvfp4, and key-values are copied. A table lists what was done to each\n"
+		"tensor and why. A PATTERN is a glob that matches whole tensor names\n"
+		"('*.q_proj.weight') or, after re:, a regular expression as in Python's\n"
+		"re.match() ('re:.*\\.q_').",
 		"  mxfp quantize model.safetensors -o model-mxfp4\n"
 		"  mxfp quantize model/ -o model-w8 --weights mxfp8-e4m3 --ignore '*.o_proj.*'",
 	};
 	const struct option_spec options[] = {
-		{.kind = OPTION_HEADING, .help = "What is written"},
-		{"output", 'o', OPTION_STRING, "OUT", "directory to write, or a .gguf file, whose layout is gguf", &s->out},
+		{.kind = OPTION_HEADING, .help = "Output"},
+		{"output", 'o', OPTION_STRING, "OUT", "directory or .gguf file to write", &s->out},
 		{"weights", 'w', OPTION_BLOCK, "FORMAT", "format of the weights", &s->choice.format},
 		{"activations", 'a', OPTION_STRING, "FORMAT|none",
-		 "format that config.json tells loaders to quantize activations to", &texts->activations},
-		{"preset", 0, OPTION_STRING, PRESET_NAMES, "settings that the other options change (default w4a8)",
+		 "format to which config.json tells loaders to quantize activations", &texts->activations},
+		{"preset", 0, OPTION_STRING, PRESET_NAMES, "initial settings, which other options override (default w4a8)",
 		 &texts->preset},
-		{"bits", 0, OPTION_STRING, "B", "of w4a8-mixed: layers with the largest error become MXFP8 until weights "
-		 "have B bits on average, scales included", &texts->bits},
-		{"recipe", 0, OPTION_STRING, "FILE.json", "JSON that says which tensors are quantized how: mxfp-recipe(5)",
+		{"bits", 0, OPTION_STRING, "B", "for w4a8-mixed: average bits per weight, scales included, up to which "
+		 "layers with the largest error become MXFP8", &texts->bits},
+		{"recipe", 0, OPTION_STRING, "FILE.json", "take the choice of tensors and formats from a mxfp-recipe(5)",
 		 &texts->recipe},
-		{"layout", 'l', OPTION_LAYOUT, "LAYOUT", "names and order of what is written, and what config.json says",
+		{"layout", 'l', OPTION_LAYOUT, "LAYOUT", "tensor names, element order and config.json of the output",
 		 &texts->layout},
-		{"sparsity", 0, OPTION_STRING, "N:M", "of every M weights along a row keep the N largest, such as 4:16",
+		{"sparsity", 0, OPTION_STRING, "N:M", "keep the N largest of every M weights along a row, such as 4:16",
 		 &texts->sparsity},
-		{.kind = OPTION_HEADING, .help = "Which tensors"},
-		{"include", 0, OPTION_LIST, "PATTERN", "quantize these tensors too; may be repeated",
+		{.kind = OPTION_HEADING, .help = "Tensors"},
+		{"include", 0, OPTION_LIST, "PATTERN", "also quantize matching tensors; may be repeated",
 		 &s->select.include},
-		{"ignore", 0, OPTION_LIST, "PATTERN", "keep these tensors; may be repeated", &s->select.ignore},
+		{"ignore", 0, OPTION_LIST, "PATTERN", "do not quantize matching tensors; may be repeated", &s->select.ignore},
 		{"pad-tail", 0, OPTION_FLAG, NULL,
-		 "quantize tensors whose rows are no multiple of the block too: rows are padded with zeros, "
-		 "and their length noted", &s->pad_tail},
-		{.kind = OPTION_HEADING, .help = "How numbers become codes"},
+		 "also quantize tensors whose rows are not a multiple of the block: rows are padded with zeros, "
+		 "and their length is recorded", &s->pad_tail},
+		{.kind = OPTION_HEADING, .help = "Rounding and scales"},
 		{"rule", 'r', OPTION_RULE, "RULE", "scale rule of MX weights", &s->choice.rule},
-		{"activation-rule", 0, OPTION_RULE, "RULE", "scale rule of activations; it is only noted",
+		{"activation-rule", 0, OPTION_RULE, "RULE", "scale rule of activations, which is only recorded",
 		 &s->activation_rule},
 		{"nvfp4-recipe", 0, OPTION_RECIPE, "RECIPE",
-		 "how NVFP4 scales are made, without it as the layout's own programs do", &s->choice.recipe},
+		 "how NVFP4 scales are computed; the layouts modelopt and gguf have defaults of their own", &s->choice.recipe},
 		{"fuse", 0, OPTION_FLAG, NULL, "give NVFP4 weights that loaders fuse (q, k, v; gate, up) one tensor scale",
 		 &s->fuse},
 		{"round", 0, OPTION_ROUND, "MODE", "rounding of elements", &s->round},
-		{"seed", 0, OPTION_UNSIGNED, "N", "of stochastic rounding", &s->seed},
-		{"non-finite", 0, OPTION_NON_FINITE, "POLICY", "what to do with NaN and Inf", &s->non_finite},
-		{.kind = OPTION_HEADING, .help = "The run"},
-		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists, and start over what was stopped", &s->force},
-		{"dry-run", 'n', OPTION_FLAG, NULL, "only print what would be done", &s->dry_run},
-		{"resume", 0, OPTION_FLAG, NULL, "continue what a run that was stopped has left in OUT.partial", &s->resume},
+		{"seed", 0, OPTION_UNSIGNED, "N", "seed of stochastic rounding", &s->seed},
+		{"non-finite", 0, OPTION_NON_FINITE, "POLICY", "treatment of NaN and Inf", &s->non_finite},
+		{.kind = OPTION_HEADING, .help = "Execution"},
+		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists, and discard an interrupted run", &s->force},
+		{"dry-run", 'n', OPTION_FLAG, NULL, "print what would be done without writing anything", &s->dry_run},
+		{"resume", 0, OPTION_FLAG, NULL, "resume the interrupted run in OUT.partial", &s->resume},
 		{"shard-size", 0, OPTION_STRING, "BYTES",
-		 "cut the output into files of at most so many bytes of tensors, such as 5G; without it, as the source is",
+		 "split the output into files of at most this many bytes of tensors, such as 5G (default: the files of the source)",
 		 &texts->shard_size},
 		{"part", 0, OPTION_STRING, "I/N",
-		 "only the Ith of N parts of the output, for N machines; mxfp merge makes the model of them", &texts->part},
+		 "write only part I of N, to share the work among N machines; mxfp merge merges the parts", &texts->part},
 		{"machines", 0, OPTION_UNSIGNED, "N",
-		 "with --dry-run: what each of N machines reads and writes, and how long that takes", &s->machines},
-		{"rate-disk", 0, OPTION_STRING, "BYTES", "a second that a machine's disk reads and writes; else it is measured",
+		 "with --dry-run: print what each of N machines would read and write, and how long it would take", &s->machines},
+		{"rate-disk", 0, OPTION_STRING, "BYTES", "bytes per second of a machine's disk (default: measured)",
 		 &texts->rate_disk},
-		{"rate-net", 0, OPTION_STRING, "BYTES", "a second between a machine and the others; else it is not counted",
+		{"rate-net", 0, OPTION_STRING, "BYTES", "bytes per second of a machine's network (default: not counted)",
 		 &texts->rate_net},
-		{"mem", 0, OPTION_STRING, "BYTES", "memory to use at most; fewer threads work if it is little",
+		{"mem", 0, OPTION_STRING, "BYTES", "memory limit; fewer threads are used if it is small",
 		 &texts->memory},
 		{"threads", 0, OPTION_THREADS, "N",
-		 "at most this many threads, 0: one a processor; never changes the output", &s->threads},
+		 "use at most this many threads, 0: one per processor; does not affect the output", &s->threads},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of the table", &s->json},
-		{"quiet", 'q', OPTION_FLAG, NULL, "no progress line, and no table", &s->quiet},
+		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress or the table", &s->quiet},
 		{.kind = OPTION_END},
 	};
 
@@ -349,4 +350,4 @@ static int run(int argc, char **argv, struct error *error)
 	return ranks_end(code);
 }
 
-const struct command command_quantize = {"quantize", "a model's weights into a block format", run};
+const struct command command_quantize = {"quantize", "quantize a model's weights to a block format", run};

@@ -12,27 +12,27 @@ static enum parsed parse(int argc, char **argv, struct relayout_settings *s, int
 {
 	static const struct usage usage = {
 		"relayout IN -o OUT [options]",
-		"Brings a quantized model into the layout of another program. Codes and block\n"
-		"scales are moved as they are; a tensor scale that one layout divides by and the\n"
-		"other multiplies with is inverted, and if that has to be rounded it is refused\n"
-		"without --allow-rounding. A table says what was done to each tensor. IN is a\n"
-		"file or a model directory, in any layout that is known, and need not say which.\n"
-		"OUT is a directory, or one file if it is named like one; OUT.gguf is in ggml's\n"
-		"blocks, OUT.npy one array of plain numbers.",
+		"Converts a quantized model to the layout of another program. Codes and block\n"
+		"scales are moved bit for bit. A tensor scale that divides in one layout and\n"
+		"multiplies in the other is replaced by its reciprocal; if that is not exact,\n"
+		"--allow-rounding is required. A table lists what was done to each tensor. IN is\n"
+		"a file or a model directory in any supported layout. OUT is a directory, or a\n"
+		"file if it is named like one; OUT.gguf has ggml's blocks, OUT.npy is one array\n"
+		"of unquantized numbers.",
 		"  mxfp relayout model-mxfp4 -o model-quark --layout quark",
 	};
 	const struct option_spec options[] = {
 		{"output", 'o', OPTION_STRING, "OUT", "file or directory to write", &s->out},
-		{"layout", 'l', OPTION_LAYOUT, "LAYOUT", "names and order of what is written, and what config.json says",
+		{"layout", 'l', OPTION_LAYOUT, "LAYOUT", "tensor names, element order and config.json of the output",
 		 layout},
-		{"to", 't', OPTION_ELEMENT, "f32|bf16|f16", "decode what the layout does not hold, which is refused else",
-		 &s->to},
+		{"to", 't', OPTION_ELEMENT, "f32|bf16|f16",
+		 "decode formats that the layout does not support, which are an error otherwise", &s->to},
 		{"allow-rounding", 0, OPTION_FLAG, NULL,
-		 "round reciprocals of tensor scales; what they were is noted for the way back", &s->allow_rounding},
+		 "round the reciprocals of tensor scales; the originals are recorded", &s->allow_rounding},
 		{"threads", 0, OPTION_THREADS, "N",
-		 "at most this many threads, 0: one a processor; never changes the output", &s->threads},
+		 "use at most this many threads, 0: one per processor; does not affect the output", &s->threads},
 		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists", &s->force},
-		{"quiet", 'q', OPTION_FLAG, NULL, "no progress line, and no table", &s->quiet},
+		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress or the table", &s->quiet},
 		{.kind = OPTION_END},
 	};
 
@@ -101,4 +101,4 @@ static int run(int argc, char **argv, struct error *error)
 	return code;
 }
 
-const struct command command_relayout = {"relayout", "a quantized model into another layout", run};
+const struct command command_relayout = {"relayout", "convert a quantized model to another layout", run};

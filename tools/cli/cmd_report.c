@@ -35,43 +35,42 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 	static const struct usage usage = {
 		"report IN [options]",
 		"Quantizes a model's weights in memory, in several formats and with several scale\n"
-		"rules, and reports the errors against binary32: of the weights, and of products\n"
-		"y = x W^T with exact and with quantized activations x. IN is a .safetensors file\n"
-		"or a model directory. Without -o a summary is printed; FILE.md gets every\n"
-		"tensor, FILE.json everything, FILE.html that with charts, as one page for a\n"
-		"browser. With --against the weights that `mxfp quantize` wrote are measured\n"
-		"instead.",
+		"rules, and reports the errors relative to binary32 of the weights and of\n"
+		"products y = x W^T, both with exact and with quantized activations x. IN is a\n"
+		".safetensors file or a model directory. Without -o a summary is printed. FILE.md\n"
+		"lists every tensor; FILE.json contains all results; FILE.html is a page for a\n"
+		"browser with all results and charts.",
 		"  mxfp report model.safetensors\n"
 		"  mxfp report model.safetensors --formats mxfp4,nvfp4 --rules mse -o report.html",
 	};
 	const struct option_spec options[] = {
 		{"formats", 'f', OPTION_STRING, "FORMAT,...", "block formats (default mxfp4,nvfp4,mxfp8-e4m3,"
 		 "mxfp6-e2m3,mxint8)", &s->formats},
-		{"rules", 'r', OPTION_STRING, "RULE,...", "scale rules for every MX format (default mse; for mxfp4 "
+		{"rules", 'r', OPTION_STRING, "RULE,...", "scale rules for the MX formats (default mse; for mxfp4 "
 		 "mse,floor,even,rceil)", &s->rules},
 		{"nvfp4-recipe", 0, OPTION_STRING, "RECIPE,...", "recipes for NVFP4 (default te)", &s->recipes},
-		{"sparsity", 0, OPTION_STRING, "N:M", "measure weights pruned to N of every M too, such as 4:16: by itself, "
-		 "and before quantizing", &s->sparsity},
-		{"against", 0, OPTION_STRING, "MODEL", "measure this output of mxfp quantize", &s->against},
+		{"sparsity", 0, OPTION_STRING, "N:M", "also measure weights pruned to N of every M, such as 4:16, alone and "
+		 "before quantization", &s->sparsity},
+		{"against", 0, OPTION_STRING, "MODEL", "measure the weights of this output of mxfp quantize instead", &s->against},
 		{"output", 'o', OPTION_STRING, "FILE", "write to FILE.md, FILE.json or FILE.html", &s->out},
 		{"force", 0, OPTION_FLAG, NULL, "replace FILE if it exists", &s->force},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON", &s->json},
-		{"fail-under", 0, OPTION_LIST, "LIMIT", "exit with 1, after the report, if the SQNR of a tensor's weights is "
-		 "under N dB in any variant: SQNR=N; or that of all together: total-SQNR=N", &s->fail_under},
-		{"activations", 0, OPTION_BLOCK, "FORMAT", "what activations are quantized to", &s->activations},
-		{"activation-rule", 0, OPTION_RULE, "RULE", "their scale rule", &s->activation_rule},
-		{"activation-file", 0, OPTION_STRING, "FILE", "safetensors file of activations: a tensor for each "
-		 "layer, named like it, or one for every layer that it fits", &s->activation_file},
+		{"fail-under", 0, OPTION_LIST, "LIMIT", "exit with 1 if the SQNR of some tensor is under N dB in any variant "
+		 "(SQNR=N), or that of all tensors together (total-SQNR=N); may be repeated", &s->fail_under},
+		{"activations", 0, OPTION_BLOCK, "FORMAT", "format of quantized activations", &s->activations},
+		{"activation-rule", 0, OPTION_RULE, "RULE", "scale rule of activations", &s->activation_rule},
+		{"activation-file", 0, OPTION_STRING, "FILE", ".safetensors or .npy file of activations: one tensor "
+		 "per layer, with its name, or one for every layer whose shape it fits", &s->activation_file},
 		{"tokens", 0, OPTION_UNSIGNED, "N", "rows of activations, at most 4096", &s->tokens},
-		{"seed", 0, OPTION_UNSIGNED, "N", "of the activations and of stochastic rounding", &s->seed},
-		{"round", 0, OPTION_ROUND, "MODE", "rounding of the weights' elements", &s->round},
-		{"include", 0, OPTION_LIST, "PATTERN", "measure these tensors too", &s->select.include},
-		{"ignore", 0, OPTION_LIST, "PATTERN", "leave these tensors out", &s->select.ignore},
-		{"pad-tail", 0, OPTION_FLAG, NULL, "measure rows that are no multiple of the block, padded with zeros",
-		 &s->pad_tail},
+		{"seed", 0, OPTION_UNSIGNED, "N", "seed of the activations and of stochastic rounding", &s->seed},
+		{"round", 0, OPTION_ROUND, "MODE", "rounding of weights", &s->round},
+		{"include", 0, OPTION_LIST, "PATTERN", "also measure matching tensors; may be repeated", &s->select.include},
+		{"ignore", 0, OPTION_LIST, "PATTERN", "skip matching tensors; may be repeated", &s->select.ignore},
+		{"pad-tail", 0, OPTION_FLAG, NULL,
+		 "also measure tensors whose rows are not a multiple of the block, padded with zeros", &s->pad_tail},
 		{"threads", 0, OPTION_THREADS, "N",
-		 "at most this many threads, 0: one a processor; never changes the output", &s->threads},
-		{"quiet", 'q', OPTION_FLAG, NULL, "no progress line", &s->quiet},
+		 "use at most this many threads, 0: one per processor; does not affect the output", &s->threads},
+		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress", &s->quiet},
 		{.kind = OPTION_END},
 	};
 
@@ -287,4 +286,4 @@ static int run(int argc, char **argv, struct error *error)
 	return code;
 }
 
-const struct command command_report = {"report", "errors of quantized weights and products, format by format", run};
+const struct command command_report = {"report", "measure the errors of quantized weights and products", run};
