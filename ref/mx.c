@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * MX blocks: doc/numerics.md, section 3. A block is quantized in three steps: load its elements, choose s from them,
- * and encode every element as round(x * 2^-s), the product exact and rounded once.
+ * and encode every element as round(x * 2^-s), where the product is exact and rounded once.
  */
 #include <string.h>
 
@@ -96,13 +96,13 @@ static int choose_scale(enum mxfp_rule rule, const struct mxfp_format_info *elem
 
 	if (rule != MXFP_RULE_MSE || s == MXFP_SCALE_MAX)
 		return s;
-	/* floor before clamping may lie below -128, where floor + 1 clamps to -127 too. */
+	/* Before clamping, floor may be below -128; then floor + 1 also clamps to -127. */
 	if (s == MXFP_SCALE_MIN && mxfp_ref_scale(MXFP_RULE_TRN3, element, b->amax) == MXFP_SCALE_MIN)
 		return s;
 	return mxfp_f32_compare(error_at(element, b, s + 1, s), error_at(element, b, s, s)) <= 0 ? s + 1 : s;
 }
 
-/* Fills the codes and gives the scale byte of one block. */
+/* Quantizes one block: writes its codes and returns its scale byte. */
 static uint8_t quantize_block(const struct mxfp_quantize_job *job, size_t row, size_t block, uint8_t *codes)
 {
 	const struct mxfp_format_info *element = mxfp_format_info(mxfp_format_info(job->format)->element);

@@ -2,7 +2,7 @@
 /*
  * NVFP4: doc/numerics.md, section 4. 16 e2m1 elements share a ue4m3 scale, and most recipes add a binary32 scale for
  * the tensor. The recipes differ in the order of a few binary32 operations, so each is written out; every mxfp_f32_
- * call is one rounding.
+ * call rounds once.
  */
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "pack.h"
 #include "ref.h"
 
-enum { BLOCK = 16, SCALE_NAN = 0x7F, SCALE_EPS = 0x20 /* 0.125, what compressed-tensors puts for a scale of 0 */ };
+enum { BLOCK = 16, SCALE_NAN = 0x7F, SCALE_EPS = 0x20 /* 0.125, used by compressed-tensors for a scale of 0 */ };
 
 /* binary32 constants. */
 #define F32_HALF UINT32_C(0x3F000000)
@@ -57,7 +57,7 @@ static bool is_zero(uint32_t x)
 	return (x & ~MXFP_F32_SIGN) == 0;
 }
 
-/* S_enc = fl32(full_range / amax), at most FLT_MAX; 1 where that is 0. */
+/* S_enc = fl32(full_range / amax), at most FLT_MAX, or 1 if that is 0. */
 static uint32_t te_encode_scale(uint32_t full_range, uint32_t amax)
 {
 	uint32_t s = mxfp_f32_min(mxfp_f32_div(full_range, amax), MXFP_F32_MAX);
@@ -113,7 +113,7 @@ struct mxfp_nvfp4_tensor mxfp_nvfp4_tensor_ref(enum mxfp_recipe recipe, uint32_t
 	return t;
 }
 
-/* x clamped to [2^-6, 448]; NaN stays. */
+/* x clamped to [2^-6, 448]; NaN is unchanged. */
 static uint32_t torchao_clamp(uint32_t x)
 {
 	if (!is_finite(x) && x != MXFP_F32_INF)
@@ -123,13 +123,13 @@ static uint32_t torchao_clamp(uint32_t x)
 	return mxfp_f32_min(x, F32_MAX_SCALE);
 }
 
-/* ggml's ue4m3 of v >= 0: 448 from 248 on, a rounding of its own for subnormals, ties up between. */
+/* ggml's ue4m3 of v >= 0: 448 if v >= 248, its own rounding for subnormals, ties away from zero between. */
 static uint8_t ggml_scale(uint32_t v)
 {
 	if (!is_finite(v) || mxfp_f32_compare(v, F32_248) >= 0)
 		return v > MXFP_F32_INF ? 0 : (uint8_t)mxfp_format_info(MXFP_FORMAT_UE4M3)->max_code;
 	if (mxfp_f32_compare(v, F32_MIN_NORMAL_SCALE) < 0) {
-		/* min(7, trunc(512 v + 0.5)): the sum is below 16, its integer part the bits above the point. */
+		/* min(7, trunc(512 v + 0.5)); the sum is below 16. */
 		uint32_t sum = mxfp_f32_add(mxfp_f32_scale(v, 9), F32_HALF);
 		struct mxfp_exact e = mxfp_f32_unpack(sum);
 		uint64_t n = e.exponent <= -24 ? 0 : e.significand >> -e.exponent;
@@ -172,7 +172,7 @@ uint8_t mxfp_nvfp4_block_scale_ref(enum mxfp_recipe recipe, const struct mxfp_nv
 	return 0;
 }
 
-/* The number that is rounded to e2m1 for element x: x divided by its scales in the recipe's way. */
+/* The quotient of x and its scales, as the recipe computes it; it is then rounded to e2m1. */
 static uint32_t scaled(enum mxfp_recipe recipe, const struct mxfp_nvfp4_tensor *t, uint8_t scale, uint32_t x)
 {
 	uint32_t sf = scale_value(scale);
@@ -196,7 +196,7 @@ static uint32_t scaled(enum mxfp_recipe recipe, const struct mxfp_nvfp4_tensor *
 	return x;
 }
 
-/* ggml's code: the first of the table, positive half first, whose product with the scale is nearest to x. */
+/* ggml's code: the first in its table, positive half first, whose product with the scale is nearest to x. */
 static uint8_t ggml_code(uint32_t x, uint8_t scale)
 {
 	uint32_t sf = scale_value(scale), best_distance = 0;
@@ -213,7 +213,7 @@ static uint8_t ggml_code(uint32_t x, uint8_t scale)
 	return best;
 }
 
-/* The code of one element, and whether it was clamped. */
+/* Encodes one element; *saturated tells whether it was clamped. */
 static uint8_t encode(const struct mxfp_quantize_job *job, const struct mxfp_nvfp4_tensor *t, uint8_t scale, uint32_t x,
                       const struct mxfp_rounding *rounding, uint32_t random, bool *saturated)
 {
@@ -290,7 +290,7 @@ void mxfp_quantize_nvfp4_ref(const struct mxfp_quantize_job *job)
 		}
 }
 
-/* (code * scale) * tensor scale, or / tensor scale. */
+/* (code * scale) * tensor_scale, or (code * scale) / tensor_scale. */
 static uint32_t dequantize_element(const struct mxfp_dequantize_job *job, uint8_t code, uint8_t scale)
 {
 	uint32_t sf = scale_value(scale);

@@ -133,7 +133,7 @@ static size_t wrong_count;
 
 static void convert_wrong_count(const struct mxfp_convert_job *j)
 {
-	uint64_t before[5], *count = (uint64_t *)j->counts;
+	uint64_t before[5], *count = &j->counts->saturated;
 
 	memcpy(before, count, sizeof before);
 	mxfp_convert_ref(j);

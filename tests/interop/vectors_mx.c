@@ -21,11 +21,13 @@ struct outputs {
    no_negative_zero. */
 static struct mxfp_quantize_options options_of(const struct vector_case *c)
 {
+	static const struct mxfp_exec one_thread = {.threads = 1};
+
 	return (struct mxfp_quantize_options){
 		.rule = vectors_rule(c),
 		.round = vectors_by_ggml(c) ? MXFP_ROUND_RHZ : vectors_round(c),
 		.no_negative_zero = vectors_by_ggml(c),
-		.exec = &(struct mxfp_exec){.threads = 1},
+		.exec = &one_thread,
 	};
 }
 

@@ -179,7 +179,7 @@ START_TEST(quantize_refuses_options)
 	struct mxfp_blocks mx = blocks_of(MXFP_FORMAT_MXFP4), nv = blocks_of(MXFP_FORMAT_NVFP4);
 	const struct mxfp_quantize_options bad[] = {
 		{.rule = (enum mxfp_rule)8},
-		{.recipe = (enum mxfp_recipe)7},
+		{.recipe = (enum mxfp_recipe)8},
 		{.round = (enum mxfp_round)7},
 		{.non_finite = (enum mxfp_non_finite)3},
 		{.non_finite = (enum mxfp_non_finite)-1},
