@@ -18,6 +18,7 @@ struct account {
 static void prepare(struct account *a, const char *chip, unsigned cores)
 {
 	memset(a, 0xA5, sizeof *a);
+	a->engine.size = sizeof a->engine;
 	a->engine.chip = NULL;
 	for (int i = 0; mxfp_engine_get_chip(i) != NULL; i++)
 		if (strcmp(mxfp_engine_get_chip(i)->name, chip) == 0)
