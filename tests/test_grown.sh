@@ -16,7 +16,7 @@ for struct in $structs; do
 	sed -i "/^struct $struct {\$/,/^};/ s/^};/\tsize_t added;\n};/" "$dir"/include/mxfp/*.h
 done
 sed -i 's/^\treturn matrix;/\tmatrix.added = 0;\n&/' "$dir"/include/mxfp/quantize.h
-[ "$(grep -h 'size_t added' "$dir"/include/mxfp/*.h | wc -l)" = "$(wc -w <<<"$structs")" ]
+[ "$(cat "$dir"/include/mxfp/*.h | grep -c 'size_t added')" = "$(wc -w <<<"$structs")" ]
 
 # Compiles $2 and more to $1, with the includes of the array `include`.
 compile() {
@@ -32,8 +32,10 @@ while read -r file; do
 	objects+=("$object")
 done < <(find "$dir/lib" -name '*.c' ! -name 'cpu_*.c')
 client=$srcdir/tests/grown_client.c
+# shellcheck disable=SC2086 # no word or one
 compile "$dir/newer" -DNEWER "$client" $archive ${OPENMP_CFLAGS-} -lm
 include=("-I$srcdir/include" "-I$srcdir/lib")
+# shellcheck disable=SC2086 # no word or one
 compile "$dir/older" "$client" "${objects[@]}" $archive ${OPENMP_CFLAGS-} -lm
 for client in older newer; do
 	"$dir/$client" || {
