@@ -72,13 +72,15 @@ enum {
 	BENCH_ROUNDS_MAX = 128
 };
 
+#define BENCH_NOTHING ((enum mxfp_format)-1)
+
 /* Memory for n elements of any case, and what it holds. All of it was written before anything is timed. */
 struct bench_data {
 	size_t n;
 	uint8_t *src, *src_scales, *dst, *dst_scales;
 	float *normals;       /* the pattern that src repeats */
 	uint32_t amax;        /* binary32 bits of its largest magnitude */
-	enum mxfp_format holds; /* what src is in; MXFP_N_FORMATS: nothing yet */
+	enum mxfp_format holds; /* what src is in; BENCH_NOTHING: nothing yet */
 };
 
 /* Allocates for n elements, whole patterns; false if there is no memory, and then all is freed. */

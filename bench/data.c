@@ -61,7 +61,7 @@ bool bench_data_make(struct bench_data *data, size_t n)
 		.dst = allocate(n * F32_BYTES),
 		.dst_scales = allocate(n / 16),
 		.normals = allocate(BENCH_PATTERN * sizeof(float)),
-		.holds = (enum mxfp_format)MXFP_N_FORMATS,
+		.holds = BENCH_NOTHING,
 	};
 	if (data->src != NULL && data->src_scales != NULL && data->dst != NULL && data->dst_scales != NULL &&
 	    data->normals != NULL) {

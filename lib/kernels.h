@@ -8,6 +8,7 @@
 #define MXFP_KERNELS_H
 
 #include "gemm/kernel.h"
+#include "format.h"
 #include "mxfp/convert.h"
 #include "mxfp/quantize.h"
 #include "mxfp/sparse.h"

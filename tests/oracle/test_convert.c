@@ -9,7 +9,7 @@
 
 #include "oracle/inputs.h"
 #include "oracle/oracle.h"
-#include "philox.h"
+#include "mxfp/philox.h"
 #include "suite.h"
 #include "oracle/thresholds.h"
 

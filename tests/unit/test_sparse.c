@@ -5,6 +5,7 @@
 
 #include "oracle/inputs.h"
 #include "oracle/matrix.h"
+#include "format.h"
 #include "mxfp/sparse.h"
 #include "suite.h"
 

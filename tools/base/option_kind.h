@@ -25,6 +25,6 @@ enum option_kind {
 };
 
 /* Stands for "none" where a format is to be had. */
-#define OPTION_FORMAT_NONE ((enum mxfp_format)MXFP_N_FORMATS)
+#define OPTION_FORMAT_NONE ((enum mxfp_format)-1)
 
 #endif

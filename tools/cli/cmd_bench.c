@@ -85,7 +85,9 @@ static const char *place_name(int i)
 
 static const char *format_name(int i)
 {
-	return i < MXFP_N_FORMATS ? mxfp_format_info((enum mxfp_format)i)->name : NULL;
+	const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)i);
+
+	return info != NULL ? info->name : NULL;
 }
 
 /* Whether the machine has the tier and it is not above the ceiling that --isa or MXFP_ISA sets. */
@@ -96,7 +98,7 @@ static bool allowed(int tier)
 
 static int check(struct bench *b, struct error *error)
 {
-	int found = MXFP_N_FORMATS, code = EXIT_OK;
+	int found = -1, code = EXIT_OK;
 
 	if (b->threads == 0 || b->threads > BENCH_THREADS_MAX)
 		return fail(error, EXIT_USAGE, "--threads: %llu is out of range / give 1 to %d",
