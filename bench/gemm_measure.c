@@ -2,7 +2,6 @@
 /* Product, OpenBLAS and limits in turns: measure.c says why. */
 #include "config.h"
 
-#include "gemm/plan.h"
 #include "gemm_bench.h"
 
 enum { ROUNDS_MIN = 3, PIECES = 64 };
@@ -20,13 +19,13 @@ static const uint8_t *next(struct bench_ring *ring)
 	return ring->memory + ring->next * ring->step;
 }
 
-static void run(struct bench_gemm_data *data, const struct mxfp_gemm *products, size_t n, unsigned threads)
+static void run(struct bench_gemm_data *data, const struct mxfp_product *products, size_t n, unsigned threads)
 {
-	const struct mxfp_exec exec = {.threads = threads};
+	const struct mxfp_exec exec = {.threads = threads, .isa = data->isa};
 	struct mxfp_gemm_options options = data->options;
 
 	options.exec = &exec;
-	(void)mxfp_gemm_grouped_with(data->table, products, n, &options, data->workspace, data->workspace_bytes);
+	(void)mxfp_gemm_grouped(products, n, &options, data->workspace, data->workspace_bytes);
 }
 
 static void run_products(struct bench_gemm_data *data, unsigned threads)

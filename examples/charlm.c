@@ -23,11 +23,8 @@ struct evaluation {
 /* A linear layer: y = x W^T, or y += x W^T. If W is in blocks, x is quantized in the call. */
 static enum mxfp_status linear(struct evaluation *e, float *y, const float *x, const struct mxfp_matrix *w, bool add)
 {
-	const struct mxfp_gemm product = {
-		.a = {.format = MXFP_FORMAT_F32, .rows = CHARLM_BATCH, .cols = w->cols, .data = x},
-		.w = *w,
-		.c = y,
-	};
+	const struct mxfp_matrix a = {.format = MXFP_FORMAT_F32, .rows = CHARLM_BATCH, .cols = w->cols, .data = x};
+	const struct mxfp_product product = {.a = &a, .w = w, .c = y};
 	const struct mxfp_gemm_options options = {
 		.a_format = w->format == MXFP_FORMAT_F32 ? MXFP_FORMAT_F32 : e->model->activations,
 		.a_quantize = &e->model->how,

@@ -6,14 +6,12 @@
 
 enum { MAX_INPUTS = 7 };
 
-static size_t inputs_of(struct mxfp_gemm_span spans[MAX_INPUTS], const struct mxfp_gemm_plan *p,
-                        const struct mxfp_gemm_call *call)
+static size_t inputs_of(struct mxfp_gemm_span spans[MAX_INPUTS], const struct mxfp_gemm_plan *p)
 {
-	const struct mxfp_gemm *product = &call->products[p->index];
 	size_t n = mxfp_gemm_matrix_spans(spans, &p->a);
 
 	if (p->w_panels != NULL)
-		spans[n++] = (struct mxfp_gemm_span){product->w_packed, product->w_packed_bytes};
+		spans[n++] = (struct mxfp_gemm_span){p->w_panels - MXFP_GEMM_HEADER_BYTES, p->w_packed_bytes};
 	else
 		n += mxfp_gemm_matrix_spans(spans + n, &p->w);
 	if (p->bias != NULL)
@@ -24,15 +22,18 @@ static size_t inputs_of(struct mxfp_gemm_span spans[MAX_INPUTS], const struct mx
 /* C, of a product that need not have a plan: empty where its plan is going to be refused. */
 static struct mxfp_gemm_span result_of(const struct mxfp_gemm_call *call, size_t i)
 {
-	const struct mxfp_gemm *product = &call->products[i];
-	size_t n = product->w_packed != NULL ? mxfp_gemm_packed_n(product) : product->w.rows;
-	size_t width = mxfp_format_info(call->options->c_format)->storage_bytes, row, stride, bytes;
+	struct mxfp_product copy;
+	const struct mxfp_product *p = mxfp_product_at(call->products, i, &copy);
+	size_t width = mxfp_format_info(call->options->c_format)->storage_bytes, n, row, stride, bytes;
 
-	if (n == 0 || product->a.rows == 0 || !mxfp_multiply(n, width, &row) ||
-	    !mxfp_multiply(product->c_stride != 0 ? product->c_stride : n, width, &stride) ||
-	    !mxfp_span(product->a.rows, row, stride, &bytes))
+	if (p == NULL || p->a == NULL || (p->w_packed == NULL && p->w == NULL))
+		return (struct mxfp_gemm_span){NULL, 0};
+	n = p->w_packed != NULL ? p->n : p->w->rows;
+	if (n == 0 || !mxfp_multiply(n, width, &row) ||
+	    !mxfp_multiply(p->c_stride != 0 ? p->c_stride : n, width, &stride) ||
+	    !mxfp_span(p->a->rows, row, stride, &bytes))
 		bytes = 0;
-	return (struct mxfp_gemm_span){product->c, bytes};
+	return (struct mxfp_gemm_span){p->c, bytes};
 }
 
 static bool overlap(struct mxfp_gemm_span a, struct mxfp_gemm_span b)
@@ -67,7 +68,7 @@ enum mxfp_status mxfp_gemm_check_memory(const struct mxfp_gemm_plan *p, const st
                                         bool *doubt)
 {
 	struct mxfp_gemm_span inputs[MAX_INPUTS], result = result_of(call, p->index);
-	size_t n = inputs_of(inputs, p, call);
+	size_t n = inputs_of(inputs, p);
 	bool overlaps = overlap(workspace, result);
 
 	if (result.bytes != 0 && result.at == NULL)
@@ -87,22 +88,22 @@ enum mxfp_status mxfp_gemm_check_memory(const struct mxfp_gemm_plan *p, const st
 	return p->w_panels == NULL && result.bytes != 0 && is_wrong(&p->w) ? MXFP_ERR_MASK : MXFP_OK;
 }
 
-bool mxfp_gemm_some_overlap(const struct mxfp_gemm_call *call)
+size_t mxfp_gemm_find_overlap(const struct mxfp_gemm_call *call)
 {
 	struct mxfp_gemm_span spans[MAX_INPUTS + 1];
 	struct mxfp_gemm_plan p;
 
 	for (size_t i = 0; i < call->n; i++) {
 		(void)mxfp_gemm_plan(&p, call, i); /* it was checked before */
-		size_t n = inputs_of(spans, &p, call);
+		size_t n = inputs_of(spans, &p);
 
 		spans[n++] = result_of(call, i);
 		for (size_t j = 0; j < call->n; j++)
 			for (size_t s = 0; s < n - (i == j); s++)
 				if (overlap(result_of(call, j), spans[s]))
-					return true;
+					return j;
 	}
-	return false;
+	return call->n;
 }
 
 enum mxfp_status mxfp_gemm_check_weights(const struct mxfp_matrix *w, struct mxfp_gemm_span packed)
@@ -119,6 +120,24 @@ enum mxfp_status mxfp_gemm_check_weights(const struct mxfp_matrix *w, struct mxf
 	return is_wrong(w) ? MXFP_ERR_MASK : MXFP_OK;
 }
 
+/* The first NaN or Inf of a transposed A in the order of its rows: each row as it is stored has one column of A. */
+static uint64_t first_of_transposed(const struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call)
+{
+	struct mxfp_quantize_job row = p->quantize;
+	uint64_t first = UINT64_MAX, m;
+	uint32_t amax;
+
+	row.rows = 1;
+	row.first_index = 0;
+	for (size_t k = 0; k < p->k; k++) {
+		row.src = (const uint8_t *)p->a.data + k * p->a.stride * mxfp_gemm_stride_unit(p->a.format);
+		mxfp_scan(&row, &call->runner, &amax, &m);
+		if (m != UINT64_MAX && m * p->k + k < first)
+			first = m * p->k + k;
+	}
+	return p->quantize.first_index + first;
+}
+
 enum mxfp_status mxfp_gemm_check_finite(const struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call)
 {
 	uint64_t first;
@@ -130,6 +149,6 @@ enum mxfp_status mxfp_gemm_check_finite(const struct mxfp_gemm_plan *p, const st
 	if (first == UINT64_MAX)
 		return MXFP_OK;
 	if (call->quantize->first_non_finite != NULL)
-		*call->quantize->first_non_finite = first;
+		*call->quantize->first_non_finite = p->a.transposed ? first_of_transposed(p, call) : first;
 	return MXFP_ERR_NON_FINITE;
 }

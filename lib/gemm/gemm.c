@@ -2,27 +2,39 @@
 /* mxfp_gemm(), mxfp_gemm_grouped(): check everything, then run. */
 #include "run.h"
 
-enum mxfp_status mxfp_gemm_workspace_size_with(const struct mxfp_kernels *kernels, const struct mxfp_gemm *products,
-                                               size_t n, const struct mxfp_gemm_options *options, size_t *bytes)
+static enum mxfp_status failed(const struct mxfp_gemm_call *call, size_t product, enum mxfp_status status)
 {
-	struct mxfp_gemm_call call = {.kernels = kernels, .products = products, .n = n, .options = options};
+	if (call->options->failed_product != NULL)
+		*call->options->failed_product = product;
+	return status;
+}
+
+enum mxfp_status mxfp_gemm_workspace_size(const struct mxfp_product *products, size_t n,
+                                          const struct mxfp_gemm_options *options, size_t *bytes)
+{
+	struct mxfp_gemm_call call = {.products = products, .n = n, .options = options};
 	struct mxfp_gemm_layout layout = {0};
 	struct mxfp_gemm_plan p;
-	size_t total;
+	size_t workers;
 
-	if ((n != 0 && products == NULL) || bytes == NULL)
-		return MXFP_ERR_NULL;
-	enum mxfp_status status = mxfp_gemm_check_options(&call);
-	for (size_t i = 0; i < n && status == MXFP_OK; i++) {
+	enum mxfp_status status = bytes != NULL ? mxfp_gemm_check_options(&call) : MXFP_ERR_NULL;
+	if (status != MXFP_OK)
+		return status;
+	for (size_t i = 0; i < n; i++) {
 		status = mxfp_gemm_plan(&p, &call, i);
 		if (status == MXFP_OK)
 			status = mxfp_gemm_layout_add(&layout, &call, &p);
+		if (status != MXFP_OK)
+			return failed(&call, i, status);
 	}
-	if (status == MXFP_OK)
-		status = mxfp_gemm_layout_end(&layout, n, mxfp_runner_width(&call.runner), &total);
-	if (status == MXFP_OK)
-		*bytes = total;
-	return status;
+	status = mxfp_gemm_layout_end(&layout, n);
+	if (status != MXFP_OK)
+		return status;
+	if (!mxfp_multiply(layout.worker, mxfp_runner_width(&call.runner), &workers) ||
+	    workers > PTRDIFF_MAX - layout.shared)
+		return MXFP_ERR_SIZE;
+	*bytes = layout.shared + workers;
+	return MXFP_OK;
 }
 
 /* Everything that can be refused is refused here, before a byte is written. *last becomes the plan of the last. */
@@ -31,7 +43,6 @@ static enum mxfp_status check(const struct mxfp_gemm_call *call, struct mxfp_gem
 {
 	const struct mxfp_gemm_results results = mxfp_gemm_results(call);
 	bool doubt = !results.ascend;
-	size_t total;
 
 	for (size_t i = 0; i < call->n; i++) {
 		enum mxfp_status status = mxfp_gemm_plan(last, call, i);
@@ -43,34 +54,33 @@ static enum mxfp_status check(const struct mxfp_gemm_call *call, struct mxfp_gem
 		if (status == MXFP_OK)
 			status = mxfp_gemm_layout_add(layout, call, last);
 		if (status != MXFP_OK)
-			return status;
+			return failed(call, i, status);
 	}
-	enum mxfp_status status = mxfp_gemm_layout_end(layout, call->n, call->workers, &total);
-	if (status != MXFP_OK)
+	enum mxfp_status status = mxfp_gemm_layout_end(layout, call->n);
+	if (status != MXFP_OK || layout->shared == 0)
 		return status;
-	if (total != 0 && workspace.at == NULL)
+	if (workspace.at == NULL)
 		return MXFP_ERR_NULL;
-	if (workspace.bytes < total)
+	if (workspace.bytes < layout->shared + layout->worker)
 		return MXFP_ERR_SIZE;
-	return doubt && mxfp_gemm_some_overlap(call) ? MXFP_ERR_OVERLAP : MXFP_OK;
+	size_t overlap = doubt ? mxfp_gemm_find_overlap(call) : call->n;
+	return overlap == call->n ? MXFP_OK : failed(call, overlap, MXFP_ERR_OVERLAP);
 }
 
-enum mxfp_status mxfp_gemm_grouped_with(const struct mxfp_kernels *kernels, const struct mxfp_gemm *products, size_t n,
-                                        const struct mxfp_gemm_options *options, void *workspace, size_t bytes)
+enum mxfp_status mxfp_gemm_grouped(const struct mxfp_product *products, size_t n,
+                                   const struct mxfp_gemm_options *options, void *workspace, size_t workspace_bytes)
 {
-	struct mxfp_gemm_call call = {.kernels = kernels, .products = products, .n = n, .options = options};
+	struct mxfp_gemm_call call = {.products = products, .n = n, .options = options};
 	struct mxfp_gemm_layout layout = {0};
 	struct mxfp_gemm_plan last;
 
-	if (n != 0 && products == NULL)
-		return MXFP_ERR_NULL;
 	enum mxfp_status status = mxfp_gemm_check_options(&call);
 	if (status != MXFP_OK)
 		return status;
-	call.workers = mxfp_runner_width(&call.runner);
-	status = check(&call, (struct mxfp_gemm_span){workspace, workspace != NULL ? bytes : 0}, &layout, &last);
+	status = check(&call, (struct mxfp_gemm_span){workspace, workspace != NULL ? workspace_bytes : 0}, &layout, &last);
 	if (status != MXFP_OK || layout.shared == 0)
 		return status;
+	call.workers = mxfp_least(mxfp_runner_width(&call.runner), (workspace_bytes - layout.shared) / layout.worker);
 	/* While they were checked there was no memory for the plans; that of the last, often the only one, is still there. */
 	size_t unaligned = (uintptr_t)workspace % MXFP_GEMM_ALIGN;
 	struct mxfp_gemm_plan *plans =
@@ -82,19 +92,7 @@ enum mxfp_status mxfp_gemm_grouped_with(const struct mxfp_kernels *kernels, cons
 	return MXFP_OK;
 }
 
-enum mxfp_status mxfp_gemm_workspace_size(const struct mxfp_gemm *products, size_t n,
-                                          const struct mxfp_gemm_options *options, size_t *bytes)
-{
-	return mxfp_gemm_workspace_size_with(NULL, products, n, options, bytes);
-}
-
-enum mxfp_status mxfp_gemm_grouped(const struct mxfp_gemm *products, size_t n, const struct mxfp_gemm_options *options,
-                                   void *workspace, size_t workspace_bytes)
-{
-	return mxfp_gemm_grouped_with(NULL, products, n, options, workspace, workspace_bytes);
-}
-
-enum mxfp_status mxfp_gemm(const struct mxfp_gemm *product, const struct mxfp_gemm_options *options, void *workspace,
+enum mxfp_status mxfp_gemm(const struct mxfp_product *product, const struct mxfp_gemm_options *options, void *workspace,
                            size_t workspace_bytes)
 {
 	return mxfp_gemm_grouped(product, 1, options, workspace, workspace_bytes);

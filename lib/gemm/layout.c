@@ -105,19 +105,15 @@ static bool add(size_t *total, const size_t *sizes, size_t n)
 	return true;
 }
 
-enum mxfp_status mxfp_gemm_layout_end(struct mxfp_gemm_layout *layout, size_t products, size_t workers, size_t *bytes)
+enum mxfp_status mxfp_gemm_layout_end(struct mxfp_gemm_layout *l, size_t products)
 {
-	struct mxfp_gemm_layout *l = layout;
-	size_t areas;
-
-	*bytes = 0;
 	if (l->units == 0)
 		return MXFP_OK;
 	l->plans = align(products * sizeof(struct mxfp_gemm_plan));
 	/* The workspace need not be aligned. */
-	if (!add(&l->shared, (size_t[]){MXFP_GEMM_ALIGN, l->plans, l->units, l->a}, 4) ||
-	    !add(&l->worker, (size_t[]){l->tile, l->values, l->w, l->dense, l->numbers, l->codes}, 6) ||
-	    !mxfp_multiply(l->worker, workers, &areas) || !add(bytes, (size_t[]){l->shared, areas}, 2))
-		return MXFP_ERR_SIZE;
-	return MXFP_OK;
+	return add(&l->shared, (size_t[]){MXFP_GEMM_ALIGN, l->plans, l->units, l->a}, 4) &&
+	               add(&l->worker, (size_t[]){l->tile, l->values, l->w, l->dense, l->numbers, l->codes}, 6) &&
+	               l->worker <= PTRDIFF_MAX - l->shared
+	               ? MXFP_OK
+	               : MXFP_ERR_SIZE;
 }

@@ -16,7 +16,8 @@ struct header {
 	char magic[8];
 	uint32_t version, byte_order;
 	uint32_t kernel; /* its id; 0: the reference */
-	uint32_t a_format, w_format, acc;
+	uint32_t a_format; /* 0: numbers, of whatever format */
+	uint32_t w_format, acc;
 	uint32_t sparse_n, sparse_m;
 	uint64_t n, k, pass, chunk, payload;
 	uint32_t tensor_scale, tensor_scale_divides;
@@ -33,7 +34,7 @@ static struct header header_of(const struct mxfp_gemm_plan *p)
 		.version = VERSION,
 		.byte_order = BYTE_ORDER_MARK,
 		.kernel = p->kernel != NULL ? p->kernel->id : 0,
-		.a_format = p->a_format,
+		.a_format = mxfp_is_block(p->a_format) ? p->a_format : 0,
 		.w_format = p->w.format,
 		.acc = p->acc,
 		.sparse_n = p->w.sparsity.n,
@@ -61,18 +62,8 @@ void mxfp_gemm_write_header(void *packed, const struct mxfp_gemm_plan *p)
 	memcpy(packed, &h, sizeof h);
 }
 
-size_t mxfp_gemm_packed_n(const struct mxfp_gemm *product)
-{
-	struct header h;
-
-	if (product->w_packed_bytes < sizeof h)
-		return 0;
-	memcpy(&h, product->w_packed, sizeof h);
-	return h.n > SIZE_MAX ? 0 : (size_t)h.n;
-}
-
 enum mxfp_status mxfp_gemm_read_packed(struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call,
-                                       const struct mxfp_gemm *product)
+                                       const struct mxfp_product *product)
 {
 	struct header h, wanted;
 
@@ -91,14 +82,15 @@ enum mxfp_status mxfp_gemm_read_packed(struct mxfp_gemm_plan *p, const struct mx
 	};
 	if (mxfp_gemm_check_matrix(&p->w) != MXFP_OK)
 		return MXFP_ERR_PACKED;
-	p->n = p->w.rows;
-	if (p->w.cols != p->k || (product->w.rows != 0 && product->w.rows != p->n))
+	if (p->w.cols != p->k)
 		return MXFP_ERR_SIZE;
+	p->n = product->n;
 	mxfp_gemm_choose(p, call);
 	wanted = header_of(p);
-	if (memcmp(&h, &wanted, sizeof h) != 0 || wanted.payload > product->w_packed_bytes - sizeof h)
+	if (p->w.rows != p->n || memcmp(&h, &wanted, sizeof h) != 0 || wanted.payload > product->w_packed_bytes - sizeof h)
 		return MXFP_ERR_PACKED;
 	p->w_panels = (const uint8_t *)product->w_packed + sizeof h;
+	p->w_packed_bytes = product->w_packed_bytes;
 	if (p->kernel == NULL) { /* its rows are dense, whatever W was */
 		const struct mxfp_gemm_row row = mxfp_gemm_row(p->w.format, p->k);
 

@@ -24,13 +24,15 @@
 
 /* What is common to the products of a call. */
 struct mxfp_gemm_call {
-	struct mxfp_runner runner;
-	const struct mxfp_kernels *kernels;
-	const struct mxfp_gemm *products;
+	const struct mxfp_product *products;
 	size_t n;
-	const struct mxfp_gemm_options *options;      /* never NULL */
+	const struct mxfp_gemm_options *options;      /* what was given; never NULL once it has been checked */
 	const struct mxfp_quantize_options *quantize; /* likewise */
+	const struct mxfp_kernels *kernels;
+	struct mxfp_runner runner;
 	size_t workers;                               /* at most this many run at once */
+	struct mxfp_gemm_options options_copy;        /* where the caller's are of another version */
+	struct mxfp_quantize_options quantize_copy;
 };
 
 /* One product, checked but for its memory; strides are never 0. */
@@ -46,16 +48,12 @@ struct mxfp_gemm_plan {
 	size_t chunk;                          /* elements of K that panels cover */
 	size_t tile_rows, tile_cols;           /* of a tile of C: whole panels */
 	size_t unit_rows;                      /* of A that are packed at once, at most */
-	const uint8_t *w_panels;               /* of packed weights; NULL: W is packed for each tile */
+	const uint8_t *w_panels;               /* behind the header of packed weights; NULL: W is packed for each tile */
+	size_t w_packed_bytes;                 /* header included */
 	uint8_t *c;
 	size_t c_stride;
 	const float *bias;
 };
-
-/* matrix.c */
-
-/* Checks a matrix, dense or sparse, but for its memory, and fills its strides. */
-enum mxfp_status mxfp_gemm_check_matrix(struct mxfp_matrix *matrix);
 
 /* A stretch of memory. */
 struct mxfp_gemm_span {
@@ -63,7 +61,12 @@ struct mxfp_gemm_span {
 	size_t bytes;
 };
 
-/* Those of a matrix that was checked: data, scales, masks. Returns how many. */
+/* matrix.c */
+
+/* Checks a matrix, dense or sparse, but for its memory, and fills its strides. */
+enum mxfp_status mxfp_gemm_check_matrix(struct mxfp_matrix *matrix);
+
+/* Where a matrix that was checked lies: data, scales, masks. Returns how many these are. */
 size_t mxfp_gemm_matrix_spans(struct mxfp_gemm_span spans[3], const struct mxfp_matrix *matrix);
 
 /* Bytes of a row without padding, in codes or numbers, and in scales. */
@@ -98,24 +101,28 @@ enum { MXFP_GEMM_HEADER_BYTES = 128 };
 /* Writes the header of a plan's W, MXFP_GEMM_HEADER_BYTES long. */
 void mxfp_gemm_write_header(void *packed, const struct mxfp_gemm_plan *p);
 
-/* The n of packed weights as they say it, unchecked. */
-size_t mxfp_gemm_packed_n(const struct mxfp_gemm *product);
-
-/* Fills p->w, w_panels and n from packed weights, and chooses. MXFP_ERR_PACKED, MXFP_ERR_SIZE. */
+/* Fills p->w and w_panels from packed weights of n rows, and chooses. MXFP_ERR_PACKED, MXFP_ERR_SIZE. */
 enum mxfp_status mxfp_gemm_read_packed(struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call,
-                                       const struct mxfp_gemm *product);
+                                       const struct mxfp_product *product);
 
 /* plan.c */
 
-/* Checks the options, and fills what they leave out. */
+/* Product i of an array, in *copy if it is of another version; NULL if it cannot be taken. */
+const struct mxfp_product *mxfp_product_at(const struct mxfp_product *products, size_t i, struct mxfp_product *copy);
+
+/* The caller's options as MXFP_SIZED() gives them. */
+const struct mxfp_gemm_options *mxfp_sized_gemm_options(const struct mxfp_gemm_options *options,
+                                                        struct mxfp_gemm_options *copy);
+
+/* Checks the options, and that there are products, and fills in what the call needs to know of its options. */
 enum mxfp_status mxfp_gemm_check_options(struct mxfp_gemm_call *call);
 
 /* Checks product i but for its memory, and resolves it. */
 enum mxfp_status mxfp_gemm_plan(struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call, size_t i);
 
-/* Checks W for products with an A of a_format, and finds the kernel that it is packed for. */
+/* Checks W, and finds the kernel that it is packed for. */
 enum mxfp_status mxfp_gemm_plan_weights(struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call,
-                                        const struct mxfp_matrix *w, enum mxfp_format a_format);
+                                        const struct mxfp_matrix *w);
 
 /* check.c */
 
@@ -133,26 +140,14 @@ enum mxfp_status mxfp_gemm_check_memory(const struct mxfp_gemm_plan *p, const st
                                         struct mxfp_gemm_span workspace, const struct mxfp_gemm_results *results,
                                         bool *doubt);
 
-/* Whether a result overlaps with another one or with anything that is read. Quadratic in the number of products. */
-bool mxfp_gemm_some_overlap(const struct mxfp_gemm_call *call);
+/* The first product whose result overlaps with another one or with anything that is read; call->n: none. Quadratic in
+   the number of products. */
+size_t mxfp_gemm_find_overlap(const struct mxfp_gemm_call *call);
 
 /* Checks what of W is read, as mxfp_gemm_check_memory() does; `packed` is written. */
 enum mxfp_status mxfp_gemm_check_weights(const struct mxfp_matrix *w, struct mxfp_gemm_span packed);
 
 /* The non-finite policy `error` for an A that is quantized. */
 enum mxfp_status mxfp_gemm_check_finite(const struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call);
-
-/* gemm.c, weights.c: the public functions with the kernels of a table */
-
-enum mxfp_status mxfp_gemm_grouped_with(const struct mxfp_kernels *kernels, const struct mxfp_gemm *products, size_t n,
-                                        const struct mxfp_gemm_options *options, void *workspace, size_t bytes);
-enum mxfp_status mxfp_gemm_workspace_size_with(const struct mxfp_kernels *kernels, const struct mxfp_gemm *products,
-                                               size_t n, const struct mxfp_gemm_options *options, size_t *bytes);
-enum mxfp_status mxfp_pack_with(const struct mxfp_kernels *kernels, void *packed, size_t bytes,
-                                const struct mxfp_matrix *w, enum mxfp_format a_format,
-                                const struct mxfp_gemm_options *options);
-enum mxfp_status mxfp_pack_size_with(const struct mxfp_kernels *kernels, const struct mxfp_matrix *w,
-                                     enum mxfp_format a_format, const struct mxfp_gemm_options *options,
-                                     size_t *bytes);
 
 #endif

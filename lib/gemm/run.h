@@ -74,8 +74,8 @@ bool mxfp_gemm_batch_takes(size_t units, size_t a_bytes, const struct mxfp_gemm_
 enum mxfp_status mxfp_gemm_layout_add(struct mxfp_gemm_layout *layout, const struct mxfp_gemm_call *call,
                                       const struct mxfp_gemm_plan *p);
 
-/* Sums up; gives the bytes of a workspace for this many workers. */
-enum mxfp_status mxfp_gemm_layout_end(struct mxfp_gemm_layout *layout, size_t products, size_t workers, size_t *bytes);
+/* Sums up. */
+enum mxfp_status mxfp_gemm_layout_end(struct mxfp_gemm_layout *layout, size_t products);
 
 /* tile.c */
 

@@ -90,14 +90,14 @@ static size_t rooms_bytes(const struct mxfp_gemm_plan *p)
 	return count_rooms(p) != 0 ? count_rooms(p) * room_bytes(p) + MXFP_GEMM_ALIGN : 0;
 }
 
-/* Checks W and finds its kernel for an A of a_format, and the size of what is packed. */
+/* Checks W, finds its kernel, and the size of what is packed. */
 static enum mxfp_status plan_packing(struct mxfp_gemm_plan *p, struct mxfp_gemm_call *call, const struct mxfp_matrix *w,
-                                     enum mxfp_format a_format, size_t *bytes)
+                                     size_t *bytes)
 {
 	enum mxfp_status status = mxfp_gemm_check_options(call);
 
 	if (status == MXFP_OK)
-		status = mxfp_gemm_plan_weights(p, call, w, a_format);
+		status = mxfp_gemm_plan_weights(p, call, w);
 	if (status != MXFP_OK)
 		return status;
 	*bytes = MXFP_GEMM_HEADER_BYTES + mxfp_gemm_w_bytes(p);
@@ -107,13 +107,12 @@ static enum mxfp_status plan_packing(struct mxfp_gemm_plan *p, struct mxfp_gemm_
 	return MXFP_OK;
 }
 
-enum mxfp_status mxfp_pack_size_with(const struct mxfp_kernels *kernels, const struct mxfp_matrix *w,
-                                     enum mxfp_format a_format, const struct mxfp_gemm_options *options, size_t *bytes)
+enum mxfp_status mxfp_pack_size(const struct mxfp_matrix *w, const struct mxfp_gemm_options *options, size_t *bytes)
 {
-	struct mxfp_gemm_call call = {.kernels = kernels, .options = options};
+	struct mxfp_gemm_call call = {.options = options};
 	struct mxfp_gemm_plan p;
 	size_t total;
-	enum mxfp_status status = plan_packing(&p, &call, w, a_format, &total);
+	enum mxfp_status status = plan_packing(&p, &call, w, &total);
 
 	if (status == MXFP_OK && bytes == NULL)
 		status = MXFP_ERR_NULL;
@@ -122,15 +121,14 @@ enum mxfp_status mxfp_pack_size_with(const struct mxfp_kernels *kernels, const s
 	return status;
 }
 
-enum mxfp_status mxfp_pack_with(const struct mxfp_kernels *kernels, void *packed, size_t bytes,
-                                const struct mxfp_matrix *w, enum mxfp_format a_format,
-                                const struct mxfp_gemm_options *options)
+enum mxfp_status mxfp_pack(void *packed, size_t bytes, const struct mxfp_matrix *w,
+                           const struct mxfp_gemm_options *options)
 {
-	struct mxfp_gemm_call call = {.kernels = kernels, .options = options};
+	struct mxfp_gemm_call call = {.options = options};
 	atomic_size_t next = 0, next_room = 0;
 	struct mxfp_gemm_plan p;
 	size_t total;
-	enum mxfp_status status = plan_packing(&p, &call, w, a_format, &total);
+	enum mxfp_status status = plan_packing(&p, &call, w, &total);
 
 	if (status != MXFP_OK)
 		return status;
@@ -159,16 +157,4 @@ enum mxfp_status mxfp_pack_with(const struct mxfp_kernels *kernels, void *packed
 	mxfp_run_pieces(&call.runner, workers, pack_worker, &packing, NULL);
 	memset(end, 0, rooms_bytes(&p));
 	return MXFP_OK;
-}
-
-enum mxfp_status mxfp_pack_size(const struct mxfp_matrix *w, enum mxfp_format a_format,
-                                const struct mxfp_gemm_options *options, size_t *bytes)
-{
-	return mxfp_pack_size_with(NULL, w, a_format, options, bytes);
-}
-
-enum mxfp_status mxfp_pack(void *packed, size_t bytes, const struct mxfp_matrix *w, enum mxfp_format a_format,
-                           const struct mxfp_gemm_options *options)
-{
-	return mxfp_pack_with(NULL, packed, bytes, w, a_format, options);
 }

@@ -13,7 +13,6 @@
 #include "body/fp_state.h"
 #include "equal/gemm_case.h"
 #include "equal/guarded.h"
-#include "gemm/plan.h"
 #include "suite.h"
 
 enum {
@@ -33,7 +32,8 @@ struct run {
 	bool own_threads;
 	struct mxfp_exec exec;
 	uint64_t state;    /* floating point */
-	struct mxfp_gemm products[GEMM_CASE_MAX_PRODUCTS];
+	struct mxfp_product products[GEMM_CASE_MAX_PRODUCTS];
+	struct mxfp_matrix a[GEMM_CASE_MAX_PRODUCTS], w[GEMM_CASE_MAX_PRODUCTS];
 	struct mxfp_gemm_options options;
 	struct guarded arrays[GEMM_CASE_MAX_PRODUCTS][MAX_ARRAYS];
 	struct guarded workspace;
@@ -88,7 +88,8 @@ static void place_product(struct run *run, struct random *r, size_t i)
 {
 	const struct gemm_case_product *p = &run->c->product[i];
 	struct guarded *arrays = run->arrays[i];
-	struct mxfp_gemm *product = &run->products[i];
+	struct mxfp_product *product = &run->products[i];
+	struct mxfp_matrix *a = &run->a[i], *w = &run->w[i];
 	size_t c_width = width_of(run->c->options.c_format);
 
 	place(&arrays[A_DATA], r, p->a.matrix.data, p->a.data_bytes, width_of(p->a.matrix.format));
@@ -97,12 +98,14 @@ static void place_product(struct run *run, struct random *r, size_t i)
 	place(&arrays[W_SCALES], r, p->w.matrix.scales, p->w.scales_bytes, 1);
 	place(&arrays[C], r, p->given, p->c_bytes, c_width);
 	place(&arrays[BIAS], r, p->bias, p->bias != NULL ? p->n * sizeof *p->bias : 0, sizeof *p->bias);
-	product->a = p->a.matrix;
-	product->a.data = arrays[A_DATA].at;
-	product->a.scales = p->a.matrix.scales != NULL ? arrays[A_SCALES].at : NULL;
-	product->w = p->w.matrix;
-	product->w.data = arrays[W_DATA].at;
-	product->w.scales = p->w.matrix.scales != NULL ? arrays[W_SCALES].at : NULL;
+	*a = p->a.matrix;
+	a->data = arrays[A_DATA].at;
+	a->scales = p->a.matrix.scales != NULL ? arrays[A_SCALES].at : NULL;
+	*w = p->w.matrix;
+	w->data = arrays[W_DATA].at;
+	w->scales = p->w.matrix.scales != NULL ? arrays[W_SCALES].at : NULL;
+	product->a = a;
+	product->w = w;
 	product->c = arrays[C].at;
 	product->c_stride = p->c_stride;
 	product->bias = p->bias != NULL ? (const float *)arrays[BIAS].at : NULL;
@@ -117,24 +120,27 @@ static bool report(struct equal *e, const char *what)
 /* Packs W of product i; the bytes must not depend on the number of threads. */
 static bool pack(struct equal *e, struct run *run, size_t i)
 {
-	const struct mxfp_kernels *table = &run->tier->table;
-	struct mxfp_gemm *product = &run->products[i];
-	enum mxfp_format a_format = run->c->product[i].seen.format;
-	struct mxfp_gemm_options one = run->options;
+	const enum mxfp_format a_format = run->c->product[i].seen.format;
+	const struct mxfp_exec one_thread = {.threads = 1, .isa = run->tier->name};
+	struct mxfp_product *product = &run->products[i];
+	struct mxfp_gemm_options options = run->options, one;
 	size_t bytes;
 
-	one.exec = &(struct mxfp_exec){.threads = 1};
-	if (mxfp_pack_size_with(table, &product->w, a_format, &run->options, &bytes) != MXFP_OK)
+	options.a_format = mxfp_format_info(a_format)->kind == MXFP_KIND_BLOCK ? a_format : MXFP_FORMAT_F32;
+	one = options;
+	one.exec = &one_thread;
+	if (mxfp_pack_size(product->w, &options, &bytes) != MXFP_OK)
 		return report(e, "mxfp_pack_size() failed");
 	place(&run->arrays[i][PACKED], &e->random, NULL, bytes, 1);
 	uint8_t *packed = run->arrays[i][PACKED].at, *again = malloc(bytes);
 	if (again == NULL)
 		abort();
-	bool same = mxfp_pack_with(table, packed, bytes, &product->w, a_format, &run->options) == MXFP_OK &&
-	            mxfp_pack_with(table, again, bytes, &product->w, a_format, &one) == MXFP_OK &&
+	bool same = mxfp_pack(packed, bytes, product->w, &options) == MXFP_OK &&
+	            mxfp_pack(again, bytes, product->w, &one) == MXFP_OK &&
 	            memcmp(packed, again, bytes) == 0;
 	free(again);
-	product->w = (struct mxfp_matrix){0};
+	product->n = product->w->rows;
+	product->w = NULL;
 	product->w_packed = packed;
 	product->w_packed_bytes = bytes;
 	return same || report(e, "packed bytes differ");
@@ -193,13 +199,12 @@ static bool call(struct equal *e, struct run *run)
 	const uint64_t saved = fp_state_get();
 	size_t bytes;
 
-	if (mxfp_gemm_workspace_size_with(&run->tier->table, run->products, run->c->n, &run->options, &bytes) != MXFP_OK)
+	if (mxfp_gemm_workspace_size(run->products, run->c->n, &run->options, &bytes) != MXFP_OK)
 		return report(e, "mxfp_gemm_workspace_size() failed");
 	run->workspace = guarded_of(bytes, random_below(&e->random, 64), random_below(&e->random, 2) == 0);
 	fp_state_set(run->state);
 	uint64_t before = fp_state_get(); /* a machine may lack some of the bits */
-	enum mxfp_status status = mxfp_gemm_grouped_with(&run->tier->table, run->products, run->c->n, &run->options,
-	                                                 run->workspace.at, bytes);
+	enum mxfp_status status = mxfp_gemm_grouped(run->products, run->c->n, &run->options, run->workspace.at, bytes);
 	uint64_t after = fp_state_get();
 	fp_state_set(saved);
 	if (status != MXFP_OK)
@@ -227,8 +232,10 @@ static bool run_case(struct equal *e, const struct equal_tier *tier, const struc
 	run.threads = threads[random_below(r, 5)];
 	run.own_threads = random_below(r, 4) == 0;
 	run.state = fp_state_hostile(random_below(r, FP_STATE_N_HOSTILE));
-	run.exec = (struct mxfp_exec){.threads = run.threads, .run = run.own_threads ? run_backwards : NULL};
+	run.exec = (struct mxfp_exec){.threads = run.threads, .isa = tier->name, .run = run.own_threads ? run_backwards : NULL};
 	run.options.exec = &run.exec;
+	if (mxfp_format_info(c->product[0].seen.format)->kind == MXFP_KIND_BLOCK && random_below(r, 2) == 0)
+		run.options.a_format = c->product[0].seen.format; /* also where A is in it already */
 	describe(&run);
 	for (size_t i = 0; i < c->n; i++) {
 		place_product(&run, r, i);

@@ -51,7 +51,6 @@ static void any_quantization(struct gemm_case *c, struct random *r)
 	struct mxfp_quantize_options *q = &c->quantize;
 	uint32_t amax = random_f32_between(r, -10, 10) & UINT32_C(0x7FFFFFFF);
 
-	q->rule = MXFP_RULE_RCEIL;
 	if (one_in(r, 2))
 		return;
 	c->options.a_quantize = q;
@@ -104,7 +103,7 @@ static void any_options(struct gemm_case *c, struct random *r, const struct gemm
 	o->seed = random_u64(r);
 	o->stream = one_in(r, 4) ? UINT64_MAX - random_below(r, 3) : random_u64(r); /* plus passes: wraps */
 	o->epilogue = one_in(r, 3) ? epilogue : NULL;
-	o->a_format = MXFP_FORMAT_F32; /* which changes nothing */
+	o->a_format = MXFP_FORMAT_F32;
 	if (is_block(wish->a_format) && one_in(r, 3)) {
 		o->a_format = wish->a_format;
 		any_quantization(c, r);

@@ -15,7 +15,6 @@
 #include "equal/guarded.h"
 #include "oracle/matrix.h"
 #include "oracle/operands.h"
-#include "gemm/plan.h"
 #include "sparse.h"
 #include "suite.h"
 
@@ -226,27 +225,29 @@ static void make_product(struct product *p, struct random *r, struct mxfp_sparsi
 	         p->k, (int)p->options.acc, p->options.pass_k, (int)p->options.psum, suite_seed());
 }
 
-/* Computes the product with a table, C from what it holds. */
-static void multiply(const struct product *p, const struct mxfp_kernels *table, const struct mxfp_matrix *w,
+/* Computes the product on a tier, C from what it holds. */
+static void multiply(const struct product *p, const char *isa, const struct mxfp_matrix *w,
                      bool packed, float *c)
 {
-	struct mxfp_gemm product = {.a = p->a.matrix, .w = *w, .c = c};
+	struct mxfp_product product = {.a = &p->a.matrix, .w = w, .c = c};
 	struct mxfp_gemm_options options = p->options;
 	struct guarded panels = {0};
 	size_t bytes;
 
-	options.exec = &(struct mxfp_exec){.threads = 1 + random_below(&equal.random, 3)};
+	options.exec = &(struct mxfp_exec){.threads = 1 + random_below(&equal.random, 3), .isa = isa};
+	options.a_format = mxfp_format_info(p->a.matrix.format)->kind == MXFP_KIND_BLOCK ? p->a.matrix.format : MXFP_FORMAT_F32;
 	if (packed) {
-		ck_assert_int_eq(mxfp_pack_size_with(table, w, p->a.matrix.format, &options, &bytes), MXFP_OK);
+		ck_assert_int_eq(mxfp_pack_size(w, &options, &bytes), MXFP_OK);
 		panels = place(&equal.random, NULL, bytes);
-		ck_assert_int_eq(mxfp_pack_with(table, panels.at, bytes, w, p->a.matrix.format, &options), MXFP_OK);
-		product.w = (struct mxfp_matrix){0};
+		ck_assert_int_eq(mxfp_pack(panels.at, bytes, w, &options), MXFP_OK);
+		product.w = NULL;
+		product.n = w->rows;
 		product.w_packed = panels.at;
 		product.w_packed_bytes = bytes;
 	}
-	ck_assert_int_eq(mxfp_gemm_workspace_size_with(table, &product, 1, &options, &bytes), MXFP_OK);
+	ck_assert_int_eq(mxfp_gemm_workspace_size(&product, 1, &options, &bytes), MXFP_OK);
 	struct guarded workspace = place(&equal.random, NULL, bytes);
-	ck_assert_int_eq(mxfp_gemm_grouped_with(table, &product, 1, &options, workspace.at, bytes), MXFP_OK);
+	ck_assert_int_eq(mxfp_gemm(&product, &options, workspace.at, bytes), MXFP_OK);
 	ck_assert_msg(guarded_is_intact(&workspace), "%s: wrote beside the workspace", p->text);
 	guarded_free(&workspace);
 	if (packed)
@@ -266,12 +267,12 @@ static void product_once(struct mxfp_sparsity sparsity)
 		memcpy(&given[i], &x, sizeof x);
 	}
 	memcpy(want, given, bytes);
-	multiply(&p, &equal.reference, &p.w.matrix, false, want);
+	multiply(&p, "ref", &p.w.matrix, false, want);
 	for (size_t i = 0; i < 2 * equal.n_tiers; i++) {
 		const struct equal_tier *tier = &equal.tier[i / 2];
 
 		memcpy(got, given, bytes);
-		multiply(&p, &tier->table, &p.sparse, i % 2 != 0, got);
+		multiply(&p, tier->name, &p.sparse, i % 2 != 0, got);
 		ck_assert_msg(memcmp(got, want, bytes) == 0, "%s, %s: %s", tier->name, i % 2 != 0 ? "packed" : "not packed",
 		              p.text);
 		suite_compared(p.m * p.n);

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "bits.h"
-#include "gemm/plan.h"
 #include "mxfp/isa.h"
+#include "mxfp/gemm.h"
 #include "suite.h"
 
 enum { K = 64, BLOCK = 32, N = 33, MOST_ROWS = 9, SCALE_ONE = 127 };
@@ -70,21 +70,22 @@ static void fill(const struct operand *o, size_t rows, uint8_t *codes, uint8_t *
 	*matrix = (struct mxfp_matrix){.format = o->format, .rows = rows, .cols = K, .data = codes, .scales = scales};
 }
 
-static void multiply(const struct mxfp_kernels *kernels, const struct operand *a, const struct operand *w, size_t m,
+static void multiply(const char *isa, const struct operand *a, const struct operand *w, size_t m,
                      uint32_t want)
 {
 	static uint8_t codes[2][N * K], scales[2][N * 2];
 	static float c[MOST_ROWS * N];
-	const struct mxfp_gemm_options options = {.exec = &(struct mxfp_exec){.threads = 1}};
-	struct mxfp_gemm product = {.c = c};
+	const struct mxfp_gemm_options options = {.exec = &(struct mxfp_exec){.threads = 1, .isa = isa}};
+	struct mxfp_matrix left, right;
+	const struct mxfp_product product = {.a = &left, .w = &right, .c = c};
 	size_t bytes;
 
-	fill(a, m, codes[0], scales[0], &product.a);
-	fill(w, N, codes[1], scales[1], &product.w);
-	ck_assert_int_eq((int)mxfp_gemm_workspace_size_with(kernels, &product, 1, &options, &bytes), (int)MXFP_OK);
+	fill(a, m, codes[0], scales[0], &left);
+	fill(w, N, codes[1], scales[1], &right);
+	ck_assert_int_eq((int)mxfp_gemm_workspace_size(&product, 1, &options, &bytes), (int)MXFP_OK);
 	void *workspace = malloc(bytes);
 	ck_assert_ptr_nonnull(workspace);
-	ck_assert_int_eq((int)mxfp_gemm_grouped_with(kernels, &product, 1, &options, workspace, bytes), (int)MXFP_OK);
+	ck_assert_int_eq((int)mxfp_gemm(&product, &options, workspace, bytes), (int)MXFP_OK);
 	free(workspace);
 	for (size_t i = 0; i < m * N; i++)
 		ck_assert_msg(mxfp_f32_bits(c[i]) == want, "%s x %s, %zu rows: C[%zu][%zu] is %08" PRIX32 ", not %08" PRIX32,
@@ -97,15 +98,13 @@ START_TEST(sums_are_right)
 {
 	static const size_t rows[] = {1, 2, MOST_ROWS};
 	const struct by_hand *h = &by_hand[_i];
-	struct mxfp_kernels kernels;
 
 	for (int tier = 0; mxfp_isa_name(tier) != NULL; tier++) {
 		if ((mxfp_isa_available() >> tier & 1) == 0)
 			continue;
-		mxfp_kernels_init(&kernels, UINT32_C(1) << tier);
 		for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-			multiply(&kernels, &h->a, &h->w, rows[i], h->want);
-			multiply(&kernels, &h->w, &h->a, rows[i], h->want);
+			multiply(mxfp_isa_name(tier), &h->a, &h->w, rows[i], h->want);
+			multiply(mxfp_isa_name(tier), &h->w, &h->a, rows[i], h->want);
 		}
 	}
 }

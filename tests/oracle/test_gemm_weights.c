@@ -108,9 +108,10 @@ static void try_layer(struct random *r, const char *name, const float *weights, 
 	float *x = activations(r, ROWS * k);
 	struct mxfp_matrix a = quantized(MXFP_FORMAT_MXFP8_E4M3, x, ROWS, k, MXFP_RULE_RCEIL);
 	float *c = matrix_allocate(ROWS * n * sizeof *c), *want = calloc(ROWS * n, sizeof *want);
-	struct mxfp_gemm product = {
-		.a = {.format = MXFP_FORMAT_F32, .rows = ROWS, .cols = k, .data = x}, .w = w, .c = c};
-	const struct mxfp_gemm_options options = {.a_format = MXFP_FORMAT_MXFP8_E4M3};
+	const struct mxfp_matrix numbers = {.format = MXFP_FORMAT_F32, .rows = ROWS, .cols = k, .data = x};
+	const struct mxfp_product product = {.a = &numbers, .w = &w, .c = c};
+	const struct mxfp_quantize_options rceil = {.rule = MXFP_RULE_RCEIL};
+	const struct mxfp_gemm_options options = {.a_format = MXFP_FORMAT_MXFP8_E4M3, .a_quantize = &rceil};
 	struct mxfp_gemm_ref_job job = {.a = &a, .w = &w, .rows = ROWS, .cols = n, .pass = PASS, .c = want};
 	size_t bytes;
 

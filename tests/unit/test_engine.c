@@ -30,19 +30,37 @@ static void prepare(struct account *a, const char *chip, unsigned cores)
 	a->engine.n_busy = ARRAYS_MAX;
 }
 
-static struct mxfp_gemm product(size_t m, size_t n, size_t k, enum mxfp_format a, enum mxfp_format w)
+/* The matrices of products, which have only pointers to them. */
+static struct mxfp_matrix matrices[64];
+static size_t n_matrices;
+
+static struct mxfp_matrix *matrix(enum mxfp_format format, size_t rows, size_t cols)
 {
-	return (struct mxfp_gemm){.a = {.format = a, .rows = m, .cols = k}, .w = {.format = w, .rows = n, .cols = k}};
+	struct mxfp_matrix *m = &matrices[n_matrices++ % 64];
+
+	*m = (struct mxfp_matrix){.format = format, .rows = rows, .cols = cols};
+	return m;
+}
+
+static struct mxfp_product product(size_t m, size_t n, size_t k, enum mxfp_format a, enum mxfp_format w)
+{
+	return (struct mxfp_product){.a = matrix(a, m, k), .w = matrix(w, n, k)};
+}
+
+/* To spoil one. */
+static struct mxfp_matrix *w_of(const struct mxfp_product *p)
+{
+	return (struct mxfp_matrix *)p->w;
 }
 
 /* A W4A8 product. */
-static struct mxfp_gemm w4a8(size_t m, size_t n, size_t k)
+static struct mxfp_product w4a8(size_t m, size_t n, size_t k)
 {
 	return product(m, n, k, MXFP_FORMAT_MXFP8_E4M3, MXFP_FORMAT_MXFP4);
 }
 
 /* The account of one core of Trainium3. */
-static void estimate(struct account *a, const struct mxfp_gemm *products, size_t n, unsigned pass_k)
+static void estimate(struct account *a, const struct mxfp_product *products, size_t n, unsigned pass_k)
 {
 	const struct mxfp_gemm_options options = {.pass_k = pass_k};
 
@@ -80,7 +98,7 @@ START_TEST(cycles_follow_from_the_geometry)
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-		const struct mxfp_gemm p = w4a8(cases[i].m, cases[i].n, cases[i].k);
+		const struct mxfp_product p = w4a8(cases[i].m, cases[i].n, cases[i].k);
 		struct account a;
 
 		estimate(&a, &p, 1, cases[i].pass_k);
@@ -117,10 +135,10 @@ START_TEST(formats_have_their_rates)
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-		struct mxfp_gemm p = product(512, 128, 512, cases[i].a, cases[i].w);
+		struct mxfp_product p = product(512, 128, 512, cases[i].a, cases[i].w);
 		struct account a;
 
-		p.w.sparsity = cases[i].sparsity;
+		w_of(&p)->sparsity = cases[i].sparsity;
 		estimate(&a, &p, 1, 0);
 		ck_assert_int_eq((int)a.places[0].rate, (int)cases[i].rate);
 		ck_assert_uint_eq(a.places[0].depth, cases[i].depth);
@@ -132,7 +150,7 @@ END_TEST
 /* What is filled: K = 96 of depth 512 or 128, N = 130 of 256 columns, 100 rows behind loads of 64 and 2 cycles. */
 START_TEST(waste_is_counted)
 {
-	const struct mxfp_gemm p = w4a8(100, 130, 96);
+	const struct mxfp_product p = w4a8(100, 130, 96);
 	struct account a;
 
 	estimate(&a, &p, 1, 512);
@@ -160,7 +178,7 @@ START_TEST(longest_first_on_the_least_busy)
 		{0, 1, MXFP_ENGINE_FP8, 256, 1088, 128},
 	};
 	enum { N = sizeof rows / sizeof rows[0] };
-	struct mxfp_gemm products[N];
+	struct mxfp_product products[N];
 	struct account a;
 
 	for (size_t i = 0; i < N; i++)
@@ -185,7 +203,7 @@ END_TEST
 START_TEST(ties_go_to_the_lower_index)
 {
 	const struct mxfp_gemm_options options = {.pass_k = 512};
-	struct mxfp_gemm products[9];
+	struct mxfp_product products[9];
 	struct account a;
 
 	for (size_t i = 0; i < 9; i++)
@@ -205,7 +223,7 @@ END_TEST
 /* Four heads of depth 128: four sub-arrays do in one move what one array does in four. */
 START_TEST(four_sub_arrays_win_with_short_k)
 {
-	struct mxfp_gemm products[4];
+	struct mxfp_product products[4];
 	struct account a;
 
 	for (size_t i = 0; i < 4; i++)
@@ -229,7 +247,7 @@ END_TEST
 /* Bytes of 64 x 96 x 100. A row of 100 is four blocks: MXFP8 128 + 4 bytes, MXFP4 64 + 4; bf16 200. */
 START_TEST(bytes_are_those_in_memory)
 {
-	struct mxfp_gemm p = w4a8(64, 96, 100);
+	struct mxfp_product p = w4a8(64, 96, 100);
 	struct mxfp_gemm_options options = {.c_format = MXFP_FORMAT_BF16};
 	struct account a;
 
@@ -244,10 +262,10 @@ START_TEST(bytes_are_those_in_memory)
 	ck_assert_uint_eq(a.engine.bytes, 64 * 132 + 96 * 68 + 64 * 96 * 4);
 	/* A that is quantized on the way is read as it is stored; 4:16 keeps 28 of seven groups, with 14 bytes of masks. */
 	p = product(64, 96, 100, MXFP_FORMAT_BF16, MXFP_FORMAT_BF16);
-	p.w.sparsity = (struct mxfp_sparsity){4, 16};
+	w_of(&p)->sparsity = (struct mxfp_sparsity){4, 16};
 	estimate(&a, &p, 1, 0);
 	ck_assert_uint_eq(a.engine.bytes, 64 * 200 + 96 * (56 + 14) + 64 * 96 * 4);
-	options = (struct mxfp_gemm_options){.a_format = MXFP_FORMAT_MXFP8_E4M3};
+	options = (struct mxfp_gemm_options){.a_format = MXFP_FORMAT_MXFP8_E5M2};
 	ck_assert_int_eq((int)mxfp_engine_estimate(&p, 1, &options, &a.engine), (int)MXFP_OK);
 	ck_assert_uint_eq(a.engine.bytes, 64 * 200 + 96 * (56 + 14) + 64 * 96 * 4);
 }
@@ -257,7 +275,7 @@ END_TEST
 START_TEST(peaks_are_the_published_ones)
 {
 	const uint64_t flop = UINT64_C(2) * 4096 * 4096 * 4096;
-	const struct mxfp_gemm p = w4a8(4096, 4096, 4096);
+	const struct mxfp_product p = w4a8(4096, 4096, 4096);
 	struct account a;
 
 	estimate(&a, &p, 1, 0);
@@ -271,7 +289,7 @@ START_TEST(peaks_are_the_published_ones)
 	ck_assert_uint_gt(a.engine.ideal_ps * 1001, a.engine.compute_ps * 999);
 	ck_assert_uint_le(a.engine.ideal_ps, a.engine.compute_ps);
 	/* Trainium2: FP8 at half the depth, 1299 TFLOP/s, 2.9 TB/s. */
-	const struct mxfp_gemm fp8 = product(4096, 4096, 4096, MXFP_FORMAT_MXFP8_E4M3, MXFP_FORMAT_MXFP8_E4M3);
+	const struct mxfp_product fp8 = product(4096, 4096, 4096, MXFP_FORMAT_MXFP8_E4M3, MXFP_FORMAT_MXFP8_E4M3);
 	prepare(&a, "trainium2", 1);
 	ck_assert_int_eq((int)mxfp_engine_estimate(&fp8, 1, NULL, &a.engine), (int)MXFP_OK);
 	ck_assert_uint_eq(a.engine.cycles, 64 + 32 * 16 * 4096);
@@ -282,7 +300,7 @@ END_TEST
 
 START_TEST(an_announced_chip_has_bounds_only)
 {
-	const struct mxfp_gemm p = w4a8(4096, 4096, 4096);
+	const struct mxfp_product p = w4a8(4096, 4096, 4096);
 	struct account a;
 
 	prepare(&a, "trainium4", 0);
@@ -298,7 +316,7 @@ START_TEST(an_announced_chip_has_bounds_only)
 END_TEST
 
 /* Refuses a call and leaves everything as it is. */
-static void refused(enum mxfp_status expected, const struct mxfp_gemm *products, size_t n,
+static void refused(enum mxfp_status expected, const struct mxfp_product *products, size_t n,
                     const struct mxfp_gemm_options *options, struct account *a)
 {
 	const struct account before = *a;
@@ -310,7 +328,7 @@ static void refused(enum mxfp_status expected, const struct mxfp_gemm *products,
 
 START_TEST(what_cannot_be_is_refused)
 {
-	struct mxfp_gemm products[2] = {w4a8(8, 8, 64), w4a8(8, 8, 64)};
+	struct mxfp_product products[2] = {w4a8(8, 8, 64), w4a8(8, 8, 64)};
 	struct mxfp_gemm_options options = {.pass_k = 64};
 	struct mxfp_engine_chip chip = *mxfp_engine_get_chip(0);
 	struct account a;
@@ -321,19 +339,19 @@ START_TEST(what_cannot_be_is_refused)
 	refused(MXFP_ERR_OPTION, products, 2, &options, &a);
 	options = (struct mxfp_gemm_options){.c_format = MXFP_FORMAT_F16};
 	refused(MXFP_ERR_FORMAT, products, 2, &options, &a);
-	options = (struct mxfp_gemm_options){.a_format = MXFP_FORMAT_MXFP8_E4M3};
+	options = (struct mxfp_gemm_options){.a_format = MXFP_FORMAT_MXFP8_E5M2};
 	refused(MXFP_ERR_FORMAT, products, 2, &options, &a);
-	products[1].w.format = MXFP_FORMAT_NVFP4;
+	w_of(&products[1])->format = MXFP_FORMAT_NVFP4;
 	refused(MXFP_ERR_FORMAT, products, 2, NULL, &a);
 	products[1] = product(8, 8, 64, MXFP_FORMAT_MXINT8, MXFP_FORMAT_BF16);
 	refused(MXFP_ERR_FORMAT, products, 2, NULL, &a);
 	products[1] = w4a8(8, 8, 64);
-	products[1].w.cols = 65;
+	w_of(&products[1])->cols = 65;
 	refused(MXFP_ERR_SIZE, products, 2, NULL, &a);
 	products[1] = w4a8(SIZE_MAX, 3, 64);
 	refused(MXFP_ERR_SIZE, products, 2, NULL, &a);
 	products[1] = w4a8(8, 8, 64);
-	products[1].w.sparsity = (struct mxfp_sparsity){4, 4};
+	w_of(&products[1])->sparsity = (struct mxfp_sparsity){4, 4};
 	refused(MXFP_ERR_OPTION, products, 2, NULL, &a);
 	products[1] = w4a8(8, 8, 64);
 	a.engine.n_busy = 0;

@@ -15,7 +15,10 @@ START_TEST(a_run_is_the_grouped_product_with_an_account)
 	static unsigned char workspace[WORKSPACE];
 	static float expected[3][M * N], results[3][M * N];
 	struct mxfp_gemm_options options = {.pass_k = 128};
-	struct mxfp_gemm products[3];
+	struct mxfp_product products[3];
+	struct mxfp_matrix w[3];
+	const struct mxfp_matrix a = {
+		.format = MXFP_FORMAT_MXFP8_E4M3, .rows = M, .cols = K, .data = a_codes, .scales = a_scales};
 	struct mxfp_engine_place places[3];
 	uint64_t busy[4] = {7, 7, 7, 7};
 	struct mxfp_engine engine = {.cores = 1, .places = places, .busy = busy, .n_busy = 4, .cycles = 7};
@@ -30,11 +33,9 @@ START_TEST(a_run_is_the_grouped_product_with_an_account)
 	for (size_t i = 0; i < sizeof w_scales; i++)
 		w_scales[i] = (unsigned char)(120 + i * 7 % 16);
 	for (size_t i = 0; i < 3; i++) {
-		products[i] = (struct mxfp_gemm){
-			.a = {.format = MXFP_FORMAT_MXFP8_E4M3, .rows = M, .cols = K, .data = a_codes, .scales = a_scales},
-			.w = {.format = MXFP_FORMAT_MXFP4, .rows = N - 40 * i, .cols = K, .data = w_codes,
-			      .scales = w_scales},
-			.c = expected[i]};
+		w[i] = (struct mxfp_matrix){
+			.format = MXFP_FORMAT_MXFP4, .rows = N - 40 * i, .cols = K, .data = w_codes, .scales = w_scales};
+		products[i] = (struct mxfp_product){.a = &a, .w = &w[i], .c = expected[i]};
 	}
 	ck_assert_int_eq((int)mxfp_gemm_workspace_size(products, 3, &options, &bytes), (int)MXFP_OK);
 	ck_assert_uint_le(bytes, WORKSPACE);

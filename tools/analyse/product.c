@@ -120,7 +120,7 @@ int product_gemm(struct product_memory *memory, const struct mxfp_matrix *x, siz
 {
 	const struct mxfp_exec exec = {.threads = threads};
 	const struct mxfp_gemm_options options = {.acc = MXFP_ACC_EXACT, .pass_k = PRODUCT_PASS, .exec = &exec};
-	struct mxfp_gemm products[PRODUCTS_MAX];
+	struct mxfp_product products[PRODUCTS_MAX];
 	size_t bytes;
 	int code = EXIT_OK;
 
@@ -130,7 +130,7 @@ int product_gemm(struct product_memory *memory, const struct mxfp_matrix *x, siz
 
 		code = reserve(&y, &memory->y_numbers[i], x[i].rows * w->rows, sizeof(float), error);
 		memory->y[i] = y;
-		products[i] = (struct mxfp_gemm){.a = x[i], .w = *w, .c = y};
+		products[i] = (struct mxfp_product){.a = &x[i], .w = w, .c = y};
 	}
 	if (code != EXIT_OK)
 		return code;

@@ -231,9 +231,9 @@ static void add_product(struct bench *b, const struct bench_gemm_row *row)
 }
 
 static void time_product(struct bench *b, const struct bench_gemm_case *c, const struct bench_gemm_shape *shape,
-                         const struct mxfp_kernels *table, int tier)
+                         int tier)
 {
-	struct bench_gemm_data data = {.c = c, .shape = shape, .table = table};
+	struct bench_gemm_data data = {.c = c, .shape = shape, .isa = mxfp_isa_name(tier)};
 	struct bench_gemm_row row = {.c = c, .shape = shape, .tier = tier};
 
 	if (!bench_gemm_data_make(&data, b->data.normals, 4 * (b->quick ? QUICK_ELEMENTS : DRAM_ELEMENTS),
@@ -259,12 +259,12 @@ static bool shape_wanted(const struct bench *b, const struct bench_gemm_shape *s
 }
 
 /* Times a product in all shapes that are wanted. */
-static void time_shapes(struct bench *b, const struct bench_gemm_case *c, const struct mxfp_kernels *table, int tier)
+static void time_shapes(struct bench *b, const struct bench_gemm_case *c, int tier)
 {
 	for (size_t i = 0; i < bench_n_gemm_shapes && !is_over(b); i++)
 		if (shape_wanted(b, &bench_gemm_shapes[i]) &&
 		    (bench_gemm_shapes[i].experts == 1 || (c->sparsity.m == 0 && !c->outliers)))
-			time_product(b, c, &bench_gemm_shapes[i], table, tier);
+			time_product(b, c, &bench_gemm_shapes[i], tier);
 }
 
 /* In each tier that has a kernel of its own; the reference would take minutes. */
@@ -282,7 +282,7 @@ static void time_products(struct bench *b)
 			const struct mxfp_kernels table = table_of(tier);
 			const struct mxfp_gemm_kernel *kernel = bench_gemm_kernel(&table, c);
 			if (kernel != below && (b->only_tier < 0 || tier == b->only_tier))
-				time_shapes(b, c, &table, tier);
+				time_shapes(b, c, tier);
 			below = kernel;
 		}
 	}

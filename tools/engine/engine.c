@@ -34,17 +34,19 @@ double engine_utilization(const struct mxfp_engine *engine)
 
 static int make_products(struct engine_report *r, struct error *error)
 {
-	const struct workload *w = r->workload;
+	const struct workload *load = r->workload;
 
-	r->products = calloc(w->n_items + 1, sizeof *r->products);
-	if (r->products == NULL)
+	r->products = calloc(load->n_items + 1, sizeof *r->products);
+	r->matrices = calloc(2 * load->n_items + 1, sizeof *r->matrices);
+	if (r->products == NULL || r->matrices == NULL)
 		return fail_memory(error);
-	for (size_t i = 0; i < w->n_items; i++) {
-		const struct workload_item *item = &w->items[i];
+	for (size_t i = 0; i < load->n_items; i++) {
+		const struct workload_item *item = &load->items[i];
+		struct mxfp_matrix *a = &r->matrices[2 * i], *w = &r->matrices[2 * i + 1];
 
-		r->products[i].a = (struct mxfp_matrix){.format = r->a, .rows = item->m, .cols = item->k};
-		r->products[i].w = (struct mxfp_matrix){
-			.format = r->w, .rows = item->n, .cols = item->k, .sparsity = r->sparsity};
+		*a = (struct mxfp_matrix){.format = r->a, .rows = item->m, .cols = item->k};
+		*w = (struct mxfp_matrix){.format = r->w, .rows = item->n, .cols = item->k, .sparsity = r->sparsity};
+		r->products[i] = (struct mxfp_product){.a = a, .w = w};
 	}
 	return EXIT_OK;
 }
@@ -87,6 +89,7 @@ int engine_estimate(struct engine_report *r, struct error *error)
 void engine_free(struct engine_report *r)
 {
 	free(r->products);
+	free(r->matrices);
 	for (int s = 0; s < N_SPLITS; s++) {
 		free(r->splits[s].places);
 		free(r->splits[s].busy);

@@ -30,7 +30,8 @@ struct engine_report {
 	enum mxfp_format a, w, c;
 	struct mxfp_sparsity sparsity;
 	/* What engine_estimate() and engine_run() set. */
-	struct mxfp_gemm *products;
+	struct mxfp_product *products;
+	struct mxfp_matrix *matrices; /* A and W of each */
 	struct mxfp_engine splits[N_SPLITS];
 	bool ran;
 	struct engine_run runs[N_SPLITS];

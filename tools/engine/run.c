@@ -60,12 +60,13 @@ static int make_operands(struct engine_report *r, struct memory *memory, struct 
 	int code = EXIT_OK;
 
 	for (size_t i = 0; i < r->workload->n_items && code == EXIT_OK; i++) {
-		struct mxfp_gemm *p = &r->products[i];
+		struct mxfp_product *p = &r->products[i];
+		struct mxfp_matrix *a = &r->matrices[2 * i], *w = &r->matrices[2 * i + 1];
 
-		code = fill(&p->a, r, 2 * i, memory, error);
+		code = fill(a, r, 2 * i, memory, error);
 		if (code == EXIT_OK)
-			code = fill(&p->w, r, 2 * i + 1, memory, error);
-		p->c = code == EXIT_OK ? take(memory, p->a.rows * p->w.rows * c_bytes) : NULL;
+			code = fill(w, r, 2 * i + 1, memory, error);
+		p->c = code == EXIT_OK ? take(memory, a->rows * w->rows * c_bytes) : NULL;
 		if (code == EXIT_OK && p->c == NULL)
 			code = fail_memory(error);
 	}
@@ -88,8 +89,8 @@ static int hash_results(uint64_t *hash, const struct engine_report *r, struct er
 		return fail_memory(error);
 	XXH3_64bits_reset(state);
 	for (size_t i = 0; i < r->workload->n_items; i++) {
-		const struct mxfp_gemm *p = &r->products[i];
-		size_t n = p->a.rows * p->w.rows * mxfp_format_info(r->c)->storage_bytes;
+		const struct mxfp_product *p = &r->products[i];
+		size_t n = p->a->rows * p->w->rows * mxfp_format_info(r->c)->storage_bytes;
 
 		dtype_swap(r->c == MXFP_FORMAT_F32 ? DTYPE_F32 : DTYPE_BF16, p->c, n);
 		XXH3_64bits_update(state, p->c, n);
