@@ -63,14 +63,3 @@ const char *bench_gemm_place_name(enum bench_gemm_place place)
 		return "";
 	}
 }
-
-const struct mxfp_gemm_kernel *bench_gemm_kernel(const struct mxfp_kernels *table, const struct bench_gemm_case *c)
-{
-	const struct mxfp_gemm_kernel *kernel = NULL;
-
-	if (c->sparsity.n == 4 && c->sparsity.m == 16)
-		kernel = table->gemm_sparse[MXFP_SPARSE_KERNEL_4_16][c->acc][c->a][c->w];
-	else if (c->sparsity.n == 4 && c->sparsity.m == 8)
-		kernel = table->gemm_sparse[MXFP_SPARSE_KERNEL_4_8][c->acc][c->a][c->w];
-	return kernel != NULL ? kernel : table->gemm[c->acc][c->a][c->w];
-}

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gemm.h"
 #include "gemm_bench.h"
 
 enum {
@@ -62,11 +61,7 @@ static struct mxfp_matrix encode(struct bench_gemm_data *data, enum mxfp_format 
 	blocks.scales = allocate(data, size.scales_bytes);
 	if (!data->failed)
 		expect_ok(data, mxfp_quantize(&blocks, from, MXFP_FORMAT_F32, 0, &options));
-	matrix.data = blocks.codes;
-	matrix.scales = blocks.scales;
-	matrix.tensor_scale = blocks.tensor_scale;
-	matrix.tensor_scale_divides = blocks.tensor_scale_divides;
-	return matrix;
+	return mxfp_blocks_matrix(&blocks);
 }
 
 /* W, pruned and compressed if the case says so. */
@@ -100,14 +95,14 @@ static struct bench_ring pack(struct bench_gemm_data *data, const struct mxfp_ma
 {
 	struct bench_ring ring = {.n = 1};
 
-	expect_ok(data, mxfp_pack_size_with(data->table, w, data->c->a, &data->options, &ring.bytes));
+	expect_ok(data, mxfp_pack_size(w, data->c->a, &data->options, &ring.bytes));
 	ring.step = (ring.bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 	if (ring_bytes > ring.step)
 		ring.n = ring_bytes / ring.step;
 	ring.memory = allocate(data, ring.n * ring.step);
 	if (data->failed)
 		return ring;
-	expect_ok(data, mxfp_pack_with(data->table, ring.memory, ring.bytes, w, data->c->a, &data->options));
+	expect_ok(data, mxfp_pack(ring.memory, ring.bytes, w, data->c->a, &data->options));
 	for (size_t i = 1; i < ring.n; i++)
 		memcpy(ring.memory + i * ring.step, ring.memory, ring.bytes);
 	return ring;
@@ -172,12 +167,12 @@ static void make_workspace(struct bench_gemm_data *data)
 {
 	size_t bytes = 0;
 
-	expect_ok(data, mxfp_gemm_workspace_size_with(data->table, data->products, data->n_products, &data->options,
+	expect_ok(data, mxfp_gemm_workspace_size(data->products, data->n_products, &data->options,
 	                                              &data->workspace_bytes));
 	if (data->dense_weights.n != 0) {
 		data->dense.w_packed = data->dense_weights.memory;
 		data->dense.w_packed_bytes = data->dense_weights.bytes;
-		expect_ok(data, mxfp_gemm_workspace_size_with(data->table, &data->dense, 1, &data->options, &bytes));
+		expect_ok(data, mxfp_gemm_workspace_size(&data->dense, 1, &data->options, &bytes));
 	}
 	if (bytes > data->workspace_bytes)
 		data->workspace_bytes = bytes;
@@ -205,7 +200,7 @@ bool bench_gemm_data_make(struct bench_gemm_data *data, const float *normals, si
 	const struct bench_gemm_shape *s = data->shape;
 	const bool quantizes = s->m == 1 && mxfp_format_info(data->c->a)->kind == MXFP_KIND_BLOCK;
 
-	data->exec = (struct mxfp_exec){.threads = threads};
+	data->exec = (struct mxfp_exec){.threads = threads, .isa = data->isa};
 	data->options = (struct mxfp_gemm_options){
 		.acc = data->c->acc, .a_format = quantizes ? data->c->a : MXFP_FORMAT_F32,
 		.exec = &data->exec,

@@ -12,7 +12,6 @@
 #include <time.h>
 
 #include "file_npy.h"
-#include "gemm.h"
 #include "model_output.h"
 #include "mxfp/convert.h"
 
@@ -146,19 +145,24 @@ static double now(void)
 	return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* C by these kernels. */
-static int multiply_with(struct multiplication *x, const struct mxfp_kernels *kernels, void *c, struct error *error)
+/* C by the tier of that name, or the one in use. */
+static int multiply_with(struct multiplication *x, const char *isa, void *c, struct error *error)
 {
 	const struct mxfp_gemm product = {.a = x->a.matrix, .w = x->w.matrix, .c = c, .bias = x->bias};
+	struct mxfp_exec exec = *x->options.exec;
+	struct mxfp_gemm_options options = x->options;
 	size_t bytes = 0;
-	enum mxfp_status status = mxfp_gemm_workspace_size_with(kernels, &product, 1, &x->options, &bytes);
+
+	exec.isa = isa;
+	options.exec = &exec;
+	enum mxfp_status status = mxfp_gemm_workspace_size(&product, 1, &options, &bytes);
 	void *workspace = status == MXFP_OK ? malloc(bytes + 1) : NULL;
 
 	if (workspace == NULL)
 		return status == MXFP_OK ? fail_memory(error) : fail(error, EXIT_INPUT, "gemm: %s",
 		                                                     mxfp_status_text(status));
 	double start = now();
-	status = mxfp_gemm_grouped_with(kernels, &product, 1, &x->options, workspace, bytes);
+	status = mxfp_gemm(&product, &options, workspace, bytes);
 	x->seconds = now() - start;
 	free(workspace);
 	return status == MXFP_OK ? EXIT_OK : fail(error, EXIT_INPUT, "gemm: %s", mxfp_status_text(status));
@@ -179,17 +183,15 @@ static int compare(const struct multiplication *x, const void *reference, struct
 int multiply_run(struct multiplication *x, bool checks, struct error *error)
 {
 	void *reference = checks ? malloc(c_bytes(x) + 1) : NULL;
-	struct mxfp_kernels kernels;
 
 	if (!checks)
-		return multiply_with(x, mxfp_kernels_get(), x->c, error);
+		return multiply_with(x, NULL, x->c, error);
 	if (reference == NULL)
 		return fail_memory(error);
 	memcpy(reference, x->c, c_bytes(x));
-	mxfp_kernels_init(&kernels, 0);
-	int code = multiply_with(x, &kernels, reference, error);
+	int code = multiply_with(x, "ref", reference, error);
 	if (code == EXIT_OK)
-		code = multiply_with(x, mxfp_kernels_get(), x->c, error);
+		code = multiply_with(x, NULL, x->c, error);
 	if (code == EXIT_OK)
 		code = compare(x, reference, error);
 	free(reference);
