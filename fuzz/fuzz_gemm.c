@@ -13,7 +13,9 @@
  */
 #include "config.h"
 
+#include "format.h"
 #include "fuzz.h"
+#include "mxfp/gemm.h"
 #include "mxfp/isa.h"
 
 enum {
