@@ -112,25 +112,33 @@ ALWAYS_INLINE void store_numbers(enum mxfp_format format, void *to, __m512 x)
 		_mm512_storeu_ps(to, x);
 }
 
-static NOINLINE void pack_columns(const struct mxfp_gemm_pack_job *job)
+/* Columns k, k + 1, ... of the chunk from `row`, the first of LANES rows of the panel. */
+ALWAYS_INLINE void pack_slice(const struct mxfp_gemm_pack_job *job, size_t row, size_t k, float rows[][GEMM_CHAIN_SLICE])
 {
+	const struct mxfp_gemm_pack_job slice = gemm_chain_slice(job, k);
 	const enum mxfp_format format = job->matrix->format;
-	const size_t width = gemm_chain_w_width(format);
-	float rows[LANES][MXFP_GEMM_CHUNK];
+	const size_t left = job->rows > row ? job->rows - row : 0, width = gemm_chain_w_width(format);
+	uint8_t *to = (uint8_t *)job->panel + (k * NR + row) * width;
 	__m512 columns[LANES];
 
-	for (size_t row = 0; row < NR; row += LANES) {
-		const size_t left = job->rows > row ? job->rows - row : 0, n = left < LANES ? left : LANES;
+	if (left != 0)
+		TIER(gemm_chain_decode)(&slice, job->row + row, left < LANES ? left : LANES, rows[0], GEMM_CHAIN_SLICE);
+	for (size_t i = 0; i < slice.k; i++) {
+		if (i % LANES == 0)
+			transpose(columns, &rows[0][i], GEMM_CHAIN_SLICE);
+		store_numbers(format, to + i * NR * width, columns[i % LANES]);
+	}
+}
 
-		if (n < LANES)
+static NOINLINE void pack_columns(const struct mxfp_gemm_pack_job *job)
+{
+	float rows[LANES][GEMM_CHAIN_SLICE];
+
+	for (size_t row = 0; row < NR; row += LANES) {
+		if (job->rows < row + LANES)
 			memset(rows, 0, sizeof rows);
-		if (n != 0)
-			TIER(gemm_chain_decode)(job, job->row + row, n, rows[0], MXFP_GEMM_CHUNK);
-		for (size_t k = 0; k < job->k; k++) {
-			if (k % LANES == 0)
-				transpose(columns, &rows[0][k], MXFP_GEMM_CHUNK);
-			store_numbers(format, (uint8_t *)job->panel + (k * NR + row) * width, columns[k % LANES]);
-		}
+		for (size_t k = 0; k < job->k; k += GEMM_CHAIN_SLICE)
+			pack_slice(job, row, k, rows);
 	}
 }
 
@@ -256,9 +264,10 @@ MULTIPLY_ROWS(multiply_1_bf16, MXFP_FORMAT_BF16, 1)
 MULTIPLY_ROWS(multiply_1_f16, MXFP_FORMAT_F16, 1)
 #undef MULTIPLY_ROWS
 
-/* Numbers of W from k0 on as binary32: bf16 and f16, whose passes are short, in `scratch`. */
-static const float *expand(const struct mxfp_gemm_multiply_job *job, size_t k0, size_t k, float *scratch)
+/* Numbers of W from k0 on as binary32: bf16 and f16, whose passes are short, in the scratch. */
+static const float *expand(const struct mxfp_gemm_multiply_job *job, size_t k0, size_t k)
 {
+	float *scratch = job->scratch;
 	const enum mxfp_format format = job->shape->w_format;
 	const uint16_t *from = (const uint16_t *)job->w + k0 * NR;
 
@@ -298,7 +307,6 @@ static void multiply_pass(const struct mxfp_gemm_multiply_job *job, size_t k0, s
 	const enum mxfp_format format = job->shape->w_format;
 	const size_t w_row = NR * gemm_chain_w_width(format);
 	const size_t steps = (job->rows + MR - 1) / MR * ((k + STEP - 1) / STEP);
-	_Alignas(64) float scratch[SHORT_PASS * NR];
 	struct part p = {
 		.a = (const float *)job->a + k0,
 		.a_next = (const float *)job->a + k0 + k,
@@ -314,7 +322,7 @@ static void multiply_pass(const struct mxfp_gemm_multiply_job *job, size_t k0, s
 		(format == MXFP_FORMAT_BF16 ? multiply_1_bf16 : multiply_1_f16)(&p);
 		return;
 	}
-	p.w = expand(job, k0, k, scratch);
+	p.w = expand(job, k0, k);
 	multiply_panels(job, k0, &p);
 }
 
@@ -341,6 +349,7 @@ const struct mxfp_gemm_kernel TIER(gemm_chain) = {
 	.nr = NR,
 	.a_panel_bytes = a_bytes,
 	.w_panel_bytes = w_bytes,
+	.scratch_bytes = SHORT_PASS * NR * sizeof(float),
 	.pack_a = pack_a,
 	.pack_w = pack_w,
 	.multiply = multiply,

@@ -1290,15 +1290,15 @@ static multiply_function *find(const struct mxfp_gemm_shape *shape, size_t rows,
 static NOINLINE void multiply_expanded(const struct mxfp_gemm_multiply_job *job)
 {
 	const size_t bytes = a_bytes(job->shape, job->k);
-	struct gemm_e4m3_expanded w;
-	struct panels panels = {.w = &w, .c = job->c, .blocks = gemm_e4m3_blocks(job->k)};
+	struct gemm_e4m3_expanded *w = job->scratch;
+	struct panels panels = {.w = w, .c = job->c, .blocks = gemm_e4m3_blocks(job->k)};
 	const uint8_t *a = job->a;
 
 	panels.pass_blocks = job->shape->pass / GEMM_E4M3_BLOCK;
-	expand(&w, job->shape, job->w, panels.blocks);
+	expand(w, job->shape, job->w, panels.blocks);
 	for (size_t row = 0; row < job->rows; row += GEMM_E4M3_MR, a += bytes, panels.c += GEMM_E4M3_MR * GEMM_E4M3_NR) {
 		panels.head = (const struct gemm_e4m3_head *)a;
-		find(job->shape, job->rows - row, w.general || panels.head->general)(&panels);
+		find(job->shape, job->rows - row, w->general || panels.head->general)(&panels);
 	}
 }
 
@@ -1330,6 +1330,7 @@ const struct mxfp_gemm_kernel TIER(gemm_e4m3) = {
 	.nr = GEMM_E4M3_NR,
 	.a_panel_bytes = a_bytes,
 	.w_panel_bytes = w_bytes,
+	.scratch_bytes = sizeof(struct gemm_e4m3_expanded),
 	.pack_a = pack_a,
 	.pack_w = pack_w,
 	.multiply = multiply,

@@ -641,15 +641,15 @@ static NOINLINE void multiply_many(const struct mxfp_gemm_multiply_job *job)
 	const size_t share = gemm_int8_count(panel_bytes, panels * VECTOR_BYTES) * VECTOR_BYTES;
 	const char *next = (const char *)job->w + panel_bytes;
 	const struct rows first = first_rows(job);
-	struct source w;
+	struct source *w = job->scratch;
 
-	source_begin(&w, job, &kind);
+	source_begin(w, job, &kind);
 	if (job->shape->w_format == MXFP_FORMAT_MXFP4)
-		w.foldable = find_foldable(w.scales, w.n_blocks, w.least);
+		w->foldable = find_foldable(w->scales, w->n_blocks, w->least);
 	for (size_t i = 0, n; i < panels; i += n) {
 		const struct rows a[] = {later_rows(&first, i), later_rows(&first, i + 1 < panels ? i + 1 : i)};
 
-		n = multiply_next(job, &w, a, job->c + i * MR * NR);
+		n = multiply_next(job, w, a, job->c + i * MR * NR);
 		for (size_t line = 0; line < n * share; line += VECTOR_BYTES)
 			_mm_prefetch(next + line, _MM_HINT_T1);
 		next += n * share;
@@ -675,6 +675,7 @@ const struct mxfp_gemm_kernel TIER(gemm_int8) = {
 	.nr = GEMM_INT8_NR,
 	.a_panel_bytes = mxfp_gemm_int8_a_bytes,
 	.w_panel_bytes = w_bytes,
+	.scratch_bytes = sizeof(struct source),
 	.pack_a = mxfp_gemm_int8_pack_a,
 	.pack_w = pack_w,
 	.multiply = multiply,

@@ -60,7 +60,7 @@ enum {
 	UNIT = SPARSE_CHAIN_UNIT,
 	VECTORS = NR / LANES,
 	SLICE = 4, /* units of A that are in L1 with the sums of all outputs */
-	STRIDE = MXFP_GEMM_CHUNK + LANES /* not a power of two, so that rows do not share the sets of L1 */
+	STRIDE = GEMM_CHAIN_SLICE + LANES /* not a power of two, so that rows do not share the sets of L1 */
 };
 
 static size_t a_bytes(const struct mxfp_gemm_shape *shape, size_t k)
@@ -96,28 +96,32 @@ static void pad(float *to, size_t rows, size_t stride, size_t n, size_t end)
 static bool pack_columns(const struct mxfp_gemm_pack_job *job, size_t first, float *to)
 {
 	const size_t left = job->rows > first ? job->rows - first : 0, n = left < LANES ? left : LANES;
-	const size_t end = sparse_chain_units(job->k) * UNIT;
 	float rows[LANES][STRIDE];
+	bool found = false;
 
 	if (n < LANES)
 		memset(rows, 0, sizeof rows);
-	if (n != 0)
-		TIER(gemm_chain_decode)(job, job->row + first, n, rows[0], STRIDE);
-	pad(rows[0], n, STRIDE, job->k, end);
-	for (size_t k = 0; k < end; k += LANES) {
-		__m512 x[LANES];
+	for (size_t k0 = 0; k0 < job->k; k0 += GEMM_CHAIN_SLICE) {
+		const struct mxfp_gemm_pack_job slice = gemm_chain_slice(job, k0);
+		const size_t end = sparse_chain_units(slice.k) * UNIT;
+
+		if (n != 0)
+			TIER(gemm_chain_decode)(&slice, job->row + first, n, rows[0], STRIDE);
+		pad(rows[0], n, STRIDE, slice.k, end);
+		for (size_t k = 0; k < end; k += LANES) {
+			__m512 x[LANES];
 
 #pragma GCC unroll 16
-		for (size_t i = 0; i < LANES; i++)
-			x[i] = _mm512_loadu_ps(&rows[i][k]);
-		transpose_16x16(x);
+			for (size_t i = 0; i < LANES; i++)
+				x[i] = _mm512_loadu_ps(&rows[i][k]);
+			transpose_16x16(x);
 #pragma GCC unroll 16
-		for (size_t i = 0; i < LANES; i++)
-			_mm512_storeu_ps(to + (k + i) * MR + first, x[i]);
+			for (size_t i = 0; i < LANES; i++)
+				_mm512_storeu_ps(to + (k0 + k + i) * MR + first, x[i]);
+		}
+		for (size_t row = 0; row < n; row++)
+			found |= has_non_finite(rows[row], end);
 	}
-	bool found = false;
-	for (size_t row = 0; row < n; row++)
-		found |= has_non_finite(rows[row], end);
 	return found;
 }
 
@@ -214,12 +218,18 @@ static void pack_w(const struct mxfp_gemm_pack_job *job)
 	}
 }
 
+/* Sums of a pass, [output][row]. */
+struct sums {
+	_Alignas(VECTOR_BYTES) float at[NR][MR];
+};
+
 /* One panel of A in one pass. */
 struct part {
 	const float *a;
 	size_t k_step, row_step; /* of A, in numbers */
 	const uint8_t *w;
 	size_t units, rows;
+	struct sums *sums;
 	float *c;
 };
 
@@ -348,11 +358,6 @@ static NOINLINE void multiply_few_4_8(const struct part *p)
 	multiply_few(p, 2);
 }
 
-/* Sums of a pass, [output][row]. */
-struct sums {
-	_Alignas(VECTOR_BYTES) float at[NR][MR];
-};
-
 /* Adds a product to one output: of number j of tag `o` of four tags. */
 ALWAYS_INLINE void add_product(__m512 *sum, const float *a, uint64_t tags, size_t o, size_t j, const uint8_t *kept,
                                size_t vectors)
@@ -438,17 +443,16 @@ ALWAYS_INLINE bool add_sums(const struct sums *sums, float *c, size_t vectors)
 ALWAYS_INLINE void multiply_many(const struct part *p, size_t tags, size_t vectors)
 {
 	const size_t outputs = vectors == 1 ? 8 : 16 / vectors;
-	struct sums sums;
 
-	memset(&sums, 0, sizeof sums);
+	memset(p->sums, 0, sizeof *p->sums);
 	for (size_t u = 0; u < p->units; u += SLICE) {
 		const size_t units = p->units - u < SLICE ? p->units - u : SLICE;
 
 		for (size_t n = 0; n < NR; n += outputs)
-			add_slice(&sums, p->a + u * UNIT * MR, p->w + u * sparse_chain_unit_bytes(tags), units, tags, n,
+			add_slice(p->sums, p->a + u * UNIT * MR, p->w + u * sparse_chain_unit_bytes(tags), units, tags, n,
 			          outputs, vectors);
 	}
-	if (__builtin_expect(!add_sums(&sums, p->c, vectors), 0))
+	if (__builtin_expect(!add_sums(p->sums, p->c, vectors), 0))
 		multiply_dense(p, tags);
 }
 
@@ -478,7 +482,13 @@ static void multiply_panel(const struct mxfp_gemm_multiply_job *job, const uint8
 	const size_t tags = sparse_chain_tags(job->shape->sparsity), units = sparse_chain_units(job->k);
 	const bool few = rows <= SPARSE_CHAIN_FEW;
 	const struct sparse_chain_head *head = (const void *)panel;
-	struct part p = {.rows = rows, .c = c, .k_step = few ? 1 : MR, .row_step = few ? units * UNIT : 1};
+	struct part p = {
+		.k_step = few ? 1 : MR,
+		.row_step = few ? units * UNIT : 1,
+		.rows = rows,
+		.sums = job->scratch,
+		.c = c,
+	};
 
 	for (size_t u = 0; u < units; u += p.units) {
 		const size_t pass = job->shape->pass / UNIT;
@@ -513,6 +523,7 @@ const struct mxfp_gemm_kernel TIER(gemm_sparse_chain) = {
 	.nr = NR,
 	.a_panel_bytes = a_bytes,
 	.w_panel_bytes = w_bytes,
+	.scratch_bytes = sizeof(struct sums),
 	.pack_a = pack_a,
 	.pack_w = pack_w,
 	.multiply = multiply,

@@ -447,10 +447,10 @@ static NOINLINE void multiply_few_4_8(const struct mxfp_gemm_multiply_job *job)
 
 static NOINLINE void multiply_many(const struct mxfp_gemm_multiply_job *job)
 {
-	struct source w;
+	struct source *w = job->scratch;
 
-	source_begin(&w, job);
-	(w.n_words == 1 ? multiply_many_4_16 : multiply_many_4_8)(job, &w);
+	source_begin(w, job);
+	(w->n_words == 1 ? multiply_many_4_16 : multiply_many_4_8)(job, w);
 }
 
 static void multiply(const struct mxfp_gemm_multiply_job *job)
@@ -472,6 +472,7 @@ const struct mxfp_gemm_kernel TIER(gemm_sparse_int8) = {
 	.nr = GEMM_INT8_NR,
 	.a_panel_bytes = mxfp_gemm_int8_a_bytes,
 	.w_panel_bytes = w_bytes,
+	.scratch_bytes = sizeof(struct source),
 	.pack_a = pack_a,
 	.pack_w = pack_w,
 	.multiply = multiply,

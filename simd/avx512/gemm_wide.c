@@ -137,60 +137,105 @@ static void store_digits(uint8_t *elements, const int32_t *integers, size_t digi
 	}
 }
 
-static void store_plain(uint8_t *elements, panel_rows rows, size_t n, size_t width)
+/* A panel on its way. */
+struct packing {
+	const struct mxfp_gemm_pack_job *job;
+	size_t width, length, digits;
+	unsigned d;
+	int unit;          /* of the format's elements: an exponent */
+	uint8_t *elements;
+	bool plain;        /* elements are stored as binary32 */
+	struct blocks_range range;
+	uint32_t least_scale, greatest_scale; /* with units in them */
+};
+
+/* Puts a block's unit into its scale. */
+static void add_unit(struct packing *p, size_t block, size_t r, int unit)
 {
-	for (size_t i = 0; i < n * width; i++)
-		memcpy(elements + i * sizeof(float), &rows[i % width][i / width], sizeof(float));
+	uint8_t *at = (uint8_t *)p->job->panel + BLOCKS_HEAD_BYTES + (block * p->width + r) * sizeof(float);
+	uint32_t bits;
+
+	memcpy(&bits, at, sizeof bits);
+	bits = mxfp_f32_scale(bits, unit);
+	memcpy(at, &bits, sizeof bits);
+	p->least_scale = bits < p->least_scale ? bits : p->least_scale;
+	p->greatest_scale = bits > p->greatest_scale ? bits : p->greatest_scale;
 }
 
-/* Puts the units into the scales, and their ranges into the head. */
-static void add_units(uint8_t *panel, int units[][BLOCKS_MAX], size_t blocks, size_t width)
+/* A block of row r, from column k of the chunk on, as digits; false if it does not end in them. */
+static bool pack_digits(struct packing *p, const uint32_t *x, size_t k, size_t r)
 {
-	uint32_t range[2] = {UINT32_MAX, 0};
+	const size_t step = p->digits * p->width * WIDE_PAIR_BYTES / 2; /* from one k to the next */
+	int32_t integers[MAX_LENGTH];
+	int unit;
 
-	for (size_t i = 0; i < blocks * width; i++) {
-		uint8_t *at = panel + BLOCKS_HEAD_BYTES + i * sizeof(float);
-		uint32_t bits;
+	if (!block_to_integers(x, p->length, p->unit, 2 * p->d - 1, integers, &unit))
+		return false;
+	add_unit(p, k / p->length, r, unit);
+	for (size_t i = 0; i < p->length; i += LANES)
+		store_digits(p->elements + (k + i) * step + r * WIDE_PAIR_BYTES, integers + i, p->digits, p->d, p->width);
+	return true;
+}
 
-		memcpy(&bits, at, sizeof bits);
-		bits = mxfp_f32_scale(bits, units[i % width][i / width]);
-		memcpy(at, &bits, sizeof bits);
-		range[0] = bits < range[0] ? bits : range[0];
-		range[1] = bits > range[1] ? bits : range[1];
+/* Columns k, k + 1, ... of the chunk; false if they want to be plain and are not. */
+static bool pack_slice(struct packing *p, size_t k)
+{
+	const struct mxfp_gemm_pack_job slice = panel_slice(p->job, k);
+	const size_t n = blocks_count(slice.shape, slice.k) * p->length, width = p->width;
+	panel_rows rows;
+
+	if (slice.rows != 0)
+		load_elements(&slice, rows);
+	pack_blocks(&slice, k, false, true, width, rows, &p->range);
+	if (p->plain) {
+		for (size_t i = 0; i < n * width; i++)
+			memcpy(p->elements + (k * width + i) * sizeof(float), &rows[i % width][i / width], sizeof(float));
+		return true;
 	}
-	memcpy(panel, range, sizeof range);
+	for (size_t r = 0; r < width; r++)
+		for (size_t i = 0; i < n; i += p->length)
+			if (!pack_digits(p, rows[r] + i, k + i, r))
+				return false;
+	return true;
+}
+
+static bool pack_all(struct packing *p, bool plain)
+{
+	struct wide_head head;
+
+	p->plain = plain;
+	p->range = blocks_begin();
+	p->least_scale = UINT32_MAX;
+	p->greatest_scale = 0;
+	for (size_t k = 0; k < p->job->k; k += PANEL_SLICE)
+		if (!pack_slice(p, k))
+			return false;
+	head = (struct wide_head){.ranges = blocks_end(&p->range), .plain = plain};
+	if (!plain) {
+		head.ranges.least_scale = p->least_scale;
+		head.ranges.greatest_scale = p->greatest_scale;
+	}
+	memcpy(p->job->panel, &head, sizeof head);
+	return true;
 }
 
 static NOINLINE void pack_panel(const struct mxfp_gemm_pack_job *job, enum mxfp_format format, size_t width)
 {
-	size_t length = blocks_length(job->shape), blocks = blocks_count(job->shape, job->k), n = blocks * length;
-	size_t digits = digits_of(format), step = digits * width * WIDE_PAIR_BYTES / 2; /* from one k to the next */
-	unsigned d = digits == 1 ? 15 : digit_bits(job->shape);
-	uint8_t *panel = job->panel, *elements = panel + blocks_elements(job->shape, job->k, width);
-	int unit = unit_of(element_of(format)), units[PANEL_MAX_ROWS][BLOCKS_MAX];
-	int32_t integers[PANEL_MAX_ROWS][MXFP_GEMM_CHUNK];
-	bool exact = true;
-	panel_rows rows;
+	uint8_t *panel = job->panel;
+	struct packing p = {
+		.job = job,
+		.width = width,
+		.length = blocks_length(job->shape),
+		.digits = digits_of(format),
+		.d = digits_of(format) == 1 ? 15 : digit_bits(job->shape),
+		.unit = unit_of(element_of(format)),
+		.elements = panel + blocks_elements(job->shape, job->k, width),
+	};
 
 	memset(panel, 0, BLOCKS_HEAD_BYTES);
 	memset(panel + panel_bytes(job->shape, format, job->k, width) - MXFP_GEMM_ALIGN, 0, MXFP_GEMM_ALIGN);
-	if (job->rows != 0)
-		load_elements(job, rows);
-	pack_blocks(job, false, true, width, rows);
-	for (size_t r = 0; r < width; r++)
-		for (size_t b = 0; b < blocks; b++)
-			exact &= block_to_integers(rows[r] + b * length, length, unit, 2 * d - 1, integers[r] + b * length,
-			                           &units[r][b]);
-	uint32_t plain = !exact;
-	memcpy(panel + offsetof(struct wide_head, plain), &plain, sizeof plain);
-	if (plain) {
-		store_plain(elements, rows, n, width);
-		return;
-	}
-	add_units(panel, units, blocks, width);
-	for (size_t r = 0; r < width; r++)
-		for (size_t k = 0; k < n; k += LANES)
-			store_digits(elements + k * step + r * WIDE_PAIR_BYTES, integers[r] + k, digits, d, width);
+	if (!pack_all(&p, false))
+		(void)pack_all(&p, true);
 }
 
 static void pack_a(const struct mxfp_gemm_pack_job *job)

@@ -6,7 +6,7 @@
 #include "tier.h"
 #include "body/slots.h"
 
-enum { RELAYED = 4096 };
+enum { RELAYED = 2048 };
 
 static mxfp_convert_kernel *decoder_of(enum mxfp_format source)
 {

@@ -20,7 +20,7 @@ struct blocks_head {
 enum {
 	BLOCKS_HEAD_BYTES = MXFP_GEMM_ALIGN,
 	BLOCKS_MIN_LENGTH = 16,
-	BLOCKS_MAX = MXFP_GEMM_CHUNK / BLOCKS_MIN_LENGTH /* of a row of a panel */
+	BLOCKS_MAX = PANEL_SLICE / BLOCKS_MIN_LENGTH /* of a row of a slice */
 };
 
 /* Elements in a block of the product. */
@@ -90,29 +90,38 @@ static void scan_row(const uint32_t *x, size_t length, size_t blocks, struct blo
 	}
 }
 
-/*
- * Head and scales of a panel whose elements are in `rows`; what rows and blocks lack becomes zeros. scaled: elements
- * have been multiplied by their scales. A block of zeros gets the scale 1, whatever it had: the sum is +0 with any, and
- * the ranges stay narrow. A scale of 0 makes zeros of its block, and the sum is +0 again. With nan_to_scale an element
- * that is a NaN becomes 0, and the scale a NaN, which is the same to the sum.
- */
-static void pack_blocks(const struct mxfp_gemm_pack_job *job, bool scaled, bool nan_to_scale, size_t width,
-                        panel_rows rows)
+/* The ranges of a panel's head on their way. */
+struct blocks_range {
+	uint32_t least_scale, greatest_scale, greatest;
+	vu32 least; /* one less than it is */
+};
+
+static inline struct blocks_range blocks_begin(void)
 {
-	size_t length = blocks_length(job->shape), blocks = blocks_count(job->shape, job->k);
-	uint8_t *panel = job->panel;
-	uint32_t least_scale = UINT32_MAX, greatest_scale = 0, greatest = 0;
-	vu32 least = splat(UINT32_MAX);
+	return (struct blocks_range){.least_scale = UINT32_MAX, .least = splat(UINT32_MAX)};
+}
+
+/*
+ * Scales and ranges of a slice, from column k of the chunk on, whose elements are in `rows`; what rows and blocks lack
+ * becomes zeros. scaled: elements have been multiplied by their scales. A block of zeros gets the scale 1, whatever it
+ * had: the sum is +0 with any, and the ranges stay narrow. A scale of 0 makes zeros of its block, and the sum is +0
+ * again. With nan_to_scale an element that is a NaN becomes 0, and the scale a NaN, which is the same to the sum.
+ */
+static void pack_blocks(const struct mxfp_gemm_pack_job *slice, size_t k, bool scaled, bool nan_to_scale, size_t width,
+                        panel_rows rows, struct blocks_range *range)
+{
+	size_t length = blocks_length(slice->shape), blocks = blocks_count(slice->shape, slice->k);
+	uint8_t *to = (uint8_t *)slice->panel + BLOCKS_HEAD_BYTES + k / length * width * sizeof(float);
 	struct blocks_row row;
 
-	memset(rows + job->rows, 0, (PANEL_MAX_ROWS - job->rows) * sizeof rows[0]);
+	memset(rows + slice->rows, 0, (PANEL_MAX_ROWS - slice->rows) * sizeof rows[0]);
 	for (size_t r = 0; r < width; r++) {
-		memset(rows[r] + job->k, 0, (blocks * length - job->k) * sizeof rows[r][0]);
-		scan_row(rows[r], length, blocks, &row, &least);
-		if (r < job->rows && !scaled)
-			load_scales(job, r, &row);
+		memset(rows[r] + slice->k, 0, (blocks * length - slice->k) * sizeof rows[r][0]);
+		scan_row(rows[r], length, blocks, &row, &range->least);
+		if (r < slice->rows && !scaled)
+			load_scales(slice, r, &row);
 		for (size_t b = 0; b < blocks; b++) {
-			uint32_t scale = r < job->rows && !scaled ? row.scales[b] : F32_ONE;
+			uint32_t scale = r < slice->rows && !scaled ? row.scales[b] : F32_ONE;
 			bool nan = nan_to_scale && row.greatest[b] > F32_INF;
 
 			if (nan || scale == 0)
@@ -121,17 +130,22 @@ static void pack_blocks(const struct mxfp_gemm_pack_job *job, bool scaled, bool 
 				scale = F32_NAN;
 			else if (scale == 0 || (row.greatest[b] == 0 && scale != F32_NAN))
 				scale = F32_ONE;
-			memcpy(panel + BLOCKS_HEAD_BYTES + (b * width + r) * sizeof scale, &scale, sizeof scale);
-			least_scale = scale < least_scale ? scale : least_scale;
-			greatest_scale = scale > greatest_scale ? scale : greatest_scale;
-			greatest = row.greatest[b] > greatest ? row.greatest[b] : greatest;
+			memcpy(to + (b * width + r) * sizeof scale, &scale, sizeof scale);
+			range->least_scale = scale < range->least_scale ? scale : range->least_scale;
+			range->greatest_scale = scale > range->greatest_scale ? scale : range->greatest_scale;
+			range->greatest = row.greatest[b] > range->greatest ? row.greatest[b] : range->greatest;
 		}
 	}
-	uint32_t head[] = {least_scale, greatest_scale, ~max_across(~least) + 1, greatest};
-	if (greatest == 0)
-		head[2] = head[3] = F32_ONE;
-	memset(panel, 0, BLOCKS_HEAD_BYTES);
-	memcpy(panel, head, sizeof head);
+}
+
+static inline struct blocks_head blocks_end(const struct blocks_range *range)
+{
+	struct blocks_head head = {range->least_scale, range->greatest_scale, ~max_across(~range->least) + 1,
+	                           range->greatest};
+
+	if (range->greatest == 0)
+		head.least = head.greatest = F32_ONE;
+	return head;
 }
 
 /* The exponent of a positive number: 128 if it is Inf or NaN. */

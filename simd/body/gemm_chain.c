@@ -50,12 +50,16 @@ ALWAYS_INLINE void chain_pack(const struct mxfp_gemm_pack_job *job, size_t width
 {
 	panel_rows rows;
 
-	if (mxfp_format_info(job->matrix->format)->kind == MXFP_KIND_BLOCK)
-		dequantize_rows(job, NULL, job->matrix->tensor_scale, rows);
-	else
-		widen_rows(job, rows);
 	memset(rows + job->rows, 0, (PANEL_MAX_ROWS - job->rows) * sizeof rows[0]);
-	store_columns(job->panel, rows, width, job->k);
+	for (size_t k = 0; k < job->k; k += PANEL_SLICE) {
+		const struct mxfp_gemm_pack_job slice = panel_slice(job, k);
+
+		if (mxfp_format_info(job->matrix->format)->kind == MXFP_KIND_BLOCK)
+			dequantize_rows(&slice, NULL, job->matrix->tensor_scale, rows);
+		else
+			widen_rows(&slice, rows);
+		store_columns((uint8_t *)job->panel + k * width * sizeof(float), rows[0], PANEL_SLICE, width, slice.k);
+	}
 }
 
 static void chain_pack_a(const struct mxfp_gemm_pack_job *job)

@@ -42,44 +42,63 @@ static size_t exact_w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 	return blocks_elements(shape, k, EXACT_NR) + elements * EXACT_NR * sizeof(float);
 }
 
-/* Fills a panel but for the elements, which come to `rows`. */
-static void exact_load(const struct mxfp_gemm_pack_job *job, size_t width, panel_rows rows)
+/* Fills a panel but for the elements of columns k, k + 1, ..., which come to `rows`; gives their number. */
+static size_t exact_load(const struct mxfp_gemm_pack_job *job, size_t k, size_t width, panel_rows rows,
+                         struct blocks_range *range)
+{
+	const struct mxfp_gemm_pack_job slice = panel_slice(job, k);
+	const bool scaled = mxfp_format_info(job->matrix->format)->tensor_scale;
+
+	if (scaled)
+		dequantize_rows(&slice, NULL, 1, rows);
+	else
+		load_elements(&slice, rows);
+	pack_blocks(&slice, k, scaled, false, width, rows, range);
+	return blocks_count(job->shape, slice.k) * blocks_length(job->shape);
+}
+
+static void exact_end(const struct mxfp_gemm_pack_job *job, const struct blocks_range *range)
 {
 	const struct mxfp_format_info *format = mxfp_format_info(job->matrix->format);
 	const struct mxfp_format_info *element = mxfp_format_info(format->element);
-	uint8_t *head = job->panel;
+	struct blocks_head head = blocks_end(range);
 
-	if (format->tensor_scale)
-		dequantize_rows(job, NULL, 1, rows);
-	else
-		load_elements(job, rows);
-	pack_blocks(job, format->tensor_scale, false, width, rows);
+	memset(job->panel, 0, BLOCKS_HEAD_BYTES);
 	/* Narrow elements leave room for any of the others, and those of an NVFP4 block have its scale in common. */
 	if (element->kind != MXFP_KIND_FLOAT || element->bits < 8)
-		memcpy(head + offsetof(struct blocks_head, least), head + offsetof(struct blocks_head, greatest),
-		       sizeof(uint32_t));
+		head.least = head.greatest;
+	memcpy(job->panel, &head, sizeof head);
 }
 
 static void exact_pack_w(const struct mxfp_gemm_pack_job *job)
 {
-	size_t n = blocks_count(job->shape, job->k) * blocks_length(job->shape);
+	uint8_t *to = (uint8_t *)job->panel + blocks_elements(job->shape, job->k, EXACT_NR);
+	struct blocks_range range = blocks_begin();
 	panel_rows rows;
 
-	exact_load(job, EXACT_NR, rows);
-	store_columns((uint8_t *)job->panel + blocks_elements(job->shape, job->k, EXACT_NR), rows, EXACT_NR, n);
+	for (size_t k = 0; k < job->k; k += PANEL_SLICE) {
+		size_t n = exact_load(job, k, EXACT_NR, rows, &range);
+
+		store_columns(to + k * EXACT_NR * sizeof(float), rows[0], PANEL_SLICE, EXACT_NR, n);
+	}
+	exact_end(job, &range);
 }
 
 static void exact_pack_a(const struct mxfp_gemm_pack_job *job)
 {
-	size_t n = blocks_count(job->shape, job->k) * blocks_length(job->shape);
 	uint8_t *to = (uint8_t *)job->panel + blocks_elements(job->shape, job->k, EXACT_MR);
-	uint8_t numbers[MXFP_GEMM_CHUNK * EXACT_MR * sizeof(float)];
+	uint8_t numbers[PANEL_SLICE * EXACT_MR * sizeof(float)];
+	struct blocks_range range = blocks_begin();
 	panel_rows rows;
 
-	exact_load(job, EXACT_MR, rows);
-	store_columns(numbers, rows, EXACT_MR, n);
-	for (size_t i = 0; i < n * EXACT_MR; i += LANES / 2)
-		store(to + i * sizeof(double), (vu32)widen_f32(numbers + i * sizeof(float)));
+	for (size_t k = 0; k < job->k; k += PANEL_SLICE) {
+		size_t n = exact_load(job, k, EXACT_MR, rows, &range);
+
+		store_columns(numbers, rows[0], PANEL_SLICE, EXACT_MR, n);
+		for (size_t i = 0; i < n * EXACT_MR; i += LANES / 2)
+			store(to + (k * EXACT_MR + i) * sizeof(double), (vu32)widen_f32(numbers + i * sizeof(float)));
+	}
+	exact_end(job, &range);
 }
 
 /* Sums of one block; `rows` of the panel's rows count, a constant where this is inlined. */

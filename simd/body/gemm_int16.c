@@ -82,26 +82,42 @@ static void narrow_row(uint32_t *row, size_t n, float factor)
 	}
 }
 
+/* Columns k, k + 1, ... of the chunk; a word of the planes is a pair of elements. */
+ALWAYS_INLINE void int16_pack_slice(const struct mxfp_gemm_pack_job *job, size_t k, size_t width,
+                                    struct blocks_range *range)
+{
+	const struct mxfp_gemm_pack_job slice = panel_slice(job, k);
+	const size_t length = blocks_length(job->shape), n = blocks_count(job->shape, slice.k) * length;
+	const bool low = has_low(job->matrix->format);
+	const float factor = power_of_two(fraction_bits(job->matrix->format));
+	uint8_t *panel = job->panel, *plane = panel + blocks_elements(job->shape, job->k, width) + k * width * 2;
+	uint32_t low_rows[PANEL_MAX_ROWS][PANEL_SLICE / 2];
+	panel_rows rows;
+
+	load_elements(&slice, rows);
+	pack_blocks(&slice, k, false, true, width, rows, range);
+	for (size_t r = 0; r < width; r++)
+		if (low)
+			split_row(rows[r], low_rows[r], n, length, factor, panel + INT16_LOW_FLAGS + k / length);
+		else
+			narrow_row(rows[r], n, factor);
+	store_columns(plane, rows[0], PANEL_SLICE, width, n / 2);
+	if (low) {
+		memset(low_rows + width, 0, (PANEL_MAX_ROWS - width) * sizeof low_rows[0]);
+		store_columns(plane + plane_bytes(job->shape, job->k, width), low_rows[0], PANEL_SLICE / 2, width, n / 2);
+	}
+}
+
 /* width is a constant where this is inlined. */
 ALWAYS_INLINE void int16_pack(const struct mxfp_gemm_pack_job *job, size_t width)
 {
-	size_t length = blocks_length(job->shape), n = blocks_count(job->shape, job->k) * length;
-	enum mxfp_format format = job->matrix->format;
-	uint8_t *panel = job->panel, *plane = panel + blocks_elements(job->shape, job->k, width);
-	float factor = power_of_two(fraction_bits(format));
-	panel_rows rows, low;
+	struct blocks_range range = blocks_begin();
 
-	memset(low + width, 0, (PANEL_MAX_ROWS - width) * sizeof low[0]);
-	load_elements(job, rows);
-	pack_blocks(job, false, true, width, rows);
-	for (size_t r = 0; r < width; r++)
-		if (has_low(format))
-			split_row(rows[r], low[r], n, length, factor, panel + INT16_LOW_FLAGS);
-		else
-			narrow_row(rows[r], n, factor);
-	store_columns(plane, rows, width, n / 2);
-	if (has_low(format))
-		store_columns(plane + plane_bytes(job->shape, job->k, width), low, width, n / 2);
+	memset(job->panel, 0, BLOCKS_HEAD_BYTES);
+	for (size_t k = 0; k < job->k; k += PANEL_SLICE)
+		int16_pack_slice(job, k, width, &range);
+	const struct blocks_head head = blocks_end(&range);
+	memcpy(job->panel, &head, sizeof head);
 }
 
 static void int16_pack_a(const struct mxfp_gemm_pack_job *job)

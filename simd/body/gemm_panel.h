@@ -7,9 +7,19 @@
 #include "blocks.h"
 #include "body/slots.h"
 
-/* Rows of one panel over one chunk. Rows that the matrix has not are zeros. */
-enum { PANEL_MAX_ROWS = 16 };
-typedef uint32_t panel_rows[PANEL_MAX_ROWS][MXFP_GEMM_CHUNK];
+/* Rows of one panel over a slice of its chunk, 8 KiB. Rows that the matrix has not are zeros. */
+enum { PANEL_MAX_ROWS = 16, PANEL_SLICE = 128 };
+typedef uint32_t panel_rows[PANEL_MAX_ROWS][PANEL_SLICE];
+
+/* The job for columns k, k + 1, ... of its chunk, at most PANEL_SLICE. */
+ALWAYS_INLINE struct mxfp_gemm_pack_job panel_slice(const struct mxfp_gemm_pack_job *job, size_t k)
+{
+	struct mxfp_gemm_pack_job slice = *job;
+
+	slice.k0 += k;
+	slice.k = job->k - k < PANEL_SLICE ? job->k - k : PANEL_SLICE;
+	return slice;
+}
 
 ALWAYS_INLINE size_t panel_align(size_t bytes)
 {
@@ -34,20 +44,20 @@ static void dequantize_rows(const struct mxfp_gemm_pack_job *job, const uint8_t 
 		.scales_stride = scales != NULL ? 0 : m->scales_stride,
 		.tensor_scale_divides = m->tensor_scale_divides,
 		.dst = rows,
-		.dst_stride = MXFP_GEMM_CHUNK,
+		.dst_stride = PANEL_SLICE,
 	};
 
 	memcpy(&part.tensor_scale, &tensor_scale, sizeof part.tensor_scale);
 	TIER(dequantize)(&part);
 }
 
-/* Word i of row r goes to word i * width + r of the panel. width is a constant, and even. */
-ALWAYS_INLINE void store_columns(uint8_t *panel, panel_rows rows, size_t width, size_t n)
+/* Word i of row r goes to word i * width + r of the panel. width is a constant, and even; rows are `stride` apart. */
+ALWAYS_INLINE void store_columns(uint8_t *panel, const uint32_t *rows, size_t stride, size_t width, size_t n)
 {
 	for (size_t r = 0; r < width; r += 4)
 		for (size_t i = 0; i < n; i += LANES) {
-			const vu32 words[4] = {load(rows[r] + i), load(rows[r + 1] + i), load(rows[r + 2] + i),
-			                       load(rows[r + 3] + i)};
+			const uint32_t *at = rows + r * stride + i;
+			const vu32 words[4] = {load(at), load(at + stride), load(at + 2 * stride), load(at + 3 * stride)};
 			uint32_t columns[4 * LANES];
 
 			store_interleaved(columns, words);

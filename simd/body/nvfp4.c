@@ -19,7 +19,7 @@
 enum {
 	BLOCK = 16,
 	UNIT = 4 * LANES,
-	GROUP_BLOCKS = 64, /* a multiple of LANES */
+	GROUP_BLOCKS = 32, /* a multiple of LANES */
 	GROUP = GROUP_BLOCKS * BLOCK,
 	N_CODES = 16
 };
