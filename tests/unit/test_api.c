@@ -215,6 +215,85 @@ START_TEST(quantize_refuses_non_finite)
 }
 END_TEST
 
+/* What is reported where nothing is refused: in every format, mode, rule and recipe, of all kinds of numbers. */
+static void check_report(enum mxfp_format format, const struct mxfp_quantize_options *of)
+{
+	static const enum mxfp_format sources[] = {MXFP_FORMAT_F32, MXFP_FORMAT_BF16, MXFP_FORMAT_F16};
+	enum { ROWS = 3, COLS = 1100, ALL = ROWS * COLS };
+	static uint8_t elements[ROWS * 1120], block_scales[ROWS * 70];
+	static uint32_t x[ALL], converted[ALL];
+	const size_t at[] = {SIZE_MAX, 0, 511, COLS - 1, COLS + 40, ALL - 1};
+	const uint32_t kinds[] = {0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC12345};
+	struct mxfp_blocks b = {
+		.format = format, .rows = ROWS, .cols = COLS, .codes = elements, .scales = block_scales,
+	};
+	struct mxfp_quantize_options options = *of;
+	uint64_t index;
+
+	options.first_index = 1000;
+	options.first_non_finite = &index;
+	for (size_t i = 0; i < 3 * sizeof at / sizeof at[0]; i++) {
+		const size_t first = at[i / 3];
+
+		for (size_t k = 0; k < ALL; k++)
+			x[k] = 0x3F800000 + (uint32_t)(k % 7 << 20);
+		for (size_t k = first; k < ALL; k += 700)
+			x[k] = kinds[(i + k) % 4];
+		assert_status(mxfp_convert(converted, sources[i % 3], x, f32, ALL, NULL), MXFP_OK);
+		index = 5;
+		assert_status(mxfp_quantize(&b, converted, sources[i % 3], 0, &options), MXFP_OK);
+		ck_assert_uint_eq(index, first == SIZE_MAX ? UINT64_MAX : 1000 + first);
+	}
+}
+
+static void check_reports(enum mxfp_format format, struct mxfp_quantize_options o)
+{
+	for (int round = 0; mxfp_option_name(MXFP_OPTION_ROUND, round) != NULL; round++) {
+		if (o.recipe == MXFP_RECIPE_GGML && round != MXFP_ROUND_RNE)
+			continue;
+		o.round = (enum mxfp_round)round;
+		o.non_finite = MXFP_NON_FINITE_PROPAGATE;
+		check_report(format, &o);
+		o.non_finite = MXFP_NON_FINITE_SATURATE;
+		check_report(format, &o);
+	}
+}
+
+START_TEST(quantize_reports_non_finite)
+{
+	const float amax = 2;
+
+	for (int f = 0; f < MXFP_N_FORMATS; f++) {
+		const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)f);
+		struct mxfp_quantize_options o = {.tensor_amax = &amax};
+
+		if (info->kind == MXFP_KIND_BLOCK && info->tensor_scale)
+			for (int i = 0; mxfp_option_name(MXFP_OPTION_RECIPE, i) != NULL; i++) {
+				o.recipe = (enum mxfp_recipe)i;
+				check_reports((enum mxfp_format)f, o);
+			}
+		else if (info->kind == MXFP_KIND_BLOCK)
+			for (int i = 0; mxfp_option_name(MXFP_OPTION_RULE, i) != NULL; i++) {
+				o.rule = (enum mxfp_rule)i;
+				check_reports((enum mxfp_format)f, o);
+			}
+	}
+	/* What becomes Inf on its way through bf16 counts as one. */
+	const float largest[32] = {[3] = FLT_MAX};
+	struct mxfp_blocks mx = blocks_of(MXFP_FORMAT_MXFP8_E4M3);
+	uint64_t index = 5;
+	const struct mxfp_quantize_options via = {
+		.via_bf16 = true,
+		.non_finite = MXFP_NON_FINITE_PROPAGATE,
+		.first_non_finite = &index,
+	};
+	mx.rows = 1;
+	mx.cols = 32;
+	assert_status(mxfp_quantize(&mx, largest, f32, 0, &via), MXFP_OK);
+	ck_assert_uint_eq(index, 3);
+}
+END_TEST
+
 START_TEST(null_and_empty_matrices)
 {
 	struct mxfp_blocks empty = {.format = MXFP_FORMAT_NVFP4};
@@ -343,6 +422,7 @@ int main(void)
 	tcase_add_checked_fixture(writing, set_up, NULL);
 	tcase_add_test(writing, convert_takes_nothing_and_neighbours);
 	tcase_add_test(writing, quantize_refuses_options);
+	tcase_add_test(writing, quantize_reports_non_finite);
 	suite_add_tcase(suite, writing);
 	return suite_run(suite);
 }

@@ -262,7 +262,7 @@ START_TEST(scans_find_the_largest_and_the_first)
 	float *x = calloc((size_t)ROWS * COLS, sizeof *x), amax = 0.5F;
 	struct matrix m = matrix_of(MXFP_FORMAT_NVFP4, ROWS, COLS, 0);
 	uint64_t first = 0;
-	const struct mxfp_quantize_options options = {
+	struct mxfp_quantize_options options = {
 		.recipe = MXFP_RECIPE_TE,
 		.non_finite = MXFP_NON_FINITE_ERROR,
 		.first_index = 100,
@@ -277,6 +277,14 @@ START_TEST(scans_find_the_largest_and_the_first)
 		memcpy(&x[non_finite[k]], &(uint32_t){0x7F800000}, 4);
 	ck_assert_int_eq(mxfp_quantize(&m.blocks, x, MXFP_FORMAT_F32, 0, &options), MXFP_ERR_NON_FINITE);
 	ck_assert_uint_eq(first, 100 + PIECE + 3);
+	/* With the amax given, the numbers are looked through only after they have been quantized. */
+	options.non_finite = MXFP_NON_FINITE_PROPAGATE;
+	for (int given = 0; given < 2; given++) {
+		options.tensor_amax = given ? &amax : NULL;
+		first = 0;
+		ck_assert_int_eq(mxfp_quantize(&m.blocks, x, MXFP_FORMAT_F32, 0, &options), MXFP_OK);
+		ck_assert_uint_eq(first, 100 + PIECE + 3);
+	}
 	free(x);
 	matrix_free(&m);
 }

@@ -80,11 +80,12 @@ static int quantize_piece(struct block_stream *stream, const char *name, struct 
 {
 	struct mxfp_blocks piece = piece_blocks(stream);
 	uint64_t first;
+	const bool refuses = stream->non_finite == MXFP_NON_FINITE_ERROR; /* a piece, of which nothing is written then */
 	const struct mxfp_quantize_options options = {
 		.rule = (enum mxfp_rule)stream->rule,
 		.recipe = (enum mxfp_recipe)stream->recipe,
 		.round = (enum mxfp_round)stream->round,
-		.non_finite = (enum mxfp_non_finite)stream->non_finite,
+		.non_finite = refuses ? MXFP_NON_FINITE_PROPAGATE : (enum mxfp_non_finite)stream->non_finite,
 		.no_negative_zero = stream->no_negative_zero,
 		.via_bf16 = stream->via_bf16,
 		.seed = stream->seed,
@@ -99,7 +100,7 @@ static int quantize_piece(struct block_stream *stream, const char *name, struct 
 
 	stream->tensor_scale = piece.tensor_scale;
 	stream->tensor_scale_divides = piece.tensor_scale_divides;
-	if (status == MXFP_ERR_NON_FINITE)
+	if (status == MXFP_OK && refuses && first != UINT64_MAX)
 		return fail(error, EXIT_INPUT,
 		            "%s: row %" PRIu64 ", column %" PRIu64
 		            ": NaN or Inf / --non-finite propagate or saturate takes it",

@@ -174,10 +174,14 @@ static int quantize_piece(const void *context, const struct transfer_piece *piec
 	options.first_index = first_index(q, piece);
 	options.first_non_finite = &index;
 	options.counts = counts;
+	/* Nothing of a piece that fails is written, so it need not be looked through before. */
+	if (options.non_finite == MXFP_NON_FINITE_ERROR)
+		options.non_finite = MXFP_NON_FINITE_PROPAGATE;
 	enum mxfp_status status = mxfp_quantize(&blocks, piece->bytes, format, 0, &options);
-	if (status == MXFP_ERR_NON_FINITE)
-		return fail_non_finite(q, index, error);
 	assert(status == MXFP_OK);
+	(void)status;
+	if (q->options.non_finite == MXFP_NON_FINITE_ERROR && index != UINT64_MAX)
+		return fail_non_finite(q, index, error);
 	if (q->target.choice.layout->positive_zeros)
 		clear_signs_of_zeros(piece->result, piece_elements(piece) / 2);
 	return write_parts(q, piece, &blocks, error);
