@@ -22,7 +22,7 @@ void TIER(kernels)(struct mxfp_kernels *table)
 		const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)f);
 
 		if (info->kind == MXFP_KIND_BLOCK) {
-			table->quantize[f] = info->tensor_scale ? TIER(quantize_nvfp4_fast)
+			table->quantize[f] = info->tensor_scale ? TIER(quantize_nvfp4_groups)
 			                                        : TIER(quantize_mx_groups);
 			table->dequantize[f] = TIER(dequantize);
 		}

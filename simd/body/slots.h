@@ -22,7 +22,7 @@ mxfp_quantize_kernel TIER(quantize_mx);
 mxfp_quantize_kernel TIER(quantize_mx_groups);
 mxfp_quantize_kernel TIER(quantize_mx_nearest);
 mxfp_quantize_kernel TIER(quantize_nvfp4);
-mxfp_quantize_kernel TIER(quantize_nvfp4_fast);
+mxfp_quantize_kernel TIER(quantize_nvfp4_groups);
 mxfp_scan_kernel TIER(scan);
 mxfp_scan_kernel TIER(scan_words);
 mxfp_compress_kernel TIER(compress);
