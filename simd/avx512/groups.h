@@ -109,4 +109,40 @@ ALWAYS_INLINE __m512i reduce_each(const __m512i v[GROUP_BLOCKS], enum combinatio
 	return reduce_halves(halves, operation);
 }
 
+/* The zeros among n numbers, a multiple of 16. */
+ALWAYS_INLINE uint64_t count_zeros(const float *x, size_t n)
+{
+	uint64_t zeros = 0;
+
+	for (size_t i = 0; i < n; i += LANES)
+		zeros += (uint64_t)_mm_popcnt_u32(
+			_mm512_testn_epi32_mask(_mm512_loadu_si512(x + i), _mm512_set1_epi32((int)~F32_SIGN)));
+	return zeros;
+}
+
+/* What quantizes a group: the numbers of a row from column k on. Of two groups a context has, the first call fills number
+   `which` and chooses its scales, and the second makes its codes. */
+typedef void group_prepare(void *context, unsigned which, size_t row, size_t k);
+typedef void group_finish(void *context, unsigned which);
+
+/* The driver of both: a group is finished after the next one has been prepared, because scales come out of a long chain
+   of instructions, whose latency the other group's work fills. */
+ALWAYS_INLINE void run_groups(void *context, size_t rows, size_t cols, size_t group, group_prepare *prepare,
+                              group_finish *finish)
+{
+	bool ready = false;
+	unsigned next = 0;
+
+	for (size_t row = 0; row < rows; row++)
+		for (size_t k = 0; k < cols; k += group) {
+			prepare(context, next, row, k);
+			if (ready)
+				finish(context, next ^ 1);
+			ready = true;
+			next ^= 1;
+		}
+	if (ready)
+		finish(context, next ^ 1);
+}
+
 #endif

@@ -227,18 +227,6 @@ struct code_counts {
 	uint64_t zeros, saturated;
 };
 
-static NOINLINE uint64_t count_zeros(const float *x, size_t n)
-{
-	uint64_t zeros = 0;
-
-	for (size_t i = 0; i < n; i += LANES) {
-		__m512 v = _mm512_loadu_ps(x + i);
-
-		zeros += (uint64_t)_mm_popcnt_u32(_mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_EQ_OQ));
-	}
-	return zeros;
-}
-
 /* Blocks were encoded `step` at a time, of which the last ones may lie past the end of the row. */
 static void add_counts(const struct mx_plan *plan, const struct mx_group *g, size_t step, const struct code_counts *c)
 {
@@ -784,25 +772,32 @@ static struct mx_plan make_plan(const struct mxfp_quantize_job *job)
 	return plan;
 }
 
-/* A group is encoded after the next one has been prepared: scales come out of a long chain of instructions, whose
-   latency the other group's work fills. */
+struct quantizer {
+	struct mx_plan plan;
+	struct mx_group groups[2];
+};
+
+static void prepare_group(void *context, unsigned which, size_t row, size_t k)
+{
+	struct quantizer *q = context;
+
+	prepare(&q->plan, &q->groups[which], row, k);
+}
+
+static void finish_group(void *context, unsigned which)
+{
+	const struct quantizer *q = context;
+
+	encode_group(&q->plan, &q->groups[which]);
+}
+
 static NOINLINE void quantize(const struct mxfp_quantize_job *job)
 {
-	const struct mx_plan plan = make_plan(job);
-	struct mx_group groups[2], *previous = NULL;
-	unsigned next = 0;
+	struct quantizer q;
 
-	groups[0].zeros = groups[1].zeros = false;
-	for (size_t row = 0; row < plan.rows; row++)
-		for (size_t k = 0; k < plan.cols; k += GROUP) {
-			prepare(&plan, &groups[next], row, k);
-			if (previous != NULL)
-				encode_group(&plan, previous);
-			previous = &groups[next];
-			next ^= 1;
-		}
-	if (previous != NULL)
-		encode_group(&plan, previous);
+	q.plan = make_plan(job);
+	q.groups[0].zeros = q.groups[1].zeros = false;
+	run_groups(&q, q.plan.rows, q.plan.cols, GROUP, prepare_group, finish_group);
 }
 
 void TIER(quantize_mx_groups)(const struct mxfp_quantize_job *job)

@@ -479,17 +479,7 @@ ALWAYS_INLINE enum rounding rounding_of(const struct quantizer *q, enum quotient
 /* The mask of the blocks that n numbers are in. */
 ALWAYS_INLINE __mmask16 blocks_present(size_t n)
 {
-	return (__mmask16)_bzhi_u32(UINT16_MAX, (unsigned)((n + BLOCK - 1) / BLOCK));
-}
-
-static inline uint64_t count_zeros(const float *x)
-{
-	uint64_t zeros = 0;
-
-	for (int b = 0; b < GROUP_BLOCKS; b++)
-		zeros += (unsigned)_mm_popcnt_u32(
-			_mm512_testn_epi32_mask(_mm512_loadu_si512(x + b * BLOCK), _mm512_set1_epi32(INT32_MAX)));
-	return zeros;
+	return lanes_left(0, (n + BLOCK - 1) / BLOCK);
 }
 
 /* Codes past the n-th to the end of its block: 0 / 0 is not 0. */
@@ -507,6 +497,7 @@ ALWAYS_INLINE void prepare(struct quantizer *q, enum quotient kind, struct group
 {
 	const struct mxfp_quantize_job *job = q->job;
 	const size_t width = job->src_format == MXFP_FORMAT_F32 ? sizeof(float) : sizeof(uint16_t);
+	g->n = job->cols - k < GROUP ? job->cols - k : GROUP;
 	const float *x = group_numbers(job, g->copy, row, k, g->n);
 	__mmask16 all_nan = 0;
 	__m512i least, amax = largest_magnitudes(x, &least);
@@ -527,7 +518,7 @@ ALWAYS_INLINE void prepare(struct quantizer *q, enum quotient kind, struct group
 	g->rounding = rounding_of(q, kind, _mm512_castsi512_ps(amax), s.factor);
 	_mm512_storeu_ps(g->factor, s.factor);
 	if (g->rounding == QUICK && _mm512_testn_epi32_mask(least, least) != 0)
-		g->flushed -= count_zeros(x);
+		g->flushed -= count_zeros(x, GROUP);
 	s.byte = _mm512_mask_mov_epi32(s.byte, all_nan, _mm512_set1_epi32(SCALE_NAN));
 	_mm_mask_storeu_epi8(job->scales + row * job->scales_stride + k / BLOCK, blocks_present(g->n),
 	                     _mm512_cvtepi32_epi8(s.byte));
@@ -556,23 +547,21 @@ ALWAYS_INLINE void finish(struct quantizer *q, enum quotient kind, struct group 
 		clear_padding(g->codes, g->n);
 }
 
-ALWAYS_INLINE void quantize_rows(struct quantizer *q, enum quotient kind)
-{
-	const struct mxfp_quantize_job *job = q->job;
-	struct group *next = &q->groups[0], *ready = NULL;
-
-	for (size_t row = 0; row < job->rows; row++)
-		for (size_t k = 0; k < job->cols; k += GROUP) {
-			next->n = job->cols - k < GROUP ? job->cols - k : GROUP;
-			prepare(q, kind, next, row, k);
-			if (ready != NULL)
-				finish(q, kind, ready);
-			ready = next;
-			next = &q->groups[next == &q->groups[0]];
-		}
-	if (ready != NULL)
-		finish(q, kind, ready);
-}
+#define GROUPS_OF(kind, prepare_kind, finish_kind) \
+	ALWAYS_INLINE void prepare_kind(void *context, unsigned which, size_t row, size_t k) \
+	{ \
+		struct quantizer *q = context; \
+		prepare(q, kind, &q->groups[which], row, k); \
+	} \
+	ALWAYS_INLINE void finish_kind(void *context, unsigned which) \
+	{ \
+		struct quantizer *q = context; \
+		finish(q, kind, &q->groups[which]); \
+	}
+GROUPS_OF(NEAREST, prepare_nearest, finish_nearest)
+GROUPS_OF(QUOTIENT, prepare_quotient, finish_quotient)
+GROUPS_OF(PRODUCT, prepare_product, finish_product)
+#undef GROUPS_OF
 
 /* False if the generic kernel has to do it. */
 static NOINLINE bool quantize(const struct mxfp_quantize_job *job)
@@ -589,11 +578,11 @@ static NOINLINE bool quantize(const struct mxfp_quantize_job *job)
 		q.groups[i].saturated = q.groups[i].flushed = 0;
 	}
 	if (job->recipe == MXFP_RECIPE_GGML)
-		quantize_rows(&q, NEAREST);
+		run_groups(&q, job->rows, job->cols, GROUP, prepare_nearest, finish_nearest);
 	else if (job->recipe == MXFP_RECIPE_CT || job->recipe == MXFP_RECIPE_MODELOPT)
-		quantize_rows(&q, QUOTIENT);
+		run_groups(&q, job->rows, job->cols, GROUP, prepare_quotient, finish_quotient);
 	else
-		quantize_rows(&q, PRODUCT);
+		run_groups(&q, job->rows, job->cols, GROUP, prepare_product, finish_product);
 	for (int i = 0; i < 2; i++) {
 		job->counts->saturated += q.groups[i].saturated;
 		job->counts->flushed += q.groups[i].flushed;
