@@ -88,6 +88,41 @@ for to in $layouts; do
 	same "names of trn-x4 to $to" "$(echo $(parts $to))" "$(listed "$work/to.safetensors")"
 	same "data of trn-x4 to $to" "$data" "$(data 136 "$work/to.safetensors")"
 done
+# Many rows, which are gathered in bands before they are written and after they are read: a band of rows of 544 elements
+# has some 7,000, and three matrices of 3,000 do not end with one. Word (p, t, n) of matrix e is where the tiles want it.
+e_n=3000 e_row=272 e_size=$((3 * 3000 * 272))
+{
+	header "{\"__metadata__\":{\"format\":\"pt\"},\"a.weight_packed\":{\"dtype\":\"U8\",\"shape\":[3,$e_n,$e_row],\"data_offsets\":[0,$e_size]},
+		\"a.weight_scale\":{\"dtype\":\"U8\",\"shape\":[3,$e_n,17],\"data_offsets\":[$e_size,$((e_size + 3 * e_n * 17))]}}"
+	seq 1000000 | head -c $((e_size + 3 * e_n * 17))
+} >"$work/rows.safetensors"
+data_at() { # DATA FROM N FILE: N bytes at FROM of a file's last DATA bytes, as hex digits
+	tail -c "$1" "$4" | tail -c +$(($2 + 1)) | head -c "$3" | hex
+}
+exits 0 "" relayout "$work/rows.safetensors" -o "$work/x4.safetensors" -l trn-x4 -fq
+for place in "0 0 0 0" "0 127 0 2999" "1 7 0 1234" "2 64 0 1679" "2 64 0 1680" "2 7 1 2999" "2 8 1 2999"; do
+	# shellcheck disable=SC2086
+	set -- $place
+	e=$1 p=$2 t=$3 n=$4
+	if [ $((512 * t + 4 * p)) -lt 544 ]; then
+		expected=$(data_at $((e_size + 3 * e_n * 17)) $(((e * e_n + n) * e_row + (512 * t + 4 * p) / 2)) 2 "$work/rows.safetensors")
+	else
+		expected=0000
+	fi
+	same "word $place" "$expected" \
+		"$(data_at $((3 * 144 * 2 * e_n * 2 - 3 * 16 * 2 * e_n)) $(((((e * 128 + p) * 2 + t) * e_n + n) * 2)) 2 "$work/x4.safetensors")"
+done
+for run in "relayout -l compressed-tensors" "dequantize --threads 1"; do
+	# shellcheck disable=SC2086
+	exits 0 "" $run "$work/x4.safetensors" -o "$work/from_x4.safetensors" -fq
+	# shellcheck disable=SC2086
+	exits 0 "" $run "$work/rows.safetensors" -o "$work/from_rows.safetensors" -fq
+	checks=$((checks + 1))
+	cmp -s "$work/from_x4.safetensors" "$work/from_rows.safetensors" || bad "$run: bands: other bytes than of rows"
+done
+exits 0 "" relayout "$work/x4.safetensors" -o "$work/again.safetensors" -l trn-x4 -fq
+checks=$((checks + 1))
+cmp -s "$work/x4.safetensors" "$work/again.safetensors" || bad "bands to bands"
 # Four codes of 8 bits, the first in the lowest byte: bytes 4p to 4p + 3.
 for type in E4M3 E5M2; do
 	{

@@ -186,8 +186,10 @@ static int lint_weight_data(struct lint *lint, struct transfer *transfer, const 
 		.context = &l,
 	};
 	code = find_tensor_scale(lint, &l, error);
+	layout_read_in_bands(&l.quantized);
 	if (code == EXIT_OK)
 		code = transfer_run(transfer, &job, error);
+	layout_bands_free(l.quantized.bands);
 	return code == EXIT_OK ? find_in_blocks(lint, &l, &place, error) : code;
 }
 

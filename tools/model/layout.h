@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "io/file.h"
 #include "io/piece.h"
+#include "model/layout_bands.h"
 #include "mxfp/format.h"
 #include "mxfp/options.h"
 #include "mxfp/quantize.h"
@@ -80,6 +81,7 @@ struct quantized {
 	struct layout_shape shape; /* of the tensor that was quantized */
 	uint64_t rows, cols;       /* the matrix that it is: tensor_matrix() */
 	float tensor_scale;        /* multiplies or divides as the layout says */
+	struct layout_bands *bands; /* NULL: none; see layout_read_in_bands() */
 };
 
 struct layout_facts;
@@ -103,6 +105,8 @@ struct layout_order {
 	            struct error *error);
 	int (*write)(const struct layout_target *target, const struct piece *piece, const struct mxfp_blocks *blocks,
 	             struct error *error);
+	/* Bytes of a row in a band, which read() and write() then use; NULL: the file holds rows, and needs none. */
+	size_t (*band_row_bytes)(const struct layout_choice *choice, const struct layout_shape *source);
 };
 
 /* Rows of codes and rows of scales, each in order; and the same with a dimension of its own for a block's codes. */
@@ -173,6 +177,10 @@ struct layout_slice layout_slice(enum mxfp_format format, uint64_t cols, const s
 /* Reads the scales of a piece that are in order. EXIT_IO. */
 int layout_read_scales(const struct quantized *quantized, const struct piece *piece, void *scales, struct error *error);
 
+/* Takes memory for bands, if the layout wants them and it is there: for a tensor whose pieces are read in their order, by
+   one thread at a time. Ends with layout_bands_free(quantized->bands). */
+void layout_read_in_bands(struct quantized *quantized);
+
 /* A quantized tensor being written: the parts are those of the writer, NULL where the choice has none. */
 struct layout_target {
 	struct layout_choice choice;
@@ -180,7 +188,11 @@ struct layout_target {
 	struct layout_shape source;
 	uint64_t rows, cols;
 	const struct tensor *parts[N_LAYOUT_PARTS];
+	struct layout_bands *bands; /* NULL: none */
 };
+
+/* The same for a tensor that is written; pieces are announced (layout_bands.h) before they are written. */
+void layout_write_in_bands(struct layout_target *target);
 
 /* Finds the parts that layout_describe() gave names to in an open writer. */
 struct layout_target layout_target(const struct layout_choice *choice, const struct tensor *source,

@@ -81,7 +81,7 @@ static int write_rows(const struct layout_target *target, const struct piece *pi
 	                    slice.size.scales_bytes, error);
 }
 
-const struct layout_order layout_rows = {refuses, describe, padded_shape, 0, read_rows, write_rows};
+const struct layout_order layout_rows = {refuses, describe, padded_shape, 0, read_rows, write_rows, NULL};
 
 /* Codes [..., N, blocks, bytes of a block] beside scales [..., N, blocks]. */
 static void describe_blocks(const struct layout_choice *choice, enum layout_part part,
@@ -95,4 +95,4 @@ static void describe_blocks(const struct layout_choice *choice, enum layout_part
 	shape->dims[shape->rank++] = row_bytes(choice, LAYOUT_CODES, mxfp_format_info(choice->form->format)->block_length);
 }
 
-const struct layout_order layout_block_rows = {refuses, describe_blocks, padded_shape, 0, read_rows, write_rows};
+const struct layout_order layout_block_rows = {refuses, describe_blocks, padded_shape, 0, read_rows, write_rows, NULL};

@@ -11,14 +11,17 @@
  * lane. 8 partitions of 4 lanes are a block; scale (s, t, n) is that of partitions 8 s to 8 s + 7, and a kernel puts it
  * into partition 32 (s / 4) + s mod 4, the first four of its quadrant. Rows are padded to whole tiles of 512 with codes
  * of zero and scales of 1.
+ *
+ * Columns of words and of scales lie one after the other. A piece has few rows of each, so a tensor goes through bands
+ * (layout_bands.h) of many rows, which hold first the columns of words, then those of scales.
  */
 #include "config.h"
 
 #include <string.h>
 
 #include "io/file_safetensors.h"
+#include "model/layout_bands.h"
 #include "model/layout_config.h"
-#include "model/quantized.h"
 
 enum { PARTITIONS = 128, LANES = 4, TILE = PARTITIONS * LANES, SCALES = TILE / 32, RUN = 1024, SCALE_OF_PADDING = 127 };
 
@@ -81,6 +84,7 @@ struct column {
 	uint64_t number; /* within a row */
 	uint64_t per_tile;
 	size_t width;
+	uint64_t band_at; /* bytes of a row that stand before all such columns in a band */
 };
 
 /* The byte at which row `row` of a column lies in its part, and how many rows follow each other from there on. */
@@ -93,12 +97,60 @@ static uint64_t place_of(const struct column *c, uint64_t row, uint64_t *n_rows)
 	return (line * n + row % n) * c->width;
 }
 
-/* How many rows of a piece from its row `at` on are moved at once. */
-static size_t run_length(const struct piece *piece, size_t at, uint64_t n_rows)
+/* Takes the words of a column out of rows that are `stride` bytes apart. Of three lengths, for which compilers need no
+   call. */
+static void gather(unsigned char *words, const unsigned char *rows, size_t n, size_t stride, size_t width)
 {
-	size_t run = piece->rows - at < RUN ? piece->rows - at : RUN;
+	for (size_t i = 0; i < n && width == 1; i++)
+		words[i] = rows[i * stride];
+	for (size_t i = 0; i < n && width == 2; i++)
+		memcpy(words + i * 2, rows + i * stride, 2);
+	for (size_t i = 0; i < n && width == 4; i++)
+		memcpy(words + i * 4, rows + i * stride, 4);
+}
 
-	return n_rows < run ? (size_t)n_rows : run;
+/* And puts them back. */
+static void scatter(unsigned char *rows, const unsigned char *words, size_t n, size_t stride, size_t width)
+{
+	for (size_t i = 0; i < n && width == 1; i++)
+		rows[i * stride] = words[i];
+	for (size_t i = 0; i < n && width == 2; i++)
+		memcpy(rows + i * stride, words + i * 2, 2);
+	for (size_t i = 0; i < n && width == 4; i++)
+		memcpy(rows + i * stride, words + i * 4, 4);
+}
+
+/* Reads a column of rows from `row` on. */
+static int read_words(const struct quantized *q, enum layout_part part, const struct column *c, uint64_t row,
+                      unsigned char *words, size_t n_rows, struct error *error)
+{
+	uint64_t follow;
+
+	for (size_t at = 0, n; at < n_rows; at += n) {
+		uint64_t from = place_of(c, row + at, &follow);
+
+		n = follow < n_rows - at ? (size_t)follow : n_rows - at;
+		int code = file_read(q->files[part], q->parts[part], from, words + at * c->width, n * c->width, error);
+		if (code != EXIT_OK)
+			return code;
+	}
+	return EXIT_OK;
+}
+
+static int write_words(const struct layout_target *target, enum layout_part part, const struct column *c, uint64_t row,
+                       const unsigned char *words, size_t n_rows, struct error *error)
+{
+	uint64_t follow;
+
+	for (size_t at = 0, n; at < n_rows; at += n) {
+		uint64_t from = place_of(c, row + at, &follow);
+
+		n = follow < n_rows - at ? (size_t)follow : n_rows - at;
+		int code = writer_write(target->writer, target->parts[part], from, words + at * c->width, n * c->width, error);
+		if (code != EXIT_OK)
+			return code;
+	}
+	return EXIT_OK;
 }
 
 /* Reads a column of a piece into rows that are `stride` bytes apart. */
@@ -106,18 +158,13 @@ static int read_column(const struct quantized *q, enum layout_part part, const s
                        const struct piece *piece, unsigned char *rows, size_t stride, struct error *error)
 {
 	unsigned char words[RUN * sizeof(uint32_t)];
-	uint64_t n_rows;
-	size_t n;
 
-	for (size_t at = 0; at < piece->rows; at += n) {
-		uint64_t from = place_of(c, piece->row + at, &n_rows);
-
-		n = run_length(piece, at, n_rows);
-		int code = file_read(q->files[part], q->parts[part], from, words, n * c->width, error);
+	for (size_t at = 0, n; at < piece->rows; at += n) {
+		n = piece->rows - at < RUN ? piece->rows - at : RUN;
+		int code = read_words(q, part, c, piece->row + at, words, n, error);
 		if (code != EXIT_OK)
 			return code;
-		for (size_t i = 0; i < n; i++)
-			memcpy(rows + (at + i) * stride, words + i * c->width, c->width);
+		scatter(rows + at * stride, words, n, stride, c->width);
 	}
 	return EXIT_OK;
 }
@@ -127,21 +174,29 @@ static int write_column(const struct layout_target *target, enum layout_part par
                         const struct piece *piece, const unsigned char *rows, size_t stride, struct error *error)
 {
 	unsigned char words[RUN * sizeof(uint32_t)];
-	uint64_t n_rows;
-	size_t n;
 
 	memset(words, part == LAYOUT_SCALES ? SCALE_OF_PADDING : 0, sizeof words);
-	for (size_t at = 0; at < piece->rows; at += n) {
-		uint64_t from = place_of(c, piece->row + at, &n_rows);
-
-		n = run_length(piece, at, n_rows);
-		for (size_t i = 0; i < n && rows != NULL; i++)
-			memcpy(words + i * c->width, rows + (at + i) * stride, c->width);
-		int code = writer_write(target->writer, target->parts[part], from, words, n * c->width, error);
+	for (size_t at = 0, n; at < piece->rows; at += n) {
+		n = piece->rows - at < RUN ? piece->rows - at : RUN;
+		if (rows != NULL)
+			gather(words, rows + at * stride, n, stride, c->width);
+		int code = write_words(target, part, c, piece->row + at, words, n, error);
 		if (code != EXIT_OK)
 			return code;
 	}
 	return EXIT_OK;
+}
+
+/* Bytes of a row's words. */
+static uint64_t words_bytes(const struct layout_choice *choice, const struct layout_shape *source)
+{
+	return tiles_of(source->dims[source->rank - 1]) * PARTITIONS *
+	       (dtype_info(choice->form->parts[LAYOUT_CODES].dtype)->bits / 8);
+}
+
+static size_t band_row_bytes(const struct layout_choice *choice, const struct layout_shape *source)
+{
+	return (size_t)(words_bytes(choice, source) + tiles_of(source->dims[source->rank - 1]) * SCALES);
 }
 
 /* The columns of a part that a piece holds: those of codes, of LANES elements each, or those of scales. */
@@ -159,60 +214,136 @@ static struct columns columns_of(const struct layout_choice *choice, enum layout
 	unsigned per_tile = part == LAYOUT_CODES ? PARTITIONS : SCALES, elements = TILE / per_tile;
 	size_t blocks = slice.size.scales_row_bytes, count = part == LAYOUT_CODES ? blocks * 32 / LANES : blocks;
 	size_t stride = part == LAYOUT_CODES ? slice.size.codes_row_bytes : blocks;
+	uint64_t band_at = part == LAYOUT_CODES ? 0 : words_bytes(choice, source);
 
 	return (struct columns){
-		.first = {source, piece->col / elements, per_tile, stride / count},
+		.first = {source, piece->col / elements, per_tile, stride / count, band_at},
 		.count = count,
 		.stride = stride,
 		.end = tiles_of(source->dims[source->rank - 1]) * per_tile,
 	};
 }
 
-static int read_columns(const struct quantized *q, enum layout_part part, const struct piece *piece,
-                        unsigned char *rows, struct error *error)
+/* Where a column begins in a band. */
+static unsigned char *column_in(const struct layout_bands *bands, const struct layout_band *band, const struct column *c)
 {
-	const struct columns columns = columns_of(&q->choice, part, &q->shape, piece);
+	return band->bytes + (c->band_at + c->number * c->width) * bands->rows;
+}
+
+static const enum layout_part parts[] = {LAYOUT_CODES, LAYOUT_SCALES};
+
+enum { N_PARTS = sizeof parts / sizeof parts[0] };
+
+/* Writes columns of padding, from the last column of a row's data on. */
+static int write_padding(const struct layout_target *target, enum layout_part part, struct columns columns,
+                         const struct piece *piece, struct error *error)
+{
 	struct column column = columns.first;
 	int code = EXIT_OK;
 
-	for (size_t i = 0; i < columns.count && code == EXIT_OK; i++, column.number++)
-		code = read_column(q, part, &column, piece, rows + i * column.width, columns.stride, error);
+	for (column.number += columns.count; column.number < columns.end && code == EXIT_OK; column.number++)
+		code = write_column(target, part, &column, piece, NULL, 0, error);
 	return code;
 }
 
-static int write_columns(const struct layout_target *target, enum layout_part part, const struct piece *piece,
-                         const unsigned char *rows, struct error *error)
+static int write_band(const struct layout_target *target, const struct layout_band *band, struct error *error)
 {
-	const struct columns columns = columns_of(&target->choice, part, &target->source, piece);
-	struct column column = columns.first;
+	const struct piece whole = {.row = band->row, .rows = band->rows, .cols = (size_t)target->cols};
 	int code = EXIT_OK;
 
-	for (size_t i = 0; i < columns.count && code == EXIT_OK; i++, column.number++)
-		code = write_column(target, part, &column, piece, rows + i * column.width, columns.stride, error);
-	if (piece->col + piece->cols < target->cols)
+	for (size_t p = 0; p < N_PARTS; p++) {
+		const struct columns columns = columns_of(&target->choice, parts[p], &target->source, &whole);
+		struct column column = columns.first;
+
+		for (size_t i = 0; i < columns.count && code == EXIT_OK; i++, column.number++)
+			code = write_words(target, parts[p], &column, band->row, column_in(target->bands, band, &column),
+			                   band->rows, error);
+		if (code == EXIT_OK)
+			code = write_padding(target, parts[p], columns, &whole, error);
+	}
+	return code;
+}
+
+static int write_piece(const struct layout_target *target, const struct piece *piece, const struct mxfp_blocks *blocks,
+                       struct error *error)
+{
+	struct layout_band *band = target->bands != NULL ? layout_bands_find(target->bands, piece) : NULL;
+	int code = EXIT_OK;
+
+	for (size_t p = 0; p < N_PARTS; p++) {
+		const struct columns columns = columns_of(&target->choice, parts[p], &target->source, piece);
+		const unsigned char *rows = parts[p] == LAYOUT_CODES ? blocks->codes : blocks->scales;
+		struct column column = columns.first;
+
+		for (size_t i = 0; i < columns.count && code == EXIT_OK; i++, column.number++, rows += column.width)
+			if (band != NULL)
+				gather(column_in(target->bands, band, &column) + (piece->row - band->row) * column.width, rows,
+				       piece->rows, columns.stride, column.width);
+			else
+				code = write_column(target, parts[p], &column, piece, rows, columns.stride, error);
+		if (code == EXIT_OK && band == NULL && piece->col + piece->cols == target->cols)
+			code = write_padding(target, parts[p], columns, piece, error);
+	}
+	if (band == NULL || !layout_bands_add(target->bands, band, piece))
 		return code;
-	for (; column.number < columns.end && code == EXIT_OK; column.number++)
-		code = write_column(target, part, &column, piece, NULL, 0, error);
+	code = write_band(target, band, error);
+	layout_bands_release(target->bands, band);
+	return code;
+}
+
+/* Fills the one band of a tensor that is read in order. */
+static int read_band(const struct quantized *q, struct layout_band *band, uint64_t row, struct error *error)
+{
+	const uint64_t rows = q->rows - row;
+	const struct piece whole = {
+		.row = row,
+		.rows = rows < q->bands->rows ? (size_t)rows : q->bands->rows,
+		.cols = (size_t)q->cols,
+	};
+	int code = EXIT_OK;
+
+	band->row = row;
+	band->rows = whole.rows;
+	band->left = 0;
+	for (size_t p = 0; p < N_PARTS; p++) {
+		const struct columns columns = columns_of(&q->choice, parts[p], &q->shape, &whole);
+		struct column column = columns.first;
+
+		for (size_t i = 0; i < columns.count && code == EXIT_OK; i++, column.number++)
+			code = read_words(q, parts[p], &column, row, column_in(q->bands, band, &column), whole.rows, error);
+	}
+	band->left = code == EXIT_OK; /* it is in use */
 	return code;
 }
 
 static int read_piece(const struct quantized *q, const struct piece *piece, const struct mxfp_blocks *blocks,
                       struct error *error)
 {
-	int code = read_columns(q, LAYOUT_CODES, piece, blocks->codes, error);
+	struct layout_band *band = q->bands != NULL ? &q->bands->bands[0] : NULL;
+	uint64_t first = band != NULL ? piece->row / q->bands->rows * q->bands->rows : 0;
+	int code = EXIT_OK;
 
-	return code != EXIT_OK ? code : read_columns(q, LAYOUT_SCALES, piece, blocks->scales, error);
+	if (band != NULL && piece->row - first + piece->rows > q->bands->rows)
+		band = NULL;
+	if (band != NULL && (band->left == 0 || band->row != first))
+		code = read_band(q, band, first, error);
+	for (size_t p = 0; p < N_PARTS; p++) {
+		const struct columns columns = columns_of(&q->choice, parts[p], &q->shape, piece);
+		unsigned char *rows = parts[p] == LAYOUT_CODES ? blocks->codes : blocks->scales;
+		struct column column = columns.first;
+
+		for (size_t i = 0; i < columns.count && code == EXIT_OK; i++, column.number++, rows += column.width)
+			if (band != NULL)
+				scatter(rows, column_in(q->bands, band, &column) + (piece->row - first) * column.width, piece->rows,
+				        columns.stride, column.width);
+			else
+				code = read_column(q, parts[p], &column, piece, rows, columns.stride, error);
+	}
+	return code;
 }
 
-static int write_piece(const struct layout_target *target, const struct piece *piece, const struct mxfp_blocks *blocks,
-                       struct error *error)
-{
-	int code = write_columns(target, LAYOUT_CODES, piece, blocks->codes, error);
-
-	return code != EXIT_OK ? code : write_columns(target, LAYOUT_SCALES, piece, blocks->scales, error);
-}
-
-static const struct layout_order order = {refuses, describe, padded_shape, TILE, read_piece, write_piece};
+static const struct layout_order order = {refuses, describe, padded_shape, TILE, read_piece, write_piece,
+                                          band_row_bytes};
 
 /* No loader reads it; it says that the weights are not plain, and which modules' are. */
 static json_t *config(const struct layout_facts *facts)

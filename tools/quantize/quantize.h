@@ -76,6 +76,7 @@ struct quantize_plan {
 	bool has_index;
 	struct carry carry;                 /* other files of the model's directory */
 	uint64_t input_bytes, output_bytes; /* of tensors */
+	bool in_bands;                      /* memory suffices for bands of rows (layout_bands.h) */
 	char seed[24], sparsity[SPARSITY_TEXT]; /* of the settings, as text */
 	struct arena arena;                 /* names, shapes, metadata */
 };

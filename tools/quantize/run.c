@@ -73,17 +73,22 @@ static uint64_t other_memory(const struct quantize_plan *plan)
 	return memory_used() + (uint64_t)most * ENTRY_BYTES;
 }
 
-/* As many workers as fit the memory. */
+enum { BANDS_BYTES = LAYOUT_BANDS * LAYOUT_BAND_BYTES };
+
+/* As many workers as fit the memory, beside bands if one does. */
 static int set_workers(struct running *r, struct error *error)
 {
 	uint64_t other = other_memory(r->plan), given = r->plan->settings->memory_bytes;
 	uint64_t least = other + TRANSFER_WORKER_BYTES;
 
+	r->plan->in_bands = given == 0 || given >= least + BANDS_BYTES;
 	if (given == 0)
 		return EXIT_OK;
 	if (given < least)
 		return fail(error, EXIT_USAGE, "quantize: --mem: %" PRIu64 " bytes are too few for this model / "
 		            "give --mem %" PRIu64 "M or more", given, (least >> 20) + 1);
+	if (r->plan->in_bands && r->plan->settings->layout->order->band_row_bytes != NULL)
+		other += BANDS_BYTES;
 	uint64_t workers = (given - other) / TRANSFER_WORKER_BYTES;
 	r->transfer.workers = workers < TRANSFER_WORKERS ? (unsigned)workers : TRANSFER_WORKERS;
 	return EXIT_OK;

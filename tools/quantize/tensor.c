@@ -47,6 +47,8 @@ static int read_piece(const void *context, const struct transfer_piece *piece, u
 	int code = file_read(q->transfer->file, q->entry->source, first_index(q, piece) * width, piece->bytes, n, error);
 
 	*n_bytes = n;
+	if (q->target.bands != NULL)
+		layout_bands_announce(q->target.bands, &piece->piece);
 	if (code == EXIT_OK && q->hashed)
 		XXH3_128bits_update(q->transfer->hash, piece->bytes, n);
 	return code;
@@ -293,8 +295,11 @@ int quantize_tensor(struct transfer *transfer, const struct quantize_plan *plan,
 		q.options.tensor_amax = &amax;
 	}
 	q.hashed = true;
+	if (plan->in_bands)
+		layout_write_in_bands(&q.target);
 	if (code == EXIT_OK)
 		code = transfer_run(transfer, &job, error);
+	layout_bands_free(q.target.bands);
 	if (code == EXIT_OK && q.target.parts[LAYOUT_TENSOR_SCALE] != NULL)
 		code = write_tensor_scale(&q, error);
 	return code;

@@ -59,9 +59,10 @@ static int decode_piece(const void *context, const struct transfer_piece *piece,
 
 int decode_tensor(struct transfer *transfer, const struct quantized *quantized, const char *name, struct error *error)
 {
+	struct quantized in_bands = *quantized;
 	const struct decoding d = {
 		.transfer = transfer,
-		.quantized = quantized,
+		.quantized = &in_bands,
 		.target = writer_find(&transfer->writer, name),
 	};
 	const struct transfer_job job = {
@@ -72,7 +73,10 @@ int decode_tensor(struct transfer *transfer, const struct quantized *quantized, 
 		.context = &d,
 	};
 
-	return transfer_run(transfer, &job, error);
+	layout_read_in_bands(&in_bands);
+	int code = transfer_run(transfer, &job, error);
+	layout_bands_free(in_bands.bands);
+	return code;
 }
 
 /* A tensor of Q8_0 at work; its pieces are whole blocks, since rows are. */

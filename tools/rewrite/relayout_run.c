@@ -157,6 +157,8 @@ static int read_piece(const void *context, const struct transfer_piece *piece, u
 	const struct moving *m = context;
 	const struct mxfp_blocks blocks = blocks_of(m, piece);
 
+	if (m->target.bands != NULL)
+		layout_bands_announce(m->target.bands, &piece->piece);
 	return quantized_read(m->quantized, &piece->piece, &blocks, n_bytes, error);
 }
 
@@ -188,9 +190,9 @@ static int write_scales(struct writer *writer, const struct relayout_entry *entr
 
 static int move(struct running *r, const struct relayout_entry *entry, struct error *error)
 {
-	const struct quantized *q = &entry->quantized;
+	struct quantized in_bands = entry->quantized, *q = &in_bands;
 	const struct tensor whole = {.name = entry->name, .rank = q->shape.rank, .shape = q->shape.dims};
-	const struct moving m = {q, layout_target(&entry->choice, &whole, entry->parts, &r->transfer.writer),
+	struct moving m = {q, layout_target(&entry->choice, &whole, entry->parts, &r->transfer.writer),
 	                         entry->name};
 	const struct transfer_job job = {
 		.rows = q->rows,
@@ -199,8 +201,11 @@ static int move(struct running *r, const struct relayout_entry *entry, struct er
 		.work = write_piece,
 		.context = &m,
 	};
+	layout_read_in_bands(q);
+	layout_write_in_bands(&m.target);
 	int code = transfer_run(&r->transfer, &job, error);
-
+	layout_bands_free(q->bands);
+	layout_bands_free(m.target.bands);
 	return code != EXIT_OK ? code : write_scales(&r->transfer.writer, entry, error);
 }
 
