@@ -12,7 +12,7 @@ for folder in lib tools; do
 		echo "SKIP: $folder/ has no objects here"
 		exit 77
 	fi
-	symbols=$("${NM:-nm}" -A -g "${objects[@]}" 2>/dev/null) || true
+	symbols=$(${NM:-nm} -A -g "${objects[@]}" 2>/dev/null) || true
 	if ! grep -q ' T ' <<<"$symbols"; then
 		echo "SKIP: ${NM:-nm} reads no functions in the objects of $folder/, which may be those of link-time optimization"
 		exit 77
