@@ -3,9 +3,12 @@
  * Measuring one weight matrix: for each piece of rows, the exact products once and then every variant. NVFP4 needs the
  * matrix's largest magnitude first, which costs a reading of its own; pruning keeps it.
  */
+#include "config.h"
+
 #include "analyse/measure.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +19,127 @@
 #include "model/operand.h"
 #include "model/quantized.h"
 #include "mxfp/quantize.h"
+
+int measurement_init(struct measurement *total, const struct variant *variant, struct error *error)
+{
+	*total = (struct measurement){.variant = *variant, .saturated_known = true, .n_scales = N_SCALE_CODES};
+	total->scales = calloc(N_SCALE_CODES, sizeof *total->scales);
+	return total->scales == NULL ? fail_memory(error) : EXIT_OK;
+}
+
+/* Keeps the used range of a histogram of scales. EXIT_MEMORY. */
+static int keep_scales(struct measurement *measurement, const uint64_t histogram[N_SCALE_CODES], struct error *error)
+{
+	unsigned first = 0, end = N_SCALE_CODES;
+
+	while (first < end && histogram[first] == 0)
+		first++;
+	while (end > first && histogram[end - 1] == 0)
+		end--;
+	measurement->first_scale = first;
+	measurement->n_scales = end - first;
+	measurement->scales = malloc((end - first + 1) * sizeof *measurement->scales);
+	if (measurement->scales == NULL)
+		return fail_memory(error);
+	memcpy(measurement->scales, histogram + first, (end - first) * sizeof *measurement->scales);
+	return EXIT_OK;
+}
+
+void measurement_merge(struct measurement *total, const struct measurement *part)
+{
+	total->elements += part->elements;
+	total->bytes += part->bytes;
+	total->saturated += part->saturated;
+	total->saturated_known &= part->saturated_known;
+	total->flushed += part->flushed;
+	stats_merge(&total->weights, &part->weights);
+	for (int k = 0; k < N_ACTIVATION_KINDS; k++) {
+		stats_merge(&total->products[k].weights_only, &part->products[k].weights_only);
+		stats_merge(&total->products[k].both, &part->products[k].both);
+	}
+	for (unsigned i = 0; i < N_ERROR_BINS; i++)
+		total->relative[i] += part->relative[i];
+	for (unsigned i = 0; i < part->n_scales; i++)
+		total->scales[part->first_scale + i] += part->scales[i];
+}
+
+double measurement_bits(const struct measurement *measurement)
+{
+	return measurement->elements == 0 ? 0 : 8 * (double)measurement->bytes / (double)measurement->elements;
+}
+
+void measurement_free(struct measurement *measurement)
+{
+	free(measurement->scales);
+	measurement->scales = NULL;
+}
+
+void layer_free(struct layer *layer, size_t n_variants)
+{
+	for (size_t v = 0; layer->measurements != NULL && v < n_variants; v++)
+		measurement_free(&layer->measurements[v]);
+	free(layer->measurements);
+	layer->measurements = NULL;
+}
+
+/* The second word of what a file says of one tensor ("mxfp8-e4m3 mse"), or the fallback. */
+static void noted_choice(const struct file *file, const char *name, const char *fallback, char choice[VARIANT_TEXT])
+{
+	size_t size = sizeof LAYOUT_TENSOR + strlen(name);
+	char *key = malloc(size);
+	const char *text = NULL;
+
+	if (key != NULL) {
+		snprintf(key, size, LAYOUT_TENSOR "%s", name);
+		text = file_metadata(file, key);
+	}
+	free(key);
+	if (text == NULL || sscanf(text, "%*s %63s", choice) != 1)
+		snprintf(choice, VARIANT_TEXT, "%s", fallback != NULL ? fallback : "");
+}
+
+struct variant measure_variant_of(const struct quantized *quantized, const char *name)
+{
+	struct variant variant = {
+		.format = quantized->choice.form->format,
+		.sparsity = quantized->choice.sparsity,
+		.as_written = true,
+	};
+	const struct file *file = quantized->files[LAYOUT_CODES];
+	bool recipe = variant_has_recipe(&variant);
+	char choice[VARIANT_TEXT];
+	int value;
+
+	noted_choice(file, name, file_metadata(file, recipe ? "mxfp.recipe" : "mxfp.rule"), choice);
+	if (mxfp_option_from_name(recipe ? MXFP_OPTION_RECIPE : MXFP_OPTION_RULE, choice, &value) != MXFP_OK)
+		return variant;
+	variant.as_written = false;
+	if (recipe)
+		variant.recipe = (enum mxfp_recipe)value;
+	else
+		variant.rule = (enum mxfp_rule)value;
+	return variant;
+}
+
+/* Finds the quantized form of a layer with rows and cols filled in, and makes it the layer's one variant. EXIT_MEMORY,
+   EXIT_IO, EXIT_INPUT. */
+static int find_against(struct quantized *quantized, const struct layer *layer, const struct model *against,
+                         struct error *error)
+{
+	const char *name = layer->tensor->name;
+	bool found;
+	int code = quantized_find(quantized, &found, against, name, error);
+
+	if (code != EXIT_OK)
+		return code;
+	if (!found)
+		return fail(error, EXIT_INPUT, "%s: tensor '%s': is not quantized", against->path, name);
+	if (quantized->rows != layer->rows || quantized->cols != layer->cols)
+		return fail(error, EXIT_INPUT, "%s: tensor '%s': has another shape than in %s", against->path, name,
+		            layer->file->path);
+	layer->measurements[0].variant = measure_variant_of(quantized, name);
+	return EXIT_OK;
+}
 
 enum {
 	PIECE = 1 << 22, /* numbers that a piece of rows has, products included, unless one row has more: enough rows for
@@ -324,7 +448,7 @@ static int complete(struct measuring *m, struct error *error)
 		measurement->elements = m->layer->rows * m->layer->cols;
 		if (mxfp_format_info(measurement->variant.format)->tensor_scale)
 			measurement->bytes += sizeof(float);
-		code = measurement_keep_scales(measurement, m->histograms[v], error);
+		code = keep_scales(measurement, m->histograms[v], error);
 	}
 	return code;
 }
@@ -335,7 +459,7 @@ static int measure(struct measuring *m, struct error *error)
 	int code = EXIT_OK;
 
 	if (against != NULL)
-		code = measure_find_against(&m->quantized, m->layer, against, error);
+		code = find_against(&m->quantized, m->layer, against, error);
 	for (unsigned k = 0; code == EXIT_OK && k < input_kinds(&m->options->input); k++) {
 		code = input_make(&m->inputs[k], &m->options->input, k, m->layer->tensor, m->cols, error);
 		m->n_inputs += m->inputs[k].exact.rows > 0;

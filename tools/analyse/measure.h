@@ -72,21 +72,12 @@ struct measure_options {
    EXIT_MEMORY, EXIT_IO, EXIT_INPUT, also if `against` has the tensor in another shape. */
 int measure_layer(struct layer *layer, const struct measure_options *options, struct error *error);
 
-/* Finds the quantized form of a layer with rows and cols filled in, and makes it the layer's one variant. EXIT_MEMORY,
-   EXIT_IO, EXIT_INPUT. */
-int measure_find_against(struct quantized *quantized, const struct layer *layer, const struct model *against,
-                         struct error *error);
-
 /* The variant that a quantized tensor is: the rule or recipe that mxfp quantize noted in the file; other writers' files
    do not tell. */
 struct variant measure_variant_of(const struct quantized *quantized, const char *name);
 
 /* How often a layer is read: NVFP4's tensor scale needs the largest magnitude first. */
 unsigned measure_readings(const struct measure_options *options);
-
-/* Keeps the used range of a histogram of scales. EXIT_MEMORY. */
-int measurement_keep_scales(struct measurement *measurement, const uint64_t histogram[N_SCALE_CODES],
-                            struct error *error);
 
 /* Prepares a measurement that others are merged into. EXIT_MEMORY. */
 int measurement_init(struct measurement *total, const struct variant *variant, struct error *error);

@@ -12,7 +12,7 @@
 #include "io/file.h"
 #include "io/output.h"
 #include "model/model.h"
-#include "model/model_index_text.h"
+#include "model/model_index.h"
 
 struct model_output {
 	struct output output;

@@ -17,7 +17,7 @@
 #include "io/partial.h"
 #include "io/transfer.h"
 #include "model/model_config.h"
-#include "model/model_index_text.h"
+#include "model/model_index.h"
 #include "model/model_output.h"
 #include "quantize/quantize.h"
 #include "quantize/fingerprint.h"

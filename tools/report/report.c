@@ -1,8 +1,124 @@
 /* SPDX-License-Identifier: MIT */
-/* Measuring a model: every selected tensor in file order, and the totals. */
+/* Measuring a model: which tensors are measured, what they are measured against, every one in file order, the totals. */
+#include "config.h"
+
 #include "report/report.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+
+#include "io/elements.h"
+
+/* Finds the quantized form of a tensor, if it is a float tensor and has one. As quantized_find(). */
+static int find_against(struct quantized *quantized, bool *found, const struct model *against,
+                        const struct tensor *tensor, struct error *error)
+{
+	*found = false;
+	if (!elements_are_float(tensor->dtype))
+		return EXIT_OK;
+	return quantized_find(quantized, found, against, tensor->name, error);
+}
+
+/* Sets the variant from the first tensor of a file that is quantized in `against`. */
+static int look_in_file(struct variants *variants, const struct file *file, const struct model *against,
+                        struct error *error)
+{
+	for (size_t t = 0; t < file->n_tensors; t++) {
+		struct quantized quantized;
+		bool found;
+		int code = find_against(&quantized, &found, against, &file->tensors[t], error);
+
+		if (code != EXIT_OK)
+			return code;
+		if (!found)
+			continue;
+		variants->items[0] = measure_variant_of(&quantized, file->tensors[t].name);
+		variants->n = 1;
+		return EXIT_OK;
+	}
+	return EXIT_OK;
+}
+
+int report_against_variant(struct variants *variants, const struct model *model, const struct model *against,
+                           struct error *error)
+{
+	variants->n = 0;
+	for (size_t i = 0; i < model->n_files && variants->n == 0; i++) {
+		int code = look_in_file(variants, &model->files[i], against, error);
+
+		if (code != EXIT_OK)
+			return code;
+	}
+	if (variants->n == 0)
+		return fail(error, EXIT_INPUT, "%s: holds no quantized form of a tensor of %s", against->path,
+		            model->path);
+	return EXIT_OK;
+}
+
+enum { WIDTHS_SHOWN = 6, WIDTHS_TEXT = 160 };
+
+/* Row lengths, each once: those that are shown, and one more if there are others. */
+struct widths {
+	size_t n;
+	uint64_t items[WIDTHS_SHOWN + 1];
+};
+
+static void add_width(struct widths *widths, const struct tensor *tensor)
+{
+	uint64_t rows, cols;
+
+	tensor_matrix(tensor, &rows, &cols);
+	for (size_t i = 0; i < widths->n; i++)
+		if (widths->items[i] == cols)
+			return;
+	if (widths->n <= WIDTHS_SHOWN)
+		widths->items[widths->n++] = cols;
+}
+
+/* "64, 96, ..."; six numbers of 20 digits fit. */
+static const char *widths_text(char text[WIDTHS_TEXT], const struct widths *widths)
+{
+	size_t used = (size_t)snprintf(text, WIDTHS_TEXT, "%s", widths->n == 0 ? "none" : "");
+
+	for (size_t i = 0; i < widths->n && i < WIDTHS_SHOWN; i++)
+		used += (size_t)snprintf(text + used, WIDTHS_TEXT - used, "%s%" PRIu64, i == 0 ? "" : ", ",
+		                         widths->items[i]);
+	if (widths->n > WIDTHS_SHOWN)
+		snprintf(text + used, WIDTHS_TEXT - used, ", ...");
+	return text;
+}
+
+static int fail_none(const struct report *report, struct error *error)
+{
+	const struct file *file = report->options->input.file;
+	struct widths needed = {0}, found = {0};
+	char needed_text[WIDTHS_TEXT], found_text[WIDTHS_TEXT];
+
+	for (size_t i = 0; i < report->n_layers; i++)
+		add_width(&needed, report->layers[i].tensor);
+	for (size_t i = 0; i < file->n_tensors; i++)
+		add_width(&found, &file->tensors[i]);
+	return fail(error, EXIT_INPUT, "%s: holds no activations for any tensor: rows of %s are needed, of %s found"
+	            " / name each tensor in it like its layer, or put one alone into it", file->path,
+	            widths_text(needed_text, &needed), widths_text(found_text, &found));
+}
+
+/* Counts the layers that there are activations for. EXIT_INPUT: there are layers, and a file fits none of them.
+   EXIT_MEMORY. */
+static int check_inputs(struct report *report, struct error *error)
+{
+	report->n_covered = 0;
+	for (size_t i = 0; i < report->n_layers; i++) {
+		bool covers;
+		int code = input_covers(&covers, &report->options->input, report->layers[i].tensor, error);
+
+		if (code != EXIT_OK)
+			return code;
+		report->n_covered += covers;
+	}
+	return report->n_covered > 0 || report->n_layers == 0 ? EXIT_OK : fail_none(report, error);
+}
 
 /* Of a quantized model each tensor has a variant of its own, and the total has what they have in common. */
 static void join_variants(struct measurement *total, const struct measurement *layer)
@@ -77,7 +193,7 @@ static int is_in_against(bool *is, const struct report *report, const struct sel
 	if (!*is)
 		return EXIT_OK;
 	*reason = "not quantized";
-	return report_against_find(&quantized, is, report->options->against, tensor, error);
+	return find_against(&quantized, is, report->options->against, tensor, error);
 }
 
 static int is_layer(bool *is, const struct report *report, const struct select *select, bool pad_tail,
@@ -144,7 +260,7 @@ int report_select(struct report *report, const struct select *select, bool pad_t
 		code = select_check(select, report->model, error);
 	for (size_t i = 0; code == EXIT_OK && i < report->model->n_files; i++)
 		code = select_in_file(report, select, pad_tail, &report->model->files[i], error);
-	return code == EXIT_OK ? report_check_inputs(report, error) : code;
+	return code == EXIT_OK ? check_inputs(report, error) : code;
 }
 
 int report_measure(struct report *report, struct error *error)

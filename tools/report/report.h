@@ -37,20 +37,12 @@ struct report {
 int report_against_variant(struct variants *variants, const struct model *model, const struct model *against,
                            struct error *error);
 
-/* Finds the quantized form of a tensor, if it is a float tensor and has one. As quantized_find(). */
-int report_against_find(struct quantized *quantized, bool *found, const struct model *against,
-                        const struct tensor *tensor, struct error *error);
-
 /* Sets the totals up and sorts the model's tensors into layers, in file order, and those left out:
    without `pad_tail`, also those whose rows are no multiple of every variant's block; against a
    quantized model, those that are not in it. The caller sets the first two members, and
    report_free() follows in any case. EXIT_MEMORY, EXIT_IO, EXIT_INPUT; EXIT_USAGE for a pattern
    that matches nothing. */
 int report_select(struct report *report, const struct select *select, bool pad_tail, struct error *error);
-
-/* Counts the layers that there are activations for; report_select() calls it. EXIT_INPUT: there are layers, and a file
-   fits none of them. EXIT_MEMORY. */
-int report_check_inputs(struct report *report, struct error *error);
 
 /* Bytes of the layers in their files. */
 uint64_t report_bytes(const struct report *report);
@@ -90,9 +82,5 @@ int report_html(const struct report *report, FILE *file, struct error *error);
 /* Markdown with aligned tables: the summary and the worst layers, and with `full` every tensor, the
    histograms of the scales and what was not measured. EXIT_MEMORY. */
 int report_markdown(const struct report *report, FILE *file, bool full, struct error *error);
-
-/* Every measure and the histograms; what was not measured. */
-int report_details(const struct report *report, FILE *file, struct error *error);
-int report_skipped(const struct report *report, FILE *file, struct error *error);
 
 #endif

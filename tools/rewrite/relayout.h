@@ -79,9 +79,6 @@ int relayout_plan(struct relayout_plan *plan, const struct relayout_settings *se
 
 void relayout_plan_free(struct relayout_plan *plan);
 
-/* config.json of the output; *config is NULL if there is none. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
-int relayout_config(const struct relayout_plan *plan, json_t **config, struct error *error);
-
 /* Writes the output. EXIT_USAGE, EXIT_INPUT, EXIT_IO, EXIT_MEMORY, signals. */
 int relayout_run(const struct relayout_plan *plan, struct error *error);
 
