@@ -96,7 +96,7 @@ static int help(int argc, char **argv, struct error *error)
 	if (argc == 1)
 		return print_commands();
 	if (argc > 2)
-		return fail(error, EXIT_USAGE, "help: unexpected operand '%s' / mxfp help COMMAND", argv[2]);
+		return fail(error, EXIT_USAGE, "help: unexpected operand '%s'; mxfp help COMMAND", argv[2]);
 	return run_command(2, (char *[]){argv[1], "--help", NULL}, error);
 }
 
@@ -108,7 +108,7 @@ static int run(int argc, char **argv, struct error *error)
 	if (code != EXIT_OK)
 		return code;
 	if (word == NULL)
-		return fail(error, EXIT_USAGE, "no command given / mxfp --help lists them");
+		return fail(error, EXIT_USAGE, "no command given; mxfp --help lists them");
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
 		return print_commands();
 	if (asks_words(argc, argv)) {
@@ -121,7 +121,7 @@ static int run(int argc, char **argv, struct error *error)
 		return print_version();
 	if (word[0] == '-')
 		return fail(error, EXIT_USAGE,
-		            "unknown option '%s': options follow a command / mxfp --help lists them", word);
+		            "unknown option '%s': options follow a command; mxfp --help lists them", word);
 	return run_command(argc - 1, argv + 1, error);
 }
 

@@ -59,7 +59,7 @@ has "JSON" "$text" '"chosen":{"bits_per_weight":5.58333'
 exits 2 "--bits 4.2: no mixture of these formats has fewer than 4.2500 bits a weight" \
 	advise "$work/m.safetensors" --formats mxfp8,mxfp4 --rules floor --bits 4.2
 exits 2 "-o writes the mixture of --bits" advise "$work/m.safetensors" -o "$work/t.json"
-exits 2 "'x' is no number of bits" advise "$work/m.safetensors" --bits x
+exits 2 "invalid --bits 'x': expected a number, for example 5" advise "$work/m.safetensors" --bits x
 exits 2 "unknown value 'mxpf4'" advise "$work/m.safetensors" --formats mxpf4
 exits 0 "" quantize "$work/m.safetensors" -o "$work/q" -q
 exits 3 "is already quantized" advise "$work/q"

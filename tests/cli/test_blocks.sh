@@ -125,7 +125,7 @@ exits 2 "--to FORMAT is missing" blocks --cols 32 a b c
 exits 2 "--cols K" blocks --to mxfp4 a b c
 exits 2 "--cols K" blocks --to mxfp4 --cols 0 a b c
 exits 2 "FILE CODES SCALES are needed" blocks --to mxfp4 --cols 32 a b
-exits 2 "'e4m3' is not taken / give f32|bf16|f16" blocks --to mxfp4 --cols 32 --from e4m3 a b c
+exits 2 "'e4m3' is not taken; give f32|bf16|f16" blocks --to mxfp4 --cols 32 --from e4m3 a b c
 exits 2 "two files" blocks --to mxfp4 --cols 32 "$work/x64" - "$work/q"
 for name in q ./q ../${work##*/}/q; do
 	exits 2 "named for both" blocks --to mxfp4 --cols 32 "$work/x64" "$work/q" "$work/$name"
@@ -162,13 +162,13 @@ exits 2 "--nvfp4-recipe: is for nvfp4" blocks --to mxint8 --cols 32 --nvfp4-reci
 exits 2 "--via-bf16: is for the MX formats" blocks --to nvfp4 --cols 32 --via-bf16 "$work/x64" "$work/p" "$work/q"
 exits 2 "give --force" blocks --to mxfp4 --cols 32 "$work/x64" "$work/c1" "$work/q"
 exits 4 "cannot open" blocks --to mxfp4 --cols 32 "$work/none" "$work/p" "$work/q"
-exits 3 "33 numbers are no whole number of rows of 32" blocks --to mxfp4 --cols 32 "$work/x33" "$work/p" "$work/q"
-exits 3 "no whole number of rows" blocks --to mxfp4 --cols 524288 "$work/long" "$work/p" "$work/q"
+exits 3 "33 numbers are not a whole number of rows of 32" blocks --to mxfp4 --cols 32 "$work/x33" "$work/p" "$work/q"
+exits 3 "not a whole number of rows" blocks --to mxfp4 --cols 524288 "$work/long" "$work/p" "$work/q"
 head -c 1048576 "$work/long" >"$work/half"
-exits 3 "262144 numbers are no whole number of rows" blocks --to mxfp4 --cols 524288 "$work/half" "$work/p" "$work/q"
-exits 3 "no whole number of rows" blocks --to nvfp4 --cols 32 "$work/x33" "$work/p" "$work/q"
+exits 3 "262144 numbers are not a whole number of rows" blocks --to mxfp4 --cols 524288 "$work/half" "$work/p" "$work/q"
+exits 3 "not a whole number of rows" blocks --to nvfp4 --cols 32 "$work/x33" "$work/p" "$work/q"
 bytes 0000803f00 >"$work/in1"
-exits 3 "no whole f32 number: 1 of 4 bytes" blocks --to mxfp4 --cols 32 "$work/in1" "$work/p" "$work/q"
+exits 3 "not a whole f32 number: 1 of 4 bytes" blocks --to mxfp4 --cols 32 "$work/in1" "$work/p" "$work/q"
 same "no output after a failure" "" "$(ls -A "$work" | grep -E '^\.?[pq]')"
 bytes "$(repeat 16 66)" >"$work/c"
 bytes 7d7d >"$work/s"
@@ -180,8 +180,8 @@ exits 3 "inside a row" blocks --to mxfp4 --cols 64 --decode "$work/c" "$work/s"
 for option in "rule mse" "round rne" "non-finite error" no-negative-zero via-bf16 counts json "seed 1" "stream 1"; do
 	exits 2 "blocks: --${option%% *}: is for " blocks --to mxfp4 --cols 32 --decode --$option codes scales
 done
-exits 2 "blocks: --seed: is for --round sr / leave it out" blocks --to mxfp4 --cols 32 --seed 0 a b c
-exits 2 "blocks: --rule: is for the MX formats / leave it out" blocks --to nvfp4 --cols 32 --rule mse a b c
-exits 2 "blocks: --nvfp4-recipe: is for nvfp4 / leave it out" blocks --to mxfp4 --cols 32 --nvfp4-recipe te a b c
+exits 2 "blocks: --seed: is for --round sr; leave it out" blocks --to mxfp4 --cols 32 --seed 0 a b c
+exits 2 "blocks: --rule: is for the MX formats; leave it out" blocks --to nvfp4 --cols 32 --rule mse a b c
+exits 2 "blocks: --nvfp4-recipe: is for nvfp4; leave it out" blocks --to mxfp4 --cols 32 --nvfp4-recipe te a b c
 exits 2 "blocks: --tensor-scale: is for --decode; --amax" blocks --to nvfp4 --cols 32 --tensor-scale 1 a b c
 finish

@@ -130,7 +130,7 @@ exits 4 "no-such-file: cannot open" cast --to e4m3 "$work/no-such-file"
 exits 4 "cannot read: Is a directory" cast --to e4m3 "$work"
 exits 4 "cannot create" cast --to e4m3 "$work/in" "$work/no/such/directory"
 bytes 0000803f00 >"$work/in1"
-exits 3 "5 bytes are no whole number of f32 words of 4 bytes: 1 left over" cast --to e4m3 "$work/in1" "$work/partial"
+exits 3 "5 bytes are not a whole number of f32 words of 4 bytes: 1 left over" cast --to e4m3 "$work/in1" "$work/partial"
 same "no output after a failure" "" "$(ls -A "$work" | grep partial)"
 if [ -w /dev/full ]; then
 	code=0
@@ -168,6 +168,6 @@ if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
 fi
 
 # What would be passed over silently is refused.
-exits 2 "cast: --seed: is for --round sr / leave it out" cast --to e4m3 --seed 1
-exits 2 "cast: --stream: is for --round sr / leave it out" cast --to e4m3 --round rtz --stream 0
+exits 2 "cast: --seed: is for --round sr; leave it out" cast --to e4m3 --seed 1
+exits 2 "cast: --stream: is for --round sr; leave it out" cast --to e4m3 --round rtz --stream 0
 finish

@@ -72,9 +72,9 @@ for shell in bash zsh fish; do
 	checks=$((checks + 1))
 	cmp -s "$work/out" "$scripts/mxfp.$shell" || bad "mxfp completion $shell does not print mxfp.$shell"
 done
-exits 2 "completion: 'tcsh' is no shell / mxfp completion --help lists them" completion tcsh
+exits 2 "completion: unknown shell 'tcsh'; mxfp completion --help lists them" completion tcsh
 exits 2 "missing operand" completion
-exits 2 "completion: 'words' is no shell" completion words
+exits 2 "completion: unknown shell 'words'" completion words
 
 # in_bash WORD...: the replies to a line that bash has split into these words.
 in_bash() {

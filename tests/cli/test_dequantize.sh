@@ -137,7 +137,7 @@ refused "tensor 'l.weight_global_scale': is not one F32 number" \
 	"l.weight_scale":{"dtype":"F8_E4M3","shape":[1,2],"data_offsets":[16,18]},
 	"l.weight_global_scale":{"dtype":"F32","shape":[2],"data_offsets":[18,26]}}' 26
 for cols in 0 33 -1 3x 99999999999999999999 ''; do
-	refused "metadata 'mxfp.cols.l.weight': '$cols' is no length" \
+	refused "metadata 'mxfp.cols.l.weight': '$cols' is not the length" \
 		"{\"__metadata__\":{\"mxfp.cols.l.weight\":\"$cols\"},
 		\"l.weight_packed\":{\"dtype\":\"U8\",\"shape\":[1,16],\"data_offsets\":[0,16]},
 		\"l.weight_scale\":{\"dtype\":\"U8\",\"shape\":[1,1],\"data_offsets\":[16,17]}}" 17

@@ -130,7 +130,7 @@ has "a changed file" "$(cat "$work/out")" "mxfp4, 1 tensor ("
 has "JSON of a changed file" "$(tr -d ' \n' <"$work/out")" '"exact":false,"not_compared":0,"groups":[{"format":"mxfp4"'
 
 # Errors.
-exits 2 "no source given / --ref SOURCE" detect-rule "$work/q"
+exits 2 "no source given; --ref SOURCE" detect-rule "$work/q"
 exits 3 "none of its quantized tensors has the name of a float tensor of" detect-rule "$work/q" \
 	--ref "$work/source.safetensors"
 exits 3 "none of its quantized tensors" detect-rule "$charlm" --ref "$charlm"

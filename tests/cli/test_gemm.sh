@@ -117,21 +117,21 @@ array f8.npy '<f8' False '(1, 1)' "00000000 0000f03f"
 no="-o $work/no.npy"
 exits 3 "a.npy: is 2 x 2, but " gemm "$work/a.npy" "$work/k3.npy" $no
 exits 3 "f8.npy: tensor 'array': is F64" gemm "$work/f8.npy" "$work/1.npy" $no
-exits 3 "holds 2 tensors / name one behind a colon, such as" gemm "$work/x.npy" "$work/model.safetensors" $no
+exits 3 "holds 2 tensors; name one behind a colon, such as" gemm "$work/x.npy" "$work/model.safetensors" $no
 exits 3 "has no tensor 'x.weigh': did you mean 'x.weight'?" gemm "$work/x.npy" "$work/model.safetensors:x.weigh" $no
-exits 3 "a.npy: is 2 x 2 / 1 x 3 numbers are needed" gemm "$work/a.npy" "$work/w.npy" --bias "$work/a.npy" $no
-exits 3 "x.weight: is 2 x 32, quantized / 2 x 3" gemm "$work/a.npy" "$work/w.npy" \
+exits 3 "a.npy: is 2 x 2; 1 x 3 numbers are needed" gemm "$work/a.npy" "$work/w.npy" --bias "$work/a.npy" $no
+exits 3 "x.weight: is 2 x 32, quantized; 2 x 3" gemm "$work/a.npy" "$work/w.npy" \
 	--accumulate "$work/model:x.weight" $no
-exits 2 "is quantized already, to mxfp4 / leave --w-format" gemm "$work/x.npy" "$work/model:x.weight" \
+exits 2 "is quantized already, to mxfp4; leave --w-format" gemm "$work/x.npy" "$work/model:x.weight" \
 	--w-format mxfp4 $no
-exits 2 "is quantized already, to mxfp4 / leave --a-format" gemm "$work/model:x.weight" "$work/model:x.weight" \
+exits 2 "is quantized already, to mxfp4; leave --a-format" gemm "$work/model:x.weight" "$work/model:x.weight" \
 	--a-format mxfp4 $no
 exits 2 "cannot be taken transposed" gemm "$work/model:x.weight" "$work/model:x.weight" --transpose-a $no
-exits 2 "--a-format: 'e4m3' is no block format" gemm "$work/a.npy" "$work/w.npy" --a-format e4m3 $no
+exits 2 "--a-format: 'e4m3' is not a block format" gemm "$work/a.npy" "$work/w.npy" --a-format e4m3 $no
 exits 2 "--pass-k 100: give 512, 256 or 128" gemm "$work/a.npy" "$work/w.npy" --pass-k 100 $no
-exits 2 "--c-format: 'f16' is not taken / give f32|bf16" gemm "$work/a.npy" "$work/w.npy" --c-format f16 $no
-exits 2 "--psum: 'tf32' is not taken / give f32|bf16" gemm "$work/a.npy" "$work/w.npy" --psum tf32 $no
-exits 2 "--psum-round: 'rtz' is not taken / give rne|sr" gemm "$work/a.npy" "$work/w.npy" --psum-round rtz $no
+exits 2 "--c-format: 'f16' is not taken; give f32|bf16" gemm "$work/a.npy" "$work/w.npy" --c-format f16 $no
+exits 2 "--psum: 'tf32' is not taken; give f32|bf16" gemm "$work/a.npy" "$work/w.npy" --psum tf32 $no
+exits 2 "--psum-round: 'rtz' is not taken; give rne|sr" gemm "$work/a.npy" "$work/w.npy" --psum-round rtz $no
 exits 2 "no output given" gemm "$work/a.npy" "$work/w.npy"
 exits 2 "end it with .npy or .safetensors" gemm "$work/a.npy" "$work/w.npy" -o "$work/c.bin"
 exits 2 "too few operands" gemm "$work/a.npy" $no

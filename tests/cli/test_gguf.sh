@@ -91,7 +91,7 @@ exits 3 "dtype Q4_0 cannot stand in a safetensors file" dequantize "$work/q8.ggu
 # Beside MXFP4, as llama.cpp keeps it.
 gguf "$(tensor b.weight 39 0 32 1)$(tensor a.weight 8 32 32 1)" 2 \
 	"80 101112131415161718191a1b1c1d1e1f $(repeat 15 00) 0034 0001ff7f80 $(repeat 57 00)" >"$work/both.gguf"
-exits 3 "is Q8_0, which safetensors files do not hold / --to f32 decodes it, and --layout gguf does" \
+exits 3 "is Q8_0, which safetensors files do not hold; --to f32 decodes it, and --layout gguf does" \
 	relayout "$work/both.gguf" -o "$work/x.safetensors" -l gpt-oss
 exits 0 "" relayout "$work/both.gguf" -o "$work/both.safetensors" -l gpt-oss --to f32
 has "table" "$(tr -s ' ' <"$work/out")" "| a.weight | Q8_0 [1, 32] | decoded to f32 | - | - |"
@@ -103,7 +103,7 @@ gguf "$(tensor z.weight 0 0 32 1)$(tensor a.weight 0 128 30 1)$(tensor token_emb
 	"$values$(repeat 16 0000003f)$(repeat 32 0000803f)$(repeat 32 00000040)" >"$work/f32.gguf"
 exits 0 "" quantize "$work/f32.gguf" -o "$work/out.gguf" --rule floor
 seen=$(cat "$work/out")
-has "short rows" "$seen" "no multiple of 32, as MXFP4 in GGUF needs"
+has "short rows" "$seen" "not a multiple of 32, as MXFP4 in GGUF needs"
 same "block" "7f101112131415161710191a1b1c1d1e1f$(repeat 15 00)" "$(data 288 "$work/out.gguf" | cut -c 1-64)"
 has "all pairs" "$(hex <"$work/out.gguf")" "$carried"
 exits 0 "" inspect "$work/out.gguf"
@@ -145,7 +145,7 @@ same "scale" "0000803a$(repeat 28 00)" "$(data 32 "$work/scaled.gguf")"
 exits 0 "" dequantize "$work/scaled.gguf" -o "$work/plain.gguf" --force -q
 exits 0 "" diff "$work/wide.gguf" "$work/plain.gguf"
 
-# llama-quantize's own: the same blocks of the same tensors; it makes ffn_down, whose rows are no whole blocks, F16.
+# llama-quantize's own: the same blocks of the same tensors; it makes ffn_down, whose rows are not whole blocks, F16.
 golden() {
 	exits 0 "" quantize "$weights/stories260K.f32.gguf" -o "$work/golden.$1.gguf" --weights "$@" -q
 	"$mxfp" diff "$work/golden.$1.gguf" "$weights/stories260K.$1.llama-quantize.gguf" >"$work/out"

@@ -32,7 +32,7 @@ has "json" "$text" '{"name":"a.weight","dtype":"F32","shape":[2,3],"elements":6,
 exits 0 "" inspect "$work/a.npy"
 has "array" "$(tr -s ' ' <"$work/out")" " array F32 24 [2, 3]"
 { npy '<f4' True '(2, 3)' && head -c 24 /dev/zero; } >"$work/fortran.npy"
-exits 3 "fortran.npy: is in Fortran order / save it in C order" inspect "$work/fortran.npy"
+exits 3 "fortran.npy: is in Fortran order; save it in C order" inspect "$work/fortran.npy"
 exits 3 "fortran.npy: is in Fortran order" report "$work/a.safetensors" --activation-file "$work/fortran.npy"
 
 # Names cannot steer the terminal.

@@ -38,7 +38,7 @@ stopped() {
 	wait $pid || code=$?
 	same "exit code after $signal" "$expected" $code
 	same "lines after $signal" 1 "$(wc -l <"$work/error" | tr -d ' ')"
-	has "line after $signal" "$(cat "$work/error")" "(Terminated) / --resume continues"
+	has "line after $signal" "$(cat "$work/error")" "(Terminated); --resume continues"
 	intact "$signal" "$partial"
 }
 stopped TERM 143 old quantize "$work/large.safetensors" -o "$work/in/old" --force -q --threads 1
@@ -54,7 +54,7 @@ full() {
 	) 2>"$work/error" || code=$?
 	same "exit code when full" 4 $code
 	same "lines when full" 1 "$(wc -l <"$work/error" | tr -d ' ')"
-	[ -z "$left" ] || has "line when full" "$(cat "$work/error")" "File too large / --resume continues"
+	[ -z "$left" ] || has "line when full" "$(cat "$work/error")" "File too large; --resume continues"
 	intact "a full disk" "$left"
 }
 head -c 262144 /dev/zero >"$work/zeros"

@@ -277,7 +277,7 @@ for threads in 1 3; do
 done
 same "findings do not depend on threads" "$(cat "$work/out1")" "$(cat "$work/out3")"
 exits 2 "no such check: did you mean 'scale-nan'?" lint "$mxfp4" --ignore scale-nam
-exits 2 "no such check / mxfp lint --help lists them" lint "$mxfp4" --ignore zzzzzzzzzzzz
+exits 2 "no such check; mxfp lint --help lists them" lint "$mxfp4" --ignore zzzzzzzzzzzz
 exits 4 "cannot open" lint "$work/none"
 head -c 20000 "$mxfp4" >"$work/cut.safetensors"
 exits 3 "" lint "$work/cut.safetensors"

@@ -53,11 +53,11 @@ same "defaults in --help after options" "$text" "$(cat "$work/out")"
 # Option values.
 exits 2 "cast: --to: unknown value 'e4m4': did you mean 'e4m3'?" cast --to e4m4
 exits 2 "rne, rna, rhz, rtz, rtp, rtn, sr" cast --to e4m3 --round nearest-ties-up
-exits 2 "quantize: unknown option '--cols' / mxfp blocks has it" quantize --cols 32
-exits 2 "unknown option '--stream' / mxfp cast, blocks have it" info --stream 1
+exits 2 "quantize: unknown option '--cols' (mxfp blocks has it)" quantize --cols 32
+exits 2 "unknown option '--stream' (mxfp cast, blocks have it)" info --stream 1
 exits 2 "report: unknown option '--rules2': did you mean '--rules'?" report --rules2 mse
-exits 2 "blocks: unknown option '--format' / mxfp bench has it" blocks --format x
-exits 2 "cast: '--s' may be --seed, --stream / write more of it" cast --s 1
+exits 2 "blocks: unknown option '--format' (mxfp bench has it)" blocks --format x
+exits 2 "cast: '--s' may be --seed, --stream; write more of it" cast --s 1
 exits 2 "gemm: unknown option '-output': did you mean '--output'?" gemm a b -output c
 exits 2 "cast: unknown option '-to=e4m3': did you mean '--to=e4m3'?" cast -to=e4m3
 touch "$work/numbers.f32"
@@ -67,20 +67,20 @@ exits 4 "did you mean '$work/numbers.f32'?" inspect "$work/Numbers.F32"
 exits 4 "/other: cannot open: No such file or directory" inspect "$work/other"
 exits 4 "/none/x: cannot open: No such file or directory" inspect "$work/none/x"
 exits 2 "did you mean 'rne'?" cast --to e4m3 --round rn
-exits 2 "blocks: --to: unknown value 'MXFP4': did you mean 'mxfp4'? / block formats: " blocks --to MXFP4
+exits 2 "blocks: --to: unknown value 'MXFP4': did you mean 'mxfp4'? (block formats: " blocks --to MXFP4
 exits 2 "engine: --chip: unknown value 'tranium3': did you mean 'trainium3'?" engine --experts 4 --chip tranium3
 exits 2 "engine: --weights: unknown value 'mxfp5': did you mean 'mxfp4'?" engine --experts 4 --weights mxfp5
 exits 2 "--op: unknown value 'dequantise': did you mean 'dequantize'?" bench --op dequantise
 exits 2 "--format: unknown value 'mxpf4': did you mean 'mxfp4'?" bench --format mxpf4
-exits 2 "'mxfp4' is no element format" cast --to mxfp4
-exits 2 "'e4m3' is no block format" blocks --to e4m3 --cols 32 a b c
+exits 2 "'mxfp4' is not an element format" cast --to mxfp4
+exits 2 "'e4m3' is not a block format" blocks --to e4m3 --cols 32 a b c
 exits 2 "option --seed needs a value" cast --to e4m3 --seed
 exits 2 "option --decode takes no value" cast --to e4m3 --decode=yes
 for number in -1 +1 " 1" 1x 0x "" 18446744073709551616; do
-	exits 2 "cast: --seed: '$number'" cast --to e4m3 --seed "$number"
+	exits 2 "cast: --seed: invalid value '$number'" cast --to e4m3 --seed "$number"
 done
-exits 2 "cast: --threads: '4294967296' is too many / 0 is one a processor" cast --to e4m3 --threads 4294967296
-exits 2 "cast: --threads: 'two' is no number" cast --to e4m3 --threads two
+exits 2 "cast: --threads: invalid value '4294967296': expected at most 4294967295, or 0 for one a processor" cast --to e4m3 --threads 4294967296
+exits 2 "cast: --threads: invalid value 'two': expected a number" cast --to e4m3 --threads two
 exits 2 "unknown option '-Z'" cast -Z
 exits 2 "unexpected operand 'c'" cast --to e4m3 a b c
 exits 2 "too few operands" blocks --to mxfp4 --cols 32 a
@@ -150,15 +150,15 @@ exits 2 "option --isa needs a value" --isa
 exits 2 "no command given" --isa ref
 exits 2 "--isa stands before the command: mxfp --isa TIER cast" cast --isa ref
 for tier in nonsense ""; do
-	exits 2 "--isa: unknown value '$tier' / tiers: $known" --isa "$tier" info
-	exits 2 "--isa: unknown value '$tier' / tiers: $known" "--isa=$tier" cast --to e4m3
+	exits 2 "--isa: unknown value '$tier' (tiers: $known)" --isa "$tier" info
+	exits 2 "--isa: unknown value '$tier' (tiers: $known)" "--isa=$tier" cast --to e4m3
 done
 for tier in REF re; do
-	exits 2 "--isa: unknown value '$tier': did you mean 'ref'? / tiers: $known" --isa "$tier" info
+	exits 2 "--isa: unknown value '$tier': did you mean 'ref'? (tiers: $known)" --isa "$tier" info
 done
 exits 2 "unknown option '--isaref'" --isaref info
 export MXFP_ISA=nonsense
-exits 2 "MXFP_ISA: unknown value 'nonsense' / tiers: $known" cast --to e4m3
+exits 2 "MXFP_ISA: unknown value 'nonsense' (tiers: $known)" cast --to e4m3
 exits 0 "" --version
 exits 0 "" --isa ref info
 export MXFP_ISA=ref

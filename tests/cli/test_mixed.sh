@@ -37,7 +37,7 @@ has "table" "$text" "| c.weight | F32 [1, 32] | mxfp8-e4m3 | linear weight, 17.8
 same "none" "" "$(promoted 5.5 "$work/a.safetensors")"
 same "two of three, 6.917" "a.weight c.weight " "$(promoted 6.95 "$work/a.safetensors")"
 same "all" "a.weight b.weight c.weight " "$(promoted 8.25 "$work/a.safetensors")"
-exits 2 "--bits 4.2: mxfp4 alone takes 4.2500 bits a weight, and mxfp8-e4m3 8.2500 / give a number between them" \
+exits 2 "--bits 4.2: mxfp4 alone takes 4.2500 bits a weight, and mxfp8-e4m3 8.2500; give a number between them" \
 	quantize "$work/a.safetensors" -n --preset w4a8-mixed --bits 4.2
 exits 2 "--bits 8.3: mxfp4 alone takes" quantize "$work/a.safetensors" -n --preset w4a8-mixed --bits 8.3
 
@@ -66,6 +66,6 @@ has "not promoted" "$(tr -s ' ' <"$work/out")" "x.o_proj.weight_packed U8 16 [1,
 
 exits 2 "--preset w4a8-mixed needs --bits" quantize "$work/a.safetensors" -n --preset w4a8-mixed
 exits 2 "--bits is for --preset w4a8-mixed" quantize "$work/a.safetensors" -n --bits 5
-exits 2 "'five' is no number of bits" quantize "$work/a.safetensors" -n --preset w4a8-mixed --bits five
-exits 2 "'nan' is no number of bits" quantize "$work/a.safetensors" -n --preset w4a8-mixed --bits nan
+exits 2 "invalid --bits 'five': expected a number" quantize "$work/a.safetensors" -n --preset w4a8-mixed --bits five
+exits 2 "invalid --bits 'nan': expected a number" quantize "$work/a.safetensors" -n --preset w4a8-mixed --bits nan
 finish

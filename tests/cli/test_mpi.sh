@@ -50,7 +50,7 @@ same "summary of four ranks" "" "$(diff "$work/summary" "$work/out")"
 
 # What all ranks refuse, rank 0 says.
 ranks 2 "$work/in" -o "$work/four"
-same "lines" 1 "$(grep -c '^mxfp: .*exists / give --force to replace it' "$work/error")"
+same "lines" 1 "$(grep -c '^mxfp: .*exists; give --force to replace it' "$work/error")"
 ranks 2 "$work/in" -o "$work/x" --part 1/2
 same "lines" 1 "$(grep -c '^mxfp: .*the ranks of mpirun share the work' "$work/error")"
 
@@ -82,7 +82,7 @@ if ${CC:-cc} -shared -fPIC -o "$shim" "${srcdir:-.}/tests/cli/preload_io.c" 2>/d
 		# What mpiexec makes of a killed rank is its own: MPICH 4.2's gave 0 in 2 of 90 such runs.
 		[ $code != 0 ] || [ $how = kill ] || bad "a failed rank did not fail the run"
 		[ ! -e "$work/four" ] && [ -e "$work/four.partial/fingerprint.json" ] || bad "nothing to resume"
-		[ $how = kill ] || has "error" "$(grep '^mxfp: ' "$work/error")" "Input/output error / --resume continues"
+		[ $how = kill ] || has "error" "$(grep '^mxfp: ' "$work/error")" "Input/output error; --resume continues"
 		[ $how = kill ] || has "rank" "$(grep '^mxfp: ' "$work/error")" "mxfp: rank 2: "
 		if [ $how = kill ]; then
 			ranks 0 "$work/in" -o "$work/four" --resume --json

@@ -75,9 +75,9 @@ echo '{"fingerprint":"x","part":1,"parts":1,"files":{"x.safetensors":9}}' >"$wor
 exits 3 "x.safetensors: is not the file of" merge "$work/bad" -o "$work/m"
 exits 2 "is the input" merge "$p.2" -o "$p.2" --force
 exits 2 "no output given" merge "$p.2"
-exits 2 "exists / give --force" merge "$work/part.1.1" -o "$work/merged"
+exits 2 "exists; give --force" merge "$work/part.1.1" -o "$work/merged"
 for part in 0/2 3/2 1 1/0 a/2 1/2x -1/2; do
-	exits 2 "--part: '$part' is no part" quantize "$work/in" -o "$work/m" --part=$part
+	exits 2 "--part: '$part' is not a part" quantize "$work/in" -o "$work/m" --part=$part
 done
 checks=$((checks + 1))
 [ ! -e "$work/m" ] || bad "something was merged"

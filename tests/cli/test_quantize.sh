@@ -71,22 +71,22 @@ holds mxfp4 'layer.weight_e2m1_x4 U16 [128, 1, 1];layer.weight_x4_scale U8 [16, 
 decoded='s/......../& /g;s/00000080 /00000000 /g;s/0000\(c03f\|4040\|c040\|c0bf\|40c0\|c0c0\) /0100\1 /g;s/ //g'
 holds nvfp4 'layer.weight_scale_2 F32 [];layer.weight_scale F8_E4M3 [1, 2];layer.weight U8 [1, 16];' \
 	"2549123b 7e7e $(repeat 2 1032547690badcfe)" --layout modelopt
-exits 2 "layout gpt-oss holds no nvfp4 / give --weights mxfp4" quantize "$work/one.safetensors" -o "$work/r" \
+exits 2 "layout gpt-oss holds no nvfp4; give --weights mxfp4" quantize "$work/one.safetensors" -o "$work/r" \
 	-w nvfp4 --layout gpt-oss
 exits 2 "layout quark holds no sparse weights" quantize "$work/one.safetensors" -o "$work/r" -l quark \
 	--sparsity 2:4
-exits 2 "that of layout modelopt multiplies / give modelopt, torchao-1 or ggml" quantize "$work/one.safetensors" \
+exits 2 "that of layout modelopt multiplies; give modelopt, torchao-1 or ggml" quantize "$work/one.safetensors" \
 	-o "$work/r" -w nvfp4 -l modelopt --nvfp4-recipe compressed-tensors
 exits 2 "unknown value 'modelop': did you mean 'modelopt'" quantize "$work/one.safetensors" -o "$work/r" -l modelop
-exits 2 "divides / give compressed-tensors" quantize "$work/one.safetensors" -o "$work/r" -w nvfp4 --nvfp4-recipe te
+exits 2 "divides; give compressed-tensors" quantize "$work/one.safetensors" -o "$work/r" -w nvfp4 --nvfp4-recipe te
 for option in "--seed 1" "--seed 1 --round rtz"; do
-	exits 2 "quantize: --seed: is for --round sr / leave it out" quantize "$work/one.safetensors" -o "$work/r" $option
+	exits 2 "quantize: --seed: is for --round sr; leave it out" quantize "$work/one.safetensors" -o "$work/r" $option
 done
-exits 2 "quantize: --activation-rule: is for MX activations / leave it out" \
+exits 2 "quantize: --activation-rule: is for MX activations; leave it out" \
 	quantize "$work/one.safetensors" -o "$work/r" --activation-rule mse --activations none
-exits 2 "--rule: is for the MX formats / leave it out" \
+exits 2 "--rule: is for the MX formats; leave it out" \
 	quantize "$work/one.safetensors" -o "$work/r" -w nvfp4 -r mse
-exits 2 "--nvfp4-recipe: is for nvfp4 / leave it out" \
+exits 2 "--nvfp4-recipe: is for nvfp4; leave it out" \
 	quantize "$work/one.safetensors" -o "$work/r" -w mxfp8 --nvfp4-recipe compressed-tensors
 exits 2 "rounding of its own" quantize "$work/one.safetensors" -o "$work/r" -w nvfp4 --nvfp4-recipe ggml --round rtz
 
@@ -147,7 +147,7 @@ has "second config" "$(cat "$work/q/hf_quant_config.json")" '"group_size": 16'
 says quark '"global_quant_config":{"input_tensors":null,"output_tensors":null,"weight":{"dtype":"fp4",'
 says quark '"exclude":["lm_head"],"export":{"kv_cache_group":[],'
 says quark '"input_tensors":{"dtype":"fp4","is_dynamic":true,' --activations mxfp4
-exits 2 "config.json cannot say 'mxfp8-e4m3' of mxfp4 in layout quark / give mxfp4 or none" \
+exits 2 "config.json cannot say 'mxfp8-e4m3' of mxfp4 in layout quark; give mxfp4 or none" \
 	quantize "$work/one.safetensors" -o "$work/r" -l quark -a mxfp8-e4m3
 exits 2 "unknown value 'mxfp9'" quantize "$work/one.safetensors" -o "$work/r" --activations mxfp9
 exits 2 "config.json cannot say 'nvfp4'" quantize "$work/one.safetensors" -o "$work/r" --activations nvfp4
@@ -169,7 +169,7 @@ echo text >"$work/model/tokenizer.txt"
 exits 0 "" quantize "$work/model" -o "$work/m"
 text=$(tr -s ' ' <"$work/out")
 has "experts" "$text" "| mlp.experts.gate_up_proj | BF16 [2, 1, 32] | mxfp4 | weights of experts | 4.250 |"
-has "tail" "$text" "| a.weight | BF16 [2, 16] | kept | row length is no multiple of 32; --pad-tail takes it | 16 |"
+has "tail" "$text" "| a.weight | BF16 [2, 16] | kept | row length is not a multiple of 32; --pad-tail takes it | 16 |"
 has "router" "$text" "| mlp.gate.weight | BF16 [1, 32] | kept | router | 16 |"
 has "integers" "$text" "| ids | I64 [8] | kept | not of type F32, BF16, F16 or F64 | 64 |"
 has "empty" "$text" "| none.weight | BF16 [0, 32] | kept | empty | 16 |"
@@ -273,13 +273,13 @@ exits 3 "tensor 'a.weight': quantized it needs the name 'a.weight_scale'" \
 	bytes 0000807f 0100c07f
 	head -c 88 /dev/zero
 } >"$work/inf.safetensors"
-exits 3 "inf.safetensors: tensor 'bad.weight': element 40 (row 1, column 8) is NaN or Inf / --non-finite" \
+exits 3 "inf.safetensors: tensor 'bad.weight': element 40 (row 1, column 8) is NaN or Inf; --non-finite" \
 	quantize "$work/inf.safetensors" -o "$work/n"
 [ ! -e "$work/n" ] || bad "a refused input left an output"
 exits 0 "" quantize "$work/inf.safetensors" -o "$work/n" --non-finite propagate
 has "counts" "$(cat "$work/out")" "NaN 1, Inf 1"
 same "propagate" "$(repeat 32 00)00ff$(repeat 16 00)00" "$(data 51 "$work/n/model.safetensors")"
-exits 3 "n: is already quantized: compressed-tensors, mxfp4-pack-quantized / " quantize "$work/n" -o "$work/nn"
+exits 3 "n: is already quantized: compressed-tensors, mxfp4-pack-quantized; " quantize "$work/n" -o "$work/nn"
 rm "$work/n/config.json"
 exits 3 "already quantized" quantize "$work/n" -o "$work/nn"
 
@@ -320,7 +320,7 @@ exits 2 "is the input" dequantize "$work/q" -o "$work/q/model.safetensors" --for
 exits 2 "give --force" quantize "$work/model" -o "$work/m"
 exits 2 "no output given" quantize "$work/model"
 exits 2 "no output given" dequantize "$work/q"
-exits 2 "--to: 'e4m3' is not taken / give f32|bf16|f16" dequantize "$work/q" -o "$work/nn" --to e4m3
+exits 2 "--to: 'e4m3' is not taken; give f32|bf16|f16" dequantize "$work/q" -o "$work/nn" --to e4m3
 exits 3 "nothing in it is quantized" dequantize "$work/model" -o "$work/nn"
 [ ! -e "$work/nn" ] || bad "a refused input left an output"
 finish

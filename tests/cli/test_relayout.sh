@@ -170,7 +170,7 @@ same "to the same layout" "$(data 28 "$work/mo.safetensors" | sed 's/aabb//')" \
 divides 00004040 00000041 >"$work/third.safetensors"
 exits 3 "tensor 'a.weight_global_scale': is 3, and its reciprocal, which layout modelopt wants, has to be rounded:" \
 	relayout "$work/third.safetensors" -o "$work/x.safetensors" -l modelopt
-exits 3 "changes numbers by 3.0e-08 of themselves / --allow-rounding" \
+exits 3 "changes numbers by 3.0e-08 of themselves; --allow-rounding" \
 	relayout "$work/third.safetensors" -o "$work/x.safetensors" -l modelopt
 [ ! -e "$work/x.safetensors" ] || bad "output after a refusal"
 exits 0 "" relayout "$work/third.safetensors" -o "$work/to.safetensors" -l modelopt -f --allow-rounding
@@ -185,7 +185,7 @@ has "table" "$(tr -s ' ' <"$work/out")" "| 1/x, as noted | 1/x, exact |"
 same "back" "00000041ffff7f3f" "$(data 28 "$work/back.safetensors" | cut -c 1-16)"
 for scale in 00000000 0000807f 0000c07f 01000000; do
 	divides $scale 00000041 >"$work/none.safetensors"
-	exits 3 "whose reciprocal, which layout modelopt wants, is no F32 number" \
+	exits 3 "whose reciprocal, which layout modelopt wants, is not an F32 number" \
 		relayout "$work/none.safetensors" -o "$work/x.safetensors" -l modelopt --allow-rounding
 done
 
@@ -238,12 +238,12 @@ for scale in 7f 80; do
 	exits 3 "tensor 'a.weight': rows 0 to 0 have the block scale $scale, NaN or negative, which ggml reads as another" \
 		relayout "$work/odd.safetensors" -o "$work/x.gguf"
 done
-exits 2 "layout gguf is that of a file / give it a name that ends in .gguf" \
+exits 2 "layout gguf is that of a file; give it a name that ends in .gguf" \
 	relayout "$work/plain.safetensors" -o "$work/x" -l gguf
 exits 2 "layout quark is for .safetensors files" relayout "$work/plain.safetensors" -o "$work/x.gguf" -l quark
 
 # What a layout does not hold: refused, or decoded.
-exits 3 "tensor 'a.weight_packed': is nvfp4, which layout quark does not hold / --to f32 decodes it" \
+exits 3 "tensor 'a.weight_packed': is nvfp4, which layout quark does not hold; --to f32 decodes it" \
 	relayout "$work/ct.safetensors" -o "$work/x.safetensors" -l quark
 exits 0 "" relayout "$work/ct.safetensors" -o "$work/to.safetensors" -l quark -f --to f32
 has "summary" "$(cat "$work/out")" "0 tensors brought into layout quark"
@@ -265,7 +265,7 @@ same "array" "0a$(count 1 12)" "$(tail -c +128 "$work/to.npy" | hex)"
 exits 0 "" relayout "$work/to.npy" -o "$work/to.safetensors" -fq
 same "array back" "$(count 1 12)" "$(data 12 "$work/to.safetensors")"
 exits 3 "holds one array, and here are 2" relayout "$work/ct.safetensors" -o "$work/x.npy" --to f32
-exits 3 "is nvfp4, which layout npy does not hold / --to f32 decodes it" \
+exits 3 "is nvfp4, which layout npy does not hold; --to f32 decodes it" \
 	relayout "$work/ct.safetensors" -o "$work/x.npy"
 exits 3 "is BF16 of 2 dimensions, which NumPy has not" relayout "$work/long.safetensors" -o "$work/x.npy" --to bf16
 exits 0 "" relayout "$work/long.safetensors" -o "$work/to.npy" --to f32 -fq

@@ -207,8 +207,8 @@ exits 0 "" report -f mxfp4 -r floor "$work/all_nan.safetensors"
 exits 1 "under 1 dB: -" report -f mxfp4 -r floor "$work/all_nan.safetensors" --fail-under SQNR=1
 exits 1 "no tensor was measured" report "$work/row.safetensors" --ignore a.weight --fail-under SQNR=1
 exits 2 "--fail-under: 'SNR=1' names no limit" report "$model" --fail-under SNR=1
-exits 2 "--fail-under: '1x' is no number" report "$model" --fail-under SQNR=1x
-exits 2 "--fail-under: 'inf' is no number" report "$model" --fail-under total-SQNR=inf
+exits 2 "--fail-under: '1x' is not a number" report "$model" --fail-under SQNR=1x
+exits 2 "--fail-under: 'inf' is not a number" report "$model" --fail-under total-SQNR=inf
 
 # Files: both forms, never over one that is there without --force.
 exits 0 "" report "$model" --tokens 2 -o "$work/report.md"
@@ -243,14 +243,14 @@ exits 2 "--tokens" report "$model" --tokens 0
 exits 2 "report.txt" report "$model" -o "$work/report.txt"
 exits 2 "--against" report "$model" --against "$model" --rules mse
 exits 2 "--against" report "$model" --against "$model" --sparsity 4:16
-exits 2 "--rules: is for the MX formats / leave it out" report "$model" --formats nvfp4 --rules mse
-exits 2 "--nvfp4-recipe: is for nvfp4 / leave it out" report "$model" --formats mxfp4 --nvfp4-recipe te
-exits 2 "report: --activation-rule: is for MX activations / leave it out" \
+exits 2 "--rules: is for the MX formats; leave it out" report "$model" --formats nvfp4 --rules mse
+exits 2 "--nvfp4-recipe: is for nvfp4; leave it out" report "$model" --formats mxfp4 --nvfp4-recipe te
+exits 2 "report: --activation-rule: is for MX activations; leave it out" \
 	report "$model" --activations nvfp4 --activation-rule mse
-exits 2 "report: --seed: is for --round sr beside --activation-file / leave it out" \
+exits 2 "report: --seed: is for --round sr beside --activation-file; leave it out" \
 	report "$model" --activation-file "$model" --seed 1
 exits 2 "report: --round: is for weights that are quantized here" report "$model" --against "$model" --round rtz
-exits 2 "--sparsity: unknown value '3:16': did you mean '4:16'? / patterns: 4:16, " report "$model" --sparsity 3:16
+exits 2 "--sparsity: unknown value '3:16': did you mean '4:16'? (patterns: 4:16, " report "$model" --sparsity 3:16
 exits 2 "--sparsity: unknown value ''" report "$model" --sparsity ''
 exits 2 "--sparsity: more than 64 combinations" report "$model" --sparsity 4:16 \
 	--formats mxfp4,mxfp6-e2m3,mxfp6-e3m2,mxfp8-e4m3,mxfp8-e5m2 --rules mse,floor,even,rceil,ceil,trn3,fit

@@ -111,9 +111,9 @@ left() {
 
 # What is left is not mixed with anything else.
 left
-exits 2 "$out.partial: is of a run that was stopped / --resume continues it, --force starts over" \
+exits 2 "$out.partial: is of a run that was stopped; --resume continues it, --force starts over" \
 	quantize "$work/small" -o "$out"
-exits 2 "was begun with another mxfp.rule: mse, and not floor / --force starts over" \
+exits 2 "was begun with another mxfp.rule: mse, and not floor; --force starts over" \
 	quantize "$work/small" -o "$out" --resume --rule floor
 exits 2 "was begun with another set of output files" quantize "$work/small" -o "$out" --resume --shard-size 9K
 exits 2 "was begun with another plan of the tensors" quantize "$work/small" -o "$out" --resume --include 'embed*'
@@ -136,7 +136,7 @@ exits 2 "holds 'output', which mxfp does not put there" quantize "$work/small" -
 same "what is not ours" model.safetensors "$(ls "$out.partial/output")"
 rm -r "$out.partial"
 touch "$out.partial"
-exits 2 "is no directory" quantize "$work/small" -o "$out" --resume
+exits 2 "is not a directory" quantize "$work/small" -o "$out" --resume
 rm "$out.partial"
 mv "$work/small" "$work/small.partial"
 exits 2 "is the input" quantize "$work/small.partial" -o "$work/small" --force
@@ -178,7 +178,7 @@ if [ -e "$shim" ]; then
 	IO_KIND=fdatasync IO_AT=2 IO_HOW=error exits 4 "model-2" quantize "$work/small" -o "$out"
 	mxfp=$slow
 	truncate -s 0 "$out.partial/output/model-1.safetensors"
-	exits 3 "was changed since it was begun / --force starts over" quantize "$work/small" -o "$out" --resume
+	exits 3 "was changed since it was begun; --force starts over" quantize "$work/small" -o "$out" --resume
 	same "after changed output" "" "$(ls -A "$work/d")"
 fi
 

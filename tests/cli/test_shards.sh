@@ -64,7 +64,7 @@ done
 
 # Little memory, which is named if it is too little, never changes the output; few descriptors are raised.
 exits 0 "" quantize "$work/in" -o "$work/out.d" -q --force
-exits 2 "quantize: --mem: 1048576 bytes are too few for this model / give --mem " \
+exits 2 "quantize: --mem: 1048576 bytes are too few for this model; give --mem " \
 	quantize "$work/in" -o "$work/least" --mem 1M
 least=${error##*--mem }
 exits 0 "" quantize "$work/in" -o "$work/least" -q --mem "${least% or more}"

@@ -61,13 +61,13 @@ for format in mxfp4 nvfp4 mxfp6-e2m3 mxfp6-e3m2 mxfp8-e5m2 mxint8; do
 	has "report of $format" "$(tr -d ' \n' <"$work/out")" "\"format\":\"$format\",\"rule\":"
 done
 
-# Rows that are no whole blocks stay as they are.
+# Rows that are not whole blocks stay as they are.
 {
 	header '{"x.weight":{"dtype":"F32","shape":[1,33],"data_offsets":[0,132]}}'
 	bytes "$(repeat 33 $one)"
 } >"$work/33.safetensors"
 exits 0 "" quantize "$work/33.safetensors" -o "$work/33" --sparsity 4:16 --pad-tail
-has "rows of 33" "$(cat "$work/out")" "kept | row length is no multiple of the block, which --sparsity needs"
+has "rows of 33" "$(cat "$work/out")" "kept | row length is not a multiple of the block, which --sparsity needs"
 exits 2 "--sparsity: unknown value '3:16': did you mean '4:16'?" quantize "$model" -o "$work/no" --sparsity 3:16
 exits 2 "--sparsity: unknown value '4:016'" quantize "$model" -o "$work/no" --sparsity 4:016
 
@@ -112,9 +112,9 @@ wrong other "$layout"
 sparse format '"mxfp.weights":"mxfp8-e4m3","mxfp.sparsity":"4:16"' '[1,4]' '[1,4]' '[1,1]' $good
 exits 0 "" dequantize "$work/format.safetensors" -o "$work/format.back.safetensors" -q
 sparse unsaid '"mxfp.weights":"mxfp4"' '[1,4]' '[1,4]' '[1,1]' $good
-wrong unsaid "metadata 'mxfp.sparsity': '' is no pattern that is known"
+wrong unsaid "metadata 'mxfp.sparsity': '' is not a known pattern"
 sparse zero '"mxfp.weights":"mxfp4","mxfp.sparsity":"0:0"' '[1,4]' '[1,4]' '[1,1]' $good
-wrong zero "metadata 'mxfp.sparsity': '0:0' is no pattern"
+wrong zero "metadata 'mxfp.sparsity': '0:0' is not a known pattern"
 {
 	header "{\"__metadata__\":{$ours},\"x.weight_scale\":{\"dtype\":\"U8\",\"shape\":[1,1],\"data_offsets\":[0,1]},
 		\"x.weight_sparse\":{\"dtype\":\"U8\",\"shape\":[1,4],\"data_offsets\":[1,5]}}"

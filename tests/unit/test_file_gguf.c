@@ -186,7 +186,7 @@ START_TEST(bad_pairs_are_refused)
 	refuse("key 'a.b': stands in the file twice");
 	put_start(&b, 0, 1);
 	put_pair_u32(&b, "\xe9", 1);
-	refuse("key 1: is no UTF-8 text");
+	refuse("key 1: is not UTF-8 text");
 	put_start(&b, 0, 1);
 	put_pair_u32(&b, "general.alignment", 48);
 	put_data(0);
@@ -197,7 +197,7 @@ START_TEST(bad_pairs_are_refused)
 	refuse("general.alignment: 4 ");
 	put_start(&b, 0, 1);
 	put_pair_text(&b, "general.alignment", "32");
-	refuse("general.alignment: is no u32");
+	refuse("general.alignment: is not a u32");
 	put_start(&b, 0, 1);
 	put_text(&b, "x");
 	put_u32(&b, 13);
@@ -249,7 +249,7 @@ START_TEST(bad_tensors_are_refused)
 	put_two("v", 0, "w", 32, 64 + 32);
 	refuse("bytes that no tensor has at the end: 32");
 	put_two("v\x1b", 0, "w\xff", 32, 64);
-	refuse("tensor 2: the name is no UTF-8");
+	refuse("tensor 2: the name is not UTF-8");
 	put_start(&b, 1, 0);
 	put_tensor(&b, "12345678901234567890123456789012345678901234567890123456789012345", 8, 0, 0, 0);
 	put_data(32);

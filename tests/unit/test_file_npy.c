@@ -130,7 +130,7 @@ START_TEST(fortran_order_is_told_where_it_matters)
 	ck_assert_int_eq(file_check_rows(&file, &error), EXIT_INPUT);
 	file_close(&file);
 	ck_assert_int_eq(model_open(&model, scratch_path("accepted.npy"), &error), EXIT_INPUT);
-	ck_assert_ptr_nonnull(strstr(error.text, "Fortran order / save it in C order"));
+	ck_assert_ptr_nonnull(strstr(error.text, "Fortran order; save it in C order"));
 	ck_assert_int_eq(model_open_any_order(&model, scratch_path("accepted.npy"), &error), EXIT_OK);
 	model_close(&model);
 	ck_assert(!accept(&file, 1, HEAD("<f4", "True", "(6,)"), 24)->by_columns);
@@ -142,7 +142,7 @@ END_TEST
 
 START_TEST(bad_headers_are_refused)
 {
-	refuse(HEAD(">f4", "False", "(1,)"), 4, "big-endian / save it as '<f4'");
+	refuse(HEAD(">f4", "False", "(1,)"), 4, "big-endian; save it as '<f4'");
 	refuse(HEAD("<V2", "False", "(1,)"), 2, "bfloat16");
 	refuse(HEAD("|V2", "False", "(1,)"), 2, "bfloat16");
 	refuse(HEAD("|O", "False", "(1,)"), 8, "is not known");

@@ -191,8 +191,8 @@ START_TEST(bad_headers_are_refused)
 	refuse("{\"w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
 	       "\"v\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]},"
 	       "\"\\u0077\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]}}", 3, "tensor 'w': stands in the");
-	refuse(W("[1]", "[4,0]"), 4, "no begin and end");
-	refuse(W("[1]", "[0]"), 4, "no begin and end");
+	refuse(W("[1]", "[4,0]"), 4, "are not a begin and an end");
+	refuse(W("[1]", "[0]"), 4, "are not a begin and an end");
 	refuse(W("[1]", "[0,4,8]"), 4, "too long");
 	refuse(W("[1]", "[0,4.0]"), 4, "whole number");
 	refuse(W("[1]", "[0,9223372036854775808]"), 4, "too big");

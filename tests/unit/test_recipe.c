@@ -53,7 +53,7 @@ START_TEST(the_first_rule_that_matches_counts)
 	struct error error = {""};
 
 	ck_assert_int_eq(recipe_read(&recipe, write_recipe(text), &error), EXIT_INPUT);
-	ck_assert_msg(strstr(error.text, "rules[0].rule: is no text") != NULL, "%s", error.text);
+	ck_assert_msg(strstr(error.text, "rules[0].rule: is not a string") != NULL, "%s", error.text);
 	recipe_free(&recipe);
 	ck_assert_msg(recipe_read(&recipe, write_recipe(rules), &error) == EXIT_OK, "%s", error.text);
 	ck_assert_str_eq(recipe.activations, "none");
@@ -83,24 +83,24 @@ static const struct {
 	const char *text, *says;
 } refused[] = {
 	{"", "r.json: JSON"},
-	{"[]", "r.json: is no object"},
+	{"[]", "r.json: is not an object"},
 	{"{}", "r.json: version: is not 1"},
 	{"{\"version\": 2}", "r.json: version: is not 1"},
 	{"{\"version\": 1, \"version\": 1}", "duplicate"},
 	{"{\"version\": 1, \"rulse\": []}", "r.json: unknown key 'rulse': did you mean 'rules'?"},
 	{"{\"version\": 1, \"layers\": []}", "keys are version, default, activations, include, rules"},
-	{"{\"version\": 1, \"rules\": {}}", "r.json: rules: is no list"},
-	{"{\"version\": 1, \"default\": 3}", "r.json: default: is no object"},
+	{"{\"version\": 1, \"rules\": {}}", "r.json: rules: is not a list"},
+	{"{\"version\": 1, \"default\": 3}", "r.json: default: is not an object"},
 	{"{\"version\": 1, \"default\": {\"keep\": true}}", "r.json: default: unknown key 'keep'"},
 	{"{\"version\": 1, \"default\": {\"format\": \"mxpf4\"}}", "r.json: default.format: unknown value 'mxpf4': did"},
-	{"{\"version\": 1, \"default\": {\"format\": \"bf16\"}}", "r.json: default.format: 'bf16' is no block format"},
-	{"{\"version\": 1, \"default\": {\"rule\": 3}}", "r.json: default.rule: is no text"},
+	{"{\"version\": 1, \"default\": {\"format\": \"bf16\"}}", "r.json: default.format: 'bf16' is not a block format"},
+	{"{\"version\": 1, \"default\": {\"rule\": 3}}", "r.json: default.rule: is not a string"},
 	{"{\"version\": 1, \"default\": {\"sparsity\": \"3:7\"}}", "r.json: default.sparsity: unknown value '3:7'"},
-	{"{\"version\": 1, \"activations\": null}", "r.json: activations: is no text"},
-	{"{\"version\": 1, \"rules\": [3]}", "r.json: rules[0]: is no object"},
+	{"{\"version\": 1, \"activations\": null}", "r.json: activations: is not a string"},
+	{"{\"version\": 1, \"rules\": [3]}", "r.json: rules[0]: is not an object"},
 	{"{\"version\": 1, \"rules\": [{\"keep\": true}]}", "r.json: rules[0].match: is missing"},
 	{"{\"version\": 1, \"rules\": [{\"match\": []}]}", "r.json: rules[0].match: is empty"},
-	{"{\"version\": 1, \"rules\": [{\"match\": [\"a\", 1]}]}", "r.json: rules[0].match: is no text and no list"},
+	{"{\"version\": 1, \"rules\": [{\"match\": [\"a\", 1]}]}", "r.json: rules[0].match: is neither a string nor a list"},
 	{"{\"version\": 1, \"rules\": [{\"match\": \"a\"}]}", "r.json: rules[0]: says nothing"},
 	{"{\"version\": 1, \"rules\": [{\"match\": \"a\", \"keep\": 1}]}", "r.json: rules[0].keep: is neither"},
 	{"{\"version\": 1, \"rules\": [{\"match\": \"a\", \"keep\": true, \"rule\": \"mse\"}]}", "what is kept has no"},

@@ -63,7 +63,7 @@ int advise_select(struct advice *advice, struct error *error)
 		for (size_t t = 0; t < model->files[f].n_tensors && code == EXIT_OK; t++)
 			code = add_layer(advice, &model->files[f], &model->files[f].tensors[t], error);
 	if (code == EXIT_OK && advice->n_layers == 0)
-		code = fail(error, EXIT_INPUT, "%s: has no layer to quantize / mxfp quantize -n says why", model->path);
+		code = fail(error, EXIT_INPUT, "%s: has no layer to quantize; mxfp quantize -n says why", model->path);
 	return code;
 }
 

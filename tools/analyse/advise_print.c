@@ -131,7 +131,7 @@ int advise_text(const struct advice *advice, const struct advise_mix *mix, struc
 	     "larger one that saves the most error a byte; what loaders fuse (q, k, v; gate, up; experts) steps together.");
 	puts("SQNR of the whole: -10 log10 of the mean over all weights of their layer's relative squared error.");
 	if (advice->n_left_out > 0)
-		printf("left out: %zu layers whose rows are no whole blocks\n", advice->n_left_out);
+		printf("left out: %zu layers whose rows are not whole blocks\n", advice->n_left_out);
 	if (mix != NULL)
 		printf("chosen: %.3f bits a weight, %.2f dB\n", weight_error_bits(&mix->total),
 		       weight_error_sqnr(&mix->total));

@@ -24,7 +24,7 @@ static int ignore(struct lint *lint, const char *name, struct error *error)
 	if (nearest.best != NULL)
 		return fail(error, EXIT_USAGE, "lint: --ignore %s: no such check: did you mean '%s'?", name,
 		            nearest.best);
-	return fail(error, EXIT_USAGE, "lint: --ignore %s: no such check / mxfp lint --help lists them", name);
+	return fail(error, EXIT_USAGE, "lint: --ignore %s: no such check; mxfp lint --help lists them", name);
 }
 
 static int run_checks(struct lint *lint, struct error *error)

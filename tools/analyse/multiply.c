@@ -66,7 +66,7 @@ int multiply_begin(struct multiplication *x, const char *a_name, const char *w_n
 	x->n = x->w.matrix.rows;
 	x->k = x->a.matrix.cols;
 	if (x->w.matrix.cols != x->k)
-		return fail(error, EXIT_INPUT, "%.400s: is %zu x %zu, but %.400s is %zu x %zu / both need rows of one "
+		return fail(error, EXIT_INPUT, "%.400s: is %zu x %zu, but %.400s is %zu x %zu; both need rows of one "
 		            "length", a_name, x->m, x->k, w_name, x->n, x->w.matrix.cols);
 	x->c = c_bytes(x) < SIZE_MAX ? calloc(c_bytes(x) + 1, 1) : NULL;
 	return x->c == NULL ? fail_memory(error) : EXIT_OK;
@@ -112,12 +112,12 @@ static int read_exactly(const struct multiplication *x, void *to, enum mxfp_form
 	code = model_output_check_apart(&operand.model, x->out, error);
 	const struct mxfp_matrix *matrix = &operand.matrix;
 	if (code == EXIT_OK && (is_block(matrix->format) || matrix->rows != rows || matrix->cols != cols))
-		code = fail(error, EXIT_INPUT, "%.900s: is %zu x %zu%s / %zu x %zu numbers are needed", text,
+		code = fail(error, EXIT_INPUT, "%.900s: is %zu x %zu%s; %zu x %zu numbers are needed", text,
 		            matrix->rows, matrix->cols, is_block(matrix->format) ? ", quantized" : "", rows, cols);
 	if (code == EXIT_OK)
 		code = convert_all(to, format, &operand, &place, error);
 	if (code == EXIT_OK && place < rows * cols)
-		code = fail(error, EXIT_INPUT, "%.900s: number %zu: %s does not hold it / give --c-format f32", text,
+		code = fail(error, EXIT_INPUT, "%.900s: number %zu: %s does not hold it; give --c-format f32", text,
 		            place, mxfp_format_info(format)->name);
 	operand_free(&operand);
 	return code;
@@ -175,7 +175,7 @@ static int compare(const struct multiplication *x, const void *reference, struct
 
 	for (size_t i = 0; i < x->m * x->n; i++)
 		if (memcmp(a + i * width, b + i * width, width) != 0)
-			return fail(error, EXIT_CHECK, "gemm: C[%zu][%zu]: differs from the reference / please report "
+			return fail(error, EXIT_CHECK, "gemm: C[%zu][%zu]: differs from the reference; please report "
 			            "this", i / x->n, i % x->n);
 	return EXIT_OK;
 }

@@ -92,7 +92,7 @@ static int add_format(struct variants *variants, enum mxfp_format format, const 
 
 	for (size_t i = 0; i < choices->n; i++) {
 		if (variants->n == VARIANTS_MAX)
-			return fail(error, EXIT_USAGE, "--formats, --rules: more than %d combinations / give fewer",
+			return fail(error, EXIT_USAGE, "--formats, --rules: more than %d combinations; give fewer",
 			            (int)VARIANTS_MAX);
 		if (choices == recipes)
 			variant.recipe = (enum mxfp_recipe)choices->items[i];
@@ -132,9 +132,9 @@ int variants_parse(struct variants *variants, const char *formats, const char *r
 		code = add_format(variants, format, rules != NULL ? &rule_values : closed, &recipe_values, error);
 	}
 	if (code == EXIT_OK && rules != NULL && !any_has_recipe(variants, false))
-		code = fail(error, EXIT_USAGE, "--rules: is for the MX formats / leave it out");
+		code = fail(error, EXIT_USAGE, "--rules: is for the MX formats; leave it out");
 	if (code == EXIT_OK && recipes != NULL && !any_has_recipe(variants, true))
-		code = fail(error, EXIT_USAGE, "--nvfp4-recipe: is for nvfp4 / leave it out");
+		code = fail(error, EXIT_USAGE, "--nvfp4-recipe: is for nvfp4; leave it out");
 	return code;
 }
 
@@ -144,7 +144,7 @@ int variants_prune(struct variants *variants, struct mxfp_sparsity sparsity, str
 
 	if (2 * n + 1 > VARIANTS_MAX)
 		return fail(error, EXIT_USAGE, "--sparsity: more than %d combinations: it doubles those of --formats and "
-		            "--rules / give fewer", (int)VARIANTS_MAX);
+		            "--rules; give fewer", (int)VARIANTS_MAX);
 	for (size_t i = n; i-- > 0;) {
 		variants->items[2 * i + 1] = variants->items[i];
 		variants->items[2 * i + 1].sparsity = sparsity;

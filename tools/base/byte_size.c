@@ -23,7 +23,7 @@ int byte_size_parse(const char *text, const char *where, uint64_t *bytes, struct
 		end++;
 	}
 	if (!isdigit((unsigned char)text[0]) || *end != '\0' || number == 0)
-		return fail(error, EXIT_USAGE, "%s: '%s' is no size / give a number of bytes, such as 64M or 5G", where,
+		return fail(error, EXIT_USAGE, "%s: invalid size '%s': expected a number of bytes, for example 64M or 5G", where,
 		            text);
 	if (errno == ERANGE || number > UINT64_MAX >> shift)
 		return fail(error, EXIT_USAGE, "%s: '%s' does not fit 64 bits", where, text);

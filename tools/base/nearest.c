@@ -74,7 +74,7 @@ int nearest_fail(const char *where, const char *word, const char *title, const c
 	}
 	if (nearest.best != NULL)
 		snprintf(meant, sizeof meant, ": did you mean '%s'?", nearest.best);
-	return fail(error, EXIT_USAGE, "%s: unknown value '%s'%s / %s: %s", where, word, meant, title, known);
+	return fail(error, EXIT_USAGE, "%s: unknown value '%s'%s (%s: %s)", where, word, meant, title, known);
 }
 
 int nearest_fail_open(const char *path, struct error *error)

@@ -57,10 +57,10 @@ static int check(const struct settings *s, struct variants *variants, double *bi
 	char *end = "";
 
 	if (s->out != NULL && s->bits == NULL)
-		return fail(error, EXIT_USAGE, "advise: -o writes the mixture of --bits / give --bits, such as --bits 5");
+		return fail(error, EXIT_USAGE, "advise: -o writes the mixture of --bits; give --bits, such as --bits 5");
 	*bits = s->bits != NULL ? strtod(s->bits, &end) : 0;
 	if (s->bits != NULL && (end == s->bits || *end != '\0' || !(*bits > 0 && *bits <= 64)))
-		return fail(error, EXIT_USAGE, "advise: --bits: '%s' is no number of bits / give one such as 5 or 4.75",
+		return fail(error, EXIT_USAGE, "advise: invalid --bits '%s': expected a number, for example 5 or 4.75",
 		            s->bits);
 	int code = variants_parse(variants, s->formats, s->rules, s->recipes, error);
 	for (size_t v = 0; v < variants->n && code == EXIT_OK; v++)
@@ -147,7 +147,7 @@ static int open_and_advise(struct settings *s, struct error *error)
 	if (code != EXIT_OK)
 		return code;
 	if (model_quantized_by(&model) != NULL)
-		code = fail(error, EXIT_INPUT, "%s: is already quantized: %s / give the original", s->in,
+		code = fail(error, EXIT_INPUT, "%s: is already quantized: %s; give the original", s->in,
 		            model_quantized_by(&model));
 	if (code == EXIT_OK && s->out != NULL)
 		code = model_output_check_apart(&model, s->out, error);

@@ -101,7 +101,7 @@ static int check(struct bench *b, struct error *error)
 	int found = -1, code = EXIT_OK;
 
 	if (b->threads == 0 || b->threads > BENCH_THREADS_MAX)
-		return fail(error, EXIT_USAGE, "--threads: %llu is out of range / give 1 to %d",
+		return fail(error, EXIT_USAGE, "--threads: %llu is out of range; give 1 to %d",
 		            (unsigned long long)b->threads, (int)BENCH_THREADS_MAX);
 	if (b->op != NULL)
 		code = find_name("op", b->op, op_name, &b->only_op, error);
@@ -112,7 +112,7 @@ static int check(struct bench *b, struct error *error)
 	if (code != EXIT_OK)
 		return code;
 	if (b->only_tier >= 0 && !allowed(b->only_tier))
-		return fail(error, EXIT_USAGE, "--tier: %s does not run here / mxfp info says why", b->tier);
+		return fail(error, EXIT_USAGE, "--tier: %s does not run here; mxfp info says why", b->tier);
 	if (b->format == NULL || mxfp_format_from_name(b->format, &b->only_format) == MXFP_OK)
 		return EXIT_OK;
 	code = find_name("format", b->format, format_name, &found, error);
@@ -315,7 +315,7 @@ static int run_bench(struct bench *b, struct error *error)
 	if (b->out_of_memory)
 		code = fail_memory(error);
 	else if (b->rows.n == 0 && b->products.n == 0)
-		code = fail(error, EXIT_USAGE, "no case is left / leave out a filter, or give --all");
+		code = fail(error, EXIT_USAGE, "no case is left; leave out a filter, or give --all");
 	else if (b->json)
 		code = print_json(b, error);
 	free(b->rows.rows);

@@ -148,7 +148,7 @@ static int take_float(const char *option, const char *text, float *value, struct
 
 	*value = strtof(text, &end);
 	if (end == text || *end != '\0' || !isfinite(*value) || signbit(*value))
-		return fail(error, EXIT_USAGE, "blocks: %s: '%s' is no finite positive binary32 number", option, text);
+		return fail(error, EXIT_USAGE, "blocks: %s: '%s' is not a finite positive binary32 number", option, text);
 	return EXIT_OK;
 }
 
@@ -184,7 +184,7 @@ static int check(struct blocks *blocks, const char *const *operands, struct erro
 	const struct block_stream *stream = &blocks->stream;
 
 	if (stream->format == OPTION_FORMAT_NONE)
-		return fail(error, EXIT_USAGE, "blocks: --to FORMAT is missing / mxfp blocks --help lists the formats");
+		return fail(error, EXIT_USAGE, "blocks: --to FORMAT is missing; mxfp blocks --help lists the formats");
 	if (stream->cols == OPTION_UNSIGNED_NONE || stream->cols == 0)
 		return fail(error, EXIT_USAGE, "blocks: --cols K, the length of a row, is missing or 0");
 	if (!blocks->decode && operands[2] == NULL)
@@ -194,7 +194,7 @@ static int check(struct blocks *blocks, const char *const *operands, struct erro
 	if (blocks->decode && strcmp(operands[0], operands[1]) == 0)
 		return fail(error, EXIT_USAGE, "blocks: '%s' is named for both codes and scales", operands[1]);
 	if (has_tensor_scale(blocks) && stream->via_bf16)
-		return fail(error, EXIT_USAGE, "blocks: --via-bf16: is for the MX formats / leave it out for %s",
+		return fail(error, EXIT_USAGE, "blocks: --via-bf16: is for the MX formats; leave it out for %s",
 		            mxfp_format_info(stream->format)->name);
 	return take_tensor_scale(blocks, error);
 }

@@ -93,7 +93,7 @@ static int cast_stream(struct cast *cast, uint8_t *src, uint8_t *dst, struct err
 	}
 	if (held != 0)
 		return fail(error, EXIT_INPUT,
-		            "%s: %" PRIu64 " bytes are no whole number of %s words of %u bytes: %zu left over",
+		            "%s: %" PRIu64 " bytes are not a whole number of %s words of %u bytes: %zu left over",
 		            cast->source.name, cast->n * src_bytes + held, mxfp_format_info(cast->src_format)->name,
 		            src_bytes, held);
 	return EXIT_OK;
@@ -145,7 +145,7 @@ static int run_cast(struct cast *cast, const char *input, struct error *error)
 static int check(struct cast *cast, const char *output, struct error *error)
 {
 	if (cast->to == OPTION_FORMAT_NONE)
-		return fail(error, EXIT_USAGE, "cast: --to FORMAT is missing / mxfp cast --help lists the formats");
+		return fail(error, EXIT_USAGE, "cast: --to FORMAT is missing; mxfp cast --help lists the formats");
 	if (output != NULL && cast->output_path != NULL)
 		return fail(error, EXIT_USAGE, "cast: two outputs: '%s' and --output '%s'", output, cast->output_path);
 	if (output != NULL)

@@ -32,7 +32,7 @@ static int run(int argc, char **argv, struct error *error)
 			fputs(completion_scripts[i].text, stdout);
 			return EXIT_OK;
 		}
-	return fail(error, EXIT_USAGE, "completion: '%s' is no shell / mxfp completion --help lists them", shell);
+	return fail(error, EXIT_USAGE, "completion: unknown shell '%s'; mxfp completion --help lists them", shell);
 }
 
 const struct command command_completion = {"completion", "print completion scripts for bash, zsh and fish", run};

@@ -39,7 +39,7 @@ static int check(const struct dequantize_settings *s, struct error *error)
 {
 	if (s->out == NULL)
 		return fail(error, EXIT_USAGE,
-		            "dequantize: no output given / -o OUT names a directory, a .safetensors or a .gguf file");
+		            "dequantize: no output given; -o OUT names a directory, a .safetensors or a .gguf file");
 	return EXIT_OK;
 }
 

@@ -54,7 +54,7 @@ static int run(int argc, char **argv, struct error *error)
 	if (parsed != PARSED_RUN)
 		return parsed_code(parsed);
 	if (settings.source == NULL)
-		return fail(error, EXIT_USAGE, "detect-rule: no source given / --ref SOURCE names the model that was "
+		return fail(error, EXIT_USAGE, "detect-rule: no source given; --ref SOURCE names the model that was "
 		            "quantized");
 	int code = model_open(&quantized, settings.quantized, error);
 	if (code == EXIT_OK)

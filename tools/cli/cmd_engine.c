@@ -147,7 +147,7 @@ static int set_formats(struct engine_report *r, const struct settings *s, struct
 	r->sparsity = (struct mxfp_sparsity){(unsigned)pattern[0], (unsigned)pattern[1]};
 	r->c = s->result;
 	if (code == EXIT_OK && s->run && s->sparsity != NULL)
-		code = fail(error, EXIT_USAGE, "engine: --run computes dense products / leave --sparsity out");
+		code = fail(error, EXIT_USAGE, "engine: --run computes dense products; leave --sparsity out");
 	if (code == EXIT_OK && s->svg != NULL && r->chip.rows == 0)
 		code = fail(error, EXIT_USAGE, "engine: --svg: %s has no published geometry to draw", r->chip.name);
 	return code;
@@ -160,7 +160,7 @@ static int set_routing(struct routing *routing, const struct settings *s, struct
 	*routing = (struct routing){.tokens = s->tokens, .topk = s->topk, .seed = s->seed};
 	routing->skew = strtod(s->skew, &end);
 	if (end == s->skew || *end != '\0' || !(routing->skew >= 0 && routing->skew <= SKEW_MAX))
-		return fail(error, EXIT_USAGE, "engine: --skew: '%s' is no number from 0 to %d", s->skew, (int)SKEW_MAX);
+		return fail(error, EXIT_USAGE, "engine: --skew: '%s' is not a number from 0 to %d", s->skew, (int)SKEW_MAX);
 	if (s->tokens > TOKENS_MAX)
 		return fail(error, EXIT_USAGE, "engine: --tokens: at most %d", (int)TOKENS_MAX);
 	return EXIT_OK;
@@ -186,7 +186,7 @@ static int make_workload(struct workload *workload, const struct settings *s, st
 	int code = set_routing(&routing, s, error);
 
 	if (code == EXIT_OK && s->shapes.n == 0 && s->experts == 0 && s->model == NULL)
-		code = fail(error, EXIT_USAGE, "engine: nothing to place / give --shape, --experts or --model");
+		code = fail(error, EXIT_USAGE, "engine: nothing to place; give --shape, --experts or --model");
 	for (size_t i = 0; i < s->shapes.n && code == EXIT_OK; i++) {
 		code = parse_numbers("shape", s->shapes.items[i], 3, ',', sizes, error);
 		item = (struct workload_item){.m = (size_t)sizes[0], .n = (size_t)sizes[1], .k = (size_t)sizes[2]};

@@ -93,9 +93,9 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 static int check(const struct settings *s, struct error *error)
 {
 	if (s->out == NULL)
-		return fail(error, EXIT_USAGE, "gemm: no output given / -o OUT names a file");
+		return fail(error, EXIT_USAGE, "gemm: no output given; -o OUT names a file");
 	if (suffix_stem(s->out, ".npy") == 0 && suffix_stem(s->out, ".safetensors") == 0)
-		return fail(error, EXIT_USAGE, "%s: the name tells no form / end it with .npy or .safetensors", s->out);
+		return fail(error, EXIT_USAGE, "%s: the name tells no form; end it with .npy or .safetensors", s->out);
 	if (s->pass_k != 512 && s->pass_k != 256 && s->pass_k != 128)
 		return fail(error, EXIT_USAGE, "gemm: --pass-k %llu: give 512, 256 or 128",
 		            (unsigned long long)s->pass_k);
@@ -123,7 +123,7 @@ static int choose_a_format(struct multiplication *x, const struct settings *s, s
 	if (!choice_find(OPTION_BLOCK, s->a_format, &format))
 		return choice_fail(OPTION_BLOCK, "gemm: --a-format", s->a_format, error);
 	if (is_block(x->a.matrix.format))
-		return fail(error, EXIT_USAGE, "%s: is quantized already, to %s / leave --a-format out", s->operands[0],
+		return fail(error, EXIT_USAGE, "%s: is quantized already, to %s; leave --a-format out", s->operands[0],
 		            mxfp_format_info(x->a.matrix.format)->name);
 	x->options.a_format = (enum mxfp_format)format;
 	return EXIT_OK;
@@ -140,7 +140,7 @@ static int quantize_w(struct multiplication *x, const struct settings *s, struct
 	if (s->w_format == OPTION_FORMAT_NONE)
 		return EXIT_OK;
 	if (is_block(x->w.matrix.format))
-		return fail(error, EXIT_USAGE, "%s: is quantized already, to %s / leave --w-format out", s->operands[1],
+		return fail(error, EXIT_USAGE, "%s: is quantized already, to %s; leave --w-format out", s->operands[1],
 		            mxfp_format_info(x->w.matrix.format)->name);
 	return operand_quantize(&x->w, s->w_format, &options, error);
 }
@@ -152,9 +152,9 @@ static int check_rules(const struct multiplication *x, const struct settings *s,
 	const bool w_has_recipe = mxfp_format_info(x->w.matrix.format)->tensor_scale;
 
 	if (s->a_rule_given && (!multiply_quantizes_a(x) || a_has_recipe))
-		return fail(error, EXIT_USAGE, "gemm: --a-rule: A is not quantized to an MX format here / leave it out");
+		return fail(error, EXIT_USAGE, "gemm: --a-rule: A is not quantized to an MX format here; leave it out");
 	if (s->recipe_given && !(multiply_quantizes_a(x) && a_has_recipe) && !(x->w.on_the_fly && w_has_recipe))
-		return fail(error, EXIT_USAGE, "gemm: --nvfp4-recipe: nothing is quantized to nvfp4 here / leave it out");
+		return fail(error, EXIT_USAGE, "gemm: --nvfp4-recipe: nothing is quantized to nvfp4 here; leave it out");
 	return EXIT_OK;
 }
 

@@ -44,7 +44,7 @@ static int check_parts(const struct merge *merge, struct error *error)
 			return fail(error, EXIT_INPUT, "%s: is a part of something else than %s: another model, other "
 			            "options or another number of parts", parts[i].directory, parts[0].directory);
 		if (parts[i].choice.number == parts[i - 1].choice.number)
-			return fail(error, EXIT_INPUT, "%s: is part %" PRIu32 ", as %s is / leave out one of them",
+			return fail(error, EXIT_INPUT, "%s: is part %" PRIu32 ", as %s is; leave out one of them",
 			            parts[i].directory, parts[i].choice.number, parts[i - 1].directory);
 	}
 	for (size_t i = 0; i < parts[0].choice.of; i++)
@@ -152,7 +152,7 @@ static enum parsed parse(int argc, char **argv, struct merge *merge, struct erro
 	while (merge->n < OPERANDS_MAX && merge->directories[merge->n] != NULL)
 		merge->n++;
 	if (parsed == PARSED_RUN && merge->out == NULL) {
-		fail(error, EXIT_USAGE, "merge: no output given / -o OUT names a directory, see mxfp merge --help");
+		fail(error, EXIT_USAGE, "merge: no output given; -o OUT names a directory, see mxfp merge --help");
 		return PARSED_ERROR;
 	}
 	return parsed;

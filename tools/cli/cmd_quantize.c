@@ -146,7 +146,7 @@ static int set_activations(struct quantize_settings *s, const struct texts *text
 	if ((held >> value & 1) != 0)
 		s->activations = (enum mxfp_format)value;
 	else if (name != texts->usual_activations)
-		return fail(error, EXIT_USAGE, "%s: config.json cannot say '%s' of %s in layout %s / give %s", where, name,
+		return fail(error, EXIT_USAGE, "%s: config.json cannot say '%s' of %s in layout %s; give %s", where, name,
 		            mxfp_format_info(s->choice.format)->name, s->layout->name,
 		            layout_formats_text(held, RECIPE_NONE, known));
 	return EXIT_OK;
@@ -160,21 +160,21 @@ static int check_choice(const struct quantize_settings *s, const struct quantize
 	char known[LAYOUT_FORMATS_TEXT];
 
 	if (layout_form(s->layout, choice->format, false) == NULL)
-		return fail(error, EXIT_USAGE, "%s: layout %s holds no %s / give --weights %s, or another --layout", where,
+		return fail(error, EXIT_USAGE, "%s: layout %s holds no %s; give --weights %s, or another --layout", where,
 		            s->layout->name, format, layout_formats_text(layout_formats(s->layout), NULL, known));
 	if (quantize_layout(s->layout, choice).form == NULL)
-		return fail(error, EXIT_USAGE, "%s: layout %s holds no sparse weights / leave out the sparsity, or give "
+		return fail(error, EXIT_USAGE, "%s: layout %s holds no sparse weights; leave out the sparsity, or give "
 		            "--layout %s", where, s->layout->name, layouts[0]->name);
 	if (!mxfp_format_info(choice->format)->tensor_scale)
 		return EXIT_OK;
 	if (!layout_holds_recipe(s->layout, (enum mxfp_recipe)choice->recipe))
-		return fail(error, EXIT_USAGE, "%s: --nvfp4-recipe %s: its tensor scale %s, and that of layout %s %s / "
+		return fail(error, EXIT_USAGE, "%s: --nvfp4-recipe %s: its tensor scale %s, and that of layout %s %s; "
 		            "give %s, torchao-1 or ggml", where, recipe, s->layout->divides ? "multiplies" : "divides",
 		            s->layout->name, s->layout->divides ? "divides" : "multiplies",
 		            choice_name(OPTION_RECIPE, (int)s->layout->recipe));
 	if (choice->recipe == MXFP_RECIPE_GGML && s->round != MXFP_ROUND_RNE)
 		return fail(error, EXIT_USAGE,
-			    "%s: --nvfp4-recipe %s has a rounding of its own / leave out --round", where, recipe);
+			    "%s: --nvfp4-recipe %s has a rounding of its own; leave out --round", where, recipe);
 	return EXIT_OK;
 }
 
@@ -190,9 +190,9 @@ static int check(const struct quantize_settings *s, struct error *error)
 	char where[1024];
 
 	if (s->out == NULL && !s->dry_run)
-		return fail(error, EXIT_USAGE, "quantize: no output given / -o OUT names a directory");
+		return fail(error, EXIT_USAGE, "quantize: no output given; -o OUT names a directory");
 	if (s->layout == &layout_gguf && !s->dry_run && !is_gguf(s))
-		return fail(error, EXIT_USAGE, "quantize: %s: layout gguf is that of a file / give it a name that ends in "
+		return fail(error, EXIT_USAGE, "quantize: %s: layout gguf is that of a file; give it a name that ends in "
 		            ".gguf", s->out);
 	int code = check_choice(s, &s->choice, "quantize", error);
 	promoted.format = PRESET_PROMOTED;
@@ -235,7 +235,7 @@ static int set_base(struct quantize_settings *s, struct texts *texts, struct rec
 	if (code == EXIT_OK && texts->preset != NULL && texts->recipe != NULL)
 		code = fail(error, EXIT_USAGE, "quantize: --preset and --recipe: give one of them");
 	if (code == EXIT_OK && texts->layout != 0 && layout != layouts[texts->layout])
-		code = fail(error, EXIT_USAGE, "quantize: --layout %s: a .gguf file is in layout gguf / name a directory",
+		code = fail(error, EXIT_USAGE, "quantize: --layout %s: a .gguf file is in layout gguf; name a directory",
 		            layouts[texts->layout]->name);
 	if (code != EXIT_OK)
 		return code;
@@ -276,7 +276,7 @@ static int set_bits(struct quantize_settings *s, const struct texts *texts, stru
 		return EXIT_OK;
 	s->bits = strtod(texts->bits, &end);
 	if (end == texts->bits || *end != '\0' || !(s->bits > 0 && s->bits <= 64))
-		return fail(error, EXIT_USAGE, "quantize: --bits: '%s' is no number of bits / give one such as 5 or 4.75",
+		return fail(error, EXIT_USAGE, "quantize: invalid --bits '%s': expected a number, for example 5 or 4.75",
 		            texts->bits);
 	return EXIT_OK;
 }

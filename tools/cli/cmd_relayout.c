@@ -58,11 +58,11 @@ static int check(const struct relayout_settings *s, struct error *error)
 	const struct file_format *format = s->layout->file_format, *named = file_format_named(s->out);
 
 	if (named == NULL && format == &file_gguf)
-		return fail(error, EXIT_USAGE, "%s: layout %s is that of a file / give it a name that ends in %s", s->out,
+		return fail(error, EXIT_USAGE, "%s: layout %s is that of a file; give it a name that ends in %s", s->out,
 		            s->layout->name, format->suffix);
 	if (named == NULL || named == format)
 		return EXIT_OK;
-	return fail(error, EXIT_USAGE, "%s: layout %s is for %s files / name one, or a directory", s->out, s->layout->name,
+	return fail(error, EXIT_USAGE, "%s: layout %s is for %s files; name one, or a directory", s->out, s->layout->name,
 	            format->suffix);
 }
 
@@ -89,7 +89,7 @@ static int run(int argc, char **argv, struct error *error)
 	if (parsed != PARSED_RUN)
 		return parsed_code(parsed);
 	if (settings.out == NULL)
-		return fail(error, EXIT_USAGE, "relayout: no output given / -o OUT names a directory or a file");
+		return fail(error, EXIT_USAGE, "relayout: no output given; -o OUT names a directory or a file");
 	settings.layout = layout_of(settings.out, layout);
 	int code = check(&settings, error);
 	if (code == EXIT_OK)

@@ -98,7 +98,7 @@ static int check(const struct settings *s, struct variants *variants, struct rep
 	struct mxfp_sparsity sparsity;
 
 	if (s->against != NULL && (s->formats != NULL || s->rules != NULL || s->recipes != NULL || s->sparsity != NULL))
-		return fail(error, EXIT_USAGE, "--against: what it names has its format, rule and sparsity / leave "
+		return fail(error, EXIT_USAGE, "--against: what it names has its format, rule and sparsity; leave "
 		            "--formats, --rules, --nvfp4-recipe and --sparsity out");
 	int code = variants_parse(variants, s->formats, s->rules, s->recipes, error);
 	if (code == EXIT_OK && s->sparsity != NULL)
@@ -110,17 +110,17 @@ static int check(const struct settings *s, struct variants *variants, struct rep
 	if (code != EXIT_OK)
 		return code;
 	if (s->tokens == 0 || s->tokens > TOKENS_MAX)
-		return fail(error, EXIT_USAGE, "--tokens: %llu is out of range / give 1 to %d",
+		return fail(error, EXIT_USAGE, "--tokens: %llu is out of range; give 1 to %d",
 		            (unsigned long long)s->tokens, (int)TOKENS_MAX);
 	if (s->out != NULL && !has_suffix(s, ".md") && !has_suffix(s, ".json") && !has_suffix(s, ".html"))
-		return fail(error, EXIT_USAGE, "%s: the name tells no form / end it with .md, .json or .html", s->out);
+		return fail(error, EXIT_USAGE, "%s: the name tells no form; end it with .md, .json or .html", s->out);
 	if (has_suffix(s, ".html") && !report_html_is_built())
 		return fail(error, EXIT_USAGE, "%s: this mxfp was built without Chart.js, which a page takes (Debian: "
-		            "libjs-chart.js) / end the name with .md or .json", s->out);
+		            "libjs-chart.js); end the name with .md or .json", s->out);
 	for (size_t v = 0; v < variants->n; v++)
 		if (variant_has_recipe(&variants->items[v]) && variants->items[v].recipe == MXFP_RECIPE_GGML &&
 		    s->round != MXFP_ROUND_RNE)
-			return fail(error, EXIT_USAGE, "--round: recipe ggml has its own / leave --round out");
+			return fail(error, EXIT_USAGE, "--round: recipe ggml has its own; leave --round out");
 	return EXIT_OK;
 }
 
@@ -206,7 +206,7 @@ static int open_source(struct model *model, const struct settings *s, struct err
 	int code = model_open(model, s->in, error);
 
 	if (code == EXIT_OK && model_quantized_by(model) != NULL)
-		code = fail(error, EXIT_INPUT, "%s: is already quantized: %s / give the original, and this with --against",
+		code = fail(error, EXIT_INPUT, "%s: is already quantized: %s; give the original, and this with --against",
 		            s->in, model_quantized_by(model));
 	return code;
 }

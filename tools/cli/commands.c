@@ -29,7 +29,7 @@ int command_find(const struct command **command, const char *name, struct error 
 	}
 	if (nearest.best != NULL)
 		return fail(error, EXIT_USAGE, "unknown command '%s': did you mean '%s'?", name, nearest.best);
-	return fail(error, EXIT_USAGE, "unknown command '%s' / mxfp --help lists them", name);
+	return fail(error, EXIT_USAGE, "unknown command '%s'; mxfp --help lists them", name);
 }
 
 /* Which commands have an option of that name. */
@@ -65,10 +65,10 @@ static void add_owners(const char *command, struct error *error)
 		if (row->command != NULL)
 			options_view(row->command, add_owner, &owners);
 	if (owners.n > 0)
-		snprintf(error->text + n, sizeof error->text - n, " / mxfp %s ha%s it", owners.commands,
+		snprintf(error->text + n, sizeof error->text - n, " (mxfp %s ha%s it)", owners.commands,
 		         owners.n == 1 ? "s" : "ve");
 	else if (!guessed)
-		snprintf(error->text + n, sizeof error->text - n, " / see mxfp %s --help", command);
+		snprintf(error->text + n, sizeof error->text - n, "; see mxfp %s --help", command);
 }
 
 int command_run(const struct command *command, int argc, char **argv, struct error *error)

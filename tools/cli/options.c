@@ -97,13 +97,13 @@ static int fail_unknown(char **argv, const struct option_spec *options, struct e
 	struct nearest nearest = {.word = name};
 
 	if (optopt != 0)
-		return fail(error, EXIT_USAGE, "%s: unknown option '-%c' / see mxfp %s --help", argv[0], optopt,
+		return fail(error, EXIT_USAGE, "%s: unknown option '-%c'; see mxfp %s --help", argv[0], optopt,
 		            argv[0]);
 	snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
 	if (strcmp(name, "isa") == 0)
 		return fail(error, EXIT_USAGE, "%s: --isa stands before the command: mxfp --isa TIER %s", argv[0], argv[0]);
 	if (find_meant(&nearest, options, shortened) > 1)
-		return fail(error, EXIT_USAGE, "%s: '--%s' may be %s / write more of it", argv[0], name, shortened);
+		return fail(error, EXIT_USAGE, "%s: '--%s' may be %s; write more of it", argv[0], name, shortened);
 	if (nearest.best != NULL)
 		snprintf(meant, sizeof meant, ": did you mean '--%s'?", nearest.best);
 	memcpy(unknown.name, name, sizeof name);
@@ -133,9 +133,9 @@ static int take_unsigned(uint64_t *taken, const char *where, const char *text, s
 	unsigned long long value = strtoull(text, &end, hexadecimal ? 16 : 10);
 	/* strtoull() skips blanks and takes signs; neither is a number here. */
 	if (!isdigit((unsigned char)text[0]) || *end != '\0' || (hexadecimal && text[2] == '\0'))
-		return fail(error, EXIT_USAGE, "%s: '%s' is no number: decimal or 0x... is taken", where, text);
+		return fail(error, EXIT_USAGE, "%s: invalid value '%s': expected a number, decimal or 0x...", where, text);
 	if (errno == ERANGE)
-		return fail(error, EXIT_USAGE, "%s: '%s' does not fit 64 bits", where, text);
+		return fail(error, EXIT_USAGE, "%s: invalid value '%s': it does not fit 64 bits", where, text);
 	*taken = value;
 	return EXIT_OK;
 }
@@ -148,7 +148,7 @@ static int set_threads(const struct option_spec *option, const char *where, cons
 	if (code != EXIT_OK)
 		return code;
 	if (threads > UINT32_MAX)
-		return fail(error, EXIT_USAGE, "%s: '%s' is too many / 0 is one a processor", where, text);
+		return fail(error, EXIT_USAGE, "%s: invalid value '%s': expected at most 4294967295, or 0 for one a processor", where, text);
 	*(unsigned *)option->value = (unsigned)threads;
 	return EXIT_OK;
 }
@@ -179,7 +179,7 @@ static int find_value(int *value, const struct option_spec *option, const char *
 		if (choice_find(option->kind, names[i], &listed) && listed == *value)
 			return EXIT_OK;
 	if (known)
-		return fail(error, EXIT_USAGE, "%s: '%s' is not taken / give %s", where, text, option->argument);
+		return fail(error, EXIT_USAGE, "%s: '%s' is not taken; give %s", where, text, option->argument);
 	return nearest_fail(where, text, "known", names, n, error);
 }
 
@@ -224,10 +224,10 @@ static int take_operands(int argc, char **argv, size_t min, size_t max, const ch
 	size_t n = (size_t)(argc - optind);
 
 	if (n < min)
-		return fail(error, EXIT_USAGE, "%s: %s / see mxfp %s --help", argv[0],
+		return fail(error, EXIT_USAGE, "%s: %s; see mxfp %s --help", argv[0],
 		            n == 0 ? "missing operand" : "too few operands", argv[0]);
 	if (n > max)
-		return fail(error, EXIT_USAGE, "%s: unexpected operand '%s' / see mxfp %s --help", argv[0],
+		return fail(error, EXIT_USAGE, "%s: unexpected operand '%s'; see mxfp %s --help", argv[0],
 		            argv[(size_t)optind + max], argv[0]);
 	for (size_t i = 0; i < n; i++)
 		operands[i] = argv[(size_t)optind + i];
@@ -327,7 +327,7 @@ int options_check_used(int argc, char **argv, const struct option_spec *options,
 {
 	for (; uses->name != NULL; uses++)
 		if (!uses->used && options_given(argc, argv, options, uses->name))
-			return fail(error, EXIT_USAGE, "%s: --%s: is for %s / leave it out", argv[0], uses->name,
+			return fail(error, EXIT_USAGE, "%s: --%s: is for %s; leave it out", argv[0], uses->name,
 			            uses->use);
 	return EXIT_OK;
 }

@@ -92,7 +92,7 @@ int workload_add_model(struct workload *w, const struct model *model, const stru
 			if (select_tensor(&by_default, &model->files[f].tensors[t], &reason))
 				code = add_tensor(w, &model->files[f].tensors[t], routing, error);
 	if (code == EXIT_OK && w->n_items == before)
-		code = fail(error, EXIT_INPUT, "%s: has no linear layers in F32, BF16, F16 or F64 / mxfp inspect lists "
+		code = fail(error, EXIT_INPUT, "%s: has no linear layers in F32, BF16, F16 or F64; mxfp inspect lists "
 		            "its tensors", model->path);
 	return code;
 }

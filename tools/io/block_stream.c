@@ -103,7 +103,7 @@ static int quantize_piece(struct block_stream *stream, const char *name, struct 
 	if (status == MXFP_OK && refuses && first != UINT64_MAX)
 		return fail(error, EXIT_INPUT,
 		            "%s: row %" PRIu64 ", column %" PRIu64
-		            ": NaN or Inf / --non-finite propagate or saturate takes it",
+		            ": NaN or Inf; --non-finite propagate or saturate takes it",
 		            name, first / stream->cols, first % stream->cols);
 	if (status == MXFP_ERR_OPTION && options.recipe == MXFP_RECIPE_GGML && options.round != MXFP_ROUND_RNE)
 		return fail(error, EXIT_USAGE,
@@ -133,12 +133,12 @@ static int read_numbers(struct block_stream *stream, const struct source *source
 	if (code != EXIT_OK)
 		return code;
 	if (got % width != 0)
-		return fail(error, EXIT_INPUT, "%s: its end is no whole %s number: %zu of %u bytes", source->name,
+		return fail(error, EXIT_INPUT, "%s: its end is not a whole %s number: %zu of %u bytes", source->name,
 		            format_name(stream->number_format), got % width, width);
 	/* Inside a row that is worked on in parts, the end of the input comes too early even between two parts. */
 	if (got % row_bytes != 0 || (got == 0 && stream->col != 0))
 		return fail(error, EXIT_INPUT,
-		            "%s: %" PRIu64 " numbers are no whole number of rows of %" PRIu64 " (--cols)",
+		            "%s: %" PRIu64 " numbers are not a whole number of rows of %" PRIu64 " (--cols)",
 		            source->name, stream->n + got / width, stream->cols);
 	stream->rows = got / row_bytes;
 	little_endian(stream->numbers, got / width, width);
@@ -152,7 +152,7 @@ int block_stream_amax(struct block_stream *stream, const struct source *source, 
 
 	if (!source->seekable)
 		return fail(error, EXIT_USAGE,
-		            "blocks: %s cannot be read twice, and %s needs its largest magnitude first / give --amax",
+		            "blocks: %s cannot be read twice, and %s needs its largest magnitude first; give --amax",
 		            source->name, format_name(stream->format));
 	for (;;) {
 		next_piece(stream);
@@ -202,11 +202,11 @@ static int read_blocks(struct block_stream *stream, const struct source sources[
 	if (code != EXIT_OK)
 		return code;
 	if (codes % size.codes_row_bytes != 0 || (codes == 0 && stream->col != 0))
-		return fail(error, EXIT_INPUT, "%s: ends inside a row of %" PRIu64 " elements / is --cols right?",
+		return fail(error, EXIT_INPUT, "%s: ends inside a row of %" PRIu64 " elements; is --cols right?",
 		            sources[0].name, stream->cols);
 	stream->rows = codes / size.codes_row_bytes;
 	if (scales != stream->rows * size.scales_row_bytes)
-		return fail(error, EXIT_INPUT, "%s: holds %s scales than %s has blocks / is --cols right?",
+		return fail(error, EXIT_INPUT, "%s: holds %s scales than %s has blocks; is --cols right?",
 		            sources[1].name, scales < stream->rows * size.scales_row_bytes ? "fewer" : "more",
 		            sources[0].name);
 	progress_add(&stream->progress, codes);

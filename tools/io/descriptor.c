@@ -19,7 +19,7 @@ static int refuse_special(const char *path, mode_t mode, struct error *error)
 {
 	const char *kind = S_ISDIR(mode) ? "a directory" : S_ISFIFO(mode) ? "a FIFO" : "a device or socket";
 
-	return S_ISREG(mode) ? EXIT_OK : fail(error, EXIT_INPUT, "%s: is %s / give a regular file", path, kind);
+	return S_ISREG(mode) ? EXIT_OK : fail(error, EXIT_INPUT, "%s: is %s; give a regular file", path, kind);
 }
 
 void descriptor_raise_limit(void)

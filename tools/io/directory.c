@@ -101,7 +101,7 @@ int directory_check_ours(const char *path, struct error *error)
 		;
 	if (name != NULL)
 		code = fail(error, EXIT_USAGE, "%s: holds '%s', which mxfp does not write, so it is not replaced"
-		            " / name another directory", path, name);
+		            "; name another directory", path, name);
 	else if (code == EXIT_OK && errno != 0)
 		code = fail_errno(error, path, "cannot read");
 	json_decref(carried);
@@ -159,7 +159,7 @@ static int copy_file(const char *from, const char *to, struct error *error)
 		return fail_errno(error, from, "cannot open");
 	if (fstat(source, &status) != 0 || !S_ISREG(status.st_mode)) {
 		close(source);
-		return fail(error, EXIT_INPUT, "%s: is no regular file any more", from);
+		return fail(error, EXIT_INPUT, "%s: is not a regular file any more", from);
 	}
 	int target = open_copy(to);
 	int code = target < 0 ? fail_errno(error, to, "cannot create") : copy_bytes(source, from, target, to, error);

@@ -166,7 +166,7 @@ int file_check_rows(const struct file *file, struct error *error)
 {
 	for (size_t i = 0; i < file->n_tensors; i++)
 		if (file->tensors[i].by_columns)
-			return fail(error, EXIT_INPUT, "%s: is in Fortran order / save it in C order", file->path);
+			return fail(error, EXIT_INPUT, "%s: is in Fortran order; save it in C order", file->path);
 	return EXIT_OK;
 }
 

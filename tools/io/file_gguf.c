@@ -127,7 +127,7 @@ struct reading {
 static int check_room(const struct source *source, uint64_t n, const char *what, struct error *error)
 {
 	if (n > source->size - source->at)
-		return fail(error, EXIT_INPUT, "%s: %s: takes %" PRIu64 " bytes, more than the file has / it may have "
+		return fail(error, EXIT_INPUT, "%s: %s: takes %" PRIu64 " bytes, more than the file has; it may have "
 		            "been cut off", source->path, what, n);
 	if (n > HEADER_MAX - source->at)
 		return fail(error, EXIT_INPUT, "%s: %s: takes %" PRIu64 " bytes, with which the header has more than "
@@ -251,7 +251,7 @@ static const unsigned char type_bytes[N_TYPES] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 
 static int check_count(const struct reading *h, uint64_t n, unsigned least, const char *what, struct error *error)
 {
 	if (n > (h->source.size - h->source.at) / least)
-		return fail(error, EXIT_INPUT, "%s: says that it has %" PRIu64 " %s, more than its bytes can hold / it may "
+		return fail(error, EXIT_INPUT, "%s: says that it has %" PRIu64 " %s, more than its bytes can hold; it may "
 		            "have been cut off", h->source.path, n, what);
 	if (n > COUNT_MAX)
 		return fail(error, EXIT_INPUT, "%s: has %" PRIu64 " %s, more than the %d allowed", h->source.path, n, what,
@@ -274,7 +274,7 @@ static int take_array(struct reading *h, struct error *error)
 		            type == TYPE_ARRAY ? "arrays" : "what is not known", type);
 	uint64_t width = type == TYPE_STRING ? sizeof n : type_bytes[type];
 	if (n > UINT64_MAX / width || n * width > h->source.size - h->source.at)
-		return fail(error, EXIT_INPUT, "%s: %s: is an array of %" PRIu64 " elements, more than the file has / it "
+		return fail(error, EXIT_INPUT, "%s: %s: is an array of %" PRIu64 " elements, more than the file has; it "
 		            "may have been cut off", h->source.path, h->what, n);
 	if (type != TYPE_STRING)
 		return skip(&h->source, n * width, h->what, error);
@@ -291,7 +291,7 @@ static int take_array(struct reading *h, struct error *error)
 static int set_alignment(struct reading *h, uint64_t alignment, struct error *error)
 {
 	if (alignment < ALIGNMENT_MIN || alignment > ALIGNMENT_MAX || (alignment & (alignment - 1)) != 0)
-		return fail(error, EXIT_INPUT, "%s: " GGUF_KEY_ALIGNMENT ": %" PRIu64 " is no power of two from %d to %d",
+		return fail(error, EXIT_INPUT, "%s: " GGUF_KEY_ALIGNMENT ": %" PRIu64 " is not a power of two from %d to %d",
 		            h->source.path, alignment, (int)ALIGNMENT_MIN, (int)ALIGNMENT_MAX);
 	h->gguf->alignment = (uint32_t)alignment;
 	return EXIT_OK;
@@ -348,7 +348,7 @@ static int take_value(struct reading *h, const char *key, uint32_t type, const c
 	if (type >= N_TYPES)
 		return fail(error, EXIT_INPUT, "%s: %s: value type %" PRIu32 " is not known", h->source.path, h->what, type);
 	if (type != TYPE_U32 && strcmp(key, GGUF_KEY_ALIGNMENT) == 0)
-		return fail(error, EXIT_INPUT, "%s: " GGUF_KEY_ALIGNMENT ": is no u32", h->source.path);
+		return fail(error, EXIT_INPUT, "%s: " GGUF_KEY_ALIGNMENT ": is not a u32", h->source.path);
 	if (type == TYPE_ARRAY)
 		return take_array(h, error);
 	if (type == TYPE_STRING)
@@ -366,7 +366,7 @@ static int take_pair(struct reading *h, struct error *error)
 	pair->from = h->source.at;
 	int code = take_string(&h->source, &h->gguf->arena, KEY_MAX, &pair->key, h->what, error);
 	if (code == EXIT_OK && pair->key == NULL)
-		code = fail(error, EXIT_INPUT, "%s: %s: is no UTF-8 text without NUL of at most %d bytes", h->source.path,
+		code = fail(error, EXIT_INPUT, "%s: %s: is not UTF-8 text without NUL of at most %d bytes", h->source.path,
 		            h->what, (int)KEY_MAX);
 	if (code != EXIT_OK)
 		return code;
@@ -444,7 +444,7 @@ static int check_size(struct reading *h, struct tensor *tensor, struct error *er
 		return EXIT_OK;
 	tensor_matrix(tensor, &rows, &cols);
 	if (cols % info->block_elements != 0)
-		return fail_tensor(error, h->source.path, tensor->name, "rows of %" PRIu64 " are no whole blocks of %s, "
+		return fail_tensor(error, h->source.path, tensor->name, "rows of %" PRIu64 " are not whole blocks of %s, "
 		                   "which have %u elements", cols, info->name, info->block_elements);
 	return fail_tensor(error, h->source.path, tensor->name, "size by its shape and type %s is too large",
 	                   info->name);
@@ -458,7 +458,7 @@ static int take_tensor(struct reading *h, struct error *error)
 	snprintf(h->what, sizeof h->what, "tensor %zu", h->file->n_tensors);
 	int code = take_string(&h->source, &h->gguf->arena, GGUF_NAME_MAX, &tensor->name, h->what, error);
 	if (code == EXIT_OK && tensor->name == NULL)
-		code = fail(error, EXIT_INPUT, "%s: %s: the name is no UTF-8 text without NUL of at most %d bytes",
+		code = fail(error, EXIT_INPUT, "%s: %s: the name is not UTF-8 text without NUL of at most %d bytes",
 		            h->source.path, h->what, (int)GGUF_NAME_MAX);
 	if (code != EXIT_OK)
 		return code;
@@ -490,12 +490,12 @@ static int take_version(struct reading *h, struct error *error)
 	if (memcmp(magic, GGUF_MAGIC, sizeof magic) != 0)
 		return fail(error, EXIT_INPUT, "%s: does not begin with " GGUF_MAGIC "%s", h->source.path,
 		            memcmp(magic, "tjgg", 4) == 0 || memcmp(magic, "lmgg", 4) == 0 ||
-		            memcmp(magic, "fmgg", 4) == 0 ? " but as the formats before it / convert it" : "");
+		            memcmp(magic, "fmgg", 4) == 0 ? " but as the formats before it; convert it" : "");
 	if (version >> 24 != 0 && version >> 24 <= GGUF_VERSION && (version & 0xFFFFFF) == 0)
-		return fail(error, EXIT_INPUT, "%s: is big-endian / gguf_convert_endian.py of gguf-py makes it "
+		return fail(error, EXIT_INPUT, "%s: is big-endian; gguf_convert_endian.py of gguf-py makes it "
 		            "little-endian", h->source.path);
 	if (version < OLDEST_VERSION || version > GGUF_VERSION)
-		return fail(error, EXIT_INPUT, "%s: is of version %" PRIu32 " / %d and %d are known", h->source.path, version,
+		return fail(error, EXIT_INPUT, "%s: is of version %" PRIu32 "; %d and %d are known", h->source.path, version,
 		            (int)OLDEST_VERSION, (int)GGUF_VERSION);
 	return EXIT_OK;
 }
@@ -528,7 +528,7 @@ static int check_places(const struct file *file, uint32_t alignment, struct erro
 			                   "and padding to %" PRIu32 ", %" PRIu64 " was due", tensor->offset, alignment, begin);
 		if (begin > file->data_bytes || tensor->size > file->data_bytes - begin)
 			return fail_tensor(error, file->path, tensor->name, "data take %" PRIu64 " bytes from %" PRIu64
-			                   " on, but the file has %" PRIu64 " / it may have been cut off", tensor->size,
+			                   " on, but the file has %" PRIu64 "; it may have been cut off", tensor->size,
 			                   begin, file->data_bytes);
 		end = begin + tensor->size;
 	}
@@ -816,7 +816,7 @@ static int format_header(struct header *h, const struct writer *writer, struct e
 static int check_tensor(const struct writer *writer, const struct tensor *tensor, struct error *error)
 {
 	if (type_of(tensor->dtype) < 0)
-		return fail_tensor(error, writer->path, tensor->name, "GGUF has no type for %s / give the output a name "
+		return fail_tensor(error, writer->path, tensor->name, "GGUF has no type for %s; give the output a name "
 		                   "that ends in .safetensors", dtype_info(tensor->dtype)->name);
 	if (tensor->rank > GGUF_RANK_MAX)
 		return fail_tensor(error, writer->path, tensor->name, "has %u dimensions, more than the %d of GGUF",

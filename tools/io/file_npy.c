@@ -164,7 +164,7 @@ static int take_order(struct header *h, struct error *error)
 static int take_descr(struct header *h, struct error *error)
 {
 	if (take(h, '['))
-		return fail(error, EXIT_INPUT, "%s: holds records / save one field of them", h->path);
+		return fail(error, EXIT_INPUT, "%s: holds records; save one field of them", h->path);
 	return take_string(h, h->descr, sizeof h->descr, error);
 }
 
@@ -244,12 +244,12 @@ static int find_dtype(enum dtype *dtype, const struct header *h, struct error *e
 			return EXIT_OK;
 		}
 	if (h->descr[0] == '>')
-		return fail(error, EXIT_INPUT, "%s: dtype '%s' is big-endian / save it as '<%s'", h->path, h->descr,
+		return fail(error, EXIT_INPUT, "%s: dtype '%s' is big-endian; save it as '<%s'", h->path, h->descr,
 		            h->descr + 1);
 	if (strcmp(h->descr, "<V2") == 0 || strcmp(h->descr, "|V2") == 0)
-		return fail(error, EXIT_INPUT, "%s: dtype '%s' says two bytes, not what they mean / if they are "
+		return fail(error, EXIT_INPUT, "%s: dtype '%s' says two bytes, not what they mean; if they are "
 		            "bfloat16, save them as '<f4', or as a .safetensors file", h->path, h->descr);
-	return fail(error, EXIT_INPUT, "%s: dtype '%s' is not known / save it as '<f4'", h->path, h->descr);
+	return fail(error, EXIT_INPUT, "%s: dtype '%s' is not known; save it as '<f4'", h->path, h->descr);
 }
 
 static int set_tensor(struct file *file, struct header *h, struct error *error)
@@ -265,7 +265,7 @@ static int set_tensor(struct file *file, struct header *h, struct error *error)
 	if (code != EXIT_OK)
 		return code;
 	if (h->fortran_order && h->rank > 2)
-		return fail(error, EXIT_INPUT, "%s: Fortran order of %u dimensions / save it in C order", file->path,
+		return fail(error, EXIT_INPUT, "%s: Fortran order of %u dimensions; save it in C order", file->path,
 		            h->rank);
 	tensor->by_columns = h->fortran_order && h->rank == 2;
 	if (!tensor_size(tensor, &tensor->size))
@@ -273,7 +273,7 @@ static int set_tensor(struct file *file, struct header *h, struct error *error)
 	if (tensor->size != file->data_bytes)
 		return fail(error, EXIT_INPUT, "%s: has %" PRIu64 " bytes of data but the shape takes %" PRIu64 "%s",
 		            file->path, file->data_bytes, tensor->size,
-		            file->data_bytes < tensor->size ? " / it may have been cut off" : "");
+		            file->data_bytes < tensor->size ? "; it may have been cut off" : "");
 	return file_sort_tensors(file, error);
 }
 
@@ -290,7 +290,7 @@ static int read_start(struct file *file, uint64_t *from, struct error *error)
 		return fail(error, EXIT_INPUT, "%s: does not begin as an .npy file does", file->path);
 	unsigned version = first[MAGIC_BYTES];
 	if (version < 1 || version > 3 || first[MAGIC_BYTES + 1] != 0)
-		return fail(error, EXIT_INPUT, "%s: is of version %u.%u / 1.0, 2.0 and 3.0 are known", file->path,
+		return fail(error, EXIT_INPUT, "%s: is of version %u.%u; 1.0, 2.0 and 3.0 are known", file->path,
 		            version, (unsigned)first[MAGIC_BYTES + 1]);
 	*from = LENGTH_AT + (version == 1 ? 2 : 4);
 	uint64_t length = 0;
@@ -301,7 +301,7 @@ static int read_start(struct file *file, uint64_t *from, struct error *error)
 		            length, (int)HEADER_MAX);
 	if (length == 0 || file->size_bytes < *from + length)
 		return fail(error, EXIT_INPUT, "%s: header length %" PRIu64 " is not that of a header, or more than "
-		            "the file has / it may have been cut off", file->path, length);
+		            "the file has; it may have been cut off", file->path, length);
 	file->header_bytes = *from + length;
 	file->data_bytes = file->size_bytes - file->header_bytes;
 	return EXIT_OK;
@@ -365,12 +365,12 @@ static int lay_out(struct writer *writer, struct error *error)
 	char start[START_BYTES];
 
 	if (writer->n_tensors != 1)
-		return fail(error, EXIT_INPUT, "%s: an .npy file holds one array, and here are %zu / name a .safetensors file",
+		return fail(error, EXIT_INPUT, "%s: an .npy file holds one array, and here are %zu; name a .safetensors file",
 		            writer->path, writer->n_tensors);
 	struct tensor *tensor = writer->tensors;
 	const char *descr = descr_of(tensor->dtype);
 	if (descr == NULL || tensor->rank > RANK_MAX)
-		return fail_tensor(error, writer->path, tensor->name, "is %s of %u dimensions, which NumPy has not / name a "
+		return fail_tensor(error, writer->path, tensor->name, "is %s of %u dimensions, which NumPy has not; name a "
 		                   ".safetensors file", dtype_info(tensor->dtype)->name, tensor->rank);
 	tensor->offset = 0;
 	writer->header_bytes = format_start(start, descr, tensor->rank, tensor->shape);

@@ -136,7 +136,7 @@ static int take_offsets(struct json_text *text, struct header *header, struct er
 	if (code != EXIT_OK)
 		return code;
 	if (n != 2 || range[0] > range[1])
-		return fail_tensor(error, text->path, header->tensor->name, "data_offsets are no begin and end");
+		return fail_tensor(error, text->path, header->tensor->name, "data_offsets are not a begin and an end");
 	header->tensor->offset = range[0];
 	header->tensor->size = range[1] - range[0];
 	return EXIT_OK;
@@ -270,7 +270,7 @@ static int check_places(const struct file *file, struct error *error)
 		if (tensor->size > file->data_bytes - end)
 			return fail_tensor(error, file->path, tensor->name,
 			                   "data end at %" PRIu64 " but the file's at %" PRIu64
-			                   " / it may have been cut off", end + tensor->size, file->data_bytes);
+			                   "; it may have been cut off", end + tensor->size, file->data_bytes);
 		end += tensor->size;
 	}
 	if (end != file->data_bytes)
@@ -311,9 +311,9 @@ static int read_length(struct file *file, uint64_t *n, struct error *error)
 		            file->path, *n);
 	if (*n > file->size_bytes - LENGTH_BYTES)
 		return fail(error, EXIT_INPUT, "%s: header length %" PRIu64 " is more than the file has"
-		            " / it may have been cut off", file->path, *n);
+		            "; it may have been cut off", file->path, *n);
 	if (*n == 0 || first[LENGTH_BYTES] != '{')
-		return fail(error, EXIT_INPUT, "%s: header does not begin with '{' / this is no safetensors file",
+		return fail(error, EXIT_INPUT, "%s: header does not begin with '{'; this is not a safetensors file",
 		            file->path);
 	return EXIT_OK;
 }
@@ -481,7 +481,7 @@ static int lay_out(struct writer *writer, struct error *error)
 
 		if (!holds(tensor->dtype))
 			return fail_tensor(error, writer->path, tensor->name, "dtype %s cannot stand in a safetensors "
-			                   "file / give the output a name that ends in .gguf",
+			                   "file; give the output a name that ends in .gguf",
 			                   dtype_info(tensor->dtype)->name);
 		if (strcmp(tensor->name, METADATA_KEY) == 0)
 			return fail_tensor(error, writer->path, tensor->name, "no tensor of a safetensors file can have "

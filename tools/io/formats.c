@@ -46,7 +46,7 @@ static int open_format(struct file *file, struct error *error)
 		return code;
 	const struct file_format *format = recognize(file->path, first);
 	if (format == NULL)
-		return fail(error, EXIT_INPUT, "%s: is of no known file format / give a %s, %s or %s file", file->path,
+		return fail(error, EXIT_INPUT, "%s: is of no known file format; give a %s, %s or %s file", file->path,
 		            file_safetensors.suffix, file_gguf.suffix, file_npy.suffix);
 	file->format = format;
 	return format->open(file, error);

@@ -24,10 +24,10 @@ static int check_target(const struct output *output, bool *exists, struct error 
 	if (!*exists)
 		return errno == ENOENT ? EXIT_OK : fail_errno(error, output->path, "cannot create");
 	if (output->is_directory ? !S_ISDIR(status.st_mode) : !S_ISREG(status.st_mode))
-		return fail(error, EXIT_USAGE, "%s: exists and is no %s / choose another name", output->path,
+		return fail(error, EXIT_USAGE, "%s: exists and is not a %s; choose another name", output->path,
 		            output->is_directory ? "directory" : "regular file");
 	if (!output->force)
-		return fail(error, EXIT_USAGE, "%s: exists / give --force to replace it", output->path);
+		return fail(error, EXIT_USAGE, "%s: exists; give --force to replace it", output->path);
 	return output->is_directory ? directory_check_ours(output->path, error) : EXIT_OK;
 }
 
@@ -150,7 +150,7 @@ int output_check_apart(const char *path, const char *input, struct error *error)
 {
 	if (!is_same(path, input))
 		return EXIT_OK;
-	return fail(error, EXIT_USAGE, "%s: is the input, or the directory it is in / name another output", path);
+	return fail(error, EXIT_USAGE, "%s: is the input, or the directory it is in; name another output", path);
 }
 
 int output_begin_file(struct output *output, const char *path, bool force, struct error *error)

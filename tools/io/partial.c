@@ -95,7 +95,7 @@ static int check_ours(const struct partial *partial, struct error *error)
 		;
 	if (name != NULL)
 		code = fail(error, EXIT_USAGE, "%s: holds '%s', which mxfp does not put there, and the name is needed"
-		            " / move it away", partial->directory, name);
+		            "; move it away", partial->directory, name);
 	else if (errno != 0)
 		code = fail_errno(error, partial->directory, "cannot read");
 	closedir(directory);
@@ -136,7 +136,7 @@ static int take_lock(struct partial *partial, struct error *error)
 	if (partial->lock < 0)
 		return fail_errno(error, partial->directory, "cannot create a lock in it");
 	if (flock(partial->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-		return fail(error, EXIT_USAGE, "%s: another run is at work on it / wait for it, or name another output",
+		return fail(error, EXIT_USAGE, "%s: another run is at work on it; wait for it, or name another output",
 		            partial->directory);
 	return EXIT_OK;
 }
@@ -174,7 +174,7 @@ static int check_fingerprint(const struct partial *partial, const json_t *now, s
 		return code;
 	const char *key = find_difference(then, now);
 	if (key != NULL)
-		code = fail(error, EXIT_USAGE, "%s: was begun with another %s: %s, and not %s / --force starts over",
+		code = fail(error, EXIT_USAGE, "%s: was begun with another %s: %s, and not %s; --force starts over",
 		            partial->directory, key, shown(then, key), shown(now, key));
 	json_decref(then);
 	return code;
@@ -263,7 +263,7 @@ static int open_directory(struct partial *partial, struct error *error)
 {
 	partial->at = open(partial->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (partial->at < 0 && (errno == ENOTDIR || errno == ELOOP))
-		return fail(error, EXIT_USAGE, "%s: is no directory, and the name is needed / move it away",
+		return fail(error, EXIT_USAGE, "%s: is not a directory, and the name is needed; move it away",
 		            partial->directory);
 	return partial->at < 0 ? fail_errno(error, partial->directory, "cannot open") : EXIT_OK;
 }
@@ -294,7 +294,7 @@ static int begin_again(struct partial *partial, const struct partial_target *tar
 	if (target->resume)
 		return resume(partial, fingerprint, error);
 	if (!target->force)
-		return fail(error, EXIT_USAGE, "%s: is of a run that was stopped / --resume continues it, --force "
+		return fail(error, EXIT_USAGE, "%s: is of a run that was stopped; --resume continues it, --force "
 		            "starts over", partial->directory);
 	int code = output_check_commit(&partial->output, error);
 	return code != EXIT_OK ? code : begin_new(partial, fingerprint, error);
@@ -357,7 +357,7 @@ int partial_end(struct partial *partial, int code, struct error *error)
 	if (code == EXIT_IO || code == EXIT_MEMORY || code > EXIT_SIGNAL) {
 		size_t n = strlen(error->text);
 
-		snprintf(error->text + n, sizeof error->text - n, " / --resume continues");
+		snprintf(error->text + n, sizeof error->text - n, "; --resume continues");
 	} else if (code != EXIT_OK) {
 		remove_all(partial);
 	}

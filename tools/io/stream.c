@@ -96,7 +96,7 @@ int sink_open(struct sink *sink, const char *path, bool force, struct error *err
 	if (is_standard(path)) {
 		if (isatty(STDOUT_FILENO))
 			return fail(error, EXIT_USAGE,
-			            "standard output is a terminal, which cannot show raw bytes / name an output "
+			            "standard output is a terminal, which cannot show raw bytes; name an output "
 			            "file, or pipe into xxd");
 		return EXIT_OK;
 	}

@@ -86,7 +86,7 @@ static int reopen(struct writer *writer, struct error *error)
 	if (writer->fd < 0 || fstat(writer->fd, &status) != 0)
 		return fail_errno(error, writer->path, "cannot open");
 	if (!S_ISREG(status.st_mode) || (uint64_t)status.st_size < length_of(writer))
-		return fail(error, EXIT_INPUT, "%s: was changed since it was begun / --force starts over",
+		return fail(error, EXIT_INPUT, "%s: was changed since it was begun; --force starts over",
 		            writer->path);
 	return EXIT_OK;
 }

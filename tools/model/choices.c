@@ -100,8 +100,8 @@ int choice_fail(enum option_kind kind, const char *where, const char *name, stru
 	size_t n = 0;
 
 	if (kinds[kind].is_format && mxfp_format_from_name(name, &format) == MXFP_OK)
-		return fail(error, EXIT_USAGE, "%s: '%s' is no %s format", where, name,
-		            kind == OPTION_BLOCK ? "block" : "element");
+		return fail(error, EXIT_USAGE, "%s: '%s' is not %s format", where, name,
+		            kind == OPTION_BLOCK ? "a block" : "an element");
 	for (int i = 0; n < CHOICES_MAX && choice_at(kind, i, &choice); i++)
 		names[n++] = choice.name;
 	return nearest_fail(where, name, kinds[kind].title, names, n, error);

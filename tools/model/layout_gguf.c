@@ -54,8 +54,8 @@ static const char *refuses(const struct layout_choice *choice, const struct layo
 	const bool nvfp4 = choice->form->format == MXFP_FORMAT_NVFP4;
 
 	if (source->dims[source->rank - 1] % block_of(choice).n != 0)
-		return nvfp4 ? "row length is no multiple of 64, as NVFP4 in GGUF needs"
-		             : "row length is no multiple of 32, as MXFP4 in GGUF needs";
+		return nvfp4 ? "row length is not a multiple of 64, as NVFP4 in GGUF needs"
+		             : "row length is not a multiple of 32, as MXFP4 in GGUF needs";
 	if (source->rank > GGUF_RANK_MAX)
 		return "has too many dimensions for GGUF";
 	/* ggml has one for each matrix of them. */

@@ -58,7 +58,7 @@ static int check_inside(const struct model *model, const char *path, struct erro
 		code = fail_errno(error, path, "cannot open");
 	else if (!is_inside(real, root))
 		code = fail(error, EXIT_INPUT, "%s: is a symbolic link that leaves the model's directory"
-		            " / name the file itself, or copy the model", path);
+		            "; name the file itself, or copy the model", path);
 	free(real);
 	free(root);
 	return code;
@@ -266,10 +266,10 @@ static int open_members(struct model *model, struct error *error)
 	else if (code == EXIT_OK && single != NULL)
 		code = open_single(model, single, error);
 	else if (code == EXIT_OK)
-		code = fail(error, EXIT_INPUT, "%s: holds neither " MODEL_INDEX " nor " MODEL_SINGLE " / name a file",
+		code = fail(error, EXIT_INPUT, "%s: holds neither " MODEL_INDEX " nor " MODEL_SINGLE "; name a file",
 		            model->path);
 	if (code == EXIT_OK && index != NULL && single != NULL && !names_single(model))
-		code = fail(error, EXIT_INPUT, "%s: holds both " MODEL_INDEX " and " MODEL_SINGLE " / name one of them",
+		code = fail(error, EXIT_INPUT, "%s: holds both " MODEL_INDEX " and " MODEL_SINGLE "; name one of them",
 		            model->path);
 	free(index);
 	free(single);

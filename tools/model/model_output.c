@@ -50,7 +50,7 @@ int model_output_check_gguf(const struct model *source, const char *path, struct
 {
 	if (source->n_files == 1 && source->files[0].format == &file_gguf)
 		return EXIT_OK;
-	return fail(error, EXIT_USAGE, "%s: a GGUF file is made from one, and %s is none / make one of it with "
+	return fail(error, EXIT_USAGE, "%s: a GGUF file is made from one, and %s is none; make one of it with "
 	            "convert_hf_to_gguf.py of llama.cpp first", path, source->path);
 }
 

@@ -46,7 +46,7 @@ static int choose_name(const struct model *model, const char **name, struct erro
 		*name = *name != NULL ? *name : first;
 		return EXIT_OK;
 	}
-	return fail(error, EXIT_INPUT, "%s: holds %zu tensors / name one behind a colon, such as %s:%.200s", model->path,
+	return fail(error, EXIT_INPUT, "%s: holds %zu tensors; name one behind a colon, such as %s:%.200s", model->path,
 	            n, model->path, first != NULL ? first : "TENSOR");
 }
 
@@ -60,7 +60,7 @@ static int fail_missing(const struct model *model, const char *name, struct erro
 	if (nearest.best != NULL)
 		return fail(error, EXIT_INPUT, "%s: has no tensor '%.200s': did you mean '%.200s'?", model->path, name,
 		            nearest.best);
-	return fail(error, EXIT_INPUT, "%s: has no tensor '%.200s' / mxfp inspect lists them", model->path, name);
+	return fail(error, EXIT_INPUT, "%s: has no tensor '%.200s'; mxfp inspect lists them", model->path, name);
 }
 
 static int take_memory(void **memory, uint64_t bytes, struct error *error)

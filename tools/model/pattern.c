@@ -40,7 +40,7 @@ static int compile(struct pattern *pattern, const char *where, struct error *err
 	int problem;
 
 	if (strlen(expression) > PATTERN_BYTES_MAX)
-		return fail(error, EXIT_USAGE, "%s: regular expression has more than %d bytes / give several", where,
+		return fail(error, EXIT_USAGE, "%s: regular expression has more than %d bytes; give several", where,
 		            (int)PATTERN_BYTES_MAX);
 	pattern->regex = pcre2_compile((PCRE2_SPTR)expression, strlen(expression), options, &problem, &at, NULL);
 	if (pattern->regex != NULL)
@@ -130,7 +130,7 @@ static int fail_unmatched(const struct pattern *pattern, const char *where, cons
 		return fail(error, EXIT_USAGE, "%s: %s '%s' matches no tensor: did you mean '%s'?", model->path, where,
 		            pattern->text, nearest.best);
 	return fail(error, EXIT_USAGE,
-	            "%s: %s '%s' matches no tensor / mxfp inspect lists the names; '*.weight' is a pattern", model->path,
+	            "%s: %s '%s' matches no tensor; mxfp inspect lists the names; '*.weight' is a pattern", model->path,
 	            where, pattern->text);
 }
 
@@ -147,7 +147,7 @@ static int check_pattern(const struct patterns *patterns, const struct pattern *
 			if (result == PCRE2_ERROR_NOMEMORY)
 				return fail_memory(error);
 			if (result < 0)
-				return fail(error, EXIT_USAGE, "%s: %s '%.200s' tries too long to match '%.200s' / write it "
+				return fail(error, EXIT_USAGE, "%s: %s '%.200s' tries too long to match '%.200s'; write it "
 				            "without repetitions of repetitions", model->path, where, pattern->text,
 				            model->files[i].tensors[k].name);
 			matches |= result > 0;

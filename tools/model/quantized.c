@@ -158,7 +158,7 @@ static int set_shape(struct quantized *q, const char *name, struct error *error)
 	q->cols = q->shape.dims[q->shape.rank - 1] = cols;
 	if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || cols > whole || whole - cols >= unit ||
 	    q->choice.layout->order->refuses(&q->choice, &q->shape) != NULL)
-		return fail(error, EXIT_INPUT, "%s: metadata '" LAYOUT_COLS "%s': '%s' is no length of rows of %llu "
+		return fail(error, EXIT_INPUT, "%s: metadata '" LAYOUT_COLS "%s': '%s' is not the length of rows of %llu "
 		            "elements and padding", file->path, name, text, whole);
 	return EXIT_OK;
 }
@@ -207,11 +207,11 @@ static int fail_broken(const struct search *search, struct error *error)
 	if (q->choice.form->sparse && q->choice.sparsity.m == 0) {
 		const char *text = sparsity_stated(q, search);
 
-		return fail(error, EXIT_INPUT, "%s: metadata '" LAYOUT_SPARSITY "': '%.40s' is no pattern that is known",
+		return fail(error, EXIT_INPUT, "%s: metadata '" LAYOUT_SPARSITY "': '%.40s' is not a known pattern",
 		            file->path, text != NULL ? text : "");
 	}
 	return fail_tensor(error, file->path, codes->name, "not in a layout that mxfp knows, by dtype and shape of it and "
-	                   "its scales / if it is MXFP6, name the directory with config.json");
+	                   "its scales; if it is MXFP6, name the directory with config.json");
 }
 
 int quantized_find(struct quantized *quantized, bool *found, const struct model *model, const char *name,

@@ -63,12 +63,12 @@ bool quantize_is_held(const struct quantize_plan *plan, struct quantize_entry *e
 		return true;
 	}
 	if (entry->choice.sparsity.m != 0) {
-		entry->reason = "row length is no multiple of the block, which --sparsity needs";
+		entry->reason = "row length is not a multiple of the block, which --sparsity needs";
 		return false;
 	}
 	entry->padded = plan->settings->pad_tail;
 	if (!entry->padded)
-		entry->reason = block == 16 ? "row length is no multiple of 16; --pad-tail takes it"
-		                            : "row length is no multiple of 32; --pad-tail takes it";
+		entry->reason = block == 16 ? "row length is not a multiple of 16; --pad-tail takes it"
+		                            : "row length is not a multiple of 32; --pad-tail takes it";
 	return entry->padded;
 }

@@ -58,7 +58,7 @@ int quantize_fuse(struct quantize_plan *plan, struct error *error)
 		any |= entry->fused[0] != NULL;
 	}
 	if (code == EXIT_OK && !any)
-		return fail(error, EXIT_USAGE, "quantize: --fuse: %s has no q, k, v or gate, up that become nvfp4 / leave it "
+		return fail(error, EXIT_USAGE, "quantize: --fuse: %s has no q, k, v or gate, up that become nvfp4; leave it "
 		            "out", plan->model->path);
 	return code;
 }

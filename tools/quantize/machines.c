@@ -194,7 +194,7 @@ static int print_text(const struct quantize_machines *m, struct error *error)
 		print_rate(", network", m->net);
 		printf("; moving the parts to one machine takes %.0f s", m->merge_seconds);
 	} else {
-		printf("; the network is not counted / give --rate-net");
+		printf("; the network is not counted; give --rate-net");
 	}
 	putchar('\n');
 	return EXIT_OK;

@@ -179,7 +179,7 @@ static int check_bits(const struct mixing *m, struct weight_error *total, struct
 	double least_bits = weight_error_bits(total), most_bits = weight_error_bits(&most);
 	if (total->elements == 0 || (s->bits >= least_bits && s->bits <= most_bits))
 		return EXIT_OK;
-	return fail(error, EXIT_USAGE, "%s: --bits %g: %s alone takes %.4f bits a weight, and %s %.4f / give a number "
+	return fail(error, EXIT_USAGE, "%s: --bits %g: %s alone takes %.4f bits a weight, and %s %.4f; give a number "
 	            "between them", m->plan->model->path, s->bits, mxfp_format_info(s->choice.format)->name,
 	            ceil(least_bits * 1e4) / 1e4, mxfp_format_info(PRESET_PROMOTED)->name, floor(most_bits * 1e4) / 1e4);
 }

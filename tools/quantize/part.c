@@ -28,7 +28,7 @@ int part_parse(const char *text, const char *where, struct part_choice *choice, 
 
 	if (sscanf(text, "%5u/%5u%n", &number, &of, &end) != 2 || end < 0 || text[end] != '\0' || strpbrk(text, "+- ") ||
 	    number < 1 || number > of || of > PARTS_MAX)
-		return fail(error, EXIT_USAGE, "%s: '%s' is no part / give 1/4, 2/4, 3/4 and 4/4 to four machines", where,
+		return fail(error, EXIT_USAGE, "%s: '%s' is not a part; give 1/4, 2/4, 3/4 and 4/4 to four machines", where,
 		            text);
 	*choice = (struct part_choice){number, of};
 	return EXIT_OK;
@@ -54,7 +54,7 @@ static int check_file(const struct part *part, const char *name, const json_t *b
 		code = fail_errno(error, path, "cannot open");
 	else if (!S_ISREG(status.st_mode) || status.st_size != json_integer_value(bytes))
 		code = fail(error, EXIT_INPUT, "%s: is not the file of %" JSON_INTEGER_FORMAT " bytes that mxfp quantize "
-		            "wrote / run that part again", path, json_integer_value(bytes));
+		            "wrote; run that part again", path, json_integer_value(bytes));
 	free(path);
 	return code;
 }

@@ -23,20 +23,20 @@ static int check_unquantized(const struct model *model, struct error *error)
 	json_t *config;
 
 	if (model_quantized_by(model) != NULL)
-		return fail(error, EXIT_INPUT, "%s: is already quantized: %s / %s", model->path,
+		return fail(error, EXIT_INPUT, "%s: is already quantized: %s; %s", model->path,
 		            model_quantized_by(model), remedy);
 	for (size_t i = 0; i < model->n_files; i++) {
 		const char *weights = file_metadata(&model->files[i], "mxfp.weights");
 
 		if (weights != NULL)
-			return fail(error, EXIT_INPUT, "%s: is already quantized: by mxfp, %s / %s",
+			return fail(error, EXIT_INPUT, "%s: is already quantized: by mxfp, %s; %s",
 			            model->path, weights, remedy);
 	}
 	int code = model_config_copy(model, &config, error);
 	const json_t *quantization = json_object_get(config, "quantization_config");
 	if (code == EXIT_OK && quantization != NULL && !json_is_null(quantization))
 		code = fail(error, EXIT_INPUT, "%s: is already quantized: the config.json beside it has "
-		            "quantization_config / move the file away from it if that is of another model", model->path);
+		            "quantization_config; move the file away from it if that is of another model", model->path);
 	json_decref(config);
 	return code;
 }
@@ -46,7 +46,7 @@ static int check_source(const struct quantize_settings *settings, const struct m
 	if (!quantize_makes_file(settings))
 		return EXIT_OK;
 	if (settings->shard_bytes != 0)
-		return fail(error, EXIT_USAGE, "quantize: --shard-size: the output is one GGUF file / leave it out, and cut "
+		return fail(error, EXIT_USAGE, "quantize: --shard-size: the output is one GGUF file; leave it out, and cut "
 		            "the file with llama-gguf-split");
 	return model_output_check_gguf(model, settings->out != NULL ? settings->out : "OUT.gguf", error);
 }
@@ -72,7 +72,7 @@ static int plan_parts(struct quantize_plan *plan, struct quantize_entry *entry, 
 		if (strcmp(part->name, entry->source->name) != 0 && model_find(plan->model, part->name, &other) != NULL)
 			return fail_tensor(error, entry->file->path, entry->source->name,
 			                   "quantized it needs the name '%s', which "
-			                   "another tensor has / --ignore one of them", part->name);
+			                   "another tensor has; --ignore one of them", part->name);
 		if (!tensor_size(part, &part->size))
 			return fail_tensor(error, entry->file->path, entry->source->name, "padded it is too large");
 		entry->output_bytes += part->size;

@@ -53,7 +53,7 @@ static int check_keys(const struct part *part, const char *const *known, struct 
 	json_t *value;
 
 	if (!json_is_object(part->object))
-		return fail_at(part, "", error, "is no object / write {...}");
+		return fail_at(part, "", error, "is not an object; write {...}");
 	json_object_foreach ((json_t *)part->object, key, value) {
 		struct nearest nearest = {.word = key};
 		char list[256] = "";
@@ -80,7 +80,7 @@ static int take_text(const struct part *part, const char *key, const char **text
 	*text = json_string_value(value);
 	if (value == NULL || *text != NULL)
 		return EXIT_OK;
-	return fail_at(part, key, error, "is no text / write \"...\"");
+	return fail_at(part, key, error, "is not a string; write \"...\"");
 }
 
 /* A value of the library's tables. */
@@ -129,9 +129,9 @@ static int take_change(const struct part *part, struct recipe_change *change, st
 		return code;
 	const struct mxfp_format_info *info = mxfp_format_info(change->choice.format);
 	if (change->has_rule && info->tensor_scale)
-		return fail_at(part, "rule", error, "%s has recipes and no rules / give nvfp4_recipe", info->name);
+		return fail_at(part, "rule", error, "%s has recipes and no rules; give nvfp4_recipe", info->name);
 	if (change->has_recipe && !info->tensor_scale)
-		return fail_at(part, "nvfp4_recipe", error, "%s has rules and no recipes / give rule", info->name);
+		return fail_at(part, "nvfp4_recipe", error, "%s has rules and no recipes; give rule", info->name);
 	return EXIT_OK;
 }
 
@@ -144,7 +144,7 @@ static int take_patterns(const struct part *part, const char *key, struct patter
 	char where[WHERE];
 
 	if (n == 0)
-		return fail_at(part, key, error, "is empty / give a pattern on names, or several");
+		return fail_at(part, key, error, "is empty; give a pattern on names, or several");
 	texts = calloc(n, sizeof *texts);
 	if (texts == NULL)
 		return fail_memory(error);
@@ -152,7 +152,7 @@ static int take_patterns(const struct part *part, const char *key, struct patter
 		texts[i] = json_string_value(json_is_array(value) ? json_array_get(value, i) : value);
 		if (texts[i] == NULL) {
 			free(texts);
-			return fail_at(part, key, error, "is no text and no list of texts / give a pattern on names, or "
+			return fail_at(part, key, error, "is neither a string nor a list of strings; give a pattern on names, or "
 			               "several");
 		}
 	}
@@ -169,7 +169,7 @@ static int take_rule(const struct part *part, struct recipe_rule *rule, struct e
 	int code = check_keys(part, keys, error);
 
 	if (code == EXIT_OK && json_object_get(part->object, "match") == NULL)
-		code = fail_at(part, "match", error, "is missing / give a pattern on names, or several");
+		code = fail_at(part, "match", error, "is missing; give a pattern on names, or several");
 	if (code == EXIT_OK)
 		code = take_patterns(part, "match", &rule->match, error);
 	if (code == EXIT_OK && keep != NULL && !json_is_boolean(keep))
@@ -181,9 +181,9 @@ static int take_rule(const struct part *part, struct recipe_rule *rule, struct e
 	bool changes = change->has_format || change->has_rule || change->has_recipe || change->has_sparsity;
 	rule->keep = json_is_true(keep);
 	if (rule->keep && changes)
-		return fail_at(part, "keep", error, "what is kept has no format / leave one of them out");
+		return fail_at(part, "keep", error, "what is kept has no format; leave one of them out");
 	if (!rule->keep && !changes)
-		return fail_at(part, "", error, "says nothing / give format, rule, nvfp4_recipe, sparsity or keep");
+		return fail_at(part, "", error, "says nothing; give format, rule, nvfp4_recipe, sparsity or keep");
 	return EXIT_OK;
 }
 
@@ -196,9 +196,9 @@ static int take_rules(const struct part *whole, struct recipe *recipe, struct er
 	if (rules == NULL)
 		return EXIT_OK;
 	if (!json_is_array(rules))
-		return fail_at(whole, "rules", error, "is no list / write [{...}, ...]");
+		return fail_at(whole, "rules", error, "is not a list; write [{...}, ...]");
 	if (n > RULES_MAX)
-		return fail_at(whole, "rules", error, "are %zu, more than %d / match may be a list of patterns", n,
+		return fail_at(whole, "rules", error, "are %zu, more than %d; match may be a list of patterns", n,
 		               (int)RULES_MAX);
 	recipe->rules = calloc(n + 1, sizeof *recipe->rules);
 	if (recipe->rules == NULL)
@@ -230,7 +230,7 @@ static int take_all(const struct part *whole, struct recipe *recipe, struct erro
 	int code = check_keys(whole, keys, error);
 
 	if (code == EXIT_OK && (!json_is_integer(version) || json_integer_value(version) != RECIPE_VERSION))
-		code = fail_at(whole, "version", error, "is not %d, the only one there is / write \"version\": %d",
+		code = fail_at(whole, "version", error, "is not %d, the only one there is; write \"version\": %d",
 		               (int)RECIPE_VERSION, (int)RECIPE_VERSION);
 	if (code == EXIT_OK)
 		code = take_text(whole, "activations", &recipe->activations, error);

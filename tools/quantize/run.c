@@ -85,7 +85,7 @@ static int set_workers(struct running *r, struct error *error)
 	if (given == 0)
 		return EXIT_OK;
 	if (given < least)
-		return fail(error, EXIT_USAGE, "quantize: --mem: %" PRIu64 " bytes are too few for this model / "
+		return fail(error, EXIT_USAGE, "quantize: --mem: %" PRIu64 " bytes are too few for this model; "
 		            "give --mem %" PRIu64 "M or more", given, (least >> 20) + 1);
 	if (r->plan->in_bands && r->plan->settings->layout->order->band_row_bytes != NULL)
 		other += BANDS_BYTES;
@@ -242,12 +242,12 @@ static int share(struct running *r, struct error *error)
 
 	r->own = part->of > 0 ? part->number - 1 : ranks_own();
 	if (!r->partial.output.is_directory && (part->of > 0 || r->plan->n_files > 1))
-		return fail(error, EXIT_USAGE, "quantize: %s is a file and cannot be cut / leave out --%s",
+		return fail(error, EXIT_USAGE, "quantize: %s is a file and cannot be cut; leave out --%s",
 		            r->partial.output.path, part->of > 0 ? "part" : "shard-size");
 	if (ranks_number() == 1)
 		return EXIT_OK;
 	if (part->of > 0)
-		return fail(error, EXIT_USAGE, "quantize: --part: the ranks of mpirun share the work / leave it out");
+		return fail(error, EXIT_USAGE, "quantize: --part: the ranks of mpirun share the work; leave it out");
 	return quantize_share(r->plan, ranks_number(), error);
 }
 

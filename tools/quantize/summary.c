@@ -133,7 +133,7 @@ static void print_totals(const struct quantize_plan *plan)
 	if (totals.f64 > 0)
 		printf("%zu of them were F64 and first rounded to f32, to nearest even\n", totals.f64);
 	if (plan->n_quantized == 0)
-		puts("nothing was quantized / --include PATTERN takes tensors whose names do not tell what they are");
+		puts("nothing was quantized; --include PATTERN takes tensors whose names do not tell what they are");
 	carry_print(&plan->carry, stdout);
 	if (settings->part.of > 0)
 		print_part(plan);

@@ -23,10 +23,10 @@ static int parse_limit(struct report_limits *limits, const char *text, struct er
 		const char *number = text + length;
 		*known[i].limit = strtod(number, &end);
 		if (end == number || *end != '\0' || !isfinite(*known[i].limit))
-			return fail(error, EXIT_USAGE, "--fail-under: '%s' is no number of dB", number);
+			return fail(error, EXIT_USAGE, "--fail-under: '%s' is not a number of dB", number);
 		return EXIT_OK;
 	}
-	return fail(error, EXIT_USAGE, "--fail-under: '%s' names no limit / give SQNR=N for each tensor, or total-SQNR=N",
+	return fail(error, EXIT_USAGE, "--fail-under: '%s' names no limit; give SQNR=N for each tensor, or total-SQNR=N",
 	            text);
 }
 
@@ -102,7 +102,7 @@ int report_check_limits(const struct report *report, const struct report_limits 
 	bool asked = isfinite(limits->tensor) || isfinite(limits->total);
 
 	if (asked && report->n_layers == 0)
-		return fail(error, EXIT_CHECK, "%s: no tensor was measured, so --fail-under tells nothing / name tensors "
+		return fail(error, EXIT_CHECK, "%s: no tensor was measured, so --fail-under tells nothing; name tensors "
 		            "with --include", report->model->path);
 	int code = check_tensors(report, limits->tensor, error);
 	return code == EXIT_OK ? check_totals(report, limits->total, error) : code;

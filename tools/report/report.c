@@ -100,7 +100,7 @@ static int fail_none(const struct report *report, struct error *error)
 	for (size_t i = 0; i < file->n_tensors; i++)
 		add_width(&found, &file->tensors[i]);
 	return fail(error, EXIT_INPUT, "%s: holds no activations for any tensor: rows of %s are needed, of %s found"
-	            " / name each tensor in it like its layer, or put one alone into it", file->path,
+	            "; name each tensor in it like its layer, or put one alone into it", file->path,
 	            widths_text(needed_text, &needed), widths_text(found_text, &found));
 }
 
@@ -204,7 +204,7 @@ static int is_layer(bool *is, const struct report *report, const struct select *
 	*is = select_tensor(select, tensor, reason);
 	if (*is && !pad_tail && !fits_blocks(&report->options->variants, tensor)) {
 		*is = false;
-		*reason = "rows are no multiple of the block (--pad-tail measures them)";
+		*reason = "rows are not multiples of the block (--pad-tail measures them)";
 	}
 	return EXIT_OK;
 }

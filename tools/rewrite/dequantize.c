@@ -199,7 +199,7 @@ static int begin(struct running *r, struct error *error)
 
 	if (as_file && r->model->has_index)
 		return fail(error, EXIT_USAGE,
-		            "%s: the input is sharded, so the output is a directory / leave out the suffix",
+		            "%s: the input is sharded, so the output is a directory; leave out the suffix",
 		            s->out);
 	if (r->format == &file_gguf)
 		code = model_output_check_gguf(r->model, s->out, error);

@@ -27,9 +27,9 @@ static int fail_not_held(const struct relayout_plan *plan, const struct relayout
 	const char *sparse = form->sparse ? "sparse " : "", *format = mxfp_format_info(form->format)->name;
 
 	if (why != NULL)
-		return fail_tensor(error, file->path, entry->source->name, "layout %s does not hold it: %s / --to f32 decodes "
+		return fail_tensor(error, file->path, entry->source->name, "layout %s does not hold it: %s; --to f32 decodes "
 		                   "it", plan->settings->layout->name, why);
-	return fail_tensor(error, file->path, entry->source->name, "is %s%s, which layout %s does not hold / --to f32 "
+	return fail_tensor(error, file->path, entry->source->name, "is %s%s, which layout %s does not hold; --to f32 "
 	                   "decodes it, or give another --layout", sparse, format, plan->settings->layout->name);
 }
 
@@ -57,7 +57,7 @@ static int invert(struct relayout_scale *scale, const struct relayout_plan *plan
 	/* Both are binary32 numbers, so their product is exact in binary64. */
 	scale->change = fabs((double)scale->is * (double)scale->was - 1);
 	if (!isfinite(scale->is) || !isfinite(scale->was) || scale->is == 0)
-		return fail_tensor(error, file->path, part->name, "is %g, whose reciprocal, which layout %s wants, is no F32 "
+		return fail_tensor(error, file->path, part->name, "is %g, whose reciprocal, which layout %s wants, is not an F32 "
 		                   "number", (double)scale->was, plan->settings->layout->name);
 	if (scale->change == 0)
 		scale->how = RELAYOUT_INVERSE_EXACT;
@@ -68,7 +68,7 @@ static int invert(struct relayout_scale *scale, const struct relayout_plan *plan
 	if (scale->how != RELAYOUT_INVERSE_ROUNDED || plan->settings->allow_rounding)
 		return EXIT_OK;
 	return fail_tensor(error, file->path, part->name, "is %.9g, and its reciprocal, which layout %s wants, has to be "
-	                   "rounded: that changes numbers by %.1e of themselves / --allow-rounding accepts it, and notes "
+	                   "rounded: that changes numbers by %.1e of themselves; --allow-rounding accepts it, and notes "
 	                   "the scale for the way back", (double)scale->was, plan->settings->layout->name, scale->change);
 }
 
@@ -200,7 +200,7 @@ static int plan_copied(const struct relayout_plan *plan, struct relayout_entry *
 		entry->parts[0].dtype = decode_dtype(plan->settings->to);
 		return EXIT_OK;
 	}
-	return fail_tensor(error, file->path, entry->source->name, "is %s, which %s files do not hold / %s--layout gguf "
+	return fail_tensor(error, file->path, entry->source->name, "is %s, which %s files do not hold; %s--layout gguf "
 	                   "does", dtype_info(entry->source->dtype)->name, plan->settings->layout->file_format->name,
 	                   entry->source->dtype == DTYPE_Q8_0 ? "--to f32 decodes it, and " : "");
 }

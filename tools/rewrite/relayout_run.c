@@ -242,7 +242,7 @@ static int check_scales(const struct moving *m, const struct piece *piece, const
 	for (size_t i = 0; i < n; i++)
 		if (scales[i] >= UE4M3_NAN)
 			return fail_tensor(error, file->path, m->name, "rows %" PRIu64 " to %" PRIu64 " have the block scale %02x, "
-			                   "NaN or negative, which ggml reads as another number / quantize it again", piece->row,
+			                   "NaN or negative, which ggml reads as another number; quantize it again", piece->row,
 			                   piece->row + piece->rows - 1, scales[i]);
 	return EXIT_OK;
 }
