@@ -10,6 +10,7 @@
 #include "body/nvfp4_tensor.h"
 #include "body/slots.h"
 
+#define SCALE_MIN 0x1p-9f
 #define SCALE_MIN_NORMAL 0x1p-6f
 #define SCALE_MAX 448.0f
 #define FLOAT_MAX 0x1.fffffep127f
@@ -21,22 +22,19 @@ struct tensor {
 	struct nvfp4_tensor of;
 };
 
-/* The scales of 16 blocks, and what their numbers are multiplied with; compressed-tensors and modelopt divide by it. */
+/* The scales of 16 blocks, and what their numbers are multiplied with, or divided by (mxfp_nvfp4_divides()). */
 struct scales {
 	__m512i byte;
 	__m512 value, factor;
 };
 
-/* False if a 0 times or over a scale may be NaN, but for a block scale of 0 in modelopt: tensors next to nothing. */
-static inline bool tensor_init(struct tensor *t, const struct mxfp_quantize_job *job)
+/* No 0 times or over a scale is NaN, but for a block scale of 0 in modelopt. */
+static inline void tensor_init(struct tensor *t, const struct mxfp_quantize_job *job)
 {
 	const struct mxfp_nvfp4_tensor bits = mxfp_nvfp4_tensor_ref(job->recipe, job->tensor_amax);
-	/* The smallest scale of torchao is 2^-6: a reciprocal of 2^122 over it overflows. */
-	const uint32_t reciprocal_end = (uint32_t)(F32_BIAS + 122) << F32_SIGNIFICAND_BITS;
 
 	t->recipe = job->recipe;
 	nvfp4_tensor_init(&t->of, &bits);
-	return job->tensor_amax < F32_INF && bits.scale != 0 && bits.reciprocal < reciprocal_end;
 }
 
 /* v >= 0 to nearest even; not NaN. With P the power of two below v, or that of the smallest normal scale, the sum of v
@@ -129,8 +127,10 @@ ALWAYS_INLINE struct scales modelopt_scales(const struct tensor *t, __m512 amax)
 	const __m512 g = _mm512_set1_ps(t->of.scale);
 	__m512 unrounded = _mm512_div_ps(amax, _mm512_set1_ps(t->of.six_scales));
 	__mmask16 zero = _mm512_cmp_ps_mask(unrounded, _mm512_setzero_ps(), _CMP_EQ_OQ);
-	struct scales s = round_scale(_mm512_mask_mov_ps(unrounded, zero, _mm512_set1_ps(1)));
+	const float least = t->recipe == MXFP_RECIPE_MODELOPT ? 0 : SCALE_MIN;
 
+	unrounded = _mm512_max_ps(_mm512_mask_mov_ps(unrounded, zero, _mm512_set1_ps(1)), _mm512_set1_ps(least));
+	struct scales s = round_scale(unrounded);
 	s.factor = _mm512_mul_ps(s.value, g);
 	return s;
 }
@@ -152,6 +152,7 @@ ALWAYS_INLINE struct scales block_scales(const struct tensor *t, __m512 amax)
 	case MXFP_RECIPE_CT:
 		return ct_scales(t, amax);
 	case MXFP_RECIPE_MODELOPT:
+	case MXFP_RECIPE_MODELOPT_0_45:
 		return modelopt_scales(t, amax);
 	case MXFP_RECIPE_GGML:
 		s = round_scale_ggml(sixth(amax));
@@ -569,9 +570,9 @@ static NOINLINE bool quantize(const struct mxfp_quantize_job *job)
 	const bool keeps_sign = !job->rounding.no_negative_zero && job->recipe != MXFP_RECIPE_GGML;
 	struct quantizer q;
 
-	if (!tensor_init(&q.tensor, job) ||
-	    (job->rounding.mode != MXFP_ROUND_RNE && job->rounding.mode != MXFP_ROUND_SR))
+	if (job->rounding.mode != MXFP_ROUND_RNE && job->rounding.mode != MXFP_ROUND_SR)
 		return false;
+	tensor_init(&q.tensor, job);
 	q.job = job;
 	for (int i = 0; i < 2; i++) {
 		q.groups[i].zero_signs = _mm512_set1_epi32(keeps_sign ? -1 : 0);
@@ -579,7 +580,7 @@ static NOINLINE bool quantize(const struct mxfp_quantize_job *job)
 	}
 	if (job->recipe == MXFP_RECIPE_GGML)
 		run_groups(&q, job->rows, job->cols, GROUP, prepare_nearest, finish_nearest);
-	else if (job->recipe == MXFP_RECIPE_CT || job->recipe == MXFP_RECIPE_MODELOPT)
+	else if (mxfp_nvfp4_divides(job->recipe))
 		run_groups(&q, job->rows, job->cols, GROUP, prepare_quotient, finish_quotient);
 	else
 		run_groups(&q, job->rows, job->cols, GROUP, prepare_product, finish_product);

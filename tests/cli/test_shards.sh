@@ -59,7 +59,7 @@ exits 0 "" inspect "$work/out.d"
 exits 0 "" quantize "$work/in/x1.safetensors" -o "$work/out.d" -q --force --shard-size 1T
 same "files" "config.json model.safetensors" "$(cd "$work/out.d" && echo *)"
 for size in 0 5x -1 99999999T ''; do
-	exits 2 "--shard-size: '$size'" quantize "$work/in" -o "$work/r" --shard-size "$size"
+	exits 2 "--shard-size: invalid size '$size'" quantize "$work/in" -o "$work/r" --shard-size "$size"
 done
 
 # Little memory, which is named if it is too little, never changes the output; few descriptors are raised.

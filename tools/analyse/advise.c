@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The layers of a model that is advised on, and their errors. */
+/* Selecting the layers of a model and measuring their errors. */
 #include "config.h"
 
 #include "analyse/advise.h"

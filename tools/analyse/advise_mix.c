@@ -124,7 +124,7 @@ int advise_mix(struct advise_mix *mix, const struct advice *advice, double bits,
 		mix->formats[step->unit] = step->to;
 		mix->total = then;
 	}
-	/* Anew, so that what is left is no difference of large sums. */
+	/* Summed anew: the difference of two large sums would have lost its digits. */
 	mix->total = (struct weight_error){0};
 	for (size_t u = 0; u < advice->units.n; u++) {
 		const struct weight_error error_of = unit_error(advice, &advice->units.items[u], mix->formats[u]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether the columns of a matrix are in the order of something known, or in one that comes of reading the nibbles of
+ * The order of the columns of a matrix: that of something known, or one that comes of reading the nibbles of
  * 4-bit codes in another order than they were written in: that moves elements within groups of 32 columns, and so
  * changes neither scales nor any statistic of a block.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The tensors of two models, and the groups that they fall into. */
+/* Detection over a model: its tensors and their sources, sorted into groups that one way of quantizing made. */
 #include "config.h"
 
 #include "analyse/detect.h"

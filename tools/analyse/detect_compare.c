@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "io/elements.h"
-#include "model/scale_byte.h"
 #include "mxfp/convert.h"
 
 enum {
@@ -142,7 +141,7 @@ static uint64_t count_equal_codes(const struct comparing *c, const uint8_t *code
 
 	for (size_t i = 0; i < c->piece.cols; i++)
 		equal += code_at(codes, i, bits) == code_at(made, i, bits) ||
-		         scale_byte_is_nan(c->ways->format, scales[i / info->block_length]);
+		         quantized_scale_is_nan(c->ways->format, scales[i / info->block_length]);
 	return equal;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What was found, as text and as JSON. */
+/* The results of detection, as text and as JSON. */
 #include "config.h"
 
 #include "analyse/detect_print.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What silently breaks quantized models. The checks are the rows of lint.def. */
+/* Checks for faults that silently break quantized models. Each is a row of lint.def. */
 #ifndef TOOLS_ANALYSE_LINT_H
 #define TOOLS_ANALYSE_LINT_H
 

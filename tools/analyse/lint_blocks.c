@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The data of tensors: scales and blocks of quantized ones, numbers of the others. Each is read once, in pieces. */
+/* Checks of the data: scales and blocks of quantized tensors, numbers of the others. Each is read once, in pieces. */
 #include "config.h"
 
 #include <assert.h>
@@ -10,7 +10,6 @@
 #include "analyse/lint.h"
 #include "io/transfer.h"
 #include "io/values.h"
-#include "model/scale_byte.h"
 
 /* How often something was seen, and where first; places are counted in blocks or elements of the whole tensor. */
 struct sight {
@@ -65,7 +64,7 @@ static void look_at_block(struct sight *sights, enum mxfp_format format, uint8_t
 		largest = bits > largest ? bits : largest;
 	}
 	see(&sights[LOOK_SIGN], has_sign && (scale & 0x80) != 0, at);
-	if (scale_byte_is_nan(format, scale))
+	if (quantized_scale_is_nan(format, scale))
 		see(&sights[LOOK_NAN_SCALE], 1, at);
 	else if (largest >= inf)
 		see(&sights[LOOK_NON_FINITE], 1, at);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tensors that loaders fuse into one: their tensor scales should be one. */
+/* Checks that tensors which loaders fuse into one share their tensor scale. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -7,8 +7,7 @@
 #include "analyse/lint.h"
 #include "model/fused.h"
 
-/* The tensor scale of a quantized tensor as what multiplies; *has is false if there is no such tensor or it has
-   none. */
+/* The tensor scale of a quantized tensor, as a factor; *has is false if there is no such tensor or it has none. */
 static int find_scale(const struct lint *lint, const char *name, double *scale, bool *has, struct error *error)
 {
 	struct quantized q;

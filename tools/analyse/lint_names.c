@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The parts of quantized tensors by their names, dtypes and shapes, and the index. Lists the quantized tensors. */
+/* Checks of names, dtypes and shapes of the parts of quantized tensors, and of the index. Lists the quantized tensors. */
 #include "config.h"
 
 #include <inttypes.h>

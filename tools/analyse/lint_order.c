@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The order of columns of 4-bit weights, compared with something that the order of nibbles cannot have changed:
+ * Checks the order of columns of 4-bit weights, compared with something that the order of nibbles cannot have changed:
  *
  *   - the rows of `up` for the columns of `down`: the i-th of both belong to one unit of the MLP, and training keeps
  *     their sizes alike (scaling one up and the other down by a factor changes nothing that the model computes, so

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Goes through the checks of a model. */
+/* Runs the checks on a model and prints the summary. */
 #include "config.h"
 
 #include <stdio.h>

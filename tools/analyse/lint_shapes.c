@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shapes and layers that config.json promises, for models named as Hugging Face's Llama and those like it are. Other
+ * Checks of the shapes and layers that config.json promises, for models named as Hugging Face's Llama and those like it are. Other
  * model types are left alone, because a name may mean another shape there.
  */
 #include "config.h"

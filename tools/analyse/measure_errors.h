@@ -26,7 +26,7 @@ struct element_errors {
 	uint64_t *relative;     /* [N_ERROR_BINS]: finite elements by the binary exponent of |measured - exact| / |exact| */
 };
 
-/* Bins of relative errors: 0 is no error at all, i > 0 is the exponent ERROR_EXPONENT_MIN + i - 1; the outer two of
+/* Bins of relative errors: 0 is an exact element, i > 0 is the exponent ERROR_EXPONENT_MIN + i - 1; the outer two of
    these take what lies beyond them. A flushed element is in that of exponent 0. */
 enum { ERROR_EXPONENT_MIN = -14, ERROR_EXPONENT_MAX = 3, N_ERROR_BINS = ERROR_EXPONENT_MAX - ERROR_EXPONENT_MIN + 2 };
 

@@ -27,7 +27,7 @@ struct multiplication {
 /* Checks the shapes and takes memory for C. EXIT_INPUT, EXIT_MEMORY. */
 int multiply_begin(struct multiplication *x, const char *a_name, const char *w_name, struct error *error);
 
-/* Reads n numbers that are added to each row. As operand_read(); EXIT_INPUT if it is no vector of n; EXIT_USAGE: it is
+/* Reads n numbers that are added to each row. As operand_read(); EXIT_INPUT if it is not a vector of n; EXIT_USAGE: it is
    `out`. */
 int multiply_read_bias(struct multiplication *x, const char *text, struct error *error);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sizes on the command line: 64M. */
+/* Sizes in bytes on the command line, such as 64M. */
 #include "config.h"
 
 #include "base/byte_size.h"
@@ -26,7 +26,7 @@ int byte_size_parse(const char *text, const char *where, uint64_t *bytes, struct
 		return fail(error, EXIT_USAGE, "%s: invalid size '%s': expected a number of bytes, for example 64M or 5G", where,
 		            text);
 	if (errno == ERANGE || number > UINT64_MAX >> shift)
-		return fail(error, EXIT_USAGE, "%s: '%s' does not fit 64 bits", where, text);
+		return fail(error, EXIT_USAGE, "%s: invalid size '%s': it does not fit 64 bits", where, text);
 	*bytes = number << shift;
 	return EXIT_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What --mem is measured by. */
+/* The memory that the process uses, for --mem. */
 #include "config.h"
 
 #include "base/memory.h"

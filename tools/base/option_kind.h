@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The kinds of values that options of the command line have, and rules of a recipe. */
+/* The kinds of values of options on the command line and of keys in a recipe. */
 #ifndef TOOLS_BASE_OPTION_KIND_H
 #define TOOLS_BASE_OPTION_KIND_H
 

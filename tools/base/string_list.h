@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What an option that may be repeated was given. */
+/* The values of an option that may be repeated. */
 #ifndef TOOLS_BASE_STRING_LIST_H
 #define TOOLS_BASE_STRING_LIST_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What became of the elements of a conversion, as text and as JSON. */
+/* The counts of a conversion (saturated, overflowed, flushed, NaN and Inf elements), as text and as JSON. */
 #ifndef TOOLS_CLI_COUNTS_H
 #define TOOLS_CLI_COUNTS_H
 

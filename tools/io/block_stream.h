@@ -40,7 +40,7 @@ int block_stream_begin(struct block_stream *stream, struct error *error);
 void block_stream_end(struct block_stream *stream);
 
 /* Raises stream->amax to the largest finite magnitude of the whole source and rewinds it. EXIT_USAGE: it cannot be read
-   twice; EXIT_INPUT: it is no whole number of rows; EXIT_IO. */
+   twice; EXIT_INPUT: it is not a whole number of rows; EXIT_IO. */
 int block_stream_amax(struct block_stream *stream, const struct source *source, struct error *error);
 
 /* Sets the tensor scale that the recipe makes of stream->amax, and whether it divides. EXIT_USAGE: the recipe does not

@@ -25,14 +25,14 @@ int directory_check_ours(const char *path, struct error *error);
 /* Removes a directory and the files in it. 0, or -1 with errno. */
 int directory_remove(const char *path);
 
-/* Copies a regular file, which is no symbolic link, from one directory into another under its name, over what stands
+/* Copies a regular file, not a symbolic link, from one directory into another under its name, over what stands
    there, and syncs it. EXIT_INPUT, EXIT_IO, EXIT_MEMORY, signals. */
 int directory_copy(const char *from, const char *to, const char *name, struct error *error);
 
 /* malloc'ed "DIRECTORY/NAME", or NULL. */
 char *directory_member(const char *directory, const char *name);
 
-/* Syncs a directory. Some file systems cannot; that is no failure. EXIT_IO. */
+/* Syncs a directory. Some file systems cannot; that is not a failure. EXIT_IO. */
 int directory_sync(const char *path, struct error *error);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What of an output file is on the disk: a line of text for each tensor, added once its data are beyond a crash. A line
+ * The journal of an output file, which says what of it is on the disk: a line of text for each tensor, added once its data are beyond a crash. A line
  * says the tensor's number in the file, XXH3-128 of its source data, what happened to its elements, and XXH3-64 of all
  * that; the first line that is not whole and right ends the journal.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tensors on their way from one file into another: what is common to the commands that rewrite a model. A tensor goes
+ * Moving tensors from one file into another, for the commands that rewrite a model. A tensor goes
  * by in pieces, which several workers take. Each reads a piece while no other reads, works on it, and writes what comes
  * of it at its place in the file: reading, computing and writing overlap without a queue, a piece stays in one
  * processor's cache, and since data are read in order, they can be hashed on the way.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What writing a file is in every format: the new file, the places of the tensors' data in it, and its end. */
+/* Writing a tensor file in any format: creating it, placing the tensors' data in it, completing it. */
 #include "config.h"
 
 #include <assert.h>

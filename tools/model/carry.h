@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files of a model's directory that are no weights, such as the tokenizer's: they are carried into an output as
- * they are. Only regular files are: symbolic links, which could lead anywhere, directories, hidden files and weights
+ * Files of a model's directory other than weights, such as the tokenizer's, are carried into an output unchanged.
+ * Only regular files are: symbolic links, which could lead anywhere, directories, hidden files and weights
  * of other formats stay behind.
  */
 #ifndef TOOLS_MODEL_CARRY_H

@@ -21,7 +21,7 @@ struct choice {
 /* The i-th value, or false past the last; kinds that are no choice have none. */
 bool choice_at(enum option_kind kind, int i, struct choice *choice);
 
-/* What a kind's values are, in the plural ("scale rules"), or NULL if it is no choice. */
+/* What a kind's values are, in the plural ("scale rules"), or NULL if it is not a choice. */
 const char *choice_title(enum option_kind kind);
 
 /* Finds a value by name or alias. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is common to the configurations of all layouts. */
+/* The parts of quantization_config that all layouts share. */
 #include "config.h"
 
 #include "model/layout_config.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the configuration of a quantized model says: quantization_config in its config.json, and what a layout wants
+ * The configuration of a quantized model: quantization_config in its config.json, and the file that a layout wants
  * beside that. Facts are collected tensor by tensor. Without memory all of this goes on with less, and
  * json_out_of_memory() tells at the end.
  */

@@ -14,18 +14,6 @@
 #include "io/descriptor.h"
 #include "model/model_index.h"
 
-/* malloc'ed "DIRECTORY/NAME". */
-static char *join(const char *directory, const char *name)
-{
-	size_t size = strlen(directory) + strlen(name) + 2;
-	char *path = malloc(size);
-	size_t n = strlen(directory);
-
-	if (path != NULL)
-		snprintf(path, size, "%s%s%s", directory, n > 0 && directory[n - 1] == '/' ? "" : "/", name);
-	return path;
-}
-
 /* malloc'ed name of the directory a file is in. */
 static char *parent_of(const char *path)
 {
@@ -69,7 +57,7 @@ static int find_member(const struct model *model, const char *name, char **path,
 {
 	struct stat status;
 
-	*path = join(model->directory, name);
+	*path = directory_member(model->directory, name);
 	if (*path == NULL)
 		return fail_memory(error);
 	int code = EXIT_OK;
@@ -146,7 +134,7 @@ static int open_single(struct model *model, const char *path, struct error *erro
 
 static int open_shard(struct model *model, const char *name, struct error *error)
 {
-	char *path = join(model->directory, name);
+	char *path = directory_member(model->directory, name);
 
 	if (path == NULL)
 		return fail_memory(error);

@@ -387,3 +387,10 @@ int quantized_read(const struct quantized *quantized, const struct piece *piece,
 	*n_bytes += slice.size.scales_bytes;
 	return code == EXIT_OK ? layout_read_scales(quantized, piece, blocks->scales, error) : code;
 }
+
+bool quantized_scale_is_nan(enum mxfp_format format, uint8_t byte)
+{
+	if (mxfp_format_info(format)->scale == MXFP_FORMAT_E8M0)
+		return byte == 0xFF;
+	return (byte & 0x7F) == 0x7F;
+}

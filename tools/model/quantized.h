@@ -41,4 +41,7 @@ int quantized_read_kept(const struct quantized *quantized, const struct piece *p
 int quantized_read(const struct quantized *quantized, const struct piece *piece, const struct mxfp_blocks *blocks,
                    uint64_t *n_bytes, struct error *error);
 
+/* Whether the scale of a block in this block format is NaN, and with it all of the block. */
+bool quantized_scale_is_nan(enum mxfp_format format, uint8_t byte);
+
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the output says about how it was made: metadata of its files, and config.json. */
+/* How the output was made, as its metadata and its config.json say it. */
 #include "config.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What decides every byte of a quantized model, as an object of strings that can be compared and shown. */
+/* The fingerprint of a run: all that decides the bytes of a quantized model, as an object of strings that can be compared
+   and shown. */
 #ifndef TOOLS_QUANTIZE_FINGERPRINT_H
 #define TOOLS_QUANTIZE_FINGERPRINT_H
 

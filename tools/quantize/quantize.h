@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The work of `mxfp quantize`, in three steps: decide what becomes of every tensor, write it, tell what was done. */
+/* The work of `mxfp quantize`, in three steps: the plan of what becomes of every tensor, the run that writes it, the summary. */
 #ifndef TOOLS_QUANTIZE_QUANTIZE_H
 #define TOOLS_QUANTIZE_QUANTIZE_H
 
@@ -50,7 +50,7 @@ struct quantize_entry {
 	struct quantize_choice choice; /* if quantized */
 	uint64_t rows, cols;
 	const struct quantize_entry *fused[FUSED_MAX - 1]; /* others with its tensor scale, or NULL */
-	bool padded;             /* cols is no multiple of what the layout wants, and such rows are written */
+	bool padded;             /* cols is not a multiple of what the layout wants, and padded rows are written */
 	struct tensor parts[N_LAYOUT_PARTS]; /* of the output: the first alone if kept; without a name if there is none */
 	uint64_t output_bytes;
 	struct mxfp_counts counts;
@@ -114,7 +114,7 @@ size_t quantize_choices(const struct quantize_plan *plan, struct metadata *choic
 /* config.json of the output: the model's, with quantization_config. EXIT_MEMORY and what model_config_copy() says. */
 int quantize_config(const struct quantize_plan *plan, json_t **config, struct error *error);
 
-/* Writes the output, or what is left of it to write, and counts what happened to the elements. EXIT_USAGE, EXIT_INPUT,
+/* Writes the output, or resumes writing it, and counts what happened to the elements. EXIT_USAGE, EXIT_INPUT,
    EXIT_IO, EXIT_MEMORY, signals. */
 int quantize_run(struct quantize_plan *plan, struct error *error);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading recipes. What is not known is an error: a word misspelt must not quantize a model otherwise than meant. */
+/* Reading recipes. An unknown key or value is an error: a misspelt word must not quantize a model otherwise than meant. */
 #include "config.h"
 
 #include "quantize/recipe.h"

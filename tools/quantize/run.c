@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes the quantized model, or what another run has left of it to write: file by file, then what stands beside them,
-   then its name. */
+/* Writes the quantized model, or resumes an interrupted run: its files one after the other, then config.json, the index
+   and files that are carried along, then the rename. */
 #include "config.h"
 
 #include <inttypes.h>

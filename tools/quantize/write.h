@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes one file of a quantized model, or what another run has left of it to write. */
+/* Writing one file of a quantized model, or resuming one after its last complete tensor. */
 #ifndef TOOLS_QUANTIZE_WRITE_H
 #define TOOLS_QUANTIZE_WRITE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What mxfp report --fail-under asks for. */
+/* The limits of mxfp report --fail-under: parsing and checking them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes a model in another layout, with its config.json: each file of the source becomes one, or all become the one that the user named. */
+/* Writes a model in another layout, with its config.json: each file of the source becomes one, or all become the one that
+   the user named. */
 #include "config.h"
 
 #include <inttypes.h>
