@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What fuzz targets share: libFuzzer's entry point, which driver.c calls too, a check that holds whatever
- * NDEBUG says, and a reader of the fuzzer's bytes.
+ * Declarations for all fuzz targets: libFuzzer's entry point, which driver.c also calls, a check that does not depend on
+ * NDEBUG, and a reader of the input bytes.
  */
 #ifndef MXFP_FUZZ_H
 #define MXFP_FUZZ_H
@@ -14,7 +14,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Stops the program, which is what a fuzzer takes for a finding, when a property does not hold. */
+/* Aborts, which a fuzzer reports as a finding, if a property does not hold. */
 static inline void fuzz_check(int holds, const char *property)
 {
 	if (!holds) {
@@ -28,7 +28,7 @@ struct fuzz_bytes {
 	size_t size;
 };
 
-/* The next byte, 0 when there is none left. */
+/* The next byte, or 0 at the end of the input. */
 static inline uint8_t fuzz_byte(struct fuzz_bytes *bytes)
 {
 	if (bytes->size == 0)
@@ -37,7 +37,7 @@ static inline uint8_t fuzz_byte(struct fuzz_bytes *bytes)
 	return *bytes->data++;
 }
 
-/* Takes up to n bytes; what is missing is 0. */
+/* Reads n bytes; bytes beyond the end of the input are 0. */
 static inline void fuzz_take(struct fuzz_bytes *bytes, void *out, size_t n)
 {
 	size_t have = n < bytes->size ? n : bytes->size;

@@ -3,9 +3,9 @@
  * Conversions of element formats (doc/numerics.md, sections 1 and 2), from any format to any other, in every
  * mode.
  *
- * Properties: codes stay within their bits; decoding a result and encoding it again in any mode gives the
- * result; a piece converts as it does within the whole; a result to nearest, toward zero or stochastic is one
- * of the two directed ones; and without negative zeros there is none.
+ * Properties: codes use only their bits; decoding a result and encoding it again in any mode gives the same
+ * result; converting a piece gives the same codes as converting the whole; a result to nearest, toward zero or
+ * stochastic equals one of the two directed results; with no_negative_zero there are no negative zeros.
  *
  * Input: source format, target format, rounding, overflow and zero flags, the mode of the second encoding, 8
  * bytes of seed, 1 byte of first index, then source codes.
@@ -63,8 +63,7 @@ static void check_codes_have_no_spare_bits(const struct codes *codes, enum mxfp_
 		fuzz_check((code_at(codes, format, i) & spare) == 0, "spare bits of a code are 0");
 }
 
-/* Inf only survives in mode ovf; everything else that has been encoded once is a value of the format, and
-   exact. */
+/* Inf survives only in mode ovf; every other value that has been encoded once is exact in the format. */
 static void check_encoding_is_idempotent(const struct codes *codes, enum mxfp_format format, size_t n,
                                          uint8_t mode)
 {

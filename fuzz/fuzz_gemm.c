@@ -2,13 +2,13 @@
 /*
  * Calls of mxfp_gemm() and mxfp_pack() with any formats, options and sizes.
  *
- * Properties: a right call succeeds, gives the same bytes on every tier that the machine has, from W as it is and from
- * packed W, and writes nothing beside C; packed data that was changed anywhere is refused or leads to no access outside
- * of it; sizes of any kind give a status.
+ * Properties: a valid call succeeds, gives the same bytes on every available tier, for plain and for packed W, and writes
+ * nothing outside C; corrupted packed data is refused or causes no access outside of it; arbitrary sizes return a
+ * status.
  *
  * Input: formats of A and W, acc, pass_k, flags (1 C in bf16, 2 C given, 4 psum bf16, 8 psum sr, 16 bias, 32 A is f32
- * and quantized, 64 A transposed, if it holds numbers, 128 gaps), rows, columns, K, 8 bytes of seed, number of bytes of
- * the packed data to change, each as 2 bytes of place and one of value, 6 times 8 bytes of wild sizes, and then the
+ * and quantized, 64 A transposed, if it is not in a block format, 128 gaps), rows, columns, K, 8 bytes of seed, number of
+ * bytes of the packed data to change, each as a 2-byte position and a value, six 8-byte arbitrary sizes, and then the
  * bytes of A, W, their scales, C and bias, repeated.
  */
 #include "config.h"
@@ -73,7 +73,7 @@ static uint8_t *filled(const struct input *in, size_t n, size_t from)
 	return bytes;
 }
 
-/* Gives a matrix memory that ends with its last row. */
+/* Allocates the data of a matrix, which end with its last row. */
 static void fill_matrix(const struct input *in, struct mxfp_matrix *m, size_t from)
 {
 	size_t gap = (in->flags & GAPS) != 0 ? GAP : 0, rows = m->transposed ? m->cols : m->rows;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The reader of indexes of sharded models.
+ * Reader of indexes of sharded models.
  *
- * Properties: any bytes are read or refused with EXIT_INPUT and a line of text; of an index that is read, each
- * shard is the name of a file beside it and each tensor is found.
+ * Properties: any bytes are accepted, or refused with EXIT_INPUT and a message; in an accepted index, each shard is the
+ * name of a file in the same directory and each tensor is found.
  *
- * Input: an index. The corpus was made by hand.
+ * Input: an index. The corpus was written by hand.
  */
 #include "config.h"
 

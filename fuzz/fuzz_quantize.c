@@ -3,11 +3,11 @@
  * Block formats (doc/numerics.md, sections 3 and 4): quantize and dequantize a small matrix with any format
  * and options.
  *
- * Properties: a call fails only as its options ask; nothing is written outside the rows; the byte FF (NVFP4:
- * 7F) is the scale of exactly the blocks that hold a NaN, or an Inf that stays, and their codes are 0;
+ * Properties: a call fails only where its options require it; nothing is written outside the rows; the scale
+ * byte is FF (NVFP4: 7F) exactly in blocks with a NaN, or an Inf that is not replaced, and their codes are 0;
  * padding is 0; every other block decodes to finite numbers unless its elements are so large that rounding up
- * passes binary32; one row at a time, with first_index and tensor_amax, gives what the whole gives; and so do
- * a bf16 source and its numbers in binary32.
+ * overflows binary32; quantizing row by row, with first_index and tensor_amax, gives the same result as the whole;
+ * a bf16 source gives the same result as its numbers in binary32.
  *
  * Input: format, rule, recipe, rounding, policy, flags (1 no negative zero, 2 via bf16, 4 bf16 source, 8 gaps
  * between rows), rows, columns, 8 bytes of seed, then the elements.
@@ -27,7 +27,7 @@ enum {
 };
 
 static const uint32_t f32_sign = 0x80000000, f32_inf = 0x7F800000;
-/* Twice this passes binary32; a block's largest element never doubles when it is rounded. */
+/* Twice this overflows binary32; rounding never doubles the largest element of a block. */
 static const uint32_t f32_half_of_range = 0x7F000000;
 
 struct matrix {
@@ -35,7 +35,7 @@ struct matrix {
 	enum mxfp_format src_format;
 	uint16_t bf16[MAX_ELEMENTS];
 	uint32_t f32[MAX_ELEMENTS];
-	uint32_t seen[MAX_ELEMENTS]; /* the numbers that are quantized: after via_bf16 */
+	uint32_t seen[MAX_ELEMENTS]; /* the numbers that are quantized, after via_bf16 */
 };
 
 struct blocks {
@@ -73,8 +73,7 @@ static void check_gaps(const uint8_t *bytes, size_t rows, size_t row_bytes, size
 			fuzz_check(bytes[i] == UNTOUCHED, "nothing is written outside the rows");
 }
 
-/* Whether the block becomes NaN as a whole, and whether its numbers may pass binary32 when they are decoded.
- */
+/* Whether the whole block becomes NaN, and whether its decoded numbers may overflow binary32. */
 struct expectation {
 	bool nan, huge;
 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The reader of recipes.
+ * Reader of recipes.
  *
- * Properties: any bytes are read or refused with EXIT_INPUT and a line of text; of a recipe that is read, every
- * rule has a pattern and either keeps tensors or says something, and what the rules say applies to any choice.
+ * Properties: any bytes are accepted, or refused with EXIT_INPUT and a message; in an accepted recipe, every rule has a
+ * pattern and either keeps tensors or sets something, and the rules can be applied to any choice.
  *
- * Input: a recipe. The corpus was made by hand.
+ * Input: a recipe. The corpus was written by hand.
  */
 #include "config.h"
 

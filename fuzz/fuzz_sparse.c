@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Structured sparsity (doc/numerics.md, section 7): a small matrix in any format with masks of any bits.
+ * Structured sparsity (doc/numerics.md, section 7): a small matrix in any format with arbitrary masks.
  *
- * Properties: masks are refused or each group has n bits, and what is refused writes nothing; nothing is
- * written outside the rows; compressing what was expanded gives the kept codes again; expanding what was
- * compressed keeps what the masks name; masks that pruning made are not refused, and pruning what was pruned
- * changes nothing.
+ * Properties: masks are refused unless each group has n bits, and a refused call writes nothing; nothing is
+ * written outside the rows; expanding and compressing gives the kept codes again; compressing and expanding
+ * preserves the elements in the masks; masks from pruning are not refused, and pruning again changes nothing.
  *
  * Input: format, pattern, flags (1 gaps between rows), rows, columns, then masks and codes.
  */
@@ -18,7 +17,7 @@ enum { MAX_ROWS = 3, MAX_COLS = 80, MAX_BYTES = 2048, GAP = 3, UNTOUCHED = 0xA5,
 struct matrix {
 	struct mxfp_sparse head;
 	struct mxfp_sparse_sizes sizes;
-	size_t unit; /* bytes that a stride of codes counts */
+	size_t unit; /* bytes per unit of a stride of codes */
 	uint8_t codes[MAX_BYTES], masks[MAX_BYTES];
 };
 
@@ -48,7 +47,7 @@ static void point(struct matrix *m, enum mxfp_format format, size_t gap)
 	m->head.masks_stride = m->sizes.masks_row_bytes + gap;
 }
 
-/* Whether each group of the masks has n bits. */
+/* Whether each group of the masks has n bits set. */
 static int groups_are_full(const struct matrix *m)
 {
 	for (size_t row = 0; row < m->head.rows; row++)
@@ -74,7 +73,7 @@ static int same_rows(const uint8_t *a, const uint8_t *b, const struct matrix *m)
 	return 1;
 }
 
-/* Kept codes to dense ones and back and to dense ones again. */
+/* Expands kept codes, compresses the result and expands it again. */
 static void check_expansion(struct matrix *m)
 {
 	static uint8_t dense[MAX_BYTES], again[MAX_BYTES], kept[MAX_BYTES];
@@ -92,7 +91,7 @@ static void check_expansion(struct matrix *m)
 	compressed.codes = kept;
 	fuzz_check(mxfp_sparse_compress(&compressed, dense, 0, NULL) == MXFP_OK, "what expands compresses");
 	check_gaps(kept, m->head.rows, m->sizes.codes_row_bytes, m->head.codes_stride * m->unit);
-	/* Padding that is kept is 0 now, and so are spare bits: the codes are the same from here on. */
+	/* Kept padding and unused bits are now 0, so the codes no longer change. */
 	clear(again);
 	fuzz_check(mxfp_sparse_expand(&compressed, again, 0, NULL) == MXFP_OK, "what was compressed expands");
 	fuzz_check(memcmp(dense, again, MAX_BYTES) == 0, "compressing keeps every code that expanding wrote");
@@ -115,7 +114,7 @@ static void check_pruning(struct matrix *m, const uint8_t *src, size_t src_bytes
 	memcpy(masks, m->masks, MAX_BYTES);
 	fuzz_check(mxfp_sparse_prune(&m->head, again, 0, again, 0, NULL) == MXFP_OK, "and pruned again in place");
 	fuzz_check(memcmp(again, pruned, MAX_BYTES) == 0, "pruning what was pruned changes nothing");
-	/* The masks may change: of zeros the first are kept. */
+	/* The masks may change: among zeros the first are kept. */
 	memcpy(m->masks, masks, MAX_BYTES);
 	clear(m->codes);
 	fuzz_check(mxfp_sparse_compress(&m->head, src, 0, NULL) == MXFP_OK, "masks of pruning are not refused");

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernels of each tier that the machine has, beside those of the reference.
+ * The kernels of each available tier, compared with those of the reference.
  *
- * Properties: a conversion, a quantization and what dequantizes its result give the same bytes and the same counts on
- * every tier, and write nothing else.
+ * Properties: a conversion, a quantization and the dequantization of its result give the same bytes and counts on every
+ * tier, and write nothing else.
  *
  * Input: destination and source format, block format, rule, recipe, rounding, flags (1 ovf, 2 no negative zero,
  * 4 saturate, 8 via bf16), 8 bytes of seed, 8 of first index, 4 of tensor amax, length / 8, length % 8, rows, and then
- * source bytes, which are repeated to the length.
+ * source bytes, which are repeated to fill the length.
  */
 #include "config.h"
 
@@ -22,7 +22,7 @@ enum {
 	MAX_NUMBERS = MAX_ROWS * MAX_COLS
 };
 
-/* What a tier wrote. */
+/* The output of a tier. */
 struct results {
 	struct mxfp_counts counts;
 	uint8_t codes[MAX_NUMBERS * 4 + 64], scales[MAX_NUMBERS / 16 + 2];
@@ -75,7 +75,7 @@ static void compare_tiers(const struct mxfp_convert_job *convert, const struct m
 	}
 }
 
-/* Reads the choices of both jobs. */
+/* Reads the options of both jobs. */
 static void take_choices(struct fuzz_bytes *in, struct mxfp_convert_job *convert, struct mxfp_quantize_job *quantize)
 {
 	convert->dst_format = fuzz_byte(in) % N_ELEMENT_FORMATS;
@@ -97,7 +97,7 @@ static void take_choices(struct fuzz_bytes *in, struct mxfp_convert_job *convert
 	if (nvfp4 && quantize->recipe == MXFP_RECIPE_GGML)
 		quantize->rounding.mode = MXFP_ROUND_RNE;
 	fuzz_take(in, &convert->first_index, sizeof convert->first_index);
-	convert->first_index >>= 1; /* the last index is within 64 bits */
+	convert->first_index >>= 1; /* the last index fits in 64 bits */
 	quantize->first_index = convert->first_index;
 	fuzz_take(in, &quantize->tensor_amax, sizeof quantize->tensor_amax);
 	quantize->tensor_amax = (quantize->tensor_amax & 0x7FFFFFFF) % 0x7F800000; /* finite */

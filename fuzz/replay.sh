@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Runs every fuzz target over its corpus once. A target without a program or without a corpus is a failure.
+# Runs every fuzz target once on its corpus. A target without a program or a corpus is a failure.
 srcdir=${srcdir:-$(dirname "$0")/..}
 status=0
 for source in "$srcdir"/fuzz/fuzz_*.c; do
