@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Builds for aarch64 and runs, under qemu-user: every test of the library and of the command at tier neon, the kernels
-# of neon beside the reference, and conversion of all numbers of at most 19 bits. On Debian; takes some ten minutes.
+# Builds for aarch64 and runs under qemu-user: every test of the library and the command at tier neon, the comparison of
+# the neon kernels with the reference, and the conversion of all numbers of at most 19 bits. Needs Debian; takes about ten
+# minutes.
 set -euo pipefail
 . "$(dirname "$0")/emulated.shlib"
 

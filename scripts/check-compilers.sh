@@ -1,15 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Runs make check with each gcc and clang of this machine at -O1, -O2 and -O3, and clang's with sanitizers: a tree for
-# each in build-compilers/, a line for each with its counts, warnings and time, and the totals as the last line.
-# Arguments narrow it: check-compilers.sh gcc-14 clang -O3; gcc and clang are all of their kind, sanitize is a level.
-# On two cores some five minutes for each.
+# Runs make check with each installed gcc and clang at -O1, -O2 and -O3, and with clang's sanitizers. Each run has a tree
+# in build-compilers/ and prints a line with its counts, warnings and time; the last line is the total.
+# Arguments select runs, for example: check-compilers.sh gcc-14 clang -O3. gcc and clang stand for all versions, and
+# sanitize is a level. Takes about five minutes per run on two cores.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/build.shlib
 
-# What LLVM 14 notes of thread-local storage misleads its LeakSanitizer, which crashes at the end of a program with
-# threads.
+# LLVM 14's tracking of thread-local storage makes its LeakSanitizer crash at the exit of a program with threads.
 export LSAN_OPTIONS=intercept_tls_get_addr=0
 
 compilers=()
@@ -25,11 +24,11 @@ for argument; do
 	esac
 done
 [ ! -e config.status ] || {
-	echo 'check-compilers.sh: this tree is configured in place: make distclean' >&2
+	echo 'check-compilers.sh: this tree is configured in place; run make distclean first' >&2
 	exit 1
 }
 
-# Each compiler by its version, gcc-14 and /usr/bin/gcc being one: "NAME COMMAND".
+# Prints each compiler once per version, even if it has several commands, as "NAME COMMAND".
 found() {
 	local command kind version
 	compgen -c | grep -xE '(gcc|clang)(-[0-9]+)?' | sort -uV | while read -r command; do
@@ -39,7 +38,7 @@ found() {
 	done | sort -u -k 3 | cut -d' ' -f 1,2
 }
 
-# wanted NAME: by the arguments.
+# wanted NAME: whether the arguments select this compiler.
 wanted() {
 	local name
 	[ ${#compilers[@]} -gt 0 ] || return 0
@@ -49,7 +48,7 @@ wanted() {
 	return 1
 }
 
-# build_and_test COMMAND LEVEL: in $tree, everything that make prints being in its log.
+# build_and_test COMMAND LEVEL: builds and runs the tests in $tree.
 build_and_test() {
 	local flags=$2 target=check
 	[ "$2" != sanitize ] || flags=-O1 target=check-sanitize
@@ -60,7 +59,7 @@ build_and_test() {
 
 logs=()
 broken=0
-# try NAME COMMAND LEVEL: one run and its line.
+# try NAME COMMAND LEVEL: does one run and prints its line.
 try() {
 	local tree=build-compilers/$1${3/#sanitize/-sanitize} began=$SECONDS text log omp
 	text=$tree.log
@@ -71,7 +70,7 @@ try() {
 		:
 	elif [ ! -e "$log" ] || [ "$(total 'FAIL|XPASS|ERROR' "$log")" = 0 ]; then
 		broken=$((broken + 1))
-		stage "$1 $3: failed, not by a test: $text"
+		stage "$1 $3: failed without a failed test: $text"
 		tail -n 5 "$text"
 		return
 	fi
@@ -100,7 +99,7 @@ while read -r name command <&3; do
 	done
 done 3< <(found)
 if [ $tried = 0 ]; then
-	echo 'check-compilers.sh: no such compiler here' >&2
+	echo 'check-compilers.sh: no such compiler is installed' >&2
 	exit 1
 fi
 counts $broken "${logs[@]}"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Runs every test on emulated x86 CPUs that are just too old for a tier, under qemu-user: the right tier is chosen, and
-# no instruction that the CPU lacks is met. qemu emulates AVX2 but no AVX-512, so tier avx512 itself is not run. On
-# Debian for x86-64; takes some ten minutes.
+# Runs every test under qemu-user on emulated x86 CPUs that are just too old for a tier, to check that the right tier is
+# chosen and no unsupported instruction is executed. qemu emulates AVX2 but not AVX-512, so tier avx512 itself is not run.
+# Needs Debian on x86-64; takes about ten minutes.
 set -euo pipefail
 . "$(dirname "$0")/emulated.shlib"
 
@@ -14,7 +14,7 @@ mkdir -p $tree
 [ -e $tree/Makefile ] || (cd $tree && ../configure -q --disable-shared)
 make -s -C $tree "-j$(nproc)"
 
-# try CPU TIER [TESTS]: the command says that it runs at that tier, and the tests pass.
+# try CPU TIER [TESTS]: checks that the command reports this tier and that the tests pass.
 try() {
 	local tier
 	run="qemu-x86_64 -cpu $1"
@@ -24,7 +24,7 @@ try() {
 	[ $# -lt 3 ] || emulated_check "$3"
 }
 
-# The first x86-64, SSE4, AVX, and then all that tier avx2 asks for and what Debian's C library needs besides (BMI1).
+# The first x86-64, SSE4, AVX, and then what tier avx2 requires plus BMI1 for Debian's C library.
 try Opteron_G1 ref '$(TESTS_OF_TIERS)'
 try Nehalem ref
 try SandyBridge ref

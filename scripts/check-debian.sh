@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Runs scripts/check.sh, or another script, on a bare Debian: check-debian.sh [--cache DIRECTORY] RELEASE [SCRIPT
-# [ARGUMENT...]]. The release (bookworm, trixie) is a container made by debootstrap, of which a copy takes what HEAD has
-# committed, and ../shared if it is there. Nothing else of this machine is seen there but its network: processes, mounts
-# and devices are its own. The last line says how it went; everything printed is in check-debian-RELEASE.log.
-# The pristine release stays in DIRECTORY (default libmxfp-debian-RELEASE in TMPDIR or /var/tmp). As root.
+# [ARGUMENT...]]. The release (bookworm, trixie) is a container made by debootstrap. A copy of it receives the files of
+# HEAD, and ../shared if it exists; it shares only the network with this machine, and has its own processes, mounts and
+# devices. The last line is the result; all output is in check-debian-RELEASE.log.
+# The pristine release is kept in DIRECTORY (default libmxfp-debian-RELEASE in TMPDIR or /var/tmp). Needs root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/build.shlib
@@ -26,28 +26,28 @@ fi
 release=$1
 shift
 [ $# -gt 0 ] || set -- scripts/check.sh
-[ -x "$1" ] || fail "$1: no script of this tree"
-[ "$(id -u)" = 0 ] || fail 'makes a system to chroot into: run it as root'
+[ -x "$1" ] || fail "$1: not an executable script in this tree"
+[ "$(id -u)" = 0 ] || fail 'must be run as root, because it uses chroot'
 scripts/dependencies.sh container
 
 git=(git -c 'safe.directory=*')
-commit=$("${git[@]}" rev-parse --verify HEAD) || fail 'no clone: what is committed is what it checks'
-[ -z "$("${git[@]}" status --porcelain)" ] || echo 'warning: changes that are not committed are left out' >&2
+commit=$("${git[@]}" rev-parse --verify HEAD) || fail 'not a git repository; it checks what is committed'
+[ -z "$("${git[@]}" status --porcelain)" ] || echo 'warning: uncommitted changes are not checked' >&2
 log=$PWD/check-debian-$release.log
 cache=${cache:-${TMPDIR:-/var/tmp}/libmxfp-debian-$release}
 base=$cache/base
 root=$cache/container
 
-# The cache is root's alone: a directory that another user has made may hold anything.
+# The cache must belong to root: a directory made by another user may contain anything.
 [ -e "$cache" ] || mkdir -m 700 "$cache"
 if [ ! -O "$cache" ] || [ -L "$cache" ] || [ "$(stat -c %a "$cache")" != 700 ]; then
-	fail "$cache is not root's own, of mode 700: name another with --cache"
+	fail "$cache must be owned by root and have mode 700; choose another with --cache"
 fi
 exec 9>"$cache/lock"
 flock -n 9 || fail "$cache is in use by another run"
 
-# contained COMMAND...: with mounts and processes of its own, which end when it does, or this script, even if killed; a
-# signal that they send to their group does not reach this one.
+# contained COMMAND...: runs it with its own mounts and processes, which end when it or this script ends, even if killed.
+# Signals that they send to their process group do not reach this script.
 contained() {
 	setpriv --pdeathsig KILL setsid unshare --mount --pid --ipc --fork --kill-child=KILL "$@" 9>&- &
 	inside=$!
@@ -74,7 +74,7 @@ rm -rf --one-file-system "$root" "$base.partial"
 if [ ! -e "$base" ]; then
 	mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' \
 		2>/dev/null | head -n 1) || true
-	stage "debootstrap $release in $cache: 60 MB to fetch, 220 MB there, some two minutes"
+	stage "debootstrap $release in $cache: 60 MB to download, 220 MB on disk, about two minutes"
 	contained debootstrap --variant=minbase "$release" "$base.partial" ${mirror:+"$mirror"} >"$log" 2>&1 || {
 		tail -n 20 "$log"
 		fail "debootstrap failed: $log"
@@ -92,7 +92,7 @@ if [ -d ../shared ]; then
 	chmod -R a-w "$root/srv/shared"
 fi
 
-# Process 1 of the container: mounts, devices, then the script, and which compiler it was. /sys is not there.
+# Process 1 of the container: sets up mounts and devices, runs the script, and records the compiler. There is no /sys.
 init='
 set -e
 cd "$1"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Builds for s390x, which is big-endian, and runs every test of the library and of the command under qemu-user: files
-# are little-endian whatever the machine. On Debian; takes some ten minutes.
+# Builds for s390x, which is big-endian, and runs every test of the library and the command under qemu-user; files are
+# little-endian on every machine. Needs Debian; takes about ten minutes.
 set -euo pipefail
 . "$(dirname "$0")/emulated.shlib"
 

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Installs what is missing, builds in build-check/ (or here, if this tree is configured in place), runs every test, runs
-# them again at each lower instruction-set tier, again under AddressSanitizer and UndefinedBehaviorSanitizer, and the
-# ranks of mpirun. At the end it says what was skipped and why; the last line is the total of all runs.
+# Installs missing packages, builds in build-check/ (or here, if this tree is configured in place), and runs every test:
+# at the highest instruction-set tier, at each lower tier, under AddressSanitizer and UndefinedBehaviorSanitizer, and with
+# MPI. At the end it prints what was skipped and why; the last line is the total of all runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/build.shlib
@@ -10,27 +10,27 @@ cd "$(dirname "$0")/.."
 tree=build-check
 [ ! -e config.status ] || tree=.
 
-# The log of each run: this machine's tiers have one each but the highest.
+# The log of each run; each tier below the highest has one of its own.
 logs() {
 	find "$tree" -name 'test-suite*.log' \( -path "$tree/test-suite*" -o -path "$tree/sanitize/build/test-suite.log" \
 		-o -path "$tree/mpi/test-suite.log" \)
 }
 
-# The logs of the programs behind automake's tests with this result.
+# The logs of the test programs with this result.
 test_logs() {
 	find "$tree" -path './build-*' -prune -o -name '*.trs' -exec grep -lE "^:test-result: ($1)" {} + | sed 's/trs$/log/'
 }
 
-# What these programs count: their cases or checks, and the inputs they compared.
+# Sums up the checks and the compared inputs that these programs report.
 print_counts() {
 	test_logs '.*' | xargs -r cat | awk '
 		match($0, /Checks: [0-9]+/) { checks += substr($0, RSTART + 8, RLENGTH - 8) }
 		/^[0-9]+ checks,/ { checks += $1 }
 		/^inputs compared: / { inputs += $3 }
-		END { printf "%d checks in these, %d inputs compared\n", checks, inputs }'
+		END { printf "%d checks in these tests, %d inputs compared\n", checks, inputs }'
 }
 
-# Why tests were skipped, which is the last line that each printed, and what passing ones left out.
+# Prints why tests were skipped, which is the last line of their output, and which parts passing tests skipped.
 print_skipped() {
 	{
 		logs | xargs -r awk '
@@ -55,7 +55,7 @@ failed() {
 	total 'FAIL|XPASS|ERROR' $(logs)
 }
 
-# run_tests WHAT ARGUMENT...: a run that fails without a failed test, as when it does not compile, counts as one.
+# run_tests WHAT ARGUMENT...: runs make; a failure without a failed test, such as a compile error, counts as broken.
 broken=0
 run_tests() {
 	local before
@@ -66,7 +66,7 @@ run_tests() {
 }
 
 echo "Builds in $tree/ and runs every test there, at each instruction-set tier, under sanitizers and under MPI."
-echo 'With what it installs, if that is missing: some 15 minutes on two cores, and 3 GB of disk.'
+echo 'Takes about 15 minutes on two cores and 3 GB of disk, including missing packages that it installs.'
 mkdir -p $tree
 logs | xargs -r rm
 finished=no
@@ -82,15 +82,15 @@ stage 'building the library and the command'
 make_tally -C $tree
 
 run_tests 'building and running the tests' -C $tree check
-run_tests 'running them at each lower tier' -C $tree check-tiers
-run_tests 'building and running them with sanitizers' -C $tree check-sanitize
-# The command with MPI, for the one test that needs it; a tree that is configured in place can have no other build.
+run_tests 'running the tests at each lower tier' -C $tree check-tiers
+run_tests 'building and running the tests with sanitizers' -C $tree check-sanitize
+# The command with MPI, for the one test that needs it. A tree that is configured in place allows no second build.
 if [ $tree != . ]; then
 	mkdir -p $tree/mpi
 	[ -e $tree/mpi/Makefile ] ||
 		(cd $tree/mpi && ../../configure -q --with-mpi --disable-shared ${CI:+--enable-werror} CFLAGS=-O1)
 	run_tests 'building the command with MPI' -C $tree/mpi
-	run_tests 'running the ranks of mpirun' -C $tree/mpi check-TESTS TESTS=tests/cli/test_mpi.sh
+	run_tests 'running the test with mpirun' -C $tree/mpi check-TESTS TESTS=tests/cli/test_mpi.sh
 fi
 stage 'done'
 finished=yes

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Installs what is missing, builds in build-demo/ (or here, if this tree is configured in place), quantizes the
-# character model of examples/ to W4A8, reports the error against FP32, and states the model's loss before and after.
-# Leaves its files in demo/.
+# Installs missing packages, builds in build-demo/ (or here, if this tree is configured in place), quantizes the
+# character model of examples/ to W4A8, reports the error relative to FP32, and prints the loss of the model before and
+# after. The files are kept in demo/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/build.shlib
@@ -10,8 +10,8 @@ cd "$(dirname "$0")/.."
 tree=build-demo
 [ ! -e config.status ] || tree=.
 
-echo "Builds in $tree/, quantizes a model of 1 MB and reports what that costs."
-echo 'With what it installs, if that is missing: some 3 minutes on two cores, and 500 MB of disk.'
+echo "Builds in $tree/, quantizes a model of 1 MB and reports the error."
+echo 'Takes about 3 minutes on two cores and 500 MB of disk, including missing packages that it installs.'
 scripts/dependencies.sh build
 prepare_configure
 mkdir -p $tree demo

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Installs what is missing: `build` for the library and the command, `check` for the tests too, `aarch64` and `s390x` to
-# build for and run programs of these machines, `emulation` to run this machine's programs under qemu-user, `container`
-# for check-debian.sh.
-# Debian: through apt-get, as root or with sudo; nothing is asked of the network when nothing is missing.
-# Elsewhere: names what is missing and fails.
+# Installs missing packages: `build` for the library and the command, `check` also for the tests, `aarch64` and `s390x` to
+# build and run programs for these machines, `emulation` to run native programs under qemu-user, `container` for
+# check-debian.sh.
+# On Debian it uses apt-get, as root or with sudo, and does not access the network if nothing is missing.
+# Elsewhere it lists what is missing and fails.
 set -euo pipefail
 . "$(dirname "$0")/build.shlib"
 
-# Debian package, and how other systems show that they have the same thing.
+# Debian package, and how to detect its equivalent on other systems.
 build='
 gcc            command cc
 libc6-dev      header  stdio.h
@@ -99,18 +99,18 @@ fail() {
 	exit 1
 }
 
-is_debian || fail "missing, by their names in Debian: $(printf '%s, ' "${missing[@]}" | sed 's/, $//')
-install them with this system's package manager, then run this again"
+is_debian || fail "missing (names of Debian packages): $(printf '%s, ' "${missing[@]}" | sed 's/, $//')
+install them with the package manager of this system and run this script again"
 
 as_root=(env DEBIAN_FRONTEND=noninteractive)
 if [ "$(id -u)" != 0 ]; then
-	command -v sudo >/dev/null || fail "missing packages: as root, run: apt-get install ${missing[*]}"
+	command -v sudo >/dev/null || fail "missing packages; run as root: apt-get install ${missing[*]}"
 	as_root=(sudo "${as_root[@]}")
 fi
 
 log=$(mktemp "${TMPDIR:-/tmp}/libmxfp-apt-get.XXXXXX")
 
-# apt_get STEPS ARGUMENT...: what it prints goes to the log, which stays after a failure.
+# apt_get STEPS ARGUMENT...: runs apt-get; its output goes to the log, which is kept after a failure.
 apt_get() {
 	local steps=$1
 	shift
@@ -118,14 +118,14 @@ apt_get() {
 		{ grep --line-buffered -E '^(Get:|Unpacking |Setting up )' || true; } |
 		tally 100 '' "of $steps steps: packages fetched, unpacked, set up" || {
 		tail -n 20 "$log" >&2
-		fail "apt-get could not install ${missing[*]}: $log"
+		fail "apt-get could not install ${missing[*]}; see $log"
 	}
 }
 
-stage "installing what is missing: ${missing[*]}"
+stage "installing missing packages: ${missing[*]}"
 apt_get 0 update
 
-# These and the packages that they need, as NAME=VERSION. Time: for 10 MB and 3 packages a second.
+# These packages and their dependencies, as NAME=VERSION. The time assumes 10 MB and 3 packages per second.
 mapfile -t all < <(apt-get -s install --no-install-recommends "${missing[@]}" 2>/dev/null |
 	sed -n 's/^Inst \([^ ]*\) \(\[[^]]*\] \)\?(\([^ ]*\) .*/\1=\3/p')
 if [ ${#all[@]} -gt 0 ]; then
@@ -133,7 +133,7 @@ if [ ${#all[@]} -gt 0 ]; then
 		/^Size: / { bytes += $2 }
 		/^Installed-Size: / { kib += $2 }
 		END {
-			printf "%d packages, %.0f MB to fetch, %.0f MB on the disk; some %d min", packages, bytes / 1e6,
+			printf "%d packages, %.0f MB to download, %.0f MB on disk; about %d min", packages, bytes / 1e6,
 				kib * 1024 / 1e6, (bytes / 1e7 + packages / 3) / 60 + 1
 		}')"
 fi

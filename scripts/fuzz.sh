@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Runs the fuzz targets: fuzz.sh SECONDS [TARGET...], each for that long, with clang's libFuzzer, AddressSanitizer and
-# UndefinedBehaviorSanitizer, in build-fuzz/. Inputs that reach new code stay in build-fuzz/corpus/, findings in
+# Runs each fuzz target for SECONDS: fuzz.sh SECONDS [TARGET...]. Builds in build-fuzz/ with clang's libFuzzer,
+# AddressSanitizer and UndefinedBehaviorSanitizer. Inputs that reach new code are kept in build-fuzz/corpus/, findings in
 # build-fuzz/findings/; the first finding ends the run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,7 +13,7 @@ fi
 seconds=$1
 shift
 command -v clang >/dev/null || {
-	echo 'fuzz.sh: clang not found: install clang (its compiler-rt has libFuzzer)' >&2
+	echo 'fuzz.sh: clang not found; install clang with compiler-rt, which contains libFuzzer' >&2
 	exit 1
 }
 
@@ -32,7 +32,7 @@ if [ $# = 0 ]; then
 		set -- "$@" "$(basename "$source" .c)"
 	done
 fi
-# As in check-sanitize (Makefile.am): ASan's fake frames are not aligned to vectors of 64 bytes.
+# As in check-sanitize (Makefile.am): ASan's fake stack frames are not aligned for 64-byte vectors.
 export ASAN_OPTIONS=detect_stack_use_after_return=0
 for target; do
 	name=${target#fuzz_}

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Makes DIRECTORY a Debian sid with the programs that tests/interop/interop.sh lets read our files and reads the files of:
-# libggml, llama.cpp, python3-gguf and python3-safetensors of Debian; compressed-tensors, ModelOpt and Quark of PyPI.
-# Then MXFP_LAB=DIRECTORY tests/interop/interop.sh. As root, on Debian with debootstrap and pip; 3.5 GB, some fifteen minutes.
-# Can be run again: what is there is kept. Mirror and index are those that apt and pip are configured with.
+# Sets up a Debian sid in DIRECTORY with the programs with which tests/interop/interop.sh exchanges files: libggml,
+# llama.cpp, python3-gguf and python3-safetensors from Debian; compressed-tensors, ModelOpt and Quark from PyPI.
+# Then run MXFP_LAB=DIRECTORY tests/interop/interop.sh. Needs root, and Debian with debootstrap and pip; takes 3.5 GB and
+# about fifteen minutes. A second run keeps what exists. Uses the mirror and the index configured for apt and pip.
 set -euo pipefail
 
 debian='
@@ -13,7 +13,7 @@ python3-loguru python3-psutil python3-pydantic
 python3-omegaconf python3-pulp python3-regex python3-rich python3-scipy python3-tqdm python3-yaml
 python3-accelerate python3-joblib python3-onnx python3-pandas python3-plotly python3-sentencepiece python3-zstandard
 '
-# The packages under test, and what ModelOpt and Quark need that Debian has not. All are Python only.
+# The packages under test, and dependencies of ModelOpt and Quark that Debian lacks. All are pure Python.
 pypi='
 compressed-tensors==0.20.0
 nvidia-modelopt==0.47.0 nvidia-ml-py
@@ -26,9 +26,9 @@ fail() {
 }
 
 [ $# = 1 ] || fail "usage: interop-lab.sh DIRECTORY"
-[ "$(id -u)" = 0 ] || fail "makes a system to chroot into: run it as root"
-command -v debootstrap >/dev/null || fail "needs debootstrap (Debian package debootstrap)"
-python3 -m pip --version >/dev/null || fail "needs pip (Debian package python3-pip)"
+[ "$(id -u)" = 0 ] || fail "must be run as root, because it uses chroot"
+command -v debootstrap >/dev/null || fail "debootstrap not found; install the Debian package debootstrap"
+python3 -m pip --version >/dev/null || fail "pip not found; install the Debian package python3-pip"
 mkdir -p "$1"
 lab=$(cd "$1" && pwd)
 
@@ -37,14 +37,14 @@ if [ ! -e "$lab/etc/debian_version" ]; then
 	debootstrap --variant=minbase sid "$lab" ${mirror:+"$mirror"}
 fi
 
-# A mirror that stands still for a while is as good as any here.
+# A mirror that has not been updated for a while is good enough.
 # shellcheck disable=SC2086
 chroot "$lab" sh -c 'export DEBIAN_FRONTEND=noninteractive
 	apt-get -qq -o Acquire::Check-Valid-Until=false update
 	apt-get -qq -y --no-install-recommends install "$@"' sh $debian
 
-# pip runs here, where it is configured, and installs there without a network. Quark asks for an older Python than sid's
-# and runs on it.
+# pip downloads on the host, where it is configured, and installs in the lab without a network. Quark requires an older
+# Python than that of sid, but works with it.
 # shellcheck disable=SC2086
 python3 -m pip -q download --no-deps --ignore-requires-python --dest "$lab/opt/wheels" $pypi
 [ -x "$lab/opt/python/bin/pip" ] || chroot "$lab" python3 -m venv --system-site-packages /opt/python
@@ -52,7 +52,7 @@ python3 -m pip -q download --no-deps --ignore-requires-python --dest "$lab/opt/w
 chroot "$lab" /opt/python/bin/pip -q install --no-deps --no-index --ignore-requires-python --find-links /opt/wheels \
 	$pypi
 
-# The first import of Quark compiles its kernels for the processor.
+# The first import of Quark compiles its CPU kernels.
 chroot "$lab" env PATH=/opt/python/bin:/usr/bin:/bin HOME=/opt python -c 'import quark.torch' \
 	>/dev/null 2>"$lab/tmp/quark.log" || fail "Quark cannot be imported: $(tail -n 1 "$lab/tmp/quark.log")"
 echo "the lab is ready: MXFP_LAB=$lab tests/interop/interop.sh"

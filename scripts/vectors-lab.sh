@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Makes DIRECTORY a Debian sid with the packages that tests/vectors was made by, runs tests/vectors/make.py there, and
-# says whether what came out, DIRECTORY/opt/vectors, is what tests/vectors holds: ml-dtypes, numpy, torch, onnxruntime,
-# libggml and gguf-py of Debian; torchao, compressed-tensors and gfloat of PyPI. As root, on Debian with debootstrap and
-# pip; 3 GB, some ten minutes. Can be run again: what is there is kept. Mirror and index are those that apt and pip are
-# configured with. Debian's sid moves on: with other versions than tests/vectors/README.md names, outputs may differ.
+# Sets up a Debian sid in DIRECTORY with the packages that generated tests/vectors, runs tests/vectors/make.py there, and
+# reports whether its output, DIRECTORY/opt/vectors, equals tests/vectors. The packages are ml-dtypes, numpy, torch,
+# onnxruntime, libggml and gguf-py from Debian; torchao, compressed-tensors and gfloat from PyPI. Needs root, and Debian
+# with debootstrap and pip; takes 3 GB and about ten minutes. A second run keeps what exists. Uses the mirror and the index
+# configured for apt and pip. sid changes: with versions other than those in tests/vectors/README.md, outputs may differ.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 
@@ -20,13 +20,13 @@ fail() {
 }
 
 [ $# = 1 ] || fail "usage: vectors-lab.sh DIRECTORY"
-[ "$(id -u)" = 0 ] || fail "makes a system to chroot into: run it as root"
-python3 -m pip --version >/dev/null || fail "needs pip (Debian package python3-pip)"
+[ "$(id -u)" = 0 ] || fail "must be run as root, because it uses chroot"
+python3 -m pip --version >/dev/null || fail "pip not found; install the Debian package python3-pip"
 mkdir -p "$1"
 lab=$(cd "$1" && pwd)
 
 if [ ! -e "$lab/etc/debian_version" ]; then
-	command -v debootstrap >/dev/null || fail "needs debootstrap (Debian package debootstrap)"
+	command -v debootstrap >/dev/null || fail "debootstrap not found; install the Debian package debootstrap"
 	mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | head -n 1)
 	debootstrap --variant=minbase sid "$lab" ${mirror:+"$mirror"}
 fi
@@ -36,7 +36,7 @@ chroot "$lab" sh -c 'export DEBIAN_FRONTEND=noninteractive
 	apt-get -qq -o Acquire::Check-Valid-Until=false update
 	apt-get -qq -y --no-install-recommends install "$@"' sh $debian
 
-# pip runs here, where it is configured, and installs there without a network.
+# pip downloads on the host, where it is configured, and installs in the lab without a network.
 # shellcheck disable=SC2086
 python3 -m pip -q download --no-deps --only-binary :all: --dest "$lab/opt/wheels" $pypi
 [ -x "$lab/opt/python/bin/pip" ] || chroot "$lab" python3 -m venv --system-site-packages /opt/python
@@ -46,13 +46,13 @@ chroot "$lab" /opt/python/bin/pip -q install --no-deps --no-index --find-links /
 rm -rf "$lab/opt/vectors"
 mkdir "$lab/opt/vectors"
 cp "$here"/tests/vectors/*.py "$here/tests/vectors/README.md" "$lab/opt/vectors"
-# onnxruntime wants /proc. It and Debian's onnx both register the schemas of onnx and say so, some hundred times.
+# onnxruntime needs /proc. It and Debian's onnx both register the schemas of onnx, which prints about a hundred warnings.
 unshare --mount sh -c 'mount -t proc proc "$1/proc" &&
 	exec chroot "$1" env PYTHONDONTWRITEBYTECODE=1 HOME=/opt /opt/python/bin/python /opt/vectors/make.py /opt/vectors' \
 	sh "$lab" 2>"$lab/tmp/vectors.log" ||
 	fail "make.py failed: $(tail -n 3 "$lab/tmp/vectors.log")"
 if diff -r "$here/tests/vectors" "$lab/opt/vectors" >"$lab/tmp/vectors.diff"; then
-	echo "$lab/opt/vectors: the same as tests/vectors"
+	echo "$lab/opt/vectors: identical to tests/vectors"
 else
 	echo "$lab/opt/vectors: differs from tests/vectors, see $lab/tmp/vectors.diff"
 	exit 1

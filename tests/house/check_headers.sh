@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Every public header compiles alone and twice over, as C11 and, if the compiler has C++, as C++11.
+# Every public header compiles on its own, included twice, as C11 and, if there is a C++ compiler, as C++11.
 set -euo pipefail
 cd "${srcdir:-$(dirname "$0")/../..}/include"
 
-# Compiles standard input as language $1, standard $2.
+# Compiles standard input as language $1 with standard $2.
 compile() {
-	# shellcheck disable=SC2086 # CC may hold options
+	# shellcheck disable=SC2086 # CC may contain options
 	${CC:-cc} -x "$1" "-std=$2" -pedantic-errors -Wall -Wextra -Werror -I . -I ../lib -fsyntax-only -
 }
 

@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The reference uses integers only: each of its files compiles for the general registers alone. There gcc refuses
-# floating-point arithmetic, and clang calls functions such as __addsf3, which is refused here.
+# The reference uses integers only: each of its files compiles with general registers only. gcc then rejects
+# floating-point arithmetic; clang calls functions such as __addsf3, which this test rejects.
 set -euo pipefail
 srcdir=${srcdir:-$(dirname "$0")/../..}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-# Compiles a file without floating-point registers; fails if it cannot or if the object calls arithmetic on floats.
+# Compiles a file without floating-point registers; fails if that fails or if the object calls float arithmetic.
 compile() {
-	# shellcheck disable=SC2086 # CC may hold options
+	# shellcheck disable=SC2086 # CC may contain options
 	${CC:-cc} -std=c11 -O2 -mgeneral-regs-only -I "$srcdir/include" -I "$srcdir/lib" -I "$srcdir/ref" \
 		-c -o "$dir/object.o" "$1" && ! ${NM:-nm} -u "$dir/object.o" | grep -E '__[a-z]+([sdtxh]f|bf)[0-9a-z]*$'
 }

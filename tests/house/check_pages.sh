@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Every command has a man page, page and --help name the same options with the same words for their values, and the
-# command lines of the pages' examples are no usage errors.
+# Every command has a man page, the page and --help have the same options with the same names of their values, and the
+# examples in the pages are not usage errors.
 set -euo pipefail
 srcdir=${srcdir:-$(dirname "$0")/../..}
 status=0
@@ -26,7 +26,7 @@ for command in $(./mxfp --help | sed -n 's/^.\{8\}\([a-z][a-z-]*\)  .*/\1/p'); d
 	}
 done
 
-# The examples run without their files, and for a second: all that counts is whether some mxfp exits with 2.
+# The examples run without their files, for at most a second; they only must not exit with 2.
 build=$PWD
 # shellcheck disable=SC2317 # eval calls it
 mxfp() {

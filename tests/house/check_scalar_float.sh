@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # No scalar floating-point arithmetic in lib/ and simd/: each of their files is compiled without optimization, which
-# leaves vectors vectors, and its instructions are read. Optimizers of scalars have been wrong (HACKING.md).
+# keeps vector operations apart from scalar ones, and its instructions are checked. Compilers have miscompiled scalar
+# arithmetic (HACKING.md).
 set -euo pipefail
 srcdir=${srcdir:-$(dirname "$0")/../..}
 dir=$(mktemp -d)
@@ -10,9 +11,9 @@ trap 'rm -rf "$dir"' EXIT
 avx2='-mavx2 -mfma -mf16c -mbmi2 -mpopcnt'
 avx512="$avx2 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vbmi -mavx512vbmi2 -mavx512vnni"
 
-# Compiles a file for x86-64 with these flags; what its functions compute with a scalar goes to standard output.
+# Compiles a file for x86-64 with these flags and prints the scalar floating-point instructions of its functions.
 scalars() {
-	# shellcheck disable=SC2086 # CC and the flags hold options
+	# shellcheck disable=SC2086 # CC and the flags contain options
 	${CC:-cc} -std=c11 -O0 $2 -DHAVE_CONFIG_H -I. -I "$srcdir/include" -I "$srcdir/lib" -I "$srcdir/ref" \
 		-I "$srcdir/simd" -c -o "$dir/object.o" "$1" && objdump -d --no-show-raw-insn "$dir/object.o" | awk '
 		/^[0-9a-f]+ </ { name = $2 }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Checks what a machine can of HACKING.md: the form of every source, and that what must exist in pairs does. Prints each
-# violation as FILE:LINE: WHAT. Works in a checkout and in an unpacked tarball.
+# Checks those rules of HACKING.md that a script can check: the form of every source file, and that files which belong
+# together exist. Prints each violation as FILE:LINE: WHAT. Works in a checkout and in an unpacked tarball.
 set -euo pipefail
 cd "${srcdir:-$(dirname "$0")/../..}"
 
@@ -42,7 +42,7 @@ report 'no newline at the end' < <(for file in "${all[@]}"; do
 	[ -z "$(tail -c 1 "$file")" ] || echo "$file:0"
 done)
 
-# What must or must not be there.
+# Required and forbidden content.
 report 'no SPDX line at the top' < <(for file in "${sources[@]}"; do
 	head -n 2 "$file" | grep -q 'SPDX-License-Identifier: MIT' || echo "$file:1"
 done)
@@ -61,7 +61,7 @@ machine='__asm|(^|[^a-z_])asm[^a-z]|__(ARM|AVX|SSE|i386|x86_64|aarch64|riscv)'
 report 'instruction set outside its place' < <(grep -nHE "$intrinsic|$machine" "${code[@]}" |
 	grep -vE '^(simd/|bench/tier\.h|lib/cpu_[a-z0-9]*\.c|lib/isa\.def)')
 
-# What exists in pairs.
+# Files that belong together.
 report 'in no Makefile.inc' < <(for file in "${code[@]}"; do
 	name=${file#*/}
 	name=${name//./\\.}

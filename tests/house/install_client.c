@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a user of the installed library writes: test_install.sh compiles it as C and as C++. Exits 0 if a block of MXFP4
-   comes out as worked by hand: amax 6 = 1.5 * 2^2 and emax 2 give scale 2^0, byte 127; 6 is code 7 and -0.5 code 9. */
+/* A client of the installed library, which test_install.sh compiles as C and as C++. Exits with 0 if a block of MXFP4
+   equals the hand calculation: amax 6 = 1.5 * 2^2 and emax 2 give scale 2^0, byte 127; 6 is code 7 and -0.5 code 9. */
 #include <stdio.h>
 
 #include <mxfp.h>

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The character model: training gives the same bits with every compiler and on every machine, and what cannot be read
-# is refused. `make check-example` trains the weights again; test_readme.sh compares losses with those README states.
+# The character model: training gives the same bits with every compiler and on every machine, and invalid input is
+# refused. `make check-example` retrains the weights; test_readme.sh compares the losses with those in README.
 set -eu
 examples=${srcdir:?}/examples
 directory=$(mktemp -d)
@@ -12,7 +12,7 @@ fail() {
 	exit 1
 }
 
-# refused CODE COMMAND...: the command fails with that exit code and one line.
+# refused CODE COMMAND...: the command fails with this exit code and prints one line.
 refused() {
 	expected=$1
 	shift

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# make install gives a tree in which a program finds the library through pkg-config: as C and C++, shared and static.
+# A program finds the installed library through pkg-config: as C and C++, shared and static.
 set -euo pipefail
 srcdir=${srcdir:-$(dirname "$0")/../..}
 dir=$(mktemp -d)
@@ -15,7 +15,7 @@ libdir=${pc%/pkgconfig/libmxfp.pc}
 export PKG_CONFIG_PATH=${pc%/libmxfp.pc} PKG_CONFIG_SYSROOT_DIR=$dir
 export PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1
 
-# Compiles the client as language $1 by the line $2 of doc/library.md, and runs it.
+# Compiles the client as language $1 with the command $2 from doc/library.md, and runs it.
 cp "$srcdir/tests/house/install_client.c" "$dir/program.c"
 client() {
 	cc() {

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# What the pages for users show is true: typed one after another behind the demo, their commands ("$ ...") print what is
-# shown below them, to the byte, but for `mxfp bench`: of a smaller product one row is run, and only its form compared.
-# What is indented otherwise compiles as C. Links within the tree lead to files. test_install.sh runs the lines that
-# compile program.c; make check-example trains.
+# The pages for users are correct: run one after another after the demo, their commands ("$ ...") print exactly what is
+# shown below them, except `mxfp bench`, of which one row is run for a smaller product and only the form is compared. Other
+# indented lines compile as C. Links within the tree lead to files. test_install.sh runs the lines that compile program.c;
+# make check-example retrains the model.
 set -euo pipefail
 build=$PWD
 cd "${srcdir:-$(dirname "$0")/../..}"
@@ -17,14 +17,14 @@ fail() {
 	exit 1
 }
 
-# Where a reader stands after the demo.
+# The working directory of a reader after the demo.
 mkdir "$dir/top" "$dir/top/examples" "$dir/top/demo" "$dir/shown" "$dir/printed"
 ln -s "$source"/examples/* "$dir/top/examples"
 ln -sf "$build"/examples/{charlm_loss,gemm} "$dir/top/examples"
 ln -s "$build" "$dir/top/build-demo"
 
-# A script of all commands, what each shall print, and the indented lines that are in a block without commands. Blank
-# lines at the end of a block are the page's.
+# Extract a script of all commands, the expected output of each, and the indented lines of blocks without commands. Blank
+# lines at the end of a block do not belong to it.
 awk -v dir="$dir" '
 	FNR == 1 { n_blank = skip = in_command = 0 }
 	/^    \$ / {
@@ -95,7 +95,7 @@ while IFS=: read -r page link; do
 	}
 done < <(grep -noHE '\]\([^)#:]+' "${pages[@]}" doc/*.md HACKING.md | sed 's/:[0-9]*:\](/:/')
 
-# Lines that have nothing to show, and the program.
+# Lines without output, and the program.
 while IFS= read -r line; do
 	case $line in
 	scripts/*) [ -x "$line" ] || fail "no script: $line" ;;
