@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Checks that no files of lib/, and none of tools/, call each other in a circle: nm tells what each object defines and
-# needs, and files that need nothing of those that are left are taken away until all are gone. Calls through pointers,
-# such as those of tables, are not seen. Runs in the build folder.
+# Checks that the files of lib/, and those of tools/, do not call each other in a circle: nm lists what each object defines
+# and needs, and files that need none of the remaining ones are removed until all are gone. Calls through pointers, such
+# as those in tables, are not detected. Runs in the build folder.
 set -euo pipefail
 
 failures=0

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Checks that every include goes where the layers of HACKING.md allow: lines "FOLDER: FOLDERS" between the markers, each of
-# which also allows what those folders may include in turn. Prints each violation as FILE:LINE: WHAT.
+# Checks every include against the layers in HACKING.md: the lines "FOLDER: FOLDERS" between the markers, which are
+# transitive. Prints each violation as FILE:LINE: WHAT.
 set -euo pipefail
 cd "${srcdir:-$(dirname "$0")/../..}"
 
@@ -12,15 +12,14 @@ done
 mapfile -t code < <(find "${folders[@]}" -name '*.[ch]' -o -name '*.def' | sort)
 
 awk -v files="${code[*]}" '
-	# The folder of the plan that a file is in: the longest that its path begins with.
+	# The folder of the plan that contains a file: the longest prefix of its path.
 	function layer_of(path, name, best) {
 		for (name in allowed)
 			if (index(path, name "/") == 1 && length(name) > length(best))
 				best = name
 		return best
 	}
-	# The file that a name in quotes stands for: beside the file, or in a folder that the compiler looks
-	# in, or below one.
+	# The file that a quoted name refers to: in the same folder, or in or below an include folder.
 	function resolve(from, name, folder, i) {
 		folder = from
 		sub(/[^\/]*$/, "", folder)
@@ -76,7 +75,7 @@ awk -v files="${code[*]}" '
 		target = resolve(FILENAME, part[2])
 		to = layer_of(target)
 		delete seen
-		# Public headers are made from tables of lib/, which are installed beside them.
+		# Public headers include tables of lib/, which are installed with them.
 		if (target == "" || (from == "include" && target ~ /^lib\/[a-z]*\.def$/) || may(from, to, seen))
 			next
 		print FILENAME ":" FNR ": " from "/ may not include " target

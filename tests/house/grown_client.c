@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls with every struct that can grow, for test_grown.sh. Each struct lies before a page that may not be touched, so a
- * library that reads or writes past what its caller compiled crashes. Compiled with NEWER and headers in which each has
- * a member `added`, it also expects that the library refuses what it does not know.
+ * Calls with every extensible struct, for test_grown.sh. Each struct ends at a guard page, so a library that reads or
+ * writes beyond the struct that its caller compiled crashes. Compiled with NEWER and headers in which each struct has a
+ * member `added`, it also expects the library to refuse members that it does not know.
  */
 #define _GNU_SOURCE
 #include <stdio.h>

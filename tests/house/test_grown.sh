@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Callers and libraries of different versions. A copy of the library in which every struct that can grow has grown by a
-# member, under a program compiled with the headers as they are; and the library as it is under a program compiled with
-# the grown headers.
+# Callers and libraries of different versions: a copy of the library in which every extensible struct has one more member,
+# with a program compiled against the present headers, and the present library with a program compiled against the grown
+# headers.
 set -euo pipefail
 srcdir=${srcdir:-$(dirname "$0")/../..}
 archive=.libs/libmxfp-all.a
@@ -18,7 +18,7 @@ done
 sed -i 's/^\treturn matrix;/\tmatrix.added = 0;\n&/' "$dir"/include/mxfp/quantize.h
 [ "$(cat "$dir"/include/mxfp/*.h | grep -c 'size_t added')" = "$(wc -w <<<"$structs")" ]
 
-# Compiles $2 and more to $1, with the includes of the array `include`.
+# Compiles $2 and the following arguments to $1, with the include folders in the array `include`.
 compile() {
 	# shellcheck disable=SC2086 # CC may hold options
 	${CC:-cc} -std=c11 -I. "${include[@]}" "${@:2}" -o "$1"

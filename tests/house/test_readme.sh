@@ -58,12 +58,12 @@ awk -v dir="$dir" '
 
 (cd "$dir/top" && bash ../session </dev/null) || true
 
-# form FILE: the table of `mxfp bench` in it, with # for numbers.
+# form FILE: prints its table of `mxfp bench` with # for numbers.
 form() {
 	awk '{ for (i = 1; i <= NF; i++) sub(/^(-|[0-9][0-9.x]*%?)$/, "#", $i); $1 = $1; print }' "$1"
 }
 
-# bench_prints N COMMAND: what it printed has the form of rows that are shown, the heading among them.
+# bench_prints N COMMAND: its output, a heading and a row, has the form of the rows shown.
 bench_prints() {
 	local tier=${2##*--tier }
 	tier=${tier%% *}
@@ -71,7 +71,7 @@ bench_prints() {
 		echo "skipped: $2"
 	elif [ "$(wc -l <"$dir/printed/$1")" != 2 ] ||
 		grep -vxFf <(form "$dir/shown/$1") <(form "$dir/printed/$1"); then
-		echo "$2: this is not of the form shown"
+		echo "$2: the output does not have the form shown"
 		cat "$dir/printed/$1"
 		return 1
 	fi
