@@ -10,8 +10,10 @@
 #include "minifloat.h"
 #include "pack.h"
 #include "ref.h"
+#include "scale.h"
 
-enum { BLOCK = 16, SCALE_NAN = 0x7F, SCALE_EPS = 0x20 /* 0.125, used by compressed-tensors for a scale of 0 */ };
+/* SCALE_EPS: 0.125, which compressed-tensors uses for a scale of 0. */
+enum { BLOCK = MXFP_NVFP4_BLOCK, SCALE_NAN = MXFP_UE4M3_NAN, SCALE_EPS = MXFP_UE4M3_EIGHTH };
 
 /* binary32 constants. */
 #define F32_HALF UINT32_C(0x3F000000)

@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* The exponent of an MX block's scale: doc/numerics.md, section 3. */
+/* Facts of blocks and their scales, and the exponent of an MX block's scale: doc/numerics.md, section 3. */
 #ifndef MXFP_REF_SCALE_H
 #define MXFP_REF_SCALE_H
 
 #include "kernels.h"
 
 enum { MXFP_SCALE_MIN = -127, MXFP_SCALE_MAX = 127, MXFP_SCALE_BIAS = 127, MXFP_SCALE_NAN = 0xFF };
+
+enum { MXFP_MX_BLOCK = 32, MXFP_NVFP4_BLOCK = 16 };
+
+/* ue4m3, of the block scales of NVFP4. */
+#define MXFP_UE4M3_MAX 448
+#define MXFP_UE4M3_MIN 0x1p-9F
+#define MXFP_UE4M3_MIN_NORMAL 0x1p-6F
+enum { MXFP_UE4M3_NAN = 0x7F, MXFP_UE4M3_BIAS = 7, MXFP_UE4M3_SIGNIFICAND_BITS = 3, MXFP_UE4M3_EIGHTH = 0x20 };
 
 /* The rule raises s by one if the significand of amax, an integer in [2^23, 2^24), is at least this; 2^24 means never. */
 uint32_t mxfp_ref_scale_threshold(enum mxfp_rule rule, const struct mxfp_format_info *element);

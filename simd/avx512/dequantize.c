@@ -8,14 +8,13 @@
  * rounds once, subnormals kept, so the result is fl32(code * 2^s) for every scale.
  */
 #include "tier.h"
-#include "body/slots.h"
 
 #include "avx512/row_stream.h"
+#include "body/slots.h"
+#include "scale.h"
 
 /* The scales of RUN blocks of MX are read together. */
-enum { MX_BLOCK = 32, NVFP4_BLOCK = 16, RUN = 16, RUN_NUMBERS = RUN * MX_BLOCK };
-
-enum { SCALE_NAN = 0xFF, SCALE_BIAS = 127, NVFP4_SCALE_NAN = 0x7F, UE4M3_BIAS = 7 };
+enum { MX_BLOCK = MXFP_MX_BLOCK, NVFP4_BLOCK = MXFP_NVFP4_BLOCK, RUN = 16, RUN_NUMBERS = RUN * MX_BLOCK };
 
 enum { HALF_EXPONENT_BITS = 5, HALF_SIGNIFICAND_BITS = 10, HALF_BIAS = 15 };
 
@@ -169,7 +168,7 @@ struct nvfp4_values {
 /* The values of scale codes: 8 * 2^-9 is the smallest normal one, code n is n * 2^-9 below it. */
 static void ue4m3_values(float values[1 << 7])
 {
-	const __m512i rebias = _mm512_set1_epi32((F32_BIAS - UE4M3_BIAS) << F32_SIGNIFICAND_BITS);
+	const __m512i rebias = _mm512_set1_epi32((F32_BIAS - MXFP_UE4M3_BIAS) << F32_SIGNIFICAND_BITS);
 
 	for (int code = 0; code < 1 << 7; code += LANES) {
 		__m512i codes = _mm512_add_epi32((__m512i)lane_numbers(), _mm512_set1_epi32(code));
@@ -188,14 +187,14 @@ static void nvfp4_values_init(struct nvfp4_values *values, const struct mxfp_deq
 	float scales[1 << 7];
 
 	ue4m3_values(scales);
-	for (int scale = 0; scale < NVFP4_SCALE_NAN; scale++) {
+	for (int scale = 0; scale < MXFP_UE4M3_NAN; scale++) {
 		__m512 x = _mm512_mul_ps(e2m1_values(), _mm512_set1_ps(scales[scale]));
 		x = job->tensor_scale_divides ? _mm512_div_ps(x, g) : _mm512_mul_ps(x, g);
 		/* A NaN of g may have a payload, and x86's own has the sign. */
 		x = _mm512_mask_mov_ps(x, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), nan);
 		_mm512_storeu_ps(values->of[scale], x);
 	}
-	_mm512_storeu_ps(values->of[NVFP4_SCALE_NAN], nan);
+	_mm512_storeu_ps(values->of[MXFP_UE4M3_NAN], nan);
 }
 
 /* Blocks of a row that are decoded together, RUN of MX or as many numbers of NVFP4. What the formats say is a constant
@@ -215,7 +214,7 @@ ALWAYS_INLINE void mx_block(const struct run *run, size_t b, __m512 exponent, si
 	const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(F32_NAN));
 	__m512 x[2] = {nan, nan};
 
-	if (__builtin_expect(run->scales[b] != SCALE_NAN, 1))
+	if (__builtin_expect(run->scales[b] != MXFP_SCALE_NAN, 1))
 		decode_mx(run->element, run->codes + b * block_bytes, exponent, x);
 	store_numbers(run->to, run->dst, at, x[0], lanes_below(n));
 	if (n > LANES)
@@ -224,7 +223,7 @@ ALWAYS_INLINE void mx_block(const struct run *run, size_t b, __m512 exponent, si
 
 ALWAYS_INLINE void mx_run(const struct run *run)
 {
-	const __m512i rebias = _mm512_set1_epi32(missing_exponent(run->element) - SCALE_BIAS);
+	const __m512i rebias = _mm512_set1_epi32(missing_exponent(run->element) - MXFP_SCALE_BIAS);
 	const size_t whole = run->n / MX_BLOCK, rest = run->n % MX_BLOCK;
 	__m128i scales = _mm_maskz_loadu_epi8(lanes_below(whole + (rest != 0)), run->scales);
 	float exponents[RUN];
@@ -239,7 +238,7 @@ ALWAYS_INLINE void mx_run(const struct run *run)
 /* The first n numbers of block b. */
 ALWAYS_INLINE void nvfp4_block(const struct run *run, size_t b, size_t n)
 {
-	const float *values = run->values->of[run->scales[b] & NVFP4_SCALE_NAN];
+	const float *values = run->values->of[run->scales[b] & MXFP_UE4M3_NAN];
 	__m512i codes = spread_nibbles(run->codes + b * NVFP4_BLOCK / 2);
 
 	store_numbers(run->to, run->dst, b * NVFP4_BLOCK, _mm512_permutexvar_ps(codes, _mm512_loadu_ps(values)),

@@ -27,6 +27,7 @@
 #include "tier.h"
 
 #include "body/slots.h"
+#include "scale.h"
 
 enum {
 	GEMM_E4M3_MR = 8,
@@ -42,9 +43,7 @@ enum {
 	 */
 	GEMM_E4M3_SCALE_LEAST = 67,
 	GEMM_E4M3_SCALE_MOST = 170,
-	GEMM_E4M3_SINGLE_OFFSET = 12,
-	E8M0_BIAS = 127,
-	E8M0_NAN = 0xFF
+	GEMM_E4M3_SINGLE_OFFSET = 12
 };
 
 /* A block of a panel of A, row by row. */
@@ -246,10 +245,10 @@ struct scale_range {
 /* The scale of a block of zeros counts for nothing unless it is NaN: `least` takes its place. */
 ALWAYS_INLINE struct scale_range even_out(uint8_t *scale, const bool *zero, size_t n)
 {
-	struct scale_range range = {E8M0_NAN, 0, false};
+	struct scale_range range = {MXFP_SCALE_NAN, 0, false};
 
 	for (size_t b = 0; b < n; b++) {
-		if (scale[b] == E8M0_NAN) {
+		if (scale[b] == MXFP_SCALE_NAN) {
 			range.nan = true;
 			continue;
 		}
@@ -259,9 +258,9 @@ ALWAYS_INLINE struct scale_range even_out(uint8_t *scale, const bool *zero, size
 		range.most = scale[b] > range.most ? scale[b] : range.most;
 	}
 	if (range.most < range.least)
-		range.least = range.most = E8M0_BIAS;
+		range.least = range.most = MXFP_SCALE_BIAS;
 	for (size_t b = 0; b < n; b++)
-		if (zero[b] && scale[b] != E8M0_NAN)
+		if (zero[b] && scale[b] != MXFP_SCALE_NAN)
 			scale[b] = range.least;
 	return range;
 }
@@ -370,7 +369,7 @@ ALWAYS_INLINE void load_row(struct row *row, enum mxfp_format format, int low_bi
 		row->zero[b] = all_zero(format, x);
 		if (format == MXFP_FORMAT_MXFP8_E4M3) {
 			if (has_nan(x))
-				row->scale[b] = E8M0_NAN;
+				row->scale[b] = MXFP_SCALE_NAN;
 			pack_e4m3(row, b, x, low_bits);
 		} else {
 			_mm512_store_si512(row->rows[b].main[row->index], in_pairs(x, true));
@@ -403,12 +402,12 @@ static void store_scales(struct row *row)
 	else
 		fast &= !narrow;
 	for (size_t b = 0; b < row->n_blocks; b++) {
-		const int exponent = row->scale[b] - E8M0_BIAS;
+		const int exponent = row->scale[b] - MXFP_SCALE_BIAS;
 
 		row->rows[b].factor[row->index] = narrow ? 1 : gemm_e4m3_power(exponent);
 		row->rows[b].exponent[row->index] = exponent + row->unit;
 	}
-	const float last = gemm_e4m3_power(row->unit + (narrow ? row->range.least - E8M0_BIAS : 0));
+	const float last = gemm_e4m3_power(row->unit + (narrow ? row->range.least - MXFP_SCALE_BIAS : 0));
 	head->one[row->index] = row->range.nan ? __builtin_nanf("") : 1;
 	head->last[row->index] = row->range.nan ? __builtin_nanf("") : last;
 	head->general |= !fast;
@@ -568,7 +567,7 @@ static NOINLINE void pack_column(struct column *c)
 		const uint8_t *codes = codes_at(job->matrix, job->row + c->column, job->k0 + k);
 		__m256i x = load_block(format, codes, n);
 
-		c->scale[b] = format == MXFP_FORMAT_MXFP8_E4M3 && has_nan(x) ? E8M0_NAN : scales[b];
+		c->scale[b] = format == MXFP_FORMAT_MXFP8_E4M3 && has_nan(x) ? MXFP_SCALE_NAN : scales[b];
 		c->zero[b] = all_zero(format, x);
 		if (format == MXFP_FORMAT_MXFP4) {
 			_mm_store_si128((__m128i *)words, _mm_maskz_loadu_epi8((__mmask16)low_mask((n + 1) / 2), codes));
@@ -587,7 +586,7 @@ static void clear_column(struct column *c)
 	const uint8_t zeros[GEMM_E4M3_BLOCK] = {0};
 
 	for (size_t b = 0; b < c->n_blocks; b++) {
-		c->scale[b] = E8M0_BIAS;
+		c->scale[b] = MXFP_SCALE_BIAS;
 		c->zero[b] = true;
 		store_words(c, b, zeros, gemm_e4m3_code_bytes(c->job->shape->w_format));
 	}
@@ -623,7 +622,7 @@ ALWAYS_INLINE __m256i load_column_scales(const uint8_t *panel, size_t b)
 
 static struct columns_range range_of(const uint8_t *panel, size_t blocks)
 {
-	const __m256i nan = _mm256_set1_epi8((char)E8M0_NAN), one = _mm256_set1_epi8(E8M0_BIAS);
+	const __m256i nan = _mm256_set1_epi8((char)MXFP_SCALE_NAN), one = _mm256_set1_epi8(MXFP_SCALE_BIAS);
 	struct columns_range range = {nan, _mm256_setzero_si256(), 0};
 
 	for (size_t b = 0; b < blocks; b++) {
@@ -666,7 +665,7 @@ static void store_last(struct gemm_e4m3_expanded *to, const struct columns_range
 	for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
 		__mmask16 is_nan = (__mmask16)(range->nan >> 16 * v);
 		__m512 one = _mm512_mask_mov_ps(_mm512_set1_ps(1), is_nan, nan);
-		__m512i scale = folded ? lanes_of(range->least, v) : _mm512_set1_epi32(E8M0_BIAS);
+		__m512i scale = folded ? lanes_of(range->least, v) : _mm512_set1_epi32(MXFP_SCALE_BIAS);
 
 		_mm512_store_ps(to->one + v * LANES, one);
 		_mm512_store_ps(to->last + v * LANES,
@@ -679,7 +678,7 @@ ALWAYS_INLINE void store_column_scales(struct gemm_e4m3_columns *to, __m256i sca
 	for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
 		__m512i scale = lanes_of(scales, v);
 
-		_mm512_store_si512(to->exponent + v * LANES, _mm512_sub_epi32(scale, _mm512_set1_epi32(E8M0_BIAS)));
+		_mm512_store_si512(to->exponent + v * LANES, _mm512_sub_epi32(scale, _mm512_set1_epi32(MXFP_SCALE_BIAS)));
 		_mm512_store_si512(to->factor + v * LANES, _mm512_slli_epi32(scale, F32_SIGNIFICAND_BITS));
 	}
 }

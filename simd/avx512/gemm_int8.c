@@ -164,9 +164,9 @@ ALWAYS_INLINE __m512 factors_of(const struct row *row, size_t b, __m512 *excess)
 		__m128i code = _mm_and_si128(scale, _mm_set1_epi8(0x7F));
 		__m512 number = _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(code), 7));
 		number = _mm512_scalef_ps(number, _mm512_cvtepi32_ps(_mm512_set1_epi32(unit + 8)));
-		return _mm512_mask_mov_ps(number, _mm_cmpeq_epi8_mask(code, _mm_set1_epi8(UE4M3_NAN)), nan_lanes());
+		return _mm512_mask_mov_ps(number, _mm_cmpeq_epi8_mask(code, _mm_set1_epi8(MXFP_UE4M3_NAN)), nan_lanes());
 	}
-	__m512i exponent = _mm512_add_epi32(_mm512_cvtepu8_epi32(scale), _mm512_set1_epi32(unit - E8M0_BIAS));
+	__m512i exponent = _mm512_add_epi32(_mm512_cvtepu8_epi32(scale), _mm512_set1_epi32(unit - MXFP_SCALE_BIAS));
 	__m512i least = _mm512_min_epi32(exponent, _mm512_set1_epi32(FACTOR_MOST));
 	__mmask16 nan = _mm_cmpeq_epi8_mask(scale, _mm_set1_epi8(-1));
 
@@ -317,7 +317,7 @@ static void pack_scales(const struct mxfp_gemm_pack_job *job, size_t column, uin
 		even_out(scale, zero, blocks, &least);
 	for (size_t b = 0; b < blocks; b++) {
 		if (format == MXFP_FORMAT_NVFP4)
-			scale[b] = (scale[b] & 0x7F) == UE4M3_NAN ? 0xFF : scale[b] & 0x7F;
+			scale[b] = (scale[b] & 0x7F) == MXFP_UE4M3_NAN ? 0xFF : scale[b] & 0x7F;
 		to[b * GEMM_INT8_NR] = scale[b];
 	}
 }

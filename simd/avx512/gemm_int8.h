@@ -36,6 +36,7 @@
 #include "tier.h"
 
 #include "body/slots.h"
+#include "scale.h"
 
 enum {
 	GEMM_INT8_MR = 4,
@@ -303,8 +304,6 @@ ALWAYS_INLINE void end_pass(float *c, __m512 p[][VECTORS], int n)
 /* What packing A and W for gemm_int8.h share. Sources are read through masks: nothing past a row's last element
    is looked at. */
 
-enum { E8M0_BIAS = 127, E8M0_NAN = 0xFF, UE4M3_NAN = 0x7F };
-
 ALWAYS_INLINE uint32_t low_bits(size_t n)
 {
 	return _bzhi_u32(UINT32_MAX, n < 32 ? (unsigned)n : 32);
@@ -371,7 +370,7 @@ ALWAYS_INLINE bool even_out(uint8_t scale[GEMM_INT8_BLOCKS], uint32_t zero, size
 
 	*least = least_byte(_mm256_mask_mov_epi8(ones, counts, x));
 	if (counts == 0)
-		*least = most = E8M0_BIAS;
+		*least = most = MXFP_SCALE_BIAS;
 	_mm256_storeu_si256((__m256i *)scale, _mm256_mask_mov_epi8(x, idle, _mm256_set1_epi8((char)*least)));
 	return most - *least <= GEMM_INT8_FOLD_SPREAD && *least >= GEMM_INT8_FOLD_LEAST && *least <= GEMM_INT8_FOLD_MOST;
 }

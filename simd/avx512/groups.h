@@ -120,7 +120,7 @@ ALWAYS_INLINE uint64_t count_zeros(const float *x, size_t n)
 	return zeros;
 }
 
-/* What quantizes a group: the numbers of a row from column k on. Of two groups a context has, the first call fills number
+/* What quantizes a group, the numbers of a row from column k on: of two that a context has, the first call fills number
    `which` and chooses its scales, and the second makes its codes. */
 typedef void group_prepare(void *context, unsigned which, size_t row, size_t k);
 typedef void group_finish(void *context, unsigned which);

@@ -19,7 +19,7 @@
 /* Of the exponent of a rounded number in the sums that encoding takes apart: one number a sum, or two. */
 enum { MX_E2M1_WEIGHT = 64 + 1, MX_PAIR_WEIGHT = 1 + 256 };
 
-enum { BLOCK = 32, GROUP = GROUP_BLOCKS * BLOCK };
+enum { BLOCK = MXFP_MX_BLOCK, GROUP = GROUP_BLOCKS * BLOCK };
 
 /* What is fixed for a job. */
 struct mx_plan {

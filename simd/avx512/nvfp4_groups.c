@@ -10,12 +10,7 @@
 #include "body/nvfp4_tensor.h"
 #include "body/slots.h"
 
-#define SCALE_MIN 0x1p-9f
-#define SCALE_MIN_NORMAL 0x1p-6f
-#define SCALE_MAX 448.0f
 #define FLOAT_MAX 0x1.fffffep127f
-
-enum { SCALE_BIAS = 7, SCALE_SIGNIFICAND_BITS = 3 };
 
 struct tensor {
 	enum mxfp_recipe recipe;
@@ -41,12 +36,12 @@ static inline void tensor_init(struct tensor *t, const struct mxfp_quantize_job 
    and 2^20 P has the unit P / 8, and the code is a number of units counted from P = 2^-6, as in ref/minifloat.c. */
 ALWAYS_INLINE struct scales round_scale(__m512 v)
 {
-	const int first = (F32_BIAS - SCALE_BIAS + 1) << SCALE_SIGNIFICAND_BITS;
-	const unsigned up = F32_SIGNIFICAND_BITS - SCALE_SIGNIFICAND_BITS;
+	const int first = (F32_BIAS - MXFP_UE4M3_BIAS + 1) << MXFP_UE4M3_SIGNIFICAND_BITS;
+	const unsigned up = F32_SIGNIFICAND_BITS - MXFP_UE4M3_SIGNIFICAND_BITS;
 	struct scales s;
 
-	v = _mm512_min_ps(v, _mm512_set1_ps(SCALE_MAX));
-	__m512i p = _mm512_and_si512(_mm512_castps_si512(_mm512_max_ps(v, _mm512_set1_ps(SCALE_MIN_NORMAL))),
+	v = _mm512_min_ps(v, _mm512_set1_ps(MXFP_UE4M3_MAX));
+	__m512i p = _mm512_and_si512(_mm512_castps_si512(_mm512_max_ps(v, _mm512_set1_ps(MXFP_UE4M3_MIN_NORMAL))),
 	                             _mm512_set1_epi32(F32_INF));
 	__m512i large = _mm512_add_epi32(p, _mm512_set1_epi32(20 << F32_SIGNIFICAND_BITS));
 	__m512 sum = _mm512_add_ps(v, _mm512_castsi512_ps(large));
@@ -59,19 +54,19 @@ ALWAYS_INLINE struct scales round_scale(__m512 v)
 /* ggml's rounding: 448 from 248 on, half up, and below 2^-6 by a sum that is rounded before it is cut off. */
 ALWAYS_INLINE struct scales round_scale_ggml(__m512 v)
 {
-	const unsigned up = F32_SIGNIFICAND_BITS - SCALE_SIGNIFICAND_BITS;
-	const int rebias = (F32_BIAS - SCALE_BIAS) << SCALE_SIGNIFICAND_BITS;
+	const unsigned up = F32_SIGNIFICAND_BITS - MXFP_UE4M3_SIGNIFICAND_BITS;
+	const int rebias = (F32_BIAS - MXFP_UE4M3_BIAS) << MXFP_UE4M3_SIGNIFICAND_BITS;
 	const __m512 subnormals = _mm512_set1_ps(512);
 	const __m512i half = _mm512_set1_epi32(1 << (up - 1));
 	struct scales s;
 
-	v = _mm512_min_ps(v, _mm512_set1_ps(SCALE_MAX));
+	v = _mm512_min_ps(v, _mm512_set1_ps(MXFP_UE4M3_MAX));
 	s.byte = _mm512_srli_epi32(_mm512_add_epi32(_mm512_castps_si512(v), half), up);
 	s.byte = _mm512_sub_epi32(s.byte, _mm512_set1_epi32(rebias));
 	s.byte = _mm512_mask_mov_epi32(s.byte, _mm512_cmp_ps_mask(v, _mm512_set1_ps(248), _CMP_GE_OQ),
 	                               _mm512_set1_epi32(0x7E));
 	s.value = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(s.byte, _mm512_set1_epi32(rebias)), up));
-	__mmask16 small = _mm512_cmp_ps_mask(v, _mm512_set1_ps(SCALE_MIN_NORMAL), _CMP_LT_OQ);
+	__mmask16 small = _mm512_cmp_ps_mask(v, _mm512_set1_ps(MXFP_UE4M3_MIN_NORMAL), _CMP_LT_OQ);
 	__m512i n = _mm512_cvttps_epi32(_mm512_add_ps(_mm512_mul_ps(v, subnormals), _mm512_set1_ps(0.5f)));
 	n = _mm512_min_epi32(n, _mm512_set1_epi32(7));
 	s.byte = _mm512_mask_mov_epi32(s.byte, small, n);
@@ -103,7 +98,7 @@ ALWAYS_INLINE __m512 te_unrounded(const struct tensor *t, __m512 amax)
 /* torchao: not below 2^-6; round_scale() clamps at the other end. */
 ALWAYS_INLINE struct scales torchao_scales(__m512 unrounded, __m512 reciprocal)
 {
-	struct scales s = round_scale(_mm512_max_ps(unrounded, _mm512_set1_ps(SCALE_MIN_NORMAL)));
+	struct scales s = round_scale(_mm512_max_ps(unrounded, _mm512_set1_ps(MXFP_UE4M3_MIN_NORMAL)));
 
 	s.factor = _mm512_div_ps(reciprocal, s.value);
 	return s;
@@ -116,7 +111,7 @@ ALWAYS_INLINE struct scales ct_scales(const struct tensor *t, __m512 amax)
 	struct scales s = round_scale(_mm512_mul_ps(g, sixth(amax)));
 	__mmask16 zero = _mm512_testn_epi32_mask(s.byte, s.byte);
 
-	s.byte = _mm512_mask_mov_epi32(s.byte, zero, _mm512_set1_epi32(0x20));
+	s.byte = _mm512_mask_mov_epi32(s.byte, zero, _mm512_set1_epi32(MXFP_UE4M3_EIGHTH));
 	s.value = _mm512_mask_mov_ps(s.value, zero, _mm512_set1_ps(0.125f));
 	s.factor = _mm512_div_ps(s.value, g);
 	return s;
@@ -127,7 +122,7 @@ ALWAYS_INLINE struct scales modelopt_scales(const struct tensor *t, __m512 amax)
 	const __m512 g = _mm512_set1_ps(t->of.scale);
 	__m512 unrounded = _mm512_div_ps(amax, _mm512_set1_ps(t->of.six_scales));
 	__mmask16 zero = _mm512_cmp_ps_mask(unrounded, _mm512_setzero_ps(), _CMP_EQ_OQ);
-	const float least = t->recipe == MXFP_RECIPE_MODELOPT ? 0 : SCALE_MIN;
+	const float least = t->recipe == MXFP_RECIPE_MODELOPT ? 0 : MXFP_UE4M3_MIN;
 
 	unrounded = _mm512_max_ps(_mm512_mask_mov_ps(unrounded, zero, _mm512_set1_ps(1)), _mm512_set1_ps(least));
 	struct scales s = round_scale(unrounded);
@@ -171,7 +166,7 @@ ALWAYS_INLINE struct scales block_scales(const struct tensor *t, __m512 amax)
  */
 
 /* A group is 16 blocks, one lane each where their scales are made; a word is one lane's codes in 8 blocks. */
-enum { BLOCK = 16, GROUP = GROUP_BLOCKS * BLOCK, WORD_BLOCKS = 8 };
+enum { BLOCK = MXFP_NVFP4_BLOCK, GROUP = GROUP_BLOCKS * BLOCK, WORD_BLOCKS = 8 };
 
 /* How numbers become what is rounded. */
 enum quotient { PRODUCT, QUOTIENT, NEAREST };
@@ -339,7 +334,7 @@ ALWAYS_INLINE __m512i encode_word(enum quotient kind, enum rounding rounding, st
  * and tensors whose scales are next to nothing, is for the generic kernel.
  */
 
-enum { SCALE_NAN = 0x7F, AHEAD = 8192, PAGE = 4096 };
+enum { AHEAD = 8192, PAGE = 4096 };
 
 /* While one group is encoded, the scales of the next are on their way: that is a long chain of operations. */
 struct quantizer {
@@ -520,7 +515,7 @@ ALWAYS_INLINE void prepare(struct quantizer *q, enum quotient kind, struct group
 	_mm512_storeu_ps(g->factor, s.factor);
 	if (g->rounding == QUICK && _mm512_testn_epi32_mask(least, least) != 0)
 		g->flushed -= count_zeros(x, GROUP);
-	s.byte = _mm512_mask_mov_epi32(s.byte, all_nan, _mm512_set1_epi32(SCALE_NAN));
+	s.byte = _mm512_mask_mov_epi32(s.byte, all_nan, _mm512_set1_epi32(MXFP_UE4M3_NAN));
 	_mm_mask_storeu_epi8(job->scales + row * job->scales_stride + k / BLOCK, blocks_present(g->n),
 	                     _mm512_cvtepi32_epi8(s.byte));
 }

@@ -16,7 +16,7 @@
 #include "scale.h"
 
 enum {
-	BLOCK = 32,
+	BLOCK = MXFP_MX_BLOCK,
 	GROUP_BLOCKS = 16, /* blocks that are loaded at once */
 	GROUP = GROUP_BLOCKS * BLOCK,
 	TINY_FIELD = F32_BIAS - 60,

@@ -13,7 +13,7 @@
 #include "scale.h"
 
 enum {
-	BLOCK = 32,
+	BLOCK = MXFP_MX_BLOCK,
 	GROUP_BLOCKS = 64,
 	GROUP = GROUP_BLOCKS * BLOCK,
 	UNIT = 4 * LANES,

@@ -17,7 +17,7 @@
 #include "body/store.h"
 
 enum {
-	BLOCK = 16,
+	BLOCK = MXFP_NVFP4_BLOCK,
 	UNIT = 4 * LANES,
 	GROUP_BLOCKS = 32, /* a multiple of LANES */
 	GROUP = GROUP_BLOCKS * BLOCK,
@@ -288,7 +288,7 @@ static void quantize_group(struct quantizer *q, size_t row, size_t first_block, 
 	if (job->recipe == MXFP_RECIPE_4OVER6)
 		choose_scales(q, &g);
 	for (size_t b = 0; b < n_blocks; b++)
-		scales[b] = (uint8_t)(g.amax[b] >= F32_INF ? SCALE_NAN : g.scales.codes[b]);
+		scales[b] = (uint8_t)(g.amax[b] >= F32_INF ? MXFP_UE4M3_NAN : g.scales.codes[b]);
 	if (!try_nearest(q, &g, codes))
 		round_generally(q, &g, n, job->first_index + row * job->cols + start, codes);
 }

@@ -12,12 +12,7 @@
 #include "body/nearest.h"
 #include "body/nvfp4_tensor.h"
 
-enum { SCALE_NAN = 0x7F, SCALE_EPS = 0x20 /* 0.125, what compressed-tensors puts for a scale of 0 */ };
-
 #define MAX_FINITE 0x1.FFFFFEp127F
-#define MIN_SCALE 0x1p-9F
-#define MIN_NORMAL_SCALE 0x1p-6F
-#define MAX_SCALE 448.0F
 
 struct recipe {
 	enum mxfp_recipe recipe;
@@ -53,7 +48,7 @@ ALWAYS_INLINE vf32 at_least(vf32 x, float limit)
 
 ALWAYS_INLINE vf32 torchao_clamp(vf32 x)
 {
-	return at_most(at_least(x, MIN_NORMAL_SCALE), MAX_SCALE);
+	return at_most(at_least(x, MXFP_UE4M3_MIN_NORMAL), MXFP_UE4M3_MAX);
 }
 
 /* Scales of blocks before rounding. */
@@ -75,7 +70,7 @@ static inline vf32 unrounded_scales(const struct recipe *r, vf32 amax)
 	case MXFP_RECIPE_MODELOPT_0_45:
 		u = amax / r->tensor.six_scales;
 		u = (vf32)blend(u == 0.0F, (vu32)splat_f32(1.0F), (vu32)u);
-		return r->recipe == MXFP_RECIPE_MODELOPT ? u : at_least(u, MIN_SCALE);
+		return r->recipe == MXFP_RECIPE_MODELOPT ? u : at_least(u, MXFP_UE4M3_MIN);
 	case MXFP_RECIPE_GGML:
 		return amax / 6.0F;
 	}
@@ -90,7 +85,7 @@ static inline vu32 ggml_scales(const struct recipe *r, vf32 v)
 	vu32 normal = encode_lanes(&r->ties_up, false, MXFP_ROUND_RNA, (vu32)v, splat(r->ties_up.normal_field), splat(0),
 	                           &unused);
 
-	return blend(v >= 248.0F, splat(r->ties_up.max_code), blend(v < MIN_NORMAL_SCALE, subnormal, normal));
+	return blend(v >= 248.0F, splat(r->ties_up.max_code), blend(v < MXFP_UE4M3_MIN_NORMAL, subnormal, normal));
 }
 
 static inline vu32 round_scales(const struct recipe *r, vf32 u)
@@ -100,8 +95,8 @@ static inline vu32 round_scales(const struct recipe *r, vf32 u)
 
 	if (r->recipe == MXFP_RECIPE_GGML)
 		return ggml_scales(r, u);
-	code = blend(u == u, nearest_codes(e, min_u32((vu32)u, splat(e->max)), e->normal_field), splat(SCALE_NAN));
-	return r->recipe == MXFP_RECIPE_CT ? blend(code == 0, splat(SCALE_EPS), code) : code;
+	code = blend(u == u, nearest_codes(e, min_u32((vu32)u, splat(e->max)), e->normal_field), splat(MXFP_UE4M3_NAN));
+	return r->recipe == MXFP_RECIPE_CT ? blend(code == 0, splat(MXFP_UE4M3_EIGHTH), code) : code;
 }
 
 static inline vf32 scale_factors(const struct recipe *r, vf32 scale)

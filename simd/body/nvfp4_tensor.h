@@ -4,6 +4,7 @@
 #define MXFP_BODY_NVFP4_TENSOR_H
 
 #include "kernels.h"
+#include "scale.h"
 
 /* struct mxfp_nvfp4_tensor with its patterns as floats. */
 struct nvfp4_tensor {
