@@ -129,6 +129,7 @@ enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src, enum mx
 
 		mxfp_scan(&job, &runner, &amax, &first_non_finite);
 	}
-	*o->first_non_finite = first_non_finite;
+	if (first_non_finite != UINT64_MAX)
+		*o->first_non_finite = first_non_finite;
 	return MXFP_OK;
 }

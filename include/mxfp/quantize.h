@@ -87,8 +87,8 @@ struct mxfp_quantize_options {
 	uint64_t first_index;            /* index of element (0, 0) in the tensor that the matrix is a piece of */
 	const float *tensor_amax;        /* NVFP4: largest finite magnitude of the whole tensor (mxfp_amax); NULL: of src.
 	                                    0: the tensor scale is 1 */
-	uint64_t *first_non_finite;      /* set on MXFP_OK and MXFP_ERR_NON_FINITE: index of the first NaN or Inf,
-	                                    first_index included, UINT64_MAX: none; NULL: not wanted */
+	uint64_t *first_non_finite;      /* under every policy, set to the index of the first NaN or Inf, first_index
+	                                    included, and left as it is if there is none; NULL: not wanted */
 	struct mxfp_counts *counts;      /* added to; NULL: not counted */
 	const struct mxfp_exec *exec;    /* NULL: {0} */
 };

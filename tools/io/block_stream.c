@@ -79,7 +79,7 @@ static struct mxfp_blocks piece_blocks(const struct block_stream *stream)
 static int quantize_piece(struct block_stream *stream, const char *name, struct error *error)
 {
 	struct mxfp_blocks piece = piece_blocks(stream);
-	uint64_t first;
+	uint64_t first = UINT64_MAX;
 	const bool refuses = stream->non_finite == MXFP_NON_FINITE_ERROR; /* a piece, of which nothing is written then */
 	const struct mxfp_quantize_options options = {
 		.rule = (enum mxfp_rule)stream->rule,

@@ -170,7 +170,7 @@ static int quantize_piece(const void *context, const struct transfer_piece *piec
 		.scales = piece->result + SCALES_AT,
 	};
 	enum mxfp_format format = prepare(q, piece);
-	uint64_t index;
+	uint64_t index = UINT64_MAX;
 
 	prune(q, piece, format);
 	options.first_index = first_index(q, piece);
