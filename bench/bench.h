@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Timing of kernels: what is timed (struct bench_case, from bench_cases()), on which data (struct bench_data), and how
- * (bench_measure(): kernel and limit take turns). Used by `mxfp bench`, which prints.
+ * Timing of calls: what is timed (struct bench_case, from bench_cases()), on which data (struct bench_data), and how
+ * (bench_measure(): call and limit take turns). Used by `mxfp bench`, which prints.
  */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "kernels.h"
 #include "limit.h"
+#include "mxfp.h"
 
 /* Products have cases of their own: gemm.h. */
 enum bench_op { BENCH_CONVERT, BENCH_QUANTIZE, BENCH_DEQUANTIZE, BENCH_SCAN, BENCH_GEMM, BENCH_N_OPS };
@@ -57,10 +57,6 @@ int bench_cases(int (*visit)(const struct bench_case *c, void *context), void *c
 /* "f32 -> mxfp4 rceil sr" */
 void bench_case_name(const struct bench_case *c, char *name, size_t size);
 
-/* The kernel of the table that does the work; the same in two tables if the higher tier has no own. */
-typedef void bench_kernel(void);
-bench_kernel *bench_slot(const struct mxfp_kernels *table, const struct bench_case *c);
-
 /* Bytes that n elements take with their scales; n is a multiple of the block. */
 size_t bench_bytes(enum mxfp_format format, size_t n);
 
@@ -72,13 +68,14 @@ enum {
 	BENCH_ROUNDS_MAX = 128
 };
 
+#define BENCH_NOTHING ((enum mxfp_format)-1)
+
 /* Memory for n elements of any case, and what it holds. All of it was written before anything is timed. */
 struct bench_data {
 	size_t n;
 	uint8_t *src, *src_scales, *dst, *dst_scales;
 	float *normals;       /* the pattern that src repeats */
-	uint32_t amax;        /* binary32 bits of its largest magnitude */
-	enum mxfp_format holds; /* what src is in; MXFP_N_FORMATS: nothing yet */
+	enum mxfp_format holds; /* what src is in; BENCH_NOTHING: nothing yet */
 };
 
 /* Allocates for n elements, whole patterns; false if there is no memory, and then all is freed. */
@@ -86,16 +83,16 @@ bool bench_data_make(struct bench_data *data, size_t n);
 void bench_data_free(struct bench_data *data);
 
 /* Fills src with standard normals in the format of the case's source; magnitudes of them if it has no sign. */
-void bench_data_fill(struct bench_data *data, const struct mxfp_kernels *table, enum mxfp_format src);
+void bench_data_fill(struct bench_data *data, enum mxfp_format src);
 
 /* Work: n elements of the case from element `start` of the data. */
 struct bench_work {
 	const struct bench_case *c;
-	const struct mxfp_kernels *table;
+	const char *isa;
 	const struct limit *limits;
 	const struct bench_data *data;
 	unsigned threads;
-	enum bench_place place; /* in DRAM the work is a part of a large result, which kernels may be told */
+	enum bench_place place;
 	size_t start, n;
 };
 
@@ -109,8 +106,8 @@ void bench_run_limit_past(const struct bench_work *work);
 /* The limit whose ratio of reads to writes is nearest the case's. */
 const struct limit *bench_limit(const struct limit *limits, const struct bench_case *c);
 
-/* The limits of tier `tier`, compiled with its flags. */
-const struct limit *bench_limits_of_tier(int tier);
+/* The limits of a tier, compiled with its flags. */
+const struct limit *bench_limits_of_tier(const char *isa);
 
 /* Times in seconds an element: median, and the distance of the quartiles over the median. */
 struct bench_time {

@@ -60,7 +60,7 @@ static int converts_from(enum mxfp_format src, const struct visit *visit)
 {
 	int stop = 0;
 
-	for (int dst = 0; dst < MXFP_N_FORMATS && stop == 0; dst++) {
+	for (int dst = 0; mxfp_format_info((enum mxfp_format)dst) != NULL && stop == 0; dst++) {
 		struct bench_case c = {.op = BENCH_CONVERT, .dst = (enum mxfp_format)dst, .src = src};
 		for (int round = 0; mxfp_option_name(MXFP_OPTION_ROUND, round) != NULL && stop == 0; round++) {
 			c.round = (enum mxfp_round)round;
@@ -162,7 +162,7 @@ int bench_cases(int (*call)(const struct bench_case *c, void *context), void *co
 	const struct visit visit = {call, context};
 	int stop = 0;
 
-	for (int f = 0; f < MXFP_N_FORMATS && stop == 0; f++)
+	for (int f = 0; mxfp_format_info((enum mxfp_format)f) != NULL && stop == 0; f++)
 		stop = is_block((enum mxfp_format)f) ? blocks((enum mxfp_format)f, &visit)
 		                                     : converts_from((enum mxfp_format)f, &visit);
 	return stop != 0 ? stop : scans(&visit);

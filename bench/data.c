@@ -3,6 +3,7 @@
    branch on the numbers is not learned. */
 #include "config.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +13,7 @@
 enum {
 	ALIGNMENT = 4096,
 	MARGIN = 8, /* one part in eight more: a limit's ratio is only near the case's */
-	F32_BYTES = 4,
-	F32_INF = 0x7F800000
+	F32_BYTES = 4
 };
 
 /* SplitMix64 (Steele, Lea, Flood 2014): uniform in (0, 1]. */
@@ -61,7 +61,7 @@ bool bench_data_make(struct bench_data *data, size_t n)
 		.dst = allocate(n * F32_BYTES),
 		.dst_scales = allocate(n / 16),
 		.normals = allocate(BENCH_PATTERN * sizeof(float)),
-		.holds = (enum mxfp_format)MXFP_N_FORMATS,
+		.holds = BENCH_NOTHING,
 	};
 	if (data->src != NULL && data->src_scales != NULL && data->dst != NULL && data->dst_scales != NULL &&
 	    data->normals != NULL) {
@@ -95,51 +95,23 @@ static bool has_sign(enum mxfp_format format)
 }
 
 /* The first pattern of src. */
-static void make_pattern(struct bench_data *data, const struct mxfp_kernels *table)
+static void make_pattern(const struct bench_data *data)
 {
-	const struct mxfp_format_info *info = mxfp_format_info(data->holds);
-	struct mxfp_counts counts = {0};
-	struct mxfp_scan_job scan = {
-		.src_format = MXFP_FORMAT_F32,
-		.src = data->normals,
-		.n = BENCH_PATTERN,
-		.non_finite_from = F32_INF,
-		.first_non_finite = UINT64_MAX,
+	const struct mxfp_quantize_options options = {.rule = MXFP_RULE_RCEIL};
+	struct mxfp_blocks blocks = {
+		.format = data->holds, .rows = 1, .cols = BENCH_PATTERN, .codes = data->src, .scales = data->src_scales,
 	};
+	enum mxfp_status status;
 
-	table->scan[MXFP_FORMAT_F32](&scan);
-	data->amax = scan.amax;
-	if (info->kind != MXFP_KIND_BLOCK) {
-		const struct mxfp_convert_job job = {
-			.dst_format = data->holds,
-			.src_format = MXFP_FORMAT_F32,
-			.dst = data->src,
-			.src = data->normals,
-			.n = BENCH_PATTERN,
-			.counts = &counts,
-		};
-		table->convert[data->holds][MXFP_FORMAT_F32](&job);
-		return;
-	}
-	const struct mxfp_quantize_job job = {
-		.format = data->holds,
-		.src_format = MXFP_FORMAT_F32,
-		.rows = 1,
-		.cols = BENCH_PATTERN,
-		.src = data->normals,
-		.src_stride = BENCH_PATTERN,
-		.codes = data->src,
-		.scales = data->src_scales,
-		.codes_stride = bench_bytes(info->element, BENCH_PATTERN),
-		.scales_stride = BENCH_PATTERN / info->block_length,
-		.rule = MXFP_RULE_RCEIL,
-		.tensor_amax = data->amax,
-		.counts = &counts,
-	};
-	table->quantize[data->holds](&job);
+	if (mxfp_format_info(data->holds)->kind == MXFP_KIND_BLOCK)
+		status = mxfp_quantize(&blocks, data->normals, MXFP_FORMAT_F32, 0, &options);
+	else
+		status = mxfp_convert(data->src, data->holds, data->normals, MXFP_FORMAT_F32, BENCH_PATTERN, NULL);
+	assert(status == MXFP_OK);
+	(void)status;
 }
 
-void bench_data_fill(struct bench_data *data, const struct mxfp_kernels *table, enum mxfp_format src)
+void bench_data_fill(struct bench_data *data, enum mxfp_format src)
 {
 	const struct mxfp_format_info *info = mxfp_format_info(src);
 	const bool block = info->kind == MXFP_KIND_BLOCK;
@@ -152,7 +124,7 @@ void bench_data_fill(struct bench_data *data, const struct mxfp_kernels *table, 
 	if (!has_sign(src))
 		for (size_t i = 0; i < BENCH_PATTERN; i++)
 			data->normals[i] = fabsf(data->normals[i]);
-	make_pattern(data, table);
+	make_pattern(data);
 	if (!has_sign(src))
 		make_normals(data->normals, BENCH_PATTERN);
 	repeat(data->src, codes, codes * patterns);

@@ -58,9 +58,6 @@ void bench_gemm_shape_name(const struct bench_gemm_shape *shape, char *name, siz
 /* "L2", "L3", "DRAM", or "" where the weights' place is not told. */
 const char *bench_gemm_place_name(enum bench_gemm_place place);
 
-/* The kernel of the table for the case, or NULL. */
-const struct mxfp_gemm_kernel *bench_gemm_kernel(const struct mxfp_kernels *table, const struct bench_gemm_case *c);
-
 /* Copies of packed weights, more than the caches hold if they are to be in DRAM. */
 struct bench_ring {
 	uint8_t *memory;
@@ -107,7 +104,7 @@ struct bench_gemm_result {
 };
 
 /* Times product and comparisons in turns, until `seconds` have gone by. */
-struct bench_gemm_result bench_gemm_measure(struct bench_gemm_data *data, int tier, double seconds);
+struct bench_gemm_result bench_gemm_measure(struct bench_gemm_data *data, double seconds);
 
 /* Loads OpenBLAS for at most so many threads; its name and core, or NULL if it is not there or not loaded. */
 void bench_sgemm_load(unsigned threads);
@@ -123,7 +120,7 @@ struct bench_peak {
 	bench_peak_loop *fma, *dot; /* binary32; products of bytes. NULL: the tier has none */
 };
 
-#define MXFP_TIER(id, name, features) extern const struct bench_peak peak_##name;
-#include "isa.def"
+#define BENCH_TIER(name) extern const struct bench_peak peak_##name;
+#include "tier.def"
 
 #endif

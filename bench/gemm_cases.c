@@ -63,11 +63,3 @@ const char *bench_gemm_place_name(enum bench_gemm_place place)
 		return "";
 	}
 }
-
-const struct mxfp_gemm_kernel *bench_gemm_kernel(const struct mxfp_kernels *table, const struct bench_gemm_case *c)
-{
-	static const struct mxfp_sparsity dense;
-	const struct mxfp_gemm_kernel *kernel = mxfp_gemm_kernel(table, c->acc, c->a, c->w, c->sparsity);
-
-	return kernel != NULL ? kernel : mxfp_gemm_kernel(table, c->acc, c->a, c->w, dense);
-}

@@ -62,11 +62,7 @@ static struct mxfp_matrix encode(struct bench_gemm_data *data, enum mxfp_format 
 	blocks.scales = allocate(data, size.scales_bytes);
 	if (!data->failed)
 		expect_ok(data, mxfp_quantize(&blocks, from, MXFP_FORMAT_F32, 0, &rceil));
-	matrix.data = blocks.codes;
-	matrix.scales = blocks.scales;
-	matrix.tensor_scale = blocks.tensor_scale;
-	matrix.tensor_scale_divides = blocks.tensor_scale_divides;
-	return matrix;
+	return mxfp_blocks_matrix(&blocks);
 }
 
 /* W, pruned and compressed if the case says so. */

@@ -2,6 +2,8 @@
 /* Product, OpenBLAS and limits in turns: measure.c says why. */
 #include "config.h"
 
+#include <string.h>
+
 #include "gemm_bench.h"
 
 enum { ROUNDS_MIN = 3, PIECES = 64 };
@@ -108,17 +110,18 @@ static double peak(bench_peak_loop *loop)
 	return operations / (bench_now(CLOCK_THREAD_CPUTIME_ID) - start);
 }
 
-static bench_peak_loop *peak_loop(const struct bench_gemm_case *c, int tier)
+static bench_peak_loop *peak_loop(const struct bench_gemm_data *data)
 {
-	static const struct bench_peak *const peaks[] = {
-#define MXFP_TIER(id, name, features) &peak_##name,
-#include "isa.def"
-	};
+	const struct bench_peak *found = &peak_ref;
 
-	return c->acc == MXFP_ACC_EXACT ? peaks[tier]->dot : peaks[tier]->fma;
+#define BENCH_TIER(name) \
+	if (strcmp(data->isa, #name) == 0) \
+		found = &peak_##name;
+#include "tier.def"
+	return data->c->acc == MXFP_ACC_EXACT ? found->dot : found->fma;
 }
 
-struct bench_gemm_result bench_gemm_measure(struct bench_gemm_data *data, int tier, double seconds)
+struct bench_gemm_result bench_gemm_measure(struct bench_gemm_data *data, double seconds)
 {
 	enum { PRODUCTS, SGEMM, DENSE, ONE, READ, TURNS };
 	const unsigned threads = data->exec.threads;
@@ -133,7 +136,7 @@ struct bench_gemm_result bench_gemm_measure(struct bench_gemm_data *data, int ti
 	double peaks[BENCH_ROUNDS_MAX];
 	unsigned i = 0;
 
-	data->read = bench_limits_of_tier(tier)[0].run;
+	data->read = bench_limits_of_tier(data->isa)[0].run;
 	for (int t = 0; t < TURNS; t++)
 		calibrate(&turns[t], data, clock);
 	const double start = bench_now(clock);
@@ -141,7 +144,7 @@ struct bench_gemm_result bench_gemm_measure(struct bench_gemm_data *data, int ti
 		for (int t = 0; t < TURNS; t++)
 			if (turns[t].run != NULL)
 				turns[t].samples[i] = timed(&turns[t], data, clock) / turns[t].times;
-		peaks[i] = peak(peak_loop(data->c, tier));
+		peaks[i] = peak(peak_loop(data));
 	}
 	return (struct bench_gemm_result){
 		.kernel = summary(&turns[PRODUCTS], i),

@@ -17,7 +17,7 @@ struct limit {
 };
 
 /* One table a tier, its first row reading only, the last without a function. */
-#define MXFP_TIER(id, name, features) extern const struct limit limits_##name[];
-#include "isa.def"
+#define BENCH_TIER(name) extern const struct limit limits_##name[];
+#include "tier.def"
 
 #endif

@@ -13,7 +13,8 @@
 #include "bench.h"
 
 enum {
-	CHUNK = 1 << 22, /* elements of a turn in DRAM: a millisecond or two */
+	CHUNK = 1 << 22, /* elements of a turn in DRAM at least: a millisecond or two */
+	PAST_CACHES_BYTES = 32 << 20, /* results from which on the library stores past the caches, if they widen */
 	CORE_BYTES = 16 << 10, /* less than any L1 */
 	CORE_RUNS = 200,
 	ROUNDS_MIN = 3
@@ -118,7 +119,8 @@ static size_t set_turn(struct bench_work *work)
 	if (bench_reads_twice(work->c))
 		return work->n = work->data->n;
 	/* A power of 2 of parts, so that each of the three that take turns comes to every part. */
-	work->n = CHUNK;
+	const size_t width = mxfp_format_info(work->c->dst)->storage_bytes;
+	work->n = work->c->op != BENCH_SCAN && width > 1 ? PAST_CACHES_BYTES / width : CHUNK;
 	return work->data->n;
 }
 

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* What a core computes at most: multiplications and additions in registers, as many at a time as hide their latency.
-   Compiled once a tier; PEAK is the name of what it defines, TIER_HEADER the tier's vectors; DOT_HEADER has
-   peak_dot(). */
+   Compiled once a tier; PEAK is the name of what it defines. */
 #include "config.h"
 
 #include "gemm_bench.h"
 
-#ifdef TIER_HEADER
-#include TIER_HEADER
+#include "tier.h"
 
-#ifdef DOT_HEADER
-#include DOT_HEADER
-#endif
+#ifdef LANES
 
 enum { CHAINS = 12, TURNS = 20000 };
 
@@ -37,12 +33,12 @@ static double fma_loop(void)
 #endif
 
 const struct bench_peak PEAK = {
-#ifdef TIER_HEADER
+#ifdef LANES
 	.fma = fma_loop,
 #else
 	.fma = NULL,
 #endif
-#ifdef DOT_HEADER
+#ifdef HAS_DOT
 	.dot = peak_dot,
 #else
 	.dot = NULL,

@@ -1,25 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs a case over a part of the data, in pieces as the library does, and the limit over the same part. */
+/* Runs a case over a part of the data, and the limit over the same part, in pieces as the library does. */
 #include "config.h"
 
+#include <assert.h>
+#include <string.h>
+
 #include "bench.h"
-#include "tile.h"
 
-enum { F32_INF = 0x7F800000, F32_ONE = 0x3F800000 };
-
-bench_kernel *bench_slot(const struct mxfp_kernels *table, const struct bench_case *c)
-{
-	switch (c->op) {
-	case BENCH_CONVERT:
-		return (bench_kernel *)table->convert[c->dst][c->src];
-	case BENCH_QUANTIZE:
-		return (bench_kernel *)table->quantize[c->dst];
-	case BENCH_DEQUANTIZE:
-		return (bench_kernel *)table->dequantize[c->src];
-	default:
-		return (bench_kernel *)table->scan[c->src];
-	}
-}
+enum { PIECE = 1 << 16 }; /* elements that a thread takes of a limit at once, as the library cuts a call */
 
 /* Bytes that the codes of n elements take. */
 static size_t code_bytes(enum mxfp_format format, size_t n)
@@ -49,128 +37,72 @@ static uint8_t *scale_at(uint8_t *scales, enum mxfp_format format, size_t start)
 	return scales + start / mxfp_format_info(format)->block_length;
 }
 
-/* The pieces that the library cuts such work into; rows are short enough to stay whole. */
-static size_t piece_count(const struct bench_work *work)
-{
-	return mxfp_tile_count(work->n / BENCH_COLS, BENCH_COLS);
-}
-
-static size_t piece_start(const struct bench_work *work, size_t piece)
-{
-	return work->start + mxfp_tile(work->n / BENCH_COLS, BENCH_COLS, piece).row * BENCH_COLS;
-}
-
-static size_t piece_length(const struct bench_work *work, size_t piece)
-{
-	return mxfp_tile(work->n / BENCH_COLS, BENCH_COLS, piece).rows * BENCH_COLS;
-}
-
-static void convert_piece(void *context, size_t piece)
-{
-	const struct bench_work *work = context;
-	const struct bench_case *c = work->c;
-	const size_t start = piece_start(work, piece);
-	const struct mxfp_convert_job job = {
-		.dst_format = c->dst,
-		.src_format = c->src,
-		.dst = at(work->data->dst, c->dst, start),
-		.src = at(work->data->src, c->src, start),
-		.n = piece_length(work, piece),
-		.first_index = start,
-		.rounding = {.mode = c->round},
-		.counts = &(struct mxfp_counts){0},
-		.past_caches = work->place == BENCH_DRAM,
-	};
-
-	work->table->convert[c->dst][c->src](&job);
-}
-
-/* A scan of a piece; NVFP4's first pass too, whose result is the same for every piece of the repeated pattern. */
-static void scan_piece(void *context, size_t piece)
-{
-	const struct bench_work *work = context;
-	const size_t start = piece_start(work, piece);
-	struct mxfp_scan_job job = {
-		.src_format = work->c->src,
-		.src = at(work->data->src, work->c->src, start),
-		.n = piece_length(work, piece),
-		.first_index = start,
-		.non_finite_from = F32_INF,
-		.first_non_finite = UINT64_MAX,
-	};
-
-	work->table->scan[work->c->src](&job);
-}
-
-static void quantize_piece(void *context, size_t piece)
-{
-	const struct bench_work *work = context;
-	const struct bench_case *c = work->c;
-	const size_t start = piece_start(work, piece);
-	const struct mxfp_quantize_job job = {
-		.format = c->dst,
-		.src_format = c->src,
-		.rows = piece_length(work, piece) / BENCH_COLS,
-		.cols = BENCH_COLS,
-		.src = at(work->data->src, c->src, start),
-		.src_stride = BENCH_COLS,
-		.codes = at(work->data->dst, c->dst, start),
-		.scales = scale_at(work->data->dst_scales, c->dst, start),
-		.codes_stride = code_bytes(c->dst, BENCH_COLS),
-		.scales_stride = BENCH_COLS / mxfp_format_info(c->dst)->block_length,
-		.first_index = start,
-		.rounding = {.mode = c->round},
-		.rule = c->rule,
-		.recipe = c->recipe,
-		.tensor_amax = work->data->amax,
-		.counts = &(struct mxfp_counts){0},
-	};
-
-	work->table->quantize[c->dst](&job);
-}
-
-static void dequantize_piece(void *context, size_t piece)
-{
-	const struct bench_work *work = context;
-	const struct bench_case *c = work->c;
-	const size_t start = piece_start(work, piece);
-	const struct mxfp_dequantize_job job = {
-		.format = c->src,
-		.dst_format = c->dst,
-		.rows = piece_length(work, piece) / BENCH_COLS,
-		.cols = BENCH_COLS,
-		.codes = at(work->data->src, c->src, start),
-		.scales = scale_at(work->data->src_scales, c->src, start),
-		.codes_stride = code_bytes(c->src, BENCH_COLS),
-		.scales_stride = BENCH_COLS / mxfp_format_info(c->src)->block_length,
-		.tensor_scale = F32_ONE,
-		.dst = at(work->data->dst, c->dst, start),
-		.dst_stride = BENCH_COLS,
-		.past_caches = work->place == BENCH_DRAM,
-	};
-
-	work->table->dequantize[c->src](&job);
-}
-
 bool bench_reads_twice(const struct bench_case *c)
 {
 	return c->op == BENCH_QUANTIZE && mxfp_format_info(c->dst)->tensor_scale;
 }
 
+static enum mxfp_status quantize(const struct bench_work *work, const struct mxfp_exec *exec)
+{
+	const struct bench_case *c = work->c;
+	const struct mxfp_quantize_options options = {
+		.rule = c->rule,
+		.recipe = c->recipe,
+		.round = c->round,
+		.first_index = work->start,
+		.exec = exec,
+	};
+	struct mxfp_blocks blocks = {
+		.format = c->dst,
+		.rows = work->n / BENCH_COLS,
+		.cols = BENCH_COLS,
+		.codes = at(work->data->dst, c->dst, work->start),
+		.scales = scale_at(work->data->dst_scales, c->dst, work->start),
+	};
+
+	return mxfp_quantize(&blocks, at(work->data->src, c->src, work->start), c->src, 0, &options);
+}
+
+static enum mxfp_status dequantize(const struct bench_work *work, const struct mxfp_exec *exec)
+{
+	const struct bench_case *c = work->c;
+	const struct mxfp_matrix matrix = {
+		.format = c->src,
+		.rows = work->n / BENCH_COLS,
+		.cols = BENCH_COLS,
+		.data = at(work->data->src, c->src, work->start),
+		.scales = scale_at(work->data->src_scales, c->src, work->start),
+		.tensor_scale = 1,
+	};
+
+	return mxfp_dequantize(&matrix, at(work->data->dst, c->dst, work->start), c->dst, 0, exec);
+}
+
+static enum mxfp_status convert(const struct bench_work *work, const struct mxfp_exec *exec)
+{
+	const struct bench_case *c = work->c;
+	const struct mxfp_convert_options options = {.round = c->round, .first_index = work->start, .exec = exec};
+
+	return mxfp_convert(at(work->data->dst, c->dst, work->start), c->dst,
+	                    at(work->data->src, c->src, work->start), c->src, work->n, &options);
+}
+
 void bench_run(const struct bench_work *work)
 {
-	static void (*const pieces[])(void *context, size_t piece) = {
-		[BENCH_CONVERT] = convert_piece,
-		[BENCH_QUANTIZE] = quantize_piece,
-		[BENCH_DEQUANTIZE] = dequantize_piece,
-		[BENCH_SCAN] = scan_piece,
-	};
-	const size_t n_pieces = piece_count(work);
-	const struct mxfp_exec exec = {.threads = work->threads};
+	const struct mxfp_exec exec = {.threads = work->threads, .isa = work->isa};
+	enum mxfp_status status;
+	float amax = 0;
 
-	if (bench_reads_twice(work->c))
-		mxfp_parallel_for(&exec, n_pieces, scan_piece, (void *)work);
-	mxfp_parallel_for(&exec, n_pieces, pieces[work->c->op], (void *)work);
+	if (work->c->op == BENCH_CONVERT)
+		status = convert(work, &exec);
+	else if (work->c->op == BENCH_QUANTIZE)
+		status = quantize(work, &exec);
+	else if (work->c->op == BENCH_DEQUANTIZE)
+		status = dequantize(work, &exec);
+	else
+		status = mxfp_amax(at(work->data->src, work->c->src, work->start), work->c->src, work->n, &amax, &exec);
+	assert(status == MXFP_OK);
+	(void)status;
 }
 
 /* How far the limit's ratio of reads to writes is from `ratio`, as a factor. */
@@ -181,14 +113,13 @@ static double distance(const struct limit *limit, double ratio)
 	return of_limit > ratio ? of_limit / ratio : ratio / of_limit;
 }
 
-static const struct limit *const limits_of_tiers[] = {
-#define MXFP_TIER(id, name, features) limits_##name,
-#include "isa.def"
-};
-
-const struct limit *bench_limits_of_tier(int tier)
+const struct limit *bench_limits_of_tier(const char *isa)
 {
-	return limits_of_tiers[tier];
+#define BENCH_TIER(name) \
+	if (strcmp(isa, #name) == 0) \
+		return limits_##name;
+#include "tier.def"
+	return limits_ref;
 }
 
 const struct limit *bench_limit(const struct limit *limits, const struct bench_case *c)
@@ -226,7 +157,7 @@ static void limit_piece(void *context, size_t piece)
 /* Moves `bytes` bytes, read ones and written ones together, in as many pieces as the work has. */
 static void move_bytes(const struct bench_work *work, const struct limit *limit, bool past, size_t bytes)
 {
-	const size_t n_pieces = piece_count(work);
+	const size_t n_pieces = (work->n + PIECE - 1) / PIECE;
 	const size_t n_steps = bytes / LIMIT_LINE_BYTES / (limit->in + limit->out);
 	struct limit_work limit_work = {
 		.run = past ? limit->run_past : limit->run,

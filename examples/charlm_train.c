@@ -11,7 +11,7 @@
 #include "charlm.h"
 #include "linear.h"
 #include "norm.h"
-#include "philox.h"
+#include "mxfp/philox.h"
 
 enum { STEPS = 3000, WARM_UP = 100, REPORT = 500, SEED = 1 };
 

@@ -13,6 +13,7 @@
  */
 #include "config.h"
 
+#include "format.h"
 #include "fuzz.h"
 #include "mxfp/isa.h"
 

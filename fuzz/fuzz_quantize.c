@@ -12,6 +12,7 @@
  * Input: format, rule, recipe, rounding, policy, flags (1 no negative zero, 2 via bf16, 4 bf16 source, 8 gaps
  * between rows), rows, columns, 8 bytes of seed, then the elements.
  */
+#include "format.h"
 #include "fuzz.h"
 #include "mxfp/convert.h"
 #include "mxfp/quantize.h"

@@ -9,6 +9,7 @@
  *
  * Input: format, pattern, flags (1 gaps between rows), rows, columns, then masks and codes.
  */
+#include "format.h"
 #include "fuzz.h"
 #include "mxfp/sparse.h"
 

@@ -38,8 +38,10 @@
 #include "mxfp/isa.h"
 #include "mxfp/matrix.h"
 #include "mxfp/options.h"
+#include "mxfp/philox.h"
 #include "mxfp/quantize.h"
 #include "mxfp/sparse.h"
 #include "mxfp/status.h"
+#include "mxfp/version.h"
 
 #endif

@@ -97,6 +97,17 @@ uint32_t mxfp_isa_missing(int tier)
 	return tiers[tier].features & ~mxfp_cpu_features();
 }
 
+const char *mxfp_isa_lacks(int tier, int i)
+{
+	uint32_t missing = mxfp_isa_name(tier) != NULL ? mxfp_isa_missing(tier) : 0;
+	int bit = 0;
+
+	for (; missing >> bit != 0; bit++)
+		if ((missing >> bit & 1) != 0 && i-- == 0)
+			return mxfp_cpu_name(bit);
+	return NULL;
+}
+
 uint32_t mxfp_isa_available(void)
 {
 	uint32_t available = 0;

@@ -7,12 +7,14 @@
 
 #include "args.h"
 #include "gemm/plan.h"
+#include "sized.h"
 
 enum { WHOLE = 512, QUARTER = 128 }; /* pass_k */
 enum { KILO = 1000, MEGA = 1000000 };
+#define N_RATES ((enum mxfp_engine_rate)(MXFP_ENGINE_SPARSE + 1))
 
 static const struct mxfp_engine_chip chips[] = {
-#define MXFP_CHIP(...) {__VA_ARGS__},
+#define MXFP_CHIP(...) {.size = 0, __VA_ARGS__},
 #include "chip.def"
 };
 
@@ -21,6 +23,7 @@ enum { N_CHIPS = sizeof chips / sizeof chips[0] };
 /* A list's sub-arrays and sums, before anything is written. */
 struct sums {
 	const struct mxfp_engine_chip *chip;
+	struct mxfp_engine_chip chip_copy; /* the caller's, if it is of another version */
 	unsigned cores, split; /* sub-arrays a core */
 	uint64_t cycles, moving, macs, macs_depth, macs_tiles, bytes, ideal_ps;
 };
@@ -31,7 +34,7 @@ struct cost {
 	uint64_t depth, cycles, moving, load;
 };
 
-const struct mxfp_engine_chip *mxfp_engine_chip(int i)
+const struct mxfp_engine_chip *mxfp_engine_get_chip(int i)
 {
 	return i >= 0 && i < N_CHIPS ? &chips[i] : NULL;
 }
@@ -67,10 +70,10 @@ static uint64_t larger(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* The rate of an operand, or MXFP_N_ENGINE_RATES. */
+/* The rate of an operand, or N_RATES. */
 static enum mxfp_engine_rate operand_rate(const struct mxfp_engine_chip *chip, enum mxfp_format format)
 {
-	enum mxfp_engine_rate rate = MXFP_N_ENGINE_RATES;
+	enum mxfp_engine_rate rate = N_RATES;
 
 	if (format == MXFP_FORMAT_MXFP4)
 		rate = MXFP_ENGINE_FP4;
@@ -80,7 +83,7 @@ static enum mxfp_engine_rate operand_rate(const struct mxfp_engine_chip *chip, e
 		rate = MXFP_ENGINE_16BIT;
 	else if (format == MXFP_FORMAT_F32)
 		rate = MXFP_ENGINE_F32;
-	return rate != MXFP_N_ENGINE_RATES && chip->rates[rate].peak_gflop_s != 0 ? rate : MXFP_N_ENGINE_RATES;
+	return rate != N_RATES && chip->rates[rate].peak_gflop_s != 0 ? rate : N_RATES;
 }
 
 /* The format in which the engine multiplies A. */
@@ -144,7 +147,7 @@ static struct cost product_cost(const struct sums *s, const struct mxfp_product 
 	return cost;
 }
 
-/* The rate of a product, or MXFP_N_ENGINE_RATES. */
+/* The rate of a product, or N_RATES. */
 static enum mxfp_engine_rate product_rate(const struct sums *s, const struct mxfp_product *p,
                                           const struct mxfp_gemm_options *options)
 {
@@ -193,7 +196,7 @@ static enum mxfp_status check_product(struct sums *s, const struct mxfp_product 
 	                                               options->a_format != p->a->format && !mxfp_is_source(p->a->format)))
 		return MXFP_ERR_FORMAT;
 	enum mxfp_engine_rate rate = product_rate(s, p, options);
-	if (rate == MXFP_N_ENGINE_RATES)
+	if (rate == N_RATES)
 		return MXFP_ERR_FORMAT;
 	if (p->a->cols != p->w->cols)
 		return MXFP_ERR_SIZE;
@@ -212,7 +215,7 @@ static bool is_chip(const struct mxfp_engine_chip *chip)
 {
 	if (chip->cores == 0 || chip->memory_mb_s / chip->cores == 0)
 		return false;
-	for (int r = 0; r < MXFP_N_ENGINE_RATES; r++) {
+	for (int r = 0; r < (int)N_RATES; r++) {
 		bool has = chip->rates[r].peak_gflop_s != 0;
 		bool works = chip->rows == 0 || (chip->rates[r].products != 0 && chip->rates[r].row_cycles != 0);
 
@@ -227,10 +230,15 @@ static enum mxfp_status check(struct sums *s, const struct mxfp_engine *engine, 
                               size_t n, const struct mxfp_gemm_options *options)
 {
 	unsigned pass = options->pass_k == 0 ? WHOLE : options->pass_k;
+	struct mxfp_engine copy;
 
+	if (engine != NULL && MXFP_SIZED((const struct mxfp_engine *)engine, &copy, ideal_ps) == NULL)
+		return MXFP_ERR_OPTION;
 	if (engine == NULL || (n != 0 && (products == NULL || engine->places == NULL)) || engine->busy == NULL)
 		return MXFP_ERR_NULL;
-	s->chip = engine->chip != NULL ? engine->chip : &chips[0];
+	s->chip = engine->chip != NULL ? MXFP_SIZED(engine->chip, &s->chip_copy, rates) : &chips[0];
+	if (s->chip == NULL)
+		return MXFP_ERR_OPTION;
 	s->cores = engine->cores != 0 ? engine->cores : s->chip->cores;
 	if ((pass != WHOLE && pass != WHOLE / 2 && pass != QUARTER) || !is_chip(s->chip) || s->cores > s->chip->cores)
 		return MXFP_ERR_OPTION;
@@ -241,9 +249,9 @@ static enum mxfp_status check(struct sums *s, const struct mxfp_engine *engine, 
 	    (options->a_format != MXFP_FORMAT_F32 && !mxfp_is_block(options->a_format)))
 		return MXFP_ERR_FORMAT;
 	enum mxfp_status status = MXFP_OK;
-	struct mxfp_product copy;
+	struct mxfp_product product;
 	for (size_t i = 0; i < n && status == MXFP_OK; i++)
-		status = check_product(s, mxfp_product_at(products, i, &copy), options);
+		status = check_product(s, mxfp_product_at(products, i, &product), options);
 	bool fits = larger(s->cycles, s->moving) != UINT64_MAX && larger(s->macs, s->macs_tiles) != UINT64_MAX &&
 	            larger(s->bytes, s->ideal_ps) != UINT64_MAX && scale(s->bytes, MEGA, 1) != UINT64_MAX &&
 	            scale(s->cycles, MEGA, 1) != UINT64_MAX;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of formats as an array, and look-ups by number and by name. */
-#include "mxfp/format.h"
+#include "format.h"
 
 #include <string.h>
 

@@ -7,6 +7,7 @@
 #ifndef MXFP_KERNELS_H
 #define MXFP_KERNELS_H
 
+#include "format.h"
 #include "gemm/kernel.h"
 #include "mxfp/convert.h"
 #include "mxfp/quantize.h"

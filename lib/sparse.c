@@ -242,6 +242,21 @@ enum mxfp_status mxfp_sparse_prune(const struct mxfp_sparse *masks, void *pruned
 	return MXFP_OK;
 }
 
+static enum mxfp_status check_masks(const struct mxfp_sparse *s)
+{
+	return mxfp_masks_valid(s->sparsity, s->rows, s->cols, s->masks, s->masks_stride) ? MXFP_OK : MXFP_ERR_MASK;
+}
+
+enum mxfp_status mxfp_sparse_check(const struct mxfp_sparse *sparse)
+{
+	struct checked c;
+	enum mxfp_status status = check_sparse(&c, sparse);
+
+	if (status == MXFP_OK && c.masks != 0 && c.sparse.masks == NULL)
+		status = MXFP_ERR_NULL;
+	return status == MXFP_OK ? check_masks(&c.sparse) : status;
+}
+
 /* What compressing and expanding check alike. */
 static enum mxfp_status check_both(struct checked *c, const struct mxfp_sparse *sparse, const void *dense,
                                    size_t dense_stride)
@@ -258,7 +273,7 @@ static enum mxfp_status check_both(struct checked *c, const struct mxfp_sparse *
 	if (mxfp_overlap(s->codes, c->codes, dense, c->dense) || mxfp_overlap(s->masks, c->masks, dense, c->dense) ||
 	    mxfp_overlap(s->codes, c->codes, s->masks, c->masks))
 		return MXFP_ERR_OVERLAP;
-	return mxfp_masks_valid(s->sparsity, s->rows, s->cols, s->masks, s->masks_stride) ? MXFP_OK : MXFP_ERR_MASK;
+	return check_masks(s);
 }
 
 static void compress_piece(const struct mxfp_kernels *kernels, const void *context, size_t piece,

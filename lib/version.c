@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
 
-#include "mxfp/isa.h"
+#include "mxfp/version.h"
 
 #if defined(__clang__)
 #define COMPILER "clang " __clang_version__

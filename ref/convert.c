@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "minifloat.h"
-#include "philox.h"
+#include "mxfp/philox.h"
 #include "ref.h"
 
 /* A code of more than 16 bits lies in the top bits of its 32-bit word: tf32 has 13 spare bits below. */

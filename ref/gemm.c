@@ -8,7 +8,7 @@
 #include "f32.h"
 #include "minifloat.h"
 #include "pack.h"
-#include "philox.h"
+#include "mxfp/philox.h"
 #include "ref.h"
 #include "scale.h"
 

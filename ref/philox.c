@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "philox.h"
+#include "mxfp/philox.h"
 
 /* Multipliers and Weyl increments of the paper, section 4.3 (the increments are the golden ratio and sqrt(3) - 1). */
 #define M0 UINT32_C(0xD2511F53)

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The shared library exports exactly the functions that the public headers mark MXFP_API, the static one defines nothing
-# outside the prefix mxfp_, and the SONAME is that of the interface version.
+# The functions that the public headers mark MXFP_API, those of the linker's map and those that the shared library exports,
+# with a version, are the same; the static one defines nothing outside the prefix mxfp_, and the SONAME is that of the
+# interface version.
 set -euo pipefail
 srcdir=${srcdir:-$(dirname "$0")/..}
 shared=.libs/libmxfp.so
@@ -18,7 +19,16 @@ declared=$(sed -n 's/^MXFP_API.*[ *]\(mxfp_[a-z0-9_]*\)(.*/\1/p' "$srcdir"/inclu
 	exit 1
 }
 
-exported=$(${NM:-nm} -D --defined-only $shared | awk '{ print $NF }' | sort)
+mapped=$(sed -n 's/^\t\(mxfp_[a-z0-9_]*\);$/\1/p' "$srcdir/lib/libmxfp.map" | sort)
+diff <(echo "$declared") <(echo "$mapped") || {
+	echo "< declared MXFP_API, > in lib/libmxfp.map"
+	exit 1
+}
+
+exported=$(${NM:-nm} -D --defined-only $shared | awk '$2 != "A" { print $NF }' | sort)
+if grep -q '@@LIBMXFP_' <<<"$exported"; then
+	exported=$(sed -n 's/@@LIBMXFP_[0-9.]*$//p' <<<"$exported")
+fi
 diff <(echo "$declared") <(echo "$exported") || {
 	echo "< declared MXFP_API, > exported"
 	exit 1

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "philox.h"
+#include "mxfp/philox.h"
 
 /* Enough for every block sum: products have at most 64 bits, their exponents differ by less than 64. */
 enum { WIDE = 192 };

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "philox.h"
+#include "mxfp/philox.h"
 
 #define F32_SIGN UINT32_C(0x80000000)
 #define F32_INF UINT32_C(0x7F800000)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "format.h"
 #include "suite.h"
 
 #include <inttypes.h>

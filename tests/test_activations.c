@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "philox.h"
+#include "mxfp/philox.h"
 #include "suite.h"
 
 enum { PRECISION = 200, TOKENS = 24, COLS = 1000, MOMENTS_N = 1 << 20 };

@@ -9,7 +9,7 @@
 
 #include "inputs.h"
 #include "oracle.h"
-#include "philox.h"
+#include "mxfp/philox.h"
 #include "suite.h"
 #include "thresholds.h"
 

@@ -9,6 +9,7 @@
 
 #include "cpu.h"
 #include "mxfp/isa.h"
+#include "mxfp/version.h"
 #include "ref.h"
 #include "suite.h"
 

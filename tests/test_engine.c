@@ -18,10 +18,11 @@ struct account {
 static void prepare(struct account *a, const char *chip, unsigned cores)
 {
 	memset(a, 0xA5, sizeof *a);
+	a->engine.size = sizeof a->engine;
 	a->engine.chip = NULL;
-	for (int i = 0; mxfp_engine_chip(i) != NULL; i++)
-		if (strcmp(mxfp_engine_chip(i)->name, chip) == 0)
-			a->engine.chip = mxfp_engine_chip(i);
+	for (int i = 0; mxfp_engine_get_chip(i) != NULL; i++)
+		if (strcmp(mxfp_engine_get_chip(i)->name, chip) == 0)
+			a->engine.chip = mxfp_engine_get_chip(i);
 	ck_assert_ptr_nonnull(a->engine.chip);
 	a->engine.cores = cores;
 	a->engine.places = a->places;
@@ -329,7 +330,7 @@ START_TEST(what_cannot_be_is_refused)
 {
 	struct mxfp_product products[2] = {w4a8(8, 8, 64), w4a8(8, 8, 64)};
 	struct mxfp_gemm_options options = {.pass_k = 64};
-	struct mxfp_engine_chip chip = *mxfp_engine_chip(0);
+	struct mxfp_engine_chip chip = *mxfp_engine_get_chip(0);
 	struct account a;
 
 	ck_assert_int_eq((int)mxfp_engine_estimate(products, 2, NULL, NULL), (int)MXFP_ERR_NULL);

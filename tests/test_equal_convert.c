@@ -2,6 +2,7 @@
 /* Conversion kernels of every tier that the machine has equal the reference. One case a destination:
    CK_RUN_CASE=convert_to_e4m3 runs that one. */
 #include "equal_slots.h"
+#include "format.h"
 #include "suite.h"
 
 static struct equal equal;

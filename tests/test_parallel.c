@@ -4,6 +4,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "exec.h"
 #include "matrix.h"
@@ -343,6 +345,61 @@ START_TEST(one_piece_asks_for_no_threads)
 }
 END_TEST
 
+/* gcc's runtime waits forever in such a child if it is asked for threads. */
+START_TEST(a_child_of_a_process_with_threads_works)
+{
+	const struct mxfp_exec two = {.threads = 2};
+	struct random r = {suite_seed()};
+	struct matrix m = matrix_of(MXFP_FORMAT_MXFP4, 40, 4096, 0), want = matrix_of(MXFP_FORMAT_MXFP4, 40, 4096, 0);
+	int status;
+
+	matrix_fill(&m, &r);
+	memcpy(want.src, m.src, 4 * m.rows * m.cols);
+	ck_assert_int_eq(quantize(&want, &two, NULL), MXFP_OK);
+	pid_t child = fork();
+	ck_assert_int_ge(child, 0);
+	if (child == 0) {
+		alarm(20);
+		_exit(quantize(&m, &two, NULL) != MXFP_OK || memcmp(m.blocks.codes, want.blocks.codes, m.codes_bytes) != 0);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	matrix_free(&m);
+	matrix_free(&want);
+}
+END_TEST
+
+static void count_task(void *argument, size_t i)
+{
+	(void)i;
+	atomic_fetch_add((atomic_uint *)argument, 1);
+}
+
+START_TEST(a_tier_is_chosen_by_name)
+{
+	const struct mxfp_exec unknown = {.isa = "sse2"}, empty = {.isa = ""};
+	struct mxfp_runner runner;
+	struct mxfp_kernels table;
+	atomic_uint n = 0;
+
+	for (int tier = 0; mxfp_isa_name(tier) != NULL; tier++) {
+		const struct mxfp_exec exec = {.isa = mxfp_isa_name(tier)};
+
+		ck_assert_int_eq(mxfp_runner_init(&runner, &exec), MXFP_OK);
+		mxfp_kernels_init(&table, mxfp_isa_available() & ((UINT32_C(2) << tier) - 1));
+		ck_assert_mem_eq(runner.kernels, &table, sizeof table);
+	}
+	ck_assert_int_eq(mxfp_runner_init(&runner, NULL), MXFP_OK);
+	ck_assert_ptr_eq(runner.kernels, mxfp_kernels_get());
+	ck_assert_int_eq(mxfp_parallel_for(&unknown, 1, count_task, &n), MXFP_ERR_OPTION);
+	ck_assert_int_eq(mxfp_parallel_for(&empty, 1, count_task, &n), MXFP_ERR_OPTION);
+	ck_assert_int_eq(mxfp_parallel_for(NULL, 1, NULL, NULL), MXFP_ERR_NULL);
+	ck_assert_uint_eq(n, 0);
+	ck_assert_int_eq(mxfp_parallel_for(NULL, 7, count_task, &n), MXFP_OK);
+	ck_assert_uint_eq(n, 7);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("parallel");
@@ -355,6 +412,8 @@ int main(void)
 	tcase_add_loop_test(tc, scans_find_the_largest_and_the_first, 0, N_WORKERS);
 	tcase_add_loop_test(tc, calls_may_nest, 0, N_WORKERS);
 	tcase_add_test(tc, one_piece_asks_for_no_threads);
+	tcase_add_test(tc, a_child_of_a_process_with_threads_works);
+	tcase_add_test(tc, a_tier_is_chosen_by_name);
 	suite_add_tcase(suite, tc);
 	return suite_run(suite);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Philox4x32-10 against the known-answer vectors of Random123 (tests/kat_vectors, "philox4x32 10"), and the
    numbering of the words against doc/numerics.md, section 2. */
-#include "philox.h"
+#include "mxfp/philox.h"
 
 #include "inputs.h"
 #include "suite.h"

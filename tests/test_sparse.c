@@ -3,6 +3,7 @@
    search of all subsets and codes taken bit by bit; masks that must be refused. */
 #include <string.h>
 
+#include "format.h"
 #include "inputs.h"
 #include "matrix.h"
 #include "mxfp/sparse.h"

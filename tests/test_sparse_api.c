@@ -2,6 +2,7 @@
 /* Argument checks of the functions of mxfp/sparse.h: each status of each, with every output untouched. */
 #include <string.h>
 
+#include "format.h"
 #include "mxfp/sparse.h"
 #include "suite.h"
 

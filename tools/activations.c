@@ -6,7 +6,7 @@
 
 #include <sleef.h>
 
-#include "philox.h"
+#include "mxfp/philox.h"
 
 const char *activations_name(enum activation_kind kind)
 {

@@ -39,7 +39,7 @@ struct advice {
 	size_t n_layers, n_left_out;
 	struct advise_layer *layers;
 	size_t n_formats;
-	enum mxfp_format formats[MXFP_N_FORMATS];
+	enum mxfp_format formats[FORMATS_MAX];
 	struct units units;
 	size_t *smallest;          /* format of each unit that the steps start from */
 	size_t n_steps;

@@ -39,7 +39,7 @@ static double saved_a_byte(const struct advise_step *step)
 /* Adds the steps of a unit: the lower convex hull of error against bytes, from its smallest format on. */
 static void add_steps(struct advice *advice, size_t unit)
 {
-	struct weight_error errors[MXFP_N_FORMATS];
+	struct weight_error errors[FORMATS_MAX];
 	size_t at = 0;
 
 	for (size_t f = 0; f < advice->n_formats; f++) {

@@ -8,6 +8,7 @@
 
 #include "facts.h"
 #include "mxfp/isa.h"
+#include "mxfp/version.h"
 
 enum { NAME_SIZE = 64 };
 

@@ -40,7 +40,7 @@ static bool is_of_kind(enum option_kind kind, enum mxfp_format format)
 
 static bool format_at(enum option_kind kind, int i, struct choice *choice)
 {
-	for (int f = 0; f < MXFP_N_FORMATS; f++)
+	for (int f = 0; mxfp_format_info((enum mxfp_format)f) != NULL; f++)
 		if (is_of_kind(kind, (enum mxfp_format)f) && i-- == 0) {
 			*choice = (struct choice){mxfp_format_info((enum mxfp_format)f)->name, NULL, f};
 			return true;

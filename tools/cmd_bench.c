@@ -85,7 +85,9 @@ static const char *place_name(int i)
 
 static const char *format_name(int i)
 {
-	return i < MXFP_N_FORMATS ? mxfp_format_info((enum mxfp_format)i)->name : NULL;
+	const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)i);
+
+	return info != NULL ? info->name : NULL;
 }
 
 /* Whether the machine has the tier and it is not above the ceiling that --isa or MXFP_ISA sets. */
@@ -96,7 +98,7 @@ static bool allowed(int tier)
 
 static int check(struct bench *b, struct error *error)
 {
-	int found = MXFP_N_FORMATS, code = EXIT_OK;
+	int found = -1, code = EXIT_OK;
 
 	if (b->threads == 0 || b->threads > BENCH_THREADS_MAX)
 		return fail(error, EXIT_USAGE, "--threads: %llu is out of range / give 1 to %d",
@@ -122,16 +124,6 @@ static bool wanted(const struct bench *b, const struct bench_case *c)
 {
 	return (c->usual || b->all) && (b->only_op < 0 || (int)c->op == b->only_op) &&
 	       (b->only_format == OPTION_FORMAT_NONE || c->dst == b->only_format || c->src == b->only_format);
-}
-
-/* The kernels of all tiers up to this one. */
-static struct mxfp_kernels table_of(int tier)
-{
-	struct mxfp_kernels table;
-	enum mxfp_status status;
-
-	mxfp_kernels_init(&table, mxfp_isa_ceiling(mxfp_isa_name(tier), mxfp_isa_available(), &status));
-	return table;
 }
 
 /* Room for one more in an array of n that has room for *capacity; NULL: there is no memory, and b says so. */
@@ -161,12 +153,12 @@ static void add_row(struct bench *b, const struct bench_row *row)
 }
 
 /* Times one case in one tier, in each place that is wanted. */
-static void time_case(struct bench *b, const struct bench_case *c, const struct mxfp_kernels *table, int tier)
+static void time_case(struct bench *b, const struct bench_case *c, int tier)
 {
 	struct bench_work work = {
 		.c = c,
-		.table = table,
-		.limits = bench_limits_of_tier(tier),
+		.isa = mxfp_isa_name(tier),
+		.limits = bench_limits_of_tier(mxfp_isa_name(tier)),
 		.data = &b->data,
 		.threads = b->rows.threads,
 	};
@@ -191,25 +183,17 @@ static bool is_over(const struct bench *b)
 	return b->out_of_memory || ferror(stdout);
 }
 
-/* Times a case in each tier that has a kernel of its own for it. */
+/* Times a case in each tier. */
 static int time_tiers(const struct bench_case *c, void *context)
 {
 	struct bench *b = context;
-	bench_kernel *below = NULL;
 
 	if (!wanted(b, c))
 		return 0;
-	for (int tier = 0; mxfp_isa_name(tier) != NULL; tier++) {
-		if (!allowed(tier))
-			continue;
-		const struct mxfp_kernels table = table_of(tier);
-		bench_kernel *slot = bench_slot(&table, c);
-		if (slot != below && (b->only_tier < 0 || tier == b->only_tier)) {
-			bench_data_fill(&b->data, &table, c->src);
-			time_case(b, c, &table, tier);
-		}
-		below = slot;
-	}
+	bench_data_fill(&b->data, c->src);
+	for (int tier = 0; mxfp_isa_name(tier) != NULL; tier++)
+		if (allowed(tier) && (b->only_tier < 0 || tier == b->only_tier))
+			time_case(b, c, tier);
 	return is_over(b);
 }
 
@@ -239,7 +223,7 @@ static void time_product(struct bench *b, const struct bench_gemm_case *c, const
 		b->out_of_memory = true;
 		return;
 	}
-	row.result = bench_gemm_measure(&data, tier, b->quick ? quick_product_seconds : product_seconds);
+	row.result = bench_gemm_measure(&data, b->quick ? quick_product_seconds : product_seconds);
 	bench_gemm_data_free(&data);
 	add_product(b, &row);
 }
@@ -265,24 +249,17 @@ static void time_shapes(struct bench *b, const struct bench_gemm_case *c, int ti
 			time_product(b, c, &bench_gemm_shapes[i], tier);
 }
 
-/* In each tier that has a kernel of its own; the reference would take minutes. */
+/* In each tier but the reference, which would take minutes. */
 static void time_products(struct bench *b)
 {
 	for (size_t i = 0; i < bench_n_gemm_cases; i++) {
 		const struct bench_gemm_case *c = &bench_gemm_cases[i];
-		const struct mxfp_gemm_kernel *below = NULL;
 
 		if (b->only_format != OPTION_FORMAT_NONE && c->a != b->only_format && c->w != b->only_format)
 			continue;
-		for (int tier = 0; mxfp_isa_name(tier) != NULL; tier++) {
-			if (!allowed(tier))
-				continue;
-			const struct mxfp_kernels table = table_of(tier);
-			const struct mxfp_gemm_kernel *kernel = bench_gemm_kernel(&table, c);
-			if (kernel != below && (b->only_tier < 0 || tier == b->only_tier))
+		for (int tier = 1; mxfp_isa_name(tier) != NULL; tier++)
+			if (allowed(tier) && (b->only_tier < 0 || tier == b->only_tier))
 				time_shapes(b, c, tier);
-			below = kernel;
-		}
 	}
 }
 

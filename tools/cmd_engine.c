@@ -107,9 +107,9 @@ static int find_chip(struct mxfp_engine_chip *chip, const char *name, struct err
 	const char *names[CHIPS_MAX];
 	size_t n = 0;
 
-	for (; n < CHIPS_MAX && mxfp_engine_chip((int)n) != NULL; n++) {
-		*chip = *mxfp_engine_chip((int)n);
-		names[n] = mxfp_engine_chip((int)n)->name;
+	for (; n < CHIPS_MAX && mxfp_engine_get_chip((int)n) != NULL; n++) {
+		*chip = *mxfp_engine_get_chip((int)n);
+		names[n] = mxfp_engine_get_chip((int)n)->name;
 		if (strcmp(names[n], name) == 0)
 			return EXIT_OK;
 	}

@@ -7,10 +7,8 @@
 
 #include "choices.h"
 #include "commands.h"
-#include "cpu.h"
 #include "facts.h"
 #include "isa.h"
-#include "kernels.h"
 #include "mxfp.h"
 
 static const char *const kind_names[] = {
@@ -74,13 +72,10 @@ static void print_tiers(void)
 {
 	printf("\nInstruction-set tiers\n");
 	for (int i = 0; mxfp_isa_name(i) != NULL; i++) {
-		uint32_t missing = mxfp_isa_missing(i);
-
 		printf("  %-20s%s", mxfp_isa_name(i),
-		       i == mxfp_isa_active() ? "in use" : missing == 0 ? "available" : "lacks");
-		for (int bit = 0; mxfp_cpu_name(bit) != NULL; bit++)
-			if (missing >> bit & 1)
-				printf(" %s", mxfp_cpu_name(bit));
+		       i == mxfp_isa_active() ? "in use" : is_available(i) ? "available" : "lacks");
+		for (int f = 0; mxfp_isa_lacks(i, f) != NULL; f++)
+			printf(" %s", mxfp_isa_lacks(i, f));
 		putchar('\n');
 	}
 }
@@ -89,8 +84,9 @@ static void print_elements(void)
 {
 	printf("\nElement formats\n  %-10s %4s  %-14s %-5s %5s %15s  %s\n", "name", "bits", "kind", "e/m", "bias",
 	       "largest", "special");
-	for (int f = 0; f < MXFP_N_FORMATS; f++) {
-		const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)f);
+	const struct mxfp_format_info *info;
+
+	for (int f = 0; (info = mxfp_format_info((enum mxfp_format)f)) != NULL; f++) {
 		char fields[32];
 		if (info->kind == MXFP_KIND_BLOCK)
 			continue;
@@ -104,8 +100,9 @@ static void print_blocks(void)
 {
 	printf("\nBlock formats\n  %-12s %-8s %6s  %-6s %-13s %s\n", "name", "element", "length", "scale",
 	       "tensor scale", "bits per element");
-	for (int f = 0; f < MXFP_N_FORMATS; f++) {
-		const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)f);
+	const struct mxfp_format_info *info;
+
+	for (int f = 0; (info = mxfp_format_info((enum mxfp_format)f)) != NULL; f++) {
 		if (info->kind == MXFP_KIND_BLOCK)
 			printf("  %-12s %-8s %6u  %-6s %-13s %g\n", info->name,
 			       mxfp_format_info(info->element)->name, info->block_length,
@@ -159,8 +156,9 @@ static json_t *formats(bool blocks)
 	json_t *array = json_array();
 	bool complete = true;
 
-	for (int f = 0; f < MXFP_N_FORMATS; f++) {
-		const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)f);
+	const struct mxfp_format_info *info;
+
+	for (int f = 0; (info = mxfp_format_info((enum mxfp_format)f)) != NULL; f++) {
 		if ((info->kind == MXFP_KIND_BLOCK) == blocks)
 			complete &= append(array, blocks ? block_facts(info) : element_facts(info));
 	}
@@ -186,13 +184,11 @@ static json_t *choices(enum option_kind kind)
 
 static json_t *missing_features(int tier)
 {
-	uint32_t missing = mxfp_isa_missing(tier);
 	json_t *array = json_array();
 	bool complete = true;
 
-	for (int bit = 0; mxfp_cpu_name(bit) != NULL; bit++)
-		if (missing >> bit & 1)
-			complete &= append(array, json_string(mxfp_cpu_name(bit)));
+	for (int f = 0; mxfp_isa_lacks(tier, f) != NULL; f++)
+		complete &= append(array, json_string(mxfp_isa_lacks(tier, f)));
 	if (complete)
 		return array;
 	json_decref(array);

@@ -98,8 +98,8 @@ static void offer_tiers(const struct request *r)
 
 static void offer_chips(const struct request *r)
 {
-	for (int i = 0; mxfp_engine_chip(i) != NULL; i++)
-		offer(r, mxfp_engine_chip(i)->name, NULL);
+	for (int i = 0; mxfp_engine_get_chip(i) != NULL; i++)
+		offer(r, mxfp_engine_get_chip(i)->name, NULL);
 }
 
 static void offer_checks(const struct request *r)

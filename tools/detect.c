@@ -220,7 +220,7 @@ bool detect_all_exact(const struct detection *detection)
 
 void detection_free(struct detection *detection)
 {
-	for (int format = 0; format < MXFP_N_FORMATS; format++)
+	for (int format = 0; format < FORMATS_MAX; format++)
 		free(detection->ways[format]);
 	free(detection->groups);
 }

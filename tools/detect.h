@@ -98,7 +98,7 @@ struct detect_group {
 };
 
 struct detection {
-	struct detect_ways *ways[MXFP_N_FORMATS];  /* of the formats that were met */
+	struct detect_ways *ways[FORMATS_MAX];  /* of the formats that were met */
 	size_t n_groups;
 	struct detect_group *groups;
 	size_t n_unmatched;            /* tensors whose source has another shape */

@@ -55,10 +55,10 @@ uint32_t layout_formats(const struct layout *layout)
 
 const char *layout_formats_text(uint32_t formats, const char *more, char text[LAYOUT_FORMATS_TEXT])
 {
-	const char *names[MXFP_N_FORMATS + 1];
+	const char *names[FORMATS_MAX + 1];
 	size_t n = 0, used = 0;
 
-	for (int f = 0; f < MXFP_N_FORMATS; f++)
+	for (int f = 0; mxfp_format_info((enum mxfp_format)f) != NULL; f++)
 		if ((formats >> f & 1) != 0)
 			names[n++] = mxfp_format_info((enum mxfp_format)f)->name;
 	if (more != NULL)

@@ -25,6 +25,9 @@
 #include "mxfp/sparse.h"
 #include "piece.h"
 
+/* More than the library has; sets of formats are the bits of a uint32_t. */
+enum { FORMATS_MAX = 32 };
+
 #define LAYOUT_SPARSITY "mxfp.sparsity" /* metadata key: the pattern of sparse tensors */
 #define LAYOUT_TENSOR "mxfp.tensor." /* metadata key of a tensor quantized otherwise than most, before its name */
 #define LAYOUT_COLS "mxfp.cols." /* metadata key of a padded tensor's K, before its name */

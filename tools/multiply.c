@@ -145,11 +145,11 @@ static double now(void)
 	return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* C by the kernels of a tier; NULL: of the one in use. */
-static int multiply_on(struct multiplication *x, const char *isa, void *c, struct error *error)
+/* C by the tier of that name, or the one in use. */
+static int multiply_with(struct multiplication *x, const char *isa, void *c, struct error *error)
 {
 	const struct mxfp_product product = {.a = &x->a.matrix, .w = &x->w.matrix, .c = c, .bias = x->bias};
-	struct mxfp_exec exec = x->options.exec != NULL ? *x->options.exec : (struct mxfp_exec){0};
+	struct mxfp_exec exec = *x->options.exec;
 	struct mxfp_gemm_options options = x->options;
 	size_t bytes = 0;
 
@@ -185,13 +185,13 @@ int multiply_run(struct multiplication *x, bool checks, struct error *error)
 	void *reference = checks ? malloc(c_bytes(x) + 1) : NULL;
 
 	if (!checks)
-		return multiply_on(x, NULL, x->c, error);
+		return multiply_with(x, NULL, x->c, error);
 	if (reference == NULL)
 		return fail_memory(error);
 	memcpy(reference, x->c, c_bytes(x));
-	int code = multiply_on(x, "ref", reference, error);
+	int code = multiply_with(x, "ref", reference, error);
 	if (code == EXIT_OK)
-		code = multiply_on(x, NULL, x->c, error);
+		code = multiply_with(x, NULL, x->c, error);
 	if (code == EXIT_OK)
 		code = compare(x, reference, error);
 	free(reference);

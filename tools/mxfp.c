@@ -12,7 +12,7 @@
 #include "interrupt.h"
 #include "isa.h"
 #include "json.h"
-#include "mxfp/isa.h"
+#include "mxfp/version.h"
 
 /* A descriptor 0..2 that the caller left closed would become that of the next file opened, and messages would end up
    in that file. Opened the wrong way round, it fails at its first use instead. */

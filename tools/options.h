@@ -37,7 +37,7 @@ enum { OPTION_LIST_MAX = 256 };
 
 /* Values that stand for "not given" in an option that has no default. */
 #define OPTION_UNSIGNED_NONE UINT64_MAX
-#define OPTION_FORMAT_NONE ((enum mxfp_format)MXFP_N_FORMATS)
+#define OPTION_FORMAT_NONE ((enum mxfp_format)-1)
 
 struct string_list {
 	size_t n;

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sparse.h"
 #include "sparsity.h"
 #include "suffix.h"
 
@@ -341,8 +340,7 @@ int quantized_read_kept(const struct quantized *quantized, const struct piece *p
 	if (code == EXIT_OK)
 		code = file_read(quantized->files[LAYOUT_MASKS], masks, piece->row * size->masks_row_bytes,
 		                 sparse->masks, size->masks_bytes, error);
-	if (code != EXIT_OK || mxfp_masks_valid(sparse->sparsity, sparse->rows, sparse->cols, sparse->masks,
-	                                        size->masks_row_bytes))
+	if (code != EXIT_OK || mxfp_sparse_check(sparse) == MXFP_OK)
 		return code;
 	return fail_tensor(error, quantized->files[LAYOUT_MASKS]->path, masks->name, "rows %" PRIu64 " to %" PRIu64
 	                   ": a mask does not keep %u of %u", piece->row, piece->row + piece->rows - 1,

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "facts.h"
-#include "mxfp/isa.h"
+#include "mxfp/version.h"
 #include "product.h"
 #include "report.h"
 

@@ -8,7 +8,7 @@
 
 #include <sleef.h>
 
-#include "philox.h"
+#include "mxfp/philox.h"
 
 struct experts {
 	uint64_t n, total;

@@ -35,12 +35,12 @@ enum mxfp_engine_rate {
 	MXFP_ENGINE_FP8,    /* MXFP8 */
 	MXFP_ENGINE_16BIT,  /* bf16, f16, tf32 */
 	MXFP_ENGINE_F32,
-	MXFP_ENGINE_SPARSE, /* 16 bits, W sparse */
-	MXFP_N_ENGINE_RATES
+	MXFP_ENGINE_SPARSE  /* 16 bits, W sparse */
 };
 
-/* A chip's constants. A caller may copy one and change it. */
+/* A chip's constants. A caller may copy one, change it, and set its size to sizeof. */
 struct mxfp_engine_chip {
+	size_t size;                  /* sizeof(struct mxfp_engine_chip), or 0 (mxfp.h), as mxfp_engine_get_chip() has it */
 	const char *name, *source;
 	bool announced;               /* figures of a chip that is announced: no geometry, bounds alone */
 	uint32_t cores;               /* each with one array */
@@ -53,11 +53,11 @@ struct mxfp_engine_chip {
 		uint32_t products;        /* an element takes each cycle: the depth is rows times this. SPARSE: at most */
 		uint32_t row_cycles;      /* for a row to enter */
 		uint32_t peak_gflop_s;    /* published for the chip; 0: it has no such rate */
-	} rates[MXFP_N_ENGINE_RATES];
+	} rates[8];                   /* by enum mxfp_engine_rate; the others are 0 */
 };
 
 /* The i-th known chip, or NULL past the last; the first is the default. */
-MXFP_API const struct mxfp_engine_chip *mxfp_engine_chip(int i);
+MXFP_API const struct mxfp_engine_chip *mxfp_engine_get_chip(int i);
 
 /* Where and when a product runs. */
 struct mxfp_engine_place {
@@ -75,6 +75,7 @@ struct mxfp_engine_place {
  * utilization is ideal_ps / max(compute_ps, memory_ps).
  */
 struct mxfp_engine {
+	size_t size;                  /* sizeof(struct mxfp_engine), or 0 (mxfp.h) */
 	/* What the caller sets. */
 	const struct mxfp_engine_chip *chip; /* NULL: the first */
 	unsigned cores;               /* that work, with their share of peak and bandwidth; 0: all */

@@ -15,19 +15,12 @@
 extern "C" {
 #endif
 
-/* MXFP_FORMAT_F32, ... MXFP_FORMAT_MXFP4, ...: the rows of format.def. Values are dense from 0. */
+/* MXFP_FORMAT_F32, ... MXFP_FORMAT_MXFP4, ...: the rows of format.def. Values are dense from 0, so a loop until
+   mxfp_format_info() is NULL has them all. */
 enum mxfp_format {
 #define MXFP_ELEMENT(id, value, name, kind, bits, exponent_bits, significand_bits, bias, special, max_code) \
 	MXFP_FORMAT_##id = (value),
 #define MXFP_BLOCK(id, value, name, element, block_length, scale, tensor_scale) MXFP_FORMAT_##id = (value),
-#include "format.def"
-};
-
-/* The number of formats. */
-enum {
-	MXFP_N_FORMATS = 0
-#define MXFP_ELEMENT(id, value, name, kind, bits, exponent_bits, significand_bits, bias, special, max_code) +1
-#define MXFP_BLOCK(id, value, name, element, block_length, scale, tensor_scale) +1
 #include "format.def"
 };
 

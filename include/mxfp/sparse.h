@@ -71,12 +71,17 @@ MXFP_API enum mxfp_status mxfp_sparse_prune(const struct mxfp_sparse *masks, voi
                                             const struct mxfp_exec *exec);
 
 /*
+ * Checks masks that come from elsewhere; sparse->codes is not looked at. Errors as above, and MXFP_ERR_MASK: a group has
+ * not n bits, or bits past the row other than those of padding that mxfp_sparse_prune() keeps (the last group, of r < n
+ * elements, has its n lowest bits), or a spare bit is set.
+ */
+MXFP_API enum mxfp_status mxfp_sparse_check(const struct mxfp_sparse *sparse);
+
+/*
  * Copies the codes that sparse->masks names from a dense matrix to sparse->codes; padding that is kept becomes code 0.
  * dense_stride is as sparse->codes_stride, of dense rows: whole blocks in a block format. exec may be NULL.
  *
- * Errors as above, and MXFP_ERR_MASK: a group of the masks has not n bits, or bits past the row other than those of
- * padding that mxfp_sparse_prune() keeps (the last group, of r < n elements, has its n lowest bits), or a spare bit is
- * set. Masks are checked before anything is written.
+ * Errors as above; masks are checked before anything is written.
  */
 MXFP_API enum mxfp_status mxfp_sparse_compress(const struct mxfp_sparse *sparse, const void *dense,
                                                size_t dense_stride, const struct mxfp_exec *exec);

@@ -2,16 +2,25 @@
 /* Philox4x32-10, the counter-based generator of stochastic rounding (Salmon, Moraes, Dror, Shaw: "Parallel random
    numbers: as easy as 1, 2, 3", SC11). A word depends on seed, stream and index alone, so any element can be computed
    by itself. */
-#ifndef MXFP_REF_PHILOX_H
-#define MXFP_REF_PHILOX_H
+#ifndef MXFP_PHILOX_H
+#define MXFP_PHILOX_H
 
 #include <stdint.h>
 
+#include "export.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* out = the four words of counter block `counter` under `key`, ten rounds. */
-void mxfp_philox4x32_10(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+MXFP_API void mxfp_philox4x32_10(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
 /* The random word of element `index`: word index mod 4 of counter {lo(index/4), hi(index/4), lo(stream), hi(stream)}
    under key {lo(seed), hi(seed)}. */
-uint32_t mxfp_philox_word(uint64_t seed, uint64_t stream, uint64_t index);
+MXFP_API uint32_t mxfp_philox_word(uint64_t seed, uint64_t stream, uint64_t index);
 
+#ifdef __cplusplus
+}
+#endif
 #endif
