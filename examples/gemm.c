@@ -66,9 +66,7 @@ int main(void)
 	blocks.codes = allocate(size.codes_bytes);
 	blocks.scales = allocate(size.scales_bytes);
 	stop_unless_ok(mxfp_quantize(&blocks, weights, MXFP_FORMAT_F32, 0, &rule), "mxfp_quantize");
-	const struct mxfp_matrix w = {
-		.format = blocks.format, .rows = OUTPUTS, .cols = INPUTS, .data = blocks.codes, .scales = blocks.scales,
-	};
+	const struct mxfp_matrix w = mxfp_blocks_matrix(&blocks);
 	stop_unless_ok(mxfp_pack_size(&w, options.a_format, &options, &packed_bytes), "mxfp_pack_size");
 	void *packed = allocate(packed_bytes);
 	stop_unless_ok(mxfp_pack(packed, packed_bytes, &w, options.a_format, &options), "mxfp_pack");
