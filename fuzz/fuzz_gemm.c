@@ -15,6 +15,7 @@
 
 #include "format.h"
 #include "fuzz.h"
+#include "mxfp/gemm.h"
 #include "mxfp/isa.h"
 
 enum {
