@@ -58,6 +58,7 @@ struct mxfp_gemm_multiply_job {
 	size_t rows;     /* of A, in ceil(rows / mr) panels */
 	const void *w;   /* what it holds may be hostile: read from a file. It leads to no access outside panels */
 	float *c;        /* tiles [mr][nr], one after the other; rows past `rows` may get anything */
+	void *scratch;   /* scratch_bytes of the kernel, aligned as panels are; what it holds is of no use to the next job */
 	size_t k;
 };
 
@@ -68,6 +69,7 @@ struct mxfp_gemm_kernel {
 	/* Bytes of a panel of A or W over k elements; never 0 if k is not 0. A's are multiples of MXFP_GEMM_ALIGN. */
 	size_t (*a_panel_bytes)(const struct mxfp_gemm_shape *shape, size_t k);
 	size_t (*w_panel_bytes)(const struct mxfp_gemm_shape *shape, size_t k);
+	size_t scratch_bytes; /* that multiply() needs beside the stack, on which no function has more than 16 KiB */
 	void (*pack_a)(const struct mxfp_gemm_pack_job *job);
 	void (*pack_w)(const struct mxfp_gemm_pack_job *job);
 	void (*multiply)(const struct mxfp_gemm_multiply_job *job);

@@ -58,6 +58,8 @@ static bool raise_worker(struct mxfp_gemm_layout *layout, const struct mxfp_gemm
 	raise(&layout->tile, tile);
 	if (call->options->epilogue != NULL)
 		raise(&layout->values, tile);
+	if (p->kernel != NULL)
+		raise(&layout->scratch, p->kernel->scratch_bytes);
 	if (p->kernel != NULL && p->w_panels == NULL) {
 		raise(&layout->w, p->tile_cols / p->kernel->nr *
 		                          p->kernel->w_panel_bytes(&p->shape, mxfp_least(p->chunk, p->k)));
@@ -112,7 +114,7 @@ enum mxfp_status mxfp_gemm_layout_end(struct mxfp_gemm_layout *l, size_t product
 	l->plans = align(products * sizeof(struct mxfp_gemm_plan));
 	/* The workspace need not be aligned. */
 	return add(&l->shared, (size_t[]){MXFP_GEMM_ALIGN, l->plans, l->units, l->a}, 4) &&
-	               add(&l->worker, (size_t[]){l->tile, l->values, l->w, l->dense, l->numbers, l->codes}, 6) &&
+	               add(&l->worker, (size_t[]){l->tile, l->values, l->w, l->dense, l->numbers, l->codes, l->scratch}, 7) &&
 	               l->worker <= PTRDIFF_MAX - l->shared
 	               ? MXFP_OK
 	               : MXFP_ERR_SIZE;

@@ -31,6 +31,7 @@ static struct mxfp_gemm_area area(const struct batch *batch)
 	a.dense = a.w + l->w;
 	a.numbers = a.dense + l->dense;
 	a.codes = a.numbers + l->numbers;
+	a.scratch = a.codes + l->codes;
 	return a;
 }
 

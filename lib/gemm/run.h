@@ -24,7 +24,7 @@ struct mxfp_gemm_unit {
    largest batch, and for each worker those of struct mxfp_gemm_area. */
 struct mxfp_gemm_layout {
 	size_t plans, units, a;
-	size_t tile, values, w, dense, numbers, codes;
+	size_t tile, values, w, dense, numbers, codes, scratch;
 	size_t shared, worker; /* sums of those above; both 0 if there is nothing to be computed */
 	size_t batch_units, batch_a; /* of the batch that is being filled */
 };
@@ -37,6 +37,7 @@ struct mxfp_gemm_area {
 	uint8_t *dense;   /* rows of a sparse W, expanded */
 	uint8_t *numbers; /* rows of a transposed A */
 	uint8_t *codes;   /* rows of A, quantized: codes, then scales */
+	uint8_t *scratch; /* of the kernel */
 };
 
 /* pack.c */

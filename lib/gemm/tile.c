@@ -234,6 +234,7 @@ static void multiply_chunk(const struct tile *t, size_t k0)
 		.shape = &p->shape,
 		.a = t->unit->a + mxfp_divide_up(t->unit->rows, kernel->mr) * a_before + t->row / kernel->mr * a_bytes,
 		.rows = t->rows,
+		.scratch = t->area->scratch,
 		.k = k,
 	};
 	const uint8_t *w = t->area->w;
