@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# A program finds the installed library through pkg-config: as C and C++, shared and static.
+# A program finds the installed library through pkg-config: as C and C++, shared and static. The command is such a
+# program: it includes and links nothing of the library but what is installed. Without it (--disable-tools), configuring
+# and building ask for no other library.
 set -euo pipefail
 srcdir=${srcdir:-$(dirname "$0")/../..}
 dir=$(mktemp -d)
@@ -42,6 +44,31 @@ ${CC:-cc} -x c++ -fsyntax-only /dev/null 2>/dev/null || languages=(c)
 for language in "${languages[@]}"; do
 	[ ! -e "$libdir/libmxfp.so" ] || client "$language" "${lines[0]}"
 done
+
+# The whole interface, with the warnings that a strict user has on.
+includedir=$dir$("${PKG_CONFIG:-pkg-config}" --variable=prefix libmxfp)/include
+# shellcheck disable=SC2086 # CC may hold options
+${CC:-cc} -std=c11 -Wall -Wextra -Wconversion -pedantic -Werror "-I$includedir" -fsyntax-only "$srcdir/tests/house/install_api.c"
+if [ ${#languages[@]} = 2 ]; then
+	# shellcheck disable=SC2086
+	${CC:-cc} -x c++ -std=c++11 -Wall -Wextra -pedantic -Werror "-I$includedir" -fsyntax-only "$srcdir/tests/house/install_api.cc"
+fi
+
+folders=()
+for folder in $(find "$srcdir/tools" "$srcdir/bench" tools -type d ! -name '.*'); do
+	folders+=("-I$folder")
+done
+# shellcheck disable=SC2086
+find "$srcdir/tools" "$srcdir/bench" -name '*.c' ! -path '*/peers/*' -print0 |
+	xargs -0 -n 20 -P 2 ${CC:-cc} ${TOOLS_CFLAGS-} -w -std=gnu11 -fsyntax-only -I. "-I$includedir" "${folders[@]}" \
+		-DLIMITS=limits_ref -DPEAK=peak_ref -DTIER_REF
+if [ -e "$libdir/libmxfp.so" ]; then
+	mapfile -t objects < <(find tools bench -name '*.o' ! -path '*/.libs/*' ! -name 'model-model.o')
+	# shellcheck disable=SC2086
+	${CC:-cc} ${TOOLS_CFLAGS-} "${objects[@]}" "-L$libdir" -lmxfp ${TOOLS_LIBS-} -lm -o "$dir/mxfp"
+	LD_LIBRARY_PATH=$libdir "$dir/mxfp" --version
+fi
+
 rm -f "$libdir"/libmxfp.so*
 for language in "${languages[@]}"; do
 	[ ! -e "$libdir/libmxfp.a" ] || client "$language" "${lines[1]}"
@@ -54,3 +81,15 @@ for file in bash-completion/completions/mxfp fish/vendor_completions.d/mxfp.fish
 done
 bindir=$("${PKG_CONFIG:-pkg-config}" --variable=exec_prefix libmxfp)/bin
 [ ! -e "$dir$bindir/mxfp" ] || "$dir$bindir/mxfp" --version
+
+mkdir "$dir/alone"
+top=$(cd "$srcdir" && pwd)
+(cd "$dir/alone" && PKG_CONFIG=false "$top/configure" -q --disable-tools CC="${CC:-cc}" && ${MAKE:-make} -n install) \
+	>"$dir/log" 2>&1 || {
+	tail "$dir/log"
+	exit 1
+}
+if grep -E 'tools/|bench/|jansson|pcre2|xxhash|sleef' "$dir/log"; then
+	echo '--disable-tools builds more than the library'
+	exit 1
+fi

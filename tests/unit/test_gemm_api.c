@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format.h"
 #include "mxfp/isa.h"
 #include "format.h"
 #include "suite.h"
