@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The functions that the public headers mark MXFP_API, those of the linker's map and those that the shared library exports,
-# with a version, are the same; the static one defines nothing outside the prefix mxfp_, and the SONAME is that of the
-# interface version.
+# The functions that the public headers mark MXFP_API, those of the linker's map and those that the shared library
+# exports, with a version, are the same; the static one defines nothing outside the prefix mxfp_, and the SONAME is that
+# of the interface version.
 set -euo pipefail
 srcdir=${srcdir:-$(dirname "$0")/..}
 shared=.libs/libmxfp.so

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls with every struct that can grow, for test_grown.sh. Each struct lies before a page that may not be touched, so a
- * library that reads or writes past what its caller compiled crashes. Compiled with NEWER and headers in which each has
- * a member `added`, it also expects that the library refuses what it does not know.
+ * Calls with every struct that can grow, for test_grown.sh. Each struct lies before a page that may not be touched, so
+ * a library that reads or writes past what its caller compiled crashes. Compiled with NEWER and headers in which each
+ * has a member `added`, it also expects that the library refuses what it does not know.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -81,8 +81,8 @@ static void convert(void)
 	EXPECT(mxfp_convert(codes, MXFP_FORMAT_E4M3, numbers, MXFP_FORMAT_F32, 4, options) == MXFP_ERR_OPTION);
 }
 
-/* 6 = 1.5 * 2^2 and emax 2 give scale 2^0, byte 127; 6 is code 7 and -0.5 code 9. With NVFP4 the tensor scale comes back:
-   amax 6 of te is fl32(6 / 2688). */
+/* 6 = 1.5 * 2^2 and emax 2 give scale 2^0, byte 127; 6 is code 7 and -0.5 code 9. With NVFP4 the tensor scale comes
+   back: amax 6 of te is fl32(6 / 2688). */
 static void quantize(enum mxfp_format format)
 {
 	const struct mxfp_blocks b = {
