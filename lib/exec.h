@@ -16,8 +16,8 @@ struct mxfp_runner {
 	struct mxfp_exec copy; /* what exec points to if the caller's is of another version */
 };
 
-/* MXFP_ERR_OPTION: a tier that is none, or an exec of a newer version that asks for more. NULL: {0}. A runner may not be
-   copied. */
+/* MXFP_ERR_OPTION: a tier that is none, or an exec of a newer version that asks for more. NULL: {0}. A runner may
+   not be copied. */
 enum mxfp_status mxfp_runner_init(struct mxfp_runner *runner, const struct mxfp_exec *exec);
 
 /* Does piece `piece` of the work in `context`, adding to counts that no other thread sees. */

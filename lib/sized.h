@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Structs that can grow begin with `size_t size`: sizeof of the struct where the caller was compiled, or 0, which is the
- * first version's. A call takes such a struct by MXFP_SIZED() before anything else looks at it. Members that the caller
- * does not have become zero, their default; members that the library does not have must be zero. A member is added at
- * the end, past what was sizeof before, as an older caller's padding may hold anything.
+ * Structs that can grow begin with `size_t size`: sizeof of the struct where the caller was compiled, or 0, which is
+ * the first version's. A call takes such a struct by MXFP_SIZED() before anything else looks at it. Members that the
+ * caller does not have become zero, their default; members that the library does not have must be zero. A member is
+ * added at the end, past what was sizeof before, as an older caller's padding may hold anything.
  */
 #ifndef MXFP_SIZED_H
 #define MXFP_SIZED_H
@@ -31,8 +31,8 @@ static inline const void *mxfp_sized(const void *from, void *copy, size_t bytes,
 
 /*
  * The caller's struct at `from` (NULL: {0}) as the library knows it: the struct itself where both are of one version,
- * which costs nothing, else *copy. NULL: it is smaller than the first version, whose last member is `last`, or an unknown
- * member is not zero.
+ * which costs nothing, else *copy. NULL: it is smaller than the first version, whose last member is `last`, or an
+ * unknown member is not zero.
  */
 #define MXFP_SIZED(from, copy, last) \
 	((void)((from) == (copy)), (void)sizeof(char[sizeof *(copy) <= MXFP_SIZED_MOST ? 1 : -1]), \

@@ -44,8 +44,8 @@ struct mxfp_convert_options {
  * ue4m3, which have none. A source in e8m0, int8 or any float format is exact in binary32, so all pairs are defined by
  * the binary32 case.
  *
- * MXFP_ERR_NULL; MXFP_ERR_FORMAT: not an element format; MXFP_ERR_OPTION: an enum out of range, exec->isa; MXFP_ERR_SIZE: n or
- * first_index + n overflows; MXFP_ERR_OVERLAP.
+ * MXFP_ERR_NULL; MXFP_ERR_FORMAT: not an element format; MXFP_ERR_OPTION: an enum out of range, exec->isa;
+ * MXFP_ERR_SIZE: n or first_index + n overflows; MXFP_ERR_OVERLAP.
  */
 MXFP_API enum mxfp_status mxfp_convert(void *dst, enum mxfp_format dst_format, const void *src,
                                        enum mxfp_format src_format, size_t n,

@@ -71,9 +71,9 @@ MXFP_API enum mxfp_status mxfp_sparse_prune(const struct mxfp_sparse *masks, voi
                                             const struct mxfp_exec *exec);
 
 /*
- * Checks masks that come from elsewhere; sparse->codes is not looked at. Errors as above, and MXFP_ERR_MASK: a group has
- * not n bits, or bits past the row other than those of padding that mxfp_sparse_prune() keeps (the last group, of r < n
- * elements, has its n lowest bits), or a spare bit is set.
+ * Checks masks that come from elsewhere; sparse->codes is not looked at. Errors as above, and MXFP_ERR_MASK: a group
+ * has not n bits, or bits past the row other than those of padding that mxfp_sparse_prune() keeps (the last group, of
+ * r < n elements, has its n lowest bits), or a spare bit is set.
  */
 MXFP_API enum mxfp_status mxfp_sparse_check(const struct mxfp_sparse *sparse);
 

@@ -81,8 +81,8 @@ static void convert(void)
 	EXPECT(mxfp_convert(codes, MXFP_FORMAT_E4M3, numbers, MXFP_FORMAT_F32, 4, options) == MXFP_ERR_OPTION);
 }
 
-/* 6 = 1.5 * 2^2 and emax 2 give scale 2^0, byte 127; 6 is code 7 and -0.5 code 9. With NVFP4 the tensor scale comes back:
-   amax 6 of te is fl32(6 / 2688). */
+/* 6 = 1.5 * 2^2 and emax 2 give scale 2^0, byte 127; 6 is code 7 and -0.5 code 9. With NVFP4 the tensor scale comes
+   back: amax 6 of te is fl32(6 / 2688). */
 static void quantize(enum mxfp_format format)
 {
 	const struct mxfp_blocks b = {

@@ -46,7 +46,7 @@ for language in "${languages[@]}"; do
 done
 
 # The whole interface, with the warnings that a strict user has on.
-includedir=$dir$("${PKG_CONFIG:-pkg-config}" --variable=prefix libmxfp)/include
+includedir=$(dirname "$(find "$dir" -name mxfp.h)")
 # shellcheck disable=SC2086 # CC may hold options
 ${CC:-cc} -std=c11 -Wall -Wextra -Wconversion -pedantic -Werror "-I$includedir" -fsyntax-only "$srcdir/tests/house/install_api.c"
 if [ ${#languages[@]} = 2 ]; then
@@ -54,18 +54,15 @@ if [ ${#languages[@]} = 2 ]; then
 	${CC:-cc} -x c++ -std=c++11 -Wall -Wextra -pedantic -Werror "-I$includedir" -fsyntax-only "$srcdir/tests/house/install_api.cc"
 fi
 
-folders=()
-for folder in $(find "$srcdir/tools" "$srcdir/bench" tools -type d ! -name '.*'); do
-	folders+=("-I$folder")
-done
+mapfile -t folders < <(find "$srcdir/tools" "$srcdir/bench" tools -type d ! -name '.*' -printf '-I%p\n')
 # shellcheck disable=SC2086
 find "$srcdir/tools" "$srcdir/bench" -name '*.c' ! -path '*/peers/*' -print0 |
 	xargs -0 -n 20 -P 2 ${CC:-cc} ${TOOLS_CFLAGS-} -w -std=gnu11 -fsyntax-only -I. "-I$includedir" "${folders[@]}" \
 		-DLIMITS=limits_ref -DPEAK=peak_ref -DTIER_REF
 if [ -e "$libdir/libmxfp.so" ]; then
-	mapfile -t objects < <(find tools bench -name '*.o' ! -path '*/.libs/*' ! -name 'model-model.o')
+	mapfile -t objects < <(find tools bench -path '*/.libs/*.o')
 	# shellcheck disable=SC2086
-	${CC:-cc} ${TOOLS_CFLAGS-} "${objects[@]}" "-L$libdir" -lmxfp ${TOOLS_LIBS-} -lm -o "$dir/mxfp"
+	${CC:-cc} ${TOOLS_CFLAGS-} tools/mxfp.o "${objects[@]}" "-L$libdir" -lmxfp ${TOOLS_LIBS-} -lm -o "$dir/mxfp"
 	LD_LIBRARY_PATH=$libdir "$dir/mxfp" --version
 fi
 

@@ -17,6 +17,8 @@ struct outputs {
 	struct vector_array codes, scales, packed, values, gguf_blocks;
 };
 
+static const struct mxfp_exec one_thread = {.threads = 1};
+
 /* 11: ggml's ties go to the smaller magnitude, and what rounds to -0 becomes +0; that is our rhz with
    no_negative_zero. */
 static struct mxfp_quantize_options options_of(const struct vector_case *c)

@@ -299,7 +299,8 @@ void vectors_run_nvfp4(struct vector_set *set, struct vector_case *c)
 /* The scale that the recipe ggml gives a block of largest magnitude `amax`. */
 static uint8_t ggml_scale(float amax)
 {
-	const struct mxfp_quantize_options options = {.recipe = MXFP_RECIPE_GGML, .exec = &(struct mxfp_exec){.threads = 1}};
+	const struct mxfp_exec exec = {.threads = 1};
+	const struct mxfp_quantize_options options = {.recipe = MXFP_RECIPE_GGML, .exec = &exec};
 	const float x[LENGTH] = {amax};
 	uint8_t codes[LENGTH / 2], scale = 0;
 	struct mxfp_blocks blocks = {

@@ -520,15 +520,19 @@ START_TEST(structs_of_other_versions)
 		newer[i].product.c = c[i];
 	}
 	o.options.size = sizeof o;
-	ck_assert_int_eq((int)mxfp_gemm_grouped(&newer[0].product, 2, &o.options, workspace, WORKSPACE_BYTES), (int)MXFP_OK);
+	ck_assert_int_eq((int)mxfp_gemm_grouped(&newer[0].product, 2, &o.options, workspace, WORKSPACE_BYTES),
+	                 (int)MXFP_OK);
 	ck_assert_mem_eq(c[0], c[1], sizeof c[0]);
 	newer[1].member = 1;
-	ck_assert_int_eq((int)mxfp_gemm_grouped(&newer[0].product, 2, NULL, workspace, WORKSPACE_BYTES), (int)MXFP_ERR_OPTION);
+	ck_assert_int_eq((int)mxfp_gemm_grouped(&newer[0].product, 2, NULL, workspace, WORKSPACE_BYTES),
+	                 (int)MXFP_ERR_OPTION);
 	newer[1].member = 0;
 	newer[1].product.size = 0;
-	ck_assert_int_eq((int)mxfp_gemm_grouped(&newer[0].product, 2, NULL, workspace, WORKSPACE_BYTES), (int)MXFP_ERR_OPTION);
+	ck_assert_int_eq((int)mxfp_gemm_grouped(&newer[0].product, 2, NULL, workspace, WORKSPACE_BYTES),
+	                 (int)MXFP_ERR_OPTION);
 	o.member = 1;
-	ck_assert_int_eq((int)mxfp_gemm(&plain.product, &o.options, workspace, WORKSPACE_BYTES), (int)MXFP_ERR_OPTION);
+	ck_assert_int_eq((int)mxfp_gemm(&plain.product, &o.options, workspace, WORKSPACE_BYTES),
+	                 (int)MXFP_ERR_OPTION);
 	plain.product.size = 8;
 	ck_assert_int_eq((int)mxfp_gemm(&plain.product, NULL, workspace, WORKSPACE_BYTES), (int)MXFP_ERR_OPTION);
 	plain.product.size = 0;
