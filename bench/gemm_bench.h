@@ -71,10 +71,11 @@ struct bench_gemm_data {
 	const struct bench_gemm_case *c;
 	const struct bench_gemm_shape *shape;
 	const char *isa;
-	struct mxfp_gemm products[BENCH_EXPERTS_MAX];
+	struct mxfp_product products[BENCH_EXPERTS_MAX];
+	struct mxfp_matrix a_of[BENCH_EXPERTS_MAX];
 	size_t n_products;
 	struct bench_ring weights;        /* of the first product */
-	struct mxfp_gemm dense;           /* what a sparse product or experts are compared with, ... */
+	struct mxfp_product dense;        /* what a sparse product or experts are compared with, ... */
 	struct bench_ring dense_weights;  /* ... if it has weights */
 	struct mxfp_exec exec;
 	struct mxfp_gemm_options options;

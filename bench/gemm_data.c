@@ -16,6 +16,8 @@ enum {
 
 static const float outlier = 64;
 
+static const struct mxfp_quantize_options rceil = {.rule = MXFP_RULE_RCEIL};
+
 /* Memory that is there and that bench_gemm_data_free() frees; NULL also once there was none. */
 static void *allocate(struct bench_gemm_data *data, size_t bytes)
 {
@@ -54,13 +56,12 @@ static struct mxfp_matrix encode(struct bench_gemm_data *data, enum mxfp_format 
 		matrix.data = numbers;
 		return matrix;
 	}
-	const struct mxfp_quantize_options options = {.rule = MXFP_RULE_RCEIL};
 	struct mxfp_blocks blocks = {.format = format, .rows = rows, .cols = cols};
 	expect_ok(data, mxfp_blocks_size(format, rows, cols, &size));
 	blocks.codes = allocate(data, size.codes_bytes);
 	blocks.scales = allocate(data, size.scales_bytes);
 	if (!data->failed)
-		expect_ok(data, mxfp_quantize(&blocks, from, MXFP_FORMAT_F32, 0, &options));
+		expect_ok(data, mxfp_quantize(&blocks, from, MXFP_FORMAT_F32, 0, &rceil));
 	return mxfp_blocks_matrix(&blocks);
 }
 
@@ -95,14 +96,17 @@ static struct bench_ring pack(struct bench_gemm_data *data, const struct mxfp_ma
 {
 	struct bench_ring ring = {.n = 1};
 
-	expect_ok(data, mxfp_pack_size(w, data->c->a, &data->options, &ring.bytes));
+	struct mxfp_gemm_options options = data->options;
+
+	options.a_format = mxfp_format_info(data->c->a)->kind == MXFP_KIND_BLOCK ? data->c->a : MXFP_FORMAT_F32;
+	expect_ok(data, mxfp_pack_size(w, &options, &ring.bytes));
 	ring.step = (ring.bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 	if (ring_bytes > ring.step)
 		ring.n = ring_bytes / ring.step;
 	ring.memory = allocate(data, ring.n * ring.step);
 	if (data->failed)
 		return ring;
-	expect_ok(data, mxfp_pack(ring.memory, ring.bytes, w, data->c->a, &data->options));
+	expect_ok(data, mxfp_pack(ring.memory, ring.bytes, w, &options));
 	for (size_t i = 1; i < ring.n; i++)
 		memcpy(ring.memory + i * ring.step, ring.memory, ring.bytes);
 	return ring;
@@ -132,10 +136,12 @@ static void make_experts(struct bench_gemm_data *data, const struct mxfp_matrix 
 		const struct bench_ring own = i == 0 ? data->weights : pack(data, w, 0);
 		const size_t rows = expert_rows(s, i, given);
 
-		data->products[i] = (struct mxfp_gemm){
-			.a = encode(data, data->c->a, data->a + given * s->k, rows, s->k),
+		data->a_of[i] = encode(data, data->c->a, data->a + given * s->k, rows, s->k);
+		data->products[i] = (struct mxfp_product){
+			.a = &data->a_of[i],
 			.w_packed = own.memory,
 			.w_packed_bytes = own.bytes,
+			.n = s->n,
 			.c = data->c_values + given * s->n,
 		};
 		given += rows;
@@ -148,7 +154,9 @@ static void make_products(struct bench_gemm_data *data, size_t ring_bytes)
 	const bool sparse = data->c->sparsity.m != 0, quantizes = data->options.a_format != MXFP_FORMAT_F32;
 	const struct mxfp_matrix w = encode_w(data, sparse), dense = sparse ? encode_w(data, false) : w;
 
-	data->dense.a = encode(data, quantizes ? MXFP_FORMAT_F32 : data->c->a, data->a, s->m, s->k);
+	data->a_of[0] = encode(data, quantizes ? MXFP_FORMAT_F32 : data->c->a, data->a, s->m, s->k);
+	data->dense.a = &data->a_of[0];
+	data->dense.n = s->n;
 	data->dense.c = data->c_values;
 	if (sparse || s->experts != 1)
 		data->dense_weights = pack(data, &dense, ring_bytes);
@@ -167,8 +175,7 @@ static void make_workspace(struct bench_gemm_data *data)
 {
 	size_t bytes = 0;
 
-	expect_ok(data, mxfp_gemm_workspace_size(data->products, data->n_products, &data->options,
-	                                              &data->workspace_bytes));
+	expect_ok(data, mxfp_gemm_workspace_size(data->products, data->n_products, &data->options, &data->workspace_bytes));
 	if (data->dense_weights.n != 0) {
 		data->dense.w_packed = data->dense_weights.memory;
 		data->dense.w_packed_bytes = data->dense_weights.bytes;
@@ -202,8 +209,7 @@ bool bench_gemm_data_make(struct bench_gemm_data *data, const float *normals, si
 
 	data->exec = (struct mxfp_exec){.threads = threads, .isa = data->isa};
 	data->options = (struct mxfp_gemm_options){
-		.acc = data->c->acc, .a_format = quantizes ? data->c->a : MXFP_FORMAT_F32,
-		.exec = &data->exec,
+		.acc = data->c->acc, .a_format = quantizes ? data->c->a : MXFP_FORMAT_F32, .a_quantize = &rceil, .exec = &data->exec,
 	};
 	data->a = allocate(data, s->m * s->k * sizeof(float));
 	data->w = allocate(data, s->n * s->k * sizeof(float));

@@ -3,7 +3,6 @@
 #include "config.h"
 
 #include <string.h>
-
 #include "gemm_bench.h"
 
 enum { ROUNDS_MIN = 3, PIECES = 64 };
@@ -21,7 +20,7 @@ static const uint8_t *next(struct bench_ring *ring)
 	return ring->memory + ring->next * ring->step;
 }
 
-static void run(struct bench_gemm_data *data, const struct mxfp_gemm *products, size_t n, unsigned threads)
+static void run(struct bench_gemm_data *data, const struct mxfp_product *products, size_t n, unsigned threads)
 {
 	const struct mxfp_exec exec = {.threads = threads, .isa = data->isa};
 	struct mxfp_gemm_options options = data->options;

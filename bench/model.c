@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "byte_order.h"
-#include "file.h"
+#include "base/byte_order.h"
+#include "io/file.h"
 
 enum {
 	WIDTH = 2048,

@@ -1,87 +1,84 @@
 /* SPDX-License-Identifier: MIT */
 #include "charlm.h"
 
-#include <math.h>
 #include <sleef.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "linear.h"
 #include "norm.h"
 
-static void embed(struct charlm_batch *batch, const struct charlm *model)
+/* A batch on its way through the model. Matrices are [CHARLM_BATCH][...], row-major. */
+struct evaluation {
+	const struct charlm_matrices *model;
+	struct charlm_batch batch;
+	float input[CHARLM_BATCH * CHARLM_INPUT];
+	float residual[CHARLM_BATCH * CHARLM_WIDTH];
+	float normed[CHARLM_BATCH * CHARLM_WIDTH];
+	float hidden[CHARLM_BATCH * CHARLM_HIDDEN];
+	float logits[CHARLM_BATCH * CHARLM_SYMBOLS];
+	void *workspace;
+	size_t workspace_bytes;
+};
+
+/* A linear layer: y = x W^T, or y += x W^T. If W is in blocks, x is quantized in the call. */
+static enum mxfp_status linear(struct evaluation *e, float *y, const float *x, const struct mxfp_matrix *w, bool add)
+{
+	const struct mxfp_matrix a = {.format = MXFP_FORMAT_F32, .rows = CHARLM_BATCH, .cols = w->cols, .data = x};
+	const struct mxfp_product product = {.a = &a, .w = w, .c = y};
+	const struct mxfp_gemm_options options = {
+		.a_format = w->format == MXFP_FORMAT_F32 ? MXFP_FORMAT_F32 : e->model->activations,
+		.a_quantize = &e->model->how,
+		.accumulate = add,
+		.exec = &(struct mxfp_exec){.threads = 1},
+	};
+	size_t bytes;
+	enum mxfp_status status = mxfp_gemm_workspace_size(&product, 1, &options, &bytes);
+
+	if (status)
+		return status;
+	if (bytes > e->workspace_bytes) {
+		free(e->workspace);
+		e->workspace = malloc(bytes);
+		e->workspace_bytes = e->workspace ? bytes : 0;
+		if (!e->workspace)
+			return MXFP_ERR_SIZE;
+	}
+	return mxfp_gemm(&product, &options, e->workspace, e->workspace_bytes);
+}
+
+/* The logits of the batch. */
+static enum mxfp_status forward(struct evaluation *e)
+{
+	const struct charlm_matrices *model = e->model;
+	enum mxfp_status status;
+
+	charlm_embed(e->input, model->embedding.data, &e->batch);
+	status = linear(e, e->residual, e->input, &model->input, false);
+	for (size_t l = 0; !status && l < CHARLM_LAYERS; l++) {
+		norm_forward(e->normed, model->layers[l].norm.data, e->residual, CHARLM_BATCH, CHARLM_WIDTH);
+		status = linear(e, e->hidden, e->normed, &model->layers[l].up, false);
+		if (status)
+			break;
+		charlm_rectify(e->hidden, CHARLM_BATCH * CHARLM_HIDDEN);
+		status = linear(e, e->residual, e->hidden, &model->layers[l].down, true);
+	}
+	if (status)
+		return status;
+	norm_forward(e->normed, model->norm.data, e->residual, CHARLM_BATCH, CHARLM_WIDTH);
+	return linear(e, e->logits, e->normed, &model->head, false);
+}
+
+void charlm_embed(float *input, const float *embedding, const struct charlm_batch *batch)
 {
 	for (size_t i = 0; i < CHARLM_BATCH * CHARLM_CONTEXT; i++)
-		memcpy(batch->input + i * CHARLM_EMBEDDING, model->embedding + (size_t)batch->context[i] * CHARLM_EMBEDDING,
+		memcpy(input + i * CHARLM_EMBEDDING, embedding + (size_t)batch->context[i] * CHARLM_EMBEDDING,
 		       CHARLM_EMBEDDING * sizeof(float));
 }
 
-/* Quantizes and dequantizes the rows of x in place, as the units of a W4A8 product would see them. */
-static enum mxfp_status round_rows(float *x, size_t columns, const struct charlm_activations *activations)
-{
-	uint8_t codes[CHARLM_BATCH * LINEAR_MAX], scales[CHARLM_BATCH * LINEAR_MAX];
-	struct mxfp_blocks blocks = {.rows = CHARLM_BATCH, .cols = columns, .codes = codes, .scales = scales};
-	struct mxfp_quantize_options options = {.exec = &(struct mxfp_exec){.threads = 1}};
-	enum mxfp_status status;
-
-	if (!activations)
-		return MXFP_OK;
-	blocks.format = activations->format;
-	options.rule = activations->rule;
-	status = mxfp_quantize(&blocks, x, MXFP_FORMAT_F32, 0, &options);
-	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
-	return status ? status : mxfp_dequantize(&matrix, x, MXFP_FORMAT_F32, 0, NULL);
-}
-
-/* y = layer * x with x rounded first. */
-static enum mxfp_status quantized_product(float *y, const struct linear *layer, float *x,
-                                          const struct charlm_activations *activations)
-{
-	enum mxfp_status status = round_rows(x, layer->inputs, activations);
-
-	linear_forward(y, layer, x, CHARLM_BATCH);
-	return status;
-}
-
-static void rectify(float *x, size_t n)
+void charlm_rectify(float *x, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		x[i] = x[i] > 0 ? x[i] : 0;
-}
-
-/* The residual after layer l from the one before it. */
-static enum mxfp_status forward_layer(const struct charlm *model, struct charlm_batch *batch, size_t l,
-                                      const struct charlm_activations *activations)
-{
-	const struct charlm_layer *layer = &model->layers[l];
-	struct linear up = {layer->up, CHARLM_HIDDEN, CHARLM_WIDTH}, down = {layer->down, CHARLM_WIDTH, CHARLM_HIDDEN};
-	enum mxfp_status status;
-
-	norm_forward(batch->normed[l], layer->norm, batch->residual[l], CHARLM_BATCH, CHARLM_WIDTH);
-	memset(batch->hidden[l], 0, sizeof(batch->hidden[l]));
-	status = quantized_product(batch->hidden[l], &up, batch->normed[l], activations);
-	if (status)
-		return status;
-	rectify(batch->hidden[l], CHARLM_BATCH * CHARLM_HIDDEN);
-	memcpy(batch->residual[l + 1], batch->residual[l], sizeof(batch->residual[l]));
-	return quantized_product(batch->residual[l + 1], &down, batch->hidden[l], activations);
-}
-
-enum mxfp_status charlm_forward(const struct charlm *model, struct charlm_batch *batch,
-                                const struct charlm_activations *activations)
-{
-	struct linear input = {model->input, CHARLM_WIDTH, CHARLM_INPUT};
-	struct linear head = {model->head, CHARLM_SYMBOLS, CHARLM_WIDTH};
-	enum mxfp_status status;
-
-	embed(batch, model);
-	memset(batch->residual[0], 0, sizeof(batch->residual[0]));
-	status = quantized_product(batch->residual[0], &input, batch->input, activations);
-	for (size_t l = 0; !status && l < CHARLM_LAYERS; l++)
-		status = forward_layer(model, batch, l, activations);
-	norm_forward(batch->normed[CHARLM_LAYERS], model->norm, batch->residual[CHARLM_LAYERS], CHARLM_BATCH, CHARLM_WIDTH);
-	memset(batch->logits, 0, sizeof(batch->logits));
-	linear_forward(batch->logits, &head, batch->normed[CHARLM_LAYERS], CHARLM_BATCH);
-	return status;
 }
 
 double charlm_cross_entropy(float probabilities[CHARLM_SYMBOLS], const float logits[CHARLM_SYMBOLS], unsigned target)
@@ -117,20 +114,20 @@ static unsigned next_batch(struct charlm_batch *batch, const struct charlm_text 
 	return rows;
 }
 
-enum mxfp_status charlm_loss(double *loss, const struct charlm *model, const struct charlm_text *text,
-                             const struct charlm_activations *activations)
+enum mxfp_status charlm_loss(double *loss, const struct charlm_matrices *model, const struct charlm_text *text)
 {
-	struct charlm_batch batch;
+	struct evaluation e = {.model = model};
 	float probabilities[CHARLM_SYMBOLS];
 	size_t position = CHARLM_CONTEXT, n = 0;
 	double sum = 0;
 	enum mxfp_status status = MXFP_OK;
 
-	for (unsigned rows; !status && (rows = next_batch(&batch, text, &position)) > 0; n += rows) {
-		status = charlm_forward(model, &batch, activations);
-		for (size_t i = 0; i < rows; i++)
-			sum += charlm_cross_entropy(probabilities, batch.logits + i * CHARLM_SYMBOLS, batch.target[i]);
+	for (unsigned rows; !status && (rows = next_batch(&e.batch, text, &position)) > 0; n += rows) {
+		status = forward(&e);
+		for (size_t i = 0; !status && i < rows; i++)
+			sum += charlm_cross_entropy(probabilities, e.logits + i * CHARLM_SYMBOLS, e.batch.target[i]);
 	}
+	free(e.workspace);
 	*loss = sum / (double)n;
 	return status;
 }

@@ -7,8 +7,9 @@
  *     r   += down * relu(up * norm(r))          for each layer
  *     logits = head * norm(r)
  *
- * All arithmetic is binary32 in a fixed order, the functions are SLEEF's deterministic ones, the random numbers are
- * Philox's: training and evaluation give the same bits on every machine.
+ * Evaluation (charlm.c) multiplies by mxfp_gemm(), with the weights as the file has them: in binary32 or in blocks.
+ * Training (charlm_train.c) is binary32 in a fixed order. The functions are SLEEF's deterministic ones, the random
+ * numbers are Philox's: both give the same bits on every machine.
  */
 #ifndef EXAMPLES_CHARLM_H
 #define EXAMPLES_CHARLM_H
@@ -17,7 +18,7 @@
 
 #include "charlm_text.h"
 #include "mxfp.h"
-#include "tools/error.h"
+#include "base/error.h"
 
 enum {
 	CHARLM_CONTEXT = 12,
@@ -45,13 +46,25 @@ struct charlm {
 	float head[CHARLM_SYMBOLS * CHARLM_WIDTH];
 };
 
-/* A tensor of struct charlm as the file has it. */
+/* The same tensors as the library reads them, in f32 or in a block format. */
+struct charlm_matrices {
+	struct mxfp_matrix embedding, input;
+	struct {
+		struct mxfp_matrix norm, up, down;
+	} layers[CHARLM_LAYERS];
+	struct mxfp_matrix norm, head;
+	enum mxfp_format activations;        /* what the inputs of layers in blocks are quantized to; f32: nothing */
+	struct mxfp_quantize_options how;
+	unsigned char *bytes;                /* the data of the file */
+};
+
+/* A tensor of the model as the file has it. */
 struct charlm_tensor {
 	const char *name;
 	unsigned rank;
 	uint64_t shape[2];
-	size_t offset;    /* in struct charlm, bytes */
-	float gain;       /* of a matrix: initial variance times inputs */
+	size_t values, matrix;   /* where it is in struct charlm and in struct charlm_matrices, bytes */
+	float gain;              /* of a matrix: initial variance times inputs */
 };
 
 extern const struct charlm_tensor charlm_tensors[CHARLM_TENSORS];
@@ -61,41 +74,39 @@ size_t charlm_elements(const struct charlm_tensor *tensor);
 /* Where the tensor lies in a model. */
 float *charlm_values(struct charlm *model, const struct charlm_tensor *tensor);
 
-/* One batch on its way through the model: every matrix is [CHARLM_BATCH][...], row-major. Kept for the gradients. */
+/* Characters to predict, and the twelve before each. */
 struct charlm_batch {
 	uint8_t context[CHARLM_BATCH * CHARLM_CONTEXT];
 	uint8_t target[CHARLM_BATCH];
-	float input[CHARLM_BATCH * CHARLM_INPUT];
-	float residual[CHARLM_LAYERS + 1][CHARLM_BATCH * CHARLM_WIDTH];
-	float normed[CHARLM_LAYERS + 1][CHARLM_BATCH * CHARLM_WIDTH];
-	float hidden[CHARLM_LAYERS][CHARLM_BATCH * CHARLM_HIDDEN];
-	float logits[CHARLM_BATCH * CHARLM_SYMBOLS];
-};
-
-/* How the input of each quantized linear layer (all but the head) is rounded. */
-struct charlm_activations {
-	enum mxfp_format format; /* a block format */
-	enum mxfp_rule rule;
 };
 
 /* Sets row `row` of the batch to the context of text->symbols[position] and to that symbol.
    position >= CHARLM_CONTEXT. */
 void charlm_batch_set(struct charlm_batch *batch, unsigned row, const struct charlm_text *text, size_t position);
 
-/* Computes the batch's logits from its contexts. activations == NULL: nothing is quantized. Fails as mxfp_quantize()
-   does, if activations->format is no block format. */
-enum mxfp_status charlm_forward(const struct charlm *model, struct charlm_batch *batch,
-                                const struct charlm_activations *activations);
+/* input[CHARLM_BATCH][CHARLM_INPUT]: the embeddings of the batch's contexts. */
+void charlm_embed(float *input, const float *embedding, const struct charlm_batch *batch);
+
+void charlm_rectify(float *x, size_t n);
 
 /* The cross entropy of a row of logits, in nats, and the probabilities it is made from. */
 double charlm_cross_entropy(float probabilities[CHARLM_SYMBOLS], const float logits[CHARLM_SYMBOLS], unsigned target);
 
-/* The mean cross entropy over the held-out characters of a text. */
-enum mxfp_status charlm_loss(double *loss, const struct charlm *model, const struct charlm_text *text,
-                             const struct charlm_activations *activations);
+/* The mean cross entropy over the held-out characters of a text. Fails as mxfp_gemm() does. */
+enum mxfp_status charlm_loss(double *loss, const struct charlm_matrices *model, const struct charlm_text *text);
 
-/* Reads or writes the parameters as a safetensors file; charlm_save() refuses a file that exists. */
-int charlm_load(struct charlm *model, const char *path, struct error *error);
-int charlm_save(const struct charlm *model, const char *path, struct error *error);
+/* A model in f32. It lives as long as `model`. */
+struct charlm_matrices charlm_matrices(struct charlm *model);
+
+/* Reads a model, quantized in the layout of compressed-tensors or not. charlm_unload() frees it, and is due after a
+   failure too. */
+int charlm_load(struct charlm_matrices *model, const char *path, struct error *error);
+void charlm_unload(struct charlm_matrices *model);
+
+/* The block format of activations of that name, or f32 for "none". */
+bool charlm_activations(enum mxfp_format *format, const char *name);
+
+/* Writes a model, whose numbers are left in the file's byte order; a file that exists is refused. */
+int charlm_save(struct charlm *model, const char *path, struct error *error);
 
 #endif

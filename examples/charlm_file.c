@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* The model's tensors by name, and reading and writing them as safetensors. */
-#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "charlm.h"
-#include "tools/file.h"
+#include "io/file.h"
 
-#define MATRIX(name, member, outputs, inputs, gain) {name, 2, {outputs, inputs}, offsetof(struct charlm, member), gain}
-#define VECTOR(name, member, n) {name, 1, {n}, offsetof(struct charlm, member), 0}
+#define PLACES(member) offsetof(struct charlm, member), offsetof(struct charlm_matrices, member)
+#define MATRIX(name, member, outputs, inputs, gain) {name, 2, {outputs, inputs}, PLACES(member), gain}
+#define VECTOR(name, member, n) {name, 1, {n}, PLACES(member), 0}
 #define LAYER(l) \
 	VECTOR("model.layers." #l ".norm.weight", layers[l].norm, CHARLM_WIDTH), \
 	MATRIX("model.layers." #l ".up_proj.weight", layers[l].up, CHARLM_HIDDEN, CHARLM_WIDTH, 2.0f), \
@@ -22,6 +23,7 @@ const struct charlm_tensor charlm_tensors[CHARLM_TENSORS] = {
 	VECTOR("model.norm.weight", norm, CHARLM_WIDTH),
 	MATRIX("lm_head.weight", head, CHARLM_SYMBOLS, CHARLM_WIDTH, 0.1f),
 };
+#undef PLACES
 #undef MATRIX
 #undef VECTOR
 #undef LAYER
@@ -33,51 +35,153 @@ size_t charlm_elements(const struct charlm_tensor *tensor)
 
 float *charlm_values(struct charlm *model, const struct charlm_tensor *tensor)
 {
-	return (float *)((char *)model + tensor->offset);
+	return (float *)((char *)model + tensor->values);
 }
 
-static int load_tensor(struct charlm *model, const struct charlm_tensor *wanted, const struct file *file,
+/* The tensor as a matrix in f32, still without data. */
+static struct mxfp_matrix *place_matrix(struct charlm_matrices *model, const struct charlm_tensor *tensor)
+{
+	struct mxfp_matrix *matrix = (struct mxfp_matrix *)((char *)model + tensor->matrix);
+
+	*matrix = (struct mxfp_matrix){.format = MXFP_FORMAT_F32, .cols = (size_t)tensor->shape[tensor->rank - 1]};
+	matrix->rows = charlm_elements(tensor) / matrix->cols;
+	return matrix;
+}
+
+struct charlm_matrices charlm_matrices(struct charlm *model)
+{
+	struct charlm_matrices matrices = {.activations = MXFP_FORMAT_F32};
+
+	for (size_t i = 0; i < CHARLM_TENSORS; i++)
+		place_matrix(&matrices, &charlm_tensors[i])->data = charlm_values(model, &charlm_tensors[i]);
+	return matrices;
+}
+
+/* Reads the tensor called NAME SUFFIX, which must have `size` bytes, to where it lies in the file's data. */
+static int load_part(const void **data, struct charlm_matrices *model, const struct file *file, const char *name,
+                     const char *suffix, size_t size, struct error *error)
+{
+	char full[128];
+	const struct tensor *part;
+	unsigned char *bytes;
+
+	snprintf(full, sizeof(full), "%s%s", name, suffix);
+	part = file_find(file, full);
+	if (!part)
+		return fail(error, EXIT_INPUT, "%s: no tensor '%s': not a model of charlm_train", file->path, full);
+	if (part->size != size || part->offset % sizeof(float) != 0)
+		return fail(error, EXIT_INPUT, "%s: tensor '%s': not of the size charlm_train gives it", file->path, full);
+	bytes = model->bytes + part->offset;
+	*data = bytes;
+	if (file_read(file, part, 0, bytes, size, error))
+		return EXIT_IO;
+	dtype_swap(part->dtype, bytes, size);
+	return EXIT_OK;
+}
+
+/* The block format of a quantized tensor: `mxfp quantize` notes what most tensors are in, and each that is not. */
+static int block_format(enum mxfp_format *format, const struct file *file, const char *name, struct error *error)
+{
+	char key[128], word[32] = "";
+	const char *value;
+
+	snprintf(key, sizeof(key), "mxfp.tensor.%s", name);
+	value = file_metadata(file, key);
+	value = value ? value : file_metadata(file, "mxfp.weights");
+	if (!value || sscanf(value, "%31s", word) != 1 || mxfp_format_from_name(word, format))
+		return fail(error, EXIT_INPUT, "%s: tensor '%s': no metadata '%s' or 'mxfp.weights' say its format", file->path,
+		            name, key);
+	return EXIT_OK;
+}
+
+/* A tensor in the layout of compressed-tensors: codes NAME or NAME_packed, scales NAME_scale, for NVFP4
+   NAME_global_scale, which divides; or a tensor that is not quantized. */
+static int load_tensor(struct charlm_matrices *model, const struct charlm_tensor *wanted, const struct file *file,
                        struct error *error)
 {
-	const struct tensor *tensor = file_find(file, wanted->name);
+	struct mxfp_matrix *matrix = place_matrix(model, wanted);
+	const struct tensor *plain = file_find(file, wanted->name);
+	struct mxfp_sizes size;
+	const void *global;
+	int code;
 
-	if (!tensor)
-		return fail(error, EXIT_INPUT, "%s: no tensor '%s': not a model of charlm_train", file->path, wanted->name);
-	if (tensor->dtype != DTYPE_F32 || tensor->rank != wanted->rank ||
-	    memcmp(tensor->shape, wanted->shape, wanted->rank * sizeof(wanted->shape[0])) != 0)
-		return fail(error, EXIT_INPUT, "%s: tensor '%s': not F32 of the shape charlm_train gives it", file->path,
-		            wanted->name);
-	return file_read(file, tensor, 0, charlm_values(model, wanted), tensor->size, error);
+	if (wanted->rank == 1 || (plain && plain->dtype == DTYPE_F32))
+		return load_part(&matrix->data, model, file, wanted->name, "", charlm_elements(wanted) * sizeof(float), error);
+	code = block_format(&matrix->format, file, wanted->name, error);
+	if (code)
+		return code;
+	if (mxfp_blocks_size(matrix->format, matrix->rows, matrix->cols, &size))
+		return fail(error, EXIT_INPUT, "%s: tensor '%s': not in a block format", file->path, wanted->name);
+	code = load_part(&matrix->data, model, file, wanted->name, plain ? "" : "_packed", size.codes_bytes, error);
+	if (!code)
+		code = load_part(&matrix->scales, model, file, wanted->name, "_scale", size.scales_bytes, error);
+	if (code || matrix->format != MXFP_FORMAT_NVFP4)
+		return code;
+	code = load_part(&global, model, file, wanted->name, "_global_scale", sizeof(matrix->tensor_scale), error);
+	if (!code)
+		memcpy(&matrix->tensor_scale, global, sizeof(matrix->tensor_scale));
+	matrix->tensor_scale_divides = true;
+	return code;
 }
 
-int charlm_load(struct charlm *model, const char *path, struct error *error)
+bool charlm_activations(enum mxfp_format *format, const char *name)
+{
+	*format = MXFP_FORMAT_F32;
+	return strcmp(name, "none") == 0 ||
+	       (!mxfp_format_from_name(name, format) && mxfp_format_info(*format)->kind == MXFP_KIND_BLOCK);
+}
+
+/* What `mxfp quantize` noted for the inputs of quantized layers. */
+static int load_activations(struct charlm_matrices *model, const struct file *file, struct error *error)
+{
+	const char *format = file_metadata(file, "mxfp.activations"), *rule = file_metadata(file, "mxfp.activation_rule");
+	int value = MXFP_RULE_RCEIL;
+
+	if (!charlm_activations(&model->activations, format ? format : "none") ||
+	    (rule && mxfp_option_from_name(MXFP_OPTION_RULE, rule, &value)))
+		return fail(error, EXIT_INPUT, "%s: metadata 'mxfp.activations' or 'mxfp.activation_rule': unknown value",
+		            file->path);
+	model->how.rule = (enum mxfp_rule)value;
+	return EXIT_OK;
+}
+
+int charlm_load(struct charlm_matrices *model, const char *path, struct error *error)
 {
 	struct file file = {0};
 	int code = file_open(&file, path, error);
 
+	*model = (struct charlm_matrices){0};
+	if (!code) {
+		model->bytes = malloc((size_t)file.data_bytes + 1);
+		code = model->bytes ? load_activations(model, &file, error) : fail_memory(error);
+	}
 	for (size_t i = 0; !code && i < CHARLM_TENSORS; i++)
 		code = load_tensor(model, &charlm_tensors[i], &file, error);
 	file_close(&file);
 	return code;
 }
 
-static int write_tensors(struct writer *writer, const struct charlm *model, struct error *error)
+void charlm_unload(struct charlm_matrices *model)
+{
+	free(model->bytes);
+	*model = (struct charlm_matrices){0};
+}
+
+static int write_tensors(struct writer *writer, struct charlm *model, struct error *error)
 {
 	int code = EXIT_OK;
 
 	for (size_t i = 0; !code && i < CHARLM_TENSORS; i++) {
-		const struct charlm_tensor *tensor = &charlm_tensors[i];
-		const struct tensor *place = writer->tensors;
+		size_t size = charlm_elements(&charlm_tensors[i]) * sizeof(float);
+		float *values = charlm_values(model, &charlm_tensors[i]);
 
-		while (strcmp(place->name, tensor->name) != 0)
-			place++;
-		code = writer_write(writer, place, 0, (const char *)model + tensor->offset,
-		                    charlm_elements(tensor) * sizeof(float), error);
+		dtype_swap(DTYPE_F32, values, size);
+		code = writer_write(writer, writer_find(writer, charlm_tensors[i].name), 0, values, size, error);
 	}
 	return code;
 }
 
-int charlm_save(const struct charlm *model, const char *path, struct error *error)
+int charlm_save(struct charlm *model, const char *path, struct error *error)
 {
 	struct tensor tensors[CHARLM_TENSORS];
 	struct metadata metadata[] = {{"format", "pt"}};

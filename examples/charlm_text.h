@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tools/error.h"
+#include "base/error.h"
 
 enum { CHARLM_SYMBOLS = 96 };
 

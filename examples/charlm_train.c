@@ -23,6 +23,13 @@ struct trainer {
 	float mean_power, square_power; /* the decays to the power of the step */
 	uint64_t drawn;             /* random positions so far */
 	struct charlm_batch batch;
+	/* What the forward pass leaves for the gradients: matrices [CHARLM_BATCH][...], row-major. */
+	float input[CHARLM_BATCH * CHARLM_INPUT];
+	float residual[CHARLM_LAYERS + 1][CHARLM_BATCH * CHARLM_WIDTH];
+	float normed[CHARLM_LAYERS + 1][CHARLM_BATCH * CHARLM_WIDTH];
+	float hidden[CHARLM_LAYERS][CHARLM_BATCH * CHARLM_HIDDEN];
+	float logits[CHARLM_BATCH * CHARLM_SYMBOLS];
+	/* Gradients of the same. */
 	float d_logits[CHARLM_BATCH * CHARLM_SYMBOLS];
 	float d_normed[CHARLM_BATCH * CHARLM_WIDTH];
 	float d_residual[CHARLM_BATCH * CHARLM_WIDTH];
@@ -59,6 +66,41 @@ static void draw_batch(struct trainer *trainer, const struct charlm_text *text)
 	}
 }
 
+static struct linear up_layer(const struct charlm *model, size_t l)
+{
+	return (struct linear){model->layers[l].up, CHARLM_HIDDEN, CHARLM_WIDTH};
+}
+
+static struct linear down_layer(const struct charlm *model, size_t l)
+{
+	return (struct linear){model->layers[l].down, CHARLM_WIDTH, CHARLM_HIDDEN};
+}
+
+/* The logits of the batch. linear_forward() adds to its output. */
+static void forward(struct trainer *t)
+{
+	const struct charlm *model = &t->model;
+	struct linear input = {model->input, CHARLM_WIDTH, CHARLM_INPUT};
+	struct linear head = {model->head, CHARLM_SYMBOLS, CHARLM_WIDTH};
+
+	charlm_embed(t->input, model->embedding, &t->batch);
+	memset(t->residual[0], 0, sizeof(t->residual[0]));
+	linear_forward(t->residual[0], &input, t->input, CHARLM_BATCH);
+	for (size_t l = 0; l < CHARLM_LAYERS; l++) {
+		struct linear up = up_layer(model, l), down = down_layer(model, l);
+
+		norm_forward(t->normed[l], model->layers[l].norm, t->residual[l], CHARLM_BATCH, CHARLM_WIDTH);
+		memset(t->hidden[l], 0, sizeof(t->hidden[l]));
+		linear_forward(t->hidden[l], &up, t->normed[l], CHARLM_BATCH);
+		charlm_rectify(t->hidden[l], CHARLM_BATCH * CHARLM_HIDDEN);
+		memcpy(t->residual[l + 1], t->residual[l], sizeof(t->residual[l]));
+		linear_forward(t->residual[l + 1], &down, t->hidden[l], CHARLM_BATCH);
+	}
+	norm_forward(t->normed[CHARLM_LAYERS], model->norm, t->residual[CHARLM_LAYERS], CHARLM_BATCH, CHARLM_WIDTH);
+	memset(t->logits, 0, sizeof(t->logits));
+	linear_forward(t->logits, &head, t->normed[CHARLM_LAYERS], CHARLM_BATCH);
+}
+
 /* Sets d_logits and returns the mean loss of the batch. */
 static double backward_loss(struct trainer *trainer)
 {
@@ -68,7 +110,7 @@ static double backward_loss(struct trainer *trainer)
 		float *d_logits = trainer->d_logits + row * CHARLM_SYMBOLS;
 		unsigned target = trainer->batch.target[row];
 
-		sum += charlm_cross_entropy(d_logits, trainer->batch.logits + row * CHARLM_SYMBOLS, target);
+		sum += charlm_cross_entropy(d_logits, trainer->logits + row * CHARLM_SYMBOLS, target);
 		d_logits[target] -= 1.0f;
 		for (size_t i = 0; i < CHARLM_SYMBOLS; i++)
 			d_logits[i] /= CHARLM_BATCH;
@@ -80,7 +122,7 @@ static double backward_loss(struct trainer *trainer)
 static void backward_norm(struct trainer *trainer, float *d_gain, const float *gain, size_t l)
 {
 	for (size_t row = 0; row < CHARLM_BATCH * CHARLM_WIDTH; row += CHARLM_WIDTH)
-		norm_backward(trainer->d_residual + row, d_gain, gain, trainer->batch.residual[l] + row,
+		norm_backward(trainer->d_residual + row, d_gain, gain, trainer->residual[l] + row,
 		              trainer->d_normed + row, CHARLM_WIDTH);
 }
 
@@ -96,13 +138,13 @@ static void backward_layer(struct trainer *trainer, size_t l)
 {
 	const struct charlm_layer *layer = &trainer->model.layers[l];
 	struct charlm_layer *gradient = &trainer->gradient.layers[l];
-	struct linear up = {layer->up, CHARLM_HIDDEN, CHARLM_WIDTH}, down = {layer->down, CHARLM_WIDTH, CHARLM_HIDDEN};
-	const float *hidden = trainer->batch.hidden[l];
+	struct linear up = up_layer(&trainer->model, l), down = down_layer(&trainer->model, l);
+	const float *hidden = trainer->hidden[l];
 
 	backward_linear(trainer->d_hidden, gradient->down, &down, hidden, trainer->d_residual);
 	for (size_t i = 0; i < CHARLM_BATCH * CHARLM_HIDDEN; i++)
 		trainer->d_hidden[i] = hidden[i] > 0 ? trainer->d_hidden[i] : 0;
-	backward_linear(trainer->d_normed, gradient->up, &up, trainer->batch.normed[l], trainer->d_hidden);
+	backward_linear(trainer->d_normed, gradient->up, &up, trainer->normed[l], trainer->d_hidden);
 	backward_norm(trainer, gradient->norm, layer->norm, l);
 }
 
@@ -116,11 +158,11 @@ static void backward(struct trainer *trainer)
 
 	memset(gradient, 0, sizeof(*gradient));
 	memset(trainer->d_residual, 0, sizeof(trainer->d_residual));
-	backward_linear(trainer->d_normed, gradient->head, &head, trainer->batch.normed[CHARLM_LAYERS], trainer->d_logits);
+	backward_linear(trainer->d_normed, gradient->head, &head, trainer->normed[CHARLM_LAYERS], trainer->d_logits);
 	backward_norm(trainer, gradient->norm, model->norm, CHARLM_LAYERS);
 	for (size_t l = CHARLM_LAYERS; l-- > 0;)
 		backward_layer(trainer, l);
-	backward_linear(trainer->d_input, gradient->input, &input, trainer->batch.input, trainer->d_residual);
+	backward_linear(trainer->d_input, gradient->input, &input, trainer->input, trainer->d_residual);
 	for (size_t c = 0; c < CHARLM_BATCH * CHARLM_CONTEXT; c++)
 		for (size_t i = 0; i < CHARLM_EMBEDDING; i++)
 			gradient->embedding[trainer->batch.context[c] * CHARLM_EMBEDDING + i] +=
@@ -167,7 +209,7 @@ static void train(struct trainer *trainer, const struct charlm_text *text, unsig
 	initialize(&trainer->model);
 	for (unsigned step = 0; step < steps; step++) {
 		draw_batch(trainer, text);
-		(void)charlm_forward(&trainer->model, &trainer->batch, NULL);
+		forward(trainer);
 		sum += backward_loss(trainer);
 		backward(trainer);
 		adam(trainer, learning_rate(step, steps));
@@ -180,11 +222,12 @@ static void train(struct trainer *trainer, const struct charlm_text *text, unsig
 	}
 }
 
-static void print_held_out(const struct charlm *model, const struct charlm_text *text)
+static void print_held_out(struct charlm *model, const struct charlm_text *text)
 {
+	const struct charlm_matrices matrices = charlm_matrices(model);
 	double loss;
 
-	if (!charlm_loss(&loss, model, text, NULL))
+	if (!charlm_loss(&loss, &matrices, text))
 		printf("on the characters left out of training: %.4f nats/character\n", loss);
 }
 

@@ -54,8 +54,8 @@ static void *allocate(size_t bytes)
 
 int main(void)
 {
-	const struct mxfp_gemm_options options = {.a_format = MXFP_FORMAT_MXFP8_E4M3};
 	const struct mxfp_quantize_options rule = {.rule = MXFP_RULE_RCEIL};
+	const struct mxfp_gemm_options options = {.a_format = MXFP_FORMAT_MXFP8_E4M3, .a_quantize = &rule};
 	struct mxfp_blocks blocks = {.format = MXFP_FORMAT_MXFP4, .rows = OUTPUTS, .cols = INPUTS};
 	struct mxfp_sizes size;
 	size_t packed_bytes, workspace_bytes;
@@ -67,17 +67,14 @@ int main(void)
 	blocks.scales = allocate(size.scales_bytes);
 	stop_unless_ok(mxfp_quantize(&blocks, weights, MXFP_FORMAT_F32, 0, &rule), "mxfp_quantize");
 	const struct mxfp_matrix w = mxfp_blocks_matrix(&blocks);
-	stop_unless_ok(mxfp_pack_size(&w, options.a_format, &options, &packed_bytes), "mxfp_pack_size");
+	stop_unless_ok(mxfp_pack_size(&w, &options, &packed_bytes), "mxfp_pack_size");
 	void *packed = allocate(packed_bytes);
-	stop_unless_ok(mxfp_pack(packed, packed_bytes, &w, options.a_format, &options), "mxfp_pack");
+	stop_unless_ok(mxfp_pack(packed, packed_bytes, &w, &options), "mxfp_pack");
 
 	/* For every batch of tokens: the product, in memory that the caller owns. */
-	const struct mxfp_gemm product = {
-		.a = {.format = MXFP_FORMAT_F32, .rows = TOKENS, .cols = INPUTS, .data = x},
-		.w = {.rows = OUTPUTS},
-		.w_packed = packed,
-		.w_packed_bytes = packed_bytes,
-		.c = y,
+	const struct mxfp_matrix a = {.format = MXFP_FORMAT_F32, .rows = TOKENS, .cols = INPUTS, .data = x};
+	const struct mxfp_product product = {
+		.a = &a, .w_packed = packed, .w_packed_bytes = packed_bytes, .n = OUTPUTS, .c = y,
 	};
 	stop_unless_ok(mxfp_gemm_workspace_size(&product, 1, &options, &workspace_bytes), "mxfp_gemm_workspace_size");
 	void *workspace = allocate(workspace_bytes);

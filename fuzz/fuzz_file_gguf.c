@@ -6,8 +6,8 @@
  */
 #include "config.h"
 
-#include "file_gguf.h"
 #include "fuzz.h"
+#include "io/file_gguf.h"
 #include "round_trip.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

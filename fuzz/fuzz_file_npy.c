@@ -11,10 +11,10 @@
 
 #include <unistd.h>
 
-#include "file.h"
-#include "file_npy.h"
 #include "fuzz.h"
 #include "input_file.h"
+#include "io/file.h"
+#include "io/file_npy.h"
 
 enum { NUMBERS_MAX = 1 << 12 };
 

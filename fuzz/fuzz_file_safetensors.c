@@ -6,8 +6,8 @@
  */
 #include "config.h"
 
-#include "file_safetensors.h"
 #include "fuzz.h"
+#include "io/file_safetensors.h"
 #include "round_trip.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

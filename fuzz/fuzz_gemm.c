@@ -13,8 +13,9 @@
  */
 #include "config.h"
 
+#include "format.h"
 #include "fuzz.h"
-#include "gemm.h"
+#include "mxfp/gemm.h"
 #include "mxfp/isa.h"
 
 enum {
@@ -46,9 +47,9 @@ struct change {
 };
 
 struct input {
-	struct mxfp_gemm product;
+	struct mxfp_product product; /* without a, w and c */
+	struct mxfp_matrix a, w;
 	struct mxfp_gemm_options options;
-	enum mxfp_format a_format; /* within the product */
 	uint8_t flags;
 	size_t n_changes;
 	struct change change[MAX_CHANGES];
@@ -60,8 +61,6 @@ static bool is_block(enum mxfp_format format)
 {
 	return mxfp_format_info(format)->kind == MXFP_KIND_BLOCK;
 }
-
-static const struct mxfp_exec one_thread = {.threads = 1};
 
 /* Memory of n bytes that repeats the rest of the input, from another place for every array. */
 static uint8_t *filled(const struct input *in, size_t n, size_t from)
@@ -106,12 +105,12 @@ static void take(struct input *in, const uint8_t *data, size_t size)
 {
 	static const unsigned passes[] = {0, 512, 256, 128};
 	struct fuzz_bytes *bytes = &in->rest;
-	struct mxfp_matrix *a = &in->product.a, *w = &in->product.w;
+	struct mxfp_matrix *a = &in->a, *w = &in->w;
 
 	*bytes = (struct fuzz_bytes){data, size};
-	in->a_format = a->format = operand_format(fuzz_byte(bytes));
+	a->format = operand_format(fuzz_byte(bytes));
 	w->format = operand_format(fuzz_byte(bytes));
-	in->options.acc = fuzz_byte(bytes) % MXFP_N_ACC;
+	in->options.acc = fuzz_byte(bytes) % (MXFP_ACC_CHAIN + 1);
 	in->options.pass_k = passes[fuzz_byte(bytes) % 4];
 	in->flags = fuzz_byte(bytes);
 	a->rows = fuzz_byte(bytes) % (MAX_ROWS + 1);
@@ -129,10 +128,10 @@ static void take(struct input *in, const uint8_t *data, size_t size)
 	in->options.psum = (in->flags & PSUM_BF16) != 0 ? MXFP_FORMAT_BF16 : MXFP_FORMAT_F32;
 	in->options.psum_round = (in->flags & PSUM_SR) != 0 ? MXFP_ROUND_SR : MXFP_ROUND_RNE;
 	in->options.stream = in->options.seed * 3;
-	in->options.exec = &one_thread;
-	if ((in->flags & QUANTIZED) != 0 && is_block(a->format)) {
+	if (is_block(a->format)) {
 		in->options.a_format = a->format;
-		a->format = MXFP_FORMAT_F32;
+		if ((in->flags & QUANTIZED) != 0)
+			a->format = MXFP_FORMAT_F32;
 	}
 	a->transposed = (in->flags & TRANSPOSED) != 0 && !is_block(a->format);
 	a->tensor_scale = w->tensor_scale = 1.5F;
@@ -140,23 +139,38 @@ static void take(struct input *in, const uint8_t *data, size_t size)
 	fill_matrix(in, w, 333);
 }
 
-/* One product: C's memory, for the caller to free. */
-static uint8_t *multiply(const struct input *in, const struct mxfp_kernels *kernels, const struct mxfp_gemm *product,
+/* The options on a tier, on one thread. */
+static struct mxfp_gemm_options on_tier(const struct input *in, struct mxfp_exec *exec, const char *isa)
+{
+	struct mxfp_gemm_options options = in->options;
+
+	*exec = (struct mxfp_exec){.threads = 1, .isa = isa};
+	options.exec = exec;
+	return options;
+}
+
+/* One product on a tier: C's memory, for the caller to free. */
+static uint8_t *multiply(const struct input *in, const char *isa, const struct mxfp_product *product,
                          enum mxfp_status *status)
 {
+	struct mxfp_exec exec;
+	const struct mxfp_gemm_options options = on_tier(in, &exec, isa);
 	size_t width = mxfp_format_info(in->options.c_format)->storage_bytes, bytes = 0;
-	size_t c_bytes = in->product.a.rows * in->product.w.rows * width;
-	uint8_t *c = filled(in, c_bytes + GUARD, 7), *bias = filled(in, in->product.w.rows * sizeof(float), 99);
-	struct mxfp_gemm p = *product;
+	size_t c_bytes = in->a.rows * in->w.rows * width;
+	uint8_t *c = filled(in, c_bytes + GUARD, 7), *bias = filled(in, in->w.rows * sizeof(float), 99);
+	struct mxfp_product p = *product;
 
 	memset(c + c_bytes, UNTOUCHED, GUARD);
+	p.a = &in->a;
+	p.w = &in->w;
+	p.n = in->w.rows;
 	p.c = c;
 	p.bias = (in->flags & BIAS) != 0 ? (float *)bias : NULL;
-	*status = mxfp_gemm_workspace_size_with(kernels, &p, 1, &in->options, &bytes);
+	*status = mxfp_gemm_workspace_size(&p, 1, &options, &bytes);
 	uint8_t *workspace = malloc(bytes != 0 ? bytes : 1);
 	fuzz_check(workspace != NULL, "memory");
 	if (*status == MXFP_OK)
-		*status = mxfp_gemm_grouped_with(kernels, &p, 1, &in->options, workspace, bytes);
+		*status = mxfp_gemm(&p, &options, workspace, bytes);
 	for (size_t i = 0; i < GUARD; i++)
 		fuzz_check(c[c_bytes + i] == UNTOUCHED, "nothing is written behind C");
 	free(workspace);
@@ -165,36 +179,37 @@ static uint8_t *multiply(const struct input *in, const struct mxfp_kernels *kern
 }
 
 /* W packed, in exactly its size. */
-static uint8_t *packed_w(const struct input *in, const struct mxfp_kernels *kernels, size_t *bytes)
+static uint8_t *packed_w(const struct input *in, const char *isa, size_t *bytes)
 {
-	const struct mxfp_matrix *w = &in->product.w;
+	struct mxfp_exec exec;
+	const struct mxfp_gemm_options options = on_tier(in, &exec, isa);
 
-	fuzz_check(mxfp_pack_size_with(kernels, w, in->a_format, &in->options, bytes) == MXFP_OK, "W has a packed size");
+	fuzz_check(mxfp_pack_size(&in->w, &options, bytes) == MXFP_OK, "W has a packed size");
 	uint8_t *packed = malloc(*bytes);
 	fuzz_check(packed != NULL, "memory");
-	fuzz_check(mxfp_pack_with(kernels, packed, *bytes, w, in->a_format, &in->options) == MXFP_OK, "W is packed");
+	fuzz_check(mxfp_pack(packed, *bytes, &in->w, &options) == MXFP_OK, "W is packed");
 	return packed;
 }
 
-static void check_tier(const struct input *in, const struct mxfp_kernels *kernels, const uint8_t *want)
+static void check_tier(const struct input *in, const char *isa, const uint8_t *want)
 {
-	size_t c_bytes = in->product.a.rows * in->product.w.rows * mxfp_format_info(in->options.c_format)->storage_bytes;
-	struct mxfp_gemm product = in->product;
+	size_t c_bytes = in->a.rows * in->w.rows * mxfp_format_info(in->options.c_format)->storage_bytes;
+	struct mxfp_product product = in->product;
 	enum mxfp_status status;
 
-	uint8_t *c = multiply(in, kernels, &product, &status);
+	uint8_t *c = multiply(in, isa, &product, &status);
 	fuzz_check(status == MXFP_OK, "a right call succeeds");
 	fuzz_check(memcmp(c, want, c_bytes) == 0, "tiers give the same");
 	free(c);
-	uint8_t *packed = packed_w(in, kernels, &product.w_packed_bytes);
+	uint8_t *packed = packed_w(in, isa, &product.w_packed_bytes);
 	product.w_packed = packed;
-	c = multiply(in, kernels, &product, &status);
+	c = multiply(in, isa, &product, &status);
 	fuzz_check(status == MXFP_OK, "a call with packed W succeeds");
 	fuzz_check(memcmp(c, want, c_bytes) == 0, "packed W gives the same");
 	free(c);
 	for (size_t i = 0; i < in->n_changes; i++)
 		packed[in->change[i].at % product.w_packed_bytes] ^= in->change[i].value;
-	c = multiply(in, kernels, &product, &status);
+	c = multiply(in, isa, &product, &status);
 	fuzz_check(status == MXFP_OK || status == MXFP_ERR_PACKED || status == MXFP_ERR_SIZE, "changed data have a status");
 	free(c);
 	free(packed);
@@ -202,43 +217,38 @@ static void check_tier(const struct input *in, const struct mxfp_kernels *kernel
 
 static void check_wild(const struct input *in)
 {
-	struct mxfp_gemm p = in->product;
+	struct mxfp_matrix a = in->a, w = in->w;
+	const struct mxfp_product p = {.a = &a, .w = &w, .c_stride = (size_t)in->wild[5]};
 	size_t bytes = 0;
 
-	p.a.rows = (size_t)in->wild[0];
-	p.a.cols = p.w.cols = (size_t)in->wild[1];
-	p.w.rows = (size_t)in->wild[2];
-	p.a.stride = (size_t)in->wild[3];
-	p.w.stride = (size_t)in->wild[4];
-	p.c_stride = (size_t)in->wild[5];
+	a.rows = (size_t)in->wild[0];
+	a.cols = w.cols = (size_t)in->wild[1];
+	w.rows = (size_t)in->wild[2];
+	a.stride = (size_t)in->wild[3];
+	w.stride = (size_t)in->wild[4];
 	/* Such a call may be right, but the slabs of A are counted one by one. */
-	if (p.a.rows > 1 << 20 && p.a.rows <= PTRDIFF_MAX)
-		p.a.rows >>= 43;
+	if (a.rows > 1 << 20 && a.rows <= PTRDIFF_MAX)
+		a.rows >>= 43;
 	(void)mxfp_gemm_workspace_size(&p, 1, &in->options, &bytes);
-	(void)mxfp_pack_size(&p.w, in->a_format, &in->options, &bytes);
+	(void)mxfp_pack_size(&w, &in->options, &bytes);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = {.flags = 0};
-	struct mxfp_kernels kernels;
 	enum mxfp_status status;
 
 	take(&in, data, size);
-	mxfp_kernels_init(&kernels, 1);
-	uint8_t *want = multiply(&in, &kernels, &in.product, &status);
+	uint8_t *want = multiply(&in, "ref", &in.product, &status);
 	fuzz_check(status == MXFP_OK, "the reference succeeds");
-	for (int tier = 0; mxfp_isa_name(tier) != NULL; tier++) {
-		if (!(mxfp_isa_available() >> tier & 1))
-			continue;
-		mxfp_kernels_init(&kernels, UINT32_C(1) << tier);
-		check_tier(&in, &kernels, want);
-	}
+	for (int tier = 0; mxfp_isa_name(tier) != NULL; tier++)
+		if (mxfp_isa_available() >> tier & 1)
+			check_tier(&in, mxfp_isa_name(tier), want);
 	check_wild(&in);
 	free(want);
-	free((void *)in.product.a.data);
-	free((void *)in.product.a.scales);
-	free((void *)in.product.w.data);
-	free((void *)in.product.w.scales);
+	free((void *)in.a.data);
+	free((void *)in.a.scales);
+	free((void *)in.w.data);
+	free((void *)in.w.scales);
 	return 0;
 }

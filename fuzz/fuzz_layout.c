@@ -10,10 +10,10 @@
 
 #include <unistd.h>
 
+#include "cli/options.h"
 #include "fuzz.h"
 #include "input_file.h"
-#include "options.h"
-#include "relayout.h"
+#include "rewrite/relayout.h"
 
 enum { OPTION_ROUNDING = 1, OPTION_DECODING = 2 };
 

@@ -11,7 +11,7 @@
 
 #include "fuzz.h"
 #include "input_file.h"
-#include "model_index.h"
+#include "model/model_index.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

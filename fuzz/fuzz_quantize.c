@@ -246,6 +246,8 @@ static void check_quantize(struct matrix *m, enum mxfp_format format, size_t gap
 		check_refusal(&b, m, reported, o->first_index);
 		return;
 	}
+	fuzz_check(reported == (finite ? UINT64_MAX : o->first_index + first_non_finite(m)),
+	           "the first NaN or Inf is reported under every policy");
 	mxfp_blocks_size(format, m->rows, m->cols, &size);
 	check_gaps(b.codes, m->rows, size.codes_row_bytes, b.head.codes_stride);
 	check_gaps(b.scales, m->rows, size.scales_row_bytes, b.head.scales_stride);

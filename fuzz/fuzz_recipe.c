@@ -11,7 +11,7 @@
 
 #include "fuzz.h"
 #include "input_file.h"
-#include "recipe.h"
+#include "quantize/recipe.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

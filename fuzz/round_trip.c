@@ -5,9 +5,9 @@
 
 #include <unistd.h>
 
-#include "file_gguf.h"
 #include "fuzz.h"
 #include "input_file.h"
+#include "io/file_gguf.h"
 
 static struct error error;
 

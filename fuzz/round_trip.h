@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "file.h"
+#include "io/file.h"
 
 /*
  * Opens the bytes as a file of the format: it is read, or refused with EXIT_INPUT and a line of text; the tensors of

@@ -13,8 +13,8 @@
  *
  * Then W4A8, from 16 rows of 4096 floats x, with workspace of what mxfp_gemm_workspace_size() says:
  *
- *     struct mxfp_gemm p = {.a = {.format = MXFP_FORMAT_F32, .rows = 16, .cols = 4096, .data = x},
- *                           .w = mxfp_blocks_matrix(&b), .c = y};
+ *     struct mxfp_matrix a = {.format = MXFP_FORMAT_F32, .rows = 16, .cols = 4096, .data = x}, w = mxfp_blocks_matrix(&b);
+ *     struct mxfp_product p = {.a = &a, .w = &w, .c = y};
  *     struct mxfp_gemm_options o = {.a_format = MXFP_FORMAT_MXFP8_E4M3};
  *     st = mxfp_gemm(&p, &o, workspace, workspace_bytes);
  *

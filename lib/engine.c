@@ -7,6 +7,7 @@
 
 #include "args.h"
 #include "sized.h"
+#include "gemm/plan.h"
 
 enum { WHOLE = 512, QUARTER = 128 }; /* pass_k */
 enum { KILO = 1000, MEGA = 1000000 };
@@ -86,9 +87,9 @@ static enum mxfp_engine_rate operand_rate(const struct mxfp_engine_chip *chip, e
 }
 
 /* The format in which the engine multiplies A. */
-static enum mxfp_format engine_a_format(const struct mxfp_gemm *p, const struct mxfp_gemm_options *options)
+static enum mxfp_format engine_a_format(const struct mxfp_product *p, const struct mxfp_gemm_options *options)
 {
-	return mxfp_is_block(options->a_format) ? options->a_format : p->a.format;
+	return options->a_format != MXFP_FORMAT_F32 ? options->a_format : p->a->format;
 }
 
 /* Bytes of a matrix in memory: numbers, or codes and scales; if it is sparse, what is kept and masks. */
@@ -129,40 +130,40 @@ static uint64_t strip_cycles(const struct sums *s, uint64_t m, uint64_t columns)
 	return add(multiply(m / group, larger(group, load)), m % group != 0 ? larger(m % group, load) : 0);
 }
 
-static struct cost product_cost(const struct sums *s, const struct mxfp_gemm *p, enum mxfp_engine_rate rate)
+static struct cost product_cost(const struct sums *s, const struct mxfp_product *p, enum mxfp_engine_rate rate)
 {
 	struct cost cost = {.rate = rate};
 
-	if (s->chip->rows == 0 || p->a.rows == 0 || p->w.rows == 0 || p->a.cols == 0)
+	if (s->chip->rows == 0 || p->a->rows == 0 || p->w->rows == 0 || p->a->cols == 0)
 		return cost;
-	cost.depth = depth(s, rate, &p->w.sparsity);
-	const uint64_t columns = s->chip->columns, n = p->w.rows;
-	uint64_t tiles = multiply(parts(p->a.cols, cost.depth), s->chip->rates[rate].row_cycles);
-	uint64_t strips = add(multiply(n / columns, strip_cycles(s, p->a.rows, columns)),
-	                      n % columns != 0 ? strip_cycles(s, p->a.rows, n % columns) : 0);
+	cost.depth = depth(s, rate, &p->w->sparsity);
+	const uint64_t columns = s->chip->columns, n = p->w->rows;
+	uint64_t tiles = multiply(parts(p->a->cols, cost.depth), s->chip->rates[rate].row_cycles);
+	uint64_t strips = add(multiply(n / columns, strip_cycles(s, p->a->rows, columns)),
+	                      n % columns != 0 ? strip_cycles(s, p->a->rows, n % columns) : 0);
 	cost.cycles = multiply(tiles, strips);
-	cost.moving = multiply(tiles, multiply(parts(n, columns), p->a.rows));
+	cost.moving = multiply(tiles, multiply(parts(n, columns), p->a->rows));
 	cost.load = smaller(s->chip->load_cycles, smaller(n, columns)) * s->chip->rates[rate].row_cycles;
 	return cost;
 }
 
 /* The rate of a product, or N_RATES. */
-static enum mxfp_engine_rate product_rate(const struct sums *s, const struct mxfp_gemm *p,
+static enum mxfp_engine_rate product_rate(const struct sums *s, const struct mxfp_product *p,
                                           const struct mxfp_gemm_options *options)
 {
 	enum mxfp_engine_rate a = operand_rate(s->chip, engine_a_format(p, options));
-	enum mxfp_engine_rate w = operand_rate(s->chip, p->w.format);
+	enum mxfp_engine_rate w = operand_rate(s->chip, p->w->format);
 	enum mxfp_engine_rate rate = a > w ? a : w;
-	bool sparse = rate == MXFP_ENGINE_16BIT && w == rate && p->w.sparsity.m != 0;
+	bool sparse = rate == MXFP_ENGINE_16BIT && w == rate && p->w->sparsity.m != 0;
 
 	return sparse && s->chip->rates[MXFP_ENGINE_SPARSE].peak_gflop_s != 0 ? MXFP_ENGINE_SPARSE : rate;
 }
 
-static void add_product(struct sums *s, const struct mxfp_gemm *p, const struct mxfp_gemm_options *options,
+static void add_product(struct sums *s, const struct mxfp_product *p, const struct mxfp_gemm_options *options,
                         enum mxfp_engine_rate rate)
 {
 	const struct cost cost = product_cost(s, p, rate);
-	const uint64_t area = multiply(p->a.rows, p->w.rows), macs = multiply(area, p->a.cols);
+	const uint64_t area = multiply(p->a->rows, p->w->rows), macs = multiply(area, p->a->cols);
 	const uint64_t c_bytes = mxfp_format_info(options->c_format)->storage_bytes;
 	const uint64_t peak = (uint64_t)s->chip->rates[rate].peak_gflop_s * s->cores / s->chip->cores;
 
@@ -171,32 +172,37 @@ static void add_product(struct sums *s, const struct mxfp_gemm *p, const struct 
 	s->moving = add(s->moving, cost.moving);
 	s->macs = add(s->macs, macs);
 	if (cost.depth != 0) {
-		uint64_t k = multiply(parts(p->a.cols, cost.depth), cost.depth);
-		uint64_t n = multiply(parts(p->w.rows, s->chip->columns), s->chip->columns);
+		uint64_t k = multiply(parts(p->a->cols, cost.depth), cost.depth);
+		uint64_t n = multiply(parts(p->w->rows, s->chip->columns), s->chip->columns);
 
 		s->macs_depth = add(s->macs_depth, multiply(area, k));
-		s->macs_tiles = add(s->macs_tiles, multiply(multiply(p->a.rows, n), k));
+		s->macs_tiles = add(s->macs_tiles, multiply(multiply(p->a->rows, n), k));
 	}
 	s->bytes = add(s->bytes, multiply(area, options->accumulate ? 2 * c_bytes : c_bytes));
 	s->ideal_ps = add(s->ideal_ps, scale(multiply(macs, 2), KILO, peak));
 }
 
 /* Adds a product up, or says what is wrong with it. */
-static enum mxfp_status check_product(struct sums *s, const struct mxfp_gemm *p,
+static enum mxfp_status check_product(struct sums *s, const struct mxfp_product *p,
                                       const struct mxfp_gemm_options *options)
 {
 	uint64_t a_bytes, w_bytes;
 
-	if (mxfp_format_info(p->a.format) == NULL || (mxfp_is_block(options->a_format) && !mxfp_is_source(p->a.format)))
+	if (p == NULL)
+		return MXFP_ERR_OPTION;
+	if (p->a == NULL || p->w == NULL)
+		return MXFP_ERR_NULL;
+	if (mxfp_format_info(p->a->format) == NULL || (options->a_format != MXFP_FORMAT_F32 &&
+	                                               options->a_format != p->a->format && !mxfp_is_source(p->a->format)))
 		return MXFP_ERR_FORMAT;
 	enum mxfp_engine_rate rate = product_rate(s, p, options);
 	if (rate == N_RATES)
 		return MXFP_ERR_FORMAT;
-	if (p->a.cols != p->w.cols)
+	if (p->a->cols != p->w->cols)
 		return MXFP_ERR_SIZE;
-	enum mxfp_status status = matrix_bytes(&p->a, &a_bytes);
+	enum mxfp_status status = matrix_bytes(p->a, &a_bytes);
 	if (status == MXFP_OK)
-		status = matrix_bytes(&p->w, &w_bytes);
+		status = matrix_bytes(p->w, &w_bytes);
 	if (status != MXFP_OK)
 		return status;
 	s->bytes = add(s->bytes, add(a_bytes, w_bytes));
@@ -220,7 +226,7 @@ static bool is_chip(const struct mxfp_engine_chip *chip)
 	                           (uint64_t)chip->bank_rows * chip->banks >= WHOLE / QUARTER);
 }
 
-static enum mxfp_status check(struct sums *s, const struct mxfp_engine *engine, const struct mxfp_gemm *products,
+static enum mxfp_status check(struct sums *s, const struct mxfp_engine *engine, const struct mxfp_product *products,
                               size_t n, const struct mxfp_gemm_options *options)
 {
 	unsigned pass = options->pass_k == 0 ? WHOLE : options->pass_k;
@@ -239,11 +245,13 @@ static enum mxfp_status check(struct sums *s, const struct mxfp_engine *engine, 
 	s->split = WHOLE / pass;
 	if (engine->n_busy / s->split < s->cores)
 		return MXFP_ERR_SIZE;
-	if (options->c_format != MXFP_FORMAT_F32 && options->c_format != MXFP_FORMAT_BF16)
+	if ((options->c_format != MXFP_FORMAT_F32 && options->c_format != MXFP_FORMAT_BF16) ||
+	    (options->a_format != MXFP_FORMAT_F32 && !mxfp_is_block(options->a_format)))
 		return MXFP_ERR_FORMAT;
 	enum mxfp_status status = MXFP_OK;
+	struct mxfp_product product;
 	for (size_t i = 0; i < n && status == MXFP_OK; i++)
-		status = check_product(s, &products[i], options);
+		status = check_product(s, mxfp_product_at(products, i, &product), options);
 	bool fits = larger(s->cycles, s->moving) != UINT64_MAX && larger(s->macs, s->macs_tiles) != UINT64_MAX &&
 	            larger(s->bytes, s->ideal_ps) != UINT64_MAX && scale(s->bytes, MEGA, 1) != UINT64_MAX &&
 	            scale(s->cycles, MEGA, 1) != UINT64_MAX;
@@ -298,29 +306,32 @@ static size_t least_busy(const uint64_t *busy, size_t n)
 }
 
 /* Places the sorted products, which hold the cycles of each alone. */
-static void place(struct mxfp_engine *engine, const struct sums *s, const struct mxfp_gemm *products, size_t n)
+static void place(struct mxfp_engine *engine, const struct sums *s, const struct mxfp_product *products, size_t n)
 {
 	for (size_t i = 0; i < engine->arrays; i++)
 		engine->busy[i] = 0;
 	for (size_t i = 0; i < n; i++) {
 		struct mxfp_engine_place *at = &engine->places[i];
 		size_t array = least_busy(engine->busy, engine->arrays);
+		struct mxfp_product copy;
 
 		at->array = (unsigned)array;
 		at->start = engine->busy[array];
 		if (at->start == 0)
-			at->cycles += product_cost(s, &products[at->product], at->rate).load;
+			at->cycles += product_cost(s, mxfp_product_at(products, at->product, &copy), at->rate).load;
 		engine->busy[array] += at->cycles;
 		engine->cycles = larger(engine->cycles, engine->busy[array]);
 	}
 }
 
 /* Writes the account of products that were checked. */
-static void account(struct mxfp_engine *engine, const struct sums *s, const struct mxfp_gemm *products, size_t n,
+static void account(struct mxfp_engine *engine, const struct sums *s, const struct mxfp_product *products, size_t n,
                     const struct mxfp_gemm_options *options)
 {
 	for (size_t i = 0; i < n; i++) {
-		const struct cost cost = product_cost(s, &products[i], product_rate(s, &products[i], options));
+		struct mxfp_product copy;
+		const struct mxfp_product *p = mxfp_product_at(products, i, &copy);
+		const struct cost cost = product_cost(s, p, product_rate(s, p, options));
 
 		engine->places[i] = (struct mxfp_engine_place){
 			.product = i, .rate = cost.rate, .depth = cost.depth, .cycles = cost.cycles};
@@ -339,12 +350,15 @@ static void account(struct mxfp_engine *engine, const struct sums *s, const stru
 	engine->compute_ps = s->chip->rows == 0 ? 0 : scale(engine->cycles, MEGA, s->chip->clock_mhz);
 }
 
-enum mxfp_status mxfp_engine_estimate(const struct mxfp_gemm *products, size_t n,
+enum mxfp_status mxfp_engine_estimate(const struct mxfp_product *products, size_t n,
                                       const struct mxfp_gemm_options *options, struct mxfp_engine *engine)
 {
-	static const struct mxfp_gemm_options defaults;
-	const struct mxfp_gemm_options *o = options != NULL ? options : &defaults;
+	struct mxfp_gemm_options copy;
+	const struct mxfp_gemm_options *o = mxfp_sized_gemm_options(options, &copy);
 	struct sums s = {0};
+
+	if (o == NULL)
+		return MXFP_ERR_OPTION;
 	enum mxfp_status status = check(&s, engine, products, n, o);
 
 	if (status == MXFP_OK)
@@ -352,12 +366,15 @@ enum mxfp_status mxfp_engine_estimate(const struct mxfp_gemm *products, size_t n
 	return status;
 }
 
-enum mxfp_status mxfp_engine_run(const struct mxfp_gemm *products, size_t n, const struct mxfp_gemm_options *options,
+enum mxfp_status mxfp_engine_run(const struct mxfp_product *products, size_t n, const struct mxfp_gemm_options *options,
                                  void *workspace, size_t workspace_bytes, struct mxfp_engine *engine)
 {
-	static const struct mxfp_gemm_options defaults;
-	const struct mxfp_gemm_options *o = options != NULL ? options : &defaults;
+	struct mxfp_gemm_options copy;
+	const struct mxfp_gemm_options *o = mxfp_sized_gemm_options(options, &copy);
 	struct sums s = {0};
+
+	if (o == NULL)
+		return MXFP_ERR_OPTION;
 	enum mxfp_status status = check(&s, engine, products, n, o);
 
 	if (status == MXFP_OK)

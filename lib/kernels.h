@@ -7,15 +7,11 @@
 #ifndef MXFP_KERNELS_H
 #define MXFP_KERNELS_H
 
+#include "gemm/kernel.h"
 #include "format.h"
-#include "gemm_kernel.h"
 #include "mxfp/convert.h"
 #include "mxfp/quantize.h"
 #include "mxfp/sparse.h"
-
-/* For arrays; the kinds of sparsity that have kernels of their own. */
-enum { MXFP_N_ACC = 2 };
-enum mxfp_sparse_kernel { MXFP_SPARSE_KERNEL_4_16, MXFP_SPARSE_KERNEL_4_8, MXFP_N_SPARSE_KERNELS };
 
 /* Rounding of single numbers, shared by both kinds of job. */
 struct mxfp_rounding {
@@ -131,11 +127,13 @@ typedef void mxfp_gemm_finish_kernel(const struct mxfp_gemm_finish_job *job);
 struct mxfp_kernels {
 #define MXFP_KERNEL(slot, dimensions, job) mxfp_##job##_kernel *slot dimensions;
 #include "kernel.def"
-	/* [acc][format of A][format of W], and for a sparse W [sparsity] before that: NULL where the tiers have none, and
-	   then a sparse W is expanded, or the reference runs. */
-	const struct mxfp_gemm_kernel *gemm[MXFP_N_ACC][MXFP_N_FORMATS][MXFP_N_FORMATS];
-	const struct mxfp_gemm_kernel *gemm_sparse[MXFP_N_SPARSE_KERNELS][MXFP_N_ACC][MXFP_N_FORMATS][MXFP_N_FORMATS];
+	const struct mxfp_gemm_kernel *gemm[MXFP_GEMM_N_FAMILIES]; /* NULL: the tiers have none */
 };
+
+/* The kernel for a product of these formats (lib/gemm/kernel.c), W being dense if `sparsity` is all zero; NULL: the tiers
+   have none. Then a sparse W is expanded for a kernel for a dense one, or else the reference runs. */
+const struct mxfp_gemm_kernel *mxfp_gemm_kernel(const struct mxfp_kernels *table, enum mxfp_acc acc, enum mxfp_format a,
+                                                enum mxfp_format w, struct mxfp_sparsity sparsity);
 
 /* One function a tier: overwrites the slots it has. */
 #define MXFP_TIER(id, name, features) void mxfp_kernels_##name(struct mxfp_kernels *table);
@@ -167,6 +165,13 @@ struct mxfp_nvfp4_tensor {
 	uint32_t decode;       /* fl32(1 / encode) */
 	uint32_t encode_sixth; /* fl32(encode * fl32(1/6)) */
 };
+
+/* Whether numbers are divided by their scales. A zero quotient loses its sign there: compressed-tensors multiplies by
+   sign(quotient), Model Optimizer asks quotient < 0. What only rounds to zero as a code keeps it. */
+static inline bool mxfp_nvfp4_divides(enum mxfp_recipe recipe)
+{
+	return recipe == MXFP_RECIPE_CT || recipe == MXFP_RECIPE_MODELOPT || recipe == MXFP_RECIPE_MODELOPT_0_45;
+}
 
 /* The definition (ref/nvfp4.c), in integers; every tier takes these numbers from here. */
 struct mxfp_nvfp4_tensor mxfp_nvfp4_tensor_ref(enum mxfp_recipe recipe, uint32_t amax);

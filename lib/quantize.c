@@ -27,7 +27,8 @@ enum mxfp_status mxfp_check_quantize_options(enum mxfp_format format, size_t row
 	if (mxfp_format_info(format)->tensor_scale &&
 	    (o->via_bf16 || (o->recipe == MXFP_RECIPE_GGML && o->round != MXFP_ROUND_RNE)))
 		return MXFP_ERR_OPTION;
-	if (o->tensor_amax != NULL && mxfp_f32_bits(*o->tensor_amax) >= MXFP_F32_INF)
+	if (o->tensor_amax != NULL && mxfp_f32_bits(*o->tensor_amax) >= MXFP_F32_INF &&
+	    mxfp_f32_bits(*o->tensor_amax) != MXFP_F32_SIGN)
 		return MXFP_ERR_OPTION;
 	if (cols != 0 && o->first_index > UINT64_MAX - rows * cols)
 		return MXFP_ERR_SIZE;
@@ -98,25 +99,36 @@ enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src, enum mx
 		.saturate_inf = o->non_finite == MXFP_NON_FINITE_SATURATE,
 		.via_bf16 = o->via_bf16,
 	};
-	bool tensor_scale = mxfp_format_info(b.format)->tensor_scale;
+	bool tensor_scale = mxfp_format_info(b.format)->tensor_scale, scanned = false;
+	uint64_t first_non_finite = UINT64_MAX;
 	if (o->non_finite == MXFP_NON_FINITE_ERROR || (tensor_scale && o->tensor_amax == NULL)) {
-		uint64_t first_non_finite;
-
 		mxfp_scan(&job, &runner, &job.tensor_amax, &first_non_finite);
-		if (o->non_finite == MXFP_NON_FINITE_ERROR && first_non_finite != UINT64_MAX) {
-			if (o->first_non_finite != NULL)
-				*o->first_non_finite = first_non_finite;
-			return MXFP_ERR_NON_FINITE;
-		}
+		scanned = true;
+	}
+	if (o->non_finite == MXFP_NON_FINITE_ERROR && first_non_finite != UINT64_MAX) {
+		if (o->first_non_finite != NULL)
+			*o->first_non_finite = first_non_finite;
+		return MXFP_ERR_NON_FINITE;
 	}
 	if (o->tensor_amax != NULL)
-		job.tensor_amax = mxfp_f32_bits(*o->tensor_amax);
+		job.tensor_amax = mxfp_f32_bits(*o->tensor_amax) & ~MXFP_F32_SIGN;
 	if (tensor_scale) {
 		const struct mxfp_nvfp4_tensor tensor = mxfp_nvfp4_tensor_ref(job.recipe, job.tensor_amax);
 
 		dst->tensor_scale = mxfp_f32_from_bits(tensor.scale);
 		dst->tensor_scale_divides = tensor.divides;
 	}
-	mxfp_run_pieces(&runner, mxfp_tile_count(b.rows, b.cols), quantize_piece, &job, o->counts);
+	struct mxfp_counts own = {0}, *counts = o->counts != NULL ? o->counts : &own;
+	const uint64_t counted_before = counts->nan + counts->inf;
+	mxfp_run_pieces(&runner, mxfp_tile_count(b.rows, b.cols), quantize_piece, &job, counts);
+	if (o->first_non_finite == NULL)
+		return MXFP_OK;
+	/* Kernels count every NaN and Inf of the source, but not what becomes Inf on its way through bf16. */
+	if (!scanned && (counts->nan + counts->inf != counted_before || o->via_bf16)) {
+		uint32_t amax;
+
+		mxfp_scan(&job, &runner, &amax, &first_non_finite);
+	}
+	*o->first_non_finite = first_non_finite;
 	return MXFP_OK;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Conversion of arrays, and access to stored numbers. Every element format is exact in binary32, so a conversion is one
-   decoding and one encoding. */
+   decode and one encode. */
 #include <string.h>
 
 #include "minifloat.h"
 #include "mxfp/philox.h"
 #include "ref.h"
 
-/* A code of more than 16 bits lies in the top bits of its 32-bit word: tf32 has 13 spare bits below. */
+/* A code of more than 16 bits is in the top bits of its 32-bit word: tf32 has 13 unused bits below. */
 static unsigned word_shift(const struct mxfp_format_info *f)
 {
 	return f->storage_bytes == 4 ? 32 - f->bits : 0;
@@ -27,7 +27,7 @@ uint32_t mxfp_ref_load(const struct mxfp_format_info *f, const void *array, size
 	}
 	memcpy(&word, at, sizeof word);
 	if (f->format == MXFP_FORMAT_F32)
-		return word; /* as it is; encoding quiets a NaN */
+		return word; /* unchanged; encoding quiets a NaN */
 	return mxfp_minifloat_decode(f, word >> word_shift(f));
 }
 

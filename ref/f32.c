@@ -31,7 +31,7 @@ static uint32_t round_exact(struct mxfp_exact v)
 	return mxfp_minifloat_round(mxfp_format_info(MXFP_FORMAT_F32), v, &rne, 0, &counts);
 }
 
-/* Moves the significand's top bit to bit 62; a nonzero significand. */
+/* Shifts a nonzero significand so that its top bit is bit 62. */
 static void normalize(struct mxfp_exact *v)
 {
 	for (int step = 32; step > 0; step /= 2)
@@ -41,7 +41,7 @@ static void normalize(struct mxfp_exact *v)
 		}
 }
 
-/* Shifts right by n; bits that fall off are jammed into bit 0. */
+/* Shifts right by n and jams the discarded bits into bit 0. */
 static uint64_t shift_right_jam(uint64_t a, int n)
 {
 	if (n > 63)
@@ -50,9 +50,9 @@ static uint64_t shift_right_jam(uint64_t a, int n)
 }
 
 /*
- * Rounded sum of two nonzero exact values of at most 48 significant bits. With top bits at bit 62 both have at least 14
- * zero bits below, so an alignment of up to 14 is exact. Beyond 14, cancellation takes at most one bit off the sum, so
- * a jammed bit 0 lies far below the rounding position of 24 bits.
+ * Rounded sum of two nonzero exact values of at most 48 significant bits. With the top bit at bit 62, both have at least
+ * 14 trailing zero bits, so an alignment shift of up to 14 is exact. Beyond 14, cancellation shortens the sum by at most
+ * one bit, so a jammed bit 0 is far below the rounding position of 24 bits.
  */
 static uint32_t add_exact(struct mxfp_exact a, struct mxfp_exact b)
 {
@@ -133,7 +133,7 @@ uint32_t mxfp_f32_div(uint32_t a, uint32_t b)
 		return sign | MXFP_F32_INF;
 	if (is_zero(a) || is_inf(b))
 		return sign;
-	/* 24 bits shifted by 38 over 24 bits: a quotient of at least 38 bits, and what is left over as a jammed bit. */
+	/* 24 bits shifted by 38, divided by 24 bits: a quotient of at least 38 bits, and the remainder as a jammed bit. */
 	struct mxfp_exact x = mxfp_f32_unpack(a), y = mxfp_f32_unpack(b);
 	uint64_t dividend = x.significand << 38;
 	x.negative ^= y.negative;
@@ -169,7 +169,7 @@ uint32_t mxfp_f32_scale(uint32_t a, int exponent)
 	return round_exact(v);
 }
 
-/* Maps bit patterns to integers of the same order. */
+/* Maps bit patterns to integers with the same order. */
 static int64_t order(uint32_t a)
 {
 	int64_t magnitude = a & ~MXFP_F32_SIGN;

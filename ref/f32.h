@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* binary32 arithmetic on bit patterns: round to nearest even, subnormals, overflow to Inf, every NaN result 7FC00000.
+/* binary32 arithmetic on bit patterns: round to nearest even, subnormals, overflow to Inf; every NaN result is 7FC00000.
    NVFP4 scales and the rule `mse` are defined by these operations. */
 #ifndef MXFP_REF_F32_H
 #define MXFP_REF_F32_H
@@ -22,10 +22,10 @@ uint32_t mxfp_f32_fma(uint32_t a, uint32_t b, uint32_t c);
 /* a * 2^exponent. */
 uint32_t mxfp_f32_scale(uint32_t a, int exponent);
 
-/* -1, 0, 1 as a < b, a = b, a > b; -0 = +0. Neither may be NaN. */
+/* -1, 0 or 1 if a < b, a = b or a > b; -0 = +0. Neither may be NaN. */
 int mxfp_f32_compare(uint32_t a, uint32_t b);
 
-/* min(a, b) for numbers that are not NaN. */
+/* min(a, b); neither may be NaN. */
 uint32_t mxfp_f32_min(uint32_t a, uint32_t b);
 
 #endif

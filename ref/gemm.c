@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products: doc/numerics.md, section 5. One sum after the other, in the order of the definition; block sums are exact
- * integers of 128 bits, in two limbs.
+ * Products: doc/numerics.md, section 5. One sum after another, in the order of the definition. Block sums are exact
+ * 128-bit integers in two limbs.
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #include "ref.h"
 #include "scale.h"
 
-/* Two's complement. */
+/* A 128-bit integer in two's complement. */
 struct wide {
 	uint64_t low, high;
 };
@@ -31,16 +31,16 @@ static struct wide add(struct wide a, struct wide b)
 	return a;
 }
 
-/* A row's part of a block of K: its elements as integers in a unit of the format, and its scale. */
+/* One block of a row: its elements as integers in units of the format, and its scale. */
 struct part {
 	uint64_t magnitude[MXFP_REF_BLOCK_MAX];
 	bool negative[MXFP_REF_BLOCK_MAX], inf[MXFP_REF_BLOCK_MAX];
-	bool nan;              /* an element or the scale */
+	bool nan;              /* of an element or the scale */
 	uint32_t scale;        /* a ue4m3 scale as an integer; 1 for e8m0 */
-	int exponent;          /* that goes with elements and scale */
+	int exponent;          /* of the product of the units of elements and scale */
 };
 
-/* The exponent of the unit that all finite values of an element format are multiples of. */
+/* The exponent of the unit of an element format: every finite value is a multiple of it. */
 static int unit(const struct mxfp_format_info *element)
 {
 	if (element->kind == MXFP_KIND_FIXED)
@@ -48,7 +48,7 @@ static int unit(const struct mxfp_format_info *element)
 	return 1 - element->bias - (int)element->significand_bits;
 }
 
-/* A finite binary32 as a multiple of 2^exponent. */
+/* The magnitude of a finite binary32 as a multiple of 2^exponent. */
 static uint64_t in_units(uint32_t bits, int exponent)
 {
 	if ((bits & ~MXFP_F32_SIGN) == 0)
@@ -74,7 +74,7 @@ static void load_scale(struct part *p, const struct mxfp_format_info *scale, uin
 	}
 }
 
-/* Elements k .. k + n of a row; k is a multiple of `n`, or of the block that holds them. */
+/* Loads elements [k, k + n) of a row, which lie in one block. */
 static void load_part(struct part *p, const struct mxfp_matrix *matrix, size_t row, size_t k, size_t n)
 {
 	const struct mxfp_format_info *format = mxfp_format_info(matrix->format);
@@ -99,13 +99,13 @@ static void load_part(struct part *p, const struct mxfp_matrix *matrix, size_t r
 	}
 }
 
-/* What a block adds: NaN, an Inf, or a rounded finite value. */
+/* The contribution of a block: NaN, Inf, or a rounded finite value. */
 struct term {
 	bool nan, inf;
-	struct mxfp_exact value; /* the sign counts for an Inf too */
+	struct mxfp_exact value; /* the sign is also that of an Inf */
 };
 
-/* Products with an Inf: they decide alone. */
+/* Adds a product with an Inf, which overrides all finite ones. */
 static void add_inf(struct term *t, const struct part *a, const struct part *w, size_t i)
 {
 	bool negative = a->negative[i] != w->negative[i];
@@ -117,12 +117,12 @@ static void add_inf(struct term *t, const struct part *a, const struct part *w, 
 	t->value.negative = negative;
 }
 
-/* Rounds a magnitude to 24 bits, ties to even, without limit of exponent. */
+/* Rounds a magnitude to 24 bits, ties to even, with unlimited exponent range. */
 static struct mxfp_exact round_24(struct wide magnitude)
 {
 	struct mxfp_exact v = {0};
 
-	/* To 26 bits; what falls off is jammed into the lowest. */
+	/* Reduce to 26 bits and jam the discarded bits into the lowest. */
 	for (; magnitude.high != 0 || magnitude.low >> 26 != 0; v.exponent++) {
 		magnitude.low = magnitude.low >> 1 | magnitude.high << 63 | (magnitude.low & 1);
 		magnitude.high >>= 1;
@@ -144,11 +144,11 @@ static struct term block_term(const struct part *a, const struct part *w)
 {
 	struct term t = {.nan = a->nan || w->nan};
 	struct wide sum = {0};
-	/* Where a scale is not 1 an operand is NVFP4, and a sum of 16 has 40 bits, the scales together 36. */
+	/* If a scale is not 1, an operand is NVFP4: a sum of 16 has 40 bits, the product of the scales 36. */
 	uint64_t scales = (uint64_t)a->scale * w->scale;
 
 	for (size_t i = 0; i < MXFP_REF_BLOCK_MAX; i++) {
-		struct wide product = {.low = a->magnitude[i] * w->magnitude[i]}; /* of 32 bits each at most */
+		struct wide product = {.low = a->magnitude[i] * w->magnitude[i]}; /* at most 32 bits each */
 
 		if (a->inf[i] || w->inf[i])
 			add_inf(&t, a, w, i);
@@ -203,7 +203,7 @@ static uint32_t exact_pass(const struct mxfp_gemm_ref_job *job, size_t m, size_t
 	return p;
 }
 
-/* Elements k .. k + n of a row as binary32 bits; k is a multiple of every block length. */
+/* Decodes elements [k, k + n) of a row to binary32 bits; k is a multiple of every block length. */
 static void decode(uint32_t *x, const struct mxfp_matrix *matrix, size_t row, size_t k, size_t n)
 {
 	const struct mxfp_format_info *format = mxfp_format_info(matrix->format);
@@ -259,7 +259,7 @@ static uint32_t round_psum(const struct mxfp_gemm_ref_job *job, uint32_t c, uint
 	return mxfp_minifloat_decode(bf16, mxfp_minifloat_encode(bf16, c, 0, &rounding, random, &counts));
 }
 
-/* Sum (i, j) of the job over all passes, from c. */
+/* Sum (i, j) of the job over all passes, starting from c. */
 static uint32_t sum(const struct mxfp_gemm_ref_job *job, size_t i, size_t j, uint32_t c)
 {
 	uint64_t index = job->first_index + i * job->index_stride + j;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The slots of the reference tier: all of them. */
+/* The kernel table of the reference tier, which fills every slot. */
 #include "ref.h"
 
 void mxfp_kernels_ref(struct mxfp_kernels *table)

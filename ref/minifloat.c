@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One number, any element format.
+ * One number in any element format.
  *
- * The idea: a finite code is an integer n times a quantum 2^q. Below the smallest normal number q is fixed; above it q
- * grows with the exponent such that n keeps significand_bits + 1 bits. Rounding is then integer division by a power of
- * two, n = floor(value / 2^q), and the remainder decides whether n grows by one. Since codes of one sign are ordered
- * like the numbers they stand for, n + 1 carries into the exponent field by itself, and "past the largest" is one
- * comparison of codes. FIXED formats are the case where every number is below the smallest normal one.
+ * A finite code represents an integer n times a quantum 2^q. Below the smallest normal number q is fixed; above it q
+ * grows with the exponent so that n has significand_bits + 1 bits. Rounding is then an integer division by a power of
+ * two, n = floor(value / 2^q), and the remainder decides whether n is incremented. Codes of one sign have the same order
+ * as their values, so n + 1 carries into the exponent field by itself, and overflow is detected by one comparison of
+ * codes. In FIXED formats every number is below the smallest normal one.
  */
 #include "minifloat.h"
 
-/* binary32 (IEEE 754): what the sources are and what decoding gives. */
+/* binary32 (IEEE 754), the format of sources and of decoded values. */
 enum { F32_SIGNIFICAND_BITS = 23, F32_BIAS = 127, F32_QUIET = 0x00400000 };
 
 #define F32_HIDDEN (UINT32_C(1) << F32_SIGNIFICAND_BITS)
@@ -30,7 +30,7 @@ struct mxfp_exact mxfp_f32_unpack(uint32_t bits)
 	return v;
 }
 
-/* Magnitude bits of a code: without the sign bit. */
+/* The bits of a code without the sign bit. */
 static uint32_t magnitude_mask(const struct mxfp_format_info *f)
 {
 	unsigned bits = f->kind == MXFP_KIND_EXPONENT ? f->bits : f->bits - 1;
@@ -43,7 +43,7 @@ static uint32_t sign_bit(const struct mxfp_format_info *f)
 	return f->kind == MXFP_KIND_FLOAT ? UINT32_C(1) << (f->bits - 1) : 0;
 }
 
-/* The significand's top stored bit: what makes a NaN quiet. */
+/* The top stored bit of the significand, which makes a NaN quiet. */
 static uint32_t quiet_bit(const struct mxfp_format_info *f)
 {
 	return UINT32_C(1) << (f->significand_bits - 1);
@@ -60,8 +60,8 @@ static bool is_wide(const struct mxfp_format_info *f)
 	return f->bits > 8;
 }
 
-/* Bits of the exact binary32 significand * 2^exponent, significand < 2^24 and the result neither inexact nor too
-   large. */
+/* The bits of the binary32 significand * 2^exponent, where significand < 2^24 and the result is exact and does not
+   overflow. */
 static uint32_t f32_pack(uint32_t significand, int exponent)
 {
 	if (significand == 0)
@@ -70,7 +70,7 @@ static uint32_t f32_pack(uint32_t significand, int exponent)
 		significand <<= 1;
 		exponent--;
 	}
-	/* A 2^-127 or smaller arrives with a significand that must move right to the subnormal quantum. */
+	/* 2^-127 and smaller powers must be shifted right to the subnormal quantum. */
 	while (exponent < 1 - F32_BIAS - F32_SIGNIFICAND_BITS) {
 		significand >>= 1;
 		exponent++;
@@ -108,14 +108,14 @@ uint32_t mxfp_minifloat_decode(const struct mxfp_format_info *f, uint32_t code)
 	if (f->kind == MXFP_KIND_FIXED) {
 		uint32_t sign = code & (UINT32_C(1) << (f->bits - 1));
 		uint32_t low = code & magnitude_mask(f);
-		uint32_t magnitude = sign ? sign - low : low; /* two's complement: -128 is 128 here */
+		uint32_t magnitude = sign ? sign - low : low; /* two's complement; the magnitude of -128 is 128 */
 
 		return decode_magnitude(f, magnitude) | (sign ? MXFP_F32_SIGN : 0);
 	}
 	return decode_magnitude(f, code & magnitude_mask(f)) | (code & sign_bit(f) ? MXFP_F32_SIGN : 0);
 }
 
-/* Whether n = floor(value / gap) must grow by one. remainder / 2^shift is the fraction of the gap, in [0, 1). */
+/* Whether n = floor(value / 2^q) must be incremented. remainder / 2^shift is the discarded fraction, in [0, 1). */
 static bool rounds_up(enum mxfp_round mode, bool negative, bool odd, uint64_t remainder, unsigned shift,
                       uint32_t random)
 {
@@ -138,7 +138,7 @@ static bool rounds_up(enum mxfp_round mode, bool negative, bool odd, uint64_t re
 		return negative;
 	case MXFP_ROUND_SR:
 		/* random < remainder / 2^shift * 2^32, exactly. The remainder of a binary32 has at most 24 bits, so
-		   with more than 56 bits of shift only random = 0 is below. */
+		   with a shift of more than 56 only random = 0 satisfies this. */
 		if (shift > 56)
 			return random == 0;
 		return (uint64_t)random << (shift > 32 ? shift - 32 : 0) < remainder << (shift < 32 ? 32 - shift : 0);
@@ -146,7 +146,7 @@ static bool rounds_up(enum mxfp_round mode, bool negative, bool odd, uint64_t re
 	return false;
 }
 
-/* floor(log2) of a nonzero significand: 23 for an unpacked binary32, else by halving. */
+/* floor(log2) of a nonzero significand: 23 for an unpacked binary32, else by binary search. */
 static int top_bit(uint64_t significand)
 {
 	int top = 0;
@@ -161,8 +161,8 @@ static int top_bit(uint64_t significand)
 	return top;
 }
 
-/* n of the nearest codes for exponent formats, where the gap below 2^(k+1) is 2^k and ties go up in magnitude under
-   rne. */
+/* The rounded code in an exponent format, where the gap below 2^(k+1) is 2^k and ties round up in magnitude under
+   rne. It may exceed the largest code. */
 static int64_t round_exponent(const struct mxfp_format_info *f, struct mxfp_exact v, const struct mxfp_rounding *r,
                               uint32_t random)
 {
@@ -175,7 +175,7 @@ static int64_t round_exponent(const struct mxfp_format_info *f, struct mxfp_exac
 	return code + rounds_up(r->mode, false, true, fraction, (unsigned)top, random);
 }
 
-/* The magnitude's code, as if codes went on past the largest. */
+/* The rounded code of the magnitude, which may exceed the largest code. */
 static int64_t round_magnitude(const struct mxfp_format_info *f, struct mxfp_exact v, const struct mxfp_rounding *r,
                                uint32_t random)
 {
@@ -186,13 +186,13 @@ static int64_t round_magnitude(const struct mxfp_format_info *f, struct mxfp_exa
 	if (f->kind == MXFP_KIND_FIXED) {
 		quantum = -(int)f->significand_bits;
 	} else if (top > emin) {
-		field = top - emin; /* one less than the exponent field: the hidden bit adds the other */
+		field = top - emin; /* one less than the exponent field; the hidden bit adds one */
 		quantum += field;
 	}
 	int shift = quantum - v.exponent;
 	if (f->kind == MXFP_KIND_FIXED && top >= (int)f->bits)
-		return (int64_t)f->max_code + 1; /* far past the largest: n below would not hold it */
-	if (shift > 63) /* far below half of the smallest number: only a positive fraction is left */
+		return (int64_t)f->max_code + 1; /* far beyond the largest: n below would overflow */
+	if (shift > 63) /* far below half of the smallest number: only the remainder is nonzero */
 		return rounds_up(r->mode, v.negative, false, v.significand, (unsigned)shift, random);
 	uint64_t n = shift <= 0 ? v.significand << -shift : v.significand >> shift;
 	uint64_t remainder = shift <= 0 ? 0 : v.significand & ((UINT64_C(1) << shift) - 1);
@@ -215,19 +215,19 @@ static uint32_t zero_code(const struct mxfp_format_info *f, bool negative, const
 	return negative && f->kind == MXFP_KIND_FLOAT && !r->no_negative_zero ? sign_bit(f) : 0;
 }
 
-/* Whether what rounds past the largest value becomes Inf or NaN rather than the largest value. */
+/* Whether overflow gives Inf or NaN instead of the largest value. */
 static bool overflows(const struct mxfp_format_info *f, const struct mxfp_rounding *r)
 {
 	return f->special != MXFP_SPECIAL_NONE && (is_wide(f) || r->overflow == MXFP_OVERFLOW_OVF);
 }
 
-/* Modes under which a finite value of this sign never rounds away from zero. */
+/* Whether the mode never rounds a finite value of this sign away from zero. */
 static bool toward_zero(enum mxfp_round mode, bool negative)
 {
 	return mode == MXFP_ROUND_RTZ || (mode == MXFP_ROUND_RTP && negative) || (mode == MXFP_ROUND_RTN && !negative);
 }
 
-/* Inf where the format has one, else its NaN: both are the code after the largest value. */
+/* Inf if the format has one, else NaN: both are the code after that of the largest value. */
 static uint32_t overflow_code(const struct mxfp_format_info *f, bool negative)
 {
 	return with_sign(f, f->max_code + 1, negative);
@@ -249,7 +249,7 @@ static uint32_t encode_nan(const struct mxfp_format_info *f, uint32_t x)
 	case MXFP_SPECIAL_NONE:
 		break;
 	}
-	return f->max_code; /* positive whatever the NaN's sign: PTX's rule */
+	return f->max_code; /* positive whatever the sign of the NaN, as in PTX */
 }
 
 /* Formats without a sign have no code for a negative number. */

@@ -18,8 +18,8 @@
 #define MXFP_F32_MAX UINT32_C(0x7F7FFFFF)
 #define MXFP_F32_NAN UINT32_C(0x7FC00000)
 
-/* (-1)^negative * significand * 2^exponent, exact. Bit 0 of the significand may be jammed: set to stand for any nonzero
-   value below it, which the rounding cannot tell from the true one as long as it lies below the rounding position. */
+/* (-1)^negative * significand * 2^exponent, exact. Bit 0 of the significand may be jammed (sticky): set if any discarded
+   lower bit is nonzero, which does not change the rounded result as long as it is below the rounding position. */
 struct mxfp_exact {
 	bool negative;
 	int exponent;
@@ -29,15 +29,15 @@ struct mxfp_exact {
 /* A finite nonzero binary32, normalized: bit 23 of the significand is set. */
 struct mxfp_exact mxfp_f32_unpack(uint32_t bits);
 
-/* The binary32 that a code stands for: exact for every element format. Spare high bits of the code are ignored. A NaN
-   gives 7FC00000 with its sign (bf16, f16, tf32, f32: payload kept on top, quiet bit set). */
+/* The binary32 value of a code, exact for every element format. Unused high bits of the code are ignored. A NaN gives
+   7FC00000 with its sign (bf16, f16, tf32, f32: the payload is kept in the top bits and the quiet bit set). */
 uint32_t mxfp_minifloat_decode(const struct mxfp_format_info *format, uint32_t code);
 
-/* Rounds a finite nonzero value into the format. `random` is the word of stochastic rounding. */
+/* Rounds a finite nonzero value into the format. `random` is the random word of stochastic rounding. */
 uint32_t mxfp_minifloat_round(const struct mxfp_format_info *format, struct mxfp_exact value,
                               const struct mxfp_rounding *rounding, uint32_t random, struct mxfp_counts *counts);
 
-/* The code of round(x * 2^-shift), x any binary32: the product is exact and rounded once. */
+/* The code of x * 2^-shift for any binary32 x; the product is exact and rounded once. */
 uint32_t mxfp_minifloat_encode(const struct mxfp_format_info *format, uint32_t x, int shift,
                                const struct mxfp_rounding *rounding, uint32_t random, struct mxfp_counts *counts);
 

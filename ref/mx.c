@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * MX blocks: doc/numerics.md, section 3. A block is quantized in three steps: load its elements, choose s from them,
- * and encode every element as round(x * 2^-s), the product exact and rounded once.
+ * and encode every element as round(x * 2^-s), where the product is exact and rounded once.
  */
 #include <string.h>
 
@@ -15,12 +15,11 @@
 static const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE};
 
 /* x rounded to bf16 (rne) and back. */
-static uint32_t through_bf16(uint32_t x)
+static uint32_t through_bf16(uint32_t x, struct mxfp_counts *counts)
 {
 	const struct mxfp_format_info *bf16 = mxfp_format_info(MXFP_FORMAT_BF16);
-	struct mxfp_counts counts = {0};
 
-	return mxfp_minifloat_decode(bf16, mxfp_minifloat_encode(bf16, x, 0, &rne, 0, &counts));
+	return mxfp_minifloat_decode(bf16, mxfp_minifloat_encode(bf16, x, 0, &rne, 0, counts));
 }
 
 void mxfp_ref_load_block(const struct mxfp_quantize_job *job, size_t row, size_t block, struct mxfp_ref_block *b)
@@ -36,9 +35,11 @@ void mxfp_ref_load_block(const struct mxfp_quantize_job *job, size_t row, size_t
 		job->counts->nan += (x & ~MXFP_F32_SIGN) > MXFP_F32_INF;
 		job->counts->inf += (x & ~MXFP_F32_SIGN) == MXFP_F32_INF;
 		if (job->via_bf16) {
-			bool nonzero = (x & ~MXFP_F32_SIGN) != 0;
-			x = through_bf16(x);
-			b->flushed += nonzero && (x & ~MXFP_F32_SIGN) == 0;
+			struct mxfp_counts counts = {0};
+
+			x = through_bf16(x, &counts);
+			b->flushed += counts.flushed;
+			job->counts->overflowed += counts.overflowed;
 		}
 		if (job->saturate_inf && (x & ~MXFP_F32_SIGN) == MXFP_F32_INF)
 			x = (x & MXFP_F32_SIGN) | MXFP_F32_MAX;
@@ -95,13 +96,13 @@ static int choose_scale(enum mxfp_rule rule, const struct mxfp_format_info *elem
 
 	if (rule != MXFP_RULE_MSE || s == MXFP_SCALE_MAX)
 		return s;
-	/* floor before clamping may lie below -128, where floor + 1 clamps to -127 too. */
+	/* Before clamping, floor may be below -128; then floor + 1 also clamps to -127. */
 	if (s == MXFP_SCALE_MIN && mxfp_ref_scale(MXFP_RULE_TRN3, element, b->amax) == MXFP_SCALE_MIN)
 		return s;
 	return mxfp_f32_compare(error_at(element, b, s + 1, s), error_at(element, b, s, s)) <= 0 ? s + 1 : s;
 }
 
-/* Fills the codes and gives the scale byte of one block. */
+/* Quantizes one block: writes its codes and returns its scale byte. */
 static uint8_t quantize_block(const struct mxfp_quantize_job *job, size_t row, size_t block, uint8_t *codes)
 {
 	const struct mxfp_format_info *element = mxfp_format_info(mxfp_format_info(job->format)->element);

@@ -2,7 +2,7 @@
 /*
  * NVFP4: doc/numerics.md, section 4. 16 e2m1 elements share a ue4m3 scale, and most recipes add a binary32 scale for
  * the tensor. The recipes differ in the order of a few binary32 operations, so each is written out; every mxfp_f32_
- * call is one rounding.
+ * call rounds once.
  */
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "pack.h"
 #include "ref.h"
 
-enum { BLOCK = 16, SCALE_NAN = 0x7F, SCALE_EPS = 0x20 /* 0.125, what compressed-tensors puts for a scale of 0 */ };
+enum { BLOCK = 16, SCALE_NAN = 0x7F, SCALE_EPS = 0x20 /* 0.125, used by compressed-tensors for a scale of 0 */ };
 
 /* binary32 constants. */
 #define F32_HALF UINT32_C(0x3F000000)
@@ -20,10 +20,13 @@ enum { BLOCK = 16, SCALE_NAN = 0x7F, SCALE_EPS = 0x20 /* 0.125, what compressed-
 #define F32_SIX UINT32_C(0x40C00000)
 #define F32_SIXTH UINT32_C(0x3E2AAAAB)           /* fl32(1/6) */
 #define F32_MIN_NORMAL_SCALE UINT32_C(0x3C800000) /* 2^-6 */
+#define F32_MIN_SCALE UINT32_C(0x3B000000)        /* 2^-9 */
 #define F32_MAX_SCALE UINT32_C(0x43E00000)        /* 448 */
 #define F32_248 UINT32_C(0x43780000)
 #define F32_1536 UINT32_C(0x44C00000)             /* 6 * 256 */
 #define F32_2688 UINT32_C(0x45280000)             /* 6 * 448 */
+#define F32_TORCHAO_LEAST UINT32_C(0x03000000)    /* 2^-121: the least power of two g with (1/g) / 2^-6 finite */
+#define F32_MODELOPT_LEAST UINT32_C(0x00000200)   /* 2^-140: the least power of two g with 2^-9 * g not 0 */
 
 static const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE}, rna = {.mode = MXFP_ROUND_RNA};
 
@@ -54,7 +57,7 @@ static bool is_zero(uint32_t x)
 	return (x & ~MXFP_F32_SIGN) == 0;
 }
 
-/* S_enc = fl32(full_range / amax), at most FLT_MAX; 1 where that is 0. */
+/* S_enc = fl32(full_range / amax), at most FLT_MAX, or 1 if that is 0. */
 static uint32_t te_encode_scale(uint32_t full_range, uint32_t amax)
 {
 	uint32_t s = mxfp_f32_min(mxfp_f32_div(full_range, amax), MXFP_F32_MAX);
@@ -62,7 +65,14 @@ static uint32_t te_encode_scale(uint32_t full_range, uint32_t amax)
 	return is_zero(s) ? F32_ONE : s;
 }
 
-/* The stored scale of a tensor whose amax is not 0. */
+/* max(x, limit) of magnitudes. */
+static uint32_t at_least(uint32_t x, uint32_t limit)
+{
+	return x > limit ? x : limit;
+}
+
+/* The stored scale of a tensor whose amax is not 0. Those of torchao and modelopt have a lower limit that the sources
+   lack: below it a factor is Inf or a divisor 0, and a zero becomes NaN. */
 static uint32_t stored_scale(enum mxfp_recipe recipe, uint32_t full_range, uint32_t amax)
 {
 	uint32_t scale;
@@ -70,9 +80,12 @@ static uint32_t stored_scale(enum mxfp_recipe recipe, uint32_t full_range, uint3
 	switch (recipe) {
 	case MXFP_RECIPE_TE:
 	case MXFP_RECIPE_4OVER6:
-	case MXFP_RECIPE_TORCHAO:
-	case MXFP_RECIPE_MODELOPT:
 		return mxfp_f32_div(amax, full_range);
+	case MXFP_RECIPE_TORCHAO:
+		return at_least(mxfp_f32_div(amax, full_range), F32_TORCHAO_LEAST);
+	case MXFP_RECIPE_MODELOPT:
+	case MXFP_RECIPE_MODELOPT_0_45:
+		return at_least(mxfp_f32_div(amax, full_range), F32_MODELOPT_LEAST);
 	case MXFP_RECIPE_CT:
 		scale = mxfp_f32_mul(full_range, mxfp_f32_div(F32_ONE, amax));
 		return is_finite(scale) ? scale : F32_ONE;
@@ -100,7 +113,7 @@ struct mxfp_nvfp4_tensor mxfp_nvfp4_tensor_ref(enum mxfp_recipe recipe, uint32_t
 	return t;
 }
 
-/* x clamped to [2^-6, 448]; NaN stays. */
+/* x clamped to [2^-6, 448]; NaN is unchanged. */
 static uint32_t torchao_clamp(uint32_t x)
 {
 	if (!is_finite(x) && x != MXFP_F32_INF)
@@ -110,13 +123,13 @@ static uint32_t torchao_clamp(uint32_t x)
 	return mxfp_f32_min(x, F32_MAX_SCALE);
 }
 
-/* ggml's ue4m3 of v >= 0: 448 from 248 on, a rounding of its own for subnormals, ties up between. */
+/* ggml's ue4m3 of v >= 0: 448 if v >= 248, its own rounding for subnormals, ties away from zero between. */
 static uint8_t ggml_scale(uint32_t v)
 {
 	if (!is_finite(v) || mxfp_f32_compare(v, F32_248) >= 0)
 		return v > MXFP_F32_INF ? 0 : (uint8_t)mxfp_format_info(MXFP_FORMAT_UE4M3)->max_code;
 	if (mxfp_f32_compare(v, F32_MIN_NORMAL_SCALE) < 0) {
-		/* min(7, trunc(512 v + 0.5)): the sum is below 16, its integer part the bits above the point. */
+		/* min(7, trunc(512 v + 0.5)); the sum is below 16. */
 		uint32_t sum = mxfp_f32_add(mxfp_f32_scale(v, 9), F32_HALF);
 		struct mxfp_exact e = mxfp_f32_unpack(sum);
 		uint64_t n = e.exponent <= -24 ? 0 : e.significand >> -e.exponent;
@@ -149,15 +162,17 @@ uint8_t mxfp_nvfp4_block_scale_ref(enum mxfp_recipe recipe, const struct mxfp_nv
 		byte = round_scale(mxfp_f32_mul(t->scale, sixth), &rne);
 		return byte != 0 ? byte : SCALE_EPS;
 	case MXFP_RECIPE_MODELOPT:
+	case MXFP_RECIPE_MODELOPT_0_45:
 		u = mxfp_f32_div(amax, t->six_scales);
-		return round_scale(is_zero(u) ? F32_ONE : u, &rne);
+		u = is_zero(u) ? F32_ONE : u;
+		return round_scale(recipe == MXFP_RECIPE_MODELOPT ? u : at_least(u, F32_MIN_SCALE), &rne);
 	case MXFP_RECIPE_GGML:
 		return ggml_scale(sixth);
 	}
 	return 0;
 }
 
-/* The number that is rounded to e2m1 for element x: x divided by its scales in the recipe's way. */
+/* The quotient of x and its scales, as the recipe computes it; it is then rounded to e2m1. */
 static uint32_t scaled(enum mxfp_recipe recipe, const struct mxfp_nvfp4_tensor *t, uint8_t scale, uint32_t x)
 {
 	uint32_t sf = scale_value(scale);
@@ -173,6 +188,7 @@ static uint32_t scaled(enum mxfp_recipe recipe, const struct mxfp_nvfp4_tensor *
 	case MXFP_RECIPE_CT:
 		return mxfp_f32_div(x, mxfp_f32_div(sf, t->scale));
 	case MXFP_RECIPE_MODELOPT:
+	case MXFP_RECIPE_MODELOPT_0_45:
 		return mxfp_f32_div(x, mxfp_f32_mul(sf, t->scale));
 	case MXFP_RECIPE_GGML:
 		break;
@@ -180,7 +196,7 @@ static uint32_t scaled(enum mxfp_recipe recipe, const struct mxfp_nvfp4_tensor *
 	return x;
 }
 
-/* ggml's code: the first of the table, positive half first, whose product with the scale is nearest to x. */
+/* ggml's code: the first in its table, positive half first, whose product with the scale is nearest to x. */
 static uint8_t ggml_code(uint32_t x, uint8_t scale)
 {
 	uint32_t sf = scale_value(scale), best_distance = 0;
@@ -197,14 +213,7 @@ static uint8_t ggml_code(uint32_t x, uint8_t scale)
 	return best;
 }
 
-/* Whether a zero loses its sign: compressed-tensors multiplies by sign(quotient), Model Optimizer asks quotient < 0.
-   What only rounds to zero as a code keeps it. */
-static bool drops_negative_zero(enum mxfp_recipe recipe, uint32_t quotient)
-{
-	return (recipe == MXFP_RECIPE_CT || recipe == MXFP_RECIPE_MODELOPT) && is_zero(quotient);
-}
-
-/* The code of one element, and whether it was clamped. */
+/* Encodes one element; *saturated tells whether it was clamped. */
 static uint8_t encode(const struct mxfp_quantize_job *job, const struct mxfp_nvfp4_tensor *t, uint8_t scale, uint32_t x,
                       const struct mxfp_rounding *rounding, uint32_t random, bool *saturated)
 {
@@ -215,7 +224,7 @@ static uint8_t encode(const struct mxfp_quantize_job *job, const struct mxfp_nvf
 		return ggml_code(x, scale);
 	}
 	uint32_t quotient = scaled(job->recipe, t, scale, x);
-	if (drops_negative_zero(job->recipe, quotient))
+	if (mxfp_nvfp4_divides(job->recipe) && is_zero(quotient))
 		quotient = 0;
 	uint8_t code = (uint8_t)mxfp_minifloat_encode(mxfp_format_info(MXFP_FORMAT_E2M1), quotient, 0, rounding, random,
 	                                              &counts);
@@ -281,7 +290,7 @@ void mxfp_quantize_nvfp4_ref(const struct mxfp_quantize_job *job)
 		}
 }
 
-/* (code * scale) * tensor scale, or / tensor scale. */
+/* (code * scale) * tensor_scale, or (code * scale) / tensor_scale. */
 static uint32_t dequantize_element(const struct mxfp_dequantize_job *job, uint8_t code, uint8_t scale)
 {
 	uint32_t sf = scale_value(scale);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "mxfp/philox.h"
 
-/* Multipliers and Weyl increments of the paper, section 4.3 (the increments are the golden ratio and sqrt(3) - 1). */
+/* Multipliers and Weyl increments from section 4.3 of the paper (the increments are the golden ratio and sqrt(3) - 1). */
 #define M0 UINT32_C(0xD2511F53)
 #define M1 UINT32_C(0xCD9E8D57)
 #define W0 UINT32_C(0x9E3779B9)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the reference kernels share: the kernels themselves and access to stored numbers. */
+/* The reference kernels, and their access to stored numbers. */
 #ifndef MXFP_REF_H
 #define MXFP_REF_H
 
@@ -26,12 +26,12 @@ uint32_t mxfp_ref_load(const struct mxfp_format_info *format, const void *array,
 /* Stores a code as number i of an array. */
 void mxfp_ref_store(const struct mxfp_format_info *format, void *array, size_t i, uint32_t code);
 
-/* A block's elements as binary32 bits, padded with +0 beyond the row, and what policy and count need to know. */
+/* A block's elements as binary32 bits, padded with +0 beyond the row, and the facts that policies and counts need. */
 enum { MXFP_REF_BLOCK_MAX = 32 };
 
 struct mxfp_ref_block {
 	uint32_t x[MXFP_REF_BLOCK_MAX];
-	size_t n;         /* elements that the row has here */
+	size_t n;         /* elements of the row in this block */
 	uint32_t amax;    /* largest magnitude bits */
 	size_t flushed;   /* nonzero elements that the rounding to bf16 made zero */
 	bool all_nan;     /* the block has a NaN, or an Inf that the policy does not replace */

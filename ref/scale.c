@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every closed-form rule is "the exponent of amax, less the element's emax, plus one if amax's significand lies beyond
- * a threshold". Significands are integers with 23 bits after the point: 1.0 is 2^23.
+ * Every closed-form rule is the exponent of amax minus the element's emax, plus one if the significand of amax reaches a
+ * threshold. Significands are integers with 23 fraction bits: 1.0 is 2^23.
  */
 #include "scale.h"
 
@@ -10,7 +10,7 @@
 #define ONE (UINT32_C(1) << 23)
 #define TWO (UINT32_C(1) << 24)
 
-/* The largest value's significand, in [ONE, TWO). */
+/* The significand of the largest value, in [ONE, TWO). */
 static uint32_t max_significand(const struct mxfp_format_info *e)
 {
 	uint32_t hidden = UINT32_C(1) << e->significand_bits;
@@ -19,14 +19,14 @@ static uint32_t max_significand(const struct mxfp_format_info *e)
 	return significand << (23 - e->significand_bits);
 }
 
-/* The least significand that, rounded half up to `bits` bits after the point, is 2. */
+/* The smallest significand that rounds to 2 with `bits` fraction bits, half up. */
 static uint32_t rounding_to_two(unsigned bits)
 {
 	return TWO - (ONE >> (bits + 1));
 }
 
-/* The least significand that overflows under rne at exponent emax: the middle between max and the next value, or what
-   follows it if max is even, to which that tie goes. */
+/* The smallest significand that overflows under rne at exponent emax: the midpoint between max and the next value, or
+   its successor if max is even, because the tie then rounds to max. */
 static uint32_t overflowing_rne(const struct mxfp_format_info *e)
 {
 	return max_significand(e) + (ONE >> (e->significand_bits + 1)) + !(e->max_code & 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Structured sparsity, doc/numerics.md, section 7: one group after the other, codes taken and put bit by bit. */
+/* Structured sparsity, doc/numerics.md, section 7: one group at a time, with codes copied bit by bit. */
 #include <string.h>
 
 #include "ref.h"
@@ -16,7 +16,7 @@ static uint32_t get_bits(const uint8_t *stream, size_t at, unsigned n)
 	return bits;
 }
 
-/* Sets them in a stream that is zero there. */
+/* Writes bits [at, at + n), which must be zero. */
 static void put_bits(uint8_t *stream, size_t at, unsigned n, uint32_t bits)
 {
 	for (unsigned i = 0; i < n; i++)
@@ -46,7 +46,7 @@ static size_t groups_of(size_t cols, unsigned m)
 	return cols / m + (cols % m != 0);
 }
 
-/* The group's mask: an element is kept if fewer than n are before it, in order of magnitude, then of place. */
+/* The mask of a group: an element is kept if fewer than n precede it in order of decreasing magnitude, then index. */
 static uint32_t largest(const uint32_t magnitude[GROUP_MAX], struct mxfp_sparsity s)
 {
 	uint32_t mask = 0;
@@ -62,7 +62,7 @@ static uint32_t largest(const uint32_t magnitude[GROUP_MAX], struct mxfp_sparsit
 	return mask;
 }
 
-/* Group `group` of a row: its bits in the masks, and its numbers in `pruned`, which may be src. */
+/* Group `group` of a row: writes its mask, and its numbers to `pruned`, which may be src. */
 static void prune_group(const struct mxfp_prune_job *job, size_t row, size_t group)
 {
 	const unsigned m = job->sparsity.m;

@@ -7,9 +7,9 @@ set -euo pipefail
 
 emulated_build aarch64 arm64
 emulated_check '$(TESTS_EQUAL)'
-make -s -C "$tree" tests/exhaustive
+make -s -C "$tree" tests/oracle/exhaustive
 for format in $(emulated_info | sed -n '/^Element formats/,/^$/s/^  \([a-z0-9]*\)  *[0-9].*/\1/p'); do
-	[ "$format" = f32 ] || $run "$tree"/tests/exhaustive --tier neon --from "$format" --workers "$(nproc)"
+	[ "$format" = f32 ] || $run "$tree"/tests/oracle/exhaustive --tier neon --from "$format" --workers "$(nproc)"
 done
-$run "$tree"/tests/exhaustive --tier neon --from f32 --round sr --workers "$(nproc)"
+$run "$tree"/tests/oracle/exhaustive --tier neon --from f32 --round sr --workers "$(nproc)"
 emulated_check '$(TESTS_OF_TIERS)'

@@ -23,8 +23,8 @@ stage 'building'
 make_tally -C $tree
 echo
 
+export PATH=$PWD/$tree:$PWD/$tree/examples:$PATH
 model=examples/charlm.safetensors
-text=examples/charlm.txt
 
 # Shows a command and runs it.
 run() {
@@ -33,17 +33,11 @@ run() {
 	echo
 }
 
-run $tree/mxfp quantize $model -o demo/w4a8 --force
-run $tree/mxfp report $model --against demo/w4a8
-run $tree/mxfp report $model -o demo/report.md --force
-run $tree/mxfp dequantize demo/w4a8 -o demo/dequantized.safetensors --force
+run mxfp quantize $model -o demo/w4a8 --force
+run mxfp report $model --against demo/w4a8
+run mxfp report $model -o demo/report.md --force
 
-echo 'Loss of the model on text that it was not trained on:'
-echo "  before (FP32)                              $($tree/examples/charlm_loss $model $text)"
-echo "  MXFP4 weights                              $($tree/examples/charlm_loss demo/dequantized.safetensors $text)"
-echo "  MXFP4 weights, MXFP8 activations (W4A8)    $(
-	$tree/examples/charlm_loss demo/dequantized.safetensors $text mxfp8-e4m3
-)"
-echo
+echo 'Loss of the model on text that it was not trained on, before (f32), in W4A8, and in other formats:'
+run examples/loss.sh
 echo 'The W4A8 model:   demo/w4a8/'
 echo 'The error report: demo/report.md (this and other formats side by side)'

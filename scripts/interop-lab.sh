@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Makes DIRECTORY a Debian sid with the programs that tests/interop.sh lets read our files and reads the files of:
+# Makes DIRECTORY a Debian sid with the programs that tests/interop/interop.sh lets read our files and reads the files of:
 # libggml, llama.cpp, python3-gguf and python3-safetensors of Debian; compressed-tensors, ModelOpt and Quark of PyPI.
-# Then MXFP_LAB=DIRECTORY tests/interop.sh. As root, on Debian with debootstrap and pip; 3.5 GB, some fifteen minutes.
+# Then MXFP_LAB=DIRECTORY tests/interop/interop.sh. As root, on Debian with debootstrap and pip; 3.5 GB, some fifteen minutes.
 # Can be run again: what is there is kept. Mirror and index are those that apt and pip are configured with.
 set -euo pipefail
 
@@ -55,4 +55,4 @@ chroot "$lab" /opt/python/bin/pip -q install --no-deps --no-index --ignore-requi
 # The first import of Quark compiles its kernels for the processor.
 chroot "$lab" env PATH=/opt/python/bin:/usr/bin:/bin HOME=/opt python -c 'import quark.torch' \
 	>/dev/null 2>"$lab/tmp/quark.log" || fail "Quark cannot be imported: $(tail -n 1 "$lab/tmp/quark.log")"
-echo "the lab is ready: MXFP_LAB=$lab tests/interop.sh"
+echo "the lab is ready: MXFP_LAB=$lab tests/interop/interop.sh"

@@ -7,11 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "color.h"
-#include "commands.h"
-#include "interrupt.h"
-#include "isa.h"
-#include "json.h"
+#include "base/color.h"
+#include "base/interrupt.h"
+#include "cli/commands.h"
+#include "cli/completion.h"
+#include "cli/isa.h"
+#include "io/json.h"
 #include "mxfp/version.h"
 
 /* A descriptor 0..2 that the caller left closed would become that of the next file opened, and messages would end up
@@ -80,7 +81,13 @@ static int run_command(int argc, char **argv, struct error *error)
 
 	if (code == EXIT_OK)
 		code = isa_check_limit(error);
-	return code == EXIT_OK ? command->run(argc, argv, error) : code;
+	return code == EXIT_OK ? command_run(command, argc, argv, error) : code;
+}
+
+/* mxfp completion words -- WORD..., which the scripts of mxfp completion ask; a question about all commands, like help. */
+static bool asks_words(int argc, char **argv)
+{
+	return argc > 4 && strcmp(argv[1], "completion") == 0 && strcmp(argv[2], "words") == 0 && strcmp(argv[3], "--") == 0;
 }
 
 /* mxfp help [COMMAND] */
@@ -89,7 +96,7 @@ static int help(int argc, char **argv, struct error *error)
 	if (argc == 1)
 		return print_commands();
 	if (argc > 2)
-		return fail(error, EXIT_USAGE, "help: unexpected operand '%s' / mxfp help COMMAND", argv[2]);
+		return fail(error, EXIT_USAGE, "help: unexpected operand '%s'; mxfp help COMMAND", argv[2]);
 	return run_command(2, (char *[]){argv[1], "--help", NULL}, error);
 }
 
@@ -101,16 +108,20 @@ static int run(int argc, char **argv, struct error *error)
 	if (code != EXIT_OK)
 		return code;
 	if (word == NULL)
-		return fail(error, EXIT_USAGE, "no command given / mxfp --help lists them");
+		return fail(error, EXIT_USAGE, "no command given; mxfp --help lists them");
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
 		return print_commands();
+	if (asks_words(argc, argv)) {
+		completion_print((const char *const *)argv + 4, (size_t)argc - 4);
+		return EXIT_OK;
+	}
 	if (strcmp(word, "help") == 0)
 		return help(argc - 1, argv + 1, error);
 	if (strcmp(word, "--version") == 0)
 		return print_version();
 	if (word[0] == '-')
 		return fail(error, EXIT_USAGE,
-		            "unknown option '%s': options follow a command / mxfp --help lists them", word);
+		            "unknown option '%s': options follow a command; mxfp --help lists them", word);
 	return run_command(argc - 1, argv + 1, error);
 }
 

@@ -103,14 +103,14 @@ struct mxfp_engine {
  *
  * MXFP_ERR_NULL; MXFP_ERR_FORMAT: an operand other than MXFP8, MXFP4, bf16, f16, tf32 and f32, or one that the chip has
  * no rate for, a c_format other than f32 and bf16; MXFP_ERR_OPTION: pass_k, sparsity, more cores than the chip has, a
- * chip that cannot be; MXFP_ERR_SIZE: a.cols and w.cols differ, n_busy is too small, a number overflows. On an error
+ * chip that cannot be; MXFP_ERR_SIZE: a->cols and w->cols differ, n_busy is too small, a number overflows. On an error
  * nothing is written.
  */
-MXFP_API enum mxfp_status mxfp_engine_estimate(const struct mxfp_gemm *products, size_t n,
+MXFP_API enum mxfp_status mxfp_engine_estimate(const struct mxfp_product *products, size_t n,
                                                const struct mxfp_gemm_options *options, struct mxfp_engine *engine);
 
 /* Computes the products too, in passes of pass_k: mxfp_gemm_grouped(), whose errors and workspace it has besides. */
-MXFP_API enum mxfp_status mxfp_engine_run(const struct mxfp_gemm *products, size_t n,
+MXFP_API enum mxfp_status mxfp_engine_run(const struct mxfp_product *products, size_t n,
                                           const struct mxfp_gemm_options *options, void *workspace,
                                           size_t workspace_bytes, struct mxfp_engine *engine);
 

@@ -23,15 +23,17 @@
 extern "C" {
 #endif
 
-/* One product: m = a.rows, n = w.rows or what w_packed holds, k = a.cols. */
-struct mxfp_gemm {
-	struct mxfp_matrix a, w;
-	const void *w_packed;   /* what mxfp_pack() made of W; of `w` then only w.rows counts: n, or 0 if the caller
-	                           trusts what was packed to have the n that c is made for. NULL: W is `w` */
+/* One product, with m = a->rows and k = a->cols. In an array all have the same `size`. */
+struct mxfp_product {
+	size_t size;                 /* sizeof(struct mxfp_product), or 0 (mxfp.h) */
+	const struct mxfp_matrix *a; /* never sparse */
+	const struct mxfp_matrix *w; /* never transposed; n = w->rows. Not looked at if there is a w_packed */
+	const void *w_packed;        /* what mxfp_pack() made of W; NULL: W is `w` */
 	size_t w_packed_bytes;
-	void *c;                /* m rows of n numbers in the options' c_format */
-	size_t c_stride;        /* elements from a row to the next; 0: n */
-	const float *bias;      /* n numbers that are added to every row; NULL: none */
+	size_t n;                    /* of w_packed: its rows, for which c has room. Not looked at without */
+	void *c;                     /* m rows of n numbers in the options' c_format */
+	size_t c_stride;             /* elements from a row to the next; 0: n */
+	const float *bias;           /* n numbers that are added to every row; NULL: none */
 };
 
 /* A part of a result that is finished but for the caller's function and the rounding to c_format. */
@@ -44,6 +46,7 @@ struct mxfp_gemm_tile {
 
 /* All zero: exact block sums, passes of 512, C is f32 and is overwritten, A is used as it is, every processor. */
 struct mxfp_gemm_options {
+	size_t size;                  /* sizeof(struct mxfp_gemm_options), or 0 (mxfp.h) */
 	enum mxfp_acc acc;            /* of two block formats; any other pair runs the chain */
 	unsigned pass_k;              /* 512, 256 or 128: the whole array, a half, one sub-array; 0: 512 */
 	enum mxfp_format c_format;    /* f32 or bf16 */
@@ -52,26 +55,30 @@ struct mxfp_gemm_options {
 	enum mxfp_round psum_round;   /* rne or sr */
 	uint64_t seed, stream;        /* of that rounding: mxfp_convert_options; pass p has stream + p, C[m][n] the index
 	                                 m * N + n */
-	enum mxfp_format a_format;    /* a block format: A, which is f32, bf16 or f16, is quantized to it first; another
-	                                 format: A is used as it is */
-	const struct mxfp_quantize_options *a_quantize; /* how; its exec and counts are not looked at, and
-	                                 first_index is that of A[0][0]. NULL: rule rceil, recipe te */
+	enum mxfp_format a_format;    /* a block format: A is in it, or is f32, bf16 or f16 and is quantized to it. 0, which is
+	                                 f32: A is used as it is */
+	const struct mxfp_quantize_options *a_quantize; /* how; its exec and counts are not looked at, and first_index is that
+	                                 of A[0][0], and A[m][k] has first_index + m * K + k. NULL: {0} */
 	void (*epilogue)(void *context, const struct mxfp_gemm_tile *tile); /* called once for every part of C, on any
 	                                 thread, after bias; tiles depend on the sizes and the kernel. NULL: none */
 	void *epilogue_context;
+	size_t *failed_product;       /* set on an error of one product to which it is; NULL: not wanted */
 	const struct mxfp_exec *exec; /* NULL: {0}. `threads` is also how many tasks the caller's `run` is given; the
 	                                 workspace depends on it */
 };
 
 /*
- * Bytes that mxfp_gemm_grouped() needs for these products: shapes, formats, sparsity, w_packed and options count, the
- * other pointers are not looked at. options may be NULL. Errors as there.
+ * Bytes that mxfp_gemm_grouped() can use for these products: shapes, formats, sparsity, w_packed and options count, the
+ * other pointers are not looked at. With exec->threads given they depend on the instruction set alone, with 0 also on the
+ * processors that the process may use at the moment. options may be NULL: {0}. Errors as there.
  */
-MXFP_API enum mxfp_status mxfp_gemm_workspace_size(const struct mxfp_gemm *products, size_t n,
+MXFP_API enum mxfp_status mxfp_gemm_workspace_size(const struct mxfp_product *products, size_t n,
                                                    const struct mxfp_gemm_options *options, size_t *bytes);
 
 /*
- * Computes one product. workspace is workspace_bytes of memory, without alignment, that the call may use as it likes.
+ * Computes one product. workspace is workspace_bytes of memory that the call may use as it likes. What
+ * mxfp_gemm_workspace_size() says for one thread is always enough; with less than it says for all, fewer threads
+ * compute.
  *
  * Two block formats, acc exact: for every block of K (32, or 16 beside NVFP4) the sum of element products is exact; it
  * is rounded to 24 bits, scaled by both block scales without limit of exponent, and added to P in binary32. Every
@@ -81,38 +88,39 @@ MXFP_API enum mxfp_status mxfp_gemm_workspace_size(const struct mxfp_gemm *produ
  *
  * NaN and Inf follow IEEE 754; every NaN that is stored is 7FC00000 (7FC0). With k = 0 the product is +0.
  *
- * Nothing is written unless MXFP_OK is returned. MXFP_ERR_NULL; MXFP_ERR_FORMAT: a format that is no operand, a
- * c_format or psum other than f32 and bf16, a_format with an A that is no f32, bf16 or f16, transposed codes or W;
- * MXFP_ERR_OPTION: an enum or pass_k out of range, psum_round other than rne and sr, a_quantize as mxfp_quantize()
- * refuses it, an unknown sparsity; MXFP_ERR_SIZE: a.cols and w.cols differ, a stride is shorter than a row, a size
+ * Nothing but *failed_product and *first_non_finite is written unless MXFP_OK is returned. MXFP_ERR_NULL;
+ * MXFP_ERR_FORMAT: a format that is no operand, a c_format or psum other than f32 and bf16, an a_format that is neither 0
+ * nor a block format, or one with an A that is in another one or in tf32, transposed codes or W; MXFP_ERR_OPTION: an enum
+ * or pass_k out of range, psum_round other than rne and sr, a_quantize as mxfp_quantize() refuses it, an unknown
+ * sparsity, a sparse A, exec->isa; MXFP_ERR_SIZE: A and W have other columns, a stride is shorter than a row, a size
  * overflows, the workspace is too small; MXFP_ERR_OVERLAP: c or the workspace with anything else; MXFP_ERR_PACKED:
- * w_packed was made for another kernel, another format of A, other options, or is cut off; MXFP_ERR_MASK: as
- * mxfp_sparse_expand(); MXFP_ERR_NON_FINITE: as mxfp_quantize().
+ * w_packed was made for another kernel, another format of A or other options, has other rows than n, or is cut off;
+ * MXFP_ERR_MASK: as mxfp_sparse_expand(); MXFP_ERR_NON_FINITE: as mxfp_quantize().
  */
-MXFP_API enum mxfp_status mxfp_gemm(const struct mxfp_gemm *product, const struct mxfp_gemm_options *options,
+MXFP_API enum mxfp_status mxfp_gemm(const struct mxfp_product *product, const struct mxfp_gemm_options *options,
                                     void *workspace, size_t workspace_bytes);
 
 /* Computes n independent products of any shapes and formats, all with the same options; n may be 0. It takes as long as
    one product of the same work. Bits and errors are those of mxfp_gemm() for each; tile.product counts from 0. */
-MXFP_API enum mxfp_status mxfp_gemm_grouped(const struct mxfp_gemm *products, size_t n,
+MXFP_API enum mxfp_status mxfp_gemm_grouped(const struct mxfp_product *products, size_t n,
                                             const struct mxfp_gemm_options *options, void *workspace,
                                             size_t workspace_bytes);
 
 /*
- * Bytes of W in the order that this machine's kernel reads for products with an A of a_format (the format A has in the
- * product: options->a_format if that is a block format) and these options. Errors as mxfp_gemm().
+ * Bytes of memory in which mxfp_pack() brings W into the order that this machine's kernel reads for products with these
+ * options. A's format in them is options->a_format if that is a block format; 0: A is numbers in f32, tf32, bf16 or f16.
+ * Errors as mxfp_gemm().
  */
-MXFP_API enum mxfp_status mxfp_pack_size(const struct mxfp_matrix *w, enum mxfp_format a_format,
-                                         const struct mxfp_gemm_options *options, size_t *bytes);
+MXFP_API enum mxfp_status mxfp_pack_size(const struct mxfp_matrix *w, const struct mxfp_gemm_options *options,
+                                         size_t *bytes);
 
 /*
- * Brings W into that order: once, for many products. `packed` needs no alignment, may be saved and read again, and
- * begins with the kernel's identity: a product on a machine, build or option that wants another order gives
- * MXFP_ERR_PACKED.
- * Only acc, pass_k, psum and exec of the options count. bytes is at least what mxfp_pack_size() says.
+ * Brings W into that order: once, for many products. `packed` may be saved and read again, and begins with the kernel's
+ * identity: a product on a machine, build or option that wants another order gives MXFP_ERR_PACKED. Of the options
+ * a_format, acc, pass_k, psum and exec count. bytes is at least what mxfp_pack_size() says.
  */
 MXFP_API enum mxfp_status mxfp_pack(void *packed, size_t bytes, const struct mxfp_matrix *w,
-                                    enum mxfp_format a_format, const struct mxfp_gemm_options *options);
+                                    const struct mxfp_gemm_options *options);
 
 #ifdef __cplusplus
 }

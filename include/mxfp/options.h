@@ -74,12 +74,13 @@ MXFP_API const char *mxfp_option_meaning(enum mxfp_option option, int value);
    and then *value is untouched. */
 MXFP_API enum mxfp_status mxfp_option_from_name(enum mxfp_option option, const char *name, int *value);
 
-/* What happened to the elements of a call. A call adds to the numbers, so the caller zeroes them first. Elements of a
-   block that became NaN as a whole count as nan or inf only. */
+/* What happened to the elements of a call. A call adds to the numbers, so the caller zeroes them first. Of a block
+   that became NaN as a whole only nan, inf and what via_bf16 made Inf are counted. */
 struct mxfp_counts {
 	size_t size;         /* sizeof(struct mxfp_counts), or 0 (mxfp.h) */
 	uint64_t saturated;  /* finite and past max after rounding, or Inf, that became +-max */
-	uint64_t overflowed; /* finite that became Inf or NaN: MXFP_OVERFLOW_OVF, or a negative in a format without sign */
+	uint64_t overflowed; /* finite that became Inf or NaN: MXFP_OVERFLOW_OVF, via_bf16, a negative in a format without
+	                        sign */
 	uint64_t flushed;    /* nonzero that became zero */
 	uint64_t nan;        /* NaN in the source */
 	uint64_t inf;        /* Inf in the source */

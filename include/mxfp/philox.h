@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Philox4x32-10, the counter-based generator of stochastic rounding (Salmon, Moraes, Dror, Shaw: "Parallel random
-   numbers: as easy as 1, 2, 3", SC11). A word depends on seed, stream and index alone, so any element can be computed
-   by itself. */
+   numbers: as easy as 1, 2, 3", SC11). A word depends only on seed, stream and index, so any element can be computed
+   independently. */
 #ifndef MXFP_PHILOX_H
 #define MXFP_PHILOX_H
 

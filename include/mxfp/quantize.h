@@ -81,12 +81,14 @@ struct mxfp_quantize_options {
 	enum mxfp_non_finite non_finite;
 	bool no_negative_zero;           /* as in mxfp_convert_options */
 	bool via_bf16;                   /* MX formats: round each element to bf16 (rne) first, as Trainium3 does; what
-	                                    becomes Inf by that is treated as Inf */
+	                                    becomes Inf by that is treated as Inf and counted as
+	                                    overflowed */
 	uint64_t seed, stream;           /* as in mxfp_convert_options */
 	uint64_t first_index;            /* index of element (0, 0) in the tensor that the matrix is a piece of */
-	const float *tensor_amax;        /* NVFP4: largest finite magnitude of the whole tensor (mxfp_amax); NULL: of src */
-	uint64_t *first_non_finite;      /* set on MXFP_ERR_NON_FINITE: index of the first NaN or Inf, first_index
-	                                    included; NULL: not wanted */
+	const float *tensor_amax;        /* NVFP4: largest finite magnitude of the whole tensor (mxfp_amax); NULL: of src.
+	                                    0: the tensor scale is 1 */
+	uint64_t *first_non_finite;      /* set on MXFP_OK and MXFP_ERR_NON_FINITE: index of the first NaN or Inf,
+	                                    first_index included, UINT64_MAX: none; NULL: not wanted */
 	struct mxfp_counts *counts;      /* added to; NULL: not counted */
 	const struct mxfp_exec *exec;    /* NULL: {0} */
 };
@@ -100,6 +102,9 @@ struct mxfp_quantize_options {
  * binary32 that the recipe's operations make of it (doc/numerics.md, section 4). A block of zeros has scale byte 00
  * (NVFP4: the recipe's). A block with a NaN or Inf follows options->non_finite. Under `mse` the squared error is the
  * sum that doc/numerics.md, section 3, defines. The tensor scale of NVFP4 is made from finite values only.
+ *
+ * Policy `error` looks through src before anything is written. Who can drop what was written does better with
+ * `propagate` and first_non_finite, which without a NaN or Inf reads src once.
  *
  * No alignment is required. src, codes and scales may not overlap each other.
  * MXFP_ERR_NULL; MXFP_ERR_FORMAT; MXFP_ERR_OPTION: an enum out of range, rounding other than rne with recipe ggml,

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* A matrix that a product reads: its formats, strides and stretches of memory. */
+#include "blocks.h"
+#include "plan.h"
+#include "sparse.h"
+
+static bool is_operand(enum mxfp_format format)
+{
+	return mxfp_is_block(format) || mxfp_is_source(format) || format == MXFP_FORMAT_TF32;
+}
+
+size_t mxfp_gemm_stride_unit(enum mxfp_format format)
+{
+	return mxfp_is_block(format) ? 1 : mxfp_format_info(format)->storage_bytes;
+}
+
+struct mxfp_gemm_row mxfp_gemm_row(enum mxfp_format format, size_t cols)
+{
+	struct mxfp_sizes size = {0};
+
+	if (!mxfp_is_block(format))
+		return (struct mxfp_gemm_row){cols * mxfp_format_info(format)->storage_bytes, 0};
+	(void)mxfp_blocks_size(format, 1, cols, &size);
+	return (struct mxfp_gemm_row){size.codes_row_bytes, size.scales_row_bytes};
+}
+
+/* A matrix as it is stored: rows, and the bytes of one in data, scales and masks. */
+struct stored {
+	size_t rows, data, scales, masks;
+};
+
+static enum mxfp_status find_stored(const struct mxfp_matrix *matrix, struct stored *s)
+{
+	enum mxfp_status status = MXFP_OK;
+	struct mxfp_sizes size = {0};
+
+	*s = (struct stored){.rows = matrix->transposed ? matrix->cols : matrix->rows};
+	if (mxfp_is_block(matrix->format)) {
+		status = mxfp_blocks_size(matrix->format, matrix->rows, matrix->cols, &size);
+		s->data = size.codes_row_bytes;
+		s->scales = size.scales_row_bytes;
+	} else if (!mxfp_multiply(matrix->transposed ? matrix->rows : matrix->cols,
+	                          mxfp_format_info(matrix->format)->storage_bytes, &s->data)) {
+		status = MXFP_ERR_SIZE;
+	}
+	if (status == MXFP_OK && mxfp_is_sparse(matrix)) {
+		struct mxfp_sparse_sizes kept;
+
+		status = mxfp_sparse_size(matrix->format, matrix->sparsity, matrix->rows, matrix->cols, &kept);
+		s->data = kept.codes_row_bytes;
+		s->masks = kept.masks_row_bytes;
+	}
+	return status;
+}
+
+enum mxfp_status mxfp_gemm_check_matrix(struct mxfp_matrix *matrix)
+{
+	struct stored s;
+	size_t stride, span, elements;
+
+	if (!is_operand(matrix->format) ||
+	    (matrix->transposed && (mxfp_is_block(matrix->format) || mxfp_is_sparse(matrix))))
+		return MXFP_ERR_FORMAT;
+	enum mxfp_status status = find_stored(matrix, &s);
+	if (status != MXFP_OK)
+		return status;
+	size_t unit = mxfp_gemm_stride_unit(matrix->format);
+	if (matrix->stride == 0)
+		matrix->stride = s.data / unit;
+	if (matrix->scales_stride == 0)
+		matrix->scales_stride = s.scales;
+	if (matrix->masks_stride == 0)
+		matrix->masks_stride = s.masks;
+	if (!mxfp_multiply(matrix->stride, unit, &stride) || !mxfp_multiply(matrix->rows, matrix->cols, &elements) ||
+	    !mxfp_span(s.rows, s.data, stride, &span) || !mxfp_span(s.rows, s.scales, matrix->scales_stride, &span) ||
+	    !mxfp_span(s.rows, s.masks, matrix->masks_stride, &span))
+		return MXFP_ERR_SIZE;
+	return MXFP_OK;
+}
+
+static size_t span_of(size_t rows, size_t row_bytes, size_t stride)
+{
+	return rows == 0 || row_bytes == 0 ? 0 : (rows - 1) * stride + row_bytes;
+}
+
+size_t mxfp_gemm_matrix_spans(struct mxfp_gemm_span spans[3], const struct mxfp_matrix *matrix)
+{
+	size_t stride = matrix->stride * mxfp_gemm_stride_unit(matrix->format);
+	struct stored s;
+
+	(void)find_stored(matrix, &s);
+	spans[0] = (struct mxfp_gemm_span){matrix->data, span_of(s.rows, s.data, stride)};
+	spans[1] = (struct mxfp_gemm_span){matrix->scales, span_of(s.rows, s.scales, matrix->scales_stride)};
+	spans[2] = (struct mxfp_gemm_span){matrix->masks, span_of(s.rows, s.masks, matrix->masks_stride)};
+	return 3;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/* A product is checked and resolved into a plan. */
+#include "plan.h"
+
+#include "blocks.h"
+#include "sized.h"
+
+enum {
+	TILE = 256,      /* rows and columns of a tile of C, about: it and its chunks of A and W fit 2 MiB of cache */
+	FLAT_COLS = MXFP_GEMM_MOST_COLS, /* where A is one panel: W is what is read, and longer at a stretch */
+	UNIT_ROWS = 1024 /* of A that are packed at once, about */
+};
+
+const struct mxfp_product *mxfp_product_at(const struct mxfp_product *products, size_t i, struct mxfp_product *copy)
+{
+	static const size_t first_version = offsetof(struct mxfp_product, bias) + sizeof products->bias;
+	size_t bytes = products->size != 0 ? products->size : first_version;
+	const struct mxfp_product *product = (const void *)((const char *)products + i * bytes);
+
+	return product->size == products->size ? MXFP_SIZED(product, copy, bias) : NULL;
+}
+
+const struct mxfp_gemm_options *mxfp_sized_gemm_options(const struct mxfp_gemm_options *options,
+                                                        struct mxfp_gemm_options *copy)
+{
+	return MXFP_SIZED(options, copy, exec);
+}
+
+enum mxfp_status mxfp_gemm_check_options(struct mxfp_gemm_call *call)
+{
+	const struct mxfp_gemm_options *o = mxfp_sized_gemm_options(call->options, &call->options_copy);
+	struct mxfp_product copy;
+
+	if (o == NULL)
+		return MXFP_ERR_OPTION;
+	call->options = o;
+	call->quantize = mxfp_sized_quantize_options(o->a_quantize, &call->quantize_copy);
+	if (call->quantize == NULL)
+		return MXFP_ERR_OPTION;
+	if ((o->c_format != MXFP_FORMAT_F32 && o->c_format != MXFP_FORMAT_BF16) ||
+	    (o->psum != MXFP_FORMAT_F32 && o->psum != MXFP_FORMAT_BF16) ||
+	    (o->a_format != MXFP_FORMAT_F32 && !mxfp_is_block(o->a_format)))
+		return MXFP_ERR_FORMAT;
+	if (!mxfp_option_valid(MXFP_OPTION_ACC, (int)o->acc) ||
+	    (o->psum_round != MXFP_ROUND_RNE && o->psum_round != MXFP_ROUND_SR) ||
+	    (o->pass_k != 0 && o->pass_k != 128 && o->pass_k != 256 && o->pass_k != 512))
+		return MXFP_ERR_OPTION;
+	enum mxfp_status status = mxfp_runner_init(&call->runner, o->exec);
+	call->kernels = call->runner.kernels;
+	if (status == MXFP_OK && call->n != 0 && call->products == NULL)
+		return MXFP_ERR_NULL;
+	if (status == MXFP_OK && call->n != 0 && mxfp_product_at(call->products, 0, &copy) == NULL)
+		return MXFP_ERR_OPTION;
+	return status;
+}
+
+static struct mxfp_quantize_job quantize_job(const struct mxfp_gemm_plan *p, const struct mxfp_quantize_options *o)
+{
+	return (struct mxfp_quantize_job){
+		.format = p->a_format,
+		.src_format = p->a.format,
+		.rows = p->a.transposed ? p->k : p->m,
+		.cols = p->a.transposed ? p->m : p->k,
+		.src = p->a.data,
+		.src_stride = p->a.stride,
+		.first_index = o->first_index,
+		.rounding = {o->round, MXFP_OVERFLOW_SAT, o->no_negative_zero, o->seed, o->stream},
+		.rule = o->rule,
+		.recipe = o->recipe,
+		.saturate_inf = o->non_finite == MXFP_NON_FINITE_SATURATE,
+		.via_bf16 = o->via_bf16,
+	};
+}
+
+/* The caller's matrix. */
+static enum mxfp_status take_matrix(struct mxfp_matrix *to, const struct mxfp_matrix *from)
+{
+	struct mxfp_matrix copy;
+	const struct mxfp_matrix *known = mxfp_sized_matrix(from, &copy);
+
+	if (from == NULL || known == NULL)
+		return from == NULL ? MXFP_ERR_NULL : MXFP_ERR_OPTION;
+	*to = *known;
+	return MXFP_OK;
+}
+
+static enum mxfp_status plan_w(struct mxfp_gemm_plan *p, const struct mxfp_matrix *w)
+{
+	enum mxfp_status status = take_matrix(&p->w, w);
+
+	p->n = p->w.rows;
+	if (status != MXFP_OK)
+		return status;
+	return p->w.transposed ? MXFP_ERR_FORMAT : mxfp_gemm_check_matrix(&p->w);
+}
+
+/* A, and the format it has in the product. */
+static enum mxfp_status plan_a(struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call)
+{
+	enum mxfp_status status = mxfp_is_sparse(&p->a) ? MXFP_ERR_OPTION : mxfp_gemm_check_matrix(&p->a);
+
+	p->m = p->a.rows;
+	p->k = p->a.cols;
+	p->a_format = p->a.format;
+	if (status != MXFP_OK || !mxfp_is_block(call->options->a_format) || p->a.format == call->options->a_format)
+		return status;
+	if (!mxfp_is_source(p->a.format))
+		return MXFP_ERR_FORMAT;
+	p->a_format = call->options->a_format;
+	p->quantize = quantize_job(p, call->quantize);
+	return mxfp_check_quantize_options(p->a_format, p->m, p->k, call->quantize);
+}
+
+static size_t whole_panels(size_t about, size_t panel)
+{
+	return about < panel ? panel : about / panel * panel;
+}
+
+/* How C is cut. The reference has rows of A for panels. */
+static void cut(struct mxfp_gemm_plan *p)
+{
+	size_t mr = p->kernel != NULL ? p->kernel->mr : 1, nr = p->kernel != NULL ? p->kernel->nr : 1;
+
+	p->tile_rows = p->kernel != NULL ? whole_panels(TILE, mr) : 1;
+	p->tile_cols = whole_panels(p->kernel != NULL && p->m <= mr ? FLAT_COLS : TILE, nr);
+	p->unit_rows = whole_panels(UNIT_ROWS, p->tile_rows);
+}
+
+enum mxfp_status mxfp_gemm_plan(struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call, size_t i)
+{
+	struct mxfp_product copy;
+	const struct mxfp_product *product = mxfp_product_at(call->products, i, &copy);
+	size_t elements, bytes;
+
+	if (product == NULL)
+		return MXFP_ERR_OPTION;
+	*p = (struct mxfp_gemm_plan){.index = i, .c = product->c, .c_stride = product->c_stride, .bias = product->bias};
+	enum mxfp_status status = take_matrix(&p->a, product->a);
+	if (status == MXFP_OK)
+		status = plan_a(p, call);
+	if (status != MXFP_OK)
+		return status;
+	if (product->w_packed != NULL)
+		status = mxfp_gemm_read_packed(p, call, product);
+	else
+		status = plan_w(p, product->w);
+	if (status != MXFP_OK)
+		return status;
+	if (p->c_stride == 0)
+		p->c_stride = p->n;
+	if (p->w.cols != p->k || p->c_stride < p->n || !mxfp_multiply(p->m, p->n, &elements) ||
+	    !mxfp_multiply(p->m, p->c_stride, &elements) || !mxfp_multiply(elements, sizeof(float), &bytes) ||
+	    bytes > PTRDIFF_MAX)
+		return MXFP_ERR_SIZE;
+	if (product->w_packed == NULL)
+		mxfp_gemm_choose(p, call);
+	cut(p);
+	return MXFP_OK;
+}
+
+enum mxfp_status mxfp_gemm_plan_weights(struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call,
+                                        const struct mxfp_matrix *w)
+{
+	*p = (struct mxfp_gemm_plan){.a_format = call->options->a_format};
+	enum mxfp_status status = plan_w(p, w);
+	if (status != MXFP_OK)
+		return status;
+	p->k = p->w.cols;
+	mxfp_gemm_choose(p, call);
+	return mxfp_gemm_w_bytes(p) > PTRDIFF_MAX - MXFP_GEMM_HEADER_BYTES ? MXFP_ERR_SIZE : MXFP_OK;
+}

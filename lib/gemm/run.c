@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The loops around the kernels. Workers, as many as the call has threads, take tasks by a counter, so it does not
+ * matter who does which; every worker has an area of the workspace to itself.
+ */
+#include <stdatomic.h>
+
+#include "bits.h"
+#include "run.h"
+#include "scan.h"
+
+/* A batch of units. */
+struct batch {
+	const struct mxfp_gemm_call *call;
+	const struct mxfp_gemm_layout *layout;
+	struct mxfp_gemm_unit *units;
+	size_t n_units;
+	enum mxfp_gemm_step step;
+	size_t n_tasks[MXFP_GEMM_STEPS];
+	uint8_t *areas;
+	atomic_size_t *next, *next_area;
+};
+
+static struct mxfp_gemm_area area(const struct batch *batch)
+{
+	const struct mxfp_gemm_layout *l = batch->layout;
+	uint8_t *at = batch->areas + atomic_fetch_add(batch->next_area, 1) * l->worker;
+	struct mxfp_gemm_area a = {.tile = (float *)at, .values = (float *)(at + l->tile)};
+
+	a.w = at + l->tile + l->values;
+	a.dense = a.w + l->w;
+	a.numbers = a.dense + l->dense;
+	a.codes = a.numbers + l->numbers;
+	a.scratch = a.codes + l->codes;
+	return a;
+}
+
+static void worker(const struct mxfp_kernels *kernels, const void *context, size_t piece, struct mxfp_counts *counts)
+{
+	const struct batch *batch = context;
+	const struct mxfp_gemm_unit *unit = batch->units;
+	const enum mxfp_gemm_step step = batch->step;
+	struct mxfp_gemm_area scratch = area(batch);
+	size_t i;
+
+	(void)kernels;
+	(void)piece;
+	(void)counts;
+	while ((i = atomic_fetch_add(batch->next, 1)) < batch->n_tasks[step]) {
+		while (i >= unit->first[step] + unit->n[step])
+			unit++;
+		(step == MXFP_GEMM_PACK ? mxfp_gemm_pack_a : mxfp_gemm_tile)(batch->call, unit, i - unit->first[step],
+		                                                             &scratch);
+	}
+}
+
+static void run_step(struct batch *batch, enum mxfp_gemm_step step)
+{
+	batch->step = step;
+	atomic_store(batch->next, 0);
+	atomic_store(batch->next_area, 0);
+	mxfp_run_pieces(&batch->call->runner, mxfp_least(batch->n_tasks[step], batch->call->workers), worker, batch, NULL);
+}
+
+/* The scale of the tensor that A is quantized to, where its format has one: of all of A, not of a unit. */
+static void find_tensor_scale(struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call)
+{
+	const struct mxfp_quantize_options *o = call->quantize;
+	uint64_t first_non_finite;
+
+	if (p->a_format == p->a.format || !mxfp_format_info(p->a_format)->tensor_scale)
+		return;
+	if (o->tensor_amax != NULL)
+		p->quantize.tensor_amax = mxfp_f32_bits(*o->tensor_amax) & ~MXFP_F32_SIGN;
+	else
+		mxfp_scan(&p->quantize, &call->runner, &p->quantize.tensor_amax, &first_non_finite);
+	const struct mxfp_nvfp4_tensor tensor = mxfp_nvfp4_tensor_ref(o->recipe, p->quantize.tensor_amax);
+	p->a.tensor_scale = mxfp_f32_from_bits(tensor.scale);
+	p->a.tensor_scale_divides = tensor.divides;
+}
+
+/* Adds a unit, whose packed A lies at `a`. */
+static void add_unit(struct batch *batch, struct mxfp_gemm_unit unit, uint8_t *a)
+{
+	const struct mxfp_gemm_plan *p = unit.plan;
+
+	unit.a = a;
+	if (unit.a_bytes != 0)
+		unit.n[MXFP_GEMM_PACK] = mxfp_divide_up(unit.rows, p->kernel != NULL ? p->kernel->mr : 1);
+	unit.n[MXFP_GEMM_TILE] = mxfp_divide_up(unit.rows, p->tile_rows) * mxfp_divide_up(p->n, p->tile_cols);
+	for (int step = 0; step < MXFP_GEMM_STEPS; step++) {
+		unit.first[step] = batch->n_tasks[step];
+		batch->n_tasks[step] += unit.n[step];
+	}
+	batch->units[batch->n_units++] = unit;
+}
+
+static void run_batch(struct batch *batch)
+{
+	for (int step = 0; step < MXFP_GEMM_STEPS; step++) {
+		run_step(batch, (enum mxfp_gemm_step)step);
+		batch->n_tasks[step] = 0;
+	}
+	batch->n_units = 0;
+}
+
+void mxfp_gemm_run(const struct mxfp_gemm_call *call, const struct mxfp_gemm_layout *layout,
+                   struct mxfp_gemm_plan *plans)
+{
+	uint8_t *units = (uint8_t *)plans + layout->plans, *a = units + layout->units;
+	atomic_size_t next, next_area;
+	size_t a_bytes = 0;
+	struct batch batch = {
+		.call = call,
+		.layout = layout,
+		.units = (struct mxfp_gemm_unit *)units,
+		.areas = a + layout->a,
+		.next = &next,
+		.next_area = &next_area,
+	};
+
+	for (size_t i = 0; i < call->n; i++) {
+		struct mxfp_gemm_plan *p = &plans[i];
+
+		if (p->n != 0 && p->m != 0)
+			find_tensor_scale(p, call);
+		for (size_t row = 0; row < p->m && p->n != 0; row += p->unit_rows) {
+			const struct mxfp_gemm_unit unit = mxfp_gemm_unit(p, row);
+
+			if (!mxfp_gemm_batch_takes(batch.n_units, a_bytes, &unit)) {
+				run_batch(&batch);
+				a_bytes = 0;
+			}
+			add_unit(&batch, unit, a + a_bytes);
+			a_bytes += mxfp_divide_up(unit.a_bytes, MXFP_GEMM_ALIGN) * MXFP_GEMM_ALIGN;
+		}
+	}
+	run_batch(&batch);
+}

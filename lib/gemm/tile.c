@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+/* One tile of C from its start to what is stored. */
+#include "run.h"
+
+#include <string.h>
+
+#include "bits.h"
+#include "blocks.h"
+#include "f32.h"
+
+enum { SEGMENT = MXFP_GEMM_MOST_COLS }; /* numbers that are converted at once: a row of a tile */
+
+/* A tile of a unit. */
+struct tile {
+	const struct mxfp_gemm_call *call;
+	const struct mxfp_gemm_unit *unit;
+	const struct mxfp_gemm_plan *p;
+	size_t row, rows;          /* within the unit */
+	size_t col, cols;
+	size_t panels, w_panels;   /* of A and of W */
+	struct mxfp_gemm_area *area;
+};
+
+static struct tile tile_of(const struct mxfp_gemm_call *call, const struct mxfp_gemm_unit *unit, size_t i)
+{
+	const struct mxfp_gemm_plan *p = unit->plan;
+	size_t in_column = mxfp_divide_up(unit->rows, p->tile_rows);
+	struct tile t = {.call = call, .unit = unit, .p = p};
+
+	t.row = i % in_column * p->tile_rows;
+	t.rows = mxfp_least(p->tile_rows, unit->rows - t.row);
+	t.col = i / in_column * p->tile_cols;
+	t.cols = mxfp_least(p->tile_cols, p->n - t.col);
+	if (p->kernel != NULL) {
+		t.panels = mxfp_divide_up(t.rows, p->kernel->mr);
+		t.w_panels = mxfp_divide_up(t.cols, p->kernel->nr);
+	}
+	return t;
+}
+
+/* The sums of row `row`, columns from `col` (both in the tile), and how many of them follow each other. */
+static float *sums(const struct tile *t, size_t row, size_t col, size_t *count)
+{
+	const struct mxfp_gemm_kernel *kernel = t->p->kernel;
+
+	if (kernel == NULL) {
+		*count = t->cols - col;
+		return t->area->tile + row * t->cols + col;
+	}
+	*count = mxfp_least(kernel->nr - col % kernel->nr, t->cols - col);
+	return t->area->tile + (col / kernel->nr * t->panels + row / kernel->mr) * kernel->mr * kernel->nr +
+	       row % kernel->mr * kernel->nr + col % kernel->nr;
+}
+
+static void convert(const struct tile *t, enum mxfp_format to, void *dst, enum mxfp_format from, const void *src,
+                    size_t n)
+{
+	struct mxfp_counts counts = {0};
+	const struct mxfp_convert_job job = {
+		.dst_format = to,
+		.src_format = from,
+		.dst = dst,
+		.src = src,
+		.n = n,
+		.rounding = {.mode = MXFP_ROUND_RNE, .overflow = MXFP_OVERFLOW_OVF},
+		.counts = &counts,
+	};
+
+	if (to == from)
+		memcpy(dst, src, n * mxfp_format_info(to)->storage_bytes);
+	else
+		t->call->kernels->convert[to][from](&job);
+}
+
+/* Where C[row][col] of the tile is stored. */
+static uint8_t *result(const struct tile *t, size_t row, size_t col)
+{
+	size_t width = mxfp_format_info(t->call->options->c_format)->storage_bytes;
+
+	return t->p->c + ((t->unit->row + t->row + row) * t->p->c_stride + t->col + col) * width;
+}
+
+/* Tensor scales that an exact sum is yet to get: in a chain the elements have them, and without passes there is no
+   sum. */
+static bool scaled(const struct mxfp_gemm_plan *p)
+{
+	return p->acc == MXFP_ACC_EXACT && p->k != 0 &&
+	       (mxfp_format_info(p->a_format)->tensor_scale || mxfp_format_info(p->w.format)->tensor_scale);
+}
+
+static void start(const struct tile *t)
+{
+	const struct mxfp_gemm_kernel *kernel = t->p->kernel;
+	size_t all = kernel != NULL ? t->panels * kernel->mr * t->w_panels * kernel->nr : t->rows * t->cols, count;
+
+	memset(t->area->tile, 0, all * sizeof(float));
+	if (!t->call->options->accumulate || scaled(t->p))
+		return;
+	for (size_t row = 0; row < t->rows; row++)
+		for (size_t col = 0; col < t->cols; col += count) {
+			float *c = sums(t, row, col, &count);
+
+			convert(t, MXFP_FORMAT_F32, c, t->call->options->c_format, result(t, row, col), count);
+		}
+}
+
+/* Rounds all sums to bf16 after pass `pass`. */
+static void round_psum(const struct tile *t, size_t pass)
+{
+	const struct mxfp_gemm_options *o = t->call->options;
+	uint16_t rounded[SEGMENT];
+	struct mxfp_counts counts = {0};
+	size_t count;
+
+	for (size_t row = 0; row < t->rows; row++)
+		for (size_t col = 0; col < t->cols; col += count) {
+			float *c = sums(t, row, col, &count);
+			const struct mxfp_convert_job job = {
+				.dst_format = MXFP_FORMAT_BF16,
+				.src_format = MXFP_FORMAT_F32,
+				.dst = rounded,
+				.src = c,
+				.n = count,
+				.first_index = (uint64_t)(t->unit->row + t->row + row) * t->p->n + t->col + col,
+				.rounding = {o->psum_round, MXFP_OVERFLOW_OVF, false, o->seed, o->stream + pass},
+				.counts = &counts,
+			};
+
+			t->call->kernels->convert[MXFP_FORMAT_BF16][MXFP_FORMAT_F32](&job);
+			convert(t, MXFP_FORMAT_F32, c, MXFP_FORMAT_BF16, rounded, count);
+		}
+}
+
+/* fl32(a * b). */
+static float multiply(float a, float b)
+{
+	return mxfp_f32_from_bits(mxfp_f32_mul(mxfp_f32_bits(a), mxfp_f32_bits(b)));
+}
+
+static void add_scale(struct mxfp_gemm_finish_job *job, const struct mxfp_matrix *matrix, enum mxfp_format format)
+{
+	float scale = matrix->tensor_scale;
+
+	if (!mxfp_format_info(format)->tensor_scale)
+		return;
+	if (matrix->tensor_scale_divides) {
+		job->divide = job->divides ? multiply(job->divide, scale) : scale;
+		job->divides = true;
+	} else {
+		job->multiply = job->multiplies ? multiply(job->multiply, scale) : scale;
+		job->multiplies = true;
+	}
+}
+
+/* A row of sums, which panels have in pieces, as one. */
+static void gather(const struct tile *t, size_t row, float *to)
+{
+	const struct mxfp_gemm_kernel *kernel = t->p->kernel;
+	size_t step = kernel != NULL ? t->panels * kernel->mr * kernel->nr : 0, n;
+	const float *from = sums(t, row, 0, &n);
+
+	for (size_t col = 0; col < t->cols; col += n, from += step)
+		memcpy(to + col, from, mxfp_least(n, t->cols - col) * sizeof *to);
+}
+
+/* Where a finished row goes: to C itself if that can be, as it is written once. */
+static float *finished(const struct tile *t, size_t row, float *buffer)
+{
+	const struct mxfp_gemm_options *o = t->call->options;
+	uint8_t *c = result(t, row, 0);
+
+	if (o->epilogue != NULL)
+		return t->area->values + row * t->cols;
+	return o->c_format == MXFP_FORMAT_F32 && (uintptr_t)c % _Alignof(float) == 0 ? (float *)(void *)c : buffer;
+}
+
+/* Sums to C, or to the values that the caller's function is shown. */
+static void finish(const struct tile *t)
+{
+	const struct mxfp_gemm_options *o = t->call->options;
+	float sum[SEGMENT], given[SEGMENT], value[SEGMENT];
+	struct mxfp_gemm_finish_job job = {.n = t->cols, .sum = sum};
+
+	if (scaled(t->p)) {
+		add_scale(&job, &t->p->a, t->p->a_format);
+		add_scale(&job, &t->p->w, t->p->w.format);
+		job.given = o->accumulate ? given : NULL;
+	}
+	job.bias = t->p->bias != NULL ? t->p->bias + t->col : NULL;
+	for (size_t row = 0; row < t->rows; row++) {
+		gather(t, row, sum);
+		if (job.given != NULL)
+			convert(t, MXFP_FORMAT_F32, given, o->c_format, result(t, row, 0), job.n);
+		job.result = finished(t, row, value);
+		t->call->kernels->gemm_finish(&job);
+		if (job.result == value)
+			convert(t, o->c_format, result(t, row, 0), MXFP_FORMAT_F32, value, job.n);
+	}
+}
+
+static void call_epilogue(const struct tile *t)
+{
+	const struct mxfp_gemm_options *o = t->call->options;
+	const struct mxfp_gemm_tile shown = {
+		.product = t->p->index,
+		.row = t->unit->row + t->row,
+		.col = t->col,
+		.rows = t->rows,
+		.cols = t->cols,
+		.values = t->area->values,
+		.stride = t->cols,
+	};
+
+	o->epilogue(o->epilogue_context, &shown);
+	for (size_t row = 0; row < t->rows; row++) {
+		float *values = t->area->values + row * t->cols;
+		/* Nothing is left to add: this makes the function's NaNs canonical. */
+		const struct mxfp_gemm_finish_job job = {.n = t->cols, .sum = values, .result = values};
+
+		t->call->kernels->gemm_finish(&job);
+		convert(t, o->c_format, result(t, row, 0), MXFP_FORMAT_F32, values, t->cols);
+	}
+}
+
+static void multiply_chunk(const struct tile *t, size_t k0)
+{
+	const struct mxfp_gemm_plan *p = t->p;
+	const struct mxfp_gemm_kernel *kernel = p->kernel;
+	size_t k = mxfp_least(p->chunk, p->k - k0), chunks = k0 / p->chunk;
+	size_t a_bytes = kernel->a_panel_bytes(&p->shape, k), w_bytes = kernel->w_panel_bytes(&p->shape, k);
+	size_t a_before = chunks == 0 ? 0 : chunks * kernel->a_panel_bytes(&p->shape, p->chunk);
+	size_t w_before = chunks == 0 ? 0 : chunks * kernel->w_panel_bytes(&p->shape, p->chunk);
+	struct mxfp_gemm_multiply_job job = {
+		.shape = &p->shape,
+		.a = t->unit->a + mxfp_divide_up(t->unit->rows, kernel->mr) * a_before + t->row / kernel->mr * a_bytes,
+		.rows = t->rows,
+		.scratch = t->area->scratch,
+		.k = k,
+	};
+	const uint8_t *w = t->area->w;
+
+	if (p->w_panels != NULL)
+		w = p->w_panels + mxfp_divide_up(p->n, kernel->nr) * w_before + t->col / kernel->nr * w_bytes;
+	else
+		mxfp_gemm_pack_w(t->call, p, t->col / kernel->nr, t->w_panels, k0, t->area->dense, t->area->w);
+	for (size_t i = 0; i < t->w_panels; i++) {
+		job.w = w + i * w_bytes;
+		job.c = t->area->tile + i * t->panels * kernel->mr * kernel->nr;
+		kernel->multiply(&job);
+	}
+}
+
+static void run_kernel(const struct tile *t)
+{
+	const struct mxfp_gemm_plan *p = t->p;
+
+	for (size_t k0 = 0; k0 < p->k; k0 += p->chunk) {
+		multiply_chunk(t, k0);
+		if (t->call->options->psum == MXFP_FORMAT_BF16)
+			round_psum(t, k0 / p->chunk);
+	}
+}
+
+/* The unit's A as rows, where the reference finds it. */
+static struct mxfp_matrix rows_of_a(const struct mxfp_gemm_unit *unit, size_t *row)
+{
+	const struct mxfp_gemm_plan *p = unit->plan;
+	const struct mxfp_gemm_row bytes = mxfp_gemm_row(p->a_format, p->k);
+	struct mxfp_matrix a = p->a;
+
+	*row = unit->row;
+	if (unit->a_bytes == 0)
+		return a;
+	*row = 0;
+	a.format = p->a_format;
+	a.transposed = false;
+	a.rows = unit->rows;
+	a.data = unit->a;
+	a.stride = bytes.data / mxfp_gemm_stride_unit(p->a_format);
+	a.scales = unit->a + unit->rows * bytes.data;
+	a.scales_stride = bytes.scales;
+	return a;
+}
+
+static void run_reference(const struct tile *t)
+{
+	const struct mxfp_gemm_options *o = t->call->options;
+	const struct mxfp_gemm_plan *p = t->p;
+	size_t first;
+	struct mxfp_matrix a = rows_of_a(t->unit, &first), w = p->w;
+	struct mxfp_gemm_slice slice = {t->col, t->cols, 0, p->k};
+
+	if (p->expands)
+		w = mxfp_gemm_expand(t->call, &p->w, &slice, t->area->dense);
+	const struct mxfp_gemm_ref_job job = {
+		.a = &a,
+		.w = &w,
+		.row = first + t->row,
+		.rows = t->rows,
+		.col = slice.row,
+		.cols = t->cols,
+		.acc = p->acc,
+		.pass = p->shape.pass,
+		.psum = o->psum,
+		.psum_round = o->psum_round,
+		.seed = o->seed,
+		.stream = o->stream,
+		.first_index = (uint64_t)(t->unit->row + t->row) * p->n + t->col,
+		.index_stride = p->n,
+		.c = t->area->tile,
+	};
+
+	t->call->kernels->gemm_ref(&job);
+}
+
+void mxfp_gemm_tile(const struct mxfp_gemm_call *call, const struct mxfp_gemm_unit *unit, size_t tile,
+                    struct mxfp_gemm_area *area)
+{
+	struct tile t = tile_of(call, unit, tile);
+
+	t.area = area;
+	start(&t);
+	if (t.p->kernel != NULL)
+		run_kernel(&t);
+	else
+		run_reference(&t);
+	finish(&t);
+	if (call->options->epilogue != NULL)
+		call_epilogue(&t);
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/* Tier avx2 under body/vector.h: 8 lanes. */
+#ifndef MXFP_AVX2_TIER_H
+#define MXFP_AVX2_TIER_H
+
+#define TIER(name) mxfp_##name##_avx2
+#define TIER_NAME "avx2"
+#define VECTOR_BYTES 32
+
+/* The shared products: the identity of their panels, rows of A in one, vectors of columns in one of W. */
+enum {
+	CHAIN_ID = 0x0600, CHAIN_MR = 6, CHAIN_VECTORS = 2,
+	EXACT_ID = 0x0602, EXACT_MR = 6, EXACT_VECTORS = 1,
+	INT16_ID = 0x0605, INT16_MR = 6, INT16_VECTORS = 2
+};
+
+#include "body/vector.h"
+
+#include <immintrin.h>
+
+#include "body/fp_x86.h"
+
+ALWAYS_INLINE vu32 min_u32(vu32 a, vu32 b)
+{
+	return (vu32)_mm256_min_epu32((__m256i)a, (__m256i)b);
+}
+
+ALWAYS_INLINE vu32 max_u32(vu32 a, vu32 b)
+{
+	return (vu32)_mm256_max_epu32((__m256i)a, (__m256i)b);
+}
+
+ALWAYS_INLINE uint32_t max_across(vu32 v)
+{
+	__m128i four = _mm_max_epu32(_mm256_castsi256_si128((__m256i)v), _mm256_extracti128_si256((__m256i)v, 1));
+	__m128i two = _mm_max_epu32(four, _mm_unpackhi_epi64(four, four));
+
+	return (uint32_t)_mm_cvtsi128_si32(_mm_max_epu32(two, _mm_shuffle_epi32(two, 1)));
+}
+
+ALWAYS_INLINE vu32 shift_left(vu32 v, vu32 count)
+{
+	return (vu32)_mm256_sllv_epi32((__m256i)v, (__m256i)count);
+}
+
+ALWAYS_INLINE vu32 shift_right(vu32 v, vu32 count)
+{
+	return (vu32)_mm256_srlv_epi32((__m256i)v, (__m256i)count);
+}
+
+ALWAYS_INLINE bool any(vs32 mask)
+{
+	return !_mm256_testz_si256((__m256i)mask, (__m256i)mask);
+}
+
+ALWAYS_INLINE vf32 fma_f32(vf32 a, vf32 b, vf32 c)
+{
+	return (vf32)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+}
+
+ALWAYS_INLINE vf64 fma_f64(vf64 a, vf64 b, vf64 c)
+{
+	return (vf64)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+}
+
+/* LANES / 2 numbers. */
+ALWAYS_INLINE vf64 widen_f32(const void *at)
+{
+	return (vf64)_mm256_cvtps_pd(_mm_loadu_ps(at));
+}
+
+/* Rounded to nearest even; the lanes of `low` come first. */
+ALWAYS_INLINE vf32 narrow_f64(vf64 low, vf64 high)
+{
+	return (vf32)_mm256_set_m128(_mm256_cvtpd_ps((__m256d)high), _mm256_cvtpd_ps((__m256d)low));
+}
+
+/* sum + a[0] * b[0] + a[1] * b[1] for each pair of 16-bit lanes, in a lane of 32. */
+ALWAYS_INLINE vs32 dot_pairs(vs32 sum, vs16 a, vs16 b)
+{
+	return (vs32)((vu32)sum + (vu32)_mm256_madd_epi16((__m256i)a, (__m256i)b));
+}
+
+/* The high 32 bits of each product. */
+ALWAYS_INLINE vu32 multiply_high(vu32 a, vu32 b)
+{
+	__m256i even = _mm256_mul_epu32((__m256i)a, (__m256i)b);
+	__m256i odd = _mm256_mul_epu32(_mm256_srli_epi64((__m256i)a, 32), _mm256_srli_epi64((__m256i)b, 32));
+
+	return (vu32)_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
+}
+
+ALWAYS_INLINE vu32 load_u8(const uint8_t *at)
+{
+	return (vu32)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)at));
+}
+
+ALWAYS_INLINE vu32 load_u16(const void *at)
+{
+	return (vu32)_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)at));
+}
+
+/* Lanes are at most 0xFFFF. */
+ALWAYS_INLINE void store_u16(void *at, vu32 v)
+{
+	__m256i packed = _mm256_packus_epi32((__m256i)v, (__m256i)v);
+
+	_mm_storeu_si128((__m128i *)at, _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08)));
+}
+
+/* Lanes are at most 0xFF. */
+ALWAYS_INLINE void store_u8(uint8_t *at, vu32 v)
+{
+	__m128i low = _mm256_castsi256_si128((__m256i)v), high = _mm256_extracti128_si256((__m256i)v, 1);
+	__m128i words = _mm_packus_epi32(low, high);
+
+	_mm_storel_epi64((__m128i *)at, _mm_packus_epi16(words, words));
+}
+
+/* Word w of lane i to at[4 * i + w]. */
+ALWAYS_INLINE void store_interleaved(uint32_t *at, const vu32 word[4])
+{
+	__m256i low01 = _mm256_unpacklo_epi32((__m256i)word[0], (__m256i)word[1]);
+	__m256i high01 = _mm256_unpackhi_epi32((__m256i)word[0], (__m256i)word[1]);
+	__m256i low23 = _mm256_unpacklo_epi32((__m256i)word[2], (__m256i)word[3]);
+	__m256i high23 = _mm256_unpackhi_epi32((__m256i)word[2], (__m256i)word[3]);
+	/* Lane i of the first quarter of each 128-bit part, then of the second, ... */
+	const __m256i quarter[4] = {
+		_mm256_unpacklo_epi64(low01, low23),
+		_mm256_unpackhi_epi64(low01, low23),
+		_mm256_unpacklo_epi64(high01, high23),
+		_mm256_unpackhi_epi64(high01, high23),
+	};
+
+	for (int i = 0; i < 4; i++) {
+		_mm_storeu_si128((__m128i *)(at + 4 * i), _mm256_castsi256_si128(quarter[i]));
+		_mm_storeu_si128((__m128i *)(at + 16 + 4 * i), _mm256_extracti128_si256(quarter[i], 1));
+	}
+}
+
+/* The packs work in halves of 128 bits: what comes out of two of them, in the order of the lanes. */
+ALWAYS_INLINE vu8 in_order(__m256i packed)
+{
+	return (vu8)_mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+/* The lanes of 4 vectors, each at most 0xFF. */
+ALWAYS_INLINE vu8 low_bytes(const vu32 v[4])
+{
+	__m256i low = _mm256_packus_epi32((__m256i)v[0], (__m256i)v[1]);
+	__m256i high = _mm256_packus_epi32((__m256i)v[2], (__m256i)v[3]);
+
+	return in_order(_mm256_packus_epi16(low, high));
+}
+
+/* Bytes with the signs of the lanes of 4 vectors; their other bits are anything. */
+ALWAYS_INLINE vs8 sign_bytes(const vu32 v[4])
+{
+	__m256i low = _mm256_packs_epi32((__m256i)v[0], (__m256i)v[1]);
+	__m256i high = _mm256_packs_epi32((__m256i)v[2], (__m256i)v[3]);
+
+	return (vs8)in_order(_mm256_packs_epi16(low, high));
+}
+
+/* Lanes are at most 0xFFFF. */
+ALWAYS_INLINE void store_u16_pair(void *at, vu32 a, vu32 b)
+{
+	__m256i packed = _mm256_packus_epi32((__m256i)a, (__m256i)b);
+
+	_mm256_storeu_si256((__m256i *)at, _mm256_permute4x64_epi64(packed, 0xD8));
+}
+
+/* Rounded to nearest even. */
+ALWAYS_INLINE void store_f16(void *at, vf32 v)
+{
+	_mm_storeu_si128((__m128i *)at, _mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
+ALWAYS_INLINE void widen_bytes(vu8 v, vu16 to[2])
+{
+	to[0] = (vu16)_mm256_cvtepu8_epi16(_mm256_castsi256_si128((__m256i)v));
+	to[1] = (vu16)_mm256_cvtepu8_epi16(_mm256_extracti128_si256((__m256i)v, 1));
+}
+
+/* binary16 to binary32. */
+ALWAYS_INLINE void widen_f16(vu16 v, vf32 to[2])
+{
+	to[0] = (vf32)_mm256_cvtph_ps(_mm256_castsi256_si128((__m256i)v));
+	to[1] = (vf32)_mm256_cvtph_ps(_mm256_extracti128_si256((__m256i)v, 1));
+}
+
+/* Codes of 4 bits, two a byte. */
+ALWAYS_INLINE void store_nibbles(uint8_t *at, vu8 codes)
+{
+	__m256i words = _mm256_maddubs_epi16((__m256i)codes, _mm256_set1_epi16(0x1001));
+	__m256i packed = _mm256_packus_epi16(words, words);
+
+	_mm_storeu_si128((__m128i *)at, _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08)));
+}
+
+/* Each lane of the first half plus that of the second, until one is left: its bits. */
+ALWAYS_INLINE uint32_t halving_sum(vf32 v)
+{
+	__m128 four = _mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+	__m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+
+	return (uint32_t)_mm_cvtsi128_si32(_mm_castps_si128(_mm_add_ps(two, _mm_movehdup_ps(two))));
+}
+
+#endif

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Products by the chain of doc/numerics.md, section 5: P = fma(a, w, P) in ascending k. Lanes lie across outputs, so
+ * the order of every sum is kept. 6 rows of A and 64 of W make a tile, whose sums fill 24 registers: 10 loads serve 24
+ * FMAs, which keeps both FMA ports busy as long as A and W lie in L2. 64 rows, not fewer, so that a single row of A has
+ * four chains, too, and FMA's latency does not hold it up.
+ */
+#include "avx512/gemm_chain.h"
+#include "avx512/transpose.h"
+
+/* Panels of the chain family: numbers of any format become binary32, exactly but for what a tensor scale rounds. */
+
+enum { MR = GEMM_CHAIN_MR, NR = GEMM_CHAIN_NR, VECTORS = NR / LANES };
+
+static uint32_t float_bits(float x)
+{
+	uint32_t bits;
+
+	memcpy(&bits, &x, sizeof bits);
+	return bits;
+}
+
+static void decode_blocks(const struct mxfp_gemm_pack_job *job, size_t row, size_t rows, float *to, size_t stride)
+{
+	const struct mxfp_matrix *m = job->matrix;
+	const struct mxfp_format_info *format = mxfp_format_info(m->format);
+	const size_t bits = mxfp_format_info(format->element)->bits;
+	const struct mxfp_dequantize_job decode = {
+		.format = m->format,
+		.dst_format = MXFP_FORMAT_F32,
+		.rows = rows,
+		.cols = job->k,
+		.codes = (const uint8_t *)m->data + row * m->stride + job->k0 * bits / 8,
+		.scales = (const uint8_t *)m->scales + row * m->scales_stride + job->k0 / format->block_length,
+		.codes_stride = m->stride,
+		.scales_stride = m->scales_stride,
+		.tensor_scale = float_bits(m->tensor_scale),
+		.tensor_scale_divides = m->tensor_scale_divides,
+		.dst = to,
+		.dst_stride = stride,
+	};
+
+	TIER(dequantize)(&decode);
+}
+
+static void decode_numbers(const struct mxfp_gemm_pack_job *job, size_t row, size_t rows, float *to, size_t stride)
+{
+	const struct mxfp_matrix *m = job->matrix;
+	const size_t width = mxfp_format_info(m->format)->storage_bytes;
+	struct mxfp_counts counts = {0};
+
+	for (size_t i = 0; i < rows; i++) {
+		if (m->format == MXFP_FORMAT_F32) { /* any NaN will do */
+			memcpy(to + i * stride, (const float *)m->data + (row + i) * m->stride + job->k0, job->k * width);
+			continue;
+		}
+		const struct mxfp_convert_job decode = {
+			.dst_format = MXFP_FORMAT_F32,
+			.src_format = m->format,
+			.dst = to + i * stride,
+			.src = (const uint8_t *)m->data + ((row + i) * m->stride + job->k0) * width,
+			.n = job->k,
+			.counts = &counts,
+		};
+		TIER(decode_wide)(&decode);
+	}
+}
+
+void TIER(gemm_chain_decode)(const struct mxfp_gemm_pack_job *job, size_t row, size_t rows, float *to,
+                             size_t stride)
+{
+	if (mxfp_format_info(job->matrix->format)->kind == MXFP_KIND_BLOCK)
+		decode_blocks(job, row, rows, to, stride);
+	else
+		decode_numbers(job, row, rows, to, stride);
+}
+
+static size_t a_bytes(const struct mxfp_gemm_shape *shape, size_t k)
+{
+	(void)shape;
+	return MR * gemm_chain_a_stride(k) * sizeof(float);
+}
+
+static size_t w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
+{
+	return NR * k * gemm_chain_w_width(shape->w_format);
+}
+
+/* Rows that the matrix has not are left as they are: the kernel does not read them. */
+static void pack_a(const struct mxfp_gemm_pack_job *job)
+{
+	TIER(gemm_chain_decode)(job, job->row, job->rows, job->panel, gemm_chain_a_stride(job->k));
+}
+
+/* Columns of 16 rows, `stride` apart. */
+ALWAYS_INLINE void transpose(__m512 b[LANES], const float *from, size_t stride)
+{
+#pragma GCC unroll 16
+	for (size_t i = 0; i < LANES; i++)
+		b[i] = _mm512_loadu_ps(from + i * stride);
+	transpose_16x16(b);
+}
+
+/* Numbers back in the format that they were decoded from, bf16 or f16, or as they are. */
+ALWAYS_INLINE void store_numbers(enum mxfp_format format, void *to, __m512 x)
+{
+	if (format == MXFP_FORMAT_BF16)
+		_mm256_storeu_si256(to, _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_castps_si512(x), 16)));
+	else if (format == MXFP_FORMAT_F16)
+		_mm256_storeu_si256(to, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+	else
+		_mm512_storeu_ps(to, x);
+}
+
+/* Columns k, k + 1, ... of the chunk from `row`, the first of LANES rows of the panel. */
+ALWAYS_INLINE void pack_slice(const struct mxfp_gemm_pack_job *job, size_t row, size_t k, float rows[][GEMM_CHAIN_SLICE])
+{
+	const struct mxfp_gemm_pack_job slice = gemm_chain_slice(job, k);
+	const enum mxfp_format format = job->matrix->format;
+	const size_t left = job->rows > row ? job->rows - row : 0, width = gemm_chain_w_width(format);
+	uint8_t *to = (uint8_t *)job->panel + (k * NR + row) * width;
+	__m512 columns[LANES];
+
+	if (left != 0)
+		TIER(gemm_chain_decode)(&slice, job->row + row, left < LANES ? left : LANES, rows[0], GEMM_CHAIN_SLICE);
+	for (size_t i = 0; i < slice.k; i++) {
+		if (i % LANES == 0)
+			transpose(columns, &rows[0][i], GEMM_CHAIN_SLICE);
+		store_numbers(format, to + i * NR * width, columns[i % LANES]);
+	}
+}
+
+static NOINLINE void pack_columns(const struct mxfp_gemm_pack_job *job)
+{
+	float rows[LANES][GEMM_CHAIN_SLICE];
+
+	for (size_t row = 0; row < NR; row += LANES) {
+		if (job->rows < row + LANES)
+			memset(rows, 0, sizeof rows);
+		for (size_t k = 0; k < job->k; k += GEMM_CHAIN_SLICE)
+			pack_slice(job, row, k, rows);
+	}
+}
+
+static void pack_w(const struct mxfp_gemm_pack_job *job)
+{
+	struct fp_state state = fp_enter();
+
+	pack_columns(job);
+	fp_leave(state);
+}
+
+/* A line of A's rows, after which the lines that come next are asked for. */
+enum { STEP = 16 };
+
+/* The longest pass where an operand is in no block format. */
+enum { SHORT_PASS = MXFP_GEMM_CHUNK / 4 };
+
+/* A part of the product: rows of one panel of A, one pass. */
+struct part {
+	const float *a;
+	const void *w;
+	size_t a_stride, k;
+	float *c;
+	const float *a_next; /* what is to be in L1 for the next part */
+	const char *ahead;   /* what is to be in L2 soon, so many lines a step */
+	size_t ahead_lines;
+};
+
+/* Numbers i, i + 1, ... of W's panel. */
+ALWAYS_INLINE __m512 load_w(enum mxfp_format format, const void *w, size_t i)
+{
+	if (gemm_chain_w_width(format) == sizeof(float))
+		return _mm512_loadu_ps((const float *)w + i);
+	__m256i narrow = _mm256_loadu_si256((const __m256i *)((const uint16_t *)w + i));
+	if (format == MXFP_FORMAT_F16)
+		return _mm512_cvtph_ps(narrow);
+	return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16));
+}
+
+/* Adds product k to sums of `rows` rows; `format` is what W's panel holds. */
+ALWAYS_INLINE void add_product(__m512 sums[MR][VECTORS], enum mxfp_format format, size_t rows, const struct part *p,
+                               size_t k)
+{
+	__m512 w[VECTORS];
+
+#pragma GCC unroll 4
+	for (size_t v = 0; v < VECTORS; v++)
+		w[v] = load_w(format, p->w, k * NR + v * LANES);
+#pragma GCC unroll 6
+	for (size_t row = 0; row < rows; row++) {
+		__m512 a = _mm512_set1_ps(p->a[row * p->a_stride + k]);
+
+#pragma GCC unroll 4
+		for (size_t v = 0; v < VECTORS; v++)
+			sums[row][v] = _mm512_fmadd_ps(a, w[v], sums[row][v]);
+	}
+}
+
+/* Adds STEP products. A loop over them would be left by a branch that the processor does not foresee; for less than a
+   panel that is no loss worth the code. */
+ALWAYS_INLINE void add_step(__m512 sums[MR][VECTORS], enum mxfp_format format, size_t rows, const struct part *p,
+                            size_t k)
+{
+	if (rows < MR) {
+#pragma GCC unroll 1
+		for (size_t i = 0; i < STEP; i++)
+			add_product(sums, format, rows, p, k + i);
+		return;
+	}
+#pragma GCC unroll 16
+	for (size_t i = 0; i < STEP; i++)
+		add_product(sums, format, rows, p, k + i);
+}
+
+ALWAYS_INLINE void prefetch(const struct part *p, size_t rows, size_t k)
+{
+#pragma GCC unroll 6
+	for (size_t row = 0; row < rows; row++)
+		_mm_prefetch((const char *)(p->a_next + row * p->a_stride + k), _MM_HINT_T0);
+	for (size_t line = 0; line < p->ahead_lines; line++)
+		_mm_prefetch(p->ahead + (k / STEP * p->ahead_lines + line) * 64, _MM_HINT_T1);
+}
+
+/* C = fl32(C + P). */
+ALWAYS_INLINE void multiply_rows(enum mxfp_format format, size_t rows, const struct part *p)
+{
+	const size_t whole = p->k / STEP * STEP;
+	__m512 sums[MR][VECTORS];
+
+#pragma GCC unroll 24
+	for (size_t i = 0; i < rows * VECTORS; i++) {
+		sums[i / VECTORS][i % VECTORS] = _mm512_setzero_ps();
+		_mm_prefetch((const char *)(p->c + i * LANES), _MM_HINT_T0);
+	}
+	for (size_t k = 0; k < whole; k += STEP) {
+		prefetch(p, rows, k);
+		add_step(sums, format, rows, p, k);
+	}
+#pragma GCC unroll 1
+	for (size_t k = whole; k < p->k; k++)
+		add_product(sums, format, rows, p, k);
+#pragma GCC unroll 24
+	for (size_t i = 0; i < rows * VECTORS; i++) {
+		float *c = p->c + i * LANES;
+
+		_mm512_store_ps(c, _mm512_add_ps(_mm512_load_ps(c), sums[i / VECTORS][i % VECTORS]));
+	}
+}
+
+/* A function for each number of rows, and for what W's panel holds where it is multiplied as it is. */
+#define MULTIPLY_ROWS(name, format, rows) \
+	static NOINLINE void name(const struct part *p) \
+	{ \
+		multiply_rows(format, rows, p); \
+	}
+MULTIPLY_ROWS(multiply_6, MXFP_FORMAT_F32, 6)
+MULTIPLY_ROWS(multiply_5, MXFP_FORMAT_F32, 5)
+MULTIPLY_ROWS(multiply_4, MXFP_FORMAT_F32, 4)
+MULTIPLY_ROWS(multiply_3, MXFP_FORMAT_F32, 3)
+MULTIPLY_ROWS(multiply_2, MXFP_FORMAT_F32, 2)
+MULTIPLY_ROWS(multiply_1, MXFP_FORMAT_F32, 1)
+MULTIPLY_ROWS(multiply_1_bf16, MXFP_FORMAT_BF16, 1)
+MULTIPLY_ROWS(multiply_1_f16, MXFP_FORMAT_F16, 1)
+#undef MULTIPLY_ROWS
+
+/* Numbers of W from k0 on as binary32: bf16 and f16, whose passes are short, in the scratch. */
+static const float *expand(const struct mxfp_gemm_multiply_job *job, size_t k0, size_t k)
+{
+	float *scratch = job->scratch;
+	const enum mxfp_format format = job->shape->w_format;
+	const uint16_t *from = (const uint16_t *)job->w + k0 * NR;
+
+	if (gemm_chain_w_width(format) == sizeof(float))
+		return (const float *)job->w + k0 * NR;
+	if (format == MXFP_FORMAT_BF16)
+		for (size_t i = 0; i < k * NR; i += LANES)
+			_mm512_store_ps(scratch + i, load_w(MXFP_FORMAT_BF16, from, i));
+	else
+		for (size_t i = 0; i < k * NR; i += LANES)
+			_mm512_store_ps(scratch + i, load_w(MXFP_FORMAT_F16, from, i));
+	return scratch;
+}
+
+/* All panels of A in one pass: W's part stays in L1, or in L2 if passes are long. */
+static void multiply_panels(const struct mxfp_gemm_multiply_job *job, size_t k0, struct part *p)
+{
+	static void (*const multiply_some[])(const struct part *) = {
+		NULL, multiply_1, multiply_2, multiply_3, multiply_4, multiply_5, multiply_6,
+	};
+	const size_t panels = (job->rows + MR - 1) / MR;
+	const char *ahead = p->ahead;
+
+	for (size_t panel = 0; panel < panels; panel++) {
+		const size_t rows = job->rows - panel * MR < MR ? job->rows - panel * MR : MR;
+
+		p->a = (const float *)job->a + panel * MR * p->a_stride + k0;
+		p->a_next = panel + 1 < panels ? p->a + MR * p->a_stride : (const float *)job->a + k0 + p->k;
+		p->c = job->c + panel * MR * NR;
+		p->ahead = ahead + panel * (p->k / STEP) * p->ahead_lines * 64;
+		multiply_some[rows](p);
+	}
+}
+
+static void multiply_pass(const struct mxfp_gemm_multiply_job *job, size_t k0, size_t k)
+{
+	const enum mxfp_format format = job->shape->w_format;
+	const size_t w_row = NR * gemm_chain_w_width(format);
+	const size_t steps = (job->rows + MR - 1) / MR * ((k + STEP - 1) / STEP);
+	struct part p = {
+		.a = (const float *)job->a + k0,
+		.a_next = (const float *)job->a + k0 + k,
+		.w = (const char *)job->w + k0 * w_row,
+		.a_stride = gemm_chain_a_stride(job->k),
+		.k = k,
+		.c = job->c,
+		.ahead = (const char *)job->w + (k0 + k) * w_row,
+		.ahead_lines = (k * w_row / 64 + steps - 1) / steps,
+	};
+
+	if (job->rows == 1 && w_row != NR * sizeof(float)) {
+		(format == MXFP_FORMAT_BF16 ? multiply_1_bf16 : multiply_1_f16)(&p);
+		return;
+	}
+	p.w = expand(job, k0, k);
+	multiply_panels(job, k0, &p);
+}
+
+static NOINLINE void multiply_all(const struct mxfp_gemm_multiply_job *job)
+{
+	const size_t pass = job->shape->pass;
+
+	for (size_t k = 0; k < job->k; k += pass)
+		multiply_pass(job, k, job->k - k < pass ? job->k - k : pass);
+}
+
+static void multiply(const struct mxfp_gemm_multiply_job *job)
+{
+	struct fp_state state = fp_enter();
+
+	multiply_all(job);
+	fp_leave(state);
+}
+
+const struct mxfp_gemm_kernel TIER(gemm_chain) = {
+	.id = 0x0401,
+	.name = "chain-avx512",
+	.mr = MR,
+	.nr = NR,
+	.a_panel_bytes = a_bytes,
+	.w_panel_bytes = w_bytes,
+	.scratch_bytes = SHORT_PASS * NR * sizeof(float),
+	.pack_a = pack_a,
+	.pack_w = pack_w,
+	.multiply = multiply,
+};

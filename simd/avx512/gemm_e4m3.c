@@ -1,0 +1,1337 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Exact products of two block formats of which at least one is MXFP8_E4M3, the other that, MXFP4, MXFP6_E2M3 or
+ * MXINT8. Packing, expanding and multiplying agree on the panels.
+ *
+ * Elements are integers in a unit of the format. Those of e4m3 have 19 bits with the sign: too many for vpdpwssd, which
+ * multiplies words of 16. But only elements far below the largest of their block have bits at both ends, so an element
+ * is main * 2^low + rest: `main` fits a word, and `rest` is 0 but for few elements, whose places are kept in a mask for
+ * every block, so that blocks without any, nearly all, cost nothing. low is 3 if the other operand is narrow, and 4 if
+ * both are e4m3. No element of another format has a rest.
+ *
+ * A pair is two elements that vpdpwssd takes at once. Of each 8 elements 0 .. 7 the pairs are (0, 4), (2, 6), (1, 5),
+ * (3, 7): what comes of splitting stored bytes of two MXFP4 elements into halves, and these into bytes.
+ *
+ * Panel of W, GEMM_E4M3_NR rows ("columns" here: they are columns of C), all of it bytes:
+ *   scales  [blocks][NR]: codes, but 0xFF also where an element is NaN, and that of a block of zeros is replaced by
+ *           another one of its column.
+ *   codes   [words][NR][4 bytes]. MXFP4: a word is 8 elements as stored. Others: of each 8 elements a word of the even
+ *           ones, then a word of the odd ones, each a byte: a code of e4m3, else an integer.
+ * Before a panel of W is multiplied it is expanded: struct gemm_e4m3_columns.
+ *
+ * Folding: a narrow operand has bits to spare in a word. If the scales of its row (column) differ by few binades in a
+ * chunk, its elements are multiplied by the differences, and the row (column) has one scale, which is left to the end
+ * of the pass. All bits stay the same because rounding commutes with powers of two, as long as nothing leaves the
+ * normal numbers: GEMM_E4M3_SCALE_LEAST and _MOST. Where any of that fails, the general loop runs.
+ */
+#include "tier.h"
+
+#include "body/slots.h"
+
+enum {
+	GEMM_E4M3_MR = 8,
+	GEMM_E4M3_VECTORS = 2,
+	GEMM_E4M3_NR = GEMM_E4M3_VECTORS * LANES,
+	GEMM_E4M3_BLOCK = 32,
+	GEMM_E4M3_PAIRS = GEMM_E4M3_BLOCK / 2,
+	GEMM_E4M3_BLOCKS = MXFP_GEMM_CHUNK / GEMM_E4M3_BLOCK,
+	/*
+	 * Codes of scales with which no sum of the fast loop is subnormal or overflows: -60 to 43. Products are multiples
+	 * of 2^-18 times both scales, above 2^-149, and a pass is below 2^27 times both; the loop has its sums in units of
+	 * products of main parts, 2^-12 at least, which brings that to 2^39.
+	 */
+	GEMM_E4M3_SCALE_LEAST = 67,
+	GEMM_E4M3_SCALE_MOST = 170,
+	GEMM_E4M3_SINGLE_OFFSET = 12,
+	E8M0_BIAS = 127,
+	E8M0_NAN = 0xFF
+};
+
+/* A block of a panel of A, row by row. */
+struct gemm_e4m3_rows {
+	_Alignas(64) int16_t main[GEMM_E4M3_MR][GEMM_E4M3_BLOCK]; /* in the order of pairs, folded where that is done */
+	float factor[GEMM_E4M3_MR];     /* of the fast loop: the scale, or 1 where it was folded */
+	float norm[GEMM_E4M3_MR];       /* at least the root of the sum of the squares of `main` */
+	int32_t exponent[GEMM_E4M3_MR]; /* of the general loop: of the scale (the folded one) and of the unit of products */
+	uint16_t rests[GEMM_E4M3_MR];   /* bit p: pair p has a rest that is not 0 */
+};
+
+struct gemm_e4m3_rest {
+	_Alignas(64) int16_t rest[GEMM_E4M3_MR][GEMM_E4M3_BLOCK]; /* only where the bit in `rests` is set */
+};
+
+/* Begins a panel of A; then come the blocks (struct gemm_e4m3_rows), their rests if A is e4m3, and if W is MXFP4
+   struct gemm_e4m3_single for every block. */
+struct gemm_e4m3_head {
+	_Alignas(64) float last[GEMM_E4M3_MR]; /* of the fast loop: times the sum of a pass; NaN if the row has one */
+	float one[GEMM_E4M3_MR];               /* of the general loop: 1, or NaN */
+	uint32_t general;                      /* not zero: the fast loop would be wrong */
+};
+
+/*
+ * A block of the only row of its panel, for an MXFP4 W that is not expanded: main = 256 high + low, in groups of 4 as
+ * the words of W have them, even elements before odd ones. The sums begin with what W's offset of 12 adds to them.
+ */
+struct gemm_e4m3_single {
+	_Alignas(64) int8_t high[GEMM_E4M3_BLOCK];
+	int8_t low[GEMM_E4M3_BLOCK], rest[GEMM_E4M3_BLOCK];
+	int32_t main_start, rest_start;
+	float factor;
+	uint32_t has_rest;
+};
+
+/* A block of a panel of W, ready to be multiplied. */
+struct gemm_e4m3_columns {
+	_Alignas(64) int16_t main[GEMM_E4M3_PAIRS][GEMM_E4M3_NR][2];
+	float factor[GEMM_E4M3_NR];     /* as those of rows */
+	int32_t exponent[GEMM_E4M3_NR]; /* of the scale alone */
+	float norm;                     /* of the column that has the largest */
+	uint32_t rests;                 /* bit p: some column's pair p has a rest */
+};
+
+struct gemm_e4m3_expanded {
+	struct gemm_e4m3_columns block[GEMM_E4M3_BLOCKS];
+	_Alignas(64) int16_t rest[GEMM_E4M3_BLOCKS][GEMM_E4M3_PAIRS][GEMM_E4M3_NR][2];
+	_Alignas(64) float last[GEMM_E4M3_NR];
+	float one[GEMM_E4M3_NR];
+	bool general;
+};
+
+/* An element of e4m3 in words: 2^low_bits main + rest, in units of 2^-9. A NaN gives any number. */
+struct gemm_e4m3_parts {
+	__m512i main, rest;
+};
+
+ALWAYS_INLINE struct gemm_e4m3_parts gemm_e4m3_split(__m512i codes, int low_bits)
+{
+	const __m512i one = _mm512_set1_epi16(1), hidden = _mm512_set1_epi16(8);
+	__m512i exponent = _mm512_and_si512(_mm512_srli_epi16(codes, 3), _mm512_set1_epi16(15));
+	__mmask32 normal = _mm512_test_epi16_mask(exponent, exponent);
+	__mmask32 negative = _mm512_test_epi16_mask(codes, _mm512_set1_epi16(0x80));
+	__m512i shift = _mm512_sub_epi16(_mm512_max_epi16(exponent, one), one);
+	__m512i significand = _mm512_and_si512(codes, _mm512_set1_epi16(7));
+	__m512i down = _mm512_sub_epi16(_mm512_set1_epi16((short)(12 + low_bits)), shift);
+	struct gemm_e4m3_parts parts;
+
+	significand = _mm512_mask_add_epi16(significand, normal, significand, hidden);
+	parts.main = _mm512_srlv_epi16(_mm512_slli_epi16(significand, 12), down);
+	parts.rest = _mm512_and_si512(_mm512_sllv_epi16(significand, shift),
+	                              _mm512_set1_epi16((short)((1 << low_bits) - 1)));
+	parts.main = _mm512_mask_sub_epi16(parts.main, negative, _mm512_setzero_si512(), parts.main);
+	parts.rest = _mm512_mask_sub_epi16(parts.rest, negative, _mm512_setzero_si512(), parts.rest);
+	return parts;
+}
+
+ALWAYS_INLINE size_t gemm_e4m3_blocks(size_t k)
+{
+	return (k + GEMM_E4M3_BLOCK - 1) / GEMM_E4M3_BLOCK;
+}
+
+/* Bytes of codes in a block of a column of a panel of W. */
+ALWAYS_INLINE size_t gemm_e4m3_code_bytes(enum mxfp_format w_format)
+{
+	return w_format == MXFP_FORMAT_MXFP4 ? GEMM_E4M3_BLOCK / 2 : GEMM_E4M3_BLOCK;
+}
+
+ALWAYS_INLINE int gemm_e4m3_low_bits(const struct mxfp_gemm_shape *shape)
+{
+	return shape->a_format == shape->w_format ? 4 : 3;
+}
+
+/* By how many binades the scales of a narrow operand's row may differ to be folded: the sum of a block stays below
+   2^31. It is at most 32 * 28672 times the largest element: 12, 60, 128. */
+ALWAYS_INLINE int gemm_e4m3_fold_spread(enum mxfp_format narrow)
+{
+	if (narrow == MXFP_FORMAT_MXFP4)
+		return 7;
+	return narrow == MXFP_FORMAT_MXINT8 ? 4 : 5;
+}
+
+/* 2^x, or what is nearest to it among the normal numbers. */
+ALWAYS_INLINE float gemm_e4m3_power(int x)
+{
+	const int least = 1 - F32_BIAS, most = F32_BIAS;
+
+	return power_of_two(x < least ? least : x > most ? most : x);
+}
+
+/* At least the root of a sum of squares that was rounded on its way: that takes off less than the factor adds. */
+ALWAYS_INLINE float gemm_e4m3_norm(float squares)
+{
+	__m128 root = _mm_sqrt_ps(_mm_set1_ps(squares));
+
+	return _mm_cvtss_f32(_mm_mul_ps(root, _mm_set1_ps(1.001f)));
+}
+
+/* Blocks of 32 elements of MX formats on their way into panels. Nothing past a row's last element is looked at. */
+
+ALWAYS_INLINE uint32_t low_mask(size_t n)
+{
+	return _bzhi_u32(UINT32_MAX, n < 32 ? (unsigned)n : 32);
+}
+
+/* Codes of 6 bits, 4 in 3 bytes, as integers in eighths. */
+ALWAYS_INLINE __m256i e2m3_integers(__m256i packed)
+{
+	const __m256i places = _mm256_set1_epi64x(0x2A241E18120C0600);
+	const __m256i bytes = _mm256_setr_epi8(0, 1, 2, 3, 4, 5, -1, -1, 6, 7, 8, 9, 10, 11, -1, -1, 12, 13, 14, 15, 16, 17,
+	                                       -1, -1, 18, 19, 20, 21, 22, 23, -1, -1);
+	const __m256i eighths = _mm256_setr_epi64x(0x0706050403020100, 0x0F0E0D0C0B0A0908, 0x1E1C1A1816141210,
+	                                           0x3C3834302C282420);
+	__m256i codes = _mm256_multishift_epi64_epi8(places, _mm256_permutexvar_epi8(bytes, packed));
+	__mmask32 minus = _mm256_test_epi8_mask(codes, _mm256_set1_epi8(0x20));
+	__m256i magnitude = _mm256_permutexvar_epi8(codes, eighths); /* looks at the low 5 bits */
+
+	return _mm256_mask_sub_epi8(magnitude, minus, _mm256_setzero_si256(), magnitude);
+}
+
+/* 16 integers in halves: what the codes of e2m1 stand for. */
+ALWAYS_INLINE __m128i e2m1_halves(void)
+{
+	return _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
+}
+
+/* The block of n <= 32 elements that begins at `codes`, as integers in a unit of the format, or as codes of e4m3; then
+   zeros. */
+ALWAYS_INLINE __m256i load_block(enum mxfp_format format, const uint8_t *codes, size_t n)
+{
+	__m256i x;
+
+	switch (format) {
+	case MXFP_FORMAT_MXFP4:
+		x = _mm256_cvtepu8_epi16(_mm_maskz_loadu_epi8((__mmask16)low_mask((n + 1) / 2), codes));
+		x = _mm256_and_si256(_mm256_or_si256(x, _mm256_slli_epi16(x, 4)), _mm256_set1_epi8(0x0F));
+		x = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(e2m1_halves()), x);
+		return _mm256_maskz_mov_epi8(low_mask(n), x);
+	case MXFP_FORMAT_MXFP6_E2M3:
+		x = e2m3_integers(_mm256_maskz_loadu_epi8(low_mask((n * 6 + 7) / 8), codes));
+		return _mm256_maskz_mov_epi8(low_mask(n), x);
+	default: /* MXINT8, MXFP8_E4M3 */
+		return _mm256_maskz_loadu_epi8(low_mask(n), codes);
+	}
+}
+
+/* The code of e4m3 whose magnitude bits are all set is NaN. */
+ALWAYS_INLINE bool has_nan(__m256i codes)
+{
+	const __m256i magnitude = _mm256_set1_epi8(0x7F);
+
+	return _mm256_cmpeq_epi8_mask(_mm256_and_si256(codes, magnitude), magnitude) != 0;
+}
+
+/* Whether all elements are zeros: of e4m3 there are two. */
+ALWAYS_INLINE bool all_zero(enum mxfp_format format, __m256i x)
+{
+	return _mm256_test_epi8_mask(x, _mm256_set1_epi8(format == MXFP_FORMAT_MXFP8_E4M3 ? 0x7F : -1)) == 0;
+}
+
+ALWAYS_INLINE const uint8_t *codes_at(const struct mxfp_matrix *matrix, size_t row, size_t k)
+{
+	const unsigned bits = mxfp_format_info(mxfp_format_info(matrix->format)->element)->bits;
+
+	return (const uint8_t *)matrix->data + row * matrix->stride + k * bits / 8;
+}
+
+ALWAYS_INLINE const uint8_t *scales_at(const struct mxfp_matrix *matrix, size_t row, size_t k)
+{
+	return (const uint8_t *)matrix->scales + row * matrix->scales_stride + k / GEMM_E4M3_BLOCK;
+}
+
+/* The scales of a row in a chunk: what counts of them. */
+struct scale_range {
+	uint8_t least, most; /* of blocks that are neither zero nor NaN; if there is none, both 127 */
+	bool nan;
+};
+
+/* The scale of a block of zeros counts for nothing unless it is NaN: `least` takes its place. */
+ALWAYS_INLINE struct scale_range even_out(uint8_t *scale, const bool *zero, size_t n)
+{
+	struct scale_range range = {E8M0_NAN, 0, false};
+
+	for (size_t b = 0; b < n; b++) {
+		if (scale[b] == E8M0_NAN) {
+			range.nan = true;
+			continue;
+		}
+		if (zero[b])
+			continue;
+		range.least = scale[b] < range.least ? scale[b] : range.least;
+		range.most = scale[b] > range.most ? scale[b] : range.most;
+	}
+	if (range.most < range.least)
+		range.least = range.most = E8M0_BIAS;
+	for (size_t b = 0; b < n; b++)
+		if (zero[b] && scale[b] != E8M0_NAN)
+			scale[b] = range.least;
+	return range;
+}
+
+ALWAYS_INLINE bool is_moderate(struct scale_range range)
+{
+	return range.least >= GEMM_E4M3_SCALE_LEAST && range.most <= GEMM_E4M3_SCALE_MOST;
+}
+
+/* Panels of A. */
+
+static bool has_rests(const struct mxfp_gemm_shape *shape)
+{
+	return shape->a_format == MXFP_FORMAT_MXFP8_E4M3;
+}
+
+/* Whether W is not expanded for a single row. */
+static bool has_single(const struct mxfp_gemm_shape *shape)
+{
+	return shape->w_format == MXFP_FORMAT_MXFP4;
+}
+
+static size_t a_bytes(const struct mxfp_gemm_shape *shape, size_t k)
+{
+	size_t block = sizeof(struct gemm_e4m3_rows);
+
+	block += has_rests(shape) ? sizeof(struct gemm_e4m3_rest) : 0;
+	block += has_single(shape) ? sizeof(struct gemm_e4m3_single) : 0;
+	return sizeof(struct gemm_e4m3_head) + gemm_e4m3_blocks(k) * block;
+}
+
+/* A row on its way into a panel. */
+struct row {
+	const struct mxfp_gemm_pack_job *job;
+	size_t index, n_blocks;
+	int unit;                         /* of products of `main` parts: an exponent */
+	struct gemm_e4m3_head *head;
+	struct gemm_e4m3_single *single;  /* NULL: no block has it */
+	struct gemm_e4m3_rows *rows;
+	struct gemm_e4m3_rest *rests;
+	uint8_t scale[GEMM_E4M3_BLOCKS];
+	bool zero[GEMM_E4M3_BLOCKS];
+	struct scale_range range;
+};
+
+static int unit_of_format(enum mxfp_format format)
+{
+	switch (format) {
+	case MXFP_FORMAT_MXFP8_E4M3:
+		return -9;
+	case MXFP_FORMAT_MXINT8:
+		return -6;
+	default:
+		return format == MXFP_FORMAT_MXFP4 ? -1 : -3;
+	}
+}
+
+/* Elements to words in the order of pairs. */
+ALWAYS_INLINE __m512i in_pairs(__m256i x, bool is_signed)
+{
+	const __m256i order = _mm256_broadcastsi128_si256(
+		_mm_setr_epi8(0, 4, 2, 6, 1, 5, 3, 7, 8, 12, 10, 14, 9, 13, 11, 15));
+
+	x = _mm256_shuffle_epi8(x, order);
+	return is_signed ? _mm512_cvtepi8_epi16(x) : _mm512_cvtepu8_epi16(x);
+}
+
+ALWAYS_INLINE float norm_of(__m512i words)
+{
+	__m512 squares = _mm512_cvtepi32_ps(_mm512_madd_epi16(words, words));
+
+	return gemm_e4m3_norm(float_of(halving_sum((vf32)squares)));
+}
+
+/* Bit p: one of the words of pair p is not 0. */
+ALWAYS_INLINE uint16_t pairs_set(__m512i words)
+{
+	return _mm512_test_epi32_mask(words, words);
+}
+
+ALWAYS_INLINE void pack_e4m3(struct row *row, size_t b, __m256i codes, int low_bits)
+{
+	const struct gemm_e4m3_parts parts = gemm_e4m3_split(in_pairs(codes, false), low_bits);
+	struct gemm_e4m3_rows *rows = &row->rows[b];
+	const size_t i = row->index;
+
+	_mm512_store_si512(rows->main[i], parts.main);
+	rows->rests[i] = pairs_set(parts.rest);
+	if (rows->rests[i] != 0)
+		_mm512_store_si512(row->rests[b].rest[i], parts.rest);
+	if (low_bits == 4)
+		rows->norm[i] = norm_of(parts.main);
+}
+
+ALWAYS_INLINE void load_row(struct row *row, enum mxfp_format format, int low_bits)
+{
+	const struct mxfp_gemm_pack_job *job = row->job;
+	const uint8_t *codes = codes_at(job->matrix, job->row + row->index, job->k0);
+	const uint8_t *scales = scales_at(job->matrix, job->row + row->index, job->k0);
+	const size_t bytes = codes_at(job->matrix, 0, GEMM_E4M3_BLOCK) - codes_at(job->matrix, 0, 0);
+
+	for (size_t b = 0; b < row->n_blocks; b++, codes += bytes) {
+		__m256i x = load_block(format, codes, job->k - b * GEMM_E4M3_BLOCK);
+
+		row->scale[b] = scales[b];
+		row->zero[b] = all_zero(format, x);
+		if (format == MXFP_FORMAT_MXFP8_E4M3) {
+			if (has_nan(x))
+				row->scale[b] = E8M0_NAN;
+			pack_e4m3(row, b, x, low_bits);
+		} else {
+			_mm512_store_si512(row->rows[b].main[row->index], in_pairs(x, true));
+			row->rows[b].rests[row->index] = 0;
+		}
+	}
+}
+
+/* Elements of a narrow format times 2^(scale - least). */
+static void fold(struct row *row)
+{
+	for (size_t b = 0; b < row->n_blocks; b++) {
+		__m512i *words = (__m512i *)row->rows[b].main[row->index];
+
+		*words = _mm512_sll_epi16(*words, _mm_cvtsi32_si128(row->scale[b] - row->range.least));
+		row->scale[b] = row->range.least;
+	}
+}
+
+/* Scales: those of e4m3 stay with the blocks, those of a narrow format are folded. */
+static void store_scales(struct row *row)
+{
+	const enum mxfp_format format = row->job->shape->a_format;
+	const bool narrow = format != MXFP_FORMAT_MXFP8_E4M3;
+	struct gemm_e4m3_head *head = row->head;
+	bool fast = is_moderate(row->range);
+
+	if (narrow && row->range.most - row->range.least <= gemm_e4m3_fold_spread(format))
+		fold(row);
+	else
+		fast &= !narrow;
+	for (size_t b = 0; b < row->n_blocks; b++) {
+		const int exponent = row->scale[b] - E8M0_BIAS;
+
+		row->rows[b].factor[row->index] = narrow ? 1 : gemm_e4m3_power(exponent);
+		row->rows[b].exponent[row->index] = exponent + row->unit;
+	}
+	const float last = gemm_e4m3_power(row->unit + (narrow ? row->range.least - E8M0_BIAS : 0));
+	head->one[row->index] = row->range.nan ? __builtin_nanf("") : 1;
+	head->last[row->index] = row->range.nan ? __builtin_nanf("") : last;
+	head->general |= !fast;
+}
+
+/* Rows that the matrix has not. What is common to the rows of a block is stored for all: the others come later. */
+static void clear_rows(const struct row *row)
+{
+	for (size_t b = 0; b < row->n_blocks; b++) {
+		struct gemm_e4m3_rows *rows = &row->rows[b];
+
+		_mm256_store_ps(rows->factor, _mm256_set1_ps(1));
+		_mm256_store_ps(rows->norm, _mm256_setzero_ps());
+		_mm256_store_si256((__m256i *)rows->exponent, _mm256_setzero_si256());
+		_mm_store_si128((__m128i *)rows->rests, _mm_setzero_si128());
+		for (size_t i = row->job->rows; i < GEMM_E4M3_MR; i++)
+			_mm512_store_si512(rows->main[i], _mm512_setzero_si512());
+	}
+	_mm256_store_ps(row->head->last, _mm256_set1_ps(1));
+	_mm256_store_ps(row->head->one, _mm256_set1_ps(1));
+}
+
+/* From the order of pairs to that of words. */
+ALWAYS_INLINE __m512i pairs_to_words(__m512i words)
+{
+	return _mm512_shuffle_epi8(words, _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11,
+	                                                                       14, 15)));
+}
+
+ALWAYS_INLINE int32_t sum_of_words(__m512i words)
+{
+	return _mm512_reduce_add_epi32(_mm512_madd_epi16(words, _mm512_set1_epi16(1)));
+}
+
+/* The only row once more. */
+static void pack_single(const struct row *row, size_t b)
+{
+	const struct gemm_e4m3_rows *rows = &row->rows[b];
+	struct gemm_e4m3_single *to = &row->single[b];
+	__m512i main = pairs_to_words(_mm512_load_si512(rows->main[0])), rest = _mm512_setzero_si512();
+	/* main = 256 high + low, both signed: low's sign is made up for in high. */
+	__m512i high = _mm512_srai_epi16(_mm512_add_epi16(main, _mm512_set1_epi16(128)), 8);
+
+	to->has_rest = rows->rests[0];
+	to->rest_start = 0;
+	if (to->has_rest != 0) {
+		rest = pairs_to_words(_mm512_load_si512(row->rests[b].rest[0]));
+		to->rest_start = -GEMM_E4M3_SINGLE_OFFSET * sum_of_words(rest);
+	}
+	_mm256_store_si256((__m256i *)to->high, _mm512_cvtepi16_epi8(high));
+	_mm256_store_si256((__m256i *)to->low, _mm512_cvtepi16_epi8(main));
+	_mm256_store_si256((__m256i *)to->rest, _mm512_cvtepi16_epi8(rest));
+	to->main_start = -GEMM_E4M3_SINGLE_OFFSET * sum_of_words(main);
+	to->factor = rows->factor[0];
+}
+
+/* One copy of the loop for each pair of formats that needs its own. */
+static NOINLINE void load_any(struct row *row)
+{
+	switch (row->job->shape->a_format) {
+	case MXFP_FORMAT_MXFP8_E4M3:
+		if (gemm_e4m3_low_bits(row->job->shape) == 4)
+			load_row(row, MXFP_FORMAT_MXFP8_E4M3, 4);
+		else
+			load_row(row, MXFP_FORMAT_MXFP8_E4M3, 3);
+		break;
+	case MXFP_FORMAT_MXFP4:
+		load_row(row, MXFP_FORMAT_MXFP4, 0);
+		break;
+	case MXFP_FORMAT_MXFP6_E2M3:
+		load_row(row, MXFP_FORMAT_MXFP6_E2M3, 0);
+		break;
+	default:
+		load_row(row, MXFP_FORMAT_MXINT8, 0);
+		break;
+	}
+}
+
+static NOINLINE void pack_rows(const struct mxfp_gemm_pack_job *job)
+{
+	const struct mxfp_gemm_shape *shape = job->shape;
+	struct row row = {.job = job, .n_blocks = gemm_e4m3_blocks(job->k), .head = job->panel};
+
+	row.unit = unit_of_format(shape->a_format) + unit_of_format(shape->w_format) +
+	           gemm_e4m3_low_bits(shape) * (1 + (shape->a_format == shape->w_format));
+	row.rows = (struct gemm_e4m3_rows *)(row.head + 1);
+	row.rests = (struct gemm_e4m3_rest *)(row.rows + row.n_blocks);
+	row.single = (struct gemm_e4m3_single *)(row.rests + row.n_blocks);
+	row.head->general = false;
+	if (job->rows < GEMM_E4M3_MR)
+		clear_rows(&row);
+	for (row.index = 0; row.index < job->rows; row.index++) {
+		load_any(&row);
+		row.range = even_out(row.scale, row.zero, row.n_blocks);
+		store_scales(&row);
+	}
+	if (has_single(shape) && job->rows == 1)
+		for (size_t b = 0; b < row.n_blocks; b++)
+			pack_single(&row, b);
+}
+
+static void pack_a(const struct mxfp_gemm_pack_job *job)
+{
+	struct fp_state state = fp_enter();
+
+	pack_rows(job);
+	fp_leave(state);
+}
+
+/* Panels of W. */
+
+static size_t w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
+{
+	return gemm_e4m3_blocks(k) * (1 + gemm_e4m3_code_bytes(shape->w_format)) * GEMM_E4M3_NR;
+}
+
+/* A row of W on its way into column `column` of a panel. */
+struct column {
+	const struct mxfp_gemm_pack_job *job;
+	size_t column, n_blocks;
+	uint8_t scale[GEMM_E4M3_BLOCKS];
+	bool zero[GEMM_E4M3_BLOCKS];
+};
+
+/* Where block b of the panel has its codes. */
+static uint8_t *codes_of(const struct column *c, size_t b)
+{
+	const size_t block = gemm_e4m3_code_bytes(c->job->shape->w_format) * GEMM_E4M3_NR;
+
+	return (uint8_t *)c->job->panel + c->n_blocks * GEMM_E4M3_NR + b * block;
+}
+
+/* Of each 8 elements the even ones, then the odd ones. */
+ALWAYS_INLINE __m256i in_words(__m256i x)
+{
+	return _mm256_shuffle_epi8(x, _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9,
+	                                                                        11, 13, 15)));
+}
+
+ALWAYS_INLINE void store_words(const struct column *c, size_t b, const uint8_t *words, size_t bytes)
+{
+	uint8_t *to = codes_of(c, b) + c->column * 4;
+
+	for (size_t i = 0; i < bytes; i += 4, to += GEMM_E4M3_NR * 4)
+		memcpy(to, words + i, 4);
+}
+
+static NOINLINE void pack_column(struct column *c)
+{
+	const struct mxfp_gemm_pack_job *job = c->job;
+	const enum mxfp_format format = job->shape->w_format;
+	const uint8_t *scales = scales_at(job->matrix, job->row + c->column, job->k0);
+	_Alignas(32) uint8_t words[GEMM_E4M3_BLOCK];
+
+	for (size_t b = 0; b < c->n_blocks; b++) {
+		const size_t k = b * GEMM_E4M3_BLOCK, n = job->k - k;
+		const uint8_t *codes = codes_at(job->matrix, job->row + c->column, job->k0 + k);
+		__m256i x = load_block(format, codes, n);
+
+		c->scale[b] = format == MXFP_FORMAT_MXFP8_E4M3 && has_nan(x) ? E8M0_NAN : scales[b];
+		c->zero[b] = all_zero(format, x);
+		if (format == MXFP_FORMAT_MXFP4) {
+			_mm_store_si128((__m128i *)words, _mm_maskz_loadu_epi8((__mmask16)low_mask((n + 1) / 2), codes));
+			if (n < GEMM_E4M3_BLOCK && n % 2 != 0)
+				words[n / 2] &= 0x0F;
+		} else {
+			_mm256_store_si256((__m256i *)words, in_words(x));
+		}
+		store_words(c, b, words, gemm_e4m3_code_bytes(format));
+	}
+}
+
+/* A column that the matrix has not. */
+static void clear_column(struct column *c)
+{
+	const uint8_t zeros[GEMM_E4M3_BLOCK] = {0};
+
+	for (size_t b = 0; b < c->n_blocks; b++) {
+		c->scale[b] = E8M0_BIAS;
+		c->zero[b] = true;
+		store_words(c, b, zeros, gemm_e4m3_code_bytes(c->job->shape->w_format));
+	}
+}
+
+static void pack_w(const struct mxfp_gemm_pack_job *job)
+{
+	struct column c = {.job = job, .n_blocks = gemm_e4m3_blocks(job->k)};
+
+	for (c.column = 0; c.column < GEMM_E4M3_NR; c.column++) {
+		if (c.column < job->rows)
+			pack_column(&c);
+		else
+			clear_column(&c);
+		(void)even_out(c.scale, c.zero, c.n_blocks);
+		for (size_t b = 0; b < c.n_blocks; b++)
+			((uint8_t *)job->panel)[b * GEMM_E4M3_NR + c.column] = c.scale[b];
+	}
+}
+
+/* Panels of W become words that vpdpwssd takes. Whatever a panel holds, it gives some numbers. */
+
+/* Each column's least and largest scale. One that has a NaN becomes NaN anyhow and is to disturb no other: 127. */
+struct columns_range {
+	__m256i least, most;
+	__mmask32 nan;
+};
+
+ALWAYS_INLINE __m256i load_column_scales(const uint8_t *panel, size_t b)
+{
+	return _mm256_loadu_si256((const __m256i *)(panel + b * GEMM_E4M3_NR));
+}
+
+static struct columns_range range_of(const uint8_t *panel, size_t blocks)
+{
+	const __m256i nan = _mm256_set1_epi8((char)E8M0_NAN), one = _mm256_set1_epi8(E8M0_BIAS);
+	struct columns_range range = {nan, _mm256_setzero_si256(), 0};
+
+	for (size_t b = 0; b < blocks; b++) {
+		__m256i scales = load_column_scales(panel, b);
+
+		range.least = _mm256_min_epu8(range.least, scales);
+		range.most = _mm256_max_epu8(range.most, scales);
+	}
+	range.nan = _mm256_cmpeq_epi8_mask(range.most, nan);
+	range.least = _mm256_mask_mov_epi8(range.least, range.nan, one);
+	range.most = _mm256_mask_mov_epi8(range.most, range.nan, one);
+	return range;
+}
+
+static bool are_moderate(const struct columns_range *range)
+{
+	const __m256i least = _mm256_set1_epi8(GEMM_E4M3_SCALE_LEAST), most = _mm256_set1_epi8((char)GEMM_E4M3_SCALE_MOST);
+
+	return _mm256_cmplt_epu8_mask(range->least, least) == 0 && _mm256_cmpgt_epu8_mask(range->most, most) == 0;
+}
+
+static bool are_foldable(const struct columns_range *range, enum mxfp_format format)
+{
+	const __m256i spread = _mm256_set1_epi8((char)gemm_e4m3_fold_spread(format));
+
+	return _mm256_cmpgt_epu8_mask(_mm256_sub_epi8(range->most, range->least), spread) == 0;
+}
+
+/* 16 of 32 bytes as lanes. */
+ALWAYS_INLINE __m512i lanes_of(__m256i bytes, int v)
+{
+	return _mm512_cvtepu8_epi32(v == 0 ? _mm256_castsi256_si128(bytes) : _mm256_extracti128_si256(bytes, 1));
+}
+
+/* What holds for all columns of the panel; `least` replaces the scales of blocks where columns are folded. */
+static void store_last(struct gemm_e4m3_expanded *to, const struct columns_range *range, bool folded)
+{
+	const __m512 nan = _mm512_set1_ps(__builtin_nanf(""));
+
+	for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
+		__mmask16 is_nan = (__mmask16)(range->nan >> 16 * v);
+		__m512 one = _mm512_mask_mov_ps(_mm512_set1_ps(1), is_nan, nan);
+		__m512i scale = folded ? lanes_of(range->least, v) : _mm512_set1_epi32(E8M0_BIAS);
+
+		_mm512_store_ps(to->one + v * LANES, one);
+		_mm512_store_ps(to->last + v * LANES,
+		                _mm512_mul_ps(one, _mm512_castsi512_ps(_mm512_slli_epi32(scale, F32_SIGNIFICAND_BITS))));
+	}
+}
+
+ALWAYS_INLINE void store_column_scales(struct gemm_e4m3_columns *to, __m256i scales)
+{
+	for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
+		__m512i scale = lanes_of(scales, v);
+
+		_mm512_store_si512(to->exponent + v * LANES, _mm512_sub_epi32(scale, _mm512_set1_epi32(E8M0_BIAS)));
+		_mm512_store_si512(to->factor + v * LANES, _mm512_slli_epi32(scale, F32_SIGNIFICAND_BITS));
+	}
+}
+
+/* Word w of the columns of vector v, as bytes: integers, or codes of e4m3. */
+ALWAYS_INLINE __m512i load_word(enum mxfp_format format, const uint8_t *codes, int w, int v)
+{
+	const __m512i nibble = _mm512_set1_epi8(0x0F);
+
+	if (format != MXFP_FORMAT_MXFP4)
+		return _mm512_loadu_si512(codes + (w * GEMM_E4M3_NR + v * LANES) * 4);
+	__m512i x = _mm512_loadu_si512(codes + (w / 2 * GEMM_E4M3_NR + v * LANES) * 4);
+	x = _mm512_and_si512(w % 2 != 0 ? _mm512_srli_epi16(x, 4) : x, nibble);
+	return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(e2m1_halves()), x);
+}
+
+/* A block of narrow elements, each times 2^(scale - least). */
+ALWAYS_INLINE void expand_narrow(struct gemm_e4m3_columns *to, enum mxfp_format format, const uint8_t *codes,
+                                 __m256i excess)
+{
+	for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
+		__m512i lanes = lanes_of(excess, v), words = _mm512_or_si512(lanes, _mm512_slli_epi32(lanes, 16));
+		/* An element arrives in the high byte of a word. */
+		__m512i down = _mm512_sub_epi16(_mm512_set1_epi16(8), words);
+
+		for (int w = 0; w < GEMM_E4M3_PAIRS / 2; w++) {
+			__m512i x = load_word(format, codes, w, v), odd = _mm512_and_si512(x, _mm512_set1_epi16((short)0xFF00));
+
+			_mm512_store_si512(to->main[2 * w][v * LANES], _mm512_srav_epi16(_mm512_slli_epi16(x, 8), down));
+			_mm512_store_si512(to->main[2 * w + 1][v * LANES], _mm512_srav_epi16(odd, down));
+		}
+	}
+	to->rests = 0;
+}
+
+ALWAYS_INLINE void expand_narrow_panel(struct gemm_e4m3_expanded *to, enum mxfp_format format, const uint8_t *panel,
+                                       size_t blocks)
+{
+	const uint8_t *codes = panel + blocks * GEMM_E4M3_NR;
+	struct columns_range range = range_of(panel, blocks);
+	const bool foldable = are_foldable(&range, format);
+
+	to->general = !foldable || !are_moderate(&range);
+	store_last(to, &range, true);
+	for (size_t b = 0; b < blocks; b++, codes += gemm_e4m3_code_bytes(format) * GEMM_E4M3_NR) {
+		__m256i scales = load_column_scales(panel, b), least = foldable ? range.least : scales;
+
+		expand_narrow(&to->block[b], format, codes, _mm256_sub_epi8(scales, least));
+		store_column_scales(&to->block[b], least);
+	}
+}
+
+/* A pair of all columns; returns whether it has a rest. */
+ALWAYS_INLINE bool expand_pair(int16_t (*main)[2], int16_t (*rest)[2], const __m512i codes[GEMM_E4M3_VECTORS],
+                               int low_bits, __m512 squares[GEMM_E4M3_VECTORS])
+{
+	struct gemm_e4m3_parts parts[GEMM_E4M3_VECTORS];
+	__m512i any = _mm512_setzero_si512();
+
+	for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
+		parts[v] = gemm_e4m3_split(codes[v], low_bits);
+		any = _mm512_or_si512(any, parts[v].rest);
+		_mm512_store_si512(main[v * LANES], parts[v].main);
+		squares[v] = _mm512_add_ps(squares[v], _mm512_cvtepi32_ps(_mm512_madd_epi16(parts[v].main, parts[v].main)));
+	}
+	if (_mm512_test_epi32_mask(any, any) == 0)
+		return false;
+	for (int v = 0; v < GEMM_E4M3_VECTORS; v++)
+		_mm512_store_si512(rest[v * LANES], parts[v].rest);
+	return true;
+}
+
+ALWAYS_INLINE void expand_e4m3(struct gemm_e4m3_expanded *to, size_t b, const uint8_t *codes, int low_bits)
+{
+	struct gemm_e4m3_columns *block = &to->block[b];
+	__m512 squares[GEMM_E4M3_VECTORS] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+
+	block->rests = 0;
+	for (int p = 0; p < GEMM_E4M3_PAIRS; p++) {
+		__m512i x[GEMM_E4M3_VECTORS];
+
+		for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
+			x[v] = load_word(MXFP_FORMAT_MXFP8_E4M3, codes, p / 2, v);
+			x[v] = p % 2 != 0 ? _mm512_srli_epi16(x[v], 8) : _mm512_and_si512(x[v], _mm512_set1_epi16(0xFF));
+		}
+		block->rests |= (uint32_t)expand_pair(block->main[p], to->rest[b][p], x, low_bits, squares) << p;
+	}
+	block->norm = gemm_e4m3_norm(float_of(max_across((vu32)_mm512_max_ps(squares[0], squares[1]))));
+}
+
+ALWAYS_INLINE void expand_e4m3_panel(struct gemm_e4m3_expanded *to, const uint8_t *panel, size_t blocks, int low_bits)
+{
+	const uint8_t *codes = panel + blocks * GEMM_E4M3_NR;
+	struct columns_range range = range_of(panel, blocks);
+
+	to->general = !are_moderate(&range);
+	store_last(to, &range, false);
+	for (size_t b = 0; b < blocks; b++, codes += GEMM_E4M3_BLOCK * GEMM_E4M3_NR) {
+		expand_e4m3(to, b, codes, low_bits);
+		store_column_scales(&to->block[b], load_column_scales(panel, b));
+	}
+}
+
+static void expand(struct gemm_e4m3_expanded *to, const struct mxfp_gemm_shape *shape, const uint8_t *panel,
+                           size_t blocks)
+{
+	switch (shape->w_format) {
+	case MXFP_FORMAT_MXFP4:
+		expand_narrow_panel(to, MXFP_FORMAT_MXFP4, panel, blocks);
+		break;
+	case MXFP_FORMAT_MXFP6_E2M3:
+		expand_narrow_panel(to, MXFP_FORMAT_MXFP6_E2M3, panel, blocks);
+		break;
+	case MXFP_FORMAT_MXINT8:
+		expand_narrow_panel(to, MXFP_FORMAT_MXINT8, panel, blocks);
+		break;
+	default:
+		if (gemm_e4m3_low_bits(shape) == 4)
+			expand_e4m3_panel(to, panel, blocks, 4);
+		else
+			expand_e4m3_panel(to, panel, blocks, 3);
+		break;
+	}
+}
+
+/*
+ * One row of A by a panel of an MXFP4 W, as fast as W can be read: nothing is expanded in memory. vpermb turns nibbles
+ * into bytes of 0 .. 24 (halves plus an offset of 12), whatever is beside them in a byte: its table of 64 repeats. Then
+ * vpdpbusd takes 4 elements at once, for each of the two bytes of A's main parts and, in the few blocks that have any,
+ * for the rests.
+ */
+
+enum {
+	GROUPS = GEMM_E4M3_BLOCK / 4,
+	BLOCK_BYTES = GEMM_E4M3_BLOCK / 2 * GEMM_E4M3_NR,
+	AT_ONCE = 2, /* blocks: a pass has an even number of them, unless it is the last */
+	AHEAD = 4096, /* bytes that are asked for before they are needed */
+	/* Changing the control word takes as long as some blocks. Instructions that say how to round, and that no exception
+	   is wanted, need it only where the caller flushes subnormals. */
+	TO_NEAREST = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC,
+	FLUSHES = 0x8040
+};
+
+/* acc += the products of 4 elements in each lane. The compiler's intrinsic copies accumulators. */
+ALWAYS_INLINE __m512i add_groups(__m512i acc, __m512i w, const int8_t *a)
+{
+	__asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*(const int32_t __attribute__((may_alias)) *)a));
+	return acc;
+}
+
+/* Sums of a block: of the two bytes of A's main parts, and of its rests. */
+struct sums {
+	__m512i high[GEMM_E4M3_VECTORS], low[GEMM_E4M3_VECTORS], rest[GEMM_E4M3_VECTORS];
+};
+
+ALWAYS_INLINE void start_sums(struct sums *s, const struct gemm_e4m3_single *a)
+{
+	for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
+		s->high[v] = _mm512_setzero_si512();
+		s->low[v] = _mm512_set1_epi32(a->main_start);
+		s->rest[v] = _mm512_set1_epi32(a->rest_start);
+	}
+}
+
+ALWAYS_INLINE void add_group(struct sums *s, const struct gemm_e4m3_single *a, const uint8_t *codes, int g, bool rests)
+{
+	const __m512i table = _mm512_broadcast_i32x4(_mm_add_epi8(e2m1_halves(), _mm_set1_epi8(GEMM_E4M3_SINGLE_OFFSET)));
+
+#pragma GCC unroll 2
+	for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
+		const uint8_t *at = codes + (g / 2 * GEMM_E4M3_NR + v * LANES) * 4;
+		__m512i x = _mm512_loadu_si512(at);
+
+		if (g % 2 == 0)
+			_mm_prefetch((const char *)at + AHEAD, _MM_HINT_T0);
+		x = _mm512_permutexvar_epi8(g % 2 != 0 ? _mm512_srli_epi16(x, 4) : x, table);
+		s->high[v] = add_groups(s->high[v], x, a->high + 4 * g);
+		s->low[v] = add_groups(s->low[v], x, a->low + 4 * g);
+		if (rests)
+			s->rest[v] = add_groups(s->rest[v], x, a->rest + 4 * g);
+	}
+}
+
+ALWAYS_INLINE __m512 to_float(__m512i x)
+{
+	return _mm512_cvt_roundepi32_ps(x, TO_NEAREST);
+}
+
+ALWAYS_INLINE __m512 multiply_nearest(__m512 a, __m512 b)
+{
+	return _mm512_mul_round_ps(a, b, TO_NEAREST);
+}
+
+/* RN24 of the sum, times W's scale. */
+ALWAYS_INLINE __m512 round_single(const struct sums *s, int v, const uint8_t *scales, bool rests)
+{
+	__m512i scale = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(scales + v * LANES)));
+	__m512 factor = _mm512_castsi512_ps(_mm512_slli_epi32(scale, F32_SIGNIFICAND_BITS));
+	__m512i sum = _mm512_add_epi32(_mm512_slli_epi32(s->high[v], 8), s->low[v]);
+
+	if (!rests)
+		return multiply_nearest(to_float(sum), factor);
+	/* 27 bits. */
+	sum = _mm512_add_epi32(_mm512_slli_epi32(sum, 3), s->rest[v]);
+	return multiply_nearest(multiply_nearest(to_float(sum), _mm512_set1_ps(0x1p-3f)), factor);
+}
+
+/* n blocks at once, so that there are enough independent sums. */
+ALWAYS_INLINE void add_blocks(__m512 p[GEMM_E4M3_VECTORS], const struct gemm_e4m3_single *a, const uint8_t *scales,
+                              const uint8_t *codes, int n, bool rests)
+{
+	struct sums s[AT_ONCE];
+
+#pragma GCC unroll 2
+	for (int b = 0; b < n; b++)
+		start_sums(&s[b], &a[b]);
+#pragma GCC unroll 8
+	for (int g = 0; g < GROUPS; g++)
+#pragma GCC unroll 2
+		for (int b = 0; b < n; b++)
+			add_group(&s[b], &a[b], codes + b * BLOCK_BYTES, g, rests);
+#pragma GCC unroll 2
+	for (int b = 0; b < n; b++)
+		for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
+			__m512 sum = round_single(&s[b], v, scales + b * GEMM_E4M3_NR, rests);
+
+			p[v] = _mm512_fmadd_round_ps(sum, _mm512_set1_ps(a[b].factor), p[v], TO_NEAREST);
+		}
+}
+
+/* Not inlined: the compiler would pull what the variants have in common before the choice, and run out of registers. */
+static NOINLINE void add_two(__m512 p[GEMM_E4M3_VECTORS], const struct gemm_e4m3_single *a, const uint8_t *scales,
+                             const uint8_t *codes)
+{
+	add_blocks(p, a, scales, codes, 2, false);
+}
+
+static NOINLINE void add_two_with_rests(__m512 p[GEMM_E4M3_VECTORS], const struct gemm_e4m3_single *a,
+                                        const uint8_t *scales, const uint8_t *codes)
+{
+	add_blocks(p, a, scales, codes, 2, true);
+}
+
+static NOINLINE void add_one(__m512 p[GEMM_E4M3_VECTORS], const struct gemm_e4m3_single *a, const uint8_t *scales,
+                             const uint8_t *codes)
+{
+	add_blocks(p, a, scales, codes, 1, true);
+}
+
+/* A NaN counts as too large. */
+ALWAYS_INLINE bool scales_are_moderate(const uint8_t *scales, size_t blocks)
+{
+	const __m256i first = _mm256_set1_epi8(GEMM_E4M3_SCALE_LEAST);
+	__m256i most = _mm256_setzero_si256();
+
+	for (size_t b = 0; b < blocks; b++) {
+		__m256i x = _mm256_loadu_si256((const __m256i *)(scales + b * GEMM_E4M3_NR));
+
+		most = _mm256_max_epu8(most, _mm256_sub_epi8(x, first)); /* what is below wraps round */
+	}
+	return _mm256_cmpgt_epu8_mask(most, _mm256_set1_epi8(GEMM_E4M3_SCALE_MOST - GEMM_E4M3_SCALE_LEAST)) == 0;
+}
+
+/* Adds what a pass has summed, and starts the next. */
+ALWAYS_INLINE void end_pass(float *c, __m512 p[GEMM_E4M3_VECTORS], float last)
+{
+	for (int v = 0; v < GEMM_E4M3_VECTORS; v++, c += LANES) {
+		_mm512_store_ps(c, _mm512_fmadd_round_ps(p[v], _mm512_set1_ps(last), _mm512_load_ps(c), TO_NEAREST));
+		p[v] = _mm512_setzero_ps();
+	}
+}
+
+static NOINLINE void multiply_row_panel(const struct mxfp_gemm_multiply_job *job, const struct gemm_e4m3_head *head,
+                                    const struct gemm_e4m3_single *a)
+{
+	const size_t blocks = gemm_e4m3_blocks(job->k), pass_blocks = job->shape->pass / GEMM_E4M3_BLOCK;
+	const uint8_t *scales = job->w, *codes = scales + blocks * GEMM_E4M3_NR;
+	__m512 p[GEMM_E4M3_VECTORS] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+
+	for (size_t b = 0, n; b < blocks; b += n, a += n, scales += n * GEMM_E4M3_NR, codes += n * BLOCK_BYTES) {
+		n = blocks - b < AT_ONCE ? blocks - b : AT_ONCE;
+		if (n == 1)
+			add_one(p, a, scales, codes);
+		else if ((a[0].has_rest | a[1].has_rest) != 0)
+			add_two_with_rests(p, a, scales, codes);
+		else
+			add_two(p, a, scales, codes);
+		if (((b + n) & (pass_blocks - 1)) == 0 || b + n == blocks)
+			end_pass(job->c, p, head->last[0]);
+	}
+}
+
+static bool multiply_row(const struct mxfp_gemm_multiply_job *job, const struct gemm_e4m3_head *head,
+                                    const struct gemm_e4m3_single *a)
+{
+	if (head->general || !scales_are_moderate(job->w, gemm_e4m3_blocks(job->k)))
+		return false;
+	if ((_mm_getcsr() & FLUSHES) == 0) {
+		multiply_row_panel(job, head, a);
+		return true;
+	}
+	struct fp_state state = fp_enter();
+	multiply_row_panel(job, head, a);
+	fp_leave(state);
+	return true;
+}
+
+/*
+ * Multiplication. A block of 32 is 16 vpdpwssd for 16 sums; then the sum is converted and
+ * added to the pass by one FMA. Sums with rests leave that path one row at a time. One body, compiled for each kind of
+ * pair, for the fast and the general loop, and for few rows.
+ */
+
+enum rests { RESTS_A, RESTS_W, RESTS_BOTH };
+
+/* A block of both panels. */
+struct place {
+	const struct gemm_e4m3_rows *a;
+	const struct gemm_e4m3_rest *a_rest;
+	const struct gemm_e4m3_columns *w;
+	const int16_t (*w_rest)[GEMM_E4M3_NR][2];
+};
+
+/* A panel of A times the expanded one of W. */
+struct panels {
+	const struct gemm_e4m3_head *head;
+	const struct gemm_e4m3_expanded *w;
+	float *c;
+	size_t blocks, pass_blocks;
+};
+
+/* acc += a0 w0 + a1 w1 in each lane. The compiler's intrinsic copies accumulators. */
+ALWAYS_INLINE __m512i add_pairs(__m512i acc, __m512i w, __m512i a)
+{
+	__asm__("vpdpwssd %2, %1, %0" : "+v"(acc) : "v"(w), "v"(a));
+	return acc;
+}
+
+ALWAYS_INLINE __m512i splat_pair(const int16_t *words, int pair)
+{
+	int32_t x;
+
+	memcpy(&x, words + 2 * pair, sizeof x);
+	return _mm512_set1_epi32(x);
+}
+
+/* Sums of main parts. */
+ALWAYS_INLINE void sum_block(__m512i sum[][GEMM_E4M3_VECTORS], const struct place *at, int rows)
+{
+#pragma GCC unroll 8
+	for (int r = 0; r < rows; r++)
+		sum[r][0] = sum[r][1] = _mm512_setzero_si512();
+#pragma GCC unroll 16
+	for (int p = 0; p < GEMM_E4M3_PAIRS; p++) {
+		__m512i w0 = _mm512_load_si512(at->w->main[p]), w1 = _mm512_load_si512(at->w->main[p][LANES]);
+
+#pragma GCC unroll 8
+		for (int r = 0; r < rows; r++) {
+			__m512i a = splat_pair(at->a->main[r], p);
+
+			sum[r][0] = add_pairs(sum[r][0], w0, a);
+			sum[r][1] = add_pairs(sum[r][1], w1, a);
+		}
+	}
+}
+
+/* The lanes of rows whose sums may have overflowed; by the Cauchy-Schwarz inequality no sum of the others has. */
+ALWAYS_INLINE uint32_t may_overflow(__m256 a_norms, const struct gemm_e4m3_columns *w)
+{
+	return _mm256_cmp_ps_mask(_mm256_mul_ps(a_norms, _mm256_set1_ps(w->norm)), _mm256_set1_ps(0x1p31f), _CMP_NLT_UQ);
+}
+
+/* Bit r: the sums of row r are not just sum_block()'s. */
+ALWAYS_INLINE uint32_t special_rows(const struct place *at, enum rests rests)
+{
+	__m128i a_rests = _mm_load_si128((const __m128i *)at->a->rests);
+	uint32_t rows = _mm_test_epi16_mask(a_rests, a_rests);
+
+	if (rests != RESTS_A && at->w->rests != 0)
+		rows = UINT8_MAX;
+	if (rests == RESTS_BOTH)
+		rows |= may_overflow(_mm256_load_ps(at->a->norm), at->w);
+	return rows;
+}
+
+/* Products of a main part and a rest. */
+ALWAYS_INLINE void sum_rests(__m512i sum[GEMM_E4M3_VECTORS], const struct place *at, int r, enum rests rests)
+{
+	sum[0] = sum[1] = _mm512_setzero_si512();
+	if (rests != RESTS_W)
+		for (uint32_t set = at->a->rests[r]; set != 0; set &= set - 1) {
+			int p = __builtin_ctz(set);
+			__m512i a = splat_pair(at->a_rest->rest[r], p);
+
+			sum[0] = add_pairs(sum[0], _mm512_load_si512(at->w->main[p]), a);
+			sum[1] = add_pairs(sum[1], _mm512_load_si512(at->w->main[p][LANES]), a);
+		}
+	if (rests != RESTS_A)
+		for (uint32_t set = at->w->rests; set != 0; set &= set - 1) {
+			int p = __builtin_ctz(set);
+			__m512i a = splat_pair(at->a->main[r], p);
+
+			sum[0] = add_pairs(sum[0], _mm512_load_si512(at->w_rest[p]), a);
+			sum[1] = add_pairs(sum[1], _mm512_load_si512(at->w_rest[p][LANES]), a);
+		}
+}
+
+/* RN24(main + rest / 2^low_bits): one FMA of two halves that are exact. |rest| is below 2^24 - 2^12. */
+ALWAYS_INLINE __m512 round_sum(__m512i main, __m512i rest, int low_bits)
+{
+	const __m512i low = _mm512_set1_epi32(0xFF);
+	__m512i lower = _mm512_add_epi32(_mm512_slli_epi32(_mm512_and_si512(main, low), (unsigned)low_bits), rest);
+	__m512 upper = _mm512_cvtepi32_ps(_mm512_andnot_si512(low, main));
+
+	return _mm512_fmadd_ps(_mm512_cvtepi32_ps(lower), _mm512_set1_ps(low_bits == 4 ? 0x1p-4f : 0x1p-3f), upper);
+}
+
+/* Two vectors of 8 sums, of 64 bits. */
+struct wide {
+	__m512i low, high;
+};
+
+ALWAYS_INLINE void add_wide(struct wide *to, __m512i x, unsigned shift)
+{
+	__m512i low = _mm512_cvtepi32_epi64(_mm512_castsi512_si256(x));
+	__m512i high = _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(x, 1));
+
+	to->low = _mm512_add_epi64(to->low, _mm512_slli_epi64(low, shift));
+	to->high = _mm512_add_epi64(to->high, _mm512_slli_epi64(high, shift));
+}
+
+/* The sums of row r where both sides are e4m3, whatever it holds: those of 4 pairs of main parts stay below 2^31. */
+static NOINLINE void sum_wide(__m512 sum[GEMM_E4M3_VECTORS], const struct place *at, int r)
+{
+	__m512i rests[GEMM_E4M3_VECTORS];
+
+	sum_rests(rests, at, r, RESTS_BOTH);
+	for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
+		struct wide wide = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+		__m512i both = _mm512_setzero_si512();
+
+		for (int p = 0; p < GEMM_E4M3_PAIRS; p += 4) {
+			__m512i x = _mm512_setzero_si512();
+
+			for (int i = p; i < p + 4; i++)
+				x = add_pairs(x, _mm512_load_si512(at->w->main[i][v * LANES]), splat_pair(at->a->main[r], i));
+			add_wide(&wide, x, 8);
+		}
+		for (uint32_t set = at->a->rests[r] & at->w->rests; set != 0; set &= set - 1) {
+			int p = __builtin_ctz(set);
+
+			both = add_pairs(both, _mm512_load_si512(at->w_rest[p][v * LANES]), splat_pair(at->a_rest->rest[r], p));
+		}
+		add_wide(&wide, rests[v], 4);
+		add_wide(&wide, both, 0);
+		__m512 t = _mm512_castps256_ps512(_mm512_cvtepi64_ps(wide.low));
+		t = _mm512_insertf32x8(t, _mm512_cvtepi64_ps(wide.high), 1);
+		sum[v] = _mm512_mul_ps(t, _mm512_set1_ps(0x1p-8f));
+	}
+}
+
+ALWAYS_INLINE void special_sum(__m512 t[GEMM_E4M3_VECTORS], const __m512i sum[GEMM_E4M3_VECTORS],
+                               const struct place *at, int r, enum rests rests)
+{
+	__m512i rest[GEMM_E4M3_VECTORS];
+
+	if (rests == RESTS_BOTH) {
+		bool overflows = may_overflow(_mm256_set1_ps(at->a->norm[r]), at->w) != 0;
+
+		if (overflows || (at->a->rests[r] & at->w->rests) != 0) {
+			sum_wide(t, at, r);
+			return;
+		}
+	}
+	sum_rests(rest, at, r, rests);
+	for (int v = 0; v < GEMM_E4M3_VECTORS; v++)
+		t[v] = round_sum(sum[v], rest[v], rests == RESTS_BOTH ? 4 : 3);
+}
+
+ALWAYS_INLINE __m512 power(__m512i exponent)
+{
+	return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(exponent, _mm512_set1_epi32(F32_BIAS)),
+	                                             F32_SIGNIFICAND_BITS));
+}
+
+ALWAYS_INLINE __m512i clamp(__m512i x, int least, int most)
+{
+	return _mm512_min_epi32(_mm512_max_epi32(x, _mm512_set1_epi32(least)), _mm512_set1_epi32(most));
+}
+
+/* fl32(p + t 2^exponent) for any exponent: past -190 and 180 nothing changes any more, and what a factor cannot hold
+   goes into t first. */
+ALWAYS_INLINE __m512 add_general(__m512 p, __m512 t, __m512i exponent)
+{
+	exponent = clamp(exponent, -190, 180);
+	__m512i held = clamp(exponent, 1 - F32_BIAS, F32_BIAS);
+	return _mm512_fmadd_ps(_mm512_mul_ps(t, power(_mm512_sub_epi32(exponent, held))), power(held), p);
+}
+
+ALWAYS_INLINE __m512 add_term(__m512 p, __m512 t, const struct place *at, int r, int v, enum rests rests)
+{
+	const __m512 a = _mm512_set1_ps(at->a->factor[r]), w = _mm512_load_ps(at->w->factor + v * LANES);
+
+	switch (rests) {
+	case RESTS_A:
+		return _mm512_fmadd_ps(t, a, p);
+	case RESTS_W:
+		return _mm512_fmadd_ps(t, w, p);
+	default:
+		return _mm512_fmadd_ps(_mm512_mul_ps(t, w), a, p);
+	}
+}
+
+ALWAYS_INLINE void add_block(__m512 p[][GEMM_E4M3_VECTORS], const struct place *at, enum rests rests, bool general,
+                             int rows)
+{
+	__m512i sum[GEMM_E4M3_MR][GEMM_E4M3_VECTORS];
+	const uint32_t special = special_rows(at, rests);
+
+	sum_block(sum, at, rows);
+#pragma GCC unroll 8
+	for (int r = 0; r < rows; r++) {
+		__m512 t[GEMM_E4M3_VECTORS] = {_mm512_cvtepi32_ps(sum[r][0]), _mm512_cvtepi32_ps(sum[r][1])};
+
+		if (__builtin_expect(special >> r & 1, 0))
+			special_sum(t, sum[r], at, r, rests);
+		for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
+			__m512i exponent = _mm512_load_si512(at->w->exponent + v * LANES);
+
+			exponent = _mm512_add_epi32(exponent, _mm512_set1_epi32(at->a->exponent[r]));
+			p[r][v] = general ? add_general(p[r][v], t[v], exponent) : add_term(p[r][v], t[v], at, r, v, rests);
+		}
+	}
+}
+
+ALWAYS_INLINE void add_pass(float *c, __m512 p[][GEMM_E4M3_VECTORS], const float *a_last, const float *w_last, int rows)
+{
+#pragma GCC unroll 8
+	for (int r = 0; r < rows; r++)
+		for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
+			float *at = c + r * GEMM_E4M3_NR + v * LANES;
+			__m512 last = _mm512_mul_ps(_mm512_set1_ps(a_last[r]), _mm512_load_ps(w_last + v * LANES));
+
+			_mm512_store_ps(at, _mm512_fmadd_ps(p[r][v], last, _mm512_load_ps(at)));
+		}
+}
+
+ALWAYS_INLINE void multiply_panels(const struct panels *panels, enum rests rests, bool general, int rows)
+{
+	const struct gemm_e4m3_head *head = panels->head;
+	const struct gemm_e4m3_expanded *w = panels->w;
+	const struct gemm_e4m3_rows *a = (const struct gemm_e4m3_rows *)(head + 1);
+	const struct gemm_e4m3_rest *a_rest = (const struct gemm_e4m3_rest *)(a + panels->blocks);
+
+	for (size_t first = 0; first < panels->blocks; first += panels->pass_blocks) {
+		size_t end = first + panels->pass_blocks < panels->blocks ? first + panels->pass_blocks : panels->blocks;
+		__m512 p[GEMM_E4M3_MR][GEMM_E4M3_VECTORS];
+
+#pragma GCC unroll 8
+		for (int r = 0; r < rows; r++)
+			p[r][0] = p[r][1] = _mm512_setzero_ps();
+		for (size_t b = first; b < end; b++) {
+			const struct place at = {a + b, a_rest + b, &w->block[b], w->rest[b]};
+
+			add_block(p, &at, rests, general, rows);
+		}
+		add_pass(panels->c, p, general ? head->one : head->last, general ? w->one : w->last, rows);
+	}
+}
+
+/* A function for each kind of pair, for the general loop and for few rows. */
+#define MULTIPLY_PANELS(name, rests, general, rows) \
+	static NOINLINE void name(const struct panels *panels) \
+	{ \
+		multiply_panels(panels, rests, general, rows); \
+	}
+MULTIPLY_PANELS(multiply_a, RESTS_A, false, GEMM_E4M3_MR)
+MULTIPLY_PANELS(multiply_a_general, RESTS_A, true, GEMM_E4M3_MR)
+MULTIPLY_PANELS(multiply_a_4, RESTS_A, false, 4)
+MULTIPLY_PANELS(multiply_a_1, RESTS_A, false, 1)
+MULTIPLY_PANELS(multiply_w, RESTS_W, false, GEMM_E4M3_MR)
+MULTIPLY_PANELS(multiply_w_general, RESTS_W, true, GEMM_E4M3_MR)
+MULTIPLY_PANELS(multiply_w_4, RESTS_W, false, 4)
+MULTIPLY_PANELS(multiply_w_1, RESTS_W, false, 1)
+MULTIPLY_PANELS(multiply_both, RESTS_BOTH, false, GEMM_E4M3_MR)
+MULTIPLY_PANELS(multiply_both_general, RESTS_BOTH, true, GEMM_E4M3_MR)
+MULTIPLY_PANELS(multiply_both_4, RESTS_BOTH, false, 4)
+MULTIPLY_PANELS(multiply_both_1, RESTS_BOTH, false, 1)
+#undef MULTIPLY_PANELS
+
+typedef void multiply_function(const struct panels *panels);
+
+/* For a panel with so many rows. */
+static multiply_function *find(const struct mxfp_gemm_shape *shape, size_t rows, bool general)
+{
+	static multiply_function *const functions[][4] = {
+		[RESTS_A] = {multiply_a_1, multiply_a_4, multiply_a, multiply_a_general},
+		[RESTS_W] = {multiply_w_1, multiply_w_4, multiply_w, multiply_w_general},
+		[RESTS_BOTH] = {multiply_both_1, multiply_both_4, multiply_both, multiply_both_general},
+	};
+	enum rests rests = shape->a_format == MXFP_FORMAT_MXFP8_E4M3 ? RESTS_A : RESTS_W;
+
+	if (shape->a_format == shape->w_format)
+		rests = RESTS_BOTH;
+	return functions[rests][general ? 3 : rows > 4 ? 2 : rows > 1];
+}
+
+static NOINLINE void multiply_expanded(const struct mxfp_gemm_multiply_job *job)
+{
+	const size_t bytes = a_bytes(job->shape, job->k);
+	struct gemm_e4m3_expanded *w = job->scratch;
+	struct panels panels = {.w = w, .c = job->c, .blocks = gemm_e4m3_blocks(job->k)};
+	const uint8_t *a = job->a;
+
+	panels.pass_blocks = job->shape->pass / GEMM_E4M3_BLOCK;
+	expand(w, job->shape, job->w, panels.blocks);
+	for (size_t row = 0; row < job->rows; row += GEMM_E4M3_MR, a += bytes, panels.c += GEMM_E4M3_MR * GEMM_E4M3_NR) {
+		panels.head = (const struct gemm_e4m3_head *)a;
+		find(job->shape, job->rows - row, w->general || panels.head->general)(&panels);
+	}
+}
+
+/* For an MXFP4 W the single row of a panel has a form of its own, after the others. */
+static bool multiply_single(const struct mxfp_gemm_multiply_job *job)
+{
+	const struct gemm_e4m3_head *head = job->a;
+	const struct gemm_e4m3_rows *rows = (const struct gemm_e4m3_rows *)(head + 1);
+	const struct gemm_e4m3_rest *rests = (const struct gemm_e4m3_rest *)(rows + gemm_e4m3_blocks(job->k));
+
+	return job->rows == 1 && job->shape->w_format == MXFP_FORMAT_MXFP4 &&
+	       multiply_row(job, head,
+	                                      (const struct gemm_e4m3_single *)(rests + gemm_e4m3_blocks(job->k)));
+}
+
+static void multiply(const struct mxfp_gemm_multiply_job *job)
+{
+	if (multiply_single(job))
+		return;
+	struct fp_state state = fp_enter();
+	multiply_expanded(job);
+	fp_leave(state);
+}
+
+const struct mxfp_gemm_kernel TIER(gemm_e4m3) = {
+	.id = 0x0200,
+	.name = "exact-e4m3-avx512",
+	.mr = GEMM_E4M3_MR,
+	.nr = GEMM_E4M3_NR,
+	.a_panel_bytes = a_bytes,
+	.w_panel_bytes = w_bytes,
+	.scratch_bytes = sizeof(struct gemm_e4m3_expanded),
+	.pack_a = pack_a,
+	.pack_w = pack_w,
+	.multiply = multiply,
+};

@@ -1,0 +1,682 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Makes the panels of gemm_int8.h and multiplies them. For many rows a panel of W is expanded first: its elements to
+ * bytes, its scales to binary32.
+ */
+#include "avx512/gemm_int8.h"
+#include "avx512/transpose.h"
+
+/* Panels of A. */
+
+enum { FACTOR_MOST = 100 };
+
+size_t mxfp_gemm_int8_a_bytes(const struct mxfp_gemm_shape *shape, size_t k)
+{
+	size_t blocks = gemm_int8_count(k, gemm_int8_pair_block(shape)) * GEMM_INT8_MR;
+	size_t bytes = sizeof(struct gemm_int8_head) + blocks * sizeof(struct gemm_int8_block) +
+	               gemm_int8_count(k, GEMM_INT8_UNIT) * GEMM_INT8_MR * GEMM_INT8_UNIT;
+
+	return gemm_int8_count(bytes, MXFP_GEMM_ALIGN) * MXFP_GEMM_ALIGN;
+}
+
+/* Exponent of the unit of products: the elements', and of W's scales as the multiplication reads them. */
+static int unit_of(const struct mxfp_gemm_shape *shape)
+{
+	const enum mxfp_format formats[] = {shape->a_format, shape->w_format};
+	int unit = shape->w_format == MXFP_FORMAT_NVFP4 ? 8 : 0;
+
+	for (int i = 0; i < 2; i++)
+		unit -= gemm_int8_has_nibbles(formats[i]) ? 1 : formats[i] == MXFP_FORMAT_MXINT8 ? 6 : 3;
+	return unit;
+}
+
+/* A row of A on its way. Blocks are those of the pair. */
+struct row {
+	const struct mxfp_gemm_pack_job *job;
+	size_t index, block, n_blocks;
+	uint8_t scale[GEMM_INT8_BLOCKS];
+	int32_t sum[GEMM_INT8_BLOCKS];
+	uint32_t zero; /* bits of blocks */
+};
+
+static struct gemm_int8_head *head_of(const struct row *row)
+{
+	return row->job->panel;
+}
+
+static uint8_t *codes_of(const struct row *row, size_t unit)
+{
+	uint8_t *codes = (uint8_t *)row->job->panel + sizeof(struct gemm_int8_head);
+
+	return codes + (unit * GEMM_INT8_MR + row->index) * GEMM_INT8_UNIT;
+}
+
+/* Sums of the two halves. */
+ALWAYS_INLINE void sum_elements(int32_t sum[2], __m256i x)
+{
+	const __m256i ones = _mm256_set1_epi8(1);
+	__m256i s = _mm256_dpbusd_epi32(_mm256_setzero_si256(), ones, x);
+
+	s = _mm256_add_epi32(s, _mm256_shuffle_epi32(s, 0x4E));
+	s = _mm256_add_epi32(s, _mm256_shuffle_epi32(s, 0xB1));
+	sum[0] = _mm256_cvtsi256_si32(s);
+	sum[1] = _mm_cvtsi128_si32(_mm256_extracti128_si256(s, 1));
+}
+
+ALWAYS_INLINE void note_unit(struct row *row, size_t unit, __m256i x)
+{
+	uint32_t set = _mm256_test_epi8_mask(x, x);
+	int32_t sum[2];
+
+	sum_elements(sum, x);
+	if (row->block == GEMM_INT8_UNIT) {
+		row->sum[unit] = sum[0] + sum[1];
+		row->zero |= (uint32_t)(set == 0) << unit;
+		return;
+	}
+	for (size_t i = 0; i < 2; i++) {
+		row->sum[2 * unit + i] = sum[i];
+		row->zero |= (uint32_t)((set >> 16 * i & 0xFFFF) == 0) << (2 * unit + i);
+	}
+}
+
+ALWAYS_INLINE void load_row(struct row *row, enum mxfp_format format)
+{
+	const struct mxfp_gemm_pack_job *job = row->job;
+	const struct mxfp_matrix *a = job->matrix;
+	const uint8_t *codes = (const uint8_t *)a->data + (job->row + row->index) * a->stride;
+	const bool apart = gemm_int8_has_nibbles(job->shape->w_format);
+	const __m256i order = _mm256_broadcastsi128_si256(
+		_mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15));
+
+	row->zero = 0;
+	for (size_t k = 0; k < job->k; k += GEMM_INT8_UNIT) {
+		size_t n = job->k - k < GEMM_INT8_UNIT ? job->k - k : GEMM_INT8_UNIT, unit = k / GEMM_INT8_UNIT;
+		__m256i x = source_elements(format, codes + code_bytes(format, job->k0 + k), n);
+
+		if (apart)
+			x = _mm256_shuffle_epi8(x, order);
+		_mm256_store_si256((__m256i *)codes_of(row, unit), x);
+		note_unit(row, unit, x);
+	}
+}
+
+/* A row that the matrix has not. */
+static void clear_row(struct row *row)
+{
+	for (size_t k = 0; k < row->job->k; k += GEMM_INT8_UNIT)
+		_mm256_store_si256((__m256i *)codes_of(row, k / GEMM_INT8_UNIT), _mm256_setzero_si256());
+	memset(row->sum, 0, sizeof row->sum);
+	row->zero = UINT32_MAX;
+	memset(row->scale, 0, sizeof row->scale);
+}
+
+static void load_row_scales(struct row *row)
+{
+	const struct mxfp_gemm_pack_job *job = row->job;
+	const struct mxfp_matrix *a = job->matrix;
+	const size_t length = gemm_int8_w_block(job->shape->a_format);
+	const uint8_t *scales = (const uint8_t *)a->scales + (job->row + row->index) * a->scales_stride + job->k0 / length;
+
+	memset(row->scale, 0, sizeof row->scale);
+	if (row->block == length)
+		memcpy(row->scale, scales, row->n_blocks);
+	else
+		for (size_t b = 0; b < row->n_blocks; b++)
+			row->scale[b] = scales[b / 2];
+}
+
+/* Elements times 2^(scale - least), and the sums. */
+static void fold(struct row *row, uint8_t least)
+{
+	struct gemm_int8_head *head = head_of(row);
+	const size_t pass_blocks = row->job->shape->pass / row->block;
+
+	for (size_t b = 0; b < row->n_blocks; b++) {
+		int shift = row->scale[b] - least;
+		__m256i *codes = (__m256i *)codes_of(row, b);
+		__m256i x = _mm256_sll_epi16(_mm256_load_si256(codes), _mm_cvtsi32_si128(shift));
+
+		_mm256_store_si256(codes, _mm256_and_si256(x, _mm256_set1_epi8((char)(0xFF << shift))));
+		row->sum[b] *= 1 << shift;
+		row->scale[b] = least;
+		head->folded_start[b / pass_blocks][row->index] -= GEMM_INT8_OFFSET_FOLDED * row->sum[b];
+	}
+	const int32_t factor = (least + unit_of(row->job->shape)) << F32_SIGNIFICAND_BITS;
+	memcpy(&head->folded_factor[row->index], &factor, sizeof factor);
+}
+
+ALWAYS_INLINE __m512 nan_lanes(void)
+{
+	return _mm512_castsi512_ps(_mm512_set1_epi32(F32_NAN));
+}
+
+/* Factors of 16 blocks; and what they lack. */
+ALWAYS_INLINE __m512 factors_of(const struct row *row, size_t b, __m512 *excess)
+{
+	const enum mxfp_format format = row->job->shape->a_format;
+	const __m512 one = _mm512_set1_ps(1);
+	const int unit = unit_of(row->job->shape);
+	const __m128i scale = _mm_loadu_si128((const __m128i *)(row->scale + b));
+
+	*excess = one;
+	if (format == MXFP_FORMAT_NVFP4) { /* as binary16 they are 2^-8 of themselves */
+		__m128i code = _mm_and_si128(scale, _mm_set1_epi8(0x7F));
+		__m512 number = _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(code), 7));
+		number = _mm512_scalef_ps(number, _mm512_cvtepi32_ps(_mm512_set1_epi32(unit + 8)));
+		return _mm512_mask_mov_ps(number, _mm_cmpeq_epi8_mask(code, _mm_set1_epi8(UE4M3_NAN)), nan_lanes());
+	}
+	__m512i exponent = _mm512_add_epi32(_mm512_cvtepu8_epi32(scale), _mm512_set1_epi32(unit - E8M0_BIAS));
+	__m512i least = _mm512_min_epi32(exponent, _mm512_set1_epi32(FACTOR_MOST));
+	__mmask16 nan = _mm_cmpeq_epi8_mask(scale, _mm_set1_epi8(-1));
+
+	*excess = _mm512_mask_scalef_ps(one, (__mmask16)~nan, one, _mm512_cvtepi32_ps(_mm512_sub_epi32(exponent, least)));
+	return _mm512_mask_mov_ps(_mm512_scalef_ps(one, _mm512_cvtepi32_ps(least)), nan, nan_lanes());
+}
+
+static void store_blocks(const struct row *row)
+{
+	struct gemm_int8_head *head = head_of(row);
+	const size_t units = gemm_int8_count(row->job->k, GEMM_INT8_UNIT);
+	const __m512i offset = _mm512_set1_epi32(gemm_int8_offset(row->job->shape->w_format));
+	const size_t elements = units * GEMM_INT8_MR * GEMM_INT8_UNIT;
+	struct gemm_int8_block *to = (struct gemm_int8_block *)((uint8_t *)(head + 1) + elements) + row->index;
+
+	for (size_t first = 0; first < row->n_blocks; first += LANES) {
+		const size_t n = row->n_blocks - first < LANES ? row->n_blocks - first : LANES;
+		__m512 excess, factor = factors_of(row, first, &excess);
+		__m512 less = _mm512_mul_ps(factor, _mm512_set1_ps(-0x1.8p23f));
+		__m512i sum = _mm512_loadu_si512(row->sum + first);
+		__m512i start = _mm512_sub_epi32(_mm512_set1_epi32(GEMM_INT8_BIAS), _mm512_mullo_epi32(sum, offset));
+		const vu32 word[] = {(vu32)start, (vu32)factor, (vu32)less, (vu32)excess};
+		_Alignas(VECTOR_BYTES) struct gemm_int8_block block[LANES];
+
+		store_interleaved((uint32_t *)(void *)block, word);
+		for (size_t b = 0; b < n; b++)
+			to[(first + b) * GEMM_INT8_MR] = block[b];
+		head->excess |= (_mm512_cmp_ps_mask(excess, _mm512_set1_ps(1), _CMP_NEQ_UQ) & low_bits(n)) != 0;
+	}
+}
+
+static NOINLINE void pack_row(struct row *row)
+{
+	const struct mxfp_gemm_shape *shape = row->job->shape;
+	const bool folds = shape->a_format == MXFP_FORMAT_MXFP4 && shape->w_format == MXFP_FORMAT_MXFP4;
+	uint8_t least;
+
+	if (row->index >= row->job->rows) {
+		clear_row(row);
+	} else {
+		load_row(row, shape->a_format);
+		load_row_scales(row);
+	}
+	if (shape->a_format != MXFP_FORMAT_NVFP4) {
+		bool foldable = even_out(row->scale, row->zero, row->n_blocks, &least) && folds;
+		if (foldable)
+			fold(row, least);
+		head_of(row)->folded &= foldable;
+	}
+	store_blocks(row);
+}
+
+void mxfp_gemm_int8_pack_a(const struct mxfp_gemm_pack_job *job)
+{
+	struct row row = {.job = job, .block = gemm_int8_pair_block(job->shape)};
+	struct gemm_int8_head *head = job->panel;
+
+	row.n_blocks = gemm_int8_count(job->k, row.block);
+	memset(head, 0, sizeof *head);
+	head->folded = job->shape->a_format == MXFP_FORMAT_MXFP4 && job->shape->w_format == MXFP_FORMAT_MXFP4;
+	struct fp_state state = fp_enter();
+	for (row.index = 0; row.index < GEMM_INT8_MR; row.index++)
+		pack_row(&row);
+	fp_leave(state);
+}
+
+/* Panels of W. */
+
+static size_t w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
+{
+	return (gemm_int8_count(k, gemm_int8_w_block(shape->w_format)) +
+	        gemm_int8_w_words(shape->w_format, k) * sizeof(uint32_t)) * GEMM_INT8_NR;
+}
+
+/* Words 16 group, ... of a row of W, as the panel has them: what is past k are zeros. */
+ALWAYS_INLINE __m512i load_words(enum mxfp_format format, const uint8_t *codes, size_t group, size_t k)
+{
+	const size_t elements = gemm_int8_has_nibbles(format) ? 128 : 64, begin = group * elements;
+	const size_t n = k <= begin ? 0 : k - begin < elements ? k - begin : elements;
+	__m512i x;
+
+	codes += code_bytes(format, begin);
+	if (gemm_int8_has_nibbles(format)) {
+		x = _mm512_maskz_loadu_epi8(_bzhi_u64(UINT64_MAX, (unsigned)(n + 1) / 2), codes);
+		if (n % 2 != 0)
+			x = _mm512_mask_and_epi32(x, (__mmask16)(1U << n / 8), x, _mm512_set1_epi32((1 << n % 8 * 4) - 1));
+		return x;
+	}
+	__m256i low = source_elements(format, codes, n), high = _mm256_setzero_si256();
+	if (n > GEMM_INT8_UNIT)
+		high = source_elements(format, codes + code_bytes(format, GEMM_INT8_UNIT), n - GEMM_INT8_UNIT);
+	x = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+	return _mm512_add_epi8(x, _mm512_set1_epi8((char)gemm_int8_offset(format)));
+}
+
+/* The bits of those blocks of 32 in this group of words that are all zeros. */
+ALWAYS_INLINE uint32_t zero_blocks(enum mxfp_format format, size_t group, __m512i words)
+{
+	const bool nibbles = gemm_int8_has_nibbles(format);
+	const size_t words_each = nibbles ? 4 : 8, n = LANES / words_each;
+	__m512i value = nibbles ? _mm512_and_si512(words, _mm512_set1_epi8(0x77))
+	                        : _mm512_sub_epi8(words, _mm512_set1_epi8((char)gemm_int8_offset(format)));
+	uint32_t set = _mm512_test_epi32_mask(value, value), zero = 0;
+
+	for (size_t i = 0; i < n; i++, set >>= words_each)
+		zero |= (uint32_t)((set & ((1U << words_each) - 1)) == 0) << (group * n + i);
+	return zero;
+}
+
+/* The codes of 16 columns of the panel, from its column `first` on; and which of their blocks are all zeros. */
+ALWAYS_INLINE void pack_codes(const struct mxfp_gemm_pack_job *job, enum mxfp_format format, size_t first,
+                              uint32_t zero[LANES])
+{
+	const struct mxfp_matrix *w = job->matrix;
+	const size_t words = gemm_int8_w_words(job->shape->w_format, job->k);
+	const size_t blocks = gemm_int8_count(job->k, gemm_int8_w_block(job->shape->w_format));
+	uint8_t *to = (uint8_t *)job->panel + blocks * GEMM_INT8_NR + first * sizeof(uint32_t);
+
+	for (size_t group = 0; group * LANES < words; group++) {
+		__m512i v[LANES];
+
+		for (size_t i = 0; i < LANES; i++) {
+			size_t row = first + i;
+			const uint8_t *codes = (const uint8_t *)w->data + code_bytes(format, job->k0);
+
+			v[i] = load_words(format, row < job->rows ? codes + (job->row + row) * w->stride : codes, group,
+			                  row < job->rows ? job->k : 0);
+			zero[i] |= zero_blocks(format, group, v[i]);
+		}
+		transpose_16x16((__m512 *)v); /* vector types may alias */
+		for (size_t i = 0; i < LANES && group * LANES + i < words; i++)
+			_mm512_storeu_si512(to + (group * LANES + i) * GEMM_INT8_NR * sizeof(uint32_t), v[i]);
+	}
+}
+
+/* The scales of a column, which the matrix may have not. */
+static void pack_scales(const struct mxfp_gemm_pack_job *job, size_t column, uint32_t zero)
+{
+	const struct mxfp_matrix *w = job->matrix;
+	const enum mxfp_format format = job->shape->w_format;
+	const size_t length = gemm_int8_w_block(format), blocks = gemm_int8_count(job->k, length);
+	const uint8_t *from = (const uint8_t *)w->scales + job->k0 / length;
+	uint8_t *to = (uint8_t *)job->panel + column, scale[GEMM_INT8_BLOCKS] = {0}, least;
+
+	if (column < job->rows)
+		memcpy(scale, from + (job->row + column) * w->scales_stride, blocks);
+	if (format != MXFP_FORMAT_NVFP4)
+		even_out(scale, zero, blocks, &least);
+	for (size_t b = 0; b < blocks; b++) {
+		if (format == MXFP_FORMAT_NVFP4)
+			scale[b] = (scale[b] & 0x7F) == UE4M3_NAN ? 0xFF : scale[b] & 0x7F;
+		to[b * GEMM_INT8_NR] = scale[b];
+	}
+}
+
+static void pack_w(const struct mxfp_gemm_pack_job *job)
+{
+	for (size_t first = 0; first < GEMM_INT8_NR; first += LANES) {
+		uint32_t zero[LANES] = {0};
+
+		switch (job->shape->w_format) {
+		case MXFP_FORMAT_MXINT8:
+			pack_codes(job, MXFP_FORMAT_MXINT8, first, zero);
+			break;
+		case MXFP_FORMAT_MXFP6_E2M3:
+			pack_codes(job, MXFP_FORMAT_MXFP6_E2M3, first, zero);
+			break;
+		default:
+			pack_codes(job, MXFP_FORMAT_MXFP4, first, zero);
+		}
+		for (size_t i = 0; i < LANES; i++)
+			pack_scales(job, first + i, zero[i]);
+	}
+}
+
+/* Few rows of A, down to the one of decoding, times W as it is stored: elements and scales are expanded on their way
+   into the registers, and memory is what takes the time. */
+
+enum { AHEAD = 4096 };
+
+/* n rows of A's only panel times W as it is stored. */
+ALWAYS_INLINE void multiply_few(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
+                                const struct kind *kind, int n)
+{
+	const size_t block = gemm_int8_w_block(job->shape->w_format), repeats = block / (size_t)kind->block;
+	const size_t n_blocks = gemm_int8_count(job->k, (size_t)kind->block);
+	const size_t per_pass = job->shape->pass / (size_t)kind->block;
+	const size_t block_bytes = (size_t)kind->block * NR / (kind->nibbles ? 2 : 1);
+	const uint8_t *scales = job->w, *codes = scales + gemm_int8_count(job->k, block) * NR;
+
+	for (size_t b = 0; b < n_blocks;) {
+		const size_t end = n_blocks - b < per_pass ? n_blocks : b + per_pass;
+		__m512 p[MR][VECTORS] = {0};
+
+		for (; b < end; b++) {
+			const uint8_t *at = codes + b * block_bytes;
+			__m512 scale[VECTORS];
+
+			for (size_t i = 0; i < block_bytes; i += VECTOR_BYTES)
+				_mm_prefetch((const char *)at + AHEAD + i, _MM_HINT_T0);
+			for (int v = 0; v < VECTORS; v++)
+				scale[v] = load_scales(kind->ue4m3, scales + b / repeats * NR + (size_t)v * LANES);
+			multiply_block(p, a, kind, at, scale, b, n);
+		}
+		end_pass(job->c, p, n);
+	}
+}
+
+ALWAYS_INLINE void multiply_kind(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
+                                 const struct kind *kind)
+{
+	switch (job->rows) {
+	case 1:
+		multiply_few(job, a, kind, 1);
+		break;
+	case 2:
+		multiply_few(job, a, kind, 2);
+		break;
+	default:
+		multiply_few(job, a, kind, MR);
+	}
+}
+
+static NOINLINE void multiply_few_bytes(const struct mxfp_gemm_multiply_job *job, const struct rows *a, int block)
+{
+	if (block == 32)
+		multiply_kind(job, a, &(struct kind){.block = 32});
+	else
+		multiply_kind(job, a, &(struct kind){.block = 16});
+}
+
+static NOINLINE void multiply_few_nibbles(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
+                                          const struct kind *kind)
+{
+	if (kind->ue4m3)
+		multiply_kind(job, a, &(struct kind){.nibbles = true, .ue4m3 = true, .block = 16});
+	else if (kind->block == 32)
+		multiply_kind(job, a, &(struct kind){.nibbles = true, .block = 32});
+	else
+		multiply_kind(job, a, &(struct kind){.nibbles = true, .block = 16});
+}
+
+static NOINLINE void multiply_stored(const struct mxfp_gemm_multiply_job *job)
+{
+	const struct rows a = first_rows(job);
+	const struct kind kind = {
+		.ue4m3 = job->shape->w_format == MXFP_FORMAT_NVFP4,
+		.block = (int)gemm_int8_pair_block(job->shape),
+	};
+
+	if (gemm_int8_has_nibbles(job->shape->w_format))
+		multiply_few_nibbles(job, &a, &kind);
+	else
+		multiply_few_bytes(job, &a, kind.block);
+}
+
+/* A panel of W expanded; folded: as if all scales of a column were its least one. */
+struct columns {
+	_Alignas(VECTOR_BYTES) uint8_t codes[MXFP_GEMM_CHUNK * NR];
+	_Alignas(VECTOR_BYTES) float scales[GEMM_INT8_BLOCKS * NR];
+};
+
+/* Block b of the next panel of A. Two lines of a block of 32 are its elements, one its scales. */
+ALWAYS_INLINE void prefetch_block(const struct rows *a, size_t b, int block)
+{
+	const char *elements = (const char *)a->codes + b * MR * block + a->bytes;
+
+	for (int i = 0; i < MR * block; i += VECTOR_BYTES)
+		_mm_prefetch(elements + i, _MM_HINT_T0);
+	_mm_prefetch((const char *)(a->blocks + b * MR) + a->bytes, _MM_HINT_T0);
+}
+
+/* All blocks of a panel of A times W expanded. */
+ALWAYS_INLINE void multiply_panel(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
+                                  const struct columns *w, float *c, const struct kind *kind)
+{
+	const size_t n_blocks = gemm_int8_count(job->k, (size_t)kind->block), per_pass = job->shape->pass / kind->block;
+
+	for (size_t b = 0; b < n_blocks;) {
+		const size_t end = n_blocks - b < per_pass ? n_blocks : b + per_pass;
+		__m512 p[MR][VECTORS] = {0};
+
+		for (; b < end; b++) {
+			__m512 scale[VECTORS];
+
+			prefetch_block(a, b, kind->block);
+#pragma GCC unroll 3
+			for (int v = 0; v < VECTORS; v++)
+				scale[v] = _mm512_load_ps(w->scales + b * NR + v * LANES);
+			multiply_block(p, a, kind, w->codes + b * kind->block * NR, scale, b, MR);
+		}
+		end_pass(c, p, MR);
+	}
+}
+
+/* C += P of whole passes, of one panel. */
+ALWAYS_INLINE void end_folded(float *c, __m512i sum[][VECTORS], const float *factor, const struct columns *w)
+{
+#pragma GCC unroll 12
+	for (int i = 0; i < MR * VECTORS; i++) {
+		const int r = i / VECTORS, v = i % VECTORS;
+		__m512 p = _mm512_mul_ps(_mm512_cvtepi32_ps(sum[r][v]), _mm512_set1_ps(factor[r]));
+		float *at = c + i * LANES;
+
+		_mm512_store_ps(at, _mm512_fmadd_ps(p, _mm512_load_ps(w->scales + v * LANES), _mm512_load_ps(at)));
+	}
+}
+
+/* Folded panels of A, `panels` of them: two have as many sums as registers can hold. */
+ALWAYS_INLINE void multiply_folded(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
+                                   const struct columns *w, float *c, int panels)
+{
+	const size_t units = gemm_int8_count(job->k, GEMM_INT8_UNIT), per_pass = job->shape->pass / GEMM_INT8_UNIT;
+
+	for (size_t unit = 0, pass = 0; unit < units; pass++) {
+		const size_t end = units - unit < per_pass ? units : unit + per_pass;
+		__m512i sum[2 * MR][VECTORS];
+
+#pragma GCC unroll 8
+		for (int r = 0; r < panels * MR; r++)
+			start_sums(sum[r], &a[r / MR].head->folded_start[pass][r % MR]);
+		for (; unit < end; unit++) {
+			const size_t at = unit * GEMM_INT8_UNIT;
+			const int8_t *elements[] = {a[0].codes + at * MR, a[panels - 1].codes + at * MR};
+
+#pragma GCC unroll 8
+			for (int four = 0; four < GEMM_INT8_UNIT / 4; four++)
+				add_four(sum, elements, false, w->codes + at * NR, four, panels * MR);
+		}
+#pragma GCC unroll 2
+		for (int i = 0; i < panels; i++)
+			end_folded(c + i * MR * NR, sum + i * MR, a[i].head->folded_factor, w);
+	}
+}
+
+#define MULTIPLY_FOLDED(name, panels) \
+	static NOINLINE void name(const struct mxfp_gemm_multiply_job *job, const struct rows *a, const struct columns *w, \
+	                          float *c) \
+	{ \
+		multiply_folded(job, a, w, c, panels); \
+	}
+MULTIPLY_FOLDED(multiply_folded_one, 1)
+MULTIPLY_FOLDED(multiply_folded_two, 2)
+#undef MULTIPLY_FOLDED
+
+/* A panel of W of which nothing has been expanded yet. */
+struct source {
+	const uint8_t *scales, *codes;
+	size_t block, n_blocks; /* of W's format */
+	const struct kind *kind;
+	bool foldable, has_plain, has_folded;
+	uint8_t least[NR];      /* scale of each column */
+	struct columns plain, folded;
+};
+
+static void source_begin(struct source *w, const struct mxfp_gemm_multiply_job *job, const struct kind *kind)
+{
+	w->kind = kind;
+	w->block = gemm_int8_w_block(job->shape->w_format);
+	w->n_blocks = gemm_int8_count(job->k, w->block);
+	w->scales = job->w;
+	w->codes = w->scales + w->n_blocks * NR;
+	w->foldable = w->has_plain = w->has_folded = false;
+}
+
+/* n times 4 elements of all columns, that begin with number `first`, which is even, multiplied by 2^shift. */
+ALWAYS_INLINE void fold_elements(struct source *w, size_t first, int n, int v, __m512i shift)
+{
+	const __m512i more = _mm512_sub_epi8(_mm512_set1_epi8((char)GEMM_INT8_OFFSET_FOLDED),
+	                                     _mm512_sllv_epi32(_mm512_set1_epi8(12), shift));
+
+#pragma GCC unroll 8
+	for (int four = 0; four < n; four++) {
+		__m512i x = load_elements(true, w->codes + first * VECTORS * VECTOR_BYTES / 2, (size_t)four, v);
+
+		_mm512_store_si512(w->folded.codes + ((first + (size_t)four) * VECTORS + (size_t)v) * VECTOR_BYTES,
+		                   _mm512_add_epi8(_mm512_sllv_epi32(x, shift), more));
+	}
+}
+
+static NOINLINE const struct columns *expand_folded(struct source *w)
+{
+	const int fours = GEMM_INT8_UNIT / 4;
+
+	if (w->has_folded)
+		return &w->folded;
+	w->has_folded = true;
+	for (int v = 0; v < VECTORS; v++) {
+		const __m512i base = (__m512i)load_u8(w->least + v * LANES);
+
+		_mm512_store_ps(w->folded.scales + v * LANES, load_scales(false, w->least + v * LANES));
+		for (size_t b = 0; b < w->n_blocks; b++) {
+			__m512i scale = (__m512i)load_u8(w->scales + b * NR + (size_t)v * LANES);
+
+			fold_elements(w, b * (size_t)fours, fours, v, _mm512_sub_epi32(scale, base));
+		}
+	}
+	return &w->folded;
+}
+
+ALWAYS_INLINE void expand(struct source *w, const struct kind *kind)
+{
+	const size_t fours = w->n_blocks * w->block / 4, repeats = w->block / (size_t)kind->block;
+	float *scale = w->plain.scales;
+
+	for (size_t i = 0; i < fours; i += 2) {
+#pragma GCC unroll 6
+		for (int v = 0; v < 2 * VECTORS; v++)
+			_mm512_store_si512(w->plain.codes + (i * VECTORS + (size_t)v) * VECTOR_BYTES,
+			                   load_elements(kind->nibbles, w->codes, i + (size_t)(v / VECTORS), v % VECTORS));
+	}
+	for (size_t b = 0; b < w->n_blocks; b++)
+		for (size_t i = 0; i < repeats; i++)
+			for (size_t j = 0; j < NR; j += LANES, scale += LANES)
+				_mm512_store_ps(scale, load_scales(kind->ue4m3, w->scales + b * NR + j));
+}
+
+static NOINLINE const struct columns *expand_plain(struct source *w)
+{
+	if (w->has_plain)
+		return &w->plain;
+	w->has_plain = true;
+	if (w->kind->nibbles)
+		expand(w, &(struct kind){.nibbles = true, .ue4m3 = w->kind->ue4m3, .block = w->kind->block});
+	else
+		expand(w, &(struct kind){.block = w->kind->block});
+	return &w->plain;
+}
+
+#define MULTIPLY_PANEL(name, ...) \
+	static NOINLINE void name(const struct mxfp_gemm_multiply_job *job, const struct rows *a, const struct columns *w, \
+	                          float *c) \
+	{ \
+		multiply_panel(job, a, w, c, &(struct kind){__VA_ARGS__}); \
+	}
+MULTIPLY_PANEL(multiply_32, .block = 32)
+MULTIPLY_PANEL(multiply_16, .block = 16)
+MULTIPLY_PANEL(multiply_excess_32, .block = 32, .excess = true)
+MULTIPLY_PANEL(multiply_excess_16, .block = 16, .excess = true)
+#undef MULTIPLY_PANEL
+
+/* One panel of A, or two. Returns how many. */
+ALWAYS_INLINE size_t multiply_next(const struct mxfp_gemm_multiply_job *job, struct source *w, const struct rows a[2],
+                                   float *c)
+{
+	const struct gemm_int8_head *head = a[0].head;
+
+	if (w->foldable && head->folded) {
+		if (a[1].head != head && a[1].head->folded) {
+			multiply_folded_two(job, a, expand_folded(w), c);
+			return 2;
+		}
+		multiply_folded_one(job, a, expand_folded(w), c);
+	} else if (w->kind->block == 32) {
+		(head->excess ? multiply_excess_32 : multiply_32)(job, a, expand_plain(w), c);
+	} else {
+		(head->excess ? multiply_excess_16 : multiply_16)(job, a, expand_plain(w), c);
+	}
+	return 1;
+}
+
+static NOINLINE void multiply_many(const struct mxfp_gemm_multiply_job *job)
+{
+	const struct kind kind = {
+		.nibbles = gemm_int8_has_nibbles(job->shape->w_format),
+		.ue4m3 = job->shape->w_format == MXFP_FORMAT_NVFP4,
+		.block = (int)gemm_int8_pair_block(job->shape),
+	};
+	const size_t panels = gemm_int8_count(job->rows, MR);
+	/* What follows the panel of W is most likely the next one: each panel of A fetches its share. */
+	const size_t panel_bytes = w_bytes(job->shape, job->k);
+	const size_t share = gemm_int8_count(panel_bytes, panels * VECTOR_BYTES) * VECTOR_BYTES;
+	const char *next = (const char *)job->w + panel_bytes;
+	const struct rows first = first_rows(job);
+	struct source *w = job->scratch;
+
+	source_begin(w, job, &kind);
+	if (job->shape->w_format == MXFP_FORMAT_MXFP4)
+		w->foldable = find_foldable(w->scales, w->n_blocks, w->least);
+	for (size_t i = 0, n; i < panels; i += n) {
+		const struct rows a[] = {later_rows(&first, i), later_rows(&first, i + 1 < panels ? i + 1 : i)};
+
+		n = multiply_next(job, w, a, job->c + i * MR * NR);
+		for (size_t line = 0; line < n * share; line += VECTOR_BYTES)
+			_mm_prefetch(next + line, _MM_HINT_T1);
+		next += n * share;
+	}
+}
+
+static void multiply(const struct mxfp_gemm_multiply_job *job)
+{
+	const struct gemm_int8_head *head = job->a;
+	struct fp_state state = fp_enter();
+
+	if (job->rows > MR || head->excess)
+		multiply_many(job);
+	else
+		multiply_stored(job);
+	fp_leave(state);
+}
+
+const struct mxfp_gemm_kernel TIER(gemm_int8) = {
+	.id = 0x0100,
+	.name = "exact-int8-avx512",
+	.mr = GEMM_INT8_MR,
+	.nr = GEMM_INT8_NR,
+	.a_panel_bytes = mxfp_gemm_int8_a_bytes,
+	.w_panel_bytes = w_bytes,
+	.scratch_bytes = sizeof(struct source),
+	.pack_a = mxfp_gemm_int8_pack_a,
+	.pack_w = pack_w,
+	.multiply = multiply,
+};

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Exact products of two block formats whose elements are integers of 8 bits in a unit of the format: MXFP4 and NVFP4
+ * (halves, to 12), MXFP6_E2M3 (eighths, to 60), MXINT8. What the two parts of this family (packing, multiplying) agree
+ * on: the panels.
+ *
+ * vpdpbusd multiplies unsigned bytes by signed ones, four at a time: W's are made unsigned by adding an offset, and
+ * each sum starts from minus the offset times the sum of A's elements in the block, which is known when A is packed.
+ * The same start holds 1.5 * 2^23 as binary32 bits, so that the sum of a block needs no conversion: as a binary32 it is
+ * 1.5 * 2^23 + S, and fma(that, f, -1.5 * 2^23 f) is S f, exact for a power of two f and for an NVFP4 scale, as
+ * |S| < 2^22 and S f has at most 24 bits. A second fma with the scale of W adds it to P, in one rounding. So a block of
+ * 32 takes 8 + 2 operations for 16 sums.
+ *
+ * Panel of W, GEMM_INT8_NR rows ("columns" here: they are columns of C), all of it bytes:
+ *   scales  [blocks of W's format][NR]. e8m0: the code, that of a block of zeros replaced by another one of its column;
+ *           ue4m3: without its spare bit, and NaN is 0xFF.
+ *   codes   [words][NR][4 bytes]: a word is what 4 bytes of a row hold. A 4-bit format: as stored, 8 elements a word,
+ *           element 2 i in the low half of byte i, so the low halves of a word are its even elements. Others: 4
+ *           elements a word, each a byte, plus the offset (128, or 60 in MXFP6_E2M3).
+ * A block of 32 has 4 or 8 words, one of 16 (NVFP4) 2. It depends on W's format alone.
+ *
+ * Panel of A, GEMM_INT8_MR rows:
+ *   head    struct gemm_int8_head.
+ *   codes   [units of 32][MR][32 bytes]: signed elements in the order in which W's are met: as they are, or beside a
+ *           4-bit W, of each 8 the 4 even before the 4 odd.
+ *   blocks  [blocks of the pair][MR] struct gemm_int8_block. A pair with NVFP4 has blocks of 16.
+ *
+ * Folding, where both are MXFP4: if the scales of a row (column) differ by at most 3 binades in a chunk, its elements
+ * are multiplied by the differences and still fit a byte. If that goes for both panels, all sums of a pass are integers
+ * below 2^24 in one unit: no rounding takes place before a pass ends, and it is one sum of integers. A panel of A holds
+ * its rows folded where it can; W is folded when it is multiplied.
+ */
+#ifndef MXFP_AVX512_GEMM_INT8_H
+#define MXFP_AVX512_GEMM_INT8_H
+
+#include "tier.h"
+
+#include "body/slots.h"
+
+enum {
+	GEMM_INT8_MR = 4,
+	GEMM_INT8_VECTORS = 3,
+	GEMM_INT8_NR = GEMM_INT8_VECTORS * LANES,
+	GEMM_INT8_UNIT = 32,
+	GEMM_INT8_UNITS = MXFP_GEMM_CHUNK / GEMM_INT8_UNIT,
+	GEMM_INT8_BLOCKS = MXFP_GEMM_CHUNK / 16,
+	GEMM_INT8_PASSES = 4,              /* in a chunk, at most */
+	GEMM_INT8_BIAS = 0x4B400000,       /* 1.5 * 2^23 */
+	GEMM_INT8_OFFSET_FOLDED = 128,
+	GEMM_INT8_FOLD_SPREAD = 3,
+	/* Codes of the least scales of rows and columns that may be folded: with them no P leaves the normal numbers. */
+	GEMM_INT8_FOLD_LEAST = 67,
+	GEMM_INT8_FOLD_MOST = 177
+};
+
+struct gemm_int8_block {
+	int32_t start;
+	float factor, less; /* less = -1.5 * 2^23 factor */
+	float excess;       /* what `factor` lacks of the scale where that is so large that `less` would overflow; else 1 */
+};
+
+struct gemm_int8_head {
+	_Alignas(MXFP_GEMM_ALIGN) int32_t folded_start[GEMM_INT8_PASSES][GEMM_INT8_MR];
+	float folded_factor[GEMM_INT8_MR];
+	uint32_t folded; /* every row is */
+	uint32_t excess; /* some block's is not 1 */
+};
+
+ALWAYS_INLINE size_t gemm_int8_w_block(enum mxfp_format format)
+{
+	return format == MXFP_FORMAT_NVFP4 ? 16 : 32;
+}
+
+ALWAYS_INLINE size_t gemm_int8_pair_block(const struct mxfp_gemm_shape *shape)
+{
+	return shape->a_format == MXFP_FORMAT_NVFP4 || shape->w_format == MXFP_FORMAT_NVFP4 ? 16 : 32;
+}
+
+ALWAYS_INLINE bool gemm_int8_has_nibbles(enum mxfp_format format)
+{
+	return format == MXFP_FORMAT_MXFP4 || format == MXFP_FORMAT_NVFP4;
+}
+
+/* What is added to the elements of a W. */
+ALWAYS_INLINE int gemm_int8_offset(enum mxfp_format format)
+{
+	if (gemm_int8_has_nibbles(format))
+		return 12;
+	return format == MXFP_FORMAT_MXINT8 ? 128 : 60;
+}
+
+/* Blocks of n in k elements. */
+ALWAYS_INLINE size_t gemm_int8_count(size_t k, size_t n)
+{
+	return (k + n - 1) / n;
+}
+
+ALWAYS_INLINE size_t gemm_int8_w_words(enum mxfp_format format, size_t k)
+{
+	const size_t block = gemm_int8_w_block(format);
+
+	return gemm_int8_count(k, block) * block / (gemm_int8_has_nibbles(format) ? 8 : 4);
+}
+
+/* 32 codes of 4 bits as integers in halves, plus `offset`. */
+ALWAYS_INLINE __m128i gemm_int8_e2m1(int8_t offset)
+{
+	const __m128i halves = _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
+
+	return _mm_add_epi8(halves, _mm_set1_epi8(offset));
+}
+
+size_t mxfp_gemm_int8_a_bytes(const struct mxfp_gemm_shape *shape, size_t k);
+void mxfp_gemm_int8_pack_a(const struct mxfp_gemm_pack_job *job);
+
+/* A block of the panels of gemm_int8.h: what multiplying many rows and few share. */
+
+enum { VECTORS = GEMM_INT8_VECTORS, MR = GEMM_INT8_MR, NR = GEMM_INT8_NR };
+
+/* A panel of A. */
+struct rows {
+	const struct gemm_int8_head *head;
+	const int8_t *codes;
+	const struct gemm_int8_block *blocks;
+	size_t bytes; /* from one to the next */
+};
+
+/* How W's elements and scales are read: of one kind of pair, and constants where it matters. */
+struct kind {
+	bool nibbles;  /* elements: of 4 bits, else bytes */
+	bool ue4m3;    /* scales; else e8m0 */
+	int block;     /* of the pair */
+	bool excess;   /* A has scales that need it */
+};
+
+/* The first panel of the job. */
+ALWAYS_INLINE struct rows first_rows(const struct mxfp_gemm_multiply_job *job)
+{
+	struct rows a = {.head = job->a, .bytes = mxfp_gemm_int8_a_bytes(job->shape, job->k)};
+
+	a.codes = (const int8_t *)(a.head + 1);
+	a.blocks = (const void *)(a.codes + gemm_int8_count(job->k, GEMM_INT8_UNIT) * MR * GEMM_INT8_UNIT);
+	return a;
+}
+
+/* The panel that comes n later. */
+ALWAYS_INLINE struct rows later_rows(const struct rows *a, size_t n)
+{
+	const size_t step = n * a->bytes;
+	struct rows later = {.codes = a->codes + step, .bytes = a->bytes};
+
+	later.head = (const void *)((const uint8_t *)a->head + step);
+	later.blocks = (const void *)((const uint8_t *)a->blocks + step);
+	return later;
+}
+
+ALWAYS_INLINE __m512i dot(__m512i sum, __m512i unsigned_bytes, __m512i signed_bytes)
+{
+	__asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(unsigned_bytes), "v"(signed_bytes));
+	return sum;
+}
+
+/* Keeps x in a register where the compiler would rather load it again for each use. */
+ALWAYS_INLINE __m512i pin(__m512i x)
+{
+	__asm__("" : "+v"(x));
+	return x;
+}
+
+ALWAYS_INLINE __m512i broadcast(const void *at)
+{
+	int32_t x;
+
+	memcpy(&x, at, sizeof x);
+	return _mm512_set1_epi32(x);
+}
+
+/* Bytes to binary32: see the panel's description for what they mean. */
+ALWAYS_INLINE __m512 load_scales(bool ue4m3, const uint8_t *bytes)
+{
+	const __m128i b = _mm_loadu_si128((const __m128i *)bytes);
+
+	if (ue4m3) /* as binary16 they are 2^-8 of themselves */
+		return _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepi8_epi16(b), 7));
+	/* The exponent alone, but 2^-127 for 0 and NaN for Inf. */
+	__m512 power = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu8_epi32(b), F32_SIGNIFICAND_BITS));
+	return _mm512_fixupimm_ps(_mm512_set1_ps(0x1p-127f), power, _mm512_set1_epi32(0x11301000), 0);
+}
+
+ALWAYS_INLINE __m512i nibble_table(void)
+{
+	return _mm512_broadcast_i32x4(gemm_int8_e2m1(12));
+}
+
+/* The 16 columns of vector v, 4 elements of each: number `four` in the panel's order. */
+ALWAYS_INLINE __m512i load_elements(bool nibbles, const uint8_t *codes, size_t four, int v)
+{
+	if (!nibbles)
+		return _mm512_loadu_si512(codes + (four * VECTORS + v) * VECTOR_BYTES);
+	__m512i pair = _mm512_loadu_si512(codes + (four / 2 * VECTORS + v) * VECTOR_BYTES);
+	/* The table repeats every 16: what is above the half does not matter. */
+	return _mm512_permutexvar_epi8(four % 2 != 0 ? _mm512_srli_epi16(pair, 4) : pair, nibble_table());
+}
+
+/* The least scale of each column, and whether all columns can be folded. */
+ALWAYS_INLINE bool find_foldable(const uint8_t *scales, size_t n_blocks, uint8_t columns[NR])
+{
+	bool foldable = true;
+
+	for (size_t i = 0; i < NR; i += 16) {
+		__m128i least = _mm_set1_epi8(-1), most = _mm_setzero_si128();
+
+		for (size_t b = 0; b < n_blocks; b++) {
+			__m128i scale = _mm_loadu_si128((const __m128i *)(scales + b * NR + i));
+
+			least = _mm_min_epu8(least, scale);
+			most = _mm_max_epu8(most, scale);
+		}
+		_mm_storeu_si128((__m128i *)(columns + i), least);
+		foldable &= (_mm_cmpgt_epu8_mask(_mm_sub_epi8(most, least), _mm_set1_epi8(GEMM_INT8_FOLD_SPREAD)) |
+		             _mm_cmplt_epu8_mask(least, _mm_set1_epi8(GEMM_INT8_FOLD_LEAST)) |
+		             _mm_cmpgt_epu8_mask(least, _mm_set1_epi8((char)GEMM_INT8_FOLD_MOST))) == 0;
+	}
+	return foldable;
+}
+
+/* Sums of a block times A's scale, then W's, to p. */
+ALWAYS_INLINE void add_block(__m512 p[VECTORS], const __m512i sum[VECTORS], const struct gemm_int8_block *block,
+                             const __m512 scale[VECTORS], bool excess)
+{
+	const __m512 factor = _mm512_set1_ps(block->factor), less = _mm512_set1_ps(block->less);
+
+#pragma GCC unroll 3
+	for (int v = 0; v < VECTORS; v++) {
+		__m512 term = _mm512_fmadd_ps(_mm512_castsi512_ps(sum[v]), factor, less), s = scale[v];
+
+		if (excess) /* a factor past 2^127 is Inf or NaN; beside 2^100 any sum but 0 is then past all numbers */
+			s = _mm512_min_ps(_mm512_set1_ps(0x1p127f), _mm512_mul_ps(s, _mm512_set1_ps(block->excess)));
+		p[v] = _mm512_fmadd_ps(term, s, p[v]);
+	}
+}
+
+/* One row's sums start from x. */
+ALWAYS_INLINE void start_sums(__m512i sum[VECTORS], const int32_t *x)
+{
+	const __m512i start = broadcast(x);
+
+#pragma GCC unroll 3
+	for (int v = 0; v < VECTORS; v++)
+		sum[v] = start;
+}
+
+/* 4 elements of n rows and all columns: number `four` of those at `codes` and, in each panel of A, at elements[]. */
+ALWAYS_INLINE void add_four(__m512i sum[][VECTORS], const int8_t *const elements[], bool nibbles, const uint8_t *codes,
+                            int four, int n)
+{
+	__m512i w[VECTORS];
+
+#pragma GCC unroll 3
+	for (int v = 0; v < VECTORS; v++)
+		w[v] = pin(load_elements(nibbles, codes, (size_t)four, v));
+#pragma GCC unroll 8
+	for (int r = 0; r < n; r++) {
+		const __m512i x = broadcast(elements[r / MR] + r % MR * GEMM_INT8_UNIT + four * 4);
+
+#pragma GCC unroll 3
+		for (int v = 0; v < VECTORS; v++)
+			sum[r][v] = dot(sum[r][v], w[v], x);
+	}
+}
+
+/* Block b of n rows. */
+ALWAYS_INLINE void multiply_block(__m512 p[][VECTORS], const struct rows *a, const struct kind *kind,
+                                  const uint8_t *codes, const __m512 scale[VECTORS], size_t b, int n)
+{
+	const int8_t *elements = a->codes + b * kind->block / GEMM_INT8_UNIT * GEMM_INT8_UNIT * MR +
+	                         b * kind->block % GEMM_INT8_UNIT;
+	const struct gemm_int8_block *blocks = a->blocks + b * MR;
+	__m512i sum[MR][VECTORS];
+
+#pragma GCC unroll 4
+	for (int r = 0; r < n; r++)
+		start_sums(sum[r], &blocks[r].start);
+#pragma GCC unroll 8
+	for (int four = 0; four < kind->block / 4; four++)
+		add_four(sum, &elements, kind->nibbles, codes, four, n);
+#pragma GCC unroll 4
+	for (int r = 0; r < n; r++)
+		add_block(p[r], sum[r], &blocks[r], scale, kind->excess);
+}
+
+/* C += P. */
+ALWAYS_INLINE void end_pass(float *c, __m512 p[][VECTORS], int n)
+{
+#pragma GCC unroll 12
+	for (int i = 0; i < n * VECTORS; i++) {
+		float *at = c + i * LANES;
+
+		_mm512_store_ps(at, _mm512_add_ps(_mm512_load_ps(at), p[i / VECTORS][i % VECTORS]));
+	}
+}
+
+/* What packing A and W for gemm_int8.h share. Sources are read through masks: nothing past a row's last element
+   is looked at. */
+
+enum { E8M0_BIAS = 127, E8M0_NAN = 0xFF, UE4M3_NAN = 0x7F };
+
+ALWAYS_INLINE uint32_t low_bits(size_t n)
+{
+	return _bzhi_u32(UINT32_MAX, n < 32 ? (unsigned)n : 32);
+}
+
+/* Codes of 6 bits, 4 in 3 bytes, as integers in eighths. */
+ALWAYS_INLINE __m256i e2m3_elements(__m256i packed)
+{
+	const __m256i places = _mm256_set1_epi64x(0x2A241E18120C0600);
+	const __m256i bytes = _mm256_setr_epi8(0, 1, 2, 3, 4, 5, -1, -1, 6, 7, 8, 9, 10, 11, -1, -1, 12, 13, 14, 15, 16, 17,
+	                                       -1, -1, 18, 19, 20, 21, 22, 23, -1, -1);
+	const __m512i eighths = _mm512_setr_epi64(0x0706050403020100, 0x0F0E0D0C0B0A0908, 0x1E1C1A1816141210,
+	                                          0x3C3834302C282420, 0, 0, 0, 0);
+	__m256i codes = _mm256_multishift_epi64_epi8(places, _mm256_permutexvar_epi8(bytes, packed));
+	__m256i negative = _mm256_and_si256(codes, _mm256_set1_epi8(0x20));
+	__mmask32 minus = _mm256_test_epi8_mask(negative, negative);
+	__m256i magnitude = _mm512_castsi512_si256(_mm512_permutexvar_epi8(
+		_mm512_castsi256_si512(_mm256_andnot_si256(_mm256_set1_epi8(0x20), codes)), eighths));
+
+	return _mm256_mask_sub_epi8(magnitude, minus, _mm256_setzero_si256(), magnitude);
+}
+
+/* n <= 32 elements that begin at `codes`, as integers; then zeros. */
+ALWAYS_INLINE __m256i source_elements(enum mxfp_format format, const uint8_t *codes, size_t n)
+{
+	__m256i x;
+
+	switch (format) {
+	case MXFP_FORMAT_MXINT8:
+		return _mm256_maskz_loadu_epi8(low_bits(n), codes);
+	case MXFP_FORMAT_MXFP6_E2M3:
+		x = e2m3_elements(_mm256_maskz_loadu_epi8(low_bits((n * 6 + 7) / 8), codes));
+		break;
+	default:
+		x = _mm256_cvtepu8_epi16(_mm_maskz_loadu_epi8((__mmask16)low_bits((n + 1) / 2), codes));
+		x = _mm256_and_si256(_mm256_or_si256(x, _mm256_slli_epi16(x, 4)), _mm256_set1_epi8(0x0F));
+		x = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(gemm_int8_e2m1(0)), x);
+	}
+	return _mm256_maskz_mov_epi8(low_bits(n), x);
+}
+
+ALWAYS_INLINE size_t code_bytes(enum mxfp_format format, size_t k)
+{
+	return k * mxfp_format_info(mxfp_format_info(format)->element)->bits / 8;
+}
+
+ALWAYS_INLINE uint8_t least_byte(__m256i x)
+{
+	__m128i y = _mm_min_epu8(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+
+	y = _mm_min_epu8(y, _mm_srli_epi16(y, 8));
+	return (uint8_t)_mm_cvtsi128_si32(_mm_minpos_epu16(_mm_and_si128(y, _mm_set1_epi16(0xFF))));
+}
+
+/* The scale of a block of zeros (bits of `zero`) counts for nothing unless it is NaN: the least of the others takes its
+   place, lest a subnormal slows the multiplication down, or keeps the row from being folded. Returns whether it can
+   be. */
+ALWAYS_INLINE bool even_out(uint8_t scale[GEMM_INT8_BLOCKS], uint32_t zero, size_t n_blocks, uint8_t *least)
+{
+	const __m256i ones = _mm256_set1_epi8(-1);
+	__m256i x = _mm256_loadu_si256((const __m256i *)scale);
+	__mmask32 idle = zero & ~_mm256_cmpeq_epi8_mask(x, ones), counts = low_bits(n_blocks) & ~idle;
+	uint8_t most = (uint8_t)~least_byte(_mm256_xor_si256(_mm256_maskz_mov_epi8(counts, x), ones));
+
+	*least = least_byte(_mm256_mask_mov_epi8(ones, counts, x));
+	if (counts == 0)
+		*least = most = E8M0_BIAS;
+	_mm256_storeu_si256((__m256i *)scale, _mm256_mask_mov_epi8(x, idle, _mm256_set1_epi8((char)*least)));
+	return most - *least <= GEMM_INT8_FOLD_SPREAD && *least >= GEMM_INT8_FOLD_LEAST && *least <= GEMM_INT8_FOLD_MOST;
+}
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What quantizing MX and NVFP4 in groups of 16 blocks shares, where one vector has the largest magnitude of each block:
+ * loading numbers of any source, taking out NaN and Inf, and trees over 16 vectors.
+ */
+#ifndef MXFP_AVX512_GROUPS_H
+#define MXFP_AVX512_GROUPS_H
+
+#include "tier.h"
+
+#include "body/slots.h"
+
+enum { GROUP_BLOCKS = 16 };
+
+/* Numbers i to i + 15 of the source as binary32: those of the lanes, and zeros. */
+ALWAYS_INLINE __m512 load_numbers(const void *src, enum mxfp_format format, size_t i, __mmask16 lanes)
+{
+	const uint16_t *halves = (const uint16_t *)src + i;
+
+	switch (format) {
+	case MXFP_FORMAT_BF16: {
+		/* Word i to the upper half of dword i. */
+		const __m512i upper = _mm512_set_epi16(15, 0, 14, 0, 13, 0, 12, 0, 11, 0, 10, 0, 9, 0, 8, 0, 7, 0, 6, 0, 5,
+		                                       0, 4, 0, 3, 0, 2, 0, 1, 0, 0, 0);
+		__m512i x = _mm512_castsi256_si512(_mm256_maskz_loadu_epi16(lanes, halves));
+
+		return _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xAAAAAAAA, upper, x));
+	}
+	case MXFP_FORMAT_F16:
+		return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes, halves));
+	default:
+		return _mm512_maskz_loadu_ps(lanes, (const float *)src + i);
+	}
+}
+
+/* The lanes of numbers i to i + 15 where there are n. */
+ALWAYS_INLINE __mmask16 lanes_left(size_t i, size_t n)
+{
+	return i >= n ? 0 : n - i >= LANES ? 0xFFFF : (__mmask16)((1U << (n - i)) - 1);
+}
+
+/* Counts the NaNs and Infs among 16 numbers and puts the largest finite number for Inf if the policy says so. True if
+   one is left, for which the block becomes NaN. */
+ALWAYS_INLINE bool mend_numbers(const struct mxfp_quantize_job *job, __m512i *x)
+{
+	const __m512i inf = _mm512_set1_epi32((int)F32_INF);
+	const __m512i magnitude = _mm512_and_si512(*x, _mm512_set1_epi32((int)~F32_SIGN));
+	const __mmask16 nans = _mm512_cmpgt_epu32_mask(magnitude, inf), infs = _mm512_cmpeq_epi32_mask(magnitude, inf);
+
+	job->counts->nan += (uint64_t)_mm_popcnt_u32(nans);
+	job->counts->inf += (uint64_t)_mm_popcnt_u32(infs);
+	if (job->saturate_inf) /* the largest finite number has the bits before those of Inf */
+		*x = _mm512_mask_sub_epi32(*x, infs, *x, _mm512_set1_epi32(1));
+	return (job->saturate_inf ? nans : nans | infs) != 0;
+}
+
+/* Lane j = the maximum (of integers), or the sum (of floats), of the lanes of v[j], made by the halving tree j + 8,
+   + 4, + 2, + 1: each step merges pairs of vectors, so that every lane stays busy. */
+enum combination { LARGEST, SUM };
+
+ALWAYS_INLINE __m512i combine(__m512i a, __m512i b, enum combination operation)
+{
+	if (operation == LARGEST)
+		return _mm512_max_epu32(a, b);
+	return _mm512_castps_si512(_mm512_add_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b)));
+}
+
+/* Lanes of a and b that are `distance` apart, combined: the lower half of what comes out, of each 128 bits where the
+   distance is below 4, is of a, the upper half of b. */
+ALWAYS_INLINE __m512i merge(__m512i a, __m512i b, int distance, enum combination operation)
+{
+	const __m512 c = _mm512_castsi512_ps(a), d = _mm512_castsi512_ps(b);
+
+	switch (distance) {
+	case 8: /* a blend for one of two shuffles: port 5 has the only shuffle unit */
+		return combine(_mm512_mask_blend_epi64(0xF0, a, b), _mm512_shuffle_i64x2(a, b, 0x4E), operation);
+	case 4:
+		return combine(_mm512_shuffle_i64x2(a, b, 0x88), _mm512_shuffle_i64x2(a, b, 0xDD), operation);
+	case 2:
+		return combine(_mm512_mask_blend_epi64(0xAA, a, b), _mm512_alignr_epi8(b, a, 8), operation);
+	default:
+		return combine(_mm512_castps_si512(_mm512_shuffle_ps(c, d, 0x88)),
+		               _mm512_castps_si512(_mm512_shuffle_ps(c, d, 0xDD)), operation);
+	}
+}
+
+/* The end of that for 16 vectors halved: halves[i] has what is left of v[i] and v[i + 4], of v[i + 4] and v[i + 8] from
+   i = 4 on, in its lower and upper half. */
+ALWAYS_INLINE __m512i reduce_halves(const __m512i halves[GROUP_BLOCKS / 2], enum combination operation)
+{
+	__m512i quarter[4];
+
+#pragma GCC unroll 4
+	for (int i = 0; i < 4; i++)
+		quarter[i] = merge(halves[i], halves[i + 4], 4, operation);
+	return merge(merge(quarter[0], quarter[1], 2, operation), merge(quarter[2], quarter[3], 2, operation), 1,
+	             operation);
+}
+
+ALWAYS_INLINE __m512i reduce_each(const __m512i v[GROUP_BLOCKS], enum combination operation)
+{
+	__m512i halves[GROUP_BLOCKS / 2];
+
+#pragma GCC unroll 4
+	for (int i = 0; i < 4; i++) {
+		halves[i] = merge(v[i], v[i + 4], 8, operation);
+		halves[i + 4] = merge(v[i + 8], v[i + 12], 8, operation);
+	}
+	return reduce_halves(halves, operation);
+}
+
+/* The zeros among n numbers, a multiple of 16. */
+ALWAYS_INLINE uint64_t count_zeros(const float *x, size_t n)
+{
+	uint64_t zeros = 0;
+
+	for (size_t i = 0; i < n; i += LANES)
+		zeros += (uint64_t)_mm_popcnt_u32(
+			_mm512_testn_epi32_mask(_mm512_loadu_si512(x + i), _mm512_set1_epi32((int)~F32_SIGN)));
+	return zeros;
+}
+
+/* What quantizes a group: the numbers of a row from column k on. Of two groups a context has, the first call fills number
+   `which` and chooses its scales, and the second makes its codes. */
+typedef void group_prepare(void *context, unsigned which, size_t row, size_t k);
+typedef void group_finish(void *context, unsigned which);
+
+/* The driver of both: a group is finished after the next one has been prepared, because scales come out of a long chain
+   of instructions, whose latency the other group's work fills. */
+ALWAYS_INLINE void run_groups(void *context, size_t rows, size_t cols, size_t group, group_prepare *prepare,
+                              group_finish *finish)
+{
+	bool ready = false;
+	unsigned next = 0;
+
+	for (size_t row = 0; row < rows; row++)
+		for (size_t k = 0; k < cols; k += group) {
+			prepare(context, next, row, k);
+			if (ready)
+				finish(context, next ^ 1);
+			ready = true;
+			next ^= 1;
+		}
+	if (ready)
+		finish(context, next ^ 1);
+}
+
+#endif

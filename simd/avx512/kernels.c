@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* The slots of tier avx512, and nothing else. */
+#include "config.h"
+
+#include "tier.h"
+
+#include "body/slots.h"
+
+static mxfp_convert_kernel *converter(enum mxfp_format to, enum mxfp_format from)
+{
+	if (to == MXFP_FORMAT_F32)
+		return mxfp_format_info(from)->bits <= 8 ? TIER(decode) : TIER(decode_wide);
+	if (from == MXFP_FORMAT_F32)
+		return mxfp_format_info(to)->bits <= 8 ? TIER(encode) : TIER(encode_wide);
+	return TIER(relay);
+}
+
+void TIER(kernels)(struct mxfp_kernels *table)
+{
+	table->gemm_finish = TIER(gemm_finish);
+	for (int f = 0; f < MXFP_N_FORMATS; f++) {
+		const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)f);
+
+		if (info->kind == MXFP_KIND_BLOCK) {
+			table->quantize[f] = info->tensor_scale ? TIER(quantize_nvfp4_groups)
+			                                        : TIER(quantize_mx_groups);
+			table->dequantize[f] = TIER(dequantize);
+		}
+		table->compress[f] = TIER(compress);
+		table->expand[f] = TIER(expand);
+		if (table->scan[f] != NULL)
+			table->scan[f] = TIER(scan);
+		for (int from = 0; from < MXFP_N_FORMATS; from++)
+			if (table->convert[f][from] != NULL)
+				table->convert[f][from] = converter((enum mxfp_format)f, (enum mxfp_format)from);
+	}
+	table->scan[MXFP_FORMAT_F32] = TIER(scan_words);
+	table->scan[MXFP_FORMAT_BF16] = TIER(scan_words);
+	table->scan[MXFP_FORMAT_F16] = TIER(scan_words);
+	table->gemm[MXFP_GEMM_CHAIN] = &TIER(gemm_chain);
+	table->gemm[MXFP_GEMM_EXACT] = &TIER(gemm_exact);
+	table->gemm[MXFP_GEMM_INT16] = &TIER(gemm_int16);
+	table->gemm[MXFP_GEMM_WIDE] = &TIER(gemm_wide);
+	table->gemm[MXFP_GEMM_INT8] = &TIER(gemm_int8);
+	table->gemm[MXFP_GEMM_E4M3] = &TIER(gemm_e4m3);
+	table->gemm[MXFP_GEMM_SPARSE_CHAIN] = &TIER(gemm_sparse_chain);
+	table->gemm[MXFP_GEMM_SPARSE_INT8] = &TIER(gemm_sparse_int8);
+}

@@ -1,0 +1,601 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The block scales of NVFP4 in vectors: 16 blocks, one a lane. The recipes are those of ref/nvfp4.c, operation by
+ * operation, so every one of them rounds as there; what a recipe makes of the tensor is made once.
+ */
+#include "tier.h"
+
+#include "avx512/groups.h"
+#include "avx512/philox.h"
+#include "body/nvfp4_tensor.h"
+#include "body/slots.h"
+
+#define SCALE_MIN_NORMAL 0x1p-6f
+#define SCALE_MAX 448.0f
+#define FLOAT_MAX 0x1.fffffep127f
+
+enum { SCALE_BIAS = 7, SCALE_SIGNIFICAND_BITS = 3 };
+
+struct tensor {
+	enum mxfp_recipe recipe;
+	struct nvfp4_tensor of;
+};
+
+/* The scales of 16 blocks, and what their numbers are multiplied with; compressed-tensors and modelopt divide by it. */
+struct scales {
+	__m512i byte;
+	__m512 value, factor;
+};
+
+/* False if a 0 times or over a scale may be NaN, but for a block scale of 0 in modelopt: tensors next to nothing. */
+static inline bool tensor_init(struct tensor *t, const struct mxfp_quantize_job *job)
+{
+	const struct mxfp_nvfp4_tensor bits = mxfp_nvfp4_tensor_ref(job->recipe, job->tensor_amax);
+	/* The smallest scale of torchao is 2^-6: a reciprocal of 2^122 over it overflows. */
+	const uint32_t reciprocal_end = (uint32_t)(F32_BIAS + 122) << F32_SIGNIFICAND_BITS;
+
+	t->recipe = job->recipe;
+	nvfp4_tensor_init(&t->of, &bits);
+	return job->tensor_amax < F32_INF && bits.scale != 0 && bits.reciprocal < reciprocal_end;
+}
+
+/* v >= 0 to nearest even; not NaN. With P the power of two below v, or that of the smallest normal scale, the sum of v
+   and 2^20 P has the unit P / 8, and the code is a number of units counted from P = 2^-6, as in ref/minifloat.c. */
+ALWAYS_INLINE struct scales round_scale(__m512 v)
+{
+	const int first = (F32_BIAS - SCALE_BIAS + 1) << SCALE_SIGNIFICAND_BITS;
+	const unsigned up = F32_SIGNIFICAND_BITS - SCALE_SIGNIFICAND_BITS;
+	struct scales s;
+
+	v = _mm512_min_ps(v, _mm512_set1_ps(SCALE_MAX));
+	__m512i p = _mm512_and_si512(_mm512_castps_si512(_mm512_max_ps(v, _mm512_set1_ps(SCALE_MIN_NORMAL))),
+	                             _mm512_set1_epi32(F32_INF));
+	__m512i large = _mm512_add_epi32(p, _mm512_set1_epi32(20 << F32_SIGNIFICAND_BITS));
+	__m512 sum = _mm512_add_ps(v, _mm512_castsi512_ps(large));
+	s.value = _mm512_sub_ps(sum, _mm512_castsi512_ps(large));
+	s.byte = _mm512_sub_epi32(_mm512_castps_si512(sum), large);
+	s.byte = _mm512_add_epi32(s.byte, _mm512_sub_epi32(_mm512_srli_epi32(p, up), _mm512_set1_epi32(first)));
+	return s;
+}
+
+/* ggml's rounding: 448 from 248 on, half up, and below 2^-6 by a sum that is rounded before it is cut off. */
+ALWAYS_INLINE struct scales round_scale_ggml(__m512 v)
+{
+	const unsigned up = F32_SIGNIFICAND_BITS - SCALE_SIGNIFICAND_BITS;
+	const int rebias = (F32_BIAS - SCALE_BIAS) << SCALE_SIGNIFICAND_BITS;
+	const __m512 subnormals = _mm512_set1_ps(512);
+	const __m512i half = _mm512_set1_epi32(1 << (up - 1));
+	struct scales s;
+
+	v = _mm512_min_ps(v, _mm512_set1_ps(SCALE_MAX));
+	s.byte = _mm512_srli_epi32(_mm512_add_epi32(_mm512_castps_si512(v), half), up);
+	s.byte = _mm512_sub_epi32(s.byte, _mm512_set1_epi32(rebias));
+	s.byte = _mm512_mask_mov_epi32(s.byte, _mm512_cmp_ps_mask(v, _mm512_set1_ps(248), _CMP_GE_OQ),
+	                               _mm512_set1_epi32(0x7E));
+	s.value = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(s.byte, _mm512_set1_epi32(rebias)), up));
+	__mmask16 small = _mm512_cmp_ps_mask(v, _mm512_set1_ps(SCALE_MIN_NORMAL), _CMP_LT_OQ);
+	__m512i n = _mm512_cvttps_epi32(_mm512_add_ps(_mm512_mul_ps(v, subnormals), _mm512_set1_ps(0.5f)));
+	n = _mm512_min_epi32(n, _mm512_set1_epi32(7));
+	s.byte = _mm512_mask_mov_epi32(s.byte, small, n);
+	s.value = _mm512_mask_div_ps(s.value, small, _mm512_cvtepi32_ps(n), subnormals);
+	return s;
+}
+
+ALWAYS_INLINE __m512 sixth(__m512 amax)
+{
+	return _mm512_div_ps(amax, _mm512_set1_ps(6));
+}
+
+/* te and 4over6: the scale nearest to the unrounded one. */
+ALWAYS_INLINE struct scales te_scales(const struct tensor *t, __m512 unrounded)
+{
+	const __m512 one = _mm512_set1_ps(1);
+	struct scales s = round_scale(unrounded);
+
+	s.factor = _mm512_div_ps(one, _mm512_mul_ps(s.value, _mm512_set1_ps(t->of.decode)));
+	s.factor = _mm512_min_ps(s.factor, _mm512_set1_ps(FLOAT_MAX));
+	return s;
+}
+
+ALWAYS_INLINE __m512 te_unrounded(const struct tensor *t, __m512 amax)
+{
+	return _mm512_mul_ps(amax, _mm512_set1_ps(t->of.encode_sixth));
+}
+
+/* torchao: not below 2^-6; round_scale() clamps at the other end. */
+ALWAYS_INLINE struct scales torchao_scales(__m512 unrounded, __m512 reciprocal)
+{
+	struct scales s = round_scale(_mm512_max_ps(unrounded, _mm512_set1_ps(SCALE_MIN_NORMAL)));
+
+	s.factor = _mm512_div_ps(reciprocal, s.value);
+	return s;
+}
+
+/* compressed-tensors: 0.125 for a scale of 0. */
+ALWAYS_INLINE struct scales ct_scales(const struct tensor *t, __m512 amax)
+{
+	const __m512 g = _mm512_set1_ps(t->of.scale);
+	struct scales s = round_scale(_mm512_mul_ps(g, sixth(amax)));
+	__mmask16 zero = _mm512_testn_epi32_mask(s.byte, s.byte);
+
+	s.byte = _mm512_mask_mov_epi32(s.byte, zero, _mm512_set1_epi32(0x20));
+	s.value = _mm512_mask_mov_ps(s.value, zero, _mm512_set1_ps(0.125f));
+	s.factor = _mm512_div_ps(s.value, g);
+	return s;
+}
+
+ALWAYS_INLINE struct scales modelopt_scales(const struct tensor *t, __m512 amax)
+{
+	const __m512 g = _mm512_set1_ps(t->of.scale);
+	__m512 unrounded = _mm512_div_ps(amax, _mm512_set1_ps(t->of.six_scales));
+	__mmask16 zero = _mm512_cmp_ps_mask(unrounded, _mm512_setzero_ps(), _CMP_EQ_OQ);
+	struct scales s = round_scale(_mm512_mask_mov_ps(unrounded, zero, _mm512_set1_ps(1)));
+
+	s.factor = _mm512_mul_ps(s.value, g);
+	return s;
+}
+
+/* The recipe's scales of blocks with these largest magnitudes, all finite; of 4over6 the one that puts them at 6. */
+ALWAYS_INLINE struct scales block_scales(const struct tensor *t, __m512 amax)
+{
+	struct scales s;
+
+	switch (t->recipe) {
+	case MXFP_RECIPE_TE:
+	case MXFP_RECIPE_4OVER6:
+		break;
+	case MXFP_RECIPE_TORCHAO:
+		return torchao_scales(_mm512_div_ps(sixth(amax), _mm512_set1_ps(t->of.scale)),
+		                      _mm512_set1_ps(t->of.reciprocal));
+	case MXFP_RECIPE_TORCHAO_1:
+		return torchao_scales(sixth(amax), _mm512_set1_ps(1));
+	case MXFP_RECIPE_CT:
+		return ct_scales(t, amax);
+	case MXFP_RECIPE_MODELOPT:
+		return modelopt_scales(t, amax);
+	case MXFP_RECIPE_GGML:
+		s = round_scale_ggml(sixth(amax));
+		s.factor = s.value;
+		return s;
+	}
+	return te_scales(t, te_unrounded(t, amax));
+}
+
+/*
+ * Numbers to e2m1, a block of 16 in a vector, and 8 blocks to 64 bytes of codes.
+ *
+ * With P the power of two below |q|, at least 1, fma(|q|, 2^-22, P) has the unit P / 2 of e2m1 in its last bit: it
+ * rounds once and leaves n in the low bits and P in the exponent, and the code is n + 2 log2 P. vpdpwssd makes that sum
+ * of the two halves of a lane, times a power of two that puts it at the block's place in a word of 8 codes.
+ */
+
+/* A group is 16 blocks, one lane each where their scales are made; a word is one lane's codes in 8 blocks. */
+enum { BLOCK = 16, GROUP = GROUP_BLOCKS * BLOCK, WORD_BLOCKS = 8 };
+
+/* How numbers become what is rounded. */
+enum quotient { PRODUCT, QUOTIENT, NEAREST };
+
+/* QUICK: to nearest even where nothing saturates; CAREFUL: where something may; STOCHASTIC. */
+enum rounding { QUICK, CAREFUL, STOCHASTIC };
+
+struct group {
+	const float *x;          /* GROUP numbers, with 0 for what is past the row's end */
+	size_t n;                /* numbers that the row has here */
+	enum rounding rounding;
+	float factor[GROUP_BLOCKS];
+	uint64_t first_index;    /* of x[0] in the tensor */
+	const uint32_t *random;  /* STOCHASTIC: a word each */
+	uint8_t *codes;
+	const char *ahead;       /* what the source has some groups later: asked for, never read */
+	size_t ahead_step;       /* from a block to the next */
+	__m512i zero_signs;      /* all ones if a code of zero keeps its sign, else 0 */
+	uint64_t saturated, flushed;
+	float copy[GROUP];       /* for numbers that are not used where they stand */
+};
+
+#define ONE_BITS 0x3F800000           /* 1: code 0 as fma(|q|, 2^-22, P) leaves it */
+#define SIX_BITS (0x40800000 | 3)     /* P = 4, n = 3: code 7 */
+
+ALWAYS_INLINE __m512 absolute(__m512 x)
+{
+	return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(INT32_MAX)));
+}
+
+/* P of a magnitude. */
+ALWAYS_INLINE __m512i binade(__m512 a)
+{
+	__m512i exponent = _mm512_and_si512(_mm512_castps_si512(a), _mm512_set1_epi32(F32_INF));
+
+	return _mm512_max_epu32(exponent, _mm512_set1_epi32(ONE_BITS));
+}
+
+ALWAYS_INLINE __m512i round_even(__m512 a, __m512i p)
+{
+	return _mm512_castps_si512(_mm512_fmadd_ps(a, _mm512_set1_ps(0x1p-22f), _mm512_castsi512_ps(p)));
+}
+
+/* Away from zero if the random word is below the fraction of the unit times 2^32, as in ref/minifloat.c. The fraction
+   is exact, and a word is below it if it is below the next integer. */
+ALWAYS_INLINE __m512i round_stochastic(__m512 a, __m512i p, __m512i random)
+{
+	__m512 down = _mm512_fmadd_round_ps(a, _mm512_set1_ps(0x1p-22f), _mm512_castsi512_ps(p),
+	                                    _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+	__m512i n = _mm512_sub_epi32(_mm512_castps_si512(down), p);
+	/* 2 / P: the exponents add up to that of 2^1. */
+	__m512 units = _mm512_mul_ps(a, _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_set1_epi32(F32_INF), p)));
+	__m512 fraction = _mm512_mul_ps(_mm512_sub_ps(units, _mm512_cvtepi32_ps(n)), _mm512_set1_ps(0x1p32f));
+	__m512i limit = _mm512_cvt_roundps_epu32(fraction, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
+	__mmask16 up = _mm512_cmplt_epu32_mask(random, limit);
+
+	return _mm512_mask_add_epi32(_mm512_castps_si512(down), up, _mm512_castps_si512(down), _mm512_set1_epi32(1));
+}
+
+/* ggml: the first code whose product with the scale is nearest. The sign follows from x, since the distances to codes
+   of the other sign are at least that to zero, which comes first. Products are exact: each distance rounds once. */
+ALWAYS_INLINE __m512i nearest(__m512 x, __m512 scale)
+{
+	static const float values[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+	__m512 a = absolute(x), least = a;
+	__m512i code = _mm512_setzero_si512();
+
+#pragma GCC unroll 8
+	for (int c = 1; c < 8; c++) {
+		__m512 distance = absolute(_mm512_fmsub_ps(scale, _mm512_set1_ps(values[c]), a));
+		__mmask16 less = _mm512_cmp_ps_mask(distance, least, _CMP_LT_OQ);
+		least = _mm512_mask_mov_ps(least, less, distance);
+		code = _mm512_mask_mov_epi32(code, less, _mm512_set1_epi32(c));
+	}
+	return _mm512_add_epi32(code, _mm512_set1_epi32(ONE_BITS));
+}
+
+/* What the code of x stands for, before rounding. A quotient's zero loses its sign, and 0 / 0 gives code 7 without
+   having saturated. */
+ALWAYS_INLINE __m512 quotient_of(enum quotient kind, __m512 x, __m512 factor)
+{
+	if (kind == PRODUCT)
+		return _mm512_mul_ps(x, factor);
+	if (kind == NEAREST)
+		return x;
+	__m512 q = _mm512_div_ps(x, factor);
+	q = _mm512_mask_mov_ps(q, _mm512_cmp_ps_mask(q, q, _CMP_UNORD_Q), _mm512_set1_ps(6));
+	return _mm512_add_ps(q, _mm512_setzero_ps());
+}
+
+/* The rounded magnitudes of block b, n and P in a lane; *sign gets their signs in its top bits. */
+ALWAYS_INLINE __m512i round_block(enum quotient kind, enum rounding rounding, struct group *g, int b, __m512 *sign)
+{
+	__m512 x = _mm512_loadu_ps(g->x + b * BLOCK), factor = _mm512_set1_ps(g->factor[b]);
+	_mm_prefetch(g->ahead + (size_t)b * g->ahead_step, _MM_HINT_T0);
+	__m512 a = absolute(*sign = quotient_of(kind, x, factor));
+
+	if (kind == NEAREST)
+		return nearest(x, factor);
+	if (rounding == QUICK)
+		return round_even(a, binade(a));
+	/* 8 is past the largest in either way of rounding. */
+	a = _mm512_min_ps(a, _mm512_set1_ps(8));
+	__m512i r = rounding == CAREFUL ? round_even(a, binade(a))
+	                                : round_stochastic(a, binade(a), _mm512_loadu_si512(g->random + b * BLOCK));
+	__mmask16 past = _mm512_cmpgt_epu32_mask(r, _mm512_set1_epi32(SIX_BITS));
+	__mmask16 zero = _mm512_cmpeq_epu32_mask(r, _mm512_set1_epi32(ONE_BITS));
+	g->saturated += (unsigned)_mm_popcnt_u32(past);
+	g->flushed += (unsigned)_mm_popcnt_u32(
+		_mm512_mask_test_epi32_mask(zero, _mm512_castps_si512(x), _mm512_set1_epi32(INT32_MAX)));
+	return _mm512_min_epu32(r, _mm512_set1_epi32(SIX_BITS));
+}
+
+/* Eight 4-bit codes a lane, of block k in bits 4 k, to 8 bytes a block. */
+ALWAYS_INLINE __m512i pack_words(__m512i words)
+{
+	/* Of each pair of lanes the lower one gets the bytes of the even blocks and the upper one those of the odd. */
+	const __m512i turns = _mm512_set1_epi64(INT64_C(28) << 32 | 4);
+	const __m512i own = _mm512_set1_epi64((int64_t)UINT64_C(0xF0F0F0F00F0F0F0F));
+	/* Byte i of block k, at 8 k + i, comes from lanes 2 i and 2 i + 1, which are bytes 8 i to 8 i + 7. */
+	const __m512i place = _mm512_set_epi8(63, 55, 47, 39, 31, 23, 15, 7, 59, 51, 43, 35, 27, 19, 11, 3, 62, 54, 46, 38,
+	                                      30, 22, 14, 6, 58, 50, 42, 34, 26, 18, 10, 2, 61, 53, 45, 37, 29, 21, 13, 5,
+	                                      57, 49, 41, 33, 25, 17, 9, 1, 60, 52, 44, 36, 28, 20, 12, 4, 56, 48, 40, 32,
+	                                      24, 16, 8, 0);
+	__m512i others = _mm512_rolv_epi32(_mm512_shuffle_epi32(words, _MM_PERM_CDAB), turns);
+
+	return _mm512_permutexvar_epi8(place, _mm512_ternarylogic_epi32(own, words, others, 0xCA));
+}
+
+/* The codes of blocks first to first + 7 of the group. In QUICK rounding and NEAREST every zero is counted as flushed:
+   those that were zeros before are for the caller to take off. */
+ALWAYS_INLINE __m512i encode_word(enum quotient kind, enum rounding rounding, struct group *g, int first)
+{
+	/* Blocks 3 i to 3 i + 2 share a sum, at bits 6, 10 and 14; vpdpwssd adds (127 << 7) << 0, 4, 8 for each P = 1. */
+	enum { SUMS = 3, AT = 6, ONE_HIGH = ONE_BITS >> 16 };
+	__m512i sum[SUMS] = {_mm512_set1_epi32(-ONE_HIGH * 0x111), _mm512_set1_epi32(-ONE_HIGH * 0x111),
+	                     _mm512_set1_epi32(-ONE_HIGH * 0x11)};
+	__m512i signs = _mm512_setzero_si512();
+	const __m512i top = _mm512_set1_epi32((int32_t)0x88888888);
+
+#pragma GCC unroll 8
+	for (int k = WORD_BLOCKS - 1; k >= 0; k--) {
+		const int up = 4 * (k % SUMS);
+		__m512 sign;
+		__m512i r = round_block(kind, rounding, g, first + k, &sign);
+		sum[k / SUMS] = _mm512_dpwssd_epi32(sum[k / SUMS], r, _mm512_set1_epi32(1 << (16 + up) | 1 << (AT + up)));
+		signs = _mm512_shldi_epi32(signs, _mm512_castps_si512(sign), 4);
+	}
+	__m512i words = _mm512_ternarylogic_epi32(_mm512_srli_epi32(sum[0], AT), _mm512_slli_epi32(sum[1], 12 - AT),
+	                                          _mm512_slli_epi32(sum[2], 24 - AT), 0xFE);
+	if (rounding == QUICK) {
+		g->flushed += (unsigned)_mm_popcnt_u64(_mm512_testn_epi8_mask(words, _mm512_set1_epi8(0x0F)));
+		g->flushed += (unsigned)_mm_popcnt_u64(_mm512_testn_epi8_mask(words, _mm512_set1_epi8((int8_t)0xF0)));
+	}
+	/* Magnitudes are at most 7: adding 7 sets the top bit of those that are not zero. */
+	__m512i nonzero = _mm512_add_epi32(words, _mm512_set1_epi32(0x77777777));
+	nonzero = _mm512_or_si512(nonzero, g->zero_signs);
+	signs = _mm512_ternarylogic_epi32(signs, nonzero, top, 0x80);
+	return pack_words(_mm512_or_si512(words, signs));
+}
+
+/*
+ * NVFP4 (ref/nvfp4.c), 16 blocks at a time: one vector has the largest magnitude of each block, so the arithmetic of
+ * scales is done once for 16 blocks. Numbers are rounded to nearest even or stochastically; what is left, other modes
+ * and tensors whose scales are next to nothing, is for the generic kernel.
+ */
+
+enum { SCALE_NAN = 0x7F, AHEAD = 8192, PAGE = 4096 };
+
+/* While one group is encoded, the scales of the next are on their way: that is a long chain of operations. */
+struct quantizer {
+	const struct mxfp_quantize_job *job;
+	struct tensor tensor;
+	struct group groups[2];
+	uint32_t random[GROUP + PHILOX_SLACK];
+};
+
+ALWAYS_INLINE void copy_numbers(float *x, enum mxfp_format from, const void *src, size_t i, size_t n)
+{
+	for (size_t k = 0; k < GROUP; k += LANES)
+		_mm512_storeu_ps(x + k, load_numbers(src, from, i + k, lanes_left(k, n)));
+}
+
+/* n numbers of a row from column k on, as binary32: where they stand, or a copy. */
+ALWAYS_INLINE const float *group_numbers(const struct mxfp_quantize_job *job, float *copy, size_t row, size_t k,
+                                         size_t n)
+{
+	const size_t i = row * job->src_stride + k;
+
+	switch (job->src_format) {
+	case MXFP_FORMAT_F32:
+		if (n == GROUP)
+			return (const float *)job->src + i;
+		copy_numbers(copy, MXFP_FORMAT_F32, job->src, i, n);
+		break;
+	case MXFP_FORMAT_BF16:
+		copy_numbers(copy, MXFP_FORMAT_BF16, job->src, i, n);
+		break;
+	default:
+		copy_numbers(copy, MXFP_FORMAT_F16, job->src, i, n);
+	}
+	return copy;
+}
+
+/* The largest magnitude of each block; *least becomes 0 in a lane if there is a zero. */
+ALWAYS_INLINE __m512i largest_magnitudes(const float *x, __m512i *least)
+{
+	__m512i v[GROUP_BLOCKS];
+
+	*least = _mm512_set1_epi32(INT32_MAX);
+#pragma GCC unroll 16
+	for (int b = 0; b < GROUP_BLOCKS; b++) {
+		v[b] = _mm512_and_si512(_mm512_loadu_si512(x + b * BLOCK), _mm512_set1_epi32(INT32_MAX));
+		*least = _mm512_min_epu32(*least, v[b]);
+	}
+	return reduce_each(v, LARGEST);
+}
+
+/* A group with a NaN or Inf to its copy, with the policy carried out: a block that is all NaN becomes zeros, which
+   gives its codes. Returns the mask of such blocks. */
+static NOINLINE __mmask16 remove_non_finite(const struct mxfp_quantize_job *job, float *copy, const float *x)
+{
+	unsigned all_nan = 0;
+
+	for (int b = 0; b < GROUP_BLOCKS; b++) {
+		__m512i bits = _mm512_loadu_si512(x + b * BLOCK);
+		const bool bad = mend_numbers(job, &bits);
+
+		all_nan |= (unsigned)bad << b;
+		_mm512_storeu_si512(copy + b * BLOCK, bad ? _mm512_setzero_si512() : bits);
+	}
+	return (__mmask16)all_nan;
+}
+
+/* Differences of two blocks at a scale of 4over6, squared, lane j of a block plus lane j + 8 in one rounding. */
+ALWAYS_INLINE __m512i squares(const struct tensor *t, const float *x, const float *factor, const float *value, int b)
+{
+	__m512 d[2];
+
+#pragma GCC unroll 2
+	for (int i = 0; i < 2; i++) {
+		const int block = b + (b < 4 ? 0 : 4) + 4 * i;
+		__m512 number = absolute(_mm512_loadu_ps(x + block * BLOCK));
+		__m512 a = _mm512_min_ps(_mm512_mul_ps(number, _mm512_set1_ps(factor[block])), _mm512_set1_ps(6));
+		__m512i p = binade(a);
+		/* n P / 2^23, the code's number times 2^-22: its product with `value`, 2^22 scales, is exact. */
+		__m512 code = _mm512_sub_ps(_mm512_castsi512_ps(round_even(a, p)), _mm512_castsi512_ps(p));
+		d[i] = _mm512_fnmadd_ps(code, _mm512_set1_ps(value[block]),
+		                        _mm512_mul_ps(number, _mm512_set1_ps(t->of.encode)));
+	}
+	__m512 low = _mm512_shuffle_f32x4(d[0], d[1], 0x44), high = _mm512_shuffle_f32x4(d[0], d[1], 0xEE);
+	return _mm512_castps_si512(_mm512_fmadd_ps(high, high, _mm512_mul_ps(low, low)));
+}
+
+/* The squared errors of all blocks, in the order of mxfp_ref_squared_error(). */
+ALWAYS_INLINE __m512 squared_errors(const struct tensor *t, const float *x, const struct scales *s)
+{
+	float factor[GROUP_BLOCKS], value[GROUP_BLOCKS];
+	__m512i v[WORD_BLOCKS];
+
+	_mm512_storeu_ps(factor, s->factor);
+	_mm512_storeu_ps(value, _mm512_mul_ps(s->value, _mm512_set1_ps(0x1p22f)));
+#pragma GCC unroll 8
+	for (int b = 0; b < WORD_BLOCKS; b++)
+		v[b] = squares(t, x, factor, value, b);
+	return _mm512_castsi512_ps(reduce_halves(v, SUM));
+}
+
+/* 4over6: the scale that puts the largest at 4 where its error is less. No error is NaN: the differences are Inf at
+   most. */
+static NOINLINE void choose_four(const struct tensor *t, const float *x, __m512 amax, struct scales *s)
+{
+	__m512 unrounded = _mm512_mul_ps(_mm512_set1_ps(1.5f), te_unrounded(t, amax));
+	struct scales four = te_scales(t, unrounded);
+	__mmask16 less = _mm512_cmp_ps_mask(squared_errors(t, x, &four), squared_errors(t, x, s), _CMP_LT_OQ);
+
+	s->byte = _mm512_mask_mov_epi32(s->byte, less, four.byte);
+	s->factor = _mm512_mask_mov_ps(s->factor, less, four.factor);
+}
+
+/* The codes of 8 blocks. */
+ALWAYS_INLINE __m512i encode(enum quotient kind, struct group *g, int first)
+{
+	switch (g->rounding) {
+	case QUICK:
+		return encode_word(kind, QUICK, g, first);
+	case CAREFUL:
+		return encode_word(kind, CAREFUL, g, first);
+	case STOCHASTIC:
+		break;
+	}
+	return encode_word(kind, STOCHASTIC, g, first);
+}
+
+/* How the group is rounded: nothing saturates if its largest magnitudes do not. */
+ALWAYS_INLINE enum rounding rounding_of(const struct quantizer *q, enum quotient kind, __m512 amax, __m512 factor)
+{
+	if (kind == NEAREST)
+		return QUICK;
+	if (q->job->rounding.mode == MXFP_ROUND_SR)
+		return STOCHASTIC;
+	__m512 largest = kind == QUOTIENT ? _mm512_div_ps(amax, factor) : _mm512_mul_ps(amax, factor);
+	return _mm512_cmp_ps_mask(largest, _mm512_set1_ps(7), _CMP_NLT_UQ) == 0 ? QUICK : CAREFUL;
+}
+
+/* The mask of the blocks that n numbers are in. */
+ALWAYS_INLINE __mmask16 blocks_present(size_t n)
+{
+	return lanes_left(0, (n + BLOCK - 1) / BLOCK);
+}
+
+/* Codes past the n-th to the end of its block: 0 / 0 is not 0. */
+static inline void clear_padding(uint8_t *codes, size_t n)
+{
+	size_t end = (n + BLOCK - 1) / BLOCK * BLOCK;
+
+	if (n % 2 != 0)
+		codes[n++ / 2] &= 0x0F;
+	memset(codes + n / 2, 0, (end - n) / 2);
+}
+
+/* The scales of n numbers of a row from column k on, and what encoding them needs. */
+ALWAYS_INLINE void prepare(struct quantizer *q, enum quotient kind, struct group *g, size_t row, size_t k)
+{
+	const struct mxfp_quantize_job *job = q->job;
+	const size_t width = job->src_format == MXFP_FORMAT_F32 ? sizeof(float) : sizeof(uint16_t);
+	g->n = job->cols - k < GROUP ? job->cols - k : GROUP;
+	const float *x = group_numbers(job, g->copy, row, k, g->n);
+	__mmask16 all_nan = 0;
+	__m512i least, amax = largest_magnitudes(x, &least);
+
+	if (__builtin_expect(_mm512_cmpge_epu32_mask(amax, _mm512_set1_epi32(F32_INF)) != 0, 0)) {
+		all_nan = remove_non_finite(job, g->copy, x);
+		x = g->copy;
+		amax = largest_magnitudes(x, &least);
+	}
+	struct scales s = block_scales(&q->tensor, _mm512_castsi512_ps(amax));
+	if (job->recipe == MXFP_RECIPE_4OVER6)
+		choose_four(&q->tensor, x, _mm512_castsi512_ps(amax), &s);
+	g->x = x;
+	g->ahead = (const char *)job->src + (row * job->src_stride + k) * width + AHEAD;
+	g->ahead_step = BLOCK * width;
+	g->first_index = job->first_index + row * job->cols + k;
+	g->codes = job->codes + row * job->codes_stride + k / 2;
+	g->rounding = rounding_of(q, kind, _mm512_castsi512_ps(amax), s.factor);
+	_mm512_storeu_ps(g->factor, s.factor);
+	if (g->rounding == QUICK && _mm512_testn_epi32_mask(least, least) != 0)
+		g->flushed -= count_zeros(x, GROUP);
+	s.byte = _mm512_mask_mov_epi32(s.byte, all_nan, _mm512_set1_epi32(SCALE_NAN));
+	_mm_mask_storeu_epi8(job->scales + row * job->scales_stride + k / BLOCK, blocks_present(g->n),
+	                     _mm512_cvtepi32_epi8(s.byte));
+}
+
+/* Out of line, so that it takes no registers from those who round to nearest. */
+static NOINLINE void draw(struct quantizer *q, struct group *g)
+{
+	const struct mxfp_rounding *r = &q->job->rounding;
+
+	g->random = philox_array(q->random, r->seed, r->stream, g->first_index, g->n);
+}
+
+ALWAYS_INLINE void finish(struct quantizer *q, enum quotient kind, struct group *g)
+{
+	const unsigned present = blocks_present(g->n);
+
+	if (__builtin_expect(kind != NEAREST && g->rounding == STOCHASTIC, 0))
+		draw(q, g);
+	/* One line of what comes a page later yet, so that its address is translated in time. */
+	_mm_prefetch(g->ahead + PAGE, _MM_HINT_T1);
+	for (int i = 0; i < 2; i++)
+		_mm512_mask_storeu_epi64(g->codes + i * VECTOR_BYTES, (__mmask8)(present >> i * WORD_BLOCKS),
+		                         encode(kind, g, i * WORD_BLOCKS));
+	if (g->n % BLOCK != 0)
+		clear_padding(g->codes, g->n);
+}
+
+#define GROUPS_OF(kind, prepare_kind, finish_kind) \
+	ALWAYS_INLINE void prepare_kind(void *context, unsigned which, size_t row, size_t k) \
+	{ \
+		struct quantizer *q = context; \
+		prepare(q, kind, &q->groups[which], row, k); \
+	} \
+	ALWAYS_INLINE void finish_kind(void *context, unsigned which) \
+	{ \
+		struct quantizer *q = context; \
+		finish(q, kind, &q->groups[which]); \
+	}
+GROUPS_OF(NEAREST, prepare_nearest, finish_nearest)
+GROUPS_OF(QUOTIENT, prepare_quotient, finish_quotient)
+GROUPS_OF(PRODUCT, prepare_product, finish_product)
+#undef GROUPS_OF
+
+/* False if the generic kernel has to do it. */
+static NOINLINE bool quantize(const struct mxfp_quantize_job *job)
+{
+	const bool keeps_sign = !job->rounding.no_negative_zero && job->recipe != MXFP_RECIPE_GGML;
+	struct quantizer q;
+
+	if (!tensor_init(&q.tensor, job) ||
+	    (job->rounding.mode != MXFP_ROUND_RNE && job->rounding.mode != MXFP_ROUND_SR))
+		return false;
+	q.job = job;
+	for (int i = 0; i < 2; i++) {
+		q.groups[i].zero_signs = _mm512_set1_epi32(keeps_sign ? -1 : 0);
+		q.groups[i].saturated = q.groups[i].flushed = 0;
+	}
+	if (job->recipe == MXFP_RECIPE_GGML)
+		run_groups(&q, job->rows, job->cols, GROUP, prepare_nearest, finish_nearest);
+	else if (job->recipe == MXFP_RECIPE_CT || job->recipe == MXFP_RECIPE_MODELOPT)
+		run_groups(&q, job->rows, job->cols, GROUP, prepare_quotient, finish_quotient);
+	else
+		run_groups(&q, job->rows, job->cols, GROUP, prepare_product, finish_product);
+	for (int i = 0; i < 2; i++) {
+		job->counts->saturated += q.groups[i].saturated;
+		job->counts->flushed += q.groups[i].flushed;
+	}
+	return true;
+}
+
+void TIER(quantize_nvfp4_groups)(const struct mxfp_quantize_job *job)
+{
+	struct fp_state state = fp_enter();
+	bool done = quantize(job);
+
+	fp_leave(state);
+	if (!done)
+		TIER(quantize_nvfp4)(job);
+}

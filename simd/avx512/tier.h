@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/* Tier avx512 under body/vector.h: 16 lanes. */
+#ifndef MXFP_AVX512_TIER_H
+#define MXFP_AVX512_TIER_H
+
+#define TIER(name) mxfp_##name##_avx512
+#define TIER_NAME "avx512"
+#define VECTOR_BYTES 64
+
+/* The shared products: the identity of their panels, rows of A in one, vectors of columns in one of W. */
+enum {
+	EXACT_ID = 0x0604, EXACT_MR = 8, EXACT_VECTORS = 1,
+	INT16_ID = 0x0607, INT16_MR = 12, INT16_VECTORS = 1
+};
+
+#include "body/vector.h"
+
+#include <immintrin.h>
+
+#include "body/fp_x86.h"
+
+ALWAYS_INLINE vu32 min_u32(vu32 a, vu32 b)
+{
+	return (vu32)_mm512_min_epu32((__m512i)a, (__m512i)b);
+}
+
+ALWAYS_INLINE vu32 max_u32(vu32 a, vu32 b)
+{
+	return (vu32)_mm512_max_epu32((__m512i)a, (__m512i)b);
+}
+
+ALWAYS_INLINE uint32_t max_across(vu32 v)
+{
+	return _mm512_reduce_max_epu32((__m512i)v);
+}
+
+ALWAYS_INLINE vu32 shift_left(vu32 v, vu32 count)
+{
+	return (vu32)_mm512_sllv_epi32((__m512i)v, (__m512i)count);
+}
+
+ALWAYS_INLINE vu32 shift_right(vu32 v, vu32 count)
+{
+	return (vu32)_mm512_srlv_epi32((__m512i)v, (__m512i)count);
+}
+
+ALWAYS_INLINE bool any(vs32 mask)
+{
+	return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
+}
+
+ALWAYS_INLINE vf32 fma_f32(vf32 a, vf32 b, vf32 c)
+{
+	return (vf32)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+}
+
+ALWAYS_INLINE vf64 fma_f64(vf64 a, vf64 b, vf64 c)
+{
+	return (vf64)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+}
+
+/* LANES / 2 numbers. */
+ALWAYS_INLINE vf64 widen_f32(const void *at)
+{
+	return (vf64)_mm512_cvtps_pd(_mm256_loadu_ps(at));
+}
+
+/* Rounded to nearest even; the lanes of `low` come first. */
+ALWAYS_INLINE vf32 narrow_f64(vf64 low, vf64 high)
+{
+	__m512 first = _mm512_castps256_ps512(_mm512_cvtpd_ps((__m512d)low));
+
+	return (vf32)_mm512_insertf32x8(first, _mm512_cvtpd_ps((__m512d)high), 1);
+}
+
+/* sum + a[0] * b[0] + a[1] * b[1] for each pair of 16-bit lanes, in a lane of 32. */
+ALWAYS_INLINE vs32 dot_pairs(vs32 sum, vs16 a, vs16 b)
+{
+	return (vs32)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
+}
+
+/* The high 32 bits of each product. */
+ALWAYS_INLINE vu32 multiply_high(vu32 a, vu32 b)
+{
+	__m512i even = _mm512_mul_epu32((__m512i)a, (__m512i)b);
+	__m512i odd = _mm512_mul_epu32(_mm512_srli_epi64((__m512i)a, 32), _mm512_srli_epi64((__m512i)b, 32));
+
+	return (vu32)_mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd);
+}
+
+ALWAYS_INLINE vu32 load_u8(const uint8_t *at)
+{
+	return (vu32)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)at));
+}
+
+ALWAYS_INLINE vu32 load_u16(const void *at)
+{
+	return (vu32)_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)at));
+}
+
+/* Lanes are at most 0xFFFF. */
+ALWAYS_INLINE void store_u16(void *at, vu32 v)
+{
+	_mm256_storeu_si256((__m256i *)at, _mm512_cvtepi32_epi16((__m512i)v));
+}
+
+/* Lanes are at most 0xFF. */
+ALWAYS_INLINE void store_u8(uint8_t *at, vu32 v)
+{
+	_mm_storeu_si128((__m128i *)at, _mm512_cvtepi32_epi8((__m512i)v));
+}
+
+/* The lanes of 4 vectors, each at most 0xFF. */
+ALWAYS_INLINE vu8 low_bytes(const vu32 v[4])
+{
+	__m512i low = _mm512_packus_epi32((__m512i)v[0], (__m512i)v[1]);
+	__m512i high = _mm512_packus_epi32((__m512i)v[2], (__m512i)v[3]);
+	const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+
+	return (vu8)_mm512_permutexvar_epi32(order, _mm512_packus_epi16(low, high));
+}
+
+/* Codes of 4 bits, two a byte. */
+ALWAYS_INLINE void store_nibbles(uint8_t *at, vu8 codes)
+{
+	__m512i words = _mm512_maddubs_epi16((__m512i)codes, _mm512_set1_epi16(0x1001));
+
+	_mm256_storeu_si256((__m256i *)at, _mm512_cvtepi16_epi8(words));
+}
+
+/* Word w of lane i to at[4 * i + w]. */
+ALWAYS_INLINE void store_interleaved(uint32_t *at, const vu32 word[4])
+{
+	__m512i low01 = _mm512_unpacklo_epi32((__m512i)word[0], (__m512i)word[1]);
+	__m512i high01 = _mm512_unpackhi_epi32((__m512i)word[0], (__m512i)word[1]);
+	__m512i low23 = _mm512_unpacklo_epi32((__m512i)word[2], (__m512i)word[3]);
+	__m512i high23 = _mm512_unpackhi_epi32((__m512i)word[2], (__m512i)word[3]);
+	/* Lane i of the first quarter of each 128-bit part, then of the second, ... */
+	const __m512i quarter[4] = {
+		_mm512_unpacklo_epi64(low01, low23),
+		_mm512_unpackhi_epi64(low01, low23),
+		_mm512_unpacklo_epi64(high01, high23),
+		_mm512_unpackhi_epi64(high01, high23),
+	};
+
+	for (int i = 0; i < 4; i++) {
+		_mm_storeu_si128((__m128i *)(at + 4 * i), _mm512_castsi512_si128(quarter[i]));
+		_mm_storeu_si128((__m128i *)(at + 16 + 4 * i), _mm512_extracti32x4_epi32(quarter[i], 1));
+		_mm_storeu_si128((__m128i *)(at + 32 + 4 * i), _mm512_extracti32x4_epi32(quarter[i], 2));
+		_mm_storeu_si128((__m128i *)(at + 48 + 4 * i), _mm512_extracti32x4_epi32(quarter[i], 3));
+	}
+}
+
+/* Each lane of the first half plus that of the second, until one is left: its bits. */
+ALWAYS_INLINE uint32_t halving_sum(vf32 v)
+{
+	__m256 eight = _mm256_add_ps(_mm512_castps512_ps256((__m512)v), _mm512_extractf32x8_ps((__m512)v, 1));
+	__m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+	__m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+
+	return (uint32_t)_mm_cvtsi128_si32(_mm_castps_si128(_mm_add_ps(two, _mm_movehdup_ps(two))));
+}
+
+#endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What kernels with exact block sums share (numerics, section 5). A panel is a head, the scales of its rows' blocks as
+ * [block][row] of binary32, and elements in a form of the kernel's own. The head tells whether every product of scales
+ * is a normal binary32, and then one FMA is the whole of steps 2 and 3; else add_scaled() does them in binary64, where
+ * nothing overflows. The rest of the head is a kernel's own.
+ */
+#ifndef MXFP_BODY_GEMM_BLOCKS_H
+#define MXFP_BODY_GEMM_BLOCKS_H
+
+#include "body/decode.h"
+#include "body/gemm_panel.h"
+
+/* Ranges over the panel as binary32 bits: of scales, and of the magnitudes of elements but zeros. A NaN or Inf is the
+   greatest. */
+struct blocks_head {
+	uint32_t least_scale, greatest_scale, least, greatest;
+};
+
+enum {
+	BLOCKS_HEAD_BYTES = MXFP_GEMM_ALIGN,
+	BLOCKS_MIN_LENGTH = 16,
+	BLOCKS_MAX = PANEL_SLICE / BLOCKS_MIN_LENGTH /* of a row of a slice */
+};
+
+/* Elements in a block of the product. */
+static size_t blocks_length(const struct mxfp_gemm_shape *shape)
+{
+	size_t a = mxfp_format_info(shape->a_format)->block_length, w = mxfp_format_info(shape->w_format)->block_length;
+
+	return a < w ? a : w;
+}
+
+static size_t blocks_count(const struct mxfp_gemm_shape *shape, size_t k)
+{
+	size_t length = blocks_length(shape);
+
+	return (k + length - 1) / length;
+}
+
+/* Where the elements begin. */
+static size_t blocks_elements(const struct mxfp_gemm_shape *shape, size_t k, size_t width)
+{
+	return BLOCKS_HEAD_BYTES + blocks_count(shape, k) * width * sizeof(float);
+}
+
+/* Elements by themselves, without their scales: the codes of 1 as scales. */
+static void load_elements(const struct mxfp_gemm_pack_job *job, panel_rows rows)
+{
+	const struct mxfp_format_info *scale = mxfp_format_info(mxfp_format_info(job->matrix->format)->scale);
+	uint8_t ones[BLOCKS_MAX];
+
+	memset(ones, scale->bias << scale->significand_bits, sizeof ones);
+	dequantize_rows(job, ones, 1, rows);
+}
+
+/* What packing needs to know of the blocks of one row. */
+struct blocks_row {
+	uint32_t scales[BLOCKS_MAX + LANES], greatest[BLOCKS_MAX];
+};
+
+/* Scales of one row as binary32. */
+static void load_scales(const struct mxfp_gemm_pack_job *job, size_t r, struct blocks_row *row)
+{
+	const struct mxfp_matrix *m = job->matrix;
+	size_t own_length = mxfp_format_info(m->format)->block_length, length = blocks_length(job->shape);
+	size_t first = mxfp_scales_offset(m->format, m->scales_stride, job->row + r, job->k0);
+	struct decoder decoder;
+
+	decoder_init(&decoder, mxfp_format_info(mxfp_format_info(m->format)->scale));
+	decode_array(&decoder, (const uint8_t *)m->scales + first, (job->k + own_length - 1) / own_length, row->scales);
+	if (own_length != length)
+		for (size_t b = blocks_count(job->shape, job->k); b-- > 0;)
+			row->scales[b] = row->scales[b * length / own_length];
+}
+
+/* The greatest magnitude of each block of a row; the least of all but zeros goes to *least, one less than it is. */
+static void scan_row(const uint32_t *x, size_t length, size_t blocks, struct blocks_row *row, vu32 *least)
+{
+	for (size_t b = 0; b < blocks; b++) {
+		vu32 greatest = {0};
+
+		for (size_t i = 0; i < length; i += LANES) {
+			vu32 magnitude = load(x + b * length + i) & ~F32_SIGN;
+
+			greatest = max_u32(greatest, magnitude);
+			*least = min_u32(*least, magnitude - 1);
+		}
+		row->greatest[b] = max_across(greatest);
+	}
+}
+
+/* The ranges of a panel's head on their way. */
+struct blocks_range {
+	uint32_t least_scale, greatest_scale, greatest;
+	vu32 least; /* one less than it is */
+};
+
+static inline struct blocks_range blocks_begin(void)
+{
+	return (struct blocks_range){.least_scale = UINT32_MAX, .least = splat(UINT32_MAX)};
+}
+
+/*
+ * Scales and ranges of a slice, from column k of the chunk on, whose elements are in `rows`; what rows and blocks lack
+ * becomes zeros. scaled: elements have been multiplied by their scales. A block of zeros gets the scale 1, whatever it
+ * had: the sum is +0 with any, and the ranges stay narrow. A scale of 0 makes zeros of its block, and the sum is +0
+ * again. With nan_to_scale an element that is a NaN becomes 0, and the scale a NaN, which is the same to the sum.
+ */
+static void pack_blocks(const struct mxfp_gemm_pack_job *slice, size_t k, bool scaled, bool nan_to_scale, size_t width,
+                        panel_rows rows, struct blocks_range *range)
+{
+	size_t length = blocks_length(slice->shape), blocks = blocks_count(slice->shape, slice->k);
+	uint8_t *to = (uint8_t *)slice->panel + BLOCKS_HEAD_BYTES + k / length * width * sizeof(float);
+	struct blocks_row row;
+
+	memset(rows + slice->rows, 0, (PANEL_MAX_ROWS - slice->rows) * sizeof rows[0]);
+	for (size_t r = 0; r < width; r++) {
+		memset(rows[r] + slice->k, 0, (blocks * length - slice->k) * sizeof rows[r][0]);
+		scan_row(rows[r], length, blocks, &row, &range->least);
+		if (r < slice->rows && !scaled)
+			load_scales(slice, r, &row);
+		for (size_t b = 0; b < blocks; b++) {
+			uint32_t scale = r < slice->rows && !scaled ? row.scales[b] : F32_ONE;
+			bool nan = nan_to_scale && row.greatest[b] > F32_INF;
+
+			if (nan || scale == 0)
+				memset(rows[r] + b * length, 0, length * sizeof rows[r][0]);
+			if (nan)
+				scale = F32_NAN;
+			else if (scale == 0 || (row.greatest[b] == 0 && scale != F32_NAN))
+				scale = F32_ONE;
+			memcpy(to + (b * width + r) * sizeof scale, &scale, sizeof scale);
+			range->least_scale = scale < range->least_scale ? scale : range->least_scale;
+			range->greatest_scale = scale > range->greatest_scale ? scale : range->greatest_scale;
+			range->greatest = row.greatest[b] > range->greatest ? row.greatest[b] : range->greatest;
+		}
+	}
+}
+
+static inline struct blocks_head blocks_end(const struct blocks_range *range)
+{
+	struct blocks_head head = {range->least_scale, range->greatest_scale, ~max_across(~range->least) + 1,
+	                           range->greatest};
+
+	if (range->greatest == 0)
+		head.least = head.greatest = F32_ONE;
+	return head;
+}
+
+/* The exponent of a positive number: 128 if it is Inf or NaN. */
+static int exponent_of(uint32_t bits)
+{
+	return (int)(bits >> F32_SIGNIFICAND_BITS) - F32_BIAS;
+}
+
+/* Whether every product of a scale of one panel and one of the other is a normal number, and by a unit yet: products
+   are at least 2^-100, and below 2^127. */
+static bool scales_are_ordinary(const struct blocks_head *a, const struct blocks_head *w)
+{
+	return a->least_scale >= F32_HIDDEN && w->least_scale >= F32_HIDDEN &&
+	       exponent_of(a->least_scale) + exponent_of(w->least_scale) >= -100 &&
+	       exponent_of(a->greatest_scale) + exponent_of(w->greatest_scale) + 2 <= F32_BIAS;
+}
+
+/* a + b, rounded to 53 bits so that rounding once more, to fewer, gives what rounding the exact sum would: to odd. */
+ALWAYS_INLINE vf64 add_to_odd(vf64 a, vf64 b)
+{
+	vf64 sum = a + b, b_part = sum - a, rest = (a - (sum - b_part)) + (b - b_part);
+	vs64 bits = (vs64)sum, even = (bits & 1) - 1, negative = sum < 0;
+	/* What is left over points away from zero or toward it; both are false if it is 0, or a NaN beside an Inf. */
+	vs64 away = (negative & (rest < 0)) | (~negative & (rest > 0));
+	vs64 toward = (negative & (rest > 0)) | (~negative & (rest < 0));
+
+	return (vf64)(bits - (away & even) + (toward & even));
+}
+
+/* p = fl32(p + t * a_scale * w_scale) for LANES columns, rounded once. */
+static inline void add_scaled(float *p, const float *t, float a_scale, const uint8_t *w_scales)
+{
+	vf64 sum[2];
+
+	for (size_t i = 0; i < 2; i++) {
+		size_t first = i * LANES / 2;
+		vf64 scale = widen_f32(w_scales + first * sizeof(float)) * (double)a_scale; /* exact: 48 bits */
+
+		sum[i] = add_to_odd(widen_f32(p + first), widen_f32(t + first) * scale);
+	}
+	store(p, (vu32)narrow_f64(sum[0], sum[1]));
+}
+
+#endif

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Exact block sums of any two block formats, in binary64. The elements of NVFP4 are multiplied by their blocks' scales
+ * when they are packed, so that its scales take part before the sum is rounded, and have the scale 1 here.
+ *
+ * The products of a block fit 53 bits however they are added, except with e5m2 on one side and e4m3 or e5m2 on the
+ * other, if the panels' magnitudes lie far apart. Then, with Inf and NaN, and with scales that are not ordinary, a loop
+ * runs that splits elements in two.
+ */
+#include "tier.h"
+
+#include "body/gemm_blocks.h"
+#include "body/slots.h"
+
+enum { EXACT_NR = EXACT_VECTORS * LANES };
+
+/* Exponents of products this far apart, 2 bits before their point and 2 + 3 behind it, and 5 for a sum of 32 make 53
+   bits. */
+enum { EXACT_MAX_SPREAD = 41 };
+
+#define F64_ONE INT64_C(0x3FF0000000000000)
+#define F64_INF INT64_C(0x7FF0000000000000)
+
+struct exact_panels {
+	const float *a_scales;
+	const double *a;
+	const uint8_t *w_scales, *w;
+	size_t length;
+};
+
+static size_t exact_a_bytes(const struct mxfp_gemm_shape *shape, size_t k)
+{
+	size_t elements = blocks_count(shape, k) * blocks_length(shape);
+
+	return panel_align(blocks_elements(shape, k, EXACT_MR) + elements * EXACT_MR * sizeof(double));
+}
+
+static size_t exact_w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
+{
+	size_t elements = blocks_count(shape, k) * blocks_length(shape);
+
+	return blocks_elements(shape, k, EXACT_NR) + elements * EXACT_NR * sizeof(float);
+}
+
+/* Fills a panel but for the elements of columns k, k + 1, ..., which come to `rows`; gives their number. */
+static size_t exact_load(const struct mxfp_gemm_pack_job *job, size_t k, size_t width, panel_rows rows,
+                         struct blocks_range *range)
+{
+	const struct mxfp_gemm_pack_job slice = panel_slice(job, k);
+	const bool scaled = mxfp_format_info(job->matrix->format)->tensor_scale;
+
+	if (scaled)
+		dequantize_rows(&slice, NULL, 1, rows);
+	else
+		load_elements(&slice, rows);
+	pack_blocks(&slice, k, scaled, false, width, rows, range);
+	return blocks_count(job->shape, slice.k) * blocks_length(job->shape);
+}
+
+static void exact_end(const struct mxfp_gemm_pack_job *job, const struct blocks_range *range)
+{
+	const struct mxfp_format_info *format = mxfp_format_info(job->matrix->format);
+	const struct mxfp_format_info *element = mxfp_format_info(format->element);
+	struct blocks_head head = blocks_end(range);
+
+	memset(job->panel, 0, BLOCKS_HEAD_BYTES);
+	/* Narrow elements leave room for any of the others, and those of an NVFP4 block have its scale in common. */
+	if (element->kind != MXFP_KIND_FLOAT || element->bits < 8)
+		head.least = head.greatest;
+	memcpy(job->panel, &head, sizeof head);
+}
+
+static void exact_pack_w(const struct mxfp_gemm_pack_job *job)
+{
+	uint8_t *to = (uint8_t *)job->panel + blocks_elements(job->shape, job->k, EXACT_NR);
+	struct blocks_range range = blocks_begin();
+	panel_rows rows;
+
+	for (size_t k = 0; k < job->k; k += PANEL_SLICE) {
+		size_t n = exact_load(job, k, EXACT_NR, rows, &range);
+
+		store_columns(to + k * EXACT_NR * sizeof(float), rows[0], PANEL_SLICE, EXACT_NR, n);
+	}
+	exact_end(job, &range);
+}
+
+static void exact_pack_a(const struct mxfp_gemm_pack_job *job)
+{
+	uint8_t *to = (uint8_t *)job->panel + blocks_elements(job->shape, job->k, EXACT_MR);
+	uint8_t numbers[PANEL_SLICE * EXACT_MR * sizeof(float)];
+	struct blocks_range range = blocks_begin();
+	panel_rows rows;
+
+	for (size_t k = 0; k < job->k; k += PANEL_SLICE) {
+		size_t n = exact_load(job, k, EXACT_MR, rows, &range);
+
+		store_columns(numbers, rows[0], PANEL_SLICE, EXACT_MR, n);
+		for (size_t i = 0; i < n * EXACT_MR; i += LANES / 2)
+			store(to + (k * EXACT_MR + i) * sizeof(double), (vu32)widen_f32(numbers + i * sizeof(float)));
+	}
+	exact_end(job, &range);
+}
+
+/* Sums of one block; `rows` of the panel's rows count, a constant where this is inlined. */
+ALWAYS_INLINE void exact_block(const double *a, const uint8_t *w, size_t n, size_t rows,
+                               vf64 sum[EXACT_MR][2 * EXACT_VECTORS])
+{
+	for (size_t i = 0; i < n; i++, a += EXACT_MR, w += EXACT_NR * sizeof(float)) {
+		vf64 x[2 * EXACT_VECTORS];
+
+#pragma GCC unroll 4
+		for (size_t v = 0; v < 2 * EXACT_VECTORS; v++)
+			x[v] = widen_f32(w + v * LANES / 2 * sizeof(float));
+#pragma GCC unroll 8
+		for (size_t r = 0; r < rows; r++)
+#pragma GCC unroll 4
+			for (size_t v = 0; v < 2 * EXACT_VECTORS; v++)
+				sum[r][v] = fma_f64(splat_f64(a[r]), x[v], sum[r][v]);
+	}
+}
+
+/* One pass, blocks `first` to `end`. */
+ALWAYS_INLINE void exact_pass(const struct exact_panels *t, size_t first, size_t end, size_t rows, float *c)
+{
+	const double *a = t->a + first * t->length * EXACT_MR;
+	const uint8_t *w = t->w + first * t->length * EXACT_NR * sizeof(float);
+	vf32 p[EXACT_MR][EXACT_VECTORS] = {0};
+
+	for (size_t b = first; b < end; b++) {
+		vf64 sum[EXACT_MR][2 * EXACT_VECTORS] = {0};
+
+		exact_block(a, w, t->length, rows, sum);
+		a += t->length * EXACT_MR;
+		w += t->length * EXACT_NR * sizeof(float);
+#pragma GCC unroll 4
+		for (size_t v = 0; v < EXACT_VECTORS; v++) {
+			vf32 w_scale = (vf32)load(t->w_scales + (b * EXACT_VECTORS + v) * VECTOR_BYTES);
+
+#pragma GCC unroll 8
+			for (size_t r = 0; r < rows; r++)
+				p[r][v] = fma_f32(narrow_f64(sum[r][2 * v], sum[r][2 * v + 1]),
+				                  w_scale * t->a_scales[b * EXACT_MR + r], p[r][v]);
+		}
+	}
+#pragma GCC unroll 8
+	for (size_t r = 0; r < rows; r++)
+#pragma GCC unroll 4
+		for (size_t v = 0; v < EXACT_VECTORS; v++) {
+			float *at = c + r * EXACT_NR + v * LANES;
+
+			store(at, (vu32)((vf32)load(at) + p[r][v]));
+		}
+}
+
+/* Elements from 1 on, and those below; Inf and NaN are in neither. */
+ALWAYS_INLINE void split(vf64 x, vf64 *large, vf64 *small)
+{
+	vs64 magnitude = (vs64)x & INT64_MAX;
+	vs64 below = magnitude < F64_ONE;
+
+	*small = (vf64)((vs64)x & below);
+	*large = (vf64)((vs64)x & ~below & (magnitude < F64_INF));
+}
+
+/*
+ * A block's sum for one row and LANES / 2 columns, exact but for bits far below the 24 that are wanted. Products of two
+ * large parts have 49 bits at most, of a large and a small one 44, of two small ones 37, and so are their sums exact.
+ */
+static inline vf64 exact_sum(const double *a, const uint8_t *w, size_t n)
+{
+	vf64 plain = {0}, high = {0}, cross = {0}, low = {0};
+
+	for (size_t i = 0; i < n; i++) {
+		vf64 x = widen_f32(w + i * EXACT_NR * sizeof(float)), y = splat_f64(a[i * EXACT_MR]);
+		vf64 x_large, x_small, y_large, y_small;
+
+		split(x, &x_large, &x_small);
+		split(y, &y_large, &y_small);
+		plain = fma_f64(x, y, plain);
+		high = fma_f64(x_large, y_large, high);
+		cross = fma_f64(x_small, y_large, fma_f64(x_large, y_small, cross));
+		low = fma_f64(x_small, y_small, low);
+	}
+	/* What `sum` loses of both is exact in `rest`, and stays so with `low`, being of its size. */
+	vf64 sum = high + cross, part = sum - high, rest = (high - (sum - part)) + (cross - part);
+	vs64 finite = plain - plain == 0;
+	return (vf64)((finite & (vs64)add_to_odd(sum, rest + low)) | (~finite & (vs64)plain));
+}
+
+static NOINLINE void general_pass(const struct exact_panels *t, size_t first, size_t end, float *c)
+{
+	float p[EXACT_MR * EXACT_NR] = {0};
+
+	for (size_t i = 0; i < EXACT_MR * EXACT_VECTORS * (end - first); i++) {
+		size_t b = first + i / (EXACT_MR * EXACT_VECTORS);
+		size_t r = i / EXACT_VECTORS % EXACT_MR, col = i % EXACT_VECTORS * LANES;
+		const double *a = t->a + b * t->length * EXACT_MR + r;
+		const uint8_t *w = t->w + (b * t->length * EXACT_NR + col) * sizeof(float);
+		vf64 low = exact_sum(a, w, t->length), high = exact_sum(a, w + LANES / 2 * sizeof(float), t->length);
+		float sum[LANES];
+
+		store(sum, (vu32)narrow_f64(low, high));
+		add_scaled(p + r * EXACT_NR + col, sum, t->a_scales[b * EXACT_MR + r],
+		           t->w_scales + (b * EXACT_NR + col) * sizeof(float));
+	}
+	for (size_t i = 0; i < EXACT_MR * EXACT_NR; i += LANES)
+		store(c + i, (vu32)((vf32)load(c + i) + (vf32)load(p + i)));
+}
+
+/* Whether any sum of a block's products is exact. */
+static bool products_fit(const struct blocks_head *a, const struct blocks_head *w)
+{
+	return a->greatest < F32_INF && w->greatest < F32_INF &&
+	       exponent_of(a->greatest) - exponent_of(a->least) + exponent_of(w->greatest) - exponent_of(w->least) <=
+	           EXACT_MAX_SPREAD;
+}
+
+static void exact_panel(const struct mxfp_gemm_multiply_job *job, const uint8_t *a, size_t rows, float *c)
+{
+	const struct mxfp_gemm_shape *shape = job->shape;
+	const uint8_t *w = job->w;
+	const struct exact_panels t = {
+		.a_scales = (const float *)(a + BLOCKS_HEAD_BYTES),
+		.a = (const double *)(a + blocks_elements(shape, job->k, EXACT_MR)),
+		.w_scales = w + BLOCKS_HEAD_BYTES,
+		.w = w + blocks_elements(shape, job->k, EXACT_NR),
+		.length = blocks_length(shape),
+	};
+	struct blocks_head a_head, w_head;
+	size_t blocks = blocks_count(shape, job->k), pass = shape->pass / t.length;
+
+	memcpy(&a_head, a, sizeof a_head);
+	memcpy(&w_head, w, sizeof w_head);
+	bool ordinary = scales_are_ordinary(&a_head, &w_head) && products_fit(&a_head, &w_head);
+	for (size_t first = 0; first < blocks; first += pass) {
+		size_t end = blocks - first < pass ? blocks : first + pass;
+
+		if (!ordinary)
+			general_pass(&t, first, end, c);
+		else if (rows == 1)
+			exact_pass(&t, first, end, 1, c);
+		else if (rows <= EXACT_MR / 2)
+			exact_pass(&t, first, end, EXACT_MR / 2, c);
+		else
+			exact_pass(&t, first, end, EXACT_MR, c);
+	}
+}
+
+static NOINLINE void exact_rows(const struct mxfp_gemm_multiply_job *job)
+{
+	const uint8_t *a = job->a;
+	float *c = job->c;
+
+	for (size_t row = 0; row < job->rows; row += EXACT_MR) {
+		exact_panel(job, a, job->rows - row, c);
+		a += exact_a_bytes(job->shape, job->k);
+		c += EXACT_MR * EXACT_NR;
+	}
+}
+
+static void exact_multiply(const struct mxfp_gemm_multiply_job *job)
+{
+	struct fp_state state = fp_enter();
+
+	exact_rows(job);
+	fp_leave(state);
+}
+
+const struct mxfp_gemm_kernel TIER(gemm_exact) = {
+	.id = EXACT_ID,
+	.name = "exact-" TIER_NAME,
+	.mr = EXACT_MR,
+	.nr = EXACT_NR,
+	.a_panel_bytes = exact_a_bytes,
+	.w_panel_bytes = exact_w_bytes,
+	.pack_a = exact_pack_a,
+	.pack_w = exact_pack_w,
+	.multiply = exact_multiply,
+};

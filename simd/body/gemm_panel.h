@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/* What the packing of all product kernels of a tier shares: rows of a matrix as words of 32 bits, and from them a
+   panel, in which the words of all rows stand together for each k. */
+#ifndef MXFP_BODY_GEMM_PANEL_H
+#define MXFP_BODY_GEMM_PANEL_H
+
+#include "blocks.h"
+#include "body/slots.h"
+
+/* Rows of one panel over a slice of its chunk, 8 KiB. Rows that the matrix has not are zeros. */
+enum { PANEL_MAX_ROWS = 16, PANEL_SLICE = 128 };
+typedef uint32_t panel_rows[PANEL_MAX_ROWS][PANEL_SLICE];
+
+/* The job for columns k, k + 1, ... of its chunk, at most PANEL_SLICE. */
+ALWAYS_INLINE struct mxfp_gemm_pack_job panel_slice(const struct mxfp_gemm_pack_job *job, size_t k)
+{
+	struct mxfp_gemm_pack_job slice = *job;
+
+	slice.k0 += k;
+	slice.k = job->k - k < PANEL_SLICE ? job->k - k : PANEL_SLICE;
+	return slice;
+}
+
+ALWAYS_INLINE size_t panel_align(size_t bytes)
+{
+	return (bytes + MXFP_GEMM_ALIGN - 1) / MXFP_GEMM_ALIGN * MXFP_GEMM_ALIGN;
+}
+
+/* Elements of a matrix in a block format times their block's scale. scales: what to use for those of every row, or NULL
+   for the matrix's own; tensor_scale likewise. */
+static void dequantize_rows(const struct mxfp_gemm_pack_job *job, const uint8_t *scales, float tensor_scale,
+                            panel_rows rows)
+{
+	const struct mxfp_matrix *m = job->matrix;
+	size_t first_scale = mxfp_scales_offset(m->format, m->scales_stride, job->row, job->k0);
+	struct mxfp_dequantize_job part = {
+		.format = m->format,
+		.dst_format = MXFP_FORMAT_F32,
+		.rows = job->rows,
+		.cols = job->k,
+		.codes = (const uint8_t *)m->data + mxfp_codes_offset(m->format, m->stride, job->row, job->k0),
+		.scales = scales != NULL ? scales : (const uint8_t *)m->scales + first_scale,
+		.codes_stride = m->stride,
+		.scales_stride = scales != NULL ? 0 : m->scales_stride,
+		.tensor_scale_divides = m->tensor_scale_divides,
+		.dst = rows,
+		.dst_stride = PANEL_SLICE,
+	};
+
+	memcpy(&part.tensor_scale, &tensor_scale, sizeof part.tensor_scale);
+	TIER(dequantize)(&part);
+}
+
+/* Word i of row r goes to word i * width + r of the panel. width is a constant, and even; rows are `stride` apart. */
+ALWAYS_INLINE void store_columns(uint8_t *panel, const uint32_t *rows, size_t stride, size_t width, size_t n)
+{
+	for (size_t r = 0; r < width; r += 4)
+		for (size_t i = 0; i < n; i += LANES) {
+			const uint32_t *at = rows + r * stride + i;
+			const vu32 words[4] = {load(at), load(at + stride), load(at + 2 * stride), load(at + 3 * stride)};
+			uint32_t columns[4 * LANES];
+
+			store_interleaved(columns, words);
+			for (size_t k = 0; k < LANES && i + k < n; k++)
+				memcpy(panel + 4 * ((i + k) * width + r), columns + 4 * k, width - r < 4 ? 8 : 16);
+		}
+}
+
+#endif

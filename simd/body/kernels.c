@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* The slots of the tiers that have the shared kernels alone. */
+#include "config.h"
+
+#include "tier.h"
+
+#include "body/slots.h"
+
+void TIER(kernels)(struct mxfp_kernels *table)
+{
+	table->gemm_finish = TIER(gemm_finish);
+	for (int f = 0; f < MXFP_N_FORMATS; f++) {
+		const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)f);
+
+		if (info->kind == MXFP_KIND_BLOCK) {
+			table->quantize[f] = info->tensor_scale ? TIER(quantize_nvfp4) : TIER(quantize_mx_nearest);
+			table->dequantize[f] = TIER(dequantize);
+		}
+		if (table->scan[f] != NULL)
+			table->scan[f] = TIER(scan);
+		for (int from = 0; from < MXFP_N_FORMATS; from++)
+			if (table->convert[f][from] != NULL)
+				table->convert[f][from] = TIER(convert);
+	}
+	for (int f = 0; f < MXFP_N_FORMATS; f++)
+		if (f != MXFP_FORMAT_F32 && table->convert[f][MXFP_FORMAT_F32] != NULL) {
+			table->convert[f][MXFP_FORMAT_F32] = TIER(convert_nearest);
+			table->convert[MXFP_FORMAT_F32][f] = TIER(widen);
+		}
+	table->gemm[MXFP_GEMM_CHAIN] = &TIER(gemm_chain);
+	table->gemm[MXFP_GEMM_EXACT] = &TIER(gemm_exact);
+	table->gemm[MXFP_GEMM_INT16] = &TIER(gemm_int16);
+}

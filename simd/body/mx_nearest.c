@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * MX blocks to nearest even, every rule: a fast path before mx.c, which gets whole calls with other options, and
+ * single blocks with a NaN, an Inf or an amax so small or large that a scale or a field could leave its range.
+ */
+#include "tier.h"
+
+#include "body/decode.h"
+#include "body/nearest.h"
+#include "body/pack.h"
+#include "body/slots.h"
+#include "body/squares.h"
+#include "scale.h"
+
+enum {
+	BLOCK = 32,
+	GROUP_BLOCKS = 64,
+	GROUP = GROUP_BLOCKS * BLOCK,
+	UNIT = 4 * LANES,
+	/* Fields of an amax for which no format's scale or field leaves its range. */
+	LEAST_FIELD = 64,
+	LARGEST_FIELD = 190
+};
+
+struct quantizer {
+	const struct mxfp_quantize_job *job;
+	struct nearest element;
+	int emax;
+	uint32_t scale_carry; /* added to amax: raises the exponent where the rule does */
+	struct decoder source;
+};
+
+/* What is counted in a group; zero codes of numbers that are not zero are flushed. */
+struct tally {
+	vs32 saturated, zeros;
+	vu8 zero_codes; /* at most 2 * GROUP_BLOCKS a byte */
+};
+
+ALWAYS_INLINE vu32 load_magnitude(const uint8_t *x, size_t i)
+{
+	return load(x + 4 * i) & ~F32_SIGN;
+}
+
+ALWAYS_INLINE uint32_t block_amax(const uint8_t *x)
+{
+	vu32 max = {0};
+
+	for (size_t i = 0; i < BLOCK; i += LANES)
+		max = max_u32(max, load_magnitude(x, i));
+	return max_across(max);
+}
+
+/* The squared error at scale 2^(s + up) in units of 2^s. */
+ALWAYS_INLINE uint32_t error_at(const struct nearest *e, const uint8_t *x, int s, uint32_t up)
+{
+	float d[BLOCK];
+	vf32 to_units = (vf32)splat((uint32_t)(F32_BIAS - s) << F32_SIGNIFICAND_BITS);
+
+	for (size_t i = 0; i < BLOCK; i += LANES) {
+		vu32 y = (vu32)((vf32)load_magnitude(x, i) * to_units);
+
+		store(d + i, (vu32)nearest_error(e, y, e->max + (up << F32_SIGNIFICAND_BITS), e->normal_field + up));
+	}
+	return sum_of_squares(d, BLOCK);
+}
+
+ALWAYS_INLINE vu32 encode_vector(const struct nearest *e, vu32 x, uint32_t s, struct tally *t)
+{
+	vu32 magnitude = x & ~F32_SIGN, clamped = min_u32(magnitude, splat(e->max + (s << F32_SIGNIFICAND_BITS)));
+
+	t->saturated -= (vs32)magnitude >= (int32_t)(e->past + (s << F32_SIGNIFICAND_BITS));
+	t->zeros -= magnitude == 0;
+	return nearest_codes(e, clamped, e->normal_field + s);
+}
+
+/* How codes are stored: constants of the compiler. */
+struct shape {
+	unsigned bits;
+	bool negate;
+};
+
+ALWAYS_INLINE void store_unit(struct shape shape, uint8_t *to, vu8 unit)
+{
+	uint8_t bytes[UNIT];
+
+	if (shape.bits == 4) {
+		store_nibbles(to, unit);
+		return;
+	}
+	if (shape.bits == 8) {
+		store(to, (vu32)unit);
+		return;
+	}
+	store(bytes, (vu32)unit);
+	pack_codes(to, bytes, UNIT, shape.bits);
+}
+
+ALWAYS_INLINE void encode_block(const struct nearest *e, struct shape shape, const uint8_t *x, uint32_t s,
+                                struct tally *t, uint8_t *to)
+{
+	for (size_t i = 0; i < BLOCK; i += UNIT) {
+		const uint8_t *at = x + 4 * i;
+		const vu32 v[4] = {load(at), load(at + VECTOR_BYTES), load(at + 2 * VECTOR_BYTES), load(at + 3 * VECTOR_BYTES)};
+		const vu32 codes[4] = {encode_vector(e, v[0], s, t), encode_vector(e, v[1], s, t), encode_vector(e, v[2], s, t),
+		                       encode_vector(e, v[3], s, t)};
+		vu8 unit = signed_bytes(e, shape.negate, low_bytes(codes), sign_bytes(v));
+
+		t->zero_codes -= (vu8)((unit & (uint8_t)~e->sign_code) == 0);
+		store_unit(shape, to + i / 8 * shape.bits, unit);
+	}
+}
+
+/* s for a block with this amax. */
+ALWAYS_INLINE int find_scale(const struct quantizer *q, const uint8_t *x, uint32_t amax)
+{
+	int s = (int)((amax + q->scale_carry) >> F32_SIGNIFICAND_BITS) - F32_BIAS - q->emax;
+
+	if (q->job->rule != MXFP_RULE_MSE)
+		return s;
+	return s + (error_at(&q->element, x, s, 1) <= error_at(&q->element, x, s, 0));
+}
+
+/* Does block `block` of a row again by the general kernel. */
+static NOINLINE void quantize_block_generally(const struct mxfp_quantize_job *whole, size_t row, size_t block)
+{
+	struct mxfp_quantize_job job = *whole;
+	const struct mxfp_format_info *format = mxfp_format_info(job.format);
+	size_t start = block * BLOCK;
+
+	job.rows = 1;
+	job.cols = job.cols - start < BLOCK ? job.cols - start : BLOCK;
+	job.src = (const uint8_t *)job.src +
+	          (row * job.src_stride + start) * mxfp_format_info(job.src_format)->storage_bytes;
+	job.codes += row * job.codes_stride + block * (BLOCK / 8) * mxfp_format_info(format->element)->bits;
+	job.scales += row * job.scales_stride + block;
+	TIER(quantize_mx)(&job);
+}
+
+/* Blocks first_block ... of a row, n_blocks of them, whose numbers stand at x. */
+ALWAYS_INLINE void quantize_group(const struct quantizer *quantizer, struct shape shape, const uint8_t *x, size_t row,
+                                  size_t first_block, size_t n_blocks)
+{
+	const struct quantizer q = *quantizer; /* what no store can change */
+	const struct mxfp_quantize_job *job = quantizer->job;
+	size_t block_bytes = BLOCK / 8 * shape.bits;
+	uint8_t *scales = job->scales + row * job->scales_stride + first_block;
+	uint8_t *codes = job->codes + row * job->codes_stride + first_block * block_bytes;
+	struct tally t = {0};
+	uint64_t flushed = 0;
+
+	for (size_t b = 0; b < n_blocks; b++) {
+		uint32_t amax = block_amax(x + 4 * BLOCK * b), field = amax >> F32_SIGNIFICAND_BITS;
+		int s = 0;
+
+		if (amax != 0 && (field < LEAST_FIELD || field > LARGEST_FIELD)) {
+			quantize_block_generally(job, row, first_block + b);
+			continue;
+		}
+		if (amax != 0)
+			s = find_scale(&q, x + 4 * BLOCK * b, amax);
+		scales[b] = (uint8_t)(amax == 0 ? 0 : s + MXFP_SCALE_BIAS);
+		encode_block(&q.element, shape, x + 4 * BLOCK * b, (uint32_t)s, &t, codes + b * block_bytes);
+	}
+	for (size_t i = 0; i < VECTOR_BYTES; i++)
+		flushed += t.zero_codes[i];
+	job->counts->flushed += flushed - sum_lanes((vu32)t.zeros);
+	job->counts->saturated += sum_lanes((vu32)t.saturated);
+}
+
+ALWAYS_INLINE void quantize_rows(const struct quantizer *q, struct shape shape)
+{
+	const struct mxfp_quantize_job *job = q->job;
+	size_t source_bytes = mxfp_format_info(job->src_format)->storage_bytes;
+	uint32_t buffer[GROUP];
+
+	for (size_t row = 0; row < job->rows; row++)
+		for (size_t start = 0; start < job->cols; start += GROUP) {
+			size_t n = job->cols - start < GROUP ? job->cols - start : GROUP;
+			const uint8_t *x = (const uint8_t *)job->src + (row * job->src_stride + start) * source_bytes;
+
+			if (job->src_format != MXFP_FORMAT_F32 || n % BLOCK != 0) {
+				decode_array(&q->source, x, n, buffer);
+				memset(buffer + n, 0, (GROUP - n) * sizeof buffer[0]);
+				x = (const uint8_t *)buffer;
+			}
+			quantize_group(q, shape, x, row, start / BLOCK, n / BLOCK + (n % BLOCK != 0));
+		}
+}
+
+static NOINLINE void quantize(const struct mxfp_quantize_job *job)
+{
+	const struct mxfp_format_info *element = mxfp_format_info(mxfp_format_info(job->format)->element);
+	struct quantizer q = {
+		.job = job,
+		.emax = element->emax,
+		.scale_carry = 2 * F32_HIDDEN - mxfp_ref_scale_threshold(job->rule, element),
+	};
+
+	nearest_init(&q.element, element, MXFP_OVERFLOW_SAT);
+	decoder_init(&q.source, mxfp_format_info(job->src_format));
+	if (element->kind == MXFP_KIND_FIXED)
+		quantize_rows(&q, (struct shape){8, true});
+	else if (element->bits == 8)
+		quantize_rows(&q, (struct shape){8, false});
+	else if (element->bits == 6)
+		quantize_rows(&q, (struct shape){6, false});
+	else
+		quantize_rows(&q, (struct shape){4, false});
+}
+
+void TIER(quantize_mx_nearest)(const struct mxfp_quantize_job *job)
+{
+	if (job->rounding.mode != MXFP_ROUND_RNE || job->rounding.no_negative_zero || job->via_bf16) {
+		TIER(quantize_mx)(job);
+		return;
+	}
+	struct fp_state state = fp_enter();
+
+	quantize(job);
+	fp_leave(state);
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * NVFP4 blocks from numbers, every recipe, rounding mode and policy: ref/nvfp4.c in vectors. A group of blocks of one
+ * row goes through each step as a whole: numbers, largest magnitudes, scales (a block a lane), then codes: to nearest
+ * even in one loop, in other modes, by ggml's table or where a quotient is not finite step by step.
+ */
+#include "tier.h"
+
+#include "body/decode.h"
+#include "body/encode.h"
+#include "body/nearest.h"
+#include "body/nvfp4_recipe.h"
+#include "body/pack.h"
+#include "body/philox.h"
+#include "body/slots.h"
+#include "body/squares.h"
+#include "body/store.h"
+
+enum {
+	BLOCK = 16,
+	UNIT = 4 * LANES,
+	GROUP_BLOCKS = 32, /* a multiple of LANES */
+	GROUP = GROUP_BLOCKS * BLOCK,
+	N_CODES = 16
+};
+
+struct quantizer {
+	const struct mxfp_quantize_job *job;
+	const struct mxfp_format_info *element;
+	struct encoder elements;
+	struct nearest nearest; /* of the elements */
+	struct decoder source;
+	struct recipe recipe;
+	uint32_t table[N_CODES]; /* values of the element codes */
+	struct lane_counts counts;
+};
+
+/* One candidate for the scales of a group's blocks. */
+struct scales {
+	uint32_t codes[GROUP_BLOCKS];
+	float values[GROUP_BLOCKS];
+	float factors[GROUP_BLOCKS]; /* by which numbers are multiplied, or divided in some recipes */
+};
+
+struct group {
+	size_t n_blocks;
+	uint32_t x[GROUP];
+	uint32_t amax[GROUP_BLOCKS];
+	struct scales scales;
+	uint32_t codes[GROUP];
+};
+
+ALWAYS_INLINE vf32 load_f32(const void *at)
+{
+	return (vf32)load(at);
+}
+
+/* The scales that follow from the largest magnitudes; `grow` multiplies them before they are rounded. */
+static void find_scales(const struct quantizer *q, const struct group *g, float grow, struct scales *to)
+{
+	for (size_t i = 0; i < g->n_blocks; i += LANES) {
+		vu32 code = round_scales(&q->recipe, grow * unrounded_scales(&q->recipe, load_f32(g->amax + i)));
+		vu32 value = decode_lanes(&q->recipe.values, DECODER_FLOAT, code);
+
+		store(to->codes + i, code);
+		store(to->values + i, value);
+		store(to->factors + i, (vu32)scale_factors(&q->recipe, (vf32)value));
+	}
+}
+
+/* The squared error of block `b` at a candidate scale, in units of 1/S_enc. Signs do not matter to it. */
+static uint32_t error_at(const struct quantizer *q, const struct group *g, size_t b, const struct scales *s)
+{
+	const struct nearest *e = &q->nearest;
+	vf32 quantum = splat_f32(s->values[b]) * power_of_two(F32_SIGNIFICAND_BITS - (int)e->significand_bits);
+	float d[BLOCK + LANES] = {0}, factor = s->factors[b];
+
+	for (int i = 0; i < BLOCK; i += LANES) {
+		vf32 x = (vf32)(load(g->x + b * BLOCK + i) & ~F32_SIGN);
+		vu32 quotient = min_u32((vu32)(x * factor), splat(e->max)), power = power_below(quotient, e->normal_field);
+		vf32 n = (vf32)round_at(e, quotient, power) - (vf32)power;
+
+		/* n * quantum is the code times the scale, exactly. */
+		store(d + i, (vu32)(x * q->recipe.tensor.encode - n * quantum));
+	}
+	return sum_of_squares(d, BLOCK);
+}
+
+/* Takes the scales that put a block's largest magnitude at 4 where they err less. */
+static void choose_scales(const struct quantizer *q, struct group *g)
+{
+	struct scales four;
+
+	find_scales(q, g, 1.5F, &four);
+	for (size_t b = 0; b < g->n_blocks; b++)
+		if (error_at(q, g, b, &four) < error_at(q, g, b, &g->scales)) {
+			g->scales.codes[b] = four.codes[b];
+			g->scales.values[b] = four.values[b];
+			g->scales.factors[b] = four.factors[b];
+		}
+}
+
+static uint32_t largest(const uint32_t *x)
+{
+	vu32 max = {0};
+
+	for (int i = 0; i < BLOCK; i += LANES)
+		max = max_u32(max, load(x + i) & ~F32_SIGN);
+	return max_across(max);
+}
+
+/* Applies the policies to a block with a NaN or an Inf and gives its largest magnitude. A block that becomes NaN as a
+   whole has 0 for numbers, so that it counts no more. */
+static NOINLINE uint32_t prepare_non_finite(struct quantizer *q, uint32_t *x)
+{
+	for (int i = 0; i < BLOCK; i += LANES) {
+		vu32 v = load(x + i), magnitude = v & ~F32_SIGN;
+
+		q->counts.nan += (vs32)magnitude > (int32_t)F32_INF;
+		q->counts.inf += magnitude == F32_INF;
+		if (q->job->saturate_inf)
+			store(x + i, v - ((vu32)(magnitude == F32_INF) & 1)); /* the largest finite number is the pattern below */
+	}
+	uint32_t amax = largest(x);
+	if (amax >= F32_INF)
+		memset(x, 0, BLOCK * sizeof x[0]);
+	return amax;
+}
+
+static void prepare_blocks(struct quantizer *q, struct group *g)
+{
+	memset(g->amax, 0, sizeof g->amax);
+	for (size_t b = 0; b < g->n_blocks; b++) {
+		g->amax[b] = largest(g->x + b * BLOCK);
+		if (g->amax[b] >= F32_INF)
+			g->amax[b] = prepare_non_finite(q, g->x + b * BLOCK);
+	}
+}
+
+static void count_flushed(struct quantizer *q, const struct group *g)
+{
+	for (size_t i = 0; i < g->n_blocks * BLOCK; i += LANES)
+		q->counts.flushed += ((load(g->x + i) & ~F32_SIGN) != 0) & ((load(g->codes + i) & ~q->elements.sign_code) == 0);
+}
+
+/* The first code of the table whose product with the scale is nearest, positive half first. */
+static void round_as_ggml(struct quantizer *q, struct group *g)
+{
+	for (size_t i = 0; i < g->n_blocks * BLOCK; i += LANES) {
+		float scale = g->scales.values[i / BLOCK];
+		vf32 x = load_f32(g->x + i);
+		vu32 best = splat(0), least = splat(F32_INF);
+
+		for (uint32_t code = 0; code < N_CODES; code++) {
+			vu32 distance = (vu32)((vf32)splat(q->table[code]) * scale - x) & ~F32_SIGN;
+
+			best = blend((vs32)distance < (vs32)least, splat(code), best);
+			least = min_u32(least, distance);
+		}
+		store(g->codes + i, best);
+	}
+	count_flushed(q, g);
+}
+
+/* Numbers divided by their scales. */
+ALWAYS_INLINE vu32 quotients_of(vf32 x, float factor, bool divide)
+{
+	vu32 quotient = (vu32)(divide ? x / factor : x * factor);
+
+	return divide ? quotient & (vu32)((quotient & ~F32_SIGN) != 0) : quotient;
+}
+
+/* What is counted on the way to nearest even. */
+struct tally {
+	vu32 max;
+	vs32 saturated, zeros;
+	vu8 zero_codes; /* at most GROUP / UNIT a byte */
+};
+
+ALWAYS_INLINE vu32 nearest_code(const struct nearest *e, vf32 x, float factor, bool divide, struct tally *t)
+{
+	vu32 quotient = quotients_of(x, factor, divide), magnitude = quotient & ~F32_SIGN;
+	vu32 code = nearest_codes(e, min_u32(magnitude, splat(e->max)), e->normal_field);
+
+	t->max = max_u32(t->max, magnitude);
+	t->saturated -= (vs32)magnitude >= (int32_t)e->past;
+	t->zeros -= ((vu32)x & ~F32_SIGN) == 0;
+	return code | (quotient >> 28 & e->sign_code);
+}
+
+/* To nearest even, with the counts; false if a quotient is not finite, and then nothing has been done. */
+ALWAYS_INLINE bool round_nearest(struct quantizer *q, const struct group *g, bool divide, uint8_t *to)
+{
+	const struct nearest local = q->nearest, *e = &local; /* what no store can change */
+	size_t n = g->n_blocks * BLOCK;
+	uint8_t packed[GROUP / 2];
+	struct tally t = {0};
+	uint64_t zero_codes = 0;
+
+	for (size_t i = 0; i < n; i += UNIT) {
+		const uint32_t *x = g->x + i;
+		const float *low = g->scales.factors + i / BLOCK, *high = g->scales.factors + (i + 2 * LANES) / BLOCK;
+		const vu32 codes[4] = {
+			nearest_code(e, load_f32(x), low[0], divide, &t),
+			nearest_code(e, load_f32(x + LANES), low[LANES / BLOCK], divide, &t),
+			nearest_code(e, load_f32(x + 2 * LANES), high[0], divide, &t),
+			nearest_code(e, load_f32(x + 3 * LANES), high[LANES / BLOCK], divide, &t),
+		};
+		vu8 bytes = low_bytes(codes);
+
+		t.zero_codes -= (vu8)((bytes & (uint8_t)~e->sign_code) == 0);
+		store_nibbles(packed + i / 2, bytes);
+	}
+	if (any((vs32)t.max >= (int32_t)F32_INF))
+		return false;
+	for (size_t i = 0; i < VECTOR_BYTES; i++)
+		zero_codes += t.zero_codes[i];
+	q->job->counts->flushed += zero_codes - sum_lanes((vu32)t.zeros);
+	q->job->counts->saturated += sum_lanes((vu32)t.saturated);
+	memcpy(to, packed, n / 2);
+	return true;
+}
+
+/* Codes in any mode, with their counts; `first` is the index of the first number in the tensor. */
+static void round_quotients(struct quantizer *q, struct group *g, uint64_t first)
+{
+	const struct mxfp_rounding *r = &q->job->rounding;
+	uint32_t quotients[GROUP], words[GROUP + PHILOX_SLACK];
+	struct lane_counts counts = {0};
+	struct encode_span span = {.n = g->n_blocks * BLOCK, .x = quotients, .codes = g->codes};
+
+	for (size_t i = 0; i < span.n; i += LANES)
+		store(quotients + i, quotients_of(load_f32(g->x + i), g->scales.factors[i / BLOCK],
+		                                  mxfp_nvfp4_divides(q->job->recipe)));
+	if (r->mode == MXFP_ROUND_SR)
+		span.random = philox_fill(words, r->seed, r->stream, first, span.n);
+	encode_array(&q->elements, r->mode, &span, q->elements.normal_field, &counts);
+	q->counts.saturated += counts.saturated;
+	count_flushed(q, g);
+}
+
+/* Codes in any mode; `n` numbers of the group are in the row. */
+static void round_generally(struct quantizer *q, struct group *g, size_t n, uint64_t first, uint8_t *to)
+{
+	uint8_t bytes[GROUP];
+
+	if (q->recipe.recipe == MXFP_RECIPE_GGML)
+		round_as_ggml(q, g);
+	else
+		round_quotients(q, g, first);
+	/* What is 0 because it is padding or its block is NaN may have become NaN, whose code is not 0. */
+	for (size_t b = 0; b < g->n_blocks; b++)
+		if (g->amax[b] >= F32_INF)
+			memset(g->codes + b * BLOCK, 0, BLOCK * sizeof g->codes[0]);
+	memset(g->codes + n, 0, (g->n_blocks * BLOCK - n) * sizeof g->codes[0]);
+	store_codes(q->element, bytes, g->codes, g->n_blocks * BLOCK);
+	pack_codes(to, bytes, g->n_blocks * BLOCK, q->element->bits);
+}
+
+static bool try_nearest(struct quantizer *q, const struct group *g, uint8_t *to)
+{
+	const struct mxfp_rounding *r = &q->job->rounding;
+
+	if (r->mode != MXFP_ROUND_RNE || r->no_negative_zero || q->recipe.recipe == MXFP_RECIPE_GGML)
+		return false;
+	return mxfp_nvfp4_divides(q->job->recipe) ? round_nearest(q, g, true, to) : round_nearest(q, g, false, to);
+}
+
+/* Blocks first_block ... of a row, n_blocks of them. */
+static void quantize_group(struct quantizer *q, size_t row, size_t first_block, size_t n_blocks)
+{
+	const struct mxfp_quantize_job *job = q->job;
+	size_t start = first_block * BLOCK, n = job->cols - start < n_blocks * BLOCK ? job->cols - start : n_blocks * BLOCK;
+	size_t source_bytes = mxfp_format_info(job->src_format)->storage_bytes;
+	uint8_t *codes = job->codes + row * job->codes_stride + start / 2;
+	uint8_t *scales = job->scales + row * job->scales_stride + first_block;
+	struct group g;
+
+	g.n_blocks = n_blocks;
+	const uint8_t *src = (const uint8_t *)job->src + (row * job->src_stride + start) * source_bytes;
+	if (job->src_format == MXFP_FORMAT_F32)
+		memcpy(g.x, src, n * sizeof g.x[0]);
+	else
+		decode_array(&q->source, src, n, g.x);
+	memset(g.x + n, 0, ((n + UNIT - 1) / UNIT * UNIT - n) * sizeof g.x[0]);
+	prepare_blocks(q, &g);
+	find_scales(q, &g, 1.0F, &g.scales);
+	if (job->recipe == MXFP_RECIPE_4OVER6)
+		choose_scales(q, &g);
+	for (size_t b = 0; b < n_blocks; b++)
+		scales[b] = (uint8_t)(g.amax[b] >= F32_INF ? SCALE_NAN : g.scales.codes[b]);
+	if (!try_nearest(q, &g, codes))
+		round_generally(q, &g, n, job->first_index + row * job->cols + start, codes);
+}
+
+static NOINLINE void quantize(const struct mxfp_quantize_job *job)
+{
+	const struct mxfp_format_info *block = mxfp_format_info(job->format);
+	size_t blocks = job->cols / BLOCK + (job->cols % BLOCK != 0);
+	struct quantizer q = {.job = job, .element = mxfp_format_info(block->element)};
+	struct decoder elements;
+	uint8_t codes[N_CODES];
+
+	encoder_init(&q.elements, q.element, &job->rounding);
+	decoder_init(&q.source, mxfp_format_info(job->src_format));
+	decoder_init(&elements, q.element);
+	nearest_init(&q.nearest, q.element, MXFP_OVERFLOW_SAT);
+	for (uint8_t i = 0; i < N_CODES; i++)
+		codes[i] = i;
+	decode_array(&elements, codes, N_CODES, q.table);
+	recipe_init(&q.recipe, job);
+	for (size_t row = 0; row < job->rows; row++)
+		for (size_t b = 0; b < blocks; b += GROUP_BLOCKS)
+			quantize_group(&q, row, b, blocks - b < GROUP_BLOCKS ? blocks - b : GROUP_BLOCKS);
+	lane_counts_add(job->counts, &q.counts);
+}
+
+void TIER(quantize_nvfp4)(const struct mxfp_quantize_job *job)
+{
+	struct fp_state state = fp_enter();
+
+	quantize(job);
+	fp_leave(state);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* What a recipe of NVFP4 makes of a tensor, for vectors: the reference's numbers, which no compiler has computed. */
+#ifndef MXFP_BODY_NVFP4_TENSOR_H
+#define MXFP_BODY_NVFP4_TENSOR_H
+
+#include "kernels.h"
+
+/* struct mxfp_nvfp4_tensor with its patterns as floats. */
+struct nvfp4_tensor {
+	float scale, reciprocal, six_scales;
+	float encode, decode, encode_sixth;
+};
+
+static inline void nvfp4_tensor_init(struct nvfp4_tensor *t, const struct mxfp_nvfp4_tensor *bits)
+{
+	*t = (struct nvfp4_tensor){
+		.scale = float_of(bits->scale),
+		.reciprocal = float_of(bits->reciprocal),
+		.six_scales = float_of(bits->six_scales),
+		.encode = float_of(bits->encode),
+		.decode = float_of(bits->decode),
+		.encode_sixth = float_of(bits->encode_sixth),
+	};
+}
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The kernels of a tier, one declaration for all: TIER(convert) is mxfp_convert_avx512 where body/convert.c is compiled
+ * for avx512. No tier has every one of them; kernels.c says which it has.
+ */
+#ifndef MXFP_BODY_SLOTS_H
+#define MXFP_BODY_SLOTS_H
+
+#include "kernels.h"
+
+mxfp_convert_kernel TIER(convert);
+mxfp_convert_kernel TIER(convert_nearest);
+mxfp_convert_kernel TIER(decode);
+mxfp_convert_kernel TIER(decode_wide);
+mxfp_convert_kernel TIER(encode);
+mxfp_convert_kernel TIER(encode_wide);
+mxfp_convert_kernel TIER(relay);
+mxfp_convert_kernel TIER(widen);
+mxfp_dequantize_kernel TIER(dequantize);
+mxfp_gemm_finish_kernel TIER(gemm_finish);
+mxfp_quantize_kernel TIER(quantize_mx);
+mxfp_quantize_kernel TIER(quantize_mx_groups);
+mxfp_quantize_kernel TIER(quantize_mx_nearest);
+mxfp_quantize_kernel TIER(quantize_nvfp4);
+mxfp_quantize_kernel TIER(quantize_nvfp4_groups);
+mxfp_scan_kernel TIER(scan);
+mxfp_scan_kernel TIER(scan_words);
+mxfp_compress_kernel TIER(compress);
+mxfp_expand_kernel TIER(expand);
+
+extern const struct mxfp_gemm_kernel TIER(gemm_chain);
+extern const struct mxfp_gemm_kernel TIER(gemm_exact);
+extern const struct mxfp_gemm_kernel TIER(gemm_int16);
+extern const struct mxfp_gemm_kernel TIER(gemm_int8);
+extern const struct mxfp_gemm_kernel TIER(gemm_e4m3);
+extern const struct mxfp_gemm_kernel TIER(gemm_sparse_chain);
+extern const struct mxfp_gemm_kernel TIER(gemm_wide);
+extern const struct mxfp_gemm_kernel TIER(gemm_sparse_int8);
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Vectors of 32-bit lanes, in the compiler's vector extensions (gcc and clang have the same): +, -, &, <<, > and casts
+ * are those of C, lane by lane, and a comparison gives all ones or all zeros. What the extensions lack is in the
+ * tier.h of each tier, which defines VECTOR_BYTES and TIER(name), the name of a function of the tier, includes this
+ * file and adds min_u32, max_u32, max_across, shift_left and shift_right (counts from 32 on give 0), any, fma_f32,
+ * multiply_high, load_u8, load_u16, store_u8, store_u16, low_bytes, store_nibbles, store_interleaved, halving_sum,
+ * fp_enter and fp_leave, for products dot_pairs, and for lanes of 64 bits fma_f64, widen_f32 and narrow_f64. The files
+ * of simd/body use nothing else, so they serve every tier; but the fast paths that avx512 has in another form need
+ * sign_bytes, store_u16_pair, store_f16, widen_bytes and widen_f16 too, which avx2 and neon have.
+ */
+#ifndef MXFP_BODY_VECTOR_H
+#define MXFP_BODY_VECTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#define NOINLINE __attribute__((noinline))
+
+enum { LANES = VECTOR_BYTES / 4 };
+
+typedef uint32_t vu32 __attribute__((vector_size(VECTOR_BYTES)));
+typedef int32_t vs32 __attribute__((vector_size(VECTOR_BYTES)));
+typedef float vf32 __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint16_t vu16 __attribute__((vector_size(VECTOR_BYTES)));
+typedef int16_t vs16 __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint8_t vu8 __attribute__((vector_size(VECTOR_BYTES)));
+typedef int8_t vs8 __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint64_t vu64 __attribute__((vector_size(VECTOR_BYTES)));
+typedef int64_t vs64 __attribute__((vector_size(VECTOR_BYTES)));
+typedef double vf64 __attribute__((vector_size(VECTOR_BYTES)));
+
+#define F32_SIGN UINT32_C(0x80000000)
+#define F32_INF UINT32_C(0x7F800000)
+#define F32_MAX UINT32_C(0x7F7FFFFF)
+#define F32_ONE UINT32_C(0x3F800000)
+#define F32_NAN UINT32_C(0x7FC00000)
+#define F32_QUIET UINT32_C(0x00400000)
+#define F32_HIDDEN UINT32_C(0x00800000)
+
+enum { F32_SIGNIFICAND_BITS = 23, F32_BIAS = 127 };
+
+ALWAYS_INLINE vu32 splat(uint32_t x)
+{
+	return (vu32){0} + x;
+}
+
+/* The binary32 of a pattern. A scalar is only carried as a float, never computed with (HACKING.md). */
+ALWAYS_INLINE float float_of(uint32_t bits)
+{
+	float x;
+
+	memcpy(&x, &bits, sizeof x);
+	return x;
+}
+
+ALWAYS_INLINE vf32 splat_f32(float x)
+{
+	uint32_t bits;
+
+	memcpy(&bits, &x, sizeof bits);
+	return (vf32)splat(bits);
+}
+
+ALWAYS_INLINE vf64 splat_f64(double x)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &x, sizeof bits);
+	return (vf64)((vu64){0} + bits);
+}
+
+/* 2^exponent for exponents of normal numbers, and -127. */
+ALWAYS_INLINE float power_of_two(int exponent)
+{
+	return float_of(exponent > -F32_BIAS ? (uint32_t)(exponent + F32_BIAS) << F32_SIGNIFICAND_BITS : F32_HIDDEN / 2);
+}
+
+/* mask ? a : b, lane by lane; a mask's lanes are all ones or all zeros. */
+ALWAYS_INLINE vu32 blend(vs32 mask, vu32 a, vu32 b)
+{
+	return ((vu32)mask & a) | (~(vu32)mask & b);
+}
+
+ALWAYS_INLINE vu32 load(const void *at)
+{
+	vu32 v;
+
+	memcpy(&v, at, sizeof v);
+	return v;
+}
+
+ALWAYS_INLINE void store(void *at, vu32 v)
+{
+	memcpy(at, &v, sizeof v);
+}
+
+/* The first n lanes; the others are 0. */
+ALWAYS_INLINE vu32 load_first(const void *at, size_t n)
+{
+	vu32 v = {0};
+
+	memcpy(&v, at, n * sizeof v[0]);
+	return v;
+}
+
+ALWAYS_INLINE uint64_t sum_lanes(vu32 v)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < LANES; i++)
+		sum += v[i];
+	return sum;
+}
+
+/* Lane numbers 0, 1, 2, ... */
+ALWAYS_INLINE vu32 lane_numbers(void)
+{
+	vu32 v = {0};
+
+	for (uint32_t i = 0; i < LANES; i++)
+		v[i] = i;
+	return v;
+}
+
+#endif

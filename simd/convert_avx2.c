@@ -1,6 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-/* convert_body.h for tier avx2. */
-#include "avx2.h"
-#include "kernels_avx2.h"
-
-#include "convert_body.h"

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The state of floating point, aarch64: FPCR holds the control bits, FPSR the sticky flags; body/fp_x86.h has the
+ * rules. FPCR 0 is round to nearest, subnormals kept, no exception trapped, NaNs propagated.
+ */
+#ifndef MXFP_NEON_FP_H
+#define MXFP_NEON_FP_H
+
+struct fp_state {
+	uint64_t control, flags;
+};
+
+ALWAYS_INLINE struct fp_state fp_enter(void)
+{
+	struct fp_state state;
+
+	__asm__ volatile("mrs %0, fpcr" : "=r"(state.control));
+	__asm__ volatile("mrs %0, fpsr" : "=r"(state.flags));
+	__asm__ volatile("msr fpcr, %0" : : "r"(UINT64_C(0)));
+	return state;
+}
+
+ALWAYS_INLINE void fp_leave(struct fp_state state)
+{
+	__asm__ volatile("msr fpcr, %0" : : "r"(state.control));
+	__asm__ volatile("msr fpsr, %0" : : "r"(state.flags));
+}
+
+#endif

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/* Tier neon under body/vector.h: 4 lanes. */
+#ifndef MXFP_NEON_TIER_H
+#define MXFP_NEON_TIER_H
+
+#define TIER(name) mxfp_##name##_neon
+#define TIER_NAME "neon"
+#define VECTOR_BYTES 16
+
+/* The shared products: the identity of their panels, rows of A in one, vectors of columns in one of W. */
+enum {
+	CHAIN_ID = 0x0601, CHAIN_MR = 6, CHAIN_VECTORS = 4,
+	EXACT_ID = 0x0603, EXACT_MR = 6, EXACT_VECTORS = 2,
+	INT16_ID = 0x0606, INT16_MR = 6, INT16_VECTORS = 4
+};
+
+#include "body/vector.h"
+
+#include <arm_neon.h>
+
+#include "neon/fp.h"
+
+ALWAYS_INLINE vu32 min_u32(vu32 a, vu32 b)
+{
+	return (vu32)vminq_u32((uint32x4_t)a, (uint32x4_t)b);
+}
+
+ALWAYS_INLINE vu32 max_u32(vu32 a, vu32 b)
+{
+	return (vu32)vmaxq_u32((uint32x4_t)a, (uint32x4_t)b);
+}
+
+ALWAYS_INLINE uint32_t max_across(vu32 v)
+{
+	return vmaxvq_u32((uint32x4_t)v);
+}
+
+/* USHL reads the low byte of each count as a signed number, negative to the right: counts to 127 are safe, and more
+   than 31 give 0. */
+ALWAYS_INLINE vu32 clamp_count(vu32 count)
+{
+	return min_u32(count, splat(32));
+}
+
+ALWAYS_INLINE vu32 shift_left(vu32 v, vu32 count)
+{
+	return (vu32)vshlq_u32((uint32x4_t)v, (int32x4_t)clamp_count(count));
+}
+
+ALWAYS_INLINE vu32 shift_right(vu32 v, vu32 count)
+{
+	return (vu32)vshlq_u32((uint32x4_t)v, (int32x4_t)(-clamp_count(count)));
+}
+
+ALWAYS_INLINE bool any(vs32 mask)
+{
+	return vmaxvq_u32((uint32x4_t)mask) != 0;
+}
+
+ALWAYS_INLINE vf32 fma_f32(vf32 a, vf32 b, vf32 c)
+{
+	return (vf32)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+
+ALWAYS_INLINE vf64 fma_f64(vf64 a, vf64 b, vf64 c)
+{
+	return (vf64)vfmaq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b);
+}
+
+/* LANES / 2 numbers. */
+ALWAYS_INLINE vf64 widen_f32(const void *at)
+{
+	float32x2_t two;
+
+	memcpy(&two, at, sizeof two);
+	return (vf64)vcvt_f64_f32(two);
+}
+
+/* Rounded to nearest even; the lanes of `low` come first. */
+ALWAYS_INLINE vf32 narrow_f64(vf64 low, vf64 high)
+{
+	return (vf32)vcvt_high_f32_f64(vcvt_f32_f64((float64x2_t)low), (float64x2_t)high);
+}
+
+/* sum + a[0] * b[0] + a[1] * b[1] for each pair of 16-bit lanes, in a lane of 32. */
+ALWAYS_INLINE vs32 dot_pairs(vs32 sum, vs16 a, vs16 b)
+{
+	int32x4_t low = vmull_s16(vget_low_s16((int16x8_t)a), vget_low_s16((int16x8_t)b));
+
+	return (vs32)((vu32)sum + (vu32)vpaddq_s32(low, vmull_high_s16((int16x8_t)a, (int16x8_t)b)));
+}
+
+/* The high 32 bits of each product. */
+ALWAYS_INLINE vu32 multiply_high(vu32 a, vu32 b)
+{
+	uint64x2_t low = vmull_u32(vget_low_u32((uint32x4_t)a), vget_low_u32((uint32x4_t)b));
+	uint64x2_t high = vmull_high_u32((uint32x4_t)a, (uint32x4_t)b);
+
+	return (vu32)vuzp2q_u32(vreinterpretq_u32_u64(low), vreinterpretq_u32_u64(high));
+}
+
+ALWAYS_INLINE vu32 load_u8(const uint8_t *at)
+{
+	uint32_t four;
+
+	memcpy(&four, at, sizeof four);
+	return (vu32)vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(four))));
+}
+
+ALWAYS_INLINE vu32 load_u16(const void *at)
+{
+	uint64_t four;
+
+	memcpy(&four, at, sizeof four);
+	return (vu32)vmovl_u16(vcreate_u16(four));
+}
+
+/* Lanes are at most 0xFFFF. */
+ALWAYS_INLINE void store_u16(void *at, vu32 v)
+{
+	uint64_t four = vget_lane_u64(vreinterpret_u64_u16(vmovn_u32((uint32x4_t)v)), 0);
+
+	memcpy(at, &four, sizeof four);
+}
+
+/* Lanes are at most 0xFF. */
+ALWAYS_INLINE void store_u8(uint8_t *at, vu32 v)
+{
+	uint16x4_t words = vmovn_u32((uint32x4_t)v);
+	uint32_t four = vget_lane_u32(vreinterpret_u32_u8(vmovn_u16(vcombine_u16(words, words))), 0);
+
+	memcpy(at, &four, sizeof four);
+}
+
+/* Word w of lane i to at[4 * i + w]. */
+ALWAYS_INLINE void store_interleaved(uint32_t *at, const vu32 word[4])
+{
+	vst4q_u32(at, ((uint32x4x4_t){{(uint32x4_t)word[0], (uint32x4_t)word[1], (uint32x4_t)word[2],
+	                               (uint32x4_t)word[3]}}));
+}
+
+/* The lanes of 4 vectors, each at most 0xFF. */
+ALWAYS_INLINE vu8 low_bytes(const vu32 v[4])
+{
+	uint16x8_t low = vuzp1q_u16((uint16x8_t)v[0], (uint16x8_t)v[1]);
+	uint16x8_t high = vuzp1q_u16((uint16x8_t)v[2], (uint16x8_t)v[3]);
+
+	return (vu8)vuzp1q_u8((uint8x16_t)low, (uint8x16_t)high);
+}
+
+/* Bytes with the signs of the lanes of 4 vectors; their other bits are anything. */
+ALWAYS_INLINE vs8 sign_bytes(const vu32 v[4])
+{
+	uint16x8_t low = vuzp2q_u16((uint16x8_t)v[0], (uint16x8_t)v[1]);
+	uint16x8_t high = vuzp2q_u16((uint16x8_t)v[2], (uint16x8_t)v[3]);
+
+	return (vs8)vuzp2q_u8((uint8x16_t)low, (uint8x16_t)high);
+}
+
+/* Lanes are at most 0xFFFF. */
+ALWAYS_INLINE void store_u16_pair(void *at, vu32 a, vu32 b)
+{
+	store(at, (vu32)vuzp1q_u16((uint16x8_t)a, (uint16x8_t)b));
+}
+
+/* Rounded to nearest even. */
+ALWAYS_INLINE void store_f16(void *at, vf32 v)
+{
+	uint16x4_t half = vreinterpret_u16_f16(vcvt_f16_f32((float32x4_t)v));
+
+	memcpy(at, &half, sizeof half);
+}
+
+ALWAYS_INLINE void widen_bytes(vu8 v, vu16 to[2])
+{
+	to[0] = (vu16)vmovl_u8(vget_low_u8((uint8x16_t)v));
+	to[1] = (vu16)vmovl_high_u8((uint8x16_t)v);
+}
+
+/* binary16 to binary32. */
+ALWAYS_INLINE void widen_f16(vu16 v, vf32 to[2])
+{
+	to[0] = (vf32)vcvt_f32_f16(vget_low_f16((float16x8_t)v));
+	to[1] = (vf32)vcvt_high_f32_f16((float16x8_t)v);
+}
+
+/* Codes of 4 bits, two a byte. */
+ALWAYS_INLINE void store_nibbles(uint8_t *at, vu8 codes)
+{
+	uint8x8_t low = vmovn_u16((uint16x8_t)codes), high = vshrn_n_u16((uint16x8_t)codes, 4);
+
+	vst1_u8(at, vorr_u8(low, high));
+}
+
+/* Each lane of the first half plus that of the second, until one is left: its bits. */
+ALWAYS_INLINE uint32_t halving_sum(vf32 v)
+{
+	float32x2_t two = vadd_f32(vget_low_f32((float32x4_t)v), vget_high_f32((float32x4_t)v));
+
+	return vget_lane_u32(vreinterpret_u32_f32(vpadd_f32(two, two)), 0);
+}
+
+#endif

@@ -1,0 +1,145 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# mxfp dequantize on checkpoints as other programs write them: no metadata of ours, parts in different shards.
+. "${srcdir:-.}/tests/cli/cli.shlib"
+
+# All 16 codes of e2m1, twice, and what they decode to: the first block at scale 2^1 (80), the second at 2^-1 (7e).
+codes=1032547698badcfe
+times2=$(echo '00000000 0000803f 00000040 00004040 00008040 0000c040 00000041 00004041
+	00000080 000080bf 000000c0 000040c0 000080c0 0000c0c0 000000c1 000040c1' | tr -d ' \n\t')
+half=$(echo '00000000 0000803e 0000003f 0000403f 0000803f 0000c03f 00000040 00004040
+	00000080 000080be 000000bf 000040bf 000080bf 0000c0bf 000000c0 000040c0' | tr -d ' \n\t')
+
+# Shards: codes in one, scales in the other.
+mkdir "$work/sharded"
+first=model-00001-of-00002.safetensors
+second=model-00002-of-00002.safetensors
+{
+	header '{"x.weight_packed":{"dtype":"U8","shape":[2,16],"data_offsets":[0,32]}}'
+	bytes "$(repeat 4 $codes)"
+} >"$work/sharded/$first"
+{
+	header '{"norm.weight":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]},
+		"x.weight_scale":{"dtype":"U8","shape":[2,1],"data_offsets":[4,6]}}'
+	bytes 803f0040 807e
+} >"$work/sharded/$second"
+echo "{\"weight_map\":{\"x.weight_packed\":\"$first\",\"x.weight_scale\":\"$second\",\"norm.weight\":\"$second\"}}" \
+	>"$work/sharded/model.safetensors.index.json"
+echo '{"hidden_size":32,"quantization_config":{"quant_method":"compressed-tensors"}}' >"$work/sharded/config.json"
+exits 0 "" dequantize "$work/sharded" -o "$work/plain"
+has "summary" "$(cat "$work/out")" "1 tensors decoded to f32, 1 kept"
+same "decoded" "$times2$times2$half$half" "$(data 256 "$work/plain/$first")"
+same "kept" 803f0040 "$(data 4 "$work/plain/$second")"
+exits 0 "" inspect "$work/plain"
+text=$(tr -s ' ' <"$work/out")
+has "index" "$text" "plain: not quantized"
+has "shape" "$text" " x.weight F32 256 [2, 32]"
+has "shards" "$text" " all 2 66 260"
+same "config" '{"hidden_size":32}' "$(tr -d ' \n' <"$work/plain/config.json")"
+exits 2 "is sharded" dequantize "$work/sharded" -o "$work/one.safetensors"
+
+# decodes NAME HEADER DATA EXPECTED: a file of one layer, and its numbers in f32.
+decodes() {
+	{
+		header "$2"
+		bytes "$3"
+	} >"$work/$1.safetensors"
+	exits 0 "" dequantize "$work/$1.safetensors" -o "$work/$1.back.safetensors" -q
+	numbers=$(printf '%s' "$4" | tr -d ' ')
+	same "$1" "$numbers" "$(data $((${#numbers} / 2)) "$work/$1.back.safetensors")"
+	exits 0 "" inspect "$work/$1.back.safetensors"
+	has "$1" "$(tr -s ' ' <"$work/out")" " all 1 "
+}
+# e4m3: 38 is 1, 7e is 448, 01 is 2^-9; the scale dtype may be the number's own.
+decodes mxfp8 '{"l.weight":{"dtype":"F8_E4M3","shape":[1,32],"data_offsets":[0,32]},
+	"l.weight_scale":{"dtype":"F8_E8M0","shape":[1,1],"data_offsets":[32,33]}}' \
+	"387e01b8$(repeat 28 00)80" "00000040 00006044 0000803b 000000c0 $(repeat 28 00000000)"
+# A scale of ff is NaN.
+decodes nan '{"l.weight_packed":{"dtype":"U8","shape":[1,16],"data_offsets":[0,16]},
+	"l.weight_scale":{"dtype":"U8","shape":[1,1],"data_offsets":[16,17]}}' "$codes${codes}ff" "$(repeat 32 0000c07f)"
+# NVFP4: code * scale / divisor; scales 38 (1) and 40 (2), divisor 4; the scale of activations goes too.
+quarter=$(echo '00000000 0000003e 0000803e 0000c03e 0000003f 0000403f 0000803f 0000c03f
+	00000080 000000be 000080be 0000c0be 000000bf 000040bf 000080bf 0000c0bf' | tr -d ' \n\t')
+decodes nvfp4 '{"l.weight_packed":{"dtype":"U8","shape":[1,16],"data_offsets":[0,16]},
+	"l.weight_scale":{"dtype":"F8_E4M3","shape":[1,2],"data_offsets":[16,18]},
+	"l.weight_global_scale":{"dtype":"F32","shape":[],"data_offsets":[18,22]},
+	"l.input_global_scale":{"dtype":"F32","shape":[1],"data_offsets":[22,26]}}' \
+	"$codes$codes 3840 00008040 0000803f" "$quarter$half"
+
+# 2^127 * 6 is beyond binary32, which --help says.
+decodes overflow '{"l.weight_packed":{"dtype":"U8","shape":[1,16],"data_offsets":[0,16]},
+	"l.weight_scale":{"dtype":"U8","shape":[1,1],"data_offsets":[16,17]}}' \
+	"f7$(repeat 15 22)fe" "0000807f000080ff$(repeat 30 0000007f)"
+exits 0 "" dequantize --help
+has "--help" "$(tr -s ' \n' ' ' <"$work/out")" "to f32 is exact but for overflow to Inf"
+
+# Shapes do not tell the two kinds of MXFP6 apart; config.json does. e2m3: 08 is 1, e3m2: 08 is .5.
+{
+	header '{"l.weight_packed":{"dtype":"U8","shape":[1,24],"data_offsets":[0,24]},
+		"l.weight_scale":{"dtype":"U8","shape":[1,1],"data_offsets":[24,25]}}'
+	bytes "$(repeat 8 088220)7f"
+} >"$work/six.safetensors"
+exits 3 "six.safetensors: tensor 'l.weight_packed': not in a layout" dequantize "$work/six.safetensors" -o "$work/r"
+mkdir "$work/six"
+mv "$work/six.safetensors" "$work/six/model.safetensors"
+echo '{"quantization_config":{"format":"mxfp6-pack-quantized"}}' >"$work/six/config.json"
+exits 0 "" dequantize "$work/six" -o "$work/six.back" -q
+same "e2m3" "$(repeat 32 0000803f)" "$(data 128 "$work/six.back/model.safetensors")"
+echo '{"quantization_config":{"format":"mxfp6-e3m2-pack-quantized"}}' >"$work/six/config.json"
+exits 0 "" dequantize "$work/six" -o "$work/six.back" -q --force --to f16
+same "e3m2" "$(repeat 32 0038)" "$(data 64 "$work/six.back/model.safetensors")"
+
+# refused PART HEADER BYTES: zeros for data.
+refused() {
+	{
+		header "$2"
+		head -c "$3" /dev/zero
+	} >"$work/refused.safetensors"
+	exits 3 "$1" dequantize "$work/refused.safetensors" -o "$work/r"
+	[ ! -e "$work/r" ] || bad "a refused input left an output"
+}
+# Nothing is quantized: known before anything is written, so a limit on the size of files does not matter; unless mxfp
+# quantize wrote it so.
+refused "nothing in it is quantized" '{"a":{"dtype":"U8","shape":[40000],"data_offsets":[0,40000]}}' 40000
+(
+	ulimit -f 16
+	exits 3 "nothing in it is quantized" dequantize -q "$work/refused.safetensors" -o "$work/r"
+	[ "$failures" = 0 ]
+) || bad "what is not quantized"
+{
+	header '{"a.weight":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
+	bytes 0000803f 00000040
+} >"$work/none.safetensors"
+exits 0 "" quantize -q "$work/none.safetensors" -o "$work/none"
+exits 0 "" dequantize "$work/none" -o "$work/none.back"
+has "summary" "$(cat "$work/out")" "0 tensors decoded to f32, 1 kept"
+same "a model without a tensor that qualifies" 0000803f00000040 "$(data 8 "$work/none.back/model.safetensors")"
+
+refused "tensor 'l.weight_packed': 'l.weight_scale' is missing" \
+	'{"l.weight_packed":{"dtype":"U8","shape":[1,16],"data_offsets":[0,16]}}' 16
+refused "tensor 'l.weight_packed': not in a layout" \
+	'{"l.weight_packed":{"dtype":"U8","shape":[1,16],"data_offsets":[0,16]},
+	"l.weight_scale":{"dtype":"U8","shape":[1,2],"data_offsets":[16,18]}}' 18
+refused "tensor 'l.weight_packed': not in a layout" \
+	'{"l.weight_packed":{"dtype":"U8","shape":[2,16],"data_offsets":[0,32]},
+	"l.weight_scale":{"dtype":"U8","shape":[1,1],"data_offsets":[32,33]}}' 33
+refused "tensor 'l.weight_packed': not in a layout" \
+	'{"l.weight_packed":{"dtype":"I32","shape":[1,4],"data_offsets":[0,16]},
+	"l.weight_scale":{"dtype":"BF16","shape":[1,1],"data_offsets":[16,18]}}' 18
+refused "tensor 'l.weight': not in a layout" \
+	'{"l.weight":{"dtype":"F8_E4M3","shape":[1,32],"data_offsets":[0,32]},
+	"l.weight_scale":{"dtype":"F32","shape":[1,1],"data_offsets":[32,36]}}' 36
+refused "its tensor scale, *_global_scale, is missing" \
+	'{"l.weight_packed":{"dtype":"U8","shape":[1,16],"data_offsets":[0,16]},
+	"l.weight_scale":{"dtype":"F8_E4M3","shape":[1,2],"data_offsets":[16,18]}}' 18
+refused "tensor 'l.weight_global_scale': is not one F32 number" \
+	'{"l.weight_packed":{"dtype":"U8","shape":[1,16],"data_offsets":[0,16]},
+	"l.weight_scale":{"dtype":"F8_E4M3","shape":[1,2],"data_offsets":[16,18]},
+	"l.weight_global_scale":{"dtype":"F32","shape":[2],"data_offsets":[18,26]}}' 26
+for cols in 0 33 -1 3x 99999999999999999999 ''; do
+	refused "metadata 'mxfp.cols.l.weight': '$cols' is not the length" \
+		"{\"__metadata__\":{\"mxfp.cols.l.weight\":\"$cols\"},
+		\"l.weight_packed\":{\"dtype\":\"U8\",\"shape\":[1,16],\"data_offsets\":[0,16]},
+		\"l.weight_scale\":{\"dtype\":\"U8\",\"shape\":[1,1],\"data_offsets\":[16,17]}}" 17
+done
+finish

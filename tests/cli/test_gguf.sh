@@ -1,0 +1,161 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# GGUF files through the commands: blocks of ggml by hand from its ggml-common.h, and the files of llama-quantize.
+. "${srcdir:-.}/tests/cli/cli.shlib"
+weights=${MXFP_SHARED:-${srcdir:-.}/../shared}/weights/stories260K
+
+# little N VALUE: a number of N bytes as hex digits, lowest first.
+little() {
+	value=$2
+	i=0
+	while [ $i -lt "$1" ]; do
+		printf '%02x' $((value % 256))
+		value=$((value / 256))
+		i=$((i + 1))
+	done
+}
+
+# text TEXT: a GGUF string as hex digits.
+text() {
+	little 8 ${#1}
+	printf '%s' "$1" | hex
+}
+
+# tensor NAME TYPE OFFSET INNER OUTER: of two dimensions.
+tensor() {
+	printf '%s' "$(text "$1")$(little 4 2)$(little 8 "$4")$(little 8 "$5")$(little 4 "$2")$(little 8 "$3")"
+}
+
+# The pairs of every file here: a name, an array of two strings, a number.
+pairs="$(text general.architecture)$(little 4 8)$(text llama)
+	$(text tokenizer.ggml.tokens)$(little 4 9)$(little 4 8)$(little 8 2)$(text '<s>')$(text a)
+	$(text llama.block_count)$(little 4 4)$(little 4 1)"
+carried=$(printf '%s' "$pairs" | tr -d ' \n\t')
+
+# gguf TENSORS N DATA: a file with those pairs and tensors, the data padded.
+gguf() {
+	start="47475546$(little 4 3)$(little 8 "$2")$(little 8 3)$carried$1"
+	bytes "$start$(repeat $(((64 - ${#start} % 64) % 64 / 2)) 00)$3"
+}
+
+# All 16 codes, and what they decode to.
+values=$(echo '00000000 0000003f 0000803f 0000c03f 00000040 00004040 00008040 0000c040
+	00000080 000000bf 000080bf 0000c0bf 000000c0 000040c0 000080c0 0000c0c0' | tr -d ' \n\t')
+
+# MXFP4, scale 2^1: the low nibbles are elements 0 to 15, the codes 0 to 15; the high ones 16 to 31, all 0.5.
+twice=$(echo '00000000 0000803f 00000040 00004040 00008040 0000c040 00000041 00004041
+	00000080 000080bf 000000c0 000040c0 000080c0 0000c0c0 000000c1 000040c1' | tr -d ' \n\t')
+gguf "$(tensor blk.0.ffn_up.weight 39 0 32 1)$(tensor norm 0 32 1 1)" 2 \
+	"80 101112131415161718191a1b1c1d1e1f $(repeat 15 00) 0000803f $(repeat 28 00)" >"$work/mxfp4.gguf"
+exits 0 "" inspect "$work/mxfp4.gguf"
+seen=$(tr -s ' ' <"$work/out")
+has "type" "$seen" "blk.0.ffn_up.weight MXFP4 17 [1, 32]"
+has "quantized" "$seen" "already quantized: tensors of ggml's type MXFP4"
+exits 0 "" dequantize "$work/mxfp4.gguf" -o "$work/plain.gguf"
+same "decoded" "$twice$(repeat 16 0000803f)0000803f$(repeat 28 00)" "$(data 160 "$work/plain.gguf")"
+has "pairs" "$(hex <"$work/plain.gguf")" "$carried"
+exits 0 "" inspect "$work/plain.gguf"
+seen=$(tr -s ' ' <"$work/out")
+has "decoded shape" "$seen" "blk.0.ffn_up.weight F32 128 [1, 32]"
+has "kind of file" "$seen" "general.file_type = 0"
+exits 0 "" dequantize "$work/mxfp4.gguf" -o "$work/plain.safetensors" -q
+exits 0 "" diff "$work/plain.gguf" "$work/plain.safetensors"
+exits 3 "already quantized" quantize "$work/mxfp4.gguf" -o "$work/x.gguf"
+
+# NVFP4: four scales, 1, 2, 0.5 and 1 with a sign, which is not read; 8 bytes for 16 elements each, the first 8 in the
+# low nibbles; the tensor's scale is 0.5.
+half=$(echo '00000000 0000803e 0000003f 0000403f 0000803f 0000c03f 00000040 00004040
+	00000080 000080be 000000bf 000040bf 000080bf 0000c0bf 000000c0 000040c0' | tr -d ' \n\t')
+gguf "$(tensor l.weight 40 0 64 1)$(text l.scale)$(little 4 1)$(little 8 1)$(little 4 0)$(little 8 64)" 2 \
+	"383830b8 8091a2b3c4d5e6f7 8091a2b3c4d5e6f7 $(repeat 8 22) $(repeat 8 aa) $(repeat 28 00) 0000003f$(repeat 28 00)" \
+	>"$work/nvfp4.gguf"
+exits 0 "" dequantize "$work/nvfp4.gguf" -o "$work/plain.gguf" --force
+has "scale" "$(cat "$work/out")" "1 tensors decoded to f32, 0 kept"
+same "nvfp4" "$half$half$(repeat 16 0000803e)$(repeat 16 000000bf)" "$(data 256 "$work/plain.gguf")"
+gguf "$(tensor l.weight 40 0 64 1)" 1 "383830b8 $(repeat 32 22) $(repeat 28 00)" >"$work/unscaled.gguf"
+exits 0 "" dequantize "$work/unscaled.gguf" -o "$work/plain.gguf" --force -q
+same "no scale" "$(repeat 32 0000803f)$(repeat 16 0000003f)$(repeat 16 0000803f)" "$(data 256 "$work/plain.gguf")"
+
+# Q8_0: d = 0.25 (f16 3400), codes 0, 1, -1, 127, -128 and zeros; Q4_0 is carried, and nothing else can hold it.
+gguf "$(tensor a.weight 8 0 32 1)$(tensor b.weight 2 64 32 1)" 2 \
+	"0034 0001ff7f80 $(repeat 27 00) $(repeat 30 00) 003c $(repeat 16 5a) $(repeat 14 00)" >"$work/q8.gguf"
+exits 0 "" dequantize "$work/q8.gguf" -o "$work/plain.gguf" --force
+has "q8_0" "$(cat "$work/out")" "1 tensors decoded to f32, 1 kept"
+same "q8_0" "000000000000803e000080be0000fe41000000c2$(repeat 27 00000000)003c$(repeat 16 5a)$(repeat 14 00)" \
+	"$(data 160 "$work/plain.gguf")"
+exits 0 "" dequantize "$work/q8.gguf" -o "$work/half.gguf" --to bf16 -q
+same "q8_0 in bf16" "0000803e80befe4100c2$(repeat 27 0000)" "$(data 96 "$work/half.gguf" | cut -c 1-128)"
+"$mxfp" diff "$work/q8.gguf" "$work/plain.gguf" >"$work/out"
+has "values of q8_0" "$(tr -s ' ' <"$work/out")" "| a.weight | dtype | Q8_0 [1, 32] | F32 [1, 32] | 0 | exact | 0 | 0 |"
+exits 3 "dtype Q4_0 cannot stand in a safetensors file" dequantize "$work/q8.gguf" -o "$work/x.safetensors"
+# Beside MXFP4, as llama.cpp keeps it.
+gguf "$(tensor b.weight 39 0 32 1)$(tensor a.weight 8 32 32 1)" 2 \
+	"80 101112131415161718191a1b1c1d1e1f $(repeat 15 00) 0034 0001ff7f80 $(repeat 57 00)" >"$work/both.gguf"
+exits 3 "is Q8_0, which safetensors files do not hold; --to f32 decodes it, and --layout gguf does" \
+	relayout "$work/both.gguf" -o "$work/x.safetensors" -l gpt-oss
+exits 0 "" relayout "$work/both.gguf" -o "$work/both.safetensors" -l gpt-oss --to f32
+has "table" "$(tr -s ' ' <"$work/out")" "| a.weight | Q8_0 [1, 32] | decoded to f32 | - | - |"
+same "relayout" "000000000000803e000080be0000fe41000000c2$(repeat 27 00000000)1032547698badcfe$(repeat 8 11)80" \
+	"$(data 145 "$work/both.safetensors")"
+
+# And back: the largest is 6, so the scale is 1 (7f); -0 is written as +0, as ggml does. Order and pairs are kept.
+gguf "$(tensor z.weight 0 0 32 1)$(tensor a.weight 0 128 30 1)$(tensor token_embd.weight 0 256 32 1)" 3 \
+	"$values$(repeat 16 0000003f)$(repeat 32 0000803f)$(repeat 32 00000040)" >"$work/f32.gguf"
+exits 0 "" quantize "$work/f32.gguf" -o "$work/out.gguf" --rule floor
+seen=$(cat "$work/out")
+has "short rows" "$seen" "not a multiple of 32, as MXFP4 in GGUF needs"
+same "block" "7f101112131415161710191a1b1c1d1e1f$(repeat 15 00)" "$(data 288 "$work/out.gguf" | cut -c 1-64)"
+has "all pairs" "$(hex <"$work/out.gguf")" "$carried"
+exits 0 "" inspect "$work/out.gguf"
+seen=$(tr -s ' ' <"$work/out")
+has "order" "$(printf '%s' "$seen" | tr '\n' '|')" \
+	"z.weight MXFP4 17 [1, 32]| a.weight F32 120 [1, 30]| token_embd.weight F32 128 [1, 32]"
+has "rule" "$seen" "mxfp.rule = floor"
+has "kind" "$seen" "general.file_type = 38"
+has "version" "$seen" "general.quantization_version = 2"
+exits 0 "" quantize "$work/f32.gguf" -o "$work/other.gguf" --rule floor --threads 1 -q
+cmp -s "$work/out.gguf" "$work/other.gguf" || bad "the number of threads changes the file"
+
+# What cannot be.
+header '{"x.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}' >"$work/x.safetensors"
+repeat 128 0 >>"$work/x.safetensors"
+exits 2 "convert_hf_to_gguf.py" quantize "$work/x.safetensors" -o "$work/x.gguf"
+exits 2 "a .gguf file is in layout gguf" quantize "$work/f32.gguf" -o "$work/x.gguf" --layout quark
+exits 2 "layout gguf holds no mxfp8-e4m3" quantize "$work/f32.gguf" -o "$work/x.gguf" --weights mxfp8-e4m3
+exits 2 "layout gguf holds no sparse weights" quantize "$work/f32.gguf" -o "$work/x.gguf" --sparsity 4:16
+exits 2 "tensor scale divides" quantize "$work/f32.gguf" -o "$work/x.gguf" --weights nvfp4 \
+	--nvfp4-recipe compressed-tensors
+exits 2 "llama-gguf-split" quantize "$work/f32.gguf" -o "$work/x.gguf" --shard-size 1M
+{
+	header '{"x.weight_packed":{"dtype":"U8","shape":[1,16],"data_offsets":[0,16]},
+		"x.weight_scale":{"dtype":"U8","shape":[1,1],"data_offsets":[16,17]}}'
+	repeat 17 0
+} >"$work/packed.safetensors"
+exits 2 "a GGUF file is made from one" dequantize "$work/packed.safetensors" -o "$work/x.gguf"
+[ ! -e "$work/x.gguf" ] || bad "a refused output is left"
+
+# A recipe with a tensor scale writes it beside: of 7/16 times the codes the largest is 2688 / 2^10.
+sevenths=$(echo '00000000 0000603e 0000e03e 0000283f 0000603f 0000a83f 0000e03f 00002840
+	00000000 000060be 0000e0be 000028bf 000060bf 0000a8bf 0000e0bf 000028c0' | tr -d ' \n\t')
+gguf "$(tensor l.weight 0 0 64 2)" 1 "$(repeat 8 "$sevenths")" >"$work/wide.gguf"
+exits 0 "" quantize "$work/wide.gguf" -o "$work/scaled.gguf" --weights nvfp4 --nvfp4-recipe te -q
+exits 0 "" inspect "$work/scaled.gguf"
+has "scale beside" "$(tr -s ' ' <"$work/out")" " l.scale F32 4 [1]"
+same "scale" "0000803a$(repeat 28 00)" "$(data 32 "$work/scaled.gguf")"
+exits 0 "" dequantize "$work/scaled.gguf" -o "$work/plain.gguf" --force -q
+exits 0 "" diff "$work/wide.gguf" "$work/plain.gguf"
+
+# llama-quantize's own: the same blocks of the same tensors; it makes ffn_down, whose rows are not whole blocks, F16.
+golden() {
+	exits 0 "" quantize "$weights/stories260K.f32.gguf" -o "$work/golden.$1.gguf" --weights "$@" -q
+	"$mxfp" diff "$work/golden.$1.gguf" "$weights/stories260K.$1.llama-quantize.gguf" >"$work/out"
+	same "tensors that differ from llama-quantize's in $1" 5 "$(grep -c '\.weight' "$work/out")"
+	same "of which are ffn_down" 5 "$(grep -c 'blk\..\.ffn_down\.weight.* F16 ' "$work/out")"
+}
+if [ -r "$weights/stories260K.f32.gguf" ]; then
+	golden mxfp4 --rule floor --round rhz
+	golden nvfp4
+else
+	echo "skipped: no stories260K in MXFP_SHARED"
+fi
+finish

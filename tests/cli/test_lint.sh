@@ -1,0 +1,300 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# mxfp lint: a sound model, then one fault at a time, put in by hand.
+. "${srcdir:-.}/tests/cli/cli.shlib"
+
+shared=${MXFP_SHARED:-${srcdir:-.}/../shared}
+charlm=${srcdir:-.}/examples/charlm.safetensors
+
+# finds CODE "errors ERRORS, warnings WARNINGS, notes NOTES" PART MODEL ARGUMENT...: PART is in the findings.
+finds() {
+	expected=$1 counts=$2 part=$3
+	shift 3
+	code=0
+	"$mxfp" lint -q "$@" >"$work/out" 2>&1 || code=$?
+	same "exit code of lint $*" "$expected" $code
+	has "summary of lint $*" "$(tail -n 1 "$work/out")" ": $counts"
+	has "findings of lint $*" "$(cat "$work/out")" "$part"
+}
+
+# place FILE TENSOR: the byte of a safetensors file at which the tensor's data start.
+place() {
+	length=$(od -An -tu4 -N4 "$1" | tr -d ' ')
+	from=$(head -c $((8 + length)) "$1" | tail -c "$length" |
+		sed -n "s/.*\"$2\": *{[^}]*\"data_offsets\": *\[\([0-9]*\),.*/\1/p")
+	echo $((8 + length + from))
+}
+
+# damage FILE TENSOR BYTE HEX: a copy of the file in $work/damaged.safetensors with other bytes in a tensor.
+damage() {
+	cp "$1" "$work/damaged.safetensors"
+	bytes "$4" | dd of="$work/damaged.safetensors" bs=1 seek=$(($(place "$1" "$2") + $3)) conv=notrunc 2>/dev/null
+}
+
+# made HEX JSON: a file of hand-made tensors.
+made() {
+	{
+		header "$2"
+		bytes "$1"
+	} >"$work/made.safetensors"
+}
+
+for format in mxfp4 mxfp8 mxfp6-e2m3 mxint8 nvfp4; do
+	exits 0 "" quantize "$charlm" -o "$work/$format" --force -q --weights $format
+	finds 0 "errors 0, warnings 0, notes 0" "5 quantized weights" "$work/$format"
+done
+finds 0 "errors 0, warnings 0, notes 0" "10 tensors, 0 quantized weights" "$charlm"
+mxfp4=$work/mxfp4/model.safetensors nvfp4=$work/nvfp4/model.safetensors mxfp8=$work/mxfp8/model.safetensors
+up=model.layers.0.up_proj.weight
+
+# Scales. Rows of up_proj have 4 blocks of 32: byte 5 is row 1, block 1. 384 rows: 1536 blocks.
+damage "$mxfp4" ${up}_scale 5 ff
+finds 1 "errors 1, warnings 0, notes 0" \
+	"'$up': 1 of 1536 blocks (0.0651 %) have a NaN scale, the first in row 1, block 1" \
+	"$work/damaged.safetensors"
+has "name of the check" "$(cat "$work/out")" "[scale-nan]"
+finds 0 "errors 0, warnings 0, notes 0" "" "$work/damaged.safetensors" --ignore scale-nan
+# 2^127 and a code of 6: overflow.
+damage "$mxfp4" ${up}_scale 5 fe
+printf '\167' | dd of="$work/damaged.safetensors" bs=1 conv=notrunc 2>/dev/null \
+	seek=$(($(place "$mxfp4" ${up}_packed) + 5 * 16))
+finds 1 "errors 1, warnings 0, notes 0" \
+	"1 of 1536 blocks (0.0651 %) hold numbers that are not finite, the first in row 1, block 1" \
+	"$work/damaged.safetensors"
+has "name of the check" "$(cat "$work/out")" "[non-finite-block]"
+# NVFP4 has 8 blocks a row.
+damage "$nvfp4" ${up}_scale 9 7f
+finds 1 "errors 1, warnings 0, notes 0" "1 of 3072 blocks (0.0326 %) have a NaN scale, the first in row 1, block 1" \
+	"$work/damaged.safetensors"
+damage "$nvfp4" ${up}_scale 10 b8
+finds 1 "errors 0, warnings 1, notes 0" \
+	"have a scale with a sign, the first in row 1, block 2" "$work/damaged.safetensors"
+damage "$nvfp4" ${up}_scale 11 00
+finds 1 "errors 0, warnings 1, notes 1" "have scale 0 over codes that are not 0, the first in row 1, block 3" \
+	"$work/damaged.safetensors"
+damage "$nvfp4" ${up}_global_scale 0 00000000
+finds 1 "" "'${up}_global_scale': it is 0 /" "$work/damaged.safetensors"
+damage "$nvfp4" ${up}_global_scale 0 000080bf
+finds 1 "errors 1" "it is -1 /" "$work/damaged.safetensors"
+damage "$nvfp4" ${up}_global_scale 0 00000100
+finds 1 "" "it is 9.18" "$work/damaged.safetensors"
+damage "$nvfp4" ${up}_global_scale 0 0000807f
+finds 1 "" "'${up}_global_scale': it is inf /" "$work/damaged.safetensors"
+damage "$nvfp4" ${up}_global_scale 0 0000c07f
+finds 1 "" "'${up}_global_scale': it is nan /" "$work/damaged.safetensors"
+has "name of the check" "$(cat "$work/out")" "[tensor-scale]"
+# What quantizing makes of numbers of 2^-140 and 2^-141: te's scale underflows, that of modelopt stops at 2^-140.
+made "$(repeat 128 0002000000010000)" '{"x.weight":{"dtype":"F32","shape":[16,16],"data_offsets":[0,1024]}}'
+for recipe in te modelopt; do
+	exits 0 "" quantize "$work/made.safetensors" -o "$work/tiny.safetensors" -fq -w nvfp4 -l modelopt \
+		--nvfp4-recipe $recipe
+	case $recipe in
+	te) finds 1 "" "'x.weight_scale_2': it is 0 /" "$work/tiny.safetensors" ;;
+	modelopt) finds 1 "errors 1, warnings 0, notes 0" "'x.weight_scale_2': it is 7.17" "$work/tiny.safetensors" ;;
+	esac
+done
+damage "$mxfp8" $up 33 7f
+finds 1 "errors 1, warnings 0, notes 0" "hold numbers that are not finite, the first in row 0, block 1" \
+	"$work/damaged.safetensors"
+damage "$mxfp4" model.norm.weight 8 0000807f0000c07f
+finds 1 "errors 1, warnings 0, notes 0" \
+	"'model.norm.weight': 2 of 128 elements are NaN or Inf, the first in row 0, column 2" \
+	"$work/damaged.safetensors"
+
+# 153 blocks of 1536 are less than a tenth, 154 are more.
+for n in 153 154; do
+	cp "$mxfp4" "$work/damaged.safetensors"
+	head -c $((n * 16)) /dev/zero | dd of="$work/damaged.safetensors" bs=1 conv=notrunc 2>/dev/null \
+		seek="$(place "$mxfp4" ${up}_packed)"
+	case $n in
+	153) finds 0 "errors 0, warnings 0, notes 1" \
+		"$n of 1536 blocks (9.96 %) are all zeros" "$work/damaged.safetensors" ;;
+	154) finds 1 "errors 0, warnings 1, notes 0" "$n of 1536 blocks (10 %) are all zeros" "$work/damaged.safetensors" ;;
+	esac
+done
+
+# Nibbles: those of one matrix swapped.
+down=model.layers.1.down_proj.weight
+cp "$mxfp4" "$work/damaged.safetensors"
+swapped=$(tail -c +$(($(place "$mxfp4" ${down}_packed) + 1)) "$mxfp4" | head -c $((128 * 384 / 2)) |
+	od -An -v -tu1 | awk '{ for (i = 1; i <= NF; i++) printf "\\%03o", int($i / 16) + $i % 16 * 16 }')
+printf "$swapped" | dd of="$work/damaged.safetensors" bs=4096 oflag=seek_bytes conv=notrunc 2>/dev/null \
+	seek="$(place "$mxfp4" ${down}_packed)"
+finds 1 "errors 0, warnings 1, notes 0" \
+	"'$down': its columns go with the rows of 'model.layers.1.up_proj.weight' with the nibbles of each byte swapped: " \
+	"$work/damaged.safetensors"
+has "name of the check" "$(cat "$work/out")" "[nibble-order]"
+# The same in the order of GGUF, where bytes hold other pairs.
+exits 0 "" relayout "$work/damaged.safetensors" -o "$work/damaged.gguf" --layout gguf -q
+finds 1 "errors 0, warnings 1, notes 0" "with the nibbles of each byte swapped: " "$work/damaged.gguf"
+
+# Parts. 1.0 in 32 columns: codes 2, scale 7f.
+codes='"x.weight_packed":{"dtype":"U8","shape":[1,16],"data_offsets":[0,16]}'
+ones=22222222222222222222222222222222
+made $ones "{$codes}"
+finds 1 "errors 1, warnings 0, notes 0" "'x.weight_packed': 'x.weight_scale' is missing /" "$work/made.safetensors"
+made "${ones}7f7f" "{$codes,\"x.weight_scale\":{\"dtype\":\"U8\",\"shape\":[1,2],\"data_offsets\":[16,18]}}"
+finds 1 "errors 1, warnings 0, notes 0" "'x.weight_packed': not in a layout that mxfp knows" "$work/made.safetensors"
+made 7f '{"x.weight_scale":{"dtype":"U8","shape":[1,1],"data_offsets":[0,1]}}'
+finds 1 "errors 1, warnings 0, notes 0" "'x.weight_scale': it is named as scales, but there are no codes" \
+	"$work/made.safetensors"
+made "${ones}7f" "{$codes,\"x.weight_scale\":{\"dtype\":\"F8_E8M0\",\"shape\":[1,1],\"data_offsets\":[16,17]}}"
+finds 0 "errors 0, warnings 0, notes 1" "'x.weight_scale': it and 0 others are F8_E8M0" "$work/made.safetensors"
+plain='"x.weight":{"dtype":"BF16","shape":[1],"data_offsets":[17,19]}'
+made "${ones}7f0000" "{$codes,$plain,\"x.weight_scale\":{\"dtype\":\"U8\",\"shape\":[1,1],\"data_offsets\":[16,17]}}"
+finds 1 "errors 0, warnings 1, notes 0" "'x.weight_packed': 'x.weight' is there too, as BF16" "$work/made.safetensors"
+plain='"x.weight":{"dtype":"F8_E4M3","shape":[1,1],"data_offsets":[0,1]}'
+made 380000803f "{$plain,\"x.weight_scale\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[1,5]}}"
+finds 0 "errors 0, warnings 0, notes 1" "'x.weight': it and 0 others are not in a layout that mxfp knows" \
+	"$work/made.safetensors"
+
+# Fused layers: tensor scales 1 and 1/2 (1.0 and 2.0 divide).
+parts=
+at=0
+for name in q k; do
+	parts=$parts,$(printf '"a.%s_proj.weight_packed":{"dtype":"U8","shape":[1,8],"data_offsets":[%d,%d]}' \
+		$name $at $((at + 8)))
+	parts=$parts,$(printf '"a.%s_proj.weight_scale":{"dtype":"F8_E4M3","shape":[1,1],"data_offsets":[%d,%d]}' \
+		$name $((at + 8)) $((at + 9)))
+	parts=$parts,$(printf '"a.%s_proj.weight_global_scale":{"dtype":"F32","shape":[1],"data_offsets":[%d,%d]}' \
+		$name $((at + 9)) $((at + 13)))
+	at=$((at + 13))
+done
+half=222222222222222238
+made "${half}0000803f${half}00000040" "{${parts#,}}"
+finds 1 "errors 0, warnings 1, notes 0" \
+	"'a.q_proj.weight': of its tensor scale, 1, and those of k_proj and v_proj beside it the largest is 2 times" \
+	"$work/made.safetensors"
+made "${half}0000803f${half}0000803f" "{${parts#,}}"
+finds 0 "errors 0, warnings 0, notes 0" "" "$work/made.safetensors"
+
+# What config.json lists.
+cp -R "$work/mxfp4" "$work/listed"
+# config SED: the model's config.json, changed.
+config() {
+	sed "$1" "$work/mxfp4/config.json" >"$work/listed/config.json"
+}
+config 's/"lm_head"/"model.layers.0.up_proj"/'
+finds 1 "errors 1, warnings 1, notes 0" "'$up': it is quantized (mxfp4), and config.json lists its module as not" \
+	"$work/listed"
+has "unlisted" "$(cat "$work/out")" "'lm_head.weight': a linear weight of dtype F32, and config.json does not say"
+for entry in 'model.layers.0' 'up_proj' '*.0.up_*' 're:.*[.]0[.]up_proj$'; do
+	config "s/\"lm_head\"/\"lm_head\", \"$entry\"/"
+	finds 1 "" "[skipped]" "$work/listed"
+done
+config 's/"lm_head"/"lm_head", "re:up_proj", "p_proj", "layers.0.up", "Model*"/'
+finds 0 "errors 0, warnings 0, notes 0" "" "$work/listed"
+config 's/"quantization_config"/"other"/'
+finds 1 "errors 0, warnings 1, notes 0" \
+	"5 weights are quantized, and config.json has no quantization_config" "$work/listed"
+config 's/"lm_head"/"re:("/'
+exits 3 "config.json: ignored modules 're:('" lint "$work/listed"
+cp "$charlm" "$work/listed/model.safetensors"
+config ''
+finds 1 "errors 0, warnings 1, notes 0" \
+	"config.json has a quantization_config, and no tensor is quantized" "$work/listed"
+
+# ModelOpt lists modules in a file of its own.
+exits 0 "" quantize "$charlm" -o "$work/modelopt" -q --weights nvfp4 --layout modelopt
+finds 0 "errors 0, warnings 0, notes 0" "" "$work/modelopt"
+sed -i 's/"lm_head"/"lm_head", "model.layers.1*"/' "$work/modelopt/hf_quant_config.json"
+finds 1 "errors 2, warnings 0, notes 0" "'$down': it is quantized (nvfp4), and config.json lists its module as not" \
+	"$work/modelopt"
+
+# An index, layers and shapes.
+mkdir "$work/indexed"
+cp "$work/made.safetensors" "$work/indexed/1.safetensors"
+# index TOTAL
+index() {
+	entries=$(printf ',"a.%s_proj.weight_packed":"1.safetensors","a.%s_proj.weight_scale":"1.safetensors"' q q k k)
+	entries=$entries$(printf ',"a.%s_proj.weight_global_scale":"1.safetensors"' q k)
+	printf '{"metadata":{"total_size":%s},"weight_map":{%s}}' "$1" "${entries#,}" \
+		>"$work/indexed/model.safetensors.index.json"
+}
+index 26
+finds 0 "errors 0, warnings 0, notes 0" "2 quantized weights" "$work/indexed"
+index 27
+finds 1 "errors 0, warnings 1, notes 0" "total_size in the index is 27, its tensors have 26 bytes" "$work/indexed"
+index '"27"'
+finds 0 "errors 0, warnings 0, notes 0" "" "$work/indexed/model.safetensors.index.json"
+index 27.0
+finds 0 "errors 0, warnings 0, notes 0" "" "$work/indexed"
+
+# layer NUMBER ROWS_OF_Q: tensors of one layer of a model of width 4, with 2 heads of 2 and 1 for k and v.
+layer() {
+	while read -r name shape n; do
+		printf '"model.layers.%s.%s.weight":{"dtype":"F32","shape":[%s],"data_offsets":[%d,%d]},' "$1" "$name" \
+			"$shape" $at $((at + 4 * n))
+		at=$((at + 4 * n))
+	done <<-LIST
+		input_layernorm 4 4
+		post_attention_layernorm 4 4
+		self_attn.q_proj $2,4 $(($2 * 4))
+		self_attn.k_proj 2,4 8
+		self_attn.v_proj 2,4 8
+		self_attn.o_proj 4,4 16
+		mlp.experts.0.down_proj 4,4 16
+	LIST
+}
+# layered LAYERS ROWS_OF_Q EXPERTS
+layered() {
+	at=0
+	json=$(layer 0 "$2")
+	{
+		header "{${json%,}}"
+		head -c $((4 * (56 + $2 * 4))) /dev/zero
+	} >"$work/layered/model.safetensors"
+	printf '{"model_type":"llama","hidden_size":4,"num_attention_heads":2,"num_key_value_heads":1,%s}' \
+		"\"num_hidden_layers\":$1,\"num_experts\":$3" >"$work/layered/config.json"
+}
+mkdir "$work/layered"
+layered 1 4 1
+finds 0 "errors 0, warnings 0, notes 0" "" "$work/layered"
+layered 2 4 1
+finds 1 "errors 1, warnings 0, notes 0" "layer 1 is missing" "$work/layered"
+layered 1 4 3
+finds 1 "errors 1, warnings 0, notes 0" "layer 0: 2 of 3 experts are missing" "$work/layered"
+layered 1 6 1
+finds 1 "errors 1, warnings 0, notes 0" \
+	"q_proj.weight': its shape is [6, 4], and by config.json num_attention_heads * head_dim is 4" \
+	"$work/layered"
+sed -i 's/v_proj/w_proj/' "$work/layered/model.safetensors"
+finds 1 "errors 2, warnings 0, notes 0" \
+	"layer 0: 1 of 6 weights that every layer has are missing, such as 'self_attn.v_proj.weight'" \
+	"$work/layered"
+sed -i 's/llama/other/' "$work/layered/config.json"
+finds 0 "errors 0, warnings 0, notes 0" "" "$work/layered"
+
+# Forms of the output, and errors.
+code=0
+damage "$mxfp4" ${up}_scale 5 ff
+"$mxfp" lint --json "$work/damaged.safetensors" >"$work/out" || code=$?
+same "exit code with --json" 1 $code
+has "JSON" "$(tr -d ' \n' <"$work/out")" '"severity":"error","check":"scale-nan","file":"'
+has "JSON" "$(tr -d ' \n' <"$work/out")" '"tensors":15,"quantized":5,"errors":1,"warnings":0,"notes":0}'
+for threads in 1 3; do
+	"$mxfp" lint --threads $threads "$work/damaged.safetensors" >"$work/out$threads" || :
+done
+same "findings do not depend on threads" "$(cat "$work/out1")" "$(cat "$work/out3")"
+exits 2 "no such check: did you mean 'scale-nan'?" lint "$mxfp4" --ignore scale-nam
+exits 2 "no such check; mxfp lint --help lists them" lint "$mxfp4" --ignore zzzzzzzzzzzz
+exits 4 "cannot open" lint "$work/none"
+head -c 20000 "$mxfp4" >"$work/cut.safetensors"
+exits 3 "" lint "$work/cut.safetensors"
+
+# Real weights that nothing is wrong with.
+if [ -d "$shared/weights" ]; then
+	finds 0 "errors 0, warnings 0, notes 0" "" "$shared/weights/stories260K/sharded"
+	for format in mxfp4 nvfp4; do
+		finds 0 "errors 0, warnings 0, notes 0" "30 quantized weights" \
+			"$shared/weights/stories260K/stories260K.$format.llama-quantize.gguf"
+	done
+	for format in mxfp4 mxfp8 mxint8; do
+		exits 0 "" quantize "$shared/weights/stories260K/sharded" -o "$work/real" --force -q --weights $format \
+			--pad-tail
+		finds 0 "errors 0, warnings 0, notes 0" "35 quantized weights" "$work/real"
+	done
+else
+	echo "$shared/weights is not there: real weights are not tested"
+fi
+finish

@@ -1,0 +1,219 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The command itself: help, version, unknown words, standard streams that cannot be written, tiers.
+. "${srcdir:-.}/tests/cli/cli.shlib"
+
+exits 0 "" --help
+text=$(cat "$work/out")
+same "lines of --help leave room for a prompt" yes "$([ "$(wc -l <"$work/out")" -lt 24 ] && echo yes)"
+same "--help is at most 80 columns wide" "" "$(awk 'length > 80' "$work/out")"
+commands=$(sed -n 's/^.\{8\}\([a-z][a-z-]*\)  .*/\1/p' "$work/out")
+for command in quantize inspect cast blocks info; do
+	has "commands in --help" " $(echo $commands) " " $command "
+done
+for words in -h help; do
+	exits 0 "" $words
+	same "mxfp $words" "$text" "$(cat "$work/out")"
+done
+exits 0 "" --version
+same "--version is one line" 1 "$(wc -l <"$work/out" | tr -d ' ')"
+has "--version" "$(cat "$work/out")" "mxfp "
+
+exits 2 "mxfp --help"
+exits 2 "did you mean 'inspect'?" inspetc
+exits 2 "did you mean 'cast'?" csat
+exits 2 "unknown command 'frobnicate'" frobnicate
+exits 2 "did you mean 'cast'?" help csat
+exits 2 "help: unexpected operand 'blocks'" help cast blocks
+exits 2 "unknown option '--frob'" --frob
+exits 2 "unknown command '?[31mred'" "$(printf '\033[31mred')"
+
+# Every sub-command: --help alone and after other words, near misses, unknown options.
+for command in $commands; do
+	exits 0 "" $command --help
+	text=$(cat "$work/out")
+	has "$command --help" "$text" "Usage: mxfp $command"
+	has "$command --help" "$text" "Example:"
+	same "$command --help is at most 80 columns wide" "" "$(awk 'length > 80' "$work/out")"
+	exits 0 "" $command -h
+	same "$command -h prints the same" "$text" "$(cat "$work/out")"
+	exits 0 "" help $command
+	same "help $command prints the same" "$text" "$(cat "$work/out")"
+	exits 2 "did you mean '--help'?" $command --hlep
+	exits 2 "unknown option '--zzzzzzzz'" $command --zzzzzzzz
+	exits 2 "--help" $command a b c d e f g h
+done
+
+# --help shows the defaults whatever was given before it.
+exits 0 "" cast --help
+text=$(cat "$work/out")
+exits 0 "" cast --to e4m3 --round rtz --help
+same "defaults in --help after options" "$text" "$(cat "$work/out")"
+
+# Option values.
+exits 2 "cast: --to: unknown value 'e4m4': did you mean 'e4m3'?" cast --to e4m4
+exits 2 "rne, rna, rhz, rtz, rtp, rtn, sr" cast --to e4m3 --round nearest-ties-up
+exits 2 "quantize: unknown option '--cols' (mxfp blocks has it)" quantize --cols 32
+exits 2 "unknown option '--stream' (mxfp cast, blocks have it)" info --stream 1
+exits 2 "report: unknown option '--rules2': did you mean '--rules'?" report --rules2 mse
+exits 2 "blocks: unknown option '--format' (mxfp bench has it)" blocks --format x
+exits 2 "cast: '--s' may be --seed, --stream; write more of it" cast --s 1
+exits 2 "gemm: unknown option '-output': did you mean '--output'?" gemm a b -output c
+exits 2 "cast: unknown option '-to=e4m3': did you mean '--to=e4m3'?" cast -to=e4m3
+touch "$work/numbers.f32"
+exits 4 "/nubmers.f32: cannot open: No such file or directory: did you mean '$work/numbers.f32'?" \
+	cast --to e4m3 "$work/nubmers.f32"
+exits 4 "did you mean '$work/numbers.f32'?" inspect "$work/Numbers.F32"
+exits 4 "/other: cannot open: No such file or directory" inspect "$work/other"
+exits 4 "/none/x: cannot open: No such file or directory" inspect "$work/none/x"
+exits 2 "did you mean 'rne'?" cast --to e4m3 --round rn
+exits 2 "blocks: --to: unknown value 'MXFP4': did you mean 'mxfp4'? (block formats: " blocks --to MXFP4
+exits 2 "engine: --chip: unknown value 'tranium3': did you mean 'trainium3'?" engine --experts 4 --chip tranium3
+exits 2 "engine: --weights: unknown value 'mxfp5': did you mean 'mxfp4'?" engine --experts 4 --weights mxfp5
+exits 2 "--op: unknown value 'dequantise': did you mean 'dequantize'?" bench --op dequantise
+exits 2 "--format: unknown value 'mxpf4': did you mean 'mxfp4'?" bench --format mxpf4
+exits 2 "'mxfp4' is not an element format" cast --to mxfp4
+exits 2 "'e4m3' is not a block format" blocks --to e4m3 --cols 32 a b c
+exits 2 "option --seed needs a value" cast --to e4m3 --seed
+exits 2 "option --decode takes no value" cast --to e4m3 --decode=yes
+for number in -1 +1 " 1" 1x 0x "" 18446744073709551616; do
+	exits 2 "cast: --seed: invalid value '$number'" cast --to e4m3 --seed "$number"
+done
+exits 2 "cast: --threads: invalid value '4294967296': expected at most 4294967295, or 0 for one a processor" cast --to e4m3 --threads 4294967296
+exits 2 "cast: --threads: invalid value 'two': expected a number" cast --to e4m3 --threads two
+exits 2 "unknown option '-Z'" cast -Z
+exits 2 "unexpected operand 'c'" cast --to e4m3 a b c
+exits 2 "too few operands" blocks --to mxfp4 --cols 32 a
+exits 2 "missing operand" inspect
+
+# What stdout does not take is an I/O error, also when it shows only at the end.
+if [ -w /dev/full ]; then
+	for arguments in --help --version info "info --json" "cast --help"; do
+		code=0
+		error=$("$mxfp" $arguments 2>&1 >/dev/full) || code=$?
+		same "exit code of '$arguments' on a full disk" 4 $code
+		has "error of '$arguments' on a full disk" "$error" "mxfp: standard output: "
+	done
+fi
+code=0
+"$mxfp" info >&- 2>/dev/null || code=$?
+same "exit code with stdout closed" 4 $code
+# A descriptor that the caller left closed is not taken by an input or output file, which would then get the messages.
+if [ -d /proc/self/fd ]; then
+	mkfifo "$work/fifo"
+	"$mxfp" cast --to e4m3 "$work/fifo" "$work/codes" <&- >&- 2>&- &
+	exec 3>"$work/fifo"
+	sleep 0.2
+	for fd in 0 1 2; do
+		same "descriptor $fd of a process without it" /dev/null "$(readlink /proc/$!/fd/$fd)"
+	done
+	exec 3>&-
+	wait $!
+	same "exit code without standard streams" 0 $?
+fi
+(
+	sleep 0.2
+	code=0
+	"$mxfp" info 2>/dev/null || code=$?
+	echo $code >"$work/code"
+) | true
+same "exit code with a pipe closed" 4 "$(cat "$work/code")"
+
+# Tiers. --isa goes before MXFP_ISA; both are heeded up to what the machine has.
+tier_in_use() {
+	sed -n 's/^tier  *//p' "$work/out"
+}
+unset MXFP_ISA
+exits 0 "" info
+best=$(tier_in_use)
+has "no limit" "$best" ": the highest of this machine"
+best=${best%%:*}
+tiers=$(sed -n '/^Instruction-set tiers/,/^$/s/^  \([a-z0-9]*\) .*/\1/p' "$work/out")
+has "tiers" " $(echo $tiers) " " ref "
+has "tiers" " $(echo $tiers) " " $best "
+known=$(echo $tiers | sed 's/ /, /g')
+below=ref
+for tier in $tiers; do
+	exits 0 "" --isa $tier info
+	if grep -q "^  $tier .* lacks " "$work/out"; then
+		same "--isa $tier, which is not here" "$below: the highest of this machine up to $tier, which --isa sets" \
+			"$(tier_in_use)"
+	else
+		below=$tier
+		same "--isa $tier" "$tier: the highest of this machine up to $tier, which --isa sets" "$(tier_in_use)"
+		same "one tier is in use" "  $tier in use" "$(grep ' in use$' "$work/out" | tr -s ' ' | sed 's/^/ /')"
+	fi
+	exits 0 "" --isa=$tier info --json
+	has "--isa=$tier" "$(tr -d ' \n' <"$work/out")" "\"tier_limit\":\"$tier\",\"tier_limit_from\":\"--isa\","
+done
+exits 2 "option --isa needs a value" --isa
+exits 2 "no command given" --isa ref
+exits 2 "--isa stands before the command: mxfp --isa TIER cast" cast --isa ref
+for tier in nonsense ""; do
+	exits 2 "--isa: unknown value '$tier' (tiers: $known)" --isa "$tier" info
+	exits 2 "--isa: unknown value '$tier' (tiers: $known)" "--isa=$tier" cast --to e4m3
+done
+for tier in REF re; do
+	exits 2 "--isa: unknown value '$tier': did you mean 'ref'? (tiers: $known)" --isa "$tier" info
+done
+exits 2 "unknown option '--isaref'" --isaref info
+export MXFP_ISA=nonsense
+exits 2 "MXFP_ISA: unknown value 'nonsense' (tiers: $known)" cast --to e4m3
+exits 0 "" --version
+exits 0 "" --isa ref info
+export MXFP_ISA=ref
+exits 0 "" info
+same "MXFP_ISA" "ref: the highest of this machine up to ref, which MXFP_ISA sets" "$(tier_in_use)"
+exits 0 "" info --json
+has "MXFP_ISA" "$(tr -d ' \n' <"$work/out")" '"tier":"ref","tier_limit":"ref","tier_limit_from":"MXFP_ISA",'
+exits 0 "" --isa $best info
+has "--isa before MXFP_ISA" "$(tier_in_use)" "$best: "
+export MXFP_ISA=
+exits 0 "" info
+same "empty MXFP_ISA" "$best: the highest of this machine" "$(tier_in_use)"
+unset MXFP_ISA
+exits 0 "" info --json
+has "no limit" "$(tr -d ' \n' <"$work/out")" '"tier_limit":null,"tier_limit_from":null,'
+has "tiers" "$(tr -d ' \n' <"$work/out")" '"tiers":[{"name":"ref","available":true,"missing":[]}'
+
+# Color: on a terminal, which script(1) makes, and not with NO_COLOR or a dumb one; never elsewhere.
+if script -qec true /dev/null </dev/null >/dev/null 2>&1; then
+	# on_terminal VARIABLE... COMMAND: what the command line shows on a terminal with these variables.
+	on_terminal() {
+		env -u NO_COLOR TERM=xterm "$@" </dev/null | tr -d '\r'
+	}
+	escape=$(printf '\033[')
+	printed=$(on_terminal script -qec "'$mxfp' cast --to e4m4" /dev/null)
+	same "an error in color" "${escape}1;31mmxfp:${escape}0m cast: --to" "$(printf '%s' "$printed" | cut -d : -f 1-3)"
+	printed=$(on_terminal script -qec "'$mxfp' cast --help" /dev/null)
+	has "headings in color" "$printed" "${escape}1mOptions:${escape}0m"
+	for plain in NO_COLOR=1 TERM=dumb TERM=; do
+		printed=$(on_terminal $plain script -qec "'$mxfp' cast --help; '$mxfp' csat; '$mxfp'" /dev/null)
+		has "$plain" "$printed" "mxfp: unknown command 'csat'"
+		same "$plain" "" "$(printf '%s' "$printed" | grep "$(printf '\033')")"
+	done
+	printed=$(on_terminal NO_COLOR= script -qec "'$mxfp' cast --help" /dev/null)
+	has "empty NO_COLOR" "$printed" "${escape}1mOptions:"
+	printed=$(on_terminal script -qec "'$mxfp' cast --help | cat" /dev/null)
+	has "no color in a pipe" "$printed" "
+Options:"
+else
+	echo "no script(1): color is not tested"
+fi
+
+# info: facts that numerics.md states.
+exits 0 "" info
+text=$(tr -s ' ' <"$work/out")
+has "info" "$text" " e4m3 8 float 4/3 7 448 NaN"
+has "info" "$text" " e5m2 8 float 5/2 15 57344 Inf, NaN"
+has "info" "$text" " int8 8 fixed point 0/6 0 1.984375 none"
+has "info" "$text" " e8m0 8 exponent 8/0 127 1.70141183e+38 NaN"
+has "info" "$text" " mxfp4 e2m1 32 e8m0 - 4.25"
+has "info" "$text" " nvfp4 e2m1 16 ue4m3 f32 4.5"
+exits 0 "" info --json
+text=$(tr -d ' \n' <"$work/out")
+has "info --json" "$text" '"tier":"'
+has "info --json" "$text" '{"name":"e2m1","kind":"float","bits":4,"exponent_bits":2,"significand_bits":1,'
+has "info --json" "$text" '"significand_bits":1,"bias":1,"emax":2,"max":6.0,"max_code":7,"inf":false,"nan":false,'
+has "info --json" "$text" '{"name":"rceil","meaning":"'
+finish

@@ -1,0 +1,326 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# mxfp quantize and dequantize on files made here byte by byte. The numbers of a row are +-0, .5, 1, 1.5, 2, 3, 4, 6,
+# twice: in every format their codes are exact under rule floor, and were worked by hand from the tables of element
+# formats.
+. "${srcdir:-.}/tests/cli/cli.shlib"
+
+f32='00000000 0000003f 0000803f 0000c03f 00000040 00004040 00008040 0000c040
+	00000080 000000bf 000080bf 0000c0bf 000000c0 000040c0 000080c0 0000c0c0'
+bf16='0000 003f 803f c03f 0040 4040 8040 c040 0080 00bf 80bf c0bf 00c0 40c0 80c0 c0c0'
+f16='0000 0038 003c 003e 0040 0042 0044 0046 0080 00b8 00bc 00be 00c0 00c2 00c4 00c6'
+f64='0000000000000000 000000000000e03f 000000000000f03f 000000000000f83f 0000000000000040 0000000000000840
+	0000000000001040 0000000000001840 0000000000000080 000000000000e0bf 000000000000f0bf 000000000000f8bf
+	00000000000000c0 00000000000008c0 00000000000010c0 00000000000018c0'
+e2m1=1032547698badcfe
+
+# one NAME DTYPE HEX: a file of one matrix [1,32], whose row is HEX twice.
+one() {
+	n=$(($(printf '%s' "$3" | tr -d ' \n\t' | wc -c)))
+	header "{\"$1\":{\"dtype\":\"$2\",\"shape\":[1,32],\"data_offsets\":[0,$n]}}"
+	bytes "$3" "$3"
+}
+
+# Each format: parts in the order of the file, which is that of the dtypes.
+one layer.weight F32 "$(echo $f32)" >"$work/one.safetensors"
+# holds FORMAT PARTS HEX [OPTION]...: the output's tensors and data. MX formats have the rule floor.
+holds() {
+	format=$1 parts=$2 held=$(printf '%s' "$3" | tr -d ' ')
+	shift 3
+	[ $format = nvfp4 ] || set -- --rule floor "$@"
+	exits 0 "" quantize "$work/one.safetensors" -o "$work/q" --force -q --weights $format "$@"
+	same "$format" "$held" "$(data $((${#held} / 2)) "$work/q/model.safetensors")"
+	exits 0 "" inspect "$work/q"
+	same "tensors of $format" "$parts" "$(
+		sed -n 's/^  \(layer[^ ]*\)  *\([^ ]*\)  *[0-9]*  \(.*\)/\1 \2 \3;/p' "$work/out" | tr -d '\n'
+	)"
+	exits 0 "" dequantize "$work/q" -o "$work/back.safetensors" --force -q
+	same "decoded $format" "$(data 128 "$work/one.safetensors" | sed "$decoded")" "$(data 128 "$work/back.safetensors")"
+	decoded=
+}
+decoded=
+holds mxfp4 'layer.weight_packed U8 [1, 16];layer.weight_scale U8 [1, 1];' "$e2m1$e2m1 7f"
+# The code of -0 is the sign alone and decodes to -0.
+holds mxfp8-e4m3 'layer.weight F8_E4M3 [1, 32];layer.weight_scale U8 [1, 1];' \
+	"$(repeat 2 '0060686c7074787c80e0e8ecf0f4f8fc') 79"
+holds mxfp8-e5m2 'layer.weight F8_E5M2 [1, 32];layer.weight_scale U8 [1, 1];' \
+	"$(repeat 2 '006c70727476787a80ecf0f2f4f6f8fa') 72"
+holds mxfp6-e2m3 'layer.weight_packed U8 [1, 24];layer.weight_scale U8 [1, 1];' \
+	"$(repeat 2 '0081301085712089b2308df3') 7f"
+holds mxfp6-e3m2 'layer.weight_packed U8 [1, 24];layer.weight_scale U8 [1, 1];' \
+	"$(repeat 2 '00445998c679204cdbb8cefb') 7d"
+# Integers have one zero.
+decoded='s/00000080/00000000/g'
+holds mxint8 'layer.weight I8 [1, 32];layer.weight_scale U8 [1, 1];' "$(repeat 2 '000810182030406000f8f0e8e0d0c0a0') 81"
+# compressed-tensors has no -0 either. NVFP4: amax 6, so the divisor is 2688 / 6 = 448 (fl32(2688 * fl32(1/6)) rounds
+# to it) and scales are 448 = 7e.
+decoded='s/00000080/00000000/g'
+holds nvfp4 'layer.weight_global_scale F32 [1];layer.weight_scale F8_E4M3 [1, 2];layer.weight_packed U8 [1, 16];' \
+	"0000e043 7e7e $(repeat 2 1032547690badcfe)"
+# One level: the scale is 6 / 6 = 1 = 38.
+holds nvfp4 'layer.weight_global_scale F32 [1];layer.weight_scale F8_E4M3 [1, 2];layer.weight_packed U8 [1, 16];' \
+	"0000803f 3838 $e2m1$e2m1" --nvfp4-recipe torchao-1
+# Layouts. Model Optimizer: the tensor scale multiplies, 6 / 2688 = 1/448 rounded to binary32, by which 1.5, 3 and 6
+# come out an ulp above what they were; it has no -0 either.
+holds mxfp4 'layer.weight_blocks U8 [1, 1, 16];layer.weight_scales U8 [1, 1];' "$e2m1$e2m1 7f" --layout gpt-oss
+holds mxfp4 'layer.weight U8 [1, 16];layer.weight_scale U8 [1, 1];' "$e2m1$e2m1 7f" --layout modelopt
+holds mxfp4 'layer.weight U8 [1, 16];layer.weight_scale U8 [1, 1];' "$e2m1$e2m1 7f" -l quark
+# In tiles words (p, 0, 0) are two bytes each, and 15 of 16 scales are padding.
+holds mxfp4 'layer.weight_e2m1_x4 U16 [128, 1, 1];layer.weight_x4_scale U8 [16, 1, 1];' \
+	"$e2m1$e2m1$(repeat 240 00)7f$(repeat 15 7f)" -l trn-x4
+decoded='s/......../& /g;s/00000080 /00000000 /g;s/0000\(c03f\|4040\|c040\|c0bf\|40c0\|c0c0\) /0100\1 /g;s/ //g'
+holds nvfp4 'layer.weight_scale_2 F32 [];layer.weight_scale F8_E4M3 [1, 2];layer.weight U8 [1, 16];' \
+	"2549123b 7e7e $(repeat 2 1032547690badcfe)" --layout modelopt
+exits 2 "layout gpt-oss holds no nvfp4; give --weights mxfp4" quantize "$work/one.safetensors" -o "$work/r" \
+	-w nvfp4 --layout gpt-oss
+exits 2 "layout quark holds no sparse weights" quantize "$work/one.safetensors" -o "$work/r" -l quark \
+	--sparsity 2:4
+exits 2 "that of layout modelopt multiplies; give modelopt, torchao-1 or ggml" quantize "$work/one.safetensors" \
+	-o "$work/r" -w nvfp4 -l modelopt --nvfp4-recipe compressed-tensors
+exits 2 "unknown value 'modelop': did you mean 'modelopt'" quantize "$work/one.safetensors" -o "$work/r" -l modelop
+exits 2 "divides; give compressed-tensors" quantize "$work/one.safetensors" -o "$work/r" -w nvfp4 --nvfp4-recipe te
+for option in "--seed 1" "--seed 1 --round rtz"; do
+	exits 2 "quantize: --seed: is for --round sr; leave it out" quantize "$work/one.safetensors" -o "$work/r" $option
+done
+exits 2 "quantize: --activation-rule: is for MX activations; leave it out" \
+	quantize "$work/one.safetensors" -o "$work/r" --activation-rule mse --activations none
+exits 2 "--rule: is for the MX formats; leave it out" \
+	quantize "$work/one.safetensors" -o "$work/r" -w nvfp4 -r mse
+exits 2 "--nvfp4-recipe: is for nvfp4; leave it out" \
+	quantize "$work/one.safetensors" -o "$work/r" -w mxfp8 --nvfp4-recipe compressed-tensors
+exits 2 "rounding of its own" quantize "$work/one.safetensors" -o "$work/r" -w nvfp4 --nvfp4-recipe ggml --round rtz
+
+# Every source type, and the default rule, which agrees on these numbers.
+for type in F32 BF16 F16 F64; do
+	eval "one layer.weight $type \"\$(echo \$$(echo $type | tr A-Z a-z))\"" >"$work/$type.safetensors"
+	exits 0 "" quantize "$work/$type.safetensors" -o "$work/q" --force
+	same "codes of $type" "$e2m1${e2m1}7f" "$(data 17 "$work/q/model.safetensors")"
+	case $type in
+	F64) has "$type" "$(cat "$work/out")" "1 of them were F64 and first rounded to f32" ;;
+	esac
+done
+
+# What the output says about itself, and the table.
+exits 0 "" quantize "$work/one.safetensors" -o "$work/q" --force --seed 7 --round sr
+text=$(tr -s ' ' <"$work/out")
+has "table" "$text" "| layer.weight | F32 [1, 32] | mxfp4 | linear weight | 4.250 | 0 | 0 |"
+has "summary" "$text" "1 of 1 tensors quantized: 32 elements, 4.250 bits each"
+has "summary" "$text" "17 bytes of tensors, before 128 (13.3 %)"
+has "summary" "$text" "written to $work/q"
+exits 0 "" inspect "$work/q"
+text=$(cat "$work/out")
+for line in 'format = pt' 'mxfp.version = ' 'mxfp.weights = mxfp4' 'mxfp.rule = mse' 'mxfp.round = sr' 'mxfp.seed = 7' \
+	'mxfp.activations = mxfp8-e4m3' 'mxfp.activation_rule = rceil' 'mxfp.non_finite = error' \
+	'mxfp.source_xxh3_128 = '; do
+	has "metadata" "$text" "  $line"
+done
+text=$(tr -d ' \n' <"$work/q/config.json")
+has "config" "$text" '"quantization_config":{"quant_method":"compressed-tensors","format":"mxfp4-pack-quantized",'
+has "config" "$text" '"quantization_status":"compressed","config_groups":{"group_0":{"targets":["Linear"],'
+has "config" "$text" '"weights":{"num_bits":4,"type":"float","strategy":"group","group_size":32,"symmetric":true,'
+has "config" "$text" '"dynamic":false,"scale_dtype":"torch.uint8"},"input_activations":{"num_bits":8,"type":"float",'
+has "config" "$text" '"group_size":32,"symmetric":true,"dynamic":true,"scale_dtype":"torch.uint8"},'
+has "config" "$text" '"ignore":["lm_head"],"kv_cache_scheme":null'
+exits 0 "" quantize "$work/one.safetensors" -o "$work/q" --force -q -w nvfp4 --activations none
+text=$(tr -d ' \n' <"$work/q/config.json")
+has "config" "$text" '"strategy":"tensor_group","group_size":16,'
+has "config" "$text" '"scale_dtype":"torch.float8_e4m3fn"},"input_activations":null'
+# config.json of each layout, as its loaders parse it.
+# says LAYOUT TEXT [OPTION]...: config.json, without blanks, has the text.
+says() {
+	layout=$1 part=$2
+	shift 2
+	exits 0 "" quantize "$work/one.safetensors" -o "$work/q" --force -q --layout $layout "$@"
+	has "config of $layout" "$(tr -d ' \n' <"$work/q/config.json")" "$part"
+}
+says gpt-oss '{"quant_method":"mxfp4","modules_to_not_convert":["lm_head"],'
+says modelopt '{"quant_method":"modelopt","ignore":["lm_head"],"quant_algo":"W4A8_MXFP4_FP8",'
+same "second config" "$(printf '%s' '{"producer":{"name":"modelopt","version":"0.47.0"},"quantization":' \
+	'{"quant_algo":"W4A8_MXFP4_FP8","kv_cache_quant_algo":null,"exclude_modules":["lm_head"],"group_size":32}}')" \
+	"$(tr -d ' \n' <"$work/q/hf_quant_config.json")"
+says modelopt '"quant_algo":"MXFP4"' --activations none
+says modelopt '"quant_algo":"MXFP8"' -w mxfp8
+says modelopt '{"group_0":{"weights":{"dynamic":false,"num_bits":4,"type":"float","group_size":16},"targets":' \
+	-w nvfp4
+says modelopt '"quant_algo":"W4A16_NVFP4"' -w nvfp4
+has "second config" "$(cat "$work/q/hf_quant_config.json")" '"group_size": 16'
+says quark '"global_quant_config":{"input_tensors":null,"output_tensors":null,"weight":{"dtype":"fp4",'
+says quark '"exclude":["lm_head"],"export":{"kv_cache_group":[],'
+says quark '"input_tensors":{"dtype":"fp4","is_dynamic":true,' --activations mxfp4
+exits 2 "config.json cannot say 'mxfp8-e4m3' of mxfp4 in layout quark; give mxfp4 or none" \
+	quantize "$work/one.safetensors" -o "$work/r" -l quark -a mxfp8-e4m3
+exits 2 "unknown value 'mxfp9'" quantize "$work/one.safetensors" -o "$work/r" --activations mxfp9
+exits 2 "config.json cannot say 'nvfp4'" quantize "$work/one.safetensors" -o "$work/r" --activations nvfp4
+
+# A model: experts, padding, what is kept, config.json. Tensor data are the row above in bf16, 64 bytes, repeated.
+mkdir "$work/model"
+row=$(echo $bf16 $bf16)
+{
+	header '{"__metadata__":{"format":"np","note":"kept","mxfp.rule":"not"},
+		"mlp.experts.gate_up_proj":{"dtype":"BF16","shape":[2,1,32],"data_offsets":[0,128]},
+		"a.weight":{"dtype":"BF16","shape":[2,16],"data_offsets":[128,192]},
+		"mlp.gate.weight":{"dtype":"BF16","shape":[1,32],"data_offsets":[192,256]},
+		"ids":{"dtype":"I64","shape":[8],"data_offsets":[256,320]},
+		"none.weight":{"dtype":"BF16","shape":[0,32],"data_offsets":[320,320]}}'
+	bytes "$(repeat 5 "$row")"
+} >"$work/model/model.safetensors"
+echo '{"model_type":"test","quantization_config":null}' >"$work/model/config.json"
+echo text >"$work/model/tokenizer.txt"
+exits 0 "" quantize "$work/model" -o "$work/m"
+text=$(tr -s ' ' <"$work/out")
+has "experts" "$text" "| mlp.experts.gate_up_proj | BF16 [2, 1, 32] | mxfp4 | weights of experts | 4.250 |"
+has "tail" "$text" "| a.weight | BF16 [2, 16] | kept | row length is not a multiple of 32; --pad-tail takes it | 16 |"
+has "router" "$text" "| mlp.gate.weight | BF16 [1, 32] | kept | router | 16 |"
+has "integers" "$text" "| ids | I64 [8] | kept | not of type F32, BF16, F16 or F64 | 64 |"
+has "empty" "$text" "| none.weight | BF16 [0, 32] | kept | empty | 16 |"
+has "summary" "$text" "1 of 5 tensors quantized: 64 elements"
+text=$(tr -d ' \n' <"$work/m/config.json")
+has "config" "$text" '{"model_type":"test","quantization_config":{"quant_method"'
+has "config" "$text" '"ignore":["lm_head","a","mlp.gate","none"]'
+exits 0 "" inspect "$work/m"
+text=$(tr -s ' ' <"$work/out")
+has "metadata" "$text" " format = np"
+has "metadata" "$text" " note = kept"
+has "metadata" "$text" " mxfp.rule = mse"
+has "experts" "$text" " mlp.experts.gate_up_proj_packed U8 32 [2, 1, 16]"
+has "experts" "$text" " mlp.experts.gate_up_proj_scale U8 2 [2, 1, 1]"
+same "experts" "$(repeat 4 $e2m1)7f7f" "$(data 34 "$work/m/model.safetensors")"
+
+# Padded rows hold zeros, and decode to their own length.
+exits 0 "" quantize "$work/model" -o "$work/m" --force --pad-tail
+has "tail" "$(tr -s ' ' <"$work/out")" "| a.weight | BF16 [2, 16] | mxfp4 | linear weight, rows padded | 8.500 |"
+exits 0 "" inspect "$work/m"
+text=$(tr -s ' ' <"$work/out")
+has "tail" "$text" " mxfp.cols.a.weight = 16"
+has "tail" "$text" " a.weight_packed U8 32 [2, 16]"
+exits 0 "" dequantize "$work/m" -o "$work/back"
+"$mxfp" diff "$work/model" "$work/back" >"$work/out"
+same "exit code of diff" 1 $?
+has "decoded" "$(cat "$work/out")" "SQNR exact"
+exits 0 "" dequantize "$work/m" -o "$work/back" --to bf16 --force
+exits 0 "" diff "$work/model" "$work/back"
+same "config of the decoded" '{"model_type":"test"}' "$(tr -d ' \n' <"$work/back/config.json")"
+exits 0 "" inspect "$work/back"
+text=$(tr -s ' ' <"$work/out")
+has "decoded metadata" "$text" " note = kept"
+case $text in
+*mxfp.*) bad "decoded metadata: $text" ;;
+esac
+
+# Neither threads nor tiers change a byte: digits as bf16, tensors of many pieces, one of them kept.
+exits 0 "" info
+tiers=$(sed -n '/^Instruction-set tiers/,/^$/s/^  \([a-z0-9]*\) .*/\1/p' "$work/out")
+{
+	header '{"model.embed_tokens.weight":{"dtype":"BF16","shape":[1024,512],"data_offsets":[0,1048576]},
+		"b.weight":{"dtype":"BF16","shape":[2048,512],"data_offsets":[1048576,3145728]},
+		"c.weight":{"dtype":"BF16","shape":[3,349184],"data_offsets":[3145728,5240832]}}'
+	seq 1 800000 | head -c 5240832
+} >"$work/digits.safetensors"
+for format in mxfp4 nvfp4; do
+	exits 0 "" quantize "$work/digits.safetensors" -o "$work/threads" --force -q --weights $format --threads 1
+	exits 0 "" dequantize "$work/threads" -o "$work/threads.safetensors" --force -q --threads 1
+	for threads in 2 3 0; do
+		exits 0 "" quantize "$work/digits.safetensors" -o "$work/t" --force -q --weights $format --threads $threads
+		diff -r "$work/threads" "$work/t" || bad "$format: $threads threads change the output"
+		exits 0 "" dequantize "$work/t" -o "$work/t.safetensors" --force -q --threads $threads
+		cmp "$work/threads.safetensors" "$work/t.safetensors" || bad "$format: $threads threads change the numbers"
+	done
+	for tier in $tiers; do
+		exits 0 "" --isa $tier quantize "$work/digits.safetensors" -o "$work/t" --force -q --weights $format
+		diff -r "$work/threads" "$work/t" || bad "$format: tier $tier changes the output"
+	done
+	text=$("$mxfp" diff "$work/digits.safetensors" "$work/threads.safetensors")
+	has "$format" "$text" "2 tensors differ, 1 are equal"
+done
+
+# Patterns.
+exits 0 "" quantize "$work/model" -o "$work/m" --force --ignore '*experts*' --include '*gate.weight'
+text=$(tr -s ' ' <"$work/out")
+has "--ignore" "$text" "| mlp.experts.gate_up_proj | BF16 [2, 1, 32] | kept | --ignore | 16 |"
+has "--include" "$text" "| mlp.gate.weight | BF16 [1, 32] | mxfp4 | --include | 4.250 |"
+exits 2 "--ignore 'mlp.gaet.weight' matches no tensor: did you mean 'mlp.gate.weight'?" \
+	quantize "$work/model" -o "$work/r" --ignore mlp.gaet.weight
+
+# Nothing is written by --dry-run, whose JSON is that of the run but for the counts.
+exits 0 "" quantize "$work/model" -o "$work/r" --dry-run --json
+[ ! -e "$work/r" ] || bad "--dry-run wrote"
+has "--dry-run" "$(cat "$work/out")" '"output": "'
+has "dry run" "$(tr -d ' \n' <"$work/out")" '"dry_run":true,"tensors":5,"tensors_quantized":1,"elements_quantized":64,'
+exits 0 "" quantize "$work/model" -n --json
+has "--dry-run without an output" "$(cat "$work/out")" '"output": null'
+exits 0 "" quantize "$work/model" -n
+has "--dry-run" "$(cat "$work/out")" "dry run: nothing was read but headers, and nothing written"
+exits 2 "no output given" quantize "$work/model"
+exits 0 "" quantize "$work/model" -o "$work/r" --json
+has "json" "$(tr -d ' \n' <"$work/out")" '"bytes_before":320,"bytes_after":226,"bits_per_weight":4.25,'
+if command -v python3 >/dev/null 2>&1; then
+	python3 -m json.tool "$work/out" >/dev/null || bad "--json is no JSON"
+	python3 -m json.tool "$work/r/config.json" >/dev/null || bad "config.json is no JSON"
+fi
+
+# Names that would collide, NaN, Inf, and what is quantized already.
+{
+	header '{"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]},
+		"a.weight_scale":{"dtype":"F32","shape":[1],"data_offsets":[128,132]}}'
+	head -c 132 /dev/zero
+} >"$work/clash.safetensors"
+exits 3 "tensor 'a.weight': quantized it needs the name 'a.weight_scale'" \
+	quantize "$work/clash.safetensors" -o "$work/n"
+{
+	header '{"ok.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]},
+		"bad.weight":{"dtype":"F32","shape":[2,32],"data_offsets":[128,384]}}'
+	head -c 288 /dev/zero
+	bytes 0000807f 0100c07f
+	head -c 88 /dev/zero
+} >"$work/inf.safetensors"
+exits 3 "inf.safetensors: tensor 'bad.weight': element 40 (row 1, column 8) is NaN or Inf; --non-finite" \
+	quantize "$work/inf.safetensors" -o "$work/n"
+[ ! -e "$work/n" ] || bad "a refused input left an output"
+exits 0 "" quantize "$work/inf.safetensors" -o "$work/n" --non-finite propagate
+has "counts" "$(cat "$work/out")" "NaN 1, Inf 1"
+same "propagate" "$(repeat 32 00)00ff$(repeat 16 00)00" "$(data 51 "$work/n/model.safetensors")"
+exits 3 "n: is already quantized: compressed-tensors, mxfp4-pack-quantized; " quantize "$work/n" -o "$work/nn"
+rm "$work/n/config.json"
+exits 3 "already quantized" quantize "$work/n" -o "$work/nn"
+
+# --fuse: q, k and v with the largest magnitudes 1, 4 and 2, in two files. compressed-tensors' tensor scale is
+# 2688/amax: 2688, 672 and 1344, and for all of them together 672, which is 0x44280000.
+mkdir "$work/qkv"
+one='{"dtype":"F32","shape":[1,32],"data_offsets"'
+{
+	header "{\"q_proj.weight\":$one:[0,128]}}"
+	bytes "$(repeat 31 00000000)0000803f"
+} >"$work/qkv/a.safetensors"
+{
+	header "{\"k_proj.weight\":$one:[0,128]},\"o_proj.weight\":$one:[128,256]},\"v_proj.weight\":$one:[256,384]}}"
+	bytes "$(repeat 31 00000000)00008040 $(repeat 31 00000000)00000041 $(repeat 31 00000000)00000040"
+} >"$work/qkv/b.safetensors"
+printf '{"weight_map":{"q_proj.weight":"a.safetensors","k_proj.weight":"b.safetensors",%s}}' \
+	'"o_proj.weight":"b.safetensors","v_proj.weight":"b.safetensors"' >"$work/qkv/model.safetensors.index.json"
+# scales DIR: the tensor scales of q; k, o, v, which begin the data. o has the largest magnitude 8: 336.
+scales() {
+	size=$(od -An -tu1 -N2 "$1/a.safetensors" | awk '{ print $1 + 256 * $2 + 8 }')
+	tail -c "+$((size + 1))" "$1/a.safetensors" | head -c 4 | hex
+	size=$(od -An -tu1 -N2 "$1/b.safetensors" | awk '{ print $1 + 256 * $2 + 8 }')
+	tail -c "+$((size + 1))" "$1/b.safetensors" | head -c 12 | hex
+}
+exits 0 "" quantize -q "$work/qkv" -o "$work/apart" -w nvfp4
+same "tensor scales" 00002845000028440000a8430000a844 "$(scales "$work/apart")"
+has "what lint says of tensor scales" "$("$mxfp" lint "$work/apart")" "4 times the smallest"
+exits 0 "" quantize -q "$work/qkv" -o "$work/fused" -w nvfp4 --fuse
+same "fused tensor scales" 00002844000028440000a84300002844 "$(scales "$work/fused")"
+same "what lint says of fused tensor scales" "" "$("$mxfp" lint "$work/fused" | grep fused-scale)"
+exits 2 "--fuse: " quantize -q "$work/qkv" -o "$work/no" --fuse
+
+# The output is never the input, nor anything that is not ours.
+exits 4 "mxfp: '': cannot open" quantize '' -o "$work/x"
+exits 2 "is the input" quantize "$work/model" -o "$work/model" --force
+exits 2 "is the input" quantize "$work/model/model.safetensors" -o "$work/model/" --force
+exits 2 "is the input" dequantize "$work/q" -o "$work/q/model.safetensors" --force
+exits 2 "give --force" quantize "$work/model" -o "$work/m"
+exits 2 "no output given" quantize "$work/model"
+exits 2 "no output given" dequantize "$work/q"
+exits 2 "--to: 'e4m3' is not taken; give f32|bf16|f16" dequantize "$work/q" -o "$work/nn" --to e4m3
+exits 3 "nothing in it is quantized" dequantize "$work/model" -o "$work/nn"
+[ ! -e "$work/nn" ] || bad "a refused input left an output"
+finish

@@ -1,0 +1,316 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# mxfp relayout on files made here byte by byte, from the definitions of the layouts.
+. "${srcdir:-.}/tests/cli/cli.shlib"
+
+# count FROM TO: bytes that count up.
+count() {
+	i=$1
+	while [ $i -le $2 ]; do
+		printf '%02x' $i
+		i=$((i + 1))
+	done
+}
+
+# MXFP4: [2, 64] and experts [2, 2, 32]; codes, then scales of each, in the order of the file, which is that of names.
+plain=$(count 0 63) plain_scales=7e7f8081 experts=$(count 64 127) expert_scales=00707172
+data=$plain$plain_scales$experts$expert_scales
+# parts LAYOUT: names and shapes.
+parts() {
+	case $1 in
+	compressed-tensors) echo 'a.weight_packed 2,32 a.weight_scale 2,2 experts.gate_up_proj_packed 2,2,16
+		experts.gate_up_proj_scale 2,2,1' ;;
+	gpt-oss) echo 'a.weight_blocks 2,2,16 a.weight_scales 2,2 experts.gate_up_proj_blocks 2,2,1,16
+		experts.gate_up_proj_scales 2,2,1' ;;
+	*) echo 'a.weight 2,32 a.weight_scale 2,2 experts.gate_up_proj 2,2,16 experts.gate_up_proj_scale 2,2,1' ;;
+	esac
+}
+# file PARTS: a safetensors file of those names, in U8, and the data above; sizes are 64, 4, 64, 4.
+file() {
+	text= at=0
+	for size in 64 4 64 4; do
+		text="$text,\"$1\":{\"dtype\":\"U8\",\"shape\":[$2],\"data_offsets\":[$at,$((at + size))]}"
+		at=$((at + size))
+		shift 2
+	done
+	header "{${text#,}}"
+	bytes "$data"
+}
+# listed FILE: names and shapes, as parts() has them.
+listed() {
+	"$mxfp" inspect "$1" | sed -n 's/^  \([a-z][^ ]*\)  *U8  *[0-9]*  \[\(.*\)\]$/\1 \2/p' | tr -d '\n' |
+		sed 's/, /,/g;s/\([0-9]\)\([a-z]\)/\1 \2/g'
+}
+layouts='compressed-tensors gpt-oss modelopt quark'
+for layout in $layouts; do
+	file $(parts $layout) >"$work/$layout.safetensors"
+	exits 0 "" dequantize "$work/$layout.safetensors" -o "$work/$layout.f32.safetensors" -q
+	same "numbers of $layout" "$(data 1000 "$work/compressed-tensors.f32.safetensors")" \
+		"$(data 1000 "$work/$layout.f32.safetensors")"
+done
+for from in $layouts; do
+	for to in $layouts; do
+		exits 0 "" relayout "$work/$from.safetensors" -o "$work/to.safetensors" --layout $to --force -q
+		same "names of $from to $to" "$(echo $(parts $to))" "$(listed "$work/to.safetensors")"
+		same "data of $from to $to" "$data" "$(data 136 "$work/to.safetensors")"
+	done
+done
+# OpenAI's own names.
+sed 's/_blocks"/.blocks"/g;s/_scales"/.scales"/g' "$work/gpt-oss.safetensors" >"$work/openai.safetensors"
+exits 0 "" relayout "$work/openai.safetensors" -o "$work/to.safetensors" -l quark -fq
+same "names of OpenAI" "$(echo $(parts quark))" "$(listed "$work/to.safetensors")"
+same "data of OpenAI" "$data" "$(data 136 "$work/to.safetensors")"
+
+# Tiles for Trainium: word (p, 0, n) is bytes 2p and 2p + 1 of row n; after 16 of 128 partitions and 2 of 16 scales
+# comes padding. The second dimension of experts stays in front.
+x4=
+for p in $(seq 0 15); do
+	x4=$x4$(count $((2 * p)) $((2 * p + 1)))$(count $((32 + 2 * p)) $((33 + 2 * p)))
+done
+x4=$x4$(repeat 448 00)7e807f81$(repeat 28 7f)
+{
+	header '{"a.weight_packed":{"dtype":"U8","shape":[2,32],"data_offsets":[0,64]},
+		"a.weight_scale":{"dtype":"U8","shape":[2,2],"data_offsets":[64,68]}}'
+	bytes "$plain$plain_scales"
+} >"$work/plain.safetensors"
+exits 0 "" relayout "$work/plain.safetensors" -o "$work/x4.safetensors" -l trn-x4
+has "table" "$(tr -s ' ' <"$work/out")" "| a.weight | mxfp4 [2, 64] | reordered | - | - |"
+same "tiles" "$x4" "$(data 544 "$work/x4.safetensors")"
+exits 0 "" inspect "$work/x4.safetensors"
+has "tiles" "$(tr -s ' ' <"$work/out")" "a.weight_e2m1_x4 U16 512 [128, 1, 2]"
+has "tiles" "$(tr -s ' ' <"$work/out")" "a.weight_x4_scale U8 32 [16, 1, 2]"
+has "tiles" "$(tr -s ' ' <"$work/out")" "mxfp.cols.a.weight = 64"
+exits 0 "" relayout "$work/compressed-tensors.safetensors" -o "$work/x4.safetensors" -l trn-x4 -fq
+exits 0 "" inspect "$work/x4.safetensors"
+has "tiles" "$(tr -s ' ' <"$work/out")" "experts.gate_up_proj_e2m1_x4 U16 1024 [2, 128, 1, 2]"
+for to in $layouts; do
+	exits 0 "" relayout "$work/x4.safetensors" -o "$work/to.safetensors" --layout $to -fq
+	same "names of trn-x4 to $to" "$(echo $(parts $to))" "$(listed "$work/to.safetensors")"
+	same "data of trn-x4 to $to" "$data" "$(data 136 "$work/to.safetensors")"
+done
+# Many rows, which are gathered in bands before they are written and after they are read: a band of rows of 544 elements
+# has some 7,000, and three matrices of 3,000 do not end with one. Word (p, t, n) of matrix e is where the tiles want it.
+e_n=3000 e_row=272 e_size=$((3 * 3000 * 272))
+{
+	header "{\"__metadata__\":{\"format\":\"pt\"},\"a.weight_packed\":{\"dtype\":\"U8\",\"shape\":[3,$e_n,$e_row],\"data_offsets\":[0,$e_size]},
+		\"a.weight_scale\":{\"dtype\":\"U8\",\"shape\":[3,$e_n,17],\"data_offsets\":[$e_size,$((e_size + 3 * e_n * 17))]}}"
+	seq 1000000 | head -c $((e_size + 3 * e_n * 17))
+} >"$work/rows.safetensors"
+data_at() { # DATA FROM N FILE: N bytes at FROM of a file's last DATA bytes, as hex digits
+	tail -c "$1" "$4" | tail -c +$(($2 + 1)) | head -c "$3" | hex
+}
+exits 0 "" relayout "$work/rows.safetensors" -o "$work/x4.safetensors" -l trn-x4 -fq
+for place in "0 0 0 0" "0 127 0 2999" "1 7 0 1234" "2 64 0 1679" "2 64 0 1680" "2 7 1 2999" "2 8 1 2999"; do
+	# shellcheck disable=SC2086
+	set -- $place
+	e=$1 p=$2 t=$3 n=$4
+	if [ $((512 * t + 4 * p)) -lt 544 ]; then
+		expected=$(data_at $((e_size + 3 * e_n * 17)) $(((e * e_n + n) * e_row + (512 * t + 4 * p) / 2)) 2 "$work/rows.safetensors")
+	else
+		expected=0000
+	fi
+	same "word $place" "$expected" \
+		"$(data_at $((3 * 144 * 2 * e_n * 2 - 3 * 16 * 2 * e_n)) $(((((e * 128 + p) * 2 + t) * e_n + n) * 2)) 2 "$work/x4.safetensors")"
+done
+for run in "relayout -l compressed-tensors" "dequantize --threads 1"; do
+	# shellcheck disable=SC2086
+	exits 0 "" $run "$work/x4.safetensors" -o "$work/from_x4.safetensors" -fq
+	# shellcheck disable=SC2086
+	exits 0 "" $run "$work/rows.safetensors" -o "$work/from_rows.safetensors" -fq
+	checks=$((checks + 1))
+	cmp -s "$work/from_x4.safetensors" "$work/from_rows.safetensors" || bad "$run: bands: other bytes than of rows"
+done
+exits 0 "" relayout "$work/x4.safetensors" -o "$work/again.safetensors" -l trn-x4 -fq
+checks=$((checks + 1))
+cmp -s "$work/x4.safetensors" "$work/again.safetensors" || bad "bands to bands"
+# Four codes of 8 bits, the first in the lowest byte: bytes 4p to 4p + 3.
+for type in E4M3 E5M2; do
+	{
+		header "{\"a.weight\":{\"dtype\":\"F8_$type\",\"shape\":[1,32],\"data_offsets\":[0,32]},
+			\"a.weight_scale\":{\"dtype\":\"U8\",\"shape\":[1,1],\"data_offsets\":[32,33]}}"
+		bytes "$(count 1 32)70"
+	} >"$work/one.safetensors"
+	exits 0 "" relayout "$work/one.safetensors" -o "$work/x4.safetensors" -l trn-x4 -fq
+	same "tiles of $type" "$(count 1 32)$(repeat 480 00)70$(repeat 15 7f)" "$(data 528 "$work/x4.safetensors")"
+	exits 0 "" relayout "$work/x4.safetensors" -o "$work/to.safetensors" -l compressed-tensors -fq
+	same "$type back" "$(data 33 "$work/one.safetensors")" "$(data 33 "$work/to.safetensors")"
+done
+
+# NVFP4: the tensor scale 4 divides, .25 multiplies; that of activations 8, and .125. Kept tensors come first or last.
+nvfp4() {
+	header "{\"a.$3\":{\"dtype\":\"F32\",\"shape\":[$5],\"data_offsets\":[0,4]},
+		\"a.$4\":{\"dtype\":\"F32\",\"shape\":[$5],\"data_offsets\":[4,8]},
+		\"a.weight_scale\":{\"dtype\":\"F8_E4M3\",\"shape\":[1,2],\"data_offsets\":[8,10]},
+		\"a.weight$6\":{\"dtype\":\"U8\",\"shape\":[1,16],\"data_offsets\":[10,26]},
+		\"b.weight\":{\"dtype\":\"I8\",\"shape\":[1,2],\"data_offsets\":[26,28]}}"
+	bytes "$1$2 3840 $(count 1 16) aabb"
+}
+divides() {
+	nvfp4 "$2" "$1" input_global_scale weight_global_scale 1 _packed
+}
+multiplies() {
+	nvfp4 "$2" "$1" input_scale weight_scale_2 "" ""
+}
+divides 00008040 00000041 >"$work/ct.safetensors"
+multiplies 0000803e 0000003e >"$work/mo.safetensors"
+exits 0 "" relayout "$work/ct.safetensors" -o "$work/to.safetensors" -l modelopt -f
+has "table" "$(tr -s ' ' <"$work/out")" "| a.weight | nvfp4 [1, 32] | as they are | 1/x, exact | 1/x, exact |"
+has "table" "$(tr -s ' ' <"$work/out")" "| b.weight | I8 [1, 2] | as they are | - | - |"
+same "divided to multiplied" "0000003e0000803e3840$(count 1 16)" "$(data 28 "$work/to.safetensors" | sed 's/aabb//')"
+exits 0 "" inspect "$work/to.safetensors"
+has "rank" "$(tr -s ' ' <"$work/out")" "a.weight_scale_2 F32 4 []"
+exits 0 "" relayout "$work/mo.safetensors" -o "$work/to.safetensors" -l compressed-tensors -fq
+same "multiplied to divided" "00000041000080403840$(count 1 16)" "$(data 28 "$work/to.safetensors" | sed 's/aabb//')"
+exits 0 "" relayout "$work/mo.safetensors" -o "$work/back.safetensors" -l modelopt -fq
+same "to the same layout" "$(data 28 "$work/mo.safetensors" | sed 's/aabb//')" \
+	"$(data 28 "$work/back.safetensors" | sed 's/aabb//')"
+
+# 1/3 is no binary32 number: 3eaaaaab is off by 2^-25 of itself, 3e-08. Its own reciprocal is 3 again, but that of
+# 3f7fffff, 1 - 2^-24, is 3f800001, whose reciprocal is 3f7ffffe, so what it was is noted.
+divides 00004040 00000041 >"$work/third.safetensors"
+exits 3 "tensor 'a.weight_global_scale': is 3, and its reciprocal, which layout modelopt wants, has to be rounded:" \
+	relayout "$work/third.safetensors" -o "$work/x.safetensors" -l modelopt
+exits 3 "changes numbers by 3.0e-08 of themselves; --allow-rounding" \
+	relayout "$work/third.safetensors" -o "$work/x.safetensors" -l modelopt
+[ ! -e "$work/x.safetensors" ] || bad "output after a refusal"
+exits 0 "" relayout "$work/third.safetensors" -o "$work/to.safetensors" -l modelopt -f --allow-rounding
+has "table" "$(tr -s ' ' <"$work/out")" "| 1/x, rounded: 3.0e-08 | 1/x, exact |"
+has "summary" "$(cat "$work/out")" "1 scales were rounded, which changes numbers by at most 3.0e-08 of themselves"
+same "a third" "0000003eabaaaa3e" "$(data 28 "$work/to.safetensors" | cut -c 1-16)"
+divides ffff7f3f 00000041 >"$work/near.safetensors"
+exits 0 "" relayout "$work/near.safetensors" -o "$work/to.safetensors" -l modelopt -fq --allow-rounding
+same "reciprocal" "0000003e0100803f" "$(data 28 "$work/to.safetensors" | cut -c 1-16)"
+exits 0 "" relayout "$work/to.safetensors" -o "$work/back.safetensors" -l compressed-tensors -f
+has "table" "$(tr -s ' ' <"$work/out")" "| 1/x, as noted | 1/x, exact |"
+same "back" "00000041ffff7f3f" "$(data 28 "$work/back.safetensors" | cut -c 1-16)"
+for scale in 00000000 0000807f 0000c07f 01000000; do
+	divides $scale 00000041 >"$work/none.safetensors"
+	exits 3 "whose reciprocal, which layout modelopt wants, is not an F32 number" \
+		relayout "$work/none.safetensors" -o "$work/x.safetensors" -l modelopt --allow-rounding
+done
+
+# GGUF. Element e of a row of bytes 10, 11, ... is e / 2 if e is even, else 1; bytes of a block have the elements i and
+# i + 16 (NVFP4: i + 8, in each 16) in their nibbles.
+blocks=
+for row in 7e00 7f11 8022 8133; do
+	odd=${row#??}
+	blocks=$blocks${row%??}$(printf "%s$odd" 80 91 a2 b3 c4 d5 e6 f7)
+done
+exits 0 "" relayout "$work/plain.safetensors" -o "$work/to.gguf"
+has "table" "$(tr -s ' ' <"$work/out")" "| a.weight | mxfp4 [2, 64] | reordered | - | - |"
+has "blocks" "$(hex <"$work/to.gguf")" "$blocks"
+exits 0 "" inspect "$work/to.gguf"
+has "blocks" "$(tr -s ' ' <"$work/out")" "a.weight MXFP4 68 [2, 64]"
+exits 0 "" relayout "$work/compressed-tensors.safetensors" -o "$work/to.gguf" -l gguf -fq
+for to in $layouts trn-x4; do
+	exits 0 "" relayout "$work/to.gguf" -o "$work/to.safetensors" --layout $to -fq
+	[ $to = trn-x4 ] || same "data of gguf to $to" "$data" "$(data 136 "$work/to.safetensors")"
+	exits 0 "" relayout "$work/to.safetensors" -o "$work/back.gguf" -fq
+	cmp -s "$work/to.gguf" "$work/back.gguf" || bad "gguf to $to and back"
+done
+long() {
+	header "{\"a.weight_global_scale\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},
+		\"a.weight_scale\":{\"dtype\":\"F8_E4M3\",\"shape\":[1,4],\"data_offsets\":[4,8]},
+		\"a.weight_packed\":{\"dtype\":\"U8\",\"shape\":[1,32],\"data_offsets\":[8,40]}}"
+	bytes "$1 $2 $(count 0 31)"
+}
+long 00008040 38403028 >"$work/long.safetensors"
+exits 0 "" relayout "$work/long.safetensors" -o "$work/to.gguf" -f
+halves='4000510062007300 c800d900ea00fb00 4011511162117311 c811d911ea11fb11'
+has "blocks of NVFP4" "$(hex <"$work/to.gguf")" "38403028$(echo $halves | tr -d ' ')"
+has "scale of NVFP4" "$(tr -s ' ' <"$work/out")" "| reordered | 1/x, exact | - |"
+exits 0 "" inspect "$work/to.gguf"
+has "scale of NVFP4" "$(tr -s ' ' <"$work/out")" "a.scale F32 4 [1]"
+exits 0 "" relayout "$work/to.gguf" -o "$work/back.safetensors" -l compressed-tensors -fq
+same "NVFP4 back" "$(data 40 "$work/long.safetensors")" "$(data 40 "$work/back.safetensors")"
+# A tensor scale of 1 is none there.
+long 0000803f 38403028 >"$work/long.safetensors"
+exits 0 "" relayout "$work/long.safetensors" -o "$work/to.gguf" -fq
+exits 0 "" inspect "$work/to.gguf"
+case $(cat "$work/out") in
+*a.scale*) bad "a scale of 1 in GGUF" ;;
+esac
+exits 0 "" relayout "$work/to.gguf" -o "$work/back.safetensors" -l compressed-tensors -fq
+same "NVFP4 back" "$(data 40 "$work/long.safetensors")" "$(data 40 "$work/back.safetensors")"
+# What ggml would read otherwise: NaN, and negative scales.
+for scale in 7f 80; do
+	long 0000803f 3840${scale}28 >"$work/odd.safetensors"
+	exits 3 "tensor 'a.weight': rows 0 to 0 have the block scale $scale, NaN or negative, which ggml reads as another" \
+		relayout "$work/odd.safetensors" -o "$work/x.gguf"
+done
+exits 2 "layout gguf is that of a file; give it a name that ends in .gguf" \
+	relayout "$work/plain.safetensors" -o "$work/x" -l gguf
+exits 2 "layout quark is for .safetensors files" relayout "$work/plain.safetensors" -o "$work/x.gguf" -l quark
+
+# What a layout does not hold: refused, or decoded.
+exits 3 "tensor 'a.weight_packed': is nvfp4, which layout quark does not hold; --to f32 decodes it" \
+	relayout "$work/ct.safetensors" -o "$work/x.safetensors" -l quark
+exits 0 "" relayout "$work/ct.safetensors" -o "$work/to.safetensors" -l quark -f --to f32
+has "summary" "$(cat "$work/out")" "0 tensors brought into layout quark"
+exits 0 "" dequantize "$work/ct.safetensors" -o "$work/f32.safetensors" -q
+same "decoded" "$(data 128 "$work/f32.safetensors")" "$(data 128 "$work/to.safetensors")"
+exits 2 "layout quark is for .safetensors files" relayout "$work/ct.safetensors" -o "$work/x.npy" -l quark
+exits 2 "unknown value 'quarks': did you mean 'quark'" relayout "$work/ct.safetensors" -o "$work/x" -l quarks
+exits 2 "no output given" relayout "$work/ct.safetensors"
+
+# .npy: 118 bytes of header after 10, as NumPy pads it, in C order.
+{
+	header '{"a":{"dtype":"I16","shape":[2,3],"data_offsets":[0,12]}}'
+	bytes "$(count 1 12)"
+} >"$work/array.safetensors"
+exits 0 "" relayout "$work/array.safetensors" -o "$work/to.npy"
+same "array" "934e554d505901007600" "$(hex <"$work/to.npy" | cut -c 1-20)"
+has "array" "$(tail -c +11 "$work/to.npy" | head -c 60)" "{'descr': '<i2', 'fortran_order': False, 'shape': (2, 3), } "
+same "array" "0a$(count 1 12)" "$(tail -c +128 "$work/to.npy" | hex)"
+exits 0 "" relayout "$work/to.npy" -o "$work/to.safetensors" -fq
+same "array back" "$(count 1 12)" "$(data 12 "$work/to.safetensors")"
+exits 3 "holds one array, and here are 2" relayout "$work/ct.safetensors" -o "$work/x.npy" --to f32
+exits 3 "is nvfp4, which layout npy does not hold; --to f32 decodes it" \
+	relayout "$work/ct.safetensors" -o "$work/x.npy"
+exits 3 "is BF16 of 2 dimensions, which NumPy has not" relayout "$work/long.safetensors" -o "$work/x.npy" --to bf16
+exits 0 "" relayout "$work/long.safetensors" -o "$work/to.npy" --to f32 -fq
+exits 0 "" dequantize "$work/long.safetensors" -o "$work/f32.npy" -q
+exits 0 "" dequantize "$work/long.safetensors" -o "$work/f32.safetensors" -fq
+same "decoded to .npy" "$(data 256 "$work/f32.safetensors")" "$(data 256 "$work/to.npy")"
+cmp -s "$work/to.npy" "$work/f32.npy" || bad "dequantize to .npy"
+[ ! -e "$work/x.npy" ] || bad "an output after a refusal"
+
+# A sharded model: codes and scales in different files, config.json, other files, and no configuration of before.
+mkdir "$work/model"
+{
+	header '{"__metadata__":{"note":"kept"},"a.weight_packed":{"dtype":"U8","shape":[2,32],"data_offsets":[0,64]}}'
+	bytes "$plain"
+} >"$work/model/one.safetensors"
+{
+	header '{"a.weight_scale":{"dtype":"U8","shape":[2,2],"data_offsets":[0,4]},
+		"b.weight":{"dtype":"BF16","shape":[1,1],"data_offsets":[4,6]}}'
+	bytes "$plain_scales 803f"
+} >"$work/model/two.safetensors"
+echo '{"weight_map":{"a.weight_packed":"one.safetensors","a.weight_scale":"two.safetensors",
+	"b.weight":"two.safetensors"}}' \
+	>"$work/model/model.safetensors.index.json"
+echo '{"model_type":"test","quantization_config":{"quant_method":"compressed-tensors","config_groups":{"group_0":
+	{"input_activations":{"num_bits":8,"type":"float","group_size":32}}}}}' >"$work/model/config.json"
+echo text >"$work/model/tokenizer.txt"
+echo '{}' >"$work/model/hf_quant_config.json"
+exits 0 "" relayout "$work/model" -o "$work/m" -l quark
+same "files" "config.json model.safetensors.index.json one.safetensors tokenizer.txt two.safetensors" \
+	"$(echo $(ls "$work/m"))"
+same "first shard" "$plain$plain_scales" "$(data 68 "$work/m/one.safetensors")"
+same "second shard" 803f "$(data 2 "$work/m/two.safetensors")"
+has "index" "$(cat "$work/m/model.safetensors.index.json")" '"a.weight_scale": "one.safetensors"'
+text=$(tr -d ' \n' <"$work/m/config.json")
+has "config" "$text" '{"model_type":"test","quantization_config":{"quant_method":"quark"'
+has "config" "$text" '"input_tensors":null'
+has "config" "$text" '"exclude":["lm_head","b"]'
+exits 0 "" relayout "$work/model" -o "$work/m" -l modelopt -f
+has "config" "$(tr -d ' \n' <"$work/m/config.json")" '"quant_algo":"W4A8_MXFP4_FP8"'
+has "second config" "$(tr -d ' \n' <"$work/m/hf_quant_config.json")" '"exclude_modules":["lm_head","b"]'
+exits 0 "" relayout "$work/m" -o "$work/back" -l compressed-tensors
+has "config" "$(tr -d ' \n' <"$work/back/config.json")" '"input_activations":{"num_bits":8,"type":"float"'
+exits 0 "" relayout "$work/model" -o "$work/whole.safetensors" -l gpt-oss
+same "one file" "803f$plain$plain_scales" "$(data 70 "$work/whole.safetensors")"
+exits 2 "exists" relayout "$work/model" -o "$work/m" -l quark
+exits 2 "" relayout "$work/model" -o "$work/model" -l quark --force
+
+finish

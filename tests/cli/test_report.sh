@@ -1,0 +1,301 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# mxfp report: a matrix worked by hand, the shipped model, the real weights of ../shared if they are there.
+. "${srcdir:-.}/tests/cli/cli.shlib"
+shared=${MXFP_SHARED:-${srcdir:-.}/../shared}
+model=${srcdir:-.}/examples/charlm.safetensors
+
+# safetensors HEADER: its length and itself; the data follow.
+safetensors() {
+	bytes "$(printf '%02x%02x000000000000' $((${#1} % 256)) $((${#1} / 256)))"
+	printf '%s' "$1"
+}
+
+# One row (7.5, 5, 0.25, -1, 0 ...). In MXFP4 under floor its scale is 2^0, and it becomes (6, 4, 0, -1, 0 ...): noise
+# 2.25 + 1 + 0.0625, signal 56.25 + 25 + 0.0625 + 1, so SQNR is 10 log10(82.3125 / 3.3125).
+{
+	safetensors '{"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]},
+		"b":{"dtype":"I8","shape":[1],"data_offsets":[128,129]}}'
+	bytes 0000f040 0000a040 0000803e 000080bf
+	head -c 113 /dev/zero
+} >"$work/row.safetensors"
+# Its activations: (1, 1, 0 ...), which E4M3 holds. y is 12.5, and 10 with quantized weights.
+{
+	safetensors '{"any":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}'
+	bytes 0000803f 0000803f
+	head -c 120 /dev/zero
+} >"$work/x.safetensors"
+exits 0 "" report --json --formats mxfp4 --rules floor --activation-file "$work/x.safetensors" "$work/row.safetensors"
+text=$(tr -d ' \n' <"$work/out")
+has "variant" "$text" '"format":"mxfp4","rule":"floor","recipe":null,"sparsity":null,"elements":32,"bytes":17,'
+has "size" "$text" '"bytes":17,"bits_per_weight":4.25,'
+has "shares" "$text" '"saturated":1,"saturated_share":0.03125,"flushed":1,"flushed_share":0.03125,'
+has "weights" "$text" '"weights":{"sqnr_db":13.9530990536,"relative_error":0.200606521483,'
+has "weights" "$text" '"max_absolute_error":1.5,"max_relative_error":1.0,"cosine":0.99924757871,'
+has "products" "$text" '"weights_quantized":{"sqnr_db":13.9794000867,"relative_error":0.2,"max_absolute_error":2.5,'
+has "relative errors" "$text" '"errors":{"exact":29,"first_exponent":-3,"counts":[2,0,0,1]}'
+has "source" "$text" '"source_bytes":128,'
+has "histogram" "$text" '"scales":{"scale_format":"e8m0","first_code":127,"counts":[1]}'
+has "exact activations" "$text" '"activations_error":{"sqnr_db":null,"relative_error":0.0,'
+has "sums" "$text" '"sums":{"reference":"binary64","weights_quantized":{"rule":"chain","pass":128},"both_quantized":{'
+has "not measured" "$text" '"not_measured":[{"name":"b","reason":"'
+
+# Pruned to 1 of 2 it is (7.5, 0, 0, -1, 0 ...), with noise 25.0625, and products lack 5; quantized then, (6, 0, 0, -1,
+# 0 ...), with noise 27.3125, and products lack 6.5. It keeps 16 codes of 32 bits, or of 4, and has masks of 32 bits.
+exits 0 "" report --json --formats mxfp4 --rules floor --sparsity 1:2 --activation-file "$work/x.safetensors" \
+	"$work/row.safetensors"
+text=$(tr -d ' \n' <"$work/out" | sed 's/.*"total"//; s/"tensors".*//')
+same "variants" "mxfp4 null mxfp4 1:2 f32 1:2" "$(printf '%s\n' "$text" | grep -oE '"(format|sparsity)":[^,]*' |
+	sed 's/"[a-z]*"://; s/"//g' | tr '\n' ' ' | sed 's/ $//')"
+only=${text##*'"format":'} before=${text#*'"sparsity":"1:2"'}
+before=${before%%'"format":'*}
+has "pruned" "$only" '"f32","rule":null,"recipe":null,"sparsity":"1:2","elements":32,"bytes":68,'
+has "pruned" "$only" '"bytes":68,"bits_per_weight":17.0,'
+has "pruned" "$only" '"saturated":0,"saturated_share":0.0,"flushed":2,'
+has "pruned" "$only" '"weights":{"sqnr_db":5.16441402342,"relative_error":0.551796954062,"max_absolute_error":5.0,'
+has "pruned" "$only" '"weights_quantized":{"sqnr_db":7.95880017344,"relative_error":0.4,"max_absolute_error":5.0,'
+has "pruned" "$only" '"scales":null'
+has "pruned, quantized" "$before" ',"elements":32,"bytes":13,"bits_per_weight":3.25,"saturated":1,'
+has "pruned, quantized" "$before" '"weights":{"sqnr_db":4.79104337991,"relative_error":0.576033619199,'
+has "pruned, quantized" "$before" '"weights_quantized":{"sqnr_db":5.6799331273,"relative_error":0.52,'
+
+# Text: one line a variant, and the same numbers.
+exits 0 "" report -f mxfp4 -r floor "$work/row.safetensors"
+has "text" "$(tr -s ' ' <"$work/out")" "| mxfp4 | floor | 4.250 | 13.95 | 0.2006 | 3.125 % | 3.125 % | 0 |"
+exits 0 "" report -f mxfp4 -r floor --sparsity 1:2 "$work/row.safetensors"
+text=$(tr -s ' ' <"$work/out")
+has "text" "$text" "| mxfp4 | floor | 4.250 | 13.95 |"
+has "text" "$text" "| mxfp4 1:2 | floor | 3.250 | 4.79 |"
+has "text" "$text" "| f32 1:2 | - | 17.000 | 5.16 |"
+# The front: of two variants of as many bits, the one with the larger error is not on it.
+exits 0 "" report -f mxfp4,mxfp8-e4m3 -r floor,mse "$model" --tokens 1 --json
+same "Pareto front" "4.25 false 4.25 true 8.25 false 8.25 true" "$(tr -d ' \n' <"$work/out" | sed 's/"tensors":.*//' |
+	grep -oE '"(bits_per_weight|pareto)":[^,}]*' | sed 's/.*://' | tr '\n' ' ' | sed 's/ $//')"
+exits 0 "" report "$work/row.safetensors" --ignore a.weight
+has "nothing" "$(cat "$work/out")" "Nothing was measured"
+
+# Results do not depend on threads, nor on the pieces of earlier runs; the seed of activations matters.
+exits 0 "" report --json --threads 1 "$model" --tokens 2
+mv "$work/out" "$work/one"
+exits 0 "" report --json --threads 3 "$model" --tokens 2
+checks=$((checks + 1))
+cmp -s "$work/one" "$work/out" || bad "threads change the report"
+exits 0 "" --isa ref report --json --tokens 1 --formats mxfp4,nvfp4 "$model"
+mv "$work/out" "$work/reference"
+exits 0 "" report --json --tokens 1 --formats mxfp4,nvfp4 "$model"
+checks=$((checks + 1))
+cmp -s "$work/reference" "$work/out" || bad "the tier changes the report"
+exits 0 "" report --json --sparsity 4:16 --threads 1 --tokens 1 --formats mxfp4,nvfp4 "$model"
+mv "$work/out" "$work/one.pruned"
+exits 0 "" report --json --sparsity 4:16 --threads 2 --tokens 1 --formats mxfp4,nvfp4 "$model"
+checks=$((checks + 1))
+cmp -s "$work/one.pruned" "$work/out" || bad "threads change the report of pruned weights"
+exits 0 "" --isa ref report --json --sparsity 4:16 --tokens 1 --formats mxfp4,nvfp4 "$model"
+checks=$((checks + 1))
+cmp -s "$work/one.pruned" "$work/out" || bad "the tier changes the report of pruned weights"
+exits 0 "" report --json --seed 1 "$model" --tokens 2
+checks=$((checks + 1))
+! cmp -s "$work/one" "$work/out" || bad "the seed does not change the report"
+same "variants by default" 8 "$(tr -d ' \n' <"$work/one" | sed 's/"tensors".*//' | grep -o '"format":"' | wc -l |
+	awk '{print $1 - 1}')"
+
+# What mxfp quantize wrote measures as what is quantized in memory, but for the number of saturated elements, which a
+# file does not tell.
+numbers() {
+	sed -e '/^ "\(against\|round\|seed\)"/d' -e '/"saturated/d' -e '/^ "not_measured"/,$d' "$work/out"
+}
+
+# written FORMAT OPTION CHOICE ARGUMENT...
+written() {
+	format=$1 option=$2 choice=$3
+	shift 3
+	rm -rf "$work/quantized"
+	exits 0 "" quantize -q "$model" -o "$work/quantized" --weights "$format" "--$option" "$choice" "$@"
+	exits 0 "" report --json "$model" --tokens 2 --against "$work/quantized"
+	numbers >"$work/against"
+	plural=$option
+	[ "$option" != rule ] || plural=rules
+	exits 0 "" report --json "$model" --tokens 2 --formats "$format" "--$plural" "$choice" "$@"
+	numbers >"$work/memory"
+	checks=$((checks + 1))
+	cmp "$work/against" "$work/memory" || bad "$format $choice: a file measures otherwise than memory"
+}
+
+written mxfp4 rule mse
+written mxfp4 rule even
+written mxfp4 rule rceil --round sr
+written mxfp6-e2m3 rule floor
+written mxfp6-e3m2 rule fit
+written mxfp8-e4m3 rule rceil
+written mxfp8-e5m2 rule trn3
+written mxint8 rule mse
+written nvfp4 nvfp4-recipe compressed-tensors
+written nvfp4 nvfp4-recipe torchao-1
+written nvfp4 nvfp4-recipe ggml
+exits 3 "already quantized" report "$work/quantized"
+
+# So do sparse ones: what is measured of the file is, word for word, part of what is measured in memory.
+for format in mxfp4 mxfp6-e2m3 nvfp4; do
+	exits 0 "" quantize -q "$model" -o "$work/sparse" --force --weights "$format" --sparsity 4:16
+	exits 0 "" report --json "$model" --tokens 2 --against "$work/sparse"
+	numbers | tr -d ' \n' >"$work/against"
+	against=$(sed -n 's/.*"total":.*"variants":\[\(.*\)\]},"tensors".*/\1/p' "$work/against")
+	has "$format in a file" "$against" '"sparsity":"4:16"'
+	how="--rules mse"
+	[ $format != nvfp4 ] || how="--nvfp4-recipe compressed-tensors"
+	exits 0 "" report --json "$model" --tokens 2 --formats "$format" $how --sparsity 4:16
+	has "$format 4:16 in memory" "$(numbers | tr -d ' \n')" "$against"
+done
+
+# Pruned and quantized, weights have no less error than with either alone: in total and in five layers, eight variants.
+exits 0 "" report -q "$model" --tokens 1 --sparsity 4:16 -o "$work/sparse.md"
+same "errors that are no less with both" 48 "$(awk -F' *[|] *' '
+	/^## All measures/ { on = 1 }
+	/^## Block scales/ { on = 0 }
+	on && $4 ~ /:/ && $4 !~ /^f32/ { n += $6 <= dense; both[$2] = both[$2] " " $6 }
+	on && $4 !~ /:/ { dense = $6 }
+	on && $4 ~ /^f32/ { k = split(both[$2], of, " "); for (i = 1; i <= k; i++) n += of[i] > $6 ? -1000 : 0 }
+	END { print n }' "$work/sparse.md")"
+
+# mxfp dequantize and mxfp diff measure the same: tensor and SQNR of the last table of report's summary, and of diff's.
+written mxfp4 rule mse
+exits 0 "" report "$model" --tokens 2 --against "$work/quantized"
+sqnr=$(awk -F'|' '/^\| [^ ]*weight / { print $2, $4 }' "$work/out" | tr -s ' ' | sort)
+exits 0 "" dequantize -q "$work/quantized" -o "$work/decoded.safetensors"
+"$mxfp" diff "$model" "$work/decoded.safetensors" >"$work/out"
+same "exit code of diff" 1 $?
+same "what diff says of the decoded model" "$sqnr" \
+	"$(awk -F'|' '/^\| [^ ]*weight / { print $2, $7 }' "$work/out" | tr -s ' ' | sort)"
+same "layers" 5 "$(printf '%s\n' "$sqnr" | wc -l | tr -d ' ')"
+
+# A model whose tensors have different formats, made by hand: 32 times 1 in MXFP4, and 32 times 2 in MXFP8 but for one
+# that is 2.25. Together 64 weights in 16 + 1 + 32 + 1 bytes.
+{
+	a='"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}'
+	header "{$a,\"b.weight\":{\"dtype\":\"F32\",\"shape\":[1,32],\"data_offsets\":[128,256]}}"
+	bytes "$(repeat 32 0000803f) $(repeat 32 00000040)"
+} >"$work/plain.safetensors"
+mkdir "$work/mixed"
+{
+	a='"a.weight_packed":{"dtype":"U8","shape":[1,16],"data_offsets":[0,16]}'
+	a=$a',"a.weight_scale":{"dtype":"U8","shape":[1,1],"data_offsets":[16,17]}'
+	b='"b.weight":{"dtype":"F8_E4M3","shape":[1,32],"data_offsets":[17,49]}'
+	header "{$a,$b,\"b.weight_scale\":{\"dtype\":\"U8\",\"shape\":[1,1],\"data_offsets\":[49,50]}}"
+	bytes "$(repeat 16 22) 7f $(repeat 31 38)39 80"
+} >"$work/mixed/model.safetensors"
+exits 0 "" report --json "$work/plain.safetensors" --tokens 2 --against "$work/mixed"
+has "a mixture" "$(tr -d ' \n' <"$work/out" | sed 's/.*"total"//; s/"tensors".*//')" \
+	'"format":"mixed","rule":null,"recipe":null,"sparsity":null,"elements":64,"bytes":50,"bits_per_weight":6.25'
+has "the first of a mixture" "$(tr -d ' \n' <"$work/out" | sed 's/.*"tensors"//')" '"format":"mxfp4"'
+has "the second of a mixture" "$(tr -d ' \n' <"$work/out" | sed 's/.*"tensors"//')" '"format":"mxfp8-e4m3"'
+exits 0 "" report -q "$work/plain.safetensors" --tokens 2 --against "$work/mixed" -o "$work/mixed.md"
+has "a mixture" "$(tr -s ' ' <"$work/mixed.md")" '| b.weight | 1x32 | mxfp8-e4m3 | as written | 33.11 |'
+
+# Limits: the weights of the row have 13.953 dB. The report is written before.
+exits 0 "" report -f mxfp4 -r floor "$work/row.safetensors" --fail-under SQNR=13.95 --fail-under total-SQNR=13.95
+missed="tensor 'a.weight', the worst of 1: mxfp4 floor: SQNR of the weights is under 13.96 dB: 13.95 dB"
+exits 1 "row.safetensors: $missed" \
+	report -f mxfp4 -r floor "$work/row.safetensors" --fail-under SQNR=13.96 -o "$work/limit.md"
+has "report of a missed limit" "$(cat "$work/limit.md")" "## Summary"
+exits 1 "row.safetensors: total: mxfp4 floor: SQNR" report -f mxfp4 -r floor "$work/row.safetensors" \
+	--fail-under total-SQNR=14
+{
+	safetensors '{"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}'
+	repeat 128 "$(printf '\377')"
+} >"$work/all_nan.safetensors"
+exits 0 "" report -f mxfp4 -r floor "$work/all_nan.safetensors"
+exits 1 "under 1 dB: -" report -f mxfp4 -r floor "$work/all_nan.safetensors" --fail-under SQNR=1
+exits 1 "no tensor was measured" report "$work/row.safetensors" --ignore a.weight --fail-under SQNR=1
+exits 2 "--fail-under: 'SNR=1' names no limit" report "$model" --fail-under SNR=1
+exits 2 "--fail-under: '1x' is not a number" report "$model" --fail-under SQNR=1x
+exits 2 "--fail-under: 'inf' is not a number" report "$model" --fail-under total-SQNR=inf
+
+# Files: both forms, never over one that is there without --force.
+exits 0 "" report "$model" --tokens 2 -o "$work/report.md"
+has "markdown" "$(cat "$work/report.md")" "## All measures, in total and by tensor"
+exits 2 "--force" report "$model" -o "$work/report.md"
+exits 0 "" report "$model" --tokens 2 -o "$work/report.md" --force --formats nvfp4 --nvfp4-recipe te,4over6
+has "recipes" "$(cat "$work/report.md")" "4over6"
+exits 0 "" report "$model" --tokens 2 -o "$work/report.json"
+checks=$((checks + 1))
+cmp -s "$work/one" "$work/report.json" || bad "report.json is not what --json prints"
+same "partial output" "" "$(find "$work" -name '.*' -type f)"
+
+# Never over one that is read.
+mkdir "$work/read"
+cp "$work/x.safetensors" "$work/read/x.json"
+cp "$work/quantized/model.safetensors" "$work/quantized/config.json" "$work/read"
+cp "$model" "$work/read/m.json"
+before=$(cat "$work"/read/* | cksum)
+exits 2 "m.json: is the input" report "$work/read/m.json" -o "$work/read/./m.json" --force
+exits 2 "x.json: is the input" report "$work/row.safetensors" --activation-file "$work/read/x.json" \
+	-o "$work/read/x.json" --force
+exits 2 "config.json: is the input" report "$model" --against "$work/read" -o "$work/read/config.json" --force
+exits 2 "model.safetensors: the name tells no form" report "$model" --json --against "$work/read" \
+	-o "$work/read/model.safetensors" --force
+same "files that are read" "$before" "$(cat "$work"/read/* | cksum)"
+
+# Refusals.
+exits 2 "mxfp4" report "$model" --formats mxfp44
+exits 2 "--rules" report "$model" --rules flor
+exits 2 "--nvfp4-recipe" report "$model" --nvfp4-recipe t
+exits 2 "--tokens" report "$model" --tokens 0
+exits 2 "report.txt" report "$model" -o "$work/report.txt"
+exits 2 "--against" report "$model" --against "$model" --rules mse
+exits 2 "--against" report "$model" --against "$model" --sparsity 4:16
+exits 2 "--rules: is for the MX formats; leave it out" report "$model" --formats nvfp4 --rules mse
+exits 2 "--nvfp4-recipe: is for nvfp4; leave it out" report "$model" --formats mxfp4 --nvfp4-recipe te
+exits 2 "report: --activation-rule: is for MX activations; leave it out" \
+	report "$model" --activations nvfp4 --activation-rule mse
+exits 2 "report: --seed: is for --round sr beside --activation-file; leave it out" \
+	report "$model" --activation-file "$model" --seed 1
+exits 2 "report: --round: is for weights that are quantized here" report "$model" --against "$model" --round rtz
+exits 2 "--sparsity: unknown value '3:16': did you mean '4:16'? (patterns: 4:16, " report "$model" --sparsity 3:16
+exits 2 "--sparsity: unknown value ''" report "$model" --sparsity ''
+exits 2 "--sparsity: more than 64 combinations" report "$model" --sparsity 4:16 \
+	--formats mxfp4,mxfp6-e2m3,mxfp6-e3m2,mxfp8-e4m3,mxfp8-e5m2 --rules mse,floor,even,rceil,ceil,trn3,fit
+exits 2 "matches no tensor" report "$model" --ignore nothing
+exits 2 "ggml" report "$model" --formats nvfp4 --nvfp4-recipe ggml --round rtz
+exits 3 "holds no quantized form" report "$model" --against "$model"
+exits 4 "none" report "$work/none"
+exits 4 "none" report "$model" --activation-file "$work/none"
+
+# A tensor of activations that bears a layer's name and has another length.
+{
+	safetensors '{"a.weight":{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]}}'
+	bytes 0000803f
+} >"$work/short.safetensors"
+exits 3 "last dimension of 32" report --activation-file "$work/short.safetensors" "$work/row.safetensors"
+
+# One tensor that fits one layer of two, no layer at all, and with a NaN in its second row.
+{
+	safetensors '{"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]},
+		"b.weight":{"dtype":"F32","shape":[1,64],"data_offsets":[128,384]}}'
+	head -c 384 /dev/zero
+} >"$work/two.safetensors"
+exits 0 "" report --activation-file "$work/x.safetensors" "$work/two.safetensors"
+has "covered" "$(cat "$work/out")" "x.safetensors; columns y cover 1 of 2 tensors"
+exits 0 "" report --json --activation-file "$work/x.safetensors" "$work/two.safetensors"
+has "covered" "$(tr -d ' \n' <"$work/out")" '"covered_tensors":1,'
+exits 3 "x.safetensors: holds no activations for any tensor: rows of 64 are needed, of 32 found" \
+	report --activation-file "$work/x.safetensors" --ignore a.weight "$work/two.safetensors"
+{
+	safetensors '{"any":{"dtype":"F32","shape":[2,32],"data_offsets":[0,256]}}'
+	head -c 248 /dev/zero
+	bytes 0000c07f 00000000
+} >"$work/nan.safetensors"
+exits 3 "nan.safetensors: tensor 'any': element 62: NaN or Inf" \
+	report --activation-file "$work/nan.safetensors" "$work/row.safetensors"
+exits 0 "" report --activation-file "$work/nan.safetensors" --tokens 1 "$work/row.safetensors"
+
+# Real weights.
+if [ -d "$shared/weights" ]; then
+	stories=$shared/weights/stories260K
+	for input in "$shared"/weights/*.safetensors "$stories"/*.safetensors "$stories/sharded"; do
+		exits 0 "" report --json --tokens 2 "$input"
+		same "$input: numbers that are none" 0 "$(grep -ciE '[:[,] *-?(nan|inf)' "$work/out")"
+	done
+else
+	echo "no $shared/weights: real weights not tried"
+fi
+finish

@@ -1,0 +1,214 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# mxfp quantize --resume: a run that is killed, at any call of the system or at any time, is continued to the same bytes
+# and the same summary, and until then what stood there is intact. Disks that fail, inputs that change, other settings.
+# MXFP_TEST_KILLS=50 kills 50 times at random moments instead of 8, and at every call instead of every fourth.
+. "${srcdir:-.}/tests/cli/cli.shlib"
+
+# A model of two shards with two tensors each. Text read as bf16 is finite numbers of many magnitudes.
+model() { # DIRECTORY ROWS
+	local bytes=$((128 * $2)) number
+	mkdir "$1"
+	seq 1 $((bytes / 2)) | head -c $((2 * bytes)) >"$work/numbers"
+	for number in 1 2; do
+		{
+			header "{\"a$number.weight\":{\"dtype\":\"BF16\",\"shape\":[$2,64],\"data_offsets\":[0,$bytes]},\
+\"embed$number.weight\":{\"dtype\":\"BF16\",\"shape\":[$2,64],\"data_offsets\":[$bytes,$((2 * bytes))]}}"
+			cat "$work/numbers"
+		} >"$1/model-$number.safetensors"
+	done
+	printf '{"weight_map":{"a1.weight":"model-1.safetensors","embed1.weight":"model-1.safetensors",%s}}' \
+		'"a2.weight":"model-2.safetensors","embed2.weight":"model-2.safetensors"' >"$1/model.safetensors.index.json"
+	echo '{"model_type":"test"}' >"$1/config.json"
+	echo words >"$1/merges.txt"
+}
+model "$work/small" 64
+mkdir "$work/d"
+out=$work/d/out
+exits 0 "" quantize "$work/small" -o "$out" --rule floor -q
+mv "$out" "$work/old"
+exits 0 "" quantize "$work/small" -o "$out" --json
+mv "$out" "$work/new"
+mv "$work/out" "$work/summary"
+
+# is NAME DIRECTORY: OUT has the same files.
+is() {
+	same "$1" "" "$(diff -r "$2" "$out" 2>&1 | head -n 3)"
+}
+
+# continued NAME ARGUMENT...: what is left is continued to what an undisturbed run gives. A run that was stopped when
+# all was done has left nothing to continue.
+continued() {
+	local name=$1
+	shift
+	if [ -e "$out.partial/fingerprint.json" ] ||
+		! diff -r "$work/new" "$out" >/dev/null 2>&1; then
+		exits 0 "" "$@" --resume --json
+		same "summary after $name" "" "$(diff "$work/summary" "$work/out")"
+	elif [ -e "$out.partial" ]; then
+		exits 2 "exists" quantize "$work/small" -o "$out" --resume
+	fi
+	is "output after $name" "$work/new"
+	same "entries after $name" out "$(ls -A "$work/d")"
+}
+
+kills=${MXFP_TEST_KILLS:-8}
+step=4
+[ "$kills" = 8 ] || step=1
+
+# Calls of the system in turn. What stands there before is the old output, or nothing.
+shim=$work/preload_io.so
+slow=$mxfp
+cat >"$work/mxfp" <<END
+#!/bin/sh
+LD_PRELOAD=$shim exec $slow "\$@"
+END
+chmod +x "$work/mxfp"
+if ${CC:-cc} -shared -fPIC -o "$shim" "${srcdir:-.}/tests/cli/preload_io.c" 2>/dev/null &&
+	LD_PRELOAD=$shim "$slow" --version >/dev/null 2>&1; then
+	mxfp=$work/mxfp
+	for before in old nothing; do
+		force=
+		[ $before = nothing ] || force=--force
+		ended=137 at=0
+		while [ $ended = 137 ] && [ $at -lt 200 ]; do
+			at=$((at + step)) ended=0
+			rm -rf "$out"
+			[ $before = nothing ] || cp -r "$work/old" "$out"
+			(
+				export IO_AT=$at IO_HOW=kill
+				exec "$mxfp" quantize "$work/small" -o "$out" -q $force
+			) 2>/dev/null || ended=$?
+			if [ -e "$out.partial/output" ] && [ ! -e "$out.partial/appearing" ] && [ $before = old ]; then
+				is "old output, call $at" "$work/old"
+			fi
+			continued "call $at" quantize "$work/small" -o "$out" $force
+		done
+		same "code of the run that was not killed" 0 $ended
+		checks=$((checks + 1))
+		[ $at -gt 25 ] || bad "only $at calls"
+	done
+	mxfp=$slow
+else
+	rm -f "$shim"
+	echo "not killed at every call: no compiler for a library to preload, or a sanitizer"
+fi
+
+# left [ARGUMENT]...: a run on the small model that is stopped by a file that may not be written.
+left() {
+	rm -rf "$out" "$out.partial"
+	(
+		ulimit -f 0
+		exec "$mxfp" quantize "$work/small" -o "$out" -q "$@"
+	) 2>/dev/null
+	(
+		ulimit -f 8
+		exec "$mxfp" quantize "$work/small" -o "$out" -q --resume "$@"
+	) 2>/dev/null
+	checks=$((checks + 1))
+	[ -e "$out.partial/fingerprint.json" ] || bad "nothing is left"
+}
+
+# What is left is not mixed with anything else.
+left
+exits 2 "$out.partial: is of a run that was stopped; --resume continues it, --force starts over" \
+	quantize "$work/small" -o "$out"
+exits 2 "was begun with another mxfp.rule: mse, and not floor; --force starts over" \
+	quantize "$work/small" -o "$out" --resume --rule floor
+exits 2 "was begun with another set of output files" quantize "$work/small" -o "$out" --resume --shard-size 9K
+exits 2 "was begun with another plan of the tensors" quantize "$work/small" -o "$out" --resume --include 'embed*'
+exec 9>"$out.partial/lock"
+flock 9
+exits 2 "another run is at work on it" quantize "$work/small" -o "$out" --resume
+exec 9>&-
+touch "$work/small/model-2.safetensors"
+exits 2 "was begun with another source model-2.safetensors: " quantize "$work/small" -o "$out" --resume
+touch "$out.partial/mine"
+exits 2 "holds 'mine', which mxfp does not put there" quantize "$work/small" -o "$out" --force
+rm "$out.partial/mine"
+exits 0 "" quantize "$work/small" -o "$out" --force -q
+is "started over" "$work/new"
+same "entries" out "$(ls -A "$work/d")"
+rm -r "$out"
+mkdir -p "$out.partial/output"
+touch "$out.partial/output/model.safetensors"
+exits 2 "holds 'output', which mxfp does not put there" quantize "$work/small" -o "$out" --force
+same "what is not ours" model.safetensors "$(ls "$out.partial/output")"
+rm -r "$out.partial"
+touch "$out.partial"
+exits 2 "is not a directory" quantize "$work/small" -o "$out" --resume
+rm "$out.partial"
+mv "$work/small" "$work/small.partial"
+exits 2 "is the input" quantize "$work/small.partial" -o "$work/small" --force
+mv "$work/small.partial" "$work/small"
+
+# Inputs that are damaged: EXIT_INPUT, and nothing is left. With nothing to continue --resume begins.
+exits 0 "" quantize "$work/small" -o "$out" --resume -q
+is "begun by --resume" "$work/new"
+exits 2 "exists" quantize "$work/small" -o "$out" --resume
+rm -r "$out"
+cp "$work/small/model-2.safetensors" "$work/whole"
+truncate -s -1 "$work/small/model-2.safetensors"
+exits 3 "model-2.safetensors" quantize "$work/small" -o "$out"
+rm "$work/small/model-2.safetensors"
+exits 3 "model-2.safetensors: is not there, though the model needs it" quantize "$work/small" -o "$out"
+cp "$work/whole" "$work/small/model-2.safetensors"
+same "after damaged input" "" "$(ls -A "$work/d")"
+
+# A read and a write that fail, and a disk that is full: one line, and --resume goes on once they work.
+if [ -e "$shim" ]; then
+	for case in 'pread 14 error' 'pread 16 error' 'pwrite 2 full' 'pwrite 5 error' 'fdatasync 2 error' 'fsync 6 full' \
+		'renameat2 1 error' 'mkdir 1 full' 'ftruncate 2 full'; do
+		read -r kind at how <<<"$case"
+		rm -rf "$out"
+		cp -r "$work/old" "$out"
+		mxfp=$work/mxfp
+		export IO_KIND="$kind" IO_AT="$at" IO_HOW="$how"
+		reason="Input/output error"
+		[ "$how" = error ] || reason="No space left on device"
+		exits 4 "$reason" quantize "$work/small" -o "$out" -q --force
+		unset IO_KIND IO_AT IO_HOW
+		mxfp=$slow
+		is "old output after $case" "$work/old"
+		exits 0 "" quantize "$work/small" -o "$out" -q --resume --force
+		is "output after $case" "$work/new"
+	done
+	rm -r "$out"
+	mxfp=$work/mxfp
+	IO_KIND=fdatasync IO_AT=2 IO_HOW=error exits 4 "model-2" quantize "$work/small" -o "$out"
+	mxfp=$slow
+	truncate -s 0 "$out.partial/output/model-1.safetensors"
+	exits 3 "was changed since it was begun; --force starts over" quantize "$work/small" -o "$out" --resume
+	same "after changed output" "" "$(ls -A "$work/d")"
+fi
+
+# Random moments: a file with more than the journal waits for between others, most of it zeros that take up no space.
+cp -r "$work/small" "$work/large"
+bytes=$((100 << 20)) second=$((16 << 20)) third=$((90 << 20))
+name=$work/large/model-1a.safetensors
+header "{\"b.weight\":{\"dtype\":\"BF16\",\"shape\":[2048,4096],\"data_offsets\":[0,$second]},\
+\"embed.weight\":{\"dtype\":\"BF16\",\"shape\":[9472,4096],\"data_offsets\":[$second,$third]},\
+\"c.weight\":{\"dtype\":\"BF16\",\"shape\":[1280,4096],\"data_offsets\":[$third,$bytes]}}" >"$name"
+size=$(($(wc -c <"$name") + bytes))
+seq 1 9999999 | head -c 20000000 >>"$name"
+truncate -s $size "$name"
+sed 's/"weight_map":{/&"b.weight":"model-1a.safetensors","c.weight":"model-1a.safetensors",\
+"embed.weight":"model-1a.safetensors",/' "$work/small/model.safetensors.index.json" \
+	>"$work/large/model.safetensors.index.json"
+rm -rf "$out" "$work/new"
+started=$EPOCHREALTIME
+exits 0 "" quantize "$work/large" -o "$out" --json
+microseconds=$((${EPOCHREALTIME/./} - ${started/./}))
+mv "$out" "$work/new"
+mv "$work/out" "$work/summary"
+for ((i = 0; i < kills; i++)); do
+	rm -rf "$out"
+	"$mxfp" quantize "$work/large" -o "$out" -q &
+	pid=$!
+	wait=$((RANDOM * microseconds / 32768))
+	sleep "$((wait / 1000000)).$(printf '%06d' $((wait % 1000000)))"
+	kill -KILL $pid 2>/dev/null
+	wait $pid 2>/dev/null
+	continued "$wait of $microseconds microseconds" quantize "$work/large" -o "$out"
+done
+finish

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "equal/equal_gemm.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "body/fp_state.h"
+#include "equal/gemm_case.h"
+#include "equal/guarded.h"
+#include "suite.h"
+
+enum {
+	SMALL_BUDGET = 60000,    /* multiplications */
+	LARGE_BUDGET = 3000000,  /* more than a tile of C each way */
+	CASES_OF_KERNELS = 3,    /* a round, of a pair with an exact kernel in some tier */
+	CASES_OF_OTHERS = 1,     /* of any other pair */
+	MAX_ARRAYS = 7
+};
+
+/* One call on one tier. */
+struct run {
+	const struct gemm_case *c;
+	const struct equal_tier *tier;
+	bool packed;
+	unsigned threads;
+	bool own_threads;
+	struct mxfp_exec exec;
+	uint64_t state;    /* floating point */
+	struct mxfp_product products[GEMM_CASE_MAX_PRODUCTS];
+	struct mxfp_matrix a[GEMM_CASE_MAX_PRODUCTS], w[GEMM_CASE_MAX_PRODUCTS];
+	struct mxfp_gemm_options options;
+	struct guarded arrays[GEMM_CASE_MAX_PRODUCTS][MAX_ARRAYS];
+	struct guarded workspace;
+};
+
+/* Where a product's arrays are. */
+enum { A_DATA, A_SCALES, W_DATA, W_SCALES, C, BIAS, PACKED };
+
+static char text[1200]; /* of the call that runs */
+
+static void on_fault(int number)
+{
+	/* Nothing to be done if it fails. */
+	if (write(STDERR_FILENO, text, strlen(text)) < 0 || write(STDERR_FILENO, "\n", 1) < 0)
+		_exit(number);
+	signal(number, SIG_DFL);
+	raise(number);
+}
+
+void equal_gemm_report_faults(void)
+{
+	static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+	struct sigaction action = {.sa_handler = on_fault, .sa_flags = SA_NODEFER};
+
+	sigemptyset(&action.sa_mask);
+	for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
+		sigaction(faults[i], &action, NULL);
+}
+
+/* Tasks one after the other, the last first. */
+static void run_backwards(void *context, size_t n, void (*task)(void *argument, size_t i), void *argument)
+{
+	(void)context;
+	while (n-- != 0)
+		task(argument, n);
+}
+
+/* A copy of an array at a place that no kernel can expect. Numbers lie at multiples of their size. */
+static void place(struct guarded *g, struct random *r, const void *bytes, size_t n, size_t width)
+{
+	*g = guarded_of(n, random_below(r, 3) * random_below(r, 64) * width, random_below(r, 2) == 0);
+	if (n != 0 && bytes != NULL)
+		memcpy(g->at, bytes, n);
+}
+
+static size_t width_of(enum mxfp_format format)
+{
+	return mxfp_format_info(format)->kind == MXFP_KIND_BLOCK ? 1 : mxfp_format_info(format)->storage_bytes;
+}
+
+static void place_product(struct run *run, struct random *r, size_t i)
+{
+	const struct gemm_case_product *p = &run->c->product[i];
+	struct guarded *arrays = run->arrays[i];
+	struct mxfp_product *product = &run->products[i];
+	struct mxfp_matrix *a = &run->a[i], *w = &run->w[i];
+	size_t c_width = width_of(run->c->options.c_format);
+
+	place(&arrays[A_DATA], r, p->a.matrix.data, p->a.data_bytes, width_of(p->a.matrix.format));
+	place(&arrays[A_SCALES], r, p->a.matrix.scales, p->a.scales_bytes, 1);
+	place(&arrays[W_DATA], r, p->w.matrix.data, p->w.data_bytes, width_of(p->w.matrix.format));
+	place(&arrays[W_SCALES], r, p->w.matrix.scales, p->w.scales_bytes, 1);
+	place(&arrays[C], r, p->given, p->c_bytes, c_width);
+	place(&arrays[BIAS], r, p->bias, p->bias != NULL ? p->n * sizeof *p->bias : 0, sizeof *p->bias);
+	*a = p->a.matrix;
+	a->data = arrays[A_DATA].at;
+	a->scales = p->a.matrix.scales != NULL ? arrays[A_SCALES].at : NULL;
+	*w = p->w.matrix;
+	w->data = arrays[W_DATA].at;
+	w->scales = p->w.matrix.scales != NULL ? arrays[W_SCALES].at : NULL;
+	product->a = a;
+	product->w = w;
+	product->c = arrays[C].at;
+	product->c_stride = p->c_stride;
+	product->bias = p->bias != NULL ? (const float *)arrays[BIAS].at : NULL;
+}
+
+static bool report(struct equal *e, const char *what)
+{
+	snprintf(e->message, sizeof e->message, "%.100s: %.1100s", what, text);
+	return false;
+}
+
+/* Packs W of product i; the bytes must not depend on the number of threads. */
+static bool pack(struct equal *e, struct run *run, size_t i)
+{
+	const enum mxfp_format a_format = run->c->product[i].seen.format;
+	const struct mxfp_exec one_thread = {.threads = 1, .isa = run->tier->name};
+	struct mxfp_product *product = &run->products[i];
+	struct mxfp_gemm_options options = run->options, one;
+	size_t bytes;
+
+	options.a_format = mxfp_format_info(a_format)->kind == MXFP_KIND_BLOCK ? a_format : MXFP_FORMAT_F32;
+	one = options;
+	one.exec = &one_thread;
+	if (mxfp_pack_size(product->w, &options, &bytes) != MXFP_OK)
+		return report(e, "mxfp_pack_size() failed");
+	place(&run->arrays[i][PACKED], &e->random, NULL, bytes, 1);
+	uint8_t *packed = run->arrays[i][PACKED].at, *again = malloc(bytes);
+	if (again == NULL)
+		abort();
+	bool same = mxfp_pack(packed, bytes, product->w, &options) == MXFP_OK &&
+	            mxfp_pack(again, bytes, product->w, &one) == MXFP_OK &&
+	            memcmp(packed, again, bytes) == 0;
+	free(again);
+	product->n = product->w->rows;
+	product->w = NULL;
+	product->w_packed = packed;
+	product->w_packed_bytes = bytes;
+	return same || report(e, "packed bytes differ");
+}
+
+/* The first byte of C that is wrong; false if there is none. */
+static bool find_difference(struct equal *e, const struct run *run, size_t i)
+{
+	const struct gemm_case_product *p = &run->c->product[i];
+	const uint8_t *got = run->arrays[i][C].at;
+	size_t width = width_of(run->c->options.c_format), at = 0;
+	uint32_t is = 0, wanted = 0;
+	char what[100];
+
+	if (p->c_bytes == 0 || memcmp(got, p->want, p->c_bytes) == 0)
+		return false;
+	while (memcmp(got + at * width, p->want + at * width, width) == 0)
+		at++;
+	memcpy(&is, got + at * width, width);
+	memcpy(&wanted, p->want + at * width, width);
+	snprintf(what, sizeof what, "product %zu, C[%zu][%zu] is %08" PRIX32 ", must be %08" PRIX32, i, at / p->c_stride,
+	         at % p->c_stride, is, wanted);
+	report(e, what);
+	return true;
+}
+
+/* memcmp() wants pointers even to no bytes. */
+static bool is_same(const void *a, const void *b, size_t bytes)
+{
+	return bytes == 0 || memcmp(a, b, bytes) == 0;
+}
+
+/* Inputs as they were, canaries around all arrays as they were, C as it must be. */
+static bool check(struct equal *e, const struct run *run)
+{
+	for (size_t i = 0; i < run->c->n; i++) {
+		const struct gemm_case_product *p = &run->c->product[i];
+		const struct guarded *arrays = run->arrays[i];
+
+		if (find_difference(e, run, i))
+			return false;
+		for (int array = 0; array < MAX_ARRAYS; array++)
+			if (arrays[array].pages != NULL && !guarded_is_intact(&arrays[array]))
+				return report(e, "a byte beside an array was written");
+		if (!is_same(arrays[A_DATA].at, p->a.matrix.data, p->a.data_bytes) ||
+		    !is_same(arrays[A_SCALES].at, p->a.matrix.scales, p->a.scales_bytes) ||
+		    !is_same(arrays[W_DATA].at, p->w.matrix.data, p->w.data_bytes) ||
+		    !is_same(arrays[W_SCALES].at, p->w.matrix.scales, p->w.scales_bytes))
+			return report(e, "an input was written");
+	}
+	return guarded_is_intact(&run->workspace) || report(e, "a byte beside the workspace was written");
+}
+
+static bool call(struct equal *e, struct run *run)
+{
+	const uint64_t saved = fp_state_get();
+	size_t bytes;
+
+	if (mxfp_gemm_workspace_size(run->products, run->c->n, &run->options, &bytes) != MXFP_OK)
+		return report(e, "mxfp_gemm_workspace_size() failed");
+	run->workspace = guarded_of(bytes, random_below(&e->random, 64), random_below(&e->random, 2) == 0);
+	fp_state_set(run->state);
+	uint64_t before = fp_state_get(); /* a machine may lack some of the bits */
+	enum mxfp_status status = mxfp_gemm_grouped(run->products, run->c->n, &run->options, run->workspace.at, bytes);
+	uint64_t after = fp_state_get();
+	fp_state_set(saved);
+	if (status != MXFP_OK)
+		return report(e, mxfp_status_text(status));
+	return before == after ? check(e, run) : report(e, "the floating-point state was changed");
+}
+
+static void describe(const struct run *run)
+{
+	int n = snprintf(text, sizeof text,
+	                 "%s, %s, threads %u%s, floating-point state %" PRIX64 ", MXFP_TEST_SEED=%" PRIu64 ", ",
+	                 run->tier->name, run->packed ? "packed" : "not packed", run->threads,
+	                 run->own_threads ? " of the caller" : "", run->state, suite_seed());
+
+	gemm_case_describe(run->c, text + n, sizeof text - (size_t)n);
+}
+
+static bool run_case(struct equal *e, const struct equal_tier *tier, const struct gemm_case *c, bool packed)
+{
+	static const unsigned threads[] = {1, 2, 3, 7, 0};
+	struct random *r = &e->random;
+	struct run run = {.c = c, .tier = tier, .packed = packed, .options = c->options};
+	bool equal = true;
+
+	run.threads = threads[random_below(r, 5)];
+	run.own_threads = random_below(r, 4) == 0;
+	run.state = fp_state_hostile(random_below(r, FP_STATE_N_HOSTILE));
+	run.exec = (struct mxfp_exec){.threads = run.threads, .isa = tier->name, .run = run.own_threads ? run_backwards : NULL};
+	run.options.exec = &run.exec;
+	if (mxfp_format_info(c->product[0].seen.format)->kind == MXFP_KIND_BLOCK && random_below(r, 2) == 0)
+		run.options.a_format = c->product[0].seen.format; /* also where A is in it already */
+	describe(&run);
+	for (size_t i = 0; i < c->n; i++) {
+		place_product(&run, r, i);
+		equal = equal && (!packed || pack(e, &run, i));
+	}
+	equal = equal && call(e, &run);
+	for (size_t i = 0; i < GEMM_CASE_MAX_PRODUCTS * MAX_ARRAYS; i++)
+		if (run.arrays[i / MAX_ARRAYS][i % MAX_ARRAYS].pages != NULL)
+			guarded_free(&run.arrays[i / MAX_ARRAYS][i % MAX_ARRAYS]);
+	if (run.workspace.pages != NULL)
+		guarded_free(&run.workspace);
+	for (size_t i = 0; i < c->n; i++)
+		suite_compared(c->product[i].m * c->product[i].n);
+	return equal;
+}
+
+static bool has_kernel(const struct equal_tier *tier, const struct gemm_case_wish *wish)
+{
+	static const struct mxfp_sparsity dense;
+
+	return mxfp_gemm_kernel(&tier->table, wish->acc, wish->a_format, wish->w_format, dense) != NULL;
+}
+
+/* One case on the tiers that have a kernel, and on the reference where there are none, or now and then. */
+static bool try_case(struct equal *e, const struct equal_tier *reference, const struct gemm_case_wish *wish,
+                     bool kernels)
+{
+	struct gemm_case c;
+	bool equal = true;
+
+	gemm_case_init(&c, &e->random, wish);
+	for (size_t i = 0; i < e->n_tiers && equal; i++)
+		if (has_kernel(&e->tier[i], wish))
+			equal = run_case(e, &e->tier[i], &c, false) && run_case(e, &e->tier[i], &c, true);
+	if (equal && (!kernels || random_below(&e->random, 8) == 0))
+		equal = run_case(e, reference, &c, random_below(&e->random, 2) == 0);
+	gemm_case_clear(&c);
+	return equal;
+}
+
+bool equal_gemm(struct equal *e, enum mxfp_format a_format, enum mxfp_format w_format)
+{
+	static struct equal_tier reference = {.name = "ref"};
+
+	reference.table = e->reference;
+	for (int acc = 0; mxfp_option_name(MXFP_OPTION_ACC, acc) != NULL; acc++) {
+		struct gemm_case_wish wish = {.a_format = a_format, .w_format = w_format, .acc = (enum mxfp_acc)acc};
+		bool kernels = false, blocks = mxfp_format_info(a_format)->kind == MXFP_KIND_BLOCK &&
+		                               mxfp_format_info(w_format)->kind == MXFP_KIND_BLOCK;
+
+		if (acc != MXFP_ACC_CHAIN && !blocks)
+			continue;
+		for (size_t i = 0; i < e->n_tiers; i++)
+			kernels |= has_kernel(&e->tier[i], &wish);
+		unsigned cases = e->rounds * (kernels && acc == MXFP_ACC_EXACT ? CASES_OF_KERNELS : CASES_OF_OTHERS);
+		for (unsigned i = 0; i < cases; i++) {
+			wish.budget = kernels && random_below(&e->random, 48) == 0 ? LARGE_BUDGET : SMALL_BUDGET;
+			if (!try_case(e, &reference, &wish, kernels))
+				return false;
+		}
+	}
+	return true;
+}

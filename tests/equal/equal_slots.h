@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Every way to call one slot of kernel.def: lengths, places in memory, options, numbers. Each function is false, with
+ * e->message, on the first difference from the reference, and true at once if no tier has a kernel of its own.
+ */
+#ifndef TESTS_EQUAL_SLOTS_H
+#define TESTS_EQUAL_SLOTS_H
+
+#include "equal/equal.h"
+
+bool equal_convert(struct equal *e, enum mxfp_format dst_format, enum mxfp_format src_format);
+
+/* Sources and destinations of blocks: f32, bf16, f16. */
+bool equal_quantize(struct equal *e, enum mxfp_format format, enum mxfp_format src_format);
+bool equal_dequantize(struct equal *e, enum mxfp_format format, enum mxfp_format dst_format);
+
+bool equal_scan(struct equal *e, enum mxfp_format src_format);
+
+/* The number of values of an option. */
+int equal_n_values(enum mxfp_option option);
+
+/* Any rounding mode, overflow mode, sign of zero, seed and stream. */
+struct mxfp_rounding equal_any_rounding(struct random *r);
+
+/* An index of a first element, so that n elements have one: small, odd, about where counter words overflow, the
+   last. */
+uint64_t equal_any_index(struct random *r, uint64_t n);
+
+/* Counts that are not zero, such that adding and setting differ. */
+struct mxfp_counts equal_any_counts(struct random *r);
+
+#endif

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT */
+#include "equal/gemm_case.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "f32.h"
+#include "oracle/matrix.h"
+#include "ref.h"
+#include "suite.h"
+
+static bool one_in(struct random *r, uint32_t n)
+{
+	return random_below(r, n) == 0;
+}
+
+static bool is_block(enum mxfp_format format)
+{
+	return mxfp_format_info(format)->kind == MXFP_KIND_BLOCK;
+}
+
+/* Edges of vectors, panels, blocks, chunks and tiles, primes, and anything. */
+static size_t any_size(struct random *r)
+{
+	static const size_t sizes[] = {0,  1,  1,  2,  3,   4,   5,   7,   8,   13,  15,  16,  17,  24,  31,   32,
+	                               33, 47, 63, 64, 65,  96,  97,  127, 128, 129, 160, 193, 255, 256, 257,  300,
+	                               31, 32, 33, 64, 384, 400, 509, 511, 512, 513, 541, 640, 767, 769, 1024, 1103};
+
+	return one_in(r, 4) ? 1 + random_below(r, 160) : sizes[random_below(r, sizeof sizes / sizeof sizes[0])];
+}
+
+/* Sizes whose product is within the budget: the others give way. */
+static void any_shape(struct random *r, struct gemm_case_product *p, size_t budget)
+{
+	size_t *size[] = {&p->m, &p->n, &p->k};
+
+	p->m = any_size(r);
+	p->n = any_size(r);
+	p->k = any_size(r);
+	while (p->m * p->n * p->k > budget) {
+		size_t *one = size[random_below(r, 3)];
+
+		*one = any_size(r) % (*one + 1);
+	}
+}
+
+static void any_quantization(struct gemm_case *c, struct random *r)
+{
+	struct mxfp_quantize_options *q = &c->quantize;
+	uint32_t amax = random_f32_between(r, -10, 10) & UINT32_C(0x7FFFFFFF);
+
+	if (one_in(r, 2))
+		return;
+	c->options.a_quantize = q;
+	q->rule = (enum mxfp_rule)random_below(r, MXFP_RULE_TRN3 + 1);
+	q->recipe = (enum mxfp_recipe)random_below(r, MXFP_RECIPE_4OVER6 + 1);
+	q->round = q->recipe == MXFP_RECIPE_GGML ? MXFP_ROUND_RNE : (enum mxfp_round)random_below(r, MXFP_ROUND_SR + 1);
+	q->non_finite = one_in(r, 2) ? MXFP_NON_FINITE_PROPAGATE : MXFP_NON_FINITE_SATURATE;
+	q->no_negative_zero = one_in(r, 4);
+	q->via_bf16 = one_in(r, 4) && !mxfp_format_info(c->options.a_format)->tensor_scale;
+	q->seed = random_u64(r);
+	q->stream = random_u64(r);
+	q->first_index = random_u64(r) >> 8;
+	memcpy(&c->tensor_amax, &amax, sizeof c->tensor_amax);
+	q->tensor_amax = one_in(r, 4) ? &c->tensor_amax : NULL;
+}
+
+/* Another for every place, and twice is not once: a finite number, but at some places a NaN that is not canonical. */
+static uint32_t changed(uint32_t bits, size_t product, size_t row, size_t col)
+{
+	uint32_t x = bits * 3 + (uint32_t)(product * 1009 + row * 31 + col);
+
+	return (row + col) % 11 == 5 ? x | UINT32_C(0x7F812345) : x & UINT32_C(0xBFFFFFFF);
+}
+
+static void epilogue(void *context, const struct mxfp_gemm_tile *tile)
+{
+	(void)context;
+	for (size_t i = 0; i < tile->rows * tile->cols; i++) {
+		size_t row = i / tile->cols, col = i % tile->cols;
+		float *value = &tile->values[row * tile->stride + col];
+		uint32_t bits;
+
+		memcpy(&bits, value, sizeof bits);
+		bits = changed(bits, tile->product, tile->row + row, tile->col + col);
+		memcpy(value, &bits, sizeof bits);
+	}
+}
+
+static void any_options(struct gemm_case *c, struct random *r, const struct gemm_case_wish *wish)
+{
+	static const unsigned passes[] = {0, 512, 256, 128};
+	struct mxfp_gemm_options *o = &c->options;
+
+	o->acc = wish->acc;
+	o->pass_k = passes[random_below(r, 4)];
+	o->c_format = one_in(r, 3) ? MXFP_FORMAT_BF16 : MXFP_FORMAT_F32;
+	o->accumulate = one_in(r, 2);
+	o->psum = one_in(r, 4) ? MXFP_FORMAT_BF16 : MXFP_FORMAT_F32;
+	o->psum_round = one_in(r, 2) ? MXFP_ROUND_SR : MXFP_ROUND_RNE;
+	o->seed = random_u64(r);
+	o->stream = one_in(r, 4) ? UINT64_MAX - random_below(r, 3) : random_u64(r); /* plus passes: wraps */
+	o->epilogue = one_in(r, 3) ? epilogue : NULL;
+	o->a_format = MXFP_FORMAT_F32;
+	if (is_block(wish->a_format) && one_in(r, 3)) {
+		o->a_format = wish->a_format;
+		any_quantization(c, r);
+	}
+}
+
+/* A as the caller has it. */
+static struct operand any_a(const struct gemm_case *c, struct random *r, const struct operand_range *range,
+                            const struct gemm_case_product *p, enum mxfp_format format)
+{
+	static const enum mxfp_format sources[] = {MXFP_FORMAT_F32, MXFP_FORMAT_BF16, MXFP_FORMAT_F16};
+
+	if (is_block(c->options.a_format))
+		format = sources[random_below(r, 3)];
+	if (is_block(format) || !one_in(r, 3))
+		return operand_of(r, range, format, p->m, p->k, one_in(r, 2) ? 0 : random_below(r, 70));
+	struct operand a = operand_of(r, range, format, p->k, p->m, one_in(r, 2) ? 0 : random_below(r, 70));
+	a.matrix.transposed = true;
+	a.matrix.rows = p->m;
+	a.matrix.cols = p->k;
+	return a;
+}
+
+/* Rows of A one after the other. */
+static void straighten(struct gemm_case_product *p)
+{
+	size_t width = mxfp_format_info(p->seen.format)->storage_bytes;
+
+	p->seen_data = matrix_allocate(p->m * p->k * width);
+	for (size_t i = 0; i < p->m * p->k; i++)
+		memcpy((uint8_t *)p->seen_data + i * width,
+		       (const uint8_t *)p->seen.data + (i % p->k * p->seen.stride + i / p->k) * width, width);
+	p->seen.data = p->seen_data;
+	p->seen.stride = p->k;
+	p->seen.transposed = false;
+}
+
+static void quantize(const struct gemm_case *c, struct gemm_case_product *p)
+{
+	struct mxfp_blocks blocks = {.format = c->options.a_format, .rows = p->m, .cols = p->k};
+	struct mxfp_sizes size;
+
+	mxfp_blocks_size(blocks.format, p->m, p->k, &size);
+	blocks.codes = matrix_allocate(size.codes_bytes);
+	blocks.scales = p->seen_scales = matrix_allocate(size.scales_bytes);
+	ck_assert_int_eq((int)mxfp_quantize(&blocks, p->seen.data, p->seen.format, p->seen.stride, &c->quantize),
+	                 (int)MXFP_OK);
+	free(p->seen_data);
+	p->seen_data = blocks.codes;
+	p->seen = (struct mxfp_matrix){
+		.format = blocks.format,
+		.rows = p->m,
+		.cols = p->k,
+		.data = blocks.codes,
+		.stride = size.codes_row_bytes,
+		.scales = blocks.scales,
+		.scales_stride = size.scales_row_bytes,
+		.tensor_scale = blocks.tensor_scale,
+		.tensor_scale_divides = blocks.tensor_scale_divides,
+	};
+}
+
+static void any_c(const struct gemm_case *c, struct random *r, struct gemm_case_product *p, bool special)
+{
+	const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE, .overflow = MXFP_OVERFLOW_OVF};
+	const struct mxfp_format_info *f = mxfp_format_info(c->options.c_format);
+	struct mxfp_counts counts = {0};
+
+	p->c_stride = p->n + (one_in(r, 2) ? 0 : random_below(r, 40));
+	p->c_bytes = p->m * p->n == 0 ? 0 : ((p->m - 1) * p->c_stride + p->n) * f->storage_bytes;
+	p->given = matrix_allocate(p->c_bytes);
+	p->want = matrix_allocate(p->c_bytes);
+	for (size_t i = 0; i < p->c_bytes / f->storage_bytes; i++) {
+		uint32_t x = special ? random_f32(r) : random_f32_between(r, -20, 20);
+		mxfp_ref_store(f, p->given, i, mxfp_minifloat_encode(f, x, 0, &rne, 0, &counts));
+	}
+	memcpy(p->want, p->given, p->c_bytes);
+	if (!one_in(r, 3))
+		return;
+	p->bias = matrix_allocate(p->n * sizeof *p->bias);
+	for (size_t i = 0; i < p->n; i++)
+		mxfp_ref_store(mxfp_format_info(MXFP_FORMAT_F32), p->bias, i,
+		               special ? random_f32(r) : random_f32_between(r, -20, 20));
+}
+
+/* Tensor scales follow an exact sum that has passes; in a chain the elements have them. */
+static bool is_scaled(const struct gemm_case_product *p)
+{
+	return p->acc == MXFP_ACC_EXACT && p->k != 0 &&
+	       (mxfp_format_info(p->seen.format)->tensor_scale || mxfp_format_info(p->w.matrix.format)->tensor_scale);
+}
+
+static void add_scale(struct mxfp_gemm_finish_job *job, const struct mxfp_matrix *m)
+{
+	const struct mxfp_format_info *f32 = mxfp_format_info(MXFP_FORMAT_F32);
+	float *scale = m->tensor_scale_divides ? &job->divide : &job->multiply;
+	bool *has = m->tensor_scale_divides ? &job->divides : &job->multiplies;
+
+	if (!mxfp_format_info(m->format)->tensor_scale)
+		return;
+	uint32_t x = mxfp_ref_load(f32, &m->tensor_scale, 0);
+	mxfp_ref_store(f32, scale, 0, *has ? mxfp_f32_mul(x, mxfp_ref_load(f32, scale, 0)) : x);
+	*has = true;
+}
+
+/* C's numbers as binary32, row by row without gaps. */
+static float *given_numbers(const struct gemm_case *c, const struct gemm_case_product *p)
+{
+	float *numbers = matrix_allocate(p->m * p->n * sizeof *numbers);
+
+	for (size_t i = 0; i < p->m * p->n; i++)
+		mxfp_ref_store(mxfp_format_info(MXFP_FORMAT_F32), numbers, i,
+		               mxfp_ref_load(mxfp_format_info(c->options.c_format), p->given,
+		                             i / p->n * p->c_stride + i % p->n));
+	return numbers;
+}
+
+static void store(const struct gemm_case *c, size_t index, size_t row, const float *values)
+{
+	const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE, .overflow = MXFP_OVERFLOW_OVF};
+	const struct mxfp_format_info *f32 = mxfp_format_info(MXFP_FORMAT_F32);
+	const struct mxfp_format_info *f = mxfp_format_info(c->options.c_format);
+	const struct gemm_case_product *p = &c->product[index];
+	struct mxfp_counts counts = {0};
+
+	for (size_t col = 0; col < p->n; col++) {
+		uint32_t x = mxfp_ref_load(f32, values, col);
+
+		if (c->options.epilogue != NULL)
+			x = changed(x, index, row, col);
+		if ((x & INT32_MAX) > UINT32_C(0x7F800000))
+			x = UINT32_C(0x7FC00000);
+		if (f != f32)
+			x = mxfp_minifloat_encode(f, x, 0, &rne, 0, &counts);
+		mxfp_ref_store(f, p->want, row * p->c_stride + col, x);
+	}
+}
+
+static void expect(struct gemm_case *c, size_t index)
+{
+	const struct mxfp_gemm_options *o = &c->options;
+	struct gemm_case_product *p = &c->product[index];
+	float *given = given_numbers(c, p), *sums = matrix_allocate(p->m * p->n * sizeof *sums);
+	unsigned pass = o->pass_k != 0 ? o->pass_k : 512;
+	bool scaled = is_scaled(p), blocks = is_block(p->seen.format) && is_block(p->w.matrix.format);
+	struct mxfp_gemm_ref_job job = {
+		.a = &p->seen, .w = &p->w.matrix, .rows = p->m, .cols = p->n, .acc = p->acc, .pass = blocks ? pass : pass / 4,
+		.psum = o->psum, .psum_round = o->psum_round, .seed = o->seed, .stream = o->stream, .index_stride = p->n,
+		.c = sums};
+	struct mxfp_gemm_finish_job finish = {.n = p->n, .bias = p->bias};
+
+	memset(sums, 0, p->m * p->n * sizeof *sums);
+	if (o->accumulate && !scaled)
+		memcpy(sums, given, p->m * p->n * sizeof *sums);
+	mxfp_gemm_ref(&job);
+	if (scaled) {
+		add_scale(&finish, &p->seen);
+		add_scale(&finish, &p->w.matrix);
+	}
+	for (size_t row = 0; row < p->m; row++) {
+		finish.sum = finish.result = sums + row * p->n;
+		finish.given = scaled && o->accumulate ? given + row * p->n : NULL;
+		mxfp_gemm_finish_ref(&finish);
+		store(c, index, row, finish.sum);
+	}
+	free(given);
+	free(sums);
+}
+
+static void init_product(struct gemm_case *c, struct random *r, const struct gemm_case_wish *wish, size_t index)
+{
+	static const int sums[] = {0, 0, 0, 100, -100, 127, 115, -126, -140, -149, 254, -254};
+	struct gemm_case_product *p = &c->product[index];
+	struct operand_range range[2];
+
+	any_shape(r, p, wish->budget);
+	bool high = one_in(r, 6);
+	operand_ranges(r, high ? 0 : sums[random_below(r, sizeof sums / sizeof sums[0])], range);
+	range[0].special = !high && one_in(r, 4);
+	range[1].special = !high && one_in(r, 4);
+	range[0].high = range[1].high = high;
+	p->a = any_a(c, r, &range[0], p, wish->a_format);
+	p->w = operand_of(r, &range[1], wish->w_format, p->n, p->k, one_in(r, 2) ? 0 : random_below(r, 70));
+	p->seen = p->a.matrix;
+	if (p->seen.transposed)
+		straighten(p);
+	if (is_block(c->options.a_format))
+		quantize(c, p);
+	p->acc = is_block(p->seen.format) && is_block(wish->w_format) ? wish->acc : MXFP_ACC_CHAIN;
+	any_c(c, r, p, one_in(r, 4));
+	expect(c, index);
+}
+
+void gemm_case_init(struct gemm_case *c, struct random *r, const struct gemm_case_wish *wish)
+{
+	memset(c, 0, sizeof *c);
+	c->n = one_in(r, 4) ? random_below(r, GEMM_CASE_MAX_PRODUCTS + 1) : 1;
+	any_options(c, r, wish);
+	for (size_t i = 0; i < c->n; i++)
+		init_product(c, r, wish, i);
+}
+
+void gemm_case_clear(struct gemm_case *c)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		struct gemm_case_product *p = &c->product[i];
+
+		operand_free(&p->a);
+		operand_free(&p->w);
+		free(p->seen_data);
+		free(p->seen_scales);
+		free(p->given);
+		free(p->want);
+		free(p->bias);
+	}
+}
+
+void gemm_case_describe(const struct gemm_case *c, char *text, size_t size)
+{
+	const struct mxfp_gemm_options *o = &c->options;
+	int at = snprintf(text, size, "acc %s, pass_k %u, c %s%s, psum %s %s, a_format %s%s:",
+	                  mxfp_option_name(MXFP_OPTION_ACC, (int)o->acc), o->pass_k, mxfp_format_info(o->c_format)->name,
+	                  o->accumulate ? " given" : "", mxfp_format_info(o->psum)->name,
+	                  mxfp_option_name(MXFP_OPTION_ROUND, (int)o->psum_round), mxfp_format_info(o->a_format)->name,
+	                  o->epilogue != NULL ? ", epilogue" : "");
+
+	for (size_t i = 0; i < c->n && at > 0 && (size_t)at < size; i++) {
+		const struct gemm_case_product *p = &c->product[i];
+
+		at += snprintf(text + at, size - (size_t)at, " %s%s x %s %zu x %zu x %zu%s,",
+		               mxfp_format_info(p->a.matrix.format)->name, p->a.matrix.transposed ? " transposed" : "",
+		               mxfp_format_info(p->w.matrix.format)->name, p->m, p->n, p->k, p->bias != NULL ? " bias" : "");
+	}
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Random calls of mxfp_gemm_grouped() and what they must give, composed from the reference alone: quantization, sums,
+ * finish, the caller's function, C's format.
+ */
+#ifndef TESTS_GEMM_CASE_H
+#define TESTS_GEMM_CASE_H
+
+#include "oracle/operands.h"
+
+/* One product. */
+struct gemm_case_product {
+	struct operand a, w;
+	struct mxfp_matrix seen;    /* A in its format and order within the product */
+	void *seen_data, *seen_scales;
+	size_t m, n, k, c_stride;
+	size_t c_bytes;
+	uint8_t *given, *want;      /* what C's memory holds before, and must hold after the call */
+	float *bias;                /* NULL: none */
+	enum mxfp_acc acc;          /* the one that is used */
+};
+
+enum { GEMM_CASE_MAX_PRODUCTS = 4 };
+
+struct gemm_case {
+	size_t n;
+	struct gemm_case_product product[GEMM_CASE_MAX_PRODUCTS];
+	struct mxfp_gemm_options options;    /* without threads */
+	struct mxfp_quantize_options quantize;
+	float tensor_amax;
+};
+
+/* What is drawn. */
+struct gemm_case_wish {
+	enum mxfp_format a_format, w_format; /* within the product */
+	enum mxfp_acc acc;
+	size_t budget;                       /* of multiplications, about */
+};
+
+void gemm_case_init(struct gemm_case *c, struct random *r, const struct gemm_case_wish *wish);
+void gemm_case_clear(struct gemm_case *c);
+
+/* One line. */
+void gemm_case_describe(const struct gemm_case *c, char *text, size_t size);
+
+#endif

@@ -1,0 +1,54 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Every command has a man page, page and --help name the same options with the same words for their values, and the
+# command lines of the pages' examples are no usage errors.
+set -euo pipefail
+srcdir=${srcdir:-$(dirname "$0")/../..}
+status=0
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+for command in $(./mxfp --help | sed -n 's/^.\{8\}\([a-z][a-z-]*\)  .*/\1/p'); do
+	page=$srcdir/doc/mxfp-$command.1
+	[ -e "$page" ] || {
+		echo "mxfp $command: no $page"
+		status=1
+		continue
+	}
+	grep -qx "\.Xr mxfp-$command 1" "$srcdir/doc/mxfp.1" || {
+		echo "mxfp $command: not in doc/mxfp.1"
+		status=1
+	}
+	diff <(./mxfp "$command" --help | sed -nE 's/^  (-.,|   ) --([a-z0-9-]+( [^ ]+)?).*/\2/p' | sort) \
+		<(sed -nE 's/^\.It (Fl . , -|Fl -)([a-z0-9-]+)( Ar)?(.*)/\2\4/p' "$page" | sort) || {
+		echo "mxfp $command: < only in --help, > only in the page"
+		status=1
+	}
+done
+
+# The examples run without their files, and for a second: all that counts is whether some mxfp exits with 2.
+build=$PWD
+# shellcheck disable=SC2317 # eval calls it
+mxfp() {
+	local code=0
+	timeout -s KILL 1 "$build/mxfp" "$@" || code=$?
+	[ "$code" != 2 ] || touch "$dir/usage"
+	return "$code"
+}
+n=0
+for page in "$srcdir"/doc/*.[15]; do
+	while IFS= read -r line; do
+		n=$((n + 1))
+		rm -rf "$dir/usage" "$dir/empty"
+		mkdir "$dir/empty"
+		(cd "$dir/empty" && eval "$line") </dev/null >/dev/null 2>&1 || true
+		[ ! -e "$dir/usage" ] || {
+			echo "$page: a usage error: $line"
+			status=1
+		}
+	done < <(sed -n '/^\.Sh EXAMPLES/,/^\.Sh [^E]/{s/^\.Dl mxfp /mxfp /p;s/^\(\.Dl \)\{0,1\}\$ //p}' "$page" |
+		sed 's/\\e/\\/g; s/\\(dq/"/g; s/\\&//g')
+done
+echo "$n examples"
+[ $n -gt 0 ] || status=1
+exit $status

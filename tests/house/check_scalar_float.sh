@@ -1,0 +1,53 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# No scalar floating-point arithmetic in lib/ and simd/: each of their files is compiled without optimization, which
+# leaves vectors vectors, and its instructions are read. Optimizers of scalars have been wrong (HACKING.md).
+set -euo pipefail
+srcdir=${srcdir:-$(dirname "$0")/../..}
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+avx2='-mavx2 -mfma -mf16c -mbmi2 -mpopcnt'
+avx512="$avx2 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vbmi -mavx512vbmi2 -mavx512vnni"
+
+# Compiles a file for x86-64 with these flags; what its functions compute with a scalar goes to standard output.
+scalars() {
+	# shellcheck disable=SC2086 # CC and the flags hold options
+	${CC:-cc} -std=c11 -O0 $2 -DHAVE_CONFIG_H -I. -I "$srcdir/include" -I "$srcdir/lib" -I "$srcdir/ref" \
+		-I "$srcdir/simd" -c -o "$dir/object.o" "$1" && objdump -d --no-show-raw-insn "$dir/object.o" | awk '
+		/^[0-9a-f]+ </ { name = $2 }
+		$2 ~ /^v?(add|sub|mul|div|sqrt|min|max|u?comi|fn?m(add|sub)[0-9]*|cmp[a-z]*)s[sd]$/ { print "  " name, $2 }'
+}
+
+echo 'int f(int a); int f(int a) { return a + 1; }' >"$dir/integer.c"
+echo 'void f(float *a); void f(float *a) { *a += 1; }' >"$dir/float.c"
+if ! found=$(scalars "$dir/integer.c" "$avx512" 2>&1) || [ -n "$found" ] ||
+	! found=$(scalars "$dir/float.c" "$avx512" 2>&1) || [ -z "$found" ]; then
+	echo "skipped: this compiler does not make x86-64 code with AVX-512, or there is no objdump"
+	exit 77
+fi
+
+status=0
+
+# With these flags no function of these files computes with scalars.
+check() {
+	local flags=$1 file found
+	shift
+	for file; do
+		found=$(scalars "$file" "$flags")
+		[ -z "$found" ] || {
+			printf '%s: computes with scalars:\n%s\n' "$file" "$found"
+			status=1
+		}
+	done
+}
+
+for file in "$srcdir"/lib/*.c "$srcdir"/lib/*/*.c; do
+	[[ $file == */cpu_arm.c || $file == */cpu_none.c ]] || check '' "$file"
+done
+# The files of simd/body that avx512 takes are those of SIMD_BODY.
+mapfile -t shared < <(sed -n "/^SIMD_BODY =/,/[^\\\\]\$/s,.*%D%/\([^ ]*\).*,$srcdir/simd/\1,p" \
+	"$srcdir/simd/Makefile.inc")
+check "$avx2 -I $srcdir/simd/avx2" "$srcdir"/simd/body/*.c
+check "$avx512 -I $srcdir/simd/avx512" "${shared[@]}" "$srcdir"/simd/avx512/*.c
+exit $status

@@ -1,0 +1,86 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Checks what a machine can of HACKING.md: the form of every source, and that what must exist in pairs does. Prints each
+# violation as FILE:LINE: WHAT. Works in a checkout and in an unpacked tarball.
+set -euo pipefail
+cd "${srcdir:-$(dirname "$0")/../..}"
+
+violations=0
+
+# Reads "FILE:LINE:..." lines and reports each as a violation called $1.
+report() {
+	local line
+	while IFS= read -r line; do
+		echo "${line%%:*}:$(cut -d: -f2 <<<"$line"): $1"
+		violations=$((violations + 1))
+	done
+}
+
+folders=()
+for folder in include lib ref simd tools tests fuzz bench examples doc scripts; do
+	[ ! -d "$folder" ] || folders+=("$folder")
+done
+mapfile -t code < <(find "${folders[@]}" -name '*.[ch]' -o -name '*.def' | sort)
+mapfile -t scripts < <(find "${folders[@]}" -name '*.sh' -o -name '*.shlib' | sort)
+mapfile -t python < <(find "${folders[@]}" -name '*.py' | sort)
+mapfile -t build < <(find "${folders[@]}" -name Makefile.inc | sort)
+mapfile -t pages < <(find doc -name '*.[13]' | sort)
+build+=(configure.ac Makefile.am libmxfp.pc.in)
+mapfile -t web < <(find "${folders[@]}" -name '*.js' -o -name '*.css' -o -name '*.html' | sort)
+texts=(README.md HACKING.md NEWS doc/*.md)
+programs=("${code[@]}" "${scripts[@]}" "${python[@]}" "${web[@]}")
+sources=("${programs[@]}" "${build[@]}" "${pages[@]}")
+all=("${sources[@]}" "${texts[@]}")
+
+# Characters.
+report 'trailing blank' < <(grep -nHE '[[:blank:]]+$' "${all[@]}")
+report 'blank before a tab' < <(grep -nHP ' \t' "${all[@]}")
+report 'control character' < <(LC_ALL=C grep -nHaP '[\x00-\x08\x0B-\x1F\x7F]' "${all[@]}")
+report 'invisible character' < <(LC_ALL=C grep -nHaP \
+	'\xC2[\x80-\xA0\xAD]|\xE2\x80[\x8B-\x8F\xA8-\xAE]|\xE2\x81[\xA0-\xAF]|\xEF\xBB\xBF|\xF3\xA0[\x80-\x81]' "${all[@]}")
+report 'no newline at the end' < <(for file in "${all[@]}"; do
+	[ -z "$(tail -c 1 "$file")" ] || echo "$file:0"
+done)
+
+# What must or must not be there.
+report 'no SPDX line at the top' < <(for file in "${sources[@]}"; do
+	head -n 2 "$file" | grep -q 'SPDX-License-Identifier: MIT' || echo "$file:1"
+done)
+report 'unfinished work' < <(grep -nHwE 'TO''DO|FIX''ME|XX''X|HA''CK' "${sources[@]}")
+report 'disabled code' < <(grep -nHE '^[[:blank:]]*#[[:blank:]]*if 0' "${code[@]}")
+report 'comment with //' < <(grep -nHE '(^|[^:"])//' "${code[@]}")
+report 'path of one machine' < <(grep -nHE '(^|[^a-z])/(wor''k|root|home/[a-z]+)(/|[^a-z/]|$)' "${all[@]}")
+report 'name says nothing' < <(for file in "${all[@]}"; do
+	name=${file##*/}
+	name=${name%%.*}
+	[[ ! _${name//-/_}_ =~ _(utils?|misc|common|helpers?|old|new|tmp|v?[0-9]+)_ || $name == mxfp_philox4x32_10 ]] || echo "$file:0"
+done)
+report 'not executable' < <(for file in "${scripts[@]}"; do [[ -x $file || $file == *.shlib ]] || echo "$file:0"; done)
+intrinsic='_mm[0-9]*_|__m(128|256|512)|__builtin_(ia32|cpu)|(^|[^a-z_])v(ld|st)[1-4]q?_|intrin\.h|arm_neon|cpuid|HWCAP'
+machine='__asm|(^|[^a-z_])asm[^a-z]|__(ARM|AVX|SSE|i386|x86_64|aarch64|riscv)'
+report 'instruction set outside its place' < <(grep -nHE "$intrinsic|$machine" "${code[@]}" |
+	grep -vE '^(simd/|bench/tier\.h|lib/cpu_[a-z0-9]*\.c|lib/isa\.def)')
+
+# What exists in pairs.
+report 'in no Makefile.inc' < <(for file in "${code[@]}"; do
+	name=${file#*/}
+	name=${name//./\\.}
+	grep -qE "(%D%|${file%%/*})/${name/%\\.c/(\\.c)?}( |\$)" "${build[@]}" || echo "$file:0"
+done)
+report 'no page doc/NAME.3' < <(sed -n 's/^MXFP_API.*[ *]\(mxfp_[a-z0-9_]*\)(.*/\1/p' include/mxfp/*.h |
+	while read -r name; do [ -e "doc/$name.3" ] || echo "$name:0"; done)
+report 'name not in doc/libmxfp.3' < <(for file in lib/format.def lib/option.def; do
+	sed -nE 's/^MXFP_[A-Z_]+\([^"]*"([^"]*)".*/\1/p' $file |
+		while read -r name; do grep -qwF -e "$name" doc/libmxfp.3 || echo "$file:0:$name"; done
+done)
+report 'no page doc/mxfp-VERB.1' < <(for file in tools/cli/cmd_*.c; do
+	verb=$(basename "${file#tools/cli/cmd_}" .c)
+	[ -e "doc/mxfp-${verb//_/-}.1" ] || echo "$file:0"
+done)
+report 'no test or no fuzzer of this file format' < <(for file in tools/io/file_*.c; do
+	format=${file#tools/io/file_}
+	[[ $format == *_* ]] || [[ -e tests/unit/test_file_$format && -e fuzz/fuzz_file_$format ]] || echo "$file:0"
+done)
+
+[ $violations = 0 ] || echo "$violations violations"
+[ $violations = 0 ]

@@ -1,0 +1,54 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The character model: training gives the same bits with every compiler and on every machine, and what cannot be read
+# is refused. `make check-example` trains the weights again; test_readme.sh compares losses with those README states.
+set -eu
+examples=${srcdir:?}/examples
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
+
+fail() {
+	echo "$1" >&2
+	exit 1
+}
+
+# refused CODE COMMAND...: the command fails with that exit code and one line.
+refused() {
+	expected=$1
+	shift
+	code=0
+	"$@" >"$directory/out" 2>&1 || code=$?
+	[ $code = "$expected" ] || fail "exit $code, not $expected: $*"
+	[ "$(wc -l <"$directory/out")" = 1 ] || fail "more than a line: $*"
+}
+
+examples/charlm_train "$examples/charlm.txt" "$directory/short.safetensors" 20
+[ "$(cksum <"$directory/short.safetensors")" = '2731186433 1046968' ] ||
+	fail 'twenty steps of training gave other bits'
+refused 2 examples/charlm_train "$examples/charlm.txt" "$directory/short.safetensors" 1
+
+printf '%2000s\001' x >"$directory/control.txt"
+printf 'short' >"$directory/short.txt"
+refused 2 examples/charlm_loss "$examples/charlm.safetensors"
+refused 2 examples/charlm_loss "$examples/charlm.safetensors" "$examples/charlm.txt" e4m3
+refused 3 examples/charlm_loss "$examples/charlm.safetensors" "$directory/control.txt"
+refused 3 examples/charlm_loss "$examples/charlm.safetensors" "$directory/short.txt"
+refused 3 examples/charlm_loss "$examples/charlm.txt" "$examples/charlm.txt"
+refused 4 examples/charlm_loss "$directory/missing.safetensors" "$examples/charlm.txt"
+
+# Weights in blocks under activations in binary32 are one chain of sums, as the decoded weights are.
+for weights in mxfp4 mxfp6-e3m2 nvfp4; do
+	./mxfp quantize -q "$examples/charlm.safetensors" -o "$directory/$weights" --weights $weights --activations none
+	./mxfp dequantize -q "$directory/$weights" -o "$directory/$weights.safetensors"
+	for model in "$directory/$weights/model.safetensors" "$directory/$weights.safetensors"; do
+		examples/charlm_loss "$model" "$examples/charlm.txt"
+	done >"$directory/losses"
+	[ "$(uniq <"$directory/losses" | wc -l)" = 1 ] || fail "$weights: decoded, it has another loss"
+done
+./mxfp quantize -q "$examples/charlm.safetensors" -o "$directory/sparse" --sparsity 4:16
+refused 3 examples/charlm_loss "$directory/sparse/model.safetensors" "$examples/charlm.txt"
+
+# The sums of the linear layer are known from integer arithmetic.
+examples/gemm >"$directory/out" || fail 'examples/gemm differs from a plain loop'
+printf '%s\n' 'y = -5 -8 -110 -15.5' 'y = 31 -24.5 -109 25.5' '0 of 8 numbers differ from a plain loop' |
+	cmp - "$directory/out" || fail 'examples/gemm computes other sums'

@@ -1,0 +1,47 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Callers and libraries of different versions. A copy of the library in which every struct that can grow has grown by a
+# member, under a program compiled with the headers as they are; and the library as it is under a program compiled with
+# the grown headers.
+set -euo pipefail
+srcdir=${srcdir:-$(dirname "$0")/../..}
+archive=.libs/libmxfp-all.a
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+cp -r "$srcdir/include" "$srcdir/lib" "$dir"
+chmod -R u+w "$dir"
+structs=$(awk '/^struct [a-z_]+ \{$/ { name = $2 } /^\tsize_t size;  / { print name }' "$srcdir"/include/mxfp/*.h)
+for struct in $structs; do
+	sed -i "/^struct $struct {\$/,/^};/ s/^};/\tsize_t added;\n};/" "$dir"/include/mxfp/*.h
+done
+sed -i 's/^\treturn matrix;/\tmatrix.added = 0;\n&/' "$dir"/include/mxfp/quantize.h
+[ "$(cat "$dir"/include/mxfp/*.h | grep -c 'size_t added')" = "$(wc -w <<<"$structs")" ]
+
+# Compiles $2 and more to $1, with the includes of the array `include`.
+compile() {
+	# shellcheck disable=SC2086 # CC may hold options
+	${CC:-cc} -std=c11 -I. "${include[@]}" "${@:2}" -o "$1"
+}
+
+include=("-I$dir/include" "-I$dir/lib" "-I$srcdir/ref" "-I$srcdir/simd")
+objects=()
+while read -r file; do
+	object=$dir/${#objects[@]}.o
+	compile "$object" -w -O1 -c "$file"
+	objects+=("$object")
+done < <(find "$dir/lib" -name '*.c' ! -name 'cpu_*.c')
+client=$srcdir/tests/house/grown_client.c
+# shellcheck disable=SC2086 # no word or one
+compile "$dir/newer" -DNEWER "$client" $archive ${OPENMP_CFLAGS-} -lm
+include=("-I$srcdir/include" "-I$srcdir/lib")
+# shellcheck disable=SC2086 # no word or one
+compile "$dir/older" "$client" "${objects[@]}" $archive ${OPENMP_CFLAGS-} -lm
+for client in older newer; do
+	"$dir/$client" || {
+		echo "the $client program failed"
+		exit 1
+	}
+done
+# shellcheck disable=SC2086 # words
+echo "structs that can grow:" $structs

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The scale bytes of NVFP4 for every largest magnitude that a tensor can have: all 2^31 - 2^23 finite ones, four blocks
+ * each, whose own largest magnitudes lie from the tensor's down to where their scales vanish. 4over6 chooses between
+ * two bytes by all numbers of a block: every SAMPLE-th tensor must have the reference's, the others one of the two.
+ */
+#include <string.h>
+
+#include "oracle/exhaustive.h"
+#include "f32.h"
+#include "ref.h"
+
+enum { BLOCK = 16, N_BLOCKS = 4, PIECE = EXHAUSTIVE_PIECE, SAMPLE = 509, SIGNIFICAND_BITS = 23 };
+
+#define F32_INF UINT32_C(0x7F800000)
+
+struct sweep {
+	const struct exhaustive_case *c;
+	enum mxfp_recipe recipe;
+	size_t every;
+	atomic_uint *n_wrong;
+};
+
+/* Numbers of a tensor with this largest magnitude: blocks begin with it, with what is 2.5 steps of ue4m3 below it, with
+   2^-8 of it and with 2^-17 of it, and go on with less. */
+static void fill(uint32_t x[N_BLOCKS][BLOCK], uint32_t amax)
+{
+	static const uint32_t below[N_BLOCKS] = {0, 0x280000, 8 << SIGNIFICAND_BITS, 17 << SIGNIFICAND_BITS};
+
+	for (uint32_t b = 0; b < N_BLOCKS; b++)
+		for (uint32_t i = 0; i < BLOCK; i++) {
+			uint32_t less = below[b] + i * (UINT32_C(1) << (SIGNIFICAND_BITS - 2));
+
+			x[b][i] = (amax > less ? amax - less : 0) | i << 31;
+		}
+}
+
+/* The byte that puts a block's amax at 4, the other one of 4over6. */
+static uint8_t byte_at_four(const struct mxfp_nvfp4_tensor *t, uint32_t amax)
+{
+	const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE};
+	const uint32_t one_and_half = UINT32_C(0x3FC00000);
+	struct mxfp_counts counts = {0};
+
+	return (uint8_t)mxfp_minifloat_encode(mxfp_format_info(MXFP_FORMAT_UE4M3),
+	                                      mxfp_f32_mul(one_and_half, mxfp_f32_mul(amax, t->encode_sixth)), 0, &rne, 0,
+	                                      &counts);
+}
+
+static bool is_wrong(const struct sweep *s, const struct mxfp_quantize_job *job, uint32_t x[N_BLOCKS][BLOCK])
+{
+	const struct mxfp_nvfp4_tensor t = mxfp_nvfp4_tensor_ref(s->recipe, job->tensor_amax);
+	uint8_t scales[N_BLOCKS], codes[N_BLOCKS * BLOCK / 2];
+	struct mxfp_quantize_job whole = *job;
+
+	if (s->recipe == MXFP_RECIPE_4OVER6 && job->tensor_amax % SAMPLE == 0) {
+		whole.scales = scales;
+		whole.codes = codes;
+		mxfp_quantize_nvfp4_ref(&whole);
+		return memcmp(scales, job->scales, sizeof scales) != 0;
+	}
+	for (int b = 0; b < N_BLOCKS; b++) {
+		uint32_t amax = x[b][0] & INT32_MAX;
+
+		if (job->scales[b] != mxfp_nvfp4_block_scale_ref(s->recipe, &t, amax) &&
+		    (s->recipe != MXFP_RECIPE_4OVER6 || job->scales[b] != byte_at_four(&t, amax)))
+			return true;
+	}
+	return false;
+}
+
+static void run_piece(void *context, size_t piece)
+{
+	const struct sweep *s = context;
+	uint32_t x[N_BLOCKS][BLOCK];
+	uint8_t scales[N_BLOCKS], codes[N_BLOCKS * BLOCK / 2];
+	struct mxfp_counts counts = {0};
+	struct mxfp_quantize_job job = {
+		.format = MXFP_FORMAT_NVFP4,
+		.src_format = MXFP_FORMAT_F32,
+		.rows = 1,
+		.cols = N_BLOCKS * BLOCK,
+		.src = x,
+		.src_stride = N_BLOCKS * BLOCK,
+		.codes = codes,
+		.scales = scales,
+		.codes_stride = sizeof codes,
+		.scales_stride = sizeof scales,
+		.recipe = s->recipe,
+		.counts = &counts,
+	};
+
+	for (uint32_t i = 0; i < PIECE; i++) {
+		job.tensor_amax = (uint32_t)(piece * s->every) * PIECE + i;
+		fill(x, job.tensor_amax);
+		s->c->table->quantize[MXFP_FORMAT_NVFP4](&job);
+		if (is_wrong(s, &job, x)) {
+			exhaustive_wrong(s->c, s->n_wrong, "scales of the tensor with amax", job.tensor_amax);
+			return;
+		}
+	}
+}
+
+struct exhaustive_result exhaustive_nvfp4(const struct exhaustive_case *c, enum mxfp_recipe recipe, size_t every)
+{
+	atomic_uint n_wrong = 0;
+	struct sweep s = {.c = c, .recipe = recipe, .every = every, .n_wrong = &n_wrong};
+	size_t pieces = (F32_INF / PIECE + every - 1) / every;
+
+	mxfp_parallel_for(&(struct mxfp_exec){.threads = c->workers}, pieces, run_piece, &s);
+	return (struct exhaustive_result){(uint64_t)pieces * PIECE, n_wrong};
+}

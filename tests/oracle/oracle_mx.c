@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+#include "oracle/oracle_mx.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "mxfp/philox.h"
+
+#define F32_SIGN UINT32_C(0x80000000)
+#define F32_INF UINT32_C(0x7F800000)
+#define F32_MAX UINT32_C(0x7F7FFFFF)
+
+static const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE};
+
+/* e of |x| = m * 2^e, 1 <= m < 2. */
+static int exponent_of(mpfr_srcptr x)
+{
+	return (int)mpfr_get_exp(x) - 1;
+}
+
+/* Whether amax = m * 2^e has m >= 2 - 2^-(bits + 1). */
+static bool rounds_to_two(mpfr_srcptr amax, unsigned bits)
+{
+	MPFR_DECL_INIT(threshold, 24);
+
+	mpfr_set_ui_2exp(threshold, (1UL << (bits + 2)) - 1, -(mpfr_exp_t)bits - 1, MPFR_RNDN);
+	mpfr_mul_2si(threshold, threshold, exponent_of(amax), MPFR_RNDN);
+	return mpfr_greaterequal_p(amax, threshold);
+}
+
+/* The smallest s with amax <= largest * 2^s. */
+static int least_that_holds(const struct oracle *element, mpfr_srcptr amax)
+{
+	MPFR_DECL_INIT(bound, 64);
+	int s = exponent_of(amax) - exponent_of(element->magnitude[element->n - 1]) - 4;
+
+	do
+		mpfr_mul_2si(bound, element->magnitude[element->n - 1], ++s, MPFR_RNDN);
+	while (mpfr_greater_p(amax, bound));
+	return s;
+}
+
+/* The smallest s under which amax * 2^-s does not saturate by rne. */
+static int least_that_fits(const struct oracle *element, mpfr_srcptr amax)
+{
+	MPFR_DECL_INIT(scaled, 64);
+	struct mxfp_counts counts = {0};
+	int s = exponent_of(amax) - exponent_of(element->magnitude[element->n - 1]) - 4;
+
+	do {
+		counts.saturated = 0;
+		mpfr_mul_2si(scaled, amax, -++s, MPFR_RNDN);
+		oracle_round(element, scaled, &rne, 0, &counts);
+	} while (counts.saturated != 0);
+	return s;
+}
+
+int oracle_scale_unclamped(enum mxfp_rule rule, const struct oracle *element, uint32_t amax_bits)
+{
+	int emax = exponent_of(element->magnitude[element->n - 1]);
+	MPFR_DECL_INIT(amax, 24);
+
+	oracle_set_f32(amax, amax_bits);
+	int e = exponent_of(amax), is_power = mpfr_cmp_ui_2exp(amax, 1, e) == 0;
+	switch (rule) {
+	case MXFP_RULE_MSE:
+	case MXFP_RULE_FLOOR:
+		return e - emax;
+	case MXFP_RULE_CEIL:
+		return (is_power ? e : e + 1) - emax;
+	case MXFP_RULE_EVEN:
+		return e + rounds_to_two(amax, element->format->significand_bits) - emax;
+	case MXFP_RULE_EVEN_M1:
+		return e + rounds_to_two(amax, 1) - emax;
+	case MXFP_RULE_RCEIL:
+		return least_that_holds(element, amax);
+	case MXFP_RULE_FIT:
+		return least_that_fits(element, amax);
+	case MXFP_RULE_TRN3:
+		return e - (emax - 1);
+	}
+	assert(0);
+	return 0;
+}
+
+int oracle_scale_clamp(int s)
+{
+	return s < -127 ? -127 : s > 127 ? 127 : s;
+}
+
+/* fl32(fl32(x * 2^-s0) - decode(q) * 2^(s - s0)), q the rne code of x * 2^-s. */
+static uint32_t difference(const struct oracle *element, uint32_t x, int s, int s0)
+{
+	struct mxfp_counts counts = {0};
+	uint32_t q = oracle_encode(element, x, s, &rne, 0, &counts);
+	MPFR_DECL_INIT(y, 24);
+	MPFR_DECL_INIT(decoded, 24);
+
+	oracle_set_f32(y, x);
+	oracle_set_f32(decoded, oracle_decode(element->format, q));
+	mpfr_mul_2si(decoded, decoded, s - s0, MPFR_RNDN);
+	oracle_f32_begin();
+	mpfr_subnormalize(y, mpfr_mul_2si(y, y, -s0, MPFR_RNDN), MPFR_RNDN);
+	uint32_t bits = oracle_f32_bits(y, mpfr_sub(y, y, decoded, MPFR_RNDN));
+	oracle_f32_end();
+	return bits;
+}
+
+static uint32_t add(uint32_t a, uint32_t b)
+{
+	MPFR_DECL_INIT(x, 24);
+	MPFR_DECL_INIT(y, 24);
+
+	oracle_set_f32(x, a);
+	oracle_set_f32(y, b);
+	return oracle_f32_bits(x, mpfr_add(x, x, y, MPFR_RNDN));
+}
+
+/* fma(high, high, fl32(low * low)) */
+static uint32_t lane_of(uint32_t low_bits, uint32_t high_bits)
+{
+	MPFR_DECL_INIT(low, 24);
+	MPFR_DECL_INIT(high, 24);
+
+	oracle_set_f32(low, low_bits);
+	oracle_set_f32(high, high_bits);
+	mpfr_subnormalize(low, mpfr_sqr(low, low, MPFR_RNDN), MPFR_RNDN);
+	return oracle_f32_bits(low, mpfr_fma(low, high, high, low, MPFR_RNDN));
+}
+
+uint32_t oracle_squared_error(const uint32_t *d, int n)
+{
+	uint32_t lane[MX_BLOCK / 2];
+
+	oracle_f32_begin();
+	for (int j = 0; j < n / 2; j++)
+		lane[j] = lane_of(d[j], d[j + n / 2]);
+	for (int j = 0; n == MX_BLOCK && j < 8; j++)
+		lane[j] = add(lane[j], lane[j + 8]);
+	for (int j = 0; j < 4; j++)
+		lane[j] = add(lane[j], lane[j + 4]);
+	for (int j = 0; j < 2; j++)
+		lane[j] = add(lane[j], lane[j + 2]);
+	lane[0] = add(lane[0], lane[1]);
+	oracle_f32_end();
+	return lane[0];
+}
+
+/* The squared error of a block at 2^s. Not negative, so its bits are ordered as it is. */
+static uint32_t error_at(const struct oracle *element, const uint32_t x[MX_BLOCK], int s, int s0)
+{
+	uint32_t d[MX_BLOCK];
+
+	for (int i = 0; i < MX_BLOCK; i++)
+		d[i] = difference(element, x[i], s, s0);
+	return oracle_squared_error(d, MX_BLOCK);
+}
+
+int oracle_scale(enum mxfp_rule rule, const struct oracle *element, const uint32_t x[MX_BLOCK])
+{
+	uint32_t amax = 0;
+
+	for (int i = 0; i < MX_BLOCK; i++)
+		amax = (x[i] & ~F32_SIGN) > amax ? x[i] & ~F32_SIGN : amax;
+	int s = oracle_scale_unclamped(rule, element, amax);
+	if (rule != MXFP_RULE_MSE)
+		return oracle_scale_clamp(s);
+	int s0 = oracle_scale_clamp(s), s1 = oracle_scale_clamp(s + 1);
+	return error_at(element, x, s0, s0) < error_at(element, x, s1, s0) ? s0 : s1;
+}
+
+/* A finite number from the tie between the largest of bf16, (2 - 2^-7) 2^127, and 2^128 on. */
+static bool overflows_bf16(uint32_t bits)
+{
+	MPFR_DECL_INIT(x, 24);
+	MPFR_DECL_INIT(tie, 24);
+
+	oracle_set_f32(x, bits);
+	mpfr_set_ui_2exp(tie, (1 << 9) - 1, 127 - 8, MPFR_RNDN);
+	return mpfr_number_p(x) && mpfr_cmpabs(x, tie) >= 0;
+}
+
+/* An element as the block sees it: rounded to bf16 if that is asked for, then Inf replaced. */
+static uint32_t seen(uint32_t x, const struct oracle *bf16, const struct mxfp_quantize_options *o)
+{
+	struct mxfp_counts counts = {0};
+
+	if (o->via_bf16)
+		x = oracle_decode(bf16->format, oracle_encode(bf16, x, 0, &rne, 0, &counts));
+	if (o->non_finite == MXFP_NON_FINITE_SATURATE && (x & ~F32_SIGN) == F32_INF)
+		x = (x & F32_SIGN) | F32_MAX;
+	return x;
+}
+
+void oracle_block(struct oracle_block *block, const struct oracle *element, const struct oracle *bf16,
+                  const struct oracle_source *source, const struct mxfp_quantize_options *o,
+                  struct mxfp_counts *counts)
+{
+	const struct mxfp_rounding r = {o->round, MXFP_OVERFLOW_SAT, o->no_negative_zero, 0, 0};
+	uint32_t in[MX_BLOCK] = {0}, any = 0, nan = 0;
+	uint64_t flushed = 0;
+
+	memset(block, 0, sizeof *block);
+	for (size_t i = 0; i < source->n; i++) {
+		in[i] = seen(source->x[i], bf16, o);
+		any |= in[i] & ~F32_SIGN;
+		nan += (in[i] & ~F32_SIGN) >= F32_INF;
+		flushed += (in[i] & ~F32_SIGN) == 0 && (source->x[i] & ~F32_SIGN) != 0;
+		counts->nan += (source->x[i] & ~F32_SIGN) > F32_INF;
+		counts->inf += (source->x[i] & ~F32_SIGN) == F32_INF;
+		counts->overflowed += o->via_bf16 && overflows_bf16(source->x[i]);
+	}
+	if (nan != 0) {
+		block->scale = 0xFF;
+		return;
+	}
+	int s = any == 0 ? -127 : oracle_scale(o->rule, element, in);
+	block->scale = (uint8_t)(s + 127);
+	counts->flushed += flushed;
+	for (size_t i = 0; i < source->n; i++) {
+		uint32_t random = o->round == MXFP_ROUND_SR ? mxfp_philox_word(o->seed, o->stream, source->index + i) : 0;
+		block->codes[i] = (uint8_t)oracle_encode(element, in[i], s, &r, random, counts);
+	}
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Products whose block sums are as large as the formats allow, as small, or both at once, and whose scales differ
+ * from block to block by as much as kernels fold or by more: by every tier that the machine has, against sums worked by
+ * hand.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bits.h"
+#include "mxfp/isa.h"
+#include "mxfp/gemm.h"
+#include "suite.h"
+
+enum { K = 64, BLOCK = 32, N = 33, MOST_ROWS = 9, SCALE_ONE = 127 };
+
+/* A row of two blocks: the code of the first element, that of the others, the second block's scale as an exponent. */
+struct operand {
+	enum mxfp_format format;
+	uint8_t first, others;
+	uint8_t scale;
+};
+
+struct by_hand {
+	struct operand a, w;
+	uint32_t want;
+};
+
+#define E4M3 MXFP_FORMAT_MXFP8_E4M3
+#define E2M1 MXFP_FORMAT_MXFP4
+#define E2M3 MXFP_FORMAT_MXFP6_E2M3
+#define INT8 MXFP_FORMAT_MXINT8
+
+static const struct by_hand by_hand[] = {
+	/* 64 * 448 * 448 = 49 * 2^18 */
+	{{E4M3, 0x7E, 0x7E, 0}, {E4M3, 0x7E, 0x7E, 0}, 0x4B440000},
+	{{E4M3, 0x7E, 0x7E, 0}, {E4M3, 0xFE, 0xFE, 0}, 0xCB440000},
+	/* 64 * 2^-18 */
+	{{E4M3, 0x01, 0x01, 0}, {E4M3, 0x01, 0x01, 0}, 0x39800000},
+	/* A block is 2 * 2 + 31 * (15 * 2^-9)^2 = 1055551 * 2^-18 */
+	{{E4M3, 0x40, 0x0F, 0}, {E4M3, 0x40, 0x0F, 0}, 0x4100D9F8},
+	/* 32 * 448 * 6 = 86016, times 1 + 2^7, 1 + 2^8 */
+	{{E4M3, 0x7E, 0x7E, 0}, {E2M1, 0x7, 0x7, 7}, 0x4B295000},
+	{{E4M3, 0x7E, 0x7E, 0}, {E2M1, 0x7, 0x7, 8}, 0x4BA8A800},
+	/* 32 * 448 * 7.5 = 107520, times 1 + 2^5, 1 + 2^6 */
+	{{E4M3, 0x7E, 0x7E, 0}, {E2M3, 0x1F, 0x1F, 5}, 0x4A589000},
+	{{E4M3, 0x7E, 0x7E, 0}, {E2M3, 0x1F, 0x1F, 6}, 0x4AD54800},
+	/* 32 * 448 * -2 = -28672, times 1 + 2^4, 1 + 2^5 */
+	{{E4M3, 0x7E, 0x7E, 0}, {INT8, 0x80, 0x80, 4}, 0xC8EE0000},
+	{{E4M3, 0x7E, 0x7E, 0}, {INT8, 0x80, 0x80, 5}, 0xC9670000},
+	/* A block is 448 * 6 + 31 * 2^-9 * 0.5 = 2752512 * 2^-10 + 31 * 2^-10, twice */
+	{{E4M3, 0x7E, 0x01, 0}, {E2M1, 0x7, 0x1, 0}, 0x45A8007C},
+};
+
+static void fill(const struct operand *o, size_t rows, uint8_t *codes, uint8_t *scales, struct mxfp_matrix *matrix)
+{
+	size_t bits = mxfp_format_info(mxfp_format_info(o->format)->element)->bits, row_bytes = K * bits / 8;
+
+	memset(codes, 0, rows * row_bytes);
+	for (size_t i = 0; i < rows * K; i++) {
+		unsigned code = i % BLOCK == 0 ? o->first : o->others;
+
+		codes[i * bits / 8] |= (uint8_t)(code << i * bits % 8);
+		if (i * bits % 8 + bits > 8)
+			codes[i * bits / 8 + 1] |= (uint8_t)(code >> (8 - i * bits % 8));
+	}
+	for (size_t i = 0; i < rows * 2; i++)
+		scales[i] = (uint8_t)(SCALE_ONE + (i % 2 != 0 ? o->scale : 0));
+	*matrix = (struct mxfp_matrix){.format = o->format, .rows = rows, .cols = K, .data = codes, .scales = scales};
+}
+
+static void multiply(const char *isa, const struct operand *a, const struct operand *w, size_t m,
+                     uint32_t want)
+{
+	static uint8_t codes[2][N * K], scales[2][N * 2];
+	static float c[MOST_ROWS * N];
+	const struct mxfp_gemm_options options = {.exec = &(struct mxfp_exec){.threads = 1, .isa = isa}};
+	struct mxfp_matrix left, right;
+	const struct mxfp_product product = {.a = &left, .w = &right, .c = c};
+	size_t bytes;
+
+	fill(a, m, codes[0], scales[0], &left);
+	fill(w, N, codes[1], scales[1], &right);
+	ck_assert_int_eq((int)mxfp_gemm_workspace_size(&product, 1, &options, &bytes), (int)MXFP_OK);
+	void *workspace = malloc(bytes);
+	ck_assert_ptr_nonnull(workspace);
+	ck_assert_int_eq((int)mxfp_gemm(&product, &options, workspace, bytes), (int)MXFP_OK);
+	free(workspace);
+	for (size_t i = 0; i < m * N; i++)
+		ck_assert_msg(mxfp_f32_bits(c[i]) == want, "%s x %s, %zu rows: C[%zu][%zu] is %08" PRIX32 ", not %08" PRIX32,
+		              mxfp_format_info(a->format)->name, mxfp_format_info(w->format)->name, m, i / N, i % N,
+		              mxfp_f32_bits(c[i]), want);
+	suite_compared(m * N);
+}
+
+START_TEST(sums_are_right)
+{
+	static const size_t rows[] = {1, 2, MOST_ROWS};
+	const struct by_hand *h = &by_hand[_i];
+
+	for (int tier = 0; mxfp_isa_name(tier) != NULL; tier++) {
+		if ((mxfp_isa_available() >> tier & 1) == 0)
+			continue;
+		for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+			multiply(mxfp_isa_name(tier), &h->a, &h->w, rows[i], h->want);
+			multiply(mxfp_isa_name(tier), &h->w, &h->a, rows[i], h->want);
+		}
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("gemm_extremes");
+	TCase *sums = tcase_create("sums");
+
+	tcase_add_loop_test(sums, sums_are_right, 0, sizeof by_hand / sizeof by_hand[0]);
+	suite_add_tcase(suite, sums);
+	return suite_run(suite);
+}

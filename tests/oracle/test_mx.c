@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: MIT */
+/* mxfp_quantize() to MX blocks against exact arithmetic: formats, rules, modes, policies, tails, strides, pieces,
+   threads. The way back is in test_mx_decode.c. */
+#include "mxfp/quantize.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "oracle/inputs.h"
+#include "oracle/matrix.h"
+#include "oracle/oracle_mx.h"
+#include "ref.h"
+#include "suite.h"
+
+static const enum mxfp_format formats[] = {MXFP_FORMAT_MXFP8_E4M3, MXFP_FORMAT_MXFP8_E5M2, MXFP_FORMAT_MXFP6_E3M2,
+                                           MXFP_FORMAT_MXFP6_E2M3, MXFP_FORMAT_MXFP4,      MXFP_FORMAT_MXINT8};
+
+enum {
+	N_FORMATS = sizeof formats / sizeof formats[0],
+	N_RULES = MXFP_RULE_TRN3 + 1,
+	N_MODES = MXFP_ROUND_SR + 1
+};
+
+static struct oracle oracles[N_FORMATS], bf16;
+
+/* Code i of a row, by the definition of the bit stream. */
+static uint8_t stored_code(const uint8_t *row, unsigned bits, size_t i)
+{
+	uint8_t code = 0;
+
+	for (size_t k = 0; k < bits; k++)
+		code |= (uint8_t)((row[(i * bits + k) / 8] >> (i * bits + k) % 8 & 1) << k);
+	return code;
+}
+
+/* Compares block `block` of a row with what the oracle makes of its source. */
+static void check_block(const struct matrix *m, size_t row, size_t block, const struct oracle *o,
+                        const struct mxfp_quantize_options *options, struct mxfp_counts *want_counts)
+{
+	const uint8_t *codes = (const uint8_t *)m->blocks.codes + row * m->blocks.codes_stride;
+	uint8_t scale = ((const uint8_t *)m->blocks.scales)[row * m->blocks.scales_stride + block];
+	const char *rule = mxfp_option_name(MXFP_OPTION_RULE, (int)options->rule);
+	size_t start = block * MX_BLOCK;
+	struct oracle_source source = {.index = options->first_index + row * m->cols + start};
+	struct oracle_block want;
+
+	source.n = m->cols - start < MX_BLOCK ? m->cols - start : MX_BLOCK;
+	for (size_t i = 0; i < source.n; i++)
+		source.x[i] = matrix_element(m, row, start + i);
+	oracle_block(&want, o, &bf16, &source, options, want_counts);
+	if (scale != want.scale)
+		ck_abort_msg("%s %s, row %zu block %zu: scale %02X instead of %02X", o->format->name, rule, row, block, scale,
+		             want.scale);
+	for (size_t i = 0; i < MX_BLOCK; i++) {
+		uint8_t code = stored_code(codes, o->format->bits, start + i);
+		if (code != want.codes[i])
+			ck_abort_msg("%s %s %s, row %zu block %zu element %zu (%08" PRIX32 "), scale %02X: %02X instead of %02X",
+			             o->format->name, rule, mxfp_option_name(MXFP_OPTION_ROUND, (int)options->round), row, block,
+			             i, source.x[i], scale, code, want.codes[i]);
+	}
+	suite_compared(source.n);
+}
+
+/* Compares a quantized matrix and its counts with the oracle's blocks. */
+static void check_blocks(const struct matrix *m, const struct oracle *o, const struct mxfp_quantize_options *options,
+                         const struct mxfp_counts *counts)
+{
+	struct mxfp_counts want = {0};
+
+	for (size_t row = 0; row < m->rows; row++)
+		for (size_t block = 0; block * MX_BLOCK < m->cols; block++)
+			check_block(m, row, block, o, options, &want);
+	if (memcmp(counts, &want, sizeof want) != 0)
+		ck_abort_msg("%s %s: saturated %d overflowed %d flushed %d nan %d inf %d instead of %d %d %d %d %d",
+		             o->format->name, mxfp_option_name(MXFP_OPTION_RULE, (int)options->rule),
+		             (int)counts->saturated, (int)counts->overflowed, (int)counts->flushed, (int)counts->nan,
+		             (int)counts->inf, (int)want.saturated, (int)want.overflowed, (int)want.flushed,
+		             (int)want.nan, (int)want.inf);
+}
+
+static void quantize_and_check(struct matrix *m, const struct oracle *o, const struct mxfp_quantize_options *options)
+{
+	struct mxfp_quantize_options with_counts = *options;
+	struct mxfp_counts counts = {0};
+	struct mxfp_sizes size;
+
+	with_counts.counts = &counts;
+	mxfp_blocks_size(m->blocks.format, m->rows, m->cols, &size);
+	ck_assert_int_eq((int)mxfp_quantize(&m->blocks, m->src, m->src_format, m->stride, &with_counts), (int)MXFP_OK);
+	check_blocks(m, o, options, &counts);
+	matrix_check_gaps(m->blocks.codes, m->codes_bytes, size.codes_row_bytes, m->blocks.codes_stride);
+	matrix_check_gaps(m->blocks.scales, m->scales_bytes, size.scales_row_bytes, m->blocks.scales_stride);
+}
+
+static struct mxfp_quantize_options options_of(struct random *r)
+{
+	return (struct mxfp_quantize_options){
+		.seed = random_u64(r), .stream = random_u64(r), .first_index = random_u64(r) >> 8};
+}
+
+/* Every format, rule and mode, and by turns the options and sources that go with any of them. */
+START_TEST(blocks_are_those_of_exact_arithmetic)
+{
+	const int f = _i / (N_RULES * N_MODES);
+	struct random r = {suite_seed() + (uint64_t)_i};
+	struct mxfp_quantize_options options = options_of(&r);
+	struct matrix m = matrix_of(formats[f], 56, 64 + random_below(&r, 64), 1 + random_below(&r, 5));
+
+	options.rule = (enum mxfp_rule)(_i / N_MODES % N_RULES);
+	options.round = (enum mxfp_round)(_i % N_MODES);
+	for (int turn = 0; turn < 3; turn++) {
+		static const enum mxfp_format sources[] = {MXFP_FORMAT_F32, MXFP_FORMAT_BF16, MXFP_FORMAT_F16};
+		m.src_format = sources[turn];
+		options.no_negative_zero = (_i + turn) % 4 == 1;
+		options.non_finite = (_i + turn) % 2 == 0 ? MXFP_NON_FINITE_PROPAGATE : MXFP_NON_FINITE_SATURATE;
+		options.via_bf16 = (_i + turn) % 5 == 0;
+		matrix_fill(&m, &r);
+		quantize_and_check(&m, &oracles[f], &options);
+	}
+	matrix_free(&m);
+}
+END_TEST
+
+/* The order of the sum behind `mse`, to the last bit: a choice of scale seldom hangs on that bit, so blocks cannot
+   show it. */
+START_TEST(squared_errors_are_summed_in_the_stated_order)
+{
+	struct random r = {suite_seed()};
+
+	for (int i = 0; i < 40000; i++) {
+		uint32_t d[MX_BLOCK];
+		int n = i % 2 == 0 ? MX_BLOCK : MX_BLOCK / 2, low = i % 3 == 0 ? -78 : -12;
+		for (int k = 0; k < n; k++)
+			d[k] = random_below(&r, 8) == 0 ? 0 : random_f32_between(&r, low, low + 8);
+		uint32_t want = oracle_squared_error(d, n), sum = mxfp_ref_squared_error(d, (size_t)n);
+		if (sum != want)
+			ck_abort_msg("%d differences, try %d: %08" PRIX32 " instead of %08" PRIX32, n, i, sum, want);
+	}
+	suite_compared(40000);
+}
+END_TEST
+
+/* Every length of a row from 1 to 70: tails are padded, and padding does not enter amax or counts. */
+START_TEST(tails_of_any_length)
+{
+	struct random r = {suite_seed()};
+
+	for (size_t cols = 1; cols <= 70; cols++) {
+		struct mxfp_quantize_options options = options_of(&r);
+		struct matrix m = matrix_of(formats[_i], 3, cols, cols % 3);
+		options.round = cols % 2 != 0 ? MXFP_ROUND_SR : MXFP_ROUND_RTN;
+		options.rule = (enum mxfp_rule)(cols % N_RULES);
+		matrix_fill(&m, &r);
+		quantize_and_check(&m, &oracles[_i], &options);
+		matrix_free(&m);
+	}
+}
+END_TEST
+
+/* A matrix in pieces of rows with their first_index, or on several threads, is the matrix as a whole. */
+START_TEST(pieces_and_threads_do_not_matter)
+{
+	enum { ROWS = 1100, COLS = 130 };
+	struct random r = {suite_seed()};
+	struct mxfp_quantize_options options = options_of(&r);
+	struct matrix whole = matrix_of(formats[_i], ROWS, COLS, 0), part = matrix_of(formats[_i], ROWS, COLS, 0);
+	struct mxfp_counts counts = {0}, part_counts = {0};
+
+	options.round = MXFP_ROUND_SR;
+	options.counts = &counts;
+	options.exec = &(struct mxfp_exec){.threads = 1};
+	matrix_fill(&whole, &r);
+	mxfp_quantize(&whole.blocks, whole.src, MXFP_FORMAT_F32, 0, &options);
+	for (unsigned threads = 0; threads < 4; threads++) {
+		struct mxfp_quantize_options threaded = options;
+		threaded.exec = &(struct mxfp_exec){.threads = threads};
+		threaded.counts = NULL;
+		memset(part.blocks.codes, MATRIX_CANARY, part.codes_bytes);
+		mxfp_quantize(&part.blocks, whole.src, MXFP_FORMAT_F32, 0, &threaded);
+		ck_assert_mem_eq(part.blocks.codes, whole.blocks.codes, whole.codes_bytes);
+		ck_assert_mem_eq(part.blocks.scales, whole.blocks.scales, whole.scales_bytes);
+	}
+	memset(part.blocks.codes, MATRIX_CANARY, part.codes_bytes);
+	for (size_t start = 0, n = 1; start < ROWS; start += n, n = 2 * n + 1) {
+		struct mxfp_quantize_options piece = options;
+		struct mxfp_blocks b = part.blocks;
+		n = n < ROWS - start ? n : ROWS - start;
+		b.rows = n;
+		b.codes = (uint8_t *)b.codes + start * b.codes_stride;
+		b.scales = (uint8_t *)b.scales + start * b.scales_stride;
+		piece.first_index += start * COLS;
+		piece.counts = &part_counts;
+		mxfp_quantize(&b, (const float *)whole.src + start * COLS, MXFP_FORMAT_F32, 0, &piece);
+	}
+	ck_assert_mem_eq(part.blocks.codes, whole.blocks.codes, whole.codes_bytes);
+	ck_assert_mem_eq(part.blocks.scales, whole.blocks.scales, whole.scales_bytes);
+	ck_assert_mem_eq(&part_counts, &counts, sizeof counts);
+	suite_compared(ROWS * COLS);
+	matrix_free(&whole);
+	matrix_free(&part);
+}
+END_TEST
+
+/* Policy `error`: the lowest index, and not a byte written. By way of bf16 numbers from 7F7F8000 on are Inf to it. */
+START_TEST(non_finite_is_refused_where_asked)
+{
+	static const uint32_t bad[] = {0x7F800000, 0xFF800000, 0x7F800001, 0xFFC00000, 0x7F7F8000, 0xFF7F8000};
+	struct random r = {suite_seed()};
+
+	for (int i = 0; i < 40; i++) {
+		struct matrix m = matrix_of(formats[_i], 4, 70, 2);
+		struct mxfp_quantize_options options = options_of(&r);
+		struct mxfp_counts counts = {0, 1, 1, 1, 1, 1}, before = counts;
+		uint64_t index = 77, want = random_below(&r, 4 * 70);
+		for (size_t k = 0; k < 4 * 72; k++)
+			((uint32_t *)m.src)[k] = k % 72 >= 70 ? UINT32_C(0x7FC00000) : /* NaN in the gaps */
+			                         i % 6 < 4 ? UINT32_C(0x7F7FFFFF) : UINT32_C(0xFF7F7FFF);
+		options.non_finite = MXFP_NON_FINITE_ERROR;
+		options.first_non_finite = &index;
+		options.counts = &counts;
+		options.via_bf16 = i % 6 >= 4;
+		ck_assert_int_eq((int)mxfp_quantize(&m.blocks, m.src, MXFP_FORMAT_F32, m.stride, &options), (int)MXFP_OK);
+		ck_assert_uint_eq(index, 77);
+		ck_assert_uint_ne(*(uint8_t *)m.blocks.scales, 0xFF);
+		counts = before;
+		memset(m.blocks.codes, MATRIX_CANARY, m.codes_bytes);
+		memset(m.blocks.scales, MATRIX_CANARY, m.scales_bytes);
+		((uint32_t *)m.src)[want / 70 * 72 + want % 70] = bad[i % 6];
+		((uint32_t *)m.src)[3 * 72 + 69] = bad[0]; /* a later one */
+		ck_assert_int_eq((int)mxfp_quantize(&m.blocks, m.src, MXFP_FORMAT_F32, m.stride, &options),
+		                 (int)MXFP_ERR_NON_FINITE);
+		ck_assert_uint_eq(index, options.first_index + want);
+		ck_assert_mem_eq(&counts, &before, sizeof counts);
+		matrix_check_gaps(m.blocks.codes, m.codes_bytes, 0, m.blocks.codes_stride);
+		matrix_check_gaps(m.blocks.scales, m.scales_bytes, 0, m.blocks.scales_stride);
+		matrix_free(&m);
+	}
+	suite_compared(40);
+}
+END_TEST
+
+/* An Inf that is replaced counts as inf, then as the finite number it became: FLT_MAX * 2^-112 is 65536 less an ulp,
+   which rounds past the largest of e5m2, 57344, to nearest, and to it toward zero. */
+START_TEST(a_replaced_inf_saturates_as_what_it_became)
+{
+	static const uint32_t x[MX_BLOCK] = {0x7F800000};
+	static const enum mxfp_round rounds[] = {MXFP_ROUND_RNE, MXFP_ROUND_RTZ};
+	struct mxfp_quantize_options options = {.rule = MXFP_RULE_FLOOR, .non_finite = MXFP_NON_FINITE_SATURATE};
+	uint8_t codes[MX_BLOCK], scale;
+	struct mxfp_blocks b = {
+		.format = MXFP_FORMAT_MXFP8_E5M2, .rows = 1, .cols = MX_BLOCK, .codes = codes, .scales = &scale};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct mxfp_counts counts = {0};
+
+		options.round = rounds[i];
+		options.counts = &counts;
+		ck_assert_int_eq((int)mxfp_quantize(&b, x, MXFP_FORMAT_F32, 0, &options), (int)MXFP_OK);
+		ck_assert_uint_eq(scale, 112 + 127);
+		ck_assert_uint_eq(codes[0], 0x7B);
+		ck_assert_mem_eq(&counts, (&(struct mxfp_counts){.saturated = i == 0, .inf = 1}), sizeof counts);
+		suite_compared(1);
+	}
+}
+END_TEST
+
+/* By way of bf16 the largest of binary32 and the tie below 2^128 become Inf, 7F7F7FFF does not. In mxfp4 by floor the
+   scale is 2^125, by which these three saturate and 1 vanishes. */
+START_TEST(what_bf16_makes_inf_has_overflowed)
+{
+	static const uint32_t x[MX_BLOCK] = {0x7F7FFFFF, 0xFF7F8000, 0x7F7F7FFF, 0x3F800000};
+	static const uint8_t saturated_codes[MX_BLOCK / 2] = {0xF7, 0x07}, no_codes[MX_BLOCK / 2];
+	struct mxfp_quantize_options options = {.rule = MXFP_RULE_FLOOR, .via_bf16 = true};
+	struct mxfp_counts counts = {0};
+	uint8_t codes[MX_BLOCK / 2], scale;
+	struct mxfp_blocks b = {
+		.format = MXFP_FORMAT_MXFP4, .rows = 1, .cols = MX_BLOCK, .codes = codes, .scales = &scale};
+
+	options.counts = &counts;
+	ck_assert_int_eq((int)mxfp_quantize(&b, x, MXFP_FORMAT_F32, 0, &options), (int)MXFP_OK);
+	ck_assert_uint_eq(scale, 0xFF);
+	ck_assert_mem_eq(codes, no_codes, sizeof codes);
+	ck_assert_mem_eq(&counts, &(struct mxfp_counts){.overflowed = 2}, sizeof counts);
+
+	counts = (struct mxfp_counts){0};
+	options.non_finite = MXFP_NON_FINITE_SATURATE;
+	ck_assert_int_eq((int)mxfp_quantize(&b, x, MXFP_FORMAT_F32, 0, &options), (int)MXFP_OK);
+	ck_assert_uint_eq(scale, 125 + 127);
+	ck_assert_mem_eq(codes, saturated_codes, sizeof codes);
+	ck_assert_mem_eq(&counts, (&(struct mxfp_counts){.saturated = 3, .overflowed = 2, .flushed = 1}), sizeof counts);
+	suite_compared(2 * MX_BLOCK);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("mx");
+	TCase *oracle = tcase_create("mx_oracle"), *property = tcase_create("mx_property"), *api = tcase_create("mx_api");
+
+	oracle_init(&bf16, MXFP_FORMAT_BF16);
+	for (int i = 0; i < N_FORMATS; i++)
+		oracle_init(&oracles[i], mxfp_format_info(formats[i])->element);
+	tcase_add_loop_test(oracle, blocks_are_those_of_exact_arithmetic, 0, N_FORMATS * N_RULES * N_MODES);
+	tcase_add_test(oracle, squared_errors_are_summed_in_the_stated_order);
+	tcase_add_loop_test(oracle, tails_of_any_length, 0, N_FORMATS);
+	tcase_add_test(oracle, a_replaced_inf_saturates_as_what_it_became);
+	tcase_add_test(oracle, what_bf16_makes_inf_has_overflowed);
+	tcase_add_loop_test(property, pieces_and_threads_do_not_matter, 0, N_FORMATS);
+	tcase_add_loop_test(api, non_finite_is_refused_where_asked, 0, N_FORMATS);
+	suite_add_tcase(suite, oracle);
+	suite_add_tcase(suite, property);
+	suite_add_tcase(suite, api);
+	int status = suite_run(suite);
+	for (int i = 0; i < N_FORMATS; i++)
+		oracle_clear(&oracles[i]);
+	oracle_clear(&bf16);
+	mpfr_free_cache();
+	return status;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/* The recipes of NVFP4 on blocks worked by hand. */
+#include "mxfp/quantize.h"
+
+#include <string.h>
+
+#include "suite.h"
+
+enum { BLOCK = 16, N_RECIPES = MXFP_RECIPE_4OVER6 + 1 };
+
+/* With a tensor amax of 6 * 448 (4over6: 6 * 256) the tensor scale is 1, and 6 in a block makes its
+   scale 1 too; so the elements are rounded as they are. */
+static const float elements[BLOCK] = {6, -6,     0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f,
+                                      5, -0.25f, 0.26f, -0.0f, 0,     -1,    4,    -3};
+static const float sixes[BLOCK] = {6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, -6};
+static const float fours[BLOCK] = {4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, -4};
+
+/* Tensors next to nothing. torchao's g is 2^-121 and the byte 2^-6, so 2^-127 is 1, 0.75 and 0.25 are ties; modelopt's
+   is 2^-140, the byte of 2^-140 that of 1/6, 0.171875, and 2^-141 / (0.171875 * 2^-140) is 2.9. */
+static const float torchao_tiny[BLOCK] = {0x1p-127F, -0x1p-127F, 0,           -0.0F,
+                                          0x1p-128F, -0x1p-128F, 0x1.8p-128F, 0x1p-129F};
+static const float modelopt_tiny[BLOCK] = {0x1p-140F, -0x1p-140F, 0, -0.0F, 0x1p-141F, -0x1p-141F, 0x1p-149F};
+static const uint8_t torchao_tiny_codes[BLOCK] = {2, 10, 0, 8, 1, 9, 2, 0};
+static const uint8_t modelopt_tiny_codes[BLOCK] = {7, 15, 0, 0, 5, 13, 0};
+
+/* In a tensor of g = 1 the block scale for 2^-9, a sixth of that, rounds to 0, and all quotients are Inf or NaN;
+   modelopt-0.45 makes it 2^-9. */
+static const float underflowing[BLOCK] = {0x1p-9F, -0x1p-9F, 0, -0.0F, 0x1p-10F};
+static const uint8_t underflown_codes[BLOCK] = {7, 15, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7};
+static const uint8_t clamped_codes[BLOCK] = {2, 10, 0, 0, 1};
+
+/* An amax of 0 makes every scale of the tensor 1, whatever its elements are: 3 has the byte of 1/2. */
+static const float threes[BLOCK] = {3, -3, 0, -0.0F, 0.25F, 1.5F};
+static const uint8_t three_codes[BLOCK] = {7, 15, 0, 8, 1, 5};
+static const uint8_t three_codes_ct[BLOCK] = {7, 15, 0, 0, 1, 5};
+static const uint8_t three_codes_ggml[BLOCK] = {7, 15, 0, 0, 1, 5};
+
+static const uint8_t rne_codes[] = {7, 15, 0, 2, 2, 4, 4, 6, 6, 8, 1, 8, 0, 10, 6, 13};
+/* Two recipes ask for the sign of the quotient, which -0 has not; -0.25 has. */
+static const uint8_t no_zero_sign_codes[] = {7, 15, 0, 2, 2, 4, 4, 6, 6, 8, 1, 0, 0, 10, 6, 13};
+/* ggml: ties to the smaller magnitude, and no negative zero. */
+static const uint8_t ggml_codes[] = {7, 15, 0, 1, 2, 3, 4, 5, 6, 0, 1, 0, 0, 10, 6, 13};
+static const uint8_t sevens[] = {7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 15};
+static const uint8_t code_sixes[] = {6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 14};
+
+static const struct {
+	enum mxfp_recipe recipe;
+	float tensor_amax;
+	const float *x;
+	uint32_t tensor_scale;
+	uint8_t scale;
+	const uint8_t *codes;
+} by_hand[] = {
+	{MXFP_RECIPE_TE, 2688, elements, 0x3F800000, 0x38, rne_codes},
+	{MXFP_RECIPE_TORCHAO, 2688, elements, 0x3F800000, 0x38, rne_codes},
+	{MXFP_RECIPE_TORCHAO_1, 2688, elements, 0x3F800000, 0x38, rne_codes},
+	{MXFP_RECIPE_CT, 2688, elements, 0x3F800000, 0x38, no_zero_sign_codes},
+	{MXFP_RECIPE_MODELOPT, 2688, elements, 0x3F800000, 0x38, no_zero_sign_codes},
+	{MXFP_RECIPE_MODELOPT_0_45, 2688, elements, 0x3F800000, 0x38, no_zero_sign_codes},
+	{MXFP_RECIPE_GGML, 2688, elements, 0x3F800000, 0x38, ggml_codes},
+	/* 6/2688 = 1/448: the block scale is 448. */
+	{MXFP_RECIPE_TE, 6, sixes, 0x3B124925, 0x7E, sevens},
+	{MXFP_RECIPE_MODELOPT, 6, sixes, 0x3B124925, 0x7E, sevens},
+	/* 6 fits both 6 * 1 and 4 * 1.5: a tie keeps 6. */
+	{MXFP_RECIPE_4OVER6, 1536, sixes, 0x3F800000, 0x38, sevens},
+	/* 4 as 6 * 0.6875 errs by 0.125, as 4 * 1 not at all. */
+	{MXFP_RECIPE_4OVER6, 1536, fours, 0x3F800000, 0x38, code_sixes},
+	{MXFP_RECIPE_TORCHAO, 0x1p-127F, torchao_tiny, 0x03000000, 0x08, torchao_tiny_codes},
+	{MXFP_RECIPE_MODELOPT, 0x1p-140F, modelopt_tiny, 0x00000200, 0x23, modelopt_tiny_codes},
+	{MXFP_RECIPE_MODELOPT_0_45, 0x1p-140F, modelopt_tiny, 0x00000200, 0x23, modelopt_tiny_codes},
+	{MXFP_RECIPE_MODELOPT, 2688, underflowing, 0x3F800000, 0x00, underflown_codes},
+	{MXFP_RECIPE_MODELOPT_0_45, 2688, underflowing, 0x3F800000, 0x01, clamped_codes},
+	{MXFP_RECIPE_TE, -0.0F, threes, 0x3F800000, 0x30, three_codes},
+	{MXFP_RECIPE_4OVER6, 0, threes, 0x3F800000, 0x30, three_codes},
+	{MXFP_RECIPE_TORCHAO, 0, threes, 0x3F800000, 0x30, three_codes},
+	{MXFP_RECIPE_TORCHAO_1, 0, threes, 0x3F800000, 0x30, three_codes},
+	{MXFP_RECIPE_CT, -0.0F, threes, 0x3F800000, 0x30, three_codes_ct},
+	{MXFP_RECIPE_MODELOPT, 0, threes, 0x3F800000, 0x30, three_codes_ct},
+	{MXFP_RECIPE_GGML, 0, threes, 0x3F800000, 0x30, three_codes_ggml},
+	/* te has no choice: 4/0.6875 = 5.8 becomes 6. */
+	{MXFP_RECIPE_TE, 2688, fours, 0x3F800000, 0x33, sevens},
+	{MXFP_RECIPE_GGML, 2688, fours, 0x3F800000, 0x33, sevens},
+};
+
+static uint8_t code_of(const uint8_t *packed, size_t i)
+{
+	return packed[i / 2] >> i % 2 * 4 & 15;
+}
+
+START_TEST(blocks_worked_by_hand)
+{
+	const struct mxfp_quantize_options options = {.recipe = by_hand[_i].recipe,
+	                                              .tensor_amax = &by_hand[_i].tensor_amax};
+	uint8_t codes[BLOCK / 2], scale;
+	struct mxfp_blocks b = {
+		.format = MXFP_FORMAT_NVFP4, .rows = 1, .cols = BLOCK, .codes = codes, .scales = &scale};
+
+	ck_assert_int_eq((int)mxfp_quantize(&b, by_hand[_i].x, MXFP_FORMAT_F32, 0, &options), (int)MXFP_OK);
+	ck_assert_mem_eq(&b.tensor_scale, &by_hand[_i].tensor_scale, sizeof b.tensor_scale);
+	ck_assert_uint_eq(scale, by_hand[_i].scale);
+	for (size_t i = 0; i < BLOCK; i++)
+		ck_assert_uint_eq(code_of(codes, i), by_hand[_i].codes[i]);
+	suite_compared(BLOCK);
+}
+END_TEST
+
+/* The byte of a block of zeros, in a tensor of zeros and in another; signs as the recipe keeps them. */
+static const struct {
+	uint8_t scale, negative_zero;
+} zero_block[N_RECIPES] = {
+	[MXFP_RECIPE_TE] = {0x00, 8},       [MXFP_RECIPE_TORCHAO] = {0x08, 8}, [MXFP_RECIPE_TORCHAO_1] = {0x08, 8},
+	[MXFP_RECIPE_CT] = {0x20, 0},       [MXFP_RECIPE_GGML] = {0x00, 0},    [MXFP_RECIPE_4OVER6] = {0x00, 8},
+	[MXFP_RECIPE_MODELOPT] = {0x38, 0}, [MXFP_RECIPE_MODELOPT_0_45] = {0x38, 0},
+};
+
+START_TEST(zero_blocks_have_the_byte_of_the_recipe)
+{
+	const struct mxfp_quantize_options options = {.recipe = (enum mxfp_recipe)(_i / 2)};
+	const bool zero_tensor = _i % 2 == 0;
+	const float x[2 * BLOCK] = {[1] = -0.0f, [BLOCK] = zero_tensor ? 0 : 1};
+	uint8_t codes[BLOCK], scales[2];
+	struct mxfp_blocks b = {
+		.format = MXFP_FORMAT_NVFP4, .rows = 1, .cols = 2 * BLOCK, .codes = codes, .scales = scales};
+
+	ck_assert_int_eq((int)mxfp_quantize(&b, x, MXFP_FORMAT_F32, 0, &options), (int)MXFP_OK);
+	ck_assert_uint_eq(scales[0], zero_block[_i / 2].scale);
+	for (size_t i = 0; i < BLOCK; i++)
+		ck_assert_uint_eq(code_of(codes, i), i == 1 ? zero_block[_i / 2].negative_zero : 0);
+	if (zero_tensor)
+		ck_assert(b.tensor_scale >= 1 && b.tensor_scale <= 1);
+	suite_compared(BLOCK);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("nvfp4_recipe");
+	TCase *tcase = tcase_create("nvfp4_recipe_oracle");
+
+	tcase_add_loop_test(tcase, blocks_worked_by_hand, 0, (int)(sizeof by_hand / sizeof by_hand[0]));
+	tcase_add_loop_test(tcase, zero_blocks_have_the_byte_of_the_recipe, 0, 2 * N_RECIPES);
+	suite_add_tcase(suite, tcase);
+	return suite_run(suite);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* mxfp_engine_run(): the grouped product's bits, and the account of products that were computed. */
+#include "mxfp/engine.h"
+
+#include <string.h>
+
+#include "suite.h"
+
+enum { M = 33, N = 130, K = 300, WORKSPACE = 1 << 22 };
+
+/* Three W4A8 products of one pair of matrices that hold some of every code; scales of 2^-7 to 2^8. */
+START_TEST(a_run_is_the_grouped_product_with_an_account)
+{
+	static unsigned char a_codes[M * 320], a_scales[M * 10], w_codes[N * 160], w_scales[N * 10];
+	static unsigned char workspace[WORKSPACE];
+	static float expected[3][M * N], results[3][M * N];
+	struct mxfp_gemm_options options = {.pass_k = 128};
+	struct mxfp_product products[3];
+	struct mxfp_matrix w[3];
+	const struct mxfp_matrix a = {
+		.format = MXFP_FORMAT_MXFP8_E4M3, .rows = M, .cols = K, .data = a_codes, .scales = a_scales};
+	struct mxfp_engine_place places[3];
+	uint64_t busy[4] = {7, 7, 7, 7};
+	struct mxfp_engine engine = {.cores = 1, .places = places, .busy = busy, .n_busy = 4, .cycles = 7};
+	size_t bytes;
+
+	for (size_t i = 0; i < sizeof a_codes; i++)
+		a_codes[i] = (unsigned char)(i * 29 % 0x7F);
+	for (size_t i = 0; i < sizeof w_codes; i++)
+		w_codes[i] = (unsigned char)(i * 37 + i / 160);
+	for (size_t i = 0; i < sizeof a_scales; i++)
+		a_scales[i] = (unsigned char)(120 + i % 16);
+	for (size_t i = 0; i < sizeof w_scales; i++)
+		w_scales[i] = (unsigned char)(120 + i * 7 % 16);
+	for (size_t i = 0; i < 3; i++) {
+		w[i] = (struct mxfp_matrix){
+			.format = MXFP_FORMAT_MXFP4, .rows = N - 40 * i, .cols = K, .data = w_codes, .scales = w_scales};
+		products[i] = (struct mxfp_product){.a = &a, .w = &w[i], .c = expected[i]};
+	}
+	ck_assert_int_eq((int)mxfp_gemm_workspace_size(products, 3, &options, &bytes), (int)MXFP_OK);
+	ck_assert_uint_le(bytes, WORKSPACE);
+	ck_assert_int_eq((int)mxfp_gemm_grouped(products, 3, &options, workspace, bytes), (int)MXFP_OK);
+	for (size_t i = 0; i < 3; i++)
+		products[i].c = results[i];
+	/* Without a workspace the products fail and nothing is written. */
+	ck_assert_int_eq((int)mxfp_engine_run(products, 3, &options, workspace, 0, &engine), (int)MXFP_ERR_SIZE);
+	ck_assert_uint_eq(engine.cycles, 7);
+	ck_assert_uint_eq(busy[0], 7);
+	ck_assert_int_eq((int)mxfp_engine_run(products, 3, &options, workspace, bytes, &engine), (int)MXFP_OK);
+	ck_assert_mem_eq(results, expected, sizeof results);
+	/* Three tiles of K; 130 columns are a strip of 128 and one of 2; 33 rows wait for 64 columns, not for 2 or 50. */
+	ck_assert_uint_eq(busy[0], 64 + 3 * (64 + 33));
+	ck_assert_uint_eq(busy[1], 64 + 3 * 64);
+	ck_assert_uint_eq(busy[2], 50 + 3 * 50);
+	ck_assert_uint_eq(busy[3], 0);
+	ck_assert_uint_eq(engine.cycles, busy[0]);
+	/* An account that cannot be made stops the products too. */
+	memset(results, 0, sizeof results);
+	engine.n_busy = 3;
+	ck_assert_int_eq((int)mxfp_engine_run(products, 3, &options, workspace, bytes, &engine), (int)MXFP_ERR_SIZE);
+	for (size_t i = 0; i < M * N; i++)
+		ck_assert(results[0][i] == 0);
+	suite_compared(3);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("engine_run");
+	TCase *run = tcase_create("engine_run");
+
+	tcase_add_test(run, a_run_is_the_grouped_product_with_an_account);
+	suite_add_tcase(suite, run);
+	return suite_run(suite);
+}

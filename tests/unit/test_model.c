@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/* Models: which files are opened, what an index may say, and what is refused. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "model/model.h"
+#include "unit/scratch.h"
+#include "suite.h"
+
+#define TENSOR(name) "{\"" name "\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}"
+#define INDEX "model.safetensors.index.json"
+
+static struct error error;
+
+static void write_text(const char *name, const char *text)
+{
+	scratch_write(name, text, strlen(text));
+}
+
+/* The model is refused with this code and this in the text. */
+static void refuse(const char *name, int code, const char *why)
+{
+	struct model model;
+
+	ck_assert_msg(model_open(&model, scratch_path(name), &error) == code, "%s: %s", name, error.text);
+	ck_assert_msg(strstr(error.text, why) != NULL, "%s", error.text);
+	suite_compared(1);
+}
+
+/* A directory with shards a (tensor "a") and b (tensor "b") and this index. */
+static void make_sharded(const char *directory, const char *index)
+{
+	char name[128];
+
+	scratch_directory(directory);
+	snprintf(name, sizeof name, "%s/a.safetensors", directory);
+	scratch_safetensors(name, TENSOR("a"), 2);
+	snprintf(name, sizeof name, "%s/b.safetensors", directory);
+	scratch_safetensors(name, TENSOR("b"), 2);
+	snprintf(name, sizeof name, "%s/" INDEX, directory);
+	write_text(name, index);
+}
+
+START_TEST(single_file_is_a_model)
+{
+	struct model model;
+	const struct file *file;
+
+	scratch_safetensors("one.safetensors", TENSOR("w"), 2);
+	ck_assert_int_eq(model_open(&model, scratch_path("one.safetensors"), &error), EXIT_OK);
+	ck_assert(!model.is_directory && !model.has_index && model.n_files == 1 && model.config == NULL);
+	ck_assert_uint_eq(model.data_bytes, 2);
+	ck_assert_str_eq(model_file_name(&model.files[0]), "one.safetensors");
+	ck_assert_ptr_eq(model_find(&model, "w", &file), &model.files[0].tensors[0]);
+	ck_assert_ptr_eq(file, &model.files[0]);
+	ck_assert_ptr_null(model_find(&model, "v", &file));
+	ck_assert_ptr_null(model_quantized_by(&model));
+	model_close(&model);
+	model_close(&model);
+}
+END_TEST
+
+START_TEST(shards_are_opened_by_the_index)
+{
+	struct model model;
+	const struct file *file;
+
+	make_sharded("sharded", "{\"metadata\":{\"total_size\":\"?\"},\"weight_map\":{\"b\":\"b.safetensors\","
+	                        "\"a\":\"a.safetensors\"}}");
+	write_text("sharded/config.json", "{\"model_type\":\"test\",\"quantization_config\":null}");
+	for (int named = 0; named < 2; named++) {
+		const char *path = scratch_path(named ? "sharded/" INDEX : "sharded");
+
+		ck_assert_msg(model_open(&model, path, &error) == EXIT_OK, "%s", error.text);
+		ck_assert(model.is_directory && model.has_index && model.n_files == 2);
+		ck_assert_str_eq(model_file_name(&model.files[0]), "a.safetensors");
+		ck_assert_ptr_nonnull(model_find(&model, "b", &file));
+		ck_assert_ptr_eq(file, &model.files[1]);
+		ck_assert_str_eq(json_string_value(json_object_get(model.config, "model_type")), "test");
+		ck_assert_ptr_null(model_quantized_by(&model));
+		model_close(&model);
+	}
+}
+END_TEST
+
+START_TEST(directory_without_index_has_one_file)
+{
+	struct model model;
+
+	scratch_directory("single");
+	refuse("single", EXIT_INPUT, "holds neither");
+	scratch_safetensors("single/model.safetensors", TENSOR("w"), 2);
+	ck_assert_int_eq(model_open(&model, scratch_path("single"), &error), EXIT_OK);
+	ck_assert(model.is_directory && !model.has_index && model.n_files == 1);
+	model_close(&model);
+	refuse("nowhere", EXIT_IO, "cannot open");
+	write_text("single/config.json", "[]");
+	refuse("single", EXIT_INPUT, "config.json: is not a JSON object");
+	write_text("single/config.json", "{\"a\":1,\"a\":2}");
+	refuse("single", EXIT_INPUT, "config.json: JSON, byte ");
+}
+END_TEST
+
+START_TEST(index_and_single_file_contradict)
+{
+	make_sharded("both", "{\"weight_map\":{\"a\":\"a.safetensors\"}}");
+	scratch_safetensors("both/model.safetensors", TENSOR("w"), 2);
+	refuse("both", EXIT_INPUT, "holds both");
+}
+END_TEST
+
+START_TEST(index_must_agree_with_the_shards)
+{
+	static const struct {
+		const char *index, *why;
+	} cases[] = {
+		{"{\"weight_map\":{\"a\":\"a.safetensors\",\"c\":\"b.safetensors\"}}",
+		 "tensor 'b': is not in the index"},
+		{"{\"weight_map\":{\"a\":\"a.safetensors\",\"b\":\"a.safetensors\"}}",
+		 "tensor 'b': shard 'a.safetensors'"},
+		{"{\"weight_map\":{\"a\":\"b.safetensors\",\"b\":\"a.safetensors\"}}", "the index sends it"},
+		{"{\"weight_map\":{\"a\":\"c.safetensors\"}}", "is not there"},
+		{"{\"weight_map\":{\"a\":\"\\u0061.safetensors\",\"\\u0061\":\"a.safetensors\"}}", "twice"},
+		{"{\"weight_map\":{},\"weight_map\":{}}", "twice"},
+		{"{\"weight_map\":{}}", "no weight_map"},
+		{"{\"metadata\":[1,2", "byte 16: ']' expected"},
+		{"{}", "no weight_map"},
+		{"{\"weight_map\":{\"a\":\"a.safetensors\"}}}", "nothing may follow"},
+	};
+	char name[32];
+
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		snprintf(name, sizeof name, "disagree%zu", i);
+		make_sharded(name, cases[i].index);
+		refuse(name, EXIT_INPUT, cases[i].why);
+	}
+}
+END_TEST
+
+START_TEST(shard_names_lead_nowhere_else)
+{
+	static const char *const names[] = {"", ".", "..", "../x.safetensors", "/dev/zero", "a/../a.safetensors",
+	                                    "..\\\\x", "./a.safetensors", "C:\\\\a"};
+	char name[32], index[128];
+
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+		snprintf(name, sizeof name, "names%zu", i);
+		snprintf(index, sizeof index, "{\"weight_map\":{\"a\":\"%s\"}}", names[i]);
+		make_sharded(name, index);
+		refuse(name, EXIT_INPUT, "is not the name of a file beside the index");
+	}
+}
+END_TEST
+
+/* Opens a model whose index names c.safetensors, a symbolic link to `target`. */
+static int open_linked(struct model *model, const char *directory, const char *target)
+{
+	char name[64];
+
+	make_sharded(directory, "{\"weight_map\":{\"a\":\"c.safetensors\"}}");
+	snprintf(name, sizeof name, "%s/c.safetensors", directory);
+	ck_assert_int_eq(symlink(target, scratch_path(name)), 0);
+	return model_open(model, scratch_path(directory), &error);
+}
+
+START_TEST(symbolic_links_stay_inside)
+{
+	struct model model;
+
+	scratch_safetensors("outside.safetensors", TENSOR("a"), 2);
+	scratch_directory("link-prefix-x"); /* a name that begins as the model's */
+	scratch_safetensors("link-prefix-x/a.safetensors", TENSOR("a"), 2);
+	ck_assert_int_eq(open_linked(&model, "link-inside", "a.safetensors"), EXIT_OK);
+	model_close(&model);
+	ck_assert_int_eq(open_linked(&model, "link-outside", "../outside.safetensors"), EXIT_INPUT);
+	ck_assert_ptr_nonnull(strstr(error.text, "name the file itself"));
+	ck_assert_int_eq(open_linked(&model, "link-prefix", "../link-prefix-x/a.safetensors"), EXIT_INPUT);
+	ck_assert_int_eq(open_linked(&model, "link-loop", "c.safetensors"), EXIT_INPUT);
+	ck_assert_ptr_nonnull(strstr(error.text, "loop"));
+	ck_assert_int_eq(open_linked(&model, "link-dangling", "d.safetensors"), EXIT_INPUT);
+	ck_assert_int_eq(open_linked(&model, "link-device", "/dev/zero"), EXIT_INPUT);
+	ck_assert_int_eq(open_linked(&model, "link-directory", "."), EXIT_INPUT);
+	/* A link to the model's directory itself is followed. */
+	ck_assert_int_eq(symlink("link-inside", scratch_path("alias")), 0);
+	ck_assert_int_eq(model_open(&model, scratch_path("alias"), &error), EXIT_OK);
+	model_close(&model);
+}
+END_TEST
+
+START_TEST(special_files_are_no_shards)
+{
+	make_sharded("fifo", "{\"weight_map\":{\"a\":\"c.safetensors\"}}");
+	ck_assert_int_eq(mkfifo(scratch_path("fifo/c.safetensors"), 0600), 0);
+	refuse("fifo", EXIT_INPUT, "c.safetensors: is a FIFO");
+	make_sharded("sub", "{\"weight_map\":{\"a\":\"c.safetensors\"}}");
+	scratch_directory("sub/c.safetensors");
+	refuse("sub", EXIT_INPUT, "c.safetensors: is a directory");
+}
+END_TEST
+
+/* The phrase of a model with this config.json and tensor header. */
+static void check_phrase(const char *config, const char *header, size_t n, const char *phrase)
+{
+	struct model model;
+	static int number;
+	char name[64];
+
+	snprintf(name, sizeof name, "quantized%d", number++);
+	scratch_directory(name);
+	snprintf(name, sizeof name, "quantized%d/config.json", number - 1);
+	write_text(name, config);
+	snprintf(name, sizeof name, "quantized%d/model.safetensors", number - 1);
+	scratch_safetensors(name, header, n);
+	snprintf(name, sizeof name, "quantized%d", number - 1);
+	ck_assert_msg(model_open(&model, scratch_path(name), &error) == EXIT_OK, "%s", error.text);
+	if (phrase == NULL)
+		ck_assert_ptr_null(model_quantized_by(&model));
+	else
+		ck_assert_ptr_nonnull(strstr(model_quantized_by(&model), phrase));
+	model_close(&model);
+	suite_compared(1);
+}
+
+#define U8(name, at) "\"" name "\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[" at "]}"
+#define BF16(name, at) "\"" name "\":{\"dtype\":\"BF16\",\"shape\":[1],\"data_offsets\":[" at "]}"
+
+START_TEST(quantized_models_are_known)
+{
+	check_phrase("{}", "{" BF16("a.weight", "0,2") "}", 2, NULL);
+	check_phrase("{\"quantization_config\":{\"quant_method\":\"compressed-tensors\","
+	             "\"format\":\"mxfp4-pack-quantized\"}}",
+	             "{}", 0, "compressed-tensors, mxfp4-pack-quantized");
+	check_phrase("{\"quantization_config\":{}}", "{}", 0, "quantization_config");
+	check_phrase("{}", "{" U8("a.weight_packed", "0,1") "}", 1, "weight_packed");
+	check_phrase("{}", "{" U8("e_blocks", "0,1") "," U8("e_scales", "1,2") "}", 2, "_blocks");
+	check_phrase("{}", "{" U8("e_blocks", "0,1") "," U8("f_scales", "1,2") "}", 2, NULL);
+	check_phrase("{}", "{" U8("a.weight", "0,1") "," U8("a.weight_scale", "1,2") "}", 2, "weight_scale");
+	check_phrase("{}", "{" BF16("a.weight", "0,2") "," U8("a.weight_scale", "2,3") "}", 3, NULL);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("model");
+	TCase *model = tcase_create("model_files"), *index = tcase_create("model_index");
+
+	tcase_add_test(model, single_file_is_a_model);
+	tcase_add_test(model, directory_without_index_has_one_file);
+	tcase_add_test(model, quantized_models_are_known);
+	tcase_add_test(index, shards_are_opened_by_the_index);
+	tcase_add_test(index, index_and_single_file_contradict);
+	tcase_add_test(index, index_must_agree_with_the_shards);
+	tcase_add_test(index, shard_names_lead_nowhere_else);
+	tcase_add_test(index, symbolic_links_stay_inside);
+	tcase_add_test(index, special_files_are_no_shards);
+	suite_add_tcase(suite, model);
+	suite_add_tcase(suite, index);
+	return suite_run(suite);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* Option values and status codes: pinned numbers and names, typed by hand. */
+#include "mxfp/options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "mxfp/status.h"
+#include "suite.h"
+
+/* Values are dense from 0, so the index is the value. NULL ends a list. */
+static const char *const names[][9] = {
+	[MXFP_OPTION_ROUND] = {"rne", "rna", "rhz", "rtz", "rtp", "rtn", "sr"},
+	[MXFP_OPTION_OVERFLOW] = {"sat", "ovf"},
+	[MXFP_OPTION_RULE] = {"mse", "floor", "ceil", "even", "even-m1", "rceil", "fit", "trn3"},
+	[MXFP_OPTION_RECIPE] = {"te", "torchao", "torchao-1", "compressed-tensors", "modelopt", "modelopt-0.45",
+	                        "ggml", "4over6"},
+	[MXFP_OPTION_NON_FINITE] = {"propagate", "error", "saturate"},
+	[MXFP_OPTION_ACC] = {"exact", "chain"},
+};
+
+enum { N_OPTIONS = sizeof names / sizeof names[0] };
+
+START_TEST(values_have_their_names)
+{
+	enum mxfp_option option = (enum mxfp_option)_i;
+	int n = 0, found;
+
+	for (; names[_i][n] != NULL; n++) {
+		ck_assert_str_eq(mxfp_option_name(option, n), names[_i][n]);
+		ck_assert_ptr_nonnull(mxfp_option_meaning(option, n));
+		found = -5;
+		ck_assert_int_eq((int)mxfp_option_from_name(option, names[_i][n], &found), (int)MXFP_OK);
+		ck_assert_int_eq(found, n);
+	}
+	ck_assert_ptr_null(mxfp_option_name(option, n));
+	ck_assert_ptr_null(mxfp_option_meaning(option, n));
+	ck_assert_ptr_null(mxfp_option_name(option, -1));
+	ck_assert_ptr_null(mxfp_option_name(option, 1000000));
+	suite_compared((uint64_t)n);
+}
+END_TEST
+
+START_TEST(unknown_values_are_refused)
+{
+	int value = 42;
+
+	ck_assert_int_eq((int)mxfp_option_from_name(MXFP_OPTION_RULE, "floor ", &value), (int)MXFP_ERR_OPTION);
+	ck_assert_int_eq((int)mxfp_option_from_name(MXFP_OPTION_RULE, "FLOOR", &value), (int)MXFP_ERR_OPTION);
+	ck_assert_int_eq((int)mxfp_option_from_name(MXFP_OPTION_RULE, "", &value), (int)MXFP_ERR_OPTION);
+	ck_assert_int_eq((int)mxfp_option_from_name(MXFP_OPTION_ROUND, "floor", &value), (int)MXFP_ERR_OPTION);
+	ck_assert_int_eq((int)mxfp_option_from_name((enum mxfp_option)N_OPTIONS, "rne", &value), (int)MXFP_ERR_OPTION);
+	ck_assert_int_eq((int)mxfp_option_from_name(MXFP_OPTION_RULE, NULL, &value), (int)MXFP_ERR_NULL);
+	ck_assert_int_eq((int)mxfp_option_from_name(MXFP_OPTION_RULE, "floor", NULL), (int)MXFP_ERR_NULL);
+	ck_assert_int_eq(value, 42);
+	ck_assert_ptr_null(mxfp_option_name((enum mxfp_option)N_OPTIONS, 0));
+	ck_assert_ptr_null(mxfp_option_name((enum mxfp_option)-1, 0));
+}
+END_TEST
+
+START_TEST(status_codes_are_pinned_and_have_texts)
+{
+	static const struct {
+		enum mxfp_status status;
+		int value;
+	} pinned[] = {{MXFP_OK, 0},        {MXFP_ERR_NULL, -1},    {MXFP_ERR_FORMAT, -2},     {MXFP_ERR_OPTION, -3},
+	              {MXFP_ERR_SIZE, -4}, {MXFP_ERR_OVERLAP, -5}, {MXFP_ERR_NON_FINITE, -6},
+	              {MXFP_ERR_PACKED, -7}, {MXFP_ERR_MASK, -8}};
+
+	for (size_t i = 0; i < sizeof pinned / sizeof pinned[0]; i++) {
+		const char *text = mxfp_status_text(pinned[i].status);
+		ck_assert_int_eq((int)pinned[i].status, pinned[i].value);
+		ck_assert_str_ne(text, "unknown status");
+		ck_assert_int_ne(text[strlen(text) - 1], '.');
+		for (size_t j = 0; j < i; j++)
+			ck_assert_str_ne(text, mxfp_status_text(pinned[j].status));
+	}
+	ck_assert_str_eq(mxfp_status_text((enum mxfp_status)1), "unknown status");
+	ck_assert_str_eq(mxfp_status_text((enum mxfp_status)-9), "unknown status");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("option");
+	TCase *api = tcase_create("option_api");
+
+	tcase_add_loop_test(api, values_have_their_names, 0, N_OPTIONS);
+	tcase_add_test(api, unknown_values_are_refused);
+	tcase_add_test(api, status_codes_are_pinned_and_have_texts);
+	suite_add_tcase(suite, api);
+	return suite_run(suite);
+}

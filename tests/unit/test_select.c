@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/* Names and shapes of layers as models of the field have them, and what becomes of each. */
+#include "config.h"
+
+#include <string.h>
+
+#include "model/select.h"
+#include "unit/scratch.h"
+#include "suite.h"
+
+struct tensor_case {
+	const char *name;
+	enum dtype dtype;
+	unsigned rank;
+	bool chosen;
+	const char *reason;
+};
+
+static const uint64_t shape[] = {4, 64, 64, 3};
+
+static bool decide(const struct select *select, const char *name, enum dtype dtype, unsigned rank, const char **reason)
+{
+	const struct tensor tensor = {.name = name, .dtype = dtype, .rank = rank, .shape = shape};
+
+	suite_compared(1);
+	return select_tensor(select, &tensor, reason);
+}
+
+static const struct tensor_case cases[] = {
+	{"model.layers.0.self_attn.q_proj.weight", DTYPE_BF16, 2, true, "linear weight"},
+	{"model.layers.0.mlp.gate_proj.weight", DTYPE_F32, 2, true, "linear weight"},
+	{"model.layers.0.mlp.gate_up_proj.weight", DTYPE_F16, 2, true, "linear weight"},
+	{"model.layers.0.mlp.experts.7.down_proj.weight", DTYPE_BF16, 2, true, "linear weight"},
+	{"bert.encoder.layer.0.attention.output.dense.weight", DTYPE_F32, 2, true, "linear weight"},
+	{"layer.weight", DTYPE_F64, 2, true, "linear weight"},
+	{"lstm_cell.weight_ih", DTYPE_F32, 2, true, "recurrent weight"},
+	{"rnn.weight_hh_l0", DTYPE_F32, 2, true, "recurrent weight"},
+	{"model.layers.0.mlp.experts.gate_up_proj", DTYPE_BF16, 3, true, "weights of experts"},
+	{"model.embed_tokens.weight", DTYPE_BF16, 2, false, "embedding"},
+	{"embeddings.word_embeddings.weight", DTYPE_BF16, 2, false, "embedding"},
+	{"transformer.wte.weight", DTYPE_BF16, 2, false, "embedding"},
+	{"lm_head.weight", DTYPE_BF16, 2, false, "output head"},
+	{"model.language_model.lm_head.weight", DTYPE_BF16, 2, false, "output head"},
+	{"output.weight", DTYPE_BF16, 2, false, "output head"},
+	{"model.norm.weight", DTYPE_BF16, 1, false, "norm"},
+	{"model.layers.0.self_attn.q_norm.weight", DTYPE_BF16, 2, false, "norm"},
+	{"bert.embeddings.LayerNorm.weight", DTYPE_F32, 1, false, "norm"},
+	{"transformer.h.0.ln_1.weight", DTYPE_F32, 1, false, "norm"},
+	{"layer.bias", DTYPE_F32, 1, false, "bias"},
+	{"model.layers.0.mlp.experts.gate_up_proj_bias", DTYPE_BF16, 2, false, "bias"},
+	{"model.layers.0.mlp.experts.down_proj_bias", DTYPE_BF16, 3, false, "bias"},
+	{"model.layers.0.mlp.gate.weight", DTYPE_BF16, 2, false, "router"},
+	{"model.layers.0.mlp.router.weight", DTYPE_BF16, 2, false, "router"},
+	{"model.layers.0.block_sparse_moe.gate.weight", DTYPE_BF16, 2, false, "router"},
+	{"model.layers.0.mlp.shared_expert_gate.weight", DTYPE_BF16, 2, false, "router"},
+	{"conv1.weight", DTYPE_F32, 3, false, "convolution"},
+	{"visual.patch_conv.weight", DTYPE_F32, 4, false, "convolution"},
+	{"visual.stack.weight", DTYPE_F32, 4, false, "more than 3 dimensions"},
+	{"stack.weight", DTYPE_F32, 3, false, "3-D, not of experts"},
+	{"dense/kernel:0", DTYPE_F32, 2, false, "no 'weight' in its name"},
+	{"scale.weight", DTYPE_F32, 1, false, "fewer than 2 dimensions"},
+	{"weight", DTYPE_F32, 0, false, "fewer than 2 dimensions"},
+	{"table.weight", DTYPE_I64, 2, false, "not of type F32, BF16, F16 or F64"},
+	{"table.weight", DTYPE_F8_E4M3, 2, false, "not of type F32, BF16, F16 or F64"},
+};
+
+START_TEST(names_and_shapes_decide)
+{
+	const struct tensor_case *c = &cases[_i];
+	const struct select select = {.include = {0}};
+	const char *reason = NULL;
+	bool chosen = decide(&select, c->name, c->dtype, c->rank, &reason);
+
+	ck_assert_msg(chosen == c->chosen && strcmp(reason, c->reason) == 0, "%s, %u-D: %d, %s", c->name, c->rank,
+	              chosen, reason);
+}
+END_TEST
+
+START_TEST(an_empty_tensor_is_kept)
+{
+	static const uint64_t none[] = {0, 64};
+	const struct tensor tensor = {.name = "a.weight", .dtype = DTYPE_F32, .rank = 2, .shape = none};
+	const struct select select = {.include = {0}};
+	const char *reason;
+
+	ck_assert(!select_tensor(&select, &tensor, &reason));
+	ck_assert_str_eq(reason, "empty");
+}
+END_TEST
+
+START_TEST(patterns_overrule_names)
+{
+	struct select select = {
+		.include = {.n = 2, .items = {"*kernel:?", "lm_head.*"}},
+		.ignore = {.n = 1, .items = {"rnn/*"}},
+	};
+	const char *reason;
+	struct error error;
+
+	ck_assert_int_eq(select_compile(&select, &error), EXIT_OK);
+	ck_assert(decide(&select, "dense/kernel:0", DTYPE_F32, 2, &reason));
+	ck_assert_str_eq(reason, "--include");
+	ck_assert(decide(&select, "lm_head.weight", DTYPE_F32, 2, &reason));
+	ck_assert(decide(&select, "conv/kernel:0", DTYPE_F32, 4, &reason));
+	ck_assert(!decide(&select, "rnn/kernel:0", DTYPE_F32, 2, &reason));
+	ck_assert_str_eq(reason, "--ignore");
+	ck_assert(!decide(&select, "dense/kernel:10", DTYPE_F32, 2, &reason));
+	ck_assert(!decide(&select, "dense/kernel:0", DTYPE_F32, 1, &reason));
+	ck_assert(!decide(&select, "dense/kernel:0", DTYPE_I32, 2, &reason));
+	select_free(&select);
+}
+END_TEST
+
+/* The model has the tensors "layer.weight" and "norm". */
+static int check_pattern(const char *include, const char *ignore, struct error *error)
+{
+	static const char header[] = "{\"layer.weight\":{\"dtype\":\"F32\",\"shape\":[1,1],\"data_offsets\":[0,4]},"
+	                             "\"norm\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}";
+	struct select select = {.include = {0}};
+	struct model model;
+
+	if (include != NULL)
+		select.include = (struct string_list){.n = 1, .items = {include}};
+	if (ignore != NULL)
+		select.ignore = (struct string_list){.n = 1, .items = {ignore}};
+	ck_assert_int_eq(model_open(&model, scratch_safetensors("m.safetensors", header, 8), error), EXIT_OK);
+	int code = select_compile(&select, error);
+	if (code == EXIT_OK)
+		code = select_check(&select, &model, error);
+	select_free(&select);
+	model_close(&model);
+	return code;
+}
+
+START_TEST(a_pattern_that_matches_nothing_is_refused)
+{
+	struct error error = {""};
+
+	ck_assert_int_eq(check_pattern(NULL, NULL, &error), EXIT_OK);
+	ck_assert_int_eq(check_pattern("*.weight", "norm", &error), EXIT_OK);
+	ck_assert_int_eq(check_pattern(NULL, "layer.wieght", &error), EXIT_USAGE);
+	ck_assert_msg(strstr(error.text, "--ignore 'layer.wieght'") != NULL, "%s", error.text);
+	ck_assert_msg(strstr(error.text, "did you mean 'layer.weight'?") != NULL, "%s", error.text);
+	ck_assert_int_eq(check_pattern("*.bias", NULL, &error), EXIT_USAGE);
+	ck_assert_msg(strstr(error.text, "--include '*.bias' matches no tensor") != NULL, "%s", error.text);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("select");
+	TCase *tcase = tcase_create("select_api");
+
+	tcase_add_loop_test(tcase, names_and_shapes_decide, 0, sizeof cases / sizeof cases[0]);
+	tcase_add_test(tcase, an_empty_tensor_is_kept);
+	tcase_add_test(tcase, patterns_overrule_names);
+	tcase_add_test(tcase, a_pattern_that_matches_nothing_is_refused);
+	suite_add_tcase(suite, tcase);
+	return suite_run(suite);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The work of `mxfp advise`: the error of every layer in every variant, and which mixture of formats has the least
+ * error at an average of bits.
+ *
+ * A layer in a format has the variant of that format with the least error. All units (units.h) start in their smallest
+ * format; then, again and again, the step of a unit to a larger format that saves the most error a byte is taken, while
+ * it fits. weight_error.h has the measure.
+ */
+#ifndef TOOLS_ANALYSE_ADVISE_H
+#define TOOLS_ANALYSE_ADVISE_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "analyse/measure.h"
+#include "analyse/weight_error.h"
+#include "model/model.h"
+#include "model/select.h"
+#include "model/units.h"
+
+struct advise_layer {
+	const struct file *file;
+	const struct tensor *tensor;
+	struct weight_error *errors; /* one a variant */
+};
+
+/* A unit from one format to a larger one. */
+struct advise_step {
+	size_t unit, from, to; /* of units.items; of formats */
+	uint64_t bytes;        /* that it takes more */
+	double saved;          /* of the sum of errors */
+};
+
+struct advice {
+	const struct model *model;
+	const struct select *select;
+	const struct measure_options *options;
+	size_t n_layers, n_left_out;
+	struct advise_layer *layers;
+	size_t n_formats;
+	enum mxfp_format formats[FORMATS_MAX];
+	struct units units;
+	size_t *smallest;          /* format of each unit that the steps start from */
+	size_t n_steps;
+	struct advise_step *steps; /* the most saved a byte first, those of a unit in their order */
+};
+
+/* A mixture. */
+struct advise_mix {
+	size_t *formats;           /* of each unit */
+	struct weight_error total;
+};
+
+/* Selects the layers, as mxfp quantize does, whose rows are whole blocks of every variant. The caller sets the first
+   three members, and advise_free() follows in any case. EXIT_USAGE, EXIT_MEMORY. */
+int advise_select(struct advice *advice, struct error *error);
+
+/* Bytes of the layers in their files. */
+uint64_t advise_bytes(const struct advice *advice);
+
+/* Measures the layers and finds the steps. As measure_layer(). */
+int advise_measure(struct advice *advice, struct error *error);
+
+/* The second half of advise_measure(). EXIT_MEMORY. */
+int advise_find_steps(struct advice *advice, struct error *error);
+
+/* The variant of a format that a layer has the least error in; the first of equal ones. */
+size_t advise_best(const struct advice *advice, const struct advise_layer *layer, enum mxfp_format format);
+
+/* The best mixture of at most that many bits a weight, or all in the smallest format if there is none. It is released
+   by free(mix->formats). EXIT_MEMORY. */
+int advise_mix(struct advise_mix *mix, const struct advice *advice, double bits, struct error *error);
+
+/* The format of each layer in a mixture, one a layer; released by free(). NULL without memory. */
+size_t *advise_of_layers(const struct advice *advice, const struct advise_mix *mix);
+
+/* Prints everything, with what a mixture makes of each layer unless it is NULL. EXIT_MEMORY. */
+int advise_text(const struct advice *advice, const struct advise_mix *mix, struct error *error);
+int advise_json(const struct advice *advice, const struct advise_mix *mix, struct error *error);
+
+/* Called with the mixtures of the front: the smallest, at every quarter of a bit, and the largest. */
+typedef int advise_point(const struct advice *advice, const struct advise_mix *mix, double bits, void *context,
+                         struct error *error);
+int advise_front(const struct advice *advice, advise_point *point, void *context, struct error *error);
+
+/* The share of weights that a mixture has in a format, 0 to 1. */
+double advise_share(const struct advice *advice, const struct advise_mix *mix, size_t format);
+
+/* The recipe, mxfp-recipe(5), of a mixture; NULL without memory. */
+json_t *advise_recipe(const struct advice *advice, const struct advise_mix *mix);
+
+void advise_free(struct advice *advice);
+
+#endif

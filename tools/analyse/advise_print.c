@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/* What `mxfp advise` prints: tables, or JSON one tensor at a time. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/advise.h"
+#include "base/table.h"
+#include "io/facts.h"
+#include "io/shape.h"
+
+enum { CHOICES_TEXT = 512 };
+
+static const char *format_name(const struct advice *advice, size_t format)
+{
+	return mxfp_format_info(advice->formats[format])->name;
+}
+
+/* The variants of a format from the least error of a layer on. Returns how many. */
+static size_t sort_variants(const struct advice *advice, const struct advise_layer *layer, size_t format,
+                            size_t sorted[VARIANTS_MAX])
+{
+	const struct variants *variants = &advice->options->variants;
+	size_t n = 0;
+
+	for (size_t v = 0; v < variants->n; v++) {
+		size_t at = n;
+
+		if (variants->items[v].format != advice->formats[format])
+			continue;
+		for (; at > 0 && layer->errors[v].sum < layer->errors[sorted[at - 1]].sum; at--)
+			sorted[at] = sorted[at - 1];
+		sorted[at] = v;
+		n++;
+	}
+	return n;
+}
+
+/* "mse 19.31, even 19.02" */
+static void choices_text(const struct advice *advice, const struct advise_layer *layer, size_t format,
+                         char text[CHOICES_TEXT])
+{
+	size_t sorted[VARIANTS_MAX], n = sort_variants(advice, layer, format, sorted), used = 0;
+
+	for (size_t i = 0; i < n && used < CHOICES_TEXT; i++)
+		used += (size_t)snprintf(text + used, CHOICES_TEXT - used, "%s%s %.2f", i == 0 ? "" : ", ",
+		                         variant_choice(&advice->options->variants.items[sorted[i]]),
+		                         weight_error_sqnr(&layer->errors[sorted[i]]));
+}
+
+static int print_layers(const struct advice *advice, const size_t *chosen, struct error *error)
+{
+	struct table table = {.n_columns = chosen != NULL ? 6 : 5, .n_left = 4};
+	char shape[SHAPE_TEXT], text[CHOICES_TEXT];
+
+	table_cell(&table, "tensor");
+	table_cell(&table, "is");
+	table_cell(&table, "format");
+	table_cell(&table, "SQNR dB, best first");
+	table_cell(&table, "bits");
+	if (chosen != NULL)
+		table_cell(&table, "chosen");
+	for (size_t i = 0; i < advice->n_layers; i++)
+		for (size_t f = 0; f < advice->n_formats; f++) {
+			const struct advise_layer *layer = &advice->layers[i];
+			size_t best = advise_best(advice, layer, advice->formats[f]);
+
+			choices_text(advice, layer, f, text);
+			table_cell(&table, "%s", f == 0 ? layer->tensor->name : "");
+			table_cell(&table, "%s %s", f == 0 ? dtype_info(layer->tensor->dtype)->name : "",
+			           f == 0 ? shape_text(layer->tensor, shape) : "");
+			table_cell(&table, "%s", format_name(advice, f));
+			table_cell(&table, "%s", text);
+			table_cell(&table, "%.3f", weight_error_bits(&layer->errors[best]));
+			if (chosen != NULL)
+				table_cell(&table, "%s", chosen[i] == f ? "*" : "");
+		}
+	return table_print(&table, stdout, error);
+}
+
+static void add_mix(struct table *table, const struct advice *advice, const struct advise_mix *mix, double bits)
+{
+	table_cell(table, "%.4g", bits);
+	table_cell(table, "%.3f", weight_error_bits(&mix->total));
+	table_cell(table, "%.2f", weight_error_sqnr(&mix->total));
+	for (size_t f = 0; f < advice->n_formats; f++)
+		table_cell(table, "%.1f %%", 100 * advise_share(advice, mix, f));
+}
+
+static int add_point(const struct advice *advice, const struct advise_mix *mix, double bits, void *context,
+                     struct error *error)
+{
+	(void)error;
+	add_mix(context, advice, mix, bits);
+	return EXIT_OK;
+}
+
+static int print_front(const struct advice *advice, struct error *error)
+{
+	struct table table = {.n_columns = 3 + advice->n_formats};
+
+	table_cell(&table, "bits at most");
+	table_cell(&table, "bits");
+	table_cell(&table, "SQNR dB");
+	for (size_t f = 0; f < advice->n_formats; f++)
+		table_cell(&table, "%s", format_name(advice, f));
+	int code = advise_front(advice, add_point, &table, error);
+	if (code == EXIT_OK)
+		return table_print(&table, stdout, error);
+	table_free(&table);
+	return code;
+}
+
+int advise_text(const struct advice *advice, const struct advise_mix *mix, struct error *error)
+{
+	size_t *chosen = NULL;
+
+	if (mix != NULL && (chosen = advise_of_layers(advice, mix)) == NULL)
+		return fail_memory(error);
+	int code = print_layers(advice, chosen, error);
+	free(chosen);
+	if (code == EXIT_OK)
+		code = print_front(advice, error);
+	if (code != EXIT_OK)
+		return code;
+	puts("Mixtures start with all layers in their smallest format and take, again and again, the step of a layer to a\n"
+	     "larger one that saves the most error a byte; what loaders fuse (q, k, v; gate, up; experts) steps together.");
+	puts("SQNR of the whole: -10 log10 of the mean over all weights of their layer's relative squared error.");
+	if (advice->n_left_out > 0)
+		printf("left out: %zu layers whose rows are not whole blocks\n", advice->n_left_out);
+	if (mix != NULL)
+		printf("chosen: %.3f bits a weight, %.2f dB\n", weight_error_bits(&mix->total),
+		       weight_error_sqnr(&mix->total));
+	return EXIT_OK;
+}
+
+/* A number, or null if it is not finite, which JSON cannot say. */
+static json_t *number(double value)
+{
+	return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *format_facts(const struct advice *advice, const struct advise_layer *layer, size_t format)
+{
+	size_t sorted[VARIANTS_MAX], n = sort_variants(advice, layer, format, sorted);
+	const struct variants *variants = &advice->options->variants;
+	json_t *choices = json_array();
+
+	for (size_t i = 0; i < n; i++) {
+		const struct weight_error *error = &layer->errors[sorted[i]];
+		const struct variant *variant = &variants->items[sorted[i]];
+
+		json_array_append_new(choices, json_pack("{s:s, s:o, s:o}", variant_has_recipe(variant) ? "recipe" : "rule",
+		                                         variant_choice(variant), "sqnr_db", number(weight_error_sqnr(error)),
+		                                         "relative_squared_error", number(weight_error_mean(error))));
+	}
+	return json_pack("{s:s, s:f, s:o}", "weights", format_name(advice, format), "bits_per_weight",
+	                 weight_error_bits(&layer->errors[sorted[0]]), "choices", choices);
+}
+
+static json_t *layer_facts(const struct advice *advice, size_t i, const size_t *chosen)
+{
+	const struct advise_layer *layer = &advice->layers[i];
+	json_t *formats = json_array(), *shape = json_array();
+
+	for (unsigned k = 0; k < layer->tensor->rank; k++)
+		json_array_append_new(shape, json_integer((json_int_t)layer->tensor->shape[k]));
+	for (size_t f = 0; f < advice->n_formats; f++)
+		json_array_append_new(formats, format_facts(advice, layer, f));
+	return json_pack("{s:s, s:s, s:o, s:o, s:s*}", "name", layer->tensor->name, "dtype",
+	                 dtype_info(layer->tensor->dtype)->name, "shape", shape, "formats", formats, "chosen",
+	                 chosen != NULL ? format_name(advice, chosen[i]) : NULL);
+}
+
+static json_t *mix_facts(const struct advice *advice, const struct advise_mix *mix)
+{
+	json_t *shares = json_object();
+
+	for (size_t f = 0; f < advice->n_formats; f++)
+		json_object_set_new(shares, format_name(advice, f), json_real(advise_share(advice, mix, f)));
+	return json_pack("{s:f, s:I, s:o, s:o, s:o}", "bits_per_weight", weight_error_bits(&mix->total), "bytes",
+	                 (json_int_t)mix->total.bytes, "sqnr_db", number(weight_error_sqnr(&mix->total)),
+	                 "relative_squared_error", number(weight_error_mean(&mix->total)), "shares", shares);
+}
+
+static int append_point(const struct advice *advice, const struct advise_mix *mix, double bits, void *context,
+                        struct error *error)
+{
+	json_t *point = mix_facts(advice, mix);
+
+	json_object_set_new(point, "bits_at_most", json_real(bits));
+	return json_array_append_new(context, point) == 0 ? EXIT_OK : fail_memory(error);
+}
+
+int advise_json(const struct advice *advice, const struct advise_mix *mix, struct error *error)
+{
+	size_t *chosen = NULL;
+	json_t *front = json_array();
+	int code = EXIT_OK;
+
+	if (mix != NULL && (chosen = advise_of_layers(advice, mix)) == NULL)
+		code = fail_memory(error);
+	fputs("{\n\"tensors\": [", stdout);
+	for (size_t i = 0; i < advice->n_layers && code == EXIT_OK; i++) {
+		fputs(i == 0 ? "\n" : ",\n", stdout);
+		code = facts_print_part(stdout, layer_facts(advice, i, chosen), 0, error);
+	}
+	free(chosen);
+	if (code == EXIT_OK)
+		code = advise_front(advice, append_point, front, error);
+	if (code != EXIT_OK) {
+		json_decref(front);
+		return code;
+	}
+	fputs("\n],\n\"front\": ", stdout);
+	code = facts_print_part(stdout, front, JSON_INDENT(2), error);
+	if (code == EXIT_OK && mix != NULL) {
+		fputs(",\n\"chosen\": ", stdout);
+		code = facts_print_part(stdout, mix_facts(advice, mix), JSON_INDENT(2), error);
+	}
+	printf(",\n\"tensors_left_out\": %zu\n}\n", advice->n_left_out);
+	return code;
+}

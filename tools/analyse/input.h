@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* Activations of one layer for measuring products: seeded, or read from a file; exact, and quantized. */
+#ifndef TOOLS_ANALYSE_INPUT_H
+#define TOOLS_ANALYSE_INPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyse/activations.h"
+#include "analyse/variant.h"
+#include "base/error.h"
+#include "base/stats.h"
+#include "io/file.h"
+#include "mxfp/gemm.h"
+
+struct input_source {
+	const struct file *file; /* NULL: seeded */
+	struct variant variant;  /* what the activations are quantized to, rounded to nearest even */
+	size_t tokens;           /* at most this many; 0: no activations */
+	uint64_t seed;           /* the stream is XXH3-64 of the layer's name with seed 1 */
+	unsigned threads;
+};
+
+/* All zero: no activations. Both matrices have a row a token. */
+struct input {
+	struct mxfp_matrix exact;     /* f32 */
+	struct mxfp_matrix quantized;
+	float *x;                     /* what they point at */
+	uint8_t *codes;               /* and the scales behind them */
+	struct stats stats; /* quantized against exact activations, token by token */
+};
+
+/* Kinds of activations that a source has: both seeded ones, or the file's alone, or none. */
+unsigned input_kinds(const struct input_source *source);
+
+/* "normal", "outliers" or "file". */
+const char *input_kind_name(const struct input_source *source, unsigned kind);
+
+/* Whether the source has activations for a layer; as input_make(). */
+int input_covers(bool *covers, const struct input_source *source, const struct tensor *layer, struct error *error);
+
+/*
+ * Makes the activations of a layer with `cols` input channels. In a file they are the tensor with
+ * the layer's name, or with that name less ".weight", or the only tensor; its last dimension is
+ * `cols` and its first rows are the tokens. A file without a tensor for this layer gives no
+ * activations (no rows). EXIT_MEMORY, EXIT_IO, EXIT_INPUT (a tensor of the layer's name that does
+ * not fit, NaN or Inf).
+ */
+int input_make(struct input *input, const struct input_source *source, unsigned kind, const struct tensor *layer,
+               size_t cols, struct error *error);
+
+void input_free(struct input *input);
+
+#endif

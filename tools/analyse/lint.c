@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of checks, and how findings are printed: as they are found, one line each. lint_run.c goes through the
+   checks. */
+#include "config.h"
+
+#include "analyse/lint.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/color.h"
+#include "base/printable.h"
+#include "io/facts.h"
+
+static const struct {
+	const char *name;
+	enum lint_severity severity;
+	const char *why;
+} checks[N_LINT_CHECKS] = {
+#define LINT(id, name, severity, what, why) {name, LINT_SEVERITY_##severity, why},
+#include "analyse/lint.def"
+};
+
+static const char *const severities[N_LINT_SEVERITIES] = {"error", "warning", "note"};
+static const enum color colors[N_LINT_SEVERITIES] = {COLOR_ERROR, COLOR_WARNING, COLOR_NOTE};
+
+enum { FINDING_TEXT = 512 };
+
+static void print_text(enum lint_check check, enum lint_severity severity, const char *path, const char *tensor,
+                       const char *what)
+{
+	printf("%s%s:%s ", color_begin(stdout, colors[severity]), severities[severity], color_end(stdout));
+	print_printable(stdout, path);
+	if (tensor != NULL) {
+		printf(": tensor '");
+		print_printable(stdout, tensor);
+		putchar('\'');
+	}
+	printf(": ");
+	print_printable(stdout, what);
+	printf(" / %s [%s]\n", checks[check].why, checks[check].name);
+}
+
+static int print_json(struct lint *lint, enum lint_check check, enum lint_severity severity, const char *path,
+                      const char *tensor, const char *what, struct error *error)
+{
+	json_t *facts = json_pack("{s:s, s:s, s:o, s:o, s:o, s:s}", "severity", severities[severity], "check",
+	                          checks[check].name, "file", facts_text(path), "tensor",
+	                          tensor != NULL ? facts_text(tensor) : json_null(), "what", facts_text(what), "why",
+	                          checks[check].why);
+
+	fputs(lint->counts[0] + lint->counts[1] + lint->counts[2] == 1 ? "\n" : ",\n", stdout);
+	return facts_print_part(stdout, facts, 0, error);
+}
+
+int lint_find(struct lint *lint, enum lint_check check, const struct lint_place *place, struct error *error,
+              const char *format, ...)
+{
+	enum lint_severity severity = checks[check].severity;
+	const char *path = place->file != NULL ? place->file->path : lint->model->path;
+	char what[FINDING_TEXT];
+	va_list arguments;
+
+	if (lint->ignored[check])
+		return EXIT_OK;
+	va_start(arguments, format);
+	vsnprintf(what, sizeof what, format, arguments);
+	va_end(arguments);
+	lint->counts[severity]++;
+	if (lint->settings->json)
+		return print_json(lint, check, severity, path, place->tensor, what, error);
+	print_text(check, severity, path, place->tensor, what);
+	return EXIT_OK;
+}
+
+const char *lint_check_name(enum lint_check check)
+{
+	return checks[check].name;
+}
+
+static int compare_name(const void *name, const void *weight)
+{
+	return strcmp(name, ((const struct lint_weight *)weight)->name);
+}
+
+const struct lint_weight *lint_weight(const struct lint *lint, const char *name)
+{
+	if (lint->n_weights == 0)
+		return NULL;
+	return bsearch(name, lint->weights, lint->n_weights, sizeof *lint->weights, compare_name);
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT */
+/* The data of tensors: scales and blocks of quantized ones, numbers of the others. Each is read once, in pieces. */
+#include "config.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "analyse/lint.h"
+#include "io/transfer.h"
+#include "io/values.h"
+#include "model/scale_byte.h"
+
+/* How often something was seen, and where first; places are counted in blocks or elements of the whole tensor. */
+struct sight {
+	uint64_t n, first;
+};
+
+enum look { LOOK_NAN_SCALE, LOOK_SIGN, LOOK_ZERO_SCALE, LOOK_ZERO_BLOCK, LOOK_NON_FINITE, N_LOOKS };
+
+/* A tensor at work. Each worker has its own sights. */
+struct looking {
+	struct quantized quantized;  /* without parts: the tensor is not quantized */
+	const struct file *file;
+	const struct tensor *tensor; /* not quantized */
+	uint64_t rows, cols;
+	struct sight sights[TRANSFER_WORKERS][N_LOOKS];
+};
+
+static void see(struct sight *sight, uint64_t n, uint64_t at)
+{
+	if (n > 0 && (sight->n == 0 || at < sight->first))
+		sight->first = at;
+	sight->n += n;
+}
+
+static struct mxfp_blocks blocks_of(const struct looking *l, const struct transfer_piece *piece)
+{
+	return quantized_blocks(&l->quantized, &piece->piece, piece->bytes, piece->bytes + PIECE_ELEMENTS);
+}
+
+static int read_blocks(const void *context, const struct transfer_piece *piece, uint64_t *n_bytes, struct error *error)
+{
+	const struct looking *l = context;
+	const struct mxfp_blocks blocks = blocks_of(l, piece);
+
+	return quantized_read(&l->quantized, &piece->piece, &blocks, n_bytes, error);
+}
+
+/* One block: its scale and its decoded elements. */
+static void look_at_block(struct sight *sights, enum mxfp_format format, uint8_t scale, const float *x, size_t n,
+                          uint64_t at)
+{
+	static const uint32_t magnitude_bits = 0x7FFFFFFF, inf = 0x7F800000;
+	bool has_sign = mxfp_format_info(format)->scale != MXFP_FORMAT_E8M0;
+	uint32_t any = 0, largest = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		uint32_t bits;
+
+		memcpy(&bits, &x[i], sizeof bits);
+		bits &= magnitude_bits;
+		any |= bits;
+		largest = bits > largest ? bits : largest;
+	}
+	see(&sights[LOOK_SIGN], has_sign && (scale & 0x80) != 0, at);
+	if (scale_byte_is_nan(format, scale))
+		see(&sights[LOOK_NAN_SCALE], 1, at);
+	else if (largest >= inf)
+		see(&sights[LOOK_NON_FINITE], 1, at);
+	see(&sights[LOOK_ZERO_BLOCK], any == 0, at);
+}
+
+/* Whether a block of 4-bit codes, half a byte each, holds others than zeros. */
+static bool has_codes(const uint8_t *codes, size_t n_bytes)
+{
+	for (size_t i = 0; i < n_bytes; i++)
+		if ((codes[i] & 0x77) != 0)
+			return true;
+	return false;
+}
+
+static int look_at_blocks(const void *context, const struct transfer_piece *piece, struct mxfp_counts *counts,
+                          struct error *error)
+{
+	struct looking *l = (struct looking *)context;
+	const struct mxfp_exec exec = {.threads = 1};
+	const struct mxfp_blocks blocks = blocks_of(l, piece);
+	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
+	const struct mxfp_format_info *info = mxfp_format_info(blocks.format);
+	struct layout_slice slice = layout_slice(blocks.format, l->cols, &piece->piece);
+	struct sight *sights = l->sights[piece->worker];
+	uint64_t row_blocks = (l->cols - 1) / info->block_length + 1;
+	const uint8_t *scales = blocks.scales, *codes = blocks.codes;
+	float *x = (float *)(void *)piece->result;
+	enum mxfp_status status = mxfp_dequantize(&matrix, x, MXFP_FORMAT_F32, 0, &exec);
+
+	assert(status == MXFP_OK);
+	(void)status, (void)counts, (void)error;
+	for (size_t row = 0; row < blocks.rows; row++)
+		for (size_t col = 0; col < blocks.cols; col += info->block_length) {
+			size_t n = blocks.cols - col < info->block_length ? blocks.cols - col : info->block_length;
+			size_t block = col / info->block_length;
+			uint8_t scale = scales[row * slice.size.scales_row_bytes + block];
+			uint64_t at = (piece->piece.row + row) * row_blocks + piece->piece.col / info->block_length + block;
+
+			look_at_block(sights, blocks.format, scale, &x[row * blocks.cols + col], n, at);
+			if (blocks.format == MXFP_FORMAT_NVFP4 && (scale & 0x7F) == 0)
+				see(&sights[LOOK_ZERO_SCALE],
+				    has_codes(&codes[row * slice.size.codes_row_bytes + col / 2], n / 2), at);
+		}
+	return EXIT_OK;
+}
+
+static struct sight sight_of(const struct looking *l, enum look look)
+{
+	struct sight all = {0};
+
+	for (unsigned i = 0; i < TRANSFER_WORKERS; i++)
+		see(&all, l->sights[i][look].n, l->sights[i][look].first);
+	return all;
+}
+
+static int find_tensor_scale(struct lint *lint, const struct looking *l, struct error *error)
+{
+	const struct tensor *scale = l->quantized.parts[LAYOUT_TENSOR_SCALE];
+	float x = l->quantized.tensor_scale;
+
+	if (scale == NULL || (isnormal(x) && x > 0))
+		return EXIT_OK;
+	return lint_find(lint, LINT_TENSOR_SCALE,
+	                 &(struct lint_place){l->quantized.files[LAYOUT_TENSOR_SCALE], scale->name}, error, "it is %g",
+	                 (double)x);
+}
+
+static int find_in_blocks(struct lint *lint, const struct looking *l, const struct lint_place *place,
+                          struct error *error)
+{
+	static const struct {
+		enum look look;
+		enum lint_check check;
+		const char *what;
+	} kinds[] = {
+		{LOOK_NAN_SCALE, LINT_SCALE_NAN, "have a NaN scale"},
+		{LOOK_SIGN, LINT_SCALE_SIGN, "have a scale with a sign"},
+		{LOOK_ZERO_SCALE, LINT_SCALE_ZERO, "have scale 0 over codes that are not 0"},
+		{LOOK_NON_FINITE, LINT_NON_FINITE_BLOCK, "hold numbers that are not finite"},
+		{LOOK_ZERO_BLOCK, LINT_ZERO_BLOCK, "are all zeros"},
+	};
+	uint64_t row_blocks = (l->cols - 1) / mxfp_format_info(l->quantized.choice.form->format)->block_length + 1;
+	uint64_t n_blocks = l->rows * row_blocks;
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && code == EXIT_OK; i++) {
+		const struct sight sight = sight_of(l, kinds[i].look);
+		bool many = kinds[i].check == LINT_ZERO_BLOCK && sight.n >= (n_blocks - 1) / 10 + 1;
+
+		if (sight.n > 0)
+			code = lint_find(lint, many ? LINT_ZERO_BLOCKS : kinds[i].check, place, error,
+			                 "%" PRIu64 " of %" PRIu64 " blocks (%.3g %%) %s, the first in row %" PRIu64
+			                 ", block %" PRIu64, sight.n, n_blocks,
+			                 100 * (double)sight.n / (double)n_blocks, kinds[i].what,
+			                 sight.first / row_blocks, sight.first % row_blocks);
+	}
+	return code;
+}
+
+static int lint_weight_data(struct lint *lint, struct transfer *transfer, const struct lint_weight *weight,
+                            struct error *error)
+{
+	const struct lint_place place = {weight->file, weight->name};
+	struct looking l = {.file = weight->file};
+	bool found;
+	int code = quantized_find(&l.quantized, &found, lint->model, weight->name, error);
+
+	if (code != EXIT_OK || l.quantized.rows == 0 || l.quantized.cols == 0)
+		return code;
+	l.rows = l.quantized.rows;
+	l.cols = l.quantized.cols;
+	const struct transfer_job job = {
+		.rows = l.rows,
+		.cols = l.cols,
+		.read = read_blocks,
+		.work = look_at_blocks,
+		.context = &l,
+	};
+	code = find_tensor_scale(lint, &l, error);
+	layout_read_in_bands(&l.quantized);
+	if (code == EXIT_OK)
+		code = transfer_run(transfer, &job, error);
+	layout_bands_free(l.quantized.bands);
+	return code == EXIT_OK ? find_in_blocks(lint, &l, &place, error) : code;
+}
+
+static int read_numbers(const void *context, const struct transfer_piece *piece, uint64_t *n_bytes,
+                        struct error *error)
+{
+	const struct looking *l = context;
+	size_t width = dtype_info(l->tensor->dtype)->bits / 8, n = piece->piece.rows * piece->piece.cols * width;
+
+	*n_bytes = n;
+	return file_read(l->file, l->tensor, (piece->piece.row * l->cols + piece->piece.col) * width, piece->bytes, n,
+	                 error);
+}
+
+static int look_at_numbers(const void *context, const struct transfer_piece *piece, struct mxfp_counts *counts,
+                           struct error *error)
+{
+	struct looking *l = (struct looking *)context;
+	size_t width = dtype_info(l->tensor->dtype)->bits / 8, n = piece->piece.rows * piece->piece.cols;
+	uint64_t from = piece->piece.row * l->cols + piece->piece.col;
+	double x[VALUES_PIECE];
+
+	(void)counts, (void)error;
+	for (size_t i = 0; i < n; i += VALUES_PIECE) {
+		size_t count = n - i < VALUES_PIECE ? n - i : VALUES_PIECE;
+
+		values_decode(l->tensor->dtype, piece->bytes + i * width, x, count);
+		for (size_t k = 0; k < count; k++)
+			see(&l->sights[piece->worker][LOOK_NON_FINITE], !isfinite(x[k]), from + i + k);
+	}
+	return EXIT_OK;
+}
+
+/* Whether a dtype holds numbers that may be NaN or Inf, of whole bytes. */
+static bool may_be_non_finite(enum dtype dtype)
+{
+	switch (dtype) {
+	case DTYPE_F8_E5M2:
+	case DTYPE_F8_E4M3:
+	case DTYPE_F16:
+	case DTYPE_BF16:
+	case DTYPE_F32:
+	case DTYPE_F64:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static int lint_plain_data(struct lint *lint, struct transfer *transfer, const struct model_tensor *at,
+                           struct error *error)
+{
+	const struct lint_place place = {at->file, at->tensor->name};
+	struct looking l = {.file = at->file, .tensor = at->tensor};
+
+	tensor_matrix(at->tensor, &l.rows, &l.cols);
+	if (!may_be_non_finite(at->tensor->dtype) || l.rows == 0 || l.cols == 0)
+		return EXIT_OK;
+	const struct transfer_job job = {
+		.rows = l.rows,
+		.cols = l.cols,
+		.read = read_numbers,
+		.work = look_at_numbers,
+		.context = &l,
+	};
+	int code = transfer_run(transfer, &job, error);
+	const struct sight sight = sight_of(&l, LOOK_NON_FINITE);
+	if (code != EXIT_OK || sight.n == 0)
+		return code;
+	return lint_find(lint, LINT_NON_FINITE, &place, error,
+	                 "%" PRIu64 " of %" PRIu64 " elements are NaN or Inf, the first in row %" PRIu64
+	                 ", column %" PRIu64,
+	                 sight.n, l.rows * l.cols, sight.first / l.cols, sight.first % l.cols);
+}
+
+int lint_blocks(struct lint *lint, struct error *error)
+{
+	struct transfer transfer = {.threads = lint->settings->threads};
+	int code = transfer_begin(&transfer, error);
+
+	progress_start(&transfer.progress, "checking", lint->model->data_bytes, lint->settings->quiet);
+	for (size_t i = 0; i < lint->n_weights && code == EXIT_OK; i++)
+		code = lint_weight_data(lint, &transfer, &lint->weights[i], error);
+	for (size_t i = 0; i < lint->model->n_tensors && code == EXIT_OK; i++)
+		if (!lint->is_part[i])
+			code = lint_plain_data(lint, &transfer, &lint->model->by_name[i], error);
+	progress_end(&transfer.progress);
+	transfer_end(&transfer);
+	return code;
+}

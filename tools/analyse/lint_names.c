@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/* The parts of quantized tensors by their names, dtypes and shapes, and the index. Lists the quantized tensors. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/lint.h"
+#include "base/suffix.h"
+#include "io/json.h"
+
+/* Tensors of which a model has many or none: they are one finding. */
+struct tally {
+	size_t n;
+	struct lint_place first;
+};
+
+/* The tensors in the order of their names, so that parts of one weight follow each other. */
+struct naming {
+	struct lint *lint;
+	struct error *error;
+	struct tally e8m0, other_format;
+	char last[sizeof((struct error *)0)->text]; /* the last that was wrong: other parts say the same */
+};
+
+static void count(struct tally *tally, const struct lint_place *place)
+{
+	if (tally->n++ == 0)
+		tally->first = *place;
+}
+
+/* Whether there is a tensor NAME without WITHOUT and with SUFFIX, and of which dtype. */
+static int find_beside(const struct model *model, const char *name, const char *without, const char *suffix,
+                       const struct tensor **tensor, struct error *error)
+{
+	size_t stem = without[0] == '\0' ? strlen(name) : suffix_stem(name, without);
+	size_t size = stem + strlen(suffix) + 1;
+	const struct file *file;
+	char *full = malloc(size);
+
+	*tensor = NULL;
+	if (full == NULL)
+		return fail_memory(error);
+	snprintf(full, size, "%.*s%s", (int)stem, name, suffix);
+	if (stem != 0)
+		*tensor = model_find(model, full, &file);
+	free(full);
+	return EXIT_OK;
+}
+
+/* Weights of 8 bits with numbers for scales are of other formats: one scale a tensor, a row, or a square of it. */
+static int is_other_format(const struct naming *n, const struct tensor *tensor, bool *other)
+{
+	static const char *const suffixes[] = {"_scale", "_scale_inv"};
+	int code = EXIT_OK;
+
+	*other = false;
+	for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0] && code == EXIT_OK && !*other; i++) {
+		const struct tensor *scale, *codes = tensor;
+
+		if (suffix_stem(tensor->name, suffixes[i]) != 0) {
+			scale = tensor;
+			code = find_beside(n->lint->model, tensor->name, suffixes[i], "", &codes, n->error);
+		} else {
+			code = find_beside(n->lint->model, tensor->name, "", suffixes[i], &scale, n->error);
+		}
+		*other = scale != NULL && codes != NULL && dtype_info(codes->dtype)->bits == 8 &&
+		         (scale->dtype == DTYPE_F32 || scale->dtype == DTYPE_BF16 || scale->dtype == DTYPE_F16);
+	}
+	return code;
+}
+
+/* The text of an error about a tensor without what names the tensor. */
+static const char *without_place(const char *text, const struct model_tensor *at)
+{
+	char place[sizeof((struct error *)0)->text];
+	int n = snprintf(place, sizeof place, "%s: tensor '%s': ", at->file->path, at->tensor->name);
+
+	return n > 0 && strncmp(text, place, (size_t)n) == 0 ? text + n : text;
+}
+
+/* A tensor of which the layouts say that it, or what it is a part of, is wrong. */
+static int find_wrong(struct naming *n, const struct model_tensor *at, const char *text)
+{
+	const struct lint_place place = {at->file, at->tensor->name};
+	bool other;
+	int code = is_other_format(n, at->tensor, &other);
+
+	if (code != EXIT_OK || strcmp(text, n->last) == 0)
+		return code;
+	snprintf(n->last, sizeof n->last, "%s", text);
+	if (!other)
+		return lint_find(n->lint, LINT_PARTS, &place, n->error, "%s", without_place(text, at));
+	count(&n->other_format, &place);
+	return EXIT_OK;
+}
+
+/* Whether a tensor has the name of a part other than codes in some layout. */
+static bool is_named_part(const struct tensor *tensor)
+{
+	for (size_t i = 0; layouts[i] != NULL; i++)
+		for (size_t k = 0; k < layouts[i]->n_forms; k++) {
+			const struct layout_part_form *scales = &layouts[i]->forms[k].parts[LAYOUT_SCALES];
+
+			if (scales->append != NULL && scales->append[0] != '\0' &&
+			    suffix_stem(tensor->name, scales->append) != 0)
+				return true;
+		}
+	return false;
+}
+
+static int add_weight(struct naming *n, const struct quantized *q, const char *name, const struct model_tensor *at)
+{
+	const struct lint_place place = {at->file, at->tensor->name};
+	const struct file *file;
+	const struct tensor *plain = model_find(n->lint->model, name, &file);
+
+	n->lint->weights[n->lint->n_weights++] = (struct lint_weight){
+		.name = name,
+		.file = q->files[LAYOUT_CODES],
+		.codes = at->tensor,
+		.format = q->choice.form->format,
+	};
+	if (plain == NULL || plain == at->tensor)
+		return EXIT_OK;
+	return lint_find(n->lint, LINT_DUPLICATE, &place, n->error, "'%s' is there too, as %s", name,
+	                 dtype_info(plain->dtype)->name);
+}
+
+static int look_at(struct naming *n, size_t i)
+{
+	const struct model_tensor *at = &n->lint->model->by_name[i];
+	const struct lint_place place = {at->file, at->tensor->name};
+	struct quantized q;
+	const char *name;
+	struct error wrong;
+	int code = quantized_owner(&q, &name, n->lint->model, at->tensor, &n->lint->arena, &wrong);
+
+	n->lint->is_part[i] = code != EXIT_OK || name != NULL;
+	if (at->tensor->dtype == DTYPE_F8_E8M0)
+		count(&n->e8m0, &place);
+	if (code == EXIT_INPUT)
+		return find_wrong(n, at, wrong.text);
+	if (code != EXIT_OK) {
+		*n->error = wrong;
+		return code;
+	}
+	if (name != NULL)
+		return q.parts[LAYOUT_CODES] == at->tensor ? add_weight(n, &q, name, at) : EXIT_OK;
+	if (is_named_part(at->tensor) && dtype_info(at->tensor->dtype)->bits == 8)
+		return lint_find(n->lint, LINT_ORPHAN, &place, n->error, "it is named as scales, but there are no codes");
+	return EXIT_OK;
+}
+
+/* json_members that find metadata.total_size of an index and forget the rest. */
+struct index_size {
+	bool found;
+	uint64_t total;
+};
+
+enum { VALUE_BYTES_MAX = 1 << 16, INDEX_BYTES_MAX = 100000000 };
+
+/* Whether the next value is a number of digits only: some indexes have a text or a fraction. */
+static bool is_natural(struct json_text *text)
+{
+	bool digits = json_next(text) >= '0' && json_next(text) <= '9';
+
+	for (size_t i = text->at; i < text->n && digits && strchr(",} \t\r\n", text->bytes[i]) == NULL; i++)
+		digits = text->bytes[i] >= '0' && text->bytes[i] <= '9';
+	return digits;
+}
+
+static int take_metadata(struct json_text *text, const char *key, void *context, struct error *error)
+{
+	struct index_size *size = context;
+
+	if (strcmp(key, "total_size") != 0 || !is_natural(text))
+		return json_skip(text, VALUE_BYTES_MAX, error);
+	size->found = true;
+	return json_take_natural(text, &size->total, error);
+}
+
+static int skip_member(struct json_text *text, const char *key, void *context, struct error *error)
+{
+	(void)key, (void)context;
+	return json_skip(text, VALUE_BYTES_MAX, error);
+}
+
+static int take_index(struct json_text *text, const char *key, void *context, struct error *error)
+{
+	if (strcmp(key, "metadata") == 0)
+		return json_take_object(text, take_metadata, context, error);
+	if (json_next(text) == '{')
+		return json_take_object(text, skip_member, context, error);
+	return json_skip(text, VALUE_BYTES_MAX, error);
+}
+
+static int lint_index(struct lint *lint, struct error *error)
+{
+	const struct model *model = lint->model;
+	bool named = suffix_stem(model->path, MODEL_INDEX_SUFFIX) != 0;
+	size_t size = strlen(model->directory) + sizeof "/" MODEL_INDEX;
+	char *path = malloc(size), *bytes = NULL;
+	struct index_size found = {0};
+	size_t n = 0;
+
+	if (path == NULL)
+		return fail_memory(error);
+	snprintf(path, size, "%s/" MODEL_INDEX, model->directory);
+	struct json_text text = {.path = named ? model->path : path, .what = "index"};
+	int code = json_read_bytes(text.path, INDEX_BYTES_MAX, &bytes, &n, error);
+	text.bytes = bytes;
+	text.n = n;
+	if (code == EXIT_OK)
+		code = json_take_object(&text, take_index, &found, error);
+	free(bytes);
+	free(path);
+	if (code != EXIT_OK || !found.found || found.total == model->data_bytes)
+		return code;
+	return lint_find(lint, LINT_TOTAL_SIZE, &(struct lint_place){0}, error,
+	                 "total_size in the index is %" PRIu64 ", its tensors have %" PRIu64 " bytes", found.total,
+	                 model->data_bytes);
+}
+
+static int compare_weights(const void *a, const void *b)
+{
+	return strcmp(((const struct lint_weight *)a)->name, ((const struct lint_weight *)b)->name);
+}
+
+int lint_names(struct lint *lint, struct error *error)
+{
+	struct naming n = {.lint = lint, .error = error};
+	int code = lint->model->has_index ? lint_index(lint, error) : EXIT_OK;
+
+	lint->weights = calloc(lint->model->n_tensors + 1, sizeof *lint->weights);
+	lint->is_part = calloc(lint->model->n_tensors + 1, sizeof *lint->is_part);
+	if (lint->weights == NULL || lint->is_part == NULL)
+		return fail_memory(error);
+	for (size_t i = 0; i < lint->model->n_tensors && code == EXIT_OK; i++)
+		code = look_at(&n, i);
+	if (code == EXIT_OK && n.e8m0.n > 0)
+		code = lint_find(lint, LINT_SCALE_DTYPE, &n.e8m0.first, error, "it and %zu others are F8_E8M0", n.e8m0.n - 1);
+	if (code == EXIT_OK && n.other_format.n > 0)
+		code = lint_find(lint, LINT_UNKNOWN, &n.other_format.first, error,
+		                 "it and %zu others are not in a layout that mxfp knows", n.other_format.n - 1);
+	qsort(lint->weights, lint->n_weights, sizeof *lint->weights, compare_weights);
+	return code;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/* Goes through the checks of a model. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/lint.h"
+#include "base/nearest.h"
+#include "io/facts.h"
+
+static int ignore(struct lint *lint, const char *name, struct error *error)
+{
+	struct nearest nearest = {.word = name};
+
+	for (int i = 0; i < N_LINT_CHECKS; i++) {
+		if (strcmp(name, lint_check_name((enum lint_check)i)) == 0) {
+			lint->ignored[i] = true;
+			return EXIT_OK;
+		}
+		nearest_offer(&nearest, lint_check_name((enum lint_check)i));
+	}
+	if (nearest.best != NULL)
+		return fail(error, EXIT_USAGE, "lint: --ignore %s: no such check: did you mean '%s'?", name,
+		            nearest.best);
+	return fail(error, EXIT_USAGE, "lint: --ignore %s: no such check; mxfp lint --help lists them", name);
+}
+
+static int run_checks(struct lint *lint, struct error *error)
+{
+	static int (*const groups[])(struct lint *lint, struct error *error) = {
+		lint_names, lint_config, lint_shapes, lint_fused, lint_order, lint_blocks,
+	};
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < sizeof groups / sizeof groups[0] && code == EXIT_OK; i++)
+		code = groups[i](lint, error);
+	return code;
+}
+
+static int print_summary(const struct lint *lint, struct error *error)
+{
+	const size_t *n = lint->counts;
+
+	if (!lint->settings->json) {
+		printf("%zu tensors, %zu quantized weights: errors %zu, warnings %zu, notes %zu\n",
+		       lint->model->n_tensors, lint->n_weights, n[0], n[1], n[2]);
+		return EXIT_OK;
+	}
+	fputs("\n],\n\"summary\": ", stdout);
+	int code = facts_print_part(stdout, json_pack("{s:o, s:I, s:I, s:I, s:I, s:I}", "path",
+	                                              facts_text(lint->model->path), "tensors",
+	                                              (json_int_t)lint->model->n_tensors, "quantized",
+	                                              (json_int_t)lint->n_weights, "errors", (json_int_t)n[0],
+	                                              "warnings", (json_int_t)n[1], "notes", (json_int_t)n[2]),
+	                            JSON_INDENT(2), error);
+	fputs("\n}\n", stdout);
+	return code;
+}
+
+int lint_run(struct lint *lint, const struct lint_settings *settings, const struct model *model, struct error *error)
+{
+	int code = EXIT_OK;
+
+	*lint = (struct lint){.settings = settings, .model = model};
+	for (size_t i = 0; i < settings->ignore.n && code == EXIT_OK; i++)
+		code = ignore(lint, settings->ignore.items[i], error);
+	if (code != EXIT_OK)
+		return code;
+	if (settings->json)
+		fputs("{\n\"findings\": [", stdout);
+	code = run_checks(lint, error);
+	return code == EXIT_OK ? print_summary(lint, error) : code;
+}
+
+void lint_free(struct lint *lint)
+{
+	arena_free(&lint->arena);
+	free(lint->weights);
+	free(lint->is_part);
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Shapes and layers that config.json promises, for models named as Hugging Face's Llama and those like it are. Other
+ * model types are left alone, because a name may mean another shape there.
+ */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/lint.h"
+#include "io/shape.h"
+
+static const char *const model_types[] = {
+	"llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "gemma", "gemma2", "gpt_oss", "olmo",
+	"olmo2", "smollm3", "granite",
+};
+
+enum size {
+	SIZE_HIDDEN, SIZE_INTERMEDIATE, SIZE_EXPERT, SIZE_Q, SIZE_KV, SIZE_VOCAB, SIZE_EXPERTS, SIZE_LAYERS, N_SIZES
+};
+
+/* Endings of names, and what their dimensions are; N_SIZES: there is none. The first ending that fits counts. */
+static const struct rule {
+	const char *ending;
+	enum size rows, cols;
+} rules[] = {
+	{".self_attn.q_proj.weight", SIZE_Q, SIZE_HIDDEN},
+	{".self_attn.k_proj.weight", SIZE_KV, SIZE_HIDDEN},
+	{".self_attn.v_proj.weight", SIZE_KV, SIZE_HIDDEN},
+	{".self_attn.o_proj.weight", SIZE_HIDDEN, SIZE_Q},
+	{".mlp.gate_proj.weight", SIZE_INTERMEDIATE, SIZE_HIDDEN},
+	{".mlp.up_proj.weight", SIZE_INTERMEDIATE, SIZE_HIDDEN},
+	{".mlp.down_proj.weight", SIZE_HIDDEN, SIZE_INTERMEDIATE},
+	{".mlp.gate.weight", SIZE_EXPERTS, SIZE_HIDDEN},
+	{".mlp.router.weight", SIZE_EXPERTS, SIZE_HIDDEN},
+	{".block_sparse_moe.gate.weight", SIZE_EXPERTS, SIZE_HIDDEN},
+	{".w1.weight", SIZE_EXPERT, SIZE_HIDDEN},
+	{".w2.weight", SIZE_HIDDEN, SIZE_EXPERT},
+	{".w3.weight", SIZE_EXPERT, SIZE_HIDDEN},
+	{".input_layernorm.weight", SIZE_HIDDEN, N_SIZES},
+	{".post_attention_layernorm.weight", SIZE_HIDDEN, N_SIZES},
+	{"model.norm.weight", SIZE_HIDDEN, N_SIZES},
+	{"embed_tokens.weight", SIZE_VOCAB, SIZE_HIDDEN},
+	{"lm_head.weight", SIZE_VOCAB, SIZE_HIDDEN},
+};
+
+/* The same with another width, of experts: in a model with experts. */
+static const struct rule expert_rules[] = {
+	{".gate_proj.weight", SIZE_EXPERT, SIZE_HIDDEN},
+	{".up_proj.weight", SIZE_EXPERT, SIZE_HIDDEN},
+	{".down_proj.weight", SIZE_HIDDEN, SIZE_EXPERT},
+};
+
+/* What every layer has. */
+static const char *const layer_weights[] = {
+	"input_layernorm.weight", "self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight",
+	"self_attn.o_proj.weight", "post_attention_layernorm.weight",
+};
+
+enum { LAYERS_MAX = 1 << 16 };
+
+struct sizes {
+	uint64_t of[N_SIZES];      /* 0: not known */
+	const char *names[N_SIZES];
+};
+
+static uint64_t natural(const json_t *config, const char *key)
+{
+	json_int_t value = json_integer_value(json_object_get(config, key));
+
+	return value > 0 ? (uint64_t)value : 0;
+}
+
+static struct sizes read_sizes(const json_t *config)
+{
+	uint64_t hidden = natural(config, "hidden_size"), heads = natural(config, "num_attention_heads");
+	uint64_t kv_heads = natural(config, "num_key_value_heads"), head = natural(config, "head_dim");
+	uint64_t intermediate = natural(config, "intermediate_size"), expert = natural(config, "moe_intermediate_size");
+	uint64_t experts = natural(config, "num_local_experts");
+
+	if (head == 0 && heads != 0)
+		head = hidden / heads;
+	if (head > UINT32_MAX || heads > UINT32_MAX || kv_heads > UINT32_MAX)
+		head = 0;
+	return (struct sizes){
+		.of = {
+			[SIZE_HIDDEN] = hidden,
+			[SIZE_INTERMEDIATE] = intermediate,
+			[SIZE_EXPERT] = expert != 0 ? expert : intermediate,
+			[SIZE_Q] = heads * head,
+			[SIZE_KV] = (kv_heads != 0 ? kv_heads : heads) * head,
+			[SIZE_VOCAB] = natural(config, "vocab_size"),
+			[SIZE_EXPERTS] = experts != 0 ? experts : natural(config, "num_experts"),
+			[SIZE_LAYERS] = natural(config, "num_hidden_layers"),
+		},
+		.names = {"hidden_size", "intermediate_size", "the width of experts", "num_attention_heads * head_dim",
+		          "num_key_value_heads * head_dim", "vocab_size", "the number of experts", "num_hidden_layers"},
+	};
+}
+
+static bool ends_with(const char *name, const char *ending)
+{
+	size_t n = strlen(name), m = strlen(ending);
+
+	return n >= m && strcmp(name + n - m, ending) == 0;
+}
+
+static const struct rule *rule_of(const char *name)
+{
+	bool expert = strstr(name, ".experts.") != NULL;
+
+	if (strstr(name, "shared_expert") != NULL)
+		return NULL;
+	for (size_t i = 0; expert && i < sizeof expert_rules / sizeof expert_rules[0]; i++)
+		if (ends_with(name, expert_rules[i].ending))
+			return &expert_rules[i];
+	for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+		if (ends_with(name, rules[i].ending))
+			return &rules[i];
+	return NULL;
+}
+
+/* Checks the shape of a tensor, quantized or not, by its name. */
+static int check_shape(struct lint *lint, const struct sizes *sizes, const struct lint_place *place,
+                       const struct tensor *shaped, struct error *error)
+{
+	const struct rule *rule = rule_of(place->tensor);
+	enum size expected[2];
+	char text[SHAPE_TEXT];
+	int code = EXIT_OK;
+
+	if (rule == NULL)
+		return EXIT_OK;
+	expected[0] = rule->rows;
+	expected[1] = rule->cols;
+	if (shaped->rank != (rule->cols == N_SIZES ? 1u : 2u))
+		return lint_find(lint, LINT_SHAPE, place, error, "its shape is %s, of %u dimensions",
+		                 shape_text(shaped, text), shaped->rank);
+	for (unsigned i = 0; i < shaped->rank && code == EXIT_OK; i++)
+		if (sizes->of[expected[i]] != 0 && sizes->of[expected[i]] != shaped->shape[i])
+			code = lint_find(lint, LINT_SHAPE, place, error, "its shape is %s, and by config.json %s is %" PRIu64,
+			                 shape_text(shaped, text), sizes->names[expected[i]], sizes->of[expected[i]]);
+	return code;
+}
+
+static int check_shapes(struct lint *lint, const struct sizes *sizes, struct error *error)
+{
+	const struct model *model = lint->model;
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < lint->n_weights && code == EXIT_OK; i++) {
+		const struct lint_place place = {lint->weights[i].file, lint->weights[i].name};
+		struct quantized q;
+		bool found;
+
+		code = quantized_find(&q, &found, model, place.tensor, error);
+		if (code == EXIT_OK)
+			code = check_shape(lint, sizes, &place,
+			                   &(struct tensor){.rank = q.shape.rank, .shape = q.shape.dims}, error);
+	}
+	for (size_t i = 0; i < model->n_tensors && code == EXIT_OK; i++) {
+		const struct lint_place place = {model->by_name[i].file, model->by_name[i].tensor->name};
+
+		if (!lint->is_part[i])
+			code = check_shape(lint, sizes, &place, model->by_name[i].tensor, error);
+	}
+	return code;
+}
+
+/* Whether there is a weight of that name, quantized, or not, or wrongly so. */
+static bool is_there(const struct lint *lint, const char *name)
+{
+	const struct file *file;
+
+	return lint_weight(lint, name) != NULL || model_find(lint->model, name, &file) != NULL;
+}
+
+static int check_layer(struct lint *lint, uint64_t layer, struct error *error)
+{
+	size_t n = sizeof layer_weights / sizeof layer_weights[0], n_missing = 0, first = 0;
+	char name[128];
+
+	for (size_t i = 0; i < n; i++) {
+		snprintf(name, sizeof name, "model.layers.%" PRIu64 ".%s", layer, layer_weights[i]);
+		if (is_there(lint, name))
+			continue;
+		first = n_missing++ == 0 ? i : first;
+	}
+	if (n_missing == 0)
+		return EXIT_OK;
+	if (n_missing == n)
+		return lint_find(lint, LINT_MISSING, &(struct lint_place){0}, error, "layer %" PRIu64 " is missing", layer);
+	return lint_find(lint, LINT_MISSING, &(struct lint_place){0}, error,
+	                 "layer %" PRIu64 ": %zu of %zu weights that every layer has are missing, such as '%s'", layer,
+	                 n_missing, n, layer_weights[first]);
+}
+
+/* Experts of a layer by number: of what there is one, there are all. */
+static int check_experts(struct lint *lint, uint64_t layer, uint64_t n_experts, struct error *error)
+{
+	uint64_t n_there = 0;
+
+	for (uint64_t i = 0; i < n_experts && i < LAYERS_MAX; i++) {
+		char name[128];
+
+		snprintf(name, sizeof name, "model.layers.%" PRIu64 ".mlp.experts.%" PRIu64 ".down_proj.weight", layer, i);
+		bool there = is_there(lint, name);
+		snprintf(name, sizeof name, "model.layers.%" PRIu64 ".block_sparse_moe.experts.%" PRIu64 ".w2.weight",
+		         layer, i);
+		n_there += there || is_there(lint, name);
+	}
+	if (n_there == 0 || n_there == n_experts)
+		return EXIT_OK;
+	return lint_find(lint, LINT_MISSING, &(struct lint_place){0}, error,
+	                 "layer %" PRIu64 ": %" PRIu64 " of %" PRIu64 " experts are missing", layer, n_experts - n_there,
+	                 n_experts);
+}
+
+/* The first layer shows whether the model is named so at all. */
+static int check_layers(struct lint *lint, const struct sizes *sizes, struct error *error)
+{
+	uint64_t n_layers = sizes->of[SIZE_LAYERS];
+	int code = EXIT_OK;
+	bool any = false;
+
+	for (uint64_t i = 0; i < n_layers && i < LAYERS_MAX && !any; i++) {
+		char name[64];
+
+		snprintf(name, sizeof name, "model.layers.%" PRIu64 ".input_layernorm.weight", i);
+		any = is_there(lint, name);
+	}
+	for (uint64_t i = 0; i < n_layers && i < LAYERS_MAX && code == EXIT_OK && any; i++) {
+		code = check_layer(lint, i, error);
+		if (code == EXIT_OK)
+			code = check_experts(lint, i, sizes->of[SIZE_EXPERTS], error);
+	}
+	return code;
+}
+
+int lint_shapes(struct lint *lint, struct error *error)
+{
+	const char *type = json_string_value(json_object_get(lint->model->config, "model_type"));
+	bool known = false;
+
+	for (size_t i = 0; type != NULL && i < sizeof model_types / sizeof model_types[0]; i++)
+		known |= strcmp(type, model_types[i]) == 0;
+	if (!known)
+		return EXIT_OK;
+	const struct sizes sizes = read_sizes(lint->model->config);
+	int code = check_shapes(lint, &sizes, error);
+	return code == EXIT_OK ? check_layers(lint, &sizes, error) : code;
+}

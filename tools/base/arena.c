@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "base/arena.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Large enough that the allocator's own overhead vanishes, small enough for a file with one tensor. */
+enum { CHUNK_BYTES = 16384, ALIGNMENT = 8 };
+
+struct arena_chunk {
+	struct arena_chunk *older;
+	uint64_t bytes[];
+};
+
+/* Puts a chunk for at least `n` bytes in front. */
+static int grow(struct arena *arena, size_t n)
+{
+	size_t capacity = n > CHUNK_BYTES ? n : CHUNK_BYTES;
+	struct arena_chunk *chunk = n > PTRDIFF_MAX / 2 ? NULL : malloc(sizeof *chunk + capacity);
+
+	if (chunk == NULL)
+		return -1;
+	chunk->older = arena->chunk;
+	*arena = (struct arena){.chunk = chunk, .capacity = capacity};
+	return 0;
+}
+
+/* `n` bytes, not aligned. */
+static void *take(struct arena *arena, size_t n)
+{
+	if ((arena->chunk == NULL || n > arena->capacity - arena->used) && grow(arena, n) != 0)
+		return NULL;
+	void *bytes = (char *)arena->chunk->bytes + arena->used;
+	arena->used += n;
+	return bytes;
+}
+
+void *arena_take(struct arena *arena, size_t n)
+{
+	size_t used = (arena->used + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+
+	/* The capacity of a chunk made for one long string need not be aligned; then nothing is left in it. */
+	arena->used = used < arena->capacity ? used : arena->capacity;
+	return take(arena, n);
+}
+
+char *arena_string(struct arena *arena, const char *string)
+{
+	size_t n = strlen(string) + 1;
+	char *copy = take(arena, n);
+
+	return copy != NULL ? memcpy(copy, string, n) : NULL;
+}
+
+void arena_free(struct arena *arena)
+{
+	struct arena_chunk *chunk = arena->chunk;
+
+	while (chunk != NULL) {
+		struct arena_chunk *older = chunk->older;
+
+		free(chunk);
+		chunk = older;
+	}
+	*arena = (struct arena){0};
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* Error texts. Names out of files end up in them, so nothing that could steer a terminal passes. */
+#include "config.h"
+
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/printable.h"
+
+enum { NAME_SHOWN = 200 };
+
+int fail(struct error *error, int code, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(error->text, sizeof error->text, format, arguments);
+	va_end(arguments);
+	make_printable(error->text);
+	return code;
+}
+
+int fail_tensor(struct error *error, const char *path, const char *tensor, const char *format, ...)
+{
+	size_t size = sizeof error->text;
+	va_list arguments;
+	int n = snprintf(error->text, size, "%s: tensor '%.*s%s': ", path, NAME_SHOWN, tensor,
+	                 strnlen(tensor, NAME_SHOWN + 1) > NAME_SHOWN ? "..." : "");
+
+	va_start(arguments, format);
+	if (n >= 0 && (size_t)n < size)
+		vsnprintf(error->text + n, size - (size_t)n, format, arguments);
+	va_end(arguments);
+	make_printable(error->text);
+	return EXIT_INPUT;
+}
+
+int fail_memory(struct error *error)
+{
+	return fail(error, EXIT_MEMORY, "out of memory");
+}
+
+int fail_errno(struct error *error, const char *path, const char *what)
+{
+	int saved = errno;
+
+	return fail(error, saved == ENOMEM ? EXIT_MEMORY : EXIT_IO, "%s: %s: %s", *path != '\0' ? path : "''", what,
+	            strerror(saved));
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* The kinds of values that options of the command line have, and rules of a recipe. */
+#ifndef TOOLS_BASE_OPTION_KIND_H
+#define TOOLS_BASE_OPTION_KIND_H
+
+#include "mxfp/format.h"
+
+enum option_kind {
+	OPTION_FLAG,      /* bool: set to true */
+	OPTION_STRING,    /* const char * */
+	OPTION_LIST,      /* struct string_list: may be repeated */
+	OPTION_UNSIGNED,  /* uint64_t, decimal or 0x... */
+	OPTION_THREADS,   /* unsigned, 0: one a processor */
+	OPTION_ELEMENT,   /* enum mxfp_format, an element format */
+	OPTION_BLOCK,     /* enum mxfp_format, a block format */
+	OPTION_ROUND,     /* int: a value of that enum of option.def */
+	OPTION_OVERFLOW,
+	OPTION_RULE,
+	OPTION_RECIPE,
+	OPTION_NON_FINITE,
+	OPTION_ACC,
+	OPTION_LAYOUT,    /* int: an index of layouts[] */
+	OPTION_HEADING,   /* no option: `help` heads those that follow */
+	OPTION_END
+};
+
+/* Stands for "none" where a format is to be had. */
+#define OPTION_FORMAT_NONE ((enum mxfp_format)-1)
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/printable.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Length of the UTF-8 sequence at `s` and its code point; 0 if it is not valid UTF-8. */
+static size_t decode(const unsigned char *s, uint32_t *point)
+{
+	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+	size_t length = s[0] < 0x80 ? 1 : s[0] >= 0xf0 && s[0] < 0xf8 ? 4 : s[0] >= 0xe0 ? 3 : 2;
+
+	if (s[0] >= 0x80 && (s[0] < 0xc0 || s[0] >= 0xf8))
+		return 0;
+	*point = length == 1 ? s[0] : s[0] & (0x7fu >> length);
+	for (size_t i = 1; i < length; i++) {
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+		*point = *point << 6 | (s[i] & 0x3f);
+	}
+	return *point >= least[length] && *point <= 0x10ffff ? length : 0;
+}
+
+/* Controls, the line and paragraph separators, and what changes the direction of text. */
+static bool steers(uint32_t point)
+{
+	return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0x61c || point == 0x200e ||
+	       point == 0x200f || (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069) ||
+	       (point >= 0xd800 && point < 0xe000);
+}
+
+/* Bytes of the character at `in`, at least 1, and whether it may be shown. */
+static size_t measure(const char *in, bool *shown)
+{
+	uint32_t point = 0;
+	size_t length = decode((const unsigned char *)in, &point);
+
+	*shown = length != 0 && !steers(point);
+	return length != 0 ? length : 1;
+}
+
+void make_printable(char *text)
+{
+	const char *in = text;
+	char *out = text;
+	bool shown;
+
+	while (*in != '\0') {
+		size_t length = measure(in, &shown);
+
+		if (shown) {
+			memmove(out, in, length);
+			out += length;
+		} else {
+			*out++ = '?';
+		}
+		in += length;
+	}
+	*out = '\0';
+}
+
+int print_printable(FILE *stream, const char *text)
+{
+	int n = 0;
+	bool shown;
+
+	for (; *text != '\0'; n++) {
+		size_t length = measure(text, &shown);
+
+		if (shown)
+			fwrite(text, 1, length, stream);
+		else
+			putc('?', stream);
+		text += length;
+	}
+	return n;
+}

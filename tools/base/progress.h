@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* One line on a terminal while long work runs: bytes done and in all, rate, time left. Silent when stderr is no
+   terminal or `quiet` is set. */
+#ifndef TOOLS_BASE_PROGRESS_H
+#define TOOLS_BASE_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct progress {
+	const char *verb;      /* "quantizing" */
+	uint64_t total, done;  /* bytes; total 0: not known */
+	bool shown;
+	double started, drawn; /* seconds, monotonic */
+};
+
+void progress_start(struct progress *progress, const char *verb, uint64_t total_bytes, bool quiet);
+
+/* Adds bytes; redraws at most ten times a second. */
+void progress_add(struct progress *progress, uint64_t bytes);
+
+/* Clears the line. */
+void progress_end(struct progress *progress);
+
+#endif

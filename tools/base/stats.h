@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Error statistics: how far measured numbers b_i are from source numbers a_i.
+ *
+ * A pair in which a_i or b_i is NaN or Inf is excluded from every sum and maximum, and counted. Over the others:
+ *
+ *   SQNR            10 log10(sum a^2 / sum (b - a)^2) dB
+ *   relative error  sqrt(sum (b - a)^2 / sum a^2), the Frobenius norm of the error over that of the source
+ *   cosine          sum ab / (sqrt(sum a^2) sqrt(sum b^2)), cut to [-1, 1]
+ *   max_absolute    max |b - a|
+ *   max_relative    max |b - a| / |a| over a != 0
+ *
+ * Zero denominators: no error at all gives SQNR +Inf and relative error 0, even of an all-zero
+ * source; an error against an all-zero source gives SQNR -Inf and relative error Inf. Cosine is 1
+ * if source and measured are both all zero and 0 if one of them is. With no pair at all the three
+ * are NaN.
+ *
+ * Each term is computed in binary64 (a difference of two binary32 numbers is rounded to it, rarely
+ * inexact), and each sum is a plain one in element order, so the sums do not depend on the pieces
+ * in which the elements are added.
+ */
+#ifndef TOOLS_BASE_STATS_H
+#define TOOLS_BASE_STATS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* All zero: nothing added yet. */
+struct stats {
+	uint64_t n;             /* pairs measured */
+	uint64_t excluded;      /* pairs with a NaN or Inf */
+	uint64_t unequal;       /* pairs, excluded ones too, of different values; -0 equals +0, NaN equals NaN */
+	uint64_t first_unequal; /* position of the first such pair among all added; only if unequal > 0 */
+	double signal;          /* sum a^2 */
+	double noise;           /* sum (b - a)^2 */
+	double measured;        /* sum b^2 */
+	double product;         /* sum ab */
+	double max_absolute;
+	double max_relative;
+};
+
+/* Adds n pairs. */
+void stats_add(struct stats *stats, const float *source, const float *measured, size_t n);
+
+/* The same for binary64 numbers, of magnitude at most 2^500 so that no square overflows. */
+void stats_add_double(struct stats *stats, const double *source, const double *measured, size_t n);
+
+/* Adds the sums and counts of another set of pairs, as if it followed (but the sums are added as two numbers). */
+void stats_merge(struct stats *total, const struct stats *part);
+
+/* The quotients above. */
+double stats_sqnr(const struct stats *stats);
+double stats_relative_error(const struct stats *stats);
+double stats_cosine(const struct stats *stats);
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/* mxfp cast: a stream of raw numbers from one element format to another, in bounded memory. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/byte_order.h"
+#include "base/progress.h"
+#include "cli/commands.h"
+#include "cli/counts.h"
+#include "io/facts.h"
+#include "io/stream.h"
+#include "mxfp.h"
+
+/* Numbers converted at a time, at most: enough for every thread, and 2 MiB of buffers. */
+enum { PIECE = 1 << 18 };
+
+struct cast {
+	/* The options. */
+	enum mxfp_format to, from;
+	int round, overflow;
+	uint64_t seed, stream;
+	unsigned threads;
+	bool no_negative_zero, decode, counts_wanted, json, force, quiet;
+	const char *output_path;
+	/* The work. */
+	enum mxfp_format src_format, dst_format; /* from and to, or the other way round when decoding */
+	struct source source;
+	struct sink sink;
+	uint64_t n;
+	struct mxfp_counts counts;
+	struct progress progress;
+};
+
+static const struct usage usage = {
+	"cast --to FORMAT [options] [FILE [OUT]]",
+	"Converts a stream of raw little-endian numbers in the format --from to codes in\n"
+	"the format --to, or back with --decode. A code of at most 8 bits takes one byte,\n"
+	"bf16 and f16 two, f32 and tf32 four. FILE and OUT are files, or -, the default,\n"
+	"for standard input and output.",
+	"  printf '\\0\\0\\350\\103' | mxfp cast --to e4m3 | xxd    # 464.0 -> 7e\n"
+	"  mxfp cast --to e4m3 --decode codes.bin numbers.bin",
+};
+
+static int convert_piece(struct cast *cast, const void *src, void *dst, size_t n, struct error *error)
+{
+	const struct mxfp_convert_options options = {
+		.round = (enum mxfp_round)cast->round,
+		.overflow = (enum mxfp_overflow)cast->overflow,
+		.no_negative_zero = cast->no_negative_zero,
+		.seed = cast->seed,
+		.stream = cast->stream,
+		.first_index = cast->n,
+		.exec = &(struct mxfp_exec){.threads = cast->threads},
+		.counts = &cast->counts,
+	};
+	enum mxfp_status status = mxfp_convert(dst, cast->dst_format, src, cast->src_format, n, &options);
+
+	if (status != MXFP_OK)
+		return fail(error, EXIT_INPUT, "%s: number %" PRIu64 ": %s", cast->source.name, cast->n,
+		            mxfp_status_text(status));
+	cast->n += n;
+	return EXIT_OK;
+}
+
+/* Converts until the input ends. What has come so far goes out at once, so that a slow pipe is never held up. */
+static int cast_stream(struct cast *cast, uint8_t *src, uint8_t *dst, struct error *error)
+{
+	const unsigned src_bytes = mxfp_format_info(cast->src_format)->storage_bytes;
+	const unsigned dst_bytes = mxfp_format_info(cast->dst_format)->storage_bytes;
+	size_t held = 0, got; /* bytes of a number whose rest has not come yet */
+
+	for (;;) {
+		int code = source_read(&cast->source, src + held, (size_t)PIECE * src_bytes - held, &got, error);
+		if (code != EXIT_OK)
+			return code;
+		if (got == 0)
+			break;
+		held += got;
+		size_t n = held / src_bytes;
+		little_endian(src, n, src_bytes);
+		code = convert_piece(cast, src, dst, n, error);
+		if (code != EXIT_OK)
+			return code;
+		little_endian(dst, n, dst_bytes);
+		code = sink_write(&cast->sink, dst, n * dst_bytes, error);
+		if (code != EXIT_OK)
+			return code;
+		held -= n * src_bytes;
+		memmove(src, src + n * src_bytes, held);
+		progress_add(&cast->progress, got);
+	}
+	if (held != 0)
+		return fail(error, EXIT_INPUT,
+		            "%s: %" PRIu64 " bytes are not a whole number of %s words of %u bytes: %zu left over",
+		            cast->source.name, cast->n * src_bytes + held, mxfp_format_info(cast->src_format)->name,
+		            src_bytes, held);
+	return EXIT_OK;
+}
+
+static int cast_all(struct cast *cast, struct error *error)
+{
+	uint8_t *src = malloc((size_t)PIECE * mxfp_format_info(cast->src_format)->storage_bytes);
+	uint8_t *dst = malloc((size_t)PIECE * mxfp_format_info(cast->dst_format)->storage_bytes);
+	int code;
+
+	progress_start(&cast->progress, "casting", cast->source.size, cast->quiet);
+	code = src != NULL && dst != NULL ? cast_stream(cast, src, dst, error) : fail_memory(error);
+	progress_end(&cast->progress);
+	if (code == EXIT_OK)
+		code = sink_commit(&cast->sink, error);
+	free(src);
+	free(dst);
+	return code;
+}
+
+/* The counts go to stderr, since stdout may carry the numbers. */
+static int print_counts(const struct cast *cast, struct error *error)
+{
+	if (cast->json)
+		return facts_print(stderr, counts_facts(cast->n, &cast->counts), error);
+	if (cast->counts_wanted)
+		counts_print(stderr, cast->n, &cast->counts);
+	return EXIT_OK;
+}
+
+static int run_cast(struct cast *cast, const char *input, struct error *error)
+{
+	int code = source_open(&cast->source, input, error);
+
+	if (code != EXIT_OK)
+		return code;
+	code = source_check_apart(&cast->source, cast->output_path, error);
+	if (code == EXIT_OK)
+		code = sink_open(&cast->sink, cast->output_path, cast->force, error);
+	if (code == EXIT_OK)
+		code = cast_all(cast, error);
+	sink_end(&cast->sink);
+	source_close(&cast->source);
+	return code == EXIT_OK ? print_counts(cast, error) : code;
+}
+
+/* What the table cannot check; also settles the direction. */
+static int check(struct cast *cast, const char *output, struct error *error)
+{
+	if (cast->to == OPTION_FORMAT_NONE)
+		return fail(error, EXIT_USAGE, "cast: --to FORMAT is missing; mxfp cast --help lists the formats");
+	if (output != NULL && cast->output_path != NULL)
+		return fail(error, EXIT_USAGE, "cast: two outputs: '%s' and --output '%s'", output, cast->output_path);
+	if (output != NULL)
+		cast->output_path = output;
+	cast->src_format = cast->decode ? cast->to : cast->from;
+	cast->dst_format = cast->decode ? cast->from : cast->to;
+	return EXIT_OK;
+}
+
+static int run(int argc, char **argv, struct error *error)
+{
+	struct cast cast = {.to = OPTION_FORMAT_NONE, .from = MXFP_FORMAT_F32, .sink.fd = -1};
+	const struct option_spec options[] = {
+		{"to", 't', OPTION_ELEMENT, "FORMAT", "format of the codes", &cast.to},
+		{"from", 'f', OPTION_ELEMENT, "FORMAT", "format of the numbers", &cast.from},
+		{"decode", 'd', OPTION_FLAG, NULL, "read codes and write numbers", &cast.decode},
+		{"round", 'r', OPTION_ROUND, "MODE", "rounding mode", &cast.round},
+		{"overflow", 0, OPTION_OVERFLOW, "MODE", "result of numbers beyond the largest finite value",
+		 &cast.overflow},
+		{"seed", 0, OPTION_UNSIGNED, "N", "seed of --round sr", &cast.seed},
+		{"stream", 0, OPTION_UNSIGNED, "N", "words 2 and 3 of the counter of --round sr: one N per tensor",
+		 &cast.stream},
+		{"no-negative-zero", 0, OPTION_FLAG, NULL, "write +0 for -0 and for negative numbers that round to zero",
+		 &cast.no_negative_zero},
+		{"threads", 0, OPTION_THREADS, "N",
+		 "use at most this many threads, 0: one per processor; does not affect the output", &cast.threads},
+		{"counts", 0, OPTION_FLAG, NULL, "print on stderr how many numbers saturated, overflowed, "
+		 "were flushed to zero, and were NaN or Inf", &cast.counts_wanted},
+		{"json", 0, OPTION_FLAG, NULL, "print the counts as JSON", &cast.json},
+		{"output", 'o', OPTION_STRING, "OUT", "the same as naming OUT after FILE", &cast.output_path},
+		{"force", 0, OPTION_FLAG, NULL, "replace OUT if it exists", &cast.force},
+		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress", &cast.quiet},
+		{.kind = OPTION_END},
+	};
+	const char *operands[2] = {NULL, NULL};
+	int code;
+
+	const enum parsed parsed = options_parse(argc, argv, options, &usage, 0, 2, operands, error);
+	if (parsed != PARSED_RUN)
+		return parsed_code(parsed);
+	const bool random = cast.round == MXFP_ROUND_SR;
+	const struct option_use uses[] = {
+		{"seed", random, "--round sr"}, {"stream", random, "--round sr"}, {NULL, true, NULL},
+	};
+	code = check(&cast, operands[1], error);
+	if (code == EXIT_OK)
+		code = options_check_used(argc, argv, options, uses, error);
+	return code == EXIT_OK ? run_cast(&cast, operands[0], error) : code;
+}
+
+const struct command command_cast = {"cast", "convert raw numbers to element codes and back", run};

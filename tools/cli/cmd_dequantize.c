@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* mxfp dequantize: a quantized model back into plain numbers. */
+#include "config.h"
+
+#include <stdio.h>
+
+#include "base/printable.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "rewrite/dequantize.h"
+
+static enum parsed parse(int argc, char **argv, struct dequantize_settings *s, struct error *error)
+{
+	static const struct usage usage = {
+		"dequantize IN -o OUT [options]",
+		"Decodes the quantized tensors of a model and copies the others. It reads every\n"
+		"supported layout, whether written by mxfp quantize or by another program. IN is\n"
+		"a .safetensors or .gguf file or a model directory. OUT is a directory or,\n"
+		"depending on its name, a file: .safetensors if IN is not sharded, .npy if it\n"
+		"also has only one tensor, .gguf if IN is a GGUF file. Decoding to f32 is exact\n"
+		"but for overflow to Inf; decoding to bf16 or f16 rounds each number once, to\n"
+		"nearest even.",
+		"  mxfp dequantize model-mxfp4 -o decoded.safetensors --to bf16",
+	};
+	const struct option_spec options[] = {
+		{"output", 'o', OPTION_STRING, "OUT", "file or directory to write", &s->out},
+		{"to", 't', OPTION_ELEMENT, "f32|bf16|f16", "format of the numbers", &s->to},
+		{"threads", 0, OPTION_THREADS, "N",
+		 "use at most this many threads, 0: one per processor; does not affect the output", &s->threads},
+		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists", &s->force},
+		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress or the summary", &s->quiet},
+		{.kind = OPTION_END},
+	};
+
+	return options_parse(argc, argv, options, &usage, 1, 1, &s->in, error);
+}
+
+static int check(const struct dequantize_settings *s, struct error *error)
+{
+	if (s->out == NULL)
+		return fail(error, EXIT_USAGE,
+		            "dequantize: no output given; -o OUT names a directory, a .safetensors or a .gguf file");
+	return EXIT_OK;
+}
+
+static int run(int argc, char **argv, struct error *error)
+{
+	struct dequantize_settings settings = {.to = MXFP_FORMAT_F32};
+	struct dequantize_counts counts;
+	struct model model;
+
+	const enum parsed parsed = parse(argc, argv, &settings, error);
+	if (parsed != PARSED_RUN)
+		return parsed_code(parsed);
+	int code = check(&settings, error);
+	if (code == EXIT_OK)
+		code = model_open(&model, settings.in, error);
+	if (code != EXIT_OK)
+		return code;
+	code = dequantize_run(&settings, &model, &counts, error);
+	model_close(&model);
+	if (code != EXIT_OK || settings.quiet)
+		return code;
+	printf("%zu tensors decoded to %s, %zu kept\nwritten to ", counts.decoded, mxfp_format_info(settings.to)->name,
+	       counts.kept);
+	print_printable(stdout, settings.out);
+	putchar('\n');
+	return EXIT_OK;
+}
+
+const struct command command_dequantize = {"dequantize", "decode a quantized model to f32, bf16 or f16", run};

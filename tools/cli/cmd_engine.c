@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/* mxfp engine: how long products take on a tensor engine, whole or split. */
+#include "config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/nearest.h"
+#include "cli/commands.h"
+#include "engine/engine.h"
+#include "io/facts.h"
+#include "io/json.h"
+#include "io/output.h"
+#include "model/choices.h"
+
+enum { CHIPS_MAX = 16, SKEW_MAX = 64 };
+
+static const char operand_formats[] = "mxfp8-e4m3|mxfp8-e5m2|mxfp4|bf16|f16|tf32|f32";
+
+/* The command line. */
+struct settings {
+	struct string_list shapes;
+	const char *expert_shape, *model, *skew, *activations, *weights, *sparsity, *chip, *svg;
+	enum mxfp_format result;
+	uint64_t experts, tokens, topk, seed, cut, cores, clock, bandwidth;
+	unsigned threads;
+	bool run, force, json;
+};
+
+static enum parsed parse(int argc, char **argv, struct settings *s, struct error *error)
+{
+	static const struct usage usage = {
+		"engine --shape M,N,K | --experts E | --model MODEL [options]",
+		"Estimates the time of products C[M,N] = A[M,K] W[N,K]^T on the tensor engines of\n"
+		"a chip, with each array whole and split into two or four sub-arrays: cycles,\n"
+		"utilization, and what limits them. The model is based on published figures; the\n"
+		"man page states its assumptions. No product is computed without --run.",
+		"  mxfp engine --shape 512,128,128 --cores 1\n"
+		"  mxfp engine --experts 64 --tokens 1024 --topk 8 --skew 0.5 --svg experts.svg",
+	};
+	const struct option_spec options[] = {
+		{"shape", 0, OPTION_LIST, "M,N,K", "add one product; may be repeated", &s->shapes},
+		{"experts", 0, OPTION_UNSIGNED, "E", "add one product for each expert of a mixture", &s->experts},
+		{"expert-shape", 0, OPTION_STRING, "N,K", "shape of each expert's weights", &s->expert_shape},
+		{"model", 0, OPTION_STRING, "MODEL", "add one product for each linear layer and expert of a model", &s->model},
+		{"tokens", 0, OPTION_UNSIGNED, "T", "tokens: rows of A of a layer, or routed to experts", &s->tokens},
+		{"topk", 0, OPTION_UNSIGNED, "K", "experts per token", &s->topk},
+		{"skew", 0, OPTION_STRING, "S", "expert e has the weight (e + 1)^-S, 0: all equal", &s->skew},
+		{"seed", 0, OPTION_UNSIGNED, "N", "seed of the routing and of the operands of --run", &s->seed},
+		{"activations", 0, OPTION_STRING, operand_formats, "format of A", &s->activations},
+		{"weights", 0, OPTION_STRING, operand_formats, "format of W", &s->weights},
+		{"sparsity", 0, OPTION_STRING, "N:M", "sparsity of W (default dense)", &s->sparsity},
+		{"result", 0, OPTION_ELEMENT, "f32|bf16", "format of C", &s->result},
+		{"cut", 0, OPTION_UNSIGNED, "N", "split products into parts of at most N columns, 0: do not", &s->cut},
+		{"chip", 0, OPTION_STRING, "CHIP", "trainium3, trainium2, or trainium4 (bounds only)",
+		 &s->chip},
+		{"cores", 0, OPTION_UNSIGNED, "N", "cores in use, with their share of the memory bandwidth, 0: all", &s->cores},
+		{"clock", 0, OPTION_UNSIGNED, "MHZ", "clock, 0: the published one", &s->clock},
+		{"bandwidth", 0, OPTION_UNSIGNED, "GB/S", "memory bandwidth of the chip, 0: the published one",
+		 &s->bandwidth},
+		{"run", 0, OPTION_FLAG, NULL, "compute the products on this machine", &s->run},
+		{"threads", 0, OPTION_THREADS, "N",
+		 "use at most this many threads for --run, 0: one per processor; does not affect the results", &s->threads},
+		{"json", 0, OPTION_FLAG, NULL, "print JSON", &s->json},
+		{"svg", 0, OPTION_STRING, "FILE.svg", "draw a timeline of the sub-arrays", &s->svg},
+		{"force", 0, OPTION_FLAG, NULL, "replace FILE.svg if it exists", &s->force},
+		{.kind = OPTION_END},
+	};
+
+	return options_parse(argc, argv, options, &usage, 0, 0, NULL, error);
+}
+
+/* Parses exactly `n` decimal numbers, each above 0 and below 2^31, with `between` them. */
+static int parse_numbers(const char *option, const char *text, size_t n, char between, uint64_t *numbers,
+                         struct error *error)
+{
+	const char *at = text;
+
+	for (size_t i = 0; i < n; i++) {
+		char *end = NULL;
+
+		errno = 0;
+		numbers[i] = isdigit((unsigned char)*at) ? strtoull(at, &end, 10) : 0;
+		if (numbers[i] == 0 || numbers[i] > INT32_MAX || errno != 0 || *end != (i + 1 < n ? between : '\0'))
+			return fail(error, EXIT_USAGE, "engine: --%s: '%s' is not %zu numbers of at most %d with '%c' "
+			            "between", option, text, n, INT32_MAX, between);
+		at = end + 1;
+	}
+	return EXIT_OK;
+}
+
+static int parse_format(const char *where, const char *name, enum mxfp_format *format, struct error *error)
+{
+	char text[CHOICE_WORDS_TEXT];
+	const char *names[CHOICES_MAX];
+
+	if (mxfp_format_from_name(name, format) == MXFP_OK)
+		return EXIT_OK;
+	return nearest_fail(where, name, "known", names, choice_words(operand_formats, text, names), error);
+}
+
+static int find_chip(struct mxfp_engine_chip *chip, const char *name, struct error *error)
+{
+	const char *names[CHIPS_MAX];
+	size_t n = 0;
+
+	for (; n < CHIPS_MAX && mxfp_engine_get_chip((int)n) != NULL; n++) {
+		*chip = *mxfp_engine_get_chip((int)n);
+		names[n] = mxfp_engine_get_chip((int)n)->name;
+		if (strcmp(names[n], name) == 0)
+			return EXIT_OK;
+	}
+	return nearest_fail("engine: --chip", name, "known", names, n, error);
+}
+
+/* The chip with the clock, bandwidth and cores that were asked for. */
+static int set_chip(struct engine_report *r, const struct settings *s, struct error *error)
+{
+	int code = find_chip(&r->chip, s->chip, error);
+
+	if (code != EXIT_OK)
+		return code;
+	if (s->cores > r->chip.cores)
+		return fail(error, EXIT_USAGE, "engine: --cores: %s has %u", r->chip.name, (unsigned)r->chip.cores);
+	if (s->clock > UINT32_MAX || s->bandwidth > UINT32_MAX / 1000)
+		return fail(error, EXIT_USAGE, "engine: --clock or --bandwidth is out of range");
+	if (s->clock != 0)
+		r->chip.clock_mhz = (uint32_t)s->clock;
+	if (s->bandwidth != 0)
+		r->chip.memory_mb_s = (uint32_t)s->bandwidth * 1000;
+	r->cores = s->cores != 0 ? (unsigned)s->cores : r->chip.cores;
+	return EXIT_OK;
+}
+
+static int set_formats(struct engine_report *r, const struct settings *s, struct error *error)
+{
+	uint64_t pattern[2] = {0, 0};
+	int code = parse_format("engine: --activations", s->activations, &r->a, error);
+
+	if (code == EXIT_OK)
+		code = parse_format("engine: --weights", s->weights, &r->w, error);
+	if (code == EXIT_OK && s->sparsity != NULL)
+		code = parse_numbers("sparsity", s->sparsity, 2, ':', pattern, error);
+	r->sparsity = (struct mxfp_sparsity){(unsigned)pattern[0], (unsigned)pattern[1]};
+	r->c = s->result;
+	if (code == EXIT_OK && s->run && s->sparsity != NULL)
+		code = fail(error, EXIT_USAGE, "engine: --run computes dense products; leave --sparsity out");
+	if (code == EXIT_OK && s->svg != NULL && r->chip.rows == 0)
+		code = fail(error, EXIT_USAGE, "engine: --svg: %s has no published geometry to draw", r->chip.name);
+	return code;
+}
+
+static int set_routing(struct routing *routing, const struct settings *s, struct error *error)
+{
+	char *end;
+
+	*routing = (struct routing){.tokens = s->tokens, .topk = s->topk, .seed = s->seed};
+	routing->skew = strtod(s->skew, &end);
+	if (end == s->skew || *end != '\0' || !(routing->skew >= 0 && routing->skew <= SKEW_MAX))
+		return fail(error, EXIT_USAGE, "engine: --skew: '%s' is not a number from 0 to %d", s->skew, (int)SKEW_MAX);
+	if (s->tokens > TOKENS_MAX)
+		return fail(error, EXIT_USAGE, "engine: --tokens: at most %d", (int)TOKENS_MAX);
+	return EXIT_OK;
+}
+
+static int add_model(struct workload *workload, const struct settings *s, const struct routing *routing,
+                     struct error *error)
+{
+	struct model model = {0};
+	int code = model_open(&model, s->model, error);
+
+	if (code == EXIT_OK)
+		code = workload_add_model(workload, &model, routing, error);
+	model_close(&model);
+	return code;
+}
+
+static int make_workload(struct workload *workload, const struct settings *s, struct error *error)
+{
+	struct routing routing;
+	struct workload_item item;
+	uint64_t sizes[3];
+	int code = set_routing(&routing, s, error);
+
+	if (code == EXIT_OK && s->shapes.n == 0 && s->experts == 0 && s->model == NULL)
+		code = fail(error, EXIT_USAGE, "engine: nothing to place; give --shape, --experts or --model");
+	for (size_t i = 0; i < s->shapes.n && code == EXIT_OK; i++) {
+		code = parse_numbers("shape", s->shapes.items[i], 3, ',', sizes, error);
+		item = (struct workload_item){.m = (size_t)sizes[0], .n = (size_t)sizes[1], .k = (size_t)sizes[2]};
+		if (code == EXIT_OK)
+			code = workload_add(workload, s->shapes.items[i], &item, error);
+	}
+	if (code == EXIT_OK && s->experts != 0) {
+		code = parse_numbers("expert-shape", s->expert_shape, 2, ',', sizes, error);
+		item = (struct workload_item){.n = (size_t)sizes[0], .k = (size_t)sizes[1]};
+		if (code == EXIT_OK)
+			code = workload_add_experts(workload, "expert", s->experts, &item, &routing, error);
+	}
+	return code == EXIT_OK && s->model != NULL ? add_model(workload, s, &routing, error) : code;
+}
+
+static int write_svg(struct output *output, const struct engine_report *r, struct error *error)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *file = open_memstream(&text, &n);
+
+	if (file == NULL)
+		return fail_memory(error);
+	engine_svg(r, file);
+	bool complete = !ferror(file);
+	int code = fclose(file) == 0 && complete ? output_write_file(output_build(output), text, n, error)
+	                                         : fail_memory(error);
+	free(text);
+	return code == EXIT_OK ? output_commit(output, error) : code;
+}
+
+static int show(const struct engine_report *r, const struct settings *s, struct output *output, struct error *error)
+{
+	int code = s->svg != NULL ? write_svg(output, r, error) : EXIT_OK;
+
+	if (code != EXIT_OK)
+		return code;
+	if (!s->json)
+		return engine_text(r, stdout, error);
+	json_prepare();
+	return facts_print(stdout, engine_json(r), error);
+}
+
+static int run_settings(const struct settings *s, struct error *error)
+{
+	struct workload workload = {.cut = s->cut};
+	struct engine_report report = {.workload = &workload, .exec.threads = s->threads, .seed = s->seed};
+	struct output output = {0};
+	int code = set_chip(&report, s, error);
+
+	if (code == EXIT_OK)
+		code = set_formats(&report, s, error);
+	if (code == EXIT_OK)
+		code = make_workload(&workload, s, error);
+	if (code == EXIT_OK && s->svg != NULL && s->model != NULL)
+		code = output_check_apart(s->svg, s->model, error);
+	if (code == EXIT_OK && s->svg != NULL)
+		code = output_begin_file(&output, s->svg, s->force, error);
+	if (code == EXIT_OK)
+		code = engine_estimate(&report, error);
+	if (code == EXIT_OK && s->run)
+		code = engine_run(&report, error);
+	if (code == EXIT_OK)
+		code = show(&report, s, &output, error);
+	output_abandon(&output);
+	engine_free(&report);
+	workload_free(&workload);
+	return code;
+}
+
+static int run(int argc, char **argv, struct error *error)
+{
+	struct settings settings = {
+		.expert_shape = "1024,1024",
+		.skew = "1",
+		.activations = "mxfp8-e4m3",
+		.weights = "mxfp4",
+		.chip = "trainium3",
+		.tokens = 512,
+		.topk = 2,
+	};
+
+	const enum parsed parsed = parse(argc, argv, &settings, error);
+	if (parsed != PARSED_RUN)
+		return parsed_code(parsed);
+	return run_settings(&settings, error);
+}
+
+const struct command command_engine = {"engine", "estimate the time of products on a tensor engine", run};

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/* mxfp inspect: what is in a tensor file or a model directory. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/color.h"
+#include "base/printable.h"
+#include "cli/commands.h"
+#include "io/facts.h"
+#include "model/model.h"
+
+/* Widest column for names; a longer name pushes its row to the right. */
+enum { NAME_COLUMN_MAX = 56 };
+
+struct totals {
+	uint64_t tensors, elements, bytes;
+};
+
+static void add_tensor(struct totals *totals, const struct tensor *tensor)
+{
+	totals->tensors++;
+	totals->elements += tensor_elements(tensor);
+	totals->bytes += tensor->size;
+}
+
+/* Totals of each dtype; the last entry is that of all. */
+static void sum_up(const struct model *model, struct totals totals[N_DTYPES + 1])
+{
+	for (size_t f = 0; f < model->n_files; f++)
+		for (size_t t = 0; t < model->files[f].n_tensors; t++) {
+			add_tensor(&totals[model->files[f].tensors[t].dtype], &model->files[f].tensors[t]);
+			add_tensor(&totals[N_DTYPES], &model->files[f].tensors[t]);
+		}
+}
+
+/* Prints a name out of the file, and blanks up to `column`. */
+static void print_name(const char *name, int column)
+{
+	int length = print_printable(stdout, name);
+
+	if (length < column)
+		printf("%*s", column - length, "");
+}
+
+static void print_tensor(const struct tensor *tensor, int column)
+{
+	printf("  ");
+	print_name(tensor->name, column);
+	printf("  %-11s %14" PRIu64 "  [", dtype_info(tensor->dtype)->name, tensor->size);
+	for (unsigned i = 0; i < tensor->rank; i++)
+		printf("%s%" PRIu64, i == 0 ? "" : ", ", tensor->shape[i]);
+	puts("]");
+}
+
+static int name_column(const struct file *file)
+{
+	size_t longest = strlen("tensor");
+
+	for (size_t t = 0; t < file->n_tensors; t++) {
+		size_t length = strlen(file->tensors[t].name);
+		longest = length > longest ? length : longest;
+	}
+	return longest < NAME_COLUMN_MAX ? (int)longest : NAME_COLUMN_MAX;
+}
+
+static void print_file(const struct file *file)
+{
+	const int column = name_column(file);
+
+	putchar('\n');
+	print_name(model_file_name(file), 0);
+	printf(": %s, header %" PRIu64 " bytes, data %" PRIu64 " bytes\n", file->format->name, file->header_bytes,
+	       file->data_bytes);
+	for (size_t i = 0; i < file->n_metadata; i++) {
+		printf("  ");
+		print_name(file->metadata[i].key, 0);
+		printf(" = ");
+		print_name(file->metadata[i].value, 0);
+		putchar('\n');
+	}
+	printf("%s  %-*s  %-11s %14s  shape%s\n", color_begin(stdout, COLOR_HEADING), column, "tensor", "dtype", "bytes",
+	       color_end(stdout));
+	for (size_t i = 0; i < file->n_tensors; i++)
+		print_tensor(&file->tensors[i], column);
+}
+
+static void print_text(const struct model *model, const struct totals totals[N_DTYPES + 1])
+{
+	print_name(model->path, 0);
+	if (model_quantized_by(model) == NULL) {
+		puts(": not quantized");
+	} else {
+		printf(": already quantized: ");
+		print_name(model_quantized_by(model), 0);
+		putchar('\n');
+	}
+	for (size_t f = 0; f < model->n_files; f++)
+		print_file(&model->files[f]);
+	printf("\n%s  %-11s %10s %16s %16s%s\n", color_begin(stdout, COLOR_HEADING), "dtype", "tensors", "elements",
+	       "bytes", color_end(stdout));
+	for (int d = 0; d <= N_DTYPES; d++)
+		if (totals[d].tensors != 0 || d == N_DTYPES)
+			printf("  %-11s %10" PRIu64 " %16" PRIu64 " %16" PRIu64 "\n",
+			       d == N_DTYPES ? "all" : dtype_info((enum dtype)d)->name, totals[d].tensors,
+			       totals[d].elements, totals[d].bytes);
+}
+
+static json_t *shape_facts(const struct tensor *tensor)
+{
+	json_t *shape = json_array();
+	bool whole = true;
+
+	for (unsigned i = 0; i < tensor->rank; i++)
+		whole &= json_array_append_new(shape, json_integer((json_int_t)tensor->shape[i])) == 0;
+	if (whole)
+		return shape;
+	json_decref(shape);
+	return NULL;
+}
+
+static json_t *tensor_facts(const struct tensor *tensor)
+{
+	return json_pack("{s:s, s:s, s:o, s:I, s:I, s:I}", "name", tensor->name, "dtype",
+	                 dtype_info(tensor->dtype)->name, "shape", shape_facts(tensor), "elements",
+	                 (json_int_t)tensor_elements(tensor), "bytes", (json_int_t)tensor->size, "offset",
+	                 (json_int_t)tensor->offset);
+}
+
+static json_t *metadata_facts(const struct file *file)
+{
+	json_t *metadata = json_object();
+	bool whole = true;
+
+	for (size_t i = 0; i < file->n_metadata; i++)
+		whole &= json_object_set_new(metadata, file->metadata[i].key,
+		                             json_string(file->metadata[i].value)) == 0;
+	if (whole)
+		return metadata;
+	json_decref(metadata);
+	return NULL;
+}
+
+/* `label`, which is JSON, and a value. */
+static int print_member(const char *label, json_t *value, struct error *error)
+{
+	fputs(label, stdout);
+	return facts_print_part(stdout, value, 0, error);
+}
+
+/* One tensor at a time: a tree of a large model would take far more memory than its header. */
+static int print_file_facts(const struct file *file, struct error *error)
+{
+	int code = print_member("    {\n      \"name\": ", facts_text(model_file_name(file)), error);
+
+	if (code == EXIT_OK)
+		code = print_member(",\n      \"metadata\": ", metadata_facts(file), error);
+	printf(",\n      \"format\": \"%s\",\n      \"header_bytes\": %" PRIu64 ",\n      \"data_bytes\": %" PRIu64
+	       ",\n      \"tensors\": [",
+	       file->format->name, file->header_bytes, file->data_bytes);
+	for (size_t i = 0; i < file->n_tensors && code == EXIT_OK; i++)
+		code = print_member(i == 0 ? "\n        " : ",\n        ", tensor_facts(&file->tensors[i]), error);
+	fputs("\n      ]\n    }", stdout);
+	return code;
+}
+
+static json_t *totals_facts(const struct totals *totals)
+{
+	return json_pack("{s:I, s:I, s:I}", "tensors", (json_int_t)totals->tensors, "elements",
+	                 (json_int_t)totals->elements, "bytes", (json_int_t)totals->bytes);
+}
+
+static json_t *all_totals(const struct totals totals[N_DTYPES + 1])
+{
+	json_t *facts = totals_facts(&totals[N_DTYPES]), *dtypes = json_object();
+	bool whole = true;
+
+	for (int d = 0; d < N_DTYPES; d++)
+		if (totals[d].tensors != 0)
+			whole &= json_object_set_new(dtypes, dtype_info((enum dtype)d)->name,
+			                             totals_facts(&totals[d])) == 0;
+	whole &= json_object_set_new(facts, "dtypes", dtypes) == 0;
+	if (whole)
+		return facts;
+	json_decref(facts);
+	return NULL;
+}
+
+static int print_json(const struct model *model, const struct totals totals[N_DTYPES + 1], struct error *error)
+{
+	const char *quantized_by = model_quantized_by(model);
+	int code = print_member("{\n  \"path\": ", facts_text(model->path), error);
+
+	if (code == EXIT_OK)
+		code = print_member(",\n  \"quantized_by\": ",
+		                    quantized_by != NULL ? facts_text(quantized_by) : json_null(), error);
+	if (code == EXIT_OK)
+		code = print_member(",\n  \"totals\": ", all_totals(totals), error);
+	fputs(",\n  \"files\": [\n", stdout);
+	for (size_t f = 0; f < model->n_files && code == EXIT_OK; f++) {
+		if (f != 0)
+			fputs(",\n", stdout);
+		code = print_file_facts(&model->files[f], error);
+	}
+	fputs("\n  ]\n}\n", stdout);
+	return code;
+}
+
+static int run(int argc, char **argv, struct error *error)
+{
+	static const struct usage usage = {
+		"inspect [--json] IN",
+		"Lists the contents of a tensor file (.safetensors, .gguf, .npy) or a model\n"
+		"directory: metadata, the name, dtype, shape and size of each tensor, totals, and\n"
+		"whether and how the weights are quantized. Only the headers are read.",
+		"  mxfp inspect model.safetensors",
+	};
+	bool json = false;
+	const struct option_spec options[] = {
+		{"json", 0, OPTION_FLAG, NULL, "print JSON", &json},
+		{.kind = OPTION_END},
+	};
+	struct totals totals[N_DTYPES + 1] = {{0}};
+	struct model model;
+	const char *path;
+
+	const enum parsed parsed = options_parse(argc, argv, options, &usage, 1, 1, &path, error);
+	if (parsed != PARSED_RUN)
+		return parsed_code(parsed);
+	int code = model_open(&model, path, error);
+	if (code != EXIT_OK)
+		return code;
+	sum_up(&model, totals);
+	if (json)
+		code = print_json(&model, totals, error);
+	else
+		print_text(&model, totals);
+	model_close(&model);
+	return code;
+}
+
+const struct command command_inspect = {"inspect", "list the contents of a tensor file or model directory", run};

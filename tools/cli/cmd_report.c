@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/* mxfp report: what quantization does to a model's weights and to products with them. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/progress.h"
+#include "base/suffix.h"
+#include "cli/commands.h"
+#include "io/facts.h"
+#include "io/json.h"
+#include "io/output.h"
+#include "model/model.h"
+#include "model/model_output.h"
+#include "report/report.h"
+
+enum { TOKENS_MAX = 4096 }; /* activations are held in memory, tokens times row length */
+
+/* The command line. */
+struct settings {
+	const char *in, *out, *formats, *rules, *recipes, *against, *activation_file, *sparsity;
+	enum mxfp_format activations;
+	int activation_rule, round;
+	uint64_t tokens, seed;
+	unsigned threads;
+	struct select select;
+	struct string_list fail_under;
+	bool pad_tail, json, force, quiet;
+};
+
+static enum parsed parse(int argc, char **argv, struct settings *s, struct error *error)
+{
+	static const struct usage usage = {
+		"report IN [options]",
+		"Quantizes a model's weights in memory, in several formats and with several scale\n"
+		"rules, and reports the errors relative to binary32 of the weights and of\n"
+		"products y = x W^T, both with exact and with quantized activations x. IN is a\n"
+		".safetensors file or a model directory. Without -o a summary is printed. FILE.md\n"
+		"lists every tensor; FILE.json contains all results; FILE.html is a page for a\n"
+		"browser with all results and charts.",
+		"  mxfp report model.safetensors\n"
+		"  mxfp report model.safetensors --formats mxfp4,nvfp4 --rules mse -o report.html",
+	};
+	const struct option_spec options[] = {
+		{"formats", 'f', OPTION_STRING, "FORMAT,...", "block formats (default mxfp4,nvfp4,mxfp8-e4m3,"
+		 "mxfp6-e2m3,mxint8)", &s->formats},
+		{"rules", 'r', OPTION_STRING, "RULE,...", "scale rules for the MX formats (default mse; for mxfp4 "
+		 "mse,floor,even,rceil)", &s->rules},
+		{"nvfp4-recipe", 0, OPTION_STRING, "RECIPE,...", "recipes for NVFP4 (default te)", &s->recipes},
+		{"sparsity", 0, OPTION_STRING, "N:M", "also measure weights pruned to N of every M, such as 4:16, alone and "
+		 "before quantization", &s->sparsity},
+		{"against", 0, OPTION_STRING, "MODEL", "measure the weights of this output of mxfp quantize instead", &s->against},
+		{"output", 'o', OPTION_STRING, "FILE", "write to FILE.md, FILE.json or FILE.html", &s->out},
+		{"force", 0, OPTION_FLAG, NULL, "replace FILE if it exists", &s->force},
+		{"json", 0, OPTION_FLAG, NULL, "print JSON", &s->json},
+		{"fail-under", 0, OPTION_LIST, "LIMIT", "exit with 1 if the SQNR of some tensor is under N dB in any variant "
+		 "(SQNR=N), or that of all tensors together (total-SQNR=N); may be repeated", &s->fail_under},
+		{"activations", 0, OPTION_BLOCK, "FORMAT", "format of quantized activations", &s->activations},
+		{"activation-rule", 0, OPTION_RULE, "RULE", "scale rule of activations", &s->activation_rule},
+		{"activation-file", 0, OPTION_STRING, "FILE", ".safetensors or .npy file of activations: one tensor "
+		 "per layer, with its name, or one for every layer whose shape it fits", &s->activation_file},
+		{"tokens", 0, OPTION_UNSIGNED, "N", "rows of activations, at most 4096", &s->tokens},
+		{"seed", 0, OPTION_UNSIGNED, "N", "seed of the activations and of stochastic rounding", &s->seed},
+		{"round", 0, OPTION_ROUND, "MODE", "rounding of weights", &s->round},
+		{"include", 0, OPTION_LIST, "PATTERN", "also measure matching tensors; may be repeated", &s->select.include},
+		{"ignore", 0, OPTION_LIST, "PATTERN", "skip matching tensors; may be repeated", &s->select.ignore},
+		{"pad-tail", 0, OPTION_FLAG, NULL,
+		 "also measure tensors whose rows are not a multiple of the block, padded with zeros", &s->pad_tail},
+		{"threads", 0, OPTION_THREADS, "N",
+		 "use at most this many threads, 0: one per processor; does not affect the output", &s->threads},
+		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress", &s->quiet},
+		{.kind = OPTION_END},
+	};
+
+	enum parsed parsed = options_parse(argc, argv, options, &usage, 1, 1, &s->in, error);
+	const struct option_use uses[] = {
+		{"activation-rule", !mxfp_format_info(s->activations)->tensor_scale, "MX activations"},
+		{"seed", s->activation_file == NULL || s->round == MXFP_ROUND_SR, "--round sr beside --activation-file"},
+		{"round", s->against == NULL, "weights that are quantized here, not for --against"},
+		{NULL, true, NULL},
+	};
+	if (parsed == PARSED_RUN && options_check_used(argc, argv, options, uses, error) != EXIT_OK)
+		return PARSED_ERROR;
+	return parsed;
+}
+
+static bool has_suffix(const struct settings *s, const char *suffix)
+{
+	return s->out != NULL && suffix_stem(s->out, suffix) != 0;
+}
+
+/* Checks what the option table cannot, and makes the variants and the limits. */
+static int check(const struct settings *s, struct variants *variants, struct report_limits *limits,
+                 struct error *error)
+{
+	struct mxfp_sparsity sparsity;
+
+	if (s->against != NULL && (s->formats != NULL || s->rules != NULL || s->recipes != NULL || s->sparsity != NULL))
+		return fail(error, EXIT_USAGE, "--against: what it names has its format, rule and sparsity; leave "
+		            "--formats, --rules, --nvfp4-recipe and --sparsity out");
+	int code = variants_parse(variants, s->formats, s->rules, s->recipes, error);
+	if (code == EXIT_OK && s->sparsity != NULL)
+		code = sparsity_parse(s->sparsity, "--sparsity", &sparsity, error);
+	if (code == EXIT_OK && s->sparsity != NULL)
+		code = variants_prune(variants, sparsity, error);
+	if (code == EXIT_OK)
+		code = report_limits_parse(limits, &s->fail_under, error);
+	if (code != EXIT_OK)
+		return code;
+	if (s->tokens == 0 || s->tokens > TOKENS_MAX)
+		return fail(error, EXIT_USAGE, "--tokens: %llu is out of range; give 1 to %d",
+		            (unsigned long long)s->tokens, (int)TOKENS_MAX);
+	if (s->out != NULL && !has_suffix(s, ".md") && !has_suffix(s, ".json") && !has_suffix(s, ".html"))
+		return fail(error, EXIT_USAGE, "%s: the name tells no form; end it with .md, .json or .html", s->out);
+	if (has_suffix(s, ".html") && !report_html_is_built())
+		return fail(error, EXIT_USAGE, "%s: this mxfp was built without Chart.js, which a page takes (Debian: "
+		            "libjs-chart.js); end the name with .md or .json", s->out);
+	for (size_t v = 0; v < variants->n; v++)
+		if (variant_has_recipe(&variants->items[v]) && variants->items[v].recipe == MXFP_RECIPE_GGML &&
+		    s->round != MXFP_ROUND_RNE)
+			return fail(error, EXIT_USAGE, "--round: recipe ggml has its own; leave --round out");
+	return EXIT_OK;
+}
+
+/* The report as text in memory that the caller frees. */
+static int make_text(const struct report *report, const struct settings *s, char **text, size_t *n,
+                     struct error *error)
+{
+	FILE *file = open_memstream(text, n);
+	int code = EXIT_OK;
+
+	if (file == NULL)
+		return fail_memory(error);
+	json_prepare();
+	if (has_suffix(s, ".html")) {
+		code = report_html(report, file, error);
+	} else if (s->json || has_suffix(s, ".json")) {
+		code = facts_print_part(file, report_json(report), JSON_INDENT(1) | REPORT_JSON_REALS, error);
+		putc('\n', file);
+	} else {
+		code = report_markdown(report, file, s->out != NULL, error);
+	}
+	bool complete = !ferror(file);
+	if (fclose(file) != 0 || !complete)
+		code = code != EXIT_OK ? code : fail_memory(error);
+	return code;
+}
+
+static int write_text(struct output *output, const struct settings *s, const char *text, size_t n,
+                      struct error *error)
+{
+	if (s->out == NULL) {
+		/* A failed write leaves its mark on stdout, which main() looks at. */
+		fwrite(text, 1, n, stdout);
+		return EXIT_OK;
+	}
+	int code = output_write_file(output_build(output), text, n, error);
+	return code == EXIT_OK ? output_commit(output, error) : code;
+}
+
+static void advance(void *context, uint64_t bytes)
+{
+	progress_add(context, bytes);
+}
+
+static int measure(struct report *report, const struct settings *s, struct measure_options *options,
+                   struct error *error)
+{
+	struct progress progress;
+	int code = report_select(report, &s->select, s->pad_tail, error);
+
+	if (code != EXIT_OK)
+		return code;
+	progress_start(&progress, "measuring", measure_readings(options) * report_bytes(report), s->quiet);
+	options->advance = advance;
+	options->context = &progress;
+	code = report_measure(report, error);
+	progress_end(&progress);
+	return code;
+}
+
+/* With the model and the activations open and the output begun. */
+static int run_open(const struct settings *s, struct measure_options *options, const struct report_limits *limits,
+                    const struct model *model, struct output *output, struct error *error)
+{
+	struct report report = {.model = model, .options = options};
+	char *text = NULL;
+	size_t n = 0;
+	int code = measure(&report, s, options, error);
+
+	if (code == EXIT_OK)
+		code = make_text(&report, s, &text, &n, error);
+	if (code == EXIT_OK)
+		code = write_text(output, s, text, n, error);
+	if (code == EXIT_OK)
+		code = report_check_limits(&report, limits, error);
+	free(text);
+	report_free(&report);
+	return code;
+}
+
+static int open_source(struct model *model, const struct settings *s, struct error *error)
+{
+	int code = model_open(model, s->in, error);
+
+	if (code == EXIT_OK && model_quantized_by(model) != NULL)
+		code = fail(error, EXIT_INPUT, "%s: is already quantized: %s; give the original, and this with --against",
+		            s->in, model_quantized_by(model));
+	return code;
+}
+
+/* Starts the file to write, which must be none of those that are read. */
+static int begin_output(struct output *output, const struct settings *s, const struct model *model,
+                        const struct measure_options *options, struct error *error)
+{
+	int code = model_output_check_apart(model, s->out, error);
+
+	if (code == EXIT_OK && options->against != NULL)
+		code = model_output_check_apart(options->against, s->out, error);
+	if (code == EXIT_OK && s->activation_file != NULL)
+		code = output_check_apart(s->out, s->activation_file, error);
+	return code == EXIT_OK ? output_begin_file(output, s->out, s->force, error) : code;
+}
+
+static int run_settings(const struct settings *s, struct error *error)
+{
+	struct measure_options options = {
+		.input = {
+			.variant = {.format = s->activations, .rule = (enum mxfp_rule)s->activation_rule},
+			.tokens = (size_t)s->tokens,
+			.seed = s->seed,
+			.threads = s->threads,
+		},
+		.round = (enum mxfp_round)s->round,
+		.seed = s->seed,
+		.threads = s->threads,
+	};
+	struct model model = {0}, against = {0};
+	struct file activations = {0};
+	struct output output = {0};
+	struct report_limits limits;
+	int code = check(s, &options.variants, &limits, error);
+
+	if (code == EXIT_OK)
+		code = open_source(&model, s, error);
+	if (code == EXIT_OK && s->against != NULL) {
+		options.against = &against;
+		code = model_open(&against, s->against, error);
+		if (code == EXIT_OK)
+			code = report_against_variant(&options.variants, &model, &against, error);
+	}
+	if (code == EXIT_OK && s->activation_file != NULL) {
+		code = file_open(&activations, s->activation_file, error);
+		if (code == EXIT_OK)
+			code = file_check_rows(&activations, error);
+		options.input.file = &activations;
+	}
+	if (code == EXIT_OK && s->out != NULL)
+		code = begin_output(&output, s, &model, &options, error);
+	if (code == EXIT_OK)
+		code = run_open(s, &options, &limits, &model, &output, error);
+	output_abandon(&output);
+	file_close(&activations);
+	model_close(&against);
+	model_close(&model);
+	return code;
+}
+
+static int run(int argc, char **argv, struct error *error)
+{
+	struct settings settings = {
+		.activations = MXFP_FORMAT_MXFP8_E4M3,
+		.activation_rule = MXFP_RULE_RCEIL,
+		.tokens = 16,
+	};
+
+	const enum parsed parsed = parse(argc, argv, &settings, error);
+	if (parsed != PARSED_RUN)
+		return parsed_code(parsed);
+	int code = select_compile(&settings.select, error);
+	if (code == EXIT_OK)
+		code = run_settings(&settings, error);
+	select_free(&settings.select);
+	return code;
+}
+
+const struct command command_report = {"report", "measure the errors of quantized weights and products", run};

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* What became of the elements of a conversion, as text and as JSON. */
+#ifndef TOOLS_CLI_COUNTS_H
+#define TOOLS_CLI_COUNTS_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "mxfp/options.h"
+
+void counts_add(struct mxfp_counts *sum, const struct mxfp_counts *counts);
+
+/* One line: "elements 4, saturated 1, overflowed 0, flushed 0, nan 0, inf 0". */
+void counts_print(FILE *stream, uint64_t elements, const struct mxfp_counts *counts);
+
+/* The same names and numbers; NULL if memory ran out. */
+json_t *counts_facts(uint64_t elements, const struct mxfp_counts *counts);
+
+#endif

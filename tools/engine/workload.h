@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* A list of products C[m][n] = A[m][k] W[n][k]^T for the model of the tensor engine: shapes, experts, a model's
+   layers. */
+#ifndef TOOLS_ENGINE_WORKLOAD_H
+#define TOOLS_ENGINE_WORKLOAD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "engine/route.h"
+#include "model/model.h"
+
+enum { WORKLOAD_MAX = 1 << 20 }; /* products */
+
+struct workload_item {
+	const char *name;
+	size_t m, n, k;
+};
+
+/* A zeroed one is empty; the caller may set `cut`. */
+struct workload {
+	uint64_t cut; /* products are cut along n into parts of at most so many columns; 0: they stay whole */
+	size_t n_items, capacity;
+	struct workload_item *items;
+	struct arena names;
+};
+
+/* Adds a product, or its parts. EXIT_USAGE: too many products, or a size that this machine cannot have. EXIT_MEMORY. */
+int workload_add(struct workload *workload, const char *name, const struct workload_item *item, struct error *error);
+
+/* Adds the products of experts with n rows of k weights, as many rows of A each as the routing gives it. */
+int workload_add_experts(struct workload *workload, const char *name, uint64_t experts,
+                         const struct workload_item *shape, const struct routing *routing, struct error *error);
+
+/* Adds each linear layer (select.h) with routing->tokens rows, and weights of experts [e][n][k] with those that the
+   routing gives. EXIT_INPUT: the model has none. */
+int workload_add_model(struct workload *workload, const struct model *model, const struct routing *routing,
+                       struct error *error);
+
+void workload_free(struct workload *workload);
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "io/descriptor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/nearest.h"
+
+/* Linux transfers at most 0x7ffff000 bytes in one call; asking for less keeps the result a plain ssize_t
+   everywhere. */
+enum { TRANSFER_BYTES = 1 << 30 };
+
+static int refuse_special(const char *path, mode_t mode, struct error *error)
+{
+	const char *kind = S_ISDIR(mode) ? "a directory" : S_ISFIFO(mode) ? "a FIFO" : "a device or socket";
+
+	return S_ISREG(mode) ? EXIT_OK : fail(error, EXIT_INPUT, "%s: is %s; give a regular file", path, kind);
+}
+
+void descriptor_raise_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+int descriptor_open(const char *path, int *fd, uint64_t *size_bytes, struct error *error)
+{
+	struct stat status;
+
+	/* Opening a device can have effects, so its kind is looked at before, and again on what was opened. */
+	if (stat(path, &status) != 0)
+		return nearest_fail_open(path, error);
+	int code = refuse_special(path, status.st_mode, error);
+	if (code != EXIT_OK)
+		return code;
+	*fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (*fd < 0)
+		return fail_errno(error, path, "cannot open");
+	code = fstat(*fd, &status) != 0 ? fail_errno(error, path, "cannot open") :
+	                                  refuse_special(path, status.st_mode, error);
+	if (code != EXIT_OK) {
+		close(*fd);
+		return code;
+	}
+	*size_bytes = (uint64_t)status.st_size;
+	return EXIT_OK;
+}
+
+int descriptor_read(int fd, const char *path, uint64_t at, void *bytes, size_t n, struct error *error)
+{
+	char *next = bytes;
+
+	while (n > 0) {
+		ssize_t got = pread(fd, next, n < TRANSFER_BYTES ? n : TRANSFER_BYTES, (off_t)at);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return fail_errno(error, path, "cannot read");
+		if (got == 0)
+			return fail(error, EXIT_INPUT, "%s: ends at byte %llu, while it was being read", path,
+			            (unsigned long long)at);
+		next += got;
+		at += (uint64_t)got;
+		n -= (size_t)got;
+	}
+	return EXIT_OK;
+}
+
+int descriptor_write(int fd, const char *path, uint64_t at, const void *bytes, size_t n, struct error *error)
+{
+	const char *next = bytes;
+
+	while (n > 0) {
+		ssize_t put = pwrite(fd, next, n < TRANSFER_BYTES ? n : TRANSFER_BYTES, (off_t)at);
+
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put == 0)
+			errno = EIO;
+		if (put <= 0)
+			return fail_errno(error, path, "cannot write");
+		next += put;
+		at += (uint64_t)put;
+		n -= (size_t)put;
+	}
+	return EXIT_OK;
+}
+
+void descriptor_begin_sync(int fd)
+{
+#ifdef HAVE_SYNC_FILE_RANGE
+	(void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+#else
+	(void)fd;
+#endif
+}
+
+int descriptor_sync(int fd, const char *path, struct error *error)
+{
+	int status;
+
+	do
+		status = fdatasync(fd);
+	while (status != 0 && errno == EINTR);
+	return status == 0 ? EXIT_OK : fail_errno(error, path, "cannot write to the disk");
+}
+
+int descriptor_finish(int fd, const char *path, struct error *error)
+{
+	int status, code = EXIT_OK;
+
+	do
+		status = fsync(fd);
+	while (status != 0 && errno == EINTR);
+	if (status != 0)
+		code = fail_errno(error, path, "cannot write to the disk");
+	if (close(fd) != 0 && code == EXIT_OK)
+		code = fail_errno(error, path, "cannot close");
+	return code;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "io/facts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/printable.h"
+#include "io/json.h"
+
+int facts_write(json_t *facts, size_t flags, json_dump_callback_t write, FILE *stream, struct error *error)
+{
+	const bool whole = facts != NULL && !json_out_of_memory();
+	const bool failed = whole && json_dump_callback(facts, write, stream, flags | JSON_ENCODE_ANY) != 0 &&
+	                    !ferror(stream);
+
+	json_decref(facts);
+	return whole && !failed && !json_out_of_memory() ? EXIT_OK : fail_memory(error);
+}
+
+static int write_as_is(const char *bytes, size_t n, void *stream)
+{
+	return fwrite(bytes, 1, n, stream) == n ? 0 : -1;
+}
+
+int facts_print_part(FILE *stream, json_t *facts, size_t flags, struct error *error)
+{
+	return facts_write(facts, flags, write_as_is, stream, error);
+}
+
+int facts_print(FILE *stream, json_t *facts, struct error *error)
+{
+	int code = facts_print_part(stream, facts, JSON_INDENT(2), error);
+
+	if (code == EXIT_OK)
+		putc('\n', stream);
+	return code;
+}
+
+json_t *facts_text(const char *text)
+{
+	json_t *string = json_string(text);
+
+	if (string != NULL)
+		return string;
+	char *copy = strdup(text);
+	if (copy == NULL)
+		return NULL;
+	make_printable(copy);
+	string = json_string(copy);
+	free(copy);
+	return string;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* What --json prints. */
+#ifndef TOOLS_IO_FACTS_H
+#define TOOLS_IO_FACTS_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "base/error.h"
+
+/* Prints a JSON value and a newline, and releases it. EXIT_MEMORY: it is NULL, which is what jansson's builders return
+   when memory ran out. What the stream does not take is left to ferror(). */
+int facts_print(FILE *stream, json_t *facts, struct error *error);
+
+/* The same without the newline, with jansson's flags for the form: for parts of a larger value. */
+int facts_print_part(FILE *stream, json_t *facts, size_t flags, struct error *error);
+
+/* The same, each part through a function that gets the stream as its context. */
+int facts_write(json_t *facts, size_t flags, json_dump_callback_t write, FILE *stream, struct error *error);
+
+/* A JSON string of a text that need not be UTF-8, such as a file name: bytes that are not become '?'. */
+json_t *facts_text(const char *text);
+
+#endif

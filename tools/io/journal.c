@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "io/journal.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io/descriptor.h"
+#include "io/json.h"
+
+enum { LINE_BYTES = 256, CHECK_BYTES = 17 }; /* 16 digits and a newline */
+
+static uint64_t check_of(const char *line, size_t n)
+{
+	return XXH3_64bits(line, n);
+}
+
+/* Returns the length. */
+static size_t format(char line[LINE_BYTES], size_t number, const struct journal_record *record)
+{
+	const struct mxfp_counts *c = &record->counts;
+	int n = snprintf(line, LINE_BYTES,
+	                 "%zu %016" PRIx64 "%016" PRIx64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
+	                 " ", number, (uint64_t)record->hash.high64, (uint64_t)record->hash.low64, c->saturated,
+	                 c->overflowed, c->flushed, c->nan, c->inf);
+
+	n += snprintf(line + n, (size_t)(LINE_BYTES - n), "%016" PRIx64 "\n", check_of(line, (size_t)n));
+	return (size_t)n;
+}
+
+/* Reads a line of `n` bytes with its newline; false if it is not right. */
+static bool parse(const char *bytes, size_t n, size_t *number, struct journal_record *record)
+{
+	struct mxfp_counts *c = &record->counts;
+	uint64_t high, low, check;
+	char line[LINE_BYTES];
+
+	if (n < CHECK_BYTES || n >= sizeof line)
+		return false;
+	memcpy(line, bytes, n);
+	line[n] = '\0';
+	*record = (struct journal_record){.written = true};
+	if (sscanf(line, "%zu %16" SCNx64 "%16" SCNx64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
+	           " %16" SCNx64, number, &high, &low, &c->saturated, &c->overflowed, &c->flushed, &c->nan, &c->inf,
+	           &check) != 9)
+		return false;
+	record->hash = (XXH128_hash_t){.low64 = low, .high64 = high};
+	return check == check_of(line, n - CHECK_BYTES);
+}
+
+/* Takes lines as long as they are right. */
+static void read_lines(struct journal *journal, const char *bytes, size_t size, struct journal_record *records,
+                       size_t n)
+{
+	struct journal_record record;
+	const char *end;
+	size_t number;
+
+	while ((end = memchr(bytes + journal->bytes, '\n', size - journal->bytes)) != NULL) {
+		size_t length = (size_t)(end - (bytes + journal->bytes)) + 1;
+
+		if (!parse(bytes + journal->bytes, length, &number, &record) || number >= n)
+			return;
+		records[number] = record;
+		journal->bytes += length;
+	}
+}
+
+int journal_open(struct journal *journal, const char *path, struct journal_record *records, size_t n,
+                 struct error *error)
+{
+	char *bytes = NULL;
+	size_t size = 0;
+
+	*journal = (struct journal){.path = path};
+	journal->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+	if (journal->fd < 0)
+		return fail_errno(error, path, "cannot open");
+	int code = json_read_bytes(path, (n + 1) * LINE_BYTES, &bytes, &size, error);
+	if (code != EXIT_OK)
+		return code;
+	read_lines(journal, bytes, size, records, n);
+	free(bytes);
+	if (journal->bytes < size && ftruncate(journal->fd, (off_t)journal->bytes) != 0)
+		return fail_errno(error, path, "cannot write");
+	return EXIT_OK;
+}
+
+int journal_add(struct journal *journal, size_t number, struct journal_record *record, struct error *error)
+{
+	char line[LINE_BYTES];
+	size_t n = format(line, number, record);
+	int code = descriptor_write(journal->fd, journal->path, journal->bytes, line, n, error);
+
+	if (code == EXIT_OK) {
+		journal->bytes += n;
+		record->written = true;
+	}
+	return code;
+}
+
+void journal_close(struct journal *journal)
+{
+	if (journal->fd >= 0)
+		close(journal->fd);
+	journal->fd = -1;
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "io/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io/descriptor.h"
+
+/* jansson is used by the main thread only. */
+static bool out_of_memory;
+
+/*
+ * jansson 2.14 overruns a buffer after some failed allocations: it drops the end of a string and then looks for its
+ * closing quote. So an allocation that fails is served from here, and what it was for is thrown away.
+ */
+static _Alignas(max_align_t) unsigned char reserve[1 << 18];
+static size_t reserve_used, reserve_pieces;
+
+static void *allocate_reserve(size_t n)
+{
+	size_t rounded = n / sizeof(max_align_t) * sizeof(max_align_t) + sizeof(max_align_t);
+
+	if (n > sizeof reserve || rounded > sizeof reserve - reserve_used)
+		return NULL;
+	unsigned char *piece = reserve + reserve_used;
+	reserve_used += rounded;
+	reserve_pieces++;
+	return piece;
+}
+
+static void *allocate(size_t n)
+{
+	void *bytes = malloc(n);
+
+	if (bytes != NULL)
+		return bytes;
+	out_of_memory = true;
+	return allocate_reserve(n);
+}
+
+void json_release(void *bytes)
+{
+	uintptr_t at = (uintptr_t)bytes - (uintptr_t)reserve;
+
+	if (at >= sizeof reserve)
+		free(bytes);
+	else if (--reserve_pieces == 0)
+		reserve_used = 0;
+}
+
+void json_prepare(void)
+{
+	out_of_memory = false;
+	json_set_alloc_funcs(allocate, json_release);
+}
+
+bool json_out_of_memory(void)
+{
+	return out_of_memory;
+}
+
+int json_read_bytes(const char *path, size_t limit, char **bytes, size_t *n, struct error *error)
+{
+	int fd;
+	uint64_t size;
+	int code = descriptor_open(path, &fd, &size, error);
+
+	if (code != EXIT_OK)
+		return code;
+	*bytes = NULL;
+	if (size > limit)
+		code = fail(error, EXIT_INPUT, "%s: has %llu bytes, more than the %zu allowed for JSON", path,
+		            (unsigned long long)size, limit);
+	else if ((*bytes = malloc((size_t)size + 1)) == NULL)
+		code = fail_memory(error);
+	else
+		code = descriptor_read(fd, path, 0, *bytes, (size_t)size, error);
+	close(fd);
+	*n = (size_t)size;
+	if (code != EXIT_OK)
+		free(*bytes);
+	return code;
+}
+
+/* The text of a failed decode at byte `at` of the text. */
+static int fail_decode(const struct json_text *text, const json_error_t *problem, struct error *error)
+{
+	struct json_text at = *text;
+
+	if (out_of_memory)
+		return fail_memory(error);
+	at.at += (size_t)problem->position;
+	/* jansson's own text speaks of its flags. */
+	bool nul = json_error_code(problem) == json_error_null_character;
+	return json_fail(&at, nul ? "a string holds NUL" : problem->text, error);
+}
+
+int json_read(const char *path, size_t limit, json_t **json, struct error *error)
+{
+	struct json_text text = {.path = path, .what = "JSON"};
+	char *bytes;
+	json_error_t problem;
+	int code = json_read_bytes(path, limit, &bytes, &text.n, error);
+
+	if (code != EXIT_OK)
+		return code;
+	json_prepare();
+	*json = json_loadb(bytes, text.n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
+	if (*json == NULL || out_of_memory) {
+		code = fail_decode(&text, &problem, error);
+		json_decref(*json);
+		*json = NULL;
+	}
+	free(bytes);
+	return code;
+}
+
+int json_fail(const struct json_text *text, const char *problem, struct error *error)
+{
+	return fail(error, EXIT_INPUT, "%s: %s, byte %zu: %s", text->path, text->what, text->at, problem);
+}
+
+static bool is_space(char c)
+{
+	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+char json_next(struct json_text *text)
+{
+	while (text->at < text->n && is_space(text->bytes[text->at]))
+		text->at++;
+	return text->at < text->n ? text->bytes[text->at] : '\0';
+}
+
+/* Takes the next value, of at most `limit` bytes, by jansson; the rest of the text is not looked at. */
+static int decode(struct json_text *text, size_t limit, json_t **value, struct error *error)
+{
+	size_t n = text->n - text->at;
+	json_error_t problem;
+
+	json_prepare();
+	*value = json_loadb(text->bytes + text->at, n < limit ? n : limit,
+	                    JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK | JSON_REJECT_DUPLICATES, &problem);
+	if (*value == NULL || out_of_memory) {
+		json_decref(*value);
+		return fail_decode(text, &problem, error);
+	}
+	text->at += (size_t)problem.position;
+	return EXIT_OK;
+}
+
+int json_take_string(struct json_text *text, json_t **string, struct error *error)
+{
+	if (json_next(text) != '"')
+		return json_fail(text, "expected a string", error);
+	return decode(text, SIZE_MAX, string, error);
+}
+
+int json_take_copy(struct json_text *text, struct arena *arena, const char **string, struct error *error)
+{
+	json_t *value;
+	int code = json_take_string(text, &value, error);
+
+	if (code != EXIT_OK)
+		return code;
+	*string = arena_string(arena, json_string_value(value));
+	json_decref(value);
+	return *string != NULL ? EXIT_OK : fail_memory(error);
+}
+
+int json_take_natural(struct json_text *text, uint64_t *number, struct error *error)
+{
+	char first = json_next(text);
+	json_t *value;
+
+	if (first != '-' && (first < '0' || first > '9'))
+		return json_fail(text, "expected a whole number", error);
+	size_t start = text->at;
+	int code = decode(text, SIZE_MAX, &value, error);
+	if (code != EXIT_OK)
+		return code;
+	if (!json_is_integer(value) || json_integer_value(value) < 0) {
+		text->at = start;
+		code = json_fail(text, "expected a whole number, not negative", error);
+	}
+	*number = (uint64_t)json_integer_value(value);
+	json_decref(value);
+	return code;
+}
+
+/* Takes one byte of punctuation. */
+static int take(struct json_text *text, char expected, struct error *error)
+{
+	char problem[] = "expected '?'";
+
+	if (json_next(text) == expected) {
+		text->at++;
+		return EXIT_OK;
+	}
+	problem[strlen("expected '")] = expected;
+	return json_fail(text, problem, error);
+}
+
+/* After an item: takes the ',' before the next one, or the `close` that ends the list, which clears *more. */
+static int take_separator(struct json_text *text, char close, bool *more, struct error *error)
+{
+	char next = json_next(text);
+
+	if (next != ',' && next != close)
+		return json_fail(text, close == '}' ? "expected ',' or '}'" : "expected ',' or ']'", error);
+	text->at++;
+	*more = next == ',';
+	return EXIT_OK;
+}
+
+/* Takes the bracket that opens a list, and the one that closes it if that follows. */
+static int take_opening(struct json_text *text, char open, char close, bool *more, struct error *error)
+{
+	int code = take(text, open, error);
+
+	if (code != EXIT_OK)
+		return code;
+	*more = json_next(text) != close;
+	if (!*more)
+		text->at++;
+	return EXIT_OK;
+}
+
+int json_take_naturals(struct json_text *text, size_t max, uint64_t *values, size_t *n, struct error *error)
+{
+	bool more;
+	int code = take_opening(text, '[', ']', &more, error);
+
+	*n = 0;
+	while (code == EXIT_OK && more) {
+		if (*n == max)
+			return json_fail(text, "the list is too long", error);
+		code = json_take_natural(text, &values[(*n)++], error);
+		if (code == EXIT_OK)
+			code = take_separator(text, ']', &more, error);
+	}
+	return code;
+}
+
+int json_skip(struct json_text *text, size_t limit, struct error *error)
+{
+	json_t *value;
+
+	json_next(text);
+	size_t start = text->at;
+	int code = decode(text, limit, &value, error);
+	if (code == EXIT_OK)
+		json_decref(value);
+	else if (code == EXIT_INPUT && text->n - start > limit)
+		code = fail(error, EXIT_INPUT, "%s: %s, byte %zu: this value is not JSON, or larger than %zu bytes",
+		            text->path, text->what, start, limit);
+	return code;
+}
+
+/* Takes `"key": value`. */
+static int take_member(struct json_text *text, json_member *member, void *context, struct error *error)
+{
+	json_t *key;
+	int code = json_take_string(text, &key, error);
+
+	if (code != EXIT_OK)
+		return code;
+	code = take(text, ':', error);
+	if (code == EXIT_OK)
+		code = member(text, json_string_value(key), context, error);
+	json_decref(key);
+	return code;
+}
+
+int json_take_object(struct json_text *text, json_member *member, void *context, struct error *error)
+{
+	bool more;
+	int code = take_opening(text, '{', '}', &more, error);
+
+	while (code == EXIT_OK && more) {
+		code = take_member(text, member, context, error);
+		if (code == EXIT_OK)
+			code = take_separator(text, '}', &more, error);
+	}
+	return code;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * JSON out of files that are not trusted. Small files are read into a tree by json_read(). Large ones, such as
+ * headers of weight files, would cost tens of times their size as a tree, so struct json_text walks them: the walk
+ * follows objects and arrays itself and lets jansson decode each key, string and number, so what is accepted is
+ * what jansson accepts.
+ */
+#ifndef TOOLS_IO_JSON_H
+#define TOOLS_IO_JSON_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+
+/* Makes jansson's allocations safe: see json_out_of_memory(). Every function here calls it; others that use jansson
+   do so first. */
+void json_prepare(void);
+
+/* Whether an allocation of jansson's has failed since json_prepare(). jansson 2.14 ignores some of those and
+   returns a value that lacks bytes, so a result counts only while this is false. */
+bool json_out_of_memory(void);
+
+/* Releases what json_dumps() returned. */
+void json_release(void *bytes);
+
+/* Reads a whole JSON file of at most `limit` bytes: strict, duplicate keys refused. EXIT_INPUT, EXIT_IO,
+   EXIT_MEMORY. */
+int json_read(const char *path, size_t limit, json_t **json, struct error *error);
+
+/* Reads a whole file of at most `limit` bytes; the caller frees it. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
+int json_read_bytes(const char *path, size_t limit, char **bytes, size_t *n, struct error *error);
+
+/* Text being walked, at byte `at` of `n`. `path` and `what` ("header") are for errors. */
+struct json_text {
+	const char *path, *what;
+	const char *bytes;
+	size_t n, at;
+};
+
+/* The next byte that is not white space, which is not taken; '\0' at the end. */
+char json_next(struct json_text *text);
+
+/* Each takes one value, and fails with EXIT_INPUT if the next one is of another kind, or EXIT_MEMORY. */
+int json_take_string(struct json_text *text, json_t **string, struct error *error);
+int json_take_copy(struct json_text *text, struct arena *arena, const char **string, struct error *error);
+int json_take_natural(struct json_text *text, uint64_t *value, struct error *error); /* 0..2^63-1 */
+
+/* Takes an array of at most `max` naturals. */
+int json_take_naturals(struct json_text *text, size_t max, uint64_t *values, size_t *n, struct error *error);
+
+/* Takes any value of at most `limit` bytes and forgets it. */
+int json_skip(struct json_text *text, size_t limit, struct error *error);
+
+/* Called for each member of an object, with the text standing at its value, which it must take. */
+typedef int json_member(struct json_text *text, const char *key, void *context, struct error *error);
+
+/* Takes an object. Duplicate keys are for the caller to find. */
+int json_take_object(struct json_text *text, json_member *member, void *context, struct error *error);
+
+/* "PATH: WHAT, byte AT: ..." */
+int json_fail(const struct json_text *text, const char *problem, struct error *error);
+
+#endif

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "io/partial.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/interrupt.h"
+#include "base/suffix.h"
+#include "io/directory.h"
+#include "io/json.h"
+#include "io/json_write.h"
+
+#define BUILT "output"
+#define FINGERPRINT "fingerprint.json"
+#define FINGERPRINT_NEW "fingerprint.new"
+#define APPEARING "appearing"
+#define LOCK "lock"
+#define JOURNAL_SUFFIX ".journal"
+
+enum { FINGERPRINT_BYTES_MAX = 1 << 24, IDENTITY_BYTES = 64 };
+
+int partial_name(struct partial *partial, const struct partial_target *target, struct error *error)
+{
+	static const char suffix[] = ".partial";
+
+	*partial = (struct partial){.output = {.is_directory = !target->as_file, .force = target->force}};
+	partial->at = partial->lock = -1;
+	interrupt_hold();
+	int code = output_set_path(&partial->output, target->path, error);
+	if (code != EXIT_OK)
+		return code;
+	size_t size = strlen(partial->output.path) + sizeof suffix;
+	partial->directory = malloc(size);
+	if (partial->directory == NULL)
+		return fail_memory(error);
+	snprintf(partial->directory, size, "%s%s", partial->output.path, suffix);
+	partial->output.temporary = directory_member(partial->directory, BUILT);
+	return partial->output.temporary == NULL ? fail_memory(error) : EXIT_OK;
+}
+
+char *partial_file(const struct partial *partial, const char *name)
+{
+	return partial->output.is_directory ? output_member(&partial->output, name) : strdup(partial->output.temporary);
+}
+
+char *partial_journal(const struct partial *partial, const char *name)
+{
+	size_t size = strlen(name) + sizeof JOURNAL_SUFFIX;
+	char *file = malloc(size), *path = NULL;
+
+	if (file != NULL) {
+		snprintf(file, size, "%s" JOURNAL_SUFFIX, name);
+		path = directory_member(partial->directory, file);
+	}
+	free(file);
+	return path;
+}
+
+static bool has(const struct partial *partial, const char *name)
+{
+	return faccessat(partial->at, name, F_OK, 0) == 0;
+}
+
+/* Whether such an entry is made here. What is built is there only with a fingerprint. */
+static bool is_ours(const struct partial *partial, const char *name)
+{
+	static const char *const names[] = {FINGERPRINT, FINGERPRINT_NEW, APPEARING, LOCK};
+
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	if (strcmp(name, BUILT) == 0)
+		return has(partial, FINGERPRINT);
+	return suffix_stem(name, JOURNAL_SUFFIX) != 0;
+}
+
+static int check_ours(const struct partial *partial, struct error *error)
+{
+	DIR *directory = opendir(partial->directory);
+	const char *name;
+	int code = EXIT_OK;
+
+	if (directory == NULL)
+		return fail_errno(error, partial->directory, "cannot open");
+	while ((name = directory_next(directory)) != NULL && is_ours(partial, name))
+		;
+	if (name != NULL)
+		code = fail(error, EXIT_USAGE, "%s: holds '%s', which mxfp does not put there, and the name is needed"
+		            "; move it away", partial->directory, name);
+	else if (errno != 0)
+		code = fail_errno(error, partial->directory, "cannot read");
+	closedir(directory);
+	return code;
+}
+
+/* Removes what was built and, the fingerprint first, all that tells of it; OUT.partial and its lock stay. What stands
+   there because OUT could not be replaced in peace stays, too. */
+static int clear(const struct partial *partial)
+{
+	const char *built = partial->output.temporary, *name;
+
+	if (built != NULL && (partial->output.is_directory ? directory_remove(built) : unlink(built)) != 0 &&
+	    errno != ENOENT)
+		return -1;
+	if (unlinkat(partial->at, FINGERPRINT, 0) != 0 && errno != ENOENT)
+		return -1;
+	DIR *directory = opendir(partial->directory);
+	if (directory == NULL)
+		return -1;
+	while ((name = directory_next(directory)) != NULL)
+		if (strcmp(name, LOCK) != 0 && strcmp(name, BUILT) != 0)
+			unlinkat(dirfd(directory), name, 0);
+	closedir(directory);
+	return 0;
+}
+
+static void remove_all(struct partial *partial)
+{
+	if (clear(partial) == 0 && unlinkat(partial->at, LOCK, 0) == 0)
+		rmdir(partial->directory);
+}
+
+/* Only one run may be at work. A file system without locks has to do without. */
+static int take_lock(struct partial *partial, struct error *error)
+{
+	partial->lock = openat(partial->at, LOCK, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+	if (partial->lock < 0)
+		return fail_errno(error, partial->directory, "cannot create a lock in it");
+	if (flock(partial->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+		return fail(error, EXIT_USAGE, "%s: another run is at work on it; wait for it, or name another output",
+		            partial->directory);
+	return EXIT_OK;
+}
+
+/* The first key whose values differ, in the order of the fingerprint at hand; NULL if none does. */
+static const char *find_difference(const json_t *then, const json_t *now)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach((json_t *)now, key, value)
+		if (!json_equal(value, json_object_get(then, key)))
+			return key;
+	json_object_foreach((json_t *)then, key, value)
+		if (json_object_get(now, key) == NULL)
+			return key;
+	return NULL;
+}
+
+static const char *shown(const json_t *fingerprint, const char *key)
+{
+	const char *value = json_string_value(json_object_get(fingerprint, key));
+
+	return value != NULL ? value : "nothing";
+}
+
+static int check_fingerprint(const struct partial *partial, const json_t *now, struct error *error)
+{
+	char *path = directory_member(partial->directory, FINGERPRINT);
+	json_t *then = NULL;
+	int code = path == NULL ? fail_memory(error) : json_read(path, FINGERPRINT_BYTES_MAX, &then, error);
+
+	free(path);
+	if (code != EXIT_OK)
+		return code;
+	const char *key = find_difference(then, now);
+	if (key != NULL)
+		code = fail(error, EXIT_USAGE, "%s: was begun with another %s: %s, and not %s; --force starts over",
+		            partial->directory, key, shown(then, key), shown(now, key));
+	json_decref(then);
+	return code;
+}
+
+/* Device and number of what a name leads to, as text; empty if there is nothing. */
+static void identify(const char *path, char text[IDENTITY_BYTES])
+{
+	struct stat status;
+
+	text[0] = '\0';
+	if (lstat(path, &status) == 0)
+		snprintf(text, IDENTITY_BYTES, "%llu %llu\n", (unsigned long long)status.st_dev,
+		         (unsigned long long)status.st_ino);
+}
+
+/* Whether OUT is what was about to become it. */
+static bool has_appeared(const struct partial *partial)
+{
+	char identity[IDENTITY_BYTES], marked[IDENTITY_BYTES];
+	int fd = openat(partial->at, APPEARING, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, marked, sizeof marked);
+
+	if (fd >= 0)
+		close(fd);
+	identify(partial->output.path, identity);
+	return n > 0 && (size_t)n == strlen(identity) && memcmp(marked, identity, (size_t)n) == 0;
+}
+
+static int mark_appearing(const struct partial *partial, struct error *error)
+{
+	char *path = directory_member(partial->directory, APPEARING);
+	char identity[IDENTITY_BYTES];
+
+	if (path == NULL)
+		return fail_memory(error);
+	unlinkat(partial->at, APPEARING, 0);
+	identify(partial->output.temporary, identity);
+	int code = output_write_file(path, identity, strlen(identity), error);
+	free(path);
+	return code;
+}
+
+static int make_built(const struct partial *partial, struct error *error)
+{
+	const char *built = partial->output.temporary;
+
+	if (!partial->output.is_directory || mkdir(built, 0777) == 0 || errno == EEXIST)
+		return EXIT_OK;
+	return fail_errno(error, built, "cannot create");
+}
+
+/* Begins in OUT.partial, which is there and holds nothing of worth. */
+static int begin_new(struct partial *partial, const json_t *fingerprint, struct error *error)
+{
+	char *path = directory_member(partial->directory, FINGERPRINT);
+	char *early = directory_member(partial->directory, FINGERPRINT_NEW);
+	int code = EXIT_OK;
+
+	if (path == NULL || early == NULL)
+		code = fail_memory(error);
+	else if (clear(partial) != 0)
+		code = fail_errno(error, partial->directory, "cannot remove what is in it");
+	if (code == EXIT_OK)
+		code = json_write(early, fingerprint, error);
+	if (code == EXIT_OK && rename(early, path) != 0)
+		code = fail_errno(error, path, "cannot create");
+	free(path);
+	free(early);
+	return code != EXIT_OK ? code : make_built(partial, error);
+}
+
+/* Goes on with what another run has begun, perhaps not even that. */
+static int resume(struct partial *partial, const json_t *fingerprint, struct error *error)
+{
+	int code = check_fingerprint(partial, fingerprint, error);
+
+	partial->appeared = code == EXIT_OK && has_appeared(partial);
+	if (code != EXIT_OK || partial->appeared)
+		return code;
+	code = output_check_commit(&partial->output, error);
+	return code != EXIT_OK ? code : make_built(partial, error);
+}
+
+static int open_directory(struct partial *partial, struct error *error)
+{
+	partial->at = open(partial->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (partial->at < 0 && (errno == ENOTDIR || errno == ELOOP))
+		return fail(error, EXIT_USAGE, "%s: is not a directory, and the name is needed; move it away",
+		            partial->directory);
+	return partial->at < 0 ? fail_errno(error, partial->directory, "cannot open") : EXIT_OK;
+}
+
+/* Makes OUT.partial and begins there. */
+static int begin_first(struct partial *partial, const json_t *fingerprint, struct error *error)
+{
+	int code = output_check_commit(&partial->output, error);
+
+	if (code != EXIT_OK)
+		return code;
+	if (mkdir(partial->directory, 0777) != 0)
+		return fail_errno(error, partial->output.path, "cannot create");
+	code = open_directory(partial, error);
+	if (code == EXIT_OK)
+		code = take_lock(partial, error);
+	if (code == EXIT_OK)
+		code = begin_new(partial, fingerprint, error);
+	if (code != EXIT_OK)
+		remove_all(partial);
+	return code;
+}
+
+/* Continues, refuses, or starts over what another run has left. */
+static int begin_again(struct partial *partial, const struct partial_target *target, const json_t *fingerprint,
+                       struct error *error)
+{
+	if (target->resume)
+		return resume(partial, fingerprint, error);
+	if (!target->force)
+		return fail(error, EXIT_USAGE, "%s: is of a run that was stopped; --resume continues it, --force "
+		            "starts over", partial->directory);
+	int code = output_check_commit(&partial->output, error);
+	return code != EXIT_OK ? code : begin_new(partial, fingerprint, error);
+}
+
+/* Looks at an OUT.partial that is there; *kept: it is of a run that was stopped. Else it goes. */
+static int look(struct partial *partial, bool *kept, struct error *error)
+{
+	int code = open_directory(partial, error);
+
+	if (code == EXIT_OK)
+		code = check_ours(partial, error);
+	if (code == EXIT_OK)
+		code = take_lock(partial, error);
+	if (code != EXIT_OK)
+		return code;
+	*kept = has(partial, FINGERPRINT);
+	if (!*kept) {
+		remove_all(partial);
+		close(partial->lock);
+		close(partial->at);
+		partial->lock = partial->at = -1;
+	}
+	return EXIT_OK;
+}
+
+int partial_begin(struct partial *partial, const struct partial_target *target, const json_t *fingerprint,
+                  struct error *error)
+{
+	struct stat status;
+	bool kept = false;
+	int code = EXIT_OK;
+
+	if (lstat(partial->directory, &status) == 0)
+		code = look(partial, &kept, error);
+	if (code != EXIT_OK)
+		return code;
+	return kept ? begin_again(partial, target, fingerprint, error) : begin_first(partial, fingerprint, error);
+}
+
+int partial_commit(struct partial *partial, struct error *error)
+{
+	int code = EXIT_OK;
+
+	if (!partial->appeared) {
+		code = mark_appearing(partial, error);
+		if (code == EXIT_OK)
+			code = output_commit(&partial->output, error);
+	} else if (partial->output.is_directory && has(partial, BUILT)) {
+		/* What was replaced. */
+		code = directory_check_ours(partial->output.temporary, error);
+	}
+	if (code == EXIT_OK)
+		remove_all(partial);
+	return code;
+}
+
+int partial_end(struct partial *partial, int code, struct error *error)
+{
+	if (code == EXIT_IO || code == EXIT_MEMORY || code > EXIT_SIGNAL) {
+		size_t n = strlen(error->text);
+
+		snprintf(error->text + n, sizeof error->text - n, "; --resume continues");
+	} else if (code != EXIT_OK) {
+		remove_all(partial);
+	}
+	return code;
+}
+
+void partial_release(struct partial *partial)
+{
+	if (partial->lock >= 0)
+		close(partial->lock);
+	if (partial->at >= 0)
+		close(partial->at);
+	free(partial->directory);
+	free(partial->output.temporary);
+	partial->output.temporary = NULL;
+	output_abandon(&partial->output);
+	interrupt_release();
+	*partial = (struct partial){.at = -1, .lock = -1};
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* Pieces of a matrix. */
+#include "io/piece.h"
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+bool piece_next(struct piece *piece, uint64_t rows, uint64_t cols)
+{
+	if (piece->rows > 0 && piece->col + piece->cols < cols) {
+		piece->col += piece->cols;
+	} else {
+		piece->row += piece->rows;
+		piece->col = 0;
+	}
+	if (piece->row >= rows || cols == 0)
+		return false;
+	if (cols > PIECE_ELEMENTS) {
+		piece->rows = 1;
+		piece->cols = (size_t)smaller(PIECE_ELEMENTS, cols - piece->col);
+		return true;
+	}
+	uint64_t padded = (cols + PIECE_BLOCK - 1) / PIECE_BLOCK * PIECE_BLOCK;
+	piece->rows = (size_t)smaller(PIECE_ELEMENTS / padded, rows - piece->row);
+	piece->cols = (size_t)cols;
+	return true;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* What is common to the configurations of all layouts. */
+#include "config.h"
+
+#include "model/layout_config.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/suffix.h"
+
+static const char module_suffix[] = ".weight";
+
+/*
+ * A model whose output head shares the embedding's weight has a module lm_head but no tensor of its own, so that name
+ * is always among those that are not quantized unless there is such a tensor.
+ */
+void layout_facts_begin(struct layout_facts *facts, const struct layout *layout, enum mxfp_format activations,
+                        const struct model *source)
+{
+	const struct file *file;
+
+	*facts = (struct layout_facts){.layout = layout, .activations = activations, .ignore = json_array()};
+	if (model_find(source, "lm_head.weight", &file) == NULL)
+		json_array_append_new(facts->ignore, json_string("lm_head"));
+}
+
+/* Adds the module of a weight to a list. */
+static void append_module(json_t *list, const char *tensor)
+{
+	size_t n = suffix_stem(tensor, module_suffix);
+
+	json_array_append_new(list, json_stringn(tensor, n != 0 ? n : strlen(tensor)));
+}
+
+/* The group of a choice, a new one if it is the first. */
+static struct layout_group *group_of(struct layout_facts *facts, const struct layout_choice *choice)
+{
+	for (size_t i = 0; i < facts->n_groups; i++) {
+		const struct layout_choice *other = &facts->groups[i].choice;
+
+		if (other->form->format == choice->form->format && other->sparsity.n == choice->sparsity.n &&
+		    other->sparsity.m == choice->sparsity.m)
+			return &facts->groups[i];
+	}
+	assert(facts->n_groups < LAYOUT_GROUPS_MAX);
+	facts->groups[facts->n_groups] = (struct layout_group){*choice, json_array()};
+	return &facts->groups[facts->n_groups++];
+}
+
+void layout_facts_add(struct layout_facts *facts, const struct layout_choice *choice, const char *name)
+{
+	append_module(group_of(facts, choice)->targets, name);
+}
+
+/* What a loader would take for the weight of a linear layer must be named. */
+void layout_facts_keep(struct layout_facts *facts, const struct tensor *tensor)
+{
+	if (tensor->rank == 2 && suffix_stem(tensor->name, module_suffix) != 0)
+		append_module(facts->ignore, tensor->name);
+}
+
+void layout_facts_free(struct layout_facts *facts)
+{
+	for (size_t i = 0; i < facts->n_groups; i++)
+		json_decref(facts->groups[i].targets);
+	json_decref(facts->ignore);
+	*facts = (struct layout_facts){0};
+}
+
+json_t *layout_config(const struct layout_facts *facts)
+{
+	if (facts->layout->config == NULL || facts->n_groups == 0)
+		return NULL;
+	json_t *quantization = json_pack("{s:s}", "quant_method", facts->layout->method);
+	json_t *rest = facts->layout->config(facts);
+
+	json_object_update(quantization, rest);
+	json_decref(rest);
+	return quantization;
+}
+
+json_t *layout_second_config(const json_t *config, const char **name)
+{
+	const json_t *quantization = json_object_get(config, "quantization_config");
+	const char *method = json_string_value(json_object_get(quantization, "quant_method"));
+
+	*name = NULL;
+	for (size_t i = 0; layouts[i] != NULL && method != NULL; i++)
+		if (layouts[i]->second_name != NULL && strcmp(layouts[i]->method, method) == 0) {
+			*name = layouts[i]->second_name;
+			return layouts[i]->second_config(quantization);
+		}
+	return NULL;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the configuration of a quantized model says: quantization_config in its config.json, and what a layout wants
+ * beside that. Facts are collected tensor by tensor. Without memory all of this goes on with less, and
+ * json_out_of_memory() tells at the end.
+ */
+#ifndef TOOLS_MODEL_LAYOUT_CONFIG_H
+#define TOOLS_MODEL_LAYOUT_CONFIG_H
+
+#include "base/option_kind.h"
+#include "model/layout.h"
+#include "model/model.h"
+
+enum { LAYOUT_GROUPS_MAX = 64 }; /* there are fewer pairs of a format and a sparsity */
+
+/* Modules whose weights are quantized alike. */
+struct layout_group {
+	struct layout_choice choice;
+	json_t *targets; /* array of names of modules */
+};
+
+struct layout_facts {
+	const struct layout *layout;
+	enum mxfp_format activations; /* that they are quantized to when the model runs, or OPTION_FORMAT_NONE */
+	bool input_scales;            /* the files have tensor scales of activations */
+	size_t n_groups;
+	struct layout_group groups[LAYOUT_GROUPS_MAX];
+	json_t *ignore;               /* array of names of modules that are not quantized */
+};
+
+/* Starts, for a model that is made from another. */
+void layout_facts_begin(struct layout_facts *facts, const struct layout *layout, enum mxfp_format activations,
+                        const struct model *source);
+
+/* Takes note of a tensor that is quantized, and of one that is not. */
+void layout_facts_add(struct layout_facts *facts, const struct layout_choice *choice, const char *name);
+void layout_facts_keep(struct layout_facts *facts, const struct tensor *tensor);
+
+void layout_facts_free(struct layout_facts *facts);
+
+/* quantization_config, or NULL if the layout has none. */
+json_t *layout_config(const struct layout_facts *facts);
+
+/* The file beside config.json that its layout wants; *name is NULL if there is none. */
+json_t *layout_second_config(const json_t *config, const char **name);
+
+#endif

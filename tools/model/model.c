@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "model/model.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/nearest.h"
+#include "base/suffix.h"
+#include "io/descriptor.h"
+#include "model/model_index.h"
+
+/* malloc'ed "DIRECTORY/NAME". */
+static char *join(const char *directory, const char *name)
+{
+	size_t size = strlen(directory) + strlen(name) + 2;
+	char *path = malloc(size);
+	size_t n = strlen(directory);
+
+	if (path != NULL)
+		snprintf(path, size, "%s%s%s", directory, n > 0 && directory[n - 1] == '/' ? "" : "/", name);
+	return path;
+}
+
+/* malloc'ed name of the directory a file is in. */
+static char *parent_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (slash == NULL)
+		return strdup(".");
+	return strndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+/* Whether the resolved path `real` lies inside the resolved directory `root`. */
+static bool is_inside(const char *real, const char *root)
+{
+	size_t n = strlen(root);
+
+	return strncmp(real, root, n) == 0 && (real[n] == '/' || (n > 0 && root[n - 1] == '/'));
+}
+
+/* Checks that a path in the model's directory leads to something inside it. */
+static int check_inside(const struct model *model, const char *path, struct error *error)
+{
+	char *root = realpath(model->directory, NULL);
+	char *real = root == NULL ? NULL : realpath(path, NULL);
+	int code = EXIT_OK;
+
+	if (real == NULL && (errno == ENOENT || errno == ELOOP || errno == ENOTDIR || errno == ENAMETOOLONG))
+		code = fail(error, EXIT_INPUT, "%s: %s", path,
+		            errno == ELOOP ? "symbolic links loop" : "is not there, though the model needs it");
+	else if (real == NULL)
+		code = fail_errno(error, path, "cannot open");
+	else if (!is_inside(real, root))
+		code = fail(error, EXIT_INPUT, "%s: is a symbolic link that leaves the model's directory"
+		            "; name the file itself, or copy the model", path);
+	free(real);
+	free(root);
+	return code;
+}
+
+/* Makes the path of a file in the model's directory and checks it, if it exists; *path is NULL if it does not. */
+static int find_member(const struct model *model, const char *name, char **path, struct error *error)
+{
+	struct stat status;
+
+	*path = join(model->directory, name);
+	if (*path == NULL)
+		return fail_memory(error);
+	int code = EXIT_OK;
+	if (lstat(*path, &status) == 0)
+		code = check_inside(model, *path, error);
+	else if (errno != ENOENT)
+		code = fail_errno(error, *path, "cannot open");
+	else
+		code = -1;
+	if (code == EXIT_OK)
+		return code;
+	free(*path);
+	*path = NULL;
+	return code == -1 ? EXIT_OK : code;
+}
+
+static int add_file(struct model *model, const char *path, struct error *error)
+{
+	struct file *file = &model->files[model->n_files];
+	int code = file_open(file, path, error);
+
+	if (code != EXIT_OK)
+		return code;
+	model->n_files++;
+	model->header_bytes += file->header_bytes;
+	model->data_bytes += file->data_bytes;
+	return EXIT_OK;
+}
+
+static int compare_tensors(const void *a, const void *b)
+{
+	const struct model_tensor *left = a, *right = b;
+
+	return strcmp(left->tensor->name, right->tensor->name);
+}
+
+/* Makes by_name once all files are open. */
+static int index_tensors(struct model *model, struct error *error)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < model->n_files; i++)
+		n += model->files[i].n_tensors;
+	model->by_name = calloc(n + 1, sizeof *model->by_name);
+	if (model->by_name == NULL)
+		return fail_memory(error);
+	for (size_t i = 0; i < model->n_files; i++)
+		for (size_t k = 0; k < model->files[i].n_tensors; k++)
+			model->by_name[model->n_tensors++] =
+				(struct model_tensor){&model->files[i].tensors[k], &model->files[i]};
+	qsort(model->by_name, n, sizeof *model->by_name, compare_tensors);
+	return EXIT_OK;
+}
+
+const struct tensor *model_find(const struct model *model, const char *name, const struct file **file)
+{
+	const struct tensor named = {.name = name};
+	const struct model_tensor key = {.tensor = &named}, *found = NULL;
+
+	if (model->n_tensors > 0)
+		found = bsearch(&key, model->by_name, model->n_tensors, sizeof key, compare_tensors);
+	if (found == NULL)
+		return NULL;
+	*file = found->file;
+	return found->tensor;
+}
+
+static int open_single(struct model *model, const char *path, struct error *error)
+{
+	model->files = calloc(1, sizeof *model->files);
+	int code = model->files == NULL ? fail_memory(error) : add_file(model, path, error);
+	return code == EXIT_OK ? index_tensors(model, error) : code;
+}
+
+static int open_shard(struct model *model, const char *name, struct error *error)
+{
+	char *path = join(model->directory, name);
+
+	if (path == NULL)
+		return fail_memory(error);
+	int code = check_inside(model, path, error);
+	if (code == EXIT_OK)
+		code = add_file(model, path, error);
+	free(path);
+	return code;
+}
+
+static int compare_strings(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Opens each shard of the index once, in the order of their names. */
+static int open_shards(struct model *model, const struct model_index *index, struct error *error)
+{
+	const char **names = calloc(index->n, sizeof(const char *));
+	size_t n = 0;
+	int code = EXIT_OK;
+
+	descriptor_raise_limit();
+	if (names == NULL)
+		return fail_memory(error);
+	for (size_t i = 0; i < index->n; i++)
+		names[i] = index->entries[i].shard;
+	qsort(names, index->n, sizeof *names, compare_strings);
+	for (size_t i = 0; i < index->n; i++)
+		if (i == 0 || strcmp(names[i], names[n - 1]) != 0)
+			names[n++] = names[i];
+	model->files = calloc(n, sizeof *model->files);
+	if (model->files == NULL)
+		code = fail_memory(error);
+	for (size_t i = 0; i < n && code == EXIT_OK; i++)
+		code = open_shard(model, names[i], error);
+	free(names);
+	return code == EXIT_OK ? index_tensors(model, error) : code;
+}
+
+static int check_shard(const struct file *file, const struct model_index *index, struct error *error)
+{
+	for (size_t i = 0; i < file->n_tensors; i++) {
+		const char *name = file->tensors[i].name;
+		const struct model_index_entry *entry = model_index_find(index, name);
+
+		if (entry == NULL)
+			return fail_tensor(error, file->path, name, "is not in the index");
+		if (strcmp(entry->shard, model_file_name(file)) != 0)
+			return fail_tensor(error, file->path, name, "the index sends it to shard '%s'", entry->shard);
+	}
+	return EXIT_OK;
+}
+
+/* Every tensor of a shard is mapped to that shard, and every mapped tensor exists. */
+static int check_index(const struct model *model, const struct model_index *index, struct error *error)
+{
+	const struct file *file;
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < model->n_files && code == EXIT_OK; i++)
+		code = check_shard(&model->files[i], index, error);
+	for (size_t i = 0; i < index->n && code == EXIT_OK; i++)
+		if (model_find(model, index->entries[i].tensor, &file) == NULL)
+			code = fail_tensor(error, index->path, index->entries[i].tensor,
+			                   "shard '%s' does not hold it", index->entries[i].shard);
+	return code;
+}
+
+static int open_index(struct model *model, const char *path, struct error *error)
+{
+	struct model_index index;
+	int code = model_index_read(&index, path, error);
+
+	model->has_index = true;
+	if (code == EXIT_OK)
+		code = open_shards(model, &index, error);
+	if (code == EXIT_OK)
+		code = check_index(model, &index, error);
+	model_index_close(&index);
+	return code;
+}
+
+/* Opens config.json if there is one. */
+static int open_config(struct model *model, struct error *error)
+{
+	char *path;
+	int code = find_member(model, CONFIG_FILE, &path, error);
+
+	if (code != EXIT_OK || path == NULL)
+		return code;
+	code = json_read(path, CONFIG_BYTES_MAX, &model->config, error);
+	if (code == EXIT_OK && !json_is_object(model->config))
+		code = fail(error, EXIT_INPUT, "%s: is not a JSON object", path);
+	free(path);
+	return code;
+}
+
+static bool names_single(const struct model *model)
+{
+	for (size_t i = 0; i < model->n_files; i++)
+		if (strcmp(model_file_name(&model->files[i]), MODEL_SINGLE) == 0)
+			return true;
+	return false;
+}
+
+/* Opens the files of a directory by its index or, without one, its only file. */
+static int open_members(struct model *model, struct error *error)
+{
+	char *index = NULL, *single = NULL;
+	int code = find_member(model, MODEL_INDEX, &index, error);
+
+	if (code == EXIT_OK)
+		code = find_member(model, MODEL_SINGLE, &single, error);
+	if (code == EXIT_OK && index != NULL)
+		code = open_index(model, index, error);
+	else if (code == EXIT_OK && single != NULL)
+		code = open_single(model, single, error);
+	else if (code == EXIT_OK)
+		code = fail(error, EXIT_INPUT, "%s: holds neither " MODEL_INDEX " nor " MODEL_SINGLE "; name a file",
+		            model->path);
+	if (code == EXIT_OK && index != NULL && single != NULL && !names_single(model))
+		code = fail(error, EXIT_INPUT, "%s: holds both " MODEL_INDEX " and " MODEL_SINGLE "; name one of them",
+		            model->path);
+	free(index);
+	free(single);
+	return code;
+}
+
+enum { PHRASE_BYTES = 256 };
+
+/* A tensor *`suffix`, beside one named *`companion` of at most `bits` bits if that is given, shows the layout. */
+static const struct sign {
+	const char *suffix, *companion;
+	unsigned bits;
+	const char *phrase;
+} signs[] = {
+	{".weight_packed", NULL, 0, "tensors named *.weight_packed, as compressed-tensors writes"},
+	{".weight_sparse", ".weight_mask", 8, "tensors named *.weight_sparse and *.weight_mask, as mxfp quantize writes"},
+	{"_e2m1_x4", NULL, 0, "tensors named *_e2m1_x4, in tiles for Trainium"},
+	{"_e4m3_x4", NULL, 0, "tensors named *_e4m3_x4, in tiles for Trainium"},
+	{"_e5m2_x4", NULL, 0, "tensors named *_e5m2_x4, in tiles for Trainium"},
+	{"_blocks", "_scales", 8, "tensors named *_blocks and *_scales, as in gpt-oss"},
+	{".weight_scale", ".weight", 8, "tensors named *.weight_scale beside *.weight of 8 bits"},
+	{".weight_scale_inv", ".weight", 8, "tensors named *.weight_scale_inv beside *.weight of 8 bits"},
+};
+
+/* The keys of quantization_config that name the method and the format, in the order of the phrase. */
+static const char *const config_keys[] = {"quant_method", "format", "quant_algo"};
+
+static int from_config(const json_t *quantization, char *phrase, size_t size)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < sizeof config_keys / sizeof config_keys[0]; i++) {
+		const char *value = json_string_value(json_object_get(quantization, config_keys[i]));
+
+		if (value != NULL && n < size)
+			n += (size_t)snprintf(phrase + n, size - n, "%s%.64s", n == 0 ? "" : ", ", value);
+	}
+	if (n == 0)
+		snprintf(phrase, size, "quantization_config in config.json");
+	return 1;
+}
+
+/* Whether the tensor at hand is the first of the sign's pair and the other is there too. 1, 0, or -1 without
+   memory. */
+static int shows(const struct model *model, const char *name, const struct sign *sign)
+{
+	size_t n = suffix_stem(name, sign->suffix);
+	const struct file *file;
+
+	if (n == 0)
+		return 0;
+	if (sign->companion == NULL)
+		return 1;
+	size_t size = n + strlen(sign->companion) + 1;
+	char *companion = malloc(size);
+	if (companion == NULL)
+		return -1;
+	snprintf(companion, size, "%.*s%s", (int)n, name, sign->companion);
+	const struct tensor *other = model_find(model, companion, &file);
+	free(companion);
+	return other != NULL && dtype_info(other->dtype)->bits <= sign->bits;
+}
+
+/* Whether a tensor's dtype alone shows it. */
+static bool has_blocks(const struct tensor *tensor, char *phrase, size_t size)
+{
+	const struct dtype_info *info = dtype_info(tensor->dtype);
+
+	if (info->block_elements > 1)
+		snprintf(phrase, size, "tensors of ggml's type %s", info->name);
+	return info->block_elements > 1;
+}
+
+/* The sign that a file's tensors show: 1 and the phrase, 0, or -1 without memory. */
+static int from_tensors(const struct model *model, const struct file *file, char *phrase, size_t size)
+{
+	for (size_t i = 0; i < file->n_tensors; i++) {
+		if (has_blocks(&file->tensors[i], phrase, size))
+			return 1;
+		for (size_t k = 0; k < sizeof signs / sizeof signs[0]; k++) {
+			int shown = shows(model, file->tensors[i].name, &signs[k]);
+
+			if (shown > 0)
+				snprintf(phrase, size, "%s", signs[k].phrase);
+			if (shown != 0)
+				return shown;
+		}
+	}
+	return 0;
+}
+
+/* Finds what model_quantized_by() tells of a model whose files and config are open: malloc'ed, NULL for nothing. */
+static int find_quantizer(const struct model *model, char **phrase, struct error *error)
+{
+	const json_t *quantization = json_object_get(model->config, "quantization_config");
+	char text[PHRASE_BYTES];
+	int found = 0;
+
+	if (quantization != NULL && !json_is_null(quantization))
+		found = from_config(quantization, text, sizeof text);
+	for (size_t i = 0; i < model->n_files && found == 0; i++)
+		found = from_tensors(model, &model->files[i], text, sizeof text);
+	*phrase = found > 0 ? strdup(text) : NULL;
+	return found < 0 || (found > 0 && *phrase == NULL) ? fail_memory(error) : EXIT_OK;
+}
+
+/* The part of model_open() after which model_close() cleans up. */
+static int open_path(struct model *model, const char *path, struct error *error)
+{
+	struct stat status;
+	int code;
+
+	model->path = strdup(path);
+	if (model->path == NULL)
+		return fail_memory(error);
+	if (stat(path, &status) != 0)
+		return nearest_fail_open(path, error);
+	model->directory = S_ISDIR(status.st_mode) ? strdup(path) : parent_of(path);
+	if (model->directory == NULL)
+		return fail_memory(error);
+	model->is_directory = S_ISDIR(status.st_mode) || suffix_stem(path, MODEL_INDEX_SUFFIX) != 0;
+	if (!model->is_directory)
+		code = open_single(model, path, error);
+	else
+		code = S_ISDIR(status.st_mode) ? open_members(model, error) : open_index(model, path, error);
+	if (code == EXIT_OK && model->is_directory)
+		code = open_config(model, error);
+	return code != EXIT_OK ? code : find_quantizer(model, &model->quantized_by, error);
+}
+
+int model_open_any_order(struct model *model, const char *path, struct error *error)
+{
+	*model = (struct model){0};
+	int code = open_path(model, path, error);
+	if (code != EXIT_OK)
+		model_close(model);
+	return code;
+}
+
+int model_open(struct model *model, const char *path, struct error *error)
+{
+	int code = model_open_any_order(model, path, error);
+
+	for (size_t i = 0; code == EXIT_OK && i < model->n_files; i++)
+		code = file_check_rows(&model->files[i], error);
+	if (code != EXIT_OK)
+		model_close(model);
+	return code;
+}
+
+void model_close(struct model *model)
+{
+	for (size_t i = 0; i < model->n_files; i++)
+		file_close(&model->files[i]);
+	free(model->files);
+	free(model->by_name);
+	free(model->path);
+	free(model->directory);
+	free(model->quantized_by);
+	json_decref(model->config);
+	*model = (struct model){0};
+}
+
+const char *model_file_name(const struct file *file)
+{
+	const char *slash = strrchr(file->path, '/');
+
+	return slash == NULL ? file->path : slash + 1;
+}
+
+const char *model_quantized_by(const struct model *model)
+{
+	return model->quantized_by;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A model: one tensor file, or a directory with model.safetensors.index.json and its shards, or with
+ * model.safetensors, and the directory's config.json if there is one. An index may be named instead of its
+ * directory. Everything in a directory must be a regular file inside it: absolute names, "..", separators and
+ * symbolic links out of it are refused.
+ */
+#ifndef TOOLS_MODEL_MODEL_H
+#define TOOLS_MODEL_MODEL_H
+
+#include "io/directory.h"
+#include "io/file.h"
+#include "io/json.h"
+
+/* Names of the files in a model directory. */
+#define MODEL_SINGLE "model.safetensors"
+#define MODEL_INDEX_SUFFIX ".safetensors.index.json"
+#define MODEL_INDEX "model" MODEL_INDEX_SUFFIX
+#define MODEL_PART "mxfp-part.json" /* in a part of a quantized model, which one of several machines has made */
+
+/* A tensor and the file it is in. */
+struct model_tensor {
+	const struct tensor *tensor;
+	const struct file *file;
+};
+
+struct model {
+	char *path;          /* as given */
+	char *directory;     /* where the files lie */
+	bool is_directory;   /* the user named a directory, or an index in it */
+	bool has_index;
+	size_t n_files;
+	struct file *files;  /* shards, sorted by name */
+	size_t n_tensors;
+	struct model_tensor *by_name; /* those of all files, in the order of strcmp() */
+	json_t *config;      /* config.json, an object; NULL if there is none or the user named a file */
+	char *quantized_by;  /* see model_quantized_by() */
+	uint64_t header_bytes, data_bytes; /* sums over the files */
+};
+
+/* Opens every file and checks the index against them: each mapped tensor is in its shard, no tensor stands in two
+   shards, no shard holds a tensor that the map does not send there. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
+int model_open(struct model *model, const char *path, struct error *error);
+
+/* The same for callers that look at by_columns of each tensor; model_open() refuses such tensors. */
+int model_open_any_order(struct model *model, const char *path, struct error *error);
+
+void model_close(struct model *model);
+
+/* The tensor of that name and the file it is in, or NULL. */
+const struct tensor *model_find(const struct model *model, const char *name, const struct file **file);
+
+/* The name of a file without its directory. */
+const char *model_file_name(const struct file *file);
+
+/* What already quantized the model, as one phrase ("compressed-tensors, mxfp4-pack-quantized"), or NULL:
+   quantization_config in config.json, or tensors in blocks of ggml or with the names that quantized layouts use
+   (*.weight_packed, *_blocks and *_scales, *.weight_scale beside a *.weight of at most 8 bits). The text belongs to
+   the model. */
+const char *model_quantized_by(const struct model *model);
+
+#endif

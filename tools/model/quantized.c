@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: MIT */
+/* Finding and decoding quantized tensors. What a tensor's format is follows from the dtypes and shapes of its parts. */
+#include "config.h"
+
+#include "model/quantized.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sparsity.h"
+#include "base/suffix.h"
+
+/* More than the ways in which the layouts together name parts; beyond it a way is tried again, which is only slow. */
+enum { OWNING_WAYS_MAX = 64 };
+
+/* What a file's metadata say of one tensor: "mxfp4 mse 4:16". */
+enum { N_STATED = 3, STATED = 32 };
+struct stated {
+	char words[N_STATED][STATED]; /* format, rule or recipe, sparsity; empty: nothing */
+};
+
+/* The search for the quantized form of one tensor. */
+struct search {
+	const struct model *model;
+	const char *name;
+	struct stated stated;
+	struct quantized found; /* the first that fits, or the one that fits what is stated */
+	bool ambiguous;         /* several fit that mean different numbers */
+	struct quantized broken; /* with codes that only a quantized tensor has, though nothing fits */
+};
+
+/* Finds the parts of a form, NULL where there is none. */
+static int find_parts(struct quantized *q, const struct search *search, struct error *error)
+{
+	for (int part = 0; part < N_LAYOUT_PARTS; part++) {
+		bool fits;
+		char *name = layout_part_name(q->choice.form, (enum layout_part)part, search->name, &fits);
+
+		if (fits && name == NULL)
+			return fail_memory(error);
+		q->parts[part] = name == NULL ? NULL : model_find(search->model, name, &q->files[part]);
+		free(name);
+		if (part == LAYOUT_CODES && q->parts[part] == NULL)
+			return EXIT_OK;
+	}
+	return EXIT_OK;
+}
+
+/* False without memory. */
+static bool find_stated(struct stated *stated, const struct file *file, const char *name)
+{
+	size_t size = sizeof LAYOUT_TENSOR + strlen(name);
+	char *key = malloc(size);
+
+	*stated = (struct stated){0};
+	if (key == NULL)
+		return false;
+	snprintf(key, size, LAYOUT_TENSOR "%s", name);
+	const char *text = file_metadata(file, key);
+	free(key);
+	if (text != NULL)
+		sscanf(text, "%31s %31s %31s", stated->words[0], stated->words[1], stated->words[2]);
+	return true;
+}
+
+/* The format that file and config.json state, where shapes leave a choice. */
+static bool states(const struct search *search, const struct file *file, const struct layout_form *form)
+{
+	const struct model *model = search->model;
+	const char *weights = search->stated.words[0][0] != '\0' ? search->stated.words[0]
+	                                                         : file_metadata(file, "mxfp.weights");
+	const char *name = json_string_value(json_object_get(json_object_get(model->config, "quantization_config"),
+	                                                     "format"));
+	enum mxfp_format format;
+
+	if (weights != NULL && mxfp_format_from_name(weights, &format) == MXFP_OK)
+		return format == form->format;
+	return name != NULL && form->config_name != NULL && strcmp(form->config_name, name) == 0;
+}
+
+/* Whether the codes can be nothing but those of a quantized tensor: by their name or their dtype, or because they have
+   8 bits and scales. */
+static bool is_telling(const struct quantized *q, const char *name)
+{
+	const struct tensor *codes = q->parts[LAYOUT_CODES];
+
+	if (strcmp(codes->name, name) != 0)
+		return true;
+	return q->parts[LAYOUT_SCALES] != NULL && dtype_info(codes->dtype)->bits == 8 && codes->dtype != DTYPE_BOOL;
+}
+
+/* The pattern of a sparse tensor, which only the metadata tell. */
+static const char *sparsity_stated(const struct quantized *q, const struct search *search)
+{
+	if (search->stated.words[0][0] != '\0')
+		return search->stated.words[2];
+	return file_metadata(q->files[LAYOUT_CODES], LAYOUT_SPARSITY);
+}
+
+static bool find_sparsity(struct quantized *q, const struct search *search)
+{
+	const char *text = sparsity_stated(q, search);
+
+	return text != NULL && sparsity_find(text, &q->choice.sparsity);
+}
+
+/* Takes note of a form if the parts are there, and if they fit. */
+static int try_form(struct search *search, const struct layout *layout, const struct layout_form *form,
+                    struct error *error)
+{
+	struct quantized q = {.choice = {.layout = layout, .form = form}};
+	int code = find_parts(&q, search, error);
+
+	if (code != EXIT_OK || q.parts[LAYOUT_CODES] == NULL)
+		return code;
+	if (!find_stated(&search->stated, q.files[LAYOUT_CODES], search->name))
+		return fail_memory(error);
+	bool whole = !form->sparse || find_sparsity(&q, search);
+	if (search->broken.choice.form == NULL && is_telling(&q, search->name))
+		search->broken = q;
+	if (!whole || !layout_fits(&q.choice, q.parts, &q.shape))
+		return EXIT_OK;
+	const struct layout_form *before = search->found.choice.form;
+	bool other = before != NULL && before->format != form->format;
+	bool stated = states(search, q.files[LAYOUT_CODES], form);
+	if (other && !stated && !states(search, q.files[LAYOUT_CODES], before))
+		search->ambiguous = true;
+	if (before == NULL || (other && stated)) {
+		search->found = q;
+		search->ambiguous = false;
+	}
+	return EXIT_OK;
+}
+
+/* Sets rows and cols: the padded row, or what the metadata says it held. */
+static int set_shape(struct quantized *q, const char *name, struct error *error)
+{
+	const struct file *file = q->files[LAYOUT_CODES];
+	unsigned unit = layout_unit(&q->choice);
+	size_t size = sizeof LAYOUT_COLS + strlen(name);
+	char *key = malloc(size), *end;
+
+	if (key == NULL)
+		return fail_memory(error);
+	const struct tensor padded = {.rank = q->shape.rank, .shape = q->shape.dims};
+	tensor_matrix(&padded, &q->rows, &q->cols);
+	snprintf(key, size, LAYOUT_COLS "%s", name);
+	const char *text = file_metadata(file, key);
+	free(key);
+	if (text == NULL || q->choice.form->sparse)
+		return EXIT_OK;
+	errno = 0;
+	unsigned long long cols = strtoull(text, &end, 10), whole = q->cols;
+	q->cols = q->shape.dims[q->shape.rank - 1] = cols;
+	if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || cols > whole || whole - cols >= unit ||
+	    q->choice.layout->order->refuses(&q->choice, &q->shape) != NULL)
+		return fail(error, EXIT_INPUT, "%s: metadata '" LAYOUT_COLS "%s': '%s' is not the length of rows of %llu "
+		            "elements and padding", file->path, name, text, whole);
+	return EXIT_OK;
+}
+
+static int read_tensor_scale(struct quantized *q, struct error *error)
+{
+	const struct tensor *scale = q->parts[LAYOUT_TENSOR_SCALE];
+	const struct file *file = q->files[LAYOUT_TENSOR_SCALE];
+
+	if (!mxfp_format_info(q->choice.form->format)->tensor_scale) {
+		q->parts[LAYOUT_TENSOR_SCALE] = NULL;
+		return EXIT_OK;
+	}
+	q->tensor_scale = 1;
+	if (scale == NULL && q->choice.layout->tensor_scale_optional)
+		return EXIT_OK;
+	if (scale == NULL)
+		return fail_tensor(error, q->files[LAYOUT_CODES]->path, q->parts[LAYOUT_CODES]->name,
+		                   "its tensor scale, *%s, is missing",
+		                   q->choice.form->parts[LAYOUT_TENSOR_SCALE].append);
+	if (scale->dtype != DTYPE_F32 || tensor_elements(scale) != 1)
+		return fail_tensor(error, file->path, scale->name, "is not one F32 number");
+	int code = file_read(file, scale, 0, &q->tensor_scale, sizeof q->tensor_scale, error);
+	dtype_swap(DTYPE_F32, &q->tensor_scale, sizeof q->tensor_scale);
+	return code;
+}
+
+/* What is wrong with codes that have no scales, or none that fit. */
+static int fail_broken(const struct search *search, struct error *error)
+{
+	const struct quantized *q = &search->broken;
+	const struct file *file = q->files[LAYOUT_CODES];
+	const struct tensor *codes = q->parts[LAYOUT_CODES];
+	bool fits;
+
+	for (int part = LAYOUT_SCALES; part <= LAYOUT_MASKS; part++) {
+		if (part == LAYOUT_TENSOR_SCALE || !layout_has(&q->choice, (enum layout_part)part) || q->parts[part] != NULL)
+			continue;
+		char *name = layout_part_name(q->choice.form, (enum layout_part)part, search->name, &fits);
+		if (name == NULL)
+			return fail_memory(error);
+		int code = fail_tensor(error, file->path, codes->name, "'%s' is missing", name);
+		free(name);
+		return code;
+	}
+	if (q->choice.form->sparse && q->choice.sparsity.m == 0) {
+		const char *text = sparsity_stated(q, search);
+
+		return fail(error, EXIT_INPUT, "%s: metadata '" LAYOUT_SPARSITY "': '%.40s' is not a known pattern",
+		            file->path, text != NULL ? text : "");
+	}
+	return fail_tensor(error, file->path, codes->name, "not in a layout that mxfp knows, by dtype and shape of it and "
+	                   "its scales; if it is MXFP6, name the directory with config.json");
+}
+
+int quantized_find(struct quantized *quantized, bool *found, const struct model *model, const char *name,
+                   struct error *error)
+{
+	struct search search = {.model = model, .name = name};
+	int code = EXIT_OK;
+
+	*found = false;
+	for (size_t i = 0; layouts[i] != NULL && code == EXIT_OK; i++)
+		for (size_t k = 0; k < layouts[i]->n_forms && code == EXIT_OK; k++)
+			code = try_form(&search, layouts[i], &layouts[i]->forms[k], error);
+	if (code != EXIT_OK)
+		return code;
+	*quantized = search.found;
+	if (search.found.choice.form == NULL || search.ambiguous) {
+		*found = search.broken.choice.form != NULL;
+		return *found ? fail_broken(&search, error) : EXIT_OK;
+	}
+	*found = true;
+	code = set_shape(quantized, name, error);
+	return code != EXIT_OK ? code : read_tensor_scale(quantized, error);
+}
+
+/* The search for the quantized tensor that a tensor is a part of. */
+struct owning {
+	const struct model *model;
+	const struct tensor *tensor;
+	struct arena *arena;
+	size_t n;                                          /* ways of naming parts that were tried */
+	const struct layout_part_form *tried[OWNING_WAYS_MAX];
+};
+
+/* Whether a form names a part as another did before. */
+static bool was_tried(struct owning *owning, const struct layout_part_form *form)
+{
+	for (size_t i = 0; i < owning->n; i++)
+		if (strcmp(owning->tried[i]->append, form->append) == 0 &&
+		    strcmp(owning->tried[i]->remove, form->remove) == 0)
+			return true;
+	if (owning->n < OWNING_WAYS_MAX)
+		owning->tried[owning->n++] = form;
+	return false;
+}
+
+/* If the tensor is named like a part, finds the quantized tensor whose part it would be; *name stays NULL if it is
+   not. */
+static int try_owner(struct owning *owning, const struct layout_part_form *form, struct quantized *quantized,
+                     const char **name, struct error *error)
+{
+	const char *full = owning->tensor->name;
+	size_t stem = form->append[0] == '\0' ? strlen(full) : suffix_stem(full, form->append);
+	size_t size = stem + strlen(form->remove) + 1;
+	bool found;
+
+	if (stem == 0)
+		return EXIT_OK;
+	char *candidate = arena_take(owning->arena, size);
+	if (candidate == NULL)
+		return fail_memory(error);
+	snprintf(candidate, size, "%.*s%s", (int)stem, full, form->remove);
+	int code = quantized_find(quantized, &found, owning->model, candidate, error);
+	for (int part = 0; part < N_LAYOUT_PARTS && code == EXIT_OK && found; part++)
+		if (quantized->parts[part] == owning->tensor)
+			*name = candidate;
+	return code;
+}
+
+int quantized_owner(struct quantized *quantized, const char **name, const struct model *model,
+                    const struct tensor *tensor, struct arena *arena, struct error *error)
+{
+	struct owning owning = {.model = model, .tensor = tensor, .arena = arena};
+
+	*name = NULL;
+	for (size_t i = 0; layouts[i] != NULL; i++)
+		for (size_t k = 0; k < layouts[i]->n_forms * N_LAYOUT_PARTS; k++) {
+			const struct layout_part_form *form = &layouts[i]->forms[k / N_LAYOUT_PARTS].parts[k % N_LAYOUT_PARTS];
+
+			if (form->append == NULL || was_tried(&owning, form))
+				continue;
+			int code = try_owner(&owning, form, quantized, name, error);
+			if (code != EXIT_OK || *name != NULL)
+				return code;
+		}
+	return EXIT_OK;
+}
+
+struct mxfp_blocks quantized_blocks(const struct quantized *quantized, const struct piece *piece, uint8_t *codes,
+                                    uint8_t *scales)
+{
+	return (struct mxfp_blocks){
+		.format = quantized->choice.form->format,
+		.rows = piece->rows,
+		.cols = piece->cols,
+		.codes = codes,
+		.scales = scales,
+		.tensor_scale = quantized->tensor_scale,
+		.tensor_scale_divides = quantized->choice.layout->divides,
+	};
+}
+
+int quantized_sparse(const struct quantized *quantized, const struct piece *piece, struct mxfp_sparse *sparse,
+                     struct mxfp_sparse_sizes *size, struct error *error)
+{
+	*sparse = (struct mxfp_sparse){
+		.format = quantized->choice.form->format,
+		.sparsity = quantized->choice.sparsity,
+		.rows = piece->rows,
+		.cols = piece->cols,
+	};
+	if (piece->cols != quantized->cols)
+		return fail_tensor(error, quantized->files[LAYOUT_CODES]->path, quantized->parts[LAYOUT_CODES]->name,
+		                   "rows of %" PRIu64 " elements are too long for a sparse tensor", quantized->cols);
+	if (mxfp_sparse_size(sparse->format, sparse->sparsity, sparse->rows, sparse->cols, size) != MXFP_OK)
+		return fail_memory(error);
+	return EXIT_OK;
+}
+
+int quantized_read_kept(const struct quantized *quantized, const struct piece *piece, const struct mxfp_sparse *sparse,
+                        const struct mxfp_sparse_sizes *size, struct error *error)
+{
+	const struct tensor *masks = quantized->parts[LAYOUT_MASKS];
+	int code = file_read(quantized->files[LAYOUT_CODES], quantized->parts[LAYOUT_CODES],
+	                     piece->row * size->codes_row_bytes, sparse->codes, size->codes_bytes, error);
+
+	if (code == EXIT_OK)
+		code = file_read(quantized->files[LAYOUT_MASKS], masks, piece->row * size->masks_row_bytes,
+		                 sparse->masks, size->masks_bytes, error);
+	if (code != EXIT_OK || mxfp_sparse_check(sparse) == MXFP_OK)
+		return code;
+	return fail_tensor(error, quantized->files[LAYOUT_MASKS]->path, masks->name, "rows %" PRIu64 " to %" PRIu64
+	                   ": a mask does not keep %u of %u", piece->row, piece->row + piece->rows - 1,
+	                   sparse->sparsity.n, sparse->sparsity.m);
+}
+
+/* Reads the codes of a piece of a sparse tensor, dense. */
+static int read_sparse(const struct quantized *q, const struct piece *piece, void *codes, uint64_t *n_bytes,
+                       struct error *error)
+{
+	const struct mxfp_exec exec = {.threads = 1};
+	struct mxfp_sparse sparse;
+	struct mxfp_sparse_sizes size;
+	int code = quantized_sparse(q, piece, &sparse, &size, error);
+
+	if (code != EXIT_OK)
+		return code;
+	uint8_t *memory = malloc(size.codes_bytes + size.masks_bytes + 1);
+	if (memory == NULL)
+		return fail_memory(error);
+	sparse.codes = memory;
+	sparse.masks = memory + size.codes_bytes;
+	*n_bytes = size.codes_bytes + size.masks_bytes;
+	code = quantized_read_kept(q, piece, &sparse, &size, error);
+	if (code == EXIT_OK) {
+		enum mxfp_status status = mxfp_sparse_expand(&sparse, codes, 0, &exec);
+
+		assert(status == MXFP_OK);
+		(void)status;
+	}
+	free(memory);
+	return code;
+}
+
+int quantized_read(const struct quantized *quantized, const struct piece *piece, const struct mxfp_blocks *blocks,
+                   uint64_t *n_bytes, struct error *error)
+{
+	struct layout_slice slice = layout_slice(quantized->choice.form->format, quantized->cols, piece);
+
+	*n_bytes = slice.size.codes_bytes + slice.size.scales_bytes;
+	if (!quantized->choice.form->sparse)
+		return quantized->choice.layout->order->read(quantized, piece, blocks, error);
+	int code = read_sparse(quantized, piece, blocks->codes, n_bytes, error);
+	*n_bytes += slice.size.scales_bytes;
+	return code == EXIT_OK ? layout_read_scales(quantized, piece, blocks->scales, error) : code;
+}

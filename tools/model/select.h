@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which tensors of a model are quantized, and why. Linear layers are: float tensors with two dimensions and
+ * `weight` in their name, and with three dimensions and `experts` in it. Embeddings, output heads, norms,
+ * biases and routers are not.
+ */
+#ifndef TOOLS_MODEL_SELECT_H
+#define TOOLS_MODEL_SELECT_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "base/string_list.h"
+#include "io/file.h"
+#include "model/model.h"
+#include "model/pattern.h"
+
+/* The user's say: patterns on tensor names. What `ignore` matches is never quantized; what `include` matches is, if
+   it is a float tensor of at least two dimensions. */
+struct select {
+	struct string_list include, ignore; /* as the command line has them */
+	struct patterns included, ignored;  /* the same, compiled */
+	const struct patterns *recipe;      /* what a recipe includes; NULL: none */
+};
+
+/* Compiles the patterns; select_free() follows in any case. EXIT_USAGE, EXIT_MEMORY. */
+int select_compile(struct select *select, struct error *error);
+void select_free(struct select *select);
+
+/* Whether a tensor is to be quantized; *reason is a phrase for either answer ("linear weight", "norm"). */
+bool select_tensor(const struct select *select, const struct tensor *tensor, const char **reason);
+
+/* Checks that every pattern matches some tensor of the model. EXIT_USAGE, naming the nearest tensor. */
+int select_check(const struct select *select, const struct model *model, struct error *error);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* How one tensor is quantized. */
+#ifndef TOOLS_QUANTIZE_CHOICE_H
+#define TOOLS_QUANTIZE_CHOICE_H
+
+#include <stdbool.h>
+
+#include "model/layout.h"
+#include "mxfp/format.h"
+#include "mxfp/sparse.h"
+
+struct quantize_choice {
+	enum mxfp_format format;
+	struct mxfp_sparsity sparsity; /* all zero: dense */
+	int rule, recipe;              /* of MX formats; of NVFP4 */
+};
+
+/* What decides about the parts of a tensor that is quantized so. */
+struct layout_choice quantize_layout(const struct layout *layout, const struct quantize_choice *choice);
+
+/* Whether two tensors are quantized alike in all that these choices say. */
+bool quantize_same(const struct quantize_choice *a, const struct quantize_choice *b);
+
+/* "mxfp4 mse", "nvfp4 te", "mxfp4 mse 4:16" in `text`; returns text. */
+enum { QUANTIZE_TEXT = 96 };
+const char *quantize_text(const struct quantize_choice *choice, char text[QUANTIZE_TEXT]);
+
+/* The name of its rule, or of its recipe. */
+const char *quantize_how(const struct quantize_choice *choice);
+
+#endif

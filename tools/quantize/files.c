@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/* Cuts the tensors of a quantized model into files: those of the source, or files of at most so many bytes. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "quantize/quantize.h"
+
+enum { NAME_BYTES = 64 };
+
+static void add(struct quantize_file *file, const struct quantize_entry *entry)
+{
+	file->n++;
+	file->input_bytes += entry->source->size;
+	file->output_bytes += entry->output_bytes;
+}
+
+/* One file for each of the source, also for one without tensors. */
+static void follow_source(struct quantize_plan *plan)
+{
+	const struct model *model = plan->model;
+	const struct quantize_entry *next = plan->entries;
+
+	for (size_t f = 0; f < model->n_files; f++) {
+		struct quantize_file *file = &plan->files[f];
+
+		file->name = plan->has_index ? model_file_name(&model->files[f]) : MODEL_SINGLE;
+		file->source = &model->files[f];
+		file->first = (size_t)(next - plan->entries);
+		for (size_t i = 0; i < model->files[f].n_tensors; i++)
+			add(file, next++);
+	}
+	plan->n_files = model->n_files;
+}
+
+/* Fills one file after the other. A tensor is never cut, so one that is larger than a file may be has its own. */
+static int pack(struct quantize_plan *plan, struct error *error)
+{
+	struct quantize_file *file = plan->files;
+
+	file->source = plan->model->files;
+	for (size_t i = 0; i < plan->n_entries; i++) {
+		uint64_t bytes = plan->entries[i].output_bytes, limit = plan->settings->shard_bytes;
+
+		if (file->n > 0 && (file->output_bytes > limit || bytes > limit - file->output_bytes))
+			*++file = (struct quantize_file){.first = i, .source = plan->entries[i].file};
+		add(file, &plan->entries[i]);
+	}
+	plan->n_files = (size_t)(file - plan->files) + 1;
+	plan->has_index |= plan->n_files > 1;
+	for (size_t f = 0; f < plan->n_files; f++) {
+		char *name = arena_take(&plan->arena, NAME_BYTES);
+
+		if (name == NULL)
+			return fail_memory(error);
+		snprintf(name, NAME_BYTES, "model-%05zu-of-%05zu.safetensors", f + 1, plan->n_files);
+		plan->files[f].name = plan->has_index ? name : MODEL_SINGLE;
+	}
+	return EXIT_OK;
+}
+
+uint64_t quantize_bytes_to_read(const struct quantize_entry *entry)
+{
+	bool twice = entry->quantized && mxfp_format_info(entry->choice.format)->tensor_scale;
+	uint64_t bytes = twice ? 2 * entry->source->size : entry->source->size;
+
+	for (size_t i = 0; i < FUSED_MAX - 1; i++)
+		bytes += entry->fused[i] != NULL ? entry->fused[i]->source->size : 0;
+	return bytes;
+}
+
+static int compare_sizes(const void *a, const void *b)
+{
+	const struct quantize_file *left = *(struct quantize_file *const *)a, *right = *(struct quantize_file *const *)b;
+	uint64_t left_bytes = left->input_bytes + left->output_bytes;
+	uint64_t right_bytes = right->input_bytes + right->output_bytes;
+
+	if (left_bytes != right_bytes)
+		return left_bytes > right_bytes ? -1 : 1;
+	return left < right ? -1 : left > right;
+}
+
+int quantize_share(struct quantize_plan *plan, size_t n, struct error *error)
+{
+	struct quantize_file **order = calloc(plan->n_files, sizeof(struct quantize_file *));
+	uint64_t *loads = calloc(n, sizeof *loads);
+	int code = order == NULL || loads == NULL ? fail_memory(error) : EXIT_OK;
+
+	for (size_t f = 0; f < plan->n_files && code == EXIT_OK; f++)
+		order[f] = &plan->files[f];
+	if (code == EXIT_OK)
+		qsort(order, plan->n_files, sizeof(struct quantize_file *), compare_sizes);
+	for (size_t f = 0; f < plan->n_files && code == EXIT_OK; f++) {
+		size_t least = 0;
+
+		for (size_t i = 1; i < n; i++)
+			if (loads[i] < loads[least])
+				least = i;
+		order[f]->owner = least;
+		loads[least] += order[f]->input_bytes + order[f]->output_bytes;
+	}
+	free(order);
+	free(loads);
+	return code;
+}
+
+/* Takes a part of the files. */
+static int take_part(struct quantize_plan *plan, const struct part_choice *part, struct error *error)
+{
+	int code = quantize_share(plan, part->of, error);
+
+	for (size_t f = 0; f < plan->n_files && code == EXIT_OK; f++)
+		for (size_t i = 0; i < plan->files[f].n; i++)
+			plan->entries[plan->files[f].first + i].elsewhere = plan->files[f].owner != part->number - 1;
+	return code;
+}
+
+int quantize_plan_files(struct quantize_plan *plan, struct error *error)
+{
+	int code = EXIT_OK;
+
+	plan->has_index = plan->model->has_index;
+	plan->files = calloc(plan->n_entries + plan->model->n_files + 1, sizeof *plan->files);
+	if (plan->files == NULL)
+		return fail_memory(error);
+	if (plan->settings->shard_bytes == 0)
+		follow_source(plan);
+	else
+		code = pack(plan, error);
+	if (code == EXIT_OK && plan->settings->part.of > 0)
+		code = take_part(plan, &plan->settings->part, error);
+	return code != EXIT_OK ? code : carry_list(&plan->carry, plan->model, error);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* One tensor scale for weights that loaders fuse: each is then made from the largest magnitude of them all. */
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "model/fused.h"
+#include "quantize/quantize.h"
+
+/* The entry of a tensor of the model. */
+static const struct quantize_entry *entry_of(const struct quantize_plan *plan, const struct model_tensor *tensor)
+{
+	const struct quantize_entry *entry = plan->entries;
+
+	for (const struct file *file = plan->model->files; file != tensor->file; file++)
+		entry += file->n_tensors;
+	return entry + (tensor->tensor - tensor->file->tensors);
+}
+
+static bool has_tensor_scale(const struct quantize_entry *entry)
+{
+	return entry->quantized && mxfp_format_info(entry->choice.format)->tensor_scale;
+}
+
+static int fuse(const struct quantize_plan *plan, struct quantize_entry *entry, const struct fused *fused,
+                struct error *error)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < fused->n; i++) {
+		char *name = fused_name(fused, i);
+		struct model_tensor other;
+
+		if (name == NULL)
+			return fail_memory(error);
+		other.tensor = model_find(plan->model, name, &other.file);
+		free(name);
+		if (other.tensor == NULL || other.tensor == entry->source)
+			continue;
+		const struct quantize_entry *its = entry_of(plan, &other);
+		if (has_tensor_scale(its))
+			entry->fused[n++] = its;
+	}
+	return EXIT_OK;
+}
+
+int quantize_fuse(struct quantize_plan *plan, struct error *error)
+{
+	int code = EXIT_OK;
+	bool any = false;
+
+	for (size_t i = 0; i < plan->n_entries && code == EXIT_OK; i++) {
+		struct quantize_entry *entry = &plan->entries[i];
+		struct fused fused;
+
+		if (has_tensor_scale(entry) && fused_find(&fused, entry->source->name))
+			code = fuse(plan, entry, &fused, error);
+		any |= entry->fused[0] != NULL;
+	}
+	if (code == EXIT_OK && !any)
+		return fail(error, EXIT_USAGE, "quantize: --fuse: %s has no q, k, v or gate, up that become nvfp4; leave it "
+		            "out", plan->model->path);
+	return code;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "quantize/part.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/directory.h"
+#include "io/json.h"
+#include "io/json_write.h"
+#include "model/model.h"
+
+enum { PART_BYTES_MAX = 1 << 24 };
+
+int part_parse(const char *text, const char *where, struct part_choice *choice, struct error *error)
+{
+	unsigned number, of;
+	int end = -1;
+
+	if (sscanf(text, "%5u/%5u%n", &number, &of, &end) != 2 || end < 0 || text[end] != '\0' || strpbrk(text, "+- ") ||
+	    number < 1 || number > of || of > PARTS_MAX)
+		return fail(error, EXIT_USAGE, "%s: '%s' is not a part; give 1/4, 2/4, 3/4 and 4/4 to four machines", where,
+		            text);
+	*choice = (struct part_choice){number, of};
+	return EXIT_OK;
+}
+
+static bool is_plain(const char *name)
+{
+	return name[0] != '\0' && name[0] != '.' && strpbrk(name, "/\\") == NULL && strcmp(name, MODEL_PART) != 0;
+}
+
+static int check_file(const struct part *part, const char *name, const json_t *bytes, struct error *error)
+{
+	struct stat status;
+
+	if (!is_plain(name) || !json_is_integer(bytes))
+		return fail(error, EXIT_INPUT, "%s/" MODEL_PART ": lists '%s', which is no name of a file beside it",
+		            part->directory, name);
+	char *path = directory_member(part->directory, name);
+	if (path == NULL)
+		return fail_memory(error);
+	int code = EXIT_OK;
+	if (lstat(path, &status) != 0)
+		code = fail_errno(error, path, "cannot open");
+	else if (!S_ISREG(status.st_mode) || status.st_size != json_integer_value(bytes))
+		code = fail(error, EXIT_INPUT, "%s: is not the file of %" JSON_INTEGER_FORMAT " bytes that mxfp quantize "
+		            "wrote; run that part again", path, json_integer_value(bytes));
+	free(path);
+	return code;
+}
+
+/* Takes the facts out of the JSON. */
+static bool take(struct part *part)
+{
+	const json_t *counts = json_object_get(part->json, "counts");
+	json_int_t number = json_integer_value(json_object_get(part->json, "part"));
+	json_int_t of = json_integer_value(json_object_get(part->json, "parts"));
+
+	part->fingerprint = json_string_value(json_object_get(part->json, "fingerprint"));
+	part->files = json_object_get(part->json, "files");
+	part->counts = (struct mxfp_counts){
+		.saturated = (uint64_t)json_integer_value(json_object_get(counts, "saturated")),
+		.flushed = (uint64_t)json_integer_value(json_object_get(counts, "flushed")),
+		.nan = (uint64_t)json_integer_value(json_object_get(counts, "nan")),
+		.inf = (uint64_t)json_integer_value(json_object_get(counts, "inf")),
+	};
+	if (number < 1 || number > of || of > PARTS_MAX)
+		return false;
+	part->choice = (struct part_choice){(uint32_t)number, (uint32_t)of};
+	return part->fingerprint != NULL && json_is_object(part->files);
+}
+
+int part_read(struct part *part, const char *directory, struct error *error)
+{
+	char *path = directory_member(directory, MODEL_PART);
+	const char *name;
+	json_t *bytes;
+
+	*part = (struct part){.directory = directory};
+	int code = path == NULL ? fail_memory(error) : json_read(path, PART_BYTES_MAX, &part->json, error);
+	if (code == EXIT_OK && !take(part))
+		code = fail(error, EXIT_INPUT, "%s: is not what mxfp quantize --part writes", path);
+	free(path);
+	if (code != EXIT_OK)
+		return code;
+	json_object_foreach((json_t *)part->files, name, bytes) {
+		code = check_file(part, name, bytes, error);
+		if (code != EXIT_OK)
+			return code;
+	}
+	return EXIT_OK;
+}
+
+void part_free(struct part *part)
+{
+	json_decref(part->json);
+	*part = (struct part){0};
+}
+
+/* Every file of the directory with its size; NULL without memory or if it cannot be read. */
+static json_t *list_files(const char *path)
+{
+	DIR *directory = opendir(path);
+	json_t *files = directory == NULL ? NULL : json_object();
+	bool whole = files != NULL;
+	struct stat status;
+	const char *name;
+
+	while (whole && (name = directory_next(directory)) != NULL)
+		if (strcmp(name, MODEL_PART) != 0)
+			whole = fstatat(dirfd(directory), name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+			        json_object_set_new(files, name, json_integer(status.st_size)) == 0;
+	if (directory != NULL)
+		closedir(directory);
+	if (whole)
+		return files;
+	json_decref(files);
+	return NULL;
+}
+
+int part_write(const struct part *part, struct error *error)
+{
+	const struct mxfp_counts *counts = &part->counts;
+	char *path = directory_member(part->directory, MODEL_PART);
+
+	if (path == NULL)
+		return fail_memory(error);
+	unlink(path);
+	json_prepare();
+	json_t *json = json_pack("{s:s, s:i, s:i, s:{s:I, s:I, s:I, s:I}, s:o}", "fingerprint", part->fingerprint, "part",
+	                         (int)part->choice.number, "parts", (int)part->choice.of, "counts", "saturated",
+	                         (json_int_t)counts->saturated, "flushed", (json_int_t)counts->flushed, "nan",
+	                         (json_int_t)counts->nan, "inf", (json_int_t)counts->inf, "files",
+	                         list_files(part->directory));
+	int code = json_out_of_memory() ? fail_memory(error) : json_write(path, json, error);
+	json_decref(json);
+	free(path);
+	return code;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* A part of a quantized model, which one of several machines has made: a directory with files of the model and a file
+   that says which part of what it is. */
+#ifndef TOOLS_QUANTIZE_PART_H
+#define TOOLS_QUANTIZE_PART_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "mxfp/options.h"
+
+enum { PARTS_MAX = 1 << 16 };
+
+struct part_choice {
+	uint32_t number, of; /* 1 of 4; of = 0: no parts */
+};
+
+/* Reads "1/4". EXIT_USAGE. */
+int part_parse(const char *text, const char *where, struct part_choice *choice, struct error *error);
+
+struct part {
+	const char *directory;
+	struct part_choice choice;
+	const char *fingerprint; /* of the whole: equal in parts that belong together */
+	struct mxfp_counts counts;
+	const json_t *files;     /* {name: bytes} */
+	json_t *json;            /* what holds the two */
+};
+
+/* Reads what a directory says of itself: names of files are plain, and each is there, a regular file of that size.
+   EXIT_INPUT, EXIT_IO, EXIT_MEMORY; part_free() follows in every case. */
+int part_read(struct part *part, const char *directory, struct error *error);
+
+void part_free(struct part *part);
+
+/* Writes that file into a directory, all of whose files it lists; choice, fingerprint and counts are set.
+   EXIT_IO, EXIT_MEMORY. */
+int part_write(const struct part *part, struct error *error);
+
+#endif

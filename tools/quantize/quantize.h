@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* The work of `mxfp quantize`, in three steps: decide what becomes of every tensor, write it, tell what was done. */
+#ifndef TOOLS_QUANTIZE_QUANTIZE_H
+#define TOOLS_QUANTIZE_QUANTIZE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/option_kind.h"
+#include "base/sparsity.h"
+#include "model/carry.h"
+#include "model/fused.h"
+#include "model/layout.h"
+#include "model/model.h"
+#include "model/select.h"
+#include "mxfp/options.h"
+#include "quantize/part.h"
+#include "quantize/choice.h"
+#include "quantize/recipe.h"
+
+/* The command line. */
+struct quantize_settings {
+	const char *in, *out;
+	const struct layout *layout;
+	struct quantize_choice choice; /* of tensors that no rule of the recipe matches; the layout has a form for it */
+	const struct recipe *recipe;  /* NULL: none */
+	double bits;                  /* of a weight on average, up to which layers are promoted; 0: none are */
+	enum mxfp_format activations; /* OPTION_FORMAT_NONE: none */
+	int activation_rule, round, non_finite;
+	uint64_t seed;
+	unsigned threads;
+	uint64_t memory_bytes; /* at most; 0: no limit */
+	struct part_choice part;
+	uint64_t machines, rate_disk, rate_net; /* of a plan for several machines; bytes a second, 0: not given */
+	uint64_t shard_bytes; /* of tensors in a file of the output; 0: the source's files */
+	struct select select;
+	bool pad_tail, fuse, dry_run, force, resume, json, quiet;
+};
+
+/* What becomes of one tensor. */
+struct quantize_entry {
+	const struct tensor *source;
+	const struct file *file; /* it is in */
+	bool elsewhere;          /* another part of the output has it */
+	bool quantized;
+	const char *reason;      /* for either, as a phrase */
+	struct quantize_choice choice; /* if quantized */
+	uint64_t rows, cols;
+	const struct quantize_entry *fused[FUSED_MAX - 1]; /* others with its tensor scale, or NULL */
+	bool padded;             /* cols is no multiple of what the layout wants, and such rows are written */
+	struct tensor parts[N_LAYOUT_PARTS]; /* of the output: the first alone if kept; without a name if there is none */
+	uint64_t output_bytes;
+	struct mxfp_counts counts;
+};
+
+/* A file of the output, made from consecutive entries. */
+struct quantize_file {
+	const char *name;
+	const struct file *source;          /* the first that it is made from */
+	size_t first, n;                    /* entries */
+	size_t owner;                       /* of those who share the work, from 0: who writes it */
+	uint64_t input_bytes, output_bytes; /* of tensors */
+};
+
+/* Every tensor of a model: files in the model's order, tensors in that of their data. */
+struct quantize_plan {
+	const struct quantize_settings *settings;
+	const struct model *model;
+	size_t n_entries, n_quantized;
+	struct quantize_entry *entries;
+	size_t n_files;
+	struct quantize_file *files;
+	bool has_index;
+	struct carry carry;                 /* other files of the model's directory */
+	uint64_t input_bytes, output_bytes; /* of tensors */
+	bool in_bands;                      /* memory suffices for bands of rows (layout_bands.h) */
+	char seed[24], sparsity[SPARSITY_TEXT]; /* of the settings, as text */
+	struct arena arena;                 /* names, shapes, metadata */
+};
+
+/* Sets which entries share a tensor scale. EXIT_USAGE: none do; EXIT_MEMORY. */
+int quantize_fuse(struct quantize_plan *plan, struct error *error);
+
+/* Whether the output is one file, not a directory. */
+bool quantize_makes_file(const struct quantize_settings *settings);
+
+/* Decides; reads no data unless layers may be promoted. EXIT_INPUT, EXIT_USAGE, EXIT_MEMORY; EXIT_IO. */
+int quantize_plan(struct quantize_plan *plan, const struct quantize_settings *settings, const struct model *model,
+                  struct error *error);
+
+void quantize_plan_free(struct quantize_plan *plan);
+
+/* Parts of quantize_plan(): whether a tensor that is to be quantized can be, with the reason if not; which layers are
+   promoted; and the one that cuts the entries into files. */
+bool quantize_is_held(const struct quantize_plan *plan, struct quantize_entry *entry);
+int quantize_mix(struct quantize_plan *plan, struct error *error);
+int quantize_plan_files(struct quantize_plan *plan, struct error *error);
+
+/* Shares the files among `n`: the largest first to whoever has least, by bytes read and written. EXIT_MEMORY. */
+int quantize_share(struct quantize_plan *plan, size_t n, struct error *error);
+
+/* What quantizing a tensor reads: all of it, twice if its scale depends on all of it. */
+uint64_t quantize_bytes_to_read(const struct quantize_entry *entry);
+
+/* The choices that a reader of the output may want to know, as pairs for the metadata of a file and for config.json;
+   those of weights are for tensors of which nothing else is said.
+   `choices` is an empty array of QUANTIZE_CHOICES_MAX; returns how many there are. */
+enum { QUANTIZE_CHOICES_MAX = 12 };
+size_t quantize_choices(const struct quantize_plan *plan, struct metadata *choices);
+
+/* config.json of the output: the model's, with quantization_config. EXIT_MEMORY and what model_config_copy() says. */
+int quantize_config(const struct quantize_plan *plan, json_t **config, struct error *error);
+
+/* Writes the output, or what is left of it to write, and counts what happened to the elements. EXIT_USAGE, EXIT_INPUT,
+   EXIT_IO, EXIT_MEMORY, signals. */
+int quantize_run(struct quantize_plan *plan, struct error *error);
+
+/* Prints the plan, and after quantize_run() what happened, to stdout: as text, or as JSON if the settings say so. */
+int quantize_summary(const struct quantize_plan *plan, struct error *error);
+
+#endif

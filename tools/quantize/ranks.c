@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "quantize/ranks.h"
+
+#ifdef HAVE_MPI
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int rank, n_ranks = 1;
+static bool joined, failed;
+
+/* Whether mpirun has started this process. Without it MPI_Init() would take a tenth of a second. */
+static bool is_started(void)
+{
+	static const char *const names[] = {"PMI_SIZE", "PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE"};
+
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+		if (getenv(names[i]) != NULL)
+			return true;
+	return false;
+}
+
+int ranks_begin(struct error *error)
+{
+	int level;
+
+	if (!is_started())
+		return EXIT_OK;
+	if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS)
+		return fail(error, EXIT_IO, "MPI could not be started");
+	joined = true;
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &n_ranks);
+	return EXIT_OK;
+}
+
+/* The lowest rank that failed, or -1. */
+static int find_failed(int code)
+{
+	int mine = code != EXIT_OK ? rank : n_ranks, lowest;
+
+	MPI_Allreduce(&mine, &lowest, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+	return lowest < n_ranks ? lowest : -1;
+}
+
+int ranks_share(int code, struct error *error)
+{
+	if (n_ranks == 1 || failed)
+		return code;
+	int from = find_failed(code);
+	if (from < 0)
+		return EXIT_OK;
+	failed = true;
+	struct error theirs = *error;
+	MPI_Bcast(&code, 1, MPI_INT, from, MPI_COMM_WORLD);
+	MPI_Bcast(theirs.text, sizeof theirs.text, MPI_CHAR, from, MPI_COMM_WORLD);
+	if (rank != 0)
+		error->text[0] = '\0';
+	else if (from != 0)
+		fail(error, code, "rank %d: %.*s", from, (int)sizeof theirs.text - 32, theirs.text);
+	return code;
+}
+
+void ranks_tell(void *bytes, size_t n)
+{
+	if (n_ranks > 1)
+		MPI_Bcast(bytes, (int)n, MPI_BYTE, 0, MPI_COMM_WORLD);
+}
+
+int ranks_end(int code)
+{
+	if (joined)
+		MPI_Finalize();
+	return rank == 0 ? code : EXIT_OK;
+}
+
+unsigned ranks_own(void)
+{
+	return (unsigned)rank;
+}
+
+unsigned ranks_number(void)
+{
+	return (unsigned)n_ranks;
+}
+
+#else
+
+int ranks_begin(struct error *error)
+{
+	(void)error;
+	return EXIT_OK;
+}
+
+int ranks_share(int code, struct error *error)
+{
+	(void)error;
+	return code;
+}
+
+void ranks_tell(void *bytes, size_t n)
+{
+	(void)bytes, (void)n;
+}
+
+int ranks_end(int code)
+{
+	return code;
+}
+
+unsigned ranks_own(void)
+{
+	return 0;
+}
+
+unsigned ranks_number(void)
+{
+	return 1;
+}
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The processes that mpirun has started, where the command is built with MPI (configure --with-mpi): they work on one
+ * output, and rank 0 alone speaks. Elsewhere, and without mpirun, there is one process, rank 0 of 1, and nothing here
+ * costs anything.
+ */
+#ifndef TOOLS_QUANTIZE_RANKS_H
+#define TOOLS_QUANTIZE_RANKS_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+/* Joins the others. EXIT_IO. */
+int ranks_begin(struct error *error);
+
+unsigned ranks_own(void);
+unsigned ranks_number(void);
+
+/* Every rank calls this at the same points of its work with what came of it there. If any failed, all get the code of
+   the lowest that did, rank 0 its text with its number, others an empty text, and later calls return at once: the
+   failed rank does not get to them. */
+int ranks_share(int code, struct error *error);
+
+/* Every rank gets the bytes of rank 0. */
+void ranks_tell(void *bytes, size_t n);
+
+/* Leaves. Returns the exit code of this process: `code` for rank 0 only, since mpirun speaks of each that is not 0. */
+int ranks_end(int code);
+
+#endif

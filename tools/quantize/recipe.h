@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* Recipes, mxfp-recipe(5): JSON that says which tensors are quantized how. */
+#ifndef TOOLS_QUANTIZE_RECIPE_H
+#define TOOLS_QUANTIZE_RECIPE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+#include "model/model.h"
+#include "model/pattern.h"
+#include "quantize/choice.h"
+
+#define RECIPE_NONE "none" /* of sparsity, activations */
+
+/* What is said about how to quantize; the rest stays as it was. */
+struct recipe_change {
+	bool has_format, has_sparsity, has_rule, has_recipe;
+	struct quantize_choice choice;
+};
+
+struct recipe_rule {
+	struct patterns match;
+	bool keep; /* the tensors are not quantized */
+	struct recipe_change change;
+};
+
+struct recipe {
+	char *path;
+	json_t *json; /* owns the texts */
+	struct recipe_change by_default;
+	const char *activations; /* NULL: nothing is said */
+	struct patterns include;
+	size_t n_rules;
+	struct recipe_rule *rules;
+};
+
+/* Reads a recipe; recipe_free() follows in any case. EXIT_INPUT naming the place and what is known there; EXIT_IO,
+   EXIT_MEMORY. */
+int recipe_read(struct recipe *recipe, const char *path, struct error *error);
+
+/* Checks that every pattern matches some tensor of the model. EXIT_USAGE. */
+int recipe_check(const struct recipe *recipe, const struct model *model, struct error *error);
+
+/* The first rule that matches a tensor, or NULL. */
+const struct recipe_rule *recipe_find(const struct recipe *recipe, const char *tensor);
+
+void recipe_apply(const struct recipe_change *change, struct quantize_choice *choice);
+
+void recipe_free(struct recipe *recipe);
+
+#endif

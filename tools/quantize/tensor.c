@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+/* Quantizes one tensor of a model, piece by piece. NVFP4 reads it once more, before, for its largest magnitude. */
+#include "config.h"
+
+#include "quantize/tensor.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+/* Threads take pieces, so each call has one. */
+static const struct mxfp_exec one_thread = {.threads = 1};
+
+/* A tensor at work. */
+struct quantizing {
+	struct transfer *transfer;
+	const struct quantize_entry *entry;
+	struct mxfp_quantize_options options; /* of each piece, but for its place */
+	enum mxfp_format format;
+	struct mxfp_sparsity sparsity;
+	struct layout_target target;
+	bool hashed;                          /* false for the first of two readings */
+	float amax[TRANSFER_WORKERS];         /* of what each has seen */
+};
+
+static size_t source_width(const struct quantizing *q)
+{
+	return dtype_info(q->entry->source->dtype)->bits / 8;
+}
+
+static uint64_t first_index(const struct quantizing *q, const struct transfer_piece *piece)
+{
+	return piece->piece.row * q->entry->cols + piece->piece.col;
+}
+
+static size_t piece_elements(const struct transfer_piece *piece)
+{
+	return piece->piece.rows * piece->piece.cols;
+}
+
+static int read_piece(const void *context, const struct transfer_piece *piece, uint64_t *n_bytes, struct error *error)
+{
+	const struct quantizing *q = context;
+	size_t width = source_width(q), n = piece_elements(piece) * width;
+	int code = file_read(q->transfer->file, q->entry->source, first_index(q, piece) * width, piece->bytes, n, error);
+
+	*n_bytes = n;
+	if (q->target.bands != NULL)
+		layout_bands_announce(q->target.bands, &piece->piece);
+	if (code == EXIT_OK && q->hashed)
+		XXH3_128bits_update(q->transfer->hash, piece->bytes, n);
+	return code;
+}
+
+/* Turns the bytes read into numbers of the host's byte order and returns their format; f64 is rounded to f32, to
+   nearest even. */
+static enum mxfp_format prepare(const struct quantizing *q, const struct transfer_piece *piece)
+{
+	enum dtype dtype = q->entry->source->dtype;
+	size_t n = piece_elements(piece);
+
+	dtype_swap(dtype, piece->bytes, n * source_width(q));
+	if (dtype != DTYPE_F64)
+		return dtype_info(dtype)->format;
+	for (size_t i = 0; i < n; i++) {
+		double wide;
+
+		memcpy(&wide, piece->bytes + i * sizeof wide, sizeof wide);
+		float number = (float)wide;
+		memcpy(piece->bytes + i * sizeof number, &number, sizeof number);
+	}
+	return MXFP_FORMAT_F32;
+}
+
+/* Where a piece's parts lie in its memory for results. */
+enum { SCALES_AT = PIECE_ELEMENTS, MASKS_AT = 2 * PIECE_ELEMENTS, KEPT_AT = 3 * PIECE_ELEMENTS };
+
+static struct mxfp_sparse sparse_of(const struct quantizing *q, const struct transfer_piece *piece)
+{
+	return (struct mxfp_sparse){
+		.format = q->format,
+		.sparsity = q->sparsity,
+		.rows = piece->piece.rows,
+		.cols = piece->piece.cols,
+		.codes = piece->result + KEPT_AT,
+		.masks = piece->result + MASKS_AT,
+	};
+}
+
+/* Puts +0 for numbers that are not kept, if there is a sparsity; pieces are whole rows then. */
+static void prune(const struct quantizing *q, const struct transfer_piece *piece, enum mxfp_format format)
+{
+	struct mxfp_sparse masks = sparse_of(q, piece);
+
+	if (q->sparsity.m == 0)
+		return;
+	masks.format = format;
+	enum mxfp_status status = mxfp_sparse_prune(&masks, piece->bytes, 0, piece->bytes, 0, &one_thread);
+	assert(status == MXFP_OK);
+	(void)status;
+}
+
+static int fail_non_finite(const struct quantizing *q, uint64_t index, struct error *error)
+{
+	const struct quantize_entry *entry = q->entry;
+	const char *what = entry->source->dtype == DTYPE_F64 ? "NaN or Inf, or too large for f32" : "NaN or Inf";
+
+	return fail_tensor(error, q->transfer->file->path, entry->source->name,
+	                   "element %" PRIu64 " (row %" PRIu64 ", column %" PRIu64
+	                   ") is %s; --non-finite propagate or saturate goes on",
+	                   index, index / entry->cols, index % entry->cols, what);
+}
+
+/* The codes of a piece that are kept, and which they are. */
+static int write_kept(const struct quantizing *q, const struct transfer_piece *piece, struct error *error)
+{
+	const struct mxfp_sparse kept = sparse_of(q, piece);
+	struct writer *writer = &q->transfer->writer;
+	struct mxfp_sparse_sizes size;
+	enum mxfp_status status = mxfp_sparse_size(kept.format, kept.sparsity, kept.rows, kept.cols, &size);
+
+	if (status == MXFP_OK)
+		status = mxfp_sparse_compress(&kept, piece->result, 0, &one_thread);
+	assert(status == MXFP_OK);
+	(void)status;
+	int code = writer_write(writer, q->target.parts[LAYOUT_CODES], piece->piece.row * size.codes_row_bytes,
+	                        kept.codes, size.codes_bytes, error);
+	if (code != EXIT_OK)
+		return code;
+	return writer_write(writer, q->target.parts[LAYOUT_MASKS], piece->piece.row * size.masks_row_bytes,
+	                    kept.masks, size.masks_bytes, error);
+}
+
+static int write_parts(const struct quantizing *q, const struct transfer_piece *piece, const struct mxfp_blocks *blocks,
+                       struct error *error)
+{
+	struct layout_slice slice = layout_slice(q->format, q->entry->cols, &piece->piece);
+
+	if (q->sparsity.m == 0)
+		return layout_write(&q->target, &piece->piece, blocks, error);
+	int code = write_kept(q, piece, error);
+	if (code != EXIT_OK)
+		return code;
+	return writer_write(&q->transfer->writer, q->target.parts[LAYOUT_SCALES], slice.scales_from, blocks->scales,
+	                    slice.size.scales_bytes, error);
+}
+
+/* Makes +0 of each 4-bit code that is -0. */
+static void clear_signs_of_zeros(unsigned char *codes, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const unsigned low = codes[i] & 0x0FU, high = codes[i] & 0xF0U;
+
+		codes[i] = (unsigned char)((low == 0x08 ? 0 : low) | (high == 0x80 ? 0 : high));
+	}
+}
+
+static int quantize_piece(const void *context, const struct transfer_piece *piece, struct mxfp_counts *counts,
+                          struct error *error)
+{
+	const struct quantizing *q = context;
+	struct mxfp_quantize_options options = q->options;
+	struct mxfp_blocks blocks = {
+		.format = q->format,
+		.rows = piece->piece.rows,
+		.cols = piece->piece.cols,
+		.codes = piece->result,
+		.scales = piece->result + SCALES_AT,
+	};
+	enum mxfp_format format = prepare(q, piece);
+	uint64_t index;
+
+	prune(q, piece, format);
+	options.first_index = first_index(q, piece);
+	options.first_non_finite = &index;
+	options.counts = counts;
+	/* Nothing of a piece that fails is written, so it need not be looked through before. */
+	if (options.non_finite == MXFP_NON_FINITE_ERROR)
+		options.non_finite = MXFP_NON_FINITE_PROPAGATE;
+	enum mxfp_status status = mxfp_quantize(&blocks, piece->bytes, format, 0, &options);
+	assert(status == MXFP_OK);
+	(void)status;
+	if (q->options.non_finite == MXFP_NON_FINITE_ERROR && index != UINT64_MAX)
+		return fail_non_finite(q, index, error);
+	if (q->target.choice.layout->positive_zeros)
+		clear_signs_of_zeros(piece->result, piece_elements(piece) / 2);
+	return write_parts(q, piece, &blocks, error);
+}
+
+static int raise_amax(const void *context, const struct transfer_piece *piece, struct mxfp_counts *counts,
+                      struct error *error)
+{
+	struct quantizing *q = (struct quantizing *)context;
+	enum mxfp_format format = prepare(q, piece);
+
+	prune(q, piece, format);
+	enum mxfp_status status =
+		mxfp_amax(piece->bytes, format, piece_elements(piece), &q->amax[piece->worker], &one_thread);
+
+	(void)counts, (void)error;
+	assert(status == MXFP_OK);
+	(void)status;
+	return EXIT_OK;
+}
+
+/* Raises *amax to the largest magnitude of an entry. */
+static int find_amax(const struct quantizing *of, const struct quantize_entry *entry, float *amax, struct error *error)
+{
+	struct quantizing q = *of;
+	const struct transfer_job job = {
+		.rows = entry->rows,
+		.cols = entry->cols,
+		.read = read_piece,
+		.work = raise_amax,
+		.context = &q,
+	};
+	const struct file *file = q.transfer->file;
+
+	q.entry = entry;
+	q.sparsity = entry->choice.sparsity;
+	q.transfer->file = entry->file;
+	int code = transfer_run(q.transfer, &job, error);
+	q.transfer->file = file;
+	for (unsigned i = 0; i < TRANSFER_WORKERS; i++)
+		if (q.amax[i] > *amax)
+			*amax = q.amax[i];
+	return code;
+}
+
+/* The largest magnitude that the tensor scale is made from. */
+static int find_scale_amax(const struct quantizing *q, float *amax, struct error *error)
+{
+	int code = find_amax(q, q->entry, amax, error);
+
+	for (size_t i = 0; i < FUSED_MAX - 1 && code == EXIT_OK; i++)
+		if (q->entry->fused[i] != NULL)
+			code = find_amax(q, q->entry->fused[i], amax, error);
+	return code;
+}
+
+static int write_tensor_scale(const struct quantizing *q, struct error *error)
+{
+	struct mxfp_blocks none = {.format = q->format};
+	enum mxfp_status status = mxfp_quantize(&none, NULL, MXFP_FORMAT_F32, 0, &q->options);
+	bool exact;
+
+	assert(status == MXFP_OK);
+	(void)status;
+	int code = layout_write_tensor_scale(&q->target, &none, &exact, error);
+	assert(code != EXIT_OK || exact); /* layout_holds_recipe() */
+	return code;
+}
+
+static struct mxfp_quantize_options options_of(const struct quantize_settings *s, const struct quantize_entry *entry)
+{
+	return (struct mxfp_quantize_options){
+		.rule = (enum mxfp_rule)entry->choice.rule,
+		.recipe = (enum mxfp_recipe)entry->choice.recipe,
+		.round = (enum mxfp_round)s->round,
+		.non_finite = (enum mxfp_non_finite)s->non_finite,
+		.seed = s->seed,
+		.stream = XXH3_64bits(entry->source->name, strlen(entry->source->name)),
+		.exec = &one_thread,
+	};
+}
+
+int quantize_tensor(struct transfer *transfer, const struct quantize_plan *plan, struct quantize_entry *entry,
+                    struct error *error)
+{
+	const struct layout_choice layout = quantize_layout(plan->settings->layout, &entry->choice);
+	struct quantizing q = {
+		.transfer = transfer,
+		.entry = entry,
+		.options = options_of(plan->settings, entry),
+		.format = entry->choice.format,
+		.sparsity = entry->choice.sparsity,
+		.target = layout_target(&layout, entry->source, entry->parts, &transfer->writer),
+	};
+	const struct transfer_job job = {
+		.rows = entry->rows,
+		.cols = entry->cols,
+		.read = read_piece,
+		.work = quantize_piece,
+		.context = &q,
+		.counts = &entry->counts,
+	};
+	bool has_tensor_scale = mxfp_format_info(entry->choice.format)->tensor_scale;
+	float amax = 0;
+	int code = EXIT_OK;
+
+	if (has_tensor_scale) {
+		code = find_scale_amax(&q, &amax, error);
+		q.options.tensor_amax = &amax;
+	}
+	q.hashed = true;
+	if (plan->in_bands)
+		layout_write_in_bands(&q.target);
+	if (code == EXIT_OK)
+		code = transfer_run(transfer, &job, error);
+	layout_bands_free(q.target.bands);
+	if (code == EXIT_OK && q.target.parts[LAYOUT_TENSOR_SCALE] != NULL)
+		code = write_tensor_scale(&q, error);
+	return code;
+}

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: MIT */
+/* A report as Markdown: what one reads first; in full, also every measure of every tensor, histograms, what was left
+   out. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/product.h"
+#include "base/printable.h"
+#include "base/table.h"
+#include "report/report.h"
+#include "report/text.h"
+
+static void detail_headings(struct table *table, const struct report *report)
+{
+	static const char *const headings[] = {"tensor",  "shape",   "format", "rule",      "SQNR dB", "rel. error",
+	                                       "max abs", "max rel", "cosine", "saturated", "flushed", "bits/weight"};
+
+	table->n_columns = sizeof headings / sizeof headings[0] + 2 * input_kinds(&report->options->input);
+	table->n_left = 4;
+	for (size_t i = 0; i < sizeof headings / sizeof headings[0]; i++)
+		table_cell(table, "%s", headings[i]);
+	for (unsigned k = 0; k < input_kinds(&report->options->input); k++) {
+		table_cell(table, "y %s, W", input_kind_name(&report->options->input, k));
+		table_cell(table, "y %s, W+x", input_kind_name(&report->options->input, k));
+	}
+}
+
+static void detail_row(struct table *table, const struct report *report, const char *name, const char *shape,
+                       const struct measurement *m)
+{
+	char format[VARIANT_TEXT];
+
+	table_cell(table, "%s", name);
+	table_cell(table, "%s", shape);
+	table_cell(table, "%s", variant_format(&m->variant, format));
+	table_cell(table, "%s", variant_choice(&m->variant));
+	report_sqnr_cell(table, &m->weights);
+	report_number_cell(table, stats_relative_error(&m->weights));
+	report_number_cell(table, m->weights.max_absolute);
+	report_number_cell(table, m->weights.max_relative);
+	report_cosine_cell(table, &m->weights);
+	report_saturated_cell(table, m);
+	report_share_cell(table, m->flushed, m->elements);
+	table_cell(table, "%.3f", measurement_bits(m));
+	report_product_cells(table, report, m);
+}
+
+static int print_tensors(const struct report *report, FILE *file, struct error *error)
+{
+	struct table table = {0};
+	char shape[REPORT_CELL];
+
+	detail_headings(&table, report);
+	for (size_t v = 0; v < report->options->variants.n; v++)
+		detail_row(&table, report, "all", "", &report->totals[v]);
+	for (size_t i = 0; i < report->n_layers; i++)
+		for (size_t v = 0; v < report->options->variants.n; v++)
+			detail_row(&table, report, report->layers[i].tensor->name,
+			           report_shape(shape, report->layers[i].tensor), &report->layers[i].measurements[v]);
+	fputs("## All measures, in total and by tensor\n\n"
+	      "max abs: max |w' - w|; max rel: max |w' - w| / |w| over w != 0; cosine: of the angle between\n"
+	      "w and w'.\n\n",
+	      file);
+	return table_print(&table, file, error);
+}
+
+/* Exponent of a scale code, less its bias; the codes of one exponent make one row. */
+static int code_exponent(const struct mxfp_format_info *scale, unsigned code)
+{
+	return (int)(code >> scale->significand_bits) - scale->bias;
+}
+
+/* Blocks of a variant whose scale has that exponent. NaN is the topmost code of both scale formats. */
+static uint64_t blocks_at(const struct measurement *m, const struct mxfp_format_info *scale, int exponent)
+{
+	uint64_t blocks = 0;
+
+	for (unsigned code = 0; code <= scale->max_code; code++)
+		if (code_exponent(scale, code) == exponent)
+			blocks += m->scales[code];
+	return blocks;
+}
+
+static uint64_t all_blocks(const struct measurement *m)
+{
+	uint64_t blocks = 0;
+
+	for (unsigned code = 0; code < N_SCALE_CODES; code++)
+		blocks += m->scales[code];
+	return blocks;
+}
+
+static bool has_scale(const struct report *report, size_t v, const struct mxfp_format_info *scale)
+{
+	const struct variant *variant = &report->totals[v].variant;
+
+	return variant_is_quantized(variant) && !variant->mixed &&
+	       mxfp_format_info(variant->format)->scale == scale->format;
+}
+
+/* Nothing rather than 0 %, so that the shape shows. */
+static void share_cell(struct table *table, uint64_t n, uint64_t of)
+{
+	if (n == 0)
+		table_cell(table, "%s", "");
+	else
+		report_share_cell(table, n, of);
+}
+
+/* A row for `exponent`, unless no variant has a block there. */
+static void histogram_row(struct table *table, const struct report *report, const struct mxfp_format_info *scale,
+                          int exponent)
+{
+	uint64_t blocks = 0;
+
+	for (size_t v = 0; v < report->options->variants.n; v++)
+		if (has_scale(report, v, scale))
+			blocks += blocks_at(&report->totals[v], scale, exponent);
+	if (blocks == 0)
+		return;
+	if (scale->significand_bits > 0 && exponent == -scale->bias)
+		table_cell(table, "below 2^%d", exponent + 1);
+	else
+		table_cell(table, "2^%d", exponent);
+	for (size_t v = 0; v < report->options->variants.n; v++)
+		if (has_scale(report, v, scale))
+			share_cell(table, blocks_at(&report->totals[v], scale, exponent),
+			           all_blocks(&report->totals[v]));
+}
+
+static int print_histogram(const struct report *report, enum mxfp_format format, FILE *file, struct error *error)
+{
+	const struct mxfp_format_info *scale = mxfp_format_info(format);
+	struct table table = {.n_columns = 1};
+	char text[VARIANT_TEXT];
+
+	for (size_t v = 0; v < report->options->variants.n; v++)
+		table.n_columns += has_scale(report, v, scale);
+	if (table.n_columns == 1)
+		return EXIT_OK;
+	table_cell(&table, "%s", scale->name);
+	for (size_t v = 0; v < report->options->variants.n; v++)
+		if (has_scale(report, v, scale))
+			table_cell(&table, "%s %s", variant_format(&report->totals[v].variant, text),
+			           variant_choice(&report->totals[v].variant));
+	for (int exponent = -scale->bias; exponent <= code_exponent(scale, scale->max_code); exponent++)
+		histogram_row(&table, report, scale, exponent);
+	return table_print(&table, file, error);
+}
+
+/* Shares of the weights by relative error, a column a variant; rows that are empty everywhere are left out. */
+static int print_relative(const struct report *report, FILE *file, struct error *error)
+{
+	size_t n = report->options->variants.n;
+	struct table table = {.n_columns = 1 + n};
+	char text[VARIANT_TEXT];
+
+	table_cell(&table, "error");
+	for (size_t v = 0; v < n; v++)
+		table_cell(&table, "%s %s", variant_format(&report->totals[v].variant, text),
+		           variant_choice(&report->totals[v].variant));
+	for (unsigned bin = 0; bin < N_ERROR_BINS; bin++) {
+		uint64_t elements = 0;
+
+		for (size_t v = 0; v < n; v++)
+			elements += report->totals[v].relative[bin];
+		if (elements == 0)
+			continue;
+		if (bin == 0)
+			table_cell(&table, "none");
+		else if (bin == 1)
+			table_cell(&table, "below 2^%d", ERROR_EXPONENT_MIN + 1);
+		else
+			table_cell(&table, "2^%d", ERROR_EXPONENT_MIN + (int)bin - 1);
+		for (size_t v = 0; v < n; v++)
+			share_cell(&table, report->totals[v].relative[bin], report->totals[v].weights.n);
+	}
+	fputs("## Relative errors\n\nShares of the weights by |w' - w| / |w|: 2^e stands for 2^e up to 2^(e+1). What became"
+	      " zero is in 2^0.\n\n", file);
+	return table_print(&table, file, error);
+}
+
+/* What was not measured. */
+static int print_skipped(const struct report *report, FILE *file, struct error *error)
+{
+	struct table table = {.n_columns = 3, .n_left = 3};
+	char shape[REPORT_CELL];
+
+	if (report->n_skipped == 0)
+		return EXIT_OK;
+	table_cell(&table, "tensor");
+	table_cell(&table, "shape");
+	table_cell(&table, "why");
+	for (size_t i = 0; i < report->n_skipped; i++) {
+		table_cell(&table, "%s", report->skipped[i].tensor->name);
+		table_cell(&table, "%s", report_shape(shape, report->skipped[i].tensor));
+		table_cell(&table, "%s", report->skipped[i].reason);
+	}
+	fputs("## Not measured\n\n", file);
+	return table_print(&table, file, error);
+}
+
+/* Every measure and the histograms. */
+static int print_details(const struct report *report, FILE *file, struct error *error)
+{
+	int code = print_tensors(report, file, error);
+
+	if (code == EXIT_OK)
+		code = print_relative(report, file, error);
+	fputs("## Block scales\n\nShares of the blocks, by the exponent of their scale.\n\n", file);
+	if (code == EXIT_OK)
+		code = print_histogram(report, MXFP_FORMAT_E8M0, file, error);
+	if (code == EXIT_OK)
+		code = print_histogram(report, MXFP_FORMAT_UE4M3, file, error);
+	return code;
+}
+
+enum { WORST_MAX = 10 };
+
+static void print_heading(const struct report *report, FILE *file)
+{
+	const struct input_source *input = &report->options->input;
+	uint64_t elements = report->options->variants.n > 0 ? report->totals[0].elements : 0;
+
+	fputs("# Quantization error of ", file);
+	print_printable(file, report->model->path);
+	fputs("\n\n", file);
+	fprintf(file,
+	        "%zu tensors with %" PRIu64 " weights in %" PRIu64 " bytes against their binary32 values; %zu tensors"
+	        " left out.\n",
+	        report->n_layers, elements, report_bytes(report), report->n_skipped);
+	if (report->options->against != NULL) {
+		fputs("The quantized weights are those of ", file);
+		print_printable(file, report->options->against->path);
+		fputs(".\n", file);
+	}
+	fprintf(file, "Products y = x W^T: %s%zu tokens a layer, activations x quantized to %s (%s).\n",
+	        input->file != NULL ? "at most " : "", input->tokens, mxfp_format_info(input->variant.format)->name,
+	        variant_choice(&input->variant));
+	fprintf(file, "Sums: y, W by %s in passes of %d; y, W+x %s in passes of %d; errors against sums in binary64.\n",
+	        mxfp_option_name(MXFP_OPTION_ACC, MXFP_ACC_CHAIN), PRODUCT_PASS_CHAIN,
+	        mxfp_option_name(MXFP_OPTION_ACC, MXFP_ACC_EXACT), PRODUCT_PASS);
+	if (input->file != NULL) {
+		fputs("Activations: ", file);
+		print_printable(file, input->file->path);
+		fprintf(file, "; columns y cover %zu of %zu tensors, those that it fits.\n\n", report->n_covered,
+		        report->n_layers);
+	} else {
+		fprintf(file,
+		        "Activations: seed %" PRIu64 "; normal: N(0,1); outliers: every %dth channel times %d.\n\n",
+		        input->seed, OUTLIER_SPACING, OUTLIER_FACTOR);
+	}
+}
+
+/* The headings of the columns about products: SQNR with the weights quantized, and the activations too. */
+static void product_headings(struct table *table, const struct report *report)
+{
+	for (unsigned k = 0; k < input_kinds(&report->options->input); k++) {
+		table_cell(table, "y %s, W", input_kind_name(&report->options->input, k));
+		table_cell(table, "y %s, W+x", input_kind_name(&report->options->input, k));
+	}
+}
+
+static int print_summary(const struct report *report, FILE *file, struct error *error)
+{
+	struct table table = {.n_columns = 9 + 2 * input_kinds(&report->options->input), .n_left = 2};
+	static const char *const headings[] = {"format",     "rule",      "bits/weight", "SQNR dB",
+	                                       "rel. error", "saturated", "flushed",     "excluded",
+	                                       "Pareto"};
+	char format[VARIANT_TEXT];
+
+	for (size_t i = 0; i < sizeof headings / sizeof headings[0]; i++)
+		table_cell(&table, "%s", headings[i]);
+	product_headings(&table, report);
+	for (size_t v = 0; v < report->options->variants.n; v++) {
+		const struct measurement *m = &report->totals[v];
+
+		table_cell(&table, "%s", variant_format(&m->variant, format));
+		table_cell(&table, "%s", variant_choice(&m->variant));
+		table_cell(&table, "%.3f", measurement_bits(m));
+		report_sqnr_cell(&table, &m->weights);
+		report_number_cell(&table, stats_relative_error(&m->weights));
+		report_saturated_cell(&table, m);
+		report_share_cell(&table, m->flushed, m->elements);
+		table_cell(&table, "%" PRIu64, m->weights.excluded);
+		table_cell(&table, "%s", report_on_front(report, v) ? "front" : "");
+		report_product_cells(&table, report, m);
+	}
+	fputs("## Summary\n\n", file);
+	return table_print(&table, file, error);
+}
+
+/* What quantized activations do by themselves. */
+static void print_inputs(const struct report *report, FILE *file)
+{
+	for (unsigned k = 0; k < input_kinds(&report->options->input); k++) {
+		const struct input_stats *inputs = &report->inputs[k];
+		char x[REPORT_CELL], y[REPORT_CELL];
+
+		fprintf(file, "Activations '%s' quantized, weights exact: SQNR of x %s, of y %s.\n",
+		        input_kind_name(&report->options->input, k), report_sqnr(x, &inputs->input),
+		        report_sqnr(y, &inputs->product));
+	}
+	putc('\n', file);
+}
+
+static void print_guide(FILE *file)
+{
+	fputs("How to read it:\n"
+	      "- SQNR: signal to quantization noise, 10 log10(sum w^2 / sum (w' - w)^2) in dB; 6 dB more halve\n"
+	      "  the error.\n"
+	      "- rel. error: Frobenius norm of w' - w over that of w, which is 10^(-SQNR/20).\n"
+	      "- saturated, flushed: shares of elements cut to the largest number, and of nonzero ones that\n"
+	      "  became zero.\n"
+	      "- excluded: elements that are NaN or Inf before or after; no number counts them.\n"
+	      "- Pareto: on the front, no other line has fewer bits and no more error, or as many bits and less\n"
+	      "  error.\n"
+	      "- bits/weight: codes, block scales and tensor scale, padding included; with N:M the codes that are\n"
+	      "  kept, and masks.\n"
+	      "- N:M behind a format: pruned before, so that of every M weights along a row the N largest are left;\n"
+	      "  f32 N:M is pruned and not quantized, which is what pruning costs by itself. Of these, y, W and\n"
+	      "  y, W+x have pruned weights.\n"
+	      "- y, W: SQNR of products with quantized weights and exact activations (W4A16 for a 4-bit format);\n"
+	      "  y, W+x: with quantized activations too (W4A8). Their difference is what the activations cost.\n"
+	      "  Both are what mxfp_gemm() gives, its rounding included: chain is one fused multiply-add an element,\n"
+	      "  exact an exact sum over each block.\n\n",
+	      file);
+}
+
+/* Rising SQNR of the first variant; layers of one value stay in the order of the file, NaN goes last. */
+static int compare_layers(const void *a, const void *b)
+{
+	const struct layer *const *x = a, *const *y = b;
+	double p = stats_sqnr(&(*x)->measurements[0].weights), q = stats_sqnr(&(*y)->measurements[0].weights);
+
+	if (isnan(p) || isnan(q))
+		return isnan(p) - isnan(q);
+	if (p != q)
+		return p < q ? -1 : 1;
+	return (*x > *y) - (*x < *y);
+}
+
+static void worst_row(struct table *table, const struct report *report, const struct layer *layer)
+{
+	char shape[REPORT_CELL];
+
+	table_cell(table, "%s", layer->tensor->name);
+	table_cell(table, "%s", report_shape(shape, layer->tensor));
+	for (size_t v = 0; v < report->options->variants.n; v++)
+		report_sqnr_cell(table, &layer->measurements[v].weights);
+}
+
+static int print_worst(const struct report *report, FILE *file, struct error *error)
+{
+	const struct variants *variants = &report->options->variants;
+	struct table table = {.n_columns = 2 + variants->n, .n_left = 2};
+	char text[VARIANT_TEXT];
+	const struct layer **layers = malloc((report->n_layers + 1) * sizeof *layers);
+
+	if (layers == NULL)
+		return fail_memory(error);
+	for (size_t i = 0; i < report->n_layers; i++)
+		layers[i] = &report->layers[i];
+	qsort(layers, report->n_layers, sizeof *layers, compare_layers);
+	table_cell(&table, "tensor");
+	table_cell(&table, "shape");
+	for (size_t v = 0; v < variants->n; v++)
+		table_cell(&table, "%s %s", variant_format(&report->totals[v].variant, text),
+		           variant_choice(&report->totals[v].variant));
+	for (size_t i = 0; i < report->n_layers && i < WORST_MAX; i++)
+		worst_row(&table, report, layers[i]);
+	free(layers);
+	fputs("## Worst layers (SQNR dB, by the first column)\n\n", file);
+	return table_print(&table, file, error);
+}
+
+/* What there is to say about layers. */
+static int print_layers(const struct report *report, FILE *file, bool full, struct error *error)
+{
+	int code = print_summary(report, file, error);
+
+	if (code != EXIT_OK)
+		return code;
+	print_inputs(report, file);
+	print_guide(file);
+	code = print_worst(report, file, error);
+	return code == EXIT_OK && full ? print_details(report, file, error) : code;
+}
+
+int report_markdown(const struct report *report, FILE *file, bool full, struct error *error)
+{
+	int code = EXIT_OK;
+
+	print_heading(report, file);
+	if (report->n_layers > 0)
+		code = print_layers(report, file, full, error);
+	else
+		fputs("Nothing was measured; --include names tensors to measure.\n\n", file);
+	if (code == EXIT_OK && (full || report->n_layers == 0))
+		code = print_skipped(report, file, error);
+	return code;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "rewrite/decode.h"
+
+#include <assert.h>
+
+#include "io/ggml_q8.h"
+#include "mxfp/convert.h"
+
+enum dtype decode_dtype(enum mxfp_format format)
+{
+	int dtype = 0;
+
+	while (!dtype_info((enum dtype)dtype)->numeric || dtype_info((enum dtype)dtype)->format != format)
+		dtype++;
+	return (enum dtype)dtype;
+}
+
+/* A tensor at work. */
+struct decoding {
+	struct transfer *transfer;
+	const struct quantized *quantized;
+	const struct tensor *target;
+};
+
+static struct mxfp_blocks blocks_of(const struct decoding *d, const struct transfer_piece *piece)
+{
+	return quantized_blocks(d->quantized, &piece->piece, piece->bytes, piece->bytes + PIECE_ELEMENTS);
+}
+
+static int read_piece(const void *context, const struct transfer_piece *piece, uint64_t *n_bytes, struct error *error)
+{
+	const struct decoding *d = context;
+	const struct mxfp_blocks blocks = blocks_of(d, piece);
+
+	return quantized_read(d->quantized, &piece->piece, &blocks, n_bytes, error);
+}
+
+static int decode_piece(const void *context, const struct transfer_piece *piece, struct mxfp_counts *counts,
+                        struct error *error)
+{
+	const struct decoding *d = context;
+	const struct piece *p = &piece->piece;
+	const struct mxfp_blocks blocks = blocks_of(d, piece);
+	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
+	const struct mxfp_exec exec = {.threads = 1};
+	size_t width = dtype_info(d->target->dtype)->bits / 8, n = p->rows * p->cols * width;
+	enum mxfp_status status =
+		mxfp_dequantize(&matrix, piece->result, dtype_info(d->target->dtype)->format, 0, &exec);
+
+	(void)counts;
+	assert(status == MXFP_OK);
+	(void)status;
+	dtype_swap(d->target->dtype, piece->result, n);
+	return writer_write(&d->transfer->writer, d->target, (p->row * d->quantized->cols + p->col) * width,
+	                    piece->result, n, error);
+}
+
+int decode_tensor(struct transfer *transfer, const struct quantized *quantized, const char *name, struct error *error)
+{
+	struct quantized in_bands = *quantized;
+	const struct decoding d = {
+		.transfer = transfer,
+		.quantized = &in_bands,
+		.target = writer_find(&transfer->writer, name),
+	};
+	const struct transfer_job job = {
+		.rows = quantized->rows,
+		.cols = quantized->cols,
+		.read = read_piece,
+		.work = decode_piece,
+		.context = &d,
+	};
+
+	layout_read_in_bands(&in_bands);
+	int code = transfer_run(transfer, &job, error);
+	layout_bands_free(in_bands.bands);
+	return code;
+}
+
+/* A tensor of Q8_0 at work; its pieces are whole blocks, since rows are. */
+struct decoding_q8_0 {
+	struct transfer *transfer;
+	const struct tensor *source, *target;
+	uint64_t cols;
+};
+
+static uint64_t first_of(const struct decoding_q8_0 *d, const struct transfer_piece *piece)
+{
+	return piece->piece.row * d->cols + piece->piece.col;
+}
+
+static int read_q8_0(const void *context, const struct transfer_piece *piece, uint64_t *n_bytes, struct error *error)
+{
+	const struct decoding_q8_0 *d = context;
+	const size_t n = piece->piece.rows * piece->piece.cols / Q8_0_ELEMENTS * Q8_0_BYTES;
+
+	*n_bytes = n;
+	return file_read(d->transfer->file, d->source, first_of(d, piece) / Q8_0_ELEMENTS * Q8_0_BYTES, piece->bytes, n,
+	                 error);
+}
+
+static int decode_q8_0_piece(const void *context, const struct transfer_piece *piece, struct mxfp_counts *counts,
+                             struct error *error)
+{
+	const struct decoding_q8_0 *d = context;
+	const struct mxfp_exec exec = {.threads = 1};
+	const struct mxfp_convert_options options = {.overflow = MXFP_OVERFLOW_OVF, .exec = &exec};
+	const enum dtype dtype = d->target->dtype;
+	const size_t n = piece->piece.rows * piece->piece.cols, width = dtype_info(dtype)->bits / 8;
+
+	(void)counts;
+	q8_0_decode((float *)(void *)piece->result, piece->bytes, n / Q8_0_ELEMENTS);
+	enum mxfp_status status =
+		mxfp_convert(piece->bytes, dtype_info(dtype)->format, piece->result, MXFP_FORMAT_F32, n, &options);
+	assert(status == MXFP_OK);
+	(void)status;
+	dtype_swap(dtype, piece->bytes, n * width);
+	return writer_write(&d->transfer->writer, d->target, first_of(d, piece) * width, piece->bytes, n * width, error);
+}
+
+int decode_q8_0(struct transfer *transfer, const struct tensor *source, const char *name, struct error *error)
+{
+	struct decoding_q8_0 d = {
+		.transfer = transfer,
+		.source = source,
+		.target = writer_find(&transfer->writer, name),
+	};
+	struct transfer_job job = {.read = read_q8_0, .work = decode_q8_0_piece, .context = &d};
+
+	tensor_matrix(source, &job.rows, &job.cols);
+	d.cols = job.cols;
+	return transfer_run(transfer, &job, error);
+}

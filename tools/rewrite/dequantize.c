@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/* Decodes what is quantized and copies the rest; scales go with the tensors that they belong to. */
+#include "config.h"
+
+#include "rewrite/dequantize.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/file_gguf.h"
+#include "io/transfer.h"
+#include "model/model_config.h"
+#include "model/model_output.h"
+#include "model/quantized.h"
+#include "rewrite/decode.h"
+
+/* What becomes of a tensor of the source. */
+enum role { ROLE_KEPT, ROLE_CODES, ROLE_Q8_0, ROLE_DROPPED };
+
+struct entry {
+	enum role role;
+	struct quantized quantized; /* ROLE_CODES */
+	struct tensor output;       /* unless dropped */
+};
+
+struct running {
+	const struct dequantize_settings *settings;
+	const struct model *model;
+	const struct file_format *format; /* of the output */
+	enum dtype dtype;           /* of decoded numbers */
+	struct model_output output;
+	struct transfer transfer;
+	struct entry *entries;      /* of the file at hand */
+	struct arena arena;         /* their names and shapes */
+	struct dequantize_counts counts;
+};
+
+static int set_codes(struct running *r, struct entry *entry, const char *name, struct error *error)
+{
+	const struct layout_shape *source = &entry->quantized.shape;
+	uint64_t *shape = arena_take(&r->arena, source->rank * sizeof *shape);
+
+	if (shape == NULL)
+		return fail_memory(error);
+	memcpy(shape, source->dims, source->rank * sizeof *shape);
+	entry->role = ROLE_CODES;
+	entry->output = (struct tensor){.name = name, .dtype = r->dtype, .rank = source->rank, .shape = shape};
+	return EXIT_OK;
+}
+
+static int plan_entry(struct running *r, struct entry *entry, const struct tensor *tensor, struct error *error)
+{
+	const char *name;
+
+	*entry = (struct entry){.role = ROLE_KEPT, .output = *tensor};
+	if (tensor->dtype == DTYPE_Q8_0) {
+		entry->role = ROLE_Q8_0;
+		entry->output.dtype = r->dtype;
+		return EXIT_OK;
+	}
+	int code = quantized_owner(&entry->quantized, &name, r->model, tensor, &r->arena, error);
+	if (code != EXIT_OK || name == NULL)
+		return code;
+	if (entry->quantized.parts[LAYOUT_CODES] == tensor)
+		return set_codes(r, entry, name, error);
+	entry->role = ROLE_DROPPED;
+	return EXIT_OK;
+}
+
+/* Decides about the tensors of the file at hand, and lists those of the output. */
+static int plan_file(struct running *r, struct error *error)
+{
+	const struct file *file = r->transfer.file;
+	struct writer *writer = &r->transfer.writer;
+	int code = EXIT_OK;
+
+	r->entries = calloc(file->n_tensors + 1, sizeof *r->entries);
+	writer->tensors = calloc(file->n_tensors + 1, sizeof *writer->tensors);
+	if (r->entries == NULL || writer->tensors == NULL)
+		return fail_memory(error);
+	for (size_t i = 0; i < file->n_tensors && code == EXIT_OK; i++) {
+		code = plan_entry(r, &r->entries[i], &file->tensors[i], error);
+		if (code == EXIT_OK && r->entries[i].role != ROLE_DROPPED)
+			writer->tensors[writer->n_tensors++] = r->entries[i].output;
+		r->counts.decoded += r->entries[i].role == ROLE_CODES || r->entries[i].role == ROLE_Q8_0;
+		r->counts.kept += r->entries[i].role == ROLE_KEPT;
+	}
+	return code;
+}
+
+/* The source's metadata without what mxfp quantize added. */
+static int copy_metadata(struct running *r, struct error *error)
+{
+	static const char own_prefix[] = "mxfp.";
+	const struct file *file = r->transfer.file;
+	struct writer *writer = &r->transfer.writer;
+
+	writer->metadata = calloc(file->n_metadata + 1, sizeof *writer->metadata);
+	if (writer->metadata == NULL)
+		return fail_memory(error);
+	for (size_t i = 0; i < file->n_metadata; i++)
+		if (strncmp(file->metadata[i].key, own_prefix, strlen(own_prefix)) != 0)
+			writer->metadata[writer->n_metadata++] = file->metadata[i];
+	return EXIT_OK;
+}
+
+static int write_data(struct running *r, struct error *error)
+{
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < r->transfer.file->n_tensors && code == EXIT_OK; i++) {
+		const struct entry *entry = &r->entries[i];
+
+		if (entry->role == ROLE_CODES)
+			code = decode_tensor(&r->transfer, &entry->quantized, entry->output.name, error);
+		else if (entry->role == ROLE_Q8_0)
+			code = decode_q8_0(&r->transfer, &r->transfer.file->tensors[i], entry->output.name, error);
+		else if (entry->role == ROLE_KEPT)
+			code = transfer_copy(&r->transfer, &r->transfer.file->tensors[i], error);
+	}
+	return code;
+}
+
+/* Releases what plan_file() and copy_metadata() took. */
+static void release_file(struct running *r)
+{
+	free(r->transfer.writer.tensors);
+	free(r->transfer.writer.metadata);
+	free(r->entries);
+	r->entries = NULL;
+	arena_free(&r->arena);
+}
+
+/* Checks before anything is written that there is something to decode, or that mxfp quantize wrote a file in which it
+   found nothing to quantize. */
+static int check_quantized(struct running *r, struct error *error)
+{
+	bool found = false;
+	int code = EXIT_OK;
+
+	for (size_t f = 0; f < r->model->n_files && code == EXIT_OK && !found; f++) {
+		const struct file *file = &r->model->files[f];
+
+		r->transfer.file = file;
+		r->transfer.writer = (struct writer){.fd = -1};
+		code = plan_file(r, error);
+		found = r->counts.decoded > 0 || file_metadata(file, "mxfp.weights") != NULL;
+		release_file(r);
+	}
+	r->counts = (struct dequantize_counts){0};
+	if (code == EXIT_OK && !found)
+		code = fail(error, EXIT_INPUT, "%s: nothing in it is quantized in a layout that mxfp knows",
+		            r->model->path);
+	return code;
+}
+
+static int write_file(struct running *r, const struct file *file, struct error *error)
+{
+	struct writer *writer = &r->transfer.writer;
+	char *path = model_output_path(&r->output, file);
+
+	*writer = (struct writer){.path = path, .format = r->format, .source = file, .fd = -1};
+	r->transfer.file = file;
+	int code = path == NULL ? fail_memory(error) : plan_file(r, error);
+	if (code == EXIT_OK)
+		code = copy_metadata(r, error);
+	if (code == EXIT_OK)
+		code = writer_open(writer, error);
+	if (code == EXIT_OK)
+		code = write_data(r, error);
+	if (code == EXIT_OK)
+		code = writer_close(writer, error);
+	if (code == EXIT_OK)
+		code = model_output_add(&r->output, file, writer, error);
+	writer_abandon(writer);
+	release_file(r);
+	free(path);
+	return code;
+}
+
+static int write_files(struct running *r, struct error *error)
+{
+	int code = check_quantized(r, error);
+
+	for (size_t f = 0; f < r->model->n_files && code == EXIT_OK; f++)
+		code = write_file(r, &r->model->files[f], error);
+	return code;
+}
+
+static int begin(struct running *r, struct error *error)
+{
+	const struct dequantize_settings *s = r->settings;
+	int code = EXIT_OK;
+
+	r->format = file_format_named(s->out);
+	if (r->format != NULL && r->format->lay_out == NULL)
+		r->format = NULL;
+	bool as_file = r->format != NULL;
+
+	if (as_file && r->model->has_index)
+		return fail(error, EXIT_USAGE,
+		            "%s: the input is sharded, so the output is a directory; leave out the suffix",
+		            s->out);
+	if (r->format == &file_gguf)
+		code = model_output_check_gguf(r->model, s->out, error);
+	return code != EXIT_OK ? code : model_output_begin(&r->output, r->model, s->out, as_file, s->force, error);
+}
+
+int dequantize_run(const struct dequantize_settings *settings, const struct model *model,
+                   struct dequantize_counts *counts, struct error *error)
+{
+	struct running r = {
+		.settings = settings,
+		.model = model,
+		.dtype = decode_dtype(settings->to),
+		.transfer.threads = settings->threads,
+	};
+	json_t *config = NULL;
+	int code = begin(&r, error);
+
+	if (code == EXIT_OK)
+		code = model_config_copy(model, &config, error);
+	json_object_del(config, "quantization_config");
+	if (code == EXIT_OK)
+		code = transfer_begin(&r.transfer, error);
+	progress_start(&r.transfer.progress, "dequantizing", model->data_bytes, settings->quiet);
+	if (code == EXIT_OK)
+		code = write_files(&r, error);
+	progress_end(&r.transfer.progress);
+	if (code == EXIT_OK)
+		code = model_output_commit(&r.output, config, error);
+	model_output_abandon(&r.output);
+	json_decref(config);
+	transfer_end(&r.transfer);
+	*counts = r.counts;
+	return code;
+}
