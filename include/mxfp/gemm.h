@@ -23,7 +23,8 @@
 extern "C" {
 #endif
 
-/* One product, with m = a->rows and k = a->cols. In an array all have the same `size`. */
+/* One product, with m = a->rows and k = a->cols. In an array all have the same `size`, which is also their distance: set
+   it to sizeof there, because 0 is the distance in the first version. */
 struct mxfp_product {
 	size_t size;                 /* sizeof(struct mxfp_product), or 0 (mxfp.h) */
 	const struct mxfp_matrix *a; /* never sparse */

@@ -126,6 +126,53 @@ static void prune(void)
 	REFUSED(exec, mxfp_sparse_prune(sparse, NULL, 0, numbers, 0, exec));
 }
 
+/* 1 x 32 by 2 x 32, of ones but for W's second row, which is 2: 32 and 64, exactly. */
+static void multiply(void)
+{
+	float ones[3][32], c[2] = {0};
+	unsigned char packed[8192], workspace[1 << 16];
+	size_t bytes;
+
+	for (int k = 0; k < 32; k++) {
+		ones[0][k] = ones[1][k] = 1;
+		ones[2][k] = 2;
+	}
+	const struct mxfp_matrix a = {.size = SIZE_OF(a), .rows = 1, .cols = 32, .data = ones[0]};
+	const struct mxfp_matrix w = {.size = SIZE_OF(w), .rows = 2, .cols = 32, .data = ones[1]};
+	struct mxfp_matrix *const matrix_a = PLACE(a), *const matrix_w = PLACE(w);
+	struct mxfp_exec *exec = new_exec();
+	const struct mxfp_quantize_options q = {.size = SIZE_OF(q), .rule = MXFP_RULE_RCEIL};
+	struct mxfp_quantize_options *quantizing = PLACE(q);
+	const struct mxfp_gemm_options o = {
+		.size = SIZE_OF(o), .a_format = MXFP_FORMAT_MXFP8_E4M3, .a_quantize = quantizing, .exec = exec,
+	};
+	struct mxfp_gemm_options *options = PLACE(o);
+	const struct mxfp_product two[2] = {
+		{.size = SIZE_OF(two[0]), .a = matrix_a, .w = matrix_w, .c = &c[0]},
+		{.size = SIZE_OF(two[0]), .a = matrix_a, .w_packed = packed, .n = 2, .c = &c[0]},
+	};
+	struct mxfp_product *product = PLACE(two[0]), *products = PLACE(two);
+
+	EXPECT(mxfp_gemm_workspace_size(product, 1, options, &bytes) == MXFP_OK && bytes <= sizeof workspace);
+	EXPECT(mxfp_gemm(product, options, workspace, sizeof workspace) == MXFP_OK);
+	EXPECT(c[0] == 32 && c[1] == 64);
+	REFUSED(options, mxfp_gemm(product, options, workspace, sizeof workspace));
+	REFUSED(product, mxfp_gemm(product, options, workspace, sizeof workspace));
+	REFUSED(quantizing, mxfp_gemm(product, options, workspace, sizeof workspace));
+	REFUSED(matrix_a, mxfp_gemm(product, options, workspace, sizeof workspace));
+	REFUSED(matrix_w, mxfp_gemm(product, options, workspace, sizeof workspace));
+	EXPECT(mxfp_pack_size(matrix_w, options, &bytes) == MXFP_OK && bytes <= sizeof packed);
+	EXPECT(mxfp_pack(packed, bytes, matrix_w, options) == MXFP_OK);
+	products[1].w_packed_bytes = bytes;
+	c[0] = c[1] = 0;
+	EXPECT(mxfp_gemm_grouped(&products[1], 1, options, workspace, sizeof workspace) == MXFP_OK);
+	EXPECT(c[0] == 32 && c[1] == 64);
+	/* The size is also the distance of products in an array. */
+	products[0].size = products[1].size = sizeof *products;
+	products[0].c = packed;
+	EXPECT(mxfp_gemm_grouped(products, 2, options, workspace, sizeof workspace) == MXFP_ERR_OVERLAP);
+}
+
 static void estimate(void)
 {
 	uint64_t busy[8];
@@ -150,6 +197,7 @@ int main(void)
 		quantize(MXFP_FORMAT_MXFP4);
 		quantize(MXFP_FORMAT_NVFP4);
 		prune();
+		multiply();
 		estimate();
 		if (line_failed != 0) {
 			printf("%s:%d: failed with sizes of %s\n", __FILE__, line_failed, sized != 0 ? "sizeof" : "0");

@@ -75,3 +75,30 @@ enum mxfp_status use_sparse(const float *x, float *y, unsigned char *memory)
 		status = mxfp_sparse_compress(&sparse, x, 0, NULL);
 	return status == MXFP_OK ? mxfp_sparse_expand(&sparse, y + 128, 0, NULL) : status;
 }
+
+enum mxfp_status use_products(const float *x, float *y, unsigned char *memory, size_t bytes);
+enum mxfp_status use_products(const float *x, float *y, unsigned char *memory, size_t bytes)
+{
+	const struct mxfp_matrix a = {.format = MXFP_FORMAT_F32, .rows = 1, .cols = 64, .data = x};
+	const struct mxfp_matrix w = {.format = MXFP_FORMAT_F32, .rows = 2, .cols = 64, .data = x};
+	const struct mxfp_product product = {.size = sizeof product, .a = &a, .w = &w, .c = y};
+	const struct mxfp_gemm_options options = {.size = sizeof options, .pass_k = 256};
+	struct mxfp_engine_place place;
+	uint64_t busy[16];
+	struct mxfp_engine engine = {.places = &place, .busy = busy, .n_busy = 16};
+	size_t need = 0;
+
+	enum mxfp_status status = mxfp_gemm_workspace_size(&product, 1, &options, &need);
+	engine.chip = mxfp_engine_get_chip(0);
+	if (status == MXFP_OK)
+		status = mxfp_gemm(&product, &options, memory, bytes);
+	if (status == MXFP_OK)
+		status = mxfp_gemm_grouped(&product, 1, &options, memory, bytes);
+	if (status == MXFP_OK)
+		status = mxfp_engine_estimate(&product, 1, &options, &engine);
+	if (status == MXFP_OK)
+		status = mxfp_engine_run(&product, 1, &options, memory, bytes, &engine);
+	if (status == MXFP_OK)
+		status = mxfp_pack_size(&w, &options, &need);
+	return status == MXFP_OK ? mxfp_pack(memory, bytes, &w, &options) : status;
+}

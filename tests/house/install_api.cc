@@ -11,6 +11,7 @@ mxfp_engine_place place{};
 mxfp_exec exec{};
 mxfp_gemm_options gemm_options{};
 mxfp_gemm_tile tile{};
+mxfp_product product{};
 mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
 mxfp_quantize_options quantize_options{};
 mxfp_sizes sizes{};

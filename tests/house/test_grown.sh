@@ -27,7 +27,7 @@ compile() {
 include=("-I$dir/include" "-I$dir/lib" "-I$srcdir/ref" "-I$srcdir/simd")
 objects=()
 while read -r file; do
-	object=$dir/$(basename "$file" .c).o
+	object=$dir/${#objects[@]}.o
 	compile "$object" -w -O1 -c "$file"
 	objects+=("$object")
 done < <(find "$dir/lib" -name '*.c' ! -name 'cpu_*.c')
