@@ -30,17 +30,17 @@ struct visit {
 
 static bool is_block(enum mxfp_format format)
 {
-	return mxfp_format_info(format)->kind == MXFP_KIND_BLOCK;
+	return mxfp_format_get_info(format)->kind == MXFP_KIND_BLOCK;
 }
 
 static enum bench_group convert_group(const struct bench_case *c)
 {
-	const unsigned dst_bytes = mxfp_format_info(c->dst)->storage_bytes;
+	const unsigned dst_bytes = mxfp_format_get_info(c->dst)->storage_bytes;
 
 	if (c->round != MXFP_ROUND_RNE || c->dst == c->src)
 		return BENCH_OTHER;
 	if (c->dst == MXFP_FORMAT_F32)
-		return mxfp_format_info(c->src)->storage_bytes == 1 ? BENCH_WIDEN_8 : BENCH_WIDEN_16;
+		return mxfp_format_get_info(c->src)->storage_bytes == 1 ? BENCH_WIDEN_8 : BENCH_WIDEN_16;
 	if (c->src != MXFP_FORMAT_F32)
 		return BENCH_OTHER;
 	return dst_bytes == 1 ? BENCH_NARROW_8 : dst_bytes == 2 ? BENCH_NARROW_16 : BENCH_NARROW_TF32;
@@ -60,7 +60,7 @@ static int converts_from(enum mxfp_format src, const struct visit *visit)
 {
 	int stop = 0;
 
-	for (int dst = 0; mxfp_format_info((enum mxfp_format)dst) != NULL && stop == 0; dst++) {
+	for (int dst = 0; mxfp_format_get_info((enum mxfp_format)dst) != NULL && stop == 0; dst++) {
 		struct bench_case c = {.op = BENCH_CONVERT, .dst = (enum mxfp_format)dst, .src = src};
 		for (int round = 0; mxfp_option_name(MXFP_OPTION_ROUND, round) != NULL && stop == 0; round++) {
 			c.round = (enum mxfp_round)round;
@@ -79,7 +79,7 @@ static enum bench_group quantize_group(const struct bench_case *c)
 {
 	if (c->src != MXFP_FORMAT_F32)
 		return BENCH_OTHER;
-	if (mxfp_format_info(c->dst)->tensor_scale)
+	if (mxfp_format_get_info(c->dst)->tensor_scale)
 		return c->recipe == MXFP_RECIPE_TE ? BENCH_NVFP4_TE
 		       : c->recipe == MXFP_RECIPE_4OVER6 ? BENCH_NVFP4_4OVER6 : BENCH_OTHER;
 	if (c->round == MXFP_ROUND_SR)
@@ -94,7 +94,7 @@ static bool quantize_usual(const struct bench_case *c)
 {
 	const bool two = c->rule == MXFP_RULE_MSE || c->rule == MXFP_RULE_RCEIL;
 
-	if (mxfp_format_info(c->dst)->tensor_scale)
+	if (mxfp_format_get_info(c->dst)->tensor_scale)
 		return quantize_group(c) != BENCH_OTHER;
 	if (c->src == MXFP_FORMAT_F32)
 		return two || (c->dst == MXFP_FORMAT_MXFP4 && c->round == MXFP_ROUND_RNE);
@@ -104,7 +104,7 @@ static bool quantize_usual(const struct bench_case *c)
 /* All rules or recipes, to nearest even and stochastic. */
 static int quantizations(enum mxfp_format src, enum mxfp_format dst, const struct visit *visit)
 {
-	const bool recipes = mxfp_format_info(dst)->tensor_scale;
+	const bool recipes = mxfp_format_get_info(dst)->tensor_scale;
 	const enum mxfp_option choice = recipes ? MXFP_OPTION_RECIPE : MXFP_OPTION_RULE;
 	struct bench_case c = {.op = BENCH_QUANTIZE, .dst = dst, .src = src};
 	int stop = 0;
@@ -162,7 +162,7 @@ int bench_cases(int (*call)(const struct bench_case *c, void *context), void *co
 	const struct visit visit = {call, context};
 	int stop = 0;
 
-	for (int f = 0; mxfp_format_info((enum mxfp_format)f) != NULL && stop == 0; f++)
+	for (int f = 0; mxfp_format_get_info((enum mxfp_format)f) != NULL && stop == 0; f++)
 		stop = is_block((enum mxfp_format)f) ? blocks((enum mxfp_format)f, &visit)
 		                                     : converts_from((enum mxfp_format)f, &visit);
 	return stop != 0 ? stop : scans(&visit);
@@ -170,12 +170,12 @@ int bench_cases(int (*call)(const struct bench_case *c, void *context), void *co
 
 void bench_case_name(const struct bench_case *c, char *name, size_t size)
 {
-	const char *src = mxfp_format_info(c->src)->name, *dst = mxfp_format_info(c->dst)->name;
+	const char *src = mxfp_format_get_info(c->src)->name, *dst = mxfp_format_get_info(c->dst)->name;
 	const char *round = mxfp_option_name(MXFP_OPTION_ROUND, (int)c->round);
 
 	if (c->op == BENCH_QUANTIZE)
 		snprintf(name, size, "%s -> %s %s%s%s", src, dst,
-		         mxfp_format_info(c->dst)->tensor_scale
+		         mxfp_format_get_info(c->dst)->tensor_scale
 		                 ? mxfp_option_name(MXFP_OPTION_RECIPE, (int)c->recipe)
 		                 : mxfp_option_name(MXFP_OPTION_RULE, (int)c->rule),
 		         c->round != MXFP_ROUND_RNE ? " " : "", c->round != MXFP_ROUND_RNE ? round : "");

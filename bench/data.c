@@ -89,7 +89,7 @@ static void repeat(uint8_t *memory, size_t period, size_t total)
 
 static bool has_sign(enum mxfp_format format)
 {
-	const enum mxfp_kind kind = mxfp_format_info(format)->kind;
+	const enum mxfp_kind kind = mxfp_format_get_info(format)->kind;
 
 	return kind != MXFP_KIND_UFLOAT && kind != MXFP_KIND_EXPONENT;
 }
@@ -103,7 +103,7 @@ static void make_pattern(const struct bench_data *data)
 	};
 	enum mxfp_status status;
 
-	if (mxfp_format_info(data->holds)->kind == MXFP_KIND_BLOCK)
+	if (mxfp_format_get_info(data->holds)->kind == MXFP_KIND_BLOCK)
 		status = mxfp_quantize(&blocks, data->normals, MXFP_FORMAT_F32, 0, &options);
 	else
 		status = mxfp_convert(data->src, data->holds, data->normals, MXFP_FORMAT_F32, BENCH_PATTERN, NULL);
@@ -113,7 +113,7 @@ static void make_pattern(const struct bench_data *data)
 
 void bench_data_fill(struct bench_data *data, enum mxfp_format src)
 {
-	const struct mxfp_format_info *info = mxfp_format_info(src);
+	const struct mxfp_format_info *info = mxfp_format_get_info(src);
 	const bool block = info->kind == MXFP_KIND_BLOCK;
 	size_t scales = block ? BENCH_PATTERN / info->block_length : 0;
 	size_t codes = bench_bytes(src, BENCH_PATTERN) - scales, patterns = data->n / BENCH_PATTERN;

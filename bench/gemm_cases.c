@@ -33,12 +33,12 @@ const size_t bench_n_gemm_targets = sizeof bench_gemm_targets / sizeof bench_gem
 void bench_gemm_case_name(const struct bench_gemm_case *c, char *name, size_t size)
 {
 	char sparsity[16] = "";
-	const bool blocks = mxfp_format_info(c->a)->kind == MXFP_KIND_BLOCK &&
-	                    mxfp_format_info(c->w)->kind == MXFP_KIND_BLOCK;
+	const bool blocks = mxfp_format_get_info(c->a)->kind == MXFP_KIND_BLOCK &&
+	                    mxfp_format_get_info(c->w)->kind == MXFP_KIND_BLOCK;
 
 	if (c->sparsity.m != 0)
 		snprintf(sparsity, sizeof sparsity, " %u:%u", c->sparsity.n, c->sparsity.m);
-	snprintf(name, size, "%s x %s%s%s%s", mxfp_format_info(c->a)->name, mxfp_format_info(c->w)->name,
+	snprintf(name, size, "%s x %s%s%s%s", mxfp_format_get_info(c->a)->name, mxfp_format_get_info(c->w)->name,
 	         blocks && c->acc == MXFP_ACC_CHAIN ? " chain" : "", sparsity, c->outliers ? " outliers" : "");
 }
 

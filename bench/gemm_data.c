@@ -43,7 +43,7 @@ static void expect_ok(struct bench_gemm_data *data, enum mxfp_status status)
 static struct mxfp_matrix encode(struct bench_gemm_data *data, enum mxfp_format format, const float *from, size_t rows,
                                  size_t cols)
 {
-	const struct mxfp_format_info *info = mxfp_format_info(format);
+	const struct mxfp_format_info *info = mxfp_format_get_info(format);
 	struct mxfp_matrix matrix = {.format = format, .rows = rows, .cols = cols, .data = from};
 	struct mxfp_sizes size;
 
@@ -98,7 +98,7 @@ static struct bench_ring pack(struct bench_gemm_data *data, const struct mxfp_ma
 
 	struct mxfp_gemm_options options = data->options;
 
-	options.a_format = mxfp_format_info(data->c->a)->kind == MXFP_KIND_BLOCK ? data->c->a : MXFP_FORMAT_F32;
+	options.a_format = mxfp_format_get_info(data->c->a)->kind == MXFP_KIND_BLOCK ? data->c->a : MXFP_FORMAT_F32;
 	expect_ok(data, mxfp_pack_size(w, &options, &ring.bytes));
 	ring.step = (ring.bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 	if (ring_bytes > ring.step)
@@ -205,7 +205,7 @@ static void fill_operands(struct bench_gemm_data *data, const float *normals)
 bool bench_gemm_data_make(struct bench_gemm_data *data, const float *normals, size_t ring_bytes, unsigned threads)
 {
 	const struct bench_gemm_shape *s = data->shape;
-	const bool quantizes = s->m == 1 && mxfp_format_info(data->c->a)->kind == MXFP_KIND_BLOCK;
+	const bool quantizes = s->m == 1 && mxfp_format_get_info(data->c->a)->kind == MXFP_KIND_BLOCK;
 
 	data->exec = (struct mxfp_exec){.threads = threads, .isa = data->isa};
 	data->options = (struct mxfp_gemm_options){

@@ -119,7 +119,7 @@ static size_t set_turn(struct bench_work *work)
 	if (bench_reads_twice(work->c))
 		return work->n = work->data->n;
 	/* A power of 2 of parts, so that each of the three that take turns comes to every part. */
-	const size_t width = mxfp_format_info(work->c->dst)->storage_bytes;
+	const size_t width = mxfp_format_get_info(work->c->dst)->storage_bytes;
 	work->n = work->c->op != BENCH_SCAN && width > 1 ? PAST_CACHES_BYTES / width : CHUNK;
 	return work->data->n;
 }

@@ -12,16 +12,16 @@ enum { PIECE = 1 << 16 }; /* elements that a thread takes of a limit at once, as
 /* Bytes that the codes of n elements take. */
 static size_t code_bytes(enum mxfp_format format, size_t n)
 {
-	const struct mxfp_format_info *info = mxfp_format_info(format);
+	const struct mxfp_format_info *info = mxfp_format_get_info(format);
 
 	if (info->kind != MXFP_KIND_BLOCK)
 		return n * info->storage_bytes;
-	return n * mxfp_format_info(info->element)->bits / 8;
+	return n * mxfp_format_get_info(info->element)->bits / 8;
 }
 
 size_t bench_bytes(enum mxfp_format format, size_t n)
 {
-	const struct mxfp_format_info *info = mxfp_format_info(format);
+	const struct mxfp_format_info *info = mxfp_format_get_info(format);
 
 	return code_bytes(format, n) + (info->kind == MXFP_KIND_BLOCK ? n / info->block_length : 0);
 }
@@ -34,12 +34,12 @@ static uint8_t *at(uint8_t *codes, enum mxfp_format format, size_t start)
 
 static uint8_t *scale_at(uint8_t *scales, enum mxfp_format format, size_t start)
 {
-	return scales + start / mxfp_format_info(format)->block_length;
+	return scales + start / mxfp_format_get_info(format)->block_length;
 }
 
 bool bench_reads_twice(const struct bench_case *c)
 {
-	return c->op == BENCH_QUANTIZE && mxfp_format_info(c->dst)->tensor_scale;
+	return c->op == BENCH_QUANTIZE && mxfp_format_get_info(c->dst)->tensor_scale;
 }
 
 static enum mxfp_status quantize(const struct bench_work *work, const struct mxfp_exec *exec)

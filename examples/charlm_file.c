@@ -128,7 +128,7 @@ bool charlm_activations(enum mxfp_format *format, const char *name)
 {
 	*format = MXFP_FORMAT_F32;
 	return strcmp(name, "none") == 0 ||
-	       (!mxfp_format_from_name(name, format) && mxfp_format_info(*format)->kind == MXFP_KIND_BLOCK);
+	       (!mxfp_format_from_name(name, format) && mxfp_format_get_info(*format)->kind == MXFP_KIND_BLOCK);
 }
 
 /* What `mxfp quantize` noted for the inputs of quantized layers. */

@@ -21,7 +21,7 @@ struct codes {
 
 static size_t width(enum mxfp_format format)
 {
-	return mxfp_format_info(format)->storage_bytes;
+	return mxfp_format_get_info(format)->storage_bytes;
 }
 
 static uint32_t code_at(const struct codes *codes, enum mxfp_format format, size_t i)
@@ -53,7 +53,7 @@ static void convert(struct codes *dst, enum mxfp_format to, const void *src, enu
 
 static void check_codes_have_no_spare_bits(const struct codes *codes, enum mxfp_format format, size_t n)
 {
-	const struct mxfp_format_info *info = mxfp_format_info(format);
+	const struct mxfp_format_info *info = mxfp_format_get_info(format);
 	uint32_t spare = info->storage_bytes == 4 ? (UINT32_C(1) << (32 - info->bits)) - 1
 	                                          : ~((UINT32_C(1) << info->bits) - 1);
 
@@ -114,7 +114,7 @@ static void check_result_is_a_neighbour(const struct codes *result, enum mxfp_fo
 
 static void check_no_negative_zero(const struct codes *codes, enum mxfp_format format, size_t n)
 {
-	const struct mxfp_format_info *info = mxfp_format_info(format);
+	const struct mxfp_format_info *info = mxfp_format_get_info(format);
 	uint32_t negative_zero = UINT32_C(1) << (info->storage_bytes == 4 ? 31 : info->bits - 1);
 
 	if (info->kind != MXFP_KIND_FLOAT)

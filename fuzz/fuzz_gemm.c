@@ -59,7 +59,7 @@ struct input {
 
 static bool is_block(enum mxfp_format format)
 {
-	return mxfp_format_info(format)->kind == MXFP_KIND_BLOCK;
+	return mxfp_format_get_info(format)->kind == MXFP_KIND_BLOCK;
 }
 
 /* Memory of n bytes that repeats the rest of the input, from another place for every array. */
@@ -82,7 +82,7 @@ static void fill_matrix(const struct input *in, struct mxfp_matrix *m, size_t fr
 
 	if (!is_block(m->format)) {
 		m->stride = cols + gap;
-		m->data = filled(in, rows * m->stride * mxfp_format_info(m->format)->storage_bytes, from);
+		m->data = filled(in, rows * m->stride * mxfp_format_get_info(m->format)->storage_bytes, from);
 		return;
 	}
 	fuzz_check(mxfp_blocks_size(m->format, rows, cols, &size) == MXFP_OK, "a small matrix has a size");
@@ -155,7 +155,7 @@ static uint8_t *multiply(const struct input *in, const char *isa, const struct m
 {
 	struct mxfp_exec exec;
 	const struct mxfp_gemm_options options = on_tier(in, &exec, isa);
-	size_t width = mxfp_format_info(in->options.c_format)->storage_bytes, bytes = 0;
+	size_t width = mxfp_format_get_info(in->options.c_format)->storage_bytes, bytes = 0;
 	size_t c_bytes = in->a.rows * in->w.rows * width;
 	uint8_t *c = filled(in, c_bytes + GUARD, 7), *bias = filled(in, in->w.rows * sizeof(float), 99);
 	struct mxfp_product p = *product;
@@ -193,7 +193,7 @@ static uint8_t *packed_w(const struct input *in, const char *isa, size_t *bytes)
 
 static void check_tier(const struct input *in, const char *isa, const uint8_t *want)
 {
-	size_t c_bytes = in->a.rows * in->w.rows * mxfp_format_info(in->options.c_format)->storage_bytes;
+	size_t c_bytes = in->a.rows * in->w.rows * mxfp_format_get_info(in->options.c_format)->storage_bytes;
 	struct mxfp_product product = in->product;
 	enum mxfp_status status;
 

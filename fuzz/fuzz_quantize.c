@@ -111,8 +111,8 @@ static void check_decoded(const uint32_t *values, size_t n, struct expectation e
 
 static void check_blocks(const struct blocks *b, const struct matrix *m, bool saturate)
 {
-	const struct mxfp_format_info *format = mxfp_format_info(b->head.format);
-	const struct mxfp_format_info *element = mxfp_format_info(format->element);
+	const struct mxfp_format_info *format = mxfp_format_get_info(b->head.format);
+	const struct mxfp_format_info *element = mxfp_format_get_info(format->element);
 	uint8_t nan_scale = format->scale == MXFP_FORMAT_E8M0 ? 0xFF : 0x7F;
 	size_t length = format->block_length, blocks = (m->cols + length - 1) / length;
 	/* torchao and modelopt divide by a tensor scale that underflows to 0 below about 2^-139: a zero block
@@ -145,7 +145,7 @@ static void check_rows_equal_whole(const struct blocks *whole, const struct matr
 {
 	struct mxfp_quantize_options piece = *options;
 	const uint8_t *src = source(m);
-	size_t row_bytes = m->cols * mxfp_format_info(m->src_format)->storage_bytes;
+	size_t row_bytes = m->cols * mxfp_format_get_info(m->src_format)->storage_bytes;
 	struct blocks rows = *whole;
 	float amax = 0;
 
@@ -271,7 +271,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	options.non_finite = fuzz_byte(&in) % (MXFP_NON_FINITE_SATURATE + 1);
 	uint8_t flags = fuzz_byte(&in);
 	options.no_negative_zero = (flags & NO_NEGATIVE_ZERO) != 0;
-	options.via_bf16 = (flags & VIA_BF16) != 0 && !mxfp_format_info(format)->tensor_scale;
+	options.via_bf16 = (flags & VIA_BF16) != 0 && !mxfp_format_get_info(format)->tensor_scale;
 	m.rows = fuzz_byte(&in) % (MAX_ROWS + 1);
 	m.cols = fuzz_byte(&in) % (MAX_COLS + 1);
 	fuzz_take(&in, &options.seed, sizeof options.seed);

@@ -35,7 +35,7 @@ static void clear(uint8_t *bytes)
 
 static void point(struct matrix *m, enum mxfp_format format, size_t gap)
 {
-	const struct mxfp_format_info *info = mxfp_format_info(format);
+	const struct mxfp_format_info *info = mxfp_format_get_info(format);
 
 	m->head.format = format;
 	m->unit = info->kind == MXFP_KIND_BLOCK ? 1 : info->storage_bytes;
@@ -140,7 +140,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fuzz_take(&in, m.codes, m.head.codes_stride * m.unit * m.head.rows);
 	memcpy(src, m.codes, MAX_BYTES);
 	check_expansion(&m);
-	size_t width = mxfp_format_info(format)->storage_bytes;
+	size_t width = mxfp_format_get_info(format)->storage_bytes;
 	if (format == MXFP_FORMAT_F32 || format == MXFP_FORMAT_BF16 || format == MXFP_FORMAT_F16)
 		check_pruning(&m, src, m.head.rows * m.head.cols * width);
 	return 0;

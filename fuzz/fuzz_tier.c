@@ -92,7 +92,7 @@ static void take_choices(struct fuzz_bytes *in, struct mxfp_convert_job *convert
 	quantize->rounding = convert->rounding;
 	convert->rounding.overflow = flags & 1;
 	quantize->saturate_inf = (flags & 4) != 0;
-	bool nvfp4 = mxfp_format_info(quantize->format)->tensor_scale;
+	bool nvfp4 = mxfp_format_get_info(quantize->format)->tensor_scale;
 	quantize->via_bf16 = (flags & 8) != 0 && !nvfp4;
 	if (nvfp4 && quantize->recipe == MXFP_RECIPE_GGML)
 		quantize->rounding.mode = MXFP_ROUND_RNE;
@@ -115,7 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	quantize.rows = 1 + fuzz_byte(&in) % MAX_ROWS;
 	fill_source(&in);
 
-	size_t length = mxfp_format_info(quantize.format)->block_length;
+	size_t length = mxfp_format_get_info(quantize.format)->block_length;
 	convert.n = cols;
 	quantize.cols = quantize.src_stride = cols;
 	quantize.scales_stride = (cols + length - 1) / length;

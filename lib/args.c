@@ -34,14 +34,14 @@ bool mxfp_span(size_t rows, size_t row_bytes, size_t stride_bytes, size_t *span)
 
 bool mxfp_is_element(enum mxfp_format format)
 {
-	const struct mxfp_format_info *info = mxfp_format_info(format);
+	const struct mxfp_format_info *info = mxfp_format_get_info(format);
 
 	return info != NULL && info->kind != MXFP_KIND_BLOCK;
 }
 
 bool mxfp_is_block(enum mxfp_format format)
 {
-	const struct mxfp_format_info *info = mxfp_format_info(format);
+	const struct mxfp_format_info *info = mxfp_format_get_info(format);
 
 	return info != NULL && info->kind == MXFP_KIND_BLOCK;
 }

@@ -7,7 +7,7 @@
 
 static size_t block_bytes(const struct mxfp_format_info *info)
 {
-	return info->block_length * mxfp_format_info(info->element)->bits / 8;
+	return info->block_length * mxfp_format_get_info(info->element)->bits / 8;
 }
 
 enum mxfp_status mxfp_blocks_size(enum mxfp_format format, size_t rows, size_t cols, struct mxfp_sizes *size)
@@ -18,7 +18,7 @@ enum mxfp_status mxfp_blocks_size(enum mxfp_format format, size_t rows, size_t c
 		return MXFP_ERR_FORMAT;
 	if (size == NULL)
 		return MXFP_ERR_NULL;
-	const struct mxfp_format_info *info = mxfp_format_info(format);
+	const struct mxfp_format_info *info = mxfp_format_get_info(format);
 	s.scales_row_bytes = cols / info->block_length + (cols % info->block_length != 0);
 	if (!mxfp_multiply(s.scales_row_bytes, block_bytes(info), &s.codes_row_bytes) ||
 	    !mxfp_multiply(s.codes_row_bytes, rows, &s.codes_bytes) ||
@@ -41,7 +41,7 @@ enum mxfp_status mxfp_check_blocks(const struct mxfp_matrix *b, const void *numb
 		return status;
 	if (b->rows != 0 && b->cols != 0 && (b->data == NULL || b->scales == NULL || numbers == NULL))
 		return MXFP_ERR_NULL;
-	width = mxfp_format_info(format)->storage_bytes;
+	width = mxfp_format_get_info(format)->storage_bytes;
 	span->stride = stride != 0 ? stride : b->cols;
 	span->codes_stride = b->stride != 0 ? b->stride : size.codes_row_bytes;
 	span->scales_stride = b->scales_stride != 0 ? b->scales_stride : size.scales_row_bytes;
@@ -64,12 +64,12 @@ const struct mxfp_matrix *mxfp_sized_matrix(const struct mxfp_matrix *matrix, st
 
 size_t mxfp_codes_offset(enum mxfp_format format, size_t stride, size_t row, size_t col)
 {
-	const struct mxfp_format_info *info = mxfp_format_info(format);
+	const struct mxfp_format_info *info = mxfp_format_get_info(format);
 
 	return row * stride + col / info->block_length * block_bytes(info);
 }
 
 size_t mxfp_scales_offset(enum mxfp_format format, size_t stride, size_t row, size_t col)
 {
-	return row * stride + col / mxfp_format_info(format)->block_length;
+	return row * stride + col / mxfp_format_get_info(format)->block_length;
 }

@@ -14,8 +14,8 @@ static void convert_piece(const struct mxfp_kernels *kernels, const void *contex
 	struct mxfp_tile tile = mxfp_tile(1, whole->n, piece);
 	struct mxfp_convert_job job = *whole;
 
-	job.dst = (uint8_t *)whole->dst + tile.col * mxfp_format_info(whole->dst_format)->storage_bytes;
-	job.src = (const uint8_t *)whole->src + tile.col * mxfp_format_info(whole->src_format)->storage_bytes;
+	job.dst = (uint8_t *)whole->dst + tile.col * mxfp_format_get_info(whole->dst_format)->storage_bytes;
+	job.src = (const uint8_t *)whole->src + tile.col * mxfp_format_get_info(whole->src_format)->storage_bytes;
 	job.n = tile.cols;
 	job.first_index = whole->first_index + tile.col;
 	job.counts = counts;
@@ -33,10 +33,10 @@ static enum mxfp_status check(const struct mxfp_convert_job *job)
 		return MXFP_ERR_OPTION;
 	if (job->n != 0 && (job->dst == NULL || job->src == NULL))
 		return MXFP_ERR_NULL;
-	if (!mxfp_span(job->n, mxfp_format_info(job->dst_format)->storage_bytes,
-	               mxfp_format_info(job->dst_format)->storage_bytes, &dst_bytes) ||
-	    !mxfp_span(job->n, mxfp_format_info(job->src_format)->storage_bytes,
-	               mxfp_format_info(job->src_format)->storage_bytes, &src_bytes) ||
+	if (!mxfp_span(job->n, mxfp_format_get_info(job->dst_format)->storage_bytes,
+	               mxfp_format_get_info(job->dst_format)->storage_bytes, &dst_bytes) ||
+	    !mxfp_span(job->n, mxfp_format_get_info(job->src_format)->storage_bytes,
+	               mxfp_format_get_info(job->src_format)->storage_bytes, &src_bytes) ||
 	    job->first_index > UINT64_MAX - job->n)
 		return MXFP_ERR_SIZE;
 	if (mxfp_overlap(job->dst, dst_bytes, job->src, src_bytes))
@@ -70,7 +70,7 @@ enum mxfp_status mxfp_convert(void *dst, enum mxfp_format dst_format, const void
 	status = check(&job);
 	if (status != MXFP_OK)
 		return status;
-	job.past_caches = n >= MXFP_PAST_CACHES_BYTES / mxfp_format_info(dst_format)->storage_bytes;
+	job.past_caches = n >= MXFP_PAST_CACHES_BYTES / mxfp_format_get_info(dst_format)->storage_bytes;
 	mxfp_run_pieces(&runner, mxfp_tile_count(1, n), convert_piece, &job, o->counts);
 	return MXFP_OK;
 }

@@ -19,7 +19,7 @@ static void dequantize_piece(const struct mxfp_kernels *kernels, const void *con
 	job.codes = whole->codes + mxfp_codes_offset(whole->format, whole->codes_stride, tile.row, tile.col);
 	job.scales = whole->scales + mxfp_scales_offset(whole->format, whole->scales_stride, tile.row, tile.col);
 	job.dst = (uint8_t *)whole->dst + (tile.row * whole->dst_stride + tile.col) *
-	                                          mxfp_format_info(whole->dst_format)->storage_bytes;
+	                                          mxfp_format_get_info(whole->dst_format)->storage_bytes;
 	kernels->dequantize[job.format](&job);
 }
 

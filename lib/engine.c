@@ -106,7 +106,7 @@ static enum mxfp_status matrix_bytes(const struct mxfp_matrix *x, uint64_t *byte
 		status = mxfp_sparse_size(x->format, x->sparsity, x->rows, x->cols, &sparse);
 		*bytes = add(blocks.scales_bytes, add(sparse.codes_bytes, sparse.masks_bytes));
 	} else if (!mxfp_is_block(x->format)) {
-		*bytes = multiply(multiply(x->rows, x->cols), mxfp_format_info(x->format)->storage_bytes);
+		*bytes = multiply(multiply(x->rows, x->cols), mxfp_format_get_info(x->format)->storage_bytes);
 	}
 	return status;
 }
@@ -164,7 +164,7 @@ static void add_product(struct sums *s, const struct mxfp_product *p, const stru
 {
 	const struct cost cost = product_cost(s, p, rate);
 	const uint64_t area = multiply(p->a->rows, p->w->rows), macs = multiply(area, p->a->cols);
-	const uint64_t c_bytes = mxfp_format_info(options->c_format)->storage_bytes;
+	const uint64_t c_bytes = mxfp_format_get_info(options->c_format)->storage_bytes;
 	const uint64_t peak = (uint64_t)s->chip->rates[rate].peak_gflop_s * s->cores / s->chip->cores;
 
 	/* Every product may stand behind a first load. */
@@ -192,7 +192,7 @@ static enum mxfp_status check_product(struct sums *s, const struct mxfp_product 
 		return MXFP_ERR_OPTION;
 	if (p->a == NULL || p->w == NULL)
 		return MXFP_ERR_NULL;
-	if (mxfp_format_info(p->a->format) == NULL || (options->a_format != MXFP_FORMAT_F32 &&
+	if (mxfp_format_get_info(p->a->format) == NULL || (options->a_format != MXFP_FORMAT_F32 &&
 	                                               options->a_format != p->a->format && !mxfp_is_source(p->a->format)))
 		return MXFP_ERR_FORMAT;
 	enum mxfp_engine_rate rate = product_rate(s, p, options);

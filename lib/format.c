@@ -47,7 +47,7 @@ static const struct {
 #include "format.def"
 };
 
-const struct mxfp_format_info *mxfp_format_info(enum mxfp_format format)
+const struct mxfp_format_info *mxfp_format_get_info(enum mxfp_format format)
 {
 	return (unsigned)format < MXFP_N_FORMATS ? &formats[format] : NULL;
 }

@@ -24,7 +24,7 @@ enum mxfp_status mxfp_check_quantize_options(enum mxfp_format format, size_t row
 	    !mxfp_option_valid(MXFP_OPTION_ROUND, (int)o->round) ||
 	    !mxfp_option_valid(MXFP_OPTION_NON_FINITE, (int)o->non_finite))
 		return MXFP_ERR_OPTION;
-	if (mxfp_format_info(format)->tensor_scale &&
+	if (mxfp_format_get_info(format)->tensor_scale &&
 	    (o->via_bf16 || (o->recipe == MXFP_RECIPE_GGML && o->round != MXFP_ROUND_RNE)))
 		return MXFP_ERR_OPTION;
 	if (o->tensor_amax != NULL && mxfp_f32_bits(*o->tensor_amax) >= MXFP_F32_INF &&
@@ -45,7 +45,7 @@ static void quantize_piece(const struct mxfp_kernels *kernels, const void *conte
 	job.rows = tile.rows;
 	job.cols = tile.cols;
 	job.src = (const uint8_t *)whole->src + (tile.row * whole->src_stride + tile.col) *
-	                                                mxfp_format_info(whole->src_format)->storage_bytes;
+	                                                mxfp_format_get_info(whole->src_format)->storage_bytes;
 	job.codes = whole->codes + mxfp_codes_offset(whole->format, whole->codes_stride, tile.row, tile.col);
 	job.scales = whole->scales + mxfp_scales_offset(whole->format, whole->scales_stride, tile.row, tile.col);
 	job.first_index = whole->first_index + tile.row * whole->cols + tile.col;
@@ -99,7 +99,7 @@ enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src, enum mx
 		.saturate_inf = o->non_finite == MXFP_NON_FINITE_SATURATE,
 		.via_bf16 = o->via_bf16,
 	};
-	bool tensor_scale = mxfp_format_info(b.format)->tensor_scale, scanned = false;
+	bool tensor_scale = mxfp_format_get_info(b.format)->tensor_scale, scanned = false;
 	uint64_t first_non_finite = UINT64_MAX;
 	if (o->non_finite == MXFP_NON_FINITE_ERROR || (tensor_scale && o->tensor_amax == NULL)) {
 		mxfp_scan(&job, &runner, &job.tensor_amax, &first_non_finite);

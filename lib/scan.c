@@ -24,7 +24,7 @@ static void scan_piece(const struct mxfp_kernels *kernels, const void *context, 
 	const struct scan *scan = context;
 	const struct mxfp_quantize_job *job = scan->job;
 	struct mxfp_tile tile = mxfp_tile(job->rows, job->cols, piece);
-	size_t width = mxfp_format_info(job->src_format)->storage_bytes;
+	size_t width = mxfp_format_get_info(job->src_format)->storage_bytes;
 	struct mxfp_scan_job s = {
 		.src_format = job->src_format,
 		.n = tile.cols,
@@ -74,7 +74,7 @@ enum mxfp_status mxfp_amax(const void *src, enum mxfp_format src_format, size_t 
 		return MXFP_ERR_FORMAT;
 	if (amax == NULL || (n != 0 && src == NULL))
 		return MXFP_ERR_NULL;
-	if (!mxfp_multiply(n, mxfp_format_info(src_format)->storage_bytes, &bytes) || bytes > PTRDIFF_MAX)
+	if (!mxfp_multiply(n, mxfp_format_get_info(src_format)->storage_bytes, &bytes) || bytes > PTRDIFF_MAX)
 		return MXFP_ERR_SIZE;
 	const struct mxfp_quantize_job job = {.src_format = src_format, .rows = 1, .cols = n, .src = src};
 	mxfp_scan(&job, &runner, &largest, &first_non_finite);

@@ -39,7 +39,7 @@ static bool bytes_of_bits(size_t count, size_t bits, size_t *bytes)
 /* Bits of a stored code. */
 static size_t code_bits(const struct mxfp_format_info *info)
 {
-	return info->kind == MXFP_KIND_BLOCK ? mxfp_format_info(info->element)->bits : 8 * info->storage_bytes;
+	return info->kind == MXFP_KIND_BLOCK ? mxfp_format_get_info(info->element)->bits : 8 * info->storage_bytes;
 }
 
 /* What a stride counts, in bytes. */
@@ -50,7 +50,7 @@ static size_t stride_unit(const struct mxfp_format_info *info)
 
 bool mxfp_dense_row_bytes(enum mxfp_format format, size_t cols, size_t *bytes)
 {
-	const struct mxfp_format_info *info = mxfp_format_info(format);
+	const struct mxfp_format_info *info = mxfp_format_get_info(format);
 	size_t codes;
 
 	return mxfp_multiply(mxfp_divide_up(cols, info->block_length), info->block_length, &codes) &&
@@ -60,7 +60,7 @@ bool mxfp_dense_row_bytes(enum mxfp_format format, size_t cols, size_t *bytes)
 enum mxfp_status mxfp_sparse_size(enum mxfp_format format, struct mxfp_sparsity sparsity, size_t rows, size_t cols,
                                   struct mxfp_sparse_sizes *sizes)
 {
-	const struct mxfp_format_info *info = mxfp_format_info(format);
+	const struct mxfp_format_info *info = mxfp_format_get_info(format);
 	struct mxfp_sparse_sizes s;
 
 	if (info == NULL)
@@ -145,7 +145,7 @@ static enum mxfp_status check_sparse(struct checked *c, const struct mxfp_sparse
 		return status;
 	if (sparse->codes_stride == 0)
 		c->sparse.codes_stride = sizes.codes_row_bytes;
-	else if (!mxfp_multiply(sparse->codes_stride, stride_unit(mxfp_format_info(sparse->format)),
+	else if (!mxfp_multiply(sparse->codes_stride, stride_unit(mxfp_format_get_info(sparse->format)),
 	                        &c->sparse.codes_stride))
 		return MXFP_ERR_SIZE;
 	if (sparse->masks_stride == 0)
@@ -164,7 +164,7 @@ static bool check_dense(const struct mxfp_sparse *s, size_t stride, size_t *stri
 	if (!mxfp_dense_row_bytes(s->format, s->cols, &row_bytes))
 		return false;
 	*stride_bytes = row_bytes;
-	return (stride == 0 || mxfp_multiply(stride, stride_unit(mxfp_format_info(s->format)), stride_bytes)) &&
+	return (stride == 0 || mxfp_multiply(stride, stride_unit(mxfp_format_get_info(s->format)), stride_bytes)) &&
 	       mxfp_span(s->rows, row_bytes, *stride_bytes, span);
 }
 

@@ -47,7 +47,7 @@ void mxfp_ref_store(const struct mxfp_format_info *f, void *array, size_t i, uin
 
 void mxfp_convert_ref(const struct mxfp_convert_job *job)
 {
-	const struct mxfp_format_info *to = mxfp_format_info(job->dst_format), *from = mxfp_format_info(job->src_format);
+	const struct mxfp_format_info *to = mxfp_format_get_info(job->dst_format), *from = mxfp_format_get_info(job->src_format);
 	const struct mxfp_rounding *r = &job->rounding;
 
 	for (size_t i = 0; i < job->n; i++) {

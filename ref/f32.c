@@ -28,7 +28,7 @@ static uint32_t round_exact(struct mxfp_exact v)
 {
 	struct mxfp_counts counts = {0};
 
-	return mxfp_minifloat_round(mxfp_format_info(MXFP_FORMAT_F32), v, &rne, 0, &counts);
+	return mxfp_minifloat_round(mxfp_format_get_info(MXFP_FORMAT_F32), v, &rne, 0, &counts);
 }
 
 /* Shifts a nonzero significand so that its top bit is bit 62. */

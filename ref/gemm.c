@@ -77,15 +77,15 @@ static void load_scale(struct part *p, const struct mxfp_format_info *scale, uin
 /* Loads elements [k, k + n) of a row, which lie in one block. */
 static void load_part(struct part *p, const struct mxfp_matrix *matrix, size_t row, size_t k, size_t n)
 {
-	const struct mxfp_format_info *format = mxfp_format_info(matrix->format);
-	const struct mxfp_format_info *element = mxfp_format_info(format->element);
+	const struct mxfp_format_info *format = mxfp_format_get_info(matrix->format);
+	const struct mxfp_format_info *element = mxfp_format_get_info(format->element);
 	uint8_t codes[MXFP_REF_BLOCK_MAX];
 
 	memset(p, 0, sizeof *p);
 	p->exponent = unit(element);
 	mxfp_ref_unpack(codes, (const uint8_t *)matrix->data + row * matrix->stride + k * element->bits / 8, n,
 	                element->bits);
-	load_scale(p, mxfp_format_info(format->scale),
+	load_scale(p, mxfp_format_get_info(format->scale),
 	           ((const uint8_t *)matrix->scales)[row * matrix->scales_stride + k / format->block_length]);
 	for (size_t i = 0; i < n && k + i < matrix->cols; i++) {
 		uint32_t x = mxfp_minifloat_decode(element, codes[i]);
@@ -187,8 +187,8 @@ static uint32_t add_term(uint32_t p, const struct term *t)
 
 static uint32_t exact_pass(const struct mxfp_gemm_ref_job *job, size_t m, size_t n, size_t k, size_t end)
 {
-	size_t a_length = mxfp_format_info(job->a->format)->block_length;
-	size_t w_length = mxfp_format_info(job->w->format)->block_length;
+	size_t a_length = mxfp_format_get_info(job->a->format)->block_length;
+	size_t w_length = mxfp_format_get_info(job->w->format)->block_length;
 	size_t length = a_length < w_length ? a_length : w_length;
 	uint32_t p = 0;
 
@@ -206,7 +206,7 @@ static uint32_t exact_pass(const struct mxfp_gemm_ref_job *job, size_t m, size_t
 /* Decodes elements [k, k + n) of a row to binary32 bits; k is a multiple of every block length. */
 static void decode(uint32_t *x, const struct mxfp_matrix *matrix, size_t row, size_t k, size_t n)
 {
-	const struct mxfp_format_info *format = mxfp_format_info(matrix->format);
+	const struct mxfp_format_info *format = mxfp_format_get_info(matrix->format);
 
 	if (format->kind != MXFP_KIND_BLOCK) {
 		for (size_t i = 0; i < n; i++)
@@ -219,9 +219,9 @@ static void decode(uint32_t *x, const struct mxfp_matrix *matrix, size_t row, si
 		.rows = 1,
 		.cols = n,
 		.codes = (const uint8_t *)matrix->data + row * matrix->stride +
-		         k * mxfp_format_info(format->element)->bits / 8,
+		         k * mxfp_format_get_info(format->element)->bits / 8,
 		.scales = (const uint8_t *)matrix->scales + row * matrix->scales_stride + k / format->block_length,
-		.tensor_scale = mxfp_ref_load(mxfp_format_info(MXFP_FORMAT_F32), &matrix->tensor_scale, 0),
+		.tensor_scale = mxfp_ref_load(mxfp_format_get_info(MXFP_FORMAT_F32), &matrix->tensor_scale, 0),
 		.tensor_scale_divides = matrix->tensor_scale_divides,
 		.dst = x,
 		.dst_stride = n,
@@ -249,7 +249,7 @@ static uint32_t chain_pass(const struct mxfp_gemm_ref_job *job, size_t m, size_t
 
 static uint32_t round_psum(const struct mxfp_gemm_ref_job *job, uint32_t c, uint64_t index, size_t pass)
 {
-	const struct mxfp_format_info *bf16 = mxfp_format_info(MXFP_FORMAT_BF16);
+	const struct mxfp_format_info *bf16 = mxfp_format_get_info(MXFP_FORMAT_BF16);
 	struct mxfp_rounding rounding = {.mode = job->psum_round, .overflow = MXFP_OVERFLOW_OVF};
 	struct mxfp_counts counts = {0};
 	uint32_t random = 0;
@@ -279,7 +279,7 @@ static uint32_t sum(const struct mxfp_gemm_ref_job *job, size_t i, size_t j, uin
 
 void mxfp_gemm_ref(const struct mxfp_gemm_ref_job *job)
 {
-	const struct mxfp_format_info *f32 = mxfp_format_info(MXFP_FORMAT_F32);
+	const struct mxfp_format_info *f32 = mxfp_format_get_info(MXFP_FORMAT_F32);
 
 	for (size_t i = 0; i < job->rows; i++)
 		for (size_t j = 0; j < job->cols; j++) {
@@ -291,7 +291,7 @@ void mxfp_gemm_ref(const struct mxfp_gemm_ref_job *job)
 
 void mxfp_gemm_finish_ref(const struct mxfp_gemm_finish_job *job)
 {
-	const struct mxfp_format_info *f32 = mxfp_format_info(MXFP_FORMAT_F32);
+	const struct mxfp_format_info *f32 = mxfp_format_get_info(MXFP_FORMAT_F32);
 
 	for (size_t i = 0; i < job->n; i++) {
 		uint32_t v = mxfp_ref_load(f32, job->sum, i);

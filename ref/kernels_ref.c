@@ -7,7 +7,7 @@ void mxfp_kernels_ref(struct mxfp_kernels *table)
 	table->gemm_ref = mxfp_gemm_ref;
 	table->gemm_finish = mxfp_gemm_finish_ref;
 	for (int to = 0; to < MXFP_N_FORMATS; to++) {
-		const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)to);
+		const struct mxfp_format_info *info = mxfp_format_get_info((enum mxfp_format)to);
 
 		table->compress[to] = mxfp_compress_ref;
 		table->expand[to] = mxfp_expand_ref;
@@ -19,7 +19,7 @@ void mxfp_kernels_ref(struct mxfp_kernels *table)
 		table->scan[to] = mxfp_scan_ref;
 		table->prune[to] = mxfp_prune_ref;
 		for (int from = 0; from < MXFP_N_FORMATS; from++)
-			if (mxfp_format_info((enum mxfp_format)from)->kind != MXFP_KIND_BLOCK)
+			if (mxfp_format_get_info((enum mxfp_format)from)->kind != MXFP_KIND_BLOCK)
 				table->convert[to][from] = mxfp_convert_ref;
 	}
 }

@@ -17,15 +17,15 @@ static const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE};
 /* x rounded to bf16 (rne) and back. */
 static uint32_t through_bf16(uint32_t x, struct mxfp_counts *counts)
 {
-	const struct mxfp_format_info *bf16 = mxfp_format_info(MXFP_FORMAT_BF16);
+	const struct mxfp_format_info *bf16 = mxfp_format_get_info(MXFP_FORMAT_BF16);
 
 	return mxfp_minifloat_decode(bf16, mxfp_minifloat_encode(bf16, x, 0, &rne, 0, counts));
 }
 
 void mxfp_ref_load_block(const struct mxfp_quantize_job *job, size_t row, size_t block, struct mxfp_ref_block *b)
 {
-	const struct mxfp_format_info *source = mxfp_format_info(job->src_format);
-	size_t length = mxfp_format_info(job->format)->block_length, start = block * length;
+	const struct mxfp_format_info *source = mxfp_format_get_info(job->src_format);
+	size_t length = mxfp_format_get_info(job->format)->block_length, start = block * length;
 
 	memset(b, 0, sizeof *b);
 	b->n = job->cols - start < length ? job->cols - start : length;
@@ -52,7 +52,7 @@ void mxfp_ref_load_block(const struct mxfp_quantize_job *job, size_t row, size_t
 
 uint32_t mxfp_ref_random(const struct mxfp_quantize_job *job, size_t row, size_t block, size_t i)
 {
-	size_t length = mxfp_format_info(job->format)->block_length;
+	size_t length = mxfp_format_get_info(job->format)->block_length;
 
 	if (job->rounding.mode != MXFP_ROUND_SR)
 		return 0;
@@ -105,7 +105,7 @@ static int choose_scale(enum mxfp_rule rule, const struct mxfp_format_info *elem
 /* Quantizes one block: writes its codes and returns its scale byte. */
 static uint8_t quantize_block(const struct mxfp_quantize_job *job, size_t row, size_t block, uint8_t *codes)
 {
-	const struct mxfp_format_info *element = mxfp_format_info(mxfp_format_info(job->format)->element);
+	const struct mxfp_format_info *element = mxfp_format_get_info(mxfp_format_get_info(job->format)->element);
 	struct mxfp_ref_block b;
 
 	mxfp_ref_load_block(job, row, block, &b);
@@ -122,8 +122,8 @@ static uint8_t quantize_block(const struct mxfp_quantize_job *job, size_t row, s
 
 void mxfp_quantize_mx_ref(const struct mxfp_quantize_job *job)
 {
-	const struct mxfp_format_info *format = mxfp_format_info(job->format);
-	unsigned bits = mxfp_format_info(format->element)->bits;
+	const struct mxfp_format_info *format = mxfp_format_get_info(job->format);
+	unsigned bits = mxfp_format_get_info(format->element)->bits;
 	size_t blocks = (job->cols + format->block_length - 1) / format->block_length;
 	uint8_t codes[MXFP_REF_BLOCK_MAX];
 
@@ -149,8 +149,8 @@ static uint32_t dequantize_element(const struct mxfp_format_info *element, uint8
 
 void mxfp_dequantize_mx_ref(const struct mxfp_dequantize_job *job)
 {
-	const struct mxfp_format_info *format = mxfp_format_info(job->format), *to = mxfp_format_info(job->dst_format);
-	const struct mxfp_format_info *element = mxfp_format_info(format->element);
+	const struct mxfp_format_info *format = mxfp_format_get_info(job->format), *to = mxfp_format_get_info(job->dst_format);
+	const struct mxfp_format_info *element = mxfp_format_get_info(format->element);
 	struct mxfp_counts counts = {0};
 	uint8_t codes[MXFP_REF_BLOCK_MAX];
 

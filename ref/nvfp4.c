@@ -34,19 +34,19 @@ static const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE}, rna = {.mode =
 
 static uint32_t e2m1(uint32_t x)
 {
-	return mxfp_minifloat_decode(mxfp_format_info(MXFP_FORMAT_E2M1), x);
+	return mxfp_minifloat_decode(mxfp_format_get_info(MXFP_FORMAT_E2M1), x);
 }
 
 static uint32_t scale_value(uint8_t scale)
 {
-	return mxfp_minifloat_decode(mxfp_format_info(MXFP_FORMAT_UE4M3), scale);
+	return mxfp_minifloat_decode(mxfp_format_get_info(MXFP_FORMAT_UE4M3), scale);
 }
 
 static uint8_t round_scale(uint32_t x, const struct mxfp_rounding *rounding)
 {
 	struct mxfp_counts counts = {0};
 
-	return (uint8_t)mxfp_minifloat_encode(mxfp_format_info(MXFP_FORMAT_UE4M3), x, 0, rounding, 0, &counts);
+	return (uint8_t)mxfp_minifloat_encode(mxfp_format_get_info(MXFP_FORMAT_UE4M3), x, 0, rounding, 0, &counts);
 }
 
 static bool is_finite(uint32_t x)
@@ -129,7 +129,7 @@ static uint32_t torchao_clamp(uint32_t x)
 static uint8_t ggml_scale(uint32_t v)
 {
 	if (!is_finite(v) || mxfp_f32_compare(v, F32_248) >= 0)
-		return v > MXFP_F32_INF ? 0 : (uint8_t)mxfp_format_info(MXFP_FORMAT_UE4M3)->max_code;
+		return v > MXFP_F32_INF ? 0 : (uint8_t)mxfp_format_get_info(MXFP_FORMAT_UE4M3)->max_code;
 	if (mxfp_f32_compare(v, F32_MIN_NORMAL_SCALE) < 0) {
 		/* min(7, trunc(512 v + 0.5)); the sum is below 16. */
 		uint32_t sum = mxfp_f32_add(mxfp_f32_scale(v, 9), F32_HALF);
@@ -228,7 +228,7 @@ static uint8_t encode(const struct mxfp_quantize_job *job, const struct mxfp_nvf
 	uint32_t quotient = scaled(job->recipe, t, scale, x);
 	if (mxfp_nvfp4_divides(job->recipe) && is_zero(quotient))
 		quotient = 0;
-	uint8_t code = (uint8_t)mxfp_minifloat_encode(mxfp_format_info(MXFP_FORMAT_E2M1), quotient, 0, rounding, random,
+	uint8_t code = (uint8_t)mxfp_minifloat_encode(mxfp_format_get_info(MXFP_FORMAT_E2M1), quotient, 0, rounding, random,
 	                                              &counts);
 	*saturated = counts.saturated != 0;
 	return code;
@@ -305,7 +305,7 @@ static uint32_t dequantize_element(const struct mxfp_dequantize_job *job, uint8_
 
 void mxfp_dequantize_nvfp4_ref(const struct mxfp_dequantize_job *job)
 {
-	const struct mxfp_format_info *to = mxfp_format_info(job->dst_format);
+	const struct mxfp_format_info *to = mxfp_format_get_info(job->dst_format);
 	struct mxfp_counts counts = {0};
 	uint8_t codes[BLOCK];
 

@@ -4,7 +4,7 @@
 
 void mxfp_scan_ref(struct mxfp_scan_job *job)
 {
-	const struct mxfp_format_info *format = mxfp_format_info(job->src_format);
+	const struct mxfp_format_info *format = mxfp_format_get_info(job->src_format);
 
 	for (size_t i = 0; i < job->n; i++) {
 		uint32_t magnitude = mxfp_ref_load(format, job->src, i) & ~MXFP_F32_SIGN;

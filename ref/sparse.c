@@ -26,9 +26,9 @@ static void put_bits(uint8_t *stream, size_t at, unsigned n, uint32_t bits)
 /* Bits of a stored code. */
 static unsigned code_bits(enum mxfp_format format)
 {
-	const struct mxfp_format_info *info = mxfp_format_info(format);
+	const struct mxfp_format_info *info = mxfp_format_get_info(format);
 
-	return info->kind == MXFP_KIND_BLOCK ? mxfp_format_info(info->element)->bits : 8 * info->storage_bytes;
+	return info->kind == MXFP_KIND_BLOCK ? mxfp_format_get_info(info->element)->bits : 8 * info->storage_bytes;
 }
 
 static size_t least(size_t a, size_t b)
@@ -66,7 +66,7 @@ static uint32_t largest(const uint32_t magnitude[GROUP_MAX], struct mxfp_sparsit
 static void prune_group(const struct mxfp_prune_job *job, size_t row, size_t group)
 {
 	const unsigned m = job->sparsity.m;
-	const size_t width = mxfp_format_info(job->format)->storage_bytes, k = group * m, n = least(m, job->cols - k);
+	const size_t width = mxfp_format_get_info(job->format)->storage_bytes, k = group * m, n = least(m, job->cols - k);
 	const uint8_t *src = job->src + row * job->src_stride + k * width;
 	uint32_t magnitude[GROUP_MAX] = {0};
 
@@ -126,7 +126,7 @@ void mxfp_compress_ref(const struct mxfp_compress_job *job)
 void mxfp_expand_ref(const struct mxfp_expand_job *job)
 {
 	const unsigned bits = code_bits(job->format);
-	const size_t length = mxfp_format_info(job->format)->block_length;
+	const size_t length = mxfp_format_get_info(job->format)->block_length;
 
 	for (size_t row = 0; row < job->rows; row++) {
 		const uint8_t *kept = job->kept + row * job->kept_stride, *masks = job->masks + row * job->masks_stride;

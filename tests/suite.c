@@ -42,7 +42,7 @@ int suite_run_formats(const char *name, const char *case_prefix, bool blocks, co
 	Suite *suite = suite_create(name);
 
 	for (int f = 0; f < MXFP_N_FORMATS; f++) {
-		const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)f);
+		const struct mxfp_format_info *info = mxfp_format_get_info((enum mxfp_format)f);
 
 		if ((info->kind == MXFP_KIND_BLOCK) != blocks)
 			continue;

@@ -16,7 +16,7 @@ extern "C" {
 #endif
 
 /* MXFP_FORMAT_F32, ... MXFP_FORMAT_MXFP4, ...: the rows of format.def. Values are dense from 0, so a loop until
-   mxfp_format_info() is NULL has them all. */
+   mxfp_format_get_info() is NULL has them all. */
 enum mxfp_format {
 #define MXFP_ELEMENT(id, value, name, kind, bits, exponent_bits, significand_bits, bias, special, max_code) \
 	MXFP_FORMAT_##id = (value),
@@ -58,7 +58,7 @@ struct mxfp_format_info {
 };
 
 /* Facts of a format, or NULL if the number is no format. */
-MXFP_API const struct mxfp_format_info *mxfp_format_info(enum mxfp_format format);
+MXFP_API const struct mxfp_format_info *mxfp_format_get_info(enum mxfp_format format);
 
 /* Finds a format by name or alias ("mxfp4", "e4m3fn"; exact, lower case). MXFP_ERR_NULL; MXFP_ERR_FORMAT if no format
    has that name, and then *format is untouched. */

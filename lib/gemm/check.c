@@ -24,7 +24,7 @@ static struct mxfp_gemm_span result_of(const struct mxfp_gemm_call *call, size_t
 {
 	struct mxfp_product copy;
 	const struct mxfp_product *p = mxfp_product_at(call->products, i, &copy);
-	size_t width = mxfp_format_info(call->options->c_format)->storage_bytes, n, row, stride, bytes;
+	size_t width = mxfp_format_get_info(call->options->c_format)->storage_bytes, n, row, stride, bytes;
 
 	if (p == NULL || p->a == NULL || (p->w_packed == NULL && p->w == NULL))
 		return (struct mxfp_gemm_span){NULL, 0};

@@ -12,12 +12,12 @@ struct operand {
 
 static struct operand operand_of(enum mxfp_format format)
 {
-	const struct mxfp_format_info *info = mxfp_format_info(format), *element = info;
+	const struct mxfp_format_info *info = mxfp_format_get_info(format), *element = info;
 	struct operand o = {.power_of_two = true};
 
 	if (info->kind == MXFP_KIND_BLOCK) {
-		element = mxfp_format_info(info->element);
-		o.power_of_two = !info->tensor_scale && mxfp_format_info(info->scale)->kind == MXFP_KIND_EXPONENT;
+		element = mxfp_format_get_info(info->element);
+		o.power_of_two = !info->tensor_scale && mxfp_format_get_info(info->scale)->kind == MXFP_KIND_EXPONENT;
 	}
 	if (element->kind == MXFP_KIND_FIXED)
 		o.bits = element->bits;

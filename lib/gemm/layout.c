@@ -37,7 +37,7 @@ static bool raise_a(struct mxfp_gemm_layout *layout, const struct mxfp_gemm_plan
 	struct mxfp_sizes size;
 
 	if (p->a.transposed) {
-		if (!mxfp_multiply(p->k, mxfp_format_info(p->a.format)->storage_bytes, &row) ||
+		if (!mxfp_multiply(p->k, mxfp_format_get_info(p->a.format)->storage_bytes, &row) ||
 		    !mxfp_multiply(row, rows, &bytes))
 			return false;
 		raise(&layout->numbers, bytes);

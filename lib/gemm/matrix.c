@@ -11,7 +11,7 @@ static bool is_operand(enum mxfp_format format)
 
 size_t mxfp_gemm_stride_unit(enum mxfp_format format)
 {
-	return mxfp_is_block(format) ? 1 : mxfp_format_info(format)->storage_bytes;
+	return mxfp_is_block(format) ? 1 : mxfp_format_get_info(format)->storage_bytes;
 }
 
 struct mxfp_gemm_row mxfp_gemm_row(enum mxfp_format format, size_t cols)
@@ -19,7 +19,7 @@ struct mxfp_gemm_row mxfp_gemm_row(enum mxfp_format format, size_t cols)
 	struct mxfp_sizes size = {0};
 
 	if (!mxfp_is_block(format))
-		return (struct mxfp_gemm_row){cols * mxfp_format_info(format)->storage_bytes, 0};
+		return (struct mxfp_gemm_row){cols * mxfp_format_get_info(format)->storage_bytes, 0};
 	(void)mxfp_blocks_size(format, 1, cols, &size);
 	return (struct mxfp_gemm_row){size.codes_row_bytes, size.scales_row_bytes};
 }
@@ -40,7 +40,7 @@ static enum mxfp_status find_stored(const struct mxfp_matrix *matrix, struct sto
 		s->data = size.codes_row_bytes;
 		s->scales = size.scales_row_bytes;
 	} else if (!mxfp_multiply(matrix->transposed ? matrix->rows : matrix->cols,
-	                          mxfp_format_info(matrix->format)->storage_bytes, &s->data)) {
+	                          mxfp_format_get_info(matrix->format)->storage_bytes, &s->data)) {
 		status = MXFP_ERR_SIZE;
 	}
 	if (status == MXFP_OK && mxfp_is_sparse(matrix)) {

@@ -119,11 +119,11 @@ size_t mxfp_gemm_expanded_bytes(const struct mxfp_gemm_plan *p)
 struct mxfp_matrix mxfp_gemm_expand(const struct mxfp_gemm_call *call, const struct mxfp_matrix *w,
                                     struct mxfp_gemm_slice *slice, uint8_t *data)
 {
-	const struct mxfp_format_info *info = mxfp_format_info(w->format);
+	const struct mxfp_format_info *info = mxfp_format_get_info(w->format);
 	bool blocks = info->kind == MXFP_KIND_BLOCK;
 	size_t step = expand_step(w->sparsity), first = slice->k0 / step * step, stride, unit;
 	size_t end = mxfp_least(w->cols, mxfp_divide_up(slice->k0 + slice->k, step) * step);
-	size_t bits = blocks ? mxfp_format_info(info->element)->bits : 8 * info->storage_bytes;
+	size_t bits = blocks ? mxfp_format_get_info(info->element)->bits : 8 * info->storage_bytes;
 	struct mxfp_matrix dense = *w;
 
 	(void)mxfp_dense_row_bytes(w->format, end - first, &stride);

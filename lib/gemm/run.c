@@ -68,7 +68,7 @@ static void find_tensor_scale(struct mxfp_gemm_plan *p, const struct mxfp_gemm_c
 	const struct mxfp_quantize_options *o = call->quantize;
 	uint64_t first_non_finite;
 
-	if (p->a_format == p->a.format || !mxfp_format_info(p->a_format)->tensor_scale)
+	if (p->a_format == p->a.format || !mxfp_format_get_info(p->a_format)->tensor_scale)
 		return;
 	if (o->tensor_amax != NULL)
 		p->quantize.tensor_amax = mxfp_f32_bits(*o->tensor_amax) & ~MXFP_F32_SIGN;

@@ -67,7 +67,7 @@ static void convert(const struct tile *t, enum mxfp_format to, void *dst, enum m
 	};
 
 	if (to == from)
-		memcpy(dst, src, n * mxfp_format_info(to)->storage_bytes);
+		memcpy(dst, src, n * mxfp_format_get_info(to)->storage_bytes);
 	else
 		t->call->kernels->convert[to][from](&job);
 }
@@ -75,7 +75,7 @@ static void convert(const struct tile *t, enum mxfp_format to, void *dst, enum m
 /* Where C[row][col] of the tile is stored. */
 static uint8_t *result(const struct tile *t, size_t row, size_t col)
 {
-	size_t width = mxfp_format_info(t->call->options->c_format)->storage_bytes;
+	size_t width = mxfp_format_get_info(t->call->options->c_format)->storage_bytes;
 
 	return t->p->c + ((t->unit->row + t->row + row) * t->p->c_stride + t->col + col) * width;
 }
@@ -85,7 +85,7 @@ static uint8_t *result(const struct tile *t, size_t row, size_t col)
 static bool scaled(const struct mxfp_gemm_plan *p)
 {
 	return p->acc == MXFP_ACC_EXACT && p->k != 0 &&
-	       (mxfp_format_info(p->a_format)->tensor_scale || mxfp_format_info(p->w.format)->tensor_scale);
+	       (mxfp_format_get_info(p->a_format)->tensor_scale || mxfp_format_get_info(p->w.format)->tensor_scale);
 }
 
 static void start(const struct tile *t)
@@ -141,7 +141,7 @@ static void add_scale(struct mxfp_gemm_finish_job *job, const struct mxfp_matrix
 {
 	float scale = matrix->tensor_scale;
 
-	if (!mxfp_format_info(format)->tensor_scale)
+	if (!mxfp_format_get_info(format)->tensor_scale)
 		return;
 	if (matrix->tensor_scale_divides) {
 		job->divide = job->divides ? multiply(job->divide, scale) : scale;

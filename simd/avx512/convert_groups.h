@@ -21,8 +21,8 @@ static inline struct mxfp_convert_job job_part(const struct mxfp_convert_job *jo
 {
 	struct mxfp_convert_job part = *job;
 
-	part.dst = (uint8_t *)job->dst + i * mxfp_format_info(job->dst_format)->storage_bytes;
-	part.src = (const uint8_t *)job->src + i * mxfp_format_info(job->src_format)->storage_bytes;
+	part.dst = (uint8_t *)job->dst + i * mxfp_format_get_info(job->dst_format)->storage_bytes;
+	part.src = (const uint8_t *)job->src + i * mxfp_format_get_info(job->src_format)->storage_bytes;
 	part.n = n;
 	part.first_index += i;
 	return part;
@@ -45,7 +45,7 @@ static inline unsigned direction(enum mxfp_round mode)
 /* Numbers before the first that begins a cache line; 0 where there is none. */
 static inline size_t before_line(const struct mxfp_convert_job *job)
 {
-	size_t bytes = mxfp_format_info(job->dst_format)->storage_bytes, lead = -(uintptr_t)job->dst % STREAM_LINE_BYTES;
+	size_t bytes = mxfp_format_get_info(job->dst_format)->storage_bytes, lead = -(uintptr_t)job->dst % STREAM_LINE_BYTES;
 
 	return lead % bytes != 0 ? 0 : lead / bytes < job->n ? lead / bytes : job->n;
 }

@@ -65,7 +65,7 @@ static NOINLINE void count_special(const struct mxfp_format_info *f, __m512i mag
 static NOINLINE void decode_groups(const struct mxfp_convert_job *job)
 {
 	const __m512i high_half = _mm512_set1_epi32((int)0xFFFF0000);
-	const struct mxfp_format_info *f = mxfp_format_info(job->src_format);
+	const struct mxfp_format_info *f = mxfp_format_get_info(job->src_format);
 	const uint8_t *from = job->src;
 	uint32_t *to = job->dst;
 	const bool past_caches = job->past_caches;

@@ -324,7 +324,7 @@ ALWAYS_INLINE size_t encode_chunk(const struct mxfp_convert_job *job, group_enco
 
 static NOINLINE void encode_float_array(const struct mxfp_convert_job *job)
 {
-	const struct mxfp_format_info *f = mxfp_format_info(job->dst_format);
+	const struct mxfp_format_info *f = mxfp_format_get_info(job->dst_format);
 	struct encoder e;
 
 	encoder_init(&e, f, &job->rounding);

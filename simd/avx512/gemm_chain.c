@@ -23,8 +23,8 @@ static uint32_t float_bits(float x)
 static void decode_blocks(const struct mxfp_gemm_pack_job *job, size_t row, size_t rows, float *to, size_t stride)
 {
 	const struct mxfp_matrix *m = job->matrix;
-	const struct mxfp_format_info *format = mxfp_format_info(m->format);
-	const size_t bits = mxfp_format_info(format->element)->bits;
+	const struct mxfp_format_info *format = mxfp_format_get_info(m->format);
+	const size_t bits = mxfp_format_get_info(format->element)->bits;
 	const struct mxfp_dequantize_job decode = {
 		.format = m->format,
 		.dst_format = MXFP_FORMAT_F32,
@@ -46,7 +46,7 @@ static void decode_blocks(const struct mxfp_gemm_pack_job *job, size_t row, size
 static void decode_numbers(const struct mxfp_gemm_pack_job *job, size_t row, size_t rows, float *to, size_t stride)
 {
 	const struct mxfp_matrix *m = job->matrix;
-	const size_t width = mxfp_format_info(m->format)->storage_bytes;
+	const size_t width = mxfp_format_get_info(m->format)->storage_bytes;
 	struct mxfp_counts counts = {0};
 
 	for (size_t i = 0; i < rows; i++) {
@@ -69,7 +69,7 @@ static void decode_numbers(const struct mxfp_gemm_pack_job *job, size_t row, siz
 void TIER(gemm_chain_decode)(const struct mxfp_gemm_pack_job *job, size_t row, size_t rows, float *to,
                              size_t stride)
 {
-	if (mxfp_format_info(job->matrix->format)->kind == MXFP_KIND_BLOCK)
+	if (mxfp_format_get_info(job->matrix->format)->kind == MXFP_KIND_BLOCK)
 		decode_blocks(job, row, rows, to, stride);
 	else
 		decode_numbers(job, row, rows, to, stride);

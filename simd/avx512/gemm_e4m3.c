@@ -226,7 +226,7 @@ ALWAYS_INLINE bool all_zero(enum mxfp_format format, __m256i x)
 
 ALWAYS_INLINE const uint8_t *codes_at(const struct mxfp_matrix *matrix, size_t row, size_t k)
 {
-	const unsigned bits = mxfp_format_info(mxfp_format_info(matrix->format)->element)->bits;
+	const unsigned bits = mxfp_format_get_info(mxfp_format_get_info(matrix->format)->element)->bits;
 
 	return (const uint8_t *)matrix->data + row * matrix->stride + k * bits / 8;
 }

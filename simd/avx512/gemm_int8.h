@@ -347,7 +347,7 @@ ALWAYS_INLINE __m256i source_elements(enum mxfp_format format, const uint8_t *co
 
 ALWAYS_INLINE size_t code_bytes(enum mxfp_format format, size_t k)
 {
-	return k * mxfp_format_info(mxfp_format_info(format)->element)->bits / 8;
+	return k * mxfp_format_get_info(mxfp_format_get_info(format)->element)->bits / 8;
 }
 
 ALWAYS_INLINE uint8_t least_byte(__m256i x)

@@ -147,9 +147,9 @@ static void pack_a(const struct mxfp_gemm_pack_job *job)
 static void expand_row(const struct mxfp_gemm_pack_job *job, size_t row, float *numbers, uint16_t *masks)
 {
 	const struct mxfp_matrix *m = job->matrix;
-	const struct mxfp_format_info *format = mxfp_format_info(m->format);
+	const struct mxfp_format_info *format = mxfp_format_get_info(m->format);
 	const bool block = format->kind == MXFP_KIND_BLOCK;
-	const size_t bits = block ? mxfp_format_info(format->element)->bits : 8 * format->storage_bytes;
+	const size_t bits = block ? mxfp_format_get_info(format->element)->bits : 8 * format->storage_bytes;
 	const size_t groups = (job->k + m->sparsity.m - 1) / m->sparsity.m;
 	const uint8_t *mask = (const uint8_t *)m->masks + row * m->masks_stride + job->k0 / 8;
 	uint32_t codes[MXFP_GEMM_CHUNK];

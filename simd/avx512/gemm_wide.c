@@ -59,7 +59,7 @@ static int unit_of(const struct mxfp_format_info *element)
 
 static const struct mxfp_format_info *element_of(enum mxfp_format format)
 {
-	return mxfp_format_info(mxfp_format_info(format)->element);
+	return mxfp_format_get_info(mxfp_format_get_info(format)->element);
 }
 
 static size_t digits_of(enum mxfp_format format)
@@ -74,7 +74,7 @@ static unsigned digit_bits(const struct mxfp_gemm_shape *shape)
 	enum mxfp_format format = digits_of(shape->a_format) == 1 ? shape->a_format : shape->w_format;
 	const struct mxfp_format_info *element = element_of(format);
 	unsigned m = element->significand_bits, d = 1;
-	size_t greatest = (size_t)1 << (element->bits - 1), bits = mxfp_format_info(format)->tensor_scale ? 20 : 24;
+	size_t greatest = (size_t)1 << (element->bits - 1), bits = mxfp_format_get_info(format)->tensor_scale ? 20 : 24;
 
 	if (element->kind == MXFP_KIND_FLOAT)
 		greatest = (((size_t)2 << m) - 1) << ((element->max_code >> m) - 1);

@@ -9,9 +9,9 @@
 static mxfp_convert_kernel *converter(enum mxfp_format to, enum mxfp_format from)
 {
 	if (to == MXFP_FORMAT_F32)
-		return mxfp_format_info(from)->bits <= 8 ? TIER(decode) : TIER(decode_wide);
+		return mxfp_format_get_info(from)->bits <= 8 ? TIER(decode) : TIER(decode_wide);
 	if (from == MXFP_FORMAT_F32)
-		return mxfp_format_info(to)->bits <= 8 ? TIER(encode) : TIER(encode_wide);
+		return mxfp_format_get_info(to)->bits <= 8 ? TIER(encode) : TIER(encode_wide);
 	return TIER(relay);
 }
 
@@ -19,7 +19,7 @@ void TIER(kernels)(struct mxfp_kernels *table)
 {
 	table->gemm_finish = TIER(gemm_finish);
 	for (int f = 0; f < MXFP_N_FORMATS; f++) {
-		const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)f);
+		const struct mxfp_format_info *info = mxfp_format_get_info((enum mxfp_format)f);
 
 		if (info->kind == MXFP_KIND_BLOCK) {
 			table->quantize[f] = info->tensor_scale ? TIER(quantize_nvfp4_groups)

@@ -746,14 +746,14 @@ static void encode_group(const struct mx_plan *plan, const struct mx_group *g)
 
 static struct mx_plan make_plan(const struct mxfp_quantize_job *job)
 {
-	const struct mxfp_format_info *element = mxfp_format_info(mxfp_format_info(job->format)->element);
+	const struct mxfp_format_info *element = mxfp_format_get_info(mxfp_format_get_info(job->format)->element);
 	int emin = element->kind == MXFP_KIND_FIXED ? element->emax : 1 - element->bias;
 	int least_field = job->rounding.mode == MXFP_ROUND_SR ? LEAST_FIELD : 1;
 	struct mx_plan plan = {
 		.job = job,
 		.rows = job->rows,
 		.cols = job->cols,
-		.number_bytes = mxfp_format_info(job->src_format)->storage_bytes,
+		.number_bytes = mxfp_format_get_info(job->src_format)->storage_bytes,
 		.element = element,
 		.emin = emin,
 		.scale_carry = 2 * F32_HIDDEN - mxfp_ref_scale_threshold(job->rule, element),

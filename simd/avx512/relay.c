@@ -10,18 +10,18 @@ enum { RELAYED = 2048 };
 
 static mxfp_convert_kernel *decoder_of(enum mxfp_format source)
 {
-	return mxfp_format_info(source)->bits <= 8 ? TIER(decode) : TIER(decode_wide);
+	return mxfp_format_get_info(source)->bits <= 8 ? TIER(decode) : TIER(decode_wide);
 }
 
 static mxfp_convert_kernel *encoder_of(enum mxfp_format destination)
 {
-	return mxfp_format_info(destination)->bits <= 8 ? TIER(encode) : TIER(encode_wide);
+	return mxfp_format_get_info(destination)->bits <= 8 ? TIER(encode) : TIER(encode_wide);
 }
 
 void TIER(relay)(const struct mxfp_convert_job *job)
 {
-	size_t dst_bytes = mxfp_format_info(job->dst_format)->storage_bytes;
-	size_t src_bytes = mxfp_format_info(job->src_format)->storage_bytes;
+	size_t dst_bytes = mxfp_format_get_info(job->dst_format)->storage_bytes;
+	size_t src_bytes = mxfp_format_get_info(job->src_format)->storage_bytes;
 	mxfp_convert_kernel *decode = decoder_of(job->src_format), *encode = encoder_of(job->dst_format);
 	uint32_t x[RELAYED];
 	struct mxfp_counts unused = {0};

@@ -103,7 +103,7 @@ ALWAYS_INLINE size_t sparse_kept_bytes(struct mxfp_sparsity sparsity, size_t col
 /* Bits of a stored code. */
 ALWAYS_INLINE unsigned sparse_code_bits(const struct mxfp_format_info *info)
 {
-	return info->kind == MXFP_KIND_BLOCK ? mxfp_format_info(info->element)->bits : 8 * info->storage_bytes;
+	return info->kind == MXFP_KIND_BLOCK ? mxfp_format_get_info(info->element)->bits : 8 * info->storage_bytes;
 }
 
 /* Compressing and expanding sparse codes (ref/sparse.c): a vector of bytes, words or double words at a time. */
@@ -197,7 +197,7 @@ ALWAYS_INLINE void compress_lanes_of_row(const struct sparse_codes *c, const uin
 
 ALWAYS_INLINE void expand(const struct mxfp_expand_job *job, unsigned bits)
 {
-	const size_t length = mxfp_format_info(job->format)->block_length;
+	const size_t length = mxfp_format_get_info(job->format)->block_length;
 	const struct sparse_codes c = {bits, job->cols, (job->cols + length - 1) / length * length};
 
 	for (size_t row = 0; row < job->rows; row++) {
@@ -229,7 +229,7 @@ ALWAYS_INLINE void compress(const struct mxfp_compress_job *job, unsigned bits)
 
 void TIER(expand)(const struct mxfp_expand_job *job)
 {
-	switch (sparse_code_bits(mxfp_format_info(job->format))) {
+	switch (sparse_code_bits(mxfp_format_get_info(job->format))) {
 	case 4:
 		expand(job, 4);
 		break;
@@ -249,7 +249,7 @@ void TIER(expand)(const struct mxfp_expand_job *job)
 
 void TIER(compress)(const struct mxfp_compress_job *job)
 {
-	switch (sparse_code_bits(mxfp_format_info(job->format))) {
+	switch (sparse_code_bits(mxfp_format_get_info(job->format))) {
 	case 4:
 		compress(job, 4);
 		break;

@@ -28,7 +28,7 @@ static NOINLINE void encode_exponents(const struct encoder *e, enum mxfp_round m
 
 void TIER(convert)(const struct mxfp_convert_job *job)
 {
-	const struct mxfp_format_info *to = mxfp_format_info(job->dst_format), *from = mxfp_format_info(job->src_format);
+	const struct mxfp_format_info *to = mxfp_format_get_info(job->dst_format), *from = mxfp_format_get_info(job->src_format);
 	const struct mxfp_rounding *r = &job->rounding;
 	uint32_t x[CHUNK], codes[CHUNK], words[CHUNK + PHILOX_SLACK];
 	struct lane_counts counts = {0};

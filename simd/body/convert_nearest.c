@@ -124,7 +124,7 @@ ALWAYS_INLINE bool group_to(enum mxfp_format format, const struct nearest *e, co
 /* Whole groups. */
 ALWAYS_INLINE void convert_groups(enum mxfp_format format, const struct mxfp_convert_job *job, const struct nearest *e)
 {
-	unsigned storage_bytes = mxfp_format_info(job->dst_format)->storage_bytes;
+	unsigned storage_bytes = mxfp_format_get_info(job->dst_format)->storage_bytes;
 	struct mxfp_convert_job part = *job;
 
 	part.n = GROUP;
@@ -140,7 +140,7 @@ static NOINLINE void convert_nearest(const struct mxfp_convert_job *job)
 {
 	struct nearest e;
 
-	nearest_init(&e, mxfp_format_info(job->dst_format), job->rounding.overflow);
+	nearest_init(&e, mxfp_format_get_info(job->dst_format), job->rounding.overflow);
 	switch (job->dst_format) {
 	case MXFP_FORMAT_BF16:
 		convert_groups(MXFP_FORMAT_BF16, job, &e);
@@ -161,7 +161,7 @@ static NOINLINE void convert_nearest(const struct mxfp_convert_job *job)
 
 void TIER(convert_nearest)(const struct mxfp_convert_job *job)
 {
-	const struct mxfp_format_info *to = mxfp_format_info(job->dst_format);
+	const struct mxfp_format_info *to = mxfp_format_get_info(job->dst_format);
 	bool has_sign = to->kind == MXFP_KIND_FLOAT || to->kind == MXFP_KIND_FIXED;
 	struct mxfp_convert_job rest = *job;
 

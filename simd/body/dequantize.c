@@ -198,19 +198,19 @@ static void dequantize_group(const struct dequantizer *d, size_t row, size_t sta
 static NOINLINE void dequantize(const struct mxfp_dequantize_job *job)
 {
 	static const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE};
-	const struct mxfp_format_info *block = mxfp_format_info(job->format);
+	const struct mxfp_format_info *block = mxfp_format_get_info(job->format);
 	uint32_t tensor_magnitude = job->tensor_scale & ~F32_SIGN;
 	struct dequantizer d = {
 		.job = job,
 		.block = block,
-		.element = mxfp_format_info(block->element),
-		.destination = mxfp_format_info(job->dst_format),
+		.element = mxfp_format_get_info(block->element),
+		.destination = mxfp_format_get_info(job->dst_format),
 		.ordinary = !block->tensor_scale || (tensor_magnitude != 0 && tensor_magnitude < F32_INF),
 	};
 
 	encoder_init(&d.encoder, d.destination, &rne);
 	decoder_init(&d.codes, d.element);
-	decoder_init(&d.scales, mxfp_format_info(block->scale));
+	decoder_init(&d.scales, mxfp_format_get_info(block->scale));
 	widener_init(&d.widener, d.element);
 	memcpy(&d.tensor_scale, &job->tensor_scale, sizeof d.tensor_scale);
 	for (size_t row = 0; row < job->rows; row++)

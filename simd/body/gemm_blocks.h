@@ -26,7 +26,7 @@ enum {
 /* Elements in a block of the product. */
 static size_t blocks_length(const struct mxfp_gemm_shape *shape)
 {
-	size_t a = mxfp_format_info(shape->a_format)->block_length, w = mxfp_format_info(shape->w_format)->block_length;
+	size_t a = mxfp_format_get_info(shape->a_format)->block_length, w = mxfp_format_get_info(shape->w_format)->block_length;
 
 	return a < w ? a : w;
 }
@@ -47,7 +47,7 @@ static size_t blocks_elements(const struct mxfp_gemm_shape *shape, size_t k, siz
 /* Elements by themselves, without their scales: the codes of 1 as scales. */
 static void load_elements(const struct mxfp_gemm_pack_job *job, panel_rows rows)
 {
-	const struct mxfp_format_info *scale = mxfp_format_info(mxfp_format_info(job->matrix->format)->scale);
+	const struct mxfp_format_info *scale = mxfp_format_get_info(mxfp_format_get_info(job->matrix->format)->scale);
 	uint8_t ones[BLOCKS_MAX];
 
 	memset(ones, scale->bias << scale->significand_bits, sizeof ones);
@@ -63,11 +63,11 @@ struct blocks_row {
 static void load_scales(const struct mxfp_gemm_pack_job *job, size_t r, struct blocks_row *row)
 {
 	const struct mxfp_matrix *m = job->matrix;
-	size_t own_length = mxfp_format_info(m->format)->block_length, length = blocks_length(job->shape);
+	size_t own_length = mxfp_format_get_info(m->format)->block_length, length = blocks_length(job->shape);
 	size_t first = mxfp_scales_offset(m->format, m->scales_stride, job->row + r, job->k0);
 	struct decoder decoder;
 
-	decoder_init(&decoder, mxfp_format_info(mxfp_format_info(m->format)->scale));
+	decoder_init(&decoder, mxfp_format_get_info(mxfp_format_get_info(m->format)->scale));
 	decode_array(&decoder, (const uint8_t *)m->scales + first, (job->k + own_length - 1) / own_length, row->scales);
 	if (own_length != length)
 		for (size_t b = blocks_count(job->shape, job->k); b-- > 0;)

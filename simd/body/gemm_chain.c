@@ -26,7 +26,7 @@ static size_t chain_w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 static void widen_rows(const struct mxfp_gemm_pack_job *job, panel_rows rows)
 {
 	const struct mxfp_matrix *m = job->matrix;
-	size_t bytes = mxfp_format_info(m->format)->storage_bytes;
+	size_t bytes = mxfp_format_get_info(m->format)->storage_bytes;
 	struct mxfp_counts counts = {0};
 	struct mxfp_convert_job part = {
 		.dst_format = MXFP_FORMAT_F32,
@@ -54,7 +54,7 @@ ALWAYS_INLINE void chain_pack(const struct mxfp_gemm_pack_job *job, size_t width
 	for (size_t k = 0; k < job->k; k += PANEL_SLICE) {
 		const struct mxfp_gemm_pack_job slice = panel_slice(job, k);
 
-		if (mxfp_format_info(job->matrix->format)->kind == MXFP_KIND_BLOCK)
+		if (mxfp_format_get_info(job->matrix->format)->kind == MXFP_KIND_BLOCK)
 			dequantize_rows(&slice, NULL, job->matrix->tensor_scale, rows);
 		else
 			widen_rows(&slice, rows);

@@ -47,7 +47,7 @@ static size_t exact_load(const struct mxfp_gemm_pack_job *job, size_t k, size_t 
                          struct blocks_range *range)
 {
 	const struct mxfp_gemm_pack_job slice = panel_slice(job, k);
-	const bool scaled = mxfp_format_info(job->matrix->format)->tensor_scale;
+	const bool scaled = mxfp_format_get_info(job->matrix->format)->tensor_scale;
 
 	if (scaled)
 		dequantize_rows(&slice, NULL, 1, rows);
@@ -59,8 +59,8 @@ static size_t exact_load(const struct mxfp_gemm_pack_job *job, size_t k, size_t 
 
 static void exact_end(const struct mxfp_gemm_pack_job *job, const struct blocks_range *range)
 {
-	const struct mxfp_format_info *format = mxfp_format_info(job->matrix->format);
-	const struct mxfp_format_info *element = mxfp_format_info(format->element);
+	const struct mxfp_format_info *format = mxfp_format_get_info(job->matrix->format);
+	const struct mxfp_format_info *element = mxfp_format_get_info(format->element);
 	struct blocks_head head = blocks_end(range);
 
 	memset(job->panel, 0, BLOCKS_HEAD_BYTES);

@@ -35,7 +35,7 @@ static bool has_low(enum mxfp_format format)
 /* Elements are integers times 2^-fraction_bits(). */
 static int fraction_bits(enum mxfp_format format)
 {
-	const struct mxfp_format_info *element = mxfp_format_info(mxfp_format_info(format)->element);
+	const struct mxfp_format_info *element = mxfp_format_get_info(mxfp_format_get_info(format)->element);
 
 	return (int)element->significand_bits + (element->kind == MXFP_KIND_FIXED ? 0 : element->bias - 1);
 }

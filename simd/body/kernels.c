@@ -10,7 +10,7 @@ void TIER(kernels)(struct mxfp_kernels *table)
 {
 	table->gemm_finish = TIER(gemm_finish);
 	for (int f = 0; f < MXFP_N_FORMATS; f++) {
-		const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)f);
+		const struct mxfp_format_info *info = mxfp_format_get_info((enum mxfp_format)f);
 
 		if (info->kind == MXFP_KIND_BLOCK) {
 			table->quantize[f] = info->tensor_scale ? TIER(quantize_nvfp4) : TIER(quantize_mx_nearest);

@@ -131,7 +131,7 @@ static void quantize_group(struct quantizer *q, size_t row, size_t first_block, 
 	const struct mxfp_quantize_job *job = q->job;
 	const struct mxfp_rounding *r = &job->rounding;
 	size_t start = first_block * BLOCK, n = job->cols - start < n_blocks * BLOCK ? job->cols - start : n_blocks * BLOCK;
-	size_t source_bytes = mxfp_format_info(job->src_format)->storage_bytes, block_bytes = BLOCK / 8 * q->element->bits;
+	size_t source_bytes = mxfp_format_get_info(job->src_format)->storage_bytes, block_bytes = BLOCK / 8 * q->element->bits;
 	uint32_t x[GROUP] = {0}, codes[BLOCK], words[GROUP + PHILOX_SLACK];
 	const uint32_t *random = words;
 	uint8_t bytes[BLOCK];
@@ -164,10 +164,10 @@ static void quantize_group(struct quantizer *q, size_t row, size_t first_block, 
 static NOINLINE void quantize(const struct mxfp_quantize_job *job)
 {
 	size_t blocks = job->cols / BLOCK + (job->cols % BLOCK != 0);
-	struct quantizer q = {.job = job, .element = mxfp_format_info(mxfp_format_info(job->format)->element)};
+	struct quantizer q = {.job = job, .element = mxfp_format_get_info(mxfp_format_get_info(job->format)->element)};
 
 	encoder_init(&q.encoder, q.element, &job->rounding);
-	decoder_init(&q.source, mxfp_format_info(job->src_format));
+	decoder_init(&q.source, mxfp_format_get_info(job->src_format));
 	decoder_init(&q.codes, q.element);
 	for (size_t row = 0; row < job->rows; row++)
 		for (size_t block = 0; block < blocks; block += GROUP_BLOCKS)

@@ -124,14 +124,14 @@ ALWAYS_INLINE int find_scale(const struct quantizer *q, const uint8_t *x, uint32
 static NOINLINE void quantize_block_generally(const struct mxfp_quantize_job *whole, size_t row, size_t block)
 {
 	struct mxfp_quantize_job job = *whole;
-	const struct mxfp_format_info *format = mxfp_format_info(job.format);
+	const struct mxfp_format_info *format = mxfp_format_get_info(job.format);
 	size_t start = block * BLOCK;
 
 	job.rows = 1;
 	job.cols = job.cols - start < BLOCK ? job.cols - start : BLOCK;
 	job.src = (const uint8_t *)job.src +
-	          (row * job.src_stride + start) * mxfp_format_info(job.src_format)->storage_bytes;
-	job.codes += row * job.codes_stride + block * (BLOCK / 8) * mxfp_format_info(format->element)->bits;
+	          (row * job.src_stride + start) * mxfp_format_get_info(job.src_format)->storage_bytes;
+	job.codes += row * job.codes_stride + block * (BLOCK / 8) * mxfp_format_get_info(format->element)->bits;
 	job.scales += row * job.scales_stride + block;
 	TIER(quantize_mx)(&job);
 }
@@ -170,7 +170,7 @@ ALWAYS_INLINE void quantize_group(const struct quantizer *quantizer, struct shap
 ALWAYS_INLINE void quantize_rows(const struct quantizer *q, struct shape shape)
 {
 	const struct mxfp_quantize_job *job = q->job;
-	size_t source_bytes = mxfp_format_info(job->src_format)->storage_bytes;
+	size_t source_bytes = mxfp_format_get_info(job->src_format)->storage_bytes;
 	uint32_t buffer[GROUP];
 
 	for (size_t row = 0; row < job->rows; row++)
@@ -189,7 +189,7 @@ ALWAYS_INLINE void quantize_rows(const struct quantizer *q, struct shape shape)
 
 static NOINLINE void quantize(const struct mxfp_quantize_job *job)
 {
-	const struct mxfp_format_info *element = mxfp_format_info(mxfp_format_info(job->format)->element);
+	const struct mxfp_format_info *element = mxfp_format_get_info(mxfp_format_get_info(job->format)->element);
 	struct quantizer q = {
 		.job = job,
 		.emax = element->emax,
@@ -197,7 +197,7 @@ static NOINLINE void quantize(const struct mxfp_quantize_job *job)
 	};
 
 	nearest_init(&q.element, element, MXFP_OVERFLOW_SAT);
-	decoder_init(&q.source, mxfp_format_info(job->src_format));
+	decoder_init(&q.source, mxfp_format_get_info(job->src_format));
 	if (element->kind == MXFP_KIND_FIXED)
 		quantize_rows(&q, (struct shape){8, true});
 	else if (element->bits == 8)

@@ -271,7 +271,7 @@ static void quantize_group(struct quantizer *q, size_t row, size_t first_block, 
 {
 	const struct mxfp_quantize_job *job = q->job;
 	size_t start = first_block * BLOCK, n = job->cols - start < n_blocks * BLOCK ? job->cols - start : n_blocks * BLOCK;
-	size_t source_bytes = mxfp_format_info(job->src_format)->storage_bytes;
+	size_t source_bytes = mxfp_format_get_info(job->src_format)->storage_bytes;
 	uint8_t *codes = job->codes + row * job->codes_stride + start / 2;
 	uint8_t *scales = job->scales + row * job->scales_stride + first_block;
 	struct group g;
@@ -295,14 +295,14 @@ static void quantize_group(struct quantizer *q, size_t row, size_t first_block, 
 
 static NOINLINE void quantize(const struct mxfp_quantize_job *job)
 {
-	const struct mxfp_format_info *block = mxfp_format_info(job->format);
+	const struct mxfp_format_info *block = mxfp_format_get_info(job->format);
 	size_t blocks = job->cols / BLOCK + (job->cols % BLOCK != 0);
-	struct quantizer q = {.job = job, .element = mxfp_format_info(block->element)};
+	struct quantizer q = {.job = job, .element = mxfp_format_get_info(block->element)};
 	struct decoder elements;
 	uint8_t codes[N_CODES];
 
 	encoder_init(&q.elements, q.element, &job->rounding);
-	decoder_init(&q.source, mxfp_format_info(job->src_format));
+	decoder_init(&q.source, mxfp_format_get_info(job->src_format));
 	decoder_init(&elements, q.element);
 	nearest_init(&q.nearest, q.element, MXFP_OVERFLOW_SAT);
 	for (uint8_t i = 0; i < N_CODES; i++)

@@ -25,7 +25,7 @@ struct recipe {
 /* What a recipe makes of the tensor's amax once, for all blocks. */
 static void recipe_init(struct recipe *r, const struct mxfp_quantize_job *job)
 {
-	const struct mxfp_format_info *scale = mxfp_format_info(mxfp_format_info(job->format)->scale);
+	const struct mxfp_format_info *scale = mxfp_format_get_info(mxfp_format_get_info(job->format)->scale);
 	const struct mxfp_nvfp4_tensor tensor = mxfp_nvfp4_tensor_ref(job->recipe, job->tensor_amax);
 
 	r->recipe = job->recipe;

@@ -36,7 +36,7 @@ static void scan_numbers(struct mxfp_scan_job *job, const uint32_t *x, size_t n,
 
 void TIER(scan)(struct mxfp_scan_job *job)
 {
-	const struct mxfp_format_info *format = mxfp_format_info(job->src_format);
+	const struct mxfp_format_info *format = mxfp_format_get_info(job->src_format);
 	uint32_t x[CHUNK];
 	struct decoder decoder;
 	vu32 amax = {0};

@@ -71,7 +71,7 @@ ALWAYS_INLINE bool group_of(enum mxfp_format format, const struct widener *w, co
 
 ALWAYS_INLINE void widen_groups(enum mxfp_format format, const struct mxfp_convert_job *job)
 {
-	const struct mxfp_format_info *from = mxfp_format_info(job->src_format);
+	const struct mxfp_format_info *from = mxfp_format_get_info(job->src_format);
 	struct mxfp_convert_job part = *job;
 	struct widener w;
 
@@ -104,7 +104,7 @@ static NOINLINE void widen(const struct mxfp_convert_job *job)
 
 void TIER(widen)(const struct mxfp_convert_job *job)
 {
-	const struct mxfp_format_info *from = mxfp_format_info(job->src_format);
+	const struct mxfp_format_info *from = mxfp_format_get_info(job->src_format);
 	struct mxfp_convert_job rest = *job;
 
 	if (from->bits <= 16 && from->kind != MXFP_KIND_EXPONENT && !job->rounding.no_negative_zero) {

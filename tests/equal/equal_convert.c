@@ -45,7 +45,7 @@ static void describe(const struct equal_case *c, char *text, size_t size)
 	const struct mxfp_convert_job *j = c->job;
 
 	snprintf(text, size, "convert to %s from %s, n %zu, first index %" PRIu64 ", %s, %s%s%s, seed %" PRIu64
-	         ", stream %" PRIu64, mxfp_format_info(j->dst_format)->name, mxfp_format_info(j->src_format)->name, j->n,
+	         ", stream %" PRIu64, mxfp_format_get_info(j->dst_format)->name, mxfp_format_get_info(j->src_format)->name, j->n,
 	         j->first_index, mxfp_option_name(MXFP_OPTION_ROUND, (int)j->rounding.mode),
 	         mxfp_option_name(MXFP_OPTION_OVERFLOW, (int)j->rounding.overflow),
 	         j->rounding.no_negative_zero ? ", no -0" : "", j->past_caches ? ", past the caches" : "",
@@ -64,11 +64,11 @@ static void prepare(struct equal *e, struct trial *t, size_t n)
 	t->c.n_elements = n;
 	t->c.start.counts = equal_any_counts(r);
 	t->c.array[0] = (struct equal_array){
-		.bytes = n * mxfp_format_info(t->job.dst_format)->storage_bytes,
+		.bytes = n * mxfp_format_get_info(t->job.dst_format)->storage_bytes,
 		.place = equal_place(r),
 	};
 	t->c.array[1] = (struct equal_array){
-		.bytes = n * mxfp_format_info(t->job.src_format)->storage_bytes,
+		.bytes = n * mxfp_format_get_info(t->job.src_format)->storage_bytes,
 		.place = equal_place(r),
 		.input = source,
 	};
@@ -77,8 +77,8 @@ static void prepare(struct equal *e, struct trial *t, size_t n)
 /* Groups of `lanes` numbers, each of pattern `p`, or of any if it is N_PATTERNS. */
 static void fill(struct equal *e, const struct trial *t, enum pattern p, size_t lanes)
 {
-	const struct mxfp_format_info *from = mxfp_format_info(t->job.src_format);
-	const struct mxfp_format_info *to = mxfp_format_info(t->job.dst_format);
+	const struct mxfp_format_info *from = mxfp_format_get_info(t->job.src_format);
+	const struct mxfp_format_info *to = mxfp_format_get_info(t->job.dst_format);
 
 	for (size_t done = 0, part; done < t->job.n; done += part) {
 		struct pattern_group g = pattern_any(&e->random, to, lanes);
@@ -164,8 +164,8 @@ static uint32_t decisive(struct random *r, const struct mxfp_format_info *f)
 /* One number among many for which nothing is counted. */
 static bool lone_numbers(struct equal *e, struct trial *t)
 {
-	const struct mxfp_format_info *from = mxfp_format_info(t->job.src_format);
-	const struct mxfp_format_info *to = mxfp_format_info(t->job.dst_format);
+	const struct mxfp_format_info *from = mxfp_format_get_info(t->job.src_format);
+	const struct mxfp_format_info *to = mxfp_format_get_info(t->job.dst_format);
 
 	for (int i = 0; i < N_LONE; i++) {
 		struct pattern_group g = pattern_any(&e->random, to, 1);
@@ -212,5 +212,5 @@ bool equal_convert(struct equal *e, enum mxfp_format dst_format, enum mxfp_forma
 	for (unsigned round = 0; round < e->rounds; round++)
 		if (!lengths(e, &t) || !chunks(e, &t) || !alignments(e, &t) || !options(e, &t) || !lone_numbers(e, &t))
 			return false;
-	return mxfp_format_info(src_format)->storage_bytes == 1 || long_arrays(e, &t);
+	return mxfp_format_get_info(src_format)->storage_bytes == 1 || long_arrays(e, &t);
 }

@@ -45,7 +45,7 @@ static void describe(const struct equal_case *c, char *text, size_t size)
 	snprintf(text, size,
 	         "dequantize %s to %s, %zu x %zu, strides of codes %zu, scales %zu, output %zu"
 	         ", tensor scale %08" PRIX32 "%s%s",
-	         mxfp_format_info(j->format)->name, mxfp_format_info(j->dst_format)->name, j->rows, j->cols,
+	         mxfp_format_get_info(j->format)->name, mxfp_format_get_info(j->dst_format)->name, j->rows, j->cols,
 	         j->codes_stride, j->scales_stride, j->dst_stride, j->tensor_scale,
 	         j->tensor_scale_divides ? " divides" : "", j->past_caches ? ", past the caches" : "");
 }
@@ -85,7 +85,7 @@ static void prepare(struct equal *e, struct trial *t, size_t rows, size_t cols)
 {
 	struct random *r = &e->random;
 	struct mxfp_dequantize_job *j = &t->job;
-	size_t width = mxfp_format_info(j->dst_format)->storage_bytes;
+	size_t width = mxfp_format_get_info(j->dst_format)->storage_bytes;
 	struct mxfp_sizes size;
 
 	mxfp_blocks_size(j->format, rows, cols, &size);
@@ -157,8 +157,8 @@ static bool tensor_scales(struct equal *e, struct trial *t)
 /* Every byte of codes under every scale: block b of a row has scale b, and the rows have all bytes of codes. */
 static bool all_codes(struct equal *e, struct trial *t)
 {
-	const struct mxfp_format_info *f = mxfp_format_info(t->job.format);
-	size_t block_bytes = f->block_length * mxfp_format_info(f->element)->bits / 8, rows = N_BYTES / block_bytes + 1;
+	const struct mxfp_format_info *f = mxfp_format_get_info(t->job.format);
+	size_t block_bytes = f->block_length * mxfp_format_get_info(f->element)->bits / 8, rows = N_BYTES / block_bytes + 1;
 
 	prepare(e, t, rows, N_BYTES * f->block_length);
 	for (size_t row = 0; row < rows; row++)

@@ -81,7 +81,7 @@ static void place(struct guarded *g, struct random *r, const void *bytes, size_t
 
 static size_t width_of(enum mxfp_format format)
 {
-	return mxfp_format_info(format)->kind == MXFP_KIND_BLOCK ? 1 : mxfp_format_info(format)->storage_bytes;
+	return mxfp_format_get_info(format)->kind == MXFP_KIND_BLOCK ? 1 : mxfp_format_get_info(format)->storage_bytes;
 }
 
 static void place_product(struct run *run, struct random *r, size_t i)
@@ -126,7 +126,7 @@ static bool pack(struct equal *e, struct run *run, size_t i)
 	struct mxfp_gemm_options options = run->options, one;
 	size_t bytes;
 
-	options.a_format = mxfp_format_info(a_format)->kind == MXFP_KIND_BLOCK ? a_format : MXFP_FORMAT_F32;
+	options.a_format = mxfp_format_get_info(a_format)->kind == MXFP_KIND_BLOCK ? a_format : MXFP_FORMAT_F32;
 	one = options;
 	one.exec = &one_thread;
 	if (mxfp_pack_size(product->w, &options, &bytes) != MXFP_OK)
@@ -234,7 +234,7 @@ static bool run_case(struct equal *e, const struct equal_tier *tier, const struc
 	run.state = fp_state_hostile(random_below(r, FP_STATE_N_HOSTILE));
 	run.exec = (struct mxfp_exec){.threads = run.threads, .isa = tier->name, .run = run.own_threads ? run_backwards : NULL};
 	run.options.exec = &run.exec;
-	if (mxfp_format_info(c->product[0].seen.format)->kind == MXFP_KIND_BLOCK && random_below(r, 2) == 0)
+	if (mxfp_format_get_info(c->product[0].seen.format)->kind == MXFP_KIND_BLOCK && random_below(r, 2) == 0)
 		run.options.a_format = c->product[0].seen.format; /* also where A is in it already */
 	describe(&run);
 	for (size_t i = 0; i < c->n; i++) {
@@ -283,8 +283,8 @@ bool equal_gemm(struct equal *e, enum mxfp_format a_format, enum mxfp_format w_f
 	reference.table = e->reference;
 	for (int acc = 0; mxfp_option_name(MXFP_OPTION_ACC, acc) != NULL; acc++) {
 		struct gemm_case_wish wish = {.a_format = a_format, .w_format = w_format, .acc = (enum mxfp_acc)acc};
-		bool kernels = false, blocks = mxfp_format_info(a_format)->kind == MXFP_KIND_BLOCK &&
-		                               mxfp_format_info(w_format)->kind == MXFP_KIND_BLOCK;
+		bool kernels = false, blocks = mxfp_format_get_info(a_format)->kind == MXFP_KIND_BLOCK &&
+		                               mxfp_format_get_info(w_format)->kind == MXFP_KIND_BLOCK;
 
 		if (acc != MXFP_ACC_CHAIN && !blocks)
 			continue;

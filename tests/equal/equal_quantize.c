@@ -49,7 +49,7 @@ static void describe(const struct equal_case *c, char *text, size_t size)
 	         "quantize to %s (output 0: codes, 1: scales) from %s, %zu x %zu, strides %zu %zu %zu, "
 	         "first index %" PRIu64 ", %s, rule %s, recipe %s, amax %08" PRIX32 "%s%s%s, seed %" PRIu64
 	         ", stream %" PRIu64,
-	         mxfp_format_info(j->format)->name, mxfp_format_info(j->src_format)->name, j->rows, j->cols,
+	         mxfp_format_get_info(j->format)->name, mxfp_format_get_info(j->src_format)->name, j->rows, j->cols,
 	         j->codes_stride, j->scales_stride, j->src_stride, j->first_index,
 	         mxfp_option_name(MXFP_OPTION_ROUND, (int)j->rounding.mode),
 	         mxfp_option_name(MXFP_OPTION_RULE, (int)j->rule),
@@ -85,7 +85,7 @@ static uint32_t any_amax(struct random *r)
 
 static void any_options(struct random *r, struct mxfp_quantize_job *j)
 {
-	bool tensor_scale = mxfp_format_info(j->format)->tensor_scale;
+	bool tensor_scale = mxfp_format_get_info(j->format)->tensor_scale;
 
 	j->rounding = equal_any_rounding(r);
 	j->rounding.overflow = MXFP_OVERFLOW_SAT;
@@ -103,7 +103,7 @@ static void prepare(struct equal *e, struct trial *t, size_t rows, size_t cols)
 {
 	struct random *r = &e->random;
 	struct mxfp_quantize_job *j = &t->job;
-	size_t width = mxfp_format_info(j->src_format)->storage_bytes;
+	size_t width = mxfp_format_get_info(j->src_format)->storage_bytes;
 	struct mxfp_sizes size;
 
 	mxfp_blocks_size(j->format, rows, cols, &size);
@@ -126,15 +126,15 @@ static void prepare(struct equal *e, struct trial *t, size_t rows, size_t cols)
    N_PATTERNS. */
 static void fill(struct equal *e, const struct trial *t, enum pattern p, size_t at)
 {
-	const struct mxfp_format_info *from = mxfp_format_info(t->job.src_format);
-	const struct mxfp_format_info *format = mxfp_format_info(t->job.format);
+	const struct mxfp_format_info *from = mxfp_format_get_info(t->job.src_format);
+	const struct mxfp_format_info *format = mxfp_format_get_info(t->job.format);
 	size_t lanes = format->block_length;
 	uint32_t numbers[MAX_BLOCK];
 
 	for (size_t row = 0; row < t->job.rows; row++)
 		for (size_t done = 0, part; done < t->job.src_stride; done += part) {
 			size_t end = done < t->job.cols ? t->job.cols : t->job.src_stride;
-			struct pattern_group g = pattern_any(&e->random, mxfp_format_info(format->element), lanes);
+			struct pattern_group g = pattern_any(&e->random, mxfp_format_get_info(format->element), lanes);
 
 			if (done >= t->job.cols)
 				g.pattern = PATTERN_MAX;
@@ -192,7 +192,7 @@ static bool alignments(struct equal *e, struct trial *t)
 static bool patterns(struct equal *e, struct trial *t)
 {
 	for (int pattern = 0; pattern < N_PATTERNS; pattern++)
-		for (size_t at = 0; at < mxfp_format_info(t->job.format)->block_length; at++) {
+		for (size_t at = 0; at < mxfp_format_get_info(t->job.format)->block_length; at++) {
 			prepare(e, t, 4, 64 + random_below(&e->random, 64));
 			fill(e, t, (enum pattern)pattern, at);
 			if (!equal_run(e, &t->c))
@@ -204,7 +204,7 @@ static bool patterns(struct equal *e, struct trial *t)
 /* Sets option combination i; false past the last. Formats with a tensor scale have recipes in the place of rules. */
 static bool nth_options(struct mxfp_quantize_job *j, int i)
 {
-	bool tensor_scale = mxfp_format_info(j->format)->tensor_scale;
+	bool tensor_scale = mxfp_format_get_info(j->format)->tensor_scale;
 	int n_modes = equal_n_values(MXFP_OPTION_ROUND);
 
 	j->rounding.no_negative_zero = i % 2 != 0;
@@ -238,8 +238,8 @@ static bool options(struct equal *e, struct trial *t)
 /* Every number of a 16-bit source, neighbors in a block and not, under every rule or recipe. */
 static bool all_numbers(struct equal *e, struct trial *t)
 {
-	const struct mxfp_format_info *from = mxfp_format_info(t->job.src_format);
-	enum mxfp_option option = mxfp_format_info(t->job.format)->tensor_scale ? MXFP_OPTION_RECIPE : MXFP_OPTION_RULE;
+	const struct mxfp_format_info *from = mxfp_format_get_info(t->job.src_format);
+	enum mxfp_option option = mxfp_format_get_info(t->job.format)->tensor_scale ? MXFP_OPTION_RECIPE : MXFP_OPTION_RULE;
 
 	for (int i = 0; from->bits == 16 && i < 2 * equal_n_values(option); i++) {
 		prepare(e, t, 256, 256);

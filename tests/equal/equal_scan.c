@@ -43,7 +43,7 @@ static void describe(const struct equal_case *c, char *text, size_t size)
 	const struct mxfp_scan_job *j = c->job;
 
 	snprintf(text, size, "scan %s, n %zu, first index %" PRIu64 ", non-finite from %08" PRIX32 ", start %08" PRIX32 " %"
-	         PRIu64, mxfp_format_info(j->src_format)->name, j->n, j->first_index, j->non_finite_from, c->start.amax,
+	         PRIu64, mxfp_format_get_info(j->src_format)->name, j->n, j->first_index, j->non_finite_from, c->start.amax,
 	         c->start.first_non_finite);
 }
 
@@ -61,7 +61,7 @@ static void prepare(struct equal *e, struct trial *t, size_t n)
 	t->c.start.amax = random_below(r, 2) == 0 ? 0 : random_f32_between(r, -126, 127) & ~MXFP_F32_SIGN;
 	t->c.start.first_non_finite = random_below(r, 4) == 0 ? j->first_index + random_below(r, 100) : UINT64_MAX;
 	t->c.array[0] = (struct equal_array){
-		.bytes = n * mxfp_format_info(j->src_format)->storage_bytes,
+		.bytes = n * mxfp_format_get_info(j->src_format)->storage_bytes,
 		.place = equal_place(r),
 		.input = source,
 	};
@@ -70,7 +70,7 @@ static void prepare(struct equal *e, struct trial *t, size_t n)
 /* Ordinary numbers, or a mixture of patterns. */
 static void fill(struct equal *e, const struct trial *t)
 {
-	const struct mxfp_format_info *from = mxfp_format_info(t->job.src_format);
+	const struct mxfp_format_info *from = mxfp_format_get_info(t->job.src_format);
 	bool ordinary = random_below(&e->random, 2) == 0;
 	uint32_t numbers[LANES];
 
@@ -88,7 +88,7 @@ static void fill(struct equal *e, const struct trial *t)
 /* One number of n is the largest or is not finite, in each place. */
 static bool places(struct equal *e, struct trial *t)
 {
-	const struct mxfp_format_info *from = mxfp_format_info(t->job.src_format);
+	const struct mxfp_format_info *from = mxfp_format_get_info(t->job.src_format);
 
 	for (size_t i = 0; i < LENGTHS; i++) {
 		struct pattern_group g = {.pattern = i % 2 != 0 ? PATTERN_NAN : PATTERN_INF, .format = from, .top = 0};

@@ -18,7 +18,7 @@ static bool one_in(struct random *r, uint32_t n)
 
 static bool is_block(enum mxfp_format format)
 {
-	return mxfp_format_info(format)->kind == MXFP_KIND_BLOCK;
+	return mxfp_format_get_info(format)->kind == MXFP_KIND_BLOCK;
 }
 
 /* Edges of vectors, panels, blocks, chunks and tiles, primes, and anything. */
@@ -59,7 +59,7 @@ static void any_quantization(struct gemm_case *c, struct random *r)
 	q->round = q->recipe == MXFP_RECIPE_GGML ? MXFP_ROUND_RNE : (enum mxfp_round)random_below(r, MXFP_ROUND_SR + 1);
 	q->non_finite = one_in(r, 2) ? MXFP_NON_FINITE_PROPAGATE : MXFP_NON_FINITE_SATURATE;
 	q->no_negative_zero = one_in(r, 4);
-	q->via_bf16 = one_in(r, 4) && !mxfp_format_info(c->options.a_format)->tensor_scale;
+	q->via_bf16 = one_in(r, 4) && !mxfp_format_get_info(c->options.a_format)->tensor_scale;
 	q->seed = random_u64(r);
 	q->stream = random_u64(r);
 	q->first_index = random_u64(r) >> 8;
@@ -130,7 +130,7 @@ static struct operand any_a(const struct gemm_case *c, struct random *r, const s
 /* Rows of A one after the other. */
 static void straighten(struct gemm_case_product *p)
 {
-	size_t width = mxfp_format_info(p->seen.format)->storage_bytes;
+	size_t width = mxfp_format_get_info(p->seen.format)->storage_bytes;
 
 	p->seen_data = matrix_allocate(p->m * p->k * width);
 	for (size_t i = 0; i < p->m * p->k; i++)
@@ -169,7 +169,7 @@ static void quantize(const struct gemm_case *c, struct gemm_case_product *p)
 static void any_c(const struct gemm_case *c, struct random *r, struct gemm_case_product *p, bool special)
 {
 	const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE, .overflow = MXFP_OVERFLOW_OVF};
-	const struct mxfp_format_info *f = mxfp_format_info(c->options.c_format);
+	const struct mxfp_format_info *f = mxfp_format_get_info(c->options.c_format);
 	struct mxfp_counts counts = {0};
 
 	p->c_stride = p->n + (one_in(r, 2) ? 0 : random_below(r, 40));
@@ -185,7 +185,7 @@ static void any_c(const struct gemm_case *c, struct random *r, struct gemm_case_
 		return;
 	p->bias = matrix_allocate(p->n * sizeof *p->bias);
 	for (size_t i = 0; i < p->n; i++)
-		mxfp_ref_store(mxfp_format_info(MXFP_FORMAT_F32), p->bias, i,
+		mxfp_ref_store(mxfp_format_get_info(MXFP_FORMAT_F32), p->bias, i,
 		               special ? random_f32(r) : random_f32_between(r, -20, 20));
 }
 
@@ -193,16 +193,16 @@ static void any_c(const struct gemm_case *c, struct random *r, struct gemm_case_
 static bool is_scaled(const struct gemm_case_product *p)
 {
 	return p->acc == MXFP_ACC_EXACT && p->k != 0 &&
-	       (mxfp_format_info(p->seen.format)->tensor_scale || mxfp_format_info(p->w.matrix.format)->tensor_scale);
+	       (mxfp_format_get_info(p->seen.format)->tensor_scale || mxfp_format_get_info(p->w.matrix.format)->tensor_scale);
 }
 
 static void add_scale(struct mxfp_gemm_finish_job *job, const struct mxfp_matrix *m)
 {
-	const struct mxfp_format_info *f32 = mxfp_format_info(MXFP_FORMAT_F32);
+	const struct mxfp_format_info *f32 = mxfp_format_get_info(MXFP_FORMAT_F32);
 	float *scale = m->tensor_scale_divides ? &job->divide : &job->multiply;
 	bool *has = m->tensor_scale_divides ? &job->divides : &job->multiplies;
 
-	if (!mxfp_format_info(m->format)->tensor_scale)
+	if (!mxfp_format_get_info(m->format)->tensor_scale)
 		return;
 	uint32_t x = mxfp_ref_load(f32, &m->tensor_scale, 0);
 	mxfp_ref_store(f32, scale, 0, *has ? mxfp_f32_mul(x, mxfp_ref_load(f32, scale, 0)) : x);
@@ -215,8 +215,8 @@ static float *given_numbers(const struct gemm_case *c, const struct gemm_case_pr
 	float *numbers = matrix_allocate(p->m * p->n * sizeof *numbers);
 
 	for (size_t i = 0; i < p->m * p->n; i++)
-		mxfp_ref_store(mxfp_format_info(MXFP_FORMAT_F32), numbers, i,
-		               mxfp_ref_load(mxfp_format_info(c->options.c_format), p->given,
+		mxfp_ref_store(mxfp_format_get_info(MXFP_FORMAT_F32), numbers, i,
+		               mxfp_ref_load(mxfp_format_get_info(c->options.c_format), p->given,
 		                             i / p->n * p->c_stride + i % p->n));
 	return numbers;
 }
@@ -224,8 +224,8 @@ static float *given_numbers(const struct gemm_case *c, const struct gemm_case_pr
 static void store(const struct gemm_case *c, size_t index, size_t row, const float *values)
 {
 	const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE, .overflow = MXFP_OVERFLOW_OVF};
-	const struct mxfp_format_info *f32 = mxfp_format_info(MXFP_FORMAT_F32);
-	const struct mxfp_format_info *f = mxfp_format_info(c->options.c_format);
+	const struct mxfp_format_info *f32 = mxfp_format_get_info(MXFP_FORMAT_F32);
+	const struct mxfp_format_info *f = mxfp_format_get_info(c->options.c_format);
 	const struct gemm_case_product *p = &c->product[index];
 	struct mxfp_counts counts = {0};
 
@@ -325,16 +325,16 @@ void gemm_case_describe(const struct gemm_case *c, char *text, size_t size)
 {
 	const struct mxfp_gemm_options *o = &c->options;
 	int at = snprintf(text, size, "acc %s, pass_k %u, c %s%s, psum %s %s, a_format %s%s:",
-	                  mxfp_option_name(MXFP_OPTION_ACC, (int)o->acc), o->pass_k, mxfp_format_info(o->c_format)->name,
-	                  o->accumulate ? " given" : "", mxfp_format_info(o->psum)->name,
-	                  mxfp_option_name(MXFP_OPTION_ROUND, (int)o->psum_round), mxfp_format_info(o->a_format)->name,
+	                  mxfp_option_name(MXFP_OPTION_ACC, (int)o->acc), o->pass_k, mxfp_format_get_info(o->c_format)->name,
+	                  o->accumulate ? " given" : "", mxfp_format_get_info(o->psum)->name,
+	                  mxfp_option_name(MXFP_OPTION_ROUND, (int)o->psum_round), mxfp_format_get_info(o->a_format)->name,
 	                  o->epilogue != NULL ? ", epilogue" : "");
 
 	for (size_t i = 0; i < c->n && at > 0 && (size_t)at < size; i++) {
 		const struct gemm_case_product *p = &c->product[i];
 
 		at += snprintf(text + at, size - (size_t)at, " %s%s x %s %zu x %zu x %zu%s,",
-		               mxfp_format_info(p->a.matrix.format)->name, p->a.matrix.transposed ? " transposed" : "",
-		               mxfp_format_info(p->w.matrix.format)->name, p->m, p->n, p->k, p->bias != NULL ? " bias" : "");
+		               mxfp_format_get_info(p->a.matrix.format)->name, p->a.matrix.transposed ? " transposed" : "",
+		               mxfp_format_get_info(p->w.matrix.format)->name, p->m, p->n, p->k, p->bias != NULL ? " bias" : "");
 	}
 }

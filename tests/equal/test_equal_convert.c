@@ -10,7 +10,7 @@ static struct equal equal;
 START_TEST(kernels_equal_the_reference)
 {
 	for (int from = 0; from < MXFP_N_FORMATS; from++)
-		if (mxfp_format_info((enum mxfp_format)from)->kind != MXFP_KIND_BLOCK)
+		if (mxfp_format_get_info((enum mxfp_format)from)->kind != MXFP_KIND_BLOCK)
 			ck_assert_msg(equal_convert(&equal, (enum mxfp_format)_i, (enum mxfp_format)from), "%s", equal.message);
 }
 END_TEST

@@ -35,8 +35,8 @@ int main(void)
 
 		operand_format(i / N_FORMATS, &a_format);
 		operand_format(i % N_FORMATS, &w_format);
-		snprintf(name[i], sizeof name[i], "gemm_%s_%s", mxfp_format_info(a_format)->name,
-		         mxfp_format_info(w_format)->name);
+		snprintf(name[i], sizeof name[i], "gemm_%s_%s", mxfp_format_get_info(a_format)->name,
+		         mxfp_format_get_info(w_format)->name);
 		TCase *pair = tcase_create(name[i]);
 		tcase_set_timeout(pair, 0);
 		tcase_add_loop_test(pair, kernels_equal_the_reference, (int)i, (int)i + 1);

@@ -60,7 +60,7 @@ struct slots {
 static void check_prune(const struct slots *s, enum mxfp_format format, const struct mxfp_kernels *table,
                         const char *tier)
 {
-	const size_t width = mxfp_format_info(format)->storage_bytes, bytes = s->rows * s->stride * width;
+	const size_t width = mxfp_format_get_info(format)->storage_bytes, bytes = s->rows * s->stride * width;
 	struct guarded src = place(&equal.random, s->src, bytes);
 	struct guarded masks = place(&equal.random, NULL, s->rows * s->masks_stride);
 	struct guarded pruned = place(&equal.random, NULL, bytes);
@@ -221,7 +221,7 @@ static void make_product(struct product *p, struct random *r, struct mxfp_sparsi
 	p->options.psum = random_below(r, 4) == 0 ? MXFP_FORMAT_BF16 : MXFP_FORMAT_F32;
 	snprintf(p->text, sizeof p->text,
 	         "%s x %s %u:%u, %zu x %zu x %zu, acc %d, pass %u, psum %d, MXFP_TEST_SEED=%" PRIu64,
-	         mxfp_format_info(a_format)->name, mxfp_format_info(w_format)->name, sparsity.n, sparsity.m, p->m, p->n,
+	         mxfp_format_get_info(a_format)->name, mxfp_format_get_info(w_format)->name, sparsity.n, sparsity.m, p->m, p->n,
 	         p->k, (int)p->options.acc, p->options.pass_k, (int)p->options.psum, suite_seed());
 }
 
@@ -235,7 +235,7 @@ static void multiply(const struct product *p, const char *isa, const struct mxfp
 	size_t bytes;
 
 	options.exec = &(struct mxfp_exec){.threads = 1 + random_below(&equal.random, 3), .isa = isa};
-	options.a_format = mxfp_format_info(p->a.matrix.format)->kind == MXFP_KIND_BLOCK ? p->a.matrix.format : MXFP_FORMAT_F32;
+	options.a_format = mxfp_format_get_info(p->a.matrix.format)->kind == MXFP_KIND_BLOCK ? p->a.matrix.format : MXFP_FORMAT_F32;
 	if (packed) {
 		ck_assert_int_eq(mxfp_pack_size(w, &options, &bytes), MXFP_OK);
 		panels = place(&equal.random, NULL, bytes);

@@ -22,7 +22,7 @@ int use_facts(void)
 	uint32_t words[4], counter[4] = {0}, key[2] = {0};
 
 	mxfp_philox4x32_10(counter, key, words);
-	return mxfp_format_info(MXFP_FORMAT_MXFP4)->block_length == 32 &&
+	return mxfp_format_get_info(MXFP_FORMAT_MXFP4)->block_length == 32 &&
 	       mxfp_format_from_name("nvfp4", &format) == MXFP_OK && mxfp_isa_name(0) != NULL &&
 	       mxfp_isa_available() != 0 && mxfp_isa_active() >= 0 && mxfp_isa_status() == MXFP_OK &&
 	       mxfp_isa_lacks(0, 0) == NULL && mxfp_option_name(MXFP_OPTION_ROUND, MXFP_ROUND_SR) != NULL &&

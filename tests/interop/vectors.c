@@ -179,5 +179,5 @@ enum mxfp_format vectors_format(const struct vector_case *c)
 
 uint32_t vectors_decode_code(enum mxfp_format element, uint32_t code)
 {
-	return mxfp_minifloat_decode(mxfp_format_info(element), code);
+	return mxfp_minifloat_decode(mxfp_format_get_info(element), code);
 }

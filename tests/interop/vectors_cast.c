@@ -229,7 +229,7 @@ static int excuse_value(const struct cast *k)
    them. */
 static uint32_t *convert(const struct vector_case *c, const struct vector_array *input, bool values)
 {
-	const struct mxfp_format_info *format = mxfp_format_info(vectors_format(c));
+	const struct mxfp_format_info *format = mxfp_format_get_info(vectors_format(c));
 	const struct mxfp_convert_options options = {
 		.round = round_of(c), .overflow = overflow_of(c, format->format), .exec = &one_thread};
 	const struct mxfp_convert_options exact = {.exec = &one_thread};
@@ -259,7 +259,7 @@ void vectors_run_cast(struct vector_set *set, struct vector_case *c)
 	}
 	struct vector_array input = vectors_input(set, c->input), codes = vectors_output(set, c, "codes");
 	uint32_t *ours = convert(c, &input, false);
-	struct cast cast = {c, mxfp_format_info(vectors_format(c)), round_of(c), 0, 0, 0};
+	struct cast cast = {c, mxfp_format_get_info(vectors_format(c)), round_of(c), 0, 0, 0};
 
 	ck_assert_uint_eq(codes.n, input.n);
 	for (size_t i = 0; i < codes.n; i++) {
@@ -278,7 +278,7 @@ void vectors_run_cast_values(struct vector_set *set, struct vector_case *c)
 {
 	struct vector_array input = vectors_input(set, c->input), values = vectors_output(set, c, "values");
 	uint32_t *ours = convert(c, &input, true);
-	struct cast cast = {c, mxfp_format_info(vectors_format(c)), round_of(c), 0, 0, 0};
+	struct cast cast = {c, mxfp_format_get_info(vectors_format(c)), round_of(c), 0, 0, 0};
 
 	/* Some were run on the first 40,000 inputs only, as their notes say. */
 	ck_assert_uint_le(values.n, input.n);

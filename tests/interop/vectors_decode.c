@@ -45,7 +45,7 @@ void vectors_run_decode(struct vector_set *set, struct vector_case *c)
 		return;
 	}
 	struct vector_array values = vectors_output(set, c, "values");
-	ck_assert_uint_eq(values.n, (size_t)1 << mxfp_format_info(format)->bits);
+	ck_assert_uint_eq(values.n, (size_t)1 << mxfp_format_get_info(format)->bits);
 	for (size_t i = 0; i < values.n; i++) {
 		uint32_t ours = vectors_decode_code(format, (uint32_t)i);
 		/* 4: NaN is unspecified: its sign and payload differ. */

@@ -23,8 +23,6 @@ static const struct mxfp_exec one_thread = {.threads = 1};
    no_negative_zero. */
 static struct mxfp_quantize_options options_of(const struct vector_case *c)
 {
-	static const struct mxfp_exec one_thread = {.threads = 1};
-
 	return (struct mxfp_quantize_options){
 		.rule = vectors_rule(c),
 		.round = vectors_by_ggml(c) ? MXFP_ROUND_RHZ : vectors_round(c),
@@ -239,7 +237,7 @@ void vectors_run_mx_block(struct vector_set *set, struct vector_case *c)
 	blocks.codes = codes;
 	blocks.scales = scales;
 	ck_assert_int_eq(mxfp_quantize(&blocks, input.at, MXFP_FORMAT_F32, 0, &options), MXFP_OK);
-	b.element = mxfp_format_info(mxfp_format_info(blocks.format)->element);
+	b.element = mxfp_format_get_info(mxfp_format_get_info(blocks.format)->element);
 	b.rounding =
 		(struct mxfp_rounding){.mode = options.round, .no_negative_zero = options.no_negative_zero};
 	for (size_t row = 0; row < input.rows; row++) {

@@ -141,8 +141,8 @@ int vectors_excuse_scale(const struct vector_block *b)
 void vectors_run_mx_scale(struct vector_set *set, struct vector_case *c)
 {
 	struct vector_array input = vectors_input(set, c->input), values = vectors_output(set, c, "values");
-	const struct mxfp_format_info *format = mxfp_format_info(vectors_format(c));
-	struct vector_block b = {.set = set, .c = c, .element = mxfp_format_info(format->element)};
+	const struct mxfp_format_info *format = mxfp_format_get_info(vectors_format(c));
+	struct vector_block b = {.set = set, .c = c, .element = mxfp_format_get_info(format->element)};
 
 	for (size_t row = 0; row < input.rows; row++) {
 		float theirs;

@@ -53,15 +53,15 @@ static const char *overflow_name(const struct exhaustive_case *c)
 void exhaustive_wrong(const struct exhaustive_case *c, atomic_uint *n_wrong, const char *what, uint32_t number)
 {
 	if (atomic_fetch_add(n_wrong, 1) < EXHAUSTIVE_N_SHOWN)
-		printf("%s %s to %s, %s %s%s: wrong %s %08" PRIX32 "\n", c->tier, mxfp_format_info(c->src_format)->name,
-		       mxfp_format_info(c->dst_format)->name, mode_name(c), overflow_name(c),
+		printf("%s %s to %s, %s %s%s: wrong %s %08" PRIX32 "\n", c->tier, mxfp_format_get_info(c->src_format)->name,
+		       mxfp_format_get_info(c->dst_format)->name, mode_name(c), overflow_name(c),
 		       c->rounding.no_negative_zero ? " no -0" : "", what, number);
 }
 
 /* What a case is called, in the output and in the record. */
 static void name_case(const struct exhaustive_case *c, char *name, size_t size)
 {
-	const char *from = mxfp_format_info(c->src_format)->name, *to = mxfp_format_info(c->dst_format)->name;
+	const char *from = mxfp_format_get_info(c->src_format)->name, *to = mxfp_format_get_info(c->dst_format)->name;
 
 	if (c->src_format == MXFP_FORMAT_F32)
 		snprintf(name, size, "%s %s to %s, %s %s:", c->tier, from, to, mode_name(c), overflow_name(c));
@@ -209,7 +209,7 @@ static void run_nvfp4(const struct choice *choice, const struct exhaustive_case 
 
 static bool is_element(const char *wanted, int format)
 {
-	const struct mxfp_format_info *f = mxfp_format_info((enum mxfp_format)format);
+	const struct mxfp_format_info *f = mxfp_format_get_info((enum mxfp_format)format);
 
 	return f->kind != MXFP_KIND_BLOCK && matches(wanted, f->name);
 }

@@ -42,7 +42,7 @@ static uint8_t byte_at_four(const struct mxfp_nvfp4_tensor *t, uint32_t amax)
 	const uint32_t one_and_half = UINT32_C(0x3FC00000);
 	struct mxfp_counts counts = {0};
 
-	return (uint8_t)mxfp_minifloat_encode(mxfp_format_info(MXFP_FORMAT_UE4M3),
+	return (uint8_t)mxfp_minifloat_encode(mxfp_format_get_info(MXFP_FORMAT_UE4M3),
 	                                      mxfp_f32_mul(one_and_half, mxfp_f32_mul(amax, t->encode_sixth)), 0, &rne, 0,
 	                                      &counts);
 }

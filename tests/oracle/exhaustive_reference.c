@@ -33,7 +33,7 @@ static void compare(const struct duel *d, const struct exhaustive_case *c, size_
 	job.dst = want_codes;
 	job.counts = &want;
 	exhaustive_convert(c, c->reference, &job);
-	if (memcmp(codes, want_codes, n * mxfp_format_info(c->dst_format)->storage_bytes) != 0)
+	if (memcmp(codes, want_codes, n * mxfp_format_get_info(c->dst_format)->storage_bytes) != 0)
 		exhaustive_wrong(c, d->n_wrong, "codes from", number);
 	else if (memcmp(&counts, &want, sizeof want) != 0)
 		exhaustive_wrong(c, d->n_wrong, "counts from", number);
@@ -93,7 +93,7 @@ static void run_narrow(void *context, size_t piece)
 		.stream = random_u64(&r),
 	};
 	for (size_t i = 0; i < n; i++)
-		store(mxfp_format_info(c.src_format), i, (uint32_t)(first + i));
+		store(mxfp_format_get_info(c.src_format), i, (uint32_t)(first + i));
 	compare(d, &c, n, random_u64(&r) >> (1 + piece % 60), (uint32_t)first);
 }
 
@@ -102,7 +102,7 @@ struct exhaustive_result exhaustive_narrow(const struct exhaustive_case *c)
 	atomic_uint n_wrong = 0;
 	struct duel d = {
 		.c = c,
-		.n_numbers = (size_t)1 << mxfp_format_info(c->src_format)->bits,
+		.n_numbers = (size_t)1 << mxfp_format_get_info(c->src_format)->bits,
 		.n_wrong = &n_wrong,
 	};
 	size_t pieces = d.n_numbers / PIECE + (d.n_numbers % PIECE != 0);

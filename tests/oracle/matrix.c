@@ -57,7 +57,7 @@ uint32_t matrix_element(const struct matrix *m, size_t row, size_t col)
 		return word;
 	}
 	memcpy(&half, (const uint8_t *)m->src + 2 * i, 2);
-	return oracle_decode(mxfp_format_info(m->src_format), half);
+	return oracle_decode(mxfp_format_get_info(m->src_format), half);
 }
 
 uint32_t matrix_generated(struct random *r, int shape, int top, size_t i)

@@ -174,7 +174,7 @@ static uint8_t any_scale(struct random *r, const struct mxfp_format_info *scale,
 
 static void fill_blocks(struct random *r, const struct operand_range *range, struct operand *o)
 {
-	const struct mxfp_format_info *f = mxfp_format_info(o->matrix.format), *element = mxfp_format_info(f->element);
+	const struct mxfp_format_info *f = mxfp_format_get_info(o->matrix.format), *element = mxfp_format_get_info(f->element);
 	size_t blocks = (o->matrix.cols + f->block_length - 1) / f->block_length;
 	size_t block_bytes = f->block_length * element->bits / 8;
 	uint8_t *data = (uint8_t *)o->matrix.data, *scales = (uint8_t *)o->matrix.scales;
@@ -191,7 +191,7 @@ static void fill_blocks(struct random *r, const struct operand_range *range, str
 			fill_codes(r, element, data + row * o->matrix.stride + b * block_bytes, f->block_length,
 			           least, any_shape(r, range), special);
 			scales[row * o->matrix.scales_stride + b] =
-				any_scale(r, mxfp_format_info(f->scale), range, special && random_below(r, 4) == 0);
+				any_scale(r, mxfp_format_get_info(f->scale), range, special && random_below(r, 4) == 0);
 		}
 	}
 }
@@ -221,7 +221,7 @@ static uint32_t any_number(struct random *r, const struct operand_range *range, 
 static void fill_numbers(struct random *r, const struct operand_range *range, struct operand *o)
 {
 	const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE, .overflow = MXFP_OVERFLOW_OVF};
-	const struct mxfp_format_info *f = mxfp_format_info(o->matrix.format);
+	const struct mxfp_format_info *f = mxfp_format_get_info(o->matrix.format);
 	struct mxfp_counts counts = {0};
 	enum shape shape = SHAPE_ANY;
 	bool special = false;
@@ -264,7 +264,7 @@ static void fill_tensor_scale(struct random *r, const struct operand_range *rang
 struct operand operand_of(struct random *r, const struct operand_range *range, enum mxfp_format format, size_t rows,
                           size_t cols, size_t gap)
 {
-	const struct mxfp_format_info *f = mxfp_format_info(format);
+	const struct mxfp_format_info *f = mxfp_format_get_info(format);
 	struct operand o = {.matrix = {.format = format, .rows = rows, .cols = cols}};
 	struct mxfp_sizes size = {0};
 

@@ -34,7 +34,7 @@ static void set_magnitude(mpfr_ptr x, const struct mxfp_format_info *f, uint32_t
 
 void oracle_init(struct oracle *o, enum mxfp_format format)
 {
-	o->format = mxfp_format_info(format);
+	o->format = mxfp_format_get_info(format);
 	o->n = format == MXFP_FORMAT_F32 ? 0 : o->format->max_code + 1;
 	o->magnitude = malloc((o->n + 1) * sizeof *o->magnitude);
 	assert(o->magnitude != NULL);
@@ -61,7 +61,7 @@ void oracle_set_f32(mpfr_ptr x, uint32_t bits)
 	else if (magnitude == F32_INF)
 		mpfr_set_inf(x, 1);
 	else
-		set_magnitude(x, mxfp_format_info(MXFP_FORMAT_F32), magnitude);
+		set_magnitude(x, mxfp_format_get_info(MXFP_FORMAT_F32), magnitude);
 	mpfr_setsign(x, x, (bits & F32_SIGN) != 0, MPFR_RNDN);
 }
 

@@ -12,13 +12,13 @@ enum { WIDE = 192 };
 /* The code of element k: in a block format bits k * bits and on of the row, the low ones first. */
 static uint32_t code_of(const struct mxfp_matrix *x, size_t row, size_t k)
 {
-	const struct mxfp_format_info *f = mxfp_format_info(x->format);
+	const struct mxfp_format_info *f = mxfp_format_get_info(x->format);
 	const uint8_t *data = x->data;
 	uint32_t code = 0;
 	uint16_t half;
 
 	if (f->kind == MXFP_KIND_BLOCK) {
-		unsigned bits = mxfp_format_info(f->element)->bits;
+		unsigned bits = mxfp_format_get_info(f->element)->bits;
 
 		for (size_t bit = 0, at = k * bits; bit < bits; bit++, at++)
 			code |= (uint32_t)(data[row * x->stride + at / 8] >> at % 8 & 1) << bit;
@@ -35,17 +35,17 @@ static uint32_t code_of(const struct mxfp_matrix *x, size_t row, size_t k)
 
 static void set_element(mpfr_ptr y, const struct mxfp_matrix *x, size_t row, size_t k)
 {
-	enum mxfp_format element = mxfp_format_info(x->format)->element;
+	enum mxfp_format element = mxfp_format_get_info(x->format)->element;
 
-	oracle_set_f32(y, oracle_decode(mxfp_format_info(element), code_of(x, row, k)));
+	oracle_set_f32(y, oracle_decode(mxfp_format_get_info(element), code_of(x, row, k)));
 }
 
 static void set_scale(mpfr_ptr y, const struct mxfp_matrix *x, size_t row, size_t k)
 {
-	const struct mxfp_format_info *f = mxfp_format_info(x->format);
+	const struct mxfp_format_info *f = mxfp_format_get_info(x->format);
 	const uint8_t *scales = x->scales;
 
-	oracle_set_f32(y, oracle_decode(mxfp_format_info(f->scale), scales[row * x->scales_stride + k / f->block_length]));
+	oracle_set_f32(y, oracle_decode(mxfp_format_get_info(f->scale), scales[row * x->scales_stride + k / f->block_length]));
 }
 
 /* Rounds what MPFR has rounded to 24 bits without limit of exponent to binary32, as if at once. */
@@ -122,13 +122,13 @@ static uint32_t decoded(const struct mxfp_matrix *x, size_t row, size_t k)
 	uint32_t bits;
 
 	set_element(y, x, row, k);
-	if (mxfp_format_info(x->format)->kind != MXFP_KIND_BLOCK) {
-		enum mxfp_format format = mxfp_format_info(x->format)->element;
-		return oracle_decode(mxfp_format_info(format), code_of(x, row, k));
+	if (mxfp_format_get_info(x->format)->kind != MXFP_KIND_BLOCK) {
+		enum mxfp_format format = mxfp_format_get_info(x->format)->element;
+		return oracle_decode(mxfp_format_get_info(format), code_of(x, row, k));
 	}
 	set_scale(scale, x, row, k);
 	bits = to_f32(y, mpfr_mul(y, y, scale, MPFR_RNDN));
-	if (!mxfp_format_info(x->format)->tensor_scale)
+	if (!mxfp_format_get_info(x->format)->tensor_scale)
 		return bits;
 	memcpy(&bits, &x->tensor_scale, sizeof bits);
 	oracle_set_f32(g, bits);

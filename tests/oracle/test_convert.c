@@ -51,7 +51,7 @@ static uint32_t stored(const struct mxfp_format_info *f, const void *array, size
 static void compare(const struct oracle *o, const void *src, enum mxfp_format src_format, size_t n,
                     const struct mxfp_convert_options *options)
 {
-	const struct mxfp_format_info *to = o->format, *from = mxfp_format_info(src_format);
+	const struct mxfp_format_info *to = o->format, *from = mxfp_format_get_info(src_format);
 	const struct mxfp_rounding r = {options->round, options->overflow, options->no_negative_zero, 0, 0};
 	struct mxfp_convert_options with_counts = *options;
 	struct mxfp_counts counts = {0, 1, 2, 3, 4, 5}, want_counts = counts;
@@ -104,7 +104,7 @@ START_TEST(every_8_bit_number_to_every_format)
 	for (int c = 0; c < 256; c++)
 		all[c] = (uint8_t)c;
 	for (int f = 0; f < N_ELEMENTS; f++)
-		if (mxfp_format_info((enum mxfp_format)f)->storage_bytes == 1)
+		if (mxfp_format_get_info((enum mxfp_format)f)->storage_bytes == 1)
 			compare(o, all, (enum mxfp_format)f, 256, &options);
 }
 END_TEST

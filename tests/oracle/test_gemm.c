@@ -22,7 +22,7 @@ static bool is_nan(uint32_t x)
 
 static bool is_block(enum mxfp_format format)
 {
-	return mxfp_format_info(format)->kind == MXFP_KIND_BLOCK;
+	return mxfp_format_get_info(format)->kind == MXFP_KIND_BLOCK;
 }
 
 /* All of a product, whose operands and choices `job` has, from what c holds. */
@@ -44,9 +44,9 @@ static void compare(struct mxfp_gemm_ref_job job, const uint32_t *c)
 		if (got[i] != want && !(is_nan(got[i]) && is_nan(want)))
 			ck_abort_msg("%s x %s, %zu x %zu x %zu, acc %s, pass %zu, psum %s %s: C[%zu][%zu] from %08" PRIX32
 			             " is %08" PRIX32 " instead of %08" PRIX32 "; MXFP_TEST_SEED=%" PRIu64,
-			             mxfp_format_info(job.a->format)->name, mxfp_format_info(job.w->format)->name, job.rows,
+			             mxfp_format_get_info(job.a->format)->name, mxfp_format_get_info(job.w->format)->name, job.rows,
 			             n, job.a->cols, mxfp_option_name(MXFP_OPTION_ACC, (int)job.acc), job.pass,
-			             mxfp_format_info(job.psum)->name, mxfp_option_name(MXFP_OPTION_ROUND, (int)job.psum_round),
+			             mxfp_format_get_info(job.psum)->name, mxfp_option_name(MXFP_OPTION_ROUND, (int)job.psum_round),
 			             i / n, i % n, c[i], got[i], want, suite_seed());
 	}
 	suite_compared(job.rows * n);
@@ -253,7 +253,7 @@ static const struct by_hand by_hand[] = {
 /* The row as a matrix of one row. */
 static struct mxfp_matrix matrix_of_row(const struct row *row, size_t depth, uint8_t *data, uint8_t *scales)
 {
-	const struct mxfp_format_info *f = mxfp_format_info(row->format), *element = mxfp_format_info(f->element);
+	const struct mxfp_format_info *f = mxfp_format_get_info(row->format), *element = mxfp_format_get_info(f->element);
 	struct mxfp_matrix m = {.format = row->format, .rows = 1, .cols = depth, .data = data, .scales = scales};
 
 	memcpy(&m.tensor_scale, &row->tensor_scale, sizeof m.tensor_scale);

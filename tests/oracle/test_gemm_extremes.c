@@ -55,7 +55,7 @@ static const struct by_hand by_hand[] = {
 
 static void fill(const struct operand *o, size_t rows, uint8_t *codes, uint8_t *scales, struct mxfp_matrix *matrix)
 {
-	size_t bits = mxfp_format_info(mxfp_format_info(o->format)->element)->bits, row_bytes = K * bits / 8;
+	size_t bits = mxfp_format_get_info(mxfp_format_get_info(o->format)->element)->bits, row_bytes = K * bits / 8;
 
 	memset(codes, 0, rows * row_bytes);
 	for (size_t i = 0; i < rows * K; i++) {
@@ -89,7 +89,7 @@ static void multiply(const char *isa, const struct operand *a, const struct oper
 	free(workspace);
 	for (size_t i = 0; i < m * N; i++)
 		ck_assert_msg(mxfp_f32_bits(c[i]) == want, "%s x %s, %zu rows: C[%zu][%zu] is %08" PRIX32 ", not %08" PRIX32,
-		              mxfp_format_info(a->format)->name, mxfp_format_info(w->format)->name, m, i / N, i % N,
+		              mxfp_format_get_info(a->format)->name, mxfp_format_get_info(w->format)->name, m, i / N, i % N,
 		              mxfp_f32_bits(c[i]), want);
 	suite_compared(m * N);
 }

@@ -47,7 +47,7 @@ static void compare(const struct oracle *o, uint32_t x, int shift, const struct 
 START_TEST(every_code_decodes_to_its_value)
 {
 	for (int f = 0; f < MXFP_N_FORMATS; f++) {
-		const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)f);
+		const struct mxfp_format_info *info = mxfp_format_get_info((enum mxfp_format)f);
 		if (info->kind == MXFP_KIND_BLOCK || info->bits > 19)
 			continue;
 		/* Codes of one byte with their spare bits set too: those are ignored. */
@@ -124,7 +124,7 @@ START_TEST(values_of_the_contract)
 	};
 
 	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-		const struct mxfp_format_info *info = mxfp_format_info(known[i].format);
+		const struct mxfp_format_info *info = mxfp_format_get_info(known[i].format);
 		struct mxfp_rounding r = {.mode = known[i].mode, .overflow = known[i].overflow};
 		struct mxfp_counts counts = {0};
 		uint32_t code = mxfp_minifloat_encode(info, known[i].x, 0, &r, 0, &counts);

@@ -299,7 +299,7 @@ int main(void)
 
 	oracle_init(&bf16, MXFP_FORMAT_BF16);
 	for (int i = 0; i < N_FORMATS; i++)
-		oracle_init(&oracles[i], mxfp_format_info(formats[i])->element);
+		oracle_init(&oracles[i], mxfp_format_get_info(formats[i])->element);
 	tcase_add_loop_test(oracle, blocks_are_those_of_exact_arithmetic, 0, N_FORMATS * N_RULES * N_MODES);
 	tcase_add_test(oracle, squared_errors_are_summed_in_the_stated_order);
 	tcase_add_loop_test(oracle, tails_of_any_length, 0, N_FORMATS);

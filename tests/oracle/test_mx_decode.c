@@ -21,7 +21,7 @@ static void report_dequantized(const struct oracle *o, enum mxfp_format to, uint
                                uint32_t want)
 {
 	ck_abort_msg("%s %02" PRIX32 " at scale %02X to %s: %08" PRIX32 " instead of %08" PRIX32, o->format->name, code,
-	             (unsigned)scale, mxfp_format_info(to)->name, x, want);
+	             (unsigned)scale, mxfp_format_get_info(to)->name, x, want);
 }
 
 /* fl32(code * 2^s), or the exact product rounded to a 16-bit format. */
@@ -77,7 +77,7 @@ START_TEST(every_code_at_every_scale_dequantizes)
 			codes[row * m.blocks.codes_stride + i / 8] |= (uint8_t)((i / bits >> i % bits & 1) << i % 8);
 	}
 	for (int t = 0; t < 3; t++) {
-		size_t bytes = mxfp_format_info(to[t])->storage_bytes;
+		size_t bytes = mxfp_format_get_info(to[t])->storage_bytes;
 		const struct mxfp_matrix matrix = mxfp_blocks_matrix(&m.blocks);
 		const struct mxfp_exec exec = {.threads = (unsigned)t};
 		memset(dst, MATRIX_CANARY, 256 * (cols + 3) * 4);
@@ -129,7 +129,7 @@ int main(void)
 	oracle_init(&bf16, MXFP_FORMAT_BF16);
 	oracle_init(&f16, MXFP_FORMAT_F16);
 	for (int i = 0; i < N_FORMATS; i++)
-		oracle_init(&oracles[i], mxfp_format_info(formats[i])->element);
+		oracle_init(&oracles[i], mxfp_format_get_info(formats[i])->element);
 	tcase_add_loop_test(oracle, every_code_at_every_scale_dequantizes, 0, N_FORMATS);
 	tcase_add_loop_test(property, quantizing_twice_changes_nothing, 0, N_FORMATS);
 	suite_add_tcase(suite, oracle);

@@ -122,7 +122,7 @@ START_TEST(values_by_hand)
 	};
 
 	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-		if (mxfp_ref_scale(known[i].rule, mxfp_format_info(known[i].format), known[i].amax) != known[i].s)
+		if (mxfp_ref_scale(known[i].rule, mxfp_format_get_info(known[i].format), known[i].amax) != known[i].s)
 			ck_abort_msg("row %d", (int)i);
 	suite_compared(sizeof known / sizeof known[0]);
 }

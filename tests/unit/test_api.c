@@ -264,7 +264,7 @@ START_TEST(quantize_reports_non_finite)
 	const float amax = 2;
 
 	for (int f = 0; f < MXFP_N_FORMATS; f++) {
-		const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)f);
+		const struct mxfp_format_info *info = mxfp_format_get_info((enum mxfp_format)f);
 		struct mxfp_quantize_options o = {.tensor_amax = &amax};
 
 		if (info->kind == MXFP_KIND_BLOCK && info->tensor_scale)
@@ -364,7 +364,7 @@ START_TEST(amax_is_the_largest_finite_magnitude)
 	struct random r = {suite_seed()};
 
 	for (int i = 0; i < 30000; i++) {
-		const struct mxfp_format_info *f = mxfp_format_info(formats[i % 3]);
+		const struct mxfp_format_info *f = mxfp_format_get_info(formats[i % 3]);
 		uint32_t words[8], want = 0, start = i % 2 == 0 ? 0 : random_f32(&r) & 0x7F7FFFFF, bits;
 		size_t n = random_below(&r, 9);
 		float amax;

@@ -20,7 +20,7 @@ static bool is_source(int f)
 
 static bool is_block(int f)
 {
-	return mxfp_format_info((enum mxfp_format)f)->kind == MXFP_KIND_BLOCK;
+	return mxfp_format_get_info((enum mxfp_format)f)->kind == MXFP_KIND_BLOCK;
 }
 
 /* Every subset of what is available, over a table that held something else, has exactly the slots that formats need. */
@@ -59,7 +59,7 @@ START_TEST(the_reference_is_always_there)
 	mxfp_kernels_init(&reference, 1);
 	ck_assert_mem_eq(&none, &reference, sizeof none);
 	for (int to = 0; to < MXFP_N_FORMATS; to++) {
-		const bool block = is_block(to), nvfp4 = mxfp_format_info((enum mxfp_format)to)->tensor_scale;
+		const bool block = is_block(to), nvfp4 = mxfp_format_get_info((enum mxfp_format)to)->tensor_scale;
 
 		for (int from = 0; from < MXFP_N_FORMATS; from++)
 			ck_assert(reference.convert[to][from] == (block || is_block(from) ? NULL : mxfp_convert_ref));

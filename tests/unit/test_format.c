@@ -69,7 +69,7 @@ static double value(const struct mxfp_format_info *f, uint32_t code)
 
 START_TEST(element_facts_are_those_of_the_contract)
 {
-	const struct mxfp_format_info *f = mxfp_format_info(elements[_i].format);
+	const struct mxfp_format_info *f = mxfp_format_get_info(elements[_i].format);
 
 	ck_assert_ptr_nonnull(f);
 	ck_assert_str_eq(f->name, elements[_i].name);
@@ -91,7 +91,7 @@ END_TEST
 /* Every code's class, and that no finite one lies above the largest; of f32 a sample around the largest. */
 START_TEST(special_codes_are_those_of_the_contract)
 {
-	const struct mxfp_format_info *f = mxfp_format_info(elements[_i].format);
+	const struct mxfp_format_info *f = mxfp_format_get_info(elements[_i].format);
 	int64_t n_magnitudes = INT64_C(1) << (f->kind == MXFP_KIND_EXPONENT ? f->bits : f->bits - 1);
 
 	if (f->format == MXFP_FORMAT_F32)
@@ -110,7 +110,7 @@ END_TEST
 
 START_TEST(block_facts_are_those_of_the_contract)
 {
-	const struct mxfp_format_info *f = mxfp_format_info(blocks[_i].format);
+	const struct mxfp_format_info *f = mxfp_format_get_info(blocks[_i].format);
 
 	ck_assert_ptr_nonnull(f);
 	ck_assert_str_eq(f->name, blocks[_i].name);
@@ -130,15 +130,15 @@ START_TEST(no_format_is_missing_above)
 {
 	ck_assert_int_eq(N_ELEMENTS + N_BLOCKS, MXFP_N_FORMATS);
 	for (int f = 0; f < MXFP_N_FORMATS; f++)
-		ck_assert_ptr_nonnull(mxfp_format_info((enum mxfp_format)f));
+		ck_assert_ptr_nonnull(mxfp_format_get_info((enum mxfp_format)f));
 }
 END_TEST
 
 START_TEST(numbers_that_are_no_format_have_no_facts)
 {
-	ck_assert_ptr_null(mxfp_format_info((enum mxfp_format)MXFP_N_FORMATS));
-	ck_assert_ptr_null(mxfp_format_info((enum mxfp_format)-1));
-	ck_assert_ptr_null(mxfp_format_info((enum mxfp_format)1000));
+	ck_assert_ptr_null(mxfp_format_get_info((enum mxfp_format)MXFP_N_FORMATS));
+	ck_assert_ptr_null(mxfp_format_get_info((enum mxfp_format)-1));
+	ck_assert_ptr_null(mxfp_format_get_info((enum mxfp_format)1000));
 }
 END_TEST
 
@@ -153,7 +153,7 @@ START_TEST(names_and_aliases_are_found)
 
 	for (int f = 0; f < MXFP_N_FORMATS; f++) {
 		enum mxfp_format found = (enum mxfp_format)((f + 1) % MXFP_N_FORMATS);
-		ck_assert_int_eq((int)mxfp_format_from_name(mxfp_format_info((enum mxfp_format)f)->name, &found), (int)MXFP_OK);
+		ck_assert_int_eq((int)mxfp_format_from_name(mxfp_format_get_info((enum mxfp_format)f)->name, &found), (int)MXFP_OK);
 		ck_assert_int_eq((int)found, f);
 	}
 	for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++) {

@@ -38,7 +38,7 @@ static void multiply(struct kind *kind, const struct mxfp_matrix *w, enum mxfp_a
 	struct mxfp_gemm_options options = {.acc = acc, .psum = psum, .exec = &exec};
 	struct mxfp_product product = {.a = kind->a, .w = w, .c = c};
 
-	if (mxfp_format_info(kind->a->format)->kind == MXFP_KIND_BLOCK)
+	if (mxfp_format_get_info(kind->a->format)->kind == MXFP_KIND_BLOCK)
 		options.a_format = kind->a->format;
 	kind->failed |= mxfp_gemm(&product, &options, memory[0], MEMORY_BYTES) != MXFP_OK;
 	kind->failed |= mxfp_pack(memory[1], MEMORY_BYTES, w, &options) != MXFP_OK;

@@ -166,7 +166,7 @@ static uint32_t amax_uncut(const struct matrix *m)
 	struct mxfp_scan_job job = {.src_format = m->src_format, .n = m->cols, .non_finite_from = 0x7F800000};
 
 	for (size_t row = 0; row < m->rows; row++) {
-		job.src = (const uint8_t *)m->src + row * m->stride * mxfp_format_info(m->src_format)->storage_bytes;
+		job.src = (const uint8_t *)m->src + row * m->stride * mxfp_format_get_info(m->src_format)->storage_bytes;
 		mxfp_kernels_get()->scan[job.src_format](&job);
 	}
 	return job.amax;

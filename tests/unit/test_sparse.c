@@ -165,7 +165,7 @@ static uint32_t magnitude_of(const uint8_t *row, size_t width, size_t i)
 static void check_pruned_row(const struct mxfp_sparse *s, const uint8_t *src, const uint8_t *pruned,
                              const uint8_t *masks)
 {
-	const size_t width = mxfp_format_info(s->format)->storage_bytes;
+	const size_t width = mxfp_format_get_info(s->format)->storage_bytes;
 	static const uint8_t zero[4];
 	uint32_t magnitude[COLS + GROUP_MAX] = {0}, want = 0;
 
@@ -184,7 +184,7 @@ static void check_pruned_row(const struct mxfp_sparse *s, const uint8_t *src, co
 /* One matrix beside the search. */
 static void check_pruning(struct random *r, enum mxfp_format format, struct mxfp_sparsity p, size_t cols)
 {
-	const size_t width = mxfp_format_info(format)->storage_bytes, gap = random_below(r, 3);
+	const size_t width = mxfp_format_get_info(format)->storage_bytes, gap = random_below(r, 3);
 	uint8_t src[BYTES], pruned[BYTES], masks[BYTES];
 	struct mxfp_sparse s = {.format = format, .sparsity = p, .rows = ROWS, .cols = cols, .masks = masks};
 	struct mxfp_sparse_sizes sizes;
@@ -265,9 +265,9 @@ static void check_padding(const uint8_t *row, size_t first_bit, size_t end_bit)
 /* Random codes compressed and expanded, beside codes taken bit by bit. */
 static void check_codes(struct random *r, enum mxfp_format format, struct mxfp_sparsity p, size_t cols)
 {
-	const struct mxfp_format_info *info = mxfp_format_info(format);
+	const struct mxfp_format_info *info = mxfp_format_get_info(format);
 	const bool block = info->kind == MXFP_KIND_BLOCK;
-	const size_t bits = block ? mxfp_format_info(info->element)->bits : 8 * info->storage_bytes;
+	const size_t bits = block ? mxfp_format_get_info(info->element)->bits : 8 * info->storage_bytes;
 	const size_t unit = block ? 1 : info->storage_bytes, gap = random_below(r, 3);
 	const size_t length = block ? info->block_length : 1;
 	const size_t dense_row = (cols + length - 1) / length * length * bits / 8, stride = dense_row + gap * unit;

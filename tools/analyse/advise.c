@@ -26,7 +26,7 @@ static bool is_whole_blocks(const struct advice *advice, const struct tensor *te
 
 	tensor_matrix(tensor, &rows, &cols);
 	for (size_t f = 0; f < advice->n_formats; f++)
-		if (cols % mxfp_format_info(advice->formats[f])->block_length != 0)
+		if (cols % mxfp_format_get_info(advice->formats[f])->block_length != 0)
 			return false;
 	return true;
 }

@@ -17,7 +17,7 @@ enum { CHOICES_TEXT = 512 };
 
 static const char *format_name(const struct advice *advice, size_t format)
 {
-	return mxfp_format_info(advice->formats[format])->name;
+	return mxfp_format_get_info(advice->formats[format])->name;
 }
 
 /* The variants of a format from the least error of a layer on. Returns how many. */

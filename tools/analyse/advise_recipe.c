@@ -28,7 +28,7 @@ static json_t *glob_of(const char *name)
 
 static json_t *change_of(const struct variant *variant)
 {
-	return json_pack("{s:s, s:s}", "format", mxfp_format_info(variant->format)->name,
+	return json_pack("{s:s, s:s}", "format", mxfp_format_get_info(variant->format)->name,
 	                 variant_has_recipe(variant) ? "nvfp4_recipe" : "rule", variant_choice(variant));
 }
 

@@ -131,7 +131,7 @@ static int try_all(struct detection *d, const struct detect_ways *ways, const st
 /* Whether the quantized tensor has the shape of its source, or whole blocks for a shorter last one. */
 static bool same_shape(struct detect_tensor *t, enum mxfp_format format)
 {
-	uint64_t rows, cols, block = mxfp_format_info(format)->block_length;
+	uint64_t rows, cols, block = mxfp_format_get_info(format)->block_length;
 
 	tensor_matrix(t->source, &rows, &cols);
 	if (rows != t->quantized.rows || cols > t->quantized.cols || t->quantized.cols - cols >= block)
@@ -155,7 +155,7 @@ static int detect_tensor(struct detection *d, struct detect_tensor *t, const str
 			d->unmatched = t->source->name;
 		return EXIT_OK;
 	}
-	if (mxfp_format_info(format)->tensor_scale)
+	if (mxfp_format_get_info(format)->tensor_scale)
 		code = find_amax(t, error);
 	if (code == EXIT_OK)
 		code = try_groups(d, ways, t, settings, &found, error);

@@ -135,8 +135,8 @@ static unsigned code_at(const uint8_t *row, size_t i, unsigned bits)
 static uint64_t count_equal_codes(const struct comparing *c, const uint8_t *codes, const uint8_t *made,
                                   const uint8_t *scales)
 {
-	const struct mxfp_format_info *info = mxfp_format_info(c->ways->format);
-	unsigned bits = mxfp_format_info(info->element)->bits;
+	const struct mxfp_format_info *info = mxfp_format_get_info(c->ways->format);
+	unsigned bits = mxfp_format_get_info(info->element)->bits;
 	uint64_t equal = 0;
 
 	for (size_t i = 0; i < c->piece.cols; i++)
@@ -186,7 +186,7 @@ static void quantize(const struct comparing *c, const struct detect_way *way, co
 static void try_ways(const struct comparing *c)
 {
 	const struct mxfp_blocks file = quantized_blocks(&c->tensor->quantized, &c->piece, c->codes, c->scales);
-	bool has_scale = mxfp_format_info(c->ways->format)->tensor_scale;
+	bool has_scale = mxfp_format_get_info(c->ways->format)->tensor_scale;
 	enum mxfp_format last = MXFP_FORMAT_F32;
 
 	for (size_t i = 0; i < c->ways->n; i++) {

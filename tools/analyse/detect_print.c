@@ -16,14 +16,14 @@ enum { WAY_TEXT = 128, ROWS = 8 };
 
 static const char *choice_of(const struct detect_ways *ways, const struct detect_way *way)
 {
-	if (mxfp_format_info(ways->format)->tensor_scale)
+	if (mxfp_format_get_info(ways->format)->tensor_scale)
 		return mxfp_option_name(MXFP_OPTION_RECIPE, (int)way->recipe);
 	return mxfp_option_name(MXFP_OPTION_RULE, (int)way->rule);
 }
 
 static const char *meaning_of(const struct detect_ways *ways, const struct detect_way *way)
 {
-	if (mxfp_format_info(ways->format)->tensor_scale)
+	if (mxfp_format_get_info(ways->format)->tensor_scale)
 		return mxfp_option_meaning(MXFP_OPTION_RECIPE, (int)way->recipe);
 	return mxfp_option_meaning(MXFP_OPTION_RULE, (int)way->rule);
 }
@@ -31,7 +31,7 @@ static const char *meaning_of(const struct detect_ways *ways, const struct detec
 /* "rule" or "recipe" */
 static const char *choice_title(const struct detect_ways *ways)
 {
-	return mxfp_format_info(ways->format)->tensor_scale ? "recipe" : "rule";
+	return mxfp_format_get_info(ways->format)->tensor_scale ? "recipe" : "rule";
 }
 
 static const char *round_of(const struct detect_ways *ways, const struct detect_way *way)
@@ -43,7 +43,7 @@ static const char *round_of(const struct detect_ways *ways, const struct detect_
 static const char *via_of(const struct detect_ways *ways, const struct detect_way *way)
 {
 	(void)ways;
-	return way->via == MXFP_FORMAT_F32 ? "-" : mxfp_format_info(way->via)->name;
+	return way->via == MXFP_FORMAT_F32 ? "-" : mxfp_format_get_info(way->via)->name;
 }
 
 static const char *way_text(const struct detect_ways *ways, const struct detect_way *way, char text[WAY_TEXT])
@@ -178,7 +178,7 @@ static int print_group(const struct detect_group *group, struct error *error)
 	size_t order[DETECT_WAYS_MAX];
 
 	sort(group, order);
-	printf("%s, %zu tensor%s", mxfp_format_info(group->ways->format)->name, group->n_tensors,
+	printf("%s, %zu tensor%s", mxfp_format_get_info(group->ways->format)->name, group->n_tensors,
 	       group->n_tensors == 1 ? " (" : "s (first: ");
 	print_printable(stdout, group->first);
 	puts(")");
@@ -186,7 +186,7 @@ static int print_group(const struct detect_group *group, struct error *error)
 		print_exact(group);
 	else
 		print_nearest(group, order[0]);
-	if (mxfp_format_info(group->ways->format)->tensor_scale)
+	if (mxfp_format_get_info(group->ways->format)->tensor_scale)
 		printf("tensor scales that follow from the tensor's own largest magnitude: %zu of %zu\n",
 		       group->n_own_scale, group->n_tensors);
 	putchar('\n');
@@ -222,7 +222,7 @@ static json_t *way_facts(const struct detect_group *group, size_t i)
 
 static json_t *group_facts(const struct detect_group *group)
 {
-	bool has_scale = mxfp_format_info(group->ways->format)->tensor_scale;
+	bool has_scale = mxfp_format_get_info(group->ways->format)->tensor_scale;
 	size_t order[DETECT_WAYS_MAX];
 	json_t *ways = json_array();
 
@@ -232,7 +232,7 @@ static json_t *group_facts(const struct detect_group *group)
 			json_decref(ways);
 			return NULL;
 		}
-	return json_pack("{s:s, s:I, s:o, s:b, s:o, s:o}", "format", mxfp_format_info(group->ways->format)->name,
+	return json_pack("{s:s, s:I, s:o, s:b, s:o, s:o}", "format", mxfp_format_get_info(group->ways->format)->name,
 	                 "tensors", (json_int_t)group->n_tensors, "first", facts_text(group->first), "exact",
 	                 (int)group->exact, "own_tensor_scale",
 	                 has_scale ? json_integer((json_int_t)group->n_own_scale) : json_null(), "ways", ways);

@@ -47,7 +47,7 @@ static void add(struct detect_ways *ways, const struct detect_way *way)
 /* The rules, or the recipes, with what else is chosen already. */
 static void add_choices(struct detect_ways *ways, struct detect_way way)
 {
-	bool has_recipe = mxfp_format_info(ways->format)->tensor_scale;
+	bool has_recipe = mxfp_format_get_info(ways->format)->tensor_scale;
 	enum mxfp_option option = has_recipe ? MXFP_OPTION_RECIPE : MXFP_OPTION_RULE;
 
 	for (int i = 0; mxfp_option_name(option, i) != NULL && ways->n < DETECT_WAYS_MAX; i++) {

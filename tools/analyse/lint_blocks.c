@@ -52,7 +52,7 @@ static void look_at_block(struct sight *sights, enum mxfp_format format, uint8_t
                           uint64_t at)
 {
 	static const uint32_t magnitude_bits = 0x7FFFFFFF, inf = 0x7F800000;
-	bool has_sign = mxfp_format_info(format)->scale != MXFP_FORMAT_E8M0;
+	bool has_sign = mxfp_format_get_info(format)->scale != MXFP_FORMAT_E8M0;
 	uint32_t any = 0, largest = 0;
 
 	for (size_t i = 0; i < n; i++) {
@@ -87,7 +87,7 @@ static int look_at_blocks(const void *context, const struct transfer_piece *piec
 	const struct mxfp_exec exec = {.threads = 1};
 	const struct mxfp_blocks blocks = blocks_of(l, piece);
 	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
-	const struct mxfp_format_info *info = mxfp_format_info(blocks.format);
+	const struct mxfp_format_info *info = mxfp_format_get_info(blocks.format);
 	struct layout_slice slice = layout_slice(blocks.format, l->cols, &piece->piece);
 	struct sight *sights = l->sights[piece->worker];
 	uint64_t row_blocks = (l->cols - 1) / info->block_length + 1;
@@ -147,7 +147,7 @@ static int find_in_blocks(struct lint *lint, const struct looking *l, const stru
 		{LOOK_NON_FINITE, LINT_NON_FINITE_BLOCK, "hold numbers that are not finite"},
 		{LOOK_ZERO_BLOCK, LINT_ZERO_BLOCK, "are all zeros"},
 	};
-	uint64_t row_blocks = (l->cols - 1) / mxfp_format_info(l->quantized.choice.form->format)->block_length + 1;
+	uint64_t row_blocks = (l->cols - 1) / mxfp_format_get_info(l->quantized.choice.form->format)->block_length + 1;
 	uint64_t n_blocks = l->rows * row_blocks;
 	int code = EXIT_OK;
 

@@ -188,7 +188,7 @@ static int check_skipped(struct config_check *c, struct error *error)
 		if (code == EXIT_OK && entries_match(&c->ignored, c->module))
 			code = lint_find(c->lint, LINT_SKIPPED, &place, error,
 			                 "it is quantized (%s), and config.json lists its module as not",
-			                 mxfp_format_info(weight->format)->name);
+			                 mxfp_format_get_info(weight->format)->name);
 	}
 	return code;
 }

@@ -223,7 +223,7 @@ int lint_order(struct lint *lint, struct error *error)
 		c.scales = c.codes + LENGTH_MAX;
 	}
 	for (size_t i = 0; i < lint->n_weights && code == EXIT_OK; i++)
-		if (mxfp_format_info(mxfp_format_info(lint->weights[i].format)->element)->bits == 4)
+		if (mxfp_format_get_info(mxfp_format_get_info(lint->weights[i].format)->element)->bits == 4)
 			code = check_weight(&c, &lint->weights[i], error);
 	free(c.columns);
 	free(c.x);

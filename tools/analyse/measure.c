@@ -446,7 +446,7 @@ static int complete(struct measuring *m, struct error *error)
 		struct measurement *measurement = &m->layer->measurements[v];
 
 		measurement->elements = m->layer->rows * m->layer->cols;
-		if (mxfp_format_info(measurement->variant.format)->tensor_scale)
+		if (mxfp_format_get_info(measurement->variant.format)->tensor_scale)
 			measurement->bytes += sizeof(float);
 		code = keep_scales(measurement, m->histograms[v], error);
 	}
@@ -477,7 +477,7 @@ unsigned measure_readings(const struct measure_options *options)
 {
 	/* A quantized model has its tensor scales already. */
 	for (size_t v = 0; options->against == NULL && v < options->variants.n; v++)
-		if (mxfp_format_info(options->variants.items[v].format)->tensor_scale)
+		if (mxfp_format_get_info(options->variants.items[v].format)->tensor_scale)
 			return 2;
 	return 1;
 }

@@ -17,7 +17,7 @@
 
 static bool is_block(enum mxfp_format format)
 {
-	return mxfp_format_info(format)->kind == MXFP_KIND_BLOCK;
+	return mxfp_format_get_info(format)->kind == MXFP_KIND_BLOCK;
 }
 
 bool multiply_quantizes_a(const struct multiplication *x)
@@ -49,7 +49,7 @@ unsigned multiply_pass(const struct multiplication *x)
 
 static size_t c_width(const struct multiplication *x)
 {
-	return mxfp_format_info(x->options.c_format)->storage_bytes;
+	return mxfp_format_get_info(x->options.c_format)->storage_bytes;
 }
 
 /* Bytes of C, or SIZE_MAX. */
@@ -118,7 +118,7 @@ static int read_exactly(const struct multiplication *x, void *to, enum mxfp_form
 		code = convert_all(to, format, &operand, &place, error);
 	if (code == EXIT_OK && place < rows * cols)
 		code = fail(error, EXIT_INPUT, "%.900s: number %zu: %s does not hold it; give --c-format f32", text,
-		            place, mxfp_format_info(format)->name);
+		            place, mxfp_format_get_info(format)->name);
 	operand_free(&operand);
 	return code;
 }
@@ -221,8 +221,8 @@ static int write_safetensors(const struct multiplication *x, const char *path, s
 	const uint64_t shape[] = {x->m, x->n};
 	char pass[16];
 	struct metadata metadata[] = {
-		{"mxfp.gemm.a", mxfp_format_info(multiply_a_format(x))->name},
-		{"mxfp.gemm.w", mxfp_format_info(x->w.matrix.format)->name},
+		{"mxfp.gemm.a", mxfp_format_get_info(multiply_a_format(x))->name},
+		{"mxfp.gemm.w", mxfp_format_get_info(x->w.matrix.format)->name},
 		{"mxfp.gemm.acc", multiply_is_exact(x) ? "exact" : "chain"},
 		{"mxfp.gemm.pass", pass},
 	};

@@ -46,12 +46,12 @@ static int parse_list(struct values *values, enum option_kind kind, const char *
 
 bool variant_is_quantized(const struct variant *variant)
 {
-	return mxfp_format_info(variant->format)->kind == MXFP_KIND_BLOCK;
+	return mxfp_format_get_info(variant->format)->kind == MXFP_KIND_BLOCK;
 }
 
 bool variant_has_recipe(const struct variant *variant)
 {
-	return mxfp_format_info(variant->format)->tensor_scale;
+	return mxfp_format_get_info(variant->format)->tensor_scale;
 }
 
 bool variant_same_format(const struct variant *a, const struct variant *b)
@@ -61,7 +61,7 @@ bool variant_same_format(const struct variant *a, const struct variant *b)
 
 const char *variant_format(const struct variant *variant, char text[VARIANT_TEXT])
 {
-	const char *name = mxfp_format_info(variant->format)->name;
+	const char *name = mxfp_format_get_info(variant->format)->name;
 	char pattern[SPARSITY_TEXT];
 
 	if (variant->mixed)

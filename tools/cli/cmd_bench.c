@@ -85,7 +85,7 @@ static const char *place_name(int i)
 
 static const char *format_name(int i)
 {
-	const struct mxfp_format_info *info = mxfp_format_info((enum mxfp_format)i);
+	const struct mxfp_format_info *info = mxfp_format_get_info((enum mxfp_format)i);
 
 	return info != NULL ? info->name : NULL;
 }

@@ -31,7 +31,7 @@ static const struct usage usage = {
 
 static bool has_tensor_scale(const struct blocks *blocks)
 {
-	return mxfp_format_info(blocks->stream.format)->tensor_scale;
+	return mxfp_format_get_info(blocks->stream.format)->tensor_scale;
 }
 
 /* The tensor scale is needed to decode, so it is printed even if nobody asked. */
@@ -46,7 +46,7 @@ static void print_text(const struct block_stream *stream, const struct blocks *b
 
 static json_t *facts(const struct block_stream *stream, bool tensor_scale)
 {
-	json_t *facts = json_pack("{s:s, s:I, s:I, s:o}", "format", mxfp_format_info(stream->format)->name, "rows",
+	json_t *facts = json_pack("{s:s, s:I, s:I, s:o}", "format", mxfp_format_get_info(stream->format)->name, "rows",
 	                          (json_int_t)(stream->n / stream->cols), "cols", (json_int_t)stream->cols, "counts",
 	                          counts_facts(stream->n, &stream->counts));
 
@@ -163,12 +163,12 @@ static int take_tensor_scale(struct blocks *blocks, struct error *error)
 		               ? EXIT_OK
 		               : fail(error, EXIT_USAGE, "blocks: %s: %s has no tensor scale",
 		                      blocks->amax != NULL ? "--amax" : "--tensor-scale",
-		                      mxfp_format_info(stream->format)->name);
+		                      mxfp_format_get_info(stream->format)->name);
 	if (blocks->decode && blocks->amax == NULL && blocks->tensor_scale == NULL)
 		return fail(error, EXIT_USAGE,
 		            "blocks: --decode of %s needs --tensor-scale as encoding printed it, and "
 		            "the same --nvfp4-recipe",
-		            mxfp_format_info(stream->format)->name);
+		            mxfp_format_get_info(stream->format)->name);
 	if (blocks->amax != NULL)
 		code = take_float("--amax", blocks->amax, &stream->amax, error);
 	if (code == EXIT_OK)
@@ -195,7 +195,7 @@ static int check(struct blocks *blocks, const char *const *operands, struct erro
 		return fail(error, EXIT_USAGE, "blocks: '%s' is named for both codes and scales", operands[1]);
 	if (has_tensor_scale(blocks) && stream->via_bf16)
 		return fail(error, EXIT_USAGE, "blocks: --via-bf16: is for the MX formats; leave it out for %s",
-		            mxfp_format_info(stream->format)->name);
+		            mxfp_format_get_info(stream->format)->name);
 	return take_tensor_scale(blocks, error);
 }
 

@@ -67,8 +67,8 @@ static int convert_piece(struct cast *cast, const void *src, void *dst, size_t n
 /* Converts until the input ends. What has come so far goes out at once, so that a slow pipe is never held up. */
 static int cast_stream(struct cast *cast, uint8_t *src, uint8_t *dst, struct error *error)
 {
-	const unsigned src_bytes = mxfp_format_info(cast->src_format)->storage_bytes;
-	const unsigned dst_bytes = mxfp_format_info(cast->dst_format)->storage_bytes;
+	const unsigned src_bytes = mxfp_format_get_info(cast->src_format)->storage_bytes;
+	const unsigned dst_bytes = mxfp_format_get_info(cast->dst_format)->storage_bytes;
 	size_t held = 0, got; /* bytes of a number whose rest has not come yet */
 
 	for (;;) {
@@ -94,15 +94,15 @@ static int cast_stream(struct cast *cast, uint8_t *src, uint8_t *dst, struct err
 	if (held != 0)
 		return fail(error, EXIT_INPUT,
 		            "%s: %" PRIu64 " bytes are not a whole number of %s words of %u bytes: %zu left over",
-		            cast->source.name, cast->n * src_bytes + held, mxfp_format_info(cast->src_format)->name,
+		            cast->source.name, cast->n * src_bytes + held, mxfp_format_get_info(cast->src_format)->name,
 		            src_bytes, held);
 	return EXIT_OK;
 }
 
 static int cast_all(struct cast *cast, struct error *error)
 {
-	uint8_t *src = malloc((size_t)PIECE * mxfp_format_info(cast->src_format)->storage_bytes);
-	uint8_t *dst = malloc((size_t)PIECE * mxfp_format_info(cast->dst_format)->storage_bytes);
+	uint8_t *src = malloc((size_t)PIECE * mxfp_format_get_info(cast->src_format)->storage_bytes);
+	uint8_t *dst = malloc((size_t)PIECE * mxfp_format_get_info(cast->dst_format)->storage_bytes);
 	int code;
 
 	progress_start(&cast->progress, "casting", cast->source.size, cast->quiet);

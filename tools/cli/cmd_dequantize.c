@@ -61,7 +61,7 @@ static int run(int argc, char **argv, struct error *error)
 	model_close(&model);
 	if (code != EXIT_OK || settings.quiet)
 		return code;
-	printf("%zu tensors decoded to %s, %zu kept\nwritten to ", counts.decoded, mxfp_format_info(settings.to)->name,
+	printf("%zu tensors decoded to %s, %zu kept\nwritten to ", counts.decoded, mxfp_format_get_info(settings.to)->name,
 	       counts.kept);
 	print_printable(stdout, settings.out);
 	putchar('\n');

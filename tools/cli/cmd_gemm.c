@@ -31,7 +31,7 @@ struct settings {
 static int check_used(int argc, char **argv, const struct option_spec *options, struct settings *s, struct error *error)
 {
 	const bool rounds = s->psum != MXFP_FORMAT_F32;
-	const bool has_rule = s->w_format != OPTION_FORMAT_NONE && !mxfp_format_info(s->w_format)->tensor_scale;
+	const bool has_rule = s->w_format != OPTION_FORMAT_NONE && !mxfp_format_get_info(s->w_format)->tensor_scale;
 	const struct option_use uses[] = {
 		{"rule", has_rule, "--w-format with an MX format"},
 		{"psum-round", rounds, "--psum bf16"},
@@ -104,7 +104,7 @@ static int check(const struct settings *s, struct error *error)
 
 static bool is_block(enum mxfp_format format)
 {
-	return mxfp_format_info(format)->kind == MXFP_KIND_BLOCK;
+	return mxfp_format_get_info(format)->kind == MXFP_KIND_BLOCK;
 }
 
 /* Sets x->options.a_format, with A and W in memory. */
@@ -124,7 +124,7 @@ static int choose_a_format(struct multiplication *x, const struct settings *s, s
 		return choice_fail(OPTION_BLOCK, "gemm: --a-format", s->a_format, error);
 	if (is_block(x->a.matrix.format))
 		return fail(error, EXIT_USAGE, "%s: is quantized already, to %s; leave --a-format out", s->operands[0],
-		            mxfp_format_info(x->a.matrix.format)->name);
+		            mxfp_format_get_info(x->a.matrix.format)->name);
 	x->options.a_format = (enum mxfp_format)format;
 	return EXIT_OK;
 }
@@ -141,15 +141,15 @@ static int quantize_w(struct multiplication *x, const struct settings *s, struct
 		return EXIT_OK;
 	if (is_block(x->w.matrix.format))
 		return fail(error, EXIT_USAGE, "%s: is quantized already, to %s; leave --w-format out", s->operands[1],
-		            mxfp_format_info(x->w.matrix.format)->name);
+		            mxfp_format_get_info(x->w.matrix.format)->name);
 	return operand_quantize(&x->w, s->w_format, &options, error);
 }
 
 /* --a-rule and --nvfp4-recipe, if given, must be for a matrix that is quantized here. */
 static int check_rules(const struct multiplication *x, const struct settings *s, struct error *error)
 {
-	const bool a_has_recipe = mxfp_format_info(multiply_a_format(x))->tensor_scale;
-	const bool w_has_recipe = mxfp_format_info(x->w.matrix.format)->tensor_scale;
+	const bool a_has_recipe = mxfp_format_get_info(multiply_a_format(x))->tensor_scale;
+	const bool w_has_recipe = mxfp_format_get_info(x->w.matrix.format)->tensor_scale;
 
 	if (s->a_rule_given && (!multiply_quantizes_a(x) || a_has_recipe))
 		return fail(error, EXIT_USAGE, "gemm: --a-rule: A is not quantized to an MX format here; leave it out");
@@ -192,7 +192,7 @@ static void print_matrix(char letter, const struct operand *operand, enum mxfp_f
 	print_printable(stdout, operand->model.path);
 	fputs(": ", stdout);
 	print_printable(stdout, operand->tensor->name);
-	printf(", %zu x %zu, %s", operand->matrix.rows, operand->matrix.cols, mxfp_format_info(format)->name);
+	printf(", %zu x %zu, %s", operand->matrix.rows, operand->matrix.cols, mxfp_format_get_info(format)->name);
 	if (operand->matrix.sparsity.m != 0)
 		printf(" %s", sparsity_text(operand->matrix.sparsity, pattern));
 	if (rule != NULL)
@@ -203,7 +203,7 @@ static void print_matrix(char letter, const struct operand *operand, enum mxfp_f
 /* The rule or recipe by which numbers became a format here. */
 static const char *rule_of(const struct settings *s, enum mxfp_format format, int rule)
 {
-	if (mxfp_format_info(format)->tensor_scale)
+	if (mxfp_format_get_info(format)->tensor_scale)
 		return choice_name(OPTION_RECIPE, s->recipe);
 	return choice_name(OPTION_RULE, rule);
 }
@@ -217,11 +217,11 @@ static void print_text(const struct multiplication *x, const struct settings *s)
 	print_matrix('W', &x->w, w, x->w.on_the_fly ? rule_of(s, w, s->rule) : NULL);
 	printf("C: ");
 	print_printable(stdout, s->out);
-	printf(", %zu x %zu, %s\n", x->m, x->n, mxfp_format_info(s->c_format)->name);
+	printf(", %zu x %zu, %s\n", x->m, x->n, mxfp_format_get_info(s->c_format)->name);
 	printf("sums: %s, passes of %u", choice_name(OPTION_ACC, exact ? MXFP_ACC_EXACT : MXFP_ACC_CHAIN),
 	       multiply_pass(x));
 	if (s->psum != MXFP_FORMAT_F32)
-		printf(", psum %s (%s)", mxfp_format_info(s->psum)->name, choice_name(OPTION_ROUND, s->psum_round));
+		printf(", psum %s (%s)", mxfp_format_get_info(s->psum)->name, choice_name(OPTION_ROUND, s->psum_round));
 	printf("\n%.3g ms, %.4g GFLOP/s\n", 1e3 * x->seconds, gflops(x));
 	if (s->check)
 		printf("equal to the reference: %zu numbers\n", x->m * x->n);
@@ -235,7 +235,7 @@ static json_t *matrix_facts(const struct operand *operand, enum mxfp_format form
 	return json_pack("{s:o, s:o, s:s, s:[I,I], s:s, s:s?, s:s?}", "path", facts_text(operand->model.path), "tensor",
 	                 facts_text(operand->tensor->name), "dtype", dtype_info(operand->tensor->dtype)->name,
 	                 "shape", (json_int_t)operand->matrix.rows, (json_int_t)operand->matrix.cols, "format",
-	                 mxfp_format_info(format)->name, "sparsity",
+	                 mxfp_format_get_info(format)->name, "sparsity",
 	                 operand->matrix.sparsity.m != 0 ? pattern : NULL, "rule", rule);
 }
 
@@ -247,13 +247,13 @@ static int print_json(const struct multiplication *x, const struct settings *s, 
 	bool exact = multiply_is_exact(x), rounds = s->psum != MXFP_FORMAT_F32;
 	json_t *sums = json_pack("{s:s, s:i, s:s, s:s?, s:I}", "rule",
 	                         choice_name(OPTION_ACC, exact ? MXFP_ACC_EXACT : MXFP_ACC_CHAIN), "pass",
-	                         (int)multiply_pass(x), "psum", mxfp_format_info(s->psum)->name, "psum_round",
+	                         (int)multiply_pass(x), "psum", mxfp_format_get_info(s->psum)->name, "psum_round",
 	                         rounds ? choice_name(OPTION_ROUND, s->psum_round) : NULL, "seed", (json_int_t)s->seed);
 
 	return facts_print(stdout, json_pack("{s:o, s:o, s:{s:o, s:[I,I], s:s}, s:o, s:f, s:f, s:b}", "a",
 	                                     matrix_facts(&x->a, a, a_rule), "w", matrix_facts(&x->w, w, w_rule),
 	                                     "c", "path", facts_text(s->out), "shape", (json_int_t)x->m,
-	                                     (json_int_t)x->n, "format", mxfp_format_info(s->c_format)->name,
+	                                     (json_int_t)x->n, "format", mxfp_format_get_info(s->c_format)->name,
 	                                     "sums", sums, "seconds", x->seconds, "gflops", gflops(x), "checked",
 	                                     (int)s->check), error);
 }

@@ -49,7 +49,7 @@ static double largest(const struct mxfp_format_info *info)
 /* Bits that one element of a block format takes with its share of the scale. */
 static double bits_per_element(const struct mxfp_format_info *info)
 {
-	return mxfp_format_info(info->element)->bits + (double)mxfp_format_info(info->scale)->bits / info->block_length;
+	return mxfp_format_get_info(info->element)->bits + (double)mxfp_format_get_info(info->scale)->bits / info->block_length;
 }
 
 static bool is_available(int tier)
@@ -86,7 +86,7 @@ static void print_elements(void)
 	       "largest", "special");
 	const struct mxfp_format_info *info;
 
-	for (int f = 0; (info = mxfp_format_info((enum mxfp_format)f)) != NULL; f++) {
+	for (int f = 0; (info = mxfp_format_get_info((enum mxfp_format)f)) != NULL; f++) {
 		char fields[32];
 		if (info->kind == MXFP_KIND_BLOCK)
 			continue;
@@ -102,11 +102,11 @@ static void print_blocks(void)
 	       "tensor scale", "bits per element");
 	const struct mxfp_format_info *info;
 
-	for (int f = 0; (info = mxfp_format_info((enum mxfp_format)f)) != NULL; f++) {
+	for (int f = 0; (info = mxfp_format_get_info((enum mxfp_format)f)) != NULL; f++) {
 		if (info->kind == MXFP_KIND_BLOCK)
 			printf("  %-12s %-8s %6u  %-6s %-13s %g\n", info->name,
-			       mxfp_format_info(info->element)->name, info->block_length,
-			       mxfp_format_info(info->scale)->name, info->tensor_scale ? "f32" : "-",
+			       mxfp_format_get_info(info->element)->name, info->block_length,
+			       mxfp_format_get_info(info->scale)->name, info->tensor_scale ? "f32" : "-",
 			       bits_per_element(info));
 	}
 }
@@ -140,8 +140,8 @@ static json_t *element_facts(const struct mxfp_format_info *info)
 static json_t *block_facts(const struct mxfp_format_info *info)
 {
 	return json_pack("{s:s, s:s, s:i, s:s, s:b, s:f}", "name", info->name, "element",
-	                 mxfp_format_info(info->element)->name, "block_length", (int)info->block_length, "scale",
-	                 mxfp_format_info(info->scale)->name, "tensor_scale", info->tensor_scale, "bits_per_element",
+	                 mxfp_format_get_info(info->element)->name, "block_length", (int)info->block_length, "scale",
+	                 mxfp_format_get_info(info->scale)->name, "tensor_scale", info->tensor_scale, "bits_per_element",
 	                 bits_per_element(info));
 }
 
@@ -158,7 +158,7 @@ static json_t *formats(bool blocks)
 
 	const struct mxfp_format_info *info;
 
-	for (int f = 0; (info = mxfp_format_info((enum mxfp_format)f)) != NULL; f++) {
+	for (int f = 0; (info = mxfp_format_get_info((enum mxfp_format)f)) != NULL; f++) {
 		if ((info->kind == MXFP_KIND_BLOCK) == blocks)
 			complete &= append(array, blocks ? block_facts(info) : element_facts(info));
 	}

@@ -31,7 +31,7 @@ static int check_used(int argc, char **argv, const struct option_spec *options, 
 {
 	enum mxfp_format activations;
 	const bool has_rule = mxfp_format_from_name(texts->activations, &activations) == MXFP_OK &&
-	                      !mxfp_format_info(activations)->tensor_scale;
+	                      !mxfp_format_get_info(activations)->tensor_scale;
 	const struct option_use uses[] = {
 		{"seed", s->round == MXFP_ROUND_SR, "--round sr"},
 		{"machines", s->dry_run, "--dry-run"},
@@ -147,7 +147,7 @@ static int set_activations(struct quantize_settings *s, const struct texts *text
 		s->activations = (enum mxfp_format)value;
 	else if (name != texts->usual_activations)
 		return fail(error, EXIT_USAGE, "%s: config.json cannot say '%s' of %s in layout %s; give %s", where, name,
-		            mxfp_format_info(s->choice.format)->name, s->layout->name,
+		            mxfp_format_get_info(s->choice.format)->name, s->layout->name,
 		            layout_formats_text(held, RECIPE_NONE, known));
 	return EXIT_OK;
 }
@@ -156,7 +156,7 @@ static int set_activations(struct quantize_settings *s, const struct texts *text
 static int check_choice(const struct quantize_settings *s, const struct quantize_choice *choice, const char *where,
                         struct error *error)
 {
-	const char *format = mxfp_format_info(choice->format)->name, *recipe = choice_name(OPTION_RECIPE, choice->recipe);
+	const char *format = mxfp_format_get_info(choice->format)->name, *recipe = choice_name(OPTION_RECIPE, choice->recipe);
 	char known[LAYOUT_FORMATS_TEXT];
 
 	if (layout_form(s->layout, choice->format, false) == NULL)
@@ -165,7 +165,7 @@ static int check_choice(const struct quantize_settings *s, const struct quantize
 	if (quantize_layout(s->layout, choice).form == NULL)
 		return fail(error, EXIT_USAGE, "%s: layout %s holds no sparse weights; leave out the sparsity, or give "
 		            "--layout %s", where, s->layout->name, layouts[0]->name);
-	if (!mxfp_format_info(choice->format)->tensor_scale)
+	if (!mxfp_format_get_info(choice->format)->tensor_scale)
 		return EXIT_OK;
 	if (!layout_holds_recipe(s->layout, (enum mxfp_recipe)choice->recipe))
 		return fail(error, EXIT_USAGE, "%s: --nvfp4-recipe %s: its tensor scale %s, and that of layout %s %s; "

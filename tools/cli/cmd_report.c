@@ -76,7 +76,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 
 	enum parsed parsed = options_parse(argc, argv, options, &usage, 1, 1, &s->in, error);
 	const struct option_use uses[] = {
-		{"activation-rule", !mxfp_format_info(s->activations)->tensor_scale, "MX activations"},
+		{"activation-rule", !mxfp_format_get_info(s->activations)->tensor_scale, "MX activations"},
 		{"seed", s->activation_file == NULL || s->round == MXFP_ROUND_SR, "--round sr beside --activation-file"},
 		{"round", s->against == NULL, "weights that are quantized here, not for --against"},
 		{NULL, true, NULL},

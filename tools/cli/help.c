@@ -75,7 +75,7 @@ static void append_default(char *text, size_t size, const struct option_spec *op
 		snprintf(text + used, size - used, " [default: %u]", *(const unsigned *)option->value);
 	else if (option->kind == OPTION_ELEMENT || option->kind == OPTION_BLOCK)
 		snprintf(text + used, size - used, " [default: %s]",
-		         mxfp_format_info(*(const enum mxfp_format *)option->value)->name);
+		         mxfp_format_get_info(*(const enum mxfp_format *)option->value)->name);
 	else
 		snprintf(text + used, size - used, " [default: %s]",
 		         choice_name(option->kind, *(const int *)option->value));

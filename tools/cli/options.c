@@ -335,7 +335,7 @@ int options_check_used(int argc, char **argv, const struct option_spec *options,
 int options_check_format(int argc, char **argv, const struct option_spec *options, enum mxfp_format format,
                          struct error *error)
 {
-	const bool has_recipe = mxfp_format_info(format)->tensor_scale;
+	const bool has_recipe = mxfp_format_get_info(format)->tensor_scale;
 	const struct option_use uses[] = {
 		{"rule", !has_recipe, "the MX formats"}, {"nvfp4-recipe", has_recipe, "nvfp4"}, {NULL, true, NULL},
 	};

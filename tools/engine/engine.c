@@ -57,7 +57,7 @@ static int fail_status(const struct engine_report *r, enum mxfp_status status, s
 	if (status == MXFP_ERR_FORMAT)
 		return fail(error, EXIT_USAGE, "engine: %s multiplies no %s by %s to %s; mxfp8-e4m3, mxfp8-e5m2, mxfp4, "
 		            "bf16, f16, tf32, f32 are what engines have, f32 and bf16 the results", r->chip.name,
-		            mxfp_format_info(r->a)->name, mxfp_format_info(r->w)->name, mxfp_format_info(r->c)->name);
+		            mxfp_format_get_info(r->a)->name, mxfp_format_get_info(r->w)->name, mxfp_format_get_info(r->c)->name);
 	if (status == MXFP_ERR_OPTION)
 		return fail(error, EXIT_USAGE, "engine: --sparsity %u:%u is unknown, or the clock or bandwidth cannot be",
 		            r->sparsity.n, r->sparsity.m);

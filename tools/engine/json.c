@@ -96,8 +96,8 @@ json_t *engine_json(const struct engine_report *r)
 	                         (json_int_t)r->chip.memory_mb_s);
 
 	return json_pack("{s:o, s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:o, s:o}", "chip", chip, "a",
-	                 mxfp_format_info(r->a)->name, "w", mxfp_format_info(r->w)->name, "c",
-	                 mxfp_format_info(r->c)->name, "kept", (int)r->sparsity.n, "of", (int)r->sparsity.m, "macs",
+	                 mxfp_format_get_info(r->a)->name, "w", mxfp_format_get_info(r->w)->name, "c",
+	                 mxfp_format_get_info(r->c)->name, "kept", (int)r->sparsity.n, "of", (int)r->sparsity.m, "macs",
 	                 (json_int_t)e->macs, "bytes", (json_int_t)e->bytes, "memory_ps", (json_int_t)e->memory_ps,
 	                 "ideal_ps", (json_int_t)e->ideal_ps, "products", product_facts(r), "splits", all_splits(r));
 }

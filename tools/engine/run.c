@@ -35,7 +35,7 @@ static int fill(struct mxfp_matrix *x, const struct engine_report *r, uint64_t s
 {
 	const struct mxfp_quantize_options quantize = {.rule = MXFP_RULE_RCEIL, .exec = &r->exec};
 	const struct mxfp_convert_options convert = {.exec = &r->exec};
-	struct mxfp_sizes sizes = {.codes_bytes = x->rows * x->cols * mxfp_format_info(x->format)->storage_bytes};
+	struct mxfp_sizes sizes = {.codes_bytes = x->rows * x->cols * mxfp_format_get_info(x->format)->storage_bytes};
 	bool block = mxfp_blocks_size(x->format, x->rows, x->cols, &sizes) == MXFP_OK;
 	float *numbers = take(memory, x->rows * x->cols * sizeof *numbers);
 	void *codes = take(memory, sizes.codes_bytes), *scales = take(memory, sizes.scales_bytes);
@@ -56,7 +56,7 @@ static int fill(struct mxfp_matrix *x, const struct engine_report *r, uint64_t s
 /* Operands and results of every product. */
 static int make_operands(struct engine_report *r, struct memory *memory, struct error *error)
 {
-	const size_t c_bytes = mxfp_format_info(r->c)->storage_bytes;
+	const size_t c_bytes = mxfp_format_get_info(r->c)->storage_bytes;
 	int code = EXIT_OK;
 
 	for (size_t i = 0; i < r->workload->n_items && code == EXIT_OK; i++) {
@@ -90,7 +90,7 @@ static int hash_results(uint64_t *hash, const struct engine_report *r, struct er
 	XXH3_64bits_reset(state);
 	for (size_t i = 0; i < r->workload->n_items; i++) {
 		const struct mxfp_product *p = &r->products[i];
-		size_t n = p->a->rows * p->w->rows * mxfp_format_info(r->c)->storage_bytes;
+		size_t n = p->a->rows * p->w->rows * mxfp_format_get_info(r->c)->storage_bytes;
 
 		dtype_swap(r->c == MXFP_FORMAT_F32 ? DTYPE_F32 : DTYPE_BF16, p->c, n);
 		XXH3_64bits_update(state, p->c, n);

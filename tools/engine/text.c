@@ -23,12 +23,12 @@ static void print_heading(const struct engine_report *r, FILE *file)
 	        (unsigned)r->chip.cores);
 	if (r->chip.rows != 0)
 		fprintf(file, " at %u MHz", (unsigned)r->chip.clock_mhz);
-	fprintf(file, ", %g GB/s; A %s, W %s", (double)share / 1000, mxfp_format_info(r->a)->name,
-	        mxfp_format_info(r->w)->name);
+	fprintf(file, ", %g GB/s; A %s, W %s", (double)share / 1000, mxfp_format_get_info(r->a)->name,
+	        mxfp_format_get_info(r->w)->name);
 	if (r->sparsity.m != 0)
 		fprintf(file, " %u:%u", r->sparsity.n, r->sparsity.m);
 	fprintf(file, ", C %s\n%zu product%s, %.4g GFLOP: %.4g us at the published peak; %.4g MB: %.4g us of memory\n\n",
-	        mxfp_format_info(r->c)->name, r->workload->n_items, r->workload->n_items == 1 ? "" : "s",
+	        mxfp_format_get_info(r->c)->name, r->workload->n_items, r->workload->n_items == 1 ? "" : "s",
 	        2 * (double)whole->macs / 1e9, (double)whole->ideal_ps / ps_in_us, (double)whole->bytes / 1e6,
 	        (double)whole->memory_ps / ps_in_us);
 }

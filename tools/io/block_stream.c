@@ -12,7 +12,7 @@
 
 static const char *format_name(enum mxfp_format format)
 {
-	return mxfp_format_info(format)->name;
+	return mxfp_format_get_info(format)->name;
 }
 
 /* Sets the shape of the next piece for the numbers that a buffer may hold, and its sizes as blocks. */
@@ -36,7 +36,7 @@ int block_stream_begin(struct block_stream *stream, struct error *error)
 {
 	const struct mxfp_sizes size = next_piece(stream); /* no later piece is larger */
 
-	stream->numbers = malloc((size_t)BLOCK_STREAM_PIECE * mxfp_format_info(stream->number_format)->storage_bytes);
+	stream->numbers = malloc((size_t)BLOCK_STREAM_PIECE * mxfp_format_get_info(stream->number_format)->storage_bytes);
 	stream->codes = malloc(size.codes_bytes);
 	stream->scales = malloc(size.scales_bytes);
 	if (stream->numbers == NULL || stream->codes == NULL || stream->scales == NULL) {
@@ -125,7 +125,7 @@ int block_stream_tensor_scale(struct block_stream *stream, struct error *error)
 /* Reads numbers for the piece that next_piece() has set; at the end there may be fewer rows, even none. */
 static int read_numbers(struct block_stream *stream, const struct source *source, struct error *error)
 {
-	const unsigned width = mxfp_format_info(stream->number_format)->storage_bytes;
+	const unsigned width = mxfp_format_get_info(stream->number_format)->storage_bytes;
 	const size_t row_bytes = stream->piece_cols * width;
 	size_t got;
 	int code = source_fill(source, stream->numbers, stream->rows * row_bytes, &got, error);
@@ -216,7 +216,7 @@ static int read_blocks(struct block_stream *stream, const struct source sources[
 int block_stream_decode(struct block_stream *stream, const struct source sources[2], const struct sink *sink,
                         struct error *error)
 {
-	const unsigned width = mxfp_format_info(stream->number_format)->storage_bytes;
+	const unsigned width = mxfp_format_get_info(stream->number_format)->storage_bytes;
 	const struct mxfp_exec exec = {.threads = stream->threads};
 
 	for (;;) {

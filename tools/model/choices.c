@@ -35,14 +35,14 @@ const char *choice_title(enum option_kind kind)
 
 static bool is_of_kind(enum option_kind kind, enum mxfp_format format)
 {
-	return (mxfp_format_info(format)->kind == MXFP_KIND_BLOCK) == (kind == OPTION_BLOCK);
+	return (mxfp_format_get_info(format)->kind == MXFP_KIND_BLOCK) == (kind == OPTION_BLOCK);
 }
 
 static bool format_at(enum option_kind kind, int i, struct choice *choice)
 {
-	for (int f = 0; mxfp_format_info((enum mxfp_format)f) != NULL; f++)
+	for (int f = 0; mxfp_format_get_info((enum mxfp_format)f) != NULL; f++)
 		if (is_of_kind(kind, (enum mxfp_format)f) && i-- == 0) {
-			*choice = (struct choice){mxfp_format_info((enum mxfp_format)f)->name, NULL, f};
+			*choice = (struct choice){mxfp_format_get_info((enum mxfp_format)f)->name, NULL, f};
 			return true;
 		}
 	return false;

@@ -44,9 +44,9 @@ const char *layout_formats_text(uint32_t formats, const char *more, char text[LA
 	const char *names[FORMATS_MAX + 1];
 	size_t n = 0, used = 0;
 
-	for (int f = 0; mxfp_format_info((enum mxfp_format)f) != NULL; f++)
+	for (int f = 0; mxfp_format_get_info((enum mxfp_format)f) != NULL; f++)
 		if ((formats >> f & 1) != 0)
-			names[n++] = mxfp_format_info((enum mxfp_format)f)->name;
+			names[n++] = mxfp_format_get_info((enum mxfp_format)f)->name;
 	if (more != NULL)
 		names[n++] = more;
 	text[0] = '\0';
@@ -60,14 +60,14 @@ unsigned layout_unit(const struct layout_choice *choice)
 {
 	unsigned unit = choice->layout->order->unit;
 
-	return unit != 0 ? unit : mxfp_format_info(choice->form->format)->block_length;
+	return unit != 0 ? unit : mxfp_format_get_info(choice->form->format)->block_length;
 }
 
 bool layout_has(const struct layout_choice *choice, enum layout_part part)
 {
 	switch (part) {
 	case LAYOUT_TENSOR_SCALE:
-		if (!mxfp_format_info(choice->form->format)->tensor_scale ||
+		if (!mxfp_format_get_info(choice->form->format)->tensor_scale ||
 		    (choice->unscaled && choice->layout->tensor_scale_optional))
 			return false;
 		break;

@@ -48,8 +48,8 @@ static const struct layout_form forms[] = {
 /* The QuantizationArgs of a format. The parser refuses keys that it does not know. */
 static json_t *arguments(const struct layout_form *form, json_t *dynamic)
 {
-	const struct mxfp_format_info *block = mxfp_format_info(form->format);
-	const struct mxfp_format_info *element = mxfp_format_info(block->element);
+	const struct mxfp_format_info *block = mxfp_format_get_info(form->format);
+	const struct mxfp_format_info *element = mxfp_format_get_info(block->element);
 
 	return json_pack("{s:i, s:s, s:s, s:i, s:b, s:o, s:s}", "num_bits", (int)element->bits, "type",
 	                 element->kind == MXFP_KIND_FIXED ? "int" : "float", "strategy",
@@ -62,7 +62,7 @@ static json_t *arguments(const struct layout_form *form, json_t *dynamic)
    tensor scales, which stand for the dynamic scales that loaders otherwise make themselves. */
 static json_t *input_arguments(const struct layout_facts *facts, const struct layout_form *weights)
 {
-	if (mxfp_format_info(weights->format)->tensor_scale && facts->input_scales)
+	if (mxfp_format_get_info(weights->format)->tensor_scale && facts->input_scales)
 		return arguments(weights, json_string("local"));
 	if (facts->activations == OPTION_FORMAT_NONE)
 		return json_null();

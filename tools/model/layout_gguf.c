@@ -38,7 +38,7 @@ struct block {
 static struct block block_of(const struct layout_choice *choice)
 {
 	const struct dtype_info *info = dtype_info(choice->form->parts[LAYOUT_CODES].dtype);
-	const unsigned length = mxfp_format_info(choice->form->format)->block_length;
+	const unsigned length = mxfp_format_get_info(choice->form->format)->block_length;
 
 	return (struct block){
 		.n = info->block_elements,

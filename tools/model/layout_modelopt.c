@@ -42,8 +42,8 @@ static const char *algorithm(const struct layout_facts *facts, const struct layo
 /* The formats of weights and activations as compressed-tensors would name them; MXFP4 alone has none. */
 static json_t *scheme(const struct layout_facts *facts, const struct layout_form *form, json_t *targets)
 {
-	const struct mxfp_format_info *block = mxfp_format_info(form->format);
-	const int bits = (int)mxfp_format_info(block->element)->bits, length = (int)block->block_length;
+	const struct mxfp_format_info *block = mxfp_format_get_info(form->format);
+	const int bits = (int)mxfp_format_get_info(block->element)->bits, length = (int)block->block_length;
 	const char *name = algorithm(facts, form);
 	json_t *scheme = json_object();
 
@@ -75,7 +75,7 @@ static void add_layers(const struct layout_facts *facts, json_t *quantization)
 		json_array_foreach(facts->groups[i].targets, k, module)
 			json_object_set_new(layers, json_string_value(module),
 			                    json_pack("{s:s, s:i}", "quant_algo", algorithm(facts, form), "group_size",
-			                              (int)mxfp_format_info(form->format)->block_length));
+			                              (int)mxfp_format_get_info(form->format)->block_length));
 	}
 	json_object_set_new(quantization, "config_groups", groups);
 	json_object_set_new(quantization, "quantized_layers", layers);

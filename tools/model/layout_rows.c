@@ -47,7 +47,7 @@ static bool padded_shape(const struct layout_choice *choice, const struct tensor
                          struct layout_shape *source)
 {
 	const struct tensor *scales = parts[LAYOUT_SCALES];
-	unsigned block = mxfp_format_info(choice->form->format)->block_length;
+	unsigned block = mxfp_format_get_info(choice->form->format)->block_length;
 
 	if (scales->rank < 1 || scales->rank > LAYOUT_RANK_MAX || scales->shape[scales->rank - 1] > SIZE_MAX / 64)
 		return false;
@@ -92,7 +92,7 @@ static void describe_blocks(const struct layout_choice *choice, enum layout_part
 		return;
 	}
 	describe(choice, LAYOUT_SCALES, source, shape);
-	shape->dims[shape->rank++] = row_bytes(choice, LAYOUT_CODES, mxfp_format_info(choice->form->format)->block_length);
+	shape->dims[shape->rank++] = row_bytes(choice, LAYOUT_CODES, mxfp_format_get_info(choice->form->format)->block_length);
 }
 
 const struct layout_order layout_block_rows = {refuses, describe_blocks, padded_shape, 0, read_rows, write_rows, NULL};

@@ -168,7 +168,7 @@ static int read_tensor_scale(struct quantized *q, struct error *error)
 	const struct tensor *scale = q->parts[LAYOUT_TENSOR_SCALE];
 	const struct file *file = q->files[LAYOUT_TENSOR_SCALE];
 
-	if (!mxfp_format_info(q->choice.form->format)->tensor_scale) {
+	if (!mxfp_format_get_info(q->choice.form->format)->tensor_scale) {
 		q->parts[LAYOUT_TENSOR_SCALE] = NULL;
 		return EXIT_OK;
 	}
@@ -390,7 +390,7 @@ int quantized_read(const struct quantized *quantized, const struct piece *piece,
 
 bool quantized_scale_is_nan(enum mxfp_format format, uint8_t byte)
 {
-	if (mxfp_format_info(format)->scale == MXFP_FORMAT_E8M0)
+	if (mxfp_format_get_info(format)->scale == MXFP_FORMAT_E8M0)
 		return byte == 0xFF;
 	return (byte & 0x7F) == 0x7F;
 }

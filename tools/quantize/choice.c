@@ -21,7 +21,7 @@ struct layout_choice quantize_layout(const struct layout *layout, const struct q
 
 bool quantize_same(const struct quantize_choice *a, const struct quantize_choice *b)
 {
-	bool has_recipe = mxfp_format_info(a->format)->tensor_scale;
+	bool has_recipe = mxfp_format_get_info(a->format)->tensor_scale;
 
 	return a->format == b->format && a->sparsity.n == b->sparsity.n && a->sparsity.m == b->sparsity.m &&
 	       (has_recipe ? a->recipe == b->recipe : a->rule == b->rule);
@@ -29,7 +29,7 @@ bool quantize_same(const struct quantize_choice *a, const struct quantize_choice
 
 const char *quantize_how(const struct quantize_choice *choice)
 {
-	return mxfp_format_info(choice->format)->tensor_scale ? choice_name(OPTION_RECIPE, choice->recipe)
+	return mxfp_format_get_info(choice->format)->tensor_scale ? choice_name(OPTION_RECIPE, choice->recipe)
 	                                                      : choice_name(OPTION_RULE, choice->rule);
 }
 
@@ -39,7 +39,7 @@ const char *quantize_text(const struct quantize_choice *choice, char text[QUANTI
 
 	if (choice->sparsity.m != 0)
 		sparsity_text(choice->sparsity, pattern);
-	snprintf(text, QUANTIZE_TEXT, "%s %s%s%s", mxfp_format_info(choice->format)->name, quantize_how(choice),
+	snprintf(text, QUANTIZE_TEXT, "%s %s%s%s", mxfp_format_get_info(choice->format)->name, quantize_how(choice),
 	         pattern[0] != '\0' ? " " : "", pattern);
 	return text;
 }
@@ -47,7 +47,7 @@ const char *quantize_text(const struct quantize_choice *choice, char text[QUANTI
 bool quantize_is_held(const struct quantize_plan *plan, struct quantize_entry *entry)
 {
 	const struct layout_choice layout = quantize_layout(plan->settings->layout, &entry->choice);
-	unsigned block = mxfp_format_info(entry->choice.format)->block_length;
+	unsigned block = mxfp_format_get_info(entry->choice.format)->block_length;
 	const char *refusal = layout_refuses(&layout, entry->source);
 
 	if (refusal != NULL) {

@@ -22,8 +22,8 @@ size_t quantize_choices(const struct quantize_plan *plan, struct metadata *choic
 	size_t n = 0;
 
 	add(choices, &n, "mxfp.version", mxfp_version());
-	add(choices, &n, "mxfp.weights", mxfp_format_info(weights->format)->name);
-	if (mxfp_format_info(weights->format)->tensor_scale)
+	add(choices, &n, "mxfp.weights", mxfp_format_get_info(weights->format)->name);
+	if (mxfp_format_get_info(weights->format)->tensor_scale)
 		add(choices, &n, "mxfp.recipe", choice_name(OPTION_RECIPE, weights->recipe));
 	else
 		add(choices, &n, "mxfp.rule", choice_name(OPTION_RULE, weights->rule));
@@ -37,7 +37,7 @@ size_t quantize_choices(const struct quantize_plan *plan, struct metadata *choic
 	if (s->activations == OPTION_FORMAT_NONE) {
 		add(choices, &n, "mxfp.activations", "none");
 	} else {
-		add(choices, &n, "mxfp.activations", mxfp_format_info(s->activations)->name);
+		add(choices, &n, "mxfp.activations", mxfp_format_get_info(s->activations)->name);
 		add(choices, &n, "mxfp.activation_rule", choice_name(OPTION_RULE, s->activation_rule));
 	}
 	return n;

@@ -62,7 +62,7 @@ static int pack(struct quantize_plan *plan, struct error *error)
 
 uint64_t quantize_bytes_to_read(const struct quantize_entry *entry)
 {
-	bool twice = entry->quantized && mxfp_format_info(entry->choice.format)->tensor_scale;
+	bool twice = entry->quantized && mxfp_format_get_info(entry->choice.format)->tensor_scale;
 	uint64_t bytes = twice ? 2 * entry->source->size : entry->source->size;
 
 	for (size_t i = 0; i < FUSED_MAX - 1; i++)

@@ -19,7 +19,7 @@ static const struct quantize_entry *entry_of(const struct quantize_plan *plan, c
 
 static bool has_tensor_scale(const struct quantize_entry *entry)
 {
-	return entry->quantized && mxfp_format_info(entry->choice.format)->tensor_scale;
+	return entry->quantized && mxfp_format_get_info(entry->choice.format)->tensor_scale;
 }
 
 static int fuse(const struct quantize_plan *plan, struct quantize_entry *entry, const struct fused *fused,

@@ -145,7 +145,7 @@ static int compare(const void *a, const void *b)
 /* What the tensors of a unit become, and why. */
 static int settle(struct mixing *m, const struct rank *rank, bool promoted, struct error *error)
 {
-	const char *format = mxfp_format_info(m->plan->settings->choice.format)->name;
+	const char *format = mxfp_format_get_info(m->plan->settings->choice.format)->name;
 	char reason[160];
 
 	for (size_t i = 0; i < rank->unit->n; i++) {
@@ -180,8 +180,8 @@ static int check_bits(const struct mixing *m, struct weight_error *total, struct
 	if (total->elements == 0 || (s->bits >= least_bits && s->bits <= most_bits))
 		return EXIT_OK;
 	return fail(error, EXIT_USAGE, "%s: --bits %g: %s alone takes %.4f bits a weight, and %s %.4f; give a number "
-	            "between them", m->plan->model->path, s->bits, mxfp_format_info(s->choice.format)->name,
-	            ceil(least_bits * 1e4) / 1e4, mxfp_format_info(PRESET_PROMOTED)->name, floor(most_bits * 1e4) / 1e4);
+	            "between them", m->plan->model->path, s->bits, mxfp_format_get_info(s->choice.format)->name,
+	            ceil(least_bits * 1e4) / 1e4, mxfp_format_get_info(PRESET_PROMOTED)->name, floor(most_bits * 1e4) / 1e4);
 }
 
 static int promote(struct mixing *m, struct error *error)

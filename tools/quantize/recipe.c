@@ -127,7 +127,7 @@ static int take_change(const struct part *part, struct recipe_change *change, st
 		code = take_sparsity(part, change, error);
 	if (code != EXIT_OK || !change->has_format)
 		return code;
-	const struct mxfp_format_info *info = mxfp_format_info(change->choice.format);
+	const struct mxfp_format_info *info = mxfp_format_get_info(change->choice.format);
 	if (change->has_rule && info->tensor_scale)
 		return fail_at(part, "rule", error, "%s has recipes and no rules; give nvfp4_recipe", info->name);
 	if (change->has_recipe && !info->tensor_scale)

@@ -58,7 +58,7 @@ static const char *entry_text(const struct quantize_plan *plan, const struct qua
 	as_most.format = entry->choice.format;
 	if (!entry->quantized)
 		return "kept";
-	return quantize_same(&as_most, &entry->choice) ? mxfp_format_info(entry->choice.format)->name
+	return quantize_same(&as_most, &entry->choice) ? mxfp_format_get_info(entry->choice.format)->name
 	                                               : quantize_text(&entry->choice, text);
 }
 
@@ -156,7 +156,7 @@ static json_t *counts_of(const struct mxfp_counts *counts)
 /* How a tensor is quantized, with the names that its file has for it. */
 static json_t *choice_facts(const struct quantize_choice *choice)
 {
-	const struct mxfp_format_info *format = mxfp_format_info(choice->format);
+	const struct mxfp_format_info *format = mxfp_format_get_info(choice->format);
 	char pattern[SPARSITY_TEXT];
 
 	return json_pack("{s:s, s:s, s:s*}", "weights", format->name, format->tensor_scale ? "recipe" : "rule",

@@ -286,7 +286,7 @@ int quantize_tensor(struct transfer *transfer, const struct quantize_plan *plan,
 		.context = &q,
 		.counts = &entry->counts,
 	};
-	bool has_tensor_scale = mxfp_format_info(entry->choice.format)->tensor_scale;
+	bool has_tensor_scale = mxfp_format_get_info(entry->choice.format)->tensor_scale;
 	float amax = 0;
 	int code = EXIT_OK;
 

@@ -52,7 +52,7 @@ static json_t *histogram_json(const struct measurement *m)
 	for (unsigned i = first; i < end; i++)
 		array = append(array, count(m->scales[i]));
 	return json_pack("{s:s, s:i, s:o}", "scale_format",
-	                 mxfp_format_info(mxfp_format_info(m->variant.format)->scale)->name, "first_code",
+	                 mxfp_format_get_info(mxfp_format_get_info(m->variant.format)->scale)->name, "first_code",
 	                 (int)(m->first_scale + first), "counts", array);
 }
 
@@ -95,7 +95,7 @@ static json_t *measurement_json(const struct report *report, const struct measur
 	bool recipe = variant_has_recipe(&m->variant) && noted;
 	bool rule = !variant_has_recipe(&m->variant) && variant_is_quantized(&m->variant) && noted;
 	bool sparse = m->variant.sparsity.m != 0 && !m->variant.mixed;
-	const char *format = m->variant.mixed ? "mixed" : mxfp_format_info(m->variant.format)->name;
+	const char *format = m->variant.mixed ? "mixed" : mxfp_format_get_info(m->variant.format)->name;
 	char pattern[SPARSITY_TEXT];
 
 	sparsity_text(m->variant.sparsity, pattern);
@@ -186,7 +186,7 @@ static json_t *activations_json(const struct report *report)
 	return json_pack("{s:o, s:o, s:o, s:o, s:i, s:i, s:s, s:s}", "file", file, "covered_tensors",
 	                 count(report->n_covered), "seed", count(source->seed), "tokens",
 	                 count(source->tokens), "outlier_spacing", OUTLIER_SPACING, "outlier_factor", OUTLIER_FACTOR,
-	                 "format", mxfp_format_info(source->variant.format)->name, "rule",
+	                 "format", mxfp_format_get_info(source->variant.format)->name, "rule",
 	                 variant_choice(&source->variant));
 }
 

@@ -99,7 +99,7 @@ static bool has_scale(const struct report *report, size_t v, const struct mxfp_f
 	const struct variant *variant = &report->totals[v].variant;
 
 	return variant_is_quantized(variant) && !variant->mixed &&
-	       mxfp_format_info(variant->format)->scale == scale->format;
+	       mxfp_format_get_info(variant->format)->scale == scale->format;
 }
 
 /* Nothing rather than 0 %, so that the shape shows. */
@@ -134,7 +134,7 @@ static void histogram_row(struct table *table, const struct report *report, cons
 
 static int print_histogram(const struct report *report, enum mxfp_format format, FILE *file, struct error *error)
 {
-	const struct mxfp_format_info *scale = mxfp_format_info(format);
+	const struct mxfp_format_info *scale = mxfp_format_get_info(format);
 	struct table table = {.n_columns = 1};
 	char text[VARIANT_TEXT];
 
@@ -239,7 +239,7 @@ static void print_heading(const struct report *report, FILE *file)
 		fputs(".\n", file);
 	}
 	fprintf(file, "Products y = x W^T: %s%zu tokens a layer, activations x quantized to %s (%s).\n",
-	        input->file != NULL ? "at most " : "", input->tokens, mxfp_format_info(input->variant.format)->name,
+	        input->file != NULL ? "at most " : "", input->tokens, mxfp_format_get_info(input->variant.format)->name,
 	        variant_choice(&input->variant));
 	fprintf(file, "Sums: y, W by %s in passes of %d; y, W+x %s in passes of %d; errors against sums in binary64.\n",
 	        mxfp_option_name(MXFP_OPTION_ACC, MXFP_ACC_CHAIN), PRODUCT_PASS_CHAIN,

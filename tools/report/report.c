@@ -176,7 +176,7 @@ static bool fits_blocks(const struct variants *variants, const struct tensor *te
 
 	tensor_matrix(tensor, &rows, &cols);
 	for (size_t v = 0; v < variants->n; v++)
-		if (cols % mxfp_format_info(variants->items[v].format)->block_length != 0)
+		if (cols % mxfp_format_get_info(variants->items[v].format)->block_length != 0)
 			return false;
 	return true;
 }

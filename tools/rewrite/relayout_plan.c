@@ -24,7 +24,7 @@ static int fail_not_held(const struct relayout_plan *plan, const struct relayout
                          const char *why, struct error *error)
 {
 	const struct layout_form *form = entry->quantized.choice.form;
-	const char *sparse = form->sparse ? "sparse " : "", *format = mxfp_format_info(form->format)->name;
+	const char *sparse = form->sparse ? "sparse " : "", *format = mxfp_format_get_info(form->format)->name;
 
 	if (why != NULL)
 		return fail_tensor(error, file->path, entry->source->name, "layout %s does not hold it: %s; --to f32 decodes "
@@ -98,7 +98,7 @@ static bool holds_input_scale(const struct relayout_entry *entry)
 {
 	bool fits;
 
-	if (!mxfp_format_info(entry->choice.form->format)->tensor_scale &&
+	if (!mxfp_format_get_info(entry->choice.form->format)->tensor_scale &&
 	    entry->choice.layout->divides != entry->quantized.choice.layout->divides)
 		return false;
 	char *name = layout_part_name(entry->choice.form, LAYOUT_INPUT_SCALE, entry->name, &fits);
@@ -300,11 +300,11 @@ static void add_row(struct table *table, const struct relayout_plan *plan, const
 	scale_text(scale, sizeof scale, &entry->scales[LAYOUT_TENSOR_SCALE]);
 	scale_text(input, sizeof input, &entry->scales[LAYOUT_INPUT_SCALE]);
 	table_cell(table, "%s", whole_known ? entry->name : entry->source->name);
-	table_cell(table, "%s %s", whole_known ? mxfp_format_info(entry->quantized.choice.form->format)->name
+	table_cell(table, "%s %s", whole_known ? mxfp_format_get_info(entry->quantized.choice.form->format)->name
 	                                       : dtype_info(entry->source->dtype)->name,
 	           shape_text(whole_known ? &whole : entry->source, shape));
 	if (entry->what == RELAYOUT_DECODED)
-		table_cell(table, "decoded to %s", mxfp_format_info(plan->settings->to)->name);
+		table_cell(table, "decoded to %s", mxfp_format_get_info(plan->settings->to)->name);
 	else
 		table_cell(table, "%s", entry->what == RELAYOUT_MOVED ? codes_text(entry) : "as they are");
 	table_cell(table, "%s", scale);

@@ -35,7 +35,7 @@ static enum mxfp_format scheme_format(const json_t *arguments)
 	    !is_text(json_object_get(arguments, "type"), "float"))
 		return OPTION_FORMAT_NONE;
 	for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
-		if ((json_int_t)mxfp_format_info(mxfp_format_info(formats[i])->element)->bits == bits)
+		if ((json_int_t)mxfp_format_get_info(mxfp_format_get_info(formats[i])->element)->bits == bits)
 			return formats[i];
 	return OPTION_FORMAT_NONE;
 }
