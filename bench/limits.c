@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "tier.h"
+#include "machine.h"
 
 /* Numbers of 8 bytes in a cache line, the unit of work. */
 enum { LINE = 8 };

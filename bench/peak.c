@@ -5,7 +5,7 @@
 
 #include "gemm_bench.h"
 
-#include "tier.h"
+#include "machine.h"
 
 #ifdef LANES
 

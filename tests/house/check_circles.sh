@@ -4,10 +4,16 @@
 # and needs, and files that need none of the remaining ones are removed until all are gone. Calls through pointers, such
 # as those in tables, are not detected. Runs in the build folder.
 set -euo pipefail
+srcdir=${srcdir:-$(dirname "$0")/../..}
 
 failures=0
 for folder in lib tools; do
-	mapfile -t objects < <(find "$folder" -name '*.o' 2>/dev/null | sort)
+	# A build folder may hold objects of sources that are gone.
+	mapfile -t objects < <(find "$folder" -name '*.o' 2>/dev/null | sort | while read -r object; do
+		source=${object/.libs\//}
+		source=${source%/*}/$(sed 's/^[A-Za-z0-9_]*_la-//; s/o$/c/' <<<"${source##*/}")
+		[ ! -e "$srcdir/$source" ] && [ ! -e "$source" ] || echo "$object"
+	done)
 	if [ ${#objects[@]} = 0 ]; then
 		echo "SKIP: $folder/ has no objects here"
 		exit 77
@@ -25,7 +31,7 @@ for folder in lib tools; do
 			sub(/\.libs\//, "", name)
 			sub(/:[^:]*$/, "", name)
 			sub(/\.o$/, "", name)
-			sub(/[A-Za-z_]*_la-/, "", name)
+			sub(/[A-Za-z0-9_]*_la-/, "", name)
 			files[name] = 1
 			if ($(NF - 1) == "U")
 				needs[name, $NF] = 1

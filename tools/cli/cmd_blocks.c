@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "cli/commands.h"
-#include "cli/counts.h"
 #include "io/block_stream.h"
+#include "io/counts.h"
 #include "io/facts.h"
 #include "mxfp.h"
 

@@ -8,7 +8,7 @@
 #include "base/byte_order.h"
 #include "base/progress.h"
 #include "cli/commands.h"
-#include "cli/counts.h"
+#include "io/counts.h"
 #include "io/facts.h"
 #include "io/stream.h"
 #include "mxfp.h"

@@ -10,10 +10,10 @@
 
 #include "base/printable.h"
 #include "cli/commands.h"
+#include "io/counts.h"
 #include "io/directory.h"
 #include "io/output.h"
 #include "quantize/part.h"
-#include "cli/counts.h"
 
 enum { OPERANDS_MAX = 4096 };
 

@@ -11,9 +11,9 @@
 #include "cli/commands.h"
 #include "io/file_gguf.h"
 #include "model/choices.h"
+#include "quantize/machines.h"
 #include "quantize/preset.h"
 #include "quantize/quantize.h"
-#include "quantize/machines.h"
 #include "quantize/ranks.h"
 
 /* Options that are read further after parsing. */

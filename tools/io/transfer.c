@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/interrupt.h"
-#include "cli/counts.h"
+#include "io/counts.h"
 #include "mxfp/exec.h"
 
 int transfer_begin(struct transfer *transfer, struct error *error)

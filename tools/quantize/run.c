@@ -13,17 +13,17 @@
 
 #include "base/memory.h"
 #include "base/progress.h"
+#include "io/counts.h"
 #include "io/directory.h"
 #include "io/partial.h"
 #include "io/transfer.h"
 #include "model/model_config.h"
 #include "model/model_index.h"
 #include "model/model_output.h"
-#include "quantize/quantize.h"
 #include "quantize/fingerprint.h"
-#include "quantize/write.h"
+#include "quantize/quantize.h"
 #include "quantize/ranks.h"
-#include "cli/counts.h"
+#include "quantize/write.h"
 
 struct running {
 	struct quantize_plan *plan;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A report as a page that holds everything it needs: the page that was made at build time, with the JSON in it. */
 #include "io/facts.h"
-#include "report/report.h"
 #include "report/page.h"
+#include "report/report.h"
 
 bool report_html_is_built(void)
 {

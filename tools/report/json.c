@@ -7,8 +7,8 @@
 
 #include "analyse/product.h"
 #include "io/facts.h"
-#include "report/report.h"
 #include "mxfp/version.h"
+#include "report/report.h"
 
 static json_t *number(double x)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/counts.h"
+#include "io/counts.h"
 
 #include <inttypes.h>
 

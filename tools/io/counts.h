@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The counts of a conversion (saturated, overflowed, flushed, NaN and Inf elements), as text and as JSON. */
-#ifndef TOOLS_CLI_COUNTS_H
-#define TOOLS_CLI_COUNTS_H
+#ifndef TOOLS_IO_COUNTS_H
+#define TOOLS_IO_COUNTS_H
 
 #include <jansson.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What the limits and peaks of a tier take from its instruction set: stores past the caches by the cache line, vectors
    of binary32 with a fused multiply-add (LANES; the tier "ref" has none), sums of products of bytes (HAS_DOT). */
-#ifndef BENCH_TIER_H
-#define BENCH_TIER_H
+#ifndef BENCH_MACHINE_H
+#define BENCH_MACHINE_H
 
 #include <stdint.h>
 #include <string.h>
