@@ -47,8 +47,9 @@ for file in "$srcdir"/lib/*.c "$srcdir"/lib/*/*.c; do
 	[[ $file == */cpu_arm.c || $file == */cpu_none.c ]] || check '' "$file"
 done
 # The files of simd/body that avx512 takes are those of SIMD_BODY.
-mapfile -t shared < <(sed -n "/^SIMD_BODY =/,/[^\\\\]\$/s,.*%D%/\([^ ]*\).*,$srcdir/simd/\1,p" \
-	"$srcdir/simd/Makefile.inc")
+mapfile -t shared < <(sed -n '/^SIMD_BODY =/,/[^\\]$/p' "$srcdir/simd/Makefile.inc" | grep -o 'body/[a-z0-9_]*\.c' |
+	sed "s,^,$srcdir/simd/,")
+[ ${#shared[@]} -gt 1 ]
 check "$avx2 -I $srcdir/simd/avx2" "$srcdir"/simd/body/*.c
 check "$avx512 -I $srcdir/simd/avx512" "${shared[@]}" "$srcdir"/simd/avx512/*.c
 exit $status
