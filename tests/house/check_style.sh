@@ -62,6 +62,9 @@ report 'instruction set outside its place' < <(grep -nHE "$intrinsic|$machine" "
 	grep -vE '^(simd/|bench/machine\.h|lib/cpu_[a-z0-9]*\.c|lib/isa\.def)')
 
 # Files that belong together.
+report 'no such file' < <(grep -noE '`[a-z]+/[A-Za-z0-9_./-]+`' HACKING.md | tr -d '`' | while IFS=: read -r line path; do
+	[ -e "$path" ] || echo "HACKING.md:$line"
+done)
 report 'in no Makefile.inc' < <(for file in "${code[@]}"; do
 	name=${file#*/}
 	name=${name//./\\.}
