@@ -14,7 +14,7 @@
 #include "limit.h"
 #include "mxfp.h"
 
-/* Products have cases of their own: gemm.h. */
+/* Products have cases of their own: gemm_bench.h. */
 enum bench_op { BENCH_CONVERT, BENCH_QUANTIZE, BENCH_DEQUANTIZE, BENCH_SCAN, BENCH_GEMM, BENCH_N_OPS };
 
 /* Cases that have a target in common. */

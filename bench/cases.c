@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What is timed: every kernel slot, in the modes that differ in work, and the targets that belong to it. */
+/* What is timed: conversion, quantizing, decoding and the search for the largest magnitude, in the modes that differ in
+   work, and the targets that belong to it. */
 #include "config.h"
 
 #include "bench.h"

@@ -20,6 +20,6 @@ comments='
 
 {
 	cat README.md HACKING.md NEWS COPYING doc/numerics.md
-	awk "$comments" include/*.h include/mxfp/*.h lib/*.[ch] lib/*.def ref/*.[ch] tools/*.c tools/*/*.[ch] tools/*/*.def \
+	awk "$comments" include/*.h include/mxfp/*.h lib/*.[ch] lib/*/*.[ch] lib/*.def ref/*.[ch] tools/*.c tools/*/*.[ch] tools/*/*.def \
 		tests/*.[ch] tests/*/*.[ch] fuzz/*.c
 } | tr '\t' ' ' | LC_ALL=C tr -cd '\n -~' | sed 's/ *$//' | cat -s

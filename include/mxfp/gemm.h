@@ -58,8 +58,9 @@ struct mxfp_gemm_options {
 	                                 m * N + n */
 	enum mxfp_format a_format;    /* a block format: A is in it, or is f32, bf16 or f16 and is quantized to it. 0, which is
 	                                 f32: A is used as it is */
-	const struct mxfp_quantize_options *a_quantize; /* how; its exec and counts are not looked at, and first_index is that
-	                                 of A[0][0], and A[m][k] has first_index + m * K + k. NULL: {0} */
+	const struct mxfp_quantize_options *a_quantize; /* how; its exec and counts are not looked at, first_non_finite is set
+	                                 under policy error alone, first_index is that of A[0][0], and A[m][k] has
+	                                 first_index + m * K + k. NULL: {0} */
 	void (*epilogue)(void *context, const struct mxfp_gemm_tile *tile); /* called once for every part of C, on any
 	                                 thread, after bias; tiles depend on the sizes and the kernel. NULL: none */
 	void *epilogue_context;
@@ -93,7 +94,7 @@ MXFP_API enum mxfp_status mxfp_gemm_workspace_size(const struct mxfp_product *pr
  * MXFP_ERR_FORMAT: a format that is no operand, a c_format or psum other than f32 and bf16, an a_format that is neither 0
  * nor a block format, or one with an A that is in another one or in tf32, transposed codes or W; MXFP_ERR_OPTION: an enum
  * or pass_k out of range, psum_round other than rne and sr, a_quantize as mxfp_quantize() refuses it, an unknown
- * sparsity, a sparse A, exec->isa; MXFP_ERR_SIZE: A and W have other columns, a stride is shorter than a row, a size
+ * sparsity, a sparse A, exec->isa, a product of another size than the first; MXFP_ERR_SIZE: A and W have other columns, a stride is shorter than a row, a size
  * overflows, the workspace is too small; MXFP_ERR_OVERLAP: c or the workspace with anything else; MXFP_ERR_PACKED:
  * w_packed was made for another kernel, another format of A or other options, has other rows than n, or is cut off;
  * MXFP_ERR_MASK: as mxfp_sparse_expand(); MXFP_ERR_NON_FINITE: as mxfp_quantize().

@@ -78,7 +78,8 @@ MXFP_API enum mxfp_status mxfp_option_from_name(enum mxfp_option option, const c
    that became NaN as a whole only nan, inf and what via_bf16 made Inf are counted. */
 struct mxfp_counts {
 	size_t size;         /* sizeof(struct mxfp_counts), or 0 (mxfp.h) */
-	uint64_t saturated;  /* finite and past max after rounding, or Inf, that became +-max */
+	uint64_t saturated;  /* finite and past max after rounding, or Inf, that became +-max; in blocks an Inf that policy
+	                        saturate replaces is such a finite number */
 	uint64_t overflowed; /* finite that became Inf or NaN: MXFP_OVERFLOW_OVF, via_bf16, a negative in a format without
 	                        sign */
 	uint64_t flushed;    /* nonzero that became zero */

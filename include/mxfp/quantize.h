@@ -104,7 +104,8 @@ struct mxfp_quantize_options {
  * sum that doc/numerics.md, section 3, defines. The tensor scale of NVFP4 is made from finite values only.
  *
  * Policy `error` looks through src before anything is written. Who can drop what was written does better with
- * `propagate` and first_non_finite, which without a NaN or Inf reads src once.
+ * `propagate` and first_non_finite, which without a NaN or Inf reads src once (with via_bf16, or for NVFP4 without
+ * tensor_amax, twice).
  *
  * No alignment is required. src, codes and scales may not overlap each other.
  * MXFP_ERR_NULL; MXFP_ERR_FORMAT; MXFP_ERR_OPTION: an enum out of range, rounding other than rne with recipe ggml,

@@ -181,7 +181,7 @@ static NOINLINE __mmask16 mse_raises(const struct mx_plan *plan, const struct mx
 }
 
 /*
- * Codes from numbers whose scale is known (mx_groups.h). A rounded number r has sign and exponent in its upper
+ * Codes from numbers whose scale is known. A rounded number r has sign and exponent in its upper
  * 16 bits and the significand n in the lower ones, and a code is exponent << M + n, which vpdpwssd makes of r in one
  * instruction.
  */
@@ -504,7 +504,7 @@ static NOINLINE void encode_element_group(const struct mx_plan *plan, const stru
 enum {
 	UPSCALE = 96,
 	PREFETCH = 6144, /* bytes from the beginning of a group to what is asked for meanwhile */
-	LEAST_FIELD = 56 /* of P under stochastic rounding, which divides 2^55 by it (mx_encode.c) */
+	LEAST_FIELD = 56 /* of P under stochastic rounding, which divides 2^55 by it (round_to()) */
 };
 
 /* The first n numbers at src, and zeros after them up to a multiple of four blocks. */

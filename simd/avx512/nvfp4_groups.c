@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The block scales of NVFP4 in vectors: 16 blocks, one a lane. The recipes are those of ref/nvfp4.c, operation by
+ * NVFP4 quantization, 16 blocks at a time; first their scales, one block a lane. The recipes are those of ref/nvfp4.c, operation by
  * operation, so every one of them rounds as there; what a recipe makes of the tensor is made once.
  */
 #include "tier.h"
@@ -330,8 +330,8 @@ ALWAYS_INLINE __m512i encode_word(enum quotient kind, enum rounding rounding, st
 
 /*
  * NVFP4 (ref/nvfp4.c), 16 blocks at a time: one vector has the largest magnitude of each block, so the arithmetic of
- * scales is done once for 16 blocks. Numbers are rounded to nearest even or stochastically; what is left, other modes
- * and tensors whose scales are next to nothing, is for the generic kernel.
+ * scales is done once for 16 blocks. Numbers are rounded to nearest even or stochastically; other modes are
+ * for body/nvfp4.c.
  */
 
 enum { AHEAD = 8192, PAGE = 4096 };
@@ -559,7 +559,7 @@ GROUPS_OF(QUOTIENT, prepare_quotient, finish_quotient)
 GROUPS_OF(PRODUCT, prepare_product, finish_product)
 #undef GROUPS_OF
 
-/* False if the generic kernel has to do it. */
+/* False: body/nvfp4.c has to do it. */
 static NOINLINE bool quantize(const struct mxfp_quantize_job *job)
 {
 	const bool keeps_sign = !job->rounding.no_negative_zero && job->recipe != MXFP_RECIPE_GGML;

@@ -37,7 +37,7 @@ blocks "$(repeat 16 1cc771)" 7b7b "$work/x64" --to mxfp6-e3m2 --cols 64 --rule f
 # Tails: whole blocks are stored, zeros after the row.
 blocks "$(repeat 16 66)06$(repeat 15 00)" 7d7d "$work/x33" --to mxfp4 --cols 33 --rule floor
 blocks "$(repeat 3 "$(repeat 5 66)06$(repeat 10 00)")" 7d7d7d "$work/x33" --to mxfp4 --cols 11 --rule floor
-# Stochastic: 4 sets s = 0, then 31 times 2.5, half-way between 2 (4) and 3 (5); words as in test_cli_cast.sh.
+# Stochastic: 4 sets s = 0, then 31 times 2.5, half-way between 2 (4) and 3 (5); words as in test_cast.sh.
 bytes "00008040$(repeat 31 00002040)" >"$work/sr"
 sr="--round sr --seed 0x0123456789abcdef --stream 0xfedcba9876543210"
 blocks 46455455445544554454454445455544 7f "$work/sr" --to mxfp4 --cols 32 --rule floor $sr

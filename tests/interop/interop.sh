@@ -26,7 +26,7 @@ inside_lab() {
 	chroot "$lab" env -i PATH=/opt/python/bin:/usr/bin:/bin HOME=/opt UCX_LOG_LEVEL=fatal LC_ALL=C.UTF-8 "$@"
 }
 
-# lab_python NAME: runs interop/NAME.py, which counts its own checks; the packages talk a lot.
+# lab_python NAME: runs interop/NAME.py, which counts its own checks; the packages print a lot.
 lab_python() {
 	code=0
 	inside_lab python "$inside/interop/$1.py" "$inside" >"$work/log" 2>"$work/errors" || code=$?

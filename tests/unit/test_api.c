@@ -410,7 +410,6 @@ int main(void)
 	tcase_add_test(api, convert_refuses_pointers_and_sizes);
 	tcase_add_test(api, blocks_are_refused);
 	tcase_add_test(api, blocks_that_overlap_are_refused);
-	tcase_add_test(api, blocks_that_overlap_are_refused);
 	tcase_add_test(api, quantize_refuses_non_finite);
 	tcase_add_test(api, null_and_empty_matrices);
 	tcase_add_test(api, sizes_are_whole_blocks);

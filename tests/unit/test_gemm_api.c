@@ -9,7 +9,6 @@
 
 #include "format.h"
 #include "mxfp/isa.h"
-#include "format.h"
 #include "suite.h"
 
 /* A product of A, 3 rows of 70 elements in MXFP8, and W, 5 rows in MXFP4. */

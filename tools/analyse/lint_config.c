@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Checks of config.json: the modules that it says are quantized, against those that are. Lists of modules that are not have several names: `ignore`
- * (compressed-tensors, newer ModelOpt), `modules_to_not_convert` (transformers), `exclude` (Quark), `ignored_layers`,
+ * Checks of config.json: the modules that it says are quantized, against those that are. Lists of modules that are not
+ * have several names: `ignore` (compressed-tensors, newer ModelOpt), `modules_to_not_convert` (transformers), `exclude` (Quark), `ignored_layers`,
  * and `exclude_modules` in hf_quant_config.json (ModelOpt). Entries are names of modules or of what they are in, their
  * ends, globs, or after "re:" regular expressions.
  */

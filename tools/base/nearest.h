@@ -17,7 +17,7 @@ struct nearest {
 /* Keeps the candidate if it is near enough, and nearer than those before it. */
 void nearest_offer(struct nearest *nearest, const char *candidate);
 
-/* fail(EXIT_USAGE) with "WHERE: unknown value 'WORD': did you mean 'X'? / TITLE: A, B, X", the names being all `n`
+/* fail(EXIT_USAGE) with "WHERE: unknown value 'WORD': did you mean 'X'? (TITLE: A, B, X)", the names being all `n`
    that there are. */
 int nearest_fail(const char *where, const char *word, const char *title, const char *const *names, size_t n,
                  struct error *error);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The journal of an output file, which says what of it is on the disk: a line of text for each tensor, added once its data are beyond a crash. A line
- * says the tensor's number in the file, XXH3-128 of its source data, what happened to its elements, and XXH3-64 of all
+ * The journal of an output file, which says what of it is on the disk: a line of text for each tensor, added once its
+ * data are beyond a crash. A line says the tensor's number in the file, XXH3-128 of its source data, what happened to its elements, and XXH3-64 of all
  * that; the first line that is not whole and right ends the journal.
  */
 #ifndef TOOLS_IO_JOURNAL_H

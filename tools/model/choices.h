@@ -30,7 +30,7 @@ bool choice_find(enum option_kind kind, const char *name, int *value);
 /* Name of a value, or NULL. */
 const char *choice_name(enum option_kind kind, int value);
 
-/* fail(EXIT_USAGE) with "WHERE: unknown value 'NAME': did you mean 'X'? / TITLE: A, B, X". */
+/* fail(EXIT_USAGE) with "WHERE: unknown value 'NAME': did you mean 'X'? (TITLE: A, B, X)". */
 int choice_fail(enum option_kind kind, const char *where, const char *name, struct error *error);
 
 /* Splits an option's argument that lists its values, such as "f32|bf16", into names that lie in `text`, and returns how

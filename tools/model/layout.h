@@ -138,9 +138,6 @@ extern const struct layout *const layouts[];
 #define LAYOUT(id) extern const struct layout layout_##id;
 #include "model/layout.def"
 
-/* The layout of that name, or NULL. */
-const struct layout *layout_named(const char *name);
-
 /* The form of a format in a layout, dense or sparse; NULL if it has none. */
 const struct layout_form *layout_form(const struct layout *layout, enum mxfp_format format, bool sparse);
 

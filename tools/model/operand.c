@@ -101,7 +101,7 @@ static int read_numbers(struct operand *operand, const struct file *file, enum o
 	uint64_t rows, cols;
 
 	if (tensor->dtype != DTYPE_F32 && tensor->dtype != DTYPE_BF16 && tensor->dtype != DTYPE_F16)
-		return fail_tensor(error, file->path, tensor->name, "is %s / F32, BF16 and F16 are multiplied, and "
+		return fail_tensor(error, file->path, tensor->name, "is %s; F32, BF16 and F16 are multiplied, and "
 		                   "what mxfp quantize wrote", info->name);
 	tensor_matrix(tensor, &rows, &cols);
 	int code = take_memory(&operand->data, tensor->size, error);
