@@ -109,7 +109,7 @@ struct mxfp_engine {
 MXFP_API enum mxfp_status mxfp_engine_estimate(const struct mxfp_product *products, size_t n,
                                                const struct mxfp_gemm_options *options, struct mxfp_engine *engine);
 
-/* Computes the products too, in passes of pass_k: mxfp_gemm_grouped(), whose errors and workspace it has besides. */
+/* Computes the products too, in passes of pass_k: mxfp_gemm_grouped(), whose errors, *failed_product for those, and workspace it has besides. */
 MXFP_API enum mxfp_status mxfp_engine_run(const struct mxfp_product *products, size_t n,
                                           const struct mxfp_gemm_options *options, void *workspace,
                                           size_t workspace_bytes, struct mxfp_engine *engine);

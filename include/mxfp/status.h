@@ -9,7 +9,8 @@
 extern "C" {
 #endif
 
-/* MXFP_OK and MXFP_ERR_*: the rows of status.def. On any error no output has been written. */
+/* MXFP_OK and MXFP_ERR_*: the rows of status.def. On any error nothing has been written but *first_non_finite and
+   *failed_product, which tell where it is. */
 enum mxfp_status {
 #define MXFP_STATUS(id, value, text) MXFP_##id = (value),
 #include "status.def"

@@ -282,7 +282,8 @@ static struct wide_panels panels_of(const struct mxfp_gemm_multiply_job *job, co
 	t.ordinary = !t.a_plain;
 	for (size_t v = 0; v < WIDE_VECTORS; v++) {
 		memcpy(&w_head, w + v * t.w_bytes, sizeof w_head);
-		t.w_plain[v] = w_head.plain != 0;
+		/* A head from a file may claim numbers of 4 bytes where elements of 2 lie. */
+		t.w_plain[v] = w_head.plain != 0 && digits_of(shape->w_format) == 2;
 		t.ordinary = t.ordinary && !t.w_plain[v] && scales_are_ordinary(&a_head.ranges, &w_head.ranges);
 	}
 	return t;

@@ -62,7 +62,7 @@ find "$srcdir/tools" "$srcdir/bench" -name '*.c' ! -path '*/peers/*' -print0 |
 if [ -e "$libdir/libmxfp.so" ]; then
 	mapfile -t objects < <(find tools bench -path '*/.libs/*.o')
 	# shellcheck disable=SC2086
-	${CC:-cc} ${TOOLS_CFLAGS-} tools/mxfp.o "${objects[@]}" "-L$libdir" -lmxfp ${TOOLS_LIBS-} -lm -o "$dir/mxfp"
+	${CC:-cc} ${TOOLS_CFLAGS-} tools/mxfp-mxfp.o "${objects[@]}" "-L$libdir" -lmxfp ${TOOLS_LIBS-} -lm -o "$dir/mxfp"
 	LD_LIBRARY_PATH=$libdir "$dir/mxfp" --version
 fi
 

@@ -106,10 +106,8 @@ done <"$dir/others" >"$dir/fragment"
 {
 	echo '#include <stdlib.h>'
 	grep '^#include' "$dir/fragment"
-	echo 'int layer(size_t rows, size_t cols, size_t tokens, const float *weights, const float *x, float *y,'
-	echo '          void *workspace, size_t workspace_bytes);'
-	echo 'int layer(size_t rows, size_t cols, size_t tokens, const float *weights, const float *x, float *y,'
-	echo '          void *workspace, size_t workspace_bytes)'
+	echo 'int layer(size_t rows, size_t cols, size_t tokens, const float *weights, const float *x, float *y);'
+	echo 'int layer(size_t rows, size_t cols, size_t tokens, const float *weights, const float *x, float *y)'
 	echo '{'
 	grep -v '^#include' "$dir/fragment"
 	echo 'return st != MXFP_OK;'

@@ -9,6 +9,7 @@
 
 #include "format.h"
 #include "mxfp/isa.h"
+#include "equal/guarded.h"
 #include "suite.h"
 
 /* A product of A, 3 rows of 70 elements in MXFP8, and W, 5 rows in MXFP4. */
@@ -561,6 +562,38 @@ START_TEST(nothing_to_do)
 }
 END_TEST
 
+/* Packed weights may come from a file: whatever they hold, nothing outside them is read. */
+START_TEST(changed_packed_weights_stay_in_their_memory)
+{
+	enum { ROWS = 3, COLS = 20, DEPTH = 96, HEADER = 128 };
+	static float w[COLS * DEPTH], x[ROWS * DEPTH], y[ROWS * COLS];
+	static uint8_t codes[COLS * DEPTH / 2], scales[COLS * DEPTH / 16];
+	struct mxfp_blocks blocks = {.format = MXFP_FORMAT_NVFP4, .rows = COLS, .cols = DEPTH, .codes = codes, .scales = scales};
+	struct mxfp_gemm_options w4a8 = {.a_format = MXFP_FORMAT_MXFP8_E4M3, .exec = &one_thread};
+	const struct mxfp_matrix a = {.format = MXFP_FORMAT_F32, .rows = ROWS, .cols = DEPTH, .data = x};
+	size_t bytes, workspace_bytes;
+
+	for (size_t i = 0; i < COLS * DEPTH; i++)
+		w[i] = (float)(i % 17) - 8;
+	ck_assert_int_eq((int)mxfp_quantize(&blocks, w, MXFP_FORMAT_F32, 0, NULL), (int)MXFP_OK);
+	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
+	ck_assert_int_eq((int)mxfp_pack_size(&matrix, &w4a8, &bytes), (int)MXFP_OK);
+	struct guarded guard = guarded_of(bytes, 0, true);
+	ck_assert_int_eq((int)mxfp_pack(guard.at, bytes, &matrix, &w4a8), (int)MXFP_OK);
+	const struct mxfp_product p = {.a = &a, .w_packed = guard.at, .w_packed_bytes = bytes, .n = COLS, .c = y};
+	ck_assert_int_eq((int)mxfp_gemm_workspace_size(&p, 1, &w4a8, &workspace_bytes), (int)MXFP_OK);
+	void *space = malloc(workspace_bytes);
+	for (size_t i = HEADER; i < bytes; i++) {
+		guard.at[i] ^= 1;
+		const enum mxfp_status status = mxfp_gemm(&p, &w4a8, space, workspace_bytes);
+		ck_assert(status == MXFP_OK || status == MXFP_ERR_PACKED);
+		guard.at[i] ^= 1;
+	}
+	free(space);
+	guarded_free(&guard);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("gemm_api");
@@ -584,6 +617,7 @@ int main(void)
 	tcase_add_test(refusals, defaults_are_zero);
 	tcase_add_test(refusals, nvfp4_without_tensor_scale);
 	tcase_add_test(refusals, structs_of_other_versions);
+	tcase_add_test(refusals, changed_packed_weights_stay_in_their_memory);
 	suite_add_tcase(suite, refusals);
 	int status = suite_run(suite);
 	free(workspace);
