@@ -19,14 +19,15 @@ extern "C" {
  * run(run_context, n, task, argument) calls task(argument, i) once for every i < n, in any order and on any threads,
  * the calling one too, and returns when all have returned and the calling thread sees what they wrote. It cannot fail.
  * Tasks take no locks and do not wait for each other. A small call runs where it is made. The cut of a call into tasks
- * depends on sizes alone.
+ * depends on sizes alone, in products and mxfp_pack() also on `threads`; no result depends on it.
  *
  * OpenMP's runtime ends the process if the system refuses it a thread, and does not survive fork(): in a child of a
  * process that had used several of its threads, calls use one. `run` has neither limit.
  */
 struct mxfp_exec {
 	size_t size;           /* sizeof(struct mxfp_exec), or 0 (mxfp.h) */
-	unsigned threads;      /* of OpenMP's at most, and never more than there are processors; 0: all; 1: none */
+	unsigned threads;      /* of OpenMP's at most, and never more than there are processors; 0: all; 1: none. With run:
+	                          at most how many tasks a product or mxfp_pack() gives it (0: as many as processors) */
 	const char *isa;       /* the highest tier that may run, by name ("ref"); NULL: mxfp_isa_active()'s */
 	void (*run)(void *context, size_t n, void (*task)(void *argument, size_t i), void *argument);
 	                       /* the caller's threads; NULL: OpenMP's */

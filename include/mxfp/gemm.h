@@ -119,7 +119,10 @@ MXFP_API enum mxfp_status mxfp_pack_size(const struct mxfp_matrix *w, const stru
 /*
  * Brings W into that order: once, for many products. `packed` may be saved and read again, and begins with the kernel's
  * identity: a product on a machine, build or option that wants another order gives MXFP_ERR_PACKED. Of the options
- * a_format, acc, pass_k, psum and exec count. bytes is at least what mxfp_pack_size() says.
+ * a_format, acc, pass_k, psum and exec count. bytes is at least what mxfp_pack_size() says. Packed data has no checksum:
+ * changed bytes give other numbers, not an error, but are safe to multiply.
+ *
+ * MXFP_ERR_SIZE: bytes is less than that; MXFP_ERR_OVERLAP: packed with W; else as mxfp_pack_size().
  */
 MXFP_API enum mxfp_status mxfp_pack(void *packed, size_t bytes, const struct mxfp_matrix *w,
                                     const struct mxfp_gemm_options *options);
