@@ -64,7 +64,7 @@ struct mxfp_gemm_multiply_job {
 
 struct mxfp_gemm_kernel {
 	uint32_t id;      /* in packed data: another panel layout of W is another number, never used again */
-	const char *name; /* family and tier: "exact-w4a8-avx512" */
+	const char *name; /* family and tier: "exact-e4m3-avx512" */
 	size_t mr, nr;
 	/* Bytes of a panel of A or W over k elements; never 0 if k is not 0. A's are multiples of MXFP_GEMM_ALIGN. */
 	size_t (*a_panel_bytes)(const struct mxfp_gemm_shape *shape, size_t k);
