@@ -250,8 +250,11 @@ static enum mxfp_status check(struct sums *s, const struct mxfp_engine *engine, 
 		return MXFP_ERR_FORMAT;
 	enum mxfp_status status = MXFP_OK;
 	struct mxfp_product product;
-	for (size_t i = 0; i < n && status == MXFP_OK; i++)
+	for (size_t i = 0; i < n && status == MXFP_OK; i++) {
 		status = check_product(s, mxfp_product_at(products, i, &product), options);
+		if (status != MXFP_OK && options->failed_product != NULL)
+			*options->failed_product = i;
+	}
 	bool fits = larger(s->cycles, s->moving) != UINT64_MAX && larger(s->macs, s->macs_tiles) != UINT64_MAX &&
 	            larger(s->bytes, s->ideal_ps) != UINT64_MAX && scale(s->bytes, MEGA, 1) != UINT64_MAX &&
 	            scale(s->cycles, MEGA, 1) != UINT64_MAX;

@@ -98,18 +98,18 @@ struct mxfp_engine {
 /*
  * Fills in the account of n products. pass_k of the options splits the arrays: 512 or 0 whole, 256 halves, 128
  * quarters. Of the products the shapes, formats and sparsity count, w's even if w_packed is given; of the options
- * pass_k, a_format, c_format and accumulate. Products are placed longest first (ties: lower index first), each on the
+ * pass_k, a_format, c_format, accumulate and failed_product. Products are placed longest first (ties: lower index first), each on the
  * sub-array that is done earliest (ties: lower index), and `places` is in that order.
  *
  * MXFP_ERR_NULL; MXFP_ERR_FORMAT: an operand other than MXFP8, MXFP4, bf16, f16, tf32 and f32, or one that the chip has
  * no rate for, a c_format other than f32 and bf16; MXFP_ERR_OPTION: pass_k, sparsity, more cores than the chip has, a
  * chip that cannot be; MXFP_ERR_SIZE: a->cols and w->cols differ, n_busy is too small, a number overflows. On an error
- * nothing is written.
+ * nothing is written but *failed_product, if it is one of a single product.
  */
 MXFP_API enum mxfp_status mxfp_engine_estimate(const struct mxfp_product *products, size_t n,
                                                const struct mxfp_gemm_options *options, struct mxfp_engine *engine);
 
-/* Computes the products too, in passes of pass_k: mxfp_gemm_grouped(), whose errors, *failed_product for those, and workspace it has besides. */
+/* Computes the products too, in passes of pass_k: mxfp_gemm_grouped(), whose errors and workspace it has besides. */
 MXFP_API enum mxfp_status mxfp_engine_run(const struct mxfp_product *products, size_t n,
                                           const struct mxfp_gemm_options *options, void *workspace,
                                           size_t workspace_bytes, struct mxfp_engine *engine);

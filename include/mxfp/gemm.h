@@ -95,9 +95,9 @@ MXFP_API enum mxfp_status mxfp_gemm_workspace_size(const struct mxfp_product *pr
  * nor a block format, or one with an A that is in another one or in tf32, transposed codes or W; MXFP_ERR_OPTION: an enum
  * or pass_k out of range, psum_round other than rne and sr, a_quantize as mxfp_quantize() refuses it, an unknown
  * sparsity, a sparse A, exec->isa, a product of another size than the first; MXFP_ERR_SIZE: A and W have other columns,
- * a stride is shorter than a row, a size overflows, the workspace is too small; MXFP_ERR_OVERLAP: c or the workspace with anything else; MXFP_ERR_PACKED:
- * w_packed was made for another kernel, another format of A or other options, has other rows than n, or is cut off;
- * MXFP_ERR_MASK: as mxfp_sparse_expand(); MXFP_ERR_NON_FINITE: as mxfp_quantize().
+ * a stride is shorter than a row, a size overflows, the workspace is too small; MXFP_ERR_OVERLAP: c or the workspace with
+ * anything else; MXFP_ERR_PACKED: w_packed was made for another kernel, another format of A or other options, has other
+ * rows than n, or is cut off; MXFP_ERR_MASK: as mxfp_sparse_expand(); MXFP_ERR_NON_FINITE: as mxfp_quantize().
  */
 MXFP_API enum mxfp_status mxfp_gemm(const struct mxfp_product *product, const struct mxfp_gemm_options *options,
                                     void *workspace, size_t workspace_bytes);

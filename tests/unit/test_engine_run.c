@@ -54,10 +54,19 @@ START_TEST(a_run_is_the_grouped_product_with_an_account)
 	ck_assert_uint_eq(busy[2], 50 + 3 * 50);
 	ck_assert_uint_eq(busy[3], 0);
 	ck_assert_uint_eq(engine.cycles, busy[0]);
-	/* An account that cannot be made stops the products too. */
+	/* An error of one product says of which. */
+	size_t failed = 77;
+	options.failed_product = &failed;
+	w[1].cols = K + 1;
+	ck_assert_int_eq((int)mxfp_engine_run(products, 3, &options, workspace, bytes, &engine), (int)MXFP_ERR_SIZE);
+	ck_assert_uint_eq(failed, 1);
+	w[1].cols = K;
+	/* An account that cannot be made stops the products too; no product is to blame. */
+	failed = 77;
 	memset(results, 0, sizeof results);
 	engine.n_busy = 3;
 	ck_assert_int_eq((int)mxfp_engine_run(products, 3, &options, workspace, bytes, &engine), (int)MXFP_ERR_SIZE);
+	ck_assert_uint_eq(failed, 77);
 	for (size_t i = 0; i < M * N; i++)
 		ck_assert(results[0][i] == 0);
 	suite_compared(3);
