@@ -170,7 +170,8 @@ struct mxfp_nvfp4_tensor {
    sign(quotient), Model Optimizer asks quotient < 0. What only rounds to zero as a code keeps it. */
 static inline bool mxfp_nvfp4_divides(enum mxfp_recipe recipe)
 {
-	return recipe == MXFP_RECIPE_CT || recipe == MXFP_RECIPE_MODELOPT || recipe == MXFP_RECIPE_MODELOPT_0_45;
+	return recipe == MXFP_RECIPE_COMPRESSED_TENSORS || recipe == MXFP_RECIPE_MODELOPT ||
+	       recipe == MXFP_RECIPE_MODELOPT_0_45;
 }
 
 /* The definition (ref/nvfp4.c), in integers; every tier takes these numbers from here. */

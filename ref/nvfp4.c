@@ -88,7 +88,7 @@ static uint32_t stored_scale(enum mxfp_recipe recipe, uint32_t full_range, uint3
 	case MXFP_RECIPE_MODELOPT:
 	case MXFP_RECIPE_MODELOPT_0_45:
 		return at_least(mxfp_f32_div(amax, full_range), F32_MODELOPT_LEAST);
-	case MXFP_RECIPE_CT:
+	case MXFP_RECIPE_COMPRESSED_TENSORS:
 		scale = mxfp_f32_mul(full_range, mxfp_f32_div(F32_ONE, amax));
 		return is_finite(scale) ? scale : F32_ONE;
 	case MXFP_RECIPE_TORCHAO_1:
@@ -101,7 +101,8 @@ static uint32_t stored_scale(enum mxfp_recipe recipe, uint32_t full_range, uint3
 struct mxfp_nvfp4_tensor mxfp_nvfp4_tensor_ref(enum mxfp_recipe recipe, uint32_t amax)
 {
 	uint32_t full_range = recipe == MXFP_RECIPE_4OVER6 ? F32_1536 : F32_2688;
-	struct mxfp_nvfp4_tensor t = {.scale = F32_ONE, .divides = recipe == MXFP_RECIPE_CT, .encode = F32_ONE};
+	struct mxfp_nvfp4_tensor t = {
+		.scale = F32_ONE, .divides = recipe == MXFP_RECIPE_COMPRESSED_TENSORS, .encode = F32_ONE};
 
 	if (!is_zero(amax)) {
 		t.scale = stored_scale(recipe, full_range, amax);
@@ -160,7 +161,7 @@ uint8_t mxfp_nvfp4_block_scale_ref(enum mxfp_recipe recipe, const struct mxfp_nv
 		return round_scale(torchao_clamp(mxfp_f32_div(sixth, t->scale)), &rne);
 	case MXFP_RECIPE_TORCHAO_1:
 		return round_scale(torchao_clamp(sixth), &rne);
-	case MXFP_RECIPE_CT:
+	case MXFP_RECIPE_COMPRESSED_TENSORS:
 		byte = round_scale(mxfp_f32_mul(t->scale, sixth), &rne);
 		return byte != 0 ? byte : SCALE_EPS;
 	case MXFP_RECIPE_MODELOPT:
@@ -187,7 +188,7 @@ static uint32_t scaled(enum mxfp_recipe recipe, const struct mxfp_nvfp4_tensor *
 		return mxfp_f32_mul(x, mxfp_f32_div(t->reciprocal, sf));
 	case MXFP_RECIPE_TORCHAO_1:
 		return mxfp_f32_mul(x, mxfp_f32_div(F32_ONE, sf));
-	case MXFP_RECIPE_CT:
+	case MXFP_RECIPE_COMPRESSED_TENSORS:
 		return mxfp_f32_div(x, mxfp_f32_div(sf, t->scale));
 	case MXFP_RECIPE_MODELOPT:
 	case MXFP_RECIPE_MODELOPT_0_45:

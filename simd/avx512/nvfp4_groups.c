@@ -144,7 +144,7 @@ ALWAYS_INLINE struct scales block_scales(const struct tensor *t, __m512 amax)
 		                      _mm512_set1_ps(t->of.reciprocal));
 	case MXFP_RECIPE_TORCHAO_1:
 		return torchao_scales(sixth(amax), _mm512_set1_ps(1));
-	case MXFP_RECIPE_CT:
+	case MXFP_RECIPE_COMPRESSED_TENSORS:
 		return ct_scales(t, amax);
 	case MXFP_RECIPE_MODELOPT:
 	case MXFP_RECIPE_MODELOPT_0_45:

@@ -64,7 +64,7 @@ static inline vf32 unrounded_scales(const struct recipe *r, vf32 amax)
 		return torchao_clamp(amax / 6.0F / r->tensor.scale);
 	case MXFP_RECIPE_TORCHAO_1:
 		return torchao_clamp(amax / 6.0F);
-	case MXFP_RECIPE_CT:
+	case MXFP_RECIPE_COMPRESSED_TENSORS:
 		return r->tensor.scale * (amax / 6.0F);
 	case MXFP_RECIPE_MODELOPT:
 	case MXFP_RECIPE_MODELOPT_0_45:
@@ -96,7 +96,7 @@ static inline vu32 round_scales(const struct recipe *r, vf32 u)
 	if (r->recipe == MXFP_RECIPE_GGML)
 		return ggml_scales(r, u);
 	code = blend(u == u, nearest_codes(e, min_u32((vu32)u, splat(e->max)), e->normal_field), splat(MXFP_UE4M3_NAN));
-	return r->recipe == MXFP_RECIPE_CT ? blend(code == 0, splat(MXFP_UE4M3_EIGHTH), code) : code;
+	return r->recipe == MXFP_RECIPE_COMPRESSED_TENSORS ? blend(code == 0, splat(MXFP_UE4M3_EIGHTH), code) : code;
 }
 
 static inline vf32 scale_factors(const struct recipe *r, vf32 scale)
@@ -109,7 +109,7 @@ static inline vf32 scale_factors(const struct recipe *r, vf32 scale)
 		return r->tensor.reciprocal / scale;
 	case MXFP_RECIPE_TORCHAO_1:
 		return 1.0F / scale;
-	case MXFP_RECIPE_CT:
+	case MXFP_RECIPE_COMPRESSED_TENSORS:
 		return scale / r->tensor.scale;
 	case MXFP_RECIPE_MODELOPT:
 	case MXFP_RECIPE_MODELOPT_0_45:

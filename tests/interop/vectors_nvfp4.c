@@ -31,7 +31,7 @@ static enum mxfp_recipe recipe_of(const struct vector_case *c)
 	if (vectors_by(c, "libggml"))
 		return MXFP_RECIPE_GGML;
 	if (vectors_by(c, "vllm-project"))
-		return MXFP_RECIPE_CT;
+		return MXFP_RECIPE_COMPRESSED_TENSORS;
 	ck_assert_msg(vectors_by(c, "pytorch/ao"), "%s: unknown recipe", c->name);
 	return strstr(c->name, "onelevel") != NULL ? MXFP_RECIPE_TORCHAO_1 : MXFP_RECIPE_TORCHAO;
 }
@@ -284,7 +284,7 @@ void vectors_run_nvfp4(struct vector_set *set, struct vector_case *c)
 	compare_tensor_scale(&t, &t.theirs.global_scale, true);
 	compare_blocks(&t);
 	compare_gguf(&t);
-	if (recipe_of(c) == MXFP_RECIPE_CT)
+	if (recipe_of(c) == MXFP_RECIPE_COMPRESSED_TENSORS)
 		compare_element_values(&t, &t.theirs.values);
 	else
 		compare_values(&t, &t.theirs.values);

@@ -148,12 +148,12 @@ uint32_t oracle_nvfp4_tensor_scale(const struct oracle_nvfp4 *o, uint32_t amax, 
 {
 	uint32_t gs;
 
-	*divides = o->recipe == MXFP_RECIPE_CT;
+	*divides = o->recipe == MXFP_RECIPE_COMPRESSED_TENSORS;
 	if (is_zero(amax) || o->recipe == MXFP_RECIPE_TORCHAO_1 || o->recipe == MXFP_RECIPE_GGML)
 		return number(1, 1);
 	if (o->recipe == MXFP_RECIPE_4OVER6)
 		return div(amax, number(1536, 1));
-	if (o->recipe != MXFP_RECIPE_CT) {
+	if (o->recipe != MXFP_RECIPE_COMPRESSED_TENSORS) {
 		uint32_t g = div(amax, number(2688, 1)), least = power(o->recipe == MXFP_RECIPE_TORCHAO ? -121 : -140);
 		return o->recipe == MXFP_RECIPE_TE ? g : clamp(g, least, F32_MAX);
 	}
@@ -192,7 +192,7 @@ static uint8_t block_scale(const struct oracle_nvfp4 *o, uint32_t tensor_amax, u
 		return to_scale(o, clamp(div(div(amax, six), g), number(1, 64), number(448, 1)), &rne);
 	case MXFP_RECIPE_TORCHAO_1:
 		return to_scale(o, clamp(div(amax, six), number(1, 64), number(448, 1)), &rne);
-	case MXFP_RECIPE_CT:
+	case MXFP_RECIPE_COMPRESSED_TENSORS:
 		x = to_scale(o, mul(g, div(amax, six)), &rne);
 		return x == 0 ? to_scale(o, number(1, 8), &rne) : (uint8_t)x;
 	case MXFP_RECIPE_MODELOPT:
@@ -219,7 +219,7 @@ static uint32_t quotient(const struct oracle_nvfp4 *o, uint32_t tensor_amax, uin
 		return mul(x, div(div(one, g), sf));
 	case MXFP_RECIPE_TORCHAO_1:
 		return mul(x, div(one, sf));
-	case MXFP_RECIPE_CT: /* round(|q|) * sign(q), and sign(-0) is 0 */
+	case MXFP_RECIPE_COMPRESSED_TENSORS: /* round(|q|) * sign(q), and sign(-0) is 0 */
 		q = div(x, div(sf, g));
 		return is_zero(q) ? 0 : q;
 	case MXFP_RECIPE_MODELOPT:

@@ -54,7 +54,7 @@ static const struct {
 	{MXFP_RECIPE_TE, 2688, elements, 0x3F800000, 0x38, rne_codes},
 	{MXFP_RECIPE_TORCHAO, 2688, elements, 0x3F800000, 0x38, rne_codes},
 	{MXFP_RECIPE_TORCHAO_1, 2688, elements, 0x3F800000, 0x38, rne_codes},
-	{MXFP_RECIPE_CT, 2688, elements, 0x3F800000, 0x38, no_zero_sign_codes},
+	{MXFP_RECIPE_COMPRESSED_TENSORS, 2688, elements, 0x3F800000, 0x38, no_zero_sign_codes},
 	{MXFP_RECIPE_MODELOPT, 2688, elements, 0x3F800000, 0x38, no_zero_sign_codes},
 	{MXFP_RECIPE_MODELOPT_0_45, 2688, elements, 0x3F800000, 0x38, no_zero_sign_codes},
 	{MXFP_RECIPE_GGML, 2688, elements, 0x3F800000, 0x38, ggml_codes},
@@ -74,7 +74,7 @@ static const struct {
 	{MXFP_RECIPE_4OVER6, 0, threes, 0x3F800000, 0x30, three_codes},
 	{MXFP_RECIPE_TORCHAO, 0, threes, 0x3F800000, 0x30, three_codes},
 	{MXFP_RECIPE_TORCHAO_1, 0, threes, 0x3F800000, 0x30, three_codes},
-	{MXFP_RECIPE_CT, -0.0F, threes, 0x3F800000, 0x30, three_codes_ct},
+	{MXFP_RECIPE_COMPRESSED_TENSORS, -0.0F, threes, 0x3F800000, 0x30, three_codes_ct},
 	{MXFP_RECIPE_MODELOPT, 0, threes, 0x3F800000, 0x30, three_codes_ct},
 	{MXFP_RECIPE_GGML, 0, threes, 0x3F800000, 0x30, three_codes_ggml},
 	/* te has no choice: 4/0.6875 = 5.8 becomes 6. */
@@ -109,7 +109,7 @@ static const struct {
 	uint8_t scale, negative_zero;
 } zero_block[N_RECIPES] = {
 	[MXFP_RECIPE_TE] = {0x00, 8},       [MXFP_RECIPE_TORCHAO] = {0x08, 8}, [MXFP_RECIPE_TORCHAO_1] = {0x08, 8},
-	[MXFP_RECIPE_CT] = {0x20, 0},       [MXFP_RECIPE_GGML] = {0x00, 0},    [MXFP_RECIPE_4OVER6] = {0x00, 8},
+	[MXFP_RECIPE_GGML] = {0x00, 0},     [MXFP_RECIPE_4OVER6] = {0x00, 8},  [MXFP_RECIPE_COMPRESSED_TENSORS] = {0x20, 0},
 	[MXFP_RECIPE_MODELOPT] = {0x38, 0}, [MXFP_RECIPE_MODELOPT_0_45] = {0x38, 0},
 };
 

@@ -2,6 +2,7 @@
 /* Option values and status codes: pinned numbers and names, typed by hand. */
 #include "mxfp/options.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,6 +39,36 @@ START_TEST(values_have_their_names)
 	ck_assert_ptr_null(mxfp_option_name(option, -1));
 	ck_assert_ptr_null(mxfp_option_name(option, 1000000));
 	suite_compared((uint64_t)n);
+}
+END_TEST
+
+/* libmxfp(3): a constant is spelled as its name, in capitals. */
+START_TEST(constants_are_spelled_as_their_names)
+{
+#define ROW(id, value, name, meaning) {#id, name},
+#define MXFP_ROUND ROW
+#define MXFP_OVERFLOW ROW
+#define MXFP_RULE ROW
+#define MXFP_RECIPE ROW
+#define MXFP_NON_FINITE ROW
+#define MXFP_ACC ROW
+#define MXFP_ELEMENT(id, value, name, ...) {#id, name},
+#define MXFP_BLOCK MXFP_ELEMENT
+	static const struct {
+		const char *id, *name;
+	} rows[] = {
+#include "option.def"
+#include "format.def"
+	};
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		char spelled[32] = "";
+
+		for (size_t n = 0; rows[i].name[n] != '\0'; n++)
+			spelled[n] = strchr("-.", rows[i].name[n]) != NULL ? '_' : (char)toupper((unsigned char)rows[i].name[n]);
+		ck_assert_str_eq(rows[i].id, spelled);
+	}
+	suite_compared(sizeof rows / sizeof rows[0]);
 }
 END_TEST
 
@@ -86,6 +117,7 @@ int main(void)
 	TCase *api = tcase_create("option_api");
 
 	tcase_add_loop_test(api, values_have_their_names, 0, N_OPTIONS);
+	tcase_add_test(api, constants_are_spelled_as_their_names);
 	tcase_add_test(api, unknown_values_are_refused);
 	tcase_add_test(api, status_codes_are_pinned_and_have_texts);
 	suite_add_tcase(suite, api);

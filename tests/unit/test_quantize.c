@@ -185,7 +185,7 @@ START_TEST(pieces_equal_the_whole)
 		.in = make_source(c, x),
 		.out = scratch_path("quantized"),
 		.layout = &layout_compressed_tensors,
-		.choice = {.format = c->weights, .rule = MXFP_RULE_MSE, .recipe = MXFP_RECIPE_CT},
+		.choice = {.format = c->weights, .rule = MXFP_RULE_MSE, .recipe = MXFP_RECIPE_COMPRESSED_TENSORS},
 		.activations = MXFP_FORMAT_MXFP8_E4M3,
 		.round = c->round,
 		.non_finite = MXFP_NON_FINITE_ERROR,

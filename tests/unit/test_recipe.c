@@ -22,7 +22,8 @@ static const char *write_recipe(const char *text)
 
 static void check_choice(const struct recipe *recipe, const char *tensor, const char *expected)
 {
-	struct quantize_choice choice = {.format = MXFP_FORMAT_MXFP4, .rule = MXFP_RULE_EVEN, .recipe = MXFP_RECIPE_CT};
+	struct quantize_choice choice = {
+		.format = MXFP_FORMAT_MXFP4, .rule = MXFP_RULE_EVEN, .recipe = MXFP_RECIPE_COMPRESSED_TENSORS};
 	const struct recipe_rule *rule = recipe_find(recipe, tensor);
 	char text[QUANTIZE_TEXT] = "keep";
 

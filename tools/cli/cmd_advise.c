@@ -65,7 +65,7 @@ static int check(const struct settings *s, struct variants *variants, double *bi
 	int code = variants_parse(variants, s->formats, s->rules, s->recipes, error);
 	for (size_t v = 0; v < variants->n && code == EXIT_OK; v++)
 		if (s->recipes == NULL)
-			variants->items[v].recipe = MXFP_RECIPE_CT;
+			variants->items[v].recipe = MXFP_RECIPE_COMPRESSED_TENSORS;
 	return code;
 }
 

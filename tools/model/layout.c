@@ -26,7 +26,7 @@ bool layout_recipe_unscaled(enum mxfp_recipe recipe)
 
 bool layout_holds_recipe(const struct layout *layout, enum mxfp_recipe recipe)
 {
-	return layout_recipe_unscaled(recipe) || layout->divides == (recipe == MXFP_RECIPE_CT);
+	return layout_recipe_unscaled(recipe) || layout->divides == (recipe == MXFP_RECIPE_COMPRESSED_TENSORS);
 }
 
 uint32_t layout_formats(const struct layout *layout)

@@ -107,7 +107,7 @@ const struct layout layout_compressed_tensors = {
 	.n_forms = sizeof forms / sizeof forms[0],
 	.divides = true,
 	.tensor_scale_rank = 1,
-	.recipe = MXFP_RECIPE_CT,
+	.recipe = MXFP_RECIPE_COMPRESSED_TENSORS,
 	.method = "compressed-tensors",
 	.config = config,
 };
