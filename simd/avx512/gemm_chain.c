@@ -142,13 +142,7 @@ static NOINLINE void pack_columns(const struct mxfp_gemm_pack_job *job)
 	}
 }
 
-static void pack_w(const struct mxfp_gemm_pack_job *job)
-{
-	struct fp_state state = fp_enter();
-
-	pack_columns(job);
-	fp_leave(state);
-}
+static FP_KERNEL(pack_w, mxfp_gemm_pack_job, pack_columns)
 
 /* A line of A's rows, after which the lines that come next are asked for. */
 enum { STEP = 16 };
@@ -334,13 +328,7 @@ static NOINLINE void multiply_all(const struct mxfp_gemm_multiply_job *job)
 		multiply_pass(job, k, job->k - k < pass ? job->k - k : pass);
 }
 
-static void multiply(const struct mxfp_gemm_multiply_job *job)
-{
-	struct fp_state state = fp_enter();
-
-	multiply_all(job);
-	fp_leave(state);
-}
+static FP_KERNEL(multiply, mxfp_gemm_multiply_job, multiply_all)
 
 const struct mxfp_gemm_kernel TIER(gemm_chain) = {
 	.id = 0x0401,

@@ -509,13 +509,7 @@ static NOINLINE void pack_rows(const struct mxfp_gemm_pack_job *job)
 			pack_single(&row, b);
 }
 
-static void pack_a(const struct mxfp_gemm_pack_job *job)
-{
-	struct fp_state state = fp_enter();
-
-	pack_rows(job);
-	fp_leave(state);
-}
+static FP_KERNEL(pack_a, mxfp_gemm_pack_job, pack_rows)
 
 /* Panels of W. */
 

@@ -218,10 +218,4 @@ static NOINLINE void dequantize(const struct mxfp_dequantize_job *job)
 			dequantize_group(&d, row, start, job->cols - start < GROUP ? job->cols - start : GROUP);
 }
 
-void TIER(dequantize)(const struct mxfp_dequantize_job *job)
-{
-	struct fp_state state = fp_enter();
-
-	dequantize(job);
-	fp_leave(state);
-}
+FP_KERNEL(TIER(dequantize), mxfp_dequantize_job, dequantize)

@@ -131,13 +131,7 @@ static NOINLINE void chain_rows(const struct mxfp_gemm_multiply_job *job)
 	}
 }
 
-static void chain_multiply(const struct mxfp_gemm_multiply_job *job)
-{
-	struct fp_state state = fp_enter();
-
-	chain_rows(job);
-	fp_leave(state);
-}
+static FP_KERNEL(chain_multiply, mxfp_gemm_multiply_job, chain_rows)
 
 const struct mxfp_gemm_kernel TIER(gemm_chain) = {
 	.id = CHAIN_ID,

@@ -258,13 +258,7 @@ static NOINLINE void exact_rows(const struct mxfp_gemm_multiply_job *job)
 	}
 }
 
-static void exact_multiply(const struct mxfp_gemm_multiply_job *job)
-{
-	struct fp_state state = fp_enter();
-
-	exact_rows(job);
-	fp_leave(state);
-}
+static FP_KERNEL(exact_multiply, mxfp_gemm_multiply_job, exact_rows)
 
 const struct mxfp_gemm_kernel TIER(gemm_exact) = {
 	.id = EXACT_ID,

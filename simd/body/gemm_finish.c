@@ -46,10 +46,4 @@ static NOINLINE void finish(const struct mxfp_gemm_finish_job *job)
 	memcpy(job->result + i, &last, rest * sizeof(float));
 }
 
-void TIER(gemm_finish)(const struct mxfp_gemm_finish_job *job)
-{
-	struct fp_state state = fp_enter();
-
-	finish(job);
-	fp_leave(state);
-}
+FP_KERNEL(TIER(gemm_finish), mxfp_gemm_finish_job, finish)

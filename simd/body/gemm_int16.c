@@ -252,13 +252,7 @@ static NOINLINE void int16_rows(const struct mxfp_gemm_multiply_job *job)
 	}
 }
 
-static void int16_multiply(const struct mxfp_gemm_multiply_job *job)
-{
-	struct fp_state state = fp_enter();
-
-	int16_rows(job);
-	fp_leave(state);
-}
+static FP_KERNEL(int16_multiply, mxfp_gemm_multiply_job, int16_rows)
 
 const struct mxfp_gemm_kernel TIER(gemm_int16) = {
 	.id = INT16_ID,

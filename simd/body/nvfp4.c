@@ -315,10 +315,4 @@ static NOINLINE void quantize(const struct mxfp_quantize_job *job)
 	lane_counts_add(job->counts, &q.counts);
 }
 
-void TIER(quantize_nvfp4)(const struct mxfp_quantize_job *job)
-{
-	struct fp_state state = fp_enter();
-
-	quantize(job);
-	fp_leave(state);
-}
+FP_KERNEL(TIER(quantize_nvfp4), mxfp_quantize_job, quantize)

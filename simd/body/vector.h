@@ -20,6 +20,17 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define NOINLINE __attribute__((noinline))
 
+/* A kernel of that name: `work`, which is NOINLINE so that nothing moves across, in the state of floating point that
+   kernels compute in. */
+#define FP_KERNEL(name, job_type, work) \
+	void name(const struct job_type *job) \
+	{ \
+		struct fp_state state = fp_enter(); \
+\
+		work(job); \
+		fp_leave(state); \
+	}
+
 enum { LANES = VECTOR_BYTES / 4 };
 
 typedef uint32_t vu32 __attribute__((vector_size(VECTOR_BYTES)));
