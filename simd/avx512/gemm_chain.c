@@ -12,67 +12,13 @@
 
 enum { MR = GEMM_CHAIN_MR, NR = GEMM_CHAIN_NR, VECTORS = NR / LANES };
 
-static uint32_t float_bits(float x)
+void TIER(gemm_chain_decode)(const struct mxfp_gemm_pack_job *job, size_t row, size_t rows, void *to, size_t stride)
 {
-	uint32_t bits;
+	struct mxfp_gemm_pack_job part = *job;
 
-	memcpy(&bits, &x, sizeof bits);
-	return bits;
-}
-
-static void decode_blocks(const struct mxfp_gemm_pack_job *job, size_t row, size_t rows, float *to, size_t stride)
-{
-	const struct mxfp_matrix *m = job->matrix;
-	const struct mxfp_format_info *format = mxfp_format_get_info(m->format);
-	const size_t bits = mxfp_format_get_info(format->element)->bits;
-	const struct mxfp_dequantize_job decode = {
-		.format = m->format,
-		.dst_format = MXFP_FORMAT_F32,
-		.rows = rows,
-		.cols = job->k,
-		.codes = (const uint8_t *)m->data + row * m->stride + job->k0 * bits / 8,
-		.scales = (const uint8_t *)m->scales + row * m->scales_stride + job->k0 / format->block_length,
-		.codes_stride = m->stride,
-		.scales_stride = m->scales_stride,
-		.tensor_scale = float_bits(m->tensor_scale),
-		.tensor_scale_divides = m->tensor_scale_divides,
-		.dst = to,
-		.dst_stride = stride,
-	};
-
-	TIER(dequantize)(&decode);
-}
-
-static void decode_numbers(const struct mxfp_gemm_pack_job *job, size_t row, size_t rows, float *to, size_t stride)
-{
-	const struct mxfp_matrix *m = job->matrix;
-	const size_t width = mxfp_format_get_info(m->format)->storage_bytes;
-	struct mxfp_counts counts = {0};
-
-	for (size_t i = 0; i < rows; i++) {
-		if (m->format == MXFP_FORMAT_F32) { /* any NaN will do */
-			memcpy(to + i * stride, (const float *)m->data + (row + i) * m->stride + job->k0, job->k * width);
-			continue;
-		}
-		const struct mxfp_convert_job decode = {
-			.dst_format = MXFP_FORMAT_F32,
-			.src_format = m->format,
-			.dst = to + i * stride,
-			.src = (const uint8_t *)m->data + ((row + i) * m->stride + job->k0) * width,
-			.n = job->k,
-			.counts = &counts,
-		};
-		TIER(decode_wide)(&decode);
-	}
-}
-
-void TIER(gemm_chain_decode)(const struct mxfp_gemm_pack_job *job, size_t row, size_t rows, float *to,
-                             size_t stride)
-{
-	if (mxfp_format_get_info(job->matrix->format)->kind == MXFP_KIND_BLOCK)
-		decode_blocks(job, row, rows, to, stride);
-	else
-		decode_numbers(job, row, rows, to, stride);
+	part.row = row;
+	part.rows = rows;
+	widen_rows(&part, TIER(decode_wide), to, stride);
 }
 
 static size_t a_bytes(const struct mxfp_gemm_shape *shape, size_t k)
@@ -113,31 +59,31 @@ ALWAYS_INLINE void store_numbers(enum mxfp_format format, void *to, __m512 x)
 }
 
 /* Columns k, k + 1, ... of the chunk from `row`, the first of LANES rows of the panel. */
-ALWAYS_INLINE void pack_slice(const struct mxfp_gemm_pack_job *job, size_t row, size_t k, float rows[][GEMM_CHAIN_SLICE])
+ALWAYS_INLINE void pack_slice(const struct mxfp_gemm_pack_job *job, size_t row, size_t k, float rows[][PANEL_SLICE])
 {
-	const struct mxfp_gemm_pack_job slice = gemm_chain_slice(job, k);
+	const struct mxfp_gemm_pack_job slice = panel_slice(job, k);
 	const enum mxfp_format format = job->matrix->format;
 	const size_t left = job->rows > row ? job->rows - row : 0, width = gemm_chain_w_width(format);
 	uint8_t *to = (uint8_t *)job->panel + (k * NR + row) * width;
 	__m512 columns[LANES];
 
 	if (left != 0)
-		TIER(gemm_chain_decode)(&slice, job->row + row, left < LANES ? left : LANES, rows[0], GEMM_CHAIN_SLICE);
+		TIER(gemm_chain_decode)(&slice, job->row + row, left < LANES ? left : LANES, rows[0], PANEL_SLICE);
 	for (size_t i = 0; i < slice.k; i++) {
 		if (i % LANES == 0)
-			transpose(columns, &rows[0][i], GEMM_CHAIN_SLICE);
+			transpose(columns, &rows[0][i], PANEL_SLICE);
 		store_numbers(format, to + i * NR * width, columns[i % LANES]);
 	}
 }
 
 static NOINLINE void pack_columns(const struct mxfp_gemm_pack_job *job)
 {
-	float rows[LANES][GEMM_CHAIN_SLICE];
+	float rows[LANES][PANEL_SLICE];
 
 	for (size_t row = 0; row < NR; row += LANES) {
 		if (job->rows < row + LANES)
 			memset(rows, 0, sizeof rows);
-		for (size_t k = 0; k < job->k; k += GEMM_CHAIN_SLICE)
+		for (size_t k = 0; k < job->k; k += PANEL_SLICE)
 			pack_slice(job, row, k, rows);
 	}
 }

@@ -7,10 +7,10 @@
 #define MXFP_AVX512_GEMM_CHAIN_H
 
 #include "tier.h"
-#include "body/slots.h"
 
-/* Columns that are decoded at once where a panel needs its numbers transposed: 8 KiB of stack. */
-enum { GEMM_CHAIN_MR = 6, GEMM_CHAIN_NR = 64, GEMM_CHAIN_SLICE = 128 };
+#include "body/gemm_panel.h"
+
+enum { GEMM_CHAIN_MR = 6, GEMM_CHAIN_NR = 64 };
 
 /* Numbers from a row of A to the next: whole lines, and an odd number of them for usual k, so that rows do not share
    the sets of L1. */
@@ -25,18 +25,7 @@ ALWAYS_INLINE size_t gemm_chain_w_width(enum mxfp_format format)
 	return format == MXFP_FORMAT_BF16 || format == MXFP_FORMAT_F16 ? sizeof(uint16_t) : sizeof(float);
 }
 
-/* The job for columns k, k + 1, ... of its chunk, at most GEMM_CHAIN_SLICE. */
-ALWAYS_INLINE struct mxfp_gemm_pack_job gemm_chain_slice(const struct mxfp_gemm_pack_job *job, size_t k)
-{
-	struct mxfp_gemm_pack_job slice = *job;
-
-	slice.k0 += k;
-	slice.k = job->k - k < GEMM_CHAIN_SLICE ? job->k - k : GEMM_CHAIN_SLICE;
-	return slice;
-}
-
 /* Rows of the chunk, from row `row` of the matrix on, as binary32, `stride` numbers apart. */
-void TIER(gemm_chain_decode)(const struct mxfp_gemm_pack_job *job, size_t row, size_t rows, float *to,
-                             size_t stride);
+void TIER(gemm_chain_decode)(const struct mxfp_gemm_pack_job *job, size_t row, size_t rows, void *to, size_t stride);
 
 #endif

@@ -60,7 +60,7 @@ enum {
 	UNIT = SPARSE_CHAIN_UNIT,
 	VECTORS = NR / LANES,
 	SLICE = 4, /* units of A that are in L1 with the sums of all outputs */
-	STRIDE = GEMM_CHAIN_SLICE + LANES /* not a power of two, so that rows do not share the sets of L1 */
+	STRIDE = PANEL_SLICE + LANES /* not a power of two, so that rows do not share the sets of L1 */
 };
 
 static size_t a_bytes(const struct mxfp_gemm_shape *shape, size_t k)
@@ -101,8 +101,8 @@ static bool pack_columns(const struct mxfp_gemm_pack_job *job, size_t first, flo
 
 	if (n < LANES)
 		memset(rows, 0, sizeof rows);
-	for (size_t k0 = 0; k0 < job->k; k0 += GEMM_CHAIN_SLICE) {
-		const struct mxfp_gemm_pack_job slice = gemm_chain_slice(job, k0);
+	for (size_t k0 = 0; k0 < job->k; k0 += PANEL_SLICE) {
+		const struct mxfp_gemm_pack_job slice = panel_slice(job, k0);
 		const size_t end = sparse_chain_units(slice.k) * UNIT;
 
 		if (n != 0)
@@ -485,7 +485,7 @@ static void multiply_panel(const struct mxfp_gemm_multiply_job *job, const uint8
 	struct part p = {
 		.k_step = few ? 1 : MR,
 		.row_step = few ? units * UNIT : 1,
-		.rows = rows,
+		.rows = rows < MR ? rows : MR,
 		.sums = job->scratch,
 		.c = c,
 	};
@@ -507,12 +507,9 @@ static void multiply_panel(const struct mxfp_gemm_multiply_job *job, const uint8
 
 static void multiply(const struct mxfp_gemm_multiply_job *job)
 {
-	const size_t panel_bytes = a_bytes(job->shape, job->k);
 	struct fp_state state = fp_enter();
 
-	for (size_t row = 0; row < job->rows; row += MR)
-		multiply_panel(job, (const uint8_t *)job->a + row / MR * panel_bytes,
-		               job->rows - row < MR ? job->rows - row : MR, job->c + row * NR);
+	multiply_each(job, a_bytes(job->shape, job->k), MR, NR, multiply_panel);
 	fp_leave(state);
 }
 

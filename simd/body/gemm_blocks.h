@@ -51,7 +51,7 @@ static void load_elements(const struct mxfp_gemm_pack_job *job, panel_rows rows)
 	uint8_t ones[BLOCKS_MAX];
 
 	memset(ones, scale->bias << scale->significand_bits, sizeof ones);
-	dequantize_rows(job, ones, 1, rows);
+	dequantize_rows(job, ones, 1, rows, PANEL_SLICE);
 }
 
 /* What packing needs to know of the blocks of one row. */

@@ -23,28 +23,6 @@ static size_t chain_w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 	return k * CHAIN_NR * sizeof(float);
 }
 
-static void widen_rows(const struct mxfp_gemm_pack_job *job, panel_rows rows)
-{
-	const struct mxfp_matrix *m = job->matrix;
-	size_t bytes = mxfp_format_get_info(m->format)->storage_bytes;
-	struct mxfp_counts counts = {0};
-	struct mxfp_convert_job part = {
-		.dst_format = MXFP_FORMAT_F32,
-		.src_format = m->format,
-		.n = job->k,
-		.counts = &counts,
-	};
-
-	for (size_t r = 0; r < job->rows; r++) {
-		part.src = (const uint8_t *)m->data + ((job->row + r) * m->stride + job->k0) * bytes;
-		part.dst = rows[r];
-		if (m->format == MXFP_FORMAT_F32)
-			memcpy(rows[r], part.src, job->k * bytes);
-		else
-			TIER(widen)(&part);
-	}
-}
-
 /* width is a constant where this is inlined. */
 ALWAYS_INLINE void chain_pack(const struct mxfp_gemm_pack_job *job, size_t width)
 {
@@ -54,10 +32,7 @@ ALWAYS_INLINE void chain_pack(const struct mxfp_gemm_pack_job *job, size_t width
 	for (size_t k = 0; k < job->k; k += PANEL_SLICE) {
 		const struct mxfp_gemm_pack_job slice = panel_slice(job, k);
 
-		if (mxfp_format_get_info(job->matrix->format)->kind == MXFP_KIND_BLOCK)
-			dequantize_rows(&slice, NULL, job->matrix->tensor_scale, rows);
-		else
-			widen_rows(&slice, rows);
+		widen_rows(&slice, TIER(widen), rows[0], PANEL_SLICE);
 		store_columns((uint8_t *)job->panel + k * width * sizeof(float), rows[0], PANEL_SLICE, width, slice.k);
 	}
 }
@@ -103,32 +78,28 @@ ALWAYS_INLINE void chain_pass(const uint32_t *a, const uint8_t *w, size_t k, siz
 		}
 }
 
-ALWAYS_INLINE void chain_panel(const struct mxfp_gemm_multiply_job *job, const uint32_t *a, size_t rows, float *c)
+ALWAYS_INLINE void chain_passes(const struct mxfp_gemm_multiply_job *job, const uint8_t *a, size_t rows, float *c)
 {
 	size_t pass = job->shape->pass;
 
 	for (size_t k = 0; k < job->k; k += pass)
-		chain_pass(a + k * CHAIN_MR, (const uint8_t *)job->w + k * CHAIN_NR * sizeof(float),
+		chain_pass((const uint32_t *)a + k * CHAIN_MR, (const uint8_t *)job->w + k * CHAIN_NR * sizeof(float),
 		           job->k - k < pass ? job->k - k : pass, rows, c);
+}
+
+ALWAYS_INLINE void chain_panel(const struct mxfp_gemm_multiply_job *job, const uint8_t *a, size_t rows, float *c)
+{
+	if (rows == 1)
+		chain_passes(job, a, 1, c);
+	else if (rows <= CHAIN_MR / 2)
+		chain_passes(job, a, CHAIN_MR / 2, c);
+	else
+		chain_passes(job, a, CHAIN_MR, c);
 }
 
 static NOINLINE void chain_rows(const struct mxfp_gemm_multiply_job *job)
 {
-	const uint8_t *a = job->a;
-	float *c = job->c;
-
-	for (size_t row = 0; row < job->rows; row += CHAIN_MR) {
-		size_t rest = job->rows - row;
-
-		if (rest == 1)
-			chain_panel(job, (const uint32_t *)a, 1, c);
-		else if (rest <= CHAIN_MR / 2)
-			chain_panel(job, (const uint32_t *)a, CHAIN_MR / 2, c);
-		else
-			chain_panel(job, (const uint32_t *)a, CHAIN_MR, c);
-		a += chain_a_bytes(job->shape, job->k);
-		c += CHAIN_MR * CHAIN_NR;
-	}
+	multiply_each(job, chain_a_bytes(job->shape, job->k), CHAIN_MR, CHAIN_NR, chain_panel);
 }
 
 static FP_KERNEL(chain_multiply, mxfp_gemm_multiply_job, chain_rows)

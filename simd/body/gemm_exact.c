@@ -50,7 +50,7 @@ static size_t exact_load(const struct mxfp_gemm_pack_job *job, size_t k, size_t 
 	const bool scaled = mxfp_format_get_info(job->matrix->format)->tensor_scale;
 
 	if (scaled)
-		dequantize_rows(&slice, NULL, 1, rows);
+		dequantize_rows(&slice, NULL, 1, rows, PANEL_SLICE);
 	else
 		load_elements(&slice, rows);
 	pack_blocks(&slice, k, scaled, false, width, rows, range);
@@ -248,14 +248,7 @@ static void exact_panel(const struct mxfp_gemm_multiply_job *job, const uint8_t 
 
 static NOINLINE void exact_rows(const struct mxfp_gemm_multiply_job *job)
 {
-	const uint8_t *a = job->a;
-	float *c = job->c;
-
-	for (size_t row = 0; row < job->rows; row += EXACT_MR) {
-		exact_panel(job, a, job->rows - row, c);
-		a += exact_a_bytes(job->shape, job->k);
-		c += EXACT_MR * EXACT_NR;
-	}
+	multiply_each(job, exact_a_bytes(job->shape, job->k), EXACT_MR, EXACT_NR, exact_panel);
 }
 
 static FP_KERNEL(exact_multiply, mxfp_gemm_multiply_job, exact_rows)

@@ -242,14 +242,7 @@ static void int16_panel(const struct mxfp_gemm_multiply_job *job, const uint8_t 
 
 static NOINLINE void int16_rows(const struct mxfp_gemm_multiply_job *job)
 {
-	const uint8_t *a = job->a;
-	float *c = job->c;
-
-	for (size_t row = 0; row < job->rows; row += INT16_MR) {
-		int16_panel(job, a, job->rows - row, c);
-		a += int16_a_bytes(job->shape, job->k);
-		c += INT16_MR * INT16_NR;
-	}
+	multiply_each(job, int16_a_bytes(job->shape, job->k), INT16_MR, INT16_NR, int16_panel);
 }
 
 static FP_KERNEL(int16_multiply, mxfp_gemm_multiply_job, int16_rows)

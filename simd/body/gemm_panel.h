@@ -26,10 +26,10 @@ ALWAYS_INLINE size_t panel_align(size_t bytes)
 	return (bytes + MXFP_GEMM_ALIGN - 1) / MXFP_GEMM_ALIGN * MXFP_GEMM_ALIGN;
 }
 
-/* Elements of a matrix in a block format times their block's scale. scales: what to use for those of every row, or NULL
-   for the matrix's own; tensor_scale likewise. */
-static void dequantize_rows(const struct mxfp_gemm_pack_job *job, const uint8_t *scales, float tensor_scale,
-                            panel_rows rows)
+/* Elements of a matrix in a block format times their block's scale, in rows of `to` that are `stride` apart. scales: what
+   to use for those of every row, or NULL for the matrix's own; tensor_scale likewise. */
+static inline void dequantize_rows(const struct mxfp_gemm_pack_job *job, const uint8_t *scales, float tensor_scale,
+                                   void *to, size_t stride)
 {
 	const struct mxfp_matrix *m = job->matrix;
 	size_t first_scale = mxfp_scales_offset(m->format, m->scales_stride, job->row, job->k0);
@@ -43,12 +43,54 @@ static void dequantize_rows(const struct mxfp_gemm_pack_job *job, const uint8_t 
 		.codes_stride = m->stride,
 		.scales_stride = scales != NULL ? 0 : m->scales_stride,
 		.tensor_scale_divides = m->tensor_scale_divides,
-		.dst = rows,
-		.dst_stride = PANEL_SLICE,
+		.dst = to,
+		.dst_stride = stride,
 	};
 
 	memcpy(&part.tensor_scale, &tensor_scale, sizeof part.tensor_scale);
 	TIER(dequantize)(&part);
+}
+
+/* Numbers of a matrix in any format as binary32, likewise; `widen` makes them of those that are in no block format. */
+static inline void widen_rows(const struct mxfp_gemm_pack_job *job, mxfp_convert_kernel *widen, uint32_t *to,
+                              size_t stride)
+{
+	const struct mxfp_matrix *m = job->matrix;
+	const struct mxfp_format_info *format = mxfp_format_get_info(m->format);
+	struct mxfp_counts counts = {0};
+	struct mxfp_convert_job part = {
+		.dst_format = MXFP_FORMAT_F32,
+		.src_format = m->format,
+		.n = job->k,
+		.counts = &counts,
+	};
+
+	if (format->kind == MXFP_KIND_BLOCK) {
+		dequantize_rows(job, NULL, m->tensor_scale, to, stride);
+		return;
+	}
+	for (size_t r = 0; r < job->rows; r++) {
+		part.src = (const uint8_t *)m->data + ((job->row + r) * m->stride + job->k0) * format->storage_bytes;
+		part.dst = to + r * stride;
+		if (m->format == MXFP_FORMAT_F32) /* any NaN will do */
+			memcpy(part.dst, part.src, job->k * sizeof(float));
+		else
+			widen(&part);
+	}
+}
+
+/* One panel of A after the other, each `bytes` long and a tile of C's sums: `multiply` gets it, and how many rows are
+   left. */
+typedef void panel_multiply(const struct mxfp_gemm_multiply_job *job, const uint8_t *a, size_t rows, float *c);
+
+ALWAYS_INLINE void multiply_each(const struct mxfp_gemm_multiply_job *job, size_t bytes, size_t mr, size_t nr,
+                                 panel_multiply *multiply)
+{
+	const uint8_t *a = job->a;
+	float *c = job->c;
+
+	for (size_t row = 0; row < job->rows; row += mr, a += bytes, c += mr * nr)
+		multiply(job, a, job->rows - row, c);
 }
 
 /* Word i of row r goes to word i * width + r of the panel. width is a constant, and even; rows are `stride` apart. */
