@@ -26,8 +26,8 @@
  */
 #include "tier.h"
 
+#include "avx512/gemm_elements.h"
 #include "body/slots.h"
-#include "scale.h"
 
 enum {
 	GEMM_E4M3_MR = 8,
@@ -162,54 +162,6 @@ ALWAYS_INLINE float gemm_e4m3_norm(float squares)
 	return _mm_cvtss_f32(_mm_mul_ps(root, _mm_set1_ps(1.001f)));
 }
 
-/* Blocks of 32 elements of MX formats on their way into panels. Nothing past a row's last element is looked at. */
-
-ALWAYS_INLINE uint32_t low_mask(size_t n)
-{
-	return _bzhi_u32(UINT32_MAX, n < 32 ? (unsigned)n : 32);
-}
-
-/* Codes of 6 bits, 4 in 3 bytes, as integers in eighths. */
-ALWAYS_INLINE __m256i e2m3_integers(__m256i packed)
-{
-	const __m256i places = _mm256_set1_epi64x(0x2A241E18120C0600);
-	const __m256i bytes = _mm256_setr_epi8(0, 1, 2, 3, 4, 5, -1, -1, 6, 7, 8, 9, 10, 11, -1, -1, 12, 13, 14, 15, 16, 17,
-	                                       -1, -1, 18, 19, 20, 21, 22, 23, -1, -1);
-	const __m256i eighths = _mm256_setr_epi64x(0x0706050403020100, 0x0F0E0D0C0B0A0908, 0x1E1C1A1816141210,
-	                                           0x3C3834302C282420);
-	__m256i codes = _mm256_multishift_epi64_epi8(places, _mm256_permutexvar_epi8(bytes, packed));
-	__mmask32 minus = _mm256_test_epi8_mask(codes, _mm256_set1_epi8(0x20));
-	__m256i magnitude = _mm256_permutexvar_epi8(codes, eighths); /* looks at the low 5 bits */
-
-	return _mm256_mask_sub_epi8(magnitude, minus, _mm256_setzero_si256(), magnitude);
-}
-
-/* 16 integers in halves: what the codes of e2m1 stand for. */
-ALWAYS_INLINE __m128i e2m1_halves(void)
-{
-	return _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
-}
-
-/* The block of n <= 32 elements that begins at `codes`, as integers in a unit of the format, or as codes of e4m3; then
-   zeros. */
-ALWAYS_INLINE __m256i load_block(enum mxfp_format format, const uint8_t *codes, size_t n)
-{
-	__m256i x;
-
-	switch (format) {
-	case MXFP_FORMAT_MXFP4:
-		x = _mm256_cvtepu8_epi16(_mm_maskz_loadu_epi8((__mmask16)low_mask((n + 1) / 2), codes));
-		x = _mm256_and_si256(_mm256_or_si256(x, _mm256_slli_epi16(x, 4)), _mm256_set1_epi8(0x0F));
-		x = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(e2m1_halves()), x);
-		return _mm256_maskz_mov_epi8(low_mask(n), x);
-	case MXFP_FORMAT_MXFP6_E2M3:
-		x = e2m3_integers(_mm256_maskz_loadu_epi8(low_mask((n * 6 + 7) / 8), codes));
-		return _mm256_maskz_mov_epi8(low_mask(n), x);
-	default: /* MXINT8, MXFP8_E4M3 */
-		return _mm256_maskz_loadu_epi8(low_mask(n), codes);
-	}
-}
-
 /* The code of e4m3 whose magnitude bits are all set is NaN. */
 ALWAYS_INLINE bool has_nan(__m256i codes)
 {
@@ -222,18 +174,6 @@ ALWAYS_INLINE bool has_nan(__m256i codes)
 ALWAYS_INLINE bool all_zero(enum mxfp_format format, __m256i x)
 {
 	return _mm256_test_epi8_mask(x, _mm256_set1_epi8(format == MXFP_FORMAT_MXFP8_E4M3 ? 0x7F : -1)) == 0;
-}
-
-ALWAYS_INLINE const uint8_t *codes_at(const struct mxfp_matrix *matrix, size_t row, size_t k)
-{
-	const unsigned bits = mxfp_format_get_info(mxfp_format_get_info(matrix->format)->element)->bits;
-
-	return (const uint8_t *)matrix->data + row * matrix->stride + k * bits / 8;
-}
-
-ALWAYS_INLINE const uint8_t *scales_at(const struct mxfp_matrix *matrix, size_t row, size_t k)
-{
-	return (const uint8_t *)matrix->scales + row * matrix->scales_stride + k / GEMM_E4M3_BLOCK;
 }
 
 /* The scales of a row in a chunk: what counts of them. */
@@ -306,18 +246,6 @@ struct row {
 	struct scale_range range;
 };
 
-static int unit_of_format(enum mxfp_format format)
-{
-	switch (format) {
-	case MXFP_FORMAT_MXFP8_E4M3:
-		return -9;
-	case MXFP_FORMAT_MXINT8:
-		return -6;
-	default:
-		return format == MXFP_FORMAT_MXFP4 ? -1 : -3;
-	}
-}
-
 /* Elements to words in the order of pairs. */
 ALWAYS_INLINE __m512i in_pairs(__m256i x, bool is_signed)
 {
@@ -359,11 +287,11 @@ ALWAYS_INLINE void load_row(struct row *row, enum mxfp_format format, int low_bi
 {
 	const struct mxfp_gemm_pack_job *job = row->job;
 	const uint8_t *codes = codes_at(job->matrix, job->row + row->index, job->k0);
-	const uint8_t *scales = scales_at(job->matrix, job->row + row->index, job->k0);
-	const size_t bytes = codes_at(job->matrix, 0, GEMM_E4M3_BLOCK) - codes_at(job->matrix, 0, 0);
+	const uint8_t *scales = scales_at(job->matrix, job->row + row->index, job->k0 / GEMM_E4M3_BLOCK);
+	const size_t bytes = code_bytes(format, GEMM_E4M3_BLOCK);
 
 	for (size_t b = 0; b < row->n_blocks; b++, codes += bytes) {
-		__m256i x = load_block(format, codes, job->k - b * GEMM_E4M3_BLOCK);
+		__m256i x = load_integers(format, codes, job->k - b * GEMM_E4M3_BLOCK);
 
 		row->scale[b] = scales[b];
 		row->zero[b] = all_zero(format, x);
@@ -534,13 +462,6 @@ static uint8_t *codes_of(const struct column *c, size_t b)
 	return (uint8_t *)c->job->panel + c->n_blocks * GEMM_E4M3_NR + b * block;
 }
 
-/* Of each 8 elements the even ones, then the odd ones. */
-ALWAYS_INLINE __m256i in_words(__m256i x)
-{
-	return _mm256_shuffle_epi8(x, _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9,
-	                                                                        11, 13, 15)));
-}
-
 ALWAYS_INLINE void store_words(const struct column *c, size_t b, const uint8_t *words, size_t bytes)
 {
 	uint8_t *to = codes_of(c, b) + c->column * 4;
@@ -553,13 +474,13 @@ static NOINLINE void pack_column(struct column *c)
 {
 	const struct mxfp_gemm_pack_job *job = c->job;
 	const enum mxfp_format format = job->shape->w_format;
-	const uint8_t *scales = scales_at(job->matrix, job->row + c->column, job->k0);
+	const uint8_t *scales = scales_at(job->matrix, job->row + c->column, job->k0 / GEMM_E4M3_BLOCK);
 	_Alignas(32) uint8_t words[GEMM_E4M3_BLOCK];
 
 	for (size_t b = 0; b < c->n_blocks; b++) {
 		const size_t k = b * GEMM_E4M3_BLOCK, n = job->k - k;
 		const uint8_t *codes = codes_at(job->matrix, job->row + c->column, job->k0 + k);
-		__m256i x = load_block(format, codes, n);
+		__m256i x = load_integers(format, codes, n);
 
 		c->scale[b] = format == MXFP_FORMAT_MXFP8_E4M3 && has_nan(x) ? MXFP_SCALE_NAN : scales[b];
 		c->zero[b] = all_zero(format, x);
@@ -568,7 +489,7 @@ static NOINLINE void pack_column(struct column *c)
 			if (n < GEMM_E4M3_BLOCK && n % 2 != 0)
 				words[n / 2] &= 0x0F;
 		} else {
-			_mm256_store_si256((__m256i *)words, in_words(x));
+			_mm256_store_si256((__m256i *)words, evens_first(x));
 		}
 		store_words(c, b, words, gemm_e4m3_code_bytes(format));
 	}
@@ -686,7 +607,7 @@ ALWAYS_INLINE __m512i load_word(enum mxfp_format format, const uint8_t *codes, i
 		return _mm512_loadu_si512(codes + (w * GEMM_E4M3_NR + v * LANES) * 4);
 	__m512i x = _mm512_loadu_si512(codes + (w / 2 * GEMM_E4M3_NR + v * LANES) * 4);
 	x = _mm512_and_si512(w % 2 != 0 ? _mm512_srli_epi16(x, 4) : x, nibble);
-	return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(e2m1_halves()), x);
+	return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(e2m1_integers(0)), x);
 }
 
 /* A block of narrow elements, each times 2^(scale - least). */
@@ -839,7 +760,7 @@ ALWAYS_INLINE void start_sums(struct sums *s, const struct gemm_e4m3_single *a)
 
 ALWAYS_INLINE void add_group(struct sums *s, const struct gemm_e4m3_single *a, const uint8_t *codes, int g, bool rests)
 {
-	const __m512i table = _mm512_broadcast_i32x4(_mm_add_epi8(e2m1_halves(), _mm_set1_epi8(GEMM_E4M3_SINGLE_OFFSET)));
+	const __m512i table = _mm512_broadcast_i32x4(e2m1_integers(GEMM_E4M3_SINGLE_OFFSET));
 
 #pragma GCC unroll 2
 	for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
@@ -946,7 +867,7 @@ ALWAYS_INLINE void end_pass(float *c, __m512 p[GEMM_E4M3_VECTORS], float last)
 }
 
 static NOINLINE void multiply_row_panel(const struct mxfp_gemm_multiply_job *job, const struct gemm_e4m3_head *head,
-                                    const struct gemm_e4m3_single *a)
+                                        const struct gemm_e4m3_single *a)
 {
 	const size_t blocks = gemm_e4m3_blocks(job->k), pass_blocks = job->shape->pass / GEMM_E4M3_BLOCK;
 	const uint8_t *scales = job->w, *codes = scales + blocks * GEMM_E4M3_NR;
@@ -966,7 +887,7 @@ static NOINLINE void multiply_row_panel(const struct mxfp_gemm_multiply_job *job
 }
 
 static bool multiply_row(const struct mxfp_gemm_multiply_job *job, const struct gemm_e4m3_head *head,
-                                    const struct gemm_e4m3_single *a)
+                         const struct gemm_e4m3_single *a)
 {
 	if (head->general || !scales_are_moderate(job->w, gemm_e4m3_blocks(job->k)))
 		return false;
@@ -1004,21 +925,6 @@ struct panels {
 	size_t blocks, pass_blocks;
 };
 
-/* acc += a0 w0 + a1 w1 in each lane. The compiler's intrinsic copies accumulators. */
-ALWAYS_INLINE __m512i add_pairs(__m512i acc, __m512i w, __m512i a)
-{
-	__asm__("vpdpwssd %2, %1, %0" : "+v"(acc) : "v"(w), "v"(a));
-	return acc;
-}
-
-ALWAYS_INLINE __m512i splat_pair(const int16_t *words, int pair)
-{
-	int32_t x;
-
-	memcpy(&x, words + 2 * pair, sizeof x);
-	return _mm512_set1_epi32(x);
-}
-
 /* Sums of main parts. */
 ALWAYS_INLINE void sum_block(__m512i sum[][GEMM_E4M3_VECTORS], const struct place *at, int rows)
 {
@@ -1031,10 +937,10 @@ ALWAYS_INLINE void sum_block(__m512i sum[][GEMM_E4M3_VECTORS], const struct plac
 
 #pragma GCC unroll 8
 		for (int r = 0; r < rows; r++) {
-			__m512i a = splat_pair(at->a->main[r], p);
+			__m512i a = broadcast(at->a->main[r] + 2 * p);
 
-			sum[r][0] = add_pairs(sum[r][0], w0, a);
-			sum[r][1] = add_pairs(sum[r][1], w1, a);
+			sum[r][0] = dot_words(sum[r][0], w0, a);
+			sum[r][1] = dot_words(sum[r][1], w1, a);
 		}
 	}
 }
@@ -1065,18 +971,18 @@ ALWAYS_INLINE void sum_rests(__m512i sum[GEMM_E4M3_VECTORS], const struct place 
 	if (rests != RESTS_W)
 		for (uint32_t set = at->a->rests[r]; set != 0; set &= set - 1) {
 			int p = __builtin_ctz(set);
-			__m512i a = splat_pair(at->a_rest->rest[r], p);
+			__m512i a = broadcast(at->a_rest->rest[r] + 2 * p);
 
-			sum[0] = add_pairs(sum[0], _mm512_load_si512(at->w->main[p]), a);
-			sum[1] = add_pairs(sum[1], _mm512_load_si512(at->w->main[p][LANES]), a);
+			sum[0] = dot_words(sum[0], _mm512_load_si512(at->w->main[p]), a);
+			sum[1] = dot_words(sum[1], _mm512_load_si512(at->w->main[p][LANES]), a);
 		}
 	if (rests != RESTS_A)
 		for (uint32_t set = at->w->rests; set != 0; set &= set - 1) {
 			int p = __builtin_ctz(set);
-			__m512i a = splat_pair(at->a->main[r], p);
+			__m512i a = broadcast(at->a->main[r] + 2 * p);
 
-			sum[0] = add_pairs(sum[0], _mm512_load_si512(at->w_rest[p]), a);
-			sum[1] = add_pairs(sum[1], _mm512_load_si512(at->w_rest[p][LANES]), a);
+			sum[0] = dot_words(sum[0], _mm512_load_si512(at->w_rest[p]), a);
+			sum[1] = dot_words(sum[1], _mm512_load_si512(at->w_rest[p][LANES]), a);
 		}
 }
 
@@ -1118,13 +1024,13 @@ static NOINLINE void sum_wide(__m512 sum[GEMM_E4M3_VECTORS], const struct place 
 			__m512i x = _mm512_setzero_si512();
 
 			for (int i = p; i < p + 4; i++)
-				x = add_pairs(x, _mm512_load_si512(at->w->main[i][v * LANES]), splat_pair(at->a->main[r], i));
+				x = dot_words(x, _mm512_load_si512(at->w->main[i][v * LANES]), broadcast(at->a->main[r] + 2 * i));
 			add_wide(&wide, x, 8);
 		}
 		for (uint32_t set = at->a->rests[r] & at->w->rests; set != 0; set &= set - 1) {
 			int p = __builtin_ctz(set);
 
-			both = add_pairs(both, _mm512_load_si512(at->w_rest[p][v * LANES]), splat_pair(at->a_rest->rest[r], p));
+			both = dot_words(both, _mm512_load_si512(at->w_rest[p][v * LANES]), broadcast(at->a_rest->rest[r] + 2 * p));
 		}
 		add_wide(&wide, rests[v], 4);
 		add_wide(&wide, both, 0);
@@ -1303,8 +1209,7 @@ static bool multiply_single(const struct mxfp_gemm_multiply_job *job)
 	const struct gemm_e4m3_rest *rests = (const struct gemm_e4m3_rest *)(rows + gemm_e4m3_blocks(job->k));
 
 	return job->rows == 1 && job->shape->w_format == MXFP_FORMAT_MXFP4 &&
-	       multiply_row(job, head,
-	                                      (const struct gemm_e4m3_single *)(rests + gemm_e4m3_blocks(job->k)));
+	       multiply_row(job, head, (const struct gemm_e4m3_single *)(rests + gemm_e4m3_blocks(job->k)));
 }
 
 static void multiply(const struct mxfp_gemm_multiply_job *job)

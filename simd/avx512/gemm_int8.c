@@ -22,12 +22,8 @@ size_t mxfp_gemm_int8_a_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 /* Exponent of the unit of products: the elements', and of W's scales as the multiplication reads them. */
 static int unit_of(const struct mxfp_gemm_shape *shape)
 {
-	const enum mxfp_format formats[] = {shape->a_format, shape->w_format};
-	int unit = shape->w_format == MXFP_FORMAT_NVFP4 ? 8 : 0;
-
-	for (int i = 0; i < 2; i++)
-		unit -= gemm_int8_has_nibbles(formats[i]) ? 1 : formats[i] == MXFP_FORMAT_MXINT8 ? 6 : 3;
-	return unit;
+	return unit_of_format(shape->a_format) + unit_of_format(shape->w_format) +
+	       (shape->w_format == MXFP_FORMAT_NVFP4 ? 8 : 0);
 }
 
 /* A row of A on its way. Blocks are those of the pair. */
@@ -83,19 +79,16 @@ ALWAYS_INLINE void note_unit(struct row *row, size_t unit, __m256i x)
 ALWAYS_INLINE void load_row(struct row *row, enum mxfp_format format)
 {
 	const struct mxfp_gemm_pack_job *job = row->job;
-	const struct mxfp_matrix *a = job->matrix;
-	const uint8_t *codes = (const uint8_t *)a->data + (job->row + row->index) * a->stride;
+	const uint8_t *codes = codes_at(job->matrix, job->row + row->index, 0);
 	const bool apart = gemm_int8_has_nibbles(job->shape->w_format);
-	const __m256i order = _mm256_broadcastsi128_si256(
-		_mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15));
 
 	row->zero = 0;
 	for (size_t k = 0; k < job->k; k += GEMM_INT8_UNIT) {
 		size_t n = job->k - k < GEMM_INT8_UNIT ? job->k - k : GEMM_INT8_UNIT, unit = k / GEMM_INT8_UNIT;
-		__m256i x = source_elements(format, codes + code_bytes(format, job->k0 + k), n);
+		__m256i x = load_integers(format, codes + code_bytes(format, job->k0 + k), n);
 
 		if (apart)
-			x = _mm256_shuffle_epi8(x, order);
+			x = evens_first(x);
 		_mm256_store_si256((__m256i *)codes_of(row, unit), x);
 		note_unit(row, unit, x);
 	}
@@ -114,9 +107,8 @@ static void clear_row(struct row *row)
 static void load_row_scales(struct row *row)
 {
 	const struct mxfp_gemm_pack_job *job = row->job;
-	const struct mxfp_matrix *a = job->matrix;
 	const size_t length = gemm_int8_w_block(job->shape->a_format);
-	const uint8_t *scales = (const uint8_t *)a->scales + (job->row + row->index) * a->scales_stride + job->k0 / length;
+	const uint8_t *scales = scales_at(job->matrix, job->row + row->index, job->k0 / length);
 
 	memset(row->scale, 0, sizeof row->scale);
 	if (row->block == length)
@@ -194,7 +186,7 @@ static void store_blocks(const struct row *row)
 		store_interleaved((uint32_t *)(void *)block, word);
 		for (size_t b = 0; b < n; b++)
 			to[(first + b) * GEMM_INT8_MR] = block[b];
-		head->excess |= (_mm512_cmp_ps_mask(excess, _mm512_set1_ps(1), _CMP_NEQ_UQ) & low_bits(n)) != 0;
+		head->excess |= (_mm512_cmp_ps_mask(excess, _mm512_set1_ps(1), _CMP_NEQ_UQ) & low_mask(n)) != 0;
 	}
 }
 
@@ -255,9 +247,9 @@ ALWAYS_INLINE __m512i load_words(enum mxfp_format format, const uint8_t *codes, 
 			x = _mm512_mask_and_epi32(x, (__mmask16)(1U << n / 8), x, _mm512_set1_epi32((1 << n % 8 * 4) - 1));
 		return x;
 	}
-	__m256i low = source_elements(format, codes, n), high = _mm256_setzero_si256();
+	__m256i low = load_integers(format, codes, n), high = _mm256_setzero_si256();
 	if (n > GEMM_INT8_UNIT)
-		high = source_elements(format, codes + code_bytes(format, GEMM_INT8_UNIT), n - GEMM_INT8_UNIT);
+		high = load_integers(format, codes + code_bytes(format, GEMM_INT8_UNIT), n - GEMM_INT8_UNIT);
 	x = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
 	return _mm512_add_epi8(x, _mm512_set1_epi8((char)gemm_int8_offset(format)));
 }
@@ -305,14 +297,12 @@ ALWAYS_INLINE void pack_codes(const struct mxfp_gemm_pack_job *job, enum mxfp_fo
 /* The scales of a column, which the matrix may have not. */
 static void pack_scales(const struct mxfp_gemm_pack_job *job, size_t column, uint32_t zero)
 {
-	const struct mxfp_matrix *w = job->matrix;
 	const enum mxfp_format format = job->shape->w_format;
 	const size_t length = gemm_int8_w_block(format), blocks = gemm_int8_count(job->k, length);
-	const uint8_t *from = (const uint8_t *)w->scales + job->k0 / length;
 	uint8_t *to = (uint8_t *)job->panel + column, scale[GEMM_INT8_BLOCKS] = {0}, least;
 
 	if (column < job->rows)
-		memcpy(scale, from + (job->row + column) * w->scales_stride, blocks);
+		memcpy(scale, scales_at(job->matrix, job->row + column, job->k0 / length), blocks);
 	if (format != MXFP_FORMAT_NVFP4)
 		even_out(scale, zero, blocks, &least);
 	for (size_t b = 0; b < blocks; b++) {

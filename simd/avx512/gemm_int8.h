@@ -35,8 +35,8 @@
 
 #include "tier.h"
 
+#include "avx512/gemm_elements.h"
 #include "body/slots.h"
-#include "scale.h"
 
 enum {
 	GEMM_INT8_MR = 4,
@@ -102,14 +102,6 @@ ALWAYS_INLINE size_t gemm_int8_w_words(enum mxfp_format format, size_t k)
 	return gemm_int8_count(k, block) * block / (gemm_int8_has_nibbles(format) ? 8 : 4);
 }
 
-/* 32 codes of 4 bits as integers in halves, plus `offset`. */
-ALWAYS_INLINE __m128i gemm_int8_e2m1(int8_t offset)
-{
-	const __m128i halves = _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
-
-	return _mm_add_epi8(halves, _mm_set1_epi8(offset));
-}
-
 size_t mxfp_gemm_int8_a_bytes(const struct mxfp_gemm_shape *shape, size_t k);
 void mxfp_gemm_int8_pack_a(const struct mxfp_gemm_pack_job *job);
 
@@ -154,25 +146,11 @@ ALWAYS_INLINE struct rows later_rows(const struct rows *a, size_t n)
 	return later;
 }
 
-ALWAYS_INLINE __m512i dot(__m512i sum, __m512i unsigned_bytes, __m512i signed_bytes)
-{
-	__asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(unsigned_bytes), "v"(signed_bytes));
-	return sum;
-}
-
 /* Keeps x in a register where the compiler would rather load it again for each use. */
 ALWAYS_INLINE __m512i pin(__m512i x)
 {
 	__asm__("" : "+v"(x));
 	return x;
-}
-
-ALWAYS_INLINE __m512i broadcast(const void *at)
-{
-	int32_t x;
-
-	memcpy(&x, at, sizeof x);
-	return _mm512_set1_epi32(x);
 }
 
 /* Bytes to binary32: see the panel's description for what they mean. */
@@ -189,7 +167,7 @@ ALWAYS_INLINE __m512 load_scales(bool ue4m3, const uint8_t *bytes)
 
 ALWAYS_INLINE __m512i nibble_table(void)
 {
-	return _mm512_broadcast_i32x4(gemm_int8_e2m1(12));
+	return _mm512_broadcast_i32x4(e2m1_integers(12));
 }
 
 /* The 16 columns of vector v, 4 elements of each: number `four` in the panel's order. */
@@ -265,7 +243,7 @@ ALWAYS_INLINE void add_four(__m512i sum[][VECTORS], const int8_t *const elements
 
 #pragma GCC unroll 3
 		for (int v = 0; v < VECTORS; v++)
-			sum[r][v] = dot(sum[r][v], w[v], x);
+			sum[r][v] = dot_bytes(sum[r][v], w[v], x);
 	}
 }
 
@@ -300,55 +278,6 @@ ALWAYS_INLINE void end_pass(float *c, __m512 p[][VECTORS], int n)
 	}
 }
 
-/* What packing A and W for gemm_int8.h share. Sources are read through masks: nothing past a row's last element
-   is looked at. */
-
-ALWAYS_INLINE uint32_t low_bits(size_t n)
-{
-	return _bzhi_u32(UINT32_MAX, n < 32 ? (unsigned)n : 32);
-}
-
-/* Codes of 6 bits, 4 in 3 bytes, as integers in eighths. */
-ALWAYS_INLINE __m256i e2m3_elements(__m256i packed)
-{
-	const __m256i places = _mm256_set1_epi64x(0x2A241E18120C0600);
-	const __m256i bytes = _mm256_setr_epi8(0, 1, 2, 3, 4, 5, -1, -1, 6, 7, 8, 9, 10, 11, -1, -1, 12, 13, 14, 15, 16, 17,
-	                                       -1, -1, 18, 19, 20, 21, 22, 23, -1, -1);
-	const __m512i eighths = _mm512_setr_epi64(0x0706050403020100, 0x0F0E0D0C0B0A0908, 0x1E1C1A1816141210,
-	                                          0x3C3834302C282420, 0, 0, 0, 0);
-	__m256i codes = _mm256_multishift_epi64_epi8(places, _mm256_permutexvar_epi8(bytes, packed));
-	__m256i negative = _mm256_and_si256(codes, _mm256_set1_epi8(0x20));
-	__mmask32 minus = _mm256_test_epi8_mask(negative, negative);
-	__m256i magnitude = _mm512_castsi512_si256(_mm512_permutexvar_epi8(
-		_mm512_castsi256_si512(_mm256_andnot_si256(_mm256_set1_epi8(0x20), codes)), eighths));
-
-	return _mm256_mask_sub_epi8(magnitude, minus, _mm256_setzero_si256(), magnitude);
-}
-
-/* n <= 32 elements that begin at `codes`, as integers; then zeros. */
-ALWAYS_INLINE __m256i source_elements(enum mxfp_format format, const uint8_t *codes, size_t n)
-{
-	__m256i x;
-
-	switch (format) {
-	case MXFP_FORMAT_MXINT8:
-		return _mm256_maskz_loadu_epi8(low_bits(n), codes);
-	case MXFP_FORMAT_MXFP6_E2M3:
-		x = e2m3_elements(_mm256_maskz_loadu_epi8(low_bits((n * 6 + 7) / 8), codes));
-		break;
-	default:
-		x = _mm256_cvtepu8_epi16(_mm_maskz_loadu_epi8((__mmask16)low_bits((n + 1) / 2), codes));
-		x = _mm256_and_si256(_mm256_or_si256(x, _mm256_slli_epi16(x, 4)), _mm256_set1_epi8(0x0F));
-		x = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(gemm_int8_e2m1(0)), x);
-	}
-	return _mm256_maskz_mov_epi8(low_bits(n), x);
-}
-
-ALWAYS_INLINE size_t code_bytes(enum mxfp_format format, size_t k)
-{
-	return k * mxfp_format_get_info(mxfp_format_get_info(format)->element)->bits / 8;
-}
-
 ALWAYS_INLINE uint8_t least_byte(__m256i x)
 {
 	__m128i y = _mm_min_epu8(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
@@ -364,7 +293,7 @@ ALWAYS_INLINE bool even_out(uint8_t scale[GEMM_INT8_BLOCKS], uint32_t zero, size
 {
 	const __m256i ones = _mm256_set1_epi8(-1);
 	__m256i x = _mm256_loadu_si256((const __m256i *)scale);
-	__mmask32 idle = zero & ~_mm256_cmpeq_epi8_mask(x, ones), counts = low_bits(n_blocks) & ~idle;
+	__mmask32 idle = zero & ~_mm256_cmpeq_epi8_mask(x, ones), counts = low_mask(n_blocks) & ~idle;
 	uint8_t most = (uint8_t)~least_byte(_mm256_xor_si256(_mm256_maskz_mov_epi8(counts, x), ones));
 
 	*least = least_byte(_mm256_mask_mov_epi8(ones, counts, x));

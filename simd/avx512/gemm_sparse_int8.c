@@ -77,7 +77,6 @@ static void load_column(struct column *column, const struct mxfp_gemm_pack_job *
 static void pack_w(const struct mxfp_gemm_pack_job *job)
 {
 	const size_t words = sparse_int8_words(job->shape->sparsity), blocks = gemm_int8_count(job->k, 32);
-	const struct mxfp_matrix *w = job->matrix;
 	uint8_t *scales = job->panel, *to = scales + blocks * NR;
 
 	for (size_t n = 0; n < NR; n++) {
@@ -87,7 +86,7 @@ static void pack_w(const struct mxfp_gemm_pack_job *job)
 
 		if (n < job->rows) {
 			load_column(&column, job, job->row + n);
-			memcpy(scale, (const uint8_t *)w->scales + (job->row + n) * w->scales_stride + job->k0 / 32, blocks);
+			memcpy(scale, scales_at(job->matrix, job->row + n, job->k0 / 32), blocks);
 		}
 		for (size_t b = 0; b < blocks; b++) {
 			bool is_zero = true;
@@ -146,7 +145,7 @@ ALWAYS_INLINE __m512i load_kept(const uint8_t *block, size_t words, size_t s, si
 	__m512i x = _mm512_loadu_si512(block + ((words + s / 2) * NR + v * LANES) * 4);
 
 	return _mm512_permutexvar_epi8(s % 2 != 0 ? _mm512_srli_epi16(x, 4) : x,
-	                               _mm512_broadcast_i32x4(gemm_int8_e2m1(0)));
+	                               _mm512_broadcast_i32x4(e2m1_integers(0)));
 }
 
 /* sum - 128 * the sum of the four elements. */
@@ -154,7 +153,7 @@ ALWAYS_INLINE __m512i less_offset(__m512i sum, __m512i kept)
 {
 	const __m512i offset = _mm512_set1_epi8((char)SPARSE_INT8_OFFSET);
 
-	return _mm512_sub_epi32(sum, dot(_mm512_setzero_si512(), offset, kept));
+	return _mm512_sub_epi32(sum, dot_bytes(_mm512_setzero_si512(), offset, kept));
 }
 
 /* The 16 elements of A that step s picks from, of row r. */
@@ -170,7 +169,7 @@ ALWAYS_INLINE void add_step(__m512i sum[][VECTORS], const __m512i x[], __m512i p
 {
 #pragma GCC unroll 8
 	for (int r = 0; r < n; r++)
-		sum[r][v] = dot(sum[r][v], _mm512_shuffle_epi8(x[r], places), kept);
+		sum[r][v] = dot_bytes(sum[r][v], _mm512_shuffle_epi8(x[r], places), kept);
 }
 
 /* All steps of a block of W expanded; elements[]: of each panel of A. */

@@ -11,6 +11,7 @@
  */
 #include "tier.h"
 
+#include "avx512/gemm_elements.h"
 #include "body/gemm_blocks.h"
 #include "body/slots.h"
 #include "f32.h"
@@ -48,14 +49,6 @@ struct wide_head {
 	struct blocks_head ranges; /* of scales only */
 	uint32_t plain;
 };
-
-/* The unit of a format's elements: its exponent. */
-static int unit_of(const struct mxfp_format_info *element)
-{
-	int m = (int)element->significand_bits;
-
-	return element->kind == MXFP_KIND_FIXED ? -m : 1 - element->bias - m;
-}
 
 static const struct mxfp_format_info *element_of(enum mxfp_format format)
 {
@@ -228,7 +221,7 @@ static NOINLINE void pack_panel(const struct mxfp_gemm_pack_job *job, enum mxfp_
 		.length = blocks_length(job->shape),
 		.digits = digits_of(format),
 		.d = digits_of(format) == 1 ? 15 : digit_bits(job->shape),
-		.unit = unit_of(element_of(format)),
+		.unit = unit_of_format(format),
 		.elements = panel + blocks_elements(job->shape, job->k, width),
 	};
 
@@ -362,21 +355,6 @@ static NOINLINE void multiply_general(const struct wide_panels *t, size_t first,
 	}
 }
 
-ALWAYS_INLINE __m512i dot(__m512i sum, __m512i w, __m512i a)
-{
-	/* The intrinsic has gcc spill sums. */
-	__asm__("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(w), "v"(a));
-	return sum;
-}
-
-ALWAYS_INLINE __m512i pair_of_a(const uint8_t *at)
-{
-	int32_t pair;
-
-	memcpy(&pair, at, sizeof pair);
-	return _mm512_set1_epi32(pair);
-}
-
 /* Sums of one block, by digit. */
 ALWAYS_INLINE void wide_block(const uint8_t *a, const uint8_t *w, size_t w_bytes, const struct wide_kind *kind,
                               size_t rows, __m512i sum[WIDE_MR][WIDE_VECTORS][2])
@@ -391,13 +369,13 @@ ALWAYS_INLINE void wide_block(const uint8_t *a, const uint8_t *w, size_t w_bytes
 #pragma GCC unroll 16
 		for (size_t i = 0; i < rows * kind->a_digits; i++) {
 			size_t r = i / kind->a_digits, digit = i % kind->a_digits;
-			__m512i y = pair_of_a(a + ((pair * kind->a_digits + digit) * WIDE_MR + r) * WIDE_PAIR_BYTES);
+			__m512i y = broadcast(a + ((pair * kind->a_digits + digit) * WIDE_MR + r) * WIDE_PAIR_BYTES);
 
 #pragma GCC unroll 4
 			for (size_t j = 0; j < WIDE_VECTORS * kind->w_digits; j++) {
 				size_t v = j / kind->w_digits, to = digit + j % kind->w_digits;
 
-				sum[r][v][to] = dot(sum[r][v][to], x[v][j % kind->w_digits], y);
+				sum[r][v][to] = dot_words(sum[r][v][to], x[v][j % kind->w_digits], y);
 			}
 		}
 	}

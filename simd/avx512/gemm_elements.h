@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Elements of block formats as integers in a unit of the format - MXFP4 and NVFP4: halves, MXFP6_E2M3: eighths - on their
+ * way into panels, and the dot products of such. Sources are read through masks: nothing past a row's last element is
+ * looked at.
+ */
+#ifndef MXFP_AVX512_GEMM_ELEMENTS_H
+#define MXFP_AVX512_GEMM_ELEMENTS_H
+
+#include "tier.h"
+
+#include "kernels.h"
+#include "scale.h"
+
+ALWAYS_INLINE uint32_t low_mask(size_t n)
+{
+	return _bzhi_u32(UINT32_MAX, n < 32 ? (unsigned)n : 32);
+}
+
+/* What the 16 codes of e2m1 stand for, plus `offset`. */
+ALWAYS_INLINE __m128i e2m1_integers(int8_t offset)
+{
+	const __m128i halves = _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
+
+	return _mm_add_epi8(halves, _mm_set1_epi8(offset));
+}
+
+/* Codes of 6 bits, 4 in 3 bytes. */
+ALWAYS_INLINE __m256i e2m3_integers(__m256i packed)
+{
+	const __m256i places = _mm256_set1_epi64x(0x2A241E18120C0600);
+	const __m256i bytes = _mm256_setr_epi8(0, 1, 2, 3, 4, 5, -1, -1, 6, 7, 8, 9, 10, 11, -1, -1, 12, 13, 14, 15, 16, 17,
+	                                       -1, -1, 18, 19, 20, 21, 22, 23, -1, -1);
+	const __m256i eighths = _mm256_setr_epi64x(0x0706050403020100, 0x0F0E0D0C0B0A0908, 0x1E1C1A1816141210,
+	                                           0x3C3834302C282420);
+	__m256i codes = _mm256_multishift_epi64_epi8(places, _mm256_permutexvar_epi8(bytes, packed));
+	__mmask32 minus = _mm256_test_epi8_mask(codes, _mm256_set1_epi8(0x20));
+	__m256i magnitude = _mm256_permutexvar_epi8(codes, eighths); /* looks at the low 5 bits */
+
+	return _mm256_mask_sub_epi8(magnitude, minus, _mm256_setzero_si256(), magnitude);
+}
+
+/* The n <= 32 elements that begin at `codes`, those of MXFP8_E4M3 as codes; then zeros. */
+ALWAYS_INLINE __m256i load_integers(enum mxfp_format format, const uint8_t *codes, size_t n)
+{
+	__m256i x;
+
+	switch (format) {
+	case MXFP_FORMAT_MXFP4:
+	case MXFP_FORMAT_NVFP4:
+		x = _mm256_cvtepu8_epi16(_mm_maskz_loadu_epi8((__mmask16)low_mask((n + 1) / 2), codes));
+		x = _mm256_and_si256(_mm256_or_si256(x, _mm256_slli_epi16(x, 4)), _mm256_set1_epi8(0x0F));
+		x = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(e2m1_integers(0)), x);
+		break;
+	case MXFP_FORMAT_MXFP6_E2M3:
+		x = e2m3_integers(_mm256_maskz_loadu_epi8(low_mask((n * 6 + 7) / 8), codes));
+		break;
+	default: /* MXINT8, MXFP8_E4M3 */
+		return _mm256_maskz_loadu_epi8(low_mask(n), codes);
+	}
+	return _mm256_maskz_mov_epi8(low_mask(n), x);
+}
+
+/* Of each 8 elements the even ones, then the odd ones. */
+ALWAYS_INLINE __m256i evens_first(__m256i x)
+{
+	return _mm256_shuffle_epi8(x, _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9,
+	                                                                        11, 13, 15)));
+}
+
+/* Exponent of the unit. */
+ALWAYS_INLINE int unit_of_format(enum mxfp_format format)
+{
+	const struct mxfp_format_info *element = mxfp_format_get_info(mxfp_format_get_info(format)->element);
+	int m = (int)element->significand_bits;
+
+	return element->kind == MXFP_KIND_FIXED ? -m : 1 - element->bias - m;
+}
+
+ALWAYS_INLINE size_t code_bytes(enum mxfp_format format, size_t k)
+{
+	return k * mxfp_format_get_info(mxfp_format_get_info(format)->element)->bits / 8;
+}
+
+/* Where a row has its codes from element k on, and its scales from block b on. */
+ALWAYS_INLINE const uint8_t *codes_at(const struct mxfp_matrix *m, size_t row, size_t k)
+{
+	return (const uint8_t *)m->data + row * m->stride + code_bytes(m->format, k);
+}
+
+ALWAYS_INLINE const uint8_t *scales_at(const struct mxfp_matrix *m, size_t row, size_t b)
+{
+	return (const uint8_t *)m->scales + row * m->scales_stride + b;
+}
+
+/* Four bytes, or a pair of words, in every lane. */
+ALWAYS_INLINE __m512i broadcast(const void *at)
+{
+	int32_t x;
+
+	memcpy(&x, at, sizeof x);
+	return _mm512_set1_epi32(x);
+}
+
+/* Adds four products of bytes to each lane, or two of words: the compiler's intrinsics copy sums, or spill them. */
+ALWAYS_INLINE __m512i dot_bytes(__m512i sum, __m512i unsigned_bytes, __m512i signed_bytes)
+{
+	__asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(unsigned_bytes), "v"(signed_bytes));
+	return sum;
+}
+
+ALWAYS_INLINE __m512i dot_words(__m512i sum, __m512i a, __m512i b)
+{
+	__asm__("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+	return sum;
+}
+
+#endif
