@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The number of formats, which callers are not to have compiled in. */
+/* The number of formats, which callers are not to have compiled in, and what arrays in a format hold. */
 #ifndef MXFP_LIB_FORMAT_H
 #define MXFP_LIB_FORMAT_H
 
@@ -11,5 +11,21 @@ enum {
 #define MXFP_BLOCK(id, value, name, element, block_length, scale, tensor_scale) +1
 #include "format.def"
 };
+
+/* Bits of a stored code: blocks have theirs packed. */
+static inline unsigned mxfp_code_bits(enum mxfp_format format)
+{
+	const struct mxfp_format_info *info = mxfp_format_get_info(format);
+
+	return info->kind == MXFP_KIND_BLOCK ? mxfp_format_get_info(info->element)->bits : 8 * info->storage_bytes;
+}
+
+/* What a stride counts, in bytes: numbers, but in a block format bytes. */
+static inline size_t mxfp_stride_unit(enum mxfp_format format)
+{
+	const struct mxfp_format_info *info = mxfp_format_get_info(format);
+
+	return info->kind == MXFP_KIND_BLOCK ? 1 : info->storage_bytes;
+}
 
 #endif

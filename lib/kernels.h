@@ -90,28 +90,18 @@ struct mxfp_prune_job {
 	size_t pruned_stride;
 };
 
-struct mxfp_compress_job {
+/* Compressing and expanding: of what is dense and what is kept of it, src is the one and dst the other. A row that is
+   expanded gets whole blocks. */
+struct mxfp_sparse_job {
 	enum mxfp_format format;
 	struct mxfp_sparsity sparsity;
 	size_t rows, cols;
-	const uint8_t *dense;
-	size_t dense_stride;
+	const uint8_t *src;
+	size_t src_stride;
 	const uint8_t *masks;
 	size_t masks_stride;
-	uint8_t *kept;
-	size_t kept_stride;
-};
-
-struct mxfp_expand_job {
-	enum mxfp_format format;
-	struct mxfp_sparsity sparsity;
-	size_t rows, cols;
-	const uint8_t *kept;
-	size_t kept_stride;
-	const uint8_t *masks;
-	size_t masks_stride;
-	uint8_t *dense; /* whole blocks */
-	size_t dense_stride;
+	uint8_t *dst;
+	size_t dst_stride;
 };
 
 typedef void mxfp_convert_kernel(const struct mxfp_convert_job *job);
@@ -119,8 +109,7 @@ typedef void mxfp_quantize_kernel(const struct mxfp_quantize_job *job);
 typedef void mxfp_dequantize_kernel(const struct mxfp_dequantize_job *job);
 typedef void mxfp_scan_kernel(struct mxfp_scan_job *job);
 typedef void mxfp_prune_kernel(const struct mxfp_prune_job *job);
-typedef void mxfp_compress_kernel(const struct mxfp_compress_job *job);
-typedef void mxfp_expand_kernel(const struct mxfp_expand_job *job);
+typedef void mxfp_sparse_kernel(const struct mxfp_sparse_job *job);
 typedef void mxfp_gemm_ref_kernel(const struct mxfp_gemm_ref_job *job);
 typedef void mxfp_gemm_finish_kernel(const struct mxfp_gemm_finish_job *job);
 

@@ -36,41 +36,28 @@ static bool bytes_of_bits(size_t count, size_t bits, size_t *bytes)
 	return true;
 }
 
-/* Bits of a stored code. */
-static size_t code_bits(const struct mxfp_format_info *info)
-{
-	return info->kind == MXFP_KIND_BLOCK ? mxfp_format_get_info(info->element)->bits : 8 * info->storage_bytes;
-}
-
-/* What a stride counts, in bytes. */
-static size_t stride_unit(const struct mxfp_format_info *info)
-{
-	return info->kind == MXFP_KIND_BLOCK ? 1 : info->storage_bytes;
-}
-
 bool mxfp_dense_row_bytes(enum mxfp_format format, size_t cols, size_t *bytes)
 {
 	const struct mxfp_format_info *info = mxfp_format_get_info(format);
 	size_t codes;
 
 	return mxfp_multiply(mxfp_divide_up(cols, info->block_length), info->block_length, &codes) &&
-	       bytes_of_bits(codes, code_bits(info), bytes);
+	       bytes_of_bits(codes, mxfp_code_bits(format), bytes);
 }
 
 enum mxfp_status mxfp_sparse_size(enum mxfp_format format, struct mxfp_sparsity sparsity, size_t rows, size_t cols,
                                   struct mxfp_sparse_sizes *sizes)
 {
-	const struct mxfp_format_info *info = mxfp_format_get_info(format);
 	struct mxfp_sparse_sizes s;
 
-	if (info == NULL)
+	if (mxfp_format_get_info(format) == NULL)
 		return MXFP_ERR_FORMAT;
 	if (!mxfp_is_sparsity(sparsity))
 		return MXFP_ERR_OPTION;
 	if (sizes == NULL)
 		return MXFP_ERR_NULL;
 	size_t groups = mxfp_divide_up(cols, sparsity.m);
-	if (!bytes_of_bits(groups, sparsity.n * code_bits(info), &s.codes_row_bytes) ||
+	if (!bytes_of_bits(groups, sparsity.n * mxfp_code_bits(format), &s.codes_row_bytes) ||
 	    !bytes_of_bits(groups, sparsity.m, &s.masks_row_bytes) ||
 	    !mxfp_multiply(s.codes_row_bytes, rows, &s.codes_bytes) ||
 	    !mxfp_multiply(s.masks_row_bytes, rows, &s.masks_bytes) || s.codes_bytes > PTRDIFF_MAX ||
@@ -145,7 +132,7 @@ static enum mxfp_status check_sparse(struct checked *c, const struct mxfp_sparse
 		return status;
 	if (sparse->codes_stride == 0)
 		c->sparse.codes_stride = sizes.codes_row_bytes;
-	else if (!mxfp_multiply(sparse->codes_stride, stride_unit(mxfp_format_get_info(sparse->format)),
+	else if (!mxfp_multiply(sparse->codes_stride, mxfp_stride_unit(sparse->format),
 	                        &c->sparse.codes_stride))
 		return MXFP_ERR_SIZE;
 	if (sparse->masks_stride == 0)
@@ -164,7 +151,7 @@ static bool check_dense(const struct mxfp_sparse *s, size_t stride, size_t *stri
 	if (!mxfp_dense_row_bytes(s->format, s->cols, &row_bytes))
 		return false;
 	*stride_bytes = row_bytes;
-	return (stride == 0 || mxfp_multiply(stride, stride_unit(mxfp_format_get_info(s->format)), stride_bytes)) &&
+	return (stride == 0 || mxfp_multiply(stride, mxfp_stride_unit(s->format), stride_bytes)) &&
 	       mxfp_span(s->rows, row_bytes, *stride_bytes, span);
 }
 
@@ -276,84 +263,65 @@ static enum mxfp_status check_both(struct checked *c, const struct mxfp_sparse *
 	return check_masks(s);
 }
 
-static void compress_piece(const struct mxfp_kernels *kernels, const void *context, size_t piece,
-                           struct mxfp_counts *counts)
+/* What compressing and expanding run. */
+struct conversion {
+	struct mxfp_sparse_job job;
+	mxfp_sparse_kernel *kernel;
+};
+
+static void convert_piece(const struct mxfp_kernels *kernels, const void *context, size_t piece,
+                          struct mxfp_counts *counts)
 {
-	struct mxfp_compress_job job = *(const struct mxfp_compress_job *)context;
+	const struct conversion *conversion = context;
+	struct mxfp_sparse_job job = conversion->job;
 	size_t row;
 
+	(void)kernels;
 	(void)counts;
 	job.rows = piece_rows(job.rows, job.cols, piece, &row);
-	job.dense += row * job.dense_stride;
+	job.src += row * job.src_stride;
 	job.masks += row * job.masks_stride;
-	job.kept += row * job.kept_stride;
-	kernels->compress[job.format](&job);
+	job.dst += row * job.dst_stride;
+	conversion->kernel(&job);
+}
+
+/* Compresses `dense`, or expands to it; `expanded` is NULL, or dense. */
+static enum mxfp_status convert(const struct mxfp_sparse *sparse, const void *dense, void *expanded,
+                                size_t dense_stride, const struct mxfp_exec *exec)
+{
+	struct mxfp_runner runner;
+	struct checked c;
+
+	enum mxfp_status status = mxfp_runner_init(&runner, exec);
+	if (status == MXFP_OK)
+		status = check_both(&c, sparse, dense, dense_stride);
+	if (status != MXFP_OK)
+		return status;
+	const struct mxfp_sparse *s = &c.sparse;
+	struct conversion conversion = {
+		.job = {s->format, s->sparsity, s->rows, s->cols, dense, c.dense_stride, s->masks, s->masks_stride, s->codes,
+		        s->codes_stride},
+		.kernel = runner.kernels->compress[s->format],
+	};
+	if (expanded != NULL) {
+		conversion.job.src = s->codes;
+		conversion.job.src_stride = s->codes_stride;
+		conversion.job.dst = expanded;
+		conversion.job.dst_stride = c.dense_stride;
+		conversion.kernel = runner.kernels->expand[s->format];
+	}
+	mxfp_run_pieces(&runner, piece_count(s->rows, s->cols), convert_piece, &conversion, NULL);
+	return MXFP_OK;
 }
 
 enum mxfp_status mxfp_sparse_compress(const struct mxfp_sparse *sparse, const void *dense, size_t dense_stride,
                                       const struct mxfp_exec *exec)
 {
-	struct mxfp_runner runner;
-	struct checked c;
-
-	enum mxfp_status status = mxfp_runner_init(&runner, exec);
-	if (status == MXFP_OK)
-		status = check_both(&c, sparse, dense, dense_stride);
-	if (status != MXFP_OK)
-		return status;
-	const struct mxfp_compress_job job = {
-		.format = sparse->format,
-		.sparsity = sparse->sparsity,
-		.rows = sparse->rows,
-		.cols = sparse->cols,
-		.dense = dense,
-		.dense_stride = c.dense_stride,
-		.masks = sparse->masks,
-		.masks_stride = c.sparse.masks_stride,
-		.kept = sparse->codes,
-		.kept_stride = c.sparse.codes_stride,
-	};
-	mxfp_run_pieces(&runner, piece_count(job.rows, job.cols), compress_piece, &job, NULL);
-	return MXFP_OK;
-}
-
-static void expand_piece(const struct mxfp_kernels *kernels, const void *context, size_t piece,
-                         struct mxfp_counts *counts)
-{
-	struct mxfp_expand_job job = *(const struct mxfp_expand_job *)context;
-	size_t row;
-
-	(void)counts;
-	job.rows = piece_rows(job.rows, job.cols, piece, &row);
-	job.kept += row * job.kept_stride;
-	job.masks += row * job.masks_stride;
-	job.dense += row * job.dense_stride;
-	kernels->expand[job.format](&job);
+	return convert(sparse, dense, NULL, dense_stride, exec);
 }
 
 enum mxfp_status mxfp_sparse_expand(const struct mxfp_sparse *sparse, void *dense, size_t dense_stride,
                                     const struct mxfp_exec *exec)
 {
-	struct mxfp_runner runner;
-	struct checked c;
-
-	enum mxfp_status status = mxfp_runner_init(&runner, exec);
-	if (status == MXFP_OK)
-		status = check_both(&c, sparse, dense, dense_stride);
-	if (status != MXFP_OK)
-		return status;
-	const struct mxfp_expand_job job = {
-		.format = sparse->format,
-		.sparsity = sparse->sparsity,
-		.rows = sparse->rows,
-		.cols = sparse->cols,
-		.kept = sparse->codes,
-		.kept_stride = c.sparse.codes_stride,
-		.masks = sparse->masks,
-		.masks_stride = c.sparse.masks_stride,
-		.dense = dense,
-		.dense_stride = c.dense_stride,
-	};
-	mxfp_run_pieces(&runner, piece_count(job.rows, job.cols), expand_piece, &job, NULL);
-	return MXFP_OK;
+	return convert(sparse, dense, dense, dense_stride, exec);
 }

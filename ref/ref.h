@@ -15,8 +15,8 @@ void mxfp_quantize_nvfp4_ref(const struct mxfp_quantize_job *job);
 void mxfp_dequantize_nvfp4_ref(const struct mxfp_dequantize_job *job);
 void mxfp_scan_ref(struct mxfp_scan_job *job);
 void mxfp_prune_ref(const struct mxfp_prune_job *job);
-void mxfp_compress_ref(const struct mxfp_compress_job *job);
-void mxfp_expand_ref(const struct mxfp_expand_job *job);
+void mxfp_compress_ref(const struct mxfp_sparse_job *job);
+void mxfp_expand_ref(const struct mxfp_sparse_job *job);
 void mxfp_gemm_ref(const struct mxfp_gemm_ref_job *job);
 void mxfp_gemm_finish_ref(const struct mxfp_gemm_finish_job *job);
 

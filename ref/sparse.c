@@ -2,6 +2,7 @@
 /* Structured sparsity, doc/numerics.md, section 7: one group at a time, with codes copied bit by bit. */
 #include <string.h>
 
+#include "args.h"
 #include "ref.h"
 
 enum { GROUP_MAX = 16 };
@@ -21,29 +22,6 @@ static void put_bits(uint8_t *stream, size_t at, unsigned n, uint32_t bits)
 {
 	for (unsigned i = 0; i < n; i++)
 		stream[(at + i) / 8] |= (uint8_t)((bits >> i & 1) << (at + i) % 8);
-}
-
-/* Bits of a stored code. */
-static unsigned code_bits(enum mxfp_format format)
-{
-	const struct mxfp_format_info *info = mxfp_format_get_info(format);
-
-	return info->kind == MXFP_KIND_BLOCK ? mxfp_format_get_info(info->element)->bits : 8 * info->storage_bytes;
-}
-
-static size_t least(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
-static size_t bytes_of(size_t bits)
-{
-	return bits / 8 + (bits % 8 != 0);
-}
-
-static size_t groups_of(size_t cols, unsigned m)
-{
-	return cols / m + (cols % m != 0);
 }
 
 /* The mask of a group: an element is kept if fewer than n precede it in order of decreasing magnitude, then index. */
@@ -66,7 +44,7 @@ static uint32_t largest(const uint32_t magnitude[GROUP_MAX], struct mxfp_sparsit
 static void prune_group(const struct mxfp_prune_job *job, size_t row, size_t group)
 {
 	const unsigned m = job->sparsity.m;
-	const size_t width = mxfp_format_get_info(job->format)->storage_bytes, k = group * m, n = least(m, job->cols - k);
+	const size_t width = mxfp_format_get_info(job->format)->storage_bytes, k = group * m, n = mxfp_least(m, job->cols - k);
 	const uint8_t *src = job->src + row * job->src_stride + k * width;
 	uint32_t magnitude[GROUP_MAX] = {0};
 
@@ -93,26 +71,26 @@ static void prune_group(const struct mxfp_prune_job *job, size_t row, size_t gro
 
 void mxfp_prune_ref(const struct mxfp_prune_job *job)
 {
-	const size_t groups = groups_of(job->cols, job->sparsity.m);
+	const size_t groups = mxfp_divide_up(job->cols, job->sparsity.m);
 
 	for (size_t row = 0; row < job->rows; row++) {
-		memset(job->masks + row * job->masks_stride, 0, bytes_of(groups * job->sparsity.m));
+		memset(job->masks + row * job->masks_stride, 0, mxfp_divide_up(groups * job->sparsity.m, 8));
 		for (size_t group = 0; group < groups; group++)
 			prune_group(job, row, group);
 	}
 }
 
-void mxfp_compress_ref(const struct mxfp_compress_job *job)
+void mxfp_compress_ref(const struct mxfp_sparse_job *job)
 {
-	const unsigned bits = code_bits(job->format), n = job->sparsity.n, m = job->sparsity.m;
-	const size_t groups = groups_of(job->cols, m);
+	const unsigned bits = mxfp_code_bits(job->format), n = job->sparsity.n, m = job->sparsity.m;
+	const size_t groups = mxfp_divide_up(job->cols, m);
 
 	for (size_t row = 0; row < job->rows; row++) {
-		const uint8_t *dense = job->dense + row * job->dense_stride, *masks = job->masks + row * job->masks_stride;
-		uint8_t *kept = job->kept + row * job->kept_stride;
+		const uint8_t *dense = job->src + row * job->src_stride, *masks = job->masks + row * job->masks_stride;
+		uint8_t *kept = job->dst + row * job->dst_stride;
 		size_t at = 0;
 
-		memset(kept, 0, bytes_of(groups * n * bits));
+		memset(kept, 0, mxfp_divide_up(groups * n * bits, 8));
 		for (size_t k = 0; k < groups * m; k++) {
 			if (get_bits(masks, k, 1) == 0)
 				continue;
@@ -123,17 +101,17 @@ void mxfp_compress_ref(const struct mxfp_compress_job *job)
 	}
 }
 
-void mxfp_expand_ref(const struct mxfp_expand_job *job)
+void mxfp_expand_ref(const struct mxfp_sparse_job *job)
 {
-	const unsigned bits = code_bits(job->format);
+	const unsigned bits = mxfp_code_bits(job->format);
 	const size_t length = mxfp_format_get_info(job->format)->block_length;
 
 	for (size_t row = 0; row < job->rows; row++) {
-		const uint8_t *kept = job->kept + row * job->kept_stride, *masks = job->masks + row * job->masks_stride;
-		uint8_t *dense = job->dense + row * job->dense_stride;
+		const uint8_t *kept = job->src + row * job->src_stride, *masks = job->masks + row * job->masks_stride;
+		uint8_t *dense = job->dst + row * job->dst_stride;
 		size_t at = 0;
 
-		memset(dense, 0, bytes_of((job->cols + length - 1) / length * length * bits));
+		memset(dense, 0, mxfp_divide_up(mxfp_divide_up(job->cols, length) * length * bits, 8));
 		for (size_t k = 0; k < job->cols; k++) {
 			if (get_bits(masks, k, 1) == 0)
 				continue;

@@ -130,7 +130,7 @@ static uint64_t first_of_transposed(const struct mxfp_gemm_plan *p, const struct
 	row.rows = 1;
 	row.first_index = 0;
 	for (size_t k = 0; k < p->k; k++) {
-		row.src = (const uint8_t *)p->a.data + k * p->a.stride * mxfp_gemm_stride_unit(p->a.format);
+		row.src = (const uint8_t *)p->a.data + k * p->a.stride * mxfp_stride_unit(p->a.format);
 		mxfp_scan(&row, &call->runner, &amax, &m);
 		if (m != UINT64_MAX && m * p->k + k < first)
 			first = m * p->k + k;

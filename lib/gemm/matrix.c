@@ -9,11 +9,6 @@ static bool is_operand(enum mxfp_format format)
 	return mxfp_is_block(format) || mxfp_is_source(format) || format == MXFP_FORMAT_TF32;
 }
 
-size_t mxfp_gemm_stride_unit(enum mxfp_format format)
-{
-	return mxfp_is_block(format) ? 1 : mxfp_format_get_info(format)->storage_bytes;
-}
-
 struct mxfp_gemm_row mxfp_gemm_row(enum mxfp_format format, size_t cols)
 {
 	struct mxfp_sizes size = {0};
@@ -64,7 +59,7 @@ enum mxfp_status mxfp_gemm_check_matrix(struct mxfp_matrix *matrix)
 	enum mxfp_status status = find_stored(matrix, &s);
 	if (status != MXFP_OK)
 		return status;
-	size_t unit = mxfp_gemm_stride_unit(matrix->format);
+	size_t unit = mxfp_stride_unit(matrix->format);
 	if (matrix->stride == 0)
 		matrix->stride = s.data / unit;
 	if (matrix->scales_stride == 0)
@@ -85,7 +80,7 @@ static size_t span_of(size_t rows, size_t row_bytes, size_t stride)
 
 size_t mxfp_gemm_matrix_spans(struct mxfp_gemm_span spans[3], const struct mxfp_matrix *matrix)
 {
-	size_t stride = matrix->stride * mxfp_gemm_stride_unit(matrix->format);
+	size_t stride = matrix->stride * mxfp_stride_unit(matrix->format);
 	struct stored s;
 
 	(void)find_stored(matrix, &s);

@@ -10,7 +10,7 @@
 /* Rows first .. first + rows - 1 of a transposed A, side by side. */
 static void gather(const struct mxfp_gemm_plan *p, size_t first, size_t rows, uint8_t *numbers)
 {
-	size_t width = mxfp_gemm_stride_unit(p->a.format);
+	size_t width = mxfp_stride_unit(p->a.format);
 
 	for (size_t k = 0; k < p->k; k++) {
 		const uint8_t *from = (const uint8_t *)p->a.data + (k * p->a.stride + first) * width;
@@ -60,7 +60,7 @@ static struct mxfp_matrix load(const struct mxfp_gemm_call *call, const struct m
 		m.data = area->numbers;
 		m.stride = p->k;
 	} else {
-		m.data = (const uint8_t *)m.data + first * m.stride * mxfp_gemm_stride_unit(m.format);
+		m.data = (const uint8_t *)m.data + first * m.stride * mxfp_stride_unit(m.format);
 		if (m.scales != NULL)
 			m.scales = (const uint8_t *)m.scales + first * m.scales_stride;
 	}
@@ -120,26 +120,23 @@ struct mxfp_matrix mxfp_gemm_expand(const struct mxfp_gemm_call *call, const str
                                     struct mxfp_gemm_slice *slice, uint8_t *data)
 {
 	const struct mxfp_format_info *info = mxfp_format_get_info(w->format);
-	bool blocks = info->kind == MXFP_KIND_BLOCK;
-	size_t step = expand_step(w->sparsity), first = slice->k0 / step * step, stride, unit;
+	size_t step = expand_step(w->sparsity), first = slice->k0 / step * step, stride, unit = mxfp_stride_unit(w->format);
 	size_t end = mxfp_least(w->cols, mxfp_divide_up(slice->k0 + slice->k, step) * step);
-	size_t bits = blocks ? mxfp_format_get_info(info->element)->bits : 8 * info->storage_bytes;
 	struct mxfp_matrix dense = *w;
 
 	(void)mxfp_dense_row_bytes(w->format, end - first, &stride);
-	unit = blocks ? 1 : info->storage_bytes;
-	const struct mxfp_expand_job job = {
+	const struct mxfp_sparse_job job = {
 		.format = w->format,
 		.sparsity = w->sparsity,
 		.rows = slice->rows,
 		.cols = end - first,
-		.kept = (const uint8_t *)w->data + slice->row * w->stride * unit +
-		        first / w->sparsity.m * w->sparsity.n * bits / 8,
-		.kept_stride = w->stride * unit,
+		.src = (const uint8_t *)w->data + slice->row * w->stride * unit +
+		       first / w->sparsity.m * w->sparsity.n * mxfp_code_bits(w->format) / 8,
+		.src_stride = w->stride * unit,
 		.masks = (const uint8_t *)w->masks + slice->row * w->masks_stride + first / 8,
 		.masks_stride = w->masks_stride,
-		.dense = data,
-		.dense_stride = stride,
+		.dst = data,
+		.dst_stride = stride,
 	};
 	call->kernels->expand[w->format](&job);
 	dense.rows = slice->rows;
@@ -147,7 +144,7 @@ struct mxfp_matrix mxfp_gemm_expand(const struct mxfp_gemm_call *call, const str
 	dense.data = data;
 	dense.stride = stride / unit;
 	dense.sparsity = (struct mxfp_sparsity){0, 0};
-	if (blocks)
+	if (info->kind == MXFP_KIND_BLOCK)
 		dense.scales = (const uint8_t *)w->scales + slice->row * w->scales_stride + first / info->block_length;
 	slice->row = 0;
 	slice->k0 -= first;

@@ -96,7 +96,7 @@ enum mxfp_status mxfp_gemm_read_packed(struct mxfp_gemm_plan *p, const struct mx
 
 		p->w.data = p->w_panels;
 		p->w.scales = p->w_panels + p->n * row.data;
-		p->w.stride = row.data / mxfp_gemm_stride_unit(p->w.format);
+		p->w.stride = row.data / mxfp_stride_unit(p->w.format);
 		p->w.scales_stride = row.scales;
 		p->w.sparsity = (struct mxfp_sparsity){0, 0};
 		p->expands = false;

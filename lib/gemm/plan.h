@@ -76,9 +76,6 @@ struct mxfp_gemm_row {
 
 struct mxfp_gemm_row mxfp_gemm_row(enum mxfp_format format, size_t cols);
 
-/* Bytes of a number; 1 in a block format, whose strides are in bytes. */
-size_t mxfp_gemm_stride_unit(enum mxfp_format format);
-
 static inline bool mxfp_is_sparse(const struct mxfp_matrix *matrix)
 {
 	return matrix->sparsity.n != 0 || matrix->sparsity.m != 0;

@@ -276,7 +276,7 @@ static struct mxfp_matrix rows_of_a(const struct mxfp_gemm_unit *unit, size_t *r
 	a.transposed = false;
 	a.rows = unit->rows;
 	a.data = unit->a;
-	a.stride = bytes.data / mxfp_gemm_stride_unit(p->a_format);
+	a.stride = bytes.data / mxfp_stride_unit(p->a_format);
 	a.scales = unit->a + unit->rows * bytes.data;
 	a.scales_stride = bytes.scales;
 	return a;

@@ -33,7 +33,7 @@ static void pack_row(const struct packing *packing, size_t row)
 		(void)mxfp_gemm_expand(packing->call, w, &slice, packing->panels + row * bytes.data);
 	} else {
 		memcpy(packing->panels + row * bytes.data,
-		       (const uint8_t *)w->data + row * w->stride * mxfp_gemm_stride_unit(w->format), bytes.data);
+		       (const uint8_t *)w->data + row * w->stride * mxfp_stride_unit(w->format), bytes.data);
 	}
 	if (bytes.scales != 0)
 		memcpy(scales, (const uint8_t *)w->scales + row * w->scales_stride, bytes.scales);

@@ -149,19 +149,18 @@ static void expand_row(const struct mxfp_gemm_pack_job *job, size_t row, float *
 	const struct mxfp_matrix *m = job->matrix;
 	const struct mxfp_format_info *format = mxfp_format_get_info(m->format);
 	const bool block = format->kind == MXFP_KIND_BLOCK;
-	const size_t bits = block ? mxfp_format_get_info(format->element)->bits : 8 * format->storage_bytes;
 	const size_t groups = (job->k + m->sparsity.m - 1) / m->sparsity.m;
 	const uint8_t *mask = (const uint8_t *)m->masks + row * m->masks_stride + job->k0 / 8;
 	uint32_t codes[MXFP_GEMM_CHUNK];
-	const struct mxfp_expand_job expand = {
+	const struct mxfp_sparse_job expand = {
 		.format = m->format,
 		.sparsity = m->sparsity,
 		.rows = 1,
 		.cols = job->k,
-		.kept = (const uint8_t *)m->data + row * m->stride * (block ? 1 : format->storage_bytes) +
-	                job->k0 / m->sparsity.m * m->sparsity.n * bits / 8,
+		.src = (const uint8_t *)m->data + row * m->stride * mxfp_stride_unit(m->format) +
+		       job->k0 / m->sparsity.m * m->sparsity.n * mxfp_code_bits(m->format) / 8,
 		.masks = mask,
-		.dense = (uint8_t *)codes,
+		.dst = (uint8_t *)codes,
 	};
 	const struct mxfp_matrix dense = {
 		.format = m->format,

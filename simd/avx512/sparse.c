@@ -100,12 +100,6 @@ ALWAYS_INLINE size_t sparse_kept_bytes(struct mxfp_sparsity sparsity, size_t col
 	return ((cols + sparsity.m - 1) / sparsity.m * sparsity.n * bits + 7) / 8;
 }
 
-/* Bits of a stored code. */
-ALWAYS_INLINE unsigned sparse_code_bits(const struct mxfp_format_info *info)
-{
-	return info->kind == MXFP_KIND_BLOCK ? mxfp_format_get_info(info->element)->bits : 8 * info->storage_bytes;
-}
-
 /* Compressing and expanding sparse codes (ref/sparse.c): a vector of bytes, words or double words at a time. */
 
 /* Lanes of a vector of codes of 8, 16 or 32 bits. */
@@ -195,14 +189,14 @@ ALWAYS_INLINE void compress_lanes_of_row(const struct sparse_codes *c, const uin
 	memset(kept, 0, (size_t)(kept_end - kept));
 }
 
-ALWAYS_INLINE void expand(const struct mxfp_expand_job *job, unsigned bits)
+ALWAYS_INLINE void expand(const struct mxfp_sparse_job *job, unsigned bits)
 {
 	const size_t length = mxfp_format_get_info(job->format)->block_length;
 	const struct sparse_codes c = {bits, job->cols, (job->cols + length - 1) / length * length};
 
 	for (size_t row = 0; row < job->rows; row++) {
-		const uint8_t *masks = job->masks + row * job->masks_stride, *kept = job->kept + row * job->kept_stride;
-		uint8_t *dense = job->dense + row * job->dense_stride;
+		const uint8_t *masks = job->masks + row * job->masks_stride, *kept = job->src + row * job->src_stride;
+		uint8_t *dense = job->dst + row * job->dst_stride;
 
 		if (bits < 8)
 			sparse_expand_row(&c, masks, kept, sparse_kept_bytes(job->sparsity, job->cols, bits), dense);
@@ -211,14 +205,14 @@ ALWAYS_INLINE void expand(const struct mxfp_expand_job *job, unsigned bits)
 	}
 }
 
-ALWAYS_INLINE void compress(const struct mxfp_compress_job *job, unsigned bits)
+ALWAYS_INLINE void compress(const struct mxfp_sparse_job *job, unsigned bits)
 {
 	const struct sparse_codes c = {.bits = bits, .cols = job->cols};
 	const size_t kept_bytes = sparse_kept_bytes(job->sparsity, job->cols, bits);
 
 	for (size_t row = 0; row < job->rows; row++) {
-		const uint8_t *masks = job->masks + row * job->masks_stride, *dense = job->dense + row * job->dense_stride;
-		uint8_t *kept = job->kept + row * job->kept_stride;
+		const uint8_t *masks = job->masks + row * job->masks_stride, *dense = job->src + row * job->src_stride;
+		uint8_t *kept = job->dst + row * job->dst_stride;
 
 		if (bits < 8)
 			sparse_compress_row(&c, masks, kept, kept_bytes, dense);
@@ -227,42 +221,34 @@ ALWAYS_INLINE void compress(const struct mxfp_compress_job *job, unsigned bits)
 	}
 }
 
-void TIER(expand)(const struct mxfp_expand_job *job)
+/* `run`, with the bits of a code as a constant. */
+ALWAYS_INLINE void run_width(const struct mxfp_sparse_job *job,
+                             void run(const struct mxfp_sparse_job *job, unsigned bits))
 {
-	switch (sparse_code_bits(mxfp_format_get_info(job->format))) {
+	switch (mxfp_code_bits(job->format)) {
 	case 4:
-		expand(job, 4);
+		run(job, 4);
 		break;
 	case 6:
-		expand(job, 6);
+		run(job, 6);
 		break;
 	case 8:
-		expand(job, 8);
+		run(job, 8);
 		break;
 	case 16:
-		expand(job, 16);
+		run(job, 16);
 		break;
 	default:
-		expand(job, 32);
+		run(job, 32);
 	}
 }
 
-void TIER(compress)(const struct mxfp_compress_job *job)
+void TIER(expand)(const struct mxfp_sparse_job *job)
 {
-	switch (sparse_code_bits(mxfp_format_get_info(job->format))) {
-	case 4:
-		compress(job, 4);
-		break;
-	case 6:
-		compress(job, 6);
-		break;
-	case 8:
-		compress(job, 8);
-		break;
-	case 16:
-		compress(job, 16);
-		break;
-	default:
-		compress(job, 32);
-	}
+	run_width(job, expand);
+}
+
+void TIER(compress)(const struct mxfp_sparse_job *job)
+{
+	run_width(job, compress);
 }

@@ -25,8 +25,8 @@ mxfp_quantize_kernel TIER(quantize_nvfp4);
 mxfp_quantize_kernel TIER(quantize_nvfp4_groups);
 mxfp_scan_kernel TIER(scan);
 mxfp_scan_kernel TIER(scan_words);
-mxfp_compress_kernel TIER(compress);
-mxfp_expand_kernel TIER(expand);
+mxfp_sparse_kernel TIER(compress);
+mxfp_sparse_kernel TIER(expand);
 
 extern const struct mxfp_gemm_kernel TIER(gemm_chain);
 extern const struct mxfp_gemm_kernel TIER(gemm_exact);

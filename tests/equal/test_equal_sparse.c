@@ -89,9 +89,9 @@ static void check_codes(const struct slots *s, const struct mxfp_kernels *table,
 	struct guarded dense = place(&equal.random, s->dense, s->rows * s->dense_stride);
 	struct guarded kept = place(&equal.random, NULL, s->rows * s->kept_stride);
 	struct guarded expanded = place(&equal.random, NULL, s->rows * s->dense_stride);
-	struct mxfp_compress_job compress = {s->format, s->sparsity, s->rows, s->cols, s->dense, s->dense_stride, s->masks,
-	                                     s->masks_stride, s->kept, s->kept_stride};
-	struct mxfp_expand_job expand = {s->format, s->sparsity, s->rows, s->cols, s->kept, s->kept_stride, s->masks,
+	struct mxfp_sparse_job compress = {s->format, s->sparsity, s->rows, s->cols, s->dense, s->dense_stride, s->masks,
+	                                   s->masks_stride, s->kept, s->kept_stride};
+	struct mxfp_sparse_job expand = {s->format, s->sparsity, s->rows, s->cols, s->kept, s->kept_stride, s->masks,
 	                                 s->masks_stride, s->expanded, s->dense_stride};
 
 	memset(s->kept, MATRIX_CANARY, s->rows * s->kept_stride);
@@ -100,10 +100,10 @@ static void check_codes(const struct slots *s, const struct mxfp_kernels *table,
 	memset(expanded.at, MATRIX_CANARY, s->rows * s->dense_stride);
 	equal.reference.compress[s->format](&compress);
 	equal.reference.expand[s->format](&expand);
-	compress.dense = dense.at;
+	compress.src = dense.at;
 	expand.masks = compress.masks = masks.at;
-	expand.kept = compress.kept = kept.at;
-	expand.dense = expanded.at;
+	expand.src = compress.dst = kept.at;
+	expand.dst = expanded.at;
 	table->compress[s->format](&compress);
 	ck_assert_mem_eq(kept.at, s->kept, s->rows * s->kept_stride);
 	table->expand[s->format](&expand);
