@@ -7,9 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* As in ref/minifloat.h. */
-#define MXFP_F32_SIGN UINT32_C(0x80000000)
-#define MXFP_F32_INF UINT32_C(0x7F800000)
+#include "minifloat.h"
 
 static inline uint32_t mxfp_f32_bits(float x)
 {

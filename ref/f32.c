@@ -9,19 +9,9 @@
 
 static const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE, .overflow = MXFP_OVERFLOW_OVF};
 
-static bool is_nan(uint32_t a)
+static bool is_inf_times_zero(uint32_t a, uint32_t b)
 {
-	return (a & ~MXFP_F32_SIGN) > MXFP_F32_INF;
-}
-
-static bool is_inf(uint32_t a)
-{
-	return (a & ~MXFP_F32_SIGN) == MXFP_F32_INF;
-}
-
-static bool is_zero(uint32_t a)
-{
-	return (a & ~MXFP_F32_SIGN) == 0;
+	return (mxfp_f32_is_inf(a) && mxfp_f32_is_zero(b)) || (mxfp_f32_is_zero(a) && mxfp_f32_is_inf(b));
 }
 
 static uint32_t round_exact(struct mxfp_exact v)
@@ -83,25 +73,25 @@ static struct mxfp_exact multiply_exact(uint32_t a, uint32_t b)
 
 uint32_t mxfp_f32_add_exact(uint32_t a, struct mxfp_exact b)
 {
-	if (is_nan(a))
+	if (mxfp_f32_is_nan(a))
 		return MXFP_F32_NAN;
-	if (is_inf(a))
+	if (mxfp_f32_is_inf(a))
 		return a;
 	if (b.significand == 0)
-		return is_zero(a) ? 0 : a;
-	return is_zero(a) ? round_exact(b) : add_exact(mxfp_f32_unpack(a), b);
+		return mxfp_f32_is_zero(a) ? 0 : a;
+	return mxfp_f32_is_zero(a) ? round_exact(b) : add_exact(mxfp_f32_unpack(a), b);
 }
 
 uint32_t mxfp_f32_add(uint32_t a, uint32_t b)
 {
-	if (is_nan(a) || is_nan(b) || (is_inf(a) && is_inf(b) && a != b))
+	if (mxfp_f32_is_nan(a) || mxfp_f32_is_nan(b) || (mxfp_f32_is_inf(a) && mxfp_f32_is_inf(b) && a != b))
 		return MXFP_F32_NAN;
-	if (is_inf(a) || is_inf(b))
-		return is_inf(a) ? a : b;
-	if (is_zero(a) && is_zero(b))
+	if (mxfp_f32_is_inf(a) || mxfp_f32_is_inf(b))
+		return mxfp_f32_is_inf(a) ? a : b;
+	if (mxfp_f32_is_zero(a) && mxfp_f32_is_zero(b))
 		return a & b; /* -0 only if both are */
-	if (is_zero(a) || is_zero(b))
-		return is_zero(a) ? b : a;
+	if (mxfp_f32_is_zero(a) || mxfp_f32_is_zero(b))
+		return mxfp_f32_is_zero(a) ? b : a;
 	return add_exact(mxfp_f32_unpack(a), mxfp_f32_unpack(b));
 }
 
@@ -114,11 +104,11 @@ uint32_t mxfp_f32_mul(uint32_t a, uint32_t b)
 {
 	uint32_t sign = (a ^ b) & MXFP_F32_SIGN;
 
-	if (is_nan(a) || is_nan(b) || (is_inf(a) && is_zero(b)) || (is_zero(a) && is_inf(b)))
+	if (mxfp_f32_is_nan(a) || mxfp_f32_is_nan(b) || is_inf_times_zero(a, b))
 		return MXFP_F32_NAN;
-	if (is_inf(a) || is_inf(b))
+	if (mxfp_f32_is_inf(a) || mxfp_f32_is_inf(b))
 		return sign | MXFP_F32_INF;
-	if (is_zero(a) || is_zero(b))
+	if (mxfp_f32_is_zero(a) || mxfp_f32_is_zero(b))
 		return sign;
 	return round_exact(multiply_exact(a, b));
 }
@@ -127,11 +117,12 @@ uint32_t mxfp_f32_div(uint32_t a, uint32_t b)
 {
 	uint32_t sign = (a ^ b) & MXFP_F32_SIGN;
 
-	if (is_nan(a) || is_nan(b) || (is_inf(a) && is_inf(b)) || (is_zero(a) && is_zero(b)))
+	if (mxfp_f32_is_nan(a) || mxfp_f32_is_nan(b) || (mxfp_f32_is_inf(a) && mxfp_f32_is_inf(b)) ||
+	    (mxfp_f32_is_zero(a) && mxfp_f32_is_zero(b)))
 		return MXFP_F32_NAN;
-	if (is_inf(a) || is_zero(b))
+	if (mxfp_f32_is_inf(a) || mxfp_f32_is_zero(b))
 		return sign | MXFP_F32_INF;
-	if (is_zero(a) || is_inf(b))
+	if (mxfp_f32_is_zero(a) || mxfp_f32_is_inf(b))
 		return sign;
 	/* 24 bits shifted by 38, divided by 24 bits: a quotient of at least 38 bits, and the remainder as a jammed bit. */
 	struct mxfp_exact x = mxfp_f32_unpack(a), y = mxfp_f32_unpack(b);
@@ -146,23 +137,23 @@ uint32_t mxfp_f32_fma(uint32_t a, uint32_t b, uint32_t c)
 {
 	uint32_t sign = (a ^ b) & MXFP_F32_SIGN;
 
-	if (is_nan(a) || is_nan(b) || is_nan(c) || (is_inf(a) && is_zero(b)) || (is_zero(a) && is_inf(b)))
+	if (mxfp_f32_is_nan(a) || mxfp_f32_is_nan(b) || mxfp_f32_is_nan(c) || is_inf_times_zero(a, b))
 		return MXFP_F32_NAN;
-	if (is_inf(a) || is_inf(b))
-		return is_inf(c) && c != (sign | MXFP_F32_INF) ? MXFP_F32_NAN : sign | MXFP_F32_INF;
-	if (is_inf(c))
+	if (mxfp_f32_is_inf(a) || mxfp_f32_is_inf(b))
+		return mxfp_f32_is_inf(c) && c != (sign | MXFP_F32_INF) ? MXFP_F32_NAN : sign | MXFP_F32_INF;
+	if (mxfp_f32_is_inf(c))
 		return c;
-	if (is_zero(a) || is_zero(b))
-		return is_zero(c) ? sign & c : c;
+	if (mxfp_f32_is_zero(a) || mxfp_f32_is_zero(b))
+		return mxfp_f32_is_zero(c) ? sign & c : c;
 	struct mxfp_exact product = multiply_exact(a, b);
-	return is_zero(c) ? round_exact(product) : add_exact(product, mxfp_f32_unpack(c));
+	return mxfp_f32_is_zero(c) ? round_exact(product) : add_exact(product, mxfp_f32_unpack(c));
 }
 
 uint32_t mxfp_f32_scale(uint32_t a, int exponent)
 {
-	if (is_nan(a))
+	if (mxfp_f32_is_nan(a))
 		return MXFP_F32_NAN;
-	if (is_inf(a) || is_zero(a))
+	if (mxfp_f32_is_inf(a) || mxfp_f32_is_zero(a))
 		return a;
 	struct mxfp_exact v = mxfp_f32_unpack(a);
 	v.exponent += exponent;

@@ -51,7 +51,7 @@ static int unit(const struct mxfp_format_info *element)
 /* The magnitude of a finite binary32 as a multiple of 2^exponent. */
 static uint64_t in_units(uint32_t bits, int exponent)
 {
-	if ((bits & ~MXFP_F32_SIGN) == 0)
+	if (mxfp_f32_is_zero(bits))
 		return 0;
 	struct mxfp_exact v = mxfp_f32_unpack(bits);
 	int shift = v.exponent - exponent;
@@ -64,7 +64,7 @@ static void load_scale(struct part *p, const struct mxfp_format_info *scale, uin
 	uint32_t x = mxfp_minifloat_decode(scale, code);
 
 	p->scale = 1;
-	if ((x & ~MXFP_F32_SIGN) > MXFP_F32_INF) {
+	if (mxfp_f32_is_nan(x)) {
 		p->nan = true;
 	} else if (scale->kind == MXFP_KIND_EXPONENT) {
 		p->exponent += code - scale->bias;
@@ -91,8 +91,8 @@ static void load_part(struct part *p, const struct mxfp_matrix *matrix, size_t r
 		uint32_t x = mxfp_minifloat_decode(element, codes[i]);
 
 		p->negative[i] = x & MXFP_F32_SIGN;
-		p->inf[i] = (x & ~MXFP_F32_SIGN) == MXFP_F32_INF;
-		if ((x & ~MXFP_F32_SIGN) > MXFP_F32_INF)
+		p->inf[i] = mxfp_f32_is_inf(x);
+		if (mxfp_f32_is_nan(x))
 			p->nan = true;
 		else if (!p->inf[i])
 			p->magnitude[i] = in_units(x, unit(element));
@@ -304,7 +304,7 @@ void mxfp_gemm_finish_ref(const struct mxfp_gemm_finish_job *job)
 			v = mxfp_f32_add(mxfp_ref_load(f32, job->given, i), v);
 		if (job->bias != NULL)
 			v = mxfp_f32_add(v, mxfp_ref_load(f32, job->bias, i));
-		if ((v & ~MXFP_F32_SIGN) > MXFP_F32_INF)
+		if (mxfp_f32_is_nan(v))
 			v = MXFP_F32_NAN;
 		mxfp_ref_store(f32, job->result, i, v);
 	}

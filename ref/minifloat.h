@@ -18,6 +18,26 @@
 #define MXFP_F32_MAX UINT32_C(0x7F7FFFFF)
 #define MXFP_F32_NAN UINT32_C(0x7FC00000)
 
+static inline bool mxfp_f32_is_nan(uint32_t bits)
+{
+	return (bits & ~MXFP_F32_SIGN) > MXFP_F32_INF;
+}
+
+static inline bool mxfp_f32_is_inf(uint32_t bits)
+{
+	return (bits & ~MXFP_F32_SIGN) == MXFP_F32_INF;
+}
+
+static inline bool mxfp_f32_is_finite(uint32_t bits)
+{
+	return (bits & ~MXFP_F32_SIGN) < MXFP_F32_INF;
+}
+
+static inline bool mxfp_f32_is_zero(uint32_t bits)
+{
+	return (bits & ~MXFP_F32_SIGN) == 0;
+}
+
 /* (-1)^negative * significand * 2^exponent, exact. Bit 0 of the significand may be jammed (sticky): set if any discarded
    lower bit is nonzero, which does not change the rounded result as long as it is below the rounding position. */
 struct mxfp_exact {

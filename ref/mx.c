@@ -32,8 +32,8 @@ void mxfp_ref_load_block(const struct mxfp_quantize_job *job, size_t row, size_t
 	for (size_t i = 0; i < b->n; i++) {
 		uint32_t x = mxfp_ref_load(source, job->src, row * job->src_stride + start + i);
 
-		job->counts->nan += (x & ~MXFP_F32_SIGN) > MXFP_F32_INF;
-		job->counts->inf += (x & ~MXFP_F32_SIGN) == MXFP_F32_INF;
+		job->counts->nan += mxfp_f32_is_nan(x);
+		job->counts->inf += mxfp_f32_is_inf(x);
 		if (job->via_bf16) {
 			struct mxfp_counts counts = {0};
 
@@ -41,7 +41,7 @@ void mxfp_ref_load_block(const struct mxfp_quantize_job *job, size_t row, size_t
 			b->flushed += counts.flushed;
 			job->counts->overflowed += counts.overflowed;
 		}
-		if (job->saturate_inf && (x & ~MXFP_F32_SIGN) == MXFP_F32_INF)
+		if (job->saturate_inf && mxfp_f32_is_inf(x))
 			x = (x & MXFP_F32_SIGN) | MXFP_F32_MAX;
 		b->x[i] = x;
 		if ((b->x[i] & ~MXFP_F32_SIGN) > b->amax)
@@ -142,7 +142,7 @@ static uint32_t dequantize_element(const struct mxfp_format_info *element, uint8
 
 	if (scale == MXFP_SCALE_NAN)
 		return MXFP_F32_NAN;
-	if ((x & ~MXFP_F32_SIGN) > MXFP_F32_INF)
+	if (mxfp_f32_is_nan(x))
 		return x;
 	return mxfp_f32_scale(x, scale - MXFP_SCALE_BIAS);
 }

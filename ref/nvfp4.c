@@ -21,9 +21,6 @@ enum { BLOCK = MXFP_NVFP4_BLOCK, SCALE_NAN = MXFP_UE4M3_NAN, SCALE_EPS = MXFP_UE
 #define F32_ONE_AND_HALF UINT32_C(0x3FC00000)
 #define F32_SIX UINT32_C(0x40C00000)
 #define F32_SIXTH UINT32_C(0x3E2AAAAB)           /* fl32(1/6) */
-#define F32_MIN_NORMAL_SCALE UINT32_C(0x3C800000) /* 2^-6 */
-#define F32_MIN_SCALE UINT32_C(0x3B000000)        /* 2^-9 */
-#define F32_MAX_SCALE UINT32_C(0x43E00000)        /* 448 */
 #define F32_248 UINT32_C(0x43780000)
 #define F32_1536 UINT32_C(0x44C00000)             /* 6 * 256 */
 #define F32_2688 UINT32_C(0x45280000)             /* 6 * 448 */
@@ -49,22 +46,12 @@ static uint8_t round_scale(uint32_t x, const struct mxfp_rounding *rounding)
 	return (uint8_t)mxfp_minifloat_encode(mxfp_format_get_info(MXFP_FORMAT_UE4M3), x, 0, rounding, 0, &counts);
 }
 
-static bool is_finite(uint32_t x)
-{
-	return (x & ~MXFP_F32_SIGN) < MXFP_F32_INF;
-}
-
-static bool is_zero(uint32_t x)
-{
-	return (x & ~MXFP_F32_SIGN) == 0;
-}
-
 /* S_enc = fl32(full_range / amax), at most FLT_MAX, or 1 if that is 0. */
 static uint32_t te_encode_scale(uint32_t full_range, uint32_t amax)
 {
 	uint32_t s = mxfp_f32_min(mxfp_f32_div(full_range, amax), MXFP_F32_MAX);
 
-	return is_zero(s) ? F32_ONE : s;
+	return mxfp_f32_is_zero(s) ? F32_ONE : s;
 }
 
 /* max(x, limit) of magnitudes. */
@@ -90,7 +77,7 @@ static uint32_t stored_scale(enum mxfp_recipe recipe, uint32_t full_range, uint3
 		return at_least(mxfp_f32_div(amax, full_range), F32_MODELOPT_LEAST);
 	case MXFP_RECIPE_COMPRESSED_TENSORS:
 		scale = mxfp_f32_mul(full_range, mxfp_f32_div(F32_ONE, amax));
-		return is_finite(scale) ? scale : F32_ONE;
+		return mxfp_f32_is_finite(scale) ? scale : F32_ONE;
 	case MXFP_RECIPE_TORCHAO_1:
 	case MXFP_RECIPE_GGML:
 		break;
@@ -104,7 +91,7 @@ struct mxfp_nvfp4_tensor mxfp_nvfp4_tensor_ref(enum mxfp_recipe recipe, uint32_t
 	struct mxfp_nvfp4_tensor t = {
 		.scale = F32_ONE, .divides = recipe == MXFP_RECIPE_COMPRESSED_TENSORS, .encode = F32_ONE};
 
-	if (!is_zero(amax)) {
+	if (!mxfp_f32_is_zero(amax)) {
 		t.scale = stored_scale(recipe, full_range, amax);
 		if (recipe == MXFP_RECIPE_TE || recipe == MXFP_RECIPE_4OVER6)
 			t.encode = te_encode_scale(full_range, amax);
@@ -119,19 +106,19 @@ struct mxfp_nvfp4_tensor mxfp_nvfp4_tensor_ref(enum mxfp_recipe recipe, uint32_t
 /* x clamped to [2^-6, 448]; NaN is unchanged. */
 static uint32_t torchao_clamp(uint32_t x)
 {
-	if (!is_finite(x) && x != MXFP_F32_INF)
+	if (!mxfp_f32_is_finite(x) && x != MXFP_F32_INF)
 		return x;
-	if (mxfp_f32_compare(x, F32_MIN_NORMAL_SCALE) < 0)
-		return F32_MIN_NORMAL_SCALE;
-	return mxfp_f32_min(x, F32_MAX_SCALE);
+	if (mxfp_f32_compare(x, scale_value(1 << MXFP_UE4M3_SIGNIFICAND_BITS)) < 0)
+		return scale_value(1 << MXFP_UE4M3_SIGNIFICAND_BITS);
+	return mxfp_f32_min(x, scale_value(MXFP_UE4M3_NAN - 1));
 }
 
 /* ggml's ue4m3 of v >= 0: 448 if v >= 248, its own rounding for subnormals, ties away from zero between. */
 static uint8_t ggml_scale(uint32_t v)
 {
-	if (!is_finite(v) || mxfp_f32_compare(v, F32_248) >= 0)
-		return v > MXFP_F32_INF ? 0 : (uint8_t)mxfp_format_get_info(MXFP_FORMAT_UE4M3)->max_code;
-	if (mxfp_f32_compare(v, F32_MIN_NORMAL_SCALE) < 0) {
+	if (!mxfp_f32_is_finite(v) || mxfp_f32_compare(v, F32_248) >= 0)
+		return v > MXFP_F32_INF ? 0 : MXFP_UE4M3_NAN - 1;
+	if (mxfp_f32_compare(v, scale_value(1 << MXFP_UE4M3_SIGNIFICAND_BITS)) < 0) {
 		/* min(7, trunc(512 v + 0.5)); the sum is below 16. */
 		uint32_t sum = mxfp_f32_add(mxfp_f32_scale(v, 9), F32_HALF);
 		struct mxfp_exact e = mxfp_f32_unpack(sum);
@@ -167,8 +154,8 @@ uint8_t mxfp_nvfp4_block_scale_ref(enum mxfp_recipe recipe, const struct mxfp_nv
 	case MXFP_RECIPE_MODELOPT:
 	case MXFP_RECIPE_MODELOPT_0_45:
 		u = mxfp_f32_div(amax, t->six_scales);
-		u = is_zero(u) ? F32_ONE : u;
-		return round_scale(recipe == MXFP_RECIPE_MODELOPT ? u : at_least(u, F32_MIN_SCALE), &rne);
+		u = mxfp_f32_is_zero(u) ? F32_ONE : u;
+		return round_scale(recipe == MXFP_RECIPE_MODELOPT ? u : at_least(u, scale_value(1)), &rne);
 	case MXFP_RECIPE_GGML:
 		return ggml_scale(sixth);
 	}
@@ -227,7 +214,7 @@ static uint8_t encode(const struct mxfp_quantize_job *job, const struct mxfp_nvf
 		return ggml_code(x, scale);
 	}
 	uint32_t quotient = scaled(job->recipe, t, scale, x);
-	if (mxfp_nvfp4_divides(job->recipe) && is_zero(quotient))
+	if (mxfp_nvfp4_divides(job->recipe) && mxfp_f32_is_zero(quotient))
 		quotient = 0;
 	uint8_t code = (uint8_t)mxfp_minifloat_encode(mxfp_format_get_info(MXFP_FORMAT_E2M1), quotient, 0, rounding, random,
 	                                              &counts);
@@ -275,7 +262,7 @@ static uint8_t quantize_block(const struct mxfp_quantize_job *job, const struct 
 	for (size_t i = 0; i < b.n; i++) {
 		codes[i] = encode(job, t, scale, b.x[i], &job->rounding, mxfp_ref_random(job, row, block, i), &saturated);
 		job->counts->saturated += saturated;
-		job->counts->flushed += !is_zero(b.x[i]) && is_zero(e2m1(codes[i]));
+		job->counts->flushed += !mxfp_f32_is_zero(b.x[i]) && mxfp_f32_is_zero(e2m1(codes[i]));
 	}
 	return scale;
 }
@@ -298,7 +285,7 @@ static uint32_t dequantize_element(const struct mxfp_dequantize_job *job, uint8_
 {
 	uint32_t sf = scale_value(scale);
 
-	if (!is_finite(sf))
+	if (!mxfp_f32_is_finite(sf))
 		return MXFP_F32_NAN;
 	uint32_t x = mxfp_f32_mul(e2m1(code), sf);
 	return job->tensor_scale_divides ? mxfp_f32_div(x, job->tensor_scale) : mxfp_f32_mul(x, job->tensor_scale);

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "mxfp/philox.h"
 
-/* Multipliers and Weyl increments from section 4.3 of the paper (the increments are the golden ratio and sqrt(3) - 1). */
-#define M0 UINT32_C(0xD2511F53)
-#define M1 UINT32_C(0xCD9E8D57)
-#define W0 UINT32_C(0x9E3779B9)
-#define W1 UINT32_C(0xBB67AE85)
+#include "ref.h"
 
 void mxfp_philox4x32_10(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
@@ -13,14 +9,14 @@ void mxfp_philox4x32_10(const uint32_t counter[4], const uint32_t key[2], uint32
 	uint32_t k0 = key[0], k1 = key[1];
 
 	for (int round = 0; round < 10; round++) {
-		uint64_t p0 = (uint64_t)M0 * c0, p1 = (uint64_t)M1 * c2;
+		uint64_t p0 = (uint64_t)PHILOX_M0 * c0, p1 = (uint64_t)PHILOX_M1 * c2;
 
 		c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
 		c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
 		c1 = (uint32_t)p1;
 		c3 = (uint32_t)p0;
-		k0 += W0;
-		k1 += W1;
+		k0 += PHILOX_W0;
+		k1 += PHILOX_W1;
 	}
 	out[0] = c0;
 	out[1] = c1;

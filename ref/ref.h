@@ -20,6 +20,13 @@ void mxfp_expand_ref(const struct mxfp_sparse_job *job);
 void mxfp_gemm_ref(const struct mxfp_gemm_ref_job *job);
 void mxfp_gemm_finish_ref(const struct mxfp_gemm_finish_job *job);
 
+/* Multipliers and Weyl increments of Philox4x32-10 from section 4.3 of the paper (the increments are the golden ratio and
+   sqrt(3) - 1). */
+#define PHILOX_M0 UINT32_C(0xD2511F53)
+#define PHILOX_M1 UINT32_C(0xCD9E8D57)
+#define PHILOX_W0 UINT32_C(0x9E3779B9)
+#define PHILOX_W1 UINT32_C(0xBB67AE85)
+
 /* Number i of an array of any element format, as binary32 bits. */
 uint32_t mxfp_ref_load(const struct mxfp_format_info *format, const void *array, size_t i);
 

@@ -3,10 +3,7 @@
 #ifndef MXFP_BODY_PHILOX_H
 #define MXFP_BODY_PHILOX_H
 
-#define PHILOX_M0 UINT32_C(0xD2511F53)
-#define PHILOX_M1 UINT32_C(0xCD9E8D57)
-#define PHILOX_W0 UINT32_C(0x9E3779B9)
-#define PHILOX_W1 UINT32_C(0xBB67AE85)
+#include "ref.h"
 
 /* Words that philox_fill() may write past the n that are asked for. */
 enum { PHILOX_SLACK = 4 * LANES + 3 };
