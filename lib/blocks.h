@@ -3,6 +3,7 @@
 #ifndef MXFP_BLOCKS_H
 #define MXFP_BLOCKS_H
 
+#include "kernels.h"
 #include "mxfp/quantize.h"
 
 /* Of a matrix of numbers and one of blocks: the bytes that they span in memory, and the strides, none of them 0. */
@@ -23,6 +24,9 @@ const struct mxfp_quantize_options *mxfp_sized_quantize_options(const struct mxf
 /* Checks options for a matrix of rows x cols, whose product does not overflow, and a block format. */
 enum mxfp_status mxfp_check_quantize_options(enum mxfp_format format, size_t rows, size_t cols,
                                              const struct mxfp_quantize_options *o);
+
+/* What options say of a job. */
+void mxfp_set_quantize_job(struct mxfp_quantize_job *job, const struct mxfp_quantize_options *o);
 
 /* Byte offset of element (row, col) in codes or scales; col is a multiple of the block length. */
 size_t mxfp_codes_offset(enum mxfp_format format, size_t stride, size_t row, size_t col);

@@ -353,8 +353,9 @@ static void account(struct mxfp_engine *engine, const struct sums *s, const stru
 	engine->compute_ps = s->chip->rows == 0 ? 0 : scale(engine->cycles, MEGA, s->chip->clock_mhz);
 }
 
-enum mxfp_status mxfp_engine_estimate(const struct mxfp_product *products, size_t n,
-                                      const struct mxfp_gemm_options *options, struct mxfp_engine *engine)
+/* Runs the products, if that is wanted, and writes their account. */
+static enum mxfp_status estimate(const struct mxfp_product *products, size_t n, const struct mxfp_gemm_options *options,
+                                 bool runs, void *workspace, size_t workspace_bytes, struct mxfp_engine *engine)
 {
 	struct mxfp_gemm_options copy;
 	const struct mxfp_gemm_options *o = mxfp_sized_gemm_options(options, &copy);
@@ -364,25 +365,21 @@ enum mxfp_status mxfp_engine_estimate(const struct mxfp_product *products, size_
 		return MXFP_ERR_OPTION;
 	enum mxfp_status status = check(&s, engine, products, n, o);
 
+	if (status == MXFP_OK && runs)
+		status = mxfp_gemm_grouped(products, n, o, workspace, workspace_bytes);
 	if (status == MXFP_OK)
 		account(engine, &s, products, n, o);
 	return status;
 }
 
+enum mxfp_status mxfp_engine_estimate(const struct mxfp_product *products, size_t n,
+                                      const struct mxfp_gemm_options *options, struct mxfp_engine *engine)
+{
+	return estimate(products, n, options, false, NULL, 0, engine);
+}
+
 enum mxfp_status mxfp_engine_run(const struct mxfp_product *products, size_t n, const struct mxfp_gemm_options *options,
                                  void *workspace, size_t workspace_bytes, struct mxfp_engine *engine)
 {
-	struct mxfp_gemm_options copy;
-	const struct mxfp_gemm_options *o = mxfp_sized_gemm_options(options, &copy);
-	struct sums s = {0};
-
-	if (o == NULL)
-		return MXFP_ERR_OPTION;
-	enum mxfp_status status = check(&s, engine, products, n, o);
-
-	if (status == MXFP_OK)
-		status = mxfp_gemm_grouped(products, n, o, workspace, workspace_bytes);
-	if (status == MXFP_OK)
-		account(engine, &s, products, n, o);
-	return status;
+	return estimate(products, n, options, true, workspace, workspace_bytes, engine);
 }

@@ -5,56 +5,27 @@
 #include <string.h>
 
 struct row {
+	enum mxfp_option option;
+	int value;
 	const char *name, *meaning;
 };
 
-static const struct row rounds[] = {
-#define MXFP_ROUND(id, value, name, meaning) [value] = {name, meaning},
+static const struct row rows[] = {
+#define MXFP_ROUND(id, value, name, meaning) {MXFP_OPTION_ROUND, value, name, meaning},
+#define MXFP_OVERFLOW(id, value, name, meaning) {MXFP_OPTION_OVERFLOW, value, name, meaning},
+#define MXFP_RULE(id, value, name, meaning) {MXFP_OPTION_RULE, value, name, meaning},
+#define MXFP_RECIPE(id, value, name, meaning) {MXFP_OPTION_RECIPE, value, name, meaning},
+#define MXFP_NON_FINITE(id, value, name, meaning) {MXFP_OPTION_NON_FINITE, value, name, meaning},
+#define MXFP_ACC(id, value, name, meaning) {MXFP_OPTION_ACC, value, name, meaning},
 #include "option.def"
-	{NULL, NULL},
-};
-static const struct row overflows[] = {
-#define MXFP_OVERFLOW(id, value, name, meaning) [value] = {name, meaning},
-#include "option.def"
-	{NULL, NULL},
-};
-static const struct row rules[] = {
-#define MXFP_RULE(id, value, name, meaning) [value] = {name, meaning},
-#include "option.def"
-	{NULL, NULL},
-};
-static const struct row recipes[] = {
-#define MXFP_RECIPE(id, value, name, meaning) [value] = {name, meaning},
-#include "option.def"
-	{NULL, NULL},
-};
-static const struct row non_finites[] = {
-#define MXFP_NON_FINITE(id, value, name, meaning) [value] = {name, meaning},
-#include "option.def"
-	{NULL, NULL},
-};
-static const struct row accs[] = {
-#define MXFP_ACC(id, value, name, meaning) [value] = {name, meaning},
-#include "option.def"
-	{NULL, NULL},
 };
 
-static const struct row *const tables[] = {
-	[MXFP_OPTION_ROUND] = rounds,     [MXFP_OPTION_OVERFLOW] = overflows,       [MXFP_OPTION_RULE] = rules,
-	[MXFP_OPTION_RECIPE] = recipes,   [MXFP_OPTION_NON_FINITE] = non_finites, [MXFP_OPTION_ACC] = accs,
-};
-
-/* The row of a value, or NULL. The walk stops at the terminating row, so any int is safe. */
 static const struct row *find(enum mxfp_option option, int value)
 {
-	if ((unsigned)option >= sizeof tables / sizeof tables[0] || value < 0)
-		return NULL;
-	const struct row *row = tables[option];
-	while (row->name != NULL && value > 0) {
-		row++;
-		value--;
-	}
-	return row->name != NULL ? row : NULL;
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+		if (rows[i].option == option && rows[i].value == value)
+			return &rows[i];
+	return NULL;
 }
 
 const char *mxfp_option_name(enum mxfp_option option, int value)

@@ -35,6 +35,16 @@ enum mxfp_status mxfp_check_quantize_options(enum mxfp_format format, size_t row
 	return MXFP_OK;
 }
 
+void mxfp_set_quantize_job(struct mxfp_quantize_job *job, const struct mxfp_quantize_options *o)
+{
+	job->first_index = o->first_index;
+	job->rounding = (struct mxfp_rounding){o->round, MXFP_OVERFLOW_SAT, o->no_negative_zero, o->seed, o->stream};
+	job->rule = o->rule;
+	job->recipe = o->recipe;
+	job->saturate_inf = o->non_finite == MXFP_NON_FINITE_SATURATE;
+	job->via_bf16 = o->via_bf16;
+}
+
 static void quantize_piece(const struct mxfp_kernels *kernels, const void *context, size_t piece,
                            struct mxfp_counts *counts)
 {
@@ -92,13 +102,8 @@ enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src, enum mx
 		.scales = blocks->scales,
 		.codes_stride = span.codes_stride,
 		.scales_stride = span.scales_stride,
-		.first_index = o->first_index,
-		.rounding = {o->round, MXFP_OVERFLOW_SAT, o->no_negative_zero, o->seed, o->stream},
-		.rule = o->rule,
-		.recipe = o->recipe,
-		.saturate_inf = o->non_finite == MXFP_NON_FINITE_SATURATE,
-		.via_bf16 = o->via_bf16,
 	};
+	mxfp_set_quantize_job(&job, o);
 	bool tensor_scale = mxfp_format_get_info(b.format)->tensor_scale, scanned = false;
 	uint64_t first_non_finite = UINT64_MAX;
 	if (o->non_finite == MXFP_NON_FINITE_ERROR || (tensor_scale && o->tensor_amax == NULL)) {

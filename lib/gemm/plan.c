@@ -11,6 +11,8 @@ enum {
 	UNIT_ROWS = 1024 /* of A that are packed at once, about */
 };
 
+_Static_assert(TILE <= FLAT_COLS, "tile.c has room for a row of a tile");
+
 const struct mxfp_product *mxfp_product_at(const struct mxfp_product *products, size_t i, struct mxfp_product *copy)
 {
 	static const size_t first_version = offsetof(struct mxfp_product, bias) + sizeof products->bias;
@@ -54,24 +56,6 @@ enum mxfp_status mxfp_gemm_check_options(struct mxfp_gemm_call *call)
 	return status;
 }
 
-static struct mxfp_quantize_job quantize_job(const struct mxfp_gemm_plan *p, const struct mxfp_quantize_options *o)
-{
-	return (struct mxfp_quantize_job){
-		.format = p->a_format,
-		.src_format = p->a.format,
-		.rows = p->a.transposed ? p->k : p->m,
-		.cols = p->a.transposed ? p->m : p->k,
-		.src = p->a.data,
-		.src_stride = p->a.stride,
-		.first_index = o->first_index,
-		.rounding = {o->round, MXFP_OVERFLOW_SAT, o->no_negative_zero, o->seed, o->stream},
-		.rule = o->rule,
-		.recipe = o->recipe,
-		.saturate_inf = o->non_finite == MXFP_NON_FINITE_SATURATE,
-		.via_bf16 = o->via_bf16,
-	};
-}
-
 /* The caller's matrix. */
 static enum mxfp_status take_matrix(struct mxfp_matrix *to, const struct mxfp_matrix *from)
 {
@@ -107,7 +91,15 @@ static enum mxfp_status plan_a(struct mxfp_gemm_plan *p, const struct mxfp_gemm_
 	if (!mxfp_is_source(p->a.format))
 		return MXFP_ERR_FORMAT;
 	p->a_format = call->options->a_format;
-	p->quantize = quantize_job(p, call->quantize);
+	p->quantize = (struct mxfp_quantize_job){
+		.format = p->a_format,
+		.src_format = p->a.format,
+		.rows = p->a.transposed ? p->k : p->m,
+		.cols = p->a.transposed ? p->m : p->k,
+		.src = p->a.data,
+		.src_stride = p->a.stride,
+	};
+	mxfp_set_quantize_job(&p->quantize, call->quantize);
 	return mxfp_check_quantize_options(p->a_format, p->m, p->k, call->quantize);
 }
 

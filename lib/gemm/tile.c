@@ -52,8 +52,8 @@ static float *sums(const struct tile *t, size_t row, size_t col, size_t *count)
 	       row % kernel->mr * kernel->nr + col % kernel->nr;
 }
 
-static void convert(const struct tile *t, enum mxfp_format to, void *dst, enum mxfp_format from, const void *src,
-                    size_t n)
+static void convert_rounded(const struct tile *t, enum mxfp_format to, void *dst, enum mxfp_format from, const void *src,
+                            size_t n, struct mxfp_rounding rounding, uint64_t first_index)
 {
 	struct mxfp_counts counts = {0};
 	const struct mxfp_convert_job job = {
@@ -62,7 +62,8 @@ static void convert(const struct tile *t, enum mxfp_format to, void *dst, enum m
 		.dst = dst,
 		.src = src,
 		.n = n,
-		.rounding = {.mode = MXFP_ROUND_RNE, .overflow = MXFP_OVERFLOW_OVF},
+		.first_index = first_index,
+		.rounding = rounding,
 		.counts = &counts,
 	};
 
@@ -70,6 +71,12 @@ static void convert(const struct tile *t, enum mxfp_format to, void *dst, enum m
 		memcpy(dst, src, n * mxfp_format_get_info(to)->storage_bytes);
 	else
 		t->call->kernels->convert[to][from](&job);
+}
+
+static void convert(const struct tile *t, enum mxfp_format to, void *dst, enum mxfp_format from, const void *src,
+                    size_t n)
+{
+	convert_rounded(t, to, dst, from, src, n, (struct mxfp_rounding){MXFP_ROUND_RNE, MXFP_OVERFLOW_OVF, false, 0, 0}, 0);
 }
 
 /* Where C[row][col] of the tile is stored. */
@@ -108,25 +115,16 @@ static void start(const struct tile *t)
 static void round_psum(const struct tile *t, size_t pass)
 {
 	const struct mxfp_gemm_options *o = t->call->options;
+	const struct mxfp_rounding rounding = {o->psum_round, MXFP_OVERFLOW_OVF, false, o->seed, o->stream + pass};
 	uint16_t rounded[SEGMENT];
-	struct mxfp_counts counts = {0};
 	size_t count;
 
 	for (size_t row = 0; row < t->rows; row++)
 		for (size_t col = 0; col < t->cols; col += count) {
 			float *c = sums(t, row, col, &count);
-			const struct mxfp_convert_job job = {
-				.dst_format = MXFP_FORMAT_BF16,
-				.src_format = MXFP_FORMAT_F32,
-				.dst = rounded,
-				.src = c,
-				.n = count,
-				.first_index = (uint64_t)(t->unit->row + t->row + row) * t->p->n + t->col + col,
-				.rounding = {o->psum_round, MXFP_OVERFLOW_OVF, false, o->seed, o->stream + pass},
-				.counts = &counts,
-			};
 
-			t->call->kernels->convert[MXFP_FORMAT_BF16][MXFP_FORMAT_F32](&job);
+			convert_rounded(t, MXFP_FORMAT_BF16, rounded, MXFP_FORMAT_F32, c, count, rounding,
+			                (uint64_t)(t->unit->row + t->row + row) * t->p->n + t->col + col);
 			convert(t, MXFP_FORMAT_F32, c, MXFP_FORMAT_BF16, rounded, count);
 		}
 }
