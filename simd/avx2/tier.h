@@ -18,17 +18,12 @@ enum {
 
 #include <immintrin.h>
 
-#include "body/fp_x86.h"
+#define MM(operation) _mm256_##operation
+#define MM_INT __m256i
+#define MM_F32 __m256
+#define MM_F64 __m256d
 
-ALWAYS_INLINE vu32 min_u32(vu32 a, vu32 b)
-{
-	return (vu32)_mm256_min_epu32((__m256i)a, (__m256i)b);
-}
-
-ALWAYS_INLINE vu32 max_u32(vu32 a, vu32 b)
-{
-	return (vu32)_mm256_max_epu32((__m256i)a, (__m256i)b);
-}
+#include "body/x86.h"
 
 ALWAYS_INLINE uint32_t max_across(vu32 v)
 {
@@ -38,29 +33,9 @@ ALWAYS_INLINE uint32_t max_across(vu32 v)
 	return (uint32_t)_mm_cvtsi128_si32(_mm_max_epu32(two, _mm_shuffle_epi32(two, 1)));
 }
 
-ALWAYS_INLINE vu32 shift_left(vu32 v, vu32 count)
-{
-	return (vu32)_mm256_sllv_epi32((__m256i)v, (__m256i)count);
-}
-
-ALWAYS_INLINE vu32 shift_right(vu32 v, vu32 count)
-{
-	return (vu32)_mm256_srlv_epi32((__m256i)v, (__m256i)count);
-}
-
 ALWAYS_INLINE bool any(vs32 mask)
 {
 	return !_mm256_testz_si256((__m256i)mask, (__m256i)mask);
-}
-
-ALWAYS_INLINE vf32 fma_f32(vf32 a, vf32 b, vf32 c)
-{
-	return (vf32)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
-}
-
-ALWAYS_INLINE vf64 fma_f64(vf64 a, vf64 b, vf64 c)
-{
-	return (vf64)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
 }
 
 /* LANES / 2 numbers. */
@@ -120,18 +95,9 @@ ALWAYS_INLINE void store_u8(uint8_t *at, vu32 v)
 /* Word w of lane i to at[4 * i + w]. */
 ALWAYS_INLINE void store_interleaved(uint32_t *at, const vu32 word[4])
 {
-	__m256i low01 = _mm256_unpacklo_epi32((__m256i)word[0], (__m256i)word[1]);
-	__m256i high01 = _mm256_unpackhi_epi32((__m256i)word[0], (__m256i)word[1]);
-	__m256i low23 = _mm256_unpacklo_epi32((__m256i)word[2], (__m256i)word[3]);
-	__m256i high23 = _mm256_unpackhi_epi32((__m256i)word[2], (__m256i)word[3]);
-	/* Lane i of the first quarter of each 128-bit part, then of the second, ... */
-	const __m256i quarter[4] = {
-		_mm256_unpacklo_epi64(low01, low23),
-		_mm256_unpackhi_epi64(low01, low23),
-		_mm256_unpacklo_epi64(high01, high23),
-		_mm256_unpackhi_epi64(high01, high23),
-	};
+	__m256i quarter[4];
 
+	interleave_quarters(quarter, word);
 	for (int i = 0; i < 4; i++) {
 		_mm_storeu_si128((__m128i *)(at + 4 * i), _mm256_castsi256_si128(quarter[i]));
 		_mm_storeu_si128((__m128i *)(at + 16 + 4 * i), _mm256_extracti128_si256(quarter[i], 1));

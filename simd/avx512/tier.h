@@ -17,46 +17,21 @@ enum {
 
 #include <immintrin.h>
 
-#include "body/fp_x86.h"
+#define MM(operation) _mm512_##operation
+#define MM_INT __m512i
+#define MM_F32 __m512
+#define MM_F64 __m512d
 
-ALWAYS_INLINE vu32 min_u32(vu32 a, vu32 b)
-{
-	return (vu32)_mm512_min_epu32((__m512i)a, (__m512i)b);
-}
-
-ALWAYS_INLINE vu32 max_u32(vu32 a, vu32 b)
-{
-	return (vu32)_mm512_max_epu32((__m512i)a, (__m512i)b);
-}
+#include "body/x86.h"
 
 ALWAYS_INLINE uint32_t max_across(vu32 v)
 {
 	return _mm512_reduce_max_epu32((__m512i)v);
 }
 
-ALWAYS_INLINE vu32 shift_left(vu32 v, vu32 count)
-{
-	return (vu32)_mm512_sllv_epi32((__m512i)v, (__m512i)count);
-}
-
-ALWAYS_INLINE vu32 shift_right(vu32 v, vu32 count)
-{
-	return (vu32)_mm512_srlv_epi32((__m512i)v, (__m512i)count);
-}
-
 ALWAYS_INLINE bool any(vs32 mask)
 {
 	return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
-}
-
-ALWAYS_INLINE vf32 fma_f32(vf32 a, vf32 b, vf32 c)
-{
-	return (vf32)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
-}
-
-ALWAYS_INLINE vf64 fma_f64(vf64 a, vf64 b, vf64 c)
-{
-	return (vf64)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
 }
 
 /* LANES / 2 numbers. */
@@ -131,18 +106,9 @@ ALWAYS_INLINE void store_nibbles(uint8_t *at, vu8 codes)
 /* Word w of lane i to at[4 * i + w]. */
 ALWAYS_INLINE void store_interleaved(uint32_t *at, const vu32 word[4])
 {
-	__m512i low01 = _mm512_unpacklo_epi32((__m512i)word[0], (__m512i)word[1]);
-	__m512i high01 = _mm512_unpackhi_epi32((__m512i)word[0], (__m512i)word[1]);
-	__m512i low23 = _mm512_unpacklo_epi32((__m512i)word[2], (__m512i)word[3]);
-	__m512i high23 = _mm512_unpackhi_epi32((__m512i)word[2], (__m512i)word[3]);
-	/* Lane i of the first quarter of each 128-bit part, then of the second, ... */
-	const __m512i quarter[4] = {
-		_mm512_unpacklo_epi64(low01, low23),
-		_mm512_unpackhi_epi64(low01, low23),
-		_mm512_unpacklo_epi64(high01, high23),
-		_mm512_unpackhi_epi64(high01, high23),
-	};
+	__m512i quarter[4];
 
+	interleave_quarters(quarter, word);
 	for (int i = 0; i < 4; i++) {
 		_mm_storeu_si128((__m128i *)(at + 4 * i), _mm512_castsi512_si128(quarter[i]));
 		_mm_storeu_si128((__m128i *)(at + 16 + 4 * i), _mm512_extracti32x4_epi32(quarter[i], 1));

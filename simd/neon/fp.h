@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The state of floating point, aarch64: FPCR holds the control bits, FPSR the sticky flags; body/fp_x86.h has the
+ * The state of floating point, aarch64: FPCR holds the control bits, FPSR the sticky flags; body/x86.h has the
  * rules. FPCR 0 is round to nearest, subnormals kept, no exception trapped, NaNs propagated.
  */
 #ifndef MXFP_NEON_FP_H

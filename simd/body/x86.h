@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What avx2 and avx512 share: operations whose instructions have the same names, MM(add_ps) being _mm256_add_ps or
+ * _mm512_add_ps, and the state of floating point. A kernel that computes in floating point enters with fp_enter(),
+ * calls a function that is not inlined (so that nothing moves across), and leaves with fp_leave(), which restores the
+ * control bits and the sticky flags.
+ */
+#ifndef MXFP_BODY_X86_H
+#define MXFP_BODY_X86_H
+
+#include <immintrin.h>
+
+/* To nearest, subnormals kept, no exception trapped: what a process starts with. */
+enum { MXCSR_DEFAULT = 0x1F80 };
+
+struct fp_state {
+	uint32_t mxcsr;
+};
+
+ALWAYS_INLINE struct fp_state fp_enter(void)
+{
+	struct fp_state state = {_mm_getcsr()};
+
+	_mm_setcsr(MXCSR_DEFAULT);
+	return state;
+}
+
+ALWAYS_INLINE void fp_leave(struct fp_state state)
+{
+	_mm_setcsr(state.mxcsr);
+}
+
+ALWAYS_INLINE vu32 min_u32(vu32 a, vu32 b)
+{
+	return (vu32)MM(min_epu32)((MM_INT)a, (MM_INT)b);
+}
+
+ALWAYS_INLINE vu32 max_u32(vu32 a, vu32 b)
+{
+	return (vu32)MM(max_epu32)((MM_INT)a, (MM_INT)b);
+}
+
+ALWAYS_INLINE vu32 shift_left(vu32 v, vu32 count)
+{
+	return (vu32)MM(sllv_epi32)((MM_INT)v, (MM_INT)count);
+}
+
+ALWAYS_INLINE vu32 shift_right(vu32 v, vu32 count)
+{
+	return (vu32)MM(srlv_epi32)((MM_INT)v, (MM_INT)count);
+}
+
+ALWAYS_INLINE vf32 fma_f32(vf32 a, vf32 b, vf32 c)
+{
+	return (vf32)MM(fmadd_ps)((MM_F32)a, (MM_F32)b, (MM_F32)c);
+}
+
+ALWAYS_INLINE vf64 fma_f64(vf64 a, vf64 b, vf64 c)
+{
+	return (vf64)MM(fmadd_pd)((MM_F64)a, (MM_F64)b, (MM_F64)c);
+}
+
+/* The first half of store_interleaved(): lane i of the first quarter of each 128-bit part, then of the second, ... */
+ALWAYS_INLINE void interleave_quarters(MM_INT quarter[4], const vu32 word[4])
+{
+	MM_INT low01 = MM(unpacklo_epi32)((MM_INT)word[0], (MM_INT)word[1]);
+	MM_INT high01 = MM(unpackhi_epi32)((MM_INT)word[0], (MM_INT)word[1]);
+	MM_INT low23 = MM(unpacklo_epi32)((MM_INT)word[2], (MM_INT)word[3]);
+	MM_INT high23 = MM(unpackhi_epi32)((MM_INT)word[2], (MM_INT)word[3]);
+
+	quarter[0] = MM(unpacklo_epi64)(low01, low23);
+	quarter[1] = MM(unpackhi_epi64)(low01, low23);
+	quarter[2] = MM(unpacklo_epi64)(high01, high23);
+	quarter[3] = MM(unpackhi_epi64)(high01, high23);
+}
+
+#endif
