@@ -10,8 +10,6 @@
 #include "body/nvfp4_tensor.h"
 #include "body/slots.h"
 
-#define FLOAT_MAX 0x1.fffffep127f
-
 struct tensor {
 	enum mxfp_recipe recipe;
 	struct nvfp4_tensor of;
@@ -64,7 +62,7 @@ ALWAYS_INLINE struct scales round_scale_ggml(__m512 v)
 	s.byte = _mm512_srli_epi32(_mm512_add_epi32(_mm512_castps_si512(v), half), up);
 	s.byte = _mm512_sub_epi32(s.byte, _mm512_set1_epi32(rebias));
 	s.byte = _mm512_mask_mov_epi32(s.byte, _mm512_cmp_ps_mask(v, _mm512_set1_ps(248), _CMP_GE_OQ),
-	                               _mm512_set1_epi32(0x7E));
+	                               _mm512_set1_epi32(MXFP_UE4M3_NAN - 1));
 	s.value = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(s.byte, _mm512_set1_epi32(rebias)), up));
 	__mmask16 small = _mm512_cmp_ps_mask(v, _mm512_set1_ps(MXFP_UE4M3_MIN_NORMAL), _CMP_LT_OQ);
 	__m512i n = _mm512_cvttps_epi32(_mm512_add_ps(_mm512_mul_ps(v, subnormals), _mm512_set1_ps(0.5f)));
@@ -86,7 +84,7 @@ ALWAYS_INLINE struct scales te_scales(const struct tensor *t, __m512 unrounded)
 	struct scales s = round_scale(unrounded);
 
 	s.factor = _mm512_div_ps(one, _mm512_mul_ps(s.value, _mm512_set1_ps(t->of.decode)));
-	s.factor = _mm512_min_ps(s.factor, _mm512_set1_ps(FLOAT_MAX));
+	s.factor = _mm512_min_ps(s.factor, _mm512_set1_ps(float_of(F32_MAX)));
 	return s;
 }
 

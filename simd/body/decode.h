@@ -8,6 +8,7 @@
 #define MXFP_BODY_DECODE_H
 
 #include "kernels.h"
+#include "scale.h"
 
 enum decoder_kind { DECODER_TOP_BITS, DECODER_FLOAT, DECODER_FIXED, DECODER_EXPONENT };
 
@@ -86,7 +87,7 @@ ALWAYS_INLINE vu32 decode_lanes(const struct decoder *d, enum decoder_kind kind,
 		break;
 	}
 	vu32 x = blend(code == 0, splat(F32_HIDDEN / 2), code << F32_SIGNIFICAND_BITS);
-	return blend(code == 0xFF, splat(F32_NAN), x);
+	return blend(code == MXFP_SCALE_NAN, splat(F32_NAN), x);
 }
 
 /* Lanes i, i + 1, ... of an array of codes; n lanes are there. */

@@ -14,9 +14,9 @@
 #include "body/slots.h"
 #include "body/store.h"
 #include "body/widener.h"
+#include "scale.h"
 
 enum {
-	MIN_BLOCK = 16,
 	UNIT = 4 * LANES,
 	GROUP = 512 /* numbers: whole blocks of each format, and whole units */
 };
@@ -34,7 +34,7 @@ struct dequantizer {
 /* The codes of a group in bytes, and the scales of its blocks. */
 struct group {
 	uint8_t codes[GROUP];
-	uint32_t scales[GROUP / MIN_BLOCK];
+	uint32_t scales[GROUP / MXFP_NVFP4_BLOCK];
 };
 
 /* Numbers of one block: NaN keeps its sign unless it comes from the scale or the tensor scale. */
@@ -100,7 +100,7 @@ ALWAYS_INLINE void dequantize_units(const struct dequantizer *d, enum mxfp_forma
                                     const struct group *g, size_t n, uint8_t *to)
 {
 	const struct widener w = d->widener; /* what no store can change */
-	size_t length = kind == NONE ? 2 * MIN_BLOCK : MIN_BLOCK;
+	size_t length = kind == NONE ? MXFP_MX_BLOCK : MXFP_NVFP4_BLOCK;
 	bool fixed = d->element->kind == MXFP_KIND_FIXED;
 	float tensor_scale = d->tensor_scale;
 

@@ -10,6 +10,7 @@
 
 #include "body/decode.h"
 #include "body/gemm_panel.h"
+#include "scale.h"
 
 /* Ranges over the panel as binary32 bits: of scales, and of the magnitudes of elements but zeros. A NaN or Inf is the
    greatest. */
@@ -19,8 +20,7 @@ struct blocks_head {
 
 enum {
 	BLOCKS_HEAD_BYTES = MXFP_GEMM_ALIGN,
-	BLOCKS_MIN_LENGTH = 16,
-	BLOCKS_MAX = PANEL_SLICE / BLOCKS_MIN_LENGTH /* of a row of a slice */
+	BLOCKS_MAX = PANEL_SLICE / MXFP_NVFP4_BLOCK /* of a row of a slice, whose blocks are the shortest */
 };
 
 /* Elements in a block of the product. */

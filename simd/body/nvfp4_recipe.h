@@ -12,8 +12,6 @@
 #include "body/nearest.h"
 #include "body/nvfp4_tensor.h"
 
-#define MAX_FINITE 0x1.FFFFFEp127F
-
 struct recipe {
 	enum mxfp_recipe recipe;
 	struct nvfp4_tensor tensor;
@@ -104,7 +102,7 @@ static inline vf32 scale_factors(const struct recipe *r, vf32 scale)
 	switch (r->recipe) {
 	case MXFP_RECIPE_TE:
 	case MXFP_RECIPE_4OVER6:
-		return at_most(1.0F / (scale * r->tensor.decode), MAX_FINITE);
+		return at_most(1.0F / (scale * r->tensor.decode), float_of(F32_MAX));
 	case MXFP_RECIPE_TORCHAO:
 		return r->tensor.reciprocal / scale;
 	case MXFP_RECIPE_TORCHAO_1:
