@@ -178,25 +178,16 @@ ALWAYS_INLINE void decode_array(const struct mxfp_convert_job *job, group_decode
 	}
 }
 
-static NOINLINE void decode_bf16_array(const struct mxfp_convert_job *job)
-{
-	decode_array(job, decode_bf16, sizeof(uint16_t));
-}
-
-static NOINLINE void decode_f16_array(const struct mxfp_convert_job *job)
-{
-	decode_array(job, decode_f16, sizeof(uint16_t));
-}
-
-static NOINLINE void decode_tf32_array(const struct mxfp_convert_job *job)
-{
-	decode_array(job, decode_tf32, sizeof(uint32_t));
-}
-
-static NOINLINE void decode_f32_array(const struct mxfp_convert_job *job)
-{
-	decode_array(job, decode_f32, sizeof(uint32_t));
-}
+#define DECODE_ARRAY(name, decode, bytes) \
+	static NOINLINE void name(const struct mxfp_convert_job *job) \
+	{ \
+		decode_array(job, decode, bytes); \
+	}
+DECODE_ARRAY(decode_bf16_array, decode_bf16, sizeof(uint16_t))
+DECODE_ARRAY(decode_f16_array, decode_f16, sizeof(uint16_t))
+DECODE_ARRAY(decode_tf32_array, decode_tf32, sizeof(uint32_t))
+DECODE_ARRAY(decode_f32_array, decode_f32, sizeof(uint32_t))
+#undef DECODE_ARRAY
 
 void TIER(decode_wide)(const struct mxfp_convert_job *job)
 {

@@ -165,16 +165,17 @@ struct nvfp4_values {
 	float of[1 << 7][16];
 };
 
-/* The values of scale codes: 8 * 2^-9 is the smallest normal one, code n is n * 2^-9 below it. */
+/* The values of scale codes: below the smallest normal one, code n is n times the smallest. */
 static void ue4m3_values(float values[1 << 7])
 {
 	const __m512i rebias = _mm512_set1_epi32((F32_BIAS - MXFP_UE4M3_BIAS) << F32_SIGNIFICAND_BITS);
+	const unsigned up = F32_SIGNIFICAND_BITS - MXFP_UE4M3_SIGNIFICAND_BITS;
 
 	for (int code = 0; code < 1 << 7; code += LANES) {
 		__m512i codes = _mm512_add_epi32((__m512i)lane_numbers(), _mm512_set1_epi32(code));
-		__m512 subnormal = _mm512_mul_ps(_mm512_cvtepi32_ps(codes), _mm512_set1_ps(0x1p-9f));
-		__m512i normal = _mm512_add_epi32(_mm512_slli_epi32(codes, F32_SIGNIFICAND_BITS - 3), rebias);
-		__mmask16 is_normal = _mm512_cmpge_epu32_mask(codes, _mm512_set1_epi32(8));
+		__m512 subnormal = _mm512_mul_ps(_mm512_cvtepi32_ps(codes), _mm512_set1_ps(MXFP_UE4M3_MIN));
+		__m512i normal = _mm512_add_epi32(_mm512_slli_epi32(codes, up), rebias);
+		__mmask16 is_normal = _mm512_cmpge_epu32_mask(codes, _mm512_set1_epi32(1 << MXFP_UE4M3_SIGNIFICAND_BITS));
 
 		_mm512_storeu_ps(values + code, _mm512_mask_mov_ps(subnormal, is_normal, _mm512_castsi512_ps(normal)));
 	}
@@ -309,20 +310,16 @@ ALWAYS_INLINE void dequantize_to(const struct mxfp_dequantize_job *job, enum mxf
 		break;
 	}
 }
-static NOINLINE void to_f32(const struct mxfp_dequantize_job *job)
-{
-	dequantize_to(job, MXFP_FORMAT_F32);
-}
 
-static NOINLINE void to_bf16(const struct mxfp_dequantize_job *job)
-{
-	dequantize_to(job, MXFP_FORMAT_BF16);
-}
-
-static NOINLINE void to_f16(const struct mxfp_dequantize_job *job)
-{
-	dequantize_to(job, MXFP_FORMAT_F16);
-}
+#define DEQUANTIZE_TO(name, format) \
+	static NOINLINE void name(const struct mxfp_dequantize_job *job) \
+	{ \
+		dequantize_to(job, format); \
+	}
+DEQUANTIZE_TO(to_f32, MXFP_FORMAT_F32)
+DEQUANTIZE_TO(to_bf16, MXFP_FORMAT_BF16)
+DEQUANTIZE_TO(to_f16, MXFP_FORMAT_F16)
+#undef DEQUANTIZE_TO
 
 void TIER(dequantize)(const struct mxfp_dequantize_job *job)
 {

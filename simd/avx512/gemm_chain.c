@@ -38,15 +38,6 @@ static void pack_a(const struct mxfp_gemm_pack_job *job)
 	TIER(gemm_chain_decode)(job, job->row, job->rows, job->panel, gemm_chain_a_stride(job->k));
 }
 
-/* Columns of 16 rows, `stride` apart. */
-ALWAYS_INLINE void transpose(__m512 b[LANES], const float *from, size_t stride)
-{
-#pragma GCC unroll 16
-	for (size_t i = 0; i < LANES; i++)
-		b[i] = _mm512_loadu_ps(from + i * stride);
-	transpose_16x16(b);
-}
-
 /* Numbers back in the format that they were decoded from, bf16 or f16, or as they are. */
 ALWAYS_INLINE void store_numbers(enum mxfp_format format, void *to, __m512 x)
 {
@@ -71,7 +62,7 @@ ALWAYS_INLINE void pack_slice(const struct mxfp_gemm_pack_job *job, size_t row, 
 		TIER(gemm_chain_decode)(&slice, job->row + row, left < LANES ? left : LANES, rows[0], PANEL_SLICE);
 	for (size_t i = 0; i < slice.k; i++) {
 		if (i % LANES == 0)
-			transpose(columns, &rows[0][i], PANEL_SLICE);
+			load_transposed(columns, &rows[0][i], PANEL_SLICE);
 		store_numbers(format, to + i * NR * width, columns[i % LANES]);
 	}
 }

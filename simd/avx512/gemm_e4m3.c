@@ -825,23 +825,16 @@ ALWAYS_INLINE void add_blocks(__m512 p[GEMM_E4M3_VECTORS], const struct gemm_e4m
 }
 
 /* Not inlined: the compiler would pull what the variants have in common before the choice, and run out of registers. */
-static NOINLINE void add_two(__m512 p[GEMM_E4M3_VECTORS], const struct gemm_e4m3_single *a, const uint8_t *scales,
-                             const uint8_t *codes)
-{
-	add_blocks(p, a, scales, codes, 2, false);
-}
-
-static NOINLINE void add_two_with_rests(__m512 p[GEMM_E4M3_VECTORS], const struct gemm_e4m3_single *a,
-                                        const uint8_t *scales, const uint8_t *codes)
-{
-	add_blocks(p, a, scales, codes, 2, true);
-}
-
-static NOINLINE void add_one(__m512 p[GEMM_E4M3_VECTORS], const struct gemm_e4m3_single *a, const uint8_t *scales,
-                             const uint8_t *codes)
-{
-	add_blocks(p, a, scales, codes, 1, true);
-}
+#define ADD_BLOCKS(name, n, rests) \
+	static NOINLINE void name(__m512 p[GEMM_E4M3_VECTORS], const struct gemm_e4m3_single *a, const uint8_t *scales, \
+	                          const uint8_t *codes) \
+	{ \
+		add_blocks(p, a, scales, codes, n, rests); \
+	}
+ADD_BLOCKS(add_two, 2, false)
+ADD_BLOCKS(add_two_with_rests, 2, true)
+ADD_BLOCKS(add_one, 1, true)
+#undef ADD_BLOCKS
 
 /* A NaN counts as too large. */
 ALWAYS_INLINE bool scales_are_moderate(const uint8_t *scales, size_t blocks)

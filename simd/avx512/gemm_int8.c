@@ -107,7 +107,7 @@ static void clear_row(struct row *row)
 static void load_row_scales(struct row *row)
 {
 	const struct mxfp_gemm_pack_job *job = row->job;
-	const size_t length = gemm_int8_w_block(job->shape->a_format);
+	const size_t length = gemm_int8_block_of(job->shape->a_format);
 	const uint8_t *scales = scales_at(job->matrix, job->row + row->index, job->k0 / length);
 
 	memset(row->scale, 0, sizeof row->scale);
@@ -153,14 +153,14 @@ ALWAYS_INLINE __m512 factors_of(const struct row *row, size_t b, __m512 *excess)
 
 	*excess = one;
 	if (format == MXFP_FORMAT_NVFP4) { /* as binary16 they are 2^-8 of themselves */
-		__m128i code = _mm_and_si128(scale, _mm_set1_epi8(0x7F));
+		__m128i code = _mm_and_si128(scale, _mm_set1_epi8(MXFP_UE4M3_NAN));
 		__m512 number = _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(code), 7));
 		number = _mm512_scalef_ps(number, _mm512_cvtepi32_ps(_mm512_set1_epi32(unit + 8)));
 		return _mm512_mask_mov_ps(number, _mm_cmpeq_epi8_mask(code, _mm_set1_epi8(MXFP_UE4M3_NAN)), nan_lanes());
 	}
 	__m512i exponent = _mm512_add_epi32(_mm512_cvtepu8_epi32(scale), _mm512_set1_epi32(unit - MXFP_SCALE_BIAS));
 	__m512i least = _mm512_min_epi32(exponent, _mm512_set1_epi32(FACTOR_MOST));
-	__mmask16 nan = _mm_cmpeq_epi8_mask(scale, _mm_set1_epi8(-1));
+	__mmask16 nan = _mm_cmpeq_epi8_mask(scale, _mm_set1_epi8((char)MXFP_SCALE_NAN));
 
 	*excess = _mm512_mask_scalef_ps(one, (__mmask16)~nan, one, _mm512_cvtepi32_ps(_mm512_sub_epi32(exponent, least)));
 	return _mm512_mask_mov_ps(_mm512_scalef_ps(one, _mm512_cvtepi32_ps(least)), nan, nan_lanes());
@@ -229,7 +229,7 @@ void mxfp_gemm_int8_pack_a(const struct mxfp_gemm_pack_job *job)
 
 static size_t w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 {
-	return (gemm_int8_count(k, gemm_int8_w_block(shape->w_format)) +
+	return (gemm_int8_count(k, gemm_int8_block_of(shape->w_format)) +
 	        gemm_int8_w_words(shape->w_format, k) * sizeof(uint32_t)) * GEMM_INT8_NR;
 }
 
@@ -274,7 +274,7 @@ ALWAYS_INLINE void pack_codes(const struct mxfp_gemm_pack_job *job, enum mxfp_fo
 {
 	const struct mxfp_matrix *w = job->matrix;
 	const size_t words = gemm_int8_w_words(job->shape->w_format, job->k);
-	const size_t blocks = gemm_int8_count(job->k, gemm_int8_w_block(job->shape->w_format));
+	const size_t blocks = gemm_int8_count(job->k, gemm_int8_block_of(job->shape->w_format));
 	uint8_t *to = (uint8_t *)job->panel + blocks * GEMM_INT8_NR + first * sizeof(uint32_t);
 
 	for (size_t group = 0; group * LANES < words; group++) {
@@ -298,7 +298,7 @@ ALWAYS_INLINE void pack_codes(const struct mxfp_gemm_pack_job *job, enum mxfp_fo
 static void pack_scales(const struct mxfp_gemm_pack_job *job, size_t column, uint32_t zero)
 {
 	const enum mxfp_format format = job->shape->w_format;
-	const size_t length = gemm_int8_w_block(format), blocks = gemm_int8_count(job->k, length);
+	const size_t length = gemm_int8_block_of(format), blocks = gemm_int8_count(job->k, length);
 	uint8_t *to = (uint8_t *)job->panel + column, scale[GEMM_INT8_BLOCKS] = {0}, least;
 
 	if (column < job->rows)
@@ -307,7 +307,7 @@ static void pack_scales(const struct mxfp_gemm_pack_job *job, size_t column, uin
 		even_out(scale, zero, blocks, &least);
 	for (size_t b = 0; b < blocks; b++) {
 		if (format == MXFP_FORMAT_NVFP4)
-			scale[b] = (scale[b] & 0x7F) == MXFP_UE4M3_NAN ? 0xFF : scale[b] & 0x7F;
+			scale[b] = (scale[b] & MXFP_UE4M3_NAN) == MXFP_UE4M3_NAN ? MXFP_SCALE_NAN : scale[b] & MXFP_UE4M3_NAN;
 		to[b * GEMM_INT8_NR] = scale[b];
 	}
 }
@@ -341,7 +341,7 @@ enum { AHEAD = 4096 };
 ALWAYS_INLINE void multiply_few(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
                                 const struct kind *kind, int n)
 {
-	const size_t block = gemm_int8_w_block(job->shape->w_format), repeats = block / (size_t)kind->block;
+	const size_t block = gemm_int8_block_of(job->shape->w_format), repeats = block / (size_t)kind->block;
 	const size_t n_blocks = gemm_int8_count(job->k, (size_t)kind->block);
 	const size_t per_pass = job->shape->pass / (size_t)kind->block;
 	const size_t block_bytes = (size_t)kind->block * NR / (kind->nibbles ? 2 : 1);
@@ -382,32 +382,38 @@ ALWAYS_INLINE void multiply_kind(const struct mxfp_gemm_multiply_job *job, const
 
 static NOINLINE void multiply_few_bytes(const struct mxfp_gemm_multiply_job *job, const struct rows *a, int block)
 {
-	if (block == 32)
-		multiply_kind(job, a, &(struct kind){.block = 32});
+	if (block == MXFP_MX_BLOCK)
+		multiply_kind(job, a, &(struct kind){.block = MXFP_MX_BLOCK});
 	else
-		multiply_kind(job, a, &(struct kind){.block = 16});
+		multiply_kind(job, a, &(struct kind){.block = MXFP_NVFP4_BLOCK});
 }
 
 static NOINLINE void multiply_few_nibbles(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
                                           const struct kind *kind)
 {
 	if (kind->ue4m3)
-		multiply_kind(job, a, &(struct kind){.nibbles = true, .ue4m3 = true, .block = 16});
-	else if (kind->block == 32)
-		multiply_kind(job, a, &(struct kind){.nibbles = true, .block = 32});
+		multiply_kind(job, a, &(struct kind){.nibbles = true, .ue4m3 = true, .block = MXFP_NVFP4_BLOCK});
+	else if (kind->block == MXFP_MX_BLOCK)
+		multiply_kind(job, a, &(struct kind){.nibbles = true, .block = MXFP_MX_BLOCK});
 	else
-		multiply_kind(job, a, &(struct kind){.nibbles = true, .block = 16});
+		multiply_kind(job, a, &(struct kind){.nibbles = true, .block = MXFP_NVFP4_BLOCK});
+}
+
+static struct kind kind_of(const struct mxfp_gemm_shape *shape)
+{
+	return (struct kind){
+		.nibbles = gemm_int8_has_nibbles(shape->w_format),
+		.ue4m3 = shape->w_format == MXFP_FORMAT_NVFP4,
+		.block = (int)gemm_int8_pair_block(shape),
+	};
 }
 
 static NOINLINE void multiply_stored(const struct mxfp_gemm_multiply_job *job)
 {
 	const struct rows a = first_rows(job);
-	const struct kind kind = {
-		.ue4m3 = job->shape->w_format == MXFP_FORMAT_NVFP4,
-		.block = (int)gemm_int8_pair_block(job->shape),
-	};
+	const struct kind kind = kind_of(job->shape);
 
-	if (gemm_int8_has_nibbles(job->shape->w_format))
+	if (kind.nibbles)
 		multiply_few_nibbles(job, &a, &kind);
 	else
 		multiply_few_bytes(job, &a, kind.block);
@@ -452,19 +458,6 @@ ALWAYS_INLINE void multiply_panel(const struct mxfp_gemm_multiply_job *job, cons
 	}
 }
 
-/* C += P of whole passes, of one panel. */
-ALWAYS_INLINE void end_folded(float *c, __m512i sum[][VECTORS], const float *factor, const struct columns *w)
-{
-#pragma GCC unroll 12
-	for (int i = 0; i < MR * VECTORS; i++) {
-		const int r = i / VECTORS, v = i % VECTORS;
-		__m512 p = _mm512_mul_ps(_mm512_cvtepi32_ps(sum[r][v]), _mm512_set1_ps(factor[r]));
-		float *at = c + i * LANES;
-
-		_mm512_store_ps(at, _mm512_fmadd_ps(p, _mm512_load_ps(w->scales + v * LANES), _mm512_load_ps(at)));
-	}
-}
-
 /* Folded panels of A, `panels` of them: two have as many sums as registers can hold. */
 ALWAYS_INLINE void multiply_folded(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
                                    const struct columns *w, float *c, int panels)
@@ -488,7 +481,7 @@ ALWAYS_INLINE void multiply_folded(const struct mxfp_gemm_multiply_job *job, con
 		}
 #pragma GCC unroll 2
 		for (int i = 0; i < panels; i++)
-			end_folded(c + i * MR * NR, sum + i * MR, a[i].head->folded_factor, w);
+			end_folded(c + i * MR * NR, sum + i * MR, a[i].head->folded_factor, w->scales);
 	}
 }
 
@@ -515,7 +508,7 @@ struct source {
 static void source_begin(struct source *w, const struct mxfp_gemm_multiply_job *job, const struct kind *kind)
 {
 	w->kind = kind;
-	w->block = gemm_int8_w_block(job->shape->w_format);
+	w->block = gemm_int8_block_of(job->shape->w_format);
 	w->n_blocks = gemm_int8_count(job->k, w->block);
 	w->scales = job->w;
 	w->codes = w->scales + w->n_blocks * NR;
@@ -592,10 +585,10 @@ static NOINLINE const struct columns *expand_plain(struct source *w)
 	{ \
 		multiply_panel(job, a, w, c, &(struct kind){__VA_ARGS__}); \
 	}
-MULTIPLY_PANEL(multiply_32, .block = 32)
-MULTIPLY_PANEL(multiply_16, .block = 16)
-MULTIPLY_PANEL(multiply_excess_32, .block = 32, .excess = true)
-MULTIPLY_PANEL(multiply_excess_16, .block = 16, .excess = true)
+MULTIPLY_PANEL(multiply_32, .block = MXFP_MX_BLOCK)
+MULTIPLY_PANEL(multiply_16, .block = MXFP_NVFP4_BLOCK)
+MULTIPLY_PANEL(multiply_excess_32, .block = MXFP_MX_BLOCK, .excess = true)
+MULTIPLY_PANEL(multiply_excess_16, .block = MXFP_NVFP4_BLOCK, .excess = true)
 #undef MULTIPLY_PANEL
 
 /* One panel of A, or two. Returns how many. */
@@ -610,7 +603,7 @@ ALWAYS_INLINE size_t multiply_next(const struct mxfp_gemm_multiply_job *job, str
 			return 2;
 		}
 		multiply_folded_one(job, a, expand_folded(w), c);
-	} else if (w->kind->block == 32) {
+	} else if (w->kind->block == MXFP_MX_BLOCK) {
 		(head->excess ? multiply_excess_32 : multiply_32)(job, a, expand_plain(w), c);
 	} else {
 		(head->excess ? multiply_excess_16 : multiply_16)(job, a, expand_plain(w), c);
@@ -620,11 +613,7 @@ ALWAYS_INLINE size_t multiply_next(const struct mxfp_gemm_multiply_job *job, str
 
 static NOINLINE void multiply_many(const struct mxfp_gemm_multiply_job *job)
 {
-	const struct kind kind = {
-		.nibbles = gemm_int8_has_nibbles(job->shape->w_format),
-		.ue4m3 = job->shape->w_format == MXFP_FORMAT_NVFP4,
-		.block = (int)gemm_int8_pair_block(job->shape),
-	};
+	const struct kind kind = kind_of(job->shape);
 	const size_t panels = gemm_int8_count(job->rows, MR);
 	/* What follows the panel of W is most likely the next one: each panel of A fetches its share. */
 	const size_t panel_bytes = w_bytes(job->shape, job->k);

@@ -42,8 +42,8 @@ enum {
 	GEMM_INT8_MR = 4,
 	GEMM_INT8_VECTORS = 3,
 	GEMM_INT8_NR = GEMM_INT8_VECTORS * LANES,
-	GEMM_INT8_UNIT = 32,
-	GEMM_INT8_BLOCKS = MXFP_GEMM_CHUNK / 16,
+	GEMM_INT8_UNIT = MXFP_MX_BLOCK,
+	GEMM_INT8_BLOCKS = MXFP_GEMM_CHUNK / MXFP_NVFP4_BLOCK,
 	GEMM_INT8_PASSES = 4,              /* in a chunk, at most */
 	GEMM_INT8_BIAS = 0x4B400000,       /* 1.5 * 2^23 */
 	GEMM_INT8_OFFSET_FOLDED = 128,
@@ -66,14 +66,14 @@ struct gemm_int8_head {
 	uint32_t excess; /* some block's is not 1 */
 };
 
-ALWAYS_INLINE size_t gemm_int8_w_block(enum mxfp_format format)
+ALWAYS_INLINE size_t gemm_int8_block_of(enum mxfp_format format)
 {
-	return format == MXFP_FORMAT_NVFP4 ? 16 : 32;
+	return format == MXFP_FORMAT_NVFP4 ? MXFP_NVFP4_BLOCK : MXFP_MX_BLOCK;
 }
 
 ALWAYS_INLINE size_t gemm_int8_pair_block(const struct mxfp_gemm_shape *shape)
 {
-	return shape->a_format == MXFP_FORMAT_NVFP4 || shape->w_format == MXFP_FORMAT_NVFP4 ? 16 : 32;
+	return gemm_int8_block_of(shape->a_format == MXFP_FORMAT_NVFP4 ? shape->a_format : shape->w_format);
 }
 
 ALWAYS_INLINE bool gemm_int8_has_nibbles(enum mxfp_format format)
@@ -97,7 +97,7 @@ ALWAYS_INLINE size_t gemm_int8_count(size_t k, size_t n)
 
 ALWAYS_INLINE size_t gemm_int8_w_words(enum mxfp_format format, size_t k)
 {
-	const size_t block = gemm_int8_w_block(format);
+	const size_t block = gemm_int8_block_of(format);
 
 	return gemm_int8_count(k, block) * block / (gemm_int8_has_nibbles(format) ? 8 : 4);
 }
@@ -265,6 +265,19 @@ ALWAYS_INLINE void multiply_block(__m512 p[][VECTORS], const struct rows *a, con
 #pragma GCC unroll 4
 	for (int r = 0; r < n; r++)
 		add_block(p[r], sum[r], &blocks[r], scale, kind->excess);
+}
+
+/* C += P of whole passes of one panel, both folded; scales: of columns. */
+ALWAYS_INLINE void end_folded(float *c, __m512i sum[][VECTORS], const float *factor, const float *scales)
+{
+#pragma GCC unroll 12
+	for (int i = 0; i < MR * VECTORS; i++) {
+		const int r = i / VECTORS, v = i % VECTORS;
+		__m512 p = _mm512_mul_ps(_mm512_cvtepi32_ps(sum[r][v]), _mm512_set1_ps(factor[r]));
+		float *at = c + i * LANES;
+
+		_mm512_store_ps(at, _mm512_fmadd_ps(p, _mm512_load_ps(scales + v * LANES), _mm512_load_ps(at)));
+	}
 }
 
 /* C += P. */

@@ -111,10 +111,7 @@ static bool pack_columns(const struct mxfp_gemm_pack_job *job, size_t first, flo
 		for (size_t k = 0; k < end; k += LANES) {
 			__m512 x[LANES];
 
-#pragma GCC unroll 16
-			for (size_t i = 0; i < LANES; i++)
-				x[i] = _mm512_loadu_ps(&rows[i][k]);
-			transpose_16x16(x);
+			load_transposed(x, &rows[0][k], STRIDE);
 #pragma GCC unroll 16
 			for (size_t i = 0; i < LANES; i++)
 				_mm512_storeu_ps(to + (k0 + k + i) * MR + first, x[i]);
@@ -347,16 +344,6 @@ ALWAYS_INLINE void multiply_few(const struct part *p, size_t tags)
 		multiply_rows(p, tags, row, 1);
 }
 
-static NOINLINE void multiply_few_4_16(const struct part *p)
-{
-	multiply_few(p, 1);
-}
-
-static NOINLINE void multiply_few_4_8(const struct part *p)
-{
-	multiply_few(p, 2);
-}
-
 /* Adds a product to one output: of number j of tag `o` of four tags. */
 ALWAYS_INLINE void add_product(__m512 *sum, const float *a, uint64_t tags, size_t o, size_t j, const uint8_t *kept,
                                size_t vectors)
@@ -427,10 +414,7 @@ ALWAYS_INLINE bool add_sums(const struct sums *sums, float *c, size_t vectors)
 		for (size_t v = 0; v < vectors; v++) {
 			__m512 x[LANES];
 
-#pragma GCC unroll 16
-			for (size_t i = 0; i < LANES; i++)
-				x[i] = _mm512_load_ps(&sums->at[n + i][v * LANES]);
-			transpose_16x16(x);
+			load_transposed(x, &sums->at[n][v * LANES], MR);
 #pragma GCC unroll 16
 			for (size_t i = 0; i < LANES; i++)
 				add_to(c + (v * LANES + i) * NR + n, x[i]);
@@ -455,25 +439,24 @@ ALWAYS_INLINE void multiply_many(const struct part *p, size_t tags, size_t vecto
 		multiply_dense(p, tags);
 }
 
-static NOINLINE void multiply_many_4_16(const struct part *p)
-{
-	if (p->rows > 2 * LANES)
-		multiply_many(p, 1, 4);
-	else if (p->rows > LANES)
-		multiply_many(p, 1, 2);
-	else
-		multiply_many(p, 1, 1);
-}
-
-static NOINLINE void multiply_many_4_8(const struct part *p)
-{
-	if (p->rows > 2 * LANES)
-		multiply_many(p, 2, 4);
-	else if (p->rows > LANES)
-		multiply_many(p, 2, 2);
-	else
-		multiply_many(p, 2, 1);
-}
+/* Functions for each pattern, which has so many words of tags a unit: of few rows and of many. */
+#define MULTIPLY(few, many, tags) \
+	static NOINLINE void few(const struct part *p) \
+	{ \
+		multiply_few(p, tags); \
+	} \
+	static NOINLINE void many(const struct part *p) \
+	{ \
+		if (p->rows > 2 * LANES) \
+			multiply_many(p, tags, 4); \
+		else if (p->rows > LANES) \
+			multiply_many(p, tags, 2); \
+		else \
+			multiply_many(p, tags, 1); \
+	}
+MULTIPLY(multiply_few_4_16, multiply_many_4_16, 1)
+MULTIPLY(multiply_few_4_8, multiply_many_4_8, 2)
+#undef MULTIPLY
 
 /* One panel of A in all passes. */
 static void multiply_panel(const struct mxfp_gemm_multiply_job *job, const uint8_t *panel, size_t rows, float *c)

@@ -26,7 +26,7 @@ enum { GROUPS = MXFP_GEMM_CHUNK / 8 };
 
 static size_t w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 {
-	return gemm_int8_count(k, 32) * NR * (1 + 2 * sizeof(uint32_t) * sparse_int8_words(shape->sparsity));
+	return gemm_int8_count(k, GEMM_INT8_UNIT) * NR * (1 + 2 * sizeof(uint32_t) * sparse_int8_words(shape->sparsity));
 }
 
 static void pack_a(const struct mxfp_gemm_pack_job *job)
@@ -76,7 +76,7 @@ static void load_column(struct column *column, const struct mxfp_gemm_pack_job *
 
 static void pack_w(const struct mxfp_gemm_pack_job *job)
 {
-	const size_t words = sparse_int8_words(job->shape->sparsity), blocks = gemm_int8_count(job->k, 32);
+	const size_t words = sparse_int8_words(job->shape->sparsity), blocks = gemm_int8_count(job->k, GEMM_INT8_UNIT);
 	uint8_t *scales = job->panel, *to = scales + blocks * NR;
 
 	for (size_t n = 0; n < NR; n++) {
@@ -86,7 +86,7 @@ static void pack_w(const struct mxfp_gemm_pack_job *job)
 
 		if (n < job->rows) {
 			load_column(&column, job, job->row + n);
-			memcpy(scale, scales_at(job->matrix, job->row + n, job->k0 / 32), blocks);
+			memcpy(scale, scales_at(job->matrix, job->row + n, job->k0 / GEMM_INT8_UNIT), blocks);
 		}
 		for (size_t b = 0; b < blocks; b++) {
 			bool is_zero = true;
@@ -113,7 +113,7 @@ static void pack_w(const struct mxfp_gemm_pack_job *job)
  * column, and vpdpbusd multiplies it. For many rows a panel of W is expanded first.
  */
 
-enum { STEPS = MXFP_GEMM_CHUNK / 8, BLOCKS = MXFP_GEMM_CHUNK / 32, AHEAD = 4096 };
+enum { STEPS = MXFP_GEMM_CHUNK / 8, BLOCKS = MXFP_GEMM_CHUNK / GEMM_INT8_UNIT, AHEAD = 4096 };
 
 /* A panel of W expanded; folded: as if all scales of a column were its least one. */
 struct columns {
@@ -202,7 +202,7 @@ ALWAYS_INLINE void start_columns(__m512i sum[][VECTORS], const int32_t *starts, 
 ALWAYS_INLINE void multiply_panel(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
                                   const struct columns *w, float *c, size_t words, bool excess)
 {
-	const size_t n_blocks = gemm_int8_count(job->k, 32), per_pass = job->shape->pass / 32;
+	const size_t n_blocks = gemm_int8_count(job->k, GEMM_INT8_UNIT), per_pass = job->shape->pass / GEMM_INT8_UNIT;
 
 	for (size_t b = 0; b < n_blocks;) {
 		const size_t end = n_blocks - b < per_pass ? n_blocks : b + per_pass;
@@ -226,24 +226,11 @@ ALWAYS_INLINE void multiply_panel(const struct mxfp_gemm_multiply_job *job, cons
 	}
 }
 
-/* C += P of whole passes, of one panel. */
-ALWAYS_INLINE void end_folded(float *c, __m512i sum[][VECTORS], const float *factor, const struct columns *w)
-{
-#pragma GCC unroll 12
-	for (int i = 0; i < MR * VECTORS; i++) {
-		const int r = i / VECTORS, v = i % VECTORS;
-		__m512 p = _mm512_mul_ps(_mm512_cvtepi32_ps(sum[r][v]), _mm512_set1_ps(factor[r]));
-		float *at = c + i * LANES;
-
-		_mm512_store_ps(at, _mm512_fmadd_ps(p, _mm512_load_ps(&w->scales[0][v * LANES]), _mm512_load_ps(at)));
-	}
-}
-
 /* Folded panels of A, one or two. */
 ALWAYS_INLINE void multiply_folded(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
                                    const struct columns *w, float *c, size_t words, int panels)
 {
-	const size_t n_blocks = gemm_int8_count(job->k, 32), per_pass = job->shape->pass / 32;
+	const size_t n_blocks = gemm_int8_count(job->k, GEMM_INT8_UNIT), per_pass = job->shape->pass / GEMM_INT8_UNIT;
 
 	for (size_t b = 0, pass = 0; b < n_blocks; pass++) {
 		const size_t end = n_blocks - b < per_pass ? n_blocks : b + per_pass;
@@ -258,7 +245,7 @@ ALWAYS_INLINE void multiply_folded(const struct mxfp_gemm_multiply_job *job, con
 		}
 #pragma GCC unroll 2
 		for (int i = 0; i < panels; i++)
-			end_folded(c + i * MR * NR, sum + i * MR, a[i].head->folded_factor, w);
+			end_folded(c + i * MR * NR, sum + i * MR, a[i].head->folded_factor, w->scales[0]);
 	}
 }
 
@@ -328,7 +315,7 @@ static NOINLINE const struct columns *expand_folded(struct source *w, size_t per
 static void source_begin(struct source *w, const struct mxfp_gemm_multiply_job *job)
 {
 	w->n_words = sparse_int8_words(job->shape->sparsity);
-	w->n_blocks = gemm_int8_count(job->k, 32);
+	w->n_blocks = gemm_int8_count(job->k, GEMM_INT8_UNIT);
 	w->scales = job->w;
 	w->words = w->scales + w->n_blocks * NR;
 	w->has_plain = w->has_folded = false;
@@ -339,7 +326,7 @@ static void source_begin(struct source *w, const struct mxfp_gemm_multiply_job *
 ALWAYS_INLINE size_t multiply_some(const struct mxfp_gemm_multiply_job *job, struct source *w, size_t i,
                                    size_t panels, size_t words)
 {
-	const size_t per_pass = job->shape->pass / 32;
+	const size_t per_pass = job->shape->pass / GEMM_INT8_UNIT;
 	const struct rows first = first_rows(job);
 	const struct rows a[] = {later_rows(&first, i), later_rows(&first, i + 1 < panels ? i + 1 : i)};
 	float *c = job->c + i * MR * NR;
@@ -356,22 +343,6 @@ ALWAYS_INLINE size_t multiply_some(const struct mxfp_gemm_multiply_job *job, str
 		multiply_panel(job, a, expand_plain(w, per_pass), c, words, false);
 	}
 	return 1;
-}
-
-static NOINLINE void multiply_many_4_16(const struct mxfp_gemm_multiply_job *job, struct source *w)
-{
-	const size_t panels = gemm_int8_count(job->rows, MR);
-
-	for (size_t i = 0; i < panels;)
-		i += multiply_some(job, w, i, panels, 1);
-}
-
-static NOINLINE void multiply_many_4_8(const struct mxfp_gemm_multiply_job *job, struct source *w)
-{
-	const size_t panels = gemm_int8_count(job->rows, MR);
-
-	for (size_t i = 0; i < panels;)
-		i += multiply_some(job, w, i, panels, 2);
 }
 
 /* Block b of W as it is stored times n rows. */
@@ -415,7 +386,7 @@ ALWAYS_INLINE void add_stored_block(__m512 p[][VECTORS], const struct rows *a, c
 /* n rows of A's only panel, none with an excess, times W as it is stored. */
 ALWAYS_INLINE void multiply_few(const struct mxfp_gemm_multiply_job *job, size_t words, int n)
 {
-	const size_t n_blocks = gemm_int8_count(job->k, 32), per_pass = job->shape->pass / 32;
+	const size_t n_blocks = gemm_int8_count(job->k, GEMM_INT8_UNIT), per_pass = job->shape->pass / GEMM_INT8_UNIT;
 	const struct rows a = first_rows(job);
 
 	for (size_t b = 0; b < n_blocks;) {
@@ -428,21 +399,25 @@ ALWAYS_INLINE void multiply_few(const struct mxfp_gemm_multiply_job *job, size_t
 	}
 }
 
-static NOINLINE void multiply_few_4_16(const struct mxfp_gemm_multiply_job *job)
-{
-	if (job->rows == 1)
-		multiply_few(job, 1, 1);
-	else
-		multiply_few(job, 1, MR);
-}
-
-static NOINLINE void multiply_few_4_8(const struct mxfp_gemm_multiply_job *job)
-{
-	if (job->rows == 1)
-		multiply_few(job, 2, 1);
-	else
-		multiply_few(job, 2, MR);
-}
+/* Functions for each pattern, which has so many words a block: of many rows and of few. */
+#define MULTIPLY(many, few, words) \
+	static NOINLINE void many(const struct mxfp_gemm_multiply_job *job, struct source *w) \
+	{ \
+		const size_t panels = gemm_int8_count(job->rows, MR); \
+\
+		for (size_t i = 0; i < panels;) \
+			i += multiply_some(job, w, i, panels, words); \
+	} \
+	static NOINLINE void few(const struct mxfp_gemm_multiply_job *job) \
+	{ \
+		if (job->rows == 1) \
+			multiply_few(job, words, 1); \
+		else \
+			multiply_few(job, words, MR); \
+	}
+MULTIPLY(multiply_many_4_16, multiply_few_4_16, 1)
+MULTIPLY(multiply_many_4_8, multiply_few_4_8, 2)
+#undef MULTIPLY
 
 static NOINLINE void multiply_many(const struct mxfp_gemm_multiply_job *job)
 {

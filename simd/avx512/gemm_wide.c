@@ -42,7 +42,7 @@ struct wide_panels {
 
 /* Panels: their sizes, packing, and the loop for what the fast ones do not do. */
 
-enum { MAX_LENGTH = 32 };
+enum { MAX_LENGTH = MXFP_MX_BLOCK };
 
 /* What a panel begins with. */
 struct wide_head {
@@ -463,25 +463,17 @@ ALWAYS_INLINE void wide_rows(const struct mxfp_gemm_multiply_job *job, const str
 	}
 }
 
-static NOINLINE void wide_a_32(const struct mxfp_gemm_multiply_job *job)
-{
-	wide_rows(job, &(const struct wide_kind){.a_digits = 2, .w_digits = 1, .length = 32});
-}
-
-static NOINLINE void wide_a_16(const struct mxfp_gemm_multiply_job *job)
-{
-	wide_rows(job, &(const struct wide_kind){.a_digits = 2, .w_digits = 1, .length = 16, .w_splits_scale = true});
-}
-
-static NOINLINE void wide_w_32(const struct mxfp_gemm_multiply_job *job)
-{
-	wide_rows(job, &(const struct wide_kind){.a_digits = 1, .w_digits = 2, .length = 32});
-}
-
-static NOINLINE void wide_w_16(const struct mxfp_gemm_multiply_job *job)
-{
-	wide_rows(job, &(const struct wide_kind){.a_digits = 1, .w_digits = 2, .length = 16, .a_splits_scale = true});
-}
+/* A function for each kind of pair. */
+#define WIDE_ROWS(name, ...) \
+	static NOINLINE void name(const struct mxfp_gemm_multiply_job *job) \
+	{ \
+		wide_rows(job, &(const struct wide_kind){__VA_ARGS__}); \
+	}
+WIDE_ROWS(wide_a_32, .a_digits = 2, .w_digits = 1, .length = MXFP_MX_BLOCK)
+WIDE_ROWS(wide_a_16, .a_digits = 2, .w_digits = 1, .length = MXFP_NVFP4_BLOCK, .w_splits_scale = true)
+WIDE_ROWS(wide_w_32, .a_digits = 1, .w_digits = 2, .length = MXFP_MX_BLOCK)
+WIDE_ROWS(wide_w_16, .a_digits = 1, .w_digits = 2, .length = MXFP_NVFP4_BLOCK, .a_splits_scale = true)
+#undef WIDE_ROWS
 
 static void wide_multiply(const struct mxfp_gemm_multiply_job *job)
 {

@@ -595,20 +595,15 @@ ALWAYS_INLINE void load_whole(struct mx_group *g, const void *src, enum mxfp_for
 		load_group(g, src, format, GROUP);
 }
 
-static NOINLINE void load_f32(struct mx_group *g, const void *src)
-{
-	load_whole(g, src, MXFP_FORMAT_F32);
-}
-
-static NOINLINE void load_bf16(struct mx_group *g, const void *src)
-{
-	load_whole(g, src, MXFP_FORMAT_BF16);
-}
-
-static NOINLINE void load_f16(struct mx_group *g, const void *src)
-{
-	load_whole(g, src, MXFP_FORMAT_F16);
-}
+#define LOAD_WHOLE(name, format) \
+	static NOINLINE void name(struct mx_group *g, const void *src) \
+	{ \
+		load_whole(g, src, format); \
+	}
+LOAD_WHOLE(load_f32, MXFP_FORMAT_F32)
+LOAD_WHOLE(load_bf16, MXFP_FORMAT_BF16)
+LOAD_WHOLE(load_f16, MXFP_FORMAT_F16)
+#undef LOAD_WHOLE
 
 static void load_any(struct mx_group *g, const void *src, enum mxfp_format format, size_t n)
 {

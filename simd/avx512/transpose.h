@@ -39,4 +39,13 @@ ALWAYS_INLINE void transpose_16x16(__m512 v[LANES])
 	}
 }
 
+/* Sixteen rows, `stride` apart, as columns. */
+ALWAYS_INLINE void load_transposed(__m512 v[LANES], const float *rows, size_t stride)
+{
+#pragma GCC unroll 16
+	for (size_t i = 0; i < LANES; i++)
+		v[i] = _mm512_loadu_ps(rows + i * stride);
+	transpose_16x16(v);
+}
+
 #endif
