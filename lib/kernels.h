@@ -119,11 +119,6 @@ struct mxfp_kernels {
 	const struct mxfp_gemm_kernel *gemm[MXFP_GEMM_N_FAMILIES]; /* NULL: the tiers have none */
 };
 
-/* The kernel for a product of these formats (lib/gemm/kernel.c), W being dense if `sparsity` is all zero; NULL: the tiers
-   have none. Then a sparse W is expanded for a kernel for a dense one, or else the reference runs. */
-const struct mxfp_gemm_kernel *mxfp_gemm_kernel(const struct mxfp_kernels *table, enum mxfp_acc acc, enum mxfp_format a,
-                                                enum mxfp_format w, struct mxfp_sparsity sparsity);
-
 /* One function a tier: overwrites the slots it has. */
 #define MXFP_TIER(id, name, features) void mxfp_kernels_##name(struct mxfp_kernels *table);
 #include "isa.def"

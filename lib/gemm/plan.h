@@ -83,6 +83,11 @@ static inline bool mxfp_is_sparse(const struct mxfp_matrix *matrix)
 
 /* kernel.c */
 
+/* The kernel for a product of these formats, W being dense if `sparsity` is all zero; NULL: the tiers have none. Then a
+   sparse W is expanded for a kernel for a dense one, or else the reference runs. */
+const struct mxfp_gemm_kernel *mxfp_gemm_kernel(const struct mxfp_kernels *table, enum mxfp_acc acc, enum mxfp_format a,
+                                                enum mxfp_format w, struct mxfp_sparsity sparsity);
+
 /* Finds acc, kernel, shape and chunk for the formats of a plan. */
 void mxfp_gemm_choose(struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call);
 

@@ -42,8 +42,7 @@ enum {
 	 * products of main parts, 2^-12 at least, which brings that to 2^39.
 	 */
 	GEMM_E4M3_SCALE_LEAST = 67,
-	GEMM_E4M3_SCALE_MOST = 170,
-	GEMM_E4M3_SINGLE_OFFSET = 12
+	GEMM_E4M3_SCALE_MOST = 170
 };
 
 /* A block of a panel of A, row by row. */
@@ -69,7 +68,7 @@ struct gemm_e4m3_head {
 
 /*
  * A block of the only row of its panel, for an MXFP4 W that is not expanded: main = 256 high + low, in groups of 4 as
- * the words of W have them, even elements before odd ones. The sums begin with what W's offset of 12 adds to them.
+ * the words of W have them, even elements before odd ones. The sums begin with what W's E2M1_OFFSET adds to them.
  */
 struct gemm_e4m3_single {
 	_Alignas(64) int8_t high[GEMM_E4M3_BLOCK];
@@ -383,12 +382,12 @@ static void pack_single(const struct row *row, size_t b)
 	to->rest_start = 0;
 	if (to->has_rest != 0) {
 		rest = pairs_to_words(_mm512_load_si512(row->rests[b].rest[0]));
-		to->rest_start = -GEMM_E4M3_SINGLE_OFFSET * sum_of_words(rest);
+		to->rest_start = -E2M1_OFFSET * sum_of_words(rest);
 	}
 	_mm256_store_si256((__m256i *)to->high, _mm512_cvtepi16_epi8(high));
 	_mm256_store_si256((__m256i *)to->low, _mm512_cvtepi16_epi8(main));
 	_mm256_store_si256((__m256i *)to->rest, _mm512_cvtepi16_epi8(rest));
-	to->main_start = -GEMM_E4M3_SINGLE_OFFSET * sum_of_words(main);
+	to->main_start = -E2M1_OFFSET * sum_of_words(main);
 	to->factor = rows->factor[0];
 }
 
@@ -760,7 +759,7 @@ ALWAYS_INLINE void start_sums(struct sums *s, const struct gemm_e4m3_single *a)
 
 ALWAYS_INLINE void add_group(struct sums *s, const struct gemm_e4m3_single *a, const uint8_t *codes, int g, bool rests)
 {
-	const __m512i table = _mm512_broadcast_i32x4(e2m1_integers(GEMM_E4M3_SINGLE_OFFSET));
+	const __m512i table = _mm512_broadcast_i32x4(e2m1_integers(E2M1_OFFSET));
 
 #pragma GCC unroll 2
 	for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {

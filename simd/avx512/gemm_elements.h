@@ -17,6 +17,9 @@ ALWAYS_INLINE uint32_t low_mask(size_t n)
 	return _bzhi_u32(UINT32_MAX, n < 32 ? (unsigned)n : 32);
 }
 
+/* What makes the integers of e2m1 unsigned bytes. */
+enum { E2M1_OFFSET = 12 };
+
 /* What the 16 codes of e2m1 stand for, plus `offset`. */
 ALWAYS_INLINE __m128i e2m1_integers(int8_t offset)
 {

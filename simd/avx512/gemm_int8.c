@@ -519,7 +519,7 @@ static void source_begin(struct source *w, const struct mxfp_gemm_multiply_job *
 ALWAYS_INLINE void fold_elements(struct source *w, size_t first, int n, int v, __m512i shift)
 {
 	const __m512i more = _mm512_sub_epi8(_mm512_set1_epi8((char)GEMM_INT8_OFFSET_FOLDED),
-	                                     _mm512_sllv_epi32(_mm512_set1_epi8(12), shift));
+	                                     _mm512_sllv_epi32(_mm512_set1_epi8(E2M1_OFFSET), shift));
 
 #pragma GCC unroll 8
 	for (int four = 0; four < n; four++) {

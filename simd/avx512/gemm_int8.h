@@ -85,7 +85,7 @@ ALWAYS_INLINE bool gemm_int8_has_nibbles(enum mxfp_format format)
 ALWAYS_INLINE int gemm_int8_offset(enum mxfp_format format)
 {
 	if (gemm_int8_has_nibbles(format))
-		return 12;
+		return E2M1_OFFSET;
 	return format == MXFP_FORMAT_MXINT8 ? 128 : 60;
 }
 
@@ -167,7 +167,7 @@ ALWAYS_INLINE __m512 load_scales(bool ue4m3, const uint8_t *bytes)
 
 ALWAYS_INLINE __m512i nibble_table(void)
 {
-	return _mm512_broadcast_i32x4(e2m1_integers(12));
+	return _mm512_broadcast_i32x4(e2m1_integers(E2M1_OFFSET));
 }
 
 /* The 16 columns of vector v, 4 elements of each: number `four` in the panel's order. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * NVFP4 quantization, 16 blocks at a time; first their scales, one block a lane. The recipes are those of ref/nvfp4.c, operation by
- * operation, so every one of them rounds as there; what a recipe makes of the tensor is made once.
+ * NVFP4 quantization, 16 blocks at a time; first their scales, one block a lane. The recipes are those of ref/nvfp4.c,
+ * operation by operation, so every one of them rounds as there; what a recipe makes of the tensor is made once.
  */
 #include "tier.h"
 

@@ -13,6 +13,7 @@
 #include "body/fp_state.h"
 #include "equal/gemm_case.h"
 #include "equal/guarded.h"
+#include "gemm/plan.h"
 #include "suite.h"
 
 enum {
