@@ -33,8 +33,8 @@ static struct wide add(struct wide a, struct wide b)
 
 /* One block of a row: its elements as integers in units of the format, and its scale. */
 struct part {
-	uint64_t magnitude[MXFP_REF_BLOCK_MAX];
-	bool negative[MXFP_REF_BLOCK_MAX], inf[MXFP_REF_BLOCK_MAX];
+	uint64_t magnitude[MXFP_MX_BLOCK];
+	bool negative[MXFP_MX_BLOCK], inf[MXFP_MX_BLOCK];
 	bool nan;              /* of an element or the scale */
 	uint32_t scale;        /* a ue4m3 scale as an integer; 1 for e8m0 */
 	int exponent;          /* of the product of the units of elements and scale */
@@ -79,7 +79,7 @@ static void load_part(struct part *p, const struct mxfp_matrix *matrix, size_t r
 {
 	const struct mxfp_format_info *format = mxfp_format_get_info(matrix->format);
 	const struct mxfp_format_info *element = mxfp_format_get_info(format->element);
-	uint8_t codes[MXFP_REF_BLOCK_MAX];
+	uint8_t codes[MXFP_MX_BLOCK];
 
 	memset(p, 0, sizeof *p);
 	p->exponent = unit(element);
@@ -147,7 +147,7 @@ static struct term block_term(const struct part *a, const struct part *w)
 	/* If a scale is not 1, an operand is NVFP4: a sum of 16 has 40 bits, the product of the scales 36. */
 	uint64_t scales = (uint64_t)a->scale * w->scale;
 
-	for (size_t i = 0; i < MXFP_REF_BLOCK_MAX; i++) {
+	for (size_t i = 0; i < MXFP_MX_BLOCK; i++) {
 		struct wide product = {.low = a->magnitude[i] * w->magnitude[i]}; /* at most 32 bits each */
 
 		if (a->inf[i] || w->inf[i])
@@ -234,10 +234,10 @@ static void decode(uint32_t *x, const struct mxfp_matrix *matrix, size_t row, si
 
 static uint32_t chain_pass(const struct mxfp_gemm_ref_job *job, size_t m, size_t n, size_t k, size_t end)
 {
-	uint32_t a[MXFP_REF_BLOCK_MAX], w[MXFP_REF_BLOCK_MAX], p = 0;
+	uint32_t a[MXFP_MX_BLOCK], w[MXFP_MX_BLOCK], p = 0;
 
-	for (; k < end; k += MXFP_REF_BLOCK_MAX) {
-		size_t count = end - k < MXFP_REF_BLOCK_MAX ? end - k : MXFP_REF_BLOCK_MAX;
+	for (; k < end; k += MXFP_MX_BLOCK) {
+		size_t count = end - k < MXFP_MX_BLOCK ? end - k : MXFP_MX_BLOCK;
 
 		decode(a, job->a, m, k, count);
 		decode(w, job->w, n, k, count);

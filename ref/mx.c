@@ -62,7 +62,7 @@ uint32_t mxfp_ref_random(const struct mxfp_quantize_job *job, size_t row, size_t
 
 uint32_t mxfp_ref_squared_error(const uint32_t *d, size_t n)
 {
-	uint32_t lane[MXFP_REF_BLOCK_MAX / 2];
+	uint32_t lane[MXFP_MX_BLOCK / 2];
 	size_t lanes = n / 2;
 
 	for (size_t j = 0; j < lanes; j++)
@@ -78,16 +78,16 @@ uint32_t mxfp_ref_squared_error(const uint32_t *d, size_t n)
 /* The squared error of the block at scale 2^s, measured in units of 2^s0. */
 static uint32_t error_at(const struct mxfp_format_info *element, const struct mxfp_ref_block *b, int s, int s0)
 {
-	uint32_t d[MXFP_REF_BLOCK_MAX];
+	uint32_t d[MXFP_MX_BLOCK];
 	struct mxfp_counts counts = {0};
 
-	for (size_t i = 0; i < MXFP_REF_BLOCK_MAX; i++) {
+	for (size_t i = 0; i < MXFP_MX_BLOCK; i++) {
 		uint32_t y = mxfp_f32_scale(b->x[i], -s0);
 		uint32_t q = mxfp_minifloat_encode(element, b->x[i], s, &rne, 0, &counts);
 
 		d[i] = mxfp_f32_sub(y, mxfp_f32_scale(mxfp_minifloat_decode(element, q), s - s0));
 	}
-	return mxfp_ref_squared_error(d, MXFP_REF_BLOCK_MAX);
+	return mxfp_ref_squared_error(d, MXFP_MX_BLOCK);
 }
 
 static int choose_scale(enum mxfp_rule rule, const struct mxfp_format_info *element, const struct mxfp_ref_block *b)
@@ -109,7 +109,7 @@ static uint8_t quantize_block(const struct mxfp_quantize_job *job, size_t row, s
 	struct mxfp_ref_block b;
 
 	mxfp_ref_load_block(job, row, block, &b);
-	memset(codes, 0, MXFP_REF_BLOCK_MAX);
+	memset(codes, 0, MXFP_MX_BLOCK);
 	if (b.all_nan)
 		return MXFP_SCALE_NAN;
 	job->counts->flushed += b.flushed;
@@ -125,7 +125,7 @@ void mxfp_quantize_mx_ref(const struct mxfp_quantize_job *job)
 	const struct mxfp_format_info *format = mxfp_format_get_info(job->format);
 	unsigned bits = mxfp_format_get_info(format->element)->bits;
 	size_t blocks = (job->cols + format->block_length - 1) / format->block_length;
-	uint8_t codes[MXFP_REF_BLOCK_MAX];
+	uint8_t codes[MXFP_MX_BLOCK];
 
 	for (size_t row = 0; row < job->rows; row++)
 		for (size_t block = 0; block < blocks; block++) {
@@ -152,7 +152,7 @@ void mxfp_dequantize_mx_ref(const struct mxfp_dequantize_job *job)
 	const struct mxfp_format_info *format = mxfp_format_get_info(job->format), *to = mxfp_format_get_info(job->dst_format);
 	const struct mxfp_format_info *element = mxfp_format_get_info(format->element);
 	struct mxfp_counts counts = {0};
-	uint8_t codes[MXFP_REF_BLOCK_MAX];
+	uint8_t codes[MXFP_MX_BLOCK];
 
 	for (size_t row = 0; row < job->rows; row++)
 		for (size_t k = 0; k < job->cols; k++) {

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "kernels.h"
+#include "scale.h"
 
 void mxfp_convert_ref(const struct mxfp_convert_job *job);
 void mxfp_quantize_mx_ref(const struct mxfp_quantize_job *job);
@@ -34,10 +35,8 @@ uint32_t mxfp_ref_load(const struct mxfp_format_info *format, const void *array,
 void mxfp_ref_store(const struct mxfp_format_info *format, void *array, size_t i, uint32_t code);
 
 /* A block's elements as binary32 bits, padded with +0 beyond the row, and the facts that policies and counts need. */
-enum { MXFP_REF_BLOCK_MAX = 32 };
-
 struct mxfp_ref_block {
-	uint32_t x[MXFP_REF_BLOCK_MAX];
+	uint32_t x[MXFP_MX_BLOCK];
 	size_t n;         /* elements of the row in this block */
 	uint32_t amax;    /* largest magnitude bits */
 	size_t flushed;   /* nonzero elements that the rounding to bf16 made zero */

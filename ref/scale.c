@@ -7,6 +7,17 @@
 
 #include "minifloat.h"
 
+/* scale.h has as constants what the table of formats says. */
+#define MXFP_BLOCK(id, value, name, element, block_length, scale, tensor_scale) \
+	_Static_assert((block_length) == ((tensor_scale) ? MXFP_NVFP4_BLOCK : MXFP_MX_BLOCK), "length of blocks of " name);
+#define MXFP_ELEMENT(id, value, name, kind, bits, exponent_bits, significand_bits, bias, special, max_code) \
+	_Static_assert(MXFP_FORMAT_##id != MXFP_FORMAT_UE4M3 || \
+	               ((significand_bits) == MXFP_UE4M3_SIGNIFICAND_BITS && (bias) == MXFP_UE4M3_BIAS && \
+	                (max_code) == MXFP_UE4M3_NAN - 1), "MXFP_UE4M3_"); \
+	_Static_assert(MXFP_FORMAT_##id != MXFP_FORMAT_E8M0 || ((bias) == MXFP_SCALE_BIAS && \
+	                                                        (max_code) == MXFP_SCALE_NAN - 1), "MXFP_SCALE_");
+#include "format.def"
+
 #define ONE (UINT32_C(1) << 23)
 #define TWO (UINT32_C(1) << 24)
 

@@ -92,7 +92,7 @@ void mxfp_gemm_choose(struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *cal
 	size_t pass = call->options->pass_k != 0 ? call->options->pass_k : MXFP_GEMM_CHUNK;
 
 	p->acc = blocks ? call->options->acc : MXFP_ACC_CHAIN;
-	p->shape = (struct mxfp_gemm_shape){p->a_format, p->w.format, p->w.sparsity, blocks ? pass : pass / 4};
+	p->shape = (struct mxfp_gemm_shape){p->a_format, p->w.format, p->w.sparsity, blocks ? pass : pass / MXFP_GEMM_NUMBERS};
 	p->chunk = call->options->psum == MXFP_FORMAT_BF16 ? p->shape.pass : MXFP_GEMM_CHUNK;
 	p->kernel = mxfp_gemm_kernel(call->kernels, p->acc, p->a_format, p->w.format, p->w.sparsity);
 	p->expands = mxfp_is_sparse(&p->w) && p->kernel == NULL;

@@ -15,6 +15,7 @@
 
 enum {
 	MXFP_GEMM_CHUNK = 512,
+	MXFP_GEMM_NUMBERS = 4, /* a pass has so many times fewer elements where an operand is in no block format */
 	MXFP_GEMM_MOST_ROWS = 64, /* nr at most */
 	MXFP_GEMM_MOST_COLS = 1024, /* of a tile of C */
 	MXFP_GEMM_ALIGN = 64 /* of tiles and of A's panels. W's may lie anywhere: the caller's memory holds them */

@@ -85,7 +85,7 @@ static FP_KERNEL(pack_w, mxfp_gemm_pack_job, pack_columns)
 enum { STEP = 16 };
 
 /* The longest pass where an operand is in no block format. */
-enum { SHORT_PASS = MXFP_GEMM_CHUNK / 4 };
+enum { SHORT_PASS = MXFP_GEMM_CHUNK / MXFP_GEMM_NUMBERS };
 
 /* A part of the product: rows of one panel of A, one pass. */
 struct part {
