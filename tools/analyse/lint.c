@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of checks, and how findings are printed: as they are found, one line each. lint_run.c goes through the
+/* The table of checks, and how findings are printed: as they are found, two lines each. lint_run.c goes through the
    checks. */
 #include "config.h"
 
@@ -40,7 +40,7 @@ static void print_text(enum lint_check check, enum lint_severity severity, const
 	}
 	printf(": ");
 	print_printable(stdout, what);
-	printf(" / %s [%s]\n", checks[check].why, checks[check].name);
+	printf(" [%s]\n    %s\n", checks[check].name, checks[check].why);
 }
 
 static int print_json(struct lint *lint, enum lint_check check, enum lint_severity severity, const char *path,

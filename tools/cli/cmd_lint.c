@@ -9,11 +9,11 @@ static enum parsed parse(int argc, char **argv, struct lint_settings *s, struct 
 {
 	static const struct usage usage = {
 		"lint MODEL [options]",
-		"Checks for known faults that silently break quantized models, and prints one\n"
-		"line for each finding: severity, file, tensor, problem, consequence and remedy,\n"
-		"and the name of the check in brackets. MODEL is a file, or a directory, whose\n"
-		"config.json is checked too. Exits with 1 if there is an error or a warning;\n"
-		"notes are informational. The checks:\n"
+		"Checks for known faults that silently break quantized models, and prints two\n"
+		"lines for each finding: severity, file, tensor, problem and, in brackets, the\n"
+		"name of the check; then, indented, what comes of it and what to do. MODEL is a\n"
+		"file, or a directory, whose config.json is checked too. Exits with 1 if there is\n"
+		"an error or a warning; notes are informational. The checks:\n"
 #define LINT(id, name, severity, what, why) "\n  " name ": " what
 #include "analyse/lint.def"
 		,
