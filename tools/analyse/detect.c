@@ -4,10 +4,10 @@
 
 #include "analyse/detect.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/must_succeed.h"
 #include "io/elements.h"
 
 static int ways_of(struct detection *d, enum mxfp_format format, const struct detect_ways **ways, struct error *error)
@@ -35,12 +35,8 @@ static int find_amax(struct detect_tensor *t, struct error *error)
 		size_t count = n - from < step ? (size_t)(n - from) : step;
 
 		code = elements_read(t->file, t->source, from, x, count, error);
-		if (code == EXIT_OK) {
-			enum mxfp_status status = mxfp_amax(x, MXFP_FORMAT_F32, count, &t->amax, &exec);
-
-			assert(status == MXFP_OK);
-			(void)status;
-		}
+		if (code == EXIT_OK)
+			must_succeed(mxfp_amax(x, MXFP_FORMAT_F32, count, &t->amax, &exec));
 	}
 	free(x);
 	return code;

@@ -4,10 +4,10 @@
 
 #include "analyse/detect.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/must_succeed.h"
 #include "io/elements.h"
 #include "mxfp/convert.h"
 
@@ -89,9 +89,7 @@ static int read_source(const struct comparing *c, struct error *error)
 		.cols = c->piece.cols,
 		.masks = c->made_codes,
 	};
-	enum mxfp_status status = mxfp_sparse_prune(&masks, c->x, 0, c->x, 0, &exec);
-	assert(status == MXFP_OK);
-	(void)status;
+	must_succeed(mxfp_sparse_prune(&masks, c->x, 0, c->x, 0, &exec));
 	return EXIT_OK;
 }
 
@@ -178,9 +176,7 @@ static void quantize(const struct comparing *c, const struct detect_way *way, co
 	};
 
 	options.tensor_amax = &amax;
-	enum mxfp_status status = mxfp_quantize(&made, x, MXFP_FORMAT_F32, 0, &options);
-	assert(status == MXFP_OK);
-	(void)status;
+	must_succeed(mxfp_quantize(&made, x, MXFP_FORMAT_F32, 0, &options));
 }
 
 static void try_ways(const struct comparing *c)

@@ -4,7 +4,6 @@
 
 #include "analyse/input.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 
 #include <xxhash.h>
 
+#include "base/must_succeed.h"
 #include "base/suffix.h"
 #include "io/elements.h"
 #include "model/operand.h"
@@ -156,9 +156,7 @@ static int quantize_input(struct input *input, const struct input_source *source
 	input->codes = bytes;
 	blocks.codes = bytes;
 	blocks.scales = bytes + size.codes_bytes;
-	enum mxfp_status status = mxfp_quantize(&blocks, input->exact.data, MXFP_FORMAT_F32, 0, &options);
-	assert(status == MXFP_OK);
-	(void)status;
+	must_succeed(mxfp_quantize(&blocks, input->exact.data, MXFP_FORMAT_F32, 0, &options));
 	input->quantized = matrix_of_blocks(&blocks);
 	return EXIT_OK;
 }
@@ -170,11 +168,11 @@ static int measure_input(struct input *input, const struct input_source *source,
 	const struct mxfp_exec exec = {.threads = source->threads};
 	struct mxfp_sizes row;
 	float *decoded = malloc((q->cols + 1) * sizeof *decoded);
-	enum mxfp_status status = mxfp_blocks_size(q->format, 1, q->cols, &row);
 
 	if (decoded == NULL)
 		return fail_memory(error);
-	for (size_t t = 0; t < q->rows && status == MXFP_OK; t++) {
+	must_succeed(mxfp_blocks_size(q->format, 1, q->cols, &row));
+	for (size_t t = 0; t < q->rows; t++) {
 		const struct mxfp_matrix token = {
 			.format = q->format,
 			.rows = 1,
@@ -185,10 +183,9 @@ static int measure_input(struct input *input, const struct input_source *source,
 			.tensor_scale_divides = q->tensor_scale_divides,
 		};
 
-		status = mxfp_dequantize(&token, decoded, MXFP_FORMAT_F32, 0, &exec);
+		must_succeed(mxfp_dequantize(&token, decoded, MXFP_FORMAT_F32, 0, &exec));
 		stats_add(&input->stats, input->x + t * q->cols, decoded, q->cols);
 	}
-	assert(status == MXFP_OK);
 	free(decoded);
 	return EXIT_OK;
 }

@@ -2,12 +2,12 @@
 /* Checks of the data: scales and blocks of quantized tensors, numbers of the others. Each is read once, in pieces. */
 #include "config.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include "analyse/lint.h"
+#include "base/must_succeed.h"
 #include "io/transfer.h"
 #include "io/values.h"
 
@@ -93,10 +93,9 @@ static int look_at_blocks(const void *context, const struct transfer_piece *piec
 	uint64_t row_blocks = (l->cols - 1) / info->block_length + 1;
 	const uint8_t *scales = blocks.scales, *codes = blocks.codes;
 	float *x = (float *)(void *)piece->result;
-	enum mxfp_status status = mxfp_dequantize(&matrix, x, MXFP_FORMAT_F32, 0, &exec);
 
-	assert(status == MXFP_OK);
-	(void)status, (void)counts, (void)error;
+	(void)counts, (void)error;
+	must_succeed(mxfp_dequantize(&matrix, x, MXFP_FORMAT_F32, 0, &exec));
 	for (size_t row = 0; row < blocks.rows; row++)
 		for (size_t col = 0; col < blocks.cols; col += info->block_length) {
 			size_t n = blocks.cols - col < info->block_length ? blocks.cols - col : info->block_length;

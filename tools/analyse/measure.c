@@ -7,7 +7,6 @@
 
 #include "analyse/measure.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include <xxhash.h>
 
 #include "analyse/measure_errors.h"
+#include "base/must_succeed.h"
 #include "io/elements.h"
 #include "model/operand.h"
 #include "model/quantized.h"
@@ -260,9 +260,7 @@ static const float *prune_rows(const struct measuring *m, size_t rows, const str
 
 	if (variant->sparsity.m == 0)
 		return m->weights;
-	enum mxfp_status status = mxfp_sparse_prune(&masks, m->pruned, 0, m->weights, 0, &exec);
-	assert(status == MXFP_OK);
-	(void)status;
+	must_succeed(mxfp_sparse_prune(&masks, m->pruned, 0, m->weights, 0, &exec));
 	return m->pruned;
 }
 
@@ -271,10 +269,7 @@ static void decode(struct measuring *m)
 {
 	const struct mxfp_exec exec = {.threads = m->options->threads};
 	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&m->blocks);
-	enum mxfp_status status = mxfp_dequantize(&matrix, m->decoded, MXFP_FORMAT_F32, 0, &exec);
-
-	assert(status == MXFP_OK);
-	(void)status;
+	must_succeed(mxfp_dequantize(&matrix, m->decoded, MXFP_FORMAT_F32, 0, &exec));
 }
 
 /* Quantizes the piece in memory into m->blocks and m->decoded. */
@@ -301,10 +296,7 @@ static void quantize_rows(struct measuring *m, uint64_t first, size_t rows, stru
 		.scales = m->scales,
 	};
 	const float *weights = prune_rows(m, rows, &into->variant);
-	enum mxfp_status status = mxfp_quantize(&m->blocks, weights, MXFP_FORMAT_F32, 0, &options);
-
-	assert(status == MXFP_OK);
-	(void)status;
+	must_succeed(mxfp_quantize(&m->blocks, weights, MXFP_FORMAT_F32, 0, &options));
 	decode(m);
 	into->saturated += counts.saturated;
 }

@@ -4,13 +4,13 @@
 
 #include "analyse/multiply.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/must_succeed.h"
 #include "io/file_npy.h"
 #include "model/model_output.h"
 #include "mxfp/convert.h"
@@ -88,8 +88,7 @@ static int convert_all(void *to, enum mxfp_format format, const struct operand *
 			status = mxfp_convert(before, MXFP_FORMAT_F32, matrix->data, matrix->format, n, NULL);
 		if (status == MXFP_OK)
 			status = mxfp_convert(after, MXFP_FORMAT_F32, to, format, n, NULL);
-		assert(status == MXFP_OK);
-		(void)status;
+		must_succeed(status);
 		for (*place = 0; *place < n; ++*place)
 			if (before[*place] != after[*place] && !(isnan(before[*place]) && isnan(after[*place])))
 				break;
@@ -207,9 +206,7 @@ static int write_npy(const struct multiplication *x, const char *path, struct er
 		return npy_write(path, x->c, x->m, x->n, error);
 	if (wide == NULL)
 		return fail_memory(error);
-	enum mxfp_status status = mxfp_convert(wide, MXFP_FORMAT_F32, x->c, x->options.c_format, n, NULL);
-	assert(status == MXFP_OK);
-	(void)status;
+	must_succeed(mxfp_convert(wide, MXFP_FORMAT_F32, x->c, x->options.c_format, n, NULL));
 	int code = npy_write(path, wide, x->m, x->n, error);
 	free(wide);
 	return code;

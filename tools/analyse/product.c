@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/must_succeed.h"
 
 enum {
 	GROUP = 4,       /* tokens, and */
@@ -134,14 +135,11 @@ int product_gemm(struct product_memory *memory, const struct mxfp_matrix *x, siz
 	}
 	if (code != EXIT_OK)
 		return code;
-	enum mxfp_status status = mxfp_gemm_workspace_size(products, n, &options, &bytes);
-	assert(status == MXFP_OK);
+	must_succeed(mxfp_gemm_workspace_size(products, n, &options, &bytes));
 	code = reserve(&memory->workspace, &memory->workspace_bytes, bytes, 1, error);
 	if (code != EXIT_OK)
 		return code;
-	status = mxfp_gemm_grouped(products, n, &options, memory->workspace, bytes);
-	assert(status == MXFP_OK);
-	(void)status;
+	must_succeed(mxfp_gemm_grouped(products, n, &options, memory->workspace, bytes));
 	return EXIT_OK;
 }
 

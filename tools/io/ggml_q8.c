@@ -3,9 +3,9 @@
 
 #include "io/ggml_q8.h"
 
-#include <assert.h>
 #include <math.h>
 
+#include "base/must_succeed.h"
 #include "mxfp/convert.h"
 
 enum { LARGEST = 127 };
@@ -14,10 +14,7 @@ static void convert(void *to, enum mxfp_format to_format, const void *from, enum
 {
 	const struct mxfp_exec exec = {.threads = 1};
 	const struct mxfp_convert_options options = {.overflow = MXFP_OVERFLOW_OVF, .exec = &exec};
-	enum mxfp_status status = mxfp_convert(to, to_format, from, from_format, 1, &options);
-
-	assert(status == MXFP_OK);
-	(void)status;
+	must_succeed(mxfp_convert(to, to_format, from, from_format, 1, &options));
 }
 
 void q8_0_decode(float *x, const uint8_t *blocks, size_t n_blocks)

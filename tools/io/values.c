@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/must_succeed.h"
 #include "io/ggml_q8.h"
 #include "mxfp/convert.h"
 
@@ -83,9 +84,7 @@ static void decode_floats(enum dtype dtype, const unsigned char *bytes, double *
 		else
 			memcpy(words + 4 * i, &word, sizeof word);
 	}
-	enum mxfp_status status = mxfp_convert(decoded, MXFP_FORMAT_F32, words, info->format, n, &options);
-	assert(status == MXFP_OK);
-	(void)status;
+	must_succeed(mxfp_convert(decoded, MXFP_FORMAT_F32, words, info->format, n, &options));
 	for (size_t i = 0; i < n; i++)
 		x[i] = (double)decoded[i];
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/must_succeed.h"
 #include "base/suffix.h"
 
 const struct layout_form *layout_form(const struct layout *layout, enum mxfp_format format, bool sparse)
@@ -201,10 +202,8 @@ bool layout_fits(const struct layout_choice *choice, const struct tensor *const 
 static struct mxfp_sizes sizes(enum mxfp_format format, uint64_t rows, uint64_t cols)
 {
 	struct mxfp_sizes size = {0};
-	enum mxfp_status status = mxfp_blocks_size(format, (size_t)rows, (size_t)cols, &size);
 
-	assert(status == MXFP_OK);
-	(void)status;
+	must_succeed(mxfp_blocks_size(format, (size_t)rows, (size_t)cols, &size));
 	return size;
 }
 

@@ -2,8 +2,7 @@
 /* Orders in which a tensor [..., N, K] has its rows of codes one after the other, and likewise its rows of scales. */
 #include "config.h"
 
-#include <assert.h>
-
+#include "base/must_succeed.h"
 #include "model/layout.h"
 #include "model/quantized.h"
 
@@ -12,16 +11,13 @@ static uint64_t row_bytes(const struct layout_choice *choice, enum layout_part p
 {
 	struct mxfp_sparse_sizes sparse = {0};
 	struct mxfp_sizes row = {0};
-	enum mxfp_status status = mxfp_blocks_size(choice->form->format, 1, (size_t)cols, &row);
 
-	assert(status == MXFP_OK);
+	must_succeed(mxfp_blocks_size(choice->form->format, 1, (size_t)cols, &row));
 	if (part == LAYOUT_SCALES)
 		return row.scales_row_bytes;
 	if (!choice->form->sparse)
 		return row.codes_row_bytes;
-	status = mxfp_sparse_size(choice->form->format, choice->sparsity, 1, (size_t)cols, &sparse);
-	assert(status == MXFP_OK);
-	(void)status;
+	must_succeed(mxfp_sparse_size(choice->form->format, choice->sparsity, 1, (size_t)cols, &sparse));
 	return part == LAYOUT_CODES ? sparse.codes_row_bytes : sparse.masks_row_bytes;
 }
 

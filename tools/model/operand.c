@@ -4,11 +4,11 @@
 
 #include "model/operand.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/must_succeed.h"
 #include "base/nearest.h"
 #include "model/quantized.h"
 
@@ -244,9 +244,7 @@ int operand_quantize(struct operand *operand, enum mxfp_format format, const str
 		return code;
 	}
 	blocks.scales = operand->scales;
-	enum mxfp_status status = mxfp_quantize(&blocks, matrix->data, matrix->format, 0, options);
-	assert(status == MXFP_OK);
-	(void)status;
+	must_succeed(mxfp_quantize(&blocks, matrix->data, matrix->format, 0, options));
 	free(operand->data);
 	operand->data = blocks.codes;
 	operand->on_the_fly = true;

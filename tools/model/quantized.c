@@ -4,13 +4,13 @@
 
 #include "model/quantized.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/must_succeed.h"
 #include "base/sparsity.h"
 #include "base/suffix.h"
 
@@ -366,10 +366,7 @@ static int read_sparse(const struct quantized *q, const struct piece *piece, voi
 	*n_bytes = size.codes_bytes + size.masks_bytes;
 	code = quantized_read_kept(q, piece, &sparse, &size, error);
 	if (code == EXIT_OK) {
-		enum mxfp_status status = mxfp_sparse_expand(&sparse, codes, 0, &exec);
-
-		assert(status == MXFP_OK);
-		(void)status;
+		must_succeed(mxfp_sparse_expand(&sparse, codes, 0, &exec));
 	}
 	free(memory);
 	return code;

@@ -10,6 +10,8 @@
 
 #include <xxhash.h>
 
+#include "base/must_succeed.h"
+
 /* Threads take pieces, so each call has one. */
 static const struct mxfp_exec one_thread = {.threads = 1};
 
@@ -97,9 +99,7 @@ static void prune(const struct quantizing *q, const struct transfer_piece *piece
 	if (q->sparsity.m == 0)
 		return;
 	masks.format = format;
-	enum mxfp_status status = mxfp_sparse_prune(&masks, piece->bytes, 0, piece->bytes, 0, &one_thread);
-	assert(status == MXFP_OK);
-	(void)status;
+	must_succeed(mxfp_sparse_prune(&masks, piece->bytes, 0, piece->bytes, 0, &one_thread));
 }
 
 static int fail_non_finite(const struct quantizing *q, uint64_t index, struct error *error)
@@ -119,12 +119,9 @@ static int write_kept(const struct quantizing *q, const struct transfer_piece *p
 	const struct mxfp_sparse kept = sparse_of(q, piece);
 	struct writer *writer = &q->transfer->writer;
 	struct mxfp_sparse_sizes size;
-	enum mxfp_status status = mxfp_sparse_size(kept.format, kept.sparsity, kept.rows, kept.cols, &size);
 
-	if (status == MXFP_OK)
-		status = mxfp_sparse_compress(&kept, piece->result, 0, &one_thread);
-	assert(status == MXFP_OK);
-	(void)status;
+	must_succeed(mxfp_sparse_size(kept.format, kept.sparsity, kept.rows, kept.cols, &size));
+	must_succeed(mxfp_sparse_compress(&kept, piece->result, 0, &one_thread));
 	int code = writer_write(writer, q->target.parts[LAYOUT_CODES], piece->piece.row * size.codes_row_bytes,
 	                        kept.codes, size.codes_bytes, error);
 	if (code != EXIT_OK)
@@ -179,9 +176,7 @@ static int quantize_piece(const void *context, const struct transfer_piece *piec
 	/* Nothing of a piece that fails is written, so it need not be looked through before. */
 	if (options.non_finite == MXFP_NON_FINITE_ERROR)
 		options.non_finite = MXFP_NON_FINITE_PROPAGATE;
-	enum mxfp_status status = mxfp_quantize(&blocks, piece->bytes, format, 0, &options);
-	assert(status == MXFP_OK);
-	(void)status;
+	must_succeed(mxfp_quantize(&blocks, piece->bytes, format, 0, &options));
 	if (q->options.non_finite == MXFP_NON_FINITE_ERROR && index != UINT64_MAX)
 		return fail_non_finite(q, index, error);
 	if (q->target.choice.layout->positive_zeros)
@@ -196,12 +191,8 @@ static int raise_amax(const void *context, const struct transfer_piece *piece, s
 	enum mxfp_format format = prepare(q, piece);
 
 	prune(q, piece, format);
-	enum mxfp_status status =
-		mxfp_amax(piece->bytes, format, piece_elements(piece), &q->amax[piece->worker], &one_thread);
-
 	(void)counts, (void)error;
-	assert(status == MXFP_OK);
-	(void)status;
+	must_succeed(mxfp_amax(piece->bytes, format, piece_elements(piece), &q->amax[piece->worker], &one_thread));
 	return EXIT_OK;
 }
 
@@ -243,11 +234,9 @@ static int find_scale_amax(const struct quantizing *q, float *amax, struct error
 static int write_tensor_scale(const struct quantizing *q, struct error *error)
 {
 	struct mxfp_blocks none = {.format = q->format};
-	enum mxfp_status status = mxfp_quantize(&none, NULL, MXFP_FORMAT_F32, 0, &q->options);
 	bool exact;
 
-	assert(status == MXFP_OK);
-	(void)status;
+	must_succeed(mxfp_quantize(&none, NULL, MXFP_FORMAT_F32, 0, &q->options));
 	int code = layout_write_tensor_scale(&q->target, &none, &exact, error);
 	assert(code != EXIT_OK || exact); /* layout_holds_recipe() */
 	return code;

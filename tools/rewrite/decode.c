@@ -3,8 +3,7 @@
 
 #include "rewrite/decode.h"
 
-#include <assert.h>
-
+#include "base/must_succeed.h"
 #include "io/ggml_q8.h"
 #include "mxfp/convert.h"
 
@@ -46,12 +45,8 @@ static int decode_piece(const void *context, const struct transfer_piece *piece,
 	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
 	const struct mxfp_exec exec = {.threads = 1};
 	size_t width = dtype_info(d->target->dtype)->bits / 8, n = p->rows * p->cols * width;
-	enum mxfp_status status =
-		mxfp_dequantize(&matrix, piece->result, dtype_info(d->target->dtype)->format, 0, &exec);
-
 	(void)counts;
-	assert(status == MXFP_OK);
-	(void)status;
+	must_succeed(mxfp_dequantize(&matrix, piece->result, dtype_info(d->target->dtype)->format, 0, &exec));
 	dtype_swap(d->target->dtype, piece->result, n);
 	return writer_write(&d->transfer->writer, d->target, (p->row * d->quantized->cols + p->col) * width,
 	                    piece->result, n, error);
@@ -112,10 +107,8 @@ static int decode_q8_0_piece(const void *context, const struct transfer_piece *p
 
 	(void)counts;
 	q8_0_decode((float *)(void *)piece->result, piece->bytes, n / Q8_0_ELEMENTS);
-	enum mxfp_status status =
-		mxfp_convert(piece->bytes, dtype_info(dtype)->format, piece->result, MXFP_FORMAT_F32, n, &options);
-	assert(status == MXFP_OK);
-	(void)status;
+	must_succeed(mxfp_convert(piece->bytes, dtype_info(dtype)->format, piece->result, MXFP_FORMAT_F32, n,
+	                          &options));
 	dtype_swap(dtype, piece->bytes, n * width);
 	return writer_write(&d->transfer->writer, d->target, first_of(d, piece) * width, piece->bytes, n * width, error);
 }
