@@ -165,14 +165,12 @@ static json_t *format_facts(const struct advice *advice, const struct advise_lay
 static json_t *layer_facts(const struct advice *advice, size_t i, const size_t *chosen)
 {
 	const struct advise_layer *layer = &advice->layers[i];
-	json_t *formats = json_array(), *shape = json_array();
+	json_t *formats = json_array();
 
-	for (unsigned k = 0; k < layer->tensor->rank; k++)
-		json_array_append_new(shape, json_integer((json_int_t)layer->tensor->shape[k]));
 	for (size_t f = 0; f < advice->n_formats; f++)
 		json_array_append_new(formats, format_facts(advice, layer, f));
 	return json_pack("{s:s, s:s, s:o, s:o, s:s*}", "name", layer->tensor->name, "dtype",
-	                 dtype_info(layer->tensor->dtype)->name, "shape", shape, "formats", formats, "chosen",
+	                 dtype_info(layer->tensor->dtype)->name, "shape", shape_facts(layer->tensor), "formats", formats, "chosen",
 	                 chosen != NULL ? format_name(advice, chosen[i]) : NULL);
 }
 

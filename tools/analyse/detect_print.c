@@ -228,10 +228,7 @@ static json_t *group_facts(const struct detect_group *group)
 
 	sort(group, order);
 	for (size_t i = 0; i < group->ways->n; i++)
-		if (json_array_append_new(ways, way_facts(group, order[i])) != 0) {
-			json_decref(ways);
-			return NULL;
-		}
+		ways = facts_append(ways, way_facts(group, order[i]));
 	return json_pack("{s:s, s:I, s:o, s:b, s:o, s:o}", "format", mxfp_format_get_info(group->ways->format)->name,
 	                 "tensors", (json_int_t)group->n_tensors, "first", facts_text(group->first), "exact",
 	                 (int)group->exact, "own_tensor_scale",
@@ -243,10 +240,7 @@ int detect_print_json(const struct detection *d, const struct detect_settings *s
 	json_t *groups = json_array();
 
 	for (size_t g = 0; g < d->n_groups; g++)
-		if (json_array_append_new(groups, group_facts(&d->groups[g])) != 0) {
-			json_decref(groups);
-			return fail_memory(error);
-		}
+		groups = facts_append(groups, group_facts(&d->groups[g]));
 	return facts_print(stdout, json_pack("{s:o, s:o, s:b, s:I, s:o}", "quantized", facts_text(settings->quantized),
 	                                     "source", facts_text(settings->source), "exact", (int)detect_all_exact(d),
 	                                     "not_compared", (json_int_t)d->n_unmatched, "groups", groups), error);

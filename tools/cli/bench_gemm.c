@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "io/facts.h"
 #include "mxfp/isa.h"
 
 enum { NAME_SIZE = 64 };
@@ -120,9 +121,10 @@ void bench_gemm_print_row(const struct bench_gemm_rows *rows, const struct bench
 	fflush(stdout);
 }
 
-static bool add_real(json_t *json, const char *key, double x)
+/* A number that was measured. */
+static json_t *add_real(json_t *json, const char *key, double x)
 {
-	return !(x > 0) || json_object_set_new(json, key, json_real(x)) == 0;
+	return x > 0 ? facts_set(json, key, json_real(x)) : json;
 }
 
 static json_t *row_json(const struct bench_gemm_rows *rows, const struct bench_gemm_row *row)
@@ -138,31 +140,23 @@ static json_t *row_json(const struct bench_gemm_rows *rows, const struct bench_g
 	                         "shape", shape, "in", bench_gemm_place_name(row->shape->place), "gflops",
 	                         gflops(row, r->kernel.median), "spread", r->kernel.spread, "packed_bytes",
 	                         (json_int_t)r->packed_bytes);
-	bool complete = json != NULL && add_real(json, "sgemm_gflops", gflops(row, r->sgemm)) &&
-	                add_real(json, "dense_gflops", gflops(row, r->dense)) &&
-	                add_real(json, "one_thread_gflops", gflops(row, r->one)) &&
-	                add_real(json, "peak_gflops", 1e-9 * r->peak) && add_real(json, "read_gbps", gbps(row, r->read));
-
-	if (complete && target.at_least > 0)
-		complete = json_object_set_new(json, "target",
-		                               json_pack("{s:f, s:s, s:f, s:b}", "at_least", target.at_least, "unit",
-		                                         unit_text(target.unit), "measured", value, "met",
-		                                         value >= target.at_least)) == 0;
-	if (complete)
-		return json;
-	json_decref(json);
-	return NULL;
+	json = add_real(json, "sgemm_gflops", gflops(row, r->sgemm));
+	json = add_real(json, "dense_gflops", gflops(row, r->dense));
+	json = add_real(json, "one_thread_gflops", gflops(row, r->one));
+	json = add_real(json, "peak_gflops", 1e-9 * r->peak);
+	json = add_real(json, "read_gbps", gbps(row, r->read));
+	if (target.at_least > 0)
+		json = facts_set(json, "target", json_pack("{s:f, s:s, s:f, s:b}", "at_least", target.at_least, "unit",
+		                                           unit_text(target.unit), "measured", value, "met",
+		                                           value >= target.at_least));
+	return json;
 }
 
 json_t *bench_gemm_json(const struct bench_gemm_rows *rows)
 {
 	json_t *array = json_array();
-	bool complete = array != NULL;
 
-	for (size_t i = 0; i < rows->n && complete; i++)
-		complete = json_array_append_new(array, row_json(rows, &rows->rows[i])) == 0;
-	if (complete)
-		return array;
-	json_decref(array);
-	return NULL;
+	for (size_t i = 0; i < rows->n; i++)
+		array = facts_append(array, row_json(rows, &rows->rows[i]));
+	return array;
 }

@@ -174,31 +174,19 @@ static json_t *row_json(const struct bench_rows *rows, const struct bench_row *r
 	                         "gbps", bench_gbps(r->kernel.median), "spread", r->kernel.spread, "limit_gbps",
 	                         bench_gbps(r->limit.median), "limit_spread", r->limit.spread, "ratio", ratio(row),
 	                         "l1_gbps", 1e-9 / r->core);
-	bool complete = json != NULL;
-
 	if (r->other.median > 0)
-		complete &= json_object_set_new(json, other_of(rows)->key, json_real(bench_gbps(r->other.median))) == 0;
-	if (target != NULL)
-		complete &= json_object_set_new(json, "target", target_json(row, target)) == 0;
-	if (complete)
-		return json;
-	json_decref(json);
-	return NULL;
+		json = facts_set(json, other_of(rows)->key, json_real(bench_gbps(r->other.median)));
+	return target != NULL ? facts_set(json, "target", target_json(row, target)) : json;
 }
 
 json_t *bench_json(const struct bench_rows *rows)
 {
 	char name[256];
 	json_t *array = json_array();
-	bool complete = array != NULL;
 
 	processor(name, sizeof name);
 	for (size_t i = 0; i < rows->n; i++)
-		complete &= json_array_append_new(array, row_json(rows, &rows->rows[i])) == 0;
-	if (!complete) {
-		json_decref(array);
-		return NULL;
-	}
+		array = facts_append(array, row_json(rows, &rows->rows[i]));
 	return json_pack("{s:s, s:s, s:o, s:s, s:i, s:i, s:I, s:o}", "version", mxfp_version(), "build",
 	                 mxfp_build_info(), "processor", facts_text(name), "tier", mxfp_isa_name(rows->best_tier),
 	                 "threads", (int)rows->threads, "l2_bytes", (int)BENCH_L2_BYTES,

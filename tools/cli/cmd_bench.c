@@ -267,11 +267,8 @@ static int print_json(const struct bench *b, struct error *error)
 {
 	json_t *json = bench_json(&b->rows);
 
-	if (json != NULL && b->products.n != 0 &&
-	    json_object_set_new(json, "products", bench_gemm_json(&b->products)) != 0) {
-		json_decref(json);
-		json = NULL;
-	}
+	if (b->products.n != 0)
+		json = facts_set(json, "products", bench_gemm_json(&b->products));
 	int code = facts_print_part(stdout, json, JSON_INDENT(2) | JSON_REAL_PRECISION(JSON_DIGITS), error);
 
 	if (code == EXIT_OK)

@@ -145,68 +145,45 @@ static json_t *block_facts(const struct mxfp_format_info *info)
 	                 bits_per_element(info));
 }
 
-/* Appends to an array; false if memory ran out, also when the item was made. */
-static bool append(json_t *array, json_t *item)
-{
-	return json_array_append_new(array, item) == 0;
-}
-
 static json_t *formats(bool blocks)
 {
 	json_t *array = json_array();
-	bool complete = true;
-
 	const struct mxfp_format_info *info;
 
 	for (int f = 0; (info = mxfp_format_get_info((enum mxfp_format)f)) != NULL; f++) {
 		if ((info->kind == MXFP_KIND_BLOCK) == blocks)
-			complete &= append(array, blocks ? block_facts(info) : element_facts(info));
+			array = facts_append(array, blocks ? block_facts(info) : element_facts(info));
 	}
-	if (complete)
-		return array;
-	json_decref(array);
-	return NULL;
+	return array;
 }
 
 static json_t *choices(enum option_kind kind)
 {
 	json_t *array = json_array();
 	struct choice choice;
-	bool complete = true;
 
 	for (int i = 0; choice_at(kind, i, &choice); i++)
-		complete &= append(array, json_pack("{s:s, s:s}", "name", choice.name, "meaning", choice.meaning));
-	if (complete)
-		return array;
-	json_decref(array);
-	return NULL;
+		array = facts_append(array, json_pack("{s:s, s:s}", "name", choice.name, "meaning", choice.meaning));
+	return array;
 }
 
 static json_t *missing_features(int tier)
 {
 	json_t *array = json_array();
-	bool complete = true;
 
 	for (int f = 0; mxfp_isa_lacks(tier, f) != NULL; f++)
-		complete &= append(array, json_string(mxfp_isa_lacks(tier, f)));
-	if (complete)
-		return array;
-	json_decref(array);
-	return NULL;
+		array = facts_append(array, json_string(mxfp_isa_lacks(tier, f)));
+	return array;
 }
 
 static json_t *tiers(void)
 {
 	json_t *array = json_array();
-	bool complete = true;
 
 	for (int i = 0; mxfp_isa_name(i) != NULL; i++)
-		complete &= append(array, json_pack("{s:s, s:b, s:o}", "name", mxfp_isa_name(i), "available",
-		                                    (int)is_available(i), "missing", missing_features(i)));
-	if (complete)
-		return array;
-	json_decref(array);
-	return NULL;
+		array = facts_append(array, json_pack("{s:s, s:b, s:o}", "name", mxfp_isa_name(i), "available",
+		                                      (int)is_available(i), "missing", missing_features(i)));
+	return array;
 }
 
 static json_t *all_facts(void)
@@ -216,14 +193,10 @@ static json_t *all_facts(void)
 	                          mxfp_build_info(), "tier", mxfp_isa_name(mxfp_isa_active()), "tier_limit", limit.name,
 	                          "tier_limit_from", limit.from, "tiers", tiers(), "element_formats", formats(false),
 	                          "block_formats", formats(true));
-	bool complete = facts != NULL;
 
 	for (int s = 0; s < N_SECTIONS; s++)
-		complete &= json_object_set_new(facts, sections[s].key, choices(sections[s].kind)) == 0;
-	if (complete)
-		return facts;
-	json_decref(facts);
-	return NULL;
+		facts = facts_set(facts, sections[s].key, choices(sections[s].kind));
+	return facts;
 }
 
 static int run(int argc, char **argv, struct error *error)

@@ -11,6 +11,7 @@
 #include "base/printable.h"
 #include "cli/commands.h"
 #include "io/facts.h"
+#include "io/shape.h"
 #include "model/model.h"
 
 /* Widest column for names; a longer name pushes its row to the right. */
@@ -109,19 +110,6 @@ static void print_text(const struct model *model, const struct totals totals[N_D
 			       totals[d].elements, totals[d].bytes);
 }
 
-static json_t *shape_facts(const struct tensor *tensor)
-{
-	json_t *shape = json_array();
-	bool whole = true;
-
-	for (unsigned i = 0; i < tensor->rank; i++)
-		whole &= json_array_append_new(shape, json_integer((json_int_t)tensor->shape[i])) == 0;
-	if (whole)
-		return shape;
-	json_decref(shape);
-	return NULL;
-}
-
 static json_t *tensor_facts(const struct tensor *tensor)
 {
 	return json_pack("{s:s, s:s, s:o, s:I, s:I, s:I}", "name", tensor->name, "dtype",
@@ -133,15 +121,10 @@ static json_t *tensor_facts(const struct tensor *tensor)
 static json_t *metadata_facts(const struct file *file)
 {
 	json_t *metadata = json_object();
-	bool whole = true;
 
 	for (size_t i = 0; i < file->n_metadata; i++)
-		whole &= json_object_set_new(metadata, file->metadata[i].key,
-		                             json_string(file->metadata[i].value)) == 0;
-	if (whole)
-		return metadata;
-	json_decref(metadata);
-	return NULL;
+		metadata = facts_set(metadata, file->metadata[i].key, json_string(file->metadata[i].value));
+	return metadata;
 }
 
 /* `label`, which is JSON, and a value. */
@@ -175,18 +158,12 @@ static json_t *totals_facts(const struct totals *totals)
 
 static json_t *all_totals(const struct totals totals[N_DTYPES + 1])
 {
-	json_t *facts = totals_facts(&totals[N_DTYPES]), *dtypes = json_object();
-	bool whole = true;
+	json_t *dtypes = json_object();
 
 	for (int d = 0; d < N_DTYPES; d++)
 		if (totals[d].tensors != 0)
-			whole &= json_object_set_new(dtypes, dtype_info((enum dtype)d)->name,
-			                             totals_facts(&totals[d])) == 0;
-	whole &= json_object_set_new(facts, "dtypes", dtypes) == 0;
-	if (whole)
-		return facts;
-	json_decref(facts);
-	return NULL;
+			dtypes = facts_set(dtypes, dtype_info((enum dtype)d)->name, totals_facts(&totals[d]));
+	return facts_set(totals_facts(&totals[N_DTYPES]), "dtypes", dtypes);
 }
 
 static int print_json(const struct model *model, const struct totals totals[N_DTYPES + 1], struct error *error)

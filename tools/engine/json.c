@@ -5,57 +5,39 @@
 #include "engine/engine.h"
 #include "io/facts.h"
 
-/* Appends to an array; false if memory ran out, also when the item was made. */
-static bool append(json_t *array, json_t *item)
-{
-	return json_array_append_new(array, item) == 0;
-}
-
-/* The value, or NULL if it is not complete. */
-static json_t *whole(json_t *value, bool complete)
-{
-	if (complete)
-		return value;
-	json_decref(value);
-	return NULL;
-}
-
 static json_t *product_facts(const struct engine_report *r)
 {
 	json_t *array = json_array();
-	bool complete = true;
 
 	for (size_t i = 0; i < r->workload->n_items; i++) {
 		const struct workload_item *item = &r->workload->items[i];
 
-		complete &= append(array, json_pack("{s:o, s:I, s:I, s:I}", "name", facts_text(item->name), "m",
-		                                    (json_int_t)item->m, "n", (json_int_t)item->n, "k",
-		                                    (json_int_t)item->k));
+		array = facts_append(array, json_pack("{s:o, s:I, s:I, s:I}", "name", facts_text(item->name), "m",
+		                                      (json_int_t)item->m, "n", (json_int_t)item->n, "k",
+		                                      (json_int_t)item->k));
 	}
-	return whole(array, complete);
+	return array;
 }
 
 static json_t *busy_facts(const struct mxfp_engine *e)
 {
 	json_t *array = json_array();
-	bool complete = true;
 
 	for (size_t i = 0; i < e->arrays; i++)
-		complete &= append(array, json_integer((json_int_t)e->busy[i]));
-	return whole(array, complete);
+		array = facts_append(array, json_integer((json_int_t)e->busy[i]));
+	return array;
 }
 
 static json_t *place_facts(const struct mxfp_engine *e, size_t n)
 {
 	json_t *array = json_array();
-	bool complete = true;
 
 	for (size_t i = 0; i < n; i++)
-		complete &= append(array, json_pack("{s:I, s:i, s:I, s:I}", "product", (json_int_t)e->places[i].product,
-		                                    "array", (int)e->places[i].array, "start",
-		                                    (json_int_t)e->places[i].start, "cycles",
-		                                    (json_int_t)e->places[i].cycles));
-	return whole(array, complete);
+		array = facts_append(array, json_pack("{s:I, s:i, s:I, s:I}", "product", (json_int_t)e->places[i].product,
+		                                      "array", (int)e->places[i].array, "start",
+		                                      (json_int_t)e->places[i].start, "cycles",
+		                                      (json_int_t)e->places[i].cycles));
+	return array;
 }
 
 static json_t *split_facts(const struct engine_report *r, int s)
@@ -73,18 +55,16 @@ static json_t *split_facts(const struct engine_report *r, int s)
 	if (!r->ran)
 		return facts;
 	snprintf(hash, sizeof hash, "%016llx", (unsigned long long)r->runs[s].hash);
-	json_t *run = json_pack("{s:f, s:s}", "seconds", r->runs[s].seconds, "hash", hash);
-	return whole(facts, json_object_set_new(facts, "run", run) == 0);
+	return facts_set(facts, "run", json_pack("{s:f, s:s}", "seconds", r->runs[s].seconds, "hash", hash));
 }
 
 static json_t *all_splits(const struct engine_report *r)
 {
 	json_t *array = json_array();
-	bool complete = true;
 
 	for (int s = 0; s < N_SPLITS; s++)
-		complete &= append(array, split_facts(r, s));
-	return whole(array, complete);
+		array = facts_append(array, split_facts(r, s));
+	return array;
 }
 
 json_t *engine_json(const struct engine_report *r)

@@ -39,6 +39,29 @@ int facts_print(FILE *stream, json_t *facts, struct error *error)
 	return code;
 }
 
+static json_t *whole_or_null(json_t *facts, int failed)
+{
+	if (failed == 0)
+		return facts;
+	json_decref(facts);
+	return NULL;
+}
+
+json_t *facts_append(json_t *array, json_t *item)
+{
+	return whole_or_null(array, json_array_append_new(array, item));
+}
+
+json_t *facts_set(json_t *object, const char *key, json_t *value)
+{
+	return whole_or_null(object, json_object_set_new(object, key, value));
+}
+
+json_t *facts_update(json_t *object, json_t *other)
+{
+	return whole_or_null(object, json_object_update_new(object, other));
+}
+
 json_t *facts_text(const char *text)
 {
 	json_t *string = json_string(text);

@@ -6,6 +6,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "io/facts.h"
+
 const char *shape_text(const struct tensor *tensor, char text[SHAPE_TEXT])
 {
 	enum { NUMBER = 24 }; /* bytes that one more number, its separator and the end may take */
@@ -25,12 +27,8 @@ const char *shape_text(const struct tensor *tensor, char text[SHAPE_TEXT])
 json_t *shape_facts(const struct tensor *tensor)
 {
 	json_t *shape = json_array();
-	bool whole = shape != NULL;
 
 	for (unsigned i = 0; i < tensor->rank; i++)
-		whole = whole && json_array_append_new(shape, json_integer((json_int_t)tensor->shape[i])) == 0;
-	if (whole)
-		return shape;
-	json_decref(shape);
-	return NULL;
+		shape = facts_append(shape, json_integer((json_int_t)tensor->shape[i]));
+	return shape;
 }

@@ -13,6 +13,7 @@
 #include "base/printable.h"
 #include "base/suffix.h"
 #include "io/directory.h"
+#include "io/facts.h"
 #include "model/layout.h"
 
 /* Endings of weight files and their indices: a copy of them would be the model once more. */
@@ -146,12 +147,8 @@ json_t *carry_facts(const struct carry *carry)
 {
 	json_t *names = json_array();
 
-	for (size_t i = 0; i < carry->n; i++) {
-		if (json_array_append_new(names, json_string(carry->names[i])) != 0) {
-			json_decref(names);
-			return NULL;
-		}
-	}
+	for (size_t i = 0; i < carry->n; i++)
+		names = facts_append(names, json_string(carry->names[i]));
 	return names;
 }
 

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "io/facts.h"
 #include "model/choices.h"
 #include "model/layout_config.h"
 #include "model/model_config.h"
@@ -70,14 +71,10 @@ static json_t *own_facts(const struct quantize_plan *plan)
 	struct metadata choices[QUANTIZE_CHOICES_MAX];
 	size_t n = quantize_choices(plan, choices), prefix = strlen("mxfp.");
 	json_t *facts = json_object();
-	bool whole = true;
 
 	for (size_t i = 0; i < n; i++)
-		whole &= json_object_set_new(facts, choices[i].key + prefix, json_string(choices[i].value)) == 0;
-	if (whole)
-		return facts;
-	json_decref(facts);
-	return NULL;
+		facts = facts_set(facts, choices[i].key + prefix, json_string(choices[i].value));
+	return facts;
 }
 
 int quantize_config(const struct quantize_plan *plan, json_t **config, struct error *error)

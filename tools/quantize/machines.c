@@ -204,18 +204,12 @@ static int print_text(const struct quantize_machines *m, struct error *error)
 static json_t *facts_of(const struct quantize_machines *m)
 {
 	json_t *list = json_array();
-	bool whole = list != NULL;
 
-	for (size_t i = 0; i < m->n && whole; i++)
-		whole = json_array_append_new(list, json_pack("{s:I, s:I, s:I, s:f}", "files",
-		                                              (json_int_t)m->machines[i].n_files, "bytes_read",
-		                                              (json_int_t)m->machines[i].read_bytes, "bytes_written",
-		                                              (json_int_t)m->machines[i].written_bytes, "seconds",
-		                                              m->machines[i].seconds)) == 0;
-	if (!whole) {
-		json_decref(list);
-		return NULL;
-	}
+	for (size_t i = 0; i < m->n; i++)
+		list = facts_append(list, json_pack("{s:I, s:I, s:I, s:f}", "files", (json_int_t)m->machines[i].n_files,
+		                                    "bytes_read", (json_int_t)m->machines[i].read_bytes, "bytes_written",
+		                                    (json_int_t)m->machines[i].written_bytes, "seconds",
+		                                    m->machines[i].seconds));
 	return json_pack("{s:o, s:f, s:f, s:f, s:f, s:f}", "machines", list, "rate_disk", m->disk, "rate_quantizing",
 	                 m->compute, "rate_net", m->net, "seconds", m->seconds, "seconds_to_merge", m->merge_seconds);
 }

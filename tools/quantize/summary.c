@@ -171,20 +171,16 @@ static json_t *entry_facts(const struct quantize_plan *plan, const struct quanti
 	                          "quantized", (int)entry->quantized, "reason", entry->reason, "bytes_before",
 	                          (json_int_t)entry->source->size, "bytes_after",
 	                          (json_int_t)entry->output_bytes);
-	bool whole = facts != NULL;
 
-	if (entry->quantized)
-		whole = whole && json_object_update_new(facts, choice_facts(&entry->choice)) == 0 &&
-		        json_object_set_new(facts, "bits_per_weight", json_real(entry_bits(entry))) == 0 &&
-		        json_object_set_new(facts, "padded", json_boolean(entry->padded)) == 0 &&
-		        json_object_set_new(facts, "rounded_from_f64",
-		                            json_boolean(entry->source->dtype == DTYPE_F64)) == 0;
-	if (entry->quantized && !plan->settings->dry_run && !entry->elsewhere)
-		whole = whole && json_object_update_new(facts, counts_of(&entry->counts)) == 0;
-	if (whole)
+	if (!entry->quantized)
 		return facts;
-	json_decref(facts);
-	return NULL;
+	facts = facts_update(facts, choice_facts(&entry->choice));
+	facts = facts_update(facts, json_pack("{s:f, s:b, s:b}", "bits_per_weight", entry_bits(entry), "padded",
+	                                      (int)entry->padded, "rounded_from_f64",
+	                                      (int)(entry->source->dtype == DTYPE_F64)));
+	if (!plan->settings->dry_run && !entry->elsewhere)
+		facts = facts_update(facts, counts_of(&entry->counts));
+	return facts;
 }
 
 static json_t *head_facts(const struct quantize_plan *plan)
@@ -199,17 +195,11 @@ static json_t *head_facts(const struct quantize_plan *plan)
 		(json_int_t)plan->n_entries, "tensors_quantized", (json_int_t)plan->n_quantized,
 		"elements_quantized", (json_int_t)totals.elements, "bytes_before", (json_int_t)plan->input_bytes,
 		"bytes_after", (json_int_t)plan->output_bytes, "bits_per_weight", bits(totals.bytes, totals.elements));
-	bool whole = facts != NULL;
 
 	for (size_t i = 0; i < n; i++)
-		whole &= json_object_set_new(facts, choices[i].key + prefix, json_string(choices[i].value)) == 0;
-	whole = whole && json_object_set_new(facts, "copied", carry_facts(&plan->carry)) == 0;
-	if (!s->dry_run)
-		whole = whole && json_object_update_new(facts, counts_of(&totals.counts)) == 0;
-	if (whole)
-		return facts;
-	json_decref(facts);
-	return NULL;
+		facts = facts_set(facts, choices[i].key + prefix, json_string(choices[i].value));
+	facts = facts_set(facts, "copied", carry_facts(&plan->carry));
+	return s->dry_run ? facts : facts_update(facts, counts_of(&totals.counts));
 }
 
 /* One tensor at a time: a tree of a large model would take far more memory than its header. */

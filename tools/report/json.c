@@ -7,6 +7,7 @@
 
 #include "analyse/product.h"
 #include "io/facts.h"
+#include "io/shape.h"
 #include "mxfp/version.h"
 #include "report/report.h"
 
@@ -18,15 +19,6 @@ static json_t *number(double x)
 static json_t *count(uint64_t n)
 {
 	return json_integer((json_int_t)n);
-}
-
-/* Appends to an array; on failure releases it and returns NULL, which further calls keep. */
-static json_t *append(json_t *array, json_t *item)
-{
-	if (json_array_append_new(array, item) == 0)
-		return array;
-	json_decref(array);
-	return NULL;
 }
 
 static json_t *stats_json(const struct stats *stats)
@@ -50,7 +42,7 @@ static json_t *histogram_json(const struct measurement *m)
 	while (end > first && m->scales[end - 1] == 0)
 		end--;
 	for (unsigned i = first; i < end; i++)
-		array = append(array, count(m->scales[i]));
+		array = facts_append(array, count(m->scales[i]));
 	return json_pack("{s:s, s:i, s:o}", "scale_format",
 	                 mxfp_format_get_info(mxfp_format_get_info(m->variant.format)->scale)->name, "first_code",
 	                 (int)(m->first_scale + first), "counts", array);
@@ -67,7 +59,7 @@ static json_t *errors_json(const struct measurement *m)
 	while (first < end && m->relative[first] == 0)
 		first++;
 	for (unsigned i = first; i < end; i++)
-		array = append(array, count(m->relative[i]));
+		array = facts_append(array, count(m->relative[i]));
 	return json_pack("{s:o, s:i, s:o}", "exact", count(m->relative[0]), "first_exponent",
 	                 ERROR_EXPONENT_MIN + (int)first - 1, "counts", array);
 }
@@ -77,10 +69,10 @@ static json_t *products_json(const struct report *report, const struct measureme
 	json_t *array = json_array();
 
 	for (unsigned k = 0; k < input_kinds(&report->options->input); k++)
-		array = append(array, json_pack("{s:s, s:o, s:o}", "activations",
-		                                input_kind_name(&report->options->input, k), "weights_quantized",
-		                                stats_json(&m->products[k].weights_only), "both_quantized",
-		                                stats_json(&m->products[k].both)));
+		array = facts_append(array, json_pack("{s:s, s:o, s:o}", "activations",
+		                                      input_kind_name(&report->options->input, k), "weights_quantized",
+		                                      stats_json(&m->products[k].weights_only), "both_quantized",
+		                                      stats_json(&m->products[k].both)));
 	return array;
 }
 
@@ -110,27 +102,19 @@ static json_t *measurement_json(const struct report *report, const struct measur
 	                 products_json(report, m));
 }
 
-/* Adds a member; on failure releases the object and returns NULL, which further calls keep. */
-static json_t *with(json_t *object, const char *key, json_t *value)
-{
-	if (json_object_set_new(object, key, value) == 0)
-		return object;
-	json_decref(object);
-	return NULL;
-}
-
 /* One entry a variant, each with its histograms. */
 static json_t *measurements_json(const struct report *report, const struct measurement *measurements)
 {
 	json_t *array = json_array();
 
 	for (size_t v = 0; v < report->options->variants.n; v++) {
-		json_t *entry = with(measurement_json(report, &measurements[v]), "errors", errors_json(&measurements[v]));
+		json_t *entry = facts_set(measurement_json(report, &measurements[v]), "errors",
+		                          errors_json(&measurements[v]));
 
-		entry = with(entry, "scales", histogram_json(&measurements[v]));
+		entry = facts_set(entry, "scales", histogram_json(&measurements[v]));
 		if (measurements == report->totals)
-			entry = with(entry, "pareto", json_boolean(report_on_front(report, v)));
-		array = append(array, entry);
+			entry = facts_set(entry, "pareto", json_boolean(report_on_front(report, v)));
+		array = facts_append(array, entry);
 	}
 	return array;
 }
@@ -140,22 +124,18 @@ static json_t *inputs_json(const struct report *report, const struct input_stats
 	json_t *array = json_array();
 
 	for (unsigned k = 0; k < input_kinds(&report->options->input); k++)
-		array = append(array, json_pack("{s:s, s:o, s:o}", "activations",
-		                                input_kind_name(&report->options->input, k), "activations_error",
-		                                stats_json(&inputs[k].input), "products",
-		                                stats_json(&inputs[k].product)));
+		array = facts_append(array, json_pack("{s:s, s:o, s:o}", "activations",
+		                                      input_kind_name(&report->options->input, k), "activations_error",
+		                                      stats_json(&inputs[k].input), "products",
+		                                      stats_json(&inputs[k].product)));
 	return array;
 }
 
 static json_t *layer_json(const struct report *report, const struct layer *layer)
 {
-	json_t *shape = json_array();
-
-	for (unsigned i = 0; i < layer->tensor->rank; i++)
-		shape = append(shape, count(layer->tensor->shape[i]));
 	return json_pack("{s:o, s:o, s:s, s:o, s:o, s:o, s:o}", "name", facts_text(layer->tensor->name), "file",
 	                 facts_text(model_file_name(layer->file)), "dtype", dtype_info(layer->tensor->dtype)->name,
-	                 "source_bytes", count(layer->tensor->size), "shape", shape, "activations_quantized",
+	                 "source_bytes", count(layer->tensor->size), "shape", shape_facts(layer->tensor), "activations_quantized",
 	                 inputs_json(report, layer->inputs), "variants", measurements_json(report, layer->measurements));
 }
 
@@ -164,7 +144,7 @@ static json_t *layers_json(const struct report *report)
 	json_t *array = json_array();
 
 	for (size_t i = 0; i < report->n_layers; i++)
-		array = append(array, layer_json(report, &report->layers[i]));
+		array = facts_append(array, layer_json(report, &report->layers[i]));
 	return array;
 }
 
@@ -173,8 +153,8 @@ static json_t *skipped_json(const struct report *report)
 	json_t *array = json_array();
 
 	for (size_t i = 0; i < report->n_skipped; i++)
-		array = append(array, json_pack("{s:o, s:s}", "name", facts_text(report->skipped[i].tensor->name),
-		                                "reason", report->skipped[i].reason));
+		array = facts_append(array, json_pack("{s:o, s:s}", "name", facts_text(report->skipped[i].tensor->name),
+		                                      "reason", report->skipped[i].reason));
 	return array;
 }
 
