@@ -138,12 +138,6 @@ int advise_text(const struct advice *advice, const struct advise_mix *mix, struc
 	return EXIT_OK;
 }
 
-/* A number, or null if it is not finite, which JSON cannot say. */
-static json_t *number(double value)
-{
-	return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *format_facts(const struct advice *advice, const struct advise_layer *layer, size_t format)
 {
 	size_t sorted[VARIANTS_MAX], n = sort_variants(advice, layer, format, sorted);
@@ -155,8 +149,8 @@ static json_t *format_facts(const struct advice *advice, const struct advise_lay
 		const struct variant *variant = &variants->items[sorted[i]];
 
 		json_array_append_new(choices, json_pack("{s:s, s:o, s:o}", variant_has_recipe(variant) ? "recipe" : "rule",
-		                                         variant_choice(variant), "sqnr_db", number(weight_error_sqnr(error)),
-		                                         "relative_squared_error", number(weight_error_mean(error))));
+		                                         variant_choice(variant), "sqnr_db", facts_number(weight_error_sqnr(error)),
+		                                         "relative_squared_error", facts_number(weight_error_mean(error))));
 	}
 	return json_pack("{s:s, s:f, s:o}", "weights", format_name(advice, format), "bits_per_weight",
 	                 weight_error_bits(&layer->errors[sorted[0]]), "choices", choices);
@@ -170,8 +164,8 @@ static json_t *layer_facts(const struct advice *advice, size_t i, const size_t *
 	for (size_t f = 0; f < advice->n_formats; f++)
 		json_array_append_new(formats, format_facts(advice, layer, f));
 	return json_pack("{s:s, s:s, s:o, s:o, s:s*}", "name", layer->tensor->name, "dtype",
-	                 dtype_info(layer->tensor->dtype)->name, "shape", shape_facts(layer->tensor), "formats", formats, "chosen",
-	                 chosen != NULL ? format_name(advice, chosen[i]) : NULL);
+	                 dtype_info(layer->tensor->dtype)->name, "shape", shape_facts(layer->tensor), "formats", formats,
+	                 "chosen", chosen != NULL ? format_name(advice, chosen[i]) : NULL);
 }
 
 static json_t *mix_facts(const struct advice *advice, const struct advise_mix *mix)
@@ -181,8 +175,8 @@ static json_t *mix_facts(const struct advice *advice, const struct advise_mix *m
 	for (size_t f = 0; f < advice->n_formats; f++)
 		json_object_set_new(shares, format_name(advice, f), json_real(advise_share(advice, mix, f)));
 	return json_pack("{s:f, s:I, s:o, s:o, s:o}", "bits_per_weight", weight_error_bits(&mix->total), "bytes",
-	                 (json_int_t)mix->total.bytes, "sqnr_db", number(weight_error_sqnr(&mix->total)),
-	                 "relative_squared_error", number(weight_error_mean(&mix->total)), "shares", shares);
+	                 (json_int_t)mix->total.bytes, "sqnr_db", facts_number(weight_error_sqnr(&mix->total)),
+	                 "relative_squared_error", facts_number(weight_error_mean(&mix->total)), "shares", shares);
 }
 
 static int append_point(const struct advice *advice, const struct advise_mix *mix, double bits, void *context,

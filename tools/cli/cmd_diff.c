@@ -3,7 +3,6 @@
 #include "config.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 
 #include "analyse/compare.h"
@@ -12,7 +11,7 @@
 #include "cli/commands.h"
 #include "io/facts.h"
 #include "io/shape.h"
-#include "report/text.h"
+#include "report/report.h"
 
 /* What a result is called, in text and in JSON. */
 static const char *const result_names[N_COMPARE_RESULTS] = {
@@ -109,15 +108,10 @@ static void add_row(struct table *table, const struct comparison *c)
 		table_cell(table, "-");
 }
 
-static json_t *number(double x)
-{
-	return isfinite(x) ? json_real(x) : json_null();
-}
-
 static json_t *stats_facts(const struct stats *stats)
 {
-	return json_pack("{s:o, s:o, s:o, s:I, s:I, s:I}", "max_absolute", number(stats->max_absolute), "sqnr_db",
-	                 number(stats_sqnr(stats)), "relative_error", number(stats_relative_error(stats)), "elements",
+	return json_pack("{s:o, s:o, s:o, s:I, s:I, s:I}", "max_absolute", facts_number(stats->max_absolute), "sqnr_db",
+	                 facts_number(stats_sqnr(stats)), "relative_error", facts_number(stats_relative_error(stats)), "elements",
 	                 (json_int_t)stats->n, "excluded", (json_int_t)stats->excluded, "unequal",
 	                 (json_int_t)stats->unequal);
 }

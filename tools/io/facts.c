@@ -3,6 +3,7 @@
 
 #include "io/facts.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +61,11 @@ json_t *facts_set(json_t *object, const char *key, json_t *value)
 json_t *facts_update(json_t *object, json_t *other)
 {
 	return whole_or_null(object, json_object_update_new(object, other));
+}
+
+json_t *facts_number(double x)
+{
+	return isfinite(x) ? json_real(x) : json_null();
 }
 
 json_t *facts_text(const char *text)

@@ -3,18 +3,11 @@
  * A report as JSON. Keys are stable: later versions may add some. json_pack() fails, releasing what
  * it was given, when a part is NULL, so running out of memory anywhere gives NULL in the end.
  */
-#include <math.h>
-
 #include "analyse/product.h"
 #include "io/facts.h"
 #include "io/shape.h"
 #include "mxfp/version.h"
 #include "report/report.h"
-
-static json_t *number(double x)
-{
-	return isfinite(x) ? json_real(x) : json_null();
-}
 
 static json_t *count(uint64_t n)
 {
@@ -23,10 +16,10 @@ static json_t *count(uint64_t n)
 
 static json_t *stats_json(const struct stats *stats)
 {
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "sqnr_db", number(stats_sqnr(stats)),
-	                 "relative_error", number(stats_relative_error(stats)), "max_absolute_error",
-	                 number(stats->max_absolute), "max_relative_error", number(stats->max_relative), "cosine",
-	                 number(stats_cosine(stats)), "measured", count(stats->n), "excluded", count(stats->excluded),
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "sqnr_db", facts_number(stats_sqnr(stats)),
+	                 "relative_error", facts_number(stats_relative_error(stats)), "max_absolute_error",
+	                 facts_number(stats->max_absolute), "max_relative_error", facts_number(stats->max_relative), "cosine",
+	                 facts_number(stats_cosine(stats)), "measured", count(stats->n), "excluded", count(stats->excluded),
 	                 "unequal", count(stats->unequal));
 }
 
@@ -78,7 +71,7 @@ static json_t *products_json(const struct report *report, const struct measureme
 
 static json_t *share(uint64_t n, const struct measurement *m)
 {
-	return number((double)n / (double)m->elements);
+	return facts_number((double)n / (double)m->elements);
 }
 
 static json_t *measurement_json(const struct report *report, const struct measurement *m)
@@ -95,7 +88,7 @@ static json_t *measurement_json(const struct report *report, const struct measur
 	                 format, "rule", rule ? variant_choice(&m->variant) : NULL,
 	                 "recipe", recipe ? variant_choice(&m->variant) : NULL, "sparsity",
 	                 sparse ? pattern : NULL, "elements", count(m->elements), "bytes",
-	                 count(m->bytes), "bits_per_weight", number(measurement_bits(m)), "saturated",
+	                 count(m->bytes), "bits_per_weight", facts_number(measurement_bits(m)), "saturated",
 	                 m->saturated_known ? count(m->saturated) : json_null(), "saturated_share",
 	                 m->saturated_known ? share(m->saturated, m) : json_null(), "flushed", count(m->flushed),
 	                 "flushed_share", share(m->flushed, m), "weights", stats_json(&m->weights), "products",
@@ -135,8 +128,8 @@ static json_t *layer_json(const struct report *report, const struct layer *layer
 {
 	return json_pack("{s:o, s:o, s:s, s:o, s:o, s:o, s:o}", "name", facts_text(layer->tensor->name), "file",
 	                 facts_text(model_file_name(layer->file)), "dtype", dtype_info(layer->tensor->dtype)->name,
-	                 "source_bytes", count(layer->tensor->size), "shape", shape_facts(layer->tensor), "activations_quantized",
-	                 inputs_json(report, layer->inputs), "variants", measurements_json(report, layer->measurements));
+	                 "source_bytes", count(layer->tensor->size), "shape", shape_facts(layer->tensor),
+	                 "activations_quantized", inputs_json(report, layer->inputs), "variants", measurements_json(report, layer->measurements));
 }
 
 static json_t *layers_json(const struct report *report)

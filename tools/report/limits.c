@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "report/report.h"
-#include "report/text.h"
 
 static int parse_limit(struct report_limits *limits, const char *text, struct error *error)
 {

@@ -10,9 +10,91 @@
 
 #include "analyse/product.h"
 #include "base/printable.h"
-#include "base/table.h"
 #include "report/report.h"
-#include "report/text.h"
+
+const char *report_sqnr(char text[REPORT_CELL], const struct stats *stats)
+{
+	double sqnr = stats_sqnr(stats);
+
+	if (isnan(sqnr))
+		strcpy(text, "-");
+	else if (isinf(sqnr))
+		strcpy(text, sqnr > 0 ? "exact" : "no signal");
+	else
+		snprintf(text, REPORT_CELL, "%.2f dB", sqnr);
+	return text;
+}
+
+/* "32x64", cut if it is long. Returns `text`. */
+static const char *dimensions(char text[REPORT_CELL], const struct tensor *tensor)
+{
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (unsigned i = 0; i < tensor->rank && used < REPORT_CELL - 24; i++)
+		used += (size_t)snprintf(text + used, REPORT_CELL - used, "%s%" PRIu64, i == 0 ? "" : "x",
+		                         tensor->shape[i]);
+	return text;
+}
+
+void report_sqnr_cell(struct table *table, const struct stats *stats)
+{
+	char text[REPORT_CELL];
+
+	report_sqnr(text, stats);
+	table_cell(table, "%.*s", (int)strcspn(text, " "), text);
+}
+
+void report_number_cell(struct table *table, double x)
+{
+	if (isfinite(x))
+		table_cell(table, "%.4g", x);
+	else
+		table_cell(table, "-");
+}
+
+static void cosine_cell(struct table *table, const struct stats *stats)
+{
+	if (stats->n == 0)
+		table_cell(table, "-");
+	else
+		table_cell(table, "%.6f", stats_cosine(stats));
+}
+
+/* Per cent. */
+static void share_cell(struct table *table, uint64_t n, uint64_t of)
+{
+	if (of == 0)
+		table_cell(table, "-");
+	else
+		table_cell(table, "%.3f %%", 100 * (double)n / (double)of);
+}
+
+static void saturated_cell(struct table *table, const struct measurement *m)
+{
+	if (m->saturated_known)
+		share_cell(table, m->saturated, m->elements);
+	else
+		table_cell(table, "-");
+}
+
+/* SQNR of the products: two cells for each kind of activations. */
+static void product_cells(struct table *table, const struct report *report, const struct measurement *m)
+{
+	for (unsigned k = 0; k < input_kinds(&report->options->input); k++) {
+		report_sqnr_cell(table, &m->products[k].weights_only);
+		report_sqnr_cell(table, &m->products[k].both);
+	}
+}
+
+/* The headings of the columns about products: SQNR with the weights quantized, and the activations too. */
+static void product_headings(struct table *table, const struct report *report)
+{
+	for (unsigned k = 0; k < input_kinds(&report->options->input); k++) {
+		table_cell(table, "y %s, W", input_kind_name(&report->options->input, k));
+		table_cell(table, "y %s, W+x", input_kind_name(&report->options->input, k));
+	}
+}
 
 static void detail_headings(struct table *table, const struct report *report)
 {
@@ -23,10 +105,7 @@ static void detail_headings(struct table *table, const struct report *report)
 	table->n_left = 4;
 	for (size_t i = 0; i < sizeof headings / sizeof headings[0]; i++)
 		table_cell(table, "%s", headings[i]);
-	for (unsigned k = 0; k < input_kinds(&report->options->input); k++) {
-		table_cell(table, "y %s, W", input_kind_name(&report->options->input, k));
-		table_cell(table, "y %s, W+x", input_kind_name(&report->options->input, k));
-	}
+	product_headings(table, report);
 }
 
 static void detail_row(struct table *table, const struct report *report, const char *name, const char *shape,
@@ -42,11 +121,11 @@ static void detail_row(struct table *table, const struct report *report, const c
 	report_number_cell(table, stats_relative_error(&m->weights));
 	report_number_cell(table, m->weights.max_absolute);
 	report_number_cell(table, m->weights.max_relative);
-	report_cosine_cell(table, &m->weights);
-	report_saturated_cell(table, m);
-	report_share_cell(table, m->flushed, m->elements);
+	cosine_cell(table, &m->weights);
+	saturated_cell(table, m);
+	share_cell(table, m->flushed, m->elements);
 	table_cell(table, "%.3f", measurement_bits(m));
-	report_product_cells(table, report, m);
+	product_cells(table, report, m);
 }
 
 static int print_tensors(const struct report *report, FILE *file, struct error *error)
@@ -60,7 +139,7 @@ static int print_tensors(const struct report *report, FILE *file, struct error *
 	for (size_t i = 0; i < report->n_layers; i++)
 		for (size_t v = 0; v < report->options->variants.n; v++)
 			detail_row(&table, report, report->layers[i].tensor->name,
-			           report_shape(shape, report->layers[i].tensor), &report->layers[i].measurements[v]);
+			           dimensions(shape, report->layers[i].tensor), &report->layers[i].measurements[v]);
 	fputs("## All measures, in total and by tensor\n\n"
 	      "max abs: max |w' - w|; max rel: max |w' - w| / |w| over w != 0; cosine: of the angle between\n"
 	      "w and w'.\n\n",
@@ -103,12 +182,12 @@ static bool has_scale(const struct report *report, size_t v, const struct mxfp_f
 }
 
 /* Nothing rather than 0 %, so that the shape shows. */
-static void share_cell(struct table *table, uint64_t n, uint64_t of)
+static void shown_share_cell(struct table *table, uint64_t n, uint64_t of)
 {
 	if (n == 0)
 		table_cell(table, "%s", "");
 	else
-		report_share_cell(table, n, of);
+		share_cell(table, n, of);
 }
 
 /* A row for `exponent`, unless no variant has a block there. */
@@ -128,7 +207,7 @@ static void histogram_row(struct table *table, const struct report *report, cons
 		table_cell(table, "2^%d", exponent);
 	for (size_t v = 0; v < report->options->variants.n; v++)
 		if (has_scale(report, v, scale))
-			share_cell(table, blocks_at(&report->totals[v], scale, exponent),
+			shown_share_cell(table, blocks_at(&report->totals[v], scale, exponent),
 			           all_blocks(&report->totals[v]));
 }
 
@@ -152,17 +231,23 @@ static int print_histogram(const struct report *report, enum mxfp_format format,
 	return table_print(&table, file, error);
 }
 
+static void variant_headings(struct table *table, const struct report *report)
+{
+	char text[VARIANT_TEXT];
+
+	for (size_t v = 0; v < report->options->variants.n; v++)
+		table_cell(table, "%s %s", variant_format(&report->totals[v].variant, text),
+		           variant_choice(&report->totals[v].variant));
+}
+
 /* Shares of the weights by relative error, a column a variant; rows that are empty everywhere are left out. */
 static int print_relative(const struct report *report, FILE *file, struct error *error)
 {
 	size_t n = report->options->variants.n;
 	struct table table = {.n_columns = 1 + n};
-	char text[VARIANT_TEXT];
 
 	table_cell(&table, "error");
-	for (size_t v = 0; v < n; v++)
-		table_cell(&table, "%s %s", variant_format(&report->totals[v].variant, text),
-		           variant_choice(&report->totals[v].variant));
+	variant_headings(&table, report);
 	for (unsigned bin = 0; bin < N_ERROR_BINS; bin++) {
 		uint64_t elements = 0;
 
@@ -177,7 +262,7 @@ static int print_relative(const struct report *report, FILE *file, struct error 
 		else
 			table_cell(&table, "2^%d", ERROR_EXPONENT_MIN + (int)bin - 1);
 		for (size_t v = 0; v < n; v++)
-			share_cell(&table, report->totals[v].relative[bin], report->totals[v].weights.n);
+			shown_share_cell(&table, report->totals[v].relative[bin], report->totals[v].weights.n);
 	}
 	fputs("## Relative errors\n\nShares of the weights by |w' - w| / |w|: 2^e stands for 2^e up to 2^(e+1). What became"
 	      " zero is in 2^0.\n\n", file);
@@ -197,7 +282,7 @@ static int print_skipped(const struct report *report, FILE *file, struct error *
 	table_cell(&table, "why");
 	for (size_t i = 0; i < report->n_skipped; i++) {
 		table_cell(&table, "%s", report->skipped[i].tensor->name);
-		table_cell(&table, "%s", report_shape(shape, report->skipped[i].tensor));
+		table_cell(&table, "%s", dimensions(shape, report->skipped[i].tensor));
 		table_cell(&table, "%s", report->skipped[i].reason);
 	}
 	fputs("## Not measured\n\n", file);
@@ -256,15 +341,6 @@ static void print_heading(const struct report *report, FILE *file)
 	}
 }
 
-/* The headings of the columns about products: SQNR with the weights quantized, and the activations too. */
-static void product_headings(struct table *table, const struct report *report)
-{
-	for (unsigned k = 0; k < input_kinds(&report->options->input); k++) {
-		table_cell(table, "y %s, W", input_kind_name(&report->options->input, k));
-		table_cell(table, "y %s, W+x", input_kind_name(&report->options->input, k));
-	}
-}
-
 static int print_summary(const struct report *report, FILE *file, struct error *error)
 {
 	struct table table = {.n_columns = 9 + 2 * input_kinds(&report->options->input), .n_left = 2};
@@ -284,11 +360,11 @@ static int print_summary(const struct report *report, FILE *file, struct error *
 		table_cell(&table, "%.3f", measurement_bits(m));
 		report_sqnr_cell(&table, &m->weights);
 		report_number_cell(&table, stats_relative_error(&m->weights));
-		report_saturated_cell(&table, m);
-		report_share_cell(&table, m->flushed, m->elements);
+		saturated_cell(&table, m);
+		share_cell(&table, m->flushed, m->elements);
 		table_cell(&table, "%" PRIu64, m->weights.excluded);
 		table_cell(&table, "%s", report_on_front(report, v) ? "front" : "");
-		report_product_cells(&table, report, m);
+		product_cells(&table, report, m);
 	}
 	fputs("## Summary\n\n", file);
 	return table_print(&table, file, error);
@@ -349,16 +425,14 @@ static void worst_row(struct table *table, const struct report *report, const st
 	char shape[REPORT_CELL];
 
 	table_cell(table, "%s", layer->tensor->name);
-	table_cell(table, "%s", report_shape(shape, layer->tensor));
+	table_cell(table, "%s", dimensions(shape, layer->tensor));
 	for (size_t v = 0; v < report->options->variants.n; v++)
 		report_sqnr_cell(table, &layer->measurements[v].weights);
 }
 
 static int print_worst(const struct report *report, FILE *file, struct error *error)
 {
-	const struct variants *variants = &report->options->variants;
-	struct table table = {.n_columns = 2 + variants->n, .n_left = 2};
-	char text[VARIANT_TEXT];
+	struct table table = {.n_columns = 2 + report->options->variants.n, .n_left = 2};
 	const struct layer **layers = malloc((report->n_layers + 1) * sizeof *layers);
 
 	if (layers == NULL)
@@ -368,9 +442,7 @@ static int print_worst(const struct report *report, FILE *file, struct error *er
 	qsort(layers, report->n_layers, sizeof *layers, compare_layers);
 	table_cell(&table, "tensor");
 	table_cell(&table, "shape");
-	for (size_t v = 0; v < variants->n; v++)
-		table_cell(&table, "%s %s", variant_format(&report->totals[v].variant, text),
-		           variant_choice(&report->totals[v].variant));
+	variant_headings(&table, report);
 	for (size_t i = 0; i < report->n_layers && i < WORST_MAX; i++)
 		worst_row(&table, report, layers[i]);
 	free(layers);

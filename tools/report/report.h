@@ -10,6 +10,7 @@
 
 #include "analyse/measure.h"
 #include "base/error.h"
+#include "base/table.h"
 #include "model/model.h"
 #include "model/quantized.h"
 #include "model/select.h"
@@ -63,6 +64,15 @@ int report_limits_parse(struct report_limits *limits, const struct string_list *
 /* EXIT_CHECK: a limit is missed, by the tensor and variant that the error names and perhaps by more; or nothing was
    measured that could keep it. */
 int report_check_limits(const struct report *report, const struct report_limits *limits, struct error *error);
+
+enum { REPORT_CELL = 256 };
+
+/* SQNR with its unit; "exact" without any error, "-" without a measurement. Returns `text`. */
+const char *report_sqnr(char text[REPORT_CELL], const struct stats *stats);
+
+/* Cells of a table: SQNR without its unit; a number, "-" if it is not finite. */
+void report_sqnr_cell(struct table *table, const struct stats *stats);
+void report_number_cell(struct table *table, double x);
 
 /* Measures the layers and adds them up. As measure_layer(). */
 int report_measure(struct report *report, struct error *error);
