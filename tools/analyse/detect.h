@@ -113,6 +113,10 @@ int detect(struct detection *detection, const struct model *quantized, const str
 /* Whether every group is exact. */
 bool detect_all_exact(const struct detection *detection);
 
+/* Prints to stdout. EXIT_MEMORY. */
+int detect_print_text(const struct detection *detection, struct error *error);
+int detect_print_json(const struct detection *detection, const struct detect_settings *settings, struct error *error);
+
 void detection_free(struct detection *detection);
 
 #endif

@@ -2,7 +2,7 @@
 /* The results of detection, as text and as JSON. */
 #include "config.h"
 
-#include "analyse/detect_print.h"
+#include "analyse/detect.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "analyse/input.h"
-#include "analyse/measure_errors.h"
+#include "analyse/product.h"
 #include "analyse/variant.h"
 #include "base/error.h"
 #include "base/stats.h"
@@ -21,6 +21,10 @@
 #include "model/quantized.h"
 
 enum { N_SCALE_CODES = 256 };
+
+/* Bins of relative errors: 0 is an exact element, i > 0 is the exponent ERROR_EXPONENT_MIN + i - 1; the outer two of
+   these take what lies beyond them. A flushed element is in that of exponent 0. */
+enum { ERROR_EXPONENT_MIN = -14, ERROR_EXPONENT_MAX = 3, N_ERROR_BINS = ERROR_EXPONENT_MAX - ERROR_EXPONENT_MIN + 2 };
 
 /* Errors of products; the exact ones are those of binary32 weights and binary32 activations. */
 struct product_stats {
@@ -35,7 +39,7 @@ struct measurement {
 	uint64_t saturated;       /* as struct mxfp_counts has it */
 	bool saturated_known;
 	uint64_t flushed;         /* nonzero elements whose decoded value is zero */
-	uint64_t relative[N_ERROR_BINS]; /* elements by relative error: measure_errors.h */
+	uint64_t relative[N_ERROR_BINS]; /* elements by relative error */
 	struct stats weights;     /* decoded against source elements */
 	struct product_stats products[N_ACTIVATION_KINDS];
 	unsigned first_scale, n_scales;

@@ -3,7 +3,6 @@
 #include "config.h"
 
 #include "analyse/detect.h"
-#include "analyse/detect_print.h"
 #include "cli/commands.h"
 
 static enum parsed parse(int argc, char **argv, struct detect_settings *s, struct error *error)

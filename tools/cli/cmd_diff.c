@@ -111,8 +111,8 @@ static void add_row(struct table *table, const struct comparison *c)
 static json_t *stats_facts(const struct stats *stats)
 {
 	return json_pack("{s:o, s:o, s:o, s:I, s:I, s:I}", "max_absolute", facts_number(stats->max_absolute), "sqnr_db",
-	                 facts_number(stats_sqnr(stats)), "relative_error", facts_number(stats_relative_error(stats)), "elements",
-	                 (json_int_t)stats->n, "excluded", (json_int_t)stats->excluded, "unequal",
+	                 facts_number(stats_sqnr(stats)), "relative_error", facts_number(stats_relative_error(stats)),
+	                 "elements", (json_int_t)stats->n, "excluded", (json_int_t)stats->excluded, "unequal",
 	                 (json_int_t)stats->unequal);
 }
 
