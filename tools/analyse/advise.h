@@ -15,9 +15,9 @@
 
 #include "analyse/measure.h"
 #include "analyse/weight_error.h"
+#include "model/fused.h"
 #include "model/model.h"
 #include "model/select.h"
-#include "model/units.h"
 
 struct advise_layer {
 	const struct file *file;

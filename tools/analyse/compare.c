@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "io/values.h"
+#include "io/elements.h"
 
 enum { WIDEST = 8 }; /* bytes of an element */
 

@@ -8,7 +8,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "base/string_list.h"
+#include "base/option_kind.h"
 #include "model/model.h"
 #include "model/quantized.h"
 

@@ -8,8 +8,8 @@
 
 #include "analyse/lint.h"
 #include "base/must_succeed.h"
+#include "io/elements.h"
 #include "io/transfer.h"
-#include "io/values.h"
 
 /* How often something was seen, and where first; places are counted in blocks or elements of the whole tensor. */
 struct sight {

@@ -3,6 +3,8 @@
 #ifndef TOOLS_BASE_OPTION_KIND_H
 #define TOOLS_BASE_OPTION_KIND_H
 
+#include <stddef.h>
+
 #include "mxfp/format.h"
 
 enum option_kind {
@@ -22,6 +24,14 @@ enum option_kind {
 	OPTION_LAYOUT,    /* int: an index of layouts[] */
 	OPTION_HEADING,   /* no option: `help` heads those that follow */
 	OPTION_END
+};
+
+/* The values of an option that may be repeated. */
+enum { STRING_LIST_MAX = 256 };
+
+struct string_list {
+	size_t n;
+	const char *items[STRING_LIST_MAX];
 };
 
 /* Stands for "none" where a format is to be had. */

@@ -12,7 +12,6 @@
 
 #include "base/error.h"
 #include "base/option_kind.h"
-#include "base/string_list.h"
 #include "mxfp/format.h"
 #include "mxfp/options.h"
 

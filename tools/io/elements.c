@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Elements of a float tensor as binary32 numbers: reads little-endian words in small pieces and
-   widens or rounds them. */
+/* Elements of a float tensor as binary32 numbers, read in small pieces, and numbers of every dtype as binary64. */
+#include "config.h"
+
 #include "io/elements.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/must_succeed.h"
+#include "io/ggml_q8.h"
 #include "mxfp/convert.h"
 
 enum { PIECE = 4096 }; /* elements read at once, so that the stack holds them */
@@ -15,63 +18,128 @@ bool elements_are_float(enum dtype dtype)
 	return dtype == DTYPE_F32 || dtype == DTYPE_BF16 || dtype == DTYPE_F16 || dtype == DTYPE_F64;
 }
 
-static uint64_t little_endian(const uint8_t *bytes, size_t n)
+int elements_read(const struct file *file, const struct tensor *tensor, uint64_t first, float *x, size_t n,
+                  struct error *error)
 {
-	uint64_t word = 0;
+	const struct mxfp_convert_options options = {.exec = &(struct mxfp_exec){.threads = 1}};
+	const struct dtype_info *info = dtype_info(tensor->dtype);
+	size_t width = info->bits / 8;
+	double words[PIECE]; /* of any of these types */
 
-	for (size_t i = n; i-- > 0;)
-		word = word << 8 | bytes[i];
-	return word;
+	for (size_t done = 0; done < n; done += PIECE) {
+		size_t piece = n - done < PIECE ? n - done : PIECE;
+		int code = file_read(file, tensor, (first + done) * width, words, piece * width, error);
+
+		if (code != EXIT_OK)
+			return code;
+		dtype_swap(tensor->dtype, words, piece * width);
+		if (tensor->dtype == DTYPE_F64)
+			for (size_t i = 0; i < piece; i++)
+				x[done + i] = (float)words[i];
+		else if (tensor->dtype == DTYPE_F32)
+			memcpy(x + done, words, piece * width);
+		else
+			must_succeed(mxfp_convert(x + done, MXFP_FORMAT_F32, words, info->format, piece, &options));
+	}
+	return EXIT_OK;
 }
 
-static void decode_f64(float *x, const uint8_t *bytes, size_t n)
+bool values_are_known(enum dtype dtype)
 {
-	for (size_t i = 0; i < n; i++) {
-		uint64_t word = little_endian(bytes + 8 * i, 8);
-		double value;
+	if (dtype == DTYPE_Q8_0)
+		return true;
+	return dtype_info(dtype)->block_elements == 1 && dtype != DTYPE_C64 && dtype != DTYPE_F8_E4M3FNUZ &&
+	       dtype != DTYPE_F8_E5M2FNUZ;
+}
 
-		memcpy(&value, &word, sizeof value);
-		x[i] = (float)value;
+size_t values_bytes(enum dtype dtype, size_t n)
+{
+	return (n / dtype_info(dtype)->block_elements * dtype_info(dtype)->bits + 7) / 8;
+}
+
+static bool is_signed(enum dtype dtype)
+{
+	return dtype == DTYPE_I8 || dtype == DTYPE_I16 || dtype == DTYPE_I32 || dtype == DTYPE_I64;
+}
+
+/* Element i of a little-endian stream of words of `bits` bits, 64 at most; those of fewer than 8 may straddle bytes. */
+static uint64_t word_at(const unsigned char *bytes, size_t i, unsigned bits)
+{
+	size_t first = i * bits / 8, end = (i * bits + bits + 7) / 8;
+	unsigned shift = (unsigned)(i * bits % 8);
+	uint64_t word = 0;
+
+	for (size_t k = end; k-- > first;)
+		word = word << 8 | bytes[k];
+	return bits == 64 ? word : word >> shift & ((UINT64_C(1) << bits) - 1);
+}
+
+static void decode_integers(enum dtype dtype, const unsigned char *bytes, double *x, size_t n)
+{
+	unsigned bits = dtype_info(dtype)->bits;
+	uint64_t sign = UINT64_C(1) << (bits - 1);
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t word = word_at(bytes, i, bits);
+
+		if (is_signed(dtype) && (word & sign) != 0)
+			x[i] = -(double)((~word & (sign - 1)) + 1);
+		else
+			x[i] = (double)word;
 	}
 }
 
-static void decode_f32(float *x, const uint8_t *bytes, size_t n)
+static void decode_f64(const unsigned char *bytes, double *x, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		uint32_t word = (uint32_t)little_endian(bytes + 4 * i, 4);
+		uint64_t word = word_at(bytes, i, 64);
 
 		memcpy(&x[i], &word, sizeof word);
 	}
 }
 
-static void decode_16(float *x, const uint8_t *bytes, size_t n, enum mxfp_format format)
+/* Codes of an element format: put into the words that mxfp_convert() takes. */
+static void decode_floats(enum dtype dtype, const unsigned char *bytes, double *x, size_t n)
 {
 	const struct mxfp_convert_options options = {.exec = &(struct mxfp_exec){.threads = 1}};
-	uint16_t words[PIECE];
+	const struct dtype_info *info = dtype_info(dtype);
+	unsigned char words[VALUES_PIECE * sizeof(float)];
+	float decoded[VALUES_PIECE];
 
+	for (size_t i = 0; i < n; i++) {
+		uint32_t word = (uint32_t)word_at(bytes, i, info->bits);
+		uint16_t half = (uint16_t)word;
+
+		if (info->bits <= 8)
+			words[i] = (unsigned char)word;
+		else if (info->bits == 16)
+			memcpy(words + 2 * i, &half, sizeof half);
+		else
+			memcpy(words + 4 * i, &word, sizeof word);
+	}
+	must_succeed(mxfp_convert(decoded, MXFP_FORMAT_F32, words, info->format, n, &options));
 	for (size_t i = 0; i < n; i++)
-		words[i] = (uint16_t)little_endian(bytes + 2 * i, 2);
-	must_succeed(mxfp_convert(x, MXFP_FORMAT_F32, words, format, n, &options));
+		x[i] = (double)decoded[i];
 }
 
-int elements_read(const struct file *file, const struct tensor *tensor, uint64_t first, float *x, size_t n,
-                  struct error *error)
+static void decode_q8_0(const unsigned char *bytes, double *x, size_t n)
 {
-	uint8_t bytes[PIECE * sizeof(double)];
-	size_t width = dtype_info(tensor->dtype)->bits / 8;
+	float decoded[VALUES_PIECE];
 
-	for (size_t done = 0; done < n; done += PIECE) {
-		size_t piece = n - done < PIECE ? n - done : PIECE;
-		int code = file_read(file, tensor, (first + done) * width, bytes, piece * width, error);
+	q8_0_decode(decoded, bytes, n / Q8_0_ELEMENTS);
+	for (size_t i = 0; i < n; i++)
+		x[i] = (double)decoded[i];
+}
 
-		if (code != EXIT_OK)
-			return code;
-		if (tensor->dtype == DTYPE_F64)
-			decode_f64(x + done, bytes, piece);
-		else if (tensor->dtype == DTYPE_F32)
-			decode_f32(x + done, bytes, piece);
-		else
-			decode_16(x + done, bytes, piece, dtype_info(tensor->dtype)->format);
-	}
-	return EXIT_OK;
+void values_decode(enum dtype dtype, const unsigned char *bytes, double *x, size_t n)
+{
+	assert(n <= VALUES_PIECE && values_are_known(dtype));
+	if (dtype == DTYPE_F64)
+		decode_f64(bytes, x, n);
+	else if (dtype == DTYPE_Q8_0)
+		decode_q8_0(bytes, x, n);
+	else if (dtype_info(dtype)->numeric)
+		decode_floats(dtype, bytes, x, n);
+	else
+		decode_integers(dtype, bytes, x, n);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Elements of a float tensor as binary32 numbers, whatever float type the file stores. */
+/* Elements of tensors as numbers, whatever type the file stores. */
 #ifndef TOOLS_IO_ELEMENTS_H
 #define TOOLS_IO_ELEMENTS_H
 
@@ -16,5 +16,18 @@ bool elements_are_float(enum dtype dtype);
 /* Reads `n` elements of such a tensor from element `first` on. EXIT_IO, EXIT_INPUT. */
 int elements_read(const struct file *file, const struct tensor *tensor, uint64_t first, float *x, size_t n,
                   struct error *error);
+
+/* Elements of any numeric dtype as binary64 numbers: exact but for 64-bit integers past 2^53. */
+enum { VALUES_PIECE = 4096 }; /* elements at most at once; whole bytes and blocks in every dtype */
+
+/* False for complex numbers, for blocks but Q8_0, and for the dtypes whose codes this program does not know
+   (F8_E4M3FNUZ, F8_E5M2FNUZ). */
+bool values_are_known(enum dtype dtype);
+
+/* Bytes of n elements, which are whole blocks, and of which the last byte may be partly used. */
+size_t values_bytes(enum dtype dtype, size_t n);
+
+/* Decodes n <= VALUES_PIECE elements of a known dtype from the bytes of a file. */
+void values_decode(enum dtype dtype, const unsigned char *bytes, double *x, size_t n);
 
 #endif

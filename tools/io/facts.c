@@ -10,6 +10,7 @@
 
 #include "base/printable.h"
 #include "io/json.h"
+#include "io/output.h"
 
 int facts_write(json_t *facts, size_t flags, json_dump_callback_t write, FILE *stream, struct error *error)
 {
@@ -81,4 +82,20 @@ json_t *facts_text(const char *text)
 	string = json_string(copy);
 	free(copy);
 	return string;
+}
+
+int facts_write_file(const char *path, const json_t *json, struct error *error)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *stream = json == NULL ? NULL : open_memstream(&text, &size);
+
+	if (stream == NULL)
+		return fail_memory(error);
+	json_prepare();
+	bool failed = json_dumpf(json, stream, JSON_INDENT(2)) != 0 || putc('\n', stream) == EOF;
+	failed = fclose(stream) != 0 || failed;
+	int code = failed || json_out_of_memory() ? fail_memory(error) : output_write_file(path, text, size, error);
+	free(text);
+	return code;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What --json prints. */
+/* Writing JSON: what --json prints, and files. */
 #ifndef TOOLS_IO_FACTS_H
 #define TOOLS_IO_FACTS_H
 
@@ -29,5 +29,8 @@ json_t *facts_number(double x);
 
 /* A JSON string of a text that need not be UTF-8, such as a file name: bytes that are not become '?'. */
 json_t *facts_text(const char *text);
+
+/* Writes a value, indented, as a new file and syncs it. EXIT_IO, EXIT_MEMORY (`json` is NULL, too). */
+int facts_write_file(const char *path, const json_t *json, struct error *error);
 
 #endif

@@ -16,8 +16,8 @@
 #include "base/interrupt.h"
 #include "base/suffix.h"
 #include "io/directory.h"
+#include "io/facts.h"
 #include "io/json.h"
-#include "io/json_write.h"
 
 #define BUILT "output"
 #define FINGERPRINT "fingerprint.json"
@@ -239,7 +239,7 @@ static int begin_new(struct partial *partial, const json_t *fingerprint, struct 
 	else if (clear(partial) != 0)
 		code = fail_errno(error, partial->directory, "cannot remove what is in it");
 	if (code == EXIT_OK)
-		code = json_write(early, fingerprint, error);
+		code = facts_write_file(early, fingerprint, error);
 	if (code == EXIT_OK && rename(early, path) != 0)
 		code = fail_errno(error, path, "cannot create");
 	free(path);

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
-#include "base/string_list.h"
+#include "base/option_kind.h"
 #include "io/file.h"
 #include "model/model.h"
 #include "model/pattern.h"

@@ -7,7 +7,7 @@
 #include "io/facts.h"
 #include "model/choices.h"
 #include "model/layout_config.h"
-#include "model/model_config.h"
+#include "model/model_output.h"
 #include "mxfp.h"
 #include "quantize/quantize.h"
 

@@ -14,7 +14,7 @@
 
 #include "analyse/weight_error.h"
 #include "base/progress.h"
-#include "model/units.h"
+#include "model/fused.h"
 #include "quantize/preset.h"
 #include "quantize/quantize.h"
 

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "io/directory.h"
+#include "io/facts.h"
 #include "io/json.h"
-#include "io/json_write.h"
 #include "model/model.h"
 
 enum { PART_BYTES_MAX = 1 << 24 };
@@ -142,7 +142,7 @@ int part_write(const struct part *part, struct error *error)
 	                         (json_int_t)counts->saturated, "flushed", (json_int_t)counts->flushed, "nan",
 	                         (json_int_t)counts->nan, "inf", (json_int_t)counts->inf, "files",
 	                         list_files(part->directory));
-	int code = json_out_of_memory() ? fail_memory(error) : json_write(path, json, error);
+	int code = json_out_of_memory() ? fail_memory(error) : facts_write_file(path, json, error);
 	json_decref(json);
 	free(path);
 	return code;

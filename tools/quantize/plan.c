@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "io/file_gguf.h"
-#include "model/model_config.h"
 #include "model/model_output.h"
 #include "quantize/quantize.h"
 

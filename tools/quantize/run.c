@@ -17,7 +17,6 @@
 #include "io/directory.h"
 #include "io/partial.h"
 #include "io/transfer.h"
-#include "model/model_config.h"
 #include "model/model_index.h"
 #include "model/model_output.h"
 #include "quantize/fingerprint.h"

@@ -9,7 +9,6 @@
 
 #include "io/file_gguf.h"
 #include "io/transfer.h"
-#include "model/model_config.h"
 #include "model/model_output.h"
 #include "model/quantized.h"
 #include "rewrite/decode.h"

@@ -13,7 +13,6 @@
 #include "io/file_safetensors.h"
 #include "io/transfer.h"
 #include "model/layout_config.h"
-#include "model/model_config.h"
 #include "model/model_output.h"
 #include "rewrite/decode.h"
 #include "rewrite/relayout.h"
