@@ -1,19 +1,390 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp bench: the speed of every kernel on this machine, beside the limit of moving its bytes. */
+/* mxfp bench: the speed of every kernel on this machine, beside the limit of moving its bytes, and that of products.
+   Rows are printed as they are measured, and at the end the targets; or all of it as JSON. */
 #include "config.h"
 
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/nearest.h"
-#include "cli/bench_gemm.h"
-#include "cli/bench_print.h"
+#include "bench.h"
 #include "cli/commands.h"
+#include "gemm_bench.h"
 #include "io/facts.h"
 #include "io/json.h"
 #include "model/choices.h"
 #include "mxfp/isa.h"
+#include "mxfp/version.h"
+
+/* One figure. */
+struct bench_row {
+	struct bench_case c;
+	enum bench_place place;
+	int tier;
+	struct bench_result result;
+};
+
+/* All of them, and how they came about. */
+struct bench_rows {
+	size_t n, capacity;
+	struct bench_row *rows;
+	int best_tier;        /* targets are for this one, on one thread */
+	unsigned threads;
+	size_t dram_elements;
+};
+
+struct bench_gemm_row {
+	const struct bench_gemm_case *c;
+	const struct bench_gemm_shape *shape;
+	int tier;
+	struct bench_gemm_result result;
+};
+
+struct bench_gemm_rows {
+	size_t n, capacity;
+	struct bench_gemm_row *rows;
+	int best_tier;
+	unsigned threads;
+};
+
+enum { NAME_SIZE = 64 };
+
+/* Elements in a second, counted as 4 bytes each. */
+static double element_gbps(double seconds)
+{
+	return 4e-9 / seconds;
+}
+
+static double ratio(const struct bench_row *row)
+{
+	return row->result.limit.median / row->result.kernel.median;
+}
+
+/* What the system calls the processor, in `name`. */
+static void processor(char *name, size_t size)
+{
+	FILE *file = fopen("/proc/cpuinfo", "r");
+	char line[256];
+
+	snprintf(name, size, "unknown processor");
+	while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+		const char *value = strchr(line, ':');
+		if (value != NULL && strncmp(line, "model name", strlen("model name")) == 0) {
+			snprintf(name, size, "%.*s", (int)strcspn(value + 2, "\n"), value + 2);
+			break;
+		}
+	}
+	if (file != NULL)
+		fclose(file);
+}
+
+/* The figure that stands beside limit and kernel: its name, its key in JSON, what it is. */
+struct other {
+	const char *name, *key, *text;
+};
+
+static const struct other *other_of(const struct bench_rows *rows)
+{
+	static const struct other past = {"past", "past_gbps", "past is that loop with stores past the caches"};
+	static const struct other one = {"one", "one_thread_gbps", "one is the kernel on one thread"};
+
+	return rows->threads == 1 ? &past : &one;
+}
+
+static void print_machine(const struct bench_rows *rows)
+{
+	char name[256];
+
+	processor(name, sizeof name);
+	printf("mxfp %s, %s\n%s, tier %s, %u thread%s\n", mxfp_version(), mxfp_build_info(), name,
+	       mxfp_isa_name(rows->best_tier), rows->threads, rows->threads == 1 ? "" : "s");
+	printf("L2: %d KiB read and written; DRAM: %zu MiB of f32. GB/s counts 4 bytes an element; spread is\n"
+	       "that of the quartiles; limit is a plain loop that moves the same bytes, in turns with the kernel;\n"
+	       "%s; ratio is GB/s over limit; L1 is how fast\n"
+	       "the core reads L1 beside it, and falls when the machine is in a slow phase.\n\n",
+	       BENCH_L2_BYTES >> 10, rows->dram_elements >> 18, other_of(rows)->text);
+	printf("%-11s%-27s%-7s %-5s%7s %7s%8s%7s%7s%7s  %s\n", "op", "case", "tier", "in", "GB/s", "spread", "limit",
+	       "ratio", other_of(rows)->name, "L1", "target");
+}
+
+/* The target of a row, or NULL. */
+static const struct bench_target *target_of(const struct bench_rows *rows, const struct bench_row *row)
+{
+	if (row->tier != rows->best_tier || rows->threads != 1)
+		return NULL;
+	for (size_t i = 0; i < bench_n_targets; i++)
+		if (bench_targets[i].group == row->c.group && bench_targets[i].place == row->place)
+			return &bench_targets[i];
+	return NULL;
+}
+
+static double measured(const struct bench_row *row, const struct bench_target *target)
+{
+	return target->of_limit ? ratio(row) : element_gbps(row->result.kernel.median);
+}
+
+static const char *unit(const struct bench_target *target)
+{
+	return target->of_limit ? "of limit" : "GB/s";
+}
+
+static const char *verdict(double value, const struct bench_target *target)
+{
+	return value >= target->at_least ? "met" : "missed";
+}
+
+static void print_row(const struct bench_rows *rows, const struct bench_row *row)
+{
+	const struct bench_target *target = target_of(rows, row);
+	const struct bench_result *r = &row->result;
+	char name[NAME_SIZE];
+
+	bench_case_name(&row->c, name, sizeof name);
+	printf("%-11s%-27s%-7s %-5s%7.2f %6.1f%%%8.2f%7.2f", bench_op_names[row->c.op], name,
+	       mxfp_isa_name(row->tier), bench_place_names[row->place], element_gbps(r->kernel.median),
+	       100 * r->kernel.spread, element_gbps(r->limit.median), ratio(row));
+	if (r->other.median > 0)
+		printf("%7.2f", element_gbps(r->other.median));
+	else
+		printf("%7s", "-");
+	printf("%7.0f", 1e-9 / r->core);
+	if (target != NULL)
+		printf("  %g %s %s", target->at_least, unit(target), verdict(measured(row, target), target));
+	putchar('\n');
+	fflush(stdout);
+}
+
+/* The row that is furthest from the target, and how many rows it has and how many miss it. */
+static const struct bench_row *worst(const struct bench_rows *rows, const struct bench_target *target, size_t *n,
+                                     size_t *missed)
+{
+	const struct bench_row *found = NULL;
+
+	*n = *missed = 0;
+	for (size_t i = 0; i < rows->n; i++) {
+		const struct bench_row *row = &rows->rows[i];
+		if (target_of(rows, row) != target)
+			continue;
+		++*n;
+		*missed += measured(row, target) < target->at_least;
+		if (found == NULL || measured(row, target) < measured(found, target))
+			found = row;
+	}
+	return found;
+}
+
+static void print_targets(const struct bench_rows *rows)
+{
+	size_t n, missed, printed = 0;
+	char name[NAME_SIZE];
+
+	for (size_t i = 0; i < bench_n_targets; i++) {
+		const struct bench_target *target = &bench_targets[i];
+		const struct bench_row *row = worst(rows, target, &n, &missed);
+		if (row == NULL)
+			continue;
+		if (printed++ == 0)
+			printf("\nTargets of tier %s, and the case that is furthest from each\n%-44s%-5s%16s %9s  %-7s %s\n",
+			       mxfp_isa_name(rows->best_tier), "work", "in", "target", "measured", "", "case");
+		bench_case_name(&row->c, name, sizeof name);
+		printf("%-44s%-5s%7g %-8s %9.2f  %-7s %s", bench_group_texts[target->group],
+		       bench_place_names[target->place], target->at_least, unit(target), measured(row, target),
+		       verdict(measured(row, target), target), name);
+		printf(missed != 0 ? "; %zu of %zu missed\n" : "\n", missed, n);
+	}
+}
+
+static json_t *target_json(const struct bench_row *row, const struct bench_target *target)
+{
+	return json_pack("{s:s, s:f, s:s, s:b}", "group", bench_group_texts[target->group], "at_least",
+	                 target->at_least, "unit", unit(target), "met", measured(row, target) >= target->at_least);
+}
+
+static json_t *row_json(const struct bench_rows *rows, const struct bench_row *row)
+{
+	const struct bench_target *target = target_of(rows, row);
+	const struct bench_result *r = &row->result;
+	char name[NAME_SIZE];
+
+	bench_case_name(&row->c, name, sizeof name);
+	json_t *json = json_pack("{s:s, s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f}", "op", bench_op_names[row->c.op],
+	                         "case", name, "tier", mxfp_isa_name(row->tier), "in", bench_place_names[row->place],
+	                         "gbps", element_gbps(r->kernel.median), "spread", r->kernel.spread, "limit_gbps",
+	                         element_gbps(r->limit.median), "limit_spread", r->limit.spread, "ratio", ratio(row),
+	                         "l1_gbps", 1e-9 / r->core);
+	if (r->other.median > 0)
+		json = facts_set(json, other_of(rows)->key, json_real(element_gbps(r->other.median)));
+	return target != NULL ? facts_set(json, "target", target_json(row, target)) : json;
+}
+
+static json_t *rows_json(const struct bench_rows *rows)
+{
+	char name[256];
+	json_t *array = json_array();
+
+	processor(name, sizeof name);
+	for (size_t i = 0; i < rows->n; i++)
+		array = facts_append(array, row_json(rows, &rows->rows[i]));
+	return json_pack("{s:s, s:s, s:o, s:s, s:i, s:i, s:I, s:o}", "version", mxfp_version(), "build",
+	                 mxfp_build_info(), "processor", facts_text(name), "tier", mxfp_isa_name(rows->best_tier),
+	                 "threads", (int)rows->threads, "l2_bytes", (int)BENCH_L2_BYTES,
+	                 "dram_elements", (json_int_t)rows->dram_elements, "rows", array);
+}
+
+/* Products. What a second thread is to bring: */
+static const double pair_at_least = 1.9;
+
+static double gflops(const struct bench_gemm_row *row, double seconds)
+{
+	const struct bench_gemm_shape *s = row->shape;
+
+	return seconds > 0 ? 2e-9 * (double)s->m * (double)s->n * (double)s->k / seconds : 0;
+}
+
+/* GB/s of packed weights. */
+static double gbps(const struct bench_gemm_row *row, double seconds)
+{
+	return seconds > 0 ? 1e-9 * (double)row->result.packed_bytes / seconds : 0;
+}
+
+/* What a target is about; 0 if it was not measured. */
+static double product_measured(const struct bench_gemm_row *row, enum bench_gemm_unit unit)
+{
+	const struct bench_gemm_result *r = &row->result;
+
+	switch (unit) {
+	case BENCH_SGEMM:
+		return r->sgemm / r->kernel.median;
+	case BENCH_READ:
+		return r->read / r->kernel.median;
+	case BENCH_DENSE:
+		return r->dense / r->kernel.median;
+	case BENCH_ONE:
+		return r->one / r->kernel.median;
+	case BENCH_GBPS:
+		return gbps(row, r->kernel.median);
+	default:
+		return gflops(row, r->kernel.median);
+	}
+}
+
+static const char *unit_text(enum bench_gemm_unit unit)
+{
+	static const char *const texts[] = {
+		[BENCH_GFLOPS] = "GFLOP/s", [BENCH_SGEMM] = "x sgemm", [BENCH_READ] = "of read",
+		[BENCH_DENSE] = "x dense",  [BENCH_ONE] = "x one",     [BENCH_GBPS] = "GB/s",
+	};
+
+	return texts[unit];
+}
+
+/* The target of a row; at_least is 0 if it has none, or what it compares with was not there. On more threads it is
+   what they are to bring, if memory is no limit. */
+static struct bench_gemm_target product_target(const struct bench_gemm_rows *rows, const struct bench_gemm_row *row)
+{
+	struct bench_gemm_target found = {.unit = BENCH_ONE, .at_least = pair_at_least};
+
+	if (row->tier != rows->best_tier)
+		return (struct bench_gemm_target){.at_least = 0};
+	if (rows->threads != 1) {
+		if (rows->threads != 2 || row->shape->place == BENCH_GEMM_DRAM)
+			found.at_least = 0;
+		return found;
+	}
+	for (size_t i = 0; i < bench_n_gemm_targets; i++)
+		if (&bench_gemm_cases[bench_gemm_targets[i].of] == row->c &&
+		    bench_gemm_targets[i].place == row->shape->place &&
+		    product_measured(row, bench_gemm_targets[i].unit) > 0)
+			return bench_gemm_targets[i];
+	return (struct bench_gemm_target){.at_least = 0};
+}
+
+static void print_product_heading(const struct bench_gemm_rows *rows)
+{
+	printf("Products: GFLOP/s counts 2 m n k of the dense product, with weights packed before and everything else in\n"
+	       "the time; sgemm is %s on the same shape, in turns; peak is what the core computes at most:\n"
+	       "products of bytes, or of binary32 in a chain; dense is the same with dense weights, or as one product;\n"
+	       "one is on one thread; GB/s counts packed weights, and read is a loop that only reads them.\n\n",
+	       bench_sgemm_name() != NULL ? bench_sgemm_name() : "OpenBLAS, which is not there,");
+	printf("%-32s%-7s %-19s%-5s%8s%7s%7s%6s%7s%6s%7s%7s  %s\n", "case", "tier", "m x n x k", "in", "GFLOP/s", "spread",
+	       "sgemm", "ratio", "peak", rows->threads == 1 ? "dense" : "one", "GB/s", "read", "target");
+}
+
+static void print_number(const char *format, int width, double x)
+{
+	if (x > 0)
+		printf(format, width, x);
+	else
+		printf("%*s", width, "-");
+}
+
+static void print_product(const struct bench_gemm_rows *rows, const struct bench_gemm_row *row)
+{
+	const struct bench_gemm_target target = product_target(rows, row);
+	const struct bench_gemm_result *r = &row->result;
+	const bool reads = r->read > 0;
+	char name[NAME_SIZE], shape[NAME_SIZE];
+
+	bench_gemm_case_name(row->c, name, sizeof name);
+	bench_gemm_shape_name(row->shape, shape, sizeof shape);
+	printf("%-32s%-7s %-19s%-5s%8.1f%6.1f%%", name, mxfp_isa_name(row->tier), shape,
+	       bench_gemm_place_name(row->shape->place), gflops(row, r->kernel.median), 100 * r->kernel.spread);
+	print_number("%*.1f", 7, gflops(row, r->sgemm));
+	print_number("%*.2f", 6, product_measured(row, BENCH_SGEMM));
+	print_number("%*.0f", 7, 1e-9 * r->peak);
+	print_number("%*.2f", 6, product_measured(row, rows->threads == 1 ? BENCH_DENSE : BENCH_ONE));
+	print_number("%*.1f", 7, reads ? gbps(row, r->kernel.median) : 0);
+	print_number("%*.1f", 7, gbps(row, r->read));
+	if (target.at_least > 0)
+		printf("  %g %s: %.2f %s", target.at_least, unit_text(target.unit), product_measured(row, target.unit),
+		       product_measured(row, target.unit) >= target.at_least ? "met" : "missed");
+	putchar('\n');
+	fflush(stdout);
+}
+
+/* A number that was measured. */
+static json_t *add_real(json_t *json, const char *key, double x)
+{
+	return x > 0 ? facts_set(json, key, json_real(x)) : json;
+}
+
+static json_t *product_json(const struct bench_gemm_rows *rows, const struct bench_gemm_row *row)
+{
+	const struct bench_gemm_target target = product_target(rows, row);
+	const struct bench_gemm_result *r = &row->result;
+	const double value = product_measured(row, target.unit);
+	char name[NAME_SIZE], shape[NAME_SIZE];
+
+	bench_gemm_case_name(row->c, name, sizeof name);
+	bench_gemm_shape_name(row->shape, shape, sizeof shape);
+	json_t *json = json_pack("{s:s, s:s, s:s, s:s, s:f, s:f, s:I}", "case", name, "tier", mxfp_isa_name(row->tier),
+	                         "shape", shape, "in", bench_gemm_place_name(row->shape->place), "gflops",
+	                         gflops(row, r->kernel.median), "spread", r->kernel.spread, "packed_bytes",
+	                         (json_int_t)r->packed_bytes);
+	json = add_real(json, "sgemm_gflops", gflops(row, r->sgemm));
+	json = add_real(json, "dense_gflops", gflops(row, r->dense));
+	json = add_real(json, "one_thread_gflops", gflops(row, r->one));
+	json = add_real(json, "peak_gflops", 1e-9 * r->peak);
+	json = add_real(json, "read_gbps", gbps(row, r->read));
+	if (target.at_least > 0)
+		json = facts_set(json, "target", json_pack("{s:f, s:s, s:f, s:b}", "at_least", target.at_least, "unit",
+		                                           unit_text(target.unit), "measured", value, "met",
+		                                           value >= target.at_least));
+	return json;
+}
+
+static json_t *products_json(const struct bench_gemm_rows *rows)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < rows->n; i++)
+		array = facts_append(array, product_json(rows, &rows->rows[i]));
+	return array;
+}
 
 enum {
 	DRAM_ELEMENTS = 1 << 28,  /* 1 GiB of f32 */
@@ -149,7 +520,7 @@ static void add_row(struct bench *b, const struct bench_row *row)
 	rows->rows = room;
 	rows->rows[rows->n++] = *row;
 	if (!b->json)
-		bench_print_row(rows, row);
+		print_row(rows, row);
 }
 
 /* Times one case in one tier, in each place that is wanted. */
@@ -169,7 +540,7 @@ static void time_case(struct bench *b, const struct bench_case *c, int tier)
 			continue;
 		/* The reference is never fast enough for memory to matter. */
 		if (place == BENCH_DRAM && (tier == 0 || (row.place == BENCH_L2 && row.result.kernel.median > 0 &&
-		                                         bench_gbps(row.result.kernel.median) < dram_from)))
+		                                         element_gbps(row.result.kernel.median) < dram_from)))
 			continue;
 		work.place = row.place = (enum bench_place)place;
 		row.result = bench_measure(&work, b->quick ? QUICK_ROUNDS : ROUNDS);
@@ -206,10 +577,10 @@ static void add_product(struct bench *b, const struct bench_gemm_row *row)
 		return;
 	rows->rows = room;
 	if (!b->json && rows->n == 0)
-		bench_gemm_print_heading(rows);
+		print_product_heading(rows);
 	rows->rows[rows->n++] = *row;
 	if (!b->json)
-		bench_gemm_print_row(rows, row);
+		print_product(rows, row);
 }
 
 static void time_product(struct bench *b, const struct bench_gemm_case *c, const struct bench_gemm_shape *shape,
@@ -265,10 +636,10 @@ static void time_products(struct bench *b)
 
 static int print_json(const struct bench *b, struct error *error)
 {
-	json_t *json = bench_json(&b->rows);
+	json_t *json = rows_json(&b->rows);
 
 	if (b->products.n != 0)
-		json = facts_set(json, "products", bench_gemm_json(&b->products));
+		json = facts_set(json, "products", products_json(&b->products));
 	int code = facts_print_part(stdout, json, JSON_INDENT(2) | JSON_REAL_PRECISION(JSON_DIGITS), error);
 
 	if (code == EXIT_OK)
@@ -282,11 +653,11 @@ static void time_all(struct bench *b)
 	const bool only_products = b->only_op == BENCH_GEMM;
 
 	if (!b->json && !only_products)
-		bench_print_machine(&b->rows);
+		print_machine(&b->rows);
 	if (!only_products && b->shape == NULL)
 		bench_cases(time_tiers, b);
 	if (!b->json && b->rows.n != 0)
-		bench_print_targets(&b->rows);
+		print_targets(&b->rows);
 	if (is_over(b) || (!only_products && b->only_op >= 0))
 		return;
 	bench_sgemm_load((unsigned)b->threads);
