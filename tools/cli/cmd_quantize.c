@@ -11,7 +11,6 @@
 #include "cli/commands.h"
 #include "io/file_gguf.h"
 #include "model/choices.h"
-#include "quantize/machines.h"
 #include "quantize/preset.h"
 #include "quantize/quantize.h"
 #include "quantize/ranks.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
 
-#include "quantize/machines.h"
+#include "quantize/quantize.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

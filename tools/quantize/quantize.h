@@ -11,14 +11,16 @@
 #include "base/error.h"
 #include "base/option_kind.h"
 #include "base/sparsity.h"
+#include "io/partial.h"
+#include "io/transfer.h"
 #include "model/carry.h"
 #include "model/fused.h"
 #include "model/layout.h"
 #include "model/model.h"
 #include "model/select.h"
 #include "mxfp/options.h"
-#include "quantize/part.h"
 #include "quantize/choice.h"
+#include "quantize/part.h"
 #include "quantize/recipe.h"
 
 /* The command line. */
@@ -118,7 +120,27 @@ int quantize_config(const struct quantize_plan *plan, json_t **config, struct er
    EXIT_IO, EXIT_MEMORY, signals. */
 int quantize_run(struct quantize_plan *plan, struct error *error);
 
+/* Parts of quantize_run(). Reads a tensor from transfer->file, hashing it, writes its parts and counts what happened to
+   its elements. EXIT_INPUT, EXIT_IO, EXIT_MEMORY, signals. */
+int quantize_tensor(struct transfer *transfer, const struct quantize_plan *plan, struct quantize_entry *entry,
+                    struct error *error);
+
+/* Writes a file, or resumes one after its last complete tensor, and fills in the counts of its entries; transfer->hash is
+   a state of its own. EXIT_INPUT, EXIT_IO, EXIT_MEMORY, signals. */
+int quantize_write(struct transfer *transfer, struct quantize_plan *plan, const struct quantize_file *file,
+                   const struct partial *partial, struct error *error);
+
+/* Fills in the counts of a file's entries from its journal, when another process has written it. EXIT_IO, EXIT_INPUT,
+   EXIT_MEMORY. */
+int quantize_read_counts(struct quantize_plan *plan, const struct quantize_file *file, const struct partial *partial,
+                         struct error *error);
+
 /* Prints the plan, and after quantize_run() what happened, to stdout: as text, or as JSON if the settings say so. */
 int quantize_summary(const struct quantize_plan *plan, struct error *error);
+
+/* Prints how long quantizing the model takes on several machines, as text or JSON: what each reads and writes if they
+   share the files as --part 1/N to N/N do, at rates that the settings give or that are measured here: reading by some
+   of the largest file, quantizing by numbers in memory. EXIT_IO, EXIT_INPUT, EXIT_MEMORY. */
+int quantize_machines(struct quantize_plan *plan, struct error *error);
 
 #endif

@@ -22,7 +22,6 @@
 #include "quantize/fingerprint.h"
 #include "quantize/quantize.h"
 #include "quantize/ranks.h"
-#include "quantize/write.h"
 
 struct running {
 	struct quantize_plan *plan;

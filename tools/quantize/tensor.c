@@ -2,7 +2,7 @@
 /* Quantizes one tensor of a model, piece by piece. NVFP4 reads it once more, before, for its largest magnitude. */
 #include "config.h"
 
-#include "quantize/tensor.h"
+#include "quantize/quantize.h"
 
 #include <assert.h>
 #include <inttypes.h>

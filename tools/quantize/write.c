@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Writing one file of a quantized model, or resuming one after its last complete tensor. */
 #include "config.h"
-
-#include "quantize/write.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +9,7 @@
 #include "io/descriptor.h"
 #include "io/journal.h"
 #include "quantize/metadata.h"
-#include "quantize/tensor.h"
+#include "quantize/quantize.h"
 
 /* After how many bytes of output the journal follows: waiting for the disk costs little then, and so does losing the
    work since. */
