@@ -1,14 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-#include "format.h"
 #include "suite.h"
 
 #include <inttypes.h>
+#include <mpfr.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "mxfp/format.h"
-
+static struct suite_test *tests;
 static uint64_t n_compared;
+
+/* Constructors run in any order; the tests, in that of their lines. */
+void suite_add(struct suite_test *test)
+{
+	struct suite_test **place = &tests;
+
+	while (*place != NULL && (*place)->test.line < test->test.line)
+		place = &(*place)->next;
+	test->next = *place;
+	*place = test;
+}
 
 uint64_t suite_seed(void)
 {
@@ -22,10 +32,28 @@ void suite_compared(uint64_t n)
 	n_compared += n;
 }
 
-int suite_run(Suite *suite)
+static void add_case(Suite *suite, const struct suite_options *o, const char *name, const TTest *test, int from, int to)
 {
-	SRunner *runner = srunner_create(suite);
+	TCase *one = tcase_create(name);
 
+	tcase_add_checked_fixture(one, o->before, o->after);
+	tcase_add_loop_test(one, test, from, to);
+	suite_add_tcase(suite, one);
+}
+
+int suite_run(const struct suite_options *options)
+{
+	const struct suite_options o = options != NULL ? *options : (struct suite_options){0};
+	Suite *suite = suite_create("tests");
+
+	for (struct suite_test *t = tests; t != NULL; t = t->next) {
+		if (o.case_name == NULL)
+			add_case(suite, &o, t->test.name, &t->test, 0, t->n);
+		for (int i = 0; o.case_name != NULL && i < t->n; i++)
+			if (o.case_name(i) != NULL)
+				add_case(suite, &o, o.case_name(i), &t->test, i, i + 1);
+	}
+	SRunner *runner = srunner_create(suite);
 	/* One process, so that the number of inputs is the sum over all tests. */
 	srunner_set_fork_status(runner, CK_NOFORK);
 	printf("seed: MXFP_TEST_SEED=%" PRIu64 "\n", suite_seed());
@@ -33,23 +61,6 @@ int suite_run(Suite *suite)
 	int n_failed = srunner_ntests_failed(runner);
 	printf("inputs compared: %" PRIu64 "\n", n_compared);
 	srunner_free(runner);
+	mpfr_free_cache();
 	return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
-}
-
-int suite_run_formats(const char *name, const char *case_prefix, bool blocks, const TTest *test)
-{
-	static char case_name[MXFP_N_FORMATS][64];
-	Suite *suite = suite_create(name);
-
-	for (int f = 0; f < MXFP_N_FORMATS; f++) {
-		const struct mxfp_format_info *info = mxfp_format_get_info((enum mxfp_format)f);
-
-		if ((info->kind == MXFP_KIND_BLOCK) != blocks)
-			continue;
-		snprintf(case_name[f], sizeof case_name[f], "%s%s", case_prefix, info->name);
-		TCase *one = tcase_create(case_name[f]);
-		tcase_add_loop_test(one, test, f, f + 1);
-		suite_add_tcase(suite, one);
-	}
-	return suite_run(suite);
 }

@@ -1,23 +1,50 @@
 /* SPDX-License-Identifier: MIT */
-/* What every test program shares: its seed, its count of compared inputs, its main(). */
+/*
+ * What every test program shares. A program is its TEST()s: each runs, in the order of the file, as a case of its own name, so
+ * that CK_RUN_CASE=name runs that one alone. No list repeats them, and main() is the library's, unless there is something to set
+ * up.
+ */
 #ifndef TESTS_SUITE_H
 #define TESTS_SUITE_H
 
 #include <check.h>
-#include <stdbool.h>
 #include <stdint.h>
+
+/* A test, whose body follows. */
+#define TEST(name) TEST_LOOP(name, 1)
+
+/* A test that runs for each _i from 0 to n - 1. */
+#define TEST_LOOP(name, n)                                                                              \
+	static void name(int _i);                                                                           \
+	__attribute__((constructor)) static void name##_add(void)                                           \
+	{                                                                                                   \
+		static struct suite_test test = {{#name, name, __FILE__, __LINE__}, (int)(n), NULL};            \
+		suite_add(&test);                                                                               \
+	}                                                                                                   \
+	static void name(int _i CK_ATTRIBUTE_UNUSED)
+
+struct suite_test {
+	TTest test;
+	int n;
+	struct suite_test *next;
+};
+
+void suite_add(struct suite_test *test);
+
+/* NULL or zero: nothing of the kind. */
+struct suite_options {
+	void (*before)(void), (*after)(void); /* each test, and each turn of a loop */
+	/* The name of the case that a loop's turn _i belongs to, instead of the test's; NULL: there is no such case. */
+	const char *(*case_name)(int i);
+};
+
+/* Runs the tests in this process, prints seed and number of inputs; the value for main() to return. */
+int suite_run(const struct suite_options *options);
 
 /* The seed of random inputs: MXFP_TEST_SEED, or a fixed number. */
 uint64_t suite_seed(void);
 
 /* Adds to the number of inputs that were compared with an expectation. */
 void suite_compared(uint64_t n);
-
-/* Runs the suite in this process, prints seed and number of inputs, frees the suite; the value for main() to return. */
-int suite_run(Suite *suite);
-
-/* Runs a test as a suite of one case for each block format, or for each element format, named case_prefix and then the
-   format; the test's _i is the format. As suite_run(). */
-int suite_run_formats(const char *name, const char *case_prefix, bool blocks, const TTest *test);
 
 #endif

@@ -31,10 +31,10 @@ static void on_fault(int number)
 	raise(number);
 }
 
-static void catch_faults(void)
+void equal_catch_faults(void (*handler)(int number))
 {
 	static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
-	struct sigaction action = {.sa_handler = on_fault, .sa_flags = SA_NODEFER};
+	struct sigaction action = {.sa_handler = handler, .sa_flags = SA_NODEFER};
 
 	sigemptyset(&action.sa_mask);
 	for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
@@ -52,7 +52,7 @@ static uint8_t *guarded(void)
 	return p + page;
 }
 
-void equal_init(struct equal *e)
+static void equal_init(struct equal *e)
 {
 	const char *rounds = getenv("MXFP_TEST_ROUNDS");
 	uint32_t available = mxfp_isa_available();
@@ -73,10 +73,10 @@ void equal_init(struct equal *e)
 		if (e->image[i] == NULL)
 			abort();
 	}
-	catch_faults();
+	equal_catch_faults(on_fault);
 }
 
-void equal_clear(struct equal *e)
+static void equal_clear(struct equal *e)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
@@ -84,6 +84,14 @@ void equal_clear(struct equal *e)
 		munmap(e->region[i] - page, EQUAL_REGION + 2 * page);
 		free(e->image[i]);
 	}
+}
+
+int equal_main(struct equal *e, const char *(*case_name)(int i))
+{
+	equal_init(e);
+	int status = suite_run(&(struct suite_options){.case_name = case_name});
+	equal_clear(e);
+	return status;
 }
 
 int equal_place(struct random *r)

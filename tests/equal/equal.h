@@ -68,9 +68,12 @@ struct equal_case {
 	struct equal_outcome start;
 };
 
-/* With the tiers that the machine has, or none of them: *e is large, make it static. */
-void equal_init(struct equal *e);
-void equal_clear(struct equal *e);
+/* main() of a program: runs its tests with the tiers that the machine has, case_name as suite_run() has it. *e is large, make it
+   static. */
+int equal_main(struct equal *e, const char *(*case_name)(int i));
+
+/* Who is called when a kernel faults, on any thread; a difference like others until a test says so. */
+void equal_catch_faults(void (*handler)(int number));
 
 /* Whether any tier has a kernel of its own for the case's slot. */
 bool equal_is_wanted(const struct equal *e, const struct equal_case *c);

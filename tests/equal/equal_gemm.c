@@ -54,16 +54,6 @@ static void on_fault(int number)
 	raise(number);
 }
 
-void equal_gemm_report_faults(void)
-{
-	static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
-	struct sigaction action = {.sa_handler = on_fault, .sa_flags = SA_NODEFER};
-
-	sigemptyset(&action.sa_mask);
-	for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
-		sigaction(faults[i], &action, NULL);
-}
-
 /* Tasks one after the other, the last first. */
 static void run_backwards(void *context, size_t n, void (*task)(void *argument, size_t i), void *argument)
 {
@@ -281,6 +271,7 @@ bool equal_gemm(struct equal *e, enum mxfp_format a_format, enum mxfp_format w_f
 {
 	static struct equal_tier reference = {.name = "ref"};
 
+	equal_catch_faults(on_fault);
 	reference.table = e->reference;
 	for (int acc = 0; mxfp_option_name(MXFP_OPTION_ACC, acc) != NULL; acc++) {
 		struct gemm_case_wish wish = {.a_format = a_format, .w_format = w_format, .acc = (enum mxfp_acc)acc};

@@ -5,10 +5,8 @@
 
 #include "equal/equal.h"
 
-/* Random calls whose product is of these formats. False and e->message on the first difference. */
+/* Random calls whose product is of these formats. False and e->message on the first difference; a fault prints the call that led
+   to it. */
 bool equal_gemm(struct equal *e, enum mxfp_format a_format, enum mxfp_format w_format);
-
-/* Has a fault of a kernel print the call that led to it, on any thread; after equal_init(). */
-void equal_gemm_report_faults(void);
 
 #endif

@@ -2,6 +2,29 @@
 /* What the trials of all slots draw at random. */
 #include "equal/equal_slots.h"
 
+#include <stdio.h>
+
+#include "format.h"
+
+static const char *case_prefix;
+static bool case_blocks;
+
+static const char *case_name(int i)
+{
+	static char name[MXFP_N_FORMATS][64];
+	const struct mxfp_format_info *info = mxfp_format_get_info((enum mxfp_format)i);
+
+	snprintf(name[i], sizeof name[i], "%s%s", case_prefix, info->name);
+	return (info->kind == MXFP_KIND_BLOCK) == case_blocks ? name[i] : NULL;
+}
+
+int equal_main_formats(struct equal *e, const char *prefix, bool blocks)
+{
+	case_prefix = prefix;
+	case_blocks = blocks;
+	return equal_main(e, case_name);
+}
+
 int equal_n_values(enum mxfp_option option)
 {
 	int n = 0;

@@ -16,6 +16,10 @@ bool equal_dequantize(struct equal *e, enum mxfp_format format, enum mxfp_format
 
 bool equal_scan(struct equal *e, enum mxfp_format src_format);
 
+/* equal_main() where _i is a format: one case for each block format, or for each element format, named prefix and then the
+   format. */
+int equal_main_formats(struct equal *e, const char *prefix, bool blocks);
+
 /* The number of values of an option. */
 int equal_n_values(enum mxfp_option option);
 

@@ -75,14 +75,13 @@ static void scan_right(struct mxfp_scan_job *j)
 	mxfp_scan_ref(j);
 }
 
-START_TEST(right_kernels_pass)
+TEST(right_kernels_pass)
 {
 	expect_convert(convert_right, "");
 	expect_quantize(quantize_right, "");
 	expect_dequantize(dequantize_right, "");
 	expect_scan(scan_right, "");
 }
-END_TEST
 
 /* Only where 31 of 32 lanes of a tail are in use. */
 static void convert_wrong_in_the_last_lane(const struct mxfp_convert_job *j)
@@ -119,14 +118,13 @@ static void convert_ignoring_one_number(const struct mxfp_convert_job *j)
 	mxfp_convert_ref(&shorter);
 }
 
-START_TEST(wrong_codes_are_caught)
+TEST(wrong_codes_are_caught)
 {
 	expect_convert(convert_wrong_in_the_last_lane, "output array 0");
 	expect_convert(convert_wrong_in_one_mode, "output array 0");
 	expect_convert(convert_ignoring_high_index_bits, "output array 0");
 	expect_convert(convert_ignoring_one_number, "output array 0");
 }
-END_TEST
 
 /* The five counts, by their place in the structure. */
 static size_t wrong_count;
@@ -156,14 +154,13 @@ static void convert_counting_in_a_byte(const struct mxfp_convert_job *j)
 	j->counts->saturated = before + (j->counts->saturated - before) % (64 * 256);
 }
 
-START_TEST(wrong_counts_are_caught)
+TEST(wrong_counts_are_caught)
 {
 	for (wrong_count = 0; wrong_count < 5; wrong_count++)
 		expect_convert(convert_wrong_count, "counts");
 	expect_convert(convert_setting_counts, "counts");
 	expect_convert(convert_counting_in_a_byte, "counts");
 }
-END_TEST
 
 static void convert_writing_past_the_end(const struct mxfp_convert_job *j)
 {
@@ -224,7 +221,7 @@ static void quantize_reading_a_gap(const struct mxfp_quantize_job *j)
 	mxfp_quantize_mx_ref(&wider);
 }
 
-START_TEST(memory_beyond_the_arrays_is_caught)
+TEST(memory_beyond_the_arrays_is_caught)
 {
 	expect_convert(convert_writing_past_the_end, "signal 11");
 	expect_convert(convert_writing_before_the_start, "byte -1 is");
@@ -235,7 +232,6 @@ START_TEST(memory_beyond_the_arrays_is_caught)
 	expect_quantize(quantize_writing_to_a_gap, "output array 0");
 	expect_quantize(quantize_reading_a_gap, "quantize");
 }
-END_TEST
 
 static void convert_changing_the_state(const struct mxfp_convert_job *j)
 {
@@ -280,7 +276,7 @@ static void quantize_heeding_flush_to_zero(const struct mxfp_quantize_job *j)
 	fp_state_set(saved);
 }
 
-START_TEST(floating_point_state_is_watched)
+TEST(floating_point_state_is_watched)
 {
 	if (FP_STATE_N_HOSTILE == 1)
 		return; /* there is nothing to see on this machine */
@@ -293,7 +289,6 @@ START_TEST(floating_point_state_is_watched)
 	wrong_tier()->quantize[BLOCKS] = quantize_heeding_flush_to_zero;
 	ck_assert(!equal_quantize(&equal, BLOCKS, FROM));
 }
-END_TEST
 
 static void quantize_wrong_in_one_block(const struct mxfp_quantize_job *j)
 {
@@ -331,36 +326,14 @@ static void scan_taking_the_last(struct mxfp_scan_job *j)
 		j->first_non_finite = last.first_non_finite;
 }
 
-START_TEST(every_slot_is_watched)
+TEST(every_slot_is_watched)
 {
 	expect_quantize(quantize_wrong_in_one_block, "output array 0");
 	expect_dequantize(dequantize_without_subnormals, "output array 0");
 	expect_scan(scan_taking_the_last, "first non-finite");
 }
-END_TEST
-
-static void init(void)
-{
-	equal_init(&equal);
-}
-
-static void clear(void)
-{
-	equal_clear(&equal);
-}
 
 int main(void)
 {
-	Suite *suite = suite_create("equal");
-	TCase *harness = tcase_create("equal_harness");
-
-	tcase_add_unchecked_fixture(harness, init, clear);
-	tcase_add_test(harness, right_kernels_pass);
-	tcase_add_test(harness, wrong_codes_are_caught);
-	tcase_add_test(harness, wrong_counts_are_caught);
-	tcase_add_test(harness, memory_beyond_the_arrays_is_caught);
-	tcase_add_test(harness, floating_point_state_is_watched);
-	tcase_add_test(harness, every_slot_is_watched);
-	suite_add_tcase(suite, harness);
-	return suite_run(suite);
+	return equal_main(&equal, NULL);
 }

@@ -7,18 +7,14 @@
 
 static struct equal equal;
 
-START_TEST(kernels_equal_the_reference)
+TEST_LOOP(kernels_equal_the_reference, MXFP_N_FORMATS)
 {
 	for (int from = 0; from < MXFP_N_FORMATS; from++)
 		if (mxfp_format_get_info((enum mxfp_format)from)->kind != MXFP_KIND_BLOCK)
 			ck_assert_msg(equal_convert(&equal, (enum mxfp_format)_i, (enum mxfp_format)from), "%s", equal.message);
 }
-END_TEST
 
 int main(void)
 {
-	equal_init(&equal);
-	int status = suite_run_formats("equal_convert", "convert_to_", false, kernels_equal_the_reference);
-	equal_clear(&equal);
-	return status;
+	return equal_main_formats(&equal, "convert_to_", false);
 }

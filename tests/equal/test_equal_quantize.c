@@ -6,19 +6,15 @@
 
 static struct equal equal;
 
-START_TEST(kernels_equal_the_reference)
+TEST_LOOP(kernels_equal_the_reference, MXFP_N_FORMATS)
 {
 	static const enum mxfp_format numbers[] = {MXFP_FORMAT_F32, MXFP_FORMAT_BF16, MXFP_FORMAT_F16};
 
 	for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
 		ck_assert_msg(equal_quantize(&equal, (enum mxfp_format)_i, numbers[i]), "%s", equal.message);
 }
-END_TEST
 
 int main(void)
 {
-	equal_init(&equal);
-	int status = suite_run_formats("equal_quantize", "quantize_", true, kernels_equal_the_reference);
-	equal_clear(&equal);
-	return status;
+	return equal_main_formats(&equal, "quantize_", true);
 }

@@ -6,16 +6,12 @@
 
 static struct equal equal;
 
-START_TEST(kernels_equal_the_reference)
+TEST_LOOP(kernels_equal_the_reference, MXFP_N_FORMATS)
 {
 	ck_assert_msg(equal_scan(&equal, (enum mxfp_format)_i), "%s", equal.message);
 }
-END_TEST
 
 int main(void)
 {
-	equal_init(&equal);
-	int status = suite_run_formats("equal_scan", "scan_", false, kernels_equal_the_reference);
-	equal_clear(&equal);
-	return status;
+	return equal_main_formats(&equal, "scan_", false);
 }

@@ -286,15 +286,14 @@ static void product_once(struct mxfp_sparsity sparsity)
 	free(got);
 }
 
-START_TEST(slots_equal_the_reference)
+TEST_LOOP(slots_equal_the_reference, PATTERNS)
 {
 	for (unsigned i = 0; i < SLOT_CASES * equal.rounds; i++)
 		slots_once(*mxfp_sparsity_pattern((size_t)_i));
 }
-END_TEST
 
 /* Most cases go to the patterns that have kernels. */
-START_TEST(products_equal_those_of_the_expanded_matrix)
+TEST_LOOP(products_equal_those_of_the_expanded_matrix, PATTERNS)
 {
 	const struct mxfp_sparsity sparsity = *mxfp_sparsity_pattern((size_t)_i);
 	const bool kernels = sparsity.n == 4 && sparsity.m != 12;
@@ -302,25 +301,17 @@ START_TEST(products_equal_those_of_the_expanded_matrix)
 	for (unsigned i = 0; i < PRODUCT_CASES * equal.rounds / (kernels ? 1 : 10); i++)
 		product_once(sparsity);
 }
-END_TEST
+
+static const char *case_name(int i)
+{
+	static char name[PATTERNS][32];
+	const struct mxfp_sparsity *p = mxfp_sparsity_pattern((size_t)i);
+
+	snprintf(name[i], sizeof name[i], "sparse_%u_%u", p->n, p->m);
+	return name[i];
+}
 
 int main(void)
 {
-	static char name[PATTERNS][32];
-	Suite *suite = suite_create("equal_sparse");
-
-	equal_init(&equal);
-	for (int i = 0; i < PATTERNS; i++) {
-		const struct mxfp_sparsity *p = mxfp_sparsity_pattern((size_t)i);
-
-		snprintf(name[i], sizeof name[i], "sparse_%u_%u", p->n, p->m);
-		TCase *pattern = tcase_create(name[i]);
-		tcase_set_timeout(pattern, 0);
-		tcase_add_loop_test(pattern, slots_equal_the_reference, i, i + 1);
-		tcase_add_loop_test(pattern, products_equal_those_of_the_expanded_matrix, i, i + 1);
-		suite_add_tcase(suite, pattern);
-	}
-	int status = suite_run(suite);
-	equal_clear(&equal);
-	return status;
+	return equal_main(&equal, case_name);
 }

@@ -25,12 +25,14 @@ static const struct {
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
 /* _i: a set and a kind. */
-START_TEST(every_case_of_the_kind_agrees)
+TEST_LOOP(every_case_of_the_kind_agrees, N_SETS * N_KINDS)
 {
 	struct vector_set *set = &sets[_i / N_KINDS];
 	size_t kind = (size_t)_i % N_KINDS, n = 0, total = json_array_size(json_object_get(set->manifest, "cases"));
 	uint64_t compared_before = set->n_compared, different_before = set->n_different;
 
+	if (set->manifest == NULL)
+		return; /* nothing is shared */
 	for (size_t i = 0; i < total; i++) {
 		struct vector_case c = vectors_case(set, i);
 
@@ -47,13 +49,14 @@ START_TEST(every_case_of_the_kind_agrees)
 	ck_assert_uint_gt(n, 0);
 	ck_assert_uint_eq(set->n_different, different_before);
 }
-END_TEST
 
 /* No case may be left aside because its kind is unknown here. */
-START_TEST(the_number_of_cases_is_the_manifests)
+TEST_LOOP(the_number_of_cases_is_the_manifests, N_SETS)
 {
 	struct vector_set *set = &sets[_i];
 
+	if (set->manifest == NULL)
+		return;
 	ck_assert_uint_eq(set->n_cases, json_array_size(json_object_get(set->manifest, "cases")));
 	printf("%s: %" PRIu64 " cases\n", set->folder, set->n_cases);
 	for (int item = 1; item <= VECTOR_LAST_ITEM; item++)
@@ -65,7 +68,6 @@ START_TEST(the_number_of_cases_is_the_manifests)
 	       set->n_excused[VECTOR_NOT_RUN]);
 	suite_compared(set->n_compared);
 }
-END_TEST
 
 int main(void)
 {
@@ -87,12 +89,7 @@ int main(void)
 	for (int i = 0; i < n_sets; i++)
 		if (sets[i].manifest == NULL)
 			return EXIT_FAILURE;
-	Suite *suite = suite_create("vectors");
-	TCase *tcase = tcase_create("vectors_oracle");
-	tcase_add_loop_test(tcase, every_case_of_the_kind_agrees, 0, n_sets * N_KINDS);
-	tcase_add_loop_test(tcase, the_number_of_cases_is_the_manifests, 0, n_sets);
-	suite_add_tcase(suite, tcase);
-	int status = suite_run(suite);
+	int status = suite_run(NULL);
 	for (int i = 0; i < n_sets; i++)
 		vectors_close(&sets[i]);
 	return status;

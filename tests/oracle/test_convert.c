@@ -79,7 +79,7 @@ static void compare(const struct oracle *o, const void *src, enum mxfp_format sr
 	free(dst);
 }
 
-START_TEST(every_16_bit_number_to_every_format)
+TEST_LOOP(every_16_bit_number_to_every_format, N_CASES)
 {
 	static uint16_t all[1 << 16];
 	struct mxfp_convert_options options;
@@ -92,10 +92,9 @@ START_TEST(every_16_bit_number_to_every_format)
 	compare(o, all, MXFP_FORMAT_BF16, 1 << 16, &options);
 	compare(o, all, MXFP_FORMAT_F16, 1 << 16, &options);
 }
-END_TEST
 
 /* With the spare bits of narrow codes set too. */
-START_TEST(every_8_bit_number_to_every_format)
+TEST_LOOP(every_8_bit_number_to_every_format, N_CASES)
 {
 	uint8_t all[256];
 	struct mxfp_convert_options options;
@@ -107,7 +106,6 @@ START_TEST(every_8_bit_number_to_every_format)
 		if (mxfp_format_get_info((enum mxfp_format)f)->storage_bytes == 1)
 			compare(o, all, (enum mxfp_format)f, 256, &options);
 }
-END_TEST
 
 /* Bits of a number that binary32 holds; bits past the largest are the largest. */
 static uint32_t bits_of(mpfr_srcptr x)
@@ -149,7 +147,7 @@ static size_t boundaries(const struct oracle *o, uint32_t step, uint32_t *to)
 	return n;
 }
 
-START_TEST(binary32_boundaries)
+TEST_LOOP(binary32_boundaries, N_CASES)
 {
 	struct mxfp_convert_options options;
 	const struct oracle *o = nth_case(_i, &options);
@@ -162,7 +160,6 @@ START_TEST(binary32_boundaries)
 		compare(o, src, MXFP_FORMAT_F32, boundaries(o, step, src), &options);
 	free(src);
 }
-END_TEST
 
 enum { N_RANDOM = 20000 };
 
@@ -175,7 +172,7 @@ static void random_inputs(uint32_t *to, size_t n, uint64_t seed)
 		to[i] = random_f32(&r);
 }
 
-START_TEST(binary32_edges_and_random_patterns)
+TEST_LOOP(binary32_edges_and_random_patterns, N_CASES)
 {
 	static uint32_t src[N_RANDOM];
 	struct mxfp_convert_options options;
@@ -188,10 +185,9 @@ START_TEST(binary32_edges_and_random_patterns)
 	/* The low 13 bits of a tf32 word are set at random, and must not matter. */
 	compare(o, src, MXFP_FORMAT_TF32, N_RANDOM / 4, &options);
 }
-END_TEST
 
 /* The intervals of all inputs that make check-exhaustive uses: both sides of every change of code. */
-START_TEST(intervals_hold_on_both_sides_of_every_threshold)
+TEST_LOOP(intervals_hold_on_both_sides_of_every_threshold, N_CASES)
 {
 	struct mxfp_convert_options options;
 	const struct oracle *o = nth_case(_i, &options);
@@ -216,10 +212,9 @@ START_TEST(intervals_hold_on_both_sides_of_every_threshold)
 		thresholds_clear(&t);
 	}
 }
-END_TEST
 
 /* The examiner examined: an interval that starts one input early or late, or has another code, is seen. */
-START_TEST(wrong_thresholds_are_caught)
+TEST(wrong_thresholds_are_caught)
 {
 	const struct oracle *o = &oracles[MXFP_FORMAT_E4M3];
 	const struct mxfp_rounding r = {0};
@@ -250,10 +245,9 @@ START_TEST(wrong_thresholds_are_caught)
 	}
 	thresholds_clear(&t);
 }
-END_TEST
 
 /* One call, calls on pieces with their first_index, and any number of threads give the same codes and counts. */
-START_TEST(pieces_and_threads_do_not_matter)
+TEST(pieces_and_threads_do_not_matter)
 {
 	enum { N = 300001 };
 	static uint32_t src[N];
@@ -286,10 +280,9 @@ START_TEST(pieces_and_threads_do_not_matter)
 	ck_assert_mem_eq(part, whole, N);
 	ck_assert_mem_eq(&part_counts, &counts, sizeof counts);
 }
-END_TEST
 
 /* The distribution, roughly: 1/4 of the way from 1 to 1.125 goes up a quarter of the time. */
-START_TEST(stochastic_rounding_is_unbiased)
+TEST(stochastic_rounding_is_unbiased)
 {
 	enum { N = 1 << 16 };
 	static float src[N];
@@ -308,9 +301,8 @@ START_TEST(stochastic_rounding_is_unbiased)
 	ck_assert_int_gt(up, N / 4 - 6 * 111);
 	ck_assert_int_lt(up, N / 4 + 6 * 111);
 }
-END_TEST
 
-START_TEST(unaligned_arrays_are_allowed)
+TEST(unaligned_arrays_are_allowed)
 {
 	enum { N = 201 };
 	uint8_t src[4 * N + 1], dst[2 * N + 1], want[2 * N];
@@ -322,29 +314,13 @@ START_TEST(unaligned_arrays_are_allowed)
 	mxfp_convert(dst + 1, MXFP_FORMAT_F16, src + 1, MXFP_FORMAT_F32, N, NULL);
 	ck_assert_mem_eq(dst + 1, want, sizeof want);
 }
-END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("convert");
-	TCase *oracle = tcase_create("convert_oracle"), *property = tcase_create("convert_property");
-
 	for (int f = 0; f < N_ELEMENTS; f++)
 		oracle_init(&oracles[f], (enum mxfp_format)f);
-	tcase_add_loop_test(oracle, every_16_bit_number_to_every_format, 0, N_CASES);
-	tcase_add_loop_test(oracle, every_8_bit_number_to_every_format, 0, N_CASES);
-	tcase_add_loop_test(oracle, binary32_boundaries, 0, N_CASES);
-	tcase_add_loop_test(oracle, binary32_edges_and_random_patterns, 0, N_CASES);
-	tcase_add_loop_test(oracle, intervals_hold_on_both_sides_of_every_threshold, 0, N_CASES);
-	tcase_add_test(oracle, wrong_thresholds_are_caught);
-	tcase_add_test(property, pieces_and_threads_do_not_matter);
-	tcase_add_test(property, stochastic_rounding_is_unbiased);
-	tcase_add_test(property, unaligned_arrays_are_allowed);
-	suite_add_tcase(suite, oracle);
-	suite_add_tcase(suite, property);
-	int status = suite_run(suite);
+	int status = suite_run(NULL);
 	for (int f = 0; f < N_ELEMENTS; f++)
 		oracle_clear(&oracles[f]);
-	mpfr_free_cache();
 	return status;
 }

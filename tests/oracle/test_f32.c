@@ -84,16 +84,15 @@ static void compare(enum operation op, uint32_t a, uint32_t b, uint32_t c)
 		             " (machine %08" PRIX32 ")", name[op], a, b, c, result, want, machine);
 }
 
-START_TEST(edges_with_edges)
+TEST_LOOP(edges_with_edges, N_OPERATIONS)
 {
 	for (size_t i = 0; i < inputs_n_edge; i++)
 		for (size_t j = 0; j < inputs_n_edge; j++)
 			for (size_t k = 0; k < (_i == FMA ? inputs_n_edge : 1); k++)
 				compare((enum operation)_i, inputs_edge[i], inputs_edge[j], inputs_edge[k]);
 }
-END_TEST
 
-START_TEST(random_patterns)
+TEST_LOOP(random_patterns, N_OPERATIONS)
 {
 	struct random r = {suite_seed() + (uint64_t)_i};
 
@@ -102,7 +101,6 @@ START_TEST(random_patterns)
 		compare((enum operation)_i, a, b, c);
 	}
 }
-END_TEST
 
 /* A number with an exponent `distance` from that of x, in range. */
 static uint32_t at_distance(struct random *r, uint32_t x, int distance)
@@ -114,7 +112,7 @@ static uint32_t at_distance(struct random *r, uint32_t x, int distance)
 }
 
 /* Operands whose exponents nearly agree: cancellation, carries, ties. */
-START_TEST(near_exponents)
+TEST_LOOP(near_exponents, FMA)
 {
 	struct random r = {suite_seed() + (uint64_t)_i};
 
@@ -125,10 +123,9 @@ START_TEST(near_exponents)
 		compare((enum operation)_i, a, b, 0);
 	}
 }
-END_TEST
 
 /* a * b + c with c near -a * b, or far below or above it: exact cancellation and sticky bits. */
-START_TEST(fma_of_near_products)
+TEST(fma_of_near_products)
 {
 	struct random r = {suite_seed()};
 
@@ -142,15 +139,15 @@ START_TEST(fma_of_near_products)
 		compare(FMA, a, b, c);
 	}
 }
-END_TEST
 
 /* Products and quotients about the least normal and subnormal numbers, and about the largest. */
-START_TEST(results_at_the_ends)
+TEST_LOOP(results_at_the_ends, N_OPERATIONS - MUL)
 {
-	struct random r = {suite_seed() + (uint64_t)_i};
+	const enum operation operation = (enum operation)(MUL + _i);
+	struct random r = {suite_seed() + operation};
 
 	for (int i = 0; i < 400000; i++) {
-		bool low = i % 2 != 0, quotient = _i == DIV;
+		bool low = i % 2 != 0, quotient = operation == DIV;
 		uint32_t a = random_f32_between(&r, low ? -126 : 40, low ? -20 : 127);
 		int exponent = (int)(a >> 23 & 0xFF) - 127, want = low ? -152 + (int)random_below(&r, 28) : 126 + (i & 2);
 		int other = quotient ? exponent - want : want - exponent;
@@ -159,12 +156,11 @@ START_TEST(results_at_the_ends)
 		             random_f32_between(&r, 100, 127);
 		if (i % 8 == 1)
 			c &= UINT32_C(0x8000000F); /* the least subnormals */
-		compare((enum operation)_i, a, b, c);
+		compare(operation, a, b, c);
 	}
 }
-END_TEST
 
-START_TEST(scaling_rounds_once)
+TEST(scaling_rounds_once)
 {
 	struct random r = {suite_seed()};
 	MPFR_DECL_INIT(y, 24);
@@ -185,9 +181,8 @@ START_TEST(scaling_rounds_once)
 	}
 	suite_compared(400000);
 }
-END_TEST
 
-START_TEST(order_is_that_of_numbers)
+TEST(order_is_that_of_numbers)
 {
 	struct random r = {suite_seed()};
 
@@ -208,23 +203,4 @@ START_TEST(order_is_that_of_numbers)
 				ck_assert_int_eq(mxfp_f32_compare(inputs_edge[i], inputs_edge[j]), (x > y) - (x < y));
 		}
 	suite_compared(400000 + inputs_n_edge * inputs_n_edge);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("f32");
-	TCase *oracle = tcase_create("f32_oracle");
-
-	tcase_add_loop_test(oracle, edges_with_edges, 0, N_OPERATIONS);
-	tcase_add_loop_test(oracle, random_patterns, 0, N_OPERATIONS);
-	tcase_add_loop_test(oracle, near_exponents, 0, FMA);
-	tcase_add_test(oracle, fma_of_near_products);
-	tcase_add_loop_test(oracle, results_at_the_ends, MUL, N_OPERATIONS);
-	tcase_add_test(oracle, scaling_rounds_once);
-	tcase_add_test(oracle, order_is_that_of_numbers);
-	suite_add_tcase(suite, oracle);
-	int status = suite_run(suite);
-	mpfr_free_cache();
-	return status;
 }

@@ -92,7 +92,7 @@ static void try_pair(struct random *r, enum mxfp_format a_format, enum mxfp_form
 }
 
 /* _i: the format of A. */
-START_TEST(products_equal_mpfr)
+TEST_LOOP(products_equal_mpfr, N_FORMATS)
 {
 	enum { ROUNDS = 40 };
 	struct random r = {suite_seed() + (uint64_t)_i};
@@ -106,9 +106,8 @@ START_TEST(products_equal_mpfr)
 				try_pair(&r, a_format, w_format, MXFP_ACC_EXACT);
 		}
 }
-END_TEST
 
-START_TEST(finish_equals_mpfr)
+TEST(finish_equals_mpfr)
 {
 	enum { N = 2000, ROUNDS = 16 };
 	struct random r = {suite_seed()};
@@ -140,7 +139,6 @@ START_TEST(finish_equals_mpfr)
 		suite_compared(N);
 	}
 }
-END_TEST
 
 /* A product of two rows, worked by hand: few elements have a code that is not 0. */
 struct element {
@@ -274,7 +272,7 @@ static struct mxfp_matrix matrix_of_row(const struct row *row, size_t depth, uin
 	return m;
 }
 
-START_TEST(products_by_hand)
+TEST_LOOP(products_by_hand, sizeof by_hand / sizeof by_hand[0])
 {
 	const struct by_hand *h = &by_hand[_i];
 	static uint8_t data[2][4 * MAX_DEPTH], scales[2][MAX_DEPTH / 16];
@@ -295,21 +293,11 @@ START_TEST(products_by_hand)
 	ck_assert_msg(got == h->want, "%s: %08" PRIX32 " instead of %08" PRIX32, h->what, got, h->want);
 	suite_compared(1);
 }
-END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("gemm");
-	TCase *exact = tcase_create("gemm_oracle");
-
 	oracle_init(&bf16, MXFP_FORMAT_BF16);
-	tcase_set_timeout(exact, 0);
-	tcase_add_loop_test(exact, products_by_hand, 0, sizeof by_hand / sizeof by_hand[0]);
-	tcase_add_loop_test(exact, products_equal_mpfr, 0, N_FORMATS);
-	tcase_add_test(exact, finish_equals_mpfr);
-	suite_add_tcase(suite, exact);
-	int status = suite_run(suite);
+	int status = suite_run(NULL);
 	oracle_clear(&bf16);
-	mpfr_free_cache();
 	return status;
 }

@@ -94,7 +94,7 @@ static void multiply(const char *isa, const struct operand *a, const struct oper
 	suite_compared(m * N);
 }
 
-START_TEST(sums_are_right)
+TEST_LOOP(sums_are_right, sizeof by_hand / sizeof by_hand[0])
 {
 	static const size_t rows[] = {1, 2, MOST_ROWS};
 	const struct by_hand *h = &by_hand[_i];
@@ -107,15 +107,4 @@ START_TEST(sums_are_right)
 			multiply(mxfp_isa_name(tier), &h->w, &h->a, rows[i], h->want);
 		}
 	}
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("gemm_extremes");
-	TCase *sums = tcase_create("sums");
-
-	tcase_add_loop_test(sums, sums_are_right, 0, sizeof by_hand / sizeof by_hand[0]);
-	suite_add_tcase(suite, sums);
-	return suite_run(suite);
 }

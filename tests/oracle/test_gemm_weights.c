@@ -154,7 +154,7 @@ static void try_file(const char *path)
 	file_close(&file);
 }
 
-START_TEST(shipped_model)
+TEST(shipped_model)
 {
 	const char *source = getenv("srcdir");
 	char path[4096];
@@ -162,9 +162,8 @@ START_TEST(shipped_model)
 	snprintf(path, sizeof path, "%s/examples/charlm.safetensors", source != NULL ? source : ".");
 	try_file(path);
 }
-END_TEST
 
-START_TEST(shared_weights)
+TEST_LOOP(shared_weights, sizeof shared / sizeof shared[0])
 {
 	const char *path = scratch_shared(shared[_i]);
 
@@ -172,19 +171,4 @@ START_TEST(shared_weights)
 		try_file(path);
 	else
 		printf("../shared/%s is not there: skipped\n", shared[_i]);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("gemm_weights");
-	TCase *layers = tcase_create("gemm_layers");
-
-	tcase_set_timeout(layers, 0);
-	tcase_add_test(layers, shipped_model);
-	tcase_add_loop_test(layers, shared_weights, 0, sizeof shared / sizeof shared[0]);
-	suite_add_tcase(suite, layers);
-	int status = suite_run(suite);
-	mpfr_free_cache();
-	return status;
 }

@@ -60,7 +60,7 @@ static uint32_t stored(const uint8_t *array, size_t i, size_t bytes)
 }
 
 /* All codes at all scales: 256 rows, one a scale, of as many elements as there are codes. */
-START_TEST(every_code_at_every_scale_dequantizes)
+TEST_LOOP(every_code_at_every_scale_dequantizes, N_FORMATS)
 {
 	const struct oracle *o = &oracles[_i];
 	static const enum mxfp_format to[] = {MXFP_FORMAT_F32, MXFP_FORMAT_BF16, MXFP_FORMAT_F16};
@@ -94,10 +94,9 @@ START_TEST(every_code_at_every_scale_dequantizes)
 	free(dst);
 	matrix_free(&m);
 }
-END_TEST
 
 /* Under floor, even and fit the amax of what was decoded has the same scale, so quantizing it again changes nothing. */
-START_TEST(quantizing_twice_changes_nothing)
+TEST_LOOP(quantizing_twice_changes_nothing, N_FORMATS)
 {
 	static const enum mxfp_rule rules[] = {MXFP_RULE_FLOOR, MXFP_RULE_EVEN, MXFP_RULE_FIT};
 	struct random r = {suite_seed()};
@@ -119,26 +118,17 @@ START_TEST(quantizing_twice_changes_nothing)
 		matrix_free(&again);
 	}
 }
-END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("mx_decode");
-	TCase *oracle = tcase_create("mx_decode_oracle"), *property = tcase_create("mx_decode_property");
-
 	oracle_init(&bf16, MXFP_FORMAT_BF16);
 	oracle_init(&f16, MXFP_FORMAT_F16);
 	for (int i = 0; i < N_FORMATS; i++)
 		oracle_init(&oracles[i], mxfp_format_get_info(formats[i])->element);
-	tcase_add_loop_test(oracle, every_code_at_every_scale_dequantizes, 0, N_FORMATS);
-	tcase_add_loop_test(property, quantizing_twice_changes_nothing, 0, N_FORMATS);
-	suite_add_tcase(suite, oracle);
-	suite_add_tcase(suite, property);
-	int status = suite_run(suite);
+	int status = suite_run(NULL);
 	for (int i = 0; i < N_FORMATS; i++)
 		oracle_clear(&oracles[i]);
 	oracle_clear(&bf16);
 	oracle_clear(&f16);
-	mpfr_free_cache();
 	return status;
 }

@@ -113,7 +113,7 @@ static struct mxfp_quantize_options options_of(struct random *r, enum mxfp_recip
 }
 
 /* Every recipe and mode, tensors of ordinary numbers from the smallest to the largest. */
-START_TEST(blocks_are_those_of_exact_arithmetic)
+TEST_LOOP(blocks_are_those_of_exact_arithmetic, N_RECIPES * N_MODES)
 {
 	static const int tops[] = {0, 8, -8, 60, -60, 100, -100, 120, 127, -112, -120, -126};
 	static const enum mxfp_format sources[] = {MXFP_FORMAT_F32, MXFP_FORMAT_BF16, MXFP_FORMAT_F16};
@@ -132,12 +132,11 @@ START_TEST(blocks_are_those_of_exact_arithmetic)
 	}
 	matrix_free(&m);
 }
-END_TEST
 
 /* Numbers an ulp or two from where a scale byte or a code changes: there the order of operations shows. Row 0
    has blocks whose largest element is near the midpoints of scale bytes, row 1 blocks of a plain scale with
    elements near midpoints. */
-START_TEST(rounding_boundaries)
+TEST_LOOP(rounding_boundaries, N_RECIPES)
 {
 	enum { N_BLOCKS = 0x7E, COLS = N_BLOCKS * NVFP4_BLOCK };
 	static const double midpoints[] = {0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5};
@@ -168,10 +167,9 @@ START_TEST(rounding_boundaries)
 	}
 	matrix_free(&m);
 }
-END_TEST
 
 /* Tensors of subnormals only: scales overflow, underflow and are replaced. */
-START_TEST(tensors_of_subnormals)
+TEST_LOOP(tensors_of_subnormals, N_RECIPES)
 {
 	struct random r = {suite_seed()};
 	struct mxfp_quantize_options options = options_of(&r, (enum mxfp_recipe)_i);
@@ -185,10 +183,9 @@ START_TEST(tensors_of_subnormals)
 	}
 	matrix_free(&m);
 }
-END_TEST
 
 /* In tensors next to nothing finite numbers decode to finite ones, zeros to zeros: no divisor is 0, no factor Inf. */
-START_TEST(finite_stays_finite_and_zero_zero)
+TEST_LOOP(finite_stays_finite_and_zero_zero, N_RECIPES)
 {
 	enum { ROWS = 4, COLS = 32 };
 	struct random r = {suite_seed()};
@@ -212,11 +209,10 @@ START_TEST(finite_stays_finite_and_zero_zero)
 	}
 	matrix_free(&m);
 }
-END_TEST
 
 /* The amax that the caller gives rules, be it the tensor's, more or less: elements of a larger tensor, and
    too large ones. */
-START_TEST(tensor_amax_is_what_the_caller_says)
+TEST_LOOP(tensor_amax_is_what_the_caller_says, N_RECIPES)
 {
 	struct random r = {suite_seed()};
 	struct mxfp_quantize_options options = options_of(&r, (enum mxfp_recipe)_i);
@@ -242,11 +238,10 @@ START_TEST(tensor_amax_is_what_the_caller_says)
 	matrix_free(&m);
 	matrix_free(&again);
 }
-END_TEST
 
 /* Every policy on tensors with NaN and Inf in a few blocks, and none but such numbers; the amax is over
    finite ones. */
-START_TEST(non_finite_numbers_follow_the_policy)
+TEST_LOOP(non_finite_numbers_follow_the_policy, N_RECIPES * N_POLICIES)
 {
 	struct random r = {suite_seed() + (uint64_t)_i};
 	struct mxfp_quantize_options options = options_of(&r, (enum mxfp_recipe)(_i / N_POLICIES));
@@ -274,9 +269,8 @@ START_TEST(non_finite_numbers_follow_the_policy)
 	}
 	matrix_free(&m);
 }
-END_TEST
 
-START_TEST(tails_of_any_length)
+TEST_LOOP(tails_of_any_length, N_RECIPES)
 {
 	struct random r = {suite_seed()};
 
@@ -289,10 +283,9 @@ START_TEST(tails_of_any_length)
 		matrix_free(&m);
 	}
 }
-END_TEST
 
 /* A row at a time, with first_index and the tensor's amax, on any number of threads: the same blocks. */
-START_TEST(pieces_and_threads_do_not_matter)
+TEST_LOOP(pieces_and_threads_do_not_matter, N_RECIPES)
 {
 	enum { ROWS = 700, COLS = 100 }; /* more than one piece of work for a thread */
 	struct random r = {suite_seed()};
@@ -330,26 +323,11 @@ START_TEST(pieces_and_threads_do_not_matter)
 	matrix_free(&whole);
 	matrix_free(&part);
 }
-END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("nvfp4");
-	TCase *exact = tcase_create("nvfp4_oracle"), *property = tcase_create("nvfp4_property");
-
 	oracle_nvfp4_init(&oracle);
-	tcase_add_loop_test(exact, blocks_are_those_of_exact_arithmetic, 0, N_RECIPES * N_MODES);
-	tcase_add_loop_test(exact, rounding_boundaries, 0, N_RECIPES);
-	tcase_add_loop_test(exact, tensors_of_subnormals, 0, N_RECIPES);
-	tcase_add_loop_test(exact, tensor_amax_is_what_the_caller_says, 0, N_RECIPES);
-	tcase_add_loop_test(exact, non_finite_numbers_follow_the_policy, 0, N_RECIPES * N_POLICIES);
-	tcase_add_loop_test(exact, tails_of_any_length, 0, N_RECIPES);
-	tcase_add_loop_test(property, finite_stays_finite_and_zero_zero, 0, N_RECIPES);
-	tcase_add_loop_test(property, pieces_and_threads_do_not_matter, 0, N_RECIPES);
-	suite_add_tcase(suite, exact);
-	suite_add_tcase(suite, property);
-	int status = suite_run(suite);
+	int status = suite_run(NULL);
 	oracle_nvfp4_clear(&oracle);
-	mpfr_free_cache();
 	return status;
 }

@@ -87,7 +87,7 @@ static uint8_t code_of(const uint8_t *packed, size_t i)
 	return packed[i / 2] >> i % 2 * 4 & 15;
 }
 
-START_TEST(blocks_worked_by_hand)
+TEST_LOOP(blocks_worked_by_hand, sizeof by_hand / sizeof by_hand[0])
 {
 	const struct mxfp_quantize_options options = {.recipe = by_hand[_i].recipe,
 	                                              .tensor_amax = &by_hand[_i].tensor_amax};
@@ -102,7 +102,6 @@ START_TEST(blocks_worked_by_hand)
 		ck_assert_uint_eq(code_of(codes, i), by_hand[_i].codes[i]);
 	suite_compared(BLOCK);
 }
-END_TEST
 
 /* The byte of a block of zeros, in a tensor of zeros and in another; signs as the recipe keeps them. */
 static const struct {
@@ -113,7 +112,7 @@ static const struct {
 	[MXFP_RECIPE_MODELOPT] = {0x38, 0}, [MXFP_RECIPE_MODELOPT_0_45] = {0x38, 0},
 };
 
-START_TEST(zero_blocks_have_the_byte_of_the_recipe)
+TEST_LOOP(zero_blocks_have_the_byte_of_the_recipe, 2 * N_RECIPES)
 {
 	const struct mxfp_quantize_options options = {.recipe = (enum mxfp_recipe)(_i / 2)};
 	const bool zero_tensor = _i % 2 == 0;
@@ -129,16 +128,4 @@ START_TEST(zero_blocks_have_the_byte_of_the_recipe)
 	if (zero_tensor)
 		ck_assert(b.tensor_scale >= 1 && b.tensor_scale <= 1);
 	suite_compared(BLOCK);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("nvfp4_recipe");
-	TCase *tcase = tcase_create("nvfp4_recipe_oracle");
-
-	tcase_add_loop_test(tcase, blocks_worked_by_hand, 0, (int)(sizeof by_hand / sizeof by_hand[0]));
-	tcase_add_loop_test(tcase, zero_blocks_have_the_byte_of_the_recipe, 0, 2 * N_RECIPES);
-	suite_add_tcase(suite, tcase);
-	return suite_run(suite);
 }

@@ -30,7 +30,7 @@ static uint32_t emulated(const struct mxfp_format_info *f, uint32_t x, mpfr_rnd_
 	return mxfp_f32_bits(rounded);
 }
 
-START_TEST(wide_formats_round_as_mpfr_emulates_them)
+TEST_LOOP(wide_formats_round_as_mpfr_emulates_them, 3)
 {
 	static const enum mxfp_format formats[] = {MXFP_FORMAT_BF16, MXFP_FORMAT_F16, MXFP_FORMAT_TF32};
 	static const mpfr_rnd_t modes[] = {[MXFP_ROUND_RNE] = MPFR_RNDN, [MXFP_ROUND_RTZ] = MPFR_RNDZ,
@@ -55,10 +55,9 @@ START_TEST(wide_formats_round_as_mpfr_emulates_them)
 	suite_compared(200000);
 	oracle_clear(&o);
 }
-END_TEST
 
 /* OCP MX v1.0, table of FP4 E2M1; and int8, whose 80 is -2. */
-START_TEST(small_formats_have_the_values_of_their_tables)
+TEST(small_formats_have_the_values_of_their_tables)
 {
 	static const float e2m1[] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
 	const struct mxfp_format_info *f = mxfp_format_get_info(MXFP_FORMAT_E2M1);
@@ -72,10 +71,9 @@ START_TEST(small_formats_have_the_values_of_their_tables)
 		ck_assert_uint_eq(oracle_decode(f, (uint32_t)c & 0xFF), mxfp_f32_bits((float)c / 64));
 	suite_compared(16 + 256);
 }
-END_TEST
 
 /* What overflow is decided by: the next exponent, significand or integer. */
-START_TEST(the_magnitude_past_the_largest_follows_the_pattern)
+TEST(the_magnitude_past_the_largest_follows_the_pattern)
 {
 	static const struct {
 		enum mxfp_format format;
@@ -92,19 +90,4 @@ START_TEST(the_magnitude_past_the_largest_follows_the_pattern)
 		oracle_clear(&o);
 	}
 	suite_compared(2 * sizeof known / sizeof known[0]);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("oracle");
-	TCase *oracle = tcase_create("oracle_oracle");
-
-	tcase_add_loop_test(oracle, wide_formats_round_as_mpfr_emulates_them, 0, 3);
-	tcase_add_test(oracle, small_formats_have_the_values_of_their_tables);
-	tcase_add_test(oracle, the_magnitude_past_the_largest_follows_the_pattern);
-	suite_add_tcase(suite, oracle);
-	int status = suite_run(suite);
-	mpfr_free_cache();
-	return status;
 }

@@ -7,7 +7,7 @@
 #include "oracle/inputs.h"
 #include "suite.h"
 
-START_TEST(nibbles_are_low_first)
+TEST(nibbles_are_low_first)
 {
 	const uint8_t codes[] = {0x1, 0x2, 0xF, 0x0, 0x8, 0x7}, want[] = {0x21, 0x0F, 0x78};
 	uint8_t packed[sizeof want], back[sizeof codes];
@@ -18,11 +18,10 @@ START_TEST(nibbles_are_low_first)
 	ck_assert_mem_eq(back, codes, sizeof codes);
 	suite_compared(2 * sizeof codes);
 }
-END_TEST
 
 /* 000001, 000010, 000011, 111111 from the low bit: 10|000001, 0011|0000, 111111|00; then 4 codes that differ in
    each bit. */
-START_TEST(four_6_bit_codes_take_three_bytes)
+TEST(four_6_bit_codes_take_three_bytes)
 {
 	const uint8_t codes[] = {0x01, 0x02, 0x03, 0x3F, 0x2A, 0x15, 0x30, 0x0C};
 	const uint8_t want[] = {0x81, 0x30, 0xFC, 0x6A, 0x05, 0x33};
@@ -34,9 +33,8 @@ START_TEST(four_6_bit_codes_take_three_bytes)
 	ck_assert_mem_eq(back, codes, sizeof codes);
 	suite_compared(2 * sizeof codes);
 }
-END_TEST
 
-START_TEST(bytes_stay_as_they_are)
+TEST(bytes_stay_as_they_are)
 {
 	const uint8_t codes[] = {0x00, 0x80, 0xFF, 0x12};
 	uint8_t packed[sizeof codes], back[sizeof codes];
@@ -47,10 +45,9 @@ START_TEST(bytes_stay_as_they_are)
 	ck_assert_mem_eq(back, codes, sizeof codes);
 	suite_compared(2 * sizeof codes);
 }
-END_TEST
 
 /* Bit k of code i is bit i * bits + k of the stream. */
-START_TEST(every_bit_lies_where_the_contract_says)
+TEST_LOOP(every_bit_lies_where_the_contract_says, 3)
 {
 	const unsigned widths[] = {4, 6, 8};
 	unsigned bits = widths[_i];
@@ -72,18 +69,4 @@ START_TEST(every_bit_lies_where_the_contract_says)
 		ck_assert_mem_eq(back, codes, 32);
 	}
 	suite_compared(32000);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("pack");
-	TCase *oracle = tcase_create("pack_oracle");
-
-	tcase_add_test(oracle, nibbles_are_low_first);
-	tcase_add_test(oracle, four_6_bit_codes_take_three_bytes);
-	tcase_add_test(oracle, bytes_stay_as_they_are);
-	tcase_add_loop_test(oracle, every_bit_lies_where_the_contract_says, 0, 3);
-	suite_add_tcase(suite, oracle);
-	return suite_run(suite);
 }

@@ -22,7 +22,7 @@ static const struct {
 
 enum { N_KNOWN = sizeof known / sizeof known[0] };
 
-START_TEST(known_answers)
+TEST_LOOP(known_answers, N_KNOWN)
 {
 	uint32_t word[4];
 
@@ -30,7 +30,6 @@ START_TEST(known_answers)
 	ck_assert_mem_eq(word, known[_i].word, sizeof word);
 	suite_compared(1);
 }
-END_TEST
 
 static uint64_t pair(uint32_t low, uint32_t high)
 {
@@ -39,7 +38,7 @@ static uint64_t pair(uint32_t low, uint32_t high)
 
 /* The known counters hold i / 4 in words 0 and 1; an index cannot reach those above 2^62, so the top two bits must
    be 0. */
-START_TEST(element_words_are_numbered_as_the_contract_says)
+TEST(element_words_are_numbered_as_the_contract_says)
 {
 	const uint32_t counter[4] = {0x243f6a88, 0x05a308d3, 0x13198a2e, 0x03707344};
 	const uint32_t key[2] = {0xa4093822, 0x299f31d0};
@@ -53,9 +52,8 @@ START_TEST(element_words_are_numbered_as_the_contract_says)
 		ck_assert_uint_eq(mxfp_philox_word(0, 0, i), known[0].word[i]);
 	suite_compared(8);
 }
-END_TEST
 
-START_TEST(neighbouring_elements_differ)
+TEST(neighbouring_elements_differ)
 {
 	struct random r = {suite_seed()};
 
@@ -71,18 +69,4 @@ START_TEST(neighbouring_elements_differ)
 			ck_abort_msg("seed %llu stream %llu index %llu", (unsigned long long)seed,
 			             (unsigned long long)stream, (unsigned long long)index);
 	}
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("philox");
-	TCase *oracle = tcase_create("philox_oracle"), *property = tcase_create("philox_property");
-
-	tcase_add_loop_test(oracle, known_answers, 0, N_KNOWN);
-	tcase_add_test(oracle, element_words_are_numbered_as_the_contract_says);
-	tcase_add_test(property, neighbouring_elements_differ);
-	suite_add_tcase(suite, oracle);
-	suite_add_tcase(suite, property);
-	return suite_run(suite);
 }

@@ -44,7 +44,7 @@ static float oracle(uint64_t i, unsigned factor)
 }
 
 /* The statement is "within 1 ulp and nearly always equal"; with this seed all are equal. */
-START_TEST(normal_numbers_are_the_formula)
+TEST(normal_numbers_are_the_formula)
 {
 	static float x[TOKENS * COLS];
 
@@ -54,9 +54,8 @@ START_TEST(normal_numbers_are_the_formula)
 	suite_compared(TOKENS * COLS);
 	mpfr_free_cache();
 }
-END_TEST
 
-START_TEST(every_64th_channel_is_30_times_larger)
+TEST(every_64th_channel_is_30_times_larger)
 {
 	static float x[TOKENS * COLS];
 
@@ -67,9 +66,8 @@ START_TEST(every_64th_channel_is_30_times_larger)
 	suite_compared(TOKENS * COLS);
 	mpfr_free_cache();
 }
-END_TEST
 
-START_TEST(seed_and_stream_matter)
+TEST(seed_and_stream_matter)
 {
 	float x[8], y[8], z[8];
 
@@ -79,10 +77,9 @@ START_TEST(seed_and_stream_matter)
 	ck_assert_mem_ne(x, y, sizeof x);
 	ck_assert_mem_ne(x, z, sizeof x);
 }
-END_TEST
 
 /* Mean 0, variance 1, third moment 0, fourth 3, within five standard errors: sqrt(1, 2, 15, 96 over n). */
-START_TEST(moments_are_those_of_the_normal_distribution)
+TEST(moments_are_those_of_the_normal_distribution)
 {
 	float *x = malloc(MOMENTS_N * sizeof *x);
 	double m[4] = {0};
@@ -100,18 +97,4 @@ START_TEST(moments_are_those_of_the_normal_distribution)
 	ck_assert_double_eq_tol(m[2] / MOMENTS_N, 0, 5 * sqrt(15.0 / MOMENTS_N));
 	ck_assert_double_eq_tol(m[3] / MOMENTS_N, 3, 5 * sqrt(96.0 / MOMENTS_N));
 	free(x);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("activations");
-	TCase *tcase = tcase_create("activations_oracle");
-
-	tcase_add_test(tcase, normal_numbers_are_the_formula);
-	tcase_add_test(tcase, every_64th_channel_is_30_times_larger);
-	tcase_add_test(tcase, seed_and_stream_matter);
-	tcase_add_test(tcase, moments_are_those_of_the_normal_distribution);
-	suite_add_tcase(suite, tcase);
-	return suite_run(suite);
 }

@@ -57,7 +57,7 @@ static int open_file(void)
 	return code;
 }
 
-START_TEST(reading_a_file)
+TEST(reading_a_file)
 {
 	/* Names long enough that jansson's buffers and the arrays grow. */
 	char header[8192], *end = header;
@@ -74,7 +74,6 @@ START_TEST(reading_a_file)
 	scratch_safetensors("file.safetensors", header, 40 * 6);
 	fail_each(open_file, "file.safetensors", 100);
 }
-END_TEST
 
 static int open_model(void)
 {
@@ -91,7 +90,7 @@ static int open_model(void)
 
 #define TENSOR(name) "{\"" name "\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}"
 
-START_TEST(reading_a_model)
+TEST(reading_a_model)
 {
 	static const char index[] = "{\"metadata\":{\"total_size\":2},\"weight_map\":{\"w_blocks\":\"a.safetensors\","
 				    "\"w_scales\":\"b.safetensors\"}}";
@@ -104,7 +103,6 @@ START_TEST(reading_a_model)
 	scratch_write("model/config.json", config, sizeof config - 1);
 	fail_each(open_model, "model", 50);
 }
-END_TEST
 
 /* Writes a file into an output directory; a failure leaves nothing. */
 static int write_output(void)
@@ -134,12 +132,11 @@ static int write_output(void)
 	return code;
 }
 
-START_TEST(writing_a_file)
+TEST(writing_a_file)
 {
 	fail_each(write_output, "output", 5);
 	ck_assert_uint_eq(scratch_count(scratch_path("output")), 1);
 }
-END_TEST
 
 /* The command line of the operation at hand; @ stands for its path. */
 static const char *const *words;
@@ -178,6 +175,8 @@ static void make_models(void)
 	const char *words_here[8];
 	char header[512];
 
+	if (words != NULL)
+		return; /* they are there */
 	path = scratch_directory("source");
 	snprintf(header, sizeof header, shard, "x", "x");
 	scratch_safetensors("source/x.safetensors", header, 132);
@@ -197,7 +196,7 @@ static void fail_each_of(const char *in, const char *const *command)
 	fail_each(run_command, in, 20);
 }
 
-START_TEST(quantizing_a_model)
+TEST(quantizing_a_model)
 {
 	const char *out = scratch_path("out");
 
@@ -206,27 +205,24 @@ START_TEST(quantizing_a_model)
 	ck_assert_uint_eq(scratch_count(out), 4);
 	fail_each_of("source", (const char *[]){"quantize", "@", "-o", out, "--dry-run", "--json", "--pad-tail", NULL});
 }
-END_TEST
 
-START_TEST(dequantizing_a_model)
+TEST(dequantizing_a_model)
 {
 	const char *out = scratch_path("decoded");
 
 	fail_each_of("quantized", (const char *[]){"dequantize", "@", "-o", out, "--force", NULL});
 	ck_assert_uint_eq(scratch_count(out), 4);
 }
-END_TEST
 
-START_TEST(comparing_models)
+TEST(comparing_models)
 {
 	const char *source = scratch_path("source");
 
 	fail_each_of("source", (const char *[]){"diff", "@", source, NULL});
 	fail_each_of("source", (const char *[]){"diff", "@", source, "--json", NULL});
 }
-END_TEST
 
-START_TEST(gguf_there_and_back)
+TEST(gguf_there_and_back)
 {
 	static const float ones[32] = {1, 1, 1, 1};
 	const char *quantized = scratch_path("quantized.gguf"), *back = scratch_path("back.gguf");
@@ -242,23 +238,8 @@ START_TEST(gguf_there_and_back)
 	fail_each_of("plain.gguf", (const char *[]){"quantize", "@", "-o", quantized, "--force", NULL});
 	fail_each_of("quantized.gguf", (const char *[]){"dequantize", "@", "-o", back, "--force", NULL});
 }
-END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("allocation");
-	TCase *models = tcase_create("allocation_models");
-	TCase *files = tcase_create("allocation_files");
-
-	tcase_add_test(files, reading_a_file);
-	tcase_add_test(files, reading_a_model);
-	tcase_add_test(files, writing_a_file);
-	suite_add_tcase(suite, files);
-	tcase_add_unchecked_fixture(models, make_models, NULL);
-	tcase_add_test(models, quantizing_a_model);
-	tcase_add_test(models, dequantizing_a_model);
-	tcase_add_test(models, comparing_models);
-	tcase_add_test(models, gguf_there_and_back);
-	suite_add_tcase(suite, models);
-	return suite_run(suite);
+	return suite_run(&(struct suite_options){.before = make_models});
 }

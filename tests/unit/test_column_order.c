@@ -28,7 +28,7 @@ static void draw_sizes(double *sizes)
 
 /* 32 columns in the order of the reference: the sum of squares of the ranks -31, -29, ... 31 is 10912 for both, so the
    covariance is 10912 and z = 10912 / sqrt(10912 * 10912 / 31) = sqrt(31). */
-START_TEST(z_by_hand)
+TEST(z_by_hand)
 {
 	double a[COLUMN_GROUP], b[COLUMN_GROUP];
 	struct column_order order;
@@ -54,10 +54,9 @@ START_TEST(z_by_hand)
 	ck_assert_double_eq(order.other_z, 0);
 	suite_compared(6);
 }
-END_TEST
 
 /* Where the two have nothing to do with each other z has variance 1, and no order looks right. */
-START_TEST(chance_is_no_evidence)
+TEST(chance_is_no_evidence)
 {
 	double a[COLUMNS], b[COLUMNS], squares = 0, most = 0;
 
@@ -76,7 +75,6 @@ START_TEST(chance_is_no_evidence)
 	ck_assert_double_lt(most, 6);
 	suite_compared(TRIALS);
 }
-END_TEST
 
 /* Where the elements of byte j of a group were meant to be, and where a reader of pairs takes them. */
 static void written_otherwise(double *columns, const double *meant, unsigned distance, bool swapped)
@@ -90,7 +88,7 @@ static void written_otherwise(double *columns, const double *meant, unsigned dis
 		}
 }
 
-START_TEST(other_orders_are_found)
+TEST(other_orders_are_found)
 {
 	static const struct {
 		unsigned distance;
@@ -125,17 +123,9 @@ START_TEST(other_orders_are_found)
 		suite_compared(2);
 	}
 }
-END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("column_order");
-	TCase *tcase = tcase_create("column_order_api");
-
 	state = suite_seed();
-	tcase_add_test(tcase, z_by_hand);
-	tcase_add_test(tcase, chance_is_no_evidence);
-	tcase_add_test(tcase, other_orders_are_found);
-	suite_add_tcase(suite, tcase);
-	return suite_run(suite);
+	return suite_run(NULL);
 }

@@ -13,6 +13,37 @@
 #include "ref.h"
 #include "suite.h"
 
+/* The environment is read once a process, so each value needs a child; this is the first test, before anything
+   read it. */
+static int in_child(const char *isa, int tier, enum mxfp_status status)
+{
+	int result = 0;
+	pid_t child = fork();
+
+	ck_assert_int_ge(child, 0);
+	if (child == 0) {
+		if (isa == NULL)
+			unsetenv("MXFP_ISA");
+		else
+			setenv("MXFP_ISA", isa, 1);
+		_exit(mxfp_isa_active() != tier || mxfp_isa_status() != status);
+	}
+	ck_assert_int_eq(waitpid(child, &result, 0), child);
+	return result;
+}
+
+TEST(the_environment_is_heeded)
+{
+	int highest = 0;
+
+	for (int tier = 0; mxfp_isa_name(tier) != NULL; tier++)
+		highest = mxfp_isa_available() >> tier & 1 ? tier : highest;
+	ck_assert_int_eq(in_child(NULL, highest, MXFP_OK), 0);
+	ck_assert_int_eq(in_child("", highest, MXFP_OK), 0);
+	ck_assert_int_eq(in_child("ref", 0, MXFP_OK), 0);
+	ck_assert_int_eq(in_child("nonsense", 0, MXFP_ERR_OPTION), 0);
+}
+
 static bool is_source(int f)
 {
 	return f == MXFP_FORMAT_F32 || f == MXFP_FORMAT_BF16 || f == MXFP_FORMAT_F16;
@@ -24,7 +55,7 @@ static bool is_block(int f)
 }
 
 /* Every subset of what is available, over a table that held something else, has exactly the slots that formats need. */
-START_TEST(every_subset_of_tiers_fills_every_slot)
+TEST(every_subset_of_tiers_fills_every_slot)
 {
 	uint32_t available = mxfp_isa_available();
 
@@ -48,9 +79,8 @@ START_TEST(every_subset_of_tiers_fills_every_slot)
 		}
 	}
 }
-END_TEST
 
-START_TEST(the_reference_is_always_there)
+TEST(the_reference_is_always_there)
 {
 	struct mxfp_kernels none, reference;
 
@@ -70,7 +100,6 @@ START_TEST(the_reference_is_always_there)
 		ck_assert(reference.scan[to] == (block ? NULL : mxfp_scan_ref));
 	}
 }
-END_TEST
 
 /* A table without its names: every slot is a pointer to a function. */
 typedef void slot_function(void);
@@ -89,7 +118,7 @@ static void put_own_slots(union slots *to, const union slots *tier, const union 
 }
 
 /* So no tier's kernels depend on which others are there. */
-START_TEST(each_slot_is_of_the_highest_tier_that_has_it)
+TEST(each_slot_is_of_the_highest_tier_that_has_it)
 {
 	uint32_t available = mxfp_isa_available();
 	union slots reference, expected, got, alone;
@@ -107,9 +136,8 @@ START_TEST(each_slot_is_of_the_highest_tier_that_has_it)
 		ck_assert_mem_eq(&got, &expected, sizeof got);
 	}
 }
-END_TEST
 
-START_TEST(a_tier_is_available_if_no_feature_is_missing)
+TEST(a_tier_is_available_if_no_feature_is_missing)
 {
 	uint32_t features = mxfp_cpu_features(), available = mxfp_isa_available();
 
@@ -123,9 +151,8 @@ START_TEST(a_tier_is_available_if_no_feature_is_missing)
 	ck_assert_uint_eq(mxfp_cpu_features(), features);
 	ck_assert_uint_eq(mxfp_isa_available(), available);
 }
-END_TEST
 
-START_TEST(features_have_names)
+TEST(features_have_names)
 {
 	uint32_t known = 0;
 	int n = 0;
@@ -142,9 +169,8 @@ START_TEST(features_have_names)
 	for (int tier = 0; mxfp_isa_name(tier) != NULL; tier++)
 		ck_assert_uint_eq(mxfp_isa_missing(tier) & ~known, 0);
 }
-END_TEST
 
-START_TEST(tiers_have_names)
+TEST(tiers_have_names)
 {
 	int n = 0;
 
@@ -156,9 +182,8 @@ START_TEST(tiers_have_names)
 	ck_assert_ptr_null(mxfp_isa_name(n + 1));
 	ck_assert_uint_eq((uint64_t)mxfp_isa_available() >> n, 0);
 }
-END_TEST
 
-START_TEST(a_named_tier_is_the_ceiling)
+TEST(a_named_tier_is_the_ceiling)
 {
 	enum mxfp_status status = MXFP_ERR_NULL;
 
@@ -175,9 +200,8 @@ START_TEST(a_named_tier_is_the_ceiling)
 		ck_assert_uint_eq(mxfp_isa_ceiling(mxfp_isa_name(tier), ~upto, &status), 0);
 	}
 }
-END_TEST
 
-START_TEST(an_unknown_tier_leaves_the_reference)
+TEST(an_unknown_tier_leaves_the_reference)
 {
 	static const char *const unknown[] = {"REF", "re", "reff", "avx1024", " ref"};
 
@@ -187,64 +211,10 @@ START_TEST(an_unknown_tier_leaves_the_reference)
 		ck_assert_int_eq((int)status, (int)MXFP_ERR_OPTION);
 	}
 }
-END_TEST
 
-/* The environment is read once a process, so each value needs a child; this is the first test, before anything
-   read it. */
-static int in_child(const char *isa, int tier, enum mxfp_status status)
-{
-	int result = 0;
-	pid_t child = fork();
-
-	ck_assert_int_ge(child, 0);
-	if (child == 0) {
-		if (isa == NULL)
-			unsetenv("MXFP_ISA");
-		else
-			setenv("MXFP_ISA", isa, 1);
-		_exit(mxfp_isa_active() != tier || mxfp_isa_status() != status);
-	}
-	ck_assert_int_eq(waitpid(child, &result, 0), child);
-	return result;
-}
-
-START_TEST(the_environment_is_heeded)
-{
-	int highest = 0;
-
-	for (int tier = 0; mxfp_isa_name(tier) != NULL; tier++)
-		highest = mxfp_isa_available() >> tier & 1 ? tier : highest;
-	ck_assert_int_eq(in_child(NULL, highest, MXFP_OK), 0);
-	ck_assert_int_eq(in_child("", highest, MXFP_OK), 0);
-	ck_assert_int_eq(in_child("ref", 0, MXFP_OK), 0);
-	ck_assert_int_eq(in_child("nonsense", 0, MXFP_ERR_OPTION), 0);
-}
-END_TEST
-
-START_TEST(version_and_build_are_stated)
+TEST(version_and_build_are_stated)
 {
 	ck_assert_str_eq(mxfp_version(), PACKAGE_VERSION);
 	ck_assert_uint_gt(strlen(mxfp_build_info()), 0);
 	ck_assert_ptr_null(strchr(mxfp_build_info(), '\n'));
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("dispatch");
-	TCase *api = tcase_create("dispatch_api"), *property = tcase_create("dispatch_property");
-
-	tcase_add_test(api, the_environment_is_heeded);
-	tcase_add_test(api, a_named_tier_is_the_ceiling);
-	tcase_add_test(api, an_unknown_tier_leaves_the_reference);
-	tcase_add_test(api, tiers_have_names);
-	tcase_add_test(api, version_and_build_are_stated);
-	tcase_add_test(property, every_subset_of_tiers_fills_every_slot);
-	tcase_add_test(property, the_reference_is_always_there);
-	tcase_add_test(property, each_slot_is_of_the_highest_tier_that_has_it);
-	tcase_add_test(property, a_tier_is_available_if_no_feature_is_missing);
-	tcase_add_test(property, features_have_names);
-	suite_add_tcase(suite, api);
-	suite_add_tcase(suite, property);
-	return suite_run(suite);
 }

@@ -71,7 +71,7 @@ static void estimate(struct account *a, const struct mxfp_product *products, siz
 }
 
 /* Cycles of one product, whose sub-array waits for its first tile. */
-START_TEST(cycles_follow_from_the_geometry)
+TEST(cycles_follow_from_the_geometry)
 {
 	static const struct {
 		size_t m, n, k;
@@ -109,10 +109,9 @@ START_TEST(cycles_follow_from_the_geometry)
 		ck_assert_uint_eq(a.engine.compute_ps, cases[i].cycles * 1000000 / 2400);
 	}
 }
-END_TEST
 
 /* Depth and cycles of 512 x 128 x 512 in every pair of formats. */
-START_TEST(formats_have_their_rates)
+TEST(formats_have_their_rates)
 {
 	static const struct {
 		enum mxfp_format a, w;
@@ -145,10 +144,9 @@ START_TEST(formats_have_their_rates)
 		ck_assert_uint_eq(a.engine.cycles, cases[i].cycles);
 	}
 }
-END_TEST
 
 /* What is filled: K = 96 of depth 512 or 128, N = 130 of 256 columns, 100 rows behind loads of 64 and 2 cycles. */
-START_TEST(waste_is_counted)
+TEST(waste_is_counted)
 {
 	const struct mxfp_product p = w4a8(100, 130, 96);
 	struct account a;
@@ -164,11 +162,10 @@ START_TEST(waste_is_counted)
 	ck_assert_uint_eq(a.engine.macs_tiles, 100 * 256 * 128);
 	ck_assert_uint_eq(a.engine.moving, 200);
 }
-END_TEST
 
 /* Seven products of lengths 512, 448, ... 128 (512 last but one in the list) on two halves: 512 and 448 start, then the
    half that is done first takes the next. */
-START_TEST(longest_first_on_the_least_busy)
+TEST(longest_first_on_the_least_busy)
 {
 	static const size_t rows[] = {128, 192, 256, 320, 384, 512, 448};
 	static const struct mxfp_engine_place expected[] = {
@@ -197,10 +194,9 @@ START_TEST(longest_first_on_the_least_busy)
 	/* The busy times beyond the two halves are the caller's. */
 	ck_assert_uint_eq(a.busy[2], UINT64_C(0xA5A5A5A5A5A5A5A5));
 }
-END_TEST
 
 /* Eight equal products on the 32 quarters of a chip, then nine: ties go to the lower index. */
-START_TEST(ties_go_to_the_lower_index)
+TEST(ties_go_to_the_lower_index)
 {
 	const struct mxfp_gemm_options options = {.pass_k = 512};
 	struct mxfp_product products[9];
@@ -218,10 +214,9 @@ START_TEST(ties_go_to_the_lower_index)
 	ck_assert_uint_eq(a.engine.cycles, 64 + 2 * 512);
 	ck_assert_uint_eq(a.busy[1], 64 + 512);
 }
-END_TEST
 
 /* Four heads of depth 128: four sub-arrays do in one move what one array does in four. */
-START_TEST(four_sub_arrays_win_with_short_k)
+TEST(four_sub_arrays_win_with_short_k)
 {
 	struct mxfp_product products[4];
 	struct account a;
@@ -242,10 +237,9 @@ START_TEST(four_sub_arrays_win_with_short_k)
 	estimate(&a, products, 1, 128);
 	ck_assert_uint_eq(a.engine.cycles, 64 + 4 * 512);
 }
-END_TEST
 
 /* Bytes of 64 x 96 x 100. A row of 100 is four blocks: MXFP8 128 + 4 bytes, MXFP4 64 + 4; bf16 200. */
-START_TEST(bytes_are_those_in_memory)
+TEST(bytes_are_those_in_memory)
 {
 	struct mxfp_product p = w4a8(64, 96, 100);
 	struct mxfp_gemm_options options = {.c_format = MXFP_FORMAT_BF16};
@@ -269,10 +263,9 @@ START_TEST(bytes_are_those_in_memory)
 	ck_assert_int_eq((int)mxfp_engine_estimate(&p, 1, &options, &a.engine), (int)MXFP_OK);
 	ck_assert_uint_eq(a.engine.bytes, 64 * 200 + 96 * (56 + 14) + 64 * 96 * 4);
 }
-END_TEST
 
 /* Published peaks: 2 * 4096^3 at 2517 TFLOP/s a chip, an eighth of it a core. */
-START_TEST(peaks_are_the_published_ones)
+TEST(peaks_are_the_published_ones)
 {
 	const uint64_t flop = UINT64_C(2) * 4096 * 4096 * 4096;
 	const struct mxfp_product p = w4a8(4096, 4096, 4096);
@@ -296,9 +289,8 @@ START_TEST(peaks_are_the_published_ones)
 	ck_assert_uint_eq(a.engine.ideal_ps, flop * 1000 / 162375);
 	ck_assert_uint_eq(a.engine.memory_ps, a.engine.bytes * 1000000 / 362500);
 }
-END_TEST
 
-START_TEST(an_announced_chip_has_bounds_only)
+TEST(an_announced_chip_has_bounds_only)
 {
 	const struct mxfp_product p = w4a8(4096, 4096, 4096);
 	struct account a;
@@ -313,7 +305,6 @@ START_TEST(an_announced_chip_has_bounds_only)
 	ck_assert_uint_eq(a.engine.ideal_ps, UINT64_C(2) * 4096 * 4096 * 4096 * 1000 / 7551000);
 	ck_assert_uint_eq(a.engine.memory_ps, a.engine.bytes * 1000000 / 19600000);
 }
-END_TEST
 
 /* Refuses a call and leaves everything as it is. */
 static void refused(enum mxfp_status expected, const struct mxfp_product *products, size_t n,
@@ -326,7 +317,7 @@ static void refused(enum mxfp_status expected, const struct mxfp_product *produc
 	suite_compared(1);
 }
 
-START_TEST(what_cannot_be_is_refused)
+TEST(what_cannot_be_is_refused)
 {
 	struct mxfp_product products[2] = {w4a8(8, 8, 64), w4a8(8, 8, 64)};
 	struct mxfp_gemm_options options = {.pass_k = 64};
@@ -367,9 +358,8 @@ START_TEST(what_cannot_be_is_refused)
 	prepare(&a, "trainium2", 1);
 	refused(MXFP_ERR_FORMAT, products, 2, NULL, &a);
 }
-END_TEST
 
-START_TEST(no_products_take_no_time)
+TEST(no_products_take_no_time)
 {
 	struct account a;
 
@@ -377,25 +367,4 @@ START_TEST(no_products_take_no_time)
 	ck_assert_int_eq((int)mxfp_engine_estimate(NULL, 0, NULL, &a.engine), (int)MXFP_OK);
 	ck_assert_uint_eq(a.engine.cycles + a.engine.bytes + a.engine.memory_ps + a.engine.ideal_ps, 0);
 	ck_assert_uint_eq(a.busy[7], 0);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("engine");
-	TCase *account = tcase_create("engine_account");
-
-	tcase_add_test(account, cycles_follow_from_the_geometry);
-	tcase_add_test(account, formats_have_their_rates);
-	tcase_add_test(account, waste_is_counted);
-	tcase_add_test(account, longest_first_on_the_least_busy);
-	tcase_add_test(account, ties_go_to_the_lower_index);
-	tcase_add_test(account, four_sub_arrays_win_with_short_k);
-	tcase_add_test(account, bytes_are_those_in_memory);
-	tcase_add_test(account, peaks_are_the_published_ones);
-	tcase_add_test(account, an_announced_chip_has_bounds_only);
-	tcase_add_test(account, what_cannot_be_is_refused);
-	tcase_add_test(account, no_products_take_no_time);
-	suite_add_tcase(suite, account);
-	return suite_run(suite);
 }

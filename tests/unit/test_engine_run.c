@@ -9,7 +9,7 @@
 enum { M = 33, N = 130, K = 300, WORKSPACE = 1 << 22 };
 
 /* Three W4A8 products of one pair of matrices that hold some of every code; scales of 2^-7 to 2^8. */
-START_TEST(a_run_is_the_grouped_product_with_an_account)
+TEST(a_run_is_the_grouped_product_with_an_account)
 {
 	static unsigned char a_codes[M * 320], a_scales[M * 10], w_codes[N * 160], w_scales[N * 10];
 	static unsigned char workspace[WORKSPACE];
@@ -70,15 +70,4 @@ START_TEST(a_run_is_the_grouped_product_with_an_account)
 	for (size_t i = 0; i < M * N; i++)
 		ck_assert(results[0][i] == 0);
 	suite_compared(3);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("engine_run");
-	TCase *run = tcase_create("engine_run");
-
-	tcase_add_test(run, a_run_is_the_grouped_product_with_an_account);
-	suite_add_tcase(suite, run);
-	return suite_run(suite);
 }

@@ -75,7 +75,7 @@ static void mark(const struct mxfp_kernels *kernels, const void *context, size_t
 	                               counts->nan + UINT64_C(0x100000000), counts->inf + 5};
 }
 
-START_TEST(every_piece_runs_once_and_counts)
+TEST_LOOP(every_piece_runs_once_and_counts, N_WORKERS)
 {
 	static const size_t n_pieces[] = {0, 1, 2, N_PIECES};
 
@@ -97,9 +97,8 @@ START_TEST(every_piece_runs_once_and_counts)
 		mxfp_run_pieces(&runner, n, mark, &context, NULL);
 	}
 }
-END_TEST
 
-START_TEST(numbers_are_the_same_whoever_converts)
+TEST_LOOP(numbers_are_the_same_whoever_converts, N_WORKERS)
 {
 	enum { N = 3 * PIECE + 77, FIRST = 1000003 };
 	struct random r = {suite_seed()};
@@ -136,7 +135,6 @@ START_TEST(numbers_are_the_same_whoever_converts)
 	free(codes);
 	free(want);
 }
-END_TEST
 
 /* Quantizes the whole matrix by one kernel call. */
 static void quantize_uncut(struct matrix *m, uint32_t amax, struct mxfp_counts *counts)
@@ -228,7 +226,7 @@ static const struct {
 
 static const enum mxfp_format block_formats[] = {MXFP_FORMAT_MXFP8_E4M3, MXFP_FORMAT_MXFP6_E3M2, MXFP_FORMAT_NVFP4};
 
-START_TEST(blocks_are_the_same_whoever_works)
+TEST_LOOP(blocks_are_the_same_whoever_works, sizeof shapes / sizeof shapes[0])
 {
 	struct random r = {suite_seed() + (uint64_t)_i};
 
@@ -252,10 +250,9 @@ START_TEST(blocks_are_the_same_whoever_works)
 		matrix_free(&want);
 	}
 }
-END_TEST
 
 /* The largest is in one piece, the first NaN or Inf neither in the first piece nor in the last. */
-START_TEST(scans_find_the_largest_and_the_first)
+TEST_LOOP(scans_find_the_largest_and_the_first, N_WORKERS)
 {
 	enum { ROWS = 3, COLS = 2 * PIECE + 5 };
 	static const size_t non_finite[] = {5 * PIECE, PIECE + 3, 2 * PIECE + 4, 4 * PIECE};
@@ -288,7 +285,6 @@ START_TEST(scans_find_the_largest_and_the_first)
 	free(x);
 	matrix_free(&m);
 }
-END_TEST
 
 enum { N_NESTED = 4 };
 
@@ -307,7 +303,7 @@ static void quantize_nested(void *context, size_t i)
 }
 
 /* Calls from within the tasks of another run, by every pair of workers. */
-START_TEST(calls_may_nest)
+TEST_LOOP(calls_may_nest, N_WORKERS)
 {
 	struct random r = {suite_seed()};
 	struct matrix matrices[N_NESTED], want = matrix_of(MXFP_FORMAT_MXFP4, 40, 4096, 0);
@@ -333,10 +329,9 @@ START_TEST(calls_may_nest)
 		matrix_free(&matrices[i]);
 	matrix_free(&want);
 }
-END_TEST
 
 /* What is one piece of work is done where it is asked for; more goes to the caller's threads, all of it. */
-START_TEST(one_piece_asks_for_no_threads)
+TEST(one_piece_asks_for_no_threads)
 {
 	const struct mxfp_convert_options options = {.exec = &workers[N_WORKERS - 1]};
 	float *x = calloc(PIECE + 1, sizeof *x);
@@ -351,10 +346,9 @@ START_TEST(one_piece_asks_for_no_threads)
 	free(x);
 	free(codes);
 }
-END_TEST
 
 /* gcc's runtime waits forever in such a child if it is asked for threads. */
-START_TEST(a_child_of_a_process_with_threads_works)
+TEST(a_child_of_a_process_with_threads_works)
 {
 	const struct mxfp_exec two = {.threads = 2};
 	struct random r = {suite_seed()};
@@ -375,7 +369,6 @@ START_TEST(a_child_of_a_process_with_threads_works)
 	matrix_free(&m);
 	matrix_free(&want);
 }
-END_TEST
 
 static void count_task(void *argument, size_t i)
 {
@@ -383,7 +376,7 @@ static void count_task(void *argument, size_t i)
 	atomic_fetch_add((atomic_uint *)argument, 1);
 }
 
-START_TEST(a_tier_is_chosen_by_name)
+TEST(a_tier_is_chosen_by_name)
 {
 	const struct mxfp_exec unknown = {.isa = "sse2"}, empty = {.isa = ""};
 	struct mxfp_runner runner;
@@ -405,23 +398,4 @@ START_TEST(a_tier_is_chosen_by_name)
 	ck_assert_uint_eq(n, 0);
 	ck_assert_int_eq(mxfp_parallel_for(NULL, 7, count_task, &n), MXFP_OK);
 	ck_assert_uint_eq(n, 7);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("parallel");
-	TCase *tc = tcase_create("parallel_equal");
-
-	tcase_set_timeout(tc, 300);
-	tcase_add_loop_test(tc, every_piece_runs_once_and_counts, 0, N_WORKERS);
-	tcase_add_loop_test(tc, numbers_are_the_same_whoever_converts, 0, N_WORKERS);
-	tcase_add_loop_test(tc, blocks_are_the_same_whoever_works, 0, (int)(sizeof shapes / sizeof shapes[0]));
-	tcase_add_loop_test(tc, scans_find_the_largest_and_the_first, 0, N_WORKERS);
-	tcase_add_loop_test(tc, calls_may_nest, 0, N_WORKERS);
-	tcase_add_test(tc, one_piece_asks_for_no_threads);
-	tcase_add_test(tc, a_child_of_a_process_with_threads_works);
-	tcase_add_test(tc, a_tier_is_chosen_by_name);
-	suite_add_tcase(suite, tc);
-	return suite_run(suite);
 }

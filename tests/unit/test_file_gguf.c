@@ -41,7 +41,7 @@ static void put_data(size_t n)
 		put(&b, "", 1);
 }
 
-START_TEST(every_part_of_a_file_is_told)
+TEST(every_part_of_a_file_is_told)
 {
 	unsigned char data[17];
 	struct file file;
@@ -100,9 +100,8 @@ START_TEST(every_part_of_a_file_is_told)
 	ck_assert_ptr_null(file_metadata(&file, "x.names"));
 	file_close(&file);
 }
-END_TEST
 
-START_TEST(every_type_has_its_number_and_size)
+TEST(every_type_has_its_number_and_size)
 {
 	/* gguf-py's table of elements and bytes a block; Q8_1 and Q2_0 by ggml's ggml-common.h. */
 	static const struct {
@@ -148,9 +147,8 @@ START_TEST(every_type_has_its_number_and_size)
 	}
 	ck_assert_uint_eq(known, sizeof types / sizeof types[0]);
 }
-END_TEST
 
-START_TEST(bad_starts_are_refused)
+TEST(bad_starts_are_refused)
 {
 	put_start(&b, 0, 0);
 	b.bytes[0] = 'g';
@@ -176,9 +174,8 @@ START_TEST(bad_starts_are_refused)
 	ck_assert_int_eq(file_open(&file, path, &error), EXIT_INPUT);
 	ck_assert_ptr_nonnull(strstr(error.text, "1048577 key-values, more than the 1048576 allowed"));
 }
-END_TEST
 
-START_TEST(bad_pairs_are_refused)
+TEST(bad_pairs_are_refused)
 {
 	put_start(&b, 0, 2);
 	put_pair_text(&b, "a.b", "1");
@@ -223,7 +220,6 @@ START_TEST(bad_pairs_are_refused)
 	ck_assert_int_eq(file_open(&file, path, &error), EXIT_INPUT);
 	ck_assert_ptr_nonnull(strstr(error.text, "1 GiB allowed"));
 }
-END_TEST
 
 /* A file of two tensors of 32 bytes, F32. */
 static void put_two(const char *first, uint64_t offset, const char *second, uint64_t second_offset, size_t data)
@@ -234,7 +230,7 @@ static void put_two(const char *first, uint64_t offset, const char *second, uint
 	put_data(data);
 }
 
-START_TEST(bad_tensors_are_refused)
+TEST(bad_tensors_are_refused)
 {
 	put_two("w", 0, "w", 32, 64);
 	refuse("tensor 'w': stands in the file twice");
@@ -264,9 +260,8 @@ START_TEST(bad_tensors_are_refused)
 	put_data(64);
 	refuse("tensor 'w': has 5 dimensions");
 }
-END_TEST
 
-START_TEST(unusual_files_are_accepted)
+TEST(unusual_files_are_accepted)
 {
 	struct file file;
 
@@ -297,9 +292,8 @@ START_TEST(unusual_files_are_accepted)
 	ck_assert_uint_eq(file.n_metadata, 0);
 	file_close(&file);
 }
-END_TEST
 
-START_TEST(every_truncation_is_refused)
+TEST(every_truncation_is_refused)
 {
 	struct file file;
 
@@ -315,9 +309,8 @@ START_TEST(every_truncation_is_refused)
 		suite_compared(1);
 	}
 }
-END_TEST
 
-START_TEST(format_is_told_by_the_first_bytes)
+TEST(format_is_told_by_the_first_bytes)
 {
 	struct file file;
 
@@ -325,22 +318,4 @@ START_TEST(format_is_told_by_the_first_bytes)
 	ck_assert_int_eq(file_open(&file, scratch_write("blob", b.bytes, b.n), &error), EXIT_OK);
 	ck_assert_str_eq(file.format->name, "gguf");
 	file_close(&file);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("file_gguf");
-	TCase *gguf = tcase_create("file_gguf");
-
-	tcase_add_test(gguf, every_part_of_a_file_is_told);
-	tcase_add_test(gguf, every_type_has_its_number_and_size);
-	tcase_add_test(gguf, bad_starts_are_refused);
-	tcase_add_test(gguf, bad_pairs_are_refused);
-	tcase_add_test(gguf, bad_tensors_are_refused);
-	tcase_add_test(gguf, unusual_files_are_accepted);
-	tcase_add_test(gguf, every_truncation_is_refused);
-	tcase_add_test(gguf, format_is_told_by_the_first_bytes);
-	suite_add_tcase(suite, gguf);
-	return suite_run(suite);
 }

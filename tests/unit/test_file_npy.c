@@ -58,7 +58,7 @@ static const struct tensor *accept(struct file *file, int version, const char *h
 #define HEAD(descr, order, shape) "{'descr': '" descr "', 'fortran_order': " order ", 'shape': " shape ", }\n"
 #define F4(shape) HEAD("<f4", "False", shape)
 
-START_TEST(every_part_of_a_file_is_told)
+TEST(every_part_of_a_file_is_told)
 {
 	for (int version = 1; version <= 3; version++) {
 		struct file file;
@@ -77,9 +77,8 @@ START_TEST(every_part_of_a_file_is_told)
 		file_close(&file);
 	}
 }
-END_TEST
 
-START_TEST(every_dtype_has_its_size)
+TEST(every_dtype_has_its_size)
 {
 	static const struct {
 		const char *descr;
@@ -101,9 +100,8 @@ START_TEST(every_dtype_has_its_size)
 		refuse(header, 3 * dtypes[i].bytes + 1, "bytes of data but the shape takes");
 	}
 }
-END_TEST
 
-START_TEST(forms_that_python_takes_are_accepted)
+TEST(forms_that_python_takes_are_accepted)
 {
 	struct file file;
 
@@ -118,9 +116,8 @@ START_TEST(forms_that_python_takes_are_accepted)
 	accept(&file, 2, "  { 'shape' : ( 1 , 2 ) , 'descr' : '<f4' , 'fortran_order' : False }    \n", 8);
 	file_close(&file);
 }
-END_TEST
 
-START_TEST(fortran_order_is_told_where_it_matters)
+TEST(fortran_order_is_told_where_it_matters)
 {
 	struct file file;
 	struct model model;
@@ -138,9 +135,8 @@ START_TEST(fortran_order_is_told_where_it_matters)
 	file_close(&file);
 	refuse(HEAD("<f4", "True", "(1, 2, 3)"), 24, "Fortran order of 3 dimensions");
 }
-END_TEST
 
-START_TEST(bad_headers_are_refused)
+TEST(bad_headers_are_refused)
 {
 	refuse(HEAD(">f4", "False", "(1,)"), 4, "big-endian; save it as '<f4'");
 	refuse(HEAD("<V2", "False", "(1,)"), 2, "bfloat16");
@@ -176,9 +172,8 @@ START_TEST(bad_headers_are_refused)
 	refuse(F4("(2, 3)"), 23, "cut off");
 	refuse("\x1b[2J\xc2\x9b\n", 4, "'?[2J");
 }
-END_TEST
 
-START_TEST(too_many_dimensions_are_refused)
+TEST(too_many_dimensions_are_refused)
 {
 	char header[512] = "{'descr': '|u1', 'fortran_order': False, 'shape': (";
 	struct file file;
@@ -192,9 +187,8 @@ START_TEST(too_many_dimensions_are_refused)
 	strcpy(header + n, "1)}\n");
 	refuse(header, 1, "more than 64 dimensions");
 }
-END_TEST
 
-START_TEST(starts_that_are_none_are_refused)
+TEST(starts_that_are_none_are_refused)
 {
 	static const struct {
 		const char *bytes;
@@ -220,9 +214,8 @@ START_TEST(starts_that_are_none_are_refused)
 		suite_compared(1);
 	}
 }
-END_TEST
 
-START_TEST(every_truncation_is_refused)
+TEST(every_truncation_is_refused)
 {
 	struct file file;
 
@@ -239,9 +232,8 @@ START_TEST(every_truncation_is_refused)
 		free(bytes);
 	}
 }
-END_TEST
 
-START_TEST(format_is_told_by_the_first_bytes)
+TEST(format_is_told_by_the_first_bytes)
 {
 	struct file file;
 
@@ -249,10 +241,9 @@ START_TEST(format_is_told_by_the_first_bytes)
 	ck_assert_str_eq(file.format->name, "npy");
 	file_close(&file);
 }
-END_TEST
 
 /* What numpy.save() writes for array([[1, -2, 0.5]], dtype=float32): format 1.0, 128 bytes before the data. */
-START_TEST(written_bytes_are_those_of_numpy)
+TEST(written_bytes_are_those_of_numpy)
 {
 	static const float numbers[] = {1, -2, 0.5f};
 	static const unsigned char data[] = {0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0, 0, 0, 0, 0x3f};
@@ -272,9 +263,8 @@ START_TEST(written_bytes_are_those_of_numpy)
 	free(bytes);
 	ck_assert_int_eq(npy_write(path, numbers, 1, 3, &error), EXIT_IO); /* never over another file */
 }
-END_TEST
 
-START_TEST(what_is_written_can_be_read)
+TEST(what_is_written_can_be_read)
 {
 	enum { ROWS = 300, COLS = 257 }; /* more than a piece of the writer */
 	float *numbers = malloc(ROWS * COLS * sizeof *numbers), *back = malloc(ROWS * COLS * sizeof *back);
@@ -296,26 +286,4 @@ START_TEST(what_is_written_can_be_read)
 	ck_assert_int_eq(npy_write(path, NULL, 0, 18446744073709551615u, &error), EXIT_OK); /* the longest header */
 	ck_assert_int_eq(file_open(&file, path, &error), EXIT_INPUT);
 	ck_assert_ptr_nonnull(strstr(error.text, "a dimension is too large"));
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("file_npy");
-	TCase *reader = tcase_create("file_npy_reader"), *writer = tcase_create("file_npy_writer");
-
-	tcase_add_test(reader, every_part_of_a_file_is_told);
-	tcase_add_test(reader, every_dtype_has_its_size);
-	tcase_add_test(reader, forms_that_python_takes_are_accepted);
-	tcase_add_test(reader, fortran_order_is_told_where_it_matters);
-	tcase_add_test(reader, bad_headers_are_refused);
-	tcase_add_test(reader, too_many_dimensions_are_refused);
-	tcase_add_test(reader, starts_that_are_none_are_refused);
-	tcase_add_test(reader, every_truncation_is_refused);
-	tcase_add_test(reader, format_is_told_by_the_first_bytes);
-	tcase_add_test(writer, written_bytes_are_those_of_numpy);
-	tcase_add_test(writer, what_is_written_can_be_read);
-	suite_add_tcase(suite, reader);
-	suite_add_tcase(suite, writer);
-	return suite_run(suite);
 }

@@ -36,7 +36,7 @@ static void accept(struct file *file, const char *header, size_t n)
 	suite_compared(1);
 }
 
-START_TEST(every_part_of_a_file_is_told)
+TEST(every_part_of_a_file_is_told)
 {
 	/* The data are the bytes 0, 1, 2, ...: b is 0..7, a is 8..19. */
 	static const char header[] = "{\"a\":{\"shape\":[3,1],\"dtype\":\"F32\",\"data_offsets\":[8,20]},"
@@ -84,9 +84,8 @@ START_TEST(every_part_of_a_file_is_told)
 	file_close(&file);
 	file_close(&file);
 }
-END_TEST
 
-START_TEST(every_dtype_has_its_name_and_size)
+TEST(every_dtype_has_its_name_and_size)
 {
 	/* formats.md 6.1 and safetensors/src/tensor.rs; bytes of 24 elements, 24 being whole for 4 and 6 bits. */
 	static const struct {
@@ -122,9 +121,8 @@ START_TEST(every_dtype_has_its_name_and_size)
 		refuse(header, 0, "is not known");
 	}
 }
-END_TEST
 
-START_TEST(dtypes_hold_elements_of_their_format)
+TEST(dtypes_hold_elements_of_their_format)
 {
 	ck_assert_int_eq(dtype_info(DTYPE_F4)->format, MXFP_FORMAT_E2M1);
 	ck_assert_int_eq(dtype_info(DTYPE_F8_E4M3)->format, MXFP_FORMAT_E4M3);
@@ -133,9 +131,8 @@ START_TEST(dtypes_hold_elements_of_their_format)
 	ck_assert(!dtype_info(DTYPE_F8_E4M3FNUZ)->numeric); /* another bias than E4M3: not to be read as it */
 	ck_assert(!dtype_info(DTYPE_U8)->numeric);
 }
-END_TEST
 
-START_TEST(unusual_headers_are_accepted)
+TEST(unusual_headers_are_accepted)
 {
 	struct file file;
 	uint64_t rows, cols;
@@ -172,11 +169,10 @@ START_TEST(unusual_headers_are_accepted)
 	ck_assert_str_eq(file.tensors[0].name, "\xf0\x9f\x98\x80");
 	file_close(&file);
 }
-END_TEST
 
 #define W(shape, offsets) "{\"w\":{\"dtype\":\"F32\",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
 
-START_TEST(bad_headers_are_refused)
+TEST(bad_headers_are_refused)
 {
 	refuse(" " W("[1]", "[0,4]"), 4, "does not begin with '{'");
 	refuse(W("[1]", "[0,4]") "\n", 4, "only spaces may follow");
@@ -209,15 +205,13 @@ START_TEST(bad_headers_are_refused)
 	/* 2^62 * 32 bits wraps to 0 bytes. */
 	refuse(W("[4611686018427387904]", "[0,0]"), 0, "too large");
 }
-END_TEST
 
-START_TEST(names_in_errors_cannot_steer_a_terminal)
+TEST(names_in_errors_cannot_steer_a_terminal)
 {
 	refuse("{\"a\\u001b[2J\\n\\u202e\\u009b\":{}}", 0, "tensor 'a?[2J?\?\?': lacks");
 }
-END_TEST
 
-START_TEST(every_truncation_is_refused)
+TEST(every_truncation_is_refused)
 {
 	static const char header[] = "{\"__metadata__\":{\"k\":\"v\"},"
 				     "\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}  ";
@@ -233,9 +227,8 @@ START_TEST(every_truncation_is_refused)
 	}
 	free(bytes);
 }
-END_TEST
 
-START_TEST(header_length_is_limited)
+TEST(header_length_is_limited)
 {
 	/* A length of 100,000,001, and a file that is long enough, without its bytes taking space. */
 	static const unsigned char first[9] = {0x01, 0xe1, 0xf5, 0x05, 0, 0, 0, 0, '{'};
@@ -246,9 +239,8 @@ START_TEST(header_length_is_limited)
 	ck_assert_int_eq(file_open(&file, path, &error), EXIT_INPUT);
 	ck_assert_ptr_nonnull(strstr(error.text, "100,000,000 allowed"));
 }
-END_TEST
 
-START_TEST(only_regular_files_are_opened)
+TEST(only_regular_files_are_opened)
 {
 	struct file file;
 
@@ -271,9 +263,8 @@ START_TEST(only_regular_files_are_opened)
 	ck_assert_int_eq(file_open(&file, link, &error), EXIT_OK);
 	file_close(&file);
 }
-END_TEST
 
-START_TEST(format_is_told_by_the_first_bytes)
+TEST(format_is_told_by_the_first_bytes)
 {
 	struct file file;
 
@@ -283,9 +274,8 @@ START_TEST(format_is_told_by_the_first_bytes)
 	ck_assert_int_eq(file_open(&file, scratch_write("text", "{\"a\":1}", 7), &error), EXIT_INPUT);
 	ck_assert_ptr_nonnull(strstr(error.text, "no known file format"));
 }
-END_TEST
 
-START_TEST(file_that_shrinks_is_noticed)
+TEST(file_that_shrinks_is_noticed)
 {
 	const char *path = scratch_safetensors("shrinks.safetensors", W("[2]", "[0,8]"), 8);
 	struct stat status;
@@ -299,7 +289,6 @@ START_TEST(file_that_shrinks_is_noticed)
 	ck_assert_int_eq(file_read(&file, &file.tensors[0], 0, data, 8, &error), EXIT_INPUT);
 	file_close(&file);
 }
-END_TEST
 
 /* A sanitizer's own memory is not the reader's. */
 #if defined __has_feature
@@ -322,7 +311,7 @@ static size_t peak_bytes(void)
 	return (size_t)usage.ru_maxrss * 1024;
 }
 
-START_TEST(memory_and_time_grow_with_the_header)
+TEST(memory_and_time_grow_with_the_header)
 {
 	/* 40,000 of the smallest entries; a tree of them would take some 20 times their text. */
 	enum { N = 40000, ENTRY = 70 };
@@ -342,27 +331,4 @@ START_TEST(memory_and_time_grow_with_the_header)
 		ck_assert_uint_le(peak_bytes() - before, 8 * header_bytes);
 	file_close(&file);
 	free(header);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("file_safetensors");
-	TCase *reader = tcase_create("file_safetensors_reader"), *files = tcase_create("file_safetensors_files");
-
-	tcase_add_test(reader, memory_and_time_grow_with_the_header);
-	tcase_add_test(reader, every_part_of_a_file_is_told);
-	tcase_add_test(reader, every_dtype_has_its_name_and_size);
-	tcase_add_test(reader, dtypes_hold_elements_of_their_format);
-	tcase_add_test(reader, unusual_headers_are_accepted);
-	tcase_add_test(reader, bad_headers_are_refused);
-	tcase_add_test(reader, names_in_errors_cannot_steer_a_terminal);
-	tcase_add_test(reader, every_truncation_is_refused);
-	tcase_add_test(reader, header_length_is_limited);
-	tcase_add_test(files, only_regular_files_are_opened);
-	tcase_add_test(files, format_is_told_by_the_first_bytes);
-	tcase_add_test(files, file_that_shrinks_is_noticed);
-	suite_add_tcase(suite, reader);
-	suite_add_tcase(suite, files);
-	return suite_run(suite);
 }

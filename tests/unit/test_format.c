@@ -67,7 +67,7 @@ static double value(const struct mxfp_format_info *f, uint32_t code)
 	return v;
 }
 
-START_TEST(element_facts_are_those_of_the_contract)
+TEST_LOOP(element_facts_are_those_of_the_contract, N_ELEMENTS)
 {
 	const struct mxfp_format_info *f = mxfp_format_get_info(elements[_i].format);
 
@@ -86,10 +86,9 @@ START_TEST(element_facts_are_those_of_the_contract)
 	ck_assert(!f->tensor_scale);
 	ck_assert_double_eq(value(f, f->max_code), elements[_i].largest);
 }
-END_TEST
 
 /* Every code's class, and that no finite one lies above the largest; of f32 a sample around the largest. */
-START_TEST(special_codes_are_those_of_the_contract)
+TEST_LOOP(special_codes_are_those_of_the_contract, N_ELEMENTS)
 {
 	const struct mxfp_format_info *f = mxfp_format_get_info(elements[_i].format);
 	int64_t n_magnitudes = INT64_C(1) << (f->kind == MXFP_KIND_EXPONENT ? f->bits : f->bits - 1);
@@ -106,9 +105,8 @@ START_TEST(special_codes_are_those_of_the_contract)
 		suite_compared(1);
 	}
 }
-END_TEST
 
-START_TEST(block_facts_are_those_of_the_contract)
+TEST_LOOP(block_facts_are_those_of_the_contract, N_BLOCKS)
 {
 	const struct mxfp_format_info *f = mxfp_format_get_info(blocks[_i].format);
 
@@ -124,25 +122,22 @@ START_TEST(block_facts_are_those_of_the_contract)
 	ck_assert_uint_eq(f->max_code, 0);
 	ck_assert_uint_eq(f->bits, 0);
 }
-END_TEST
 
-START_TEST(no_format_is_missing_above)
+TEST(no_format_is_missing_above)
 {
 	ck_assert_int_eq(N_ELEMENTS + N_BLOCKS, MXFP_N_FORMATS);
 	for (int f = 0; f < MXFP_N_FORMATS; f++)
 		ck_assert_ptr_nonnull(mxfp_format_get_info((enum mxfp_format)f));
 }
-END_TEST
 
-START_TEST(numbers_that_are_no_format_have_no_facts)
+TEST(numbers_that_are_no_format_have_no_facts)
 {
 	ck_assert_ptr_null(mxfp_format_get_info((enum mxfp_format)MXFP_N_FORMATS));
 	ck_assert_ptr_null(mxfp_format_get_info((enum mxfp_format)-1));
 	ck_assert_ptr_null(mxfp_format_get_info((enum mxfp_format)1000));
 }
-END_TEST
 
-START_TEST(names_and_aliases_are_found)
+TEST(names_and_aliases_are_found)
 {
 	static const struct {
 		const char *alias;
@@ -162,9 +157,8 @@ START_TEST(names_and_aliases_are_found)
 		ck_assert_int_eq((int)found, (int)aliases[i].format);
 	}
 }
-END_TEST
 
-START_TEST(unknown_names_are_refused)
+TEST(unknown_names_are_refused)
 {
 	static const char *const unknown[] = {"", "E4M3", "e4m3 ", "mxfp", "mxfp44", "f3", "fp32"};
 	enum mxfp_format found = MXFP_FORMAT_E2M1;
@@ -174,22 +168,4 @@ START_TEST(unknown_names_are_refused)
 	ck_assert_int_eq((int)mxfp_format_from_name(NULL, &found), (int)MXFP_ERR_NULL);
 	ck_assert_int_eq((int)mxfp_format_from_name("f32", NULL), (int)MXFP_ERR_NULL);
 	ck_assert_int_eq((int)found, (int)MXFP_FORMAT_E2M1);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("format");
-	TCase *oracle = tcase_create("format_oracle"), *api = tcase_create("format_api");
-
-	tcase_add_loop_test(oracle, element_facts_are_those_of_the_contract, 0, N_ELEMENTS);
-	tcase_add_loop_test(oracle, special_codes_are_those_of_the_contract, 0, N_ELEMENTS);
-	tcase_add_loop_test(oracle, block_facts_are_those_of_the_contract, 0, N_BLOCKS);
-	tcase_add_test(oracle, no_format_is_missing_above);
-	tcase_add_test(api, numbers_that_are_no_format_have_no_facts);
-	tcase_add_test(api, names_and_aliases_are_found);
-	tcase_add_test(api, unknown_names_are_refused);
-	suite_add_tcase(suite, oracle);
-	suite_add_tcase(suite, api);
-	return suite_run(suite);
 }

@@ -81,7 +81,7 @@ static void *run(void *argument)
 }
 
 /* _i: the place of A's format times N_FORMATS + that of W's. */
-START_TEST(products_fit_128_kib)
+TEST_LOOP(products_fit_128_kib, N_FORMATS * N_FORMATS)
 {
 	const struct operand_range range = {.spread = 3};
 	struct random r = {suite_seed()};
@@ -110,20 +110,13 @@ START_TEST(products_fit_128_kib)
 	operand_free(&a);
 	operand_free(&w);
 }
-END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("gemm_stack");
-	TCase *stack = tcase_create("gemm_stack");
-
 	for (size_t i = 0; i < 2; i++)
 		if ((memory[i] = malloc(MEMORY_BYTES)) == NULL)
 			return EXIT_FAILURE;
-	tcase_set_timeout(stack, 0);
-	tcase_add_loop_test(stack, products_fit_128_kib, 0, N_FORMATS * N_FORMATS);
-	suite_add_tcase(suite, stack);
-	int status = suite_run(suite);
+	int status = suite_run(NULL);
 	free(memory[0]);
 	free(memory[1]);
 	return status;

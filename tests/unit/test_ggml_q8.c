@@ -39,7 +39,7 @@ static const uint8_t blocks[N_CASES][Q8_0_BYTES] = {
 	 0x00, 0x08, 0x10, 0x18, 0x20, 0x28, 0x30, 0x38, 0x40, 0x47, 0x4f, 0x57, 0x5f, 0x67, 0x6f, 0x77, 0x7f},
 };
 
-START_TEST(codes_are_those_of_gguf_py)
+TEST(codes_are_those_of_gguf_py)
 {
 	float x[N_CASES][Q8_0_ELEMENTS];
 	uint8_t made[N_CASES][Q8_0_BYTES];
@@ -54,9 +54,8 @@ START_TEST(codes_are_those_of_gguf_py)
 			              made[which][i], blocks[which][i]);
 	suite_compared(sizeof made);
 }
-END_TEST
 
-START_TEST(numbers_are_scale_times_code)
+TEST(numbers_are_scale_times_code)
 {
 	/* 0x2a4d is 0x64d * 2^-15, 0x0004 is 2^-22. */
 	float x[4][Q8_0_ELEMENTS];
@@ -70,9 +69,8 @@ START_TEST(numbers_are_scale_times_code)
 	}
 	suite_compared(4 * Q8_0_ELEMENTS);
 }
-END_TEST
 
-START_TEST(what_is_not_finite_has_a_code)
+TEST(what_is_not_finite_has_a_code)
 {
 	float x[Q8_0_ELEMENTS] = {NAN, 1, -1};
 	uint8_t block[Q8_0_BYTES];
@@ -91,17 +89,4 @@ START_TEST(what_is_not_finite_has_a_code)
 	q8_0_encode(block, x, 1);
 	for (int i = 0; i < Q8_0_BYTES; i++)
 		ck_assert_uint_eq(block[i], 0);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("ggml_q8");
-	TCase *q8_0 = tcase_create("q8_0");
-
-	tcase_add_test(q8_0, codes_are_those_of_gguf_py);
-	tcase_add_test(q8_0, numbers_are_scale_times_code);
-	tcase_add_test(q8_0, what_is_not_finite_has_a_code);
-	suite_add_tcase(suite, q8_0);
-	return suite_run(suite);
 }

@@ -111,7 +111,7 @@ static int end_while_second(int number)
 	return SURVIVED;
 }
 
-START_TEST(signals_end_the_process)
+TEST(signals_end_the_process)
 {
 	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
 
@@ -131,7 +131,6 @@ START_TEST(signals_end_the_process)
 	ck_assert_int_eq(in_child(end_after_commit, SIGTERM), EXIT_SIGNAL + SIGTERM);
 	check_out("new");
 }
-END_TEST
 
 /* As under nohup, held or not. */
 static int ignore(int number)
@@ -161,23 +160,11 @@ static int die_of_no_signal(int number)
 	return SURVIVED;
 }
 
-START_TEST(signals_that_do_not_end_it)
+TEST(signals_that_do_not_end_it)
 {
 	ck_assert_int_eq(in_child(ignore, SIGHUP), SURVIVED);
 	ck_assert_int_eq(in_child(ignore, SIGINT), SURVIVED);
 	ck_assert_int_eq(in_child(survive, SIGPIPE), SURVIVED);
 	ck_assert_int_eq(in_child(survive, SIGXFSZ), SURVIVED);
 	ck_assert_int_eq(in_child(die_of_no_signal, SIGTERM), SURVIVED);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("interrupt");
-	TCase *signals = tcase_create("interrupt");
-
-	tcase_add_test(signals, signals_end_the_process);
-	tcase_add_test(signals, signals_that_do_not_end_it);
-	suite_add_tcase(suite, signals);
-	return suite_run(suite);
 }

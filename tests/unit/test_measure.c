@@ -99,7 +99,7 @@ static void check_hand_weights(const struct measurement *m)
 	ck_assert_uint_eq(m->scales[127], 1);
 }
 
-START_TEST(hand_example_is_measured)
+TEST(hand_example_is_measured)
 {
 	struct measure_options options = options_of("mxfp4", "floor");
 	struct file weights, activations;
@@ -122,9 +122,8 @@ START_TEST(hand_example_is_measured)
 	drop_file(&weights);
 	drop_file(&activations);
 }
-END_TEST
 
-START_TEST(totals_are_sums)
+TEST(totals_are_sums)
 {
 	struct measure_options options = options_of("mxfp4", "floor");
 	struct measurement total;
@@ -150,7 +149,6 @@ START_TEST(totals_are_sums)
 	layer_free(&layer, options.variants.n);
 	drop_file(&weights);
 }
-END_TEST
 
 /* SQNR in dB of N(0,1) numbers in 65,536 blocks, computed by another program with another
    generator; a sample of 16,384 blocks is within 0.05 of it. */
@@ -165,7 +163,7 @@ static const struct {
 
 enum { N_NORMAL_ERRORS = sizeof normal_errors / sizeof normal_errors[0] };
 
-START_TEST(normal_numbers_have_their_known_errors)
+TEST_LOOP(normal_numbers_have_their_known_errors, N_NORMAL_ERRORS)
 {
 	struct measure_options options = options_of(normal_errors[_i].format, "floor,rceil,ceil,even");
 	float *x = malloc(ROWS * COLS * sizeof *x);
@@ -184,17 +182,4 @@ START_TEST(normal_numbers_have_their_known_errors)
 	layer_free(&layer, options.variants.n);
 	drop_file(&file);
 	free(x);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("measure");
-	TCase *tcase = tcase_create("measure_oracle");
-
-	tcase_add_test(tcase, hand_example_is_measured);
-	tcase_add_test(tcase, totals_are_sums);
-	tcase_add_loop_test(tcase, normal_numbers_have_their_known_errors, 0, N_NORMAL_ERRORS);
-	suite_add_tcase(suite, tcase);
-	return suite_run(suite);
 }

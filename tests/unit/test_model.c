@@ -46,7 +46,7 @@ static void make_sharded(const char *directory, const char *index)
 	write_text(name, index);
 }
 
-START_TEST(single_file_is_a_model)
+TEST(single_file_is_a_model)
 {
 	struct model model;
 	const struct file *file;
@@ -63,9 +63,8 @@ START_TEST(single_file_is_a_model)
 	model_close(&model);
 	model_close(&model);
 }
-END_TEST
 
-START_TEST(shards_are_opened_by_the_index)
+TEST(shards_are_opened_by_the_index)
 {
 	struct model model;
 	const struct file *file;
@@ -86,9 +85,8 @@ START_TEST(shards_are_opened_by_the_index)
 		model_close(&model);
 	}
 }
-END_TEST
 
-START_TEST(directory_without_index_has_one_file)
+TEST(directory_without_index_has_one_file)
 {
 	struct model model;
 
@@ -104,17 +102,15 @@ START_TEST(directory_without_index_has_one_file)
 	write_text("single/config.json", "{\"a\":1,\"a\":2}");
 	refuse("single", EXIT_INPUT, "config.json: JSON, byte ");
 }
-END_TEST
 
-START_TEST(index_and_single_file_contradict)
+TEST(index_and_single_file_contradict)
 {
 	make_sharded("both", "{\"weight_map\":{\"a\":\"a.safetensors\"}}");
 	scratch_safetensors("both/model.safetensors", TENSOR("w"), 2);
 	refuse("both", EXIT_INPUT, "holds both");
 }
-END_TEST
 
-START_TEST(index_must_agree_with_the_shards)
+TEST(index_must_agree_with_the_shards)
 {
 	static const struct {
 		const char *index, *why;
@@ -140,9 +136,8 @@ START_TEST(index_must_agree_with_the_shards)
 		refuse(name, EXIT_INPUT, cases[i].why);
 	}
 }
-END_TEST
 
-START_TEST(shard_names_lead_nowhere_else)
+TEST(shard_names_lead_nowhere_else)
 {
 	static const char *const names[] = {"", ".", "..", "../x.safetensors", "/dev/zero", "a/../a.safetensors",
 	                                    "..\\\\x", "./a.safetensors", "C:\\\\a"};
@@ -155,7 +150,6 @@ START_TEST(shard_names_lead_nowhere_else)
 		refuse(name, EXIT_INPUT, "is not the name of a file beside the index");
 	}
 }
-END_TEST
 
 /* Opens a model whose index names c.safetensors, a symbolic link to `target`. */
 static int open_linked(struct model *model, const char *directory, const char *target)
@@ -168,7 +162,7 @@ static int open_linked(struct model *model, const char *directory, const char *t
 	return model_open(model, scratch_path(directory), &error);
 }
 
-START_TEST(symbolic_links_stay_inside)
+TEST(symbolic_links_stay_inside)
 {
 	struct model model;
 
@@ -190,9 +184,8 @@ START_TEST(symbolic_links_stay_inside)
 	ck_assert_int_eq(model_open(&model, scratch_path("alias"), &error), EXIT_OK);
 	model_close(&model);
 }
-END_TEST
 
-START_TEST(special_files_are_no_shards)
+TEST(special_files_are_no_shards)
 {
 	make_sharded("fifo", "{\"weight_map\":{\"a\":\"c.safetensors\"}}");
 	ck_assert_int_eq(mkfifo(scratch_path("fifo/c.safetensors"), 0600), 0);
@@ -201,7 +194,6 @@ START_TEST(special_files_are_no_shards)
 	scratch_directory("sub/c.safetensors");
 	refuse("sub", EXIT_INPUT, "c.safetensors: is a directory");
 }
-END_TEST
 
 /* The phrase of a model with this config.json and tensor header. */
 static void check_phrase(const char *config, const char *header, size_t n, const char *phrase)
@@ -229,7 +221,7 @@ static void check_phrase(const char *config, const char *header, size_t n, const
 #define U8(name, at) "\"" name "\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[" at "]}"
 #define BF16(name, at) "\"" name "\":{\"dtype\":\"BF16\",\"shape\":[1],\"data_offsets\":[" at "]}"
 
-START_TEST(quantized_models_are_known)
+TEST(quantized_models_are_known)
 {
 	check_phrase("{}", "{" BF16("a.weight", "0,2") "}", 2, NULL);
 	check_phrase("{\"quantization_config\":{\"quant_method\":\"compressed-tensors\","
@@ -241,24 +233,4 @@ START_TEST(quantized_models_are_known)
 	check_phrase("{}", "{" U8("e_blocks", "0,1") "," U8("f_scales", "1,2") "}", 2, NULL);
 	check_phrase("{}", "{" U8("a.weight", "0,1") "," U8("a.weight_scale", "1,2") "}", 2, "weight_scale");
 	check_phrase("{}", "{" BF16("a.weight", "0,2") "," U8("a.weight_scale", "2,3") "}", 3, NULL);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("model");
-	TCase *model = tcase_create("model_files"), *index = tcase_create("model_index");
-
-	tcase_add_test(model, single_file_is_a_model);
-	tcase_add_test(model, directory_without_index_has_one_file);
-	tcase_add_test(model, quantized_models_are_known);
-	tcase_add_test(index, shards_are_opened_by_the_index);
-	tcase_add_test(index, index_and_single_file_contradict);
-	tcase_add_test(index, index_must_agree_with_the_shards);
-	tcase_add_test(index, shard_names_lead_nowhere_else);
-	tcase_add_test(index, symbolic_links_stay_inside);
-	tcase_add_test(index, special_files_are_no_shards);
-	suite_add_tcase(suite, model);
-	suite_add_tcase(suite, index);
-	return suite_run(suite);
 }

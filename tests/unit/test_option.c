@@ -22,7 +22,7 @@ static const char *const names[][9] = {
 
 enum { N_OPTIONS = sizeof names / sizeof names[0] };
 
-START_TEST(values_have_their_names)
+TEST_LOOP(values_have_their_names, N_OPTIONS)
 {
 	enum mxfp_option option = (enum mxfp_option)_i;
 	int n = 0, found;
@@ -40,10 +40,9 @@ START_TEST(values_have_their_names)
 	ck_assert_ptr_null(mxfp_option_name(option, 1000000));
 	suite_compared((uint64_t)n);
 }
-END_TEST
 
 /* libmxfp(3): a constant is spelled as its name, in capitals. */
-START_TEST(constants_are_spelled_as_their_names)
+TEST(constants_are_spelled_as_their_names)
 {
 #define ROW(id, value, name, meaning) {#id, name},
 #define MXFP_ROUND ROW
@@ -70,9 +69,8 @@ START_TEST(constants_are_spelled_as_their_names)
 	}
 	suite_compared(sizeof rows / sizeof rows[0]);
 }
-END_TEST
 
-START_TEST(unknown_values_are_refused)
+TEST(unknown_values_are_refused)
 {
 	int value = 42;
 
@@ -87,9 +85,8 @@ START_TEST(unknown_values_are_refused)
 	ck_assert_ptr_null(mxfp_option_name((enum mxfp_option)N_OPTIONS, 0));
 	ck_assert_ptr_null(mxfp_option_name((enum mxfp_option)-1, 0));
 }
-END_TEST
 
-START_TEST(status_codes_are_pinned_and_have_texts)
+TEST(status_codes_are_pinned_and_have_texts)
 {
 	static const struct {
 		enum mxfp_status status;
@@ -108,18 +105,4 @@ START_TEST(status_codes_are_pinned_and_have_texts)
 	}
 	ck_assert_str_eq(mxfp_status_text((enum mxfp_status)1), "unknown status");
 	ck_assert_str_eq(mxfp_status_text((enum mxfp_status)-9), "unknown status");
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("option");
-	TCase *api = tcase_create("option_api");
-
-	tcase_add_loop_test(api, values_have_their_names, 0, N_OPTIONS);
-	tcase_add_test(api, constants_are_spelled_as_their_names);
-	tcase_add_test(api, unknown_values_are_refused);
-	tcase_add_test(api, status_codes_are_pinned_and_have_texts);
-	suite_add_tcase(suite, api);
-	return suite_run(suite);
 }

@@ -63,7 +63,7 @@ static void remove_directory(void)
 	ck_assert_int_eq(system(command), 0);
 }
 
-START_TEST(file_appears_when_committed)
+TEST(file_appears_when_committed)
 {
 	const char *path = scratch_path("d/out");
 
@@ -76,9 +76,8 @@ START_TEST(file_appears_when_committed)
 	check_text(path, "new");
 	check_count(1);
 }
-END_TEST
 
-START_TEST(file_is_replaced_only_by_force)
+TEST(file_is_replaced_only_by_force)
 {
 	const char *path = scratch_path("d/out");
 
@@ -98,9 +97,8 @@ START_TEST(file_is_replaced_only_by_force)
 	check_text(path, "new");
 	check_count(1);
 }
-END_TEST
 
-START_TEST(file_that_appears_meanwhile_is_left)
+TEST(file_that_appears_meanwhile_is_left)
 {
 	ck_assert_int_eq(output_begin_file(&output, scratch_path("d/out"), false, &error), EXIT_OK);
 	ck_assert_int_eq(output_write_file(output.temporary, "new", 3, &error), EXIT_OK);
@@ -110,9 +108,8 @@ START_TEST(file_that_appears_meanwhile_is_left)
 	check_text(scratch_path("d/out"), "other");
 	check_count(1);
 }
-END_TEST
 
-START_TEST(directory_appears_when_committed)
+TEST(directory_appears_when_committed)
 {
 	struct stat status;
 
@@ -129,7 +126,6 @@ START_TEST(directory_appears_when_committed)
 	ck_assert_uint_eq(status.st_mode & 0777, 0750);
 	check_count(1);
 }
-END_TEST
 
 /* An existing output directory "d/out". */
 static void make_old(void)
@@ -139,7 +135,7 @@ static void make_old(void)
 	write_text("d/out/config.json", "old");
 }
 
-START_TEST(directory_is_replaced_only_by_force)
+TEST(directory_is_replaced_only_by_force)
 {
 	const char *path = scratch_path("d/out");
 
@@ -157,7 +153,6 @@ START_TEST(directory_is_replaced_only_by_force)
 	ck_assert_uint_eq(scratch_count(path), 1);
 	check_count(1);
 }
-END_TEST
 
 /* What stands in "d/out" is refused, at the beginning and, if it comes later, at the end. */
 static void check_foreign(const char *kind)
@@ -168,7 +163,7 @@ static void check_foreign(const char *kind)
 	check_count(1);
 }
 
-START_TEST(directories_with_other_files_are_left)
+TEST(directories_with_other_files_are_left)
 {
 	make_old();
 	write_text("d/out/notes.txt", "mine");
@@ -192,9 +187,8 @@ START_TEST(directories_with_other_files_are_left)
 	check_foreign("meanwhile");
 	check_text(scratch_path("d/out/notes.txt"), "mine");
 }
-END_TEST
 
-START_TEST(other_kinds_are_never_replaced)
+TEST(other_kinds_are_never_replaced)
 {
 	make_old();
 	ck_assert_int_eq(output_begin_file(&output, scratch_path("d/out"), true, &error), EXIT_USAGE);
@@ -207,9 +201,8 @@ START_TEST(other_kinds_are_never_replaced)
 	ck_assert_int_eq(output_begin_file(&output, "/dev/null", true, &error), EXIT_USAGE);
 	check_text(scratch_path("d/out/config.json"), "old");
 }
-END_TEST
 
-START_TEST(names_must_be_names)
+TEST(names_must_be_names)
 {
 	static const char *const names[] = {"", "/", "//", ".", "..", "d/..", "./"};
 	char name[256];
@@ -228,7 +221,6 @@ START_TEST(names_must_be_names)
 	output_abandon(&output);
 	check_text(scratch_path(name), "new");
 }
-END_TEST
 
 /* Runs in a child process, whose limits do not last; the child's exit code. */
 static int in_child(int (*run)(int), int argument)
@@ -268,7 +260,7 @@ static int fill_disk(int argument)
 	return code;
 }
 
-START_TEST(full_disk_leaves_what_was_there)
+TEST(full_disk_leaves_what_was_there)
 {
 	write_text("d/out", "old");
 	for (int with_writer = 0; with_writer < 2; with_writer++) {
@@ -277,25 +269,8 @@ START_TEST(full_disk_leaves_what_was_there)
 		check_count(1);
 	}
 }
-END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("output");
-	TCase *names = tcase_create("output_names"), *failures = tcase_create("output_failures");
-
-	tcase_add_checked_fixture(names, make_directory, remove_directory);
-	tcase_add_checked_fixture(failures, make_directory, remove_directory);
-	tcase_add_test(names, file_appears_when_committed);
-	tcase_add_test(names, file_is_replaced_only_by_force);
-	tcase_add_test(names, file_that_appears_meanwhile_is_left);
-	tcase_add_test(names, directory_appears_when_committed);
-	tcase_add_test(names, directory_is_replaced_only_by_force);
-	tcase_add_test(names, directories_with_other_files_are_left);
-	tcase_add_test(names, other_kinds_are_never_replaced);
-	tcase_add_test(names, names_must_be_names);
-	tcase_add_test(failures, full_disk_leaves_what_was_there);
-	suite_add_tcase(suite, names);
-	suite_add_tcase(suite, failures);
-	return suite_run(suite);
+	return suite_run(&(struct suite_options){.before = make_directory, .after = remove_directory});
 }

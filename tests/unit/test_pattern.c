@@ -38,7 +38,7 @@ static const struct {
 	{"re:[*?]", "*", true},
 };
 
-START_TEST(matches_as_documented)
+TEST_LOOP(matches_as_documented, sizeof cases / sizeof cases[0])
 {
 	struct patterns patterns;
 	struct error error;
@@ -49,9 +49,8 @@ START_TEST(matches_as_documented)
 	suite_compared(1);
 	patterns_free(&patterns);
 }
-END_TEST
 
-START_TEST(any_of_several_matches)
+TEST(any_of_several_matches)
 {
 	static const char *const texts[] = {"z", "re:c\\d", "b*", "a", "m"};
 	static const char *const yes[] = {"a", "m", "z", "bxx", "c1", "c12"}, *const no[] = {"aa", "c", "y", ""};
@@ -66,7 +65,6 @@ START_TEST(any_of_several_matches)
 	suite_compared(10);
 	patterns_free(&patterns);
 }
-END_TEST
 
 static int compile_code(const char *text, struct error *error)
 {
@@ -77,7 +75,7 @@ static int compile_code(const char *text, struct error *error)
 	return code;
 }
 
-START_TEST(what_is_no_expression_is_refused)
+TEST(what_is_no_expression_is_refused)
 {
 	struct error error;
 	char large[8192] = "re:";
@@ -93,7 +91,6 @@ START_TEST(what_is_no_expression_is_refused)
 	ck_assert_int_eq(compile_code(large, &error), EXIT_USAGE);
 	suite_compared(5);
 }
-END_TEST
 
 /* The model has the tensors "layer.weight" and forty times "a". */
 static int check_code(const char *text, struct error *error)
@@ -113,7 +110,7 @@ static int check_code(const char *text, struct error *error)
 	return code;
 }
 
-START_TEST(every_pattern_must_match_and_soon)
+TEST(every_pattern_must_match_and_soon)
 {
 	struct error error;
 
@@ -127,18 +124,4 @@ START_TEST(every_pattern_must_match_and_soon)
 	ck_assert_int_eq(check_code("re:(a+)+[bc]|layer", &error), EXIT_USAGE);
 	ck_assert_msg(strstr(error.text, "tries too long to match 'aaaa") != NULL, "%s", error.text);
 	suite_compared(9);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("pattern");
-	TCase *tcase = tcase_create("pattern_api");
-
-	tcase_add_loop_test(tcase, matches_as_documented, 0, sizeof cases / sizeof cases[0]);
-	tcase_add_test(tcase, any_of_several_matches);
-	tcase_add_test(tcase, what_is_no_expression_is_refused);
-	tcase_add_test(tcase, every_pattern_must_match_and_soon);
-	suite_add_tcase(suite, tcase);
-	return suite_run(suite);
 }

@@ -9,7 +9,7 @@
 
 /* x of token t is (t, 1, -2); W = ((1, 2, 3), (0.5, 0, -1)): y = (t - 4, t/2 + 2). Three tokens: less than a group;
    11: groups and a part of one. */
-START_TEST(values_are_those_worked_by_hand)
+TEST_LOOP(values_are_those_worked_by_hand, 2)
 {
 	const float weights[] = {1, 2, 3, 0.5f, 0, -1};
 	size_t tokens = _i == 0 ? 3 : 11;
@@ -29,11 +29,10 @@ START_TEST(values_are_those_worked_by_hand)
 	}
 	ck_assert_double_eq(y[2 * tokens], 77);
 }
-END_TEST
 
 /* In ascending order the first 1 is lost in 2^60 and the last one stays; the descending order gives 0 and pairs of
    neighbours, or of every second term, 0 or 2. The terms lie in different parts of K. */
-START_TEST(sums_are_in_ascending_order)
+TEST(sums_are_in_ascending_order)
 {
 	enum { COLS = 2000 };
 	static const size_t places[] = {3, 600, 601, 1999};
@@ -48,10 +47,9 @@ START_TEST(sums_are_in_ascending_order)
 	product(&y, weights, 1, x, 1, COLS, 0);
 	ck_assert_double_eq(y, 1);
 }
-END_TEST
 
 /* Rows that are shared out differently; w[r][k] = r + k, x = 1: the sum is 3 r + 3. */
-START_TEST(every_row_is_made_by_any_number_of_threads)
+TEST_LOOP(every_row_is_made_by_any_number_of_threads, 4)
 {
 	enum { ROWS = 151 };
 	float weights[ROWS * 3];
@@ -65,11 +63,10 @@ START_TEST(every_row_is_made_by_any_number_of_threads)
 	for (int r = 0; r < ROWS; r++)
 		ck_assert_double_eq(y[r], 3.0 * r + 3);
 }
-END_TEST
 
 /* 2^24 + 1 is no binary32 number: each product is rounded as its rule says, and results stand token by token. The
    second call needs more room than the first. */
-START_TEST(products_of_programs_are_rounded)
+TEST(products_of_programs_are_rounded)
 {
 	const float weights[] = {0x1p24f, 1, 1, 0, 2, 0}, x[] = {1, 1, 0, 1};
 	struct mxfp_matrix w = {.format = MXFP_FORMAT_F32, .rows = 2, .cols = 2, .data = weights};
@@ -87,18 +84,4 @@ START_TEST(products_of_programs_are_rounded)
 	ck_assert_double_eq((double)memory.y[1][2], 2);
 	ck_assert_double_eq((double)memory.y[1][3], 1);
 	product_memory_free(&memory);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("product");
-	TCase *tcase = tcase_create("product_oracle");
-
-	tcase_add_loop_test(tcase, values_are_those_worked_by_hand, 0, 2);
-	tcase_add_loop_test(tcase, every_row_is_made_by_any_number_of_threads, 0, 4);
-	tcase_add_test(tcase, sums_are_in_ascending_order);
-	tcase_add_test(tcase, products_of_programs_are_rounded);
-	suite_add_tcase(suite, tcase);
-	return suite_run(suite);
 }

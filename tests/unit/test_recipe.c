@@ -36,7 +36,7 @@ static void check_choice(const struct recipe *recipe, const char *tensor, const 
 	suite_compared(1);
 }
 
-START_TEST(the_first_rule_that_matches_counts)
+TEST(the_first_rule_that_matches_counts)
 {
 	static const char text[] =
 		"{\"version\": 1, \"activations\": \"none\", \"include\": [\"embed.weight\"],"
@@ -66,9 +66,8 @@ START_TEST(the_first_rule_that_matches_counts)
 	check_choice(&recipe, "xx.weight", "mxfp4 mse 4:16");
 	recipe_free(&recipe);
 }
-END_TEST
 
-START_TEST(what_is_not_said_stays)
+TEST(what_is_not_said_stays)
 {
 	struct recipe recipe;
 	struct error error = {""};
@@ -78,7 +77,6 @@ START_TEST(what_is_not_said_stays)
 	check_choice(&recipe, "any", "mxfp4 even");
 	recipe_free(&recipe);
 }
-END_TEST
 
 static const struct {
 	const char *text, *says;
@@ -111,7 +109,7 @@ static const struct {
 	{"{\"version\": 1, \"default\": {\"format\": \"mxfp4\", \"nvfp4_recipe\": \"te\"}}", "mxfp4 has rules"},
 };
 
-START_TEST(what_is_no_recipe_is_refused)
+TEST_LOOP(what_is_no_recipe_is_refused, sizeof refused / sizeof refused[0])
 {
 	struct recipe recipe;
 	struct error error = {""};
@@ -120,17 +118,4 @@ START_TEST(what_is_no_recipe_is_refused)
 	ck_assert_msg(strstr(error.text, refused[_i].says) != NULL, "'%s' is not in '%s'", refused[_i].says, error.text);
 	recipe_free(&recipe);
 	suite_compared(1);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("recipe");
-	TCase *tcase = tcase_create("recipe_api");
-
-	tcase_add_test(tcase, the_first_rule_that_matches_counts);
-	tcase_add_test(tcase, what_is_not_said_stays);
-	tcase_add_loop_test(tcase, what_is_no_recipe_is_refused, 0, sizeof refused / sizeof refused[0]);
-	suite_add_tcase(suite, tcase);
-	return suite_run(suite);
 }

@@ -64,7 +64,7 @@ static const struct tensor_case cases[] = {
 	{"table.weight", DTYPE_F8_E4M3, 2, false, "not of type F32, BF16, F16 or F64"},
 };
 
-START_TEST(names_and_shapes_decide)
+TEST_LOOP(names_and_shapes_decide, sizeof cases / sizeof cases[0])
 {
 	const struct tensor_case *c = &cases[_i];
 	const struct select select = {.include = {0}};
@@ -74,9 +74,8 @@ START_TEST(names_and_shapes_decide)
 	ck_assert_msg(chosen == c->chosen && strcmp(reason, c->reason) == 0, "%s, %u-D: %d, %s", c->name, c->rank,
 	              chosen, reason);
 }
-END_TEST
 
-START_TEST(an_empty_tensor_is_kept)
+TEST(an_empty_tensor_is_kept)
 {
 	static const uint64_t none[] = {0, 64};
 	const struct tensor tensor = {.name = "a.weight", .dtype = DTYPE_F32, .rank = 2, .shape = none};
@@ -86,9 +85,8 @@ START_TEST(an_empty_tensor_is_kept)
 	ck_assert(!select_tensor(&select, &tensor, &reason));
 	ck_assert_str_eq(reason, "empty");
 }
-END_TEST
 
-START_TEST(patterns_overrule_names)
+TEST(patterns_overrule_names)
 {
 	struct select select = {
 		.include = {.n = 2, .items = {"*kernel:?", "lm_head.*"}},
@@ -109,7 +107,6 @@ START_TEST(patterns_overrule_names)
 	ck_assert(!decide(&select, "dense/kernel:0", DTYPE_I32, 2, &reason));
 	select_free(&select);
 }
-END_TEST
 
 /* The model has the tensors "layer.weight" and "norm". */
 static int check_pattern(const char *include, const char *ignore, struct error *error)
@@ -132,7 +129,7 @@ static int check_pattern(const char *include, const char *ignore, struct error *
 	return code;
 }
 
-START_TEST(a_pattern_that_matches_nothing_is_refused)
+TEST(a_pattern_that_matches_nothing_is_refused)
 {
 	struct error error = {""};
 
@@ -143,18 +140,4 @@ START_TEST(a_pattern_that_matches_nothing_is_refused)
 	ck_assert_msg(strstr(error.text, "did you mean 'layer.weight'?") != NULL, "%s", error.text);
 	ck_assert_int_eq(check_pattern("*.bias", NULL, &error), EXIT_USAGE);
 	ck_assert_msg(strstr(error.text, "--include '*.bias' matches no tensor") != NULL, "%s", error.text);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("select");
-	TCase *tcase = tcase_create("select_api");
-
-	tcase_add_loop_test(tcase, names_and_shapes_decide, 0, sizeof cases / sizeof cases[0]);
-	tcase_add_test(tcase, an_empty_tensor_is_kept);
-	tcase_add_test(tcase, patterns_overrule_names);
-	tcase_add_test(tcase, a_pattern_that_matches_nothing_is_refused);
-	suite_add_tcase(suite, tcase);
-	return suite_run(suite);
 }

@@ -13,7 +13,7 @@ enum { PATTERNS = 7, ROWS = 3, COLS = 70, BYTES = 2048, GROUP_MAX = 16 };
 
 static const struct mxfp_sparsity two_of_four = {2, 4};
 
-START_TEST(sizes_by_hand)
+TEST(sizes_by_hand)
 {
 	static const struct {
 		enum mxfp_format format;
@@ -40,11 +40,10 @@ START_TEST(sizes_by_hand)
 	}
 	suite_compared(sizeof want / sizeof want[0]);
 }
-END_TEST
 
 /* 2:4. Of 1 -3 2 -2: -3, and 2 before -2. Of 0 -0 0 NaN: NaN and the first zero. The last group has one element: its
    padding is kept too. Masks 6, 9, 3. Numbers stay, bit for bit. */
-START_TEST(pruning_by_hand)
+TEST(pruning_by_hand)
 {
 	const uint32_t src[] = {0x3F800000, 0xC0400000, 0x40000000, 0xC0000000, 0, 0x80000000, 0, 0xFF800001, 0x40A00000};
 	const uint32_t want[] = {0, 0xC0400000, 0x40000000, 0, 0, 0, 0, 0xFF800001, 0x40A00000};
@@ -63,10 +62,9 @@ START_TEST(pruning_by_hand)
 	ck_assert_uint_eq(masks[0], 0x96);
 	suite_compared(18);
 }
-END_TEST
 
 /* A signalling NaN of f16 is above Inf and below a quiet one: only the integer counts. */
-START_TEST(magnitudes_are_integers)
+TEST(magnitudes_are_integers)
 {
 	const uint16_t src[] = {0xFC00, 0x7C01, 0xFE00, 0x7BFF};
 	uint8_t mask;
@@ -76,10 +74,9 @@ START_TEST(magnitudes_are_integers)
 	ck_assert_uint_eq(mask, 0x6);
 	suite_compared(4);
 }
-END_TEST
 
 /* 1:4 of MXFP4, 40 columns: 10 groups that keep codes 1 to 10, of group g element g mod 4. */
-START_TEST(codes_by_hand)
+TEST(codes_by_hand)
 {
 	const uint8_t masks[] = {0x21, 0x84, 0x21, 0x84, 0x21}, want[] = {0x21, 0x43, 0x65, 0x87, 0xA9};
 	uint8_t dense[32] = {0x01, 0xF0, 0x20, 0x00, 0x00, 0x03, 0x00, 0x40, 0x05, 0x00, 0x60,
@@ -97,7 +94,6 @@ START_TEST(codes_by_hand)
 	ck_assert_mem_eq(back, dense, sizeof dense);
 	suite_compared(20);
 }
-END_TEST
 
 static unsigned bit(const uint8_t *row, size_t i)
 {
@@ -209,7 +205,7 @@ static void check_pruning(struct random *r, enum mxfp_format format, struct mxfp
 	suite_compared(ROWS * cols);
 }
 
-START_TEST(pruning_equals_a_search_of_all_subsets)
+TEST_LOOP(pruning_equals_a_search_of_all_subsets, PATTERNS)
 {
 	static const enum mxfp_format numbers[] = {MXFP_FORMAT_F32, MXFP_FORMAT_BF16, MXFP_FORMAT_F16};
 	const struct mxfp_sparsity *p = mxfp_sparsity_pattern((size_t)_i);
@@ -220,7 +216,6 @@ START_TEST(pruning_equals_a_search_of_all_subsets)
 		for (size_t cols = 1; cols < 35; cols++)
 			check_pruning(&r, numbers[f], *p, cols);
 }
-END_TEST
 
 /* Masks that prune() could have made. */
 static void make_masks(struct random *r, const struct mxfp_sparse *s)
@@ -294,7 +289,7 @@ static void check_codes(struct random *r, enum mxfp_format format, struct mxfp_s
 	suite_compared(2 * ROWS * cols);
 }
 
-START_TEST(codes_equal_those_taken_bit_by_bit)
+TEST_LOOP(codes_equal_those_taken_bit_by_bit, PATTERNS)
 {
 	struct random r = {suite_seed() + (uint64_t)_i};
 
@@ -302,7 +297,6 @@ START_TEST(codes_equal_those_taken_bit_by_bit)
 		for (size_t cols = 1; cols < COLS; cols++)
 			check_codes(&r, (enum mxfp_format)f, *mxfp_sparsity_pattern((size_t)_i), cols);
 }
-END_TEST
 
 /* Compressing and expanding refuse the masks and write nothing. */
 static void check_refusal(struct mxfp_sparse *s, enum mxfp_status status)
@@ -324,7 +318,7 @@ static void check_refusal(struct mxfp_sparse *s, enum mxfp_status status)
 }
 
 /* Every mask of a last group of r elements: right are n bits among the first max(r, n), and nothing after them. */
-START_TEST(every_mask_of_a_short_group)
+TEST_LOOP(every_mask_of_a_short_group, PATTERNS)
 {
 	const struct mxfp_sparsity p = *mxfp_sparsity_pattern((size_t)_i);
 	uint8_t masks[3] = {0};
@@ -338,10 +332,9 @@ START_TEST(every_mask_of_a_short_group)
 			check_refusal(&s, right ? MXFP_OK : MXFP_ERR_MASK);
 		}
 }
-END_TEST
 
 /* One wrong bit anywhere in the second row, spare bits included. */
-START_TEST(every_flipped_bit_is_found)
+TEST_LOOP(every_flipped_bit_is_found, PATTERNS)
 {
 	const struct mxfp_sparsity p = *mxfp_sparsity_pattern((size_t)_i);
 	struct random r = {suite_seed()};
@@ -359,27 +352,4 @@ START_TEST(every_flipped_bit_is_found)
 		}
 		check_refusal(&s, MXFP_OK);
 	}
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("sparse");
-	TCase *by_hand = tcase_create("sparse_by_hand"), *search = tcase_create("sparse_search");
-	TCase *masks = tcase_create("sparse_masks");
-
-	tcase_add_test(by_hand, sizes_by_hand);
-	tcase_add_test(by_hand, pruning_by_hand);
-	tcase_add_test(by_hand, magnitudes_are_integers);
-	tcase_add_test(by_hand, codes_by_hand);
-	tcase_add_loop_test(search, pruning_equals_a_search_of_all_subsets, 0, PATTERNS);
-	tcase_add_loop_test(search, codes_equal_those_taken_bit_by_bit, 0, PATTERNS);
-	tcase_set_timeout(search, 300);
-	tcase_add_loop_test(masks, every_mask_of_a_short_group, 0, PATTERNS);
-	tcase_add_loop_test(masks, every_flipped_bit_is_found, 0, PATTERNS);
-	tcase_set_timeout(masks, 300);
-	suite_add_tcase(suite, by_hand);
-	suite_add_tcase(suite, search);
-	suite_add_tcase(suite, masks);
-	return suite_run(suite);
 }

@@ -44,7 +44,7 @@ static void check_all(const struct mxfp_sparse *s, enum mxfp_status want)
 	suite_compared(3);
 }
 
-START_TEST(what_is_wrong_in_the_matrix)
+TEST(what_is_wrong_in_the_matrix)
 {
 	static const struct mxfp_sparsity unknown[] = {{0, 0}, {0, 4}, {3, 4}, {4, 4}, {8, 4}, {1, 8}, {4, 0}, {8, 16}};
 	struct mxfp_sparse s = matrix();
@@ -75,9 +75,8 @@ START_TEST(what_is_wrong_in_the_matrix)
 	s.cols = SIZE_MAX;
 	check_all(&s, MXFP_ERR_SIZE);
 }
-END_TEST
 
-START_TEST(what_is_wrong_beside_it)
+TEST(what_is_wrong_beside_it)
 {
 	struct mxfp_sparse s = matrix();
 
@@ -103,10 +102,9 @@ START_TEST(what_is_wrong_beside_it)
 	assert_status(mxfp_sparse_expand(&s, dense, 0, NULL), MXFP_ERR_NULL);
 	suite_compared(15);
 }
-END_TEST
 
 /* Blocks of 32 are whole in a dense row, so that 17 columns need 16 bytes of MXFP4. */
-START_TEST(dense_rows_have_whole_blocks)
+TEST(dense_rows_have_whole_blocks)
 {
 	struct mxfp_sparse s = matrix();
 
@@ -116,9 +114,8 @@ START_TEST(dense_rows_have_whole_blocks)
 	assert_status(mxfp_sparse_expand(&s, dense, 16, NULL), MXFP_OK);
 	suite_compared(2);
 }
-END_TEST
 
-START_TEST(sizes_are_refused)
+TEST(sizes_are_refused)
 {
 	struct mxfp_sparse_sizes sizes;
 	const struct mxfp_sparsity p = {1, 2};
@@ -131,9 +128,8 @@ START_TEST(sizes_are_refused)
 	ck_assert_ptr_null(mxfp_sparsity_pattern(7));
 	suite_compared(6);
 }
-END_TEST
 
-START_TEST(nothing_is_needed_for_nothing)
+TEST(nothing_is_needed_for_nothing)
 {
 	struct mxfp_sparse s = {0, MXFP_FORMAT_F32, {4, 16}, 0, COLS, NULL, 0, NULL, 0};
 
@@ -145,19 +141,8 @@ START_TEST(nothing_is_needed_for_nothing)
 	assert_status(mxfp_sparse_compress(&s, NULL, 0, NULL), MXFP_OK);
 	suite_compared(4);
 }
-END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("sparse_api");
-	TCase *api = tcase_create("sparse_api");
-
-	tcase_add_checked_fixture(api, set_up, NULL);
-	tcase_add_test(api, what_is_wrong_in_the_matrix);
-	tcase_add_test(api, what_is_wrong_beside_it);
-	tcase_add_test(api, dense_rows_have_whole_blocks);
-	tcase_add_test(api, sizes_are_refused);
-	tcase_add_test(api, nothing_is_needed_for_nothing);
-	suite_add_tcase(suite, api);
-	return suite_run(suite);
+	return suite_run(&(struct suite_options){.before = set_up});
 }

@@ -11,7 +11,7 @@
 /* a = 1 2 -4 2, b = 1 4 -4 0: signal 1+4+16+4, noise 4+4, measured 1+16+16, product 1+8+16. */
 static const float source[] = {1, 2, -4, 2}, measured[] = {1, 4, -4, 0};
 
-START_TEST(sums_are_those_worked_by_hand)
+TEST(sums_are_those_worked_by_hand)
 {
 	struct stats s = {0};
 
@@ -28,9 +28,8 @@ START_TEST(sums_are_those_worked_by_hand)
 	ck_assert_double_eq(s.max_relative, 1);
 	ck_assert_double_eq(stats_relative_error(&s), sqrt(8.0 / 25));
 }
-END_TEST
 
-START_TEST(binary64_numbers_give_the_same)
+TEST(binary64_numbers_give_the_same)
 {
 	const double a[] = {1, 2, -4, 2}, b[] = {1, 4, -4, 0};
 	struct stats s = {0}, t = {0};
@@ -39,9 +38,8 @@ START_TEST(binary64_numbers_give_the_same)
 	stats_add_double(&t, a, b, 4);
 	ck_assert_mem_eq(&s, &t, sizeof s);
 }
-END_TEST
 
-START_TEST(pieces_do_not_matter)
+TEST(pieces_do_not_matter)
 {
 	struct stats whole = {0}, pieces = {0}, part = {0};
 
@@ -55,10 +53,9 @@ START_TEST(pieces_do_not_matter)
 	stats_merge(&pieces, &part);
 	ck_assert_mem_eq(&whole, &pieces, sizeof whole);
 }
-END_TEST
 
 /* Noise a hundredth of the signal is 20 dB, and so on: the definition of the decibel. */
-START_TEST(sqnr_is_in_decibels)
+TEST(sqnr_is_in_decibels)
 {
 	const struct stats s = {.n = 1, .signal = 100, .noise = 1}, t = {.n = 1, .signal = 1, .noise = 1000},
 	                   u = {.n = 1, .signal = 3, .noise = 3};
@@ -67,10 +64,9 @@ START_TEST(sqnr_is_in_decibels)
 	ck_assert_double_eq(stats_sqnr(&t), -30);
 	ck_assert_double_eq(stats_sqnr(&u), 0);
 }
-END_TEST
 
 /* (3, 4) against (4, 3): 24/25; against its opposite -1; against a right angle 0. */
-START_TEST(cosine_is_that_of_known_angles)
+TEST(cosine_is_that_of_known_angles)
 {
 	const float a[] = {3, 4}, b[] = {4, 3}, c[] = {-3, -4}, d[] = {-4, 3};
 	struct stats s = {0}, t = {0}, u = {0}, v = {0};
@@ -84,9 +80,8 @@ START_TEST(cosine_is_that_of_known_angles)
 	ck_assert_double_eq(stats_cosine(&u), 0);
 	ck_assert_double_eq(stats_cosine(&v), 1);
 }
-END_TEST
 
-START_TEST(nan_and_inf_are_excluded_and_counted)
+TEST(nan_and_inf_are_excluded_and_counted)
 {
 	const float a[] = {NAN, 3, INFINITY, -INFINITY, 1, NAN}, b[] = {NAN, 3, INFINITY, INFINITY, NAN, 2};
 	struct stats s = {0};
@@ -99,9 +94,8 @@ START_TEST(nan_and_inf_are_excluded_and_counted)
 	ck_assert_double_eq(s.signal, 9);
 	ck_assert_double_eq(s.noise, 0);
 }
-END_TEST
 
-START_TEST(zero_source_has_its_own_values)
+TEST(zero_source_has_its_own_values)
 {
 	const float zero[] = {0, -0.0f}, other[] = {0, 2};
 	struct stats same = {0}, wrong = {0}, lost = {0}, none = {0};
@@ -123,9 +117,8 @@ START_TEST(zero_source_has_its_own_values)
 	ck_assert_double_nan(stats_relative_error(&none));
 	ck_assert_double_nan(stats_cosine(&none));
 }
-END_TEST
 
-START_TEST(zeros_of_both_signs_are_equal)
+TEST(zeros_of_both_signs_are_equal)
 {
 	const float plus[] = {0}, minus[] = {-0.0f};
 	struct stats s = {0};
@@ -133,10 +126,9 @@ START_TEST(zeros_of_both_signs_are_equal)
 	stats_add(&s, plus, minus, 1);
 	ck_assert_uint_eq(s.unequal, 0);
 }
-END_TEST
 
 /* The squares of the extremes of binary32 neither overflow nor vanish in binary64: 2^127 and 2^-149. */
-START_TEST(extremes_of_binary32_do_not_overflow)
+TEST(extremes_of_binary32_do_not_overflow)
 {
 	const float a[] = {0x1p127f, 0x1p-149f}, b[] = {-0x1p127f, 0};
 	struct stats s = {0}, t = {0};
@@ -148,23 +140,4 @@ START_TEST(extremes_of_binary32_do_not_overflow)
 	stats_add(&t, a + 1, b + 1, 1);
 	ck_assert_double_eq(t.noise, 0x1p-298);
 	ck_assert_double_eq(stats_relative_error(&t), 1);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("stats");
-	TCase *tcase = tcase_create("stats_oracle");
-
-	tcase_add_test(tcase, sums_are_those_worked_by_hand);
-	tcase_add_test(tcase, binary64_numbers_give_the_same);
-	tcase_add_test(tcase, pieces_do_not_matter);
-	tcase_add_test(tcase, sqnr_is_in_decibels);
-	tcase_add_test(tcase, cosine_is_that_of_known_angles);
-	tcase_add_test(tcase, nan_and_inf_are_excluded_and_counted);
-	tcase_add_test(tcase, zero_source_has_its_own_values);
-	tcase_add_test(tcase, zeros_of_both_signs_are_equal);
-	tcase_add_test(tcase, extremes_of_binary32_do_not_overflow);
-	suite_add_tcase(suite, tcase);
-	return suite_run(suite);
 }

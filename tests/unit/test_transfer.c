@@ -82,7 +82,7 @@ static int run_trial(struct trial *trial, unsigned n_threads, struct mxfp_counts
 	return transfer_run(&transfer, &job, error);
 }
 
-START_TEST(every_piece_is_worked_on_once)
+TEST_LOOP(every_piece_is_worked_on_once, sizeof threads / sizeof threads[0])
 {
 	struct trial trial = {.fails_reading = NO_PIECE, .fails_working = {NO_PIECE, NO_PIECE}};
 	struct mxfp_counts counts = {.saturated = 7};
@@ -98,7 +98,6 @@ START_TEST(every_piece_is_worked_on_once)
 	transfer_end(&transfer);
 	suite_compared(PIECES);
 }
-END_TEST
 
 struct failure {
 	unsigned reading, working[2];
@@ -115,7 +114,7 @@ static const struct failure failures[] = {
 	{10, {11, 12}, EXIT_IO, "reading 10"},
 };
 
-START_TEST(first_failure_is_told)
+TEST_LOOP(first_failure_is_told, sizeof failures / sizeof failures[0])
 {
 	const struct failure *f = &failures[_i];
 
@@ -131,16 +130,4 @@ START_TEST(first_failure_is_told)
 		suite_compared(1);
 	}
 	transfer_end(&transfer);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("transfer");
-	TCase *tcase = tcase_create("transfer_property");
-
-	tcase_add_loop_test(tcase, every_piece_is_worked_on_once, 0, sizeof threads / sizeof threads[0]);
-	tcase_add_loop_test(tcase, first_failure_is_told, 0, sizeof failures / sizeof failures[0]);
-	suite_add_tcase(suite, tcase);
-	return suite_run(suite);
 }

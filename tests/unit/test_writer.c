@@ -48,7 +48,7 @@ static void check_file(const char *path, const char *header, size_t n)
 	suite_compared(size);
 }
 
-START_TEST(tensors_are_sorted_by_dtype_then_name)
+TEST(tensors_are_sorted_by_dtype_then_name)
 {
 	static const uint64_t two[] = {2}, matrix[] = {2, 1};
 	struct tensor tensors[] = {
@@ -67,9 +67,8 @@ START_TEST(tensors_are_sorted_by_dtype_then_name)
 	                        "\"a\":{\"dtype\":\"BF16\",\"shape\":[2,1],\"data_offsets\":[12,16]},"
 	                        "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[16,18]}}", 18);
 }
-END_TEST
 
-START_TEST(metadata_come_first_and_may_change_until_the_end)
+TEST(metadata_come_first_and_may_change_until_the_end)
 {
 	static const uint64_t one[] = {1};
 	char hash[] = "0000";
@@ -90,9 +89,8 @@ START_TEST(metadata_come_first_and_may_change_until_the_end)
 	ck_assert_str_eq(file_metadata(&file, metadata[1].key), "");
 	file_close(&file);
 }
-END_TEST
 
-START_TEST(file_without_tensors_is_written)
+TEST(file_without_tensors_is_written)
 {
 	struct writer writer = {.path = scratch_path("empty.safetensors"), .fd = -1};
 
@@ -100,9 +98,8 @@ START_TEST(file_without_tensors_is_written)
 	ck_assert_int_eq(writer_close(&writer, &error), EXIT_OK);
 	check_file(writer.path, "{}", 0);
 }
-END_TEST
 
-START_TEST(what_cannot_be_a_file_is_refused)
+TEST(what_cannot_be_a_file_is_refused)
 {
 	static const uint64_t huge[] = {UINT64_C(1) << 62}, odd[] = {3}, block[] = {32};
 	struct tensor twice[] = {{.name = "w", .dtype = DTYPE_U8}, {.name = "v", .dtype = DTYPE_U8},
@@ -131,9 +128,8 @@ START_TEST(what_cannot_be_a_file_is_refused)
 		writer_abandon(&writer);
 	}
 }
-END_TEST
 
-START_TEST(existing_files_are_left)
+TEST(existing_files_are_left)
 {
 	struct writer writer = {.path = scratch_write("there", "text", 4), .fd = -1};
 	size_t n;
@@ -143,9 +139,8 @@ START_TEST(existing_files_are_left)
 	ck_assert_str_eq(bytes, "text");
 	free(bytes);
 }
-END_TEST
 
-START_TEST(missing_bytes_are_noticed)
+TEST(missing_bytes_are_noticed)
 {
 	struct tensor tensor = {.name = "w", .dtype = DTYPE_U16};
 	struct writer writer = {.path = scratch_path("missing"), .n_tensors = 1, .tensors = &tensor, .fd = -1};
@@ -155,7 +150,6 @@ START_TEST(missing_bytes_are_noticed)
 	ck_assert_int_eq(writer_close(&writer, &error), EXIT_IO);
 	ck_assert_int_eq(writer.fd, -1);
 }
-END_TEST
 
 static void carry(struct writer *writer, const struct file *file)
 {
@@ -163,7 +157,7 @@ static void carry(struct writer *writer, const struct file *file)
 	writer->n_metadata = file->n_metadata;
 }
 
-START_TEST(files_of_the_reference_writer_are_copied_to_the_byte)
+TEST(files_of_the_reference_writer_are_copied_to_the_byte)
 {
 	/* Written by the reference implementation, each of one dtype. */
 	static const char *const names[] = {
@@ -173,21 +167,4 @@ START_TEST(files_of_the_reference_writer_are_copied_to_the_byte)
 	};
 
 	copies_check(names, sizeof names / sizeof names[0], carry);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("writer");
-	TCase *writer = tcase_create("writerr");
-
-	tcase_add_test(writer, tensors_are_sorted_by_dtype_then_name);
-	tcase_add_test(writer, metadata_come_first_and_may_change_until_the_end);
-	tcase_add_test(writer, file_without_tensors_is_written);
-	tcase_add_test(writer, what_cannot_be_a_file_is_refused);
-	tcase_add_test(writer, existing_files_are_left);
-	tcase_add_test(writer, missing_bytes_are_noticed);
-	tcase_add_test(writer, files_of_the_reference_writer_are_copied_to_the_byte);
-	suite_add_tcase(suite, writer);
-	return suite_run(suite);
 }

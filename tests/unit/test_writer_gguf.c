@@ -48,7 +48,7 @@ static void check_bytes(const char *path)
 	suite_compared(n);
 }
 
-START_TEST(a_file_is_laid_out_in_the_order_given)
+TEST(a_file_is_laid_out_in_the_order_given)
 {
 	static const uint64_t norm[] = {3}, matrix[] = {2, 32};
 	struct tensor tensors[] = {
@@ -78,7 +78,6 @@ START_TEST(a_file_is_laid_out_in_the_order_given)
 	put_padding(&b, 32);
 	check_bytes(writer.path);
 }
-END_TEST
 
 /* A file whose pairs are carried, opened. */
 static void make_source(struct file *source)
@@ -99,7 +98,7 @@ static void make_source(struct file *source)
 	ck_assert_msg(file_open(source, scratch_write("source.gguf", b.bytes, b.n), &error) == EXIT_OK, "%s", error.text);
 }
 
-START_TEST(pairs_of_the_source_are_carried_as_they_are)
+TEST(pairs_of_the_source_are_carried_as_they_are)
 {
 	static const uint64_t two[] = {2};
 	struct file source;
@@ -135,9 +134,8 @@ START_TEST(pairs_of_the_source_are_carried_as_they_are)
 	put_padding(&b, 64);
 	check_bytes(writer.path);
 }
-END_TEST
 
-START_TEST(files_without_tensors_are_written)
+TEST(files_without_tensors_are_written)
 {
 	struct file source;
 	struct writer writer = {.path = scratch_path("none.gguf"), .format = &file_gguf, .source = &source, .fd = -1};
@@ -151,9 +149,8 @@ START_TEST(files_without_tensors_are_written)
 	file_close(&source);
 	check_bytes(writer.path);
 }
-END_TEST
 
-START_TEST(what_cannot_be_a_file_is_refused)
+TEST(what_cannot_be_a_file_is_refused)
 {
 	static const uint64_t ones[] = {1, 1, 1, 1, 1}, odd[] = {33};
 	static const char long_name[] = "1234567890123456789012345678901234567890123456789012345678901234";
@@ -178,14 +175,13 @@ START_TEST(what_cannot_be_a_file_is_refused)
 		ck_assert_int_ne(access(writer.path, F_OK), 0);
 	}
 }
-END_TEST
 
 static void carry(struct writer *writer, const struct file *file)
 {
 	writer->source = file;
 }
 
-START_TEST(files_of_llama_quantize_are_copied_to_the_byte)
+TEST(files_of_llama_quantize_are_copied_to_the_byte)
 {
 	/* It writes the two pairs that follow from the tensors last, as we do. */
 	static const char *const names[] = {
@@ -194,19 +190,4 @@ START_TEST(files_of_llama_quantize_are_copied_to_the_byte)
 	};
 
 	copies_check(names, sizeof names / sizeof names[0], carry);
-}
-END_TEST
-
-int main(void)
-{
-	Suite *suite = suite_create("writer_gguf");
-	TCase *writer = tcase_create("writer_gguf");
-
-	tcase_add_test(writer, a_file_is_laid_out_in_the_order_given);
-	tcase_add_test(writer, pairs_of_the_source_are_carried_as_they_are);
-	tcase_add_test(writer, files_without_tensors_are_written);
-	tcase_add_test(writer, what_cannot_be_a_file_is_refused);
-	tcase_add_test(writer, files_of_llama_quantize_are_copied_to_the_byte);
-	suite_add_tcase(suite, writer);
-	return suite_run(suite);
 }
