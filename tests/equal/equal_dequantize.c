@@ -6,15 +6,13 @@
 #include "oracle/inputs.h"
 
 enum {
-	COLS = 3 * 64 + 1,
-	CHUNKS = 3000, /* more than a kernel takes at a time */
 	N_BYTES = 256,
 	CODES = 1 << 17,
 	SCALES = 1 << 14
 };
 
 struct trial {
-	struct equal_case c;
+	struct equal_case c; /* first: it stands for the trial in equal_shapes() */
 	struct mxfp_dequantize_job job;
 };
 
@@ -50,16 +48,6 @@ static void describe(const struct equal_case *c, char *text, size_t size)
 	         j->tensor_scale_divides ? " divides" : "", j->past_caches ? ", past the caches" : "");
 }
 
-static size_t gap(struct random *r)
-{
-	return random_below(r, 2) == 0 ? 0 : random_below(r, 70);
-}
-
-static size_t span(size_t rows, size_t row, size_t stride)
-{
-	return rows == 0 ? 0 : (rows - 1) * stride + row;
-}
-
 /* Scales: any, at either end, or about 1, whose elements fit into every destination. */
 static uint8_t any_scale(struct random *r)
 {
@@ -91,54 +79,25 @@ static void prepare(struct equal *e, struct trial *t, size_t rows, size_t cols)
 	mxfp_blocks_size(j->format, rows, cols, &size);
 	j->rows = rows;
 	j->cols = cols;
-	j->dst_stride = cols + gap(r);
-	j->codes_stride = size.codes_row_bytes + gap(r);
-	j->scales_stride = size.scales_row_bytes + gap(r);
+	j->dst_stride = cols + equal_gap(r);
+	j->codes_stride = size.codes_row_bytes + equal_gap(r);
+	j->scales_stride = size.scales_row_bytes + equal_gap(r);
 	j->tensor_scale = any_tensor_scale(r);
 	j->tensor_scale_divides = random_below(r, 2) == 0;
 	j->past_caches = random_below(r, 2) == 0;
 	t->c.n_elements = rows * cols;
-	t->c.array[0] = (struct equal_array){span(rows, cols, j->dst_stride) * width, equal_place(r), NULL};
-	t->c.array[1] = (struct equal_array){span(rows, size.codes_row_bytes, j->codes_stride), equal_place(r), codes};
-	t->c.array[2] = (struct equal_array){span(rows, size.scales_row_bytes, j->scales_stride), equal_place(r), scales};
+	t->c.array[0] = (struct equal_array){equal_span(rows, cols, j->dst_stride) * width, equal_place(r), NULL};
+	t->c.array[1] = (struct equal_array){equal_span(rows, size.codes_row_bytes, j->codes_stride), equal_place(r), codes};
+	t->c.array[2] = (struct equal_array){equal_span(rows, size.scales_row_bytes, j->scales_stride), equal_place(r), scales};
 	for (size_t i = 0; i < t->c.array[1].bytes; i++)
 		codes[i] = (uint8_t)random_u64(r);
 	for (size_t i = 0; i < t->c.array[2].bytes; i++)
 		scales[i] = any_scale(r);
 }
 
-static bool lengths(struct equal *e, struct trial *t)
+static void make(struct equal *e, struct equal_case *c, size_t rows, size_t cols)
 {
-	for (size_t cols = 0; cols <= COLS; cols++)
-		for (int place = EQUAL_AT_END; place <= 0; place++) {
-			prepare(e, t, random_below(&e->random, 5), cols);
-			t->c.array[0].place = t->c.array[1].place = t->c.array[2].place = place;
-			if (!equal_run(e, &t->c))
-				return false;
-		}
-	return true;
-}
-
-static bool chunks(struct equal *e, struct trial *t)
-{
-	for (int i = 0; i < 128; i++) {
-		prepare(e, t, 1 + random_below(&e->random, 3), random_below(&e->random, CHUNKS));
-		if (!equal_run(e, &t->c))
-			return false;
-	}
-	return true;
-}
-
-static bool alignments(struct equal *e, struct trial *t)
-{
-	for (int place = 0; place < 64; place++)
-		for (int array = 0; array < EQUAL_MAX_ARRAYS; array++) {
-			prepare(e, t, 1 + random_below(&e->random, 3), random_below(&e->random, COLS));
-			t->c.array[array].place = place;
-			if (!equal_run(e, &t->c))
-				return false;
-		}
-	return true;
+	prepare(e, (struct trial *)c, rows, cols);
 }
 
 /* Tensor scales of every kind, both ways, in every floating-point state. */
@@ -180,7 +139,7 @@ bool equal_dequantize(struct equal *e, enum mxfp_format format, enum mxfp_format
 	if (!equal_is_wanted(e, &t.c))
 		return true;
 	for (unsigned round = 0; round < e->rounds; round++)
-		if (!lengths(e, &t) || !chunks(e, &t) || !alignments(e, &t) || !tensor_scales(e, &t))
+		if (!equal_shapes(e, &t.c, make, 128) || !tensor_scales(e, &t))
 			return false;
 	return all_codes(e, &t);
 }

@@ -9,15 +9,13 @@
 #include "ref.h"
 
 enum {
-	COLS = 3 * 64 + 1,
-	CHUNKS = 3000,    /* more than a kernel takes at a time */
 	MAX_BLOCK = 32,
 	SOURCE = 1 << 17, /* numbers, gaps included */
 	LONG_COLS = 20000 /* of each row, so that a narrow counter overflows */
 };
 
 struct trial {
-	struct equal_case c;
+	struct equal_case c; /* first: it stands for the trial in equal_shapes() */
 	struct mxfp_quantize_job job;
 };
 
@@ -56,17 +54,6 @@ static void describe(const struct equal_case *c, char *text, size_t size)
 	         mxfp_option_name(MXFP_OPTION_RECIPE, (int)j->recipe), j->tensor_amax,
 	         j->rounding.no_negative_zero ? ", no -0" : "", j->saturate_inf ? ", saturate Inf" : "",
 	         j->via_bf16 ? ", via bf16" : "", j->rounding.seed, j->rounding.stream);
-}
-
-/* No gap in half of the cases, so that rows follow each other. */
-static size_t gap(struct random *r)
-{
-	return random_below(r, 2) == 0 ? 0 : random_below(r, 70);
-}
-
-static size_t span(size_t rows, size_t row, size_t stride)
-{
-	return rows == 0 ? 0 : (rows - 1) * stride + row;
 }
 
 static uint32_t any_amax(struct random *r)
@@ -110,16 +97,16 @@ static void prepare(struct equal *e, struct trial *t, size_t rows, size_t cols)
 	any_options(r, j);
 	j->rows = rows;
 	j->cols = cols;
-	j->src_stride = cols + gap(r);
-	j->codes_stride = size.codes_row_bytes + gap(r);
-	j->scales_stride = size.scales_row_bytes + gap(r);
+	j->src_stride = cols + equal_gap(r);
+	j->codes_stride = size.codes_row_bytes + equal_gap(r);
+	j->scales_stride = size.scales_row_bytes + equal_gap(r);
 	j->first_index = equal_any_index(r, rows * cols);
 	assert(rows * j->src_stride <= SOURCE);
 	t->c.n_elements = rows * cols;
 	t->c.start.counts = equal_any_counts(r);
-	t->c.array[0] = (struct equal_array){span(rows, size.codes_row_bytes, j->codes_stride), equal_place(r), NULL};
-	t->c.array[1] = (struct equal_array){span(rows, size.scales_row_bytes, j->scales_stride), equal_place(r), NULL};
-	t->c.array[2] = (struct equal_array){span(rows, cols, j->src_stride) * width, equal_place(r), source};
+	t->c.array[0] = (struct equal_array){equal_span(rows, size.codes_row_bytes, j->codes_stride), equal_place(r), NULL};
+	t->c.array[1] = (struct equal_array){equal_span(rows, size.scales_row_bytes, j->scales_stride), equal_place(r), NULL};
+	t->c.array[2] = (struct equal_array){equal_span(rows, cols, j->src_stride) * width, equal_place(r), source};
 }
 
 /* Fills the source, gaps too, which hold what would show if it were read: groups of pattern `p`, or of any if it is
@@ -148,44 +135,10 @@ static void fill(struct equal *e, const struct trial *t, enum pattern p, size_t 
 		}
 }
 
-static bool run(struct equal *e, struct trial *t)
+static void make(struct equal *e, struct equal_case *c, size_t rows, size_t cols)
 {
-	fill(e, t, N_PATTERNS, MAX_BLOCK);
-	return equal_run(e, &t->c);
-}
-
-static bool lengths(struct equal *e, struct trial *t)
-{
-	for (size_t cols = 0; cols <= COLS; cols++)
-		for (int place = EQUAL_AT_END; place <= 0; place++) {
-			prepare(e, t, random_below(&e->random, 5), cols);
-			t->c.array[0].place = t->c.array[1].place = t->c.array[2].place = place;
-			if (!run(e, t))
-				return false;
-		}
-	return true;
-}
-
-static bool chunks(struct equal *e, struct trial *t)
-{
-	for (int i = 0; i < 32; i++) {
-		prepare(e, t, 1 + random_below(&e->random, 3), random_below(&e->random, CHUNKS));
-		if (!run(e, t))
-			return false;
-	}
-	return true;
-}
-
-static bool alignments(struct equal *e, struct trial *t)
-{
-	for (int place = 0; place < 64; place++)
-		for (int array = 0; array < EQUAL_MAX_ARRAYS; array++) {
-			prepare(e, t, 1 + random_below(&e->random, 3), random_below(&e->random, COLS));
-			t->c.array[array].place = place;
-			if (!run(e, t))
-				return false;
-		}
-	return true;
+	prepare(e, (struct trial *)c, rows, cols);
+	fill(e, (struct trial *)c, N_PATTERNS, MAX_BLOCK);
 }
 
 /* Each pattern with its number in each lane. */
@@ -269,8 +222,8 @@ static bool long_rows(struct equal *e, struct trial *t)
 		if (!equal_run(e, &t->c))
 			return false;
 	}
-	prepare(e, t, 300, 33);
-	return run(e, t);
+	make(e, &t->c, 300, 33);
+	return equal_run(e, &t->c);
 }
 
 bool equal_quantize(struct equal *e, enum mxfp_format format, enum mxfp_format src_format)
@@ -283,7 +236,7 @@ bool equal_quantize(struct equal *e, enum mxfp_format format, enum mxfp_format s
 	if (!equal_is_wanted(e, &t.c))
 		return true;
 	for (unsigned round = 0; round < e->rounds; round++)
-		if (!lengths(e, &t) || !chunks(e, &t) || !alignments(e, &t) || !patterns(e, &t) || !options(e, &t))
+		if (!equal_shapes(e, &t.c, make, 32) || !patterns(e, &t) || !options(e, &t))
 			return false;
 	return all_numbers(e, &t) && long_rows(e, &t);
 }

@@ -25,6 +25,43 @@ int equal_main_formats(struct equal *e, const char *prefix, bool blocks)
 	return equal_main(e, case_name);
 }
 
+bool equal_shapes(struct equal *e, struct equal_case *c, equal_make *make, int n_long)
+{
+	enum { COLS = 3 * 64 + 1, LONG_COLS = 3000 };
+
+	for (size_t cols = 0; cols <= COLS; cols++)
+		for (int place = EQUAL_AT_END; place <= 0; place++) {
+			make(e, c, random_below(&e->random, 5), cols);
+			for (int array = 0; array < EQUAL_MAX_ARRAYS; array++)
+				c->array[array].place = place;
+			if (!equal_run(e, c))
+				return false;
+		}
+	for (int i = 0; i < n_long; i++) {
+		make(e, c, 1 + random_below(&e->random, 3), random_below(&e->random, LONG_COLS));
+		if (!equal_run(e, c))
+			return false;
+	}
+	for (int place = 0; place < 64; place++)
+		for (int array = 0; array < EQUAL_MAX_ARRAYS; array++) {
+			make(e, c, 1 + random_below(&e->random, 3), random_below(&e->random, COLS));
+			c->array[array].place = place;
+			if (!equal_run(e, c))
+				return false;
+		}
+	return true;
+}
+
+size_t equal_gap(struct random *r)
+{
+	return random_below(r, 2) == 0 ? 0 : random_below(r, 70);
+}
+
+size_t equal_span(size_t rows, size_t row, size_t stride)
+{
+	return rows == 0 ? 0 : (rows - 1) * stride + row;
+}
+
 int equal_n_values(enum mxfp_option option)
 {
 	int n = 0;

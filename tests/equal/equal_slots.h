@@ -20,6 +20,17 @@ bool equal_scan(struct equal *e, enum mxfp_format src_format);
    format. */
 int equal_main_formats(struct equal *e, const char *prefix, bool blocks);
 
+/* A matrix's rows of any length from 0 to past three vectors, n_long more whose length is more than a kernel takes at a time,
+   and every alignment of every array. `make` completes a case of rows x cols numbers. */
+typedef void equal_make(struct equal *e, struct equal_case *c, size_t rows, size_t cols);
+bool equal_shapes(struct equal *e, struct equal_case *c, equal_make *make, int n_long);
+
+/* Elements between two rows: none in half of the cases, so that rows follow each other. */
+size_t equal_gap(struct random *r);
+
+/* Elements from the first to the last of a matrix. */
+size_t equal_span(size_t rows, size_t row, size_t stride);
+
 /* The number of values of an option. */
 int equal_n_values(enum mxfp_option option);
 

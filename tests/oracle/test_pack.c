@@ -7,16 +7,25 @@
 #include "oracle/inputs.h"
 #include "suite.h"
 
+/* Codes give these bytes and no more, and the bytes the codes. */
+static void check(const uint8_t *codes, size_t n, unsigned bits, const uint8_t *want, size_t n_bytes)
+{
+	uint8_t packed[9], back[9];
+
+	packed[n_bytes] = back[n] = 0xA5;
+	mxfp_ref_pack(packed, codes, n, bits);
+	ck_assert_mem_eq(packed, want, n_bytes);
+	mxfp_ref_unpack(back, packed, n, bits);
+	ck_assert_mem_eq(back, codes, n);
+	ck_assert(packed[n_bytes] == 0xA5 && back[n] == 0xA5);
+	suite_compared(2 * n);
+}
+
 TEST(nibbles_are_low_first)
 {
 	const uint8_t codes[] = {0x1, 0x2, 0xF, 0x0, 0x8, 0x7}, want[] = {0x21, 0x0F, 0x78};
-	uint8_t packed[sizeof want], back[sizeof codes];
 
-	mxfp_ref_pack(packed, codes, sizeof codes, 4);
-	ck_assert_mem_eq(packed, want, sizeof want);
-	mxfp_ref_unpack(back, packed, sizeof codes, 4);
-	ck_assert_mem_eq(back, codes, sizeof codes);
-	suite_compared(2 * sizeof codes);
+	check(codes, sizeof codes, 4, want, sizeof want);
 }
 
 /* 000001, 000010, 000011, 111111 from the low bit: 10|000001, 0011|0000, 111111|00; then 4 codes that differ in
@@ -25,25 +34,15 @@ TEST(four_6_bit_codes_take_three_bytes)
 {
 	const uint8_t codes[] = {0x01, 0x02, 0x03, 0x3F, 0x2A, 0x15, 0x30, 0x0C};
 	const uint8_t want[] = {0x81, 0x30, 0xFC, 0x6A, 0x05, 0x33};
-	uint8_t packed[sizeof want], back[sizeof codes];
 
-	mxfp_ref_pack(packed, codes, sizeof codes, 6);
-	ck_assert_mem_eq(packed, want, sizeof want);
-	mxfp_ref_unpack(back, packed, sizeof codes, 6);
-	ck_assert_mem_eq(back, codes, sizeof codes);
-	suite_compared(2 * sizeof codes);
+	check(codes, sizeof codes, 6, want, sizeof want);
 }
 
 TEST(bytes_stay_as_they_are)
 {
 	const uint8_t codes[] = {0x00, 0x80, 0xFF, 0x12};
-	uint8_t packed[sizeof codes], back[sizeof codes];
 
-	mxfp_ref_pack(packed, codes, sizeof codes, 8);
-	ck_assert_mem_eq(packed, codes, sizeof codes);
-	mxfp_ref_unpack(back, packed, sizeof codes, 8);
-	ck_assert_mem_eq(back, codes, sizeof codes);
-	suite_compared(2 * sizeof codes);
+	check(codes, sizeof codes, 8, codes, sizeof codes);
 }
 
 /* Bit k of code i is bit i * bits + k of the stream. */
