@@ -121,6 +121,34 @@ struct vector_array vectors_output(const struct vector_set *set, const struct ve
 	return entry != NULL ? load(set, entry) : (struct vector_array){0};
 }
 
+struct vector_outputs vectors_outputs(const struct vector_set *set, const struct vector_case *c)
+{
+	return (struct vector_outputs){
+		.codes = vectors_output(set, c, "codes"),
+		.packed = vectors_output(set, c, "packed"),
+		.scales = vectors_output(set, c, "scales"),
+		.tensor_scale = vectors_output(set, c, "tensor_scale"),
+		.global_scale = vectors_output(set, c, "global_scale"),
+		.values = vectors_output(set, c, "values"),
+		.values_gguf_py = vectors_output(set, c, "values_gguf_py"),
+		.dequantized = vectors_output(set, c, "dequantized"),
+		.gguf_blocks = vectors_output(set, c, "gguf_blocks"),
+	};
+}
+
+void vectors_free_outputs(struct vector_outputs *o)
+{
+	free(o->codes.at);
+	free(o->packed.at);
+	free(o->scales.at);
+	free(o->tensor_scale.at);
+	free(o->global_scale.at);
+	free(o->values.at);
+	free(o->values_gguf_py.at);
+	free(o->dequantized.at);
+	free(o->gguf_blocks.at);
+}
+
 void vectors_compare(struct vector_set *set, struct vector_case *c, const struct vector_pair *pair)
 {
 	if (pair->excuse == VECTOR_NOT_RUN) {

@@ -57,6 +57,14 @@ struct vector_array vectors_input(const struct vector_set *set, const char *name
 struct vector_array vectors_output(const struct vector_set *set, const struct vector_case *c,
                                    const char *kind);
 
+/* All that a case of blocks gives; n is 0 in what it does not. */
+struct vector_outputs {
+	struct vector_array codes, packed, scales, tensor_scale, global_scale, values, values_gguf_py, dequantized, gguf_blocks;
+};
+
+struct vector_outputs vectors_outputs(const struct vector_set *set, const struct vector_case *c);
+void vectors_free_outputs(struct vector_outputs *o);
+
 /* One compared number: counts it; if the two differ, `excuse` says why that may be, and without one it is
    printed and fails the test. `input` is the source number, for the message. */
 struct vector_pair {

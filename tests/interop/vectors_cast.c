@@ -6,11 +6,9 @@
 #include <string.h>
 
 #include "interop/vectors.h"
+#include "minifloat.h"
 
 static const struct mxfp_exec one_thread = {.threads = 1};
-
-#define SIGN UINT32_C(0x80000000)
-#define INF UINT32_C(0x7F800000)
 
 /* One element of a cast: what is converted, and how. */
 struct cast {
@@ -22,7 +20,7 @@ struct cast {
 
 static bool is_nan(uint32_t f32)
 {
-	return (f32 & ~SIGN) > INF;
+	return (f32 & ~MXFP_F32_SIGN) > MXFP_F32_INF;
 }
 
 static enum mxfp_round round_of(const struct vector_case *c)
@@ -93,12 +91,12 @@ static bool is_tie(uint32_t magnitude)
 /* 8, except ties up, which is rne here too. */
 static int excuse_e8m0(const struct cast *k)
 {
-	uint32_t magnitude = k->x & ~SIGN;
+	uint32_t magnitude = k->x & ~MXFP_F32_SIGN;
 	bool torch = vectors_by(k->c, "torch") || vectors_by(k->c, "pytorch/ao");
 	bool gfloat = vectors_by(k->c, "graphcore");
 
 	/* "Negative: ml_dtypes 0xff, torch ignores the sign": as |x|, with what else item 8 says of that. */
-	if (k->x > SIGN && torch && k->ours == 0xFF) {
+	if (k->x > MXFP_F32_SIGN && torch && k->ours == 0xFF) {
 		const struct cast without_sign = {
 			k->c, k->format, k->round, magnitude, code_of(k, magnitude), k->theirs};
 
@@ -137,8 +135,8 @@ static int excuse_code(const struct cast *k)
 
 	/* The notes: "0xEE = input NaN/Inf not run", for e8m0 "only positive finite inputs meaningful; 0xEE =
 	   not run". */
-	bool meaningless = (k->x & ~SIGN) >= INF ||
-	                   (k->format->format == MXFP_FORMAT_E8M0 && (k->x == 0 || k->x >= SIGN));
+	bool meaningless = (k->x & ~MXFP_F32_SIGN) >= MXFP_F32_INF ||
+	                   (k->format->format == MXFP_FORMAT_E8M0 && (k->x == 0 || k->x >= MXFP_F32_SIGN));
 	if (gfloat && meaningless && k->theirs == 0xEE && k->format->bits <= 8)
 		return VECTOR_NOT_RUN;
 	if (is_nan(k->x))
@@ -199,10 +197,10 @@ int vectors_excuse_microxcaling(const struct vector_rounding *r)
 static int excuse_microxcaling(const struct cast *k)
 {
 	/* The notes: "+-Inf and NaN pass through". */
-	if ((k->x & ~SIGN) == INF && k->theirs == k->x)
+	if ((k->x & ~MXFP_F32_SIGN) == MXFP_F32_INF && k->theirs == k->x)
 		return VECTOR_NOTES;
 	/* 7: "FLT_MAX -> NaN (2**128)". */
-	if ((k->x & ~SIGN) == 0x7F7FFFFF && is_nan(k->theirs))
+	if ((k->x & ~MXFP_F32_SIGN) == 0x7F7FFFFF && is_nan(k->theirs))
 		return 7;
 	return vectors_excuse_microxcaling(
 		&(struct vector_rounding){k->format, k->round, to_float(k->x), k->theirs});
@@ -218,7 +216,7 @@ static int excuse_value(const struct cast *k)
 	if (is_nan(k->ours) && is_nan(k->theirs))
 		return 4;
 	/* 5: "microxcaling and compressed-tensors return +0 for an input of -0". */
-	if (k->x == SIGN && k->theirs == 0 && (microxcaling || vectors_by(k->c, "vllm-project")))
+	if (k->x == MXFP_F32_SIGN && k->theirs == 0 && (microxcaling || vectors_by(k->c, "vllm-project")))
 		return 5;
 	if (onnxruntime_near_overflow(k))
 		return 3;

@@ -9,14 +9,6 @@
 
 enum { NOT_RUN = 0xEE, GGUF_BYTES = 1 + VECTOR_BLOCK / 2 };
 
-#define SIGN UINT32_C(0x80000000)
-#define INF UINT32_C(0x7F800000)
-
-/* What a case gives; n is 0 in what it does not. */
-struct outputs {
-	struct vector_array codes, scales, packed, values, gguf_blocks;
-};
-
 static const struct mxfp_exec one_thread = {.threads = 1};
 
 /* 11: ggml's ties go to the smaller magnitude, and what rounds to -0 becomes +0; that is our rhz with
@@ -45,7 +37,7 @@ static int excuse_torchao_code(const struct vector_block *b, uint32_t x, uint32_
 /* 5: "microxcaling also loses the sign of a negative whose x/2^s underflows float32", and that of -0. */
 static bool loses_sign(uint32_t x, float scaled, uint32_t theirs)
 {
-	return x >= SIGN && scaled >= 0 && scaled <= 0 && theirs == 0;
+	return x >= MXFP_F32_SIGN && scaled >= 0 && scaled <= 0 && theirs == 0;
 }
 
 /* Whether a code that differs from round(x / their scale) is what an item says. */
@@ -60,7 +52,7 @@ static int excuse_code(const struct vector_block *b, uint32_t x, uint32_t ours, 
 	    scaled <= -127.5f / 64)
 		return 14;
 	/* 10: "code 5 for the largest element of an FLT_MAX block (its table entry overflows)". */
-	if (vectors_by_ggml(b->c) && (x & ~SIGN) == 0x7F7FFFFF && (ours & 7) == 6 && theirs == ours - 1)
+	if (vectors_by_ggml(b->c) && (x & ~MXFP_F32_SIGN) == 0x7F7FFFFF && (ours & 7) == 6 && theirs == ours - 1)
 		return 10;
 	if (vectors_by(b->c, "pytorch/ao"))
 		return excuse_torchao_code(b, x, theirs);
@@ -69,7 +61,7 @@ static int excuse_code(const struct vector_block *b, uint32_t x, uint32_t ours, 
 	if (loses_sign(x, scaled, theirs))
 		return 5;
 	/* 15: "FLT_MAX block -> NaN/0xEE under RNE (scale one too high, then 2**128)". */
-	if (theirs == NOT_RUN && (x & ~SIGN) == 0x7F7FFFFF)
+	if (theirs == NOT_RUN && (x & ~MXFP_F32_SIGN) == 0x7F7FFFFF)
 		return 15;
 	const struct vector_rounding rounding = {b->element, b->rounding.mode, scaled,
 	                                         vectors_decode_code(b->element->format, theirs)};
@@ -107,7 +99,7 @@ static void compare_codes(struct vector_block *b, const uint32_t *theirs, const 
 
 /* 4-bit codes in bytes: element 2i in the low nibble; in GGUF, behind the scale, element i below and i + 16
    above. */
-static void compare_bytes(struct vector_block *b, const struct outputs *theirs, const uint32_t *codes)
+static void compare_bytes(struct vector_block *b, const struct vector_outputs *theirs, const uint32_t *codes)
 {
 	size_t half = VECTOR_BLOCK / 2, packed_at = b->row * half, gguf_at = b->row * GGUF_BYTES;
 
@@ -129,7 +121,7 @@ static void compare_bytes(struct vector_block *b, const struct outputs *theirs, 
 }
 
 /* Decodes their codes at their scale. */
-static void compare_values(struct vector_block *b, const struct outputs *theirs)
+static void compare_values(struct vector_block *b, const struct vector_outputs *theirs)
 {
 	const uint32_t *codes = theirs->codes.at + b->row * VECTOR_BLOCK;
 	const uint32_t *values = theirs->values.at + b->row * VECTOR_BLOCK;
@@ -144,16 +136,16 @@ static void compare_values(struct vector_block *b, const struct outputs *theirs)
 	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
 	ck_assert_int_eq(mxfp_dequantize(&matrix, ours, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
 	for (size_t i = 0; i < VECTOR_BLOCK; i++) {
-		bool nan = (values[i] & ~SIGN) > INF;
+		bool nan = (values[i] & ~MXFP_F32_SIGN) > MXFP_F32_INF;
 		int excuse = VECTOR_NO_EXCUSE;
 
 		/* 15: "whole block NaN for NaN; FLT_MAX block -> NaN/0xEE under RNE (scale one too high, then
 		   2**128)". */
 		if (codes[i] == NOT_RUN &&
-		    (nan || ((b->x[i] & ~SIGN) == 0x7F7FFFFF && (values[i] & ~SIGN) == INF)))
+		    (nan || ((b->x[i] & ~MXFP_F32_SIGN) == 0x7F7FFFFF && (values[i] & ~MXFP_F32_SIGN) == MXFP_F32_INF)))
 			excuse = 15;
 		/* The notes: codes are found by the number, and -0 has that of the one zero of int8. */
-		if (b->element->format == MXFP_FORMAT_INT8 && codes[i] == 0 && values[i] == SIGN)
+		if (b->element->format == MXFP_FORMAT_INT8 && codes[i] == 0 && values[i] == MXFP_F32_SIGN)
 			excuse = VECTOR_NOTES;
 		/* 10: a wrapped scale 255 "is NaN in OCP MX but 2^127 in ggml". */
 		if (vectors_by_ggml(b->c) && scale == 0xFF && codes[i] == 0 && values[i] == 0)
@@ -164,7 +156,7 @@ static void compare_values(struct vector_block *b, const struct outputs *theirs)
 	}
 }
 
-static void compare_block(struct vector_block *b, const struct outputs *theirs, const uint8_t *packed)
+static void compare_block(struct vector_block *b, const struct vector_outputs *theirs, const uint8_t *packed)
 {
 	uint32_t agreed[VECTOR_BLOCK];
 
@@ -184,7 +176,7 @@ static void compare_block(struct vector_block *b, const struct outputs *theirs, 
 /* 12: "ggml with NaN/Inf in the block: NaN skipped in the maximum (no 0xFF); one Inf -> scale 0 ...; gguf-py
    was fed zeros instead": the block is compared with what the library makes of it with zeros for NaN, or of a
    block of zeros. */
-static void compare_block_without_non_finite(struct vector_block *b, const struct outputs *theirs,
+static void compare_block_without_non_finite(struct vector_block *b, const struct vector_outputs *theirs,
                                              const struct mxfp_quantize_options *options)
 {
 	uint32_t x[VECTOR_BLOCK];
@@ -194,7 +186,7 @@ static void compare_block_without_non_finite(struct vector_block *b, const struc
 	bool all_zero = b->has_inf && vectors_by(b->c, "libggml");
 
 	for (size_t i = 0; i < VECTOR_BLOCK; i++)
-		x[i] = all_zero || (b->x[i] & ~SIGN) >= INF ? 0 : b->x[i];
+		x[i] = all_zero || (b->x[i] & ~MXFP_F32_SIGN) >= MXFP_F32_INF ? 0 : b->x[i];
 	ck_assert_int_eq(mxfp_quantize(&blocks, x, MXFP_FORMAT_F32, 0, options), MXFP_OK);
 	vectors_load_block(b, x, b->row);
 	b->ours = scale;
@@ -202,32 +194,12 @@ static void compare_block_without_non_finite(struct vector_block *b, const struc
 	compare_block(b, theirs, packed);
 }
 
-static struct outputs load_outputs(const struct vector_set *set, const struct vector_case *c)
-{
-	return (struct outputs){
-		.codes = vectors_output(set, c, "codes"),
-		.scales = vectors_output(set, c, "scales"),
-		.packed = vectors_output(set, c, "packed"),
-		.values = vectors_output(set, c, "values"),
-		.gguf_blocks = vectors_output(set, c, "gguf_blocks"),
-	};
-}
-
-static void free_outputs(struct outputs *o)
-{
-	free(o->codes.at);
-	free(o->scales.at);
-	free(o->packed.at);
-	free(o->values.at);
-	free(o->gguf_blocks.at);
-}
-
 void vectors_run_mx_block(struct vector_set *set, struct vector_case *c)
 {
 	struct vector_array input = vectors_input(set, c->input);
 	const struct mxfp_quantize_options options = options_of(c);
 	struct mxfp_blocks blocks = {.format = vectors_format(c), .rows = input.rows, .cols = VECTOR_BLOCK};
-	struct outputs theirs = load_outputs(set, c);
+	struct vector_outputs theirs = vectors_outputs(set, c);
 	struct mxfp_sizes size;
 	struct vector_block b = {.set = set, .c = c};
 
@@ -251,5 +223,5 @@ void vectors_run_mx_block(struct vector_set *set, struct vector_case *c)
 	free(codes);
 	free(scales);
 	free(input.at);
-	free_outputs(&theirs);
+	vectors_free_outputs(&theirs);
 }

@@ -8,9 +8,6 @@
 #include "scale.h"
 #include "interop/vectors_mx.h"
 
-#define SIGN UINT32_C(0x80000000)
-#define INF UINT32_C(0x7F800000)
-
 bool vectors_by_ggml(const struct vector_case *c)
 {
 	return vectors_by(c, "libggml") || vectors_by(c, "gguf-py");
@@ -48,10 +45,10 @@ void vectors_load_block(struct vector_block *b, const uint32_t *x, size_t row)
 	b->amax = 0;
 	b->has_nan = b->has_inf = false;
 	for (size_t i = 0; i < VECTOR_BLOCK; i++) {
-		uint32_t magnitude = b->x[i] & ~SIGN;
+		uint32_t magnitude = b->x[i] & ~MXFP_F32_SIGN;
 
-		b->has_nan = b->has_nan || magnitude > INF;
-		b->has_inf = b->has_inf || magnitude == INF;
+		b->has_nan = b->has_nan || magnitude > MXFP_F32_INF;
+		b->has_inf = b->has_inf || magnitude == MXFP_F32_INF;
 		if (magnitude > b->amax)
 			b->amax = magnitude;
 	}
@@ -75,7 +72,7 @@ static int floor_log2f(uint32_t amax)
 /* 13: "any amax that rounds to 2^128" at the element's significand width "gets scale 0xFF". */
 static bool rounds_past_binary32(const struct vector_block *b)
 {
-	return b->amax < INF && b->amax >= INF - (UINT32_C(1) << (22 - b->element->significand_bits));
+	return b->amax < MXFP_F32_INF && b->amax >= MXFP_F32_INF - (UINT32_C(1) << (22 - b->element->significand_bits));
 }
 
 static int float32_scale(const struct vector_block *b)
@@ -150,7 +147,7 @@ void vectors_run_mx_scale(struct vector_set *set, struct vector_case *c)
 
 		vectors_load_block(&b, input.at + row * VECTOR_BLOCK, row);
 		memcpy(&theirs, &values.at[row], sizeof theirs);
-		uint32_t amax = b.amax == 0 || b.amax >= INF ? 0x3F800000 : b.amax;
+		uint32_t amax = b.amax == 0 || b.amax >= MXFP_F32_INF ? 0x3F800000 : b.amax;
 		uint32_t ours = (uint32_t)(mxfp_ref_scale(vectors_rule(c), b.element, amax) + VECTOR_BIAS);
 		/* 13: 1.75 * 2^127 and more, which "rounds to 2^128", has no finite exponent. Subnormals,
 		   which the item gives -inf, and other small numbers get the lowest byte here. */

@@ -9,18 +9,12 @@
 
 enum { LENGTH = 16, GGUF_LENGTH = 64, GGUF_BYTES = GGUF_LENGTH / LENGTH + GGUF_LENGTH / 2 };
 
-/* What a case gives; n is 0 in what it does not. */
-struct outputs {
-	struct vector_array codes, packed, scales, tensor_scale, global_scale, values, values_gguf_py,
-		dequantized, gguf_blocks;
-};
-
 /* A case, and what the library makes of its input. */
 struct tensor {
 	struct vector_set *set;
 	struct vector_case *c;
 	struct vector_array x;
-	struct outputs theirs;
+	struct vector_outputs theirs;
 	struct mxfp_blocks ours;
 	uint8_t *packed, *scales;
 	float amax;
@@ -138,7 +132,7 @@ static int excuse_packed(const struct tensor *t, size_t i, uint32_t theirs)
 
 static void compare_blocks(const struct tensor *t)
 {
-	const struct outputs *o = &t->theirs;
+	const struct vector_outputs *o = &t->theirs;
 
 	for (size_t i = 0; i < o->scales.n; i++)
 		compare(t, i, t->x.at[i * LENGTH], t->scales[i], o->scales.at[i],
@@ -234,32 +228,6 @@ static void compare_tensor_scale(const struct tensor *t, const struct vector_arr
 	                      : excuse_zero_tensor(t, scale->at[0], 0));
 }
 
-static void load_outputs(struct outputs *o, const struct vector_set *set, const struct vector_case *c)
-{
-	o->codes = vectors_output(set, c, "codes");
-	o->packed = vectors_output(set, c, "packed");
-	o->scales = vectors_output(set, c, "scales");
-	o->tensor_scale = vectors_output(set, c, "tensor_scale");
-	o->global_scale = vectors_output(set, c, "global_scale");
-	o->values = vectors_output(set, c, "values");
-	o->values_gguf_py = vectors_output(set, c, "values_gguf_py");
-	o->dequantized = vectors_output(set, c, "dequantized");
-	o->gguf_blocks = vectors_output(set, c, "gguf_blocks");
-}
-
-static void free_outputs(struct outputs *o)
-{
-	free(o->codes.at);
-	free(o->packed.at);
-	free(o->scales.at);
-	free(o->tensor_scale.at);
-	free(o->global_scale.at);
-	free(o->values.at);
-	free(o->values_gguf_py.at);
-	free(o->dequantized.at);
-	free(o->gguf_blocks.at);
-}
-
 static void quantize(struct tensor *t)
 {
 	const struct mxfp_quantize_options options = {.recipe = recipe_of(t->c), .exec = &(struct mxfp_exec){.threads = 1}};
@@ -275,9 +243,8 @@ static void quantize(struct tensor *t)
 
 void vectors_run_nvfp4(struct vector_set *set, struct vector_case *c)
 {
-	struct tensor t = {.set = set, .c = c, .x = vectors_input(set, c->input)};
+	struct tensor t = {.set = set, .c = c, .x = vectors_input(set, c->input), .theirs = vectors_outputs(set, c)};
 
-	load_outputs(&t.theirs, set, c);
 	ck_assert_uint_eq(t.theirs.scales.n, t.x.n / LENGTH);
 	quantize(&t);
 	compare_tensor_scale(&t, &t.theirs.tensor_scale, false);
@@ -293,7 +260,7 @@ void vectors_run_nvfp4(struct vector_set *set, struct vector_case *c)
 	free(t.packed);
 	free(t.scales);
 	free(t.x.at);
-	free_outputs(&t.theirs);
+	vectors_free_outputs(&t.theirs);
 }
 
 /* The scale that the recipe ggml gives a block of largest magnitude `amax`. */

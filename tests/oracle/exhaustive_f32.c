@@ -11,9 +11,6 @@ enum {
 	N_GROUPS = 64 /* between two signs of progress */
 };
 
-#define F32_SIGN UINT32_C(0x80000000)
-#define F32_INF UINT32_C(0x7F800000)
-
 struct sweep {
 	const struct exhaustive_case *c;
 	const struct oracle *oracle;

@@ -12,8 +12,6 @@
 
 enum { BLOCK = 16, N_BLOCKS = 4, PIECE = EXHAUSTIVE_PIECE, SAMPLE = 509, SIGNIFICAND_BITS = 23 };
 
-#define F32_INF UINT32_C(0x7F800000)
-
 struct sweep {
 	const struct exhaustive_case *c;
 	enum mxfp_recipe recipe;

@@ -6,8 +6,6 @@
 
 enum { PRECISION = 64 };
 
-#define F32_SIGN UINT32_C(0x80000000)
-#define F32_INF UINT32_C(0x7F800000)
 #define F32_NAN UINT32_C(0x7FC00000)
 
 /* A code's parts: the sign, and the bits without it. */

@@ -14,6 +14,10 @@
 
 #include "kernels.h"
 
+#define F32_SIGN UINT32_C(0x80000000)
+#define F32_INF UINT32_C(0x7F800000)
+#define F32_MAX UINT32_C(0x7F7FFFFF)
+
 struct oracle {
 	const struct mxfp_format_info *format;
 	uint32_t n;        /* finite magnitudes; magnitude[c] is that of code c */

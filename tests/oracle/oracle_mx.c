@@ -6,10 +6,6 @@
 
 #include "mxfp/philox.h"
 
-#define F32_SIGN UINT32_C(0x80000000)
-#define F32_INF UINT32_C(0x7F800000)
-#define F32_MAX UINT32_C(0x7F7FFFFF)
-
 static const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE};
 
 /* e of |x| = m * 2^e, 1 <= m < 2. */

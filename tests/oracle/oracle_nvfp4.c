@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "oracle/oracle_nvfp4.h"
+#include "oracle/oracle_mx.h"
 
 #include <string.h>
 
 #include "mxfp/philox.h"
-
-#define F32_SIGN UINT32_C(0x80000000)
-#define F32_INF UINT32_C(0x7F800000)
-#define F32_MAX UINT32_C(0x7F7FFFFF)
 
 /* Any NVFP4 scale that is not NaN is below this. */
 enum { SCALE_NAN = 0x7F };
@@ -49,23 +46,6 @@ static uint32_t sub(uint32_t a, uint32_t b)
 static uint32_t add(uint32_t a, uint32_t b)
 {
 	return operate(mpfr_add, a, b);
-}
-
-static uint32_t fma32(uint32_t a, uint32_t b, uint32_t c)
-{
-	MPFR_DECL_INIT(x, 24);
-	MPFR_DECL_INIT(y, 24);
-	MPFR_DECL_INIT(z, 24);
-	MPFR_DECL_INIT(result, 24);
-
-	oracle_set_f32(x, a);
-	oracle_set_f32(y, b);
-	oracle_set_f32(z, c);
-	oracle_f32_begin();
-	int ternary = mpfr_fma(result, x, y, z, MPFR_RNDN);
-	uint32_t bits = oracle_f32_bits(result, ternary);
-	oracle_f32_end();
-	return bits;
 }
 
 /* A small rational as binary32: 2688, 1/6, 2^-6. */
@@ -262,19 +242,14 @@ static uint8_t code_of(const struct oracle_nvfp4 *o, uint32_t tensor_amax, uint8
 static uint32_t candidate_error(const struct oracle_nvfp4 *o, uint32_t tensor_amax, uint8_t scale,
                                 const uint32_t x[NVFP4_BLOCK])
 {
-	uint32_t d[NVFP4_BLOCK], lane[NVFP4_BLOCK / 2], s = encode_scale(o, tensor_amax);
+	uint32_t d[NVFP4_BLOCK], s = encode_scale(o, tensor_amax);
 	struct mxfp_counts counts = {0};
 
 	for (size_t i = 0; i < NVFP4_BLOCK; i++) {
 		uint8_t code = code_of(o, tensor_amax, scale, x[i], &rne, 0, &counts);
 		d[i] = sub(mul(x[i], s), mul(oracle_decode(o->e2m1.format, code), value_of_scale(o, scale)));
 	}
-	for (size_t j = 0; j < 8; j++)
-		lane[j] = fma32(d[j + 8], d[j + 8], mul(d[j], d[j]));
-	for (size_t half = 4; half > 0; half /= 2)
-		for (size_t j = 0; j < half; j++)
-			lane[j] = add(lane[j], lane[j + half]);
-	return lane[0];
+	return oracle_squared_error(d, NVFP4_BLOCK);
 }
 
 static uint8_t chosen_scale(const struct oracle_nvfp4 *o, uint32_t tensor_amax, uint32_t amax,

@@ -6,9 +6,6 @@
 
 enum { PRECISION = 64 };
 
-#define F32_SIGN UINT32_C(0x80000000)
-#define F32_INF UINT32_C(0x7F800000)
-
 static bool is_signed(const struct mxfp_format_info *f)
 {
 	return f->kind == MXFP_KIND_FLOAT || f->kind == MXFP_KIND_FIXED;

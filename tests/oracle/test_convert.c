@@ -15,8 +15,6 @@
 
 enum { N_ELEMENTS = MXFP_FORMAT_E3M4 + 1, N_MODES = MXFP_ROUND_SR + 1, N_CASES = N_ELEMENTS * N_MODES * 2 };
 
-#define F32_SIGN UINT32_C(0x80000000)
-
 static struct oracle oracles[N_ELEMENTS];
 
 /* Case i of N_CASES: a target, a mode, an overflow mode; and a seed and a stream of its own. */

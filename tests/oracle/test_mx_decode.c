@@ -13,8 +13,6 @@ static const enum mxfp_format formats[] = {MXFP_FORMAT_MXFP8_E4M3, MXFP_FORMAT_M
 
 enum { N_FORMATS = sizeof formats / sizeof formats[0] };
 
-#define F32_SIGN UINT32_C(0x80000000)
-
 static struct oracle oracles[N_FORMATS], bf16, f16;
 
 static void report_dequantized(const struct oracle *o, enum mxfp_format to, uint32_t code, int scale, uint32_t x,

@@ -14,8 +14,6 @@
 
 enum { N_RECIPES = MXFP_RECIPE_4OVER6 + 1, N_MODES = MXFP_ROUND_SR + 1, N_POLICIES = MXFP_NON_FINITE_SATURATE + 1 };
 
-#define F32_SIGN UINT32_C(0x80000000)
-
 static struct oracle_nvfp4 oracle;
 
 static uint8_t stored_code(const struct matrix *m, size_t row, size_t i)

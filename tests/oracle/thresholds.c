@@ -5,9 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define F32_SIGN UINT32_C(0x80000000)
-#define F32_MAX UINT32_C(0x7F7FFFFF)
-
 /* The conversion that the intervals are of. */
 struct search {
 	struct thresholds *found;
