@@ -12,10 +12,7 @@ for name in a b c; do
 	json="$json${json:+,}\"$name.weight\":{\"dtype\":\"F32\",\"shape\":[1,32],\"data_offsets\":[$at,$((at + 128))]}"
 	at=$((at + 128))
 done
-{
-	header "{$json}"
-	bytes "$half $exact $five"
-} >"$work/m.safetensors"
+safetensors "$work/m.safetensors" "{$json}" "$half $exact $five"
 
 exits 0 "" advise "$work/m.safetensors" --formats mxfp4,mxfp8-e4m3 --rules floor
 text=$(tr -s ' ' <"$work/out")

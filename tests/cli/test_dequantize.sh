@@ -14,15 +14,10 @@ half=$(echo '00000000 0000803e 0000003f 0000403f 0000803f 0000c03f 00000040 0000
 mkdir "$work/sharded"
 first=model-00001-of-00002.safetensors
 second=model-00002-of-00002.safetensors
-{
-	header '{"x.weight_packed":{"dtype":"U8","shape":[2,16],"data_offsets":[0,32]}}'
-	bytes "$(repeat 4 $codes)"
-} >"$work/sharded/$first"
-{
-	header '{"norm.weight":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]},
-		"x.weight_scale":{"dtype":"U8","shape":[2,1],"data_offsets":[4,6]}}'
-	bytes 803f0040 807e
-} >"$work/sharded/$second"
+safetensors "$work/sharded/$first" '{"x.weight_packed":{"dtype":"U8","shape":[2,16],"data_offsets":[0,32]}}' \
+	"$(repeat 4 $codes)"
+safetensors "$work/sharded/$second" '{"norm.weight":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]},
+	"x.weight_scale":{"dtype":"U8","shape":[2,1],"data_offsets":[4,6]}}' 803f0040 807e
 echo "{\"weight_map\":{\"x.weight_packed\":\"$first\",\"x.weight_scale\":\"$second\",\"norm.weight\":\"$second\"}}" \
 	>"$work/sharded/model.safetensors.index.json"
 echo '{"hidden_size":32,"quantization_config":{"quant_method":"compressed-tensors"}}' >"$work/sharded/config.json"
@@ -40,10 +35,7 @@ exits 2 "is sharded" dequantize "$work/sharded" -o "$work/one.safetensors"
 
 # decodes NAME HEADER DATA EXPECTED: a file of one layer, and its numbers in f32.
 decodes() {
-	{
-		header "$2"
-		bytes "$3"
-	} >"$work/$1.safetensors"
+	safetensors "$work/$1.safetensors" "$2" "$3"
 	exits 0 "" dequantize "$work/$1.safetensors" -o "$work/$1.back.safetensors" -q
 	numbers=$(printf '%s' "$4" | tr -d ' ')
 	same "$1" "$numbers" "$(data $((${#numbers} / 2)) "$work/$1.back.safetensors")"
@@ -74,11 +66,8 @@ exits 0 "" dequantize --help
 has "--help" "$(tr -s ' \n' ' ' <"$work/out")" "to f32 is exact but for overflow to Inf"
 
 # Shapes do not tell the two kinds of MXFP6 apart; config.json does. e2m3: 08 is 1, e3m2: 08 is .5.
-{
-	header '{"l.weight_packed":{"dtype":"U8","shape":[1,24],"data_offsets":[0,24]},
-		"l.weight_scale":{"dtype":"U8","shape":[1,1],"data_offsets":[24,25]}}'
-	bytes "$(repeat 8 088220)7f"
-} >"$work/six.safetensors"
+safetensors "$work/six.safetensors" '{"l.weight_packed":{"dtype":"U8","shape":[1,24],"data_offsets":[0,24]},
+	"l.weight_scale":{"dtype":"U8","shape":[1,1],"data_offsets":[24,25]}}' "$(repeat 8 088220)7f"
 exits 3 "six.safetensors: tensor 'l.weight_packed': not in a layout" dequantize "$work/six.safetensors" -o "$work/r"
 mkdir "$work/six"
 mv "$work/six.safetensors" "$work/six/model.safetensors"
@@ -91,10 +80,7 @@ same "e3m2" "$(repeat 32 0038)" "$(data 64 "$work/six.back/model.safetensors")"
 
 # refused PART HEADER BYTES: zeros for data.
 refused() {
-	{
-		header "$2"
-		head -c "$3" /dev/zero
-	} >"$work/refused.safetensors"
+	safetensors_zeros "$work/refused.safetensors" "$2" "$3"
 	exits 3 "$1" dequantize "$work/refused.safetensors" -o "$work/r"
 	[ ! -e "$work/r" ] || bad "a refused input left an output"
 }
@@ -106,10 +92,7 @@ refused "nothing in it is quantized" '{"a":{"dtype":"U8","shape":[40000],"data_o
 	exits 3 "nothing in it is quantized" dequantize -q "$work/refused.safetensors" -o "$work/r"
 	[ "$failures" = 0 ]
 ) || bad "what is not quantized"
-{
-	header '{"a.weight":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
-	bytes 0000803f 00000040
-} >"$work/none.safetensors"
+safetensors "$work/none.safetensors" '{"a.weight":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}' 0000803f 00000040
 exits 0 "" quantize -q "$work/none.safetensors" -o "$work/none"
 exits 0 "" dequantize "$work/none" -o "$work/none.back"
 has "summary" "$(cat "$work/out")" "0 tensors decoded to f32, 1 kept"

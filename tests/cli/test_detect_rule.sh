@@ -134,10 +134,7 @@ exits 2 "no source given; --ref SOURCE" detect-rule "$work/q"
 exits 3 "none of its quantized tensors has the name of a float tensor of" detect-rule "$work/q" \
 	--ref "$work/source.safetensors"
 exits 3 "none of its quantized tensors" detect-rule "$charlm" --ref "$charlm"
-{
-	header '{"x.weight":{"dtype":"F32","shape":[2,16],"data_offsets":[0,128]}}'
-	head -c 128 /dev/zero
-} >"$work/other.safetensors"
+safetensors_zeros "$work/other.safetensors" '{"x.weight":{"dtype":"F32","shape":[2,16],"data_offsets":[0,128]}}' 128
 exits 3 "tensor 'x.weight': has another shape than in" detect-rule "$work/block.safetensors" \
 	--ref "$work/other.safetensors"
 

@@ -6,10 +6,8 @@
 # file NAME DTYPE SHAPE HEX: a file with the tensor "t".
 file() {
 	content=$(printf '%s' "$4" | tr -d ' ')
-	{
-		header "{\"t\":{\"dtype\":\"$2\",\"shape\":$3,\"data_offsets\":[0,$((${#content} / 2))]}}"
-		bytes "$content"
-	} >"$work/$1"
+	safetensors "$work/$1" "{\"t\":{\"dtype\":\"$2\",\"shape\":$3,\"data_offsets\":[0,$((${#content} / 2))]}}" \
+		"$content"
 }
 
 # compared CODE A B: exit code of mxfp diff; its text, blanks squeezed, is in $text.
@@ -85,10 +83,8 @@ compared 1 a b
 has "shape" "$text" "| t | shape | F32 [2] | F32 [1, 2] | - | - | - | - | - |"
 
 # Names.
-{
-	header '{"t":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"new":{"dtype":"U8","shape":[],"data_offsets":[8,9]}}'
-	bytes '0000803f 00000040 00'
-} >"$work/b"
+safetensors "$work/b" '{"t":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"new":{"dtype":"U8","shape":[],"data_offsets":[8,9]}}' \
+	'0000803f 00000040 00'
 compared 1 a b
 has "only in B" "$text" "| new | only in B | - | U8 [] |"
 has "only in B" "$text" "1 tensors differ, 1 are equal"
@@ -96,10 +92,7 @@ compared 1 b a
 has "only in A" "$text" "| new | only in A | U8 [] | - |"
 
 # No tensor in common, or of one shape.
-{
-	header '{"u":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}'
-	bytes '0000803f'
-} >"$work/u"
+safetensors "$work/u" '{"u":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}' '0000803f'
 compared 1 a u
 has "nothing in common" "$text" "2 tensors differ, 0 are equal
 no tensors were compared"

@@ -66,10 +66,7 @@ cmp -s "$work/first" "$work/out" && bad "the seed changes nothing"
 model='{"a.weight":{"dtype":"BF16","shape":[256,64],"data_offsets":[0,32768]},
 	"b.experts":{"dtype":"BF16","shape":[2,128,512],"data_offsets":[32768,294912]},
 	"norm.weight":{"dtype":"BF16","shape":[64],"data_offsets":[294912,295040]}}'
-{
-	header "$model"
-	head -c 295040 /dev/zero
-} >"$work/m.safetensors"
+safetensors_zeros "$work/m.safetensors" "$model" 295040
 exits 0 "" engine --model "$work/m.safetensors" --tokens 512 --topk 2 --cores 1
 has "linear layer" "$(row '256 x 64')" "| 1 | 512 | 1088 |"
 has "experts" "$(row '128 x 512')" "| 2 | 512 | 1024 |"

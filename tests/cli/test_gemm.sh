@@ -70,11 +70,8 @@ has "C in safetensors" "$text" " c BF16 2 [1, 1]"
 has "its rule" "$text" "mxfp.gemm.acc = chain"
 
 # A model that mxfp quantize made: a row of 32 ones and one of 32 twos in MXFP4. 1.0625 is no e4m3: it becomes 1.
-{
-	header '{"x.weight":{"dtype":"F32","shape":[2,32],"data_offsets":[0,256]},
-		"y":{"dtype":"F32","shape":[1],"data_offsets":[256,260]}}'
-	bytes "$(repeat 32 $one)" "$(repeat 32 $two)" "$one"
-} >"$work/model.safetensors"
+safetensors "$work/model.safetensors" '{"x.weight":{"dtype":"F32","shape":[2,32],"data_offsets":[0,256]},
+	"y":{"dtype":"F32","shape":[1],"data_offsets":[256,260]}}' "$(repeat 32 $one)" "$(repeat 32 $two)" "$one"
 exits 0 "" quantize "$work/model.safetensors" -o "$work/model" -q
 array x.npy '<f4' False '(1, 32)' "$(repeat 32 0000883f)"
 product "W4A8" "00000042 00008042" "$work/x.npy" "$work/model:x.weight"

@@ -7,10 +7,7 @@
 # 2 GiB of zeros, which take up no space, and little time on the way there.
 header '{"a.weight":{"dtype":"F32","shape":[131072,4096],"data_offsets":[0,2147483648]}}' >"$work/large.safetensors"
 truncate -s $(($(wc -c <"$work/large.safetensors") + 2147483648)) "$work/large.safetensors"
-{
-	header '{"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}'
-	head -c 128 /dev/zero
-} >"$work/small.safetensors"
+safetensors_zeros "$work/small.safetensors" '{"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}' 128
 mkdir "$work/in"
 exits 0 "" quantize "$work/small.safetensors" -o "$work/in/old" -q
 old=$(cat "$work/in/old/"* | hex)

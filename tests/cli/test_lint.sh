@@ -33,10 +33,7 @@ damage() {
 
 # made HEX JSON: a file of hand-made tensors.
 made() {
-	{
-		header "$2"
-		bytes "$1"
-	} >"$work/made.safetensors"
+	safetensors "$work/made.safetensors" "$2" "$1"
 }
 
 for format in mxfp4 mxfp8 mxfp6-e2m3 mxint8 nvfp4; do
@@ -241,10 +238,7 @@ layer() {
 layered() {
 	at=0
 	json=$(layer 0 "$2")
-	{
-		header "{${json%,}}"
-		head -c $((4 * (56 + $2 * 4))) /dev/zero
-	} >"$work/layered/model.safetensors"
+	safetensors_zeros "$work/layered/model.safetensors" "{${json%,}}" $((4 * (56 + $2 * 4)))
 	printf '{"model_type":"llama","hidden_size":4,"num_attention_heads":2,"num_key_value_heads":1,%s}' \
 		"\"num_hidden_layers\":$1,\"num_experts\":$3" >"$work/layered/config.json"
 }

@@ -17,10 +17,7 @@ model() {
 		all="$all $2" at=$((at + 128))
 		shift 2
 	done
-	{
-		header "{$json}"
-		bytes "$all"
-	} >"$file"
+	safetensors "$file" "{$json}" "$all"
 }
 # promoted BITS FILE: the promoted tensors, in order.
 promoted() {

@@ -155,15 +155,12 @@ exits 2 "config.json cannot say 'nvfp4'" quantize "$work/one.safetensors" -o "$w
 # A model: experts, padding, what is kept, config.json. Tensor data are the row above in bf16, 64 bytes, repeated.
 mkdir "$work/model"
 row=$(echo $bf16 $bf16)
-{
-	header '{"__metadata__":{"format":"np","note":"kept","mxfp.rule":"not"},
-		"mlp.experts.gate_up_proj":{"dtype":"BF16","shape":[2,1,32],"data_offsets":[0,128]},
-		"a.weight":{"dtype":"BF16","shape":[2,16],"data_offsets":[128,192]},
-		"mlp.gate.weight":{"dtype":"BF16","shape":[1,32],"data_offsets":[192,256]},
-		"ids":{"dtype":"I64","shape":[8],"data_offsets":[256,320]},
-		"none.weight":{"dtype":"BF16","shape":[0,32],"data_offsets":[320,320]}}'
-	bytes "$(repeat 5 "$row")"
-} >"$work/model/model.safetensors"
+safetensors "$work/model/model.safetensors" '{"__metadata__":{"format":"np","note":"kept","mxfp.rule":"not"},
+	"mlp.experts.gate_up_proj":{"dtype":"BF16","shape":[2,1,32],"data_offsets":[0,128]},
+	"a.weight":{"dtype":"BF16","shape":[2,16],"data_offsets":[128,192]},
+	"mlp.gate.weight":{"dtype":"BF16","shape":[1,32],"data_offsets":[192,256]},
+	"ids":{"dtype":"I64","shape":[8],"data_offsets":[256,320]},
+	"none.weight":{"dtype":"BF16","shape":[0,32],"data_offsets":[320,320]}}' "$(repeat 5 "$row")"
 echo '{"model_type":"test","quantization_config":null}' >"$work/model/config.json"
 echo text >"$work/model/tokenizer.txt"
 exits 0 "" quantize "$work/model" -o "$work/m"
@@ -259,11 +256,8 @@ if command -v python3 >/dev/null 2>&1; then
 fi
 
 # Names that would collide, NaN, Inf, and what is quantized already.
-{
-	header '{"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]},
-		"a.weight_scale":{"dtype":"F32","shape":[1],"data_offsets":[128,132]}}'
-	head -c 132 /dev/zero
-} >"$work/clash.safetensors"
+safetensors_zeros "$work/clash.safetensors" '{"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]},
+	"a.weight_scale":{"dtype":"F32","shape":[1],"data_offsets":[128,132]}}' 132
 exits 3 "tensor 'a.weight': quantized it needs the name 'a.weight_scale'" \
 	quantize "$work/clash.safetensors" -o "$work/n"
 {
@@ -287,14 +281,9 @@ exits 3 "already quantized" quantize "$work/n" -o "$work/nn"
 # 2688/amax: 2688, 672 and 1344, and for all of them together 672, which is 0x44280000.
 mkdir "$work/qkv"
 one='{"dtype":"F32","shape":[1,32],"data_offsets"'
-{
-	header "{\"q_proj.weight\":$one:[0,128]}}"
-	bytes "$(repeat 31 00000000)0000803f"
-} >"$work/qkv/a.safetensors"
-{
-	header "{\"k_proj.weight\":$one:[0,128]},\"o_proj.weight\":$one:[128,256]},\"v_proj.weight\":$one:[256,384]}}"
-	bytes "$(repeat 31 00000000)00008040 $(repeat 31 00000000)00000041 $(repeat 31 00000000)00000040"
-} >"$work/qkv/b.safetensors"
+safetensors "$work/qkv/a.safetensors" "{\"q_proj.weight\":$one:[0,128]}}" "$(repeat 31 00000000)0000803f"
+safetensors "$work/qkv/b.safetensors" "{\"k_proj.weight\":$one:[0,128]},\"o_proj.weight\":$one:[128,256]},\"v_proj.weight\":$one:[256,384]}}" \
+	"$(repeat 31 00000000)00008040 $(repeat 31 00000000)00000041 $(repeat 31 00000000)00000040"
 printf '{"weight_map":{"q_proj.weight":"a.safetensors","k_proj.weight":"b.safetensors",%s}}' \
 	'"o_proj.weight":"b.safetensors","v_proj.weight":"b.safetensors"' >"$work/qkv/model.safetensors.index.json"
 # scales DIR: the tensor scales of q; k, o, v, which begin the data. o has the largest magnitude 8: 336.

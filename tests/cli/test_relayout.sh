@@ -68,11 +68,8 @@ for p in $(seq 0 15); do
 	x4=$x4$(count $((2 * p)) $((2 * p + 1)))$(count $((32 + 2 * p)) $((33 + 2 * p)))
 done
 x4=$x4$(repeat 448 00)7e807f81$(repeat 28 7f)
-{
-	header '{"a.weight_packed":{"dtype":"U8","shape":[2,32],"data_offsets":[0,64]},
-		"a.weight_scale":{"dtype":"U8","shape":[2,2],"data_offsets":[64,68]}}'
-	bytes "$plain$plain_scales"
-} >"$work/plain.safetensors"
+safetensors "$work/plain.safetensors" '{"a.weight_packed":{"dtype":"U8","shape":[2,32],"data_offsets":[0,64]},
+	"a.weight_scale":{"dtype":"U8","shape":[2,2],"data_offsets":[64,68]}}' "$plain$plain_scales"
 exits 0 "" relayout "$work/plain.safetensors" -o "$work/x4.safetensors" -l trn-x4
 has "table" "$(tr -s ' ' <"$work/out")" "| a.weight | mxfp4 [2, 64] | reordered | - | - |"
 same "tiles" "$x4" "$(data 544 "$work/x4.safetensors")"
@@ -125,11 +122,8 @@ checks=$((checks + 1))
 cmp -s "$work/x4.safetensors" "$work/again.safetensors" || bad "bands to bands"
 # Four codes of 8 bits, the first in the lowest byte: bytes 4p to 4p + 3.
 for type in E4M3 E5M2; do
-	{
-		header "{\"a.weight\":{\"dtype\":\"F8_$type\",\"shape\":[1,32],\"data_offsets\":[0,32]},
-			\"a.weight_scale\":{\"dtype\":\"U8\",\"shape\":[1,1],\"data_offsets\":[32,33]}}"
-		bytes "$(count 1 32)70"
-	} >"$work/one.safetensors"
+	safetensors "$work/one.safetensors" "{\"a.weight\":{\"dtype\":\"F8_$type\",\"shape\":[1,32],\"data_offsets\":[0,32]},
+		\"a.weight_scale\":{\"dtype\":\"U8\",\"shape\":[1,1],\"data_offsets\":[32,33]}}" "$(count 1 32)70"
 	exits 0 "" relayout "$work/one.safetensors" -o "$work/x4.safetensors" -l trn-x4 -fq
 	same "tiles of $type" "$(count 1 32)$(repeat 480 00)70$(repeat 15 7f)" "$(data 528 "$work/x4.safetensors")"
 	exits 0 "" relayout "$work/x4.safetensors" -o "$work/to.safetensors" -l compressed-tensors -fq
@@ -254,10 +248,7 @@ exits 2 "unknown value 'quarks': did you mean 'quark'" relayout "$work/ct.safete
 exits 2 "no output given" relayout "$work/ct.safetensors"
 
 # .npy: 118 bytes of header after 10, as NumPy pads it, in C order.
-{
-	header '{"a":{"dtype":"I16","shape":[2,3],"data_offsets":[0,12]}}'
-	bytes "$(count 1 12)"
-} >"$work/array.safetensors"
+safetensors "$work/array.safetensors" '{"a":{"dtype":"I16","shape":[2,3],"data_offsets":[0,12]}}' "$(count 1 12)"
 exits 0 "" relayout "$work/array.safetensors" -o "$work/to.npy"
 same "array" "934e554d505901007600" "$(hex <"$work/to.npy" | cut -c 1-20)"
 has "array" "$(tail -c +11 "$work/to.npy" | head -c 60)" "{'descr': '<i2', 'fortran_order': False, 'shape': (2, 3), } "
@@ -277,15 +268,10 @@ cmp -s "$work/to.npy" "$work/f32.npy" || bad "dequantize to .npy"
 
 # A sharded model: codes and scales in different files, config.json, other files, and no configuration of before.
 mkdir "$work/model"
-{
-	header '{"__metadata__":{"note":"kept"},"a.weight_packed":{"dtype":"U8","shape":[2,32],"data_offsets":[0,64]}}'
-	bytes "$plain"
-} >"$work/model/one.safetensors"
-{
-	header '{"a.weight_scale":{"dtype":"U8","shape":[2,2],"data_offsets":[0,4]},
-		"b.weight":{"dtype":"BF16","shape":[1,1],"data_offsets":[4,6]}}'
-	bytes "$plain_scales 803f"
-} >"$work/model/two.safetensors"
+safetensors "$work/model/one.safetensors" '{"__metadata__":{"note":"kept"},"a.weight_packed":{"dtype":"U8","shape":[2,32],"data_offsets":[0,64]}}' \
+	"$plain"
+safetensors "$work/model/two.safetensors" '{"a.weight_scale":{"dtype":"U8","shape":[2,2],"data_offsets":[0,4]},
+	"b.weight":{"dtype":"BF16","shape":[1,1],"data_offsets":[4,6]}}' "$plain_scales 803f"
 echo '{"weight_map":{"a.weight_packed":"one.safetensors","a.weight_scale":"two.safetensors",
 	"b.weight":"two.safetensors"}}' \
 	>"$work/model/model.safetensors.index.json"

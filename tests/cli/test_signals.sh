@@ -15,10 +15,7 @@ large() {
 f32='{"a.weight":{"dtype":"F32","shape":[2097152,4096],"data_offsets":[0,34359738368]}}'
 large "$work/large.safetensors" "$f32" 34359738368
 large "$work/again.safetensors" "$f32" 34359738368
-{
-	header '{"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}'
-	head -c 128 /dev/zero
-} >"$work/small.safetensors"
+safetensors_zeros "$work/small.safetensors" '{"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}' 128
 exits 0 "" quantize "$work/small.safetensors" -o "$work/quantized" -q
 exits 0 "" quantize "$work/small.safetensors" -o "$work/part" --part 1/1 -q
 mkdir "$work/expected"

@@ -7,10 +7,8 @@ model=${srcdir:-.}/examples/charlm.safetensors
 # A row of 32: (6 4 0 -3 0.5 2 1 1 0 ...), then 16 ones. At 4:16 the first group keeps 6, 4, -3 and 2 (mask 2b 00), the
 # second its first four (0f 00). amax 6 gives scale 2^0 under floor: codes 7 6 d 4 and 2 2 2 2, low nibble first.
 one=0000803f
-{
-	header '{"x.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}'
-	bytes "0000c040 00008040 00000000 000040c0 0000003f 00000040 $one $one $(repeat 8 00000000) $(repeat 16 $one)"
-} >"$work/row.safetensors"
+safetensors "$work/row.safetensors" '{"x.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}' \
+	"0000c040 00008040 00000000 000040c0 0000003f 00000040 $one $one $(repeat 8 00000000) $(repeat 16 $one)"
 exits 0 "" quantize "$work/row.safetensors" -o "$work/row" --sparsity 4:16 --rule floor
 has "summary" "$(cat "$work/out")" "sparsity 4:16"
 # Tensors lie by dtype, then name: mask, scale, kept codes.
@@ -62,10 +60,8 @@ for format in mxfp4 nvfp4 mxfp6-e2m3 mxfp6-e3m2 mxfp8-e5m2 mxint8; do
 done
 
 # Rows that are not whole blocks stay as they are.
-{
-	header '{"x.weight":{"dtype":"F32","shape":[1,33],"data_offsets":[0,132]}}'
-	bytes "$(repeat 33 $one)"
-} >"$work/33.safetensors"
+safetensors "$work/33.safetensors" '{"x.weight":{"dtype":"F32","shape":[1,33],"data_offsets":[0,132]}}' \
+	"$(repeat 33 $one)"
 exits 0 "" quantize "$work/33.safetensors" -o "$work/33" --sparsity 4:16 --pad-tail
 has "rows of 33" "$(cat "$work/out")" "kept | row length is not a multiple of the block, which --sparsity needs"
 exits 2 "--sparsity: unknown value '3:16': did you mean '4:16'?" quantize "$model" -o "$work/no" --sparsity 3:16
@@ -73,13 +69,10 @@ exits 2 "--sparsity: unknown value '4:016'" quantize "$model" -o "$work/no" --sp
 
 # sparse NAME METADATA MASKS CODES SCALES EXTRA DATA: a file of the row above, or nearly.
 sparse() {
-	{
-		header "{\"__metadata__\":{$2},
-			\"x.weight_mask\":{\"dtype\":\"U8\",\"shape\":$3,\"data_offsets\":[0,4]},
-			\"x.weight_scale\":{\"dtype\":\"U8\",\"shape\":$5,\"data_offsets\":[4,5]},
-			\"x.weight_sparse\":{\"dtype\":\"U8\",\"shape\":$4,\"data_offsets\":[5,9]}}"
-		bytes "$6"
-	} >"$work/$1.safetensors"
+	safetensors "$work/$1.safetensors" "{\"__metadata__\":{$2},
+		\"x.weight_mask\":{\"dtype\":\"U8\",\"shape\":$3,\"data_offsets\":[0,4]},
+		\"x.weight_scale\":{\"dtype\":\"U8\",\"shape\":$5,\"data_offsets\":[4,5]},
+		\"x.weight_sparse\":{\"dtype\":\"U8\",\"shape\":$4,\"data_offsets\":[5,9]}}" "$6"
 }
 ours='"mxfp.weights":"mxfp4","mxfp.sparsity":"4:16"'
 good=2b000f007f674d2222
@@ -115,11 +108,8 @@ sparse unsaid '"mxfp.weights":"mxfp4"' '[1,4]' '[1,4]' '[1,1]' $good
 wrong unsaid "metadata 'mxfp.sparsity': '' is not a known pattern"
 sparse zero '"mxfp.weights":"mxfp4","mxfp.sparsity":"0:0"' '[1,4]' '[1,4]' '[1,1]' $good
 wrong zero "metadata 'mxfp.sparsity': '0:0' is not a known pattern"
-{
-	header "{\"__metadata__\":{$ours},\"x.weight_scale\":{\"dtype\":\"U8\",\"shape\":[1,1],\"data_offsets\":[0,1]},
-		\"x.weight_sparse\":{\"dtype\":\"U8\",\"shape\":[1,4],\"data_offsets\":[1,5]}}"
-	bytes 7f674d2222
-} >"$work/maskless.safetensors"
+safetensors "$work/maskless.safetensors" "{\"__metadata__\":{$ours},\"x.weight_scale\":{\"dtype\":\"U8\",\"shape\":[1,1],\"data_offsets\":[0,1]},
+	\"x.weight_sparse\":{\"dtype\":\"U8\",\"shape\":[1,4],\"data_offsets\":[1,5]}}" 7f674d2222
 wrong maskless "tensor 'x.weight_sparse': 'x.weight_mask' is missing"
 same "nothing was written" "" "$(ls "$work"/no* 2>/dev/null)"
 finish
