@@ -10,6 +10,8 @@
 #include <check.h>
 #include <stdint.h>
 
+#define assert_status(call, want) ck_assert_int_eq((int)(call), (int)(want))
+
 /* A test, whose body follows. */
 #define TEST(name) TEST_LOOP(name, 1)
 

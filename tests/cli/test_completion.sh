@@ -69,8 +69,7 @@ same "tensors of no model" "" "$(offers quantize notes.txt --ignore '')$(offers 
 
 for shell in bash zsh fish; do
 	exits 0 "" completion $shell
-	checks=$((checks + 1))
-	cmp -s "$work/out" "$scripts/mxfp.$shell" || bad "mxfp completion $shell does not print mxfp.$shell"
+	check "mxfp completion $shell does not print mxfp.$shell" cmp -s "$work/out" "$scripts/mxfp.$shell"
 done
 exits 2 "completion: unknown shell 'tcsh'; mxfp completion --help lists them" completion tcsh
 exits 2 "missing operand" completion

@@ -114,12 +114,10 @@ for run in "relayout -l compressed-tensors" "dequantize --threads 1"; do
 	exits 0 "" $run "$work/x4.safetensors" -o "$work/from_x4.safetensors" -fq
 	# shellcheck disable=SC2086
 	exits 0 "" $run "$work/rows.safetensors" -o "$work/from_rows.safetensors" -fq
-	checks=$((checks + 1))
-	cmp -s "$work/from_x4.safetensors" "$work/from_rows.safetensors" || bad "$run: bands: other bytes than of rows"
+	check "$run: bands: other bytes than of rows" cmp -s "$work/from_x4.safetensors" "$work/from_rows.safetensors"
 done
 exits 0 "" relayout "$work/x4.safetensors" -o "$work/again.safetensors" -l trn-x4 -fq
-checks=$((checks + 1))
-cmp -s "$work/x4.safetensors" "$work/again.safetensors" || bad "bands to bands"
+check "bands to bands" cmp -s "$work/x4.safetensors" "$work/again.safetensors"
 # Four codes of 8 bits, the first in the lowest byte: bytes 4p to 4p + 3.
 for type in E4M3 E5M2; do
 	safetensors "$work/one.safetensors" "{\"a.weight\":{\"dtype\":\"F8_$type\",\"shape\":[1,32],\"data_offsets\":[0,32]},

@@ -78,21 +78,17 @@ has "nothing" "$(cat "$work/out")" "Nothing was measured"
 exits 0 "" report --json --threads 1 "$model" --tokens 2
 mv "$work/out" "$work/one"
 exits 0 "" report --json --threads 3 "$model" --tokens 2
-checks=$((checks + 1))
-cmp -s "$work/one" "$work/out" || bad "threads change the report"
+check "threads change the report" cmp -s "$work/one" "$work/out"
 exits 0 "" --isa ref report --json --tokens 1 --formats mxfp4,nvfp4 "$model"
 mv "$work/out" "$work/reference"
 exits 0 "" report --json --tokens 1 --formats mxfp4,nvfp4 "$model"
-checks=$((checks + 1))
-cmp -s "$work/reference" "$work/out" || bad "the tier changes the report"
+check "the tier changes the report" cmp -s "$work/reference" "$work/out"
 exits 0 "" report --json --sparsity 4:16 --threads 1 --tokens 1 --formats mxfp4,nvfp4 "$model"
 mv "$work/out" "$work/one.pruned"
 exits 0 "" report --json --sparsity 4:16 --threads 2 --tokens 1 --formats mxfp4,nvfp4 "$model"
-checks=$((checks + 1))
-cmp -s "$work/one.pruned" "$work/out" || bad "threads change the report of pruned weights"
+check "threads change the report of pruned weights" cmp -s "$work/one.pruned" "$work/out"
 exits 0 "" --isa ref report --json --sparsity 4:16 --tokens 1 --formats mxfp4,nvfp4 "$model"
-checks=$((checks + 1))
-cmp -s "$work/one.pruned" "$work/out" || bad "the tier changes the report of pruned weights"
+check "the tier changes the report of pruned weights" cmp -s "$work/one.pruned" "$work/out"
 exits 0 "" report --json --seed 1 "$model" --tokens 2
 checks=$((checks + 1))
 ! cmp -s "$work/one" "$work/out" || bad "the seed does not change the report"
@@ -117,8 +113,7 @@ written() {
 	[ "$option" != rule ] || plural=rules
 	exits 0 "" report --json "$model" --tokens 2 --formats "$format" "--$plural" "$choice" "$@"
 	numbers >"$work/memory"
-	checks=$((checks + 1))
-	cmp "$work/against" "$work/memory" || bad "$format $choice: a file measures otherwise than memory"
+	check "$format $choice: a file measures otherwise than memory" cmp "$work/against" "$work/memory"
 }
 
 written mxfp4 rule mse
@@ -217,8 +212,7 @@ exits 2 "--force" report "$model" -o "$work/report.md"
 exits 0 "" report "$model" --tokens 2 -o "$work/report.md" --force --formats nvfp4 --nvfp4-recipe te,4over6
 has "recipes" "$(cat "$work/report.md")" "4over6"
 exits 0 "" report "$model" --tokens 2 -o "$work/report.json"
-checks=$((checks + 1))
-cmp -s "$work/one" "$work/report.json" || bad "report.json is not what --json prints"
+check "report.json is not what --json prints" cmp -s "$work/one" "$work/report.json"
 same "partial output" "" "$(find "$work" -name '.*' -type f)"
 
 # Never over one that is read.

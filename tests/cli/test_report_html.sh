@@ -54,8 +54,7 @@ has "licence" "$(cat "$work/charlm.html")" "Permission is hereby granted"
 # The same input gives the same bytes; nothing replaces a file unasked; a missed limit still leaves the page.
 mv "$work/small.html" "$work/first.html"
 small -o "$work/small.html" --threads 1
-checks=$((checks + 1))
-cmp "$work/first.html" "$work/small.html" || bad "two reports differ"
+check "two reports differ" cmp "$work/first.html" "$work/small.html"
 exits 2 "--force" report "$work/small.safetensors" -o "$work/small.html"
 exits 1 "a.weight" report -f mxfp4 -r floor "$work/small.safetensors" --fail-under SQNR=13.96 --ignore "$hostile" \
 	-o "$work/limit.html"
@@ -125,8 +124,7 @@ for size in 1280 390; do
 			says "$fault" 0
 		done
 		says rows 5
-		checks=$((checks + 1))
-		[ "$(wc -c <"$picture")" -gt 40000 ] || bad "$picture shows little"
+		check "$picture shows little" test "$(wc -c <"$picture")" -gt 40000
 	done
 done
 

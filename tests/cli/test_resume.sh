@@ -85,8 +85,7 @@ if ${CC:-cc} -shared -fPIC -o "$shim" "${srcdir:-.}/tests/cli/preload_io.c" 2>/d
 			continued "call $at" quantize "$work/small" -o "$out" $force
 		done
 		same "code of the run that was not killed" 0 $ended
-		checks=$((checks + 1))
-		[ $at -gt 25 ] || bad "only $at calls"
+		check "only $at calls" test $at -gt 25
 	done
 	mxfp=$slow
 else
@@ -105,8 +104,7 @@ left() {
 		ulimit -f 8
 		exec "$mxfp" quantize "$work/small" -o "$out" -q --resume "$@"
 	) 2>/dev/null
-	checks=$((checks + 1))
-	[ -e "$out.partial/fingerprint.json" ] || bad "nothing is left"
+	check "nothing is left" test -e "$out.partial/fingerprint.json"
 }
 
 # What is left is not mixed with anything else.

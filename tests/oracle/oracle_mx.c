@@ -152,7 +152,8 @@ static uint32_t error_at(const struct oracle *element, const uint32_t x[MX_BLOCK
 	return oracle_squared_error(d, MX_BLOCK);
 }
 
-int oracle_scale(enum mxfp_rule rule, const struct oracle *element, const uint32_t x[MX_BLOCK])
+/* s of any rule for a block of finite numbers that are not all zero. */
+static int oracle_scale(enum mxfp_rule rule, const struct oracle *element, const uint32_t x[MX_BLOCK])
 {
 	uint32_t amax = 0;
 

@@ -16,9 +16,6 @@ int oracle_scale_clamp(int s);
    contract. */
 uint32_t oracle_squared_error(const uint32_t *d, int n);
 
-/* s of any rule for a block of finite numbers that are not all zero. */
-int oracle_scale(enum mxfp_rule rule, const struct oracle *element, const uint32_t x[MX_BLOCK]);
-
 /* One block: 32 codes, those of padding 0, and a scale byte. */
 struct oracle_block {
 	uint8_t codes[MX_BLOCK];

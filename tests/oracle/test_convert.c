@@ -59,7 +59,7 @@ static void compare(const struct oracle *o, const void *src, enum mxfp_format sr
 	ck_assert_ptr_nonnull(dst);
 	dst[bytes] = 0xA5;
 	with_counts.counts = &counts;
-	ck_assert_int_eq((int)mxfp_convert(dst, to->format, src, src_format, n, &with_counts), (int)MXFP_OK);
+	assert_status(mxfp_convert(dst, to->format, src, src_format, n, &with_counts), MXFP_OK);
 	for (size_t i = 0; i < n; i++) {
 		uint32_t x = oracle_decode(from, stored(from, src, i));
 		uint32_t random = r.mode == MXFP_ROUND_SR ?

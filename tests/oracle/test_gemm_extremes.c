@@ -82,10 +82,10 @@ static void multiply(const char *isa, const struct operand *a, const struct oper
 
 	fill(a, m, codes[0], scales[0], &left);
 	fill(w, N, codes[1], scales[1], &right);
-	ck_assert_int_eq((int)mxfp_gemm_workspace_size(&product, 1, &options, &bytes), (int)MXFP_OK);
+	assert_status(mxfp_gemm_workspace_size(&product, 1, &options, &bytes), MXFP_OK);
 	void *workspace = malloc(bytes);
 	ck_assert_ptr_nonnull(workspace);
-	ck_assert_int_eq((int)mxfp_gemm(&product, &options, workspace, bytes), (int)MXFP_OK);
+	assert_status(mxfp_gemm(&product, &options, workspace, bytes), MXFP_OK);
 	free(workspace);
 	for (size_t i = 0; i < m * N; i++)
 		ck_assert_msg(mxfp_f32_bits(c[i]) == want, "%s x %s, %zu rows: C[%zu][%zu] is %08" PRIX32 ", not %08" PRIX32,

@@ -48,7 +48,7 @@ static struct mxfp_matrix quantized(enum mxfp_format format, const float *number
 	mxfp_blocks_size(format, rows, cols, &size);
 	blocks.codes = matrix_allocate(size.codes_bytes);
 	blocks.scales = matrix_allocate(size.scales_bytes);
-	ck_assert_int_eq((int)mxfp_quantize(&blocks, numbers, MXFP_FORMAT_F32, 0, &options), (int)MXFP_OK);
+	assert_status(mxfp_quantize(&blocks, numbers, MXFP_FORMAT_F32, 0, &options), MXFP_OK);
 	return (struct mxfp_matrix){.format = format, .rows = rows, .cols = cols, .data = blocks.codes,
 	                            .stride = size.codes_row_bytes, .scales = blocks.scales,
 	                            .scales_stride = size.scales_row_bytes};
@@ -115,10 +115,10 @@ static void try_layer(struct random *r, const char *name, const float *weights, 
 	struct mxfp_gemm_ref_job job = {.a = &a, .w = &w, .rows = ROWS, .cols = n, .pass = PASS, .c = want};
 	size_t bytes;
 
-	ck_assert_int_eq((int)mxfp_gemm_workspace_size(&product, 1, &options, &bytes), (int)MXFP_OK);
+	assert_status(mxfp_gemm_workspace_size(&product, 1, &options, &bytes), MXFP_OK);
 	void *workspace = malloc(bytes);
 	ck_assert(workspace != NULL && want != NULL);
-	ck_assert_int_eq((int)mxfp_gemm(&product, &options, workspace, bytes), (int)MXFP_OK);
+	assert_status(mxfp_gemm(&product, &options, workspace, bytes), MXFP_OK);
 	mxfp_gemm_ref(&job);
 	compare(&job, c, name);
 	free(workspace);

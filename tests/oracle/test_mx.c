@@ -86,7 +86,7 @@ static void quantize_and_check(struct matrix *m, const struct oracle *o, const s
 
 	with_counts.counts = &counts;
 	mxfp_blocks_size(m->blocks.format, m->rows, m->cols, &size);
-	ck_assert_int_eq((int)mxfp_quantize(&m->blocks, m->src, m->src_format, m->stride, &with_counts), (int)MXFP_OK);
+	assert_status(mxfp_quantize(&m->blocks, m->src, m->src_format, m->stride, &with_counts), MXFP_OK);
 	check_blocks(m, o, options, &counts);
 	matrix_check_gaps(m->blocks.codes, m->codes_bytes, size.codes_row_bytes, m->blocks.codes_stride);
 	matrix_check_gaps(m->blocks.scales, m->scales_bytes, size.scales_row_bytes, m->blocks.scales_stride);
@@ -215,7 +215,7 @@ TEST_LOOP(non_finite_is_refused_where_asked, N_FORMATS)
 		options.first_non_finite = &index;
 		options.counts = &counts;
 		options.via_bf16 = i % 6 >= 4;
-		ck_assert_int_eq((int)mxfp_quantize(&m.blocks, m.src, MXFP_FORMAT_F32, m.stride, &options), (int)MXFP_OK);
+		assert_status(mxfp_quantize(&m.blocks, m.src, MXFP_FORMAT_F32, m.stride, &options), MXFP_OK);
 		ck_assert_uint_eq(index, 77);
 		ck_assert_uint_ne(*(uint8_t *)m.blocks.scales, 0xFF);
 		counts = before;
@@ -223,8 +223,7 @@ TEST_LOOP(non_finite_is_refused_where_asked, N_FORMATS)
 		memset(m.blocks.scales, MATRIX_CANARY, m.scales_bytes);
 		((uint32_t *)m.src)[want / 70 * 72 + want % 70] = bad[i % 6];
 		((uint32_t *)m.src)[3 * 72 + 69] = bad[0]; /* a later one */
-		ck_assert_int_eq((int)mxfp_quantize(&m.blocks, m.src, MXFP_FORMAT_F32, m.stride, &options),
-		                 (int)MXFP_ERR_NON_FINITE);
+		assert_status(mxfp_quantize(&m.blocks, m.src, MXFP_FORMAT_F32, m.stride, &options), MXFP_ERR_NON_FINITE);
 		ck_assert_uint_eq(index, options.first_index + want);
 		ck_assert_mem_eq(&counts, &before, sizeof counts);
 		matrix_check_gaps(m.blocks.codes, m.codes_bytes, 0, m.blocks.codes_stride);
@@ -250,7 +249,7 @@ TEST(a_replaced_inf_saturates_as_what_it_became)
 
 		options.round = rounds[i];
 		options.counts = &counts;
-		ck_assert_int_eq((int)mxfp_quantize(&b, x, MXFP_FORMAT_F32, 0, &options), (int)MXFP_OK);
+		assert_status(mxfp_quantize(&b, x, MXFP_FORMAT_F32, 0, &options), MXFP_OK);
 		ck_assert_uint_eq(scale, 112 + 127);
 		ck_assert_uint_eq(codes[0], 0x7B);
 		ck_assert_mem_eq(&counts, (&(struct mxfp_counts){.saturated = i == 0, .inf = 1}), sizeof counts);
@@ -271,14 +270,14 @@ TEST(what_bf16_makes_inf_has_overflowed)
 		.format = MXFP_FORMAT_MXFP4, .rows = 1, .cols = MX_BLOCK, .codes = codes, .scales = &scale};
 
 	options.counts = &counts;
-	ck_assert_int_eq((int)mxfp_quantize(&b, x, MXFP_FORMAT_F32, 0, &options), (int)MXFP_OK);
+	assert_status(mxfp_quantize(&b, x, MXFP_FORMAT_F32, 0, &options), MXFP_OK);
 	ck_assert_uint_eq(scale, 0xFF);
 	ck_assert_mem_eq(codes, no_codes, sizeof codes);
 	ck_assert_mem_eq(&counts, &(struct mxfp_counts){.overflowed = 2}, sizeof counts);
 
 	counts = (struct mxfp_counts){0};
 	options.non_finite = MXFP_NON_FINITE_SATURATE;
-	ck_assert_int_eq((int)mxfp_quantize(&b, x, MXFP_FORMAT_F32, 0, &options), (int)MXFP_OK);
+	assert_status(mxfp_quantize(&b, x, MXFP_FORMAT_F32, 0, &options), MXFP_OK);
 	ck_assert_uint_eq(scale, 125 + 127);
 	ck_assert_mem_eq(codes, saturated_codes, sizeof codes);
 	ck_assert_mem_eq(&counts, (&(struct mxfp_counts){.saturated = 3, .overflowed = 2, .flushed = 1}), sizeof counts);

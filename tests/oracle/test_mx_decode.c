@@ -79,7 +79,7 @@ TEST_LOOP(every_code_at_every_scale_dequantizes, N_FORMATS)
 		const struct mxfp_matrix matrix = mxfp_blocks_matrix(&m.blocks);
 		const struct mxfp_exec exec = {.threads = (unsigned)t};
 		memset(dst, MATRIX_CANARY, 256 * (cols + 3) * 4);
-		ck_assert_int_eq((int)mxfp_dequantize(&matrix, dst, to[t], cols + 3, &exec), (int)MXFP_OK);
+		assert_status(mxfp_dequantize(&matrix, dst, to[t], cols + 3, &exec), MXFP_OK);
 		for (size_t i = 0; i < 256 * (cols + 3); i++) {
 			uint32_t x = stored(dst, i, bytes), row = (uint32_t)(i / (cols + 3)), code = (uint32_t)(i % (cols + 3));
 			uint32_t want = code >= cols ? UINT32_C(0xA5A5A5A5) >> (32 - 8 * bytes) :

@@ -63,7 +63,7 @@ static void quantize_and_check(struct matrix *m, const struct mxfp_quantize_opti
 	counting.counts = &counts;
 	oracle.recipe = options->recipe;
 	mxfp_blocks_size(MXFP_FORMAT_NVFP4, m->rows, m->cols, &size);
-	ck_assert_int_eq((int)mxfp_quantize(&m->blocks, m->src, m->src_format, m->stride, &counting), (int)MXFP_OK);
+	assert_status(mxfp_quantize(&m->blocks, m->src, m->src_format, m->stride, &counting), MXFP_OK);
 	ck_assert_uint_eq(mxfp_f32_bits(m->blocks.tensor_scale), oracle_nvfp4_tensor_scale(&oracle, amax, &divides));
 	ck_assert_int_eq(m->blocks.tensor_scale_divides, divides);
 	for (size_t row = 0; row < m->rows; row++)
@@ -195,9 +195,9 @@ TEST_LOOP(finite_stays_finite_and_zero_zero, N_RECIPES)
 		for (size_t i = 0; i < ROWS * COLS; i++)
 			x[i] = (uint32_t)random_below(&r, 2) << 31 |
 			       (i % 3 == 0 || i < COLS / 2 ? 0 : random_below(&r, top + 1));
-		ck_assert_int_eq((int)mxfp_quantize(&m.blocks, x, MXFP_FORMAT_F32, 0, &options), (int)MXFP_OK);
+		assert_status(mxfp_quantize(&m.blocks, x, MXFP_FORMAT_F32, 0, &options), MXFP_OK);
 		const struct mxfp_matrix blocks = mxfp_blocks_matrix(&m.blocks);
-		ck_assert_int_eq((int)mxfp_dequantize(&blocks, decoded, MXFP_FORMAT_F32, 0, NULL), (int)MXFP_OK);
+		assert_status(mxfp_dequantize(&blocks, decoded, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
 		for (size_t i = 0; i < ROWS * COLS; i++)
 			if ((decoded[i] & ~F32_SIGN) >= MXFP_F32_INF ||
 			    ((x[i] & ~F32_SIGN) == 0 && (decoded[i] & ~F32_SIGN) != 0))
@@ -259,8 +259,7 @@ TEST_LOOP(non_finite_numbers_follow_the_policy, N_RECIPES * N_POLICIES)
 			((uint32_t *)m.src)[i] = i % 3 == 0 ? UINT32_C(0x7FC00000) : UINT32_C(0x7F800000);
 		quantize_and_check(&m, &options);
 	} else {
-		ck_assert_int_eq((int)mxfp_quantize(&m.blocks, m.src, MXFP_FORMAT_F32, m.stride, &options),
-		                 (int)MXFP_ERR_NON_FINITE);
+		assert_status(mxfp_quantize(&m.blocks, m.src, MXFP_FORMAT_F32, m.stride, &options), MXFP_ERR_NON_FINITE);
 		ck_assert_uint_eq(index, options.first_index + want);
 		matrix_check_gaps(m.blocks.codes, m.codes_bytes, 0, m.blocks.codes_stride);
 		matrix_check_gaps(m.blocks.scales, m.scales_bytes, 0, m.blocks.scales_stride);

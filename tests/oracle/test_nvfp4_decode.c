@@ -41,7 +41,7 @@ static void compare(const struct mxfp_blocks *blocks, uint32_t tensor_scale, con
 	enum mxfp_format format = target->format->format;
 
 	const struct mxfp_matrix matrix = mxfp_blocks_matrix(blocks);
-	ck_assert_int_eq((int)mxfp_dequantize(&matrix, values, format, 0, NULL), (int)MXFP_OK);
+	assert_status(mxfp_dequantize(&matrix, values, format, 0, NULL), MXFP_OK);
 	for (size_t i = 0; i < N; i++) {
 		struct mxfp_counts counts = {0};
 		uint8_t code = i % NVFP4_BLOCK, scale = (uint8_t)(i / NVFP4_BLOCK);

@@ -95,7 +95,7 @@ TEST_LOOP(blocks_worked_by_hand, sizeof by_hand / sizeof by_hand[0])
 	struct mxfp_blocks b = {
 		.format = MXFP_FORMAT_NVFP4, .rows = 1, .cols = BLOCK, .codes = codes, .scales = &scale};
 
-	ck_assert_int_eq((int)mxfp_quantize(&b, by_hand[_i].x, MXFP_FORMAT_F32, 0, &options), (int)MXFP_OK);
+	assert_status(mxfp_quantize(&b, by_hand[_i].x, MXFP_FORMAT_F32, 0, &options), MXFP_OK);
 	ck_assert_mem_eq(&b.tensor_scale, &by_hand[_i].tensor_scale, sizeof b.tensor_scale);
 	ck_assert_uint_eq(scale, by_hand[_i].scale);
 	for (size_t i = 0; i < BLOCK; i++)
@@ -121,7 +121,7 @@ TEST_LOOP(zero_blocks_have_the_byte_of_the_recipe, 2 * N_RECIPES)
 	struct mxfp_blocks b = {
 		.format = MXFP_FORMAT_NVFP4, .rows = 1, .cols = 2 * BLOCK, .codes = codes, .scales = scales};
 
-	ck_assert_int_eq((int)mxfp_quantize(&b, x, MXFP_FORMAT_F32, 0, &options), (int)MXFP_OK);
+	assert_status(mxfp_quantize(&b, x, MXFP_FORMAT_F32, 0, &options), MXFP_OK);
 	ck_assert_uint_eq(scales[0], zero_block[_i / 2].scale);
 	for (size_t i = 0; i < BLOCK; i++)
 		ck_assert_uint_eq(code_of(codes, i), i == 1 ? zero_block[_i / 2].negative_zero : 0);

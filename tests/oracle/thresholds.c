@@ -64,7 +64,8 @@ void thresholds_clear(struct thresholds *t)
 	free(t->interval);
 }
 
-const struct interval *thresholds_find(const struct thresholds *t, uint32_t magnitude)
+/* The interval of a finite nonzero magnitude. */
+static const struct interval *thresholds_find(const struct thresholds *t, uint32_t magnitude)
 {
 	size_t low = 0, high = t->n;
 

@@ -31,9 +31,6 @@ struct thresholds {
 void thresholds_init(struct thresholds *t, const struct oracle *o, const struct mxfp_rounding *rounding, bool negative);
 void thresholds_clear(struct thresholds *t);
 
-/* The interval of a finite nonzero magnitude. */
-const struct interval *thresholds_find(const struct thresholds *t, uint32_t magnitude);
-
 /* Compares the stored codes of n consecutive finite nonzero magnitudes from `first` on with their intervals, and
    adds what they count as to *counts. Returns the index of the first that differs, or n. */
 size_t thresholds_mismatch(const struct thresholds *t, const struct mxfp_format_info *format, uint32_t first,

@@ -60,6 +60,11 @@ const char *scratch_write(const char *name, const void *bytes, size_t n)
 	return path;
 }
 
+const char *scratch_text(const char *name, const char *text)
+{
+	return scratch_write(name, text, strlen(text));
+}
+
 const char *scratch_safetensors(const char *name, const char *header, size_t n)
 {
 	size_t length = strlen(header);

@@ -10,6 +10,7 @@ const char *scratch_path(const char *name);
 
 /* Makes a file with these bytes, replacing one of that name; returns its path as scratch_path() does. */
 const char *scratch_write(const char *name, const void *bytes, size_t n);
+const char *scratch_text(const char *name, const char *text);
 
 /* Makes a safetensors file: the header's length, the header, `n` zeros for data. */
 const char *scratch_safetensors(const char *name, const char *header, size_t n);

@@ -12,8 +12,6 @@
 #include "oracle/oracle.h"
 #include "suite.h"
 
-#define assert_status(call, want) ck_assert_int_eq((int)(call), (int)(want))
-
 enum { CANARY = 0xA5, N = 64 };
 
 static uint8_t dst[4 * N], codes[4 * N], scales[N];

@@ -65,7 +65,7 @@ static void estimate(struct account *a, const struct mxfp_product *products, siz
 	const struct mxfp_gemm_options options = {.pass_k = pass_k};
 
 	prepare(a, "trainium3", 1);
-	ck_assert_int_eq((int)mxfp_engine_estimate(products, n, &options, &a->engine), (int)MXFP_OK);
+	assert_status(mxfp_engine_estimate(products, n, &options, &a->engine), MXFP_OK);
 	ck_assert_uint_eq(a->engine.arrays, pass_k == 0 ? 1 : 512 / pass_k);
 	suite_compared(1);
 }
@@ -205,7 +205,7 @@ TEST(ties_go_to_the_lower_index)
 	for (size_t i = 0; i < 9; i++)
 		products[i] = w4a8(512, 128, 512);
 	prepare(&a, "trainium3", 0);
-	ck_assert_int_eq((int)mxfp_engine_estimate(products, 9, &options, &a.engine), (int)MXFP_OK);
+	assert_status(mxfp_engine_estimate(products, 9, &options, &a.engine), MXFP_OK);
 	ck_assert_uint_eq(a.engine.arrays, 8);
 	for (size_t i = 0; i < 9; i++) {
 		ck_assert_uint_eq(a.places[i].product, i);
@@ -249,10 +249,10 @@ TEST(bytes_are_those_in_memory)
 	ck_assert_uint_eq(a.engine.bytes, 64 * 132 + 96 * 68 + 64 * 96 * 4);
 	ck_assert_uint_eq(a.engine.memory_ps, (64 * 132 + 96 * 68 + 64 * 96 * 4) * UINT64_C(1000000) / 612500);
 	prepare(&a, "trainium3", 1);
-	ck_assert_int_eq((int)mxfp_engine_estimate(&p, 1, &options, &a.engine), (int)MXFP_OK);
+	assert_status(mxfp_engine_estimate(&p, 1, &options, &a.engine), MXFP_OK);
 	ck_assert_uint_eq(a.engine.bytes, 64 * 132 + 96 * 68 + 64 * 96 * 2);
 	options.accumulate = true;
-	ck_assert_int_eq((int)mxfp_engine_estimate(&p, 1, &options, &a.engine), (int)MXFP_OK);
+	assert_status(mxfp_engine_estimate(&p, 1, &options, &a.engine), MXFP_OK);
 	ck_assert_uint_eq(a.engine.bytes, 64 * 132 + 96 * 68 + 64 * 96 * 4);
 	/* A that is quantized on the way is read as it is stored; 4:16 keeps 28 of seven groups, with 14 bytes of masks. */
 	p = product(64, 96, 100, MXFP_FORMAT_BF16, MXFP_FORMAT_BF16);
@@ -260,7 +260,7 @@ TEST(bytes_are_those_in_memory)
 	estimate(&a, &p, 1, 0);
 	ck_assert_uint_eq(a.engine.bytes, 64 * 200 + 96 * (56 + 14) + 64 * 96 * 4);
 	options = (struct mxfp_gemm_options){.a_format = MXFP_FORMAT_MXFP8_E5M2};
-	ck_assert_int_eq((int)mxfp_engine_estimate(&p, 1, &options, &a.engine), (int)MXFP_OK);
+	assert_status(mxfp_engine_estimate(&p, 1, &options, &a.engine), MXFP_OK);
 	ck_assert_uint_eq(a.engine.bytes, 64 * 200 + 96 * (56 + 14) + 64 * 96 * 4);
 }
 
@@ -274,7 +274,7 @@ TEST(peaks_are_the_published_ones)
 	estimate(&a, &p, 1, 0);
 	ck_assert_uint_eq(a.engine.ideal_ps, flop * 1000 / 314625);
 	prepare(&a, "trainium3", 0);
-	ck_assert_int_eq((int)mxfp_engine_estimate(&p, 1, NULL, &a.engine), (int)MXFP_OK);
+	assert_status(mxfp_engine_estimate(&p, 1, NULL, &a.engine), MXFP_OK);
 	ck_assert_uint_eq(a.engine.ideal_ps, flop * 1000 / 2517000);
 	/* The geometry at 2.4 GHz gives the published peak within 0.1 %; 32 strips of 8 tiles of K. */
 	estimate(&a, &p, 1, 0);
@@ -284,7 +284,7 @@ TEST(peaks_are_the_published_ones)
 	/* Trainium2: FP8 at half the depth, 1299 TFLOP/s, 2.9 TB/s. */
 	const struct mxfp_product fp8 = product(4096, 4096, 4096, MXFP_FORMAT_MXFP8_E4M3, MXFP_FORMAT_MXFP8_E4M3);
 	prepare(&a, "trainium2", 1);
-	ck_assert_int_eq((int)mxfp_engine_estimate(&fp8, 1, NULL, &a.engine), (int)MXFP_OK);
+	assert_status(mxfp_engine_estimate(&fp8, 1, NULL, &a.engine), MXFP_OK);
 	ck_assert_uint_eq(a.engine.cycles, 64 + 32 * 16 * 4096);
 	ck_assert_uint_eq(a.engine.ideal_ps, flop * 1000 / 162375);
 	ck_assert_uint_eq(a.engine.memory_ps, a.engine.bytes * 1000000 / 362500);
@@ -297,7 +297,7 @@ TEST(an_announced_chip_has_bounds_only)
 
 	prepare(&a, "trainium4", 0);
 	ck_assert(a.engine.chip->announced);
-	ck_assert_int_eq((int)mxfp_engine_estimate(&p, 1, NULL, &a.engine), (int)MXFP_OK);
+	assert_status(mxfp_engine_estimate(&p, 1, NULL, &a.engine), MXFP_OK);
 	ck_assert_uint_eq(a.engine.cycles, 0);
 	ck_assert_uint_eq(a.engine.compute_ps, 0);
 	ck_assert_uint_eq(a.engine.macs_tiles, 0);
@@ -324,7 +324,7 @@ TEST(what_cannot_be_is_refused)
 	struct mxfp_engine_chip chip = *mxfp_engine_get_chip(0);
 	struct account a;
 
-	ck_assert_int_eq((int)mxfp_engine_estimate(products, 2, NULL, NULL), (int)MXFP_ERR_NULL);
+	assert_status(mxfp_engine_estimate(products, 2, NULL, NULL), MXFP_ERR_NULL);
 	prepare(&a, "trainium3", 1);
 	refused(MXFP_ERR_NULL, NULL, 2, NULL, &a);
 	refused(MXFP_ERR_OPTION, products, 2, &options, &a);
@@ -364,7 +364,7 @@ TEST(no_products_take_no_time)
 	struct account a;
 
 	prepare(&a, "trainium3", 0);
-	ck_assert_int_eq((int)mxfp_engine_estimate(NULL, 0, NULL, &a.engine), (int)MXFP_OK);
+	assert_status(mxfp_engine_estimate(NULL, 0, NULL, &a.engine), MXFP_OK);
 	ck_assert_uint_eq(a.engine.cycles + a.engine.bytes + a.engine.memory_ps + a.engine.ideal_ps, 0);
 	ck_assert_uint_eq(a.busy[7], 0);
 }

@@ -37,9 +37,9 @@ TEST(a_run_is_the_grouped_product_with_an_account)
 			.format = MXFP_FORMAT_MXFP4, .rows = N - 40 * i, .cols = K, .data = w_codes, .scales = w_scales};
 		products[i] = (struct mxfp_product){.a = &a, .w = &w[i], .c = expected[i]};
 	}
-	ck_assert_int_eq((int)mxfp_gemm_workspace_size(products, 3, &options, &bytes), (int)MXFP_OK);
+	assert_status(mxfp_gemm_workspace_size(products, 3, &options, &bytes), MXFP_OK);
 	ck_assert_uint_le(bytes, WORKSPACE);
-	ck_assert_int_eq((int)mxfp_gemm_grouped(products, 3, &options, workspace, bytes), (int)MXFP_OK);
+	assert_status(mxfp_gemm_grouped(products, 3, &options, workspace, bytes), MXFP_OK);
 	for (size_t i = 0; i < 3; i++)
 		products[i].c = results[i];
 	/* Without a workspace the products fail and nothing is written. */

@@ -17,11 +17,6 @@
 
 static struct error error;
 
-static void write_text(const char *name, const char *text)
-{
-	scratch_write(name, text, strlen(text));
-}
-
 /* The model is refused with this code and this in the text. */
 static void refuse(const char *name, int code, const char *why)
 {
@@ -43,7 +38,7 @@ static void make_sharded(const char *directory, const char *index)
 	snprintf(name, sizeof name, "%s/b.safetensors", directory);
 	scratch_safetensors(name, TENSOR("b"), 2);
 	snprintf(name, sizeof name, "%s/" INDEX, directory);
-	write_text(name, index);
+	scratch_text(name, index);
 }
 
 TEST(single_file_is_a_model)
@@ -71,7 +66,7 @@ TEST(shards_are_opened_by_the_index)
 
 	make_sharded("sharded", "{\"metadata\":{\"total_size\":\"?\"},\"weight_map\":{\"b\":\"b.safetensors\","
 	                        "\"a\":\"a.safetensors\"}}");
-	write_text("sharded/config.json", "{\"model_type\":\"test\",\"quantization_config\":null}");
+	scratch_text("sharded/config.json", "{\"model_type\":\"test\",\"quantization_config\":null}");
 	for (int named = 0; named < 2; named++) {
 		const char *path = scratch_path(named ? "sharded/" INDEX : "sharded");
 
@@ -97,9 +92,9 @@ TEST(directory_without_index_has_one_file)
 	ck_assert(model.is_directory && !model.has_index && model.n_files == 1);
 	model_close(&model);
 	refuse("nowhere", EXIT_IO, "cannot open");
-	write_text("single/config.json", "[]");
+	scratch_text("single/config.json", "[]");
 	refuse("single", EXIT_INPUT, "config.json: is not a JSON object");
-	write_text("single/config.json", "{\"a\":1,\"a\":2}");
+	scratch_text("single/config.json", "{\"a\":1,\"a\":2}");
 	refuse("single", EXIT_INPUT, "config.json: JSON, byte ");
 }
 
@@ -205,7 +200,7 @@ static void check_phrase(const char *config, const char *header, size_t n, const
 	snprintf(name, sizeof name, "quantized%d", number++);
 	scratch_directory(name);
 	snprintf(name, sizeof name, "quantized%d/config.json", number - 1);
-	write_text(name, config);
+	scratch_text(name, config);
 	snprintf(name, sizeof name, "quantized%d/model.safetensors", number - 1);
 	scratch_safetensors(name, header, n);
 	snprintf(name, sizeof name, "quantized%d", number - 1);

@@ -30,11 +30,6 @@ static void check_text(const char *path, const char *text)
 	suite_compared(1);
 }
 
-static void write_text(const char *name, const char *text)
-{
-	scratch_write(name, text, strlen(text));
-}
-
 /* Puts a file into the output directory being built. */
 static void add_member(const char *name, const char *text)
 {
@@ -81,7 +76,7 @@ TEST(file_is_replaced_only_by_force)
 {
 	const char *path = scratch_path("d/out");
 
-	write_text("d/out", "old");
+	scratch_text("d/out", "old");
 	ck_assert_int_eq(output_begin_file(&output, path, false, &error), EXIT_USAGE);
 	ck_assert_ptr_nonnull(strstr(error.text, "--force"));
 	ck_assert_int_eq(output_begin_file(&output, path, true, &error), EXIT_OK);
@@ -102,7 +97,7 @@ TEST(file_that_appears_meanwhile_is_left)
 {
 	ck_assert_int_eq(output_begin_file(&output, scratch_path("d/out"), false, &error), EXIT_OK);
 	ck_assert_int_eq(output_write_file(output.temporary, "new", 3, &error), EXIT_OK);
-	write_text("d/out", "other");
+	scratch_text("d/out", "other");
 	ck_assert_int_eq(output_commit(&output, &error), EXIT_USAGE);
 	output_abandon(&output);
 	check_text(scratch_path("d/out"), "other");
@@ -131,8 +126,8 @@ TEST(directory_appears_when_committed)
 static void make_old(void)
 {
 	scratch_directory("d/out");
-	write_text("d/out/old.safetensors", "old");
-	write_text("d/out/config.json", "old");
+	scratch_text("d/out/old.safetensors", "old");
+	scratch_text("d/out/config.json", "old");
 }
 
 TEST(directory_is_replaced_only_by_force)
@@ -166,7 +161,7 @@ static void check_foreign(const char *kind)
 TEST(directories_with_other_files_are_left)
 {
 	make_old();
-	write_text("d/out/notes.txt", "mine");
+	scratch_text("d/out/notes.txt", "mine");
 	check_foreign("text");
 	ck_assert_int_eq(unlink(scratch_path("d/out/notes.txt")), 0);
 	scratch_directory("d/out/x.json");
@@ -175,13 +170,13 @@ TEST(directories_with_other_files_are_left)
 	ck_assert_int_eq(symlink("config.json", scratch_path("d/out/x.json")), 0);
 	check_foreign("link");
 	ck_assert_int_eq(unlink(scratch_path("d/out/x.json")), 0);
-	write_text("d/out/.json", "mine");
+	scratch_text("d/out/.json", "mine");
 	check_foreign("hidden");
 	ck_assert_int_eq(unlink(scratch_path("d/out/.json")), 0);
 
 	ck_assert_int_eq(output_begin_directory(&output, scratch_path("d/out"), true, &error), EXIT_OK);
 	add_member("config.json", "new");
-	write_text("d/out/notes.txt", "mine");
+	scratch_text("d/out/notes.txt", "mine");
 	ck_assert_int_eq(output_commit(&output, &error), EXIT_USAGE);
 	output_abandon(&output);
 	check_foreign("meanwhile");
@@ -262,7 +257,7 @@ static int fill_disk(int argument)
 
 TEST(full_disk_leaves_what_was_there)
 {
-	write_text("d/out", "old");
+	scratch_text("d/out", "old");
 	for (int with_writer = 0; with_writer < 2; with_writer++) {
 		ck_assert_int_eq(in_child(fill_disk, with_writer), EXIT_IO);
 		check_text(scratch_path("d/out"), "old");

@@ -6,8 +6,6 @@
 #include "mxfp/sparse.h"
 #include "suite.h"
 
-#define assert_status(call, want) ck_assert_int_eq((int)(call), (int)(want))
-
 enum { CANARY = 0xA5, ROWS = 2, COLS = 32, BYTES = 512 };
 
 static uint8_t dense[BYTES], pruned[BYTES], kept[BYTES], masks[BYTES];
