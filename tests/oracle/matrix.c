@@ -7,8 +7,6 @@
 
 #include "oracle/oracle_mx.h"
 
-#define F32_SIGN UINT32_C(0x80000000)
-
 void *matrix_allocate(size_t bytes)
 {
 	void *p = malloc(bytes != 0 ? bytes : 1);
