@@ -65,7 +65,7 @@ LD_PRELOAD=$shim exec $slow "\$@"
 END
 chmod +x "$work/mxfp"
 if ${CC:-cc} -shared -fPIC -o "$shim" "${srcdir:-.}/tests/cli/preload_io.c" 2>/dev/null &&
-	LD_PRELOAD=$shim "$slow" --version >/dev/null 2>&1; then
+	LD_PRELOAD=$shim "$slow" --version >/dev/null 2>"$work/err" && [ ! -s "$work/err" ]; then
 	mxfp=$work/mxfp
 	for before in old nothing; do
 		force=
@@ -90,7 +90,7 @@ if ${CC:-cc} -shared -fPIC -o "$shim" "${srcdir:-.}/tests/cli/preload_io.c" 2>/d
 	mxfp=$slow
 else
 	rm -f "$shim"
-	echo "not killed at every call: no compiler for a library to preload, or a sanitizer"
+	echo "not killed at every call: no compiler for a library to preload, a sanitizer, or an emulator"
 fi
 
 # left [ARGUMENT]...: a run on the small model that is stopped by a file that may not be written.
