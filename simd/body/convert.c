@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Any element format to any other, every mode: decode to binary32 and encode, a chunk at a time through buffers that
- * stay in the first-level cache. All is integers but for exact products, so the caller's floating-point state does not
- * matter.
+ * The general conversion: any element format to any other, in every rounding mode. It decodes to binary32 and encodes,
+ * a chunk at a time, through buffers that stay in the L1 cache. The arithmetic is on integers except for products that
+ * are exact, so the caller's floating-point state does not matter.
  */
 #include "tier.h"
 

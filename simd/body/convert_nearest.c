@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * binary32 to the narrower formats with a sign, to nearest even: a fast path before convert.c. Numbers go in
- * groups that keep their largest and smallest magnitude. Where these show a NaN, an Inf or what else needs care, the
- * group is done again by the general kernel; where they show that something saturates or is flushed, it is counted.
- * What does not fill a group is left to the general kernel too.
+ * A fast path before convert.c: binary32 to the narrower signed formats, to nearest even. Each group of numbers records
+ * its largest and smallest magnitude. If they show a NaN, an Inf or another rare case, convert.c converts the group
+ * again; if they show that a number saturates or is flushed, count_group() counts. Numbers after the last whole group
+ * also go to convert.c.
  */
 #include "tier.h"
 
@@ -13,11 +13,11 @@
 enum { UNIT = 4 * LANES, GROUP_UNITS = 8, GROUP = GROUP_UNITS * UNIT };
 
 struct range {
-	vu32 min; /* less 1 in formats wider than a byte, so that 0 does not count */
+	vu32 min; /* of magnitude - 1 in formats wider than a byte, so that zeros do not count */
 	vu32 max;
 };
 
-/* Numbers i, i + 1, ... of a group; widens the range. */
+/* Loads numbers i, i + 1, ... of a group and extends the range by their magnitudes; `less` is subtracted for `min`. */
 ALWAYS_INLINE vu32 load_number(const uint8_t *x, size_t i, uint32_t less, struct range *r)
 {
 	vu32 v = load(x + 4 * i), magnitude = v & ~F32_SIGN;
@@ -34,7 +34,7 @@ ALWAYS_INLINE vu32 clamped_codes(const struct nearest *e, vu32 x)
 
 ALWAYS_INLINE struct range group_to_bytes(const struct nearest *format, bool negate, const uint8_t *x, uint8_t *to)
 {
-	const struct nearest local = *format, *e = &local; /* what no store can change */
+	const struct nearest local = *format, *e = &local; /* a copy that no store can alias */
 	struct range r = {splat(UINT32_MAX), splat(0)};
 
 	for (size_t i = 0; i < GROUP; i += UNIT) {
@@ -76,12 +76,12 @@ ALWAYS_INLINE struct range group_to_f16(const uint8_t *x, uint8_t *to)
 	return r;
 }
 
-/* Counts what saturates and what is flushed: codes that are 0, unless the number is. */
+/* Counts the numbers that saturate and those that are flushed: zero codes minus zero numbers. */
 static NOINLINE void count_group(const struct nearest *e, const struct range *r, const uint8_t *x, const uint8_t *codes,
                                  struct mxfp_counts *counts)
 {
 	vs32 saturated = {0}, zeros = {0};
-	vs8 zero_codes = {0}; /* at most GROUP_UNITS a byte */
+	vs8 zero_codes = {0}; /* at most GROUP_UNITS in each byte */
 
 	if (any((vs32)r->max >= (int32_t)e->past))
 		for (size_t i = 0; i < GROUP; i += LANES)
@@ -100,7 +100,7 @@ static NOINLINE void count_group(const struct nearest *e, const struct range *r,
 	counts->flushed -= sum_lanes((vu32)zeros);
 }
 
-/* False if the general kernel must do the group again. */
+/* Converts a group. Returns false if convert.c must convert it again. */
 ALWAYS_INLINE bool group_to(enum mxfp_format format, const struct nearest *e, const uint8_t *x, uint8_t *to,
                             const struct mxfp_convert_job *job)
 {
@@ -109,7 +109,7 @@ ALWAYS_INLINE bool group_to(enum mxfp_format format, const struct nearest *e, co
 	                 : format == MXFP_FORMAT_F16  ? group_to_f16(x, to)
 	                                              : group_to_bytes(e, format == MXFP_FORMAT_INT8, x, to);
 	bool wide = format == MXFP_FORMAT_BF16 || format == MXFP_FORMAT_TF32 || format == MXFP_FORMAT_F16;
-	uint32_t kept = wide ? e->flushed : e->flushed + 1; /* the least of r.min if nothing is flushed */
+	uint32_t kept = wide ? e->flushed : e->flushed + 1; /* r.min is at least this if nothing is flushed */
 	bool past = any((vs32)r.max >= (int32_t)e->past), flushes = any(min_u32(r.min, splat(kept)) != kept);
 
 	if (wide)
@@ -121,7 +121,7 @@ ALWAYS_INLINE bool group_to(enum mxfp_format format, const struct nearest *e, co
 	return true;
 }
 
-/* Whole groups. */
+/* Converts all whole groups. */
 ALWAYS_INLINE void convert_groups(enum mxfp_format format, const struct mxfp_convert_job *job, const struct nearest *e)
 {
 	unsigned storage_bytes = mxfp_format_get_info(job->dst_format)->storage_bytes;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Codes of any element format to binary32, one a lane: exact, so there is no rounding. A number below the smallest
- * normal one of its format is an integer times the format's quantum, and that product is a normal binary32, so no state
- * of floating point matters. The formats with binary32's exponents are its top bits as they are.
+ * Decodes codes of any element format to binary32, one per lane; every result is exact. A number below the format's
+ * smallest normal number is an integer times the format's quantum, and the product is a normal binary32, so the
+ * floating-point state does not matter. Codes of formats with binary32's exponent range are its top bits, unchanged.
  */
 #ifndef MXFP_BODY_DECODE_H
 #define MXFP_BODY_DECODE_H
@@ -90,7 +90,7 @@ ALWAYS_INLINE vu32 decode_lanes(const struct decoder *d, enum decoder_kind kind,
 	return blend(code == MXFP_SCALE_NAN, splat(F32_NAN), x);
 }
 
-/* Lanes i, i + 1, ... of an array of codes; n lanes are there. */
+/* Loads codes i, i + 1, ... of an array into lanes. If fewer than LANES are left, n of them, the other lanes are 0. */
 ALWAYS_INLINE vu32 load_codes(const struct decoder *d, const void *array, size_t i, size_t n)
 {
 	const uint8_t *at = (const uint8_t *)array + i * d->storage_bytes;
@@ -116,7 +116,7 @@ ALWAYS_INLINE void decode_kind(const struct decoder *d, enum decoder_kind kind, 
 	memset(x + n, 0, (i + LANES - n) * sizeof x[0]);
 }
 
-/* n codes to binary32. x has room for n rounded up to LANES and becomes 0 there. */
+/* Decodes n codes to binary32. x has room for n rounded up to LANES; the words from n on become 0. */
 static NOINLINE void decode_array(const struct decoder *d, const void *codes, size_t n, uint32_t *x)
 {
 	switch (d->kind) {
@@ -135,7 +135,7 @@ static NOINLINE void decode_array(const struct decoder *d, const void *codes, si
 	}
 }
 
-/* n codes of a FLOAT or FIXED format, one in each word, in place; n is a multiple of LANES. */
+/* Decodes n codes of a FLOAT or FIXED format in place, one per word; n is a multiple of LANES. */
 static inline void decode_words(const struct decoder *d, uint32_t *words, size_t n)
 {
 	for (size_t i = 0; i < n; i += LANES) {

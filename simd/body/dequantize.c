@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Blocks of every format to numbers (ref/mx.c, ref/nvfp4.c): fl32(code * scale), with a tensor scale one more product
- * or quotient, then one rounding if the destination is narrower. Groups go through one loop from codes to the
- * destination, but those with an element that is a NaN or an Inf, or a tensor scale that can make a NaN of what is
- * none: they take each step for itself.
+ * Dequantizes blocks of every format (ref/mx.c, ref/nvfp4.c): fl32(code * scale), one more product or quotient for a
+ * tensor scale, then one rounding if the destination is narrower. A group runs through one loop from codes to the
+ * destination. If an element is a NaN or an Inf, or the tensor scale may turn a finite number into a NaN,
+ * dequantize_steps() runs the steps one after the other instead.
  */
 #include "tier.h"
 
@@ -18,7 +18,7 @@
 
 enum {
 	UNIT = 4 * LANES,
-	GROUP = 512 /* numbers: whole blocks of each format, and whole units */
+	GROUP = 512 /* numbers: a multiple of every block length and of UNIT */
 };
 
 struct dequantizer {
@@ -28,16 +28,16 @@ struct dequantizer {
 	struct decoder codes, scales;
 	struct widener widener;
 	float tensor_scale;
-	bool ordinary; /* no NaN comes from the tensor scale */
+	bool ordinary; /* the tensor scale makes no NaN */
 };
 
-/* The codes of a group in bytes, and the scales of its blocks. */
+/* The codes of a group, one per byte, and the scales of its blocks as binary32. */
 struct group {
 	uint8_t codes[GROUP];
 	uint32_t scales[GROUP / MXFP_NVFP4_BLOCK];
 };
 
-/* Numbers of one block: NaN keeps its sign unless it comes from the scale or the tensor scale. */
+/* Scales numbers of one block. A NaN element keeps its sign; a NaN from the scale or the tensor scale is 7FC00000. */
 static inline vu32 scaled(const struct dequantizer *d, vf32 x, uint32_t scale)
 {
 	vf32 y = x * (vf32)splat(scale);
@@ -50,7 +50,7 @@ static inline vu32 scaled(const struct dequantizer *d, vf32 x, uint32_t scale)
 	return blend(y == y, (vu32)y, splat(F32_NAN));
 }
 
-/* The n numbers of any group. */
+/* Dequantizes n numbers of a group, whatever it holds. */
 static void dequantize_steps(const struct dequantizer *d, const struct group *g, size_t n, uint8_t *to)
 {
 	uint32_t x[GROUP], codes[GROUP];
@@ -68,7 +68,7 @@ static void dequantize_steps(const struct dequantizer *d, const struct group *g,
 	store_codes(d->destination, to, codes, n);
 }
 
-/* Numbers i to i + 2 * LANES - 1, which may be 7FC00000 but no other NaN. */
+/* Rounds and stores numbers i to i + 2 * LANES - 1. The only NaN among them may be 7FC00000. */
 ALWAYS_INLINE void store_pair(enum mxfp_format format, uint8_t *to, size_t i, vf32 low, vf32 high)
 {
 	switch (format) {
@@ -85,7 +85,7 @@ ALWAYS_INLINE void store_pair(enum mxfp_format format, uint8_t *to, size_t i, vf
 	}
 }
 
-/* What the numbers of a tensor are scaled by: constants of the compiler but for the number. */
+/* How the tensor scale is applied: a constant where the functions below are inlined. */
 enum tensor_scale { NONE, MULTIPLIES, DIVIDES };
 
 ALWAYS_INLINE vf32 scale_numbers(enum tensor_scale kind, vf32 x, uint32_t scale, float tensor_scale)
@@ -95,11 +95,11 @@ ALWAYS_INLINE vf32 scale_numbers(enum tensor_scale kind, vf32 x, uint32_t scale,
 	return kind == NONE ? y : kind == DIVIDES ? y / tensor_scale : y * tensor_scale;
 }
 
-/* The first n numbers of a group, n rounded up to whole units. */
+/* Dequantizes the first n numbers of a group, n rounded up to whole units. */
 ALWAYS_INLINE void dequantize_units(const struct dequantizer *d, enum mxfp_format format, enum tensor_scale kind,
                                     const struct group *g, size_t n, uint8_t *to)
 {
-	const struct widener w = d->widener; /* what no store can change */
+	const struct widener w = d->widener; /* a copy that no store can alias */
 	size_t length = kind == NONE ? MXFP_MX_BLOCK : MXFP_NVFP4_BLOCK;
 	bool fixed = d->element->kind == MXFP_KIND_FIXED;
 	float tensor_scale = d->tensor_scale;
@@ -143,7 +143,7 @@ static bool has_special(const struct dequantizer *d, const struct group *g, size
 	return any((vs32)special);
 }
 
-/* Whole bytes of two codes each to bytes of one, if there are `GROUP` codes. */
+/* Unpacks GROUP 4-bit codes to one per byte. */
 ALWAYS_INLINE void unpack_nibbles(uint8_t *codes, const uint8_t *packed)
 {
 	for (size_t i = 0; i < GROUP; i += 2 * UNIT) {
@@ -171,7 +171,7 @@ static void load_group(const struct dequantizer *d, size_t row, size_t start, si
 		memset(g->codes + n, 0, UNIT - n % UNIT);
 }
 
-/* Numbers `start` to start + n - 1 of a row; a group starts at the first of a block. */
+/* Dequantizes numbers start to start + n - 1 of a row; `start` is the first number of a block. */
 static void dequantize_group(const struct dequantizer *d, size_t row, size_t start, size_t n)
 {
 	const struct mxfp_dequantize_job *job = d->job;

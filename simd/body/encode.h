@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One number a lane to any element format, in any rounding mode: ref/minifloat.c in vectors of 32-bit integers. It is
- * the same arithmetic (n = significand >> shift, the remainder decides whether n grows), with two differences. A
- * magnitude is first cut to a power of two just past the format's range, which rounds to a code past the largest
- * either way and keeps n small. And the binary32 exponent field at which the format's normal numbers begin is a vector
- * argument: a block of scale 2^s raises it by s, which is the exact division of x by 2^s. It must be at least 1, so
- * that only what is subnormal in the format too is subnormal in binary32.
+ * Encodes to any element format in any rounding mode, one number per lane: ref/minifloat.c in vectors of 32-bit
+ * integers. The arithmetic is the same (n = significand >> shift, the remainder decides whether n is incremented), with
+ * two differences. A magnitude is first clamped to the power of two just past the format's range, which also rounds to
+ * a code past the largest and keeps n small. And the binary32 exponent field at which the format's normal numbers begin
+ * is a vector argument: a block of scale 2^s raises it by s, which divides x by 2^s exactly. It must be at least 1, so
+ * that every binary32 subnormal is subnormal in the format too.
  */
 #ifndef MXFP_BODY_ENCODE_H
 #define MXFP_BODY_ENCODE_H
 
 #include "kernels.h"
 
-/* A format and the choices of a call. What is a yes or no is all ones or 0. */
+/* A format and the options of a call. Flags are all ones or 0. */
 struct encoder {
 	unsigned significand_bits;
-	uint32_t normal_field; /* binary32 exponent field of the smallest normal number; a block adds its s */
-	uint32_t span;         /* from there to the field of the first power of two past the largest number */
+	uint32_t normal_field; /* binary32 exponent field of the smallest normal number, before a block adds its s */
+	uint32_t span;         /* fields from there to the first power of two past the largest number */
 	uint32_t max_code, past_code, sign_code;
 	uint32_t nan_code, nan_sign, nan_payload;
-	uint32_t unsigned_code; /* what a negative number becomes in a format without sign, or 0 */
-	uint32_t negate;        /* negative codes are the two's complement in a byte */
+	uint32_t unsigned_code; /* the code of a negative number in a format without sign; 0 in others */
+	uint32_t negate;        /* codes are two's complement in a byte */
 	uint32_t keep_zero_sign;
-	uint32_t overflows;     /* what lies past the largest number becomes past_code */
+	uint32_t overflows;     /* numbers past the largest become past_code */
 };
 
-/* By lane, as sums of masks: each counts down from 0. */
+/* Counts per lane. They are sums of masks, so they count down from 0. */
 struct lane_counts {
 	vs32 saturated, overflowed, flushed, nan, inf;
 };
@@ -35,7 +35,7 @@ static inline void encoder_init(struct encoder *e, const struct mxfp_format_info
 	bool fixed = f->kind == MXFP_KIND_FIXED, exponent = f->kind == MXFP_KIND_EXPONENT, wide = f->bits > 8;
 	bool has_nan = f->special != MXFP_SPECIAL_NONE;
 	uint32_t magnitudes = (UINT32_C(1) << (exponent ? f->bits : f->bits - 1)) - 1;
-	/* FIXED has one quantum everywhere, like the numbers below the smallest normal one; its largest is below 2. */
+	/* FIXED has one quantum, like numbers below the smallest normal one, and its largest number is below 2. */
 	int emin = fixed ? 0 : 1 - f->bias;
 
 	*e = (struct encoder){
@@ -66,7 +66,7 @@ ALWAYS_INLINE void lane_counts_add(struct mxfp_counts *to, const struct lane_cou
 	to->inf += sum_lanes((vu32)-from->inf);
 }
 
-/* Whether n grows by one: `low` is the remainder of the division by 2^shift, shift at least 1. */
+/* Whether n is incremented; `low` is the remainder of the division by 2^shift, and shift is at least 1. */
 ALWAYS_INLINE vs32 rounds_up(enum mxfp_round mode, vs32 negative, vu32 n, vu32 low, vu32 shift, vu32 random)
 {
 	vu32 half = shift_left(splat(1), min_u32(shift, splat(31)) - 1); /* a remainder has at most 24 bits */
@@ -85,8 +85,8 @@ ALWAYS_INLINE vs32 rounds_up(enum mxfp_round mode, vs32 negative, vu32 n, vu32 l
 	case MXFP_ROUND_RTN:
 		return (low != 0) & negative;
 	case MXFP_ROUND_SR: {
-		/* random < low * 2^(32 - shift), exactly: as integers, random >> (32 - shift) < low, or with more than
-		   32 bits of shift random <= (low - 1) >> (shift - 32). */
+		/* random < low * 2^(32 - shift), exactly. In integers: random >> (32 - shift) < low, or if shift exceeds 32,
+		   random <= (low - 1) >> (shift - 32). */
 		vu32 to_32 = splat(32) - min_u32(shift, splat(32)), past_32 = max_u32(shift, splat(32)) - 32;
 
 		return (low != 0) & (shift_right(random, to_32) <= shift_right(low - 1, past_32));
@@ -95,7 +95,7 @@ ALWAYS_INLINE vs32 rounds_up(enum mxfp_round mode, vs32 negative, vu32 n, vu32 l
 	return (vs32)splat(0);
 }
 
-/* Where a finite number never rounds away from zero. */
+/* Whether the mode never rounds a finite number of this sign away from zero. */
 ALWAYS_INLINE vs32 toward_zero(enum mxfp_round mode, vs32 negative)
 {
 	if (mode == MXFP_ROUND_RTZ)
@@ -103,7 +103,7 @@ ALWAYS_INLINE vs32 toward_zero(enum mxfp_round mode, vs32 negative)
 	return mode == MXFP_ROUND_RTP ? negative : mode == MXFP_ROUND_RTN ? ~negative : (vs32)splat(0);
 }
 
-/* Codes of finite magnitudes, as if codes went on past the largest. */
+/* The codes of finite magnitudes, as if codes continued past the largest. */
 ALWAYS_INLINE vu32 round_magnitude(const struct encoder *e, enum mxfp_round mode, vu32 magnitude, vs32 negative,
                                    vu32 normal_field, vu32 random)
 {
@@ -122,8 +122,8 @@ ALWAYS_INLINE vu32 round_magnitude(const struct encoder *e, enum mxfp_round mode
 	return ((larger - normal_field) << e->significand_bits) + n - (vu32)up;
 }
 
-/* The same for the exponent format, whose codes are binary32 exponent fields. The gap below 2^(k+1) is 2^k, ties go up
-   under rne, and below 2^-127, which is half of the smallest normal binary32, all is code 0. */
+/* The same for the exponent format, whose codes are binary32 exponent fields. The gap below 2^(k+1) is 2^k, ties round
+   up under rne, and everything below 2^-127, half of the smallest normal binary32, has code 0. */
 ALWAYS_INLINE vu32 round_exponent(enum mxfp_round mode, vu32 magnitude, vu32 random)
 {
 	vu32 from_smallest = (vu32)((vs32)magnitude >= (int32_t)(F32_HIDDEN / 2)) & (magnitude << 1) & (F32_HIDDEN - 1);
@@ -151,7 +151,7 @@ ALWAYS_INLINE vu32 encode_special(const struct encoder *e, vu32 x, vu32 code, st
 	return blend(nan, of_nan, blend(inf, of_inf, code));
 }
 
-/* Codes of binary32 numbers; exponent_only and mode are constants where this is inlined. */
+/* The codes of binary32 numbers; exponent_only and mode are constants where this is inlined. */
 ALWAYS_INLINE vu32 encode_lanes(const struct encoder *e, bool exponent_only, enum mxfp_round mode, vu32 x,
                                 vu32 normal_field, vu32 random, struct lane_counts *counts)
 {
@@ -177,15 +177,15 @@ ALWAYS_INLINE vu32 encode_lanes(const struct encoder *e, bool exponent_only, enu
 	return code;
 }
 
-/* n numbers and their codes. x and codes have room for n rounded up to LANES, and x is 0 there. */
+/* n numbers and their codes. x and codes have room for n rounded up to LANES, and x is 0 from n on. */
 struct encode_span {
 	size_t n;
 	const uint32_t *x;
-	const uint32_t *random; /* of mode sr */
+	const uint32_t *random; /* only read in mode sr */
 	uint32_t *codes;
 };
 
-/* binary32 to itself: NaN is made quiet, and zero may lose its sign. */
+/* binary32 to binary32: NaN becomes quiet, and -0 may become +0. */
 ALWAYS_INLINE vu32 encode_f32(const struct encoder *e, vu32 x, struct lane_counts *counts)
 {
 	vu32 magnitude = x & ~F32_SIGN;
@@ -217,7 +217,7 @@ ALWAYS_INLINE void encode_mode(const struct encoder *encoder, bool exponent_only
 	*total = counts;
 }
 
-/* Any format and mode; normal_field is the encoder's, raised by a block's scale. */
+/* Encodes to any format but the exponent format; normal_field is the encoder's plus the s of a block's scale. */
 static NOINLINE void encode_array(const struct encoder *e, enum mxfp_round mode, struct encode_span *span,
                                   uint32_t normal_field, struct lane_counts *counts)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The floating-point control and status words of the calling thread, and the states that a caller may have set. The
- * tests use it: <fenv.h> knows neither flush-to-zero nor, on every system, the whole of the words.
+ * The floating-point control and status words of the calling thread, and the states that a caller may have set. Only
+ * the tests use it: <fenv.h> does not know flush-to-zero and does not expose the whole words on every system.
  */
 #ifndef MXFP_BODY_FP_STATE_H
 #define MXFP_BODY_FP_STATE_H
@@ -23,8 +23,8 @@ static inline void fp_state_set(uint64_t state)
 	_mm_setcsr((unsigned)state);
 }
 
-/* MXCSR: each rounding mode (bits 13, 14) x DAZ (6) and FTZ (15) x every exception masked (7 to 12) and no flag (0 to
-   5), masked and every flag, unmasked. */
+/* State i of MXCSR: each rounding mode (bits 13, 14) x DAZ (6) x FTZ (15) x exceptions (masks 7 to 12, flags 0 to 5):
+   all masked without flags, all masked with every flag, all unmasked. */
 static inline uint64_t fp_state_hostile(unsigned i)
 {
 	static const unsigned exceptions[] = {0x1F80, 0x1FBF, 0};
@@ -36,7 +36,7 @@ static inline uint64_t fp_state_hostile(unsigned i)
 
 enum { FP_STATE_N_HOSTILE = 4 * 8 * 2 };
 
-/* FPCR in the high half, FPSR in the low one. */
+/* FPCR is in the high half, FPSR in the low one. */
 static inline uint64_t fp_state_get(void)
 {
 	uint64_t control, status;
@@ -52,8 +52,8 @@ static inline void fp_state_set(uint64_t state)
 	__asm__ volatile("msr fpcr, %0\n\tmsr fpsr, %1" : : "r"(control), "r"(status) : "memory");
 }
 
-/* Each rounding mode (FPCR bits 22, 23) x FZ16 (19), FZ (24) and DN (25) x no flag, or every one (FPSR bits 0 to 4, 7,
-   27). */
+/* State i: each rounding mode (FPCR bits 22, 23) x FZ16 (19) x FZ (24) x DN (25) x no flag or every flag (FPSR bits 0
+   to 4, 7, 27). */
 static inline uint64_t fp_state_hostile(unsigned i)
 {
 	uint64_t control = (i & 3) << 22 | (i >> 2 & 1) << 19 | (i >> 3 & 3) << 24;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What kernels with exact block sums share (numerics, section 5). A panel is a head, the scales of its rows' blocks as
- * [block][row] of binary32, and elements in a form of the kernel's own. The head tells whether every product of scales
- * is a normal binary32, and then one FMA is the whole of steps 2 and 3; else add_scaled() does them in binary64, where
- * nothing overflows. The rest of the head is a kernel's own.
+ * What kernels with exact block sums share (doc/numerics.md, section 5). A panel is a head, the scales of the blocks as
+ * binary32 [block][row], and the elements in the kernel's own form. The head tells whether every product of scales is a
+ * normal binary32. If so, one FMA does steps 2 and 3; otherwise add_scaled() does them in binary64, where nothing
+ * overflows. The bytes of the head after struct blocks_head belong to the kernel.
  */
 #ifndef MXFP_BODY_GEMM_BLOCKS_H
 #define MXFP_BODY_GEMM_BLOCKS_H
@@ -12,18 +12,18 @@
 #include "body/gemm_panel.h"
 #include "scale.h"
 
-/* Ranges over the panel as binary32 bits: of scales, and of the magnitudes of elements but zeros. A NaN or Inf is the
-   greatest. */
+/* Ranges over the panel, as binary32 bits: of the scales, and of the magnitudes of nonzero elements. Inf and NaN
+   compare greater than any number. */
 struct blocks_head {
 	uint32_t least_scale, greatest_scale, least, greatest;
 };
 
 enum {
 	BLOCKS_HEAD_BYTES = MXFP_GEMM_ALIGN,
-	BLOCKS_MAX = PANEL_SLICE / MXFP_NVFP4_BLOCK /* of a row of a slice, whose blocks are the shortest */
+	BLOCKS_MAX = PANEL_SLICE / MXFP_NVFP4_BLOCK /* blocks of a row of a slice, if they are the shortest */
 };
 
-/* Elements in a block of the product. */
+/* Elements in a block of the product: the shorter of the two block lengths. */
 static size_t blocks_length(const struct mxfp_gemm_shape *shape)
 {
 	size_t a = mxfp_format_get_info(shape->a_format)->block_length, w = mxfp_format_get_info(shape->w_format)->block_length;
@@ -38,13 +38,13 @@ static size_t blocks_count(const struct mxfp_gemm_shape *shape, size_t k)
 	return (k + length - 1) / length;
 }
 
-/* Where the elements begin. */
+/* The offset of the elements in a panel of `width` rows. */
 static size_t blocks_elements(const struct mxfp_gemm_shape *shape, size_t k, size_t width)
 {
 	return BLOCKS_HEAD_BYTES + blocks_count(shape, k) * width * sizeof(float);
 }
 
-/* Elements by themselves, without their scales: the codes of 1 as scales. */
+/* Loads elements without their scales, by dequantizing with the scale 1. */
 static void load_elements(const struct mxfp_gemm_pack_job *job, panel_rows rows)
 {
 	const struct mxfp_format_info *scale = mxfp_format_get_info(mxfp_format_get_info(job->matrix->format)->scale);
@@ -54,12 +54,12 @@ static void load_elements(const struct mxfp_gemm_pack_job *job, panel_rows rows)
 	dequantize_rows(job, ones, 1, rows, PANEL_SLICE);
 }
 
-/* What packing needs to know of the blocks of one row. */
+/* The scales and greatest magnitudes of the blocks of one row. */
 struct blocks_row {
 	uint32_t scales[BLOCKS_MAX + LANES], greatest[BLOCKS_MAX];
 };
 
-/* Scales of one row as binary32. */
+/* Loads the scales of row r, one for each block of the product. */
 static void load_scales(const struct mxfp_gemm_pack_job *job, size_t r, struct blocks_row *row)
 {
 	const struct mxfp_matrix *m = job->matrix;
@@ -74,7 +74,8 @@ static void load_scales(const struct mxfp_gemm_pack_job *job, size_t r, struct b
 			row->scales[b] = row->scales[b * length / own_length];
 }
 
-/* The greatest magnitude of each block of a row; the least of all but zeros goes to *least, one less than it is. */
+/* Finds the greatest magnitude of each block of a row. *least becomes the least nonzero magnitude minus 1, which makes
+   zeros the greatest. */
 static void scan_row(const uint32_t *x, size_t length, size_t blocks, struct blocks_row *row, vu32 *least)
 {
 	for (size_t b = 0; b < blocks; b++) {
@@ -90,10 +91,10 @@ static void scan_row(const uint32_t *x, size_t length, size_t blocks, struct blo
 	}
 }
 
-/* The ranges of a panel's head on their way. */
+/* The ranges of a panel's head while it is packed. */
 struct blocks_range {
 	uint32_t least_scale, greatest_scale, greatest;
-	vu32 least; /* one less than it is */
+	vu32 least; /* minus 1 */
 };
 
 static inline struct blocks_range blocks_begin(void)
@@ -102,10 +103,10 @@ static inline struct blocks_range blocks_begin(void)
 }
 
 /*
- * Scales and ranges of a slice, from column k of the chunk on, whose elements are in `rows`; what rows and blocks lack
- * becomes zeros. scaled: elements have been multiplied by their scales. A block of zeros gets the scale 1, whatever it
- * had: the sum is +0 with any, and the ranges stay narrow. A scale of 0 makes zeros of its block, and the sum is +0
- * again. With nan_to_scale an element that is a NaN becomes 0, and the scale a NaN, which is the same to the sum.
+ * Packs the scales of a slice that begins at column k of the chunk and whose elements are in `rows`, and extends the
+ * ranges. Missing rows and elements become zeros. scaled: elements are already multiplied by their scales. A block of
+ * zeros gets the scale 1, because its sum is +0 with any scale and the ranges stay narrow; so does a block of scale 0,
+ * whose elements become zeros. nan_to_scale: a block with a NaN becomes zeros with the scale NaN, for the same sum.
  */
 static void pack_blocks(const struct mxfp_gemm_pack_job *slice, size_t k, bool scaled, bool nan_to_scale, size_t width,
                         panel_rows rows, struct blocks_range *range)
@@ -148,14 +149,14 @@ static inline struct blocks_head blocks_end(const struct blocks_range *range)
 	return head;
 }
 
-/* The exponent of a positive number: 128 if it is Inf or NaN. */
+/* The exponent of a positive normal number; 128 for Inf and NaN. */
 static int exponent_of(uint32_t bits)
 {
 	return (int)(bits >> F32_SIGNIFICAND_BITS) - F32_BIAS;
 }
 
-/* Whether every product of a scale of one panel and one of the other is a normal number, and by a unit yet: products
-   are at least 2^-100, and below 2^127. */
+/* Whether every product of a scale of A and a scale of W is a normal number, even times the unit of a kernel's sums:
+   such products are at least 2^-100 and below 2^127. */
 static bool scales_are_ordinary(const struct blocks_head *a, const struct blocks_head *w)
 {
 	return a->least_scale >= F32_HIDDEN && w->least_scale >= F32_HIDDEN &&
@@ -163,12 +164,12 @@ static bool scales_are_ordinary(const struct blocks_head *a, const struct blocks
 	       exponent_of(a->greatest_scale) + exponent_of(w->greatest_scale) + 2 <= F32_BIAS;
 }
 
-/* a + b, rounded to 53 bits so that rounding once more, to fewer, gives what rounding the exact sum would: to odd. */
+/* a + b rounded to odd: a second rounding, to fewer bits, gives what rounding the exact sum would give. */
 ALWAYS_INLINE vf64 add_to_odd(vf64 a, vf64 b)
 {
 	vf64 sum = a + b, b_part = sum - a, rest = (a - (sum - b_part)) + (b - b_part);
 	vs64 bits = (vs64)sum, even = (bits & 1) - 1, negative = sum < 0;
-	/* What is left over points away from zero or toward it; both are false if it is 0, or a NaN beside an Inf. */
+	/* Whether the error points away from zero or toward it: neither if it is 0, or NaN because the sum is Inf. */
 	vs64 away = (negative & (rest < 0)) | (~negative & (rest > 0));
 	vs64 toward = (negative & (rest > 0)) | (~negative & (rest < 0));
 

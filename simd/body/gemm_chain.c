@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Chains, for any two formats: P = fma(a, w, P) for each k in turn (numerics, section 5). Panels hold binary32, decoded
- * when they are packed: [k][CHAIN_MR] of A, [k][CHAIN_NR] of W. Lanes lie across the columns of C, and enough sums run
- * beside each other that no FMA waits for the one before it.
+ * The chain kernel, for any two formats: P = fma(a, w, P) for each k in turn (doc/numerics.md, section 5). Packing
+ * decodes to binary32: panels of A are [k][CHAIN_MR], those of W [k][CHAIN_NR]. Lanes are columns of C, and there are
+ * enough independent sums that no FMA waits for the one before it.
  */
 #include "tier.h"
 
@@ -47,7 +47,7 @@ static void chain_pack_w(const struct mxfp_gemm_pack_job *job)
 	chain_pack(job, CHAIN_NR);
 }
 
-/* One pass of one panel of A; `rows` of its rows count, a constant where this is inlined. */
+/* One pass of the first `rows` rows of a panel of A; `rows` is a constant where this is inlined. */
 ALWAYS_INLINE void chain_pass(const uint32_t *a, const uint8_t *w, size_t k, size_t rows, float *c)
 {
 	vf32 p[CHAIN_MR][CHAIN_VECTORS] = {0};

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Exact block sums of any two block formats, in binary64. The elements of NVFP4 are multiplied by their blocks' scales
- * when they are packed, so that its scales take part before the sum is rounded, and have the scale 1 here.
+ * Exact block sums of any two block formats, in binary64. Packing multiplies NVFP4 elements by their block scales,
+ * which must take part before the sum is rounded, and gives their blocks the scale 1.
  *
- * The products of a block fit 53 bits however they are added, except with e5m2 on one side and e4m3 or e5m2 on the
- * other, if the panels' magnitudes lie far apart. Then, with Inf and NaN, and with scales that are not ordinary, a loop
- * runs that splits elements in two.
+ * Any sum of a block's products fits 53 bits, except for e5m2 by e4m3 or e5m2 if the panels' magnitudes lie far apart.
+ * In that case, and with Inf, NaN or scales that are not ordinary, general_pass() runs, which splits elements in two.
  */
 #include "tier.h"
 
@@ -14,8 +13,8 @@
 
 enum { EXACT_NR = EXACT_VECTORS * LANES };
 
-/* Exponents of products this far apart, 2 bits before their point and 2 + 3 behind it, and 5 for a sum of 32 make 53
-   bits. */
+/* The spread of the products' exponents for which sums fit: with 2 bits before the point of a product, 2 + 3 after it
+   and 5 for a sum of 32, they have 53 bits. */
 enum { EXACT_MAX_SPREAD = 41 };
 
 #define F64_ONE INT64_C(0x3FF0000000000000)
@@ -42,7 +41,8 @@ static size_t exact_w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 	return blocks_elements(shape, k, EXACT_NR) + elements * EXACT_NR * sizeof(float);
 }
 
-/* Fills a panel but for the elements of columns k, k + 1, ..., which come to `rows`; gives their number. */
+/* Packs the scales of a slice from column k on and loads its elements into `rows`. Returns their number per row, which
+   includes the padding of the last block. */
 static size_t exact_load(const struct mxfp_gemm_pack_job *job, size_t k, size_t width, panel_rows rows,
                          struct blocks_range *range)
 {
@@ -64,7 +64,7 @@ static void exact_end(const struct mxfp_gemm_pack_job *job, const struct blocks_
 	struct blocks_head head = blocks_end(range);
 
 	memset(job->panel, 0, BLOCKS_HEAD_BYTES);
-	/* Narrow elements leave room for any of the others, and those of an NVFP4 block have its scale in common. */
+	/* Sums with narrow elements always fit, NVFP4 included: the elements of a block share their scale. */
 	if (element->kind != MXFP_KIND_FLOAT || element->bits < 8)
 		head.least = head.greatest;
 	memcpy(job->panel, &head, sizeof head);
@@ -101,7 +101,7 @@ static void exact_pack_a(const struct mxfp_gemm_pack_job *job)
 	exact_end(job, &range);
 }
 
-/* Sums of one block; `rows` of the panel's rows count, a constant where this is inlined. */
+/* Adds the products of one block for the first `rows` rows; `rows` is a constant where this is inlined. */
 ALWAYS_INLINE void exact_block(const double *a, const uint8_t *w, size_t n, size_t rows,
                                vf64 sum[EXACT_MR][2 * EXACT_VECTORS])
 {
@@ -119,7 +119,7 @@ ALWAYS_INLINE void exact_block(const double *a, const uint8_t *w, size_t n, size
 	}
 }
 
-/* One pass, blocks `first` to `end`. */
+/* One pass over blocks first to end - 1. */
 ALWAYS_INLINE void exact_pass(const struct exact_panels *t, size_t first, size_t end, size_t rows, float *c)
 {
 	const double *a = t->a + first * t->length * EXACT_MR;
@@ -152,7 +152,7 @@ ALWAYS_INLINE void exact_pass(const struct exact_panels *t, size_t first, size_t
 		}
 }
 
-/* Elements from 1 on, and those below; Inf and NaN are in neither. */
+/* Sorts elements into those of magnitude at least 1 and those below; Inf and NaN are in neither. */
 ALWAYS_INLINE void split(vf64 x, vf64 *large, vf64 *small)
 {
 	vs64 magnitude = (vs64)x & INT64_MAX;
@@ -163,8 +163,8 @@ ALWAYS_INLINE void split(vf64 x, vf64 *large, vf64 *small)
 }
 
 /*
- * A block's sum for one row and LANES / 2 columns, exact but for bits far below the 24 that are wanted. Products of two
- * large parts have 49 bits at most, of a large and a small one 44, of two small ones 37, and so are their sums exact.
+ * A block's sum for one row and LANES / 2 columns, exact except for bits far below the 24 that count. The three partial
+ * sums are exact: products of two large elements need at most 49 bits, of a large and a small one 44, of two small 37.
  */
 static inline vf64 exact_sum(const double *a, const uint8_t *w, size_t n)
 {
@@ -181,7 +181,7 @@ static inline vf64 exact_sum(const double *a, const uint8_t *w, size_t n)
 		cross = fma_f64(x_small, y_large, fma_f64(x_large, y_small, cross));
 		low = fma_f64(x_small, y_small, low);
 	}
-	/* What `sum` loses of both is exact in `rest`, and stays so with `low`, being of its size. */
+	/* `rest` is the exact error of `sum`; `low` is of its size, so their sum is exact too. */
 	vf64 sum = high + cross, part = sum - high, rest = (high - (sum - part)) + (cross - part);
 	vs64 finite = plain - plain == 0;
 	return (vf64)((finite & (vs64)add_to_odd(sum, rest + low)) | (~finite & (vs64)plain));
@@ -207,7 +207,7 @@ static NOINLINE void general_pass(const struct exact_panels *t, size_t first, si
 		store(c + i, (vu32)((vf32)load(c + i) + (vf32)load(p + i)));
 }
 
-/* Whether any sum of a block's products is exact. */
+/* Whether every sum of a block's products is exact in binary64. */
 static bool products_fit(const struct blocks_head *a, const struct blocks_head *w)
 {
 	return a->greatest < F32_INF && w->greatest < F32_INF &&

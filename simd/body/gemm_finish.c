@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What is left to do with a row of complete sums (mxfp_gemm_finish_ref), a vector at a time: each step is one operation
-   of binary32, and the last makes every NaN the same. */
+/* Finishes a row of complete sums as mxfp_gemm_finish_ref() does, a vector at a time: each step is one binary32
+   operation, and the last replaces every NaN by 7FC00000. */
 #include "tier.h"
 
 #include "body/slots.h"

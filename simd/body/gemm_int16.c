@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Exact block sums of elements that are integers of 16 bits, in a unit of their format: two products and their sum are
- * one step of a 32-bit lane, and a block's sum fits it. e4m3 needs 18 bits: its upper 15 stand in one plane and the
- * lower 3 in another, which runs for the blocks of a panel where it holds anything, and those are few.
+ * Exact block sums of elements that are 16-bit integers in a unit of their format: a 32-bit lane adds two products per
+ * step, and a block's sum fits it. e4m3 needs 18 bits: the upper 15 are in one plane and the lower 3 in another, which
+ * is multiplied only for the few blocks where it is not all zeros.
  *
- * Sums of formats of at most 9 bits have 24 bits at most, with an NVFP4 scale too, so nothing is rounded before the FMA
- * that scales and adds; a sum with e4m3 is rounded to 24 bits when it becomes a binary32.
+ * Without e4m3, integers have at most 9 bits and sums at most 24, even times an NVFP4 scale, so nothing is rounded
+ * before the FMA that scales and adds. A sum with e4m3 is rounded to 24 bits when it is converted to binary32.
  */
 #include "tier.h"
 
@@ -15,7 +15,7 @@
 enum {
 	INT16_NR = INT16_VECTORS * LANES,
 	INT16_LOW_BITS = 3,
-	INT16_LOW_FLAGS = sizeof(struct blocks_head) /* a byte for each block, in the panel's head: the low plane counts */
+	INT16_LOW_FLAGS = sizeof(struct blocks_head) /* in the head, a byte per block: it has lower bits */
 };
 
 struct int16_panels {
@@ -32,7 +32,7 @@ static bool has_low(enum mxfp_format format)
 	return format == MXFP_FORMAT_MXFP8_E4M3;
 }
 
-/* Elements are integers times 2^-fraction_bits(). */
+/* Elements of a format are integers times 2^-fraction_bits(format). */
 static int fraction_bits(enum mxfp_format format)
 {
 	const struct mxfp_format_info *element = mxfp_format_get_info(mxfp_format_get_info(format)->element);
@@ -60,7 +60,8 @@ static size_t int16_w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 	return int16_bytes(shape, shape->w_format, k, INT16_NR);
 }
 
-/* A row of n numbers to one of integers, in place, and one of their lower bits; `flags` of blocks that have some. */
+/* Converts a row of n numbers in place to the upper bits of their integers, and stores the lower bits in `low`. Sets
+   the flag of each block that has any lower bit. */
 static void split_row(uint32_t *row, uint32_t *low, size_t n, size_t length, float factor, uint8_t *flags)
 {
 	for (size_t i = 0; i < n; i += LANES) {
@@ -82,7 +83,7 @@ static void narrow_row(uint32_t *row, size_t n, float factor)
 	}
 }
 
-/* Columns k, k + 1, ... of the chunk; a word of the planes is a pair of elements. */
+/* Packs columns k, k + 1, ... of the chunk; a word of a plane is a pair of elements. */
 ALWAYS_INLINE void int16_pack_slice(const struct mxfp_gemm_pack_job *job, size_t k, size_t width,
                                     struct blocks_range *range)
 {
@@ -130,7 +131,7 @@ static void int16_pack_w(const struct mxfp_gemm_pack_job *job)
 	int16_pack(job, INT16_NR);
 }
 
-/* Adds the products of one block of two planes; `rows` of the panel's rows count, a constant where this is inlined. */
+/* Adds the products of one block of two planes for the first `rows` rows, a constant where this is inlined. */
 ALWAYS_INLINE void add_planes(const uint8_t *a_plane, const uint8_t *w, size_t pairs, size_t rows,
                               vs32 sum[INT16_MR][INT16_VECTORS])
 {
@@ -167,7 +168,7 @@ ALWAYS_INLINE void sum_block(const struct int16_panels *t, size_t b, size_t rows
 		add_planes(a + t->a_plane, w + t->w_plane, t->pairs, rows, sum);
 }
 
-/* One pass, blocks `first` to `end`. `general`, a constant, is for scales that are not ordinary. */
+/* One pass over blocks first to end - 1. general, a constant: the scales are not ordinary. */
 ALWAYS_INLINE void int16_pass(const struct int16_panels *t, size_t first, size_t end, size_t rows, bool general,
                               float *c)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* What the packing of all product kernels of a tier shares: rows of a matrix as words of 32 bits, and from them a
-   panel, in which the words of all rows stand together for each k. */
+/* What all micro-kernels of a tier share for packing: loading rows of a matrix as 32-bit words, and transposing them
+   into a panel, where the words of all rows are adjacent for each k. */
 #ifndef MXFP_BODY_GEMM_PANEL_H
 #define MXFP_BODY_GEMM_PANEL_H
 
 #include "blocks.h"
 #include "body/slots.h"
 
-/* Rows of one panel over a slice of its chunk, 8 KiB. Rows that the matrix has not are zeros. */
+/* The rows of a panel over a slice of its chunk, 8 KiB. Rows past the end of the matrix are zeros. */
 enum { PANEL_MAX_ROWS = 16, PANEL_SLICE = 128 };
 typedef uint32_t panel_rows[PANEL_MAX_ROWS][PANEL_SLICE];
 
-/* The job for columns k, k + 1, ... of its chunk, at most PANEL_SLICE. */
+/* The part of a job for columns k, k + 1, ... of its chunk, at most PANEL_SLICE of them. */
 ALWAYS_INLINE struct mxfp_gemm_pack_job panel_slice(const struct mxfp_gemm_pack_job *job, size_t k)
 {
 	struct mxfp_gemm_pack_job slice = *job;
@@ -26,8 +26,8 @@ ALWAYS_INLINE size_t panel_align(size_t bytes)
 	return (bytes + MXFP_GEMM_ALIGN - 1) / MXFP_GEMM_ALIGN * MXFP_GEMM_ALIGN;
 }
 
-/* Elements of a matrix in a block format times their block's scale, in rows of `to` that are `stride` apart. scales: what
-   to use for those of every row, or NULL for the matrix's own; tensor_scale likewise. */
+/* Dequantizes the job's rows of a matrix in a block format to rows of `to`, `stride` numbers apart. scales: used for
+   every row instead of the matrix's own, unless NULL. tensor_scale replaces the matrix's. */
 static inline void dequantize_rows(const struct mxfp_gemm_pack_job *job, const uint8_t *scales, float tensor_scale,
                                    void *to, size_t stride)
 {
@@ -51,7 +51,7 @@ static inline void dequantize_rows(const struct mxfp_gemm_pack_job *job, const u
 	TIER(dequantize)(&part);
 }
 
-/* Numbers of a matrix in any format as binary32, likewise; `widen` makes them of those that are in no block format. */
+/* Loads rows of a matrix in any format as binary32; `widen` converts from the element formats. */
 static inline void widen_rows(const struct mxfp_gemm_pack_job *job, mxfp_convert_kernel *widen, uint32_t *to,
                               size_t stride)
 {
@@ -72,15 +72,14 @@ static inline void widen_rows(const struct mxfp_gemm_pack_job *job, mxfp_convert
 	for (size_t r = 0; r < job->rows; r++) {
 		part.src = (const uint8_t *)m->data + ((job->row + r) * m->stride + job->k0) * format->storage_bytes;
 		part.dst = to + r * stride;
-		if (m->format == MXFP_FORMAT_F32) /* any NaN will do */
+		if (m->format == MXFP_FORMAT_F32) /* products do not depend on a NaN's payload */
 			memcpy(part.dst, part.src, job->k * sizeof(float));
 		else
 			widen(&part);
 	}
 }
 
-/* One panel of A after the other, each `bytes` long and a tile of C's sums: `multiply` gets it, and how many rows are
-   left. */
+/* Multiplies one panel of A by that of W. `rows` is the number of rows left, which may exceed the panel's. */
 typedef void panel_multiply(const struct mxfp_gemm_multiply_job *job, const uint8_t *a, size_t rows, float *c);
 
 ALWAYS_INLINE void multiply_each(const struct mxfp_gemm_multiply_job *job, size_t bytes, size_t mr, size_t nr,
@@ -93,7 +92,7 @@ ALWAYS_INLINE void multiply_each(const struct mxfp_gemm_multiply_job *job, size_
 		multiply(job, a, job->rows - row, c);
 }
 
-/* Word i of row r goes to word i * width + r of the panel. width is a constant, and even; rows are `stride` apart. */
+/* Stores word i of row r as word i * width + r of the panel. width is an even constant, stride the words of a row. */
 ALWAYS_INLINE void store_columns(uint8_t *panel, const uint32_t *rows, size_t stride, size_t width, size_t n)
 {
 	for (size_t r = 0; r < width; r += 4)

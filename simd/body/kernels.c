@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The slots of the tiers that have the shared kernels alone. */
+/* Fills the slots of a tier that has only the kernels of simd/body: avx2 and neon. lib/dispatch.c calls it. */
 #include "config.h"
 
 #include "tier.h"

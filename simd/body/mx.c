@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * MX blocks from numbers, every format, rule, rounding mode and policy: ref/mx.c with vectors inside a block. A block
- * whose largest magnitude is below 2^-60 is first multiplied by 2^64, exactly, and its s grows by 64, so that what is
- * subnormal in binary32 is subnormal in the element format too (encode.h asks for that). Only that product and the
- * errors of rule mse are floating point.
+ * The general quantization to MX: every format, rule, rounding mode and policy. It is ref/mx.c with vectors inside a
+ * block. A block whose largest magnitude is below 2^-60 is first multiplied by 2^64, exactly, and encoded with s + 64,
+ * so that every binary32 subnormal is subnormal in the element format too, as encode.h requires. Only that product and
+ * the errors of rule mse use floating point.
  */
 #include "tier.h"
 
@@ -17,7 +17,7 @@
 
 enum {
 	BLOCK = MXFP_MX_BLOCK,
-	GROUP_BLOCKS = 16, /* blocks that are loaded at once */
+	GROUP_BLOCKS = 16, /* blocks decoded at once */
 	GROUP = GROUP_BLOCKS * BLOCK,
 	TINY_FIELD = F32_BIAS - 60,
 	UPSCALE = 64
@@ -31,14 +31,14 @@ struct quantizer {
 	struct lane_counts counts;
 };
 
-/* A block's numbers, what they are multiplied by, and its largest magnitude before that. */
+/* A block's numbers times 2^upscale, and its largest magnitude before that product. */
 struct block {
 	uint32_t x[BLOCK];
 	int upscale;
 	uint32_t amax;
 };
 
-/* Largest of the lanes; all are below 2^31. */
+/* The largest lane. */
 ALWAYS_INLINE uint32_t max_lane(vu32 v)
 {
 	uint32_t max = 0;
@@ -48,7 +48,7 @@ ALWAYS_INLINE uint32_t max_lane(vu32 v)
 	return max;
 }
 
-/* Numbers rounded to bf16 (rne) and back. */
+/* Rounds to bf16 (rne) and converts back. */
 ALWAYS_INLINE vu32 through_bf16(vu32 x)
 {
 	vs32 nan = (vs32)(x & ~F32_SIGN) > (int32_t)F32_INF;
@@ -56,8 +56,8 @@ ALWAYS_INLINE vu32 through_bf16(vu32 x)
 	return blend(nan, x | F32_QUIET, x + 0x7FFF + (x >> 16 & 1)) & 0xFFFF0000;
 }
 
-/* Applies the policies to a block that stands in b->x; counts NaN and Inf, what rounding to bf16 made Inf, and what it
-   made 0 unless the block becomes NaN as a whole. */
+/* Applies the policies to the block in b->x. Counts NaN and Inf, numbers that rounding to bf16 made Inf, and those that
+   it made 0 unless the whole block becomes NaN. */
 static void load_block(struct quantizer *q, struct block *b)
 {
 	vs32 flushed = {0};
@@ -119,13 +119,13 @@ static int choose_scale(const struct quantizer *q, const struct block *b)
 
 	if (b->amax == 0 || q->job->rule != MXFP_RULE_MSE || s == MXFP_SCALE_MAX)
 		return s;
-	/* floor before clamping may lie below -128, where floor + 1 clamps to -127 too. */
+	/* Before clamping, floor may be below -128; then floor + 1 also clamps to -127. */
 	if (s == MXFP_SCALE_MIN && mxfp_ref_scale(MXFP_RULE_TRN3, q->element, b->amax) == MXFP_SCALE_MIN)
 		return s;
 	return error_at(q, b, s + 1, s) <= error_at(q, b, s, s) ? s + 1 : s;
 }
 
-/* Blocks first_block ... of a row, n_blocks of them. */
+/* Quantizes n_blocks blocks of a row from first_block on. */
 static void quantize_group(struct quantizer *q, size_t row, size_t first_block, size_t n_blocks)
 {
 	const struct mxfp_quantize_job *job = q->job;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * MX blocks to nearest even, every rule: a fast path before mx.c, which gets whole calls with other options, and
- * single blocks with a NaN, an Inf or an amax so small or large that a scale or a field could leave its range.
+ * A fast path before mx.c: quantization to MX to nearest even, for every rule. mx.c gets whole calls with other
+ * options, and single blocks with a NaN, an Inf, or an amax for which a scale or a field could leave its range.
  */
 #include "tier.h"
 
@@ -17,7 +17,7 @@ enum {
 	GROUP_BLOCKS = 64,
 	GROUP = GROUP_BLOCKS * BLOCK,
 	UNIT = 4 * LANES,
-	/* Fields of an amax for which no format's scale or field leaves its range. */
+	/* Exponent fields of amax for which the scale and the fields stay in range in every format. */
 	LEAST_FIELD = 64,
 	LARGEST_FIELD = 190
 };
@@ -26,14 +26,14 @@ struct quantizer {
 	const struct mxfp_quantize_job *job;
 	struct nearest element;
 	int emax;
-	uint32_t scale_carry; /* added to amax: raises the exponent where the rule does */
+	uint32_t scale_carry; /* added to amax, it carries into the exponent where the rule rounds the scale up */
 	struct decoder source;
 };
 
-/* What is counted in a group; zero codes of numbers that are not zero are flushed. */
+/* Counts of a group. Flushed numbers are the zero codes minus the zeros. */
 struct tally {
 	vs32 saturated, zeros;
-	vu8 zero_codes; /* at most 2 * GROUP_BLOCKS a byte */
+	vu8 zero_codes; /* at most 2 * GROUP_BLOCKS in each byte */
 };
 
 ALWAYS_INLINE vu32 load_magnitude(const uint8_t *x, size_t i)
@@ -73,7 +73,7 @@ ALWAYS_INLINE vu32 encode_vector(const struct nearest *e, vu32 x, uint32_t s, st
 	return nearest_codes(e, clamped, e->normal_field + s);
 }
 
-/* How codes are stored: constants of the compiler. */
+/* How codes are stored: constants where the functions below are inlined. */
 struct shape {
 	unsigned bits;
 	bool negate;
@@ -110,7 +110,7 @@ ALWAYS_INLINE void encode_block(const struct nearest *e, struct shape shape, con
 	}
 }
 
-/* s for a block with this amax. */
+/* The exponent s of the scale of a block with this amax. */
 ALWAYS_INLINE int find_scale(const struct quantizer *q, const uint8_t *x, uint32_t amax)
 {
 	int s = (int)((amax + q->scale_carry) >> F32_SIGNIFICAND_BITS) - F32_BIAS - q->emax;
@@ -120,7 +120,7 @@ ALWAYS_INLINE int find_scale(const struct quantizer *q, const uint8_t *x, uint32
 	return s + (error_at(&q->element, x, s, 1) <= error_at(&q->element, x, s, 0));
 }
 
-/* Does block `block` of a row again by the general kernel. */
+/* Quantizes one block of a row by mx.c. */
 static NOINLINE void quantize_block_generally(const struct mxfp_quantize_job *whole, size_t row, size_t block)
 {
 	struct mxfp_quantize_job job = *whole;
@@ -136,11 +136,11 @@ static NOINLINE void quantize_block_generally(const struct mxfp_quantize_job *wh
 	TIER(quantize_mx)(&job);
 }
 
-/* Blocks first_block ... of a row, n_blocks of them, whose numbers stand at x. */
+/* Quantizes n_blocks blocks of a row from first_block on; their numbers are at x. */
 ALWAYS_INLINE void quantize_group(const struct quantizer *quantizer, struct shape shape, const uint8_t *x, size_t row,
                                   size_t first_block, size_t n_blocks)
 {
-	const struct quantizer q = *quantizer; /* what no store can change */
+	const struct quantizer q = *quantizer; /* a copy that no store can alias */
 	const struct mxfp_quantize_job *job = quantizer->job;
 	size_t block_bytes = BLOCK / 8 * shape.bits;
 	uint8_t *scales = job->scales + row * job->scales_stride + first_block;

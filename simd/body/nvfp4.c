@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * NVFP4 blocks from numbers, every recipe, rounding mode and policy: ref/nvfp4.c in vectors. A group of blocks of one
- * row goes through each step as a whole: numbers, largest magnitudes, scales (a block a lane), then codes: to nearest
- * even in one loop, in other modes, by ggml's table or where a quotient is not finite step by step.
+ * Quantization to NVFP4, every recipe, rounding mode and policy: ref/nvfp4.c in vectors. A group of blocks of one row
+ * goes through each step as a whole: numbers, largest magnitudes, scales (one block per lane), codes. Rounding to
+ * nearest even is one loop; other modes, ggml's table and quotients that are not finite take one step after the other.
  */
 #include "tier.h"
 
@@ -28,10 +28,10 @@ struct quantizer {
 	const struct mxfp_quantize_job *job;
 	const struct mxfp_format_info *element;
 	struct encoder elements;
-	struct nearest nearest; /* of the elements */
+	struct nearest nearest; /* for the elements */
 	struct decoder source;
 	struct recipe recipe;
-	uint32_t table[N_CODES]; /* values of the element codes */
+	uint32_t table[N_CODES]; /* the values of the element codes */
 	struct lane_counts counts;
 };
 
@@ -39,7 +39,7 @@ struct quantizer {
 struct scales {
 	uint32_t codes[GROUP_BLOCKS];
 	float values[GROUP_BLOCKS];
-	float factors[GROUP_BLOCKS]; /* by which numbers are multiplied, or divided in some recipes */
+	float factors[GROUP_BLOCKS]; /* numbers are multiplied by them, or divided by them in some recipes */
 };
 
 struct group {
@@ -55,7 +55,7 @@ ALWAYS_INLINE vf32 load_f32(const void *at)
 	return (vf32)load(at);
 }
 
-/* The scales that follow from the largest magnitudes; `grow` multiplies them before they are rounded. */
+/* Computes the scales from the largest magnitudes; `grow` multiplies them before they are rounded. */
 static void find_scales(const struct quantizer *q, const struct group *g, float grow, struct scales *to)
 {
 	for (size_t i = 0; i < g->n_blocks; i += LANES) {
@@ -68,7 +68,7 @@ static void find_scales(const struct quantizer *q, const struct group *g, float 
 	}
 }
 
-/* The squared error of block `b` at a candidate scale, in units of 1/S_enc. Signs do not matter to it. */
+/* The squared error of block b at a candidate scale, in units of 1/S_enc, computed from magnitudes. */
 static uint32_t error_at(const struct quantizer *q, const struct group *g, size_t b, const struct scales *s)
 {
 	const struct nearest *e = &q->nearest;
@@ -86,7 +86,7 @@ static uint32_t error_at(const struct quantizer *q, const struct group *g, size_
 	return sum_of_squares(d, BLOCK);
 }
 
-/* Takes the scales that put a block's largest magnitude at 4 where they err less. */
+/* Replaces the scale of each block that has a smaller error if its largest magnitude is scaled to 4. */
 static void choose_scales(const struct quantizer *q, struct group *g)
 {
 	struct scales four;
@@ -109,8 +109,8 @@ static uint32_t largest(const uint32_t *x)
 	return max_across(max);
 }
 
-/* Applies the policies to a block with a NaN or an Inf and gives its largest magnitude. A block that becomes NaN as a
-   whole has 0 for numbers, so that it counts no more. */
+/* Applies the policies to a block with a NaN or an Inf and returns its largest magnitude. The numbers of a block that
+   becomes NaN as a whole become 0, so that they are not counted again. */
 static NOINLINE uint32_t prepare_non_finite(struct quantizer *q, uint32_t *x)
 {
 	for (int i = 0; i < BLOCK; i += LANES) {
@@ -119,7 +119,7 @@ static NOINLINE uint32_t prepare_non_finite(struct quantizer *q, uint32_t *x)
 		q->counts.nan += (vs32)magnitude > (int32_t)F32_INF;
 		q->counts.inf += magnitude == F32_INF;
 		if (q->job->saturate_inf)
-			store(x + i, v - ((vu32)(magnitude == F32_INF) & 1)); /* the largest finite number is the pattern below */
+			store(x + i, v - ((vu32)(magnitude == F32_INF) & 1)); /* FLT_MAX is the pattern before Inf */
 	}
 	uint32_t amax = largest(x);
 	if (amax >= F32_INF)
@@ -143,7 +143,7 @@ static void count_flushed(struct quantizer *q, const struct group *g)
 		q->counts.flushed += ((load(g->x + i) & ~F32_SIGN) != 0) & ((load(g->codes + i) & ~q->elements.sign_code) == 0);
 }
 
-/* The first code of the table whose product with the scale is nearest, positive half first. */
+/* ggml's code: the first in its table, positive half first, whose product with the scale is nearest. */
 static void round_as_ggml(struct quantizer *q, struct group *g)
 {
 	for (size_t i = 0; i < g->n_blocks * BLOCK; i += LANES) {
@@ -162,7 +162,7 @@ static void round_as_ggml(struct quantizer *q, struct group *g)
 	count_flushed(q, g);
 }
 
-/* Numbers divided by their scales. */
+/* Numbers divided by their scales; where a recipe divides, a quotient of -0 becomes +0. */
 ALWAYS_INLINE vu32 quotients_of(vf32 x, float factor, bool divide)
 {
 	vu32 quotient = (vu32)(divide ? x / factor : x * factor);
@@ -170,11 +170,11 @@ ALWAYS_INLINE vu32 quotients_of(vf32 x, float factor, bool divide)
 	return divide ? quotient & (vu32)((quotient & ~F32_SIGN) != 0) : quotient;
 }
 
-/* What is counted on the way to nearest even. */
+/* The largest quotient and the counts of rounding to nearest even. */
 struct tally {
 	vu32 max;
 	vs32 saturated, zeros;
-	vu8 zero_codes; /* at most GROUP / UNIT a byte */
+	vu8 zero_codes; /* at most GROUP / UNIT in each byte */
 };
 
 ALWAYS_INLINE vu32 nearest_code(const struct nearest *e, vf32 x, float factor, bool divide, struct tally *t)
@@ -188,10 +188,10 @@ ALWAYS_INLINE vu32 nearest_code(const struct nearest *e, vf32 x, float factor, b
 	return code | (quotient >> 28 & e->sign_code);
 }
 
-/* To nearest even, with the counts; false if a quotient is not finite, and then nothing has been done. */
+/* Rounds a group to nearest even, packs and counts. Returns false, with no effect, if a quotient is not finite. */
 ALWAYS_INLINE bool round_nearest(struct quantizer *q, const struct group *g, bool divide, uint8_t *to)
 {
-	const struct nearest local = q->nearest, *e = &local; /* what no store can change */
+	const struct nearest local = q->nearest, *e = &local; /* a copy that no store can alias */
 	size_t n = g->n_blocks * BLOCK;
 	uint8_t packed[GROUP / 2];
 	struct tally t = {0};
@@ -221,7 +221,7 @@ ALWAYS_INLINE bool round_nearest(struct quantizer *q, const struct group *g, boo
 	return true;
 }
 
-/* Codes in any mode, with their counts; `first` is the index of the first number in the tensor. */
+/* Rounds in any mode and counts; `first` is the index of the group's first number in the tensor. */
 static void round_quotients(struct quantizer *q, struct group *g, uint64_t first)
 {
 	const struct mxfp_rounding *r = &q->job->rounding;
@@ -239,7 +239,7 @@ static void round_quotients(struct quantizer *q, struct group *g, uint64_t first
 	count_flushed(q, g);
 }
 
-/* Codes in any mode; `n` numbers of the group are in the row. */
+/* Rounds a group in any mode and packs it; the row ends after n of its numbers. */
 static void round_generally(struct quantizer *q, struct group *g, size_t n, uint64_t first, uint8_t *to)
 {
 	uint8_t bytes[GROUP];
@@ -248,7 +248,7 @@ static void round_generally(struct quantizer *q, struct group *g, size_t n, uint
 		round_as_ggml(q, g);
 	else
 		round_quotients(q, g, first);
-	/* What is 0 because it is padding or its block is NaN may have become NaN, whose code is not 0. */
+	/* The zeros of padding and of NaN blocks may have become NaN quotients, whose code is not 0. */
 	for (size_t b = 0; b < g->n_blocks; b++)
 		if (g->amax[b] >= F32_INF)
 			memset(g->codes + b * BLOCK, 0, BLOCK * sizeof g->codes[0]);
@@ -266,7 +266,7 @@ static bool try_nearest(struct quantizer *q, const struct group *g, uint8_t *to)
 	return mxfp_nvfp4_divides(q->job->recipe) ? round_nearest(q, g, true, to) : round_nearest(q, g, false, to);
 }
 
-/* Blocks first_block ... of a row, n_blocks of them. */
+/* Quantizes n_blocks blocks of a row from first_block on. */
 static void quantize_group(struct quantizer *q, size_t row, size_t first_block, size_t n_blocks)
 {
 	const struct mxfp_quantize_job *job = q->job;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The recipes of NVFP4 with a block a lane: binary32 operations in a fixed order, written as ref/nvfp4.c has them, one
- * operator a rounding. A NaN may have another sign here than in the reference; none reaches the output as more than
- * "NaN", which has one code.
+ * The recipes of NVFP4, one block per lane: the binary32 operations of ref/nvfp4.c in the same order, where every
+ * operator rounds once. A NaN may have another sign than in the reference; its code in the output has no sign.
  */
 #ifndef MXFP_BODY_NVFP4_RECIPE_H
 #define MXFP_BODY_NVFP4_RECIPE_H
@@ -15,12 +14,12 @@
 struct recipe {
 	enum mxfp_recipe recipe;
 	struct nvfp4_tensor tensor;
-	struct nearest nearest; /* these three are of the scales' format */
+	struct nearest nearest; /* these three are for the format of scales */
 	struct encoder ties_up;
 	struct decoder values;
 };
 
-/* What a recipe makes of the tensor's amax once, for all blocks. */
+/* Computes what all blocks of a tensor share from its amax. */
 static void recipe_init(struct recipe *r, const struct mxfp_quantize_job *job)
 {
 	const struct mxfp_format_info *scale = mxfp_format_get_info(mxfp_format_get_info(job->format)->scale);
@@ -49,7 +48,7 @@ ALWAYS_INLINE vf32 torchao_clamp(vf32 x)
 	return at_most(at_least(x, MXFP_UE4M3_MIN_NORMAL), MXFP_UE4M3_MAX);
 }
 
-/* Scales of blocks before rounding. */
+/* The scales of blocks before rounding. */
 static inline vf32 unrounded_scales(const struct recipe *r, vf32 amax)
 {
 	vf32 u;
@@ -75,7 +74,7 @@ static inline vf32 unrounded_scales(const struct recipe *r, vf32 amax)
 	return amax;
 }
 
-/* 448 from 248 on, a rounding of its own for subnormals, ties up between. */
+/* ggml's ue4m3: 448 from 248 on, its own rounding for subnormals, ties away from zero between. */
 static inline vu32 ggml_scales(const struct recipe *r, vf32 v)
 {
 	struct lane_counts unused = {0};

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What a recipe of NVFP4 makes of a tensor, for vectors: the reference's numbers, which no compiler has computed. */
+/* The constants of an NVFP4 tensor for vector code. ref/nvfp4.c computes them in integers, out of any compiler's reach. */
 #ifndef MXFP_BODY_NVFP4_TENSOR_H
 #define MXFP_BODY_NVFP4_TENSOR_H
 
 #include "kernels.h"
 #include "scale.h"
 
-/* struct mxfp_nvfp4_tensor with its patterns as floats. */
+/* The members of struct mxfp_nvfp4_tensor, bit patterns there, as floats. */
 struct nvfp4_tensor {
 	float scale, reciprocal, six_scales;
 	float encode, decode, encode_sixth;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ref/pack.c on 64-bit words: 8 codes, each in a byte, to 4 or 6 bytes and back. For little-endian machines. */
+/* ref/pack.c on 64-bit words: packs 8 codes, one per byte, into 4 or 6 bytes and back. For little-endian machines. */
 #ifndef MXFP_BODY_PACK_H
 #define MXFP_BODY_PACK_H
 
@@ -47,14 +47,14 @@ ALWAYS_INLINE void unpack_words(uint8_t *codes, const uint8_t *packed, size_t n,
 	for (size_t i = 0; i < n; i += 8, packed += bits) {
 		uint64_t word = 0;
 
-		/* 6 bytes come in two parts, which a load of the whole word would wait for; the bits above are cut off. */
+		/* A copy of 6 bytes is two stores, for which the load of the word would wait; the bits above are masked off. */
 		memcpy(&word, packed, bits == 6 && n - i >= 16 ? sizeof word : bits);
 		word = unpack_word(word, bits);
 		memcpy(codes + i, &word, sizeof word);
 	}
 }
 
-/* n codes, a multiple of 8. */
+/* Packs n codes of 4, 6 or 8 bits; n is a multiple of 8. */
 static inline void pack_codes(uint8_t *packed, const uint8_t *codes, size_t n, unsigned bits)
 {
 	if (bits == 8)

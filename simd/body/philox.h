@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Philox4x32-10 (ref/philox.c) in vectors: each lane has a counter of its own and gives four words. */
+/* Philox4x32-10 (ref/philox.c) in vectors: each lane has its own counter and produces four words. */
 #ifndef MXFP_BODY_PHILOX_H
 #define MXFP_BODY_PHILOX_H
 
 #include "ref.h"
 
-/* Words that philox_fill() may write past the n that are asked for. */
+/* Words that philox_fill() may write past the n requested. */
 enum { PHILOX_SLACK = 4 * LANES + 3 };
 
-/* The words of counters first, first + 1, ... to at[0 .. 4 * LANES - 1]. */
+/* Stores the words of counters first, first + 1, ... to at[0 .. 4 * LANES - 1]. */
 ALWAYS_INLINE void philox_store(uint32_t *at, uint64_t first, uint64_t seed, uint64_t stream)
 {
 	vu32 c0 = lane_numbers() + (uint32_t)first;
@@ -31,7 +31,7 @@ ALWAYS_INLINE void philox_store(uint32_t *at, uint64_t first, uint64_t seed, uin
 	store_interleaved(at, (const vu32[4]){c0, c1, c2, c3});
 }
 
-/* The words of elements first_index .. first_index + n - 1 stand from the returned place on. The buffer has room for
+/* Returns where in the buffer the words of elements first_index .. first_index + n - 1 begin. The buffer has room for
    n + PHILOX_SLACK words. */
 ALWAYS_INLINE const uint32_t *philox_fill(uint32_t *buffer, uint64_t seed, uint64_t stream, uint64_t first_index,
                                           size_t n)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The largest finite magnitude and the first non-finite number of an array of any element format. */
+/* Finds the largest finite magnitude and the first non-finite number of an array in any element format. */
 #include "tier.h"
 
 #include "body/decode.h"
@@ -7,7 +7,7 @@
 
 enum { CHUNK = 1024 };
 
-/* One chunk without a non-finite number; false if it has one, and then nothing has been done. */
+/* Updates *amax from a chunk. Returns false, with nothing changed, if the chunk has a non-finite number. */
 static inline bool scan_finite(const uint32_t *x, size_t n, uint32_t non_finite_from, vu32 *amax)
 {
 	vu32 largest = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernels of a tier, one declaration for all: TIER(convert) is mxfp_convert_avx512 where body/convert.c is compiled
- * for avx512. No tier has every one of them; kernels.c says which it has.
+ * Declares the kernels of every tier: TIER(convert) is mxfp_convert_avx512 where body/convert.c is compiled for avx512.
+ * No tier has all of them; its kernels.c shows which it has.
  */
 #ifndef MXFP_BODY_SLOTS_H
 #define MXFP_BODY_SLOTS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Stores that go past the caches, by the cache line, where the tier that is compiled has them; ordinary ones elsewhere.
-   For large outputs: an ordinary store first reads the line that it overwrites. */
+/* Stores that bypass the caches, one cache line at a time, or ordinary stores where the tier has none. They are for
+   large outputs: an ordinary store first reads the line that it overwrites. */
 #ifndef MXFP_BODY_STREAM_H
 #define MXFP_BODY_STREAM_H
 
@@ -13,7 +13,7 @@
 
 enum { STREAM_LINE_BYTES = 64 };
 
-/* dst lies at a multiple of STREAM_LINE_BYTES. */
+/* Stores STREAM_LINE_BYTES bytes to dst, which is aligned to as many. */
 static inline void stream_line(void *dst, const void *line)
 {
 #if defined(__AVX512F__)
@@ -33,7 +33,7 @@ static inline void stream_line(void *dst, const void *line)
 #endif
 }
 
-/* Puts these stores before all that follow, as other threads see them. */
+/* Makes these stores visible to other threads before any later store. */
 static inline void stream_end(void)
 {
 #ifdef __SSE2__

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Vectors of 32-bit lanes, in the compiler's vector extensions (gcc and clang have the same): +, -, &, <<, > and casts
- * are those of C, lane by lane, and a comparison gives all ones or all zeros. What the extensions lack is in the
- * tier.h of each tier, which defines VECTOR_BYTES and TIER(name), the name of a function of the tier, includes this
- * file and adds min_u32, max_u32, max_across, shift_left and shift_right (counts from 32 on give 0), any, fma_f32,
+ * Vectors of 32-bit lanes in the vector extensions of gcc and clang: +, -, &, <<, > and casts work as in C, lane by
+ * lane, and a comparison gives all ones or all zeros. Each tier's tier.h adds what the extensions lack. It defines
+ * VECTOR_BYTES and TIER(name), which names a function of the tier, includes this file, and
+ * defines min_u32, max_u32, max_across, shift_left and shift_right (counts from 32 on give 0), any, fma_f32,
  * multiply_high, load_u8, load_u16, store_u8, store_u16, low_bytes, store_nibbles, store_interleaved, halving_sum,
- * fp_enter and fp_leave, for products dot_pairs, and for lanes of 64 bits fma_f64, widen_f32 and narrow_f64. The files
- * of simd/body use nothing else, so they serve every tier; but the fast paths that avx512 has in another form need
- * sign_bytes, store_u16_pair, store_f16, widen_bytes and widen_f16 too, which avx2 and neon have.
+ * fp_enter and fp_leave, for products dot_pairs, and for 64-bit lanes fma_f64, widen_f32 and narrow_f64. The files of
+ * simd/body use nothing else, so they compile for every tier. Fast paths that avx512 replaces by its own also need
+ * sign_bytes, store_u16_pair, store_f16, widen_bytes and widen_f16, which avx2 and neon define.
  */
 #ifndef MXFP_BODY_VECTOR_H
 #define MXFP_BODY_VECTOR_H
@@ -20,8 +20,8 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define NOINLINE __attribute__((noinline))
 
-/* A kernel of that name: `work`, which is NOINLINE so that nothing moves across, in the state of floating point that
-   kernels compute in. */
+/* Defines kernel `name`, which runs `work` in the floating-point state that kernels need. `work` is NOINLINE, so that
+   the compiler moves no arithmetic across the change of state. */
 #define FP_KERNEL(name, job_type, work) \
 	void name(const struct job_type *job) \
 	{ \
@@ -59,7 +59,7 @@ ALWAYS_INLINE vu32 splat(uint32_t x)
 	return (vu32){0} + x;
 }
 
-/* The binary32 of a pattern. A scalar is only carried as a float, never computed with (HACKING.md). */
+/* The binary32 with these bits. Code only passes such a scalar on and never computes with it (HACKING.md). */
 ALWAYS_INLINE float float_of(uint32_t bits)
 {
 	float x;
@@ -84,7 +84,7 @@ ALWAYS_INLINE vf64 splat_f64(double x)
 	return (vf64)((vu64){0} + bits);
 }
 
-/* 2^exponent for exponents of normal numbers, and -127. */
+/* 2^exponent, for exponents from -127 to 127. */
 ALWAYS_INLINE float power_of_two(int exponent)
 {
 	return float_of(exponent > -F32_BIAS ? (uint32_t)(exponent + F32_BIAS) << F32_SIGNIFICAND_BITS : F32_HIDDEN / 2);
@@ -109,7 +109,7 @@ ALWAYS_INLINE void store(void *at, vu32 v)
 	memcpy(at, &v, sizeof v);
 }
 
-/* The first n lanes; the others are 0. */
+/* Loads the first n lanes; the others are 0. */
 ALWAYS_INLINE vu32 load_first(const void *at, size_t n)
 {
 	vu32 v = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Codes to binary32: a fast path before convert.c. Groups that have a NaN or an Inf are done again by the general
-   kernel, and so is what does not fill a group. */
+/* A fast path before convert.c: codes to binary32. convert.c converts groups with a NaN or an Inf again, and the codes
+   after the last whole group. */
 #include "tier.h"
 
 #include "body/slots.h"
@@ -8,10 +8,10 @@
 
 enum { UNIT = 4 * LANES, GROUP_UNITS = 8, GROUP = GROUP_UNITS * UNIT };
 
-/* Each of these gives false if the group has a NaN or an Inf. */
+/* Each of these converts a group and returns false if it has a NaN or an Inf. */
 ALWAYS_INLINE bool group_of_floats(const struct widener *widener, const uint8_t *from, uint8_t *to)
 {
-	const struct widener local = *widener, *w = &local; /* what no store can change */
+	const struct widener local = *widener, *w = &local; /* a copy that no store can alias */
 	vs8 special = {0};
 
 	for (size_t i = 0; i < GROUP; i += UNIT) {

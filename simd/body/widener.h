@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finite codes of at most 8 bits to binary32: such a code becomes the binary16 with the same fields, of which the
- * machine makes a binary32, and one exact product corrects the bias. A product of binary32 alone would do, but some
- * machines take much longer for a subnormal factor, which a subnormal code would be there.
+ * Decodes finite codes of at most 8 bits to binary32. Shifts turn a code into the binary16 with the same fields, an
+ * instruction converts that to binary32, and one exact product corrects the bias. Shifting into a binary32 would also
+ * do, but a subnormal code would become a subnormal factor, which is slow on some machines.
  */
 #ifndef MXFP_BODY_WIDENER_H
 #define MXFP_BODY_WIDENER_H
@@ -33,13 +33,13 @@ static inline void widener_init(struct widener *w, const struct mxfp_format_info
 	memcpy(&w->scale, &scale, sizeof scale);
 }
 
-/* All ones where a code is a NaN or an Inf. */
+/* All ones in the bytes of codes that are a NaN or an Inf. */
 ALWAYS_INLINE vs8 special_codes(const struct widener *w, vu8 codes)
 {
 	return (vs8)(codes & w->magnitudes) > (int8_t)w->last_finite;
 }
 
-/* The sign is at the top twice or more until the fields are cut out. */
+/* The arithmetic shift repeats the sign; `fields` keeps one of its copies. */
 ALWAYS_INLINE void widen_words(const struct widener *w, vu16 codes, vf32 x[2])
 {
 	widen_f16((vu16)((vs16)(codes << w->up) >> w->down) & w->fields, x);
@@ -56,7 +56,7 @@ ALWAYS_INLINE void widen_codes(const struct widener *w, vu8 codes, vf32 x[4])
 	widen_words(w, words[1], x + 2);
 }
 
-/* The same for FIXED, whose codes stand in lanes. */
+/* Decodes codes of FIXED, one per lane. */
 ALWAYS_INLINE vf32 widen_integers(const struct widener *w, vu32 codes)
 {
 	return __builtin_convertvector((vs32)(codes << 24) >> 24, vf32) * w->scale;

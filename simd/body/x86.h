@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What avx2 and avx512 share: operations whose instructions have the same names, MM(add_ps) being _mm256_add_ps or
- * _mm512_add_ps, and the state of floating point. A kernel that computes in floating point enters with fp_enter(),
- * calls a function that is not inlined (so that nothing moves across), and leaves with fp_leave(), which restores the
+ * What avx2 and avx512 share: operations whose intrinsics differ only in their prefix (MM(add_ps) is _mm256_add_ps or
+ * _mm512_add_ps), and the floating-point state. A kernel that computes in floating point calls fp_enter(), then a
+ * function that is not inlined (so that the compiler moves no arithmetic across), then fp_leave(), which restores the
  * control bits and the sticky flags.
  */
 #ifndef MXFP_BODY_X86_H
@@ -10,7 +10,7 @@
 
 #include <immintrin.h>
 
-/* To nearest, subnormals kept, no exception trapped: what a process starts with. */
+/* Round to nearest, keep subnormals, trap no exception: the state in which a process starts. */
 enum { MXCSR_DEFAULT = 0x1F80 };
 
 struct fp_state {
@@ -60,7 +60,7 @@ ALWAYS_INLINE vf64 fma_f64(vf64 a, vf64 b, vf64 c)
 	return (vf64)MM(fmadd_pd)((MM_F64)a, (MM_F64)b, (MM_F64)c);
 }
 
-/* The first half of store_interleaved(): lane i of the first quarter of each 128-bit part, then of the second, ... */
+/* The first half of store_interleaved(): quarter[i] holds lane i of every 128-bit part, its four words in order. */
 ALWAYS_INLINE void interleave_quarters(MM_INT quarter[4], const vu32 word[4])
 {
 	MM_INT low01 = MM(unpacklo_epi32)((MM_INT)word[0], (MM_INT)word[1]);
