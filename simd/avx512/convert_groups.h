@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the fast paths of conversion share. They work on groups of 64 numbers and leave to the general kernel what is
- * rare: groups with special numbers, odd modes, what is left after the last group.
+ * What the fast paths of conversion (decode.c, encode.c) share. They work on groups of 64 numbers and leave rare cases
+ * to the general kernel, body/convert.c: special numbers, other rounding modes, the numbers after the last group.
  */
 #ifndef MXFP_AVX512_CONVERT_GROUPS_H
 #define MXFP_AVX512_CONVERT_GROUPS_H
@@ -12,11 +12,11 @@
 
 enum {
 	GROUP = 64,
-	PREFETCH_BYTES = 8192,      /* ahead of the loads, into the second-level cache */
-	PREFETCH_DST_BYTES = 4096   /* ahead of ordinary stores, which read the line that they overwrite */
+	PREFETCH_BYTES = 8192,      /* ahead of the loads */
+	PREFETCH_DST_BYTES = 4096   /* ahead of ordinary stores, which first read the line that they overwrite */
 };
 
-/* The job's numbers from i on. */
+/* The part of a job for n numbers from i on. */
 static inline struct mxfp_convert_job job_part(const struct mxfp_convert_job *job, size_t i, size_t n)
 {
 	struct mxfp_convert_job part = *job;
@@ -28,7 +28,7 @@ static inline struct mxfp_convert_job job_part(const struct mxfp_convert_job *jo
 	return part;
 }
 
-/* Whether the mode is a direction of rounding that the control register has. */
+/* Whether the control register has the rounding mode. */
 static inline bool has_direction(enum mxfp_round mode)
 {
 	return mode == MXFP_ROUND_RNE || mode == MXFP_ROUND_RTZ || mode == MXFP_ROUND_RTP || mode == MXFP_ROUND_RTN;
@@ -42,7 +42,7 @@ static inline unsigned direction(enum mxfp_round mode)
 	                                : _MM_ROUND_NEAREST;
 }
 
-/* Numbers before the first that begins a cache line; 0 where there is none. */
+/* How many numbers precede the first that begins a cache line of the destination; 0 if none begins one. */
 static inline size_t before_line(const struct mxfp_convert_job *job)
 {
 	size_t bytes = mxfp_format_get_info(job->dst_format)->storage_bytes, lead = -(uintptr_t)job->dst % STREAM_LINE_BYTES;
@@ -50,8 +50,8 @@ static inline size_t before_line(const struct mxfp_convert_job *job)
 	return lead % bytes != 0 ? 0 : lead / bytes < job->n ? lead / bytes : job->n;
 }
 
-/* Runs `convert`, which is not inlined, on whole groups with the direction of rounding of the mode, and the general
-   kernel on what is left; on all if convert is NULL. Only what begins a cache line is to be stored past the caches. */
+/* Runs `convert`, which must be NOINLINE, on whole groups with the job's rounding mode in the control register, and the
+   general kernel on the rest, or on everything if convert is NULL. Only aligned groups are stored past the caches. */
 static inline void convert_groups(const struct mxfp_convert_job *job, mxfp_convert_kernel *convert)
 {
 	size_t lead = job->past_caches && convert != NULL ? before_line(job) : 0;
@@ -74,7 +74,7 @@ static inline void convert_groups(const struct mxfp_convert_job *job, mxfp_conve
 		TIER(convert)(&rest);
 }
 
-/* Stores 16 numbers; where they begin a cache line, past the caches if asked. */
+/* Stores 16 numbers. With past_caches, `to` must begin a cache line. */
 ALWAYS_INLINE void store_numbers(uint32_t *to, __m512i x, bool past_caches)
 {
 	if (past_caches)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Codes of at most 8 bits to binary32, 64 at a time. Every such number fits in the top 16 bits of a binary32, so two
- * tables of 256 bytes, which the general kernel fills at each call, hold all there is to know of a format: one has the
- * top byte of each code's number, one the byte below.
+ * Decodes codes of at most 8 bits to binary32, 64 at a time. Every such number fits in the top 16 bits of a binary32,
+ * so two tables of 256 bytes describe a format: one has the top byte of each code's number, the other the byte below.
+ * The general kernel fills them at each call.
  */
 #include "avx512/convert_groups.h"
 
@@ -14,8 +14,8 @@ struct byte_table {
 
 struct tables {
 	struct byte_table top, next;
-	__m512i magnitudes, max_code; /* of bytes: what is past max_code is NaN, or Inf */
-	__m512i spread;               /* the order of codes from which the steps after the tables make vectors in order */
+	__m512i magnitudes, max_code; /* per byte: codes past max_code are NaN or Inf */
+	__m512i spread;               /* permutes codes so that the interleaving after the tables restores their order */
 };
 
 static void tables_init(struct tables *t, const struct mxfp_format_info *f)
@@ -36,7 +36,7 @@ static void tables_init(struct tables *t, const struct mxfp_format_info *f)
 	}
 	memcpy(&t->top, top, sizeof top);
 	memcpy(&t->next, next, sizeof next);
-	/* Byte b of part p ends in vector 2 * (b / 8) + b % 2, as number b % 8 / 2 of part p. */
+	/* Byte b of 128-bit part p ends up in vector 2 * (b / 8) + b % 2, as number b % 8 / 2 of part p. */
 	for (unsigned i = 0; i < GROUP; i++)
 		spread[i] = (uint8_t)(i % 16 / 8 * 2 * LANES + i % 2 * LANES + i / 16 * 4 + i % 8 / 2);
 	memcpy(&t->spread, spread, sizeof spread);
@@ -97,10 +97,10 @@ void TIER(decode)(const struct mxfp_convert_job *job)
 }
 
 /*
- * bf16, f16, tf32 and f32 to binary32, 64 at a time. Groups with a NaN or an Inf are the general kernel's.
+ * Decodes bf16, f16, tf32 and f32 to binary32, 64 at a time. Groups with a NaN or an Inf go to the general kernel.
  */
 
-/* Decodes a group. False if it is the general kernel's. */
+/* Decodes a group. Returns false if the general kernel must decode it. */
 typedef bool group_decoder(const void *from, __m512i x[GROUP / LANES]);
 
 ALWAYS_INLINE bool is_below(__m512i a, __m512i b, uint16_t inf)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Block formats to numbers (ref/mx.c, ref/nvfp4.c), block by block.
+ * Dequantizes blocks (ref/mx.c, ref/nvfp4.c), one after the other.
  *
- * Codes of 4 bits look up their value in a vector of 16, which is made for each block, or for NVFP4 once for each
- * scale. Float codes of 6 and 8 bits become binary16 by shifts: with the fields in place and binary16's bias, the
- * number is off by a power of two, subnormals too, and vscalefps makes up for that along with the block's scale. It
- * rounds once, subnormals kept, so the result is fl32(code * 2^s) for every scale.
+ * 4-bit codes look up their value in a vector of 16, which is computed for each block, or in NVFP4 once for each scale
+ * code. Float codes of 6 and 8 bits become binary16 by shifts. With the fields in place but binary16's bias, a number
+ * is off by a power of two, even if subnormal, and vscalefps corrects that while it applies the block's scale. It
+ * rounds once and keeps subnormals, so the result is fl32(code * 2^s) for every scale.
  */
 #include "tier.h"
 
@@ -13,14 +13,14 @@
 #include "body/slots.h"
 #include "scale.h"
 
-/* The scales of RUN blocks of MX are read together. */
+/* The scales of RUN blocks of MX are loaded together. */
 enum { MX_BLOCK = MXFP_MX_BLOCK, NVFP4_BLOCK = MXFP_NVFP4_BLOCK, RUN = 16, RUN_NUMBERS = RUN * MX_BLOCK };
 
 enum { HALF_EXPONENT_BITS = 5, HALF_SIGNIFICAND_BITS = 10, HALF_BIAS = 15 };
 
 typedef uint16_t vu16 __attribute__((vector_size(VECTOR_BYTES)));
 
-/* Element formats as constants of the compiler. */
+/* The fields of the element formats, which become constants in the inlined functions below. */
 struct layout {
 	int bits, exponent_bits, significand_bits, bias;
 };
@@ -37,11 +37,11 @@ ALWAYS_INLINE __m512 e2m1_values(void)
 	return _mm512_setr_ps(0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6);
 }
 
-/* Stores miss the L1 cache in large results: the line is asked for ahead. */
+/* Stores to large results miss the L1 cache, so the line this many bytes ahead is prefetched. */
 enum { STORE_AHEAD = 512 };
 
-/* Numbers 16 of which make a vector, from lane 0 to those of `lanes`, to dst[i], dst[i + 1], ... NaNs are 7FC00000 with
-   either sign, so rounding to bf16 as integers keeps them. */
+/* Rounds the lanes in `lanes` to the destination format and stores them from dst[i] on. A NaN is 7FC00000 with either
+   sign, so it stays a NaN when it is rounded to bf16 as an integer. */
 ALWAYS_INLINE void store_numbers(enum mxfp_format to, void *dst, size_t i, __m512 x, __mmask16 lanes)
 {
 	if (to == MXFP_FORMAT_F32) {
@@ -62,7 +62,7 @@ ALWAYS_INLINE __mmask16 lanes_below(size_t n)
 	return (__mmask16)_bzhi_u32(0xFFFF, n < 16 ? (unsigned)n : 16);
 }
 
-/* Nibble j of 8 bytes in the low bits of lane j; the bits above are others' and vpermps ignores them. */
+/* Puts nibble j of 8 bytes into the low bits of lane j; vpermps ignores the bits above, which belong to others. */
 ALWAYS_INLINE __m512i spread_nibbles(const uint8_t *codes)
 {
 	const __m512i places = _mm512_setr_epi64(INT64_C(4) << 32, INT64_C(12) << 32 | 8, INT64_C(20) << 32 | 16,
@@ -74,12 +74,12 @@ ALWAYS_INLINE __m512i spread_nibbles(const uint8_t *codes)
 	return _mm512_multishift_epi64_epi8(places, _mm512_set1_epi64(nibbles));
 }
 
-/* The codes of a block as 16-bit words, each code at the top of its word and maybe others' bits below. */
+/* The codes of a block, each at the top of a 16-bit word; the bits below may belong to other codes. */
 ALWAYS_INLINE __m512i top_of_words(int bits, const uint8_t *codes)
 {
 	if (bits == 8)
 		return _mm512_slli_epi16(_mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)codes)), 8);
-	/* Code i stands in bits 6 i % 8 to 6 i % 8 + 5 of bytes 6 i / 8 and the next; bits above are shifted out. */
+	/* Code i is bits 6 i % 8 to 6 i % 8 + 5 of bytes 6 i / 8 and the next; the bits above are shifted out. */
 	const __m512i bytes = _mm512_set_epi8(24, 23, 23, 22, 22, 21, 22, 21, 21, 20, 20, 19, 19, 18, 19, 18, 18, 17, 17,
 	                                      16, 16, 15, 16, 15, 15, 14, 14, 13, 13, 12, 13, 12, 12, 11, 11, 10, 10, 9,
 	                                      10, 9, 9, 8, 8, 7, 7, 6, 7, 6, 6, 5, 5, 4, 4, 3, 4, 3, 3, 2, 2, 1, 1, 0, 1,
@@ -90,8 +90,8 @@ ALWAYS_INLINE __m512i top_of_words(int bits, const uint8_t *codes)
 	return _mm512_sllv_epi16(_mm512_permutexvar_epi8(bytes, _mm512_castsi256_si512(packed)), up);
 }
 
-/* The fields below the sign of a binary16 that has the code's, from the tops of words: with the sign, the code's number
-   times 2^(bias - HALF_BIAS). */
+/* Moves the exponent and significand of codes from the tops of words to their places in a binary16, which with the sign
+   is the code's number times 2^(bias - HALF_BIAS). */
 ALWAYS_INLINE __m512i half_fields(const struct layout *f, __m512i word)
 {
 	const int down = HALF_EXPONENT_BITS - f->exponent_bits;
@@ -100,7 +100,7 @@ ALWAYS_INLINE __m512i half_fields(const struct layout *f, __m512i word)
 	return _mm512_and_si512((__m512i)((vu16)word >> down), _mm512_set1_epi16((int16_t)fields));
 }
 
-/* The places of codes that are NaN: past e4m3's largest number, past e5m2's Inf. */
+/* The lanes of NaN codes: those past e4m3's largest number and past e5m2's Inf. */
 ALWAYS_INLINE __mmask32 nan_codes(enum mxfp_format element, __m512i fields)
 {
 	if (element == MXFP_FORMAT_E4M3)
@@ -110,7 +110,7 @@ ALWAYS_INLINE __mmask32 nan_codes(enum mxfp_format element, __m512i fields)
 	return 0;
 }
 
-/* 7FC00000 with the signs of x in the lanes of `nan`. */
+/* Replaces the lanes in `nan` by 7FC00000 with the sign of x. */
 ALWAYS_INLINE __m512 with_nan(__m512 x, __mmask16 nan)
 {
 	const __m512i sign = _mm512_set1_epi32(INT32_MIN), canonical = _mm512_set1_epi32(F32_NAN);
@@ -120,7 +120,7 @@ ALWAYS_INLINE __m512 with_nan(__m512 x, __mmask16 nan)
 	return _mm512_castsi512_ps(bits);
 }
 
-/* One block of MX; `exponent` is what its codes as decoded here lack. */
+/* Decodes one block of MX; `exponent` is that of the scale plus missing_exponent(). */
 ALWAYS_INLINE void decode_mx(enum mxfp_format element, const uint8_t *codes, __m512 exponent, __m512 x[2])
 {
 	const struct layout *f = &layouts[element];
@@ -150,7 +150,7 @@ ALWAYS_INLINE void decode_mx(enum mxfp_format element, const uint8_t *codes, __m
 	}
 }
 
-/* The power of two between a code's number and what decode_mx() makes of the code. */
+/* A code's number is what decode_mx() makes of the code times 2 to this power. */
 ALWAYS_INLINE int missing_exponent(enum mxfp_format element)
 {
 	const struct layout *f = &layouts[element];
@@ -160,12 +160,12 @@ ALWAYS_INLINE int missing_exponent(enum mxfp_format element)
 	return element == MXFP_FORMAT_INT8 ? -f->significand_bits : HALF_BIAS - f->bias;
 }
 
-/* The numbers of the 16 codes under each scale, NVFP4's bit 7 left out: (code * scale) * g or / g. */
+/* The numbers of the 16 codes for each scale code without its spare bit 7: (code * scale) * g or (code * scale) / g. */
 struct nvfp4_values {
 	float of[1 << 7][16];
 };
 
-/* The values of scale codes: below the smallest normal one, code n is n times the smallest. */
+/* The values of scale codes. Code n below the smallest normal one is n times the smallest number. */
 static void ue4m3_values(float values[1 << 7])
 {
 	const __m512i rebias = _mm512_set1_epi32((F32_BIAS - MXFP_UE4M3_BIAS) << F32_SIGNIFICAND_BITS);
@@ -191,24 +191,24 @@ static void nvfp4_values_init(struct nvfp4_values *values, const struct mxfp_deq
 	for (int scale = 0; scale < MXFP_UE4M3_NAN; scale++) {
 		__m512 x = _mm512_mul_ps(e2m1_values(), _mm512_set1_ps(scales[scale]));
 		x = job->tensor_scale_divides ? _mm512_div_ps(x, g) : _mm512_mul_ps(x, g);
-		/* A NaN of g may have a payload, and x86's own has the sign. */
+		/* A NaN in g may have a payload, and a NaN that x86 generates has the sign set. */
 		x = _mm512_mask_mov_ps(x, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), nan);
 		_mm512_storeu_ps(values->of[scale], x);
 	}
 	_mm512_storeu_ps(values->of[MXFP_UE4M3_NAN], nan);
 }
 
-/* Blocks of a row that are decoded together, RUN of MX or as many numbers of NVFP4. What the formats say is a constant
-   where functions of a run are inlined. */
+/* Blocks of a row that are decoded together: RUN of MX, or as many numbers of NVFP4. The formats are constants where
+   functions of a run are inlined. */
 struct run {
 	enum mxfp_format element, to;
-	const struct nvfp4_values *values; /* NVFP4 */
+	const struct nvfp4_values *values; /* NULL except in NVFP4 */
 	const uint8_t *codes, *scales;
 	void *dst;
 	size_t n; /* numbers */
 };
 
-/* The first n numbers of block b. */
+/* Dequantizes the first n numbers of block b. */
 ALWAYS_INLINE void mx_block(const struct run *run, size_t b, __m512 exponent, size_t n)
 {
 	const size_t block_bytes = MX_BLOCK * (size_t)layouts[run->element].bits / 8, at = b * MX_BLOCK;
@@ -236,7 +236,7 @@ ALWAYS_INLINE void mx_run(const struct run *run)
 		mx_block(run, whole, _mm512_set1_ps(exponents[whole]), rest);
 }
 
-/* The first n numbers of block b. */
+/* Dequantizes the first n numbers of block b. */
 ALWAYS_INLINE void nvfp4_block(const struct run *run, size_t b, size_t n)
 {
 	const float *values = run->values->of[run->scales[b] & MXFP_UE4M3_NAN];
@@ -256,7 +256,7 @@ ALWAYS_INLINE void nvfp4_run(const struct run *run)
 		nvfp4_block(run, whole, rest);
 }
 
-/* One row, in runs; a row that is not to stay in the caches passes through a buffer. */
+/* Dequantizes one row in runs. A row that bypasses the caches goes through the buffer of a row_stream. */
 ALWAYS_INLINE void dequantize_row(const struct mxfp_dequantize_job *job, struct run run, size_t row)
 {
 	const size_t block = run.values != NULL ? NVFP4_BLOCK : MX_BLOCK, bits = (size_t)layouts[run.element].bits;
@@ -297,7 +297,7 @@ ALWAYS_INLINE void dequantize_nvfp4(const struct mxfp_dequantize_job *job, enum 
 		dequantize_row(job, (struct run){.element = element, .to = to, .values = &values}, row);
 }
 
-/* A loop of its own for each block format. */
+/* Each block format has its own copy of the loop. */
 ALWAYS_INLINE void dequantize_to(const struct mxfp_dequantize_job *job, enum mxfp_format to)
 {
 	switch (job->format) {

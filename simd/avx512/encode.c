@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the fast paths of conversion from binary32 share. Numbers that round to zero are a chunk's codes that are zero
- * less the zeros among its sources, which are counted only if there are such codes.
+ * Fast paths of conversion from binary32. Flushed numbers are counted per chunk, as its zero codes minus the zeros
+ * among its sources; the sources are searched only if there are zero codes.
  */
 #include "avx512/convert_groups.h"
 
-enum { CHUNK = 4096 }; /* numbers whose sources a second look, for zeros, finds in the first-level cache */
+enum { CHUNK = 4096 }; /* numbers whose sources are still in the L1 cache when they are searched for zeros */
 
-/* A group's sources. */
+/* The sources of a group. */
 struct group {
 	__m512i x[GROUP / LANES];
 };
@@ -24,7 +24,7 @@ ALWAYS_INLINE struct group load_group(const uint32_t *x)
 	return g;
 }
 
-/* Zeros among whole groups. */
+/* Counts zeros among n numbers, a multiple of GROUP. */
 static NOINLINE size_t count_zeros(const uint32_t *x, size_t n)
 {
 	const __m512i magnitude = _mm512_set1_epi32(INT32_MAX);
@@ -46,7 +46,8 @@ static NOINLINE size_t count_zeros(const uint32_t *x, size_t n)
 	return zeros;
 }
 
-/* Encodes the group at i by every rule. Its zeros are returned, for count_flushed() is not to count it again. */
+/* Encodes the group at i by the general kernel, which counts it. Returns its zeros, which make up for those that
+   count_flushed() subtracts. */
 static NOINLINE size_t encode_rare_group(const struct mxfp_convert_job *job, size_t i)
 {
 	struct mxfp_convert_job part = job_part(job, i, GROUP);
@@ -55,8 +56,7 @@ static NOINLINE size_t encode_rare_group(const struct mxfp_convert_job *job, siz
 	return count_zeros(part.src, GROUP);
 }
 
-/* Counts the job's numbers that became zero, given how many codes are zeros in groups that were not rare, and how many
-   numbers in those that were. */
+/* Counts flushed numbers. zeros: the zero codes of groups encoded here plus what encode_rare_group() returned. */
 static inline void count_flushed(const struct mxfp_convert_job *job, size_t zeros)
 {
 	if (zeros != 0)
@@ -64,33 +64,34 @@ static inline void count_flushed(const struct mxfp_convert_job *job, size_t zero
 }
 
 /*
- * binary32 to the formats of at most 8 bits.
+ * Encodes binary32 to the formats of at most 8 bits.
  *
  * Float formats: P is the power of two at the top of |x|, but at least the smallest normal number of the format, with
- * the sign of x. r = x * 2^-(23-M) + P, a fused multiply-add, has M + 1 bits of x at the bottom of its significand: the
- * one rounding, in the direction that the control register holds, of normal and subnormal numbers alike, since what is
- * below P's quantum is below the format's. So the code is (exponent field of r - that of the smallest normal number) *
- * 2^M + low bits of r, as if codes went on past the largest. One vpdpwssd forms it from the high and low halves of r.
+ * the sign of x, and M the format's significand bits. r = x * 2^-(23-M) + P, one fused multiply-add, has M + 1 bits of
+ * x at the bottom of its significand. It rounds once, in the mode of the control register, at the format's quantum,
+ * both normal and subnormal numbers. The code is (exponent field of r - that of the smallest normal number) * 2^M + low
+ * bits of r, as if codes continued past the largest. One vpdpwssd forms it from the high and low halves of r.
  *
- * e8m0: an addition to the bits rounds up, and the exponent field is the code.
+ * e8m0: an addition to the bits rounds, and the exponent field is the code.
  */
 
-enum { HIGH_BIT = 7 }; /* where the lowest exponent bit stands in the high half of a binary32 */
+enum { HIGH_BIT = 7 }; /* of the lowest exponent bit in the high half of a binary32 */
 
-/* A float format and the options of a call. Codes are raised by `excess`, so that those past the largest have a bit
-   more. */
+/* A float format and the options of a call. Codes are raised by `excess`, so that those past the largest have one more
+   bit. */
 struct encoder {
 	__m512 min_normal, scale;      /* scale: 2^-(23-M) */
-	__m512i digits, bias;          /* of vpdpwssd: weights of the halves, and what turns their sum into the code */
+	__m512i digits, bias;          /* of vpdpwssd: weights of the halves, and the value to which it adds */
 	__m512i low_codes, high_codes; /* where vpmultishiftqb finds codes and signs in 16-bit lanes */
 	__m512i excess;
-	__m512i past_bits;             /* of 16-bit lanes: any is set only past the largest */
-	__m512i max_lane, past_lane;   /* 16-bit lanes of the largest code and of the one that past ones become */
+	__m512i past_bits;             /* of 16-bit lanes: one is set only in codes past the largest */
+	__m512i max_lane, past_lane;   /* 16-bit lanes of the largest code, and of the code that replaces those past it */
 	__m512i sign, magnitudes;      /* of bytes */
-	bool overflows, one_rule;      /* one_rule: all past codes become past_lane */
+	bool overflows, one_rule;      /* one_rule: all codes past the largest become past_lane */
 };
 
-/* Rounding of exponents: `up` is added to numbers from `from` on, those below have code 0; past `last` is special. */
+/* Rounding of exponents: `up` is added to numbers from `from` on; those below have code 0, those past `last` are
+   special. */
 struct exponent_encoder {
 	__m512i up, from, last;
 };
@@ -101,8 +102,8 @@ static void encoder_init(struct encoder *e, const struct mxfp_format_info *f, co
 	int emin = 1 - f->bias;
 	uint32_t first = (uint32_t)(emin + F32_BIAS) << m, magnitudes = (UINT32_C(1) << (f->bits - 1)) - 1;
 	uint32_t excess = magnitudes - f->max_code;
-	/* Bytes of a 64-bit lane, last first: where the codes of its four 16-bit lanes begin, and the signs. A byte of
-	   signs begins such that bit 15 of the lane becomes the format's sign bit. */
+	/* The bits of a 64-bit lane at which the codes and signs of its four 16-bit lanes begin, last first. A byte of
+	   signs begins where bit 15 of the lane becomes the format's sign bit. */
 	uint32_t codes = 0x30201000 + up * 0x01010101, signs = 0x38281808 + (8 - f->bits) * 0x01010101;
 
 	e->overflows = f->special != MXFP_SPECIAL_NONE && r->overflow == MXFP_OVERFLOW_OVF;
@@ -121,7 +122,7 @@ static void encoder_init(struct encoder *e, const struct mxfp_format_info *f, co
 	e->magnitudes = _mm512_set1_epi8((char)magnitudes);
 }
 
-/* 32-bit lanes: bit 15 is set if x is not negative, and the code stands below. */
+/* The code in the low bits of each 32-bit lane; bit 15 is set if x is not negative. */
 ALWAYS_INLINE __m512i encode_lanes(const struct encoder *e, __m512i bits)
 {
 	__m512 x = (__m512)bits, larger = _mm512_range_ps(x, e->min_normal, 3); /* the larger magnitude, the sign of x */
@@ -131,7 +132,7 @@ ALWAYS_INLINE __m512i encode_lanes(const struct encoder *e, __m512i bits)
 	return _mm512_dpwssd_epi32(e->bias, (__m512i)r, e->digits);
 }
 
-/* Whether no vector has a NaN, as a full mask. */
+/* A full mask if no vector has a NaN. */
 ALWAYS_INLINE __mmask16 all_numbers(const struct group *g)
 {
 	__mmask16 ab = _mm512_cmp_ps_mask((__m512)g->x[0], (__m512)g->x[1], _CMP_ORD_Q);
@@ -150,7 +151,7 @@ static inline uint64_t count_inf(const struct group *g)
 	return inf;
 }
 
-/* 16-bit lanes whose code is past the largest get the code that past ones become. */
+/* Replaces codes past the largest in 16-bit lanes by past_lane. Returns their number. */
 ALWAYS_INLINE uint64_t replace_past(const struct encoder *e, __m512i *lanes)
 {
 	const __m512i sign = _mm512_set1_epi16(INT16_MIN);
@@ -173,13 +174,13 @@ static inline void replace_all_past(const struct encoder *e, const struct group 
 		counts->saturated += past;
 }
 
-/* Bytes of a group, from packing vectors by two and by two, in order. */
+/* Puts the bytes of a group in order after two steps of packing, which work within 128 bits. */
 ALWAYS_INLINE __m512i in_order(__m512i packed)
 {
 	return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), packed);
 }
 
-/* Encodes a group. False if it is the general kernel's. */
+/* Encodes a group. Returns false if the general kernel must encode it. */
 typedef bool group_encoder(const void *encoder, const struct group *g, __m512i *codes, struct mxfp_counts *counts);
 
 ALWAYS_INLINE bool encode_floats(const void *encoder, const struct group *g, __m512i *codes, struct mxfp_counts *counts)
@@ -196,7 +197,7 @@ ALWAYS_INLINE bool encode_floats(const void *encoder, const struct group *g, __m
 			return false;
 		replace_all_past(e, g, &even, &odd, counts);
 	}
-	/* Bytes: four codes of even and four signs of even; signs of odd and codes of odd. */
+	/* Each 64 bits: four codes and four signs of `even`; four signs and four codes of `odd`. */
 	__m512i of_even = _mm512_multishift_epi64_epi8(e->low_codes, even);
 	__m512i of_odd = _mm512_multishift_epi64_epi8(e->high_codes, odd);
 	__m512i raised = _mm512_ternarylogic_epi64(low_half, of_even, of_odd, 0xCA);
@@ -250,8 +251,8 @@ ALWAYS_INLINE bool encode_exponents(const void *encoder, const struct group *g, 
 	return _mm512_cmpgt_epu32_mask(largest, e->last) == 0;
 }
 
-/* A group with negative numbers in a format without sign: they are encoded as 0, and then become NaN if they were not
-   -0. */
+/* Encodes a group with negative numbers to a format without sign: they are encoded as 0 and then, except for -0,
+   replaced by NaN. */
 ALWAYS_INLINE bool encode_negatives(group_encoder *encode, const void *encoder, const struct group *g, __m512i nan_code,
                                     __m512i *codes, struct mxfp_counts *counts)
 {
@@ -300,7 +301,7 @@ ALWAYS_INLINE bool encode_any_exponents(const void *encoder, const struct group 
 	return encode_unsigned(encode_exponents, encoder, g, _mm512_set1_epi8(-1), codes, counts);
 }
 
-/* Encodes whole groups and returns what count_flushed() is to know; `magnitudes` are the bits that a zero has not. */
+/* Encodes whole groups. Returns the argument of count_flushed(). magnitudes: the bits of a code without its sign. */
 ALWAYS_INLINE size_t encode_chunk(const struct mxfp_convert_job *job, group_encoder *encode, const void *encoder,
                                   __m512i magnitudes)
 {
@@ -346,12 +347,12 @@ static NOINLINE void encode_int8_array(const struct mxfp_convert_job *job)
 	}
 }
 
-/* No number becomes zero: e8m0 has none. */
+/* Nothing is flushed, because e8m0 has no zero. */
 static NOINLINE void encode_exponent_array(const struct mxfp_convert_job *job)
 {
 	enum mxfp_round mode = job->rounding.mode;
-	/* Below 2^-127, half of the smallest normal binary32, all is code 0; from there to 2^-126 the gap is one of
-	   2^22 bit patterns, above of 2^23. */
+	/* Everything below 2^-127, half of the smallest normal binary32, has code 0. From there to 2^-126 the gap
+	   between codes is 2^22 bit patterns, above it 2^23. */
 	uint32_t up = mode == MXFP_ROUND_RTP   ? F32_HIDDEN - 1
 	              : mode == MXFP_ROUND_RHZ ? F32_HIDDEN / 2 - 1
 	              : mode == MXFP_ROUND_RNE || mode == MXFP_ROUND_RNA ? F32_HIDDEN / 2
@@ -380,9 +381,9 @@ void TIER(encode)(const struct mxfp_convert_job *job)
 }
 
 /*
- * binary32 to bf16, tf32 and f16. The first two are its top bits, so rounding is an addition to the bits below, from
- * which the code takes a carry or not; what is added depends on one bit of the number: the code's lowest to nearest
- * even, the sign toward an infinity. f16 has an instruction, which follows the control register.
+ * Encodes binary32 to bf16, tf32 and f16. The first two are the top bits of binary32, so rounding is an addition to the
+ * bits below, which may carry into the code. The addend depends on one bit of the number: the code's lowest bit to
+ * nearest even, the sign toward an infinity. f16 has an instruction, which follows the control register.
  */
 
 enum {
@@ -391,9 +392,8 @@ enum {
 	F16_MAX = 0x477FE000 /* 65504, as a binary32 */
 };
 
-/* What is added if a bit of the number is clear, or set. For bf16, in 16-bit lanes: the bit of the upper half, and what
-   the lower half must be above to carry.
-   Magnitudes above `limit` are special or may become Inf. */
+/* The addends if a bit of the number is clear and if it is set. For bf16, in 16-bit lanes: the bit of the upper half,
+   and the values that the lower half must exceed to carry. Magnitudes above `limit` are special or may become Inf. */
 struct carry {
 	__m512i bit, if_clear, if_set, limit;
 };
@@ -459,7 +459,7 @@ ALWAYS_INLINE bool is_within(const struct group *g, __m512i limit)
 	return _mm512_cmpgt_epu32_mask(largest, limit) == 0;
 }
 
-/* Encodes a group and adds the number of codes that are zeros. False if the group is the general kernel's. */
+/* Encodes a group and adds its zero codes to *zeros. Returns false if the general kernel must encode it. */
 typedef bool word_encoder(const struct carry *c, const struct group *g, void *to, size_t *zeros);
 
 ALWAYS_INLINE size_t zeros_of_words(__m512i words)
@@ -470,7 +470,7 @@ ALWAYS_INLINE size_t zeros_of_words(__m512i words)
 ALWAYS_INLINE bool encode_bf16(const struct carry *c, const struct group *g, void *to, size_t *zeros)
 {
 	const __m512i low = _mm512_set1_epi32(0xFFFF), magnitude = _mm512_set1_epi16(INT16_MAX);
-	/* Lane i of the low half takes lane 2i, of the high half lane 2i + 1. */
+	/* Lane i of the low half comes from lane 2i, of the high half from lane 2i + 1. */
 	const __m512i in_order = _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1, 30, 28, 26, 24,
 	                                          22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
 	__m512i words[2], largest = _mm512_setzero_si512();

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products by the chain of doc/numerics.md, section 5: P = fma(a, w, P) in ascending k. Lanes lie across outputs, so
- * the order of every sum is kept. 6 rows of A and 64 of W make a tile, whose sums fill 24 registers: 10 loads serve 24
- * FMAs, which keeps both FMA ports busy as long as A and W lie in L2. 64 rows, not fewer, so that a single row of A has
- * four chains, too, and FMA's latency does not hold it up.
+ * The chain kernel (doc/numerics.md, section 5): P = fma(a, w, P) in ascending k. Lanes are columns of C, so the order
+ * of every sum is kept. The sums of 6 rows of A by 64 of W fill 24 registers: 10 loads serve 24 FMAs, which keeps both
+ * FMA ports busy as long as A and W are in L2. W has 64 rows so that even a single row of A has four independent
+ * chains, which hide part of the latency of an FMA.
  */
 #include "avx512/gemm_chain.h"
 #include "avx512/transpose.h"
 
-/* Panels of the chain family: numbers of any format become binary32, exactly but for what a tensor scale rounds. */
+/* Panels: numbers of any format become binary32, exactly except where a tensor scale rounds. */
 
 enum { MR = GEMM_CHAIN_MR, NR = GEMM_CHAIN_NR, VECTORS = NR / LANES };
 
@@ -32,13 +32,13 @@ static size_t w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 	return NR * k * gemm_chain_w_width(shape->w_format);
 }
 
-/* Rows that the matrix has not are left as they are: the kernel does not read them. */
+/* Rows past the end of the matrix are left unwritten: the kernel does not read them. */
 static void pack_a(const struct mxfp_gemm_pack_job *job)
 {
 	TIER(gemm_chain_decode)(job, job->row, job->rows, job->panel, gemm_chain_a_stride(job->k));
 }
 
-/* Numbers back in the format that they were decoded from, bf16 or f16, or as they are. */
+/* Stores numbers in the format they were decoded from if that is bf16 or f16, else as binary32. */
 ALWAYS_INLINE void store_numbers(enum mxfp_format format, void *to, __m512 x)
 {
 	if (format == MXFP_FORMAT_BF16)
@@ -49,7 +49,7 @@ ALWAYS_INLINE void store_numbers(enum mxfp_format format, void *to, __m512 x)
 		_mm512_storeu_ps(to, x);
 }
 
-/* Columns k, k + 1, ... of the chunk from `row`, the first of LANES rows of the panel. */
+/* Packs columns k, k + 1, ... of the chunk for LANES rows of the panel, from `row` on. */
 ALWAYS_INLINE void pack_slice(const struct mxfp_gemm_pack_job *job, size_t row, size_t k, float rows[][PANEL_SLICE])
 {
 	const struct mxfp_gemm_pack_job slice = panel_slice(job, k);
@@ -81,24 +81,24 @@ static NOINLINE void pack_columns(const struct mxfp_gemm_pack_job *job)
 
 static FP_KERNEL(pack_w, mxfp_gemm_pack_job, pack_columns)
 
-/* A line of A's rows, after which the lines that come next are asked for. */
+/* Products between prefetches: a cache line of a row of A. */
 enum { STEP = 16 };
 
-/* The longest pass where an operand is in no block format. */
+/* The longest pass if an operand is in an element format. */
 enum { SHORT_PASS = MXFP_GEMM_CHUNK / MXFP_GEMM_NUMBERS };
 
-/* A part of the product: rows of one panel of A, one pass. */
+/* A part of the product: one panel of A in one pass. */
 struct part {
 	const float *a;
 	const void *w;
 	size_t a_stride, k;
 	float *c;
-	const float *a_next; /* what is to be in L1 for the next part */
-	const char *ahead;   /* what is to be in L2 soon, so many lines a step */
+	const float *a_next; /* prefetched into L1 for the next part */
+	const char *ahead;   /* prefetched into L2, ahead_lines lines per step */
 	size_t ahead_lines;
 };
 
-/* Numbers i, i + 1, ... of W's panel. */
+/* Loads numbers i, i + 1, ... of a panel of W. */
 ALWAYS_INLINE __m512 load_w(enum mxfp_format format, const void *w, size_t i)
 {
 	if (gemm_chain_w_width(format) == sizeof(float))
@@ -109,7 +109,7 @@ ALWAYS_INLINE __m512 load_w(enum mxfp_format format, const void *w, size_t i)
 	return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16));
 }
 
-/* Adds product k to sums of `rows` rows; `format` is what W's panel holds. */
+/* Adds product k to the sums of `rows` rows; `format` is that of W's panel. */
 ALWAYS_INLINE void add_product(__m512 sums[MR][VECTORS], enum mxfp_format format, size_t rows, const struct part *p,
                                size_t k)
 {
@@ -128,8 +128,8 @@ ALWAYS_INLINE void add_product(__m512 sums[MR][VECTORS], enum mxfp_format format
 	}
 }
 
-/* Adds STEP products. A loop over them would be left by a branch that the processor does not foresee; for less than a
-   panel that is no loss worth the code. */
+/* Adds STEP products. They are unrolled because the processor mispredicts the end of a loop over them; fewer rows than
+   a panel's are not worth the code. */
 ALWAYS_INLINE void add_step(__m512 sums[MR][VECTORS], enum mxfp_format format, size_t rows, const struct part *p,
                             size_t k)
 {
@@ -153,7 +153,7 @@ ALWAYS_INLINE void prefetch(const struct part *p, size_t rows, size_t k)
 		_mm_prefetch(p->ahead + (k / STEP * p->ahead_lines + line) * 64, _MM_HINT_T1);
 }
 
-/* C = fl32(C + P). */
+/* C = fl32(C + P) for the first `rows` rows. */
 ALWAYS_INLINE void multiply_rows(enum mxfp_format format, size_t rows, const struct part *p)
 {
 	const size_t whole = p->k / STEP * STEP;
@@ -179,7 +179,7 @@ ALWAYS_INLINE void multiply_rows(enum mxfp_format format, size_t rows, const str
 	}
 }
 
-/* A function for each number of rows, and for what W's panel holds where it is multiplied as it is. */
+/* A function for each number of rows, and for each format of W's panel that is multiplied without expanding it. */
 #define MULTIPLY_ROWS(name, format, rows) \
 	static NOINLINE void name(const struct part *p) \
 	{ \
@@ -195,7 +195,7 @@ MULTIPLY_ROWS(multiply_1_bf16, MXFP_FORMAT_BF16, 1)
 MULTIPLY_ROWS(multiply_1_f16, MXFP_FORMAT_F16, 1)
 #undef MULTIPLY_ROWS
 
-/* Numbers of W from k0 on as binary32: bf16 and f16, whose passes are short, in the scratch. */
+/* W from k0 on as binary32: bf16 and f16, whose passes are short, are expanded into the scratch memory. */
 static const float *expand(const struct mxfp_gemm_multiply_job *job, size_t k0, size_t k)
 {
 	float *scratch = job->scratch;
@@ -213,7 +213,7 @@ static const float *expand(const struct mxfp_gemm_multiply_job *job, size_t k0, 
 	return scratch;
 }
 
-/* All panels of A in one pass: W's part stays in L1, or in L2 if passes are long. */
+/* Multiplies all panels of A in one pass: W's part stays in L1, or in L2 if passes are long. */
 static void multiply_panels(const struct mxfp_gemm_multiply_job *job, size_t k0, struct part *p)
 {
 	static void (*const multiply_some[])(const struct part *) = {

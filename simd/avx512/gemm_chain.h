@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Panels of the chain family. A's hold binary32 whatever the format: rows, a stride apart, from which the kernel
- * broadcasts. W's are [k][row], bf16 and f16 as they are, and anything else as binary32.
+ * Panels of the chain kernels, dense and sparse. Those of A hold rows of binary32 in every format, a stride apart, from
+ * which the dense kernel broadcasts. Its panels of W are [k][row]: bf16 and f16 as they are, other formats as binary32.
  */
 #ifndef MXFP_AVX512_GEMM_CHAIN_H
 #define MXFP_AVX512_GEMM_CHAIN_H
@@ -12,20 +12,20 @@
 
 enum { GEMM_CHAIN_MR = 6, GEMM_CHAIN_NR = 64 };
 
-/* Numbers from a row of A to the next: whole lines, and an odd number of them for usual k, so that rows do not share
-   the sets of L1. */
+/* Numbers from a row of A to the next: whole cache lines, an odd number of them for usual k, so that rows do not
+   compete for the same sets of L1. */
 ALWAYS_INLINE size_t gemm_chain_a_stride(size_t k)
 {
 	return (k + LANES - 1) / LANES * LANES + LANES;
 }
 
-/* Bytes of a number in W's panels. */
+/* The bytes of a number in a panel of W. */
 ALWAYS_INLINE size_t gemm_chain_w_width(enum mxfp_format format)
 {
 	return format == MXFP_FORMAT_BF16 || format == MXFP_FORMAT_F16 ? sizeof(uint16_t) : sizeof(float);
 }
 
-/* Rows of the chunk, from row `row` of the matrix on, as binary32, `stride` numbers apart. */
+/* Decodes the chunk of `rows` rows of the matrix, from `row` on, to binary32; rows of `to` are `stride` apart. */
 void TIER(gemm_chain_decode)(const struct mxfp_gemm_pack_job *job, size_t row, size_t rows, void *to, size_t stride);
 
 #endif

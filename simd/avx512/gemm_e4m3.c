@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Exact products of two block formats of which at least one is MXFP8_E4M3, the other that, MXFP4, MXFP6_E2M3 or
- * MXINT8. Packing, expanding and multiplying agree on the panels.
+ * Exact products of MXFP8_E4M3 by MXFP8_E4M3, or by one of the narrow formats MXFP4, MXFP6_E2M3 and MXINT8, which may
+ * be either operand.
  *
- * Elements are integers in a unit of the format. Those of e4m3 have 19 bits with the sign: too many for vpdpwssd, which
- * multiplies words of 16. But only elements far below the largest of their block have bits at both ends, so an element
- * is main * 2^low + rest: `main` fits a word, and `rest` is 0 but for few elements, whose places are kept in a mask for
- * every block, so that blocks without any, nearly all, cost nothing. low is 3 if the other operand is narrow, and 4 if
- * both are e4m3. No element of another format has a rest.
+ * Elements are integers in a unit of the format. Those of e4m3 have 19 bits with the sign, too many for vpdpwssd, which
+ * multiplies 16-bit words. So an element is main * 2^low + rest, where `main` fits a word. Only elements far below the
+ * largest of their block have a nonzero rest; a mask for every block says where, so that blocks without any, which are
+ * nearly all, cost nothing. low is 3 if the other operand is narrow, and 4 if both are e4m3. Narrow formats have no
+ * rests.
  *
- * A pair is two elements that vpdpwssd takes at once. Of each 8 elements 0 .. 7 the pairs are (0, 4), (2, 6), (1, 5),
- * (3, 7): what comes of splitting stored bytes of two MXFP4 elements into halves, and these into bytes.
+ * A pair is two elements that vpdpwssd multiplies at once. Of each 8 elements 0 .. 7 the pairs are (0, 4), (2, 6),
+ * (1, 5), (3, 7): the order that results from splitting packed MXFP4 codes into nibbles, and their words into bytes.
  *
  * Panel of W, GEMM_E4M3_NR rows ("columns" here: they are columns of C), all of it bytes:
- *   scales  [blocks][NR]: codes, but 0xFF also where an element is NaN, and that of a block of zeros is replaced by
- *           another one of its column.
- *   codes   [words][NR][4 bytes]. MXFP4: a word is 8 elements as stored. Others: of each 8 elements a word of the even
- *           ones, then a word of the odd ones, each a byte: a code of e4m3, else an integer.
- * Before a panel of W is multiplied it is expanded: struct gemm_e4m3_columns.
+ *   scales  [blocks][NR]: codes; also 0xFF if an element is NaN, and for a block of zeros another scale of its column.
+ *   codes   [words][NR][4 bytes]. MXFP4: a word is 8 elements as stored. Others: each 8 elements are a word of the even
+ *           ones, then a word of the odd ones, a byte per element: a code of e4m3, else an integer.
+ * A panel of W is expanded to struct gemm_e4m3_columns before it is multiplied, except for a single row of A by MXFP4.
  *
  * Folding: a narrow operand has bits to spare in a word. If the scales of its row (column) differ by few binades in a
- * chunk, its elements are multiplied by the differences, and the row (column) has one scale, which is left to the end
- * of the pass. All bits stay the same because rounding commutes with powers of two, as long as nothing leaves the
- * normal numbers: GEMM_E4M3_SCALE_LEAST and _MOST. Where any of that fails, the general loop runs.
+ * chunk, its elements are multiplied by the ratios to the least one, which is applied once, at the end of the pass. The
+ * result is the same because rounding commutes with powers of two while all numbers stay normal, which
+ * GEMM_E4M3_SCALE_LEAST and _MOST ensure. If any of that fails, the general loop runs.
  */
 #include "tier.h"
 
@@ -37,9 +36,9 @@ enum {
 	GEMM_E4M3_PAIRS = GEMM_E4M3_BLOCK / 2,
 	GEMM_E4M3_BLOCKS = MXFP_GEMM_CHUNK / GEMM_E4M3_BLOCK,
 	/*
-	 * Codes of scales with which no sum of the fast loop is subnormal or overflows: -60 to 43. Products are multiples
-	 * of 2^-18 times both scales, above 2^-149, and a pass is below 2^27 times both; the loop has its sums in units of
-	 * products of main parts, 2^-12 at least, which brings that to 2^39.
+	 * The codes of scales, 2^-60 to 2^43, with which no sum of the fast loop is subnormal or overflows. Products are
+	 * multiples of 2^-18 times both scales, above 2^-149. The sum of a pass is below 2^27 times both scales, or 2^39
+	 * in the loop's unit, that of products of main parts, which is at least 2^-12.
 	 */
 	GEMM_E4M3_SCALE_LEAST = 67,
 	GEMM_E4M3_SCALE_MOST = 170
@@ -47,28 +46,28 @@ enum {
 
 /* A block of a panel of A, row by row. */
 struct gemm_e4m3_rows {
-	_Alignas(64) int16_t main[GEMM_E4M3_MR][GEMM_E4M3_BLOCK]; /* in the order of pairs, folded where that is done */
-	float factor[GEMM_E4M3_MR];     /* of the fast loop: the scale, or 1 where it was folded */
+	_Alignas(64) int16_t main[GEMM_E4M3_MR][GEMM_E4M3_BLOCK]; /* in the order of pairs; folded if the row is */
+	float factor[GEMM_E4M3_MR];     /* of the fast loop: the scale, or 1 if the operand is narrow */
 	float norm[GEMM_E4M3_MR];       /* at least the root of the sum of the squares of `main` */
-	int32_t exponent[GEMM_E4M3_MR]; /* of the general loop: of the scale (the folded one) and of the unit of products */
-	uint16_t rests[GEMM_E4M3_MR];   /* bit p: pair p has a rest that is not 0 */
+	int32_t exponent[GEMM_E4M3_MR]; /* of the general loop: of the scale (after folding) times the unit of products */
+	uint16_t rests[GEMM_E4M3_MR];   /* bit p: pair p has a nonzero rest */
 };
 
 struct gemm_e4m3_rest {
 	_Alignas(64) int16_t rest[GEMM_E4M3_MR][GEMM_E4M3_BLOCK]; /* only where the bit in `rests` is set */
 };
 
-/* Begins a panel of A; then come the blocks (struct gemm_e4m3_rows), their rests if A is e4m3, and if W is MXFP4
-   struct gemm_e4m3_single for every block. */
+/* The head of a panel of A. The blocks follow (struct gemm_e4m3_rows), then struct gemm_e4m3_rest for each if A is
+   e4m3, then struct gemm_e4m3_single for each if W is MXFP4. */
 struct gemm_e4m3_head {
-	_Alignas(64) float last[GEMM_E4M3_MR]; /* of the fast loop: times the sum of a pass; NaN if the row has one */
+	_Alignas(64) float last[GEMM_E4M3_MR]; /* of the fast loop: the factor of a pass's sum, or NaN if the row has one */
 	float one[GEMM_E4M3_MR];               /* of the general loop: 1, or NaN */
-	uint32_t general;                      /* not zero: the fast loop would be wrong */
+	uint32_t general;                      /* nonzero: the fast loop would be wrong */
 };
 
 /*
- * A block of the only row of its panel, for an MXFP4 W that is not expanded: main = 256 high + low, in groups of 4 as
- * the words of W have them, even elements before odd ones. The sums begin with what W's E2M1_OFFSET adds to them.
+ * A block of a panel's only row, for an MXFP4 W that is not expanded: main = 256 high + low, in groups of 4 in the
+ * order of W's words, even elements before odd ones. The sums start from minus what W's E2M1_OFFSET adds to them.
  */
 struct gemm_e4m3_single {
 	_Alignas(64) int8_t high[GEMM_E4M3_BLOCK];
@@ -78,13 +77,13 @@ struct gemm_e4m3_single {
 	uint32_t has_rest;
 };
 
-/* A block of a panel of W, ready to be multiplied. */
+/* An expanded block of a panel of W. */
 struct gemm_e4m3_columns {
 	_Alignas(64) int16_t main[GEMM_E4M3_PAIRS][GEMM_E4M3_NR][2];
-	float factor[GEMM_E4M3_NR];     /* as those of rows */
+	float factor[GEMM_E4M3_NR];     /* as in struct gemm_e4m3_rows */
 	int32_t exponent[GEMM_E4M3_NR]; /* of the scale alone */
-	float norm;                     /* of the column that has the largest */
-	uint32_t rests;                 /* bit p: some column's pair p has a rest */
+	float norm;                     /* the largest of all columns */
+	uint32_t rests;                 /* bit p: pair p of some column has a rest */
 };
 
 struct gemm_e4m3_expanded {
@@ -95,7 +94,7 @@ struct gemm_e4m3_expanded {
 	bool general;
 };
 
-/* An element of e4m3 in words: 2^low_bits main + rest, in units of 2^-9. A NaN gives any number. */
+/* Elements of e4m3 as 2^low_bits main + rest, in units of 2^-9. A NaN gives any number. */
 struct gemm_e4m3_parts {
 	__m512i main, rest;
 };
@@ -136,8 +135,8 @@ ALWAYS_INLINE int gemm_e4m3_low_bits(const struct mxfp_gemm_shape *shape)
 	return shape->a_format == shape->w_format ? 4 : 3;
 }
 
-/* By how many binades the scales of a narrow operand's row may differ to be folded: the sum of a block stays below
-   2^31. It is at most 32 * 28672 times the largest element: 12, 60, 128. */
+/* By how many binades the scales of a row may differ to be folded. The sum of a block, at most 32 * 28672 times the
+   largest element (12, 60 or 128), stays below 2^31. */
 ALWAYS_INLINE int gemm_e4m3_fold_spread(enum mxfp_format narrow)
 {
 	if (narrow == MXFP_FORMAT_MXFP4)
@@ -145,7 +144,7 @@ ALWAYS_INLINE int gemm_e4m3_fold_spread(enum mxfp_format narrow)
 	return narrow == MXFP_FORMAT_MXINT8 ? 4 : 5;
 }
 
-/* 2^x, or what is nearest to it among the normal numbers. */
+/* 2^x, or the power of two nearest to it among the normal numbers. */
 ALWAYS_INLINE float gemm_e4m3_power(int x)
 {
 	const int least = 1 - F32_BIAS, most = F32_BIAS;
@@ -153,7 +152,7 @@ ALWAYS_INLINE float gemm_e4m3_power(int x)
 	return power_of_two(x < least ? least : x > most ? most : x);
 }
 
-/* At least the root of a sum of squares that was rounded on its way: that takes off less than the factor adds. */
+/* An upper bound of the root of a rounded sum of squares: the factor adds more than rounding may have lost. */
 ALWAYS_INLINE float gemm_e4m3_norm(float squares)
 {
 	__m128 root = _mm_sqrt_ps(_mm_set1_ps(squares));
@@ -161,7 +160,7 @@ ALWAYS_INLINE float gemm_e4m3_norm(float squares)
 	return _mm_cvtss_f32(_mm_mul_ps(root, _mm_set1_ps(1.001f)));
 }
 
-/* The code of e4m3 whose magnitude bits are all set is NaN. */
+/* Whether any code of e4m3 is NaN, which has all magnitude bits set. */
 ALWAYS_INLINE bool has_nan(__m256i codes)
 {
 	const __m256i magnitude = _mm256_set1_epi8(0x7F);
@@ -169,19 +168,19 @@ ALWAYS_INLINE bool has_nan(__m256i codes)
 	return _mm256_cmpeq_epi8_mask(_mm256_and_si256(codes, magnitude), magnitude) != 0;
 }
 
-/* Whether all elements are zeros: of e4m3 there are two. */
+/* Whether all elements are zeros; e4m3 has two codes of zero. */
 ALWAYS_INLINE bool all_zero(enum mxfp_format format, __m256i x)
 {
 	return _mm256_test_epi8_mask(x, _mm256_set1_epi8(format == MXFP_FORMAT_MXFP8_E4M3 ? 0x7F : -1)) == 0;
 }
 
-/* The scales of a row in a chunk: what counts of them. */
+/* The range of a row's scales in a chunk. */
 struct scale_range {
-	uint8_t least, most; /* of blocks that are neither zero nor NaN; if there is none, both 127 */
+	uint8_t least, most; /* of blocks that are neither zeros nor NaN; both 127 if there is none */
 	bool nan;
 };
 
-/* The scale of a block of zeros counts for nothing unless it is NaN: `least` takes its place. */
+/* Replaces the scale of each block of zeros, unless it is NaN, by the least of the others. Returns the range. */
 ALWAYS_INLINE struct scale_range even_out(uint8_t *scale, const bool *zero, size_t n)
 {
 	struct scale_range range = {MXFP_SCALE_NAN, 0, false};
@@ -216,7 +215,7 @@ static bool has_rests(const struct mxfp_gemm_shape *shape)
 	return shape->a_format == MXFP_FORMAT_MXFP8_E4M3;
 }
 
-/* Whether W is not expanded for a single row. */
+/* Whether panels of A have struct gemm_e4m3_single, so that W is not expanded for a single row. */
 static bool has_single(const struct mxfp_gemm_shape *shape)
 {
 	return shape->w_format == MXFP_FORMAT_MXFP4;
@@ -231,13 +230,13 @@ static size_t a_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 	return sizeof(struct gemm_e4m3_head) + gemm_e4m3_blocks(k) * block;
 }
 
-/* A row on its way into a panel. */
+/* A row while it is packed. */
 struct row {
 	const struct mxfp_gemm_pack_job *job;
 	size_t index, n_blocks;
-	int unit;                         /* of products of `main` parts: an exponent */
+	int unit;                         /* the exponent of the unit of products of main parts */
 	struct gemm_e4m3_head *head;
-	struct gemm_e4m3_single *single;  /* NULL: no block has it */
+	struct gemm_e4m3_single *single;  /* valid if has_single() */
 	struct gemm_e4m3_rows *rows;
 	struct gemm_e4m3_rest *rests;
 	uint8_t scale[GEMM_E4M3_BLOCKS];
@@ -245,7 +244,7 @@ struct row {
 	struct scale_range range;
 };
 
-/* Elements to words in the order of pairs. */
+/* Converts elements to words in the order of pairs. */
 ALWAYS_INLINE __m512i in_pairs(__m256i x, bool is_signed)
 {
 	const __m256i order = _mm256_broadcastsi128_si256(
@@ -262,7 +261,7 @@ ALWAYS_INLINE float norm_of(__m512i words)
 	return gemm_e4m3_norm(float_of(halving_sum((vf32)squares)));
 }
 
-/* Bit p: one of the words of pair p is not 0. */
+/* Bit p: a word of pair p is nonzero. */
 ALWAYS_INLINE uint16_t pairs_set(__m512i words)
 {
 	return _mm512_test_epi32_mask(words, words);
@@ -305,7 +304,7 @@ ALWAYS_INLINE void load_row(struct row *row, enum mxfp_format format, int low_bi
 	}
 }
 
-/* Elements of a narrow format times 2^(scale - least). */
+/* Multiplies the elements of a narrow format by 2^(scale - least). */
 static void fold(struct row *row)
 {
 	for (size_t b = 0; b < row->n_blocks; b++) {
@@ -316,7 +315,7 @@ static void fold(struct row *row)
 	}
 }
 
-/* Scales: those of e4m3 stay with the blocks, those of a narrow format are folded. */
+/* Stores the scales: those of e4m3 per block, those of a narrow format folded if possible. */
 static void store_scales(struct row *row)
 {
 	const enum mxfp_format format = row->job->shape->a_format;
@@ -340,7 +339,7 @@ static void store_scales(struct row *row)
 	head->general |= !fast;
 }
 
-/* Rows that the matrix has not. What is common to the rows of a block is stored for all: the others come later. */
+/* Fills rows past the end of the matrix. Arrays with an entry per row are cleared whole before the rows are packed. */
 static void clear_rows(const struct row *row)
 {
 	for (size_t b = 0; b < row->n_blocks; b++) {
@@ -357,7 +356,7 @@ static void clear_rows(const struct row *row)
 	_mm256_store_ps(row->head->one, _mm256_set1_ps(1));
 }
 
-/* From the order of pairs to that of words. */
+/* Reorders from pairs to the words of W. */
 ALWAYS_INLINE __m512i pairs_to_words(__m512i words)
 {
 	return _mm512_shuffle_epi8(words, _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11,
@@ -369,13 +368,13 @@ ALWAYS_INLINE int32_t sum_of_words(__m512i words)
 	return _mm512_reduce_add_epi32(_mm512_madd_epi16(words, _mm512_set1_epi16(1)));
 }
 
-/* The only row once more. */
+/* Packs a block of the only row a second time, as struct gemm_e4m3_single. */
 static void pack_single(const struct row *row, size_t b)
 {
 	const struct gemm_e4m3_rows *rows = &row->rows[b];
 	struct gemm_e4m3_single *to = &row->single[b];
 	__m512i main = pairs_to_words(_mm512_load_si512(rows->main[0])), rest = _mm512_setzero_si512();
-	/* main = 256 high + low, both signed: low's sign is made up for in high. */
+	/* main = 256 high + low, both signed: adding 128 rounds `high` so that `low` fits. */
 	__m512i high = _mm512_srai_epi16(_mm512_add_epi16(main, _mm512_set1_epi16(128)), 8);
 
 	to->has_rest = rows->rests[0];
@@ -391,7 +390,7 @@ static void pack_single(const struct row *row, size_t b)
 	to->factor = rows->factor[0];
 }
 
-/* One copy of the loop for each pair of formats that needs its own. */
+/* The loop is compiled once for each format of A and its low bits. */
 static NOINLINE void load_any(struct row *row)
 {
 	switch (row->job->shape->a_format) {
@@ -445,7 +444,7 @@ static size_t w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 	return gemm_e4m3_blocks(k) * (1 + gemm_e4m3_code_bytes(shape->w_format)) * GEMM_E4M3_NR;
 }
 
-/* A row of W on its way into column `column` of a panel. */
+/* A row of W while it is packed into a column of the panel. */
 struct column {
 	const struct mxfp_gemm_pack_job *job;
 	size_t column, n_blocks;
@@ -453,7 +452,7 @@ struct column {
 	bool zero[GEMM_E4M3_BLOCKS];
 };
 
-/* Where block b of the panel has its codes. */
+/* The codes of block b of the panel. */
 static uint8_t *codes_of(const struct column *c, size_t b)
 {
 	const size_t block = gemm_e4m3_code_bytes(c->job->shape->w_format) * GEMM_E4M3_NR;
@@ -494,7 +493,7 @@ static NOINLINE void pack_column(struct column *c)
 	}
 }
 
-/* A column that the matrix has not. */
+/* Fills a column past the end of the matrix. */
 static void clear_column(struct column *c)
 {
 	const uint8_t zeros[GEMM_E4M3_BLOCK] = {0};
@@ -521,9 +520,9 @@ static void pack_w(const struct mxfp_gemm_pack_job *job)
 	}
 }
 
-/* Panels of W become words that vpdpwssd takes. Whatever a panel holds, it gives some numbers. */
+/* Expanding panels of W to words for vpdpwssd. Any bytes in a panel, which may come from a file, are safe. */
 
-/* Each column's least and largest scale. One that has a NaN becomes NaN anyhow and is to disturb no other: 127. */
+/* Each column's least and largest scale. For a column with a NaN, whose sums are NaN anyway, both are 127. */
 struct columns_range {
 	__m256i least, most;
 	__mmask32 nan;
@@ -565,13 +564,13 @@ static bool are_foldable(const struct columns_range *range, enum mxfp_format for
 	return _mm256_cmpgt_epu8_mask(_mm256_sub_epi8(range->most, range->least), spread) == 0;
 }
 
-/* 16 of 32 bytes as lanes. */
+/* Half v of 32 bytes as lanes. */
 ALWAYS_INLINE __m512i lanes_of(__m256i bytes, int v)
 {
 	return _mm512_cvtepu8_epi32(v == 0 ? _mm256_castsi256_si128(bytes) : _mm256_extracti128_si256(bytes, 1));
 }
 
-/* What holds for all columns of the panel; `least` replaces the scales of blocks where columns are folded. */
+/* Stores the factors of whole columns; folded: range->least is the scale of all blocks. */
 static void store_last(struct gemm_e4m3_expanded *to, const struct columns_range *range, bool folded)
 {
 	const __m512 nan = _mm512_set1_ps(__builtin_nanf(""));
@@ -597,7 +596,7 @@ ALWAYS_INLINE void store_column_scales(struct gemm_e4m3_columns *to, __m256i sca
 	}
 }
 
-/* Word w of the columns of vector v, as bytes: integers, or codes of e4m3. */
+/* Word w of the columns of vector v as bytes: integers, or codes of e4m3. */
 ALWAYS_INLINE __m512i load_word(enum mxfp_format format, const uint8_t *codes, int w, int v)
 {
 	const __m512i nibble = _mm512_set1_epi8(0x0F);
@@ -609,13 +608,13 @@ ALWAYS_INLINE __m512i load_word(enum mxfp_format format, const uint8_t *codes, i
 	return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(e2m1_integers(0)), x);
 }
 
-/* A block of narrow elements, each times 2^(scale - least). */
+/* Expands a block of narrow elements, each times 2^excess, the scale over the least one. */
 ALWAYS_INLINE void expand_narrow(struct gemm_e4m3_columns *to, enum mxfp_format format, const uint8_t *codes,
                                  __m256i excess)
 {
 	for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
 		__m512i lanes = lanes_of(excess, v), words = _mm512_or_si512(lanes, _mm512_slli_epi32(lanes, 16));
-		/* An element arrives in the high byte of a word. */
+		/* Elements are first moved to the high bytes of words. */
 		__m512i down = _mm512_sub_epi16(_mm512_set1_epi16(8), words);
 
 		for (int w = 0; w < GEMM_E4M3_PAIRS / 2; w++) {
@@ -645,7 +644,7 @@ ALWAYS_INLINE void expand_narrow_panel(struct gemm_e4m3_expanded *to, enum mxfp_
 	}
 }
 
-/* A pair of all columns; returns whether it has a rest. */
+/* Expands a pair of all columns. Returns whether one has a rest. */
 ALWAYS_INLINE bool expand_pair(int16_t (*main)[2], int16_t (*rest)[2], const __m512i codes[GEMM_E4M3_VECTORS],
                                int low_bits, __m512 squares[GEMM_E4M3_VECTORS])
 {
@@ -719,31 +718,31 @@ static void expand(struct gemm_e4m3_expanded *to, const struct mxfp_gemm_shape *
 }
 
 /*
- * One row of A by a panel of an MXFP4 W, as fast as W can be read: nothing is expanded in memory. vpermb turns nibbles
- * into bytes of 0 .. 24 (halves plus an offset of 12), whatever is beside them in a byte: its table of 64 repeats. Then
- * vpdpbusd takes 4 elements at once, for each of the two bytes of A's main parts and, in the few blocks that have any,
- * for the rests.
+ * One row of A by a panel of an MXFP4 W, at the speed at which W can be read: nothing is expanded in memory. vpermb
+ * turns nibbles into bytes of 0 .. 24 (halves plus an offset of 12); its table of 64 repeats every 16, so the other
+ * bits of a byte do not matter. vpdpbusd then multiplies 4 elements at once, by each of the two bytes of A's main parts
+ * and, in the few blocks that have any, by the rests.
  */
 
 enum {
 	GROUPS = GEMM_E4M3_BLOCK / 4,
 	BLOCK_BYTES = GEMM_E4M3_BLOCK / 2 * GEMM_E4M3_NR,
-	AT_ONCE = 2, /* blocks: a pass has an even number of them, unless it is the last */
-	AHEAD = 4096, /* bytes that are asked for before they are needed */
-	/* Changing the control word takes as long as some blocks. Instructions that say how to round, and that no exception
-	   is wanted, need it only where the caller flushes subnormals. */
+	AT_ONCE = 2, /* blocks; every pass but the last has an even number of them */
+	AHEAD = 4096, /* distance of prefetching in bytes */
+	/* Changing the control word takes as long as some blocks. Instructions with embedded rounding, which also suppress
+	   exceptions, need it changed only if the caller flushes subnormals. */
 	TO_NEAREST = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC,
 	FLUSHES = 0x8040
 };
 
-/* acc += the products of 4 elements in each lane. The compiler's intrinsic copies accumulators. */
+/* acc += the products of 4 elements in each lane. With the intrinsic, compilers copy accumulators. */
 ALWAYS_INLINE __m512i add_groups(__m512i acc, __m512i w, const int8_t *a)
 {
 	__asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*(const int32_t __attribute__((may_alias)) *)a));
 	return acc;
 }
 
-/* Sums of a block: of the two bytes of A's main parts, and of its rests. */
+/* Sums of a block: by the two bytes of A's main parts, and by its rests. */
 struct sums {
 	__m512i high[GEMM_E4M3_VECTORS], low[GEMM_E4M3_VECTORS], rest[GEMM_E4M3_VECTORS];
 };
@@ -786,7 +785,7 @@ ALWAYS_INLINE __m512 multiply_nearest(__m512 a, __m512 b)
 	return _mm512_mul_round_ps(a, b, TO_NEAREST);
 }
 
-/* RN24 of the sum, times W's scale. */
+/* RN24(sum) times W's scale. */
 ALWAYS_INLINE __m512 round_single(const struct sums *s, int v, const uint8_t *scales, bool rests)
 {
 	__m512i scale = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(scales + v * LANES)));
@@ -795,12 +794,12 @@ ALWAYS_INLINE __m512 round_single(const struct sums *s, int v, const uint8_t *sc
 
 	if (!rests)
 		return multiply_nearest(to_float(sum), factor);
-	/* 27 bits. */
+	/* The sum has at most 27 bits. */
 	sum = _mm512_add_epi32(_mm512_slli_epi32(sum, 3), s->rest[v]);
 	return multiply_nearest(multiply_nearest(to_float(sum), _mm512_set1_ps(0x1p-3f)), factor);
 }
 
-/* n blocks at once, so that there are enough independent sums. */
+/* Adds n blocks at once, so that there are enough independent sums. */
 ALWAYS_INLINE void add_blocks(__m512 p[GEMM_E4M3_VECTORS], const struct gemm_e4m3_single *a, const uint8_t *scales,
                               const uint8_t *codes, int n, bool rests)
 {
@@ -823,7 +822,7 @@ ALWAYS_INLINE void add_blocks(__m512 p[GEMM_E4M3_VECTORS], const struct gemm_e4m
 		}
 }
 
-/* Not inlined: the compiler would pull what the variants have in common before the choice, and run out of registers. */
+/* Not inlined: the compiler would hoist the code that the variants share above the choice, and run out of registers. */
 #define ADD_BLOCKS(name, n, rests) \
 	static NOINLINE void name(__m512 p[GEMM_E4M3_VECTORS], const struct gemm_e4m3_single *a, const uint8_t *scales, \
 	                          const uint8_t *codes) \
@@ -835,7 +834,7 @@ ADD_BLOCKS(add_two_with_rests, 2, true)
 ADD_BLOCKS(add_one, 1, true)
 #undef ADD_BLOCKS
 
-/* A NaN counts as too large. */
+/* Whether no scale is out of range; a NaN is. */
 ALWAYS_INLINE bool scales_are_moderate(const uint8_t *scales, size_t blocks)
 {
 	const __m256i first = _mm256_set1_epi8(GEMM_E4M3_SCALE_LEAST);
@@ -844,12 +843,12 @@ ALWAYS_INLINE bool scales_are_moderate(const uint8_t *scales, size_t blocks)
 	for (size_t b = 0; b < blocks; b++) {
 		__m256i x = _mm256_loadu_si256((const __m256i *)(scales + b * GEMM_E4M3_NR));
 
-		most = _mm256_max_epu8(most, _mm256_sub_epi8(x, first)); /* what is below wraps round */
+		most = _mm256_max_epu8(most, _mm256_sub_epi8(x, first)); /* smaller scales wrap around */
 	}
 	return _mm256_cmpgt_epu8_mask(most, _mm256_set1_epi8(GEMM_E4M3_SCALE_MOST - GEMM_E4M3_SCALE_LEAST)) == 0;
 }
 
-/* Adds what a pass has summed, and starts the next. */
+/* Adds the sums of a pass to C and clears them. */
 ALWAYS_INLINE void end_pass(float *c, __m512 p[GEMM_E4M3_VECTORS], float last)
 {
 	for (int v = 0; v < GEMM_E4M3_VECTORS; v++, c += LANES) {
@@ -894,9 +893,9 @@ static bool multiply_row(const struct mxfp_gemm_multiply_job *job, const struct 
 }
 
 /*
- * Multiplication. A block of 32 is 16 vpdpwssd for 16 sums; then the sum is converted and
- * added to the pass by one FMA. Sums with rests leave that path one row at a time. One body, compiled for each kind of
- * pair, for the fast and the general loop, and for few rows.
+ * Multiplication of expanded panels. A block of 32 takes 16 vpdpwssd for 16 sums, which are then converted and added to
+ * the pass by one FMA. Rows with rests leave that path one at a time. One body is compiled for each kind of pair, for
+ * the fast and the general loop, and for few rows.
  */
 
 enum rests { RESTS_A, RESTS_W, RESTS_BOTH };
@@ -909,7 +908,7 @@ struct place {
 	const int16_t (*w_rest)[GEMM_E4M3_NR][2];
 };
 
-/* A panel of A times the expanded one of W. */
+/* A panel of A and the expanded panel of W. */
 struct panels {
 	const struct gemm_e4m3_head *head;
 	const struct gemm_e4m3_expanded *w;
@@ -917,7 +916,7 @@ struct panels {
 	size_t blocks, pass_blocks;
 };
 
-/* Sums of main parts. */
+/* Sums the products of main parts for the first `rows` rows. */
 ALWAYS_INLINE void sum_block(__m512i sum[][GEMM_E4M3_VECTORS], const struct place *at, int rows)
 {
 #pragma GCC unroll 8
@@ -937,13 +936,13 @@ ALWAYS_INLINE void sum_block(__m512i sum[][GEMM_E4M3_VECTORS], const struct plac
 	}
 }
 
-/* The lanes of rows whose sums may have overflowed; by the Cauchy-Schwarz inequality no sum of the others has. */
+/* The rows whose sums may have overflowed. By the Cauchy-Schwarz inequality no sum of another row has. */
 ALWAYS_INLINE uint32_t may_overflow(__m256 a_norms, const struct gemm_e4m3_columns *w)
 {
 	return _mm256_cmp_ps_mask(_mm256_mul_ps(a_norms, _mm256_set1_ps(w->norm)), _mm256_set1_ps(0x1p31f), _CMP_NLT_UQ);
 }
 
-/* Bit r: the sums of row r are not just sum_block()'s. */
+/* Bit r: the sums of row r need more than sum_block() computes. */
 ALWAYS_INLINE uint32_t special_rows(const struct place *at, enum rests rests)
 {
 	__m128i a_rests = _mm_load_si128((const __m128i *)at->a->rests);
@@ -956,7 +955,7 @@ ALWAYS_INLINE uint32_t special_rows(const struct place *at, enum rests rests)
 	return rows;
 }
 
-/* Products of a main part and a rest. */
+/* Sums the products of a main part and a rest for row r. */
 ALWAYS_INLINE void sum_rests(__m512i sum[GEMM_E4M3_VECTORS], const struct place *at, int r, enum rests rests)
 {
 	sum[0] = sum[1] = _mm512_setzero_si512();
@@ -978,7 +977,7 @@ ALWAYS_INLINE void sum_rests(__m512i sum[GEMM_E4M3_VECTORS], const struct place 
 		}
 }
 
-/* RN24(main + rest / 2^low_bits): one FMA of two halves that are exact. |rest| is below 2^24 - 2^12. */
+/* RN24(main + rest / 2^low_bits) by one FMA of two exact halves. |rest| is below 2^24 - 2^12. */
 ALWAYS_INLINE __m512 round_sum(__m512i main, __m512i rest, int low_bits)
 {
 	const __m512i low = _mm512_set1_epi32(0xFF);
@@ -988,7 +987,7 @@ ALWAYS_INLINE __m512 round_sum(__m512i main, __m512i rest, int low_bits)
 	return _mm512_fmadd_ps(_mm512_cvtepi32_ps(lower), _mm512_set1_ps(low_bits == 4 ? 0x1p-4f : 0x1p-3f), upper);
 }
 
-/* Two vectors of 8 sums, of 64 bits. */
+/* 16 sums of 64 bits. */
 struct wide {
 	__m512i low, high;
 };
@@ -1002,7 +1001,7 @@ ALWAYS_INLINE void add_wide(struct wide *to, __m512i x, unsigned shift)
 	to->high = _mm512_add_epi64(to->high, _mm512_slli_epi64(high, shift));
 }
 
-/* The sums of row r where both sides are e4m3, whatever it holds: those of 4 pairs of main parts stay below 2^31. */
+/* The sums of row r if both operands are e4m3, for any elements: sums of 4 pairs of main parts stay below 2^31. */
 static NOINLINE void sum_wide(__m512 sum[GEMM_E4M3_VECTORS], const struct place *at, int r)
 {
 	__m512i rests[GEMM_E4M3_VECTORS];
@@ -1061,8 +1060,8 @@ ALWAYS_INLINE __m512i clamp(__m512i x, int least, int most)
 	return _mm512_min_epi32(_mm512_max_epi32(x, _mm512_set1_epi32(least)), _mm512_set1_epi32(most));
 }
 
-/* fl32(p + t 2^exponent) for any exponent: past -190 and 180 nothing changes any more, and what a factor cannot hold
-   goes into t first. */
+/* fl32(p + t 2^exponent) for any exponent. Beyond -190 and 180 the result no longer changes; the part of the exponent
+   that a factor cannot hold multiplies t first. */
 ALWAYS_INLINE __m512 add_general(__m512 p, __m512 t, __m512i exponent)
 {
 	exponent = clamp(exponent, -190, 180);
@@ -1141,7 +1140,7 @@ ALWAYS_INLINE void multiply_panels(const struct panels *panels, enum rests rests
 	}
 }
 
-/* A function for each kind of pair, for the general loop and for few rows. */
+/* A function for each kind of pair: the fast loop, the general loop, and few rows. */
 #define MULTIPLY_PANELS(name, rests, general, rows) \
 	static NOINLINE void name(const struct panels *panels) \
 	{ \
@@ -1163,7 +1162,7 @@ MULTIPLY_PANELS(multiply_both_1, RESTS_BOTH, false, 1)
 
 typedef void multiply_function(const struct panels *panels);
 
-/* For a panel with so many rows. */
+/* The function for a panel with `rows` rows. */
 static multiply_function *find(const struct mxfp_gemm_shape *shape, size_t rows, bool general)
 {
 	static multiply_function *const functions[][4] = {
@@ -1193,7 +1192,7 @@ static NOINLINE void multiply_expanded(const struct mxfp_gemm_multiply_job *job)
 	}
 }
 
-/* For an MXFP4 W the single row of a panel has a form of its own, after the others. */
+/* Multiplies a single row by an MXFP4 W, if the fast loop is right. Returns whether it did. */
 static bool multiply_single(const struct mxfp_gemm_multiply_job *job)
 {
 	const struct gemm_e4m3_head *head = job->a;

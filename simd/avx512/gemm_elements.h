@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Elements of block formats as integers in a unit of the format - MXFP4 and NVFP4: halves, MXFP6_E2M3: eighths - on their
- * way into panels, and the dot products of such. Sources are read through masks: nothing past a row's last element is
- * looked at.
+ * Loads elements of block formats for packing as integers in a unit of the format (MXFP4 and NVFP4: halves, MXFP6_E2M3:
+ * eighths), and computes their dot products. Loads are masked: nothing past a row's last element is read.
  */
 #ifndef MXFP_AVX512_GEMM_ELEMENTS_H
 #define MXFP_AVX512_GEMM_ELEMENTS_H
@@ -17,10 +16,10 @@ ALWAYS_INLINE uint32_t low_mask(size_t n)
 	return _bzhi_u32(UINT32_MAX, n < 32 ? (unsigned)n : 32);
 }
 
-/* What makes the integers of e2m1 unsigned bytes. */
+/* Added to the integers of e2m1, it makes them unsigned. */
 enum { E2M1_OFFSET = 12 };
 
-/* What the 16 codes of e2m1 stand for, plus `offset`. */
+/* The integers of the 16 codes of e2m1, plus `offset`. */
 ALWAYS_INLINE __m128i e2m1_integers(int8_t offset)
 {
 	const __m128i halves = _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
@@ -28,7 +27,7 @@ ALWAYS_INLINE __m128i e2m1_integers(int8_t offset)
 	return _mm_add_epi8(halves, _mm_set1_epi8(offset));
 }
 
-/* Codes of 6 bits, 4 in 3 bytes. */
+/* The integers of packed e2m3 codes, 4 in 3 bytes. */
 ALWAYS_INLINE __m256i e2m3_integers(__m256i packed)
 {
 	const __m256i places = _mm256_set1_epi64x(0x2A241E18120C0600);
@@ -38,12 +37,12 @@ ALWAYS_INLINE __m256i e2m3_integers(__m256i packed)
 	                                           0x3C3834302C282420);
 	__m256i codes = _mm256_multishift_epi64_epi8(places, _mm256_permutexvar_epi8(bytes, packed));
 	__mmask32 minus = _mm256_test_epi8_mask(codes, _mm256_set1_epi8(0x20));
-	__m256i magnitude = _mm256_permutexvar_epi8(codes, eighths); /* looks at the low 5 bits */
+	__m256i magnitude = _mm256_permutexvar_epi8(codes, eighths); /* uses the low 5 bits */
 
 	return _mm256_mask_sub_epi8(magnitude, minus, _mm256_setzero_si256(), magnitude);
 }
 
-/* The n <= 32 elements that begin at `codes`, those of MXFP8_E4M3 as codes; then zeros. */
+/* Loads the first 32 elements at `codes` as integers, or as codes if MXFP8_E4M3; those from n on are zeros. */
 ALWAYS_INLINE __m256i load_integers(enum mxfp_format format, const uint8_t *codes, size_t n)
 {
 	__m256i x;
@@ -64,14 +63,14 @@ ALWAYS_INLINE __m256i load_integers(enum mxfp_format format, const uint8_t *code
 	return _mm256_maskz_mov_epi8(low_mask(n), x);
 }
 
-/* Of each 8 elements the even ones, then the odd ones. */
+/* Reorders each 8 elements: the even ones, then the odd ones. */
 ALWAYS_INLINE __m256i evens_first(__m256i x)
 {
 	return _mm256_shuffle_epi8(x, _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9,
 	                                                                        11, 13, 15)));
 }
 
-/* Exponent of the unit. */
+/* The exponent of a format's unit. */
 ALWAYS_INLINE int unit_of_format(enum mxfp_format format)
 {
 	const struct mxfp_format_info *element = mxfp_format_get_info(mxfp_format_get_info(format)->element);
@@ -85,7 +84,7 @@ ALWAYS_INLINE size_t code_bytes(enum mxfp_format format, size_t k)
 	return k * mxfp_format_get_info(mxfp_format_get_info(format)->element)->bits / 8;
 }
 
-/* Where a row has its codes from element k on, and its scales from block b on. */
+/* The codes of a row from element k on, and its scales from block b on. */
 ALWAYS_INLINE const uint8_t *codes_at(const struct mxfp_matrix *m, size_t row, size_t k)
 {
 	return (const uint8_t *)m->data + row * m->stride + code_bytes(m->format, k);
@@ -96,7 +95,7 @@ ALWAYS_INLINE const uint8_t *scales_at(const struct mxfp_matrix *m, size_t row, 
 	return (const uint8_t *)m->scales + row * m->scales_stride + b;
 }
 
-/* Four bytes, or a pair of words, in every lane. */
+/* Broadcasts four bytes, or a pair of words, to every lane. */
 ALWAYS_INLINE __m512i broadcast(const void *at)
 {
 	int32_t x;
@@ -105,7 +104,7 @@ ALWAYS_INLINE __m512i broadcast(const void *at)
 	return _mm512_set1_epi32(x);
 }
 
-/* Adds four products of bytes to each lane, or two of words: the compiler's intrinsics copy sums, or spill them. */
+/* Adds four products of bytes to each lane, or two of words. With the intrinsics, compilers copy or spill the sums. */
 ALWAYS_INLINE __m512i dot_bytes(__m512i sum, __m512i unsigned_bytes, __m512i signed_bytes)
 {
 	__asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(unsigned_bytes), "v"(signed_bytes));

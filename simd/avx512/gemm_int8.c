@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Makes the panels of gemm_int8.h and multiplies them. For many rows a panel of W is expanded first: its elements to
- * bytes, its scales to binary32.
+ * Packs the panels that gemm_int8.h describes and multiplies them. For many rows a panel of W is expanded first: its
+ * elements to bytes, its scales to binary32.
  */
 #include "avx512/gemm_int8.h"
 #include "avx512/transpose.h"
@@ -19,20 +19,20 @@ size_t mxfp_gemm_int8_a_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 	return gemm_int8_count(bytes, MXFP_GEMM_ALIGN) * MXFP_GEMM_ALIGN;
 }
 
-/* Exponent of the unit of products: the elements', and of W's scales as the multiplication reads them. */
+/* The exponent of the unit of products: of the elements, and of W's scales as load_scales() reads them. */
 static int unit_of(const struct mxfp_gemm_shape *shape)
 {
 	return unit_of_format(shape->a_format) + unit_of_format(shape->w_format) +
 	       (shape->w_format == MXFP_FORMAT_NVFP4 ? 8 : 0);
 }
 
-/* A row of A on its way. Blocks are those of the pair. */
+/* A row of A while it is packed. Blocks are those of the pair of formats. */
 struct row {
 	const struct mxfp_gemm_pack_job *job;
 	size_t index, block, n_blocks;
 	uint8_t scale[GEMM_INT8_BLOCKS];
 	int32_t sum[GEMM_INT8_BLOCKS];
-	uint32_t zero; /* bits of blocks */
+	uint32_t zero; /* bit b: all elements of block b are zeros */
 };
 
 static struct gemm_int8_head *head_of(const struct row *row)
@@ -47,7 +47,7 @@ static uint8_t *codes_of(const struct row *row, size_t unit)
 	return codes + (unit * GEMM_INT8_MR + row->index) * GEMM_INT8_UNIT;
 }
 
-/* Sums of the two halves. */
+/* The sums of the two halves of a unit. */
 ALWAYS_INLINE void sum_elements(int32_t sum[2], __m256i x)
 {
 	const __m256i ones = _mm256_set1_epi8(1);
@@ -94,7 +94,7 @@ ALWAYS_INLINE void load_row(struct row *row, enum mxfp_format format)
 	}
 }
 
-/* A row that the matrix has not. */
+/* Fills a row past the end of the matrix. */
 static void clear_row(struct row *row)
 {
 	for (size_t k = 0; k < row->job->k; k += GEMM_INT8_UNIT)
@@ -118,7 +118,7 @@ static void load_row_scales(struct row *row)
 			row->scale[b] = scales[b / 2];
 }
 
-/* Elements times 2^(scale - least), and the sums. */
+/* Multiplies the elements and their sums by 2^(scale - least). */
 static void fold(struct row *row, uint8_t least)
 {
 	struct gemm_int8_head *head = head_of(row);
@@ -143,7 +143,7 @@ ALWAYS_INLINE __m512 nan_lanes(void)
 	return _mm512_castsi512_ps(_mm512_set1_epi32(F32_NAN));
 }
 
-/* Factors of 16 blocks; and what they lack. */
+/* The factors of 16 blocks, and their excess: see struct gemm_int8_block. */
 ALWAYS_INLINE __m512 factors_of(const struct row *row, size_t b, __m512 *excess)
 {
 	const enum mxfp_format format = row->job->shape->a_format;
@@ -152,7 +152,7 @@ ALWAYS_INLINE __m512 factors_of(const struct row *row, size_t b, __m512 *excess)
 	const __m128i scale = _mm_loadu_si128((const __m128i *)(row->scale + b));
 
 	*excess = one;
-	if (format == MXFP_FORMAT_NVFP4) { /* as binary16 they are 2^-8 of themselves */
+	if (format == MXFP_FORMAT_NVFP4) { /* as binary16, scales are 2^-8 times their value */
 		__m128i code = _mm_and_si128(scale, _mm_set1_epi8(MXFP_UE4M3_NAN));
 		__m512 number = _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(code), 7));
 		number = _mm512_scalef_ps(number, _mm512_cvtepi32_ps(_mm512_set1_epi32(unit + 8)));
@@ -233,7 +233,7 @@ static size_t w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 	        gemm_int8_w_words(shape->w_format, k) * sizeof(uint32_t)) * GEMM_INT8_NR;
 }
 
-/* Words 16 group, ... of a row of W, as the panel has them: what is past k are zeros. */
+/* Words 16 group, 16 group + 1, ... of a row of W as the panel has them; elements past k are zeros. */
 ALWAYS_INLINE __m512i load_words(enum mxfp_format format, const uint8_t *codes, size_t group, size_t k)
 {
 	const size_t elements = gemm_int8_has_nibbles(format) ? 128 : 64, begin = group * elements;
@@ -254,7 +254,7 @@ ALWAYS_INLINE __m512i load_words(enum mxfp_format format, const uint8_t *codes, 
 	return _mm512_add_epi8(x, _mm512_set1_epi8((char)gemm_int8_offset(format)));
 }
 
-/* The bits of those blocks of 32 in this group of words that are all zeros. */
+/* A mask of the blocks of 32 in this group of words that are all zeros. */
 ALWAYS_INLINE uint32_t zero_blocks(enum mxfp_format format, size_t group, __m512i words)
 {
 	const bool nibbles = gemm_int8_has_nibbles(format);
@@ -268,7 +268,7 @@ ALWAYS_INLINE uint32_t zero_blocks(enum mxfp_format format, size_t group, __m512
 	return zero;
 }
 
-/* The codes of 16 columns of the panel, from its column `first` on; and which of their blocks are all zeros. */
+/* Packs the codes of 16 columns of the panel from `first` on, and finds which of their blocks are all zeros. */
 ALWAYS_INLINE void pack_codes(const struct mxfp_gemm_pack_job *job, enum mxfp_format format, size_t first,
                               uint32_t zero[LANES])
 {
@@ -288,13 +288,13 @@ ALWAYS_INLINE void pack_codes(const struct mxfp_gemm_pack_job *job, enum mxfp_fo
 			                  row < job->rows ? job->k : 0);
 			zero[i] |= zero_blocks(format, group, v[i]);
 		}
-		transpose_16x16((__m512 *)v); /* vector types may alias */
+		transpose_16x16((__m512 *)v); /* vector types may alias others */
 		for (size_t i = 0; i < LANES && group * LANES + i < words; i++)
 			_mm512_storeu_si512(to + (group * LANES + i) * GEMM_INT8_NR * sizeof(uint32_t), v[i]);
 	}
 }
 
-/* The scales of a column, which the matrix may have not. */
+/* Packs the scales of a column, which may lie past the end of the matrix. */
 static void pack_scales(const struct mxfp_gemm_pack_job *job, size_t column, uint32_t zero)
 {
 	const enum mxfp_format format = job->shape->w_format;
@@ -332,12 +332,12 @@ static void pack_w(const struct mxfp_gemm_pack_job *job)
 	}
 }
 
-/* Few rows of A, down to the one of decoding, times W as it is stored: elements and scales are expanded on their way
-   into the registers, and memory is what takes the time. */
+/* A few rows of A, or one as in decoding, by W as it is stored: elements and scales are expanded in registers, and
+   memory bandwidth is the limit. */
 
 enum { AHEAD = 4096 };
 
-/* n rows of A's only panel times W as it is stored. */
+/* Multiplies n rows of A's only panel by W as it is stored. */
 ALWAYS_INLINE void multiply_few(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
                                 const struct kind *kind, int n)
 {
@@ -419,13 +419,13 @@ static NOINLINE void multiply_stored(const struct mxfp_gemm_multiply_job *job)
 		multiply_few_bytes(job, &a, kind.block);
 }
 
-/* A panel of W expanded; folded: as if all scales of a column were its least one. */
+/* An expanded panel of W; folded: elements are multiplied so that a column has one scale, its least. */
 struct columns {
 	_Alignas(VECTOR_BYTES) uint8_t codes[MXFP_GEMM_CHUNK * NR];
 	_Alignas(VECTOR_BYTES) float scales[GEMM_INT8_BLOCKS * NR];
 };
 
-/* Block b of the next panel of A. Two lines of a block of 32 are its elements, one its scales. */
+/* Prefetches block b of the next panel of A: two cache lines of elements for a block of 32, one of scales. */
 ALWAYS_INLINE void prefetch_block(const struct rows *a, size_t b, int block)
 {
 	const char *elements = (const char *)a->codes + b * MR * block + a->bytes;
@@ -435,7 +435,7 @@ ALWAYS_INLINE void prefetch_block(const struct rows *a, size_t b, int block)
 	_mm_prefetch((const char *)(a->blocks + b * MR) + a->bytes, _MM_HINT_T0);
 }
 
-/* All blocks of a panel of A times W expanded. */
+/* Multiplies all blocks of a panel of A by an expanded panel of W. */
 ALWAYS_INLINE void multiply_panel(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
                                   const struct columns *w, float *c, const struct kind *kind)
 {
@@ -458,7 +458,7 @@ ALWAYS_INLINE void multiply_panel(const struct mxfp_gemm_multiply_job *job, cons
 	}
 }
 
-/* Folded panels of A, `panels` of them: two have as many sums as registers can hold. */
+/* Multiplies `panels` folded panels of A: the sums of two fill the registers. */
 ALWAYS_INLINE void multiply_folded(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
                                    const struct columns *w, float *c, int panels)
 {
@@ -495,13 +495,13 @@ MULTIPLY_FOLDED(multiply_folded_one, 1)
 MULTIPLY_FOLDED(multiply_folded_two, 2)
 #undef MULTIPLY_FOLDED
 
-/* A panel of W of which nothing has been expanded yet. */
+/* A panel of W, expanded on demand in one way or both. */
 struct source {
 	const uint8_t *scales, *codes;
 	size_t block, n_blocks; /* of W's format */
 	const struct kind *kind;
 	bool foldable, has_plain, has_folded;
-	uint8_t least[NR];      /* scale of each column */
+	uint8_t least[NR];      /* least scale of each column */
 	struct columns plain, folded;
 };
 
@@ -515,7 +515,7 @@ static void source_begin(struct source *w, const struct mxfp_gemm_multiply_job *
 	w->foldable = w->has_plain = w->has_folded = false;
 }
 
-/* n times 4 elements of all columns, that begin with number `first`, which is even, multiplied by 2^shift. */
+/* Expands fours first to first + n - 1 of vector v, times 2^shift. A four is 4 elements of a column; first is even. */
 ALWAYS_INLINE void fold_elements(struct source *w, size_t first, int n, int v, __m512i shift)
 {
 	const __m512i more = _mm512_sub_epi8(_mm512_set1_epi8((char)GEMM_INT8_OFFSET_FOLDED),
@@ -591,7 +591,7 @@ MULTIPLY_PANEL(multiply_excess_32, .block = MXFP_MX_BLOCK, .excess = true)
 MULTIPLY_PANEL(multiply_excess_16, .block = MXFP_NVFP4_BLOCK, .excess = true)
 #undef MULTIPLY_PANEL
 
-/* One panel of A, or two. Returns how many. */
+/* Multiplies one panel of A, or two. Returns how many. */
 ALWAYS_INLINE size_t multiply_next(const struct mxfp_gemm_multiply_job *job, struct source *w, const struct rows a[2],
                                    float *c)
 {
@@ -615,7 +615,7 @@ static NOINLINE void multiply_many(const struct mxfp_gemm_multiply_job *job)
 {
 	const struct kind kind = kind_of(job->shape);
 	const size_t panels = gemm_int8_count(job->rows, MR);
-	/* What follows the panel of W is most likely the next one: each panel of A fetches its share. */
+	/* The next panel of W most likely follows in memory; each panel of A prefetches its share of it. */
 	const size_t panel_bytes = w_bytes(job->shape, job->k);
 	const size_t share = gemm_int8_count(panel_bytes, panels * VECTOR_BYTES) * VECTOR_BYTES;
 	const char *next = (const char *)job->w + panel_bytes;

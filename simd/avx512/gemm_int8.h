@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Exact products of two block formats whose elements are integers of 8 bits in a unit of the format: MXFP4 and NVFP4
- * (halves, to 12), MXFP6_E2M3 (eighths, to 60), MXINT8. What the two parts of this family (packing, multiplying) agree
- * on: the panels.
+ * The panels and inner loops of exact products of two block formats whose elements are 8-bit integers in a unit of the
+ * format: MXFP4 and NVFP4 (halves, to 12), MXFP6_E2M3 (eighths, to 60), MXINT8. gemm_int8.c and gemm_sparse_int8.c
+ * share them.
  *
- * vpdpbusd multiplies unsigned bytes by signed ones, four at a time: W's are made unsigned by adding an offset, and
- * each sum starts from minus the offset times the sum of A's elements in the block, which is known when A is packed.
- * The same start holds 1.5 * 2^23 as binary32 bits, so that the sum of a block needs no conversion: as a binary32 it is
- * 1.5 * 2^23 + S, and fma(that, f, -1.5 * 2^23 f) is S f, exact for a power of two f and for an NVFP4 scale, as
- * |S| < 2^22 and S f has at most 24 bits. A second fma with the scale of W adds it to P, in one rounding. So a block of
- * 32 takes 8 + 2 operations for 16 sums.
+ * vpdpbusd multiplies unsigned bytes by signed ones, four at a time. W's are made unsigned by adding an offset, and
+ * each sum starts from minus the offset times the sum of A's elements in the block, computed when A is packed. The
+ * start also includes 1.5 * 2^23 as binary32 bits, so that the sum S of a block needs no conversion: its bits are those
+ * of 1.5 * 2^23 + S, and fma(that, f, -1.5 * 2^23 f) is S f, exact for a power of two f and for an NVFP4 scale because
+ * |S| < 2^22 and S f has at most 24 bits. A second fma multiplies by the scale of W and adds to P, with one rounding.
+ * So a block of 32 takes 8 + 2 operations for 16 sums.
  *
  * Panel of W, GEMM_INT8_NR rows ("columns" here: they are columns of C), all of it bytes:
- *   scales  [blocks of W's format][NR]. e8m0: the code, that of a block of zeros replaced by another one of its column;
- *           ue4m3: without its spare bit, and NaN is 0xFF.
- *   codes   [words][NR][4 bytes]: a word is what 4 bytes of a row hold. A 4-bit format: as stored, 8 elements a word,
- *           element 2 i in the low half of byte i, so the low halves of a word are its even elements. Others: 4
- *           elements a word, each a byte, plus the offset (128, or 60 in MXFP6_E2M3).
- * A block of 32 has 4 or 8 words, one of 16 (NVFP4) 2. It depends on W's format alone.
+ *   scales  [blocks of W's format][NR]. e8m0: the code, or for a block of zeros another scale of its column; ue4m3:
+ *           the code without its spare bit, and 0xFF for NaN.
+ *   codes   [words][NR][4 bytes]: a word is 4 bytes of a row. A 4-bit format: 8 elements as stored, element 2 i in the
+ *           low half of byte i, so the low halves are the even elements. Others: 4 elements, a byte each, plus the
+ *           offset (128, or 60 in MXFP6_E2M3).
+ * A block of 32 has 4 or 8 words, one of 16 (NVFP4) has 2. A panel of W depends on W's format alone.
  *
  * Panel of A, GEMM_INT8_MR rows:
  *   head    struct gemm_int8_head.
- *   codes   [units of 32][MR][32 bytes]: signed elements in the order in which W's are met: as they are, or beside a
- *           4-bit W, of each 8 the 4 even before the 4 odd.
+ *   codes   [units of 32][MR][32 bytes]: signed elements in the order of W's: as they are, or for a 4-bit W, of each 8
+ *           the 4 even ones before the 4 odd ones.
  *   blocks  [blocks of the pair][MR] struct gemm_int8_block. A pair with NVFP4 has blocks of 16.
  *
- * Folding, where both are MXFP4: if the scales of a row (column) differ by at most 3 binades in a chunk, its elements
- * are multiplied by the differences and still fit a byte. If that goes for both panels, all sums of a pass are integers
- * below 2^24 in one unit: no rounding takes place before a pass ends, and it is one sum of integers. A panel of A holds
- * its rows folded where it can; W is folded when it is multiplied.
+ * Folding, if both are MXFP4: if the scales of a row (column) differ by at most 3 binades in a chunk, its elements are
+ * multiplied by the ratios to the least one and still fit a byte. If both panels can be folded, all sums of a pass are
+ * integers below 2^24 in one unit, so nothing is rounded before the pass ends, and the pass is one sum of integers.
+ * Rows of A are folded when they are packed, W when it is multiplied.
  */
 #ifndef MXFP_AVX512_GEMM_INT8_H
 #define MXFP_AVX512_GEMM_INT8_H
@@ -48,7 +48,7 @@ enum {
 	GEMM_INT8_BIAS = 0x4B400000,       /* 1.5 * 2^23 */
 	GEMM_INT8_OFFSET_FOLDED = 128,
 	GEMM_INT8_FOLD_SPREAD = 3,
-	/* Codes of the least scales of rows and columns that may be folded: with them no P leaves the normal numbers. */
+	/* The range of least scale codes of rows and columns that may be folded: every P is then a normal number. */
 	GEMM_INT8_FOLD_LEAST = 67,
 	GEMM_INT8_FOLD_MOST = 177
 };
@@ -56,14 +56,14 @@ enum {
 struct gemm_int8_block {
 	int32_t start;
 	float factor, less; /* less = -1.5 * 2^23 factor */
-	float excess;       /* what `factor` lacks of the scale where that is so large that `less` would overflow; else 1 */
+	float excess;       /* the scale over `factor`, if the scale is so large that `less` would overflow; else 1 */
 };
 
 struct gemm_int8_head {
 	_Alignas(MXFP_GEMM_ALIGN) int32_t folded_start[GEMM_INT8_PASSES][GEMM_INT8_MR];
 	float folded_factor[GEMM_INT8_MR];
-	uint32_t folded; /* every row is */
-	uint32_t excess; /* some block's is not 1 */
+	uint32_t folded; /* every row is folded */
+	uint32_t excess; /* the excess of some block is not 1 */
 };
 
 ALWAYS_INLINE size_t gemm_int8_block_of(enum mxfp_format format)
@@ -81,7 +81,7 @@ ALWAYS_INLINE bool gemm_int8_has_nibbles(enum mxfp_format format)
 	return format == MXFP_FORMAT_MXFP4 || format == MXFP_FORMAT_NVFP4;
 }
 
-/* What is added to the elements of a W. */
+/* The offset that is added to the elements of W. */
 ALWAYS_INLINE int gemm_int8_offset(enum mxfp_format format)
 {
 	if (gemm_int8_has_nibbles(format))
@@ -89,7 +89,7 @@ ALWAYS_INLINE int gemm_int8_offset(enum mxfp_format format)
 	return format == MXFP_FORMAT_MXINT8 ? 128 : 60;
 }
 
-/* Blocks of n in k elements. */
+/* The number of blocks of n in k elements. */
 ALWAYS_INLINE size_t gemm_int8_count(size_t k, size_t n)
 {
 	return (k + n - 1) / n;
@@ -105,24 +105,24 @@ ALWAYS_INLINE size_t gemm_int8_w_words(enum mxfp_format format, size_t k)
 size_t mxfp_gemm_int8_a_bytes(const struct mxfp_gemm_shape *shape, size_t k);
 void mxfp_gemm_int8_pack_a(const struct mxfp_gemm_pack_job *job);
 
-/* A block of the panels of gemm_int8.h: what multiplying many rows and few share. */
+/* Multiplying blocks of these panels. */
 
 enum { VECTORS = GEMM_INT8_VECTORS, MR = GEMM_INT8_MR, NR = GEMM_INT8_NR };
 
-/* A panel of A. */
+/* A panel of A and its parts. */
 struct rows {
 	const struct gemm_int8_head *head;
 	const int8_t *codes;
 	const struct gemm_int8_block *blocks;
-	size_t bytes; /* from one to the next */
+	size_t bytes; /* from one panel to the next */
 };
 
-/* How W's elements and scales are read: of one kind of pair, and constants where it matters. */
+/* How W's elements and scales are read: constants in the inner loops. */
 struct kind {
-	bool nibbles;  /* elements: of 4 bits, else bytes */
-	bool ue4m3;    /* scales; else e8m0 */
-	int block;     /* of the pair */
-	bool excess;   /* A has scales that need it */
+	bool nibbles;  /* W's elements are packed in 4 bits, not in bytes */
+	bool ue4m3;    /* W's scales are ue4m3, not e8m0 */
+	int block;     /* elements in a block of the pair */
+	bool excess;   /* the panel of A has an excess */
 };
 
 /* The first panel of the job. */
@@ -135,7 +135,7 @@ ALWAYS_INLINE struct rows first_rows(const struct mxfp_gemm_multiply_job *job)
 	return a;
 }
 
-/* The panel that comes n later. */
+/* The panel n places later. */
 ALWAYS_INLINE struct rows later_rows(const struct rows *a, size_t n)
 {
 	const size_t step = n * a->bytes;
@@ -146,21 +146,21 @@ ALWAYS_INLINE struct rows later_rows(const struct rows *a, size_t n)
 	return later;
 }
 
-/* Keeps x in a register where the compiler would rather load it again for each use. */
+/* Keeps x in a register; the compiler would load it again for each use. */
 ALWAYS_INLINE __m512i pin(__m512i x)
 {
 	__asm__("" : "+v"(x));
 	return x;
 }
 
-/* Bytes to binary32: see the panel's description for what they mean. */
+/* Converts the scales of a panel of W to binary32; ue4m3 ones become 2^-8 times their value. */
 ALWAYS_INLINE __m512 load_scales(bool ue4m3, const uint8_t *bytes)
 {
 	const __m128i b = _mm_loadu_si128((const __m128i *)bytes);
 
-	if (ue4m3) /* as binary16 they are 2^-8 of themselves */
+	if (ue4m3) /* as binary16, scales are 2^-8 times their value */
 		return _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepi8_epi16(b), 7));
-	/* The exponent alone, but 2^-127 for 0 and NaN for Inf. */
+	/* The code is the exponent field, but 0 is 2^-127 and 0xFF is NaN. */
 	__m512 power = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu8_epi32(b), F32_SIGNIFICAND_BITS));
 	return _mm512_fixupimm_ps(_mm512_set1_ps(0x1p-127f), power, _mm512_set1_epi32(0x11301000), 0);
 }
@@ -170,17 +170,17 @@ ALWAYS_INLINE __m512i nibble_table(void)
 	return _mm512_broadcast_i32x4(e2m1_integers(E2M1_OFFSET));
 }
 
-/* The 16 columns of vector v, 4 elements of each: number `four` in the panel's order. */
+/* Loads 4 elements of each of the 16 columns of vector v: the fours with this number in the panel's order. */
 ALWAYS_INLINE __m512i load_elements(bool nibbles, const uint8_t *codes, size_t four, int v)
 {
 	if (!nibbles)
 		return _mm512_loadu_si512(codes + (four * VECTORS + v) * VECTOR_BYTES);
 	__m512i pair = _mm512_loadu_si512(codes + (four / 2 * VECTORS + v) * VECTOR_BYTES);
-	/* The table repeats every 16: what is above the half does not matter. */
+	/* The table repeats every 16, so the high half of a byte does not matter. */
 	return _mm512_permutexvar_epi8(four % 2 != 0 ? _mm512_srli_epi16(pair, 4) : pair, nibble_table());
 }
 
-/* The least scale of each column, and whether all columns can be folded. */
+/* Finds the least scale of each column. Returns whether all columns can be folded. */
 ALWAYS_INLINE bool find_foldable(const uint8_t *scales, size_t n_blocks, uint8_t columns[NR])
 {
 	bool foldable = true;
@@ -202,7 +202,7 @@ ALWAYS_INLINE bool find_foldable(const uint8_t *scales, size_t n_blocks, uint8_t
 	return foldable;
 }
 
-/* Sums of a block times A's scale, then W's, to p. */
+/* Adds the sums of a block, times A's scale and W's, to p. */
 ALWAYS_INLINE void add_block(__m512 p[VECTORS], const __m512i sum[VECTORS], const struct gemm_int8_block *block,
                              const __m512 scale[VECTORS], bool excess)
 {
@@ -212,13 +212,13 @@ ALWAYS_INLINE void add_block(__m512 p[VECTORS], const __m512i sum[VECTORS], cons
 	for (int v = 0; v < VECTORS; v++) {
 		__m512 term = _mm512_fmadd_ps(_mm512_castsi512_ps(sum[v]), factor, less), s = scale[v];
 
-		if (excess) /* a factor past 2^127 is Inf or NaN; beside 2^100 any sum but 0 is then past all numbers */
+		if (excess) /* a product past 2^127 is Inf or NaN; with a factor of 2^100, any nonzero sum then overflows */
 			s = _mm512_min_ps(_mm512_set1_ps(0x1p127f), _mm512_mul_ps(s, _mm512_set1_ps(block->excess)));
 		p[v] = _mm512_fmadd_ps(term, s, p[v]);
 	}
 }
 
-/* One row's sums start from x. */
+/* Starts the sums of one row from *x. */
 ALWAYS_INLINE void start_sums(__m512i sum[VECTORS], const int32_t *x)
 {
 	const __m512i start = broadcast(x);
@@ -228,7 +228,7 @@ ALWAYS_INLINE void start_sums(__m512i sum[VECTORS], const int32_t *x)
 		sum[v] = start;
 }
 
-/* 4 elements of n rows and all columns: number `four` of those at `codes` and, in each panel of A, at elements[]. */
+/* Adds the products of one four of all columns, at `codes`, and of n rows, at elements[] in each panel of A. */
 ALWAYS_INLINE void add_four(__m512i sum[][VECTORS], const int8_t *const elements[], bool nibbles, const uint8_t *codes,
                             int four, int n)
 {
@@ -247,7 +247,7 @@ ALWAYS_INLINE void add_four(__m512i sum[][VECTORS], const int8_t *const elements
 	}
 }
 
-/* Block b of n rows. */
+/* Multiplies block b of n rows. */
 ALWAYS_INLINE void multiply_block(__m512 p[][VECTORS], const struct rows *a, const struct kind *kind,
                                   const uint8_t *codes, const __m512 scale[VECTORS], size_t b, int n)
 {
@@ -267,7 +267,7 @@ ALWAYS_INLINE void multiply_block(__m512 p[][VECTORS], const struct rows *a, con
 		add_block(p[r], sum[r], &blocks[r], scale, kind->excess);
 }
 
-/* C += P of whole passes of one panel, both folded; scales: of columns. */
+/* C += P for the sums of a pass if both panels are folded; scales: of the columns. */
 ALWAYS_INLINE void end_folded(float *c, __m512i sum[][VECTORS], const float *factor, const float *scales)
 {
 #pragma GCC unroll 12
@@ -299,9 +299,9 @@ ALWAYS_INLINE uint8_t least_byte(__m256i x)
 	return (uint8_t)_mm_cvtsi128_si32(_mm_minpos_epu16(_mm_and_si128(y, _mm_set1_epi16(0xFF))));
 }
 
-/* The scale of a block of zeros (bits of `zero`) counts for nothing unless it is NaN: the least of the others takes its
-   place, lest a subnormal slows the multiplication down, or keeps the row from being folded. Returns whether it can
-   be. */
+/* Replaces the scale of each block of zeros (bits of `zero`), unless it is NaN, by the least of the others: it has no
+   effect, but a subnormal scale would be slow, and an outlier would prevent folding. Returns whether the row can be
+   folded. */
 ALWAYS_INLINE bool even_out(uint8_t scale[GEMM_INT8_BLOCKS], uint32_t zero, size_t n_blocks, uint8_t *least)
 {
 	const __m256i ones = _mm256_set1_epi8(-1);

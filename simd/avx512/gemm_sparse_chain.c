@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products by the chain with a W of which 4 of 16 or 4 of 8 elements are kept. All numbers of panels are binary32.
+ * The chain kernel for a sparse W, of which 4 of 16 or 4 of 8 elements are kept. Panels hold binary32.
  *
- * W, in units of 16 elements of K: first `tags`, words of 16 bits for each of the NR outputs, 1 a unit at 4:16 and
- * 2 at 4:8: the places in the unit of four kept elements, ascending, from the low half byte. Then those elements,
- * [place in order][NR].
+ * A panel of W has units of 16 elements of K. First come the tags, one 16-bit word per output at 4:16 and two at 4:8: a
+ * tag holds the places of four kept elements in the unit, ascending, from the low half byte on. Then come those
+ * elements, [place in order][NR].
  *
- * A: a head, then K padded to units with -0, which changes no sum beside a W of +0. A panel of few rows is
- * [row][k], so that a unit of a row is a vector from which the places pick, for 16 outputs at a time. One of more
- * rows is [k][row], so that a kept element is multiplied by a vector of rows.
+ * A panel of A has a head, then K padded to whole units with -0, whose product with +0 in W changes no sum. With few
+ * rows it is [row][k], so that a unit of a row is a vector from which the places select, for 16 outputs at a time. With
+ * more rows it is [k][row], so that a kept element is multiplied by a vector of rows.
  *
- * What is not kept is not multiplied, although it is a product a * +0 of the chain. Only two things can tell: a
- * NaN or Inf in A, which the head says; and P = -0, to which +0 would have been added. P comes to be -0 by
- * underflow alone, and where it has been replaced by +0 since, or would have been, makes a difference only if it
- * is -0 at the end of the pass. In these cases the pass is done again with all its products.
+ * The chain has a product a * +0 for each element that is not kept, which is skipped here. That changes the result in
+ * two cases only: a NaN or Inf in A, which the head records, and P = -0, to which a skipped +0 would have been added. P
+ * becomes -0 only by underflow, and the difference matters only if P is -0 at the end of the pass. In these cases the
+ * pass is computed again with all its products.
  */
 #include "tier.h"
 
@@ -37,13 +37,13 @@ ALWAYS_INLINE size_t sparse_chain_units(size_t k)
 	return (k + SPARSE_CHAIN_UNIT - 1) / SPARSE_CHAIN_UNIT;
 }
 
-/* Words of tags a unit and output. */
+/* Tags per unit and output. */
 ALWAYS_INLINE size_t sparse_chain_tags(struct mxfp_sparsity sparsity)
 {
 	return SPARSE_CHAIN_UNIT / sparsity.m;
 }
 
-/* Bytes of a unit of W: its tags, and in all. */
+/* The bytes of the tags of a unit of W, and of the whole unit. */
 ALWAYS_INLINE size_t sparse_chain_tag_bytes(size_t tags)
 {
 	return tags * SPARSE_CHAIN_NR * sizeof(uint16_t);
@@ -59,8 +59,8 @@ enum {
 	NR = SPARSE_CHAIN_NR,
 	UNIT = SPARSE_CHAIN_UNIT,
 	VECTORS = NR / LANES,
-	SLICE = 4, /* units of A that are in L1 with the sums of all outputs */
-	STRIDE = PANEL_SLICE + LANES /* not a power of two, so that rows do not share the sets of L1 */
+	SLICE = 4, /* units of A that fit L1 together with the sums of all outputs */
+	STRIDE = PANEL_SLICE + LANES /* not a power of two, so that rows do not compete for the same sets of L1 */
 };
 
 static size_t a_bytes(const struct mxfp_gemm_shape *shape, size_t k)
@@ -84,7 +84,7 @@ static bool has_non_finite(const float *x, size_t n)
 	return found != 0;
 }
 
-/* Numbers n to `end` of rows become -0. */
+/* Sets numbers n to end - 1 of each row to -0. */
 static void pad(float *to, size_t rows, size_t stride, size_t n, size_t end)
 {
 	for (size_t row = 0; row < rows; row++)
@@ -92,7 +92,8 @@ static void pad(float *to, size_t rows, size_t stride, size_t n, size_t end)
 			to[row * stride + k] = -0.0F;
 }
 
-/* Sixteen rows to columns of the panel; those that are not there are zeros. */
+/* Transposes sixteen rows into the panel; rows past the end of the matrix become zeros. Returns whether any number is
+   a NaN or an Inf. */
 static bool pack_columns(const struct mxfp_gemm_pack_job *job, size_t first, float *to)
 {
 	const size_t left = job->rows > first ? job->rows - first : 0, n = left < LANES ? left : LANES;
@@ -140,7 +141,7 @@ static void pack_a(const struct mxfp_gemm_pack_job *job)
 			head->non_finite = 1;
 }
 
-/* Elements of the chunk of one row of W as binary32 in `numbers`, those that are not kept as +0, and their masks. */
+/* Expands the chunk of one row of W to binary32, with +0 for elements that are not kept, and copies its masks. */
 static void expand_row(const struct mxfp_gemm_pack_job *job, size_t row, float *numbers, uint16_t *masks)
 {
 	const struct mxfp_matrix *m = job->matrix;
@@ -176,8 +177,8 @@ static void expand_row(const struct mxfp_gemm_pack_job *job, size_t row, float *
 	memcpy(masks, mask, (groups * m->sparsity.m + 7) / 8);
 }
 
-/* Places and kept elements of one unit of one output; what a short row lacks is +0 at the last place, which is padding
-   of A then. */
+/* Stores the places and kept elements of one unit of one output. A short row is filled up with +0 at the last place,
+   which is padding in A. */
 ALWAYS_INLINE void store_kept(uint8_t *unit, size_t tags, size_t n, __m512 numbers, __mmask16 mask)
 {
 	const __m128i place = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -214,7 +215,7 @@ static void pack_w(const struct mxfp_gemm_pack_job *job)
 	}
 }
 
-/* Sums of a pass, [output][row]. */
+/* The sums of a pass, [output][row]. */
 struct sums {
 	_Alignas(VECTOR_BYTES) float at[NR][MR];
 };
@@ -222,14 +223,14 @@ struct sums {
 /* One panel of A in one pass. */
 struct part {
 	const float *a;
-	size_t k_step, row_step; /* of A, in numbers */
+	size_t k_step, row_step; /* strides of A in numbers */
 	const uint8_t *w;
 	size_t units, rows;
 	struct sums *sums;
 	float *c;
 };
 
-/* Places and kept elements of a unit of W. */
+/* The addresses of places and kept elements in a unit of W. */
 ALWAYS_INLINE const uint8_t *tag_at(const uint8_t *unit, size_t t, size_t n)
 {
 	return unit + (t * NR + n) * sizeof(uint16_t);
@@ -240,7 +241,7 @@ ALWAYS_INLINE const float *kept_at(const uint8_t *unit, size_t tags, size_t i, s
 	return (const float *)(unit + sparse_chain_tag_bytes(tags)) + i * NR + n;
 }
 
-/* The place that number j of a tag has, of 16 outputs. */
+/* The place of element j of tag t, of 16 outputs, in the low 4 bits of each lane. */
 ALWAYS_INLINE __m512i places(const uint8_t *unit, size_t t, size_t j, size_t n)
 {
 	__m512i tag = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)tag_at(unit, t, n)));
@@ -248,7 +249,7 @@ ALWAYS_INLINE __m512i places(const uint8_t *unit, size_t t, size_t j, size_t n)
 	return _mm512_srli_epi32(tag, (unsigned)(4 * j));
 }
 
-/* All the products of one row and 16 outputs. */
+/* The sums of one row and 16 outputs over all products, skipped ones included. */
 static NOINLINE __m512 dense_pass(const struct part *p, size_t tags, size_t row, size_t n)
 {
 	const __m512i low = _mm512_set1_epi32(UNIT - 1);
@@ -274,7 +275,7 @@ ALWAYS_INLINE void add_to(float *c, __m512 sum)
 	_mm512_store_ps(c, _mm512_add_ps(_mm512_load_ps(c), sum));
 }
 
-/* C = fl32(C + P) with all the products. */
+/* C = fl32(C + P), where P includes all products. */
 static NOINLINE void multiply_dense(const struct part *p, size_t tags)
 {
 	for (size_t row = 0; row < p->rows; row++)
@@ -287,7 +288,7 @@ ALWAYS_INLINE __mmask16 is_negative_zero(__m512 sum)
 	return _mm512_cmpeq_epi32_mask(_mm512_castps_si512(sum), _mm512_set1_epi32(INT32_MIN));
 }
 
-/* Sums of `rows` rows from `row` on, of a panel that is [row][k]. */
+/* Multiplies `rows` rows from `row` on of a panel that is [row][k]. */
 ALWAYS_INLINE void multiply_rows(const struct part *p, size_t tags, size_t row, size_t rows)
 {
 	enum { AHEAD = 4096 };
@@ -344,25 +345,25 @@ ALWAYS_INLINE void multiply_few(const struct part *p, size_t tags)
 		multiply_rows(p, tags, row, 1);
 }
 
-/* Adds a product to one output: of number j of tag `o` of four tags. */
+/* Adds the product of one kept element to one output: element j of tag o of the four in `tags`. */
 ALWAYS_INLINE void add_product(__m512 *sum, const float *a, uint64_t tags, size_t o, size_t j, const uint8_t *kept,
                                size_t vectors)
 {
 	enum { ROW = MR * sizeof(float) };
-	const unsigned by = (unsigned)(16 * o + 4 * j + 56) % 64; /* such that the place is a multiple of ROW */
+	const unsigned by = (unsigned)(16 * o + 4 * j + 56) % 64; /* rotates the place to a multiple of ROW */
 	const char *rows = (const char *)a + ((by == 0 ? tags : tags >> by | tags << (64 - by)) & (UNIT - 1) * ROW);
 	float kept_number;
 
 	memcpy(&kept_number, kept, sizeof kept_number);
 	const __m512 w = _mm512_set1_ps(kept_number);
 
-	__asm__("" : "+r"(rows)); /* one register for all of its vectors */
+	__asm__("" : "+r"(rows)); /* one base register for all its vectors */
 #pragma GCC unroll 4
 	for (size_t v = 0; v < vectors; v++)
 		__asm__("vfmadd231ps %2, %1, %0" : "+v"(sum[v]) : "v"(w), "m"(*((const __m512 *)rows + v)));
 }
 
-/* Adds a slice of K to `outputs` outputs of so many vectors of rows. */
+/* Adds a slice of K to `outputs` outputs from n on, of `vectors` vectors of rows. */
 ALWAYS_INLINE void add_slice(struct sums *sums, const float *a, const uint8_t *w, size_t units, size_t tags, size_t n,
                              size_t outputs, size_t vectors)
 {
@@ -375,7 +376,7 @@ ALWAYS_INLINE void add_slice(struct sums *sums, const float *a, const uint8_t *w
 	for (size_t u = 0; u < units; u++) {
 		const uint8_t *kept = w + sparse_chain_tag_bytes(tags) + n * (sizeof(float) - sizeof(uint16_t));
 
-		__asm__("" : "+r"(kept)); /* one register, and offsets from it, is what the loop has room for */
+		__asm__("" : "+r"(kept)); /* the loop has registers for one base and offsets from it only */
 #pragma GCC unroll 4
 		for (size_t i = 0; i < 2 * tags; i++) {
 			const size_t t = i / 2, four = i % 2 * 4;
@@ -400,7 +401,7 @@ ALWAYS_INLINE void add_slice(struct sums *sums, const float *a, const uint8_t *w
 		_mm512_store_ps(&sums->at[n + i / vectors][i % vectors * LANES], sum[i]);
 }
 
-/* Whether one of the sums is -0; if not, adds them to C. */
+/* Adds the sums to C and returns true, or returns false if one of them is -0. */
 ALWAYS_INLINE bool add_sums(const struct sums *sums, float *c, size_t vectors)
 {
 	unsigned negative_zero = 0;
@@ -422,7 +423,7 @@ ALWAYS_INLINE bool add_sums(const struct sums *sums, float *c, size_t vectors)
 	return true;
 }
 
-/* C = fl32(C + P) of a panel that is [k][row]. */
+/* C = fl32(C + P) for a panel that is [k][row]. */
 ALWAYS_INLINE void multiply_many(const struct part *p, size_t tags, size_t vectors)
 {
 	const size_t outputs = vectors == 1 ? 8 : 16 / vectors;
@@ -439,7 +440,7 @@ ALWAYS_INLINE void multiply_many(const struct part *p, size_t tags, size_t vecto
 		multiply_dense(p, tags);
 }
 
-/* Functions for each pattern, which has so many words of tags a unit: of few rows and of many. */
+/* The functions for few and for many rows of each pattern, which has `tags` tags per unit. */
 #define MULTIPLY(few, many, tags) \
 	static NOINLINE void few(const struct part *p) \
 	{ \
@@ -458,7 +459,7 @@ MULTIPLY(multiply_few_4_16, multiply_many_4_16, 1)
 MULTIPLY(multiply_few_4_8, multiply_many_4_8, 2)
 #undef MULTIPLY
 
-/* One panel of A in all passes. */
+/* Multiplies one panel of A in all passes. */
 static void multiply_panel(const struct mxfp_gemm_multiply_job *job, const uint8_t *panel, size_t rows, float *c)
 {
 	const size_t tags = sparse_chain_tags(job->shape->sparsity), units = sparse_chain_units(job->k);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Exact products of gemm_int8.h's formats in blocks of 32 with a W in MXFP4 of which 4 of 16 or 4 of 8 elements
- * are kept: what is not kept adds nothing to an exact sum, and is not multiplied.
+ * Exact products of the formats of gemm_int8.h with blocks of 32 by a sparse MXFP4 W, of which 4 of 16 or 4 of 8
+ * elements are kept. The others add nothing to an exact sum and are not multiplied.
  *
- * A's panels are those of gemm_int8.h with 128 added to every element: it is A's bytes that are unsigned here,
- * because how much an offset adds must not depend on which of A's elements are picked. Each sum starts from minus 128
- * times the sum of W's kept elements in the block. `start` of a block of A, and folded_start, are not used.
+ * Panels of A are those of gemm_int8.h with 128 added to every element. Here A's bytes are the unsigned ones, because
+ * what the offset adds must not depend on which of A's elements are selected: each sum starts from minus 128 times the
+ * sum of W's kept elements in the block. `start` of a block of A and folded_start are not used.
  *
  * Panel of W, GEMM_INT8_NR columns:
  *   scales  [blocks][NR], as in gemm_int8.h.
- *   words   [blocks][tags, then codes][NR][4 bytes]: one word of either at 4:16, two at 4:8. A step of four kept
- *           elements is the low or the high halves of a word's bytes: the codes, and their places among the 16 of A.
+ *   words   [blocks][tags, then codes][NR][4 bytes]: one word of each at 4:16, two at 4:8. The low halves of a word's
+ *           bytes, and the high halves, are a step of four kept elements: codes, or places among 16 elements of A.
  */
 #include "avx512/gemm_int8.h"
 
 enum { SPARSE_INT8_OFFSET = 128 };
 
-/* Words of tags, and of codes, a block. */
+/* Words of tags per block, and as many of codes. */
 ALWAYS_INLINE size_t sparse_int8_words(struct mxfp_sparsity sparsity)
 {
 	return 16 / sparsity.m;
@@ -40,22 +40,22 @@ static void pack_a(const struct mxfp_gemm_pack_job *job)
 		                                               _mm512_set1_epi8((char)SPARSE_INT8_OFFSET)));
 }
 
-/* Where panels of A have the elements that a mask of 16 names, 4 bits each; of more than 4 the first. */
+/* The places in panels of A of the elements in a mask of 16, 4 bits each; at most the first 4. */
 ALWAYS_INLINE uint16_t places(uint32_t mask)
 {
-	const uint64_t order = 0xFBEAD9C873625140; /* of each 8 the even ones come first */
+	const uint64_t order = 0xFBEAD9C873625140; /* of each 8 elements the even ones come first */
 	const uint64_t fields = _pdep_u64(mask, 0x1111111111111111) * 15;
 
 	return (uint16_t)_pext_u64(order, fields);
 }
 
-/* Two steps of four half bytes. */
+/* Combines two steps of four half bytes. */
 ALWAYS_INLINE uint32_t word_of(uint16_t low, uint16_t high)
 {
 	return _pdep_u32(low, 0x0F0F0F0F) | _pdep_u32(high, 0xF0F0F0F0);
 }
 
-/* Codes and places of a column's groups; groups that it has not are zeros. */
+/* Codes and places of a column's groups; missing groups are zeros. */
 struct column {
 	uint16_t codes[GROUPS], places[GROUPS];
 };
@@ -81,7 +81,7 @@ static void pack_w(const struct mxfp_gemm_pack_job *job)
 
 	for (size_t n = 0; n < NR; n++) {
 		uint8_t scale[GEMM_INT8_BLOCKS] = {0}, least;
-		uint32_t zero = 0; /* bits of blocks */
+		uint32_t zero = 0; /* bit b: block b has no nonzero element */
 		struct column column = {.codes = {0}};
 
 		if (n < job->rows) {
@@ -109,13 +109,13 @@ static void pack_w(const struct mxfp_gemm_pack_job *job)
 }
 
 /*
- * Multiplication: vpshufb picks what of A's 16 elements a step of four needs, for each
- * column, and vpdpbusd multiplies it. For many rows a panel of W is expanded first.
+ * Multiplication: vpshufb selects the four of A's 16 elements that a step needs, for each column, and vpdpbusd
+ * multiplies them. For many rows a panel of W is expanded first.
  */
 
 enum { STEPS = MXFP_GEMM_CHUNK / 8, BLOCKS = MXFP_GEMM_CHUNK / GEMM_INT8_UNIT, AHEAD = 4096 };
 
-/* A panel of W expanded; folded: as if all scales of a column were its least one. */
+/* An expanded panel of W; folded: elements are multiplied so that a column has one scale, its least. */
 struct columns {
 	_Alignas(VECTOR_BYTES) uint8_t places[STEPS][NR * 4];
 	_Alignas(VECTOR_BYTES) uint8_t codes[STEPS][NR * 4];
@@ -126,13 +126,13 @@ struct columns {
 /* A panel of W as it is stored. */
 struct source {
 	const uint8_t *scales, *words;
-	size_t n_words, n_blocks; /* words of tags a block */
+	size_t n_words, n_blocks; /* words of tags in a block */
 	bool foldable, has_plain, has_folded;
-	uint8_t least[NR];        /* scale of each column */
+	uint8_t least[NR];        /* least scale of each column */
 	struct columns plain, folded;
 };
 
-/* Places and elements of vector v of step s of a block. */
+/* The places, and below the elements, of vector v of step s of a block. */
 ALWAYS_INLINE __m512i load_places(const uint8_t *block, size_t s, size_t v)
 {
 	__m512i x = _mm512_loadu_si512(block + (s / 2 * NR + v * LANES) * 4);
@@ -156,7 +156,7 @@ ALWAYS_INLINE __m512i less_offset(__m512i sum, __m512i kept)
 	return _mm512_sub_epi32(sum, dot_bytes(_mm512_setzero_si512(), offset, kept));
 }
 
-/* The 16 elements of A that step s picks from, of row r. */
+/* The 16 elements of row r of A from which step s selects. */
 ALWAYS_INLINE __m512i load_row(const int8_t *elements, size_t words, size_t s, int r)
 {
 	const int8_t *at = elements + r * GEMM_INT8_UNIT + s / words * 16;
@@ -164,7 +164,7 @@ ALWAYS_INLINE __m512i load_row(const int8_t *elements, size_t words, size_t s, i
 	return _mm512_broadcast_i32x4(_mm_load_si128((const __m128i *)at));
 }
 
-/* Step s of vector v. */
+/* Adds one step to vector v of the sums of n rows. */
 ALWAYS_INLINE void add_step(__m512i sum[][VECTORS], const __m512i x[], __m512i places, __m512i kept, int v, int n)
 {
 #pragma GCC unroll 8
@@ -172,7 +172,7 @@ ALWAYS_INLINE void add_step(__m512i sum[][VECTORS], const __m512i x[], __m512i p
 		sum[r][v] = dot_bytes(sum[r][v], _mm512_shuffle_epi8(x[r], places), kept);
 }
 
-/* All steps of a block of W expanded; elements[]: of each panel of A. */
+/* Adds all steps of a block of an expanded panel of W; elements[]: in each panel of A. */
 ALWAYS_INLINE void add_steps(__m512i sum[][VECTORS], const int8_t *const elements[], const struct columns *w,
                              size_t block, size_t words, int n)
 {
@@ -198,7 +198,7 @@ ALWAYS_INLINE void start_columns(__m512i sum[][VECTORS], const int32_t *starts, 
 		sum[i / VECTORS][i % VECTORS] = _mm512_load_si512(starts + i % VECTORS * LANES);
 }
 
-/* All blocks of a panel of A times W expanded. */
+/* Multiplies all blocks of a panel of A by an expanded panel of W. */
 ALWAYS_INLINE void multiply_panel(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
                                   const struct columns *w, float *c, size_t words, bool excess)
 {
@@ -226,7 +226,7 @@ ALWAYS_INLINE void multiply_panel(const struct mxfp_gemm_multiply_job *job, cons
 	}
 }
 
-/* Folded panels of A, one or two. */
+/* Multiplies one or two folded panels of A. */
 ALWAYS_INLINE void multiply_folded(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
                                    const struct columns *w, float *c, size_t words, int panels)
 {
@@ -249,7 +249,7 @@ ALWAYS_INLINE void multiply_folded(const struct mxfp_gemm_multiply_job *job, con
 	}
 }
 
-/* Shifts of a block's elements: folded, the difference to the column's least scale. */
+/* The shifts of a block's elements: if folded, the scale minus the column's least one. */
 ALWAYS_INLINE __m512i shift_of(const struct source *w, size_t b, size_t v, bool folded)
 {
 	if (!folded)
@@ -257,7 +257,7 @@ ALWAYS_INLINE __m512i shift_of(const struct source *w, size_t b, size_t v, bool 
 	return _mm512_sub_epi32((__m512i)load_u8(w->scales + b * NR + v * LANES), (__m512i)load_u8(w->least + v * LANES));
 }
 
-/* Bytes times 2^shift, which fit. */
+/* Bytes times 2^shift; the products fit. */
 ALWAYS_INLINE __m512i shifted(__m512i bytes, __m512i shift)
 {
 	const __m512i kept = _mm512_mullo_epi32(_mm512_set1_epi32(0x01010101),
@@ -267,7 +267,7 @@ ALWAYS_INLINE __m512i shifted(__m512i bytes, __m512i shift)
 	return _mm512_and_si512(_mm512_sllv_epi32(bytes, shift), kept);
 }
 
-/* Vector v of all blocks; a pass has per_pass of them. */
+/* Expands vector v of all blocks; a pass has per_pass blocks. */
 ALWAYS_INLINE void expand_vector(struct source *w, struct columns *to, size_t v, size_t per_pass, bool folded)
 {
 	for (size_t b = 0; b < w->n_blocks; b++) {
@@ -322,7 +322,7 @@ static void source_begin(struct source *w, const struct mxfp_gemm_multiply_job *
 	w->foldable = find_foldable(w->scales, w->n_blocks, w->least);
 }
 
-/* Panel i, and the next one if it takes two at once: how many it took. */
+/* Multiplies panel i, and the next one if both are folded. Returns how many. */
 ALWAYS_INLINE size_t multiply_some(const struct mxfp_gemm_multiply_job *job, struct source *w, size_t i,
                                    size_t panels, size_t words)
 {
@@ -345,7 +345,7 @@ ALWAYS_INLINE size_t multiply_some(const struct mxfp_gemm_multiply_job *job, str
 	return 1;
 }
 
-/* Block b of W as it is stored times n rows. */
+/* Multiplies n rows by block b of W as it is stored. */
 ALWAYS_INLINE void add_stored_block(__m512 p[][VECTORS], const struct rows *a, const uint8_t *w, size_t n_blocks,
                                     size_t b, size_t words, int n)
 {
@@ -383,7 +383,7 @@ ALWAYS_INLINE void add_stored_block(__m512 p[][VECTORS], const struct rows *a, c
 		add_block(p[r], sum[r], &a->blocks[b * MR + (size_t)r], scale, false);
 }
 
-/* n rows of A's only panel, none with an excess, times W as it is stored. */
+/* Multiplies n rows of A's only panel, without an excess, by W as it is stored. */
 ALWAYS_INLINE void multiply_few(const struct mxfp_gemm_multiply_job *job, size_t words, int n)
 {
 	const size_t n_blocks = gemm_int8_count(job->k, GEMM_INT8_UNIT), per_pass = job->shape->pass / GEMM_INT8_UNIT;
@@ -399,7 +399,7 @@ ALWAYS_INLINE void multiply_few(const struct mxfp_gemm_multiply_job *job, size_t
 	}
 }
 
-/* Functions for each pattern, which has so many words a block: of many rows and of few. */
+/* The functions for many and for few rows of each pattern, which has `words` words of tags in a block. */
 #define MULTIPLY(many, few, words) \
 	static NOINLINE void many(const struct mxfp_gemm_multiply_job *job, struct source *w) \
 	{ \

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Exact block sums by vpdpwssd of e4m3 or e5m2 beside a narrow format, whose elements are integers of at most 9 bits
- * (e3m2, e2m3, e2m1, int8) in a unit of the format. Those of the wide one are split into two digits, high * 2^d + low,
- * such that the sums of both have at most 24 bits: one FMA then gives RN24 of the block's sum.
+ * Exact block sums by vpdpwssd of e4m3 or e5m2 by a narrow format, whose elements are integers of at most 9 bits (e3m2,
+ * e2m3, e2m1, int8) in a unit of the format. Elements of the wide format are split into two digits, high * 2^d + low,
+ * such that the sums of either digit have at most 24 bits: one FMA then gives RN24 of the block's sum.
  *
- * Every block has a unit of its own, which is part of its scale, so that the digits of an e5m2 block begin at its
- * largest element. Where elements do not end in the lower digit, or are Inf, the panel holds them as binary32, and a
- * slower loop sums in binary64, as it does with scales that are not ordinary. Panels are those of body/gemm_blocks.h; a
- * panel of W is one of LANES rows for each vector. Elements are [pair of k][digit][row][2] of 16 bits.
+ * Every block has its own unit, which is part of its scale, so that the digits of an e5m2 block begin at its largest
+ * element. If elements need more bits than the digits have, or are Inf, the panel holds them as binary32 ("plain"), and
+ * a slower loop sums in binary64, as it does for scales that are not ordinary. Panels are those of body/gemm_blocks.h;
+ * a panel of W is one such panel of LANES rows for each vector. Elements are 16-bit [pair of k][digit][row][2].
  */
 #include "tier.h"
 
@@ -21,30 +21,30 @@ enum {
 	WIDE_VECTORS = 2,                      /* of columns */
 	WIDE_NR = WIDE_VECTORS * LANES,
 	WIDE_PAIR_BYTES = 4,
-	WIDE_LINE_BYTES = LANES * WIDE_PAIR_BYTES /* a pair of k in one digit of a vector's columns; also their scales */
+	WIDE_LINE_BYTES = LANES * WIDE_PAIR_BYTES /* one digit of a pair of k for a vector of columns; also their scales */
 };
 
-/* What a pair of formats needs; constants in the fast loops. */
+/* A kind of pair of formats: constants in the fast loops. */
 struct wide_kind {
 	size_t a_digits, w_digits, length;
-	bool a_splits_scale, w_splits_scale; /* NVFP4: its scale takes part in the rounding to 24 bits */
+	bool a_splits_scale, w_splits_scale; /* it is NVFP4, whose scale takes part in the rounding to 24 bits */
 };
 
 /* A panel of A and one of W. */
 struct wide_panels {
-	const uint8_t *a_scales, *a, *w_scales, *w; /* w: of the first vector */
-	size_t w_bytes;                             /* from it to the next */
+	const uint8_t *a_scales, *a, *w_scales, *w; /* w_scales, w: of the first vector */
+	size_t w_bytes;                             /* from a vector's panel to the next */
 	size_t blocks;
 	unsigned d;
-	bool a_plain, w_plain[WIDE_VECTORS];        /* elements are [k][row] of binary32 */
+	bool a_plain, w_plain[WIDE_VECTORS];        /* elements are binary32 [k][row] */
 	bool ordinary;                              /* the fast loop gives the right bits */
 };
 
-/* Panels: their sizes, packing, and the loop for what the fast ones do not do. */
+/* Panels: their sizes and packing. */
 
 enum { MAX_LENGTH = MXFP_MX_BLOCK };
 
-/* What a panel begins with. */
+/* The head of a panel. */
 struct wide_head {
 	struct blocks_head ranges; /* of scales only */
 	uint32_t plain;
@@ -60,8 +60,8 @@ static size_t digits_of(enum mxfp_format format)
 	return element_of(format)->special == MXFP_SPECIAL_NONE ? 1 : 2;
 }
 
-/* d: as many bits as the largest sums with the narrow operand leave. Digits go up to
-   2^(d - 1). A scale of NVFP4 multiplies sums, and has 4 bits. */
+/* The most bits d of a digit, at most 2^(d - 1) in magnitude, with which sums fit 24 bits. The scale of NVFP4, which
+   has 4 bits, multiplies sums. */
 static unsigned digit_bits(const struct mxfp_gemm_shape *shape)
 {
 	enum mxfp_format format = digits_of(shape->a_format) == 1 ? shape->a_format : shape->w_format;
@@ -88,13 +88,14 @@ static size_t a_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 	return panel_bytes(shape, shape->a_format, k, WIDE_MR);
 }
 
-/* Columns lie in panels of LANES each. */
+/* Each vector of columns has its own panel. */
 static size_t w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 {
 	return WIDE_VECTORS * panel_bytes(shape, shape->w_format, k, LANES);
 }
 
-/* One block of a row to integers; the exponent of their unit. False if an element is no multiple of it. */
+/* Converts a block of a row to integers of at most `bits` bits; *used becomes the exponent of their unit, at least
+   `unit`. Returns false if an element is not a multiple of it. */
 static bool block_to_integers(const uint32_t *x, size_t length, int unit, unsigned bits, int32_t *integers, int *used)
 {
 	vu32 greatest = {0};
@@ -114,7 +115,7 @@ static bool block_to_integers(const uint32_t *x, size_t length, int unit, unsign
 	return exact;
 }
 
-/* Stores elements k .. k + 15 of row r as digits. */
+/* Stores 16 elements of a row as digits. */
 static void store_digits(uint8_t *elements, const int32_t *integers, size_t digits, unsigned d, size_t width)
 {
 	vs32 n = (vs32)load(integers), half = (vs32)splat(UINT32_C(1) << (d - 1));
@@ -130,19 +131,19 @@ static void store_digits(uint8_t *elements, const int32_t *integers, size_t digi
 	}
 }
 
-/* A panel on its way. */
+/* A panel while it is packed. */
 struct packing {
 	const struct mxfp_gemm_pack_job *job;
 	size_t width, length, digits;
 	unsigned d;
-	int unit;          /* of the format's elements: an exponent */
+	int unit;          /* the exponent of the unit of the format's elements */
 	uint8_t *elements;
 	bool plain;        /* elements are stored as binary32 */
 	struct blocks_range range;
-	uint32_t least_scale, greatest_scale; /* with units in them */
+	uint32_t least_scale, greatest_scale; /* times the units of blocks */
 };
 
-/* Puts a block's unit into its scale. */
+/* Multiplies a block's scale by its unit. */
 static void add_unit(struct packing *p, size_t block, size_t r, int unit)
 {
 	uint8_t *at = (uint8_t *)p->job->panel + BLOCKS_HEAD_BYTES + (block * p->width + r) * sizeof(float);
@@ -155,7 +156,7 @@ static void add_unit(struct packing *p, size_t block, size_t r, int unit)
 	p->greatest_scale = bits > p->greatest_scale ? bits : p->greatest_scale;
 }
 
-/* A block of row r, from column k of the chunk on, as digits; false if it does not end in them. */
+/* Packs a block of row r, from column k of the chunk on, as digits. Returns false if they cannot hold it. */
 static bool pack_digits(struct packing *p, const uint32_t *x, size_t k, size_t r)
 {
 	const size_t step = p->digits * p->width * WIDE_PAIR_BYTES / 2; /* from one k to the next */
@@ -170,7 +171,7 @@ static bool pack_digits(struct packing *p, const uint32_t *x, size_t k, size_t r
 	return true;
 }
 
-/* Columns k, k + 1, ... of the chunk; false if they want to be plain and are not. */
+/* Packs columns k, k + 1, ... of the chunk. Returns false if the panel must be plain and is not. */
 static bool pack_slice(struct packing *p, size_t k)
 {
 	const struct mxfp_gemm_pack_job slice = panel_slice(p->job, k);
@@ -275,14 +276,14 @@ static struct wide_panels panels_of(const struct mxfp_gemm_multiply_job *job, co
 	t.ordinary = !t.a_plain;
 	for (size_t v = 0; v < WIDE_VECTORS; v++) {
 		memcpy(&w_head, w + v * t.w_bytes, sizeof w_head);
-		/* A head from a file may claim numbers of 4 bytes where elements of 2 lie. */
+		/* The head, which may come from a file, must not claim 4-byte numbers for a format of 2-byte elements. */
 		t.w_plain[v] = w_head.plain != 0 && digits_of(shape->w_format) == 2;
 		t.ordinary = t.ordinary && !t.w_plain[v] && scales_are_ordinary(&a_head.ranges, &w_head.ranges);
 	}
 	return t;
 }
 
-/* Element k of row r of a panel, times 2^-unit: at most 30 bits. */
+/* Element k of row r of a panel in its block's unit: at most 30 bits. */
 static double element_at(const uint8_t *elements, size_t k, size_t r, size_t width, size_t digits, bool plain,
                          unsigned d)
 {
@@ -300,7 +301,7 @@ static double element_at(const uint8_t *elements, size_t k, size_t r, size_t wid
 	return (double)(digits == 2 ? high * (INT32_C(1) << d) + low : high);
 }
 
-/* One block of LANES columns as numbers. */
+/* Loads one block of LANES columns as numbers. */
 static void load_block(const struct wide_panels *t, size_t b, const struct wide_kind *kind, size_t v,
                        double block[MAX_LENGTH][LANES])
 {
@@ -309,7 +310,7 @@ static void load_block(const struct wide_panels *t, size_t b, const struct wide_
 		                                         kind->w_digits, t->w_plain[v], t->d);
 }
 
-/* Block b of row r: all sums have less than 53 bits. */
+/* Adds block b of row r to p: all sums have fewer than 53 bits. */
 static void add_block(const struct wide_panels *t, size_t b, const struct wide_kind *kind, size_t r,
                       const uint8_t *w_scales, double block[MAX_LENGTH][LANES], float *p)
 {
@@ -355,7 +356,7 @@ static NOINLINE void multiply_general(const struct wide_panels *t, size_t first,
 	}
 }
 
-/* Sums of one block, by digit. */
+/* Adds the products of one block, each digit to its own sums. */
 ALWAYS_INLINE void wide_block(const uint8_t *a, const uint8_t *w, size_t w_bytes, const struct wide_kind *kind,
                               size_t rows, __m512i sum[WIDE_MR][WIDE_VECTORS][2])
 {
@@ -386,7 +387,7 @@ ALWAYS_INLINE vf32 to_f32(__m512i sum)
 	return (vf32)_mm512_cvtepi32_ps(sum);
 }
 
-/* P after one block. */
+/* P plus the term of one block. */
 ALWAYS_INLINE vf32 wide_add(vf32 p, const __m512i sum[2], vf32 a_scale, vf32 w_scale, vf32 digit,
                             const struct wide_kind *kind)
 {
@@ -397,7 +398,7 @@ ALWAYS_INLINE vf32 wide_add(vf32 p, const __m512i sum[2], vf32 a_scale, vf32 w_s
 	return fma_f32(fma_f32(to_f32(sum[0]), digit, to_f32(sum[1])), w_scale * a_scale, p);
 }
 
-/* One pass, blocks `first` to `end`. */
+/* One pass over blocks first to end - 1. */
 ALWAYS_INLINE void wide_pass(const struct wide_panels *panels, size_t first, size_t end, const struct wide_kind *kind,
                              size_t rows, float *c)
 {
@@ -429,11 +430,11 @@ ALWAYS_INLINE void wide_pass(const struct wide_panels *panels, size_t first, siz
 	}
 }
 
-/* The passes of a chunk for one panel of A, whose first `rows` rows count. */
+/* All passes of a chunk for one panel of A with `rows` rows or more. */
 ALWAYS_INLINE void wide_chunk(const struct wide_panels *t, const struct wide_kind *kind, size_t pass, size_t rows,
                               float *c)
 {
-	/* What another function is given the address of is no constant here. */
+	/* A copy: if another function were given its address, *kind would not be a constant. */
 	const struct wide_kind general = *kind;
 
 	for (size_t first = 0; first < t->blocks; first += pass) {
@@ -449,7 +450,7 @@ ALWAYS_INLINE void wide_chunk(const struct wide_panels *t, const struct wide_kin
 	}
 }
 
-/* One panel of A after the other. */
+/* Multiplies one panel of A after the other. */
 ALWAYS_INLINE void wide_rows(const struct mxfp_gemm_multiply_job *job, const struct wide_kind *kind)
 {
 	size_t panel_bytes = a_bytes(job->shape, job->k), pass = job->shape->pass / kind->length;

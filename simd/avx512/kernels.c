@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The slots of tier avx512, and nothing else. */
+/* Fills the slots of tier avx512. lib/dispatch.c calls it. */
 #include "config.h"
 
 #include "tier.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fast path of MX quantization with AVX-512: 16 blocks of a row at a time, so that what is done once a block (the
- * choice of its scale) is one vector operation for all of them.
+ * The fast path of MX quantization: 16 blocks of a row at a time, so that the work done once per block, choosing its
+ * scale, is done for all 16 in one vector. Other modes than rne and sr, and via_bf16, go to body/mx.c.
  *
- * It differs from ref/mx.c in form only. A number x is rounded where it stands instead of being scaled first: with P
- * the power of two below |x|, but at least the smallest normal element at the block's scale, |x| * 2^(M-23) + P has
- * the element's quantum as its last place, so one fused multiply-add rounds once, and the integer in its low bits is
- * the significand of the element.
+ * It computes what ref/mx.c does, but rounds a number x in place instead of scaling it first. With P the power of two
+ * at or below |x|, but at least the smallest normal element at the block's scale, and M the element's significand bits,
+ * |x| * 2^(M-23) + P has the element's quantum as its last place, so one fused multiply-add rounds once, and the
+ * integer in its low bits is the significand of the element.
  */
 #include "tier.h"
 
@@ -16,46 +16,46 @@
 #include "f32.h"
 #include "scale.h"
 
-/* Of the exponent of a rounded number in the sums that encoding takes apart: one number a sum, or two. */
+/* Weights of the exponent of a rounded number in the sums of encoding, which hold one number or two. */
 enum { MX_E2M1_WEIGHT = 64 + 1, MX_PAIR_WEIGHT = 1 + 256 };
 
 enum { BLOCK = MXFP_MX_BLOCK, GROUP = GROUP_BLOCKS * BLOCK };
 
-/* What is fixed for a job. */
+/* Constants of a job. */
 struct mx_plan {
 	const struct mxfp_quantize_job *job;
-	size_t rows, cols;     /* the job's, or one row of all */
+	size_t rows, cols;     /* the job's, or one row that holds all of them */
 	size_t number_bytes;   /* of the source */
 	const struct mxfp_format_info *element;
-	int emin;              /* exponent of the smallest normal element; FIXED elements: emax, as they have one binade */
-	uint32_t scale_carry;  /* carries into the exponent of an amax for which the rule raises the scale */
-	uint32_t past_carry;   /* carries into the exponent of a magnitude that rounds past the largest element */
+	int emin;              /* exponent of the smallest normal element; FIXED has one quantum: emax */
+	uint32_t scale_carry;  /* added to an amax, it carries into the exponent if the rule raises the scale */
+	uint32_t past_carry;   /* added to a magnitude, it carries if that rounds past the largest element */
 	uint32_t least_amax;   /* bits of the least amax that needs no upscaling */
 	int exponent_weight;   /* MX_..._WEIGHT */
 	size_t block_bytes;
 };
 
-/* Sixteen blocks of which the first n_blocks belong to the row. The others, and what a row lacks in its last block,
-   are zeros. */
+/* Sixteen blocks, of which the first n_blocks belong to the row. The others, and the padding of the last block, are
+   zeros. */
 struct mx_group {
 	const float *x;
 	size_t n_blocks;
 	uint64_t index;   /* of the first number, for stochastic rounding */
-	uint8_t *codes;   /* where they go */
-	const uint8_t *ahead; /* numbers that will be read later; past the end of the source in the last groups */
+	uint8_t *codes;   /* destination */
+	const uint8_t *ahead; /* to prefetch; past the end of the source in the last groups */
 	bool zeros;       /* there may be zeros among the numbers */
 	bool saturates;   /* a number may lie past the largest element */
 	__m512i amax;     /* largest magnitude of each block, as bits */
 	__m512i upscale;  /* the numbers of a block have been multiplied by 2^upscale */
-	__m512i scale;    /* the scale's exponent + 127 + upscale: from the numbers of the group to codes */
-	/* For encoding: the smallest normal element times the scale, and minus the weighted exponent field of that. */
+	__m512i scale;    /* the scale's exponent + 127 + upscale, which encoding divides by */
+	/* For encoding: the smallest normal element times the scale, and minus its weighted exponent field. */
 	_Alignas(64) float smallest[GROUP_BLOCKS];
 	_Alignas(64) int32_t offset[GROUP_BLOCKS];
 	_Alignas(64) float copy[GROUP];
 };
 
-/* Asks for the numbers that stand ahead of blocks block .. block + n - 1. The longest part of the work on a group does
-   this, bit by bit: many requests at once wait for each other. */
+/* Prefetches the numbers ahead of blocks block .. block + n - 1. The longest step of a group calls it a few blocks at a
+   time, because many requests at once wait for each other. */
 ALWAYS_INLINE void prefetch(const uint8_t *ahead, size_t number_bytes, size_t block, size_t n)
 {
 	const char *at = (const char *)ahead + block * BLOCK * number_bytes;
@@ -66,12 +66,12 @@ ALWAYS_INLINE void prefetch(const uint8_t *ahead, size_t number_bytes, size_t bl
 }
 
 /*
- * Rule mse for 16 blocks: the squared errors at floor and at floor + 1 in the order of additions that doc/numerics.md,
- * section 3, fixes. No code is made. With y in units of the floor scale and P the power of two below |y|, but at least
- * that of the smallest normal element, y + 1.5 * 2^(23-M) P has the element's quantum as its last place, and taking the
- * second term away again is exact. At floor + 1 nothing overflows, and the quantum is the same or, below the smallest
- * normal element there, a larger one that is fixed: of the errors with either quantum the larger is the right one, as
- * one grid contains the other.
+ * Rule mse for 16 blocks: the squared errors at floor and at floor + 1, added in the order of doc/numerics.md, section
+ * 3, without encoding. With y in units of the floor scale and P the power of two at or below |y|, but at least the
+ * smallest normal element, y + 1.5 * 2^(23-M) P has the element's quantum as its last place, and subtracting the second
+ * term is exact. At floor + 1 nothing overflows, and the quantum is the same or, below the smallest normal element
+ * there, a larger fixed one. The larger of the errors with either quantum is the right one, because one grid contains
+ * the other.
  */
 
 /* Constants of the element, in units of the floor scale. */
@@ -81,7 +81,7 @@ struct candidates {
 	__m512 magic; /* 1.5 * 2^(23 - M) */
 };
 
-/* x * 2^exponent, and then bits of the significand. */
+/* The binary32 with this exponent and these bits of the significand. */
 ALWAYS_INLINE __m512 constant(int exponent, uint32_t fraction)
 {
 	return _mm512_castsi512_ps(_mm512_set1_epi32((exponent + F32_BIAS) << F32_SIGNIFICAND_BITS | (int)fraction));
@@ -90,7 +90,7 @@ ALWAYS_INLINE __m512 constant(int exponent, uint32_t fraction)
 ALWAYS_INLINE struct candidates candidates(const struct mx_plan *plan)
 {
 	const struct mxfp_format_info *e = plan->element;
-	uint32_t max = mxfp_ref_scale_threshold(MXFP_RULE_RCEIL, e) - 1; /* rceil raises s past the largest element */
+	uint32_t max = mxfp_ref_scale_threshold(MXFP_RULE_RCEIL, e) - 1; /* rceil raises s past the largest significand */
 
 	return (struct candidates){
 		.smallest = constant(plan->emin, 0),
@@ -99,7 +99,7 @@ ALWAYS_INLINE struct candidates candidates(const struct mx_plan *plan)
 	};
 }
 
-/* y less y rounded to a multiple of 2^-fraction_bits, for what the elements need; the immediate must be a literal. */
+/* y minus y rounded to a multiple of 2^-fraction_bits. The immediate must be a literal, hence a case per element. */
 ALWAYS_INLINE __m512 fixed_difference(__m512 y, int fraction_bits)
 {
 	switch (fraction_bits) {
@@ -118,15 +118,15 @@ ALWAYS_INLINE __m512 fixed_difference(__m512 y, int fraction_bits)
 	}
 }
 
-/* What |d| is made of at floor (0) and floor + 1 (1); the sign does not matter. `fraction_bits`: the fixed quantum at
-   floor + 1 is 2^-fraction_bits. */
+/* The errors d at floor (0) and floor + 1 (1), whose signs do not matter. The fixed quantum at floor + 1 is
+   2^-fraction_bits. */
 ALWAYS_INLINE void differences(const struct candidates *c, __m512 y, const int fraction_bits, __m512 d[2])
 {
 	const __m512 power = _mm512_castsi512_ps(_mm512_set1_epi32((int)F32_INF));
 	__m512 p = _mm512_and_ps(_mm512_range_ps(y, c->smallest, 0x3), power);
 	__m512 q = _mm512_fnmadd_ps(p, c->magic, _mm512_fmadd_ps(p, c->magic, y));
 
-	/* vrangeps: the smaller magnitude with the sign of the first; the larger one. */
+	/* vrangeps gives the smaller magnitude with the sign of q, then the larger magnitude. */
 	d[0] = _mm512_sub_ps(y, _mm512_range_ps(q, c->max, 0x2));
 	d[1] = _mm512_range_ps(_mm512_sub_ps(y, q), fixed_difference(y, fraction_bits), 0x3);
 }
@@ -181,26 +181,25 @@ static NOINLINE __mmask16 mse_raises(const struct mx_plan *plan, const struct mx
 }
 
 /*
- * Codes from numbers whose scale is known. A rounded number r has sign and exponent in its upper
- * 16 bits and the significand n in the lower ones, and a code is exponent << M + n, which vpdpwssd makes of r in one
- * instruction.
+ * Encoding with known scales. A rounded number r has sign and exponent in its upper 16 bits and the significand n in
+ * the lower ones, and a code is (exponent << M) + n, which one vpdpwssd computes from r.
  */
 
-/* Numbers to add or compare with that are the same for all groups of a job. */
+/* How numbers are rounded. */
 struct rounder {
 	__m512 factor; /* 2^(M - 23) */
 	bool stochastic;
 };
 
-/* P + |x| * 2^(M-23), with the sign of x where P has it. Stochastic rounding adds one to what truncation leaves if the
-   word is below the remainder, which is scaled to [0, 2^32) and rounded up: word < remainder stays what it was. */
+/* P + x * 2^(M-23), where P has the sign of x. Stochastic rounding truncates and adds one if the random word is below
+   the remainder scaled to [0, 2^32) and rounded up, which does not change whether a word is below it. */
 ALWAYS_INLINE __m512i round_to(const struct rounder *how, __m512 x, __m512 p, const uint32_t *random)
 {
 	if (!how->stochastic)
 		return _mm512_castps_si512(_mm512_fmadd_ps(x, how->factor, p));
 	__m512 r = _mm512_fmadd_round_ps(x, how->factor, p, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
 	__m512 remainder = _mm512_fmsub_ps(x, how->factor, _mm512_sub_ps(r, p));
-	/* 2^55 / P, as the last place of r is 2^-23 P; with the sign of the remainder. */
+	/* 2^55 / P, because the last place of r is 2^-23 P; it has the sign of the remainder. */
 	__m512i dividend = _mm512_set1_epi32((int)((2 * F32_BIAS + 55U) << F32_SIGNIFICAND_BITS));
 	__m512 scale = _mm512_castsi512_ps(_mm512_sub_epi32(dividend, _mm512_castps_si512(p)));
 	__m512i words = _mm512_cvt_roundps_epu32(
@@ -211,7 +210,7 @@ ALWAYS_INLINE __m512i round_to(const struct rounder *how, __m512 x, __m512 p, co
 	return _mm512_mask_add_epi32(_mm512_castps_si512(r), up, _mm512_castps_si512(r), _mm512_set1_epi32(1));
 }
 
-/* The first `size` bytes of v, or `room` if that is less. */
+/* Stores the first `size` bytes of v, or `room` bytes if that is less. */
 ALWAYS_INLINE void store_bytes(uint8_t *at, __m512i v, size_t size, size_t room)
 {
 	if (room < size)
@@ -222,12 +221,12 @@ ALWAYS_INLINE void store_bytes(uint8_t *at, __m512i v, size_t size, size_t room)
 		_mm512_storeu_si512(at, v);
 }
 
-/* Counts among 64 codes. Zeros of the source are counted too; not_flushed() takes them back. */
+/* Counts of codes. `zeros` includes the zeros of the source, which add_counts() subtracts. */
 struct code_counts {
 	uint64_t zeros, saturated;
 };
 
-/* Blocks were encoded `step` at a time, of which the last ones may lie past the end of the row. */
+/* Adds a group's counts. Blocks were encoded `step` at a time, so the last ones may lie past the end of the row. */
 static void add_counts(const struct mx_plan *plan, const struct mx_group *g, size_t step, const struct code_counts *c)
 {
 	struct mxfp_counts *counts = plan->job->counts;
@@ -238,7 +237,6 @@ static void add_counts(const struct mx_plan *plan, const struct mx_group *g, siz
 		counts->flushed -= count_zeros(g->x, (g->n_blocks + step - 1) / step * step * BLOCK);
 }
 
-/* 2^(M - 23). */
 ALWAYS_INLINE struct rounder rounder(const struct mx_plan *plan, bool stochastic)
 {
 	uint32_t field = F32_BIAS - F32_SIGNIFICAND_BITS + plan->element->significand_bits;
@@ -247,12 +245,12 @@ ALWAYS_INLINE struct rounder rounder(const struct mx_plan *plan, bool stochastic
 }
 
 /*
- * e2m1. Sign, exponent above that of the smallest normal element (0, 1, 2) and significand (0 to 4, in halves) make an
- * index of 6 bits, 0bSEEnnn, and a table gives the code, saturated.
+ * e2m1. The sign, the exponent minus that of the smallest normal element (0, 1, 2) and the significand (0 to 4, in
+ * halves) form a 6-bit index, 0bSEEnnn, and a table gives the saturated code.
  *
- * The index comes from the 16-bit halves of r: S * -2^15 + E * 2^7 and n. With the weights 65 and 1024, bits 10 to 15
- * of the sum are the index: 1024 n, 64 * 128 E, and 1 * -2^15 S, which borrows from the bits above only; 1 * 128 E
- * stays below bit 10 and 64 * -2^15 S above bit 15.
+ * The 16-bit halves of r are S * -2^15 + E * 2^7 and n. With the weights 65 and 1024, bits 10 to 15 of the sum are the
+ * index: 1024 n, 64 * 128 E and 1 * -2^15 S, which borrows only from the bits above. 1 * 128 E stays below bit 10, and
+ * 64 * -2^15 S above bit 15.
  */
 enum { E2M1_LOWER_WEIGHT = 1024, E2M1_INDEX_SHIFT = 10, E2M1_SATURATED = 2 << 3 | 4 };
 
@@ -261,7 +259,7 @@ static const uint8_t e2m1_codes[64] = {
 	8, 9, 10, 11, 12, 0, 0, 0, 0, 0, 12, 13, 14, 0, 0, 0, 0, 0, 14, 15, 15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 };
 
-/* The indices of two blocks: qword j has numbers 2 j and 2 j + 1 of vector v (of four) in its bytes 2 v and 2 v + 1. */
+/* The indices of two blocks: bytes 2 v and 2 v + 1 of qword j are numbers 2 j and 2 j + 1 of vector v (of four). */
 ALWAYS_INLINE __m512i e2m1_indices(const struct rounder *how, const struct mx_group *g, size_t block,
                                    const uint32_t *random)
 {
@@ -283,8 +281,8 @@ ALWAYS_INLINE __m512i e2m1_indices(const struct rounder *how, const struct mx_gr
 	return indices;
 }
 
-/* The codes of two blocks, pairs of them in the lower bytes of words: numbers 2 j and 2 j + 1 of vector v in word v of
-   qword j. */
+/* The codes of two blocks, as pairs in the lower bytes of words: word v of qword j has numbers 2 j and 2 j + 1 of
+   vector v. */
 ALWAYS_INLINE __m512i e2m1_pairs(const struct rounder *how, const struct mx_group *g, size_t block,
                                  const uint32_t *random, __m512i table, struct code_counts *counts)
 {
@@ -301,11 +299,11 @@ ALWAYS_INLINE __m512i e2m1_pairs(const struct rounder *how, const struct mx_grou
 	return _mm512_maddubs_epi16(codes, _mm512_set1_epi16(16 << 8 | 1));
 }
 
-/* Two vectors of such pairs to bytes in the order of the numbers. */
+/* Packs two vectors of such pairs to bytes in the order of the numbers. */
 ALWAYS_INLINE __m512i e2m1_order(__m512i first, __m512i second)
 {
-	/* After packing, the first vector's qwords 2 i and 2 i + 1 are dwords 4 i and 4 i + 1, the second's 4 i + 2 and
-	   4 i + 3. Vector v has its eight bytes in byte v of the dwords. */
+	/* Packing turns qwords 2 i and 2 i + 1 of the first vector into dwords 4 i and 4 i + 1, those of the second into
+	   4 i + 2 and 4 i + 3. The eight bytes of vector v are byte v of the dwords. */
 	const int64_t from = 0x3430242014100400, one = 0x0101010101010101;
 	const __m512i order = _mm512_setr_epi64(from, from + one, from + 2 * one, from + 3 * one, from + 8 * one,
 	                                        from + 9 * one, from + 10 * one, from + 11 * one);
@@ -346,9 +344,9 @@ static NOINLINE void encode_e2m1_group(const struct mx_plan *plan, const struct 
 }
 
 /*
- * Every other element. The magnitude's code, without sign, comes from |x| as E << M + n; the sum of vpdpwssd has those
- * of two vectors, the first from bit 7 - M on (where the exponent has the weight 1), the second 8 bits further.
- * Saturation is a minimum of bytes.
+ * Every other element. The code of the magnitude is (E << M) + n. The sum of vpdpwssd holds the codes of two vectors,
+ * the first from bit 7 - M on (where the exponent has the weight 1), the second 8 bits higher. Saturation is a minimum
+ * of bytes.
  */
 struct magnitude_coder {
 	struct rounder how;
@@ -374,8 +372,8 @@ ALWAYS_INLINE struct magnitude_coder magnitude_coder(const struct mx_plan *plan,
 	};
 }
 
-/* The magnitudes' codes of a block: the first 16 numbers in bytes 3 and the others in bytes 2 of the dwords, or in
-   bytes 1 and 0. */
+/* The sums of vpdpwssd for a block; `shifts` extracts the codes of the first 16 magnitudes to bytes 3 of the dwords
+   and the others to bytes 2, or to bytes 1 and 0. */
 ALWAYS_INLINE __m512i block_magnitudes(const struct magnitude_coder *m, const struct mx_group *g, size_t block,
                                        const uint32_t *random)
 {
@@ -393,8 +391,8 @@ ALWAYS_INLINE __m512i block_magnitudes(const struct magnitude_coder *m, const st
 	return sum;
 }
 
-/* The signs of 64 numbers in bit 7 of the bytes, in the order of the magnitudes' codes. Loading from one address
-   further moves the upper byte of each number down by one. */
+/* The signs of 64 numbers in bit 7 of the bytes, in the order of the magnitudes' codes. A load from the next address
+   moves the upper byte of each number down by one. */
 ALWAYS_INLINE __m512i signs_of(const float *x)
 {
 	__m512i v = _mm512_loadu_si512(x);
@@ -404,13 +402,13 @@ ALWAYS_INLINE __m512i signs_of(const float *x)
 	return _mm512_mask_loadu_epi8(v, 0x1111111111111111, (const uint8_t *)(x + 3 * LANES) + 3);
 }
 
-/* What the compiler makes separate functions for. */
+/* The variants for which encode() is compiled. */
 struct variant {
 	unsigned bits;
 	bool two_s_complement, stochastic;
 };
 
-/* From magnitudes to codes in the order of the numbers; those in bytes 3 of the dwords come first. */
+/* Adds signs to magnitudes and puts the codes in the order of the numbers: bytes 3 of the dwords come first. */
 ALWAYS_INLINE __m512i join_signs(struct variant variant, __m512i magnitudes, __m512i signs)
 {
 	const __m512i dwords = _mm512_broadcast_i32x4(
@@ -426,7 +424,7 @@ ALWAYS_INLINE __m512i join_signs(struct variant variant, __m512i magnitudes, __m
 	} else {
 		if (variant.bits < 8)
 			signs = _mm512_srli_epi32(signs, 8 - variant.bits);
-		/* Of the signs, their bit; everything of the magnitudes. */
+		/* magnitudes | (signs & sign) */
 		codes = _mm512_ternarylogic_epi32(magnitudes, signs, sign, 0xF8);
 	}
 	return _mm512_permutexvar_epi8(order, codes);
@@ -437,8 +435,8 @@ static const uint8_t six_bit_bytes[64] = {
 	32, 33, 34, 36, 37, 38, 40, 41, 42, 44, 45, 46, 48, 49, 50, 52, 53, 54, 56, 57, 58, 60, 61, 62,
 };
 
-/* 64 codes of 6 bits to 48 bytes: pairs to 12 bits, fours to 24 bits of each dword, and dwords without their last byte
-   one after the other. */
+/* Packs 64 codes of 6 bits into 48 bytes: pairs to 12 bits, fours to 24 bits of each dword, and then the three lower
+   bytes of each dword one after the other. */
 ALWAYS_INLINE __m512i pack_six_bits(__m512i codes)
 {
 	const __m512i pair = _mm512_set1_epi16(64 << 8 | 1), four = _mm512_set1_epi32(4096 << 16 | 1);
@@ -503,11 +501,11 @@ static NOINLINE void encode_element_group(const struct mx_plan *plan, const stru
 
 enum {
 	UPSCALE = 96,
-	PREFETCH = 6144, /* bytes from the beginning of a group to what is asked for meanwhile */
+	PREFETCH = 6144, /* bytes from the beginning of a group to the numbers prefetched meanwhile */
 	LEAST_FIELD = 56 /* of P under stochastic rounding, which divides 2^55 by it (round_to()) */
 };
 
-/* The first n numbers at src, and zeros after them up to a multiple of four blocks. */
+/* Loads the first n numbers at src, and zeros after them up to a multiple of four blocks. */
 ALWAYS_INLINE void load_group(struct mx_group *g, const void *src, enum mxfp_format format, size_t n)
 {
 	const __m512i magnitude = _mm512_set1_epi32((int)~F32_SIGN);
@@ -554,13 +552,13 @@ static NOINLINE void load_part(struct mx_group *g, const void *src, enum mxfp_fo
 	}
 }
 
-/* A whole group; false if there is a zero or a NaN, for which amax may be wrong: of a NaN and a number, vrangeps takes
-   the number. vfixupimmps turns 1 into 0 there. */
+/* Loads a whole group. Returns false if it has a zero or a NaN; then amax may be wrong, because vrangeps prefers a
+   number to a NaN. vfixupimmps finds both: it turns a 1 into 0 there. */
 ALWAYS_INLINE bool load_nonzeros(struct mx_group *g, const void *src, enum mxfp_format format)
 {
-	const __m512i classes = _mm512_set1_epi32(0x00000888); /* quiet NaN, signaling NaN, zero: +0; others: as it was */
+	const __m512i classes = _mm512_set1_epi32(0x00000888); /* quiet NaN, signaling NaN and zero give +0; others: 1 */
 	const __m512 one = _mm512_set1_ps(1);
-	__m512 special[4] = {one, one, one, one}; /* chains of dependent instructions */
+	__m512 special[4] = {one, one, one, one}; /* four independent chains */
 	__m512i greatest[GROUP_BLOCKS];
 
 	g->x = format == MXFP_FORMAT_F32 ? src : g->copy;
@@ -588,7 +586,7 @@ ALWAYS_INLINE bool load_nonzeros(struct mx_group *g, const void *src, enum mxfp_
 	return _mm512_cmpneq_ps_mask(ones, one) == 0;
 }
 
-/* g->zeros still tells of the last group but one: where there were zeros there may be more. */
+/* g->zeros is still that of the group before the last one: where there were zeros, there may be more. */
 ALWAYS_INLINE void load_whole(struct mx_group *g, const void *src, enum mxfp_format format)
 {
 	if (g->zeros || !load_nonzeros(g, src, format))
@@ -617,7 +615,7 @@ static void load_any(struct mx_group *g, const void *src, enum mxfp_format forma
 		load_f16(g, src);
 }
 
-/* A block with a NaN or Inf: Inf replaced if the policy says so, else all zeros, which have code 0. Gives amax. */
+/* Replaces Inf in a block if the policy says so; if a NaN or Inf is left, all numbers become 0. Returns the amax. */
 static uint32_t mend_non_finite(const struct mxfp_quantize_job *job, float *block)
 {
 	bool any_left = false;
@@ -634,7 +632,7 @@ static uint32_t mend_non_finite(const struct mxfp_quantize_job *job, float *bloc
 	return 0;
 }
 
-/* Makes a copy of the group in which no block has a NaN, an Inf or an amax close to underflow. */
+/* Copies the group so that no block has a NaN, an Inf or an amax close to underflow. Returns the mask of NaN blocks. */
 static NOINLINE __mmask16 mend(const struct mx_plan *plan, struct mx_group *g)
 {
 	_Alignas(64) uint32_t amax[GROUP_BLOCKS], upscale[GROUP_BLOCKS] = {0};
@@ -665,7 +663,7 @@ static NOINLINE __mmask16 mend(const struct mx_plan *plan, struct mx_group *g)
 	return nan_blocks;
 }
 
-/* Blocks that mend() must see: NaN, Inf, and what is small but not zero. */
+/* The blocks that mend() must change: those with a NaN or an Inf, or an amax that is small but not zero. */
 ALWAYS_INLINE __mmask16 exceptional(const struct mx_plan *plan, const struct mx_group *g)
 {
 	__m512i least = _mm512_set1_epi32((int)plan->least_amax);
@@ -675,7 +673,7 @@ ALWAYS_INLINE __mmask16 exceptional(const struct mx_plan *plan, const struct mx_
 	                                    range);
 }
 
-/* Chooses the scales. Fills g->scale and gives the scale bytes. */
+/* Chooses the scales, sets what encoding needs and returns the scale bytes. */
 ALWAYS_INLINE __m512i choose_scales(const struct mx_plan *plan, struct mx_group *g)
 {
 	const __m512i max = _mm512_set1_epi32(MXFP_SCALE_MAX + MXFP_SCALE_BIAS), one = _mm512_set1_epi32(1);
@@ -686,7 +684,7 @@ ALWAYS_INLINE __m512i choose_scales(const struct mx_plan *plan, struct mx_group 
 	                                _mm512_add_epi32(g->upscale, emax));
 	__m512i byte = _mm512_maskz_min_epi32(nonzero, _mm512_max_epi32(free, _mm512_setzero_si512()), max);
 
-	/* A scale at which zeros are encoded like any number. */
+	/* Blocks of zeros get a scale at which they are encoded like any number. */
 	g->scale = _mm512_mask_add_epi32(_mm512_set1_epi32(MXFP_SCALE_BIAS), nonzero, byte, g->upscale);
 	if (plan->job->rule == MXFP_RULE_MSE) {
 		/* floor + 1 is a candidate if neither it nor floor is clamped to the other. */
@@ -706,7 +704,7 @@ ALWAYS_INLINE __m512i choose_scales(const struct mx_plan *plan, struct mx_group 
 	return byte;
 }
 
-/* From the numbers at column k of the row on to all that encode() needs, and the scales. */
+/* Loads the group at column k of a row, stores its scales and sets what encode_group() needs. */
 static void prepare(const struct mx_plan *plan, struct mx_group *g, size_t row, size_t k)
 {
 	const struct mxfp_quantize_job *job = plan->job;

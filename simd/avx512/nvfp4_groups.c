@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * NVFP4 quantization, 16 blocks at a time; first their scales, one block a lane. The recipes are those of ref/nvfp4.c,
- * operation by operation, so every one of them rounds as there; what a recipe makes of the tensor is made once.
+ * NVFP4 quantization, 16 blocks at a time, beginning with their scales, one block per lane. The recipes are those of
+ * ref/nvfp4.c, operation by operation, so each rounds as there. Other rounding modes than rne and sr: body/nvfp4.c.
  */
 #include "tier.h"
 
@@ -15,13 +15,13 @@ struct tensor {
 	struct nvfp4_tensor of;
 };
 
-/* The scales of 16 blocks, and what their numbers are multiplied with, or divided by (mxfp_nvfp4_divides()). */
+/* The scales of 16 blocks, and the factors by which their numbers are multiplied, or divided (mxfp_nvfp4_divides()). */
 struct scales {
 	__m512i byte;
 	__m512 value, factor;
 };
 
-/* No 0 times or over a scale is NaN, but for a block scale of 0 in modelopt. */
+/* The tensor scale has limits such that 0 times or over a factor is NaN only for a block scale of 0 in modelopt. */
 static inline void tensor_init(struct tensor *t, const struct mxfp_quantize_job *job)
 {
 	const struct mxfp_nvfp4_tensor bits = mxfp_nvfp4_tensor_ref(job->recipe, job->tensor_amax);
@@ -30,8 +30,8 @@ static inline void tensor_init(struct tensor *t, const struct mxfp_quantize_job 
 	nvfp4_tensor_init(&t->of, &bits);
 }
 
-/* v >= 0 to nearest even; not NaN. With P the power of two below v, or that of the smallest normal scale, the sum of v
-   and 2^20 P has the unit P / 8, and the code is a number of units counted from P = 2^-6, as in ref/minifloat.c. */
+/* Rounds v >= 0, not NaN, to nearest even. With P the power of two at or below v, but at least the smallest normal
+   scale, v + 2^20 P has the unit P / 8, and the code is a number of units counted from P = 2^-6. */
 ALWAYS_INLINE struct scales round_scale(__m512 v)
 {
 	const int first = (F32_BIAS - MXFP_UE4M3_BIAS + 1) << MXFP_UE4M3_SIGNIFICAND_BITS;
@@ -49,7 +49,7 @@ ALWAYS_INLINE struct scales round_scale(__m512 v)
 	return s;
 }
 
-/* ggml's rounding: 448 from 248 on, half up, and below 2^-6 by a sum that is rounded before it is cut off. */
+/* ggml's rounding: 448 from 248 on, half up, and below 2^-6 by a rounded sum that is truncated. */
 ALWAYS_INLINE struct scales round_scale_ggml(__m512 v)
 {
 	const unsigned up = F32_SIGNIFICAND_BITS - MXFP_UE4M3_SIGNIFICAND_BITS;
@@ -77,7 +77,7 @@ ALWAYS_INLINE __m512 sixth(__m512 amax)
 	return _mm512_div_ps(amax, _mm512_set1_ps(6));
 }
 
-/* te and 4over6: the scale nearest to the unrounded one. */
+/* te and 4over6. */
 ALWAYS_INLINE struct scales te_scales(const struct tensor *t, __m512 unrounded)
 {
 	const __m512 one = _mm512_set1_ps(1);
@@ -93,7 +93,7 @@ ALWAYS_INLINE __m512 te_unrounded(const struct tensor *t, __m512 amax)
 	return _mm512_mul_ps(amax, _mm512_set1_ps(t->of.encode_sixth));
 }
 
-/* torchao: not below 2^-6; round_scale() clamps at the other end. */
+/* torchao: at least 2^-6; round_scale() applies the upper limit. */
 ALWAYS_INLINE struct scales torchao_scales(__m512 unrounded, __m512 reciprocal)
 {
 	struct scales s = round_scale(_mm512_max_ps(unrounded, _mm512_set1_ps(MXFP_UE4M3_MIN_NORMAL)));
@@ -102,7 +102,7 @@ ALWAYS_INLINE struct scales torchao_scales(__m512 unrounded, __m512 reciprocal)
 	return s;
 }
 
-/* compressed-tensors: 0.125 for a scale of 0. */
+/* compressed-tensors: a scale of 0 becomes 0.125. */
 ALWAYS_INLINE struct scales ct_scales(const struct tensor *t, __m512 amax)
 {
 	const __m512 g = _mm512_set1_ps(t->of.scale);
@@ -128,7 +128,7 @@ ALWAYS_INLINE struct scales modelopt_scales(const struct tensor *t, __m512 amax)
 	return s;
 }
 
-/* The recipe's scales of blocks with these largest magnitudes, all finite; of 4over6 the one that puts them at 6. */
+/* The recipe's scales for blocks with these largest magnitudes, all finite. In 4over6 they scale a magnitude to 6. */
 ALWAYS_INLINE struct scales block_scales(const struct tensor *t, __m512 amax)
 {
 	struct scales s;
@@ -156,38 +156,38 @@ ALWAYS_INLINE struct scales block_scales(const struct tensor *t, __m512 amax)
 }
 
 /*
- * Numbers to e2m1, a block of 16 in a vector, and 8 blocks to 64 bytes of codes.
+ * Encoding to e2m1, a vector per block of 16, and 8 blocks to 64 bytes of codes.
  *
- * With P the power of two below |q|, at least 1, fma(|q|, 2^-22, P) has the unit P / 2 of e2m1 in its last bit: it
- * rounds once and leaves n in the low bits and P in the exponent, and the code is n + 2 log2 P. vpdpwssd makes that sum
- * of the two halves of a lane, times a power of two that puts it at the block's place in a word of 8 codes.
+ * With P the power of two at or below |q|, but at least 1, fma(|q|, 2^-22, P) has e2m1's unit P / 2 in its last bit: it
+ * rounds once and leaves n in the low bits and P in the exponent, and the code is n + 2 log2 P. vpdpwssd computes that
+ * sum from the two halves of a lane, times a power of two that shifts it to the block's place in a word of 8 codes.
  */
 
-/* A group is 16 blocks, one lane each where their scales are made; a word is one lane's codes in 8 blocks. */
+/* A group is 16 blocks, one lane each for their scales; a word holds the codes of one lane in 8 blocks. */
 enum { BLOCK = MXFP_NVFP4_BLOCK, GROUP = GROUP_BLOCKS * BLOCK, WORD_BLOCKS = 8 };
 
-/* How numbers become what is rounded. */
+/* What is rounded: number times factor, number over factor, or by NEAREST, ggml's search of its table. */
 enum quotient { PRODUCT, QUOTIENT, NEAREST };
 
-/* QUICK: to nearest even where nothing saturates; CAREFUL: where something may; STOCHASTIC. */
+/* QUICK: to nearest even, nothing saturates; CAREFUL: to nearest even, something may. */
 enum rounding { QUICK, CAREFUL, STOCHASTIC };
 
 struct group {
-	const float *x;          /* GROUP numbers, with 0 for what is past the row's end */
-	size_t n;                /* numbers that the row has here */
+	const float *x;          /* GROUP numbers; those past the end of the row are 0 */
+	size_t n;                /* numbers in the row */
 	enum rounding rounding;
 	float factor[GROUP_BLOCKS];
 	uint64_t first_index;    /* of x[0] in the tensor */
-	const uint32_t *random;  /* STOCHASTIC: a word each */
+	const uint32_t *random;  /* STOCHASTIC: a word per number */
 	uint8_t *codes;
-	const char *ahead;       /* what the source has some groups later: asked for, never read */
-	size_t ahead_step;       /* from a block to the next */
+	const char *ahead;       /* the source some groups later, to prefetch */
+	size_t ahead_step;       /* bytes of a block of the source */
 	__m512i zero_signs;      /* all ones if a code of zero keeps its sign, else 0 */
 	uint64_t saturated, flushed;
-	float copy[GROUP];       /* for numbers that are not used where they stand */
+	float copy[GROUP];       /* used unless x is in the source */
 };
 
-#define ONE_BITS 0x3F800000           /* 1: code 0 as fma(|q|, 2^-22, P) leaves it */
+#define ONE_BITS 0x3F800000           /* P = 1, n = 0: code 0 */
 #define SIX_BITS (0x40800000 | 3)     /* P = 4, n = 3: code 7 */
 
 ALWAYS_INLINE __m512 absolute(__m512 x)
@@ -195,7 +195,7 @@ ALWAYS_INLINE __m512 absolute(__m512 x)
 	return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(INT32_MAX)));
 }
 
-/* P of a magnitude. */
+/* P for a magnitude. */
 ALWAYS_INLINE __m512i binade(__m512 a)
 {
 	__m512i exponent = _mm512_and_si512(_mm512_castps_si512(a), _mm512_set1_epi32(F32_INF));
@@ -208,8 +208,8 @@ ALWAYS_INLINE __m512i round_even(__m512 a, __m512i p)
 	return _mm512_castps_si512(_mm512_fmadd_ps(a, _mm512_set1_ps(0x1p-22f), _mm512_castsi512_ps(p)));
 }
 
-/* Away from zero if the random word is below the fraction of the unit times 2^32, as in ref/minifloat.c. The fraction
-   is exact, and a word is below it if it is below the next integer. */
+/* Rounds away from zero if the random word is below the fraction of the unit times 2^32, as in ref/minifloat.c. The
+   fraction is exact, and a word is below it if it is below the fraction rounded up. */
 ALWAYS_INLINE __m512i round_stochastic(__m512 a, __m512i p, __m512i random)
 {
 	__m512 down = _mm512_fmadd_round_ps(a, _mm512_set1_ps(0x1p-22f), _mm512_castsi512_ps(p),
@@ -224,8 +224,8 @@ ALWAYS_INLINE __m512i round_stochastic(__m512 a, __m512i p, __m512i random)
 	return _mm512_mask_add_epi32(_mm512_castps_si512(down), up, _mm512_castps_si512(down), _mm512_set1_epi32(1));
 }
 
-/* ggml: the first code whose product with the scale is nearest. The sign follows from x, since the distances to codes
-   of the other sign are at least that to zero, which comes first. Products are exact: each distance rounds once. */
+/* ggml: the first code whose product with the scale is nearest. The sign is that of x, because codes of the other sign
+   are at least as far as zero, which comes first. Products are exact, so each distance rounds once. */
 ALWAYS_INLINE __m512i nearest(__m512 x, __m512 scale)
 {
 	static const float values[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
@@ -242,8 +242,8 @@ ALWAYS_INLINE __m512i nearest(__m512 x, __m512 scale)
 	return _mm512_add_epi32(code, _mm512_set1_epi32(ONE_BITS));
 }
 
-/* What the code of x stands for, before rounding. A quotient's zero loses its sign, and 0 / 0 gives code 7 without
-   having saturated. */
+/* The number that is rounded to the code of x. A zero quotient loses its sign, and 0 / 0 gives code 7, not counted as
+   saturated. */
 ALWAYS_INLINE __m512 quotient_of(enum quotient kind, __m512 x, __m512 factor)
 {
 	if (kind == PRODUCT)
@@ -255,7 +255,7 @@ ALWAYS_INLINE __m512 quotient_of(enum quotient kind, __m512 x, __m512 factor)
 	return _mm512_add_ps(q, _mm512_setzero_ps());
 }
 
-/* The rounded magnitudes of block b, n and P in a lane; *sign gets their signs in its top bits. */
+/* The rounded magnitudes of block b, n and P in each lane; the top bits of *sign are their signs. */
 ALWAYS_INLINE __m512i round_block(enum quotient kind, enum rounding rounding, struct group *g, int b, __m512 *sign)
 {
 	__m512 x = _mm512_loadu_ps(g->x + b * BLOCK), factor = _mm512_set1_ps(g->factor[b]);
@@ -266,7 +266,7 @@ ALWAYS_INLINE __m512i round_block(enum quotient kind, enum rounding rounding, st
 		return nearest(x, factor);
 	if (rounding == QUICK)
 		return round_even(a, binade(a));
-	/* 8 is past the largest in either way of rounding. */
+	/* 8 is past the largest number however it is rounded. */
 	a = _mm512_min_ps(a, _mm512_set1_ps(8));
 	__m512i r = rounding == CAREFUL ? round_even(a, binade(a))
 	                                : round_stochastic(a, binade(a), _mm512_loadu_si512(g->random + b * BLOCK));
@@ -278,10 +278,10 @@ ALWAYS_INLINE __m512i round_block(enum quotient kind, enum rounding rounding, st
 	return _mm512_min_epu32(r, _mm512_set1_epi32(SIX_BITS));
 }
 
-/* Eight 4-bit codes a lane, of block k in bits 4 k, to 8 bytes a block. */
+/* Packs eight 4-bit codes per lane, that of block k at bit 4 k, to 8 bytes per block. */
 ALWAYS_INLINE __m512i pack_words(__m512i words)
 {
-	/* Of each pair of lanes the lower one gets the bytes of the even blocks and the upper one those of the odd. */
+	/* In each pair of lanes, the lower one gets the bytes of the even blocks and the upper one those of the odd. */
 	const __m512i turns = _mm512_set1_epi64(INT64_C(28) << 32 | 4);
 	const __m512i own = _mm512_set1_epi64((int64_t)UINT64_C(0xF0F0F0F00F0F0F0F));
 	/* Byte i of block k, at 8 k + i, comes from lanes 2 i and 2 i + 1, which are bytes 8 i to 8 i + 7. */
@@ -294,11 +294,11 @@ ALWAYS_INLINE __m512i pack_words(__m512i words)
 	return _mm512_permutexvar_epi8(place, _mm512_ternarylogic_epi32(own, words, others, 0xCA));
 }
 
-/* The codes of blocks first to first + 7 of the group. In QUICK rounding and NEAREST every zero is counted as flushed:
-   those that were zeros before are for the caller to take off. */
+/* The codes of blocks first to first + 7 of the group. QUICK rounding, also of NEAREST, counts every zero as flushed;
+   prepare() has subtracted the zeros of the source. */
 ALWAYS_INLINE __m512i encode_word(enum quotient kind, enum rounding rounding, struct group *g, int first)
 {
-	/* Blocks 3 i to 3 i + 2 share a sum, at bits 6, 10 and 14; vpdpwssd adds (127 << 7) << 0, 4, 8 for each P = 1. */
+	/* Blocks 3 i to 3 i + 2 share a sum, at bits 6, 10 and 14; for P = 1, vpdpwssd adds (127 << 7) << 0, 4 or 8. */
 	enum { SUMS = 3, AT = 6, ONE_HIGH = ONE_BITS >> 16 };
 	__m512i sum[SUMS] = {_mm512_set1_epi32(-ONE_HIGH * 0x111), _mm512_set1_epi32(-ONE_HIGH * 0x111),
 	                     _mm512_set1_epi32(-ONE_HIGH * 0x11)};
@@ -327,14 +327,12 @@ ALWAYS_INLINE __m512i encode_word(enum quotient kind, enum rounding rounding, st
 }
 
 /*
- * NVFP4 (ref/nvfp4.c), 16 blocks at a time: one vector has the largest magnitude of each block, so the arithmetic of
- * scales is done once for 16 blocks. Numbers are rounded to nearest even or stochastically; other modes are
- * for body/nvfp4.c.
+ * The two steps for a group: prepare() loads it and chooses its scales, finish() encodes it.
  */
 
 enum { AHEAD = 8192, PAGE = 4096 };
 
-/* While one group is encoded, the scales of the next are on their way: that is a long chain of operations. */
+/* Two groups, so that one is prepared while the other is encoded: see run_groups(). */
 struct quantizer {
 	const struct mxfp_quantize_job *job;
 	struct tensor tensor;
@@ -348,7 +346,7 @@ ALWAYS_INLINE void copy_numbers(float *x, enum mxfp_format from, const void *src
 		_mm512_storeu_ps(x + k, load_numbers(src, from, i + k, lanes_left(k, n)));
 }
 
-/* n numbers of a row from column k on, as binary32: where they stand, or a copy. */
+/* n numbers of a row from column k on, as binary32: in the source if possible, else a copy. */
 ALWAYS_INLINE const float *group_numbers(const struct mxfp_quantize_job *job, float *copy, size_t row, size_t k,
                                          size_t n)
 {
@@ -369,7 +367,7 @@ ALWAYS_INLINE const float *group_numbers(const struct mxfp_quantize_job *job, fl
 	return copy;
 }
 
-/* The largest magnitude of each block; *least becomes 0 in a lane if there is a zero. */
+/* The largest magnitude of each block; a lane of *least becomes 0 if there is a zero. */
 ALWAYS_INLINE __m512i largest_magnitudes(const float *x, __m512i *least)
 {
 	__m512i v[GROUP_BLOCKS];
@@ -383,8 +381,8 @@ ALWAYS_INLINE __m512i largest_magnitudes(const float *x, __m512i *least)
 	return reduce_each(v, LARGEST);
 }
 
-/* A group with a NaN or Inf to its copy, with the policy carried out: a block that is all NaN becomes zeros, which
-   gives its codes. Returns the mask of such blocks. */
+/* Copies a group with a NaN or Inf and applies the policy. A block that becomes NaN as a whole becomes zeros, whose
+   codes it gets. Returns the mask of such blocks. */
 static NOINLINE __mmask16 remove_non_finite(const struct mxfp_quantize_job *job, float *copy, const float *x)
 {
 	unsigned all_nan = 0;
@@ -399,7 +397,8 @@ static NOINLINE __mmask16 remove_non_finite(const struct mxfp_quantize_job *job,
 	return (__mmask16)all_nan;
 }
 
-/* Differences of two blocks at a scale of 4over6, squared, lane j of a block plus lane j + 8 in one rounding. */
+/* The squared errors of two blocks at a candidate scale of 4over6; the squares of lanes j and j + 8 of a block are
+   already added, by one fma. */
 ALWAYS_INLINE __m512i squares(const struct tensor *t, const float *x, const float *factor, const float *value, int b)
 {
 	__m512 d[2];
@@ -410,7 +409,7 @@ ALWAYS_INLINE __m512i squares(const struct tensor *t, const float *x, const floa
 		__m512 number = absolute(_mm512_loadu_ps(x + block * BLOCK));
 		__m512 a = _mm512_min_ps(_mm512_mul_ps(number, _mm512_set1_ps(factor[block])), _mm512_set1_ps(6));
 		__m512i p = binade(a);
-		/* n P / 2^23, the code's number times 2^-22: its product with `value`, 2^22 scales, is exact. */
+		/* n P / 2^23, the code's number times 2^-22; its product with `value`, the scale times 2^22, is exact. */
 		__m512 code = _mm512_sub_ps(_mm512_castsi512_ps(round_even(a, p)), _mm512_castsi512_ps(p));
 		d[i] = _mm512_fnmadd_ps(code, _mm512_set1_ps(value[block]),
 		                        _mm512_mul_ps(number, _mm512_set1_ps(t->of.encode)));
@@ -433,8 +432,8 @@ ALWAYS_INLINE __m512 squared_errors(const struct tensor *t, const float *x, cons
 	return _mm512_castsi512_ps(reduce_halves(v, SUM));
 }
 
-/* 4over6: the scale that puts the largest at 4 where its error is less. No error is NaN: the differences are Inf at
-   most. */
+/* 4over6: takes the scale that scales the largest magnitude to 4 if its error is smaller. No error is NaN, because no
+   difference exceeds Inf. */
 static NOINLINE void choose_four(const struct tensor *t, const float *x, __m512 amax, struct scales *s)
 {
 	__m512 unrounded = _mm512_mul_ps(_mm512_set1_ps(1.5f), te_unrounded(t, amax));
@@ -459,7 +458,7 @@ ALWAYS_INLINE __m512i encode(enum quotient kind, struct group *g, int first)
 	return encode_word(kind, STOCHASTIC, g, first);
 }
 
-/* How the group is rounded: nothing saturates if its largest magnitudes do not. */
+/* How the group is rounded: nothing saturates if the largest magnitudes do not. */
 ALWAYS_INLINE enum rounding rounding_of(const struct quantizer *q, enum quotient kind, __m512 amax, __m512 factor)
 {
 	if (kind == NEAREST)
@@ -470,13 +469,13 @@ ALWAYS_INLINE enum rounding rounding_of(const struct quantizer *q, enum quotient
 	return _mm512_cmp_ps_mask(largest, _mm512_set1_ps(7), _CMP_NLT_UQ) == 0 ? QUICK : CAREFUL;
 }
 
-/* The mask of the blocks that n numbers are in. */
+/* The mask of the blocks that hold n numbers. */
 ALWAYS_INLINE __mmask16 blocks_present(size_t n)
 {
 	return lanes_left(0, (n + BLOCK - 1) / BLOCK);
 }
 
-/* Codes past the n-th to the end of its block: 0 / 0 is not 0. */
+/* Clears the codes of padding, which are not 0 if the quotients were 0 / 0. */
 static inline void clear_padding(uint8_t *codes, size_t n)
 {
 	size_t end = (n + BLOCK - 1) / BLOCK * BLOCK;
@@ -486,7 +485,7 @@ static inline void clear_padding(uint8_t *codes, size_t n)
 	memset(codes + n / 2, 0, (end - n) / 2);
 }
 
-/* The scales of n numbers of a row from column k on, and what encoding them needs. */
+/* Loads the group at column k of a row, stores its scales and sets what encoding needs. */
 ALWAYS_INLINE void prepare(struct quantizer *q, enum quotient kind, struct group *g, size_t row, size_t k)
 {
 	const struct mxfp_quantize_job *job = q->job;
@@ -518,7 +517,7 @@ ALWAYS_INLINE void prepare(struct quantizer *q, enum quotient kind, struct group
 	                     _mm512_cvtepi32_epi8(s.byte));
 }
 
-/* Out of line, so that it takes no registers from those who round to nearest. */
+/* Out of line, so that it takes no registers from rounding to nearest. */
 static NOINLINE void draw(struct quantizer *q, struct group *g)
 {
 	const struct mxfp_rounding *r = &q->job->rounding;
@@ -532,7 +531,7 @@ ALWAYS_INLINE void finish(struct quantizer *q, enum quotient kind, struct group 
 
 	if (__builtin_expect(kind != NEAREST && g->rounding == STOCHASTIC, 0))
 		draw(q, g);
-	/* One line of what comes a page later yet, so that its address is translated in time. */
+	/* One more line, a page later, so that its address is translated in time. */
 	_mm_prefetch(g->ahead + PAGE, _MM_HINT_T1);
 	for (int i = 0; i < 2; i++)
 		_mm512_mask_storeu_epi64(g->codes + i * VECTOR_BYTES, (__mmask8)(present >> i * WORD_BLOCKS),
@@ -557,7 +556,7 @@ GROUPS_OF(QUOTIENT, prepare_quotient, finish_quotient)
 GROUPS_OF(PRODUCT, prepare_product, finish_product)
 #undef GROUPS_OF
 
-/* False: body/nvfp4.c has to do it. */
+/* Returns false if body/nvfp4.c must do it. */
 static NOINLINE bool quantize(const struct mxfp_quantize_job *job)
 {
 	const bool keeps_sign = !job->rounding.no_negative_zero && job->recipe != MXFP_RECIPE_GGML;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Philox4x32-10 (ref/philox.c) with AVX-512, for arrays: eight counters a vector, one in each qword, so that vpmuludq
- * gives both halves of the products without another shuffle. What stands above bit 31 of a qword is never used. Eight
- * vectors at a time, because a round is a chain of dependent instructions.
+ * Philox4x32-10 (ref/philox.c) for arrays: eight counters per vector, one in each qword, so that vpmuludq gives both
+ * halves of the products without a shuffle. The bits above bit 31 of a qword are never used. Eight vectors are computed
+ * at a time, because a round is a chain of dependent instructions.
  */
 #ifndef MXFP_AVX512_PHILOX_H
 #define MXFP_AVX512_PHILOX_H
@@ -37,7 +37,7 @@ ALWAYS_INLINE void philox_round(struct philox_vector *c, const uint32_t key[2])
 	c->word[3] = product0;
 }
 
-/* The words of eight counters, in their order. */
+/* Stores the words of eight counters in order. */
 ALWAYS_INLINE void philox_vector_store(uint32_t *at, const struct philox_vector *c)
 {
 	const __m512i low = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
@@ -49,8 +49,8 @@ ALWAYS_INLINE void philox_vector_store(uint32_t *at, const struct philox_vector 
 	_mm512_storeu_si512(at + LANES, _mm512_permutex2var_epi64(words01, high, words23));
 }
 
-/* The words of PHILOX_WORDS / 4 counters with the same upper half. In the first round only word 0 of the counters
-   differs, in the second only words 2 and 3. */
+/* Stores the words of PHILOX_WORDS / 4 counters with the same upper half. In the first round only word 0 of the
+   counters differs, in the second only words 2 and 3. */
 ALWAYS_INLINE void philox_block(uint32_t *at, uint64_t first, uint64_t stream, const struct philox_keys *keys)
 {
 	const __m512i lanes = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Any element format to any other but binary32, which holds every number of every format: a kernel makes binary32 of
- * the source and another encodes that, through a buffer that stays in the first-level cache. Only the second counts.
+ * Conversion between element formats other than binary32, which holds every number of each: one kernel decodes to
+ * binary32 and another encodes, through a buffer that stays in the L1 cache. Only the second one counts.
  */
 #include "tier.h"
 #include "body/slots.h"
 
-/* 15 KiB: no function has more than 16 on the stack. */
+/* 15 KiB: a function may have 16 KiB on the stack. */
 enum { RELAYED = 3840 };
 
 static mxfp_convert_kernel *decoder_of(enum mxfp_format source)

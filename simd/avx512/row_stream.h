@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A row that is written past the caches from wherever it begins: parts of it are made in a buffer that lies in its
- * lines as the row does, whole lines of the buffer are streamed, and what is left waits for the next part. Only the
- * first and the last line of the row, which may be others' too, are stored byte by byte.
+ * Writes a row past the caches, at any alignment. Parts of the row are made in a buffer with the alignment of the row,
+ * whole cache lines of the buffer are streamed, and the rest waits for the next part. Only the first and the last line,
+ * which may be shared with other rows, are stored in the ordinary way.
  */
 #ifndef MXFP_AVX512_ROW_STREAM_H
 #define MXFP_AVX512_ROW_STREAM_H
@@ -13,8 +13,8 @@ enum { ROW_STREAM_PART_BYTES = 2048 };
 
 struct row_stream {
 	_Alignas(STREAM_LINE_BYTES) uint8_t buffer[STREAM_LINE_BYTES + ROW_STREAM_PART_BYTES];
-	uint8_t *line;     /* where the buffer's first line belongs */
-	size_t begin, end; /* the bytes of the buffer that wait */
+	uint8_t *line;     /* the destination of the buffer's first line */
+	size_t begin, end; /* the bytes of the buffer still to be written */
 };
 
 ALWAYS_INLINE void row_stream_begin(struct row_stream *s, uint8_t *row)
@@ -23,13 +23,13 @@ ALWAYS_INLINE void row_stream_begin(struct row_stream *s, uint8_t *row)
 	s->line = row - s->begin;
 }
 
-/* Where the next part, of at most ROW_STREAM_PART_BYTES, is to be made. */
+/* Where the caller makes the next part, of at most ROW_STREAM_PART_BYTES. */
 ALWAYS_INLINE uint8_t *row_stream_room(struct row_stream *s)
 {
 	return s->buffer + s->end;
 }
 
-/* The part is there and has n bytes. */
+/* Writes the part just made, of n bytes. */
 ALWAYS_INLINE void row_stream_write(struct row_stream *s, size_t n)
 {
 	size_t at = 0;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The largest finite magnitude and the first non-finite number of f32, bf16 and f16 (ref/scan.c) as fast as memory is
- * read. Magnitudes are ordered like their bits, so codes are compared as they stand and only the largest is decoded.
+ * Finds the largest finite magnitude and the first non-finite number of f32, bf16 and f16 (ref/scan.c) as fast as
+ * memory can be read. Magnitudes compare like their bits, so codes are compared as they are and only the largest is
+ * decoded.
  */
 #include "tier.h"
 #include "body/slots.h"
 
-/* Vectors that are looked at together: 4 KiB, a page. The hardware prefetches within a page only. */
+/* A chunk is 4 KiB, a page. The hardware prefetches within a page only. */
 enum { CHUNK_VECTORS = 64, STREAMS = 4, AHEAD = 4096 };
 
-/* Codes of 4 bytes (wide) or 2, a constant where functions of it are inlined. */
+/* n codes of 4 bytes (wide) or 2; `wide` is a constant where the functions below are inlined. */
 struct source {
 	bool wide;
 	const uint8_t *at;
@@ -22,7 +23,7 @@ ALWAYS_INLINE size_t lanes_of(const struct source *s)
 	return s->wide ? LANES : 2 * LANES;
 }
 
-/* Vector v of the source as magnitudes; what lies past its end is 0. */
+/* The magnitudes of vector v of the source; lanes past its end are 0. */
 ALWAYS_INLINE __m512i magnitudes(const struct source *s, size_t v)
 {
 	const size_t first = v * lanes_of(s), n = s->n - first;
@@ -43,7 +44,7 @@ ALWAYS_INLINE __m512i larger(bool wide, __m512i a, __m512i b)
 	return wide ? _mm512_max_epu32(a, b) : _mm512_max_epu16(a, b);
 }
 
-/* The lanes that are at least `from`. */
+/* A mask of the lanes that are at least `from`. */
 ALWAYS_INLINE uint32_t lanes_from(bool wide, __m512i magnitude, __m512i from)
 {
 	return wide ? _mm512_cmpge_epu32_mask(magnitude, from) : _mm512_cmpge_epu16_mask(magnitude, from);
@@ -59,7 +60,7 @@ ALWAYS_INLINE __m512i largest_of(const struct source *chunk)
 	for (; (v + STREAMS) * lanes_of(chunk) <= chunk->n; v += STREAMS)
 #pragma GCC unroll 4
 		for (size_t k = 0; k < STREAMS; k++) {
-			/* What is past the end is only asked for, never read. */
+			/* A prefetch past the end is harmless. */
 			_mm_prefetch(chunk->at + (v + k) * VECTOR_BYTES + AHEAD, _MM_HINT_T0);
 			largest[k] = larger(chunk->wide, largest[k], magnitudes(chunk, v + k));
 		}
@@ -69,7 +70,7 @@ ALWAYS_INLINE __m512i largest_of(const struct source *chunk)
 	              larger(chunk->wide, largest[2], largest[3]));
 }
 
-/* The same of a chunk with non-finite numbers, which are left out; *first becomes the place of the first. */
+/* The same for a chunk with non-finite numbers, which are ignored; *first becomes the index of the first. */
 ALWAYS_INLINE __m512i largest_finite(const struct source *chunk, __m512i from, size_t *first)
 {
 	__m512i largest = _mm512_setzero_si512();
@@ -88,7 +89,7 @@ ALWAYS_INLINE __m512i largest_finite(const struct source *chunk, __m512i from, s
 	return largest;
 }
 
-/* The largest code below `from` and the first place of another one, SIZE_MAX if there is none. */
+/* The largest code below `from`; *first becomes the index of the first other code, or SIZE_MAX. */
 ALWAYS_INLINE uint32_t scan(bool wide, const struct mxfp_scan_job *job, uint32_t from, size_t *first)
 {
 	const __m512i limit = wide ? _mm512_set1_epi32((int32_t)from) : _mm512_set1_epi16((int16_t)from);

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Compressing and expanding sparse codes of 4, 6 or 8 bits (ref/sparse.c) in general registers, x86 with BMI2: pdep
- * spreads kept codes to where the mask has ones, pext gathers them. The masks of a row are one stream of bits, so
- * groups do not matter here, only that no 16 neighbors keep more than 8.
+ * Compresses and expands sparse codes (ref/sparse.c). Those of 4 or 6 bits use BMI2 in general registers: pdep moves
+ * kept codes to the ones of the mask, pext gathers them. The masks of a row are one stream of bits, so groups do not
+ * matter, only that 16 codes never keep more than 8.
  */
 #include "tier.h"
 
 #include "body/slots.h"
 
-/* A row's codes: the width is a constant where functions of it are inlined. */
+/* The codes of a row; `bits` is a constant where the functions below are inlined. */
 struct sparse_codes {
 	unsigned bits;
-	size_t cols, end; /* codes; with the padding of blocks */
+	size_t cols, end; /* codes, without and with the padding of blocks */
 };
 
-/* Codes that are taken at a time: those of a mask of as many bits. */
+/* Codes processed at a time. */
 ALWAYS_INLINE unsigned sparse_step(unsigned bits)
 {
 	return bits == 4 ? 16 : 8;
 }
 
-/* All bits of the codes that the mask names. */
+/* A mask of all bits of the codes in `mask`. */
 ALWAYS_INLINE uint64_t sparse_fields(unsigned bits, uint64_t mask)
 {
 	const uint64_t first = bits == 4 ? UINT64_C(0x1111111111111111) :
@@ -29,7 +29,7 @@ ALWAYS_INLINE uint64_t sparse_fields(unsigned bits, uint64_t mask)
 	return _pdep_u64(mask, first) * ((UINT64_C(1) << bits) - 1);
 }
 
-/* Up to 8 bytes; what is missing is 0. */
+/* Loads n <= 8 bytes; the others are 0. */
 ALWAYS_INLINE uint64_t sparse_load(const uint8_t *at, size_t n)
 {
 	uint64_t x = 0;
@@ -38,7 +38,7 @@ ALWAYS_INLINE uint64_t sparse_load(const uint8_t *at, size_t n)
 	return x;
 }
 
-/* The mask bits of codes k and after. */
+/* The mask bits of the codes from k on. */
 ALWAYS_INLINE uint64_t sparse_mask(const struct sparse_codes *c, const uint8_t *masks, size_t k)
 {
 	const size_t left = c->cols - k;
@@ -48,7 +48,7 @@ ALWAYS_INLINE uint64_t sparse_mask(const struct sparse_codes *c, const uint8_t *
 	return sparse_load(masks + k / 8, (left + 7) / 8) & ((UINT64_C(1) << left) - 1);
 }
 
-/* kept_bytes: of the row; nothing past them is read. */
+/* Expands a row; nothing past the kept_bytes bytes at `kept` is read. */
 ALWAYS_INLINE void sparse_expand_row(const struct sparse_codes *c, const uint8_t *masks, const uint8_t *kept,
                                      size_t kept_bytes, uint8_t *dense)
 {
@@ -68,7 +68,7 @@ ALWAYS_INLINE void sparse_expand_row(const struct sparse_codes *c, const uint8_t
 		memset(dense, 0, (c->end - k) * c->bits / 8);
 }
 
-/* groups * n codes are stored, those past cols as 0. */
+/* Compresses a row; fills the kept_bytes bytes at `kept` with zeros past the last code. */
 ALWAYS_INLINE void sparse_compress_row(const struct sparse_codes *c, const uint8_t *masks, uint8_t *kept,
                                        size_t kept_bytes, const uint8_t *dense)
 {
@@ -94,15 +94,15 @@ ALWAYS_INLINE void sparse_compress_row(const struct sparse_codes *c, const uint8
 		*kept++ = (uint8_t)pending;
 }
 
-/* Bytes of a row of kept codes. */
+/* The bytes of a row of kept codes. */
 ALWAYS_INLINE size_t sparse_kept_bytes(struct mxfp_sparsity sparsity, size_t cols, unsigned bits)
 {
 	return ((cols + sparsity.m - 1) / sparsity.m * sparsity.n * bits + 7) / 8;
 }
 
-/* Compressing and expanding sparse codes (ref/sparse.c): a vector of bytes, words or double words at a time. */
+/* Codes of 8, 16 and 32 bits: a vector at a time. */
 
-/* Lanes of a vector of codes of 8, 16 or 32 bits. */
+/* Codes of 8, 16 or 32 bits in a vector. */
 ALWAYS_INLINE unsigned lanes_of(unsigned bits)
 {
 	return 8 * VECTOR_BYTES / bits;
@@ -221,7 +221,7 @@ ALWAYS_INLINE void compress(const struct mxfp_sparse_job *job, unsigned bits)
 	}
 }
 
-/* `run`, with the bits of a code as a constant. */
+/* Calls `run` with the bits of a code as a constant. */
 ALWAYS_INLINE void run_width(const struct mxfp_sparse_job *job,
                              void run(const struct mxfp_sparse_job *job, unsigned bits))
 {

@@ -7,7 +7,7 @@
 #define TIER_NAME "avx512"
 #define VECTOR_BYTES 64
 
-/* The shared products: the identity of their panels, rows of A in one, vectors of columns in one of W. */
+/* The micro-kernels of simd/body: the ids of their panels, rows of a panel of A, vectors of columns of a panel of W. */
 enum {
 	EXACT_ID = 0x0604, EXACT_MR = 8, EXACT_VECTORS = 1,
 	INT16_ID = 0x0607, INT16_MR = 12, INT16_VECTORS = 1
@@ -34,13 +34,13 @@ ALWAYS_INLINE bool any(vs32 mask)
 	return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
 }
 
-/* LANES / 2 numbers. */
+/* Loads LANES / 2 numbers and widens them. */
 ALWAYS_INLINE vf64 widen_f32(const void *at)
 {
 	return (vf64)_mm512_cvtps_pd(_mm256_loadu_ps(at));
 }
 
-/* Rounded to nearest even; the lanes of `low` come first. */
+/* Rounds to nearest even; the lanes of `low` come first. */
 ALWAYS_INLINE vf32 narrow_f64(vf64 low, vf64 high)
 {
 	__m512 first = _mm512_castps256_ps512(_mm512_cvtpd_ps((__m512d)low));
@@ -73,19 +73,19 @@ ALWAYS_INLINE vu32 load_u16(const void *at)
 	return (vu32)_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)at));
 }
 
-/* Lanes are at most 0xFFFF. */
+/* Stores the low halves of lanes, which are at most 0xFFFF. */
 ALWAYS_INLINE void store_u16(void *at, vu32 v)
 {
 	_mm256_storeu_si256((__m256i *)at, _mm512_cvtepi32_epi16((__m512i)v));
 }
 
-/* Lanes are at most 0xFF. */
+/* Stores the low bytes of lanes, which are at most 0xFF. */
 ALWAYS_INLINE void store_u8(uint8_t *at, vu32 v)
 {
 	_mm_storeu_si128((__m128i *)at, _mm512_cvtepi32_epi8((__m512i)v));
 }
 
-/* The lanes of 4 vectors, each at most 0xFF. */
+/* Packs the lanes of 4 vectors, each at most 0xFF, in order. */
 ALWAYS_INLINE vu8 low_bytes(const vu32 v[4])
 {
 	__m512i low = _mm512_packus_epi32((__m512i)v[0], (__m512i)v[1]);
@@ -95,7 +95,7 @@ ALWAYS_INLINE vu8 low_bytes(const vu32 v[4])
 	return (vu8)_mm512_permutexvar_epi32(order, _mm512_packus_epi16(low, high));
 }
 
-/* Codes of 4 bits, two a byte. */
+/* Stores 4-bit codes, two per byte. */
 ALWAYS_INLINE void store_nibbles(uint8_t *at, vu8 codes)
 {
 	__m512i words = _mm512_maddubs_epi16((__m512i)codes, _mm512_set1_epi16(0x1001));
@@ -103,7 +103,7 @@ ALWAYS_INLINE void store_nibbles(uint8_t *at, vu8 codes)
 	_mm256_storeu_si256((__m256i *)at, _mm512_cvtepi16_epi8(words));
 }
 
-/* Word w of lane i to at[4 * i + w]. */
+/* Stores lane i of word[w] at at[4 * i + w]. */
 ALWAYS_INLINE void store_interleaved(uint32_t *at, const vu32 word[4])
 {
 	__m512i quarter[4];
@@ -117,7 +117,7 @@ ALWAYS_INLINE void store_interleaved(uint32_t *at, const vu32 word[4])
 	}
 }
 
-/* Each lane of the first half plus that of the second, until one is left: its bits. */
+/* Adds the second half of the lanes to the first until one is left. Returns its bits. */
 ALWAYS_INLINE uint32_t halving_sum(vf32 v)
 {
 	__m256 eight = _mm256_add_ps(_mm512_castps512_ps256((__m512)v), _mm512_extractf32x8_ps((__m512)v, 1));

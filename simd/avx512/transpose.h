@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sixteen vectors of sixteen words, transposed in registers. */
+/* Transposes sixteen vectors of sixteen words in registers. */
 #ifndef MXFP_AVX512_TRANSPOSE_H
 #define MXFP_AVX512_TRANSPOSE_H
 
@@ -39,7 +39,7 @@ ALWAYS_INLINE void transpose_16x16(__m512 v[LANES])
 	}
 }
 
-/* Sixteen rows, `stride` apart, as columns. */
+/* Loads 16 columns of sixteen rows, `stride` numbers apart, each column into a vector. */
 ALWAYS_INLINE void load_transposed(__m512 v[LANES], const float *rows, size_t stride)
 {
 #pragma GCC unroll 16

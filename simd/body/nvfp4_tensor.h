@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The constants of an NVFP4 tensor for vector code. ref/nvfp4.c computes them in integers, out of any compiler's reach. */
+/* The constants of an NVFP4 tensor for vector code. ref/nvfp4.c computes them, in integers, as HACKING.md asks. */
 #ifndef MXFP_BODY_NVFP4_TENSOR_H
 #define MXFP_BODY_NVFP4_TENSOR_H
 
