@@ -7,7 +7,7 @@
 #define TIER_NAME "avx2"
 #define VECTOR_BYTES 32
 
-/* The shared products: the identity of their panels, rows of A in one, vectors of columns in one of W. */
+/* The micro-kernels of simd/body: the ids of their panels, rows of a panel of A, vectors of columns of a panel of W. */
 enum {
 	CHAIN_ID = 0x0600, CHAIN_MR = 6, CHAIN_VECTORS = 2,
 	EXACT_ID = 0x0602, EXACT_MR = 6, EXACT_VECTORS = 1,
@@ -38,13 +38,13 @@ ALWAYS_INLINE bool any(vs32 mask)
 	return !_mm256_testz_si256((__m256i)mask, (__m256i)mask);
 }
 
-/* LANES / 2 numbers. */
+/* Loads LANES / 2 numbers and widens them. */
 ALWAYS_INLINE vf64 widen_f32(const void *at)
 {
 	return (vf64)_mm256_cvtps_pd(_mm_loadu_ps(at));
 }
 
-/* Rounded to nearest even; the lanes of `low` come first. */
+/* Rounds to nearest even; the lanes of `low` come first. */
 ALWAYS_INLINE vf32 narrow_f64(vf64 low, vf64 high)
 {
 	return (vf32)_mm256_set_m128(_mm256_cvtpd_ps((__m256d)high), _mm256_cvtpd_ps((__m256d)low));
@@ -75,7 +75,7 @@ ALWAYS_INLINE vu32 load_u16(const void *at)
 	return (vu32)_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)at));
 }
 
-/* Lanes are at most 0xFFFF. */
+/* Stores the low halves of lanes, which are at most 0xFFFF. */
 ALWAYS_INLINE void store_u16(void *at, vu32 v)
 {
 	__m256i packed = _mm256_packus_epi32((__m256i)v, (__m256i)v);
@@ -83,7 +83,7 @@ ALWAYS_INLINE void store_u16(void *at, vu32 v)
 	_mm_storeu_si128((__m128i *)at, _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08)));
 }
 
-/* Lanes are at most 0xFF. */
+/* Stores the low bytes of lanes, which are at most 0xFF. */
 ALWAYS_INLINE void store_u8(uint8_t *at, vu32 v)
 {
 	__m128i low = _mm256_castsi256_si128((__m256i)v), high = _mm256_extracti128_si256((__m256i)v, 1);
@@ -92,7 +92,7 @@ ALWAYS_INLINE void store_u8(uint8_t *at, vu32 v)
 	_mm_storel_epi64((__m128i *)at, _mm_packus_epi16(words, words));
 }
 
-/* Word w of lane i to at[4 * i + w]. */
+/* Stores lane i of word[w] at at[4 * i + w]. */
 ALWAYS_INLINE void store_interleaved(uint32_t *at, const vu32 word[4])
 {
 	__m256i quarter[4];
@@ -104,13 +104,13 @@ ALWAYS_INLINE void store_interleaved(uint32_t *at, const vu32 word[4])
 	}
 }
 
-/* The packs work in halves of 128 bits: what comes out of two of them, in the order of the lanes. */
+/* Puts lanes in order after two steps of packing, which work within 128 bits. */
 ALWAYS_INLINE vu8 in_order(__m256i packed)
 {
 	return (vu8)_mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
-/* The lanes of 4 vectors, each at most 0xFF. */
+/* Packs the lanes of 4 vectors, each at most 0xFF, in order. */
 ALWAYS_INLINE vu8 low_bytes(const vu32 v[4])
 {
 	__m256i low = _mm256_packus_epi32((__m256i)v[0], (__m256i)v[1]);
@@ -119,7 +119,7 @@ ALWAYS_INLINE vu8 low_bytes(const vu32 v[4])
 	return in_order(_mm256_packus_epi16(low, high));
 }
 
-/* Bytes with the signs of the lanes of 4 vectors; their other bits are anything. */
+/* Bytes whose top bits are the signs of the lanes of 4 vectors, in order; the other bits are undefined. */
 ALWAYS_INLINE vs8 sign_bytes(const vu32 v[4])
 {
 	__m256i low = _mm256_packs_epi32((__m256i)v[0], (__m256i)v[1]);
@@ -128,7 +128,7 @@ ALWAYS_INLINE vs8 sign_bytes(const vu32 v[4])
 	return (vs8)in_order(_mm256_packs_epi16(low, high));
 }
 
-/* Lanes are at most 0xFFFF. */
+/* Stores the low halves of the lanes of a, then of b, which are at most 0xFFFF. */
 ALWAYS_INLINE void store_u16_pair(void *at, vu32 a, vu32 b)
 {
 	__m256i packed = _mm256_packus_epi32((__m256i)a, (__m256i)b);
@@ -136,7 +136,7 @@ ALWAYS_INLINE void store_u16_pair(void *at, vu32 a, vu32 b)
 	_mm256_storeu_si256((__m256i *)at, _mm256_permute4x64_epi64(packed, 0xD8));
 }
 
-/* Rounded to nearest even. */
+/* Rounds to binary16, to nearest even, and stores. */
 ALWAYS_INLINE void store_f16(void *at, vf32 v)
 {
 	_mm_storeu_si128((__m128i *)at, _mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
@@ -155,7 +155,7 @@ ALWAYS_INLINE void widen_f16(vu16 v, vf32 to[2])
 	to[1] = (vf32)_mm256_cvtph_ps(_mm256_extracti128_si256((__m256i)v, 1));
 }
 
-/* Codes of 4 bits, two a byte. */
+/* Stores 4-bit codes, two per byte. */
 ALWAYS_INLINE void store_nibbles(uint8_t *at, vu8 codes)
 {
 	__m256i words = _mm256_maddubs_epi16((__m256i)codes, _mm256_set1_epi16(0x1001));
@@ -164,7 +164,7 @@ ALWAYS_INLINE void store_nibbles(uint8_t *at, vu8 codes)
 	_mm_storeu_si128((__m128i *)at, _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0x08)));
 }
 
-/* Each lane of the first half plus that of the second, until one is left: its bits. */
+/* Adds the second half of the lanes to the first until one is left. Returns its bits. */
 ALWAYS_INLINE uint32_t halving_sum(vf32 v)
 {
 	__m128 four = _mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));

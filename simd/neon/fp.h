@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The state of floating point, aarch64: FPCR holds the control bits, FPSR the sticky flags; body/x86.h has the
- * rules. FPCR 0 is round to nearest, subnormals kept, no exception trapped, NaNs propagated.
+ * The floating-point state of aarch64: FPCR holds the control bits, FPSR the sticky flags. Kernels use it by the rules
+ * of body/x86.h. FPCR 0 means round to nearest, keep subnormals, trap no exception, propagate NaNs.
  */
 #ifndef MXFP_NEON_FP_H
 #define MXFP_NEON_FP_H

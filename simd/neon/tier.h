@@ -7,7 +7,7 @@
 #define TIER_NAME "neon"
 #define VECTOR_BYTES 16
 
-/* The shared products: the identity of their panels, rows of A in one, vectors of columns in one of W. */
+/* The micro-kernels of simd/body: the ids of their panels, rows of a panel of A, vectors of columns of a panel of W. */
 enum {
 	CHAIN_ID = 0x0601, CHAIN_MR = 6, CHAIN_VECTORS = 4,
 	EXACT_ID = 0x0603, EXACT_MR = 6, EXACT_VECTORS = 2,
@@ -35,8 +35,8 @@ ALWAYS_INLINE uint32_t max_across(vu32 v)
 	return vmaxvq_u32((uint32x4_t)v);
 }
 
-/* USHL reads the low byte of each count as a signed number, negative to the right: counts to 127 are safe, and more
-   than 31 give 0. */
+/* USHL reads the low byte of each count as a signed number, negative to the right. Counts up to 127 are safe, and those
+   above 31 give 0. */
 ALWAYS_INLINE vu32 clamp_count(vu32 count)
 {
 	return min_u32(count, splat(32));
@@ -67,7 +67,7 @@ ALWAYS_INLINE vf64 fma_f64(vf64 a, vf64 b, vf64 c)
 	return (vf64)vfmaq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b);
 }
 
-/* LANES / 2 numbers. */
+/* Loads LANES / 2 numbers and widens them. */
 ALWAYS_INLINE vf64 widen_f32(const void *at)
 {
 	float32x2_t two;
@@ -76,7 +76,7 @@ ALWAYS_INLINE vf64 widen_f32(const void *at)
 	return (vf64)vcvt_f64_f32(two);
 }
 
-/* Rounded to nearest even; the lanes of `low` come first. */
+/* Rounds to nearest even; the lanes of `low` come first. */
 ALWAYS_INLINE vf32 narrow_f64(vf64 low, vf64 high)
 {
 	return (vf32)vcvt_high_f32_f64(vcvt_f32_f64((float64x2_t)low), (float64x2_t)high);
@@ -115,7 +115,7 @@ ALWAYS_INLINE vu32 load_u16(const void *at)
 	return (vu32)vmovl_u16(vcreate_u16(four));
 }
 
-/* Lanes are at most 0xFFFF. */
+/* Stores the low halves of lanes, which are at most 0xFFFF. */
 ALWAYS_INLINE void store_u16(void *at, vu32 v)
 {
 	uint64_t four = vget_lane_u64(vreinterpret_u64_u16(vmovn_u32((uint32x4_t)v)), 0);
@@ -123,7 +123,7 @@ ALWAYS_INLINE void store_u16(void *at, vu32 v)
 	memcpy(at, &four, sizeof four);
 }
 
-/* Lanes are at most 0xFF. */
+/* Stores the low bytes of lanes, which are at most 0xFF. */
 ALWAYS_INLINE void store_u8(uint8_t *at, vu32 v)
 {
 	uint16x4_t words = vmovn_u32((uint32x4_t)v);
@@ -132,14 +132,14 @@ ALWAYS_INLINE void store_u8(uint8_t *at, vu32 v)
 	memcpy(at, &four, sizeof four);
 }
 
-/* Word w of lane i to at[4 * i + w]. */
+/* Stores lane i of word[w] at at[4 * i + w]. */
 ALWAYS_INLINE void store_interleaved(uint32_t *at, const vu32 word[4])
 {
 	vst4q_u32(at, ((uint32x4x4_t){{(uint32x4_t)word[0], (uint32x4_t)word[1], (uint32x4_t)word[2],
 	                               (uint32x4_t)word[3]}}));
 }
 
-/* The lanes of 4 vectors, each at most 0xFF. */
+/* Packs the lanes of 4 vectors, each at most 0xFF, in order. */
 ALWAYS_INLINE vu8 low_bytes(const vu32 v[4])
 {
 	uint16x8_t low = vuzp1q_u16((uint16x8_t)v[0], (uint16x8_t)v[1]);
@@ -148,7 +148,7 @@ ALWAYS_INLINE vu8 low_bytes(const vu32 v[4])
 	return (vu8)vuzp1q_u8((uint8x16_t)low, (uint8x16_t)high);
 }
 
-/* Bytes with the signs of the lanes of 4 vectors; their other bits are anything. */
+/* Bytes whose top bits are the signs of the lanes of 4 vectors, in order; the other bits are undefined. */
 ALWAYS_INLINE vs8 sign_bytes(const vu32 v[4])
 {
 	uint16x8_t low = vuzp2q_u16((uint16x8_t)v[0], (uint16x8_t)v[1]);
@@ -157,13 +157,13 @@ ALWAYS_INLINE vs8 sign_bytes(const vu32 v[4])
 	return (vs8)vuzp2q_u8((uint8x16_t)low, (uint8x16_t)high);
 }
 
-/* Lanes are at most 0xFFFF. */
+/* Stores the low halves of the lanes of a, then of b, which are at most 0xFFFF. */
 ALWAYS_INLINE void store_u16_pair(void *at, vu32 a, vu32 b)
 {
 	store(at, (vu32)vuzp1q_u16((uint16x8_t)a, (uint16x8_t)b));
 }
 
-/* Rounded to nearest even. */
+/* Rounds to binary16, to nearest even, and stores. */
 ALWAYS_INLINE void store_f16(void *at, vf32 v)
 {
 	uint16x4_t half = vreinterpret_u16_f16(vcvt_f16_f32((float32x4_t)v));
@@ -184,7 +184,7 @@ ALWAYS_INLINE void widen_f16(vu16 v, vf32 to[2])
 	to[1] = (vf32)vcvt_high_f32_f16((float16x8_t)v);
 }
 
-/* Codes of 4 bits, two a byte. */
+/* Stores 4-bit codes, two per byte. */
 ALWAYS_INLINE void store_nibbles(uint8_t *at, vu8 codes)
 {
 	uint8x8_t low = vmovn_u16((uint16x8_t)codes), high = vshrn_n_u16((uint16x8_t)codes, 4);
@@ -192,7 +192,7 @@ ALWAYS_INLINE void store_nibbles(uint8_t *at, vu8 codes)
 	vst1_u8(at, vorr_u8(low, high));
 }
 
-/* Each lane of the first half plus that of the second, until one is left: its bits. */
+/* Adds the second half of the lanes to the first until one is left. Returns its bits. */
 ALWAYS_INLINE uint32_t halving_sum(vf32 v)
 {
 	float32x2_t two = vadd_f32(vget_low_f32((float32x4_t)v), vget_high_f32((float32x4_t)v));
