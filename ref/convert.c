@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Conversion of arrays, and access to stored numbers. Every element format is exact in binary32, so a conversion is one
-   decode and one encode. */
+/* Converts arrays, and loads and stores single numbers. Every number of an element format is exact in binary32, so a
+   conversion is one decode and one encode. */
 #include <string.h>
 
 #include "minifloat.h"
 #include "mxfp/philox.h"
 #include "ref.h"
 
-/* A code of more than 16 bits is in the top bits of its 32-bit word: tf32 has 13 unused bits below. */
+/* A code of more than 16 bits is in the top bits of its 32-bit word; tf32 has 13 unused bits below. */
 static unsigned word_shift(const struct mxfp_format_info *f)
 {
 	return f->storage_bytes == 4 ? 32 - f->bits : 0;

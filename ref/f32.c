@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each operation forms its exact result, or one that differs from it only below the rounding position (a jammed bit),
- * and rounds that once with the f32 row of the format table.
+ * Each operation computes its exact result, or one that differs only below the rounding position (a jammed bit), and
+ * rounds it once with the f32 row of the format table.
  */
 #include "f32.h"
 

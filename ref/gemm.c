@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products: doc/numerics.md, section 5. One sum after another, in the order of the definition. Block sums are exact
- * 128-bit integers in two limbs.
+ * Products: doc/numerics.md, section 5. Sums are computed one after another, in the order of the definition. Block sums
+ * are exact 128-bit integers in two limbs.
  */
 #include <string.h>
 
@@ -35,9 +35,9 @@ static struct wide add(struct wide a, struct wide b)
 struct part {
 	uint64_t magnitude[MXFP_MX_BLOCK];
 	bool negative[MXFP_MX_BLOCK], inf[MXFP_MX_BLOCK];
-	bool nan;              /* of an element or the scale */
+	bool nan;              /* an element or the scale is NaN */
 	uint32_t scale;        /* a ue4m3 scale as an integer; 1 for e8m0 */
-	int exponent;          /* of the product of the units of elements and scale */
+	int exponent;          /* of the unit of elements times that of the scale */
 };
 
 /* The exponent of the unit of an element format: every finite value is a multiple of it. */
@@ -144,7 +144,7 @@ static struct term block_term(const struct part *a, const struct part *w)
 {
 	struct term t = {.nan = a->nan || w->nan};
 	struct wide sum = {0};
-	/* If a scale is not 1, an operand is NVFP4: a sum of 16 has 40 bits, the product of the scales 36. */
+	/* If a scale is not 1, an operand is NVFP4: a sum of 16 products has 40 bits, the product of the scales 36. */
 	uint64_t scales = (uint64_t)a->scale * w->scale;
 
 	for (size_t i = 0; i < MXFP_MX_BLOCK; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernel table of the reference tier, which fills every slot. */
+/* Fills every slot with the reference kernels. lib/dispatch.c calls it before the other tiers. */
 #include "ref.h"
 
 void mxfp_kernels_ref(struct mxfp_kernels *table)

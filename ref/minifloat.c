@@ -30,7 +30,7 @@ struct mxfp_exact mxfp_f32_unpack(uint32_t bits)
 	return v;
 }
 
-/* The bits of a code without the sign bit. */
+/* A mask of the bits of a code without the sign bit. */
 static uint32_t magnitude_mask(const struct mxfp_format_info *f)
 {
 	unsigned bits = f->kind == MXFP_KIND_EXPONENT ? f->bits : f->bits - 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Encoding and decoding of one number in any element format: doc/numerics.md, sections 1 and 2, in integers.
+ * Encodes and decodes one number in any element format: doc/numerics.md, sections 1 and 2, in integers.
  *
  * binary32 values are passed as their bit patterns, so that no floating-point instruction, rounding mode or
  * flush-to-zero setting can touch them.

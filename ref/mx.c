@@ -14,7 +14,7 @@
 
 static const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE};
 
-/* x rounded to bf16 (rne) and back. */
+/* Rounds x to bf16 (rne) and converts it back. */
 static uint32_t through_bf16(uint32_t x, struct mxfp_counts *counts)
 {
 	const struct mxfp_format_info *bf16 = mxfp_format_get_info(MXFP_FORMAT_BF16);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Philox4x32-10 (Salmon et al. 2011): the random words of stochastic rounding, by seed, stream and index. */
 #include "mxfp/philox.h"
 
 #include "ref.h"

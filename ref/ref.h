@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The reference kernels, and their access to stored numbers. */
+/* The reference kernels, and what they share: loading and storing numbers, blocks, random words, squared errors. */
 #ifndef MXFP_REF_H
 #define MXFP_REF_H
 

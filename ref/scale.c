@@ -7,7 +7,7 @@
 
 #include "minifloat.h"
 
-/* scale.h has as constants what the table of formats says. */
+/* The constants in scale.h must agree with the table of formats. */
 #define MXFP_BLOCK(id, value, name, element, block_length, scale, tensor_scale) \
 	_Static_assert((block_length) == ((tensor_scale) ? MXFP_NVFP4_BLOCK : MXFP_MX_BLOCK), "length of blocks of " name);
 #define MXFP_ELEMENT(id, value, name, kind, bits, exponent_bits, significand_bits, bias, special, max_code) \

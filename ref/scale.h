@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Facts of blocks and their scales, and the exponent of an MX block's scale: doc/numerics.md, section 3. */
+/* Constants of blocks and their scales, and the exponent of an MX block's scale: doc/numerics.md, section 3. */
 #ifndef MXFP_REF_SCALE_H
 #define MXFP_REF_SCALE_H
 
@@ -9,7 +9,7 @@ enum { MXFP_SCALE_MIN = -127, MXFP_SCALE_MAX = 127, MXFP_SCALE_BIAS = 127, MXFP_
 
 enum { MXFP_MX_BLOCK = 32, MXFP_NVFP4_BLOCK = 16 };
 
-/* ue4m3, of the block scales of NVFP4. */
+/* ue4m3, the format of NVFP4's block scales. */
 #define MXFP_UE4M3_MAX 448
 #define MXFP_UE4M3_MIN 0x1p-9F
 #define MXFP_UE4M3_MIN_NORMAL 0x1p-6F

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Finds the largest finite magnitude and the first non-finite number of an array, one number at a time. */
 #include "minifloat.h"
 #include "ref.h"
 

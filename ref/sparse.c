@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Structured sparsity, doc/numerics.md, section 7: one group at a time, with codes copied bit by bit. */
+/* Structured sparsity (doc/numerics.md, section 7), one group at a time; codes are copied bit by bit. */
 #include <string.h>
 
 #include "args.h"
@@ -40,7 +40,7 @@ static uint32_t largest(const uint32_t magnitude[GROUP_MAX], struct mxfp_sparsit
 	return mask;
 }
 
-/* Group `group` of a row: writes its mask, and its numbers to `pruned`, which may be src. */
+/* Prunes one group of a row: writes its mask, and its numbers to `pruned`, which may be src. */
 static void prune_group(const struct mxfp_prune_job *job, size_t row, size_t group)
 {
 	const unsigned m = job->sparsity.m;
