@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * main() of a fuzz target built without libFuzzer: runs the target once on every file named on the command line, and on
- * every file in every directory named there, so that `make check` replays the corpora. Arguments that start with `-` are
- * for libFuzzer and are ignored.
+ * main() of a fuzz target built without libFuzzer: runs the target once on every file named on the command line and on
+ * every file of every directory named there, so that `make check` replays the corpora. Arguments that start with `-`
+ * are for libFuzzer and are ignored.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -21,7 +21,7 @@ static void fail(const char *path, const char *what)
 static void run_file(const char *path, size_t size)
 {
 	FILE *file = fopen(path, "rb");
-	/* Allocate the exact size, so that a sanitizer detects a read past the end, but at least one byte. */
+	/* The exact size, so that a sanitizer detects a read past the end, but at least one byte. */
 	uint8_t *data = malloc(size != 0 ? size : 1);
 
 	if (file == NULL || data == NULL)

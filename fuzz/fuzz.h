@@ -14,7 +14,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Aborts, which a fuzzer reports as a finding, if a property does not hold. */
+/* Aborts if a property does not hold; a fuzzer reports that as a finding. */
 static inline void fuzz_check(int holds, const char *property)
 {
 	if (!holds) {

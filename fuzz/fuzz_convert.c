@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Conversions of element formats (doc/numerics.md, sections 1 and 2), from any format to any other, in every
- * mode.
+ * mxfp_convert() from any element format to any other, in every rounding mode (doc/numerics.md, sections 1 and 2).
  *
- * Properties: codes use only their bits; decoding a result and encoding it again in any mode gives the same
- * result; converting a piece gives the same codes as converting the whole; a result to nearest, toward zero or
- * stochastic equals one of the two directed results; with no_negative_zero there are no negative zeros.
+ * Properties: the spare bits of codes are 0; decoding a result and encoding it again in any mode gives the same result;
+ * converting a piece gives the same codes as converting the whole; every result equals one of the two directed
+ * results; with no_negative_zero there are no negative zeros.
  *
- * Input: source format, target format, rounding, overflow and zero flags, the mode of the second encoding, 8
- * bytes of seed, 1 byte of first index, then source codes.
+ * Input: source format, target format, rounding mode, flags (1 overflow ovf, 2 no negative zero), the mode of the
+ * second encoding, 8 bytes of seed, 1 byte of first index, then source codes.
  */
 #include "fuzz.h"
 #include "mxfp/convert.h"
@@ -63,7 +62,7 @@ static void check_codes_have_no_spare_bits(const struct codes *codes, enum mxfp_
 		fuzz_check((code_at(codes, format, i) & spare) == 0, "spare bits of a code are 0");
 }
 
-/* Inf survives only in mode ovf; every other value that has been encoded once is exact in the format. */
+/* A value that has been encoded once is exact in the format; Inf needs overflow ovf to remain Inf. */
 static void check_encoding_is_idempotent(const struct codes *codes, enum mxfp_format format, size_t n,
                                          uint8_t mode)
 {

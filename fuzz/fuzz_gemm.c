@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls of mxfp_gemm() and mxfp_pack() with any formats, options and sizes.
+ * mxfp_gemm() and mxfp_pack() with any formats, options and sizes.
  *
- * Properties: a valid call succeeds, gives the same bytes on every available tier, for plain and for packed W, and writes
- * nothing outside C; corrupted packed data is refused or causes no access outside of it; arbitrary sizes return a
- * status.
+ * Properties: a valid call succeeds, gives the same bytes on every available tier for plain and for packed W, and
+ * writes nothing outside C; corrupted packed data is refused, or causes no access outside it; calls with arbitrary
+ * sizes return a status.
  *
  * Input: formats of A and W, acc, pass_k, flags (1 C in bf16, 2 C given, 4 psum bf16, 8 psum sr, 16 bias, 32 A is f32
- * and quantized, 64 A transposed, if it is not in a block format, 128 gaps), rows, columns, K, 8 bytes of seed, number of
- * bytes of the packed data to change, each as a 2-byte position and a value, six 8-byte arbitrary sizes, and then the
- * bytes of A, W, their scales, C and bias, repeated.
+ * and quantized, 64 A transposed unless it is in a block format, 128 gaps), rows, columns, K, 8 bytes of seed, the
+ * number of changes to the packed data, each a 2-byte position and a value, six arbitrary 8-byte sizes, and then bytes
+ * that are repeated to fill A, W, their scales, C and bias.
  */
 #include "config.h"
 
@@ -62,7 +62,7 @@ static bool is_block(enum mxfp_format format)
 	return mxfp_format_get_info(format)->kind == MXFP_KIND_BLOCK;
 }
 
-/* Memory of n bytes that repeats the rest of the input, from another place for every array. */
+/* Allocates n bytes and fills them with the rest of the input, repeated, starting at byte `from` of it. */
 static uint8_t *filled(const struct input *in, size_t n, size_t from)
 {
 	uint8_t *bytes = malloc(n != 0 ? n : 1);
@@ -73,7 +73,7 @@ static uint8_t *filled(const struct input *in, size_t n, size_t from)
 	return bytes;
 }
 
-/* Allocates the data of a matrix, which end with its last row. */
+/* Allocates the data of a matrix, which ends with its last row. */
 static void fill_matrix(const struct input *in, struct mxfp_matrix *m, size_t from)
 {
 	size_t gap = (in->flags & GAPS) != 0 ? GAP : 0, rows = m->transposed ? m->cols : m->rows;
@@ -139,7 +139,7 @@ static void take(struct input *in, const uint8_t *data, size_t size)
 	fill_matrix(in, w, 333);
 }
 
-/* The options on a tier, on one thread. */
+/* The options for one tier and one thread. */
 static struct mxfp_gemm_options on_tier(const struct input *in, struct mxfp_exec *exec, const char *isa)
 {
 	struct mxfp_gemm_options options = in->options;
@@ -149,7 +149,7 @@ static struct mxfp_gemm_options on_tier(const struct input *in, struct mxfp_exec
 	return options;
 }
 
-/* One product on a tier: C's memory, for the caller to free. */
+/* Multiplies on a tier. Returns C's memory, which the caller frees. */
 static uint8_t *multiply(const struct input *in, const char *isa, const struct mxfp_product *product,
                          enum mxfp_status *status)
 {
@@ -178,7 +178,7 @@ static uint8_t *multiply(const struct input *in, const char *isa, const struct m
 	return c;
 }
 
-/* W packed, in exactly its size. */
+/* Packs W into memory of exactly its packed size. */
 static uint8_t *packed_w(const struct input *in, const char *isa, size_t *bytes)
 {
 	struct mxfp_exec exec;
@@ -226,7 +226,7 @@ static void check_wild(const struct input *in)
 	w.rows = (size_t)in->wild[2];
 	a.stride = (size_t)in->wild[3];
 	w.stride = (size_t)in->wild[4];
-	/* Such a call may be right, but the slabs of A are counted one by one. */
+	/* So many rows may be valid, but the slabs of A are counted one by one, which would take too long. */
 	if (a.rows > 1 << 20 && a.rows <= PTRDIFF_MAX)
 		a.rows >>= 43;
 	(void)mxfp_gemm_workspace_size(&p, 1, &in->options, &bytes);

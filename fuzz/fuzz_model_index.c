@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reader of indexes of sharded models.
+ * The reader of indexes of sharded models.
  *
  * Properties: any bytes are accepted, or refused with EXIT_INPUT and a message; in an accepted index, each shard is the
  * name of a file in the same directory and each tensor is found.

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Block formats (doc/numerics.md, sections 3 and 4): quantize and dequantize a small matrix with any format
- * and options.
+ * mxfp_quantize() and mxfp_dequantize() of a small matrix with any block format and options (doc/numerics.md, sections
+ * 3 and 4).
  *
- * Properties: a call fails only where its options require it; nothing is written outside the rows; the scale
- * byte is FF (NVFP4: 7F) exactly in blocks with a NaN, or an Inf that is not replaced, and their codes are 0;
- * padding is 0; every other block decodes to finite numbers unless its elements are so large that rounding up
- * overflows binary32; quantizing row by row, with first_index and tensor_amax, gives the same result as the whole;
- * a bf16 source gives the same result as its numbers in binary32.
+ * Properties: a call fails only where its options require it; nothing is written outside the rows; the scale byte is FF
+ * (NVFP4: 7F) exactly in blocks with a NaN, or an Inf that is not replaced, and their codes are 0; padding is 0; every
+ * other block decodes to finite numbers unless its elements are so large that rounding up overflows binary32;
+ * quantizing row by row, with first_index and tensor_amax, gives the same result as the whole; a bf16 source gives the
+ * same result as its numbers in binary32.
  *
  * Input: format, rule, recipe, rounding, policy, flags (1 no negative zero, 2 via bf16, 4 bf16 source, 8 gaps
  * between rows), rows, columns, 8 bytes of seed, then the elements.
@@ -35,7 +35,7 @@ struct matrix {
 	enum mxfp_format src_format;
 	uint16_t bf16[MAX_ELEMENTS];
 	uint32_t f32[MAX_ELEMENTS];
-	uint32_t seen[MAX_ELEMENTS]; /* the numbers that are quantized, after via_bf16 */
+	uint32_t seen[MAX_ELEMENTS]; /* the numbers after via_bf16, as binary32 */
 };
 
 struct blocks {
@@ -73,7 +73,7 @@ static void check_gaps(const uint8_t *bytes, size_t rows, size_t row_bytes, size
 			fuzz_check(bytes[i] == UNTOUCHED, "nothing is written outside the rows");
 }
 
-/* Whether the whole block becomes NaN, and whether its decoded numbers may overflow binary32. */
+/* Whether a block becomes NaN as a whole, and whether its decoded numbers may overflow binary32. */
 struct expectation {
 	bool nan, huge;
 };
@@ -115,8 +115,8 @@ static void check_blocks(const struct blocks *b, const struct matrix *m, bool sa
 	const struct mxfp_format_info *element = mxfp_format_get_info(format->element);
 	uint8_t nan_scale = format->scale == MXFP_FORMAT_E8M0 ? 0xFF : 0x7F;
 	size_t length = format->block_length, blocks = (m->cols + length - 1) / length;
-	/* torchao and modelopt divide by a tensor scale that underflows to 0 below about 2^-139: a zero block
-	   is then 0/0. */
+	/* A tensor scale may underflow to 0. Recipes that divide by it have a lower limit (ref/nvfp4.c), so no block
+	   should become NaN by 0 / 0; such a block is accepted nevertheless. */
 	bool tensor_scale_is_zero = b->head.tensor_scale <= 0;
 	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&b->head);
 	uint32_t values[MAX_ELEMENTS];

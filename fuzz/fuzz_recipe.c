@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reader of recipes.
+ * The reader of `mxfp quantize` recipes.
  *
  * Properties: any bytes are accepted, or refused with EXIT_INPUT and a message; in an accepted recipe, every rule has a
  * pattern and either keeps tensors or sets something, and the rules can be applied to any choice.

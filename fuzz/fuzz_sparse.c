@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Structured sparsity (doc/numerics.md, section 7): a small matrix in any format with arbitrary masks.
+ * Structured sparsity (doc/numerics.md, section 7) of a small matrix in any format with arbitrary masks.
  *
- * Properties: masks are refused unless each group has n bits, and a refused call writes nothing; nothing is
- * written outside the rows; expanding and compressing gives the kept codes again; compressing and expanding
- * preserves the elements in the masks; masks from pruning are not refused, and pruning again changes nothing.
+ * Properties: masks are refused unless each group has n bits set, and a refused call writes nothing; nothing is written
+ * outside the rows; expanding and then compressing restores the kept codes; compressing and then expanding preserves
+ * the elements in the masks; masks from pruning are accepted, and pruning again changes nothing.
  *
  * Input: format, pattern, flags (1 gaps between rows), rows, columns, then masks and codes.
  */
@@ -17,7 +17,7 @@ enum { MAX_ROWS = 3, MAX_COLS = 80, MAX_BYTES = 2048, GAP = 3, UNTOUCHED = 0xA5,
 struct matrix {
 	struct mxfp_sparse head;
 	struct mxfp_sparse_sizes sizes;
-	size_t unit; /* bytes per unit of a stride of codes */
+	size_t unit; /* bytes in a unit of codes_stride */
 	uint8_t codes[MAX_BYTES], masks[MAX_BYTES];
 };
 
@@ -91,7 +91,7 @@ static void check_expansion(struct matrix *m)
 	compressed.codes = kept;
 	fuzz_check(mxfp_sparse_compress(&compressed, dense, 0, NULL) == MXFP_OK, "what expands compresses");
 	check_gaps(kept, m->head.rows, m->sizes.codes_row_bytes, m->head.codes_stride * m->unit);
-	/* Kept padding and unused bits are now 0, so the codes no longer change. */
+	/* The padding and unused bits of kept codes are now 0, so the codes no longer change. */
 	clear(again);
 	fuzz_check(mxfp_sparse_expand(&compressed, again, 0, NULL) == MXFP_OK, "what was compressed expands");
 	fuzz_check(memcmp(dense, again, MAX_BYTES) == 0, "compressing keeps every code that expanding wrote");
@@ -114,7 +114,7 @@ static void check_pruning(struct matrix *m, const uint8_t *src, size_t src_bytes
 	memcpy(masks, m->masks, MAX_BYTES);
 	fuzz_check(mxfp_sparse_prune(&m->head, again, 0, again, 0, NULL) == MXFP_OK, "and pruned again in place");
 	fuzz_check(memcmp(again, pruned, MAX_BYTES) == 0, "pruning what was pruned changes nothing");
-	/* The masks may change: among zeros the first are kept. */
+	/* The masks may have changed: among zeros the first are kept. */
 	memcpy(m->masks, masks, MAX_BYTES);
 	clear(m->codes);
 	fuzz_check(mxfp_sparse_compress(&m->head, src, 0, NULL) == MXFP_OK, "masks of pruning are not refused");

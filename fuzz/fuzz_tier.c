@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernels of each available tier, compared with those of the reference.
+ * The kernels of each available tier, compared with the reference kernels.
  *
  * Properties: a conversion, a quantization and the dequantization of its result give the same bytes and counts on every
- * tier, and write nothing else.
+ * tier and write nothing else.
  *
- * Input: destination and source format, block format, rule, recipe, rounding, flags (1 ovf, 2 no negative zero,
+ * Input: destination and source format, block format, rule, recipe, rounding mode, flags (1 ovf, 2 no negative zero,
  * 4 saturate, 8 via bf16), 8 bytes of seed, 8 of first index, 4 of tensor amax, length / 8, length % 8, rows, and then
- * source bytes, which are repeated to fill the length.
+ * source bytes, which are repeated to fill the source.
  */
 #include "config.h"
 
@@ -22,7 +22,7 @@ enum {
 	MAX_NUMBERS = MAX_ROWS * MAX_COLS
 };
 
-/* The output of a tier. */
+/* The output of the conversion, or of the quantization and dequantization, on a tier. */
 struct results {
 	struct mxfp_counts counts;
 	uint8_t codes[MAX_NUMBERS * 4 + 64], scales[MAX_NUMBERS / 16 + 2];
@@ -75,7 +75,7 @@ static void compare_tiers(const struct mxfp_convert_job *convert, const struct m
 	}
 }
 
-/* Reads the options of both jobs. */
+/* Reads the options of both jobs, made valid. */
 static void take_choices(struct fuzz_bytes *in, struct mxfp_convert_job *convert, struct mxfp_quantize_job *quantize)
 {
 	convert->dst_format = fuzz_byte(in) % N_ELEMENT_FORMATS;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Passes the input bytes to readers that open a file. */
+/* Passes input bytes to readers that open a file. */
 #ifndef MXFP_FUZZ_INPUT_FILE_H
 #define MXFP_FUZZ_INPUT_FILE_H
 

@@ -11,7 +11,7 @@
 
 static struct error error;
 
-/* Data start at multiples of this. */
+/* The alignment of tensors' data. */
 static uint32_t alignment_of(const struct file *file)
 {
 	return file->format == &file_gguf ? ((const struct gguf *)file->state)->alignment : 1;
@@ -39,7 +39,7 @@ static void check_tensors(const struct file *file)
 	fuzz_check(file->data_bytes - end < alignment, "tensors fill the data section");
 }
 
-/* `tensors` is a copy that the writer may sort; all data are zeros. */
+/* Writes a file with the tensors, which the writer may sort, and metadata of `file`; all data is zeros. */
 static int write_copy(const struct file *file, struct tensor *tensors, const char *path)
 {
 	static const char zeros[4096];
@@ -61,7 +61,7 @@ static int write_copy(const struct file *file, struct tensor *tensors, const cha
 	return EXIT_OK;
 }
 
-/* Whether the GGUF writer derives this key from the tensors. */
+/* Whether the GGUF writer derives the value of this key from the tensors. */
 static int is_derived(const struct file *file, const char *key)
 {
 	return file->format == &file_gguf &&
@@ -85,7 +85,7 @@ static void check_same(const struct file *file, const struct file *copy)
 	}
 }
 
-/* A name of the maximum length in GGUF is not written, because ggml does not read it. */
+/* The writer refuses GGUF names of the maximum length, because ggml does not read them. */
 static int may_be_refused(const struct file *file)
 {
 	for (size_t i = 0; i < file->n_tensors; i++)
