@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Timing of calls: what is timed (struct bench_case, from bench_cases()), on which data (struct bench_data), and how
- * (bench_measure(): call and limit take turns). Used by `mxfp bench`, which prints.
+ * (bench_measure(): the kernel and its limit take turns). `mxfp bench` calls it and prints the results.
  */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
@@ -14,34 +14,34 @@
 #include "limit.h"
 #include "mxfp.h"
 
-/* Products have cases of their own: gemm_bench.h. */
+/* Products have their own cases: gemm_bench.h. */
 enum bench_op { BENCH_CONVERT, BENCH_QUANTIZE, BENCH_DEQUANTIZE, BENCH_SCAN, BENCH_GEMM, BENCH_N_OPS };
 
-/* Cases that have a target in common. */
+/* Groups of cases that share a target. */
 enum bench_group {
 #define BENCH_GROUP(id, text) BENCH_##id,
 #include "target.def"
 	BENCH_N_GROUPS
 };
 
-/* Where the data lies when a kernel starts. */
+/* Where the data is when a kernel starts. */
 enum bench_place { BENCH_L2, BENCH_DRAM, BENCH_N_PLACES };
 
 struct bench_case {
 	enum bench_op op;
-	enum mxfp_format dst, src; /* scan: both the source */
+	enum mxfp_format dst, src; /* scan: both are the source */
 	enum mxfp_round round;
 	enum mxfp_rule rule;       /* quantize, MX formats */
 	enum mxfp_recipe recipe;   /* quantize, NVFP4 */
 	enum bench_group group;
-	bool usual;                /* timed when nothing else is asked for */
+	bool usual;                /* timed by default */
 };
 
-/* A figure that the group reaches in the best tier of a machine of the class that doc/performance.md names. */
+/* The speed that a group must reach with the best tier on a machine of the class that doc/performance.md names. */
 struct bench_target {
 	enum bench_group group;
 	enum bench_place place;
-	bool of_limit;   /* at_least is a ratio to the limit, not GB/s */
+	bool of_limit;   /* at_least is relative to the limit, not in GB/s */
 	double at_least;
 };
 
@@ -54,38 +54,39 @@ extern const size_t bench_n_targets;
 /* Calls `visit` for every case in order until it returns a value other than 0, and returns that. */
 int bench_cases(int (*visit)(const struct bench_case *c, void *context), void *context);
 
-/* "f32 -> mxfp4 rceil sr" */
+/* Writes the name of a case, such as "f32 -> mxfp4 rceil sr". */
 void bench_case_name(const struct bench_case *c, char *name, size_t size);
 
-/* Bytes that n elements take with their scales; n is a multiple of the block. */
+/* The bytes of n elements with their scales; n is a multiple of the block length. */
 size_t bench_bytes(enum mxfp_format format, size_t n);
 
 enum {
 	BENCH_COLS = 4096,          /* elements of a row */
-	BENCH_L2_BYTES = 512 << 10, /* read and written by each thread when the data are to stay in L2 */
+	BENCH_L2_BYTES = 512 << 10, /* read and written by each thread if the data is to stay in L2 */
 	BENCH_PATTERN = 1 << 20,
-	BENCH_THREADS_MAX = 16,     /* whose data for L2 a pattern holds */
+	BENCH_THREADS_MAX = 16,     /* threads whose data for L2 a pattern holds */
 	BENCH_ROUNDS_MAX = 128
 };
 
 #define BENCH_NOTHING ((enum mxfp_format)-1)
 
-/* Memory for n elements of any case, and what it holds. All of it was written before anything is timed. */
+/* Memory for n elements of any case, and what it holds. All of it is written before anything is timed. */
 struct bench_data {
 	size_t n;
 	uint8_t *src, *src_scales, *dst, *dst_scales;
 	float *normals;       /* the pattern that src repeats */
-	enum mxfp_format holds; /* what src is in; BENCH_NOTHING: nothing yet */
+	enum mxfp_format holds; /* the format of src, or BENCH_NOTHING before it is filled */
 };
 
-/* Allocates for n elements, whole patterns; false if there is no memory, and then all is freed. */
+/* Allocates memory for n elements, a multiple of BENCH_PATTERN. Returns false, with nothing allocated, if there is too
+   little. */
 bool bench_data_make(struct bench_data *data, size_t n);
 void bench_data_free(struct bench_data *data);
 
-/* Fills src with standard normals in the format of the case's source; magnitudes of them if it has no sign. */
+/* Fills src with standard normals in this format, or with their magnitudes if it has no sign. */
 void bench_data_fill(struct bench_data *data, enum mxfp_format src);
 
-/* Work: n elements of the case from element `start` of the data. */
+/* Work: n elements of the case, from element `start` of the data. */
 struct bench_work {
 	const struct bench_case *c;
 	const char *isa;
@@ -96,7 +97,7 @@ struct bench_work {
 	size_t start, n;
 };
 
-/* Whether the work reads the source twice: NVFP4 needs the largest magnitude of the tensor first. */
+/* Whether the case reads its source twice: NVFP4 needs the largest magnitude of the tensor first. */
 bool bench_reads_twice(const struct bench_case *c);
 
 void bench_run(const struct bench_work *work);
@@ -106,30 +107,30 @@ void bench_run_limit_past(const struct bench_work *work);
 /* The limit whose ratio of reads to writes is nearest the case's. */
 const struct limit *bench_limit(const struct limit *limits, const struct bench_case *c);
 
-/* The limits of a tier, compiled with its flags. */
+/* The limits that were compiled for a tier. */
 const struct limit *bench_limits_of_tier(const char *isa);
 
-/* Times in seconds an element: median, and the distance of the quartiles over the median. */
+/* A time in seconds per element: the median of the samples, and the distance of the quartiles over the median. */
 struct bench_time {
 	double median, spread;
 };
 
-/* The time of a clock in seconds; median and quartiles of n samples, which are sorted. */
+/* The time of a clock in seconds; the median and spread of n samples, which it sorts. */
 double bench_now(clockid_t clock);
 struct bench_time bench_summary(double *samples, unsigned n);
 
 struct bench_result {
 	struct bench_time kernel, limit;
-	struct bench_time other; /* on one thread: the limit with stores past the caches, in DRAM only; else: the
-	                            kernel on one thread */
-	double core;             /* beside it: bench_core() */
+	struct bench_time other; /* of one thread in DRAM: the limit with stores past the caches; of more threads: the
+	                            kernel on one */
+	double core;             /* bench_core() at the same time */
 };
 
-/* Times kernel and limit in turns, `rounds` times, fewer if they are slow; work->start and work->n are set here. */
+/* Times kernel and limit in turns for `rounds` rounds, or fewer if they are slow. Sets work->start and work->n. */
 struct bench_result bench_measure(struct bench_work *work, unsigned rounds);
 
-/* Seconds a byte that one thread takes to read from L1: longer when the machine is in a slow phase, by a lower clock or
-   because its core is shared. */
+/* The seconds per byte that one thread takes to read from L1. They grow while the machine is slow, because of a lower
+   clock or a shared core. */
 double bench_core(const struct bench_data *data, const struct limit *limits);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What is timed: conversion, quantizing, decoding and the search for the largest magnitude, in the modes that differ in
-   work, and the targets that belong to it. */
+/* The cases that are timed, which are conversion, quantization, dequantization and the search for the largest magnitude
+   in the modes that differ in work, and their targets. */
 #include "config.h"
 
 #include "bench.h"
@@ -15,7 +15,7 @@ const char *const bench_group_texts[] = {
 #include "target.def"
 };
 
-/* The words of target.def as the truth of `of_limit`. */
+/* The units in target.def as values of `of_limit`. */
 enum { UNIT_GBPS = false, UNIT_LIMIT = true };
 
 const struct bench_target bench_targets[] = {
@@ -47,7 +47,7 @@ static enum bench_group convert_group(const struct bench_case *c)
 	return dst_bytes == 1 ? BENCH_NARROW_8 : dst_bytes == 2 ? BENCH_NARROW_16 : BENCH_NARROW_TF32;
 }
 
-/* Stochastic rounding of f32 to one format of each width stands for the others. */
+/* In stochastic rounding, one format of each width stands for the others. */
 static bool convert_usual(const struct bench_case *c)
 {
 	if (c->round == MXFP_ROUND_RNE)
@@ -67,7 +67,7 @@ static int converts_from(enum mxfp_format src, const struct visit *visit)
 			c.round = (enum mxfp_round)round;
 			c.group = convert_group(&c);
 			c.usual = convert_usual(&c);
-			/* Widening rounds nothing. */
+			/* Conversions that do not round are timed in one mode. */
 			bool rounds = src == MXFP_FORMAT_F32 && c.dst != src;
 			if (!is_block(c.dst) && (rounds || round == MXFP_ROUND_RNE))
 				stop = visit->call(&c, visit->context);
@@ -90,7 +90,7 @@ static enum bench_group quantize_group(const struct bench_case *c)
 	return c->dst == MXFP_FORMAT_MXFP4 ? BENCH_MXFP4 : BENCH_MX;
 }
 
-/* Every rule for mxfp4, and for the others mse and rceil, which stands for the closed rules. */
+/* Every rule for mxfp4; for the others mse and rceil, which stands for the closed-form rules. */
 static bool quantize_usual(const struct bench_case *c)
 {
 	const bool two = c->rule == MXFP_RULE_MSE || c->rule == MXFP_RULE_RCEIL;
@@ -102,7 +102,7 @@ static bool quantize_usual(const struct bench_case *c)
 	return c->src == MXFP_FORMAT_BF16 && c->dst == MXFP_FORMAT_MXFP4 && two && c->round == MXFP_ROUND_RNE;
 }
 
-/* All rules or recipes, to nearest even and stochastic. */
+/* Visits all rules, to nearest even and stochastic, or all recipes. */
 static int quantizations(enum mxfp_format src, enum mxfp_format dst, const struct visit *visit)
 {
 	const bool recipes = mxfp_format_get_info(dst)->tensor_scale;

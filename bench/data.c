@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The numbers that are worked on: a pattern of 2^20 standard normals, always the same, repeated; long enough that a
-   branch on the numbers is not learned. */
+/* The numbers that kernels work on: always the same pattern of 2^20 standard normals, repeated. It is too long for
+   branch prediction to learn. */
 #include "config.h"
 
 #include <assert.h>
@@ -12,7 +12,7 @@
 
 enum {
 	ALIGNMENT = 4096,
-	MARGIN = 8, /* one part in eight more: a limit's ratio is only near the case's */
+	MARGIN = 8, /* one part in eight extra, because a limit's ratio is only near the case's */
 	F32_BYTES = 4
 };
 
@@ -27,7 +27,7 @@ static double uniform(uint64_t *state)
 	return ((double)(z >> 11) + 1) / 0x1p53;
 }
 
-/* Box-Muller. */
+/* Standard normals by the Box-Muller transform; n is even. */
 static void make_normals(float *normals, size_t n)
 {
 	const double two_pi = 6.283185307179586;
@@ -40,7 +40,7 @@ static void make_normals(float *normals, size_t n)
 	}
 }
 
-/* Memory whose pages are there. */
+/* Allocates memory and touches all its pages. */
 static void *allocate(size_t bytes)
 {
 	const size_t whole = (bytes + bytes / MARGIN + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -94,7 +94,7 @@ static bool has_sign(enum mxfp_format format)
 	return kind != MXFP_KIND_UFLOAT && kind != MXFP_KIND_EXPONENT;
 }
 
-/* The first pattern of src. */
+/* Converts the pattern to the beginning of src. */
 static void make_pattern(const struct bench_data *data)
 {
 	const struct mxfp_quantize_options options = {.rule = MXFP_RULE_RCEIL};

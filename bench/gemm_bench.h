@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Timing of products: what gemm.def lists, with packed weights; packing of A, and for one row quantizing too, is in the
- * time. Beside it, in turns: OpenBLAS where it is there, a loop that reads the packed weights, what the core can
- * compute at most.
+ * Timing of the products in gemm.def, with packed weights. The time includes packing A and, for one row, quantizing it.
+ * For comparison, in turns: OpenBLAS if it is installed, a loop that reads the packed weights, and the most that the
+ * core can compute.
  */
 #ifndef BENCH_GEMM_BENCH_H
 #define BENCH_GEMM_BENCH_H
@@ -17,7 +17,7 @@ struct bench_gemm_case {
 	bool outliers;
 };
 
-/* Where the weights are, for one row of A; what else stands for how much work. */
+/* For one row of A, where the weights are; otherwise, how much work there is. */
 enum bench_gemm_place {
 	BENCH_GEMM_L2,
 	BENCH_GEMM_L3,
@@ -51,20 +51,20 @@ extern const size_t bench_n_gemm_shapes;
 extern const struct bench_gemm_target bench_gemm_targets[];
 extern const size_t bench_n_gemm_targets;
 
-/* "mxfp8-e4m3 x mxfp4 4:16 outliers"; "512x4096x4096" */
+/* Write the names of a case and a shape, such as "mxfp8-e4m3 x mxfp4 4:16 outliers" and "512x4096x4096". */
 void bench_gemm_case_name(const struct bench_gemm_case *c, char *name, size_t size);
 void bench_gemm_shape_name(const struct bench_gemm_shape *shape, char *name, size_t size);
 
-/* "L2", "L3", "DRAM", or "" where the weights' place is not told. */
+/* "L2", "L3", "DRAM", or "" for a place that does not say where the weights are. */
 const char *bench_gemm_place_name(enum bench_gemm_place place);
 
-/* Copies of packed weights, more than the caches hold if they are to be in DRAM. */
+/* Copies of packed weights: more than the caches hold, if they are to be in DRAM. */
 struct bench_ring {
 	uint8_t *memory;
 	size_t bytes, step, n, next;
 };
 
-/* Products of one case and shape, ready to run. The first three are given, the rest is zero. */
+/* Products of one case and shape, ready to run. The caller sets the first three members and clears the others. */
 enum { BENCH_EXPERTS_MAX = 64 };
 
 struct bench_gemm_data {
@@ -75,49 +75,49 @@ struct bench_gemm_data {
 	struct mxfp_matrix a_of[BENCH_EXPERTS_MAX];
 	size_t n_products;
 	struct bench_ring weights;        /* of the first product */
-	struct mxfp_product dense;        /* what a sparse product or experts are compared with, ... */
-	struct bench_ring dense_weights;  /* ... if it has weights */
+	struct mxfp_product dense;        /* compared with sparse products and experts, ... */
+	struct bench_ring dense_weights;  /* ... and absent if n is 0 */
 	struct mxfp_exec exec;
 	struct mxfp_gemm_options options;
-	float *a, *w, *c_values;          /* binary32, for OpenBLAS too */
+	float *a, *w, *c_values;          /* binary32, also for OpenBLAS */
 	void *workspace;
 	size_t workspace_bytes;
 	void *owned[4 * BENCH_EXPERTS_MAX];
 	size_t n_owned;
-	limit_loop *read;                 /* set when it is timed */
+	limit_loop *read;                 /* set by bench_gemm_measure() */
 	bool failed;
 };
 
-/* Memory is short if it returns false, or the library refused something. `normals` are BENCH_PATTERN numbers,
-   `ring_bytes` is for weights in DRAM, `threads` the most that will be used. */
+/* Makes the operands. Returns false, with all freed, if memory is short or the library refuses a call. normals:
+   BENCH_PATTERN numbers. ring_bytes: for weights in DRAM. threads: the most that will be used. */
 bool bench_gemm_data_make(struct bench_gemm_data *data, const float *normals, size_t ring_bytes, unsigned threads);
 void bench_gemm_data_free(struct bench_gemm_data *data);
 
-/* Seconds of a product; 0 where there is none. */
+/* Seconds per product; 0 for what was not timed. */
 struct bench_gemm_result {
 	struct bench_time kernel;
-	double sgemm, dense, one; /* one: on one thread, if there are more */
-	double read;              /* of a loop over the packed weights, for one row */
-	double peak;              /* what the core computes at most in a second: products of 8 bits, or of binary32 in a
-	                             chain; counted as 2 each */
+	double sgemm, dense, one; /* one: on one thread, if `kernel` has more */
+	double read;              /* a loop over the packed weights, for one row */
+	double peak;              /* the most operations per second of the cores, two a product: of bytes, or in a chain of
+	                             binary32 */
 	size_t packed_bytes;
 };
 
-/* Times product and comparisons in turns, until `seconds` have gone by. */
+/* Times the product and its comparisons in turns for `seconds` seconds. */
 struct bench_gemm_result bench_gemm_measure(struct bench_gemm_data *data, double seconds);
 
-/* Loads OpenBLAS for at most so many threads; its name and core, or NULL if it is not there or not loaded. */
+/* Loads OpenBLAS for at most `threads` threads; returns its name and core, or NULL if it is not loaded. */
 void bench_sgemm_load(unsigned threads);
 const char *bench_sgemm_name(void);
 
-/* C = A W^T, as mxfp_gemm() of f32. */
+/* C = A W^T in binary32, by OpenBLAS, which must be loaded. */
 void bench_sgemm(size_t m, size_t n, size_t k, const float *a, const float *w, float *c, unsigned threads);
 
-/* Computes in registers alone and returns how many operations that were. */
+/* Computes in registers only. Returns the number of operations. */
 typedef double bench_peak_loop(void);
 
 struct bench_peak {
-	bench_peak_loop *fma, *dot; /* binary32; products of bytes. NULL: the tier has none */
+	bench_peak_loop *fma, *dot; /* of binary32; of bytes; NULL if the tier has none */
 };
 
 #define BENCH_TIER(name) extern const struct bench_peak peak_##name;

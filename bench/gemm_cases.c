@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The tables of gemm.def. */
+/* The tables in gemm.def, and names of their rows. */
 #include "config.h"
 
 #include "gemm_bench.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Operands of a product that is timed: standard normals, quantized by rule rceil, W packed. */
+/* The operands of the products that are timed: standard normals, quantized by rule rceil, W packed. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -9,16 +9,16 @@
 
 enum {
 	ALIGNMENT = 4096,
-	OUTLIER_EVERY = 64, /* columns, ... */
+	OUTLIER_EVERY = 64, /* columns */
 	OUTLIER_AT = 5,
-	ROWS_MIN = 64       /* of an expert */
+	ROWS_MIN = 64       /* rows of A of an expert, at least */
 };
 
 static const float outlier = 64;
 
 static const struct mxfp_quantize_options rceil = {.rule = MXFP_RULE_RCEIL};
 
-/* Memory that is there and that bench_gemm_data_free() frees; NULL also once there was none. */
+/* Allocates zeroed memory that bench_gemm_data_free() frees. Returns NULL if it fails, and after any failure. */
 static void *allocate(struct bench_gemm_data *data, size_t bytes)
 {
 	const size_t whole = (bytes / ALIGNMENT + 1) * ALIGNMENT;
@@ -33,13 +33,13 @@ static void *allocate(struct bench_gemm_data *data, size_t bytes)
 	return memory;
 }
 
-/* Notes what the library says about the bench's own work. */
+/* Records a failure of the library in preparing the operands. */
 static void expect_ok(struct bench_gemm_data *data, enum mxfp_status status)
 {
 	data->failed = data->failed || status != MXFP_OK;
 }
 
-/* Rows of numbers in a format. */
+/* Converts or quantizes rows of numbers to a format. */
 static struct mxfp_matrix encode(struct bench_gemm_data *data, enum mxfp_format format, const float *from, size_t rows,
                                  size_t cols)
 {
@@ -65,7 +65,7 @@ static struct mxfp_matrix encode(struct bench_gemm_data *data, enum mxfp_format 
 	return mxfp_blocks_matrix(&blocks);
 }
 
-/* W, pruned and compressed if the case says so. */
+/* W in the case's format, pruned and compressed if `sparse`. */
 static struct mxfp_matrix encode_w(struct bench_gemm_data *data, bool sparse)
 {
 	const struct bench_gemm_shape *s = data->shape;
@@ -91,7 +91,7 @@ static struct mxfp_matrix encode_w(struct bench_gemm_data *data, bool sparse)
 	return matrix;
 }
 
-/* Packs W once, into as many copies as there is memory for. */
+/* Packs W once and makes as many copies as ring_bytes hold, at least one. */
 static struct bench_ring pack(struct bench_gemm_data *data, const struct mxfp_matrix *w, size_t ring_bytes)
 {
 	struct bench_ring ring = {.n = 1};
@@ -112,7 +112,7 @@ static struct bench_ring pack(struct bench_gemm_data *data, const struct mxfp_ma
 	return ring;
 }
 
-/* Rows of expert i, after those that had `given` together: at least ROWS_MIN, the rest falling as 1 / (i + 1). */
+/* The rows of expert i if the ones before have `given` together: ROWS_MIN plus a share proportional to 1 / (i + 1). */
 static size_t expert_rows(const struct bench_gemm_shape *s, size_t i, size_t given)
 {
 	double all = 0;
@@ -124,7 +124,7 @@ static size_t expert_rows(const struct bench_gemm_shape *s, size_t i, size_t giv
 	return ROWS_MIN + (size_t)((double)(s->m - ROWS_MIN * s->experts) / (double)(i + 1) / all);
 }
 
-/* Each expert has a packed W of its own, though with the same numbers. */
+/* Each expert has its own packed W, although with the same numbers. */
 static void make_experts(struct bench_gemm_data *data, const struct mxfp_matrix *w)
 {
 	const struct bench_gemm_shape *s = data->shape;

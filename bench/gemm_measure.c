@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Product, OpenBLAS and limits in turns: measure.c says why. */
+/* Times a product, OpenBLAS and limits in turns: measure.c says why. */
 #include "config.h"
 
 #include <string.h>
@@ -7,13 +7,13 @@
 
 enum { ROUNDS_MIN = 3, PIECES = 64 };
 
-/* Seconds of a turn at least. */
+/* The least seconds of a turn. */
 static const double turn_seconds = 1e-3;
 
-/* What takes turns. */
+/* What is run in turns. */
 typedef void run_gemm(struct bench_gemm_data *data, unsigned threads);
 
-/* The next copy of the weights. */
+/* Moves on to the next copy of the weights. */
 static const uint8_t *next(struct bench_ring *ring)
 {
 	ring->next = (ring->next + 1) % ring->n;
@@ -49,7 +49,7 @@ static void run_sgemm(struct bench_gemm_data *data, unsigned threads)
 	bench_sgemm(s->m, s->n, s->k, data->a, data->w, data->c_values, threads);
 }
 
-/* A loop that reads. */
+/* A loop that only reads. */
 struct reading {
 	limit_loop *run;
 	const uint8_t *from;
@@ -72,7 +72,7 @@ static void run_read(struct bench_gemm_data *data, unsigned threads)
 	mxfp_parallel_for(&(struct mxfp_exec){.threads = threads}, PIECES, read_piece, &r);
 }
 
-/* One of those that take turns; without `run` it does not. */
+/* A participant; skipped if `run` is NULL. */
 struct turn {
 	run_gemm *run;
 	unsigned threads, times;
@@ -88,7 +88,7 @@ static double timed(const struct turn *turn, struct bench_gemm_data *data, clock
 	return bench_now(clock) - start;
 }
 
-/* Warms up and finds how often to run in a turn. */
+/* Warms up and finds how many runs make a turn. */
 static void calibrate(struct turn *turn, struct bench_gemm_data *data, clockid_t clock)
 {
 	turn->times = 1;
@@ -101,7 +101,7 @@ static struct bench_time summary(struct turn *turn, unsigned rounds)
 	return turn->run != NULL ? bench_summary(turn->samples, rounds) : (struct bench_time){0};
 }
 
-/* Operations a second. */
+/* Operations per second; 0 without a loop. */
 static double peak(bench_peak_loop *loop)
 {
 	const double start = bench_now(CLOCK_THREAD_CPUTIME_ID), operations = loop != NULL ? loop() : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Plain loops that move bytes in a ratio of limit.def: see limits.c. */
+/* Plain loops that read and write bytes in the ratios of limit.def: see limits.c. */
 #ifndef BENCH_LIMIT_H
 #define BENCH_LIMIT_H
 
@@ -11,12 +11,12 @@ enum { LIMIT_LINE_BYTES = 64 };
 typedef void limit_loop(void *dst, const void *src, size_t n_steps);
 
 struct limit {
-	unsigned in, out;     /* lines read and written in a step; out 0: only reads, and writes 8 bytes at the end */
+	unsigned in, out;     /* cache lines read and written in a step; out 0: reads, and writes 8 bytes at the end */
 	limit_loop *run;      /* with ordinary stores */
-	limit_loop *run_past; /* with stores past the caches, of whole lines at their multiples */
+	limit_loop *run_past; /* with stores past the caches; dst is aligned to lines */
 };
 
-/* One table a tier, its first row reading only, the last without a function. */
+/* One table per tier. Its first row only reads, and the last has no function. */
 #define BENCH_TIER(name) extern const struct limit limits_##name[];
 #include "tier.def"
 

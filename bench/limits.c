@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The limits that kernels are measured against: plain loops that read and write as many bytes as a kernel does and
- * compute next to nothing. Compiled once a tier, with the tier's flags and -O3, so that the compiler makes vectors of
- * the tier's width; LIMITS is the name of the tier's table.
+ * The limits that kernels are compared with: plain loops that read and write as many bytes as a kernel does and compute
+ * next to nothing. The file is compiled once per tier, with the tier's flags and -O3, so that the compiler uses vectors
+ * of the tier's width; LIMITS is the name of the tier's table.
  */
 #include "config.h"
 
@@ -12,11 +12,11 @@
 
 #include "machine.h"
 
-/* Numbers of 8 bytes in a cache line, the unit of work. */
+/* The 8-byte words of a cache line, the unit of work. */
 enum { LINE = 8 };
 
-/* Step by step reads `in` lines and writes `out`; one of the two is 1. Both are constants where this is called, so the
-   inner loops unroll. */
+/* Each of n steps reads `in` lines and writes `out`, one of which is 1. Both are constants where this is called, so the
+   inner loops are unrolled. */
 static inline void move(uint64_t *restrict dst, const uint64_t *restrict src, size_t n, size_t in, size_t out)
 {
 	for (size_t i = 0; i < n; i++, dst += out * LINE, src += in * LINE)
@@ -54,7 +54,7 @@ static inline void move_past(uint64_t *restrict dst, const uint64_t *restrict sr
 	static void move_##in##_##out(void *dst, const void *src, size_t n) { move(dst, src, n, in, out); }
 #include "limit.def"
 
-/* Only reads, into four lines of sums so that no operation waits for the one before. */
+/* Only reads, into four lines of sums, so that no operation waits for the one before it. */
 static void read_only(void *dst, const void *src, size_t n)
 {
 	const uint64_t *from = src;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the limits and peaks of a tier take from its instruction set: stores past the caches by the cache line, vectors
-   of binary32 with a fused multiply-add (LANES; the tier "ref" has none), sums of products of bytes (HAS_DOT). */
+/* What the limits and peaks of a tier use of its instruction set: stores of cache lines past the caches, vectors of
+   binary32 with a fused multiply-add (LANES; the tier "ref" has none), sums of products of bytes (HAS_DOT). */
 #ifndef BENCH_MACHINE_H
 #define BENCH_MACHINE_H
 
@@ -13,7 +13,7 @@
 #include <arm_neon.h>
 #endif
 
-/* dst lies at a multiple of 64. */
+/* Stores a cache line of 64 bytes past the caches; dst is aligned to 64. */
 static inline void stream_line(void *dst, const void *line)
 {
 #if defined __AVX512F__
@@ -29,7 +29,7 @@ static inline void stream_line(void *dst, const void *line)
 #endif
 }
 
-/* Puts these stores before all that follow, as other threads see them. */
+/* Makes these stores visible to other threads before any later store. */
 static inline void stream_end(void)
 {
 #ifdef __SSE2__
@@ -60,8 +60,8 @@ enum { DOT_CHAINS = 12, DOT_TURNS = 20000 };
 
 #ifdef __AVX512VNNI__
 #define HAS_DOT
-/* Products of bytes, summed in registers alone; returns how many operations, two a product, that were. As instructions:
-   gcc makes copies of what its function for vpdpbusd changes. */
+/* Sums products of bytes in registers only. Returns the number of operations, two a product. The instruction is written
+   out because gcc copies the sums that its intrinsic for vpdpbusd changes. */
 static inline double peak_dot(void)
 {
 	volatile int result;
@@ -83,7 +83,7 @@ static inline double peak_dot(void)
 }
 #elif defined __AVX2__
 #define HAS_DOT
-/* Products of bytes to 16 bits, pairs of these to 32, and their sum. */
+/* The same: adds products of bytes to 16 bits, pairs of those to 32 bits, and these to the sums. */
 static inline double peak_dot(void)
 {
 	const __m256i ones = _mm256_set1_epi16(1);

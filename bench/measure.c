@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The clock. Kernel and limits take turns, so a slow phase of the machine falls on both; figures are medians of the
- * rounds with the distance of the quartiles. One thread is timed by its processor time, which leaves out what other
- * processes take, more threads by the time that passes. In DRAM each turn takes the next part of a ring that is longer
- * than the caches, so no part is still there when its turn comes again.
+ * How times are measured. Kernel and limits take turns, so that a slow phase of the machine affects both; results are
+ * medians over the rounds with the distance of the quartiles. One thread is timed by its processor time, which excludes
+ * other processes, more threads by the time that passes. In DRAM each turn takes the next part of a ring larger than
+ * the caches, so that no part is still in a cache when its turn comes again.
  */
 #include "config.h"
 
@@ -13,19 +13,19 @@
 #include "bench.h"
 
 enum {
-	CHUNK = 1 << 22, /* elements of a turn in DRAM at least: a millisecond or two */
-	PAST_CACHES_BYTES = 32 << 20, /* results from which on the library stores past the caches, if they widen */
-	CORE_BYTES = 16 << 10, /* less than any L1 */
+	CHUNK = 1 << 22, /* the least elements of a turn in DRAM: a millisecond or two */
+	PAST_CACHES_BYTES = 32 << 20, /* MXFP_PAST_CACHES_BYTES of lib/kernels.h */
+	CORE_BYTES = 16 << 10, /* smaller than any L1 */
 	CORE_RUNS = 200,
 	ROUNDS_MIN = 3
 };
 
-/* Seconds of a turn in L2; seconds after which a slow kernel has had rounds enough. */
+/* The least seconds of a turn in L2; the seconds after which a slow kernel gets no more rounds. */
 static const double turn_seconds = 2e-4, case_seconds = 2;
 
 typedef void run_work(const struct bench_work *work);
 
-/* Turns of one measurement: each `times` runs, in the next place of the ring. */
+/* Each turn is `times` runs on the next part of the ring, whose size is in elements. */
 struct turns {
 	clockid_t clock;
 	unsigned times;
@@ -40,7 +40,7 @@ double bench_now(clockid_t clock)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Seconds that a turn takes. */
+/* The seconds of a turn. */
 static double timed(run_work *run, const struct bench_work *work, const struct turns *turns)
 {
 	const double start = bench_now(turns->clock);
@@ -50,7 +50,7 @@ static double timed(run_work *run, const struct bench_work *work, const struct t
 	return bench_now(turns->clock) - start;
 }
 
-/* Seconds an element, in one turn in the next place. */
+/* The seconds per element of a turn on the next part of the ring. */
 static double turn(run_work *run, struct bench_work *work, const struct turns *turns)
 {
 	work->start = (work->start + work->n) % turns->ring;
@@ -81,7 +81,7 @@ struct bench_time bench_summary(double *samples, unsigned n)
 	return (struct bench_time){median, (samples[n - 1 - n / 4] - samples[n / 4]) / median};
 }
 
-/* How often to run in one turn; also warms up. */
+/* Finds how many runs make a turn, and warms up. */
 static struct turns calibrate(run_work *run, const struct bench_work *work, struct turns turns)
 {
 	while (turns.times < 1u << 20 && timed(run, work, &turns) < turn_seconds)
@@ -89,7 +89,7 @@ static struct turns calibrate(run_work *run, const struct bench_work *work, stru
 	return turns;
 }
 
-/* Elements whose bytes, read and written, are BENCH_L2_BYTES a thread: whole rows. */
+/* The elements, in whole rows, for which each thread reads and writes BENCH_L2_BYTES. */
 static size_t l2_elements(const struct bench_work *work)
 {
 	const struct bench_case *c = work->c;
@@ -103,14 +103,14 @@ double bench_core(const struct bench_data *data, const struct limit *limits)
 	double start = 0;
 
 	for (int i = -CORE_RUNS; i < CORE_RUNS; i++) {
-		if (i == 0) /* what came before was to warm up */
+		if (i == 0) /* the runs before warmed up */
 			start = bench_now(CLOCK_THREAD_CPUTIME_ID);
 		limits->run(data->dst, data->src, CORE_BYTES / LIMIT_LINE_BYTES);
 	}
 	return (bench_now(CLOCK_THREAD_CPUTIME_ID) - start) / CORE_RUNS / CORE_BYTES;
 }
 
-/* Sets how much is done in a turn, and returns the length of the ring that the turns go round. */
+/* Sets the elements of a turn. Returns the elements of the ring. */
 static size_t set_turn(struct bench_work *work)
 {
 	work->start = 0;
@@ -118,7 +118,7 @@ static size_t set_turn(struct bench_work *work)
 		return work->n = l2_elements(work);
 	if (bench_reads_twice(work->c))
 		return work->n = work->data->n;
-	/* A power of 2 of parts, so that each of the three that take turns comes to every part. */
+	/* The number of parts is a power of 2, so that each of the three that take turns comes to every part. */
 	const size_t width = mxfp_format_get_info(work->c->dst)->storage_bytes;
 	work->n = work->c->op != BENCH_SCAN && width > 1 ? PAST_CACHES_BYTES / width : CHUNK;
 	return work->data->n;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Makes a safetensors file of bf16 weights for quantize_file.sh: layers of a transformer of width 2048 as long as they
- * fit the size, the rest embeddings. The same size gives the same bytes. Numbers are sums of four uniform ones, scaled
- * as trained weights are (standard deviation about 0.02), so that no rule finds its work unusually easy.
+ * Writes a safetensors file of bf16 weights for quantize_file.sh: as many layers of a transformer of width 2048 as fit
+ * the size, and embeddings for the rest. The same size gives the same bytes. Numbers are sums of four uniform ones,
+ * scaled like trained weights (standard deviation about 0.02), so that no rule has unusually easy work.
  */
 #include "config.h"
 
@@ -74,7 +74,7 @@ static void plan(uint64_t bytes)
 	add("model.", &(struct matrix){"embed_tokens", bytes / (2 * WIDTH), WIDTH});
 }
 
-/* A sum of four uniform numbers of 16 bits has mean 131070 and standard deviation 37837. */
+/* Draws a weight. A sum of four uniform 16-bit numbers has mean 131070 and standard deviation 37837. */
 static uint16_t draw(uint64_t *state)
 {
 	uint64_t word = *state += UINT64_C(0x9E3779B97F4A7C15);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a core computes at most: multiplications and additions in registers, as many at a time as hide their latency.
-   Compiled once a tier; PEAK is the name of what it defines. */
+/* The most that a core can compute: multiplications and additions in registers, enough at a time to hide their latency.
+   The file is compiled once per tier; PEAK is the name of what it defines. */
 #include "config.h"
 
 #include "gemm_bench.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs a case over a part of the data, and the limit over the same part, in pieces as the library does. */
+/* Runs a case over a part of the data, and its limit over the same part, in pieces like the library's. */
 #include "config.h"
 
 #include <assert.h>
@@ -7,9 +7,9 @@
 
 #include "bench.h"
 
-enum { PIECE = 1 << 16 }; /* elements that a thread takes of a limit at once, as the library cuts a call */
+enum { PIECE = 1 << 16 }; /* elements of a limit that a thread takes at once, as the library cuts a call */
 
-/* Bytes that the codes of n elements take. */
+/* The bytes of the codes of n elements. */
 static size_t code_bytes(enum mxfp_format format, size_t n)
 {
 	const struct mxfp_format_info *info = mxfp_format_get_info(format);
@@ -26,7 +26,7 @@ size_t bench_bytes(enum mxfp_format format, size_t n)
 	return code_bytes(format, n) + (info->kind == MXFP_KIND_BLOCK ? n / info->block_length : 0);
 }
 
-/* Where the codes and scales of element `start` lie. */
+/* The addresses of the codes and scales of element `start`. */
 static uint8_t *at(uint8_t *codes, enum mxfp_format format, size_t start)
 {
 	return codes + code_bytes(format, start);
@@ -105,7 +105,7 @@ void bench_run(const struct bench_work *work)
 	(void)status;
 }
 
-/* How far the limit's ratio of reads to writes is from `ratio`, as a factor. */
+/* The factor between the limit's ratio of reads to writes and `ratio`, at least 1. */
 static double distance(const struct limit *limit, double ratio)
 {
 	const double of_limit = (double)limit->in / limit->out;
@@ -135,7 +135,7 @@ const struct limit *bench_limit(const struct limit *limits, const struct bench_c
 	return best;
 }
 
-/* A loop over part of the data. */
+/* A limit over a part of the data. */
 struct limit_work {
 	limit_loop *run;
 	const struct limit *limit;
@@ -154,7 +154,7 @@ static void limit_piece(void *context, size_t piece)
 	          left < work->piece_steps ? left : work->piece_steps);
 }
 
-/* Moves `bytes` bytes, read ones and written ones together, in as many pieces as the work has. */
+/* Reads and writes `bytes` bytes in all, in as many pieces as the work has. */
 static void move_bytes(const struct bench_work *work, const struct limit *limit, bool past, size_t bytes)
 {
 	const size_t n_pieces = (work->n + PIECE - 1) / PIECE;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * OpenBLAS, found when the program runs, so that the command does not depend on it. A version that does not know the
- * processor would choose a core without AVX-512; the environment, unless the user has set it, is set before it is
- * loaded.
+ * OpenBLAS, loaded at run time, so that the command does not depend on it. A version that does not know the processor
+ * would choose a core without AVX-512, so the core is set in the environment before it is loaded, unless the user has
+ * set one.
  */
 #include "config.h"
 
@@ -24,7 +24,7 @@ static sgemm_function *sgemm;
 static void (*set_threads)(int n);
 static char name[64];
 
-/* POSIX says that an object's pointer can hold a function's; C does not. */
+/* POSIX guarantees that a void pointer can hold a function's address; C does not. */
 static void find(void *library, const char *symbol, void *function)
 {
 	void *address = dlsym(library, symbol);
@@ -39,7 +39,7 @@ void bench_sgemm_load(unsigned threads)
 	for (int tier = 0; mxfp_isa_name(tier) != NULL; tier++)
 		if (strcmp(mxfp_isa_name(tier), "avx512") == 0 && (mxfp_isa_available() >> tier & 1) != 0)
 			(void)setenv("OPENBLAS_CORETYPE", "SKYLAKEX", 0);
-	snprintf(number, sizeof number, "%u", threads); /* a thread too many would wake up now and then */
+	snprintf(number, sizeof number, "%u", threads); /* idle threads beyond these would wake up now and then */
 	(void)setenv("OPENBLAS_NUM_THREADS", number, 1);
 	void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
 	if (library == NULL)
