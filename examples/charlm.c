@@ -7,7 +7,7 @@
 
 #include "norm.h"
 
-/* A batch on its way through the model. Matrices are [CHARLM_BATCH][...], row-major. */
+/* The forward pass of a batch. Matrices are [CHARLM_BATCH][...], row-major. */
 struct evaluation {
 	const struct charlm_matrices *model;
 	struct charlm_batch batch;
@@ -20,7 +20,7 @@ struct evaluation {
 	size_t workspace_bytes;
 };
 
-/* A linear layer: y = x W^T, or y += x W^T. If W is in blocks, x is quantized in the call. */
+/* A linear layer: y = x W^T, or y += x W^T if `add`. If W is in blocks, mxfp_gemm() quantizes x. */
 static enum mxfp_status linear(struct evaluation *e, float *y, const float *x, const struct mxfp_matrix *w, bool add)
 {
 	const struct mxfp_matrix a = {.format = MXFP_FORMAT_F32, .rows = CHARLM_BATCH, .cols = w->cols, .data = x};
@@ -46,7 +46,7 @@ static enum mxfp_status linear(struct evaluation *e, float *y, const float *x, c
 	return mxfp_gemm(&product, &options, e->workspace, e->workspace_bytes);
 }
 
-/* The logits of the batch. */
+/* Computes the logits of the batch. */
 static enum mxfp_status forward(struct evaluation *e)
 {
 	const struct charlm_matrices *model = e->model;
@@ -102,7 +102,7 @@ void charlm_batch_set(struct charlm_batch *batch, unsigned row, const struct cha
 	batch->target[row] = text->symbols[position];
 }
 
-/* Fills a batch with held-out characters from *position on, moves it past them, and returns how many there were. */
+/* Fills a batch with held-out characters from *position on and moves *position past them. Returns their number. */
 static unsigned next_batch(struct charlm_batch *batch, const struct charlm_text *text, size_t *position)
 {
 	unsigned rows = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The model's tensors by name, and reading and writing them as safetensors. */
+/* The model's tensors by name, and reading and writing them in safetensors files. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ float *charlm_values(struct charlm *model, const struct charlm_tensor *tensor)
 	return (float *)((char *)model + tensor->values);
 }
 
-/* The tensor as a matrix in f32, still without data. */
+/* Sets a tensor's matrix to f32, still without data. */
 static struct mxfp_matrix *place_matrix(struct charlm_matrices *model, const struct charlm_tensor *tensor)
 {
 	struct mxfp_matrix *matrix = (struct mxfp_matrix *)((char *)model + tensor->matrix);
@@ -57,7 +57,7 @@ struct charlm_matrices charlm_matrices(struct charlm *model)
 	return matrices;
 }
 
-/* Reads the tensor called NAME SUFFIX, which must have `size` bytes, to where it lies in the file's data. */
+/* Reads the tensor called name + suffix, which must have `size` bytes, to its offset in model->bytes. */
 static int load_part(const void **data, struct charlm_matrices *model, const struct file *file, const char *name,
                      const char *suffix, size_t size, struct error *error)
 {
@@ -79,7 +79,7 @@ static int load_part(const void **data, struct charlm_matrices *model, const str
 	return EXIT_OK;
 }
 
-/* The block format of a quantized tensor: `mxfp quantize` notes what most tensors are in, and each that is not. */
+/* The block format of a quantized tensor. `mxfp quantize` records that of most tensors, and that of each exception. */
 static int block_format(enum mxfp_format *format, const struct file *file, const char *name, struct error *error)
 {
 	char key[128], word[32] = "";
@@ -94,8 +94,8 @@ static int block_format(enum mxfp_format *format, const struct file *file, const
 	return EXIT_OK;
 }
 
-/* A tensor in the layout of compressed-tensors: codes NAME or NAME_packed, scales NAME_scale, for NVFP4
-   NAME_global_scale, which divides; or a tensor that is not quantized. */
+/* Loads a tensor in the layout of compressed-tensors: codes NAME or NAME_packed, scales NAME_scale, and in NVFP4 a
+   tensor scale NAME_global_scale, which divides; or a tensor that is not quantized. */
 static int load_tensor(struct charlm_matrices *model, const struct charlm_tensor *wanted, const struct file *file,
                        struct error *error)
 {
@@ -131,7 +131,7 @@ bool charlm_activations(enum mxfp_format *format, const char *name)
 	       (!mxfp_format_from_name(name, format) && mxfp_format_get_info(*format)->kind == MXFP_KIND_BLOCK);
 }
 
-/* What `mxfp quantize` noted for the inputs of quantized layers. */
+/* Loads what `mxfp quantize` recorded for the inputs of quantized layers. */
 static int load_activations(struct charlm_matrices *model, const struct file *file, struct error *error)
 {
 	const char *format = file_metadata(file, "mxfp.activations"), *rule = file_metadata(file, "mxfp.activation_rule");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The loss of a character model, quantized or not, on the part of a text that its training left out. */
+/* Prints the loss of a character model, quantized or not, on the part of a text that was held out of training. */
 #include <math.h>
 #include <stdio.h>
 

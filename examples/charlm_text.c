@@ -7,7 +7,7 @@
 
 enum { TEXT_MIN = 1024, TEXT_MAX = 1 << 20, STRETCH = 512, STRETCHES = 10 };
 
-/* Numbers the characters in place. */
+/* Replaces characters by their numbers, in place. */
 static int number_symbols(struct charlm_text *text, const char *path, struct error *error)
 {
 	for (size_t i = 0; i < text->n; i++) {

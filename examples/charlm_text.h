@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The text a character model learns: printable ASCII and newlines, numbered 0 (newline), 1 (space) to 95 (tilde). */
+/* The text that a model learns: printable ASCII and newlines, numbered 0 (newline) and 1 (space) to 95 (tilde). */
 #ifndef EXAMPLES_CHARLM_TEXT_H
 #define EXAMPLES_CHARLM_TEXT_H
 
@@ -16,12 +16,12 @@ struct charlm_text {
 	size_t n;
 };
 
-/* Reads a text of at most 1 MiB with at least 1024 characters. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
+/* Reads a text of 1024 to 2^20 characters. Fails with EXIT_INPUT, EXIT_IO or EXIT_MEMORY. */
 int charlm_text_read(struct charlm_text *text, const char *path, struct error *error);
 
 void charlm_text_free(struct charlm_text *text);
 
-/* Whether training leaves a character out, so that the loss on it means something: every tenth stretch of 512. */
+/* Whether a character is held out of training, so that the loss on it is meaningful: in every tenth stretch of 512. */
 bool charlm_text_held_out(size_t position);
 
 #endif

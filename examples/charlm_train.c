@@ -20,16 +20,16 @@ static const float LEARNING_RATE = 0.005f, MEAN_DECAY = 0.9f, SQUARE_DECAY = 0.9
 struct trainer {
 	struct charlm model, gradient;
 	struct charlm mean, square; /* running means of the gradient and of its square */
-	float mean_power, square_power; /* the decays to the power of the step */
+	float mean_power, square_power; /* the decays raised to the number of steps */
 	uint64_t drawn;             /* random positions so far */
 	struct charlm_batch batch;
-	/* What the forward pass leaves for the gradients: matrices [CHARLM_BATCH][...], row-major. */
+	/* What the gradients need of the forward pass: matrices [CHARLM_BATCH][...], row-major. */
 	float input[CHARLM_BATCH * CHARLM_INPUT];
 	float residual[CHARLM_LAYERS + 1][CHARLM_BATCH * CHARLM_WIDTH];
 	float normed[CHARLM_LAYERS + 1][CHARLM_BATCH * CHARLM_WIDTH];
 	float hidden[CHARLM_LAYERS][CHARLM_BATCH * CHARLM_HIDDEN];
 	float logits[CHARLM_BATCH * CHARLM_SYMBOLS];
-	/* Gradients of the same. */
+	/* Their gradients. */
 	float d_logits[CHARLM_BATCH * CHARLM_SYMBOLS];
 	float d_normed[CHARLM_BATCH * CHARLM_WIDTH];
 	float d_residual[CHARLM_BATCH * CHARLM_WIDTH];
@@ -37,7 +37,7 @@ struct trainer {
 	float d_input[CHARLM_BATCH * CHARLM_INPUT];
 };
 
-/* Uniform with variance gain / inputs; the gains of norms start at 1. */
+/* Sets matrices to uniform numbers of variance gain / inputs, and the gains of norms to 1. */
 static void initialize(struct charlm *model)
 {
 	for (size_t t = 0; t < CHARLM_TENSORS; t++) {
@@ -54,7 +54,7 @@ static void initialize(struct charlm *model)
 	}
 }
 
-/* Fills the batch with random characters of the text that are not held out. */
+/* Fills the batch with random characters of the text, none held out. */
 static void draw_batch(struct trainer *trainer, const struct charlm_text *text)
 {
 	for (unsigned row = 0; row < CHARLM_BATCH;) {
@@ -76,7 +76,7 @@ static struct linear down_layer(const struct charlm *model, size_t l)
 	return (struct linear){model->layers[l].down, CHARLM_WIDTH, CHARLM_HIDDEN};
 }
 
-/* The logits of the batch. linear_forward() adds to its output. */
+/* Computes the logits of the batch. linear_forward() adds to its output. */
 static void forward(struct trainer *t)
 {
 	const struct charlm *model = &t->model;
@@ -118,7 +118,7 @@ static double backward_loss(struct trainer *trainer)
 	return sum / CHARLM_BATCH;
 }
 
-/* Adds to d_residual what comes back through norm number l, from d_normed. */
+/* Backpropagates d_normed through norm l: adds to d_residual and d_gain. */
 static void backward_norm(struct trainer *trainer, float *d_gain, const float *gain, size_t l)
 {
 	for (size_t row = 0; row < CHARLM_BATCH * CHARLM_WIDTH; row += CHARLM_WIDTH)
@@ -126,7 +126,7 @@ static void backward_norm(struct trainer *trainer, float *d_gain, const float *g
 		              trainer->d_normed + row, CHARLM_WIDTH);
 }
 
-/* d_x = what comes back through a linear layer; *d_weight gets its own. */
+/* Backpropagates d_y through a linear layer: sets d_x and adds to d_weight. */
 static void backward_linear(float *d_x, float *d_weight, const struct linear *layer, const float *x, const float *d_y)
 {
 	memset(d_x, 0, CHARLM_BATCH * layer->inputs * sizeof(*d_x));
@@ -148,7 +148,7 @@ static void backward_layer(struct trainer *trainer, size_t l)
 	backward_norm(trainer, gradient->norm, layer->norm, l);
 }
 
-/* The gradient of the batch's mean loss, from d_logits. */
+/* Computes the gradient of the batch's mean loss from d_logits. */
 static void backward(struct trainer *trainer)
 {
 	const struct charlm *model = &trainer->model;
@@ -192,7 +192,7 @@ static void adam(struct trainer *trainer, float rate)
 	}
 }
 
-/* The rate rises during the first steps, then falls to zero. */
+/* The rate falls linearly to zero, and rises during the first WARM_UP steps. */
 static float learning_rate(unsigned step, unsigned steps)
 {
 	float falling = LEARNING_RATE * (float)(steps - step) / (float)steps;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A linear layer y = x W^T in W4A8: weights are quantized to MXFP4 and packed once, activations to MXFP8 in each call.
- * The numbers are such that both formats hold them exactly, so a plain loop gives the same y.
+ * A linear layer y = x W^T in W4A8: weights are quantized to MXFP4 and packed once, activations are quantized to MXFP8
+ * in each call. Both formats hold these numbers exactly, so a plain loop gives the same y.
  *
  *     cc gemm.c $(pkg-config --cflags --libs libmxfp) -o gemm && ./gemm
  */
@@ -16,7 +16,7 @@ static float x[TOKENS][INPUTS], weights[OUTPUTS][INPUTS], y[TOKENS][OUTPUTS];
 
 static void fill(void)
 {
-	static const float held[] = {0, 0.5F, 1, -1.5F, 2, 3, -4, 6}; /* of the magnitudes that E2M1 has */
+	static const float held[] = {0, 0.5F, 1, -1.5F, 2, 3, -4, 6}; /* numbers of E2M1 */
 
 	for (int k = 0; k < INPUTS; k++) {
 		for (int token = 0; token < TOKENS; token++)
@@ -60,7 +60,7 @@ int main(void)
 	struct mxfp_sizes size;
 	size_t packed_bytes, workspace_bytes;
 
-	/* Once: quantize the weights, then bring them into the order of this machine's kernel. */
+	/* Once: quantize the weights, then pack them for this machine's kernel. */
 	fill();
 	stop_unless_ok(mxfp_blocks_size(blocks.format, OUTPUTS, INPUTS, &size), "mxfp_blocks_size");
 	blocks.codes = allocate(size.codes_bytes);
@@ -71,7 +71,7 @@ int main(void)
 	void *packed = allocate(packed_bytes);
 	stop_unless_ok(mxfp_pack(packed, packed_bytes, &w, &options), "mxfp_pack");
 
-	/* For every batch of tokens: the product, in memory that the caller owns. */
+	/* For every batch of tokens: multiply, in memory that the caller owns. */
 	const struct mxfp_matrix a = {.format = MXFP_FORMAT_F32, .rows = TOKENS, .cols = INPUTS, .data = x};
 	const struct mxfp_product product = {
 		.a = &a, .w_packed = packed, .w_packed_bytes = packed_bytes, .n = OUTPUTS, .c = y,

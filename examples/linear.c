@@ -6,13 +6,13 @@
 
 enum { STRIP = 32 }; /* columns computed side by side */
 
-/* A matrix whose rows and columns lie any distance apart, so that its transpose is the same memory. */
+/* A matrix with any strides of rows and columns, so that its transpose is a view of the same memory. */
 struct view {
 	const float *values;
 	size_t row_stride, column_stride;
 };
 
-/* Copies k rows of STRIP columns, from column `first` on, so that they lie one after the other. */
+/* Copies k rows of STRIP columns, from column `first` on, to consecutive memory. */
 static void pack(float *panel, struct view b, size_t first, size_t k)
 {
 	for (size_t i = 0; i < k; i++)
@@ -20,7 +20,7 @@ static void pack(float *panel, struct view b, size_t first, size_t k)
 			panel[i * STRIP + j] = b.values[i * b.row_stride + (first + j) * b.column_stride];
 }
 
-/* sum[j] += a[0] * panel[0][j] + a[1] * panel[1][j] ..., k products one after the other. */
+/* sum[j] += a[0] * panel[0][j] + a[1] * panel[1][j] + ..., k products added one after the other. */
 static void add_products(float sum[STRIP], const float *a, size_t a_stride, const float *panel, size_t k)
 {
 	for (size_t i = 0; i < k; i += 4, a += 4 * a_stride, panel += 4 * STRIP) {

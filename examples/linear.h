@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Linear layers, forward and backward, in binary32: each sum is one chain in ascending order, so the bits do not depend
-   on the compiler or the machine. Neighbouring outputs are computed side by side, which compilers vectorise. */
+/* Linear layers, forward and backward, in binary32. Each sum is one chain in ascending order, so the bits do not depend
+   on the compiler or the machine. Adjacent outputs are computed side by side, which compilers vectorize. */
 #ifndef EXAMPLES_LINEAR_H
 #define EXAMPLES_LINEAR_H
 

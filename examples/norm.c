@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* 1 / the root of the mean square of a row. */
+/* 1 / sqrt(mean(x^2) + 1e-5) of a row. */
 static float inverse_rms(const float *x, size_t columns)
 {
 	float sum = 0;
