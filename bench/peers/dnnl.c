@@ -30,7 +30,7 @@ static dnnl_memory_t memory_of(const struct reorder *r, dnnl_data_type_t type, s
 	return memory;
 }
 
-/* Makes the reorder anew every time, which oneDNN's cache of primitives makes cheap; false if it has none. */
+/* Creates the reorder every time, which oneDNN's cache of primitives makes cheap. Returns false if it has none. */
 static dnnl_status_t run_once(const struct reorder *r, void *dst, const void *src, size_t n)
 {
 	dnnl_memory_t from = memory_of(r, r->from, n, (void *)src), to = memory_of(r, r->to, n, dst);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Times ggml: blocks by libggml-base, and bf16 and f16 by the CPU library that is the argument, since ggml chooses
-   among several when it runs. */
+/* Times ggml: blocks by libggml-base, bf16 and f16 by the CPU library that the argument names, because ggml chooses
+   among several at run time. */
 #include <dlfcn.h>
 #include <ggml-cpu.h>
 #include <ggml.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Times another library as `mxfp bench` times this one: 512 KiB read and written, and 1 GiB of f32 of which each turn
-   takes the next 64 MiB; medians, on one thread. */
+/* Times another library as `mxfp bench` times this one: on 512 KiB read and written, and on 1 GiB of f32, the next
+   64 MiB in each turn; medians, on one thread. */
 #ifndef BENCH_PEER_H
 #define BENCH_PEER_H
 
@@ -18,10 +18,10 @@ enum {
 	PEER_ROUNDS = 9
 };
 
-/* Does n elements, whole rows of PEER_COLS; src and dst are where they begin. */
+/* Converts n elements, whole rows of PEER_COLS, from src to dst. */
 typedef void peer_work(void *dst, const void *src, size_t n, void *context);
 
-/* What is timed. Bytes are those of PEER_COLS elements. `src` holds PEER_COLS elements that are repeated. */
+/* A case. Bytes are those of PEER_COLS elements. `src` holds PEER_COLS elements, which are repeated. */
 struct peer {
 	const char *library, *name;
 	size_t src_bytes, dst_bytes;
@@ -30,7 +30,7 @@ struct peer {
 	void *context;
 };
 
-/* Processor time, as other processes are none of the libraries' fault. */
+/* Processor time, which excludes other processes. */
 static inline double peer_now(void)
 {
 	struct timespec t;
@@ -46,7 +46,7 @@ static inline int peer_compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Prints the median of turns of n elements, each `times` times, that go round `total` elements. */
+/* Prints the median of turns. Each converts n elements `times` times, the next n of `total` elements. */
 static inline void peer_turns(const struct peer *peer, const char *place, char *dst, const char *src, size_t n,
                               size_t total, unsigned times)
 {
@@ -67,7 +67,7 @@ static inline void peer_turns(const struct peer *peer, const char *place, char *
 	fflush(stdout);
 }
 
-/* Both places. `dram_bytes` of memory are there for each side. */
+/* Times a case in L2 and in DRAM; dst and src are memory from peer_memory(). */
 static inline void peer_time(const struct peer *peer, char *dst, char *src)
 {
 	const size_t l2 = PEER_L2_BYTES / (peer->src_bytes + peer->dst_bytes) * PEER_COLS;
@@ -85,7 +85,7 @@ static inline void peer_time(const struct peer *peer, char *dst, char *src)
 	peer_turns(peer, "DRAM", dst, src, PEER_CHUNK, PEER_DRAM, 1);
 }
 
-/* Memory that is there, for PEER_DRAM elements of 4 bytes; ends the program if there is none. */
+/* Allocates and touches memory for PEER_DRAM elements of 4 bytes; exits if there is none. */
 static inline char *peer_memory(void)
 {
 	char *memory = aligned_alloc(4096, (size_t)PEER_DRAM * 4);
@@ -98,7 +98,7 @@ static inline char *peer_memory(void)
 	return memory;
 }
 
-/* A row of standard normals (Box-Muller). */
+/* A row of standard normals, by the Box-Muller transform. */
 static inline void peer_normals(float *row)
 {
 	srand(1);
