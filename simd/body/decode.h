@@ -70,7 +70,7 @@ ALWAYS_INLINE vu32 decode_lanes(const struct decoder *d, enum decoder_kind kind,
 {
 	switch (kind) {
 	case DECODER_TOP_BITS: {
-		/* tf32 and f32 stand in a 32-bit word already, tf32 above spare bits. */
+		/* tf32 and f32 are already 32-bit words; tf32 has spare bits below. */
 		vu32 x = d->storage_bytes == 2 ? code << 16 : code & (UINT32_MAX << (32 - d->bits));
 		vs32 nan = (vs32)(x & ~F32_SIGN) > (int32_t)F32_INF;
 
