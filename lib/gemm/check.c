@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The memory that products read and write is looked at here, before a byte of it is written. */
+/* Checks of the memory that products read and write, for gemm.c and weights.c, before a byte is written. */
 #include "plan.h"
 #include "scan.h"
 #include "sparse.h"
@@ -19,7 +19,7 @@ static size_t inputs_of(struct mxfp_gemm_span spans[MAX_INPUTS], const struct mx
 	return n;
 }
 
-/* C, of a product that need not have a plan: empty where its plan is going to be refused. */
+/* Returns the memory of C of a product that may have no plan yet; empty if its plan will be refused anyway. */
 static struct mxfp_gemm_span result_of(const struct mxfp_gemm_call *call, size_t i)
 {
 	struct mxfp_product copy;
@@ -94,7 +94,7 @@ size_t mxfp_gemm_find_overlap(const struct mxfp_gemm_call *call)
 	struct mxfp_gemm_plan p;
 
 	for (size_t i = 0; i < call->n; i++) {
-		(void)mxfp_gemm_plan(&p, call, i); /* it was checked before */
+		(void)mxfp_gemm_plan(&p, call, i); /* cannot fail: it succeeded before */
 		size_t n = inputs_of(spans, &p);
 
 		spans[n++] = result_of(call, i);
@@ -120,7 +120,7 @@ enum mxfp_status mxfp_gemm_check_weights(const struct mxfp_matrix *w, struct mxf
 	return is_wrong(w) ? MXFP_ERR_MASK : MXFP_OK;
 }
 
-/* The first NaN or Inf of a transposed A in the order of its rows: each row as it is stored has one column of A. */
+/* Returns the index of the first NaN or Inf of a transposed A along A's rows; each stored row is a column of A. */
 static uint64_t first_of_transposed(const struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call)
 {
 	struct mxfp_quantize_job row = p->quantize;

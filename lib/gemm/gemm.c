@@ -37,7 +37,7 @@ enum mxfp_status mxfp_gemm_workspace_size(const struct mxfp_product *products, s
 	return MXFP_OK;
 }
 
-/* Everything that can be refused is refused here, before a byte is written. *last becomes the plan of the last. */
+/* Refuses whatever can be refused, before a byte is written. *last becomes the plan of the last product. */
 static enum mxfp_status check(const struct mxfp_gemm_call *call, struct mxfp_gemm_span workspace,
                               struct mxfp_gemm_layout *layout, struct mxfp_gemm_plan *last)
 {
@@ -81,7 +81,7 @@ enum mxfp_status mxfp_gemm_grouped(const struct mxfp_product *products, size_t n
 	if (status != MXFP_OK || layout.shared == 0)
 		return status;
 	call.workers = mxfp_least(mxfp_runner_width(&call.runner), (workspace_bytes - layout.shared) / layout.worker);
-	/* While they were checked there was no memory for the plans; that of the last, often the only one, is still there. */
+	/* The check had no memory to keep plans in, so they are made again; the last one, often the only one, was kept. */
 	size_t unaligned = (uintptr_t)workspace % MXFP_GEMM_ALIGN;
 	struct mxfp_gemm_plan *plans =
 		(void *)((uint8_t *)workspace + (unaligned != 0 ? MXFP_GEMM_ALIGN - unaligned : 0));

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Which kernel multiplies a pair of formats, and how large its panels of A and W are. */
+/* Chooses the kernel for a pair of formats, and computes the size of its panels of A and W. */
 #include <limits.h>
 
 #include "plan.h"
 
-/* What decides which kernels can take an operand. */
+/* The properties of an operand that decide which kernels can take it. */
 struct operand {
-	unsigned bits;       /* of an element as an integer in two's complement, the unit being its least difference */
-	bool power_of_two;   /* all scales are, so that they commute with rounding, and a zero stays one */
+	unsigned bits;       /* of an element as a two's complement integer in units of the smallest difference */
+	bool power_of_two;   /* all scales are powers of two: they commute with rounding, and a zero stays a zero */
 };
 
 static struct operand operand_of(enum mxfp_format format)
@@ -21,7 +21,7 @@ static struct operand operand_of(enum mxfp_format format)
 	}
 	if (element->kind == MXFP_KIND_FIXED)
 		o.bits = element->bits;
-	else /* a sign, the significand of the largest, and how far its exponent is above that of subnormals */
+	else /* the sign, the significand of the largest value, and its exponent above that of subnormals */
 		o.bits = 1 + element->significand_bits + (element->max_code >> element->significand_bits);
 	return o;
 }
@@ -29,7 +29,7 @@ static struct operand operand_of(enum mxfp_format format)
 /* The operands that a kernel takes. */
 struct range {
 	unsigned least, most; /* bits */
-	bool power_of_two;
+	bool power_of_two;    /* whether scales must be powers of two */
 };
 
 #define UP_TO(bits) {0, bits, false}
@@ -39,10 +39,10 @@ struct range {
 #define ANY {0, UINT_MAX, false}
 
 /*
- * The best first. A row for dense matrices holds with A and W the other way round too. Of the bits above e2m1 has 5, e2m3
- * 7, int8 8, e3m2 10, e4m3 19 and e5m2 33. Sums of products of up to 10 bits have 24, a scale of NVFP4 included; those of
- * e4m3 and up to 8 bits have 31, and must be rounded before any scale. A sparse W for the chain has zeros that stay +0
- * when they are decoded, which a tensor scale does not promise.
+ * The best family comes first. A row for dense matrices also holds with A and W exchanged. In `bits` as defined
+ * above, e2m1 has 5, e2m3 7, int8 8, e3m2 10, e4m3 19 and e5m2 33. Sums of products of elements of up to 10 bits fit
+ * 24 bits, an NVFP4 scale included; sums of e4m3 times up to 8 bits need 31 and must be rounded before any scale. The
+ * sparse chain needs zeros of W that decode to +0, which a tensor scale does not ensure.
  */
 static const struct {
 	enum mxfp_gemm_family family;
@@ -102,7 +102,7 @@ void mxfp_gemm_choose(struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *cal
 	}
 }
 
-/* Over all chunks. */
+/* Returns the bytes of `panels` panels over all chunks; SIZE_MAX: overflow. */
 static size_t panels_bytes(const struct mxfp_gemm_plan *p, size_t panels,
                            size_t (*panel)(const struct mxfp_gemm_shape *shape, size_t k))
 {
@@ -130,7 +130,7 @@ size_t mxfp_gemm_a_bytes(const struct mxfp_gemm_plan *p, size_t rows)
 {
 	if (p->kernel != NULL)
 		return panels_bytes(p, mxfp_divide_up(rows, p->kernel->mr), p->kernel->a_panel_bytes);
-	/* The reference reads the caller's rows where it can. */
+	/* The reference reads the caller's rows if they need neither quantizing nor transposing. */
 	return p->a.format == p->a_format && !p->a.transposed ? 0 : rows_bytes(p->a_format, rows, p->k);
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a product kernel is. The loops around it (lib/gemm) bring A and W into panels: `mr` rows of A, `nr` rows
- * of W, over one chunk of K; a kernel says how large its panels are and what they hold. It multiplies panels into tiles
- * of mr x nr sums and knows nothing of edges, threads, C's format, tensor scales or psum: rows that a matrix has not
- * are padding in the panels, whose sums are dropped.
+ * The interface of a micro-kernel, which simd/ implements and lib/gemm calls. A panel is `mr` rows of A or `nr` rows
+ * of W over one chunk of K; the kernel defines its size and contents. The kernel multiplies panels into tiles of mr x
+ * nr sums and knows nothing of edges, threads, C's format, tensor scales or psum: rows past the end of a matrix are
+ * padding in the panels, and their sums are dropped.
  *
- * A chunk is MXFP_GEMM_CHUNK elements of K (the last: what remains), and whole passes; with psum bf16 it is one pass.
- * Kernels equal ref/gemm.c in every bit, NaN excepted: any NaN will do, the finish makes it canonical.
+ * A chunk is MXFP_GEMM_CHUNK elements of K (the last one: what remains) and whole passes; with psum bf16 it is one
+ * pass. Kernels equal ref/gemm.c in every bit, except that any NaN will do: gemm_finish makes it canonical.
  */
 #ifndef MXFP_GEMM_KERNEL_H
 #define MXFP_GEMM_KERNEL_H
@@ -15,15 +15,15 @@
 
 enum {
 	MXFP_GEMM_CHUNK = 512,
-	MXFP_GEMM_NUMBERS = 4, /* a pass has so many times fewer elements where an operand is in no block format */
-	MXFP_GEMM_MOST_ROWS = 64, /* nr at most */
-	MXFP_GEMM_MOST_COLS = 1024, /* of a tile of C */
-	MXFP_GEMM_ALIGN = 64 /* of tiles and of A's panels. W's may lie anywhere: the caller's memory holds them */
+	MXFP_GEMM_NUMBERS = 4, /* a pass is this many times shorter if an operand is not in a block format */
+	MXFP_GEMM_MOST_ROWS = 64, /* the largest nr */
+	MXFP_GEMM_MOST_COLS = 1024, /* the most columns of a tile of C */
+	MXFP_GEMM_ALIGN = 64 /* bytes, for tiles and A's panels; W's are in the caller's memory and may be unaligned */
 };
 
 _Static_assert(MXFP_GEMM_MOST_ROWS <= MXFP_GEMM_MOST_COLS, "a tile holds a panel of W");
 
-/* The families of kernels. Which pairs of formats each takes, and which is best, is in one table, that of kernel.c. */
+/* The families of kernels. The table in kernel.c says which pairs of formats each takes, and which family is best. */
 enum mxfp_gemm_family {
 	MXFP_GEMM_CHAIN,
 	MXFP_GEMM_EXACT,
@@ -46,38 +46,38 @@ struct mxfp_gemm_shape {
 /* One panel to be made. */
 struct mxfp_gemm_pack_job {
 	const struct mxfp_gemm_shape *shape;
-	const struct mxfp_matrix *matrix; /* strides are never 0, never transposed; sparse only in a kernel for sparse W */
-	size_t row, rows;                 /* rows of the matrix in the panel: at least 1; the panel's others are padding */
-	size_t k0, k;                     /* elements of the chunk. Codes past the matrix's last element are to be zeros */
+	const struct mxfp_matrix *matrix; /* strides are not 0; not transposed; sparse only in a kernel for sparse W */
+	size_t row, rows;                 /* rows of the matrix in the panel, at least 1; the others are padding */
+	size_t k0, k;                     /* elements of the chunk; codes past the matrix's last element become zeros */
 	void *panel;
 };
 
-/* Panels of A times one panel of W. Tile i holds what becomes of A's panel i: C = fl32(C + P) after each pass. */
+/* Multiplies panels of A by one panel of W. Tile i holds the sums of A's panel i: C = fl32(C + P) after each pass. */
 struct mxfp_gemm_multiply_job {
 	const struct mxfp_gemm_shape *shape;
-	const void *a;   /* panels follow each other, each of a_panel_bytes(k) */
+	const void *a;   /* consecutive panels of a_panel_bytes(k) each */
 	size_t rows;     /* of A, in ceil(rows / mr) panels */
-	const void *w;   /* what it holds may be hostile: read from a file. It leads to no access outside panels */
-	float *c;        /* tiles [mr][nr], one after the other; rows past `rows` may get anything */
-	void *scratch;   /* scratch_bytes of the kernel, aligned as panels are; what it holds is of no use to the next job */
+	const void *w;   /* may be hostile data from a file: its contents must not cause an access outside the panels */
+	float *c;        /* consecutive tiles [mr][nr]; rows past `rows` may get anything */
+	void *scratch;   /* the kernel's scratch_bytes, aligned to MXFP_GEMM_ALIGN; contents are not kept between jobs */
 	size_t k;
 };
 
 struct mxfp_gemm_kernel {
-	uint32_t id;      /* in packed data: another panel layout of W is another number, never used again */
+	uint32_t id;      /* stored in packed weights: a new panel layout of W gets a new number, never reused */
 	const char *name; /* family and tier: "exact-e4m3-avx512" */
 	size_t mr, nr;
-	/* Bytes of a panel of A or W over k elements; never 0 if k is not 0. A's are multiples of MXFP_GEMM_ALIGN. */
+	/* Return the bytes of a panel of A or W over k elements: not 0 unless k is; for A a multiple of MXFP_GEMM_ALIGN. */
 	size_t (*a_panel_bytes)(const struct mxfp_gemm_shape *shape, size_t k);
 	size_t (*w_panel_bytes)(const struct mxfp_gemm_shape *shape, size_t k);
-	size_t scratch_bytes; /* that multiply() needs beside the stack, on which no function has more than 16 KiB */
+	size_t scratch_bytes; /* what multiply() needs besides the stack, where a function may use 16 KiB at most */
 	void (*pack_a)(const struct mxfp_gemm_pack_job *job);
 	void (*pack_w)(const struct mxfp_gemm_pack_job *job);
 	void (*multiply)(const struct mxfp_gemm_multiply_job *job);
 };
 
-/* The definition (ref/gemm.c): the sums of rows x cols of C over all of K, psum included, from what c holds. Both
-   matrices are dense, with strides. */
+/* Adds to c the sums of rows x cols of C over all of K, with rounding to psum (ref/gemm.c, the definition). Both
+   matrices are dense, and their strides are not 0. */
 struct mxfp_gemm_ref_job {
 	const struct mxfp_matrix *a, *w;
 	size_t row, rows, col, cols; /* of A, of W */
@@ -85,20 +85,20 @@ struct mxfp_gemm_ref_job {
 	size_t pass;                 /* elements */
 	enum mxfp_format psum;
 	enum mxfp_round psum_round;
-	uint64_t seed, stream;       /* of psum_round sr; sum (i, j) of the job has the index ... */
-	uint64_t first_index;        /* ... first_index + i * index_stride + j */
+	uint64_t seed, stream;       /* of psum_round sr */
+	uint64_t first_index;        /* sum (i, j) of the job has the index first_index + i * index_stride + j */
 	uint64_t index_stride;
-	float *c;                    /* rows of cols */
+	float *c;                    /* [rows][cols] */
 };
 
-/* A row of sums that is complete: tensor scales, what C held, bias, C's format. fl32 each:
-   v = multiply * sum (if it has that), / divide (likewise), given + v, + bias. NaN is made canonical. */
+/* Finishes a row of sums: tensor scales, what C held, bias. Each step rounds to binary32: v = sum * multiply (if
+   `multiplies`), v / divide (if `divides`), given + v, v + bias. NaN is made canonical. */
 struct mxfp_gemm_finish_job {
 	size_t n;
 	const float *sum;
 	bool multiplies, divides;
 	float multiply, divide;
-	const float *given; /* NULL: nothing is added here */
+	const float *given; /* what C held; NULL: nothing is added */
 	const float *bias;  /* NULL: none */
 	float *result;      /* may be `sum` */
 };

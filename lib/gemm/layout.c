@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* How plans are cut into units and batches, and what memory of the workspace that takes. */
+/* Cuts plans into units and batches, and computes the workspace they need. */
 #include "blocks.h"
 #include "run.h"
 #include "sparse.h"
 
-enum { BATCH_BYTES = 64 << 20 }; /* of packed A from which on a batch is full */
+enum { BATCH_BYTES = 64 << 20 }; /* of packed A: a batch takes no more units beyond this, but always takes one */
 
 struct mxfp_gemm_unit mxfp_gemm_unit(const struct mxfp_gemm_plan *p, size_t row)
 {
@@ -30,7 +30,7 @@ static void raise(size_t *most, size_t bytes)
 		*most = bytes;
 }
 
-/* The rows of A that a worker packs at once, as numbers and as codes. */
+/* Makes room for the rows of A that a worker packs at once, as numbers and as codes. */
 static bool raise_a(struct mxfp_gemm_layout *layout, const struct mxfp_gemm_plan *p)
 {
 	size_t rows = p->kernel != NULL ? p->kernel->mr : 1, row, bytes;
@@ -96,7 +96,7 @@ enum mxfp_status mxfp_gemm_layout_add(struct mxfp_gemm_layout *layout, const str
 	return MXFP_OK;
 }
 
-/* The sum of n sizes; false on overflow. */
+/* Adds n sizes to *total; false on overflow. */
 static bool add(size_t *total, const size_t *sizes, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -112,7 +112,7 @@ enum mxfp_status mxfp_gemm_layout_end(struct mxfp_gemm_layout *l, size_t product
 	if (l->units == 0)
 		return MXFP_OK;
 	l->plans = align(products * sizeof(struct mxfp_gemm_plan));
-	/* The workspace need not be aligned. */
+	/* The caller's workspace may be unaligned: room to align it comes first. */
 	return add(&l->shared, (size_t[]){MXFP_GEMM_ALIGN, l->plans, l->units, l->a}, 4) &&
 	               add(&l->worker, (size_t[]){l->tile, l->values, l->w, l->dense, l->numbers, l->codes, l->scratch}, 7) &&
 	               l->worker <= PTRDIFF_MAX - l->shared

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A matrix that a product reads: its formats, strides and stretches of memory. */
+/* A matrix that a product reads: checks its format and strides, and finds the memory it covers. */
 #include "blocks.h"
 #include "plan.h"
 #include "sparse.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows become panels: of A gathered if it is transposed, and quantized if the options say so; of W expanded if it is
-   sparse and the kernel is not for that. */
+/* Packs rows into panels. Rows of A are first gathered if A is transposed, and quantized if the options say so; rows
+   of a sparse W are first expanded if the kernel is for dense W. */
 #include <string.h>
 
 #include "blocks.h"
 #include "run.h"
 #include "sparse.h"
 
-/* Rows first .. first + rows - 1 of a transposed A, side by side. */
+/* Copies rows first .. first + rows - 1 of a transposed A to consecutive rows of `numbers`. */
 static void gather(const struct mxfp_gemm_plan *p, size_t first, size_t rows, uint8_t *numbers)
 {
 	size_t width = mxfp_stride_unit(p->a.format);
@@ -20,7 +20,7 @@ static void gather(const struct mxfp_gemm_plan *p, size_t first, size_t rows, ui
 	}
 }
 
-/* Quantizes the rows of `m`, the first of them row `first` of A, to codes and, behind these, scales: what m becomes. */
+/* Quantizes the rows of *m, which begin at row `first` of A, to codes followed by scales, and makes *m those blocks. */
 static void quantize(const struct mxfp_gemm_call *call, const struct mxfp_gemm_plan *p, size_t first,
                      struct mxfp_matrix *m, uint8_t *codes)
 {
@@ -47,7 +47,7 @@ static void quantize(const struct mxfp_gemm_call *call, const struct mxfp_gemm_p
 	m->scales_stride = size.scales_row_bytes;
 }
 
-/* `rows` rows of A from `first` on, in the format that A has in the product. */
+/* Returns `rows` rows of A from row `first` on, in the format that A has in the product. */
 static struct mxfp_matrix load(const struct mxfp_gemm_call *call, const struct mxfp_gemm_plan *p, size_t first,
                                size_t rows, const struct mxfp_gemm_area *area)
 {
@@ -69,7 +69,7 @@ static struct mxfp_matrix load(const struct mxfp_gemm_call *call, const struct m
 	return m;
 }
 
-/* The reference reads rows: one of codes or numbers, and one of scales behind all of the former. */
+/* Stores a row for the reference, which reads rows of codes or numbers, and after all of these, rows of scales. */
 static void store_row(const struct mxfp_gemm_unit *unit, size_t row, const struct mxfp_matrix *m)
 {
 	const struct mxfp_gemm_row bytes = mxfp_gemm_row(m->format, m->cols);
@@ -102,7 +102,7 @@ void mxfp_gemm_pack_a(const struct mxfp_gemm_call *call, const struct mxfp_gemm_
 	}
 }
 
-/* Kept codes and masks of this many elements are whole bytes, and blocks are whole. */
+/* Returns a number of elements whose kept codes and masks are whole bytes, and whose blocks are whole. */
 static size_t expand_step(struct mxfp_sparsity sparsity)
 {
 	return 32 % sparsity.m == 0 ? 32 : 96;
@@ -151,7 +151,7 @@ struct mxfp_matrix mxfp_gemm_expand(const struct mxfp_gemm_call *call, const str
 	return dense;
 }
 
-/* One panel of a sparse W for a kernel that takes dense ones. */
+/* Packs one panel of a sparse W for a kernel for dense W. */
 static void pack_expanded(const struct mxfp_gemm_call *call, const struct mxfp_gemm_plan *p,
                           struct mxfp_gemm_pack_job *job, uint8_t *data)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Packed weights: the header below in the machine's byte order, which says what they are and which kernel reads them,
- * then W's panels chunk by chunk; or for the reference rows of codes or numbers, and then rows of scales.
+ * Packed weights: the header below in the machine's byte order, which describes W and names the kernel that reads it,
+ * then W's panels chunk by chunk; for the reference, rows of codes or numbers, then rows of scales.
  */
 #include <string.h>
 
@@ -16,15 +16,15 @@ struct header {
 	char magic[8];
 	uint32_t version, byte_order;
 	uint32_t kernel; /* its id; 0: the reference */
-	uint32_t a_format; /* 0: numbers, of whatever format */
+	uint32_t a_format; /* 0: numbers of any format */
 	uint32_t w_format, acc;
 	uint32_t sparse_n, sparse_m;
 	uint64_t n, k, pass, chunk, payload;
 	uint32_t tensor_scale, tensor_scale_divides;
-	uint64_t not_n, not_k, not_w_format; /* inverted: W's own facts have nothing else to be compared with */
+	uint64_t not_n, not_k, not_w_format; /* inverted copies: no argument tells W's own facts, so these detect damage */
 	uint64_t spare[2];
 };
-/* It is compared as bytes: 8 of magic, 10 words of 32 bits and 10 of 64 leave no gap. */
+/* Headers are compared with memcmp(): 8 bytes of magic, 10 words of 32 bits and 10 of 64 leave no padding. */
 _Static_assert(sizeof(struct header) == 8 + 10 * 4 + 10 * 8, "no padding");
 _Static_assert(sizeof(struct header) == MXFP_GEMM_HEADER_BYTES, "as others have it");
 
@@ -91,7 +91,7 @@ enum mxfp_status mxfp_gemm_read_packed(struct mxfp_gemm_plan *p, const struct mx
 		return MXFP_ERR_PACKED;
 	p->w_panels = (const uint8_t *)product->w_packed + sizeof h;
 	p->w_packed_bytes = product->w_packed_bytes;
-	if (p->kernel == NULL) { /* its rows are dense, whatever W was */
+	if (p->kernel == NULL) { /* the rows it reads are dense, even if W was sparse */
 		const struct mxfp_gemm_row row = mxfp_gemm_row(p->w.format, p->k);
 
 		p->w.data = p->w_panels;

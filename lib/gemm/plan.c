@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* A product is checked and resolved into a plan. */
+/* Checks a product and resolves it into a plan. */
 #include "plan.h"
 
 #include "blocks.h"
 #include "sized.h"
 
 enum {
-	TILE = 256,      /* rows and columns of a tile of C, about: it and its chunks of A and W fit 2 MiB of cache */
-	FLAT_COLS = MXFP_GEMM_MOST_COLS, /* where A is one panel: W is what is read, and longer at a stretch */
-	UNIT_ROWS = 1024 /* of A that are packed at once, about */
+	TILE = 256,      /* about the rows and columns of a tile of C: with its chunks of A and W it fits 2 MiB of cache */
+	FLAT_COLS = MXFP_GEMM_MOST_COLS, /* columns if A is one panel: reading W dominates, and longer runs are faster */
+	UNIT_ROWS = 1024 /* about the rows of A that are packed at once */
 };
 
 _Static_assert(TILE <= FLAT_COLS, "tile.c has room for a row of a tile");
@@ -56,7 +56,7 @@ enum mxfp_status mxfp_gemm_check_options(struct mxfp_gemm_call *call)
 	return status;
 }
 
-/* The caller's matrix. */
+/* Copies the caller's matrix, of whatever version. */
 static enum mxfp_status take_matrix(struct mxfp_matrix *to, const struct mxfp_matrix *from)
 {
 	struct mxfp_matrix copy;
@@ -78,7 +78,7 @@ static enum mxfp_status plan_w(struct mxfp_gemm_plan *p, const struct mxfp_matri
 	return p->w.transposed ? MXFP_ERR_FORMAT : mxfp_gemm_check_matrix(&p->w);
 }
 
-/* A, and the format it has in the product. */
+/* Checks A, finds its format in the product, and prepares its quantization if that is needed. */
 static enum mxfp_status plan_a(struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call)
 {
 	enum mxfp_status status = mxfp_is_sparse(&p->a) ? MXFP_ERR_OPTION : mxfp_gemm_check_matrix(&p->a);
@@ -108,7 +108,7 @@ static size_t whole_panels(size_t about, size_t panel)
 	return about < panel ? panel : about / panel * panel;
 }
 
-/* How C is cut. The reference has rows of A for panels. */
+/* Chooses the sizes of tiles and units. The reference has single rows instead of panels. */
 static void cut(struct mxfp_gemm_plan *p)
 {
 	size_t mr = p->kernel != NULL ? p->kernel->mr : 1, nr = p->kernel != NULL ? p->kernel->nr : 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The loops around the kernels. Workers, as many as the call has threads, take tasks by a counter, so it does not
- * matter who does which; every worker has an area of the workspace to itself.
+ * Runs checked plans: batches of units, each in two parallel steps. Workers take tasks from a shared counter, so
+ * results do not depend on which worker does what; each worker has its own area of the workspace.
  */
 #include <stdatomic.h>
 
@@ -9,7 +9,7 @@
 #include "run.h"
 #include "scan.h"
 
-/* A batch of units. */
+/* A batch of units, and what its workers share. */
 struct batch {
 	const struct mxfp_gemm_call *call;
 	const struct mxfp_gemm_layout *layout;
@@ -62,7 +62,7 @@ static void run_step(struct batch *batch, enum mxfp_gemm_step step)
 	mxfp_run_pieces(&batch->call->runner, mxfp_least(batch->n_tasks[step], batch->call->workers), worker, batch, NULL);
 }
 
-/* The scale of the tensor that A is quantized to, where its format has one: of all of A, not of a unit. */
+/* Finds the tensor scale of an A that is quantized to a format that has one: from all of A, not from a unit. */
 static void find_tensor_scale(struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call)
 {
 	const struct mxfp_quantize_options *o = call->quantize;
@@ -79,7 +79,7 @@ static void find_tensor_scale(struct mxfp_gemm_plan *p, const struct mxfp_gemm_c
 	p->a.tensor_scale_divides = tensor.divides;
 }
 
-/* Adds a unit, whose packed A lies at `a`. */
+/* Adds a unit to the batch; its packed A goes to `a`. */
 static void add_unit(struct batch *batch, struct mxfp_gemm_unit unit, uint8_t *a)
 {
 	const struct mxfp_gemm_plan *p = unit.plan;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One tile of C from its start to what is stored. */
+/* Computes one tile of C: starts the sums, multiplies panels, finishes and stores. */
 #include "run.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "blocks.h"
 #include "f32.h"
 
-enum { SEGMENT = MXFP_GEMM_MOST_COLS }; /* numbers that are converted at once: a row of a tile */
+enum { SEGMENT = MXFP_GEMM_MOST_COLS }; /* numbers converted at once: a row of a tile */
 
 /* A tile of a unit. */
 struct tile {
@@ -38,7 +38,7 @@ static struct tile tile_of(const struct mxfp_gemm_call *call, const struct mxfp_
 	return t;
 }
 
-/* The sums of row `row`, columns from `col` (both in the tile), and how many of them follow each other. */
+/* Returns the sums of row `row` from column `col` on (both within the tile); *count of them are contiguous. */
 static float *sums(const struct tile *t, size_t row, size_t col, size_t *count)
 {
 	const struct mxfp_gemm_kernel *kernel = t->p->kernel;
@@ -79,7 +79,7 @@ static void convert(const struct tile *t, enum mxfp_format to, void *dst, enum m
 	convert_rounded(t, to, dst, from, src, n, (struct mxfp_rounding){MXFP_ROUND_RNE, MXFP_OVERFLOW_OVF, false, 0, 0}, 0);
 }
 
-/* Where C[row][col] of the tile is stored. */
+/* Returns the address of C[row][col] of the tile. */
 static uint8_t *result(const struct tile *t, size_t row, size_t col)
 {
 	size_t width = mxfp_format_get_info(t->call->options->c_format)->storage_bytes;
@@ -87,8 +87,8 @@ static uint8_t *result(const struct tile *t, size_t row, size_t col)
 	return t->p->c + ((t->unit->row + t->row + row) * t->p->c_stride + t->col + col) * width;
 }
 
-/* Tensor scales that an exact sum is yet to get: in a chain the elements have them, and without passes there is no
-   sum. */
+/* Whether tensor scales are still to be applied to the sums. In a chain the elements already have them, and if K is 0
+   there is no sum. */
 static bool scaled(const struct mxfp_gemm_plan *p)
 {
 	return p->acc == MXFP_ACC_EXACT && p->k != 0 &&
@@ -150,7 +150,7 @@ static void add_scale(struct mxfp_gemm_finish_job *job, const struct mxfp_matrix
 	}
 }
 
-/* A row of sums, which panels have in pieces, as one. */
+/* Copies a row of sums, which lies in pieces in the tiles of the kernel, to consecutive memory. */
 static void gather(const struct tile *t, size_t row, float *to)
 {
 	const struct mxfp_gemm_kernel *kernel = t->p->kernel;
@@ -161,7 +161,7 @@ static void gather(const struct tile *t, size_t row, float *to)
 		memcpy(to + col, from, mxfp_least(n, t->cols - col) * sizeof *to);
 }
 
-/* Where a finished row goes: to C itself if that can be, as it is written once. */
+/* Returns where a finished row goes: to C itself if its format and alignment allow it, which saves a copy. */
 static float *finished(const struct tile *t, size_t row, float *buffer)
 {
 	const struct mxfp_gemm_options *o = t->call->options;
@@ -172,7 +172,7 @@ static float *finished(const struct tile *t, size_t row, float *buffer)
 	return o->c_format == MXFP_FORMAT_F32 && (uintptr_t)c % _Alignof(float) == 0 ? (float *)(void *)c : buffer;
 }
 
-/* Sums to C, or to the values that the caller's function is shown. */
+/* Finishes the sums and stores them in C, or in the values for the caller's epilogue. */
 static void finish(const struct tile *t)
 {
 	const struct mxfp_gemm_options *o = t->call->options;
@@ -212,7 +212,7 @@ static void call_epilogue(const struct tile *t)
 	o->epilogue(o->epilogue_context, &shown);
 	for (size_t row = 0; row < t->rows; row++) {
 		float *values = t->area->values + row * t->cols;
-		/* Nothing is left to add: this makes the function's NaNs canonical. */
+		/* Adds nothing, but makes the NaNs of the caller's function canonical. */
 		const struct mxfp_gemm_finish_job job = {.n = t->cols, .sum = values, .result = values};
 
 		t->call->kernels->gemm_finish(&job);
@@ -259,7 +259,7 @@ static void run_kernel(const struct tile *t)
 	}
 }
 
-/* The unit's A as rows, where the reference finds it. */
+/* Returns A as rows for the reference, packed or the caller's; *row is the unit's first row in it. */
 static struct mxfp_matrix rows_of_a(const struct mxfp_gemm_unit *unit, size_t *row)
 {
 	const struct mxfp_gemm_plan *p = unit->plan;

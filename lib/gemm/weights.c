@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mxfp_pack(): W becomes packed weights. Where it is expanded, panel by panel, the expanded rows need memory that no
- * thread's stack need have: they lie behind the panels, in rooms for a few workers that are left zero.
+ * mxfp_pack(): packs W ahead of products. The expanded rows of a sparse W may not fit a thread's stack, so they lie
+ * after the panels, in rooms for a few workers, which are zeroed at the end.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -18,7 +18,7 @@ struct packing {
 	atomic_size_t *next, *next_room;
 };
 
-/* A row for the reference. */
+/* Packs a row for the reference. */
 static void pack_row(const struct packing *packing, size_t row)
 {
 	const struct mxfp_matrix *w = &packing->plan->w;
@@ -39,7 +39,7 @@ static void pack_row(const struct packing *packing, size_t row)
 		memcpy(scales, (const uint8_t *)w->scales + row * w->scales_stride, bytes.scales);
 }
 
-/* A panel in all chunks. */
+/* Packs a panel in all chunks. */
 static void pack_panel(const struct packing *packing, size_t panel, uint8_t *room)
 {
 	const struct mxfp_gemm_plan *p = packing->plan;
@@ -84,13 +84,13 @@ static size_t count_rooms(const struct mxfp_gemm_plan *p)
 	return p->kernel != NULL && p->expands ? mxfp_least(count_panels(p), MOST_ROOMS) : 0;
 }
 
-/* Of all, and of a gap before the first. None has more than 64 rows of a chunk, so this is far from overflow. */
+/* Bytes of all rooms and of the gap that aligns the first. A room is at most 64 rows of a chunk: no overflow. */
 static size_t rooms_bytes(const struct mxfp_gemm_plan *p)
 {
 	return count_rooms(p) != 0 ? count_rooms(p) * room_bytes(p) + MXFP_GEMM_ALIGN : 0;
 }
 
-/* Checks W, finds its kernel, and the size of what is packed. */
+/* Checks W, chooses its kernel, and computes the size of the packed weights. */
 static enum mxfp_status plan_packing(struct mxfp_gemm_plan *p, struct mxfp_gemm_call *call, const struct mxfp_matrix *w,
                                      size_t *bytes)
 {
