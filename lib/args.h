@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Argument checks of the public entry points. */
+/* Size arithmetic and argument checks that the public functions share. */
 #ifndef MXFP_ARGS_H
 #define MXFP_ARGS_H
 
@@ -9,25 +9,25 @@
 #include "mxfp/format.h"
 #include "mxfp/options.h"
 
-/* *product = a * b; false on overflow. */
+/* Sets *product to a * b; false on overflow. */
 bool mxfp_multiply(size_t a, size_t b, size_t *product);
 
 /* Whether [a, a + a_bytes) and [b, b + b_bytes) share a byte. */
 bool mxfp_overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes);
 
-/* Bytes from the first to the last byte of `rows` rows of row_bytes, stride_bytes apart; false on overflow or if a
-   stride is shorter than a row. */
+/* Sets *span to the bytes from the first to the last of `rows` rows of row_bytes, stride_bytes apart; false on overflow
+   or if the stride is shorter than a row. */
 bool mxfp_span(size_t rows, size_t row_bytes, size_t stride_bytes, size_t *span);
 
 bool mxfp_is_element(enum mxfp_format format);
 bool mxfp_is_block(enum mxfp_format format);
 
-/* f32, bf16 or f16: what is quantized from and dequantized to. */
+/* Whether the format is f32, bf16 or f16, which can be quantized from and dequantized to. */
 bool mxfp_is_source(enum mxfp_format format);
 
 bool mxfp_option_valid(enum mxfp_option option, int value);
 
-/* a / b rounded up. */
+/* Returns a / b rounded up. */
 static inline size_t mxfp_divide_up(size_t a, size_t b)
 {
 	return a / b + (a % b != 0);

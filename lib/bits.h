@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A float and its bit pattern: the arithmetic of this library is on patterns, so that no rounding mode or flush to zero
-   of the caller can change it. */
+/* Converts between a float and its bit pattern. The library computes scalars on patterns, so that neither the caller's
+   rounding mode nor flush-to-zero can change a result. */
 #ifndef MXFP_BITS_H
 #define MXFP_BITS_H
 

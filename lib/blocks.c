@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp_blocks_size(), and the checks of a matrix in a block format. */
+/* mxfp_blocks_size(), and the checks that quantizing, dequantizing and products share. */
 #include "blocks.h"
 
 #include "args.h"

@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: MIT */
-/* What quantizing and dequantizing share: the check of a matrix in a block format. */
+/* Checks of matrices in a block format and of quantize options, shared by quantizing, dequantizing and products. */
 #ifndef MXFP_BLOCKS_H
 #define MXFP_BLOCKS_H
 
 #include "kernels.h"
 #include "mxfp/quantize.h"
 
-/* Of a matrix of numbers and one of blocks: the bytes that they span in memory, and the strides, none of them 0. */
+/* The bytes that a matrix of numbers and one of blocks span in memory, and their strides, none of them 0. */
 struct mxfp_spans {
 	size_t numbers, codes, scales;
 	size_t stride, codes_stride, scales_stride;
 };
 
-/* Checks a matrix of blocks, and one of numbers in `format` with rows `stride` apart, against each other. */
+/* Checks a matrix of blocks and one of numbers in `format`, whose rows are `stride` apart, and fills in *span. */
 enum mxfp_status mxfp_check_blocks(const struct mxfp_matrix *b, const void *numbers, enum mxfp_format format,
                                    size_t stride, struct mxfp_spans *span);
 
-/* MXFP_SIZED() of what several functions take. */
+/* Apply MXFP_SIZED() to structs that several functions take. */
 const struct mxfp_matrix *mxfp_sized_matrix(const struct mxfp_matrix *matrix, struct mxfp_matrix *copy);
 const struct mxfp_quantize_options *mxfp_sized_quantize_options(const struct mxfp_quantize_options *options,
                                                                 struct mxfp_quantize_options *copy);
 
-/* Checks options for a matrix of rows x cols, whose product does not overflow, and a block format. */
+/* Checks options for quantizing rows x cols elements, whose number does not overflow, to a block format. */
 enum mxfp_status mxfp_check_quantize_options(enum mxfp_format format, size_t rows, size_t cols,
                                              const struct mxfp_quantize_options *o);
 
-/* What options say of a job. */
+/* Fills in what the options say about a job. */
 void mxfp_set_quantize_job(struct mxfp_quantize_job *job, const struct mxfp_quantize_options *o);
 
-/* Byte offset of element (row, col) in codes or scales; col is a multiple of the block length. */
+/* Return the byte offset of element (row, col) in codes or scales; col is a multiple of the block length. */
 size_t mxfp_codes_offset(enum mxfp_format format, size_t stride, size_t row, size_t col);
 size_t mxfp_scales_offset(enum mxfp_format format, size_t stride, size_t row, size_t col);
 

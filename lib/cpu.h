@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Raw features of the CPU and its operating system; isa.def makes tiers of them. */
+/* Features of the CPU that the operating system supports; isa.def combines them into tiers. */
 #ifndef MXFP_CPU_H
 #define MXFP_CPU_H
 
@@ -10,10 +10,10 @@ enum {
 #include "cpu.def"
 };
 
-/* The MXFP_CPU_* bits of this machine. */
+/* Returns the MXFP_CPU_* bits of this machine. */
 uint32_t mxfp_cpu_features(void);
 
-/* Name of the feature with that bit, or NULL past the last. */
+/* Returns the name of the feature with that bit number, or NULL past the last. */
 const char *mxfp_cpu_name(int bit);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* aarch64: HWCAP tells what the kernel lets programs use. */
+/* Features on aarch64: HWCAP says what the kernel lets programs use. */
 #include <sys/auxv.h>
 
 #include <asm/hwcap.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Machines for which there is no tier but the reference. */
+/* Features on machines that have no tier but the reference: none. */
 #include "cpu.h"
 
 uint32_t mxfp_cpu_features(void)

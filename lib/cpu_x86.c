@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* CPUID, and XGETBV for what the operating system saves (Intel SDM volume 1, sections 13.2 and 14.3). */
+/* Features on x86: CPUID, and XGETBV for saved registers (Intel SDM volume 1, sections 13.2 and 14.3). */
 #include <cpuid.h>
 
 #include "cpu.h"
@@ -9,7 +9,7 @@ enum { XCR0_YMM = 0x06, XCR0_ZMM = 0xE6 };
 
 enum { EAX, EBX, ECX, EDX, N_REGISTERS };
 
-/* Where CPUID tells a feature, and the XCR0 state it needs. */
+/* Where CPUID reports each feature, and the XCR0 state the feature needs. */
 static const struct {
 	uint32_t feature, leaf, xcr0;
 	int word, bit;
@@ -28,7 +28,7 @@ static const struct {
 	{MXFP_CPU_AVX512VNNI, 7, XCR0_ZMM, ECX, 11},
 };
 
-/* The low word of XCR0; 0 if the operating system does not use XSAVE (CPUID.1:ECX.OSXSAVE). */
+/* Returns the low word of XCR0, or 0 if the operating system does not use XSAVE (CPUID.1:ECX.OSXSAVE). */
 static uint32_t saved_state(uint32_t leaf1_ecx)
 {
 	uint32_t low, high;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which kernels run: a pure function from a mask of ISA tiers to a table, and a table up to each tier. */
+/* Chooses the kernels that run: a pure function from a mask of tiers to a table, and one table for each tier. */
 #include "config.h"
 
 #include <pthread.h>
@@ -27,7 +27,7 @@ static uint32_t bit_of(int tier)
 }
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct mxfp_kernels tables[N_TIERS]; /* of what the machine has up to each tier */
+static struct mxfp_kernels tables[N_TIERS]; /* by tier: the kernels of all tiers up to it that the machine has */
 static int active;
 static enum mxfp_status active_status;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tensor engine's account: engine.h has the model, chip.def the constants. Numbers that overflow stay at
- * UINT64_MAX, so that one look at the sums finds them.
+ * mxfp_engine_estimate() and mxfp_engine_run(): engine.h describes the model, chip.def has the constants. Numbers that
+ * overflow saturate at UINT64_MAX, so that checking the sums once is enough.
  */
 #include "mxfp/engine.h"
 
@@ -20,15 +20,15 @@ static const struct mxfp_engine_chip chips[] = {
 
 enum { N_CHIPS = sizeof chips / sizeof chips[0] };
 
-/* A list's sub-arrays and sums, before anything is written. */
+/* The sub-arrays and sums of a list of products, computed before anything is written. */
 struct sums {
 	const struct mxfp_engine_chip *chip;
-	struct mxfp_engine_chip chip_copy; /* the caller's, if it is of another version */
-	unsigned cores, split; /* sub-arrays a core */
+	struct mxfp_engine_chip chip_copy; /* used if the caller's struct is of another version */
+	unsigned cores, split; /* split: sub-arrays per core */
 	uint64_t cycles, moving, macs, macs_depth, macs_tiles, bytes, ideal_ps;
 };
 
-/* What one product costs on one sub-array. */
+/* The cost of one product on one sub-array. */
 struct cost {
 	enum mxfp_engine_rate rate;
 	uint64_t depth, cycles, moving, load;
@@ -49,7 +49,7 @@ static uint64_t multiply(uint64_t a, uint64_t b)
 	return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
 }
 
-/* a * b / d, rounded down. Of b and d, which are below 2^32, only one is above MEGA. */
+/* Returns a * b / d rounded down. b and d are below 2^32, and at most one is above MEGA: no overflow of a % d * b. */
 static uint64_t scale(uint64_t a, uint64_t b, uint64_t d)
 {
 	return a == UINT64_MAX ? a : add(multiply(a / d, b), a % d * b / d);
@@ -70,7 +70,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* The rate of an operand, or N_RATES. */
+/* Returns the rate of an operand, or N_RATES if the chip has none for it. */
 static enum mxfp_engine_rate operand_rate(const struct mxfp_engine_chip *chip, enum mxfp_format format)
 {
 	enum mxfp_engine_rate rate = N_RATES;
@@ -86,13 +86,13 @@ static enum mxfp_engine_rate operand_rate(const struct mxfp_engine_chip *chip, e
 	return rate != N_RATES && chip->rates[rate].peak_gflop_s != 0 ? rate : N_RATES;
 }
 
-/* The format in which the engine multiplies A. */
+/* Returns the format in which the engine multiplies A. */
 static enum mxfp_format engine_a_format(const struct mxfp_product *p, const struct mxfp_gemm_options *options)
 {
 	return options->a_format != MXFP_FORMAT_F32 ? options->a_format : p->a->format;
 }
 
-/* Bytes of a matrix in memory: numbers, or codes and scales; if it is sparse, what is kept and masks. */
+/* Computes the bytes of a matrix in memory: numbers, or codes and scales; if it is sparse, kept codes and masks. */
 static enum mxfp_status matrix_bytes(const struct mxfp_matrix *x, uint64_t *bytes)
 {
 	struct mxfp_sizes blocks = {0};
@@ -111,7 +111,7 @@ static enum mxfp_status matrix_bytes(const struct mxfp_matrix *x, uint64_t *byte
 	return status;
 }
 
-/* Dense elements of K that one sub-array takes at once. */
+/* Returns the dense elements of K that one sub-array takes at once. */
 static uint64_t depth(const struct sums *s, enum mxfp_engine_rate rate, const struct mxfp_sparsity *sparsity)
 {
 	uint64_t products = s->chip->rates[rate].products;
@@ -121,7 +121,8 @@ static uint64_t depth(const struct sums *s, enum mxfp_engine_rate rate, const st
 	return s->chip->rows / s->split * products;
 }
 
-/* Cycles of `columns` of a tile of W: every group of rows that its banks hold moves past it once for each tile of K. */
+/* Returns the cycles of `columns` columns of W: each group of rows whose sums fit the banks passes once per tile of
+   K. */
 static uint64_t strip_cycles(const struct sums *s, uint64_t m, uint64_t columns)
 {
 	uint64_t group = (uint64_t)s->chip->bank_rows * s->chip->banks / s->split;
@@ -147,7 +148,7 @@ static struct cost product_cost(const struct sums *s, const struct mxfp_product 
 	return cost;
 }
 
-/* The rate of a product, or N_RATES. */
+/* Returns the rate of a product, or N_RATES if the chip cannot multiply these operands. */
 static enum mxfp_engine_rate product_rate(const struct sums *s, const struct mxfp_product *p,
                                           const struct mxfp_gemm_options *options)
 {
@@ -167,7 +168,7 @@ static void add_product(struct sums *s, const struct mxfp_product *p, const stru
 	const uint64_t c_bytes = mxfp_format_get_info(options->c_format)->storage_bytes;
 	const uint64_t peak = (uint64_t)s->chip->rates[rate].peak_gflop_s * s->cores / s->chip->cores;
 
-	/* Every product may stand behind a first load. */
+	/* An upper bound: any product may be the first of its sub-array and wait for its first tile. */
 	s->cycles = add(s->cycles, add(cost.cycles, cost.load));
 	s->moving = add(s->moving, cost.moving);
 	s->macs = add(s->macs, macs);
@@ -182,7 +183,7 @@ static void add_product(struct sums *s, const struct mxfp_product *p, const stru
 	s->ideal_ps = add(s->ideal_ps, scale(multiply(macs, 2), KILO, peak));
 }
 
-/* Adds a product up, or says what is wrong with it. */
+/* Checks a product and adds it to the sums. */
 static enum mxfp_status check_product(struct sums *s, const struct mxfp_product *p,
                                       const struct mxfp_gemm_options *options)
 {
@@ -210,7 +211,7 @@ static enum mxfp_status check_product(struct sums *s, const struct mxfp_product 
 	return MXFP_OK;
 }
 
-/* Whether a chip can be computed with. */
+/* Whether the constants of a chip make sense. */
 static bool is_chip(const struct mxfp_engine_chip *chip)
 {
 	if (chip->cores == 0 || chip->memory_mb_s / chip->cores == 0)
@@ -261,7 +262,7 @@ static enum mxfp_status check(struct sums *s, const struct mxfp_engine *engine, 
 	return status == MXFP_OK && !fits ? MXFP_ERR_SIZE : status;
 }
 
-/* Whether a stands before b in the order of placement. */
+/* Whether a is placed before b: longest first, then by index. */
 static bool before(const struct mxfp_engine_place *a, const struct mxfp_engine_place *b)
 {
 	return a->cycles > b->cycles || (a->cycles == b->cycles && a->product < b->product);
@@ -275,7 +276,7 @@ static void swap(struct mxfp_engine_place *a, struct mxfp_engine_place *b)
 	*b = t;
 }
 
-/* Lets the place at `root` sink in a heap whose top comes last in the order. */
+/* Sifts down the place at `root` in a heap whose top comes last in the order. */
 static void sink(struct mxfp_engine_place *heap, size_t root, size_t n)
 {
 	for (size_t child = 2 * root + 1; child < n; root = child, child = 2 * root + 1) {
@@ -287,7 +288,7 @@ static void sink(struct mxfp_engine_place *heap, size_t root, size_t n)
 	}
 }
 
-/* A heap sort: qsort() may allocate. */
+/* Heapsort, because qsort() may allocate. */
 static void sort(struct mxfp_engine_place *places, size_t n)
 {
 	for (size_t i = n / 2; i-- > 0;)
@@ -308,7 +309,7 @@ static size_t least_busy(const uint64_t *busy, size_t n)
 	return least;
 }
 
-/* Places the sorted products, which hold the cycles of each alone. */
+/* Places the sorted products, whose `cycles` are still without the wait for a first tile. */
 static void place(struct mxfp_engine *engine, const struct sums *s, const struct mxfp_product *products, size_t n)
 {
 	for (size_t i = 0; i < engine->arrays; i++)
@@ -327,7 +328,7 @@ static void place(struct mxfp_engine *engine, const struct sums *s, const struct
 	}
 }
 
-/* Writes the account of products that were checked. */
+/* Fills in the account of checked products. */
 static void account(struct mxfp_engine *engine, const struct sums *s, const struct mxfp_product *products, size_t n,
                     const struct mxfp_gemm_options *options)
 {
@@ -353,7 +354,7 @@ static void account(struct mxfp_engine *engine, const struct sums *s, const stru
 	engine->compute_ps = s->chip->rows == 0 ? 0 : scale(engine->cycles, MEGA, s->chip->clock_mhz);
 }
 
-/* Runs the products, if that is wanted, and writes their account. */
+/* Checks the products, runs them if `runs`, and fills in their account. */
 static enum mxfp_status estimate(const struct mxfp_product *products, size_t n, const struct mxfp_gemm_options *options,
                                  bool runs, void *workspace, size_t workspace_bytes, struct mxfp_engine *engine)
 {

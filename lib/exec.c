@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The caller's threads, or OpenMP where the compiler has it, or one. Pieces are fixed by the caller, so results cannot
-   depend on the number of threads; counts are integers, so neither can their sums, which need no lock. */
+/* Runs the pieces of a call on the caller's threads, on OpenMP's if the compiler has it, or on one. The caller fixes
+   the pieces and counts are integers, so neither results nor counts can depend on the number of threads. */
 #include "exec.h"
 
 #include <stdatomic.h>
@@ -33,9 +33,9 @@ static void run_region(unsigned threads, size_t n, task_function *task, void *ar
 }
 
 /*
- * LLVM's runtime computes in floating point when it starts, which is at the first call of any of its functions, and is
- * trapped there if the caller unmasks exceptions: they are masked meanwhile. A pointer that may change keeps the
- * compiler from inlining the region, whose first call of the runtime clang puts where the function around it begins.
+ * LLVM's runtime starts at the first call of any of its functions and then computes in floating point, which traps if
+ * the caller unmasked exceptions: processors() makes that call with exceptions masked. The volatile pointer keeps the
+ * region from being inlined, because clang moves its first call of the runtime to the start of the enclosing function.
  */
 static void (*const volatile region)(unsigned, size_t, task_function *, void *) = run_region;
 
@@ -49,8 +49,8 @@ static unsigned processors(void)
 	return n;
 }
 
-/* Whether this process is a child of one that used several threads. gcc's runtime waits forever for them there: they
-   are not in the child, but its list of them is. */
+/* Whether this process was forked from one that used several threads. gcc's runtime would wait forever there: the child
+   has no such threads, but it has the runtime's list of them. */
 static bool is_forked(void)
 {
 	static atomic_long first_process;
@@ -59,8 +59,8 @@ static bool is_forked(void)
 	return !atomic_compare_exchange_strong(&first_process, &expected, process) && expected != process;
 }
 
-/* At most as many threads as there are processors and tasks: more would only cost, and the runtime ends the process
-   when it cannot have them. */
+/* Uses at most as many threads as there are processors and tasks: more would only cost, and the runtime ends the
+   process if the system refuses it a thread. */
 static void run_openmp(unsigned threads, size_t n, task_function *task, void *argument)
 {
 	unsigned most = processors();
@@ -106,7 +106,7 @@ enum mxfp_status mxfp_parallel_for(const struct mxfp_exec *exec, size_t n, task_
 	return status;
 }
 
-/* What the pieces of a call share. */
+/* What the tasks of a call share. */
 struct loop {
 	const struct mxfp_kernels *kernels;
 	mxfp_piece *run;
@@ -114,7 +114,7 @@ struct loop {
 	_Atomic uint64_t saturated, overflowed, flushed, nan, inf;
 };
 
-/* Most counts are zero, and a locked addition is as long as the rest of a small call. */
+/* Most counts are zero, and a locked addition would take as long as the rest of a small call. */
 static void add(_Atomic uint64_t *sum, uint64_t count)
 {
 	if (count != 0)

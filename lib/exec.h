@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside a call: where it runs. The one place that knows threads. */
+/* Where the pieces of a call run: the one place that knows about threads. */
 #ifndef MXFP_LIB_EXEC_H
 #define MXFP_LIB_EXEC_H
 
@@ -9,29 +9,29 @@
 #include "mxfp/exec.h"
 #include "mxfp/options.h"
 
-/* A caller's struct mxfp_exec, checked, and the kernels that it may use. */
+/* A caller's checked struct mxfp_exec, and the kernels that it may use. */
 struct mxfp_runner {
 	const struct mxfp_exec *exec;
 	const struct mxfp_kernels *kernels;
-	struct mxfp_exec copy; /* what exec points to if the caller's is of another version */
+	struct mxfp_exec copy; /* what exec points to if the caller's struct is of another version */
 };
 
-/* MXFP_ERR_OPTION: a tier that is none, or an exec of a newer version that asks for more. NULL: {0}. A runner may
-   not be copied. */
+/* Initializes a runner, which must not be copied. exec may be NULL: {0}. MXFP_ERR_OPTION: an unknown tier, or an exec
+   of a newer version with a member set that this one does not know. */
 enum mxfp_status mxfp_runner_init(struct mxfp_runner *runner, const struct mxfp_exec *exec);
 
-/* Does piece `piece` of the work in `context`, adding to counts that no other thread sees. */
+/* Does piece `piece` of the work in `context`, and adds to counts that no other thread sees. */
 typedef void mxfp_piece(const struct mxfp_kernels *kernels, const void *context, size_t piece,
                         struct mxfp_counts *counts);
 
-/* Runs pieces 0 .. n_pieces - 1 in any order and adds what they counted to *counts (NULL: dropped). */
+/* Runs pieces 0 .. n_pieces - 1 in any order and adds their counts to *counts (NULL: dropped). */
 void mxfp_run_pieces(const struct mxfp_runner *runner, size_t n_pieces, mxfp_piece *run, const void *context,
                      struct mxfp_counts *counts);
 
-/* How many tasks at once are worth while: at least 1. */
+/* Returns how many tasks can usefully run at once, at least 1. */
 size_t mxfp_runner_width(const struct mxfp_runner *runner);
 
-/* MXFP_ERR_OPTION: counts of a newer version with more in them. NULL is right. */
+/* Returns MXFP_ERR_OPTION for counts of a newer version with more in them, else MXFP_OK. NULL is allowed. */
 enum mxfp_status mxfp_check_counts(const struct mxfp_counts *counts);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of formats as an array, and look-ups by number and by name. */
+/* The table of formats as an array, with look-up by number and by name. */
 #include "format.h"
 
 #include <string.h>
 
-/* floor(log2) of the largest finite value: its exponent field less the bias. */
+/* floor(log2) of the largest finite value: its exponent field minus the bias. */
 #define EMAX(kind, bits, significand_bits, bias, max_code) \
 	(MXFP_KIND_##kind == MXFP_KIND_FIXED ? (int)(bits)-2 - (significand_bits) \
 	                                     : (int)((uint32_t)(max_code) >> (significand_bits)) - (bias))
@@ -19,7 +19,7 @@ enum {
 #include "format.def"
 };
 
-/* Values must be dense from 0 in row order, for arrays indexed by format. */
+/* Values must be dense from 0 in row order, because arrays are indexed by format. */
 #define MXFP_ELEMENT(id, value, name, kind, bits, exponent_bits, significand_bits, bias, special, max_code) \
 	_Static_assert((value) == ROW_##id, "format.def: value of " name " is not its row number");
 #define MXFP_BLOCK(id, value, name, element, block_length, scale, tensor_scale) \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The number of formats, which callers are not to have compiled in, and what arrays in a format hold. */
+/* The number of formats, which must not be compiled into callers, and the sizes of codes and stride units. */
 #ifndef MXFP_LIB_FORMAT_H
 #define MXFP_LIB_FORMAT_H
 
@@ -12,7 +12,7 @@ enum {
 #include "format.def"
 };
 
-/* Bits of a stored code: blocks have theirs packed. */
+/* Returns the bits of a stored code; in a block format codes are packed. */
 static inline unsigned mxfp_code_bits(enum mxfp_format format)
 {
 	const struct mxfp_format_info *info = mxfp_format_get_info(format);
@@ -20,7 +20,7 @@ static inline unsigned mxfp_code_bits(enum mxfp_format format)
 	return info->kind == MXFP_KIND_BLOCK ? mxfp_format_get_info(info->element)->bits : 8 * info->storage_bytes;
 }
 
-/* What a stride counts, in bytes: numbers, but in a block format bytes. */
+/* Returns the bytes of a stride's unit: a number, or one byte in a block format. */
 static inline size_t mxfp_stride_unit(enum mxfp_format format)
 {
 	const struct mxfp_format_info *info = mxfp_format_get_info(format);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel table: every operation that has more than one implementation is a slot of kernel.def, and the pure
- * function mxfp_kernels_init() fills a table for a set of ISA tiers. A kernel gets a job whose arguments have been
- * checked.
+ * The kernel table, filled by dispatch.c and called by the rest of lib/. Each operation with more than one
+ * implementation is a slot of kernel.def. A kernel gets a job whose arguments have been checked.
  */
 #ifndef MXFP_KERNELS_H
 #define MXFP_KERNELS_H
@@ -21,10 +20,10 @@ struct mxfp_rounding {
 	uint64_t seed, stream; /* of stochastic rounding */
 };
 
-/* A result that the caches will not hold until it is used: an ordinary store would first read what it overwrites. */
+/* A result of this size leaves the caches before it is used: kernels may store past them, which saves reading it. */
 enum { MXFP_PAST_CACHES_BYTES = 32 << 20 };
 
-/* n numbers; number i of the piece is number first_index + i of the tensor. */
+/* Converts n numbers; number i of the piece is number first_index + i of the tensor. */
 struct mxfp_convert_job {
 	enum mxfp_format dst_format, src_format;
 	void *dst;
@@ -36,7 +35,7 @@ struct mxfp_convert_job {
 	bool past_caches;           /* a hint: the whole result is at least MXFP_PAST_CACHES_BYTES long */
 };
 
-/* rows x cols numbers to blocks. Strides are never 0 here: src_stride in elements, the others in bytes. */
+/* Quantizes rows x cols numbers to blocks. Strides are not 0: src_stride is in elements, the others in bytes. */
 struct mxfp_quantize_job {
 	enum mxfp_format format, src_format;
 	size_t rows, cols;
@@ -44,7 +43,7 @@ struct mxfp_quantize_job {
 	size_t src_stride;
 	uint8_t *codes, *scales;
 	size_t codes_stride, scales_stride;
-	uint64_t first_index; /* of element (0, 0); rows follow each other without a gap in the numbering */
+	uint64_t first_index; /* of element (0, 0); element (row, col) has first_index + row * cols + col */
 	struct mxfp_rounding rounding;
 	enum mxfp_rule rule;
 	enum mxfp_recipe recipe;
@@ -66,18 +65,18 @@ struct mxfp_dequantize_job {
 	bool past_caches; /* a hint: the whole result is at least MXFP_PAST_CACHES_BYTES long */
 };
 
-/* Reads n numbers; raises amax, and lowers first_non_finite, which the caller sets first. */
+/* Reads n numbers, raises amax and lowers first_non_finite; the caller initializes both. */
 struct mxfp_scan_job {
 	enum mxfp_format src_format;
 	const void *src;
 	size_t n;
 	uint64_t first_index;
-	uint32_t non_finite_from;  /* magnitude bits from which on a number counts as non-finite: those of Inf, or less */
+	uint32_t non_finite_from;  /* a number with at least these magnitude bits is non-finite: those of Inf, or less */
 	uint32_t amax;             /* binary32 bits of the largest finite magnitude */
 	uint64_t first_non_finite; /* index of the first NaN or Inf */
 };
 
-/* Sparse matrices (mxfp/sparse.h); all strides are in bytes and not 0. Masks that are read have been checked. */
+/* Prunes a matrix (mxfp/sparse.h). All strides are in bytes and not 0. */
 struct mxfp_prune_job {
 	enum mxfp_format format;
 	struct mxfp_sparsity sparsity;
@@ -90,8 +89,8 @@ struct mxfp_prune_job {
 	size_t pruned_stride;
 };
 
-/* Compressing and expanding: of what is dense and what is kept of it, src is the one and dst the other. A row that is
-   expanded gets whole blocks. */
+/* Compresses dense rows to kept codes, or expands kept codes to dense rows of whole blocks. Masks have been checked;
+   all strides are in bytes and not 0. */
 struct mxfp_sparse_job {
 	enum mxfp_format format;
 	struct mxfp_sparsity sparsity;
@@ -119,30 +118,32 @@ struct mxfp_kernels {
 	const struct mxfp_gemm_kernel *gemm[MXFP_GEMM_N_FAMILIES]; /* NULL: the tiers have none */
 };
 
-/* One function a tier: overwrites the slots it has. */
+/* One function per tier: overwrites the slots the tier has. */
 #define MXFP_TIER(id, name, features) void mxfp_kernels_##name(struct mxfp_kernels *table);
 #include "isa.def"
 
-/* Fills the table with the best kernels of the tiers whose bits are set; bit 0 (ref) is always taken as set. */
+/* Fills the table with the best kernels of the tiers whose bits are set in the mask; bit 0 (ref) always counts as
+   set. */
 void mxfp_kernels_init(struct mxfp_kernels *table, uint32_t isa_mask);
 
-/* The table in use unless a call says otherwise: what the machine has and MXFP_ISA allows. */
+/* Returns the table in use unless a call says otherwise: what the machine has and MXFP_ISA allows. */
 const struct mxfp_kernels *mxfp_kernels_get(void);
 
-/* The table of what the machine has up to the tier of that name, whatever MXFP_ISA says; NULL, the name: the one in
-   use. NULL, the result: no tier has that name. */
+/* Returns the table of what the machine has up to the tier of that name, whatever MXFP_ISA says; for a NULL name, the
+   table in use. Returns NULL if no tier has that name. */
 const struct mxfp_kernels *mxfp_kernels_up_to(const char *name);
 
-/* The mask that MXFP_ISA=name leaves of `available`; *status says whether the name is known. NULL or "": all. */
+/* Returns what MXFP_ISA=name leaves of the mask `available` (NULL or "": all); *status says whether the name is
+   known. */
 uint32_t mxfp_isa_ceiling(const char *name, uint32_t available, enum mxfp_status *status);
 
-/* The features of cpu.def that the tier asks for and this machine has not; 0 if it can run. */
+/* Returns the features of cpu.def that the tier needs and this machine lacks; 0 if it can run. */
 uint32_t mxfp_isa_missing(int tier);
 
-/* What a recipe of NVFP4 makes of a tensor's amax once, for all blocks. All are binary32 bits. */
+/* What an NVFP4 recipe computes once per tensor, from its amax, for all blocks. Numbers are binary32 bits. */
 struct mxfp_nvfp4_tensor {
-	uint32_t scale;        /* as it is stored: g, or gs of compressed-tensors */
-	bool divides;          /* numbers are divided by it */
+	uint32_t scale;        /* as stored: g, or gs of compressed-tensors */
+	bool divides;          /* decoded numbers are divided by it */
 	uint32_t reciprocal;   /* fl32(1 / scale) */
 	uint32_t six_scales;   /* fl32(6 * scale) */
 	uint32_t encode;       /* te and 4over6: S_enc; 1 in other recipes */
@@ -150,18 +151,18 @@ struct mxfp_nvfp4_tensor {
 	uint32_t encode_sixth; /* fl32(encode * fl32(1/6)) */
 };
 
-/* Whether numbers are divided by their scales. A zero quotient loses its sign there: compressed-tensors multiplies by
-   sign(quotient), Model Optimizer asks quotient < 0. What only rounds to zero as a code keeps it. */
+/* Whether the recipe divides numbers by their scales. A zero quotient then loses its sign: compressed-tensors
+   multiplies by sign(quotient), Model Optimizer tests quotient < 0. A quotient that rounds to a zero code keeps it. */
 static inline bool mxfp_nvfp4_divides(enum mxfp_recipe recipe)
 {
 	return recipe == MXFP_RECIPE_COMPRESSED_TENSORS || recipe == MXFP_RECIPE_MODELOPT ||
 	       recipe == MXFP_RECIPE_MODELOPT_0_45;
 }
 
-/* The definition (ref/nvfp4.c), in integers; every tier takes these numbers from here. */
+/* The definition of these numbers (ref/nvfp4.c), in integers; every tier takes them from here. */
 struct mxfp_nvfp4_tensor mxfp_nvfp4_tensor_ref(enum mxfp_recipe recipe, uint32_t amax);
 
-/* The scale byte of a block with this amax; of 4over6 the one that puts it at 6. */
+/* Returns the scale byte of a block with this amax; for 4over6, the one that maps amax to 6. */
 uint8_t mxfp_nvfp4_block_scale_ref(enum mxfp_recipe recipe, const struct mxfp_nvfp4_tensor *t, uint32_t amax);
 
 #endif

@@ -128,7 +128,7 @@ enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src, enum mx
 	mxfp_run_pieces(&runner, mxfp_tile_count(b.rows, b.cols), quantize_piece, &job, counts);
 	if (o->first_non_finite == NULL)
 		return MXFP_OK;
-	/* Kernels count every NaN and Inf of the source, but not what becomes Inf on its way through bf16. */
+	/* Kernels count every NaN and Inf of the source, but not what rounding to bf16 makes Inf. */
 	if (!scanned && (counts->nan + counts->inf != counted_before || o->via_bf16)) {
 		uint32_t amax;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp_amax(), and the look through a source that comes before quantizing it. Both results, a largest and a smallest
-   number, are the same in whatever order the pieces deliver them. */
+/* mxfp_amax(), and the scan of a source before it is quantized. The results are a maximum and a minimum, so the order
+   of the pieces does not matter. */
 #include "scan.h"
 
 #include <stdatomic.h>
@@ -9,7 +9,7 @@
 #include "bits.h"
 #include "tile.h"
 
-/* Magnitude bits from which on rounding to bf16 gives Inf: the tie past its largest. */
+/* The smallest magnitude bits that rounding to bf16 makes Inf: the tie above its largest finite value. */
 enum { BF16_OVERFLOW = 0x7F7F8000 };
 
 struct scan {
@@ -78,7 +78,7 @@ enum mxfp_status mxfp_amax(const void *src, enum mxfp_format src_format, size_t 
 		return MXFP_ERR_SIZE;
 	const struct mxfp_quantize_job job = {.src_format = src_format, .rows = 1, .cols = n, .src = src};
 	mxfp_scan(&job, &runner, &largest, &first_non_finite);
-	/* As integers: a comparison of floats takes subnormals for 0 where the caller has set DAZ. */
+	/* Compared as integers, because a comparison of floats takes subnormals for 0 if the caller has set DAZ. */
 	if (largest > mxfp_f32_bits(*amax))
 		*amax = mxfp_f32_from_bits(largest);
 	return MXFP_OK;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Structs that can grow begin with `size_t size`: sizeof of the struct where the caller was compiled, or 0, which is
- * the first version's. A call takes such a struct by MXFP_SIZED() before anything else looks at it. Members that the
- * caller does not have become zero, their default; members that the library does not have must be zero. A member is
- * added at the end, past what was sizeof before, as an older caller's padding may hold anything.
+ * Structs that can grow begin with `size_t size`: sizeof of the struct when the caller was compiled, or 0 for the first
+ * version's. A call passes such a struct through MXFP_SIZED() before reading it. Members that the caller does not have
+ * become zero, their default; members that the library does not have must be zero. A new member goes to the end, past
+ * the old sizeof, because an older caller's padding may hold anything.
  */
 #ifndef MXFP_SIZED_H
 #define MXFP_SIZED_H
@@ -12,13 +12,13 @@
 
 enum { MXFP_SIZED_MOST = 512 };
 
-/* {0} of any struct. */
+/* {0} for any struct. */
 extern const size_t mxfp_zeros[MXFP_SIZED_MOST / sizeof(size_t)];
 
-/* Copies *from, whose size is not 0 or not known, into `to`, of `bytes`; NULL if it cannot be taken. */
+/* Copies *from, a struct of another size, into `to`, which has `bytes` bytes. Returns `to`, or NULL as MXFP_SIZED(). */
 const void *mxfp_copy_sized(void *to, size_t bytes, size_t first, const void *from);
 
-/* `first` is where the members of the first version end. */
+/* The function behind MXFP_SIZED(); `first` is the offset at which the members of the first version end. */
 static inline const void *mxfp_sized(const void *from, void *copy, size_t bytes, size_t first)
 {
 	if (from == NULL)
@@ -30,9 +30,9 @@ static inline const void *mxfp_sized(const void *from, void *copy, size_t bytes,
 }
 
 /*
- * The caller's struct at `from` (NULL: {0}) as the library knows it: the struct itself where both are of one version,
- * which costs nothing, else *copy. NULL: it is smaller than the first version, whose last member is `last`, or an
- * unknown member is not zero.
+ * Returns the caller's struct at `from` (NULL: {0}) as the library knows it: `from` itself if both have one version,
+ * which costs nothing, else `copy`. Returns NULL if it is smaller than the first version, whose last member is `last`,
+ * or if an unknown member is not zero.
  */
 #define MXFP_SIZED(from, copy, last) \
 	((void)((from) == (copy)), (void)sizeof(char[sizeof *(copy) <= MXFP_SIZED_MOST ? 1 : -1]), \

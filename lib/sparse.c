@@ -7,7 +7,7 @@
 #include "exec.h"
 #include "sized.h"
 
-/* Elements in a piece, about; a piece is whole rows. */
+/* About the elements of a piece, which is whole rows. */
 enum { PIECE = 1 << 16 };
 
 static const struct mxfp_sparsity patterns[] = {{4, 16}, {4, 12}, {4, 8}, {2, 8}, {2, 4}, {1, 4}, {1, 2}};
@@ -27,7 +27,7 @@ bool mxfp_is_sparsity(struct mxfp_sparsity sparsity)
 	return false;
 }
 
-/* ceil(count * bits / 8) */
+/* Sets *bytes to ceil(count * bits / 8); false on overflow. */
 static bool bytes_of_bits(size_t count, size_t bits, size_t *bytes)
 {
 	if (!mxfp_multiply(mxfp_divide_up(count, 8), bits, bytes))
@@ -67,7 +67,7 @@ enum mxfp_status mxfp_sparse_size(enum mxfp_format format, struct mxfp_sparsity 
 	return MXFP_OK;
 }
 
-/* Bits of group g of a row of masks; a group has at most 16, in at most 3 bytes. Bits past the row's bytes are 0. */
+/* Returns the bits of group g of a row of masks: at most 16, in at most 3 bytes. Bits past the row's bytes are 0. */
 static uint32_t group_bits(const uint8_t *row, size_t row_bytes, unsigned m, size_t g)
 {
 	size_t bit = g * m;
@@ -93,7 +93,7 @@ bool mxfp_masks_valid(struct mxfp_sparsity sparsity, size_t rows, size_t cols, c
 	const size_t groups = mxfp_divide_up(cols, m), row_bytes = mxfp_divide_up(groups * m, 8);
 
 	if (groups == 0)
-		return true; /* of nothing, and then masks may be NULL, to which C allows not even 0 to be added */
+		return true; /* masks may be NULL then, and C does not even allow 0 to be added to NULL */
 	for (size_t row = 0; row < rows; row++, masks += stride) {
 		uint32_t last = 0;
 
@@ -110,13 +110,13 @@ bool mxfp_masks_valid(struct mxfp_sparsity sparsity, size_t rows, size_t cols, c
 	return true;
 }
 
-/* A call's arguments with strides in bytes, none of them 0, and what they span. */
+/* A call's arguments with strides in bytes, none of them 0, and the bytes they span. */
 struct checked {
 	struct mxfp_sparse sparse;
 	size_t dense_stride, codes, masks, dense;
 };
 
-/* Fills c->sparse's strides and the spans of codes and masks. */
+/* Checks *sparse and fills in c->sparse, with its strides, and the spans of codes and masks. */
 static enum mxfp_status check_sparse(struct checked *c, const struct mxfp_sparse *sparse)
 {
 	struct mxfp_sparse_sizes sizes;
@@ -143,7 +143,7 @@ static enum mxfp_status check_sparse(struct checked *c, const struct mxfp_sparse
 	return MXFP_OK;
 }
 
-/* The stride in bytes and the span of a dense matrix. */
+/* Computes the stride in bytes and the span of a dense matrix. */
 static bool check_dense(const struct mxfp_sparse *s, size_t stride, size_t *stride_bytes, size_t *span)
 {
 	size_t row_bytes;
@@ -165,7 +165,7 @@ static size_t piece_count(size_t rows, size_t cols)
 	return cols == 0 ? 0 : mxfp_divide_up(rows, rows_per_piece(cols));
 }
 
-/* Rows of piece i, from *first. */
+/* Sets *first to the first row of piece i; returns the number of its rows. */
 static size_t piece_rows(size_t rows, size_t cols, size_t i, size_t *first)
 {
 	size_t most = rows_per_piece(cols);
@@ -244,7 +244,7 @@ enum mxfp_status mxfp_sparse_check(const struct mxfp_sparse *sparse)
 	return status == MXFP_OK ? check_masks(&c.sparse) : status;
 }
 
-/* What compressing and expanding check alike. */
+/* The checks that compressing and expanding share. */
 static enum mxfp_status check_both(struct checked *c, const struct mxfp_sparse *sparse, const void *dense,
                                    size_t dense_stride)
 {
@@ -263,7 +263,7 @@ static enum mxfp_status check_both(struct checked *c, const struct mxfp_sparse *
 	return check_masks(s);
 }
 
-/* What compressing and expanding run. */
+/* The work of compressing or expanding, shared by its pieces. */
 struct conversion {
 	struct mxfp_sparse_job job;
 	mxfp_sparse_kernel *kernel;
@@ -285,7 +285,7 @@ static void convert_piece(const struct mxfp_kernels *kernels, const void *contex
 	conversion->kernel(&job);
 }
 
-/* Compresses `dense`, or expands to it; `expanded` is NULL, or dense. */
+/* Compresses `dense` if `expanded` is NULL; else expands to it, and `dense` is the same memory. */
 static enum mxfp_status convert(const struct mxfp_sparse *sparse, const void *dense, void *expanded,
                                 size_t dense_stride, const struct mxfp_exec *exec)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The cut depends on the shape alone, so that no result can depend on the number of threads. */
+/* Cuts a matrix into pieces by its shape alone, so that no result can depend on the number of threads. */
 #include "tile.h"
 
 #include "args.h"
 
-/* Elements in a piece, about: some tens of microseconds at any speed. A multiple of every block length. */
+/* About the elements of a piece: tens of microseconds of work. A multiple of every block length. */
 enum { PIECE = 1 << 16 };
 
 size_t mxfp_tile_count(size_t rows, size_t cols)
