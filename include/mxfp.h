@@ -2,7 +2,7 @@
 /*
  * libmxfp: bit-exact low-precision number formats. This header includes the parts.
  *
- * Example: 64 rows of 4096 floats to MXFP4, scale rule "mse".
+ * Example: quantizes 64 rows of 4096 floats to MXFP4 with scale rule "mse".
  *
  *     struct mxfp_sizes size;
  *     if (mxfp_blocks_size(MXFP_FORMAT_MXFP4, 64, 4096, &size) != MXFP_OK) ...
@@ -11,21 +11,21 @@
  *     enum mxfp_status st = mxfp_quantize(&b, weights, MXFP_FORMAT_F32, 0, NULL);
  *     if (st != MXFP_OK) fprintf(stderr, "%s\n", mxfp_status_text(st));
  *
- * Then W4A8, from 16 rows of 4096 floats x, with workspace of what mxfp_gemm_workspace_size() says:
+ * Then multiplies 16 rows of 4096 floats x by them in W4A8, in a workspace as large as mxfp_gemm_workspace_size() says:
  *
  *     struct mxfp_matrix a = {.format = MXFP_FORMAT_F32, .rows = 16, .cols = 4096, .data = x}, w = mxfp_blocks_matrix(&b);
  *     struct mxfp_product p = {.a = &a, .w = &w, .c = y};
  *     struct mxfp_gemm_options o = {.a_format = MXFP_FORMAT_MXFP8_E4M3};
  *     st = mxfp_gemm(&p, &o, workspace, workspace_bytes);
  *
- * Structs whose first member is `size` may grow at their end in later versions. size is sizeof of the struct in the
- * caller's program, or 0 for that of the first version: so {0} and designated initializers are right for programs that
- * use no later member. A call takes members that the caller does not have as zero, which is always their default, and
- * answers MXFP_ERR_OPTION to members that it does not know itself and that are not zero. NULL options are {0}. Structs
+ * Structs whose first member is `size` may grow at their end in later versions. Set size to sizeof of the struct, or
+ * leave it 0 for the struct of the first version: {0} and designated initializers are right for programs that use no
+ * later member. Members that the caller's struct does not have count as zero, which is always their default; a member
+ * that the library does not know must be zero, else the call returns MXFP_ERR_OPTION. NULL options are {0}. Structs
  * without `size` do not change.
  *
- * Every function may be called from several threads at once: inputs may be shared by calls at the same time; outputs
- * and workspaces must be distinct. No pointer to data needs alignment.
+ * Every function may be called from several threads at once: concurrent calls may share inputs; their outputs and
+ * workspaces must be distinct. No pointer to data needs alignment.
  */
 #ifndef MXFP_H
 #define MXFP_H

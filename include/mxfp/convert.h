@@ -17,15 +17,15 @@
 extern "C" {
 #endif
 
-/* All zero: round to nearest even, saturate, keep -0, use every processor, count nothing. */
+/* All zero: round to nearest even, saturate, keep -0, use all processors, count nothing. */
 struct mxfp_convert_options {
 	size_t size;                /* sizeof(struct mxfp_convert_options), or 0 (mxfp.h) */
 	enum mxfp_round round;
 	enum mxfp_overflow overflow;
 	bool no_negative_zero;      /* -0, and a negative that rounds to zero, give +0 */
 	uint64_t seed;              /* of stochastic rounding: the Philox key */
-	uint64_t stream;            /* counter words 2 and 3: one number a tensor */
-	uint64_t first_index;       /* index of src[0] in the tensor it is a piece of */
+	uint64_t stream;            /* counter words 2 and 3: a different number for each tensor */
+	uint64_t first_index;       /* index of src[0] in the tensor that src is a piece of */
 	struct mxfp_counts *counts; /* added to; NULL: not counted */
 	const struct mxfp_exec *exec; /* NULL: {0} */
 };
@@ -39,10 +39,9 @@ struct mxfp_convert_options {
  * 0, and then the pointers may be NULL. options may be NULL: {0}.
  *
  * NaN stays NaN with its sign: the canonical code in an 8-bit format, the top payload bits and the quiet bit in a
- * wider one. A format without NaN gives +max for it, ue4m3 7F and e8m0 FF, as any negative does in these two. Inf
- * clamps to +-max (sat) or becomes Inf or else NaN (ovf). Subnormals are kept, and so is -0 but in int8, e8m0 and
- * ue4m3, which have none. A source in e8m0, int8 or any float format is exact in binary32, so all pairs are defined by
- * the binary32 case.
+ * wider one. In a format without NaN it becomes +max; in ue4m3 it becomes 7F and in e8m0 FF, as does any negative. Inf
+ * clamps to +-max (sat), or becomes Inf, or NaN if there is no Inf (ovf). Subnormals are kept, and so is -0 except in
+ * int8, e8m0 and ue4m3, which have none. Every source is exact in binary32, so the binary32 case defines all pairs.
  *
  * MXFP_ERR_NULL; MXFP_ERR_FORMAT: not an element format; MXFP_ERR_OPTION: an enum out of range, exec->isa;
  * MXFP_ERR_SIZE: n or first_index + n overflows; MXFP_ERR_OVERLAP.

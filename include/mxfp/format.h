@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Formats and their facts, made from format.def: element formats (one number a code) and block formats (elements that
-   share a scale). doc/numerics.md, sections 1, 3 and 4, defines them. */
+/* Formats and their properties, made from format.def: element formats (one number per code) and block formats (elements
+   that share a scale). doc/numerics.md, sections 1, 3 and 4, defines them. */
 #ifndef MXFP_FORMAT_H
 #define MXFP_FORMAT_H
 
@@ -16,7 +16,7 @@ extern "C" {
 #endif
 
 /* MXFP_FORMAT_F32, ... MXFP_FORMAT_MXFP4, ...: the rows of format.def. Values are dense from 0, so a loop until
-   mxfp_format_get_info() is NULL has them all. */
+   mxfp_format_get_info() returns NULL visits them all. */
 enum mxfp_format {
 #define MXFP_ELEMENT(id, value, name, kind, bits, exponent_bits, significand_bits, bias, special, max_code) \
 	MXFP_FORMAT_##id = (value),
@@ -26,8 +26,8 @@ enum mxfp_format {
 
 enum mxfp_kind {
 	MXFP_KIND_FLOAT,    /* sign, exponent, significand; subnormals; signed zero */
-	MXFP_KIND_UFLOAT,   /* the same with the sign bit spare: 0 when encoded, ignored when decoded */
-	MXFP_KIND_FIXED,    /* two's complement integer times 2^-significand_bits; one zero; the lowest code is not made */
+	MXFP_KIND_UFLOAT,   /* the same without a sign: its bit is 0 when encoded, ignored when decoded */
+	MXFP_KIND_FIXED,    /* two's complement times 2^-significand_bits; one zero; the lowest code is never produced */
 	MXFP_KIND_EXPONENT, /* 2^(code - bias): no sign, no zero */
 	MXFP_KIND_BLOCK     /* elements of `element`, block_length of them sharing a scale of `scale` */
 };
@@ -38,7 +38,7 @@ enum mxfp_special {
 	MXFP_SPECIAL_IEEE  /* the top exponent holds Inf (significand 0) and NaN */
 };
 
-/* Facts of one format. In a block format the fields from special to storage_bytes are 0: ask for its element. */
+/* Properties of a format. In a block format the fields from special to storage_bytes are 0: ask for its element's. */
 struct mxfp_format_info {
 	const char *name;
 	enum mxfp_format format;
@@ -46,22 +46,22 @@ struct mxfp_format_info {
 	enum mxfp_special special;
 	unsigned bits;             /* of one code */
 	unsigned exponent_bits;
-	unsigned significand_bits; /* stored ones, without the hidden bit */
+	unsigned significand_bits; /* as stored, without the hidden bit */
 	int bias;
 	int emax;                  /* exponent of the largest finite value: floor(log2 max) */
 	uint32_t max_code;         /* code of the largest finite value */
 	unsigned storage_bytes;    /* of one unpacked code: 1, 2 or 4 */
 	enum mxfp_format element;  /* block formats: the element; element formats: itself */
 	enum mxfp_format scale;    /* block formats: format of a block's scale */
-	unsigned block_length;     /* elements a scale; 1 in an element format */
-	bool tensor_scale;         /* one more binary32 scale for the whole tensor */
+	unsigned block_length;     /* elements per scale; 1 in an element format */
+	bool tensor_scale;         /* whether the whole tensor has a binary32 scale besides */
 };
 
-/* Facts of a format, or NULL if the number is no format. */
+/* Returns the properties of a format, or NULL if there is no format of that number. */
 MXFP_API const struct mxfp_format_info *mxfp_format_get_info(enum mxfp_format format);
 
-/* Finds a format by name or alias ("mxfp4", "e4m3fn"; exact, lower case). MXFP_ERR_NULL; MXFP_ERR_FORMAT if no format
-   has that name, and then *format is untouched. */
+/* Finds a format by name or alias ("mxfp4", "e4m3fn"; exact, lower case). MXFP_ERR_NULL; MXFP_ERR_FORMAT: no format has
+   that name, and *format is unchanged. */
 MXFP_API enum mxfp_status mxfp_format_from_name(const char *name, enum mxfp_format *format);
 
 #ifdef __cplusplus

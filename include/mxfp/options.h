@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The choices a caller has, as enums made from option.def, their names, and the counts that conversions report. In each
- * enum the value 0 is the default.
+ * The caller's choices as enums made from option.def, their names, and the counts that conversions report. In each enum
+ * the value 0 is the default.
  */
 #ifndef MXFP_OPTIONS_H
 #define MXFP_OPTIONS_H
@@ -22,8 +22,8 @@ enum mxfp_round {
 #include "option.def"
 };
 
-/* MXFP_OVERFLOW_SAT, ...: what lies past the largest finite value. bf16, f16, tf32 and f32 always overflow; a format
-   with neither Inf nor NaN always saturates. */
+/* MXFP_OVERFLOW_SAT, ...: what becomes of values past the largest finite one. bf16, f16, tf32 and f32 always
+   overflow; a format with neither Inf nor NaN always saturates. */
 enum mxfp_overflow {
 #define MXFP_OVERFLOW(id, value, name, meaning) MXFP_OVERFLOW_##id = (value),
 #include "option.def"
@@ -35,7 +35,7 @@ enum mxfp_rule {
 #include "option.def"
 };
 
-/* MXFP_RECIPE_TE, ...: whose NVFP4 (section 4). */
+/* MXFP_RECIPE_TE, ...: whose arithmetic makes NVFP4's scales (section 4). */
 enum mxfp_recipe {
 #define MXFP_RECIPE(id, value, name, meaning) MXFP_RECIPE_##id = (value),
 #include "option.def"
@@ -53,7 +53,7 @@ enum mxfp_acc {
 #include "option.def"
 };
 
-/* The enums above, for the functions below. */
+/* Names the enums above for the functions below. */
 enum mxfp_option {
 	MXFP_OPTION_ROUND,
 	MXFP_OPTION_OVERFLOW,
@@ -63,26 +63,26 @@ enum mxfp_option {
 	MXFP_OPTION_ACC
 };
 
-/* Name of value `value` of an option, as the command spells it ("rceil"), or NULL if there is no such value. Values
-   are dense from 0, so a loop until NULL lists them all. */
+/* Returns the name of a value of an option, as the command spells it ("rceil"), or NULL if there is no such value.
+   Values are dense from 0, so a loop until NULL visits them all. */
 MXFP_API const char *mxfp_option_name(enum mxfp_option option, int value);
 
-/* One phrase of English for a value, or NULL if there is none. */
+/* Returns the meaning of a value in one English phrase, or NULL if there is no such value. */
 MXFP_API const char *mxfp_option_meaning(enum mxfp_option option, int value);
 
-/* Finds a value by name (exact, lower case) and stores it. MXFP_ERR_NULL; MXFP_ERR_OPTION if no value has that name,
-   and then *value is untouched. */
+/* Finds a value by name (exact, lower case). MXFP_ERR_NULL; MXFP_ERR_OPTION: no value has that name, and *value is
+   unchanged. */
 MXFP_API enum mxfp_status mxfp_option_from_name(enum mxfp_option option, const char *name, int *value);
 
-/* What happened to the elements of a call. A call adds to the numbers, so the caller zeroes them first. Of a block
-   that became NaN as a whole only nan, inf and what via_bf16 made Inf are counted. */
+/* What happened to the elements of a call. A call adds to the counts, so the caller zeroes them first. In a block that
+   became NaN as a whole, only nan, inf and what via_bf16 made Inf are counted. */
 struct mxfp_counts {
 	size_t size;         /* sizeof(struct mxfp_counts), or 0 (mxfp.h) */
-	uint64_t saturated;  /* finite and past max after rounding, or Inf, that became +-max; in blocks an Inf that policy
-	                        saturate replaces is such a finite number */
-	uint64_t overflowed; /* finite that became Inf or NaN: MXFP_OVERFLOW_OVF, via_bf16, a negative in a format without
-	                        sign */
-	uint64_t flushed;    /* nonzero that became zero */
+	uint64_t saturated;  /* became +-max: finite numbers past max after rounding, and Inf; in blocks, an Inf that policy
+	                        saturate replaces counts as such a finite number */
+	uint64_t overflowed; /* finite numbers that became Inf or NaN: MXFP_OVERFLOW_OVF, via_bf16, a negative in a format
+	                        without sign */
+	uint64_t flushed;    /* nonzero numbers that became zero */
 	uint64_t nan;        /* NaN in the source */
 	uint64_t inf;        /* Inf in the source */
 };

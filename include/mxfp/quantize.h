@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Block formats: MX (32 elements and an E8M0 scale) and NVFP4 (16 and UE4M3, and a tensor scale). doc/numerics.md,
-   sections 3 and 4. */
+/* Quantizing to and from block formats: MX (32 elements share an E8M0 scale) and NVFP4 (16 share a UE4M3 scale, and the
+   tensor has one more). doc/numerics.md, sections 3 and 4. */
 #ifndef MXFP_QUANTIZE_H
 #define MXFP_QUANTIZE_H
 
@@ -20,11 +20,11 @@ extern "C" {
 #endif
 
 /*
- * A matrix of rows x cols elements in a block format, in memory that the caller owns. Blocks run along a row; a row
- * whose length is no multiple of the block is padded with zeros to whole blocks.
+ * A matrix of rows x cols elements in a block format, in memory that the caller owns. Blocks run along rows; a row
+ * whose length is not a multiple of the block is padded with zeros to whole blocks.
  *
- * Codes lie row-major as a little-endian bit stream: element 2i of a 4-bit format in the low nibble, 4 codes of a 6-bit
- * format in 3 bytes, each row from a byte boundary. Scales lie row-major, one byte a block.
+ * Codes lie row-major as a little-endian bit stream: element 2i of a 4-bit format is in the low nibble, 4 codes of a
+ * 6-bit format are 3 bytes, and each row starts at a byte boundary. Scales lie row-major, one byte per block.
  */
 struct mxfp_blocks {
 	size_t size;          /* sizeof(struct mxfp_blocks), or 0 (mxfp.h) */
@@ -34,11 +34,11 @@ struct mxfp_blocks {
 	size_t codes_stride;  /* bytes from a row to the next; 0: rows follow each other without a gap */
 	void *scales;
 	size_t scales_stride; /* likewise */
-	float tensor_scale;   /* formats with one: set by mxfp_quantize() */
+	float tensor_scale;   /* set by mxfp_quantize() if the format has one */
 	bool tensor_scale_divides; /* likewise: decoded elements are divided by tensor_scale instead of multiplied */
 };
 
-/* Blocks as a matrix to be read, by mxfp_dequantize() or a product: all of it, the tensor scale included. */
+/* Returns blocks as a matrix for mxfp_dequantize() or a product, tensor scale included. */
 static inline struct mxfp_matrix mxfp_blocks_matrix(const struct mxfp_blocks *blocks)
 {
 	struct mxfp_matrix matrix;
@@ -67,12 +67,12 @@ struct mxfp_sizes {
 	size_t codes_bytes, scales_bytes; /* rows times the above */
 };
 
-/* Gives the sizes for rows x cols elements (either may be 0). MXFP_ERR_NULL; MXFP_ERR_FORMAT: no block format;
+/* Computes the sizes for rows x cols elements (either may be 0). MXFP_ERR_NULL; MXFP_ERR_FORMAT: not a block format;
    MXFP_ERR_SIZE: they overflow size_t. */
 MXFP_API enum mxfp_status mxfp_blocks_size(enum mxfp_format format, size_t rows, size_t cols,
                                            struct mxfp_sizes *size);
 
-/* All zero: rule mse, recipe te, round to nearest even, propagate NaN, keep -0, every processor, count nothing. */
+/* All zero: rule mse, recipe te, round to nearest even, propagate NaN, keep -0, use all processors, count nothing. */
 struct mxfp_quantize_options {
 	size_t size;                     /* sizeof(struct mxfp_quantize_options), or 0 (mxfp.h) */
 	enum mxfp_rule rule;             /* MX formats */
@@ -81,31 +81,30 @@ struct mxfp_quantize_options {
 	enum mxfp_non_finite non_finite;
 	bool no_negative_zero;           /* as in mxfp_convert_options */
 	bool via_bf16;                   /* MX formats: round each element to bf16 (rne) first, as Trainium3 does; what
-	                                    becomes Inf by that is treated as Inf and counted as
-	                                    overflowed */
+	                                    becomes Inf is treated as Inf and counted as overflowed */
 	uint64_t seed, stream;           /* as in mxfp_convert_options */
 	uint64_t first_index;            /* index of element (0, 0) in the tensor that the matrix is a piece of */
-	const float *tensor_amax;        /* NVFP4: largest finite magnitude of the whole tensor (mxfp_amax); NULL: of src.
-	                                    0: the tensor scale is 1 */
+	const float *tensor_amax;        /* NVFP4: largest finite magnitude of the whole tensor (mxfp_amax), 0: the tensor
+	                                    scale is 1; NULL: that of src */
 	uint64_t *first_non_finite;      /* under every policy, set to the index of the first NaN or Inf, first_index
-	                                    included, and left as it is if there is none; NULL: not wanted */
+	                                    included; unchanged if there is none; NULL: not wanted */
 	struct mxfp_counts *counts;      /* added to; NULL: not counted */
 	const struct mxfp_exec *exec;    /* NULL: {0} */
 };
 
 /*
- * Quantizes rows x cols numbers to dst->format. src is f32, bf16 or f16; src_stride is the distance of rows in elements
- * (0: cols). options may be NULL: {0}. Writes whole blocks: the codes and the scales, and dst->tensor_scale and
- * tensor_scale_divides where the format has a tensor scale. Gaps that strides leave are not written.
+ * Quantizes rows x cols numbers to dst->format. src is f32, bf16 or f16; its rows are src_stride elements apart (0:
+ * cols). options may be NULL: {0}. Writes the codes and scales of whole blocks, and dst->tensor_scale and
+ * tensor_scale_divides if the format has a tensor scale. Gaps that strides leave are not written.
  *
  * An element becomes round(x / scale), saturating: in the MX formats from the exact quotient, in NVFP4 from the
- * binary32 that the recipe's operations make of it (doc/numerics.md, section 4). A block of zeros has scale byte 00
- * (NVFP4: the recipe's). A block with a NaN or Inf follows options->non_finite. Under `mse` the squared error is the
- * sum that doc/numerics.md, section 3, defines. The tensor scale of NVFP4 is made from finite values only.
+ * binary32 that the recipe's operations give (doc/numerics.md, section 4). A block of zeros has scale byte 00 (NVFP4:
+ * the recipe's). A block with a NaN or Inf follows options->non_finite. Under `mse` the squared error is the sum that
+ * doc/numerics.md, section 3, defines. The tensor scale of NVFP4 comes from finite values only.
  *
- * Policy `error` looks through src before anything is written. Who can drop what was written does better with
- * `propagate` and first_non_finite, which without a NaN or Inf reads src once (with via_bf16, or for NVFP4 without
- * tensor_amax, twice).
+ * Policy `error` scans src before anything is written. If what was written can be discarded, `propagate` with
+ * first_non_finite is faster: without a NaN or Inf it reads src once (twice with via_bf16, or for NVFP4 without
+ * tensor_amax).
  *
  * No alignment is required. src, codes and scales may not overlap each other.
  * MXFP_ERR_NULL; MXFP_ERR_FORMAT; MXFP_ERR_OPTION: an enum out of range, rounding other than rne with recipe ggml,
@@ -119,7 +118,7 @@ MXFP_API enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src
  * Decodes src, a dense matrix in a block format, into rows x cols numbers of dst_format (f32, bf16 or f16), rows
  * dst_stride elements apart (0: cols). exec may be NULL.
  *
- * MX: fl32(code * 2^s), which is exact but for overflow to Inf, then rounded to nearest even if dst_format is not f32.
+ * MX: fl32(code * 2^s), exact except for overflow to Inf, then rounded to nearest even if dst_format is not f32.
  * NVFP4: (code * scale) * tensor_scale, or / tensor_scale, each operation rounded to binary32. A NaN scale gives
  * 7FC00000; padding is not written.
  *
@@ -129,8 +128,8 @@ MXFP_API enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src
 MXFP_API enum mxfp_status mxfp_dequantize(const struct mxfp_matrix *src, void *dst, enum mxfp_format dst_format,
                                           size_t dst_stride, const struct mxfp_exec *exec);
 
-/* Raises *amax to the largest finite magnitude among n numbers of src_format (f32, bf16 or f16) if that is larger; the
-   caller starts with +0 and leaves it to these calls. exec may be NULL. MXFP_ERR_NULL (src may be NULL when n is 0);
+/* Raises *amax to the largest finite magnitude among n numbers of src_format (f32, bf16 or f16) if that is larger. The
+   caller sets *amax to +0 before the first call. exec may be NULL. MXFP_ERR_NULL (src may be NULL if n is 0);
    MXFP_ERR_FORMAT; MXFP_ERR_OPTION: exec->isa; MXFP_ERR_SIZE. */
 MXFP_API enum mxfp_status mxfp_amax(const void *src, enum mxfp_format src_format, size_t n, float *amax,
                                     const struct mxfp_exec *exec);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Structured sparsity n:m: of every m neighbors along a row, n are kept. doc/numerics.md, section 7. */
+/* Structured sparsity n:m: of every m consecutive elements of a row, n are kept. doc/numerics.md, section 7. */
 #ifndef MXFP_SPARSE_H
 #define MXFP_SPARSE_H
 
@@ -15,21 +15,21 @@
 extern "C" {
 #endif
 
-/* n of every m elements are kept. n = m = 0: dense. */
+/* Of every m elements n are kept. n = m = 0: dense. */
 struct mxfp_sparsity {
 	unsigned n, m;
 };
 
-/* Pattern i, counted from 0, of those that the library knows (4:16, 4:12, 4:8, 2:8, 2:4, 1:4, 1:2), or NULL. */
+/* Returns pattern i, from 0, of those that the library knows (4:16, 4:12, 4:8, 2:8, 2:4, 1:4, 1:2), or NULL. */
 MXFP_API const struct mxfp_sparsity *mxfp_sparsity_pattern(size_t i);
 
 /*
- * A sparse matrix in memory that the caller owns. Groups of m elements start at the first of a row; a short last group
- * is padded with +0. Of every group exactly n elements are kept, zeros too if it comes to that.
+ * A sparse matrix in memory that the caller owns. Groups of m elements start at the first element of a row; a short
+ * last group is padded with +0. Exactly n elements of every group are kept, zeros among them if need be.
  *
- * Kept codes follow each other as the format's codes do in a dense row: in a block format as a little-endian bit
- * stream, else as an array. Masks have m bits a group, bit i for element i, from the low bit. Each row of either starts
- * at a byte boundary; spare bits are 0. Block formats: blocks and scales are those of the dense matrix.
+ * Kept codes lie as the format's codes do in a dense row: in a block format as a little-endian bit stream, else as an
+ * array. Masks have m bits per group, bit i for element i, from the low bit. Each row of codes or masks starts at a
+ * byte boundary; spare bits are 0. In a block format, blocks and scales are those of the dense matrix.
  */
 struct mxfp_sparse {
 	size_t size;                  /* sizeof(struct mxfp_sparse), or 0 (mxfp.h) */
@@ -48,19 +48,19 @@ struct mxfp_sparse_sizes {
 	size_t codes_bytes, masks_bytes; /* rows times the above */
 };
 
-/* Gives the sizes for rows x cols elements (either may be 0). MXFP_ERR_NULL; MXFP_ERR_FORMAT: no format;
-   MXFP_ERR_OPTION: a pattern that the library does not know; MXFP_ERR_SIZE: they overflow size_t. */
+/* Computes the sizes for rows x cols elements (either may be 0). MXFP_ERR_NULL; MXFP_ERR_FORMAT: not a format;
+   MXFP_ERR_OPTION: an unknown pattern; MXFP_ERR_SIZE: they overflow size_t. */
 MXFP_API enum mxfp_status mxfp_sparse_size(enum mxfp_format format, struct mxfp_sparsity sparsity, size_t rows,
                                            size_t cols, struct mxfp_sparse_sizes *sizes);
 
 /*
  * Makes the masks of a matrix of numbers in masks->format (f32, bf16 or f16), rows src_stride numbers apart (0: cols);
- * masks->codes is not looked at. Kept are the n largest magnitudes of a group: magnitude bits as integers, so -0 = +0
- * and NaN is above Inf; of equal ones the first. exec may be NULL.
+ * masks->codes is ignored. Keeps the n largest magnitudes of a group, and of equal ones the first. Magnitude bits are
+ * compared as integers, so -0 = +0 and NaN is above Inf. exec may be NULL.
  *
- * pruned, if it is not NULL, becomes the matrix with +0 for every number that is not kept, rows pruned_stride numbers
- * apart (0: cols). It may be src, with the same stride. Prune first and quantize what is left: a block's scale comes
- * from what is kept.
+ * pruned, if not NULL, becomes the matrix with +0 for every number that is not kept, with rows pruned_stride numbers
+ * apart (0: cols). It may be src, with the same stride. Prune before quantizing, so that a block's scale comes from the
+ * numbers that are kept.
  *
  * No alignment is required, and gaps that strides leave are not written.
  * MXFP_ERR_NULL; MXFP_ERR_FORMAT; MXFP_ERR_OPTION: an unknown pattern, exec->isa; MXFP_ERR_SIZE: overflow, or a
@@ -71,22 +71,22 @@ MXFP_API enum mxfp_status mxfp_sparse_prune(const struct mxfp_sparse *masks, voi
                                             const struct mxfp_exec *exec);
 
 /*
- * Checks masks that come from elsewhere; sparse->codes is not looked at. Errors as above, and MXFP_ERR_MASK: a group
- * has not n bits, or bits past the row other than those of padding that mxfp_sparse_prune() keeps (the last group, of
- * r < n elements, has its n lowest bits), or a spare bit is set.
+ * Checks masks that come from elsewhere; sparse->codes is ignored. Errors as above, and MXFP_ERR_MASK: a group does not
+ * have n bits, has bits past the row other than for the padding that mxfp_sparse_prune() keeps (a last group of r < n
+ * elements has its n lowest bits), or a spare bit is set.
  */
 MXFP_API enum mxfp_status mxfp_sparse_check(const struct mxfp_sparse *sparse);
 
 /*
- * Copies the codes that sparse->masks names from a dense matrix to sparse->codes; padding that is kept becomes code 0.
- * dense_stride is as sparse->codes_stride, of dense rows: whole blocks in a block format. exec may be NULL.
+ * Copies the codes that sparse->masks selects from a dense matrix to sparse->codes; kept padding becomes code 0.
+ * dense_stride is in the unit of sparse->codes_stride; dense rows are whole blocks in a block format. exec may be NULL.
  *
  * Errors as above; masks are checked before anything is written.
  */
 MXFP_API enum mxfp_status mxfp_sparse_compress(const struct mxfp_sparse *sparse, const void *dense,
                                                size_t dense_stride, const struct mxfp_exec *exec);
 
-/* The inverse: writes the dense matrix with code 0 for what was not kept, and for the padding of blocks. Errors as
+/* The inverse: writes the dense matrix, with code 0 for what was not kept and for the padding of blocks. Errors as
    above. */
 MXFP_API enum mxfp_status mxfp_sparse_expand(const struct mxfp_sparse *sparse, void *dense, size_t dense_stride,
                                              const struct mxfp_exec *exec);
