@@ -70,8 +70,8 @@ struct mxfp_engine_place {
 
 /*
  * The account. Sub-array i works for busy[i] / cycles of the time; over all sub-arrays, rows move for `moving` cycles.
- * Of the macs_tiles slots for products that moving rows pass, only `macs` are filled: macs / macs_depth where K is not a
- * multiple of the depth, times macs_depth / macs_tiles where N is not a multiple of 128. Model FLOP utilization is
+ * Of the macs_tiles slots for products that moving rows pass, only `macs` are filled: macs / macs_depth if K is not a
+ * multiple of the depth, times macs_depth / macs_tiles if N is not a multiple of 128. Model FLOP utilization is
  * ideal_ps / max(compute_ps, memory_ps).
  */
 struct mxfp_engine {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Large enough that the allocator's own overhead vanishes, small enough for a file with one tensor. */
+/* Large enough to hide the allocator's overhead, small enough for a file with one tensor. */
 enum { CHUNK_BYTES = 16384, ALIGNMENT = 8 };
 
 struct arena_chunk {
@@ -15,7 +15,7 @@ struct arena_chunk {
 	uint64_t bytes[];
 };
 
-/* Puts a chunk for at least `n` bytes in front. */
+/* Adds a chunk for at least `n` bytes, as the newest. */
 static int grow(struct arena *arena, size_t n)
 {
 	size_t capacity = n > CHUNK_BYTES ? n : CHUNK_BYTES;
@@ -28,7 +28,7 @@ static int grow(struct arena *arena, size_t n)
 	return 0;
 }
 
-/* `n` bytes, not aligned. */
+/* Returns `n` bytes, unaligned, or NULL. */
 static void *take(struct arena *arena, size_t n)
 {
 	if ((arena->chunk == NULL || n > arena->capacity - arena->used) && grow(arena, n) != 0)
@@ -42,7 +42,7 @@ void *arena_take(struct arena *arena, size_t n)
 {
 	size_t used = (arena->used + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 
-	/* The capacity of a chunk made for one long string need not be aligned; then nothing is left in it. */
+	/* A chunk made for one long string may have an unaligned capacity; then nothing is left in it. */
 	arena->used = used < arena->capacity ? used : arena->capacity;
 	return take(arena, n);
 }

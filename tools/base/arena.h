@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Many small allocations that live and die together, at the cost of their bytes. */
+/* Many small allocations that are freed together, for the readers of files; they cost little more than their bytes. */
 #ifndef TOOLS_BASE_ARENA_H
 #define TOOLS_BASE_ARENA_H
 
@@ -10,10 +10,10 @@ struct arena {
 	size_t used, capacity;     /* bytes of the newest */
 };
 
-/* `n` bytes aligned for any 8-byte type, or NULL. A zeroed arena is empty. */
+/* Returns `n` bytes aligned for any 8-byte type, or NULL. A zeroed arena is empty. */
 void *arena_take(struct arena *arena, size_t n);
 
-/* A copy of the string, or NULL. */
+/* Returns a copy of the string, or NULL. */
 char *arena_string(struct arena *arena, const char *string);
 
 void arena_free(struct arena *arena);

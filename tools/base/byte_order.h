@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers in files are little-endian, in memory as the machine has them. */
+/* Converts numbers between files, which are little-endian, and memory. */
 #ifndef TOOLS_BASE_BYTE_ORDER_H
 #define TOOLS_BASE_BYTE_ORDER_H
 
 #include <stddef.h>
 
-/* Turns n words of 1, 2, 4 or 8 bytes from the machine's byte order into little-endian, or back; in place. */
+/* Converts n words of 1, 2, 4 or 8 bytes from the machine's byte order to little-endian, or back, in place. */
 void little_endian(void *words, size_t n, unsigned word_bytes);
 
 #endif

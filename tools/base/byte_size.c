@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sizes in bytes on the command line, such as 64M. */
+/* Parses sizes in bytes on the command line, such as 64M. */
 #include "config.h"
 
 #include "base/byte_size.h"

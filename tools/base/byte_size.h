@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 
-/* Reads a number of bytes: decimal, with K, M, G or T behind it for 2^10, 2^20, 2^30 or 2^40; not 0. `where` is for the
-   error's text. EXIT_USAGE. */
+/* Parses a number of bytes: decimal, not 0, optionally followed by K, M, G or T for 2^10, 2^20, 2^30 or 2^40. `where`
+   is for the error's text. EXIT_USAGE. */
 int byte_size_parse(const char *text, const char *where, uint64_t *bytes, struct error *error);
 
 #endif

@@ -15,7 +15,7 @@ static const char *const begins[] = {
 	[COLOR_NOTE] = "\033[36m",
 };
 
-/* NO_COLOR counts unless it is empty (no-color.org). A stream in memory has no descriptor. */
+/* Whether words are colored. An empty NO_COLOR does not count (no-color.org); a stream in memory has no descriptor. */
 static bool is_colored(FILE *file)
 {
 	const char *none = getenv("NO_COLOR"), *terminal = getenv("TERM");

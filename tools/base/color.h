@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Color of words on a terminal. Elsewhere, with NO_COLOR in the environment or on a dumb terminal all is plain text. */
+/* Colors words on a terminal. All is plain text elsewhere, with NO_COLOR set, or on a dumb terminal. */
 #ifndef TOOLS_BASE_COLOR_H
 #define TOOLS_BASE_COLOR_H
 
@@ -7,7 +7,7 @@
 
 enum color { COLOR_HEADING, COLOR_ERROR, COLOR_WARNING, COLOR_NOTE };
 
-/* What is printed before a word on that stream, and after it: empty unless it is a terminal. */
+/* Return what to print before and after a word on that stream; empty if it is plain text. */
 const char *color_begin(FILE *file, enum color color);
 const char *color_end(FILE *file);
 

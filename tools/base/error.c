@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Error texts. Names out of files end up in them, so nothing that could steer a terminal passes. */
+/* Formats error texts. They contain names from files, so nothing that could control a terminal passes. */
 #include "config.h"
 
 #include "base/error.h"

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How the command reports failure. A function that can fail returns an exit code, 0 for success, and on failure
- * puts one line into a struct error that its caller owns. main() alone prints it, as "mxfp: TEXT".
+ * How the command reports failure. A function that can fail returns an exit code, 0 for success, and on failure puts
+ * one line into a struct error that its caller owns. Only main() prints it, as "mxfp: TEXT".
  */
 #ifndef TOOLS_BASE_ERROR_H
 #define TOOLS_BASE_ERROR_H
 
 enum exit_code {
 	EXIT_OK = 0,
-	EXIT_CHECK = 1,  /* a check that was asked for failed: tensors differ, a limit is missed */
-	EXIT_USAGE = 2,  /* the command line */
-	EXIT_INPUT = 3,  /* what a file holds */
+	EXIT_CHECK = 1,  /* a requested check failed: tensors differ, a limit is missed */
+	EXIT_USAGE = 2,  /* the command line is wrong */
+	EXIT_INPUT = 3,  /* the contents of a file are wrong */
 	EXIT_IO = 4,     /* the system refused to read or write */
 	EXIT_MEMORY = 5, /* memory ran out */
 	EXIT_SIGNAL = 128 /* plus the signal's number */
@@ -28,7 +28,7 @@ int fail(struct error *error, int code, const char *format, ...) __attribute__((
 int fail_tensor(struct error *error, const char *path, const char *tensor, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* fail(EXIT_MEMORY) with the one text for it. */
+/* fail(EXIT_MEMORY) with the text for it. */
 int fail_memory(struct error *error);
 
 /* fail(EXIT_IO) with "PATH: WHAT: strerror(errno)"; an empty path shows as ''. */

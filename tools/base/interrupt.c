@@ -11,7 +11,7 @@ static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
 
 enum { N_SIGNALS = sizeof numbers / sizeof numbers[0] };
 
-static struct sigaction before[N_SIGNALS]; /* the first hold */
+static struct sigaction before[N_SIGNALS]; /* the actions that the first hold replaced */
 static unsigned n_holds;
 static volatile sig_atomic_t caught;
 
@@ -33,7 +33,7 @@ void interrupt_hold(void)
 {
 	struct sigaction action = {.sa_handler = note};
 
-	/* No SA_RESTART: a read from a terminal or a pipe ends too. */
+	/* No SA_RESTART: a signal also ends a read from a terminal or a pipe. */
 	sigemptyset(&action.sa_mask);
 	if (n_holds++ > 0)
 		return;

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Signals. SIGINT, SIGTERM and SIGHUP end the process at once, as they end any other, whatever it computes or waits
- * for. Only while something stands on the disk that has to go first are they held: noted, for loops to ask after and
- * for main() to die of. So a command needs to know nothing of signals but to build its outputs by output.h.
+ * Signals. SIGINT, SIGTERM and SIGHUP normally end the process at once. They are held only while an unfinished output
+ * is on the disk: noted, so that loops can check for them, the output is removed, and main() dies of the signal. A
+ * command that builds its outputs by output.h need not know more of signals.
  */
 #ifndef TOOLS_BASE_INTERRUPT_H
 #define TOOLS_BASE_INTERRUPT_H
 
 #include "base/error.h"
 
-/* Has SIGPIPE and SIGXFSZ ignored, so that a closed pipe and a size limit are errors of write(). Called once by
+/* Ignores SIGPIPE and SIGXFSZ, so that a closed pipe and a size limit become errors of write(). Called once by
    main(). */
 void interrupt_prepare(void);
 
-/* Holds signals until as many releases; what the parent had ignored (nohup) stays ignored. Called by one thread. */
+/* Holds signals until as many releases; signals that the parent ignored (nohup) stay ignored. Called by one thread. */
 void interrupt_hold(void);
 void interrupt_release(void);
 
-/* 0, or EXIT_SIGNAL + number with the error text set, if a signal was held. Loops that build an output call it once a
-   piece, more than once a second. */
+/* Returns EXIT_SIGNAL + number and sets the error text if a signal was held, else 0. Loops that build an output call it
+   for every piece, more than once a second. */
 int interrupt_check(struct error *error);
 
-/* Dies of the signal that interrupt_check() told, so that the parent knows: a shell ends its loop after Ctrl-C only if
-   the command died of it. Returns if the code tells of none. */
+/* Dies of the signal that interrupt_check() reported, so that the parent knows: a shell ends its loop after Ctrl-C only
+   if the command died of it. Returns if the code is not that of a signal. */
 void interrupt_die(int code);
 
 #endif

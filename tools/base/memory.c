@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The memory that the process uses, for --mem. */
+/* Measures the memory that the process uses, for --mem. */
 #include "config.h"
 
 #include "base/memory.h"

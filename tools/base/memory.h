@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* Bytes that the command holds now: what was allocated, and an allowance for its code and stacks. Where the C library
-   does not tell, the most that it has held so far. */
+/* Returns the bytes that the process holds now: what is allocated, and an allowance for code and stacks. If the C
+   library cannot tell, the most that it has held so far. */
 uint64_t memory_used(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls of the library that cannot fail, because their arguments were checked before. */
+/* For calls of the library that cannot fail because their arguments were checked before. */
 #ifndef TOOLS_BASE_MUST_SUCCEED_H
 #define TOOLS_BASE_MUST_SUCCEED_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Near misses by edit distance: insertions, deletions, replacements and swaps of neighbours (optimal string
-   alignment). Capital letters count as small ones. */
+/* Finds near misses by edit distance: insertions, deletions, replacements and swaps of neighbours (optimal string
+   alignment), ignoring case. */
 #include "config.h"
 
 #include "base/nearest.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Longest word that is compared. Names of tensors and files are rarely longer. A directory is not searched further. */
+/* The longest word that is compared; most names are shorter. The most entries of a directory that are searched. */
 enum { LENGTH_MAX = 127, ENTRIES_MAX = 10000 };
 
 static size_t least(size_t a, size_t b)
@@ -25,7 +25,7 @@ static bool same(char a, char b)
 	return tolower((unsigned char)a) == tolower((unsigned char)b);
 }
 
-/* The three rows of the distance table that the recurrence looks at: rows[0] is the oldest. */
+/* Returns the edit distance. Keeps the three rows of the table that the recurrence uses; rows[0] is the oldest. */
 static size_t distance(const char *a, size_t a_length, const char *b, size_t b_length)
 {
 	size_t rows[3][LENGTH_MAX + 1];
@@ -53,7 +53,7 @@ void nearest_offer(struct nearest *nearest, const char *candidate)
 	if (length > LENGTH_MAX || candidate_length > LENGTH_MAX)
 		return;
 	size_t d = distance(nearest->word, length, candidate, candidate_length);
-	/* A third of the letters wrong is a typing error; more is another word. */
+	/* Up to a third of the letters wrong counts as a typing error, more as another word. */
 	if (d <= (length + 2) / 3 && (nearest->best == NULL || d < nearest->distance)) {
 		nearest->best = candidate;
 		nearest->distance = d;

@@ -10,9 +10,9 @@
 enum option_kind {
 	OPTION_FLAG,      /* bool: set to true */
 	OPTION_STRING,    /* const char * */
-	OPTION_LIST,      /* struct string_list: may be repeated */
+	OPTION_LIST,      /* struct string_list: the option may be repeated */
 	OPTION_UNSIGNED,  /* uint64_t, decimal or 0x... */
-	OPTION_THREADS,   /* unsigned, 0: one a processor */
+	OPTION_THREADS,   /* unsigned, 0: one per processor */
 	OPTION_ELEMENT,   /* enum mxfp_format, an element format */
 	OPTION_BLOCK,     /* enum mxfp_format, a block format */
 	OPTION_ROUND,     /* int: a value of that enum of option.def */
@@ -22,7 +22,7 @@ enum option_kind {
 	OPTION_NON_FINITE,
 	OPTION_ACC,
 	OPTION_LAYOUT,    /* int: an index of layouts[] */
-	OPTION_HEADING,   /* no option: `help` heads those that follow */
+	OPTION_HEADING,   /* not an option: `help` is a heading for those that follow */
 	OPTION_END
 };
 
@@ -34,7 +34,7 @@ struct string_list {
 	const char *items[STRING_LIST_MAX];
 };
 
-/* Stands for "none" where a format is to be had. */
+/* Stands for "none" in place of a format. */
 #define OPTION_FORMAT_NONE ((enum mxfp_format)-1)
 
 #endif

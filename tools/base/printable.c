@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Length of the UTF-8 sequence at `s` and its code point; 0 if it is not valid UTF-8. */
+/* Returns the length of the UTF-8 sequence at `s` and sets its code point; 0 if it is not valid UTF-8. */
 static size_t decode(const unsigned char *s, uint32_t *point)
 {
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -23,7 +23,7 @@ static size_t decode(const unsigned char *s, uint32_t *point)
 	return *point >= least[length] && *point <= 0x10ffff ? length : 0;
 }
 
-/* Controls, the line and paragraph separators, and what changes the direction of text. */
+/* Whether the character is a control, a line or paragraph separator, or changes the direction of text. */
 static bool steers(uint32_t point)
 {
 	return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0x61c || point == 0x200e ||
@@ -31,7 +31,7 @@ static bool steers(uint32_t point)
 	       (point >= 0xd800 && point < 0xe000);
 }
 
-/* Bytes of the character at `in`, at least 1, and whether it may be shown. */
+/* Returns the bytes of the character at `in`, at least 1, and sets whether it may be shown. */
 static size_t measure(const char *in, bool *shown)
 {
 	uint32_t point = 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Names come from files and command lines; printed as they are they could steer a terminal. */
+/* Makes names from files and command lines safe to print: as they are, they could control a terminal. */
 #ifndef TOOLS_BASE_PRINTABLE_H
 #define TOOLS_BASE_PRINTABLE_H
 
 #include <stdio.h>
 
-/* Replaces by '?', in place: control characters, what changes the direction of text, and bytes that are no UTF-8. */
+/* Replaces by '?', in place: controls, characters that change the direction of text, and bytes that are not UTF-8. */
 void make_printable(char *text);
 
 /* Prints a text with the same replacements and returns its length in characters. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The progress line: overwritten in place with \r, short enough for 80 columns. */
+/* The progress line: redrawn in place with \r, and short enough for 80 columns. */
 #include "config.h"
 
 #include "base/progress.h"

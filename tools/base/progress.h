@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One line on a terminal while long work runs: bytes done and in all, rate, time left. Silent when stderr is no
+/* One line on a terminal while long work runs: bytes done, bytes in all, rate, time left. Silent if stderr is not a
    terminal or `quiet` is set. */
 #ifndef TOOLS_BASE_PROGRESS_H
 #define TOOLS_BASE_PROGRESS_H
@@ -9,7 +9,7 @@
 
 struct progress {
 	const char *verb;      /* "quantizing" */
-	uint64_t total, done;  /* bytes; total 0: not known */
+	uint64_t total, done;  /* bytes; total 0: unknown */
 	bool shown;
 	double started, drawn; /* seconds, monotonic */
 };

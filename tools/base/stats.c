@@ -15,7 +15,7 @@ static void add_excluded(struct stats *s, double a, double b)
 	s->excluded++;
 }
 
-/* Of two numbers; fmax(), which looks for NaN, is a call. */
+/* Returns the larger of two numbers. fmax() would be a call, because it handles NaN. */
 static double larger(double a, double b)
 {
 	return b > a ? b : a;

@@ -16,8 +16,8 @@
  * are NaN.
  *
  * Each term is computed in binary64 (a difference of two binary32 numbers is rounded to it, rarely
- * inexact), and each sum is a plain one in element order, so the sums do not depend on the pieces
- * in which the elements are added.
+ * inexact). Sums are plain and in element order, so they do not depend on the pieces in which the
+ * elements are added.
  */
 #ifndef TOOLS_BASE_STATS_H
 #define TOOLS_BASE_STATS_H
@@ -29,8 +29,8 @@
 struct stats {
 	uint64_t n;             /* pairs measured */
 	uint64_t excluded;      /* pairs with a NaN or Inf */
-	uint64_t unequal;       /* pairs, excluded ones too, of different values; -0 equals +0, NaN equals NaN */
-	uint64_t first_unequal; /* position of the first such pair among all added; only if unequal > 0 */
+	uint64_t unequal;       /* pairs of different values, excluded ones included; -0 equals +0, NaN equals NaN */
+	uint64_t first_unequal; /* index of the first such pair among all added; only if unequal > 0 */
 	double signal;          /* sum a^2 */
 	double noise;           /* sum (b - a)^2 */
 	double measured;        /* sum b^2 */
@@ -45,10 +45,10 @@ void stats_add(struct stats *stats, const float *source, const float *measured, 
 /* The same for binary64 numbers, of magnitude at most 2^500 so that no square overflows. */
 void stats_add_double(struct stats *stats, const double *source, const double *measured, size_t n);
 
-/* Adds the sums and counts of another set of pairs, as if it followed (but the sums are added as two numbers). */
+/* Adds the sums and counts of another set of pairs, as if its pairs followed; each sum is added as one number. */
 void stats_merge(struct stats *total, const struct stats *part);
 
-/* The quotients above. */
+/* Return the quotients above. */
 double stats_sqnr(const struct stats *stats);
 double stats_relative_error(const struct stats *stats);
 double stats_cosine(const struct stats *stats);

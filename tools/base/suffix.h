@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* Length of what stands before the suffix; 0 if the name ends otherwise or has nothing before it. */
+/* Returns the length of the name before the suffix; 0 if it ends otherwise or there is nothing before it. */
 size_t suffix_stem(const char *name, const char *suffix);
 
 #endif

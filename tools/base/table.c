@@ -8,7 +8,7 @@
 #include "base/color.h"
 #include "base/printable.h"
 
-/* A cell of its own memory, or NULL. */
+/* Returns the malloc'ed text of a cell, or NULL. */
 static char *format_cell(const char *format, va_list arguments)
 {
 	va_list again;
@@ -50,7 +50,7 @@ void table_cell(struct table *table, const char *format, ...)
 		table->cells[table->n_cells++] = cell;
 }
 
-/* Characters of UTF-8: all bytes but continuation bytes. */
+/* Counts the characters of UTF-8: all bytes except continuation bytes. */
 static size_t width(const char *cell)
 {
 	size_t n = 0;
@@ -66,7 +66,7 @@ static void repeat(FILE *file, char c, size_t n)
 		putc(c, file);
 }
 
-/* Prints column `column` of every row's width; the rule below the heading tells Markdown the alignment. */
+/* Prints a row, each cell padded to its column's width. The rule below the heading tells Markdown the alignment. */
 static void print_row(const struct table *table, size_t row, const size_t *widths, FILE *file)
 {
 	for (size_t column = 0; column < table->n_columns; column++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tables in Markdown whose columns are aligned, so that they can be read on a terminal as well. */
+/* Markdown tables with aligned columns, so that they can also be read on a terminal. */
 #ifndef TOOLS_BASE_TABLE_H
 #define TOOLS_BASE_TABLE_H
 
@@ -12,13 +12,13 @@
 /* The caller sets the first two; the first row of cells is the heading. */
 struct table {
 	size_t n_columns;
-	size_t n_left;    /* columns from the left that are aligned to the left; the others to the right */
+	size_t n_left;    /* the first n_left columns are aligned to the left, the others to the right */
 	size_t n_cells, capacity;
 	char **cells;
 	bool out_of_memory;
 };
 
-/* Adds a cell. Bars, which would end it, and what printable.h names become '?'. */
+/* Adds a cell. '|', which would end it, and the characters that printable.h names become '?'. */
 void table_cell(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Prints whole rows and a blank line, and releases the cells. EXIT_MEMORY. */
