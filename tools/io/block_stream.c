@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The work of mxfp blocks: pieces of rows in bounded memory, a long row in parts at block boundaries. */
+/* Quantizes and dequantizes streams in pieces of whole rows; a long row is cut at block boundaries. */
 #include "config.h"
 
 #include "io/block_stream.h"
@@ -15,7 +15,7 @@ static const char *format_name(enum mxfp_format format)
 	return mxfp_format_get_info(format)->name;
 }
 
-/* Sets the shape of the next piece for the numbers that a buffer may hold, and its sizes as blocks. */
+/* Sets the shape of the next piece to what a buffer may hold, and returns its sizes as blocks. */
 static struct mxfp_sizes next_piece(struct block_stream *stream)
 {
 	struct mxfp_sizes size = {0};
@@ -75,12 +75,12 @@ static struct mxfp_blocks piece_blocks(const struct block_stream *stream)
 	};
 }
 
-/* Quantizes the piece; without rows this only makes the tensor scale. `name` is for messages. */
+/* Quantizes the piece; if it has no rows, this only sets the tensor scale. `name` is for messages. */
 static int quantize_piece(struct block_stream *stream, const char *name, struct error *error)
 {
 	struct mxfp_blocks piece = piece_blocks(stream);
 	uint64_t first = UINT64_MAX;
-	const bool refuses = stream->non_finite == MXFP_NON_FINITE_ERROR; /* a piece, of which nothing is written then */
+	const bool refuses = stream->non_finite == MXFP_NON_FINITE_ERROR; /* nothing of a refused piece is written */
 	const struct mxfp_quantize_options options = {
 		.rule = (enum mxfp_rule)stream->rule,
 		.recipe = (enum mxfp_recipe)stream->recipe,
@@ -122,7 +122,7 @@ int block_stream_tensor_scale(struct block_stream *stream, struct error *error)
 	return quantize_piece(stream, "", error);
 }
 
-/* Reads numbers for the piece that next_piece() has set; at the end there may be fewer rows, even none. */
+/* Reads numbers for the piece that next_piece() has set; at the end of the input there may be fewer rows, or none. */
 static int read_numbers(struct block_stream *stream, const struct source *source, struct error *error)
 {
 	const unsigned width = mxfp_format_get_info(stream->number_format)->storage_bytes;
@@ -135,7 +135,7 @@ static int read_numbers(struct block_stream *stream, const struct source *source
 	if (got % width != 0)
 		return fail(error, EXIT_INPUT, "%s: its end is not a whole %s number: %zu of %u bytes", source->name,
 		            format_name(stream->number_format), got % width, width);
-	/* Inside a row that is worked on in parts, the end of the input comes too early even between two parts. */
+	/* In a row that is processed in parts, the input must not end between two parts either. */
 	if (got % row_bytes != 0 || (got == 0 && stream->col != 0))
 		return fail(error, EXIT_INPUT,
 		            "%s: %" PRIu64 " numbers are not a whole number of rows of %" PRIu64 " (--cols)",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rows of raw numbers of any amount, to and from the codes and scales of a block format, in bounded memory. */
+/* The work of `mxfp blocks`: any number of rows of raw numbers to and from codes and scales, in bounded memory. */
 #ifndef TOOLS_IO_BLOCK_STREAM_H
 #define TOOLS_IO_BLOCK_STREAM_H
 
@@ -8,7 +8,7 @@
 #include "mxfp/format.h"
 #include "mxfp/options.h"
 
-/* Numbers worked on at a time, at most; whole blocks of every format. */
+/* The most numbers worked on at a time: whole blocks of every format. */
 enum { BLOCK_STREAM_PIECE = 1 << 18 };
 
 struct block_stream {
@@ -18,22 +18,22 @@ struct block_stream {
 	int rule, recipe, round, non_finite;    /* values of option.def */
 	bool no_negative_zero, via_bf16;
 	uint64_t seed, stream_number;
-	unsigned threads;                       /* at most, 0: one a processor */
-	float amax;                             /* formats with a tensor scale: of the whole input */
+	unsigned threads;                       /* the most, 0: one per processor */
+	float amax;                             /* of the whole input, for formats with a tensor scale */
 	float tensor_scale;                     /* set by encoding, used by decoding */
 	bool tensor_scale_divides;
 	struct progress progress;               /* started */
-	/* What has been done. */
+	/* Done so far. */
 	uint64_t n;                             /* numbers */
 	struct mxfp_counts counts;
-	/* The piece at hand. */
-	size_t rows, piece_cols;                /* a row longer than a piece is worked on in parts */
-	uint64_t col;                           /* where in its row it starts */
+	/* The current piece. */
+	size_t rows, piece_cols;                /* a row longer than a piece is processed in parts */
+	uint64_t col;                           /* the column at which it starts */
 	void *numbers;
 	uint8_t *codes, *scales;
 };
 
-/* Takes the memory for one piece. EXIT_MEMORY. */
+/* Allocates the memory for one piece. EXIT_MEMORY. */
 int block_stream_begin(struct block_stream *stream, struct error *error);
 
 /* Releases it. */
@@ -43,8 +43,8 @@ void block_stream_end(struct block_stream *stream);
    twice; EXIT_INPUT: it is not a whole number of rows; EXIT_IO. */
 int block_stream_amax(struct block_stream *stream, const struct source *source, struct error *error);
 
-/* Sets the tensor scale that the recipe makes of stream->amax, and whether it divides. EXIT_USAGE: the recipe does not
-   take the rounding. */
+/* Sets the tensor scale that the recipe computes from stream->amax, and whether it divides. EXIT_USAGE: the recipe does
+   not support the rounding. */
 int block_stream_tensor_scale(struct block_stream *stream, struct error *error);
 
 /* Quantizes the whole source to codes (sinks[0]) and scales (sinks[1]). EXIT_INPUT, EXIT_USAGE, EXIT_IO. */

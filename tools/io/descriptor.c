@@ -36,7 +36,7 @@ int descriptor_open(const char *path, int *fd, uint64_t *size_bytes, struct erro
 {
 	struct stat status;
 
-	/* Opening a device can have effects, so its kind is looked at before, and again on what was opened. */
+	/* Opening a device can have side effects, so the kind is checked before opening, and again on what was opened. */
 	if (stat(path, &status) != 0)
 		return nearest_fail_open(path, error);
 	int code = refuse_special(path, status.st_mode, error);

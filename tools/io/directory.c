@@ -32,8 +32,8 @@ char *directory_member(const char *directory, const char *name)
 	return path;
 }
 
-/* The names of files that were copied into an output besides those that mxfp makes, as its config.json has them; NULL
-   if that says nothing of the kind. EXIT_MEMORY. */
+/* Reads the names of the files that were copied into an output from its config.json; *carried is NULL if it has none.
+   EXIT_MEMORY. */
 static int read_carried(const char *path, json_t **carried, struct error *error)
 {
 	char *config = directory_member(path, CONFIG_FILE);
@@ -120,13 +120,13 @@ int directory_remove(const char *path)
 	while ((name = directory_next(directory)) != NULL)
 		if (strcmp(name, CONFIG_FILE) != 0)
 			removed = unlinkat(dirfd(directory), name, 0) == 0 && removed;
-	/* It says which of the others are ours, so after a crash it must not be the one that is missing. */
+	/* Removed last: it says which other files are ours, so a crash must not leave them without it. */
 	removed = (unlinkat(dirfd(directory), CONFIG_FILE, 0) == 0 || errno == ENOENT) && removed;
 	closedir(directory);
 	return removed ? rmdir(path) : -1;
 }
 
-/* Opens a new file, or an old one's place, for writing. */
+/* Opens a file for writing, new or replacing one. */
 static int open_copy(const char *path)
 {
 	return unlink(path) != 0 && errno != ENOENT ? -1 : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Elements of a float tensor as binary32 numbers, read in small pieces, and numbers of every dtype as binary64. */
+/* Reads elements of a float tensor as binary32 numbers, in small pieces, and decodes every dtype to binary64. */
 #include "config.h"
 
 #include "io/elements.h"
@@ -11,7 +11,7 @@
 #include "io/ggml_q8.h"
 #include "mxfp/convert.h"
 
-enum { PIECE = 4096 }; /* elements read at once, so that the stack holds them */
+enum { PIECE = 4096 }; /* elements read at once; they fit the stack */
 
 bool elements_are_float(enum dtype dtype)
 {
@@ -62,7 +62,7 @@ static bool is_signed(enum dtype dtype)
 	return dtype == DTYPE_I8 || dtype == DTYPE_I16 || dtype == DTYPE_I32 || dtype == DTYPE_I64;
 }
 
-/* Element i of a little-endian stream of words of `bits` bits, 64 at most; those of fewer than 8 may straddle bytes. */
+/* Returns element i of a little-endian stream of words of `bits` bits, at most 64; those below 8 may straddle bytes. */
 static uint64_t word_at(const unsigned char *bytes, size_t i, unsigned bits)
 {
 	size_t first = i * bits / 8, end = (i * bits + bits + 7) / 8;
@@ -98,7 +98,7 @@ static void decode_f64(const unsigned char *bytes, double *x, size_t n)
 	}
 }
 
-/* Codes of an element format: put into the words that mxfp_convert() takes. */
+/* Decodes codes of an element format, by putting them into the words that mxfp_convert() takes. */
 static void decode_floats(enum dtype dtype, const unsigned char *bytes, double *x, size_t n)
 {
 	const struct mxfp_convert_options options = {.exec = &(struct mxfp_exec){.threads = 1}};

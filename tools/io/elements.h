@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Elements of tensors as numbers, whatever type the file stores. */
+/* Reads elements of tensors as numbers, whatever type the file stores. */
 #ifndef TOOLS_IO_ELEMENTS_H
 #define TOOLS_IO_ELEMENTS_H
 
@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "io/file.h"
 
-/* True for F32, BF16, F16 (each exact in binary32) and F64 (rounded to nearest even). */
+/* Whether the dtype is F32, BF16, F16 (each exact in binary32) or F64 (rounded to nearest even). */
 bool elements_are_float(enum dtype dtype);
 
 /* Reads `n` elements of such a tensor from element `first` on. EXIT_IO, EXIT_INPUT. */
@@ -18,13 +18,13 @@ int elements_read(const struct file *file, const struct tensor *tensor, uint64_t
                   struct error *error);
 
 /* Elements of any numeric dtype as binary64 numbers: exact but for 64-bit integers past 2^53. */
-enum { VALUES_PIECE = 4096 }; /* elements at most at once; whole bytes and blocks in every dtype */
+enum { VALUES_PIECE = 4096 }; /* the most elements at once; whole bytes and blocks in every dtype */
 
-/* False for complex numbers, for blocks but Q8_0, and for the dtypes whose codes this program does not know
-   (F8_E4M3FNUZ, F8_E5M2FNUZ). */
+/* Whether values_decode() takes the dtype: not complex numbers, no blocks except Q8_0, and not F8_E4M3FNUZ and
+   F8_E5M2FNUZ, whose codes the library does not know. */
 bool values_are_known(enum dtype dtype);
 
-/* Bytes of n elements, which are whole blocks, and of which the last byte may be partly used. */
+/* Returns the bytes of n elements, which are whole blocks; the last byte may be partly used. */
 size_t values_bytes(enum dtype dtype, size_t n);
 
 /* Decodes n <= VALUES_PIECE elements of a known dtype from the bytes of a file. */

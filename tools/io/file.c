@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of dtypes, and what is the same for files of every format. formats.c, which opens them, has the table of
-   formats. */
+/* The table of dtypes, and what files of every format share. formats.c has the table of formats and opens files. */
 #include "config.h"
 
 #include "io/file.h"
@@ -111,7 +110,7 @@ const char *file_sort_names(const char **names, size_t n)
 	return NULL;
 }
 
-/* By their data; a tensor without data before the one that begins there; then by name, so that the order is one. */
+/* Orders tensors by their data, one without data before the one that begins there; then by name, for one order. */
 static int compare_places(const void *a, const void *b)
 {
 	const struct tensor *left = a, *right = b;

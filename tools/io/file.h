@@ -3,7 +3,7 @@
  * Tensor files: one struct for readers and one for writers, whatever the file format. A format is a row in
  * formats.c and a source file file_<format>.c; no other file knows its name.
  *
- * Data are never read whole: file_read() reads a range of one tensor's bytes, file_write() writes one.
+ * Data are never read whole: file_read() reads a range of one tensor's bytes, writer_write() writes one.
  */
 #ifndef TOOLS_IO_FILE_H
 #define TOOLS_IO_FILE_H
@@ -24,22 +24,22 @@ enum dtype {
 struct dtype_info {
 	const char *name;
 	unsigned bits;           /* of a block */
-	unsigned block_elements; /* 1: the dtype has no blocks; else its data are opaque here, and whole in a row */
+	unsigned block_elements; /* 1: the dtype has no blocks; else its data are opaque here, and rows are whole blocks */
 	bool numeric;            /* `format` says what the codes mean */
 	enum mxfp_format format;
 };
 
 const struct dtype_info *dtype_info(enum dtype dtype);
 
-/* Bits of an element: with blocks, on average. */
+/* Returns the bits of an element, on average if the dtype has blocks. */
 double dtype_bits(enum dtype dtype);
 
-/* The dtype of that name, or N_DTYPES. */
+/* Returns the dtype of that name, or N_DTYPES. */
 enum dtype dtype_from_name(const char *name);
 
-/* Turns `n` bytes of numbers, whole ones, from the file's little-endian order into the host's, or back. file_read()
-   and writer_write() move bytes as they are. Nothing happens on a little-endian host, or to numbers of up to 8
-   bits, or to blocks. */
+/* Converts `n` bytes of whole numbers from the file's little-endian order to the host's, or back; file_read() and
+   writer_write() move bytes as they are. Does nothing on a little-endian host, to numbers of up to 8 bits, or to
+   blocks. */
 void dtype_swap(enum dtype dtype, void *bytes, size_t n);
 
 /* A tensor as a file describes it. Offsets are relative to the file's data section. */
@@ -48,19 +48,19 @@ struct tensor {
 	enum dtype dtype;
 	unsigned rank;
 	const uint64_t *shape;
-	bool by_columns;      /* of a matrix: its data are column after column; file_check_rows() keeps such out */
+	bool by_columns;      /* the data of a matrix are column after column; file_check_rows() refuses such files */
 	uint64_t offset, size; /* bytes */
 };
 
-/* Number of elements: the product of the shape, known not to overflow in a tensor of an open file or writer. */
+/* Returns the number of elements: the product of the shape, which does not overflow in an open file or writer. */
 uint64_t tensor_elements(const struct tensor *tensor);
 
-/* Bytes of the data, by shape and dtype; false if they overflow, even with one dimension of 0 left out, or if they
-   are not whole, or rows are no whole blocks. */
+/* Computes the bytes of the data from shape and dtype; false if they overflow, dimensions of 0 left out, if they are
+   not whole, or if rows are not whole blocks. */
 bool tensor_size(const struct tensor *tensor, uint64_t *size);
 
-/* The matrix that a tensor is for block formats: the last dimension is cols, all others together are rows; a tensor
-   of rank 0 or 1 is one row. */
+/* Returns the shape of a tensor as a matrix for block formats: the last dimension is cols, all others together are
+   rows; a tensor of rank 0 or 1 is one row. */
 void tensor_matrix(const struct tensor *tensor, uint64_t *rows, uint64_t *cols);
 
 struct metadata {
@@ -69,18 +69,18 @@ struct metadata {
 
 /* An open tensor file. Tensors are in the order of their data. */
 struct file {
-	char *path;                     /* its own copy */
+	char *path;                     /* a copy of the caller's */
 	const struct file_format *format;
 	int fd;
 	uint64_t size_bytes;
 	size_t n_tensors;
 	struct tensor *tensors;
-	const struct tensor **by_name;  /* the same, in the order of strcmp() */
+	const struct tensor **by_name;  /* the same, sorted by strcmp() */
 	size_t n_metadata;
 	struct metadata *metadata; /* in the order of the file */
 	uint64_t header_bytes;     /* where the data section starts */
 	uint64_t data_bytes;
-	void *state;               /* the format's own */
+	void *state;               /* private to the format */
 };
 
 enum { FILE_PROBE_BYTES = 16 };
@@ -90,65 +90,65 @@ struct writer;
 struct file_format {
 	const char *name;
 	const char *suffix;                                /* ".safetensors" */
-	/* Whether the first bytes, zeros after the end of a shorter file, look like the format. */
+	/* Whether the first bytes look like the format; zeros follow the end of a shorter file. */
 	bool (*probe)(const unsigned char first[FILE_PROBE_BYTES]);
-	/* Fills in all but path, format, fd and size_bytes, which are set. file.c closes after a failure. */
+	/* Fills in all except path, format, fd and size_bytes, which are set. file_open() cleans up after a failure. */
 	int (*open)(struct file *file, struct error *error);
 	void (*close)(struct file *file);                  /* frees the state; tensors and metadata are file.c's */
-	/* Writing through struct writer, or both NULL. Tensors have their sizes; the order may change, and offsets and
-	   header_bytes are set: EXIT_INPUT, EXIT_MEMORY. */
+	/* For writing by struct writer; both are NULL if the format cannot be written. Sets offsets and header_bytes of
+	   tensors whose sizes are set, and may reorder them. EXIT_INPUT, EXIT_MEMORY. */
 	int (*lay_out)(struct writer *writer, struct error *error);
-	/* Writes all that is not data: EXIT_IO, EXIT_MEMORY. */
+	/* Writes everything that is not data. EXIT_IO, EXIT_MEMORY. */
 	int (*finish)(const struct writer *writer, struct error *error);
 };
 
 /* The formats, NULL last: for --help. */
 extern const struct file_format *const file_formats[];
 
-/* The format that a file's name tells by its suffix, or NULL. */
+/* Returns the format whose suffix a file's name has, or NULL. */
 const struct file_format *file_format_named(const char *path);
 
-/* For formats: sorts the names, and tells one that stands among them twice, or NULL. */
+/* For formats: sorts the names, and returns one that occurs twice, or NULL. */
 const char *file_sort_names(const char **names, size_t n);
 
-/* For formats: sorts the tensors by their data, makes by_name, and refuses a name that stands twice. */
+/* For formats: sorts the tensors by their data, fills by_name, and refuses a name that occurs twice. */
 int file_sort_tensors(struct file *file, struct error *error);
 
-/* Opens a file, whose format its name or first bytes tell, and checks everything that can be checked without
+/* Opens a file, finds its format by its name or first bytes, and checks everything that can be checked without
    reading the data. Only regular files are opened. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
 int file_open(struct file *file, const char *path, struct error *error);
 
-/* Releases what file_open() took; a zeroed struct is fine. */
+/* Releases what file_open() took; the struct may be zeroed. */
 void file_close(struct file *file);
 
 /* Reads `n` bytes of a tensor from its byte `from` on. EXIT_IO; EXIT_INPUT if the file has become shorter. */
 int file_read(const struct file *file, const struct tensor *tensor, uint64_t from, void *buffer, size_t n,
               struct error *error);
 
-/* EXIT_INPUT if a tensor is by_columns: for whoever reads rows. */
+/* Returns EXIT_INPUT if a tensor is by_columns. Called before reading rows. */
 int file_check_rows(const struct file *file, struct error *error);
 
-/* The tensor of that name, or NULL. */
+/* Returns the tensor of that name, or NULL. */
 const struct tensor *file_find(const struct file *file, const char *name);
 
-/* Value of a metadata key, or NULL. */
+/* Returns the value of a metadata key, or NULL. */
 const char *file_metadata(const struct file *file, const char *key);
 
 /*
- * A file being written. The caller fills the first part; writer_open() lays the tensors out as their format wants
- * it, which may sort them. Then every tensor's bytes are written in any order, and writer_close() checks that all
- * were, writes the header with the metadata's present values, and syncs.
+ * A file being written. The caller fills in the first part; writer_open() lays out the tensors as the format requires,
+ * which may reorder them. Then every tensor's bytes are written in any order, and writer_close() checks that all were,
+ * writes the header with the metadata's current values, and syncs.
  */
 struct writer {
 	const char *path;
 	const struct file_format *format; /* NULL: safetensors */
-	const struct file *source;        /* NULL, or the file that this one is made from, for formats whose headers have
-	                                     more than tensors and metadata: GGUF carries it along */
+	const struct file *source;        /* NULL, or the file that this one is made from: GGUF copies what its header has
+	                                     besides tensors and metadata */
 	size_t n_tensors;
 	struct tensor *tensors;     /* name, dtype, shape; no name twice */
 	size_t n_metadata;
 	struct metadata *metadata;  /* values may change until writer_close(), their lengths may not */
-	bool reopen;                /* continue a file that a writer of the same tensors and metadata has left */
+	bool reopen;                /* continue a file that a writer of the same tensors and metadata left */
 
 	const struct tensor **by_name;
 	uint64_t header_bytes; /* where the data begin */
@@ -157,18 +157,18 @@ struct writer {
 	int fd;
 };
 
-/* Creates writer->path, which must not exist, at its full length, and lays out the file; or with `reopen` opens what is
-   there. EXIT_IO, EXIT_MEMORY, EXIT_INPUT (sizes overflow, names that the format cannot hold, what is there is too
-   short). */
+/* Creates writer->path, which must not exist, at its full length, and lays out the file; with `reopen`, opens the file
+   that is there. EXIT_IO, EXIT_MEMORY, EXIT_INPUT (sizes overflow, the format cannot hold a name, or the file that is
+   there is too short). */
 int writer_open(struct writer *writer, struct error *error);
 
-/* Counts `n` bytes as written that an earlier writer has written. */
+/* Counts `n` bytes that an earlier writer has written. */
 void writer_skip(struct writer *writer, uint64_t n);
 
-/* The tensor of that name in an open writer, or NULL. */
+/* Returns the tensor of that name in an open writer, or NULL. */
 const struct tensor *writer_find(const struct writer *writer, const char *name);
 
-/* Writes `n` bytes at byte `from` of a tensor of writer->tensors; several threads may at a time. EXIT_IO. */
+/* Writes `n` bytes at byte `from` of a tensor of writer->tensors. Several threads may write at once. EXIT_IO. */
 int writer_write(struct writer *writer, const struct tensor *tensor, uint64_t from, const void *bytes, size_t n,
                  struct error *error);
 

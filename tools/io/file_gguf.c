@@ -19,7 +19,7 @@
  *
  * Checked here, beyond what ggml checks where that is marked *:
  *   - a count is no larger than the bytes that are left can hold, before memory is taken for it;
- *   - no key and no tensor name stands twice; both are UTF-8 without NUL *; arrays hold no arrays;
+ *   - no key and no tensor name occurs twice; both are UTF-8 without NUL *; arrays hold no arrays;
  *   - sizes do not overflow, rows are whole blocks;
  *   - the alignment is a power of two of at least 8;
  *   - the data, sorted, follow each other with no hole but the padding, in any order of the tensors, and end where
@@ -27,9 +27,9 @@
  *
  * Memory: per pair and per tensor a struct, its name, and values of up to TEXT_MAX bytes; below 12 times the header.
  *
- * The writer keeps the order that tensors are given in. The key-values are those of the source file to the byte, and the
- * metadata as strings where the source lacks the key. Of both, keys of our own are those of the metadata, since the
- * source's may not hold any more. Two numbers follow from the tensors: general.quantization_version if there are blocks,
+ * The writer keeps the order in which tensors are given. It copies the key-values of the source file byte for byte, and
+ * adds the metadata, as strings, whose keys the source lacks. Keys of our own come from the metadata alone, since the
+ * source's may no longer hold. Two numbers follow from the tensors: general.quantization_version if there are blocks,
  * and general.file_type, which llama.cpp shows as the kind of file.
  */
 #include "config.h"
@@ -58,7 +58,7 @@ enum {
 	TENSOR_BYTES_MIN = 8 + 4 + 4 + 8,
 	SOURCE_BYTES = 1 << 16,      /* of the header read at once */
 	QUANTIZATION_VERSION = 2,    /* GGML_QNT_VERSION */
-	NAME_BYTES_MAX = 63,         /* readers that follow ggml take no longer ones, whatever the format says */
+	NAME_BYTES_MAX = 63,         /* ggml's readers take no longer names, whatever the format says */
 	COPY_BYTES = 1 << 14,
 	PAIRS_AT = 4 + 4 + 8,        /* where the number of pairs stands */
 	N_DERIVED = 2
@@ -82,7 +82,7 @@ static const struct {
 
 enum { N_GGML_TYPES = sizeof types / sizeof types[0] };
 
-/* The number that a file has for a dtype, or -1. */
+/* Returns the number that a file has for a dtype, or -1. */
 static int type_of(enum dtype dtype)
 {
 	for (size_t i = 0; i < N_GGML_TYPES; i++)
@@ -91,7 +91,7 @@ static int type_of(enum dtype dtype)
 	return -1;
 }
 
-/* N_DTYPES for a number that is not known. */
+/* Returns N_DTYPES for an unknown number. */
 static enum dtype dtype_of(uint32_t type)
 {
 	for (size_t i = 0; i < N_GGML_TYPES; i++)
@@ -100,28 +100,28 @@ static enum dtype dtype_of(uint32_t type)
 	return N_DTYPES;
 }
 
-/* `at` rounded up to a multiple. */
+/* Rounds `at` up to a multiple of the alignment. */
 static uint64_t align(uint64_t at, uint32_t alignment)
 {
 	return (at + alignment - 1) / alignment * alignment;
 }
 
-/* The bytes of a header, one after the other; nothing is believed that the file is too short for. */
+/* The bytes of a header, read one after the other; a size that the file is too short for is refused. */
 struct source {
 	int fd;
 	const char *path;
-	uint64_t at, size;    /* in the file, and the file's */
-	unsigned char *bytes; /* SOURCE_BYTES, of which `n` are those of the file from `from` on */
+	uint64_t at, size;    /* place in the file, and the file's size */
+	unsigned char *bytes; /* SOURCE_BYTES of memory; the first `n` are the file's from `from` on */
 	uint64_t from;
 	size_t n;
 };
 
-/* The read of one header. */
+/* The state of reading one header. */
 struct reading {
 	struct file *file;
 	struct gguf *gguf;
 	struct source source;
-	char what[64]; /* is being read, for the text of an error: "key 3" */
+	char what[64]; /* what is being read, for the text of an error: "key 3" */
 };
 
 static int check_room(const struct source *source, uint64_t n, const char *what, struct error *error)
@@ -144,7 +144,7 @@ static int fill(struct source *source, struct error *error)
 	return descriptor_read(source->fd, source->path, source->from, source->bytes, source->n, error);
 }
 
-/* All that take: EXIT_INPUT if the file ends before, or the header has more than HEADER_MAX bytes; EXIT_IO. */
+/* Like all functions that take: EXIT_INPUT if the file ends, or the header has more than HEADER_MAX bytes; EXIT_IO. */
 static int take(struct source *source, void *bytes, size_t n, const char *what, struct error *error)
 {
 	unsigned char *to = bytes;
@@ -211,8 +211,8 @@ static int check_text(const char *bytes, size_t n, bool *valid, struct error *er
 	return json_out_of_memory() ? fail_memory(error) : EXIT_OK;
 }
 
-/* A string from the arena, with a NUL after it. *text is NULL if it has more than `max` bytes, is no UTF-8, or holds a
-   NUL. EXIT_MEMORY. */
+/* Takes a string into the arena, with a NUL after it. *text is NULL if it has more than `max` bytes, is not UTF-8, or
+   holds a NUL. EXIT_MEMORY. */
 static int take_string(struct source *source, struct arena *arena, uint64_t max, const char **text,
                      const char *what, struct error *error)
 {
@@ -244,10 +244,10 @@ enum value_type {
 	TYPE_I64, TYPE_F64, N_TYPES
 };
 
-/* Bytes of a scalar; 0 for the others. */
+/* Bytes of a scalar of each type; 0 for types that are not scalars. */
 static const unsigned char type_bytes[N_TYPES] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
-/* A count of things, none of which takes less than `least` bytes. */
+/* Checks that the rest of the file has room for `n` things of at least `least` bytes each. */
 static int check_count(const struct reading *h, uint64_t n, unsigned least, const char *what, struct error *error)
 {
 	if (n > (h->source.size - h->source.at) / least)
@@ -297,7 +297,7 @@ static int set_alignment(struct reading *h, uint64_t alignment, struct error *er
 	return EXIT_OK;
 }
 
-/* A scalar's text; `word` has its bytes, and zeros above. */
+/* Writes a scalar as text; `word` has its bytes, with zeros above. */
 static void print_scalar(char *text, size_t size, enum value_type type, uint64_t word)
 {
 	unsigned unused = 64 - 8U * type_bytes[type];
@@ -314,7 +314,7 @@ static void print_scalar(char *text, size_t size, enum value_type type, uint64_t
 	} else if (type == TYPE_BOOL) {
 		snprintf(text, size, "%s", word != 0 ? "true" : "false");
 	} else if (type == TYPE_I8 || type == TYPE_I16 || type == TYPE_I32 || type == TYPE_I64) {
-		/* The sign is the highest bit of the value's own. */
+		/* The sign is the highest bit of the value's own bytes. */
 		bool negative = (word << unused) >> 63 != 0;
 		uint64_t magnitude = negative ? (0 - (word << unused)) >> unused : word;
 
@@ -476,7 +476,7 @@ static int take_tensor(struct reading *h, struct error *error)
 	return check_size(h, tensor, error);
 }
 
-/* The magic and the version, whose bytes are the wrong way round in a big-endian file. */
+/* Reads the magic and the version, whose bytes are swapped in a big-endian file. */
 static int take_version(struct reading *h, struct error *error)
 {
 	char magic[4];
@@ -514,7 +514,7 @@ static int take_tensors(struct reading *h, uint64_t n, struct error *error)
 	return code;
 }
 
-/* Each tensor's data must begin where those before it end, padded. */
+/* Checks that each tensor's data begin where those before it end, padded. */
 static int check_places(const struct file *file, uint32_t alignment, struct error *error)
 {
 	uint64_t end = 0;
@@ -602,7 +602,7 @@ static const struct {
 
 static const char own_prefix[] = "mxfp.";
 
-/* A pair that follows from the tensors. */
+/* A key-value pair that follows from the tensors. */
 struct derived {
 	const char *key;
 	uint32_t value;
@@ -619,8 +619,8 @@ struct header {
 	uint64_t n_pairs;
 };
 
-/* The number that the file's general.file_type becomes, or -1: blocks decide if there are any, and among them, as among
-   numbers, the dtype with the most elements. */
+/* Returns the file's general.file_type, or -1. It is that of the dtype with the most elements, among blocks if there
+   are any, else among numbers. */
 static int64_t file_type(const struct writer *writer)
 {
 	uint64_t elements[N_DTYPES] = {0};
@@ -650,7 +650,7 @@ static bool has_blocks(const struct writer *writer)
 	return false;
 }
 
-/* The pairs that follow from the tensors; returns how many. */
+/* Fills in the pairs that follow from the tensors; returns how many. */
 static unsigned derive_pairs(const struct writer *writer, struct derived derived[N_DERIVED])
 {
 	const int64_t type = file_type(writer);
@@ -663,7 +663,7 @@ static unsigned derive_pairs(const struct writer *writer, struct derived derived
 	return n;
 }
 
-/* The state of the file whose pairs are carried along, or NULL. */
+/* Returns the state of the file whose pairs are copied, or NULL. */
 static const struct gguf *source_of(const struct writer *writer)
 {
 	return writer->source != NULL && writer->source->format == &file_gguf ? writer->source->state : NULL;
@@ -694,7 +694,7 @@ static int compare_keys(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Whether a pair of the metadata is written: a source says its alignment itself. */
+/* Whether a pair of the metadata is added; the alignment of a source comes from the source. */
 static bool is_added(const struct header *h, const char *key)
 {
 	const struct gguf *source = source_of(h->writer);
@@ -795,7 +795,7 @@ static int put_all(struct header *h, struct error *error)
 	return code;
 }
 
-/* The whole header, with the padding after it. The caller frees the bytes, failed or not. */
+/* Formats the whole header with the padding after it. The caller frees the bytes, even after a failure. */
 static int format_header(struct header *h, const struct writer *writer, struct error *error)
 {
 	*h = (struct header){.writer = writer};
@@ -855,7 +855,7 @@ static int finish(const struct writer *writer, struct error *error)
 	struct header header;
 	int code = format_header(&header, writer, error);
 
-	/* What nobody wrote, the padding, reads as zeros. */
+	/* Padding that nobody wrote reads as zeros. */
 	if (code == EXIT_OK && ftruncate(writer->fd, (off_t)(writer->header_bytes + end)) != 0)
 		code = fail_errno(error, writer->path, "cannot be extended");
 	if (code == EXIT_OK)

@@ -9,11 +9,11 @@
  *   10, 12  N      the header: a Python dictionary, padded with spaces, ended by a newline
  *   then    rest   the array
  *
- * The header is {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), } in any order of keys. Other
- * Python than that is refused, and so are: lists in descr (records), big-endian numbers, '<V2' (what bfloat16 is saved
- * as, but any two bytes are), a header over HEADER_MAX bytes, data that are not as long as the shape says, and
- * Fortran order of more than two dimensions. An array in Fortran order has `by_columns` set, unless both orders are
- * the same. The bytes of numbers are those of the safetensors dtypes, so both need no other code.
+ * The header is {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), } in any order of keys. Any other Python is
+ * refused, and so are: lists in descr (records), big-endian numbers, '<V2' (bfloat16 is saved as that, but so are any
+ * two bytes), a header over HEADER_MAX bytes, data that are not as long as the shape says, and Fortran order of more
+ * than two dimensions. An array in Fortran order has `by_columns` set, unless both orders are the same. Numbers have
+ * the same bytes as in safetensors.
  *
  * What is written is version 1.0 in C order, as NumPy itself writes it.
  */
@@ -46,12 +46,12 @@ enum {
 
 enum field { FIELD_DESCR = 1, FIELD_ORDER = 2, FIELD_SHAPE = 4, FIELDS_ALL = 7 };
 
-/* The file's state: what its tensor points at. */
+/* The file's state: what its tensor points to. */
 struct array {
 	uint64_t shape[RANK_MAX];
 };
 
-/* The parse of one header; `at` never passes `end`, where the newline stands. */
+/* The state of parsing one header; `at` never passes `end`, where the newline is. */
 struct header {
 	const char *path, *at, *end;
 	unsigned fields;
@@ -72,7 +72,7 @@ static void skip_blanks(struct header *h)
 		h->at++;
 }
 
-/* Takes a character, and blanks before it. */
+/* Takes a character and the blanks before it; false if another one follows. */
 static bool take(struct header *h, char c)
 {
 	skip_blanks(h);
@@ -87,7 +87,7 @@ static int expect(struct header *h, const char *what, struct error *error)
 	return fail(error, EXIT_INPUT, "%s: header: expected %s, but '%.16s' follows", h->path, what, h->at);
 }
 
-/* A Python string without escapes, which no name or descr of ours has. */
+/* Takes a Python string. Escapes are refused: no known key or descr has one. */
 static int take_string(struct header *h, char *text, size_t size, struct error *error)
 {
 	char quote = take(h, '\'') ? '\'' : '"';
@@ -136,7 +136,7 @@ static int take_dimension(struct header *h, struct error *error)
 	return EXIT_OK;
 }
 
-/* "()", "(3,)", "(3, 4)": a comma must follow a single dimension and may follow the last of more. */
+/* Takes "()", "(3,)" or "(3, 4)": a comma must follow a single dimension and may follow the last of more. */
 static int take_shape(struct header *h, struct error *error)
 {
 	if (!take(h, '('))
@@ -227,7 +227,7 @@ static const struct {
 	{"<i8", DTYPE_I64}, {"<u8", DTYPE_U64}, {"<c8", DTYPE_C64},
 };
 
-/* What NumPy calls a dtype, such as "<f4", or NULL. */
+/* Returns NumPy's name of a dtype, such as "<f4", or NULL. */
 static const char *descr_of(enum dtype dtype)
 {
 	for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
@@ -277,7 +277,7 @@ static int set_tensor(struct file *file, struct header *h, struct error *error)
 	return file_sort_tensors(file, error);
 }
 
-/* Checks all before the header, and sets where header and data begin. */
+/* Checks everything before the header, and sets where header and data begin. */
 static int read_start(struct file *file, uint64_t *from, struct error *error)
 {
 	unsigned char first[FILE_PROBE_BYTES] = {0};
@@ -339,7 +339,7 @@ static void close_array(struct file *file)
 	free(file->state);
 }
 
-/* All before the data, and its length. */
+/* Formats everything before the data; returns its length. */
 static size_t format_start(char start[START_BYTES], const char *descr, unsigned rank, const uint64_t *shape)
 {
 	size_t n = START;

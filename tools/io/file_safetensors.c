@@ -11,18 +11,18 @@
  * order; offsets count from the start of the data section. The key "__metadata__" maps strings to strings.
  *
  * Checked here, beyond what the reference implementation checks where that is marked *:
- *   - no key stands twice in any object *, no name, key or value holds NUL *;
- *   - an entry has the three fields and no other *: one that is not known could change the meaning of the data;
+ *   - no key occurs twice in any object *, no name, key or value holds NUL *;
+ *   - an entry has the three fields and no other *: an unknown one could change the meaning of the data;
  *   - numbers are whole and not negative; the product of the non-zero dimensions and the bits fits in 64 bits *;
  *   - a tensor's range is exactly its size, which is whole bytes even for dtypes of 4 and 6 bits;
  *   - the ranges, sorted, leave no hole, do not overlap, begin at 0 and end where the file ends;
  *   - at most RANK_MAX dimensions *.
  *
- * Memory: the header's bytes while it is parsed, and per tensor a struct, its name and 8 bytes a dimension. An
+ * Memory: the header's bytes while it is parsed, and per tensor a struct, its name and 8 bytes per dimension. An
  * entry is at least 50 bytes of header and a dimension at least 2, so all of it stays below 8 times the header.
  *
  * The same tensors and metadata are written as the same bytes: those of the format's reference writer, which puts the
- * metadata first, sorts the tensors by falling place of their dtype in dtype.def, then by name, writes JSON without
+ * metadata first, sorts the tensors by descending row of their dtype in dtype.def, then by name, writes JSON without
  * white space, and pads the header so that the data begin at a multiple of 8.
  */
 #include "config.h"
@@ -49,7 +49,7 @@ enum {
 
 enum field { FIELD_DTYPE = 1, FIELD_SHAPE = 2, FIELD_OFFSETS = 4, FIELDS_ALL = 7 };
 
-/* The parse of one header. */
+/* The state of parsing one header. */
 struct header {
 	struct file *file;
 	struct arena *arena;
@@ -75,7 +75,7 @@ static bool probe(const unsigned char first[FILE_PROBE_BYTES])
 	return n >= 2 && n <= HEADER_MAX && first[LENGTH_BYTES] == '{';
 }
 
-/* Room for one more item of `size` bytes in an array of `n`. */
+/* Makes room for one more item of `size` bytes in an array of `n`. */
 static int reserve(void **items, size_t n, size_t *capacity, size_t size, struct error *error)
 {
 	if (n < *capacity)
@@ -89,7 +89,7 @@ static int reserve(void **items, size_t n, size_t *capacity, size_t size, struct
 	return EXIT_OK;
 }
 
-/* Whether a safetensors file can hold the dtype: every one without blocks. */
+/* Whether a safetensors file can hold the dtype: any without blocks. */
 static bool holds(enum dtype dtype)
 {
 	return dtype_info(dtype)->block_elements == 1;
@@ -254,7 +254,7 @@ static int check_metadata(const struct file *file, struct error *error)
 	return code;
 }
 
-/* The data of the tensors, sorted, must fill the data section exactly. */
+/* Checks that the data of the tensors, sorted, fill the data section exactly. */
 static int check_places(const struct file *file, struct error *error)
 {
 	uint64_t end = 0;
@@ -294,7 +294,7 @@ static int parse(struct header *header, struct json_text *text, struct error *er
 	return code != EXIT_OK ? code : check_places(header->file, error);
 }
 
-/* Checks the length and that a '{' follows before memory is taken for the header. */
+/* Checks the length, and that a '{' follows, before memory is allocated for the header. */
 static int read_length(struct file *file, uint64_t *n, struct error *error)
 {
 	unsigned char first[LENGTH_BYTES + 1];
@@ -350,7 +350,7 @@ static void close_header(struct file *file)
 	free(file->state);
 }
 
-/* Text that grows; `failed` is the exit code of what went wrong first. */
+/* Text that grows; `failed` is the exit code of the first failure. */
 struct text {
 	char *bytes;
 	size_t n, capacity;
@@ -434,7 +434,7 @@ static void append_tensor(struct text *text, const struct tensor *tensor)
 	append_text(text, "]}");
 }
 
-/* The header with its length before it, not yet padded. The caller frees the text's bytes, failed or not. */
+/* Formats the header with its length before it, not yet padded. The caller frees the text's bytes in every case. */
 static int format_header(const struct writer *writer, struct text *text, struct error *error)
 {
 	static const char length[LENGTH_BYTES];

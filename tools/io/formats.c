@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of file formats, and how a file's is found. */
+/* The table of file formats, and file_open(), which finds a file's format. */
 #include "config.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ const struct file_format *file_format_named(const char *path)
 	return *format;
 }
 
-/* By the name, so that a damaged file is told what is wrong with it; without a known suffix, by the first bytes. */
+/* By the name, so that errors say what is wrong with a damaged file; without a known suffix, by the first bytes. */
 static const struct file_format *recognize(const char *path, const unsigned char first[FILE_PROBE_BYTES])
 {
 	const struct file_format *named = file_format_named(path);
@@ -35,7 +35,7 @@ static const struct file_format *recognize(const char *path, const unsigned char
 	return *format;
 }
 
-/* The part of file_open() after which file_close() cleans up. */
+/* The part of file_open() that needs file_close() after a failure. */
 static int open_format(struct file *file, struct error *error)
 {
 	unsigned char first[FILE_PROBE_BYTES] = {0};

@@ -13,9 +13,9 @@ enum { Q8_0_ELEMENTS = 32, Q8_0_BYTES = 34 };
 
 void q8_0_decode(float *x, const uint8_t *blocks, size_t n_blocks);
 
-/* d is amax / 127 in binary32, and q is x times 1/d rounded to nearest, ties away from zero, before d is rounded to
-   f16, to nearest even; past its largest number it is Inf, as in ggml. Where ggml's code would be undefined, q is 0:
-   for what is not finite, and where 1/d overflows. */
+/* Encodes blocks as ggml does: d is amax / 127 in binary32, and q is x times 1/d rounded to nearest, ties away from
+   zero. Then d is rounded to f16, to nearest even, and becomes Inf past the largest f16. Where ggml's behavior is
+   undefined, q is 0: for numbers that are not finite, and if 1/d overflows. */
 void q8_0_encode(uint8_t *blocks, const float *x, size_t n_blocks);
 
 #endif

@@ -20,7 +20,7 @@ static uint64_t check_of(const char *line, size_t n)
 	return XXH3_64bits(line, n);
 }
 
-/* Returns the length. */
+/* Formats a line; returns its length. */
 static size_t format(char line[LINE_BYTES], size_t number, const struct journal_record *record)
 {
 	const struct mxfp_counts *c = &record->counts;
@@ -33,7 +33,7 @@ static size_t format(char line[LINE_BYTES], size_t number, const struct journal_
 	return (size_t)n;
 }
 
-/* Reads a line of `n` bytes with its newline; false if it is not right. */
+/* Parses a line of `n` bytes with its newline; false if it is invalid. */
 static bool parse(const char *bytes, size_t n, size_t *number, struct journal_record *record)
 {
 	struct mxfp_counts *c = &record->counts;
@@ -53,7 +53,7 @@ static bool parse(const char *bytes, size_t n, size_t *number, struct journal_re
 	return check == check_of(line, n - CHECK_BYTES);
 }
 
-/* Takes lines as long as they are right. */
+/* Reads lines up to the first invalid one. */
 static void read_lines(struct journal *journal, const char *bytes, size_t size, struct journal_record *records,
                        size_t n)
 {

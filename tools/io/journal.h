@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The journal of an output file, which says what of it is on the disk: a line of text for each tensor, added once its
- * data are beyond a crash. A line says the tensor's number in the file, XXH3-128 of its source data, what happened to its elements, and XXH3-64 of all
- * that; the first line that is not whole and right ends the journal.
+ * The journal of an output file says which of its tensors are on the disk, for `--resume`. A line of text is added for
+ * each tensor once its data are synced: the tensor's number in the file, XXH3-128 of its source data, the counts of its
+ * elements, and XXH3-64 of all that. The first line that is cut off or damaged ends the journal.
  */
 #ifndef TOOLS_IO_JOURNAL_H
 #define TOOLS_IO_JOURNAL_H
@@ -17,7 +17,7 @@
 #include "mxfp/options.h"
 
 struct journal_record {
-	bool written; /* stands in the journal */
+	bool written; /* the journal has its line */
 	XXH128_hash_t hash;
 	struct mxfp_counts counts;
 };
@@ -25,11 +25,11 @@ struct journal_record {
 struct journal {
 	const char *path;
 	int fd;
-	uint64_t bytes; /* that are right */
+	uint64_t bytes; /* of valid lines */
 };
 
-/* Opens a journal, or makes one, for a file of `n` tensors, and reads it into `records`, which are zeroed. What follows
-   a line that is not right is cut off. EXIT_IO, EXIT_MEMORY, EXIT_INPUT (too long for that many tensors).
+/* Opens or creates a journal for a file of `n` tensors, and reads it into `records`, which are zeroed. Cuts off the
+   first invalid line and all after it. EXIT_IO, EXIT_MEMORY, EXIT_INPUT (too long for that many tensors).
    journal_close() follows in every case. */
 int journal_open(struct journal *journal, const char *path, struct journal_record *records, size_t n,
                  struct error *error);

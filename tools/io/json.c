@@ -9,12 +9,12 @@
 
 #include "io/descriptor.h"
 
-/* jansson is used by the main thread only. */
+/* Needs no lock: only the main thread uses jansson. */
 static bool out_of_memory;
 
 /*
  * jansson 2.14 overruns a buffer after some failed allocations: it drops the end of a string and then looks for its
- * closing quote. So an allocation that fails is served from here, and what it was for is thrown away.
+ * closing quote. So an allocation that fails is served from here, and its result is discarded.
  */
 static _Alignas(max_align_t) unsigned char reserve[1 << 18];
 static size_t reserve_used, reserve_pieces;
@@ -85,7 +85,7 @@ int json_read_bytes(const char *path, size_t limit, char **bytes, size_t *n, str
 	return code;
 }
 
-/* The text of a failed decode at byte `at` of the text. */
+/* Reports why jansson could not decode the value at byte `at` of the text. */
 static int fail_decode(const struct json_text *text, const json_error_t *problem, struct error *error)
 {
 	struct json_text at = *text;
@@ -93,7 +93,7 @@ static int fail_decode(const struct json_text *text, const json_error_t *problem
 	if (out_of_memory)
 		return fail_memory(error);
 	at.at += (size_t)problem->position;
-	/* jansson's own text speaks of its flags. */
+	/* jansson's own message mentions its flags, which mean nothing to the user. */
 	bool nul = json_error_code(problem) == json_error_null_character;
 	return json_fail(&at, nul ? "a string holds NUL" : problem->text, error);
 }
@@ -135,7 +135,7 @@ char json_next(struct json_text *text)
 	return text->at < text->n ? text->bytes[text->at] : '\0';
 }
 
-/* Takes the next value, of at most `limit` bytes, by jansson; the rest of the text is not looked at. */
+/* Takes the next value, of at most `limit` bytes, by jansson, without reading the rest of the text. */
 static int decode(struct json_text *text, size_t limit, json_t **value, struct error *error)
 {
 	size_t n = text->n - text->at;
@@ -204,7 +204,7 @@ static int take(struct json_text *text, char expected, struct error *error)
 	return json_fail(text, problem, error);
 }
 
-/* After an item: takes the ',' before the next one, or the `close` that ends the list, which clears *more. */
+/* After an item, takes the ',' before the next one, or the `close` that ends the list, and then clears *more. */
 static int take_separator(struct json_text *text, char close, bool *more, struct error *error)
 {
 	char next = json_next(text);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * JSON out of files that are not trusted. Small files are read into a tree by json_read(). Large ones, such as
- * headers of weight files, would cost tens of times their size as a tree, so struct json_text walks them: the walk
- * follows objects and arrays itself and lets jansson decode each key, string and number, so what is accepted is
- * what jansson accepts.
+ * Reads JSON from untrusted files. json_read() reads small files into a tree. Large ones, such as headers of weight
+ * files, would cost tens of times their size as a tree, so struct json_text walks them: the walk follows objects and
+ * arrays itself and lets jansson decode each key, string and number, so it accepts what jansson accepts.
  */
 #ifndef TOOLS_IO_JSON_H
 #define TOOLS_IO_JSON_H
@@ -16,12 +15,12 @@
 #include "base/arena.h"
 #include "base/error.h"
 
-/* Makes jansson's allocations safe: see json_out_of_memory(). Every function here calls it; others that use jansson
-   do so first. */
+/* Makes jansson's allocations safe: see json_out_of_memory(). Every function here calls it; other users of jansson must
+   call it first. */
 void json_prepare(void);
 
-/* Whether an allocation of jansson's has failed since json_prepare(). jansson 2.14 ignores some of those and
-   returns a value that lacks bytes, so a result counts only while this is false. */
+/* Whether an allocation by jansson has failed since json_prepare(). jansson 2.14 ignores some failures and returns a
+   value that lacks bytes, so a result is valid only while this is false. */
 bool json_out_of_memory(void);
 
 /* Releases what json_dumps() returned. */
@@ -41,10 +40,10 @@ struct json_text {
 	size_t n, at;
 };
 
-/* The next byte that is not white space, which is not taken; '\0' at the end. */
+/* Returns the next byte that is not white space, without taking it; '\0' at the end. */
 char json_next(struct json_text *text);
 
-/* Each takes one value, and fails with EXIT_INPUT if the next one is of another kind, or EXIT_MEMORY. */
+/* Take one value. EXIT_INPUT if the next one is of another kind; EXIT_MEMORY. */
 int json_take_string(struct json_text *text, json_t **string, struct error *error);
 int json_take_copy(struct json_text *text, struct arena *arena, const char **string, struct error *error);
 int json_take_natural(struct json_text *text, uint64_t *value, struct error *error); /* 0..2^63-1 */
@@ -52,16 +51,16 @@ int json_take_natural(struct json_text *text, uint64_t *value, struct error *err
 /* Takes an array of at most `max` naturals. */
 int json_take_naturals(struct json_text *text, size_t max, uint64_t *values, size_t *n, struct error *error);
 
-/* Takes any value of at most `limit` bytes and forgets it. */
+/* Takes any value of at most `limit` bytes and drops it. */
 int json_skip(struct json_text *text, size_t limit, struct error *error);
 
-/* Called for each member of an object, with the text standing at its value, which it must take. */
+/* Called for each member of an object. `text` is at the member's value, which the function must take. */
 typedef int json_member(struct json_text *text, const char *key, void *context, struct error *error);
 
-/* Takes an object. Duplicate keys are for the caller to find. */
+/* Takes an object. Does not detect duplicate keys; the caller must. */
 int json_take_object(struct json_text *text, json_member *member, void *context, struct error *error);
 
-/* "PATH: WHAT, byte AT: ..." */
+/* Fails with "PATH: WHAT, byte AT: PROBLEM". EXIT_INPUT. */
 int json_fail(const struct json_text *text, const char *problem, struct error *error);
 
 #endif

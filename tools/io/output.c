@@ -31,7 +31,7 @@ static int check_target(const struct output *output, bool *exists, struct error 
 	return output->is_directory ? directory_check_ours(output->path, error) : EXIT_OK;
 }
 
-/* Start of the last component of a path. */
+/* Returns the start of the last component of a path. */
 static const char *base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -39,8 +39,8 @@ static const char *base_name(const char *path)
 	return slash == NULL ? path : slash + 1;
 }
 
-/* The template of the temporary name: hidden, beside the final one. A name may have 255 bytes, so little of it is
-   kept. */
+/* Returns the template of the temporary name: hidden, beside the final one, and with little of it, as names are limited
+   to 255 bytes. */
 static char *make_template(const char *path)
 {
 	const char *name = base_name(path);
@@ -52,7 +52,7 @@ static char *make_template(const char *path)
 	return template;
 }
 
-/* The final name without slashes at its end. */
+/* Strips slashes from the end of the final name. */
 int output_set_path(struct output *output, const char *path, struct error *error)
 {
 	size_t n = strlen(path);
@@ -78,7 +78,7 @@ static int create_directory(char *template)
 	return mkdtemp(template) == NULL ? -1 : chmod(template, 0777 & ~mask);
 }
 
-/* Finds a free name. That it can be created here is worth knowing before the work begins. */
+/* Finds a free name, and so learns before the work begins whether a file can be created here. */
 static int reserve_name(char *template)
 {
 	int fd = mkstemp(template);
@@ -89,7 +89,7 @@ static int reserve_name(char *template)
 	return unlink(template);
 }
 
-/* From before something stands under the temporary name until it is gone, or has its final name. */
+/* Holds signals, from before anything has the temporary name until it is removed or renamed. */
 static void hold(struct output *output)
 {
 	if (!output->holds)
@@ -123,11 +123,11 @@ static int begin(struct output *output, const char *path, struct error *error)
 	}
 	output->temporary = template;
 	if (!output->is_directory)
-		release(output); /* nothing stands under the name that was reserved */
+		release(output); /* nothing exists yet under the reserved name */
 	return interrupt_check(error);
 }
 
-/* After a failure nothing is held. */
+/* Begins an output; after a failure nothing is held. */
 static int begin_or_release(struct output *output, const char *path, struct error *error)
 {
 	int code = begin(output, path, error);
@@ -194,7 +194,7 @@ int output_write_file(const char *path, const void *bytes, size_t n, struct erro
 	return code;
 }
 
-/* malloc'ed name of the directory that a path is in. */
+/* Returns the malloc'ed name of the directory that a path is in. */
 static char *parent_of(const char *path)
 {
 	size_t n = (size_t)(base_name(path) - path);
@@ -202,7 +202,7 @@ static char *parent_of(const char *path)
 	return n == 0 ? strdup(".") : strndup(path, n);
 }
 
-/* renameat2() where the C library has it. */
+/* The special ways of renaming that renameat2() offers, where the C library has it. */
 enum rename_way { RENAME_TO_NEW, RENAME_SWAP };
 
 static int rename_special(const char *from, const char *to, enum rename_way way)
@@ -222,7 +222,7 @@ static bool is_unsupported(int code)
 	return code == ENOSYS || code == EINVAL || code == ENOTSUP;
 }
 
-/* Renames to a name that does not exist; where the system cannot promise that, as far as was just checked. */
+/* Renames to a name that does not exist. If the system cannot ensure that, relies on the check just made. */
 static int rename_new(const char *from, const char *to)
 {
 	int status = rename_special(from, to, RENAME_TO_NEW);

@@ -70,7 +70,7 @@ static bool has(const struct partial *partial, const char *name)
 	return faccessat(partial->at, name, F_OK, 0) == 0;
 }
 
-/* Whether such an entry is made here. What is built is there only with a fingerprint. */
+/* Whether this file makes entries of that name. The output itself is there only with a fingerprint. */
 static bool is_ours(const struct partial *partial, const char *name)
 {
 	static const char *const names[] = {FINGERPRINT, FINGERPRINT_NEW, APPEARING, LOCK};
@@ -102,8 +102,8 @@ static int check_ours(const struct partial *partial, struct error *error)
 	return code;
 }
 
-/* Removes what was built and, the fingerprint first, all that tells of it; OUT.partial and its lock stay. What stands
-   there because OUT could not be replaced in peace stays, too. */
+/* Removes the fingerprint, then the output and all that belongs to it. OUT.partial and its lock stay, and so does an
+   old OUT that ended up there because it could not be replaced atomically. */
 static int clear(const struct partial *partial)
 {
 	const char *built = partial->output.temporary, *name;
@@ -129,7 +129,7 @@ static void remove_all(struct partial *partial)
 		rmdir(partial->directory);
 }
 
-/* Only one run may be at work. A file system without locks has to do without. */
+/* Makes sure that no other run is active. On a file system without locks there is no such check. */
 static int take_lock(struct partial *partial, struct error *error)
 {
 	partial->lock = openat(partial->at, LOCK, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -141,7 +141,7 @@ static int take_lock(struct partial *partial, struct error *error)
 	return EXIT_OK;
 }
 
-/* The first key whose values differ, in the order of the fingerprint at hand; NULL if none does. */
+/* Returns the first key, in the order of the new fingerprint, whose values differ; NULL if there is none. */
 static const char *find_difference(const json_t *then, const json_t *now)
 {
 	const char *key;
@@ -180,7 +180,7 @@ static int check_fingerprint(const struct partial *partial, const json_t *now, s
 	return code;
 }
 
-/* Device and number of what a name leads to, as text; empty if there is nothing. */
+/* Writes device and inode of a path as text; empty if it does not exist. */
 static void identify(const char *path, char text[IDENTITY_BYTES])
 {
 	struct stat status;
@@ -191,7 +191,7 @@ static void identify(const char *path, char text[IDENTITY_BYTES])
 		         (unsigned long long)status.st_ino);
 }
 
-/* Whether OUT is what was about to become it. */
+/* Whether OUT is the directory or file that `appearing` names. */
 static bool has_appeared(const struct partial *partial)
 {
 	char identity[IDENTITY_BYTES], marked[IDENTITY_BYTES];
@@ -227,7 +227,7 @@ static int make_built(const struct partial *partial, struct error *error)
 	return fail_errno(error, built, "cannot create");
 }
 
-/* Begins in OUT.partial, which is there and holds nothing of worth. */
+/* Begins in an existing OUT.partial that holds nothing worth keeping. */
 static int begin_new(struct partial *partial, const json_t *fingerprint, struct error *error)
 {
 	char *path = directory_member(partial->directory, FINGERPRINT);
@@ -247,7 +247,7 @@ static int begin_new(struct partial *partial, const json_t *fingerprint, struct 
 	return code != EXIT_OK ? code : make_built(partial, error);
 }
 
-/* Goes on with what another run has begun, perhaps not even that. */
+/* Continues an earlier run, however little it had begun. */
 static int resume(struct partial *partial, const json_t *fingerprint, struct error *error)
 {
 	int code = check_fingerprint(partial, fingerprint, error);
@@ -287,7 +287,7 @@ static int begin_first(struct partial *partial, const json_t *fingerprint, struc
 	return code;
 }
 
-/* Continues, refuses, or starts over what another run has left. */
+/* Continues, refuses, or starts over what an earlier run left. */
 static int begin_again(struct partial *partial, const struct partial_target *target, const json_t *fingerprint,
                        struct error *error)
 {
@@ -300,7 +300,7 @@ static int begin_again(struct partial *partial, const struct partial_target *tar
 	return code != EXIT_OK ? code : begin_new(partial, fingerprint, error);
 }
 
-/* Looks at an OUT.partial that is there; *kept: it is of a run that was stopped. Else it goes. */
+/* Examines an existing OUT.partial. Sets *kept if it is of a run that was stopped, else removes it. */
 static int look(struct partial *partial, bool *kept, struct error *error)
 {
 	int code = open_directory(partial, error);

@@ -2,14 +2,14 @@
 /*
  * An output that a later run can continue. It is built in the directory OUT.partial beside OUT, which holds
  *
- *   output            what becomes OUT, a directory or a file, by one renaming at the end
- *   fingerprint.json  what decides every byte of it: a run continues only what has its own
+ *   output            the directory or file that is renamed to OUT at the end
+ *   fingerprint.json  all that decides the bytes of the output: a run continues only one with its own fingerprint
  *   NAME.journal      which tensors of file NAME are on the disk (journal.h)
- *   appearing         which directory or file is about to become OUT, so that a run that was stopped then is not
- *                     mistaken for one that was stopped before
- *   lock              held by the run at work
+ *   appearing         which directory or file is about to become OUT, to tell a run that was stopped during the rename
+ *                     from one that was stopped before
+ *   lock              locked by the running process
  *
- * The fingerprint is written first and removed first, so that a directory without one has nothing worth keeping.
+ * The fingerprint is written first and removed first, so a directory without one has nothing worth keeping.
  */
 #ifndef TOOLS_IO_PARTIAL_H
 #define TOOLS_IO_PARTIAL_H
@@ -29,34 +29,34 @@ struct partial {
 	struct output output; /* its temporary name is OUT.partial/output */
 	char *directory;      /* OUT.partial */
 	int at, lock;         /* descriptors of it and of its lock, or -1 */
-	bool appeared;        /* another run was stopped after OUT had appeared: only partial_commit() is left to do */
+	bool appeared;        /* an earlier run was stopped after OUT had appeared: only partial_commit() is left to do */
 };
 
-/* Takes the names alone: for processes that help the one that begins, commits and ends. Holds signals (interrupt.h)
-   until partial_release(), which follows in every case. EXIT_USAGE, EXIT_MEMORY. */
+/* Sets only the names; processes that help the one that begins, commits and ends call nothing more. Holds signals
+   (interrupt.h) until partial_release(), which follows in every case. EXIT_USAGE, EXIT_MEMORY. */
 int partial_name(struct partial *partial, const struct partial_target *target, struct error *error);
 
 /*
- * Begins an output after partial_name(), or continues one if the target says `resume` and there is one. OUT.partial of
- * another run is refused without `resume` or `force`, which starts over; so is one with another fingerprint (an object
- * of strings) and one that is not ours. OUT itself as output.h says. EXIT_USAGE, EXIT_IO, EXIT_MEMORY; what was there
- * is left then.
+ * Begins an output after partial_name(), or continues one if the target says `resume` and there is one. Refuses an
+ * existing OUT.partial without `resume` or `force`, which starts over, and one with another fingerprint (an object of
+ * strings) or with files that are not ours. OUT itself is checked as output.h says. EXIT_USAGE, EXIT_IO, EXIT_MEMORY;
+ * these leave what was there.
  */
 int partial_begin(struct partial *partial, const struct partial_target *target, const json_t *fingerprint,
                   struct error *error);
 
-/* malloc'ed path under which file `name` of the output is to be written: OUT.partial/output if the output is that file.
-   NULL without memory. */
+/* Returns the malloc'ed path at which to write file `name` of the output: OUT.partial/output if the output is that
+   file. NULL without memory. */
 char *partial_file(const struct partial *partial, const char *name);
 
-/* malloc'ed path of its journal. */
+/* Returns the malloc'ed path of the file's journal. */
 char *partial_journal(const struct partial *partial, const char *name);
 
-/* Lets OUT appear and removes OUT.partial. EXIT_USAGE, EXIT_IO, signals. */
+/* Renames the output to OUT and removes OUT.partial. EXIT_USAGE, EXIT_IO, signals. */
 int partial_commit(struct partial *partial, struct error *error);
 
-/* After partial_begin(), whatever came of it later: `code` decides whether OUT.partial stays. It does after failures
-   that may go away and signals, and the error's text says so then; else nothing is left. Returns `code`. */
+/* Follows partial_begin() in every case. OUT.partial stays if `code` is that of a signal or of a failure that may go
+   away, and the error's text says so; else nothing is left. Returns `code`. */
 int partial_end(struct partial *partial, int code, struct error *error);
 
 /* Releases what partial_name() took. Always called last. */

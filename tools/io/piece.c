@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pieces of a matrix. */
+/* piece_next(): steps through a matrix. */
 #include "io/piece.h"
 
 static uint64_t smaller(uint64_t a, uint64_t b)

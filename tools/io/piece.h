@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrices in pieces that fit memory: whole rows, or a part of one row that starts at a block. */
+/* Cuts matrices into pieces that fit memory: whole rows, or a part of one row that starts at a block. */
 #ifndef TOOLS_IO_PIECE_H
 #define TOOLS_IO_PIECE_H
 
@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Elements of a piece at most, rows counted as padded to whole blocks. A multiple of every block length; small enough
-   that what is read and what comes of it stay in one processor's cache, large enough for system calls not to matter. */
+/* The most elements of a piece, with rows padded to whole blocks. A multiple of every block length; small enough that
+   input and result stay in one processor's cache, large enough to make system calls cheap. */
 enum { PIECE_ELEMENTS = 1 << 17, PIECE_BLOCK = 32 };
 
 /* Starts zeroed. */

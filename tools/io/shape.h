@@ -9,10 +9,10 @@
 
 enum { SHAPE_TEXT = 128 };
 
-/* "[512, 64]" in `text`, cut with "..." if it is long; returns text. */
+/* Writes "[512, 64]" to `text`, cut with "..." if it is long, and returns it. */
 const char *shape_text(const struct tensor *tensor, char text[SHAPE_TEXT]);
 
-/* The array; NULL if memory ran out. */
+/* Returns the shape as a JSON array; NULL if memory ran out. */
 json_t *shape_facts(const struct tensor *tensor);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Raw input and output on file descriptors: no buffering, so that a reader sees bytes as soon as they are known. */
+/* Raw input and output on file descriptors, unbuffered, so that a reader sees bytes as soon as they are known. */
 #include "config.h"
 
 #include "io/stream.h"
@@ -134,7 +134,7 @@ int sink_write(const struct sink *sink, const void *bytes, size_t n, struct erro
 	return EXIT_OK;
 }
 
-/* Completes what a file holds. */
+/* Completes the contents of a file. */
 static int finish(struct sink *sink, struct error *error)
 {
 	int code = descriptor_finish(sink->fd, sink->name, error);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Raw bytes in and out, of any length: a file, or standard input and output. */
+/* Reads and writes raw bytes of any length: a file, or standard input and output. */
 #ifndef TOOLS_IO_STREAM_H
 #define TOOLS_IO_STREAM_H
 
@@ -17,10 +17,10 @@ struct source {
 	uint64_t size;     /* of a regular file, from where reading starts; else 0 */
 };
 
-/* Opens a file, or standard input for "-" and NULL. EXIT_IO. */
+/* Opens a file, or standard input for "-" or NULL. EXIT_IO. */
 int source_open(struct source *source, const char *path, struct error *error);
 
-/* Reads what is there, at most `size` bytes; *n is 0 only at the end. EXIT_IO; EXIT_SIGNAL. */
+/* Reads what is available, at most `size` bytes; *n is 0 only at the end. EXIT_IO; EXIT_SIGNAL. */
 int source_read(const struct source *source, void *buffer, size_t size, size_t *n, struct error *error);
 
 /* Reads `size` bytes, or up to the end; *n tells how many. EXIT_IO; EXIT_SIGNAL. */
@@ -29,7 +29,7 @@ int source_fill(const struct source *source, void *buffer, size_t size, size_t *
 /* Goes back to the start of a seekable source. EXIT_IO. */
 int source_rewind(const struct source *source, struct error *error);
 
-/* Refuses the name of a sink that is the source's file. EXIT_USAGE. */
+/* Refuses a sink that is the source's file. EXIT_USAGE. */
 int source_check_apart(const struct source *source, const char *sink, struct error *error);
 
 void source_close(struct source *source);
@@ -40,7 +40,7 @@ struct sink {
 	struct output output; /* zeroed for standard output */
 };
 
-/* Starts a file, which appears with sink_commit(), or standard output for "-" and NULL, unless that is a terminal.
+/* Starts a file, which appears at sink_commit(), or standard output for "-" or NULL, unless that is a terminal.
    EXIT_USAGE, EXIT_IO, EXIT_MEMORY. */
 int sink_open(struct sink *sink, const char *path, bool force, struct error *error);
 
@@ -50,10 +50,10 @@ int sink_write(const struct sink *sink, const void *bytes, size_t n, struct erro
 /* Gives a file its name. EXIT_IO. */
 int sink_commit(struct sink *sink, struct error *error);
 
-/* Gives two files their names, neither if one of the names turns out to be taken. EXIT_USAGE, EXIT_IO; EXIT_SIGNAL. */
+/* Gives two files their names, or neither if one of the names is taken. EXIT_USAGE, EXIT_IO; EXIT_SIGNAL. */
 int sink_commit_pair(struct sink sinks[2], struct error *error);
 
-/* Removes a file that was not committed, and releases what sink_open() took; nothing to do if that was never called and
+/* Removes a file that was not committed, and releases what sink_open() took; does nothing if that was never called and
    fd is -1. */
 void sink_end(struct sink *sink);
 

@@ -36,20 +36,20 @@ void transfer_end(struct transfer *transfer)
 	transfer->memory = NULL;
 }
 
-/* What the workers share; whoever holds the lock may change what follows it. */
+/* What the workers share. The members after the lock may be changed only while holding it. */
 struct run {
 	struct transfer *transfer;
 	const struct transfer_job *job;
 	pthread_mutex_t lock;
-	struct piece last;          /* that was taken */
+	struct piece last;          /* the last that was taken */
 	uint64_t n_taken;
 	int code;                   /* of the first piece that failed, so far */
 	uint64_t failed;            /* its number */
 	struct error error;
 };
 
-/* Notes a failure. Pieces are taken in order and every piece that was taken is finished, so the first of all pieces
-   that fail is among the failures noted, whatever the workers do. */
+/* Notes a failure. Pieces are taken in order and every piece that was taken is finished, so the first failing piece is
+   always among those noted. */
 static void note_failure(struct run *run, int code, uint64_t number, const struct error *error)
 {
 	if (code == EXIT_OK || (run->code != EXIT_OK && run->failed < number))
@@ -104,8 +104,8 @@ int transfer_run(struct transfer *transfer, const struct transfer_job *job, stru
 	struct piece next = {.rows = 0};
 	bool several = piece_next(&next, job->rows, job->cols) && piece_next(&next, job->rows, job->cols);
 
-	/* With fewer threads than workers, the first workers leave nothing to the others. One piece is for this thread: to
-	   wake others costs milliseconds on a busy machine, and a model has hundreds of small tensors. */
+	/* With fewer threads than workers, the first workers leave nothing to the others. A single piece is done by this
+	   thread: waking others costs milliseconds on a busy machine, and a model has hundreds of small tensors. */
 	const struct mxfp_exec exec = {.threads = several ? transfer->threads : 1};
 	mxfp_parallel_for(&exec, transfer->workers, work, &run);
 	if (run.code != EXIT_OK)

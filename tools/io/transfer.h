@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Moving tensors from one file into another, for the commands that rewrite a model. A tensor goes
- * by in pieces, which several workers take. Each reads a piece while no other reads, works on it, and writes what comes
- * of it at its place in the file: reading, computing and writing overlap without a queue, a piece stays in one
- * processor's cache, and since data are read in order, they can be hashed on the way.
+ * Moves tensors from one file into another, for the commands that rewrite a model. Several workers take a tensor's
+ * pieces. Each reads a piece while no other reads, processes it, and writes the result to its place in the file:
+ * reading, computing and writing overlap without a queue, a piece stays in one processor's cache, and data are read
+ * in order, so they can be hashed on the way.
  */
 #ifndef TOOLS_IO_TRANSFER_H
 #define TOOLS_IO_TRANSFER_H
@@ -31,8 +31,8 @@ enum {
 struct transfer_piece {
 	struct piece piece;
 	unsigned worker;
-	unsigned char *bytes;  /* TRANSFER_READ_BYTES: what is read; the work may change it */
-	unsigned char *result; /* TRANSFER_RESULT_BYTES, for the work */
+	unsigned char *bytes;  /* TRANSFER_READ_BYTES for what is read; work() may change it */
+	unsigned char *result; /* TRANSFER_RESULT_BYTES for work() */
 };
 
 struct transfer {
@@ -40,35 +40,35 @@ struct transfer {
 	struct writer writer;    /* being written */
 	struct progress progress;
 	XXH3_state_t *hash;      /* of what was copied, NULL: none */
-	unsigned threads;        /* at most this many, 0: one a processor */
+	unsigned threads;        /* at most this many, 0: one per processor */
 	unsigned workers;        /* at most this many, 0: TRANSFER_WORKERS */
 	unsigned char *memory;   /* of the workers; malloc'ed */
 	struct transfer_piece pieces[TRANSFER_WORKERS];
 };
 
-/* What becomes of a matrix of rows x cols. */
+/* The work on a matrix of rows x cols. */
 struct transfer_job {
 	uint64_t rows, cols;
-	/* Reads a piece into its bytes, and tells how many bytes that were: by one thread at a time, in order. */
+	/* Reads a piece into its bytes, and sets how many they are. Called by one thread at a time, in order. */
 	int (*read)(const void *context, const struct transfer_piece *piece, uint64_t *n_bytes, struct error *error);
-	/* Does the rest: by many threads at a time, in any order. Adds to counts that no other worker sees. */
+	/* Does the rest. Called by many threads at a time, in any order. Adds to counts that no other worker sees. */
 	int (*work)(const void *context, const struct transfer_piece *piece, struct mxfp_counts *counts,
 	            struct error *error);
 	const void *context;
 	struct mxfp_counts *counts; /* added to */
 };
 
-/* Takes the memory. EXIT_MEMORY. */
+/* Allocates the workers' memory. EXIT_MEMORY. */
 int transfer_begin(struct transfer *transfer, struct error *error);
 
-/* Releases it; a zeroed struct is fine. */
+/* Releases it; the struct may be zeroed. */
 void transfer_end(struct transfer *transfer);
 
-/* Does a job. A failure is that of the first piece that fails, whatever the number of threads. What the job's functions
-   say; signals. */
+/* Does a job. A failure is that of the first piece that fails, whatever the number of threads: a code of the job's
+   functions, or a signal. */
 int transfer_run(struct transfer *transfer, const struct transfer_job *job, struct error *error);
 
-/* Copies a tensor to the one of its name and dtype. */
+/* Copies a tensor to the one of the same name and dtype in the writer. */
 int transfer_copy(struct transfer *transfer, const struct tensor *tensor, struct error *error);
 
 #endif

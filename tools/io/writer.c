@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Writing a tensor file in any format: creating it, placing the tensors' data in it, completing it. */
+/* Writes a tensor file in any format: creates it, writes the tensors' data in place, completes it. */
 #include "config.h"
 
 #include <assert.h>
@@ -14,8 +14,8 @@
 #include "io/descriptor.h"
 #include "io/file_safetensors.h"
 
-/* After how many bytes the disk is given work: few enough to keep it at work while more is computed, more than a disk
-   writes best at once. */
+/* The bytes after which the disk is asked to start writing: few enough to keep it busy while more is computed, more
+   than a disk writes best at once. */
 enum { SYNC_BYTES = 1 << 23 };
 
 /* All tensors together have less than this: header and padding then stay below 2^63, what pwrite() can reach. */
@@ -56,7 +56,7 @@ static int sort_names(struct writer *writer, struct error *error)
 	return EXIT_OK;
 }
 
-/* The length of the file as far as tensors go. */
+/* Returns the length of the file up to the end of its tensors. */
 static uint64_t length_of(const struct writer *writer)
 {
 	uint64_t end = 0;
@@ -67,7 +67,7 @@ static uint64_t length_of(const struct writer *writer)
 	return writer->header_bytes + end;
 }
 
-/* The length is set first: what a crash leaves has it, so reopen() knows a file that is not from here. */
+/* Creates the file. Its length is set first: whatever a crash leaves has it, so reopen() refuses a foreign file. */
 static int create(struct writer *writer, struct error *error)
 {
 	writer->fd = open(writer->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
