@@ -16,7 +16,7 @@ enum dtype decode_dtype(enum mxfp_format format)
 	return (enum dtype)dtype;
 }
 
-/* A tensor at work. */
+/* The state of decoding a tensor. */
 struct decoding {
 	struct transfer *transfer;
 	const struct quantized *quantized;
@@ -74,7 +74,7 @@ int decode_tensor(struct transfer *transfer, const struct quantized *quantized, 
 	return code;
 }
 
-/* A tensor of Q8_0 at work; its pieces are whole blocks, since rows are. */
+/* The state of decoding a tensor of Q8_0. Its pieces are whole blocks, because its rows are. */
 struct decoding_q8_0 {
 	struct transfer *transfer;
 	const struct tensor *source, *target;

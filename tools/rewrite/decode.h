@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* A quantized tensor of a model on its way into another file as plain numbers. */
+/* Decodes a quantized tensor of a model into another file as plain numbers, for dequantize.c and relayout.c. */
 #ifndef TOOLS_REWRITE_DECODE_H
 #define TOOLS_REWRITE_DECODE_H
 
 #include "io/transfer.h"
 #include "model/quantized.h"
 
-/* The dtype of numbers of a format. */
+/* Returns the dtype of numbers in a format. */
 enum dtype decode_dtype(enum mxfp_format format);
 
-/* Writes it as the tensor of that name, of such a dtype, of transfer->writer. What quantized_read() says; signals. */
+/* Writes it to tensor `name`, of such a dtype, of transfer->writer. Errors of quantized_read(); signals. */
 int decode_tensor(struct transfer *transfer, const struct quantized *quantized, const char *name, struct error *error);
 
-/* The same of a tensor of ggml's Q8_0 in transfer->file. EXIT_IO; signals. */
+/* The same for a tensor of ggml's Q8_0 in transfer->file. EXIT_IO; signals. */
 int decode_q8_0(struct transfer *transfer, const struct tensor *source, const char *name, struct error *error);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Decodes what is quantized and copies the rest; scales go with the tensors that they belong to. */
+/* Decodes quantized tensors and copies the others; scales are dropped with the tensors that they belong to. */
 #include "config.h"
 
 #include "rewrite/dequantize.h"
@@ -19,7 +19,7 @@ enum role { ROLE_KEPT, ROLE_CODES, ROLE_Q8_0, ROLE_DROPPED };
 struct entry {
 	enum role role;
 	struct quantized quantized; /* ROLE_CODES */
-	struct tensor output;       /* unless dropped */
+	struct tensor output;       /* unless ROLE_DROPPED */
 };
 
 struct running {
@@ -29,7 +29,7 @@ struct running {
 	enum dtype dtype;           /* of decoded numbers */
 	struct model_output output;
 	struct transfer transfer;
-	struct entry *entries;      /* of the file at hand */
+	struct entry *entries;      /* of the current file */
 	struct arena arena;         /* their names and shapes */
 	struct dequantize_counts counts;
 };
@@ -66,7 +66,7 @@ static int plan_entry(struct running *r, struct entry *entry, const struct tenso
 	return EXIT_OK;
 }
 
-/* Decides about the tensors of the file at hand, and lists those of the output. */
+/* Decides what becomes of the tensors of the current file, and lists those of the output. */
 static int plan_file(struct running *r, struct error *error)
 {
 	const struct file *file = r->transfer.file;
@@ -87,7 +87,7 @@ static int plan_file(struct running *r, struct error *error)
 	return code;
 }
 
-/* The source's metadata without what mxfp quantize added. */
+/* Copies the source's metadata without what `mxfp quantize` added. */
 static int copy_metadata(struct running *r, struct error *error)
 {
 	static const char own_prefix[] = "mxfp.";
@@ -130,8 +130,8 @@ static void release_file(struct running *r)
 	arena_free(&r->arena);
 }
 
-/* Checks before anything is written that there is something to decode, or that mxfp quantize wrote a file in which it
-   found nothing to quantize. */
+/* Checks, before anything is written, that there is something to decode, or that `mxfp quantize` wrote the model and
+   had found nothing to quantize. */
 static int check_quantized(struct running *r, struct error *error)
 {
 	bool found = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The work of `mxfp dequantize`: a quantized model back into plain numbers. */
+/* The work of `mxfp dequantize`: turns a quantized model back into plain numbers. */
 #ifndef TOOLS_REWRITE_DEQUANTIZE_H
 #define TOOLS_REWRITE_DEQUANTIZE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Decides what becomes of each tensor in another layout, writes the model with its config.json, and prints the decisions
- * as a table. Each file of the source becomes one, or all become the one that the user named.
+ * Decides what becomes of each tensor in another layout, writes the model with its config.json, and prints the
+ * decisions as a table. Each file of the source becomes one, or all become the one that the user named.
  */
 #include "config.h"
 
@@ -24,7 +24,7 @@
 #include "model/model_output.h"
 #include "rewrite/decode.h"
 
-/* Dense tensors go to dense ones. A sparse form is in one layout, so what is sparse stays as it is or is refused. */
+/* Returns the form that a tensor gets. Only one layout has sparse forms, so sparse tensors stay or are refused. */
 static const struct layout_form *target_form(const struct relayout_plan *plan, const struct quantized *q)
 {
 	return layout_form(plan->settings->layout, q->choice.form->format, q->choice.form->sparse);
@@ -43,7 +43,7 @@ static int fail_not_held(const struct relayout_plan *plan, const struct relayout
 	                   "decodes it, or give another --layout", sparse, format, plan->settings->layout->name);
 }
 
-/* What the metadata notes as the number that a tensor scale is the rounded reciprocal of. */
+/* Finds the number that, by the metadata, a tensor scale is the rounded reciprocal of; false if none is noted. */
 static bool noted_inverse(const struct file *file, const char *part, float scale, float *noted)
 {
 	size_t size = sizeof RELAYOUT_INVERSE + strlen(part);
@@ -82,7 +82,7 @@ static int invert(struct relayout_scale *scale, const struct relayout_plan *plan
 	                   "the scale for the way back", (double)scale->was, plan->settings->layout->name, scale->change);
 }
 
-/* Reads a tensor scale and decides about it. */
+/* Reads a tensor scale and decides what becomes of it. */
 static int plan_scale(struct relayout_plan *plan, struct relayout_entry *entry, enum layout_part part,
                       struct error *error)
 {
@@ -103,7 +103,7 @@ static int plan_scale(struct relayout_plan *plan, struct relayout_entry *entry, 
 	return invert(scale, plan, source, file, error);
 }
 
-/* Where a layout has no tensor scale for want of a convention to multiply or divide by, there is none to carry. */
+/* Whether the layout can hold the tensor's input scale: not if it has no tensor scale, and so no convention for one. */
 static bool holds_input_scale(const struct relayout_entry *entry)
 {
 	bool fits;
@@ -133,7 +133,7 @@ static int plan_scales(struct relayout_plan *plan, struct relayout_entry *entry,
 	return EXIT_OK;
 }
 
-/* The tensor as it was before it was quantized. */
+/* Returns the tensor as it was before it was quantized. */
 static struct tensor original(const struct relayout_entry *entry)
 {
 	return (struct tensor){
@@ -223,7 +223,7 @@ static int plan_entry(struct relayout_plan *plan, struct relayout_entry *entry, 
 	int code = quantized_owner(&entry->quantized, &entry->name, plan->model, tensor, &plan->arena, error);
 	if (code != EXIT_OK)
 		return code;
-	/* What is in the layout already is copied part by part. */
+	/* A tensor that is already in the layout is copied part by part. */
 	if (entry->name == NULL || (entry->quantized.choice.layout == plan->settings->layout &&
 	                            entry->quantized.choice.form == target_form(plan, &entry->quantized)))
 		return plan_copied(plan, entry, file, error);
@@ -277,7 +277,7 @@ static bool is_text(const json_t *json, const char *text)
 	return value != NULL && strcmp(value, text) == 0;
 }
 
-/* The format that arguments of compressed-tensors' groups name: floats of so many bits in MX blocks. */
+/* Returns the format that arguments of a group of compressed-tensors mean: floats of some bits in MX blocks. */
 static enum mxfp_format scheme_format(const json_t *arguments)
 {
 	static const enum mxfp_format formats[] = {MXFP_FORMAT_MXFP8_E4M3, MXFP_FORMAT_MXFP6_E2M3, MXFP_FORMAT_MXFP4};
@@ -292,7 +292,7 @@ static enum mxfp_format scheme_format(const json_t *arguments)
 	return OPTION_FORMAT_NONE;
 }
 
-/* What a configuration says that activations are quantized to: in our own words, or in those of a layout. */
+/* Returns the format of activations that a configuration names, in our own words or in those of a layout. */
 static enum mxfp_format activations_of(const json_t *quantization)
 {
 	const char *own = json_string_value(json_object_get(json_object_get(quantization, "mxfp"), "activations"));
@@ -310,7 +310,7 @@ static enum mxfp_format activations_of(const json_t *quantization)
 	return scheme_format(json_object_get(json_object_iter_value(json_object_iter(groups)), "input_activations"));
 }
 
-/* The layout's configuration, with what mxfp quantize noted in the source's. */
+/* Returns the layout's configuration, with what `mxfp quantize` noted in the source's. */
 static json_t *new_config(const struct relayout_plan *plan, const json_t *before)
 {
 	const json_t *old = json_object_get(before, "quantization_config");
@@ -345,7 +345,7 @@ static json_t *new_config(const struct relayout_plan *plan, const json_t *before
 	return config;
 }
 
-/* config.json of the output; *config is NULL if there is none. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
+/* Makes config.json of the output; *config is NULL if it has none. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
 static int make_config(const struct relayout_plan *plan, json_t **config, struct error *error)
 {
 	int code = model_config_copy(plan->model, config, error);
@@ -369,14 +369,14 @@ static int make_config(const struct relayout_plan *plan, json_t **config, struct
 
 enum { SCALE_TEXT = 32 };
 
-/* The metadata key that loaders of safetensors want, and no others. */
+/* The metadata key that only loaders of safetensors want. */
 static const char format_key[] = "format";
 
 struct running {
 	const struct relayout_plan *plan;
 	struct model_output output;
 	struct transfer transfer;
-	struct arena arena; /* metadata of the file at hand */
+	struct arena arena; /* metadata of the current file */
 };
 
 /* Files of the source that become one of the output, and their entries. */
@@ -413,8 +413,8 @@ static int add_pair(struct running *r, const char *prefix, const char *name, con
 	return EXIT_OK;
 }
 
-/* What is to be said of a tensor: the length of its rows if they are padded, and of what rounded scales are the
-   reciprocals. */
+/* Adds metadata about a tensor: the length of its rows if they are padded, and the numbers whose reciprocals its scales
+   are. */
 static int add_tensor(struct running *r, const struct relayout_entry *entry, struct error *error)
 {
 	const struct quantized *q = &entry->quantized;
@@ -436,8 +436,8 @@ static int add_tensor(struct running *r, const struct relayout_entry *entry, str
 	return code;
 }
 
-/* Whether a pair of the source is not for such files, is said anew, is about a scale that is no more, or is ours where
-   nothing is left that is quantized. */
+/* Whether a pair of the source is dropped: it is not for such files, is written anew, is about a scale that no longer
+   exists, or is ours though nothing quantized is left. */
 static bool is_outdated(const struct running *r, const struct range *range, const struct metadata *pair)
 {
 	const size_t prefix = strlen(RELAYOUT_INVERSE);
@@ -455,7 +455,7 @@ static bool is_outdated(const struct running *r, const struct range *range, cons
 	return scale == NULL || range->entries[scale - range->files[0].tensors].what != RELAYOUT_COPIED;
 }
 
-/* The first file's own, and what is to be said of tensors. */
+/* Makes the metadata: that of the first file, and that about tensors. */
 static int make_metadata(struct running *r, const struct range *range, struct error *error)
 {
 	const struct file *file = &range->files[0];
@@ -475,14 +475,14 @@ static int make_metadata(struct running *r, const struct range *range, struct er
 	return code;
 }
 
-/* A tensor on its way. */
+/* The state of moving a tensor. */
 struct moving {
 	const struct quantized *quantized;
 	struct layout_target target;
 	const char *name;
 };
 
-/* ggml takes NVFP4's scale of NaN for 0, and no sign of a scale: elsewhere those bytes mean other numbers. */
+/* ggml reads a NaN scale of NVFP4 as 0 and ignores a scale's sign; elsewhere these bytes mean other numbers. */
 enum { UE4M3_NAN = 0x7F };
 
 static int check_scales(const struct moving *m, const struct piece *piece, const uint8_t *scales, struct error *error)
@@ -666,7 +666,7 @@ int relayout_run(const struct relayout_plan *plan, struct error *error)
 	return code;
 }
 
-/* "codes as they are", or how they lie now. */
+/* Returns "codes as they are", or how they lie now. */
 static const char *codes_text(const struct relayout_entry *entry)
 {
 	return entry->quantized.choice.layout->order->write == entry->choice.layout->order->write ? "as they are"
@@ -717,7 +717,7 @@ static void add_row(struct table *table, const struct relayout_plan *plan, const
 	table_cell(table, "%s", input);
 }
 
-/* Tensors that are copied with their codes have one row. */
+/* Whether a tensor has a row of the table: parts have none, because their codes have one. */
 static bool has_row(const struct relayout_entry *entry)
 {
 	return entry->what != RELAYOUT_PART &&

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The work of `mxfp relayout`: a quantized model in another layout. Codes and scales are moved, never computed anew;
- * the one number that may change is a tensor scale that divides in one layout and multiplies in the other.
+ * The work of `mxfp relayout`: writes a quantized model in another layout. Codes and scales are moved, never
+ * recomputed; the only number that may change is a tensor scale that divides in one layout and multiplies in the
+ * other.
  */
 #ifndef TOOLS_REWRITE_RELAYOUT_H
 #define TOOLS_REWRITE_RELAYOUT_H
@@ -22,7 +23,7 @@
 struct relayout_settings {
 	const char *in, *out;
 	const struct layout *layout;
-	enum mxfp_format to; /* of what the layout does not hold: f32, bf16 or f16; OPTION_FORMAT_NONE: that is refused */
+	enum mxfp_format to; /* for what the layout cannot hold: f32, bf16 or f16; OPTION_FORMAT_NONE: refuse it */
 	unsigned threads;
 	bool allow_rounding, force, quiet;
 };
@@ -32,7 +33,7 @@ enum relayout_how {
 	RELAYOUT_ABSENT,
 	RELAYOUT_SAME,
 	RELAYOUT_INVERSE_EXACT,
-	RELAYOUT_INVERSE_NOTED, /* the metadata says what it was the reciprocal of */
+	RELAYOUT_INVERSE_NOTED, /* becomes the number that, by the metadata, it was the reciprocal of */
 	RELAYOUT_INVERSE_ROUNDED,
 	RELAYOUT_LEFT_OUT       /* the layout has no place for it */
 };
@@ -40,15 +41,15 @@ enum relayout_how {
 struct relayout_scale {
 	enum relayout_how how;
 	float was, is;
-	double change; /* of numbers that it scales, relative */
+	double change; /* relative, of the numbers that it scales */
 };
 
 /* What becomes of a tensor of the source. */
 enum relayout_what {
 	RELAYOUT_COPIED,
-	RELAYOUT_MOVED,   /* codes, which bring the other parts with them */
-	RELAYOUT_DECODED, /* likewise, as plain numbers; or a tensor of Q8_0 */
-	RELAYOUT_PART     /* goes with its codes */
+	RELAYOUT_MOVED,   /* codes, moved together with their other parts */
+	RELAYOUT_DECODED, /* codes with their parts, or a tensor of Q8_0, written as plain numbers */
+	RELAYOUT_PART     /* another part, which goes with its codes */
 };
 
 struct relayout_entry {
@@ -56,9 +57,9 @@ struct relayout_entry {
 	const struct tensor *source;
 	const char *name;                    /* of the tensor that was quantized */
 	struct quantized quantized;          /* unless copied */
-	struct layout_choice choice;         /* RELAYOUT_MOVED: how it is held from now on */
-	struct relayout_scale scales[N_LAYOUT_PARTS]; /* of the tensor, and of its activations */
-	struct tensor parts[N_LAYOUT_PARTS]; /* of the output: the first alone unless moved; no name: no part */
+	struct layout_choice choice;         /* RELAYOUT_MOVED: how the output holds it */
+	struct relayout_scale scales[N_LAYOUT_PARTS]; /* of the tensor and its activations */
+	struct tensor parts[N_LAYOUT_PARTS]; /* of the output: only the first unless moved; no name: no such part */
 };
 
 /* Every tensor of a model: files in the model's order, tensors in that of their data. */
@@ -72,7 +73,7 @@ struct relayout_plan {
 	struct arena arena; /* names and shapes */
 };
 
-/* Decides; reads tensor scales and no other data. EXIT_INPUT, EXIT_IO, EXIT_MEMORY; relayout_plan_free() follows in any
+/* Decides; reads no data but tensor scales. EXIT_INPUT, EXIT_IO, EXIT_MEMORY; relayout_plan_free() follows in every
    case. */
 int relayout_plan(struct relayout_plan *plan, const struct relayout_settings *settings, const struct model *model,
                   struct error *error);
