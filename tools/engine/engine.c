@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Accounts of a workload on whole and split arrays. */
+/* Makes the accounts of a workload on whole and split arrays. */
 #include "engine/engine.h"
 
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static int make_products(struct engine_report *r, struct error *error)
 	return EXIT_OK;
 }
 
-/* Why the library refused an estimate. */
+/* Says why the library refused an estimate. */
 static int fail_status(const struct engine_report *r, enum mxfp_status status, struct error *error)
 {
 	if (status == MXFP_ERR_FORMAT)

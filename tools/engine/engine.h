@@ -12,24 +12,24 @@
 #include "engine/workload.h"
 #include "mxfp/engine.h"
 
-enum { N_SPLITS = 3 }; /* 1, 2 and 4 sub-arrays a core */
+enum { N_SPLITS = 3 }; /* 1, 2 and 4 sub-arrays per core */
 
-/* What a run on this machine gave. */
+/* The result of a run on this machine. */
 struct engine_run {
 	double seconds;
 	uint64_t hash; /* XXH3 of every C, in the order of the products, in little-endian bytes */
 };
 
 struct engine_report {
-	/* What the caller sets. */
+	/* Set by the caller. */
 	const struct workload *workload;
 	struct mxfp_engine_chip chip;
-	struct mxfp_exec exec;        /* of a run */
+	struct mxfp_exec exec;        /* for a run */
 	unsigned cores;
-	uint64_t seed;                /* of the operands of a run */
+	uint64_t seed;                /* for the operands of a run */
 	enum mxfp_format a, w, c;
 	struct mxfp_sparsity sparsity;
-	/* What engine_estimate() and engine_run() set. */
+	/* Set by engine_estimate() and engine_run(). */
 	struct mxfp_product *products;
 	struct mxfp_matrix *matrices; /* A and W of each */
 	struct mxfp_engine splits[N_SPLITS];
@@ -37,7 +37,7 @@ struct engine_report {
 	struct engine_run runs[N_SPLITS];
 };
 
-/* Sub-arrays a core, and the options of a split. */
+/* Return the sub-arrays per core, and the options, of a split. */
 unsigned engine_sub_arrays(int split);
 struct mxfp_gemm_options engine_options(const struct engine_report *report, int split);
 
@@ -50,14 +50,14 @@ int engine_run(struct engine_report *report, struct error *error);
 
 void engine_free(struct engine_report *report);
 
-/* The larger of the array's and the memory's time, and ideal time divided by it, in per cent. */
+/* Return the larger of the array's and the memory's time, and the ideal time divided by it, in per cent. */
 uint64_t engine_time_ps(const struct mxfp_engine *engine);
 double engine_utilization(const struct mxfp_engine *engine);
 
 int engine_text(const struct engine_report *report, FILE *file, struct error *error);
 json_t *engine_json(const struct engine_report *report);
 
-/* Lanes of sub-arrays over time, one panel for each split. */
+/* Draws the lanes of sub-arrays over time, one panel for each split. */
 void engine_svg(const struct engine_report *report, FILE *file);
 
 #endif

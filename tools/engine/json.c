@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The account as JSON. */
+/* Prints the account as JSON. */
 #include <stdlib.h>
 
 #include "engine/engine.h"

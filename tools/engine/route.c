@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Seeded routing: route.h has the distribution. */
+/* Seeded routing of tokens to experts: route.h describes the distribution. */
 #include "engine/route.h"
 
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 struct experts {
 	uint64_t n, total;
 	uint64_t *weights;
-	bool *taken; /* by the token at hand */
+	bool *taken; /* by the current token */
 };
 
 static uint64_t draw(uint64_t seed, uint64_t token, uint64_t j)
@@ -26,7 +26,7 @@ static uint64_t draw(uint64_t seed, uint64_t token, uint64_t j)
 	return words[0] | (uint64_t)words[1] << 32;
 }
 
-/* The expert that the number `at`, below the sum of the weights left, falls to. */
+/* Returns the expert that the number `at`, below the sum of the weights left, selects. */
 static uint64_t find(const struct experts *x, uint64_t at)
 {
 	uint64_t e = 0;

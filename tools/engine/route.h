@@ -4,7 +4,7 @@
  * each token takes topk different experts, one after the other, each by its weight among those not taken yet.
  *
  * The weights are floor(2^32 (e + 1)^-skew), at least 1; draw j of token t is the 64-bit number that Philox4x32-10
- * makes of the counter (t, j) and the key `seed`, modulo the sum of the weights left. So the rows are the same on every
+ * gives for counter (t, j) and key `seed`, modulo the sum of the weights left. So the rows are the same on every
  * machine.
  */
 #ifndef TOOLS_ENGINE_ROUTE_H
@@ -18,10 +18,10 @@ enum { EXPERTS_MAX = 1 << 16, TOKENS_MAX = 1 << 24 };
 
 struct routing {
 	uint64_t tokens, topk, seed;
-	double skew; /* 0: all alike */
+	double skew; /* 0: all experts have the same weight */
 };
 
-/* rows[e] becomes the number of tokens that take expert e; topk above `experts` counts as `experts`. EXIT_MEMORY. */
+/* Sets rows[e] to the number of tokens that take expert e; topk above `experts` counts as `experts`. EXIT_MEMORY. */
 int route(uint64_t *rows, uint64_t experts, const struct routing *routing, struct error *error);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Computing a workload on this machine: operands in memory, one run for each split. */
+/* Computes a workload on this machine: operands in memory, one run for each split. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -12,13 +12,13 @@
 #include "io/file.h"
 #include "mxfp/convert.h"
 
-/* What a run allocates: a list, so that it can be released whatever failed. */
+/* The list of what a run allocates, so that all of it can be released after any failure. */
 struct memory {
 	size_t n;
 	void **pieces;
 };
 
-enum { PIECES = 7 }; /* of a product at most: source, codes and scales of A and of W, and C */
+enum { PIECES = 7 }; /* the most per product: source, codes and scales of A and of W, and C */
 
 static void *take(struct memory *memory, size_t n)
 {
@@ -29,7 +29,7 @@ static void *take(struct memory *memory, size_t n)
 	return piece;
 }
 
-/* Normal numbers in the matrix's format. */
+/* Fills a matrix with normal numbers in its format. */
 static int fill(struct mxfp_matrix *x, const struct engine_report *r, uint64_t stream, struct memory *memory,
                 struct error *error)
 {
@@ -53,7 +53,7 @@ static int fill(struct mxfp_matrix *x, const struct engine_report *r, uint64_t s
 	return status == MXFP_OK ? EXIT_OK : fail(error, EXIT_USAGE, "engine: --run: %s", mxfp_status_text(status));
 }
 
-/* Operands and results of every product. */
+/* Makes the operands and results of every product. */
 static int make_operands(struct engine_report *r, struct memory *memory, struct error *error)
 {
 	const size_t c_bytes = mxfp_format_get_info(r->c)->storage_bytes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The account as a picture: a lane for each sub-array, time from left to right, on one scale for all splits. */
+/* Draws the account: a lane for each sub-array, time from left to right, on one scale for all splits. */
 #include <inttypes.h>
 
 #include "engine/engine.h"
@@ -13,7 +13,7 @@ enum {
 	TOP = 20
 };
 
-/* Text in XML: what has a meaning there and control characters become '?'. */
+/* Prints text in XML: control characters, and those with a meaning there, become '?'. */
 static void print_xml(FILE *file, const char *text)
 {
 	for (; *text != '\0'; text++) {
@@ -55,7 +55,7 @@ static void print_panel(const struct engine_report *r, int s, int top, uint64_t 
 		        top + (int)(core * engine_sub_arrays(s)) * LANE + LANE - 2, core);
 }
 
-/* Where memory would be done, if that is in the picture. */
+/* Draws the time at which memory would be done, if that is within the picture. */
 static void print_memory(const struct engine_report *r, int height, uint64_t longest, FILE *file)
 {
 	const double cycles = (double)r->splits[0].memory_ps * r->chip.clock_mhz / 1e6;

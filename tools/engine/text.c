@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The account as tables. */
+/* Prints the account as tables. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -33,7 +33,7 @@ static void print_heading(const struct engine_report *r, FILE *file)
 	        (double)whole->memory_ps / ps_in_us);
 }
 
-/* n of `of` in per cent. */
+/* Adds a cell with n / of in per cent. */
 static void share_cell(struct table *table, double n, double of)
 {
 	if (of == 0)
@@ -73,7 +73,7 @@ static int print_splits(const struct engine_report *r, FILE *file, struct error 
 	return table_print(&table, file, error);
 }
 
-/* The row of a product's shape, which may be new. */
+/* Returns the row of a product's shape, adding one if it is new. */
 static struct shape_row *find_shape(struct shape_row *rows, size_t *n_rows, const struct workload_item *item)
 {
 	for (size_t i = 0; i < *n_rows; i++)
@@ -122,7 +122,7 @@ static void shape_cells(struct table *table, const struct shape_row *row)
 		table_cell(table, "%.2f", (double)row->cycles[0] / four);
 }
 
-/* Where four sub-arrays win when all have work: cycles of whole arrays that each shape takes. */
+/* Prints for each shape the cycles of whole arrays, which show where four sub-arrays win if all have work. */
 static int print_shapes(const struct engine_report *r, FILE *file, struct error *error)
 {
 	static const char *const heading[] = {"W",      "products", "rows of A",       "whole",

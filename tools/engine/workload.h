@@ -19,23 +19,23 @@ struct workload_item {
 	size_t m, n, k;
 };
 
-/* A zeroed one is empty; the caller may set `cut`. */
+/* Zeroed, it is empty; the caller may set `cut`. */
 struct workload {
-	uint64_t cut; /* products are cut along n into parts of at most so many columns; 0: they stay whole */
+	uint64_t cut; /* products are cut along n into parts of at most this many columns; 0: they stay whole */
 	size_t n_items, capacity;
 	struct workload_item *items;
 	struct arena names;
 };
 
-/* Adds a product, or its parts. EXIT_USAGE: too many products, or a size that this machine cannot have. EXIT_MEMORY. */
+/* Adds a product, or its parts. EXIT_USAGE: too many products, or a size that overflows. EXIT_MEMORY. */
 int workload_add(struct workload *workload, const char *name, const struct workload_item *item, struct error *error);
 
-/* Adds the products of experts with n rows of k weights, as many rows of A each as the routing gives it. */
+/* Adds the products of experts with n rows of k weights; the routing decides the rows of A of each. */
 int workload_add_experts(struct workload *workload, const char *name, uint64_t experts,
                          const struct workload_item *shape, const struct routing *routing, struct error *error);
 
-/* Adds each linear layer (select.h) with routing->tokens rows, and weights of experts [e][n][k] with those that the
-   routing gives. EXIT_INPUT: the model has none. */
+/* Adds each linear layer (select.h) with routing->tokens rows of A, and weights of experts [e][n][k] with as many
+   rows as the routing gives. EXIT_INPUT: the model has no such layers. */
 int workload_add_model(struct workload *workload, const struct model *model, const struct routing *routing,
                        struct error *error);
 
