@@ -2,9 +2,9 @@
 /*
  * Mixed precision: layers with the largest error in the format of most get a larger one, as many as the bits allow.
  *
- * Every tensor is measured by weight_error.h in the format, rule, rounding and sparsity of the run. Units (units.h) are
- * promoted from the largest mean error down, those of equal error by name; one that would take more bits than there
- * are is passed over. Sums have a fixed order, so every run and every part of one decides the same.
+ * weight_error.h measures every tensor in the format, rule, rounding and sparsity of the run. Units (fused.h) are
+ * promoted from the largest mean error down, those of equal error by name; one that would exceed the bits is skipped.
+ * Sums have a fixed order, so every run and every part of one decides the same.
  */
 #include "config.h"
 
