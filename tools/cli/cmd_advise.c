@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp advise: which format and rule for each layer. */
+/* mxfp advise: measures which format and rule suit each layer. */
 #include "config.h"
 
 #include <math.h>
@@ -69,7 +69,7 @@ static int check(const struct settings *s, struct variants *variants, double *bi
 	return code;
 }
 
-/* The mixture that --bits chooses. */
+/* Chooses the mixture for --bits. */
 static int choose(struct advise_mix *mix, const struct advice *advice, double bits, struct error *error)
 {
 	int code = advise_mix(mix, advice, bits, error);

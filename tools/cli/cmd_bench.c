@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp bench: the speed of every kernel on this machine, beside the limit of moving its bytes, and that of products.
-   Rows are printed as they are measured, and at the end the targets; or all of it as JSON. */
+/* mxfp bench: measures the speed of every kernel on this machine, beside the limit of moving its bytes, and of
+   products. Prints rows as they are measured and the targets at the end, or all of it as JSON. */
 #include "config.h"
 
 #include <jansson.h>
@@ -28,7 +28,7 @@ struct bench_row {
 	struct bench_result result;
 };
 
-/* All of them, and how they came about. */
+/* All figures, and how they were measured. */
 struct bench_rows {
 	size_t n, capacity;
 	struct bench_row *rows;
@@ -53,7 +53,7 @@ struct bench_gemm_rows {
 
 enum { NAME_SIZE = 64 };
 
-/* Elements in a second, counted as 4 bytes each. */
+/* Returns the elements per second in GB/s, at 4 bytes each. */
 static double element_gbps(double seconds)
 {
 	return 4e-9 / seconds;
@@ -64,7 +64,7 @@ static double ratio(const struct bench_row *row)
 	return row->result.limit.median / row->result.kernel.median;
 }
 
-/* What the system calls the processor, in `name`. */
+/* Sets `name` to the system's name of the processor. */
 static void processor(char *name, size_t size)
 {
 	FILE *file = fopen("/proc/cpuinfo", "r");
@@ -82,7 +82,7 @@ static void processor(char *name, size_t size)
 		fclose(file);
 }
 
-/* The figure that stands beside limit and kernel: its name, its key in JSON, what it is. */
+/* The figure beside limit and kernel: its name, its key in JSON, its meaning. */
 struct other {
 	const char *name, *key, *text;
 };
@@ -111,7 +111,7 @@ static void print_machine(const struct bench_rows *rows)
 	       "ratio", other_of(rows)->name, "L1", "target");
 }
 
-/* The target of a row, or NULL. */
+/* Returns the target of a row, or NULL. */
 static const struct bench_target *target_of(const struct bench_rows *rows, const struct bench_row *row)
 {
 	if (row->tier != rows->best_tier || rows->threads != 1)
@@ -158,7 +158,7 @@ static void print_row(const struct bench_rows *rows, const struct bench_row *row
 	fflush(stdout);
 }
 
-/* The row that is furthest from the target, and how many rows it has and how many miss it. */
+/* Returns the row that is furthest from the target, and counts the target's rows and those that miss it. */
 static const struct bench_row *worst(const struct bench_rows *rows, const struct bench_target *target, size_t *n,
                                      size_t *missed)
 {
@@ -235,7 +235,7 @@ static json_t *rows_json(const struct bench_rows *rows)
 	                 "dram_elements", (json_int_t)rows->dram_elements, "rows", array);
 }
 
-/* Products. What a second thread is to bring: */
+/* For products: the speed-up that a second thread should bring. */
 static const double pair_at_least = 1.9;
 
 static double gflops(const struct bench_gemm_row *row, double seconds)
@@ -245,13 +245,13 @@ static double gflops(const struct bench_gemm_row *row, double seconds)
 	return seconds > 0 ? 2e-9 * (double)s->m * (double)s->n * (double)s->k / seconds : 0;
 }
 
-/* GB/s of packed weights. */
+/* Returns GB/s of packed weights. */
 static double gbps(const struct bench_gemm_row *row, double seconds)
 {
 	return seconds > 0 ? 1e-9 * (double)row->result.packed_bytes / seconds : 0;
 }
 
-/* What a target is about; 0 if it was not measured. */
+/* Returns the figure that a target is about; 0 if it was not measured. */
 static double product_measured(const struct bench_gemm_row *row, enum bench_gemm_unit unit)
 {
 	const struct bench_gemm_result *r = &row->result;
@@ -282,8 +282,8 @@ static const char *unit_text(enum bench_gemm_unit unit)
 	return texts[unit];
 }
 
-/* The target of a row; at_least is 0 if it has none, or what it compares with was not there. On more threads it is
-   what they are to bring, if memory is no limit. */
+/* Returns the target of a row; at_least is 0 if it has none, or if what it compares with was not measured. On several
+   threads it is their speed-up, if memory is not the limit. */
 static struct bench_gemm_target product_target(const struct bench_gemm_rows *rows, const struct bench_gemm_row *row)
 {
 	struct bench_gemm_target found = {.unit = BENCH_ONE, .at_least = pair_at_least};
@@ -346,7 +346,7 @@ static void print_product(const struct bench_gemm_rows *rows, const struct bench
 	fflush(stdout);
 }
 
-/* A number that was measured. */
+/* Adds a measured number. */
 static json_t *add_real(json_t *json, const char *key, double x)
 {
 	return x > 0 ? facts_set(json, key, json_real(x)) : json;
@@ -391,13 +391,13 @@ enum {
 	QUICK_ELEMENTS = 1 << 26, /* 256 MiB */
 	ROUNDS = 101,
 	QUICK_ROUNDS = 31,
-	JSON_DIGITS = 6 /* significant ones of each real number */
+	JSON_DIGITS = 6 /* significant digits of each real number */
 };
 
-/* That one product is timed for. */
+/* How long one product is timed. */
 static const double product_seconds = 2, quick_product_seconds = 0.5;
 
-/* Below this, in GB/s in L2, DRAM is no limit, and a turn there would take seconds. */
+/* Below this speed in L2, in GB/s, DRAM is not the limit, and timing it there would take seconds. */
 static const double dram_from = 0.2;
 
 struct bench {
@@ -405,7 +405,7 @@ struct bench {
 	const char *tier, *op, *format, *in, *shape;
 	bool quick, json, all;
 	uint64_t threads;
-	/* What it means; -1: any. */
+	/* Their meaning; -1: any. */
 	int only_tier, only_op, only_place;
 	enum mxfp_format only_format;
 	/* The work. */
@@ -425,7 +425,7 @@ static const struct usage usage = {
 	"  mxfp bench --json > figures.json",
 };
 
-/* Finds `name` among the names that `name_of` gives; fails with the list of them. */
+/* Finds `name` among the names that `name_of` returns; else fails with the list of them. */
 static int find_name(const char *option, const char *name, const char *(*name_of)(int i), int *index,
                      struct error *error)
 {
@@ -497,7 +497,7 @@ static bool wanted(const struct bench *b, const struct bench_case *c)
 	       (b->only_format == OPTION_FORMAT_NONE || c->dst == b->only_format || c->src == b->only_format);
 }
 
-/* Room for one more in an array of n that has room for *capacity; NULL: there is no memory, and b says so. */
+/* Makes room for one more item in an array of n with room for *capacity; NULL: memory ran out, which b notes. */
 static void *grow(struct bench *b, void *array, size_t n, size_t *capacity, size_t size)
 {
 	if (n < *capacity)
@@ -523,7 +523,7 @@ static void add_row(struct bench *b, const struct bench_row *row)
 		print_row(rows, row);
 }
 
-/* Times one case in one tier, in each place that is wanted. */
+/* Times one case in one tier, in each selected place. */
 static void time_case(struct bench *b, const struct bench_case *c, int tier)
 {
 	struct bench_work work = {
@@ -548,7 +548,7 @@ static void time_case(struct bench *b, const struct bench_case *c, int tier)
 	}
 }
 
-/* Nothing more is to be timed: there is no memory, or nobody reads the rows (mxfp bench | head). */
+/* Whether to stop timing: memory ran out, or nobody reads the rows any more (mxfp bench | head). */
 static bool is_over(const struct bench *b)
 {
 	return b->out_of_memory || ferror(stdout);
@@ -611,7 +611,7 @@ static bool shape_wanted(const struct bench *b, const struct bench_gemm_shape *s
 	return shape->quick || !b->quick;
 }
 
-/* Times a product in all shapes that are wanted. */
+/* Times a product in all selected shapes. */
 static void time_shapes(struct bench *b, const struct bench_gemm_case *c, int tier)
 {
 	for (size_t i = 0; i < bench_n_gemm_shapes && !is_over(b); i++)
@@ -620,7 +620,7 @@ static void time_shapes(struct bench *b, const struct bench_gemm_case *c, int ti
 			time_product(b, c, &bench_gemm_shapes[i], tier);
 }
 
-/* In each tier but the reference, which would take minutes. */
+/* Times products in each tier except the reference, which would take minutes. */
 static void time_products(struct bench *b)
 {
 	for (size_t i = 0; i < bench_n_gemm_cases; i++) {
@@ -647,7 +647,7 @@ static int print_json(const struct bench *b, struct error *error)
 	return code;
 }
 
-/* Times what is wanted. */
+/* Times everything selected. */
 static void time_all(struct bench *b)
 {
 	const bool only_products = b->only_op == BENCH_GEMM;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp blocks: raw numbers, rows of K, to a block format's codes and scales in two files, and back. */
+/* mxfp blocks: converts rows of K raw numbers to a block format's codes and scales in two files, and back. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static bool has_tensor_scale(const struct blocks *blocks)
 	return mxfp_format_get_info(blocks->stream.format)->tensor_scale;
 }
 
-/* The tensor scale is needed to decode, so it is printed even if nobody asked. */
+/* Prints the tensor scale even if not asked to, because decoding needs it. */
 static void print_text(const struct block_stream *stream, const struct blocks *blocks)
 {
 	if (has_tensor_scale(blocks))
@@ -152,7 +152,7 @@ static int take_float(const char *option, const char *text, float *value, struct
 	return EXIT_OK;
 }
 
-/* --amax and --tensor-scale. Which recipes divide by the tensor scale, the library tells. */
+/* Parses --amax and --tensor-scale. The library knows which recipes divide by the tensor scale. */
 static int take_tensor_scale(struct blocks *blocks, struct error *error)
 {
 	struct block_stream *stream = &blocks->stream;
@@ -178,7 +178,7 @@ static int take_tensor_scale(struct blocks *blocks, struct error *error)
 	return code;
 }
 
-/* What the table cannot check. */
+/* Checks what the option table cannot. */
 static int check(struct blocks *blocks, const char *const *operands, struct error *error)
 {
 	const struct block_stream *stream = &blocks->stream;
@@ -199,7 +199,7 @@ static int check(struct blocks *blocks, const char *const *operands, struct erro
 	return take_tensor_scale(blocks, error);
 }
 
-/* Which options this run passes over. */
+/* Refuses options that this run would ignore. */
 static int check_used(int argc, char **argv, const struct option_spec *options, const struct blocks *blocks,
                       struct error *error)
 {

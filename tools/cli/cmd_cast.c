@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp cast: a stream of raw numbers from one element format to another, in bounded memory. */
+/* mxfp cast: converts a stream of raw numbers from one element format to another, in bounded memory. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "io/stream.h"
 #include "mxfp.h"
 
-/* Numbers converted at a time, at most: enough for every thread, and 2 MiB of buffers. */
+/* The most numbers converted at a time: enough for every thread, in 2 MiB of buffers. */
 enum { PIECE = 1 << 18 };
 
 struct cast {
@@ -64,12 +64,12 @@ static int convert_piece(struct cast *cast, const void *src, void *dst, size_t n
 	return EXIT_OK;
 }
 
-/* Converts until the input ends. What has come so far goes out at once, so that a slow pipe is never held up. */
+/* Converts until the input ends. Writes what has arrived at once, so that a slow pipe is never held up. */
 static int cast_stream(struct cast *cast, uint8_t *src, uint8_t *dst, struct error *error)
 {
 	const unsigned src_bytes = mxfp_format_get_info(cast->src_format)->storage_bytes;
 	const unsigned dst_bytes = mxfp_format_get_info(cast->dst_format)->storage_bytes;
-	size_t held = 0, got; /* bytes of a number whose rest has not come yet */
+	size_t held = 0, got; /* bytes of a number whose rest has not arrived yet */
 
 	for (;;) {
 		int code = source_read(&cast->source, src + held, (size_t)PIECE * src_bytes - held, &got, error);
@@ -115,7 +115,7 @@ static int cast_all(struct cast *cast, struct error *error)
 	return code;
 }
 
-/* The counts go to stderr, since stdout may carry the numbers. */
+/* Prints the counts to stderr, since the numbers may go to stdout. */
 static int print_counts(const struct cast *cast, struct error *error)
 {
 	if (cast->json)
@@ -141,7 +141,7 @@ static int run_cast(struct cast *cast, const char *input, struct error *error)
 	return code == EXIT_OK ? print_counts(cast, error) : code;
 }
 
-/* What the table cannot check; also settles the direction. */
+/* Checks what the option table cannot, and decides the direction. */
 static int check(struct cast *cast, const char *output, struct error *error)
 {
 	if (cast->to == OPTION_FORMAT_NONE)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp completion: what a shell needs to complete command lines. */
+/* mxfp completion: prints what a shell needs to complete command lines. */
 #include "config.h"
 
 #include <stdio.h>

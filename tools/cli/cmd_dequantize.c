@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp dequantize: a quantized model back into plain numbers. */
+/* mxfp dequantize: turns a quantized model back into plain numbers. */
 #include "config.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp detect-rule: which scale rule and rounding made a quantized model. */
+/* mxfp detect-rule: finds which scale rule and rounding made a quantized model. */
 #include "config.h"
 
 #include "analyse/detect.h"

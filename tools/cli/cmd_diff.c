@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp diff: which tensors of two models differ, and by how much. */
+/* mxfp diff: shows which tensors of two models differ, and by how much. */
 #include "config.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 #include "io/shape.h"
 #include "report/report.h"
 
-/* What a result is called, in text and in JSON. */
+/* Names of results, in text and in JSON. */
 static const char *const result_names[N_COMPARE_RESULTS] = {
 	[COMPARE_EQUAL] = "equal",        [COMPARE_SAME_VALUE] = "equal values", [COMPARE_VALUE] = "values",
 	[COMPARE_DTYPE] = "dtype",        [COMPARE_SHAPE] = "shape",             [COMPARE_ONLY_A] = "only in A",
@@ -25,7 +25,7 @@ struct settings {
 	bool json, quiet;
 };
 
-/* The comparison at hand and what came before. */
+/* The current comparison and the sums of those before. */
 struct diff {
 	const struct settings *settings;
 	struct model a, b;
@@ -78,7 +78,7 @@ static void type_cell(struct table *table, const struct tensor *tensor)
 		table_cell(table, "%s %s", dtype_info(tensor->dtype)->name, shape_text(tensor, shape));
 }
 
-/* Elements that differ in value, or in bits where values are not known. */
+/* Returns the elements that differ in value, or in bits if values are not known. */
 static uint64_t unequal_elements(const struct comparison *c)
 {
 	return c->measured && c->stats.unequal > 0 ? c->stats.unequal : c->unequal_bits;
@@ -154,7 +154,7 @@ static int compare(struct diff *d, struct comparison *c, struct error *error)
 	return EXIT_OK;
 }
 
-/* Every tensor of A, then those that only B has. */
+/* Compares every tensor of A, then lists those that only B has. */
 static int compare_all(struct diff *d, struct error *error)
 {
 	int code = EXIT_OK;
@@ -185,7 +185,7 @@ static size_t n_different(const struct diff *d)
 	return n;
 }
 
-/* Tensors that both models have in one shape. */
+/* Returns the number of tensors that both models have in the same shape. */
 static size_t n_compared(const struct diff *d)
 {
 	return d->counts[COMPARE_EQUAL] + d->counts[COMPARE_SAME_VALUE] + d->counts[COMPARE_VALUE] +

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp engine: how long products take on a tensor engine, whole or split. */
+/* mxfp engine: estimates how long products take on a tensor engine, whole or split. */
 #include "config.h"
 
 #include <ctype.h>
@@ -116,7 +116,7 @@ static int find_chip(struct mxfp_engine_chip *chip, const char *name, struct err
 	return nearest_fail("engine: --chip", name, "known", names, n, error);
 }
 
-/* The chip with the clock, bandwidth and cores that were asked for. */
+/* Sets the chip, with the clock, bandwidth and cores that the options give. */
 static int set_chip(struct engine_report *r, const struct settings *s, struct error *error)
 {
 	int code = find_chip(&r->chip, s->chip, error);

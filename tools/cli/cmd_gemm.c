@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp gemm: the product of two matrices out of files. */
+/* mxfp gemm: multiplies two matrices from files. */
 #include "config.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ struct settings {
 	bool a_rule_given, recipe_given, transpose_a, check, force, json, quiet;
 };
 
-/* Which options this run passes over, as far as the command line tells; check_rules() knows the matrices too. */
+/* Refuses options that this run would ignore, as far as the command line tells; check_rules() sees the matrices too. */
 static int check_used(int argc, char **argv, const struct option_spec *options, struct settings *s, struct error *error)
 {
 	const bool rounds = s->psum != MXFP_FORMAT_F32;
@@ -89,7 +89,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 	return parsed;
 }
 
-/* What the option table cannot check. */
+/* Checks what the option table cannot. */
 static int check(const struct settings *s, struct error *error)
 {
 	if (s->out == NULL)
@@ -145,7 +145,7 @@ static int quantize_w(struct multiplication *x, const struct settings *s, struct
 	return operand_quantize(&x->w, s->w_format, &options, error);
 }
 
-/* --a-rule and --nvfp4-recipe, if given, must be for a matrix that is quantized here. */
+/* Checks that --a-rule and --nvfp4-recipe, if given, apply to a matrix that is quantized here. */
 static int check_rules(const struct multiplication *x, const struct settings *s, struct error *error)
 {
 	const bool a_has_recipe = mxfp_format_get_info(multiply_a_format(x))->tensor_scale;
@@ -200,7 +200,7 @@ static void print_matrix(char letter, const struct operand *operand, enum mxfp_f
 	putchar('\n');
 }
 
-/* The rule or recipe by which numbers became a format here. */
+/* Returns the name of the rule or recipe by which numbers were quantized here. */
 static const char *rule_of(const struct settings *s, enum mxfp_format format, int rule)
 {
 	if (mxfp_format_get_info(format)->tensor_scale)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp info: the version, which implementation runs and why, and every format and choice with its facts. */
+/* mxfp info: prints the version, which implementation runs and why, and the properties of every format and choice. */
 #include "config.h"
 
 #include <jansson.h>
@@ -32,7 +32,7 @@ static const struct {
 
 enum { N_SECTIONS = sizeof sections / sizeof sections[0] };
 
-/* Largest finite value of an element format. */
+/* Returns the largest finite value of an element format. */
 static double largest(const struct mxfp_format_info *info)
 {
 	/* Codes of more than 16 bits stand at the top of their 32-bit word. */
@@ -46,7 +46,7 @@ static double largest(const struct mxfp_format_info *info)
 	return (double)value;
 }
 
-/* Bits that one element of a block format takes with its share of the scale. */
+/* Returns the bits of one element of a block format with its share of the scale. */
 static double bits_per_element(const struct mxfp_format_info *info)
 {
 	return mxfp_format_get_info(info->element)->bits + (double)mxfp_format_get_info(info->scale)->bits / info->block_length;
@@ -57,7 +57,7 @@ static bool is_available(int tier)
 	return (mxfp_isa_available() >> tier & 1) != 0;
 }
 
-/* Why that tier, in the first line; what there is for each, in the table. */
+/* Prints the tier in use and why. */
 static void print_tier_in_use(void)
 {
 	const struct isa_limit limit = isa_limit();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp inspect: what is in a tensor file or a model directory. */
+/* mxfp inspect: shows what is in a tensor file or a model directory. */
 #include "config.h"
 
 #include <inttypes.h>
@@ -38,7 +38,7 @@ static void sum_up(const struct model *model, struct totals totals[N_DTYPES + 1]
 		}
 }
 
-/* Prints a name out of the file, and blanks up to `column`. */
+/* Prints a name from the file, and blanks up to `column`. */
 static void print_name(const char *name, int column)
 {
 	int length = print_printable(stdout, name);
@@ -127,7 +127,7 @@ static json_t *metadata_facts(const struct file *file)
 	return metadata;
 }
 
-/* `label`, which is JSON, and a value. */
+/* Prints `label`, which is JSON, and a value. */
 static int print_member(const char *label, json_t *value, struct error *error)
 {
 	fputs(label, stdout);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp merge: the parts of a quantized model, made by several machines, into the model. */
+/* mxfp merge: joins the parts of a quantized model, made by several machines, into the model. */
 #include "config.h"
 
 #include <errno.h>
@@ -72,7 +72,7 @@ static int read_parts(struct merge *merge, struct error *error)
 	return check_parts(merge, error);
 }
 
-/* By a link, which takes no space; else, on another file system, by a copy. */
+/* Takes a file by a link, which needs no space, or from another file system by a copy. */
 static int take_file(const struct part *part, const char *name, const struct output *output, struct error *error)
 {
 	char *from = directory_member(part->directory, name), *to = output_member(output, name);
@@ -147,7 +147,7 @@ static enum parsed parse(int argc, char **argv, struct merge *merge, struct erro
 		{.kind = OPTION_END},
 	};
 
-	/* Parts are counted as what is given ends: operands that are not given stay NULL. */
+	/* Operands that are not given stay NULL, which ends the list of parts. */
 	enum parsed parsed = options_parse(argc, argv, options, &usage, 1, OPERANDS_MAX, merge->directories, error);
 	while (merge->n < OPERANDS_MAX && merge->directories[merge->n] != NULL)
 		merge->n++;

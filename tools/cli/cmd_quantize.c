@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp quantize: weights to a block format, in the layout of a loader. */
+/* mxfp quantize: quantizes weights to a block format, in the layout of a loader. */
 #include "config.h"
 
 #include <stdio.h>
@@ -18,13 +18,13 @@
 /* Options that are read further after parsing. */
 struct texts {
 	const char *activations, *sparsity, *preset, *recipe, *bits, *shard_size, *memory, *part, *rate_disk, *rate_net;
-	const char *usual_activations; /* where nothing is said of them */
+	const char *usual_activations; /* used if no option gives them */
 	int layout; /* an index of layouts[] */
-	bool based; /* on what the preset and the recipe say: */
+	bool based; /* set_base() has run, so the settings are those of the preset and the recipe */
 	bool mixed;
 };
 
-/* Which options this run passes over. */
+/* Refuses options that this run would ignore. */
 static int check_used(int argc, char **argv, const struct option_spec *options, const struct quantize_settings *s,
                       const struct texts *texts, struct error *error)
 {
@@ -127,7 +127,7 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 	return parsed;
 }
 
-/* What nobody asked for is left out where the layout cannot say it. */
+/* Sets the activations. If no option asks for them, they are left out if the layout cannot express them. */
 static int set_activations(struct quantize_settings *s, const struct texts *texts, struct error *error)
 {
 	static const char where[] = "quantize: --activations";
@@ -151,7 +151,7 @@ static int set_activations(struct quantize_settings *s, const struct texts *text
 	return EXIT_OK;
 }
 
-/* Whether the layout can hold what a choice makes. */
+/* Checks that the layout can hold what a choice makes. */
 static int check_choice(const struct quantize_settings *s, const struct quantize_choice *choice, const char *where,
                         struct error *error)
 {
@@ -177,7 +177,7 @@ static int check_choice(const struct quantize_settings *s, const struct quantize
 	return EXIT_OK;
 }
 
-/* Whether the output is to be such a file, which has a layout of its own. */
+/* Whether the output is a GGUF file, which has a layout of its own. */
 static bool is_gguf(const struct quantize_settings *s)
 {
 	return s->out != NULL && suffix_stem(s->out, file_gguf.suffix) != 0;
@@ -223,8 +223,8 @@ static int plan_and_run(const struct quantize_settings *settings, const struct m
 	return code;
 }
 
-/* Settings before the options of the command line: those of the preset, the recipe and the layout that `texts` names,
-   and in `texts` what they say of activations. */
+/* Sets what the options then change: the settings of the preset, the recipe and the layout that `texts` names, and in
+   `texts` what they say about activations. */
 static int set_base(struct quantize_settings *s, struct texts *texts, struct recipe *recipe, struct error *error)
 {
 	const struct layout *layout = is_gguf(s) ? &layout_gguf : layouts[texts->layout];
@@ -262,7 +262,7 @@ static int set_base(struct quantize_settings *s, struct texts *texts, struct rec
 	return code;
 }
 
-/* --bits, which goes with a preset that needs it. */
+/* Parses --bits, which is required by a mixed preset and refused with any other. */
 static int set_bits(struct quantize_settings *s, const struct texts *texts, struct error *error)
 {
 	char *end;
@@ -317,7 +317,7 @@ static int run_settings(struct quantize_settings *settings, const struct texts *
 	return code;
 }
 
-/* What one process does, with its ranks if there are any. */
+/* Runs one process, which may be one of several ranks. */
 static int run_rank(int argc, char **argv, struct error *error)
 {
 	struct quantize_settings settings = {0};

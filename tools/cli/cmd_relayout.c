@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp relayout: a quantized model in another layout, without quantizing it again. */
+/* mxfp relayout: writes a quantized model in another layout, without quantizing it again. */
 #include "config.h"
 
 #include "cli/commands.h"
@@ -42,7 +42,7 @@ static enum parsed parse(int argc, char **argv, struct relayout_settings *s, int
 /* One array of plain numbers. */
 static const struct layout layout_npy = {.name = "npy", .file_format = &file_npy, .order = &layout_rows};
 
-/* The layout that OUT says by its name, where it does. */
+/* Returns the layout of --layout; if that is the default, the layout that OUT's name implies, if any. */
 static const struct layout *layout_of(const char *out, int layout)
 {
 	const struct file_format *named = file_format_named(out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp report: what quantization does to a model's weights and to products with them. */
+/* mxfp report: measures what quantization does to a model's weights and to products with them. */
 #include "config.h"
 
 #include <stdio.h>
@@ -124,7 +124,7 @@ static int check(const struct settings *s, struct variants *variants, struct rep
 	return EXIT_OK;
 }
 
-/* The report as text in memory that the caller frees. */
+/* Makes the report as text in memory that the caller frees. */
 static int make_text(const struct report *report, const struct settings *s, char **text, size_t *n,
                      struct error *error)
 {
@@ -152,7 +152,7 @@ static int write_text(struct output *output, const struct settings *s, const cha
                       struct error *error)
 {
 	if (s->out == NULL) {
-		/* A failed write leaves its mark on stdout, which main() looks at. */
+		/* A failed write sets the error flag of stdout, which main() checks. */
 		fwrite(text, 1, n, stdout);
 		return EXIT_OK;
 	}
@@ -181,7 +181,7 @@ static int measure(struct report *report, const struct settings *s, struct measu
 	return code;
 }
 
-/* With the model and the activations open and the output begun. */
+/* Runs once the model and the activations are open and the output has begun. */
 static int run_open(const struct settings *s, struct measure_options *options, const struct report_limits *limits,
                     const struct model *model, struct output *output, struct error *error)
 {
@@ -211,7 +211,7 @@ static int open_source(struct model *model, const struct settings *s, struct err
 	return code;
 }
 
-/* Starts the file to write, which must be none of those that are read. */
+/* Starts the output file, which must not be one of the inputs. */
 static int begin_output(struct output *output, const struct settings *s, const struct model *model,
                         const struct measure_options *options, struct error *error)
 {

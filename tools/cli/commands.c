@@ -52,7 +52,7 @@ static void add_owner(void *context, const struct option_spec *options, const st
 		         (int)strcspn(usage->synopsis, " "), usage->synopsis);
 }
 
-/* Adds to what was said of an unknown option where it is known. */
+/* Adds to the error about an unknown option which commands have it. */
 static void add_owners(const char *command, struct error *error)
 {
 	bool guessed;

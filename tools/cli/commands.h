@@ -18,7 +18,7 @@ struct command_row {
 /* In the order of commands.def; both are NULL in the row after the last. */
 extern const struct command_row command_rows[];
 
-/* The command of that name. EXIT_USAGE with the name that was likely meant. */
+/* Finds the command of that name. EXIT_USAGE with the name that was probably meant. */
 int command_find(const struct command **command, const char *name, struct error *error);
 
 /* Runs it; the error about an option that only other commands have names those. */

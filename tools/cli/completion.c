@@ -33,7 +33,7 @@ static const char *last_word(const struct request *r)
 	return r->words[r->n - 1];
 }
 
-/* A name that a terminal or a shell script could take for more than a name is not offered. */
+/* Whether a name is offered: not if a terminal or shell script could take it for more than a name. */
 static bool is_plain(const char *name)
 {
 	for (; *name != '\0'; name++)
@@ -122,7 +122,7 @@ static void offer_any_file(const struct request *r)
 	offer_files("");
 }
 
-/* The names of a model's tensors; none if it cannot be opened. */
+/* Offers the names of a model's tensors; none if it cannot be opened. */
 static void offer_tensors_of(const struct request *r, const char *path)
 {
 	struct model model = {0};
@@ -141,7 +141,7 @@ static void offer_tensors(const struct request *r)
 		offer_tensors_of(r, r->operand);
 }
 
-/* FILE or FILE:TENSOR */
+/* Offers FILE or FILE:TENSOR. */
 static void offer_matrices(const struct request *r)
 {
 	const char *colon = strrchr(r->typed, ':');
@@ -158,7 +158,7 @@ static void offer_matrices(const struct request *r)
 	}
 }
 
-/* What the words in capitals stand for. Others are the user's to think of, such as numbers. */
+/* What the words in capitals stand for. For others, such as numbers, there is nothing to offer. */
 static const struct {
 	const char *word;
 	void (*offer)(const struct request *r);
@@ -173,7 +173,7 @@ static const struct {
 	{"CHECK", offer_checks},         {"PART", offer_models},
 };
 
-/* One of the alternatives between the bars of an argument. */
+/* Offers one of the alternatives between the bars of an argument. */
 static void offer_alternative(const struct request *r, const char *word)
 {
 	if (!isupper((unsigned char)word[0])) {
@@ -187,7 +187,7 @@ static void offer_alternative(const struct request *r, const char *word)
 			meanings[i].offer(r);
 }
 
-/* What stands for an operand or for an option's value: "IN", "f32|bf16", "FORMAT,...". */
+/* Offers values for the word of an operand or an option's value: "IN", "f32|bf16", "FORMAT,...". */
 static void offer_argument(struct request *r, const char *argument)
 {
 	const char *comma = strrchr(r->typed, ',');
@@ -209,7 +209,7 @@ static void offer_value(struct request *r, const struct option_spec *option)
 		offer_argument(r, option->argument);
 }
 
-/* The option of that long name, of `length` characters, or NULL. */
+/* Returns the option of that long name, of `length` characters, or NULL. */
 static const struct option_spec *find_long(const struct option_spec *options, const char *name, size_t length)
 {
 	for (; options->kind != OPTION_END; options++)
@@ -227,7 +227,7 @@ static const struct option_spec *find_letter(const struct option_spec *options, 
 	return NULL;
 }
 
-/* The option whose value the next word is, if the word leaves one without, or NULL. */
+/* Returns the option whose value is the next word, if the word is an option without its value, else NULL. */
 static const struct option_spec *open_option(const struct option_spec *options, const char *word)
 {
 	const struct option_spec *option;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What may stand for the last word of a command line: the candidates of shell completion, from the option tables. */
+/* Shell completion: candidates for the last word of a command line, from the option tables. */
 #ifndef TOOLS_CLI_COMPLETION_H
 #define TOOLS_CLI_COMPLETION_H
 

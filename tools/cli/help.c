@@ -107,7 +107,7 @@ static void print_heading(const char *text)
 	printf("\n%s%s:%s\n", color_begin(stdout, COLOR_HEADING), text, color_end(stdout));
 }
 
-/* The values of one kind: names with meanings one to a line, bare names as one paragraph. */
+/* Prints the values of one kind: names with meanings one per line, bare names as one paragraph. */
 static void print_choices(enum option_kind kind)
 {
 	struct choice choice;

@@ -78,7 +78,7 @@ static size_t find_meant(struct nearest *nearest, const struct option_spec *opti
 	return n;
 }
 
-/* What options_unknown() tells of. */
+/* What options_unknown() returns. */
 static struct {
 	char name[64];
 	bool guessed;
@@ -111,7 +111,7 @@ static int fail_unknown(char **argv, const struct option_spec *options, struct e
 	return fail(error, EXIT_USAGE, "%s: unknown option '--%s'%s", argv[0], name, meant);
 }
 
-/* What getopt_long() refused: `found` is ':' or '?'. */
+/* Reports what getopt_long() refused: `found` is ':' or '?'. */
 static int fail_getopt(int found, char **argv, const struct option_spec *options, struct error *error)
 {
 	const struct option_spec *option = optopt != 0 ? find_option(options, optopt) : NULL;
@@ -251,7 +251,7 @@ void options_view(const struct command *command, options_viewer *view, void *con
 	viewer.view = NULL;
 }
 
-/* Whether --help stands before the first mistake. It is looked for first, while values are still the defaults. */
+/* Whether --help comes before the first mistake. Called before parsing, while values are still the defaults. */
 static bool wants_help(int argc, char **argv, const struct getopt_tables *tables)
 {
 	int found;

@@ -50,7 +50,7 @@ struct usage {
 	const char *example;    /* one or two commands that were run, each line indented by two blanks */
 };
 
-/* Result of parsing. */
+/* The result of parsing. */
 enum parsed { PARSED_RUN, PARSED_HELP, PARSED_ERROR };
 
 /* What the command returns unless it is to run. */
@@ -75,10 +75,10 @@ const char *options_unknown(bool *guessed);
 typedef void options_viewer(void *context, const struct option_spec *options, const struct usage *usage);
 void options_view(const struct command *command, options_viewer *view, void *context);
 
-/* After parsing: whether argv gives that option of the table. Its value does not tell, it may be the default. */
+/* After parsing: whether argv gives that option of the table. Its value cannot tell, since it may be the default. */
 bool options_given(int argc, char **argv, const struct option_spec *options, const char *name);
 
-/* An option that would be passed over silently where it is not used. */
+/* An option that would be silently ignored if it is not used. */
 struct option_use {
 	const char *name;
 	bool used;
