@@ -15,17 +15,17 @@ struct quantize_choice {
 	int rule, recipe;              /* of MX formats; of NVFP4 */
 };
 
-/* What decides about the parts of a tensor that is quantized so. */
+/* Returns how a layout holds a tensor that is quantized so. */
 struct layout_choice quantize_layout(const struct layout *layout, const struct quantize_choice *choice);
 
-/* Whether two tensors are quantized alike in all that these choices say. */
+/* Whether two choices are the same. */
 bool quantize_same(const struct quantize_choice *a, const struct quantize_choice *b);
 
 /* "mxfp4 mse", "nvfp4 te", "mxfp4 mse 4:16" in `text`; returns text. */
 enum { QUANTIZE_TEXT = 96 };
 const char *quantize_text(const struct quantize_choice *choice, char text[QUANTIZE_TEXT]);
 
-/* The name of its rule, or of its recipe. */
+/* Returns the name of its rule, or of its recipe. */
 const char *quantize_how(const struct quantize_choice *choice);
 
 #endif

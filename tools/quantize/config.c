@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How the output was made, as its metadata and its config.json say it. */
+/* Describes how the output was made, for its metadata and its config.json. */
 #include "config.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Cuts the tensors of a quantized model into files: those of the source, or files of at most so many bytes. */
+/* Cuts the tensors of a quantized model into files: those of the source, or files of a limited size. */
 #include "config.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ static void add(struct quantize_file *file, const struct quantize_entry *entry)
 	file->output_bytes += entry->output_bytes;
 }
 
-/* One file for each of the source, also for one without tensors. */
+/* Makes one file for each of the source, even for one without tensors. */
 static void follow_source(struct quantize_plan *plan)
 {
 	const struct model *model = plan->model;
@@ -34,7 +34,7 @@ static void follow_source(struct quantize_plan *plan)
 	plan->n_files = model->n_files;
 }
 
-/* Fills one file after the other. A tensor is never cut, so one that is larger than a file may be has its own. */
+/* Fills one file after the other. A tensor is never cut, so one above the limit has a file to itself. */
 static int pack(struct quantize_plan *plan, struct error *error)
 {
 	struct quantize_file *file = plan->files;

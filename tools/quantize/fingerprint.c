@@ -30,7 +30,7 @@ static void hash_number(XXH3_state_t *hash, uint64_t number)
 	XXH3_128bits_update(hash, &canonical, sizeof canonical);
 }
 
-/* With its end, so that two texts do not flow together. */
+/* Hashes a text with its final NUL, so that adjacent texts stay apart. */
 static void hash_text(XXH3_state_t *hash, const char *text)
 {
 	XXH3_128bits_update(hash, text, strlen(text) + 1);
@@ -60,7 +60,7 @@ static void hash_entry(XXH3_state_t *hash, const struct quantize_entry *entry)
 			hash_tensor(hash, &entry->parts[part]);
 }
 
-/* A few places of the data tell apart models of one shape. */
+/* Hashes the data at a few places, which tell apart models of the same shape. */
 static int hash_samples(XXH3_state_t *hash, const struct file *file, struct error *error)
 {
 	unsigned char *bytes = malloc(SAMPLE_BYTES);
@@ -126,7 +126,7 @@ static bool add_hash(json_t *fingerprint, const char *key, XXH128_hash_t hash)
 	return json_object_set_new(fingerprint, key, json_string(text)) == 0;
 }
 
-/* The plan: which tensors become what, and in which files. */
+/* Adds the plan: what tensors become, and in which files. */
 static bool add_plan(json_t *fingerprint, XXH3_state_t *hash, const struct quantize_plan *plan, const json_t *config)
 {
 	char *text = json_dumps(config, JSON_COMPACT | JSON_SORT_KEYS);

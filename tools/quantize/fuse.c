@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One tensor scale for weights that loaders fuse: each is then made from the largest magnitude of them all. */
+/* Gives weights that loaders fuse one tensor scale, which comes from the largest magnitude of them all. */
 #include "config.h"
 
 #include <stdlib.h>

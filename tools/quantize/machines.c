@@ -52,7 +52,7 @@ static const struct file *largest_source(const struct quantize_plan *plan)
 	return largest;
 }
 
-/* Reads the largest file, as far as that goes, without what the system remembers of it. */
+/* Measures the disk by reading the largest file, without the parts that the system has cached. */
 static int measure_disk(double *rate, const struct quantize_plan *plan, struct error *error)
 {
 	const struct file *file = largest_source(plan);
@@ -74,7 +74,7 @@ static int measure_disk(double *rate, const struct quantize_plan *plan, struct e
 	return code;
 }
 
-/* Quantizes numbers in memory again and again as the settings say. */
+/* Measures computing by quantizing numbers in memory repeatedly, as the settings say. */
 static int measure_compute(double *rate, const struct quantize_plan *plan, struct error *error)
 {
 	const struct quantize_settings *s = plan->settings;
@@ -109,7 +109,7 @@ static int measure_compute(double *rate, const struct quantize_plan *plan, struc
 	return whole ? EXIT_OK : fail_memory(error);
 }
 
-/* Seconds that so many bytes take; none if the rate is not known. */
+/* Returns the seconds that the bytes take; 0 if the rate is unknown. */
 static double time_of(uint64_t bytes, double rate)
 {
 	return rate > 0 ? (double)bytes / rate : 0;
@@ -136,7 +136,7 @@ static void estimate(struct quantize_machines *m)
 	m->merge_seconds = time_of(m->written_bytes, m->net);
 }
 
-/* What each does, at rates that are measured where none is given. */
+/* Fills in what each machine does, at given or measured rates. */
 static int fill(struct quantize_machines *m, struct quantize_plan *plan, struct error *error)
 {
 	m->machines = calloc(m->n, sizeof *m->machines);

@@ -30,7 +30,7 @@ struct mixing {
 	size_t n;                        /* tensors that are quantized: */
 	struct quantize_entry **entries;
 	struct units units;
-	struct rank *ranks;              /* one a unit */
+	struct rank *ranks;              /* one per unit */
 	struct progress progress;
 };
 
@@ -71,7 +71,7 @@ static int list_units(struct mixing *m, struct error *error)
 	return code;
 }
 
-/* Bytes of a promoted tensor, or 0 if the layout cannot hold it so. */
+/* Returns the bytes of a promoted tensor, or 0 if the layout cannot hold it. */
 static uint64_t promoted_bytes(const struct mixing *m, const struct quantize_entry *entry)
 {
 	struct quantize_entry promoted = *entry;
@@ -142,7 +142,7 @@ static int compare(const void *a, const void *b)
 	return (x->unit > y->unit) - (x->unit < y->unit);
 }
 
-/* What the tensors of a unit become, and why. */
+/* Sets what the tensors of a unit become, and why. */
 static int settle(struct mixing *m, const struct rank *rank, bool promoted, struct error *error)
 {
 	const char *format = mxfp_format_get_info(m->plan->settings->choice.format)->name;

@@ -107,7 +107,7 @@ void part_free(struct part *part)
 	*part = (struct part){0};
 }
 
-/* Every file of the directory with its size; NULL without memory or if it cannot be read. */
+/* Lists every file of the directory with its size; NULL if memory ran out or it cannot be read. */
 static json_t *list_files(const char *path)
 {
 	DIR *directory = opendir(path);

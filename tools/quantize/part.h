@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A part of a quantized model, which one of several machines has made: a directory with files of the model and a file
-   that says which part of what it is. */
+/* A part of a quantized model, made by one of several machines: a directory with files of the model, and a file that
+   says which part of which model it is. */
 #ifndef TOOLS_QUANTIZE_PART_H
 #define TOOLS_QUANTIZE_PART_H
 

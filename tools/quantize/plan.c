@@ -79,8 +79,8 @@ static int plan_parts(struct quantize_plan *plan, struct quantize_entry *entry, 
 	return EXIT_OK;
 }
 
-/* How a selected tensor is quantized, and whether it is: the recipe's first rule that matches it says. False without
-   memory. */
+/* Decides whether and how a selected tensor is quantized, by the recipe's first rule that matches it. False if memory
+   ran out. */
 static bool choose(struct quantize_plan *plan, struct quantize_entry *entry)
 {
 	const struct recipe *recipe = plan->settings->recipe;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The work of `mxfp quantize`, in three steps: the plan of what becomes of every tensor, the run that writes it, the summary. */
+/* The work of `mxfp quantize` in three steps: plan what becomes of every tensor, write it, print a summary. */
 #ifndef TOOLS_QUANTIZE_QUANTIZE_H
 #define TOOLS_QUANTIZE_QUANTIZE_H
 
@@ -34,7 +34,7 @@ struct quantize_settings {
 	int activation_rule, round, non_finite;
 	uint64_t seed;
 	unsigned threads;
-	uint64_t memory_bytes; /* at most; 0: no limit */
+	uint64_t memory_bytes; /* the most to use; 0: no limit */
 	struct part_choice part;
 	uint64_t machines, rate_disk, rate_net; /* of a plan for several machines; bytes a second, 0: not given */
 	uint64_t shard_bytes; /* of tensors in a file of the output; 0: the source's files */
@@ -46,7 +46,7 @@ struct quantize_settings {
 struct quantize_entry {
 	const struct tensor *source;
 	const struct file *file; /* it is in */
-	bool elsewhere;          /* another part of the output has it */
+	bool elsewhere;          /* it belongs to another part of the output */
 	bool quantized;
 	const char *reason;      /* for either, as a phrase */
 	struct quantize_choice choice; /* if quantized */
@@ -89,7 +89,7 @@ int quantize_fuse(struct quantize_plan *plan, struct error *error);
 /* Whether the output is one file, not a directory. */
 bool quantize_makes_file(const struct quantize_settings *settings);
 
-/* Decides; reads no data unless layers may be promoted. EXIT_INPUT, EXIT_USAGE, EXIT_MEMORY; EXIT_IO. */
+/* Makes the plan; reads no data unless layers may be promoted. EXIT_INPUT, EXIT_USAGE, EXIT_MEMORY, EXIT_IO. */
 int quantize_plan(struct quantize_plan *plan, const struct quantize_settings *settings, const struct model *model,
                   struct error *error);
 
@@ -101,10 +101,10 @@ bool quantize_is_held(const struct quantize_plan *plan, struct quantize_entry *e
 int quantize_mix(struct quantize_plan *plan, struct error *error);
 int quantize_plan_files(struct quantize_plan *plan, struct error *error);
 
-/* Shares the files among `n`: the largest first to whoever has least, by bytes read and written. EXIT_MEMORY. */
+/* Shares the files among `n` owners: the largest first, each to the owner with the fewest bytes so far. EXIT_MEMORY. */
 int quantize_share(struct quantize_plan *plan, size_t n, struct error *error);
 
-/* What quantizing a tensor reads: all of it, twice if its scale depends on all of it. */
+/* Returns the bytes that quantizing a tensor reads: all of it, twice if its scale depends on all of it. */
 uint64_t quantize_bytes_to_read(const struct quantize_entry *entry);
 
 /* The choices that a reader of the output may want to know, as pairs for the metadata of a file and for config.json;
@@ -125,8 +125,8 @@ int quantize_run(struct quantize_plan *plan, struct error *error);
 int quantize_tensor(struct transfer *transfer, const struct quantize_plan *plan, struct quantize_entry *entry,
                     struct error *error);
 
-/* Writes a file, or resumes one after its last complete tensor, and fills in the counts of its entries; transfer->hash is
-   a state of its own. EXIT_INPUT, EXIT_IO, EXIT_MEMORY, signals. */
+/* Writes a file, or resumes one after its last complete tensor, and fills in the counts of its entries;
+   transfer->hash is a state of its own. EXIT_INPUT, EXIT_IO, EXIT_MEMORY, signals. */
 int quantize_write(struct transfer *transfer, struct quantize_plan *plan, const struct quantize_file *file,
                    const struct partial *partial, struct error *error);
 

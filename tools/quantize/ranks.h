@@ -22,7 +22,7 @@ unsigned ranks_number(void);
    failed rank does not get to them. */
 int ranks_share(int code, struct error *error);
 
-/* Every rank gets the bytes of rank 0. */
+/* Copies the bytes of rank 0 to every rank. */
 void ranks_tell(void *bytes, size_t n);
 
 /* Leaves. Returns the exit code of this process: `code` for rank 0 only, since mpirun speaks of each that is not 0. */

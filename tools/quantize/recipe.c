@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading recipes. An unknown key or value is an error: a misspelt word must not quantize a model otherwise than meant. */
+/* Reads recipes. An unknown key or value is an error: a misspelt word must not change what is quantized. */
 #include "config.h"
 
 #include "quantize/recipe.h"
@@ -72,7 +72,7 @@ static int check_keys(const struct part *part, const char *const *known, struct 
 	return EXIT_OK;
 }
 
-/* The text of a key, or NULL if it is not there. */
+/* Takes the text of a key; NULL if the key is not there. */
 static int take_text(const struct part *part, const char *key, const char **text, struct error *error)
 {
 	const json_t *value = json_object_get(part->object, key);
@@ -83,7 +83,7 @@ static int take_text(const struct part *part, const char *key, const char **text
 	return fail_at(part, key, error, "is not a string; write \"...\"");
 }
 
-/* A value of the library's tables. */
+/* Takes a value of the library's tables. */
 static int take_choice(const struct part *part, const char *key, enum option_kind kind, bool *has, int *value,
                        struct error *error)
 {
@@ -112,7 +112,7 @@ static int take_sparsity(const struct part *part, struct recipe_change *change, 
 	return EXIT_OK;
 }
 
-/* What a part says about how to quantize. */
+/* Takes what a part says about how to quantize. */
 static int take_change(const struct part *part, struct recipe_change *change, struct error *error)
 {
 	int format = 0;
@@ -135,7 +135,7 @@ static int take_change(const struct part *part, struct recipe_change *change, st
 	return EXIT_OK;
 }
 
-/* A pattern, or a list of them. */
+/* Takes a pattern, or a list of them. */
 static int take_patterns(const struct part *part, const char *key, struct patterns *patterns, struct error *error)
 {
 	const json_t *value = json_object_get(part->object, key);

@@ -26,7 +26,7 @@
 struct running {
 	struct quantize_plan *plan;
 	struct partial partial;
-	struct transfer transfer; /* its hash is that of the tensor at hand */
+	struct transfer transfer; /* its hash is that of the current tensor */
 	json_t *config;
 	size_t own;               /* files with this owner are written here */
 	char fingerprint[FINGERPRINT_TEXT]; /* of the whole model, on any machine */
@@ -73,7 +73,7 @@ static uint64_t other_memory(const struct quantize_plan *plan)
 
 enum { BANDS_BYTES = LAYOUT_BANDS * LAYOUT_BAND_BYTES };
 
-/* As many workers as fit the memory, beside bands if one does. */
+/* Sets as many workers as fit the memory, with bands if at least one fits beside them. */
 static int set_workers(struct running *r, struct error *error)
 {
 	uint64_t other = other_memory(r->plan), given = r->plan->settings->memory_bytes;
@@ -197,7 +197,7 @@ static int write_rest(struct running *r, struct error *error)
 	return code == EXIT_OK && part->of > 0 ? write_part(r, error) : code;
 }
 
-/* What rank 0 does when the files are written. */
+/* Completes the output on rank 0 when the files are written. */
 static int complete(struct running *r, struct error *error)
 {
 	int code = read_counts(r, error);
@@ -225,7 +225,7 @@ static int write_all(struct running *r, const struct partial_target *target, con
 	return partial_end(&r->partial, code, error);
 }
 
-/* The source is neither OUT nor where OUT is built. */
+/* Checks that the source is neither OUT nor where OUT is built. */
 static int check_apart(const struct running *r, struct error *error)
 {
 	int code = model_output_check_apart(r->plan->model, r->plan->settings->out, error);
@@ -269,7 +269,7 @@ static int make_fingerprints(struct running *r, json_t **fingerprint, struct err
 	return code;
 }
 
-/* Ranks may see another model, if each machine has a copy. */
+/* Checks that all ranks see the same model, since each machine may have a copy. */
 static int check_fingerprint(const struct running *r, struct error *error)
 {
 	char first[FINGERPRINT_TEXT];

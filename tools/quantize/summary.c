@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What was done to each tensor and why, as a table or as JSON. */
+/* Prints what was done to each tensor and why, as a table or as JSON. */
 #include "config.h"
 
 #include <inttypes.h>

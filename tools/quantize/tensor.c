@@ -91,7 +91,7 @@ static struct mxfp_sparse sparse_of(const struct quantizing *q, const struct tra
 	};
 }
 
-/* Puts +0 for numbers that are not kept, if there is a sparsity; pieces are whole rows then. */
+/* If there is a sparsity, replaces numbers that are not kept by +0; pieces are whole rows then. */
 static void prune(const struct quantizing *q, const struct transfer_piece *piece, enum mxfp_format format)
 {
 	struct mxfp_sparse masks = sparse_of(q, piece);
@@ -113,7 +113,7 @@ static int fail_non_finite(const struct quantizing *q, uint64_t index, struct er
 	                   index, index / entry->cols, index % entry->cols, what);
 }
 
-/* The codes of a piece that are kept, and which they are. */
+/* Writes the kept codes of a piece and their masks. */
 static int write_kept(const struct quantizing *q, const struct transfer_piece *piece, struct error *error)
 {
 	const struct mxfp_sparse kept = sparse_of(q, piece);
@@ -144,7 +144,7 @@ static int write_parts(const struct quantizing *q, const struct transfer_piece *
 	                    slice.size.scales_bytes, error);
 }
 
-/* Makes +0 of each 4-bit code that is -0. */
+/* Replaces each 4-bit code of -0 by that of +0. */
 static void clear_signs_of_zeros(unsigned char *codes, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -173,7 +173,7 @@ static int quantize_piece(const void *context, const struct transfer_piece *piec
 	options.first_index = first_index(q, piece);
 	options.first_non_finite = &index;
 	options.counts = counts;
-	/* Nothing of a piece that fails is written, so it need not be looked through before. */
+	/* Nothing of a piece that fails is written, so it need not be scanned first. */
 	if (options.non_finite == MXFP_NON_FINITE_ERROR)
 		options.non_finite = MXFP_NON_FINITE_PROPAGATE;
 	must_succeed(mxfp_quantize(&blocks, piece->bytes, format, 0, &options));

@@ -11,8 +11,8 @@
 #include "quantize/metadata.h"
 #include "quantize/quantize.h"
 
-/* After how many bytes of output the journal follows: waiting for the disk costs little then, and so does losing the
-   work since. */
+/* The bytes of output between writes of the journal: many enough to make waiting for the disk cheap, few enough to lose
+   little work. */
 enum { SYNC_BYTES = 1 << 26 };
 
 struct writing {
@@ -66,7 +66,7 @@ static int list_parts(struct writing *w, struct error *error)
 	return EXIT_OK;
 }
 
-/* Continues a file of which the journal knows something; else one that is there is worth nothing. */
+/* Continues the file if its journal has any lines; else replaces a file that is there. */
 static int open_writer(struct writing *w, struct error *error)
 {
 	w->transfer->writer.reopen = w->journal.bytes > 0;
