@@ -115,9 +115,6 @@ static void check_blocks(const struct blocks *b, const struct matrix *m, bool sa
 	const struct mxfp_format_info *element = mxfp_format_get_info(format->element);
 	uint8_t nan_scale = format->scale == MXFP_FORMAT_E8M0 ? 0xFF : 0x7F;
 	size_t length = format->block_length, blocks = (m->cols + length - 1) / length;
-	/* A tensor scale may underflow to 0. Recipes that divide by it have a lower limit (ref/nvfp4.c), so no block
-	   should become NaN by 0 / 0; such a block is accepted nevertheless. */
-	bool tensor_scale_is_zero = b->head.tensor_scale <= 0;
 	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&b->head);
 	uint32_t values[MAX_ELEMENTS];
 
@@ -132,8 +129,6 @@ static void check_blocks(const struct blocks *b, const struct matrix *m, bool sa
 
 			check_padding(b->codes + row * b->head.codes_stride, element,
 			              e.nan ? start : start + n, start + length);
-			if (tensor_scale_is_zero && scale == nan_scale)
-				e.nan = true;
 			fuzz_check(scale <= nan_scale && (scale == nan_scale) == e.nan,
 			           "the scale is NaN where it must be");
 			check_decoded(values + row * m->cols + start, n, e);

@@ -236,7 +236,7 @@ struct row {
 	size_t index, n_blocks;
 	int unit;                         /* the exponent of the unit of products of main parts */
 	struct gemm_e4m3_head *head;
-	struct gemm_e4m3_single *single;  /* valid if has_single() */
+	struct gemm_e4m3_single *single;  /* NULL unless has_single() */
 	struct gemm_e4m3_rows *rows;
 	struct gemm_e4m3_rest *rests;
 	uint8_t scale[GEMM_E4M3_BLOCKS];
@@ -421,7 +421,7 @@ static NOINLINE void pack_rows(const struct mxfp_gemm_pack_job *job)
 	           gemm_e4m3_low_bits(shape) * (1 + (shape->a_format == shape->w_format));
 	row.rows = (struct gemm_e4m3_rows *)(row.head + 1);
 	row.rests = (struct gemm_e4m3_rest *)(row.rows + row.n_blocks);
-	row.single = (struct gemm_e4m3_single *)(row.rests + row.n_blocks);
+	row.single = has_single(shape) ? (struct gemm_e4m3_single *)(row.rests + row.n_blocks) : NULL;
 	row.head->general = false;
 	if (job->rows < GEMM_E4M3_MR)
 		clear_rows(&row);
