@@ -62,7 +62,6 @@ holds nvfp4 'layer.weight_global_scale F32 [1];layer.weight_scale F8_E4M3 [1, 2]
 	"0000803f 3838 $e2m1$e2m1" --nvfp4-recipe torchao-1
 # Layouts. Model Optimizer: the tensor scale multiplies, 6 / 2688 = 1/448 rounded to binary32, by which 1.5, 3 and 6
 # come out an ulp above what they were; it has no -0 either.
-holds mxfp4 'layer.weight_blocks U8 [1, 1, 16];layer.weight_scales U8 [1, 1];' "$e2m1$e2m1 7f" --layout gpt-oss
 holds mxfp4 'layer.weight U8 [1, 16];layer.weight_scale U8 [1, 1];' "$e2m1$e2m1 7f" --layout modelopt
 holds mxfp4 'layer.weight U8 [1, 16];layer.weight_scale U8 [1, 1];' "$e2m1$e2m1 7f" -l quark
 # In tiles words (p, 0, 0) are two bytes each, and 15 of 16 scales are padding.
@@ -133,7 +132,6 @@ says() {
 	exits 0 "" quantize "$work/one.safetensors" -o "$work/q" --force -q --layout $layout "$@"
 	has "config of $layout" "$(tr -d ' \n' <"$work/q/config.json")" "$part"
 }
-says gpt-oss '{"quant_method":"mxfp4","modules_to_not_convert":["lm_head"],'
 says modelopt '{"quant_method":"modelopt","ignore":["lm_head"],"quant_algo":"W4A8_MXFP4_FP8",'
 same "second config" "$(printf '%s' '{"producer":{"name":"modelopt","version":"0.47.0"},"quantization":' \
 	'{"quant_algo":"W4A8_MXFP4_FP8","kv_cache_quant_algo":null,"exclude_modules":["lm_head"],"group_size":32}}')" \
@@ -156,7 +154,7 @@ exits 2 "config.json cannot say 'nvfp4'" quantize "$work/one.safetensors" -o "$w
 mkdir "$work/model"
 row=$(echo $bf16 $bf16)
 safetensors "$work/model/model.safetensors" '{"__metadata__":{"format":"np","note":"kept","mxfp.rule":"not"},
-	"mlp.experts.gate_up_proj":{"dtype":"BF16","shape":[2,1,32],"data_offsets":[0,128]},
+	"mlp.experts.7.up_proj.weight":{"dtype":"BF16","shape":[2,32],"data_offsets":[0,128]},
 	"a.weight":{"dtype":"BF16","shape":[2,16],"data_offsets":[128,192]},
 	"mlp.gate.weight":{"dtype":"BF16","shape":[1,32],"data_offsets":[192,256]},
 	"ids":{"dtype":"I64","shape":[8],"data_offsets":[256,320]},
@@ -165,7 +163,7 @@ echo '{"model_type":"test","quantization_config":null}' >"$work/model/config.jso
 echo text >"$work/model/tokenizer.txt"
 exits 0 "" quantize "$work/model" -o "$work/m"
 text=$(tr -s ' ' <"$work/out")
-has "experts" "$text" "| mlp.experts.gate_up_proj | BF16 [2, 1, 32] | mxfp4 | weights of experts | 4.250 |"
+has "experts" "$text" "| mlp.experts.7.up_proj.weight | BF16 [2, 32] | mxfp4 | linear weight | 4.250 |"
 has "tail" "$text" "| a.weight | BF16 [2, 16] | kept | row length is not a multiple of 32; --pad-tail takes it | 16 |"
 has "router" "$text" "| mlp.gate.weight | BF16 [1, 32] | kept | router | 16 |"
 has "integers" "$text" "| ids | I64 [8] | kept | not of type F32, BF16, F16 or F64 | 64 |"
@@ -179,8 +177,8 @@ text=$(tr -s ' ' <"$work/out")
 has "metadata" "$text" " format = np"
 has "metadata" "$text" " note = kept"
 has "metadata" "$text" " mxfp.rule = mse"
-has "experts" "$text" " mlp.experts.gate_up_proj_packed U8 32 [2, 1, 16]"
-has "experts" "$text" " mlp.experts.gate_up_proj_scale U8 2 [2, 1, 1]"
+has "experts" "$text" " mlp.experts.7.up_proj.weight_packed U8 32 [2, 16]"
+has "experts" "$text" " mlp.experts.7.up_proj.weight_scale U8 2 [2, 1]"
 same "experts" "$(repeat 4 $e2m1)7f7f" "$(data 34 "$work/m/model.safetensors")"
 
 # Padded rows hold zeros, and decode to their own length.
@@ -233,7 +231,7 @@ done
 # Patterns.
 exits 0 "" quantize "$work/model" -o "$work/m" --force --ignore '*experts*' --include '*gate.weight'
 text=$(tr -s ' ' <"$work/out")
-has "--ignore" "$text" "| mlp.experts.gate_up_proj | BF16 [2, 1, 32] | kept | --ignore | 16 |"
+has "--ignore" "$text" "| mlp.experts.7.up_proj.weight | BF16 [2, 32] | kept | --ignore | 16 |"
 has "--include" "$text" "| mlp.gate.weight | BF16 [1, 32] | mxfp4 | --include | 4.250 |"
 exits 2 "--ignore 'mlp.gaet.weight' matches no tensor: did you mean 'mlp.gate.weight'?" \
 	quantize "$work/model" -o "$work/r" --ignore mlp.gaet.weight

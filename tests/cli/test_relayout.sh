@@ -292,8 +292,10 @@ has "config" "$(tr -d ' \n' <"$work/m/config.json")" '"quant_algo":"W4A8_MXFP4_F
 has "second config" "$(tr -d ' \n' <"$work/m/hf_quant_config.json")" '"exclude_modules":["lm_head","b"]'
 exits 0 "" relayout "$work/m" -o "$work/back" -l compressed-tensors
 has "config" "$(tr -d ' \n' <"$work/back/config.json")" '"input_activations":{"num_bits":8,"type":"float"'
-exits 0 "" relayout "$work/model" -o "$work/whole.safetensors" -l gpt-oss
+exits 0 "" relayout "$work/model" -o "$work/whole.safetensors" -l quark
 same "one file" "803f$plain$plain_scales" "$(data 70 "$work/whole.safetensors")"
+exits 3 "'a.weight_packed': layout gpt-oss does not hold it: loaders of this layout take model_type gpt_oss only" \
+	relayout "$work/model" -o "$work/whole.safetensors" -l gpt-oss -f
 exits 2 "exists" relayout "$work/model" -o "$work/m" -l quark
 exits 2 "" relayout "$work/model" -o "$work/model" -l quark --force
 

@@ -21,9 +21,12 @@ static const uint64_t shape[] = {4, 64, 64, 3};
 static bool decide(const struct select *select, const char *name, enum dtype dtype, unsigned rank, const char **reason)
 {
 	const struct tensor tensor = {.name = name, .dtype = dtype, .rank = rank, .shape = shape};
+	const struct role_model unknown = {.hidden_size = 0};
+	const struct role role = select_tensor(select, &unknown, &tensor);
 
 	suite_compared(1);
-	return select_tensor(select, &tensor, reason);
+	*reason = role.reason;
+	return role.quantized;
 }
 
 static const struct tensor_case cases[] = {
@@ -80,10 +83,58 @@ TEST(an_empty_tensor_is_kept)
 	static const uint64_t none[] = {0, 64};
 	const struct tensor tensor = {.name = "a.weight", .dtype = DTYPE_F32, .rank = 2, .shape = none};
 	const struct select select = {.include = {0}};
-	const char *reason;
+	const struct role_model unknown = {.hidden_size = 0};
+	const struct role role = select_tensor(&select, &unknown, &tensor);
 
-	ck_assert(!select_tensor(&select, &tensor, &reason));
-	ck_assert_str_eq(reason, "empty");
+	ck_assert(!role.quantized);
+	ck_assert_str_eq(role.reason, "empty");
+}
+
+/* Names that mean several things, by the model and by sizes. */
+static const struct role_case {
+	struct role_model model;
+	const char *name;
+	uint64_t shape[3];
+	unsigned rank;
+	enum role_kind kind;
+	enum role_axis axis;
+	const char *reason;
+} role_cases[] = {
+	{{"gpt2", 64}, "h.0.attn.c_attn.weight", {64, 192}, 2, ROLE_CONV1D, ROLE_TURNED, "Conv1D weight"},
+	{{"gpt_bigcode", 64}, "h.0.attn.c_attn.weight", {192, 64}, 2, ROLE_LINEAR, ROLE_LAST, "linear weight"},
+	{{"", 0}, "h.0.attn.c_attn.weight", {192, 64}, 2, ROLE_LINEAR, ROLE_UNKNOWN, "linear weight"},
+	{{"gpt_oss", 64}, "model.layers.0.mlp.experts.down_proj", {2, 64, 64}, 3, ROLE_EXPERTS, ROLE_TURNED,
+	 "weights of experts"},
+	{{"llama4", 64}, "language_model.model.layers.1.feed_forward.experts.gate_up_proj", {2, 64, 128}, 3, ROLE_EXPERTS,
+	 ROLE_TURNED, "weights of experts"},
+	{{"qwen3_5_moe", 64}, "model.layers.0.mlp.experts.down_proj", {2, 64, 64}, 3, ROLE_EXPERTS, ROLE_LAST,
+	 "weights of experts"},
+	{{"qwen3_vl_moe", 64}, "model.layers.0.mlp.experts.down_proj", {2, 32, 64}, 3, ROLE_EXPERTS, ROLE_TURNED,
+	 "weights of experts"},
+	{{"qwen3_vl_moe", 64}, "model.layers.0.mlp.experts.down_proj", {2, 64, 32}, 3, ROLE_EXPERTS, ROLE_LAST,
+	 "weights of experts"},
+	{{"granitemoe", 64}, "model.layers.0.block_sparse_moe.input_linear.weight", {2, 128, 64}, 3, ROLE_EXPERTS, ROLE_LAST,
+	 "weights of experts"},
+	{{"", 0}, "blk.0.ffn_down_exps.weight", {2, 64, 64}, 3, ROLE_EXPERTS, ROLE_LAST, "weights of experts"},
+	{{"new", 0}, "experts.gate_up_proj", {2, 64, 64}, 3, ROLE_EXPERTS, ROLE_UNKNOWN, "weights of experts"},
+	{{"whisper", 0}, "proj_out.weight", {64, 64}, 2, ROLE_LINEAR, ROLE_LAST, "output head"},
+	{{"qwen2_vl", 0}, "visual.blocks.0.mlp.fc1.weight", {64, 64}, 2, ROLE_LINEAR, ROLE_LAST, "vision tower"},
+	{{"llava", 0}, "vision_tower.vision_model.encoder.layers.0.mlp.fc1.weight", {64, 64}, 2, ROLE_LINEAR, ROLE_LAST,
+	 "vision tower"},
+	{{"siglip", 0}, "vision_model.encoder.layers.0.mlp.fc1.weight", {64, 64}, 2, ROLE_LINEAR, ROLE_LAST, "linear weight"},
+	{{"llava", 0}, "multi_modal_projector.linear_1.weight", {64, 64}, 2, ROLE_LINEAR, ROLE_LAST, "projector"},
+	{{"llama", 0}, "base_model.model.layers.0.q_proj.lora_A.weight", {8, 64}, 2, ROLE_LINEAR, ROLE_LAST, "LoRA"},
+};
+
+TEST_LOOP(models_and_sizes_say_what_a_name_means, sizeof role_cases / sizeof role_cases[0])
+{
+	const struct role_case *c = &role_cases[_i];
+	const struct tensor tensor = {.name = c->name, .dtype = DTYPE_BF16, .rank = c->rank, .shape = c->shape};
+	const struct role role = role_of(&c->model, &tensor);
+
+	suite_compared(1);
+	ck_assert_msg(role.kind == c->kind && role.axis == c->axis && strcmp(role.reason, c->reason) == 0,
+	              "%s, %s: %d, %d, %s", c->model.type, c->name, (int)role.kind, (int)role.axis, role.reason);
 }
 
 TEST(patterns_overrule_names)

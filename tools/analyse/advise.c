@@ -34,15 +34,20 @@ static bool is_whole_blocks(const struct advice *advice, const struct tensor *te
 static int add_layer(struct advice *advice, const struct file *file, const struct tensor *tensor, struct error *error)
 {
 	struct advise_layer *layer = &advice->layers[advice->n_layers];
-	const char *reason;
+	const struct role role = select_tensor(advice->select, &advice->model->role_model, tensor);
 
-	if (!select_tensor(advice->select, tensor, &reason))
+	if (!role.quantized)
 		return EXIT_OK;
-	if (!is_whole_blocks(advice, tensor)) {
+	if (role.axis == ROLE_UNKNOWN)
+		return fail_tensor(error, file->path, tensor->name, "%s; or --ignore it", role_unknown);
+	const struct tensor *rows = role_rows(&role, tensor, &advice->arena);
+	if (rows == NULL)
+		return fail_memory(error);
+	if (!is_whole_blocks(advice, rows)) {
 		advice->n_left_out++;
 		return EXIT_OK;
 	}
-	*layer = (struct advise_layer){file, tensor, calloc(advice->options->variants.n + 1, sizeof *layer->errors)};
+	*layer = (struct advise_layer){file, rows, calloc(advice->options->variants.n + 1, sizeof *layer->errors)};
 	advice->n_layers++;
 	return layer->errors == NULL ? fail_memory(error) : EXIT_OK;
 }
@@ -96,5 +101,6 @@ void advise_free(struct advice *advice)
 	free(advice->smallest);
 	free(advice->steps);
 	units_free(&advice->units);
+	arena_free(&advice->arena);
 	*advice = (struct advice){0};
 }

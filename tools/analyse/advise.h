@@ -44,6 +44,7 @@ struct advice {
 	size_t *smallest;          /* format of each unit that the steps start from */
 	size_t n_steps;
 	struct advise_step *steps; /* the most saved a byte first, those of a unit in their order */
+	struct arena arena;        /* tensors that are turned */
 };
 
 /* A mixture. */

@@ -167,14 +167,21 @@ static int detect_file(struct detection *d, const struct model *quantized, const
 
 	for (size_t i = 0; i < file->n_tensors && code == EXIT_OK; i++) {
 		struct detect_tensor t = {.file = file, .source = &file->tensors[i]};
+		struct arena arena = {0};
+		struct tensor turned;
 		bool found;
 
 		if (!elements_are_float(t.source->dtype) || tensor_elements(t.source) == 0)
 			continue;
 		code = quantized_find(&t.quantized, &found, quantized, t.source->name, error);
+		if (code == EXIT_OK && found && t.quantized.transposed && t.source->rank >= 2) {
+			code = role_turn(&turned, t.source, &arena) ? EXIT_OK : fail_memory(error);
+			t.source = &turned;
+		}
 		if (code == EXIT_OK && found)
 			code = detect_tensor(d, &t, settings, error);
-		progress_add(&d->progress, t.source->size);
+		progress_add(&d->progress, file->tensors[i].size);
+		arena_free(&arena);
 	}
 	return code;
 }

@@ -14,9 +14,10 @@
 
 #include "analyse/lint.h"
 #include "base/suffix.h"
+#include "io/elements.h"
 #include "io/json.h"
 #include "model/pattern.h"
-#include "model/select.h"
+#include "model/role.h"
 
 #define HF_QUANT_CONFIG "hf_quant_config.json"
 
@@ -193,14 +194,11 @@ static int check_skipped(struct config_check *c, struct error *error)
 	return code;
 }
 
-/* Whether a tensor is the weight of a linear layer: also of those that are seldom quantized. */
-static bool is_linear(const struct tensor *tensor)
+/* Whether a tensor is what loaders take for the weight of a Linear: also of those that are seldom quantized. */
+static bool is_linear(const struct model *model, const struct tensor *tensor)
 {
-	const struct select select = {.include = {.n = 0}};
-	const char *reason;
-
-	return select_tensor(&select, tensor, &reason) || strcmp(reason, "router") == 0 ||
-	       strcmp(reason, "output head") == 0;
+	return elements_are_float(tensor->dtype) && tensor->rank == 2 &&
+	       role_of(&model->role_model, tensor).kind == ROLE_LINEAR;
 }
 
 static int check_unlisted(struct config_check *c, struct error *error)
@@ -213,7 +211,7 @@ static int check_unlisted(struct config_check *c, struct error *error)
 		const struct tensor *tensor = model->by_name[i].tensor;
 		const struct lint_place place = {model->by_name[i].file, tensor->name};
 
-		if (c->lint->is_part[i] || !is_linear(tensor))
+		if (c->lint->is_part[i] || !is_linear(model, tensor))
 			continue;
 		code = set_module(c, tensor->name, &is_module, error);
 		if (code != EXIT_OK || !is_module || entries_match(&c->ignored, c->module) ||

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Checks of the shapes and layers that config.json promises, for models named as Hugging Face's Llama and those like it are. Other
- * model types are left alone, because a name may mean another shape there.
+ * Checks of the shapes and layers that config.json promises. What a name means by model_type is in role.def; shapes and
+ * layers of models named as Hugging Face's Llama and those like it are checked one by one, and those of other types are
+ * left alone, because a name may mean another shape there.
  */
 #include "config.h"
 
@@ -146,6 +147,78 @@ static int check_shape(struct lint *lint, const struct sizes *sizes, const struc
 	return code;
 }
 
+/* Checks that the dimension of the hidden state is where the model's own programs have it: rows of what takes it, of
+   `whole` [.., out, in], are as long. */
+static int check_hidden(struct lint *lint, const struct lint_place *place, const struct tensor *whole, const char *what,
+                        struct error *error)
+{
+	const uint64_t hidden = lint->model->role_model.hidden_size;
+	const bool makes = role_makes_hidden(place->tensor);
+	const uint64_t found = whole->shape[whole->rank - (makes ? 2 : 1)];
+	char text[SHAPE_TEXT];
+
+	if (hidden == 0 || found == hidden)
+		return EXIT_OK;
+	return lint_find(lint, LINT_SHAPE, place, error, "%s [.., out, in] %s, and by config.json it %s %" PRIu64 " channels",
+	                 what, shape_text(whole, text), makes ? "makes" : "takes", hidden);
+}
+
+/* Checks that a quantized tensor is one that loaders of its layout take, and that it has blocks along what products run
+   over. In a square one that is not to be seen, but mxfp quantize notes what it has turned. */
+static int check_role(struct lint *lint, const struct lint_place *place, const struct quantized *q, struct error *error)
+{
+	const struct role_model *model = &lint->model->role_model;
+	const struct tensor whole = {.name = place->tensor, .rank = q->shape.rank, .shape = q->shape.dims};
+	const struct role role = role_of(model, &whole);
+	const char *refusal = layout_refuses_role(q->choice.layout, model, &role, &whole);
+
+	if (refusal != NULL)
+		return lint_find(lint, LINT_SHAPE, place, error, "it is quantized in layout %s: %s", q->choice.layout->name,
+		                 refusal);
+	if (role.axis != ROLE_TURNED)
+		return EXIT_OK;
+	if (file_metadata(place->file, "mxfp.weights") != NULL && !q->noted_transposed)
+		return lint_find(lint, LINT_SHAPE, place, error, "by its metadata it has blocks along its last dimension, and %s "
+		                 "runs over the one before", model->type);
+	return check_hidden(lint, place, &whole, "its blocks are along the last dimension of", error);
+}
+
+/* The same of one that is not quantized. */
+static int check_plain(struct lint *lint, const struct model_tensor *at, struct error *error)
+{
+	const struct lint_place place = {at->file, at->tensor->name};
+	const struct role role = role_of(&lint->model->role_model, at->tensor);
+	struct arena arena = {0};
+	struct tensor whole;
+
+	if (role.axis != ROLE_TURNED)
+		return EXIT_OK;
+	int code = role_turn(&whole, at->tensor, &arena) ? check_hidden(lint, &place, &whole, "transposed it is", error)
+	                                                 : fail_memory(error);
+	arena_free(&arena);
+	return code;
+}
+
+static int check_roles(struct lint *lint, struct error *error)
+{
+	const struct model *model = lint->model;
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < lint->n_weights && code == EXIT_OK; i++) {
+		const struct lint_place place = {lint->weights[i].file, lint->weights[i].name};
+		struct quantized q;
+		bool found;
+
+		code = quantized_find(&q, &found, model, place.tensor, error);
+		if (code == EXIT_OK)
+			code = check_role(lint, &place, &q, error);
+	}
+	for (size_t i = 0; i < model->n_tensors && code == EXIT_OK; i++)
+		if (!lint->is_part[i])
+			code = check_plain(lint, &model->by_name[i], error);
+	return code;
+}
+
 static int check_shapes(struct lint *lint, const struct sizes *sizes, struct error *error)
 {
 	const struct model *model = lint->model;
@@ -244,12 +317,13 @@ int lint_shapes(struct lint *lint, struct error *error)
 {
 	const char *type = json_string_value(json_object_get(lint->model->config, "model_type"));
 	bool known = false;
+	int code = type != NULL ? check_roles(lint, error) : EXIT_OK;
 
 	for (size_t i = 0; type != NULL && i < sizeof model_types / sizeof model_types[0]; i++)
 		known |= strcmp(type, model_types[i]) == 0;
-	if (!known)
-		return EXIT_OK;
+	if (!known || code != EXIT_OK)
+		return code;
 	const struct sizes sizes = read_sizes(lint->model->config);
-	int code = check_shapes(lint, &sizes, error);
+	code = check_shapes(lint, &sizes, error);
 	return code == EXIT_OK ? check_layers(lint, &sizes, error) : code;
 }

@@ -84,13 +84,18 @@ int workload_add_model(struct workload *w, const struct model *model, const stru
 {
 	static const struct select by_default;
 	const size_t before = w->n_items;
-	const char *reason;
 	int code = EXIT_OK;
 
 	for (size_t f = 0; f < model->n_files; f++)
-		for (size_t t = 0; t < model->files[f].n_tensors && code == EXIT_OK; t++)
-			if (select_tensor(&by_default, &model->files[f].tensors[t], &reason))
-				code = add_tensor(w, &model->files[f].tensors[t], routing, error);
+		for (size_t t = 0; t < model->files[f].n_tensors && code == EXIT_OK; t++) {
+			const struct tensor *tensor = &model->files[f].tensors[t];
+			const struct role role = select_tensor(&by_default, &model->role_model, tensor);
+
+			if (!role.quantized)
+				continue;
+			tensor = role_rows(&role, tensor, &w->names);
+			code = tensor == NULL ? fail_memory(error) : add_tensor(w, tensor, routing, error);
+		}
 	if (code == EXIT_OK && w->n_items == before)
 		code = fail(error, EXIT_INPUT, "%s: has no linear layers in F32, BF16, F16 or F64; mxfp inspect lists "
 		            "its tensors", model->path);

@@ -5,6 +5,7 @@
 #include "io/elements.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/must_succeed.h"
@@ -18,28 +19,52 @@ bool elements_are_float(enum dtype dtype)
 	return dtype == DTYPE_F32 || dtype == DTYPE_BF16 || dtype == DTYPE_F16 || dtype == DTYPE_F64;
 }
 
+/* Makes numbers of words as a file has them, which are turned into the host's. */
+static void decode_words(enum dtype dtype, double *words, float *x, size_t n)
+{
+	const struct mxfp_convert_options options = {.exec = &(struct mxfp_exec){.threads = 1}};
+	const struct dtype_info *info = dtype_info(dtype);
+
+	dtype_swap(dtype, words, n * (info->bits / 8));
+	if (dtype == DTYPE_F64)
+		for (size_t i = 0; i < n; i++)
+			x[i] = (float)words[i];
+	else if (dtype == DTYPE_F32)
+		memcpy(x, words, n * sizeof *x);
+	else
+		must_succeed(mxfp_convert(x, MXFP_FORMAT_F32, words, info->format, n, &options));
+}
+
+/* All at once, since columns are read for as many rows as there are. */
+static int read_by_columns(const struct file *file, const struct tensor *tensor, uint64_t first, float *x, size_t n,
+                           struct error *error)
+{
+	const size_t width = dtype_info(tensor->dtype)->bits / 8;
+	double *words = malloc(n * width + 1);
+	int code = words == NULL ? fail_memory(error)
+	                         : file_read_rows(file, tensor, first * width, words, n * width, error);
+
+	if (code == EXIT_OK)
+		decode_words(tensor->dtype, words, x, n);
+	free(words);
+	return code;
+}
+
 int elements_read(const struct file *file, const struct tensor *tensor, uint64_t first, float *x, size_t n,
                   struct error *error)
 {
-	const struct mxfp_convert_options options = {.exec = &(struct mxfp_exec){.threads = 1}};
-	const struct dtype_info *info = dtype_info(tensor->dtype);
-	size_t width = info->bits / 8;
+	const size_t width = dtype_info(tensor->dtype)->bits / 8;
 	double words[PIECE]; /* of any of these types */
 
+	if (tensor->by_columns)
+		return read_by_columns(file, tensor, first, x, n, error);
 	for (size_t done = 0; done < n; done += PIECE) {
 		size_t piece = n - done < PIECE ? n - done : PIECE;
 		int code = file_read(file, tensor, (first + done) * width, words, piece * width, error);
 
 		if (code != EXIT_OK)
 			return code;
-		dtype_swap(tensor->dtype, words, piece * width);
-		if (tensor->dtype == DTYPE_F64)
-			for (size_t i = 0; i < piece; i++)
-				x[done + i] = (float)words[i];
-		else if (tensor->dtype == DTYPE_F32)
-			memcpy(x + done, words, piece * width);
-		else
-			must_succeed(mxfp_convert(x + done, MXFP_FORMAT_F32, words, info->format, piece, &options));
+		decode_words(tensor->dtype, words, x + done, piece);
 	}
 	return EXIT_OK;
 }

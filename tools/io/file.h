@@ -48,7 +48,8 @@ struct tensor {
 	enum dtype dtype;
 	unsigned rank;
 	const uint64_t *shape;
-	bool by_columns;      /* the data of a matrix are column after column; file_check_rows() refuses such files */
+	bool by_columns;      /* the data of its matrices, of the last two dimensions, are column after column;
+	                         file_check_rows() keeps files with such out */
 	uint64_t offset, size; /* bytes */
 };
 
@@ -124,6 +125,11 @@ void file_close(struct file *file);
 /* Reads `n` bytes of a tensor from its byte `from` on. EXIT_IO; EXIT_INPUT if the file has become shorter. */
 int file_read(const struct file *file, const struct tensor *tensor, uint64_t from, void *buffer, size_t n,
               struct error *error);
+
+/* The same, in the order of rows where the tensor is by_columns; of a dtype without blocks and of whole bytes. The more
+   rows are read at once, the better. */
+int file_read_rows(const struct file *file, const struct tensor *tensor, uint64_t from, void *buffer, size_t n,
+                   struct error *error);
 
 /* Returns EXIT_INPUT if a tensor is by_columns. Called before reading rows. */
 int file_check_rows(const struct file *file, struct error *error);

@@ -134,6 +134,20 @@ const char *layout_refuses(const struct layout_choice *choice, const struct tens
 	return choice->layout->order->refuses(choice, &shape);
 }
 
+const char *layout_refuses_role(const struct layout *layout, const struct role_model *model, const struct role *role,
+                                const struct tensor *tensor)
+{
+	return layout->refuses != NULL ? layout->refuses(model, role, tensor) : NULL;
+}
+
+const char *layout_takes_linear(const struct role_model *model, const struct role *role, const struct tensor *tensor)
+{
+	(void)model, (void)tensor;
+	if (role->kind == ROLE_CONV1D)
+		return "a Conv1D; loaders of this layout take Linear";
+	return role->kind == ROLE_EXPERTS ? "experts in one tensor; loaders of this layout take one each" : NULL;
+}
+
 /* The shape of a part. */
 static void describe_shape(const struct layout_choice *choice, enum layout_part part, const struct layout_shape *source,
                            struct layout_shape *shape)

@@ -21,6 +21,7 @@
 #include "io/file.h"
 #include "io/piece.h"
 #include "model/layout_bands.h"
+#include "model/role.h"
 #include "mxfp/format.h"
 #include "mxfp/options.h"
 #include "mxfp/quantize.h"
@@ -32,6 +33,7 @@ enum { FORMATS_MAX = 32 };
 #define LAYOUT_SPARSITY "mxfp.sparsity" /* metadata key: the pattern of sparse tensors */
 #define LAYOUT_TENSOR "mxfp.tensor." /* metadata key of a tensor quantized otherwise than most, before its name */
 #define LAYOUT_COLS "mxfp.cols." /* metadata key of a padded tensor's K, before its name */
+#define LAYOUT_TRANSPOSED "mxfp.transposed." /* metadata key of a tensor that was [.., in, out] before, before its name */
 
 enum layout_part {
 	LAYOUT_CODES,
@@ -81,6 +83,8 @@ struct quantized {
 	struct layout_shape shape; /* of the tensor that was quantized */
 	uint64_t rows, cols;       /* the matrix that it is: tensor_matrix() */
 	float tensor_scale;        /* multiplies or divides as the layout says */
+	bool transposed;           /* the tensor was [.., in, out]: shape is that with its last two dimensions exchanged */
+	bool noted_transposed;     /* the metadata say so */
 	struct layout_bands *bands; /* NULL: none; see layout_read_in_bands() */
 };
 
@@ -117,10 +121,13 @@ struct layout {
 	const char *meaning;   /* a phrase for --help */
 	const struct file_format *file_format;
 	const struct layout_order *order;
+	/* NULL, or why its loaders do not take a tensor of that role quantized, as a phrase; NULL: they take any. */
+	const char *(*refuses)(const struct role_model *model, const struct role *role, const struct tensor *tensor);
 	const struct layout_form *forms;
 	size_t n_forms;
 	bool tensor_scale_optional; /* where there is none it is 1 */
 	bool positive_zeros;        /* what rounds to zero is +0 in 4-bit codes that are made for it, as in ggml's */
+	bool transposes;            /* its own programs quantize the rows of tensors that are [.., in, out] elsewhere */
 	bool divides;               /* decoded numbers are divided by the tensor scale, not multiplied */
 	unsigned tensor_scale_rank; /* of the one number that it is: 0 or 1 */
 	enum mxfp_recipe recipe;    /* of its own programs, for formats with a tensor scale */
@@ -143,6 +150,13 @@ const struct layout_form *layout_form(const struct layout *layout, enum mxfp_for
 
 /* NULL, or why a tensor of rank 1 or more cannot be held by a choice, as a phrase. */
 const char *layout_refuses(const struct layout_choice *choice, const struct tensor *source);
+
+/* NULL, or why the loaders of a layout do not take a tensor of a model quantized, as a phrase. */
+const char *layout_refuses_role(const struct layout *layout, const struct role_model *model, const struct role *role,
+                                const struct tensor *tensor);
+
+/* For layouts whose loaders replace modules of the class Linear, each of which has a weight of its own. */
+const char *layout_takes_linear(const struct role_model *model, const struct role *role, const struct tensor *tensor);
 
 /* Rows are padded to a multiple of so many elements. */
 unsigned layout_unit(const struct layout_choice *choice);

@@ -103,6 +103,7 @@ const struct layout layout_compressed_tensors = {
 	.meaning = "as vLLM and llm-compressor load it",
 	.file_format = &file_safetensors,
 	.order = &layout_rows,
+	.refuses = layout_takes_linear,
 	.forms = forms,
 	.n_forms = sizeof forms / sizeof forms[0],
 	.divides = true,

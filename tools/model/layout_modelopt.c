@@ -119,6 +119,7 @@ const struct layout layout_modelopt = {
 	.meaning = "NVFP4 and MXFP4 as NVIDIA's Model Optimizer writes them",
 	.file_format = &file_safetensors,
 	.order = &layout_rows,
+	.refuses = layout_takes_linear,
 	.forms = forms,
 	.n_forms = sizeof forms / sizeof forms[0],
 	.recipe = MXFP_RECIPE_MODELOPT,

@@ -45,6 +45,7 @@ const struct layout layout_quark = {
 	.meaning = "MXFP4 as AMD Quark writes it",
 	.file_format = &file_safetensors,
 	.order = &layout_rows,
+	.refuses = layout_takes_linear,
 	.forms = forms,
 	.n_forms = sizeof forms / sizeof forms[0],
 	.method = "quark",

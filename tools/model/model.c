@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/nearest.h"
 #include "base/suffix.h"
@@ -233,6 +234,26 @@ static int open_config(struct model *model, struct error *error)
 	return code;
 }
 
+/* A config.json beside a file that the user named tells what its tensors are. It may be of another model and damaged. */
+static int read_role_model(struct model *model, struct error *error)
+{
+	struct error ignored;
+	json_t *beside = NULL;
+
+	if (model->is_directory) {
+		role_model_read(&model->role_model, model->config);
+		return EXIT_OK;
+	}
+	char *path = directory_member(model->directory, CONFIG_FILE);
+	if (path == NULL)
+		return fail_memory(error);
+	if (access(path, F_OK) == 0 && json_read(path, CONFIG_BYTES_MAX, &beside, &ignored) == EXIT_OK)
+		role_model_read(&model->role_model, beside);
+	json_decref(beside);
+	free(path);
+	return EXIT_OK;
+}
+
 static bool names_single(const struct model *model)
 {
 	for (size_t i = 0; i < model->n_files; i++)
@@ -385,6 +406,8 @@ static int open_path(struct model *model, const char *path, struct error *error)
 		code = S_ISDIR(status.st_mode) ? open_members(model, error) : open_index(model, path, error);
 	if (code == EXIT_OK && model->is_directory)
 		code = open_config(model, error);
+	if (code == EXIT_OK)
+		code = read_role_model(model, error);
 	return code != EXIT_OK ? code : find_quantizer(model, &model->quantized_by, error);
 }
 

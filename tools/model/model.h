@@ -11,6 +11,7 @@
 #include "io/directory.h"
 #include "io/file.h"
 #include "io/json.h"
+#include "model/role.h"
 
 /* Names of the files in a model directory. */
 #define MODEL_SINGLE "model.safetensors"
@@ -34,6 +35,7 @@ struct model {
 	size_t n_tensors;
 	struct model_tensor *by_name; /* those of all files, in the order of strcmp() */
 	json_t *config;      /* config.json, an object; NULL if there is none or the user named a file */
+	struct role_model role_model; /* of config.json, also of one beside a file that the user named */
 	char *quantized_by;  /* see model_quantized_by() */
 	uint64_t header_bytes, data_bytes; /* sums over the files */
 };

@@ -163,6 +163,23 @@ static int set_shape(struct quantized *q, const char *name, struct error *error)
 	return EXIT_OK;
 }
 
+/* Sets whether the tensor was by columns: the metadata say so, or its name does where other programs write such files. */
+static int set_transposed(struct quantized *q, const struct model *model, const char *name, struct error *error)
+{
+	const struct tensor whole = {.name = name, .rank = q->shape.rank, .shape = q->shape.dims};
+	size_t size = sizeof LAYOUT_TRANSPOSED + strlen(name);
+	char *key = malloc(size);
+
+	if (key == NULL)
+		return fail_memory(error);
+	snprintf(key, size, LAYOUT_TRANSPOSED "%s", name);
+	q->noted_transposed = q->shape.rank >= 2 && file_metadata(q->files[LAYOUT_CODES], key) != NULL;
+	q->transposed = q->noted_transposed || (q->choice.layout->transposes && q->shape.rank >= 2 &&
+	                                        role_of(&model->role_model, &whole).axis == ROLE_TURNED);
+	free(key);
+	return EXIT_OK;
+}
+
 static int read_tensor_scale(struct quantized *q, struct error *error)
 {
 	const struct tensor *scale = q->parts[LAYOUT_TENSOR_SCALE];
@@ -233,6 +250,8 @@ int quantized_find(struct quantized *quantized, bool *found, const struct model 
 	}
 	*found = true;
 	code = set_shape(quantized, name, error);
+	if (code == EXIT_OK)
+		code = set_transposed(quantized, model, name, error);
 	return code != EXIT_OK ? code : read_tensor_scale(quantized, error);
 }
 

@@ -1,105 +1,34 @@
 /* SPDX-License-Identifier: MIT */
-/* The choice of tensors: the user's patterns, then names that are kept, then shape and name. */
+/* The choice of tensors: the user's patterns, then what they are. */
 #include "config.h"
 
 #include "model/select.h"
 
 #include <assert.h>
-#include <fnmatch.h>
-#include <string.h>
 
 #include "io/elements.h"
 
-struct name_kind {
-	const char *pattern, *reason;
-};
-
-/* Names of tensors that stay as they are; the first match gives the reason. `gate_proj` and `gate_up_proj` are linear
-   layers, so a router is only what is called `gate` as a whole. */
-static const struct name_kind kept[] = {
-	{"lm_head.*", "output head"},
-	{"*.lm_head.*", "output head"},
-	{"head.weight", "output head"},
-	{"*.head.weight", "output head"},
-	{"output.weight", "output head"},
-	{"*.output.weight", "output head"},
-	{"*output_layer.weight", "output head"},
-	{"*.predictions.decoder.weight", "output head"},
-	{"embed_out.*", "output head"},
-	{"*norm*", "norm"},
-	{"*Norm*", "norm"},
-	{"ln_*", "norm"},
-	{"*.ln_*", "norm"},
-	{"*bias*", "bias"},
-	{"*embed*", "embedding"},
-	{"*_embd.*", "embedding"},
-	{"token_types.*", "embedding"},
-	{"shared.weight", "embedding"},
-	{"wte.*", "embedding"},
-	{"*.wte.*", "embedding"},
-	{"wpe.*", "embedding"},
-	{"*.wpe.*", "embedding"},
-	{"*router*", "router"},
-	{"gate.weight", "router"},
-	{"*.gate.weight", "router"},
-	{"*.mlp.gate.*", "router"},
-	{"*.gate.wg.*", "router"},
-	{"*shared_expert_gate*", "router"},
-	{"*ffn_gate_inp*", "router"},
-	{"*ssm_conv1d*", "convolution"},
-};
-
-static const char *kept_reason(const char *name)
+struct role select_tensor(const struct select *select, const struct role_model *model, const struct tensor *tensor)
 {
-	for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
-		if (fnmatch(kept[i].pattern, name, 0) == 0)
-			return kept[i].reason;
-	return NULL;
-}
+	struct role role = role_of(model, tensor);
+	const bool by_default = role.quantized;
 
-/* The verdict on a float tensor of two dimensions or more that no pattern names. */
-static bool is_linear(const struct tensor *tensor, const char **reason)
-{
-	if (tensor->rank == 2 && strstr(tensor->name, "weight") != NULL) {
-		bool recurrent = strstr(tensor->name, "weight_ih") != NULL || strstr(tensor->name, "weight_hh") != NULL;
-
-		*reason = recurrent ? "recurrent weight" : "linear weight";
-		return true;
-	}
-	if (tensor->rank == 3 && (strstr(tensor->name, "experts") != NULL || strstr(tensor->name, "_exps.") != NULL)) {
-		*reason = "weights of experts";
-		return true;
-	}
-	if (tensor->rank == 2)
-		*reason = "no 'weight' in its name";
-	else if (strstr(tensor->name, "conv") != NULL)
-		*reason = "convolution";
-	else
-		*reason = tensor->rank == 3 ? "3-D, not of experts" : "more than 3 dimensions";
-	return false;
-}
-
-bool select_tensor(const struct select *select, const struct tensor *tensor, const char **reason)
-{
-	const char *named = kept_reason(tensor->name);
-
+	role.quantized = false;
 	if (!elements_are_float(tensor->dtype))
-		*reason = "not of type F32, BF16, F16 or F64";
+		role.reason = "not of type F32, BF16, F16 or F64";
 	else if (patterns_match(&select->ignored, tensor->name))
-		*reason = "--ignore";
+		role.reason = "--ignore";
 	else if (tensor_elements(tensor) == 0)
-		*reason = "empty";
+		role.reason = "empty";
 	else if (tensor->rank < 2)
-		*reason = named != NULL ? named : "fewer than 2 dimensions";
-	else if (patterns_match(&select->included, tensor->name))
-		return *reason = "--include", true;
-	else if (select->recipe != NULL && patterns_match(select->recipe, tensor->name))
-		return *reason = "included", true;
-	else if (named != NULL)
-		*reason = named;
+		return role;
+	else if ((role.quantized = patterns_match(&select->included, tensor->name)))
+		role.reason = "--include";
+	else if ((role.quantized = select->recipe != NULL && patterns_match(select->recipe, tensor->name)))
+		role.reason = "included";
 	else
-		return is_linear(tensor, reason);
-	return false;
+		role.quantized = by_default;
+	return role;
 }
 
 static const char include_option[] = "--include", ignore_option[] = "--ignore";

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which tensors of a model are quantized, and why. Linear layers are: float tensors with two dimensions and
- * `weight` in their name, and with three dimensions and `experts` in it. Embeddings, output heads, norms,
- * biases and routers are not.
+ * Which tensors of a model are quantized, and why: those that role.def says, of float types, unless the user's patterns
+ * say otherwise.
  */
 #ifndef TOOLS_MODEL_SELECT_H
 #define TOOLS_MODEL_SELECT_H
-
-#include <stdbool.h>
 
 #include "base/error.h"
 #include "base/option_kind.h"
 #include "io/file.h"
 #include "model/model.h"
 #include "model/pattern.h"
+#include "model/role.h"
 
 /* The user's say: patterns on tensor names. What `ignore` matches is never quantized; what `include` matches is, if
    it is a float tensor of at least two dimensions. */
@@ -27,8 +25,9 @@ struct select {
 int select_compile(struct select *select, struct error *error);
 void select_free(struct select *select);
 
-/* Whether a tensor is to be quantized; *reason is a phrase for either answer ("linear weight", "norm"). */
-bool select_tensor(const struct select *select, const struct tensor *tensor, const char **reason);
+/* A tensor's role, in which `quantized` and `reason` are the verdict: whether it is to be quantized, and a phrase for
+   either answer ("linear weight", "norm"). */
+struct role select_tensor(const struct select *select, const struct role_model *model, const struct tensor *tensor);
 
 /* Checks that every pattern matches some tensor of the model. EXIT_USAGE, naming the nearest tensor. */
 int select_check(const struct select *select, const struct model *model, struct error *error);

@@ -56,7 +56,7 @@ static void collect(const struct quantize_plan *plan, struct layout_facts *facts
 		if (entry->quantized)
 			layout_facts_add(facts, &choice, entry->source->name);
 		else
-			layout_facts_keep(facts, entry->source);
+			layout_facts_keep(facts, entry->stored);
 	}
 	if (facts->n_groups == 0) {
 		const struct layout_choice choice = quantize_layout(layout, &plan->settings->choice);

@@ -49,9 +49,10 @@ static void hash_entry(XXH3_state_t *hash, const struct quantize_entry *entry)
 {
 	char choice[QUANTIZE_TEXT];
 
-	hash_tensor(hash, entry->source);
+	hash_tensor(hash, entry->stored);
 	hash_number(hash, entry->source->offset);
 	hash_number(hash, entry->quantized);
+	hash_number(hash, entry->source->by_columns);
 	hash_number(hash, entry->padded);
 	if (entry->quantized)
 		hash_text(hash, quantize_text(&entry->choice, choice));

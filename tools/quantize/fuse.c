@@ -35,7 +35,7 @@ static int fuse(const struct quantize_plan *plan, struct quantize_entry *entry, 
 			return fail_memory(error);
 		other.tensor = model_find(plan->model, name, &other.file);
 		free(name);
-		if (other.tensor == NULL || other.tensor == entry->source)
+		if (other.tensor == NULL || other.tensor == entry->stored)
 			continue;
 		const struct quantize_entry *its = entry_of(plan, &other);
 		if (has_tensor_scale(its))

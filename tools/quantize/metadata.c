@@ -56,13 +56,29 @@ static bool add_choice(struct quantize_metadata *metadata, const struct quantize
 	return true;
 }
 
-/* What is said of single tensors: how they are quantized, if not as most, and how long padded rows were. */
+/* That a tensor was turned; false without memory. */
+static bool add_transposed(struct quantize_metadata *metadata, const struct quantize_entry *entry)
+{
+	size_t size = sizeof LAYOUT_TRANSPOSED + strlen(entry->source->name);
+	char *key = arena_take(&metadata->arena, size);
+
+	if (key == NULL)
+		return false;
+	snprintf(key, size, LAYOUT_TRANSPOSED "%s", entry->source->name);
+	add(metadata, key, "yes");
+	return true;
+}
+
+/* What is said of single tensors: how they are quantized, if not as most, how long padded rows were, and whether they
+   were columns. */
 static bool add_tensor(struct quantize_metadata *metadata, const struct quantize_plan *plan,
                        const struct quantize_entry *entry)
 {
 	if (!entry->quantized)
 		return true;
 	if (!quantize_same(&entry->choice, &plan->settings->choice) && !add_choice(metadata, entry))
+		return false;
+	if (entry->source->by_columns && !add_transposed(metadata, entry))
 		return false;
 	return !entry->padded || add_cols(metadata, entry);
 }
@@ -74,7 +90,7 @@ int quantize_metadata_make(struct quantize_metadata *metadata, const struct quan
 	const struct file *source = file->source;
 
 	*metadata = (struct quantize_metadata){0};
-	metadata->pairs = calloc(source->n_metadata + 2 * file->n + QUANTIZE_CHOICES_MAX + 2,
+	metadata->pairs = calloc(source->n_metadata + 3 * file->n + QUANTIZE_CHOICES_MAX + 2,
 	                         sizeof *metadata->pairs);
 	metadata->hash = arena_take(&metadata->arena, HASH_DIGITS + 1);
 	if (metadata->pairs == NULL || metadata->hash == NULL)

@@ -57,7 +57,7 @@ static int plan_parts(struct quantize_plan *plan, struct quantize_entry *entry, 
 	const struct file *other;
 
 	if (!entry->quantized) {
-		entry->parts[0] = *entry->source;
+		entry->parts[0] = *entry->stored;
 		entry->output_bytes = entry->source->size;
 		return EXIT_OK;
 	}
@@ -102,15 +102,47 @@ static bool choose(struct quantize_plan *plan, struct quantize_entry *entry)
 	return entry->reason != NULL;
 }
 
+/* Whether the layout's loaders take a tensor that is to be quantized. EXIT_USAGE: they do not, and the user asked for
+   it; EXIT_INPUT: nobody knows what its rows are. */
+static int check_role(const struct quantize_plan *plan, struct quantize_entry *entry, const struct role *role,
+                      struct error *error)
+{
+	const struct quantize_settings *s = plan->settings;
+	const char *refusal = layout_refuses_role(s->layout, &plan->model->role_model, role, entry->stored);
+	const bool asked = patterns_match(&s->select.included, entry->stored->name);
+
+	if (refusal != NULL && asked)
+		return fail(error, EXIT_USAGE, "quantize: --include: tensor '%s': %s (--layout %s)", entry->stored->name, refusal,
+		            s->layout->name);
+	if (refusal != NULL) {
+		entry->quantized = false;
+		entry->reason = refusal;
+	} else if (role->axis == ROLE_UNKNOWN) {
+		return fail_tensor(error, entry->file->path, entry->stored->name, "%s; or --ignore it", role_unknown);
+	}
+	return EXIT_OK;
+}
+
 static int plan_entry(struct quantize_plan *plan, struct quantize_entry *entry, const struct file *file,
                       const struct tensor *tensor, struct error *error)
 {
-	entry->source = tensor;
+	const struct role role = select_tensor(&plan->settings->select, &plan->model->role_model, tensor);
+	int code = EXIT_OK;
+
+	entry->stored = tensor;
 	entry->file = file;
-	tensor_matrix(tensor, &entry->rows, &entry->cols);
-	entry->quantized = select_tensor(&plan->settings->select, tensor, &entry->reason);
+	entry->quantized = role.quantized;
+	entry->reason = role.reason;
+	entry->source = role.quantized ? role_rows(&role, tensor, &plan->arena) : tensor;
+	if (entry->source == NULL)
+		return fail_memory(error);
+	tensor_matrix(entry->source, &entry->rows, &entry->cols);
 	if (!choose(plan, entry))
 		return fail_memory(error);
+	if (entry->quantized)
+		code = check_role(plan, entry, &role, error);
+	if (code != EXIT_OK)
+		return code;
 	entry->quantized = entry->quantized && quantize_is_held(plan, entry);
 	plan->n_quantized += entry->quantized;
 	plan->input_bytes += tensor->size;

@@ -44,7 +44,8 @@ struct quantize_settings {
 
 /* What becomes of one tensor. */
 struct quantize_entry {
-	const struct tensor *source;
+	const struct tensor *source; /* its rows, along which there are blocks */
+	const struct tensor *stored; /* the same as the file has it: another tensor if it is turned */
 	const struct file *file; /* it is in */
 	bool elsewhere;          /* it belongs to another part of the output */
 	bool quantized;
@@ -119,6 +120,9 @@ int quantize_config(const struct quantize_plan *plan, json_t **config, struct er
 /* Writes the output, or resumes writing it, and counts what happened to the elements. EXIT_USAGE, EXIT_INPUT,
    EXIT_IO, EXIT_MEMORY, signals. */
 int quantize_run(struct quantize_plan *plan, struct error *error);
+
+/* Taken, if there is memory for bands, for tensors by columns: thousands of rows of them are read at once. */
+enum { QUANTIZE_AHEAD_BYTES = 1 << 22 };
 
 /* Parts of quantize_run(). Reads a tensor from transfer->file, hashing it, writes its parts and counts what happened to
    its elements. EXIT_INPUT, EXIT_IO, EXIT_MEMORY, signals. */

@@ -71,22 +71,31 @@ static uint64_t other_memory(const struct quantize_plan *plan)
 	return memory_used() + (uint64_t)most * ENTRY_BYTES;
 }
 
-enum { BANDS_BYTES = LAYOUT_BANDS * LAYOUT_BAND_BYTES };
+/* What bands, and rows that are read ahead, take if they are wanted. */
+static uint64_t bands_bytes(const struct quantize_plan *plan)
+{
+	const bool in_bands = plan->settings->layout->order->band_row_bytes != NULL;
+	bool by_columns = false;
+
+	for (size_t i = 0; i < plan->n_entries; i++)
+		by_columns |= plan->entries[i].quantized && plan->entries[i].source->by_columns;
+	return (in_bands ? (uint64_t)LAYOUT_BANDS * LAYOUT_BAND_BYTES : 0) + (by_columns ? QUANTIZE_AHEAD_BYTES : 0);
+}
 
 /* Sets as many workers as fit the memory, with bands if at least one fits beside them. */
 static int set_workers(struct running *r, struct error *error)
 {
-	uint64_t other = other_memory(r->plan), given = r->plan->settings->memory_bytes;
+	uint64_t other = other_memory(r->plan), given = r->plan->settings->memory_bytes, bands = bands_bytes(r->plan);
 	uint64_t least = other + TRANSFER_WORKER_BYTES;
 
-	r->plan->in_bands = given == 0 || given >= least + BANDS_BYTES;
+	r->plan->in_bands = given == 0 || given >= least + bands;
 	if (given == 0)
 		return EXIT_OK;
 	if (given < least)
 		return fail(error, EXIT_USAGE, "quantize: --mem: %" PRIu64 " bytes are too few for this model; "
 		            "give --mem %" PRIu64 "M or more", given, (least >> 20) + 1);
-	if (r->plan->in_bands && r->plan->settings->layout->order->band_row_bytes != NULL)
-		other += BANDS_BYTES;
+	if (r->plan->in_bands)
+		other += bands;
 	uint64_t workers = (given - other) / TRANSFER_WORKER_BYTES;
 	r->transfer.workers = workers < TRANSFER_WORKERS ? (unsigned)workers : TRANSFER_WORKERS;
 	return EXIT_OK;

@@ -68,7 +68,7 @@ static void add_row(struct table *table, const struct quantize_plan *plan, const
 	char shape[SHAPE_TEXT], text[QUANTIZE_TEXT];
 
 	table_cell(table, "%s", entry->source->name);
-	table_cell(table, "%s %s", dtype_info(entry->source->dtype)->name, shape_text(entry->source, shape));
+	table_cell(table, "%s %s", dtype_info(entry->source->dtype)->name, shape_text(entry->stored, shape));
 	table_cell(table, "%s", entry_text(plan, entry, text));
 	table_cell(table, "%s%s%s", entry->reason, entry->padded ? ", rows padded" : "", f64);
 	if (entry->quantized)
@@ -167,7 +167,7 @@ static json_t *choice_facts(const struct quantize_choice *choice)
 static json_t *entry_facts(const struct quantize_plan *plan, const struct quantize_entry *entry)
 {
 	json_t *facts = json_pack("{s:s, s:s, s:o, s:b, s:s, s:I, s:I}", "name", entry->source->name, "dtype",
-	                          dtype_info(entry->source->dtype)->name, "shape", shape_facts(entry->source),
+	                          dtype_info(entry->source->dtype)->name, "shape", shape_facts(entry->stored),
 	                          "quantized", (int)entry->quantized, "reason", entry->reason, "bytes_before",
 	                          (json_int_t)entry->source->size, "bytes_after",
 	                          (json_int_t)entry->output_bytes);

@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <xxhash.h>
@@ -15,6 +16,14 @@
 /* Threads take pieces, so each call has one. */
 static const struct mxfp_exec one_thread = {.threads = 1};
 
+/* Rows of a tensor by columns, read for several pieces at once. */
+struct ahead {
+	const struct quantize_entry *entry; /* NULL: none */
+	uint64_t from;
+	size_t n;
+	unsigned char *bytes; /* QUANTIZE_AHEAD_BYTES; malloc'ed */
+};
+
 /* A tensor at work. */
 struct quantizing {
 	struct transfer *transfer;
@@ -23,6 +32,7 @@ struct quantizing {
 	enum mxfp_format format;
 	struct mxfp_sparsity sparsity;
 	struct layout_target target;
+	struct ahead *ahead;                  /* NULL: none */
 	bool hashed;                          /* false for the first of two readings */
 	float amax[TRANSFER_WORKERS];         /* of what each has seen */
 };
@@ -42,11 +52,30 @@ static size_t piece_elements(const struct transfer_piece *piece)
 	return piece->piece.rows * piece->piece.cols;
 }
 
+/* Reads `n` bytes of the entry's rows, those of a piece, of which one reading at a time goes on. */
+static int read_rows(const struct quantizing *q, uint64_t from, void *bytes, size_t n, struct error *error)
+{
+	const struct tensor *source = q->entry->source;
+	struct ahead *ahead = q->ahead;
+	int code = EXIT_OK;
+
+	if (ahead == NULL || !source->by_columns || q->entry->cols > PIECE_ELEMENTS)
+		return file_read_rows(q->transfer->file, source, from, bytes, n, error);
+	if (ahead->entry != q->entry || from < ahead->from || from - ahead->from + n > ahead->n) {
+		const uint64_t left = source->size - from, most = QUANTIZE_AHEAD_BYTES / n * n;
+
+		*ahead = (struct ahead){q->entry, from, (size_t)(left < most ? left : most), ahead->bytes};
+		code = file_read_rows(q->transfer->file, source, from, ahead->bytes, ahead->n, error);
+	}
+	memcpy(bytes, ahead->bytes + (from - ahead->from), n);
+	return code;
+}
+
 static int read_piece(const void *context, const struct transfer_piece *piece, uint64_t *n_bytes, struct error *error)
 {
 	const struct quantizing *q = context;
 	size_t width = source_width(q), n = piece_elements(piece) * width;
-	int code = file_read(q->transfer->file, q->entry->source, first_index(q, piece) * width, piece->bytes, n, error);
+	int code = read_rows(q, first_index(q, piece) * width, piece->bytes, n, error);
 
 	*n_bytes = n;
 	if (q->target.bands != NULL)
@@ -276,8 +305,14 @@ int quantize_tensor(struct transfer *transfer, const struct quantize_plan *plan,
 		.counts = &entry->counts,
 	};
 	bool has_tensor_scale = mxfp_format_get_info(entry->choice.format)->tensor_scale;
+	struct ahead ahead = {.bytes = NULL};
 	float amax = 0;
 	int code = EXIT_OK;
+
+	/* Without this memory all goes on, slower. */
+	if (entry->source->by_columns && plan->in_bands)
+		ahead.bytes = malloc(QUANTIZE_AHEAD_BYTES);
+	q.ahead = ahead.bytes != NULL ? &ahead : NULL;
 
 	if (has_tensor_scale) {
 		code = find_scale_amax(&q, &amax, error);
@@ -289,6 +324,7 @@ int quantize_tensor(struct transfer *transfer, const struct quantize_plan *plan,
 	if (code == EXIT_OK)
 		code = transfer_run(transfer, &job, error);
 	layout_bands_free(q.target.bands);
+	free(ahead.bytes);
 	if (code == EXIT_OK && q.target.parts[LAYOUT_TENSOR_SCALE] != NULL)
 		code = write_tensor_scale(&q, error);
 	return code;

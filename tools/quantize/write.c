@@ -101,7 +101,7 @@ static int write_entry(struct writing *w, size_t i, struct error *error)
 	XXH3_128bits_reset(transfer->hash);
 	transfer->file = entry->file;
 	int code = entry->quantized ? quantize_tensor(transfer, w->plan, entry, error)
-	                            : transfer_copy(transfer, entry->source, error);
+	                            : transfer_copy(transfer, entry->stored, error);
 	w->records[i].hash = XXH3_128bits_digest(transfer->hash);
 	w->records[i].counts = entry->counts;
 	w->unsynced_bytes += entry->output_bytes;

@@ -181,30 +181,33 @@ static bool fits_blocks(const struct variants *variants, const struct tensor *te
 	return true;
 }
 
-/* Whether the quantized model that is measured has the tensor, and the user does not leave it out. */
-static int is_in_against(bool *is, const struct report *report, const struct select *select,
-                         const struct tensor *tensor, const char **reason, struct error *error)
+/* Whether the quantized model that is measured has the tensor, and the user does not leave it out; as rows if it was
+   quantized so. */
+static int is_in_against(struct role *role, const struct report *report, const struct select *select,
+                         const struct tensor *tensor, struct error *error)
 {
 	static struct pattern any = {.text = "*"};
 	const struct select all = {.included = {.n = 1, .items = &any}, .ignored = select->ignored};
 	struct quantized quantized;
 
-	*is = select_tensor(&all, tensor, reason);
-	if (!*is)
+	*role = select_tensor(&all, &report->model->role_model, tensor);
+	if (!role->quantized)
 		return EXIT_OK;
-	*reason = "not quantized";
-	return find_against(&quantized, is, report->options->against, tensor, error);
+	role->reason = "not quantized";
+	int code = find_against(&quantized, &role->quantized, report->options->against, tensor, error);
+	role->axis = code == EXIT_OK && role->quantized && quantized.transposed ? ROLE_TURNED : ROLE_LAST;
+	return code;
 }
 
-static int is_layer(bool *is, const struct report *report, const struct select *select, bool pad_tail,
-                    const struct tensor *tensor, const char **reason, struct error *error)
+static int is_layer(struct role *role, const struct report *report, const struct select *select,
+                    const struct tensor *tensor, struct error *error)
 {
 	if (report->options->against != NULL)
-		return is_in_against(is, report, select, tensor, reason, error);
-	*is = select_tensor(select, tensor, reason);
-	if (*is && !pad_tail && !fits_blocks(&report->options->variants, tensor)) {
-		*is = false;
-		*reason = "rows are not multiples of the block (--pad-tail measures them)";
+		return is_in_against(role, report, select, tensor, error);
+	*role = select_tensor(select, &report->model->role_model, tensor);
+	if (role->quantized && role->axis == ROLE_UNKNOWN) {
+		role->quantized = false;
+		role->reason = role_unknown;
 	}
 	return EXIT_OK;
 }
@@ -214,17 +217,23 @@ static int select_in_file(struct report *report, const struct select *select, bo
                           struct error *error)
 {
 	for (size_t t = 0; t < file->n_tensors; t++) {
-		const struct tensor *tensor = &file->tensors[t];
-		const char *reason;
-		bool is;
-		int code = is_layer(&is, report, select, pad_tail, tensor, &reason, error);
+		const struct tensor *tensor = &file->tensors[t], *rows = tensor;
+		struct role role;
+		int code = is_layer(&role, report, select, tensor, error);
 
+		if (code == EXIT_OK && role.quantized && (rows = role_rows(&role, tensor, &report->arena)) == NULL)
+			code = fail_memory(error);
 		if (code != EXIT_OK)
 			return code;
-		if (is)
-			report->layers[report->n_layers++] = (struct layer){.file = file, .tensor = tensor};
+		if (role.quantized && report->options->against == NULL && !pad_tail &&
+		    !fits_blocks(&report->options->variants, rows)) {
+			role.quantized = false;
+			role.reason = "rows are not multiples of the block (--pad-tail measures them)";
+		}
+		if (role.quantized)
+			report->layers[report->n_layers++] = (struct layer){.file = file, .tensor = rows};
 		else
-			report->skipped[report->n_skipped++] = (struct report_left_out){tensor, reason};
+			report->skipped[report->n_skipped++] = (struct report_left_out){tensor, role.reason};
 	}
 	return EXIT_OK;
 }
@@ -285,4 +294,5 @@ void report_free(struct report *report)
 		measurement_free(&report->totals[v]);
 	free(report->layers);
 	free(report->skipped);
+	arena_free(&report->arena);
 }

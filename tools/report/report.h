@@ -31,6 +31,7 @@ struct report {
 	struct report_left_out *skipped;
 	struct measurement totals[VARIANTS_MAX]; /* over the layers, one a variant */
 	struct input_stats inputs[N_ACTIVATION_KINDS];
+	struct arena arena;      /* tensors that are turned */
 };
 
 /* Makes the one variant that a quantized model has, from the first tensor of `model` that it holds

@@ -3,6 +3,8 @@
 
 #include "rewrite/decode.h"
 
+#include <string.h>
+
 #include "base/must_succeed.h"
 #include "io/ggml_q8.h"
 #include "mxfp/convert.h"
@@ -16,11 +18,23 @@ enum dtype decode_dtype(enum mxfp_format format)
 	return (enum dtype)dtype;
 }
 
+void decode_shape(uint64_t *shape, const struct quantized *quantized)
+{
+	const unsigned rank = quantized->shape.rank;
+
+	memcpy(shape, quantized->shape.dims, rank * sizeof *shape);
+	if (quantized->transposed) {
+		shape[rank - 1] = quantized->shape.dims[rank - 2];
+		shape[rank - 2] = quantized->shape.dims[rank - 1];
+	}
+}
+
 /* The state of decoding a tensor. */
 struct decoding {
 	struct transfer *transfer;
 	const struct quantized *quantized;
 	const struct tensor *target;
+	struct layout_bands *bands; /* of columns, for a tensor that was [.., in, out]; NULL: none */
 };
 
 static struct mxfp_blocks blocks_of(const struct decoding *d, const struct transfer_piece *piece)
@@ -33,7 +47,50 @@ static int read_piece(const void *context, const struct transfer_piece *piece, u
 	const struct decoding *d = context;
 	const struct mxfp_blocks blocks = blocks_of(d, piece);
 
+	if (d->bands != NULL)
+		layout_bands_announce(d->bands, &piece->piece);
 	return quantized_read(d->quantized, &piece->piece, &blocks, n_bytes, error);
+}
+
+/* Writes columns of rows from `row` on: `rows` numbers each, of which the next column's are `stride` bytes further. */
+static int write_columns(const struct decoding *d, uint64_t row, size_t rows, uint64_t col, size_t cols,
+                         const unsigned char *bytes, size_t stride, struct error *error)
+{
+	const uint64_t height = d->quantized->shape.dims[d->quantized->shape.rank - 2], width_of_all = d->quantized->cols;
+	const size_t width = dtype_info(d->target->dtype)->bits / 8;
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < cols; i++)
+		for (size_t at = 0, n; at < rows && code == EXIT_OK; at += n) {
+			const uint64_t matrix = (row + at) / height, within = (row + at) % height;
+
+			n = height - within < rows - at ? (size_t)(height - within) : rows - at;
+			code = writer_write(&d->transfer->writer, d->target,
+			                    ((matrix * width_of_all + col + i) * height + within) * width,
+			                    bytes + i * stride + at * width, n * width, error);
+		}
+	return code;
+}
+
+/* Takes the columns of a piece together, into a band or into the piece's other memory, and writes what is complete. */
+static int write_transposed(const struct decoding *d, const struct transfer_piece *piece, struct error *error)
+{
+	const struct piece *p = &piece->piece;
+	const size_t width = dtype_info(d->target->dtype)->bits / 8;
+	struct layout_band *band = d->bands != NULL ? layout_bands_find(d->bands, p) : NULL;
+	unsigned char *to = band != NULL ? band->bytes + (p->row - band->row) * width : piece->bytes;
+	const size_t stride = (band != NULL ? d->bands->rows : p->rows) * width;
+
+	for (size_t row = 0; row < p->rows; row++)
+		for (size_t col = 0; col < p->cols; col++)
+			memcpy(to + col * stride + row * width, piece->result + (row * p->cols + col) * width, width);
+	if (band == NULL)
+		return write_columns(d, p->row, p->rows, p->col, p->cols, to, stride, error);
+	if (!layout_bands_add(d->bands, band, p))
+		return EXIT_OK;
+	int code = write_columns(d, band->row, band->rows, 0, p->cols, band->bytes, stride, error);
+	layout_bands_release(d->bands, band);
+	return code;
 }
 
 static int decode_piece(const void *context, const struct transfer_piece *piece, struct mxfp_counts *counts,
@@ -48,6 +105,8 @@ static int decode_piece(const void *context, const struct transfer_piece *piece,
 	(void)counts;
 	must_succeed(mxfp_dequantize(&matrix, piece->result, dtype_info(d->target->dtype)->format, 0, &exec));
 	dtype_swap(d->target->dtype, piece->result, n);
+	if (d->quantized->transposed)
+		return write_transposed(d, piece, error);
 	return writer_write(&d->transfer->writer, d->target, (p->row * d->quantized->cols + p->col) * width,
 	                    piece->result, n, error);
 }
@@ -55,7 +114,7 @@ static int decode_piece(const void *context, const struct transfer_piece *piece,
 int decode_tensor(struct transfer *transfer, const struct quantized *quantized, const char *name, struct error *error)
 {
 	struct quantized in_bands = *quantized;
-	const struct decoding d = {
+	struct decoding d = {
 		.transfer = transfer,
 		.quantized = &in_bands,
 		.target = writer_find(&transfer->writer, name),
@@ -69,7 +128,11 @@ int decode_tensor(struct transfer *transfer, const struct quantized *quantized, 
 	};
 
 	layout_read_in_bands(&in_bands);
+	if (quantized->transposed)
+		d.bands = layout_bands_new(job.rows, job.cols, (size_t)job.cols * (dtype_info(d.target->dtype)->bits / 8),
+		                           LAYOUT_BANDS);
 	int code = transfer_run(transfer, &job, error);
+	layout_bands_free(d.bands);
 	layout_bands_free(in_bands.bands);
 	return code;
 }

@@ -9,6 +9,9 @@
 /* Returns the dtype of numbers in a format. */
 enum dtype decode_dtype(enum mxfp_format format);
 
+/* Its shape as plain numbers, of the rank that it has: that before it was quantized. */
+void decode_shape(uint64_t *shape, const struct quantized *quantized);
+
 /* Writes it to tensor `name`, of such a dtype, of transfer->writer. Errors of quantized_read(); signals. */
 int decode_tensor(struct transfer *transfer, const struct quantized *quantized, const char *name, struct error *error);
 

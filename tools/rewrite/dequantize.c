@@ -14,12 +14,12 @@
 #include "rewrite/decode.h"
 
 /* What becomes of a tensor of the source. */
-enum role { ROLE_KEPT, ROLE_CODES, ROLE_Q8_0, ROLE_DROPPED };
+enum becomes { BECOMES_KEPT, BECOMES_CODES, BECOMES_Q8_0, BECOMES_DROPPED };
 
 struct entry {
-	enum role role;
-	struct quantized quantized; /* ROLE_CODES */
-	struct tensor output;       /* unless ROLE_DROPPED */
+	enum becomes becomes;
+	struct quantized quantized; /* BECOMES_CODES */
+	struct tensor output;       /* unless dropped */
 };
 
 struct running {
@@ -41,8 +41,8 @@ static int set_codes(struct running *r, struct entry *entry, const char *name, s
 
 	if (shape == NULL)
 		return fail_memory(error);
-	memcpy(shape, source->dims, source->rank * sizeof *shape);
-	entry->role = ROLE_CODES;
+	decode_shape(shape, &entry->quantized);
+	entry->becomes = BECOMES_CODES;
 	entry->output = (struct tensor){.name = name, .dtype = r->dtype, .rank = source->rank, .shape = shape};
 	return EXIT_OK;
 }
@@ -51,9 +51,9 @@ static int plan_entry(struct running *r, struct entry *entry, const struct tenso
 {
 	const char *name;
 
-	*entry = (struct entry){.role = ROLE_KEPT, .output = *tensor};
+	*entry = (struct entry){.becomes = BECOMES_KEPT, .output = *tensor};
 	if (tensor->dtype == DTYPE_Q8_0) {
-		entry->role = ROLE_Q8_0;
+		entry->becomes = BECOMES_Q8_0;
 		entry->output.dtype = r->dtype;
 		return EXIT_OK;
 	}
@@ -62,7 +62,7 @@ static int plan_entry(struct running *r, struct entry *entry, const struct tenso
 		return code;
 	if (entry->quantized.parts[LAYOUT_CODES] == tensor)
 		return set_codes(r, entry, name, error);
-	entry->role = ROLE_DROPPED;
+	entry->becomes = BECOMES_DROPPED;
 	return EXIT_OK;
 }
 
@@ -79,10 +79,10 @@ static int plan_file(struct running *r, struct error *error)
 		return fail_memory(error);
 	for (size_t i = 0; i < file->n_tensors && code == EXIT_OK; i++) {
 		code = plan_entry(r, &r->entries[i], &file->tensors[i], error);
-		if (code == EXIT_OK && r->entries[i].role != ROLE_DROPPED)
+		if (code == EXIT_OK && r->entries[i].becomes != BECOMES_DROPPED)
 			writer->tensors[writer->n_tensors++] = r->entries[i].output;
-		r->counts.decoded += r->entries[i].role == ROLE_CODES || r->entries[i].role == ROLE_Q8_0;
-		r->counts.kept += r->entries[i].role == ROLE_KEPT;
+		r->counts.decoded += r->entries[i].becomes == BECOMES_CODES || r->entries[i].becomes == BECOMES_Q8_0;
+		r->counts.kept += r->entries[i].becomes == BECOMES_KEPT;
 	}
 	return code;
 }
@@ -110,11 +110,11 @@ static int write_data(struct running *r, struct error *error)
 	for (size_t i = 0; i < r->transfer.file->n_tensors && code == EXIT_OK; i++) {
 		const struct entry *entry = &r->entries[i];
 
-		if (entry->role == ROLE_CODES)
+		if (entry->becomes == BECOMES_CODES)
 			code = decode_tensor(&r->transfer, &entry->quantized, entry->output.name, error);
-		else if (entry->role == ROLE_Q8_0)
+		else if (entry->becomes == BECOMES_Q8_0)
 			code = decode_q8_0(&r->transfer, &r->transfer.file->tensors[i], entry->output.name, error);
-		else if (entry->role == ROLE_KEPT)
+		else if (entry->becomes == BECOMES_KEPT)
 			code = transfer_copy(&r->transfer, &r->transfer.file->tensors[i], error);
 	}
 	return code;

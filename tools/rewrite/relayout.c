@@ -171,19 +171,37 @@ static int plan_parts(struct relayout_plan *plan, struct relayout_entry *entry, 
 	return EXIT_OK;
 }
 
-static int plan_decoded(struct relayout_plan *plan, struct relayout_entry *entry)
+static int plan_decoded(struct relayout_plan *plan, struct relayout_entry *entry, struct error *error)
 {
+	uint64_t *shape = arena_take(&plan->arena, (entry->quantized.shape.rank + 1) * sizeof *shape);
+
+	if (shape == NULL)
+		return fail_memory(error);
+	decode_shape(shape, &entry->quantized);
 	entry->what = RELAYOUT_DECODED;
 	entry->parts[0] = original(entry);
 	entry->parts[0].dtype = decode_dtype(plan->settings->to);
+	entry->parts[0].shape = shape;
 	return EXIT_OK;
+}
+
+/* NULL, or why the layout does not hold a tensor that it has a form for, as a phrase. Tensors without a config.json are
+   no model for a loader: those are moved into every layout. */
+static const char *refuses(const struct relayout_plan *plan, const struct relayout_entry *entry)
+{
+	const struct role_model *model = &plan->model->role_model;
+	const struct tensor whole = original(entry);
+	const struct role role = role_of(model, &whole);
+	const char *why = NULL;
+
+	if (model->type[0] != '\0')
+		why = layout_refuses_role(plan->settings->layout, model, &role, &whole);
+	return why != NULL ? why : layout_refuses(&entry->choice, &whole);
 }
 
 static int plan_codes(struct relayout_plan *plan, struct relayout_entry *entry, const struct file *file,
                       struct error *error)
 {
-	const struct tensor whole = original(entry);
-
 	entry->what = RELAYOUT_MOVED;
 	entry->choice = (struct layout_choice){
 		.layout = plan->settings->layout,
@@ -191,9 +209,9 @@ static int plan_codes(struct relayout_plan *plan, struct relayout_entry *entry, 
 		.sparsity = entry->quantized.choice.sparsity,
 		.unscaled = entry->quantized.tensor_scale == 1,
 	};
-	const char *why = entry->choice.form != NULL ? layout_refuses(&entry->choice, &whole) : NULL;
+	const char *why = entry->choice.form != NULL ? refuses(plan, entry) : NULL;
 	if (entry->choice.form == NULL || why != NULL)
-		return plan->settings->to != OPTION_FORMAT_NONE ? plan_decoded(plan, entry)
+		return plan->settings->to != OPTION_FORMAT_NONE ? plan_decoded(plan, entry, error)
 		                                                : fail_not_held(plan, entry, file, why, error);
 	int code = plan_scales(plan, entry, error);
 	return code != EXIT_OK ? code : plan_parts(plan, entry, file, error);
@@ -413,8 +431,8 @@ static int add_pair(struct running *r, const char *prefix, const char *name, con
 	return EXIT_OK;
 }
 
-/* Adds metadata about a tensor: the length of its rows if they are padded, and the numbers whose reciprocals its scales
-   are. */
+/* Adds metadata about a tensor: the length of its rows if they are padded, whether it was transposed, and the numbers whose
+   reciprocals its scales are. */
 static int add_tensor(struct running *r, const struct relayout_entry *entry, struct error *error)
 {
 	const struct quantized *q = &entry->quantized;
@@ -427,6 +445,8 @@ static int add_tensor(struct running *r, const struct relayout_entry *entry, str
 		snprintf(text, sizeof text, "%" PRIu64, q->cols);
 		code = add_pair(r, LAYOUT_COLS, entry->name, text, error);
 	}
+	if (code == EXIT_OK && held && q->transposed)
+		code = add_pair(r, LAYOUT_TRANSPOSED, entry->name, "yes", error);
 	for (int part = 0; part < N_LAYOUT_PARTS && code == EXIT_OK; part++) {
 		if (entry->scales[part].how != RELAYOUT_INVERSE_ROUNDED)
 			continue;
@@ -447,7 +467,8 @@ static bool is_outdated(const struct running *r, const struct range *range, cons
 	if (r->plan->n_held == 0 && strncmp(pair->key, "mxfp.", strlen("mxfp.")) == 0)
 		return true;
 
-	if (strncmp(pair->key, LAYOUT_COLS, strlen(LAYOUT_COLS)) == 0)
+	if (strncmp(pair->key, LAYOUT_COLS, strlen(LAYOUT_COLS)) == 0 ||
+	    strncmp(pair->key, LAYOUT_TRANSPOSED, strlen(LAYOUT_TRANSPOSED)) == 0)
 		return true;
 	if (strncmp(pair->key, RELAYOUT_INVERSE, prefix) != 0)
 		return false;
@@ -462,7 +483,7 @@ static int make_metadata(struct running *r, const struct range *range, struct er
 	struct writer *writer = &r->transfer.writer;
 	int code = EXIT_OK;
 
-	writer->metadata = calloc(file->n_metadata + 3 * range->n_entries + 2, sizeof *writer->metadata);
+	writer->metadata = calloc(file->n_metadata + 4 * range->n_entries + 2, sizeof *writer->metadata);
 	if (writer->metadata == NULL)
 		return fail_memory(error);
 	if (writer->format == &file_safetensors && file_metadata(file, format_key) == NULL)

@@ -1,0 +1,229 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Weights stored [.., in, out]: what is turned on the way, what is refused, and files that were made the wrong way.
+. "${srcdir:-.}/tests/cli/cli.shlib"
+
+# model NAME JSON-OF-CONFIG TENSORS HEX: a directory.
+model() {
+	mkdir -p "$work/$1"
+	printf '%s\n' "$2" >"$work/$1/config.json"
+	{
+		header "{$3}"
+		bytes "$4"
+	} >"$work/$1/model.safetensors"
+}
+# parts: names, dtypes and shapes of the model in $work/q.
+parts() {
+	"$mxfp" inspect "$work/q" | sed -n 's/^  \([a-z][^ ]*\)  *\([UFB][^ ]*\)  *[0-9]*  \(\[.*\]\)$/\1 \2 \3;/p' | tr -d '\n'
+}
+experts=model.layers.0.mlp.experts
+gpt_oss='{"model_type":"gpt_oss","hidden_size":32,"intermediate_size":1,"num_local_experts":1}'
+
+# Experts [1, 32, 2]: channel k of the first output is the value of code k mod 16 of E2M1, of the second 3. With floor
+# the scale of 6 is 1, that of 3 is 1/2, by which it is 6, code 7.
+values='0000 003f 803f c03f 0040 4040 8040 c040 0080 00bf 80bf c0bf 00c0 40c0 80c0 c0c0'
+columns=
+for value in $values $values; do
+	columns="$columns$value 4040 "
+done
+e2m1=1032547698badcfe
+model hand "$gpt_oss" "\"$experts.gate_up_proj\":{\"dtype\":\"BF16\",\"shape\":[1,32,2],\"data_offsets\":[0,128]}" \
+	"$columns"
+exits 0 "" quantize "$work/hand" -o "$work/q" --layout gpt-oss --rule floor
+has "why" "$(tr -s ' ' <"$work/out")" "| $experts.gate_up_proj | BF16 [1, 32, 2] | mxfp4 | weights of experts | 4.250 |"
+same "parts" "$experts.gate_up_proj_blocks U8 [1, 2, 1, 16];$experts.gate_up_proj_scales U8 [1, 2, 1];" "$(parts)"
+same "codes" "$e2m1$e2m1$(repeat 16 77)7f7e" "$(data 34 "$work/q/model.safetensors")"
+has "config" "$(tr -d ' \n' <"$work/q/config.json")" '{"quant_method":"mxfp4","modules_to_not_convert":["lm_head"],'
+exits 0 "" inspect "$work/q"
+has "note" "$(cat "$work/out")" "mxfp.transposed.$experts.gate_up_proj = yes"
+exits 0 "" lint "$work/q"
+exits 0 "" dequantize "$work/q" -o "$work/back" --to bf16
+exits 0 "" diff "$work/hand" "$work/back"
+exits 0 "" report "$work/hand" --against "$work/q" --json
+has "report" "$(tr -d ' \n' <"$work/out")" '"shape":[1,2,32]'
+exits 0 "" detect-rule "$work/q" --ref "$work/hand"
+has "rule" "$(cat "$work/out")" floor
+# The same without metadata, as OpenAI's files are: the model's type says it.
+model theirs "${gpt_oss%\}},\"quantization_config\":{\"quant_method\":\"mxfp4\"}}" \
+	"\"$experts.gate_up_proj_blocks\":{\"dtype\":\"U8\",\"shape\":[1,2,1,16],\"data_offsets\":[0,32]},
+	\"$experts.gate_up_proj_scales\":{\"dtype\":\"U8\",\"shape\":[1,2,1],\"data_offsets\":[32,34]}" \
+	"$e2m1$e2m1$(repeat 16 77)7f7e"
+exits 0 "" lint "$work/theirs"
+exits 0 "" dequantize "$work/theirs" -o "$work/back" --to bf16 -f
+exits 0 "" diff "$work/hand" "$work/back"
+# Another layout notes it.
+exits 0 "" relayout "$work/theirs" -o "$work/x4" -l trn-x4
+exits 0 "" dequantize "$work/x4" -o "$work/back" --to bf16 -f
+exits 0 "" diff "$work/hand" "$work/back"
+exits 0 "" relayout "$work/x4" -o "$work/oss" -l gpt-oss
+same "back" "$e2m1$e2m1$(repeat 16 77)7f7e" "$(data 34 "$work/oss/model.safetensors")"
+exits 3 "layout quark does not hold it: experts in one tensor; loaders of this layout take one each" \
+	relayout "$work/theirs" -o "$work/x" -l quark
+exits 0 "" relayout "$work/theirs" -o "$work/x" -l quark --to bf16
+exits 0 "" diff "$work/hand" "$work/x"
+
+# What loaders of gpt-oss take: experts, and nothing else.
+gate='"model.layers.0.mlp.router.weight":{"dtype":"BF16","shape":[1,32],"data_offsets":[128,192]}'
+query='"model.layers.0.self_attn.q_proj.weight":{"dtype":"BF16","shape":[1,32],"data_offsets":[192,256]}'
+model whole "$gpt_oss" "\"$experts.gate_up_proj\":{\"dtype\":\"BF16\",\"shape\":[1,32,2],\"data_offsets\":[0,128]},
+	$gate,$query" "$columns$values$values$values$values"
+exits 0 "" quantize "$work/whole" -o "$work/q" --layout gpt-oss -f
+text=$(tr -s ' ' <"$work/out")
+has "attention" "$text" "q_proj.weight | BF16 [1, 32] | kept | loaders of this layout take experts only |"
+has "router" "$text" "router.weight | BF16 [1, 32] | kept | router |"
+has "config" "$(tr -d ' \n' <"$work/q/config.json")" \
+	'"modules_to_not_convert":["lm_head","model.layers.0.mlp.router","model.layers.0.self_attn.q_proj"]'
+exits 0 "" lint "$work/q" --ignore missing
+exits 2 "--include: tensor 'model.layers.0.self_attn.q_proj.weight': loaders of this layout take experts only" \
+	quantize "$work/whole" -o "$work/r" --layout gpt-oss --include '*q_proj*'
+exits 0 "" quantize "$work/whole" -o "$work/q" -f
+text=$(tr -s ' ' <"$work/out")
+has "experts" "$text" "[1, 32, 2] | kept | experts in one tensor; loaders of this layout take one each |"
+has "attention" "$text" "q_proj.weight | BF16 [1, 32] | mxfp4 | linear weight |"
+exits 2 "--include: tensor '$experts.gate_up_proj': experts in one tensor" \
+	quantize "$work/whole" -o "$work/r" --include '*experts*'
+sed 's/gpt_oss/mixtral/' "$work/whole/config.json" >"$work/config" && mv "$work/config" "$work/whole/config.json"
+exits 0 "" quantize "$work/whole" -n --layout gpt-oss
+has "another model" "$(cat "$work/out")" "loaders of this layout take model_type gpt_oss only"
+
+# Nobody says what the rows are: refused, unless the hidden size does.
+refusal="does not say whether it is [.., out, in] or [.., in, out]"
+mv "$work/hand/config.json" "$work/config"
+exits 3 "tensor '$experts.gate_up_proj': config.json $refusal" quantize "$work/hand" -o "$work/r" --layout trn-x4
+exits 3 "$refusal" quantize "$work/hand" -o "$work/r" --layout gpt-oss
+exits 3 "$refusal" advise "$work/hand"
+exits 0 "" report "$work/hand"
+has "report" "$(cat "$work/out")" "$refusal"
+exits 0 "" quantize "$work/hand" -n --layout trn-x4 --ignore '*experts*'
+mv "$work/config" "$work/hand/config.json"
+exits 0 "" quantize "$work/hand/model.safetensors" -n --layout gpt-oss
+has "a file beside config.json" "$(tr -s ' ' <"$work/out")" "[1, 32, 2] | mxfp4 | weights of experts |"
+# by_size NAME HIDDEN SHAPE PARTS
+by_size() {
+	model size "{\"model_type\":\"new\",\"text_config\":{\"hidden_size\":$2}}" \
+		"\"$1\":{\"dtype\":\"BF16\",\"shape\":$3,\"data_offsets\":[0,4096]}" "$(repeat 32 "$columns")"
+	exits 0 "" quantize "$work/size" -o "$work/q" --layout trn-x4 -fq
+	has "$1 $3 of $2" "$(parts)" "$1_x4_scale U8 $4;"
+}
+by_size experts.gate_up_proj 64 '[1,64,32]' '[1, 16, 1, 32]'
+by_size experts.gate_up_proj 32 '[1,64,32]' '[1, 16, 1, 64]'
+by_size experts.down_proj 64 '[1,64,32]' '[1, 16, 1, 64]'
+by_size experts.down_proj 32 '[1,64,32]' '[1, 16, 1, 32]'
+sed -i 's/:32}/:48}/' "$work/size/config.json"
+exits 3 "$refusal" quantize "$work/size" -o "$work/r" --layout trn-x4
+
+# GPT-2: Conv1D.
+conv='"h.0.mlp.c_fc.weight":{"dtype":"BF16","shape":[32,2],"data_offsets":[0,128]}'
+model gpt2 '{"model_type":"gpt2","n_embd":32}' "$conv" "$columns"
+exits 0 "" quantize "$work/gpt2" -o "$work/q" -f
+has "Conv1D" "$(tr -s ' ' <"$work/out")" "[32, 2] | kept | a Conv1D; loaders of this layout take Linear |"
+exits 2 "a Conv1D" quantize "$work/gpt2" -o "$work/r" --include '*c_fc*'
+exits 0 "" quantize "$work/gpt2" -o "$work/q" -fq --layout trn-x4
+exits 0 "" lint "$work/q"
+exits 0 "" dequantize "$work/q" -o "$work/back" --to bf16 -f
+exits 0 "" diff "$work/gpt2" "$work/back"
+# StarCoder has the names and a Linear; without a type nobody knows.
+model starcoder '{"model_type":"gpt_bigcode","n_embd":2}' "$conv" "$columns"
+sed -i 's/\[32,2\]/[2,32]/' "$work/starcoder/model.safetensors"
+exits 0 "" quantize "$work/starcoder" -n
+has "Linear" "$(tr -s ' ' <"$work/out")" "[2, 32] | mxfp4 | linear weight |"
+cp "$work/starcoder/model.safetensors" "$work/untyped.safetensors"
+exits 3 "$refusal" quantize "$work/untyped.safetensors" -o "$work/r"
+
+# Files that were made the wrong way.
+# wrong NAME CONFIG TENSORS HEX FINDING
+wrong() {
+	model "$1" "$2" "$3" "$4"
+	code=0
+	"$mxfp" lint -q "$work/$1" --ignore missing >"$work/out" || code=$?
+	same "exit code of lint $1" 1 $code
+	has "$1" "$(cat "$work/out")" "$5"
+	has "$1" "$(cat "$work/out")" "[shape]"
+}
+quantized='"quantization_config":{"quant_method":"mxfp4"}'
+big="{\"model_type\":\"gpt_oss\",\"hidden_size\":64,\"intermediate_size\":16,$quantized}"
+blocks="\"$experts.gate_up_proj_blocks\":{\"dtype\":\"U8\",\"shape\":[1,64,1,16],\"data_offsets\":[0,1024]},
+	\"$experts.gate_up_proj_scales\":{\"dtype\":\"U8\",\"shape\":[1,64,1],\"data_offsets\":[1024,1088]}"
+wrong along "$big" "$blocks" "$(repeat 1024 21)$(repeat 64 7f)" \
+	"'$experts.gate_up_proj': its blocks are along the last dimension of [.., out, in] [1, 64, 32], and by config.json it takes 64"
+down="\"$experts.down_proj_blocks\":{\"dtype\":\"U8\",\"shape\":[1,32,1,16],\"data_offsets\":[0,512]},
+	\"$experts.down_proj_scales\":{\"dtype\":\"U8\",\"shape\":[1,32,1],\"data_offsets\":[512,544]}"
+square=$(printf '%s' "$big" | sed 's/64/32/;s/16/32/')
+# A square one is not to be seen, unless mxfp quantize wrote it.
+model square "$square" "$down" "$(repeat 512 21)$(repeat 32 7f)"
+exits 0 "" lint "$work/square" -q
+wrong square "$square" "\"__metadata__\":{\"mxfp.weights\":\"mxfp4\"},$down" "$(repeat 512 21)$(repeat 32 7f)" \
+	"by its metadata it has blocks along its last dimension, and gpt_oss runs over the one before"
+wrong attention "$square" '"model.layers.0.self_attn.o_proj.weight_blocks":{"dtype":"U8","shape":[32,1,16],
+	"data_offsets":[0,512]},"model.layers.0.self_attn.o_proj.weight_scales":{"dtype":"U8","shape":[32,1],
+	"data_offsets":[512,544]}' "$(repeat 512 21)$(repeat 32 7f)" "in layout gpt-oss: loaders of this layout take experts only"
+wrong conv '{"model_type":"gpt2","n_embd":32,"quantization_config":{"quant_method":"compressed-tensors"}}' \
+	'"h.0.mlp.c_fc.weight_packed":{"dtype":"U8","shape":[32,16],"data_offsets":[0,512]},
+	"h.0.mlp.c_fc.weight_scale":{"dtype":"U8","shape":[32,1],"data_offsets":[512,544]}' \
+	"$(repeat 512 21)$(repeat 32 7f)" "in layout compressed-tensors: a Conv1D"
+wrong plain '{"model_type":"gpt_oss","hidden_size":2}' \
+	"\"$experts.gate_up_proj\":{\"dtype\":\"BF16\",\"shape\":[1,32,2],\"data_offsets\":[0,128]}" "$columns" \
+	"transposed it is [.., out, in] [1, 2, 32], and by config.json it takes 2 channels"
+
+# Large ones, in bands, beside files that were transposed before: the same codes, and the same numbers back.
+if command -v python3 >/dev/null 2>&1; then
+	python3 - "$work" <<'END'
+import array, json, pathlib, sys
+work = pathlib.Path(sys.argv[1])
+experts, rows, cols = 2, 544, 9001  # [in, out]
+numbers = array.array("H", (0x3C00 + (i * 2654435761 >> 7) % 1024 for i in range(experts * rows * cols)))
+if sys.byteorder == "big":
+    numbers.byteswap()
+turned = array.array("H")
+for e in range(experts):
+    matrix = numbers[e * rows * cols:(e + 1) * rows * cols]
+    for col in range(cols):
+        turned.extend(matrix[col::cols])
+def save(name, tensor, shape, data, **config):
+    (work / name).mkdir()
+    (work / name / "config.json").write_text(json.dumps(config))
+    header = json.dumps({tensor: {"dtype": "BF16", "shape": shape, "data_offsets": [0, 2 * len(data)]}}).encode()
+    with open(work / name / "model.safetensors", "wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header + data.tobytes())
+name = "model.layers.0.mlp.experts.gate_up_proj"
+save("stored", name, [experts, rows, cols], numbers, model_type="gpt_oss", hidden_size=rows)
+save("turned", name, [experts, cols, rows], turned, model_type="mixtral", hidden_size=rows)
+END
+	codes=$((2 * 9001 * 17 * 16)) # of those in tiles, the last
+	for format in mxfp4 mxfp8; do
+		exits 0 "" quantize "$work/stored" -o "$work/s" --layout trn-x4 -w $format -fq
+		exits 0 "" quantize "$work/turned" -o "$work/t" --layout trn-x4 -w $format -fq
+		[ "$(tail -c $codes "$work/s/model.safetensors" | cksum)" = \
+			"$(tail -c $codes "$work/t/model.safetensors" | cksum)" ] || bad "$format: other tiles"
+	done
+	exits 0 "" quantize "$work/stored" -o "$work/s" --layout gpt-oss -fq
+	exits 0 "" quantize "$work/turned/model.safetensors" -o "$work/t" --layout trn-x4 -fq
+	exits 0 "" quantize "$work/stored" -o "$work/s1" --layout gpt-oss -fq --mem 6M --threads 1
+	cmp "$work/s/model.safetensors" "$work/s1/model.safetensors" || bad "--mem changes the output"
+	exits 0 "" relayout "$work/s" -o "$work/sx" --layout trn-x4 -q
+	[ "$(tail -c $codes "$work/sx/model.safetensors" | cksum)" = "$(tail -c $codes "$work/t/model.safetensors" | cksum)" ] ||
+		bad "other codes"
+	exits 0 "" dequantize "$work/s" -o "$work/ds" -q
+	exits 0 "" dequantize "$work/t" -o "$work/dt" -q
+	python3 - "$work" <<'END' || bad "other numbers"
+import array, pathlib, sys
+work = pathlib.Path(sys.argv[1])
+experts, rows, cols = 2, 544, 9001
+def load(name):
+    return array.array("I", (work / name / "model.safetensors").read_bytes()[-4 * experts * rows * cols:])
+stored, turned = load("ds"), load("dt")
+for e in range(experts):
+    matrix = stored[e * rows * cols:(e + 1) * rows * cols]
+    for col in range(0, cols, 7):
+        at = (e * cols + col) * rows
+        if matrix[col::cols] != turned[at:at + rows]:
+            sys.exit(f"matrix {e}, column {col}")
+END
+	for model in stored turned; do
+		exits 0 "" report "$work/$model" --formats mxfp4 --rules mse --json -q
+		tr -d ' \n' <"$work/out" | grep -o '"sqnr_db":[0-9.]*' >"$work/$model.sqnr"
+		[ -s "$work/$model.sqnr" ] || bad "no SQNR of $model"
+	done
+	same "SQNR" "$(cat "$work/turned.sqnr")" "$(cat "$work/stored.sqnr")"
+fi
+finish

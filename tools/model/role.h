@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a tensor is, by its name, its shape and the model it is of: whether it is the weight of a linear layer, which of
+ * its dimensions a product runs over, and whether it is quantized unless the user says otherwise. role.def is the table.
+ */
+#ifndef TOOLS_MODEL_ROLE_H
+#define TOOLS_MODEL_ROLE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "io/file.h"
+
+/* What config.json says of a model; all zero: nothing. */
+enum { ROLE_MODEL_TYPE = 48 };
+struct role_model {
+	char type[ROLE_MODEL_TYPE]; /* model_type */
+	uint64_t hidden_size;       /* of the language model; 0: not known */
+};
+
+enum role_kind {
+	ROLE_LINEAR,  /* the weight of a Linear: a matrix [out, in] unless the axis says otherwise */
+	ROLE_CONV1D,  /* that of a Conv1D of transformers, which is a linear layer with a weight [in, out] */
+	ROLE_EXPERTS, /* those of all experts of a layer in one tensor */
+	ROLE_OTHER
+};
+
+/* The dimension that a product runs over, along which there are blocks. */
+enum role_axis {
+	ROLE_LAST,    /* [.., out, in] */
+	ROLE_TURNED,  /* [.., in, out]: the last but one */
+	ROLE_BY_SIZE, /* in the table: of the last two the one that hidden_size says; an answer is one of the others */
+	ROLE_UNKNOWN  /* config.json does not say */
+};
+
+struct role {
+	enum role_kind kind;
+	enum role_axis axis;
+	bool quantized;     /* unless the user says otherwise */
+	const char *reason; /* for that, as a phrase */
+	const char *source; /* that the row of the table is from */
+};
+
+/* Fills in what a config.json, or NULL, says. */
+void role_model_read(struct role_model *model, const json_t *config);
+
+/* The role of a tensor. Every tensor has one. */
+struct role role_of(const struct role_model *model, const struct tensor *tensor);
+
+/* Whether weights of experts or of a Conv1D have the hidden state as what they make, like down projections, and not as
+   what they take. */
+bool role_makes_hidden(const char *name);
+
+/* The same matrices [.., out, in] of a tensor [.., in, out], and back: last dimensions exchanged, and by_columns, in
+   memory of the arena. False without memory. */
+bool role_turn(struct tensor *turned, const struct tensor *tensor, struct arena *arena);
+
+/* As role_turn() if the role's axis is ROLE_TURNED, else the tensor itself: what is quantized. NULL without memory. */
+const struct tensor *role_rows(const struct role *role, const struct tensor *tensor, struct arena *arena);
+
+/* What to say of a tensor of ROLE_UNKNOWN, and what to do about it. */
+extern const char role_unknown[];
+
+#endif
