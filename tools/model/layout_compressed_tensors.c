@@ -110,5 +110,6 @@ const struct layout layout_compressed_tensors = {
 	.tensor_scale_rank = 1,
 	.recipe = MXFP_RECIPE_COMPRESSED_TENSORS,
 	.method = "compressed-tensors",
+	.expressions = true,
 	.config = config,
 };

@@ -13,16 +13,23 @@ static const char module_suffix[] = ".weight";
 
 /*
  * A model whose output head shares the embedding's weight has a module lm_head but no tensor of its own, so that name
- * is always among those that are not quantized unless there is such a tensor.
+ * is always among those that are not quantized unless there is such a tensor. Whisper calls it proj_out.
  */
 void layout_facts_begin(struct layout_facts *facts, const struct layout *layout, enum mxfp_format activations,
                         const struct model *source)
 {
 	const struct file *file;
 
-	*facts = (struct layout_facts){.layout = layout, .activations = activations, .ignore = json_array()};
+	*facts = (struct layout_facts){
+		.layout = layout,
+		.role_model = &source->role_model,
+		.activations = activations,
+		.ignore = json_array(),
+	};
 	if (model_find(source, "lm_head.weight", &file) == NULL)
 		json_array_append_new(facts->ignore, json_string("lm_head"));
+	if (strcmp(source->role_model.type, "whisper") == 0 && model_find(source, "proj_out.weight", &file) == NULL)
+		json_array_append_new(facts->ignore, json_string("proj_out"));
 }
 
 /* Adds the module of a weight to a list. */
@@ -53,9 +60,24 @@ void layout_facts_add(struct layout_facts *facts, const struct layout_choice *ch
 	append_module(group_of(facts, choice)->targets, name);
 }
 
+/* Experts in one tensor, whose loader makes modules of them: by an expression for what is in their module, where the
+   layout's programs know expressions, and take names for whole ones. */
+static void keep_experts(struct layout_facts *facts, const struct tensor *tensor)
+{
+	const char *dot = strrchr(tensor->name, '.');
+	const int n = dot != NULL ? (int)(dot - tensor->name) : 0;
+
+	if (n > 0 && facts->layout->expressions)
+		json_array_append_new(facts->ignore, json_sprintf("re:%.*s[.].*", n, tensor->name));
+	else if (n > 0)
+		json_array_append_new(facts->ignore, json_sprintf("%.*s", n, tensor->name));
+}
+
 /* What a loader would take for the weight of a linear layer must be named. */
 void layout_facts_keep(struct layout_facts *facts, const struct tensor *tensor)
 {
+	if (tensor->rank == 3 && role_of(facts->role_model, tensor).kind == ROLE_EXPERTS)
+		keep_experts(facts, tensor);
 	if (tensor->rank == 2 && suffix_stem(tensor->name, module_suffix) != 0)
 		append_module(facts->ignore, tensor->name);
 }

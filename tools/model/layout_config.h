@@ -21,6 +21,7 @@ struct layout_group {
 
 struct layout_facts {
 	const struct layout *layout;
+	const struct role_model *role_model; /* of the model that it is made from */
 	enum mxfp_format activations; /* that they are quantized to when the model runs, or OPTION_FORMAT_NONE */
 	bool input_scales;            /* the files have tensor scales of activations */
 	size_t n_groups;

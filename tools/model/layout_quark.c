@@ -49,5 +49,6 @@ const struct layout layout_quark = {
 	.forms = forms,
 	.n_forms = sizeof forms / sizeof forms[0],
 	.method = "quark",
+	.expressions = true,
 	.config = config,
 };
