@@ -130,6 +130,32 @@ has "Linear" "$(tr -s ' ' <"$work/out")" "[2, 32] | mxfp4 | linear weight |"
 cp "$work/starcoder/model.safetensors" "$work/untyped.safetensors"
 exits 3 "$refusal" quantize "$work/untyped.safetensors" -o "$work/r"
 
+# Llama 4: loaders that quantize Linear take one expert each. Gate are the first columns and up the others, so that the
+# rows of gate are the values and 3s, and those of up 3s and the values.
+halves=
+for value in $values $values; do
+	halves="$halves$value 4040 4040 $value "
+done
+experts=model.layers.0.feed_forward.experts
+model llama4 '{"model_type":"llama4","text_config":{"hidden_size":32}}' \
+	"\"$experts.gate_up_proj\":{\"dtype\":\"BF16\",\"shape\":[2,32,4],\"data_offsets\":[0,512]}" "$halves$halves"
+exits 0 "" quantize "$work/llama4" -o "$work/q" -fq --rule floor
+expected=
+for part in 0.gate_proj 0.up_proj 1.gate_proj 1.up_proj; do
+	expected="$expected$experts.$part.weight_packed U8 [2, 16];$experts.$part.weight_scale U8 [2, 1];"
+done
+same "parts of experts" "$expected" "$(parts)"
+gate=$e2m1$e2m1$(repeat 16 77)7f7e up=$(repeat 16 77)$e2m1${e2m1}7e7f
+same "codes of experts" "$gate$up$gate$up" "$(data 136 "$work/q/model.safetensors")"
+exits 0 "" lint "$work/q"
+rows=$(echo $values $values | tr -d ' ')$(repeat 32 4040)
+exits 0 "" quantize "$work/llama4" -o "$work/q" -fq --rule floor --ignore '*.1.gate_proj.weight'
+has "kept expert" "$(parts)" "$experts.1.gate_proj.weight BF16 [2, 32];"
+has "kept expert" "$(data 10000 "$work/q/model.safetensors")" "$rows"
+exits 0 "" quantize "$work/llama4" -o "$work/q" -fq --layout trn-x4
+has "in one tensor" "$(parts)" "$experts.gate_up_proj_x4_scale U8 [2, 16, 1, 4];"
+experts=model.layers.0.mlp.experts
+
 # Files that were made the wrong way.
 # wrong NAME CONFIG TENSORS HEX FINDING
 wrong() {

@@ -105,7 +105,7 @@ static const struct role_case {
 	{{"", 0}, "h.0.attn.c_attn.weight", {192, 64}, 2, ROLE_LINEAR, ROLE_UNKNOWN, "linear weight"},
 	{{"gpt_oss", 64}, "model.layers.0.mlp.experts.down_proj", {2, 64, 64}, 3, ROLE_EXPERTS, ROLE_TURNED,
 	 "weights of experts"},
-	{{"llama4", 64}, "language_model.model.layers.1.feed_forward.experts.gate_up_proj", {2, 64, 128}, 3, ROLE_EXPERTS,
+	{{"llama4", 64}, "language_model.model.layers.1.feed_forward.experts.gate_up_proj", {2, 64, 128}, 3, ROLE_SEQUENTIAL,
 	 ROLE_TURNED, "weights of experts"},
 	{{"qwen3_5_moe", 64}, "model.layers.0.mlp.experts.down_proj", {2, 64, 64}, 3, ROLE_EXPERTS, ROLE_LAST,
 	 "weights of experts"},

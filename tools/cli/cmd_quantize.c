@@ -312,7 +312,10 @@ static int run_settings(struct quantize_settings *settings, const struct texts *
 		code = model_open(&model, settings->in, error);
 	if (code != EXIT_OK)
 		return code;
-	code = plan_and_run(settings, &model, error);
+	if (settings->layout->one_expert_each)
+		code = model_split_experts(&model, error);
+	if (code == EXIT_OK)
+		code = plan_and_run(settings, &model, error);
 	model_close(&model);
 	return code;
 }

@@ -161,9 +161,8 @@ int file_read(const struct file *file, const struct tensor *tensor, uint64_t fro
 	return descriptor_read(file->fd, file->path, file->header_bytes + tensor->offset + from, buffer, n, error);
 }
 
-/* Reads columns [first_col, first_col + cols) of `rows` rows, which are of one matrix, from the element `first` of the
-   matrix' data on, where columns are `height` elements apart. */
-static int read_columns(const struct file *file, const struct tensor *tensor, uint64_t first, uint64_t height,
+/* Reads `cols` columns of `rows` rows of one matrix, from the element `first` of the data on. */
+static int read_columns(const struct file *file, const struct tensor *tensor, uint64_t first, uint64_t pitch,
                         unsigned char *to, size_t rows, size_t cols, struct error *error)
 {
 	const size_t width = dtypes[tensor->dtype].bits / 8;
@@ -172,7 +171,9 @@ static int read_columns(const struct file *file, const struct tensor *tensor, ui
 	for (size_t col = 0; col < cols; col++)
 		for (size_t row = 0, n; row < rows; row += n) {
 			n = rows - row < sizeof words / width ? rows - row : sizeof words / width;
-			int code = file_read(file, tensor, (first + col * height + row) * width, words, n * width, error);
+			int code = descriptor_read(file->fd, file->path,
+			                           file->header_bytes + tensor->offset + (first + col * pitch + row) * width,
+			                           words, n * width, error);
 			if (code != EXIT_OK)
 				return code;
 			unsigned char *into = to + (row * cols + col) * width;
@@ -193,14 +194,15 @@ int file_read_rows(const struct file *file, const struct tensor *tensor, uint64_
 	if (!tensor->by_columns || tensor->rank < 2)
 		return file_read(file, tensor, from, buffer, n, error);
 	const uint64_t cols = tensor->shape[tensor->rank - 1], height = tensor->shape[tensor->rank - 2];
-	assert(from % width == 0 && n % width == 0);
+	const uint64_t pitch = tensor->pitch != 0 ? tensor->pitch : height;
+	assert(from <= tensor->size && n <= tensor->size - from && from % width == 0 && n % width == 0);
 	for (uint64_t at = from / width, left = n / width; left > 0;) {
 		const uint64_t row = at / cols, col = at % cols, below = height - row % height;
 		uint64_t n_rows = 1, n_cols = cols - col < left ? cols - col : left;
 
 		if (n_cols == cols)
 			n_rows = left / cols < below ? left / cols : below;
-		int code = read_columns(file, tensor, (row / height * cols + col) * height + row % height, height, to,
+		int code = read_columns(file, tensor, (row / height * cols + col) * pitch + row % height, pitch, to,
 		                        (size_t)n_rows, (size_t)n_cols, error);
 		if (code != EXIT_OK)
 			return code;

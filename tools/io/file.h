@@ -50,6 +50,7 @@ struct tensor {
 	const uint64_t *shape;
 	bool by_columns;      /* the data of its matrices, of the last two dimensions, are column after column;
 	                         file_check_rows() keeps files with such out */
+	uint64_t pitch;       /* by columns: elements from one column to the next; 0: they follow each other */
 	uint64_t offset, size; /* bytes */
 };
 

@@ -124,7 +124,7 @@ static int copy_read(const void *context, const struct transfer_piece *piece, ui
 	const struct copy *copy = context;
 
 	size_t n = piece->piece.cols;
-	int code = file_read(copy->transfer->file, copy->source, piece->piece.col, piece->bytes, n, error);
+	int code = file_read_rows(copy->transfer->file, copy->source, piece->piece.col, piece->bytes, n, error);
 
 	*n_bytes = n;
 	if (code == EXIT_OK && copy->transfer->hash != NULL)

@@ -145,7 +145,7 @@ const char *layout_takes_linear(const struct role_model *model, const struct rol
 	(void)model, (void)tensor;
 	if (role->kind == ROLE_CONV1D)
 		return "a Conv1D; loaders of this layout take Linear";
-	return role->kind == ROLE_EXPERTS ? "experts in one tensor; loaders of this layout take one each" : NULL;
+	return role->kind == ROLE_EXPERTS || role->kind == ROLE_SEQUENTIAL ? "experts in one tensor; loaders of this layout take one each" : NULL;
 }
 
 /* The shape of a part. */

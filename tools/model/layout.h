@@ -133,6 +133,7 @@ struct layout {
 	enum mxfp_recipe recipe;    /* of its own programs, for formats with a tensor scale */
 	/* What layout_config.h makes of facts, without quant_method, which is `method`; NULL: nothing is in config.json. */
 	const char *method;
+	bool one_expert_each; /* its programs take what is ROLE_SEQUENTIAL so, quantized or not */
 	bool expressions; /* lists of modules may have regular expressions, after "re:" */
 	json_t *(*config)(const struct layout_facts *facts);
 	/* A file beside config.json that says the same otherwise, made from it; NULL: none. */

@@ -111,5 +111,6 @@ const struct layout layout_compressed_tensors = {
 	.recipe = MXFP_RECIPE_COMPRESSED_TENSORS,
 	.method = "compressed-tensors",
 	.expressions = true,
+	.one_expert_each = true,
 	.config = config,
 };

@@ -124,6 +124,7 @@ const struct layout layout_modelopt = {
 	.n_forms = sizeof forms / sizeof forms[0],
 	.recipe = MXFP_RECIPE_MODELOPT,
 	.method = "modelopt",
+	.one_expert_each = true,
 	.config = config,
 	.second_name = "hf_quant_config.json",
 	.second_config = second_config,

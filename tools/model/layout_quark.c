@@ -50,5 +50,6 @@ const struct layout layout_quark = {
 	.n_forms = sizeof forms / sizeof forms[0],
 	.method = "quark",
 	.expressions = true,
+	.one_expert_each = true,
 	.config = config,
 };

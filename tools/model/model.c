@@ -4,6 +4,7 @@
 #include "model/model.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "base/nearest.h"
 #include "base/suffix.h"
 #include "io/descriptor.h"
+#include "io/elements.h"
 #include "model/model_index.h"
 
 /* malloc'ed name of the directory a file is in. */
@@ -431,6 +433,90 @@ int model_open(struct model *model, const char *path, struct error *error)
 	return code;
 }
 
+/* The tensors of one expert: gate and up, or down. False without memory. */
+static bool split_expert(struct arena *arena, const struct tensor *whole, uint64_t expert, const char *const *names,
+                         size_t n, struct tensor *parts)
+{
+	const uint64_t in = whole->shape[1], out = whole->shape[2] / n, width = dtype_info(whole->dtype)->bits / 8;
+	const int stem = (int)(strrchr(whole->name, '.') - whole->name);
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t *shape = arena_take(arena, 2 * sizeof *shape);
+		const size_t size = strlen(whole->name) + 64;
+		char *name = arena_take(arena, size);
+
+		if (shape == NULL || name == NULL)
+			return false;
+		shape[0] = out;
+		shape[1] = in;
+		snprintf(name, size, "%.*s.%" PRIu64 ".%s.weight", stem, whole->name, expert, names[i]);
+		parts[i] = (struct tensor){
+			.name = name,
+			.dtype = whole->dtype,
+			.rank = 2,
+			.shape = shape,
+			.by_columns = true,
+			.pitch = whole->shape[2],
+			.offset = whole->offset + (expert * in * whole->shape[2] + i * out) * width,
+			.size = out * in * width,
+		};
+	}
+	return true;
+}
+
+static bool is_split(const struct model *model, const struct tensor *tensor)
+{
+	return elements_are_float(tensor->dtype) && tensor->size > 0 &&
+	       role_of(&model->role_model, tensor).kind == ROLE_SEQUENTIAL &&
+	       (role_makes_hidden(tensor->name) || tensor->shape[2] % 2 == 0);
+}
+
+static int split_in_file(struct model *model, struct file *file, struct error *error)
+{
+	static const char *const gate_up[] = {"gate_proj", "up_proj"}, *const down[] = {"down_proj"};
+	size_t n = file->n_tensors, at = 0;
+
+	for (size_t i = 0; i < file->n_tensors; i++)
+		if (is_split(model, &file->tensors[i]))
+			n += 2 * (size_t)file->tensors[i].shape[0];
+	if (n == file->n_tensors)
+		return EXIT_OK;
+	struct tensor *tensors = calloc(n + 1, sizeof *tensors), *whole = file->tensors;
+	if (tensors == NULL)
+		return fail_memory(error);
+	for (size_t i = 0; i < file->n_tensors; i++) {
+		const bool makes = role_makes_hidden(whole[i].name);
+
+		if (!is_split(model, &whole[i])) {
+			tensors[at++] = whole[i];
+			continue;
+		}
+		for (uint64_t e = 0; e < whole[i].shape[0]; e++, at += makes ? 1 : 2)
+			if (!split_expert(&model->arena, &whole[i], e, makes ? down : gate_up, makes ? 1 : 2, &tensors[at])) {
+				free(tensors);
+				return fail_memory(error);
+			}
+	}
+	free(file->by_name);
+	free(whole);
+	file->by_name = NULL;
+	file->tensors = tensors;
+	file->n_tensors = at;
+	return file_sort_tensors(file, error);
+}
+
+int model_split_experts(struct model *model, struct error *error)
+{
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < model->n_files && code == EXIT_OK; i++)
+		code = split_in_file(model, &model->files[i], error);
+	free(model->by_name);
+	model->by_name = NULL;
+	model->n_tensors = 0;
+	return code == EXIT_OK ? index_tensors(model, error) : code;
+}
+
 void model_close(struct model *model)
 {
 	for (size_t i = 0; i < model->n_files; i++)
@@ -441,6 +527,7 @@ void model_close(struct model *model)
 	free(model->directory);
 	free(model->quantized_by);
 	json_decref(model->config);
+	arena_free(&model->arena);
 	*model = (struct model){0};
 }
 

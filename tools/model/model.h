@@ -38,6 +38,7 @@ struct model {
 	struct role_model role_model; /* of config.json, also of one beside a file that the user named */
 	char *quantized_by;  /* see model_quantized_by() */
 	uint64_t header_bytes, data_bytes; /* sums over the files */
+	struct arena arena;  /* tensors that model_split_experts() made */
 };
 
 /* Opens every file and checks the index against them: each mapped tensor is in its shard, no tensor stands in two
@@ -46,6 +47,10 @@ int model_open(struct model *model, const char *path, struct error *error);
 
 /* The same for callers that look at by_columns of each tensor; model_open() refuses such tensors. */
 int model_open_any_order(struct model *model, const char *path, struct error *error);
+
+/* Replaces each tensor that is ROLE_SEQUENTIAL by one for each expert and projection, [out, in] by columns, which are
+   parts of its data: the numbers of tensors, and by_name, are other ones then. EXIT_MEMORY. */
+int model_split_experts(struct model *model, struct error *error);
 
 void model_close(struct model *model);
 

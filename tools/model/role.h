@@ -24,6 +24,8 @@ enum role_kind {
 	ROLE_LINEAR,  /* the weight of a Linear: a matrix [out, in] unless the axis says otherwise */
 	ROLE_CONV1D,  /* that of a Conv1D of transformers, which is a linear layer with a weight [in, out] */
 	ROLE_EXPERTS, /* those of all experts of a layer in one tensor */
+	ROLE_SEQUENTIAL, /* the same, of which loaders that quantize Linear make one for each: EXPERT.gate_proj, up_proj and
+	                    down_proj, of which the first two are halves of gate_up_proj [experts, in, 2 out] */
 	ROLE_OTHER
 };
 

@@ -78,7 +78,7 @@ static bool add_tensor(struct quantize_metadata *metadata, const struct quantize
 		return true;
 	if (!quantize_same(&entry->choice, &plan->settings->choice) && !add_choice(metadata, entry))
 		return false;
-	if (entry->source->by_columns && !add_transposed(metadata, entry))
+	if (entry->source != entry->stored && !add_transposed(metadata, entry))
 		return false;
 	return !entry->padded || add_cols(metadata, entry);
 }

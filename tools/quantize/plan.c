@@ -58,6 +58,8 @@ static int plan_parts(struct quantize_plan *plan, struct quantize_entry *entry, 
 
 	if (!entry->quantized) {
 		entry->parts[0] = *entry->stored;
+		entry->parts[0].by_columns = false;
+		entry->parts[0].pitch = 0;
 		entry->output_bytes = entry->source->size;
 		return EXIT_OK;
 	}
