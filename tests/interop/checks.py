@@ -47,7 +47,8 @@ def config(directory):
 def skeleton(tensors):
     """A model in which NAME.weight with two dimensions is a Linear without bias and the rest are parameters."""
     root = torch.nn.Module()
-    for name, tensor in tensors.items():
+    # Modules before what else is in them.
+    for name, tensor in sorted(tensors.items(), key=lambda item: not item[0].endswith(".weight")):
         *path, leaf = name.split(".")
         if leaf == "bias":
             continue

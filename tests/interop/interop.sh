@@ -63,7 +63,6 @@ cp "${srcdir:-.}/examples/charlm.safetensors" "$work/charlm/model.safetensors"
 for format in mxfp4 mxfp6-e2m3 mxfp8-e4m3 nvfp4; do
 	quantized dense "ct.dense.$format" --weights $format
 	quantized charlm "ct.charlm.$format" --weights $format --activations none
-	quantized experts "ct-stacked.$format" --weights $format
 done
 
 quantized dense ct-mixed --recipe "$work/mixed.json"
@@ -72,12 +71,13 @@ quantized dense modelopt.nvfp4 --layout modelopt --weights nvfp4
 quantized dense modelopt.mxfp4 --layout modelopt
 quantized dense quark --layout quark
 quantized experts gpt-oss --layout gpt-oss
+exits 0 "" quantize "$work/experts" -o "$work/tiles" -q --layout trn-x4 --ignore '*self_attn*'
 
 relaid modelopt.nvfp4 ct-relaid.nvfp4 --allow-rounding
 relaid ct.dense.nvfp4 modelopt-relaid.nvfp4 --layout modelopt --allow-rounding
 relaid ct.dense.mxfp4 modelopt-relaid.mxfp4 --layout modelopt
 relaid ct.dense.mxfp4 quark-relaid --layout quark
-relaid ct-stacked.mxfp4 gpt-oss-relaid --layout gpt-oss
+relaid tiles gpt-oss-relaid --layout gpt-oss
 
 lab_python packages
 for theirs in "$work"/theirs.*.bf16 "$work"/theirs.*.f32; do
@@ -97,6 +97,25 @@ alike dense ct.mxfp8-e4m3.bf16 --weights mxfp8-e4m3 --rule even-m1
 alike dense ct.nvfp4.bf16 --weights nvfp4 --nvfp4-recipe compressed-tensors
 alike llama modelopt.W4A16_NVFP4.f32 --layout modelopt --weights nvfp4 --nvfp4-recipe modelopt --fuse
 lab_python compare
+
+# Models of transformers, loaded back by it: each with defaults, with nothing but weights quantized, and in every layout that
+# takes what they have. Experts of the last three are quantized, and left alone, as transformers loads them.
+lab_python families
+for family in gpt2 gpt-oss llama4 whisper; do
+	quantized family.$family keys.$family.defaults
+	quantized family.$family loads.$family.mxfp4 -a none
+	quantized family.$family loads.$family.mxfp8 -w mxfp8 -a none
+done
+quantized family.gpt-oss loads.gpt-oss.gpt-oss --layout gpt-oss
+for family in mixtral qwen3-moe nemotron-h; do
+	quantized family.$family each.$family.mxfp4 -a none
+	quantized family.$family loads.$family.mxfp4 -a none --ignore '*.experts.*'
+	quantized family.$family keys.$family.defaults --ignore '*.experts.*'
+done
+for made in "$work"/loads.*.mxfp4 "$work"/loads.*.mxfp8 "$work"/loads.*.gpt-oss "$work"/each.*.mxfp4; do
+	exits 0 "" lint "$made" -q --ignore config
+done
+lab_python loaded
 
 # GGUF: what python3-gguf wrote, with blocks of its own and of libggml, and what mxfp makes of it.
 inside_lab cc -O1 -Wall -Wextra -o "$inside/ggml" "$inside/interop/ggml.c" -lggml -lggml-base || bad "interop/ggml.c"

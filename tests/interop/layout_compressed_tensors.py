@@ -47,27 +47,6 @@ def read_model(directory, source, decoded):
     check(f"{directory.name}: all tensors are there", not missing, missing)
 
 
-def read_stacked(directory, decoded):
-    """Experts in three dimensions: the compressors take two, so one after the other."""
-    parsed = QuantizationConfig.model_validate(config(directory))
-    scheme = next(iter(parsed.config_groups.values()))
-    compressor = BaseCompressor.get_value_from_registry(scheme.format)
-    ours = load(directory)
-    for name, expected in load(decoded).items():
-        if expected.dim() != 3:
-            continue
-        for expert in range(len(expected)):
-            state = {"weight_scale": ours[name + "_scale"][expert]}
-            if name + "_packed" in ours:
-                state["weight_packed"] = ours[name + "_packed"][expert]
-            else:
-                state["weight"] = ours[name][expert]
-            if name + "_global_scale" in ours:
-                state["weight_global_scale"] = ours[name + "_global_scale"]
-            weight = compressor.decompress(state, scheme)["weight"]
-            same(f"{directory.name}: {name}[{expert}]", weight, expected[expert])
-
-
 def ours(directory):
     read_model(directory / "ct-mixed", directory / "dense", directory / "ct-mixed.bf16")
     groups = config(directory / "ct-mixed")["config_groups"].values()
@@ -77,7 +56,6 @@ def ours(directory):
         for source in ("dense", "charlm"):
             name = f"ct.{source}.{format}"
             read_model(directory / name, directory / source, directory / f"{name}.bf16")
-        read_stacked(directory / f"ct-stacked.{format}", directory / f"ct-stacked.{format}.bf16")
 
 
 def compress(weight, scheme):

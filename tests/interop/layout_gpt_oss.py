@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
 The layout of gpt-oss, by what transformers loads such checkpoints with: BF16, exact in its range. It turns the last two
-dimensions round, which the files do not have turned.
+dimensions round, as the unquantized model has them.
 """
 import json
 
@@ -14,7 +14,7 @@ from checks import check, config, load, same
 
 
 def decode(blocks, scales):
-    return convert_moe_packed_tensors(blocks, scales, dtype=torch.bfloat16).transpose(1, 2).contiguous()
+    return convert_moe_packed_tensors(blocks, scales, dtype=torch.bfloat16)
 
 
 def ours(directory):

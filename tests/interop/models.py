@@ -22,8 +22,8 @@ SHAPES = {
     "lm_head.weight": ((16, 64), ml_dtypes.bfloat16),
 }
 STACKED = {
-    LAYER + "mlp.experts.gate_up_proj": ((3, 16, 64), ml_dtypes.bfloat16),
-    LAYER + "mlp.experts.down_proj": ((3, 32, 128), ml_dtypes.bfloat16),
+    LAYER + "mlp.experts.gate_up_proj": ((3, 64, 32), ml_dtypes.bfloat16),
+    LAYER + "mlp.experts.down_proj": ((3, 128, 64), ml_dtypes.bfloat16),
 }
 # A recipe whose config.json needs several groups, one of them by name, and a list of what is left alone.
 MIXED = {"version": 1, "default": {"format": "mxfp4", "rule": "floor"}, "activations": "mxfp8-e4m3", "rules": [
@@ -56,9 +56,9 @@ def model(seed, shapes):
     return {name: numbers(random, name, shape).astype(dtype) + dtype(0) for name, (shape, dtype) in shapes.items()}
 
 
-def save(directory, tensors):
+def save(directory, tensors, architecture="LlamaForCausalLM", model_type="llama"):
     directory.mkdir()
-    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "tie_word_embeddings": False}
+    config = {"architectures": [architecture], "model_type": model_type, "tie_word_embeddings": False}
     (directory / "config.json").write_text(json.dumps(config))
     safetensors.numpy.save_file(tensors, directory / "model.safetensors", {"format": "pt"})
 
@@ -66,7 +66,7 @@ def save(directory, tensors):
 def main():
     directory = pathlib.Path(sys.argv[1])
     save(directory / "dense", model(1, SHAPES | KEPT))
-    save(directory / "experts", model(2, STACKED | KEPT))
+    save(directory / "experts", model(2, STACKED | KEPT), "GptOssForCausalLM", "gpt_oss")
     (directory / "mixed.json").write_text(json.dumps(MIXED))
 
 
