@@ -137,7 +137,7 @@ for value in $values $values; do
 	halves="$halves$value 4040 4040 $value "
 done
 experts=model.layers.0.feed_forward.experts
-model llama4 '{"model_type":"llama4","text_config":{"hidden_size":32}}' \
+model llama4 '{"model_type":"llama4","text_config":{"hidden_size":32,"num_local_experts":2}}' \
 	"\"$experts.gate_up_proj\":{\"dtype\":\"BF16\",\"shape\":[2,32,4],\"data_offsets\":[0,512]}" "$halves$halves"
 exits 0 "" quantize "$work/llama4" -o "$work/q" -fq --rule floor
 expected=
@@ -148,10 +148,15 @@ same "parts of experts" "$expected" "$(parts)"
 gate=$e2m1$e2m1$(repeat 16 77)7f7e up=$(repeat 16 77)$e2m1${e2m1}7e7f
 same "codes of experts" "$gate$up$gate$up" "$(data 136 "$work/q/model.safetensors")"
 exits 0 "" lint "$work/q"
+# One tensor again, unless an expert is not quantized.
+exits 0 "" dequantize "$work/q" -o "$work/back" --to bf16 -f
+exits 0 "" diff "$work/llama4" "$work/back"
 rows=$(echo $values $values | tr -d ' ')$(repeat 32 4040)
 exits 0 "" quantize "$work/llama4" -o "$work/q" -fq --rule floor --ignore '*.1.gate_proj.weight'
 has "kept expert" "$(parts)" "$experts.1.gate_proj.weight BF16 [2, 32];"
 has "kept expert" "$(data 10000 "$work/q/model.safetensors")" "$rows"
+exits 0 "" dequantize "$work/q" -o "$work/back" --to bf16 -f
+has "kept expert" "$("$mxfp" inspect "$work/back")" "$experts.0.gate_proj.weight "
 exits 0 "" quantize "$work/llama4" -o "$work/q" -fq --layout trn-x4
 has "in one tensor" "$(parts)" "$experts.gate_up_proj_x4_scale U8 [2, 16, 1, 4];"
 experts=model.layers.0.mlp.experts

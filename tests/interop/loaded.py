@@ -5,33 +5,15 @@ loaded.py DIRECTORY. No key is missing or left over, and the output of both is t
 range of MXFP4 and MXFP8, and so are the decompressed weights.
 """
 import pathlib
-import re
 import sys
 import warnings
 
-import safetensors.torch
 import torch
 import transformers
 
 import checks
 import layout_compressed_tensors
-from checks import check, load
-
-
-def fuse_experts(directory):
-    """Experts of Llama 4 in one tensor again, as a model without quantization_config has them."""
-    state, experts = load(directory), {}
-    for name in list(state):
-        found = re.fullmatch(r"(.*experts)\.(\d+)\.(\w+)\.weight", name)
-        if found:
-            experts.setdefault((found[1], found[3]), {})[int(found[2])] = state.pop(name).T
-    stacks = {key: torch.stack([parts[i] for i in range(len(parts))]) for key, parts in experts.items()}
-    for (module, projection), stack in stacks.items():
-        if projection == "down_proj":
-            state[f"{module}.down_proj"] = stack.contiguous()
-        elif projection == "gate_proj":
-            state[f"{module}.gate_up_proj"] = torch.cat([stack, stacks[module, "up_proj"]], 2).contiguous()
-    safetensors.torch.save_file(state, directory / "model.safetensors", {"format": "pt"})
+from checks import check
 
 
 def open_model(directory):
@@ -58,8 +40,6 @@ def main():
     transformers.utils.logging.set_verbosity_error()
     for ours in sorted(directory.glob("loads.*.bf16")):
         quantized = ours.with_suffix("")
-        if ".llama4." in ours.name:
-            fuse_experts(ours)
         expected, actual = output(open_model(ours)), output(open_model(quantized))
         checks.same(f"{quantized.name}: output", expected, actual)
         check(f"{quantized.name}: output is finite", bool(torch.isfinite(actual).all()))

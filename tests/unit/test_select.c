@@ -92,7 +92,10 @@ TEST(an_empty_tensor_is_kept)
 
 /* Names that mean several things, by the model and by sizes. */
 static const struct role_case {
-	struct role_model model;
+	struct {
+		const char *type;
+		uint64_t hidden_size;
+	} model;
 	const char *name;
 	uint64_t shape[3];
 	unsigned rank;
@@ -130,7 +133,10 @@ TEST_LOOP(models_and_sizes_say_what_a_name_means, sizeof role_cases / sizeof rol
 {
 	const struct role_case *c = &role_cases[_i];
 	const struct tensor tensor = {.name = c->name, .dtype = DTYPE_BF16, .rank = c->rank, .shape = c->shape};
-	const struct role role = role_of(&c->model, &tensor);
+	struct role_model model = {.hidden_size = c->model.hidden_size};
+
+	strcpy(model.type, c->model.type);
+	const struct role role = role_of(&model, &tensor);
 
 	suite_compared(1);
 	ck_assert_msg(role.kind == c->kind && role.axis == c->axis && strcmp(role.reason, c->reason) == 0,

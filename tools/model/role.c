@@ -34,13 +34,18 @@ void role_model_read(struct role_model *model, const json_t *config)
 	const char *type = json_string_value(json_object_get(config, "model_type"));
 	const json_t *text = json_object_get(config, "text_config");
 
-	*model = (struct role_model){.hidden_size = size_of(config, "hidden_size")};
+	*model = (struct role_model){
+		.hidden_size = size_of(config, "hidden_size"),
+		.experts = size_of(config, "num_local_experts"),
+	};
 	if (type != NULL && strlen(type) < sizeof model->type && strchr(type, ' ') == NULL)
 		snprintf(model->type, sizeof model->type, "%s", type);
 	if (model->hidden_size == 0)
 		model->hidden_size = size_of(text, "hidden_size");
 	if (model->hidden_size == 0)
 		model->hidden_size = size_of(config, "n_embd");
+	if (model->experts == 0)
+		model->experts = size_of(text, "num_local_experts");
 }
 
 static bool is_of(const struct row *row, const struct role_model *model)

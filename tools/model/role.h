@@ -18,6 +18,7 @@ enum { ROLE_MODEL_TYPE = 48 };
 struct role_model {
 	char type[ROLE_MODEL_TYPE]; /* model_type */
 	uint64_t hidden_size;       /* of the language model; 0: not known */
+	uint64_t experts;           /* num_local_experts of the same */
 };
 
 enum role_kind {

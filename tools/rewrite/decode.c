@@ -34,7 +34,9 @@ struct decoding {
 	struct transfer *transfer;
 	const struct quantized *quantized;
 	const struct tensor *target;
-	struct layout_bands *bands; /* of columns, for a tensor that was [.., in, out]; NULL: none */
+	bool transposed;            /* it was [.., in, out] */
+	struct decode_columns columns;
+	struct layout_bands *bands; /* of columns; NULL: none */
 };
 
 static struct mxfp_blocks blocks_of(const struct decoding *d, const struct transfer_piece *piece)
@@ -66,7 +68,8 @@ static int write_columns(const struct decoding *d, uint64_t row, size_t rows, ui
 
 			n = height - within < rows - at ? (size_t)(height - within) : rows - at;
 			code = writer_write(&d->transfer->writer, d->target,
-			                    ((matrix * width_of_all + col + i) * height + within) * width,
+			                    (d->columns.first + (matrix * width_of_all + col + i) * d->columns.pitch + within) *
+			                    width,
 			                    bytes + i * stride + at * width, n * width, error);
 		}
 	return code;
@@ -105,19 +108,21 @@ static int decode_piece(const void *context, const struct transfer_piece *piece,
 	(void)counts;
 	must_succeed(mxfp_dequantize(&matrix, piece->result, dtype_info(d->target->dtype)->format, 0, &exec));
 	dtype_swap(d->target->dtype, piece->result, n);
-	if (d->quantized->transposed)
+	if (d->transposed)
 		return write_transposed(d, piece, error);
 	return writer_write(&d->transfer->writer, d->target, (p->row * d->quantized->cols + p->col) * width,
 	                    piece->result, n, error);
 }
 
-int decode_tensor(struct transfer *transfer, const struct quantized *quantized, const char *name, struct error *error)
+int decode_tensor(struct transfer *transfer, const struct quantized *quantized, const char *name,
+                  const struct decode_columns *columns, struct error *error)
 {
 	struct quantized in_bands = *quantized;
 	struct decoding d = {
 		.transfer = transfer,
 		.quantized = &in_bands,
 		.target = writer_find(&transfer->writer, name),
+		.transposed = quantized->transposed || columns != NULL,
 	};
 	const struct transfer_job job = {
 		.rows = quantized->rows,
@@ -128,7 +133,11 @@ int decode_tensor(struct transfer *transfer, const struct quantized *quantized, 
 	};
 
 	layout_read_in_bands(&in_bands);
-	if (quantized->transposed)
+	if (columns != NULL)
+		d.columns = *columns;
+	else if (d.transposed)
+		d.columns.pitch = quantized->shape.dims[quantized->shape.rank - 2];
+	if (d.transposed)
 		d.bands = layout_bands_new(job.rows, job.cols, (size_t)job.cols * (dtype_info(d.target->dtype)->bits / 8),
 		                           LAYOUT_BANDS);
 	int code = transfer_run(transfer, &job, error);

@@ -9,11 +9,18 @@
 /* Returns the dtype of numbers in a format. */
 enum dtype decode_dtype(enum mxfp_format format);
 
-/* Its shape as plain numbers, of the rank that it has: that before it was quantized. */
+/* Sets the shape that it had before it was quantized, of the same rank. */
 void decode_shape(uint64_t *shape, const struct quantized *quantized);
 
-/* Writes it to tensor `name`, of such a dtype, of transfer->writer. Errors of quantized_read(); signals. */
-int decode_tensor(struct transfer *transfer, const struct quantized *quantized, const char *name, struct error *error);
+/* Where the columns of a matrix are written, in elements of the target: the first, and the distance to the next. */
+struct decode_columns {
+	uint64_t first, pitch;
+};
+
+/* Writes it to tensor `name`, of such a dtype, of transfer->writer, by columns if `columns` is not NULL. Errors of
+   quantized_read(); signals. */
+int decode_tensor(struct transfer *transfer, const struct quantized *quantized, const char *name,
+                  const struct decode_columns *columns, struct error *error);
 
 /* The same for a tensor of ggml's Q8_0 in transfer->file. EXIT_IO; signals. */
 int decode_q8_0(struct transfer *transfer, const struct tensor *source, const char *name, struct error *error);

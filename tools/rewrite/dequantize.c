@@ -4,9 +4,12 @@
 
 #include "rewrite/dequantize.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/suffix.h"
 #include "io/file_gguf.h"
 #include "io/transfer.h"
 #include "model/model_output.h"
@@ -19,7 +22,10 @@ enum becomes { BECOMES_KEPT, BECOMES_CODES, BECOMES_Q8_0, BECOMES_DROPPED };
 struct entry {
 	enum becomes becomes;
 	struct quantized quantized; /* BECOMES_CODES */
-	struct tensor output;       /* unless dropped */
+	struct tensor output;       /* unless BECOMES_DROPPED */
+	const char *fused;          /* of experts: the tensor that it is columns of; NULL: none */
+	struct decode_columns columns;
+	struct tensor whole;        /* that one, at the first of them; no name: none */
 };
 
 struct running {
@@ -66,6 +72,102 @@ static int plan_entry(struct running *r, struct entry *entry, const struct tenso
 	return EXIT_OK;
 }
 
+static int compare_names(const void *a, const void *b)
+{
+	const struct entry *const *x = a, *const *y = b;
+
+	return strcmp((*x)->output.name, (*y)->output.name);
+}
+
+/* The quantized tensors of the file at hand. */
+struct by_name {
+	size_t n;
+	struct entry **entries;
+};
+
+enum { NAME_BYTES = 512 };
+
+/* A projection of an expert of a module, of the shape that `like` has, if that is not NULL. NULL: there is none. */
+static struct entry *find_expert(const struct by_name *by_name, const char *module, uint64_t expert, const char *projection,
+                                 const struct entry *like)
+{
+	char name[NAME_BYTES];
+	struct entry named = {.output.name = name}, *key = &named;
+
+	snprintf(name, sizeof name, "%s.%" PRIu64 ".%s.weight", module, expert, projection);
+	struct entry **found = by_name->n == 0 ? NULL
+	                                       : bsearch(&key, by_name->entries, by_name->n, sizeof key, compare_names);
+	if (found == NULL || (*found)->output.rank != 2 ||
+	    (like != NULL && memcmp((*found)->output.shape, like->output.shape, 2 * sizeof *like->output.shape) != 0))
+		return NULL;
+	return *found;
+}
+
+/* Makes one tensor of some projections of a module's experts, if the unquantized model has such a tensor and all of them
+   are quantized in this file: the reverse of model_split_experts(). */
+static int fuse_experts(struct running *r, const struct by_name *by_name, const char *module,
+                        const char *const *projections, size_t n, const char *whole, struct error *error)
+{
+	const struct role_model *model = &r->model->role_model;
+	struct entry *first = find_expert(by_name, module, 0, projections[0], NULL);
+	char name[NAME_BYTES];
+	const struct tensor fused = {.name = name, .rank = 3, .shape = (uint64_t[]){1, 1, 1}};
+
+	snprintf(name, sizeof name, "%s.%s", module, whole);
+	if (first == NULL || role_of(model, &fused).kind != ROLE_SEQUENTIAL)
+		return EXIT_OK;
+	for (uint64_t e = 0; e < model->experts; e++)
+		for (size_t i = 0; i < n; i++)
+			if (find_expert(by_name, module, e, projections[i], first) == NULL)
+				return EXIT_OK;
+	const uint64_t out = first->output.shape[0], in = first->output.shape[1];
+	uint64_t *shape = arena_take(&r->arena, 3 * sizeof *shape);
+	char *kept = arena_string(&r->arena, name);
+	if (shape == NULL || kept == NULL)
+		return fail_memory(error);
+	for (uint64_t e = 0; e < model->experts; e++)
+		for (size_t i = 0; i < n; i++) {
+			struct entry *part = find_expert(by_name, module, e, projections[i], first);
+
+			part->fused = kept;
+			part->columns = (struct decode_columns){e * in * n * out + i * out, n * out};
+		}
+	shape[0] = model->experts;
+	shape[1] = in;
+	shape[2] = n * out;
+	first->whole = (struct tensor){.name = kept, .dtype = r->dtype, .rank = 3, .shape = shape};
+	return EXIT_OK;
+}
+
+/* The same in every module of the file. */
+static int fuse_all(struct running *r, struct error *error)
+{
+	static const char *const gate_up[] = {"gate_proj", "up_proj"}, *const down[] = {"down_proj"};
+	static const char first_gate[] = ".experts.0.gate_proj.weight", first_down[] = ".experts.0.down_proj.weight";
+	const size_t n = r->transfer.file->n_tensors;
+	struct by_name by_name = {0, calloc(n + 1, sizeof *by_name.entries)};
+	int code = by_name.entries == NULL ? fail_memory(error) : EXIT_OK;
+
+	for (size_t i = 0; i < n && code == EXIT_OK; i++)
+		if (r->entries[i].becomes == BECOMES_CODES)
+			by_name.entries[by_name.n++] = &r->entries[i];
+	if (code == EXIT_OK)
+		qsort(by_name.entries, by_name.n, sizeof *by_name.entries, compare_names);
+	for (size_t i = 0; i < by_name.n && code == EXIT_OK; i++) {
+		const char *name = by_name.entries[i]->output.name;
+		const size_t gate = suffix_stem(name, first_gate), stem = gate != 0 ? gate : suffix_stem(name, first_down);
+		char module[NAME_BYTES - 64];
+
+		if (stem == 0 || stem + strlen(".experts") >= sizeof module)
+			continue;
+		snprintf(module, sizeof module, "%.*s.experts", (int)stem, name);
+		code = gate != 0 ? fuse_experts(r, &by_name, module, gate_up, 2, "gate_up_proj", error)
+		                 : fuse_experts(r, &by_name, module, down, 1, "down_proj", error);
+	}
+	free(by_name.entries);
+	return code;
+}
+
 /* Decides what becomes of the tensors of the current file, and lists those of the output. */
 static int plan_file(struct running *r, struct error *error)
 {
@@ -79,11 +181,16 @@ static int plan_file(struct running *r, struct error *error)
 		return fail_memory(error);
 	for (size_t i = 0; i < file->n_tensors && code == EXIT_OK; i++) {
 		code = plan_entry(r, &r->entries[i], &file->tensors[i], error);
-		if (code == EXIT_OK && r->entries[i].becomes != BECOMES_DROPPED)
-			writer->tensors[writer->n_tensors++] = r->entries[i].output;
 		r->counts.decoded += r->entries[i].becomes == BECOMES_CODES || r->entries[i].becomes == BECOMES_Q8_0;
 		r->counts.kept += r->entries[i].becomes == BECOMES_KEPT;
 	}
+	if (code == EXIT_OK)
+		code = fuse_all(r, error);
+	for (size_t i = 0; i < file->n_tensors && code == EXIT_OK; i++)
+		if (r->entries[i].whole.name != NULL)
+			writer->tensors[writer->n_tensors++] = r->entries[i].whole;
+		else if (r->entries[i].becomes != BECOMES_DROPPED && r->entries[i].fused == NULL)
+			writer->tensors[writer->n_tensors++] = r->entries[i].output;
 	return code;
 }
 
@@ -111,7 +218,8 @@ static int write_data(struct running *r, struct error *error)
 		const struct entry *entry = &r->entries[i];
 
 		if (entry->becomes == BECOMES_CODES)
-			code = decode_tensor(&r->transfer, &entry->quantized, entry->output.name, error);
+			code = decode_tensor(&r->transfer, &entry->quantized, entry->fused != NULL ? entry->fused : entry->output.name,
+			                     entry->fused != NULL ? &entry->columns : NULL, error);
 		else if (entry->becomes == BECOMES_Q8_0)
 			code = decode_q8_0(&r->transfer, &r->transfer.file->tensors[i], entry->output.name, error);
 		else if (entry->becomes == BECOMES_KEPT)

@@ -593,7 +593,7 @@ static int write_entry(struct running *r, const struct relayout_entry *entry, st
 	case RELAYOUT_DECODED:
 		if (entry->name == NULL)
 			return decode_q8_0(&r->transfer, entry->source, entry->source->name, error);
-		return decode_tensor(&r->transfer, &entry->quantized, entry->name, error);
+		return decode_tensor(&r->transfer, &entry->quantized, entry->name, NULL, error);
 	case RELAYOUT_PART:
 		break;
 	}
