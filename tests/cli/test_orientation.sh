@@ -151,6 +151,12 @@ exits 0 "" lint "$work/q"
 # One tensor again, unless an expert is not quantized.
 exits 0 "" dequantize "$work/q" -o "$work/back" --to bf16 -f
 exits 0 "" diff "$work/llama4" "$work/back"
+exits 0 "" report "$work/llama4" --against "$work/q" --json
+has "report of experts" "$(tr -d ' \n' <"$work/out")" "\"$experts.1.up_proj.weight\""
+exits 0 "" detect-rule "$work/q" --ref "$work/llama4"
+has "rule of experts" "$(cat "$work/out")" floor
+exits 0 "" advise "$work/llama4" --bits 5 -o "$work/recipe.json"
+exits 0 "" quantize "$work/llama4" -n --recipe "$work/recipe.json"
 rows=$(echo $values $values | tr -d ' ')$(repeat 32 4040)
 exits 0 "" quantize "$work/llama4" -o "$work/q" -fq --rule floor --ignore '*.1.gate_proj.weight'
 has "kept expert" "$(parts)" "$experts.1.gate_proj.weight BF16 [2, 32];"

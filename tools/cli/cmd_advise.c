@@ -12,6 +12,7 @@
 #include "io/facts.h"
 #include "io/json.h"
 #include "io/output.h"
+#include "model/layout.h"
 #include "model/model_output.h"
 
 struct settings {
@@ -151,6 +152,9 @@ static int open_and_advise(struct settings *s, struct error *error)
 		            model_quantized_by(&model));
 	if (code == EXIT_OK && s->out != NULL)
 		code = model_output_check_apart(&model, s->out, error);
+	/* As the layout that is written unless another is asked for has them, so that the recipe names them. */
+	if (code == EXIT_OK && layouts[0]->one_expert_each)
+		code = model_split_experts(&model, error);
 	if (code == EXIT_OK && s->out != NULL)
 		code = output_begin_file(&output, s->out, s->force, error);
 	if (code == EXIT_OK)

@@ -59,6 +59,8 @@ static int run(int argc, char **argv, struct error *error)
 	if (code == EXIT_OK)
 		code = model_open(&source, settings.source, error);
 	if (code == EXIT_OK)
+		code = model_split_like(&source, &quantized, error);
+	if (code == EXIT_OK)
 		code = detect_and_print(&quantized, &source, &settings, error);
 	model_close(&quantized);
 	model_close(&source);

@@ -249,6 +249,8 @@ static int run_settings(const struct settings *s, struct error *error)
 		options.against = &against;
 		code = model_open(&against, s->against, error);
 		if (code == EXIT_OK)
+			code = model_split_like(&model, &against, error);
+		if (code == EXIT_OK)
 			code = report_against_variant(&options.variants, &model, &against, error);
 	}
 	if (code == EXIT_OK && s->activation_file != NULL) {

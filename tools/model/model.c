@@ -517,6 +517,15 @@ int model_split_experts(struct model *model, struct error *error)
 	return code == EXIT_OK ? index_tensors(model, error) : code;
 }
 
+int model_split_like(struct model *model, const struct model *like, struct error *error)
+{
+	bool each = false;
+
+	for (size_t i = 0; i < like->n_tensors && !each; i++)
+		each = strstr(like->by_name[i].tensor->name, ".experts.0.") != NULL;
+	return each ? model_split_experts(model, error) : EXIT_OK;
+}
+
 void model_close(struct model *model)
 {
 	for (size_t i = 0; i < model->n_files; i++)

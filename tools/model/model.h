@@ -52,6 +52,9 @@ int model_open_any_order(struct model *model, const char *path, struct error *er
    parts of its data: the numbers of tensors, and by_name, are other ones then. EXIT_MEMORY. */
 int model_split_experts(struct model *model, struct error *error);
 
+/* The same if `like`, which was made from it, has experts so. */
+int model_split_like(struct model *model, const struct model *like, struct error *error);
+
 void model_close(struct model *model);
 
 /* The tensor of that name and the file it is in, or NULL. */
