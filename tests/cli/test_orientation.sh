@@ -57,7 +57,7 @@ exits 0 "" dequantize "$work/x4" -o "$work/back" --to bf16 -f
 exits 0 "" diff "$work/hand" "$work/back"
 exits 0 "" relayout "$work/x4" -o "$work/oss" -l gpt-oss
 same "back" "$e2m1$e2m1$(repeat 16 77)7f7e" "$(data 34 "$work/oss/model.safetensors")"
-exits 3 "layout quark does not hold it: experts in one tensor; loaders of this layout take one each" \
+exits 3 "layout quark does not hold it: experts in one tensor, which --layout gpt-oss holds; loaders of this layout" \
 	relayout "$work/theirs" -o "$work/x" -l quark
 exits 0 "" relayout "$work/theirs" -o "$work/x" -l quark --to bf16
 exits 0 "" diff "$work/hand" "$work/x"
@@ -78,7 +78,7 @@ exits 2 "--include: tensor 'model.layers.0.self_attn.q_proj.weight': loaders of 
 	quantize "$work/whole" -o "$work/r" --layout gpt-oss --include '*q_proj*'
 exits 0 "" quantize "$work/whole" -o "$work/q" -f
 text=$(tr -s ' ' <"$work/out")
-has "experts" "$text" "[1, 32, 2] | kept | experts in one tensor; loaders of this layout take one each |"
+has "experts" "$text" "[1, 32, 2] | kept | experts in one tensor, which --layout gpt-oss holds;"
 has "attention" "$text" "q_proj.weight | BF16 [1, 32] | mxfp4 | linear weight |"
 exits 2 "--include: tensor '$experts.gate_up_proj': experts in one tensor" \
 	quantize "$work/whole" -o "$work/r" --include '*experts*'

@@ -142,10 +142,14 @@ const char *layout_refuses_role(const struct layout *layout, const struct role_m
 
 const char *layout_takes_linear(const struct role_model *model, const struct role *role, const struct tensor *tensor)
 {
-	(void)model, (void)tensor;
+	(void)tensor;
 	if (role->kind == ROLE_CONV1D)
 		return "a Conv1D; loaders of this layout take Linear";
-	return role->kind == ROLE_EXPERTS || role->kind == ROLE_SEQUENTIAL ? "experts in one tensor; loaders of this layout take one each" : NULL;
+	if (role->kind != ROLE_EXPERTS && role->kind != ROLE_SEQUENTIAL)
+		return NULL;
+	return strcmp(model->type, "gpt_oss") == 0
+	               ? "experts in one tensor, which --layout gpt-oss holds; loaders of this layout take one each"
+	               : "experts in one tensor; loaders of this layout take one each";
 }
 
 /* The shape of a part. */

@@ -464,9 +464,12 @@ static bool split_expert(struct arena *arena, const struct tensor *whole, uint64
 	return true;
 }
 
+/* More experts than any model has are not split, because a tensor without much data could be very many. */
+enum { EXPERTS_MAX = 1 << 16 };
+
 static bool is_split(const struct model *model, const struct tensor *tensor)
 {
-	return elements_are_float(tensor->dtype) && tensor->size > 0 &&
+	return tensor->rank == 3 && elements_are_float(tensor->dtype) && tensor->size > 0 && tensor->shape[0] <= EXPERTS_MAX &&
 	       role_of(&model->role_model, tensor).kind == ROLE_SEQUENTIAL &&
 	       (role_makes_hidden(tensor->name) || tensor->shape[2] % 2 == 0);
 }
