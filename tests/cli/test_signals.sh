@@ -58,7 +58,7 @@ builds() {
 	[ -n "$(find "$work/in" -name '*.mxfp-*' -o -name fingerprint.json)" ] && computes
 }
 waits() {
-	grep -q mxfp /proc/$pid/comm && [ "$(state | cut -d' ' -f1)" = S ]
+	grep -qE '^(mxfp|qemu-)' /proc/$pid/comm && [ "$(state | cut -d' ' -f1)" = S ]
 }
 builds_and_waits() {
 	[ -n "$(find "$work/in" -name '*.mxfp-*')" ] && waits
