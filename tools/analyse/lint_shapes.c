@@ -199,26 +199,7 @@ static int check_plain(struct lint *lint, const struct model_tensor *at, struct 
 	return code;
 }
 
-static int check_roles(struct lint *lint, struct error *error)
-{
-	const struct model *model = lint->model;
-	int code = EXIT_OK;
-
-	for (size_t i = 0; i < lint->n_weights && code == EXIT_OK; i++) {
-		const struct lint_place place = {lint->weights[i].file, lint->weights[i].name};
-		struct quantized q;
-		bool found;
-
-		code = quantized_find(&q, &found, model, place.tensor, error);
-		if (code == EXIT_OK)
-			code = check_role(lint, &place, &q, error);
-	}
-	for (size_t i = 0; i < model->n_tensors && code == EXIT_OK; i++)
-		if (!lint->is_part[i])
-			code = check_plain(lint, &model->by_name[i], error);
-	return code;
-}
-
+/* Checks every tensor; sizes: NULL if the model is of no known type, whose names may mean other shapes. */
 static int check_shapes(struct lint *lint, const struct sizes *sizes, struct error *error)
 {
 	const struct model *model = lint->model;
@@ -231,13 +212,18 @@ static int check_shapes(struct lint *lint, const struct sizes *sizes, struct err
 
 		code = quantized_find(&q, &found, model, place.tensor, error);
 		if (code == EXIT_OK)
+			code = check_role(lint, &place, &q, error);
+		if (code == EXIT_OK && sizes != NULL)
 			code = check_shape(lint, sizes, &place,
 			                   &(struct tensor){.rank = q.shape.rank, .shape = q.shape.dims}, error);
 	}
 	for (size_t i = 0; i < model->n_tensors && code == EXIT_OK; i++) {
 		const struct lint_place place = {model->by_name[i].file, model->by_name[i].tensor->name};
 
-		if (!lint->is_part[i])
+		if (lint->is_part[i])
+			continue;
+		code = check_plain(lint, &model->by_name[i], error);
+		if (code == EXIT_OK && sizes != NULL)
 			code = check_shape(lint, sizes, &place, model->by_name[i].tensor, error);
 	}
 	return code;
@@ -317,13 +303,12 @@ int lint_shapes(struct lint *lint, struct error *error)
 {
 	const char *type = json_string_value(json_object_get(lint->model->config, "model_type"));
 	bool known = false;
-	int code = type != NULL ? check_roles(lint, error) : EXIT_OK;
 
-	for (size_t i = 0; type != NULL && i < sizeof model_types / sizeof model_types[0]; i++)
+	if (type == NULL)
+		return EXIT_OK;
+	for (size_t i = 0; i < sizeof model_types / sizeof model_types[0]; i++)
 		known |= strcmp(type, model_types[i]) == 0;
-	if (!known || code != EXIT_OK)
-		return code;
 	const struct sizes sizes = read_sizes(lint->model->config);
-	code = check_shapes(lint, &sizes, error);
-	return code == EXIT_OK ? check_layers(lint, &sizes, error) : code;
+	int code = check_shapes(lint, known ? &sizes : NULL, error);
+	return code == EXIT_OK && known ? check_layers(lint, &sizes, error) : code;
 }
