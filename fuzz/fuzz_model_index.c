@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct model_index index;
 	struct error error = {""};
-	int code = model_index_read(&index, input_file(data, size, ".json"), &error);
+	int code = model_index_read(&index, descriptor_open, input_file(data, size, ".json"), &error);
 
 	fuzz_check(code == EXIT_OK || code == EXIT_INPUT, "an index is read or refused");
 	fuzz_check((code == EXIT_OK) == (error.text[0] == '\0'), "a refusal has a text");

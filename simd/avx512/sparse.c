@@ -7,6 +7,7 @@
 #include "tier.h"
 
 #include "body/slots.h"
+#include "body/sparse.h"
 
 /* The codes of a row; `bits` is a constant where the functions below are inlined. */
 struct sparse_codes {
@@ -92,12 +93,6 @@ ALWAYS_INLINE void sparse_compress_row(const struct sparse_codes *c, const uint8
 	}
 	for (; kept < kept_end; pending >>= 8)
 		*kept++ = (uint8_t)pending;
-}
-
-/* The bytes of a row of kept codes. */
-ALWAYS_INLINE size_t sparse_kept_bytes(struct mxfp_sparsity sparsity, size_t cols, unsigned bits)
-{
-	return ((cols + sparsity.m - 1) / sparsity.m * sparsity.n * bits + 7) / 8;
 }
 
 /* Codes of 8, 16 and 32 bits: a vector at a time. */
@@ -199,7 +194,7 @@ ALWAYS_INLINE void expand(const struct mxfp_sparse_job *job, unsigned bits)
 		uint8_t *dense = job->dst + row * job->dst_stride;
 
 		if (bits < 8)
-			sparse_expand_row(&c, masks, kept, sparse_kept_bytes(job->sparsity, job->cols, bits), dense);
+			sparse_expand_row(&c, masks, kept, sparse_kept_bytes(job, bits), dense);
 		else
 			expand_lanes_of_row(&c, masks, kept, dense);
 	}
@@ -208,7 +203,7 @@ ALWAYS_INLINE void expand(const struct mxfp_sparse_job *job, unsigned bits)
 ALWAYS_INLINE void compress(const struct mxfp_sparse_job *job, unsigned bits)
 {
 	const struct sparse_codes c = {.bits = bits, .cols = job->cols};
-	const size_t kept_bytes = sparse_kept_bytes(job->sparsity, job->cols, bits);
+	const size_t kept_bytes = sparse_kept_bytes(job, bits);
 
 	for (size_t row = 0; row < job->rows; row++) {
 		const uint8_t *masks = job->masks + row * job->masks_stride, *dense = job->src + row * job->src_stride;
@@ -221,34 +216,12 @@ ALWAYS_INLINE void compress(const struct mxfp_sparse_job *job, unsigned bits)
 	}
 }
 
-/* Calls `run` with the bits of a code as a constant. */
-ALWAYS_INLINE void run_width(const struct mxfp_sparse_job *job,
-                             void run(const struct mxfp_sparse_job *job, unsigned bits))
-{
-	switch (mxfp_code_bits(job->format)) {
-	case 4:
-		run(job, 4);
-		break;
-	case 6:
-		run(job, 6);
-		break;
-	case 8:
-		run(job, 8);
-		break;
-	case 16:
-		run(job, 16);
-		break;
-	default:
-		run(job, 32);
-	}
-}
-
 void TIER(expand)(const struct mxfp_sparse_job *job)
 {
-	run_width(job, expand);
+	sparse_run_width(job, expand);
 }
 
 void TIER(compress)(const struct mxfp_sparse_job *job)
 {
-	run_width(job, compress);
+	sparse_run_width(job, compress);
 }

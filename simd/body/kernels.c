@@ -16,8 +16,12 @@ void TIER(kernels)(struct mxfp_kernels *table)
 			table->quantize[f] = info->tensor_scale ? TIER(quantize_nvfp4) : TIER(quantize_mx_nearest);
 			table->dequantize[f] = TIER(dequantize);
 		}
+		table->compress[f] = TIER(compress);
+		table->expand[f] = TIER(expand);
 		if (table->scan[f] != NULL)
 			table->scan[f] = TIER(scan);
+		if (table->prune[f] != NULL)
+			table->prune[f] = TIER(prune);
 		for (int from = 0; from < MXFP_N_FORMATS; from++)
 			if (table->convert[f][from] != NULL)
 				table->convert[f][from] = TIER(convert);

@@ -49,13 +49,20 @@ function inspect() {
 	fact('dark', contrast(getComputedStyle(document.body).backgroundColor, 'rgb(0, 0, 0)') < 3);
 	fact('text contrast', least(['--ink', '--muted', '--accent', '--warn']) >= 4.5);
 	fact('series contrast', least([0, 1, 2, 3, 4, 5, 6, 7].map(i => `--series-${i}`)) >= 3);
-	fact('charts', all('figure canvas').length);
-	fact('charts without ink', all('figure canvas').filter(canvas => !hasInk(canvas)).length);
-	fact('charts without a name', all('figure canvas').filter(c => !/\d/.test(c.getAttribute('aria-label'))).length);
+	const charts = all('figure canvas[role=img]');
+
+	fact('charts', charts.length);
+	fact('charts without ink', charts.filter(canvas => !hasInk(canvas)).length);
+	fact('charts without a name', charts.filter(c => !/\d/.test(c.getAttribute('aria-label'))).length);
 	fact('charts without a sentence', all('figcaption').filter(text => !/\w\.$/.test(text.textContent)).length);
 	fact('fields without a label', all('input, select').filter(field => field.labels.length === 0).length);
 	fact('headers without a scope', all('th').filter(th => !th.scope).length);
 	fact('ids twice', all('[id]').filter((e, i, list) => list.findIndex(other => other.id === e.id) !== i).length);
+	fact('names in lines', all('#table tbody th').filter(th => th.getClientRects().length > 1 || th.offsetHeight > 60).length);
+	fact('roles', all('#heat tbody th').map(th => th.textContent).join(' '));
+	fact('depths', all('#heat thead th').map(th => th.textContent).join(' '));
+	fact('yardsticks', all('#table .reference td').map(td => td.textContent).join(' ').trim()
+		.replace(/ +/g, ' '));
 	fact('rows', all('#table tbody tr').length);
 }
 
@@ -70,7 +77,8 @@ const cells = () => all('#table tbody tr:first-child td').map(td => td.textConte
 function drive() {
 	const sort = () => one('[data-key="v0"] button').click();
 
-	fact('as in the file', names());
+	fact('verdict', one('#verdict').textContent);
+	fact('worst first', names());
 	sort();
 	fact('rising', names());
 	fact('sort state', one('[data-key="v0"]').getAttribute('aria-sort'));
@@ -93,7 +101,7 @@ function drive() {
 	fact('hidden column', one('[data-key="v0"]') === null && one('[data-key="v1"]') !== null);
 	fact('pressed', one('#key [data-variant="0"]').getAttribute('aria-pressed'));
 	set('#columns', '0', 'change');
-	fact('all measures', all('#table thead th').length);
+	fact('all measures', all('#table thead tr:first-child th').length);
 	fact('still fits', document.documentElement.scrollWidth <= innerWidth);
 	one('#theme').click();
 	fact('theme', document.documentElement.dataset.theme);

@@ -162,6 +162,9 @@ exits 2 "--nvfp4-recipe: is for nvfp4" blocks --to mxint8 --cols 32 --nvfp4-reci
 exits 2 "--via-bf16: is for the MX formats" blocks --to nvfp4 --cols 32 --via-bf16 "$work/x64" "$work/p" "$work/q"
 exits 2 "give --force" blocks --to mxfp4 --cols 32 "$work/x64" "$work/c1" "$work/q"
 exits 4 "cannot open" blocks --to mxfp4 --cols 32 "$work/none" "$work/p" "$work/q"
+safetensors "$work/in.safetensors" '{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}' 0000803f
+exits 3 "in.safetensors: is a file of format safetensors" blocks --to mxfp4 --cols 1 "$work/in.safetensors" "$work/p" "$work/q"
+exits 3 "in.safetensors: is a file of format safetensors" blocks --to mxfp4 --decode --cols 32 "$work/in.safetensors" "$work/p" "$work/q"
 exits 3 "33 numbers are not a whole number of rows of 32" blocks --to mxfp4 --cols 32 "$work/x33" "$work/p" "$work/q"
 exits 3 "not a whole number of rows" blocks --to mxfp4 --cols 524288 "$work/long" "$work/p" "$work/q"
 head -c 1048576 "$work/long" >"$work/half"

@@ -128,6 +128,13 @@ exits 0 '"flushed": 1,' cast --to e4m3 --counts --json "$work/in5"
 exits 2 "--to FORMAT is missing" cast "$work/in"
 exits 4 "no-such-file: cannot open" cast --to e4m3 "$work/no-such-file"
 exits 4 "cannot read: Is a directory" cast --to e4m3 "$work"
+{ npy '<f4' False '(2,)' && bytes 0000803f 00000040; } >"$work/in.npy"
+safetensors "$work/in.safetensors" '{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}' 0000803f
+printf 'GGUF\3\0\0\0\0\0\0\0' >"$work/named"
+exits 3 "in.npy: is a file of format npy, whose header would be taken for numbers; save the numbers alone" cast --to e4m3 "$work/in.npy"
+exits 3 "in.safetensors: is a file of format safetensors" cast --to e4m3 "$work/in.safetensors" "$work/partial"
+exits 3 "named: is a file of format gguf" cast --to e4m3 "$work/named"
+"$mxfp" cast --to e4m3 <"$work/named" >"$work/out" || bad "what is piped in was refused"
 exits 4 "cannot create" cast --to e4m3 "$work/in" "$work/no/such/directory"
 bytes 0000803f00 >"$work/in1"
 exits 3 "5 bytes are not a whole number of f32 words of 4 bytes: 1 left over" cast --to e4m3 "$work/in1" "$work/partial"
@@ -143,7 +150,7 @@ fi
 	"$mxfp" cast --to e4m3 /dev/zero 2>/dev/null || code=$?
 	echo $code >"$work/code"
 ) | head -c 1 >/dev/null
-same "exit code with a pipe closed" 4 "$(cat "$work/code")"
+same "exit code with a pipe closed" "$(pipe_code)" "$(cat "$work/code")"
 
 # A signal leaves nothing behind.
 mkfifo "$work/fifo"
@@ -165,6 +172,16 @@ if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
 	script -qec "'$mxfp' cast --to e4m3 '$work/in'" /dev/null >"$work/typescript" 2>&1 </dev/null || code=$?
 	same "exit code on a terminal" 2 $code
 	has "terminal" "$(cat "$work/typescript")" "standard output is a terminal"
+	# The progress line does not wrap, whatever the width. Bytes for the terminal are between \r and ESC [ K.
+	truncate -s 1G "$work/large"
+	for columns in 20 40 132; do
+		script -qec "stty cols $columns; '$mxfp' cast --to e4m3 '$work/large' >/dev/null" /dev/null \
+			>"$work/typescript" 2>&1 </dev/null
+		text=$(tr '\r' '\n' <"$work/typescript" | sed -n 's/\x1b\[K.*//p' | awk -v n=$columns \
+			'length >= n { print "too long: " $0 } /^casting/ { lines++ } /left$/ { left++ }
+			END { print (lines > 0), (left > 0) }')
+		same "progress in $columns columns" "1 $([ $columns = 132 ] && echo 1 || echo 0)" "$text"
+	done
 fi
 
 # What would be passed over silently is refused.

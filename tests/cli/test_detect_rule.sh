@@ -183,6 +183,15 @@ if [ -d "$shared/weights" ]; then
 		"$stories.f32.gguf" --all
 	has "every tensor of llama-quantize" "$(cat "$work/out")" "mxfp4, 30 tensors"
 	detects 0 'exact: recipe ggml, rounding rne' "$stories.nvfp4.llama-quantize.gguf" "$stories.f32.gguf" --all
+	# The same by the names, and with the rows of q and k in the order, of Hugging Face; and the other way round.
+	"$mxfp" detect-rule "$stories.mxfp4.llama-quantize.gguf" --ref "$stories.f32.gguf" -q --all >"$work/same-names"
+	detects 0 'exact: rule floor, rounding rne, rna or rhz, no -0' "$stories.mxfp4.llama-quantize.gguf" \
+		"$stories.hf.f32.safetensors" --all
+	same "tensors by both names" "$(sed -n 1p "$work/same-names" | grep -o '[0-9]* tensors')" \
+		"$(sed -n 1p "$work/out" | grep -o '[0-9]* tensors')"
+	detects 0 'exact: recipe ggml, rounding rne' "$stories.nvfp4.llama-quantize.gguf" "$stories.hf.f32.safetensors" --all
+	exits 0 "" quantize "$stories.hf.f32.safetensors" -o "$work/stories" -q --rule ceil
+	detects 0 'exact: rule ceil or trn3, rounding rne' "$work/stories" "$stories.f32.gguf" --all
 	detects 1 'none is exact; nearest: rule floor, ' "$stories.mxfp4.llama-quantize.gguf" \
 		"$stories.bf16.llama-quantize.gguf"
 else

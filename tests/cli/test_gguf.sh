@@ -2,41 +2,8 @@
 # SPDX-License-Identifier: MIT
 # GGUF files through the commands: blocks of ggml by hand from its ggml-common.h, and the files of llama-quantize.
 . "${srcdir:-.}/tests/cli/cli.shlib"
+. "${srcdir:-.}/tests/cli/gguf.shlib"
 weights=${MXFP_SHARED:-${srcdir:-.}/../shared}/weights/stories260K
-
-# little N VALUE: a number of N bytes as hex digits, lowest first.
-little() {
-	value=$2
-	i=0
-	while [ $i -lt "$1" ]; do
-		printf '%02x' $((value % 256))
-		value=$((value / 256))
-		i=$((i + 1))
-	done
-}
-
-# text TEXT: a GGUF string as hex digits.
-text() {
-	little 8 ${#1}
-	printf '%s' "$1" | hex
-}
-
-# tensor NAME TYPE OFFSET INNER OUTER: of two dimensions.
-tensor() {
-	printf '%s' "$(text "$1")$(little 4 2)$(little 8 "$4")$(little 8 "$5")$(little 4 "$2")$(little 8 "$3")"
-}
-
-# The pairs of every file here: a name, an array of two strings, a number.
-pairs="$(text general.architecture)$(little 4 8)$(text llama)
-	$(text tokenizer.ggml.tokens)$(little 4 9)$(little 4 8)$(little 8 2)$(text '<s>')$(text a)
-	$(text llama.block_count)$(little 4 4)$(little 4 1)"
-carried=$(printf '%s' "$pairs" | tr -d ' \n\t')
-
-# gguf TENSORS N DATA: a file with those pairs and tensors, the data padded.
-gguf() {
-	start="47475546$(little 4 3)$(little 8 "$2")$(little 8 3)$carried$1"
-	bytes "$start$(repeat $(((64 - ${#start} % 64) % 64 / 2)) 00)$3"
-}
 
 # All 16 codes, and what they decode to.
 values=$(echo '00000000 0000003f 0000803f 0000c03f 00000040 00004040 00008040 0000c040
@@ -60,17 +27,22 @@ has "decoded shape" "$seen" "blk.0.ffn_up.weight F32 128 [1, 32]"
 has "kind of file" "$seen" "general.file_type = 0"
 exits 0 "" dequantize "$work/mxfp4.gguf" -o "$work/plain.safetensors" -q
 exits 0 "" diff "$work/plain.gguf" "$work/plain.safetensors"
+"$mxfp" diff "$work/plain.gguf" "$work/mxfp4.gguf" >"$work/out"
+has "values of blocks" "$(tr -s ' ' <"$work/out")" "| blk.0.ffn_up.weight | dtype | F32 [1, 32] | mxfp4 [1, 32] | 0 | exact | 0 | 0 |"
+has "tensors compared" "$(cat "$work/out")" "2 tensors were compared, 1 of them quantized and decoded"
 exits 3 "already quantized" quantize "$work/mxfp4.gguf" -o "$work/x.gguf"
 
 # NVFP4: four scales, 1, 2, 0.5 and 1 with a sign, which is not read; 8 bytes for 16 elements each, the first 8 in the
 # low nibbles; the tensor's scale is 0.5.
 half=$(echo '00000000 0000803e 0000003f 0000403f 0000803f 0000c03f 00000040 00004040
 	00000080 000080be 000000bf 000040bf 000080bf 0000c0bf 000000c0 000040c0' | tr -d ' \n\t')
-gguf "$(tensor l.weight 40 0 64 1)$(text l.scale)$(little 4 1)$(little 8 1)$(little 4 0)$(little 8 64)" 2 \
+gguf "$(tensor l.weight 40 0 64 1)$(tensor l.scale 0 64 1)" 2 \
 	"383830b8 8091a2b3c4d5e6f7 8091a2b3c4d5e6f7 $(repeat 8 22) $(repeat 8 aa) $(repeat 28 00) 0000003f$(repeat 28 00)" \
 	>"$work/nvfp4.gguf"
 exits 0 "" dequantize "$work/nvfp4.gguf" -o "$work/plain.gguf" --force
 has "scale" "$(cat "$work/out")" "1 tensors decoded to f32, 0 kept"
+"$mxfp" diff "$work/plain.gguf" "$work/nvfp4.gguf" >"$work/out"
+has "values of nvfp4" "$(tr -s ' ' <"$work/out")" "| l.weight | dtype | F32 [1, 64] | nvfp4 [1, 64] | 0 | exact | 0 | 0 |"
 same "nvfp4" "$half$half$(repeat 16 0000803e)$(repeat 16 000000bf)" "$(data 256 "$work/plain.gguf")"
 gguf "$(tensor l.weight 40 0 64 1)" 1 "383830b8 $(repeat 32 22) $(repeat 28 00)" >"$work/unscaled.gguf"
 exits 0 "" dequantize "$work/unscaled.gguf" -o "$work/plain.gguf" --force -q
@@ -132,7 +104,13 @@ exits 2 "llama-gguf-split" quantize "$work/f32.gguf" -o "$work/x.gguf" --shard-s
 	repeat 17 0
 } >"$work/packed.safetensors"
 exits 2 "a GGUF file is made from one" dequantize "$work/packed.safetensors" -o "$work/x.gguf"
-[ ! -e "$work/x.gguf" ] || bad "a refused output is left"
+exits 2 "x: a GGUF file becomes no model directory, because $work/f32.gguf has the tensor names of llama.cpp; name a .gguf" \
+	quantize "$work/f32.gguf" -o "$work/x"
+exits 2 "x: a GGUF file becomes no model directory" dequantize "$work/mxfp4.gguf" -o "$work/x"
+exits 0 "" quantize "$work/f32.gguf" -n -w mxfp8-e4m3
+exits 0 "" quantize "$work/f32.gguf" -o "$work/mxfp8.safetensors" -w mxfp8-e4m3 -q
+exits 0 "" dequantize "$work/mxfp8.safetensors" -o "$work/plain.safetensors" -fq
+[ ! -e "$work/x.gguf" ] && [ ! -e "$work/x" ] || bad "a refused output is left"
 
 # A recipe with a tensor scale writes it beside: of 7/16 times the codes the largest is 2688 / 2^10.
 sevenths=$(echo '00000000 0000603e 0000e03e 0000283f 0000603f 0000a83f 0000e03f 00002840

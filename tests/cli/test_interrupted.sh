@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# mxfp quantize and dequantize that are stopped, or run out of space, leave what was there; quantize leaves what it has
-# done, too, for --resume.
+# mxfp quantize, dequantize and relayout that are stopped, or run out of space, leave what was there, and what they have
+# done for --resume.
 . "${srcdir:-.}/tests/cli/cli.shlib"
 
 # 2 GiB of zeros, which take up no space, and little time on the way there.
@@ -41,6 +41,13 @@ stopped() {
 stopped TERM 143 old quantize "$work/large.safetensors" -o "$work/in/old" --force -q --threads 1
 stopped TERM 143 new quantize "$work/large.safetensors" -o "$work/in/new" -q --threads 1
 
+# What they have done is gone after stopped(), which leaves no model to decode: another, of 1 GiB of codes.
+header '{"a.weight_packed":{"dtype":"U8","shape":[262144,4096],"data_offsets":[0,1073741824]},'\
+'"a.weight_scale":{"dtype":"U8","shape":[262144,256],"data_offsets":[1073741824,1140850688]}}' >"$work/codes.safetensors"
+truncate -s $(($(wc -c <"$work/codes.safetensors") + 1140850688)) "$work/codes.safetensors"
+stopped TERM 143 old dequantize "$work/codes.safetensors" -o "$work/in/old" --force -q --threads 1
+stopped TERM 143 new relayout "$work/codes.safetensors" -o "$work/in/new" --layout quark -q --threads 1
+
 # A limit of the file size is what a full disk is. 2 KiB hold less than the codes; blocks of 512 bytes.
 full() {
 	code=0 blocks=$1 left=$2
@@ -62,8 +69,9 @@ head -c 262144 /dev/zero >"$work/zeros"
 full 4 old.partial quantize "$work/medium.safetensors" -o "$work/in/old" --force -q
 full 4 new.partial quantize "$work/medium.safetensors" -o "$work/in/new" -q
 exits 0 "" quantize "$work/medium.safetensors" -o "$work/medium" -q
-full 64 "" dequantize "$work/medium" -o "$work/in/old" --force -q
-full 64 "" dequantize "$work/medium" -o "$work/in/new.safetensors" -q
+full 64 old.partial dequantize "$work/medium" -o "$work/in/old" --force -q
+full 64 new.safetensors.partial dequantize "$work/medium" -o "$work/in/new.safetensors" -q
+full 4 new.partial relayout "$work/medium" -o "$work/in/new" --layout quark -q
 # Root may write anywhere.
 if [ "$(id -u)" != 0 ]; then
 	chmod a-w "$work/in"

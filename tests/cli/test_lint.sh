@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # mxfp lint: a sound model, then one fault at a time, put in by hand.
 . "${srcdir:-.}/tests/cli/cli.shlib"
+. "${srcdir:-.}/tests/cli/gguf.shlib"
 
 shared=${MXFP_SHARED:-${srcdir:-.}/../shared}
 charlm=${srcdir:-.}/examples/charlm.safetensors
@@ -122,9 +123,22 @@ finds 1 "errors 0, warnings 1, notes 0" \
 	"'$down': its columns go with the rows of 'model.layers.1.up_proj.weight' with the nibbles of each byte swapped: " \
 	"$work/damaged.safetensors"
 has "name of the check" "$(cat "$work/out")" "[nibble-order]"
-# The same in the order of GGUF, where bytes hold other pairs.
-exits 0 "" relayout "$work/damaged.safetensors" -o "$work/damaged.gguf" --layout gguf -q
-finds 1 "errors 0, warnings 1, notes 0" "with the nibbles of each byte swapped: " "$work/damaged.gguf"
+# The same in the order of GGUF, where bytes hold elements 16 apart.
+matrix=$((128 * 384)) other=model.layers.1.up_proj.weight
+{
+	gguf "$(tensor $other 0 0 128 384)$(tensor $down 0 $((4 * matrix)) 384 128)" 2
+	for name in $other $down; do
+		tail -c +$(($(place "$charlm" $name) + 1)) "$charlm" | head -c $((4 * matrix))
+	done
+} >"$work/sound.gguf"
+exits 0 "" quantize "$work/sound.gguf" -o "$work/damaged.gguf" -q
+finds 0 "errors 0, warnings 0, notes 0" "2 quantized weights" "$work/damaged.gguf"
+blocks=$((matrix / 32 * 17))
+swapped=$(tail -c $blocks "$work/damaged.gguf" | od -An -v -tu1 | awk '{ for (i = 1; i <= NF; i++)
+	printf "\\%03o", n++ % 17 == 0 ? $i : int($i / 16) + $i % 16 * 16 }')
+printf "$swapped" | dd of="$work/damaged.gguf" bs=4096 oflag=seek_bytes conv=notrunc 2>/dev/null \
+	seek=$(($(wc -c <"$work/damaged.gguf") - blocks))
+finds 1 "errors 0, warnings 1, notes 0" "with the nibbles of each byte swapped, 16 columns apart: " "$work/damaged.gguf"
 
 # Parts. 1.0 in 32 columns: codes 2, scale 7f.
 codes='"x.weight_packed":{"dtype":"U8","shape":[1,16],"data_offsets":[0,16]}'
@@ -143,8 +157,65 @@ made "${ones}7f0000" "{$codes,$plain,\"x.weight_scale\":{\"dtype\":\"U8\",\"shap
 finds 1 "errors 0, warnings 1, notes 0" "'x.weight_packed': 'x.weight' is there too, as BF16" "$work/made.safetensors"
 plain='"x.weight":{"dtype":"F8_E4M3","shape":[1,1],"data_offsets":[0,1]}'
 made 380000803f "{$plain,\"x.weight_scale\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[1,5]}}"
-finds 0 "errors 0, warnings 0, notes 1" "'x.weight': it and 0 others are not in a layout that mxfp knows" \
+finds 0 "errors 0, warnings 0, notes 1" "'x.weight': it and 0 others are 8 bits with a scale for each tensor or row" \
 	"$work/made.safetensors"
+has "name of the check" "$(cat "$work/out")" "which mxfp does not read; quantize the model that it was made from [unknown-layout]"
+
+# Layouts that are known by name, with the parts that their writers give a layer of [256,128], or of [8,32] where numbers
+# are few: FILE HEADER, and zeros for data. Names, dtypes and shapes are those of the programs that the table names.
+foreign() { # EXPECTED TENSOR DTYPE SHAPE BYTES ...
+	expect=$1 offset=0 json=
+	shift
+	while [ $# -gt 0 ]; do
+		json="$json${json:+,}\"$1\":{\"dtype\":\"$2\",\"shape\":[$3],\"data_offsets\":[$offset,$((offset + $4))]}"
+		offset=$((offset + $4))
+		shift 4
+	done
+	mkdir -p "$work/foreign"
+	safetensors_zeros "$work/foreign/model.safetensors" "{$json}" $offset
+	finds 0 "errors 0, warnings 0, notes 1" "': it and 0 others are $expect" "$work/foreign"
+}
+q=model.layers.0.self_attn.q_proj
+foreign "FP8 with a scale for each square of 128 x 128, as of DeepSeek-V3, which mxfp does not read; fp8_cast_bf16.py" \
+	$q.weight F8_E4M3 256,128 32768 $q.weight_scale_inv F32 2,1 8
+foreign "FP8 with a scale for each square" $q.weight F8_E4M3 256,128 32768 $q.weight_scale_inv BF16 2,1 4
+foreign "FP8 with a scale for each square" \
+	x.experts.gate_up_proj F8_E4M3 1,256,128 32768 x.experts.gate_up_proj_scale_inv F32 1,2,1 8
+foreign "FP8 or FP4 as DeepSeek's own programs" $q.weight F8_E4M3 256,128 32768 $q.scale F32 2,1 8
+# A llama whose weights have other names is not one without them.
+echo '{"model_type":"llama","hidden_size":128,"num_hidden_layers":1,"num_attention_heads":4,"vocab_size":96,
+"intermediate_size":256,"quantization_config":{"quant_method":"?"}}' >"$work/foreign/config.json"
+foreign "GPTQ" $q.qweight I32 16,256 16384 $q.qzeros I32 1,32 128 $q.scales F16 1,256 512 $q.g_idx I32 128 512
+foreign "GPTQ" $q.qweight I32 16,256 16384 $q.qzeros I32 1,32 128 $q.scales F16 1,256 512 \
+	model.layers.0.input_layernorm.weight F32 128 512
+foreign "AWQ" $q.qweight I32 128,32 16384 $q.qzeros I32 1,32 128 $q.scales F16 1,256 512
+foreign "NF4 of bitsandbytes" $q.weight U8 16384,1 16384 $q.weight.absmax F32 512 2048 $q.weight.quant_map F32 16 64 \
+	$q.weight.quant_state.bitsandbytes__nf4 U8 80 80
+foreign "FP4 of bitsandbytes" $q.weight BF16 8192,1 16384 $q.weight.absmax U8 512 512 $q.weight.quant_map F32 16 64 \
+	$q.weight.nested_absmax F32 2 8 $q.weight.nested_quant_map F32 256 1024 \
+	$q.weight.quant_state.bitsandbytes__fp4 U8 80 80
+foreign "LLM.int8() of bitsandbytes" $q.weight I8 256,128 32768 $q.SCB F32 256 1024 $q.weight_format U8 "" 1
+foreign "integers in 32-bit words of compressed-tensors" $q.weight_packed I32 256,16 16384 \
+	$q.weight_scale BF16 256,1 512 $q.weight_shape I64 2 16
+foreign "HQQ" $q.W_q U8 128,128 16384 $q.scale F16 512,1 1024 $q.zero F16 512,1 1024
+foreign "HQQ" $q.W_q F16 64,128 16384 $q.meta U8 8 8
+foreign "HQQ" $q.W_q I32 32,128 16384 $q.meta U8 8 8 $q.scale F16 512,1 1024
+# Static activations: weights of compressed-tensors by tensor and by row, of quant_method fp8, of ModelOpt; integers.
+eight="8 bits with a scale for each tensor or row"
+foreign "$eight" $q.weight F8_E4M3 256,128 32768 $q.weight_scale BF16 1 2 $q.input_scale BF16 1 2
+foreign "$eight" $q.weight F8_E4M3 256,128 32768 $q.weight_scale F32 256,1 1024 $q.input_scale F32 1 4
+foreign "$eight" $q.weight F8_E4M3 256,128 32768 $q.weight_scale F32 "" 4 $q.input_scale F32 "" 4
+foreign "$eight" $q.weight I8 256,128 32768 $q.weight_scale F32 256,1 1024 $q.input_scale F32 1 4 \
+	$q.input_zero_point I8 1 1
+foreign "FP8 with a scale for each square" $q.weight F8_E4M3 256,128 32768 $q.weight_scale_inv F32 2,1 8 \
+	$q.input_scale F32 1 4
+foreign "groups of MLX" $q.weight U32 256,16 16384 $q.scales BF16 256,2 1024 $q.biases BF16 256,2 1024
+rm "$work/foreign/config.json"
+# Names alone are not enough: numbers that are not quantized.
+safetensors_zeros "$work/foreign/model.safetensors" '{"x.weight":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},
+"x.scale":{"dtype":"F32","shape":[2],"data_offsets":[8,16]},"x.scales":{"dtype":"F32","shape":[2],
+"data_offsets":[16,24]},"x.weight_scale_inv":{"dtype":"F32","shape":[2],"data_offsets":[24,32]}}' 32
+finds 0 "errors 0, warnings 0, notes 0" "4 tensors, 0 quantized weights" "$work/foreign"
 
 # Fused layers: tensor scales 1 and 1/2 (1.0 and 2.0 divide).
 parts=

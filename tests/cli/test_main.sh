@@ -117,7 +117,30 @@ fi
 	"$mxfp" info 2>/dev/null || code=$?
 	echo $code >"$work/code"
 ) | true
-same "exit code with a pipe closed" 4 "$(cat "$work/code")"
+same "exit code with a pipe closed" "$(pipe_code)" "$(cat "$work/code")"
+# Without a word, as other filters do; where the caller ignores SIGPIPE, with one. A file that is written is whole.
+safetensors_zeros "$work/in.safetensors" '{"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}' 128
+head -c 128 /dev/zero >"$work/raw"
+if env --default-signal=PIPE true 2>/dev/null; then
+	for arguments in info --help "inspect $work/in.safetensors" "report $work/in.safetensors" "lint $work/in.safetensors" \
+		"diff $work/in.safetensors $work/in.safetensors" "advise $work/in.safetensors" "engine --shape 64,64,64" \
+		"cast --to e4m3 $work/raw" "quantize $work/in.safetensors -o $work/piped --force"; do
+		for how in default ignore; do
+			(
+				trap '' PIPE
+				while printf .; do :; done 2>"$work/error" # until nobody reads
+				code=0
+				env --$how-signal=PIPE "$mxfp" $arguments 2>"$work/error" || code=$?
+				echo $code >"$work/code"
+			) | true
+			same "exit code of '$arguments', SIGPIPE $how" "$([ $how = default ] && echo 141 || echo 4)" "$(cat "$work/code")"
+			same "stderr of '$arguments', SIGPIPE $how" \
+				"$([ $how = default ] || echo "mxfp: standard output: cannot write: Broken pipe")" "$(cat "$work/error")"
+		done
+	done
+	exits 0 "" quantize "$work/in.safetensors" -o "$work/whole" -q
+	same "what was written" "" "$(diff -r "$work/whole" "$work/piped")"
+fi
 
 # Tiers. --isa goes before MXFP_ISA; both are heeded up to what the machine has.
 tier_in_use() {

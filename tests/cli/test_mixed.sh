@@ -57,6 +57,31 @@ for threads in 1 3; do
 		--threads $threads
 done
 same "bytes by threads" "$(hex <"$work/1/model.safetensors")" "$(hex <"$work/3/model.safetensors")"
+# Nor on parts, nor on memory. Two files of two tensors: of equal errors the names decide, whichever part has them.
+mkdir "$work/two"
+model "$work/two/a.safetensors" a.weight "$half" d.weight "$five"
+model "$work/two/b.safetensors" b.weight "$half" c.weight "$exact"
+echo '{"weight_map":{"a.weight":"a.safetensors","b.weight":"b.safetensors","c.weight":"b.safetensors",
+"d.weight":"a.safetensors"}}' >"$work/two/model.safetensors.index.json"
+same "a and d of four, 6.25" "a.weight d.weight " "$(promoted 6.3 "$work/two")"
+mixed="--preset w4a8-mixed --bits 6.3 -r floor -q"
+exits 0 "" quantize "$work/two" -o "$work/whole" $mixed
+for part in 1 2; do
+	exits 0 "" quantize "$work/two" -o "$work/p$part" $mixed --part $part/2
+done
+exits 0 "" merge "$work/p1" "$work/p2" -o "$work/merged" -q
+same "merged parts" "" "$(diff -r "$work/whole" "$work/merged")"
+# 64 MiB of text as bf16, in rows so long that some memory holds only a few at a time.
+bytes=67108864
+{
+	header "{\"a.weight\":{\"dtype\":\"BF16\",\"shape\":[128,262144],\"data_offsets\":[0,$bytes]}}"
+	seq 1 9999999 | head -c $bytes
+} >"$work/large.safetensors"
+exits 0 "" quantize "$work/large.safetensors" -o "$work/large" $mixed
+exits 2 "--mem: 6291456 bytes are too few to measure this model" quantize "$work/large.safetensors" -o "$work/little" $mixed --mem 6M
+least=${error##*--mem }
+exits 0 "" quantize "$work/large.safetensors" -o "$work/little" $mixed --mem "${least% or more}"
+same "with least memory" "" "$(diff -r "$work/large" "$work/little")"
 exits 0 "" inspect "$work/1"
 has "promoted" "$(tr -s ' ' <"$work/out")" "x.q_proj.weight F8_E4M3 32 [1, 32]"
 has "not promoted" "$(tr -s ' ' <"$work/out")" "x.o_proj.weight_packed U8 16 [1, 16]"

@@ -48,6 +48,14 @@ ranks 0 "$work/in" -o "$work/four" --json
 same "output of four ranks" "" "$(diff -r "$work/whole" "$work/four")"
 same "summary of four ranks" "" "$(diff "$work/summary" "$work/out")"
 
+# Each rank measures some of the layers, and all decide the same.
+mixed="--preset w4a8-mixed --bits 5.6"
+exits 0 "" quantize "$work/in" -o "$work/whole-mixed" --json $mixed
+sed s/whole-mixed/mixed-of-four/ "$work/out" >"$work/mixed-summary"
+ranks 0 "$work/in" -o "$work/mixed-of-four" --json $mixed
+same "mixed output of four ranks" "" "$(diff -r "$work/whole-mixed" "$work/mixed-of-four")"
+same "mixed summary of four ranks" "" "$(diff "$work/mixed-summary" "$work/out")"
+
 # What all ranks refuse, rank 0 says.
 ranks 2 "$work/in" -o "$work/four"
 same "lines" 1 "$(grep -c '^mxfp: .*exists; give --force to replace it' "$work/error")"

@@ -82,8 +82,20 @@ has "experts" "$text" "[1, 32, 2] | kept | experts in one tensor, which --layout
 has "attention" "$text" "q_proj.weight | BF16 [1, 32] | mxfp4 | linear weight |"
 exits 2 "--include: tensor '$experts.gate_up_proj': experts in one tensor" \
 	quantize "$work/whole" -o "$work/r" --include '*experts*'
+# advise leaves the same alone.
+exits 0 "" advise "$work/whole" --bits 5 -o "$work/whole.json" --formats mxfp4
+has "refused" "$(cat "$work/out")" "left out: 1 layers that loaders of layout compressed-tensors do not take quantized"
+has "totals" "$(tr -d ' \n' <"$work/whole.json")" '"default":{"format":"mxfp4",'
+case $(cat "$work/out") in
+*experts.gate_up_proj*) bad "advise measures experts that quantize keeps" ;;
+esac
+exits 0 "" advise "$work/whole" --layout gpt-oss
+has "refused" "$(cat "$work/out")" "left out: 1 layers that loaders of layout gpt-oss do not take quantized"
+has "experts" "$(cat "$work/out")" "| $experts.gate_up_proj "
+exits 2 "advise: --include: tensor '$experts.gate_up_proj': experts in one tensor" \
+	advise "$work/whole" --include '*experts*'
 sed 's/gpt_oss/mixtral/' "$work/whole/config.json" >"$work/config" && mv "$work/config" "$work/whole/config.json"
-exits 0 "" quantize "$work/whole" -n --layout gpt-oss
+exits 3 "gate_up_proj' (loaders of this layout take model_type gpt_oss only)" quantize "$work/whole" -n --layout gpt-oss
 has "another model" "$(cat "$work/out")" "loaders of this layout take model_type gpt_oss only"
 
 # Nobody says what the rows are: refused, unless the hidden size does.
@@ -91,10 +103,12 @@ refusal="does not say whether it is [.., out, in] or [.., in, out]"
 mv "$work/hand/config.json" "$work/config"
 exits 3 "tensor '$experts.gate_up_proj': config.json $refusal" quantize "$work/hand" -o "$work/r" --layout trn-x4
 exits 3 "$refusal" quantize "$work/hand" -o "$work/r" --layout gpt-oss
-exits 3 "$refusal" advise "$work/hand"
+exits 3 "$refusal" advise "$work/hand" --layout trn-x4
+exits 3 "has no layer to quantize" advise "$work/hand"
 exits 0 "" report "$work/hand"
 has "report" "$(cat "$work/out")" "$refusal"
-exits 0 "" quantize "$work/hand" -n --layout trn-x4 --ignore '*experts*'
+exits 3 "nothing is to be quantized: '$experts.gate_up_proj' (--ignore)" \
+	quantize "$work/hand" -n --layout trn-x4 --ignore '*experts*'
 mv "$work/config" "$work/hand/config.json"
 exits 0 "" quantize "$work/hand/model.safetensors" -n --layout gpt-oss
 has "a file beside config.json" "$(tr -s ' ' <"$work/out")" "[1, 32, 2] | mxfp4 | weights of experts |"
@@ -115,7 +129,10 @@ exits 3 "$refusal" quantize "$work/size" -o "$work/r" --layout trn-x4
 # GPT-2: Conv1D.
 conv='"h.0.mlp.c_fc.weight":{"dtype":"BF16","shape":[32,2],"data_offsets":[0,128]}'
 model gpt2 '{"model_type":"gpt2","n_embd":32}' "$conv" "$columns"
-exits 0 "" quantize "$work/gpt2" -o "$work/q" -f
+exits 3 "gpt2: nothing can be quantized: 'h.0.mlp.c_fc.weight' (a Conv1D; loaders of this layout take Linear); " \
+	quantize "$work/gpt2" -o "$work/r"
+[ ! -e "$work/r" ] || bad "an output in which nothing is quantized"
+exits 3 "nothing can be quantized" quantize "$work/gpt2" -n
 has "Conv1D" "$(tr -s ' ' <"$work/out")" "[32, 2] | kept | a Conv1D; loaders of this layout take Linear |"
 exits 2 "a Conv1D" quantize "$work/gpt2" -o "$work/r" --include '*c_fc*'
 exits 0 "" quantize "$work/gpt2" -o "$work/q" -fq --layout trn-x4

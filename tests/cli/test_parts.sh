@@ -36,6 +36,10 @@ for n in 1 2 3 7; do
 	same "$n parts" "" "$(diff -r "$work/whole" "$work/merged")"
 	same "counts of $n parts" "$counts" "$(grep ^saturated "$work/out")"
 done
+exits 0 "" merge "${parts[@]}" -o "$work/merged" --force --json -q
+json=$(echo "$counts" | tr -d , | awk '{ printf "\"saturated\":%s,\"flushed\":%s,\"nan\":%s,\"inf\":%s", $2, $6, $8, $10 }')
+same "JSON" "{\"output\":\"$work/merged\",\"parts\":7,\"files\":8,\"bytes\":$(cat "$work/merged"/* | wc -c),$json}" \
+	"$(tr -d ' \n' <"$work/out")"
 # The largest first to whoever has least: 5, 4, 3 + 1, 2 is 5 | 4 + 1 | 3 + 2.
 for part in '1 m5' '2 m1 m4' '3 m2 m3'; do
 	same "part $part" "${part#* }" "$(cd "$work/part.3.${part%% *}" && echo m*.safetensors | sed 's/\.safetensors//g')"
@@ -70,9 +74,10 @@ for json in '{' '[]' '{"fingerprint":"x","part":1,"parts":1,"files":{"../x":1}}'
 	echo "$json" >"$work/bad/mxfp-part.json"
 	exits 3 "$work/bad/mxfp-part.json" merge "$work/bad" -o "$work/m"
 done
+echo secret >"$work/secret"
 ln -s ../secret "$work/bad/x.safetensors"
 echo '{"fingerprint":"x","part":1,"parts":1,"files":{"x.safetensors":9}}' >"$work/bad/mxfp-part.json"
-exits 3 "x.safetensors: is not the file of" merge "$work/bad" -o "$work/m"
+exits 3 "x.safetensors: is a symbolic link that leaves the model's directory" merge "$work/bad" -o "$work/m"
 exits 2 "is the input" merge "$p.2" -o "$p.2" --force
 exits 2 "no output given" merge "$p.2"
 exits 2 "exists; give --force" merge "$work/part.1.1" -o "$work/merged"

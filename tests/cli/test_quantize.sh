@@ -70,11 +70,20 @@ holds mxfp4 'layer.weight_e2m1_x4 U16 [128, 1, 1];layer.weight_x4_scale U8 [16, 
 decoded='s/......../& /g;s/00000080 /00000000 /g;s/0000\(c03f\|4040\|c040\|c0bf\|40c0\|c0c0\) /0100\1 /g;s/ //g'
 holds nvfp4 'layer.weight_scale_2 F32 [];layer.weight_scale F8_E4M3 [1, 2];layer.weight U8 [1, 16];' \
 	"2549123b 7e7e $(repeat 2 1032547690badcfe)" --layout modelopt
+# The recipe is that of the version which config.json names, 0.47, whose block scales are at least 2^-9 = 01: beside a
+# largest magnitude of 6, a block of 2^-19 has u = 2^-19 * 448 / 6, and its quotient 2^-19 / (2^-9 / 448) = 0.4375 becomes
+# 0.5. Up to 0.44 the scale becomes 00, and a quotient by that Inf, the largest code.
+small="0000c040 $(repeat 15 00000000) 00000036 $(repeat 15 00000000)"
+safetensors "$work/small.safetensors" '{"x.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}' "$small"
+exits 0 "" quantize "$work/small.safetensors" -o "$work/q.safetensors" -q -w nvfp4 -l modelopt
+same "a small block in 0.47" "2549123b7e0107$(repeat 7 00)01$(repeat 7 00)" "$(data 22 "$work/q.safetensors")"
+exits 0 "" quantize "$work/small.safetensors" -o "$work/q.safetensors" -fq -w nvfp4 -l modelopt --nvfp4-recipe modelopt
+same "a small block in 0.44" "2549123b7e00" "$(data 22 "$work/q.safetensors" | cut -c 1-12)"
 exits 2 "layout gpt-oss holds no nvfp4; give --weights mxfp4" quantize "$work/one.safetensors" -o "$work/r" \
 	-w nvfp4 --layout gpt-oss
 exits 2 "layout quark holds no sparse weights" quantize "$work/one.safetensors" -o "$work/r" -l quark \
 	--sparsity 2:4
-exits 2 "that of layout modelopt multiplies; give modelopt, torchao-1 or ggml" quantize "$work/one.safetensors" \
+exits 2 "that of layout modelopt multiplies; give modelopt-0.45, torchao-1 or ggml" quantize "$work/one.safetensors" \
 	-o "$work/r" -w nvfp4 -l modelopt --nvfp4-recipe compressed-tensors
 exits 2 "unknown value 'modelop': did you mean 'modelopt'" quantize "$work/one.safetensors" -o "$work/r" -l modelop
 exits 2 "divides; give compressed-tensors" quantize "$work/one.safetensors" -o "$work/r" -w nvfp4 --nvfp4-recipe te
@@ -198,9 +207,8 @@ same "config of the decoded" '{"model_type":"test"}' "$(tr -d ' \n' <"$work/back
 exits 0 "" inspect "$work/back"
 text=$(tr -s ' ' <"$work/out")
 has "decoded metadata" "$text" " note = kept"
-case $text in
-*mxfp.*) bad "decoded metadata: $text" ;;
-esac
+same "own metadata of the decoded" "mxfp.carried mxfp.version" \
+	"$(grep -o 'mxfp\.[a-z_]*' "$work/out" | sort | tr '\n' ' ' | sed 's/ $//')"
 
 # Neither threads nor tiers change a byte: digits as bf16, tensors of many pieces, one of them kept.
 exits 0 "" info
@@ -253,6 +261,55 @@ if command -v python3 >/dev/null 2>&1; then
 	python3 -m json.tool "$work/r/config.json" >/dev/null || bad "config.json is no JSON"
 fi
 
+# Nothing to quantize is an error that says why, not a copy with a configuration that claims something.
+safetensors_zeros "$work/none.safetensors" '{"n.norm.weight":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},
+	"o.norm.weight":{"dtype":"F32","shape":[2],"data_offsets":[8,16]},
+	"model.embed_tokens.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[16,144]}}' 144
+exits 3 "none.safetensors: nothing is to be quantized: 'n.norm.weight' (norm), 'model.embed_tokens.weight' (embedding); " \
+	quantize "$work/none.safetensors" -o "$work/none" -q
+exits 3 "none.safetensors: nothing is to be quantized: " quantize "$work/none.safetensors" -n --json
+has "json" "$(tr -d ' \n' <"$work/out")" '"tensors_quantized":0,'
+safetensors_zeros "$work/short.safetensors" '{"a.weight":{"dtype":"F32","shape":[2,16],"data_offsets":[0,128]},
+	"n.norm.weight":{"dtype":"F32","shape":[2],"data_offsets":[128,136]}}' 136
+exits 3 "nothing can be quantized: 'a.weight' (row length is not a multiple of 32; --pad-tail takes it); mxfp quantize -n" \
+	quantize "$work/short.safetensors" -o "$work/none"
+echo '{"version":1,"rules":[{"match":["a.*"],"keep":true}]}' >"$work/keep.json"
+exits 3 "nothing can be quantized: 'a.weight' (kept by rules[0])" quantize "$work/short.safetensors" -o "$work/none" \
+	--recipe "$work/keep.json"
+[ ! -e "$work/none" ] || bad "an output in which nothing is quantized"
+
+# A file becomes a file if OUT is named like one: that of the directory, which its metadata describe.
+for format in mxfp4 mxfp8-e5m2 mxfp6-e2m3 mxfp6-e3m2 nvfp4; do
+	exits 0 "" quantize "$work/one.safetensors" -o "$work/alone" -fq -w $format
+	exits 0 "" quantize "$work/one.safetensors" -o "$work/alone.safetensors" -f -w $format
+	has "summary" "$(cat "$work/out")" "one file without a config.json: mxfp reads it so, other programs want a directory"
+	check "$format: a file unlike that of a directory" cmp -s "$work/alone/model.safetensors" "$work/alone.safetensors"
+	exits 0 "" dequantize "$work/alone" -o "$work/alone.f32.safetensors" -fq
+	exits 0 "" dequantize "$work/alone.safetensors" -o "$work/alone.f32" -fq
+	check "$format: other numbers" cmp -s "$work/alone.f32.safetensors" "$work/alone.f32/model.safetensors"
+	exits 0 "" lint "$work/alone.safetensors" -q
+done
+exits 2 "alone.safetensors is a file and cannot be cut; leave out --part" quantize "$work/one.safetensors" -o "$work/alone.safetensors" -f --part 1/2
+exits 2 "alone.safetensors is one file; leave it out, or name a directory" \
+	quantize "$work/one.safetensors" -o "$work/alone.safetensors" -f --shard-size 1K
+exits 2 "new.safetensors: is named like one file, and a model directory becomes a directory" \
+	quantize "$work/model" -o "$work/new.safetensors"
+exits 2 "x.npy: layout compressed-tensors is for .safetensors files" quantize "$work/one.safetensors" -o "$work/x.npy"
+same "refused outputs" "" "$(ls -d "$work"/new.* "$work"/x.npy* 2>/dev/null)"
+
+# Activations of 48 channels are no whole blocks of MXFP8, whatever the weights are.
+safetensors_zeros "$work/48.safetensors" '{"a.weight":{"dtype":"F32","shape":[1,48],"data_offsets":[0,192]},
+	"b.weight":{"dtype":"F32","shape":[1,64],"data_offsets":[192,448]}}' 448
+exits 0 "" quantize "$work/48.safetensors" -o "$work/q" -f -w nvfp4
+has "48 columns" "$(tr -s ' ' <"$work/out")" \
+	"| a.weight | F32 [1, 48] | kept | row length is not a multiple of 32, as its activations need; --activations none"
+has "48 columns" "$(tr -d ' \n' <"$work/q/config.json")" '"ignore":["lm_head","a"]'
+has "64 columns" "$(tr -s ' ' <"$work/out")" "| b.weight | F32 [1, 64] | nvfp4 |"
+exits 0 "" quantize "$work/48.safetensors" -o "$work/q" -f -w nvfp4 -a none
+has "48 columns without activations" "$(tr -s ' ' <"$work/out")" "| a.weight | F32 [1, 48] | nvfp4 |"
+exits 0 "" quantize "$work/48.safetensors" -o "$work/q" -f -w nvfp4 -l modelopt
+has "48 columns in a layout without activations" "$(tr -s ' ' <"$work/out")" "| a.weight | F32 [1, 48] | nvfp4 |"
+
 # Names that would collide, NaN, Inf, and what is quantized already.
 safetensors_zeros "$work/clash.safetensors" '{"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]},
 	"a.weight_scale":{"dtype":"F32","shape":[1],"data_offsets":[128,132]}}' 132
@@ -297,7 +354,16 @@ has "what lint says of tensor scales" "$("$mxfp" lint "$work/apart")" "4 times t
 exits 0 "" quantize -q "$work/qkv" -o "$work/fused" -w nvfp4 --fuse
 same "fused tensor scales" 00002844000028440000a84300002844 "$(scales "$work/fused")"
 same "what lint says of fused tensor scales" "" "$("$mxfp" lint "$work/fused" | grep fused-scale)"
-exits 2 "--fuse: " quantize -q "$work/qkv" -o "$work/no" --fuse
+exits 2 "--fuse: is for nvfp4 with a tensor scale; leave it out" quantize -q "$work/qkv" -o "$work/no" --fuse
+exits 2 "--fuse: is for nvfp4 with" quantize "$work/qkv" -o "$work/no" --fuse -w nvfp4 --nvfp4-recipe torchao-1
+# The preset does it; without anything to fuse it is as without it.
+exits 0 "" quantize -q "$work/qkv" -o "$work/preset" --preset nvfp4
+same "tensor scales of --preset nvfp4" 00002844000028440000a84300002844 "$(scales "$work/preset")"
+same "what lint says of --preset nvfp4" "" "$("$mxfp" lint "$work/preset" | grep fused-scale)"
+exits 0 "" quantize -q "$work/one.safetensors" -o "$work/preset" -f --preset nvfp4
+exits 0 "" quantize -q "$work/one.safetensors" -o "$work/plain" -w nvfp4 -a none
+same "one tensor with --preset nvfp4" "$(data 22 "$work/plain/model.safetensors")" \
+	"$(data 22 "$work/preset/model.safetensors")"
 
 # The output is never the input, nor anything that is not ours.
 exits 4 "mxfp: '': cannot open" quantize '' -o "$work/x"

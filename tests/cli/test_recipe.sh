@@ -90,7 +90,7 @@ has "default" "$text" "weights mxfp4, rule mse, round rne, seed 0, non_finite er
 preset --preset mxfp8
 has "mxfp8" "$text" "weights mxfp8-e4m3, rule mse, round rne, seed 0, non_finite error, activations mxfp8-e4m3"
 preset --preset nvfp4
-has "nvfp4" "$text" "weights nvfp4, recipe compressed-tensors, round rne, seed 0, non_finite error, activations none"
+has "nvfp4" "$text" "weights nvfp4, recipe compressed-tensors, fuse yes, round rne, seed 0, non_finite error, activations none"
 preset --preset nvfp4 --nvfp4-recipe ggml
 has "nvfp4" "$text" "weights nvfp4, recipe ggml,"
 preset --preset mxfp8 -w mxfp6-e2m3 -r floor -a none
@@ -98,6 +98,8 @@ has "mxfp8" "$text" "weights mxfp6-e2m3, rule floor, round rne, seed 0, non_fini
 exits 2 "--preset: unknown value 'w4a9': did you mean 'w4a8'?" quantize "$work/m.safetensors" -n --preset w4a9
 exits 2 "--preset and --recipe" quantize "$work/m.safetensors" -n --preset mxfp8 --recipe "$work/r.json"
 exits 2 "--rule: is for the MX formats" quantize "$work/m.safetensors" -n --preset nvfp4 --rule mse
+sed 's/"version"/"fuse": 1, "version"/' "$work/r.json" >"$work/f.json"
+exits 3 "f.json: fuse: is neither true nor false" quantize "$work/m.safetensors" -n --recipe "$work/f.json"
 sed -i 's/"floor"/"flor"/' "$work/r.json"
 exits 3 "r.json: default.rule: unknown value 'flor': did you mean 'floor'?" \
 	quantize "$work/m.safetensors" -n --recipe "$work/r.json"

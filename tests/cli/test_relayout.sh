@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # mxfp relayout on files made here byte by byte, from the definitions of the layouts.
 . "${srcdir:-.}/tests/cli/cli.shlib"
+. "${srcdir:-.}/tests/cli/gguf.shlib"
 
 # count FROM TO: bytes that count up.
 count() {
@@ -168,6 +169,17 @@ exits 3 "changes numbers by 3.0e-08 of themselves; --allow-rounding" \
 exits 0 "" relayout "$work/third.safetensors" -o "$work/to.safetensors" -l modelopt -f --allow-rounding
 has "table" "$(tr -s ' ' <"$work/out")" "| 1/x, rounded: 3.0e-08 | 1/x, exact |"
 has "summary" "$(cat "$work/out")" "1 scales were rounded, which changes numbers by at most 3.0e-08 of themselves"
+exits 0 "" relayout "$work/third.safetensors" -o "$work/to.safetensors" -l modelopt -fq --allow-rounding --json
+text=$(tr -d ' \n' <"$work/out")
+has "JSON" "$text" "\"layout\":\"modelopt\",\"tensors_moved\":1,\"tensors_copied\":1,\"tensors_decoded\":0,\"scales_rounded\":1,"
+has "JSON" "$text" '"scales_left_out":0,"copied":[]},"tensors":['
+has "JSON" "$text" '{"name":"a.weight","weights":"nvfp4","shape":[1,32],"became":"moved","tensor_scale":{"became":"reciprocal,'
+has "JSON" "$text" 'rounded","was":3.0,"is":0.33333334326744'
+has "JSON" "$text" '"input_scale":{"became":"reciprocal","was":8.0,"is":0.125,"change":0.0}}'
+has "JSON" "$text" '{"name":"b.weight","dtype":"I8","shape":[1,2],"became":"copied","tensor_scale":null,"input_scale":null}'
+if command -v python3 >/dev/null 2>&1; then
+	python3 -m json.tool "$work/out" >/dev/null || bad "--json is no JSON"
+fi
 same "a third" "0000003eabaaaa3e" "$(data 28 "$work/to.safetensors" | cut -c 1-16)"
 divides ffff7f3f 00000041 >"$work/near.safetensors"
 exits 0 "" relayout "$work/near.safetensors" -o "$work/to.safetensors" -l modelopt -fq --allow-rounding
@@ -182,54 +194,49 @@ for scale in 00000000 0000807f 0000c07f 01000000; do
 done
 
 # GGUF. Element e of a row of bytes 10, 11, ... is e / 2 if e is even, else 1; bytes of a block have the elements i and
-# i + 16 (NVFP4: i + 8, in each 16) in their nibbles.
-blocks=
-for row in 7e00 7f11 8022 8133; do
-	odd=${row#??}
-	blocks=$blocks${row%??}$(printf "%s$odd" 80 91 a2 b3 c4 d5 e6 f7)
-done
-exits 0 "" relayout "$work/plain.safetensors" -o "$work/to.gguf"
-has "table" "$(tr -s ' ' <"$work/out")" "| a.weight | mxfp4 [2, 64] | reordered | - | - |"
-has "blocks" "$(hex <"$work/to.gguf")" "$blocks"
-exits 0 "" inspect "$work/to.gguf"
-has "blocks" "$(tr -s ' ' <"$work/out")" "a.weight MXFP4 68 [2, 64]"
-exits 0 "" relayout "$work/compressed-tensors.safetensors" -o "$work/to.gguf" -l gguf -fq
+# i + 16 (NVFP4: i + 8, in each 16) in their nibbles. Here row k has the bytes k0 to kf.
+halves() {
+	for row; do
+		printf '%s' "${row%??}"
+		printf "%s${row#??}" 80 91 a2 b3 c4 d5 e6 f7
+	done
+}
+gguf "$(tensor a.weight 39 0 64 2)$(tensor experts.gate_up_proj 39 96 32 2 2)" 2 "$(halves 7e00 7f11 8022 8133)$(repeat 28 00)\
+$(halves 0044 7055 7166 7277)$(repeat 28 00)" >"$work/from.gguf"
 for to in $layouts trn-x4; do
-	exits 0 "" relayout "$work/to.gguf" -o "$work/to.safetensors" --layout $to -fq
-	[ $to = trn-x4 ] || same "data of gguf to $to" "$data" "$(data 136 "$work/to.safetensors")"
-	exits 0 "" relayout "$work/to.safetensors" -o "$work/back.gguf" -fq
-	cmp -s "$work/to.gguf" "$work/back.gguf" || bad "gguf to $to and back"
+	exits 0 "" relayout "$work/from.gguf" -o "$work/to.safetensors" --layout $to -fq
+	if [ $to = trn-x4 ]; then
+		exits 0 "" relayout "$work/to.safetensors" -o "$work/back.safetensors" -fq
+		mv "$work/back.safetensors" "$work/to.safetensors"
+	fi
+	same "data of gguf to $to" "$data" "$(data 136 "$work/to.safetensors")"
 done
+exits 0 "" relayout "$work/from.gguf" -o "$work/to.gguf"
+has "table" "$(tr -s ' ' <"$work/out")" "| a.weight | mxfp4 [2, 64] | as they are | - | - |"
+has "key-values" "$(hex <"$work/to.gguf")" "$carried"
+same "gguf to gguf" "$(data 192 "$work/from.gguf")" "$(data 192 "$work/to.gguf")"
+# Its tensor scale multiplies, and that of compressed-tensors divides; none is 1.
 long() {
 	header "{\"a.weight_global_scale\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},
 		\"a.weight_scale\":{\"dtype\":\"F8_E4M3\",\"shape\":[1,4],\"data_offsets\":[4,8]},
 		\"a.weight_packed\":{\"dtype\":\"U8\",\"shape\":[1,32],\"data_offsets\":[8,40]}}"
-	bytes "$1 $2 $(count 0 31)"
+	bytes "$1 38403028 $(count 0 31)"
 }
-long 00008040 38403028 >"$work/long.safetensors"
-exits 0 "" relayout "$work/long.safetensors" -o "$work/to.gguf" -f
-halves='4000510062007300 c800d900ea00fb00 4011511162117311 c811d911ea11fb11'
-has "blocks of NVFP4" "$(hex <"$work/to.gguf")" "38403028$(echo $halves | tr -d ' ')"
+nvfp4='38403028 4000510062007300 c800d900ea00fb00 4011511162117311 c811d911ea11fb11'
+long 00008040 >"$work/long.safetensors"
+gguf "$(tensor a.weight 40 0 64 1)$(tensor a.scale 0 64 1)" 2 "$nvfp4$(repeat 28 00)0000803e$(repeat 28 00)" >"$work/long.gguf"
+exits 0 "" relayout "$work/long.gguf" -o "$work/to.safetensors" -f
 has "scale of NVFP4" "$(tr -s ' ' <"$work/out")" "| reordered | 1/x, exact | - |"
-exits 0 "" inspect "$work/to.gguf"
-has "scale of NVFP4" "$(tr -s ' ' <"$work/out")" "a.scale F32 4 [1]"
-exits 0 "" relayout "$work/to.gguf" -o "$work/back.safetensors" -l compressed-tensors -fq
-same "NVFP4 back" "$(data 40 "$work/long.safetensors")" "$(data 40 "$work/back.safetensors")"
-# A tensor scale of 1 is none there.
-long 0000803f 38403028 >"$work/long.safetensors"
-exits 0 "" relayout "$work/long.safetensors" -o "$work/to.gguf" -fq
-exits 0 "" inspect "$work/to.gguf"
-case $(cat "$work/out") in
-*a.scale*) bad "a scale of 1 in GGUF" ;;
-esac
-exits 0 "" relayout "$work/to.gguf" -o "$work/back.safetensors" -l compressed-tensors -fq
-same "NVFP4 back" "$(data 40 "$work/long.safetensors")" "$(data 40 "$work/back.safetensors")"
-# What ggml would read otherwise: NaN, and negative scales.
-for scale in 7f 80; do
-	long 0000803f 3840${scale}28 >"$work/odd.safetensors"
-	exits 3 "tensor 'a.weight': rows 0 to 0 have the block scale $scale, NaN or negative, which ggml reads as another" \
-		relayout "$work/odd.safetensors" -o "$work/x.gguf"
-done
+same "NVFP4" "$(data 40 "$work/long.safetensors")" "$(data 40 "$work/to.safetensors")"
+long 0000803f >"$work/long.safetensors"
+gguf "$(tensor a.weight 40 0 64 1)" 1 "$nvfp4$(repeat 28 00)" >"$work/long.gguf"
+exits 0 "" relayout "$work/long.gguf" -o "$work/to.safetensors" -fq
+same "NVFP4 without a scale" "$(data 40 "$work/long.safetensors")" "$(data 40 "$work/to.safetensors")"
+# Neither becomes the other kind of model: llama.cpp wants key-values, and loaders of directories have other names.
+exits 2 "to.gguf: a GGUF file is made from one, and $work/plain.safetensors is none; make one" \
+	relayout "$work/plain.safetensors" -o "$work/to.gguf" -f
+exits 2 "x: a GGUF file becomes no model directory" relayout "$work/from.gguf" -o "$work/x"
+[ ! -e "$work/x" ] || bad "an output after a refusal"
 exits 2 "layout gguf is that of a file; give it a name that ends in .gguf" \
 	relayout "$work/plain.safetensors" -o "$work/x" -l gguf
 exits 2 "layout quark is for .safetensors files" relayout "$work/plain.safetensors" -o "$work/x.gguf" -l quark
@@ -293,10 +300,40 @@ has "second config" "$(tr -d ' \n' <"$work/m/hf_quant_config.json")" '"exclude_m
 exits 0 "" relayout "$work/m" -o "$work/back" -l compressed-tensors
 has "config" "$(tr -d ' \n' <"$work/back/config.json")" '"input_activations":{"num_bits":8,"type":"float"'
 exits 0 "" relayout "$work/model" -o "$work/whole.safetensors" -l quark
+has "summary of one file" "$(cat "$work/out")" "one file without a config.json"
+same "what is said to be copied beside one file" "" "$(grep copied.as "$work/out")"
 same "one file" "803f$plain$plain_scales" "$(data 70 "$work/whole.safetensors")"
 exits 3 "'a.weight_packed': layout gpt-oss does not hold it: loaders of this layout take model_type gpt_oss only" \
 	relayout "$work/model" -o "$work/whole.safetensors" -l gpt-oss -f
 exits 2 "exists" relayout "$work/model" -o "$work/m" -l quark
 exits 2 "" relayout "$work/model" -o "$work/model" -l quark --force
+
+
+# What mxfp does not read would only be copied, and its quantization_config be lost: AutoGPTQ's names and shapes, those of
+# DeepSeek-V3's FP8, and a model that is not quantized.
+for kind in gptq fp8 none; do
+	mkdir "$work/$kind"
+	echo '{"model_type":"x"}' >"$work/$kind/config.json"
+done
+echo '{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":32}}' >"$work/gptq/config.json"
+safetensors_zeros "$work/gptq/model.safetensors" '{"a.g_idx":{"dtype":"I32","shape":[32],"data_offsets":[0,128]},
+	"a.qweight":{"dtype":"I32","shape":[4,32],"data_offsets":[128,640]},
+	"a.qzeros":{"dtype":"I32","shape":[1,4],"data_offsets":[640,656]},
+	"a.scales":{"dtype":"F16","shape":[1,32],"data_offsets":[656,720]}}' 720
+echo '{"quantization_config":{"quant_method":"fp8","weight_block_size":[128,128]}}' >"$work/fp8/config.json"
+safetensors_zeros "$work/fp8/model.safetensors" '{"a.weight":{"dtype":"F8_E4M3","shape":[128,128],"data_offsets":[0,16384]},
+	"a.weight_scale_inv":{"dtype":"F32","shape":[1,1],"data_offsets":[16384,16388]}}' 16388
+safetensors_zeros "$work/none/model.safetensors" '{"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}' 128
+for kind in gptq fp8 none; do
+	remedy="mxfp lint tells what it is"
+	[ $kind != none ] || remedy="if it is not quantized at all, mxfp quantize does that"
+	for command in "relayout -l quark" "relayout --to f32" dequantize; do
+		exits 3 "$work/$kind: nothing in it is quantized in a layout that mxfp knows; $remedy" \
+			$command "$work/$kind" -o "$work/lost"
+		check "an output of $kind" test ! -e "$work/lost"
+	done
+done
+exits 3 "gptq: is already quantized: gptq; give the unquantized model" quantize "$work/gptq" -o "$work/lost"
+same "a remedy that does not work" "" "$(echo "$error" | grep dequantize)"
 
 finish

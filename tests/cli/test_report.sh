@@ -55,22 +55,137 @@ has "pruned" "$only" '"saturated":0,"saturated_share":0.0,"flushed":2,'
 has "pruned" "$only" '"weights":{"sqnr_db":5.16441402342,"relative_error":0.551796954062,"max_absolute_error":5.0,'
 has "pruned" "$only" '"weights_quantized":{"sqnr_db":7.95880017344,"relative_error":0.4,"max_absolute_error":5.0,'
 has "pruned" "$only" '"scales":null'
-has "pruned, quantized" "$before" ',"elements":32,"bytes":13,"bits_per_weight":3.25,"saturated":1,'
+has "pruned, quantized" "$before" ',"elements":32,"bytes":13,"bits_per_weight":3.25,"gaussian_sqnr_db":null,"saturated":1,'
 has "pruned, quantized" "$before" '"weights":{"sqnr_db":4.79104337991,"relative_error":0.576033619199,'
 has "pruned, quantized" "$before" '"weights_quantized":{"sqnr_db":5.6799331273,"relative_error":0.52,'
 
+# Of five rows that row is 0, 1 and 3, which --product-rows 3 takes, as floor(5 i / 3) are; the others are (6, 4, 0 ...),
+# which MXFP4 holds: y is 10 and stays so. With all rows the relative error is the root of 18.75 / 668.75.
+{
+	safetensors '{"a.weight":{"dtype":"F32","shape":[5,32],"data_offsets":[0,640]}}'
+	for row in worse worse held worse held; do
+		case $row in
+		worse) bytes 0000f040 0000a040 0000803e 000080bf ;;
+		held) bytes 0000c040 00008040 00000000 00000000 ;;
+		esac
+		head -c 112 /dev/zero
+	done
+} >"$work/rows.safetensors"
+for wanted in "0 0.167443" "3 0.2," "5 0.167443" "2 0.156173"; do
+	exits 0 "" report --json --formats mxfp4 --rules floor --activation-file "$work/x.safetensors" \
+		--product-rows "${wanted%% *}" "$work/rows.safetensors"
+	text=$(tr -d ' \n' <"$work/out" | sed 's/.*"total"//')
+	has "products of some rows" "$(printf '%s' "$text" | sed 's/"weights_quantized":{"sqnr_db":[0-9.]*,/W/')" \
+		"W\"relative_error\":${wanted#* }"
+done
+
 # Text: one line a variant, and the same numbers.
 exits 0 "" report -f mxfp4 -r floor "$work/row.safetensors"
-has "text" "$(tr -s ' ' <"$work/out")" "| mxfp4 | floor | 4.250 | 13.95 | 0.2006 | 3.125 % | 3.125 % | 0 |"
+has "text" "$(tr -s ' ' <"$work/out")" "| mxfp4 | floor | 4.250 | 4.364 | 13.95 | 18.79 | 0.2006 | 3.125 % | 3.125 % | 0 |"
 exits 0 "" report -f mxfp4 -r floor --sparsity 1:2 "$work/row.safetensors"
 text=$(tr -s ' ' <"$work/out")
-has "text" "$text" "| mxfp4 | floor | 4.250 | 13.95 |"
-has "text" "$text" "| mxfp4 1:2 | floor | 3.250 | 4.79 |"
-has "text" "$text" "| f32 1:2 | - | 17.000 | 5.16 |"
+has "text" "$text" "| mxfp4 | floor | 4.250 | 4.364 | 13.95 | 18.79 |"
+has "text" "$text" "| mxfp4 1:2 | floor | 3.250 | 3.394 | 4.79 | - |"
+has "text" "$text" "| f32 1:2 | - | 17.000 | 16.727 | 5.16 | - |"
 # The front: of two variants of as many bits, the one with the larger error is not on it.
 exits 0 "" report -f mxfp4,mxfp8-e4m3 -r floor,mse "$model" --tokens 1 --json
 same "Pareto front" "4.25 false 4.25 true 8.25 false 8.25 true" "$(tr -d ' \n' <"$work/out" | sed 's/"tensors":.*//' |
 	grep -oE '"(bits_per_weight|pareto)":[^,}]*' | sed 's/.*://' | tr '\n' ' ' | sed 's/ $//')"
+
+# The verdict. Seven tensors that MXFP4 holds exactly, the row above, whose 13.95 dB are more than 1 under the 18.79 of
+# floor, and 32 numbers that stay as they are. In MXFP8 the row takes 33 bytes and not 17, so 0.5 bits of 256 weights.
+{
+	safetensors "{$(for i in 0 1 2 3 4 5 6; do
+		printf '"l%d.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[%d,%d]},' $i $((128 * i)) $((128 * i + 128))
+	done)"'"r.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[896,1024]},
+		"norm.weight":{"dtype":"F32","shape":[32],"data_offsets":[1024,1152]}}'
+	bytes "$(repeat $((7 * 32)) 0000803f)"
+	bytes 0000f040 0000a040 0000803e 000080bf
+	head -c $((112 + 128)) /dev/zero
+} >"$work/a model.safetensors"
+verdict="W4A8 is fine for 7 of 8 layers, which lose what MXFP4 costs a Gaussian, 18.8 dB; 1 loses more; keeping that one in \
+MXFP8 costs 0.5 bits a weight."
+next="mxfp quantize '$work/a model.safetensors' -o OUT --preset w4a8-mixed --bits 4.75 --rule floor"
+exits 0 "" report -f mxfp4,mxfp8-e4m3 -r floor "$work/a model.safetensors"
+has "verdict" "$(sed -n 3p "$work/out")" "**$verdict**"
+has "worst" "$(cat "$work/out")" "The worst is r.weight with 14.0 dB, 4.8 under that."
+has "sizes" "$(cat "$work/out")" "goes from 1.12 KiB, 32.00 bits a weight, to 264 bytes, 7.33 bits, or with those layers \
+kept 280 bytes, 7.78 bits."
+has "command" "$(cat "$work/out")" "    $next"
+exits 0 "" report -f mxfp4,mxfp8-e4m3 -r floor "$work/a model.safetensors" --json
+text=$(tr -d '\n' <"$work/out")
+has "verdict" "$text" "\"sentence\": \"$verdict\""
+has "verdict" "$(printf '%s' "$text" | tr -d ' ')" '"layers":8,"tolerance_db":1.0,"losing_more":1,"losing_more_share":0.125,"losing_more_promoted":1,"promoted":1,"promoted_bits_per_weight":4.75,"promoted_bits_more":0.5'
+has "sizes" "$(printf '%s' "$text" | tr -d ' ')" '"whole_source_bytes":1152,"whole_elements":288,'
+has "size" "$(printf '%s' "$text" | tr -d ' ')" '"whole_bytes":264,'
+has "size" "$(printf '%s' "$text" | tr -d ' ')" '"whole_bytes":392,'
+has "yardstick" "$(printf '%s' "$text" | tr -d ' ')" '"bits_per_weight":4.25,"gaussian_sqnr_db":18.79,'
+has "yardstick" "$(printf '%s' "$text" | tr -d ' ')" '"bits_per_weight":8.25,"gaussian_sqnr_db":30.64,'
+
+# The command does what the verdict says.
+eval "set -- $(printf '%s' "${next#mxfp}" | sed "s,OUT,'$work/OUT',")"
+exits 0 "" "$@" -q
+exits 0 "" inspect "$work/OUT"
+same "layers in MXFP8" "r.weight" "$(awk '/F8_E4M3 .*\[/ { print $1 }' "$work/out")"
+
+# One of 102 experts, which w4a8-mixed would promote all: it has 0.98 % of the weights, and is left where it is.
+{
+	text=$(awk 'BEGIN {
+		for (i = 0; i < 102; i++)
+			printf "%s\"l.0.experts.%d.weight\":{\"dtype\":\"F32\",\"shape\":[1,32],\"data_offsets\":[%d,%d]}", i ? "," : "{",
+				i, 128 * i, 128 * i + 128
+		print "}"
+	}')
+	safetensors "$text"
+	bytes "$(repeat $((101 * 32)) 0000803f)"
+	bytes 0000f040 0000a040 0000803e 000080bf
+	head -c 112 /dev/zero
+} >"$work/experts.safetensors"
+exits 0 "" report -f mxfp4 -r floor "$work/experts.safetensors"
+has "few experts" "$(cat "$work/out")" "**W4A8 is fine for 101 of 102 layers, which lose what MXFP4 costs a Gaussian, 18.8 dB; \
+1 loses more, with 0.98 % of the weights.**"
+has "few experts" "$(cat "$work/out")" "    mxfp quantize $work/experts.safetensors -o OUT --preset w4a8 --rule floor"
+
+# With a layer that loses more beside them, which ranks before the experts: it alone is promoted, 16 bytes of 3296 weights.
+{
+	safetensors "$(printf '%s' "$text" | sed 's/}$/,"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[13056,13184]}}/')"
+	bytes "$(repeat $((101 * 32)) 0000803f)"
+	for i in 1 2; do
+		bytes 0000f040 0000a040 0000803e 000080bf
+		head -c 112 /dev/zero
+	done
+} >"$work/experts.safetensors"
+exits 0 "" report -f mxfp4 -r floor "$work/experts.safetensors"
+has "few experts and a layer" "$(cat "$work/out")" "**W4A8 is fine for 101 of 103 layers, which lose what MXFP4 costs a \
+Gaussian, 18.8 dB; 2 lose more; keeping 1 of those in MXFP8 costs 0.04 bits a weight.**"
+has "few experts and a layer" "$(cat "$work/out")" " --preset w4a8-mixed --bits 4.289 --rule floor"
+
+# All layers, and none; activations that cancel, of which E4M3 has 1.0625 as 1; pruned weights have no yardstick.
+exits 0 "" report -f mxfp4 -r floor "$work/a model.safetensors" --ignore r.weight
+has "fine" "$(cat "$work/out")" "**W4A8 is fine for this model: all 7 layers lose what MXFP4 costs a Gaussian, 18.8 dB.**"
+has "fine" "$(cat "$work/out")" "    mxfp quantize '$work/a model.safetensors' -o OUT --preset w4a8 --rule floor --ignore r.weight"
+exits 0 "" report -f mxfp4 -r floor "$work/row.safetensors"
+has "not fine" "$(cat "$work/out")" "**W4A8 is not fine for this model: 1 of 1 layer loses more than MXFP4 costs a Gaussian, \
+18.8 dB; keeping that one in MXFP8 costs 4.0 bits a weight.**"
+has "not fine" "$(cat "$work/out")" "    mxfp advise $work/row.safetensors"
+{
+	safetensors '{"any":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}'
+	bytes 0000883f 000080bf
+	head -c 120 /dev/zero
+} >"$work/cancel.safetensors"
+exits 0 "" report -f mxfp4 -r floor "$work/a model.safetensors" --ignore r.weight \
+	--activation-file "$work/cancel.safetensors"
+has "activations" "$(cat "$work/out")" "**W4A16 is fine for this model: all 7 layers lose what MXFP4 costs a Gaussian, 18.8 dB; \
+activations in MXFP8 lose more than normal ones would, so keep them in 16 bits.**"
+has "activations" "$(cat "$work/out")" " --preset w4a8 --activations none --rule floor"
+exits 0 "" report -f mxfp8-e5m2,nvfp4 --activations mxfp4 "$model" --tokens 1
+has "NVFP4" "$(cat "$work/out")" "**NVFP4 is fine for this model: all 5 layers lose what NVFP4 costs a Gaussian, 20.4 dB.**"
+exits 0 "" report -f mxfp8-e5m2 --activations mxfp4 "$model" --tokens 1
+has "W8A4" "$(cat "$work/out")" "**W8A4 is fine for this model: all 5 layers lose what MXFP8-E5M2 costs a Gaussian, 25.5 dB.**"
+has "W8A4" "$(cat "$work/out")" "-o OUT --weights mxfp8-e5m2 --activations mxfp4"
+exits 0 "" report -f mxfp4 --round rtz "$model" --tokens 1
+has "no yardstick" "$(cat "$work/out")" "W4A8 has no yardstick here"
+
 exits 0 "" report "$work/row.safetensors" --ignore a.weight
 has "nothing" "$(cat "$work/out")" "Nothing was measured"
 
@@ -95,10 +210,11 @@ checks=$((checks + 1))
 same "variants by default" 8 "$(tr -d ' \n' <"$work/one" | sed 's/"tensors".*//' | grep -o '"format":"' | wc -l |
 	awk '{print $1 - 1}')"
 
-# What mxfp quantize wrote measures as what is quantized in memory, but for the number of saturated elements, which a
-# file does not tell.
+# What mxfp quantize wrote measures as what is quantized in memory, but for the number of saturated elements and the
+# rounding, without which there is no yardstick: a file does not tell. Its size is that of the file.
 numbers() {
-	sed -e '/^ "\(against\|round\|seed\)"/d' -e '/"saturated/d' -e '/^ "not_measured"/,$d' "$work/out"
+	sed -e '/^ "\(against\|round\|seed\)"/d' -e '/^ "verdict": {/,/^ }/d' -e '/"saturated/d' \
+		-e '/"gaussian_sqnr_db"/d' -e '/"whole_bytes"/d' -e '/^ "not_measured"/,$d' "$work/out"
 }
 
 # written FORMAT OPTION CHOICE ARGUMENT...
@@ -199,6 +315,36 @@ exits 1 "row.safetensors: total: mxfp4 floor: SQNR" report -f mxfp4 -r floor "$w
 	repeat 128 "$(printf '\377')"
 } >"$work/all_nan.safetensors"
 exits 0 "" report -f mxfp4 -r floor "$work/all_nan.safetensors"
+has "NaN" "$(cat "$work/out")" "**W4A8 is not fine for this model: 1 of 1 layer holds nothing but NaN and Inf.**"
+has "NaN" "$(cat "$work/out")" "Weights that are NaN or Inf, or share a block with one: 32."
+{
+	safetensors '{"a.weight":{"dtype":"F32","shape":[2,32],"data_offsets":[0,256]}}'
+	bytes "$(repeat 63 0000803f)0000c07f"
+} >"$work/one_nan.safetensors"
+exits 0 "" report -f mxfp4 -r floor "$work/one_nan.safetensors"
+has "one NaN" "$(cat "$work/out")" "**W4A8 is not fine for this model: 1 of 1 layer holds NaN or Inf.**"
+has "one NaN" "$(cat "$work/out")" "    mxfp lint $work/one_nan.safetensors"
+
+# 512 is 4 times 2^7, which MXFP4 holds, and beside it 31 ones become zero: SQNR is 39 dB, and yet nothing is left of them.
+{
+	safetensors '{"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}'
+	bytes "00000044$(repeat 31 0000803f)"
+} >"$work/outlier.safetensors"
+exits 0 "" report -f mxfp4 -r floor "$work/outlier.safetensors"
+has "an outlier" "$(tr -s ' ' <"$work/out")" "| 39.27 |"
+has "an outlier" "$(cat "$work/out")" "**W4A8 is not fine for this model: 1 of 1 layer loses more than MXFP4 costs a Gaussian"
+has "an outlier" "$(cat "$work/out")" "More than half of the weights of a.weight become zero, beside larger ones."
+
+# What loaders do not take quantized is measured, and not promised.
+mkdir "$work/gpt2"
+echo '{"model_type":"gpt2","architectures":["GPT2LMHeadModel"]}' >"$work/gpt2/config.json"
+{
+	safetensors '{"transformer.h.0.mlp.c_fc.weight":{"dtype":"F32","shape":[32,64],"data_offsets":[0,8192]}}'
+	bytes "$(repeat 2048 0000803f)"
+} >"$work/gpt2/model.safetensors"
+exits 0 "" report -f mxfp4 "$work/gpt2"
+has "a Conv1D" "$(cat "$work/out")" "Of these layers 1 stays as they are: "
+same "a command for a Conv1D" "" "$(grep 'mxfp quantize' "$work/out")"
 exits 1 "under 1 dB: -" report -f mxfp4 -r floor "$work/all_nan.safetensors" --fail-under SQNR=1
 exits 1 "no tensor was measured" report "$work/row.safetensors" --ignore a.weight --fail-under SQNR=1
 exits 2 "--fail-under: 'SNR=1' names no limit" report "$model" --fail-under SNR=1
@@ -281,6 +427,32 @@ exits 3 "x.safetensors: holds no activations for any tensor: rows of 64 are need
 exits 3 "nan.safetensors: tensor 'any': element 62: NaN or Inf" \
 	report --activation-file "$work/nan.safetensors" "$work/row.safetensors"
 exits 0 "" report --activation-file "$work/nan.safetensors" --tokens 1 "$work/row.safetensors"
+has "rows used" "$(cat "$work/out")" "the first 1 rows of x, of which there are up to 2 (--tokens takes more), "
+
+# All rows of a file count, up to 512: with the row above, y = 12.5 that becomes 10, as the last of n rows of zeros, its
+# relative error is 0.2 if it is among those used; if not, there is none.
+# last N: such a file.
+last() {
+	{
+		safetensors "{\"any\":{\"dtype\":\"F32\",\"shape\":[$1,32],\"data_offsets\":[0,$(($1 * 128))]}}"
+		head -c $((($1 - 1) * 128)) /dev/zero
+		tail -c 128 "$work/x.safetensors"
+	} >"$work/last.safetensors"
+}
+# used N OPTIONS ROWS ERROR
+used() {
+	last "$1"
+	exits 0 "" report --json --formats mxfp4 --rules floor $2 --activation-file "$work/last.safetensors" "$work/row.safetensors"
+	text=$(tr -d ' \n' <"$work/out")
+	has "rows of $1 $2" "$text" "\"tokens\":$3,\"file_rows\":$1,"
+	has "error of $1 $2" "$(printf '%s' "$text" | sed 's/"weights_quantized":{"sqnr_db":[0-9a-z.]*,/W/')" "W\"relative_error\":$4,"
+}
+used 20 "" 20 0.2
+used 512 "" 512 0.2
+used 513 "" 512 0.0
+used 513 "--tokens 4096" 513 0.2
+exits 0 "" report --activation-file "$work/last.safetensors" "$work/row.safetensors" --tokens 600
+has "rows used" "$(cat "$work/out")" "all rows of x, at most 513 a layer, "
 
 # Real weights.
 if [ -d "$shared/weights" ]; then

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# mxfp quantize --resume: a run that is killed, at any call of the system or at any time, is continued to the same bytes
-# and the same summary, and until then what stood there is intact. Disks that fail, inputs that change, other settings.
+# --resume of quantize, dequantize and relayout: a run that is killed, at any call of the system or at any time, is
+# continued to the same bytes and the same summary, and until then what stood there is intact. Disks that fail, inputs
+# that change, other settings.
 # MXFP_TEST_KILLS=50 kills 50 times at random moments instead of 8, and at every call instead of every fourth.
 . "${srcdir:-.}/tests/cli/cli.shlib"
 
@@ -43,30 +44,24 @@ continued() {
 	shift
 	if [ -e "$out.partial/fingerprint.json" ] ||
 		! diff -r "$work/new" "$out" >/dev/null 2>&1; then
-		exits 0 "" "$@" --resume --json
+		exits 0 "" "$@" --resume $json
 		same "summary after $name" "" "$(diff "$work/summary" "$work/out")"
 	elif [ -e "$out.partial" ]; then
-		exits 2 "exists" quantize "$work/small" -o "$out" --resume
+		exits 2 "exists" "$1" "$2" -o "$out" --resume
 	fi
 	is "output after $name" "$work/new"
 	same "entries after $name" out "$(ls -A "$work/d")"
 }
+json=--json
 
 kills=${MXFP_TEST_KILLS:-8}
 step=4
 [ "$kills" = 8 ] || step=1
 
-# Calls of the system in turn. What stands there before is the old output, or nothing.
-shim=$work/preload_io.so
-slow=$mxfp
-cat >"$work/mxfp" <<END
-#!/bin/sh
-LD_PRELOAD=$shim exec $slow "\$@"
-END
-chmod +x "$work/mxfp"
-if ${CC:-cc} -shared -fPIC -o "$shim" "${srcdir:-.}/tests/cli/preload_io.c" 2>/dev/null &&
-	LD_PRELOAD=$shim "$slow" --version >/dev/null 2>"$work/err" && [ ! -s "$work/err" ]; then
-	mxfp=$work/mxfp
+# killed_everywhere COMMAND INPUT [ARGUMENT]...: it is killed at calls of the system in turn. What stands there before is
+# the old output, or nothing.
+killed_everywhere() {
+	local before force ended at
 	for before in old nothing; do
 		force=
 		[ $before = nothing ] || force=--force
@@ -77,17 +72,28 @@ if ${CC:-cc} -shared -fPIC -o "$shim" "${srcdir:-.}/tests/cli/preload_io.c" 2>/d
 			[ $before = nothing ] || cp -r "$work/old" "$out"
 			(
 				export IO_AT=$at IO_HOW=kill
-				exec "$mxfp" quantize "$work/small" -o "$out" -q $force
+				exec "$work/mxfp" "$@" -o "$out" -q $force
 			) 2>/dev/null || ended=$?
 			if [ -e "$out.partial/output" ] && [ ! -e "$out.partial/appearing" ] && [ $before = old ]; then
-				is "old output, call $at" "$work/old"
+				is "old output, $1, call $at" "$work/old"
 			fi
-			continued "call $at" quantize "$work/small" -o "$out" $force
+			continued "$1, call $at" "$@" -o "$out" $force
 		done
 		same "code of the run that was not killed" 0 $ended
 		check "only $at calls" test $at -gt 25
 	done
-	mxfp=$slow
+}
+
+shim=$work/preload_io.so
+slow=$mxfp
+cat >"$work/mxfp" <<END
+#!/bin/sh
+LD_PRELOAD=$shim exec $slow "\$@"
+END
+chmod +x "$work/mxfp"
+if ${CC:-cc} -shared -fPIC -o "$shim" "${srcdir:-.}/tests/cli/preload_io.c" 2>/dev/null &&
+	LD_PRELOAD=$shim "$slow" --version >/dev/null 2>"$work/err" && [ ! -s "$work/err" ]; then
+	killed_everywhere quantize "$work/small"
 else
 	rm -f "$shim"
 	echo "not killed at every call: no compiler for a library to preload, a sanitizer, or an emulator"
@@ -180,6 +186,50 @@ if [ -e "$shim" ]; then
 	same "after changed output" "" "$(ls -A "$work/d")"
 fi
 
+# The same for what reads a quantized model. A tensor of NVFP4 gets another tensor scale in the other layout.
+exits 0 "" quantize "$work/small" -o "$work/quantized" -q -w nvfp4
+exits 0 "" quantize "$work/small" -o "$work/other" -q -w mxfp8-e4m3
+for command in "dequantize $work/quantized --to bf16" "relayout $work/quantized --layout modelopt --allow-rounding"; do
+	set -- $command
+	rm -rf "$out" "$work/old" "$work/new"
+	exits 0 "" "$1" "$work/other" -o "$out" -q --to f32
+	mv "$out" "$work/old"
+	exits 0 "" "$@" -o "$out"
+	mv "$out" "$work/new"
+	mv "$work/out" "$work/summary"
+	json=
+	[ ! -e "$shim" ] || killed_everywhere "$@"
+	rm -rf "$out"
+	(
+		ulimit -f 8
+		exec "$mxfp" "$@" -o "$out" -q
+	) 2>/dev/null
+	check "nothing is left of $1" test -e "$out.partial/fingerprint.json"
+	exits 2 "$out.partial: is of a run that was stopped; --resume continues it, --force starts over" "$@" -o "$out"
+	exits 2 "was begun with another " "$1" "$2" -o "$out" --resume --to f16
+	exits 2 "was begun with another command: " quantize "$work/small" -o "$out" --resume
+	sed -i 's/"mxfp.version": "/&0./' "$out.partial/fingerprint.json"
+	exits 2 "was begun with another mxfp.version: 0." "$@" -o "$out" --resume
+	sed -i 's/"mxfp.version": "0\./"mxfp.version": "/' "$out.partial/fingerprint.json"
+	sed 's/"test"/"tent"/' "$2/config.json" >"$work/config.json"
+	cp "$2/config.json" "$work/config.json.before"
+	cp "$work/config.json" "$2/config.json"
+	exits 2 "was begun with another config.json: " "$@" -o "$out" --resume
+	cp "$work/config.json.before" "$2/config.json"
+	continued "$1 with a full disk" "$@" -o "$out"
+	rm -r "$out"
+	if [ -e "$shim" ]; then
+		mxfp=$work/mxfp
+		IO_KIND=pwrite IO_AT=3 IO_HOW=full exits 4 "No space left on device; --resume continues" "$@" -o "$out"
+		mxfp=$slow
+		touch "$2/model-2.safetensors"
+		exits 2 "was begun with another source model-2.safetensors: " "$@" -o "$out" --resume
+		exits 0 "" "$@" -o "$out" --force -q
+		is "$1 started over" "$work/new"
+	fi
+done
+json=--json
+
 # Random moments: a file with more than the journal waits for between others, most of it zeros that take up no space.
 cp -r "$work/small" "$work/large"
 bytes=$((100 << 20)) second=$((16 << 20)) third=$((90 << 20))
@@ -199,14 +249,33 @@ exits 0 "" quantize "$work/large" -o "$out" --json
 microseconds=$((${EPOCHREALTIME/./} - ${started/./}))
 mv "$out" "$work/new"
 mv "$work/out" "$work/summary"
-for ((i = 0; i < kills; i++)); do
-	rm -rf "$out"
-	"$mxfp" quantize "$work/large" -o "$out" -q &
-	pid=$!
-	wait=$((RANDOM * microseconds / 32768))
-	sleep "$((wait / 1000000)).$(printf '%06d' $((wait % 1000000)))"
-	kill -KILL $pid 2>/dev/null
-	wait $pid 2>/dev/null
-	continued "$wait of $microseconds microseconds" quantize "$work/large" -o "$out"
+
+# killed_somewhere TIMES ARGUMENT...
+killed_somewhere() {
+	local times=$1 i pid wait
+	shift
+	for ((i = 0; i < times; i++)); do
+		rm -rf "$out"
+		"$mxfp" "$@" -o "$out" -q &
+		pid=$!
+		wait=$((RANDOM * microseconds / 32768))
+		sleep "$((wait / 1000000)).$(printf '%06d' $((wait % 1000000)))"
+		kill -KILL $pid 2>/dev/null
+		wait $pid 2>/dev/null
+		continued "$1, $wait of $microseconds microseconds" "$@" -o "$out"
+	done
+}
+killed_somewhere "$kills" quantize "$work/large"
+rm -r "$out" "$work/quantized"
+mv "$work/new" "$work/quantized"
+for command in "dequantize $work/quantized" "relayout $work/quantized --layout quark"; do
+	rm -rf "$out" "$work/new"
+	started=$EPOCHREALTIME
+	exits 0 "" $command -o "$out"
+	microseconds=$((${EPOCHREALTIME/./} - ${started/./}))
+	mv "$out" "$work/new"
+	mv "$work/out" "$work/summary"
+	json=
+	killed_somewhere $((kills / 2)) $command
 done
 finish

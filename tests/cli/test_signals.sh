@@ -102,7 +102,9 @@ stopped() {
 	code=0
 	wait $pid || code=$?
 	same "exit code of '$*' after $signals ($(cat "$work/error"))" "$expected" $code
-	[ "$1" != quantize ] || rm -r "$work/in/old.partial"
+	case $1 in
+	quantize | dequantize | relayout) rm -r "$work/in/"*.partial ;;
+	esac
 	same "left by '$*' after $signals" "" "$(diff -r "$work/expected" "$work/in" 2>&1)"
 }
 

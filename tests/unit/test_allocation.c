@@ -110,7 +110,7 @@ static int write_output(void)
 	static const uint64_t shape[] = {4};
 	struct tensor tensors[] = {{.name = "b, not a short name", .dtype = DTYPE_U8, .rank = 1, .shape = shape},
 	                           {.name = "a", .dtype = DTYPE_BF16}};
-	struct metadata metadata[] = {{"key", "value"}};
+	struct metadata metadata[] = {{"mxfp.version", "1"}};
 	struct writer writer = {.n_tensors = 2, .tensors = tensors, .n_metadata = 1, .metadata = metadata, .fd = -1};
 	struct output output;
 	int code = output_begin_directory(&output, path, true, &error);
@@ -200,7 +200,7 @@ TEST(quantizing_a_model)
 {
 	const char *out = scratch_path("out");
 
-	fail_each_of("source", (const char *[]){"quantize", "@", "-o", out, "--weights", "nvfp4", "--pad-tail",
+	fail_each_of("source", (const char *[]){"quantize", "@", "-o", out, "--weights", "nvfp4", "--activations", "none",
 	                                        "--force", "--threads", "1", NULL});
 	ck_assert_uint_eq(scratch_count(out), 4);
 	fail_each_of("source", (const char *[]){"quantize", "@", "-o", out, "--dry-run", "--json", "--pad-tail", NULL});

@@ -172,11 +172,29 @@ TEST(unusual_headers_are_accepted)
 
 #define W(shape, offsets) "{\"w\":{\"dtype\":\"F32\",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
 
+/* What safetensors 0.8.0 accepts and refuses behind the object: what serde_json takes for white space. */
+TEST(white_space_may_follow_the_header)
+{
+	static const char *const spaces[] = {" ", "\t", "\n", "\r", " \n\r\t  "};
+	char header[128];
+	struct file file;
+
+	for (size_t i = 0; i < sizeof spaces / sizeof spaces[0]; i++) {
+		snprintf(header, sizeof header, "%s%s", W("[1]", "[0,4]"), spaces[i]);
+		accept(&file, header, 4);
+		ck_assert_uint_eq(file.data_bytes, 4);
+		file_close(&file);
+	}
+}
+
 TEST(bad_headers_are_refused)
 {
 	refuse(" " W("[1]", "[0,4]"), 4, "does not begin with '{'");
-	refuse(W("[1]", "[0,4]") "\n", 4, "only spaces may follow");
-	refuse(W("[1]", "[0,4]") "{}", 4, "only spaces may follow");
+	refuse(W("[1]", "[0,4]") "\f", 4, "only white space may follow");
+	refuse(W("[1]", "[0,4]") "\v", 4, "only white space may follow");
+	refuse(W("[1]", "[0,4]") " \xc2\xa0", 4, "only white space may follow");
+	refuse(W("[1]", "[0,4]") "\n x", 4, "only white space may follow");
+	refuse(W("[1]", "[0,4]") "{}", 4, "only white space may follow");
 	refuse("{\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"extra\":1}}", 4, "field 'extra'");
 	refuse("{\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "'shape' stands");
 	refuse("{\"w\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "lacks");

@@ -72,7 +72,7 @@ TEST(every_case_has_its_verdict)
 	size_t i, n_files = 0, n_gguf = 0, n_indexes = 0;
 
 	snprintf(path, sizeof path, "%s/manifest.json", root);
-	ck_assert_int_eq(json_read(path, 1 << 20, &manifest, &error), EXIT_OK);
+	ck_assert_int_eq(json_read(descriptor_open, path, 1 << 20, &manifest, &error), EXIT_OK);
 	json_array_foreach(json_object_get(manifest, "cases"), i, entry) {
 		const char *name = json_string_value(json_object_get(entry, "path"));
 		const char *format = json_string_value(json_object_get(entry, "format"));

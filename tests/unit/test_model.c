@@ -172,12 +172,119 @@ TEST(symbolic_links_stay_inside)
 	ck_assert_int_eq(open_linked(&model, "link-loop", "c.safetensors"), EXIT_INPUT);
 	ck_assert_ptr_nonnull(strstr(error.text, "loop"));
 	ck_assert_int_eq(open_linked(&model, "link-dangling", "d.safetensors"), EXIT_INPUT);
+	ck_assert_ptr_nonnull(strstr(error.text, "to a file that is not there; download"));
 	ck_assert_int_eq(open_linked(&model, "link-device", "/dev/zero"), EXIT_INPUT);
 	ck_assert_int_eq(open_linked(&model, "link-directory", "."), EXIT_INPUT);
 	/* A link to the model's directory itself is followed. */
 	ck_assert_int_eq(symlink("link-inside", scratch_path("alias")), 0);
 	ck_assert_int_eq(model_open(&model, scratch_path("alias"), &error), EXIT_OK);
 	model_close(&model);
+}
+
+/* Makes a link in the snapshot r of the repository cache/x, or in its folder sub. */
+static void link_in_snapshot(const char *name, const char *target)
+{
+	char path[128];
+
+	snprintf(path, sizeof path, "cache/x/snapshots/r/%s", name);
+	unlink(scratch_path(path));
+	ck_assert_int_eq(symlink(target, scratch_path(path)), 0);
+}
+
+/* The cache with a secret in every place that is no blob of x, and a snapshot that has an index of one shard. */
+static void make_cache(void)
+{
+	static const char *const directories[] = {"cache", "cache/x", "cache/x/blobs", "cache/x/blobs/deep", "cache/x/refs",
+	                                          "cache/x/snapshots", "cache/x/snapshots/r", "cache/x/snapshots/r/sub",
+	                                          "cache/x/other", "cache/x/other/r", "cache/y", "cache/y/blobs"};
+	static const char *const secrets[] = {"cache/secret", "cache/x/secret", "cache/x/refs/secret", "cache/y/blobs/secret",
+	                                      "cache/x/blobs/deep/secret", "cache/x/snapshots/secret"};
+
+	for (size_t i = 0; i < sizeof directories / sizeof directories[0]; i++)
+		scratch_directory(directories[i]);
+	for (size_t i = 0; i < sizeof secrets / sizeof secrets[0]; i++)
+		scratch_safetensors(secrets[i], TENSOR("a"), 2);
+	scratch_safetensors("cache/x/blobs/aa", TENSOR("a"), 2);
+	scratch_text("cache/x/blobs/bb", "{\"weight_map\":{\"a\":\"1.safetensors\"}}");
+	scratch_text("cache/x/blobs/cc", "{\"model_type\":\"test\"}");
+	link_in_snapshot("1.safetensors", "../../blobs/aa");
+	link_in_snapshot(INDEX, "../../blobs/bb");
+	link_in_snapshot("config.json", "../../blobs/cc");
+	link_in_snapshot("sub/model.safetensors", "../../../blobs/aa");
+}
+
+static void check_snapshot(void)
+{
+	static const char *const names[] = {"cache/x/snapshots/r", "cache/x/snapshots/r/" INDEX, "cache/x/snapshots/r/sub",
+	                                    "cache/x/snapshots/r/1.safetensors", "cache-alias"};
+	struct model model;
+
+	ck_assert_int_eq(symlink("cache/x/snapshots/r", scratch_path("cache-alias")), 0);
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+		ck_assert_msg(model_open(&model, scratch_path(names[i]), &error) == EXIT_OK, "%s", error.text);
+		ck_assert_uint_eq(model.n_tensors, 1);
+		if (i < 2)
+			ck_assert_str_eq(json_string_value(json_object_get(model.config, "model_type")), "test");
+		model_close(&model);
+	}
+	refuse("cache/x", EXIT_INPUT, "name a directory in its snapshots");
+	/* By whatever way, it is a blob. */
+	link_in_snapshot("1.safetensors", scratch_path("cache/x/blobs/aa"));
+	ck_assert_int_eq(model_open(&model, scratch_path("cache-alias"), &error), EXIT_OK);
+	model_close(&model);
+}
+
+/* Nothing else is followed. */
+static void check_other_targets(void)
+{
+	static const char *const targets[] = {
+		"../../../secret", "../../secret", "../../refs/secret", "../../../y/blobs/secret", "../../blobs/deep/secret",
+		"../../blobs/../secret", "../../blobs/out", "../secret", "/etc/passwd",
+	};
+	static const char *const special[] = {"../../blobs/fifo", "../../blobs/deep", "../../blobs/nothing", "/dev/zero",
+	                                      "../../blobs/device"};
+
+	ck_assert_int_eq(symlink("../secret", scratch_path("cache/x/blobs/out")), 0);
+	ck_assert_int_eq(symlink("/dev/zero", scratch_path("cache/x/blobs/device")), 0);
+	ck_assert_int_eq(mkfifo(scratch_path("cache/x/blobs/fifo"), 0600), 0);
+	for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++) {
+		link_in_snapshot("1.safetensors", targets[i]);
+		refuse("cache/x/snapshots/r", EXIT_INPUT, "leaves the model's directory");
+		link_in_snapshot("sub/model.safetensors", targets[i]);
+		refuse("cache/x/snapshots/r/sub", EXIT_INPUT, "sub/model.safetensors: is a symbolic link ");
+	}
+	for (size_t i = 0; i < sizeof special / sizeof special[0]; i++) {
+		link_in_snapshot("1.safetensors", special[i]);
+		refuse("cache/x/snapshots/r", EXIT_INPUT, "1.safetensors: is a ");
+	}
+	link_in_snapshot("1.safetensors", "../../blobs/aa");
+	link_in_snapshot("config.json", "../../secret");
+	refuse("cache/x/snapshots/r", EXIT_INPUT, "config.json: is a symbolic link that leaves");
+}
+
+/* Everything but a link is as in any other directory. */
+static void check_other_places(void)
+{
+	link_in_snapshot("config.json", "../../blobs/cc");
+	/* A name in an index is no link. */
+	scratch_text("cache/x/blobs/bb", "{\"weight_map\":{\"a\":\"../../blobs/aa\"}}");
+	refuse("cache/x/snapshots/r", EXIT_INPUT, "is not the name of a file beside the index");
+	scratch_text("cache/x/blobs/bb", "{\"weight_map\":{\"a\":\"1.safetensors\"}}");
+	/* Blobs lie beside a directory named snapshots. */
+	ck_assert_int_eq(symlink("../../blobs/aa", scratch_path("cache/x/other/r/model.safetensors")), 0);
+	refuse("cache/x/other/r", EXIT_INPUT, "leaves the model's directory");
+	/* The blobs are a directory, and no link to one. */
+	ck_assert_int_eq(rename(scratch_path("cache/x/blobs"), scratch_path("cache/moved")), 0);
+	ck_assert_int_eq(symlink("../moved", scratch_path("cache/x/blobs")), 0);
+	refuse("cache/x/snapshots/r", EXIT_INPUT, "leaves the model's directory");
+}
+
+TEST(snapshots_lead_to_blobs_only)
+{
+	make_cache();
+	check_snapshot();
+	check_other_targets();
+	check_other_places();
 }
 
 TEST(special_files_are_no_shards)
@@ -188,6 +295,37 @@ TEST(special_files_are_no_shards)
 	make_sharded("sub", "{\"weight_map\":{\"a\":\"c.safetensors\"}}");
 	scratch_directory("sub/c.safetensors");
 	refuse("sub", EXIT_INPUT, "c.safetensors: is a directory");
+}
+
+/* Opens a Llama 4 of n layers of 65,536 experts, each a single number, and splits them: 65,536 tensors a layer. */
+static int split_layers(int n, size_t *n_tensors)
+{
+	char header[2048] = "{", *end = header + 1;
+	struct model model;
+
+	scratch_directory(n == 4 ? "split4" : "split5");
+	scratch_text(n == 4 ? "split4/config.json" : "split5/config.json", "{\"model_type\":\"llama4_text\"}");
+	for (int i = 0; i < n; i++)
+		end += sprintf(end, "%s\"model.layers.%d.feed_forward.experts.down_proj\":{\"dtype\":\"BF16\","
+		               "\"shape\":[65536,1,1],\"data_offsets\":[%d,%d]}", i == 0 ? "" : ",", i, i << 17, (i + 1) << 17);
+	strcpy(end, "}");
+	scratch_safetensors(n == 4 ? "split4/model.safetensors" : "split5/model.safetensors", header, (size_t)n << 17);
+	ck_assert_int_eq(model_open(&model, scratch_path(n == 4 ? "split4" : "split5"), &error), EXIT_OK);
+	int code = model_split_experts(&model, &error);
+	*n_tensors = model.n_tensors;
+	model_close(&model);
+	return code;
+}
+
+TEST(experts_in_all_are_limited)
+{
+	size_t n;
+
+	ck_assert_int_eq(split_layers(4, &n), EXIT_OK);
+	ck_assert_uint_eq(n, 262144);
+	ck_assert_int_eq(split_layers(5, &n), EXIT_INPUT);
+	ck_assert_ptr_nonnull(strstr(error.text, "its experts would be 327680 tensors, more than the 262144 allowed"));
+	ck_assert_uint_eq(n, 5);
 }
 
 /* The phrase of a model with this config.json and tensor header. */

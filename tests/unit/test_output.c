@@ -126,7 +126,7 @@ TEST(directory_appears_when_committed)
 static void make_old(void)
 {
 	scratch_directory("d/out");
-	scratch_text("d/out/old.safetensors", "old");
+	scratch_safetensors("d/out/old.safetensors", "{\"__metadata__\":{\"mxfp.version\":\"1\"}}", 0);
 	scratch_text("d/out/config.json", "old");
 }
 
@@ -181,6 +181,49 @@ TEST(directories_with_other_files_are_left)
 	output_abandon(&output);
 	check_foreign("meanwhile");
 	check_text(scratch_path("d/out/notes.txt"), "mine");
+}
+
+/* "d/out" is refused as one that mxfp did not write, and stays. */
+static void check_original(const char *kind, const char *says)
+{
+	size_t n = scratch_count(scratch_path("d/out"));
+
+	ck_assert_int_eq(output_begin_directory(&output, scratch_path("d/out"), true, &error), EXIT_USAGE);
+	ck_assert_msg(strstr(error.text, says) != NULL && strstr(error.text, "name another directory") != NULL, "%s: %s", kind,
+	              error.text);
+	ck_assert_uint_eq(scratch_count(scratch_path("d/out")), n);
+	suite_compared(1);
+}
+
+/* Models of others have files of the same names as ours. */
+TEST(directories_of_others_are_left)
+{
+	static const char none[] = "{}", others[] = "{\"__metadata__\":{\"format\":\"pt\",\"not.mxfp.version\":\"1\"}}";
+	static const char own[] = "{\"__metadata__\":{\"mxfp.version\":\"1\",\"mxfp.carried\":\"[\\\"a.txt\\\"]\"}}";
+
+	scratch_directory("d/out");
+	scratch_text("d/out/config.json", "{}");
+	check_original("no weights", "no weights that mxfp wrote");
+	scratch_safetensors("d/out/model.safetensors", none, 0);
+	check_original("no metadata", "'model.safetensors', which mxfp did not write");
+	scratch_safetensors("d/out/model.safetensors", others, 0);
+	check_original("others", "'model.safetensors', which mxfp did not write");
+	scratch_text("d/out/model.safetensors", "damaged");
+	check_original("damaged", "'model.safetensors', which mxfp did not write");
+	scratch_safetensors("d/out/model.safetensors", own, 0);
+	scratch_safetensors("d/out/more.safetensors", others, 0);
+	check_original("one of two", "'more.safetensors', which mxfp did not write");
+	ck_assert_int_eq(unlink(scratch_path("d/out/more.safetensors")), 0);
+	scratch_text("d/out/a.txt", "");
+	scratch_text("d/out/b.txt", "");
+	check_original("not listed", "holds 'b.txt', which mxfp does not write");
+	ck_assert_int_eq(unlink(scratch_path("d/out/b.txt")), 0);
+	ck_assert_int_eq(output_begin_directory(&output, scratch_path("d/out"), true, &error), EXIT_OK);
+	add_member("config.json", "new");
+	ck_assert_int_eq(output_commit(&output, &error), EXIT_OK);
+	output_abandon(&output);
+	ck_assert_uint_eq(scratch_count(scratch_path("d/out")), 1);
+	check_count(1);
 }
 
 TEST(other_kinds_are_never_replaced)

@@ -126,6 +126,18 @@ static const struct role_case {
 	 "vision tower"},
 	{{"siglip", 0}, "vision_model.encoder.layers.0.mlp.fc1.weight", {64, 64}, 2, ROLE_LINEAR, ROLE_LAST, "linear weight"},
 	{{"llava", 0}, "multi_modal_projector.linear_1.weight", {64, 64}, 2, ROLE_LINEAR, ROLE_LAST, "projector"},
+	{{"molmo", 0}, "model.vision_backbone.image_vit.blocks.0.w1.weight", {64, 64}, 2, ROLE_LINEAR, ROLE_LAST,
+	 "vision tower"},
+	{{"minicpmv", 0}, "vpm.encoder.layers.0.mlp.fc1.weight", {64, 64}, 2, ROLE_LINEAR, ROLE_LAST, "vision tower"},
+	{{"minicpmo", 0}, "apm.layers.0.fc1.weight", {64, 64}, 2, ROLE_LINEAR, ROLE_LAST, "audio tower"},
+	{{"minicpmv", 0}, "resampler.kv_proj.weight", {64, 64}, 2, ROLE_LINEAR, ROLE_LAST, "projector"},
+	{{"janus", 0}, "model.aligner.fc1.weight", {64, 64}, 2, ROLE_LINEAR, ROLE_LAST, "projector"},
+	{{"blip-2", 0}, "qformer.encoder.layer.0.attention.attention.query.weight", {64, 64}, 2, ROLE_LINEAR, ROLE_LAST,
+	 "projector"},
+	{{"blip-2", 0}, "language_projection.weight", {64, 64}, 2, ROLE_LINEAR, ROLE_LAST, "projector"},
+	{{"internvl_chat", 0}, "mlp1.1.weight", {64, 64}, 2, ROLE_LINEAR, ROLE_LAST, "projector"},
+	{{"internvl_chat", 0}, "language_model.model.layers.0.feed_forward.w1.weight", {64, 64}, 2, ROLE_LINEAR, ROLE_LAST,
+	 "linear weight"},
 	{{"llama", 0}, "base_model.model.layers.0.q_proj.lora_A.weight", {8, 64}, 2, ROLE_LINEAR, ROLE_LAST, "LoRA"},
 };
 

@@ -20,11 +20,15 @@ static void list_formats(struct advice *advice)
 	}
 }
 
+/* Whether rows are whole blocks of every format, and of the activations that mxfp quantize has loaders make unless they are
+   to make none. */
 static bool is_whole_blocks(const struct advice *advice, const struct tensor *tensor)
 {
 	uint64_t rows, cols;
 
 	tensor_matrix(tensor, &rows, &cols);
+	if (cols % mxfp_format_get_info(MXFP_FORMAT_MXFP8_E4M3)->block_length != 0)
+		return false;
 	for (size_t f = 0; f < advice->n_formats; f++)
 		if (cols % mxfp_format_get_info(advice->formats[f])->block_length != 0)
 			return false;
@@ -38,16 +42,23 @@ static int add_layer(struct advice *advice, const struct file *file, const struc
 
 	if (!role.quantized)
 		return EXIT_OK;
+	const char *refusal = layout_refuses_role(advice->layout, &advice->model->role_model, &role, tensor);
+	if (refusal != NULL && patterns_match(&advice->select->included, tensor->name))
+		return fail(error, EXIT_USAGE, "advise: --include: tensor '%s': %s (--layout %s)", tensor->name, refusal,
+		            advice->layout->name);
+	advice->n_refused += refusal != NULL;
+	if (refusal != NULL)
+		return EXIT_OK;
 	if (role.axis == ROLE_UNKNOWN)
 		return fail_tensor(error, file->path, tensor->name, "%s; or --ignore it", role_unknown);
 	const struct tensor *rows = role_rows(&role, tensor, &advice->arena);
 	if (rows == NULL)
 		return fail_memory(error);
 	if (!is_whole_blocks(advice, rows)) {
-		advice->n_left_out++;
+		advice->left_out[advice->n_left_out++] = tensor->name;
 		return EXIT_OK;
 	}
-	*layer = (struct advise_layer){file, rows, calloc(advice->options->variants.n + 1, sizeof *layer->errors)};
+	*layer = (struct advise_layer){file, rows, calloc(advice->options->variants.n + 1, sizeof *layer->errors), 0};
 	advice->n_layers++;
 	return layer->errors == NULL ? fail_memory(error) : EXIT_OK;
 }
@@ -62,7 +73,8 @@ int advise_select(struct advice *advice, struct error *error)
 	for (size_t f = 0; f < model->n_files; f++)
 		n += model->files[f].n_tensors;
 	advice->layers = calloc(n + 1, sizeof *advice->layers);
-	if (code == EXIT_OK && advice->layers == NULL)
+	advice->left_out = calloc(n + 1, sizeof(const char *));
+	if (code == EXIT_OK && (advice->layers == NULL || advice->left_out == NULL))
 		code = fail_memory(error);
 	for (size_t f = 0; f < model->n_files; f++)
 		for (size_t t = 0; t < model->files[f].n_tensors && code == EXIT_OK; t++)
@@ -81,16 +93,31 @@ uint64_t advise_bytes(const struct advice *advice)
 	return bytes;
 }
 
+static void give(void *context, size_t i, struct layer *layer)
+{
+	const struct advice *advice = context;
+
+	layer->file = advice->layers[i].file;
+	layer->tensor = advice->layers[i].tensor;
+}
+
+static int take(void *context, size_t i, const struct layer *layer, struct error *error)
+{
+	const struct advice *advice = context;
+
+	(void)error;
+	for (size_t v = 0; v < advice->options->variants.n; v++)
+		advice->layers[i].errors[v] = weight_error_of(&layer->measurements[v]);
+	advice->layers[i].non_finite = layer->measurements[0].errors.non_finite;
+	return EXIT_OK;
+}
+
 int advise_measure(struct advice *advice, struct error *error)
 {
-	int code = EXIT_OK;
+	const struct measure_queue queue = {advice->n_layers, give, take, advice};
+	int code = measure_layers(&queue, advice->options, error);
 
-	for (size_t i = 0; i < advice->n_layers && code == EXIT_OK; i++) {
-		struct advise_layer *layer = &advice->layers[i];
-
-		code = weight_errors(layer->errors, layer->file, layer->tensor, advice->options, error);
-	}
-	return code != EXIT_OK ? code : advise_find_steps(advice, error);
+	return code != EXIT_OK ? code : advise_find_units(advice, error);
 }
 
 void advise_free(struct advice *advice)
@@ -98,8 +125,8 @@ void advise_free(struct advice *advice)
 	for (size_t i = 0; i < advice->n_layers; i++)
 		free(advice->layers[i].errors);
 	free(advice->layers);
-	free(advice->smallest);
-	free(advice->steps);
+	free(advice->left_out);
+	free(advice->choices);
 	units_free(&advice->units);
 	arena_free(&advice->arena);
 	*advice = (struct advice){0};

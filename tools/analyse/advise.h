@@ -3,9 +3,8 @@
  * The work of `mxfp advise`: the error of every layer in every variant, and which mixture of formats has the least
  * error at an average of bits.
  *
- * A layer in a format has the variant of that format with the least error. All units (units.h) start in their smallest
- * format; then, again and again, the step of a unit to a larger format that saves the most error a byte is taken, while
- * it fits. weight_error.h has the measure.
+ * A layer in a format has the variant of that format with the least error. All units (fused.h) get the formats whose
+ * errors, weight_error.h, have the least sum of all that fit the bits: knapsack.h.
  */
 #ifndef TOOLS_ANALYSE_ADVISE_H
 #define TOOLS_ANALYSE_ADVISE_H
@@ -13,9 +12,11 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include "analyse/knapsack.h"
 #include "analyse/measure.h"
 #include "analyse/weight_error.h"
 #include "model/fused.h"
+#include "model/layout.h"
 #include "model/model.h"
 #include "model/select.h"
 
@@ -23,27 +24,22 @@ struct advise_layer {
 	const struct file *file;
 	const struct tensor *tensor;
 	struct weight_error *errors; /* one a variant */
-};
-
-/* A unit from one format to a larger one. */
-struct advise_step {
-	size_t unit, from, to; /* of units.items; of formats */
-	uint64_t bytes;        /* that it takes more */
-	double saved;          /* of the sum of errors */
+	uint64_t non_finite;         /* weights that are NaN or Inf */
 };
 
 struct advice {
 	const struct model *model;
 	const struct select *select;
+	const struct layout *layout;
 	const struct measure_options *options;
-	size_t n_layers, n_left_out;
+	size_t n_layers;
+	size_t n_left_out, n_refused; /* rows that are not whole blocks; what loaders of the layout do not take quantized */
 	struct advise_layer *layers;
+	const char **left_out;     /* names of tensors whose rows are not whole blocks */
 	size_t n_formats;
 	enum mxfp_format formats[FORMATS_MAX];
 	struct units units;
-	size_t *smallest;          /* format of each unit that the steps start from */
-	size_t n_steps;
-	struct advise_step *steps; /* the most saved a byte first, those of a unit in their order */
+	struct knapsack_option *choices; /* [unit][format] */
 	struct arena arena;        /* tensors that are turned */
 };
 
@@ -51,20 +47,21 @@ struct advice {
 struct advise_mix {
 	size_t *formats;           /* of each unit */
 	struct weight_error total;
+	bool exact;                /* none has less error; false: a search of bounded memory found none */
 };
 
 /* Selects the layers, as mxfp quantize does, whose rows are whole blocks of every variant. The caller sets the first
-   three members, and advise_free() follows in any case. EXIT_USAGE, EXIT_MEMORY. */
+   four members, and advise_free() follows in any case. EXIT_USAGE, EXIT_MEMORY. */
 int advise_select(struct advice *advice, struct error *error);
 
 /* Bytes of the layers in their files. */
 uint64_t advise_bytes(const struct advice *advice);
 
-/* Measures the layers and finds the steps. As measure_layer(). */
+/* Measures the layers and finds the units. As measure_layer(). */
 int advise_measure(struct advice *advice, struct error *error);
 
 /* The second half of advise_measure(). EXIT_MEMORY. */
-int advise_find_steps(struct advice *advice, struct error *error);
+int advise_find_units(struct advice *advice, struct error *error);
 
 /* The variant of a format that a layer has the least error in; the first of equal ones. */
 size_t advise_best(const struct advice *advice, const struct advise_layer *layer, enum mxfp_format format);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Mixtures of formats: the steps between them, and the front of bits against error. */
+/* Mixtures of formats, and the front of bits against error. */
 #include "config.h"
 
 #include <math.h>
@@ -31,56 +31,13 @@ static struct weight_error unit_error(const struct advice *advice, const struct 
 	return total;
 }
 
-static double saved_a_byte(const struct advise_step *step)
+/* An error whose sums are finite. */
+static double summable(double error)
 {
-	return step->saved / (double)step->bytes;
+	return fmin(error, 1e200);
 }
 
-/* Adds the steps of a unit: the lower convex hull of error against bytes, from its smallest format on. */
-static void add_steps(struct advice *advice, size_t unit)
-{
-	struct weight_error errors[FORMATS_MAX];
-	size_t at = 0;
-
-	for (size_t f = 0; f < advice->n_formats; f++) {
-		errors[f] = unit_error(advice, &advice->units.items[unit], f);
-		if (errors[f].bytes < errors[at].bytes ||
-		    (errors[f].bytes == errors[at].bytes && errors[f].sum < errors[at].sum))
-			at = f;
-	}
-	advice->smallest[unit] = at;
-	for (;;) {
-		struct advise_step best = {.unit = unit, .from = at, .to = at};
-
-		for (size_t f = 0; f < advice->n_formats; f++) {
-			struct advise_step step = {unit, at, f, errors[f].bytes - errors[at].bytes,
-			                           errors[at].sum - errors[f].sum};
-
-			if (errors[f].bytes > errors[at].bytes && step.saved > 0 &&
-			    (best.to == at || saved_a_byte(&step) > saved_a_byte(&best)))
-				best = step;
-		}
-		if (best.to == at)
-			return;
-		advice->steps[advice->n_steps++] = best;
-		at = best.to;
-	}
-}
-
-/* Steps of a unit save less and less a byte; where rounding makes that equal, more bytes come later. */
-static int compare(const void *a, const void *b)
-{
-	const struct advise_step *x = a, *y = b;
-	double of_x = saved_a_byte(x), of_y = saved_a_byte(y);
-
-	if (of_x != of_y)
-		return of_x > of_y ? -1 : 1;
-	if (x->unit != y->unit)
-		return x->unit < y->unit ? -1 : 1;
-	return x->saved > y->saved ? -1 : x->saved < y->saved;
-}
-
-int advise_find_steps(struct advice *advice, struct error *error)
+int advise_find_units(struct advice *advice, struct error *error)
 {
 	const char **names = calloc(advice->n_layers + 1, sizeof *names);
 	int code = names == NULL ? fail_memory(error) : EXIT_OK;
@@ -92,46 +49,50 @@ int advise_find_steps(struct advice *advice, struct error *error)
 	free(names);
 	if (code != EXIT_OK)
 		return code;
-	advice->smallest = calloc(advice->units.n + 1, sizeof *advice->smallest);
-	advice->steps = calloc(advice->units.n * advice->n_formats + 1, sizeof *advice->steps);
-	if (advice->smallest == NULL || advice->steps == NULL)
+	advice->choices = calloc(advice->units.n * advice->n_formats + 1, sizeof *advice->choices);
+	if (advice->choices == NULL)
 		return fail_memory(error);
 	for (size_t u = 0; u < advice->units.n; u++)
-		add_steps(advice, u);
-	qsort(advice->steps, advice->n_steps, sizeof *advice->steps, compare);
+		for (size_t f = 0; f < advice->n_formats; f++) {
+			const struct weight_error of_unit = unit_error(advice, &advice->units.items[u], f);
+
+			advice->choices[u * advice->n_formats + f] = (struct knapsack_option){of_unit.bytes, summable(of_unit.sum)};
+		}
 	return EXIT_OK;
+}
+
+/* The most bytes that are at most so many bits an element. */
+static uint64_t capacity_of(uint64_t elements, double bits)
+{
+	const double bytes = bits * (double)elements / 8;
+	struct weight_error at = {.elements = elements};
+
+	if (!(bytes < 0x1p62))
+		return UINT64_MAX;
+	/* The product may have been rounded either way. */
+	at.bytes = (uint64_t)bytes + 1;
+	while (at.bytes > 0 && weight_error_bits(&at) > bits)
+		at.bytes--;
+	return at.bytes;
 }
 
 int advise_mix(struct advise_mix *mix, const struct advice *advice, double bits, struct error *error)
 {
-	*mix = (struct advise_mix){calloc(advice->units.n + 1, sizeof *mix->formats), {0}};
+	const struct knapsack knapsack = {advice->units.n, advice->n_formats, advice->choices};
+	uint64_t elements = 0;
+
+	*mix = (struct advise_mix){calloc(advice->units.n + 1, sizeof *mix->formats), {0}, true};
 	if (mix->formats == NULL)
 		return fail_memory(error);
-	for (size_t u = 0; u < advice->units.n; u++) {
-		const struct weight_error start = unit_error(advice, &advice->units.items[u], advice->smallest[u]);
+	for (size_t u = 0; u < advice->units.n; u++)
+		elements += unit_error(advice, &advice->units.items[u], 0).elements;
+	int code = knapsack_solve(mix->formats, &mix->exact, &knapsack, capacity_of(elements, bits), error);
+	for (size_t u = 0; u < advice->units.n && code == EXIT_OK; u++) {
+		const struct weight_error of_unit = unit_error(advice, &advice->units.items[u], mix->formats[u]);
 
-		mix->formats[u] = advice->smallest[u];
-		weight_error_add(&mix->total, &start);
+		weight_error_add(&mix->total, &of_unit);
 	}
-	for (size_t i = 0; i < advice->n_steps; i++) {
-		const struct advise_step *step = &advice->steps[i];
-		struct weight_error then = mix->total;
-
-		then.bytes += step->bytes;
-		then.sum -= step->saved;
-		if (mix->formats[step->unit] != step->from || weight_error_bits(&then) > bits)
-			continue;
-		mix->formats[step->unit] = step->to;
-		mix->total = then;
-	}
-	/* Summed anew: the difference of two large sums would have lost its digits. */
-	mix->total = (struct weight_error){0};
-	for (size_t u = 0; u < advice->units.n; u++) {
-		const struct weight_error error_of = unit_error(advice, &advice->units.items[u], mix->formats[u]);
-
-		weight_error_add(&mix->total, &error_of);
-	}
-	return EXIT_OK;
+	return code;
 }
 
 size_t *advise_of_layers(const struct advice *advice, const struct advise_mix *mix)

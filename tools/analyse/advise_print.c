@@ -14,7 +14,42 @@
 #include "io/json.h"
 #include "io/shape.h"
 
-enum { CHOICES_TEXT = 512 };
+enum { CHOICES_TEXT = 512, SQNR_TEXT = 32 };
+
+/* Weights of all layers that are NaN or Inf, which no error counts; *first: the first layer with some, or NULL. */
+static uint64_t count_non_finite(const struct advice *advice, size_t *n_layers, const struct advise_layer **first)
+{
+	uint64_t n = 0;
+
+	*n_layers = 0;
+	*first = NULL;
+	for (size_t i = 0; i < advice->n_layers; i++) {
+		if (advice->layers[i].non_finite > 0 && (*n_layers)++ == 0)
+			*first = &advice->layers[i];
+		n += advice->layers[i].non_finite;
+	}
+	return n;
+}
+
+/* "19.31", or "exact"; of weights some of which are NaN or Inf, no error at all says nothing: "-". */
+static const char *sqnr_text(const struct weight_error *error, uint64_t non_finite, char text[SQNR_TEXT])
+{
+	const double sqnr = weight_error_sqnr(error);
+
+	if (isfinite(sqnr))
+		snprintf(text, SQNR_TEXT, "%.2f", sqnr);
+	else
+		snprintf(text, SQNR_TEXT, "%s", sqnr > 0 && non_finite == 0 ? "exact" : "-");
+	return text;
+}
+
+static const char *mix_sqnr_text(const struct advice *advice, const struct advise_mix *mix, char text[SQNR_TEXT])
+{
+	const struct advise_layer *first;
+	size_t n_layers;
+
+	return sqnr_text(&mix->total, count_non_finite(advice, &n_layers, &first), text);
+}
 
 static const char *format_name(const struct advice *advice, size_t format)
 {
@@ -46,11 +81,12 @@ static void choices_text(const struct advice *advice, const struct advise_layer 
                          char text[CHOICES_TEXT])
 {
 	size_t sorted[VARIANTS_MAX], n = sort_variants(advice, layer, format, sorted), used = 0;
+	char sqnr[SQNR_TEXT];
 
 	for (size_t i = 0; i < n && used < CHOICES_TEXT; i++)
-		used += (size_t)snprintf(text + used, CHOICES_TEXT - used, "%s%s %.2f", i == 0 ? "" : ", ",
+		used += (size_t)snprintf(text + used, CHOICES_TEXT - used, "%s%s %s", i == 0 ? "" : ", ",
 		                         variant_choice(&advice->options->variants.items[sorted[i]]),
-		                         weight_error_sqnr(&layer->errors[sorted[i]]));
+		                         sqnr_text(&layer->errors[sorted[i]], layer->non_finite, sqnr));
 }
 
 static int print_layers(const struct advice *advice, const size_t *chosen, struct error *error)
@@ -85,39 +121,66 @@ static int print_layers(const struct advice *advice, const size_t *chosen, struc
 
 static void add_mix(struct table *table, const struct advice *advice, const struct advise_mix *mix, double bits)
 {
-	table_cell(table, "%.4g", bits);
+	char sqnr[SQNR_TEXT];
+
+	table_cell(table, "%s%.4g", mix->exact ? "" : "~", bits);
 	table_cell(table, "%.3f", weight_error_bits(&mix->total));
-	table_cell(table, "%.2f", weight_error_sqnr(&mix->total));
+	table_cell(table, "%s", mix_sqnr_text(advice, mix, sqnr));
 	for (size_t f = 0; f < advice->n_formats; f++)
 		table_cell(table, "%.1f %%", 100 * advise_share(advice, mix, f));
 }
 
+struct front {
+	struct table table;
+	bool exact; /* every mixture */
+};
+
 static int add_point(const struct advice *advice, const struct advise_mix *mix, double bits, void *context,
                      struct error *error)
 {
+	struct front *front = context;
+
 	(void)error;
-	add_mix(context, advice, mix, bits);
+	add_mix(&front->table, advice, mix, bits);
+	front->exact &= mix->exact;
 	return EXIT_OK;
 }
 
 static int print_front(const struct advice *advice, struct error *error)
 {
-	struct table table = {.n_columns = 3 + advice->n_formats};
+	struct front front = {{.n_columns = 3 + advice->n_formats}, true};
 
-	table_cell(&table, "bits at most");
-	table_cell(&table, "bits");
-	table_cell(&table, "SQNR dB");
+	table_cell(&front.table, "bits at most");
+	table_cell(&front.table, "bits");
+	table_cell(&front.table, "SQNR dB");
 	for (size_t f = 0; f < advice->n_formats; f++)
-		table_cell(&table, "%s", format_name(advice, f));
-	int code = advise_front(advice, add_point, &table, error);
-	if (code == EXIT_OK)
-		return table_print(&table, stdout, error);
-	table_free(&table);
+		table_cell(&front.table, "%s", format_name(advice, f));
+	int code = advise_front(advice, add_point, &front, error);
+	if (code != EXIT_OK) {
+		table_free(&front.table);
+		return code;
+	}
+	code = table_print(&front.table, stdout, error);
+	printf("Each mixture%s has the least error of all that fit its bits; what loaders fuse (q, k, v; gate, up; experts) has\n"
+	       "one format.\n", front.exact ? "" : " but those marked ~");
 	return code;
+}
+
+static void print_non_finite(const struct advice *advice)
+{
+	const struct advise_layer *first;
+	size_t n_layers;
+	const uint64_t n = count_non_finite(advice, &n_layers, &first);
+
+	if (first != NULL)
+		printf("NaN or Inf: %" PRIu64 " weights in %zu layers, the first '%s'; the errors above do not count them, and\n"
+		       "mxfp quantize refuses them: mend the model, --ignore the layers, or give it --non-finite\n", n, n_layers,
+		       first->tensor->name);
 }
 
 int advise_text(const struct advice *advice, const struct advise_mix *mix, struct error *error)
 {
+	char sqnr[SQNR_TEXT];
 	size_t *chosen = NULL;
 
 	if (mix != NULL && (chosen = advise_of_layers(advice, mix)) == NULL)
@@ -128,14 +191,17 @@ int advise_text(const struct advice *advice, const struct advise_mix *mix, struc
 		code = print_front(advice, error);
 	if (code != EXIT_OK)
 		return code;
-	puts("Mixtures start with all layers in their smallest format and take, again and again, the step of a layer to a\n"
-	     "larger one that saves the most error a byte; what loaders fuse (q, k, v; gate, up; experts) steps together.");
 	puts("SQNR of the whole: -10 log10 of the mean over all weights of their layer's relative squared error.");
 	if (advice->n_left_out > 0)
 		printf("left out: %zu layers whose rows are not whole blocks\n", advice->n_left_out);
+	if (advice->n_refused > 0)
+		printf("left out: %zu layers that loaders of layout %s do not take quantized\n", advice->n_refused,
+		       advice->layout->name);
+	print_non_finite(advice);
 	if (mix != NULL)
-		printf("chosen: %.3f bits a weight, %.2f dB\n", weight_error_bits(&mix->total),
-		       weight_error_sqnr(&mix->total));
+		printf("chosen: %.3f bits a weight, %s%s%s\n", weight_error_bits(&mix->total),
+		       mix_sqnr_text(advice, mix, sqnr), isfinite(weight_error_sqnr(&mix->total)) ? " dB" : "",
+		       mix->exact ? "" : ", the best that was found in bounded memory");
 	return EXIT_OK;
 }
 
@@ -164,9 +230,9 @@ static json_t *layer_facts(const struct advice *advice, size_t i, const size_t *
 
 	for (size_t f = 0; f < advice->n_formats; f++)
 		json_array_append_new(formats, format_facts(advice, layer, f));
-	return json_pack("{s:s, s:s, s:o, s:o, s:s*}", "name", layer->tensor->name, "dtype",
-	                 dtype_info(layer->tensor->dtype)->name, "shape", shape_facts(layer->tensor), "formats", formats,
-	                 "chosen", chosen != NULL ? format_name(advice, chosen[i]) : NULL);
+	return json_pack("{s:s, s:s, s:o, s:I, s:o, s:s*}", "name", layer->tensor->name, "dtype",
+	                 dtype_info(layer->tensor->dtype)->name, "shape", shape_facts(layer->tensor), "non_finite",
+	                 (json_int_t)layer->non_finite, "formats", formats, "chosen", chosen != NULL ? format_name(advice, chosen[i]) : NULL);
 }
 
 static json_t *mix_facts(const struct advice *advice, const struct advise_mix *mix)
@@ -175,9 +241,10 @@ static json_t *mix_facts(const struct advice *advice, const struct advise_mix *m
 
 	for (size_t f = 0; f < advice->n_formats; f++)
 		json_object_set_new(shares, format_name(advice, f), json_real(advise_share(advice, mix, f)));
-	return json_pack("{s:f, s:I, s:o, s:o, s:o}", "bits_per_weight", weight_error_bits(&mix->total), "bytes",
+	return json_pack("{s:f, s:I, s:o, s:o, s:b, s:o}", "bits_per_weight", weight_error_bits(&mix->total), "bytes",
 	                 (json_int_t)mix->total.bytes, "sqnr_db", facts_number(weight_error_sqnr(&mix->total)),
-	                 "relative_squared_error", facts_number(weight_error_mean(&mix->total)), "shares", shares);
+	                 "relative_squared_error", facts_number(weight_error_mean(&mix->total)), "exact", (int)mix->exact,
+	                 "shares", shares);
 }
 
 static int append_point(const struct advice *advice, const struct advise_mix *mix, double bits, void *context,
@@ -215,7 +282,7 @@ int advise_json(const struct advice *advice, const struct advise_mix *mix, struc
 		fputs(",\n\"chosen\": ", stdout);
 		code = facts_print_part(stdout, mix_facts(advice, mix), JSON_INDENT(2), error);
 	}
-	printf(",\n\"tensors_left_out\": %zu\n}\n", advice->n_left_out);
+	printf(",\n\"tensors_left_out\": %zu,\n\"tensors_refused\": %zu\n}\n", advice->n_left_out, advice->n_refused);
 	return code;
 }
 
@@ -242,6 +309,12 @@ static json_t *change_of(const struct variant *variant)
 {
 	return json_pack("{s:s, s:s}", "format", mxfp_format_get_info(variant->format)->name,
 	                 variant_has_recipe(variant) ? "nvfp4_recipe" : "rule", variant_choice(variant));
+}
+
+/* Whether a variant has tensor scales, of which weights that loaders fuse must share one. */
+static bool has_tensor_scale(const struct variant *variant)
+{
+	return variant_has_recipe(variant) && !layout_recipe_unscaled(variant->recipe);
 }
 
 static json_t *patterns_of(const struct string_list *list)
@@ -272,11 +345,22 @@ static size_t *variants_of(const struct advice *advice, const struct advise_mix 
 	return chosen;
 }
 
+/* The layers that were not measured, and so are not to be quantized. */
+static json_t *left_out_rule(const struct advice *advice)
+{
+	json_t *names = json_array();
+
+	for (size_t i = 0; i < advice->n_left_out; i++)
+		json_array_append_new(names, glob_of(advice->left_out[i]));
+	return json_pack("{s:o, s:b}", "match", names, "keep", 1);
+}
+
 json_t *advise_recipe(const struct advice *advice, const struct advise_mix *mix)
 {
 	const struct variants *variants = &advice->options->variants;
 	size_t most;
 	size_t *chosen = variants_of(advice, mix, &most);
+	bool fuse = false;
 
 	if (chosen == NULL)
 		return NULL;
@@ -284,12 +368,16 @@ json_t *advise_recipe(const struct advice *advice, const struct advise_mix *mix)
 	json_t *rules = json_array();
 	if (advice->select->ignore.n > 0)
 		json_array_append_new(rules, json_pack("{s:o, s:b}", "match", patterns_of(&advice->select->ignore), "keep", 1));
+	if (advice->n_left_out > 0)
+		json_array_append_new(rules, left_out_rule(advice));
 	for (size_t v = 0; v < variants->n; v++) {
 		json_t *names = json_array();
 
 		for (size_t i = 0; i < advice->n_layers; i++)
 			if (chosen[i] == v && v != most)
 				json_array_append_new(names, glob_of(advice->layers[i].tensor->name));
+		for (size_t i = 0; i < advice->n_layers; i++)
+			fuse |= chosen[i] == v && has_tensor_scale(&variants->items[v]);
 		json_t *rule = json_pack("{s:O}", "match", names);
 		json_object_update_new(rule, change_of(&variants->items[v]));
 		if (json_array_size(names) > 0)
@@ -299,6 +387,8 @@ json_t *advise_recipe(const struct advice *advice, const struct advise_mix *mix)
 	}
 	free(chosen);
 	json_t *recipe = json_pack("{s:i, s:o}", "version", 1, "default", change_of(&variants->items[most]));
+	if (fuse)
+		json_object_set_new(recipe, "fuse", json_true());
 	if (advice->select->include.n > 0)
 		json_object_set_new(recipe, "include", patterns_of(&advice->select->include));
 	json_object_set_new(recipe, "rules", rules);

@@ -9,6 +9,8 @@
 
 #include "base/must_succeed.h"
 #include "io/elements.h"
+#include "io/file_gguf.h"
+#include "model/gguf_name.h"
 
 static int ways_of(struct detection *d, enum mxfp_format format, const struct detect_ways **ways, struct error *error)
 {
@@ -160,9 +162,38 @@ static int detect_tensor(struct detection *d, struct detect_tensor *t, const str
 	return code;
 }
 
-static int detect_file(struct detection *d, const struct model *quantized, const struct file *file,
-                       const struct detect_settings *settings, struct error *error)
+static bool is_gguf(const struct model *model)
 {
+	return model->n_files > 0 && model->files[0].format == &file_gguf;
+}
+
+/* Finds the quantized form of the source: under its own name, or under that which it has in files of the other kind, if
+   the models are of both. */
+static int find_quantized(struct detect_tensor *t, bool *found, const struct model *quantized, const struct model *source,
+                          char other[GGUF_NAME_BYTES], struct error *error)
+{
+	const bool from_gguf = is_gguf(quantized);
+	int code = quantized_find(&t->quantized, found, quantized, t->source->name, error);
+
+	t->name = t->source->name;
+	if (from_gguf == is_gguf(source))
+		return code;
+	for (size_t i = 0; code == EXIT_OK && !*found && gguf_name(t->source->name, from_gguf, i, other); i++) {
+		code = quantized_find(&t->quantized, found, quantized, other, error);
+		if (code != EXIT_OK || !*found)
+			continue;
+		t->name = other;
+		t->from_gguf = from_gguf;
+		t->head_rows = gguf_head_rows(from_gguf ? t->quantized.files[LAYOUT_CODES] : t->file,
+		                              from_gguf ? other : t->source->name, t->quantized.rows);
+	}
+	return code;
+}
+
+static int detect_file(struct detection *d, const struct model *quantized, const struct model *source,
+                       const struct file *file, const struct detect_settings *settings, struct error *error)
+{
+	char other[GGUF_NAME_BYTES];
 	int code = EXIT_OK;
 
 	for (size_t i = 0; i < file->n_tensors && code == EXIT_OK; i++) {
@@ -173,7 +204,7 @@ static int detect_file(struct detection *d, const struct model *quantized, const
 
 		if (!elements_are_float(t.source->dtype) || tensor_elements(t.source) == 0)
 			continue;
-		code = quantized_find(&t.quantized, &found, quantized, t.source->name, error);
+		code = find_quantized(&t, &found, quantized, source, other, error);
 		if (code == EXIT_OK && found && t.quantized.transposed && t.source->rank >= 2) {
 			code = role_turn(&turned, t.source, &arena) ? EXIT_OK : fail_memory(error);
 			t.source = &turned;
@@ -194,7 +225,7 @@ static int fail_unmatched(const struct detection *d, const struct model *quantiz
 		return fail(error, EXIT_INPUT, "%s: tensor '%s': has another shape than in %s; --ref names the model it "
 		            "was made from", quantized->path, d->unmatched, source->path);
 	return fail(error, EXIT_INPUT, "%s: none of its quantized tensors has the name of a float tensor of %s; --ref "
-	            "names the model it was made from, with tensors of the same names", quantized->path,
+	            "names the model it was made from, with tensors of the same names, or of those that llama.cpp gives them", quantized->path,
 	            source->path);
 }
 
@@ -205,7 +236,7 @@ int detect(struct detection *detection, const struct model *quantized, const str
 
 	progress_start(&detection->progress, "comparing", source->data_bytes, settings->quiet);
 	for (size_t f = 0; f < source->n_files && code == EXIT_OK; f++)
-		code = detect_file(detection, quantized, &source->files[f], settings, error);
+		code = detect_file(detection, quantized, source, &source->files[f], settings, error);
 	progress_end(&detection->progress);
 	if (code == EXIT_OK && detection->n_groups == 0)
 		code = fail_unmatched(detection, quantized, source, error);

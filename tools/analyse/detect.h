@@ -48,8 +48,11 @@ void detect_list_ways(struct detect_ways *ways, enum mxfp_format format);
 /* A tensor in both models. */
 struct detect_tensor {
 	struct quantized quantized;
+	const char *name;             /* in the quantized model */
 	const struct file *file;      /* of the source */
 	const struct tensor *source;
+	uint64_t head_rows;           /* rows of a head, if one of the two has them in another order; 0: none has */
+	bool from_gguf;               /* the quantized one is that of GGUF (gguf_name.h) */
 	float amax;                   /* of the source, where the format has a tensor scale */
 };
 

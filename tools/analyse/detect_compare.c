@@ -9,6 +9,7 @@
 
 #include "base/must_succeed.h"
 #include "io/elements.h"
+#include "model/gguf_name.h"
 #include "mxfp/convert.h"
 
 enum {
@@ -73,12 +74,27 @@ static size_t n_elements(const struct comparing *c)
 	return c->piece.rows * c->piece.cols;
 }
 
+/* Reads the rows of the source that those of the quantized piece were. */
+static int read_rows(const struct comparing *c, struct error *error)
+{
+	const struct detect_tensor *t = c->tensor;
+	int code = EXIT_OK;
+
+	if (t->head_rows == 0)
+		return elements_read(t->file, t->source, c->piece.row * t->quantized.cols + c->piece.col, c->x, n_elements(c),
+		                     error);
+	for (size_t i = 0; i < c->piece.rows && code == EXIT_OK; i++)
+		code = elements_read(t->file, t->source,
+		                     gguf_row(c->piece.row + i, t->head_rows, t->from_gguf) * t->quantized.cols + c->piece.col,
+		                     c->x + i * c->piece.cols, c->piece.cols, error);
+	return code;
+}
+
 static int read_source(const struct comparing *c, struct error *error)
 {
 	const struct detect_tensor *t = c->tensor;
 	const struct mxfp_exec exec = {.threads = 1};
-	int code = elements_read(t->file, t->source, c->piece.row * t->quantized.cols + c->piece.col, c->x,
-	                         n_elements(c), error);
+	int code = read_rows(c, error);
 
 	if (code != EXIT_OK || !t->quantized.choice.form->sparse)
 		return code;

@@ -29,7 +29,7 @@ struct mxfp_quantize_options detect_options(const struct detect_way *way, const 
 	struct mxfp_quantize_options options = options_of(way);
 
 	options.seed = settings->seed;
-	options.stream = XXH3_64bits(tensor->source->name, strlen(tensor->source->name));
+	options.stream = XXH3_64bits(tensor->name, strlen(tensor->name));
 	options.first_index = piece->row * tensor->quantized.cols + piece->col;
 	return options;
 }

@@ -79,17 +79,19 @@ static int fitting_tensor(const struct tensor **tensor, const struct file *file,
 	return EXIT_OK;
 }
 
-int input_covers(bool *covers, const struct input_source *source, const struct tensor *layer, struct error *error)
+int input_rows(uint64_t *rows, const struct input_source *source, const struct tensor *layer, struct error *error)
 {
 	const struct tensor *tensor;
-	uint64_t rows, cols;
+	uint64_t cols;
 
-	*covers = true;
+	*rows = source->tokens;
 	if (source->file == NULL)
 		return EXIT_OK;
-	tensor_matrix(layer, &rows, &cols);
+	tensor_matrix(layer, rows, &cols);
+	*rows = 0;
 	int code = fitting_tensor(&tensor, source->file, layer, cols, error);
-	*covers = tensor != NULL;
+	if (code == EXIT_OK && tensor != NULL)
+		tensor_matrix(tensor, rows, &cols);
 	return code;
 }
 
@@ -124,19 +126,21 @@ static int read_file(float **x, size_t *tokens, const struct file *file, const s
 	return code == EXIT_OK ? check_finite(*x, *tokens * cols, file, tensor, error) : code;
 }
 
-static int make_seeded(float **x, const struct input_source *source, unsigned kind, const struct tensor *layer,
-                       size_t cols, struct error *error)
+static int make_seeded(float **x, const struct input_source *source, const struct tensor *layer, size_t cols,
+                       struct error *error)
 {
 	uint64_t stream = XXH3_64bits_withSeed(layer->name, strlen(layer->name), STREAM_SEED);
+	size_t n = source->tokens * cols;
 
-	*x = calloc(source->tokens * cols + 1, sizeof **x);
+	*x = calloc(N_ACTIVATION_KINDS * n + 1, sizeof **x);
 	if (*x == NULL)
 		return fail_memory(error);
-	activations_fill(*x, source->tokens, cols, (enum activation_kind)kind, source->seed, stream);
+	for (unsigned k = 0; k < N_ACTIVATION_KINDS; k++)
+		activations_fill(*x + k * n, source->tokens, cols, (enum activation_kind)k, source->seed, stream);
 	return EXIT_OK;
 }
 
-/* Fills the quantized matrix from the exact one. */
+/* Fills the quantized matrices from the exact one. */
 static int quantize_input(struct input *input, const struct input_source *source, struct error *error)
 {
 	const struct mxfp_quantize_options options = {
@@ -144,66 +148,69 @@ static int quantize_input(struct input *input, const struct input_source *source
 		.recipe = source->variant.recipe,
 		.exec = &(struct mxfp_exec){.threads = source->threads},
 	};
-	struct mxfp_blocks blocks = {.format = source->variant.format, .rows = input->exact.rows};
+	enum mxfp_format format = source->variant.format;
 	struct mxfp_sizes size;
 
-	blocks.cols = input->exact.cols;
-	if (mxfp_blocks_size(blocks.format, blocks.rows, blocks.cols, &size) != MXFP_OK)
+	input->n_quantized = mxfp_format_get_info(format)->tensor_scale ? input->n_kinds : 1;
+	const size_t rows = input->exact.rows / input->n_quantized, cols = input->exact.cols;
+	if (mxfp_blocks_size(format, rows, cols, &size) != MXFP_OK)
 		return fail_memory(error);
-	uint8_t *bytes = malloc(size.codes_bytes + size.scales_bytes + 1);
-	if (bytes == NULL)
+	const size_t bytes = size.codes_bytes + size.scales_bytes;
+	input->codes = calloc(input->n_quantized, bytes + 1);
+	if (input->codes == NULL)
 		return fail_memory(error);
-	input->codes = bytes;
-	blocks.codes = bytes;
-	blocks.scales = bytes + size.codes_bytes;
-	must_succeed(mxfp_quantize(&blocks, input->exact.data, MXFP_FORMAT_F32, 0, &options));
-	input->quantized = matrix_of_blocks(&blocks);
+	for (unsigned i = 0; i < input->n_quantized; i++) {
+		struct mxfp_blocks blocks = {.format = format, .rows = rows, .cols = cols};
+
+		blocks.codes = input->codes + i * bytes;
+		blocks.scales = input->codes + i * bytes + size.codes_bytes;
+		must_succeed(mxfp_quantize(&blocks, input->x + i * rows * cols, MXFP_FORMAT_F32, 0, &options));
+		input->quantized[i] = matrix_of_blocks(&blocks);
+	}
 	return EXIT_OK;
 }
 
 /* What quantizing did to the activations, one token after the other. */
 static int measure_input(struct input *input, const struct input_source *source, struct error *error)
 {
-	const struct mxfp_matrix *q = &input->quantized;
+	const size_t cols = input->exact.cols, rows = input->exact.rows / input->n_quantized;
 	const struct mxfp_exec exec = {.threads = source->threads};
-	struct mxfp_sizes row;
-	float *decoded = malloc((q->cols + 1) * sizeof *decoded);
+	struct mxfp_sizes size;
+	float *decoded = malloc((cols + 1) * sizeof *decoded);
 
 	if (decoded == NULL)
 		return fail_memory(error);
-	must_succeed(mxfp_blocks_size(q->format, 1, q->cols, &row));
-	for (size_t t = 0; t < q->rows; t++) {
-		const struct mxfp_matrix token = {
-			.format = q->format,
-			.rows = 1,
-			.cols = q->cols,
-			.data = input->codes + t * row.codes_row_bytes,
-			.scales = input->codes + q->rows * row.codes_row_bytes + t * row.scales_row_bytes,
-			.tensor_scale = q->tensor_scale,
-			.tensor_scale_divides = q->tensor_scale_divides,
-		};
+	must_succeed(mxfp_blocks_size(source->variant.format, 1, cols, &size));
+	for (size_t t = 0; t < input->exact.rows; t++) {
+		struct mxfp_matrix token = input->quantized[t / rows];
 
+		token.data = (const uint8_t *)token.data + t % rows * size.codes_row_bytes;
+		token.scales = (const uint8_t *)token.scales + t % rows * size.scales_row_bytes;
+		token.rows = 1;
 		must_succeed(mxfp_dequantize(&token, decoded, MXFP_FORMAT_F32, 0, &exec));
-		stats_add(&input->stats, input->x + t * q->cols, decoded, q->cols);
+		stats_add(&input->stats[t / input->tokens], input->x + t * cols, decoded, cols);
 	}
 	free(decoded);
 	return EXIT_OK;
 }
 
-int input_make(struct input *input, const struct input_source *source, unsigned kind, const struct tensor *layer,
-               size_t cols, struct error *error)
+int input_make(struct input *input, const struct input_source *source, const struct tensor *layer, size_t cols,
+               struct error *error)
 {
-	size_t tokens = source->tokens;
-	int code;
+	int code = EXIT_OK;
 
-	*input = (struct input){0};
+	*input = (struct input){.tokens = source->tokens};
+	if (source->tokens == 0)
+		return EXIT_OK;
 	if (source->file != NULL)
-		code = read_file(&input->x, &tokens, source->file, layer, cols, error);
+		code = read_file(&input->x, &input->tokens, source->file, layer, cols, error);
 	else
-		code = make_seeded(&input->x, source, kind, layer, cols, error);
-	if (code != EXIT_OK || input->x == NULL)
+		code = make_seeded(&input->x, source, layer, cols, error);
+	if (code != EXIT_OK || input->x == NULL || input->tokens == 0)
 		return code;
-	input->exact = (struct mxfp_matrix){.format = MXFP_FORMAT_F32, .rows = tokens, .cols = cols, .data = input->x};
+	input->n_kinds = input_kinds(source);
+	input->exact = (struct mxfp_matrix){.format = MXFP_FORMAT_F32, .rows = input->n_kinds * input->tokens,
+	                                    .cols = cols, .data = input->x};
 	code = quantize_input(input, source, error);
 	return code == EXIT_OK ? measure_input(input, source, error) : code;
 }

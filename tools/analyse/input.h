@@ -22,13 +22,17 @@ struct input_source {
 	unsigned threads;
 };
 
-/* All zero: no activations. Both matrices have a row a token. */
+/* All zero: no activations. The tokens of all kinds are rows of one matrix, kind after kind, so that a product reads
+   its weights once. */
 struct input {
-	struct mxfp_matrix exact;     /* f32 */
-	struct mxfp_matrix quantized;
-	float *x;                     /* what they point at */
-	uint8_t *codes;               /* and the scales behind them */
-	struct stats stats; /* quantized against exact activations, token by token */
+	unsigned n_kinds;
+	size_t tokens;              /* of each kind */
+	struct mxfp_matrix exact;   /* f32 */
+	unsigned n_quantized;       /* 1; or n_kinds where every kind has a tensor scale of its own: */
+	struct mxfp_matrix quantized[N_ACTIVATION_KINDS];
+	float *x;                   /* what they point at */
+	uint8_t *codes;             /* and the scales behind them, of one matrix after the other */
+	struct stats stats[N_ACTIVATION_KINDS]; /* quantized against exact activations, token by token */
 };
 
 /* Kinds of activations that a source has: both seeded ones, or the file's alone, or none. */
@@ -37,18 +41,18 @@ unsigned input_kinds(const struct input_source *source);
 /* "normal", "outliers" or "file". */
 const char *input_kind_name(const struct input_source *source, unsigned kind);
 
-/* Whether the source has activations for a layer; as input_make(). */
-int input_covers(bool *covers, const struct input_source *source, const struct tensor *layer, struct error *error);
+/* The rows of activations that the source has for a layer, also beyond its `tokens`; 0: none. As input_make(). */
+int input_rows(uint64_t *rows, const struct input_source *source, const struct tensor *layer, struct error *error);
 
 /*
- * Makes the activations of a layer with `cols` input channels. In a file they are the tensor with
+ * Makes the activations of all kinds of a layer with `cols` input channels. In a file they are the tensor with
  * the layer's name, or with that name less ".weight", or the only tensor; its last dimension is
  * `cols` and its first rows are the tokens. A file without a tensor for this layer gives no
  * activations (no rows). EXIT_MEMORY, EXIT_IO, EXIT_INPUT (a tensor of the layer's name that does
  * not fit, NaN or Inf).
  */
-int input_make(struct input *input, const struct input_source *source, unsigned kind, const struct tensor *layer,
-               size_t cols, struct error *error);
+int input_make(struct input *input, const struct input_source *source, const struct tensor *layer, size_t cols,
+               struct error *error);
 
 void input_free(struct input *input);
 

@@ -16,6 +16,7 @@
 #include "base/suffix.h"
 #include "io/elements.h"
 #include "io/json.h"
+#include "io/member.h"
 #include "model/pattern.h"
 #include "model/role.h"
 
@@ -128,17 +129,16 @@ static int set_module(struct config_check *c, const char *weight, bool *is_modul
 
 static int read_hf_quant_config(struct config_check *c, struct error *error)
 {
-	const char *directory = c->lint->model->directory;
-	size_t size = strlen(directory) + sizeof "/" HF_QUANT_CONFIG;
-	char *path = malloc(size);
+	const struct model *model = c->lint->model;
+	char *path = directory_member(model->directory, HF_QUANT_CONFIG);
 	struct stat status;
 	int code = EXIT_OK;
 
 	if (path == NULL)
 		return fail_memory(error);
-	snprintf(path, size, "%s/" HF_QUANT_CONFIG, directory);
-	if (lstat(path, &status) == 0 && S_ISREG(status.st_mode))
-		code = json_read(path, CONFIG_BYTES_MAX, &c->hf_quant_config, error);
+	if (lstat(path, &status) == 0 && (S_ISREG(status.st_mode) || S_ISLNK(status.st_mode)))
+		code = json_read_python(model->is_directory ? member_open : descriptor_open, path, CONFIG_BYTES_MAX,
+		                 &c->hf_quant_config, error);
 	free(path);
 	return code;
 }
@@ -225,8 +225,12 @@ static int check_unlisted(struct config_check *c, struct error *error)
 }
 
 /* Whether every tensor is of plain numbers: no codes of a method that is not known here. */
-static bool is_plain(const struct model *model)
+static bool is_plain(const struct lint *lint)
 {
+	const struct model *model = lint->model;
+
+	if (lint->has_foreign)
+		return false;
 	for (size_t i = 0; i < model->n_tensors; i++)
 		if (dtype_info(model->by_name[i].tensor->dtype)->bits < 16 ||
 		    model->by_name[i].tensor->dtype == DTYPE_I32)
@@ -244,7 +248,7 @@ static int check_lists(struct config_check *c, struct error *error)
 		return lint_find(c->lint, LINT_CONFIG, &place, error,
 		                 "%zu weights are quantized, and config.json has no quantization_config",
 		                 c->lint->n_weights);
-	if (stated && c->lint->n_weights == 0 && is_plain(c->lint->model))
+	if (stated && c->lint->n_weights == 0 && is_plain(c->lint))
 		return lint_find(c->lint, LINT_CONFIG, &place, error,
 		                 "config.json has a quantization_config, and no tensor is quantized");
 	if (stated)

@@ -10,6 +10,7 @@
 #include "analyse/lint.h"
 #include "base/suffix.h"
 #include "io/json.h"
+#include "io/member.h"
 
 /* Tensors of which a model has many or none: they are one finding. */
 struct tally {
@@ -21,7 +22,7 @@ struct tally {
 struct naming {
 	struct lint *lint;
 	struct error *error;
-	struct tally e8m0, other_format;
+	struct tally e8m0, foreign[N_LINT_FOREIGN];
 	char last[sizeof((struct error *)0)->text]; /* the last that was wrong: other parts say the same */
 };
 
@@ -29,47 +30,6 @@ static void count(struct tally *tally, const struct lint_place *place)
 {
 	if (tally->n++ == 0)
 		tally->first = *place;
-}
-
-/* Whether there is a tensor NAME without WITHOUT and with SUFFIX, and of which dtype. */
-static int find_beside(const struct model *model, const char *name, const char *without, const char *suffix,
-                       const struct tensor **tensor, struct error *error)
-{
-	size_t stem = without[0] == '\0' ? strlen(name) : suffix_stem(name, without);
-	size_t size = stem + strlen(suffix) + 1;
-	const struct file *file;
-	char *full = malloc(size);
-
-	*tensor = NULL;
-	if (full == NULL)
-		return fail_memory(error);
-	snprintf(full, size, "%.*s%s", (int)stem, name, suffix);
-	if (stem != 0)
-		*tensor = model_find(model, full, &file);
-	free(full);
-	return EXIT_OK;
-}
-
-/* Weights of 8 bits with numbers for scales are of other formats: one scale a tensor, a row, or a square of it. */
-static int is_other_format(const struct naming *n, const struct tensor *tensor, bool *other)
-{
-	static const char *const suffixes[] = {"_scale", "_scale_inv"};
-	int code = EXIT_OK;
-
-	*other = false;
-	for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0] && code == EXIT_OK && !*other; i++) {
-		const struct tensor *scale, *codes = tensor;
-
-		if (suffix_stem(tensor->name, suffixes[i]) != 0) {
-			scale = tensor;
-			code = find_beside(n->lint->model, tensor->name, suffixes[i], "", &codes, n->error);
-		} else {
-			code = find_beside(n->lint->model, tensor->name, "", suffixes[i], &scale, n->error);
-		}
-		*other = scale != NULL && codes != NULL && dtype_info(codes->dtype)->bits == 8 &&
-		         (scale->dtype == DTYPE_F32 || scale->dtype == DTYPE_BF16 || scale->dtype == DTYPE_F16);
-	}
-	return code;
 }
 
 /* The text of an error about a tensor without what names the tensor. */
@@ -85,16 +45,26 @@ static const char *without_place(const char *text, const struct model_tensor *at
 static int find_wrong(struct naming *n, const struct model_tensor *at, const char *text)
 {
 	const struct lint_place place = {at->file, at->tensor->name};
-	bool other;
-	int code = is_other_format(n, at->tensor, &other);
 
-	if (code != EXIT_OK || strcmp(text, n->last) == 0)
-		return code;
+	if (strcmp(text, n->last) == 0)
+		return EXIT_OK;
 	snprintf(n->last, sizeof n->last, "%s", text);
-	if (!other)
-		return lint_find(n->lint, LINT_PARTS, &place, n->error, "%s", without_place(text, at));
-	count(&n->other_format, &place);
-	return EXIT_OK;
+	return lint_find(n->lint, LINT_PARTS, &place, n->error, "%s", without_place(text, at));
+}
+
+/* A tensor that is no part of a quantized one that can be read. */
+static int find_foreign(struct naming *n, const struct model_tensor *at, bool *foreign)
+{
+	bool is_codes = false;
+	int row, code = lint_foreign(n->lint->model, at->tensor, &row, &is_codes, n->error);
+
+	*foreign = code == EXIT_OK && row < N_LINT_FOREIGN;
+	if (*foreign && is_codes) {
+		count(&n->foreign[row], &(struct lint_place){at->file, at->tensor->name});
+		n->lint->has_foreign = true;
+		n->lint->names_unknown |= lint_foreign_renames(row);
+	}
+	return code;
 }
 
 /* Whether a tensor has the name of a part other than codes in some layout. */
@@ -136,11 +106,18 @@ static int look_at(struct naming *n, size_t i)
 	struct quantized q;
 	const char *name;
 	struct error wrong;
-	int code = quantized_owner(&q, &name, n->lint->model, at->tensor, &n->lint->arena, &wrong);
+	bool foreign = false;
+	int code = quantized_owner(&q, &name, n->lint->model, at->tensor, &n->lint->arena, &wrong), of_foreign = EXIT_OK;
 
-	n->lint->is_part[i] = code != EXIT_OK || name != NULL;
+	if (code == EXIT_INPUT || (code == EXIT_OK && name == NULL))
+		of_foreign = find_foreign(n, at, &foreign);
+	n->lint->is_part[i] = code != EXIT_OK || name != NULL || foreign;
 	if (at->tensor->dtype == DTYPE_F8_E8M0)
 		count(&n->e8m0, &place);
+	if (foreign && code == EXIT_INPUT)
+		snprintf(n->last, sizeof n->last, "%s", wrong.text);
+	if (of_foreign != EXIT_OK || foreign)
+		return of_foreign;
 	if (code == EXIT_INPUT)
 		return find_wrong(n, at, wrong.text);
 	if (code != EXIT_OK) {
@@ -210,7 +187,8 @@ static int lint_index(struct lint *lint, struct error *error)
 		return fail_memory(error);
 	snprintf(path, size, "%s/" MODEL_INDEX, model->directory);
 	struct json_text text = {.path = named ? model->path : path, .what = "index"};
-	int code = json_read_bytes(text.path, INDEX_BYTES_MAX, &bytes, &n, error);
+	int code = json_read_bytes(named ? descriptor_open : member_open, text.path, INDEX_BYTES_MAX, &bytes, &n,
+	                           error);
 	text.bytes = bytes;
 	text.n = n;
 	if (code == EXIT_OK)
@@ -242,9 +220,9 @@ int lint_names(struct lint *lint, struct error *error)
 		code = look_at(&n, i);
 	if (code == EXIT_OK && n.e8m0.n > 0)
 		code = lint_find(lint, LINT_SCALE_DTYPE, &n.e8m0.first, error, "it and %zu others are F8_E8M0", n.e8m0.n - 1);
-	if (code == EXIT_OK && n.other_format.n > 0)
-		code = lint_find(lint, LINT_UNKNOWN, &n.other_format.first, error,
-		                 "it and %zu others are not in a layout that mxfp knows", n.other_format.n - 1);
+	for (int row = 0; row < N_LINT_FOREIGN && code == EXIT_OK; row++)
+		if (n.foreign[row].n > 0)
+			code = lint_find_foreign(lint, row, n.foreign[row].n, &n.foreign[row].first, error);
 	qsort(lint->weights, lint->n_weights, sizeof *lint->weights, compare_weights);
 	return code;
 }

@@ -310,5 +310,5 @@ int lint_shapes(struct lint *lint, struct error *error)
 		known |= strcmp(type, model_types[i]) == 0;
 	const struct sizes sizes = read_sizes(lint->model->config);
 	int code = check_shapes(lint, known ? &sizes : NULL, error);
-	return code == EXIT_OK && known ? check_layers(lint, &sizes, error) : code;
+	return code == EXIT_OK && known && !lint->names_unknown ? check_layers(lint, &sizes, error) : code;
 }

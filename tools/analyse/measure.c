@@ -8,12 +8,14 @@
 #include "analyse/measure.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <xxhash.h>
 
+#include "analyse/lanes.h"
 #include "analyse/product.h"
 #include "base/must_succeed.h"
 #include "io/elements.h"
@@ -21,101 +23,23 @@
 #include "model/quantized.h"
 #include "mxfp/quantize.h"
 
-/* One set of products of a piece. */
-struct product_errors {
-	struct stats *into;
-	const double *exact;    /* [rows][tokens] */
-	const float *measured;  /* [tokens][rows] */
-	size_t rows, tokens;
-};
-
-/* The elements of a piece of weights. */
-struct element_errors {
-	struct stats *into;
-	const float *exact, *measured;
-	size_t n;
-	uint64_t *flushed;      /* nonzero elements whose measured value is zero */
-	uint64_t *relative;     /* [N_ERROR_BINS]: finite elements by the binary exponent of |measured - exact| / |exact| */
-};
-
 enum { COLUMN = 256 }; /* products that are gathered at once */
 
-/* What is added up: each set of numbers on one thread, in its order. */
-struct errors_work {
-	const struct product_errors *products;
-	size_t n;
-	const struct element_errors *elements;
-};
-
-/* Row by row, as the exact products lie, so that the order does not depend on the rows in a piece. */
-static void add_products(const struct product_errors *errors)
+/* Adds the errors of products measured[tokens][rows] against exact[rows][stride]: row by row, as the exact ones lie, so
+   that the order does not depend on the rows in a piece. */
+static void add_products(struct stats *into, const double *exact, size_t stride, const float *measured, size_t rows,
+                         size_t tokens)
 {
 	double column[COLUMN];
 
-	for (size_t row = 0; row < errors->rows; row++)
-		for (size_t t = 0; t < errors->tokens; t += COLUMN) {
-			size_t n = errors->tokens - t < COLUMN ? errors->tokens - t : COLUMN;
+	for (size_t row = 0; row < rows; row++)
+		for (size_t t = 0; t < tokens; t += COLUMN) {
+			size_t n = tokens - t < COLUMN ? tokens - t : COLUMN;
 
 			for (size_t i = 0; i < n; i++)
-				column[i] = (double)errors->measured[(t + i) * errors->rows + row];
-			stats_add_double(errors->into, errors->exact + row * errors->tokens + t, column, n);
+				column[i] = (double)measured[(t + i) * rows + row];
+			stats_add_double(into, exact + row * stride + t, column, n);
 		}
-}
-
-/* The bin of two finite numbers. An error where the exact number is 0 has an infinite quotient: the last bin. */
-static unsigned relative_bin(double exact, double measured)
-{
-	double quotient = fabs(measured - exact) / fabs(exact);
-	uint64_t bits;
-
-	if (exact == measured)
-		return 0;
-	memcpy(&bits, &quotient, sizeof bits);
-	/* The exponent of a binary64 number above those that are subnormal: ilogb() is a call. */
-	int exponent = (int)(bits >> 52) - 1023;
-	if (exponent < ERROR_EXPONENT_MIN)
-		exponent = ERROR_EXPONENT_MIN;
-	if (exponent > ERROR_EXPONENT_MAX)
-		exponent = ERROR_EXPONENT_MAX;
-	return (unsigned)(exponent - ERROR_EXPONENT_MIN + 1);
-}
-
-static void add_relative(const struct element_errors *errors)
-{
-	for (size_t i = 0; i < errors->n; i++)
-		if (isfinite(errors->exact[i]) && isfinite(errors->measured[i]))
-			errors->relative[relative_bin((double)errors->exact[i], (double)errors->measured[i])]++;
-}
-
-static void add_elements(const struct element_errors *errors)
-{
-	uint64_t flushed = 0;
-
-	for (size_t i = 0; i < errors->n; i++)
-		flushed += errors->exact[i] != 0 && errors->measured[i] == 0;
-	*errors->flushed += flushed;
-	stats_add(errors->into, errors->exact, errors->measured, errors->n);
-}
-
-static void add_set(void *context, size_t set)
-{
-	const struct errors_work *work = context;
-
-	if (set < work->n)
-		add_products(&work->products[set]);
-	else if (set == work->n)
-		add_elements(work->elements);
-	else
-		add_relative(work->elements);
-}
-
-/* Adds n sets of products and, unless it is NULL, the elements. */
-static void measure_errors(const struct product_errors *products, size_t n, const struct element_errors *elements,
-                           unsigned threads)
-{
-	struct errors_work work = {products, n, elements};
-
-	mxfp_parallel_for(&(struct mxfp_exec){.threads = threads}, n + (elements != NULL ? 2 : 0), add_set, &work);
 }
 
 int measurement_init(struct measurement *total, const struct variant *variant, struct error *error)
@@ -149,14 +73,15 @@ void measurement_merge(struct measurement *total, const struct measurement *part
 	total->bytes += part->bytes;
 	total->saturated += part->saturated;
 	total->saturated_known &= part->saturated_known;
-	total->flushed += part->flushed;
-	stats_merge(&total->weights, &part->weights);
+	total->errors.non_finite += part->errors.non_finite;
+	total->errors.flushed += part->errors.flushed;
+	stats_merge(&total->errors.stats, &part->errors.stats);
 	for (int k = 0; k < N_ACTIVATION_KINDS; k++) {
 		stats_merge(&total->products[k].weights_only, &part->products[k].weights_only);
 		stats_merge(&total->products[k].both, &part->products[k].both);
 	}
 	for (unsigned i = 0; i < N_ERROR_BINS; i++)
-		total->relative[i] += part->relative[i];
+		total->errors.relative[i] += part->errors.relative[i];
 	for (unsigned i = 0; i < part->n_scales; i++)
 		total->scales[part->first_scale + i] += part->scales[i];
 }
@@ -240,77 +165,118 @@ static int find_against(struct quantized *quantized, const struct layer *layer, 
 }
 
 enum {
-	PIECE = 1 << 22, /* numbers that a piece of rows has, products included, unless one row has more: enough rows for
-	                    the products to run at their speed */
-	ROWS_ALIGN = 64
+	PIECE = 1 << 21,     /* numbers that a piece of rows has, products included, unless one row has more: enough rows
+	                        for the products to run at their speed */
+	ROWS_ALIGN = 64,
+	BAND = 1 << 14,      /* elements of a variant that are decoded at once, unless one row has more: those of all
+	                        variants fit the second cache */
+	AT_ONCE = LANES_MAX  /* variants whose elements are measured at once */
+};
+
+/* The piece in one of the variants that are measured at once. */
+struct quantized_piece {
+	struct mxfp_blocks blocks; /* with these: */
+	uint8_t *codes, *scales;
+	float *decoded;            /* a band */
 };
 
 /* What is held while a layer is measured. */
 struct measuring {
 	const struct measure_options *options;
 	struct layer *layer;
-	size_t cols, piece_rows;
-	unsigned n_inputs;
-	struct input inputs[N_ACTIVATION_KINDS];
+	size_t cols, piece_rows, band_rows;
+	struct input input;
 	float amax;
 	uint64_t stream;
-	float *weights, *pruned, *decoded; /* pruned, and its masks: of the variant at hand, if it is to be */
+	float *weights, *pruned; /* pruned, and its masks: of the variant at hand, if some is to be */
 	uint8_t *masks;
+	uint64_t n_product_rows, next_product_row; /* rows of the layer whose products are measured, and those before the
+	                                              piece; the piece's: */
+	struct product_rows {
+		size_t n, *items;
+		float *weights;             /* copies, unless all rows are measured */
+		uint8_t *codes, *scales;
+	} product_rows;
 	struct quantized quantized; /* of options->against */
-	uint8_t *codes, *scales;
-	struct mxfp_blocks blocks;         /* of the variant at hand: these */
-	double *exact[N_ACTIVATION_KINDS]; /* products of the piece, [rows][tokens] */
-	struct product_memory products;    /* and quantized ones: of each kind with exact and quantized activations */
+	struct quantized_piece pieces[AT_ONCE];
+	double *exact; /* products of the piece, [rows][tokens of every kind] */
+	struct product_memory products; /* and quantized ones: with exact activations and with each quantized matrix */
 	uint64_t (*histograms)[N_SCALE_CODES]; /* one a variant */
 };
 
 static void release(struct measuring *m)
 {
-	for (unsigned k = 0; k < N_ACTIVATION_KINDS; k++) {
-		input_free(&m->inputs[k]);
-		free(m->exact[k]);
+	input_free(&m->input);
+	free(m->exact);
+	for (size_t i = 0; i < AT_ONCE; i++) {
+		free(m->pieces[i].codes);
+		free(m->pieces[i].scales);
+		free(m->pieces[i].decoded);
 	}
 	free(m->weights);
 	free(m->pruned);
 	free(m->masks);
-	free(m->decoded);
-	free(m->codes);
-	free(m->scales);
+	free(m->product_rows.items);
+	free(m->product_rows.weights);
+	free(m->product_rows.codes);
+	free(m->product_rows.scales);
 	product_memory_free(&m->products);
 	free(m->histograms);
 }
 
-static int allocate(struct measuring *m, struct error *error)
+static void cut_rows(struct measuring *m)
 {
-	size_t outputs = 0;
-	struct variant_storage storage = {0};
-	bool complete = true;
+	const size_t most = m->options->numbers != 0 && m->options->numbers < PIECE / 2 ? 2 * m->options->numbers : PIECE;
 
-	for (unsigned k = 0; k < m->n_inputs; k++)
-		outputs += m->inputs[k].exact.rows;
-	m->piece_rows = PIECE / (2 * m->cols + 4 * outputs);
+	m->piece_rows = most / (2 * m->cols + 4 * m->input.exact.rows);
 	if (m->piece_rows > ROWS_ALIGN)
 		m->piece_rows -= m->piece_rows % ROWS_ALIGN;
 	if (m->piece_rows == 0)
 		m->piece_rows = 1;
 	if (m->piece_rows > m->layer->rows)
 		m->piece_rows = (size_t)m->layer->rows;
-	for (size_t v = 0; v < m->options->variants.n; v++)
-		if (!variant_raise_storage(&storage, &m->layer->measurements[v].variant, m->piece_rows, m->cols))
+	m->band_rows = BAND / m->cols;
+	if (m->band_rows == 0)
+		m->band_rows = 1;
+	if (m->band_rows > m->piece_rows)
+		m->band_rows = m->piece_rows;
+}
+
+static int allocate(struct measuring *m, struct error *error)
+{
+	const struct variants *variants = &m->options->variants;
+	struct variant_storage storage = {0};
+	bool complete = true, prunes = false;
+
+	cut_rows(m);
+	for (size_t v = 0; v < variants->n; v++) {
+		const struct variant *variant = &m->layer->measurements[v].variant;
+
+		if (!variant_raise_storage(&storage, variant, m->piece_rows, m->cols))
 			return fail_memory(error);
-	m->weights = malloc(m->piece_rows * m->cols * sizeof *m->weights);
-	m->decoded = malloc(m->piece_rows * m->cols * sizeof *m->decoded);
-	m->pruned = malloc(m->piece_rows * m->cols * sizeof *m->pruned);
-	m->codes = malloc(storage.codes + 1);
-	m->masks = malloc(storage.masks + 1);
-	m->scales = malloc(storage.scales + 1);
-	m->histograms = calloc(m->options->variants.n, sizeof *m->histograms);
-	for (unsigned k = 0; k < m->n_inputs; k++) {
-		m->exact[k] = malloc((m->piece_rows * m->inputs[k].exact.rows + 1) * sizeof *m->exact[k]);
-		complete &= m->exact[k] != NULL;
+		prunes |= variant->sparsity.m != 0;
 	}
-	complete &= m->weights != NULL && m->pruned != NULL && m->decoded != NULL && m->codes != NULL &&
-	            m->masks != NULL && m->scales != NULL && m->histograms != NULL;
+	for (size_t i = 0; i < AT_ONCE && i < variants->n; i++) {
+		struct quantized_piece *piece = &m->pieces[i];
+
+		piece->codes = malloc(storage.codes + 1);
+		piece->scales = malloc(storage.scales + 1);
+		piece->decoded = malloc(m->band_rows * m->cols * sizeof *piece->decoded);
+		complete &= piece->codes != NULL && piece->scales != NULL && piece->decoded != NULL;
+	}
+	m->weights = malloc(m->piece_rows * m->cols * sizeof *m->weights);
+	m->pruned = malloc(prunes ? m->piece_rows * m->cols * sizeof *m->pruned : 1);
+	m->masks = malloc(storage.masks + 1);
+	m->histograms = calloc(variants->n, sizeof *m->histograms);
+	struct product_rows *r = &m->product_rows;
+	const bool copies = m->n_product_rows < m->layer->rows;
+	r->items = malloc((m->piece_rows + 1) * sizeof *r->items);
+	r->weights = malloc(copies ? m->piece_rows * m->cols * sizeof *r->weights : 1);
+	r->codes = malloc(copies ? storage.codes + 1 : 1);
+	r->scales = malloc(copies ? storage.scales + 1 : 1);
+	complete &= r->items != NULL && r->weights != NULL && r->codes != NULL && r->scales != NULL;
+	m->exact = malloc((m->piece_rows * m->input.exact.rows + 1) * sizeof *m->exact);
+	complete &= m->exact != NULL && m->weights != NULL && m->pruned != NULL && m->masks != NULL && m->histograms != NULL;
 	return complete ? EXIT_OK : fail_memory(error);
 }
 
@@ -344,8 +310,9 @@ static int find_amax(struct measuring *m, struct error *error)
 	return code;
 }
 
-/* The piece's weights, pruned if the variant is to be. */
-static const float *prune_rows(const struct measuring *m, size_t rows, const struct variant *variant)
+/* Some rows of the piece's weights, pruned if the variant is to be: then in `pruned`. */
+static const float *prune_rows(const struct measuring *m, float *pruned, size_t first, size_t rows,
+                               const struct variant *variant)
 {
 	const struct mxfp_sparse masks = {
 		.format = MXFP_FORMAT_F32,
@@ -355,23 +322,17 @@ static const float *prune_rows(const struct measuring *m, size_t rows, const str
 		.masks = m->masks,
 	};
 	const struct mxfp_exec exec = {.threads = m->options->threads};
+	const float *weights = m->weights + first * m->cols;
 
 	if (variant->sparsity.m == 0)
-		return m->weights;
-	must_succeed(mxfp_sparse_prune(&masks, m->pruned, 0, m->weights, 0, &exec));
-	return m->pruned;
+		return weights;
+	must_succeed(mxfp_sparse_prune(&masks, pruned, 0, weights, 0, &exec));
+	return pruned;
 }
 
-/* m->blocks to m->decoded. */
-static void decode(struct measuring *m)
-{
-	const struct mxfp_exec exec = {.threads = m->options->threads};
-	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&m->blocks);
-	must_succeed(mxfp_dequantize(&matrix, m->decoded, MXFP_FORMAT_F32, 0, &exec));
-}
-
-/* Quantizes the piece in memory into m->blocks and m->decoded. */
-static void quantize_rows(struct measuring *m, uint64_t first, size_t rows, struct measurement *into)
+/* Quantizes the piece in memory. */
+static void quantize_rows(struct measuring *m, struct quantized_piece *piece, uint64_t first, size_t rows,
+                          struct measurement *into)
 {
 	const struct measure_options *o = m->options;
 	struct mxfp_counts counts = {0};
@@ -386,130 +347,196 @@ static void quantize_rows(struct measuring *m, uint64_t first, size_t rows, stru
 		.exec = &(struct mxfp_exec){.threads = o->threads},
 		.counts = &counts,
 	};
-	m->blocks = (struct mxfp_blocks){
+
+	piece->blocks = (struct mxfp_blocks){
 		.format = into->variant.format,
 		.rows = rows,
 		.cols = m->cols,
-		.codes = m->codes,
-		.scales = m->scales,
+		.codes = piece->codes,
+		.scales = piece->scales,
 	};
-	const float *weights = prune_rows(m, rows, &into->variant);
-	must_succeed(mxfp_quantize(&m->blocks, weights, MXFP_FORMAT_F32, 0, &options));
-	decode(m);
+	const float *weights = prune_rows(m, m->pruned, 0, rows, &into->variant);
+	must_succeed(mxfp_quantize(&piece->blocks, weights, MXFP_FORMAT_F32, 0, &options));
 	into->saturated += counts.saturated;
 }
 
-/* Reads the piece's scales and decoded numbers from the quantized model. */
-static int read_quantized(struct measuring *m, uint64_t first, size_t rows, struct error *error)
+/* Reads the piece's codes and scales from the quantized model. */
+static int read_quantized(struct measuring *m, struct quantized_piece *quantized, uint64_t first, size_t rows,
+                          struct error *error)
 {
 	const struct piece piece = {.row = first, .rows = rows, .cols = m->cols};
 	uint64_t n_bytes;
 
-	m->blocks = quantized_blocks(&m->quantized, &piece, m->codes, m->scales);
-	int code = quantized_read(&m->quantized, &piece, &m->blocks, &n_bytes, error);
-	if (code != EXIT_OK)
-		return code;
-	decode(m);
-	return EXIT_OK;
+	quantized->blocks = quantized_blocks(&m->quantized, &piece, quantized->codes, quantized->scales);
+	return quantized_read(&m->quantized, &piece, &quantized->blocks, &n_bytes, error);
 }
 
-/* The products of the piece's weights, of which there are `rows`, with every kind of activations: quantized, and before
-   these exact ones if `with_exact`. */
+/* Row i of those of a layer whose products are measured: evenly spaced. i * rows may be too large. */
+static uint64_t product_row(const struct measuring *m, uint64_t i)
+{
+	uint64_t n = m->n_product_rows, rows = m->layer->rows;
+
+	return i * (rows / n) + i * (rows % n) / n;
+}
+
+/* Finds those of the piece. */
+static void find_product_rows(struct measuring *m, uint64_t first, size_t rows)
+{
+	struct product_rows *r = &m->product_rows;
+
+	for (r->n = 0; m->next_product_row < m->n_product_rows; m->next_product_row++) {
+		uint64_t row = product_row(m, m->next_product_row);
+
+		if (row >= first + rows)
+			break;
+		r->items[r->n++] = (size_t)(row - first);
+	}
+}
+
+/* Those of the piece's rows, which take `bytes` each, copied to `to` unless they are all. */
+static const void *take_product_rows(const struct measuring *m, void *to, const void *from, size_t bytes)
+{
+	const struct product_rows *r = &m->product_rows;
+
+	if (m->n_product_rows == m->layer->rows)
+		return from;
+	for (size_t i = 0; i < r->n; i++)
+		memcpy((uint8_t *)to + i * bytes, (const uint8_t *)from + r->items[i] * bytes, bytes);
+	return to;
+}
+
+static struct mxfp_matrix product_rows_of_weights(const struct measuring *m, const float *weights)
+{
+	return (struct mxfp_matrix){
+		.format = MXFP_FORMAT_F32,
+		.rows = m->product_rows.n,
+		.cols = m->cols,
+		.data = take_product_rows(m, m->product_rows.weights, weights, m->cols * sizeof *weights),
+	};
+}
+
+static struct mxfp_matrix product_rows_of_blocks(const struct measuring *m, const struct mxfp_blocks *blocks)
+{
+	struct mxfp_matrix matrix = matrix_of_blocks(blocks);
+	struct mxfp_sizes row;
+
+	must_succeed(mxfp_blocks_size(blocks->format, 1, m->cols, &row));
+	matrix.rows = m->product_rows.n;
+	matrix.data = take_product_rows(m, m->product_rows.codes, blocks->codes, row.codes_row_bytes);
+	matrix.scales = take_product_rows(m, m->product_rows.scales, blocks->scales, row.scales_row_bytes);
+	return matrix;
+}
+
+/* The products of the piece's weights with activations: exact ones if `with_exact`, and then quantized ones. */
 static int multiply(struct measuring *m, const struct mxfp_matrix *weights, bool with_exact, struct error *error)
 {
 	struct mxfp_matrix x[PRODUCTS_MAX];
 	size_t n = 0;
 
-	for (unsigned k = 0; k < m->n_inputs; k++) {
-		if (with_exact)
-			x[n++] = m->inputs[k].exact;
-		x[n++] = m->inputs[k].quantized;
-	}
+	if (with_exact)
+		x[n++] = m->input.exact;
+	for (unsigned i = 0; i < m->input.n_quantized; i++)
+		x[n++] = m->input.quantized[i];
 	return product_gemm(&m->products, x, n, weights, m->options->threads, error);
 }
 
-/* Adds the errors of the variant's elements and products, the exact ones of which are in m->weights and m->exact. */
-static void add_errors(struct measuring *m, size_t rows, const float *measured, struct measurement *into)
+/* Adds the errors of what multiply() left of a kind of activations: in y, of all kinds or of this one. */
+static void add_kind(struct stats *into, const struct measuring *m, unsigned kind, const float *y, bool of_all)
 {
-	const struct element_errors elements = {
-		&into->weights, m->weights, measured, rows * m->cols, &into->flushed, into->relative,
-	};
-	struct product_errors products[PRODUCTS_MAX];
-	size_t n = 0;
+	size_t tokens = m->input.tokens, rows = m->product_rows.n;
 
-	for (unsigned k = 0; k < m->n_inputs; k++) {
-		struct product_stats *stats = &into->products[k];
-		size_t tokens = m->inputs[k].exact.rows;
-
-		products[n] = (struct product_errors){&stats->weights_only, m->exact[k], m->products.y[n], rows, tokens};
-		n++;
-		products[n] = (struct product_errors){&stats->both, m->exact[k], m->products.y[n], rows, tokens};
-		n++;
-	}
-	measure_errors(products, n, &elements, m->options->threads);
+	add_products(into, m->exact + kind * tokens, m->input.exact.rows, of_all ? y + kind * tokens * rows : y, rows,
+	             tokens);
 }
 
-/* The piece quantized and decoded, in m->blocks and m->decoded, and its scales counted. */
-static int make_blocks(struct measuring *m, uint64_t first, size_t rows, size_t v, struct error *error)
+/* The same of the quantized activations, whose products begin with number `first`. */
+static void add_quantized_kind(struct stats *into, const struct measuring *m, unsigned kind, size_t first)
 {
-	struct measurement *into = &m->layer->measurements[v];
-	struct mxfp_sizes size;
-	int code = EXIT_OK;
+	bool of_all = m->input.n_quantized == 1;
 
-	if (m->options->against != NULL)
-		code = read_quantized(m, first, rows, error);
-	else
-		quantize_rows(m, first, rows, into);
-	if (code != EXIT_OK)
-		return code;
-	mxfp_blocks_size(into->variant.format, rows, m->cols, &size);
-	for (size_t i = 0; i < size.scales_bytes; i++)
-		m->histograms[v][m->scales[i]]++;
-	return EXIT_OK;
+	add_kind(into, m, kind, m->products.y[of_all ? first : first + kind], of_all);
 }
 
-static int measure_variant(struct measuring *m, uint64_t first, size_t rows, size_t v, struct error *error)
+/* The piece quantized, its products measured and its scales counted. */
+static int measure_variant(struct measuring *m, struct quantized_piece *piece, uint64_t first, size_t rows, size_t v,
+                           struct error *error)
 {
 	struct measurement *into = &m->layer->measurements[v];
-	struct mxfp_matrix weights = {.format = MXFP_FORMAT_F32, .rows = rows, .cols = m->cols};
-	const float *measured = m->decoded;
+	struct mxfp_matrix weights;
 	struct variant_storage storage;
 	int code = EXIT_OK;
 
-	if (variant_is_quantized(&into->variant)) {
-		code = make_blocks(m, first, rows, v, error);
-		weights = matrix_of_blocks(&m->blocks);
-	} else {
-		measured = prune_rows(m, rows, &into->variant);
-		weights.data = measured;
-	}
-	if (code == EXIT_OK)
-		code = multiply(m, &weights, true, error);
-	if (code != EXIT_OK)
-		return code;
-	add_errors(m, rows, measured, into);
 	variant_storage(&storage, &into->variant, rows, m->cols);
 	into->bytes += storage.kept + storage.masks + storage.scales;
-	return EXIT_OK;
+	if (!variant_is_quantized(&into->variant)) {
+		weights = product_rows_of_weights(m, prune_rows(m, m->pruned, 0, rows, &into->variant));
+	} else {
+		if (m->options->against != NULL)
+			code = read_quantized(m, piece, first, rows, error);
+		else
+			quantize_rows(m, piece, first, rows, into);
+		if (code != EXIT_OK)
+			return code;
+		for (size_t i = 0; i < storage.scales; i++)
+			m->histograms[v][piece->scales[i]]++;
+		weights = product_rows_of_blocks(m, &piece->blocks);
+	}
+	if (m->product_rows.n > 0)
+		code = multiply(m, &weights, true, error);
+	for (unsigned k = 0; code == EXIT_OK && m->product_rows.n > 0 && k < m->input.n_kinds; k++) {
+		add_kind(&into->products[k].weights_only, m, k, m->products.y[0], true);
+		add_quantized_kind(&into->products[k].both, m, k, 1);
+	}
+	return code;
+}
+
+/* Some rows of the piece as they are in a variant. */
+static const float *decode_band(struct measuring *m, const struct quantized_piece *piece, size_t first, size_t rows,
+                                const struct variant *variant)
+{
+	const struct mxfp_exec exec = {.threads = m->options->threads};
+	struct mxfp_blocks band = piece->blocks;
+	struct mxfp_sizes size;
+
+	if (!variant_is_quantized(variant))
+		return prune_rows(m, piece->decoded, first, rows, variant);
+	must_succeed(mxfp_blocks_size(band.format, rows, band.cols, &size));
+	band.rows = rows;
+	band.codes = piece->codes + first * size.codes_row_bytes;
+	band.scales = piece->scales + first * size.scales_row_bytes;
+	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&band);
+	must_succeed(mxfp_dequantize(&matrix, piece->decoded, MXFP_FORMAT_F32, 0, &exec));
+	return piece->decoded;
+}
+
+/* Adds the errors of the elements of n variants from v on, whose pieces are those in memory. */
+static void measure_elements(struct measuring *m, size_t rows, size_t v, size_t n)
+{
+	struct measurement *measurements = m->layer->measurements + v;
+	struct element_errors *errors[AT_ONCE];
+	const float *decoded[AT_ONCE];
+
+	for (size_t first = 0; first < rows; first += m->band_rows) {
+		size_t band_rows = rows - first < m->band_rows ? rows - first : m->band_rows;
+
+		for (size_t i = 0; i < n; i++) {
+			errors[i] = &measurements[i].errors;
+			decoded[i] = decode_band(m, &m->pieces[i], first, band_rows, &measurements[i].variant);
+		}
+		element_errors_add(errors, decoded, n, m->weights + first * m->cols, band_rows * m->cols,
+		                   m->options->noise_only);
+	}
 }
 
 /* The exact products of the piece, and what quantized activations alone do to them. */
-static int measure_exact(struct measuring *m, size_t rows, struct error *error)
+static int measure_exact(struct measuring *m, struct error *error)
 {
-	const struct mxfp_matrix weights = {.format = MXFP_FORMAT_F32, .rows = rows, .cols = m->cols, .data = m->weights};
-	struct product_errors errors[N_ACTIVATION_KINDS];
+	const struct mxfp_matrix weights = product_rows_of_weights(m, m->weights);
 	int code = multiply(m, &weights, false, error);
 
-	for (unsigned k = 0; code == EXIT_OK && k < m->n_inputs; k++) {
-		size_t tokens = m->inputs[k].exact.rows;
-
-		product(m->exact[k], m->weights, rows, m->inputs[k].exact.data, tokens, m->cols, m->options->threads);
-		errors[k] = (struct product_errors){
-			&m->layer->inputs[k].product, m->exact[k], m->products.y[k], rows, tokens,
-		};
-	}
-	if (code == EXIT_OK)
-		measure_errors(errors, m->n_inputs, NULL, m->options->threads);
+	product(m->exact, weights.data, weights.rows, m->input.x, m->input.exact.rows, m->cols, m->options->threads);
+	for (unsigned k = 0; code == EXIT_OK && k < m->input.n_kinds; k++)
+		add_quantized_kind(&m->layer->inputs[k].product, m, k, 0);
 	return code;
 }
 
@@ -517,11 +544,18 @@ static int measure_rows(struct measuring *m, uint64_t first, size_t rows, struct
 {
 	int code = read_rows(m, first, rows, error);
 
-	if (code != EXIT_OK)
-		return code;
-	code = measure_exact(m, rows, error);
-	for (size_t v = 0; code == EXIT_OK && v < m->options->variants.n; v++)
-		code = measure_variant(m, first, rows, v, error);
+	if (m->input.n_kinds > 0)
+		find_product_rows(m, first, rows);
+	if (code == EXIT_OK && m->product_rows.n > 0)
+		code = measure_exact(m, error);
+	for (size_t v = 0; code == EXIT_OK && v < m->options->variants.n; v += AT_ONCE) {
+		size_t n = m->options->variants.n - v < AT_ONCE ? m->options->variants.n - v : AT_ONCE;
+
+		for (size_t i = 0; code == EXIT_OK && i < n; i++)
+			code = measure_variant(m, &m->pieces[i], first, rows, v + i, error);
+		if (code == EXIT_OK)
+			measure_elements(m, rows, v, n);
+	}
 	return code;
 }
 
@@ -530,8 +564,8 @@ static int complete(struct measuring *m, struct error *error)
 {
 	int code = EXIT_OK;
 
-	for (unsigned k = 0; k < m->n_inputs; k++)
-		m->layer->inputs[k].input = m->inputs[k].stats;
+	for (unsigned k = 0; k < m->input.n_kinds; k++)
+		m->layer->inputs[k].input = m->input.stats[k];
 	for (size_t v = 0; code == EXIT_OK && v < m->options->variants.n; v++) {
 		struct measurement *measurement = &m->layer->measurements[v];
 
@@ -550,10 +584,8 @@ static int measure(struct measuring *m, struct error *error)
 
 	if (against != NULL)
 		code = find_against(&m->quantized, m->layer, against, error);
-	for (unsigned k = 0; code == EXIT_OK && k < input_kinds(&m->options->input); k++) {
-		code = input_make(&m->inputs[k], &m->options->input, k, m->layer->tensor, m->cols, error);
-		m->n_inputs += m->inputs[k].exact.rows > 0;
-	}
+	if (code == EXIT_OK)
+		code = input_make(&m->input, &m->options->input, m->layer->tensor, m->cols, error);
 	if (code == EXIT_OK)
 		code = allocate(m, error);
 	if (code == EXIT_OK && measure_readings(m->options) > 1)
@@ -572,6 +604,11 @@ unsigned measure_readings(const struct measure_options *options)
 	return 1;
 }
 
+uint64_t measure_product_rows(const struct measure_options *options, uint64_t rows)
+{
+	return options->product_rows != 0 && options->product_rows < rows ? options->product_rows : rows;
+}
+
 int measure_layer(struct layer *layer, const struct measure_options *options, struct error *error)
 {
 	const char *name = layer->tensor->name;
@@ -579,6 +616,7 @@ int measure_layer(struct layer *layer, const struct measure_options *options, st
 
 	tensor_matrix(layer->tensor, &layer->rows, &layer->cols);
 	m.cols = (size_t)layer->cols;
+	m.n_product_rows = measure_product_rows(options, layer->rows);
 	layer->measurements = calloc(options->variants.n, sizeof *layer->measurements);
 	if (layer->measurements == NULL)
 		return fail_memory(error);
@@ -588,5 +626,83 @@ int measure_layer(struct layer *layer, const struct measure_options *options, st
 	}
 	int code = measure(&m, error);
 	release(&m);
+	return code;
+}
+
+/* Layers that are measured before they are taken: enough that threads seldom wait for the last, and few enough that
+   what was measured fits beside the pieces. */
+enum { BATCH = 256, FEW_LAYERS = 4 };
+
+struct batch {
+	struct measure_options options;     /* of each layer: one thread, and bytes read go here: */
+	const struct measure_options *outer;
+	_Atomic uint64_t bytes;             /* that were not told yet */
+	atomic_flag telling;
+	struct layer layers[BATCH];
+	int codes[BATCH];
+	struct error errors[BATCH];
+};
+
+/* Tells what was read, unless another thread does at the moment: then the next call will. */
+static void advance_batch(void *context, uint64_t bytes)
+{
+	struct batch *batch = context;
+
+	atomic_fetch_add(&batch->bytes, bytes);
+	if (batch->outer->advance == NULL || atomic_flag_test_and_set(&batch->telling))
+		return;
+	batch->outer->advance(batch->outer->context, atomic_exchange(&batch->bytes, 0));
+	atomic_flag_clear(&batch->telling);
+}
+
+static void measure_in_batch(void *context, size_t i)
+{
+	struct batch *batch = context;
+
+	batch->codes[i] = measure_layer(&batch->layers[i], &batch->options, &batch->errors[i]);
+}
+
+/* Layers first .. first + n. */
+static int measure_batch(struct batch *batch, const struct measure_queue *queue, size_t first, size_t n,
+                         struct error *error)
+{
+	const struct mxfp_exec exec = {.threads = queue->n < FEW_LAYERS ? 1 : batch->outer->threads};
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < n; i++) {
+		batch->layers[i] = (struct layer){.file = NULL};
+		queue->give(queue->context, first + i, &batch->layers[i]);
+	}
+	mxfp_parallel_for(&exec, n, measure_in_batch, batch);
+	for (size_t i = 0; i < n; i++) {
+		if (code == EXIT_OK && batch->codes[i] != EXIT_OK) {
+			code = batch->codes[i];
+			*error = batch->errors[i];
+		}
+		if (code == EXIT_OK)
+			code = queue->take(queue->context, first + i, &batch->layers[i], error);
+		layer_free(&batch->layers[i], batch->outer->variants.n);
+	}
+	return code;
+}
+
+int measure_layers(const struct measure_queue *queue, const struct measure_options *options, struct error *error)
+{
+	struct batch *batch = calloc(1, sizeof *batch);
+	int code = EXIT_OK;
+
+	if (batch == NULL)
+		return fail_memory(error);
+	batch->outer = options;
+	batch->options = *options;
+	batch->options.advance = advance_batch;
+	batch->options.context = batch;
+	atomic_flag_clear(&batch->telling);
+	/* The threads of a few layers work within each. */
+	if (queue->n >= FEW_LAYERS)
+		batch->options.threads = batch->options.input.threads = 1;
+	for (size_t first = 0; code == EXIT_OK && first < queue->n; first += BATCH)
+		code = measure_batch(batch, queue, first, queue->n - first < BATCH ? queue->n - first : BATCH, error);
+	free(batch);
 	return code;
 }

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyse/element_errors.h"
 #include "analyse/input.h"
 #include "analyse/product.h"
 #include "analyse/variant.h"
@@ -20,11 +21,7 @@
 #include "model/model.h"
 #include "model/quantized.h"
 
-enum { N_SCALE_CODES = 256 };
-
-/* Bins of relative errors: 0 is an exact element, i > 0 is the exponent ERROR_EXPONENT_MIN + i - 1; the outer two of
-   these take what lies beyond them. A flushed element is in that of exponent 0. */
-enum { ERROR_EXPONENT_MIN = -14, ERROR_EXPONENT_MAX = 3, N_ERROR_BINS = ERROR_EXPONENT_MAX - ERROR_EXPONENT_MIN + 2 };
+enum { N_SCALE_CODES = 256, MEASURE_NUMBER_BYTES = 12, MEASURE_OTHER_BYTES = 1 << 20 };
 
 /* Errors of products; the exact ones are those of binary32 weights and binary32 activations. */
 struct product_stats {
@@ -38,9 +35,7 @@ struct measurement {
 	uint64_t elements, bytes; /* bytes: codes, masks, scales, tensor scale */
 	uint64_t saturated;       /* as struct mxfp_counts has it */
 	bool saturated_known;
-	uint64_t flushed;         /* nonzero elements whose decoded value is zero */
-	uint64_t relative[N_ERROR_BINS]; /* elements by relative error */
-	struct stats weights;     /* decoded against source elements */
+	struct element_errors errors; /* of the weights */
 	struct product_stats products[N_ACTIVATION_KINDS];
 	unsigned first_scale, n_scales;
 	uint64_t *scales;         /* [n_scales]: blocks with scale code first_scale + i */
@@ -65,12 +60,31 @@ struct measure_options {
 	const struct model *against; /* NULL, or what to measure instead: a model with quantized tensors, one variant,
 	                              whose format may be another for each layer */
 	struct input_source input;
+	uint64_t product_rows; /* at most so many rows of a layer, evenly spaced, have their products measured; 0: all */
+	bool noise_only; /* of the weights' errors: signal and noise are all that is wanted */
 	enum mxfp_round round;
 	uint64_t seed; /* of stochastic rounding; the stream is XXH3-64 of the tensor's name */
 	unsigned threads;
-	void (*advance)(void *context, uint64_t bytes); /* called after each piece read */
+	size_t numbers;  /* of a layer at once, unless a row has more: they take MEASURE_NUMBER_BYTES each, and
+	                    MEASURE_OTHER_BYTES are taken besides, if there is one variant and no input; 0: as suits products */
+	void (*advance)(void *context, uint64_t bytes); /* called after pieces are read, by one thread at a time */
 	void *context;
 };
+
+/* Layers that are measured one after the other or at the same time. */
+struct measure_queue {
+	size_t n;
+	/* Sets the first two members of layer i. */
+	void (*give)(void *context, size_t i, struct layer *layer);
+	/* Gets what was measured, in the order of the layers, on the thread that called measure_layers(). */
+	int (*take)(void *context, size_t i, const struct layer *layer, struct error *error);
+	void *context;
+};
+
+/* Measures every layer, each on one thread if there are several, so that no number depends on threads: small tensors
+   cost no parallel region each, and large ones no waiting within them. As measure_layer(), and what take() returns; of
+   several failures that of the first layer. */
+int measure_layers(const struct measure_queue *queue, const struct measure_options *options, struct error *error);
 
 /* Measures layer->tensor, which has elements of a float type; the rest of *layer is filled.
    EXIT_MEMORY, EXIT_IO, EXIT_INPUT, also if `against` has the tensor in another shape. */
@@ -79,6 +93,9 @@ int measure_layer(struct layer *layer, const struct measure_options *options, st
 /* The variant that a quantized tensor is: the rule or recipe that mxfp quantize noted in the file; other writers' files
    do not tell. */
 struct variant measure_variant_of(const struct quantized *quantized, const char *name);
+
+/* Of how many rows of a layer the products are measured. */
+uint64_t measure_product_rows(const struct measure_options *options, uint64_t rows);
 
 /* How often a layer is read: NVFP4's tensor scale needs the largest magnitude first. */
 unsigned measure_readings(const struct measure_options *options);

@@ -7,19 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyse/lanes.h"
 #include "base/must_succeed.h"
 
 enum {
-	GROUP = 4,       /* tokens, and */
-	ROWS = 4,        /* rows, that are summed together: their sums fit 8 registers of two numbers */
-	DEPTH = 512,     /* elements of K that are widened at once, so that a group of tokens stays in the first cache */
-	PIECE_ROWS = 64  /* that a thread takes at once with a group of tokens */
+	TOKENS_MAX = LANES_VECTORS * LANES_MAX, /* that are summed together */
+	PIECE_ROWS = 128                        /* that a thread takes at once with a group of tokens */
 };
 
 struct work {
 	double *y;
 	const float *weights, *x;
-	size_t rows, tokens, cols, groups;
+	size_t rows, tokens, cols, group, groups;
+	const struct lanes *lanes;
 };
 
 static size_t least(size_t a, size_t b)
@@ -27,66 +27,50 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Elements k .. k + n of a group of tokens as x[n][GROUP]; tokens past the last are zeros. */
-static void widen(double x[DEPTH * GROUP], const struct work *work, size_t token, size_t k, size_t n)
+/* Elements k .. k + n of a group of tokens as x[n][group]; tokens past the last are zeros. */
+static void widen_tokens(double *x, const struct work *work, size_t token, size_t k, size_t n)
 {
-	for (size_t t = 0; t < GROUP; t++) {
+	for (size_t t = 0; t < work->group; t++) {
 		const float *from = work->x + (token + t) * work->cols + k;
 
 		for (size_t i = 0; i < n; i++)
-			x[i * GROUP + t] = token + t < work->tokens ? (double)from[i] : 0;
+			x[i * work->group + t] = token + t < work->tokens ? (double)from[i] : 0;
 	}
 }
 
-/* Adds n products to each of the sums. They are written out as pairs so that compilers keep all of them in registers,
-   with an instruction for each pair. */
-static void add_products(double sums[ROWS][GROUP], const float *const w[ROWS], const double *x, size_t n)
-{
-	enum { PAIR = 2 };
-	const float *w0 = w[0], *w1 = w[1], *w2 = w[2], *w3 = w[3];
-	double s[2 * ROWS][PAIR];
-
-	memcpy(s, sums, sizeof s);
-	for (size_t k = 0; k < n; k++, x += GROUP)
-		for (size_t t = 0; t < PAIR; t++) {
-			s[0][t] += (double)w0[k] * x[t];
-			s[1][t] += (double)w0[k] * x[PAIR + t];
-			s[2][t] += (double)w1[k] * x[t];
-			s[3][t] += (double)w1[k] * x[PAIR + t];
-			s[4][t] += (double)w2[k] * x[t];
-			s[5][t] += (double)w2[k] * x[PAIR + t];
-			s[6][t] += (double)w3[k] * x[t];
-			s[7][t] += (double)w3[k] * x[PAIR + t];
-		}
-	memcpy(sums, s, sizeof s);
-}
-
 /* One part of K for some rows with a group of tokens; their sums so far are in `sums`. */
-static void add_part(double sums[PIECE_ROWS][GROUP], const struct work *work, size_t row, size_t rows, const double *x,
-                     size_t k, size_t n)
+static void add_part(double sums[PIECE_ROWS][TOKENS_MAX], const struct work *work, size_t row, size_t rows,
+                     const double *x, size_t k, size_t n)
 {
-	for (size_t r = 0; r < rows; r += ROWS) {
-		const float *w[ROWS];
+	double w[LANES_ROWS][LANES_DEPTH];
+	struct lanes_product product = {.n = n, .x = x};
 
-		/* Past the last row the last one is taken again; nobody reads those sums. */
-		for (size_t i = 0; i < ROWS; i++)
-			w[i] = work->weights + (row + least(r + i, rows - 1)) * work->cols + k;
-		add_products(sums + r, w, x, n);
+	for (size_t r = 0; r < rows; r += LANES_ROWS) {
+		for (size_t i = 0; i < LANES_ROWS; i++) {
+			/* Past the last row the last one is taken again; nobody reads those sums. */
+			const float *from = work->weights + (row + least(r + i, rows - 1)) * work->cols + k;
+
+			for (size_t j = 0; j < n; j++)
+				w[i][j] = (double)from[j];
+			product.w[i] = w[i];
+			product.sums[i] = sums[r + i];
+		}
+		work->lanes->add_products(&product);
 	}
 }
 
 static void product_piece(void *context, size_t piece)
 {
 	const struct work *work = context;
-	size_t row = piece / work->groups * PIECE_ROWS, token = piece % work->groups * GROUP;
-	size_t rows = least(PIECE_ROWS, work->rows - row), tokens = least(GROUP, work->tokens - token);
-	double sums[PIECE_ROWS][GROUP] = {{0}};
-	double x[DEPTH * GROUP];
+	size_t row = piece / work->groups * PIECE_ROWS, token = piece % work->groups * work->group;
+	size_t rows = least(PIECE_ROWS, work->rows - row), tokens = least(work->group, work->tokens - token);
+	double sums[PIECE_ROWS][TOKENS_MAX] = {{0}};
+	double x[LANES_DEPTH * TOKENS_MAX];
 
-	for (size_t k = 0; k < work->cols; k += DEPTH) {
-		size_t n = least(DEPTH, work->cols - k);
+	for (size_t k = 0; k < work->cols; k += LANES_DEPTH) {
+		size_t n = least(LANES_DEPTH, work->cols - k);
 
-		widen(x, work, token, k, n);
+		widen_tokens(x, work, token, k, n);
 		add_part(sums, work, row, rows, x, k, n);
 	}
 	for (size_t r = 0; r < rows; r++)
@@ -96,7 +80,9 @@ static void product_piece(void *context, size_t piece)
 void product(double *y, const float *weights, size_t rows, const float *x, size_t tokens, size_t cols,
              unsigned threads)
 {
-	struct work work = {y, weights, x, rows, tokens, cols, (tokens + GROUP - 1) / GROUP};
+	const struct lanes *lanes = lanes_active();
+	size_t group = LANES_VECTORS * lanes->n;
+	struct work work = {y, weights, x, rows, tokens, cols, group, (tokens + group - 1) / group, lanes};
 	size_t n_pieces = (rows + PIECE_ROWS - 1) / PIECE_ROWS * work.groups;
 
 	mxfp_parallel_for(&(struct mxfp_exec){.threads = threads}, n_pieces, product_piece, &work);

@@ -18,7 +18,7 @@ void product(double *y, const float *weights, size_t rows, const float *x, size_
              unsigned threads);
 
 enum {
-	PRODUCTS_MAX = 4,
+	PRODUCTS_MAX = 3,
 	PRODUCT_PASS = 512,      /* elements of K in a pass of two block formats, */
 	PRODUCT_PASS_CHAIN = 128 /* and of other pairs */
 };

@@ -11,16 +11,20 @@ int weight_errors(struct weight_error *errors, const struct file *file, const st
 	struct layer layer = {.file = file, .tensor = tensor};
 	int code = measure_layer(&layer, options, error);
 
-	for (size_t v = 0; v < options->variants.n && code == EXIT_OK; v++) {
-		const struct measurement *m = &layer.measurements[v];
-		const struct stats *weights = &m->weights;
-
-		errors[v] = (struct weight_error){.elements = m->elements, .bytes = m->bytes};
-		if (weights->noise != 0)
-			errors[v].sum = (double)m->elements * (weights->noise / weights->signal);
-	}
+	for (size_t v = 0; v < options->variants.n && code == EXIT_OK; v++)
+		errors[v] = weight_error_of(&layer.measurements[v]);
 	layer_free(&layer, options->variants.n);
 	return code;
+}
+
+struct weight_error weight_error_of(const struct measurement *measurement)
+{
+	const struct stats *weights = &measurement->errors.stats;
+	struct weight_error error = {.elements = measurement->elements, .bytes = measurement->bytes};
+
+	if (weights->noise != 0)
+		error.sum = (double)error.elements * (weights->noise / weights->signal);
+	return error;
 }
 
 void weight_error_add(struct weight_error *total, const struct weight_error *error)

@@ -22,6 +22,9 @@ struct weight_error {
 int weight_errors(struct weight_error *errors, const struct file *file, const struct tensor *tensor,
                   const struct measure_options *options, struct error *error);
 
+/* Of a measurement. */
+struct weight_error weight_error_of(const struct measurement *measurement);
+
 /* Adds one to another. */
 void weight_error_add(struct weight_error *total, const struct weight_error *error);
 

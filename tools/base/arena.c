@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Large enough to hide the allocator's overhead, small enough for a file with one tensor. */
-enum { CHUNK_BYTES = 16384, ALIGNMENT = 8 };
+/* Chunks grow: models can have thousands of files with one tensor each, and files with many. */
+enum { FIRST_BYTES = 512, CHUNK_BYTES = 16384, ALIGNMENT = 8 };
 
 struct arena_chunk {
 	struct arena_chunk *older;
@@ -18,7 +18,8 @@ struct arena_chunk {
 /* Adds a chunk for at least `n` bytes, as the newest. */
 static int grow(struct arena *arena, size_t n)
 {
-	size_t capacity = n > CHUNK_BYTES ? n : CHUNK_BYTES;
+	size_t more = arena->chunk == NULL ? FIRST_BYTES : arena->capacity < CHUNK_BYTES / 2 ? 2 * arena->capacity : CHUNK_BYTES;
+	size_t capacity = n > more ? n : more;
 	struct arena_chunk *chunk = n > PTRDIFF_MAX / 2 ? NULL : malloc(sizeof *chunk + capacity);
 
 	if (chunk == NULL)

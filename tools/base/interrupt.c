@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 
 enum { N_SIGNALS = sizeof numbers / sizeof numbers[0] };
 
@@ -25,7 +25,6 @@ void interrupt_prepare(void)
 	struct sigaction action = {.sa_handler = SIG_IGN};
 
 	sigemptyset(&action.sa_mask);
-	sigaction(SIGPIPE, &action, NULL);
 	sigaction(SIGXFSZ, &action, NULL);
 }
 

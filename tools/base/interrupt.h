@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Signals. SIGINT, SIGTERM and SIGHUP normally end the process at once. They are held only while an unfinished output
- * is on the disk: noted, so that loops can check for them, the output is removed, and main() dies of the signal. A
- * command that builds its outputs by output.h need not know more of signals.
+ * Signals. SIGINT, SIGTERM, SIGHUP and, when nobody reads what is printed, SIGPIPE normally end the process at once. They
+ * are held only while an unfinished output is on the disk: noted, so that loops can check for them, the output is
+ * removed, and main() dies of the signal. A command that builds its outputs by output.h need not know more of signals.
  */
 #ifndef TOOLS_BASE_INTERRUPT_H
 #define TOOLS_BASE_INTERRUPT_H
 
 #include "base/error.h"
 
-/* Ignores SIGPIPE and SIGXFSZ, so that a closed pipe and a size limit become errors of write(). Called once by
-   main(). */
+/* Ignores SIGXFSZ, so that a size limit becomes an error of write(). Called once by main(). */
 void interrupt_prepare(void);
 
 /* Holds signals until as many releases; signals that the parent ignored (nohup) stay ignored. Called by one thread. */

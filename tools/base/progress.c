@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The progress line: redrawn in place with \r, and short enough for 80 columns. */
+/* The progress line: redrawn in place with \r, and cut to the width of the terminal, where a line that wraps would be left
+   behind. */
 #include "config.h"
 
 #include "base/progress.h"
 
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,21 +18,30 @@ static double now(void)
 	return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
+/* The columns of the terminal but the last, in which some wrap already; 79 if it does not tell. */
+static size_t columns(void)
+{
+	struct winsize size;
+
+	return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1u : 79;
+}
+
 static void draw(struct progress *progress, double seconds)
 {
+	char line[256] = "", *end = line + sizeof line, *at = line;
 	const double mib = 1 << 20;
 	double done = (double)progress->done, total = (double)progress->total;
 	double rate = seconds > 0 ? done / seconds : 0;
 
-	fprintf(stderr, "\r%s %.1f", progress->verb, done / mib);
+	at += snprintf(at, (size_t)(end - at), "%s %.1f", progress->verb, done / mib);
 	if (progress->total != 0)
-		fprintf(stderr, " of %.1f", total / mib);
-	fprintf(stderr, " MiB, %.1f MiB/s", rate / mib);
+		at += snprintf(at, (size_t)(end - at), " of %.1f", total / mib);
+	at += snprintf(at, (size_t)(end - at), " MiB, %.1f MiB/s", rate / mib);
 	if (rate > 0 && progress->done <= progress->total) {
 		unsigned long left = (unsigned long)((total - done) / rate + 0.5);
-		fprintf(stderr, ", %lu:%02lu left", left / 60, left % 60);
+		snprintf(at, (size_t)(end - at), ", %lu:%02lu left", left / 60, left % 60);
 	}
-	fputs("\033[K", stderr); /* erases what a longer line left */
+	fprintf(stderr, "\r%.*s\033[K", (int)columns(), line); /* which erases what a longer line left */
 	fflush(stderr);
 }
 

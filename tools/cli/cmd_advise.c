@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@
 struct settings {
 	const char *in, *out, *formats, *rules, *recipes, *bits;
 	struct select select;
+	int layout; /* an index of layouts[] */
 	unsigned threads;
 	bool json, force, quiet;
 };
@@ -37,10 +39,13 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"output", 'o', OPTION_STRING, "FILE.json", "write the mixture chosen by --bits as a recipe",
 		 &s->out},
 		{"bits", 'b', OPTION_STRING, "B", "choose the best mixture of at most B bits per weight, scales included", &s->bits},
-		{"formats", 0, OPTION_STRING, "FORMAT,...", "formats to choose from", &s->formats},
+		{"formats", 0, OPTION_STRING, "FORMAT,...", "formats to choose from (default those of mxfp4, nvfp4, mxfp6-e2m3 and "
+		 "mxfp8-e4m3 that the layout holds)", &s->formats},
 		{"rules", 0, OPTION_STRING, "RULE,...", "scale rules to try for MX formats (default mse,floor,even,rceil for "
 		 "mxfp4 and mse for the others)", &s->rules},
-		{"nvfp4-recipe", 0, OPTION_STRING, "RECIPE,...", "recipes to try for NVFP4 (default compressed-tensors)", &s->recipes},
+		{"nvfp4-recipe", 0, OPTION_STRING, "RECIPE,...", "recipes to try for NVFP4 (default that of the layout)", &s->recipes},
+		{"layout", 'l', OPTION_LAYOUT, "LAYOUT", "the layout that the recipe is for: what its loaders do not take "
+		 "quantized is left out", &s->layout},
 		{"include", 0, OPTION_LIST, "PATTERN", "also measure matching tensors; may be repeated", &s->select.include},
 		{"ignore", 0, OPTION_LIST, "PATTERN", "skip matching tensors; may be repeated", &s->select.ignore},
 		{"threads", 0, OPTION_THREADS, "N", "use at most this many threads, 0: one per processor", &s->threads},
@@ -53,9 +58,43 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 	return options_parse(argc, argv, options, &usage, 1, 1, &s->in, error);
 }
 
+enum { DEFAULT_FORMATS_TEXT = 128 };
+
+/* The formats to choose from if none are given: of those that loaders of compressed-tensors know, what the layout holds. */
+static const char *default_formats(const struct layout *layout, char text[DEFAULT_FORMATS_TEXT])
+{
+	static const enum mxfp_format formats[] = {MXFP_FORMAT_MXFP4, MXFP_FORMAT_NVFP4, MXFP_FORMAT_MXFP6_E2M3,
+	                                           MXFP_FORMAT_MXFP8_E4M3};
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
+		if (layout_form(layout, formats[i], false) != NULL)
+			used += (size_t)snprintf(text + used, DEFAULT_FORMATS_TEXT - used, "%s%s", used == 0 ? "" : ",",
+			                         mxfp_format_get_info(formats[i])->name);
+	return text;
+}
+
+/* Checks that the layout can hold what a variant makes, so that mxfp quantize takes the recipe. */
+static int check_variant(const struct layout *layout, const struct variant *variant, struct error *error)
+{
+	char known[LAYOUT_FORMATS_TEXT];
+
+	if (layout_form(layout, variant->format, false) == NULL)
+		return fail(error, EXIT_USAGE, "advise: --formats: layout %s holds no %s; give %s, or another --layout",
+		            layout->name, mxfp_format_get_info(variant->format)->name,
+		            layout_formats_text(layout_formats(layout), NULL, known));
+	if (variant_has_recipe(variant) && !layout_holds_recipe(layout, variant->recipe))
+		return fail(error, EXIT_USAGE, "advise: --nvfp4-recipe: layout %s holds no tensor scale of %s; give %s, or "
+		            "another --layout", layout->name, variant_choice(variant),
+		            mxfp_option_name(MXFP_OPTION_RECIPE, (int)layout->recipe));
+	return EXIT_OK;
+}
+
 static int check(const struct settings *s, struct variants *variants, double *bits, struct error *error)
 {
-	char *end = "";
+	const struct layout *layout = layouts[s->layout];
+	char formats[DEFAULT_FORMATS_TEXT], *end = "";
 
 	if (s->out != NULL && s->bits == NULL)
 		return fail(error, EXIT_USAGE, "advise: -o writes the mixture of --bits; give --bits, such as --bits 5");
@@ -63,10 +102,13 @@ static int check(const struct settings *s, struct variants *variants, double *bi
 	if (s->bits != NULL && (end == s->bits || *end != '\0' || !(*bits > 0 && *bits <= 64)))
 		return fail(error, EXIT_USAGE, "advise: invalid --bits '%s': expected a number, for example 5 or 4.75",
 		            s->bits);
-	int code = variants_parse(variants, s->formats, s->rules, s->recipes, error);
-	for (size_t v = 0; v < variants->n && code == EXIT_OK; v++)
+	int code = variants_parse(variants, s->formats != NULL ? s->formats : default_formats(layout, formats), s->rules,
+	                          s->recipes, error);
+	for (size_t v = 0; v < variants->n && code == EXIT_OK; v++) {
 		if (s->recipes == NULL)
-			variants->items[v].recipe = MXFP_RECIPE_COMPRESSED_TENSORS;
+			variants->items[v].recipe = layout->recipe;
+		code = check_variant(layout, &variants->items[v], error);
+	}
 	return code;
 }
 
@@ -118,8 +160,9 @@ static void advance(void *context, uint64_t bytes)
 static int advise(const struct settings *s, const struct model *model, struct output *output, struct error *error)
 {
 	struct progress progress;
-	struct measure_options options = {.threads = s->threads, .advance = advance, .context = &progress};
-	struct advice advice = {.model = model, .select = &s->select, .options = &options};
+	struct measure_options options = {.noise_only = true, .threads = s->threads, .advance = advance,
+	                                  .context = &progress};
+	struct advice advice = {.model = model, .select = &s->select, .layout = layouts[s->layout], .options = &options};
 	struct advise_mix mix = {0};
 	double bits = 0;
 	int code = check(s, &options.variants, &bits, error);
@@ -152,8 +195,8 @@ static int open_and_advise(struct settings *s, struct error *error)
 		            model_quantized_by(&model));
 	if (code == EXIT_OK && s->out != NULL)
 		code = model_output_check_apart(&model, s->out, error);
-	/* As the layout that is written unless another is asked for has them, so that the recipe names them. */
-	if (code == EXIT_OK && layouts[0]->one_expert_each)
+	/* As the layout has them, so that the recipe names them. */
+	if (code == EXIT_OK && layouts[s->layout]->one_expert_each)
 		code = model_split_experts(&model, error);
 	if (code == EXIT_OK && s->out != NULL)
 		code = output_begin_file(&output, s->out, s->force, error);
@@ -166,9 +209,7 @@ static int open_and_advise(struct settings *s, struct error *error)
 
 static int run(int argc, char **argv, struct error *error)
 {
-	/* Formats that loaders of the layout of compressed-tensors know. */
-	struct settings settings = {.formats = "mxfp4,nvfp4,mxfp6-e2m3,mxfp8-e4m3"};
-
+	struct settings settings = {0};
 	const enum parsed parsed = parse(argc, argv, &settings, error);
 	if (parsed != PARSED_RUN)
 		return parsed_code(parsed);

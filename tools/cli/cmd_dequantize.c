@@ -7,6 +7,7 @@
 #include "base/printable.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "io/facts.h"
 #include "rewrite/dequantize.h"
 
 static enum parsed parse(int argc, char **argv, struct dequantize_settings *s, struct error *error)
@@ -19,7 +20,8 @@ static enum parsed parse(int argc, char **argv, struct dequantize_settings *s, s
 		"depending on its name, a file: .safetensors if IN is not sharded, .npy if it\n"
 		"also has only one tensor, .gguf if IN is a GGUF file. Decoding to f32 is exact\n"
 		"but for overflow to Inf; decoding to bf16 or f16 rounds each number once, to\n"
-		"nearest even.",
+		"nearest even. Other files of a directory, such as the tokenizer's, are copied\n"
+		"into a directory.",
 		"  mxfp dequantize model-mxfp4 -o decoded.safetensors --to bf16",
 	};
 	const struct option_spec options[] = {
@@ -28,6 +30,8 @@ static enum parsed parse(int argc, char **argv, struct dequantize_settings *s, s
 		{"threads", 0, OPTION_THREADS, "N",
 		 "use at most this many threads, 0: one per processor; does not affect the output", &s->threads},
 		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists", &s->force},
+		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of the summary", &s->json},
+		{"resume", 0, OPTION_FLAG, NULL, "resume the interrupted run in OUT.partial", &s->resume},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress or the summary", &s->quiet},
 		{.kind = OPTION_END},
 	};
@@ -43,10 +47,27 @@ static int check(const struct dequantize_settings *s, struct error *error)
 	return EXIT_OK;
 }
 
+static int print_summary(const struct dequantize_settings *s, const struct dequantize_done *done, struct error *error)
+{
+	const char *to = mxfp_format_get_info(s->to)->name;
+
+	if (s->json)
+		return facts_print(stdout, json_pack("{s:o, s:o, s:s, s:I, s:I, s:o}", "input", facts_text(s->in), "output",
+		                                     facts_text(s->out), "to", to, "tensors_decoded",
+		                                     (json_int_t)done->decoded, "tensors_kept", (json_int_t)done->kept,
+		                                     "copied", carry_facts(&done->carry)), error);
+	printf("%zu tensors decoded to %s, %zu kept\n", done->decoded, to, done->kept);
+	carry_print(&done->carry, stdout);
+	fputs("written to ", stdout);
+	print_printable(stdout, s->out);
+	putchar('\n');
+	return EXIT_OK;
+}
+
 static int run(int argc, char **argv, struct error *error)
 {
 	struct dequantize_settings settings = {.to = MXFP_FORMAT_F32};
-	struct dequantize_counts counts;
+	struct dequantize_done done;
 	struct model model;
 
 	const enum parsed parsed = parse(argc, argv, &settings, error);
@@ -57,15 +78,12 @@ static int run(int argc, char **argv, struct error *error)
 		code = model_open(&model, settings.in, error);
 	if (code != EXIT_OK)
 		return code;
-	code = dequantize_run(&settings, &model, &counts, error);
+	code = dequantize_run(&settings, &model, &done, error);
 	model_close(&model);
-	if (code != EXIT_OK || settings.quiet)
-		return code;
-	printf("%zu tensors decoded to %s, %zu kept\nwritten to ", counts.decoded, mxfp_format_get_info(settings.to)->name,
-	       counts.kept);
-	print_printable(stdout, settings.out);
-	putchar('\n');
-	return EXIT_OK;
+	if (code == EXIT_OK && (settings.json || !settings.quiet))
+		code = print_summary(&settings, &done, error);
+	dequantize_free(&done);
+	return code;
 }
 
 const struct command command_dequantize = {"dequantize", "decode a quantized model to f32, bf16 or f16", run};

@@ -12,8 +12,9 @@ static enum parsed parse(int argc, char **argv, struct detect_settings *s, struc
 		"Finds the scale rule (NVFP4: the recipe) and the rounding by which QUANTIZED was\n"
 		"made from SOURCE; both are files or model directories. Quantizes pieces of each\n"
 		"tensor by every method that mxfp knows, also through bf16 or f16 and without -0,\n"
-		"and compares scales and codes. Tensors are matched by name. Exits with 1 if no\n"
-		"method reproduces a tensor.",
+		"and compares scales and codes. Tensors are matched by name, those of GGUF files\n"
+		"and of others by what llama.cpp calls them. Exits with 1 if no method reproduces\n"
+		"a tensor.",
 		"  mxfp detect-rule model-mxfp4 --ref model.safetensors",
 	};
 	const struct option_spec options[] = {

@@ -3,9 +3,11 @@
 #include "config.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "analyse/compare.h"
+#include "analyse/variant.h"
 #include "base/printable.h"
 #include "base/table.h"
 #include "cli/commands.h"
@@ -33,6 +35,9 @@ struct diff {
 	struct table table;
 	struct stats all, differing;         /* over all tensors whose values were compared, and those that differ */
 	size_t counts[N_COMPARE_RESULTS];
+	size_t n_decoded;                    /* tensors compared that are quantized in one of the models */
+	size_t n_unknown;                    /* of another dtype, in which the values of one are not known */
+	struct error unread;                 /* why a quantized tensor is compared as it is stored; empty: none is */
 	size_t n_printed;                    /* JSON values of tensors */
 };
 
@@ -42,11 +47,13 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		"diff A B [options]",
 		"Compares two .safetensors files or model directories tensor by tensor and lists\n"
 		"the tensors that are missing from one of them or differ in dtype, shape or\n"
-		"values (-0 equals +0, NaN equals NaN). The error of B relative to A is given as\n"
-		"the largest absolute error, SQNR, and Frobenius norm relative to that of A.\n"
-		"Exits with 1 if anything differs. Numbers are compared as stored; to compare a\n"
-		"quantized model, decode it with mxfp dequantize first.",
-		"  mxfp diff model.safetensors decoded.safetensors",
+		"values (-0 equals +0, NaN equals NaN). Quantized tensors, in any layout that\n"
+		"mxfp dequantize reads, count as the tensors they were made from and are compared\n"
+		"by their numbers. The error of B relative to A is given as the largest absolute\n"
+		"error, SQNR, and Frobenius norm relative to that of A. Exits with 1 if anything\n"
+		"differs.",
+		"  mxfp diff model.safetensors decoded.safetensors\n"
+		"  mxfp diff model quantized",
 	};
 	const struct option_spec options[] = {
 		{"json", 0, OPTION_FLAG, NULL, "print JSON, including tensors that are equal", &s->json},
@@ -60,7 +67,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 static void add_heading(struct table *table)
 {
 	static const char *const heading[] = {"tensor", "differs in", "A", "B", "max error", "SQNR dB", "rel. error",
-	                                      "unequal", "first at"};
+	                                      "unequal", "first at", "NaN, Inf"};
 
 	table->n_columns = sizeof heading / sizeof heading[0];
 	table->n_left = 4;
@@ -68,14 +75,31 @@ static void add_heading(struct table *table)
 		table_cell(table, "%s", heading[i]);
 }
 
-static void type_cell(struct table *table, const struct tensor *tensor)
+/* "BF16", or of a quantized tensor "mxfp4" or "mxfp4 4:8". */
+static const char *type_name(const struct compare_side *side, char text[VARIANT_TEXT])
 {
-	char shape[SHAPE_TEXT];
+	if (!side->decoded)
+		return dtype_info(side->tensor->dtype)->name;
+	const struct variant variant = {
+		.format = side->quantized.choice.form->format,
+		.sparsity = side->quantized.choice.sparsity,
+	};
+	return variant_format(&variant, text);
+}
 
-	if (tensor == NULL)
+static const char *name_of(const struct comparison *c)
+{
+	return (c->a.tensor != NULL ? c->a : c->b).shown.name;
+}
+
+static void type_cell(struct table *table, const struct compare_side *side)
+{
+	char shape[SHAPE_TEXT], type[VARIANT_TEXT];
+
+	if (side->tensor == NULL)
 		table_cell(table, "-");
 	else
-		table_cell(table, "%s %s", dtype_info(tensor->dtype)->name, shape_text(tensor, shape));
+		table_cell(table, "%s %s", type_name(side, type), shape_text(&side->shown, shape));
 }
 
 /* Returns the elements that differ in value, or in bits if values are not known. */
@@ -84,51 +108,80 @@ static uint64_t unequal_elements(const struct comparison *c)
 	return c->measured && c->stats.unequal > 0 ? c->stats.unequal : c->unequal_bits;
 }
 
+/* The errors are of elements that are finite in both. Where all of these are equal and others are not, NaN stands for
+   them: no error would say that the tensors are equal. */
+static double known(const struct stats *stats, double error, double none)
+{
+	return stats->unequal > 0 && error == none ? (double)NAN : error;
+}
+
+static double max_error(const struct stats *stats)
+{
+	return stats->n == 0 ? (double)NAN : known(stats, stats->max_absolute, 0);
+}
+
+static double sqnr(const struct stats *stats)
+{
+	return known(stats, stats_sqnr(stats), (double)INFINITY);
+}
+
+static double relative_error(const struct stats *stats)
+{
+	return known(stats, stats_relative_error(stats), 0);
+}
+
 static void add_row(struct table *table, const struct comparison *c)
 {
-	table_cell(table, "%s", (c->a != NULL ? c->a : c->b)->name);
+	table_cell(table, "%s", name_of(c));
 	table_cell(table, "%s", result_names[c->result]);
-	type_cell(table, c->a);
-	type_cell(table, c->b);
+	type_cell(table, &c->a);
+	type_cell(table, &c->b);
 	if (c->measured) {
-		report_number_cell(table, c->stats.max_absolute);
-		report_sqnr_cell(table, &c->stats);
-		report_number_cell(table, stats_relative_error(&c->stats));
+		report_number_cell(table, max_error(&c->stats));
+		report_sqnr_cell(table, sqnr(&c->stats));
+		report_number_cell(table, relative_error(&c->stats));
 	} else {
 		for (int i = 0; i < 3; i++)
 			table_cell(table, "-");
 	}
-	if (c->a == NULL || c->b == NULL || c->result == COMPARE_SHAPE)
-		table_cell(table, "-");
-	else
+	if (compare_looked(c))
 		table_cell(table, "%" PRIu64, unequal_elements(c));
+	else
+		table_cell(table, "-");
 	if (unequal_elements(c) > 0 && c->result != COMPARE_SAME_VALUE)
 		table_cell(table, "%" PRIu64, c->first_unequal);
+	else
+		table_cell(table, "-");
+	if (c->measured)
+		table_cell(table, "%" PRIu64, c->stats.excluded);
 	else
 		table_cell(table, "-");
 }
 
 static json_t *stats_facts(const struct stats *stats)
 {
-	return json_pack("{s:o, s:o, s:o, s:I, s:I, s:I}", "max_absolute", facts_number(stats->max_absolute), "sqnr_db",
-	                 facts_number(stats_sqnr(stats)), "relative_error", facts_number(stats_relative_error(stats)),
+	return json_pack("{s:o, s:o, s:o, s:I, s:I, s:I}", "max_absolute", facts_number(max_error(stats)), "sqnr_db",
+	                 facts_number(sqnr(stats)), "relative_error", facts_number(relative_error(stats)),
 	                 "elements", (json_int_t)stats->n, "excluded", (json_int_t)stats->excluded, "unequal",
 	                 (json_int_t)stats->unequal);
 }
 
-static json_t *type_facts(const struct tensor *tensor)
+static json_t *type_facts(const struct compare_side *side)
 {
-	if (tensor == NULL)
+	char type[VARIANT_TEXT];
+
+	if (side->tensor == NULL)
 		return json_null();
-	return json_pack("{s:s, s:o}", "dtype", dtype_info(tensor->dtype)->name, "shape", shape_facts(tensor));
+	return json_pack("{s:s, s:s*, s:o}", "dtype", type_name(side, type), "layout",
+	                 side->decoded ? side->quantized.choice.layout->name : NULL, "shape", shape_facts(&side->shown));
 }
 
 static json_t *comparison_facts(const struct comparison *c)
 {
-	return json_pack("{s:s, s:s, s:b, s:o, s:o, s:I, s:o}", "name", (c->a != NULL ? c->a : c->b)->name,
-	                 "result", result_names[c->result], "differs", (int)compare_differs(c->result), "a",
-	                 type_facts(c->a), "b", type_facts(c->b), "unequal_bits", (json_int_t)c->unequal_bits,
-	                 "errors", c->measured ? stats_facts(&c->stats) : json_null());
+	return json_pack("{s:s, s:s, s:b, s:b, s:o, s:o, s:I, s:o}", "name", name_of(c), "result",
+	                 result_names[c->result], "differs", (int)compare_differs(c->result), "compared",
+	                 (int)compare_looked(c), "a", type_facts(&c->a), "b", type_facts(&c->b), "unequal_bits",
+	                 (json_int_t)c->unequal_bits, "errors", c->measured ? stats_facts(&c->stats) : json_null());
 }
 
 static int compare(struct diff *d, struct comparison *c, struct error *error)
@@ -138,6 +191,8 @@ static int compare(struct diff *d, struct comparison *c, struct error *error)
 	if (code != EXIT_OK)
 		return code;
 	d->counts[c->result]++;
+	d->n_decoded += compare_looked(c) && (c->a.decoded || c->b.decoded);
+	d->n_unknown += c->result == COMPARE_DTYPE && !c->measured;
 	if (c->measured)
 		stats_merge(&d->all, &c->stats);
 	if (c->measured && compare_differs(c->result))
@@ -154,25 +209,47 @@ static int compare(struct diff *d, struct comparison *c, struct error *error)
 	return EXIT_OK;
 }
 
+/* Compares a tensor of A, or one that only B has. */
+static int compare_named(struct diff *d, const struct model_tensor *tensor, bool in_a, struct error *error)
+{
+	const struct model *own = in_a ? &d->a : &d->b, *other = in_a ? &d->b : &d->a;
+	struct comparison c = {.measured = false};
+	struct compare_side *side = in_a ? &c.a : &c.b, *beside = in_a ? &c.b : &c.a;
+	struct arena arena = {0};
+	bool has;
+	int code = compare_own(side, &has, own, tensor, &arena, &d->unread, error);
+
+	if (code == EXIT_OK && has)
+		code = compare_find(beside, other, side->shown.name, &d->unread, error);
+	if (code == EXIT_OK && has && !in_a && beside->tensor != NULL) {
+		struct compare_side compared;
+
+		/* If B has a tensor quantized and not, A's was compared with the one that is found by its name. */
+		code = compare_find(&compared, own, side->shown.name, &d->unread, error);
+		if (code == EXIT_OK && compared.tensor != side->tensor)
+			*beside = (struct compare_side){.unread = false};
+	}
+	if (code == EXIT_OK && has && (in_a || beside->tensor == NULL))
+		code = compare(d, &c, error);
+	arena_free(&arena);
+	return code;
+}
+
 /* Compares every tensor of A, then lists those that only B has. */
 static int compare_all(struct diff *d, struct error *error)
 {
 	int code = EXIT_OK;
 
-	for (size_t f = 0; f < d->a.n_files; f++)
-		for (size_t t = 0; t < d->a.files[f].n_tensors && code == EXIT_OK; t++) {
-			struct comparison c = {.a = &d->a.files[f].tensors[t], .file_a = &d->a.files[f]};
+	for (int pass = 0; pass < 2; pass++) {
+		const struct model *model = pass == 0 ? &d->a : &d->b;
 
-			c.b = model_find(&d->b, c.a->name, &c.file_b);
-			code = compare(d, &c, error);
-		}
-	for (size_t f = 0; f < d->b.n_files; f++)
-		for (size_t t = 0; t < d->b.files[f].n_tensors && code == EXIT_OK; t++) {
-			struct comparison c = {.b = &d->b.files[f].tensors[t], .file_b = &d->b.files[f]};
+		for (size_t f = 0; f < model->n_files; f++)
+			for (size_t t = 0; t < model->files[f].n_tensors && code == EXIT_OK; t++) {
+				const struct model_tensor tensor = {&model->files[f].tensors[t], &model->files[f]};
 
-			if (model_find(&d->a, c.b->name, &c.file_a) == NULL)
-				code = compare(d, &c, error);
-		}
+				code = compare_named(d, &tensor, pass == 0, error);
+			}
+	}
 	return code;
 }
 
@@ -185,19 +262,62 @@ static size_t n_different(const struct diff *d)
 	return n;
 }
 
-/* Returns the number of tensors that both models have in the same shape. */
+/* Returns the number of tensors whose values or bits were compared. */
 static size_t n_compared(const struct diff *d)
 {
 	return d->counts[COMPARE_EQUAL] + d->counts[COMPARE_SAME_VALUE] + d->counts[COMPARE_VALUE] +
-	       d->counts[COMPARE_DTYPE];
+	       d->counts[COMPARE_DTYPE] - d->n_unknown;
+}
+
+/* What was compared and what was not. */
+static void print_coverage(const struct diff *d)
+{
+	const struct {
+		size_t n;
+		const char *what;
+	} left_out[] = {
+		{d->counts[COMPARE_SHAPE], "of another shape"},
+		{d->n_unknown, "of a dtype that mxfp cannot decode"},
+		{d->counts[COMPARE_ONLY_A], "only in A"},
+		{d->counts[COMPARE_ONLY_B], "only in B"},
+	};
+	const char *between = "; not compared:";
+
+	if (n_compared(d) == 0)
+		printf("no tensors were compared");
+	else
+		printf("%zu tensors were compared, %zu of them quantized and decoded", n_compared(d), d->n_decoded);
+	for (size_t i = 0; i < sizeof left_out / sizeof left_out[0]; i++)
+		if (left_out[i].n > 0) {
+			printf("%s %zu %s", between, left_out[i].n, left_out[i].what);
+			between = ",";
+		}
+	putchar('\n');
+	if (d->unread.text[0] != '\0')
+		printf("of quantized tensors that cannot be decoded the parts are compared as stored: %s\n", d->unread.text);
+}
+
+static void print_number(double x)
+{
+	if (isnan(x))
+		putchar('-');
+	else
+		printf("%.4g", x);
 }
 
 static void print_errors(const char *over, const struct stats *stats)
 {
-	char sqnr[REPORT_CELL];
+	char text[REPORT_CELL];
 
-	printf("%s: SQNR %s, rel. error %.4g, max error %.4g\n", over, report_sqnr(sqnr, stats),
-	       stats_relative_error(stats), stats->max_absolute);
+	if (stats->n + stats->excluded == 0)
+		return;
+	printf("%s: SQNR %s, rel. error ", over, report_sqnr(text, sqnr(stats)));
+	print_number(relative_error(stats));
+	fputs(", max error ", stdout);
+	print_number(max_error(stats));
+	if (stats->excluded > 0)
+		printf("; without %" PRIu64 " elements that are NaN or Inf in A or B", stats->excluded);
+	putchar('\n');
 }
 
 static int print_text(struct diff *d, struct error *error)
@@ -214,12 +334,9 @@ static int print_text(struct diff *d, struct error *error)
 		printf(", %zu of these not bit by bit: signs of zero or payloads of NaN",
 		       d->counts[COMPARE_SAME_VALUE]);
 	putchar('\n');
-	if (d->differing.n > 0)
-		print_errors("over the tensors that differ", &d->differing);
-	if (d->all.n > 0)
-		print_errors("over all tensors compared", &d->all);
-	if (n_compared(d) == 0)
-		puts("no tensors were compared");
+	print_coverage(d);
+	print_errors("over the tensors that differ", &d->differing);
+	print_errors("over all tensors compared", &d->all);
 	return EXIT_OK;
 }
 
@@ -230,9 +347,12 @@ static int print_result(struct diff *d, struct error *error)
 	if (!d->settings->json)
 		return print_text(d, error);
 	fputs("\n],\n\"summary\": ", stdout);
-	json_t *summary = json_pack("{s:o, s:o, s:I, s:I, s:o, s:o}", "a", facts_text(d->settings->paths[0]), "b",
-	                            facts_text(d->settings->paths[1]), "different", (json_int_t)n_different(d),
-	                            "equal", (json_int_t)(d->counts[COMPARE_EQUAL] + d->counts[COMPARE_SAME_VALUE]),
+	json_t *summary = json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:o?, s:o, s:o}", "a",
+	                            facts_text(d->settings->paths[0]), "b", facts_text(d->settings->paths[1]),
+	                            "different", (json_int_t)n_different(d), "equal",
+	                            (json_int_t)(d->counts[COMPARE_EQUAL] + d->counts[COMPARE_SAME_VALUE]), "compared",
+	                            (json_int_t)n_compared(d), "decoded", (json_int_t)d->n_decoded, "not_decoded",
+	                            d->unread.text[0] != '\0' ? facts_text(d->unread.text) : NULL,
 	                            "errors_of_differing", stats_facts(&d->differing), "errors_of_all",
 	                            stats_facts(&d->all));
 	int code = facts_print_part(stdout, summary, JSON_INDENT(2), error);
@@ -263,6 +383,11 @@ static int run(int argc, char **argv, struct error *error)
 	int code = model_open(&d.a, settings.paths[0], error);
 	if (code == EXIT_OK)
 		code = model_open(&d.b, settings.paths[1], error);
+	/* Either may have experts one by one, and both, if one has some of them so. */
+	if (code == EXIT_OK)
+		code = model_split_like(&d.a, &d.b, error);
+	if (code == EXIT_OK)
+		code = model_split_like(&d.b, &d.a, error);
 	if (code == EXIT_OK)
 		code = diff(&d, error);
 	table_free(&d.table);

@@ -54,7 +54,7 @@ static void print_tensor(const struct tensor *tensor, int column)
 	printf("  %-11s %14" PRIu64 "  [", dtype_info(tensor->dtype)->name, tensor->size);
 	for (unsigned i = 0; i < tensor->rank; i++)
 		printf("%s%" PRIu64, i == 0 ? "" : ", ", tensor->shape[i]);
-	puts("]");
+	puts(tensor->by_columns ? "] by columns" : "]");
 }
 
 static int name_column(const struct file *file)
@@ -112,10 +112,10 @@ static void print_text(const struct model *model, const struct totals totals[N_D
 
 static json_t *tensor_facts(const struct tensor *tensor)
 {
-	return json_pack("{s:s, s:s, s:o, s:I, s:I, s:I}", "name", tensor->name, "dtype",
+	return json_pack("{s:s, s:s, s:o, s:I, s:I, s:I, s:b}", "name", tensor->name, "dtype",
 	                 dtype_info(tensor->dtype)->name, "shape", shape_facts(tensor), "elements",
 	                 (json_int_t)tensor_elements(tensor), "bytes", (json_int_t)tensor->size, "offset",
-	                 (json_int_t)tensor->offset);
+	                 (json_int_t)tensor->offset, "by_columns", (int)tensor->by_columns);
 }
 
 static json_t *metadata_facts(const struct file *file)
@@ -207,7 +207,7 @@ static int run(int argc, char **argv, struct error *error)
 	const enum parsed parsed = options_parse(argc, argv, options, &usage, 1, 1, &path, error);
 	if (parsed != PARSED_RUN)
 		return parsed_code(parsed);
-	int code = model_open(&model, path, error);
+	int code = model_open_any_order(&model, path, error);
 	if (code != EXIT_OK)
 		return code;
 	sum_up(&model, totals);

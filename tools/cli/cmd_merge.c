@@ -2,16 +2,17 @@
 /* mxfp merge: joins the parts of a quantized model, made by several machines, into the model. */
 #include "config.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/printable.h"
 #include "cli/commands.h"
 #include "io/counts.h"
 #include "io/directory.h"
+#include "io/facts.h"
 #include "io/output.h"
 #include "quantize/part.h"
 
@@ -19,7 +20,7 @@ enum { OPERANDS_MAX = 4096 };
 
 struct merge {
 	const char *out;
-	bool force, quiet;
+	bool force, json, quiet;
 	size_t n;
 	const char **directories;
 	struct part *parts; /* in the order of their numbers */
@@ -72,15 +73,17 @@ static int read_parts(struct merge *merge, struct error *error)
 	return check_parts(merge, error);
 }
 
-/* Takes a file by a link, which needs no space, or from another file system by a copy. */
+/* Takes a file by a link, which needs no space, or from another file system, or by a symbolic link, by a copy. */
 static int take_file(const struct part *part, const char *name, const struct output *output, struct error *error)
 {
 	char *from = directory_member(part->directory, name), *to = output_member(output, name);
 	int code = from == NULL || to == NULL ? fail_memory(error) : EXIT_OK;
+	struct stat status;
 
-	if (code == EXIT_OK && link(from, to) != 0)
-		code = errno == EEXIST ? fail(error, EXIT_INPUT, "%s: another part has a file of that name", from)
-		                       : directory_copy(part->directory, output->temporary, name, error);
+	if (code == EXIT_OK && lstat(to, &status) == 0)
+		code = fail(error, EXIT_INPUT, "%s: another part has a file of that name", from);
+	else if (code == EXIT_OK && (lstat(from, &status) != 0 || !S_ISREG(status.st_mode) || link(from, to) != 0))
+		code = directory_copy(part->directory, output->temporary, name, error);
 	free(from);
 	free(to);
 	return code;
@@ -103,18 +106,29 @@ static int take_files(struct merge *merge, const struct output *output, struct e
 	return code;
 }
 
-static void print_summary(const struct merge *merge)
+static int print_json(const struct merge *merge, const struct mxfp_counts *sum, struct error *error)
+{
+	json_t *facts = json_pack("{s:o, s:I, s:I, s:I}", "output", facts_text(merge->out), "parts", (json_int_t)merge->n,
+	                          "files", (json_int_t)merge->n_files, "bytes", (json_int_t)merge->bytes);
+
+	return facts_print(stdout, facts_update(facts, counts_weights_facts(sum)), error);
+}
+
+static int print_summary(const struct merge *merge, struct error *error)
 {
 	struct mxfp_counts sum = {0};
 
 	for (size_t i = 0; i < merge->n; i++)
 		counts_add(&sum, &merge->parts[i].counts);
+	if (merge->json)
+		return print_json(merge, &sum, error);
 	printf("%zu parts: %zu files, %" PRIu64 " bytes\n", merge->n, merge->n_files, merge->bytes);
 	printf("saturated %" PRIu64 ", flushed to zero %" PRIu64 ", NaN %" PRIu64 ", Inf %" PRIu64 "\n", sum.saturated,
 	       sum.flushed, sum.nan, sum.inf);
 	printf("written to ");
 	print_printable(stdout, merge->out);
 	putchar('\n');
+	return EXIT_OK;
 }
 
 static int write_output(struct merge *merge, struct error *error)
@@ -143,6 +157,7 @@ static enum parsed parse(int argc, char **argv, struct merge *merge, struct erro
 	const struct option_spec options[] = {
 		{"output", 'o', OPTION_STRING, "OUT", "directory to write", &merge->out},
 		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists", &merge->force},
+		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of the summary", &merge->json},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print the summary", &merge->quiet},
 		{.kind = OPTION_END},
 	};
@@ -164,8 +179,8 @@ static int run_merge(struct merge *merge, struct error *error)
 
 	if (code == EXIT_OK)
 		code = write_output(merge, error);
-	if (code == EXIT_OK && !merge->quiet)
-		print_summary(merge);
+	if (code == EXIT_OK && (merge->json || !merge->quiet))
+		code = print_summary(merge, error);
 	for (size_t i = 0; merge->parts != NULL && i < merge->n; i++)
 		part_free(&merge->parts[i]);
 	free(merge->parts);

@@ -31,17 +31,20 @@ static int check_used(int argc, char **argv, const struct option_spec *options, 
 	enum mxfp_format activations;
 	const bool has_rule = mxfp_format_from_name(texts->activations, &activations) == MXFP_OK &&
 	                      !mxfp_format_get_info(activations)->tensor_scale;
+	/* The rules of a recipe may have both MX formats and NVFP4. */
+	const bool has_scale = s->recipe != NULL || (mxfp_format_get_info(s->choice.format)->tensor_scale &&
+	                                             !layout_recipe_unscaled((enum mxfp_recipe)s->choice.recipe));
 	const struct option_use uses[] = {
 		{"seed", s->round == MXFP_ROUND_SR, "--round sr"},
 		{"machines", s->dry_run, "--dry-run"},
 		{"rate-disk", s->machines > 0, "--machines"},
 		{"rate-net", s->machines > 0, "--machines"},
 		{"activation-rule", has_rule, "MX activations"},
+		{"fuse", has_scale, "nvfp4 with a tensor scale"},
 		{NULL, true, NULL},
 	};
 	int code = options_check_used(argc, argv, options, uses, error);
 
-	/* The rules of a recipe may have both MX formats and NVFP4. */
 	if (code != EXIT_OK || s->recipe != NULL)
 		return code;
 	return options_check_format(argc, argv, options, s->choice.format, error);
@@ -55,17 +58,17 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 		"tensors. IN is a .safetensors file or a model directory. OUT is a directory:\n"
 		"weights in the layout given by --layout, and config.json with\n"
 		"quantization_config; tokenizer and other files of a model directory are copied.\n"
-		"If OUT ends in .gguf, IN must be a GGUF file; weights become ggml's blocks of\n"
-		"mxfp4 or nvfp4, and key-values are copied. A table lists what was done to each\n"
-		"tensor and why. A PATTERN is a glob that matches whole tensor names\n"
-		"('*.q_proj.weight') or, after re:, a regular expression as in Python's\n"
-		"re.match() ('re:.*\\.q_').",
+		"If IN is one file and OUT ends in .safetensors, OUT is that file alone. If OUT\n"
+		"ends in .gguf, IN must be a GGUF file; weights become ggml's blocks of mxfp4 or\n"
+		"nvfp4, and key-values are copied. A table lists what was done to each tensor and\n"
+		"why. A PATTERN is a glob that matches whole tensor names ('*.q_proj.weight') or,\n"
+		"after re:, a regular expression as in Python's re.match() ('re:.*\\.q_').",
 		"  mxfp quantize model.safetensors -o model-mxfp4\n"
 		"  mxfp quantize model/ -o model-w8 --weights mxfp8-e4m3 --ignore '*.o_proj.*'",
 	};
 	const struct option_spec options[] = {
 		{.kind = OPTION_HEADING, .help = "Output"},
-		{"output", 'o', OPTION_STRING, "OUT", "directory or .gguf file to write", &s->out},
+		{"output", 'o', OPTION_STRING, "OUT", "directory, .safetensors or .gguf file to write", &s->out},
 		{"weights", 'w', OPTION_BLOCK, "FORMAT", "format of the weights", &s->choice.format},
 		{"activations", 'a', OPTION_STRING, "FORMAT|none",
 		 "format to which config.json tells loaders to quantize activations", &texts->activations},
@@ -92,7 +95,8 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 		 &s->activation_rule},
 		{"nvfp4-recipe", 0, OPTION_RECIPE, "RECIPE",
 		 "how NVFP4 scales are computed; the layouts modelopt and gguf have defaults of their own", &s->choice.recipe},
-		{"fuse", 0, OPTION_FLAG, NULL, "give NVFP4 weights that loaders fuse (q, k, v; gate, up) one tensor scale",
+		{"fuse", 0, OPTION_FLAG, NULL, "give NVFP4 weights that loaders fuse (q, k, v; gate, up) one tensor scale, as "
+		 "--preset nvfp4 does",
 		 &s->fuse},
 		{"round", 0, OPTION_ROUND, "MODE", "rounding of elements", &s->round},
 		{"seed", 0, OPTION_UNSIGNED, "N", "seed of stochastic rounding", &s->seed},
@@ -185,6 +189,7 @@ static bool is_gguf(const struct quantize_settings *s)
 
 static int check(const struct quantize_settings *s, struct error *error)
 {
+	const struct file_format *named = s->out != NULL ? file_format_named(s->out) : NULL;
 	struct quantize_choice promoted = s->choice;
 	char where[1024];
 
@@ -193,6 +198,9 @@ static int check(const struct quantize_settings *s, struct error *error)
 	if (s->layout == &layout_gguf && !s->dry_run && !is_gguf(s))
 		return fail(error, EXIT_USAGE, "quantize: %s: layout gguf is that of a file; give it a name that ends in "
 		            ".gguf", s->out);
+	if (named != NULL && named != s->layout->file_format)
+		return fail(error, EXIT_USAGE, "quantize: %s: layout %s is for %s files; name one, or a directory", s->out,
+		            s->layout->name, s->layout->file_format->suffix);
 	int code = check_choice(s, &s->choice, "quantize", error);
 	promoted.format = PRESET_PROMOTED;
 	if (code == EXIT_OK && s->bits != 0)
@@ -213,12 +221,17 @@ static int plan_and_run(const struct quantize_settings *settings, const struct m
 	int code = quantize_plan(&plan, settings, model, error);
 
 	if (code == EXIT_OK && !settings->dry_run)
+		code = quantize_check_any(&plan, error);
+	if (code == EXIT_OK && !settings->dry_run)
 		code = quantize_run(&plan, error);
 	if (code == EXIT_OK && settings->machines > 0)
 		code = quantize_machines(&plan, error);
 	bool shown = settings->machines == 0 && (settings->json || !settings->quiet) && ranks_own() == 0;
 	if (code == EXIT_OK && shown)
 		code = quantize_summary(&plan, error);
+	/* A dry run fails as the run would, after it has told of each tensor why. */
+	if (code == EXIT_OK && settings->dry_run)
+		code = quantize_check_any(&plan, error);
 	quantize_plan_free(&plan);
 	return code;
 }
@@ -241,6 +254,7 @@ static int set_base(struct quantize_settings *s, struct texts *texts, struct rec
 	*s = (struct quantize_settings){
 		.layout = layout,
 		.choice = {.format = preset->weights, .recipe = (int)layout->recipe},
+		.fuse = preset->fuse && !layout_recipe_unscaled(layout->recipe),
 		.activation_rule = MXFP_RULE_RCEIL,
 		.non_finite = MXFP_NON_FINITE_ERROR,
 	};
@@ -257,6 +271,7 @@ static int set_base(struct quantize_settings *s, struct texts *texts, struct rec
 	s->recipe = recipe;
 	s->select.recipe = &recipe->include;
 	recipe_apply(&recipe->by_default, &s->choice);
+	s->fuse = recipe->fuse;
 	if (recipe->activations != NULL)
 		texts->activations = recipe->activations;
 	return code;

@@ -17,8 +17,8 @@ static enum parsed parse(int argc, char **argv, struct relayout_settings *s, int
 		"multiplies in the other is replaced by its reciprocal; if that is not exact,\n"
 		"--allow-rounding is required. A table lists what was done to each tensor. IN is\n"
 		"a file or a model directory in any supported layout. OUT is a directory, or a\n"
-		"file if it is named like one; OUT.gguf has ggml's blocks, OUT.npy is one array\n"
-		"of unquantized numbers.",
+		"file if it is named like one: OUT.gguf if IN is a GGUF file, OUT.npy for one\n"
+		"array of unquantized numbers.",
 		"  mxfp relayout model-mxfp4 -o model-quark --layout quark",
 	};
 	const struct option_spec options[] = {
@@ -32,6 +32,8 @@ static enum parsed parse(int argc, char **argv, struct relayout_settings *s, int
 		{"threads", 0, OPTION_THREADS, "N",
 		 "use at most this many threads, 0: one per processor; does not affect the output", &s->threads},
 		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists", &s->force},
+		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of the table", &s->json},
+		{"resume", 0, OPTION_FLAG, NULL, "resume the interrupted run in OUT.partial", &s->resume},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress or the table", &s->quiet},
 		{.kind = OPTION_END},
 	};
@@ -73,7 +75,7 @@ static int relayout(const struct relayout_settings *settings, const struct model
 
 	if (code == EXIT_OK)
 		code = relayout_run(&plan, error);
-	if (code == EXIT_OK && !settings->quiet)
+	if (code == EXIT_OK && (settings->json || !settings->quiet))
 		code = relayout_summary(&plan, error);
 	relayout_plan_free(&plan);
 	return code;

@@ -9,21 +9,25 @@
 #include "base/progress.h"
 #include "base/suffix.h"
 #include "cli/commands.h"
-#include "io/facts.h"
+#include "io/descriptor.h"
 #include "io/json.h"
 #include "io/output.h"
 #include "model/model.h"
 #include "model/model_output.h"
 #include "report/report.h"
 
-enum { TOKENS_MAX = 4096 }; /* activations are held in memory, tokens times row length */
+enum {
+	TOKENS_MAX = 4096,   /* activations are held in memory, tokens times row length */
+	TOKENS_SEEDED = 16,
+	TOKENS_OF_FILE = 512 /* as many as rows of W */
+};
 
 /* The command line. */
 struct settings {
 	const char *in, *out, *formats, *rules, *recipes, *against, *activation_file, *sparsity;
 	enum mxfp_format activations;
 	int activation_rule, round;
-	uint64_t tokens, seed;
+	uint64_t tokens, product_rows, seed;
 	unsigned threads;
 	struct select select;
 	struct string_list fail_under;
@@ -61,7 +65,10 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"activation-rule", 0, OPTION_RULE, "RULE", "scale rule of activations", &s->activation_rule},
 		{"activation-file", 0, OPTION_STRING, "FILE", ".safetensors or .npy file of activations: one tensor "
 		 "per layer, with its name, or one for every layer whose shape it fits", &s->activation_file},
-		{"tokens", 0, OPTION_UNSIGNED, "N", "rows of activations, at most 4096", &s->tokens},
+		{"tokens", 0, OPTION_UNSIGNED, "N", "rows of activations, at most 4096 (default 16; of a file all up to 512)",
+		 &s->tokens},
+		{"product-rows", 0, OPTION_UNSIGNED, "N", "measure products of at most N rows of a tensor, evenly spaced, "
+		 "0: of all", &s->product_rows},
 		{"seed", 0, OPTION_UNSIGNED, "N", "seed of the activations and of stochastic rounding", &s->seed},
 		{"round", 0, OPTION_ROUND, "MODE", "rounding of weights", &s->round},
 		{"include", 0, OPTION_LIST, "PATTERN", "also measure matching tensors; may be repeated", &s->select.include},
@@ -124,39 +131,35 @@ static int check(const struct settings *s, struct variants *variants, struct rep
 	return EXIT_OK;
 }
 
-/* Makes the report as text in memory that the caller frees. */
-static int make_text(const struct report *report, const struct settings *s, char **text, size_t *n,
-                     struct error *error)
+static int write_report(const struct report *report, const struct settings *s, FILE *file, struct error *error)
 {
-	FILE *file = open_memstream(text, n);
-	int code = EXIT_OK;
+	int code;
 
-	if (file == NULL)
-		return fail_memory(error);
 	json_prepare();
-	if (has_suffix(s, ".html")) {
-		code = report_html(report, file, error);
-	} else if (s->json || has_suffix(s, ".json")) {
-		code = facts_print_part(file, report_json(report), JSON_INDENT(1) | REPORT_JSON_REALS, error);
-		putc('\n', file);
-	} else {
-		code = report_markdown(report, file, s->out != NULL, error);
-	}
-	bool complete = !ferror(file);
-	if (fclose(file) != 0 || !complete)
-		code = code != EXIT_OK ? code : fail_memory(error);
+	if (has_suffix(s, ".html"))
+		return report_html(report, file, error);
+	if (!s->json && !has_suffix(s, ".json"))
+		return report_markdown(report, file, s->out != NULL, error);
+	code = report_json(report, file, REPORT_JSON, error);
+	putc('\n', file);
 	return code;
 }
 
-static int write_text(struct output *output, const struct settings *s, const char *text, size_t n,
+static int write_file(struct output *output, const struct report *report, const struct settings *s,
                       struct error *error)
 {
-	if (s->out == NULL) {
-		/* A failed write sets the error flag of stdout, which main() checks. */
-		fwrite(text, 1, n, stdout);
-		return EXIT_OK;
-	}
-	int code = output_write_file(output_build(output), text, n, error);
+	const char *path = output_build(output);
+	FILE *file = fopen(path, "wx");
+
+	if (file == NULL)
+		return fail_errno(error, path, "cannot create");
+	int code = write_report(report, s, file, error);
+	if (code == EXIT_OK && (fflush(file) != 0 || ferror(file)))
+		code = fail_errno(error, path, "cannot write");
+	if (code == EXIT_OK)
+		code = descriptor_sync(fileno(file), path, error);
+	if (fclose(file) != 0 && code == EXIT_OK)
+		code = fail_errno(error, path, "cannot write");
 	return code == EXIT_OK ? output_commit(output, error) : code;
 }
 
@@ -185,18 +188,20 @@ static int measure(struct report *report, const struct settings *s, struct measu
 static int run_open(const struct settings *s, struct measure_options *options, const struct report_limits *limits,
                     const struct model *model, struct output *output, struct error *error)
 {
-	struct report report = {.model = model, .options = options};
-	char *text = NULL;
-	size_t n = 0;
-	int code = measure(&report, s, options, error);
+	struct report report = {.model = model, .options = options, .limits = *limits};
 
+	if (has_suffix(s, ".html"))
+		report.kept = REPORT_KEEP_WORST;
+	else if (s->out != NULL || s->json)
+		report.kept = REPORT_KEEP_ALL;
+	int code = measure(&report, s, options, error);
 	if (code == EXIT_OK)
-		code = make_text(&report, s, &text, &n, error);
+		code = report_judge(&report, error);
+	/* A failed write leaves its mark on stdout, which main() looks at. */
 	if (code == EXIT_OK)
-		code = write_text(output, s, text, n, error);
+		code = s->out != NULL ? write_file(output, &report, s, error) : write_report(&report, s, stdout, error);
 	if (code == EXIT_OK)
-		code = report_check_limits(&report, limits, error);
-	free(text);
+		code = report_check_limits(&report, error);
 	report_free(&report);
 	return code;
 }
@@ -233,6 +238,7 @@ static int run_settings(const struct settings *s, struct error *error)
 			.seed = s->seed,
 			.threads = s->threads,
 		},
+		.product_rows = s->product_rows,
 		.round = (enum mxfp_round)s->round,
 		.seed = s->seed,
 		.threads = s->threads,
@@ -275,12 +281,15 @@ static int run(int argc, char **argv, struct error *error)
 	struct settings settings = {
 		.activations = MXFP_FORMAT_MXFP8_E4M3,
 		.activation_rule = MXFP_RULE_RCEIL,
-		.tokens = 16,
+		.tokens = UINT64_MAX,
+		.product_rows = 512,
 	};
 
 	const enum parsed parsed = parse(argc, argv, &settings, error);
 	if (parsed != PARSED_RUN)
 		return parsed_code(parsed);
+	if (settings.tokens == UINT64_MAX)
+		settings.tokens = settings.activation_file != NULL ? TOKENS_OF_FILE : TOKENS_SEEDED;
 	int code = select_compile(&settings.select, error);
 	if (code == EXIT_OK)
 		code = run_settings(&settings, error);

@@ -26,3 +26,9 @@ json_t *counts_facts(uint64_t elements, const struct mxfp_counts *counts)
 	                 (json_int_t)counts->saturated, "overflowed", (json_int_t)counts->overflowed, "flushed",
 	                 (json_int_t)counts->flushed, "nan", (json_int_t)counts->nan, "inf", (json_int_t)counts->inf);
 }
+
+json_t *counts_weights_facts(const struct mxfp_counts *counts)
+{
+	return json_pack("{s:I, s:I, s:I, s:I}", "saturated", (json_int_t)counts->saturated, "flushed",
+	                 (json_int_t)counts->flushed, "nan", (json_int_t)counts->nan, "inf", (json_int_t)counts->inf);
+}

@@ -16,4 +16,7 @@ void counts_print(FILE *stream, uint64_t elements, const struct mxfp_counts *cou
 /* The same names and numbers; NULL if memory ran out. */
 json_t *counts_facts(uint64_t elements, const struct mxfp_counts *counts);
 
+/* Those of weights that became blocks: saturated, flushed, nan and inf; NULL if memory ran out. */
+json_t *counts_weights_facts(const struct mxfp_counts *counts);
+
 #endif

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,7 +18,8 @@ enum { TRANSFER_BYTES = 1 << 30 };
 
 static int refuse_special(const char *path, mode_t mode, struct error *error)
 {
-	const char *kind = S_ISDIR(mode) ? "a directory" : S_ISFIFO(mode) ? "a FIFO" : "a device or socket";
+	const char *kind = S_ISDIR(mode) ? "a directory" : S_ISFIFO(mode) ? "a FIFO" :
+	                   S_ISLNK(mode) ? "a symbolic link" : "a device or socket";
 
 	return S_ISREG(mode) ? EXIT_OK : fail(error, EXIT_INPUT, "%s: is %s; give a regular file", path, kind);
 }
@@ -32,17 +34,23 @@ void descriptor_raise_limit(void)
 	(void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-int descriptor_open(const char *path, int *fd, uint64_t *size_bytes, struct error *error)
+unsigned long descriptor_limit(void)
 {
-	struct stat status;
+	struct rlimit limit;
 
-	/* Opening a device can have side effects, so the kind is checked before opening, and again on what was opened. */
-	if (stat(path, &status) != 0)
-		return nearest_fail_open(path, error);
+	return getrlimit(RLIMIT_NOFILE, &limit) != 0 ? 0 : limit.rlim_cur < ULONG_MAX ? (unsigned long)limit.rlim_cur : ULONG_MAX;
+}
+
+/* Opens `name` in the directory `at`, of which `status` is known: opening a device can have side effects, so the kind is
+   checked before, and again on what was opened. */
+static int open_regular(int at, const char *name, int flags, struct stat status, const char *path, int *fd,
+                        uint64_t *size_bytes, struct error *error)
+{
 	int code = refuse_special(path, status.st_mode, error);
+
 	if (code != EXIT_OK)
 		return code;
-	*fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	*fd = openat(at, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags);
 	if (*fd < 0)
 		return fail_errno(error, path, "cannot open");
 	code = fstat(*fd, &status) != 0 ? fail_errno(error, path, "cannot open") :
@@ -53,6 +61,24 @@ int descriptor_open(const char *path, int *fd, uint64_t *size_bytes, struct erro
 	}
 	*size_bytes = (uint64_t)status.st_size;
 	return EXIT_OK;
+}
+
+int descriptor_open(const char *path, int *fd, uint64_t *size_bytes, struct error *error)
+{
+	struct stat status;
+
+	if (stat(path, &status) != 0)
+		return nearest_fail_open(path, error);
+	return open_regular(AT_FDCWD, path, 0, status, path, fd, size_bytes, error);
+}
+
+int descriptor_open_at(int at, const char *name, const char *path, int *fd, uint64_t *size_bytes, struct error *error)
+{
+	struct stat status;
+
+	if (fstatat(at, name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+		return fail_errno(error, path, "cannot open");
+	return open_regular(at, name, O_NOFOLLOW, status, path, fd, size_bytes, error);
 }
 
 int descriptor_read(int fd, const char *path, uint64_t at, void *bytes, size_t n, struct error *error)

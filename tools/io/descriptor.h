@@ -12,9 +12,18 @@
 /* Raises the limit of open descriptors as far as allowed: a model can have hundreds of files. */
 void descriptor_raise_limit(void);
 
+/* How many there may be; 0: not known. */
+unsigned long descriptor_limit(void);
+
 /* Opens a regular file for reading and sets its size. Directories, FIFOs, sockets and devices are refused without
    opening or waiting for them: EXIT_INPUT. EXIT_IO. */
-int descriptor_open(const char *path, int *fd, uint64_t *size_bytes, struct error *error);
+typedef int descriptor_opener(const char *path, int *fd, uint64_t *size_bytes, struct error *error);
+
+/* Opens what the user named, by whatever links; member_open() opens what a directory holds. */
+descriptor_opener descriptor_open;
+
+/* The same for the file `name` of the open directory `at`, which is no symbolic link. */
+int descriptor_open_at(int at, const char *name, const char *path, int *fd, uint64_t *size_bytes, struct error *error);
 
 /* Reads exactly `n` bytes. EXIT_IO; EXIT_INPUT if the file is too short. */
 int descriptor_read(int fd, const char *path, uint64_t at, void *bytes, size_t n, struct error *error);

@@ -17,7 +17,10 @@
 #include "base/interrupt.h"
 #include "base/suffix.h"
 #include "io/descriptor.h"
+#include "io/file.h"
+#include "io/file_safetensors.h"
 #include "io/json.h"
+#include "io/member.h"
 #include "io/output.h"
 
 enum { COPY_BYTES = 1 << 16 };
@@ -32,21 +35,26 @@ char *directory_member(const char *directory, const char *name)
 	return path;
 }
 
-/* Reads the names of the files that were copied into an output from its config.json; *carried is NULL if it has none.
-   EXIT_MEMORY. */
-static int read_carried(const char *path, json_t **carried, struct error *error)
+/* What mxfp noted in a directory that it wrote; all NULL if it did not. */
+struct notes {
+	json_t *own;     /* quantization_config.mxfp of config.json */
+	json_t *carried; /* the names of the files that were copied there */
+};
+
+/* Reads the notes in config.json. EXIT_MEMORY. */
+static int read_config(const char *path, struct notes *notes, struct error *error)
 {
 	char *config = directory_member(path, CONFIG_FILE);
 	struct error ignored;
 	json_t *json = NULL;
 
-	*carried = NULL;
 	if (config == NULL)
 		return fail_memory(error);
-	int code = json_read(config, CONFIG_BYTES_MAX, &json, &ignored);
-	if (code == EXIT_OK)
-		*carried = json_incref(json_object_get(json_object_get(json_object_get(json, "quantization_config"), "mxfp"),
-		                                       DIRECTORY_CARRIED));
+	int code = json_read_python(descriptor_open, config, CONFIG_BYTES_MAX, &json, &ignored);
+	if (code == EXIT_OK) {
+		notes->own = json_incref(json_object_get(json_object_get(json, "quantization_config"), "mxfp"));
+		notes->carried = json_incref(json_object_get(notes->own, DIRECTORY_CARRIED));
+	}
 	json_decref(json);
 	free(config);
 	return code == EXIT_MEMORY ? fail_memory(error) : EXIT_OK;
@@ -63,18 +71,25 @@ static bool is_listed(const json_t *names, const char *name)
 	return false;
 }
 
-/* Whether mxfp wrote such an entry into an output directory. */
-static bool is_ours(int directory, const char *name, const json_t *carried)
+static bool is_weights(const char *name)
 {
-	static const char *const suffixes[] = {".safetensors", ".json"};
+	return suffix_stem(name, file_safetensors.suffix) != 0;
+}
+
+/* Whether a file tells whose directory it is in. */
+static bool is_telling(const char *name)
+{
+	return is_weights(name) || strcmp(name, PART_FILE) == 0;
+}
+
+/* Whether such an entry can be mxfp's, by its kind and name. */
+static bool is_named_so(int directory, const char *name, const json_t *carried)
+{
 	struct stat status;
 
 	if (fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode))
 		return false;
-	for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++)
-		if (suffix_stem(name, suffixes[i]) != 0)
-			return true;
-	return is_listed(carried, name);
+	return is_weights(name) || suffix_stem(name, ".json") != 0 || is_listed(carried, name);
 }
 
 const char *directory_next(DIR *directory)
@@ -88,27 +103,93 @@ const char *directory_next(DIR *directory)
 	return entry != NULL ? entry->d_name : NULL;
 }
 
+/* Names and kinds of all entries, by what `carried` lists. EXIT_USAGE, EXIT_IO. */
+static int check_names(const char *path, DIR *directory, const json_t *carried, struct error *error)
+{
+	const char *name;
+
+	while ((name = directory_next(directory)) != NULL && is_named_so(dirfd(directory), name, carried))
+		;
+	if (name != NULL)
+		return fail(error, EXIT_USAGE, "%s: holds '%s', which mxfp does not write, so it is not replaced"
+		            "; name another directory", path, name);
+	return errno != 0 ? fail_errno(error, path, "cannot read") : EXIT_OK;
+}
+
+/* Whether mxfp wrote a file of weights: metadata say so, which no other program writes, or keeps when it saves the model
+   again; of a damaged file, config.json does. Takes what they list as carried, if anything. EXIT_MEMORY. */
+static int look_at_weights(const char *path, bool *ours, struct notes *notes, struct error *error)
+{
+	struct file file;
+	struct error ignored;
+	int code = file_open_by(member_open, &file, path, &ignored);
+
+	*ours = code != EXIT_OK && notes->own != NULL;
+	if (code != EXIT_OK)
+		return code == EXIT_MEMORY ? fail_memory(error) : EXIT_OK;
+	for (size_t i = 0; i < file.n_metadata; i++)
+		*ours |= metadata_is_own(file.metadata[i].key);
+	const char *list = file_metadata(&file, METADATA_CARRIED);
+	if (list != NULL && notes->carried == NULL) {
+		json_prepare();
+		notes->carried = json_loads(list, 0, NULL);
+		code = json_out_of_memory() ? fail_memory(error) : EXIT_OK;
+	}
+	file_close(&file);
+	return code;
+}
+
+/* All weights must be mxfp's, and there must be some, unless this is a part without, or nothing at all is there: an
+   original model has other files of the same names. EXIT_USAGE, EXIT_IO, EXIT_MEMORY. */
+static int check_weights(const char *path, DIR *directory, struct notes *notes, struct error *error)
+{
+	const char *name;
+	bool known = false, empty = true, ours = true;
+	int code = EXIT_OK;
+
+	while (code == EXIT_OK && ours && (name = directory_next(directory)) != NULL) {
+		empty = false;
+		known |= is_telling(name);
+		if (!is_weights(name))
+			continue;
+		char *member = directory_member(path, name);
+		code = member == NULL ? fail_memory(error) : look_at_weights(member, &ours, notes, error);
+		free(member);
+	}
+	if (code != EXIT_OK)
+		return code;
+	if (!ours)
+		return fail(error, EXIT_USAGE, "%s: holds '%s', which mxfp did not write, by its metadata, so it is not "
+		            "replaced; name another directory", path, name);
+	if (errno != 0)
+		return fail_errno(error, path, "cannot read");
+	if (known || empty)
+		return EXIT_OK;
+	return fail(error, EXIT_USAGE, "%s: holds files, and no weights that mxfp wrote, so it is not replaced"
+	            "; name another directory", path);
+}
+
 int directory_check_ours(const char *path, struct error *error)
 {
 	DIR *directory = opendir(path);
-	const char *name = NULL;
-	json_t *carried = NULL;
+	struct notes notes = {0};
 
 	if (directory == NULL)
 		return fail_errno(error, path, "cannot open");
-	int code = read_carried(path, &carried, error);
-	while (code == EXIT_OK && (name = directory_next(directory)) != NULL && is_ours(dirfd(directory), name, carried))
-		;
-	if (name != NULL)
-		code = fail(error, EXIT_USAGE, "%s: holds '%s', which mxfp does not write, so it is not replaced"
-		            "; name another directory", path, name);
-	else if (code == EXIT_OK && errno != 0)
-		code = fail_errno(error, path, "cannot read");
-	json_decref(carried);
+	int code = read_config(path, &notes, error);
+	if (code == EXIT_OK)
+		code = check_weights(path, directory, &notes, error);
+	rewinddir(directory);
+	if (code == EXIT_OK)
+		code = check_names(path, directory, notes.carried, error);
+	json_decref(notes.own);
+	json_decref(notes.carried);
 	closedir(directory);
 	return code;
 }
 
+/* In an order after a crash in which directory_check_ours() knows what is left: first what config.json or the weights
+   may list as carried, then config.json, then the files that tell whose all this is. */
 int directory_remove(const char *path)
 {
 	DIR *directory = opendir(path);
@@ -118,10 +199,12 @@ int directory_remove(const char *path)
 	if (directory == NULL)
 		return -1;
 	while ((name = directory_next(directory)) != NULL)
-		if (strcmp(name, CONFIG_FILE) != 0)
+		if (strcmp(name, CONFIG_FILE) != 0 && !is_telling(name))
 			removed = unlinkat(dirfd(directory), name, 0) == 0 && removed;
-	/* Removed last: it says which other files are ours, so a crash must not leave them without it. */
 	removed = (unlinkat(dirfd(directory), CONFIG_FILE, 0) == 0 || errno == ENOENT) && removed;
+	rewinddir(directory);
+	while ((name = directory_next(directory)) != NULL)
+		removed = unlinkat(dirfd(directory), name, 0) == 0 && removed;
 	closedir(directory);
 	return removed ? rmdir(path) : -1;
 }
@@ -152,17 +235,13 @@ static int copy_bytes(int source, const char *from, int target, const char *to, 
 
 static int copy_file(const char *from, const char *to, struct error *error)
 {
-	int source = open(from, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	struct stat status;
+	uint64_t size;
+	int source, code = member_open(from, &source, &size, error);
 
-	if (source < 0)
-		return fail_errno(error, from, "cannot open");
-	if (fstat(source, &status) != 0 || !S_ISREG(status.st_mode)) {
-		close(source);
-		return fail(error, EXIT_INPUT, "%s: is not a regular file any more", from);
-	}
+	if (code != EXIT_OK)
+		return code;
 	int target = open_copy(to);
-	int code = target < 0 ? fail_errno(error, to, "cannot create") : copy_bytes(source, from, target, to, error);
+	code = target < 0 ? fail_errno(error, to, "cannot create") : copy_bytes(source, from, target, to, error);
 	close(source);
 	if (code == EXIT_OK)
 		return descriptor_finish(target, to, error);

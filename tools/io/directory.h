@@ -15,18 +15,24 @@ const char *directory_next(DIR *directory);
 
 enum { CONFIG_BYTES_MAX = 1 << 24 };
 
-/* The member of quantization_config.mxfp in an output's config.json that lists the files copied into it. */
-#define DIRECTORY_CARRIED "carried"
+/* In a part of a quantized model, which one of several machines has made. */
+#define PART_FILE "mxfp-part.json"
 
-/* Checks that a directory holds only what mxfp writes: regular files named *.safetensors and *.json, and those that
-   config.json lists as carried. EXIT_USAGE, EXIT_IO. */
+/* What lists the files copied into an output: this member of quantization_config.mxfp in its config.json if it is
+   quantized, else this metadata key of its weights, whose value is a JSON array. */
+#define DIRECTORY_CARRIED "carried"
+#define METADATA_CARRIED "mxfp.carried"
+
+/* Checks that a directory holds only what mxfp wrote: regular files named *.safetensors, by their metadata, *.json, and
+   those that are listed as carried. Besides an empty one and a part, one without weights is not known. EXIT_USAGE,
+   EXIT_IO, EXIT_MEMORY. */
 int directory_check_ours(const char *path, struct error *error);
 
 /* Removes a directory and the files in it. Returns 0, or -1 with errno. */
 int directory_remove(const char *path);
 
-/* Copies a regular file, not a symbolic link, from one directory into another under its name, replacing any file there,
-   and syncs it. EXIT_INPUT, EXIT_IO, EXIT_MEMORY, signals. */
+/* Copies a file that member_open() opens from one directory into another under its name, replacing any file there, and
+   syncs it. EXIT_INPUT, EXIT_IO, EXIT_MEMORY, signals. */
 int directory_copy(const char *from, const char *to, const char *name, struct error *error);
 
 /* Returns malloc'ed "DIRECTORY/NAME", or NULL. */

@@ -82,44 +82,63 @@ size_t values_bytes(enum dtype dtype, size_t n)
 	return (n / dtype_info(dtype)->block_elements * dtype_info(dtype)->bits + 7) / 8;
 }
 
-static bool is_signed(enum dtype dtype)
+/* Numbers of a dtype of whole bytes in the host's order, in memory that any of them fits. */
+static const void *in_host_order(enum dtype dtype, const unsigned char *bytes, uint64_t *words, size_t n)
 {
-	return dtype == DTYPE_I8 || dtype == DTYPE_I16 || dtype == DTYPE_I32 || dtype == DTYPE_I64;
+	memcpy(words, bytes, values_bytes(dtype, n));
+	dtype_swap(dtype, words, values_bytes(dtype, n));
+	return words;
 }
 
-/* Returns element i of a little-endian stream of words of `bits` bits, at most 64; those below 8 may straddle bytes. */
-static uint64_t word_at(const unsigned char *bytes, size_t i, unsigned bits)
-{
-	size_t first = i * bits / 8, end = (i * bits + bits + 7) / 8;
-	unsigned shift = (unsigned)(i * bits % 8);
-	uint64_t word = 0;
-
-	for (size_t k = end; k-- > first;)
-		word = word << 8 | bytes[k];
-	return bits == 64 ? word : word >> shift & ((UINT64_C(1) << bits) - 1);
-}
+#define WIDEN(type) \
+	for (size_t i = 0; i < n; i++) \
+		x[i] = (double)((const type *)words)[i]; \
+	return
 
 static void decode_integers(enum dtype dtype, const unsigned char *bytes, double *x, size_t n)
 {
-	unsigned bits = dtype_info(dtype)->bits;
-	uint64_t sign = UINT64_C(1) << (bits - 1);
+	uint64_t aligned[VALUES_PIECE];
+	const void *words = in_host_order(dtype, bytes, aligned, n);
 
-	for (size_t i = 0; i < n; i++) {
-		uint64_t word = word_at(bytes, i, bits);
-
-		if (is_signed(dtype) && (word & sign) != 0)
-			x[i] = -(double)((~word & (sign - 1)) + 1);
-		else
-			x[i] = (double)word;
+	switch (dtype) {
+	case DTYPE_I8:
+		WIDEN(int8_t);
+	case DTYPE_I16:
+		WIDEN(int16_t);
+	case DTYPE_U16:
+		WIDEN(uint16_t);
+	case DTYPE_I32:
+		WIDEN(int32_t);
+	case DTYPE_U32:
+		WIDEN(uint32_t);
+	case DTYPE_I64:
+		WIDEN(int64_t);
+	case DTYPE_U64:
+		WIDEN(uint64_t);
+	default: /* BOOL, U8 */
+		WIDEN(uint8_t);
 	}
 }
 
+#undef WIDEN
+
 static void decode_f64(const unsigned char *bytes, double *x, size_t n)
 {
-	for (size_t i = 0; i < n; i++) {
-		uint64_t word = word_at(bytes, i, 64);
+	memcpy(x, bytes, n * sizeof *x);
+	dtype_swap(DTYPE_F64, x, n * sizeof *x);
+}
 
-		memcpy(&x[i], &word, sizeof word);
+/* Puts codes of fewer than 8 bits, which are a stream from the low bits up, into a byte each. */
+static void spread_codes(unsigned char *codes, const unsigned char *bytes, unsigned bits, size_t n)
+{
+	for (size_t i = 0; i < n; i += 8, bytes += bits) {
+		const size_t some = n - i < 8 ? n - i : 8;
+		uint64_t word = 0;
+
+		for (size_t k = (some * bits + 7) / 8; k-- > 0;)
+			word = word << 8 | bytes[k];
+		for (size_t k = 0; k < some; k++, word >>= bits)
+			codes[i + k] = (unsigned char)(word & ((1U << bits) - 1));
 	}
 }
 
@@ -128,20 +147,13 @@ static void decode_floats(enum dtype dtype, const unsigned char *bytes, double *
 {
 	const struct mxfp_convert_options options = {.exec = &(struct mxfp_exec){.threads = 1}};
 	const struct dtype_info *info = dtype_info(dtype);
-	unsigned char words[VALUES_PIECE * sizeof(float)];
+	uint64_t words[VALUES_PIECE];
 	float decoded[VALUES_PIECE];
 
-	for (size_t i = 0; i < n; i++) {
-		uint32_t word = (uint32_t)word_at(bytes, i, info->bits);
-		uint16_t half = (uint16_t)word;
-
-		if (info->bits <= 8)
-			words[i] = (unsigned char)word;
-		else if (info->bits == 16)
-			memcpy(words + 2 * i, &half, sizeof half);
-		else
-			memcpy(words + 4 * i, &word, sizeof word);
-	}
+	if (info->bits < 8)
+		spread_codes((unsigned char *)words, bytes, info->bits, n);
+	else
+		in_host_order(dtype, bytes, words, n);
 	must_succeed(mxfp_convert(decoded, MXFP_FORMAT_F32, words, info->format, n, &options));
 	for (size_t i = 0; i < n; i++)
 		x[i] = (double)decoded[i];

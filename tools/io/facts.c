@@ -95,7 +95,8 @@ int facts_write_file(const char *path, const json_t *json, struct error *error)
 	json_prepare();
 	bool failed = json_dumpf(json, stream, JSON_INDENT(2)) != 0 || putc('\n', stream) == EOF;
 	failed = fclose(stream) != 0 || failed;
-	int code = failed || json_out_of_memory() ? fail_memory(error) : output_write_file(path, text, size, error);
+	int code = failed || json_out_of_memory() ? fail_memory(error) :
+	                    output_write_file(path, text, json_restore_constants(text, size), error);
 	free(text);
 	return code;
 }

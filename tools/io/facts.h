@@ -31,7 +31,7 @@ json_t *facts_number(double x);
 /* Returns a JSON string of a text that need not be UTF-8, such as a file name; invalid bytes become '?'. */
 json_t *facts_text(const char *text);
 
-/* Writes a value, indented, to a new file and syncs it. EXIT_IO, EXIT_MEMORY (also if `json` is NULL). */
+/* Writes a value, indented, to a new file and syncs it, with what json_read_python() took for numbers. EXIT_IO, EXIT_MEMORY (also if `json` is NULL). */
 int facts_write_file(const char *path, const json_t *json, struct error *error);
 
 #endif

@@ -7,10 +7,8 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/byte_order.h"
-#include "io/descriptor.h"
 
 /* MXFP_FORMAT_NONE lets dtype.def say NONE; it is not a format, and `numeric` says so. */
 enum { MXFP_FORMAT_NONE = -1 };
@@ -143,8 +141,7 @@ int file_sort_tensors(struct file *file, struct error *error)
 
 void file_close(struct file *file)
 {
-	if (file->path != NULL && file->fd >= 0)
-		close(file->fd);
+	handle_close(file->handle);
 	if (file->format != NULL)
 		file->format->close(file);
 	free(file->by_name);
@@ -158,7 +155,7 @@ int file_read(const struct file *file, const struct tensor *tensor, uint64_t fro
               struct error *error)
 {
 	assert(from <= tensor->size && n <= tensor->size - from);
-	return descriptor_read(file->fd, file->path, file->header_bytes + tensor->offset + from, buffer, n, error);
+	return handle_read(file->handle, file->header_bytes + tensor->offset + from, buffer, n, error);
 }
 
 /* Reads `cols` columns of `rows` rows of one matrix, from the element `first` of the data on. */
@@ -171,9 +168,9 @@ static int read_columns(const struct file *file, const struct tensor *tensor, ui
 	for (size_t col = 0; col < cols; col++)
 		for (size_t row = 0, n; row < rows; row += n) {
 			n = rows - row < sizeof words / width ? rows - row : sizeof words / width;
-			int code = descriptor_read(file->fd, file->path,
-			                           file->header_bytes + tensor->offset + (first + col * pitch + row) * width,
-			                           words, n * width, error);
+			int code = handle_read(file->handle,
+			                       file->header_bytes + tensor->offset + (first + col * pitch + row) * width,
+			                       words, n * width, error);
 			if (code != EXIT_OK)
 				return code;
 			unsigned char *into = to + (row * cols + col) * width;
@@ -230,6 +227,13 @@ const struct tensor *file_find(const struct file *file, const char *name)
 	const struct tensor **found =
 		bsearch(&pointer, file->by_name, file->n_tensors, sizeof pointer, compare_names);
 	return found != NULL ? *found : NULL;
+}
+
+bool metadata_is_own(const char *key)
+{
+	static const char prefix[] = "mxfp.";
+
+	return strncmp(key, prefix, strlen(prefix)) == 0;
 }
 
 const char *file_metadata(const struct file *file, const char *key)

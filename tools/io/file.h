@@ -13,6 +13,8 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "io/descriptor.h"
+#include "io/handle.h"
 #include "mxfp/format.h"
 
 enum dtype {
@@ -69,11 +71,17 @@ struct metadata {
 	const char *key, *value;
 };
 
+/* The key that every safetensors file of an output has. */
+#define METADATA_VERSION "mxfp.version"
+
+/* Whether it is a key that only mxfp writes. */
+bool metadata_is_own(const char *key);
+
 /* An open tensor file. Tensors are in the order of their data. */
 struct file {
 	char *path;                     /* a copy of the caller's */
 	const struct file_format *format;
-	int fd;
+	struct handle *handle;
 	uint64_t size_bytes;
 	size_t n_tensors;
 	struct tensor *tensors;
@@ -94,7 +102,7 @@ struct file_format {
 	const char *suffix;                                /* ".safetensors" */
 	/* Whether the first bytes look like the format; zeros follow the end of a shorter file. */
 	bool (*probe)(const unsigned char first[FILE_PROBE_BYTES]);
-	/* Fills in all except path, format, fd and size_bytes, which are set. file_open() cleans up after a failure. */
+	/* Fills in all except path, format, handle and size_bytes, which are set. file_open() cleans up after a failure. */
 	int (*open)(struct file *file, struct error *error);
 	void (*close)(struct file *file);                  /* frees the state; tensors and metadata are file.c's */
 	/* For writing by struct writer; both are NULL if the format cannot be written. Sets offsets and header_bytes of
@@ -110,6 +118,9 @@ extern const struct file_format *const file_formats[];
 /* Returns the format whose suffix a file's name has, or NULL. */
 const struct file_format *file_format_named(const char *path);
 
+/* Returns the format that the first bytes look like, zeros behind those of a shorter file, or NULL. */
+const struct file_format *file_format_probed(const unsigned char first[FILE_PROBE_BYTES]);
+
 /* For formats: sorts the names, and returns one that occurs twice, or NULL. */
 const char *file_sort_names(const char **names, size_t n);
 
@@ -119,6 +130,9 @@ int file_sort_tensors(struct file *file, struct error *error);
 /* Opens a file, finds its format by its name or first bytes, and checks everything that can be checked without
    reading the data. Only regular files are opened. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
 int file_open(struct file *file, const char *path, struct error *error);
+
+/* The same for a file that the user did not name: member_open() is the opener. */
+int file_open_by(descriptor_opener *opener, struct file *file, const char *path, struct error *error);
 
 /* Releases what file_open() took; the struct may be zeroed. */
 void file_close(struct file *file);

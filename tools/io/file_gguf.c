@@ -108,7 +108,7 @@ static uint64_t align(uint64_t at, uint32_t alignment)
 
 /* The bytes of a header, read one after the other; a size that the file is too short for is refused. */
 struct source {
-	int fd;
+	struct handle *handle;
 	const char *path;
 	uint64_t at, size;    /* place in the file, and the file's size */
 	unsigned char *bytes; /* SOURCE_BYTES of memory; the first `n` are the file's from `from` on */
@@ -141,7 +141,7 @@ static int fill(struct source *source, struct error *error)
 
 	source->from = source->at;
 	source->n = left < SOURCE_BYTES ? (size_t)left : SOURCE_BYTES;
-	return descriptor_read(source->fd, source->path, source->from, source->bytes, source->n, error);
+	return handle_read(source->handle, source->from, source->bytes, source->n, error);
 }
 
 /* Like all functions that take: EXIT_INPUT if the file ends, or the header has more than HEADER_MAX bytes; EXIT_IO. */
@@ -566,7 +566,7 @@ static int open_header(struct file *file, struct error *error)
 
 	file->state = h.gguf;
 	h.source = (struct source){
-		.fd = file->fd,
+		.handle = file->handle,
 		.path = file->path,
 		.size = file->size_bytes,
 		.bytes = malloc(SOURCE_BYTES),
@@ -599,8 +599,6 @@ static const struct {
 } file_types[] = {
 	{DTYPE_F32, 0}, {DTYPE_F16, 1}, {DTYPE_Q8_0, 7}, {DTYPE_BF16, 32}, {DTYPE_MXFP4, 38}, {DTYPE_NVFP4, 39},
 };
-
-static const char own_prefix[] = "mxfp.";
 
 /* A key-value pair that follows from the tensors. */
 struct derived {
@@ -676,11 +674,6 @@ static uint32_t alignment_of(const struct writer *writer)
 	return source != NULL ? source->alignment : GGUF_ALIGNMENT;
 }
 
-static bool is_own(const char *key)
-{
-	return strncmp(key, own_prefix, strlen(own_prefix)) == 0;
-}
-
 static bool is_derived(const struct header *h, const char *key)
 {
 	for (unsigned i = 0; i < h->n_derived; i++)
@@ -699,7 +692,7 @@ static bool is_added(const struct header *h, const char *key)
 {
 	const struct gguf *source = source_of(h->writer);
 
-	if (is_own(key))
+	if (metadata_is_own(key))
 		return true;
 	if (is_derived(h, key) || strcmp(key, GGUF_KEY_ALIGNMENT) == 0)
 		return false;
@@ -729,7 +722,7 @@ static int put_carried(struct header *h, const struct gguf_pair *pair, struct er
 		uint64_t left = pair->size - done;
 		size_t n = left < sizeof bytes ? (size_t)left : sizeof bytes;
 
-		code = descriptor_read(source->fd, source->path, pair->from + done, bytes, n, error);
+		code = handle_read(source->handle, pair->from + done, bytes, n, error);
 		if (code == EXIT_OK)
 			fwrite(bytes, 1, n, h->stream);
 		done += n;
@@ -756,7 +749,7 @@ static int put_pairs(struct header *h, struct error *error)
 	int code = EXIT_OK;
 
 	for (size_t i = 0; source != NULL && i < source->n_pairs && code == EXIT_OK; i++)
-		if (!is_own(source->pairs[i].key) && !is_derived(h, source->pairs[i].key))
+		if (!metadata_is_own(source->pairs[i].key) && !is_derived(h, source->pairs[i].key))
 			code = put_carried(h, &source->pairs[i], error);
 	for (size_t i = 0; i < h->writer->n_metadata && code == EXIT_OK; i++)
 		if (is_added(h, h->writer->metadata[i].key))

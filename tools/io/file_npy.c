@@ -282,7 +282,7 @@ static int read_start(struct file *file, uint64_t *from, struct error *error)
 {
 	unsigned char first[FILE_PROBE_BYTES] = {0};
 	size_t n = file->size_bytes < sizeof first ? (size_t)file->size_bytes : sizeof first;
-	int code = descriptor_read(file->fd, file->path, 0, first, n, error);
+	int code = handle_read(file->handle, 0, first, n, error);
 
 	if (code != EXIT_OK)
 		return code;
@@ -320,7 +320,7 @@ static int open_array(struct file *file, struct error *error)
 	if (array == NULL || text == NULL)
 		code = fail_memory(error);
 	else
-		code = descriptor_read(file->fd, file->path, from, text, n, error);
+		code = handle_read(file->handle, from, text, n, error);
 	if (code == EXIT_OK && text[n - 1] != '\n')
 		code = fail(error, EXIT_INPUT, "%s: the header does not end with a newline", file->path);
 	if (code == EXIT_OK) {

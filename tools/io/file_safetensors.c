@@ -4,7 +4,8 @@
  *
  *   offset  bytes  what
  *   0       8      N, the header's length: little-endian, at most 100,000,000
- *   8       N      the header: a JSON object in UTF-8 that begins with '{' and may be padded at its end with spaces
+ *   8       N      the header: a JSON object in UTF-8 that begins with '{' and may be padded at its end with spaces,
+ *                  or other white space of JSON, which the reference implementation takes too
  *   8 + N   rest   the data section: tensors one after the other, row-major, numbers little-endian
  *
  * The header maps each tensor's name to {"dtype": NAME, "shape": [D, ...], "data_offsets": [BEGIN, END]}, in any
@@ -18,7 +19,7 @@
  *   - the ranges, sorted, leave no hole, do not overlap, begin at 0 and end where the file ends;
  *   - at most RANK_MAX dimensions *.
  *
- * Memory: the header's bytes while it is parsed, and per tensor a struct, its name and 8 bytes per dimension. An
+ * Memory: the header's bytes until they are parsed, and per tensor a struct, its name and 8 bytes per dimension. An
  * entry is at least 50 bytes of header and a dimension at least 2, so all of it stays below 8 times the header.
  *
  * The same tensors and metadata are written as the same bytes: those of the format's reference writer, which puts the
@@ -34,6 +35,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "io/descriptor.h"
 #include "io/json.h"
@@ -44,7 +46,8 @@ enum {
 	LENGTH_BYTES = 8,       /* before the header */
 	HEADER_MAX = 100000000, /* the reference implementation's limit */
 	ALIGNMENT = 8,          /* of the data section in files that are written */
-	RANK_MAX = 1024
+	RANK_MAX = 1024,
+	RELEASE_BYTES = 1 << 20 /* whole pages of any system */
 };
 
 enum field { FIELD_DTYPE = 1, FIELD_SHAPE = 2, FIELD_OFFSETS = 4, FIELDS_ALL = 7 };
@@ -54,6 +57,7 @@ struct header {
 	struct file *file;
 	struct arena *arena;
 	size_t tensor_capacity, metadata_capacity;
+	size_t released; /* bytes of the text whose memory may be gone */
 	bool has_metadata;
 	unsigned fields;          /* of the entry being parsed */
 	struct tensor *tensor;    /* likewise */
@@ -224,10 +228,27 @@ static int take_metadata(struct json_text *text, const char *key, void *context,
 	return EXIT_OK;
 }
 
+/* Gives back the memory of what was parsed, as the tables grow: the header and the tables of a large file together would
+   take twice the memory of the larger one. */
+static void release_parsed(struct header *header, const struct json_text *text)
+{
+	const uintptr_t page = RELEASE_BYTES, from = (uintptr_t)text->bytes + header->released;
+	const uintptr_t begin = (from + page - 1) / page * page, end = ((uintptr_t)text->bytes + text->at) / page * page;
+
+	if (end <= begin)
+		return;
+	header->released = end - (uintptr_t)text->bytes;
+#ifdef MADV_DONTNEED
+	(void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+#endif
+}
+
 /* A json_member of the header. */
 static int take_entry(struct json_text *text, const char *key, void *context, struct error *error)
 {
 	struct header *header = context;
+
+	release_parsed(header, text);
 
 	if (strcmp(key, METADATA_KEY) != 0)
 		return take_tensor(text, key, header, error);
@@ -283,10 +304,9 @@ static int parse(struct header *header, struct json_text *text, struct error *er
 {
 	int code = json_take_object(text, take_entry, header, error);
 
-	while (code == EXIT_OK && text->at < text->n && text->bytes[text->at] == ' ')
-		text->at++;
+	json_next(text);
 	if (code == EXIT_OK && text->at != text->n)
-		code = json_fail(text, "only spaces may follow the object", error);
+		code = json_fail(text, "only white space may follow the object", error);
 	if (code == EXIT_OK)
 		code = check_metadata(header->file, error);
 	if (code == EXIT_OK)
@@ -302,7 +322,7 @@ static int read_length(struct file *file, uint64_t *n, struct error *error)
 	if (file->size_bytes < sizeof first)
 		return fail(error, EXIT_INPUT, "%s: has %" PRIu64 " bytes, too few for a safetensors file",
 		            file->path, file->size_bytes);
-	int code = descriptor_read(file->fd, file->path, 0, first, sizeof first, error);
+	int code = handle_read(file->handle, 0, first, sizeof first, error);
 	if (code != EXIT_OK)
 		return code;
 	*n = little_endian_64(first);
@@ -334,7 +354,7 @@ static int open_header(struct file *file, struct error *error)
 	if (bytes == NULL || header.arena == NULL)
 		code = fail_memory(error);
 	else
-		code = descriptor_read(file->fd, file->path, LENGTH_BYTES, bytes, (size_t)n, error);
+		code = handle_read(file->handle, LENGTH_BYTES, bytes, (size_t)n, error);
 	text.bytes = bytes;
 	text.n = (size_t)n;
 	if (code == EXIT_OK)

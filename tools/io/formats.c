@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "base/suffix.h"
-#include "io/descriptor.h"
 #include "io/file.h"
 #include "io/file_gguf.h"
 #include "io/file_npy.h"
 #include "io/file_safetensors.h"
+#include "io/foreign.h"
 
 const struct file_format *const file_formats[] = {&file_safetensors, &file_gguf, &file_npy, NULL};
 
@@ -22,17 +22,37 @@ const struct file_format *file_format_named(const char *path)
 	return *format;
 }
 
-/* By the name, so that errors say what is wrong with a damaged file; without a known suffix, by the first bytes. */
-static const struct file_format *recognize(const char *path, const unsigned char first[FILE_PROBE_BYTES])
+const struct file_format *file_format_probed(const unsigned char first[FILE_PROBE_BYTES])
 {
-	const struct file_format *named = file_format_named(path);
 	const struct file_format *const *format = file_formats;
 
-	if (named != NULL)
-		return named;
 	while (*format != NULL && !(*format)->probe(first))
 		format++;
 	return *format;
+}
+
+/* By the name, so that errors say what is wrong with a damaged file; without a known suffix, by the first `n` bytes. What
+   they show to be something else is said. */
+static int recognize(struct file *file, const unsigned char first[FILE_PROBE_BYTES], size_t n, struct error *error)
+{
+	const struct file_format *named = file_format_named(file->path), *probed = file_format_probed(first);
+
+	if (named != NULL && named->probe(first))
+		probed = named;
+	int code = probed == NULL || (named != NULL && probed != named) ? foreign_check(file->path, first, n, error) : EXIT_OK;
+	if (code != EXIT_OK)
+		return code;
+	if (named != NULL && probed != NULL && probed != named)
+		return fail(error, EXIT_INPUT, "%s: is a %s file; give it a name that ends in %s", file->path, probed->name,
+		            probed->suffix);
+	if (named != NULL && probed == NULL && first[0] == '{')
+		return fail(error, EXIT_INPUT, "%s: is JSON, such as an index or a server's message, and no weights"
+		            "; download the file again", file->path);
+	file->format = named != NULL ? named : probed;
+	if (file->format == NULL)
+		return fail(error, EXIT_INPUT, "%s: is of no known file format; give a %s, %s or %s file", file->path,
+		            file_safetensors.suffix, file_gguf.suffix, file_npy.suffix);
+	return EXIT_OK;
 }
 
 /* The part of file_open() that needs file_close() after a failure. */
@@ -40,27 +60,29 @@ static int open_format(struct file *file, struct error *error)
 {
 	unsigned char first[FILE_PROBE_BYTES] = {0};
 	size_t n = file->size_bytes < sizeof first ? (size_t)file->size_bytes : sizeof first;
-	int code = descriptor_read(file->fd, file->path, 0, first, n, error);
+	int code = handle_read(file->handle, 0, first, n, error);
 
+	if (code == EXIT_OK)
+		code = recognize(file, first, n, error);
+	return code == EXIT_OK ? file->format->open(file, error) : code;
+}
+
+int file_open_by(descriptor_opener *opener, struct file *file, const char *path, struct error *error)
+{
+	*file = (struct file){.path = strdup(path)};
+	if (file->path == NULL)
+		return fail_memory(error);
+	int code = handle_open(&file->handle, opener, path, error);
+	if (code == EXIT_OK) {
+		file->size_bytes = (uint64_t)handle_status(file->handle)->st_size;
+		code = open_format(file, error);
+	}
 	if (code != EXIT_OK)
-		return code;
-	const struct file_format *format = recognize(file->path, first);
-	if (format == NULL)
-		return fail(error, EXIT_INPUT, "%s: is of no known file format; give a %s, %s or %s file", file->path,
-		            file_safetensors.suffix, file_gguf.suffix, file_npy.suffix);
-	file->format = format;
-	return format->open(file, error);
+		file_close(file);
+	return code;
 }
 
 int file_open(struct file *file, const char *path, struct error *error)
 {
-	*file = (struct file){.fd = -1, .path = strdup(path)};
-	if (file->path == NULL)
-		return fail_memory(error);
-	int code = descriptor_open(path, &file->fd, &file->size_bytes, error);
-	if (code == EXIT_OK)
-		code = open_format(file, error);
-	if (code != EXIT_OK)
-		file_close(file);
-	return code;
+	return file_open_by(descriptor_open, file, path, error);
 }

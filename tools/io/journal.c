@@ -81,7 +81,7 @@ int journal_open(struct journal *journal, const char *path, struct journal_recor
 	journal->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
 	if (journal->fd < 0)
 		return fail_errno(error, path, "cannot open");
-	int code = json_read_bytes(path, (n + 1) * LINE_BYTES, &bytes, &size, error);
+	int code = json_read_bytes(descriptor_open, path, (n + 1) * LINE_BYTES, &bytes, &size, error);
 	if (code != EXIT_OK)
 		return code;
 	read_lines(journal, bytes, size, records, n);

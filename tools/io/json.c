@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "io/descriptor.h"
+#include "io/foreign.h"
 
 /* Needs no lock: only the main thread uses jansson. */
 static bool out_of_memory;
@@ -62,11 +62,12 @@ bool json_out_of_memory(void)
 	return out_of_memory;
 }
 
-int json_read_bytes(const char *path, size_t limit, char **bytes, size_t *n, struct error *error)
+int json_read_bytes(descriptor_opener *opener, const char *path, size_t limit, char **bytes, size_t *n,
+                    struct error *error)
 {
 	int fd;
 	uint64_t size;
-	int code = descriptor_open(path, &fd, &size, error);
+	int code = opener(path, &fd, &size, error);
 
 	if (code != EXIT_OK)
 		return code;
@@ -78,6 +79,8 @@ int json_read_bytes(const char *path, size_t limit, char **bytes, size_t *n, str
 		code = fail_memory(error);
 	else
 		code = descriptor_read(fd, path, 0, *bytes, (size_t)size, error);
+	if (code == EXIT_OK)
+		code = foreign_check(path, *bytes, (size_t)size, error);
 	close(fd);
 	*n = (size_t)size;
 	if (code != EXIT_OK)
@@ -98,12 +101,12 @@ static int fail_decode(const struct json_text *text, const json_error_t *problem
 	return json_fail(&at, nul ? "a string holds NUL" : problem->text, error);
 }
 
-int json_read(const char *path, size_t limit, json_t **json, struct error *error)
+int json_read(descriptor_opener *opener, const char *path, size_t limit, json_t **json, struct error *error)
 {
 	struct json_text text = {.path = path, .what = "JSON"};
 	char *bytes;
 	json_error_t problem;
-	int code = json_read_bytes(path, limit, &bytes, &text.n, error);
+	int code = json_read_bytes(opener, path, limit, &bytes, &text.n, error);
 
 	if (code != EXIT_OK)
 		return code;
@@ -118,14 +121,141 @@ int json_read(const char *path, size_t limit, json_t **json, struct error *error
 	return code;
 }
 
-int json_fail(const struct json_text *text, const char *problem, struct error *error)
-{
-	return fail(error, EXIT_INPUT, "%s: %s, byte %zu: %s", text->path, text->what, text->at, problem);
-}
+/* What jansson writes for a string that begins with NUL, up to there. */
+#define MARK "\"\\u0000"
+
+enum { MARK_BYTES = sizeof MARK, /* that a mark adds to a constant, with the quote behind */
+       CONSTANT_BYTES_MIN = 3 };
 
 static bool is_space(char c)
 {
 	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+/* The length of the constant that the text begins with and that a value may be there, after the significant byte
+   `before`; 0: none. */
+static size_t constant_length(const char *bytes, size_t n, char before)
+{
+	static const char *const constants[] = {"NaN", "Infinity", "-Infinity"};
+
+	if (before != '\0' && before != ':' && before != ',' && before != '[')
+		return 0;
+	for (size_t i = 0; i < sizeof constants / sizeof constants[0]; i++) {
+		const size_t length = strlen(constants[i]);
+		size_t end = length;
+
+		if (n < length || memcmp(bytes, constants[i], length) != 0)
+			continue;
+		while (end < n && is_space(bytes[end]))
+			end++;
+		if (end == n || bytes[end] == ',' || bytes[end] == ']' || bytes[end] == '}')
+			return length;
+	}
+	return 0;
+}
+
+/* The length of the string that the text begins with, quotes included; 0 if it holds an escaped NUL, which is at *nul. */
+static size_t string_length(const char *bytes, size_t n, size_t *nul)
+{
+	static const char escaped[] = "\\u0000";
+	size_t at = 1;
+
+	while (at < n && bytes[at] != '"') {
+		*nul = at;
+		if (n - at >= strlen(escaped) && memcmp(bytes + at, escaped, strlen(escaped)) == 0)
+			return 0;
+		at += bytes[at] == '\\' ? 2 : 1;
+	}
+	return at < n ? at + 1 : n;
+}
+
+/* Copies the text with a mark for each constant; *marked has room for it. */
+static int mark_constants(struct json_text *text, char *marked, size_t *n, struct error *error)
+{
+	char *to = marked, before = '\0';
+	size_t nul = 0;
+
+	while (text->at < text->n) {
+		const char *bytes = text->bytes + text->at;
+		const size_t left = text->n - text->at, constant = constant_length(bytes, left, before);
+		const size_t length = constant > 0 ? constant : *bytes == '"' ? string_length(bytes, left, &nul) : 1;
+
+		if (length == 0) {
+			text->at += nul;
+			return json_fail(text, "a string holds NUL", error);
+		}
+		to = constant > 0 ? (char *)memcpy(to, MARK, strlen(MARK)) + strlen(MARK) : to;
+		to = (char *)memcpy(to, bytes, length) + length;
+		if (constant > 0)
+			*to++ = '"';
+		if (!is_space(*bytes))
+			before = *bytes;
+		text->at += length;
+	}
+	text->at = 0;
+	*n = (size_t)(to - marked);
+	return EXIT_OK;
+}
+
+size_t json_restore_constants(char *bytes, size_t n)
+{
+	const char *from = bytes, *end = bytes + n;
+	char *to = bytes;
+
+	while (from < end) {
+		const size_t left = (size_t)(end - from);
+		const bool marked = left > strlen(MARK) && memcmp(from, MARK, strlen(MARK)) == 0;
+
+		from += marked ? strlen(MARK) : 0;
+		while (marked && from < end && *from != '"')
+			*to++ = *from++;
+		if (marked)
+			from++;
+		else
+			*to++ = *from++;
+	}
+	return (size_t)(to - bytes);
+}
+
+/* Decodes the text with its constants marked. */
+static int decode_marked(struct json_text *text, char *marked, json_t **json, struct error *error)
+{
+	json_error_t problem;
+	size_t n = 0;
+	int code = mark_constants(text, marked, &n, error);
+
+	if (code != EXIT_OK)
+		return code;
+	json_prepare();
+	*json = json_loadb(marked, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &problem);
+	if (*json != NULL && !out_of_memory)
+		return EXIT_OK;
+	if (*json == NULL)
+		problem.position = (int)json_restore_constants(marked, (size_t)problem.position);
+	json_decref(*json);
+	*json = NULL;
+	return fail_decode(text, &problem, error);
+}
+
+int json_read_python(descriptor_opener *opener, const char *path, size_t limit, json_t **json, struct error *error)
+{
+	struct json_text text = {.path = path, .what = "JSON"};
+	char *bytes;
+	int code = json_read_bytes(opener, path, limit, &bytes, &text.n, error);
+
+	if (code != EXIT_OK)
+		return code;
+	char *marked = malloc(text.n + text.n / CONSTANT_BYTES_MIN * MARK_BYTES + 1);
+	text.bytes = bytes;
+	code = marked == NULL ? fail_memory(error) : decode_marked(&text, marked, json, error);
+	free(marked);
+	free(bytes);
+	return code;
+}
+
+int json_fail(const struct json_text *text, const char *problem, struct error *error)
+{
+	return fail(error, EXIT_INPUT, "%s: %s, byte %zu: %s", text->path, text->what, text->at, problem);
 }
 
 char json_next(struct json_text *text)

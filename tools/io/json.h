@@ -14,6 +14,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "io/descriptor.h"
 
 /* Makes jansson's allocations safe: see json_out_of_memory(). Every function here calls it; other users of jansson must
    call it first. */
@@ -28,10 +29,18 @@ void json_release(void *bytes);
 
 /* Reads a whole JSON file of at most `limit` bytes: strict, duplicate keys refused. EXIT_INPUT, EXIT_IO,
    EXIT_MEMORY. */
-int json_read(const char *path, size_t limit, json_t **json, struct error *error);
+int json_read(descriptor_opener *opener, const char *path, size_t limit, json_t **json, struct error *error);
+
+/* The same, and NaN, Infinity and -Infinity as numbers, which Python's json writes and reads though JSON has none. In the
+   tree each is a string that no file holds, since it begins with NUL; json_restore_constants() makes them numbers again. */
+int json_read_python(descriptor_opener *opener, const char *path, size_t limit, json_t **json, struct error *error);
+
+/* Changes `n` bytes that jansson wrote, where a string stands for such a number, and returns how many are left. */
+size_t json_restore_constants(char *bytes, size_t n);
 
 /* Reads a whole file of at most `limit` bytes; the caller frees it. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
-int json_read_bytes(const char *path, size_t limit, char **bytes, size_t *n, struct error *error);
+int json_read_bytes(descriptor_opener *opener, const char *path, size_t limit, char **bytes, size_t *n,
+                    struct error *error);
 
 /* Text being walked, at byte `at` of `n`. `path` and `what` ("header") are for errors. */
 struct json_text {

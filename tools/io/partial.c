@@ -167,7 +167,7 @@ static int check_fingerprint(const struct partial *partial, const json_t *now, s
 {
 	char *path = directory_member(partial->directory, FINGERPRINT);
 	json_t *then = NULL;
-	int code = path == NULL ? fail_memory(error) : json_read(path, FINGERPRINT_BYTES_MAX, &then, error);
+	int code = path == NULL ? fail_memory(error) : json_read(descriptor_open, path, FINGERPRINT_BYTES_MAX, &then, error);
 
 	free(path);
 	if (code != EXIT_OK)

@@ -13,10 +13,24 @@
 #include "base/interrupt.h"
 #include "base/nearest.h"
 #include "io/descriptor.h"
+#include "io/file.h"
 
 static bool is_standard(const char *path)
 {
 	return path == NULL || strcmp(path, "-") == 0;
+}
+
+/* Whether a file that the user named begins as one of tensors, whose header is no numbers. */
+static int check_raw(const struct source *source, struct error *error)
+{
+	unsigned char first[FILE_PROBE_BYTES] = {0};
+
+	if (!source->seekable || source->fd == STDIN_FILENO || pread(source->fd, first, sizeof first, 0) <= 0)
+		return EXIT_OK;
+	const struct file_format *format = file_format_probed(first);
+	return format == NULL ? EXIT_OK :
+	       fail(error, EXIT_INPUT, "%s: is a file of format %s, whose header would be taken for numbers; save the numbers alone, "
+	            "as numpy's tofile() does, or pipe it in if that is meant", source->name, format->name);
 }
 
 int source_open(struct source *source, const char *path, struct error *error)
@@ -38,7 +52,10 @@ int source_open(struct source *source, const char *path, struct error *error)
 	off_t start = S_ISREG(status.st_mode) ? lseek(source->fd, 0, SEEK_CUR) : -1;
 	source->seekable = start == 0;
 	source->size = start >= 0 && status.st_size > start ? (uint64_t)(status.st_size - start) : 0;
-	return EXIT_OK;
+	int code = check_raw(source, error);
+	if (code != EXIT_OK)
+		source_close(source);
+	return code;
 }
 
 int source_read(const struct source *source, void *buffer, size_t size, size_t *n, struct error *error)

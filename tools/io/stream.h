@@ -17,7 +17,7 @@ struct source {
 	uint64_t size;     /* of a regular file, from where reading starts; else 0 */
 };
 
-/* Opens a file, or standard input for "-" or NULL. EXIT_IO. */
+/* Opens a file, or standard input for "-" or NULL. A file of tensors is refused: EXIT_INPUT. EXIT_IO. */
 int source_open(struct source *source, const char *path, struct error *error);
 
 /* Reads what is available, at most `size` bytes; *n is 0 only at the end. EXIT_IO; EXIT_SIGNAL. */

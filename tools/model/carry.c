@@ -9,11 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/printable.h"
 #include "base/suffix.h"
 #include "io/directory.h"
 #include "io/facts.h"
+#include "io/member.h"
 #include "model/layout.h"
 
 /* Endings of weight files and their indices: a copy of them would be the model once more. */
@@ -41,6 +43,25 @@ static bool is_text(const char *name)
 	return text;
 }
 
+/* Makes the mode of a symbolic link that of the file it leads to, if that may be read. EXIT_MEMORY. */
+static int follow(const char *directory, const char *name, struct stat *status, struct error *error)
+{
+	char *path = directory_member(directory, name);
+	struct error ignored;
+	uint64_t size;
+	int fd;
+
+	if (path == NULL)
+		return fail_memory(error);
+	const int code = member_open(path, &fd, &size, &ignored);
+	free(path);
+	if (code == EXIT_OK) {
+		close(fd);
+		status->st_mode = S_IFREG;
+	}
+	return code == EXIT_MEMORY ? fail_memory(error) : EXIT_OK;
+}
+
 /* Why an entry stays behind, or NULL. */
 static const char *why_left(const char *name, const struct stat *status)
 {
@@ -60,7 +81,7 @@ static const char *why_left(const char *name, const struct stat *status)
 /* Files that the output has of its own, or that are read as part of the model. */
 static bool is_replaced(const struct model *model, const char *name)
 {
-	if (strcmp(name, CONFIG_FILE) == 0 || strcmp(name, MODEL_PART) == 0)
+	if (strcmp(name, CONFIG_FILE) == 0 || strcmp(name, PART_FILE) == 0)
 		return true;
 	if (model->has_index && suffix_stem(name, MODEL_INDEX_SUFFIX) != 0)
 		return true;
@@ -112,7 +133,10 @@ static int list(struct carry *carry, const struct model *model, DIR *directory, 
 			continue;
 		if (fstatat(dirfd(directory), name, &status, AT_SYMLINK_NOFOLLOW) != 0)
 			return fail_errno(error, model->directory, "cannot read");
-		code = add(carry, name, why_left(name, &status), error);
+		if (S_ISLNK(status.st_mode))
+			code = follow(model->directory, name, &status, error);
+		if (code == EXIT_OK)
+			code = add(carry, name, why_left(name, &status), error);
 	}
 	return code != EXIT_OK || errno == 0 ? code : fail_errno(error, model->directory, "cannot read");
 }
@@ -150,6 +174,24 @@ json_t *carry_facts(const struct carry *carry)
 	for (size_t i = 0; i < carry->n; i++)
 		names = facts_append(names, json_string(carry->names[i]));
 	return names;
+}
+
+void carry_fingerprint(const struct carry *carry, json_t *fingerprint)
+{
+	for (size_t i = 0; i < carry->n; i++)
+		json_object_set_new(fingerprint, carry->names[i], json_string("copied"));
+}
+
+const char *carry_text(struct carry *carry)
+{
+	json_prepare();
+	json_t *names = carry_facts(carry);
+	char *dump = json_dumps(names, JSON_COMPACT);
+	const char *text = dump == NULL || json_out_of_memory() ? NULL : arena_string(&carry->arena, dump);
+
+	json_release(dump);
+	json_decref(names);
+	return text;
 }
 
 void carry_print(const struct carry *carry, FILE *stream)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Files of a model's directory other than weights, such as the tokenizer's, are carried into an output unchanged.
- * Only regular files are: symbolic links, which could lead anywhere, directories, hidden files and weights
- * of other formats stay behind.
+ * Only regular files are, also by symbolic links that member_open() follows: other links, directories, hidden files and
+ * weights of other formats stay behind.
  */
 #ifndef TOOLS_MODEL_CARRY_H
 #define TOOLS_MODEL_CARRY_H
@@ -37,6 +37,12 @@ int carry_copy(const struct carry *carry, const char *source, const char *target
 
 /* The names, as JSON; NULL without memory. */
 json_t *carry_facts(const struct carry *carry);
+
+/* Adds the names to a run's fingerprint: other files make another output. */
+void carry_fingerprint(const struct carry *carry, json_t *fingerprint);
+
+/* The names as the value of METADATA_CARRIED, from the arena; NULL without memory. */
+const char *carry_text(struct carry *carry);
 
 /* A line for what is carried and one for what is not; nothing if there is neither. */
 void carry_print(const struct carry *carry, FILE *stream);

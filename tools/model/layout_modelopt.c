@@ -81,7 +81,7 @@ static void add_layers(const struct layout_facts *facts, json_t *quantization)
 	json_object_set_new(quantization, "quantized_layers", layers);
 }
 
-/* Loaders ask for the producer's name; the version is that whose layout this is. */
+/* Loaders ask for the producer's name; the version is that whose layout this is, and whose recipe is the default. */
 static json_t *config(const struct layout_facts *facts)
 {
 	const struct layout_form *form = facts->groups[0].choice.form;
@@ -122,7 +122,7 @@ const struct layout layout_modelopt = {
 	.refuses = layout_takes_linear,
 	.forms = forms,
 	.n_forms = sizeof forms / sizeof forms[0],
-	.recipe = MXFP_RECIPE_MODELOPT,
+	.recipe = MXFP_RECIPE_MODELOPT_0_45,
 	.method = "modelopt",
 	.one_expert_each = true,
 	.config = config,

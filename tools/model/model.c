@@ -13,74 +13,32 @@
 
 #include "base/nearest.h"
 #include "base/suffix.h"
-#include "io/descriptor.h"
 #include "io/elements.h"
+#include "io/member.h"
 #include "model/model_index.h"
 
-/* malloc'ed name of the directory a file is in. */
-static char *parent_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	if (slash == NULL)
-		return strdup(".");
-	return strndup(path, slash == path ? 1 : (size_t)(slash - path));
-}
-
-/* Whether the resolved path `real` lies inside the resolved directory `root`. */
-static bool is_inside(const char *real, const char *root)
-{
-	size_t n = strlen(root);
-
-	return strncmp(real, root, n) == 0 && (real[n] == '/' || (n > 0 && root[n - 1] == '/'));
-}
-
-/* Checks that a path in the model's directory leads to something inside it. */
-static int check_inside(const struct model *model, const char *path, struct error *error)
-{
-	char *root = realpath(model->directory, NULL);
-	char *real = root == NULL ? NULL : realpath(path, NULL);
-	int code = EXIT_OK;
-
-	if (real == NULL && (errno == ENOENT || errno == ELOOP || errno == ENOTDIR || errno == ENAMETOOLONG))
-		code = fail(error, EXIT_INPUT, "%s: %s", path,
-		            errno == ELOOP ? "symbolic links loop" : "is not there, though the model needs it");
-	else if (real == NULL)
-		code = fail_errno(error, path, "cannot open");
-	else if (!is_inside(real, root))
-		code = fail(error, EXIT_INPUT, "%s: is a symbolic link that leaves the model's directory"
-		            "; name the file itself, or copy the model", path);
-	free(real);
-	free(root);
-	return code;
-}
-
-/* Makes the path of a file in the model's directory and checks it, if it exists; *path is NULL if it does not. */
+/* Makes the path of a file in the model's directory, if there is such an entry; else *path is NULL. */
 static int find_member(const struct model *model, const char *name, char **path, struct error *error)
 {
 	struct stat status;
+	int code = EXIT_OK;
 
 	*path = directory_member(model->directory, name);
 	if (*path == NULL)
 		return fail_memory(error);
-	int code = EXIT_OK;
 	if (lstat(*path, &status) == 0)
-		code = check_inside(model, *path, error);
-	else if (errno != ENOENT)
+		return EXIT_OK;
+	if (errno != ENOENT)
 		code = fail_errno(error, *path, "cannot open");
-	else
-		code = -1;
-	if (code == EXIT_OK)
-		return code;
 	free(*path);
 	*path = NULL;
-	return code == -1 ? EXIT_OK : code;
+	return code;
 }
 
-static int add_file(struct model *model, const char *path, struct error *error)
+static int add_file(struct model *model, descriptor_opener *opener, const char *path, struct error *error)
 {
 	struct file *file = &model->files[model->n_files];
-	int code = file_open(file, path, error);
+	int code = file_open_by(opener, file, path, error);
 
 	if (code != EXIT_OK)
 		return code;
@@ -128,10 +86,10 @@ const struct tensor *model_find(const struct model *model, const char *name, con
 	return found->tensor;
 }
 
-static int open_single(struct model *model, const char *path, struct error *error)
+static int open_single(struct model *model, descriptor_opener *opener, const char *path, struct error *error)
 {
 	model->files = calloc(1, sizeof *model->files);
-	int code = model->files == NULL ? fail_memory(error) : add_file(model, path, error);
+	int code = model->files == NULL ? fail_memory(error) : add_file(model, opener, path, error);
 	return code == EXIT_OK ? index_tensors(model, error) : code;
 }
 
@@ -141,9 +99,7 @@ static int open_shard(struct model *model, const char *name, struct error *error
 
 	if (path == NULL)
 		return fail_memory(error);
-	int code = check_inside(model, path, error);
-	if (code == EXIT_OK)
-		code = add_file(model, path, error);
+	int code = add_file(model, member_open, path, error);
 	free(path);
 	return code;
 }
@@ -160,7 +116,6 @@ static int open_shards(struct model *model, const struct model_index *index, str
 	size_t n = 0;
 	int code = EXIT_OK;
 
-	descriptor_raise_limit();
 	if (names == NULL)
 		return fail_memory(error);
 	for (size_t i = 0; i < index->n; i++)
@@ -207,10 +162,10 @@ static int check_index(const struct model *model, const struct model_index *inde
 	return code;
 }
 
-static int open_index(struct model *model, const char *path, struct error *error)
+static int open_index(struct model *model, descriptor_opener *opener, const char *path, struct error *error)
 {
 	struct model_index index;
-	int code = model_index_read(&index, path, error);
+	int code = model_index_read(&index, opener, path, error);
 
 	model->has_index = true;
 	if (code == EXIT_OK)
@@ -229,7 +184,7 @@ static int open_config(struct model *model, struct error *error)
 
 	if (code != EXIT_OK || path == NULL)
 		return code;
-	code = json_read(path, CONFIG_BYTES_MAX, &model->config, error);
+	code = json_read_python(member_open, path, CONFIG_BYTES_MAX, &model->config, error);
 	if (code == EXIT_OK && !json_is_object(model->config))
 		code = fail(error, EXIT_INPUT, "%s: is not a JSON object", path);
 	free(path);
@@ -249,7 +204,8 @@ static int read_role_model(struct model *model, struct error *error)
 	char *path = directory_member(model->directory, CONFIG_FILE);
 	if (path == NULL)
 		return fail_memory(error);
-	if (access(path, F_OK) == 0 && json_read(path, CONFIG_BYTES_MAX, &beside, &ignored) == EXIT_OK)
+	if (access(path, F_OK) == 0 &&
+	    json_read_python(descriptor_open, path, CONFIG_BYTES_MAX, &beside, &ignored) == EXIT_OK)
 		role_model_read(&model->role_model, beside);
 	json_decref(beside);
 	free(path);
@@ -264,6 +220,18 @@ static bool names_single(const struct model *model)
 	return false;
 }
 
+static int fail_empty(const struct model *model, struct error *error)
+{
+	char *snapshots = directory_member(model->directory, "snapshots");
+
+	if (snapshots == NULL)
+		return fail_memory(error);
+	const bool cache = access(snapshots, F_OK) == 0;
+	free(snapshots);
+	return fail(error, EXIT_INPUT, "%s: holds neither " MODEL_INDEX " nor " MODEL_SINGLE "; %s", model->path,
+	            cache ? "it is a Hugging Face cache: name a directory in its snapshots" : "name a file");
+}
+
 /* Opens the files of a directory by its index or, without one, its only file. */
 static int open_members(struct model *model, struct error *error)
 {
@@ -273,12 +241,11 @@ static int open_members(struct model *model, struct error *error)
 	if (code == EXIT_OK)
 		code = find_member(model, MODEL_SINGLE, &single, error);
 	if (code == EXIT_OK && index != NULL)
-		code = open_index(model, index, error);
+		code = open_index(model, member_open, index, error);
 	else if (code == EXIT_OK && single != NULL)
-		code = open_single(model, single, error);
+		code = open_single(model, member_open, single, error);
 	else if (code == EXIT_OK)
-		code = fail(error, EXIT_INPUT, "%s: holds neither " MODEL_INDEX " nor " MODEL_SINGLE "; name a file",
-		            model->path);
+		code = fail_empty(model, error);
 	if (code == EXIT_OK && index != NULL && single != NULL && !names_single(model))
 		code = fail(error, EXIT_INPUT, "%s: holds both " MODEL_INDEX " and " MODEL_SINGLE "; name one of them",
 		            model->path);
@@ -398,14 +365,16 @@ static int open_path(struct model *model, const char *path, struct error *error)
 		return fail_memory(error);
 	if (stat(path, &status) != 0)
 		return nearest_fail_open(path, error);
-	model->directory = S_ISDIR(status.st_mode) ? strdup(path) : parent_of(path);
+	model->directory = S_ISDIR(status.st_mode) ? strdup(path) : member_directory(path);
 	if (model->directory == NULL)
 		return fail_memory(error);
 	model->is_directory = S_ISDIR(status.st_mode) || suffix_stem(path, MODEL_INDEX_SUFFIX) != 0;
 	if (!model->is_directory)
-		code = open_single(model, path, error);
+		code = open_single(model, descriptor_open, path, error);
+	else if (S_ISDIR(status.st_mode))
+		code = open_members(model, error);
 	else
-		code = S_ISDIR(status.st_mode) ? open_members(model, error) : open_index(model, path, error);
+		code = open_index(model, descriptor_open, path, error);
 	if (code == EXIT_OK && model->is_directory)
 		code = open_config(model, error);
 	if (code == EXIT_OK)
@@ -464,8 +433,9 @@ static bool split_expert(struct arena *arena, const struct tensor *whole, uint64
 	return true;
 }
 
-/* More experts than any model has are not split, because a tensor without much data could be very many. */
-enum { EXPERTS_MAX = 1 << 16 };
+/* More experts than any model has are not split, and of all layers together refused, because tensors without much data
+   could be very many. The largest Llama 4 has 128 in each of 24 layers. */
+enum { EXPERTS_MAX = 1 << 16, SPLIT_MAX = 1 << 18 };
 
 static bool is_split(const struct model *model, const struct tensor *tensor)
 {
@@ -508,10 +478,24 @@ static int split_in_file(struct model *model, struct file *file, struct error *e
 	return file_sort_tensors(file, error);
 }
 
+static int check_split(const struct model *model, struct error *error)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < model->n_tensors; i++)
+		if (is_split(model, model->by_name[i].tensor))
+			n += model->by_name[i].tensor->shape[0] * (role_makes_hidden(model->by_name[i].tensor->name) ? 1 : 2);
+	return n <= SPLIT_MAX ? EXIT_OK :
+	       fail(error, EXIT_INPUT, "%s: its experts would be %" PRIu64 " tensors, more than the %d allowed; "
+	            "no Llama 4 has so many", model->path, n, SPLIT_MAX);
+}
+
 int model_split_experts(struct model *model, struct error *error)
 {
-	int code = EXIT_OK;
+	int code = check_split(model, error);
 
+	if (code != EXIT_OK)
+		return code;
 	for (size_t i = 0; i < model->n_files && code == EXIT_OK; i++)
 		code = split_in_file(model, &model->files[i], error);
 	free(model->by_name);

@@ -2,8 +2,8 @@
 /*
  * A model: one tensor file, or a directory with model.safetensors.index.json and its shards, or with
  * model.safetensors, and the directory's config.json if there is one. An index may be named instead of its
- * directory. Everything in a directory must be a regular file inside it: absolute names, "..", separators and
- * symbolic links out of it are refused.
+ * directory. Everything in a directory must be a regular file inside it, or one of a Hugging Face cache (io/member.h):
+ * absolute names, "..", separators and other symbolic links out of it are refused.
  */
 #ifndef TOOLS_MODEL_MODEL_H
 #define TOOLS_MODEL_MODEL_H
@@ -17,7 +17,6 @@
 #define MODEL_SINGLE "model.safetensors"
 #define MODEL_INDEX_SUFFIX ".safetensors.index.json"
 #define MODEL_INDEX "model" MODEL_INDEX_SUFFIX
-#define MODEL_PART "mxfp-part.json" /* in a part of a quantized model, which one of several machines has made */
 
 /* A tensor and the file it is in. */
 struct model_tensor {

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "io/descriptor.h"
 #include "io/json.h"
 
 enum {
@@ -42,11 +41,18 @@ static int take_entry(struct json_text *text, const char *key, void *context, st
 	struct model_index *index = context;
 	struct model_index_entry entry = {.tensor = arena_string(&index->arena, key)};
 	int code = entry.tensor == NULL ? fail_memory(error) : reserve(index, error);
+	json_t *shard;
 
 	if (code == EXIT_OK)
-		code = json_take_copy(text, &index->arena, &entry.shard, error);
+		code = json_take_string(text, &shard, error);
 	if (code != EXIT_OK)
 		return code;
+	/* Mostly that of the entry before, which costs no memory then. */
+	const char *name = json_string_value(shard), *before = index->n > 0 ? index->entries[index->n - 1].shard : "";
+	entry.shard = strcmp(name, before) == 0 ? before : arena_string(&index->arena, name);
+	json_decref(shard);
+	if (entry.shard == NULL)
+		return fail_memory(error);
 	if (!is_file_name(entry.shard))
 		return fail_tensor(error, index->path, entry.tensor,
 		                   "shard '%s' is not the name of a file beside the index", entry.shard);
@@ -83,13 +89,13 @@ static int check(struct model_index *index, struct error *error)
 	return EXIT_OK;
 }
 
-int model_index_read(struct model_index *index, const char *path, struct error *error)
+int model_index_read(struct model_index *index, descriptor_opener *opener, const char *path, struct error *error)
 {
 	struct json_text text = {.path = path, .what = "index"};
 	char *bytes;
 
 	*index = (struct model_index){.path = path};
-	int code = json_read_bytes(path, INDEX_BYTES_MAX, &bytes, &text.n, error);
+	int code = json_read_bytes(opener, path, INDEX_BYTES_MAX, &bytes, &text.n, error);
 	if (code != EXIT_OK)
 		return code;
 	text.bytes = bytes;

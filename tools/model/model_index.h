@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "io/descriptor.h"
 
 struct model_index_entry {
 	const char *tensor, *shard;
@@ -27,7 +28,7 @@ struct model_index {
 /* Reads an index. Shard names are names of files, without separators; the map is not empty and holds no tensor
    twice. Other keys than weight_map are not looked at. EXIT_INPUT, EXIT_IO, EXIT_MEMORY; model_index_close()
    follows in every case. */
-int model_index_read(struct model_index *index, const char *path, struct error *error);
+int model_index_read(struct model_index *index, descriptor_opener *opener, const char *path, struct error *error);
 
 void model_index_close(struct model_index *index);
 

@@ -11,7 +11,11 @@
 #include "io/directory.h"
 #include "io/facts.h"
 #include "io/file_gguf.h"
+#include "model/fingerprint.h"
 #include "model/layout_config.h"
+#include "mxfp.h"
+
+const char model_output_alone[] = "one file without a config.json: mxfp reads it so, other programs want a directory";
 
 /* Reads the config.json that lies beside a file, if one does. */
 static int read_beside(const char *directory, json_t **config, struct error *error)
@@ -24,7 +28,7 @@ static int read_beside(const char *directory, json_t **config, struct error *err
 		return fail_memory(error);
 	snprintf(path, size, "%s/config.json", directory);
 	if (access(path, F_OK) == 0)
-		code = json_read(path, CONFIG_BYTES_MAX, config, error);
+		code = json_read_python(descriptor_open, path, CONFIG_BYTES_MAX, config, error);
 	if (code == EXIT_OK && *config != NULL && !json_is_object(*config))
 		code = fail(error, EXIT_INPUT, "%s: is not a JSON object", path);
 	free(path);
@@ -108,50 +112,76 @@ int model_output_check_apart(const struct model *source, const char *path, struc
 	return code;
 }
 
+/* Begins the index, which is written anew by a run that continues another. */
 static int begin_index(struct model_output *output, struct error *error)
 {
-	char *path = output_member(&output->output, MODEL_INDEX);
-	int code = path == NULL ? fail_memory(error) : model_index_text_begin(&output->index, path, error);
+	char *path = output_member(&output->partial.output, MODEL_INDEX);
 
+	if (path == NULL)
+		return fail_memory(error);
+	unlink(path);
+	int code = model_index_text_begin(&output->index, path, error);
 	free(path);
 	return code;
 }
 
-int model_output_check_gguf(const struct model *source, const char *path, struct error *error)
+int model_output_check_source(const struct model *source, const char *path, struct error *error)
 {
-	if (source->n_files == 1 && source->files[0].format == &file_gguf)
+	const bool is_gguf = source->n_files == 1 && source->files[0].format == &file_gguf;
+	const struct file_format *named = file_format_named(path);
+
+	if (is_gguf && named == NULL)
+		return fail(error, EXIT_USAGE, "%s: a GGUF file becomes no model directory, because %s has the tensor names of "
+		            "llama.cpp; name a .gguf file, or give the model that it was made from", path, source->path);
+	if (is_gguf || named != &file_gguf)
 		return EXIT_OK;
 	return fail(error, EXIT_USAGE, "%s: a GGUF file is made from one, and %s is none; make one of it with "
 	            "convert_hf_to_gguf.py of llama.cpp first", path, source->path);
 }
 
-int model_output_begin(struct model_output *output, const struct model *source, const char *path, bool as_file,
-                       bool force, struct error *error)
+/* Adds the source's files and config.json, from which all that is written follows, and the program's version. */
+static int add_source(json_t *fingerprint, const struct model *source, struct error *error)
 {
-	*output = (struct model_output){.source = source};
-	int code = model_output_check_apart(source, path, error);
+	json_t *config = NULL;
+	int code = model_config_copy(source, &config, error);
 
-	if (code == EXIT_OK && as_file)
-		code = output_begin_file(&output->output, path, force, error);
-	else if (code == EXIT_OK)
-		code = output_begin_directory(&output->output, path, force, error);
-	if (code == EXIT_OK && source->has_index && !as_file)
-		code = begin_index(output, error);
-	if (code != EXIT_OK)
-		model_output_abandon(output);
+	json_prepare();
+	if (code == EXIT_OK)
+		code = fingerprint_sources(fingerprint, source, true, error);
+	char *text = json_dumps(config, JSON_COMPACT | JSON_SORT_KEYS);
+	if (code == EXIT_OK &&
+	    (json_object_set_new(fingerprint, METADATA_VERSION, json_string(mxfp_version())) != 0 ||
+	     (text != NULL && !fingerprint_add(fingerprint, CONFIG_FILE, XXH3_128bits(text, strlen(text)))) ||
+	     json_out_of_memory()))
+		code = fail_memory(error);
+	json_release(text);
+	json_decref(config);
 	return code;
 }
 
-static const char *name_of(const struct model_output *output, const struct file *source)
+int model_output_begin(struct model_output *output, const struct model *source, const struct partial_target *target,
+                       json_t *fingerprint, struct error *error)
 {
-	return output->index.stream != NULL ? model_file_name(source) : MODEL_SINGLE;
+	*output = (struct model_output){.source = source};
+	int code = partial_name(&output->partial, target, error);
+
+	if (code == EXIT_OK)
+		code = model_output_check_apart(source, target->path, error);
+	if (code == EXIT_OK)
+		code = model_output_check_apart(source, output->partial.directory, error);
+	if (code == EXIT_OK)
+		code = add_source(fingerprint, source, error);
+	if (code == EXIT_OK)
+		code = partial_begin(&output->partial, target, fingerprint, error);
+	output->begun = code == EXIT_OK;
+	if (code == EXIT_OK && source->has_index && !target->as_file && !output->partial.appeared)
+		code = begin_index(output, error);
+	return code;
 }
 
-char *model_output_path(struct model_output *output, const struct file *source)
+const char *model_output_name(const struct model_output *output, const struct file *source)
 {
-	if (!output->output.is_directory)
-		return strdup(output_build(&output->output));
-	return output_member(&output->output, name_of(output, source));
+	return output->index.stream != NULL ? model_file_name(source) : MODEL_SINGLE;
 }
 
 int model_output_add(struct model_output *output, const struct file *source, const struct writer *writer,
@@ -163,24 +193,30 @@ int model_output_add(struct model_output *output, const struct file *source, con
 	if (output->index.stream == NULL)
 		return EXIT_OK;
 	for (size_t i = 0; i < writer->n_tensors && code == EXIT_OK; i++)
-		code = model_index_text_add(&output->index, writer->tensors[i].name, name_of(output, source), error);
+		code = model_index_text_add(&output->index, writer->tensors[i].name, model_output_name(output, source), error);
 	return code;
 }
 
 int model_output_commit(struct model_output *output, const json_t *config, struct error *error)
 {
+	const struct output *built = &output->partial.output;
 	int code = EXIT_OK;
 
 	if (output->index.stream != NULL)
 		code = model_index_text_end(&output->index, output->data_bytes, error);
-	if (code == EXIT_OK && config != NULL && output->output.is_directory)
-		code = model_config_write(output->output.temporary, config, error);
-	return code != EXIT_OK ? code : output_commit(&output->output, error);
+	if (code == EXIT_OK && config != NULL && built->is_directory && !output->partial.appeared)
+		code = model_config_write(built->temporary, config, error);
+	return code != EXIT_OK ? code : partial_commit(&output->partial, error);
 }
 
-void model_output_abandon(struct model_output *output)
+int model_output_end(struct model_output *output, int code, struct error *error)
 {
+	if (output->source == NULL)
+		return code;
 	model_index_text_free(&output->index);
-	output_abandon(&output->output);
+	if (output->begun)
+		code = partial_end(&output->partial, code, error);
+	partial_release(&output->partial);
 	*output = (struct model_output){0};
+	return code;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A model being written: the files of the model that it is made from, or one file; an index if that model has one; a
-   config.json. All of it appears at once (output.h). */
+   config.json. All of it appears at once, and a run that was stopped can be continued (partial.h). */
 #ifndef TOOLS_MODEL_MODEL_OUTPUT_H
 #define TOOLS_MODEL_MODEL_OUTPUT_H
 
@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "io/file.h"
-#include "io/output.h"
+#include "io/partial.h"
 #include "model/model.h"
 #include "model/model_index.h"
 
@@ -23,7 +23,8 @@ int model_config_copy(const struct model *model, json_t **config, struct error *
 int model_config_write(const char *directory, const json_t *config, struct error *error);
 
 struct model_output {
-	struct output output;
+	struct partial partial;
+	bool begun;          /* partial_end() is to follow */
 	const struct model *source;
 	struct model_index_text index; /* never begun if there will be no index */
 	uint64_t data_bytes; /* of all files added */
@@ -32,25 +33,33 @@ struct model_output {
 /* Refuses an output that is a model's directory or one of its files, index and config included. EXIT_USAGE. */
 int model_output_check_apart(const struct model *source, const char *path, struct error *error);
 
-/* Refuses a GGUF file as the output `path` of a model that is none: tensors alone, without the names and key-values
-   that its readers want, would make a file that none of them loads. EXIT_USAGE. */
-int model_output_check_gguf(const struct model *source, const char *path, struct error *error);
+/* Refuses an output `path` that nothing would load: a GGUF file of a model that is none, which lacks names and key-values
+   that its readers want, and a directory of a GGUF file, whose names of tensors are not those of a config.json.
+   EXIT_USAGE. */
+int model_output_check_source(const struct model *source, const char *path, struct error *error);
 
-/* Starts a directory, or one file if `as_file`. Refuses to replace the source (EXIT_USAGE); else as output.h says. */
-int model_output_begin(struct model_output *output, const struct model *source, const char *path, bool as_file,
-                       bool force, struct error *error);
+/* To say of a quantized model that is one file, which its layout would describe in a config.json. */
+extern const char model_output_alone[];
 
-/* malloc'ed path under which the file made from `source` is to be written, or NULL without memory. */
-char *model_output_path(struct model_output *output, const struct file *source);
+/* Starts a directory or one file, or continues one. `fingerprint` says what besides the source, which is added, decides
+   the bytes. Refuses to replace the source (EXIT_USAGE); else as partial.h says. model_output_end() follows in every
+   case. */
+int model_output_begin(struct model_output *output, const struct model *source, const struct partial_target *target,
+                       json_t *fingerprint, struct error *error);
+
+/* The name of the file made from `source`. */
+const char *model_output_name(const struct model_output *output, const struct file *source);
 
 /* Takes note of a file that is complete. EXIT_MEMORY. */
 int model_output_add(struct model_output *output, const struct file *source, const struct writer *writer,
                      struct error *error);
 
-/* Writes index and config (NULL: none), and lets the output appear. */
+/* Writes index and config (NULL: none), and lets the output appear. Nothing but this is left to do if partial.appeared.
+   */
 int model_output_commit(struct model_output *output, const json_t *config, struct error *error);
 
-/* Removes what was not committed. Always called last; the struct may be zeroed. */
-void model_output_abandon(struct model_output *output);
+/* Removes what was not committed, unless `code` says that it can be continued. Returns `code`. Always called last; the
+   struct may be zeroed. */
+int model_output_end(struct model_output *output, int code, struct error *error);
 
 #endif

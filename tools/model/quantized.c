@@ -318,6 +318,38 @@ int quantized_owner(struct quantized *quantized, const char **name, const struct
 	return EXIT_OK;
 }
 
+int quantized_any(const struct model *model, bool *any, struct error *error)
+{
+	struct arena arena = {0};
+	struct quantized quantized;
+	int code = EXIT_OK;
+
+	*any = false;
+	for (size_t f = 0; f < model->n_files && !*any && code == EXIT_OK; f++)
+		for (size_t i = 0; i < model->files[f].n_tensors && !*any && code == EXIT_OK; i++) {
+			const struct tensor *tensor = &model->files[f].tensors[i];
+			const char *name = NULL;
+
+			if (tensor->dtype != DTYPE_Q8_0)
+				code = quantized_owner(&quantized, &name, model, tensor, &arena, error);
+			*any = code == EXIT_OK && (tensor->dtype == DTYPE_Q8_0 || name != NULL);
+		}
+	arena_free(&arena);
+	return code;
+}
+
+int quantized_check_any(const struct model *model, struct error *error)
+{
+	bool any;
+	int code = quantized_any(model, &any, error);
+
+	if (code != EXIT_OK || any)
+		return code;
+	return fail(error, EXIT_INPUT, "%s: nothing in it is quantized in a layout that mxfp knows; %s", model->path,
+	            model_quantized_by(model) != NULL ? "mxfp lint tells what it is and what to do"
+	                                              : "if it is not quantized at all, mxfp quantize does that");
+}
+
 struct mxfp_blocks quantized_blocks(const struct quantized *quantized, const struct piece *piece, uint8_t *codes,
                                     uint8_t *scales)
 {

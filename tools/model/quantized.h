@@ -25,6 +25,12 @@ int quantized_find(struct quantized *quantized, bool *found, const struct model 
 int quantized_owner(struct quantized *quantized, const char **name, const struct model *model,
                     const struct tensor *tensor, struct arena *arena, struct error *error);
 
+/* Whether any tensor of the model is such a part, or in ggml's Q8_0, which decode.h reads too. As quantized_find(). */
+int quantized_any(const struct model *model, bool *any, struct error *error);
+
+/* Refuses a model without one: EXIT_INPUT. */
+int quantized_check_any(const struct model *model, struct error *error);
+
 /* A piece of the tensor as blocks, with memory for its codes and scales. */
 struct mxfp_blocks quantized_blocks(const struct quantized *quantized, const struct piece *piece, uint8_t *codes,
                                     uint8_t *scales);

@@ -48,6 +48,7 @@ bool quantize_is_held(const struct quantize_plan *plan, struct quantize_entry *e
 {
 	const struct layout_choice layout = quantize_layout(plan->settings->layout, &entry->choice);
 	unsigned block = mxfp_format_get_info(entry->choice.format)->block_length;
+	const enum mxfp_format activations = plan->settings->activations;
 	const char *refusal = layout_refuses(&layout, entry->source);
 
 	if (refusal != NULL) {
@@ -56,6 +57,12 @@ bool quantize_is_held(const struct quantize_plan *plan, struct quantize_entry *e
 	}
 	if (entry->choice.sparsity.m != 0 && entry->cols > PIECE_ELEMENTS) {
 		entry->reason = "rows are too long for --sparsity";
+		return false;
+	}
+	/* Loaders cut what goes into a layer into blocks too, and fail where they are not whole. */
+	if (entry->cols % block == 0 && activations != OPTION_FORMAT_NONE && (layout.form->activations >> activations & 1) != 0 &&
+	    entry->cols % mxfp_format_get_info(activations)->block_length != 0) {
+		entry->reason = "row length is not a multiple of 32, as its activations need; --activations none takes it";
 		return false;
 	}
 	if (entry->cols % block == 0) {

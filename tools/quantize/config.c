@@ -22,7 +22,7 @@ size_t quantize_choices(const struct quantize_plan *plan, struct metadata *choic
 	const struct quantize_choice *weights = &s->choice;
 	size_t n = 0;
 
-	add(choices, &n, "mxfp.version", mxfp_version());
+	add(choices, &n, METADATA_VERSION, mxfp_version());
 	add(choices, &n, "mxfp.weights", mxfp_format_get_info(weights->format)->name);
 	if (mxfp_format_get_info(weights->format)->tensor_scale)
 		add(choices, &n, "mxfp.recipe", choice_name(OPTION_RECIPE, weights->recipe));
@@ -57,11 +57,6 @@ static void collect(const struct quantize_plan *plan, struct layout_facts *facts
 			layout_facts_add(facts, &choice, entry->source->name);
 		else
 			layout_facts_keep(facts, entry->stored);
-	}
-	if (facts->n_groups == 0) {
-		const struct layout_choice choice = quantize_layout(layout, &plan->settings->choice);
-
-		layout_facts_add(facts, &choice, "Linear");
 	}
 }
 

@@ -13,9 +13,4 @@
 int quantize_fingerprint(json_t **fingerprint, const struct quantize_plan *plan, const json_t *config, bool times,
                          struct error *error);
 
-enum { FINGERPRINT_TEXT = 33 };
-
-/* XXH3-128 of a fingerprint, as hexadecimal digits. EXIT_MEMORY. */
-int quantize_fingerprint_text(const json_t *fingerprint, char text[FINGERPRINT_TEXT], struct error *error);
-
 #endif

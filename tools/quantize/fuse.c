@@ -19,7 +19,8 @@ static const struct quantize_entry *entry_of(const struct quantize_plan *plan, c
 
 static bool has_tensor_scale(const struct quantize_entry *entry)
 {
-	return entry->quantized && mxfp_format_get_info(entry->choice.format)->tensor_scale;
+	return entry->quantized && mxfp_format_get_info(entry->choice.format)->tensor_scale &&
+	       !layout_recipe_unscaled((enum mxfp_recipe)entry->choice.recipe);
 }
 
 static int fuse(const struct quantize_plan *plan, struct quantize_entry *entry, const struct fused *fused,
@@ -47,7 +48,6 @@ static int fuse(const struct quantize_plan *plan, struct quantize_entry *entry, 
 int quantize_fuse(struct quantize_plan *plan, struct error *error)
 {
 	int code = EXIT_OK;
-	bool any = false;
 
 	for (size_t i = 0; i < plan->n_entries && code == EXIT_OK; i++) {
 		struct quantize_entry *entry = &plan->entries[i];
@@ -55,10 +55,6 @@ int quantize_fuse(struct quantize_plan *plan, struct error *error)
 
 		if (has_tensor_scale(entry) && fused_find(&fused, entry->source->name))
 			code = fuse(plan, entry, &fused, error);
-		any |= entry->fused[0] != NULL;
 	}
-	if (code == EXIT_OK && !any)
-		return fail(error, EXIT_USAGE, "quantize: --fuse: %s has no q, k, v or gate, up that become nvfp4; leave it "
-		            "out", plan->model->path);
 	return code;
 }

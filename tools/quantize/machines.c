@@ -11,7 +11,6 @@
 #include <time.h>
 
 #include "base/table.h"
-#include "io/descriptor.h"
 #include "io/facts.h"
 #include "mxfp/quantize.h"
 
@@ -60,12 +59,12 @@ static int measure_disk(double *rate, const struct quantize_plan *plan, struct e
 	uint64_t at = 0;
 	int code = bytes == NULL ? fail_memory(error) : EXIT_OK;
 
-	(void)posix_fadvise(file->fd, 0, 0, POSIX_FADV_DONTNEED);
+	handle_uncache(file->handle);
 	double start = now(), seconds = 0;
 	while (code == EXIT_OK && at < file->size_bytes && at < MEASURED_BYTES && seconds < measured_seconds) {
 		size_t n = file->size_bytes - at < CHUNK_BYTES ? (size_t)(file->size_bytes - at) : CHUNK_BYTES;
 
-		code = descriptor_read(file->fd, file->path, at, bytes, n, error);
+		code = handle_read(file->handle, at, bytes, n, error);
 		at += n;
 		seconds = now() - start;
 	}

@@ -10,8 +10,6 @@
 
 #include "io/file_safetensors.h"
 
-static const char own_prefix[] = "mxfp.";
-
 enum { HASH_DIGITS = 32, NUMBER_BYTES = 24 };
 
 static void add(struct quantize_metadata *metadata, const char *key, const char *value)
@@ -25,7 +23,7 @@ static void add_source(struct quantize_metadata *metadata, const struct file *so
 	if (source->format == &file_safetensors && file_metadata(source, "format") == NULL)
 		add(metadata, "format", "pt");
 	for (size_t i = 0; i < source->n_metadata; i++)
-		if (strncmp(source->metadata[i].key, own_prefix, strlen(own_prefix)) != 0)
+		if (!metadata_is_own(source->metadata[i].key))
 			add(metadata, source->metadata[i].key, source->metadata[i].value);
 }
 

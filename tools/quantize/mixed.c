@@ -4,19 +4,22 @@
  *
  * weight_error.h measures every tensor in the format, rule, rounding and sparsity of the run. Units (fused.h) are
  * promoted from the largest mean error down, those of equal error by name; one that would exceed the bits is skipped.
- * Sums have a fixed order, so every run and every part of one decides the same.
+ * Sums have a fixed order, so every run and every part of one decides the same. Ranks share the measuring.
  */
 #include "config.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "analyse/weight_error.h"
+#include "base/memory.h"
 #include "base/progress.h"
 #include "model/fused.h"
 #include "quantize/preset.h"
 #include "quantize/quantize.h"
+#include "quantize/ranks.h"
 
 /* A unit in the format of most. */
 struct rank {
@@ -85,31 +88,101 @@ static uint64_t promoted_bytes(const struct mixing *m, const struct quantize_ent
 	return storage.kept + storage.masks + storage.scales;
 }
 
-static int measure_unit(struct mixing *m, struct rank *rank, const struct measure_options *options, struct error *error)
+/* The same of a unit. */
+static uint64_t promoted_unit(const struct mixing *m, const struct unit *unit)
 {
-	bool promotable = true;
+	uint64_t sum = 0;
 
-	for (size_t i = 0; i < rank->unit->n; i++) {
-		const struct quantize_entry *entry = m->entries[m->units.members[rank->unit->first + i]];
-		uint64_t bytes = promoted_bytes(m, entry);
-		struct weight_error errors;
-		int code = weight_errors(&errors, entry->file, entry->source, options, error);
+	for (size_t i = 0; i < unit->n; i++) {
+		const uint64_t bytes = promoted_bytes(m, m->entries[m->units.members[unit->first + i]]);
 
-		if (code != EXIT_OK)
-			return code;
-		weight_error_add(&rank->error, &errors);
-		rank->promoted_bytes += bytes;
-		promotable &= bytes != 0;
+		if (bytes == 0)
+			return 0;
+		sum += bytes;
 	}
-	if (!promotable)
-		rank->promoted_bytes = 0;
+	return sum;
+}
+
+static int measure_unit(const struct mixing *m, const struct unit *unit, struct weight_error *sum,
+                        const struct measure_options *options, struct error *error)
+{
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < unit->n && code == EXIT_OK; i++) {
+		const struct quantize_entry *entry = m->entries[m->units.members[unit->first + i]];
+		struct weight_error errors;
+
+		code = weight_errors(&errors, entry->file, entry->source, options, error);
+		if (code == EXIT_OK)
+			weight_error_add(sum, &errors);
+	}
+	return code;
+}
+
+/* How many numbers may be in memory at once. A row is the least. */
+static int numbers_in_memory(const struct mixing *m, size_t *numbers, struct error *error)
+{
+	const uint64_t given = m->plan->settings->memory_bytes, other = memory_used() + MEASURE_OTHER_BYTES;
+	uint64_t row = 1;
+
+	*numbers = 0;
+	if (given == 0)
+		return EXIT_OK;
+	for (size_t i = 0; i < m->n; i++)
+		if (m->entries[i]->cols > row)
+			row = m->entries[i]->cols;
+	if (given < other || (given - other) / MEASURE_NUMBER_BYTES < row)
+		return fail(error, EXIT_USAGE, "quantize: --mem: %" PRIu64 " bytes are too few to measure this model; give "
+		            "--mem %" PRIu64 "M or more", given, ((other + row * MEASURE_NUMBER_BYTES) >> 20) + 1);
+	*numbers = (size_t)((given - other) / MEASURE_NUMBER_BYTES);
 	return EXIT_OK;
+}
+
+static uint64_t bytes_of(const struct mixing *m, const struct unit *unit)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < unit->n; i++)
+		bytes += quantize_bytes_to_read(m->entries[m->units.members[unit->first + i]]);
+	return bytes;
+}
+
+/* Whether rank 0 has as many units: each machine may have a copy of the model, and it may be another. */
+static int check_ranks(const struct mixing *m, struct error *error)
+{
+	size_t first = m->units.n;
+
+	ranks_tell(&first, sizeof first);
+	return ranks_share(first == m->units.n ? EXIT_OK
+	                                       : fail(error, EXIT_INPUT, "%s: is not the model that rank 0 sees under that "
+	                                              "name", m->plan->model->path), error);
+}
+
+/* Measures those units whose middle is in this rank's part of the bytes, and puts together what all ranks measured. */
+static int measure_share(const struct mixing *m, struct weight_error *errors, const struct measure_options *options,
+                         uint64_t total, struct error *error)
+{
+	uint64_t before = 0;
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < m->units.n && code == EXIT_OK; i++) {
+		const uint64_t bytes = bytes_of(m, &m->units.items[i]);
+		const double middle = (double)before + (double)bytes / 2;
+
+		before += bytes;
+		if (total == 0 || (unsigned)(middle / (double)total * ranks_number()) == ranks_own())
+			code = measure_unit(m, &m->units.items[i], &errors[i], options, error);
+	}
+	code = ranks_share(code, error);
+	if (code == EXIT_OK)
+		ranks_join(errors, m->units.n * sizeof *errors);
+	return code;
 }
 
 static int measure_units(struct mixing *m, struct error *error)
 {
 	const struct quantize_settings *s = m->plan->settings;
-	const struct measure_options options = {
+	struct measure_options options = {
 		.variants = {.n = 1, .items = {variant_of(&s->choice)}},
 		.round = (enum mxfp_round)s->round,
 		.seed = s->seed,
@@ -117,17 +190,22 @@ static int measure_units(struct mixing *m, struct error *error)
 		.advance = advance,
 		.context = &m->progress,
 	};
+	struct weight_error *errors = calloc(m->units.n + 1, sizeof *errors);
 	uint64_t bytes = 0;
-	int code = EXIT_OK;
+	int code = errors == NULL ? fail_memory(error) : numbers_in_memory(m, &options.numbers, error);
 
-	for (size_t i = 0; i < m->n; i++)
-		bytes += quantize_bytes_to_read(m->entries[i]);
-	progress_start(&m->progress, "measuring", bytes, s->quiet);
-	for (size_t i = 0; i < m->units.n && code == EXIT_OK; i++) {
-		m->ranks[i].unit = &m->units.items[i];
-		code = measure_unit(m, &m->ranks[i], &options, error);
-	}
+	for (size_t i = 0; i < m->units.n; i++)
+		bytes += bytes_of(m, &m->units.items[i]);
+	code = ranks_share(code, error);
+	if (code == EXIT_OK)
+		code = check_ranks(m, error);
+	progress_start(&m->progress, "measuring", bytes / ranks_number(), s->quiet || ranks_own() > 0);
+	if (code == EXIT_OK)
+		code = measure_share(m, errors, &options, bytes, error);
 	progress_end(&m->progress);
+	for (size_t i = 0; i < m->units.n && code == EXIT_OK; i++)
+		m->ranks[i] = (struct rank){&m->units.items[i], errors[i], promoted_unit(m, &m->units.items[i])};
+	free(errors);
 	return code;
 }
 

@@ -14,9 +14,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/counts.h"
 #include "io/directory.h"
 #include "io/facts.h"
 #include "io/json.h"
+#include "io/member.h"
 #include "model/model.h"
 
 enum { PART_BYTES_MAX = 1 << 24 };
@@ -36,15 +38,17 @@ int part_parse(const char *text, const char *where, struct part_choice *choice, 
 
 static bool is_plain(const char *name)
 {
-	return name[0] != '\0' && name[0] != '.' && strpbrk(name, "/\\") == NULL && strcmp(name, MODEL_PART) != 0;
+	return name[0] != '\0' && name[0] != '.' && strpbrk(name, "/\\") == NULL && strcmp(name, PART_FILE) != 0;
 }
 
 static int check_file(const struct part *part, const char *name, const json_t *bytes, struct error *error)
 {
 	struct stat status;
+	uint64_t size;
+	int fd;
 
 	if (!is_plain(name) || !json_is_integer(bytes))
-		return fail(error, EXIT_INPUT, "%s/" MODEL_PART ": lists '%s', which is no name of a file beside it",
+		return fail(error, EXIT_INPUT, "%s/" PART_FILE ": lists '%s', which is no name of a file beside it",
 		            part->directory, name);
 	char *path = directory_member(part->directory, name);
 	if (path == NULL)
@@ -52,7 +56,9 @@ static int check_file(const struct part *part, const char *name, const json_t *b
 	int code = EXIT_OK;
 	if (lstat(path, &status) != 0)
 		code = fail_errno(error, path, "cannot open");
-	else if (!S_ISREG(status.st_mode) || status.st_size != json_integer_value(bytes))
+	else if ((code = member_open(path, &fd, &size, error)) == EXIT_OK)
+		close(fd);
+	if (code == EXIT_OK && size != (uint64_t)json_integer_value(bytes))
 		code = fail(error, EXIT_INPUT, "%s: is not the file of %" JSON_INTEGER_FORMAT " bytes that mxfp quantize "
 		            "wrote; run that part again", path, json_integer_value(bytes));
 	free(path);
@@ -82,12 +88,13 @@ static bool take(struct part *part)
 
 int part_read(struct part *part, const char *directory, struct error *error)
 {
-	char *path = directory_member(directory, MODEL_PART);
+	char *path = directory_member(directory, PART_FILE);
 	const char *name;
 	json_t *bytes;
 
 	*part = (struct part){.directory = directory};
-	int code = path == NULL ? fail_memory(error) : json_read(path, PART_BYTES_MAX, &part->json, error);
+	int code = path == NULL ? fail_memory(error)
+	                        : json_read(descriptor_open, path, PART_BYTES_MAX, &part->json, error);
 	if (code == EXIT_OK && !take(part))
 		code = fail(error, EXIT_INPUT, "%s: is not what mxfp quantize --part writes", path);
 	free(path);
@@ -117,7 +124,7 @@ static json_t *list_files(const char *path)
 	const char *name;
 
 	while (whole && (name = directory_next(directory)) != NULL)
-		if (strcmp(name, MODEL_PART) != 0)
+		if (strcmp(name, PART_FILE) != 0)
 			whole = fstatat(dirfd(directory), name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
 			        json_object_set_new(files, name, json_integer(status.st_size)) == 0;
 	if (directory != NULL)
@@ -130,18 +137,15 @@ static json_t *list_files(const char *path)
 
 int part_write(const struct part *part, struct error *error)
 {
-	const struct mxfp_counts *counts = &part->counts;
-	char *path = directory_member(part->directory, MODEL_PART);
+	char *path = directory_member(part->directory, PART_FILE);
 
 	if (path == NULL)
 		return fail_memory(error);
 	unlink(path);
 	json_prepare();
-	json_t *json = json_pack("{s:s, s:i, s:i, s:{s:I, s:I, s:I, s:I}, s:o}", "fingerprint", part->fingerprint, "part",
-	                         (int)part->choice.number, "parts", (int)part->choice.of, "counts", "saturated",
-	                         (json_int_t)counts->saturated, "flushed", (json_int_t)counts->flushed, "nan",
-	                         (json_int_t)counts->nan, "inf", (json_int_t)counts->inf, "files",
-	                         list_files(part->directory));
+	json_t *json = json_pack("{s:s, s:i, s:i, s:o, s:o}", "fingerprint", part->fingerprint, "part",
+	                         (int)part->choice.number, "parts", (int)part->choice.of, "counts",
+	                         counts_weights_facts(&part->counts), "files", list_files(part->directory));
 	int code = json_out_of_memory() ? fail_memory(error) : facts_write_file(path, json, error);
 	json_decref(json);
 	free(path);

@@ -7,23 +7,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "io/file_gguf.h"
 #include "model/model_output.h"
+#include "model/quantized.h"
 #include "quantize/quantize.h"
 
 bool quantize_makes_file(const struct quantize_settings *settings)
 {
-	return settings->layout->file_format == &file_gguf;
+	return settings->layout->file_format == &file_gguf ||
+	       (settings->out != NULL && file_format_named(settings->out) == settings->layout->file_format);
 }
 
 static int check_unquantized(const struct model *model, struct error *error)
 {
 	static const char remedy[] = "give the unquantized model, or mxfp dequantize it";
+	struct error ignored;
 	json_t *config;
+	bool readable;
 
-	if (model_quantized_by(model) != NULL)
-		return fail(error, EXIT_INPUT, "%s: is already quantized: %s; %s", model->path,
-		            model_quantized_by(model), remedy);
+	if (model_quantized_by(model) != NULL) {
+		int code = quantized_any(model, &readable, &ignored);
+
+		if (code == EXIT_MEMORY)
+			return fail_memory(error);
+		return fail(error, EXIT_INPUT, "%s: is already quantized: %s; %s", model->path, model_quantized_by(model),
+		            code == EXIT_OK && readable ? remedy : "give the unquantized model");
+	}
 	for (size_t i = 0; i < model->n_files; i++) {
 		const char *weights = file_metadata(&model->files[i], "mxfp.weights");
 
@@ -42,12 +52,17 @@ static int check_unquantized(const struct model *model, struct error *error)
 
 static int check_source(const struct quantize_settings *settings, const struct model *model, struct error *error)
 {
-	if (!quantize_makes_file(settings))
-		return EXIT_OK;
-	if (settings->shard_bytes != 0)
-		return fail(error, EXIT_USAGE, "quantize: --shard-size: the output is one GGUF file; leave it out, and cut "
-		            "the file with llama-gguf-split");
-	return model_output_check_gguf(model, settings->out != NULL ? settings->out : "OUT.gguf", error);
+	const bool makes_gguf = settings->layout->file_format == &file_gguf, makes_file = quantize_makes_file(settings);
+	const char *out = settings->out != NULL ? settings->out : makes_gguf ? "OUT.gguf" : NULL;
+	int code = out != NULL ? model_output_check_source(model, out, error) : EXIT_OK;
+
+	if (code == EXIT_OK && makes_file && model->is_directory)
+		code = fail(error, EXIT_USAGE, "%s: is named like one file, and a model directory becomes a directory, with a "
+		            "config.json; leave out the suffix, or give one file of the model", out);
+	if (code == EXIT_OK && makes_file && settings->shard_bytes != 0)
+		code = fail(error, EXIT_USAGE, "quantize: --shard-size: %s is one file; leave it out, %s", out,
+		            makes_gguf ? "and cut the file with llama-gguf-split" : "or name a directory");
+	return code;
 }
 
 /* The parts of the output. */
@@ -55,16 +70,29 @@ static int plan_parts(struct quantize_plan *plan, struct quantize_entry *entry, 
 {
 	const struct layout_choice layout = quantize_layout(plan->settings->layout, &entry->choice);
 	const struct file *other;
+	unsigned n = entry->quantized ? N_LAYOUT_PARTS : 1;
 
-	if (!entry->quantized) {
-		entry->parts[0] = *entry->stored;
-		entry->parts[0].by_columns = false;
-		entry->parts[0].pitch = 0;
+	while (entry->quantized && n > 0 && !layout_has(&layout, (enum layout_part)(n - 1)))
+		n--;
+	entry->n_parts = n;
+	entry->parts = entry->stored;
+	if (!entry->quantized)
 		entry->output_bytes = entry->source->size;
+	if (!entry->quantized && !entry->stored->by_columns)
+		return EXIT_OK;
+	struct tensor *parts = arena_take(&plan->arena, n * sizeof *parts);
+	if (parts == NULL)
+		return fail_memory(error);
+	memset(parts, 0, n * sizeof *parts);
+	entry->parts = parts;
+	if (!entry->quantized) {
+		*parts = *entry->stored;
+		parts->by_columns = false;
+		parts->pitch = 0;
 		return EXIT_OK;
 	}
-	for (int i = 0; i < N_LAYOUT_PARTS; i++) {
-		struct tensor *part = &entry->parts[i];
+	for (unsigned i = 0; i < n; i++) {
+		struct tensor *part = &parts[i];
 
 		if (!layout_has(&layout, (enum layout_part)i))
 			continue;
@@ -174,6 +202,43 @@ static int plan_entries(struct quantize_plan *plan, struct error *error)
 	return code;
 }
 
+int quantize_check_memory(const struct quantize_settings *settings, uint64_t least, struct error *error)
+{
+	if (settings->memory_bytes == 0 || settings->memory_bytes >= least)
+		return EXIT_OK;
+	return fail(error, EXIT_USAGE, "quantize: --mem: %" PRIu64 " bytes are too few for this model; "
+	            "give --mem %" PRIu64 "M or more", settings->memory_bytes, (least >> 20) + 1);
+}
+
+/* Checks --mem before the plan takes any, which for many small tensors is most of what is needed. */
+static int check_memory(const struct quantize_settings *settings, const struct model *model, struct error *error)
+{
+	enum { PART_BYTES = 64 }; /* its shape, and what is added to the name; 60 were measured */
+	const struct layout_choice layout = quantize_layout(settings->layout, &settings->choice);
+	const bool varies = settings->recipe != NULL || settings->bits != 0;
+	uint64_t least = memory_used() + TRANSFER_WORKER_BYTES, most = 0, all = 0;
+	unsigned n_parts = 0;
+
+	for (int i = 0; i < N_LAYOUT_PARTS; i++)
+		n_parts += varies ? i <= LAYOUT_TENSOR_SCALE : layout_has(&layout, (enum layout_part)i);
+	for (size_t f = 0; f < model->n_files; f++) {
+		const struct file *file = &model->files[f];
+		uint64_t parts = 0;
+
+		for (size_t t = 0; t < file->n_tensors; t++) {
+			const struct tensor *tensor = &file->tensors[t];
+			const unsigned n = tensor->rank > 1 ? n_parts : 1; /* vectors stay as they are */
+
+			least += sizeof(struct quantize_entry) + n * (sizeof(struct tensor) + PART_BYTES + strlen(tensor->name));
+			parts += n;
+		}
+		most = parts > most ? parts : most;
+		all += parts;
+	}
+	least += (settings->shard_bytes == 0 ? most : all) * QUANTIZE_RECORD_BYTES;
+	return quantize_check_memory(settings, least, error);
+}
+
 int quantize_plan(struct quantize_plan *plan, const struct quantize_settings *settings, const struct model *model,
                   struct error *error)
 {
@@ -189,6 +254,8 @@ int quantize_plan(struct quantize_plan *plan, const struct quantize_settings *se
 	if (code == EXIT_OK)
 		code = check_source(settings, model, error);
 	if (code == EXIT_OK)
+		code = check_memory(settings, model, error);
+	if (code == EXIT_OK)
 		code = select_check(&settings->select, model, error);
 	if (code == EXIT_OK && settings->recipe != NULL)
 		code = recipe_check(settings->recipe, model, error);
@@ -197,6 +264,47 @@ int quantize_plan(struct quantize_plan *plan, const struct quantize_settings *se
 	if (code == EXIT_OK && settings->fuse)
 		code = quantize_fuse(plan, error);
 	return code != EXIT_OK ? code : quantize_plan_files(plan, error);
+}
+
+/* Lists a few tensors with different reasons: those that are refused though selected, or those that are not selected.
+   Returns how many. */
+enum { KEPT_MAX = 3, KEPT_TEXT = 1024 };
+static size_t list_kept(const struct quantize_plan *plan, bool refused, char list[KEPT_TEXT])
+{
+	const char *reasons[KEPT_MAX];
+	size_t n = 0, used = 0;
+
+	for (size_t i = 0; i < plan->n_entries && n < KEPT_MAX; i++) {
+		const struct quantize_entry *entry = &plan->entries[i];
+		size_t seen = 0;
+
+		if (select_tensor(&plan->settings->select, &plan->model->role_model, entry->stored).quantized != refused)
+			continue;
+		while (seen < n && strcmp(reasons[seen], entry->reason) != 0)
+			seen++;
+		if (seen < n)
+			continue;
+		used += (size_t)snprintf(list + used, KEPT_TEXT - used, "%s'%.100s' (%.200s)", n > 0 ? ", " : "",
+		                         entry->stored->name, entry->reason);
+		reasons[n++] = entry->reason;
+	}
+	return n;
+}
+
+int quantize_check_any(const struct quantize_plan *plan, struct error *error)
+{
+	char list[KEPT_TEXT];
+
+	if (plan->n_quantized > 0)
+		return EXIT_OK;
+	if (plan->n_entries == 0)
+		return fail(error, EXIT_INPUT, "%s: has no tensors, so nothing is to be quantized", plan->model->path);
+	if (list_kept(plan, true, list) > 0)
+		return fail(error, EXIT_INPUT, "%s: nothing can be quantized: %s; mxfp quantize -n lists all; another --layout, "
+		            "--weights or --pad-tail may take them", plan->model->path, list);
+	list_kept(plan, false, list);
+	return fail(error, EXIT_INPUT, "%s: nothing is to be quantized: %s; mxfp quantize -n lists all; --include PATTERN takes "
+	            "float tensors of at least 2 dimensions", plan->model->path, list);
 }
 
 void quantize_plan_free(struct quantize_plan *plan)

@@ -7,12 +7,13 @@
 
 #include "base/nearest.h"
 
-/* NVFP4's own activations have a tensor scale that takes calibration, so only its weights are quantized. */
+/* NVFP4's own activations have a tensor scale that takes calibration, so only its weights are quantized. Loaders that fuse
+   layers take one of their tensor scales for all, and say at most a word about it. */
 static const struct preset presets[] = {
-	{"w4a8", MXFP_FORMAT_MXFP4, "mxfp8-e4m3", false},
-	{"w4a8-mixed", MXFP_FORMAT_MXFP4, "mxfp8-e4m3", true},
-	{"mxfp8", MXFP_FORMAT_MXFP8_E4M3, "mxfp8-e4m3", false},
-	{"nvfp4", MXFP_FORMAT_NVFP4, "none", false},
+	{"w4a8", MXFP_FORMAT_MXFP4, "mxfp8-e4m3", false, false},
+	{"w4a8-mixed", MXFP_FORMAT_MXFP4, "mxfp8-e4m3", true, false},
+	{"mxfp8", MXFP_FORMAT_MXFP8_E4M3, "mxfp8-e4m3", false, false},
+	{"nvfp4", MXFP_FORMAT_NVFP4, "none", false, true},
 };
 
 enum { N_PRESETS = sizeof presets / sizeof presets[0] };

@@ -13,6 +13,7 @@ struct preset {
 	enum mxfp_format weights;
 	const char *activations; /* as --activations has it */
 	bool mixed;              /* layers are promoted, to PRESET_PROMOTED, as far as --bits goes */
+	bool fuse;               /* what loaders fuse has one tensor scale */
 };
 
 #define PRESET_PROMOTED MXFP_FORMAT_MXFP8_E4M3

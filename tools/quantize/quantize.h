@@ -54,7 +54,9 @@ struct quantize_entry {
 	uint64_t rows, cols;
 	const struct quantize_entry *fused[FUSED_MAX - 1]; /* others with its tensor scale, or NULL */
 	bool padded;             /* cols is not a multiple of what the layout wants, and padded rows are written */
-	struct tensor parts[N_LAYOUT_PARTS]; /* of the output: the first alone if kept; without a name if there is none */
+	unsigned n_parts;
+	const struct tensor *parts; /* of the output, by enum layout_part up to the last: the first alone if kept; without
+	                               a name if there is none */
 	uint64_t output_bytes;
 	struct mxfp_counts counts;
 };
@@ -84,7 +86,7 @@ struct quantize_plan {
 	struct arena arena;                 /* names, shapes, metadata */
 };
 
-/* Sets which entries share a tensor scale. EXIT_USAGE: none do; EXIT_MEMORY. */
+/* Sets which entries share a tensor scale. EXIT_MEMORY. */
 int quantize_fuse(struct quantize_plan *plan, struct error *error);
 
 /* Whether the output is one file, not a directory. */
@@ -94,7 +96,17 @@ bool quantize_makes_file(const struct quantize_settings *settings);
 int quantize_plan(struct quantize_plan *plan, const struct quantize_settings *settings, const struct model *model,
                   struct error *error);
 
+/* EXIT_INPUT, saying why and what to do, if no tensor of the plan becomes quantized: its output would be a copy. */
+int quantize_check_any(const struct quantize_plan *plan, struct error *error);
+
 void quantize_plan_free(struct quantize_plan *plan);
+
+/* What is taken for a part of a tensor of the largest file that is written, records and header: an estimate from above,
+   for names of usual length. 258 were measured. */
+enum { QUANTIZE_RECORD_BYTES = 384 };
+
+/* EXIT_USAGE if the settings give less memory than the least. */
+int quantize_check_memory(const struct quantize_settings *settings, uint64_t least, struct error *error);
 
 /* Parts of quantize_plan(): whether a tensor that is to be quantized can be, with the reason if not; which layers are
    promoted; and the one that cuts the entries into files. */

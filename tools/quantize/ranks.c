@@ -4,6 +4,7 @@
 #include "quantize/ranks.h"
 
 #ifdef HAVE_MPI
+#include <limits.h>
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -71,6 +72,14 @@ void ranks_tell(void *bytes, size_t n)
 		MPI_Bcast(bytes, (int)n, MPI_BYTE, 0, MPI_COMM_WORLD);
 }
 
+void ranks_join(void *bytes, size_t n)
+{
+	for (size_t at = 0, part; n_ranks > 1 && at < n; at += part) {
+		part = n - at < INT_MAX ? n - at : INT_MAX;
+		MPI_Allreduce(MPI_IN_PLACE, (char *)bytes + at, (int)part, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD);
+	}
+}
+
 int ranks_end(int code)
 {
 	if (joined)
@@ -103,6 +112,11 @@ int ranks_share(int code, struct error *error)
 }
 
 void ranks_tell(void *bytes, size_t n)
+{
+	(void)bytes, (void)n;
+}
+
+void ranks_join(void *bytes, size_t n)
 {
 	(void)bytes, (void)n;
 }

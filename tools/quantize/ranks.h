@@ -25,6 +25,9 @@ int ranks_share(int code, struct error *error);
 /* Copies the bytes of rank 0 to every rank. */
 void ranks_tell(void *bytes, size_t n);
 
+/* Puts together what ranks have in parts: bytes that are 0 on all ranks but one. */
+void ranks_join(void *bytes, size_t n);
+
 /* Leaves. Returns the exit code of this process: `code` for rank 0 only, since mpirun speaks of each that is not 0. */
 int ranks_end(int code);
 

@@ -161,10 +161,20 @@ static int take_patterns(const struct part *part, const char *key, struct patter
 	return code == EXIT_USAGE ? EXIT_INPUT : code;
 }
 
+/* Takes true or false; false if the key is not there. */
+static int take_boolean(const struct part *part, const char *key, bool *value, struct error *error)
+{
+	const json_t *found = json_object_get(part->object, key);
+
+	*value = json_is_true(found);
+	if (found == NULL || json_is_boolean(found))
+		return EXIT_OK;
+	return fail_at(part, key, error, "is neither true nor false");
+}
+
 static int take_rule(const struct part *part, struct recipe_rule *rule, struct error *error)
 {
 	static const char *const keys[] = {"match", "keep", "format", "rule", "nvfp4_recipe", "sparsity", NULL};
-	const json_t *keep = json_object_get(part->object, "keep");
 	const struct recipe_change *change = &rule->change;
 	int code = check_keys(part, keys, error);
 
@@ -172,14 +182,13 @@ static int take_rule(const struct part *part, struct recipe_rule *rule, struct e
 		code = fail_at(part, "match", error, "is missing; give a pattern on names, or several");
 	if (code == EXIT_OK)
 		code = take_patterns(part, "match", &rule->match, error);
-	if (code == EXIT_OK && keep != NULL && !json_is_boolean(keep))
-		code = fail_at(part, "keep", error, "is neither true nor false");
+	if (code == EXIT_OK)
+		code = take_boolean(part, "keep", &rule->keep, error);
 	if (code == EXIT_OK)
 		code = take_change(part, &rule->change, error);
 	if (code != EXIT_OK)
 		return code;
 	bool changes = change->has_format || change->has_rule || change->has_recipe || change->has_sparsity;
-	rule->keep = json_is_true(keep);
 	if (rule->keep && changes)
 		return fail_at(part, "keep", error, "what is kept has no format; leave one of them out");
 	if (!rule->keep && !changes)
@@ -225,7 +234,7 @@ static int take_default(const struct part *whole, struct recipe *recipe, struct 
 
 static int take_all(const struct part *whole, struct recipe *recipe, struct error *error)
 {
-	static const char *const keys[] = {"version", "default", "activations", "include", "rules", NULL};
+	static const char *const keys[] = {"version", "default", "activations", "fuse", "include", "rules", NULL};
 	const json_t *version = json_object_get(whole->object, "version");
 	int code = check_keys(whole, keys, error);
 
@@ -234,6 +243,8 @@ static int take_all(const struct part *whole, struct recipe *recipe, struct erro
 		               (int)RECIPE_VERSION, (int)RECIPE_VERSION);
 	if (code == EXIT_OK)
 		code = take_text(whole, "activations", &recipe->activations, error);
+	if (code == EXIT_OK)
+		code = take_boolean(whole, "fuse", &recipe->fuse, error);
 	if (code == EXIT_OK && json_object_get(whole->object, "include") != NULL)
 		code = take_patterns(whole, "include", &recipe->include, error);
 	if (code == EXIT_OK)
@@ -246,7 +257,7 @@ int recipe_read(struct recipe *recipe, const char *path, struct error *error)
 	*recipe = (struct recipe){.path = strdup(path)};
 	if (recipe->path == NULL)
 		return fail_memory(error);
-	int code = json_read(path, BYTES_MAX, &recipe->json, error);
+	int code = json_read(descriptor_open, path, BYTES_MAX, &recipe->json, error);
 	const struct part whole = {recipe, "", recipe->json};
 	return code != EXIT_OK ? code : take_all(&whole, recipe, error);
 }

@@ -31,6 +31,7 @@ struct recipe {
 	json_t *json; /* owns the texts */
 	struct recipe_change by_default;
 	const char *activations; /* NULL: nothing is said */
+	bool fuse;               /* weights that loaders fuse get one tensor scale */
 	struct patterns include;
 	size_t n_rules;
 	struct recipe_rule *rules;

@@ -17,6 +17,7 @@
 #include "io/directory.h"
 #include "io/partial.h"
 #include "io/transfer.h"
+#include "model/fingerprint.h"
 #include "model/model_index.h"
 #include "model/model_output.h"
 #include "quantize/fingerprint.h"
@@ -58,17 +59,19 @@ static uint64_t bytes_to_read(const struct running *r)
 	return bytes;
 }
 
-/* What is taken besides the workers' memory: records and parts of the largest file, and its header. An estimate by the
-   number of tensors, from above for names of usual length. */
+/* What is taken besides the workers' memory. */
 static uint64_t other_memory(const struct quantize_plan *plan)
 {
-	enum { ENTRY_BYTES = 1024 };
-	size_t most = 0;
+	uint64_t most = 0;
 
-	for (size_t f = 0; f < plan->n_files; f++)
-		if (plan->files[f].n > most)
-			most = plan->files[f].n;
-	return memory_used() + (uint64_t)most * ENTRY_BYTES;
+	for (size_t f = 0; f < plan->n_files; f++) {
+		uint64_t n_parts = 0;
+
+		for (size_t i = 0; i < plan->files[f].n; i++)
+			n_parts += plan->entries[plan->files[f].first + i].n_parts;
+		most = n_parts > most ? n_parts : most;
+	}
+	return memory_used() + most * QUANTIZE_RECORD_BYTES;
 }
 
 /* What bands, and rows that are read ahead, take if they are wanted. */
@@ -91,9 +94,9 @@ static int set_workers(struct running *r, struct error *error)
 	r->plan->in_bands = given == 0 || given >= least + bands;
 	if (given == 0)
 		return EXIT_OK;
-	if (given < least)
-		return fail(error, EXIT_USAGE, "quantize: --mem: %" PRIu64 " bytes are too few for this model; "
-		            "give --mem %" PRIu64 "M or more", given, (least >> 20) + 1);
+	int code = quantize_check_memory(r->plan->settings, least, error);
+	if (code != EXIT_OK)
+		return code;
 	if (r->plan->in_bands)
 		other += bands;
 	uint64_t workers = (given - other) / TRANSFER_WORKER_BYTES;
@@ -153,12 +156,10 @@ static int format_index(struct model_index_text *text, const char *path, const s
 	for (size_t f = 0; f < plan->n_files; f++) {
 		const struct quantize_entry *entries = plan->entries + plan->files[f].first;
 
-		for (size_t i = 0; i < plan->files[f].n * N_LAYOUT_PARTS && code == EXIT_OK; i++) {
-			const struct tensor *part = &entries[i / N_LAYOUT_PARTS].parts[i % N_LAYOUT_PARTS];
-
-			if (part->name != NULL)
-				code = model_index_text_add(text, part->name, plan->files[f].name, error);
-		}
+		for (size_t i = 0; i < plan->files[f].n; i++)
+			for (unsigned part = 0; part < entries[i].n_parts && code == EXIT_OK; part++)
+				if (entries[i].parts[part].name != NULL)
+					code = model_index_text_add(text, entries[i].parts[part].name, plan->files[f].name, error);
 	}
 	return code != EXIT_OK ? code : model_index_text_end(text, plan->output_bytes, error);
 }
@@ -267,7 +268,7 @@ static int make_fingerprints(struct running *r, json_t **fingerprint, struct err
 	int code = quantize_fingerprint(&whole, r->plan, r->config, false, error);
 
 	if (code == EXIT_OK)
-		code = quantize_fingerprint_text(whole, r->fingerprint, error);
+		code = fingerprint_text(whole, r->fingerprint, error);
 	json_decref(whole);
 	if (code == EXIT_OK)
 		code = quantize_fingerprint(fingerprint, r->plan, r->config, true, error);

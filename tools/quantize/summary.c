@@ -9,8 +9,10 @@
 
 #include "base/printable.h"
 #include "base/table.h"
+#include "io/counts.h"
 #include "io/facts.h"
 #include "io/shape.h"
+#include "model/model_output.h"
 #include "quantize/quantize.h"
 
 struct totals {
@@ -132,9 +134,9 @@ static void print_totals(const struct quantize_plan *plan)
 		       totals.counts.saturated, totals.counts.flushed, totals.counts.nan, totals.counts.inf);
 	if (totals.f64 > 0)
 		printf("%zu of them were F64 and first rounded to f32, to nearest even\n", totals.f64);
-	if (plan->n_quantized == 0)
-		puts("nothing was quantized; --include PATTERN takes tensors whose names do not tell what they are");
 	carry_print(&plan->carry, stdout);
+	if (quantize_makes_file(settings) && settings->layout->config != NULL)
+		puts(model_output_alone);
 	if (settings->part.of > 0)
 		print_part(plan);
 	if (settings->dry_run) {
@@ -145,12 +147,6 @@ static void print_totals(const struct quantize_plan *plan)
 		print_printable(stdout, settings->out);
 		putchar('\n');
 	}
-}
-
-static json_t *counts_of(const struct mxfp_counts *counts)
-{
-	return json_pack("{s:I, s:I, s:I, s:I}", "saturated", (json_int_t)counts->saturated, "flushed",
-	                 (json_int_t)counts->flushed, "nan", (json_int_t)counts->nan, "inf", (json_int_t)counts->inf);
 }
 
 /* How a tensor is quantized, with the names that its file has for it. */
@@ -179,7 +175,7 @@ static json_t *entry_facts(const struct quantize_plan *plan, const struct quanti
 	                                      (int)entry->padded, "rounded_from_f64",
 	                                      (int)(entry->source->dtype == DTYPE_F64)));
 	if (!plan->settings->dry_run && !entry->elsewhere)
-		facts = facts_update(facts, counts_of(&entry->counts));
+		facts = facts_update(facts, counts_weights_facts(&entry->counts));
 	return facts;
 }
 
@@ -199,7 +195,7 @@ static json_t *head_facts(const struct quantize_plan *plan)
 	for (size_t i = 0; i < n; i++)
 		facts = facts_set(facts, choices[i].key + prefix, json_string(choices[i].value));
 	facts = facts_set(facts, "copied", carry_facts(&plan->carry));
-	return s->dry_run ? facts : facts_update(facts, counts_of(&totals.counts));
+	return s->dry_run ? facts : facts_update(facts, counts_weights_facts(&totals.counts));
 }
 
 /* One tensor at a time: a tree of a large model would take far more memory than its header. */

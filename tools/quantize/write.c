@@ -2,49 +2,18 @@
 /* Writing one file of a quantized model, or resuming one after its last complete tensor. */
 #include "config.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "io/descriptor.h"
-#include "io/journal.h"
+#include "io/resumed.h"
 #include "quantize/metadata.h"
 #include "quantize/quantize.h"
-
-/* The bytes of output between writes of the journal: many enough to make waiting for the disk cheap, few enough to lose
-   little work. */
-enum { SYNC_BYTES = 1 << 26 };
 
 struct writing {
 	struct transfer *transfer;
 	struct quantize_plan *plan;
 	const struct quantize_file *file;
-	char *path, *journal_path;
-	struct journal journal;
-	struct journal_record *records; /* one an entry of the file */
-	size_t n_journaled;             /* entries before this one are in the journal */
-	uint64_t unsynced_bytes;
+	struct resumed resumed; /* an item an entry of the file */
 };
-
-/* Opens the journal; the caller calls release() in every case. */
-static int begin(struct writing *w, const struct partial *partial, struct error *error)
-{
-	w->journal.fd = -1;
-	w->path = partial_file(partial, w->file->name);
-	w->journal_path = partial_journal(partial, w->file->name);
-	w->records = calloc(w->file->n + 1, sizeof *w->records);
-	if (w->path == NULL || w->journal_path == NULL || w->records == NULL)
-		return fail_memory(error);
-	return journal_open(&w->journal, w->journal_path, w->records, w->file->n, error);
-}
-
-static void release(struct writing *w)
-{
-	journal_close(&w->journal);
-	free(w->records);
-	free(w->journal_path);
-	free(w->path);
-}
 
 static struct quantize_entry *entry_of(const struct writing *w, size_t i)
 {
@@ -56,68 +25,47 @@ static int list_parts(struct writing *w, struct error *error)
 {
 	struct writer *writer = &w->transfer->writer;
 
-	writer->tensors = calloc(w->file->n * N_LAYOUT_PARTS + 1, sizeof *writer->tensors);
+	size_t n = 0;
+
+	for (size_t i = 0; i < w->file->n; i++)
+		n += entry_of(w, i)->n_parts;
+	writer->tensors = calloc(n + 1, sizeof *writer->tensors);
 	if (writer->tensors == NULL)
 		return fail_memory(error);
 	for (size_t i = 0; i < w->file->n; i++)
-		for (int part = 0; part < N_LAYOUT_PARTS; part++)
+		for (unsigned part = 0; part < entry_of(w, i)->n_parts; part++)
 			if (entry_of(w, i)->parts[part].name != NULL)
 				writer->tensors[writer->n_tensors++] = entry_of(w, i)->parts[part];
 	return EXIT_OK;
 }
 
-/* Continues the file if its journal has any lines; else replaces a file that is there. */
-static int open_writer(struct writing *w, struct error *error)
+static int write_entry(const void *context, size_t i, struct journal_record *record, struct error *error)
 {
-	w->transfer->writer.reopen = w->journal.bytes > 0;
-	if (w->journal.bytes == 0 && unlink(w->path) != 0 && errno != ENOENT)
-		return fail_errno(error, w->path, "cannot replace");
-	return writer_open(&w->transfer->writer, error);
-}
-
-/* Puts the entries before `end` into the journal, after their data are on the disk. */
-static int write_journal(struct writing *w, size_t end, struct error *error)
-{
-	int code = descriptor_sync(w->transfer->writer.fd, w->path, error);
-
-	for (; w->n_journaled < end && code == EXIT_OK; w->n_journaled++)
-		if (!w->records[w->n_journaled].written)
-			code = journal_add(&w->journal, w->n_journaled, &w->records[w->n_journaled], error);
-	w->unsynced_bytes = 0;
-	return code;
-}
-
-static int write_entry(struct writing *w, size_t i, struct error *error)
-{
+	const struct writing *w = context;
 	struct transfer *transfer = w->transfer;
 	struct quantize_entry *entry = entry_of(w, i);
 
-	if (w->records[i].written) {
-		entry->counts = w->records[i].counts;
-		transfer->progress.total -= quantize_bytes_to_read(entry);
-		writer_skip(&transfer->writer, entry->output_bytes);
-		return EXIT_OK;
-	}
 	XXH3_128bits_reset(transfer->hash);
 	transfer->file = entry->file;
 	int code = entry->quantized ? quantize_tensor(transfer, w->plan, entry, error)
 	                            : transfer_copy(transfer, entry->stored, error);
-	w->records[i].hash = XXH3_128bits_digest(transfer->hash);
-	w->records[i].counts = entry->counts;
-	w->unsynced_bytes += entry->output_bytes;
+	record->hash = XXH3_128bits_digest(transfer->hash);
+	record->counts = entry->counts;
 	return code;
 }
 
-static int write_data(struct writing *w, struct error *error)
+static void sizes_of(const void *context, size_t i, uint64_t *read, uint64_t *written)
 {
-	int code = EXIT_OK;
+	const struct quantize_entry *entry = entry_of(context, i);
 
-	for (size_t i = 0; i < w->file->n && code == EXIT_OK; i++) {
-		code = write_entry(w, i, error);
-		if (code == EXIT_OK && w->unsynced_bytes >= SYNC_BYTES)
-			code = write_journal(w, i + 1, error);
-	}
-	return code != EXIT_OK ? code : write_journal(w, w->file->n, error);
+	*read = quantize_bytes_to_read(entry);
+	*written = entry->output_bytes;
+}
+
+static void take_counts(const struct writing *w)
+{
+	for (size_t i = 0; i < w->file->n; i++)
+		entry_of(w, i)->counts = w->resumed.records[i].counts;
 }
 
 /* The hash of the file's source: that of its tensors' hashes, which the journal knows. */
@@ -129,7 +77,7 @@ static XXH128_hash_t hash_source(const struct writing *w)
 	for (size_t i = 0; i < w->file->n; i++) {
 		XXH128_canonical_t canonical;
 
-		XXH128_canonicalFromHash(&canonical, w->records[i].hash);
+		XXH128_canonicalFromHash(&canonical, w->resumed.records[i].hash);
 		XXH3_128bits_update(hash, &canonical, sizeof canonical);
 	}
 	return XXH3_128bits_digest(hash);
@@ -137,6 +85,7 @@ static XXH128_hash_t hash_source(const struct writing *w)
 
 static int write_file(struct writing *w, struct quantize_metadata *metadata, struct error *error)
 {
+	const struct resumed_job job = {write_entry, sizes_of, w};
 	struct writer *writer = &w->transfer->writer;
 	int code = list_parts(w, error);
 
@@ -145,11 +94,12 @@ static int write_file(struct writing *w, struct quantize_metadata *metadata, str
 	writer->metadata = metadata->pairs;
 	writer->n_metadata = metadata->n;
 	if (code == EXIT_OK)
-		code = open_writer(w, error);
+		code = resumed_open(&w->resumed, writer, error);
 	if (code == EXIT_OK)
-		code = write_data(w, error);
+		code = resumed_write(&w->resumed, w->transfer, &job, error);
 	if (code != EXIT_OK)
 		return code;
+	take_counts(w);
 	quantize_metadata_set_hash(metadata, hash_source(w));
 	return writer_close(writer, error);
 }
@@ -159,10 +109,10 @@ int quantize_write(struct transfer *transfer, struct quantize_plan *plan, const 
 {
 	struct writing w = {.transfer = transfer, .plan = plan, .file = file};
 	struct quantize_metadata metadata = {0};
-	int code = begin(&w, partial, error);
+	int code = resumed_begin(&w.resumed, partial, file->name, file->n, error);
 
 	transfer->writer = (struct writer){
-		.path = w.path,
+		.path = w.resumed.path,
 		.format = plan->settings->layout->file_format,
 		.source = file->source,
 		.fd = -1,
@@ -172,7 +122,7 @@ int quantize_write(struct transfer *transfer, struct quantize_plan *plan, const 
 	writer_abandon(&transfer->writer);
 	free(transfer->writer.tensors);
 	quantize_metadata_free(&metadata);
-	release(&w);
+	resumed_end(&w.resumed);
 	return code;
 }
 
@@ -180,10 +130,10 @@ int quantize_read_counts(struct quantize_plan *plan, const struct quantize_file 
                          struct error *error)
 {
 	struct writing w = {.plan = plan, .file = file};
-	int code = begin(&w, partial, error);
+	int code = resumed_begin(&w.resumed, partial, file->name, file->n, error);
 
-	for (size_t i = 0; i < file->n && code == EXIT_OK; i++)
-		entry_of(&w, i)->counts = w.records[i].counts;
-	release(&w);
+	if (code == EXIT_OK)
+		take_counts(&w);
+	resumed_end(&w.resumed);
 	return code;
 }

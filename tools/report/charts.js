@@ -5,7 +5,7 @@
 
 const SHAPES = ['circle', 'rect', 'triangle', 'rectRot', 'rectRounded', 'crossRot', 'star', 'cross'];
 const DASHES = [[], [6, 3], [2, 2], [9, 3, 2, 3], [12, 4], [4, 6]];
-const NAMES_MAX = 24, POINTS_MAX = 60;
+const NAMES_MAX = 24, POINTS_MAX = 60, GROUPS_MAX = 500;
 
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const narrow = () => window.innerWidth < 560;
@@ -66,6 +66,39 @@ function common(mode, scales, callbacks, more) {
 	};
 }
 
+/* Where normal numbers would be: a dotted line for each variant that is shown, across an axis of dB. */
+const yardsticks = (shown, axisName) => ({
+	id: 'yardsticks',
+	beforeDatasetsDraw(chart) {
+		const context = chart.ctx, { left, right, top, bottom } = chart.chartArea, scale = chart.scales[axisName];
+
+		context.save();
+		context.lineWidth = 1.5;
+		context.setLineDash([2, 4]);
+		for (const i of shown.filter(k => gaussians[k] !== null)) {
+			const at = scale.getPixelForValue(gaussians[i]);
+
+			context.strokeStyle = look(i).borderColor;
+			context.beginPath();
+			context.moveTo(axisName === 'x' ? at : left, axisName === 'x' ? top : at);
+			context.lineTo(axisName === 'x' ? at : right, axisName === 'x' ? bottom : at);
+			context.stroke();
+		}
+		context.restore();
+	},
+});
+
+/* So that these lines are in sight. */
+const withYardsticks = shown => {
+	const known = shown.map(i => gaussians[i]).filter(x => x !== null);
+
+	return known.length === 0 ? {} : { suggestedMin: Math.min(...known) - 1, suggestedMax: Math.max(...known) + 1 };
+};
+
+/* Entries of the key of a chart: [text, what stands before it], see writeColors(). */
+const variantsKey = (shown, points) => shown.map(i => [labels[i], { variant: i, points }]);
+const gaussianKey = shown => shown.some(i => gaussians[i] !== null) ? [['a Gaussian in the format', 'dots']] : [];
+
 /* Names without what all begin or end with; of long ones the last parts. */
 function shortNames(names, length) {
 	const parts = names.map(name => name.split('.'));
@@ -94,7 +127,7 @@ const byName = tensors.length <= NAMES_MAX;
 function layerRows(shown) {
 	const names = shortNames(tensors.map(t => t.name), narrow() ? 15 : 40);
 	const apart = k => 0.7 * ((k + 0.5) / shown.length - 0.5);
-	const points = (i, k) => tensors.map((t, row) => ({ x: weightsSqnr(t.variants[i]), y: row + apart(k) }))
+	const points = (i, k) => tensors.map((t, row) => ({ x: finiteOrNull(t.sqnr[i]), y: row + apart(k) }))
 		.filter(point => point.x !== null);
 	const y = axis('', { color: css('--ink'), autoSkip: false, callback: value => names[value] }, {
 		reverse: true,
@@ -108,43 +141,62 @@ function layerRows(shown) {
 	return {
 		type: 'scatter',
 		data: { datasets: shown.map((i, k) => ({ ...look(i), pointRadius: 5, data: points(i, k) })) },
-		options: common({ mode: 'nearest' }, { x: dBAxis(), y }, {
+		options: common({ mode: 'nearest' }, { x: dBAxis(withYardsticks(shown)), y }, {
 			label: item => ` ${item.dataset.label}: ${item.raw.x.toFixed(2)} dB`,
 			title: items => tensors[Math.round(items[0].raw.y)].name,
 		}),
+		plugins: [yardsticks(shown, 'x')],
 	};
 }
 
-function layerLines(shown, dB) {
-	const pointRadius = tensors.length > POINTS_MAX ? 0 : 3;
+/* Neighbours that share a point, the worst of them, so that no more points than a screen has are drawn. */
+function layerGroups() {
+	const size = Math.ceil(tensors.length / GROUPS_MAX);
+
+	return Array.from({ length: Math.ceil(tensors.length / size) }, (unused, k) =>
+		tensors.slice(k * size, (k + 1) * size));
+}
+
+function groupName(group) {
+	return group.length === 1 ? group[0].name : `${group[0].name} to ${group[group.length - 1].name}`;
+}
+
+function layerLines(shown, groups, dB) {
+	const pointRadius = groups.length > POINTS_MAX ? 0 : 3, size = groups[0].length;
+	const title = 'tensor, in the order of the file';
 
 	return {
 		type: 'line',
 		data: {
-			labels: tensors.map((t, i) => i + 1),
+			labels: groups.map((group, k) => k * size + 1),
 			datasets: shown.map((i, k) => ({ ...look(i), data: dB[k], pointRadius, spanGaps: true })),
 		},
 		options: common({ mode: 'index' }, {
-			x: axis('tensor, in the order of the file', { maxRotation: 0, autoSkipPadding: 12 }),
-			y: dBAxis(),
+			x: axis(size === 1 ? title : `${title}; a point is the worst of ${size}`,
+				{ maxRotation: 0, autoSkipPadding: 12 }),
+			y: dBAxis(withYardsticks(shown)),
 		}, {
 			label: item => ` ${item.dataset.label}: ${item.raw.toFixed(2)} dB`,
-			title: items => tensors[items[0].dataIndex].name,
+			title: items => groupName(groups[items[0].dataIndex]),
 		}),
+		plugins: [yardsticks(shown, 'y')],
 	};
 }
 
 /* Each chart, of what is shown: its height, what Chart.js draws, and its numbers; or null for nothing to draw. */
 function layersChart() {
-	const shown = shownList(), dB = shown.map(i => tensors.map(t => weightsSqnr(t.variants[i])));
+	const shown = shownList(), groups = layerGroups();
+	const worst = (group, i) => finiteOrNull(Math.min(...group.map(t => t.sqnr[i]).filter(Number.isFinite)));
+	const dB = shown.map(i => groups.map(group => worst(group, i)));
 
 	return {
 		height: byName ? 70 + tensors.length * Math.max(30, 6 * shown.length) : 380,
-		config: byName ? layerRows(shown) : layerLines(shown, dB),
+		config: byName ? layerRows(shown) : layerLines(shown, groups, dB),
+		key: [...variantsKey(shown, byName || groups.length <= POINTS_MAX), ...gaussianKey(shown)],
 		unit: 'dB',
 		column: 'Tensor',
-		rows: tensors.map(t => t.name),
-		columns: shown.map((i, k) => [labels[i], dB[k]]),
+		rows: [...groups.map(groupName), 'A Gaussian'],
+		columns: shown.map((i, k) => [labels[i], [...dB[k], gaussians[i]]]),
 	};
 }
 
@@ -181,6 +233,9 @@ function paretoChart() {
 	const point = i => ({ x: totals[i].bits_per_weight, y: weightsSqnr(totals[i]) });
 	const drawn = shownList().filter(i => point(i).y !== null);
 	const points = drawn.map(i => ({ ...look(i), data: [point(i)], pointRadius: 6, front: totals[i].pareto }));
+	const known = drawn.filter(i => gaussians[i] !== null);
+	const ticks = known.map(i => ({ ...look(i), data: [{ x: totals[i].bits_per_weight, y: gaussians[i] }], pointStyle: 'line',
+		pointRadius: 11, pointBorderWidth: 1.5 }));
 	const line = {
 		label: 'Pareto front',
 		data: drawn.filter(i => totals[i].pareto).map(point).sort((a, b) => a.x - b.x),
@@ -204,34 +259,38 @@ function paretoChart() {
 		height: 360,
 		config: {
 			type: 'scatter',
-			data: { datasets: [...points, line] },
+			data: { datasets: [...points, ...ticks, line] },
 			options,
 			plugins: [{ id: 'frontNames', afterDatasetsDraw: drawFrontNames }],
 		},
+		key: [...variantsKey(drawn, 'alone'), ...(known.length > 0 ? [['a Gaussian in the format', 'level']] : [])],
 		unit: '',
 		column: 'Format, rule',
 		rows: drawn.map(i => labels[i]),
-		columns: [['bits per weight', drawn.map(i => point(i).x)], ['SQNR, dB', drawn.map(i => point(i).y)]],
+		columns: [['bits per weight', drawn.map(i => point(i).x)], ['SQNR, dB', drawn.map(i => point(i).y)],
+			['a Gaussian, dB', drawn.map(i => gaussians[i])]],
 	};
 }
 
-/* Histograms as lines, [variant, share of a bin in per cent], over bins that are numbers, or null for a gap. */
+/* Histograms as steps, [variant, share of a bin in per cent], over bins that are numbers, or null for a gap. A step is as
+   wide as its bin, so there is an empty bin before the first and after the last. */
 function histogram(bins, lines, titles, text) {
 	const names = bins.map(bin => bin === null ? '…' : text(bin));
 	const columns = lines.map(([i, share]) => [labels[i], bins.map(bin => bin === null ? null : share(bin))]);
-	const line = ([i], k) =>
-		({ ...look(i), data: columns[k][1], pointRadius: 3, cubicInterpolationMode: 'monotone' });
+	const line = ([i], k) => ({ ...look(i), data: [0, ...columns[k][1], 0], pointRadius: 0, pointHitRadius: 8,
+		stepped: 'middle' });
 
 	return {
 		height: 320,
 		config: {
 			type: 'line',
-			data: { labels: names, datasets: lines.map(line) },
+			data: { labels: ['', ...names, ''], datasets: lines.map(line) },
 			options: common({ mode: 'index' }, {
 				x: axis(titles.x, { maxRotation: 0, autoSkipPadding: 8 }),
 				y: axis(titles.y, {}, { beginAtZero: true }),
 			}, { label: item => ` ${item.dataset.label}: ${item.raw.toFixed(3)} %` }),
 		},
+		key: variantsKey(lines.map(([i]) => i), false),
 		unit: '%',
 		column: titles.column,
 		rows: names,
@@ -306,10 +365,36 @@ function drawReference(chart, value) {
 	context.restore();
 }
 
-/* Bars, a group for each variant; sets are [label, color, value of a variant], and the reference [label, value]. */
+/* What normal numbers would have, as strokes across the bars. */
+const strokes = values => ({
+	id: 'strokes',
+	afterDatasetsDraw(chart) {
+		const context = chart.ctx;
+
+		context.save();
+		context.strokeStyle = css('--ink');
+		context.lineWidth = 2;
+		values.forEach((column, k) => column.forEach((value, row) => {
+			const { y, height } = chart.getDatasetMeta(k).data[row], x = chart.scales.x.getPixelForValue(value);
+
+			if (value === null)
+				return;
+			context.beginPath();
+			context.moveTo(x, y - height / 2 - 1);
+			context.lineTo(x, y + height / 2 + 1);
+			context.stroke();
+		}));
+		context.restore();
+	},
+});
+
+/* Bars, a group for each variant; sets are [label, color, value of a variant, its yardstick], and the reference [label,
+   value]. */
 function bars(shown, sets, [referenceLabel, reference]) {
 	const names = shown.map(i => labels[i]), known = Number.isFinite(reference);
 	const columns = sets.map(([label, color, value]) => [label, shown.map(i => finiteOrNull(value(i)))]);
+	const normal = sets.map(([label, color, value, gaussian]) => shown.map(gaussian));
+	const measured = normal.some(column => column.some(x => x !== null));
 
 	return {
 		height: 70 + shown.length * 46,
@@ -324,9 +409,10 @@ function bars(shown, sets, [referenceLabel, reference]) {
 				x: dBAxis({ suggestedMax: known ? 1.05 * reference : 0 }),
 				y: axis('', { color: css('--ink'), autoSkip: false }),
 			}, { label: item => ` ${item.dataset.label}: ${fixed(item.raw, 2)} dB` }, { indexAxis: 'y' }),
-			plugins: known ? [{ id: 'reference', afterDatasetsDraw: chart => drawReference(chart, reference) }] : [],
+			plugins: [strokes(normal), ...(known
+				? [{ id: 'reference', afterDatasetsDraw: chart => drawReference(chart, reference) }] : [])],
 		},
-		key: [...sets, [referenceLabel, null]],
+		key: [...sets, [referenceLabel, 'dashes'], ...(measured ? [['a Gaussian', 'stroke']] : [])],
 		unit: 'dB',
 		column: 'Format, rule',
 		rows: names,
@@ -335,12 +421,15 @@ function bars(shown, sets, [referenceLabel, reference]) {
 }
 
 function productsChart(k) {
-	const products = i => totals[i].products[k];
+	const products = i => totals[i].products[k], { activations } = totals[0].products[k];
+	const x = data.activations.format;
 
 	return bars(shownList(), [
-		['weights quantized (W4A16)', '--series-0', i => sqnrValue(products(i).weights_quantized)],
-		['weights and activations quantized (W4A8)', '--series-1', i => sqnrValue(products(i).both_quantized)],
-	], ['activations quantized, weights FP32', sqnrValue(data.total.activations_quantized[k].products)]);
+		['weights quantized', '--series-0', i => sqnrValue(products(i).weights_quantized),
+			i => productGaussians(i, activations)[0]],
+		[`activations quantized too, to ${x}`, '--series-1', i => sqnrValue(products(i).both_quantized),
+			i => productGaussians(i, activations)[1]],
+	], ['activations quantized, weights not', sqnrValue(data.total.activations_quantized[k].products)]);
 }
 
 /* The variant that is another one pruned, or -1. */
@@ -356,7 +445,7 @@ function sparsityChart() {
 	const only = totals.find(v => v.sparsity && v.format === 'f32');
 
 	return bars(pairs, [
-		['dense', '--series-0', i => sqnrValue(totals[i].weights)],
-		[`pruned to ${only.sparsity} and quantized`, '--series-1', i => sqnrValue(totals[prunedOf(i)].weights)],
+		['dense', '--series-0', i => sqnrValue(totals[i].weights), i => gaussians[i]],
+		[`pruned to ${only.sparsity} and quantized`, '--series-1', i => sqnrValue(totals[prunedOf(i)].weights), () => null],
 	], [`pruned to ${only.sparsity} only`, sqnrValue(only.weights)]);
 }

@@ -23,8 +23,8 @@ function fillTable(table, drawing) {
 	table.replaceChildren(headRow([drawing.column, ...heading]), make('tbody', {}, ...drawing.rows.map(row)));
 }
 
-/* A small picture of how a variant looks. */
-function swatch(i) {
+/* A small picture of how a variant looks: its line and its points, or one of them. */
+function swatch(i, points = true) {
 	const canvas = make('canvas', { width: 56, height: 28, 'aria-hidden': 'true' }), context = canvas.getContext('2d');
 	const style = look(i);
 
@@ -36,10 +36,12 @@ function swatch(i) {
 	context.beginPath();
 	context.moveTo(0, 7);
 	context.lineTo(28, 7);
-	context.stroke();
+	if (points !== 'alone')
+		context.stroke();
 	context.setLineDash([]);
 	context.fillStyle = style.pointBackgroundColor;
-	Chart.helpers.drawPoint(context, { pointStyle: style.pointStyle, radius: 4, borderWidth: 2 }, 14, 7);
+	if (points)
+		Chart.helpers.drawPoint(context, { pointStyle: style.pointStyle, radius: 4, borderWidth: 2 }, 14, 7);
 	return canvas;
 }
 
@@ -63,13 +65,16 @@ function writeKey() {
 		byId('key').querySelector(`[data-variant="${focused}"]`).focus();
 }
 
-/* The key of bars, and of the line across them. */
+/* The key of a chart: before a text stands a variant's look, the color of bars, or a kind of line. */
 function writeColors(list, key) {
-	list.replaceChildren(...key.map(([text, color]) => {
-		const sample = make('span', { 'aria-hidden': 'true', className: color === null ? 'dashes' : 'square' });
+	list.replaceChildren(...key.map(([text, sign]) => {
+		if (typeof sign === 'object')
+			return make('li', {}, swatch(sign.variant, sign.points), text);
+		const color = sign.startsWith('--');
+		const sample = make('span', { 'aria-hidden': 'true', className: color ? 'square' : sign });
 
-		if (color !== null)
-			sample.style.background = `var(${color})`;
+		if (color)
+			sample.style.background = `var(${sign})`;
 		return make('li', {}, sample, text);
 	}));
 }
@@ -81,7 +86,7 @@ const ACTIVATIONS = {
 	file: 'activations of the file',
 };
 const SCALES_READ = {
-	e8m0: 'A wide curve is a model with blocks of many magnitudes, which one scale for all would not fit.',
+	e8m0: 'Steps over many scales are a model with blocks of many magnitudes, which one scale for all would not fit.',
 	ue4m3: 'Scales are relative to that of the tensor: blocks at the far left have subnormal ones, and lose precision.',
 };
 
@@ -91,18 +96,18 @@ const figures = [
 		wide: true,
 		draw: layersChart,
 		read: `${byName ? 'Further right' : 'Higher'} is better; a layer that falls behind the others in a format is ` +
-			'hurt by it, and is one to keep in a larger format.',
+			'hurt by it, and is one to keep in a larger format. Dotted lines are where normal numbers would be.',
 	},
 	...(totals.length > 1 ? [{
 		title: 'Bits against error',
 		draw: paretoChart,
 		read: 'Left is smaller and up is better: for what lies below the dashed line, the Pareto front, there is a ' +
-			'better choice with no more bits.',
+			'better choice with no more bits. Short strokes are where normal numbers are.',
 	}] : []),
 	{
 		title: 'Relative errors of the weights',
 		draw: errorsChart,
-		read: 'How much of itself a weight is off: a curve further left is more exact, and at 100 % are weights that ' +
+		read: 'How much of itself a weight is off: steps further left are more exact, and at 100 % are weights that ' +
 			'became zero.',
 	},
 	...data.total.activations_quantized.map((entry, k) => ({

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A report as a page that holds everything it needs: the page that was made at build time, with the JSON in it. */
-#include "io/facts.h"
+/* A report as a page that holds everything it needs: the page that was made at build time, with the verdict in it, which
+   can be read without scripts, and the JSON. */
 #include "report/page.h"
 #include "report/report.h"
 
@@ -9,24 +9,45 @@ bool report_html_is_built(void)
 	return report_page_head_size > 0;
 }
 
-/*
- * Names are not trusted: a "<" in JSON, which stands only in strings, could end the script that holds the data or begin
- * a comment, so none is written. What the stream does not take is left to ferror().
- */
-static int write_part(const char *bytes, size_t n, void *stream)
+static void print_escaped(FILE *file, const char *text)
 {
-	for (size_t i = 0; i < n; i++)
-		if (bytes[i] == '<')
-			fputs("\\u003c", stream);
-		else
-			putc(bytes[i], stream);
-	return 0;
+	for (; *text != '\0'; text++)
+		switch (*text) {
+		case '&': fputs("&amp;", file); break;
+		case '<': fputs("&lt;", file); break;
+		case '>': fputs("&gt;", file); break;
+		case '"': fputs("&quot;", file); break;
+		default: putc(*text, file);
+		}
+}
+
+static void print_element(FILE *file, const char *begin, const char *text, const char *end)
+{
+	if (text == NULL)
+		return;
+	fputs(begin, file);
+	print_escaped(file, text);
+	fputs(end, file);
+}
+
+static void print_verdict(FILE *file, const struct report_verdict *verdict)
+{
+	static const char *const classes[] = {[REPORT_UNKNOWN] = "unknown", [REPORT_FINE] = "fine",
+	                                      [REPORT_MOSTLY] = "mostly", [REPORT_NOT] = "not"};
+
+	fprintf(file, "<section class=\"verdict %s\" aria-labelledby=\"verdict\">\n", classes[verdict->answer]);
+	print_element(file, "<h2 id=\"verdict\">", verdict->sentence, "</h2>\n");
+	print_element(file, "<p>", verdict->details, "</p>\n");
+	print_element(file, "<pre tabindex=\"0\"><code>", verdict->command, "</code></pre>\n");
+	fputs("</section>\n", file);
 }
 
 int report_html(const struct report *report, FILE *file, struct error *error)
 {
 	fwrite(report_page_head, 1, report_page_head_size, file);
-	int code = facts_write(report_json(report), JSON_COMPACT | REPORT_JSON_REALS, write_part, file, error);
+	print_verdict(file, &report->verdict);
+	fwrite(report_page_body, 1, report_page_body_size, file);
+	int code = report_json(report, file, REPORT_JSON_PAGE, error);
 	putc('\n', file);
 	fwrite(report_page_tail, 1, report_page_tail_size, file);
 	return code;

@@ -44,65 +44,62 @@ int report_limits_parse(struct report_limits *limits, const struct string_list *
 /* A measurement without a number, of elements that are all NaN or Inf, misses every limit; one of no elements none. */
 static bool misses(const struct measurement *m, double limit)
 {
-	return isfinite(limit) && m->elements > 0 && !(stats_sqnr(&m->weights) >= limit);
+	return isfinite(limit) && m->elements > 0 && !(stats_sqnr(&m->errors.stats) >= limit);
 }
 
-static bool is_worse(const struct measurement *m, const struct measurement *than)
+void report_note_missed(struct report *report, const struct report_layer *layer, const struct measurement *m)
 {
-	return than == NULL || !(stats_sqnr(&m->weights) >= stats_sqnr(&than->weights));
+	struct report_missed *missed = &report->missed;
+
+	if (!misses(m, report->limits.tensor))
+		return;
+	if (missed->n++ > 0 && stats_sqnr(&m->errors.stats) >= stats_sqnr(&missed->weights))
+		return;
+	missed->layer = layer;
+	missed->variant = m->variant;
+	missed->weights = m->errors.stats;
 }
 
-static int fail_limit(const char *path, const char *what, const struct measurement *m, double limit,
-                      struct error *error)
+static int fail_limit(const char *path, const char *what, const struct variant *variant, const struct stats *weights,
+                      double limit, struct error *error)
 {
 	char sqnr[REPORT_CELL], format[VARIANT_TEXT];
 
 	return fail(error, EXIT_CHECK, "%.400s: %.600s: %s %s: SQNR of the weights is under %g dB: %s", path, what,
-	            variant_format(&m->variant, format), variant_choice(&m->variant), limit,
-	            report_sqnr(sqnr, &m->weights));
+	            variant_format(variant, format), variant_choice(variant), limit,
+	            report_sqnr(sqnr, stats_sqnr(weights)));
 }
 
 /* Names the worst tensor of those under the limit. */
-static int check_tensors(const struct report *report, double limit, struct error *error)
+static int check_tensors(const struct report *report, struct error *error)
 {
-	const struct layer *layer = NULL;
-	const struct measurement *worst = NULL;
-	size_t n = 0;
+	const struct report_missed *missed = &report->missed;
 	char what[REPORT_CELL * 4];
 
-	for (size_t i = 0; i < report->n_layers; i++)
-		for (size_t v = 0; v < report->options->variants.n; v++) {
-			const struct measurement *m = &report->layers[i].measurements[v];
-
-			if (!misses(m, limit))
-				continue;
-			n++;
-			if (is_worse(m, worst)) {
-				worst = m;
-				layer = &report->layers[i];
-			}
-		}
-	if (worst == NULL)
+	if (missed->n == 0)
 		return EXIT_OK;
-	snprintf(what, sizeof what, "tensor '%.400s', the worst of %zu", layer->tensor->name, n);
-	return fail_limit(layer->file->path, what, worst, limit, error);
+	snprintf(what, sizeof what, "tensor '%.400s', the worst of %zu", missed->layer->tensor->name, missed->n);
+	return fail_limit(missed->layer->file->path, what, &missed->variant, &missed->weights, report->limits.tensor,
+	                  error);
 }
 
 static int check_totals(const struct report *report, double limit, struct error *error)
 {
 	for (size_t v = 0; v < report->options->variants.n; v++)
 		if (misses(&report->totals[v], limit))
-			return fail_limit(report->model->path, "total", &report->totals[v], limit, error);
+			return fail_limit(report->model->path, "total", &report->totals[v].variant,
+			                  &report->totals[v].errors.stats, limit, error);
 	return EXIT_OK;
 }
 
-int report_check_limits(const struct report *report, const struct report_limits *limits, struct error *error)
+int report_check_limits(const struct report *report, struct error *error)
 {
+	const struct report_limits *limits = &report->limits;
 	bool asked = isfinite(limits->tensor) || isfinite(limits->total);
 
 	if (asked && report->n_layers == 0)
 		return fail(error, EXIT_CHECK, "%s: no tensor was measured, so --fail-under tells nothing; name tensors "
 		            "with --include", report->model->path);
-	int code = check_tensors(report, limits->tensor, error);
+	int code = check_tensors(report, error);
 	return code == EXIT_OK ? check_totals(report, limits->total, error) : code;
 }

@@ -12,19 +12,6 @@
 #include "base/printable.h"
 #include "report/report.h"
 
-const char *report_sqnr(char text[REPORT_CELL], const struct stats *stats)
-{
-	double sqnr = stats_sqnr(stats);
-
-	if (isnan(sqnr))
-		strcpy(text, "-");
-	else if (isinf(sqnr))
-		strcpy(text, sqnr > 0 ? "exact" : "no signal");
-	else
-		snprintf(text, REPORT_CELL, "%.2f dB", sqnr);
-	return text;
-}
-
 /* "32x64", cut if it is long. Returns `text`. */
 static const char *dimensions(char text[REPORT_CELL], const struct tensor *tensor)
 {
@@ -35,22 +22,6 @@ static const char *dimensions(char text[REPORT_CELL], const struct tensor *tenso
 		used += (size_t)snprintf(text + used, REPORT_CELL - used, "%s%" PRIu64, i == 0 ? "" : "x",
 		                         tensor->shape[i]);
 	return text;
-}
-
-void report_sqnr_cell(struct table *table, const struct stats *stats)
-{
-	char text[REPORT_CELL];
-
-	report_sqnr(text, stats);
-	table_cell(table, "%.*s", (int)strcspn(text, " "), text);
-}
-
-void report_number_cell(struct table *table, double x)
-{
-	if (isfinite(x))
-		table_cell(table, "%.4g", x);
-	else
-		table_cell(table, "-");
 }
 
 static void cosine_cell(struct table *table, const struct stats *stats)
@@ -82,8 +53,8 @@ static void saturated_cell(struct table *table, const struct measurement *m)
 static void product_cells(struct table *table, const struct report *report, const struct measurement *m)
 {
 	for (unsigned k = 0; k < input_kinds(&report->options->input); k++) {
-		report_sqnr_cell(table, &m->products[k].weights_only);
-		report_sqnr_cell(table, &m->products[k].both);
+		report_sqnr_cell(table, stats_sqnr(&m->products[k].weights_only));
+		report_sqnr_cell(table, stats_sqnr(&m->products[k].both));
 	}
 }
 
@@ -117,13 +88,13 @@ static void detail_row(struct table *table, const struct report *report, const c
 	table_cell(table, "%s", shape);
 	table_cell(table, "%s", variant_format(&m->variant, format));
 	table_cell(table, "%s", variant_choice(&m->variant));
-	report_sqnr_cell(table, &m->weights);
-	report_number_cell(table, stats_relative_error(&m->weights));
-	report_number_cell(table, m->weights.max_absolute);
-	report_number_cell(table, m->weights.max_relative);
-	cosine_cell(table, &m->weights);
+	report_sqnr_cell(table, stats_sqnr(&m->errors.stats));
+	report_number_cell(table, stats_relative_error(&m->errors.stats));
+	report_number_cell(table, m->errors.stats.max_absolute);
+	report_number_cell(table, m->errors.stats.max_relative);
+	cosine_cell(table, &m->errors.stats);
 	saturated_cell(table, m);
-	share_cell(table, m->flushed, m->elements);
+	share_cell(table, m->errors.flushed, m->elements);
 	table_cell(table, "%.3f", measurement_bits(m));
 	product_cells(table, report, m);
 }
@@ -132,14 +103,25 @@ static int print_tensors(const struct report *report, FILE *file, struct error *
 {
 	struct table table = {0};
 	char shape[REPORT_CELL];
+	int code = EXIT_OK;
 
 	detail_headings(&table, report);
 	for (size_t v = 0; v < report->options->variants.n; v++)
 		detail_row(&table, report, "all", "", &report->totals[v]);
-	for (size_t i = 0; i < report->n_layers; i++)
-		for (size_t v = 0; v < report->options->variants.n; v++)
-			detail_row(&table, report, report->layers[i].tensor->name,
-			           dimensions(shape, report->layers[i].tensor), &report->layers[i].measurements[v]);
+	for (size_t i = 0; code == EXIT_OK && i < report->n_layers; i++) {
+		struct layer layer;
+
+		code = report_load(report, i, &layer, error);
+		for (size_t v = 0; code == EXIT_OK && v < report->options->variants.n; v++)
+			detail_row(&table, report, layer.tensor->name, dimensions(shape, layer.tensor),
+			           &layer.measurements[v]);
+		if (code == EXIT_OK)
+			layer_free(&layer, report->options->variants.n);
+	}
+	if (code != EXIT_OK) {
+		table_free(&table);
+		return code;
+	}
 	fputs("## All measures, in total and by tensor\n\n"
 	      "max abs: max |w' - w|; max rel: max |w' - w| / |w| over w != 0; cosine: of the angle between\n"
 	      "w and w'.\n\n",
@@ -252,7 +234,7 @@ static int print_relative(const struct report *report, FILE *file, struct error 
 		uint64_t elements = 0;
 
 		for (size_t v = 0; v < n; v++)
-			elements += report->totals[v].relative[bin];
+			elements += report->totals[v].errors.relative[bin];
 		if (elements == 0)
 			continue;
 		if (bin == 0)
@@ -262,7 +244,7 @@ static int print_relative(const struct report *report, FILE *file, struct error 
 		else
 			table_cell(&table, "2^%d", ERROR_EXPONENT_MIN + (int)bin - 1);
 		for (size_t v = 0; v < n; v++)
-			shown_share_cell(&table, report->totals[v].relative[bin], report->totals[v].weights.n);
+			shown_share_cell(&table, report->totals[v].errors.relative[bin], report->totals[v].errors.stats.n);
 	}
 	fputs("## Relative errors\n\nShares of the weights by |w' - w| / |w|: 2^e stands for 2^e up to 2^(e+1). What became"
 	      " zero is in 2^0.\n\n", file);
@@ -306,6 +288,18 @@ static int print_details(const struct report *report, FILE *file, struct error *
 
 enum { WORST_MAX = 10 };
 
+/* What one reads first. */
+static void print_verdict(const struct report *report, FILE *file)
+{
+	const struct report_verdict *verdict = &report->verdict;
+
+	fprintf(file, "**%s**\n\n", verdict->sentence);
+	if (verdict->details != NULL)
+		fprintf(file, "%s\n\n", verdict->details);
+	if (verdict->command != NULL)
+		fprintf(file, "    %s\n\n", verdict->command);
+}
+
 static void print_heading(const struct report *report, FILE *file)
 {
 	const struct input_source *input = &report->options->input;
@@ -314,6 +308,7 @@ static void print_heading(const struct report *report, FILE *file)
 	fputs("# Quantization error of ", file);
 	print_printable(file, report->model->path);
 	fputs("\n\n", file);
+	print_verdict(report, file);
 	fprintf(file,
 	        "%zu tensors with %" PRIu64 " weights in %" PRIu64 " bytes against their binary32 values; %zu tensors"
 	        " left out.\n",
@@ -323,8 +318,17 @@ static void print_heading(const struct report *report, FILE *file)
 		print_printable(file, report->options->against->path);
 		fputs(".\n", file);
 	}
-	fprintf(file, "Products y = x W^T: %s%zu tokens a layer, activations x quantized to %s (%s).\n",
-	        input->file != NULL ? "at most " : "", input->tokens, mxfp_format_get_info(input->variant.format)->name,
+	fputs("Products y = x W^T: ", file);
+	if (input->file == NULL)
+		fprintf(file, "%zu tokens a layer, ", input->tokens);
+	else if (report->input_rows <= input->tokens)
+		fprintf(file, "all rows of x, at most %" PRIu64 " a layer, ", report->input_rows);
+	else
+		fprintf(file, "the first %zu rows of x, of which there are up to %" PRIu64 " (--tokens takes more), ",
+		        input->tokens, report->input_rows);
+	if (report_samples_rows(report))
+		fprintf(file, "at most %" PRIu64 " rows of W, evenly spaced, ", report->options->product_rows);
+	fprintf(file, "activations x quantized to %s (%s).\n", mxfp_format_get_info(input->variant.format)->name,
 	        variant_choice(&input->variant));
 	fprintf(file, "Sums: y, W by %s in passes of %d; y, W+x %s in passes of %d; errors against sums in binary64.\n",
 	        mxfp_option_name(MXFP_OPTION_ACC, MXFP_ACC_CHAIN), PRODUCT_PASS_CHAIN,
@@ -343,26 +347,30 @@ static void print_heading(const struct report *report, FILE *file)
 
 static int print_summary(const struct report *report, FILE *file, struct error *error)
 {
-	struct table table = {.n_columns = 9 + 2 * input_kinds(&report->options->input), .n_left = 2};
-	static const char *const headings[] = {"format",     "rule",      "bits/weight", "SQNR dB",
-	                                       "rel. error", "saturated", "flushed",     "excluded",
+	static const char *const headings[] = {"format",   "rule",       "bits/weight", "whole model", "SQNR dB",
+	                                       "Gaussian", "rel. error", "saturated",   "flushed",     "excluded",
 	                                       "Pareto"};
+	enum { N_HEADINGS = sizeof headings / sizeof headings[0] };
+	struct table table = {.n_columns = N_HEADINGS + 2 * input_kinds(&report->options->input), .n_left = 2};
 	char format[VARIANT_TEXT];
 
-	for (size_t i = 0; i < sizeof headings / sizeof headings[0]; i++)
+	for (size_t i = 0; i < N_HEADINGS; i++)
 		table_cell(&table, "%s", headings[i]);
 	product_headings(&table, report);
 	for (size_t v = 0; v < report->options->variants.n; v++) {
 		const struct measurement *m = &report->totals[v];
+		const struct report_whole whole = report_whole(report, v);
 
 		table_cell(&table, "%s", variant_format(&m->variant, format));
 		table_cell(&table, "%s", variant_choice(&m->variant));
 		table_cell(&table, "%.3f", measurement_bits(m));
-		report_sqnr_cell(&table, &m->weights);
-		report_number_cell(&table, stats_relative_error(&m->weights));
+		table_cell(&table, "%.3f", 8 * (double)whole.quantized / (double)whole.elements);
+		report_sqnr_cell(&table, stats_sqnr(&m->errors.stats));
+		report_sqnr_cell(&table, report_gaussian(report, v));
+		report_number_cell(&table, stats_relative_error(&m->errors.stats));
 		saturated_cell(&table, m);
-		share_cell(&table, m->flushed, m->elements);
-		table_cell(&table, "%" PRIu64, m->weights.excluded);
+		share_cell(&table, m->errors.flushed, m->elements);
+		table_cell(&table, "%" PRIu64, m->errors.stats.excluded);
 		table_cell(&table, "%s", report_on_front(report, v) ? "front" : "");
 		product_cells(&table, report, m);
 	}
@@ -378,8 +386,8 @@ static void print_inputs(const struct report *report, FILE *file)
 		char x[REPORT_CELL], y[REPORT_CELL];
 
 		fprintf(file, "Activations '%s' quantized, weights exact: SQNR of x %s, of y %s.\n",
-		        input_kind_name(&report->options->input, k), report_sqnr(x, &inputs->input),
-		        report_sqnr(y, &inputs->product));
+		        input_kind_name(&report->options->input, k), report_sqnr(x, stats_sqnr(&inputs->input)),
+		        report_sqnr(y, stats_sqnr(&inputs->product)));
 	}
 	putc('\n', file);
 }
@@ -389,6 +397,9 @@ static void print_guide(FILE *file)
 	fputs("How to read it:\n"
 	      "- SQNR: signal to quantization noise, 10 log10(sum w^2 / sum (w' - w)^2) in dB; 6 dB more halve\n"
 	      "  the error.\n"
+	      "- Gaussian: the SQNR that standard normal numbers have in this format by this rule, a yardstick; what\n"
+	      "  is 1 dB under it loses more than the format costs.\n"
+	      "- whole model: bits/weight of all tensors, those included that keep their type.\n"
 	      "- rel. error: Frobenius norm of w' - w over that of w, which is 10^(-SQNR/20).\n"
 	      "- saturated, flushed: shares of elements cut to the largest number, and of nonzero ones that\n"
 	      "  became zero.\n"
@@ -410,8 +421,8 @@ static void print_guide(FILE *file)
 /* Rising SQNR of the first variant; layers of one value stay in the order of the file, NaN goes last. */
 static int compare_layers(const void *a, const void *b)
 {
-	const struct layer *const *x = a, *const *y = b;
-	double p = stats_sqnr(&(*x)->measurements[0].weights), q = stats_sqnr(&(*y)->measurements[0].weights);
+	const struct report_layer *const *x = a, *const *y = b;
+	double p = (*x)->sqnr[0], q = (*y)->sqnr[0];
 
 	if (isnan(p) || isnan(q))
 		return isnan(p) - isnan(q);
@@ -420,20 +431,42 @@ static int compare_layers(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-static void worst_row(struct table *table, const struct report *report, const struct layer *layer)
+static void worst_row(struct table *table, const struct report *report, const struct report_layer *layer)
 {
 	char shape[REPORT_CELL];
 
 	table_cell(table, "%s", layer->tensor->name);
 	table_cell(table, "%s", dimensions(shape, layer->tensor));
 	for (size_t v = 0; v < report->options->variants.n; v++)
-		report_sqnr_cell(table, &layer->measurements[v].weights);
+		report_sqnr_cell(table, layer->sqnr[v]);
+}
+
+/* What the layers are to be seen against: the one in the middle, and the yardstick. */
+static int yardstick_rows(struct table *table, const struct report *report, struct error *error)
+{
+	size_t n = report->options->variants.n;
+	int code = EXIT_OK;
+
+	table_cell(table, "(median)");
+	table_cell(table, "%s", "");
+	for (size_t v = 0; code == EXIT_OK && v < n; v++) {
+		double median = 0;
+
+		code = report_median(&median, report, v, error);
+		report_sqnr_cell(table, median);
+	}
+	table_cell(table, "(Gaussian)");
+	table_cell(table, "%s", "");
+	for (size_t v = 0; v < n; v++)
+		report_sqnr_cell(table, report_gaussian(report, v));
+	return code;
 }
 
 static int print_worst(const struct report *report, FILE *file, struct error *error)
 {
 	struct table table = {.n_columns = 2 + report->options->variants.n, .n_left = 2};
-	const struct layer **layers = malloc((report->n_layers + 1) * sizeof *layers);
+	const struct report_layer **layers = malloc((report->n_layers + 1) * sizeof *layers);
+	int code = EXIT_OK;
 
 	if (layers == NULL)
 		return fail_memory(error);
@@ -446,6 +479,11 @@ static int print_worst(const struct report *report, FILE *file, struct error *er
 	for (size_t i = 0; i < report->n_layers && i < WORST_MAX; i++)
 		worst_row(&table, report, layers[i]);
 	free(layers);
+	code = yardstick_rows(&table, report, error);
+	if (code != EXIT_OK) {
+		table_free(&table);
+		return code;
+	}
 	fputs("## Worst layers (SQNR dB, by the first column)\n\n", file);
 	return table_print(&table, file, error);
 }
@@ -470,8 +508,6 @@ int report_markdown(const struct report *report, FILE *file, bool full, struct e
 	print_heading(report, file);
 	if (report->n_layers > 0)
 		code = print_layers(report, file, full, error);
-	else
-		fputs("Nothing was measured; --include names tensors to measure.\n\n", file);
 	if (code == EXIT_OK && (full || report->n_layers == 0))
 		code = print_skipped(report, file, error);
 	return code;

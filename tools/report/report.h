@@ -3,9 +3,9 @@
 #ifndef TOOLS_REPORT_REPORT_H
 #define TOOLS_REPORT_REPORT_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "analyse/measure.h"
@@ -21,17 +21,107 @@ struct report_left_out {
 	const char *reason;
 };
 
+/* The least SQNR in dB that weights may have in any variant; -Inf: none is asked for. */
+struct report_limits {
+	double tensor; /* of each tensor, */
+	double total;  /* and of all of them together */
+};
+
+/* What is at hand of each tensor that is measured; the rest may be in a record. */
+struct report_layer {
+	const struct file *file;
+	const struct tensor *tensor;
+	double *sqnr;    /* of the weights, one a variant */
+	bool *zeroed;    /* whether more than half of the weights become zero, one a variant */
+	bool non_finite; /* some are NaN or Inf, before or after */
+	double gaussian; /* their yardstick in the first variant: against a quantized model each has its own */
+	uint64_t record; /* where in the records, or REPORT_NO_RECORD */
+};
+
+#define REPORT_NO_RECORD UINT64_MAX
+
+/* Of which layers everything is recorded. */
+enum report_kept {
+	REPORT_KEEP_NONE,
+	REPORT_KEEP_WORST, /* what report_is_worst() may ask for */
+	REPORT_KEEP_ALL
+};
+
+/* Layers that miss a limit. */
+struct report_missed {
+	size_t n;
+	const struct report_layer *layer; /* the worst, in this variant: */
+	struct variant variant;
+	struct stats weights;
+};
+
+/* Layers whose loaders do not take them quantized in a layout that may be proposed. */
+struct report_refused {
+	const struct layout *layout; /* NULL: none is to be proposed */
+	size_t n;
+	uint64_t elements;
+	const char *reason;          /* of the first */
+};
+
+enum { REPORT_LAYOUTS = 2 };
+
+/* Whether a format will do for the model. */
+enum report_answer {
+	REPORT_UNKNOWN, /* nothing was measured, or there is no yardstick */
+	REPORT_FINE,    /* no layer loses more than the yardstick says, */
+	REPORT_MOSTLY,  /* or layers that have a small share of the weights do, */
+	REPORT_NOT      /* or a large one */
+};
+
+/* What a report says first: of one variant, the best in MXFP4 if there is one, else the best of the smallest. */
+struct report_verdict {
+	enum report_answer answer;
+	size_t variant;
+	double gaussian;       /* its yardstick; NaN: it has none, or layers have their own */
+	size_t n_broken;       /* layers of nothing but NaN and Inf, */
+	size_t n_non_finite;   /* and of some */
+	size_t n_more;         /* layers that lose more, */
+	double share_more;     /* and have this share of the weights; */
+	size_t n_more_promoted; /* those of them in the larger format, */
+	size_t n_promoted;     /* and with others; 0: it is not worth it */
+	double share_left;     /* of the weights, that lose more and are not in it */
+	double bits, bits_more; /* a weight, then, and than without */
+	bool activations_lose; /* more than normal ones would */
+	const char *sentence, *details;
+	const char *command;   /* to be run next, or NULL */
+};
+
 struct report {
 	const struct model *model;
 	const struct measure_options *options;
+	struct report_limits limits;
+	enum report_kept kept;
 	size_t n_layers;
-	struct layer *layers;
-	size_t n_covered;        /* layers that there are activations for */
+	struct report_layer *layers;
+	size_t n_covered;        /* layers that there are activations for, */
+	uint64_t input_rows;     /* and the most rows that there are for one */
 	size_t n_skipped;
 	struct report_left_out *skipped;
+	struct report_refused refused[REPORT_LAYOUTS]; /* the default of mxfp quantize, and another */
+	struct report_missed missed;             /* limits.tensor */
 	struct measurement totals[VARIANTS_MAX]; /* over the layers, one a variant */
 	struct input_stats inputs[N_ACTIVATION_KINDS];
-	struct arena arena;      /* tensors that are turned */
+	const struct select *select;
+	bool pad_tail;
+	struct report_verdict verdict;
+	struct arena arena;      /* tensors that are turned, and texts of the verdict */
+	double *sqnr;            /* what the layers point at, */
+	bool *zeroed;
+	struct report_records {
+		FILE *file;          /* a temporary one; NULL: in memory */
+		char *bytes;
+		uint64_t n, room;
+	} records;
+	struct report_worst {
+		double sqnr;
+		size_t layer;
+	} *worst[VARIANTS_MAX];      /* layers with the least SQNR of each variant so far, the least first */
+	size_t n_worst;              /* of each */
 };
 
 /* Makes the one variant that a quantized model has, from the first tensor of `model` that it holds
@@ -49,49 +139,82 @@ int report_select(struct report *report, const struct select *select, bool pad_t
 /* Bytes of the layers in their files. */
 uint64_t report_bytes(const struct report *report);
 
+/* Whether of some layer not all rows have their products measured. */
+bool report_samples_rows(const struct report *report);
+
+/* Bytes and elements of all tensors of the model, and the bytes once those that are measured are a variant. */
+struct report_whole {
+	uint64_t source, quantized, elements;
+};
+struct report_whole report_whole(const struct report *report, size_t v);
+
+/* The yardstick of a variant, of all layers in one, and of a layer in it: what the format costs standard normal numbers,
+   SQNR in dB. NaN: there is none, as of pruned weights, or each layer has its own. */
+double report_yardstick(const struct report *report, const struct variant *variant);
+double report_gaussian(const struct report *report, size_t v);
+double report_layer_gaussian(const struct report *report, const struct report_layer *layer, size_t v);
+
+/* SQNR of the layer in the middle of a variant; NaN without layers. EXIT_MEMORY. */
+int report_median(double *median, const struct report *report, size_t v, struct error *error);
+
+/* A layer loses more than its format costs if its SQNR is under the yardstick by more than this, which is a quarter more
+   noise. Small layers of normal numbers stray from it by less. */
+#define REPORT_TOLERANCE_DB 1.0
+
+/* Fills in report->verdict, after report_measure(). EXIT_MEMORY. */
+int report_judge(struct report *report, struct error *error);
+
 /* Whether a variant is on the Pareto front of the totals: none has fewer bits and no more error, or as many bits and
    less error. */
 bool report_on_front(const struct report *report, size_t v);
-
-/* The least SQNR in dB that weights may have in any variant; -Inf: none is asked for. */
-struct report_limits {
-	double tensor; /* of each tensor, */
-	double total;  /* and of all of them together */
-};
 
 /* Of "SQNR=N" and "total-SQNR=N". EXIT_USAGE. */
 int report_limits_parse(struct report_limits *limits, const struct string_list *texts, struct error *error);
 
 /* EXIT_CHECK: a limit is missed, by the tensor and variant that the error names and perhaps by more; or nothing was
    measured that could keep it. */
-int report_check_limits(const struct report *report, const struct report_limits *limits, struct error *error);
+int report_check_limits(const struct report *report, struct error *error);
+
+/* Notes a measurement of a layer that misses the limit of each tensor. */
+void report_note_missed(struct report *report, const struct report_layer *layer, const struct measurement *m);
 
 enum { REPORT_CELL = 256 };
 
 /* SQNR with its unit; "exact" without any error, "-" without a measurement. Returns `text`. */
-const char *report_sqnr(char text[REPORT_CELL], const struct stats *stats);
+const char *report_sqnr(char text[REPORT_CELL], double sqnr);
 
 /* Cells of a table: SQNR without its unit; a number, "-" if it is not finite. */
-void report_sqnr_cell(struct table *table, const struct stats *stats);
+void report_sqnr_cell(struct table *table, double sqnr);
 void report_number_cell(struct table *table, double x);
 
 /* Measures the layers and adds them up. As measure_layer(). */
 int report_measure(struct report *report, struct error *error);
 
+/* A layer as it was measured, which is released by layer_free(); it must have a record. EXIT_MEMORY, EXIT_IO. */
+int report_load(const struct report *report, size_t i, struct layer *layer, struct error *error);
+
+/* Whether all layers are few enough for a page, and if not, whether layer i is among the worst of some variant. */
+bool report_is_small(const struct report *report);
+bool report_is_worst(const struct report *report, size_t i);
+
 void report_free(struct report *report);
 
-/* How reals are written, with 12 significant digits. */
-#define REPORT_JSON_REALS JSON_REAL_PRECISION(12)
+/* How JSON is written. */
+enum report_json_form {
+	REPORT_JSON,     /* indented, with every layer */
+	REPORT_JSON_PAGE /* in one line without a "<", with everything of the worst layers and little of the others */
+};
 
-/* Everything as JSON, or NULL if memory ran out. Numbers that are NaN or Inf are null. */
-json_t *report_json(const struct report *report);
+/* Writes JSON. Numbers that are NaN or Inf are null. EXIT_MEMORY, EXIT_IO; what the stream does not take is left to
+   ferror(). */
+int report_json(const struct report *report, FILE *file, enum report_json_form form, struct error *error);
 
-/* The JSON in a page of its own, unless the build lacks what that takes. EXIT_MEMORY. */
+/* The JSON in a page of its own, unless the build lacks what that takes. As report_json(). */
 bool report_html_is_built(void);
 int report_html(const struct report *report, FILE *file, struct error *error);
 
 /* Markdown with aligned tables: the summary and the worst layers, and with `full` every tensor, the
-   histograms of the scales and what was not measured. EXIT_MEMORY. */
+   histograms of the scales and what was not measured. As report_json(). */
 int report_markdown(const struct report *report, FILE *file, bool full, struct error *error);
 
 #endif

@@ -43,9 +43,10 @@ function refresh(changes) {
 	if ('variant' in changes) {
 		writeCards();
 		writeSummary();
+		writeHeat();
 		writeWorst();
 	}
-	if (['columns', 'filter', 'under', 'sort', 'all', 'shown'].some(key => key in changes))
+	if (['variant', 'columns', 'filter', 'under', 'sort', 'all', 'shown'].some(key => key in changes))
 		writeTable();
 }
 

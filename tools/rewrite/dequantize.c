@@ -11,9 +11,10 @@
 
 #include "base/suffix.h"
 #include "io/file_gguf.h"
-#include "io/transfer.h"
+#include "io/resumed.h"
 #include "model/model_output.h"
 #include "model/quantized.h"
+#include "mxfp.h"
 #include "rewrite/decode.h"
 
 /* What becomes of a tensor of the source. */
@@ -37,7 +38,8 @@ struct running {
 	struct transfer transfer;
 	struct entry *entries;      /* of the current file */
 	struct arena arena;         /* their names and shapes */
-	struct dequantize_counts counts;
+	struct dequantize_done *done;
+	const char *carried;        /* the list of what is copied, or NULL */
 };
 
 static int set_codes(struct running *r, struct entry *entry, const char *name, struct error *error)
@@ -181,8 +183,8 @@ static int plan_file(struct running *r, struct error *error)
 		return fail_memory(error);
 	for (size_t i = 0; i < file->n_tensors && code == EXIT_OK; i++) {
 		code = plan_entry(r, &r->entries[i], &file->tensors[i], error);
-		r->counts.decoded += r->entries[i].becomes == BECOMES_CODES || r->entries[i].becomes == BECOMES_Q8_0;
-		r->counts.kept += r->entries[i].becomes == BECOMES_KEPT;
+		r->done->decoded += r->entries[i].becomes == BECOMES_CODES || r->entries[i].becomes == BECOMES_Q8_0;
+		r->done->kept += r->entries[i].becomes == BECOMES_KEPT;
 	}
 	if (code == EXIT_OK)
 		code = fuse_all(r, error);
@@ -194,38 +196,56 @@ static int plan_file(struct running *r, struct error *error)
 	return code;
 }
 
-/* Copies the source's metadata without what `mxfp quantize` added. */
+/* Copies the source's metadata without what `mxfp quantize` added, and says whose the file is, by which --force knows it;
+   a GGUF file has key-values instead, and is replaced alone. */
 static int copy_metadata(struct running *r, struct error *error)
 {
-	static const char own_prefix[] = "mxfp.";
 	const struct file *file = r->transfer.file;
 	struct writer *writer = &r->transfer.writer;
 
-	writer->metadata = calloc(file->n_metadata + 1, sizeof *writer->metadata);
+	writer->metadata = calloc(file->n_metadata + 3, sizeof *writer->metadata);
 	if (writer->metadata == NULL)
 		return fail_memory(error);
 	for (size_t i = 0; i < file->n_metadata; i++)
-		if (strncmp(file->metadata[i].key, own_prefix, strlen(own_prefix)) != 0)
+		if (!metadata_is_own(file->metadata[i].key))
 			writer->metadata[writer->n_metadata++] = file->metadata[i];
+	if (writer->format != &file_gguf)
+		writer->metadata[writer->n_metadata++] = (struct metadata){METADATA_VERSION, mxfp_version()};
+	if (r->carried != NULL)
+		writer->metadata[writer->n_metadata++] = (struct metadata){METADATA_CARRIED, r->carried};
 	return EXIT_OK;
 }
 
-static int write_data(struct running *r, struct error *error)
+static int write_entry(const void *context, size_t i, struct journal_record *record, struct error *error)
 {
-	int code = EXIT_OK;
+	struct running *r = (struct running *)context;
+	const struct entry *entry = &r->entries[i];
+	const struct tensor *source = &r->transfer.file->tensors[i];
 
-	for (size_t i = 0; i < r->transfer.file->n_tensors && code == EXIT_OK; i++) {
-		const struct entry *entry = &r->entries[i];
-
-		if (entry->becomes == BECOMES_CODES)
-			code = decode_tensor(&r->transfer, &entry->quantized, entry->fused != NULL ? entry->fused : entry->output.name,
-			                     entry->fused != NULL ? &entry->columns : NULL, error);
-		else if (entry->becomes == BECOMES_Q8_0)
-			code = decode_q8_0(&r->transfer, &r->transfer.file->tensors[i], entry->output.name, error);
-		else if (entry->becomes == BECOMES_KEPT)
-			code = transfer_copy(&r->transfer, &r->transfer.file->tensors[i], error);
+	(void)record;
+	switch (entry->becomes) {
+	case BECOMES_CODES:
+		return decode_tensor(&r->transfer, &entry->quantized, entry->fused != NULL ? entry->fused : entry->output.name,
+		                     entry->fused != NULL ? &entry->columns : NULL, error);
+	case BECOMES_Q8_0:
+		return decode_q8_0(&r->transfer, source, entry->output.name, error);
+	case BECOMES_KEPT:
+		return transfer_copy(&r->transfer, source, error);
+	case BECOMES_DROPPED:
+		break;
 	}
-	return code;
+	return EXIT_OK;
+}
+
+static void sizes_of(const void *context, size_t i, uint64_t *read, uint64_t *written)
+{
+	const struct running *r = context;
+	const struct entry *entry = &r->entries[i];
+
+	*read = r->transfer.file->tensors[i].size;
+	*written = 0;
+	if (entry->becomes != BECOMES_DROPPED)
+		(void)tensor_size(&entry->output, written);
 }
 
 /* Releases what plan_file() and copy_metadata() took. */
@@ -238,66 +258,66 @@ static void release_file(struct running *r)
 	arena_free(&r->arena);
 }
 
-/* Checks, before anything is written, that there is something to decode, or that `mxfp quantize` wrote the model and
-   had found nothing to quantize. */
-static int check_quantized(struct running *r, struct error *error)
+static int write_data(struct running *r, const struct file *file, struct resumed *resumed, struct error *error)
 {
-	bool found = false;
-	int code = EXIT_OK;
-
-	for (size_t f = 0; f < r->model->n_files && code == EXIT_OK && !found; f++) {
-		const struct file *file = &r->model->files[f];
-
-		r->transfer.file = file;
-		r->transfer.writer = (struct writer){.fd = -1};
-		code = plan_file(r, error);
-		found = r->counts.decoded > 0 || file_metadata(file, "mxfp.weights") != NULL;
-		release_file(r);
-	}
-	r->counts = (struct dequantize_counts){0};
-	if (code == EXIT_OK && !found)
-		code = fail(error, EXIT_INPUT, "%s: nothing in it is quantized in a layout that mxfp knows",
-		            r->model->path);
-	return code;
-}
-
-static int write_file(struct running *r, const struct file *file, struct error *error)
-{
+	const struct resumed_job job = {write_entry, sizes_of, r};
 	struct writer *writer = &r->transfer.writer;
-	char *path = model_output_path(&r->output, file);
 
-	*writer = (struct writer){.path = path, .format = r->format, .source = file, .fd = -1};
-	r->transfer.file = file;
-	int code = path == NULL ? fail_memory(error) : plan_file(r, error);
+	writer->path = resumed->path;
+	writer->format = r->format;
+	writer->source = file;
+	int code = copy_metadata(r, error);
 	if (code == EXIT_OK)
-		code = copy_metadata(r, error);
+		code = resumed_open(resumed, writer, error);
 	if (code == EXIT_OK)
-		code = writer_open(writer, error);
-	if (code == EXIT_OK)
-		code = write_data(r, error);
+		code = resumed_write(resumed, &r->transfer, &job, error);
 	if (code == EXIT_OK)
 		code = writer_close(writer, error);
-	if (code == EXIT_OK)
-		code = model_output_add(&r->output, file, writer, error);
-	writer_abandon(writer);
+	return code == EXIT_OK ? model_output_add(&r->output, file, writer, error) : code;
+}
+
+/* Writes a file, unless all has been written and only the counts are wanted. */
+static int write_file(struct running *r, const struct file *file, struct error *error)
+{
+	struct resumed resumed = {.journal.fd = -1};
+
+	r->transfer.writer = (struct writer){.fd = -1};
+	r->transfer.file = file;
+	int code = plan_file(r, error);
+	if (code == EXIT_OK && !r->output.partial.appeared) {
+		code = resumed_begin(&resumed, &r->output.partial, model_output_name(&r->output, file), file->n_tensors, error);
+		if (code == EXIT_OK)
+			code = write_data(r, file, &resumed, error);
+	}
+	writer_abandon(&r->transfer.writer);
 	release_file(r);
-	free(path);
+	resumed_end(&resumed);
 	return code;
 }
 
 static int write_files(struct running *r, struct error *error)
 {
-	int code = check_quantized(r, error);
+	int code = quantized_check_any(r->model, error);
 
 	for (size_t f = 0; f < r->model->n_files && code == EXIT_OK; f++)
 		code = write_file(r, &r->model->files[f], error);
 	return code;
 }
 
+/* Lists what is copied into a directory. Its config.json has no quantization_config to name that in. */
+static int list_carried(struct running *r, struct error *error)
+{
+	int code = carry_list(&r->done->carry, r->model, error);
+
+	if (code != EXIT_OK || r->done->carry.n == 0)
+		return code;
+	r->carried = carry_text(&r->done->carry);
+	return r->carried == NULL ? fail_memory(error) : EXIT_OK;
+}
+
 static int begin(struct running *r, struct error *error)
 {
 	const struct dequantize_settings *s = r->settings;
-	int code = EXIT_OK;
 
 	r->format = file_format_named(s->out);
 	if (r->format != NULL && r->format->lay_out == NULL)
@@ -308,21 +328,35 @@ static int begin(struct running *r, struct error *error)
 		return fail(error, EXIT_USAGE,
 		            "%s: the input is sharded, so the output is a directory; leave out the suffix",
 		            s->out);
-	if (r->format == &file_gguf)
-		code = model_output_check_gguf(r->model, s->out, error);
-	return code != EXIT_OK ? code : model_output_begin(&r->output, r->model, s->out, as_file, s->force, error);
+	int code = model_output_check_source(r->model, s->out, error);
+	if (code == EXIT_OK && !as_file)
+		code = list_carried(r, error);
+	if (code != EXIT_OK)
+		return code;
+	json_prepare();
+	json_t *fingerprint = json_pack("{s:s, s:s}", "command", "dequantize", "--to", mxfp_format_get_info(s->to)->name);
+	carry_fingerprint(&r->done->carry, fingerprint);
+	code = json_out_of_memory() ? fail_memory(error)
+	                            : model_output_begin(&r->output, r->model,
+	                                                 &(struct partial_target){s->out, as_file, s->force, s->resume},
+	                                                 fingerprint, error);
+	json_decref(fingerprint);
+	return code;
 }
 
 int dequantize_run(const struct dequantize_settings *settings, const struct model *model,
-                   struct dequantize_counts *counts, struct error *error)
+                   struct dequantize_done *done, struct error *error)
 {
 	struct running r = {
+		.done = done,
 		.settings = settings,
 		.model = model,
 		.dtype = decode_dtype(settings->to),
 		.transfer.threads = settings->threads,
 	};
 	json_t *config = NULL;
+
+	*done = (struct dequantize_done){0};
 	int code = begin(&r, error);
 
 	if (code == EXIT_OK)
@@ -334,11 +368,17 @@ int dequantize_run(const struct dequantize_settings *settings, const struct mode
 	if (code == EXIT_OK)
 		code = write_files(&r, error);
 	progress_end(&r.transfer.progress);
+	if (code == EXIT_OK && !r.output.partial.appeared)
+		code = carry_copy(&done->carry, model->directory, r.output.partial.output.temporary, error);
 	if (code == EXIT_OK)
 		code = model_output_commit(&r.output, config, error);
-	model_output_abandon(&r.output);
+	code = model_output_end(&r.output, code, error);
 	json_decref(config);
 	transfer_end(&r.transfer);
-	*counts = r.counts;
 	return code;
+}
+
+void dequantize_free(struct dequantize_done *done)
+{
+	carry_free(&done->carry);
 }

@@ -7,22 +7,27 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "model/carry.h"
 #include "model/model.h"
 
 struct dequantize_settings {
 	const char *in, *out;
 	enum mxfp_format to; /* f32, bf16 or f16 */
 	unsigned threads;
-	bool force, quiet;
+	bool force, json, resume, quiet;
 };
 
-struct dequantize_counts {
+/* What was done; dequantize_free() releases it. */
+struct dequantize_done {
 	size_t decoded, kept;
+	struct carry carry;
 };
 
-/* Writes the model. EXIT_INPUT: nothing in it is quantized and mxfp quantize did not write it, or parts are missing;
-   EXIT_IO, EXIT_MEMORY, signals. */
+/* Writes the model, or resumes writing it. EXIT_INPUT: nothing in it is quantized, or parts are missing; EXIT_IO,
+   EXIT_MEMORY, signals. dequantize_free() follows in every case. */
 int dequantize_run(const struct dequantize_settings *settings, const struct model *model,
-                   struct dequantize_counts *counts, struct error *error);
+                   struct dequantize_done *done, struct error *error);
+
+void dequantize_free(struct dequantize_done *done);
 
 #endif

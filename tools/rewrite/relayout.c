@@ -17,11 +17,13 @@
 #include "base/suffix.h"
 #include "base/table.h"
 #include "io/directory.h"
+#include "io/facts.h"
 #include "io/file_safetensors.h"
+#include "io/resumed.h"
 #include "io/shape.h"
-#include "io/transfer.h"
 #include "model/layout_config.h"
 #include "model/model_output.h"
+#include "mxfp.h"
 #include "rewrite/decode.h"
 
 /* Returns the form that a tensor gets. Only one layout has sparse forms, so sparse tensors stay or are refused. */
@@ -237,6 +239,7 @@ static int plan_entry(struct relayout_plan *plan, struct relayout_entry *entry, 
                       const struct tensor *tensor, struct error *error)
 {
 	entry->source = tensor;
+	entry->file = file;
 	entry->what = RELAYOUT_COPIED;
 	int code = quantized_owner(&entry->quantized, &entry->name, plan->model, tensor, &plan->arena, error);
 	if (code != EXIT_OK)
@@ -271,13 +274,30 @@ static int plan_entries(struct relayout_plan *plan, struct error *error)
 	return code;
 }
 
+/* Whether the output is one file, beside which nothing is written. */
+static bool makes_file(const struct relayout_settings *settings)
+{
+	return file_format_named(settings->out) == settings->layout->file_format;
+}
+
 int relayout_plan(struct relayout_plan *plan, const struct relayout_settings *settings, const struct model *model,
                   struct error *error)
 {
 	*plan = (struct relayout_plan){.settings = settings, .model = model};
-	int code = carry_list(&plan->carry, model, error);
+	int code = model_output_check_source(model, settings->out, error);
 
-	return code != EXIT_OK ? code : plan_entries(plan, error);
+	/* One array can go from .npy to safetensors and back as it is; any other file would be only a copy, that says of a
+	   quantized model that it is not. */
+	if (code == EXIT_OK && model->n_files > 0 && model->files[0].format == settings->layout->file_format)
+		code = quantized_check_any(model, error);
+	if (code == EXIT_OK && !makes_file(settings))
+		code = carry_list(&plan->carry, model, error);
+	if (code == EXIT_OK)
+		code = plan_entries(plan, error);
+	if (code != EXIT_OK || plan->n_held > 0 || plan->carry.n == 0)
+		return code;
+	plan->carried = carry_text(&plan->carry);
+	return plan->carried == NULL ? fail_memory(error) : EXIT_OK;
 }
 
 void relayout_plan_free(struct relayout_plan *plan)
@@ -464,9 +484,8 @@ static bool is_outdated(const struct running *r, const struct range *range, cons
 
 	if (r->transfer.writer.format != &file_safetensors && strcmp(pair->key, format_key) == 0)
 		return true;
-	if (r->plan->n_held == 0 && strncmp(pair->key, "mxfp.", strlen("mxfp.")) == 0)
+	if (r->plan->n_held == 0 && metadata_is_own(pair->key))
 		return true;
-
 	if (strncmp(pair->key, LAYOUT_COLS, strlen(LAYOUT_COLS)) == 0 ||
 	    strncmp(pair->key, LAYOUT_TRANSPOSED, strlen(LAYOUT_TRANSPOSED)) == 0)
 		return true;
@@ -483,7 +502,7 @@ static int make_metadata(struct running *r, const struct range *range, struct er
 	struct writer *writer = &r->transfer.writer;
 	int code = EXIT_OK;
 
-	writer->metadata = calloc(file->n_metadata + 4 * range->n_entries + 2, sizeof *writer->metadata);
+	writer->metadata = calloc(file->n_metadata + 4 * range->n_entries + 4, sizeof *writer->metadata);
 	if (writer->metadata == NULL)
 		return fail_memory(error);
 	if (writer->format == &file_safetensors && file_metadata(file, format_key) == NULL)
@@ -491,6 +510,11 @@ static int make_metadata(struct running *r, const struct range *range, struct er
 	for (size_t i = 0; i < file->n_metadata; i++)
 		if (!is_outdated(r, range, &file->metadata[i]))
 			writer->metadata[writer->n_metadata++] = file->metadata[i];
+	/* Unless one was copied. By it --force knows whose the file is. */
+	if (writer->format == &file_safetensors && (r->plan->n_held == 0 || file_metadata(file, METADATA_VERSION) == NULL))
+		writer->metadata[writer->n_metadata++] = (struct metadata){METADATA_VERSION, mxfp_version()};
+	if (r->plan->carried != NULL)
+		writer->metadata[writer->n_metadata++] = (struct metadata){METADATA_CARRIED, r->plan->carried};
 	for (size_t i = 0; i < range->n_entries && code == EXIT_OK; i++)
 		code = add_tensor(r, &range->entries[i], error);
 	return code;
@@ -500,26 +524,7 @@ static int make_metadata(struct running *r, const struct range *range, struct er
 struct moving {
 	const struct quantized *quantized;
 	struct layout_target target;
-	const char *name;
 };
-
-/* ggml reads a NaN scale of NVFP4 as 0 and ignores a scale's sign; elsewhere these bytes mean other numbers. */
-enum { UE4M3_NAN = 0x7F };
-
-static int check_scales(const struct moving *m, const struct piece *piece, const uint8_t *scales, struct error *error)
-{
-	const struct file *file = m->quantized->files[LAYOUT_CODES];
-	size_t n = layout_slice(MXFP_FORMAT_NVFP4, m->quantized->cols, piece).size.scales_bytes;
-
-	if (m->target.choice.layout != &layout_gguf || m->quantized->choice.form->format != MXFP_FORMAT_NVFP4)
-		return EXIT_OK;
-	for (size_t i = 0; i < n; i++)
-		if (scales[i] >= UE4M3_NAN)
-			return fail_tensor(error, file->path, m->name, "rows %" PRIu64 " to %" PRIu64 " have the block scale %02x, "
-			                   "NaN or negative, which ggml reads as another number; quantize it again", piece->row,
-			                   piece->row + piece->rows - 1, scales[i]);
-	return EXIT_OK;
-}
 
 static struct mxfp_blocks blocks_of(const struct moving *m, const struct transfer_piece *piece)
 {
@@ -543,8 +548,7 @@ static int write_piece(const void *context, const struct transfer_piece *piece, 
 	const struct mxfp_blocks blocks = blocks_of(m, piece);
 
 	(void)counts;
-	int code = check_scales(m, &piece->piece, blocks.scales, error);
-	return code != EXIT_OK ? code : layout_write(&m->target, &piece->piece, &blocks, error);
+	return layout_write(&m->target, &piece->piece, &blocks, error);
 }
 
 static int write_scales(struct writer *writer, const struct relayout_entry *entry, struct error *error)
@@ -566,8 +570,7 @@ static int move(struct running *r, const struct relayout_entry *entry, struct er
 {
 	struct quantized in_bands = entry->quantized, *q = &in_bands;
 	const struct tensor whole = {.name = entry->name, .rank = q->shape.rank, .shape = q->shape.dims};
-	struct moving m = {q, layout_target(&entry->choice, &whole, entry->parts, &r->transfer.writer),
-	                         entry->name};
+	struct moving m = {q, layout_target(&entry->choice, &whole, entry->parts, &r->transfer.writer)};
 	const struct transfer_job job = {
 		.rows = q->rows,
 		.cols = q->cols,
@@ -583,63 +586,86 @@ static int move(struct running *r, const struct relayout_entry *entry, struct er
 	return code != EXIT_OK ? code : write_scales(&r->transfer.writer, entry, error);
 }
 
-static int write_entry(struct running *r, const struct relayout_entry *entry, struct error *error)
+/* The state of writing a file. */
+struct writing {
+	struct running *r;
+	const struct range *range;
+};
+
+static int write_entry(const void *context, size_t i, struct journal_record *record, struct error *error)
 {
+	const struct writing *w = context;
+	const struct relayout_entry *entry = &w->range->entries[i];
+	struct transfer *transfer = &w->r->transfer;
+
+	(void)record;
+	transfer->file = entry->file;
 	switch (entry->what) {
 	case RELAYOUT_COPIED:
-		return transfer_copy(&r->transfer, entry->source, error);
+		return transfer_copy(transfer, entry->source, error);
 	case RELAYOUT_MOVED:
-		return move(r, entry, error);
+		return move(w->r, entry, error);
 	case RELAYOUT_DECODED:
 		if (entry->name == NULL)
-			return decode_q8_0(&r->transfer, entry->source, entry->source->name, error);
-		return decode_tensor(&r->transfer, &entry->quantized, entry->name, NULL, error);
+			return decode_q8_0(transfer, entry->source, entry->source->name, error);
+		return decode_tensor(transfer, &entry->quantized, entry->name, NULL, error);
 	case RELAYOUT_PART:
 		break;
 	}
 	return EXIT_OK;
 }
 
-static int write_data(struct running *r, const struct range *range, struct error *error)
+static void sizes_of(const void *context, size_t i, uint64_t *read, uint64_t *written)
 {
-	const struct relayout_entry *entry = range->entries;
-	int code = EXIT_OK;
+	const struct writing *w = context;
+	const struct relayout_entry *entry = &w->range->entries[i];
+	uint64_t size;
 
-	for (size_t f = 0; f < range->n_files; f++) {
-		r->transfer.file = &range->files[f];
-		for (size_t i = 0; i < range->files[f].n_tensors && code == EXIT_OK; i++)
-			code = write_entry(r, entry++, error);
-	}
-	return code;
+	*read = entry->source->size;
+	*written = 0;
+	for (int part = 0; part < N_LAYOUT_PARTS; part++)
+		if (entry->parts[part].name != NULL && tensor_size(&entry->parts[part], &size))
+			*written += size;
+}
+
+static int write_data(struct running *r, const struct range *range, struct resumed *resumed, struct error *error)
+{
+	const struct writing w = {r, range};
+	const struct resumed_job job = {write_entry, sizes_of, &w};
+	struct writer *writer = &r->transfer.writer;
+	int code = list_parts(writer, range, error);
+
+	if (code == EXIT_OK)
+		code = make_metadata(r, range, error);
+	if (code == EXIT_OK)
+		code = resumed_open(resumed, writer, error);
+	if (code == EXIT_OK)
+		code = resumed_write(resumed, &r->transfer, &job, error);
+	if (code == EXIT_OK)
+		code = writer_close(writer, error);
+	return code == EXIT_OK ? model_output_add(&r->output, &range->files[0], writer, error) : code;
 }
 
 static int write_file(struct running *r, const struct range *range, struct error *error)
 {
 	struct writer *writer = &r->transfer.writer;
-	char *path = model_output_path(&r->output, &range->files[0]);
+	struct resumed resumed;
+	int code = resumed_begin(&resumed, &r->output.partial, model_output_name(&r->output, &range->files[0]),
+	                         range->n_entries, error);
 
 	*writer = (struct writer){
-		.path = path,
+		.path = resumed.path,
 		.fd = -1,
 		.format = r->plan->settings->layout->file_format,
 		.source = &range->files[0],
 	};
-	int code = path == NULL ? fail_memory(error) : list_parts(writer, range, error);
 	if (code == EXIT_OK)
-		code = make_metadata(r, range, error);
-	if (code == EXIT_OK)
-		code = writer_open(writer, error);
-	if (code == EXIT_OK)
-		code = write_data(r, range, error);
-	if (code == EXIT_OK)
-		code = writer_close(writer, error);
-	if (code == EXIT_OK)
-		code = model_output_add(&r->output, &range->files[0], writer, error);
+		code = write_data(r, range, &resumed, error);
 	writer_abandon(writer);
 	free(writer->tensors);
 	free(writer->metadata);
 	arena_free(&r->arena);
-	free(path);
+	resumed_end(&resumed);
 	return code;
 }
 
@@ -649,7 +675,7 @@ static int write_files(struct running *r, struct error *error)
 	struct range range = {model->files, model->n_files, r->plan->entries, r->plan->n_entries};
 	int code = EXIT_OK;
 
-	if (!r->output.output.is_directory)
+	if (!r->output.partial.output.is_directory)
 		return write_file(r, &range, error);
 	for (size_t f = 0; f < model->n_files && code == EXIT_OK; f++) {
 		range.files = &model->files[f];
@@ -661,29 +687,53 @@ static int write_files(struct running *r, struct error *error)
 	return code;
 }
 
+static int begin(struct running *r, struct error *error)
+{
+	const struct relayout_settings *s = r->plan->settings;
+
+	json_prepare();
+	json_t *fingerprint = json_pack("{s:s, s:s, s:s, s:s}", "command", "relayout", "--layout", s->layout->name, "--to",
+	                                s->to == OPTION_FORMAT_NONE ? "nothing" : mxfp_format_get_info(s->to)->name,
+	                                "--allow-rounding", s->allow_rounding ? "yes" : "no");
+	carry_fingerprint(&r->plan->carry, fingerprint);
+	int code = json_out_of_memory() ? fail_memory(error)
+	                                : model_output_begin(&r->output, r->plan->model,
+	                                                     &(struct partial_target){s->out, makes_file(s), s->force, s->resume},
+	                                                     fingerprint, error);
+	json_decref(fingerprint);
+	return code;
+}
+
+/* Writes what has not been written. */
+static int write_all(struct running *r, struct error *error)
+{
+	const struct relayout_plan *plan = r->plan;
+	int code = transfer_begin(&r->transfer, error);
+
+	progress_start(&r->transfer.progress, "moving", plan->model->data_bytes, plan->settings->quiet);
+	if (code == EXIT_OK)
+		code = write_files(r, error);
+	progress_end(&r->transfer.progress);
+	transfer_end(&r->transfer);
+	if (code == EXIT_OK && r->output.partial.output.is_directory)
+		code = carry_copy(&plan->carry, plan->model->directory, r->output.partial.output.temporary, error);
+	return code;
+}
+
 int relayout_run(const struct relayout_plan *plan, struct error *error)
 {
 	struct running r = {.plan = plan, .transfer.threads = plan->settings->threads};
-	const struct relayout_settings *s = plan->settings;
-	bool as_file = suffix_stem(s->out, s->layout->file_format->suffix) != 0;
 	json_t *config = NULL;
-	int code = model_output_begin(&r.output, plan->model, s->out, as_file, s->force, error);
+	int code = begin(&r, error);
 
 	if (code == EXIT_OK)
 		code = make_config(plan, &config, error);
-	if (code == EXIT_OK)
-		code = transfer_begin(&r.transfer, error);
-	progress_start(&r.transfer.progress, "moving", plan->model->data_bytes, s->quiet);
-	if (code == EXIT_OK)
-		code = write_files(&r, error);
-	progress_end(&r.transfer.progress);
-	if (code == EXIT_OK && r.output.output.is_directory)
-		code = carry_copy(&plan->carry, plan->model->directory, r.output.output.temporary, error);
+	if (code == EXIT_OK && !r.output.partial.appeared)
+		code = write_all(&r, error);
 	if (code == EXIT_OK)
 		code = model_output_commit(&r.output, config, error);
-	model_output_abandon(&r.output);
+	code = model_output_end(&r.output, code, error);
 	json_decref(config);
-	transfer_end(&r.transfer);
 	return code;
 }
 
@@ -745,36 +795,120 @@ static bool has_row(const struct relayout_entry *entry)
 	       (entry->name == NULL || entry->quantized.parts[LAYOUT_CODES] == entry->source);
 }
 
-static void print_totals(const struct relayout_plan *plan)
+struct totals {
+	size_t copied, moved, decoded, rounded, left_out;
+	double change; /* the largest of those that are rounded */
+};
+
+static struct totals sum_up(const struct relayout_plan *plan)
 {
-	size_t copied = 0, moved = 0, decoded = 0, rounded = 0, left_out = 0;
-	double change = 0;
+	struct totals totals = {0};
 
 	for (size_t i = 0; i < plan->n_entries; i++) {
 		const struct relayout_entry *entry = &plan->entries[i];
 
-		copied += has_row(entry) && entry->what == RELAYOUT_COPIED;
-		moved += entry->what == RELAYOUT_MOVED;
-		decoded += entry->what == RELAYOUT_DECODED;
+		totals.copied += has_row(entry) && entry->what == RELAYOUT_COPIED;
+		totals.moved += entry->what == RELAYOUT_MOVED;
+		totals.decoded += entry->what == RELAYOUT_DECODED;
 		for (int part = 0; part < N_LAYOUT_PARTS; part++) {
 			const struct relayout_scale *scale = &entry->scales[part];
 
-			left_out += scale->how == RELAYOUT_LEFT_OUT;
-			rounded += scale->how == RELAYOUT_INVERSE_ROUNDED;
-			if (scale->how == RELAYOUT_INVERSE_ROUNDED && scale->change > change)
-				change = scale->change;
+			totals.left_out += scale->how == RELAYOUT_LEFT_OUT;
+			totals.rounded += scale->how == RELAYOUT_INVERSE_ROUNDED;
+			if (scale->how == RELAYOUT_INVERSE_ROUNDED && scale->change > totals.change)
+				totals.change = scale->change;
 		}
 	}
+	return totals;
+}
+
+static void print_totals(const struct relayout_plan *plan)
+{
+	const struct totals totals = sum_up(plan);
+
 	printf("%zu tensors brought into layout %s without a change to codes and block scales, %zu copied, %zu decoded\n",
-	       moved, plan->settings->layout->name, copied, decoded);
-	if (rounded > 0)
-		printf("%zu scales were rounded, which changes numbers by at most %.1e of themselves\n", rounded, change);
-	if (left_out > 0)
-		printf("%zu scales of activations were left out: the layout has no place for them\n", left_out);
+	       totals.moved, plan->settings->layout->name, totals.copied, totals.decoded);
+	if (totals.rounded > 0)
+		printf("%zu scales were rounded, which changes numbers by at most %.1e of themselves\n", totals.rounded,
+		       totals.change);
+	if (totals.left_out > 0)
+		printf("%zu scales of activations were left out: the layout has no place for them\n", totals.left_out);
 	carry_print(&plan->carry, stdout);
+	if (makes_file(plan->settings) && plan->n_held > 0 && plan->settings->layout->config != NULL)
+		puts(model_output_alone);
 	printf("written to ");
 	print_printable(stdout, plan->settings->out);
 	putchar('\n');
+}
+
+static json_t *head_facts(const struct relayout_plan *plan)
+{
+	const struct totals totals = sum_up(plan);
+	const struct relayout_settings *s = plan->settings;
+
+	return json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:f, s:I, s:o}", "input", facts_text(s->in), "output",
+	                 facts_text(s->out), "layout", s->layout->name, "tensors_moved", (json_int_t)totals.moved,
+	                 "tensors_copied", (json_int_t)totals.copied, "tensors_decoded", (json_int_t)totals.decoded,
+	                 "scales_rounded", (json_int_t)totals.rounded, "largest_change", totals.change, "scales_left_out",
+	                 (json_int_t)totals.left_out, "copied", carry_facts(&plan->carry));
+}
+
+/* null for a scale that there is none of. */
+static json_t *scale_facts(const struct relayout_scale *scale)
+{
+	static const char *const names[] = {
+		[RELAYOUT_SAME] = "same",
+		[RELAYOUT_INVERSE_EXACT] = "reciprocal",
+		[RELAYOUT_INVERSE_NOTED] = "reciprocal, as noted",
+		[RELAYOUT_INVERSE_ROUNDED] = "reciprocal, rounded",
+		[RELAYOUT_LEFT_OUT] = "left out",
+	};
+
+	if (scale->how == RELAYOUT_ABSENT)
+		return json_null();
+	json_t *facts = json_pack("{s:s}", "became", names[scale->how]);
+	if (scale->how == RELAYOUT_LEFT_OUT)
+		return facts;
+	return facts_update(facts, json_pack("{s:o, s:o, s:f}", "was", facts_number((double)scale->was), "is",
+	                                     facts_number((double)scale->is), "change", scale->change));
+}
+
+static json_t *entry_facts(const struct relayout_plan *plan, const struct relayout_entry *entry)
+{
+	static const char *const names[] = {
+		[RELAYOUT_COPIED] = "copied", [RELAYOUT_MOVED] = "moved", [RELAYOUT_DECODED] = "decoded",
+	};
+	const struct tensor whole = original(entry);
+	const bool held = entry->name != NULL;
+
+	return json_pack("{s:s, s:s, s:o, s:s, s:s*, s:o, s:o}", "name", held ? entry->name : entry->source->name,
+	                 held ? "weights" : "dtype",
+	                 held ? mxfp_format_get_info(entry->quantized.choice.form->format)->name
+	                      : dtype_info(entry->source->dtype)->name,
+	                 "shape", shape_facts(held ? &whole : entry->source), "became", names[entry->what], "to",
+	                 entry->what == RELAYOUT_DECODED ? mxfp_format_get_info(plan->settings->to)->name : NULL,
+	                 "tensor_scale", scale_facts(&entry->scales[LAYOUT_TENSOR_SCALE]), "input_scale",
+	                 scale_facts(&entry->scales[LAYOUT_INPUT_SCALE]));
+}
+
+/* One tensor at a time, for large models. */
+static int print_json(const struct relayout_plan *plan, struct error *error)
+{
+	bool first = true;
+
+	fputs("{\n\"summary\": ", stdout);
+	int code = facts_print_part(stdout, head_facts(plan), JSON_INDENT(2), error);
+
+	fputs(",\n\"tensors\": [", stdout);
+	for (size_t i = 0; i < plan->n_entries && code == EXIT_OK; i++) {
+		if (!has_row(&plan->entries[i]))
+			continue;
+		fputs(first ? "\n" : ",\n", stdout);
+		first = false;
+		code = facts_print_part(stdout, entry_facts(plan, &plan->entries[i]), 0, error);
+	}
+	fputs("\n]\n}\n", stdout);
+	return code;
 }
 
 int relayout_summary(const struct relayout_plan *plan, struct error *error)
@@ -782,6 +916,8 @@ int relayout_summary(const struct relayout_plan *plan, struct error *error)
 	static const char *const heading[] = {"tensor", "held as", "codes", "tensor scale", "input scale"};
 	struct table table = {.n_columns = sizeof heading / sizeof heading[0], .n_left = 5};
 
+	if (plan->settings->json)
+		return print_json(plan, error);
 	for (size_t i = 0; i < table.n_columns; i++)
 		table_cell(&table, "%s", heading[i]);
 	for (size_t i = 0; i < plan->n_entries; i++)

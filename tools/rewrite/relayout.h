@@ -25,7 +25,7 @@ struct relayout_settings {
 	const struct layout *layout;
 	enum mxfp_format to; /* for what the layout cannot hold: f32, bf16 or f16; OPTION_FORMAT_NONE: refuse it */
 	unsigned threads;
-	bool allow_rounding, force, quiet;
+	bool allow_rounding, force, json, resume, quiet;
 };
 
 /* What becomes of a tensor scale. */
@@ -55,6 +55,7 @@ enum relayout_what {
 struct relayout_entry {
 	enum relayout_what what;
 	const struct tensor *source;
+	const struct file *file;             /* it is in */
 	const char *name;                    /* of the tensor that was quantized */
 	struct quantized quantized;          /* unless copied */
 	struct layout_choice choice;         /* RELAYOUT_MOVED: how the output holds it */
@@ -70,6 +71,7 @@ struct relayout_plan {
 	size_t n_held; /* tensors that are quantized in the output */
 	struct relayout_entry *entries;
 	struct carry carry;
+	const char *carried; /* its names, for metadata, if no quantization_config is there to list them; or NULL */
 	struct arena arena; /* names and shapes */
 };
 
@@ -80,10 +82,10 @@ int relayout_plan(struct relayout_plan *plan, const struct relayout_settings *se
 
 void relayout_plan_free(struct relayout_plan *plan);
 
-/* Writes the output. EXIT_USAGE, EXIT_INPUT, EXIT_IO, EXIT_MEMORY, signals. */
+/* Writes the output, or resumes writing it. EXIT_USAGE, EXIT_INPUT, EXIT_IO, EXIT_MEMORY, signals. */
 int relayout_run(const struct relayout_plan *plan, struct error *error);
 
-/* Prints what becomes of each tensor. */
+/* Prints what becomes of each tensor, as text, or as JSON if the settings say so. */
 int relayout_summary(const struct relayout_plan *plan, struct error *error);
 
 #endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/* Layouts that mxfp knows by name and does not read. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/lint.h"
+#include "base/suffix.h"
+#include "io/elements.h"
+
+enum test { TEST_ANY, TEST_CODES, TEST_NUMBERS, TEST_SAME_COLS, TEST_OTHER_COLS };
+
+static const struct layout_row {
+	const char *codes, *part;
+	enum test test;
+	const char *what, *remedy;
+} rows[N_LINT_FOREIGN] = {
+#define FOREIGN(id, codes, part, test, what, remedy, source) [LINT_FOREIGN_##id] = {codes, part, TEST_##test, what, remedy},
+#include "analyse/lint_foreign.def"
+};
+
+static const struct {
+	const char *codes, *part;
+} companions[] = {
+#define COMPANION(codes, part) {codes, part},
+#include "analyse/lint_foreign.def"
+};
+
+static uint64_t last_of(const struct tensor *tensor)
+{
+	return tensor->rank == 0 ? 1 : tensor->shape[tensor->rank - 1];
+}
+
+static bool passes(enum test test, const struct tensor *codes, const struct tensor *part)
+{
+	const struct dtype_info *info = dtype_info(codes->dtype);
+	const bool same = last_of(codes) == last_of(part);
+
+	if (test != TEST_ANY && info->bits > 8 && info->numeric)
+		return false;
+	return (test != TEST_NUMBERS || (info->bits == 8 && elements_are_float(part->dtype))) &&
+	       (test != TEST_SAME_COLS || same) && (test != TEST_OTHER_COLS || !same);
+}
+
+/* The tensor named like `name` with `to` for `from` at its end; *found is NULL if there is none. */
+static int find_like(const struct model *model, const char *name, const char *from, const char *to,
+                     const struct tensor **found, struct error *error)
+{
+	const size_t stem = from[0] == '\0' ? strlen(name) : suffix_stem(name, from);
+	const size_t size = stem + strlen(to) + 1;
+	const struct file *file;
+
+	*found = NULL;
+	if (stem == 0)
+		return EXIT_OK;
+	char *like = malloc(size);
+	if (like == NULL)
+		return fail_memory(error);
+	snprintf(like, size, "%.*s%s", (int)stem, name, to);
+	*found = model_find(model, like, &file);
+	free(like);
+	return EXIT_OK;
+}
+
+static int find_row(const struct model *model, const struct tensor *tensor, int *row, bool *is_codes, struct error *error)
+{
+	int code = EXIT_OK;
+
+	for (*row = 0; *row < N_LINT_FOREIGN; ++*row) {
+		const struct tensor *other;
+
+		code = find_like(model, tensor->name, rows[*row].codes, rows[*row].part, &other, error);
+		*is_codes = other != NULL && passes(rows[*row].test, tensor, other);
+		if (code != EXIT_OK || *is_codes)
+			return code;
+		code = find_like(model, tensor->name, rows[*row].part, rows[*row].codes, &other, error);
+		if (code != EXIT_OK || (other != NULL && passes(rows[*row].test, other, tensor)))
+			return code;
+	}
+	return code;
+}
+
+int lint_foreign(const struct model *model, const struct tensor *tensor, int *row, bool *is_codes, struct error *error)
+{
+	int code = find_row(model, tensor, row, is_codes, error);
+
+	for (size_t i = 0; i < sizeof companions / sizeof companions[0] && code == EXIT_OK && *row == N_LINT_FOREIGN; i++) {
+		const struct tensor *codes;
+		bool whose = false;
+
+		code = find_like(model, tensor->name, companions[i].part, companions[i].codes, &codes, error);
+		if (code == EXIT_OK && codes != NULL)
+			code = find_row(model, codes, row, &whose, error);
+	}
+	return code;
+}
+
+int lint_find_foreign(struct lint *lint, int row, size_t n, const struct lint_place *first, struct error *error)
+{
+	return lint_find(lint, LINT_UNKNOWN, first, error, "it and %zu others are %s, which mxfp does not read; %s", n - 1,
+	                 rows[row].what, rows[row].remedy);
+}
+
+bool lint_foreign_renames(int row)
+{
+	return rows[row].codes[0] != '\0' && strcmp(rows[row].codes, "weight") != 0;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* What stands under the names of models without being one, by its first bytes. */
+#ifndef TOOLS_IO_FOREIGN_H
+#define TOOLS_IO_FOREIGN_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+/* Returns EXIT_INPUT, with what it is and the remedy, if the `n` bytes that a file begins with are those of something
+   else than weights or JSON. At least 16 are looked at, if the file has them. */
+int foreign_check(const char *path, const void *first, size_t n, struct error *error);
+
+#endif

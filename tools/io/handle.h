@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* A file that is being read. Of all that are open at a time, only so many as the limit of descriptors allows have one;
+   others lose it while they are not read, and get it back only if their path still leads to the same, unchanged file. */
+#ifndef TOOLS_IO_HANDLE_H
+#define TOOLS_IO_HANDLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "io/descriptor.h"
+
+struct handle;
+
+/* Opens a regular file, now and later by `opener`: as that says; EXIT_MEMORY. */
+int handle_open(struct handle **handle, descriptor_opener *opener, const char *path, struct error *error);
+
+/* What it was when it was opened: size, time of change, ... */
+const struct stat *handle_status(const struct handle *handle);
+
+/* Reads exactly `n` bytes; by any number of threads at a time. EXIT_IO; EXIT_INPUT if the file is too short, or has
+   become another one. */
+int handle_read(struct handle *handle, uint64_t at, void *bytes, size_t n, struct error *error);
+
+/* Asks the system to forget what it has of the file in memory, so that reading it is reading from the disk. */
+void handle_uncache(struct handle *handle);
+
+/* NULL is fine. */
+void handle_close(struct handle *handle);
+
+#endif

@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a report says first: whether a format will do for the model, and what to do. A layer is judged by its yardstick,
+ * what the format costs standard normal numbers (gaussian.def): trained weights are close to normal, so one that is
+ * under it by more than REPORT_TOLERANCE_DB has outliers, or blocks of mixed magnitudes, that the format does not hold.
+ * Outliers so large that they are nearly all of the signal hide that from SQNR, but what is beside them becomes zero: so a
+ * layer that loses more than half of its weights to zero is under it as well.
+ *
+ * What it costs to keep those layers in a larger format is what the command that is proposed does: `mxfp quantize
+ * --preset w4a8-mixed` promotes units (fused.h) from the largest mean error down, so all down to the last that has such
+ * a layer are counted. Layers for which that is too much, as single experts that are slightly worse than thousands, are
+ * left as they are.
+ */
+#include "config.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/weight_error.h"
+#include "base/printable.h"
+#include "base/suffix.h"
+#include "io/file_gguf.h"
+#include "model/fused.h"
+#include "model/layout.h"
+#include "quantize/preset.h"
+#include "report/gaussian.h"
+#include "report/report.h"
+
+/* Shares of the weights. */
+#define SHARE_MAX 0.25   /* that may lose more, or be promoted, if the format is to be fine for most */
+#define SHARE_CHEAP 0.05 /* that may be promoted whatever it is for, 0.2 bits in MXFP4, */
+#define TIMES_MORE 8     /* or so many times what loses more of it */
+#define SHARE_FEW 0.01   /* that may lose more without being promoted */
+
+#define COST_MAX 10 /* dB that activations take, above which it tells of weights that lose next to nothing */
+
+/* The variant that is judged. */
+static size_t choose(const struct report *report)
+{
+	const struct measurement *totals = report->totals;
+	size_t best = 0;
+
+	for (size_t v = 1; v < report->options->variants.n; v++) {
+		const struct variant *a = &totals[v].variant, *b = &totals[best].variant;
+		bool dense = a->sparsity.m == 0, is_4bit = a->format == MXFP_FORMAT_MXFP4;
+		double bits = measurement_bits(&totals[v]) - measurement_bits(&totals[best]);
+		double db = stats_sqnr(&totals[v].errors.stats) - stats_sqnr(&totals[best].errors.stats);
+
+		if (dense != (b->sparsity.m == 0)) {
+			if (dense)
+				best = v;
+		} else if (is_4bit != (b->format == MXFP_FORMAT_MXFP4)) {
+			if (is_4bit)
+				best = v;
+		} else if (bits < 0 || (bits == 0 && db > 0))
+			best = v;
+	}
+	return best;
+}
+
+static bool loses_more(const struct report *report, size_t i, size_t v)
+{
+	const struct report_layer *layer = &report->layers[i];
+
+	return layer->zeroed[v] || !(layer->sqnr[v] >= report_layer_gaussian(report, layer, v) - REPORT_TOLERANCE_DB);
+}
+
+/* Whether every layer has a yardstick. */
+static bool has_yardstick(const struct report *report, size_t v)
+{
+	for (size_t i = 0; i < report->n_layers; i++)
+		if (isnan(report_layer_gaussian(report, &report->layers[i], v)))
+			return false;
+	return report->n_layers > 0;
+}
+
+/* A unit, as w4a8-mixed ranks it. */
+struct rank {
+	struct weight_error error;
+	uint64_t promoted_bytes, elements_more; /* of those that lose more */
+	size_t n_layers, n_more;
+};
+
+static int compare(const void *a, const void *b)
+{
+	double x = weight_error_mean(&((const struct rank *)a)->error), y = weight_error_mean(&((const struct rank *)b)->error);
+
+	return (x < y) - (x > y);
+}
+
+static void rank_unit(struct rank *rank, const struct report *report, const struct units *units, const struct unit *unit)
+{
+	const size_t v = report->verdict.variant;
+	struct variant variant = report->totals[v].variant, promoted = {.format = PRESET_PROMOTED};
+
+	variant.mixed = false;
+	for (size_t k = 0; k < unit->n; k++) {
+		size_t i = units->members[unit->first + k];
+		const struct report_layer *layer = &report->layers[i];
+		struct variant_storage now = {0}, then = {0};
+		uint64_t rows, cols;
+
+		tensor_matrix(layer->tensor, &rows, &cols);
+		variant_storage(&now, &variant, (size_t)rows, (size_t)cols);
+		variant_storage(&then, &promoted, (size_t)rows, (size_t)cols);
+		const struct weight_error error = {
+			.elements = rows * cols,
+			.bytes = now.kept + now.masks + now.scales,
+			.sum = (double)rows * (double)cols * pow(10, -layer->sqnr[v] / 10),
+		};
+		weight_error_add(&rank->error, &error);
+		rank->promoted_bytes += then.codes + then.scales;
+		if (loses_more(report, i, v)) {
+			rank->elements_more += error.elements;
+			rank->n_more++;
+		}
+		rank->n_layers++;
+	}
+}
+
+/* Whether so many weights are worth promoting. */
+static bool is_worth(double share, double share_more)
+{
+	return share <= SHARE_CHEAP || (share <= SHARE_MAX && share <= TIMES_MORE * share_more);
+}
+
+/* Promotes every unit that has a layer that loses more, and those that are before it: all of them if layers that lose more
+   have a large share of the weights, else as far as it is worth it. */
+static void promote(struct report_verdict *verdict, const struct rank *ranks, size_t n)
+{
+	struct weight_error total = {0}, then;
+	uint64_t more = 0;
+	size_t n_layers = 0, n_more = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		weight_error_add(&total, &ranks[i].error);
+		more += ranks[i].elements_more;
+	}
+	const double elements = (double)total.elements;
+	verdict->share_more = verdict->share_left = (double)more / elements;
+	if (verdict->share_more > SHARE_MAX)
+		verdict->answer = REPORT_NOT;
+
+	double share = 0, share_more = 0;
+	then = total;
+	for (size_t i = 0; i < n; i++) {
+		then.bytes += ranks[i].promoted_bytes - ranks[i].error.bytes;
+		share += (double)ranks[i].error.elements / elements;
+		share_more += (double)ranks[i].elements_more / elements;
+		n_layers += ranks[i].n_layers;
+		n_more += ranks[i].n_more;
+		if (ranks[i].n_more == 0 || (verdict->answer != REPORT_NOT && !is_worth(share, share_more)))
+			continue;
+		verdict->n_promoted = n_layers;
+		verdict->n_more_promoted = n_more;
+		verdict->share_left = verdict->share_more - share_more;
+		verdict->bits = weight_error_bits(&then);
+		verdict->bits_more = verdict->bits - weight_error_bits(&total);
+	}
+}
+
+/* What it costs to keep the layers that lose more in the larger format, and whether they are few. */
+static int weigh(struct report *report, struct error *error)
+{
+	const char **names = calloc(report->n_layers, sizeof *names);
+	struct rank *ranks = calloc(report->n_layers, sizeof *ranks);
+	struct units units = {0};
+	int code = names == NULL || ranks == NULL ? fail_memory(error) : EXIT_OK;
+
+	for (size_t i = 0; code == EXIT_OK && i < report->n_layers; i++)
+		names[i] = report->layers[i].tensor->name;
+	if (code == EXIT_OK)
+		code = units_make(&units, names, report->n_layers, error);
+	if (code == EXIT_OK) {
+		for (size_t i = 0; i < units.n; i++)
+			rank_unit(&ranks[i], report, &units, &units.items[i]);
+		qsort(ranks, units.n, sizeof *ranks, compare);
+		promote(&report->verdict, ranks, units.n);
+	}
+	units_free(&units);
+	free(ranks);
+	free(names);
+	return code;
+}
+
+/* The layout to propose: of those that take the most weights, the first. */
+static const struct report_refused *proposed(const struct report *report)
+{
+	const struct report_refused *best = &report->refused[0];
+	const enum mxfp_format format = report->totals[report->verdict.variant].variant.format;
+
+	for (size_t k = 1; k < REPORT_LAYOUTS; k++) {
+		const struct report_refused *other = &report->refused[k];
+
+		if (other->layout != NULL && other->elements < best->elements &&
+		    layout_form(other->layout, format, false) != NULL)
+			best = other;
+	}
+	return best;
+}
+
+/* "MXFP8" of "mxfp8-e4m3", the one that is called so; others whole. */
+static void print_format(FILE *file, enum mxfp_format format)
+{
+	const char *name = format == MXFP_FORMAT_MXFP8_E4M3 ? "mxfp8" : mxfp_format_get_info(format)->name;
+
+	for (; *name != '\0'; name++)
+		putc(toupper((unsigned char)*name), file);
+}
+
+static unsigned element_bits(enum mxfp_format format)
+{
+	return mxfp_format_get_info(mxfp_format_get_info(format)->element)->bits;
+}
+
+/* "W4A8" for weights and activations in MX formats, W4A16 if activations should stay; else the format of the weights. */
+static void print_way(FILE *file, const struct report *report, const struct variant *variant)
+{
+	const enum mxfp_format x = report->options->input.variant.format;
+
+	if (variant->mixed)
+		fputs("The mixture", file);
+	else if (variant->format == MXFP_FORMAT_NVFP4 || !variant_is_quantized(variant))
+		print_format(file, variant->format);
+	else
+		fprintf(file, "W%uA%u", element_bits(variant->format), report->verdict.activations_lose ? 16 : element_bits(x));
+}
+
+/* "MXFP4 costs a Gaussian, 19.1 dB" */
+static void print_yardstick(FILE *file, const struct report *report)
+{
+	const struct report_verdict *verdict = &report->verdict;
+	const struct variant *variant = &report->totals[verdict->variant].variant;
+
+	if (variant->mixed) {
+		fputs("their formats cost a Gaussian", file);
+		return;
+	}
+	print_format(file, variant->format);
+	fprintf(file, " costs a Gaussian, %.1f dB", verdict->gaussian);
+}
+
+static bool is_promotable(const struct report *report)
+{
+	const struct variant *variant = &report->totals[report->verdict.variant].variant;
+
+	return !variant->mixed && element_bits(variant->format) < element_bits(PRESET_PROMOTED);
+}
+
+static void print_cost(FILE *file, const struct report *report)
+{
+	const struct report_verdict *verdict = &report->verdict;
+	const size_t n = verdict->n_more_promoted, more = verdict->n_promoted - n;
+
+	if (!is_promotable(report) || verdict->n_promoted == 0) {
+		fprintf(file, ", with %.2g %% of the weights", 100 * verdict->share_more);
+		return;
+	}
+	fputs("; keeping ", file);
+	if (n < verdict->n_more)
+		fprintf(file, "%zu of those", n);
+	else
+		fputs(n == 1 ? "that one" : "those", file);
+	if (more > 0)
+		fprintf(file, " and %zu that go%s with %s", more, more == 1 ? "es" : "", n == 1 ? "it" : "them");
+	fputs(" in ", file);
+	print_format(file, PRESET_PROMOTED);
+	if (verdict->bits_more < 0.01)
+		fputs(" costs less than 0.01 bits a weight", file);
+	else
+		fprintf(file, " costs %.*f bits a weight", verdict->bits_more < 0.095 ? 2 : 1, verdict->bits_more);
+}
+
+/* How much of the products' SQNR quantized activations take. */
+static double activations_cost(const struct report *report)
+{
+	const struct product_stats *products = &report->totals[report->verdict.variant].products[0];
+
+	return stats_sqnr(&products->weights_only) - stats_sqnr(&products->both);
+}
+
+/* Whether the user's own activations lose more than normal ones would; others are normal. */
+static bool activations_lose(const struct report *report)
+{
+	const struct input_source *input = &report->options->input;
+
+	return input->file != NULL &&
+	       stats_sqnr(&report->inputs[0].product) < gaussian_sqnr(&input->variant) - REPORT_TOLERANCE_DB;
+}
+
+static void print_sentence(FILE *file, const struct report *report)
+{
+	const struct report_verdict *verdict = &report->verdict;
+	const size_t n = report->n_layers, more = verdict->n_more;
+
+	if (n == 0) {
+		fputs("Nothing was measured; --include names tensors to measure.", file);
+		return;
+	}
+	print_way(file, report, &report->totals[verdict->variant].variant);
+	if (verdict->n_broken > 0) {
+		fprintf(file, " is not fine for this model: %zu of %zu layer%s hold%s nothing but NaN and Inf.", verdict->n_broken, n,
+		        n == 1 ? "" : "s", verdict->n_broken == 1 ? "s" : "");
+		return;
+	}
+	if (verdict->n_non_finite > 0) {
+		fprintf(file, " is not fine for this model: %zu of %zu layer%s hold%s NaN or Inf.", verdict->n_non_finite, n,
+		        n == 1 ? "" : "s", verdict->n_non_finite == 1 ? "s" : "");
+		return;
+	}
+	if (verdict->answer == REPORT_UNKNOWN) {
+		fputs(" has no yardstick here: that is of dense weights rounded to nearest.", file);
+		return;
+	}
+	if (verdict->answer == REPORT_FINE) {
+		fputs(" is fine for this model: ", file);
+		if (n > 2)
+			fprintf(file, "all %zu layers lose what ", n);
+		else
+			fputs(n == 1 ? "its one layer loses what " : "both layers lose what ", file);
+		print_yardstick(file, report);
+	} else if (verdict->answer == REPORT_MOSTLY) {
+		fprintf(file, " is fine for %zu of %zu layers, which lose what ", n - more, n);
+		print_yardstick(file, report);
+		fprintf(file, "; %zu lose%s more", more, more == 1 ? "s" : "");
+		print_cost(file, report);
+	} else {
+		fprintf(file, " is not fine for this model: %zu of %zu layer%s lose%s more than ", more, n, n == 1 ? "" : "s",
+		        more == 1 ? "s" : "");
+		print_yardstick(file, report);
+		print_cost(file, report);
+	}
+	if (verdict->activations_lose) {
+		fputs("; activations in ", file);
+		print_format(file, report->options->input.variant.format);
+		fputs(" lose more than normal ones would, so keep them in 16 bits", file);
+	}
+	putc('.', file);
+}
+
+/* "13.5 GiB" */
+static void print_bytes(FILE *file, uint64_t n)
+{
+	static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+	double x = (double)n;
+	size_t unit = 0;
+
+	for (; x >= 999.5 && unit + 1 < sizeof units / sizeof units[0]; unit++)
+		x /= 1024;
+	fprintf(file, "%.*f %s", unit == 0 || x >= 99.95 ? 0 : x >= 9.995 ? 1 : 2, x, units[unit]);
+}
+
+static double bits_of(uint64_t bytes, uint64_t elements)
+{
+	return elements == 0 ? 0 : 8 * (double)bytes / (double)elements;
+}
+
+/* The layer that is furthest under its yardstick, or the first that becomes zeros. */
+static void print_worst(FILE *file, const struct report *report)
+{
+	const size_t v = report->verdict.variant;
+	const struct report_layer *worst = NULL;
+	double most = 0;
+
+	for (size_t i = 0; i < report->n_layers; i++) {
+		const struct report_layer *layer = &report->layers[i];
+		double under = report_layer_gaussian(report, layer, v) - layer->sqnr[v];
+
+		if (layer->zeroed[v]) {
+			fprintf(file, "More than half of the weights of %s become zero, beside larger ones. ", layer->tensor->name);
+			return;
+		}
+		if (worst == NULL || under > most) {
+			worst = layer;
+			most = under;
+		}
+	}
+	fprintf(file, "The worst is %s with %.1f dB, %.1f under that. ", worst->tensor->name, worst->sqnr[v], most);
+}
+
+static void print_details(FILE *file, const struct report *report)
+{
+	const struct report_verdict *verdict = &report->verdict;
+	const struct variant *variant = &report->totals[verdict->variant].variant;
+	const struct report_whole whole = report_whole(report, verdict->variant);
+	const struct report_refused *refused = proposed(report);
+	double cost = activations_cost(report);
+
+	if (report->n_layers == 0)
+		return;
+	if (verdict->n_more > 0)
+		print_worst(file, report);
+	if (report->totals[verdict->variant].errors.stats.excluded > 0)
+		fprintf(file, "Weights that are NaN or Inf, or share a block with one: %" PRIu64 ". ",
+		        report->totals[verdict->variant].errors.stats.excluded);
+	if (!variant->mixed && variant_is_quantized(variant)) {
+		print_format(file, variant->format);
+		fprintf(file, " by %s for weights", variant_choice(variant));
+		if (cost < COST_MAX) {
+			fputs(", and ", file);
+			print_format(file, report->options->input.variant.format);
+			fprintf(file, " for activations, which take %.1f dB more off the products", fmax(cost, 0));
+		}
+		fputs(". ", file);
+	}
+	if (report->options->input.file != NULL && report->n_covered < report->n_layers)
+		fprintf(file, "Activations are those of %zu of %zu layers. ", report->n_covered, report->n_layers);
+	if (refused->n > 0) {
+		fprintf(file, "Of these layers %zu stay%s as they are: %s (layout %s).", refused->n, refused->n == 1 ? "s" : "",
+		        refused->reason, refused->layout->name);
+		return;
+	}
+	fputs("The whole model goes from ", file);
+	print_bytes(file, whole.source);
+	fprintf(file, ", %.2f bits a weight, to ", bits_of(whole.source, whole.elements));
+	print_bytes(file, whole.quantized);
+	fprintf(file, ", %.2f bits", bits_of(whole.quantized, whole.elements));
+	if (verdict->answer == REPORT_MOSTLY && is_promotable(report) && verdict->n_promoted > 0) {
+		uint64_t bytes = whole.quantized + (uint64_t)(verdict->bits_more / 8 * (double)report->totals[verdict->variant].elements);
+
+		fputs(", or with those layers kept ", file);
+		print_bytes(file, bytes);
+		fprintf(file, ", %.2f bits", bits_of(bytes, whole.elements));
+	}
+	putc('.', file);
+}
+
+/* A word of a shell's command. */
+static void print_word(FILE *file, const char *word)
+{
+	static const char safe[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./,:=+%@-";
+
+	if (*word != '\0' && word[strspn(word, safe)] == '\0') {
+		fputs(word, file);
+		return;
+	}
+	putc('\'', file);
+	for (; *word != '\0'; word++)
+		fputs(*word == '\'' ? "'\\''" : (char[]){*word, '\0'}, file);
+	putc('\'', file);
+}
+
+static void print_selection(FILE *file, const struct select *select)
+{
+	const struct string_list *lists[] = {&select->include, &select->ignore};
+
+	for (size_t k = 0; k < 2; k++)
+		for (size_t i = 0; i < lists[k]->n; i++) {
+			fputs(k == 0 ? " --include " : " --ignore ", file);
+			print_word(file, lists[k]->items[i]);
+		}
+}
+
+/* The command that makes the variant, mixed as the verdict says. */
+static void print_quantize(FILE *file, const struct report *report)
+{
+	const struct report_verdict *verdict = &report->verdict;
+	const struct variant *variant = &report->totals[verdict->variant].variant;
+	const struct mxfp_format_info *x = mxfp_format_get_info(report->options->input.variant.format);
+	const char *path = report->model->path;
+
+	fputs("mxfp quantize ", file);
+	print_word(file, path);
+	fputs(suffix_stem(path, ".gguf") != 0 ? " -o OUT.gguf" : " -o OUT", file);
+	if (proposed(report)->layout == &layout_gpt_oss)
+		fputs(" --layout gpt-oss", file);
+	else if (verdict->n_promoted > 0)
+		fprintf(file, " --preset w4a8-mixed --bits %g", ceil(verdict->bits * 1000 - 1e-6) / 1000);
+	else if (variant->format == MXFP_FORMAT_MXFP4)
+		fputs(" --preset w4a8", file);
+	else if (variant->format == MXFP_FORMAT_NVFP4)
+		fputs(" --preset nvfp4", file);
+	else
+		fprintf(file, " --weights %s", mxfp_format_get_info(variant->format)->name);
+	if (variant->format != MXFP_FORMAT_NVFP4 && verdict->activations_lose)
+		fputs(" --activations none", file);
+	else if (variant->format != MXFP_FORMAT_NVFP4 && x->format != MXFP_FORMAT_MXFP8_E4M3)
+		fprintf(file, " --activations %s", x->name);
+	if (variant->format != MXFP_FORMAT_NVFP4 && variant->rule != MXFP_RULE_MSE)
+		fprintf(file, " --rule %s", variant_choice(variant));
+	if (report->options->round != MXFP_ROUND_RNE)
+		fprintf(file, " --round %s", mxfp_option_name(MXFP_OPTION_ROUND, (int)report->options->round));
+	if (report->pad_tail)
+		fputs(" --pad-tail", file);
+	print_selection(file, report->select);
+}
+
+/* Whether `mxfp quantize` takes what was measured, in the layout that is proposed. */
+static bool is_runnable(const struct report *report)
+{
+	const struct variant *variant = &report->totals[report->verdict.variant].variant;
+	const enum mxfp_format x = report->options->input.variant.format;
+	const struct report_refused *refused = proposed(report);
+	const struct layout_form *form = refused->layout != NULL ? layout_form(refused->layout, variant->format, false) : NULL;
+
+	if (form == NULL || refused->n == report->n_layers)
+		return false;
+	/* The preset has the recipe of the layout, which for a tensor scale that divides is that of te that multiplies. */
+	if (variant->format == MXFP_FORMAT_NVFP4)
+		return refused->layout->file_format != &file_gguf &&
+		       (variant->recipe == MXFP_RECIPE_TE || variant->recipe == refused->layout->recipe);
+	return refused->layout != layouts[0] || report->verdict.activations_lose || (form->activations >> x & 1) != 0;
+}
+
+/* What was quantized already and is fine needs no command. */
+static void print_command(FILE *file, const struct report *report)
+{
+	const struct report_verdict *verdict = &report->verdict;
+	const struct variant *variant = &report->totals[verdict->variant].variant;
+	const bool against = report->options->against != NULL;
+	const bool few_left = verdict->answer == REPORT_MOSTLY && verdict->share_left <= SHARE_FEW;
+	const bool fine = verdict->answer == REPORT_FINE || (few_left && verdict->n_promoted == 0);
+
+	if (verdict->n_non_finite > 0) {
+		fputs("mxfp lint ", file);
+		print_word(file, report->model->path);
+		return;
+	}
+	if (verdict->answer == REPORT_UNKNOWN || (fine && against))
+		return;
+	if (fine && !is_runnable(report))
+		return;
+	if (fine || (few_left && variant->format == MXFP_FORMAT_MXFP4 && !variant->mixed && !variant->as_written)) {
+		print_quantize(file, report);
+		return;
+	}
+	fputs("mxfp advise ", file);
+	print_word(file, report->model->path);
+	print_selection(file, report->select);
+}
+
+/* What a function prints, safe to be shown, in memory of the report. */
+static int text(const char **text, struct report *report, void print(FILE *, const struct report *), struct error *error)
+{
+	char *bytes = NULL;
+	size_t n;
+	FILE *file = open_memstream(&bytes, &n);
+
+	if (file == NULL)
+		return fail_memory(error);
+	print(file, report);
+	bool whole = !ferror(file);
+	whole = fclose(file) == 0 && whole;
+	if (whole) {
+		make_printable(bytes);
+		*text = n == 0 ? NULL : arena_string(&report->arena, bytes);
+		whole = n == 0 || *text != NULL;
+	}
+	free(bytes);
+	return whole ? EXIT_OK : fail_memory(error);
+}
+
+int report_judge(struct report *report, struct error *error)
+{
+	struct report_verdict *verdict = &report->verdict;
+	int code = EXIT_OK;
+
+	*verdict = (struct report_verdict){.variant = choose(report), .gaussian = (double)NAN};
+	for (size_t i = 0; i < report->n_layers; i++)
+		verdict->n_broken += isnan(report->layers[i].sqnr[verdict->variant]);
+	for (size_t i = 0; i < report->n_layers; i++)
+		verdict->n_non_finite += report->layers[i].non_finite;
+	if (verdict->n_broken > 0 || verdict->n_non_finite > 0)
+		verdict->answer = REPORT_NOT;
+	else if (has_yardstick(report, verdict->variant)) {
+		verdict->gaussian = report_gaussian(report, verdict->variant);
+		for (size_t i = 0; i < report->n_layers; i++)
+			verdict->n_more += loses_more(report, i, verdict->variant);
+		verdict->answer = verdict->n_more == 0 ? REPORT_FINE : REPORT_MOSTLY;
+		verdict->activations_lose = activations_lose(report);
+		if (verdict->n_more > 0)
+			code = weigh(report, error);
+	}
+	if (code == EXIT_OK)
+		code = text(&verdict->sentence, report, print_sentence, error);
+	if (code == EXIT_OK)
+		code = text(&verdict->details, report, print_details, error);
+	return code == EXIT_OK ? text(&verdict->command, report, print_command, error) : code;
+}
