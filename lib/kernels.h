@@ -12,6 +12,12 @@
 #include "mxfp/quantize.h"
 #include "mxfp/sparse.h"
 
+enum {
+#define MXFP_FUNCTION(id, value, name, meaning) +1
+	MXFP_N_FUNCTIONS = 0
+#include "option.def"
+};
+
 /* Rounding of single numbers, shared by both kinds of job. */
 struct mxfp_rounding {
 	enum mxfp_round mode;
@@ -164,5 +170,15 @@ struct mxfp_nvfp4_tensor mxfp_nvfp4_tensor_ref(enum mxfp_recipe recipe, uint32_t
 
 /* Returns the scale byte of a block with this amax; for 4over6, the one that maps amax to 6. */
 uint8_t mxfp_nvfp4_block_scale_ref(enum mxfp_recipe recipe, const struct mxfp_nvfp4_tensor *t, uint32_t amax);
+
+/*
+ * The definition of functions of one number (ref/function.c), in integers: f(x) on bits of binary32, correctly rounded.
+ * `parameter` is a finite binary32 that functions without one ignore; mxfp_function_default() is its default.
+ */
+uint32_t mxfp_function_ref(enum mxfp_function function, uint32_t x, uint32_t parameter);
+uint32_t mxfp_function_default(enum mxfp_function function);
+
+/* base^exponent of finite numbers, base > 0, correctly rounded: for the frequencies of rotary positions. */
+uint32_t mxfp_pow_ref(uint32_t base, uint32_t exponent);
 
 #endif

@@ -17,6 +17,7 @@ static const struct row rows[] = {
 #define MXFP_RECIPE(id, value, name, meaning) {MXFP_OPTION_RECIPE, value, name, meaning},
 #define MXFP_NON_FINITE(id, value, name, meaning) {MXFP_OPTION_NON_FINITE, value, name, meaning},
 #define MXFP_ACC(id, value, name, meaning) {MXFP_OPTION_ACC, value, name, meaning},
+#define MXFP_FUNCTION(id, value, name, meaning) {MXFP_OPTION_FUNCTION, value, name, meaning},
 #include "option.def"
 };
 

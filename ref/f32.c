@@ -14,7 +14,7 @@ static bool is_inf_times_zero(uint32_t a, uint32_t b)
 	return (mxfp_f32_is_inf(a) && mxfp_f32_is_zero(b)) || (mxfp_f32_is_zero(a) && mxfp_f32_is_inf(b));
 }
 
-static uint32_t round_exact(struct mxfp_exact v)
+uint32_t mxfp_f32_round(struct mxfp_exact v)
 {
 	struct mxfp_counts counts = {0};
 
@@ -58,7 +58,7 @@ static uint32_t add_exact(struct mxfp_exact a, struct mxfp_exact b)
 		a.significand += b.significand;
 	else
 		a.significand -= b.significand;
-	return a.significand == 0 ? 0 : round_exact(a);
+	return a.significand == 0 ? 0 : mxfp_f32_round(a);
 }
 
 static struct mxfp_exact multiply_exact(uint32_t a, uint32_t b)
@@ -79,7 +79,7 @@ uint32_t mxfp_f32_add_exact(uint32_t a, struct mxfp_exact b)
 		return a;
 	if (b.significand == 0)
 		return mxfp_f32_is_zero(a) ? 0 : a;
-	return mxfp_f32_is_zero(a) ? round_exact(b) : add_exact(mxfp_f32_unpack(a), b);
+	return mxfp_f32_is_zero(a) ? mxfp_f32_round(b) : add_exact(mxfp_f32_unpack(a), b);
 }
 
 uint32_t mxfp_f32_add(uint32_t a, uint32_t b)
@@ -110,7 +110,7 @@ uint32_t mxfp_f32_mul(uint32_t a, uint32_t b)
 		return sign | MXFP_F32_INF;
 	if (mxfp_f32_is_zero(a) || mxfp_f32_is_zero(b))
 		return sign;
-	return round_exact(multiply_exact(a, b));
+	return mxfp_f32_round(multiply_exact(a, b));
 }
 
 uint32_t mxfp_f32_div(uint32_t a, uint32_t b)
@@ -130,7 +130,7 @@ uint32_t mxfp_f32_div(uint32_t a, uint32_t b)
 	x.negative ^= y.negative;
 	x.exponent -= y.exponent + 38;
 	x.significand = dividend / y.significand | (dividend % y.significand != 0);
-	return round_exact(x);
+	return mxfp_f32_round(x);
 }
 
 uint32_t mxfp_f32_fma(uint32_t a, uint32_t b, uint32_t c)
@@ -146,7 +146,7 @@ uint32_t mxfp_f32_fma(uint32_t a, uint32_t b, uint32_t c)
 	if (mxfp_f32_is_zero(a) || mxfp_f32_is_zero(b))
 		return mxfp_f32_is_zero(c) ? sign & c : c;
 	struct mxfp_exact product = multiply_exact(a, b);
-	return mxfp_f32_is_zero(c) ? round_exact(product) : add_exact(product, mxfp_f32_unpack(c));
+	return mxfp_f32_is_zero(c) ? mxfp_f32_round(product) : add_exact(product, mxfp_f32_unpack(c));
 }
 
 uint32_t mxfp_f32_scale(uint32_t a, int exponent)
@@ -157,7 +157,7 @@ uint32_t mxfp_f32_scale(uint32_t a, int exponent)
 		return a;
 	struct mxfp_exact v = mxfp_f32_unpack(a);
 	v.exponent += exponent;
-	return round_exact(v);
+	return mxfp_f32_round(v);
 }
 
 /* Maps bit patterns to integers with the same order. */

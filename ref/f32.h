@@ -8,6 +8,9 @@
 
 #include "minifloat.h"
 
+/* A nonzero exact value, rounded. */
+uint32_t mxfp_f32_round(struct mxfp_exact v);
+
 uint32_t mxfp_f32_add(uint32_t a, uint32_t b);
 uint32_t mxfp_f32_sub(uint32_t a, uint32_t b);
 uint32_t mxfp_f32_mul(uint32_t a, uint32_t b);

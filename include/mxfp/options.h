@@ -53,6 +53,12 @@ enum mxfp_acc {
 #include "option.def"
 };
 
+/* MXFP_FUNCTION_IDENTITY, ...: a function of one number (section 8). */
+enum mxfp_function {
+#define MXFP_FUNCTION(id, value, name, meaning) MXFP_FUNCTION_##id = (value),
+#include "option.def"
+};
+
 /* Names the enums above for the functions below. */
 enum mxfp_option {
 	MXFP_OPTION_ROUND,
@@ -60,7 +66,8 @@ enum mxfp_option {
 	MXFP_OPTION_RULE,
 	MXFP_OPTION_RECIPE,
 	MXFP_OPTION_NON_FINITE,
-	MXFP_OPTION_ACC
+	MXFP_OPTION_ACC,
+	MXFP_OPTION_FUNCTION
 };
 
 /* Returns the name of a value of an option, as the command spells it ("rceil"), or NULL if there is no such value.

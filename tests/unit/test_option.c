@@ -10,7 +10,7 @@
 #include "suite.h"
 
 /* Values are dense from 0, so the index is the value. NULL ends a list. */
-static const char *const names[][9] = {
+static const char *const names[][19] = {
 	[MXFP_OPTION_ROUND] = {"rne", "rna", "rhz", "rtz", "rtp", "rtn", "sr"},
 	[MXFP_OPTION_OVERFLOW] = {"sat", "ovf"},
 	[MXFP_OPTION_RULE] = {"mse", "floor", "ceil", "even", "even-m1", "rceil", "fit", "trn3"},
@@ -18,6 +18,8 @@ static const char *const names[][9] = {
 	                        "ggml", "4over6"},
 	[MXFP_OPTION_NON_FINITE] = {"propagate", "error", "saturate"},
 	[MXFP_OPTION_ACC] = {"exact", "chain"},
+	[MXFP_OPTION_FUNCTION] = {"identity", "relu", "leaky-relu", "exp", "exp2", "log", "tanh", "sigmoid", "silu",
+	                          "softplus", "elu", "selu", "gelu", "gelu-tanh", "rsqrt", "reciprocal", "sin", "cos"},
 };
 
 enum { N_OPTIONS = sizeof names / sizeof names[0] };
@@ -51,6 +53,7 @@ TEST(constants_are_spelled_as_their_names)
 #define MXFP_RECIPE ROW
 #define MXFP_NON_FINITE ROW
 #define MXFP_ACC ROW
+#define MXFP_FUNCTION ROW
 #define MXFP_ELEMENT(id, value, name, ...) {#id, name},
 #define MXFP_BLOCK MXFP_ELEMENT
 	static const struct {
