@@ -42,6 +42,7 @@
 #include "mxfp/quantize.h"
 #include "mxfp/sparse.h"
 #include "mxfp/status.h"
+#include "mxfp/vector.h"
 #include "mxfp/version.h"
 
 #endif

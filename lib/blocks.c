@@ -28,28 +28,40 @@ enum mxfp_status mxfp_blocks_size(enum mxfp_format format, size_t rows, size_t c
 	return MXFP_OK;
 }
 
-enum mxfp_status mxfp_check_blocks(const struct mxfp_matrix *b, const void *numbers, enum mxfp_format format,
-                                   size_t stride, struct mxfp_spans *span)
+enum mxfp_status mxfp_check_codes(const struct mxfp_matrix *b, struct mxfp_spans *span)
 {
 	struct mxfp_sizes size;
-	size_t width, stride_bytes, elements;
 
-	if (!mxfp_is_block(b->format) || !mxfp_is_source(format))
-		return MXFP_ERR_FORMAT;
 	enum mxfp_status status = mxfp_blocks_size(b->format, b->rows, b->cols, &size);
 	if (status != MXFP_OK)
 		return status;
-	if (b->rows != 0 && b->cols != 0 && (b->data == NULL || b->scales == NULL || numbers == NULL))
+	if (b->rows != 0 && b->cols != 0 && (b->data == NULL || b->scales == NULL))
 		return MXFP_ERR_NULL;
-	width = mxfp_format_get_info(format)->storage_bytes;
-	span->stride = stride != 0 ? stride : b->cols;
 	span->codes_stride = b->stride != 0 ? b->stride : size.codes_row_bytes;
 	span->scales_stride = b->scales_stride != 0 ? b->scales_stride : size.scales_row_bytes;
+	if (!mxfp_span(b->rows, size.codes_row_bytes, span->codes_stride, &span->codes) ||
+	    !mxfp_span(b->rows, size.scales_row_bytes, span->scales_stride, &span->scales))
+		return MXFP_ERR_SIZE;
+	return MXFP_OK;
+}
+
+enum mxfp_status mxfp_check_blocks(const struct mxfp_matrix *b, const void *numbers, enum mxfp_format format,
+                                   size_t stride, struct mxfp_spans *span)
+{
+	size_t stride_bytes, elements;
+
+	if (!mxfp_is_source(format))
+		return MXFP_ERR_FORMAT;
+	enum mxfp_status status = mxfp_check_codes(b, span);
+	if (status == MXFP_OK && b->rows != 0 && b->cols != 0 && numbers == NULL)
+		status = MXFP_ERR_NULL;
+	if (status != MXFP_OK)
+		return status;
+	const size_t width = mxfp_format_get_info(format)->storage_bytes;
+	span->stride = stride != 0 ? stride : b->cols;
 	if (span->stride < b->cols || !mxfp_multiply(span->stride, width, &stride_bytes) ||
 	    !mxfp_multiply(b->rows, b->cols, &elements) ||
-	    !mxfp_span(b->rows, b->cols * width, stride_bytes, &span->numbers) ||
-	    !mxfp_span(b->rows, size.codes_row_bytes, span->codes_stride, &span->codes) ||
-	    !mxfp_span(b->rows, size.scales_row_bytes, span->scales_stride, &span->scales))
+	    !mxfp_span(b->rows, b->cols * width, stride_bytes, &span->numbers))
 		return MXFP_ERR_SIZE;
 	if (mxfp_overlap(numbers, span->numbers, b->data, span->codes) ||
 	    mxfp_overlap(numbers, span->numbers, b->scales, span->scales))

@@ -109,12 +109,22 @@ struct mxfp_sparse_job {
 	size_t dst_stride;
 };
 
+/* Computes a function of n binary32 numbers; dst may be src, and overlaps it in no other way. */
+struct mxfp_apply_job {
+	enum mxfp_function function;
+	uint32_t parameter; /* binary32 bits, finite */
+	const float *src;
+	float *dst;
+	size_t n;
+};
+
 typedef void mxfp_convert_kernel(const struct mxfp_convert_job *job);
 typedef void mxfp_quantize_kernel(const struct mxfp_quantize_job *job);
 typedef void mxfp_dequantize_kernel(const struct mxfp_dequantize_job *job);
 typedef void mxfp_scan_kernel(struct mxfp_scan_job *job);
 typedef void mxfp_prune_kernel(const struct mxfp_prune_job *job);
 typedef void mxfp_sparse_kernel(const struct mxfp_sparse_job *job);
+typedef void mxfp_apply_kernel(const struct mxfp_apply_job *job);
 typedef void mxfp_gemm_ref_kernel(const struct mxfp_gemm_ref_job *job);
 typedef void mxfp_gemm_finish_kernel(const struct mxfp_gemm_finish_job *job);
 

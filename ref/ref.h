@@ -18,6 +18,7 @@ void mxfp_scan_ref(struct mxfp_scan_job *job);
 void mxfp_prune_ref(const struct mxfp_prune_job *job);
 void mxfp_compress_ref(const struct mxfp_sparse_job *job);
 void mxfp_expand_ref(const struct mxfp_sparse_job *job);
+void mxfp_apply_ref(const struct mxfp_apply_job *job);
 void mxfp_gemm_ref(const struct mxfp_gemm_ref_job *job);
 void mxfp_gemm_finish_ref(const struct mxfp_gemm_finish_job *job);
 

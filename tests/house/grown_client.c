@@ -112,6 +112,27 @@ static void quantize(enum mxfp_format format)
 	REFUSED(exec, mxfp_dequantize(matrix, decoded, MXFP_FORMAT_F32, 0, exec));
 }
 
+static void apply(void)
+{
+	const struct mxfp_blocks b = {
+		.size = SIZE_OF(b), .format = MXFP_FORMAT_MXFP4, .rows = 1, .cols = 4, .codes = codes, .scales = scales,
+	};
+	const struct mxfp_quantize_options q = {.size = SIZE_OF(q)};
+	struct mxfp_blocks *blocks = PLACE(b);
+	struct mxfp_quantize_options *quantize = PLACE(q);
+	const struct mxfp_row_output r = {.size = SIZE_OF(r), .data = decoded, .blocks = blocks, .quantize = quantize};
+	struct mxfp_row_output *output = PLACE(r);
+	const struct mxfp_apply_options o = {.size = SIZE_OF(o), .exec = new_exec()};
+	struct mxfp_apply_options *options = PLACE(o);
+
+	EXPECT(mxfp_apply(MXFP_FUNCTION_RELU, output, numbers, MXFP_FORMAT_F32, 0, 1, 4, options) == MXFP_OK);
+	EXPECT(decoded[0] == 6 && decoded[1] == 0 && decoded[2] == 1 && codes[0] == 0x07);
+	REFUSED(options, mxfp_apply(MXFP_FUNCTION_RELU, output, numbers, MXFP_FORMAT_F32, 0, 1, 4, options));
+	REFUSED(output, mxfp_apply(MXFP_FUNCTION_RELU, output, numbers, MXFP_FORMAT_F32, 0, 1, 4, options));
+	REFUSED(blocks, mxfp_apply(MXFP_FUNCTION_RELU, output, numbers, MXFP_FORMAT_F32, 0, 1, 4, options));
+	REFUSED(quantize, mxfp_apply(MXFP_FUNCTION_RELU, output, numbers, MXFP_FORMAT_F32, 0, 1, 4, options));
+}
+
 static void prune(void)
 {
 	const struct mxfp_sparse s = {
@@ -196,6 +217,7 @@ int main(void)
 		convert();
 		quantize(MXFP_FORMAT_MXFP4);
 		quantize(MXFP_FORMAT_NVFP4);
+		apply();
 		prune();
 		multiply();
 		estimate();

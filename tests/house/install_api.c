@@ -58,6 +58,16 @@ enum mxfp_status use_blocks(const float *x, float *y, unsigned char *memory)
 	return status == MXFP_OK ? mxfp_parallel_for(&exec, 128, task, memory) : status;
 }
 
+enum mxfp_status use_functions(const float *x, float *y);
+enum mxfp_status use_functions(const float *x, float *y)
+{
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1};
+	const struct mxfp_row_output output = {.size = sizeof output, .data = y};
+	const struct mxfp_apply_options options = {.size = sizeof options, .parameter = x, .exec = &exec};
+
+	return mxfp_apply(MXFP_FUNCTION_SILU, &output, x, MXFP_FORMAT_F32, 0, 2, 64, &options);
+}
+
 enum mxfp_status use_sparse(const float *x, float *y, unsigned char *memory);
 enum mxfp_status use_sparse(const float *x, float *y, unsigned char *memory)
 {

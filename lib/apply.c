@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* mxfp_apply(): checks the arguments and sends each strip through the function's kernel and to its output. */
+#include "args.h"
+#include "bits.h"
+#include "exec.h"
+#include "row_output.h"
+#include "sized.h"
+#include "tile.h"
+
+struct apply {
+	enum mxfp_function function;
+	uint32_t parameter;
+	struct mxfp_rows src;
+	struct mxfp_row_sink sink;
+	size_t rows, cols;
+};
+
+/* What elu and silu have if the caller gives none; other functions than these and leaky-relu have no parameter. */
+#define ONE UINT32_C(0x3F800000)
+#define HUNDREDTH UINT32_C(0x3C23D70A) /* 0.01 */
+
+static void apply_piece(const struct mxfp_kernels *kernels, const void *context, size_t piece, struct mxfp_counts *counts)
+{
+	const struct apply *whole = context;
+	const struct mxfp_tile tile = mxfp_tile(whole->rows, whole->cols, piece);
+	float from[MXFP_STRIP], to[MXFP_STRIP];
+	size_t n;
+
+	for (size_t row = tile.row; row < tile.row + tile.rows; row++)
+		for (size_t col = tile.col; col < tile.col + tile.cols; col += n) {
+			n = mxfp_least(MXFP_STRIP, tile.col + tile.cols - col);
+			float *result = mxfp_result_strip(&whole->sink, row, col, to);
+			const struct mxfp_apply_job job = {
+				.function = whole->function,
+				.parameter = whole->parameter,
+				.src = mxfp_load_strip(kernels, &whole->src, row, col, n, from),
+				.dst = result,
+				.n = n,
+			};
+
+			kernels->apply[job.function](&job);
+			mxfp_store_strip(kernels, &whole->sink, row, col, n, result, counts);
+		}
+}
+
+enum mxfp_status mxfp_apply(enum mxfp_function function, const struct mxfp_row_output *output, const void *src,
+                            enum mxfp_format src_format, size_t src_stride, size_t rows, size_t cols,
+                            const struct mxfp_apply_options *options)
+{
+	struct mxfp_apply_options copy;
+	const struct mxfp_apply_options *o = MXFP_SIZED(options, &copy, exec);
+	struct mxfp_runner runner;
+	struct apply whole = {.function = function, .rows = rows, .cols = cols};
+
+	if (o == NULL || !mxfp_option_valid(MXFP_OPTION_FUNCTION, (int)function))
+		return MXFP_ERR_OPTION;
+	whole.parameter = o->parameter != NULL                     ? mxfp_f32_bits(*o->parameter)
+	                  : function == MXFP_FUNCTION_LEAKY_RELU ? HUNDREDTH
+	                                                         : ONE;
+	if ((whole.parameter & ~MXFP_F32_SIGN) >= MXFP_F32_INF)
+		return MXFP_ERR_OPTION;
+	enum mxfp_status status = mxfp_runner_init(&runner, o->exec);
+	if (status == MXFP_OK)
+		status = mxfp_check_rows(&whole.src, src, src_format, src_stride, rows, cols);
+	if (status == MXFP_OK)
+		status = mxfp_check_row_output(&whole.sink, output, rows, cols);
+	if (status == MXFP_OK && mxfp_sink_overlaps(&whole.sink, &whole.src))
+		status = MXFP_ERR_OVERLAP;
+	if (status != MXFP_OK)
+		return status;
+	mxfp_sink_start(&whole.sink);
+	mxfp_run_pieces(&runner, mxfp_tile_count(rows, cols), apply_piece, &whole, whole.sink.counts);
+	return MXFP_OK;
+}
