@@ -31,7 +31,7 @@
 #define F32_151 UINT32_C(0x43170000)
 
 enum {
-	FIRST_LIMBS = 2, /* and then 4 and 8 */
+	FIRST_LIMBS = 1, /* and then 2, 4 and 8 */
 	ERROR_BITS = 26  /* the bound where nothing else is said: 2^26 units */
 };
 
@@ -109,6 +109,8 @@ static bool is_settled(const struct number *r, int n, uint32_t *bits)
 		*bits = round_wide(r, &r->w, n);
 		return true;
 	}
+	if (r->error - 64 * n >= 63)
+		return false;
 	wide_set(&error, 1, r->error - 64 * n, n);
 	if (!wide_less(&error, &r->w, n))
 		return false;
@@ -528,17 +530,19 @@ static uint32_t function_elu(uint32_t x, uint32_t alpha)
 	return nudged(product.negative, product.significand, product.exponent, -1);
 }
 
-/* For x > 0 a product of 77 bits, exact in two limbs of fraction as are scale * alpha, 104 bits of fraction. Below -100, 1 - e^x is
-   taken for 1: e^-100 is less than a unit of two limbs, and these are enough. */
+/* For x > 0 a product of 53 and 24 bits, exact. Below -100, 1 - e^x is taken for 1, less than 2^(64 n - 144) units too much: that is
+   within the bound for the one or two limbs at which scale * alpha settles. */
 static void evaluate_selu(struct number *r, uint32_t x, uint32_t parameter, int n)
 {
 	struct wide scale, alpha;
+	struct mxfp_exact v;
 
 	(void)parameter;
 	wide_set(&scale, SELU_SCALE, -52, n);
 	if (!is_negative(x)) {
-		set_significand(&r->w, &r->exponent, x, n);
-		wide_mul(&r->w, &r->w, &scale, n);
+		v = mxfp_f32_unpack(x);
+		wide_mul_small(&r->w, &scale, v.significand, n);
+		r->exponent = v.exponent;
 		r->error = -1;
 		return;
 	}

@@ -8,9 +8,11 @@
  * result depends on the index too, on 2^24 numbers against the reference.
  * From every other format: all of its numbers, all options, against the reference; no case of the reference itself.
  * Then the scale bytes of NVFP4, every recipe, for every finite largest magnitude of a tensor (exhaustive_nvfp4.c).
+ * Then the functions of one number, all 2^32 inputs with the default parameter, against MPFR (exhaustive_function.c).
  *
  * --tier T, --from F, --format F, --round M and --overflow O choose a part of the conversions (with the last two, of
- * f32 only), --recipe R|all one of NVFP4, --every N each N-th piece of 65536 of it; --workers N the threads (2).
+ * f32 only), --recipe R|all one of NVFP4, --function F|all one of the functions, --every N each N-th piece of 65536 of
+ * these two; --workers N the threads (2).
  * --record FILE appends each case that ends, and leaves out those that the file has without a fault.
  */
 #include <inttypes.h>
@@ -24,7 +26,7 @@
 
 /* What the arguments choose; NULL: all. */
 struct choice {
-	const char *tier, *from, *format, *round, *overflow, *recipe, *every, *record, *workers;
+	const char *tier, *from, *format, *round, *overflow, *recipe, *function, *every, *record, *workers;
 };
 
 static struct {
@@ -207,6 +209,25 @@ static void run_nvfp4(const struct choice *choice, const struct exhaustive_case 
 		}
 }
 
+static void run_functions(const struct choice *choice, const struct exhaustive_case *tiers, size_t n_tiers)
+{
+	size_t every = choice->every != NULL ? strtoul(choice->every, NULL, 10) : 1;
+	const char *function;
+	struct timespec start;
+	char name[100];
+
+	for (int f = 0; (function = mxfp_option_name(MXFP_OPTION_FUNCTION, f)) != NULL; f++)
+		for (const struct exhaustive_case *c = tiers; c < tiers + n_tiers; c++) {
+			snprintf(name, sizeof name, "%s function %s, 1 in %zu:", c->tier, function, every);
+			if ((c->table->apply[f] == c->reference->apply[f] && c->table != c->reference) ||
+			    (!matches(choice->function, function) && !matches(choice->function, "all")) ||
+			    is_recorded(choice, name))
+				continue;
+			clock_gettime(CLOCK_MONOTONIC, &start);
+			report(choice, name, exhaustive_function(c, (enum mxfp_function)f, every), &start);
+		}
+}
+
 static bool is_element(const char *wanted, int format)
 {
 	const struct mxfp_format_info *f = mxfp_format_get_info((enum mxfp_format)format);
@@ -235,7 +256,8 @@ static size_t make_tiers(const struct choice *choice, struct mxfp_kernels *table
 	int last = 0;
 
 	for (; mxfp_isa_name(last) != NULL; last++)
-		mxfp_kernels_init(&table[last], UINT32_C(1) << last);
+		if (mxfp_isa_available() >> last & 1) /* what fills a table may itself need the tier's instructions */
+			mxfp_kernels_init(&table[last], UINT32_C(1) << last);
 	for (int i = last - 1; i >= 0; i--)
 		if (mxfp_isa_available() >> i & 1 && matches(choice->tier, mxfp_isa_name(i)))
 			tiers[n++] = (struct exhaustive_case){
@@ -250,7 +272,7 @@ static size_t make_tiers(const struct choice *choice, struct mxfp_kernels *table
 static int usage(void)
 {
 	fputs("usage: exhaustive [--tier T] [--from F] [--format F] [--round M] [--overflow sat|ovf] [--workers N]"
-	      " [--recipe R|all] [--every N] [--record FILE]\n", stderr);
+	      " [--recipe R|all] [--function F|all] [--every N] [--record FILE]\n", stderr);
 	return 2;
 }
 
@@ -262,6 +284,7 @@ static bool parse(struct choice *choice, char **argv)
 		{"--tier", &choice->tier}, {"--from", &choice->from}, {"--format", &choice->format},
 		{"--round", &choice->round}, {"--overflow", &choice->overflow}, {"--workers", &choice->workers},
 		{"--record", &choice->record}, {"--recipe", &choice->recipe}, {"--every", &choice->every},
+		{"--function", &choice->function},
 	};
 	enum { N_OPTIONS = sizeof options / sizeof options[0] };
 
@@ -286,10 +309,13 @@ int main(int argc, char **argv)
 	if (!parse(&choice, argv + 1) || (choice.every != NULL && strtoul(choice.every, NULL, 10) == 0))
 		return usage();
 	size_t n_tiers = make_tiers(&choice, table, tiers);
-	if (choice.recipe == NULL)
+	bool of_conversions = choice.from != NULL || choice.format != NULL || choice.round != NULL || choice.overflow != NULL;
+	if (choice.recipe == NULL && choice.function == NULL)
 		run(&choice, tiers, n_tiers);
-	if (choice.from == NULL && choice.format == NULL && choice.round == NULL && choice.overflow == NULL)
+	if (!of_conversions && choice.function == NULL)
 		run_nvfp4(&choice, tiers, n_tiers);
+	if (!of_conversions && choice.recipe == NULL)
+		run_functions(&choice, tiers, n_tiers);
 	mpfr_free_cache();
 	printf("cases: %u, and %u in the record\ninputs compared: %" PRIu64 "\npieces of 65536 inputs with a mismatch: %"
 	       PRIu64 "\n", total.n_run, total.n_recorded, total.n_inputs, total.n_wrong_pieces);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The cases of make check-exhaustive: one conversion or recipe of NVFP4, by the kernel of one tier. */
+/* The cases of make check-exhaustive: one conversion, recipe of NVFP4 or function, by the kernel of one tier. */
 #ifndef TESTS_EXHAUSTIVE_H
 #define TESTS_EXHAUSTIVE_H
 
@@ -42,6 +42,10 @@ struct exhaustive_result exhaustive_narrow(const struct exhaustive_case *c);
 /* The scale bytes of NVFP4 tensors against the reference: for every finite largest magnitude, or in each `every`-th
    piece of them. */
 struct exhaustive_result exhaustive_nvfp4(const struct exhaustive_case *c, enum mxfp_recipe recipe, size_t every);
+
+/* A function of one number with its default parameter: all 2^32 arguments, or each `every`-th piece of them. Prints how many
+   of the expected values needed MPFR. */
+struct exhaustive_result exhaustive_function(const struct exhaustive_case *c, enum mxfp_function function, size_t every);
 
 /* Converts a piece by the case's kernel, or the reference's. */
 void exhaustive_convert(const struct exhaustive_case *c, const struct mxfp_kernels *table,

@@ -390,7 +390,7 @@ bool oracle_function_filter(enum mxfp_function function, uint32_t x, uint32_t pa
 	double bound, y = approximate(function, (double)from_bits(x), (double)from_bits(parameter), &bound);
 	uint32_t low, high;
 
-	if (isinf(y)) { /* past 2^1023 */
+	if (isinf(y) || y == 0) { /* past 2^1023, or less than 2^-1074 */
 		*result = to_bits((float)y);
 		return true;
 	}
