@@ -15,10 +15,6 @@ struct apply {
 	size_t rows, cols;
 };
 
-/* What elu and silu have if the caller gives none; other functions than these and leaky-relu have no parameter. */
-#define ONE UINT32_C(0x3F800000)
-#define HUNDREDTH UINT32_C(0x3C23D70A) /* 0.01 */
-
 static void apply_piece(const struct mxfp_kernels *kernels, const void *context, size_t piece, struct mxfp_counts *counts)
 {
 	const struct apply *whole = context;
@@ -54,9 +50,7 @@ enum mxfp_status mxfp_apply(enum mxfp_function function, const struct mxfp_row_o
 
 	if (o == NULL || !mxfp_option_valid(MXFP_OPTION_FUNCTION, (int)function))
 		return MXFP_ERR_OPTION;
-	whole.parameter = o->parameter != NULL                     ? mxfp_f32_bits(*o->parameter)
-	                  : function == MXFP_FUNCTION_LEAKY_RELU ? HUNDREDTH
-	                                                         : ONE;
+	whole.parameter = o->parameter != NULL ? mxfp_f32_bits(*o->parameter) : mxfp_function_default(function);
 	if ((whole.parameter & ~MXFP_F32_SIGN) >= MXFP_F32_INF)
 		return MXFP_ERR_OPTION;
 	enum mxfp_status status = mxfp_runner_init(&runner, o->exec);
