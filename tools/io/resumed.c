@@ -28,7 +28,7 @@ int resumed_begin(struct resumed *resumed, const struct partial *partial, const 
 	return journal_open(&resumed->journal, resumed->journal_path, resumed->records, n, error);
 }
 
-int resumed_open(const struct resumed *resumed, struct writer *writer, struct error *error)
+static int open_writer(const struct resumed *resumed, struct writer *writer, struct error *error)
 {
 	writer->reopen = resumed->journal.bytes > 0;
 	if (!writer->reopen && unlink(resumed->path) != 0 && errno != ENOENT)
@@ -52,7 +52,7 @@ static int write_journal(struct resumed *resumed, const struct writer *writer, s
 int resumed_write(struct resumed *resumed, struct transfer *transfer, const struct resumed_job *job,
                   struct error *error)
 {
-	int code = EXIT_OK;
+	int code = open_writer(resumed, &transfer->writer, error);
 
 	for (size_t i = 0; i < resumed->n && code == EXIT_OK; i++) {
 		uint64_t read, written;

@@ -33,11 +33,9 @@ struct resumed_job {
 int resumed_begin(struct resumed *resumed, const struct partial *partial, const char *name, size_t n,
                   struct error *error);
 
-/* Opens the writer, which has this path: continues the file if its journal has any lines; else replaces a file that is
-   there. EXIT_IO, EXIT_INPUT, EXIT_MEMORY. */
-int resumed_open(const struct resumed *resumed, struct writer *writer, struct error *error);
-
-/* Writes the items that the journal does not have. Codes of the job's function; EXIT_IO. */
+/* Opens the transfer's writer, which has this path: continues the file if its journal has any lines; else replaces a file
+   that is there. Then writes the items that the journal does not have. EXIT_IO, EXIT_INPUT, EXIT_MEMORY, codes of the
+   job's function. The caller closes the writer. */
 int resumed_write(struct resumed *resumed, struct transfer *transfer, const struct resumed_job *job,
                   struct error *error);
 

@@ -94,8 +94,6 @@ static int write_file(struct writing *w, struct quantize_metadata *metadata, str
 	writer->metadata = metadata->pairs;
 	writer->n_metadata = metadata->n;
 	if (code == EXIT_OK)
-		code = resumed_open(&w->resumed, writer, error);
-	if (code == EXIT_OK)
 		code = resumed_write(&w->resumed, w->transfer, &job, error);
 	if (code != EXIT_OK)
 		return code;

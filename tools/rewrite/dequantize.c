@@ -268,8 +268,6 @@ static int write_data(struct running *r, const struct file *file, struct resumed
 	writer->source = file;
 	int code = copy_metadata(r, error);
 	if (code == EXIT_OK)
-		code = resumed_open(resumed, writer, error);
-	if (code == EXIT_OK)
 		code = resumed_write(resumed, &r->transfer, &job, error);
 	if (code == EXIT_OK)
 		code = writer_close(writer, error);

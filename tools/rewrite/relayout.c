@@ -638,8 +638,6 @@ static int write_data(struct running *r, const struct range *range, struct resum
 	if (code == EXIT_OK)
 		code = make_metadata(r, range, error);
 	if (code == EXIT_OK)
-		code = resumed_open(resumed, writer, error);
-	if (code == EXIT_OK)
 		code = resumed_write(resumed, &r->transfer, &job, error);
 	if (code == EXIT_OK)
 		code = writer_close(writer, error);
