@@ -14,6 +14,9 @@ enum {
 	INT16_ID = 0x0605, INT16_MR = 6, INT16_VECTORS = 2
 };
 
+/* Parts of an octave that powers of two are reduced to: a table of roots would need a gather here, which is slower. */
+enum { EXP_PARTS = 1 };
+
 #include "body/vector.h"
 
 #include <immintrin.h>
@@ -48,6 +51,50 @@ ALWAYS_INLINE vf64 widen_f32(const void *at)
 ALWAYS_INLINE vf32 narrow_f64(vf64 low, vf64 high)
 {
 	return (vf32)_mm256_set_m128(_mm256_cvtpd_ps((__m256d)high), _mm256_cvtpd_ps((__m256d)low));
+}
+
+ALWAYS_INLINE void widen_lanes(vf32 v, vf64 to[2])
+{
+	to[0] = (vf64)_mm256_cvtps_pd(_mm256_castps256_ps128((__m256)v));
+	to[1] = (vf64)_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)v, 1));
+}
+
+/* The low 32 bits of all lanes, in no particular order. */
+ALWAYS_INLINE vu32 low_words(vf64 a, vf64 b)
+{
+	return (vu32)_mm256_shuffle_ps((__m256)a, (__m256)b, 0x88);
+}
+
+/* Whether a lane has v & bits == 0 or x > most. */
+ALWAYS_INLINE bool any_zero_or_beyond(vu32 v, vu32 bits, vu32 x, vu32 most)
+{
+	return any((vs32)((v & bits) == splat(0)) | (vs32)(x > most));
+}
+
+/* 2^(n - floor n) by the table of 2^(i/16), n a multiple of 1 / EXP_PARTS, `shifted` n with its units in the lowest bits. */
+ALWAYS_INLINE vf64 exp2_fraction(const double root[16], vf64 shifted)
+{
+	(void)root;
+	(void)shifted;
+	return splat_f64(1);
+}
+
+/* v * 2^floor(n). */
+ALWAYS_INLINE vf64 exp2_scale(vf64 v, vf64 n, vf64 shifted)
+{
+	(void)n;
+	return (vf64)((vu64)v + ((vu64)shifted << 52));
+}
+
+/* Division runs beside the multiplications, which are what limits here. */
+ALWAYS_INLINE vf64 divide_f64(vf64 a, vf64 b)
+{
+	return a / b;
+}
+
+ALWAYS_INLINE vf64 rsqrt_f64(vf64 x)
+{
+	return splat_f64(1) / (vf64)_mm256_sqrt_pd((__m256d)x);
 }
 
 /* sum + a[0] * b[0] + a[1] * b[1] for each pair of 16-bit lanes, in a lane of 32. */

@@ -13,6 +13,9 @@ enum {
 	INT16_ID = 0x0607, INT16_MR = 12, INT16_VECTORS = 1
 };
 
+/* Parts of an octave that powers of two are reduced to, by a table of roots. */
+enum { EXP_PARTS = 16 };
+
 #include "body/vector.h"
 
 #include <immintrin.h>
@@ -46,6 +49,61 @@ ALWAYS_INLINE vf32 narrow_f64(vf64 low, vf64 high)
 	__m512 first = _mm512_castps256_ps512(_mm512_cvtpd_ps((__m512d)low));
 
 	return (vf32)_mm512_insertf32x8(first, _mm512_cvtpd_ps((__m512d)high), 1);
+}
+
+ALWAYS_INLINE void widen_lanes(vf32 v, vf64 to[2])
+{
+	to[0] = (vf64)_mm512_cvtps_pd(_mm512_castps512_ps256((__m512)v));
+	to[1] = (vf64)_mm512_cvtps_pd(_mm512_extractf32x8_ps((__m512)v, 1));
+}
+
+/* The low 32 bits of all lanes, in no particular order. */
+ALWAYS_INLINE vu32 low_words(vf64 a, vf64 b)
+{
+	return (vu32)_mm512_shuffle_ps((__m512)a, (__m512)b, 0x88);
+}
+
+/* Whether a lane has v & bits == 0 or x > most. */
+ALWAYS_INLINE bool any_zero_or_beyond(vu32 v, vu32 bits, vu32 x, vu32 most)
+{
+	const __mmask16 zero = _mm512_testn_epi32_mask((__m512i)v, (__m512i)bits);
+
+	return _mm512_kortestz(zero, _mm512_cmpgt_epu32_mask((__m512i)x, (__m512i)most)) == 0;
+}
+
+/* 2^(n - floor n) by the table of 2^(i/16), n a multiple of 1 / EXP_PARTS, `shifted` n with its units in the lowest bits. */
+ALWAYS_INLINE vf64 exp2_fraction(const double root[16], vf64 shifted)
+{
+	const __m512d low = _mm512_loadu_pd(root), high = _mm512_loadu_pd(root + 8);
+
+	return (vf64)_mm512_permutex2var_pd(low, (__m512i)shifted, high);
+}
+
+/* v * 2^floor(n). */
+ALWAYS_INLINE vf64 exp2_scale(vf64 v, vf64 n, vf64 shifted)
+{
+	(void)shifted;
+	return (vf64)_mm512_scalef_pd((__m512d)v, (__m512d)n);
+}
+
+/* a / b to a relative error below 2^-51, b normal and neither tiny nor huge: r = (1 - e) / b by estimate, |e| <= 2^-14,
+   and 1 / b = r (1 + e) (1 + e^2) / (1 - e^4). Division would take four times as long. */
+ALWAYS_INLINE vf64 divide_f64(vf64 a, vf64 b)
+{
+	const vf64 r = (vf64)_mm512_rcp14_pd((__m512d)b), e = fma_f64(-b, r, splat_f64(1)), q = a * r;
+	const vf64 better = fma_f64(q, e, q);
+
+	return fma_f64(better, e * e, better);
+}
+
+/* 1 / sqrt x to a relative error below 2^-51: y = sqrt((1 - e) / x) by estimate, |e| < 2^-12.9, times the series of
+   1 / sqrt(1 - e), whose next term is 35/128 e^4. */
+ALWAYS_INLINE vf64 rsqrt_f64(vf64 x)
+{
+	const vf64 y = (vf64)_mm512_rsqrt14_pd((__m512d)x), e = fma_f64(-x * y, y, splat_f64(1));
+	const vf64 series = fma_f64(fma_f64(e, splat_f64(0.3125), splat_f64(0.375)), e, splat_f64(0.5));
+
+	return fma_f64(y * e, series, y);
 }
 
 /* sum + a[0] * b[0] + a[1] * b[1] for each pair of 16-bit lanes, in a lane of 32. */

@@ -14,6 +14,9 @@ enum {
 	INT16_ID = 0x0606, INT16_MR = 6, INT16_VECTORS = 4
 };
 
+/* Parts of an octave that powers of two are reduced to: a table of roots would need single loads here. */
+enum { EXP_PARTS = 1 };
+
 #include "body/vector.h"
 
 #include <arm_neon.h>
@@ -80,6 +83,49 @@ ALWAYS_INLINE vf64 widen_f32(const void *at)
 ALWAYS_INLINE vf32 narrow_f64(vf64 low, vf64 high)
 {
 	return (vf32)vcvt_high_f32_f64(vcvt_f32_f64((float64x2_t)low), (float64x2_t)high);
+}
+
+ALWAYS_INLINE void widen_lanes(vf32 v, vf64 to[2])
+{
+	to[0] = (vf64)vcvt_f64_f32(vget_low_f32((float32x4_t)v));
+	to[1] = (vf64)vcvt_high_f64_f32((float32x4_t)v);
+}
+
+/* The low 32 bits of all lanes, in no particular order. */
+ALWAYS_INLINE vu32 low_words(vf64 a, vf64 b)
+{
+	return (vu32)vuzp1q_u32((uint32x4_t)a, (uint32x4_t)b);
+}
+
+/* Whether a lane has v & bits == 0 or x > most. */
+ALWAYS_INLINE bool any_zero_or_beyond(vu32 v, vu32 bits, vu32 x, vu32 most)
+{
+	return any((vs32)((v & bits) == splat(0)) | (vs32)(x > most));
+}
+
+/* 2^(n - floor n) by the table of 2^(i/16), n a multiple of 1 / EXP_PARTS, `shifted` n with its units in the lowest bits. */
+ALWAYS_INLINE vf64 exp2_fraction(const double root[16], vf64 shifted)
+{
+	(void)root;
+	(void)shifted;
+	return splat_f64(1);
+}
+
+/* v * 2^floor(n). */
+ALWAYS_INLINE vf64 exp2_scale(vf64 v, vf64 n, vf64 shifted)
+{
+	(void)n;
+	return (vf64)((vu64)v + ((vu64)shifted << 52));
+}
+
+ALWAYS_INLINE vf64 divide_f64(vf64 a, vf64 b)
+{
+	return a / b;
+}
+
+ALWAYS_INLINE vf64 rsqrt_f64(vf64 x)
+{
+	return splat_f64(1) / (vf64)vsqrtq_f64((float64x2_t)x);
 }
 
 /* sum + a[0] * b[0] + a[1] * b[1] for each pair of 16-bit lanes, in a lane of 32. */
