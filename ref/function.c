@@ -3,10 +3,10 @@
  * Functions of one number, correctly rounded: doc/numerics.md, section 8.
  *
  * A function is computed in fixed point with an error bound; if both ends of the interval that the bound leaves round to the
- * same binary32, that is the result, else it is computed again with twice the limbs. Except where the result is exact, which
- * is known beforehand, the value is transcendental at every binary32 but 0, so this ends. Arguments at which the value is a
- * binary32, or half of the least place of one, plus something too small to change more than a tie, are settled before:
- * |d| < 2^-25 in y (1 + d) cannot reach the middle between y and its neighbours, which is 2^-25 y away at least.
+ * same binary32, that is the result, else it is computed again with twice the limbs. Exact results are known beforehand; e^t and
+ * what is made of it are transcendental for rational t other than 0 (Lindemann), so never a tie, and make check-exhaustive shows
+ * that this ends at every argument. Arguments at which the value is a binary32, or the middle of two, times 1 + d are settled
+ * before: |d| < 2^-25 cannot reach the next middle, which is 2^-25 of the value away at least.
  *
  * Bounds of errors are in units, 2^-64n for n limbs of fraction, and generous by a factor of 4 or more.
  */
@@ -65,7 +65,6 @@ static bool is_below(uint32_t x, int exponent)
 {
 	return (x & ~MXFP_F32_SIGN) < (uint32_t)(exponent + 127) << 23;
 }
-
 
 static uint32_t magnitude(uint32_t x)
 {
@@ -688,7 +687,7 @@ static void evaluate_sin_cos(struct number *r, uint32_t x, bool is_cos, int n)
 	uint64_t quadrant;
 	bool is_negative = false;
 
-	for (int i = 0; i <= n; i++)
+	for (int i = 0; i <= n; i++) /* -37 < exponent <= 104: the bits from -100 to 104 + 64 * 8 are asked for */
 		q.limb[i] = two_pi_bits(v.exponent + 64 * (i - 1));
 	wide_mul_small(&q, &q, v.significand, n);
 	quadrant = q.limb[0];

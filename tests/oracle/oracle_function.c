@@ -98,7 +98,7 @@ static bool special(enum mxfp_function function, uint32_t x, uint32_t p, uint32_
 		*result = zero ? F32_ONE : F32_NAN;
 		return zero || inf;
 	}
-	assert(!"a function without a definition here");
+	assert(false); /* a function without a definition here */
 	return false;
 }
 
@@ -217,7 +217,7 @@ static void set_composite(mpfr_ptr y, enum mxfp_function function, mpfr_srcptr x
 		mpfr_mul(y, y, x, MPFR_RNDN);
 		break;
 	default:
-		assert(!"not a composite function");
+		assert(false);
 	}
 	mpfr_clear(t);
 }

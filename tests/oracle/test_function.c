@@ -73,6 +73,48 @@ TEST_LOOP(kernels_are_correctly_rounded, MXFP_N_FUNCTIONS)
 	suite_compared(N_STRATA * N_KERNEL);
 }
 
+/*
+ * The arguments whose values lie nearest to the middle of two binary32, found by binary64 over all arguments (sin and cos up to 32,
+ * log from 1/2 to 2): there 24 to 32 further bits are a one and zeros, or a zero and ones.
+ */
+TEST(values_beside_the_middle)
+{
+	static const struct {
+		enum mxfp_function function;
+		uint32_t x[8];
+	} rows[] = {
+		{MXFP_FUNCTION_EXP, {0x377EFF81, 0x38E69CC1, 0x39C6BE5B, 0x383A3EF1, 0xC16912CD, 0xBBF0EDF1, 0xB3000000, 0xBAE0E25C}},
+		{MXFP_FUNCTION_EXP2, {0x3B429D37, 0x3A07857C, 0x3C02A9AD, 0x36879CF7, 0xB52D1F9A, 0xBCF3A937, 0xB8D3D026, 0xBAEC2B40}},
+		{MXFP_FUNCTION_LOG, {0x3FD364D7, 0x3FC55379, 0x3FDC4750, 0x3F7FFFFE, 0x3F800001, 0x3F7FFFFF}},
+		{MXFP_FUNCTION_TANH, {0x3AC37DE2, 0x3EEE0566, 0x3CD41B91, 0x40ACB4D0, 0xBAC37DE2, 0xBEEE0566, 0xBCD41B91, 0xC0ACB4D0}},
+		{MXFP_FUNCTION_SIGMOID, {0x34000000, 0x34C00000, 0x35200000, 0x35600000, 0xB3800000, 0xB4400000, 0xB4A00000, 0xB4E00000}},
+		{MXFP_FUNCTION_SILU, {0x34000000, 0x35400000, 0x36200000, 0x36600000, 0xB3800000, 0xB5400000, 0xB6200000, 0xB6600000}},
+		{MXFP_FUNCTION_SOFTPLUS, {0x39EA41D0, 0x3AD68BA7, 0x40A3F888, 0x398B9622, 0xBE6064B3, 0xB8DC1F6F, 0xBEE22485, 0xB6ADDF56}},
+		{MXFP_FUNCTION_ELU, {0xB675CBFC, 0xBB7B3B6C, 0xB3800000, 0xC169EE19}},
+		{MXFP_FUNCTION_SELU, {0xBEEDECE2, 0xBEBF7704, 0xB862A8A6, 0xBA4DD2C1}},
+		{MXFP_FUNCTION_GELU, {0x37B0A46F, 0x38CA1BE2, 0x38028E89, 0x3EADA244, 0xB7B0A46F, 0xB8CA1BE2, 0xC1092947, 0xB8028E89}},
+		{MXFP_FUNCTION_GELU_TANH, {0xB7B0A46F, 0xB8028E89, 0xBB9377A9, 0xC0773385}},
+		{MXFP_FUNCTION_SIN, {0x3EF3830F, 0x3DCF5597, 0x3D0650EA, 0x3A1285FF}},
+		{MXFP_FUNCTION_COS, {0x39800000, 0x3C107FE6, 0x3A544395, 0x3A0F1BBD}},
+	};
+	const struct mxfp_kernels *kernels = mxfp_kernels_get();
+
+	for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+		enum mxfp_function function = rows[row].function;
+		uint32_t parameter = oracle_function_parameter(function), y[8];
+		const struct mxfp_apply_job job = {function, parameter, (const float *)rows[row].x, (float *)y, 8};
+
+		kernels->apply[function](&job);
+		for (int i = 0; i < 8; i++) {
+			uint32_t x = rows[row].x[i], want = oracle_function(function, x, parameter);
+
+			compare((int)function, "ref", x, parameter, mxfp_function_ref(function, x, parameter), want);
+			compare((int)function, "kernel", x, parameter, y[i], want);
+		}
+		suite_compared(16);
+	}
+}
+
 /* Edges and random numbers of all classes by MPFR alone; where the filter decides, it decides the same. */
 TEST_LOOP(filter_agrees_with_mpfr, MXFP_N_FUNCTIONS)
 {
@@ -193,7 +235,7 @@ TEST(default_parameters)
 TEST(powers_are_correctly_rounded)
 {
 	static const float exact[][2] = {{10000, 0.5f}, {1e4f, 0}, {1, 3e30f}, {2, -149}, {2, -150}, {2, 128}, {2, 127}, {0.5f, 149},
-	                                 {3, 15}, {3, 16}, {5, 10}, {5, 11}, {4097, 2}, {8193, 2}, {16777216, 0.125f}, {81, 0.25f},
+	                                 {3, 15}, {3, 16}, {5, 10}, {5, 11}, {4097, 2}, {8193, 2}, {16777216, 0.125f}, {81, 0.25f}, {259, 3}, {263, 3},
 	                                 {0x1p-149f, 1}, {0x1p-149f, 1.0067114f}, {6561, 0.375f}, {0x1.000002p0f, 0x1p-149f},
 	                                 {0x1.fffffep-1f, 3e38f}, {0x1.000002p0f, 3e38f}, {1e4f, -0x1p-60f}};
 	struct random r = {suite_seed() + 400};
