@@ -14,6 +14,9 @@ bool equal_convert(struct equal *e, enum mxfp_format dst_format, enum mxfp_forma
 bool equal_quantize(struct equal *e, enum mxfp_format format, enum mxfp_format src_format);
 bool equal_dequantize(struct equal *e, enum mxfp_format format, enum mxfp_format dst_format);
 
+/* Parameters are drawn at random too. */
+bool equal_apply(struct equal *e, enum mxfp_function function);
+
 bool equal_scan(struct equal *e, enum mxfp_format src_format);
 
 /* equal_main() where _i is a format: one case for each block format, or for each element format, named prefix and then the
