@@ -118,6 +118,90 @@ struct mxfp_apply_job {
 	size_t n;
 };
 
+/*
+ * Steps of row operations on a strip: n numbers of a row, the first of which is number 0 or a multiple of MXFP_SUM_LANES.
+ * dst may be any of the sources. Scalars are binary32 bits, sums binary64 bits.
+ */
+enum { MXFP_SUM_LANES = 16 };
+
+/* What lanes of a sum take of each number x. */
+enum mxfp_sum {
+	MXFP_SUM_NUMBERS,   /* lane + x */
+	MXFP_SUM_SQUARES,   /* fma(x, x, lane) */
+	MXFP_SUM_DEVIATIONS /* fma(d, d, lane), d = fl32(fl64(x - mean)) */
+};
+
+struct mxfp_row_sum_job {
+	enum mxfp_sum sum;
+	const float *x;
+	size_t n;
+	uint64_t mean;
+	uint64_t *lanes; /* MXFP_SUM_LANES, +0 at the start of a row */
+	uint64_t *total; /* NULL, or gets the sum of the lanes after the strip */
+};
+
+/* Raises max to the largest of x, where -0 < +0 and NaN (7FC00000) is above all. index becomes that of the first number
+   that is NaN or, if there is none, is not less than any other; first_index is that of x[0]. */
+struct mxfp_row_max_job {
+	const float *x;
+	size_t n;
+	uint64_t first_index;
+	uint32_t max;   /* -Inf at the start of a row */
+	uint64_t index; /* UINT64_MAX at the start of a row; kept if max is not exceeded */
+	bool wants_index;
+};
+
+/* z = x, fl32(x * scale) if has_scale, then fl32(z + mask) if mask is not NULL, and the step. */
+enum mxfp_softmax_step {
+	MXFP_SOFTMAX_SCORES,    /* dst = z */
+	MXFP_SOFTMAX_DISTANCES, /* dst = fl32(z - max) */
+	MXFP_SOFTMAX_LOGARITHM  /* dst = fl32(fl32(z - max) - log_total) */
+};
+
+struct mxfp_softmax_job {
+	enum mxfp_softmax_step step;
+	const float *x, *mask;
+	float *dst;
+	size_t n;
+	bool has_scale;
+	uint32_t scale, max, log_total;
+};
+
+/* dst = fl32(t * weight + bias), fused, where t = fl32(x * factor), or fl32(fl32(fl64(x - mean)) * factor) if is_centred.
+   A weight or bias that is NULL is left out; weight_plus_one: it is fl32(1 + weight). */
+struct mxfp_norm_job {
+	const float *x, *weight, *bias;
+	float *dst;
+	size_t n;
+	bool is_centred, weight_plus_one;
+	uint64_t mean;
+	uint32_t factor;
+};
+
+enum mxfp_combine {
+	MXFP_COMBINE_ADD,         /* fl32(x + y) */
+	MXFP_COMBINE_MULTIPLY,    /* fl32(x * v), v = y, clamped to [-limit, limit] if has_limit, then fl32(v + 1) if plus_one */
+	MXFP_COMBINE_LEAST        /* limit if x > limit, else x */
+};
+
+struct mxfp_combine_job {
+	enum mxfp_combine combine;
+	const float *x, *y;
+	float *dst;
+	size_t n;
+	bool has_limit, plus_one;
+	uint32_t limit; /* not negative */
+};
+
+/* Pairs (a, b) become fl32(fl32(a c) - fl32(b s)) and fl32(fl32(b c) + fl32(a s)). Halves: a is x[i], b is x[n + i]. Else a is
+   x[2 i], b is x[2 i + 1], and cosine and sine hold each number twice. */
+struct mxfp_rotate_job {
+	const float *x, *cosine, *sine;
+	float *dst;
+	size_t n; /* pairs */
+	bool halves;
+};
+
 typedef void mxfp_convert_kernel(const struct mxfp_convert_job *job);
 typedef void mxfp_quantize_kernel(const struct mxfp_quantize_job *job);
 typedef void mxfp_dequantize_kernel(const struct mxfp_dequantize_job *job);
@@ -125,6 +209,12 @@ typedef void mxfp_scan_kernel(struct mxfp_scan_job *job);
 typedef void mxfp_prune_kernel(const struct mxfp_prune_job *job);
 typedef void mxfp_sparse_kernel(const struct mxfp_sparse_job *job);
 typedef void mxfp_apply_kernel(const struct mxfp_apply_job *job);
+typedef void mxfp_row_sum_kernel(const struct mxfp_row_sum_job *job);
+typedef void mxfp_row_max_kernel(struct mxfp_row_max_job *job);
+typedef void mxfp_softmax_kernel(const struct mxfp_softmax_job *job);
+typedef void mxfp_norm_kernel(const struct mxfp_norm_job *job);
+typedef void mxfp_combine_kernel(const struct mxfp_combine_job *job);
+typedef void mxfp_rotate_kernel(const struct mxfp_rotate_job *job);
 typedef void mxfp_gemm_ref_kernel(const struct mxfp_gemm_ref_job *job);
 typedef void mxfp_gemm_finish_kernel(const struct mxfp_gemm_finish_job *job);
 

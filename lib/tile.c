@@ -30,3 +30,22 @@ struct mxfp_tile mxfp_tile(size_t rows, size_t cols, size_t i)
 	}
 	return tile;
 }
+
+/* The length of a row as long as mxfp_tile() cuts none. */
+static size_t uncut(size_t cols)
+{
+	return cols == 0 ? 1 : mxfp_least(cols, PIECE);
+}
+
+size_t mxfp_row_tile_count(size_t rows, size_t cols)
+{
+	return mxfp_tile_count(rows, uncut(cols));
+}
+
+struct mxfp_tile mxfp_row_tile(size_t rows, size_t cols, size_t i)
+{
+	struct mxfp_tile tile = mxfp_tile(rows, uncut(cols), i);
+
+	tile.cols = cols;
+	return tile;
+}

@@ -4,6 +4,12 @@
 
 void mxfp_kernels_ref(struct mxfp_kernels *table)
 {
+	table->row_sum = mxfp_row_sum_ref;
+	table->row_max = mxfp_row_max_ref;
+	table->softmax = mxfp_softmax_ref;
+	table->norm = mxfp_norm_ref;
+	table->combine = mxfp_combine_ref;
+	table->rotate = mxfp_rotate_ref;
 	table->gemm_ref = mxfp_gemm_ref;
 	table->gemm_finish = mxfp_gemm_finish_ref;
 	for (int f = 0; f < MXFP_N_FUNCTIONS; f++)

@@ -19,6 +19,12 @@ void mxfp_prune_ref(const struct mxfp_prune_job *job);
 void mxfp_compress_ref(const struct mxfp_sparse_job *job);
 void mxfp_expand_ref(const struct mxfp_sparse_job *job);
 void mxfp_apply_ref(const struct mxfp_apply_job *job);
+void mxfp_row_sum_ref(const struct mxfp_row_sum_job *job);
+void mxfp_row_max_ref(struct mxfp_row_max_job *job);
+void mxfp_softmax_ref(const struct mxfp_softmax_job *job);
+void mxfp_norm_ref(const struct mxfp_norm_job *job);
+void mxfp_combine_ref(const struct mxfp_combine_job *job);
+void mxfp_rotate_ref(const struct mxfp_rotate_job *job);
 void mxfp_gemm_ref(const struct mxfp_gemm_ref_job *job);
 void mxfp_gemm_finish_ref(const struct mxfp_gemm_finish_job *job);
 

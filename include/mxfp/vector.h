@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The mathematics around products: functions of one number, each result the binary32 nearest to the true value
-   (doc/numerics.md, section 8). */
+/* The mathematics around products: functions of one number, each result the binary32 nearest to the true value, and
+   operations on rows, whose every step is rounded as IEEE 754 has it (doc/numerics.md, sections 8 and 9). */
 #ifndef MXFP_VECTOR_H
 #define MXFP_VECTOR_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "exec.h"
 #include "export.h"
@@ -53,6 +55,138 @@ struct mxfp_apply_options {
 MXFP_API enum mxfp_status mxfp_apply(enum mxfp_function function, const struct mxfp_row_output *output, const void *src,
                                      enum mxfp_format src_format, size_t src_stride, size_t rows, size_t cols,
                                      const struct mxfp_apply_options *options);
+
+/* Rows of numbers that an operation reads. */
+struct mxfp_row_input {
+	size_t size;             /* sizeof(struct mxfp_row_input), or 0 (mxfp.h) */
+	const void *data;
+	enum mxfp_format format; /* f32 or bf16 */
+	size_t stride;           /* elements from a row to the next; 0: rows follow each other without a gap */
+};
+
+/*
+ * Operations on rows. Each of the rows x cols results is one or a few IEEE 754 operations on binary32 numbers and on sums
+ * of its row, in binary64; bf16 is decoded exactly. A sum is that of 16 lanes, lane j being numbers j, j + 16, ... in this
+ * order, then lane j takes lane j + 8, j + 4, j + 2, j + 1: no result depends on threads, tier, or strides. A NaN result is
+ * 7FC00000. Nothing is allocated.
+ *
+ * output->data may be rows that are read (but not a mask), with their format and stride: each result then replaces the number
+ * in its place. options and exec may be NULL: {0}.
+ *
+ * All return MXFP_ERR_NULL: a NULL argument or array that is not empty, neither data nor blocks in the output;
+ * MXFP_ERR_FORMAT: numbers that are not f32 or bf16, blocks not in a block format; MXFP_ERR_OPTION: exec->isa, an option out of
+ * range, output->quantize as in mxfp_apply(); MXFP_ERR_SIZE: overflow, a stride shorter than a row, blocks of another shape, and
+ * what is said below; MXFP_ERR_OVERLAP: an array that is written overlaps another, except as above.
+ */
+
+enum mxfp_reduction {
+	MXFP_REDUCTION_SUM,        /* rounded once from the sum in binary64 */
+	MXFP_REDUCTION_MEAN,       /* that sum divided by cols, in binary64, and rounded to binary32 */
+	MXFP_REDUCTION_SQUARE_SUM, /* lanes take fma(x, x, lane) */
+	MXFP_REDUCTION_MAX         /* -0 < +0; NaN if there is one */
+};
+
+/* Reduces each row to a number: dst[0 .. rows - 1]. A sum of no numbers is +0; MXFP_ERR_SIZE: mean or max of none. */
+MXFP_API enum mxfp_status mxfp_row_reduce(enum mxfp_reduction reduction, float *dst, const struct mxfp_row_input *src,
+                                          size_t rows, size_t cols, const struct mxfp_exec *exec);
+
+/* Finds in each row the first number that is not less than any other, or the first NaN if there is one: dst[0 .. rows - 1]
+   are their columns. -0 and +0 are equal. MXFP_ERR_SIZE: cols is 0. */
+MXFP_API enum mxfp_status mxfp_row_argmax(size_t *dst, const struct mxfp_row_input *src, size_t rows, size_t cols,
+                                          const struct mxfp_exec *exec);
+
+/* All zero: the plain softmax of whole rows. */
+struct mxfp_softmax_options {
+	size_t size;                  /* sizeof(struct mxfp_softmax_options), or 0 (mxfp.h) */
+	const float *scale;           /* numbers are multiplied by it; NULL: they are not */
+	const struct mxfp_row_input *mask; /* mask_rows x cols numbers, added after the scale; NULL: none */
+	size_t mask_rows;             /* row r takes mask row r mod mask_rows; 0: rows */
+	size_t head_rows;             /* row r is query r mod head_rows of head r / head_rows; 0: rows, which are one head */
+	bool causal;                  /* query q takes part with columns 0 .. q + causal_offset; the others are not read */
+	ptrdiff_t causal_offset;      /* cols - head_rows aligns the last query with the last column */
+	const float *sinks;           /* one a head: a score that takes part and has no column; NULL: none */
+	const struct mxfp_exec *exec; /* NULL: {0} */
+};
+
+/*
+ * Computes y = e / T for each row, where z = fl32(fl32(x * scale) + mask), m is the largest z of the row and its sink, d =
+ * fl32(z - m), e = exp(d) correctly rounded, T = the sum of e, plus exp(fl32(sink - m)), and y = fl32(e * r), r being the binary32
+ * nearest to 1 / T. mxfp_log_softmax(): y = fl32(d - log(fl32(T))), the logarithm correctly rounded.
+ *
+ * Columns that take no part give +0, or -Inf of mxfp_log_softmax(). So do all columns of a row whose m is -Inf: one in which
+ * everything is masked. In a row with a NaN or +Inf, all columns that take part give NaN.
+ */
+MXFP_API enum mxfp_status mxfp_softmax(const struct mxfp_row_output *output, const struct mxfp_row_input *src, size_t rows,
+                                       size_t cols, const struct mxfp_softmax_options *options);
+MXFP_API enum mxfp_status mxfp_log_softmax(const struct mxfp_row_output *output, const struct mxfp_row_input *src,
+                                           size_t rows, size_t cols, const struct mxfp_softmax_options *options);
+
+/* All zero: no weight, no bias, no residual, epsilon 0. */
+struct mxfp_norm_options {
+	size_t size;                            /* sizeof(struct mxfp_norm_options), or 0 (mxfp.h) */
+	double epsilon;                         /* added to the mean square or the variance; finite and not negative */
+	const struct mxfp_row_input *weight;    /* cols numbers; NULL: none */
+	const struct mxfp_row_input *bias;      /* cols numbers, of mxfp_layer_norm() alone; NULL: none */
+	bool weight_plus_one;                   /* 1 + weight stands for the weight, rounded to binary32: Gemma */
+	const struct mxfp_row_input *residual;  /* rows x cols numbers, added to src before the norm; NULL: none */
+	const struct mxfp_row_output *residual_out; /* gets the sums, whose data may be the residual or src; blocks are NULL. The
+	                                               sums are then normalized as they are stored. NULL: not wanted */
+	const struct mxfp_exec *exec;           /* NULL: {0} */
+};
+
+/*
+ * Normalizes each row h: src, or fl32(src + residual). mxfp_rms_norm(): v = fl64(fl64(sum of h^2 / cols) + epsilon), r the
+ * binary32 nearest to 1 / sqrt(v), y = fl32(fl32(h * r) * weight). mxfp_layer_norm(): mean = fl64(sum of h / cols), d =
+ * fl32(fl64(h - mean)), v of d instead of h, y = fma(fl32(d * r), weight, bias), or one operation less without weight or bias.
+ */
+MXFP_API enum mxfp_status mxfp_rms_norm(const struct mxfp_row_output *output, const struct mxfp_row_input *src,
+                                        size_t rows, size_t cols, const struct mxfp_norm_options *options);
+MXFP_API enum mxfp_status mxfp_layer_norm(const struct mxfp_row_output *output, const struct mxfp_row_input *src,
+                                          size_t rows, size_t cols, const struct mxfp_norm_options *options);
+
+/* Computes fl32(a + b). */
+MXFP_API enum mxfp_status mxfp_add(const struct mxfp_row_output *output, const struct mxfp_row_input *a,
+                                   const struct mxfp_row_input *b, size_t rows, size_t cols, const struct mxfp_exec *exec);
+
+/* All zero: fl32(f(gate) * up). */
+struct mxfp_gate_options {
+	size_t size;                  /* sizeof(struct mxfp_gate_options), or 0 (mxfp.h) */
+	const float *parameter;       /* of the function, as in mxfp_apply() */
+	const float *limit;           /* finite, not negative: gates above it become the limit before the function, and ups are
+	                                 clamped to [-limit, limit]; a NaN stays. NULL: none */
+	bool up_plus_one;             /* fl32(up + 1), after the limit, stands for up */
+	const struct mxfp_exec *exec; /* NULL: {0} */
+};
+
+/*
+ * Computes fl32(f(gate) * up), f any function of one number: SwiGLU (silu), GeGLU (gelu). up may be NULL: the rows of `gate`
+ * then have 2 * cols numbers, gate 0, up 0, gate 1, up 1 and so on, and output->data must not be these. gpt-oss: function silu,
+ * parameter 1.702, limit 7, up_plus_one, interleaved.
+ */
+MXFP_API enum mxfp_status mxfp_gate(enum mxfp_function function, const struct mxfp_row_output *output,
+                                    const struct mxfp_row_input *gate, const struct mxfp_row_input *up, size_t rows,
+                                    size_t cols, const struct mxfp_gate_options *options);
+
+/* All zero: one head, halves, positions 0, 1, ... */
+struct mxfp_rotate_options {
+	size_t size;                   /* sizeof(struct mxfp_rotate_options), or 0 (mxfp.h) */
+	size_t head_cols;              /* numbers of a head, at most 512, which divide cols; 0: cols */
+	size_t rotary_cols;            /* the first so many numbers of a head rotate, an even number; the others are copied; 0: all */
+	bool interleaved;              /* numbers 2 k and 2 k + 1 are pair k; else k and k + rotary_cols / 2 */
+	const uint32_t *positions;     /* one a row; NULL: first_position + row, modulo 2^32 */
+	uint32_t first_position;
+	const float *attention_factor; /* cosines and sines are multiplied by it; NULL: they are not */
+	const struct mxfp_exec *exec;  /* NULL: {0} */
+};
+
+/*
+ * Rotates pair k (a, b) of each head by the angle fl32(fl32(position) * frequencies[k]) to fl32(fl32(a c) - fl32(b s)) and
+ * fl32(fl32(b c) + fl32(a s)); c and s, its cosine and sine, are correctly rounded. There are rotary_cols / 2 frequencies.
+ * MXFP_ERR_SIZE: head_cols or rotary_cols as above.
+ */
+MXFP_API enum mxfp_status mxfp_rotate(const struct mxfp_row_output *output, const struct mxfp_row_input *src,
+                                      const float *frequencies, size_t rows, size_t cols,
+                                      const struct mxfp_rotate_options *options);
 
 #ifdef __cplusplus
 }

@@ -17,6 +17,12 @@ static mxfp_convert_kernel *converter(enum mxfp_format to, enum mxfp_format from
 
 void TIER(kernels)(struct mxfp_kernels *table)
 {
+	table->row_sum = TIER(row_sum);
+	table->row_max = TIER(row_max);
+	table->softmax = TIER(softmax);
+	table->norm = TIER(norm);
+	table->combine = TIER(combine);
+	table->rotate = TIER(rotate);
 	table->gemm_finish = TIER(gemm_finish);
 	for (int f = 0; f < MXFP_N_FUNCTIONS; f++)
 		table->apply[f] = TIER(apply);

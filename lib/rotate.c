@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/* mxfp_rotate(). Cosines and sines are computed once a row, for all its heads. */
+#include "args.h"
+#include "bits.h"
+#include "exec.h"
+#include "rows.h"
+#include "sized.h"
+#include "tile.h"
+
+/* A head is rotated as a whole, since the results may replace its numbers. */
+enum { MOST_HEAD_COLS = 512 };
+
+struct rotate {
+	bool interleaved, has_factor;
+	size_t head_cols, rotary_cols;
+	const uint32_t *positions;
+	const float *frequencies;
+	uint32_t first_position, factor;
+	struct mxfp_rows src;
+	struct mxfp_row_sink sink;
+	size_t rows, cols;
+};
+
+/* dst = x * factor, n numbers. */
+static void multiply(const struct mxfp_kernels *kernels, float *dst, const float *x, size_t n, uint32_t factor)
+{
+	const struct mxfp_norm_job job = {.x = x, .dst = dst, .n = n, .factor = factor};
+
+	kernels->norm(&job);
+}
+
+/* The function of n angles, times the attention factor; for interleaved pairs, each result twice. */
+static void turn(const struct mxfp_kernels *kernels, const struct rotate *whole, enum mxfp_function function,
+                 const float *angles, float *results)
+{
+	const size_t n = whole->rotary_cols / 2;
+	const struct mxfp_apply_job job = {function, mxfp_function_default(function), angles, results, n};
+
+	kernels->apply[function](&job);
+	if (whole->has_factor)
+		multiply(kernels, results, results, n, whole->factor);
+	if (!whole->interleaved)
+		return;
+	for (size_t i = n; i-- > 0;) {
+		memcpy(results + 2 * i + 1, results + i, sizeof *results);
+		memmove(results + 2 * i, results + i, sizeof *results);
+	}
+}
+
+static void rotate_row(const struct mxfp_kernels *kernels, const struct rotate *whole, size_t row,
+                       struct mxfp_counts *counts)
+{
+	const uint32_t position = whole->positions != NULL ? whole->positions[row] : whole->first_position + (uint32_t)row;
+	const bool direct = whole->sink.data.data != NULL && whole->sink.data.format == MXFP_FORMAT_F32;
+	float cosine[MOST_HEAD_COLS], sine[MOST_HEAD_COLS], from[MOST_HEAD_COLS];
+	float pending[MXFP_STRIP + MOST_HEAD_COLS]; /* results that are not f32 in their place, from column `stored` on */
+	size_t stored = 0;
+
+	multiply(kernels, from, whole->frequencies, whole->rotary_cols / 2, mxfp_f64_to_f32(mxfp_f64_from_u64(position)));
+	turn(kernels, whole, MXFP_FUNCTION_COS, from, cosine);
+	turn(kernels, whole, MXFP_FUNCTION_SIN, from, sine);
+	for (size_t col = 0, end, n; col < whole->cols; col = end) {
+		end = col + whole->head_cols;
+		const float *x = mxfp_load_strip(kernels, &whole->src, row, col, whole->head_cols, from);
+		float *to = direct ? mxfp_result_strip(&whole->sink, row, col, NULL) : pending + (col - stored);
+		const struct mxfp_rotate_job job = {
+			.x = x,
+			.cosine = cosine,
+			.sine = sine,
+			.dst = to,
+			.n = whole->rotary_cols / 2,
+			.halves = !whole->interleaved,
+		};
+
+		kernels->rotate(&job);
+		memmove(to + whole->rotary_cols, x + whole->rotary_cols,
+		        (whole->head_cols - whole->rotary_cols) * sizeof *to);
+		for (; end - stored >= MXFP_STRIP || (end == whole->cols && stored < end); stored += n) {
+			n = mxfp_least(end - stored, MXFP_STRIP);
+			mxfp_store_strip(kernels, &whole->sink, row, stored, n,
+			                 mxfp_result_strip(&whole->sink, row, stored, pending), counts);
+			if (!direct)
+				memmove(pending, pending + n, (end - stored - n) * sizeof *pending);
+		}
+	}
+}
+
+static void rotate_piece(const struct mxfp_kernels *kernels, const void *context, size_t piece,
+                         struct mxfp_counts *counts)
+{
+	const struct rotate *whole = context;
+	const struct mxfp_tile tile = mxfp_row_tile(whole->rows, whole->cols, piece);
+
+	for (size_t row = tile.row; row < tile.row + tile.rows; row++)
+		rotate_row(kernels, whole, row, counts);
+}
+
+enum mxfp_status mxfp_rotate(const struct mxfp_row_output *output, const struct mxfp_row_input *src,
+                             const float *frequencies, size_t rows, size_t cols,
+                             const struct mxfp_rotate_options *options)
+{
+	struct mxfp_rotate_options copy;
+	const struct mxfp_rotate_options *o = MXFP_SIZED(options, &copy, exec);
+	struct mxfp_runner runner;
+	struct rotate whole = {.frequencies = frequencies, .rows = rows, .cols = cols};
+
+	if (o == NULL)
+		return MXFP_ERR_OPTION;
+	whole.head_cols = o->head_cols != 0 ? o->head_cols : cols;
+	whole.rotary_cols = o->rotary_cols != 0 ? o->rotary_cols : whole.head_cols;
+	whole.interleaved = o->interleaved;
+	whole.positions = o->positions;
+	whole.first_position = o->first_position;
+	whole.has_factor = o->attention_factor != NULL;
+	whole.factor = whole.has_factor ? mxfp_f32_bits(*o->attention_factor) : 0;
+	enum mxfp_status status = mxfp_runner_init(&runner, o->exec);
+	if (status == MXFP_OK)
+		status = mxfp_check_row_input(&whole.src, src, rows, cols);
+	if (status == MXFP_OK)
+		status = mxfp_check_row_output(&whole.sink, output, rows, cols);
+	if (status != MXFP_OK)
+		return status;
+	if (rows == 0 || cols == 0)
+		return MXFP_OK;
+	if (frequencies == NULL)
+		return MXFP_ERR_NULL;
+	if (whole.head_cols > MOST_HEAD_COLS || cols % whole.head_cols != 0 || whole.rotary_cols > whole.head_cols ||
+	    whole.rotary_cols % 2 != 0)
+		return MXFP_ERR_SIZE;
+	if (mxfp_sink_overlaps(&whole.sink, &whole.src) ||
+	    mxfp_sink_touches(&whole.sink, frequencies, whole.rotary_cols / 2 * sizeof *frequencies) ||
+	    mxfp_sink_touches(&whole.sink, whole.positions, whole.positions != NULL ? rows * sizeof *whole.positions : 0))
+		return MXFP_ERR_OVERLAP;
+	mxfp_sink_start(&whole.sink);
+	mxfp_run_pieces(&runner, mxfp_row_tile_count(rows, cols), rotate_piece, &whole, whole.sink.counts);
+	return MXFP_OK;
+}
