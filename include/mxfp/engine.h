@@ -38,7 +38,17 @@ enum mxfp_engine_rate {
 	MXFP_ENGINE_SPARSE  /* 16 bits, W sparse */
 };
 
-/* A chip's constants. A caller may copy one, change it, and set its size to sizeof. */
+/* The engines of a core beside the tensor engine. */
+enum mxfp_engine_unit {
+	MXFP_ENGINE_VECTOR,
+	MXFP_ENGINE_SCALAR,
+	MXFP_ENGINE_GPSIMD
+};
+
+/*
+ * A chip's constants; 0: not published, or it has none. A caller may copy one, change it, and set its size to sizeof.
+ * mxfp_engine_estimate() reads those up to `rates`; mxfp engine --layer all of them.
+ */
 struct mxfp_engine_chip {
 	size_t size;                  /* sizeof(struct mxfp_engine_chip), or 0 (mxfp.h) as from mxfp_engine_get_chip() */
 	const char *name, *source;
@@ -54,6 +64,24 @@ struct mxfp_engine_chip {
 		uint32_t row_cycles;      /* for a row to enter */
 		uint32_t peak_gflop_s;    /* published for the chip; 0: it does not have this rate */
 	} rates[8];                   /* by enum mxfp_engine_rate; the others are 0 */
+	uint32_t sbuf_kib, psum_kib;  /* memories of a core, in 1024 bytes: of operands, and of the array's sums */
+	uint32_t memory_gib;          /* of the chip, in 2^30 bytes */
+	uint32_t dma_engines;         /* of the chip, which move data between its memories */
+	uint32_t dma_mb_s;            /* of one of them, in 10^6 bytes per second */
+	uint32_t dma_add_percent;     /* of that when they add to what the destination holds */
+	uint32_t links;               /* to other chips */
+	uint32_t link_mb_s;           /* of all of them together, in 10^6 bytes per second */
+	uint32_t server_chips;        /* in one server, and in servers whose chips are linked */
+	uint32_t ultraserver_chips;
+	struct {
+		uint32_t clock_mhz;
+		uint32_t start_cycles;    /* vector, scalar: the least of an instruction; GPSIMD: what it adds to each */
+		uint32_t one_16, one_32;  /* elements per cycle of an operation on one tensor of up to 16 bits, of 32 bits */
+		uint32_t two_16, two_32;  /* the same for two tensors, element by element */
+		uint32_t functions;       /* the same for an activation function of one tensor */
+		uint32_t exponential;     /* the same for exp(x - max) with its sum */
+		uint32_t quantize;        /* the same for 16 bits to MXFP8 and scales */
+	} units[4];                   /* by enum mxfp_engine_unit; the other is 0 */
 };
 
 /* Returns the i-th known chip, or NULL past the last; the first is the default. */

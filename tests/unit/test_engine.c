@@ -359,6 +359,87 @@ TEST(what_cannot_be_is_refused)
 	refused(MXFP_ERR_FORMAT, products, 2, NULL, &a);
 }
 
+static const struct mxfp_engine_chip *chip_of(const char *name)
+{
+	struct account a;
+
+	prepare(&a, name, 0);
+	return a.engine.chip;
+}
+
+/* The totals of chips and servers that other tables of the same documentation have: SBUF of a chip in MiB and DMA in
+   TB/s (trainium2, trainium3), GiB and TB/s of device memory of a server and an UltraServer (trn1-arch, inf2-arch,
+   trn2-arch, trn3-arch). */
+TEST(constants_make_the_published_totals)
+{
+	static const struct {
+		const char *chip;
+		uint32_t sbuf_mib, dma_gb_s, server_gib, ultraserver_gib, ultraserver_gb_s;
+	} totals[] = {
+		{"trainium3", 256, 4900, 576, 20736, 705600},
+		{"trainium2", 224, 3500, 1536, 6144, 185600},
+		{"trainium1", 48, 870, 512, 0, 0},
+		{"inferentia2", 48, 870, 384, 0, 0},
+	};
+
+	for (size_t i = 0; i < sizeof totals / sizeof totals[0]; i++) {
+		const struct mxfp_engine_chip *c = chip_of(totals[i].chip);
+		const uint32_t dma_gb_s = c->dma_engines * c->dma_mb_s / 1000;
+
+		ck_assert_uint_eq(c->sbuf_kib * c->cores, totals[i].sbuf_mib * 1024);
+		ck_assert_uint_eq(c->psum_kib, 128 * c->banks * c->bank_rows * 4 / 1024);
+		ck_assert_uint_le(dma_gb_s, totals[i].dma_gb_s + 50);
+		ck_assert_uint_ge(dma_gb_s + 50, totals[i].dma_gb_s);
+		ck_assert_uint_eq(c->server_chips * c->memory_gib, totals[i].server_gib);
+		ck_assert_uint_eq(c->ultraserver_chips * c->memory_gib, totals[i].ultraserver_gib);
+		ck_assert_uint_eq(c->ultraserver_chips * (c->memory_mb_s / 1000), totals[i].ultraserver_gb_s);
+		ck_assert_uint_ge(c->server_chips, 1);
+		ck_assert_uint_ge(c->links, 2);
+		for (int u = 0; u <= (int)MXFP_ENGINE_GPSIMD; u++) {
+			ck_assert_uint_ge(c->units[u].clock_mhz, 960);
+			ck_assert_uint_ge(c->units[u].one_16, c->units[u].one_32);
+			ck_assert_uint_ge(c->units[u].one_32, 128);
+		}
+		suite_compared(1);
+	}
+	/* Four times the scalar engine's rate, at the same clock; 1.2 GHz, before 0.96 and 1.12. */
+	const struct mxfp_engine_chip *c = chip_of("trainium3");
+	ck_assert_uint_eq(c->units[MXFP_ENGINE_VECTOR].exponential, 4 * c->units[MXFP_ENGINE_SCALAR].functions);
+	ck_assert_uint_eq(c->units[MXFP_ENGINE_VECTOR].clock_mhz, c->units[MXFP_ENGINE_SCALAR].clock_mhz);
+	ck_assert_uint_eq(chip_of("trainium2")->units[MXFP_ENGINE_VECTOR].exponential, 0);
+	/* Nothing but three bounds is announced of the fourth. */
+	c = chip_of("trainium4");
+	ck_assert_uint_eq(c->sbuf_kib + c->memory_gib + c->dma_engines + c->links + c->units[0].clock_mhz, 0);
+}
+
+/* NeuronCore-v2: 128 x 128 x 2 x 2.8 GHz are 91.75 TFLOP/s, the published 92 of a core; 2 cores, of which each page says
+   190. f32 is four times slower, and there is no sparsity and no FP4. */
+TEST(the_first_generation_has_its_engine)
+{
+	static const char *const names[] = {"trainium1", "inferentia2"};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct mxfp_product p = product(512, 128, 512, MXFP_FORMAT_BF16, MXFP_FORMAT_BF16);
+		struct account a;
+
+		prepare(&a, names[i], 1);
+		assert_status(mxfp_engine_estimate(&p, 1, NULL, &a.engine), MXFP_OK);
+		ck_assert_uint_eq(a.engine.cycles, 64 + 4 * 512);
+		ck_assert_uint_eq(a.engine.compute_ps, (64 + 4 * 512) * 1000000 / 2800);
+		ck_assert_uint_eq(a.engine.ideal_ps, UINT64_C(2) * 512 * 128 * 512 * 1000 / 95000);
+		ck_assert_uint_eq(a.engine.memory_ps, a.engine.bytes * 1000000 / 410000);
+		p = product(512, 128, 512, MXFP_FORMAT_F32, MXFP_FORMAT_BF16);
+		assert_status(mxfp_engine_estimate(&p, 1, NULL, &a.engine), MXFP_OK);
+		ck_assert_uint_eq(a.engine.cycles, 4 * (64 + 4 * 512));
+		p = product(512, 128, 512, MXFP_FORMAT_MXFP8_E4M3, MXFP_FORMAT_MXFP8_E5M2);
+		assert_status(mxfp_engine_estimate(&p, 1, NULL, &a.engine), MXFP_OK);
+		ck_assert_uint_eq(a.engine.cycles, 64 + 4 * 512);
+		p = w4a8(8, 8, 64);
+		ck_assert_int_eq((int)mxfp_engine_estimate(&p, 1, NULL, &a.engine), (int)MXFP_ERR_FORMAT);
+		suite_compared(4);
+	}
+}
+
 TEST(no_products_take_no_time)
 {
 	struct account a;
