@@ -117,4 +117,143 @@ exits 2 "--run" engine --shape 1,2,3 --sparsity 4:8 --run
 exits 2 "--activations" engine --shape 1,2,3 --activations f33
 exits 2 "engine" engine --shape 2147483647,2147483647,2147483647
 exits 4 "none" engine --model "$work/none"
+
+# A layer. A core has an eighth of [57344][8192]: 7168 x 8192 numbers of 17 / 32 bytes, 31195136 bytes at 612.5 GB/s, 50.93
+# us; 64 cycles for each of 56 x 16 tiles, 57344 cycles at 2.4 GHz, 23.89 us.
+exits 0 "" engine --layer llama-70b --tokens 64 --context 2048
+has "bytes of weights" "$(row 'gate, up weights')" "| memory | 50.93 |"
+has "bytes of weights" "$(row 'gate, up weights')" "| 31.2 MB |"
+has "cycles" "$(row 'gate, up')" "| tensor | 23.89 |"
+# 2 x 64 x 7168 x 8192 is 7.516 GFLOP.
+has "products" "$(row 'gate, up')" "| 7.516 GFLOP |"
+# Half of 64 x 7168 numbers, 1792 cycles at 1.2 GHz.
+has "elements" "$(row 'SiLU')" "| scalar | 1.493 |"
+has "elements" "$(row 'SiLU')" "| 0.2294 M elements |"
+# 64 sequences, 2047 keys and values of 128 numbers of 16 bits.
+has "cache" "$(row 'cached keys, values')" "| 67.08 MB |"
+# 855638016 weights of 17 / 32 bytes in 80 layers; 2 x 2048 x 64 x 1024 numbers of cache; 144 GiB.
+has "capacity" "$(cat "$work/out")" "hold 36.36 GB of weights and 42.95 GB of cache; the chip has 154.6 GB."
+has "limit" "$(cat "$work/out")" "What limits it is memory"
+has "advice" "$(cat "$work/out")" "keys and values in mxfp8-e4m3: "
+has "time line" "$(cat "$work/out")" "memory |"
+exits 0 "" engine --layer llama-70b --tokens 64 --context 128 --weights bf16
+has "advice" "$(cat "$work/out")" "- weights in mxfp4: "
+exits 0 "" engine --layer llama-70b --tokens 64 --context 128
+has "a batch that helps" "$(cat "$work/out")" " sequences: "
+has "a batch that helps" "$(cat "$work/out")" "then tensor is busiest"
+exits 0 "" engine --layer gpt-oss-20b --tokens 8 --chips 2 --chip trainium2 --weights bf16 --activations bf16
+has "links" "$(cat "$work/out")" "links  |"
+has "experts" "$(row 'top experts')" "| gpsimd |"
+has "exchange" "$(tr -s ' ' <"$work/out")" "| all-gather 1 | links |"
+exits 0 "" engine --layer llama-8b --tokens 4096 --sequences 2 --context 2048 --chip trainium1 --weights bf16 --activations bf16
+has "SBUF" "$(cat "$work/out")" "are more than half of SBUF"
+has "a mask" "$(row 'causal mask')" "| gpsimd |"
+
+exits 0 "" engine --layer llama-70b --tokens 1 --context 131072 --chip trainium1 --cache mxfp8-e4m3 --weights mxfp8-e4m3 --json
+has "published constants" "$(tr -d ' \n' <"$work/out")" '"dma_engines":32,"dma_mb_s":27200,"dma_add_percent":50,"links":4'
+has "published constants" "$(tr -d ' \n' <"$work/out")" '"vector":{"clock_mhz":1120,"start_cycles":64,"one_16":128,'
+exits 0 "" engine --layer llama-70b --tokens 1 --chip trainium1 --weights bf16 --activations bf16
+has "too large" "$(cat "$work/out")" "the chip has 34.36 GB, which is too little."
+
+# The pictures of doc/engine.md are what the command draws today.
+drawn() {
+	name=$1
+	shift
+	exits 0 "" engine "$@" --svg "$work/$name" --force
+	check "doc/$name is another picture: mxfp engine $* draws it" cmp -s "${srcdir:-.}/doc/$name" "$work/$name"
+}
+drawn engine-llama-70b.svg --layer llama-70b --tokens 64 --context 2048
+drawn engine-llama-70b-prompt.svg --layer llama-70b --tokens 2048 --sequences 1 --context 2048
+drawn engine-gpt-oss-120b.svg --layer gpt-oss-120b --tokens 64 --context 2048 --skew 0
+same "rows" 5 "$(grep -c '<rect class="r" x="84"' "$work/engine-llama-70b.svg")"
+exits 0 "" engine --layer llama-70b --tokens 64 --chips 2 --svg "$work/links.svg"
+same "rows" 6 "$(grep -c '<rect class="r" x="84"' "$work/links.svg")"
+exits 2 "links.svg" engine --layer llama-70b --svg "$work/links.svg"
+
+# config.json: of a model directory, in text_config, named; a preset's sizes make the preset's time.
+mkdir "$work/model"
+config() {
+	printf '%s' "$1" >"$work/model/config.json"
+}
+sizes='"hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336'
+exits 0 "" engine --layer llama-8b --tokens 16 --json
+sed "/\"model\"/,/}/d" "$work/out" >"$work/preset"
+config "{$sizes, \"num_hidden_layers\": 32, \"head_dim\": null}"
+exits 0 "" engine --layer "$work/model" --tokens 16 --json
+sed "/\"model\"/,/}/d" "$work/out" | cmp -s - "$work/preset" || bad "config.json differs from the preset"
+config "{\"text_config\": {$sizes, \"num_hidden_layers\": 32}, \"hidden_size\": 3}"
+exits 0 "" engine --layer "$work/model/config.json" --tokens 16 --json
+sed "/\"model\"/,/}/d" "$work/out" | cmp -s - "$work/preset" || bad "text_config differs from the preset"
+config "{$sizes, \"num_experts\": 8, \"num_experts_per_tok\": 2, \"shared_expert_intermediate_size\": 512}"
+exits 0 "" engine --layer "$work/model" --tokens 16
+has "shared experts" "$(cat "$work/out")" "512 intermediate; 2 of 8 experts of 14336"
+has "shared experts" "$(row 'down')" "| down | tensor |"
+if command -v python3 >/dev/null 2>&1; then
+	exits 0 "" engine --layer "$work/model" --tokens 16 --chips 2 --json --svg "$work/b.svg"
+	python3 -c 'import json, sys, xml.dom.minidom
+facts = json.load(open(sys.argv[1]))
+xml.dom.minidom.parse(sys.argv[2])
+busy = {e["engine"]: 0 for e in facts["engines"]}
+for x in facts["operations"]:
+    busy[x["engine"]] += max(0, min(x["start_ps"] + x["time_ps"], facts["time_ps"]) - max(x["start_ps"], 0))
+for e in facts["engines"]:
+    assert e["busy_ps"] == busy[e["engine"]] <= facts["time_ps"], e
+assert sum(e["critical_ps"] for e in facts["engines"]) == facts["time_ps"]
+assert facts["limit"] == max(facts["engines"], key=lambda e: e["busy_ps"])["engine"]' "$work/out" "$work/b.svg" ||
+		bad "the facts of a layer contradict each other, or --svg is no XML"
+fi
+
+# Files that are wrong.
+refused() {
+	config "$1"
+	exits 3 "$2" engine --layer "$work/model"
+}
+refused '{' 'config.json'
+refused '[1]' 'is not a JSON object'
+refused '{}' 'has no hidden_size'
+refused '{"hidden_size": 64}' 'has no num_attention_heads'
+refused '{"hidden_size": 64, "num_attention_heads": 128}' 'has no head_dim'
+refused '{"hidden_size": 64, "num_attention_heads": 2}' 'has no intermediate_size'
+refused "{$sizes, \"num_local_experts\": 8}" 'has no num_experts_per_tok'
+refused "{$sizes, \"num_local_experts\": 8, \"num_experts_per_tok\": 9}" '9 of 8 experts per token'
+refused "{$sizes, \"num_local_experts\": 65537, \"num_experts_per_tok\": 1}" 'more than 65536'
+refused "{$sizes, \"n_routed_experts\": 8, \"num_experts_per_tok\": 1, \"n_shared_experts\": 1000000}" 'shared experts'
+refused "{$sizes, \"kv_lora_rank\": 512}" 'kv_lora_rank'
+refused '{"hidden_size": "64"}' 'hidden_size is not a whole number from 0 to 1048576'
+refused '{"hidden_size": 64.5}' 'hidden_size is not a whole number'
+refused '{"hidden_size": NaN}' 'hidden_size is not a whole number'
+refused '{"hidden_size": -1}' 'hidden_size is not a whole number'
+refused '{"hidden_size": 1048577}' 'hidden_size is not a whole number'
+refused '{"hidden_size": 99999999999999999999}' 'config.json'
+refused '{"hidden_size": 64, "hidden_size": 64}' 'config.json'
+refused '{"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 3, "intermediate_size": 64}' 'no multiple'
+refused '{"hidden_size": 64, "num_attention_heads": 1048576, "head_dim": 2, "intermediate_size": 64}' 'is above 1048576'
+config '{"hidden_size": 1048576, "num_attention_heads": 1048576, "head_dim": 1, "intermediate_size": 1048576}'
+exits 2 "out of range or overflowing" engine --layer "$work/model" --tokens 16777216
+exits 2 "more than 100 seconds" engine --layer "$work/model" --tokens 65536 --sequences 1 --context 65536 --cores 1 \
+	--weights f32 --activations f32
+exits 0 "" engine --layer "$work/model" --tokens 1
+exits 2 "is the input" engine --layer "$work/model" --svg "$work/model/config.json" --force
+exits 2 "is the input" engine --layer "$work/model/config.json" --svg "$work/model/config.json" --force
+rm "$work/model/config.json"
+exits 3 "config.json" engine --layer "$work/model"
+exits 4 "none" engine --layer "$work/none/config.json"
+exits 2 "did you mean 'llama-70b'" engine --layer llama-7b
+
+# Options that contradict each other, or the chip.
+exits 2 "--layer stands alone" engine --layer llama-8b --shape 1,2,3
+exits 2 "--layer stands alone" engine --layer llama-8b --run
+exits 2 "--tokens" engine --layer llama-8b --tokens 0
+exits 2 "--tokens" engine --layer llama-8b --tokens 16777217
+exits 2 "--sequences" engine --layer llama-8b --tokens 10 --sequences 3
+exits 2 "--context" engine --layer llama-8b --tokens 10 --sequences 1 --context 9
+exits 2 "--context" engine --layer llama-8b --context 16777217
+exits 2 "--context" engine --layer llama-8b --context 0
+exits 2 "--chips" engine --layer llama-8b --chips 0
+exits 2 "--chips" engine --layer llama-8b --chips 1025
+exits 2 "32 heads cannot be shared by 40 cores" engine --layer llama-8b --chips 5
+exits 2 "--cache" engine --layer llama-8b --cache mxfp4
+exits 2 "no engine quantizes to mxfp4" engine --layer llama-8b --activations mxfp4
+exits 2 "multiplies no mxfp8-e4m3 by mxfp4" engine --layer llama-8b --chip trainium2
+exits 2 "nothing is published" engine --layer llama-8b --chip trainium4
 finish

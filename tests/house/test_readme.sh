@@ -8,7 +8,7 @@ set -euo pipefail
 build=$PWD
 cd "${srcdir:-$(dirname "$0")/../..}"
 source=$PWD
-pages=(README.md doc/quantize.md doc/accuracy.md doc/hardware.md doc/library.md examples/README.md)
+pages=(README.md doc/quantize.md doc/accuracy.md doc/hardware.md doc/engine.md doc/library.md examples/README.md)
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 

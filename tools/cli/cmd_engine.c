@@ -11,6 +11,8 @@
 #include "base/nearest.h"
 #include "cli/commands.h"
 #include "engine/engine.h"
+#include "engine/layer.h"
+#include "io/directory.h"
 #include "io/facts.h"
 #include "io/json.h"
 #include "io/output.h"
@@ -19,13 +21,14 @@
 enum { CHIPS_MAX = 16, SKEW_MAX = 64 };
 
 static const char operand_formats[] = "mxfp8-e4m3|mxfp8-e5m2|mxfp4|bf16|f16|tf32|f32";
+static const char cache_formats[] = "bf16|f16|mxfp8-e4m3|mxfp8-e5m2";
 
 /* The command line. */
 struct settings {
 	struct string_list shapes;
-	const char *expert_shape, *model, *skew, *activations, *weights, *sparsity, *chip, *svg;
+	const char *expert_shape, *model, *skew, *activations, *weights, *sparsity, *chip, *svg, *layer, *cache;
 	enum mxfp_format result;
-	uint64_t experts, tokens, topk, seed, cut, cores, clock, bandwidth;
+	uint64_t experts, tokens, topk, seed, cut, cores, clock, bandwidth, sequences, context, chips;
 	unsigned threads;
 	bool run, force, json;
 };
@@ -33,19 +36,29 @@ struct settings {
 static enum parsed parse(int argc, char **argv, struct settings *s, struct error *error)
 {
 	static const struct usage usage = {
-		"engine --shape M,N,K | --experts E | --model MODEL [options]",
+		"engine --shape M,N,K | --experts E | --model M | --layer L [options]",
 		"Estimates the time of products C[M,N] = A[M,K] W[N,K]^T on the tensor engines of\n"
 		"a chip, with each array whole and split into two or four sub-arrays: cycles,\n"
 		"utilization, and what limits them. The model is based on published figures; the\n"
-		"man page states its assumptions. No product is computed without --run.",
+		"man page states its assumptions. No product is computed without --run.\n"
+		"With --layer, the time line of one decoder layer of a model on all engines of a\n"
+		"chip: which is busy when, what limits the layer, what would help.",
 		"  mxfp engine --shape 512,128,128 --cores 1\n"
-		"  mxfp engine --experts 64 --tokens 1024 --topk 8 --skew 0.5 --svg experts.svg",
+		"  mxfp engine --experts 64 --tokens 1024 --topk 8 --skew 0.5 --svg experts.svg\n"
+		"  mxfp engine --layer llama-70b --tokens 64 --context 2048 --svg layer.svg",
 	};
 	const struct option_spec options[] = {
 		{"shape", 0, OPTION_LIST, "M,N,K", "add one product; may be repeated", &s->shapes},
 		{"experts", 0, OPTION_UNSIGNED, "E", "add one product for each expert of a mixture", &s->experts},
 		{"expert-shape", 0, OPTION_STRING, "N,K", "shape of each expert's weights", &s->expert_shape},
 		{"model", 0, OPTION_STRING, "MODEL", "add one product for each linear layer and expert of a model", &s->model},
+		{"layer", 0, OPTION_STRING, "llama-70b|llama-8b|gpt-oss-120b|gpt-oss-20b|FILE",
+		 "the time line of a decoder layer of that model, or of a config.json or a directory with one", &s->layer},
+		{"sequences", 0, OPTION_UNSIGNED, "N", "with --layer: sequences that the tokens belong to, 0: as many as tokens, "
+		 "which is decoding", &s->sequences},
+		{"context", 0, OPTION_UNSIGNED, "N", "with --layer: keys that the last token of a sequence sees", &s->context},
+		{"cache", 0, OPTION_STRING, cache_formats, "with --layer: format of keys and values", &s->cache},
+		{"chips", 0, OPTION_UNSIGNED, "N", "with --layer: chips that share the layer", &s->chips},
 		{"tokens", 0, OPTION_UNSIGNED, "T", "tokens: rows of A of a layer, or routed to experts", &s->tokens},
 		{"topk", 0, OPTION_UNSIGNED, "K", "experts per token", &s->topk},
 		{"skew", 0, OPTION_STRING, "S", "expert e has the weight (e + 1)^-S, 0: all equal", &s->skew},
@@ -55,7 +68,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"sparsity", 0, OPTION_STRING, "N:M", "sparsity of W (default dense)", &s->sparsity},
 		{"result", 0, OPTION_ELEMENT, "f32|bf16", "format of C", &s->result},
 		{"cut", 0, OPTION_UNSIGNED, "N", "split products into parts of at most N columns, 0: do not", &s->cut},
-		{"chip", 0, OPTION_STRING, "CHIP", "trainium3, trainium2, or trainium4 (bounds only)",
+		{"chip", 0, OPTION_STRING, "CHIP", "trainium3, trainium2, trainium1, inferentia2, or trainium4 (bounds only)",
 		 &s->chip},
 		{"cores", 0, OPTION_UNSIGNED, "N", "cores in use, with their share of the memory bandwidth, 0: all", &s->cores},
 		{"clock", 0, OPTION_UNSIGNED, "MHZ", "clock, 0: the published one", &s->clock},
@@ -186,7 +199,7 @@ static int make_workload(struct workload *workload, const struct settings *s, st
 	int code = set_routing(&routing, s, error);
 
 	if (code == EXIT_OK && s->shapes.n == 0 && s->experts == 0 && s->model == NULL)
-		code = fail(error, EXIT_USAGE, "engine: nothing to place; give --shape, --experts or --model");
+		code = fail(error, EXIT_USAGE, "engine: nothing to place; give --shape, --experts, --model or --layer");
 	for (size_t i = 0; i < s->shapes.n && code == EXIT_OK; i++) {
 		code = parse_numbers("shape", s->shapes.items[i], 3, ',', sizes, error);
 		item = (struct workload_item){.m = (size_t)sizes[0], .n = (size_t)sizes[1], .k = (size_t)sizes[2]};
@@ -202,7 +215,9 @@ static int make_workload(struct workload *workload, const struct settings *s, st
 	return code == EXIT_OK && s->model != NULL ? add_model(workload, s, &routing, error) : code;
 }
 
-static int write_svg(struct output *output, const struct engine_report *r, struct error *error)
+/* Writes a picture of the report of products, or of a layer if that is not NULL. */
+static int write_svg(struct output *output, const struct engine_report *r, const struct layer_report *layer,
+                     struct error *error)
 {
 	char *text = NULL;
 	size_t n = 0;
@@ -210,17 +225,23 @@ static int write_svg(struct output *output, const struct engine_report *r, struc
 
 	if (file == NULL)
 		return fail_memory(error);
-	engine_svg(r, file);
-	bool complete = !ferror(file);
-	int code = fclose(file) == 0 && complete ? output_write_file(output_build(output), text, n, error)
-	                                         : fail_memory(error);
+	int code = EXIT_OK;
+	if (layer != NULL)
+		code = layer_svg(layer, file, error);
+	else
+		engine_svg(r, file);
+	const bool complete = !ferror(file);
+	if ((fclose(file) != 0 || !complete) && code == EXIT_OK)
+		code = fail_memory(error);
+	if (code == EXIT_OK)
+		code = output_write_file(output_build(output), text, n, error);
 	free(text);
 	return code == EXIT_OK ? output_commit(output, error) : code;
 }
 
 static int show(const struct engine_report *r, const struct settings *s, struct output *output, struct error *error)
 {
-	int code = s->svg != NULL ? write_svg(output, r, error) : EXIT_OK;
+	int code = s->svg != NULL ? write_svg(output, r, NULL, error) : EXIT_OK;
 
 	if (code != EXIT_OK)
 		return code;
@@ -228,6 +249,91 @@ static int show(const struct engine_report *r, const struct settings *s, struct 
 		return engine_text(r, stdout, error);
 	json_prepare();
 	return facts_print(stdout, engine_json(r), error);
+}
+
+/* Sets what a layer's time line is made of. */
+static int set_layer(struct layer_setup *setup, const struct settings *s, const struct engine_report *r,
+                     struct error *error)
+{
+	char text[CHOICE_WORDS_TEXT];
+	const char *names[CHOICES_MAX];
+	const size_t n = choice_words(cache_formats, text, names);
+	struct routing routing;
+	size_t i = 0;
+	int code = set_routing(&routing, s, error);
+
+	if (code == EXIT_OK && (s->shapes.n != 0 || s->experts != 0 || s->model != NULL || s->run || s->sparsity != NULL ||
+	                        s->cut != 0))
+		code = fail(error, EXIT_USAGE, "engine: --layer stands alone; leave --shape, --experts, --model, --run, --sparsity "
+		            "and --cut out");
+	if (code == EXIT_OK && (s->chips == 0 || s->chips > CHIPS_LINKED_MAX))
+		code = fail(error, EXIT_USAGE, "engine: --chips: %llu is not from 1 to %d", (unsigned long long)s->chips,
+		            (int)CHIPS_LINKED_MAX);
+	while (i < n && strcmp(names[i], s->cache) != 0)
+		i++;
+	if (code == EXIT_OK && i == n)
+		code = nearest_fail("engine: --cache", s->cache, "known", names, n, error);
+	*setup = (struct layer_setup){
+		.chip = r->chip, .cores = r->cores, .chips = (unsigned)s->chips, .tokens = s->tokens, .context = s->context,
+		.sequences = s->sequences != 0 ? s->sequences : s->tokens, .a = r->a, .w = r->w, .routing = routing};
+	if (code == EXIT_OK)
+		code = parse_format("engine: --cache", s->cache, &setup->cache, error);
+	return code == EXIT_OK ? decoder_find(&setup->decoder, s->layer, error) : code;
+}
+
+static int show_layer(const struct layer_report *layer, const struct settings *s, struct output *output,
+                      struct error *error)
+{
+	int code = s->svg != NULL ? write_svg(output, NULL, layer, error) : EXIT_OK;
+
+	if (code != EXIT_OK)
+		return code;
+	if (!s->json)
+		return layer_text(layer, stdout, error);
+	json_prepare();
+	return facts_print(stdout, layer_json(layer), error);
+}
+
+/* Refuses a picture in place of what --layer reads: a file, or config.json of a directory. */
+static int check_apart(const struct settings *s, struct error *error)
+{
+	const size_t n = strlen(s->layer) + sizeof "/" CONFIG_FILE;
+	char *path = malloc(n);
+	int code = output_check_apart(s->svg, s->layer, error);
+
+	if (path == NULL)
+		return fail_memory(error);
+	snprintf(path, n, "%s/" CONFIG_FILE, s->layer);
+	if (code == EXIT_OK)
+		code = output_check_apart(s->svg, path, error);
+	free(path);
+	return code;
+}
+
+static int run_layer(const struct settings *s, struct error *error)
+{
+	struct engine_report products = {.chip = {.size = 0}};
+	struct layer_report *layer = calloc(1, sizeof *layer);
+	struct output output = {0};
+	int code = layer == NULL ? fail_memory(error) : set_chip(&products, s, error);
+
+	if (code == EXIT_OK)
+		code = set_formats(&products, s, error);
+	if (code == EXIT_OK)
+		code = set_layer(&layer->setup, s, &products, error);
+	if (code == EXIT_OK && s->svg != NULL)
+		code = check_apart(s, error);
+	if (code == EXIT_OK && s->svg != NULL)
+		code = output_begin_file(&output, s->svg, s->force, error);
+	if (code == EXIT_OK)
+		code = layer_estimate(layer, error);
+	if (code == EXIT_OK)
+		code = show_layer(layer, s, &output, error);
+	output_abandon(&output);
+	if (layer != NULL)
+		layer_time_free(&layer->time);
+	free(layer);
+	return code;
 }
 
 static int run_settings(const struct settings *s, struct error *error)
@@ -262,6 +368,9 @@ static int run(int argc, char **argv, struct error *error)
 	struct settings settings = {
 		.expert_shape = "1024,1024",
 		.skew = "1",
+		.cache = "bf16",
+		.context = 2048,
+		.chips = 1,
 		.activations = "mxfp8-e4m3",
 		.weights = "mxfp4",
 		.chip = "trainium3",
@@ -272,7 +381,7 @@ static int run(int argc, char **argv, struct error *error)
 	const enum parsed parsed = parse(argc, argv, &settings, error);
 	if (parsed != PARSED_RUN)
 		return parsed_code(parsed);
-	return run_settings(&settings, error);
+	return settings.layer != NULL ? run_layer(&settings, error) : run_settings(&settings, error);
 }
 
-const struct command command_engine = {"engine", "estimate the time of products on a tensor engine", run};
+const struct command command_engine = {"engine", "estimate the time of products or of a layer on a chip", run};

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "engine/decoder.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/nearest.h"
+#include "engine/route.h"
+#include "io/directory.h"
+#include "io/json.h"
+#include "io/member.h"
+
+static const struct decoder presets[] = {
+#define PRESET(...) {__VA_ARGS__},
+#include "engine/preset.def"
+};
+
+enum { N_PRESETS = sizeof presets / sizeof presets[0] };
+
+/* A config.json being read. Models that are more than their language model have its sizes in text_config. */
+struct config {
+	const char *path;
+	const json_t *text;
+};
+
+size_t decoder_presets(const char *names[DECODER_PRESETS_MAX])
+{
+	for (size_t i = 0; i < N_PRESETS; i++)
+		names[i] = presets[i].name;
+	return N_PRESETS;
+}
+
+/* Sets a size to the first of the keys that is there and not null, or leaves it; the list of keys ends with NULL. */
+static int read_size(const struct config *c, uint64_t *size, const char *const *keys, struct error *error)
+{
+	for (; *keys != NULL; keys++) {
+		const json_t *value = json_object_get(c->text, *keys);
+		const json_int_t n = json_integer_value(value);
+
+		if (value == NULL || json_is_null(value))
+			continue;
+		if (!json_is_integer(value) || n < 0 || n > DECODER_SIZE_MAX)
+			return fail(error, EXIT_INPUT, "%s: %s is not a whole number from 0 to %d", c->path, *keys,
+			            (int)DECODER_SIZE_MAX);
+		*size = (uint64_t)n;
+		return EXIT_OK;
+	}
+	return EXIT_OK;
+}
+
+static int require(const struct config *c, const char *key, uint64_t size, struct error *error)
+{
+	return size != 0 ? EXIT_OK : fail(error, EXIT_INPUT, "%s: has no %s, which a decoder layer needs", c->path, key);
+}
+
+static int read_sizes(struct decoder *d, const struct config *c, struct error *error)
+{
+	uint64_t shared = 0, shared_intermediate = 0;
+	const struct {
+		uint64_t *size;
+		const char *keys[4];
+	} sizes[] = {
+		{&d->hidden, {"hidden_size"}},
+		{&d->heads, {"num_attention_heads"}},
+		{&d->kv_heads, {"num_key_value_heads"}},
+		{&d->head_dim, {"head_dim"}},
+		{&d->intermediate, {"intermediate_size"}},
+		{&d->experts, {"num_local_experts", "num_experts", "n_routed_experts"}},
+		{&d->experts_per_token, {"num_experts_per_tok", "experts_per_token"}},
+		{&d->expert_intermediate, {"moe_intermediate_size"}},
+		{&shared, {"n_shared_experts"}},
+		{&shared_intermediate, {"shared_expert_intermediate_size"}},
+		{&d->layers, {"num_hidden_layers"}},
+	};
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] && code == EXIT_OK; i++)
+		code = read_size(c, sizes[i].size, sizes[i].keys, error);
+	if (code == EXIT_OK && d->experts != 0) {
+		if (d->expert_intermediate == 0)
+			d->expert_intermediate = d->intermediate;
+		d->intermediate = shared_intermediate != 0 ? shared_intermediate : shared * d->expert_intermediate;
+	}
+	if (d->kv_heads == 0)
+		d->kv_heads = d->heads;
+	if (d->head_dim == 0 && d->heads != 0)
+		d->head_dim = d->hidden / d->heads;
+	return code;
+}
+
+static int check_sizes(const struct decoder *d, const struct config *c, struct error *error)
+{
+	int code = require(c, "hidden_size", d->hidden, error);
+
+	if (code == EXIT_OK)
+		code = require(c, "num_attention_heads", d->heads, error);
+	if (code == EXIT_OK)
+		code = require(c, "head_dim", d->head_dim, error);
+	if (code == EXIT_OK && d->experts == 0)
+		code = require(c, "intermediate_size", d->intermediate, error);
+	if (code == EXIT_OK && d->experts != 0)
+		code = require(c, "num_experts_per_tok", d->experts_per_token, error);
+	if (code == EXIT_OK && d->experts != 0)
+		code = require(c, "moe_intermediate_size", d->expert_intermediate, error);
+	if (code == EXIT_OK && d->heads % d->kv_heads != 0)
+		code = fail(error, EXIT_INPUT, "%s: num_attention_heads %llu is no multiple of num_key_value_heads %llu", c->path,
+		            (unsigned long long)d->heads, (unsigned long long)d->kv_heads);
+	if (code == EXIT_OK && (d->heads * d->head_dim > DECODER_SIZE_MAX || d->intermediate > DECODER_SIZE_MAX))
+		code = fail(error, EXIT_INPUT, "%s: num_attention_heads * head_dim, or the width of shared experts, is above %d",
+		            c->path, (int)DECODER_SIZE_MAX);
+	if (code == EXIT_OK && (d->experts > EXPERTS_MAX || d->experts_per_token > d->experts))
+		code = fail(error, EXIT_INPUT, "%s: %llu of %llu experts per token cannot be, or are more than %d", c->path,
+		            (unsigned long long)d->experts_per_token, (unsigned long long)d->experts, (int)EXPERTS_MAX);
+	return code;
+}
+
+static int read_config(struct decoder *d, const json_t *json, const char *path, struct error *error)
+{
+	const json_t *nested = json_object_get(json, "text_config");
+	const struct config c = {.path = path, .text = json_is_object(nested) ? nested : json};
+	int code = EXIT_OK;
+
+	if (!json_is_object(json))
+		return fail(error, EXIT_INPUT, "%s: is not a JSON object", path);
+	if (json_is_integer(json_object_get(c.text, "kv_lora_rank")))
+		return fail(error, EXIT_INPUT, "%s: kv_lora_rank: attention with compressed keys and values is not modelled",
+		            path);
+	code = read_sizes(d, &c, error);
+	return code == EXIT_OK ? check_sizes(d, &c, error) : code;
+}
+
+static int read_path(struct decoder *d, const char *name, struct error *error)
+{
+	struct stat status;
+	const bool directory = stat(name, &status) == 0 && S_ISDIR(status.st_mode);
+	const size_t n = strlen(name) + sizeof "/" CONFIG_FILE;
+	char *path = malloc(n);
+	json_t *json = NULL;
+
+	if (path == NULL)
+		return fail_memory(error);
+	snprintf(path, n, "%s%s", name, directory ? "/" CONFIG_FILE : "");
+	int code = json_read_python(directory ? member_open : descriptor_open, path, CONFIG_BYTES_MAX, &json, error);
+	if (code == EXIT_OK)
+		code = read_config(d, json, path, error);
+	json_decref(json);
+	free(path);
+	return code;
+}
+
+int decoder_find(struct decoder *d, const char *name, struct error *error)
+{
+	const char *names[DECODER_PRESETS_MAX];
+	struct stat status;
+
+	for (size_t i = 0; i < N_PRESETS; i++)
+		if (strcmp(presets[i].name, name) == 0) {
+			*d = presets[i];
+			return EXIT_OK;
+		}
+	if (strpbrk(name, "/.") == NULL && stat(name, &status) != 0)
+		return nearest_fail("engine: --layer", name, "known, beside paths of a config.json", names,
+		                    decoder_presets(names), error);
+	*d = (struct decoder){.name = name};
+	return read_path(d, name, error);
+}
