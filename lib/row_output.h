@@ -9,8 +9,9 @@
 #include "kernels.h"
 #include "mxfp/vector.h"
 
-/* Numbers of a row that are computed together, a multiple of every block length: 4 KiB of f32 stay in the first cache. */
-enum { MXFP_STRIP = 1024 };
+/* Numbers of a row that are computed together, a multiple of every block length. Six strips of f32, which a norm with
+   everything may have on the stack, are 12 KiB. */
+enum { MXFP_STRIP = 512 };
 
 /* Checked rows of numbers in memory. */
 struct mxfp_rows {
