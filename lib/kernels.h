@@ -11,6 +11,7 @@
 #include "mxfp/convert.h"
 #include "mxfp/quantize.h"
 #include "mxfp/sparse.h"
+#include "mxfp/vector.h"
 
 enum {
 #define MXFP_FUNCTION(id, value, name, meaning) +1
@@ -280,5 +281,18 @@ uint32_t mxfp_function_default(enum mxfp_function function);
 
 /* base^exponent of finite numbers, base > 0, correctly rounded: for the frequencies of rotary positions. */
 uint32_t mxfp_pow_ref(uint32_t base, uint32_t exponent);
+
+/* What the frequencies of rotary positions are computed from; all but the counts are binary64 bits. */
+struct mxfp_rotary {
+	enum mxfp_rotary_scaling scaling;
+	size_t cols; /* even, at least 2 */
+	uint32_t original_positions;
+	uint64_t base, factor, low_freq_factor, high_freq_factor, beta_fast, beta_slow, mscale, mscale_all_dim;
+	bool no_truncate;
+};
+
+/* The definition of the cols / 2 frequencies and of the attention factor's bits (ref/rotary.c). */
+void mxfp_rotary_frequencies_ref(const struct mxfp_rotary *r, float *frequencies);
+uint32_t mxfp_rotary_attention_ref(const struct mxfp_rotary *r);
 
 #endif

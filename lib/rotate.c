@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp_rotate(). Cosines and sines are computed once a row, for all its heads. */
+/* mxfp_rotate() and mxfp_rotary_frequencies(). Cosines and sines are computed once a row, for all its heads. */
 #include "args.h"
 #include "bits.h"
 #include "exec.h"
@@ -133,5 +133,70 @@ enum mxfp_status mxfp_rotate(const struct mxfp_row_output *output, const struct 
 		return MXFP_ERR_OVERLAP;
 	mxfp_sink_start(&whole.sink);
 	mxfp_run_pieces(&runner, mxfp_row_tile_count(rows, cols), rotate_piece, &whole, whole.sink.counts);
+	return MXFP_OK;
+}
+
+static uint64_t bits(double x)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &x, sizeof bits);
+	return bits;
+}
+
+static bool is_positive(uint64_t x)
+{
+	return x > 0 && x < MXFP_F64_INF;
+}
+
+/* Whether the members that the scaling reads are as the header says. */
+static bool is_valid(const struct mxfp_rotary *r)
+{
+	if (!is_positive(r->base) || mxfp_f64_compare(r->base, MXFP_F64_ONE) <= 0 ||
+	    mxfp_f64_to_f32(r->base) >= MXFP_F32_INF)
+		return false;
+	if (r->scaling == MXFP_ROTARY_UNSCALED)
+		return true;
+	if (!is_positive(r->factor) || r->original_positions == 0)
+		return false;
+	if (r->scaling == MXFP_ROTARY_LLAMA3)
+		return is_positive(r->low_freq_factor) && is_positive(r->high_freq_factor) &&
+		       mxfp_f64_compare(r->low_freq_factor, r->high_freq_factor) < 0;
+	return r->scaling == MXFP_ROTARY_YARN && is_positive(r->beta_fast) && is_positive(r->beta_slow) &&
+	       r->mscale < MXFP_F64_INF && r->mscale_all_dim < MXFP_F64_INF;
+}
+
+enum mxfp_status mxfp_rotary_frequencies(float *frequencies, float *attention_factor, size_t rotary_cols,
+                                         const struct mxfp_rotary_options *options)
+{
+	static const uint64_t fast = UINT64_C(0x4040000000000000); /* 32 */
+	struct mxfp_rotary_options copy;
+	const struct mxfp_rotary_options *o = MXFP_SIZED(options, &copy, mscale_all_dim);
+
+	if (frequencies == NULL || options == NULL)
+		return MXFP_ERR_NULL;
+	if (o == NULL)
+		return MXFP_ERR_OPTION;
+	const struct mxfp_rotary r = {
+		.scaling = o->scaling,
+		.cols = rotary_cols,
+		.original_positions = o->original_positions,
+		.base = bits(o->base),
+		.factor = bits(o->factor),
+		.low_freq_factor = bits(o->low_freq_factor),
+		.high_freq_factor = bits(o->high_freq_factor),
+		.beta_fast = mxfp_f64_is_zero(bits(o->beta_fast)) ? fast : bits(o->beta_fast),
+		.beta_slow = mxfp_f64_is_zero(bits(o->beta_slow)) ? MXFP_F64_ONE : bits(o->beta_slow),
+		.mscale = bits(o->mscale),
+		.mscale_all_dim = bits(o->mscale_all_dim),
+		.no_truncate = o->no_truncate,
+	};
+	if (!is_valid(&r))
+		return MXFP_ERR_OPTION;
+	if (rotary_cols == 0 || rotary_cols % 2 != 0 || rotary_cols > 1 << 20)
+		return MXFP_ERR_SIZE;
+	mxfp_rotary_frequencies_ref(&r, frequencies);
+	if (attention_factor != NULL)
+		mxfp_fill(attention_factor, 1, mxfp_rotary_attention_ref(&r));
 	return MXFP_OK;
 }

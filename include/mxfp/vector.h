@@ -188,6 +188,35 @@ MXFP_API enum mxfp_status mxfp_rotate(const struct mxfp_row_output *output, cons
                                       const float *frequencies, size_t rows, size_t cols,
                                       const struct mxfp_rotate_options *options);
 
+/* How frequencies are scaled for more positions than a model was trained with. */
+enum mxfp_rotary_scaling {
+	MXFP_ROTARY_UNSCALED,
+	MXFP_ROTARY_LLAMA3,
+	MXFP_ROTARY_YARN
+};
+
+/* The names are those of the model's config.json, rope_scaling or rope_parameters. */
+struct mxfp_rotary_options {
+	size_t size;                   /* sizeof(struct mxfp_rotary_options), or 0 (mxfp.h) */
+	double base;                   /* rope_theta: finite, more than 1 */
+	enum mxfp_rotary_scaling scaling; /* rope_type */
+	double factor;                 /* of a scaling: finite, more than 0 */
+	uint32_t original_positions;   /* of a scaling: original_max_position_embeddings, at least 1 */
+	double low_freq_factor, high_freq_factor; /* llama3: finite, more than 0, the second is the larger */
+	double beta_fast, beta_slow;   /* yarn: finite, not negative; 0: 32, 1 */
+	bool no_truncate;              /* yarn: "truncate": false */
+	double mscale, mscale_all_dim; /* yarn: of the attention factor; finite, not negative; 0: not given */
+};
+
+/*
+ * Computes the rotary_cols / 2 frequencies for mxfp_rotate(), and its attention factor (which may be NULL), as transformers'
+ * modeling_rope_utils does with PyTorch on a CPU, each step rounded as doc/numerics.md says; powers and logarithms are
+ * correctly rounded. A model whose configuration gives an attention_factor uses that instead.
+ * MXFP_ERR_NULL; MXFP_ERR_OPTION: a member as above; MXFP_ERR_SIZE: rotary_cols is 0, odd or above 2^20.
+ */
+MXFP_API enum mxfp_status mxfp_rotary_frequencies(float *frequencies, float *attention_factor, size_t rotary_cols,
+                                                  const struct mxfp_rotary_options *options);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/* Row operations: each status with the outputs untouched; frequencies of rotary positions of some models. */
+#include <string.h>
+
+#include "bits.h"
+#include "mxfp.h"
+#include "suite.h"
+
+enum { ROWS = 3, COLS = 40, CANARY = 0xA5 };
+
+static float x[ROWS * 2 * COLS], y[ROWS * COLS], out[ROWS * COLS], more[ROWS * COLS];
+static uint8_t codes[ROWS * 64], scales[ROWS * 2];
+static const struct mxfp_row_input in = {.data = x}, other = {.data = y};
+
+/* A call is refused with the status, and nothing is written. */
+static void refused(enum mxfp_status got, enum mxfp_status want)
+{
+	uint8_t canaries[sizeof out];
+
+	memset(canaries, CANARY, sizeof canaries);
+	assert_status(got, want);
+	ck_assert_mem_eq(out, canaries, sizeof out);
+	ck_assert_mem_eq(more, canaries, sizeof more);
+	ck_assert_mem_eq(codes, canaries, sizeof codes);
+	suite_compared(1);
+}
+
+static void set_up(void)
+{
+	memset(out, CANARY, sizeof out);
+	memset(more, CANARY, sizeof more);
+	memset(codes, CANARY, sizeof codes);
+}
+
+TEST(inputs_and_outputs)
+{
+	const struct mxfp_row_output to = {.data = out}, nowhere = {0}, f16_out = {.data = out, .format = MXFP_FORMAT_F16};
+	const struct mxfp_row_output over = {.data = (char *)y + 4}, short_out = {.data = out, .stride = COLS - 1};
+	const struct mxfp_row_input null = {0}, f16 = {.data = x, .format = MXFP_FORMAT_F16};
+	const struct mxfp_row_input narrow = {.data = x, .stride = COLS - 1}, wide = {.data = x, .stride = SIZE_MAX / 4};
+	const struct mxfp_exec exec = {.isa = "none"};
+
+	set_up();
+	refused(mxfp_add(&to, NULL, &other, ROWS, COLS, NULL), MXFP_ERR_NULL);
+	refused(mxfp_add(&to, &in, NULL, ROWS, COLS, NULL), MXFP_ERR_NULL);
+	refused(mxfp_add(&to, &in, &null, ROWS, COLS, NULL), MXFP_ERR_NULL);
+	refused(mxfp_add(NULL, &in, &other, ROWS, COLS, NULL), MXFP_ERR_NULL);
+	refused(mxfp_add(&nowhere, &in, &other, ROWS, COLS, NULL), MXFP_ERR_NULL);
+	refused(mxfp_add(&to, &f16, &other, ROWS, COLS, NULL), MXFP_ERR_FORMAT);
+	refused(mxfp_add(&f16_out, &in, &other, ROWS, COLS, NULL), MXFP_ERR_FORMAT);
+	refused(mxfp_add(&to, &narrow, &other, ROWS, COLS, NULL), MXFP_ERR_SIZE);
+	refused(mxfp_add(&to, &wide, &other, ROWS, COLS, NULL), MXFP_ERR_SIZE);
+	refused(mxfp_add(&short_out, &in, &other, ROWS, COLS, NULL), MXFP_ERR_SIZE);
+	refused(mxfp_add(&over, &in, &other, ROWS, COLS, NULL), MXFP_ERR_OVERLAP);
+	refused(mxfp_add(&to, &in, &other, ROWS, COLS, &exec), MXFP_ERR_OPTION);
+	refused(mxfp_row_reduce(MXFP_REDUCTION_SUM, NULL, &in, ROWS, COLS, NULL), MXFP_ERR_NULL);
+	refused(mxfp_row_reduce(MXFP_REDUCTION_SUM, out, NULL, ROWS, COLS, NULL), MXFP_ERR_NULL);
+	refused(mxfp_row_reduce((enum mxfp_reduction)4, out, &in, ROWS, COLS, NULL), MXFP_ERR_OPTION);
+	refused(mxfp_row_reduce(MXFP_REDUCTION_MEAN, out, &in, ROWS, 0, NULL), MXFP_ERR_SIZE);
+	refused(mxfp_row_reduce(MXFP_REDUCTION_MAX, out, &in, ROWS, 0, NULL), MXFP_ERR_SIZE);
+	refused(mxfp_row_reduce(MXFP_REDUCTION_SUM, x + 1, &in, ROWS, COLS, NULL), MXFP_ERR_OVERLAP);
+	refused(mxfp_row_argmax((size_t *)(void *)out, &in, ROWS, 0, NULL), MXFP_ERR_SIZE);
+	refused(mxfp_row_argmax(NULL, &in, ROWS, COLS, NULL), MXFP_ERR_NULL);
+	assert_status(mxfp_row_reduce(MXFP_REDUCTION_SUM, out, &in, 0, COLS, NULL), MXFP_OK);
+	assert_status(mxfp_row_reduce(MXFP_REDUCTION_SUM, out, &in, ROWS, 0, NULL), MXFP_OK);
+	ck_assert(mxfp_f32_bits(out[0]) == 0 && mxfp_f32_bits(out[ROWS - 1]) == 0);
+}
+
+TEST(options)
+{
+	const uint32_t words[] = {0x7F800000, 0x7FC00000, 0xBF800000};
+	struct mxfp_blocks blocks = {
+		.format = MXFP_FORMAT_NVFP4, .rows = ROWS, .cols = COLS, .codes = codes, .scales = scales,
+	};
+	const struct mxfp_row_output to = {.data = out}, sums = {.data = more}, sums_over = {.data = out};
+	const struct mxfp_row_output sum_blocks = {.data = more, .blocks = &blocks}, to_blocks = {.data = out, .blocks = &blocks};
+	struct mxfp_softmax_options softmax = {.mask = &(struct mxfp_row_input){.data = out}};
+	struct mxfp_norm_options norm = {.epsilon = -1};
+	struct mxfp_gate_options gate = {0};
+	struct mxfp_rotate_options rotate = {.head_cols = 3};
+	float numbers[3], frequencies[COLS] = {0};
+
+	set_up();
+	memcpy(numbers, words, sizeof words);
+	refused(mxfp_softmax(&to, &in, ROWS, COLS, &softmax), MXFP_ERR_OVERLAP);
+	softmax = (struct mxfp_softmax_options){.sinks = out + 1};
+	refused(mxfp_softmax(&to, &in, ROWS, COLS, &softmax), MXFP_ERR_OVERLAP);
+	refused(mxfp_softmax(&to_blocks, &in, ROWS, COLS, NULL), MXFP_ERR_OPTION); /* no tensor_amax */
+
+	refused(mxfp_rms_norm(&to, &in, ROWS, COLS, &norm), MXFP_ERR_OPTION);
+	norm.epsilon = (double)numbers[0];
+	refused(mxfp_rms_norm(&to, &in, ROWS, COLS, &norm), MXFP_ERR_OPTION);
+	norm = (struct mxfp_norm_options){.bias = &other};
+	refused(mxfp_rms_norm(&to, &in, ROWS, COLS, &norm), MXFP_ERR_OPTION);
+	norm = (struct mxfp_norm_options){.residual_out = &sums};
+	refused(mxfp_layer_norm(&to, &in, ROWS, COLS, &norm), MXFP_ERR_NULL);
+	norm = (struct mxfp_norm_options){.residual = &other, .residual_out = &sums_over};
+	refused(mxfp_layer_norm(&to, &in, ROWS, COLS, &norm), MXFP_ERR_OVERLAP);
+	blocks.format = MXFP_FORMAT_MXFP4;
+	norm.residual_out = &sum_blocks;
+	refused(mxfp_layer_norm(&to, &in, ROWS, COLS, &norm), MXFP_ERR_OPTION);
+	blocks.cols = COLS - 1;
+	refused(mxfp_layer_norm(&to_blocks, &in, ROWS, COLS, NULL), MXFP_ERR_SIZE);
+
+	refused(mxfp_gate((enum mxfp_function)99, &to, &in, NULL, ROWS, COLS, NULL), MXFP_ERR_OPTION);
+	for (int i = 0; i < 3; i++) {
+		gate = (struct mxfp_gate_options){.limit = &numbers[i]};
+		refused(mxfp_gate(MXFP_FUNCTION_SILU, &to, &in, NULL, ROWS, COLS, &gate), MXFP_ERR_OPTION);
+	}
+	gate = (struct mxfp_gate_options){.parameter = &numbers[1]};
+	refused(mxfp_gate(MXFP_FUNCTION_SILU, &to, &in, NULL, ROWS, COLS, &gate), MXFP_ERR_OPTION);
+	assert_status(mxfp_gate(MXFP_FUNCTION_SILU, &(struct mxfp_row_output){.data = x}, &in, NULL, ROWS, COLS, NULL),
+	              MXFP_ERR_OVERLAP);
+
+	refused(mxfp_rotate(&to, &in, frequencies, ROWS, COLS, &rotate), MXFP_ERR_SIZE);
+	rotate = (struct mxfp_rotate_options){.rotary_cols = 5};
+	refused(mxfp_rotate(&to, &in, frequencies, ROWS, COLS, &rotate), MXFP_ERR_SIZE);
+	rotate.rotary_cols = COLS + 2;
+	refused(mxfp_rotate(&to, &in, frequencies, ROWS, COLS, &rotate), MXFP_ERR_SIZE);
+	refused(mxfp_rotate(&to, &in, NULL, ROWS, COLS, NULL), MXFP_ERR_NULL);
+	refused(mxfp_rotate(&to, &in, out, ROWS, COLS, NULL), MXFP_ERR_OVERLAP);
+}
+
+/* By mpmath, each step of transformers' modeling_rope_utils rounded to 24 or 53 bits. */
+static const struct {
+	const char *model;
+	struct mxfp_rotary_options options;
+	uint32_t attention_factor, frequency[32];
+} rotary[] = {
+	{"Llama 3.2 1B",
+	 {.base = 500000, .scaling = MXFP_ROTARY_LLAMA3, .factor = 32, .original_positions = 8192, .low_freq_factor = 1,
+	  .high_freq_factor = 4},
+	 0x3F800000, {
+		0x3F800000, 0x3F29E1C6, 0x3EE177BC, 0x3E959EE3, 0x3E4693B0, 0x3E03C6A0, 0x3DAEE4AD, 0x3D681E67,
+		0x3D1A08C8, 0x3CCC6F49, 0x3C87A9C3, 0x3C340D6D, 0x3BEEF74F, 0x3B9E9402, 0x3B527720, 0x3AA9279B,
+		0x39E13620, 0x38CB98F7, 0x37A3418D, 0x3758AC81, 0x370FC8F8, 0x36BED4F4, 0x367D45C3, 0x3628126B,
+		0x35DF10C4, 0x359406CB, 0x35447610, 0x35025F34, 0x34AD07A7, 0x3465A54D, 0x341864A7, 0x33CA41B0,
+	}},
+	{"gpt-oss",
+	 {.base = 150000, .scaling = MXFP_ROTARY_YARN, .factor = 32, .original_positions = 4096, .no_truncate = true},
+	 0x3FAC5C86, {
+		0x3F800000, 0x3F306535, 0x3EF316A2, 0x3EA77FAA, 0x3E66D3FA, 0x3E1F0CFD, 0x3DDB2F9E, 0x3D970764,
+		0x3D502194, 0x3D01DDD5, 0x3C9E6470, 0x3C3DEC94, 0x3BDEA840, 0x3B7CFE14, 0x3B093803, 0x3A89F778,
+		0x39EF543C, 0x390799B9, 0x3820ADC6, 0x37DD6DFC, 0x37989328, 0x375242FA, 0x3710E12C, 0x36C7A82B,
+		0x3689928C, 0x363D9647, 0x3602A245, 0x35B40668, 0x35781728, 0x352AF200, 0x34EB93EB, 0x34A252D3,
+	}},
+	{"DeepSeek-V2",
+	 {.base = 10000, .scaling = MXFP_ROTARY_YARN, .factor = 40, .original_positions = 4096, .beta_fast = 32, .beta_slow = 1,
+	  .mscale = 0.707, .mscale_all_dim = 1},
+	 0x3F6BC96F, {
+		0x3F800000, 0x3F3FF911, 0x3F0FF59A, 0x3ED7E89B, 0x3EA1E89B, 0x3E72D423, 0x3E361887, 0x3E088D77,
+		0x3DCCCCCD, 0x3D99940D, 0x3D6655C2, 0x3D1FC5BA, 0x3CDC321B, 0x3C968DC3, 0x3C4BF283, 0x3C088D77,
+		0x3BB43959, 0x3B697066, 0x3B136A16, 0x3AB3A2CD, 0x3A4F3E37, 0x39D99312, 0x393A7753, 0x380BD471,
+		0x37D1B717, 0x379D43A3, 0x376BDCF0, 0x3730DF51, 0x3704A2B3, 0x36C6ECDD, 0x36952C42, 0x365FBA4F,
+	}},
+};
+
+TEST_LOOP(frequencies_of_models, sizeof rotary / sizeof rotary[0])
+{
+	float frequencies[33], factor;
+
+	memset(frequencies, CANARY, sizeof frequencies);
+	assert_status(mxfp_rotary_frequencies(frequencies, &factor, 64, &rotary[_i].options), MXFP_OK);
+	ck_assert_mem_eq(frequencies, rotary[_i].frequency, sizeof rotary[_i].frequency);
+	ck_assert_uint_eq(mxfp_f32_bits(factor), rotary[_i].attention_factor);
+	ck_assert_uint_eq(mxfp_f32_bits(frequencies[32]), UINT32_C(0xA5A5A5A5));
+	suite_compared(33);
+}
+
+TEST(what_is_wrong_with_scalings)
+{
+	float frequencies[32], factor;
+	struct mxfp_rotary_options o = {.base = 10000};
+
+	assert_status(mxfp_rotary_frequencies(NULL, &factor, 64, &o), MXFP_ERR_NULL);
+	assert_status(mxfp_rotary_frequencies(frequencies, NULL, 64, NULL), MXFP_ERR_NULL);
+	assert_status(mxfp_rotary_frequencies(frequencies, NULL, 0, &o), MXFP_ERR_SIZE);
+	assert_status(mxfp_rotary_frequencies(frequencies, NULL, 63, &o), MXFP_ERR_SIZE);
+	assert_status(mxfp_rotary_frequencies(frequencies, NULL, 64, &o), MXFP_OK);
+	ck_assert_uint_eq(mxfp_f32_bits(frequencies[0]), UINT32_C(0x3F800000));
+	ck_assert_uint_eq(mxfp_f32_bits(frequencies[16]), UINT32_C(0x3C23D70A)); /* 1 / 10000^(1/2) = 0.01 */
+	o.base = 1;
+	assert_status(mxfp_rotary_frequencies(frequencies, NULL, 64, &o), MXFP_ERR_OPTION);
+	for (int i = 0; i < 3; i++) {
+		o = rotary[i].options;
+		o.factor = 0;
+		assert_status(mxfp_rotary_frequencies(frequencies, NULL, 64, &o), MXFP_ERR_OPTION);
+		o = rotary[i].options;
+		o.original_positions = 0;
+		assert_status(mxfp_rotary_frequencies(frequencies, NULL, 64, &o), MXFP_ERR_OPTION);
+	}
+	o = rotary[0].options;
+	o.high_freq_factor = 1;
+	assert_status(mxfp_rotary_frequencies(frequencies, NULL, 64, &o), MXFP_ERR_OPTION);
+	o = rotary[1].options;
+	o.beta_slow = -1;
+	assert_status(mxfp_rotary_frequencies(frequencies, NULL, 64, &o), MXFP_ERR_OPTION);
+	o.scaling = (enum mxfp_rotary_scaling)3;
+	assert_status(mxfp_rotary_frequencies(frequencies, NULL, 64, &o), MXFP_ERR_OPTION);
+	suite_compared(16);
+}
