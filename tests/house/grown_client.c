@@ -134,6 +134,40 @@ static void apply(void)
 	REFUSED(quantize, mxfp_apply(MXFP_FUNCTION_RELU, output, numbers, MXFP_FORMAT_F32, 0, 1, 4, options));
 }
 
+/* Each operation on a row of 6, -0.5, 1, 0, whose largest number is 6 and whose sum is 6.5. */
+static void operate_on_rows(void)
+{
+	const struct mxfp_row_input i = {.size = SIZE_OF(i), .data = numbers};
+	struct mxfp_row_input *in = PLACE(i);
+	const struct mxfp_row_output r = {.size = SIZE_OF(r), .data = decoded};
+	struct mxfp_row_output *out = PLACE(r);
+	const struct mxfp_softmax_options s = {.size = SIZE_OF(s), .exec = new_exec()};
+	struct mxfp_softmax_options *softmax = PLACE(s);
+	const struct mxfp_norm_options n = {.size = SIZE_OF(n), .weight = in, .exec = new_exec()};
+	struct mxfp_norm_options *norm = PLACE(n);
+	const struct mxfp_gate_options g = {.size = SIZE_OF(g), .exec = new_exec()};
+	struct mxfp_gate_options *gate = PLACE(g);
+	const struct mxfp_rotate_options t = {.size = SIZE_OF(t), .exec = new_exec()};
+	struct mxfp_rotate_options *rotate = PLACE(t);
+	const struct mxfp_rotary_options f = {.size = SIZE_OF(f), .base = 10000};
+	struct mxfp_rotary_options *rotary = PLACE(f);
+	float frequencies[2], sum;
+
+	EXPECT(mxfp_row_reduce(MXFP_REDUCTION_SUM, &sum, in, 1, 4, NULL) == MXFP_OK && sum == 6.5F);
+	REFUSED(in, mxfp_row_reduce(MXFP_REDUCTION_SUM, &sum, in, 1, 4, NULL));
+	EXPECT(mxfp_softmax(out, in, 1, 4, softmax) == MXFP_OK && decoded[0] > 0.98F && decoded[0] < 1);
+	REFUSED(softmax, mxfp_softmax(out, in, 1, 4, softmax));
+	REFUSED(out, mxfp_softmax(out, in, 1, 4, softmax));
+	EXPECT(mxfp_rms_norm(out, in, 1, 4, norm) == MXFP_OK && decoded[0] > 11 && decoded[3] == 0);
+	REFUSED(norm, mxfp_rms_norm(out, in, 1, 4, norm));
+	EXPECT(mxfp_gate(MXFP_FUNCTION_RELU, out, in, in, 1, 4, gate) == MXFP_OK && decoded[0] == 36 && decoded[2] == 1);
+	REFUSED(gate, mxfp_gate(MXFP_FUNCTION_RELU, out, in, in, 1, 4, gate));
+	EXPECT(mxfp_rotary_frequencies(frequencies, NULL, 4, rotary) == MXFP_OK && frequencies[0] == 1);
+	REFUSED(rotary, mxfp_rotary_frequencies(frequencies, NULL, 4, rotary));
+	EXPECT(mxfp_rotate(out, in, frequencies, 1, 4, rotate) == MXFP_OK && decoded[0] == 6);
+	REFUSED(rotate, mxfp_rotate(out, in, frequencies, 1, 4, rotate));
+}
+
 static void prune(void)
 {
 	const struct mxfp_sparse s = {
@@ -219,6 +253,7 @@ int main(void)
 		quantize(MXFP_FORMAT_MXFP4);
 		quantize(MXFP_FORMAT_NVFP4);
 		apply();
+		operate_on_rows();
 		prune();
 		multiply();
 		estimate();

@@ -68,6 +68,40 @@ enum mxfp_status use_functions(const float *x, float *y)
 	return mxfp_apply(MXFP_FUNCTION_SILU, &output, x, MXFP_FORMAT_F32, 0, 2, 64, &options);
 }
 
+enum mxfp_status use_rows(const float *x, float *y);
+enum mxfp_status use_rows(const float *x, float *y)
+{
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = 1};
+	const struct mxfp_row_input input = {.size = sizeof input, .data = x};
+	const struct mxfp_row_output output = {.size = sizeof output, .data = y};
+	const struct mxfp_softmax_options softmax = {.size = sizeof softmax, .scale = x, .exec = &exec};
+	const struct mxfp_norm_options norm = {.size = sizeof norm, .epsilon = 1e-5, .weight = &input, .exec = &exec};
+	const struct mxfp_gate_options gate = {.size = sizeof gate, .exec = &exec};
+	const struct mxfp_rotate_options rotate = {.size = sizeof rotate, .exec = &exec};
+	const struct mxfp_rotary_options rotary = {.size = sizeof rotary, .base = 10000};
+	float frequencies[32], sums[2];
+	size_t largest[2];
+
+	enum mxfp_status status = mxfp_row_reduce(MXFP_REDUCTION_SUM, sums, &input, 2, 64, &exec);
+	if (status == MXFP_OK)
+		status = mxfp_row_argmax(largest, &input, 2, 64, &exec);
+	if (status == MXFP_OK)
+		status = mxfp_softmax(&output, &input, 2, 64, &softmax);
+	if (status == MXFP_OK)
+		status = mxfp_log_softmax(&output, &input, 2, 64, &softmax);
+	if (status == MXFP_OK)
+		status = mxfp_rms_norm(&output, &input, 2, 64, &norm);
+	if (status == MXFP_OK)
+		status = mxfp_layer_norm(&output, &input, 2, 64, &norm);
+	if (status == MXFP_OK)
+		status = mxfp_add(&output, &input, &input, 2, 64, &exec);
+	if (status == MXFP_OK)
+		status = mxfp_gate(MXFP_FUNCTION_SILU, &output, &input, NULL, 1, 64, &gate);
+	if (status == MXFP_OK)
+		status = mxfp_rotary_frequencies(frequencies, NULL, 64, &rotary);
+	return status == MXFP_OK ? mxfp_rotate(&output, &input, frequencies, 2, 64, &rotate) : status;
+}
+
 enum mxfp_status use_sparse(const float *x, float *y, unsigned char *memory);
 enum mxfp_status use_sparse(const float *x, float *y, unsigned char *memory)
 {
