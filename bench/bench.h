@@ -15,7 +15,7 @@
 #include "mxfp.h"
 
 /* Products have their own cases: gemm_bench.h. */
-enum bench_op { BENCH_CONVERT, BENCH_QUANTIZE, BENCH_DEQUANTIZE, BENCH_SCAN, BENCH_GEMM, BENCH_N_OPS };
+enum bench_op { BENCH_CONVERT, BENCH_QUANTIZE, BENCH_DEQUANTIZE, BENCH_SCAN, BENCH_APPLY, BENCH_GEMM, BENCH_N_OPS };
 
 /* Groups of cases that share a target. */
 enum bench_group {
@@ -33,6 +33,8 @@ struct bench_case {
 	enum mxfp_round round;
 	enum mxfp_rule rule;       /* quantize, MX formats */
 	enum mxfp_recipe recipe;   /* quantize, NVFP4 */
+	enum mxfp_function function; /* apply */
+	bool positive;             /* the source holds magnitudes */
 	enum bench_group group;
 	bool usual;                /* timed by default */
 };
@@ -76,6 +78,7 @@ struct bench_data {
 	uint8_t *src, *src_scales, *dst, *dst_scales;
 	float *normals;       /* the pattern that src repeats */
 	enum mxfp_format holds; /* the format of src, or BENCH_NOTHING before it is filled */
+	bool holds_positive;
 };
 
 /* Allocates memory for n elements, a multiple of BENCH_PATTERN. Returns false, with nothing allocated, if there is too
@@ -83,8 +86,8 @@ struct bench_data {
 bool bench_data_make(struct bench_data *data, size_t n);
 void bench_data_free(struct bench_data *data);
 
-/* Fills src with standard normals in this format, or with their magnitudes if it has no sign. */
-void bench_data_fill(struct bench_data *data, enum mxfp_format src);
+/* Fills src with standard normals in this format, or with their magnitudes if it has no sign or that is asked for. */
+void bench_data_fill(struct bench_data *data, enum mxfp_format src, bool positive);
 
 /* Work: n elements of the case, from element `start` of the data. */
 struct bench_work {
@@ -103,6 +106,9 @@ bool bench_reads_twice(const struct bench_case *c);
 void bench_run(const struct bench_work *work);
 void bench_run_limit(const struct bench_work *work);
 void bench_run_limit_past(const struct bench_work *work);
+
+/* The same work by SLEEF on one thread, where bench_sleef_has() it. */
+void bench_run_sleef(const struct bench_work *work);
 
 /* The limit whose ratio of reads to writes is nearest the case's. */
 const struct limit *bench_limit(const struct limit *limits, const struct bench_case *c);
@@ -123,6 +129,7 @@ struct bench_result {
 	struct bench_time kernel, limit;
 	struct bench_time other; /* of one thread in DRAM: the limit with stores past the caches; of more threads: the
 	                            kernel on one */
+	struct bench_time sleef; /* of SLEEF on the same work, in the same turns, on one thread in L2; 0: none */
 	double core;             /* bench_core() at the same time */
 };
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The cases that are timed, which are conversion, quantization, dequantization and the search for the largest magnitude
-   in the modes that differ in work, and their targets. */
+/* The cases that are timed, which are conversion, quantization, dequantization, the search for the largest magnitude and
+   functions of one number in the modes that differ in work, and their targets. */
 #include "config.h"
 
 #include "bench.h"
 
 #include <stdio.h>
 
-const char *const bench_op_names[] = {"convert", "quantize", "dequantize", "scan", "gemm"};
+const char *const bench_op_names[] = {"convert", "quantize", "dequantize", "scan", "apply", "gemm"};
 const char *const bench_place_names[] = {"L2", "DRAM"};
 
 const char *const bench_group_texts[] = {
@@ -158,6 +158,25 @@ static int scans(const struct visit *visit)
 	return stop;
 }
 
+static int functions(const struct visit *visit)
+{
+	int stop = 0;
+
+	for (int f = 0; mxfp_option_name(MXFP_OPTION_FUNCTION, f) != NULL && stop == 0; f++) {
+		struct bench_case c = {
+			.op = BENCH_APPLY, .dst = MXFP_FORMAT_F32, .src = MXFP_FORMAT_F32, .group = BENCH_OTHER, .usual = true,
+			.function = (enum mxfp_function)f,
+			.positive = f == MXFP_FUNCTION_LOG || f == MXFP_FUNCTION_RSQRT,
+		};
+
+		if (f == MXFP_FUNCTION_EXP || f == MXFP_FUNCTION_TANH || f == MXFP_FUNCTION_SIGMOID ||
+		    f == MXFP_FUNCTION_SILU || f == MXFP_FUNCTION_GELU)
+			c.group = BENCH_FUNCTION;
+		stop = visit->call(&c, visit->context);
+	}
+	return stop;
+}
+
 int bench_cases(int (*call)(const struct bench_case *c, void *context), void *context)
 {
 	const struct visit visit = {call, context};
@@ -166,7 +185,9 @@ int bench_cases(int (*call)(const struct bench_case *c, void *context), void *co
 	for (int f = 0; mxfp_format_get_info((enum mxfp_format)f) != NULL && stop == 0; f++)
 		stop = is_block((enum mxfp_format)f) ? blocks((enum mxfp_format)f, &visit)
 		                                     : converts_from((enum mxfp_format)f, &visit);
-	return stop != 0 ? stop : scans(&visit);
+	if (stop == 0)
+		stop = scans(&visit);
+	return stop != 0 ? stop : functions(&visit);
 }
 
 void bench_case_name(const struct bench_case *c, char *name, size_t size)
@@ -182,6 +203,8 @@ void bench_case_name(const struct bench_case *c, char *name, size_t size)
 		         c->round != MXFP_ROUND_RNE ? " " : "", c->round != MXFP_ROUND_RNE ? round : "");
 	else if (c->op == BENCH_CONVERT && c->src == MXFP_FORMAT_F32)
 		snprintf(name, size, "%s -> %s %s", src, dst, round);
+	else if (c->op == BENCH_APPLY)
+		snprintf(name, size, "%s", mxfp_option_name(MXFP_OPTION_FUNCTION, (int)c->function));
 	else if (c->op == BENCH_SCAN)
 		snprintf(name, size, "%s", src);
 	else

@@ -111,21 +111,23 @@ static void make_pattern(const struct bench_data *data)
 	(void)status;
 }
 
-void bench_data_fill(struct bench_data *data, enum mxfp_format src)
+void bench_data_fill(struct bench_data *data, enum mxfp_format src, bool positive)
 {
 	const struct mxfp_format_info *info = mxfp_format_get_info(src);
 	const bool block = info->kind == MXFP_KIND_BLOCK;
 	size_t scales = block ? BENCH_PATTERN / info->block_length : 0;
 	size_t codes = bench_bytes(src, BENCH_PATTERN) - scales, patterns = data->n / BENCH_PATTERN;
 
-	if (data->holds == src)
+	positive = positive || !has_sign(src);
+	if (data->holds == src && data->holds_positive == positive)
 		return;
 	data->holds = src;
-	if (!has_sign(src))
+	data->holds_positive = positive;
+	if (positive)
 		for (size_t i = 0; i < BENCH_PATTERN; i++)
 			data->normals[i] = fabsf(data->normals[i]);
 	make_pattern(data);
-	if (!has_sign(src))
+	if (positive)
 		make_normals(data->normals, BENCH_PATTERN);
 	repeat(data->src, codes, codes * patterns);
 	repeat(data->src_scales, scales, scales * patterns);

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "bench.h"
+#include "sleef.h"
 
 enum {
 	CHUNK = 1 << 22, /* the least elements of a turn in DRAM: a millisecond or two */
@@ -127,7 +128,9 @@ static size_t set_turn(struct bench_work *work)
 struct bench_result bench_measure(struct bench_work *work, unsigned rounds)
 {
 	double kernel[BENCH_ROUNDS_MAX], limit[BENCH_ROUNDS_MAX], other[BENCH_ROUNDS_MAX], core[BENCH_ROUNDS_MAX];
+	double sleef[BENCH_ROUNDS_MAX];
 	const bool in_l2 = work->place == BENCH_L2, alone = work->threads == 1, past = alone && !in_l2;
+	const bool has_sleef = alone && in_l2 && work->c->op == BENCH_APPLY && bench_sleef_has(work->isa, work->c->function);
 	const struct turns once = {alone ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, 1, set_turn(work)};
 	const struct turns of_kernel = in_l2 ? calibrate(bench_run, work, once) : once;
 	const struct turns of_limit = in_l2 ? calibrate(bench_run_limit, work, once) : once;
@@ -138,12 +141,14 @@ struct bench_result bench_measure(struct bench_work *work, unsigned rounds)
 		limit[i] = turn(bench_run_limit, work, &of_limit);
 		kernel[i] = turn(bench_run, work, &of_kernel);
 		other[i] = !alone ? turn_of_one_thread(work, &of_kernel) : past ? turn(bench_run_limit_past, work, &once) : 0;
+		sleef[i] = has_sleef ? turn(bench_run_sleef, work, &of_kernel) : 0;
 		core[i] = bench_core(work->data, work->limits);
 	}
 	return (struct bench_result){
 		.kernel = bench_summary(kernel, i),
 		.limit = bench_summary(limit, i),
 		.other = !alone || past ? bench_summary(other, i) : (struct bench_time){0},
+		.sleef = has_sleef ? bench_summary(sleef, i) : (struct bench_time){0},
 		.core = bench_summary(core, i).median,
 	};
 }

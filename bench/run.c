@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "sleef.h"
 
 enum { PIECE = 1 << 16 }; /* elements of a limit that a thread takes at once, as the library cuts a call */
 
@@ -87,6 +88,21 @@ static enum mxfp_status convert(const struct bench_work *work, const struct mxfp
 	                    at(work->data->src, c->src, work->start), c->src, work->n, &options);
 }
 
+static enum mxfp_status apply(const struct bench_work *work, const struct mxfp_exec *exec)
+{
+	const struct mxfp_row_output output = {.data = at(work->data->dst, work->c->dst, work->start), .format = work->c->dst};
+	const struct mxfp_apply_options options = {.exec = exec};
+
+	return mxfp_apply(work->c->function, &output, at(work->data->src, work->c->src, work->start), work->c->src, 0,
+	                  work->n / BENCH_COLS, BENCH_COLS, &options);
+}
+
+void bench_run_sleef(const struct bench_work *work)
+{
+	bench_sleef(work->isa, work->c->function, (float *)at(work->data->dst, work->c->dst, work->start),
+	            (const float *)at(work->data->src, work->c->src, work->start), work->n);
+}
+
 void bench_run(const struct bench_work *work)
 {
 	const struct mxfp_exec exec = {.threads = work->threads, .isa = work->isa};
@@ -99,6 +115,8 @@ void bench_run(const struct bench_work *work)
 		status = quantize(work, &exec);
 	else if (work->c->op == BENCH_DEQUANTIZE)
 		status = dequantize(work, &exec);
+	else if (work->c->op == BENCH_APPLY)
+		status = apply(work, &exec);
 	else
 		status = mxfp_amax(at(work->data->src, work->c->src, work->start), work->c->src, work->n, &amax, &exec);
 	assert(status == MXFP_OK);

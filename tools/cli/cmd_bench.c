@@ -105,7 +105,8 @@ static void print_machine(const struct bench_rows *rows)
 	printf("L2: %d KiB read and written; DRAM: %zu MiB of f32. GB/s counts 4 bytes an element; spread is\n"
 	       "that of the quartiles; limit is a plain loop that moves the same bytes, in turns with the kernel;\n"
 	       "%s; ratio is GB/s over limit; L1 is how fast\n"
-	       "the core reads L1 beside it, and falls when the machine is in a slow phase.\n\n",
+	       "the core reads L1 beside it, and falls when the machine is in a slow phase; SLEEF is its function of\n"
+	       "binary32 with an error below 1 ulp on the same work, in turns, and the ratio to that.\n\n",
 	       BENCH_L2_BYTES >> 10, rows->dram_elements >> 18, other_of(rows)->text);
 	printf("%-11s%-27s%-7s %-5s%7s %7s%8s%7s%7s%7s  %s\n", "op", "case", "tier", "in", "GB/s", "spread", "limit",
 	       "ratio", other_of(rows)->name, "L1", "target");
@@ -152,6 +153,8 @@ static void print_row(const struct bench_rows *rows, const struct bench_row *row
 	else
 		printf("%7s", "-");
 	printf("%7.0f", 1e-9 / r->core);
+	if (r->sleef.median > 0)
+		printf("  SLEEF %.2f %.2f", element_gbps(r->sleef.median), r->sleef.median / r->kernel.median);
 	if (target != NULL)
 		printf("  %g %s %s", target->at_least, unit(target), verdict(measured(row, target), target));
 	putchar('\n');
@@ -218,6 +221,8 @@ static json_t *row_json(const struct bench_rows *rows, const struct bench_row *r
 	                         "l1_gbps", 1e-9 / r->core);
 	if (r->other.median > 0)
 		json = facts_set(json, other_of(rows)->key, json_real(element_gbps(r->other.median)));
+	if (r->sleef.median > 0)
+		json = facts_set(json, "sleef_gbps", json_real(element_gbps(r->sleef.median)));
 	return target != NULL ? facts_set(json, "target", target_json(row, target)) : json;
 }
 
@@ -561,7 +566,7 @@ static int time_tiers(const struct bench_case *c, void *context)
 
 	if (!wanted(b, c))
 		return 0;
-	bench_data_fill(&b->data, c->src);
+	bench_data_fill(&b->data, c->src, c->positive);
 	for (int tier = 0; mxfp_isa_name(tier) != NULL; tier++)
 		if (allowed(tier) && (b->only_tier < 0 || tier == b->only_tier))
 			time_case(b, c, tier);
@@ -700,7 +705,7 @@ static int run(int argc, char **argv, struct error *error)
 		{"quick", 0, OPTION_FLAG, NULL, "use less memory and fewer rounds", &b.quick},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON", &b.json},
 		{"all", 0, OPTION_FLAG, NULL, "time every pair of formats, rounding mode, rule and recipe", &b.all},
-		{"op", 0, OPTION_STRING, "convert|quantize|dequantize|scan|gemm",
+		{"op", 0, OPTION_STRING, "convert|quantize|dequantize|scan|apply|gemm",
 		 "time only this kind of kernel", &b.op},
 		{"format", 0, OPTION_STRING, "FORMAT|ELEMENT", "time only kernels from or to this format", &b.format},
 		{"in", 0, OPTION_STRING, "l2|dram", "time only data in this place", &b.in},
