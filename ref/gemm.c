@@ -304,6 +304,10 @@ void mxfp_gemm_finish_ref(const struct mxfp_gemm_finish_job *job)
 			v = mxfp_f32_add(mxfp_ref_load(f32, job->given, i), v);
 		if (job->bias != NULL)
 			v = mxfp_f32_add(v, mxfp_ref_load(f32, job->bias, i));
+		if (job->gate != NULL)
+			v = mxfp_f32_mul(v, mxfp_ref_load(f32, job->gate, i));
+		if (job->residual != NULL)
+			v = mxfp_f32_add(v, mxfp_ref_load(f32, job->residual, i));
 		if (mxfp_f32_is_nan(v))
 			v = MXFP_F32_NAN;
 		mxfp_ref_store(f32, job->result, i, v);

@@ -91,15 +91,17 @@ struct mxfp_gemm_ref_job {
 	float *c;                    /* [rows][cols] */
 };
 
-/* Finishes a row of sums: tensor scales, what C held, bias. Each step rounds to binary32: v = sum * multiply (if
-   `multiplies`), v / divide (if `divides`), given + v, v + bias. NaN is made canonical. */
+/* Finishes a row of sums: tensor scales, what C held, bias, gate, residual. Each step rounds to binary32: v = sum *
+   multiply (if `multiplies`), v / divide (if `divides`), given + v, v + bias, v * gate, v + residual. NaN is made
+   canonical. */
 struct mxfp_gemm_finish_job {
 	size_t n;
 	const float *sum;
 	bool multiplies, divides;
 	float multiply, divide;
 	const float *given; /* what C held; NULL: nothing is added */
-	const float *bias;  /* NULL: none */
+	const float *bias;  /* NULL: none; likewise below */
+	const float *gate, *residual;
 	float *result;      /* may be `sum` */
 };
 

@@ -5,18 +5,29 @@
 
 #include "body/slots.h"
 
-ALWAYS_INLINE vu32 finish_lanes(const struct mxfp_gemm_finish_job *job, vf32 sum, vf32 given, vf32 bias)
+/* Loads `rest` numbers from i on, LANES of them at most; other lanes are zeros. */
+ALWAYS_INLINE vf32 operand(const float *x, size_t i, size_t rest)
 {
-	vf32 v = sum;
+	return rest == LANES ? (vf32)load(x + i) : (vf32)load_first(x + i, rest);
+}
+
+/* Finishes the lanes from i on; there are `rest` of them, or LANES. */
+ALWAYS_INLINE vu32 finish_lanes(const struct mxfp_gemm_finish_job *job, size_t i, size_t rest)
+{
+	vf32 v = operand(job->sum, i, rest);
 
 	if (job->multiplies)
 		v *= job->multiply;
 	if (job->divides)
 		v /= job->divide;
 	if (job->given != NULL)
-		v = given + v;
+		v = operand(job->given, i, rest) + v;
 	if (job->bias != NULL)
-		v += bias;
+		v += operand(job->bias, i, rest);
+	if (job->gate != NULL)
+		v *= operand(job->gate, i, rest);
+	if (job->residual != NULL)
+		v += operand(job->residual, i, rest);
 	return blend(v == v, (vu32)v, splat(F32_NAN));
 }
 
@@ -24,26 +35,12 @@ static NOINLINE void finish(const struct mxfp_gemm_finish_job *job)
 {
 	size_t i = 0;
 
-	for (; job->n - i >= LANES; i += LANES) {
-		vf32 given = {0}, bias = {0};
-
-		if (job->given != NULL)
-			given = (vf32)load(job->given + i);
-		if (job->bias != NULL)
-			bias = (vf32)load(job->bias + i);
-		store(job->result + i, finish_lanes(job, (vf32)load(job->sum + i), given, bias));
-	}
+	for (; job->n - i >= LANES; i += LANES)
+		store(job->result + i, finish_lanes(job, i, LANES));
 	if (i == job->n)
 		return;
-	size_t rest = job->n - i;
-	vf32 given = {0}, bias = {0};
-
-	if (job->given != NULL)
-		given = (vf32)load_first(job->given + i, rest);
-	if (job->bias != NULL)
-		bias = (vf32)load_first(job->bias + i, rest);
-	vu32 last = finish_lanes(job, (vf32)load_first(job->sum + i, rest), given, bias);
-	memcpy(job->result + i, &last, rest * sizeof(float));
+	vu32 last = finish_lanes(job, i, job->n - i);
+	memcpy(job->result + i, &last, (job->n - i) * sizeof(float));
 }
 
 FP_KERNEL(TIER(gemm_finish), mxfp_gemm_finish_job, finish)

@@ -208,6 +208,15 @@ uint32_t oracle_gemm_finish(const struct mxfp_gemm_finish_job *job, size_t i)
 		set_float(x, &job->bias[i]);
 		bits = add(bits, x);
 	}
+	if (job->gate != NULL) {
+		oracle_set_f32(v, bits);
+		set_float(x, &job->gate[i]);
+		bits = to_f32(v, mpfr_mul(v, v, x, MPFR_RNDN));
+	}
+	if (job->residual != NULL) {
+		set_float(x, &job->residual[i]);
+		bits = add(bits, x);
+	}
 	return bits;
 }
 

@@ -109,10 +109,10 @@ TEST_LOOP(products_equal_mpfr, N_FORMATS)
 
 TEST(finish_equals_mpfr)
 {
-	enum { N = 2000, ROUNDS = 16 };
+	enum { N = 2000, ROUNDS = 64 };
 	struct random r = {suite_seed()};
-	static uint32_t bits[3][N], got[N];
-	static float number[3][N], result[N];
+	static uint32_t bits[5][N], got[N];
+	static float number[5][N], result[N];
 
 	for (int round = 0; round < ROUNDS; round++) {
 		struct mxfp_gemm_finish_job job = {.n = N, .sum = number[0], .result = result};
@@ -127,6 +127,8 @@ TEST(finish_equals_mpfr)
 		job.divides = (round & 2) != 0;
 		job.given = (round & 4) != 0 ? number[1] : NULL;
 		job.bias = (round & 8) != 0 ? number[2] : NULL;
+		job.gate = (round & 16) != 0 ? number[3] : NULL;
+		job.residual = (round & 32) != 0 ? number[4] : NULL;
 		mxfp_gemm_finish_ref(&job);
 		memcpy(got, result, sizeof got);
 		for (size_t i = 0; i < N; i++) {
