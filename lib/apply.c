@@ -15,6 +15,14 @@ struct apply {
 	size_t rows, cols;
 };
 
+enum mxfp_status mxfp_check_function(enum mxfp_function function, const float *parameter, uint32_t *bits)
+{
+	if (!mxfp_option_valid(MXFP_OPTION_FUNCTION, (int)function))
+		return MXFP_ERR_OPTION;
+	*bits = parameter != NULL ? mxfp_f32_bits(*parameter) : mxfp_function_default(function);
+	return (*bits & ~MXFP_F32_SIGN) >= MXFP_F32_INF ? MXFP_ERR_OPTION : MXFP_OK;
+}
+
 static void apply_piece(const struct mxfp_kernels *kernels, const void *context, size_t piece, struct mxfp_counts *counts)
 {
 	const struct apply *whole = context;
@@ -48,12 +56,11 @@ enum mxfp_status mxfp_apply(enum mxfp_function function, const struct mxfp_row_o
 	struct mxfp_runner runner;
 	struct apply whole = {.function = function, .rows = rows, .cols = cols};
 
-	if (o == NULL || !mxfp_option_valid(MXFP_OPTION_FUNCTION, (int)function))
+	if (o == NULL)
 		return MXFP_ERR_OPTION;
-	whole.parameter = o->parameter != NULL ? mxfp_f32_bits(*o->parameter) : mxfp_function_default(function);
-	if ((whole.parameter & ~MXFP_F32_SIGN) >= MXFP_F32_INF)
-		return MXFP_ERR_OPTION;
-	enum mxfp_status status = mxfp_runner_init(&runner, o->exec);
+	enum mxfp_status status = mxfp_check_function(function, o->parameter, &whole.parameter);
+	if (status == MXFP_OK)
+		status = mxfp_runner_init(&runner, o->exec);
 	if (status == MXFP_OK)
 		status = mxfp_check_rows(&whole.src, src, src_format, src_stride, rows, cols);
 	if (status == MXFP_OK)

@@ -35,8 +35,6 @@ enum mxfp_status mxfp_check_codes(const struct mxfp_matrix *b, struct mxfp_spans
 	enum mxfp_status status = mxfp_blocks_size(b->format, b->rows, b->cols, &size);
 	if (status != MXFP_OK)
 		return status;
-	if (b->rows != 0 && b->cols != 0 && (b->data == NULL || b->scales == NULL))
-		return MXFP_ERR_NULL;
 	span->codes_stride = b->stride != 0 ? b->stride : size.codes_row_bytes;
 	span->scales_stride = b->scales_stride != 0 ? b->scales_stride : size.scales_row_bytes;
 	if (!mxfp_span(b->rows, size.codes_row_bytes, span->codes_stride, &span->codes) ||
@@ -53,7 +51,8 @@ enum mxfp_status mxfp_check_blocks(const struct mxfp_matrix *b, const void *numb
 	if (!mxfp_is_source(format))
 		return MXFP_ERR_FORMAT;
 	enum mxfp_status status = mxfp_check_codes(b, span);
-	if (status == MXFP_OK && b->rows != 0 && b->cols != 0 && numbers == NULL)
+	if (status == MXFP_OK && b->rows != 0 && b->cols != 0 &&
+	    (b->data == NULL || b->scales == NULL || numbers == NULL))
 		status = MXFP_ERR_NULL;
 	if (status != MXFP_OK)
 		return status;

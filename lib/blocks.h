@@ -12,7 +12,7 @@ struct mxfp_spans {
 	size_t stride, codes_stride, scales_stride;
 };
 
-/* Checks a matrix of blocks and fills in what *span says of it. */
+/* Checks a matrix of blocks, except for its memory, and fills in what *span says of it. */
 enum mxfp_status mxfp_check_codes(const struct mxfp_matrix *b, struct mxfp_spans *span);
 
 /* Checks a matrix of blocks and one of numbers in `format`, whose rows are `stride` apart, and fills in *span. */

@@ -37,14 +37,14 @@ static bool is_one_level(enum mxfp_recipe recipe)
 	return recipe == MXFP_RECIPE_TORCHAO_1 || recipe == MXFP_RECIPE_GGML;
 }
 
-static enum mxfp_status check_blocks(struct mxfp_row_sink *sink, const struct mxfp_row_output *output, size_t rows,
-                                     size_t cols)
+enum mxfp_status mxfp_check_sink_blocks(struct mxfp_row_sink *sink, struct mxfp_blocks *given,
+                                        const struct mxfp_quantize_options *quantize, size_t rows, size_t cols)
 {
 	struct mxfp_quantize_options options_copy;
 	struct mxfp_blocks blocks_copy;
 	struct mxfp_spans span;
-	const struct mxfp_quantize_options *o = mxfp_sized_quantize_options(output->quantize, &options_copy);
-	const struct mxfp_blocks *blocks = MXFP_SIZED(output->blocks, &blocks_copy, tensor_scale_divides);
+	const struct mxfp_quantize_options *o = mxfp_sized_quantize_options(quantize, &options_copy);
+	const struct mxfp_blocks *blocks = MXFP_SIZED(given, &blocks_copy, tensor_scale_divides);
 
 	if (o == NULL || blocks == NULL)
 		return MXFP_ERR_OPTION;
@@ -62,9 +62,7 @@ static enum mxfp_status check_blocks(struct mxfp_row_sink *sink, const struct mx
 	if (o->non_finite == MXFP_NON_FINITE_ERROR || o->first_non_finite != NULL ||
 	    (tensor_scale && o->tensor_amax == NULL && !is_one_level(o->recipe)))
 		return MXFP_ERR_OPTION;
-	if (mxfp_overlap(b.data, span.codes, b.scales, span.scales))
-		return MXFP_ERR_OVERLAP;
-	sink->blocks = output->blocks;
+	sink->blocks = given;
 	sink->codes_bytes = span.codes;
 	sink->scales_bytes = span.scales;
 	sink->counts = o->counts;
@@ -105,9 +103,13 @@ enum mxfp_status mxfp_check_row_output(struct mxfp_row_sink *sink, const struct 
 	}
 	if (o->blocks == NULL)
 		return MXFP_OK;
-	enum mxfp_status status = check_blocks(sink, o, rows, cols);
-	if (status == MXFP_OK && (mxfp_overlap(o->data, sink->data.bytes, sink->job.codes, sink->codes_bytes) ||
-	                          mxfp_overlap(o->data, sink->data.bytes, sink->job.scales, sink->scales_bytes)))
+	const struct mxfp_quantize_job *job = &sink->job;
+	enum mxfp_status status = mxfp_check_sink_blocks(sink, o->blocks, o->quantize, rows, cols);
+	if (status == MXFP_OK && rows != 0 && cols != 0 && (job->codes == NULL || job->scales == NULL))
+		status = MXFP_ERR_NULL;
+	if (status == MXFP_OK && (mxfp_overlap(job->codes, sink->codes_bytes, job->scales, sink->scales_bytes) ||
+	                          mxfp_overlap(o->data, sink->data.bytes, job->codes, sink->codes_bytes) ||
+	                          mxfp_overlap(o->data, sink->data.bytes, job->scales, sink->scales_bytes)))
 		status = MXFP_ERR_OVERLAP;
 	return status;
 }

@@ -30,9 +30,16 @@ struct mxfp_row_sink {
 	struct mxfp_counts *counts;   /* the caller's; NULL: not counted */
 };
 
+/* Checks a function and sets *bits to its parameter, given or not. MXFP_ERR_OPTION. */
+enum mxfp_status mxfp_check_function(enum mxfp_function function, const float *parameter, uint32_t *bits);
+
 /* Checks rows x cols numbers: MXFP_ERR_FORMAT, MXFP_ERR_NULL, MXFP_ERR_SIZE. */
 enum mxfp_status mxfp_check_rows(struct mxfp_rows *checked, const void *data, enum mxfp_format format, size_t stride,
                                  size_t rows, size_t cols);
+
+/* Checks the blocks of a sink and how they are made, except for their memory, which may be NULL. */
+enum mxfp_status mxfp_check_sink_blocks(struct mxfp_row_sink *sink, struct mxfp_blocks *blocks,
+                                        const struct mxfp_quantize_options *quantize, size_t rows, size_t cols);
 
 /* Checks where rows x cols results go; errors as mxfp_apply(). */
 enum mxfp_status mxfp_check_row_output(struct mxfp_row_sink *sink, const struct mxfp_row_output *output, size_t rows,

@@ -31,12 +31,19 @@ struct mxfp_product {
 	const void *w_packed;        /* W as packed by mxfp_pack(); NULL: W is `w` */
 	size_t w_packed_bytes;
 	size_t n;                    /* rows of w_packed, for which c has room. Ignored without w_packed */
-	void *c;                     /* m rows of n numbers in the options' c_format */
+	void *c;                     /* m rows of n numbers in the options' c_format; NULL if only c_blocks is wanted */
 	size_t c_stride;             /* elements from a row to the next; 0: n */
 	const float *bias;           /* n numbers to be added to every row; NULL: none */
+	const struct mxfp_matrix *gate; /* m x n numbers in f32 or bf16, by which the results of the activation are
+	                                multiplied; NULL: none */
+	const struct mxfp_matrix *residual; /* likewise, added after that. Each of the two may be C itself: its address,
+	                                format and stride */
+	struct mxfp_blocks *c_blocks; /* m x n elements: C quantized as the options' c_quantize says, from its binary32
+	                                numbers; NULL: not wanted */
 };
 
-/* A part of a result that is finished except for the caller's epilogue and the rounding to c_format. */
+/* A part of a result that is finished except for the caller's epilogue, the rounding to c_format and the
+   quantization. */
 struct mxfp_gemm_tile {
 	size_t product;               /* index in the group */
 	size_t row, col, rows, cols;  /* place in C */
@@ -44,7 +51,8 @@ struct mxfp_gemm_tile {
 	size_t stride;                /* elements from a row to the next */
 };
 
-/* All zero: exact block sums, passes of 512, C is f32 and is overwritten, A is not quantized, all processors. */
+/* All zero: exact block sums, passes of 512, C is f32 and is overwritten, A is not quantized, no activation, all
+   processors. */
 struct mxfp_gemm_options {
 	size_t size;                  /* sizeof(struct mxfp_gemm_options), or 0 (mxfp.h) */
 	enum mxfp_acc acc;            /* for two block formats; any other pair runs the chain */
@@ -61,17 +69,25 @@ struct mxfp_gemm_options {
 	                                 is set under policy error only, first_index is that of A[0][0], and A[m][k] has
 	                                 first_index + m * K + k. NULL: {0} */
 	void (*epilogue)(void *context, const struct mxfp_gemm_tile *tile); /* called once for every part of C, on any
-	                                 thread, after bias; tiles depend on the sizes and the kernel. NULL: none */
+	                                 thread, after residual; tiles depend on the sizes, the kernel and c_blocks. NULL:
+	                                 none */
 	void *epilogue_context;
 	size_t *failed_product;       /* on an error of one product, set to its index; NULL: not wanted */
 	const struct mxfp_exec *exec; /* NULL: {0}. `threads` is also how many tasks the caller's `run` is given; the
 	                                 workspace depends on it */
+	enum mxfp_function activation; /* of every number, after bias and before gate (mxfp/vector.h); 0: identity */
+	const float *activation_parameter; /* as in mxfp_apply_options */
+	const struct mxfp_quantize_options *c_quantize; /* how C becomes c_blocks; exec is ignored, and C[m][n] has
+	                                 first_index + m * N + n in every product. Results are not known before they are
+	                                 written, so policy `error`, first_non_finite, and a tensor scale without tensor_amax
+	                                 are MXFP_ERR_OPTION. NULL: {0} */
 };
 
 /*
  * Computes how many bytes of workspace mxfp_gemm_grouped() can use for these products, from their shapes, formats,
- * sparsity and w_packed, and the options; other pointers are ignored. The result depends on the instruction set, and if
- * exec->threads is 0, also on the processors that the process may use now. options may be NULL: {0}. Errors as there.
+ * sparsity, w_packed, whether they have c_blocks, and the options; other pointers are ignored. The result depends on
+ * the instruction set, and if exec->threads is 0, also on the processors that the process may use now. options may be
+ * NULL: {0}. Errors as there.
  */
 MXFP_API enum mxfp_status mxfp_gemm_workspace_size(const struct mxfp_product *products, size_t n,
                                                    const struct mxfp_gemm_options *options, size_t *bytes);
@@ -88,13 +104,21 @@ MXFP_API enum mxfp_status mxfp_gemm_workspace_size(const struct mxfp_product *pr
  *
  * NaN and Inf follow IEEE 754; every NaN that is stored is 7FC00000 (7FC0). With k = 0 the product is +0.
  *
- * On an error, only *failed_product and *first_non_finite are written. MXFP_ERR_NULL; MXFP_ERR_FORMAT: a format that
+ * Each sum v, to which tensor scales have been applied and, if it accumulates, what C held has been added, then passes
+ * through v = fl32(v + bias), v = activation(v), v = fl32(v * gate), v = fl32(v + residual) and the epilogue; c gets v
+ * rounded to c_format, and c_blocks what mxfp_quantize() makes of all v, tensor scale included.
+ *
+ * On an error, only *failed_product and *first_non_finite are written. MXFP_ERR_NULL, also for c with accumulate;
+ * MXFP_ERR_FORMAT: a format that
  * cannot be an operand, a c_format or psum other than f32 and bf16, an a_format that is neither 0 nor a block format,
- * an A in tf32 or another block format than a_format, transposed codes or W; MXFP_ERR_OPTION: an enum or pass_k out
- * of range, psum_round other than rne and sr, an a_quantize that mxfp_quantize() refuses, an unknown sparsity, a
- * sparse A, exec->isa, a product of another size than the first; MXFP_ERR_SIZE: a->cols and w->cols differ, a stride
- * is shorter than a row, a size overflows, the workspace is too small; MXFP_ERR_OVERLAP: c or the workspace overlaps
- * anything else; MXFP_ERR_PACKED: w_packed was made for another kernel, another format of A or other options, does
+ * an A in tf32 or another block format than a_format, transposed codes or W, a gate or residual that is transposed or
+ * not in f32 or bf16, c_blocks not in a block format; MXFP_ERR_OPTION: an enum or pass_k out of range, an
+ * activation_parameter that is NaN or Inf, psum_round other than rne and sr, an a_quantize that mxfp_quantize()
+ * refuses, a c_quantize that it refuses or that is refused above, an unknown sparsity, a sparse matrix other than W,
+ * exec->isa, a product of another size than the first; MXFP_ERR_SIZE: a->cols and w->cols differ, gate, residual or
+ * c_blocks has another shape than C, a stride is shorter than a row, a size overflows, the workspace is too small;
+ * MXFP_ERR_OVERLAP: c, the codes or scales of c_blocks, or the workspace overlaps anything else, except C as gate or
+ * residual; MXFP_ERR_PACKED: w_packed was made for another kernel, another format of A or other options, does
  * not have n rows, or is cut off; MXFP_ERR_MASK: as mxfp_sparse_expand(); MXFP_ERR_NON_FINITE: as mxfp_quantize().
  */
 MXFP_API enum mxfp_status mxfp_gemm(const struct mxfp_product *product, const struct mxfp_gemm_options *options,

@@ -4,9 +4,10 @@
 #include "scan.h"
 #include "sparse.h"
 
-enum { MAX_INPUTS = 7 };
+enum { MAX_INPUTS = 9 };
 
-static size_t inputs_of(struct mxfp_gemm_span spans[MAX_INPUTS], const struct mxfp_gemm_plan *p)
+static size_t inputs_of(struct mxfp_gemm_span spans[MAX_INPUTS], const struct mxfp_gemm_plan *p,
+                        const struct mxfp_gemm_call *call)
 {
 	size_t n = mxfp_gemm_matrix_spans(spans, &p->a);
 
@@ -16,24 +17,43 @@ static size_t inputs_of(struct mxfp_gemm_span spans[MAX_INPUTS], const struct mx
 		n += mxfp_gemm_matrix_spans(spans + n, &p->w);
 	if (p->bias != NULL)
 		spans[n++] = (struct mxfp_gemm_span){p->bias, p->n * sizeof *p->bias};
+	if (!mxfp_gemm_in_place(p, call, &p->gate))
+		spans[n++] = (struct mxfp_gemm_span){p->gate.data, p->gate.bytes};
+	if (!mxfp_gemm_in_place(p, call, &p->residual))
+		spans[n++] = (struct mxfp_gemm_span){p->residual.data, p->residual.bytes};
 	return n;
 }
 
-/* Returns the memory of C of a product that may have no plan yet; empty if its plan will be refused anyway. */
-static struct mxfp_gemm_span result_of(const struct mxfp_gemm_call *call, size_t i)
+static struct mxfp_gemm_span span_of(const void *at, size_t rows, size_t row_bytes, size_t stride)
+{
+	size_t bytes;
+
+	if (row_bytes == 0 || !mxfp_span(rows, row_bytes, stride != 0 ? stride : row_bytes, &bytes))
+		bytes = 0;
+	return (struct mxfp_gemm_span){at, bytes};
+}
+
+/* Fills in the memory that a product writes, which may have no plan yet; empty if its plan will be refused anyway. */
+static void results_of(struct mxfp_gemm_span spans[MXFP_GEMM_RESULTS], const struct mxfp_gemm_call *call, size_t i)
 {
 	struct mxfp_product copy;
 	const struct mxfp_product *p = mxfp_product_at(call->products, i, &copy);
-	size_t width = mxfp_format_get_info(call->options->c_format)->storage_bytes, n, row, stride, bytes;
+	size_t width = mxfp_format_get_info(call->options->c_format)->storage_bytes, row, stride;
+	struct mxfp_sizes size;
 
+	for (int kind = 0; kind < MXFP_GEMM_RESULTS; kind++)
+		spans[kind] = (struct mxfp_gemm_span){NULL, 0};
 	if (p == NULL || p->a == NULL || (p->w_packed == NULL && p->w == NULL))
-		return (struct mxfp_gemm_span){NULL, 0};
-	n = p->w_packed != NULL ? p->n : p->w->rows;
-	if (n == 0 || !mxfp_multiply(n, width, &row) ||
-	    !mxfp_multiply(p->c_stride != 0 ? p->c_stride : n, width, &stride) ||
-	    !mxfp_span(p->a->rows, row, stride, &bytes))
-		bytes = 0;
-	return (struct mxfp_gemm_span){p->c, bytes};
+		return;
+	const struct mxfp_blocks *b = p->c_blocks;
+	if ((p->c != NULL || b == NULL || call->options->accumulate) &&
+	    mxfp_multiply(p->w_packed != NULL ? p->n : p->w->rows, width, &row) &&
+	    mxfp_multiply(p->c_stride, width, &stride))
+		spans[MXFP_GEMM_C] = span_of(p->c, p->a->rows, row, stride);
+	if (b != NULL && mxfp_blocks_size(b->format, b->rows, b->cols, &size) == MXFP_OK) {
+		spans[MXFP_GEMM_CODES] = span_of(b->codes, b->rows, size.codes_row_bytes, b->codes_stride);
+		spans[MXFP_GEMM_SCALES] = span_of(b->scales, b->rows, size.scales_row_bytes, b->scales_stride);
+	}
 }
 
 static bool overlap(struct mxfp_gemm_span a, struct mxfp_gemm_span b)
@@ -41,21 +61,43 @@ static bool overlap(struct mxfp_gemm_span a, struct mxfp_gemm_span b)
 	return mxfp_overlap(a.at, a.bytes, b.at, b.bytes);
 }
 
+static bool overlaps_any(struct mxfp_gemm_span a, const struct mxfp_gemm_span *spans, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (overlap(a, spans[i]))
+			return true;
+	return false;
+}
+
 struct mxfp_gemm_results mxfp_gemm_results(const struct mxfp_gemm_call *call)
 {
+	struct mxfp_gemm_span spans[MXFP_GEMM_RESULTS];
 	struct mxfp_gemm_results r = {.ascend = true};
 
 	for (size_t i = 0; i < call->n; i++) {
-		struct mxfp_gemm_span result = result_of(call, i);
-		uintptr_t first = (uintptr_t)result.at, end = first + result.bytes;
+		results_of(spans, call, i);
+		for (int kind = 0; kind < MXFP_GEMM_RESULTS; kind++) {
+			uintptr_t first = (uintptr_t)spans[kind].at, end = first + spans[kind].bytes;
 
-		if (result.bytes == 0)
-			continue;
-		r.ascend = r.ascend && (r.end == 0 || first >= r.end);
-		r.first = r.end == 0 || first < r.first ? first : r.first;
-		r.end = end > r.end ? end : r.end;
+			if (spans[kind].bytes == 0)
+				continue;
+			r.ascend = r.ascend && (r.end[kind] == 0 || first >= r.end[kind]);
+			r.first[kind] = r.end[kind] == 0 || first < r.first[kind] ? first : r.first[kind];
+			r.end[kind] = end > r.end[kind] ? end : r.end[kind];
+		}
 	}
+	for (int kind = 0; kind < MXFP_GEMM_RESULTS; kind++)
+		for (int other = 0; other < kind; other++)
+			r.ascend = r.ascend && (r.first[kind] >= r.end[other] || r.first[other] >= r.end[kind]);
 	return r;
+}
+
+static bool may_overlap(const struct mxfp_gemm_results *results, struct mxfp_gemm_span input)
+{
+	for (int kind = 0; kind < MXFP_GEMM_RESULTS; kind++)
+		if ((uintptr_t)input.at < results->end[kind] && (uintptr_t)input.at + input.bytes > results->first[kind])
+			return true;
+	return false;
 }
 
 static bool is_wrong(const struct mxfp_matrix *w)
@@ -67,41 +109,46 @@ enum mxfp_status mxfp_gemm_check_memory(const struct mxfp_gemm_plan *p, const st
                                         struct mxfp_gemm_span workspace, const struct mxfp_gemm_results *results,
                                         bool *doubt)
 {
-	struct mxfp_gemm_span inputs[MAX_INPUTS], result = result_of(call, p->index);
-	size_t n = inputs_of(inputs, p);
-	bool overlaps = overlap(workspace, result);
+	struct mxfp_gemm_span inputs[MAX_INPUTS], own[MXFP_GEMM_RESULTS];
+	size_t n = inputs_of(inputs, p, call);
+	bool overlaps = false, empty = p->m == 0 || p->n == 0;
 
-	if (result.bytes != 0 && result.at == NULL)
-		return MXFP_ERR_NULL;
+	results_of(own, call, p->index);
+	for (size_t i = 0; i < MXFP_GEMM_RESULTS; i++) {
+		if (own[i].bytes != 0 && own[i].at == NULL)
+			return MXFP_ERR_NULL;
+		overlaps |= overlap(workspace, own[i]) || overlaps_any(own[i], own, i);
+	}
 	for (size_t i = 0; i < n; i++) {
-		uintptr_t at = (uintptr_t)inputs[i].at;
-
 		if (inputs[i].bytes == 0)
 			continue;
-		if (result.bytes != 0 && inputs[i].at == NULL)
+		if (!empty && inputs[i].at == NULL)
 			return MXFP_ERR_NULL;
-		overlaps |= overlap(workspace, inputs[i]) || overlap(result, inputs[i]);
-		*doubt |= at < results->end && at + inputs[i].bytes > results->first;
+		overlaps |= overlap(workspace, inputs[i]) || overlaps_any(inputs[i], own, MXFP_GEMM_RESULTS);
+		*doubt |= may_overlap(results, inputs[i]);
 	}
 	if (overlaps)
 		return MXFP_ERR_OVERLAP;
-	return p->w_panels == NULL && result.bytes != 0 && is_wrong(&p->w) ? MXFP_ERR_MASK : MXFP_OK;
+	return p->w_panels == NULL && !empty && is_wrong(&p->w) ? MXFP_ERR_MASK : MXFP_OK;
 }
 
 size_t mxfp_gemm_find_overlap(const struct mxfp_gemm_call *call)
 {
-	struct mxfp_gemm_span spans[MAX_INPUTS + 1];
+	struct mxfp_gemm_span spans[MAX_INPUTS + MXFP_GEMM_RESULTS], results[MXFP_GEMM_RESULTS];
 	struct mxfp_gemm_plan p;
 
 	for (size_t i = 0; i < call->n; i++) {
 		(void)mxfp_gemm_plan(&p, call, i); /* cannot fail: it succeeded before */
-		size_t n = inputs_of(spans, &p);
+		size_t n = inputs_of(spans, &p, call);
 
-		spans[n++] = result_of(call, i);
-		for (size_t j = 0; j < call->n; j++)
-			for (size_t s = 0; s < n - (i == j); s++)
-				if (overlap(result_of(call, j), spans[s]))
+		results_of(spans + n, call, i);
+		for (size_t j = 0; j < call->n; j++) {
+			results_of(results, call, j);
+			/* The results of one product have been held against each other. */
+			for (int kind = 0; kind < MXFP_GEMM_RESULTS; kind++)
+				if (overlaps_any(results[kind], spans, i == j ? n : n + MXFP_GEMM_RESULTS))
 					return j;
+		}
 	}
 	return call->n;
 }

@@ -78,8 +78,15 @@ enum mxfp_status mxfp_gemm_grouped(const struct mxfp_product *products, size_t n
 	if (status != MXFP_OK)
 		return status;
 	status = check(&call, (struct mxfp_gemm_span){workspace, workspace != NULL ? workspace_bytes : 0}, &layout, &last);
-	if (status != MXFP_OK || layout.shared == 0)
+	if (status != MXFP_OK)
 		return status;
+	if (layout.shared == 0) { /* all results are empty, but blocks have a tensor scale even so */
+		for (size_t i = 0; i < n; i++) {
+			(void)mxfp_gemm_plan(&last, &call, i);
+			mxfp_sink_start(&last.blocks);
+		}
+		return MXFP_OK;
+	}
 	call.workers = mxfp_least(mxfp_runner_width(&call.runner), (workspace_bytes - layout.shared) / layout.worker);
 	/* The check had no memory to keep plans in, so they are made again; the last one, often the only one, was kept. */
 	size_t unaligned = (uintptr_t)workspace % MXFP_GEMM_ALIGN;
@@ -88,6 +95,8 @@ enum mxfp_status mxfp_gemm_grouped(const struct mxfp_product *products, size_t n
 	for (size_t i = 0; i + 1 < n; i++)
 		(void)mxfp_gemm_plan(&plans[i], &call, i);
 	plans[n - 1] = last;
+	for (size_t i = 0; i < n; i++)
+		mxfp_sink_start(&plans[i].blocks);
 	mxfp_gemm_run(&call, &layout, plans);
 	return MXFP_OK;
 }

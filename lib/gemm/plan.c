@@ -2,6 +2,7 @@
 /* Checks a product and resolves it into a plan. */
 #include "plan.h"
 
+#include "bits.h"
 #include "blocks.h"
 #include "sized.h"
 
@@ -15,30 +16,33 @@ _Static_assert(TILE <= FLAT_COLS, "tile.c has room for a row of a tile");
 
 const struct mxfp_product *mxfp_product_at(const struct mxfp_product *products, size_t i, struct mxfp_product *copy)
 {
-	static const size_t first_version = offsetof(struct mxfp_product, bias) + sizeof products->bias;
+	static const size_t first_version = offsetof(struct mxfp_product, c_blocks) + sizeof products->c_blocks;
 	size_t bytes = products->size != 0 ? products->size : first_version;
 	const struct mxfp_product *product = (const void *)((const char *)products + i * bytes);
 
-	return product->size == products->size ? MXFP_SIZED(product, copy, bias) : NULL;
+	return product->size == products->size ? MXFP_SIZED(product, copy, c_blocks) : NULL;
 }
 
 const struct mxfp_gemm_options *mxfp_sized_gemm_options(const struct mxfp_gemm_options *options,
                                                         struct mxfp_gemm_options *copy)
 {
-	return MXFP_SIZED(options, copy, exec);
+	return MXFP_SIZED(options, copy, c_quantize);
 }
 
 enum mxfp_status mxfp_gemm_check_options(struct mxfp_gemm_call *call)
 {
 	const struct mxfp_gemm_options *o = mxfp_sized_gemm_options(call->options, &call->options_copy);
+	struct mxfp_quantize_options c_quantize_copy;
 	struct mxfp_product copy;
 
 	if (o == NULL)
 		return MXFP_ERR_OPTION;
 	call->options = o;
 	call->quantize = mxfp_sized_quantize_options(o->a_quantize, &call->quantize_copy);
-	if (call->quantize == NULL)
+	const struct mxfp_quantize_options *c_quantize = mxfp_sized_quantize_options(o->c_quantize, &c_quantize_copy);
+	if (call->quantize == NULL || c_quantize == NULL)
 		return MXFP_ERR_OPTION;
+	call->counts = c_quantize->counts;
 	if ((o->c_format != MXFP_FORMAT_F32 && o->c_format != MXFP_FORMAT_BF16) ||
 	    (o->psum != MXFP_FORMAT_F32 && o->psum != MXFP_FORMAT_BF16) ||
 	    (o->a_format != MXFP_FORMAT_F32 && !mxfp_is_block(o->a_format)))
@@ -47,7 +51,9 @@ enum mxfp_status mxfp_gemm_check_options(struct mxfp_gemm_call *call)
 	    (o->psum_round != MXFP_ROUND_RNE && o->psum_round != MXFP_ROUND_SR) ||
 	    (o->pass_k != 0 && o->pass_k != 128 && o->pass_k != 256 && o->pass_k != 512))
 		return MXFP_ERR_OPTION;
-	enum mxfp_status status = mxfp_runner_init(&call->runner, o->exec);
+	enum mxfp_status status = mxfp_check_function(o->activation, o->activation_parameter, &call->activation_parameter);
+	if (status == MXFP_OK)
+		status = mxfp_runner_init(&call->runner, o->exec);
 	call->kernels = call->runner.kernels;
 	if (status == MXFP_OK && call->n != 0 && call->products == NULL)
 		return MXFP_ERR_NULL;
@@ -103,16 +109,47 @@ static enum mxfp_status plan_a(struct mxfp_gemm_plan *p, const struct mxfp_gemm_
 	return mxfp_check_quantize_options(p->a_format, p->m, p->k, call->quantize);
 }
 
+/* Checks a matrix of numbers like C. */
+static enum mxfp_status plan_rows(struct mxfp_rows *rows, const struct mxfp_matrix *matrix,
+                                  const struct mxfp_gemm_plan *p)
+{
+	struct mxfp_matrix checked;
+	size_t width;
+
+	if (matrix == NULL)
+		return MXFP_OK;
+	enum mxfp_status status = take_matrix(&checked, matrix);
+	if (status != MXFP_OK)
+		return status;
+	if ((checked.format != MXFP_FORMAT_F32 && checked.format != MXFP_FORMAT_BF16) || checked.transposed)
+		return MXFP_ERR_FORMAT;
+	if (mxfp_is_sparse(&checked))
+		return MXFP_ERR_OPTION;
+	status = mxfp_gemm_check_matrix(&checked);
+	if (status != MXFP_OK)
+		return status;
+	if (checked.rows != p->m || checked.cols != p->n)
+		return MXFP_ERR_SIZE;
+	width = mxfp_format_get_info(checked.format)->storage_bytes;
+	*rows = (struct mxfp_rows){.data = checked.data, .format = checked.format, .stride = checked.stride};
+	(void)mxfp_span(p->m, p->n * width, checked.stride * width, &rows->bytes);
+	return MXFP_OK;
+}
+
 static size_t whole_panels(size_t about, size_t panel)
 {
 	return about < panel ? panel : about / panel * panel;
 }
 
-/* Chooses the sizes of tiles and units. The reference has single rows instead of panels. */
+/* Chooses the sizes of tiles and units. The reference has single rows instead of panels. Tiles that are quantized begin
+   at blocks. */
 static void cut(struct mxfp_gemm_plan *p)
 {
-	size_t mr = p->kernel != NULL ? p->kernel->mr : 1, nr = p->kernel != NULL ? p->kernel->nr : 1;
+	size_t mr = p->kernel != NULL ? p->kernel->mr : 1, panel = p->kernel != NULL ? p->kernel->nr : 1, nr = panel;
 
+	if (p->blocks.blocks != NULL)
+		while (nr % mxfp_format_get_info(p->blocks.job.format)->block_length != 0)
+			nr += panel;
 	p->tile_rows = p->kernel != NULL ? whole_panels(TILE, mr) : 1;
 	p->tile_cols = whole_panels(p->kernel != NULL && p->m <= mr ? FLAT_COLS : TILE, nr);
 	p->unit_rows = whole_panels(UNIT_ROWS, p->tile_rows);
@@ -144,6 +181,13 @@ enum mxfp_status mxfp_gemm_plan(struct mxfp_gemm_plan *p, const struct mxfp_gemm
 	    !mxfp_multiply(p->m, p->c_stride, &elements) || !mxfp_multiply(elements, sizeof(float), &bytes) ||
 	    bytes > PTRDIFF_MAX)
 		return MXFP_ERR_SIZE;
+	status = plan_rows(&p->gate, product->gate, p);
+	if (status == MXFP_OK)
+		status = plan_rows(&p->residual, product->residual, p);
+	if (status == MXFP_OK && product->c_blocks != NULL)
+		status = mxfp_check_sink_blocks(&p->blocks, product->c_blocks, call->options->c_quantize, p->m, p->n);
+	if (status != MXFP_OK)
+		return status;
 	if (product->w_packed == NULL)
 		mxfp_gemm_choose(p, call);
 	cut(p);

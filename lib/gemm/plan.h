@@ -21,13 +21,16 @@
 
 #include "args.h"
 #include "exec.h"
+#include "row_output.h"
 
 /* What the products of a call share. */
 struct mxfp_gemm_call {
 	const struct mxfp_product *products;
 	size_t n;
 	const struct mxfp_gemm_options *options;      /* the caller's; not NULL once they have been checked */
-	const struct mxfp_quantize_options *quantize; /* likewise */
+	const struct mxfp_quantize_options *quantize; /* likewise, of A */
+	uint32_t activation_parameter;                /* binary32 bits */
+	struct mxfp_counts *counts;                   /* of the quantization of C; NULL: not wanted */
 	const struct mxfp_kernels *kernels;
 	struct mxfp_runner runner;
 	size_t workers;                               /* at most this many run at once */
@@ -53,7 +56,17 @@ struct mxfp_gemm_plan {
 	uint8_t *c;
 	size_t c_stride;
 	const float *bias;
+	struct mxfp_rows gate, residual;       /* their .stride is 0 if there is none, or n is 0 */
+	struct mxfp_row_sink blocks;           /* of C; .blocks is NULL if they are not wanted, .data is not used */
 };
+
+/* Whether the gate or the residual of a plan is C itself. */
+static inline bool mxfp_gemm_in_place(const struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call,
+                                      const struct mxfp_rows *rows)
+{
+	return p->c != NULL && rows->data == p->c && rows->stride == p->c_stride &&
+	       rows->format == call->options->c_format;
+}
 
 /* A stretch of memory. */
 struct mxfp_gemm_span {
@@ -128,21 +141,25 @@ enum mxfp_status mxfp_gemm_plan_weights(struct mxfp_gemm_plan *p, const struct m
 
 /* check.c */
 
-/* The memory of all results, and whether each lies after the one before it. */
+/* What a product writes: C, and the codes and scales of its blocks. */
+enum { MXFP_GEMM_C, MXFP_GEMM_CODES, MXFP_GEMM_SCALES, MXFP_GEMM_RESULTS };
+
+/* The memory of the results of all products, of each kind, and whether each lies after the one before it and no kind
+   between others. */
 struct mxfp_gemm_results {
-	uintptr_t first, end;
+	uintptr_t first[MXFP_GEMM_RESULTS], end[MXFP_GEMM_RESULTS];
 	bool ascend;
 };
 
 struct mxfp_gemm_results mxfp_gemm_results(const struct mxfp_gemm_call *call);
 
-/* Checks what a plan reads and writes for NULL, malformed masks, and overlap with the workspace and its own result.
-   Sets *doubt if an input may overlap the result of any product. */
+/* Checks what a plan reads and writes for NULL, malformed masks, and overlap with the workspace and its own results.
+   Sets *doubt if an input may overlap a result of any product. */
 enum mxfp_status mxfp_gemm_check_memory(const struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call,
                                         struct mxfp_gemm_span workspace, const struct mxfp_gemm_results *results,
                                         bool *doubt);
 
-/* Returns the first product found whose result overlaps another result or any input, or call->n if there is none.
+/* Returns the first product found of which a result overlaps another result or any input, or call->n if there is none.
    O(n^2); reached only if the interval test is inconclusive. */
 size_t mxfp_gemm_find_overlap(const struct mxfp_gemm_call *call);
 

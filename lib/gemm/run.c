@@ -45,7 +45,7 @@ static void worker(const struct mxfp_kernels *kernels, const void *context, size
 
 	(void)kernels;
 	(void)piece;
-	(void)counts;
+	scratch.counts = counts;
 	while ((i = atomic_fetch_add(batch->next, 1)) < batch->n_tasks[step]) {
 		while (i >= unit->first[step] + unit->n[step])
 			unit++;
@@ -59,7 +59,8 @@ static void run_step(struct batch *batch, enum mxfp_gemm_step step)
 	batch->step = step;
 	atomic_store(batch->next, 0);
 	atomic_store(batch->next_area, 0);
-	mxfp_run_pieces(&batch->call->runner, mxfp_least(batch->n_tasks[step], batch->call->workers), worker, batch, NULL);
+	mxfp_run_pieces(&batch->call->runner, mxfp_least(batch->n_tasks[step], batch->call->workers), worker, batch,
+	                batch->call->counts);
 }
 
 /* Finds the tensor scale of an A that is quantized to a format that has one: from all of A, not from a unit. */

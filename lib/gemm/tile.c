@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Computes one tile of C: starts the sums, multiplies panels, finishes and stores. */
+/* Computes one tile of C: starts the sums, multiplies panels, finishes, quantizes and stores. */
 #include "run.h"
 
 #include <string.h>
@@ -8,7 +8,15 @@
 #include "blocks.h"
 #include "f32.h"
 
-enum { SEGMENT = MXFP_GEMM_MOST_COLS }; /* numbers converted at once: a row of a tile */
+enum {
+	SEGMENT = MXFP_GEMM_MOST_COLS, /* numbers rounded to psum at once: a row of a tile */
+	STRIP = 256,                   /* numbers of a row that are finished at once; with what they need, 4 KiB */
+	SLAB = 2048,                   /* numbers of whole rows of a tile between finishing and storing: 8 KiB */
+	LINE_BYTES = 64,
+	AHEAD = 2                      /* rows between a prefetch and its use */
+};
+
+_Static_assert((int)SLAB >= (int)MXFP_GEMM_MOST_COLS, "a slab holds a row");
 
 /* A tile of a unit. */
 struct tile {
@@ -150,73 +158,184 @@ static void add_scale(struct mxfp_gemm_finish_job *job, const struct mxfp_matrix
 	}
 }
 
-/* Copies a row of sums, which lies in pieces in the tiles of the kernel, to consecutive memory. */
-static void gather(const struct tile *t, size_t row, float *to)
+/* Copies n sums of a row, which lie in pieces in the tiles of the kernel, to consecutive memory. */
+static void gather(const struct tile *t, size_t row, size_t col, size_t n, float *to)
 {
 	const struct mxfp_gemm_kernel *kernel = t->p->kernel;
-	size_t step = kernel != NULL ? t->panels * kernel->mr * kernel->nr : 0, n;
-	const float *from = sums(t, row, 0, &n);
+	size_t step = kernel != NULL ? t->panels * kernel->mr * kernel->nr : 0, count;
+	const float *from = sums(t, row, col, &count);
 
-	for (size_t col = 0; col < t->cols; col += n, from += step)
-		memcpy(to + col, from, mxfp_least(n, t->cols - col) * sizeof *to);
+	for (size_t i = 0; i < n; i += count, from += step) {
+		if (i != 0)
+			count = mxfp_least(kernel->nr, n - i);
+		memcpy(to + i, from, mxfp_least(count, n) * sizeof *to);
+	}
 }
 
-/* Returns where a finished row goes: to C itself if its format and alignment allow it, which saves a copy. */
-static float *finished(const struct tile *t, size_t row, float *buffer)
+/* Rows of a tile between finishing and storing. */
+struct slab {
+	size_t row, rows; /* within the tile */
+	float *values;
+	size_t stride;    /* elements */
+};
+
+/* Returns a slab of the tile from row `row` on: in C itself if its format and alignment allow it and it is not to be
+   read, which saves a copy, else in `buffer`, which has room for SLAB numbers. The caller's epilogue sees a whole tile. */
+static struct slab slab_of(const struct tile *t, size_t row, float *buffer)
 {
 	const struct mxfp_gemm_options *o = t->call->options;
-	uint8_t *c = result(t, row, 0);
+	const struct mxfp_gemm_plan *p = t->p;
+	struct slab s = {.row = row, .rows = t->rows - row, .values = t->area->values, .stride = t->cols};
 
 	if (o->epilogue != NULL)
-		return t->area->values + row * t->cols;
-	return o->c_format == MXFP_FORMAT_F32 && (uintptr_t)c % _Alignof(float) == 0 ? (float *)(void *)c : buffer;
+		return s;
+	if (p->c != NULL && o->c_format == MXFP_FORMAT_F32 && (uintptr_t)p->c % _Alignof(float) == 0 &&
+	    !mxfp_gemm_in_place(p, t->call, &p->gate) && !mxfp_gemm_in_place(p, t->call, &p->residual)) {
+		s.values = (float *)(void *)result(t, row, 0);
+		s.stride = p->c_stride;
+	} else {
+		s.values = buffer;
+	}
+	s.rows = mxfp_least(s.rows, SLAB / t->cols);
+	return s;
 }
 
-/* Finishes the sums and stores them in C, or in the values for the caller's epilogue. */
-static void finish(const struct tile *t)
+/* Returns n numbers of the gate or the residual from (row, col) of the tile on, or NULL if there is none. */
+static const float *like_c(const struct tile *t, const struct mxfp_rows *rows, size_t row, size_t col, size_t n,
+                           float *buffer)
+{
+	if (rows->stride == 0)
+		return NULL;
+	return mxfp_load_strip(t->call->kernels, rows, t->unit->row + t->row + row, t->col + col, n, buffer);
+}
+
+/* Asks for row `row` of the tile of the gate or the residual. Rows of a tile are short and lie far apart, so that no
+   processor foresees them; without this a gate takes a third more time. */
+static void prefetch(const struct tile *t, const struct mxfp_rows *rows, size_t row)
+{
+	if (rows->stride == 0 || row >= t->rows)
+		return;
+	size_t width = mxfp_format_get_info(rows->format)->storage_bytes;
+	const uint8_t *at = (const uint8_t *)rows->data +
+	                    ((t->unit->row + t->row + row) * rows->stride + t->col) * width;
+
+	for (size_t i = 0; i < t->cols * width; i += LINE_BYTES)
+		__builtin_prefetch(at + i);
+}
+
+/* Finishes n sums, at most STRIP, from (row, col) of the tile on. `scales` has the tensor scales. */
+static void finish_strip(const struct tile *t, const struct mxfp_gemm_finish_job *scales, size_t row, size_t col,
+                         size_t n, float *values)
 {
 	const struct mxfp_gemm_options *o = t->call->options;
-	float sum[SEGMENT], given[SEGMENT], value[SEGMENT];
-	struct mxfp_gemm_finish_job job = {.n = t->cols, .sum = sum};
+	float sum[STRIP], given[STRIP], gate[STRIP], residual[STRIP];
+	struct mxfp_gemm_finish_job job = *scales;
 
-	if (scaled(t->p)) {
-		add_scale(&job, &t->p->a, t->p->a_format);
-		add_scale(&job, &t->p->w, t->p->w.format);
-		job.given = o->accumulate ? given : NULL;
+	gather(t, row, col, n, sum);
+	job.n = n;
+	job.sum = sum;
+	job.result = values;
+	if (o->accumulate && scaled(t->p)) {
+		convert(t, MXFP_FORMAT_F32, given, o->c_format, result(t, row, col), n);
+		job.given = given;
 	}
-	job.bias = t->p->bias != NULL ? t->p->bias + t->col : NULL;
-	for (size_t row = 0; row < t->rows; row++) {
-		gather(t, row, sum);
-		if (job.given != NULL)
-			convert(t, MXFP_FORMAT_F32, given, o->c_format, result(t, row, 0), job.n);
-		job.result = finished(t, row, value);
+	job.bias = t->p->bias != NULL ? t->p->bias + t->col + col : NULL;
+	if (o->activation != MXFP_FUNCTION_IDENTITY) {
+		const struct mxfp_apply_job apply = {
+			.function = o->activation,
+			.parameter = t->call->activation_parameter,
+			.src = values,
+			.dst = values,
+			.n = n,
+		};
+
 		t->call->kernels->gemm_finish(&job);
-		if (job.result == value)
-			convert(t, o->c_format, result(t, row, 0), MXFP_FORMAT_F32, value, job.n);
+		t->call->kernels->apply[o->activation](&apply);
+		if (t->p->gate.stride == 0 && t->p->residual.stride == 0)
+			return;
+		job = (struct mxfp_gemm_finish_job){.n = n, .sum = values, .result = values};
 	}
+	job.gate = like_c(t, &t->p->gate, row, col, n, gate);
+	job.residual = like_c(t, &t->p->residual, row, col, n, residual);
+	t->call->kernels->gemm_finish(&job);
 }
 
-static void call_epilogue(const struct tile *t)
+static void call_epilogue(const struct tile *t, const struct slab *s)
 {
 	const struct mxfp_gemm_options *o = t->call->options;
 	const struct mxfp_gemm_tile shown = {
 		.product = t->p->index,
-		.row = t->unit->row + t->row,
+		.row = t->unit->row + t->row + s->row,
 		.col = t->col,
-		.rows = t->rows,
+		.rows = s->rows,
 		.cols = t->cols,
-		.values = t->area->values,
-		.stride = t->cols,
+		.values = s->values,
+		.stride = s->stride,
 	};
 
 	o->epilogue(o->epilogue_context, &shown);
-	for (size_t row = 0; row < t->rows; row++) {
-		float *values = t->area->values + row * t->cols;
+	for (size_t row = 0; row < s->rows; row++) {
+		float *values = s->values + row * s->stride;
 		/* Adds nothing, but makes the NaNs of the caller's function canonical. */
 		const struct mxfp_gemm_finish_job job = {.n = t->cols, .sum = values, .result = values};
 
 		t->call->kernels->gemm_finish(&job);
-		convert(t, o->c_format, result(t, row, 0), MXFP_FORMAT_F32, values, t->cols);
+	}
+}
+
+/* Quantizes a slab. Indices of a job's rows follow each other, so where they matter a row is a job. */
+static void store_blocks(const struct tile *t, const struct slab *s)
+{
+	const struct mxfp_quantize_job *whole = &t->p->blocks.job;
+	size_t first = t->unit->row + t->row + s->row, step = whole->rounding.mode == MXFP_ROUND_SR ? 1 : s->rows;
+	struct mxfp_quantize_job job = *whole;
+
+	job.cols = t->cols;
+	job.src_stride = s->stride;
+	job.counts = t->area->counts;
+	for (size_t row = 0; row < s->rows; row += step) {
+		job.rows = step;
+		job.src = s->values + row * s->stride;
+		job.codes = whole->codes + mxfp_codes_offset(job.format, job.codes_stride, first + row, t->col);
+		job.scales = whole->scales + mxfp_scales_offset(job.format, job.scales_stride, first + row, t->col);
+		job.first_index = whole->first_index + (uint64_t)(first + row) * t->p->n + t->col;
+		t->call->kernels->quantize[job.format](&job);
+	}
+}
+
+static void store(const struct tile *t, const struct slab *s)
+{
+	if (t->p->c != NULL && (uint8_t *)s->values != result(t, s->row, 0))
+		for (size_t row = 0; row < s->rows; row++)
+			convert(t, t->call->options->c_format, result(t, s->row + row, 0), MXFP_FORMAT_F32,
+			        s->values + row * s->stride, t->cols);
+	if (t->p->blocks.blocks != NULL)
+		store_blocks(t, s);
+}
+
+/* Finishes the sums and stores them in C and its blocks. */
+static void finish(const struct tile *t)
+{
+	struct mxfp_gemm_finish_job scales = {0};
+	float buffer[SLAB];
+	struct slab s;
+
+	if (scaled(t->p)) {
+		add_scale(&scales, &t->p->a, t->p->a_format);
+		add_scale(&scales, &t->p->w, t->p->w.format);
+	}
+	for (size_t row = 0; row < t->rows; row += s.rows) {
+		s = slab_of(t, row, buffer);
+		for (size_t i = 0; i < s.rows; i++) {
+			prefetch(t, &t->p->gate, row + i + AHEAD);
+			prefetch(t, &t->p->residual, row + i + AHEAD);
+			for (size_t col = 0; col < t->cols; col += STRIP)
+				finish_strip(t, &scales, row + i, col, mxfp_least(STRIP, t->cols - col),
+				             s.values + i * s.stride + col);
+		}
+		if (t->call->options->epilogue != NULL)
+			call_epilogue(t, &s);
+		store(t, &s);
 	}
 }
 
@@ -323,6 +442,4 @@ void mxfp_gemm_tile(const struct mxfp_gemm_call *call, const struct mxfp_gemm_un
 	else
 		run_reference(&t);
 	finish(&t);
-	if (call->options->epilogue != NULL)
-		call_epilogue(&t);
 }

@@ -13,6 +13,7 @@
 #include "body/fp_state.h"
 #include "equal/gemm_case.h"
 #include "equal/guarded.h"
+#include "oracle/matrix.h"
 #include "gemm/plan.h"
 #include "suite.h"
 
@@ -21,7 +22,7 @@ enum {
 	LARGE_BUDGET = 3000000,  /* more than a tile of C each way */
 	CASES_OF_KERNELS = 3,    /* a round, of a pair with an exact kernel in some tier */
 	CASES_OF_OTHERS = 1,     /* of any other pair */
-	MAX_ARRAYS = 7
+	MAX_ARRAYS = 11
 };
 
 /* One call on one tier. */
@@ -34,14 +35,17 @@ struct run {
 	struct mxfp_exec exec;
 	uint64_t state;    /* floating point */
 	struct mxfp_product products[GEMM_CASE_MAX_PRODUCTS];
-	struct mxfp_matrix a[GEMM_CASE_MAX_PRODUCTS], w[GEMM_CASE_MAX_PRODUCTS];
+	struct mxfp_matrix a[GEMM_CASE_MAX_PRODUCTS], w[GEMM_CASE_MAX_PRODUCTS], like[GEMM_CASE_MAX_PRODUCTS][2];
+	struct mxfp_blocks blocks[GEMM_CASE_MAX_PRODUCTS];
 	struct mxfp_gemm_options options;
+	struct mxfp_quantize_options c_quantize;
+	struct mxfp_counts counts;
 	struct guarded arrays[GEMM_CASE_MAX_PRODUCTS][MAX_ARRAYS];
 	struct guarded workspace;
 };
 
 /* Where a product's arrays are. */
-enum { A_DATA, A_SCALES, W_DATA, W_SCALES, C, BIAS, PACKED };
+enum { A_DATA, A_SCALES, W_DATA, W_SCALES, C, BIAS, PACKED, GATE, RESIDUAL, CODES, SCALES };
 
 static char text[1200]; /* of the call that runs */
 
@@ -75,6 +79,35 @@ static size_t width_of(enum mxfp_format format)
 	return mxfp_format_get_info(format)->kind == MXFP_KIND_BLOCK ? 1 : mxfp_format_get_info(format)->storage_bytes;
 }
 
+/* Places what is read beside C; returns it as a product has it. */
+static const struct mxfp_matrix *place_like(const struct gemm_case_like *like, struct mxfp_matrix *matrix,
+                                            struct guarded *array, struct random *r, const void *c)
+{
+	const struct operand *numbers = &like->numbers;
+
+	if (!like->wanted)
+		return NULL;
+	if (!like->is_c)
+		place(array, r, numbers->matrix.data, numbers->data_bytes, width_of(numbers->matrix.format));
+	*matrix = numbers->matrix;
+	matrix->data = like->is_c ? c : array->at;
+	return matrix;
+}
+
+static void place_blocks(const struct gemm_case_product *p, struct mxfp_blocks *blocks, struct guarded *arrays,
+                         struct random *r)
+{
+	place(&arrays[CODES], r, NULL, p->codes_bytes, 1);
+	place(&arrays[SCALES], r, NULL, p->scales_bytes, 1);
+	memset(arrays[CODES].at, MATRIX_CANARY, p->codes_bytes);
+	memset(arrays[SCALES].at, MATRIX_CANARY, p->scales_bytes);
+	*blocks = p->blocks;
+	blocks->codes = arrays[CODES].at;
+	blocks->scales = arrays[SCALES].at;
+	blocks->tensor_scale = 0;
+	blocks->tensor_scale_divides = false;
+}
+
 static void place_product(struct run *run, struct random *r, size_t i)
 {
 	const struct gemm_case_product *p = &run->c->product[i];
@@ -95,11 +128,18 @@ static void place_product(struct run *run, struct random *r, size_t i)
 	*w = p->w.matrix;
 	w->data = arrays[W_DATA].at;
 	w->scales = p->w.matrix.scales != NULL ? arrays[W_SCALES].at : NULL;
+	product->size = sizeof *product;
 	product->a = a;
 	product->w = w;
-	product->c = arrays[C].at;
+	product->c = p->no_c ? NULL : arrays[C].at;
 	product->c_stride = p->c_stride;
 	product->bias = p->bias != NULL ? (const float *)arrays[BIAS].at : NULL;
+	product->gate = place_like(&p->gate, &run->like[i][0], &arrays[GATE], r, product->c);
+	product->residual = place_like(&p->residual, &run->like[i][1], &arrays[RESIDUAL], r, product->c);
+	if (p->blocks.codes != NULL) {
+		place_blocks(p, &run->blocks[i], arrays, r);
+		product->c_blocks = &run->blocks[i];
+	}
 }
 
 static bool report(struct equal *e, const char *what)
@@ -164,7 +204,24 @@ static bool is_same(const void *a, const void *b, size_t bytes)
 	return bytes == 0 || memcmp(a, b, bytes) == 0;
 }
 
-/* Inputs as they were, canaries around all arrays as they were, C as it must be. */
+/* Whether what is read beside C is as it was. */
+static bool like_is_same(const struct gemm_case_like *like, const struct guarded *array)
+{
+	return !like->wanted || like->is_c || is_same(array->at, like->numbers.matrix.data, like->numbers.data_bytes);
+}
+
+static bool blocks_are_right(const struct run *run, size_t i)
+{
+	const struct gemm_case_product *p = &run->c->product[i];
+	const struct mxfp_blocks *got = &run->blocks[i];
+
+	return p->blocks.codes == NULL || (is_same(got->codes, p->blocks.codes, p->codes_bytes) &&
+	                                   is_same(got->scales, p->blocks.scales, p->scales_bytes) &&
+	                                   memcmp(&got->tensor_scale, &p->blocks.tensor_scale, sizeof(float)) == 0 &&
+	                                   got->tensor_scale_divides == p->blocks.tensor_scale_divides);
+}
+
+/* Inputs as they were, canaries around all arrays as they were, C and its blocks as they must be. */
 static bool check(struct equal *e, const struct run *run)
 {
 	for (size_t i = 0; i < run->c->n; i++) {
@@ -173,15 +230,20 @@ static bool check(struct equal *e, const struct run *run)
 
 		if (find_difference(e, run, i))
 			return false;
+		if (!blocks_are_right(run, i))
+			return report(e, "blocks of C differ");
 		for (int array = 0; array < MAX_ARRAYS; array++)
 			if (arrays[array].pages != NULL && !guarded_is_intact(&arrays[array]))
 				return report(e, "a byte beside an array was written");
 		if (!is_same(arrays[A_DATA].at, p->a.matrix.data, p->a.data_bytes) ||
 		    !is_same(arrays[A_SCALES].at, p->a.matrix.scales, p->a.scales_bytes) ||
 		    !is_same(arrays[W_DATA].at, p->w.matrix.data, p->w.data_bytes) ||
-		    !is_same(arrays[W_SCALES].at, p->w.matrix.scales, p->w.scales_bytes))
+		    !is_same(arrays[W_SCALES].at, p->w.matrix.scales, p->w.scales_bytes) ||
+		    !like_is_same(&p->gate, &arrays[GATE]) || !like_is_same(&p->residual, &arrays[RESIDUAL]))
 			return report(e, "an input was written");
 	}
+	if (memcmp(&run->counts, &run->c->counts, sizeof run->counts) != 0)
+		return report(e, "counts of C's blocks differ");
 	return guarded_is_intact(&run->workspace) || report(e, "a byte beside the workspace was written");
 }
 
@@ -225,6 +287,12 @@ static bool run_case(struct equal *e, const struct equal_tier *tier, const struc
 	run.state = fp_state_hostile(random_below(r, FP_STATE_N_HOSTILE));
 	run.exec = (struct mxfp_exec){.threads = run.threads, .isa = tier->name, .run = run.own_threads ? run_backwards : NULL};
 	run.options.exec = &run.exec;
+	run.options.size = sizeof run.options;
+	if (c->options.c_quantize != NULL) {
+		run.c_quantize = c->c_quantize;
+		run.c_quantize.counts = c->c_quantize.counts != NULL ? &run.counts : NULL;
+		run.options.c_quantize = &run.c_quantize;
+	}
 	if (mxfp_format_get_info(c->product[0].seen.format)->kind == MXFP_KIND_BLOCK && random_below(r, 2) == 0)
 		run.options.a_format = c->product[0].seen.format; /* also where A is in it already */
 	describe(&run);

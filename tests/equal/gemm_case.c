@@ -46,25 +46,22 @@ static void any_shape(struct random *r, struct gemm_case_product *p, size_t budg
 	}
 }
 
-static void any_quantization(struct gemm_case *c, struct random *r)
+static void any_quantization(struct random *r, enum mxfp_format format, struct mxfp_quantize_options *q,
+                             float *tensor_amax)
 {
-	struct mxfp_quantize_options *q = &c->quantize;
 	uint32_t amax = random_f32_between(r, -10, 10) & UINT32_C(0x7FFFFFFF);
 
-	if (one_in(r, 2))
-		return;
-	c->options.a_quantize = q;
 	q->rule = (enum mxfp_rule)random_below(r, MXFP_RULE_TRN3 + 1);
 	q->recipe = (enum mxfp_recipe)random_below(r, MXFP_RECIPE_4OVER6 + 1);
 	q->round = q->recipe == MXFP_RECIPE_GGML ? MXFP_ROUND_RNE : (enum mxfp_round)random_below(r, MXFP_ROUND_SR + 1);
 	q->non_finite = one_in(r, 2) ? MXFP_NON_FINITE_PROPAGATE : MXFP_NON_FINITE_SATURATE;
 	q->no_negative_zero = one_in(r, 4);
-	q->via_bf16 = one_in(r, 4) && !mxfp_format_get_info(c->options.a_format)->tensor_scale;
+	q->via_bf16 = one_in(r, 4) && !mxfp_format_get_info(format)->tensor_scale;
 	q->seed = random_u64(r);
 	q->stream = random_u64(r);
 	q->first_index = random_u64(r) >> 8;
-	memcpy(&c->tensor_amax, &amax, sizeof c->tensor_amax);
-	q->tensor_amax = one_in(r, 4) ? &c->tensor_amax : NULL;
+	memcpy(tensor_amax, &amax, sizeof *tensor_amax);
+	q->tensor_amax = one_in(r, 4) ? tensor_amax : NULL;
 }
 
 /* Another for every place, and twice is not once: a finite number, but at some places a NaN that is not canonical. */
@@ -89,6 +86,28 @@ static void epilogue(void *context, const struct mxfp_gemm_tile *tile)
 	}
 }
 
+/* The activation, and the format of C's blocks, which all products of a case share as they do the options. */
+static void any_named_epilogue(struct gemm_case *c, struct random *r)
+{
+	uint32_t parameter = random_f32_between(r, -4, 4);
+
+	if (one_in(r, 4)) {
+		c->options.activation = (enum mxfp_function)random_below(r, MXFP_N_FUNCTIONS);
+		memcpy(&c->parameter, &parameter, sizeof c->parameter);
+		c->options.activation_parameter = one_in(r, 2) ? &c->parameter : NULL;
+	}
+	if (!one_in(r, 3))
+		return;
+	while (!operand_format(random_below(r, 16), &c->c_blocks) || !is_block(c->c_blocks))
+		;
+	any_quantization(r, c->c_blocks, &c->c_quantize, &c->c_tensor_amax);
+	if (mxfp_format_get_info(c->c_blocks)->tensor_scale && c->c_quantize.recipe != MXFP_RECIPE_GGML &&
+	    c->c_quantize.recipe != MXFP_RECIPE_TORCHAO_1)
+		c->c_quantize.tensor_amax = &c->c_tensor_amax;
+	c->c_quantize.counts = one_in(r, 2) ? &c->counts : NULL;
+	c->options.c_quantize = &c->c_quantize;
+}
+
 static void any_options(struct gemm_case *c, struct random *r, const struct gemm_case_wish *wish)
 {
 	static const unsigned passes[] = {0, 512, 256, 128};
@@ -106,8 +125,12 @@ static void any_options(struct gemm_case *c, struct random *r, const struct gemm
 	o->a_format = MXFP_FORMAT_F32;
 	if (is_block(wish->a_format) && one_in(r, 3)) {
 		o->a_format = wish->a_format;
-		any_quantization(c, r);
+		if (one_in(r, 2)) {
+			any_quantization(r, o->a_format, &c->quantize, &c->tensor_amax);
+			o->a_quantize = &c->quantize;
+		}
 	}
+	any_named_epilogue(c, r);
 }
 
 /* A as the caller has it. */
@@ -166,6 +189,46 @@ static void quantize(const struct gemm_case *c, struct gemm_case_product *p)
 	};
 }
 
+static void any_like(struct random *r, struct gemm_case_like *like, const struct gemm_case_product *p,
+                     const struct gemm_case *c, bool special)
+{
+	const struct operand_range range = {0, 20, special, false};
+
+	if (!one_in(r, 3))
+		return;
+	like->wanted = true;
+	like->is_c = !p->no_c && one_in(r, 3);
+	like->numbers = operand_of(r, &range, one_in(r, 2) ? MXFP_FORMAT_BF16 : MXFP_FORMAT_F32, p->m, p->n,
+	                           one_in(r, 2) ? 0 : random_below(r, 40));
+	if (like->is_c) {
+		like->numbers.matrix.format = c->options.c_format;
+		like->numbers.matrix.stride = p->c_stride;
+	}
+}
+
+static void any_blocks(const struct gemm_case *c, struct random *r, struct gemm_case_product *p)
+{
+	struct mxfp_sizes size;
+
+	if (c->c_blocks == MXFP_FORMAT_F32 || one_in(r, 4))
+		return;
+	mxfp_blocks_size(c->c_blocks, p->m, p->n, &size);
+	p->no_c = !c->options.accumulate && one_in(r, 3);
+	p->blocks = (struct mxfp_blocks){
+		.format = c->c_blocks,
+		.rows = p->m,
+		.cols = p->n,
+		.codes_stride = size.codes_row_bytes + (one_in(r, 2) ? 0 : random_below(r, 40)),
+		.scales_stride = size.scales_row_bytes + (one_in(r, 2) ? 0 : random_below(r, 40)),
+	};
+	if (p->m != 0 && p->n != 0) {
+		p->codes_bytes = (p->m - 1) * p->blocks.codes_stride + size.codes_row_bytes;
+		p->scales_bytes = (p->m - 1) * p->blocks.scales_stride + size.scales_row_bytes;
+	}
+	p->blocks.codes = matrix_allocate(p->codes_bytes);
+	p->blocks.scales = matrix_allocate(p->scales_bytes);
+}
+
 static void any_c(const struct gemm_case *c, struct random *r, struct gemm_case_product *p, bool special)
 {
 	const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE, .overflow = MXFP_OVERFLOW_OVF};
@@ -173,7 +236,8 @@ static void any_c(const struct gemm_case *c, struct random *r, struct gemm_case_
 	struct mxfp_counts counts = {0};
 
 	p->c_stride = p->n + (one_in(r, 2) ? 0 : random_below(r, 40));
-	p->c_bytes = p->m * p->n == 0 ? 0 : ((p->m - 1) * p->c_stride + p->n) * f->storage_bytes;
+	any_blocks(c, r, p);
+	p->c_bytes = p->m * p->n == 0 || p->no_c ? 0 : ((p->m - 1) * p->c_stride + p->n) * f->storage_bytes;
 	p->given = matrix_allocate(p->c_bytes);
 	p->want = matrix_allocate(p->c_bytes);
 	for (size_t i = 0; i < p->c_bytes / f->storage_bytes; i++) {
@@ -181,6 +245,8 @@ static void any_c(const struct gemm_case *c, struct random *r, struct gemm_case_
 		mxfp_ref_store(f, p->given, i, mxfp_minifloat_encode(f, x, 0, &rne, 0, &counts));
 	}
 	memcpy(p->want, p->given, p->c_bytes);
+	any_like(r, &p->gate, p, c, special);
+	any_like(r, &p->residual, p, c, special);
 	if (!one_in(r, 3))
 		return;
 	p->bias = matrix_allocate(p->n * sizeof *p->bias);
@@ -209,66 +275,106 @@ static void add_scale(struct mxfp_gemm_finish_job *job, const struct mxfp_matrix
 	*has = true;
 }
 
-/* C's numbers as binary32, row by row without gaps. */
-static float *given_numbers(const struct gemm_case *c, const struct gemm_case_product *p)
+/* A matrix like C as binary32, row by row without gaps; zeros if there is no memory. */
+static float *numbers_of(const struct gemm_case_product *p, const void *data, enum mxfp_format format, size_t stride)
 {
 	float *numbers = matrix_allocate(p->m * p->n * sizeof *numbers);
 
-	for (size_t i = 0; i < p->m * p->n; i++)
+	memset(numbers, 0, p->m * p->n * sizeof *numbers);
+	for (size_t i = 0; data != NULL && i < p->m * p->n; i++)
 		mxfp_ref_store(mxfp_format_get_info(MXFP_FORMAT_F32), numbers, i,
-		               mxfp_ref_load(mxfp_format_get_info(c->options.c_format), p->given,
-		                             i / p->n * p->c_stride + i % p->n));
+		               mxfp_ref_load(mxfp_format_get_info(format), data, i / p->n * stride + i % p->n));
 	return numbers;
 }
 
-static void store(const struct gemm_case *c, size_t index, size_t row, const float *values)
+static float *like_numbers(const struct gemm_case_product *p, const struct gemm_case_like *like)
 {
+	const struct mxfp_matrix *m = &like->numbers.matrix;
+
+	return numbers_of(p, !like->wanted ? NULL : like->is_c ? p->given : m->data, m->format, m->stride);
+}
+
+/* Changes sums of a product, with bias, to what is rounded to C's format and quantized. */
+static void finish(const struct gemm_case *c, size_t index, float *values)
+{
+	const struct mxfp_format_info *f32 = mxfp_format_get_info(MXFP_FORMAT_F32);
+	const struct gemm_case_product *p = &c->product[index];
+	const enum mxfp_function f = c->options.activation;
+	float *gate = like_numbers(p, &p->gate), *residual = like_numbers(p, &p->residual);
+	uint32_t parameter = mxfp_function_default(f);
+
+	if (c->options.activation_parameter != NULL)
+		memcpy(&parameter, &c->parameter, sizeof parameter);
+	for (size_t i = 0; i < p->m * p->n; i++) {
+		uint32_t x = mxfp_ref_load(f32, values, i);
+
+		if (f != MXFP_FUNCTION_IDENTITY)
+			x = mxfp_function_ref(f, x, parameter);
+		if (p->gate.wanted)
+			x = mxfp_f32_mul(x, mxfp_ref_load(f32, gate, i));
+		if (p->residual.wanted)
+			x = mxfp_f32_add(x, mxfp_ref_load(f32, residual, i));
+		if ((x & INT32_MAX) > UINT32_C(0x7F800000))
+			x = UINT32_C(0x7FC00000);
+		if (c->options.epilogue != NULL)
+			x = changed(x, index, i / p->n, i % p->n);
+		if ((x & INT32_MAX) > UINT32_C(0x7F800000))
+			x = UINT32_C(0x7FC00000);
+		mxfp_ref_store(f32, values, i, x);
+	}
+	free(gate);
+	free(residual);
+}
+
+static void store(const struct gemm_case *c, struct gemm_case_product *p, const float *values)
+{
+	static const struct mxfp_exec reference = {.threads = 1, .isa = "ref"};
 	const struct mxfp_rounding rne = {.mode = MXFP_ROUND_RNE, .overflow = MXFP_OVERFLOW_OVF};
 	const struct mxfp_format_info *f32 = mxfp_format_get_info(MXFP_FORMAT_F32);
 	const struct mxfp_format_info *f = mxfp_format_get_info(c->options.c_format);
-	const struct gemm_case_product *p = &c->product[index];
+	struct mxfp_quantize_options quantize = c->c_quantize;
 	struct mxfp_counts counts = {0};
 
-	for (size_t col = 0; col < p->n; col++) {
-		uint32_t x = mxfp_ref_load(f32, values, col);
+	for (size_t i = 0; i < p->m * p->n && !p->no_c; i++) {
+		uint32_t x = mxfp_ref_load(f32, values, i);
 
-		if (c->options.epilogue != NULL)
-			x = changed(x, index, row, col);
-		if ((x & INT32_MAX) > UINT32_C(0x7F800000))
-			x = UINT32_C(0x7FC00000);
 		if (f != f32)
 			x = mxfp_minifloat_encode(f, x, 0, &rne, 0, &counts);
-		mxfp_ref_store(f, p->want, row * p->c_stride + col, x);
+		mxfp_ref_store(f, p->want, i / p->n * p->c_stride + i % p->n, x);
 	}
+	quantize.exec = &reference;
+	if (p->blocks.codes != NULL)
+		ck_assert_int_eq((int)mxfp_quantize(&p->blocks, values, MXFP_FORMAT_F32, 0, &quantize), (int)MXFP_OK);
 }
 
 static void expect(struct gemm_case *c, size_t index)
 {
 	const struct mxfp_gemm_options *o = &c->options;
 	struct gemm_case_product *p = &c->product[index];
-	float *given = given_numbers(c, p), *sums = matrix_allocate(p->m * p->n * sizeof *sums);
+	float *given = numbers_of(p, p->no_c ? NULL : p->given, o->c_format, p->c_stride), *sums = matrix_allocate(p->m * p->n * sizeof *sums);
 	unsigned pass = o->pass_k != 0 ? o->pass_k : 512;
 	bool scaled = is_scaled(p), blocks = is_block(p->seen.format) && is_block(p->w.matrix.format);
 	struct mxfp_gemm_ref_job job = {
 		.a = &p->seen, .w = &p->w.matrix, .rows = p->m, .cols = p->n, .acc = p->acc, .pass = blocks ? pass : pass / 4,
 		.psum = o->psum, .psum_round = o->psum_round, .seed = o->seed, .stream = o->stream, .index_stride = p->n,
 		.c = sums};
-	struct mxfp_gemm_finish_job finish = {.n = p->n, .bias = p->bias};
+	struct mxfp_gemm_finish_job last = {.n = p->n, .bias = p->bias};
 
 	memset(sums, 0, p->m * p->n * sizeof *sums);
 	if (o->accumulate && !scaled)
 		memcpy(sums, given, p->m * p->n * sizeof *sums);
 	mxfp_gemm_ref(&job);
 	if (scaled) {
-		add_scale(&finish, &p->seen);
-		add_scale(&finish, &p->w.matrix);
+		add_scale(&last, &p->seen);
+		add_scale(&last, &p->w.matrix);
 	}
 	for (size_t row = 0; row < p->m; row++) {
-		finish.sum = finish.result = sums + row * p->n;
-		finish.given = scaled && o->accumulate ? given + row * p->n : NULL;
-		mxfp_gemm_finish_ref(&finish);
-		store(c, index, row, finish.sum);
+		last.sum = last.result = sums + row * p->n;
+		last.given = scaled && o->accumulate ? given + row * p->n : NULL;
+		mxfp_gemm_finish_ref(&last);
 	}
+	finish(c, index, sums);
+	store(c, p, sums);
 	free(given);
 	free(sums);
 }
@@ -318,23 +424,32 @@ void gemm_case_clear(struct gemm_case *c)
 		free(p->given);
 		free(p->want);
 		free(p->bias);
+		free(p->blocks.codes);
+		free(p->blocks.scales);
+		if (p->gate.wanted)
+			operand_free(&p->gate.numbers);
+		if (p->residual.wanted)
+			operand_free(&p->residual.numbers);
 	}
 }
 
 void gemm_case_describe(const struct gemm_case *c, char *text, size_t size)
 {
 	const struct mxfp_gemm_options *o = &c->options;
-	int at = snprintf(text, size, "acc %s, pass_k %u, c %s%s, psum %s %s, a_format %s%s:",
+	int at = snprintf(text, size, "acc %s, pass_k %u, c %s%s, psum %s %s, a_format %s, %s%s, blocks %s:",
 	                  mxfp_option_name(MXFP_OPTION_ACC, (int)o->acc), o->pass_k, mxfp_format_get_info(o->c_format)->name,
 	                  o->accumulate ? " given" : "", mxfp_format_get_info(o->psum)->name,
 	                  mxfp_option_name(MXFP_OPTION_ROUND, (int)o->psum_round), mxfp_format_get_info(o->a_format)->name,
-	                  o->epilogue != NULL ? ", epilogue" : "");
+	                  mxfp_option_name(MXFP_OPTION_FUNCTION, (int)o->activation),
+	                  o->epilogue != NULL ? ", epilogue" : "", mxfp_format_get_info(c->c_blocks)->name);
 
 	for (size_t i = 0; i < c->n && at > 0 && (size_t)at < size; i++) {
 		const struct gemm_case_product *p = &c->product[i];
 
-		at += snprintf(text + at, size - (size_t)at, " %s%s x %s %zu x %zu x %zu%s,",
+		at += snprintf(text + at, size - (size_t)at, " %s%s x %s %zu x %zu x %zu%s%s%s%s%s,",
 		               mxfp_format_get_info(p->a.matrix.format)->name, p->a.matrix.transposed ? " transposed" : "",
-		               mxfp_format_get_info(p->w.matrix.format)->name, p->m, p->n, p->k, p->bias != NULL ? " bias" : "");
+		               mxfp_format_get_info(p->w.matrix.format)->name, p->m, p->n, p->k, p->bias != NULL ? " bias" : "",
+		               p->gate.wanted ? " gate" : "", p->residual.wanted ? " residual" : "",
+		               p->blocks.codes != NULL ? " blocks" : "", p->no_c ? " alone" : "");
 	}
 }

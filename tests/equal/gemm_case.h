@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Random calls of mxfp_gemm_grouped() and what they must give, composed from the reference alone: quantization, sums,
- * finish, the caller's function, C's format.
+ * finish, activation, gate, residual, the caller's function, C's format and blocks.
  */
 #ifndef TESTS_GEMM_CASE_H
 #define TESTS_GEMM_CASE_H
 
 #include "oracle/operands.h"
+
+/* A matrix that is read beside C. */
+struct gemm_case_like {
+	bool wanted, is_c; /* is_c: it is C itself */
+	struct operand numbers;
+};
 
 /* One product. */
 struct gemm_case_product {
@@ -17,6 +23,10 @@ struct gemm_case_product {
 	size_t c_bytes;
 	uint8_t *given, *want;      /* what C's memory holds before, and must hold after the call */
 	float *bias;                /* NULL: none */
+	struct gemm_case_like gate, residual;
+	bool no_c;                  /* only the blocks are wanted; c_bytes is 0 */
+	struct mxfp_blocks blocks;  /* what C's must be, in memory that was MATRIX_CANARY before; no codes: not wanted */
+	size_t codes_bytes, scales_bytes;
 	enum mxfp_acc acc;          /* the one that is used */
 };
 
@@ -26,8 +36,10 @@ struct gemm_case {
 	size_t n;
 	struct gemm_case_product product[GEMM_CASE_MAX_PRODUCTS];
 	struct mxfp_gemm_options options;    /* without threads */
-	struct mxfp_quantize_options quantize;
-	float tensor_amax;
+	enum mxfp_format c_blocks;           /* f32: no product has blocks */
+	struct mxfp_quantize_options quantize, c_quantize;
+	float tensor_amax, c_tensor_amax, parameter;
+	struct mxfp_counts counts;           /* what quantizing C must count */
 };
 
 /* What is drawn. */

@@ -44,7 +44,8 @@ static struct mxfp_matrix *matrix(enum mxfp_format format, size_t rows, size_t c
 
 static struct mxfp_product product(size_t m, size_t n, size_t k, enum mxfp_format a, enum mxfp_format w)
 {
-	return (struct mxfp_product){.a = matrix(a, m, k), .w = matrix(w, n, k)};
+	return (struct mxfp_product){
+		.size = sizeof(struct mxfp_product), .a = matrix(a, m, k), .w = matrix(w, n, k)};
 }
 
 /* To spoil one. */

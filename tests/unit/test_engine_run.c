@@ -35,7 +35,7 @@ TEST(a_run_is_the_grouped_product_with_an_account)
 	for (size_t i = 0; i < 3; i++) {
 		w[i] = (struct mxfp_matrix){
 			.format = MXFP_FORMAT_MXFP4, .rows = N - 40 * i, .cols = K, .data = w_codes, .scales = w_scales};
-		products[i] = (struct mxfp_product){.a = &a, .w = &w[i], .c = expected[i]};
+		products[i] = (struct mxfp_product){.size = sizeof products[i], .a = &a, .w = &w[i], .c = expected[i]};
 	}
 	assert_status(mxfp_gemm_workspace_size(products, 3, &options, &bytes), MXFP_OK);
 	ck_assert_uint_le(bytes, WORKSPACE);

@@ -60,7 +60,7 @@ static struct call right(void)
 {
 	static const struct mxfp_matrix any;
 	struct call call = {
-		.product = {.a = &any, .w = &any, .c = memory.c, .bias = memory.bias},
+		.product = {.size = sizeof call.product, .a = &any, .w = &any, .c = memory.c, .bias = memory.bias},
 		.a = {.format = MXFP_FORMAT_MXFP8_E4M3, .rows = M, .cols = K, .data = memory.a, .scales = memory.a_scales},
 		.w = {.format = MXFP_FORMAT_MXFP4, .rows = N, .cols = K, .data = memory.w, .scales = memory.w_scales},
 		.options = {.exec = &one_thread},

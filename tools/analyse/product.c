@@ -117,7 +117,7 @@ int product_gemm(struct product_memory *memory, const struct mxfp_matrix *x, siz
 
 		code = reserve(&y, &memory->y_numbers[i], x[i].rows * w->rows, sizeof(float), error);
 		memory->y[i] = y;
-		products[i] = (struct mxfp_product){.a = &x[i], .w = w, .c = y};
+		products[i] = (struct mxfp_product){.size = sizeof products[i], .a = &x[i], .w = w, .c = y};
 	}
 	if (code != EXIT_OK)
 		return code;

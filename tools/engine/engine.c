@@ -46,7 +46,7 @@ static int make_products(struct engine_report *r, struct error *error)
 
 		*a = (struct mxfp_matrix){.format = r->a, .rows = item->m, .cols = item->k};
 		*w = (struct mxfp_matrix){.format = r->w, .rows = item->n, .cols = item->k, .sparsity = r->sparsity};
-		r->products[i] = (struct mxfp_product){.a = a, .w = w};
+		r->products[i] = (struct mxfp_product){.size = sizeof *r->products, .a = a, .w = w};
 	}
 	return EXIT_OK;
 }
