@@ -10,11 +10,15 @@
 #include "bench.h"
 #include "mxfp/gemm.h"
 
+/* What becomes of the sums: C in f32; silu of them, times a matrix of f32; blocks of mxfp8-e4m3 instead of numbers. */
+enum bench_gemm_epilogue { BENCH_GEMM_PLAIN, BENCH_GEMM_SILU_GATE, BENCH_GEMM_QUANTIZED };
+
 struct bench_gemm_case {
 	enum mxfp_format a, w;
 	enum mxfp_acc acc;
 	struct mxfp_sparsity sparsity;
 	bool outliers;
+	enum bench_gemm_epilogue epilogue;
 };
 
 /* For one row of A, where the weights are; otherwise, how much work there is. */
@@ -72,10 +76,11 @@ struct bench_gemm_data {
 	const struct bench_gemm_shape *shape;
 	const char *isa;
 	struct mxfp_product products[BENCH_EXPERTS_MAX];
-	struct mxfp_matrix a_of[BENCH_EXPERTS_MAX];
+	struct mxfp_matrix a_of[BENCH_EXPERTS_MAX], gate;
+	struct mxfp_blocks c_blocks;
 	size_t n_products;
 	struct bench_ring weights;        /* of the first product */
-	struct mxfp_product dense;        /* compared with sparse products and experts, ... */
+	struct mxfp_product dense;        /* compared with sparse products, epilogues and experts, ... */
 	struct bench_ring dense_weights;  /* ... and absent if n is 0 */
 	struct mxfp_exec exec;
 	struct mxfp_gemm_options options;

@@ -7,13 +7,13 @@
 #include <stdio.h>
 
 enum {
-#define GEMM_CASE(id, a, w, acc, kept, of, outliers) CASE_##id,
+#define GEMM_CASE(id, a, w, acc, kept, of, outliers, epilogue) CASE_##id,
 #include "gemm.def"
 };
 
 const struct bench_gemm_case bench_gemm_cases[] = {
-#define GEMM_CASE(id, a, w, acc, kept, of, outliers) \
-	{MXFP_FORMAT_##a, MXFP_FORMAT_##w, MXFP_ACC_##acc, {kept, of}, outliers},
+#define GEMM_CASE(id, a, w, acc, kept, of, outliers, epilogue) \
+	{MXFP_FORMAT_##a, MXFP_FORMAT_##w, MXFP_ACC_##acc, {kept, of}, outliers, BENCH_GEMM_##epilogue},
 #include "gemm.def"
 };
 const size_t bench_n_gemm_cases = sizeof bench_gemm_cases / sizeof bench_gemm_cases[0];
@@ -32,14 +32,17 @@ const size_t bench_n_gemm_targets = sizeof bench_gemm_targets / sizeof bench_gem
 
 void bench_gemm_case_name(const struct bench_gemm_case *c, char *name, size_t size)
 {
+	static const char *const epilogues[] = {
+		[BENCH_GEMM_PLAIN] = "", [BENCH_GEMM_SILU_GATE] = " silu gate", [BENCH_GEMM_QUANTIZED] = " C quantized"};
 	char sparsity[16] = "";
 	const bool blocks = mxfp_format_get_info(c->a)->kind == MXFP_KIND_BLOCK &&
 	                    mxfp_format_get_info(c->w)->kind == MXFP_KIND_BLOCK;
 
 	if (c->sparsity.m != 0)
 		snprintf(sparsity, sizeof sparsity, " %u:%u", c->sparsity.n, c->sparsity.m);
-	snprintf(name, size, "%s x %s%s%s%s", mxfp_format_get_info(c->a)->name, mxfp_format_get_info(c->w)->name,
-	         blocks && c->acc == MXFP_ACC_CHAIN ? " chain" : "", sparsity, c->outliers ? " outliers" : "");
+	snprintf(name, size, "%s x %s%s%s%s%s", mxfp_format_get_info(c->a)->name, mxfp_format_get_info(c->w)->name,
+	         blocks && c->acc == MXFP_ACC_CHAIN ? " chain" : "", sparsity, c->outliers ? " outliers" : "",
+	         epilogues[c->epilogue]);
 }
 
 void bench_gemm_shape_name(const struct bench_gemm_shape *shape, char *name, size_t size)

@@ -138,6 +138,7 @@ static void make_experts(struct bench_gemm_data *data, const struct mxfp_matrix 
 
 		data->a_of[i] = encode(data, data->c->a, data->a + given * s->k, rows, s->k);
 		data->products[i] = (struct mxfp_product){
+			.size = sizeof data->products[i],
 			.a = &data->a_of[i],
 			.w_packed = own.memory,
 			.w_packed_bytes = own.bytes,
@@ -148,6 +149,29 @@ static void make_experts(struct bench_gemm_data *data, const struct mxfp_matrix 
 	}
 }
 
+/* Gives the product its epilogue. */
+static void make_epilogue(struct bench_gemm_data *data)
+{
+	const struct bench_gemm_shape *s = data->shape;
+	struct mxfp_product *product = &data->products[0];
+	struct mxfp_sizes size = {0};
+
+	if (data->c->epilogue == BENCH_GEMM_SILU_GATE) {
+		data->options.activation = MXFP_FUNCTION_SILU;
+		data->gate = (struct mxfp_matrix){
+			.rows = s->m, .cols = s->n, .data = allocate(data, s->m * s->n * sizeof(float))};
+		product->gate = &data->gate;
+	} else if (data->c->epilogue == BENCH_GEMM_QUANTIZED) {
+		data->c_blocks = (struct mxfp_blocks){.format = MXFP_FORMAT_MXFP8_E4M3, .rows = s->m, .cols = s->n};
+		expect_ok(data, mxfp_blocks_size(data->c_blocks.format, s->m, s->n, &size));
+		data->c_blocks.codes = allocate(data, size.codes_bytes);
+		data->c_blocks.scales = allocate(data, size.scales_bytes);
+		data->options.c_quantize = &rceil;
+		product->c_blocks = &data->c_blocks;
+		product->c = NULL;
+	}
+}
+
 static void make_products(struct bench_gemm_data *data, size_t ring_bytes)
 {
 	const struct bench_gemm_shape *s = data->shape;
@@ -155,6 +179,7 @@ static void make_products(struct bench_gemm_data *data, size_t ring_bytes)
 	const struct mxfp_matrix w = encode_w(data, sparse), dense = sparse ? encode_w(data, false) : w;
 
 	data->a_of[0] = encode(data, quantizes ? MXFP_FORMAT_F32 : data->c->a, data->a, s->m, s->k);
+	data->dense.size = sizeof data->dense;
 	data->dense.a = &data->a_of[0];
 	data->dense.n = s->n;
 	data->dense.c = data->c_values;
@@ -169,6 +194,10 @@ static void make_products(struct bench_gemm_data *data, size_t ring_bytes)
 	data->weights = pack(data, &w, ring_bytes);
 	data->products[0].w_packed = data->weights.memory;
 	data->products[0].w_packed_bytes = data->weights.bytes;
+	if (data->c->epilogue != BENCH_GEMM_PLAIN) {
+		data->dense_weights = data->weights;
+		make_epilogue(data);
+	}
 }
 
 static void make_workspace(struct bench_gemm_data *data)
@@ -209,6 +238,7 @@ bool bench_gemm_data_make(struct bench_gemm_data *data, const float *normals, si
 
 	data->exec = (struct mxfp_exec){.threads = threads, .isa = data->isa};
 	data->options = (struct mxfp_gemm_options){
+		.size = sizeof data->options,
 		.acc = data->c->acc, .a_format = quantizes ? data->c->a : MXFP_FORMAT_F32, .a_quantize = &rceil, .exec = &data->exec,
 	};
 	data->a = allocate(data, s->m * s->k * sizeof(float));

@@ -26,6 +26,8 @@ static void run(struct bench_gemm_data *data, const struct mxfp_product *product
 	struct mxfp_gemm_options options = data->options;
 
 	options.exec = &exec;
+	if (products == &data->dense)
+		options.activation = MXFP_FUNCTION_IDENTITY;
 	(void)mxfp_gemm_grouped(products, n, &options, data->workspace, data->workspace_bytes);
 }
 

@@ -312,8 +312,8 @@ static void print_product_heading(const struct bench_gemm_rows *rows)
 {
 	printf("Products: GFLOP/s counts 2 m n k of the dense product, with weights packed before and everything else in\n"
 	       "the time; sgemm is %s on the same shape, in turns; peak is what the core computes at most:\n"
-	       "products of bytes, or of binary32 in a chain; dense is the same with dense weights, or as one product;\n"
-	       "one is on one thread; GB/s counts packed weights, and read is a loop that only reads them.\n\n",
+	       "products of bytes, or of binary32 in a chain; dense is the same with dense weights and no epilogue, or\n"
+	       "as one product; one is on one thread; GB/s counts packed weights, and read is a loop that only reads them.\n\n",
 	       bench_sgemm_name() != NULL ? bench_sgemm_name() : "OpenBLAS, which is not there,");
 	printf("%-32s%-7s %-19s%-5s%8s%7s%7s%6s%7s%6s%7s%7s  %s\n", "case", "tier", "m x n x k", "in", "GFLOP/s", "spread",
 	       "sgemm", "ratio", "peak", rows->threads == 1 ? "dense" : "one", "GB/s", "read", "target");
@@ -621,7 +621,8 @@ static void time_shapes(struct bench *b, const struct bench_gemm_case *c, int ti
 {
 	for (size_t i = 0; i < bench_n_gemm_shapes && !is_over(b); i++)
 		if (shape_wanted(b, &bench_gemm_shapes[i]) &&
-		    (bench_gemm_shapes[i].experts == 1 || (c->sparsity.m == 0 && !c->outliers)))
+		    (bench_gemm_shapes[i].experts == 1 ||
+		     (c->sparsity.m == 0 && !c->outliers && c->epilogue == BENCH_GEMM_PLAIN)))
 			time_product(b, c, &bench_gemm_shapes[i], tier);
 }
 
