@@ -30,6 +30,7 @@
 #ifndef MXFP_H
 #define MXFP_H
 
+#include "mxfp/accumulate.h"
 #include "mxfp/convert.h"
 #include "mxfp/engine.h"
 #include "mxfp/exec.h"

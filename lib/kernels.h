@@ -203,6 +203,16 @@ struct mxfp_rotate_job {
 	bool halves;
 };
 
+/* Sums element first + i of n_src buffers, at least one, for each i < n, into dst[i]; src_format is f32 or bf16, and dst may
+   be element `first` of one of the buffers if it is f32. */
+struct mxfp_reduce_job {
+	enum mxfp_format src_format;
+	size_t n_src;
+	const void *const *src;
+	size_t first, n;
+	float *dst;
+};
+
 typedef void mxfp_convert_kernel(const struct mxfp_convert_job *job);
 typedef void mxfp_quantize_kernel(const struct mxfp_quantize_job *job);
 typedef void mxfp_dequantize_kernel(const struct mxfp_dequantize_job *job);
@@ -218,6 +228,7 @@ typedef void mxfp_combine_kernel(const struct mxfp_combine_job *job);
 typedef void mxfp_rotate_kernel(const struct mxfp_rotate_job *job);
 typedef void mxfp_gemm_ref_kernel(const struct mxfp_gemm_ref_job *job);
 typedef void mxfp_gemm_finish_kernel(const struct mxfp_gemm_finish_job *job);
+typedef void mxfp_reduce_kernel(const struct mxfp_reduce_job *job);
 
 struct mxfp_kernels {
 #define MXFP_KERNEL(slot, dimensions, job) mxfp_##job##_kernel *slot dimensions;

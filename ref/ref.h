@@ -27,6 +27,7 @@ void mxfp_combine_ref(const struct mxfp_combine_job *job);
 void mxfp_rotate_ref(const struct mxfp_rotate_job *job);
 void mxfp_gemm_ref(const struct mxfp_gemm_ref_job *job);
 void mxfp_gemm_finish_ref(const struct mxfp_gemm_finish_job *job);
+void mxfp_reduce_ref(const struct mxfp_reduce_job *job);
 
 /* Multipliers and Weyl increments of Philox4x32-10 from section 4.3 of the paper (the increments are the golden ratio and
    sqrt(3) - 1). */

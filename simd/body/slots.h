@@ -25,6 +25,7 @@ mxfp_quantize_kernel TIER(quantize_mx_groups);
 mxfp_quantize_kernel TIER(quantize_mx_nearest);
 mxfp_quantize_kernel TIER(quantize_nvfp4);
 mxfp_quantize_kernel TIER(quantize_nvfp4_groups);
+mxfp_reduce_kernel TIER(reduce);
 mxfp_row_sum_kernel TIER(row_sum);
 mxfp_row_max_kernel TIER(row_max);
 mxfp_softmax_kernel TIER(softmax);

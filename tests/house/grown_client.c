@@ -168,6 +168,28 @@ static void operate_on_rows(void)
 	REFUSED(rotate, mxfp_rotate(out, in, frequencies, 1, 4, rotate));
 }
 
+/* 6 + 6 twice: 12, then 12 + 6. */
+static void accumulate(void)
+{
+	static const float six[2] = {6, 6};
+	const struct mxfp_matrix m = {.size = SIZE_OF(m), .rows = 1, .cols = 2, .data = six};
+	struct mxfp_exec *exec = new_exec();
+	const struct mxfp_accumulate_options o = {.size = SIZE_OF(o), .exec = exec};
+	struct mxfp_accumulate_options *options = PLACE(o);
+	struct mxfp_matrix *matrix = PLACE(m);
+	const void *const buffers[2] = {six, decoded};
+
+	decoded[0] = 6;
+	EXPECT(mxfp_accumulate(matrix, decoded, MXFP_FORMAT_F32, 0, options) == MXFP_OK);
+	EXPECT(decoded[0] == 12);
+	EXPECT(mxfp_reduce(decoded, MXFP_FORMAT_F32, buffers, MXFP_FORMAT_F32, 2, 2, options) == MXFP_OK);
+	EXPECT(decoded[0] == 18);
+	REFUSED(options, mxfp_accumulate(matrix, decoded, MXFP_FORMAT_F32, 0, options));
+	REFUSED(options, mxfp_reduce(decoded, MXFP_FORMAT_F32, buffers, MXFP_FORMAT_F32, 2, 2, options));
+	REFUSED(matrix, mxfp_accumulate(matrix, decoded, MXFP_FORMAT_F32, 0, options));
+	REFUSED(exec, mxfp_accumulate(matrix, decoded, MXFP_FORMAT_F32, 0, options));
+}
+
 static void prune(void)
 {
 	const struct mxfp_sparse s = {
@@ -254,6 +276,7 @@ int main(void)
 		quantize(MXFP_FORMAT_NVFP4);
 		apply();
 		operate_on_rows();
+		accumulate();
 		prune();
 		multiply();
 		estimate();

@@ -120,6 +120,17 @@ enum mxfp_status use_sparse(const float *x, float *y, unsigned char *memory)
 	return status == MXFP_OK ? mxfp_sparse_expand(&sparse, y + 128, 0, NULL) : status;
 }
 
+enum mxfp_status use_sums(const float *x, float *y);
+enum mxfp_status use_sums(const float *x, float *y)
+{
+	const struct mxfp_accumulate_options options = {.first_index = 64};
+	const struct mxfp_matrix matrix = {.rows = 2, .cols = 64, .data = x};
+	const void *const buffers[2] = {x, y};
+
+	enum mxfp_status status = mxfp_accumulate(&matrix, y, MXFP_FORMAT_F32, 0, &options);
+	return status == MXFP_OK ? mxfp_reduce(y, MXFP_FORMAT_F32, buffers, MXFP_FORMAT_F32, 2, 128, &options) : status;
+}
+
 enum mxfp_status use_products(const float *x, float *y, unsigned char *memory, size_t bytes);
 enum mxfp_status use_products(const float *x, float *y, unsigned char *memory, size_t bytes)
 {

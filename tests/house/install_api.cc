@@ -2,6 +2,7 @@
 /* Every struct as C++ makes and names it, beside the functions: test_install.sh compiles this as C++11. */
 #include <mxfp.h>
 
+mxfp_accumulate_options accumulate_options{};
 mxfp_blocks blocks{};
 mxfp_convert_options convert_options{};
 mxfp_counts counts{};
