@@ -150,6 +150,7 @@ case_of() {
 	engine)
 		both computes --isa ref engine --run --shape 2048,2048,64 --threads 1 --svg "$work/in/old.svg" --force
 		;;
+	allreduce) both computes allreduce --steps 1000000 --payload mxfp4 ;;
 	bench) both computes bench --in l2 ;;
 	inspect)
 		to=$work/full

@@ -3,19 +3,9 @@
 
 #include "quantize/ranks.h"
 
-#ifdef HAVE_MPI
-#include <limits.h>
-#include <mpi.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-static int rank, n_ranks = 1;
-static bool joined, failed;
-
-/* Whether mpirun has started this process. Without it MPI_Init() would take a tenth of a second. */
-static bool is_started(void)
+bool ranks_started(void)
 {
 	static const char *const names[] = {"PMI_SIZE", "PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE"};
 
@@ -25,11 +15,20 @@ static bool is_started(void)
 	return false;
 }
 
+#ifdef HAVE_MPI
+#include <limits.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+
+static int rank, n_ranks = 1;
+static bool joined, failed;
+
 int ranks_begin(struct error *error)
 {
 	int level;
 
-	if (!is_started())
+	if (!ranks_started()) /* MPI_Init() would take a tenth of a second */
 		return EXIT_OK;
 	if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS)
 		return fail(error, EXIT_IO, "MPI could not be started");

@@ -7,9 +7,13 @@
 #ifndef TOOLS_QUANTIZE_RANKS_H
 #define TOOLS_QUANTIZE_RANKS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
+
+/* Whether mpirun has started this process, also where the command is built without MPI. */
+bool ranks_started(void);
 
 /* Joins the others. EXIT_IO. */
 int ranks_begin(struct error *error);

@@ -1,0 +1,207 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# mxfp allreduce: bytes and sums calculated by hand, what is refused, error feedback. Under mpirun 2, 3, 4 and 7 processes
+# get the bits that as many members of one process get; one that is killed or stopped ends the run with an error, and one
+# that is only late changes nothing. Without --with-mpi, mpiexec, or an MPI that can start, the second half is left out.
+. "${srcdir:-.}/tests/cli/cli.shlib"
+
+command -v python3 >/dev/null || { echo "no python3"; exit 77; }
+
+# fact EXPRESSION: of the JSON in $work/out.
+fact() {
+	python3 -c "import json; a = json.load(open('$work/out')); p = a['payloads']; print(*[$1])"
+}
+
+# 128 numbers, 4 ranks: a rank sends 3 of 4 chunks of 32 numbers, and its own chunk's sum to 3. An MX block of e4m3 has 33 bytes.
+exits 0 "" allreduce --numbers 128 --payload f32 --payload bf16 --payload mxfp8-e4m3 --payload mxfp4 --json
+same "bytes" "[768, 384, 198, 102]" "$(fact "[x['bytes_per_rank'] for x in p]")"
+# One block and 4 ranks: chunks of 0, 0, 0 and 32 numbers. The owner sends its 33 bytes to 3, the others theirs to it.
+exits 0 "" allreduce --numbers 32 --payload mxfp8-e4m3 --json
+same "bytes of one block" "[99]" "$(fact "[x['bytes_per_rank'] for x in p]")"
+exits 0 "" allreduce --numbers 1 --ranks 64 --steps 3 --payload mxfp4 --error-feedback
+exits 0 "" allreduce --numbers 33 --ranks 1
+
+# floats FILE N PYTHON: an .npy of N f32.
+floats() {
+	python3 -c "import struct, sys
+i = range($2)
+sys.stdout.buffer.write(struct.pack('<$2f', *($3)))" >"$work/floats"
+	{ npy '<f4' False "($2,)"; cat "$work/floats"; } >"$1"
+}
+
+# Integers up to 4 and their sums up to 12, or halves, are e4m3 numbers: no error, and in f32 no order.
+floats "$work/a.npy" 100 "[x % 5 for x in i]"
+floats "$work/b.npy" 100 "[x % 4 - 2 for x in i]"
+floats "$work/c.npy" 100 "[(x % 3) / 2 for x in i]"
+floats "$work/short.npy" 99 "[1] * 99"
+exits 0 "" allreduce "$work/a.npy" "$work/b.npy" "$work/c.npy" --json --payload f32 --payload mxfp8-e4m3
+same "numbers" "100 3 [0.0, 0.0]" "$(fact "a['numbers'], a['ranks'], [x['step']['relative_error'] for x in p]")"
+hash=$(fact "[x['xxh3_64'] for x in p]")
+check "f32 and mxfp8 differ: $hash" [ "$(fact "len({x['xxh3_64'] for x in p})")" = 1 ]
+exits 0 "" allreduce "$work/c.npy" "$work/a.npy" "$work/b.npy" --json --payload f32 --payload mxfp8-e4m3
+same "another order" "$hash" "$(fact "[x['xxh3_64'] for x in p]")"
+if command -v xxhsum >/dev/null && xxhsum -H3 </dev/null >/dev/null 2>&1; then
+	floats "$work/sum.npy" 100 "[x % 5 + x % 4 - 2 + (x % 3) / 2 for x in i]"
+	same "the sums' hash" "$(fact "p[0]['xxh3_64']")" "$(xxhsum -H3 <"$work/floats" | grep -o '[0-9a-f]\{16\}')"
+fi
+
+# 4 gives MXFP4 the scale 2^0, under which 1/8 goes to 0: of sums of 8 and 31 times 1/4, sqrt(31/16 / (64 + 31/16)) is lost in
+# every step. With feedback what is left after 40 steps is of one step.
+floats "$work/uneven.npy" 32 "[4 if x == 0 else 0.125 for x in i]"
+exits 0 "" allreduce "$work/uneven.npy" "$work/uneven.npy" --steps 40 --payload mxfp4 --json
+same "31 of 32 are lost" 0.17142 "$(fact "round(p[0]['all_steps']['relative_error'], 5)")"
+exits 0 "" allreduce "$work/uneven.npy" "$work/uneven.npy" --steps 40 --payload mxfp4 --json --error-feedback
+same "feedback" "True" "$(fact "p[0]['all_steps']['relative_error'] < 0.03")"
+
+# Neither threads nor instruction sets change a bit, in any payload and rounding.
+all="--numbers 5000 --steps 3 --error-feedback --round sr --seed 7 --json
+	--payload f32 --payload bf16 --payload mxfp8-e5m2 --payload mxfp6-e3m2 --payload mxfp4 --payload mxint8"
+# shellcheck disable=SC2086 # words
+exits 0 "" allreduce $all
+hash=$(fact "[x['xxh3_64'] for x in p]")
+# shellcheck disable=SC2086 # words
+exits 0 "" allreduce $all --threads 3
+same "threads" "$hash" "$(fact "[x['xxh3_64'] for x in p]")"
+# shellcheck disable=SC2086 # words
+exits 0 "" --isa ref allreduce $all
+same "ref" "$hash" "$(fact "[x['xxh3_64'] for x in p]")"
+
+exits 2 "'nvfp4' is not f32, bf16 or an MX format" allreduce --payload nvfp4
+exits 2 "'f16' is not" allreduce --payload f16
+exits 2 "--ranks: 0 is not a number from 1 to 64" allreduce --ranks 0
+exits 2 "--ranks: 65 is not" allreduce --ranks 65
+exits 2 "--numbers: 0 is not" allreduce --numbers 0
+exits 2 "--steps: 0 is not" allreduce --steps 0
+exits 2 "--timeout: 0 is not" allreduce --timeout 0
+exits 2 "--numbers: is for numbers that are made" allreduce --numbers 5 "$work/a.npy"
+exits 2 "--ranks: is for ranks without" allreduce --ranks 2 "$work/a.npy" "$work/b.npy"
+exits 3 "short.npy: has 99 numbers, but $work/a.npy has 100" allreduce "$work/a.npy" "$work/short.npy"
+exits 4 "none.npy" allreduce "$work/a.npy" "$work/none.npy"
+
+# The rest is for processes.
+without() {
+	echo "without mpirun: $1"
+	finish
+}
+[ "${WITH_MPI:-no}" = yes ] || {
+	code=0
+	error=$(PMI_RANK=0 PMI_SIZE=2 "$mxfp" allreduce 2>&1) || code=$?
+	same "mpirun without MPI" 2 $code
+	has "mpirun without MPI" "$error" "or this mxfp is built without MPI"
+	without "configured without --with-mpi"
+}
+command -v mpiexec >/dev/null || without "no mpiexec"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export UCX_LOG_FILE=$work/ucx.log
+echo 'int main(int argc, char **argv) { return MPI_Init(&argc, &argv) || MPI_Finalize(); }' >"$work/start.c"
+if mpicc -include mpi.h -o "$work/start" "$work/start.c" 2>"$work/error" &&
+	! timeout 60 mpiexec -n 4 "$work/start" >"$work/out" 2>&1; then
+	without "MPI cannot start: $(grep -i -m 1 -E 'error|cannot|fail|not found' "$work/out")"
+fi
+
+# Rank $VICTIM leaves its process id in $work/pid, and gets the words in $EXTRA.
+cat >"$work/mxfp" <<-END
+	#!/bin/sh
+	if [ "\${PMI_RANK:-\$OMPI_COMM_WORLD_RANK}" = "\$VICTIM" ]; then
+		echo \$\$ >'$work/pid'
+		set -- "\$@" \$EXTRA
+	fi
+	exec '$mxfp' "\$@"
+END
+chmod +x "$work/mxfp"
+export VICTIM=none EXTRA=
+# ranks N CODE ARGUMENT...: what they print is in $work/out and $work/error.
+ranks() {
+	local n=$1 expected=$2 code=0
+	shift 2
+	timeout -k 5 120 mpiexec -n "$n" "$work/mxfp" allreduce "$@" >"$work/out" 2>"$work/error" || code=$?
+	[ "$expected" = any ] || same "exit code of $n ranks with '$*' ($(head -n 3 "$work/error"))" "$expected" $code
+}
+
+# shellcheck disable=SC2086 # words
+for n in 2 3 4 7; do
+	exits 0 "" allreduce $all --ranks $n
+	hash=$(fact "[x['xxh3_64'] for x in p], [x['step'] for x in p], [x['all_steps'] for x in p], a['ranks']")
+	ranks $n 0 $all
+	same "$n processes" "$hash" \
+		"$(fact "[x['xxh3_64'] for x in p], [x['step'] for x in p], [x['all_steps'] for x in p], a['ranks']")"
+	same "processes" True "$(fact "a['processes']")"
+done
+exits 0 "" allreduce "$work/a.npy" "$work/b.npy" "$work/c.npy" --json
+hash=$(fact "[x['xxh3_64'] for x in p]")
+ranks 3 0 "$work/a.npy" "$work/b.npy" "$work/c.npy" --json
+same "files" "$hash" "$(fact "[x['xxh3_64'] for x in p]")"
+
+# What all refuse, rank 0 says; what one cannot do, too.
+# refuses N CODE PART ARGUMENT...
+refuses() {
+	local part=$3
+	ranks "$1" "$2" "${@:4}"
+	same "lines of '${*:4}'" 1 "$(grep -c '^mxfp: ' "$work/error")"
+	has "error of '${*:4}'" "$(grep '^mxfp: ' "$work/error")" "$part"
+	same "output of '${*:4}'" "" "$(grep 'same bits' "$work/out")"
+}
+refuses 3 2 "3 ranks of mpirun; give one for each" "$work/a.npy" "$work/b.npy"
+refuses 2 2 "--ranks: is for ranks without mpirun" --ranks 2
+refuses 1 2 "start at least 2" --numbers 32
+refuses 2 3 "has 99 numbers" "$work/a.npy" "$work/short.npy"
+export VICTIM=1
+for EXTRA in "--payload bf16" "--numbers 4999" "--steps 2" --error-feedback "--seed 1" "--rule mse" "--round sr"; do
+	refuses 3 2 "rank 1 has other numbers or options than rank 0" --numbers 5000 --payload mxfp4
+done
+EXTRA=
+
+# signal SIGNALS...: to the victim, once it is at work.
+signal() {
+	local tries=0
+	until [ -s "$work/pid" ] || [ $tries -ge 500 ]; do
+		sleep 0.02
+		tries=$((tries + 1))
+	done
+	sleep 1
+	for signal in "$@"; do
+		kill -"$signal" "$(cat "$work/pid")"
+		sleep 0.7
+	done
+}
+for n in 2 4; do
+	for victim in 0 1; do
+		# A stopped rank: the lowest of the others says so.
+		rm -f "$work/pid"
+		export VICTIM=$victim
+		signal STOP &
+		refuses $n any "allreduce: rank $((1 - victim)): rank $victim does not answer for 2 s" --steps 1000000 \
+			--numbers 5000 --timeout 2
+		wait
+		kill -KILL "$(cat "$work/pid")" 2>/dev/null
+	done
+	# A killed one: mpirun says so, or another rank.
+	rm -f "$work/pid"
+	signal KILL &
+	start=$SECONDS
+	ranks $n any --steps 1000000 --numbers 5000 --timeout 2
+	wait
+	check "a killed rank held the others for $((SECONDS - start)) s" [ $((SECONDS - start)) -le 20 ]
+	check "a killed rank is not spoken of" grep -qiE 'signal|killed|does not answer' "$work/out" "$work/error"
+	same "output of killed ranks" "" "$(grep 'same bits' "$work/out")"
+done
+
+# A late one.
+exits 0 "" allreduce --steps 300 --numbers 5000 --ranks 3 --payload mxfp4 --json
+hash=$(fact "p[0]['xxh3_64']")
+cat >>"$work/late" <<-END
+	#!/bin/sh
+	[ "\${PMI_RANK:-\$OMPI_COMM_WORLD_RANK}" != 1 ] || sleep 2
+	exec '$mxfp' "\$@"
+END
+chmod +x "$work/late"
+rm -f "$work/pid"
+signal STOP CONT &
+ranks 3 0 --steps 3000 --numbers 5000 --payload mxfp4 --json --timeout 30
+wait
+late=$(fact "p[0]['xxh3_64']")
+exits 0 "" allreduce --steps 3000 --numbers 5000 --ranks 3 --payload mxfp4 --json
+same "a rank that was stopped and goes on" "$(fact "p[0]['xxh3_64']")" "$late"
+timeout -k 5 60 mpiexec -n 3 "$work/late" allreduce --steps 300 --numbers 5000 --payload mxfp4 --json >"$work/out" 2>"$work/error"
+same "a rank that starts late" "$hash" "$(fact "p[0]['xxh3_64']")"
+finish

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/* mxfp allreduce: sums numbers of all ranks with a payload of few bits, and measures error, bytes and time. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/nearest.h"
+#include "base/table.h"
+#include "cli/commands.h"
+#include "collective/allreduce.h"
+#include "io/facts.h"
+#include "io/json.h"
+#include "model/choices.h"
+#include "quantize/ranks.h"
+
+enum { TIMEOUT_MAX = 86400 };
+
+/* The command line. */
+struct settings {
+	struct string_list payloads;
+	uint64_t ranks, numbers, steps, seed, timeout;
+	int rule, round;
+	unsigned threads;
+	bool feedback, json;
+	const char *files[RANKS_MAX + 1]; /* ends with NULL */
+	size_t n_files;
+};
+
+static const struct settings defaults = {
+	.ranks = 4, .numbers = 1 << 20, .steps = 1, .timeout = 60, .rule = MXFP_RULE_RCEIL, .threads = 1,
+};
+
+static enum parsed parse(int argc, char **argv, struct settings *s, struct error *error)
+{
+	static const struct usage usage = {
+		"allreduce [options] [FILE...]",
+		"Sums numbers of all ranks, on every rank with the same bits, by reduce-scatter\n"
+		"and all-gather with a payload of few bits, and prints what that costs: the error\n"
+		"against sums in binary64, the bytes that a rank sends, the time. Ranks are the\n"
+		"processes that mpirun has started, in a build with MPI, else members of this\n"
+		"process. FILE or FILE:TENSOR, one a rank, are the numbers; without, they are\n"
+		"made, a mean that all ranks share and noise, as gradients are.",
+		"  mxfp allreduce --steps 16 --error-feedback\n"
+		"  mpirun -n 4 mxfp allreduce --payload mxfp8-e4m3 --payload mxfp4",
+	};
+	const struct option_spec options[] = {
+		{"payload", 0, OPTION_LIST, "FORMAT|f32|bf16",
+		 "what is sent; may be repeated (default f32, bf16, mxfp8-e4m3)", &s->payloads},
+		{"error-feedback", 0, OPTION_FLAG, NULL, "add what encoding took off to the numbers of the next step",
+		 &s->feedback},
+		{"steps", 0, OPTION_UNSIGNED, "N", "how often", &s->steps},
+		{"numbers", 0, OPTION_UNSIGNED, "N", "numbers of a rank, if no files are given", &s->numbers},
+		{"ranks", 0, OPTION_UNSIGNED, "N", "ranks, without mpirun and files", &s->ranks},
+		{"rule", 0, OPTION_RULE, "RULE", "scale rule of MX payloads", &s->rule},
+		{"round", 0, OPTION_ROUND, "MODE", "rounding of payloads", &s->round},
+		{"seed", 0, OPTION_UNSIGNED, "N", "seed of the numbers and of --round sr", &s->seed},
+		{"timeout", 0, OPTION_UNSIGNED, "SECONDS", "give up if a rank does not answer for so long", &s->timeout},
+		{"threads", 0, OPTION_THREADS, "N",
+		 "use at most this many threads a process, 0: one per processor; does not affect the results", &s->threads},
+		{"json", 0, OPTION_FLAG, NULL, "print JSON", &s->json},
+		{.kind = OPTION_END},
+	};
+	const enum parsed parsed = options_parse(argc, argv, options, &usage, 0, RANKS_MAX, s->files, error);
+
+	if (parsed != PARSED_RUN)
+		return parsed;
+	while (s->n_files < RANKS_MAX && s->files[s->n_files] != NULL)
+		s->n_files++;
+	const struct option_use uses[] = {
+		{"numbers", s->n_files == 0, "numbers that are made, not read from files"},
+		{"ranks", s->n_files == 0 && !ranks_started(), "ranks without mpirun and files"},
+		{NULL, false, NULL},
+	};
+	return options_check_used(argc, argv, options, uses, error) == EXIT_OK ? PARSED_RUN : PARSED_ERROR;
+}
+
+static int check_range(const char *option, uint64_t value, uint64_t least, uint64_t most, struct error *error)
+{
+	if (value >= least && value <= most)
+		return EXIT_OK;
+	return fail(error, EXIT_USAGE, "allreduce: --%s: %" PRIu64 " is not a number from %" PRIu64 " to %" PRIu64, option,
+	            value, least, most);
+}
+
+static int add_payload(struct allreduce *a, const char *name, struct error *error)
+{
+	enum mxfp_format format;
+
+	if (mxfp_format_from_name(name, &format) != MXFP_OK || !allreduce_has(format))
+		return fail(error, EXIT_USAGE, "allreduce: --payload: '%.100s' is not f32, bf16 or an MX format, which have no "
+		            "scale for the whole tensor; mxfp info lists them", name);
+	if (a->n_rows == PAYLOADS_MAX)
+		return fail(error, EXIT_USAGE, "allreduce: --payload: at most %d", (int)PAYLOADS_MAX);
+	a->rows[a->n_rows++].format = format;
+	return EXIT_OK;
+}
+
+static int set_payloads(struct allreduce *a, const struct settings *s, struct error *error)
+{
+	static const char *const usual[] = {"f32", "bf16", "mxfp8-e4m3"};
+	const char *const *names = s->payloads.n != 0 ? s->payloads.items : usual;
+	const size_t n = s->payloads.n != 0 ? s->payloads.n : sizeof usual / sizeof usual[0];
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < n && code == EXIT_OK; i++)
+		code = add_payload(a, names[i], error);
+	return code;
+}
+
+/* Who takes part: mpirun's processes, or members of this one. */
+static int set_ranks(struct allreduce *a, const struct settings *s, struct error *error)
+{
+	a->exchange.apart = ranks_number() > 1;
+	a->exchange.n_ranks = ranks_number();
+	if (a->exchange.n_ranks > RANKS_MAX)
+		return fail(error, EXIT_USAGE, "allreduce: mpirun has started %u ranks; at most %d can be", a->exchange.n_ranks,
+		            (int)RANKS_MAX);
+	if (!a->exchange.apart)
+		a->exchange.n_ranks = s->n_files != 0 ? (unsigned)s->n_files : (unsigned)s->ranks;
+	if (s->n_files == 0 || s->n_files == a->exchange.n_ranks)
+		return EXIT_OK;
+	return fail(error, EXIT_USAGE, "allreduce: %zu files for the %u ranks of mpirun; give one for each", s->n_files,
+	            a->exchange.n_ranks);
+}
+
+static int set_up(struct allreduce *a, const struct settings *s, struct error *error)
+{
+	int code = check_range("ranks", s->ranks, 1, RANKS_MAX, error);
+
+	if (code == EXIT_OK)
+		code = check_range("numbers", s->numbers, 1, NUMBERS_MAX, error);
+	if (code == EXIT_OK)
+		code = check_range("steps", s->steps, 1, STEPS_MAX, error);
+	if (code == EXIT_OK)
+		code = check_range("timeout", s->timeout, 1, TIMEOUT_MAX, error);
+	if (code == EXIT_OK)
+		code = set_ranks(a, s, error);
+	a->exchange.timeout = (double)s->timeout;
+	a->n = (size_t)s->numbers;
+	a->steps = (unsigned)s->steps;
+	a->seed = s->seed;
+	a->feedback = s->feedback;
+	a->rule = (enum mxfp_rule)s->rule;
+	a->round = (enum mxfp_round)s->round;
+	a->exec.threads = s->threads;
+	a->files = s->n_files != 0 ? s->files : NULL;
+	return code == EXIT_OK ? set_payloads(a, s, error) : code;
+}
+
+static int show_text(const struct allreduce *a, struct error *error)
+{
+	struct table table = {.n_columns = 8, .n_left = 1};
+	const char *const headings[] = {
+		"payload", "bytes/rank", "of f32", "SQNR dB, a step", "all steps", "rel. error, a step", "all steps", "ms/step",
+	};
+
+	printf("%u ranks, %s, %zu numbers each%s, %u step%s%s, rule %s, rounding %s\n\n", a->exchange.n_ranks,
+	       a->exchange.apart ? "processes of mpirun" : "members of this process", a->n,
+	       a->files != NULL ? " from files" : ": a mean and noise, standard normal", a->steps, a->steps == 1 ? "" : "s",
+	       a->feedback ? " with error feedback" : "", mxfp_option_name(MXFP_OPTION_RULE, (int)a->rule),
+	       mxfp_option_name(MXFP_OPTION_ROUND, (int)a->round));
+	for (size_t i = 0; i < sizeof headings / sizeof headings[0]; i++)
+		table_cell(&table, "%s", headings[i]);
+	for (size_t i = 0; i < a->n_rows; i++) {
+		const struct allreduce_row *row = &a->rows[i];
+
+		table_cell(&table, "%s", mxfp_format_get_info(row->format)->name);
+		table_cell(&table, "%" PRIu64, row->bytes);
+		table_cell(&table, "%.4f", (double)row->bytes / (double)allreduce_bytes(a, MXFP_FORMAT_F32));
+		table_cell(&table, "%.2f", stats_sqnr(&row->step));
+		table_cell(&table, "%.2f", stats_sqnr(&row->total));
+		table_cell(&table, "%.4g", stats_relative_error(&row->step));
+		table_cell(&table, "%.4g", stats_relative_error(&row->total));
+		table_cell(&table, "%.3f", 1e3 * row->seconds);
+	}
+	int code = table_print(&table, stdout, error);
+	if (code != EXIT_OK)
+		return code;
+	printf("The results of all ranks have the same bits, XXH3-64:");
+	for (size_t i = 0; i < a->n_rows; i++)
+		printf("%s %s %016" PRIx64, i == 0 ? "" : ",", mxfp_format_get_info(a->rows[i].format)->name, a->rows[i].hash);
+	printf("\n");
+	return EXIT_OK;
+}
+
+static json_t *stats_facts(const struct stats *stats)
+{
+	return json_pack("{s:o, s:o, s:o, s:I, s:I}", "sqnr_db", facts_number(stats_sqnr(stats)), "relative_error",
+	                 facts_number(stats_relative_error(stats)), "max_absolute", facts_number(stats->max_absolute), "n",
+	                 (json_int_t)stats->n, "excluded", (json_int_t)stats->excluded);
+}
+
+static int show_json(const struct allreduce *a, struct error *error)
+{
+	json_t *payloads = json_array();
+
+	for (size_t i = 0; i < a->n_rows; i++) {
+		const struct allreduce_row *row = &a->rows[i];
+		char hash[17];
+
+		snprintf(hash, sizeof hash, "%016" PRIx64, row->hash);
+		payloads = facts_append(payloads, json_pack(
+			"{s:s, s:I, s:I, s:o, s:o, s:f, s:s}", "payload", mxfp_format_get_info(row->format)->name, "bytes_per_rank",
+			(json_int_t)row->bytes, "bytes_per_rank_f32", (json_int_t)allreduce_bytes(a, MXFP_FORMAT_F32), "step",
+			stats_facts(&row->step), "all_steps", stats_facts(&row->total), "seconds_per_step", row->seconds, "xxh3_64",
+			hash));
+	}
+	json_prepare();
+	return facts_print(stdout, json_pack(
+		"{s:i, s:b, s:I, s:i, s:I, s:b, s:s, s:s, s:o}", "ranks", (int)a->exchange.n_ranks, "processes",
+		a->exchange.apart, "numbers", (json_int_t)a->n, "steps", (int)a->steps, "seed", (json_int_t)a->seed,
+		"error_feedback", a->feedback, "rule", mxfp_option_name(MXFP_OPTION_RULE, (int)a->rule), "round",
+		mxfp_option_name(MXFP_OPTION_ROUND, (int)a->round), "payloads", payloads), error);
+}
+
+/* What one rank does. */
+static int run_rank(int argc, char **argv, struct allreduce *a, struct error *error)
+{
+	struct settings settings = defaults;
+
+	const enum parsed parsed = parse(argc, argv, &settings, error);
+	if (parsed != PARSED_RUN)
+		return parsed_code(parsed);
+	int code = set_up(a, &settings, error);
+	if (code == EXIT_OK && ranks_started() && ranks_number() == 1)
+		code = fail(error, EXIT_USAGE, "allreduce: mpirun has started one process, or this mxfp is built without MPI; "
+		            "start at least 2, configure --with-mpi, or leave mpirun out and give --ranks");
+	if (code == EXIT_OK)
+		code = allreduce_run(a, error);
+	if (code != EXIT_OK || exchange_own(&a->exchange) != 0)
+		return code;
+	return settings.json ? show_json(a, error) : show_text(a, error);
+}
+
+static int run(int argc, char **argv, struct error *error)
+{
+	struct allreduce a = {0};
+	int code = ranks_begin(error);
+
+	if (code == EXIT_OK)
+		code = run_rank(argc, argv, &a, error);
+	if (a.exchange.broken)
+		return code; /* MPI_Finalize() would wait; this one says why, and mpirun ends the others */
+	if (ranks_own() != 0)
+		error->text[0] = '\0'; /* all have the same */
+	return ranks_end(code);
+}
+
+const struct command command_allreduce = {"allreduce", "sum numbers over ranks with a payload of few bits", run};
