@@ -37,7 +37,7 @@ static int print_commands(void)
 			       row->command->name, row->command->summary);
 		group = row->group != NULL ? row->group : "";
 	}
-	printf("\nmxfp help COMMAND shows details. --isa TIER: use no instruction set above TIER.\n"
+	printf("mxfp help COMMAND shows details. --isa TIER: use no instruction set above TIER.\n"
 	       "Exit: 0 done, 1 a check failed, 2 usage, 3 bad input, 4 I/O, 5 memory.\n");
 	return EXIT_OK;
 }

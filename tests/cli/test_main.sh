@@ -41,7 +41,8 @@ for command in $commands; do
 	same "help $command prints the same" "$text" "$(cat "$work/out")"
 	exits 2 "did you mean '--help'?" $command --hlep
 	exits 2 "unknown option '--zzzzzzzz'" $command --zzzzzzzz
-	exits 2 "--help" $command a b c d e f g h
+	[ $command = allreduce ] || # which takes a file for each rank
+		exits 2 "--help" $command a b c d e f g h
 done
 
 # --help shows the defaults whatever was given before it.
