@@ -164,11 +164,12 @@ static void gather(const struct tile *t, size_t row, size_t col, size_t n, float
 	const struct mxfp_gemm_kernel *kernel = t->p->kernel;
 	size_t step = kernel != NULL ? t->panels * kernel->mr * kernel->nr : 0, count;
 	const float *from = sums(t, row, col, &count);
+	size_t i = mxfp_least(count, n);
 
-	for (size_t i = 0; i < n; i += count, from += step) {
-		if (i != 0)
-			count = mxfp_least(kernel->nr, n - i);
-		memcpy(to + i, from, mxfp_least(count, n) * sizeof *to);
+	memcpy(to, from, i * sizeof *to);
+	for (from += step - (kernel != NULL ? col % kernel->nr : 0); i < n; i += count, from += step) {
+		count = mxfp_least(kernel->nr, n - i);
+		memcpy(to + i, from, count * sizeof *to);
 	}
 }
 
