@@ -94,7 +94,7 @@ static uint32_t half_nudged(uint32_t x, int direction)
 static uint32_t round_wide(const struct number *r, const struct wide *w, int n)
 {
 	int exponent;
-	uint64_t top = wide_top(w, n, &exponent);
+	uint64_t top = mxfp_wide_top(w, n, &exponent);
 
 	return mxfp_f32_round((struct mxfp_exact){r->negative, r->exponent + exponent, top});
 }
@@ -110,11 +110,11 @@ static bool is_settled(const struct number *r, int n, uint32_t *bits)
 	}
 	if (r->error - 64 * n >= 63)
 		return false;
-	wide_set(&error, 1, r->error - 64 * n, n);
-	if (!wide_less(&error, &r->w, n))
+	mxfp_wide_set(&error, 1, r->error - 64 * n, n);
+	if (!mxfp_wide_less(&error, &r->w, n))
 		return false;
-	wide_sub(&low, &r->w, &error, n);
-	wide_add(&high, &r->w, &error, n);
+	mxfp_wide_sub(&low, &r->w, &error, n);
+	mxfp_wide_add(&high, &r->w, &error, n);
 	*bits = round_wide(r, &low, n);
 	return *bits == round_wide(r, &high, n);
 }
@@ -124,7 +124,7 @@ static bool is_settled(const struct number *r, int n, uint32_t *bits)
 static uint32_t nearest_short(const struct number *r, int n)
 {
 	int exponent;
-	uint64_t top = wide_top(&r->w, n, &exponent);
+	uint64_t top = mxfp_wide_top(&r->w, n, &exponent);
 
 	return mxfp_f32_round((struct mxfp_exact){r->negative, r->exponent + exponent + 12, (top + (1 << 11)) >> 12});
 }
@@ -145,7 +145,7 @@ static uint32_t rounded(evaluation *evaluate, uint32_t x, uint32_t parameter)
 
 static void set_one(struct wide *r, int n)
 {
-	wide_set(r, 1, 0, n);
+	mxfp_wide_set(r, 1, 0, n);
 }
 
 /* |x| 2^exponent, x finite and not zero. */
@@ -153,7 +153,7 @@ static void set_magnitude(struct wide *r, uint32_t x, int exponent, int n)
 {
 	struct mxfp_exact v = mxfp_f32_unpack(x);
 
-	wide_set(r, v.significand, v.exponent + exponent, n);
+	mxfp_wide_set(r, v.significand, v.exponent + exponent, n);
 }
 
 /* |x| = r * 2^*exponent with 1 <= r < 2, exactly. */
@@ -162,7 +162,7 @@ static void set_significand(struct wide *r, int *exponent, uint32_t x, int n)
 	struct mxfp_exact v = mxfp_f32_unpack(x);
 
 	*exponent = v.exponent + 23;
-	wide_set(r, v.significand, -23, n);
+	mxfp_wide_set(r, v.significand, -23, n);
 }
 
 /*
@@ -175,16 +175,16 @@ static void exp_reduced(struct wide *v, const struct wide *r, int n)
 {
 	struct wide x, term;
 
-	wide_shift_right(&x, r, 8, n);
+	mxfp_wide_shift_right(&x, r, 8, n);
 	set_one(v, n);
 	term = x;
-	for (uint32_t i = 2; !wide_is_zero(&term, n); i++) {
-		wide_add(v, v, &term, n);
-		wide_mul(&term, &term, &x, n);
-		wide_div_small(&term, &term, i, n);
+	for (uint32_t i = 2; !mxfp_wide_is_zero(&term, n); i++) {
+		mxfp_wide_add(v, v, &term, n);
+		mxfp_wide_mul(&term, &term, &x, n);
+		mxfp_wide_div_small(&term, &term, i, n);
 	}
 	for (int i = 0; i < 8; i++)
-		wide_mul(v, v, v, n);
+		mxfp_wide_mul(v, v, v, n);
 }
 
 /*
@@ -198,11 +198,11 @@ static int exp_wide(struct wide *v, const struct wide *y, bool negative, int n)
 	uint64_t k = negative ? ((top + 1) * 1512776 >> 40) + 1 : top * 1512775 >> 40;
 	struct wide r;
 
-	wide_mul_small(&r, &ln2, k, n);
+	mxfp_wide_mul_small(&r, &ln2, k, n);
 	if (negative)
-		wide_sub(&r, &r, y, n);
+		mxfp_wide_sub(&r, &r, y, n);
 	else
-		wide_sub(&r, y, &r, n);
+		mxfp_wide_sub(&r, y, &r, n);
 	exp_reduced(v, &r, n);
 	return negative ? -(int)k : (int)k;
 }
@@ -215,10 +215,10 @@ static void atanh_ratio(struct wide *sum, const struct wide *s2, int n)
 	struct wide power = square, term;
 
 	set_one(sum, n);
-	for (uint32_t i = 3; !wide_is_zero(&power, n); i += 2) {
-		wide_div_small(&term, &power, i, n);
-		wide_add(sum, sum, &term, n);
-		wide_mul(&power, &power, &square, n);
+	for (uint32_t i = 3; !mxfp_wide_is_zero(&power, n); i += 2) {
+		mxfp_wide_div_small(&term, &power, i, n);
+		mxfp_wide_add(sum, sum, &term, n);
+		mxfp_wide_mul(&power, &power, &square, n);
 	}
 }
 
@@ -234,18 +234,18 @@ static void log_wide(struct number *r, uint32_t x, int n)
 		k++;
 		one *= 2;
 	}
-	wide_set(&s, m > one ? m - one : one - m, 0, n);
-	wide_div_small(&s, &s, m + one, n);
-	wide_mul(&ratio, &s, &s, n);
+	mxfp_wide_set(&s, m > one ? m - one : one - m, 0, n);
+	mxfp_wide_div_small(&s, &s, m + one, n);
+	mxfp_wide_mul(&ratio, &s, &s, n);
 	atanh_ratio(&ratio, &ratio, n);
-	wide_mul(&s, &s, &ratio, n);
-	wide_shift_left(&s, &s, 1, n);
-	wide_mul_small(&whole, &ln2, (uint64_t)(k < 0 ? -k : k), n);
+	mxfp_wide_mul(&s, &s, &ratio, n);
+	mxfp_wide_shift_left(&s, &s, 1, n);
+	mxfp_wide_mul_small(&whole, &ln2, (uint64_t)(k < 0 ? -k : k), n);
 	r->negative = k != 0 ? k < 0 : m < one;
 	if (k == 0 || (k < 0) == (m < one))
-		wide_add(&r->w, &whole, &s, n);
+		mxfp_wide_add(&r->w, &whole, &s, n);
 	else
-		wide_sub(&r->w, &whole, &s, n); /* |k| ln 2 > 0.69 > log 4/3 */
+		mxfp_wide_sub(&r->w, &whole, &s, n); /* |k| ln 2 > 0.69 > log 4/3 */
 }
 
 /* 1 / (1 + e^-y), or 1 / (1 + e^y) if `negative`, as v * 2^k with 1/2 <= v < 2.1; returns k. 2^23 units, and twice the error of y. */
@@ -255,12 +255,12 @@ static int sigmoid_wide(struct wide *v, const struct wide *y, bool negative, int
 	int k = exp_wide(&e, y, true, n);
 
 	set_one(&one, n);
-	wide_shift_right(&sum, &e, -k, n);
-	wide_add(&sum, &sum, &one, n);
-	wide_reciprocal(v, &sum, n);
+	mxfp_wide_shift_right(&sum, &e, -k, n);
+	mxfp_wide_add(&sum, &sum, &one, n);
+	mxfp_wide_reciprocal(v, &sum, n);
 	if (!negative)
 		return 0;
-	wide_mul(v, v, &e, n);
+	mxfp_wide_mul(v, v, &e, n);
 	return k;
 }
 
@@ -271,7 +271,7 @@ static void times_sigmoid(struct number *r, uint32_t x, const struct wide *y, bo
 
 	set_significand(&s, &r->exponent, x, n);
 	r->exponent += sigmoid_wide(&r->w, y, negative, n);
-	wide_mul(&r->w, &r->w, &s, n);
+	mxfp_wide_mul(&r->w, &r->w, &s, n);
 	r->negative = is_negative(x);
 }
 
@@ -305,15 +305,15 @@ static void evaluate_exp2(struct number *r, uint32_t x, uint32_t parameter, int 
 	set_magnitude(&f, x, 0, n);
 	k = (int)f.limb[0];
 	f.limb[0] = 0;
-	if (wide_is_zero(&f, n)) {
+	if (mxfp_wide_is_zero(&f, n)) {
 		*r = (struct number){.exponent = is_negative(x) ? -k : k, .error = -1, .w = one};
 		return;
 	}
 	if (is_negative(x)) {
-		wide_sub(&f, &one, &f, n);
+		mxfp_wide_sub(&f, &one, &f, n);
 		k = -k - 1;
 	}
-	wide_mul(&f, &f, &ln2, n);
+	mxfp_wide_mul(&f, &f, &ln2, n);
 	exp_reduced(&r->w, &f, n);
 	r->exponent = k;
 }
@@ -354,11 +354,11 @@ static void evaluate_tanh(struct number *r, uint32_t x, uint32_t parameter, int 
 	set_one(&one, n);
 	set_magnitude(&y, x, 1, n);
 	k = exp_wide(&e, &y, true, n);
-	wide_shift_right(&e, &e, -k, n);
-	wide_add(&y, &one, &e, n);
-	wide_reciprocal(&y, &y, n);
-	wide_sub(&r->w, &one, &e, n);
-	wide_mul(&r->w, &r->w, &y, n);
+	mxfp_wide_shift_right(&e, &e, -k, n);
+	mxfp_wide_add(&y, &one, &e, n);
+	mxfp_wide_reciprocal(&y, &y, n);
+	mxfp_wide_sub(&r->w, &one, &e, n);
+	mxfp_wide_mul(&r->w, &r->w, &y, n);
 	r->negative = is_negative(x);
 }
 
@@ -404,7 +404,7 @@ static void evaluate_silu(struct number *r, uint32_t x, uint32_t beta, int n)
 	struct mxfp_exact t = multiply(x, beta);
 	struct wide y;
 
-	wide_set(&y, t.significand, t.exponent, n);
+	mxfp_wide_set(&y, t.significand, t.exponent, n);
 	times_sigmoid(r, x, &y, t.negative, n);
 }
 
@@ -442,19 +442,19 @@ static void evaluate_softplus(struct number *r, uint32_t x, uint32_t parameter, 
 	(void)parameter;
 	set_magnitude(&y, x, 0, n);
 	k = exp_wide(&r->w, &y, true, n);
-	wide_shift_right(&e, &r->w, -k, n);
-	wide_set(&s, 2, 0, n);
-	wide_add(&s, &s, &e, n);
-	wide_reciprocal(&inverse, &s, n);
-	wide_mul(&s, &e, &inverse, n);
-	wide_mul(&ratio, &s, &s, n);
+	mxfp_wide_shift_right(&e, &r->w, -k, n);
+	mxfp_wide_set(&s, 2, 0, n);
+	mxfp_wide_add(&s, &s, &e, n);
+	mxfp_wide_reciprocal(&inverse, &s, n);
+	mxfp_wide_mul(&s, &e, &inverse, n);
+	mxfp_wide_mul(&ratio, &s, &s, n);
 	atanh_ratio(&ratio, &ratio, n);
-	wide_mul(&ratio, &ratio, &inverse, n);
-	wide_mul(&r->w, &r->w, &ratio, n);
+	mxfp_wide_mul(&ratio, &ratio, &inverse, n);
+	mxfp_wide_mul(&r->w, &r->w, &ratio, n);
 	r->exponent = k + 1;
 	if (!is_negative(x)) {
-		wide_shift_right(&r->w, &r->w, -k - 1, n);
-		wide_add(&r->w, &r->w, &y, n);
+		mxfp_wide_shift_right(&r->w, &r->w, -k - 1, n);
+		mxfp_wide_add(&r->w, &r->w, &y, n);
 		r->exponent = 0;
 	}
 }
@@ -486,17 +486,17 @@ static void one_minus_exp(struct wide *w, int *exponent, uint32_t x, int n)
 	if (is_below(x, -8)) {
 		*w = one;
 		for (uint32_t i = (uint32_t)(8 * n + 2); i >= 2; i--) {
-			wide_mul(w, w, &y, n);
-			wide_div_small(w, w, i, n);
-			wide_sub(w, &one, w, n);
+			mxfp_wide_mul(w, w, &y, n);
+			mxfp_wide_div_small(w, w, i, n);
+			mxfp_wide_sub(w, &one, w, n);
 		}
 		set_significand(&y, exponent, x, n);
-		wide_mul(w, w, &y, n);
+		mxfp_wide_mul(w, w, &y, n);
 		return;
 	}
 	k = exp_wide(w, &y, true, n);
-	wide_shift_right(w, w, -k, n);
-	wide_sub(w, &one, w, n);
+	mxfp_wide_shift_right(w, w, -k, n);
+	mxfp_wide_sub(w, &one, w, n);
 }
 
 static void evaluate_elu(struct number *r, uint32_t x, uint32_t alpha, int n)
@@ -506,7 +506,7 @@ static void evaluate_elu(struct number *r, uint32_t x, uint32_t alpha, int n)
 
 	one_minus_exp(&r->w, &r->exponent, x, n);
 	set_significand(&a, &exponent, alpha, n);
-	wide_mul(&r->w, &r->w, &a, n);
+	mxfp_wide_mul(&r->w, &r->w, &a, n);
 	r->exponent += exponent;
 	r->negative = !is_negative(alpha);
 }
@@ -537,10 +537,10 @@ static void evaluate_selu(struct number *r, uint32_t x, uint32_t parameter, int 
 	struct mxfp_exact v;
 
 	(void)parameter;
-	wide_set(&scale, SELU_SCALE, -52, n);
+	mxfp_wide_set(&scale, SELU_SCALE, -52, n);
 	if (!is_negative(x)) {
 		v = mxfp_f32_unpack(x);
-		wide_mul_small(&r->w, &scale, v.significand, n);
+		mxfp_wide_mul_small(&r->w, &scale, v.significand, n);
 		r->exponent = v.exponent;
 		r->error = -1;
 		return;
@@ -549,9 +549,9 @@ static void evaluate_selu(struct number *r, uint32_t x, uint32_t parameter, int 
 		set_one(&r->w, n);
 	else
 		one_minus_exp(&r->w, &r->exponent, x, n);
-	wide_set(&alpha, SELU_ALPHA, -52, n);
-	wide_mul(&alpha, &alpha, &scale, n);
-	wide_mul(&r->w, &r->w, &alpha, n);
+	mxfp_wide_set(&alpha, SELU_ALPHA, -52, n);
+	mxfp_wide_mul(&alpha, &alpha, &scale, n);
+	mxfp_wide_mul(&r->w, &r->w, &alpha, n);
 	r->negative = true;
 }
 
@@ -576,28 +576,28 @@ static void evaluate_gelu(struct number *r, uint32_t x, uint32_t parameter, int 
 	int k;
 
 	(void)parameter;
-	wide_set(&y, square, 2 * v.exponent - 1, n);
+	mxfp_wide_set(&y, square, 2 * v.exponent - 1, n);
 	k = exp_wide(&term, &y, true, n);
 	set_magnitude(&y, x, 0, n);
-	wide_mul(&term, &term, &y, n);
-	wide_mul(&term, &term, &sqrt_2_pi, n);
-	wide_shift_right(&term, &term, -k, n);
-	wide_set(&sum, 0, 0, n);
-	for (uint32_t i = 3; !wide_is_zero(&term, n); i += 2) {
-		wide_add(&sum, &sum, &term, n);
-		wide_mul_small(&term, &term, square, n);
-		wide_shift_right(&term, &term, -2 * v.exponent, n);
-		wide_div_small(&term, &term, i, n);
+	mxfp_wide_mul(&term, &term, &y, n);
+	mxfp_wide_mul(&term, &term, &sqrt_2_pi, n);
+	mxfp_wide_shift_right(&term, &term, -k, n);
+	mxfp_wide_set(&sum, 0, 0, n);
+	for (uint32_t i = 3; !mxfp_wide_is_zero(&term, n); i += 2) {
+		mxfp_wide_add(&sum, &sum, &term, n);
+		mxfp_wide_mul_small(&term, &term, square, n);
+		mxfp_wide_shift_right(&term, &term, -2 * v.exponent, n);
+		mxfp_wide_div_small(&term, &term, i, n);
 	}
 	set_one(&one, n);
 	if (!v.negative)
-		wide_add(&sum, &one, &sum, n);
-	else if (wide_less(&sum, &one, n))
-		wide_sub(&sum, &one, &sum, n);
+		mxfp_wide_add(&sum, &one, &sum, n);
+	else if (mxfp_wide_less(&sum, &one, n))
+		mxfp_wide_sub(&sum, &one, &sum, n);
 	else
-		wide_set(&sum, 0, 0, n); /* too few limbs: the error bound says so */
+		mxfp_wide_set(&sum, 0, 0, n); /* too few limbs: the error bound says so */
 	set_significand(&y, &r->exponent, x, n);
-	wide_mul(&r->w, &sum, &y, n);
+	mxfp_wide_mul(&r->w, &sum, &y, n);
 	r->exponent--;
 	r->error = 24 - k;
 	r->negative = v.negative;
@@ -610,14 +610,14 @@ static void evaluate_gelu_tanh(struct number *r, uint32_t x, uint32_t parameter,
 	struct wide u, y, one;
 
 	(void)parameter;
-	wide_set(&u, GELU_CUBIC, -57, n);
-	wide_mul_small(&u, &u, v.significand * v.significand, n); /* 48 bits times less than 2^-4 */
-	wide_shift_right(&u, &u, -2 * v.exponent, n);
+	mxfp_wide_set(&u, GELU_CUBIC, -57, n);
+	mxfp_wide_mul_small(&u, &u, v.significand * v.significand, n); /* 48 bits times less than 2^-4 */
+	mxfp_wide_shift_right(&u, &u, -2 * v.exponent, n);
 	set_one(&one, n);
-	wide_add(&u, &u, &one, n);
+	mxfp_wide_add(&u, &u, &one, n);
 	set_magnitude(&y, x, 1, n);
-	wide_mul(&u, &u, &y, n);
-	wide_mul(&u, &u, &sqrt_2_pi, n);
+	mxfp_wide_mul(&u, &u, &y, n);
+	mxfp_wide_mul(&u, &u, &sqrt_2_pi, n);
 	times_sigmoid(r, x, &u, v.negative, n);
 }
 
@@ -658,7 +658,7 @@ static uint32_t function_rsqrt(uint32_t x)
 	}
 	bool exact = false;
 	for (uint64_t bit = UINT64_C(1) << 26; bit != 0; bit >>= 1) {
-		uint64_t low, high = wide_mul_limbs((q | bit) * (q | bit), v.significand, &low);
+		uint64_t low, high = mxfp_wide_mul_limbs((q | bit) * (q | bit), v.significand, &low);
 		if (high > 1 << 12 || (high == 1 << 12 && low != 0))
 			continue;
 		q |= bit;
@@ -689,17 +689,17 @@ static void evaluate_sin_cos(struct number *r, uint32_t x, bool is_cos, int n)
 
 	for (int i = 0; i <= n; i++) /* -37 < exponent <= 104: the bits from -100 to 104 + 64 * 8 are asked for */
 		q.limb[i] = two_pi_bits(v.exponent + 64 * (i - 1));
-	wide_mul_small(&q, &q, v.significand, n);
+	mxfp_wide_mul_small(&q, &q, v.significand, n);
 	quadrant = q.limb[0];
 	q.limb[0] = 0;
 	if (q.limb[1] >> 63 != 0) { /* from the nearest multiple of pi/2 */
-		wide_set(&term, 1, 0, n);
-		wide_sub(&q, &term, &q, n);
+		mxfp_wide_set(&term, 1, 0, n);
+		mxfp_wide_sub(&q, &term, &q, n);
 		quadrant++;
 		is_negative = true;
 	}
-	wide_mul(&q, &q, &half_pi, n);
-	wide_mul(&square, &q, &q, n);
+	mxfp_wide_mul(&q, &q, &half_pi, n);
+	mxfp_wide_mul(&square, &q, &q, n);
 	if (is_cos)
 		quadrant++; /* sin(x + pi/2), which is even in x */
 	r->negative = (quadrant & 2) != 0;
@@ -712,15 +712,15 @@ static void evaluate_sin_cos(struct number *r, uint32_t x, bool is_cos, int n)
 		set_one(&term, n);
 	else
 		term = q;
-	wide_set(&sum[0], 0, 0, n);
-	wide_set(&sum[1], 0, 0, n);
-	for (uint32_t i = even ? 1 : 2; !wide_is_zero(&term, n); i += 2) {
+	mxfp_wide_set(&sum[0], 0, 0, n);
+	mxfp_wide_set(&sum[1], 0, 0, n);
+	for (uint32_t i = even ? 1 : 2; !mxfp_wide_is_zero(&term, n); i += 2) {
 		struct wide *side = &sum[i / 2 & 1];
-		wide_add(side, side, &term, n);
-		wide_mul(&term, &term, &square, n);
-		wide_div_small(&term, &term, i * (i + 1), n);
+		mxfp_wide_add(side, side, &term, n);
+		mxfp_wide_mul(&term, &term, &square, n);
+		mxfp_wide_div_small(&term, &term, i * (i + 1), n);
 	}
-	wide_sub(&r->w, &sum[even ? 0 : 1], &sum[even ? 1 : 0], n);
+	mxfp_wide_sub(&r->w, &sum[even ? 0 : 1], &sum[even ? 1 : 0], n);
 	r->error = 28;
 }
 
@@ -822,8 +822,8 @@ static void evaluate_pow(struct number *r, uint32_t x, uint32_t y, int n)
 
 	log_wide(&log, x, n);
 	set_significand(&product, &exponent, y, n);
-	wide_mul(&product, &product, &log.w, n);
-	wide_shift_left(&product, &product, exponent, n);
+	mxfp_wide_mul(&product, &product, &log.w, n);
+	mxfp_wide_shift_left(&product, &product, exponent, n);
 	r->exponent = exp_wide(&r->w, &product, log.negative != is_negative(y), n);
 	if (exponent > 0)
 		r->error += exponent;
@@ -837,7 +837,7 @@ uint32_t mxfp_pow_ref(uint32_t x, uint32_t y)
 	if (x == F32_ONE || mxfp_f32_is_zero(y))
 		return F32_ONE;
 	log_wide(&log, x, FIRST_LIMBS);
-	wide_top(&log.w, FIRST_LIMBS, &top); /* 2^(top + 61) <= |log x| < 2^(top + 62) */
+	mxfp_wide_top(&log.w, FIRST_LIMBS, &top); /* 2^(top + 61) <= |log x| < 2^(top + 62) */
 	exponent = mxfp_f32_unpack(y).exponent;
 	if (exponent + 24 + top + 62 <= -26)
 		return F32_ONE;

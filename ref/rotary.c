@@ -23,14 +23,14 @@ static void log_ratio(struct wide *sum, const struct wide *t)
 {
 	struct wide square, power = *t, term;
 
-	wide_set(sum, 0, 0, LIMBS);
-	wide_mul(&square, t, t, LIMBS);
-	for (uint32_t i = 1; !wide_is_zero(&power, LIMBS); i += 2) {
-		wide_div_small(&term, &power, i, LIMBS);
-		wide_add(sum, sum, &term, LIMBS);
-		wide_mul(&power, &power, &square, LIMBS);
+	mxfp_wide_set(sum, 0, 0, LIMBS);
+	mxfp_wide_mul(&square, t, t, LIMBS);
+	for (uint32_t i = 1; !mxfp_wide_is_zero(&power, LIMBS); i += 2) {
+		mxfp_wide_div_small(&term, &power, i, LIMBS);
+		mxfp_wide_add(sum, sum, &term, LIMBS);
+		mxfp_wide_mul(&power, &power, &square, LIMBS);
 	}
-	wide_shift_left(sum, sum, 1, LIMBS);
+	mxfp_wide_shift_left(sum, sum, 1, LIMBS);
 }
 
 /*
@@ -44,22 +44,22 @@ static uint64_t f64_log(uint64_t x)
 	struct wide t, sum, ln2;
 	int exponent;
 
-	wide_set(&t, w + one, -52, LIMBS);
-	wide_reciprocal(&t, &t, LIMBS);
-	wide_set(&sum, w - one, -52, LIMBS);
-	wide_mul(&t, &t, &sum, LIMBS);
+	mxfp_wide_set(&t, w + one, -52, LIMBS);
+	mxfp_wide_reciprocal(&t, &t, LIMBS);
+	mxfp_wide_set(&sum, w - one, -52, LIMBS);
+	mxfp_wide_mul(&t, &t, &sum, LIMBS);
 	log_ratio(&sum, &t);
-	wide_set(&t, 1, 0, LIMBS);
-	wide_div_small(&t, &t, 3, LIMBS);
+	mxfp_wide_set(&t, 1, 0, LIMBS);
+	mxfp_wide_div_small(&t, &t, 3, LIMBS);
 	log_ratio(&ln2, &t);
-	wide_mul_small(&ln2, &ln2, (uint64_t)(k < 0 ? -k : k), LIMBS);
+	mxfp_wide_mul_small(&ln2, &ln2, (uint64_t)(k < 0 ? -k : k), LIMBS);
 	if (k < 0)
-		wide_sub(&sum, &ln2, &sum, LIMBS);
+		mxfp_wide_sub(&sum, &ln2, &sum, LIMBS);
 	else
-		wide_add(&sum, &ln2, &sum, LIMBS);
-	if (wide_is_zero(&sum, LIMBS))
+		mxfp_wide_add(&sum, &ln2, &sum, LIMBS);
+	if (mxfp_wide_is_zero(&sum, LIMBS))
 		return 0;
-	const uint64_t top = mxfp_f64_from_u64(wide_top(&sum, LIMBS, &exponent));
+	const uint64_t top = mxfp_f64_from_u64(mxfp_wide_top(&sum, LIMBS, &exponent));
 	return mxfp_f64_mul(top, (uint64_t)(exponent + 1023) << 52) | (k < 0 ? MXFP_F64_SIGN : 0);
 }
 

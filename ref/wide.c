@@ -25,14 +25,14 @@ static void shift_by(struct wide *r, const struct wide *a, int shift, int n)
 	memcpy(r->limb, s.limb, (size_t)(n + 1) * sizeof s.limb[0]);
 }
 
-void wide_set(struct wide *r, uint64_t significand, int exponent, int n)
+void mxfp_wide_set(struct wide *r, uint64_t significand, int exponent, int n)
 {
 	memset(r->limb, 0, (size_t)(n + 1) * sizeof r->limb[0]);
 	r->limb[0] = significand;
 	shift_by(r, r, exponent, n);
 }
 
-bool wide_is_zero(const struct wide *a, int n)
+bool mxfp_wide_is_zero(const struct wide *a, int n)
 {
 	for (int i = 0; i <= n; i++)
 		if (a->limb[i] != 0)
@@ -40,7 +40,7 @@ bool wide_is_zero(const struct wide *a, int n)
 	return true;
 }
 
-bool wide_less(const struct wide *a, const struct wide *b, int n)
+bool mxfp_wide_less(const struct wide *a, const struct wide *b, int n)
 {
 	for (int i = 0; i <= n; i++)
 		if (a->limb[i] != b->limb[i])
@@ -48,7 +48,7 @@ bool wide_less(const struct wide *a, const struct wide *b, int n)
 	return false;
 }
 
-void wide_add(struct wide *r, const struct wide *a, const struct wide *b, int n)
+void mxfp_wide_add(struct wide *r, const struct wide *a, const struct wide *b, int n)
 {
 	uint64_t carry = 0;
 
@@ -61,7 +61,7 @@ void wide_add(struct wide *r, const struct wide *a, const struct wide *b, int n)
 	}
 }
 
-void wide_sub(struct wide *r, const struct wide *a, const struct wide *b, int n)
+void mxfp_wide_sub(struct wide *r, const struct wide *a, const struct wide *b, int n)
 {
 	uint64_t borrow = 0;
 
@@ -72,19 +72,19 @@ void wide_sub(struct wide *r, const struct wide *a, const struct wide *b, int n)
 	}
 }
 
-void wide_mul_small(struct wide *r, const struct wide *a, uint64_t m, int n)
+void mxfp_wide_mul_small(struct wide *r, const struct wide *a, uint64_t m, int n)
 {
 	uint64_t carry = 0;
 
 	for (int i = n; i >= 0; i--) {
-		uint64_t low, high = wide_mul_limbs(a->limb[i], m, &low);
+		uint64_t low, high = mxfp_wide_mul_limbs(a->limb[i], m, &low);
 		low += carry;
 		carry = high + (low < carry);
 		r->limb[i] = low;
 	}
 }
 
-void wide_div_small(struct wide *r, const struct wide *a, uint32_t d, int n)
+void mxfp_wide_div_small(struct wide *r, const struct wide *a, uint32_t d, int n)
 {
 	uint64_t rest = 0;
 
@@ -96,12 +96,12 @@ void wide_div_small(struct wide *r, const struct wide *a, uint32_t d, int n)
 	}
 }
 
-void wide_shift_left(struct wide *r, const struct wide *a, int shift, int n)
+void mxfp_wide_shift_left(struct wide *r, const struct wide *a, int shift, int n)
 {
 	shift_by(r, a, shift, n);
 }
 
-void wide_shift_right(struct wide *r, const struct wide *a, int shift, int n)
+void mxfp_wide_shift_right(struct wide *r, const struct wide *a, int shift, int n)
 {
 	shift_by(r, a, -shift, n);
 }
@@ -111,7 +111,7 @@ void wide_shift_right(struct wide *r, const struct wide *a, int shift, int n)
  * Of the products with i + j = n + 2 that are left out, n - 1 of them, each is less than 2^64 of that further limb's
  * units, or one unit; the others and what that limb loses are together less than another.
  */
-void wide_mul(struct wide *r, const struct wide *a, const struct wide *b, int n)
+void mxfp_wide_mul(struct wide *r, const struct wide *a, const struct wide *b, int n)
 {
 	uint64_t p[2 + WIDE_MAX] = {0};
 
@@ -121,7 +121,7 @@ void wide_mul(struct wide *r, const struct wide *a, const struct wide *b, int n)
 		if (a->limb[i] == 0)
 			continue;
 		for (int j = i == 0 ? n : n + 1 - i; j >= 0; j--) {
-			uint64_t low, high = wide_mul_limbs(a->limb[i], b->limb[j], &low);
+			uint64_t low, high = mxfp_wide_mul_limbs(a->limb[i], b->limb[j], &low);
 			low += carry;
 			high += low < carry;
 			p[i + j] += low;
@@ -138,21 +138,21 @@ void wide_mul(struct wide *r, const struct wide *a, const struct wide *b, int n)
  * is cut to 31 bits of fraction and the quotient to an integer. A step adds the errors of two products, the first of them
  * times y <= 1: at most 32 units.
  */
-void wide_reciprocal(struct wide *r, const struct wide *a, int n)
+void mxfp_wide_reciprocal(struct wide *r, const struct wide *a, int n)
 {
 	struct wide y, t, two;
 
-	wide_set(&y, (UINT64_C(1) << 62) / (a->limb[0] << 31 | a->limb[1] >> 33), -31, n);
-	wide_set(&two, 2, 0, n);
+	mxfp_wide_set(&y, (UINT64_C(1) << 62) / (a->limb[0] << 31 | a->limb[1] >> 33), -31, n);
+	mxfp_wide_set(&two, 2, 0, n);
 	for (int bits = 29; bits < 64 * n; bits *= 2) {
-		wide_mul(&t, a, &y, n);
-		wide_sub(&t, &two, &t, n);
-		wide_mul(&y, &y, &t, n);
+		mxfp_wide_mul(&t, a, &y, n);
+		mxfp_wide_sub(&t, &two, &t, n);
+		mxfp_wide_mul(&y, &y, &t, n);
 	}
 	*r = y;
 }
 
-uint64_t wide_top(const struct wide *a, int n, int *exponent)
+uint64_t mxfp_wide_top(const struct wide *a, int n, int *exponent)
 {
 	int first = 0, shift = 0;
 	uint64_t top, below = 0;

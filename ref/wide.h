@@ -16,33 +16,33 @@ struct wide {
 };
 
 /* significand * 2^exponent, truncated to a unit. What is past the top is lost. */
-void wide_set(struct wide *r, uint64_t significand, int exponent, int n);
+void mxfp_wide_set(struct wide *r, uint64_t significand, int exponent, int n);
 
-bool wide_is_zero(const struct wide *a, int n);
-bool wide_less(const struct wide *a, const struct wide *b, int n);
+bool mxfp_wide_is_zero(const struct wide *a, int n);
+bool mxfp_wide_less(const struct wide *a, const struct wide *b, int n);
 
 /* Exact, modulo 2^64. */
-void wide_add(struct wide *r, const struct wide *a, const struct wide *b, int n);
-void wide_sub(struct wide *r, const struct wide *a, const struct wide *b, int n);
-void wide_mul_small(struct wide *r, const struct wide *a, uint64_t m, int n);
-void wide_shift_left(struct wide *r, const struct wide *a, int shift, int n);
+void mxfp_wide_add(struct wide *r, const struct wide *a, const struct wide *b, int n);
+void mxfp_wide_sub(struct wide *r, const struct wide *a, const struct wide *b, int n);
+void mxfp_wide_mul_small(struct wide *r, const struct wide *a, uint64_t m, int n);
+void mxfp_wide_shift_left(struct wide *r, const struct wide *a, int shift, int n);
 
 /* Truncated: less than one unit too small. */
-void wide_div_small(struct wide *r, const struct wide *a, uint32_t d, int n);
-void wide_shift_right(struct wide *r, const struct wide *a, int shift, int n);
+void mxfp_wide_div_small(struct wide *r, const struct wide *a, uint32_t d, int n);
+void mxfp_wide_shift_right(struct wide *r, const struct wide *a, int shift, int n);
 
 /* At most 16 units too small. */
-void wide_mul(struct wide *r, const struct wide *a, const struct wide *b, int n);
+void mxfp_wide_mul(struct wide *r, const struct wide *a, const struct wide *b, int n);
 
 /* 1 / a for 1 <= a < 4; the error is below 128 units. */
-void wide_reciprocal(struct wide *r, const struct wide *a, int n);
+void mxfp_wide_reciprocal(struct wide *r, const struct wide *a, int n);
 
 /* The top 62 significant bits of a number that is not zero, the lowest of them jammed: set if anything below is not
    zero. The number is that * 2^*exponent. */
-uint64_t wide_top(const struct wide *a, int n, int *exponent);
+uint64_t mxfp_wide_top(const struct wide *a, int n, int *exponent);
 
 /* Both 64-bit halves of a product. */
-static inline uint64_t wide_mul_limbs(uint64_t a, uint64_t b, uint64_t *low)
+static inline uint64_t mxfp_wide_mul_limbs(uint64_t a, uint64_t b, uint64_t *low)
 {
 #ifdef __SIZEOF_INT128__
 	__extension__ unsigned __int128 product = (unsigned __int128)a * b;

@@ -57,7 +57,7 @@ TEST(products_of_limbs_are_exact)
 	mpfr_inits2(PRECISION, x, y, (mpfr_ptr)0);
 	for (int i = 0; i < N; i++) {
 		random_wide(&r, &a, UINT64_MAX, 1);
-		b.limb[0] = wide_mul_limbs(a.limb[0], a.limb[1], &b.limb[1]);
+		b.limb[0] = mxfp_wide_mul_limbs(a.limb[0], a.limb[1], &b.limb[1]);
 		set(x, &a, 0);
 		a.limb[0] = a.limb[1];
 		set(y, &a, 0);
@@ -85,28 +85,28 @@ TEST_LOOP(operations_keep_their_bounds, WIDE_MAX)
 		random_wide(&r, &b, UINT64_C(1) << 31, n);
 		set(x, &a, n);
 		set(y, &b, n);
-		wide_mul(&c, &a, &b, n);
+		mxfp_wide_mul(&c, &a, &b, n);
 		mpfr_mul(z, x, y, MPFR_RNDN);
 		within(z, &c, 0, 16, n, "a product");
-		wide_add(&c, &a, &b, n);
+		mxfp_wide_add(&c, &a, &b, n);
 		mpfr_add(z, x, y, MPFR_RNDN);
 		within(z, &c, 0, 0, n, "a sum");
-		wide_sub(&c, &c, &b, n);
+		mxfp_wide_sub(&c, &c, &b, n);
 		within(x, &c, 0, 0, n, "a difference");
-		ck_assert_int_eq(wide_less(&a, &b, n), mpfr_less_p(x, y));
-		wide_mul_small(&c, &a, m >> 33, n);
+		ck_assert_int_eq(mxfp_wide_less(&a, &b, n), mpfr_less_p(x, y));
+		mxfp_wide_mul_small(&c, &a, m >> 33, n);
 		mpfr_mul_ui(z, x, (unsigned long)(m >> 33), MPFR_RNDN);
 		within(z, &c, 0, 0, n, "a product with an integer");
-		wide_div_small(&c, &a, (uint32_t)m | 1, n);
+		mxfp_wide_div_small(&c, &a, (uint32_t)m | 1, n);
 		mpfr_div_ui(z, x, (unsigned long)((uint32_t)m | 1), MPFR_RNDN);
 		within(z, &c, 0, 1, n, "a quotient");
-		wide_shift_right(&c, &a, shift, n);
+		mxfp_wide_shift_right(&c, &a, shift, n);
 		mpfr_div_2ui(z, x, (unsigned long)shift, MPFR_RNDN);
 		within(z, &c, 0, 1, n, "a shift");
-		wide_shift_left(&c, &a, shift % 32, n);
+		mxfp_wide_shift_left(&c, &a, shift % 32, n);
 		mpfr_mul_2ui(z, x, (unsigned long)shift % 32, MPFR_RNDN);
 		within(z, &c, 0, 0, n, "a shift to the left");
-		wide_set(&c, m, -shift, n);
+		mxfp_wide_set(&c, m, -shift, n);
 		mpfr_set_ui(z, (unsigned long)(m >> 32), MPFR_RNDN);
 		mpfr_mul_2ui(z, z, 32, MPFR_RNDN);
 		mpfr_add_ui(z, z, (unsigned long)(uint32_t)m, MPFR_RNDN);
@@ -114,7 +114,7 @@ TEST_LOOP(operations_keep_their_bounds, WIDE_MAX)
 		within(z, &c, 0, 1, n, "a number");
 		a.limb[0] = 1 + a.limb[0] % 3;
 		set(x, &a, n);
-		wide_reciprocal(&c, &a, n);
+		mxfp_wide_reciprocal(&c, &a, n);
 		mpfr_ui_div(z, 1, x, MPFR_RNDN);
 		within(z, &c, -128, 128, n, "a reciprocal");
 	}
@@ -128,10 +128,10 @@ TEST(top_bits_are_jammed)
 	struct wide a = {{0, 0, UINT64_C(1) << 63, 0}}, b = {{0, 0, 5, 1}};
 	int exponent;
 
-	ck_assert_uint_eq(wide_top(&a, 3, &exponent), UINT64_C(1) << 61);
+	ck_assert_uint_eq(mxfp_wide_top(&a, 3, &exponent), UINT64_C(1) << 61);
 	ck_assert_int_eq(exponent, 2 - 128);
-	ck_assert_uint_eq(wide_top(&b, 3, &exponent), (UINT64_C(5) << 59) + 1);
+	ck_assert_uint_eq(mxfp_wide_top(&b, 3, &exponent), (UINT64_C(5) << 59) + 1);
 	ck_assert_int_eq(exponent, 2 - 61 - 128);
-	ck_assert_uint_eq(wide_top(&b, 2, &exponent), UINT64_C(5) << 59);
-	ck_assert(!wide_is_zero(&a, 2) && wide_is_zero(&a, 1));
+	ck_assert_uint_eq(mxfp_wide_top(&b, 2, &exponent), UINT64_C(5) << 59);
+	ck_assert(!mxfp_wide_is_zero(&a, 2) && mxfp_wide_is_zero(&a, 1));
 }
