@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "bench.h"
-#include "sleef.h"
+#include "sleef_peer.h"
 
 enum {
 	CHUNK = 1 << 22, /* the least elements of a turn in DRAM: a millisecond or two */

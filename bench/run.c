@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "bench.h"
-#include "sleef.h"
+#include "sleef_peer.h"
 
 enum { PIECE = 1 << 16 }; /* elements of a limit that a thread takes at once, as the library cuts a call */
 

@@ -2,7 +2,7 @@
 /* Loops over SLEEF's vector functions. The file is compiled once per tier; SLEEF is the name of what it defines. */
 #include "config.h"
 
-#include "sleef.h"
+#include "sleef_peer.h"
 
 #include "machine.h"
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sleef.h"
+#include "sleef_peer.h"
 
 static const struct sleef_tier *tier_of(const char *isa)
 {

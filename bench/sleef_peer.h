@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* SLEEF's functions of binary32 with an error below 1 ulp, loaded at run time, so that the command does not depend on it. */
-#ifndef BENCH_SLEEF_H
-#define BENCH_SLEEF_H
+#ifndef BENCH_SLEEF_PEER_H
+#define BENCH_SLEEF_PEER_H
 
 #include <stdbool.h>
 #include <stddef.h>
