@@ -134,7 +134,7 @@ enum mxfp_status mxfp_gate(enum mxfp_function function, const struct mxfp_row_ou
 		return MXFP_ERR_OPTION;
 	whole.parameter = o->parameter != NULL ? mxfp_f32_bits(*o->parameter) : mxfp_function_default(function);
 	whole.job.has_limit = o->limit != NULL;
-	whole.job.limit = o->limit != NULL ? mxfp_f32_bits(*o->limit) : 0;
+	whole.job.limit = o->limit != NULL && !mxfp_f32_is_zero(mxfp_f32_bits(*o->limit)) ? mxfp_f32_bits(*o->limit) : 0;
 	whole.job.plus_one = o->up_plus_one;
 	if (!mxfp_f32_is_finite(whole.parameter) || whole.job.limit >= MXFP_F32_INF)
 		return MXFP_ERR_OPTION;

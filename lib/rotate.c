@@ -120,8 +120,10 @@ enum mxfp_status mxfp_rotate(const struct mxfp_row_output *output, const struct 
 		status = mxfp_check_row_output(&whole.sink, output, rows, cols);
 	if (status != MXFP_OK)
 		return status;
-	if (rows == 0 || cols == 0)
+	if (rows == 0 || cols == 0) {
+		mxfp_sink_start(&whole.sink);
 		return MXFP_OK;
+	}
 	if (frequencies == NULL)
 		return MXFP_ERR_NULL;
 	if (whole.head_cols > MOST_HEAD_COLS || cols % whole.head_cols != 0 || whole.rotary_cols > whole.head_cols ||
@@ -149,6 +151,18 @@ static bool is_positive(uint64_t x)
 	return x > 0 && x < MXFP_F64_INF;
 }
 
+/* Whether x is from 2^-100 to 2^100, so that quotients by it have a logarithm. */
+static bool is_moderate(uint64_t x)
+{
+	return x >= UINT64_C(0x39B0000000000000) && x <= UINT64_C(0x4630000000000000);
+}
+
+/* +0 for -0. */
+static uint64_t without_negative_zero(uint64_t x)
+{
+	return mxfp_f64_is_zero(x) ? 0 : x;
+}
+
 /* Whether the members that the scaling reads are as the header says. */
 static bool is_valid(const struct mxfp_rotary *r)
 {
@@ -162,7 +176,7 @@ static bool is_valid(const struct mxfp_rotary *r)
 	if (r->scaling == MXFP_ROTARY_LLAMA3)
 		return is_positive(r->low_freq_factor) && is_positive(r->high_freq_factor) &&
 		       mxfp_f64_compare(r->low_freq_factor, r->high_freq_factor) < 0;
-	return r->scaling == MXFP_ROTARY_YARN && is_positive(r->beta_fast) && is_positive(r->beta_slow) &&
+	return r->scaling == MXFP_ROTARY_YARN && is_moderate(r->beta_fast) && is_moderate(r->beta_slow) &&
 	       r->mscale < MXFP_F64_INF && r->mscale_all_dim < MXFP_F64_INF;
 }
 
@@ -187,8 +201,8 @@ enum mxfp_status mxfp_rotary_frequencies(float *frequencies, float *attention_fa
 		.high_freq_factor = bits(o->high_freq_factor),
 		.beta_fast = mxfp_f64_is_zero(bits(o->beta_fast)) ? fast : bits(o->beta_fast),
 		.beta_slow = mxfp_f64_is_zero(bits(o->beta_slow)) ? MXFP_F64_ONE : bits(o->beta_slow),
-		.mscale = bits(o->mscale),
-		.mscale_all_dim = bits(o->mscale_all_dim),
+		.mscale = without_negative_zero(bits(o->mscale)),
+		.mscale_all_dim = without_negative_zero(bits(o->mscale_all_dim)),
 		.no_truncate = o->no_truncate,
 	};
 	if (!is_valid(&r))

@@ -78,7 +78,7 @@ static enum mxfp_status run(struct reduce *whole, const void *dst, size_t dst_wi
 		return MXFP_ERR_SIZE;
 	if (mxfp_overlap(dst, dst_bytes, whole->src.data, whole->src.bytes))
 		return MXFP_ERR_OVERLAP;
-	mxfp_run_pieces(&runner, mxfp_row_tile_count(whole->rows, whole->cols), reduce_piece, whole, NULL);
+	mxfp_run_pieces(&runner, mxfp_row_tile_count(whole->rows, whole->cols != 0 ? whole->cols : 1), reduce_piece, whole, NULL);
 	return MXFP_OK;
 }
 

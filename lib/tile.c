@@ -39,7 +39,7 @@ static size_t uncut(size_t cols)
 
 size_t mxfp_row_tile_count(size_t rows, size_t cols)
 {
-	return mxfp_tile_count(rows, uncut(cols));
+	return cols == 0 ? 0 : mxfp_tile_count(rows, uncut(cols));
 }
 
 struct mxfp_tile mxfp_row_tile(size_t rows, size_t cols, size_t i)

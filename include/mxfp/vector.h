@@ -203,7 +203,7 @@ struct mxfp_rotary_options {
 	double factor;                 /* of a scaling: finite, more than 0 */
 	uint32_t original_positions;   /* of a scaling: original_max_position_embeddings, at least 1 */
 	double low_freq_factor, high_freq_factor; /* llama3: finite, more than 0, the second is the larger */
-	double beta_fast, beta_slow;   /* yarn: finite, not negative; 0: 32, 1 */
+	double beta_fast, beta_slow;   /* yarn: from 2^-100 to 2^100, or 0: 32, 1 */
 	bool no_truncate;              /* yarn: "truncate": false */
 	double mscale, mscale_all_dim; /* yarn: of the attention factor; finite, not negative; 0: not given */
 };

@@ -195,7 +195,38 @@ TEST(what_is_wrong_with_scalings)
 	o = rotary[1].options;
 	o.beta_slow = -1;
 	assert_status(mxfp_rotary_frequencies(frequencies, NULL, 64, &o), MXFP_ERR_OPTION);
+	o = rotary[1].options;
+	o.beta_fast = 1e-310;
+	assert_status(mxfp_rotary_frequencies(frequencies, NULL, 64, &o), MXFP_ERR_OPTION);
+	o.beta_fast = 1e308;
+	assert_status(mxfp_rotary_frequencies(frequencies, NULL, 64, &o), MXFP_ERR_OPTION);
+	o = rotary[1].options;
+	o.mscale = o.mscale_all_dim = -0.0;
+	assert_status(mxfp_rotary_frequencies(frequencies, NULL, 64, &o), MXFP_OK);
 	o.scaling = (enum mxfp_rotary_scaling)3;
 	assert_status(mxfp_rotary_frequencies(frequencies, NULL, 64, &o), MXFP_ERR_OPTION);
-	suite_compared(16);
+	suite_compared(19);
+}
+
+/* Rows without numbers cost nothing, however many; sums of none are +0. Without rows or numbers, blocks have a tensor
+   scale even so: 40 / 2688 for recipe te. */
+TEST(nothing_to_compute)
+{
+	const size_t many = (size_t)1 << (sizeof(size_t) * 8 - 24);
+	const float amax = 40, limit = -0.0F;
+	struct mxfp_blocks b = {.format = MXFP_FORMAT_NVFP4, .cols = COLS, .codes = codes, .scales = scales};
+	const struct mxfp_quantize_options quantize = {.tensor_amax = &amax};
+	const struct mxfp_row_output to = {.data = out}, blocks = {.blocks = &b, .quantize = &quantize};
+	const struct mxfp_gate_options gate = {.limit = &limit};
+
+	set_up();
+	assert_status(mxfp_rms_norm(&to, &in, many, 0, NULL), MXFP_OK);
+	assert_status(mxfp_layer_norm(&to, &in, many, 0, NULL), MXFP_OK);
+	assert_status(mxfp_softmax(&to, &in, many, 0, NULL), MXFP_OK);
+	assert_status(mxfp_rotate(&blocks, &in, x, 0, COLS, NULL), MXFP_OK);
+	ck_assert(b.tensor_scale > 0.0148F && b.tensor_scale < 0.0149F);
+	assert_status(mxfp_row_reduce(MXFP_REDUCTION_SUM, out, &in, 2, 0, NULL), MXFP_OK);
+	ck_assert(out[0] == 0 && out[1] == 0);
+	assert_status(mxfp_gate(MXFP_FUNCTION_RELU, &to, &in, &other, 1, COLS, &gate), MXFP_OK);
+	suite_compared(7);
 }
