@@ -53,6 +53,52 @@ same "31 of 32 are lost" 0.17142 "$(fact "round(p[0]['all_steps']['relative_erro
 exits 0 "" allreduce "$work/uneven.npy" "$work/uneven.npy" --steps 40 --payload mxfp4 --json --error-feedback
 same "feedback" "True" "$(fact "p[0]['all_steps']['relative_error'] < 0.03")"
 
+# Nothing of the step that comes before the first to warm up: each of two loses the same, since 1/8 and with what is left of
+# it 1/4, a tie to even, go to 0.
+exits 0 "" allreduce "$work/uneven.npy" "$work/uneven.npy" --steps 2 --payload mxfp4 --json --error-feedback
+same "two steps" 0.17142 "$(fact "round(p[0]['step']['relative_error'], 5)")"
+
+# row PAYLOAD: its cells but for the time. said PART TEXT: what is printed has that line.
+row() {
+	grep "^| $1 " "$work/out" | tr -d ' ' | cut -d '|' -f 2-8
+}
+said() {
+	check "$1: no '$2'" grep -qxF "$2" "$work/out"
+}
+# The largest f32 goes up to 2^128 in bf16, and in e4m3 with the scale 2^120, which f32 does not have: one Inf in bf16, and a
+# block of it has no scale. Twice the largest is Inf in f32 as well.
+floats "$work/max.npy" 64 "[float.fromhex('0x1.fffffep127') if x == 0 else 1 for x in i]"
+floats "$work/zero.npy" 64 "[0] * 64"
+exits 0 "" allreduce "$work/max.npy" "$work/zero.npy"
+same "max in f32" "f32|256|1.0000|inf|inf|0|0" "$(row f32)"
+same "max in bf16" "bf16|128|0.5000|-inf|-inf|inf|inf" "$(row bf16)"
+same "max in mxfp8" "mxfp8-e4m3|66|0.2578|-inf|-inf|inf|inf" "$(row mxfp8-e4m3)"
+said "max in bf16" "bf16: 1 of 64 results is Inf or NaN, but their sums in binary64 are finite: an infinite error."
+said "max in mxfp8" "mxfp8-e4m3: 32 of 64 results are Inf or NaN, but their sums in binary64 are finite: an infinite error."
+same "lines on what is not finite" 2 "$(grep -c 'Inf or NaN' "$work/out")"
+exits 0 "" allreduce "$work/max.npy" "$work/max.npy" --payload f32 --steps 3 --json
+same "twice max" "{'sqnr_db': None, 'relative_error': None, 'max_absolute': None, 'n': 192, 'not_finite': 3, 'excluded': 0}" \
+	"$(fact "p[0]['step']")"
+same "twice max, all steps" "64 1 0" "$(fact "*[p[0]['all_steps'][k] for k in ('n', 'not_finite', 'excluded')]")"
+# What is not finite on a rank is left out: here Inf - Inf, Inf and NaN.
+floats "$work/inf.npy" 64 "[float('inf') if x < 2 else x for x in i]"
+floats "$work/nan.npy" 64 "[(-float('inf'), 0, float('nan'))[x] if x < 3 else x for x in i]"
+exits 0 "" allreduce "$work/inf.npy" "$work/nan.npy" --payload f32
+same "without three" "f32|256|1.0000|inf|inf|0|0" "$(row f32)"
+said "without three" "Without 3 of 64 results, to whose sums a rank gave Inf or NaN."
+exits 0 "" allreduce "$work/inf.npy" "$work/nan.npy" --payload f32 --json
+same "without three" "61 0 3" "$(fact "*[p[0]['step'][k] for k in ('n', 'not_finite', 'excluded')]")"
+
+# One rank sends nothing, of which there is no part; of NaN alone there is no error.
+floats "$work/one.npy" 1 "[1.5]"
+exits 0 "" allreduce "$work/one.npy" --payload f32
+same "one" "1 rank, in this process, 1 number from a file, 1 step, rule rceil, rounding rne" "$(head -n 1 "$work/out")"
+same "one" "f32|0|-|inf|inf|0|0" "$(row f32)"
+floats "$work/nan.npy" 64 "[float('nan')] * 64"
+exits 0 "" allreduce "$work/nan.npy" "$work/nan.npy" --payload bf16
+same "NaN" "bf16|128|0.5000|-|-|-|-" "$(row bf16)"
+said "NaN" "Without 64 of 64 results, to whose sums a rank gave Inf or NaN."
+
 # Neither threads nor instruction sets change a bit, in any payload and rounding.
 all="--numbers 5000 --steps 3 --error-feedback --round sr --seed 7 --json
 	--payload f32 --payload bf16 --payload mxfp8-e5m2 --payload mxfp6-e3m2 --payload mxfp4 --payload mxint8"
@@ -75,6 +121,9 @@ exits 2 "--steps: 0 is not" allreduce --steps 0
 exits 2 "--timeout: 0 is not" allreduce --timeout 0
 exits 2 "--numbers: is for numbers that are made" allreduce --numbers 5 "$work/a.npy"
 exits 2 "--ranks: is for ranks without" allreduce --ranks 2 "$work/a.npy" "$work/b.npy"
+exits 2 "--error-feedback: is for --steps of 2 or more" allreduce --error-feedback
+{ npy '<f8' False '(1,)'; bytes 0000000000000000; } >"$work/f64.npy"
+exits 3 "is F64; F32, BF16 and F16 are summed" allreduce "$work/f64.npy"
 exits 3 "short.npy: has 99 numbers, but $work/a.npy has 100" allreduce "$work/a.npy" "$work/short.npy"
 exits 4 "none.npy" allreduce "$work/a.npy" "$work/none.npy"
 
@@ -146,8 +195,8 @@ refuses 2 2 "--ranks: is for ranks without mpirun" --ranks 2
 refuses 1 2 "start at least 2" --numbers 32
 refuses 2 3 "has 99 numbers" "$work/a.npy" "$work/short.npy"
 export VICTIM=1
-for EXTRA in "--payload bf16" "--numbers 4999" "--steps 2" --error-feedback "--seed 1" "--rule mse" "--round sr"; do
-	refuses 3 2 "rank 1 has other numbers or options than rank 0" --numbers 5000 --payload mxfp4
+for EXTRA in "--payload bf16" "--numbers 4999" "--steps 3" --error-feedback "--seed 1" "--rule mse" "--round sr"; do
+	refuses 3 2 "rank 1 has other numbers or options than rank 0" --numbers 5000 --steps 2 --payload mxfp4
 done
 EXTRA=
 

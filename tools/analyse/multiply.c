@@ -104,7 +104,7 @@ static int read_exactly(const struct multiplication *x, void *to, enum mxfp_form
 {
 	struct operand operand;
 	size_t place = 0, cols = x->n;
-	int code = operand_read(&operand, text, OPERAND_ROWS, error);
+	int code = operand_read(&operand, text, OPERAND_ROWS, "added", error);
 
 	if (code != EXIT_OK)
 		return code;

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/nearest.h"
@@ -70,6 +71,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 	const struct option_use uses[] = {
 		{"numbers", s->n_files == 0, "numbers that are made, not read from files"},
 		{"ranks", s->n_files == 0 && !ranks_started(), "ranks without mpirun and files"},
+		{"error-feedback", s->steps != 1, "--steps of 2 or more"},
 		{NULL, false, NULL},
 	};
 	return options_check_used(argc, argv, options, uses, error) == EXIT_OK ? PARSED_RUN : PARSED_ERROR;
@@ -148,6 +150,45 @@ static int set_up(struct allreduce *a, const struct settings *s, struct error *e
 	return code == EXIT_OK ? set_payloads(a, s, error) : code;
 }
 
+/* A cell of a table: "-" for what there is not. */
+static void number_cell(struct table *table, const char *format, double x)
+{
+	char text[64];
+
+	snprintf(text, sizeof text, format, x);
+	table_cell(table, "%s", isnan(x) ? "-" : text);
+}
+
+static void print_head(const struct allreduce *a)
+{
+	const bool alone = a->exchange.n_ranks == 1;
+
+	printf("%u rank%s, %s, %zu number%s%s%s, %u step%s%s, rule %s, rounding %s\n\n", a->exchange.n_ranks,
+	       alone ? "" : "s",
+	       a->exchange.apart ? "processes of mpirun" : alone ? "in this process" : "members of this process", a->n,
+	       a->n == 1 ? "" : "s", alone ? "" : " each",
+	       a->files == NULL ? ": a mean and noise, standard normal" : alone ? " from a file" : " from files", a->steps,
+	       a->steps == 1 ? "" : "s", a->feedback ? " with error feedback" : "",
+	       mxfp_option_name(MXFP_OPTION_RULE, (int)a->rule), mxfp_option_name(MXFP_OPTION_ROUND, (int)a->round));
+}
+
+/* Says what the table does not count, or cannot. */
+static void print_not_finite(const struct allreduce *a)
+{
+	for (size_t i = 0; i < a->n_rows; i++) {
+		const struct allreduce_errors *e = &a->rows[i].step;
+
+		if (e->not_finite > 0)
+			printf("%s: %" PRIu64 " of %" PRIu64 " results %s Inf or NaN, but their sums in binary64 are finite: an "
+			       "infinite error.\n", mxfp_format_get_info(a->rows[i].format)->name, e->not_finite,
+			       e->compared + e->excluded, e->not_finite == 1 ? "is" : "are");
+	}
+	/* The same for every payload. */
+	if (a->rows[0].step.excluded > 0)
+		printf("Without %" PRIu64 " of %" PRIu64 " results, to whose sums a rank gave Inf or NaN.\n",
+		       a->rows[0].step.excluded, a->rows[0].step.compared + a->rows[0].step.excluded);
+}
+
 static int show_text(const struct allreduce *a, struct error *error)
 {
 	struct table table = {.n_columns = 8, .n_left = 1};
@@ -155,11 +196,9 @@ static int show_text(const struct allreduce *a, struct error *error)
 		"payload", "bytes/rank", "of f32", "SQNR dB, a step", "all steps", "rel. error, a step", "all steps", "ms/step",
 	};
 
-	printf("%u ranks, %s, %zu numbers each%s, %u step%s%s, rule %s, rounding %s\n\n", a->exchange.n_ranks,
-	       a->exchange.apart ? "processes of mpirun" : "members of this process", a->n,
-	       a->files != NULL ? " from files" : ": a mean and noise, standard normal", a->steps, a->steps == 1 ? "" : "s",
-	       a->feedback ? " with error feedback" : "", mxfp_option_name(MXFP_OPTION_RULE, (int)a->rule),
-	       mxfp_option_name(MXFP_OPTION_ROUND, (int)a->round));
+	print_head(a);
+	const uint64_t f32 = allreduce_bytes(a, MXFP_FORMAT_F32); /* 0 of one rank */
+
 	for (size_t i = 0; i < sizeof headings / sizeof headings[0]; i++)
 		table_cell(&table, "%s", headings[i]);
 	for (size_t i = 0; i < a->n_rows; i++) {
@@ -167,16 +206,17 @@ static int show_text(const struct allreduce *a, struct error *error)
 
 		table_cell(&table, "%s", mxfp_format_get_info(row->format)->name);
 		table_cell(&table, "%" PRIu64, row->bytes);
-		table_cell(&table, "%.4f", (double)row->bytes / (double)allreduce_bytes(a, MXFP_FORMAT_F32));
-		table_cell(&table, "%.2f", stats_sqnr(&row->step));
-		table_cell(&table, "%.2f", stats_sqnr(&row->total));
-		table_cell(&table, "%.4g", stats_relative_error(&row->step));
-		table_cell(&table, "%.4g", stats_relative_error(&row->total));
+		number_cell(&table, "%.4f", f32 == 0 ? (double)NAN : (double)row->bytes / (double)f32);
+		number_cell(&table, "%.2f", allreduce_sqnr(&row->step));
+		number_cell(&table, "%.2f", allreduce_sqnr(&row->total));
+		number_cell(&table, "%.4g", allreduce_relative_error(&row->step));
+		number_cell(&table, "%.4g", allreduce_relative_error(&row->total));
 		table_cell(&table, "%.3f", 1e3 * row->seconds);
 	}
 	int code = table_print(&table, stdout, error);
 	if (code != EXIT_OK)
 		return code;
+	print_not_finite(a);
 	printf("The results of all ranks have the same bits, XXH3-64:");
 	for (size_t i = 0; i < a->n_rows; i++)
 		printf("%s %s %016" PRIx64, i == 0 ? "" : ",", mxfp_format_get_info(a->rows[i].format)->name, a->rows[i].hash);
@@ -184,11 +224,12 @@ static int show_text(const struct allreduce *a, struct error *error)
 	return EXIT_OK;
 }
 
-static json_t *stats_facts(const struct stats *stats)
+static json_t *errors_facts(const struct allreduce_errors *e)
 {
-	return json_pack("{s:o, s:o, s:o, s:I, s:I}", "sqnr_db", facts_number(stats_sqnr(stats)), "relative_error",
-	                 facts_number(stats_relative_error(stats)), "max_absolute", facts_number(stats->max_absolute), "n",
-	                 (json_int_t)stats->n, "excluded", (json_int_t)stats->excluded);
+	return json_pack("{s:o, s:o, s:o, s:I, s:I, s:I}", "sqnr_db", facts_number(allreduce_sqnr(e)), "relative_error",
+	                 facts_number(allreduce_relative_error(e)), "max_absolute", facts_number(allreduce_max_absolute(e)),
+	                 "n", (json_int_t)e->compared, "not_finite", (json_int_t)e->not_finite, "excluded",
+	                 (json_int_t)e->excluded);
 }
 
 static int show_json(const struct allreduce *a, struct error *error)
@@ -203,7 +244,7 @@ static int show_json(const struct allreduce *a, struct error *error)
 		payloads = facts_append(payloads, json_pack(
 			"{s:s, s:I, s:I, s:o, s:o, s:f, s:s}", "payload", mxfp_format_get_info(row->format)->name, "bytes_per_rank",
 			(json_int_t)row->bytes, "bytes_per_rank_f32", (json_int_t)allreduce_bytes(a, MXFP_FORMAT_F32), "step",
-			stats_facts(&row->step), "all_steps", stats_facts(&row->total), "seconds_per_step", row->seconds, "xxh3_64",
+			errors_facts(&row->step), "all_steps", errors_facts(&row->total), "seconds_per_step", row->seconds, "xxh3_64",
 			hash));
 	}
 	json_prepare();

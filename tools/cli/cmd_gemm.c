@@ -160,10 +160,11 @@ static int check_rules(const struct multiplication *x, const struct settings *s,
 
 static int read_inputs(struct multiplication *x, const struct settings *s, struct error *error)
 {
-	int code = operand_read(&x->a, s->operands[0], s->transpose_a ? OPERAND_TRANSPOSED : OPERAND_ANY, error);
+	const enum operand_order order = s->transpose_a ? OPERAND_TRANSPOSED : OPERAND_ANY;
+	int code = operand_read(&x->a, s->operands[0], order, "multiplied", error);
 
 	if (code == EXIT_OK)
-		code = operand_read(&x->w, s->operands[1], OPERAND_KEPT, error);
+		code = operand_read(&x->w, s->operands[1], OPERAND_KEPT, "multiplied", error);
 	if (code == EXIT_OK)
 		code = multiply_begin(x, s->operands[0], s->operands[1], error);
 	if (code == EXIT_OK)

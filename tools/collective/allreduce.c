@@ -4,6 +4,7 @@
 #include "collective/allreduce.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -145,7 +146,7 @@ struct input {
 static int read_file(struct allreduce *a, struct input *input, unsigned rank, struct error *error)
 {
 	struct operand operand = {0};
-	int code = operand_read(&operand, a->files[rank], OPERAND_ROWS, error);
+	int code = operand_read(&operand, a->files[rank], OPERAND_ROWS, "summed", error);
 
 	if (code != EXIT_OK)
 		return code;
@@ -343,6 +344,38 @@ static void member_hash(struct member *m, const struct allreduce *a)
 	dtype_swap(DTYPE_F32, m->result, a->n * sizeof(float));
 }
 
+/* Errors */
+
+static void errors_add(struct allreduce_errors *e, const double *exact, const double *result, size_t n)
+{
+	stats_add_double(&e->stats, exact, result, n);
+	for (size_t i = 0; i < n; i++) {
+		if (!isfinite(exact[i])) {
+			e->excluded++;
+			continue;
+		}
+		e->compared++;
+		e->not_finite += !isfinite(result[i]);
+	}
+}
+
+double allreduce_sqnr(const struct allreduce_errors *errors)
+{
+	return errors->not_finite > 0 ? -(double)INFINITY : stats_sqnr(&errors->stats);
+}
+
+double allreduce_relative_error(const struct allreduce_errors *errors)
+{
+	return errors->not_finite > 0 ? (double)INFINITY : stats_relative_error(&errors->stats);
+}
+
+double allreduce_max_absolute(const struct allreduce_errors *errors)
+{
+	if (errors->compared == 0)
+		return (double)NAN;
+	return errors->not_finite > 0 ? (double)INFINITY : errors->stats.max_absolute;
+}
+
 /* What rank 0 compares with: sums in binary64. */
 struct measure {
 	float *x;
@@ -382,7 +415,7 @@ static void measure_step(struct measure *m, const struct allreduce *a, const str
 		m->total_exact[i] += m->exact[i];
 		m->total_result[i] += m->result[i];
 	}
-	stats_add_double(&row->step, m->exact, m->result, a->n);
+	errors_add(&row->step, m->exact, m->result, a->n);
 }
 
 /* The whole of one payload */
@@ -467,10 +500,25 @@ static int collect(struct allreduce *a, struct group *g, struct allreduce_row *r
 	return code;
 }
 
+/* Runs step 0 once, so that the timed ones find memory and connections in use, and leaves nothing of it. */
+static int warm_up(struct allreduce *a, const struct input *input, struct group *g, enum mxfp_format payload,
+                   struct error *error)
+{
+	for (size_t i = 0; i < g->n_members; i++)
+		input_fill(a, input, g->members[i].x, g->members[i].rank, 0);
+	const int code = run_step(a, g, payload, 0, error);
+
+	for (size_t i = 0; i < g->n_members; i++) {
+		memset(g->members[i].residual, 0, a->n * sizeof(float));
+		memset(g->members[i].sum_residual, 0, chunk_length(a, g->members[i].rank) * sizeof(float));
+	}
+	return code;
+}
+
 static int run_steps(struct allreduce *a, const struct input *input, struct group *g, struct measure *measure,
                      struct allreduce_row *row, struct error *error)
 {
-	int code = EXIT_OK;
+	int code = warm_up(a, input, g, row->format, error);
 
 	for (unsigned step = 0; step < a->steps && code == EXIT_OK; step++) {
 		for (size_t i = 0; i < g->n_members; i++)
@@ -488,7 +536,7 @@ static int run_steps(struct allreduce *a, const struct input *input, struct grou
 	}
 	row->seconds /= a->steps;
 	if (code == EXIT_OK && measure != NULL)
-		stats_add_double(&row->total, measure->total_exact, measure->total_result, a->n);
+		errors_add(&row->total, measure->total_exact, measure->total_result, a->n);
 	return code;
 }
 

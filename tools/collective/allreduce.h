@@ -24,12 +24,29 @@
 
 enum { PAYLOADS_MAX = 16, NUMBERS_MAX = 1 << 28, STEPS_MAX = 1000000 };
 
+/*
+ * Results against sums in binary64. The sum of binary32 numbers overflows no binary64, so it is not finite if a number of
+ * a rank is not; such pairs are excluded. A result that is not finite while the sum is has an infinite error.
+ */
+struct allreduce_errors {
+	struct stats stats;  /* of the pairs in which both are finite */
+	uint64_t compared;   /* finite sums */
+	uint64_t not_finite; /* of these, the results that are Inf or NaN */
+	uint64_t excluded;   /* sums that are Inf or NaN */
+};
+
+/* The quotients of stats.h over the finite sums; NaN if there is none. */
+double allreduce_sqnr(const struct allreduce_errors *errors);
+double allreduce_relative_error(const struct allreduce_errors *errors);
+double allreduce_max_absolute(const struct allreduce_errors *errors);
+
 /* One payload. */
 struct allreduce_row {
 	enum mxfp_format format;
 	uint64_t bytes;           /* that a rank sends in a step, the most of any */
-	struct stats step, total; /* of the results of all steps, each against the sum in binary64, and of their sums */
-	double seconds;           /* of a step on the slowest rank, on average; without processes: of all ranks' work */
+	struct allreduce_errors step, total; /* of the results of all steps, each against its sum, and of their sums */
+	double seconds;           /* of a step on the slowest rank, on average, after one that is not timed; without
+	                             processes: of all ranks' work */
 	uint64_t hash;            /* XXH3-64 of all results, little-endian, on every rank */
 };
 

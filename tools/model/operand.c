@@ -94,15 +94,16 @@ static int put_into_rows(struct operand *operand, struct error *error)
 	return EXIT_OK;
 }
 
-static int read_numbers(struct operand *operand, const struct file *file, enum operand_order order, struct error *error)
+static int read_numbers(struct operand *operand, const struct file *file, enum operand_order order, const char *done,
+                        struct error *error)
 {
 	const struct tensor *tensor = operand->tensor;
 	const struct dtype_info *info = dtype_info(tensor->dtype);
 	uint64_t rows, cols;
 
 	if (tensor->dtype != DTYPE_F32 && tensor->dtype != DTYPE_BF16 && tensor->dtype != DTYPE_F16)
-		return fail_tensor(error, file->path, tensor->name, "is %s; F32, BF16 and F16 are multiplied, and "
-		                   "what mxfp quantize wrote", info->name);
+		return fail_tensor(error, file->path, tensor->name, "is %s; F32, BF16 and F16 are %s, and what mxfp "
+		                   "quantize wrote", info->name, done);
 	tensor_matrix(tensor, &rows, &cols);
 	int code = take_memory(&operand->data, tensor->size, error);
 	if (code == EXIT_OK)
@@ -191,7 +192,8 @@ static int read_kept(struct operand *operand, const struct quantized *quantized,
 	return code == EXIT_OK ? layout_read_scales(quantized, &whole, operand->scales, error) : code;
 }
 
-static int read_tensor(struct operand *operand, const char *name, enum operand_order order, struct error *error)
+static int read_tensor(struct operand *operand, const char *name, enum operand_order order, const char *done,
+                       struct error *error)
 {
 	const struct model *model = &operand->model;
 	const struct file *file;
@@ -211,17 +213,20 @@ static int read_tensor(struct operand *operand, const char *name, enum operand_o
 	if (found)
 		return read_codes(operand, &quantized, error);
 	operand->tensor = model_find(model, name, &file);
-	return operand->tensor == NULL ? fail_missing(model, name, error) : read_numbers(operand, file, order, error);
+	if (operand->tensor == NULL)
+		return fail_missing(model, name, error);
+	return read_numbers(operand, file, order, done, error);
 }
 
-int operand_read(struct operand *operand, const char *text, enum operand_order order, struct error *error)
+int operand_read(struct operand *operand, const char *text, enum operand_order order, const char *done,
+                 struct error *error)
 {
 	const char *name;
 
 	*operand = (struct operand){0};
 	int code = open_model(&operand->model, text, &name, error);
 	if (code == EXIT_OK)
-		code = read_tensor(operand, name, order, error);
+		code = read_tensor(operand, name, order, done, error);
 	if (code != EXIT_OK)
 		operand_free(operand);
 	return code;

@@ -31,9 +31,11 @@ enum operand_order {
  * Reads what `text` says: FILE or FILE:TENSOR, FILE a tensor file or a model directory. The tensor may be left out if
  * the file has one. A name of FILE that holds colons is no problem if such a file exists. Leading dimensions are rows;
  * a vector is one row. Tensors in a quantized layout (quantized.h) keep their codes; others are F32, BF16 or F16.
+ * `done` is what is done to numbers, "multiplied", for the text of an error.
  * EXIT_INPUT, EXIT_IO, EXIT_MEMORY; EXIT_USAGE: quantized and wanted transposed. operand_free() after success only.
  */
-int operand_read(struct operand *operand, const char *text, enum operand_order order, struct error *error);
+int operand_read(struct operand *operand, const char *text, enum operand_order order, const char *done,
+                 struct error *error);
 
 /* Quantizes the numbers of an operand of OPERAND_ROWS or OPERAND_KEPT to a block format; the numbers are released.
    EXIT_MEMORY. */
