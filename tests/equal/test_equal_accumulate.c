@@ -106,6 +106,7 @@ TEST_LOOP(sums_of_buffers, 2)
 			prepare(&t, i < 260 ? i : random_below(&equal.random, LENGTH_MAX - 20));
 			ck_assert_msg((i % 32 == 0 ? equal_run_in_every_state : equal_run)(&equal, &t.c), "%s", equal.message);
 		}
+	current = NULL;
 }
 
 static const char *case_name(int i)

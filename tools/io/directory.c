@@ -143,7 +143,7 @@ static int look_at_weights(const char *path, bool *ours, struct notes *notes, st
    original model has other files of the same names. EXIT_USAGE, EXIT_IO, EXIT_MEMORY. */
 static int check_weights(const char *path, DIR *directory, struct notes *notes, struct error *error)
 {
-	const char *name;
+	const char *name = NULL;
 	bool known = false, empty = true, ours = true;
 	int code = EXIT_OK;
 
