@@ -84,13 +84,13 @@ make_tally -C $tree
 run_tests 'building and running the tests' -C $tree check
 run_tests 'running the tests at each lower tier' -C $tree check-tiers
 run_tests 'building and running the tests with sanitizers' -C $tree check-sanitize
-# The command with MPI, for the one test that needs it. A tree that is configured in place allows no second build.
+# The command with MPI, for the tests that need it. A tree that is configured in place allows no second build.
 if [ $tree != . ]; then
 	mkdir -p $tree/mpi
 	[ -e $tree/mpi/Makefile ] ||
 		(cd $tree/mpi && ../../configure -q --with-mpi --disable-shared ${CI:+--enable-werror} CFLAGS=-O1)
 	run_tests 'building the command with MPI' -C $tree/mpi
-	run_tests 'running the test with mpirun' -C $tree/mpi check-TESTS TESTS=tests/cli/test_mpi.sh
+	run_tests 'running the tests with mpirun' -C $tree/mpi check-TESTS TESTS='tests/cli/test_mpi.sh tests/cli/test_allreduce.sh'
 fi
 stage 'done'
 finished=yes
