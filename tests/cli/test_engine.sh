@@ -8,6 +8,11 @@ row() {
 	tr -s ' ' <"$work/out" | grep "^| $1 "
 }
 
+# lacks NAME PART: the last output does not have PART.
+lacks() {
+	same "$1" 0 "$(grep -c -- "$2" "$work/out")"
+}
+
 # Four heads with K = 128 on one core: 64 + 4 * 512, two halves with two each, four quarters with one each.
 exits 0 "" engine --cores 1 --shape 512,128,128 --shape 512,128,128 --shape 512,128,128 --shape 512,128,128
 has "whole" "$(row '1 x 512')" "| 2112 | 100.0 % | 97.0 % | 25.0 % | 100.0 % | 0.88 |"
@@ -134,6 +139,24 @@ has "cache" "$(row 'cached keys, values')" "| 67.08 MB |"
 # 855638016 weights of 17 / 32 bytes in 80 layers; 2 x 2048 x 64 x 1024 numbers of cache; 144 GiB.
 has "capacity" "$(cat "$work/out")" "hold 36.36 GB of weights and 42.95 GB of cache; the chip has 154.6 GB."
 has "limit" "$(cat "$work/out")" "What limits it is memory"
+# (154.619 - 36.365) GB hold 176.2 times 42.950 / 64 GB.
+has "a batch that memory holds" "$(cat "$work/out")" "- 176 tokens of 176 sequences, the most that memory holds: "
+has "a batch's gain" "$(grep '176 seq' "$work/out")" " ns a token instead of 3232; then memory"
+lacks "8 cores, 8 heads" "reads whole heads"
+# 18 layers hold 2 x 8 x 64 x 64 x 2048 numbers of 16 bits, 18 those of 128 keys.
+exits 0 "" engine --layer gpt-oss-120b --tokens 64 --context 2048
+has "windows" "$(cat "$work/out")" "36 layers, of which 18 see 128 keys and take "
+has "cache of windows" "$(cat "$work/out")" " and 5.134 GB of cache"
+exits 0 "" engine --layer gpt-oss-120b --tokens 64 --context 128
+has "no longer than the window" "$(cat "$work/out")" "36 such layers take "
+# Each of 16 cores one of 8 heads: twice 2 x 64 x 2048 x 1024 numbers of 16 bits.
+exits 0 "" engine --layer llama-70b --tokens 64 --context 2048 --chips 2
+has "more cores than heads" "$(cat "$work/out")" "Each of 16 cores reads whole heads of keys and values, 1074 MB together of a cache of 536.9 MB."
+lacks "MX formats" "no MX formats"
+exits 0 "" engine --layer llama-8b --tokens 8 --chip trainium2 --weights mxfp8-e4m3
+has "no MX formats" "$(cat "$work/out")" "trainium2 has no MX formats: "
+exits 0 "" engine --layer llama-8b --tokens 8 --chip trainium2 --weights bf16 --activations bf16
+lacks "no MX formats" "no MX formats"
 has "advice" "$(cat "$work/out")" "keys and values in mxfp8-e4m3: "
 has "time line" "$(cat "$work/out")" "memory |"
 exits 0 "" engine --layer llama-70b --tokens 64 --context 128 --weights bf16
@@ -153,7 +176,12 @@ exits 0 "" engine --layer llama-70b --tokens 1 --context 131072 --chip trainium1
 has "published constants" "$(tr -d ' \n' <"$work/out")" '"dma_engines":32,"dma_mb_s":27200,"dma_add_percent":50,"links":4'
 has "published constants" "$(tr -d ' \n' <"$work/out")" '"vector":{"clock_mhz":1120,"start_cycles":64,"one_16":128,'
 exits 0 "" engine --layer llama-70b --tokens 1 --chip trainium1 --weights bf16 --activations bf16
-has "too large" "$(cat "$work/out")" "the chip has 34.36 GB, which is too little."
+# 137.6 GB are more than four times 34.36.
+has "too large" "$(cat "$work/out")" "The model does not fit: its layers hold 136.9 GB of weights and 0.6711 GB of cache; the chip has 34.36 GB."
+has "chips that hold it" "$(grep -A 1 'make it fit' "$work/out")" "- 8 chips: "
+# (154.619 - 36.365) GB hold 11.01 times 687.2 / 64 GB.
+exits 0 "" engine --layer llama-70b --tokens 64 --context 32768
+has "fewer sequences" "$(sed -n '/make it fit/,/help/p' "$work/out")" "- 11 tokens of 11 sequences, the most that memory holds: "
 
 # The pictures of doc/engine.md are what the command draws today.
 drawn() {
@@ -188,6 +216,21 @@ config "{$sizes, \"num_experts\": 8, \"num_experts_per_tok\": 2, \"shared_expert
 exits 0 "" engine --layer "$work/model" --tokens 16
 has "shared experts" "$(cat "$work/out")" "512 intermediate; 2 of 8 experts of 14336"
 has "shared experts" "$(row 'down')" "| down | tensor |"
+# Windows of some layers, of all, of none.
+windows() {
+	config "{$sizes, \"num_hidden_layers\": 4, \"sliding_window\": 64, $2}"
+	exits 0 "" engine --layer "$work/model" --tokens 16
+	has "windows" "$(cat "$work/out")" "$1"
+}
+windows "4 layers, of which 1 see 64 keys" \
+	'"layer_types": ["full_attention", "sliding_attention", "full_attention", "full_attention"]'
+windows "4 layers, of which 4 see 64 keys" '"layer_types": null'
+windows "4 layers, of which 2 see 64 keys" '"sliding_window_pattern": 2'
+windows "4 such layers take" '"use_sliding_window": false'
+config "{$sizes, \"num_hidden_layers\": 4, \"first_k_dense_replace\": 1, \"num_experts\": 8, \"num_experts_per_tok\": 2}"
+exits 0 "" engine --layer "$work/model" --tokens 16
+has "layers without experts" "$(cat "$work/out")" "The first 1 layer has no experts; "
+config "{$sizes, \"num_experts\": 8, \"num_experts_per_tok\": 2, \"shared_expert_intermediate_size\": 512}"
 if command -v python3 >/dev/null 2>&1; then
 	exits 0 "" engine --layer "$work/model" --tokens 16 --chips 2 --json --svg "$work/b.svg"
 	python3 -c 'import json, sys, xml.dom.minidom
@@ -219,6 +262,12 @@ refused "{$sizes, \"num_local_experts\": 8, \"num_experts_per_tok\": 9}" '9 of 8
 refused "{$sizes, \"num_local_experts\": 65537, \"num_experts_per_tok\": 1}" 'more than 65536'
 refused "{$sizes, \"n_routed_experts\": 8, \"num_experts_per_tok\": 1, \"n_shared_experts\": 1000000}" 'shared experts'
 refused "{$sizes, \"kv_lora_rank\": 512}" 'kv_lora_rank'
+refused "{$sizes, \"full_attention_interval\": 4}" 'full_attention_interval: linear attention is not modelled'
+refused "{$sizes, \"layer_types\": [\"full_attention\", \"linear_attention\"]}" 'layer_types: layer 1'
+refused "{$sizes, \"num_hidden_layers\": 1, \"sliding_window\": 8, \"layer_types\": [\"sliding_attention\", \"sliding_attention\"]}" \
+	'more layers than num_hidden_layers'
+refused "{$sizes, \"model_type\": \"starcoder2\"}" 'model_type starcoder2: a feed-forward part without a gate'
+refused "{\"text_config\": {$sizes, \"model_type\": \"llama4_text\"}}" 'model_type llama4'
 refused '{"hidden_size": "64"}' 'hidden_size is not a whole number from 0 to 1048576'
 refused '{"hidden_size": 64.5}' 'hidden_size is not a whole number'
 refused '{"hidden_size": NaN}' 'hidden_size is not a whole number'
@@ -243,6 +292,14 @@ exits 2 "did you mean 'llama-70b'" engine --layer llama-7b
 # Options that contradict each other, or the chip.
 exits 2 "--layer stands alone" engine --layer llama-8b --shape 1,2,3
 exits 2 "--layer stands alone" engine --layer llama-8b --run
+exits 2 "--layer stands alone" engine --layer llama-8b --topk 4
+exits 2 "--layer stands alone" engine --layer llama-8b --expert-shape 8,8
+exits 2 "--layer stands alone" engine --layer llama-8b --result bf16
+exits 2 "--layer stands alone" engine --layer llama-8b --threads 2
+exits 2 "are of --layer" engine --shape 1,1,1 --chips 2
+exits 2 "are of --layer" engine --shape 1,1,1 --context 64
+exits 2 "are of --layer" engine --shape 1,1,1 --sequences 1
+exits 2 "are of --layer" engine --shape 1,1,1 --cache f16
 exits 2 "--tokens" engine --layer llama-8b --tokens 0
 exits 2 "--tokens" engine --layer llama-8b --tokens 16777217
 exits 2 "--sequences" engine --layer llama-8b --tokens 10 --sequences 3

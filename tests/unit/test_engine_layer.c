@@ -255,6 +255,37 @@ TEST(new_tokens_see_those_before_them)
 	ck_assert_int_eq(layer_run(&t, &s, &problem), EXIT_USAGE);
 }
 
+/* 4 layers; a key and its value have 2 * 32 numbers of 16 bits; 1024 of them in two layers and 128 in two others. Chips
+   share weights, but not a head of keys. */
+TEST(memory_holds_weights_and_cache)
+{
+	const struct decoder d = {.hidden = 128, .heads = 4, .kv_heads = 1, .head_dim = 32, .intermediate = 128, .layers = 4,
+	                          .window = 128, .windowed = 2};
+	struct layer_setup s = setup_of("trainium3", 1, &d, 1, 1024);
+	const uint64_t weights = 4 * (128 * (128 + 64) + 128 * 128 + 3 * 128 * 128) * 2;
+	const uint64_t key = 2 * 32 * 2, cache = 2 * key * (1024 + 128);
+
+	ck_assert_uint_eq(layer_weights_held(&s), weights);
+	ck_assert_uint_eq(layer_cache_held(&s), cache);
+	s.chip.memory_gib = 1;
+	/* The most that 2^30 bytes hold of such sequences. */
+	s.sequences = s.tokens = ((UINT64_C(1) << 30) - weights) / cache;
+	ck_assert(layer_fits(&s));
+	s.sequences = s.tokens = s.tokens + 1;
+	ck_assert(!layer_fits(&s));
+	s.sequences = s.tokens = 2 * s.tokens;
+	s.chips = 4;
+	ck_assert(!layer_fits(&s));
+	s.decoder.kv_heads = 2;
+	s.sequences = s.tokens = s.tokens / 2 - 1;
+	ck_assert(layer_fits(&s));
+	/* 300 new tokens of a sequence are more than its window. */
+	s.sequences = 1;
+	s.tokens = 300;
+	ck_assert_uint_eq(layer_window(&s), 300);
+	suite_compared(8);
+}
+
 /* Two queues share the DMA engines: what comes ahead does not wait for operations before it, and gives way to others that
    could start as early. */
 TEST(operations_start_as_early_as_they_can)

@@ -33,6 +33,19 @@ struct settings {
 	bool run, force, json;
 };
 
+static const struct settings defaults = {
+	.expert_shape = "1024,1024",
+	.skew = "1",
+	.cache = "bf16",
+	.context = 2048,
+	.chips = 1,
+	.activations = "mxfp8-e4m3",
+	.weights = "mxfp4",
+	.chip = "trainium3",
+	.tokens = 512,
+	.topk = 2,
+};
+
 static enum parsed parse(int argc, char **argv, struct settings *s, struct error *error)
 {
 	static const struct usage usage = {
@@ -263,9 +276,10 @@ static int set_layer(struct layer_setup *setup, const struct settings *s, const 
 	int code = set_routing(&routing, s, error);
 
 	if (code == EXIT_OK && (s->shapes.n != 0 || s->experts != 0 || s->model != NULL || s->run || s->sparsity != NULL ||
-	                        s->cut != 0))
-		code = fail(error, EXIT_USAGE, "engine: --layer stands alone; leave --shape, --experts, --model, --run, --sparsity "
-		            "and --cut out");
+	                        s->cut != 0 || s->topk != defaults.topk || s->expert_shape != defaults.expert_shape ||
+	                        s->result != defaults.result || s->threads != defaults.threads))
+		code = fail(error, EXIT_USAGE, "engine: --layer stands alone; leave --shape, --experts, --model, --run, --sparsity, "
+		            "--cut, --topk, --expert-shape, --result and --threads out");
 	if (code == EXIT_OK && (s->chips == 0 || s->chips > CHIPS_LINKED_MAX))
 		code = fail(error, EXIT_USAGE, "engine: --chips: %llu is not from 1 to %d", (unsigned long long)s->chips,
 		            (int)CHIPS_LINKED_MAX);
@@ -343,6 +357,9 @@ static int run_settings(const struct settings *s, struct error *error)
 	struct output output = {0};
 	int code = set_chip(&report, s, error);
 
+	if (code == EXIT_OK && (s->sequences != defaults.sequences || s->context != defaults.context ||
+	                        s->cache != defaults.cache || s->chips != defaults.chips))
+		code = fail(error, EXIT_USAGE, "engine: --sequences, --context, --cache and --chips are of --layer; leave them out");
 	if (code == EXIT_OK)
 		code = set_formats(&report, s, error);
 	if (code == EXIT_OK)
@@ -365,19 +382,7 @@ static int run_settings(const struct settings *s, struct error *error)
 
 static int run(int argc, char **argv, struct error *error)
 {
-	struct settings settings = {
-		.expert_shape = "1024,1024",
-		.skew = "1",
-		.cache = "bf16",
-		.context = 2048,
-		.chips = 1,
-		.activations = "mxfp8-e4m3",
-		.weights = "mxfp4",
-		.chip = "trainium3",
-		.tokens = 512,
-		.topk = 2,
-	};
-
+	struct settings settings = defaults;
 	const enum parsed parsed = parse(argc, argv, &settings, error);
 	if (parsed != PARSED_RUN)
 		return parsed_code(parsed);

@@ -75,6 +75,8 @@ static int read_sizes(struct decoder *d, const struct config *c, struct error *e
 		{&shared, {"n_shared_experts"}},
 		{&shared_intermediate, {"shared_expert_intermediate_size"}},
 		{&d->layers, {"num_hidden_layers"}},
+		{&d->window, {"sliding_window"}},
+		{&d->dense_first, {"first_k_dense_replace"}},
 	};
 	int code = EXIT_OK;
 
@@ -90,6 +92,58 @@ static int read_sizes(struct decoder *d, const struct config *c, struct error *e
 	if (d->head_dim == 0 && d->heads != 0)
 		d->head_dim = d->hidden / d->heads;
 	return code;
+}
+
+/* Model types whose feed-forward part has no gate: two products with weights, not three. */
+static const char *const ungated[] = {
+	"bert", "bloom", "codegen", "falcon", "gpt2", "gpt_bigcode", "gpt_neo", "gpt_neox", "gptj", "mpt", "nemotron", "opt",
+	"persimmon", "phi", "roberta", "starcoder2", "xlm-roberta"};
+
+/* Refuses models whose layers are of another kind. */
+static int check_kind(const struct config *c, struct error *error)
+{
+	const char *type = json_string_value(json_object_get(c->text, "model_type"));
+
+	if (json_is_integer(json_object_get(c->text, "kv_lora_rank")))
+		return fail(error, EXIT_INPUT, "%s: kv_lora_rank: attention with compressed keys and values is not modelled",
+		            c->path);
+	if (json_is_integer(json_object_get(c->text, "full_attention_interval")))
+		return fail(error, EXIT_INPUT, "%s: full_attention_interval: linear attention is not modelled", c->path);
+	if (type != NULL && strncmp(type, "llama4", strlen("llama4")) == 0)
+		return fail(error, EXIT_INPUT, "%s: model_type llama4: its shared expert and attention in chunks are not modelled",
+		            c->path);
+	for (size_t i = 0; type != NULL && i < sizeof ungated / sizeof ungated[0]; i++)
+		if (strcmp(type, ungated[i]) == 0)
+			return fail(error, EXIT_INPUT, "%s: model_type %s: a feed-forward part without a gate is not modelled", c->path,
+			            ungated[i]);
+	return EXIT_OK;
+}
+
+/* Counts the layers with a window: those that layer_types names; without it, all but every n-th by
+   sliding_window_pattern, none by use_sliding_window, else all. */
+static int count_windowed(struct decoder *d, const struct config *c, struct error *error)
+{
+	const json_t *types = json_object_get(c->text, "layer_types"), *use = json_object_get(c->text, "use_sliding_window");
+	const json_int_t pattern = json_integer_value(json_object_get(c->text, "sliding_window_pattern"));
+
+	for (size_t i = 0; i < json_array_size(types); i++) {
+		const char *type = json_string_value(json_array_get(types, i));
+
+		if (type != NULL && strcmp(type, "sliding_attention") == 0)
+			d->windowed++;
+		else if (type == NULL || strcmp(type, "full_attention") != 0)
+			return fail(error, EXIT_INPUT, "%s: layer_types: layer %zu has neither full_attention nor sliding_attention; "
+			            "no other is modelled", c->path, i);
+	}
+	if (json_is_array(types) && d->layers == 0)
+		d->layers = json_array_size(types);
+	if (!json_is_array(types) && !json_is_false(use))
+		d->windowed = pattern > 0 ? d->layers - d->layers / (uint64_t)pattern : d->layers;
+	if (d->window == 0 || d->windowed == 0)
+		d->window = d->windowed = 0;
+	if (d->windowed > d->layers)
+		return fail(error, EXIT_INPUT, "%s: layer_types has more layers than num_hidden_layers", c->path);
+	return EXIT_OK;
 }
 
 static int check_sizes(const struct decoder *d, const struct config *c, struct error *error)
@@ -126,10 +180,11 @@ static int read_config(struct decoder *d, const json_t *json, const char *path, 
 
 	if (!json_is_object(json))
 		return fail(error, EXIT_INPUT, "%s: is not a JSON object", path);
-	if (json_is_integer(json_object_get(c.text, "kv_lora_rank")))
-		return fail(error, EXIT_INPUT, "%s: kv_lora_rank: attention with compressed keys and values is not modelled",
-		            path);
-	code = read_sizes(d, &c, error);
+	code = check_kind(&c, error);
+	if (code == EXIT_OK)
+		code = read_sizes(d, &c, error);
+	if (code == EXIT_OK)
+		code = count_windowed(d, &c, error);
 	return code == EXIT_OK ? check_sizes(d, &c, error) : code;
 }
 

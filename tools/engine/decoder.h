@@ -20,6 +20,8 @@ struct decoder {
 	uint64_t intermediate;        /* of what every token takes; 0: experts only */
 	uint64_t experts, experts_per_token, expert_intermediate; /* experts 0: none */
 	uint64_t layers;              /* 0: not known */
+	uint64_t window, windowed;    /* keys that a token sees in so many of the layers; 0: all, in none */
+	uint64_t dense_first;         /* layers without experts before those with them */
 };
 
 /* Returns how many presets there are, and their names. */

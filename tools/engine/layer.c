@@ -569,21 +569,60 @@ static size_t add_layer(struct build *b, size_t after)
 	return residual(b, after);
 }
 
-/* Bytes that all cores together hold for one layer. */
-static void set_sizes(struct layer_time *t, const struct build *b)
+static uint64_t layer_weights(const struct layer_setup *s)
 {
-	const struct layer_setup *s = b->setup;
 	const struct decoder *d = &s->decoder;
-	const uint64_t heads = multiply(d->heads, d->head_dim), wide = is_wide(b) ? 4 : 2;
-	const uint64_t width = larger(core_columns(b, d->intermediate),
-	                              multiply(core_columns(b, d->expert_intermediate), d->experts_per_token));
+	const uint64_t heads = multiply(d->heads, d->head_dim);
 	uint64_t bytes = matrix_bytes(s->w, add(heads, multiply(2 * d->kv_heads, d->head_dim)), d->hidden);
 
 	bytes = add(bytes, matrix_bytes(s->w, d->hidden, heads));
 	bytes = add(bytes, multiply(3, matrix_bytes(s->w, d->intermediate, d->hidden)));
 	bytes = add(bytes, multiply(multiply(3, d->experts), matrix_bytes(s->w, d->expert_intermediate, d->hidden)));
-	t->weight_bytes = add(bytes, matrix_bytes(MXFP_FORMAT_BF16, d->experts, d->hidden));
-	t->cache_bytes = multiply(multiply(2 * d->kv_heads, s->sequences), matrix_bytes(s->cache, s->context, d->head_dim));
+	return add(bytes, matrix_bytes(MXFP_FORMAT_BF16, d->experts, d->hidden));
+}
+
+static uint64_t layer_cache(const struct layer_setup *s, uint64_t context)
+{
+	return multiply(multiply(2 * s->decoder.kv_heads, s->sequences), matrix_bytes(s->cache, context, s->decoder.head_dim));
+}
+
+uint64_t layer_window(const struct layer_setup *s)
+{
+	return s->decoder.window == 0 ? s->context
+	                              : smaller(larger(s->decoder.window, s->tokens / larger(s->sequences, 1)), s->context);
+}
+
+uint64_t layer_weights_held(const struct layer_setup *s)
+{
+	return multiply(larger(s->decoder.layers, 1), layer_weights(s));
+}
+
+uint64_t layer_cache_held(const struct layer_setup *s)
+{
+	return add(multiply(larger(s->decoder.layers, 1) - s->decoder.windowed, layer_cache(s, s->context)),
+	           multiply(s->decoder.windowed, layer_cache(s, layer_window(s))));
+}
+
+/* Each chip has its part of the weights, and whole heads of keys and values. */
+bool layer_fits(const struct layer_setup *s)
+{
+	const uint64_t heads = s->decoder.kv_heads;
+	const uint64_t cache = multiply(layer_cache_held(s) / heads, parts(heads, s->chips));
+
+	return add(parts(layer_weights_held(s), s->chips), cache) <= (uint64_t)s->chip.memory_gib << 30;
+}
+
+/* Bytes that all cores together hold for one layer. */
+static void set_sizes(struct layer_time *t, const struct build *b)
+{
+	const struct layer_setup *s = b->setup;
+	const struct decoder *d = &s->decoder;
+	const uint64_t wide = is_wide(b) ? 4 : 2;
+	const uint64_t width = larger(core_columns(b, d->intermediate),
+	                              multiply(core_columns(b, d->expert_intermediate), d->experts_per_token));
+
+	t->weight_bytes = layer_weights(s);
+	t->cache_bytes = layer_cache(s, s->context);
 	/* The gathered tokens, and what the gated part makes of them. */
 	t->activation_bytes = add(matrix_bytes(s->a, s->tokens, d->hidden),
 	                          multiply(multiply(s->tokens, width), is_block(s->a) ? 1 : wide));

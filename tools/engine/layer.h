@@ -89,6 +89,7 @@ struct layer_time {
 struct layer_advice {
 	char text[96];
 	uint64_t ps, tokens;          /* of a layer then, and tokens that it takes */
+	bool fits;                    /* weights and cache fit the memory then, which they did not before */
 	enum lane limit;
 };
 
@@ -99,7 +100,8 @@ struct layer_report {
 	struct layer_time time;
 	struct layer_advice advice[ADVICE_MAX];
 	size_t n_advice;
-	bool batch_helps;             /* memory is not the limit of a larger batch */
+	bool fits;                    /* weights and cache of all layers fit the chips' memory */
+	uint64_t window_ps;           /* of a layer with the model's window; 0: the context is no longer */
 };
 
 /* Fills in the time of a layer. EXIT_USAGE: the chip cannot run the formats, there are more cores than heads, a number
@@ -110,6 +112,18 @@ int layer_run(struct layer_time *time, const struct layer_setup *setup, struct e
 int layer_estimate(struct layer_report *report, struct error *error);
 
 void layer_time_free(struct layer_time *time);
+
+/* Bytes of all layers (of one, if their number is not known) on all chips: weights, and keys and values, of which layers
+   with a window hold no more than that. UINT64_MAX: too many. */
+uint64_t layer_weights_held(const struct layer_setup *setup);
+uint64_t layer_cache_held(const struct layer_setup *setup);
+
+/* Whether these fit the chips' memory. */
+bool layer_fits(const struct layer_setup *setup);
+
+/* Keys that the last token of a sequence sees in a layer with a window; no fewer than the new tokens of a sequence, for
+   which attention is modelled in full. */
+uint64_t layer_window(const struct layer_setup *setup);
 
 /* The name of a lane and of a part; a part's letter in a time line. */
 const char *layer_lane_name(enum lane lane);

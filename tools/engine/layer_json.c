@@ -40,11 +40,12 @@ static json_t *chip_facts(const struct layer_setup *s)
 
 static json_t *model_facts(const struct decoder *d)
 {
-	return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name", facts_text(d->name), "hidden",
+	return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name", facts_text(d->name), "hidden",
 	                 (json_int_t)d->hidden, "heads", (json_int_t)d->heads, "kv_heads", (json_int_t)d->kv_heads, "head_dim",
 	                 (json_int_t)d->head_dim, "intermediate", (json_int_t)d->intermediate, "experts",
 	                 (json_int_t)d->experts, "experts_per_token", (json_int_t)d->experts_per_token,
-	                 "expert_intermediate", (json_int_t)d->expert_intermediate, "layers", (json_int_t)d->layers);
+	                 "expert_intermediate", (json_int_t)d->expert_intermediate, "layers", (json_int_t)d->layers,
+	                 "window", (json_int_t)d->window, "windowed_layers", (json_int_t)d->windowed);
 }
 
 static json_t *lane_facts(const struct layer_report *r)
@@ -86,9 +87,10 @@ static json_t *advice_facts(const struct layer_report *r)
 	json_t *array = json_array();
 
 	for (size_t i = 0; i < r->n_advice; i++)
-		array = facts_append(array, json_pack("{s:s, s:I, s:I, s:s}", "change", r->advice[i].text, "time_ps",
+		array = facts_append(array, json_pack("{s:s, s:I, s:I, s:s, s:b}", "change", r->advice[i].text, "time_ps",
 		                                      (json_int_t)r->advice[i].ps, "tokens", (json_int_t)r->advice[i].tokens,
-		                                      "limit", layer_lane_name(r->advice[i].limit)));
+		                                      "limit", layer_lane_name(r->advice[i].limit), "fits",
+		                                      (int)r->advice[i].fits));
 	return array;
 }
 
@@ -97,12 +99,13 @@ json_t *layer_json(const struct layer_report *r)
 	const struct layer_setup *s = &r->setup;
 	const struct layer_time *t = &r->time;
 
-	return json_pack("{s:o, s:o, s:I, s:I, s:I, s:s, s:s, s:s, s:I, s:s, s:I, s:I, s:I, s:o, s:o, s:o}", "model",
+	return json_pack("{s:o, s:o, s:I, s:I, s:I, s:s, s:s, s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:o}", "model",
 	                 model_facts(&s->decoder), "chip", chip_facts(s), "tokens", (json_int_t)s->tokens, "sequences",
 	                 (json_int_t)s->sequences, "context", (json_int_t)s->context, "activations",
 	                 mxfp_format_get_info(s->a)->name, "weights", mxfp_format_get_info(s->w)->name, "cache",
 	                 mxfp_format_get_info(s->cache)->name, "time_ps", (json_int_t)(t->end - t->begin), "limit",
 	                 layer_lane_name(t->limit), "weight_bytes", (json_int_t)t->weight_bytes, "cache_bytes",
-	                 (json_int_t)t->cache_bytes, "activation_bytes", (json_int_t)t->activation_bytes, "engines",
+	                 (json_int_t)t->cache_bytes, "activation_bytes", (json_int_t)t->activation_bytes, "window_time_ps",
+	                 (json_int_t)r->window_ps, "fits", (int)r->fits, "engines",
 	                 lane_facts(r), "operations", operation_facts(t), "advice", advice_facts(r));
 }

@@ -179,13 +179,92 @@ static int print_operations(const struct layer_report *r, FILE *file, struct err
 	return table_print(&table, file, error);
 }
 
-static void print_verdict(const struct layer_report *r, FILE *file)
+/* What does not fit the memory, before all else. */
+static void print_capacity(const struct layer_report *r, FILE *file)
+{
+	const struct layer_setup *s = &r->setup;
+
+	fprintf(file, "The model does not fit: its layers hold %.4g GB of weights and %.4g GB of cache; %s %.4g GB.\n",
+	        1e-9 * (double)layer_weights_held(s), 1e-9 * (double)layer_cache_held(s),
+	        s->chips == 1 ? "the chip has" : "the chips have", (double)s->chip.memory_gib * 1.073741824 * s->chips);
+}
+
+/* What all layers take, those with a window in their own time. */
+static void print_sum(const struct layer_report *r, FILE *file)
+{
+	const struct layer_setup *s = &r->setup;
+	const double time = us(r->time.end - r->time.begin), layers = (double)s->decoder.layers;
+	const double windowed = r->window_ps != 0 ? (double)s->decoder.windowed : 0;
+
+	if (s->decoder.layers == 0)
+		return;
+	if (windowed != 0)
+		fprintf(file, "%llu layers, of which %llu see %llu keys and take %.4g us, take ",
+		        (unsigned long long)s->decoder.layers, (unsigned long long)s->decoder.windowed,
+		        (unsigned long long)layer_window(s), us(r->window_ps));
+	else
+		fprintf(file, "%llu such layers take ", (unsigned long long)s->decoder.layers);
+	fprintf(file, "%.4g ms for %llu token%s", ((layers - windowed) * time + windowed * us(r->window_ps)) / 1e3,
+	        (unsigned long long)s->tokens, s->tokens == 1 ? "" : "s");
+	if (r->fits)
+		fprintf(file, ", and hold %.4g GB of weights and %.4g GB of cache; %s %.4g GB",
+		        1e-9 * (double)layer_weights_held(s), 1e-9 * (double)layer_cache_held(s),
+		        s->chips == 1 ? "the chip has" : "the chips have", (double)s->chip.memory_gib * 1.073741824 * s->chips);
+	fputs(".\n", file);
+	if (s->decoder.experts != 0 && s->decoder.dense_first != 0)
+		fprintf(file, "The first %llu layer%s no experts; the sum counts experts there too.\n",
+		        (unsigned long long)s->decoder.dense_first, s->decoder.dense_first == 1 ? " has" : "s have");
+}
+
+/* What the figures leave out or stand for. */
+static void print_notes(const struct layer_report *r, FILE *file)
 {
 	const struct layer_setup *s = &r->setup;
 	const struct layer_time *t = &r->time;
-	const double time = (double)(t->end - t->begin), gb = 1e-9 * (double)s->decoder.layers;
-	const double room = (double)s->chip.memory_gib * 1.073741824 * s->chips;
+	const uint64_t ways = (uint64_t)s->cores * s->chips, heads = s->decoder.kv_heads;
+	const uint64_t copies = ways * (heads / ways + (heads % ways != 0));
 
+	if (t->activation_bytes > (uint64_t)s->chip.sbuf_kib * 512)
+		fprintf(file, "The layer's numbers, %.4g MB a core, are more than half of SBUF: memory has more to do than "
+		        "is counted.\n", 1e-6 * (double)t->activation_bytes);
+	if (copies > heads)
+		fprintf(file, "Each of %llu cores reads whole heads of keys and values, %.4g MB together of a cache of %.4g MB.\n",
+		        (unsigned long long)ways, 1e-6 * (double)t->cache_bytes / (double)heads * (double)copies,
+		        1e-6 * (double)t->cache_bytes);
+	if (s->chip.rates[MXFP_ENGINE_FP4].peak_gflop_s == 0 &&
+	    (mxfp_format_get_info(s->a)->storage_bytes == 0 || mxfp_format_get_info(s->w)->storage_bytes == 0 ||
+	     mxfp_format_get_info(s->cache)->storage_bytes == 0))
+		fprintf(file, "%s has no MX formats: the rate of its FP8 stands for that of MXFP8.\n", s->chip.name);
+}
+
+static void print_advice(const struct layer_report *r, bool fits, FILE *file)
+{
+	const double time = (double)(r->time.end - r->time.begin);
+	bool first = true;
+
+	for (size_t i = 0; i < r->n_advice; i++) {
+		const struct layer_advice *a = &r->advice[i];
+
+		if (a->fits != fits)
+			continue;
+		if (first)
+			fprintf(file, "\nWhat would %s:\n", fits ? "make it fit" : "help");
+		first = false;
+		fprintf(file, "- %s: %.4g us a layer", a->text, us(a->ps));
+		if (a->tokens != r->setup.tokens)
+			fprintf(file, ", %.4g ns a token instead of %.4g", 1e-3 * (double)a->ps / (double)a->tokens,
+			        1e-3 * time / (double)r->setup.tokens);
+		fprintf(file, "; then %s is busiest\n", layer_lane_name(a->limit));
+	}
+}
+
+static void print_verdict(const struct layer_report *r, FILE *file)
+{
+	const struct layer_time *t = &r->time;
+	const double time = (double)(t->end - t->begin);
+
+	if (!r->fits)
+		print_capacity(r, file);
 	fprintf(file, "A layer takes %.4g us. ", us(t->end - t->begin));
 	if ((double)t->lanes[t->limit].busy >= 0.9 * time)
 		fprintf(file, "What limits it is %s: busy for %.0f %% of that.\n", layer_lane_name(t->limit),
@@ -193,29 +272,10 @@ static void print_verdict(const struct layer_report *r, FILE *file)
 	else
 		fprintf(file, "No engine is always busy, %s most (%.0f %%): operations wait for each other.\n",
 		        layer_lane_name(t->limit), 100 * (double)t->lanes[t->limit].busy / time);
-	if (s->decoder.layers != 0)
-		fprintf(file, "%llu such layers take %.4g ms for %llu token%s, and hold %.4g GB of weights and %.4g GB of cache; %s "
-		        "%.4g GB%s.\n", (unsigned long long)s->decoder.layers,
-		        us(t->end - t->begin) * (double)s->decoder.layers / 1e3, (unsigned long long)s->tokens,
-		        s->tokens == 1 ? "" : "s", gb * (double)t->weight_bytes, gb * (double)t->cache_bytes,
-		        s->chips == 1 ? "the chip has" : "the chips have", room,
-		        gb * ((double)t->weight_bytes + (double)t->cache_bytes) > room ? ", which is too little" : "");
-	if (t->activation_bytes > (uint64_t)s->chip.sbuf_kib * 512)
-		fprintf(file, "The layer's numbers, %.4g MB a core, are more than half of SBUF: memory has more to do than "
-		        "is counted.\n", 1e-6 * (double)t->activation_bytes);
-	for (size_t i = 0; i < r->n_advice; i++) {
-		const struct layer_advice *a = &r->advice[i];
-
-		if (i == 0)
-			fputs("\nWhat would help:\n", file);
-		fprintf(file, "- %s: %.4g us a layer", a->text, us(a->ps));
-		if (a->tokens != s->tokens)
-			fprintf(file, ", %.4g ns a token instead of %.4g", 1e-3 * (double)a->ps / (double)a->tokens,
-			        1e-3 * time / (double)s->tokens);
-		fprintf(file, "; then %s is busiest\n", layer_lane_name(a->limit));
-	}
-	if (t->limit == LANE_DMA && !r->batch_helps)
-		fputs("\nMore sequences would not make another engine the limit: each brings its own keys and values.\n", file);
+	print_sum(r, file);
+	print_notes(r, file);
+	print_advice(r, true, file);
+	print_advice(r, false, file);
 }
 
 int layer_text(const struct layer_report *r, FILE *file, struct error *error)
