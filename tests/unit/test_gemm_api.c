@@ -450,7 +450,7 @@ TEST(defaults_are_zero)
    added last, and a bf16 psum does not round it. */
 TEST(nvfp4_without_tensor_scale)
 {
-	static const uint8_t codes[8] = {2}, scales[1] = {0x38};
+	static const uint8_t codes[16] = {2}, scales[1] = {0x38};
 	static const float six[16] = {6}, given = 0x1.004p0F;
 	const struct mxfp_matrix nvfp4 = {
 		.format = MXFP_FORMAT_NVFP4, .rows = 1, .cols = 16, .data = codes, .scales = scales, .tensor_scale = 1};
