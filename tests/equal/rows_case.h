@@ -11,7 +11,7 @@ enum rows_op {
 	ROWS_LAYER_NORM, ROWS_ADD, ROWS_GATE, ROWS_ROTATE, ROWS_N_OPS
 };
 
-enum { ROWS_BYTES = 1 << 22 }; /* of an array */
+enum { ROWS_BYTES = 1 << 24 }; /* of an array */
 
 /* An array that an operation reads: f32 or bf16. */
 struct rows_array {
