@@ -592,6 +592,312 @@ static void close_header(struct file *file)
 	free(gguf);
 }
 
+/* A key's value, of which `source` is at what follows the type. */
+struct value {
+	const char *key;
+	enum value_type type;
+	enum value_type element; /* of an array */
+	uint64_t n;              /* elements of an array, else 1 */
+	struct source source;
+};
+
+static int fail_value(const struct value *value, const char *wanted, struct error *error)
+{
+	static const char *const names[N_TYPES] = {
+		"a u8", "an i8", "a u16", "an i16", "a u32", "an i32", "a float", "a bool", "a string", "an array", "a u64",
+		"an i64", "a double",
+	};
+	const bool array = value->type == TYPE_ARRAY && value->element != TYPE_ARRAY;
+
+	return fail(error, EXIT_INPUT, "%s: key '%.200s': is %s%s%s, not %s", value->source.path, value->key,
+	            names[value->type], array ? " whose elements are each " : "", array ? names[value->element] : "", wanted);
+}
+
+/* The pair of a key, or NULL. */
+static const struct gguf_pair *find_pair(const struct file *file, const char *key)
+{
+	const struct gguf *gguf = file->format == &file_gguf ? file->state : NULL;
+
+	for (size_t i = 0; gguf != NULL && i < gguf->n_pairs; i++)
+		if (strcmp(gguf->pairs[i].key, key) == 0)
+			return &gguf->pairs[i];
+	return NULL;
+}
+
+/* Goes to the value of a key; value->source.bytes, the caller's to release, is NULL if there is none. What the reader of
+   the header checked holds: types are known, sizes are within the pair. */
+static int find_value(const struct file *file, const char *key, struct value *value, bool *found, struct error *error)
+{
+	const struct gguf_pair *pair = find_pair(file, key);
+	uint32_t type, element = TYPE_ARRAY;
+
+	*value = (struct value){.key = key, .n = 1};
+	*found = pair != NULL;
+	if (pair == NULL)
+		return EXIT_OK;
+	value->source = (struct source){.handle = file->handle, .path = file->path, .bytes = malloc(SOURCE_BYTES)};
+	if (value->source.bytes == NULL)
+		return fail_memory(error);
+	value->source.size = pair->from + pair->size;
+	value->source.at = value->source.from = pair->from + sizeof(uint64_t) + strlen(key);
+	int code = take_u32(&value->source, &type, key, error);
+	if (code == EXIT_OK && type == TYPE_ARRAY) {
+		code = take_u32(&value->source, &element, key, error);
+		if (code == EXIT_OK)
+			code = take_u64(&value->source, &value->n, key, error);
+	}
+	if (code == EXIT_OK && (type >= N_TYPES || element >= N_TYPES))
+		code = fail(error, EXIT_INPUT, "%s: has changed while it was read", file->path);
+	value->type = (enum value_type)type;
+	value->element = (enum value_type)element;
+	return code;
+}
+
+static bool is_whole(enum value_type type)
+{
+	return type <= TYPE_I32 || type == TYPE_U64 || type == TYPE_I64;
+}
+
+/* Takes a whole number of this type, which is not negative. */
+static int take_natural(struct value *value, enum value_type type, uint64_t *number, struct error *error)
+{
+	int code = take_number(&value->source, type_bytes[type], number, value->key, error);
+	const bool is_signed = type == TYPE_I8 || type == TYPE_I16 || type == TYPE_I32 || type == TYPE_I64;
+
+	if (code == EXIT_OK && is_signed && *number >> (8U * type_bytes[type] - 1) != 0)
+		code = fail(error, EXIT_INPUT, "%s: key '%.200s': holds a negative number", value->source.path, value->key);
+	return code;
+}
+
+static int take_float(struct value *value, enum value_type type, double *number, struct error *error)
+{
+	uint64_t word;
+	int code = take_number(&value->source, type_bytes[type], &word, value->key, error);
+	uint32_t half = (uint32_t)word;
+	float f32;
+
+	memcpy(&f32, &half, sizeof f32);
+	if (type == TYPE_F32)
+		*number = (double)f32;
+	else
+		memcpy(number, &word, sizeof *number);
+	return code;
+}
+
+int gguf_find_u64(const struct file *file, const char *key, uint64_t *number, bool *found, struct error *error)
+{
+	struct value value;
+	int code = find_value(file, key, &value, found, error);
+
+	if (code == EXIT_OK && *found)
+		code = is_whole(value.type) ? take_natural(&value, value.type, number, error)
+		                            : fail_value(&value, "a whole number", error);
+	free(value.source.bytes);
+	return code;
+}
+
+int gguf_find_u32(const struct file *file, const char *key, uint32_t *number, bool *found, struct error *error)
+{
+	uint64_t wide = 0;
+	int code = gguf_find_u64(file, key, &wide, found, error);
+
+	if (code == EXIT_OK && wide > UINT32_MAX)
+		return fail(error, EXIT_INPUT, "%s: key '%.200s': %" PRIu64 " is 2^32 or more", file->path, key, wide);
+	if (code == EXIT_OK && *found)
+		*number = (uint32_t)wide;
+	return code;
+}
+
+int gguf_find_float(const struct file *file, const char *key, double *number, bool *found, struct error *error)
+{
+	struct value value;
+	int code = find_value(file, key, &value, found, error);
+
+	if (code == EXIT_OK && *found)
+		code = value.type == TYPE_F32 || value.type == TYPE_F64 ? take_float(&value, value.type, number, error)
+		                                                         : fail_value(&value, "a float", error);
+	free(value.source.bytes);
+	return code;
+}
+
+int gguf_find_bool(const struct file *file, const char *key, bool *boolean, bool *found, struct error *error)
+{
+	struct value value;
+	uint64_t word = 0;
+	int code = find_value(file, key, &value, found, error);
+
+	if (code == EXIT_OK && *found)
+		code = value.type == TYPE_BOOL ? take_number(&value.source, 1, &word, key, error)
+		                               : fail_value(&value, "a bool", error);
+	if (code == EXIT_OK && *found)
+		*boolean = word != 0;
+	free(value.source.bytes);
+	return code;
+}
+
+int gguf_find_string(const struct file *file, const char *key, const char **text, bool *found, struct error *error)
+{
+	struct value value;
+	int code = find_value(file, key, &value, found, error);
+
+	free(value.source.bytes);
+	if (code != EXIT_OK || !*found)
+		return code;
+	if (value.type != TYPE_STRING)
+		return fail_value(&value, "a string", error);
+	const char *known = file_metadata(file, key);
+	if (known == NULL)
+		return fail(error, EXIT_INPUT, "%s: key '%.200s': is not UTF-8 text without NUL of at most %d bytes", file->path,
+		            key, (int)TEXT_MAX);
+	*text = known;
+	return EXIT_OK;
+}
+
+static int take_strings(struct value *value, struct gguf_strings *strings, struct error *error)
+{
+	/* Each has its length in the file besides its bytes, so both fit. */
+	const size_t n = (size_t)value->n, room = (size_t)(value->source.size - value->source.at);
+	int code = EXIT_OK;
+	size_t used = 0;
+
+	strings->starts = calloc(n + 1, sizeof *strings->starts);
+	strings->bytes = malloc(room + 1);
+	if (strings->starts == NULL || strings->bytes == NULL)
+		return fail_memory(error);
+	for (size_t i = 0; i < n && code == EXIT_OK; i++) {
+		uint64_t length = 0;
+
+		code = take_u64(&value->source, &length, value->key, error);
+		if (code == EXIT_OK && length > room - used)
+			code = fail(error, EXIT_INPUT, "%s: has changed while it was read", value->source.path);
+		if (code == EXIT_OK)
+			code = take(&value->source, strings->bytes + used, (size_t)length, value->key, error);
+		used += code == EXIT_OK ? (size_t)length : 0;
+		strings->starts[i + 1] = used;
+	}
+	strings->n = n;
+	return code;
+}
+
+int gguf_find_strings(const struct file *file, const char *key, struct gguf_strings *strings, bool *found,
+                      struct error *error)
+{
+	struct value value;
+	struct gguf_strings new_strings = {0};
+	int code = find_value(file, key, &value, found, error);
+
+	if (code == EXIT_OK && *found)
+		code = value.type == TYPE_ARRAY && value.element == TYPE_STRING ? take_strings(&value, &new_strings, error)
+		       : fail_value(&value, "an array of strings", error);
+	free(value.source.bytes);
+	if (code != EXIT_OK)
+		gguf_strings_free(&new_strings);
+	else if (*found)
+		*strings = new_strings;
+	return code;
+}
+
+void gguf_strings_free(struct gguf_strings *strings)
+{
+	free(strings->starts);
+	free(strings->bytes);
+	*strings = (struct gguf_strings){0};
+}
+
+/* Takes one element of an array into `to`. */
+typedef int take_element(struct value *value, void *to, struct error *error);
+
+static int take_float_element(struct value *value, void *to, struct error *error)
+{
+	double number = 0;
+	int code = take_float(value, value->element, &number, error);
+
+	*(float *)to = (float)number;
+	return code;
+}
+
+static int take_natural_element(struct value *value, void *to, struct error *error)
+{
+	return take_natural(value, value->element, to, error);
+}
+
+static int take_bool_element(struct value *value, void *to, struct error *error)
+{
+	uint64_t word = 0;
+	int code = take_number(&value->source, 1, &word, value->key, error);
+
+	*(bool *)to = word != 0;
+	return code;
+}
+
+static bool is_float(enum value_type type)
+{
+	return type == TYPE_F32;
+}
+
+static bool is_bool(enum value_type type)
+{
+	return type == TYPE_BOOL;
+}
+
+/* Takes an array whose elements are of a kind, each `bytes` in memory. */
+static int find_array(const struct file *file, const char *key, bool (*kind)(enum value_type), const char *wanted,
+                      take_element *element, size_t bytes, void **values, size_t *n, bool *found, struct error *error)
+{
+	struct value value;
+	unsigned char *to = NULL;
+	int code = find_value(file, key, &value, found, error);
+
+	if (code == EXIT_OK && *found && (value.type != TYPE_ARRAY || !kind(value.element)))
+		code = fail_value(&value, wanted, error);
+	/* The header's limit is on n too, each element having a byte there. */
+	if (code == EXIT_OK && *found && (value.n > HEADER_MAX || (to = calloc((size_t)value.n + 1, bytes)) == NULL))
+		code = fail_memory(error);
+	for (size_t i = 0; to != NULL && i < value.n && code == EXIT_OK; i++)
+		code = element(&value, to + i * bytes, error);
+	free(value.source.bytes);
+	if (code != EXIT_OK) {
+		free(to);
+	} else if (*found) {
+		*values = to;
+		*n = (size_t)value.n;
+	}
+	return code;
+}
+
+int gguf_find_floats(const struct file *file, const char *key, float **values, size_t *n, bool *found,
+                     struct error *error)
+{
+	void *floats = *values;
+	int code = find_array(file, key, is_float, "an array of floats", take_float_element, sizeof **values, &floats, n,
+	                      found, error);
+
+	*values = floats;
+	return code;
+}
+
+int gguf_find_u64s(const struct file *file, const char *key, uint64_t **values, size_t *n, bool *found,
+                   struct error *error)
+{
+	void *numbers = *values;
+	int code = find_array(file, key, is_whole, "an array of whole numbers", take_natural_element, sizeof **values,
+	                      &numbers, n, found, error);
+
+	*values = numbers;
+	return code;
+}
+
+int gguf_find_bools(const struct file *file, const char *key, bool **values, size_t *n, bool *found,
+                    struct error *error)
+{
+	void *booleans = *values;
+	int code = find_array(file, key, is_bool, "an array of bools", take_bool_element, sizeof **values, &booleans, n,
+	                      found, error);
+
+	*values = booleans;
+	return code;
+}
+
 /* enum llama_ftype (llama.cpp/include/llama.h) of files whose tensors are mostly of a dtype. */
 static const struct {
 	enum dtype dtype;

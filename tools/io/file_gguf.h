@@ -3,6 +3,7 @@
 #ifndef TOOLS_IO_FILE_GGUF_H
 #define TOOLS_IO_FILE_GGUF_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,5 +35,36 @@ struct gguf {
 };
 
 extern const struct file_format file_gguf;
+
+/*
+ * The value of a key of an open file. If the file is not GGUF or has no such key, *found is false and the value stays as
+ * it is. EXIT_INPUT if the value is of another kind or does not fit, naming the key; EXIT_IO, EXIT_MEMORY.
+ */
+int gguf_find_u32(const struct file *file, const char *key, uint32_t *value, bool *found, struct error *error);
+int gguf_find_u64(const struct file *file, const char *key, uint64_t *value, bool *found, struct error *error);
+int gguf_find_float(const struct file *file, const char *key, double *value, bool *found, struct error *error);
+int gguf_find_bool(const struct file *file, const char *key, bool *value, bool *found, struct error *error);
+/* UTF-8 without NUL, of at most 1 MiB; it lives as long as the file. */
+int gguf_find_string(const struct file *file, const char *key, const char **value, bool *found, struct error *error);
+
+/* Strings of any bytes; number i is bytes[starts[i]] to bytes[starts[i + 1] - 1]. */
+struct gguf_strings {
+	size_t n;
+	size_t *starts; /* n + 1 */
+	char *bytes;
+};
+
+/* The elements of an array; the caller releases them. Whole numbers are of any type, and not negative. */
+int gguf_find_strings(const struct file *file, const char *key, struct gguf_strings *strings, bool *found,
+                      struct error *error);
+int gguf_find_floats(const struct file *file, const char *key, float **values, size_t *n, bool *found,
+                     struct error *error);
+int gguf_find_u64s(const struct file *file, const char *key, uint64_t **values, size_t *n, bool *found,
+                   struct error *error);
+int gguf_find_bools(const struct file *file, const char *key, bool **values, size_t *n, bool *found,
+                    struct error *error);
+
+/* The strings may be zeroed. */
+void gguf_strings_free(struct gguf_strings *strings);
 
 #endif

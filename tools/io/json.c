@@ -375,6 +375,19 @@ int json_take_naturals(struct json_text *text, size_t max, uint64_t *values, siz
 	return code;
 }
 
+int json_take_array(struct json_text *text, json_element *element, void *context, struct error *error)
+{
+	bool more;
+	int code = take_opening(text, '[', ']', &more, error);
+
+	while (code == EXIT_OK && more) {
+		code = element(text, context, error);
+		if (code == EXIT_OK)
+			code = take_separator(text, ']', &more, error);
+	}
+	return code;
+}
+
 int json_skip(struct json_text *text, size_t limit, struct error *error)
 {
 	json_t *value;
