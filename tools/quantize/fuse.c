@@ -7,14 +7,14 @@
 #include "model/fused.h"
 #include "quantize/quantize.h"
 
-/* The entry of a tensor of the model. */
-static const struct quantize_entry *entry_of(const struct quantize_plan *plan, const struct model_tensor *tensor)
+const struct quantize_entry *quantize_entry_of(const struct quantize_plan *plan, const struct tensor *tensor,
+                                               const struct file *file)
 {
 	const struct quantize_entry *entry = plan->entries;
 
-	for (const struct file *file = plan->model->files; file != tensor->file; file++)
-		entry += file->n_tensors;
-	return entry + (tensor->tensor - tensor->file->tensors);
+	for (const struct file *other = plan->model->files; other != file; other++)
+		entry += other->n_tensors;
+	return entry + (tensor - file->tensors);
 }
 
 static bool has_tensor_scale(const struct quantize_entry *entry)
@@ -38,7 +38,7 @@ static int fuse(const struct quantize_plan *plan, struct quantize_entry *entry, 
 		free(name);
 		if (other.tensor == NULL || other.tensor == entry->stored)
 			continue;
-		const struct quantize_entry *its = entry_of(plan, &other);
+		const struct quantize_entry *its = quantize_entry_of(plan, other.tensor, other.file);
 		if (has_tensor_scale(its))
 			entry->fused[n++] = its;
 	}

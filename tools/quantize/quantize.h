@@ -141,6 +141,18 @@ enum { QUANTIZE_AHEAD_BYTES = 1 << 22 };
 int quantize_tensor(struct transfer *transfer, const struct quantize_plan *plan, struct quantize_entry *entry,
                     struct error *error);
 
+/* The same into memory, for programs that run the model: rows from `first_row` on of a tensor that the plan quantizes, as
+   many as blocks->rows, with the layout's own changes to codes left out; `amax` is from quantize_amax(), which reads the
+   whole tensor if its format has a tensor scale. transfer->writer is not used. EXIT_INPUT, EXIT_IO, signals. */
+int quantize_amax(struct transfer *transfer, const struct quantize_plan *plan, const struct quantize_entry *entry,
+                  float *amax, struct error *error);
+int quantize_rows(struct transfer *transfer, const struct quantize_plan *plan, const struct quantize_entry *entry,
+                  uint64_t first_row, float amax, struct mxfp_blocks *blocks, struct error *error);
+
+/* The entry of a tensor of the model, which is in that file. */
+const struct quantize_entry *quantize_entry_of(const struct quantize_plan *plan, const struct tensor *tensor,
+                                               const struct file *file);
+
 /* Writes a file, or resumes one after its last complete tensor, and fills in the counts of its entries;
    transfer->hash is a state of its own. EXIT_INPUT, EXIT_IO, EXIT_MEMORY, signals. */
 int quantize_write(struct transfer *transfer, struct quantize_plan *plan, const struct quantize_file *file,

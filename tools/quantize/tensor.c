@@ -33,7 +33,9 @@ struct quantizing {
 	struct mxfp_sparsity sparsity;
 	struct layout_target target;
 	struct ahead *ahead;                  /* NULL: none */
-	bool hashed;                          /* false for the first of two readings */
+	uint64_t first_row;                   /* that is read: pieces count rows from it */
+	struct mxfp_blocks *into;             /* memory for the rows that are read; NULL: a file, which `target` is */
+	bool hashed;                          /* what is read; false for the first of two readings */
 	float amax[TRANSFER_WORKERS];         /* of what each has seen */
 };
 
@@ -44,7 +46,7 @@ static size_t source_width(const struct quantizing *q)
 
 static uint64_t first_index(const struct quantizing *q, const struct transfer_piece *piece)
 {
-	return piece->piece.row * q->entry->cols + piece->piece.col;
+	return (q->first_row + piece->piece.row) * q->entry->cols + piece->piece.col;
 }
 
 static size_t piece_elements(const struct transfer_piece *piece)
@@ -159,6 +161,15 @@ static int write_kept(const struct quantizing *q, const struct transfer_piece *p
 	                    kept.masks, size.masks_bytes, error);
 }
 
+/* Copies a piece's codes and scales to their place in memory. */
+static void copy_parts(const struct quantizing *q, const struct transfer_piece *piece, const struct mxfp_blocks *blocks)
+{
+	const struct layout_slice slice = layout_slice(q->format, q->entry->cols, &piece->piece);
+
+	memcpy((uint8_t *)q->into->codes + slice.codes_from, blocks->codes, slice.size.codes_bytes);
+	memcpy((uint8_t *)q->into->scales + slice.scales_from, blocks->scales, slice.size.scales_bytes);
+}
+
 static int write_parts(const struct quantizing *q, const struct transfer_piece *piece, const struct mxfp_blocks *blocks,
                        struct error *error)
 {
@@ -208,6 +219,10 @@ static int quantize_piece(const void *context, const struct transfer_piece *piec
 	must_succeed(mxfp_quantize(&blocks, piece->bytes, format, 0, &options));
 	if (q->options.non_finite == MXFP_NON_FINITE_ERROR && index != UINT64_MAX)
 		return fail_non_finite(q, index, error);
+	if (q->into != NULL) {
+		copy_parts(q, piece, &blocks);
+		return EXIT_OK;
+	}
 	if (q->target.choice.layout->positive_zeros)
 		clear_signs_of_zeros(piece->result, piece_elements(piece) / 2);
 	return write_parts(q, piece, &blocks, error);
@@ -239,6 +254,7 @@ static int find_amax(const struct quantizing *of, const struct quantize_entry *e
 	const struct file *file = q.transfer->file;
 
 	q.entry = entry;
+	q.first_row = 0;
 	q.sparsity = entry->choice.sparsity;
 	q.transfer->file = entry->file;
 	int code = transfer_run(q.transfer, &job, error);
@@ -328,4 +344,44 @@ int quantize_tensor(struct transfer *transfer, const struct quantize_plan *plan,
 	if (code == EXIT_OK && q.target.parts[LAYOUT_TENSOR_SCALE] != NULL)
 		code = write_tensor_scale(&q, error);
 	return code;
+}
+
+int quantize_amax(struct transfer *transfer, const struct quantize_plan *plan, const struct quantize_entry *entry,
+                  float *amax, struct error *error)
+{
+	const struct quantizing q = {.transfer = transfer, .entry = entry, .options = options_of(plan->settings, entry)};
+
+	*amax = 0;
+	return mxfp_format_get_info(entry->choice.format)->tensor_scale ? find_scale_amax(&q, amax, error) : EXIT_OK;
+}
+
+int quantize_rows(struct transfer *transfer, const struct quantize_plan *plan, const struct quantize_entry *entry,
+                  uint64_t first_row, float amax, struct mxfp_blocks *blocks, struct error *error)
+{
+	struct mxfp_counts counts = {0};
+	struct mxfp_blocks none = {.format = blocks->format};
+	struct quantizing q = {
+		.transfer = transfer,
+		.entry = entry,
+		.options = options_of(plan->settings, entry),
+		.format = entry->choice.format,
+		.sparsity = entry->choice.sparsity,
+		.first_row = first_row,
+		.into = blocks,
+	};
+	const struct transfer_job job = {
+		.rows = blocks->rows,
+		.cols = entry->cols,
+		.read = read_piece,
+		.work = quantize_piece,
+		.context = &q,
+		.counts = &counts,
+	};
+
+	q.options.tensor_amax = &amax;
+	transfer->file = entry->file;
+	must_succeed(mxfp_quantize(&none, NULL, MXFP_FORMAT_F32, 0, &q.options));
+	blocks->tensor_scale = none.tensor_scale;
+	blocks->tensor_scale_divides = none.tensor_scale_divides;
+	return transfer_run(transfer, &job, error);
 }

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/* Products of a network's linear layers: inputs become blocks once for all of them. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/must_succeed.h"
+#include "eval/network_parts.h"
+
+void *scratch_take(struct network *network, enum scratch_id id, size_t bytes)
+{
+	struct scratch *scratch = &network->scratch[id];
+
+	if (bytes > scratch->bytes || scratch->memory == NULL) {
+		free(scratch->memory);
+		scratch->memory = malloc(bytes + 1);
+		scratch->bytes = scratch->memory != NULL ? bytes : 0;
+	}
+	return scratch->memory;
+}
+
+double work_begin(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+void work_end(struct network *network, enum network_work work, double begun)
+{
+	network->seconds[network->at][work] += work_begin() - begun;
+}
+
+struct mxfp_matrix linear_numbers(const float *x, size_t rows, size_t cols, size_t stride)
+{
+	return (struct mxfp_matrix){.format = MXFP_FORMAT_F32, .rows = rows, .cols = cols, .data = x, .stride = stride};
+}
+
+struct mxfp_matrix linear_blocks(const struct mxfp_blocks *blocks, size_t first, size_t rows)
+{
+	struct mxfp_matrix matrix = mxfp_blocks_matrix(blocks);
+	struct mxfp_sizes size;
+
+	must_succeed(mxfp_blocks_size(blocks->format, rows, blocks->cols, &size));
+	matrix.rows = rows;
+	matrix.data = (const uint8_t *)blocks->codes + first * size.codes_row_bytes;
+	matrix.scales = (const uint8_t *)blocks->scales + first * size.scales_row_bytes;
+	return matrix;
+}
+
+int linear_quantize(struct network *network, struct inputs *inputs, enum mxfp_format format, struct error *error)
+{
+	const double begun = work_begin();
+	const float unscaled = 0; /* NVFP4: the tensor scale is 1, whatever else is in the batch */
+	const struct mxfp_quantize_options options = {
+		.rule = network->options.activation_rule,
+		.tensor_amax = &unscaled,
+		.exec = &network->exec,
+	};
+	struct mxfp_sizes size;
+
+	must_succeed(mxfp_blocks_size(format, inputs->rows, inputs->cols, &size));
+	uint8_t *memory = scratch_take(network, SCRATCH_BLOCKS, size.codes_bytes + size.scales_bytes);
+	if (memory == NULL)
+		return fail_memory(error);
+	inputs->blocks = (struct mxfp_blocks){
+		.format = format,
+		.rows = inputs->rows,
+		.cols = inputs->cols,
+		.codes = memory,
+		.scales = memory + size.codes_bytes,
+	};
+	must_succeed(mxfp_quantize(&inputs->blocks, inputs->x, MXFP_FORMAT_F32, 0, &options));
+	work_end(network, NETWORK_QUANTIZE, begun);
+	return EXIT_OK;
+}
+
+void linear_set_w(struct mxfp_product *product, const struct linear *linear)
+{
+	product->w = &linear->w;
+	product->n = linear->n;
+	product->bias = linear->bias;
+	if (linear->packed_bytes > 0) {
+		product->w_packed = linear->memory;
+		product->w_packed_bytes = linear->packed_bytes;
+	}
+}
+
+int linear_products(struct network *network, const struct mxfp_product *products, size_t n,
+                     enum mxfp_function activation, enum mxfp_format a_format, enum network_work work,
+                     struct error *error)
+{
+	const double begun = work_begin();
+	const struct mxfp_gemm_options options = {
+		.a_format = a_format,
+		.activation = activation,
+		.exec = &network->exec,
+	};
+	size_t bytes;
+
+	must_succeed(mxfp_gemm_workspace_size(products, n, &options, &bytes));
+	void *workspace = scratch_take(network, SCRATCH_WORKSPACE, bytes);
+	if (workspace == NULL)
+		return fail_memory(error);
+	must_succeed(mxfp_gemm_grouped(products, n, &options, workspace, bytes));
+	work_end(network, work, begun);
+	return EXIT_OK;
+}
+
+/* The products of those weights that want inputs in this format. */
+static int multiply_in(struct network *network, struct inputs *inputs, enum mxfp_function activation,
+                       const struct result *results, size_t n, enum mxfp_format a_format, struct error *error)
+{
+	enum { RESULTS_MAX = 3 };
+	struct mxfp_product products[RESULTS_MAX];
+	struct mxfp_matrix gates[RESULTS_MAX], residuals[RESULTS_MAX], a;
+	size_t used = 0;
+
+	if (a_format != MXFP_FORMAT_F32 && inputs->blocks.rows == 0) {
+		int code = linear_quantize(network, inputs, a_format, error);
+
+		if (code != EXIT_OK)
+			return code;
+	}
+	a = a_format != MXFP_FORMAT_F32 ? linear_blocks(&inputs->blocks, 0, inputs->rows)
+	                                : linear_numbers(inputs->x, inputs->rows, inputs->cols, 0);
+	for (size_t i = 0; i < n; i++) {
+		const struct result *r = &results[i];
+
+		if (r->linear->a_format != a_format)
+			continue;
+		products[used] = (struct mxfp_product){.size = sizeof *products, .a = &a, .c = r->c};
+		linear_set_w(&products[used], r->linear);
+		if (r->gate != NULL) {
+			gates[used] = linear_numbers(r->gate, inputs->rows, r->linear->n, 0);
+			products[used].gate = &gates[used];
+		}
+		if (r->residual != NULL) {
+			residuals[used] = linear_numbers(r->residual, inputs->rows, r->linear->n, 0);
+			products[used].residual = &residuals[used];
+		}
+		used++;
+	}
+	return used > 0 ? linear_products(network, products, used, activation, a_format, NETWORK_PRODUCTS, error) : EXIT_OK;
+}
+
+int linear_multiply(struct network *network, struct inputs *inputs, enum mxfp_function activation,
+                     const struct result *results, size_t n, struct error *error)
+{
+	bool plain = false, blocks = false;
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < n; i++)
+		if (results[i].linear->a_format == MXFP_FORMAT_F32)
+			plain = true;
+		else
+			blocks = true;
+	if (plain)
+		code = multiply_in(network, inputs, activation, results, n, MXFP_FORMAT_F32, error);
+	if (code == EXIT_OK && blocks)
+		code = multiply_in(network, inputs, activation, results, n, network->options.activations, error);
+	return code;
+}
+

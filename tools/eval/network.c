@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "eval/network.h"
+
+#include <stdlib.h>
+
+#include "eval/network_parts.h"
+
+/* Takes the memory for rows that run at once. */
+static int take_rows(struct network *network, struct error *error)
+{
+	const struct shape *s = &network->shape;
+	const size_t batch = network->options.batch;
+	const size_t cols = s->intermediate > s->shared_cols ? s->intermediate : s->shared_cols;
+	const struct {
+		float **rows;
+		size_t cols;
+	} rows[] = {
+		{&network->x, s->hidden},
+		{&network->h, s->hidden},
+		{&network->q, s->heads * s->head_cols},
+		{&network->k, s->kv_heads * s->head_cols},
+		{&network->v, s->kv_heads * s->head_cols},
+		{&network->sums, s->heads * s->head_cols},
+		{&network->up, cols},
+		{&network->gate, cols},
+	};
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		*rows[i].rows = malloc(batch * rows[i].cols * sizeof **rows[i].rows + 1);
+		if (*rows[i].rows == NULL)
+			return fail_memory(error);
+	}
+	network->positions = malloc(batch * sizeof *network->positions);
+	network->slots = calloc(batch, sizeof *network->slots);
+	network->seconds = calloc(s->layers + 1, sizeof *network->seconds);
+	if (network->positions == NULL || network->slots == NULL || network->seconds == NULL)
+		return fail_memory(error);
+	return EXIT_OK;
+}
+
+int network_open(struct network **opened, const struct model *model, const struct network_options *options,
+                 struct error *error)
+{
+	struct network *network = *opened = calloc(1, sizeof *network);
+
+	if (network == NULL)
+		return fail_memory(error);
+	network->model = model;
+	network->options = *options;
+	network->exec.threads = options->threads;
+	int code = shape_read(&network->shape, model, error);
+	if (code == EXIT_OK)
+		code = take_rows(network, error);
+	if (code == EXIT_OK)
+		code = weights_load(network, error);
+	if (code != EXIT_OK) {
+		network_close(network);
+		*opened = NULL;
+	}
+	return code;
+}
+
+uint64_t network_vocabulary(const struct network *network)
+{
+	return network->shape.vocabulary;
+}
+
+uint64_t network_bytes(const struct network *network)
+{
+	return network->bytes;
+}
+
+size_t network_layers(const struct network *network)
+{
+	return network->shape.layers;
+}
+
+uint64_t network_quantized(const struct network *network)
+{
+	return network->quantized;
+}
+
+/* Gives a slot memory for a sequence that begins. Values that no token has written are zeros, because sums of a tile of
+   keys multiply them by zeros. */
+static int begin_slot(struct network *network, const struct network_piece *piece, struct error *error)
+{
+	const struct shape *s = &network->shape;
+	struct slot *slot = &network->slots[piece->slot];
+	const size_t total = piece->total > piece->n ? piece->total : piece->n;
+	const size_t capacity = (total + ATTENTION_TILE - 1) / ATTENTION_TILE * ATTENTION_TILE;
+	const size_t numbers = 2 * s->kv_heads * s->head_cols;
+
+	network_release(network, piece->slot);
+	if (capacity > SIZE_MAX / sizeof(float) / numbers / s->layers)
+		return fail_memory(error);
+	slot->memory = calloc(capacity * numbers * s->layers, sizeof *slot->memory);
+	slot->capacity = capacity;
+	return slot->memory != NULL ? EXIT_OK : fail_memory(error);
+}
+
+int network_run(struct network *network, const struct network_piece *pieces, size_t n, network_sink *sink,
+                void *context, struct error *error)
+{
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < n && code == EXIT_OK; i++) {
+		if (pieces[i].first == 0)
+			code = begin_slot(network, &pieces[i], error);
+		for (size_t t = 0; t < pieces[i].n && code == EXIT_OK; t++)
+			if (pieces[i].ids[t] >= network->shape.vocabulary)
+				code = fail(error, EXIT_INPUT, "token %zu of a sequence: id %u is not below %zu, the vocabulary of %s",
+				            pieces[i].first + t, (unsigned)pieces[i].ids[t], network->shape.vocabulary,
+				            network->model->path);
+	}
+	return code == EXIT_OK ? forward_run(network, pieces, n, sink, context, error) : code;
+}
+
+void network_release(struct network *network, unsigned slot)
+{
+	free(network->slots[slot].memory);
+	network->slots[slot] = (struct slot){0};
+}
+
+const double *network_seconds(const struct network *network, size_t layer)
+{
+	return network->seconds[layer];
+}
+
+const char *network_work_name(enum network_work work)
+{
+	static const char *const names[N_NETWORK_WORKS] = {"products", "attention", "vector", "quantize", "read"};
+
+	return names[work];
+}
+
+void network_close(struct network *network)
+{
+	if (network == NULL)
+		return;
+	float *const rows[] = {network->x, network->h, network->q, network->k, network->v, network->sums, network->up,
+	                       network->gate};
+
+	weights_free(network);
+	for (size_t i = 0; network->slots != NULL && i < network->options.batch; i++)
+		free(network->slots[i].memory);
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+		free(rows[i]);
+	for (int i = 0; i < N_SCRATCHES; i++)
+		free(network->scratch[i].memory);
+	free(network->slots);
+	free(network->positions);
+	free(network->seconds);
+	arena_free(&network->arena);
+	shape_free(&network->shape);
+	free(network);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of a network share: a network as it lies in memory. */
+#ifndef TOOLS_EVAL_NETWORK_PARTS_H
+#define TOOLS_EVAL_NETWORK_PARTS_H
+
+#include "eval/network.h"
+#include "eval/shape.h"
+#include "io/transfer.h"
+#include "model/quantized.h"
+#include "mxfp/gemm.h"
+#include "mxfp/vector.h"
+
+enum tensor_id {
+	TENSOR_EMBEDDING, TENSOR_HEAD, TENSOR_NORM, TENSOR_ROTARY_FACTORS,
+	TENSOR_ATTENTION_NORM, TENSOR_Q, TENSOR_K, TENSOR_V, TENSOR_OUTPUT, TENSOR_Q_NORM, TENSOR_K_NORM, TENSOR_SINKS,
+	TENSOR_MLP_NORM, TENSOR_GATE, TENSOR_UP, TENSOR_DOWN,
+	TENSOR_ROUTER, TENSOR_EXPERT_GATE, TENSOR_EXPERT_UP, TENSOR_EXPERT_DOWN, TENSOR_EXPERT_GATE_UP,
+	TENSOR_SHARED_ROUTER, TENSOR_SHARED_GATE, TENSOR_SHARED_UP, TENSOR_SHARED_DOWN
+};
+
+/* A tensor of the model, of which rows are read: numbers, blocks, or numbers that become blocks. */
+struct weight {
+	const char *name;              /* as the tables of the model's tensors have it; it lives as long as the network */
+	uint64_t rows, cols;           /* all its matrices on top of each other */
+	uint64_t matrices;             /* of a tensor with three dimensions; else 1 */
+	bool is_quantized;
+	struct quantized quantized;    /* if it is stored so */
+	const struct tensor *tensor;   /* its rows, if not */
+	const struct file *file;
+	const struct quantize_entry *entry; /* how it becomes blocks; NULL: it does not */
+	float amax;
+};
+
+/* y = x W^T + bias. */
+struct linear {
+	size_t n, k;
+	enum mxfp_format a_format;     /* the block format of x; 0: f32 */
+	struct mxfp_matrix w;          /* if it is not packed */
+	void *memory;                  /* malloc'ed: of w, or the packed W */
+	size_t packed_bytes;           /* 0: it is not packed */
+	float *bias;                   /* NULL: none */
+};
+
+struct expert {
+	struct linear gate, up;        /* or in `gate` both, row by row in turns: gate_up of gpt-oss */
+	struct linear down;
+};
+
+struct layer {
+	float *attention_norm, *mlp_norm;
+	struct linear q, k, v, output;
+	float *q_norm, *k_norm, *sinks; /* NULL: none */
+	struct linear gate, up, down;   /* of a layer without experts, or the expert that all tokens take */
+	struct linear router, shared_router;
+	struct expert *experts;         /* NULL: none */
+};
+
+/* The keys and values of a sequence. */
+struct slot {
+	float *memory;     /* of each layer, keys [capacity][kv_heads * head_cols], then values [kv_heads * head_cols][capacity] */
+	size_t capacity;   /* a multiple of ATTENTION_TILE */
+	size_t used;
+};
+
+/* Queries whose places, by position, run together: a row is computed the same whatever else is in its batch. */
+enum { ATTENTION_TILE = 32 };
+
+/* Memory that grows to what was ever asked of it. */
+struct scratch {
+	void *memory;
+	size_t bytes;
+};
+
+enum scratch_id {
+	SCRATCH_WORKSPACE, SCRATCH_PRODUCTS, SCRATCH_BLOCKS,
+	SCRATCH_QUERIES, SCRATCH_SCORES, SCRATCH_SUMS, SCRATCH_MASK,
+	SCRATCH_ROUTES, SCRATCH_GATHERED, SCRATCH_GATES, SCRATCH_UPS, SCRATCH_DOWNS, SCRATCH_LOGITS,
+	N_SCRATCHES
+};
+
+struct network {
+	struct shape shape;
+	const struct model *model;
+	struct network_options options;
+	struct mxfp_exec exec;
+	struct weight embedding;
+	struct linear head;
+	float *norm;
+	struct layer *layers;
+	struct slot *slots;           /* options.batch */
+	uint64_t bytes, quantized;
+	size_t at;                    /* the layer that runs; the number of layers: none of them */
+	double (*seconds)[N_NETWORK_WORKS];
+	float *x, *h, *q, *k, *v, *sums, *up, *gate; /* [batch][...]: state, normalized, ..., of the feed-forward part */
+	uint32_t *positions;          /* [batch] */
+	struct scratch scratch[N_SCRATCHES];
+	struct arena arena;
+};
+
+/* Inputs of products: rows of numbers, and the same in blocks if a product wants that. */
+struct inputs {
+	const float *x;
+	size_t rows, cols;
+	struct mxfp_blocks blocks; /* without rows: not made yet */
+};
+
+/* weights.c: loads every tensor. As network_open(). */
+int weights_load(struct network *network, struct error *error);
+void weights_free(struct network *network);
+
+/* Reads rows of a weight as binary32 numbers. EXIT_IO, EXIT_INPUT, EXIT_MEMORY. */
+int weight_numbers(const struct weight *weight, uint64_t first, size_t n, float *x, struct error *error);
+
+/* linear.c. Memory of at least so many bytes, of which what it held before is lost; NULL: there is none. */
+void *scratch_take(struct network *network, enum scratch_id id, size_t bytes);
+
+/* Starts to measure, and adds what has passed since to a kind of work of the layer that runs. */
+double work_begin(void);
+void work_end(struct network *network, enum network_work work, double begun);
+
+struct result {
+	const struct linear *linear;
+	float *c;
+	const float *gate, *residual; /* of the shape of c; NULL: none */
+};
+
+/* Products of the same inputs with several weights; the inputs become blocks, once, if one wants them so. EXIT_MEMORY. */
+int linear_multiply(struct network *network, struct inputs *inputs, enum mxfp_function activation,
+                     const struct result *results, size_t n, struct error *error);
+
+/* Runs products of one block format (or none) of inputs. EXIT_MEMORY. */
+int linear_products(struct network *network, const struct mxfp_product *products, size_t n,
+                     enum mxfp_function activation, enum mxfp_format a_format, enum network_work work,
+                     struct error *error);
+
+/* W of a product. */
+void linear_set_w(struct mxfp_product *product, const struct linear *linear);
+
+/* Makes blocks of rows as the activations of the network are made. EXIT_MEMORY. */
+int linear_quantize(struct network *network, struct inputs *inputs, enum mxfp_format format, struct error *error);
+
+/* Rows of numbers as a matrix, and rows from `first` on of blocks. */
+struct mxfp_matrix linear_numbers(const float *x, size_t rows, size_t cols, size_t stride);
+struct mxfp_matrix linear_blocks(const struct mxfp_blocks *blocks, size_t first, size_t rows);
+
+/* forward.c: runs the layers and the head. As network_run(). */
+int forward_run(struct network *network, const struct network_piece *pieces, size_t n, network_sink *sink, void *context,
+                struct error *error);
+
+/* attention.c: network->sums of the rows of a piece, which begin at row `row` of the batch, from q, k and v. EXIT_MEMORY. */
+int attention_run(struct network *network, size_t layer, const struct network_piece *piece, size_t row,
+                  struct error *error);
+
+/* experts.c: adds what the experts of a layer make of rows h to x. EXIT_MEMORY. */
+int experts_run(struct network *network, const struct layer *layer, size_t rows, struct error *error);
+
+#endif

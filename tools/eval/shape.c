@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads config.json; GGUF's metadata were made one before (shape_gguf.c). */
+#include "config.h"
+
+#include "eval/shape.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/directory.h"
+#include "io/file_gguf.h"
+#include "io/json.h"
+#include "model/model_output.h"
+
+/* As transformers' RMSNorm has it where a configuration does not say. */
+static const double usual_epsilon = 1e-6, usual_theta = 10000;
+
+enum {
+	SIZE_MOST = 1 << 24, /* of any one size */
+	LAYERS_MOST = 4096,
+	HEAD_MOST = 512      /* mxfp_rotate() */
+};
+
+static const struct architecture architectures[] = {
+#define QKV_BIAS ARCHITECTURE_QKV_BIAS
+#define OUTPUT_BIAS ARCHITECTURE_OUTPUT_BIAS
+#define HEAD_NORM ARCHITECTURE_HEAD_NORM
+#define SINKS ARCHITECTURE_SINKS
+#define WINDOWED ARCHITECTURE_WINDOWED
+#define ROUTED ARCHITECTURE_ROUTED
+#define SHARED ARCHITECTURE_SHARED
+#define EXPERT_BIAS ARCHITECTURE_EXPERT_BIAS
+#define CLAMPED ARCHITECTURE_CLAMPED
+#define NORMALIZED ARCHITECTURE_NORMALIZED
+#define HALVES ARCHITECTURE_HALVES
+#define ARCHITECTURE(huggingface, gguf, has) {huggingface, gguf, has},
+#include "eval/architecture.def"
+};
+
+enum { N_ARCHITECTURES = sizeof architectures / sizeof architectures[0] };
+
+const char *shape_families(char text[SHAPE_FAMILIES_TEXT])
+{
+	size_t used = 0;
+
+	for (size_t i = 0; i < N_ARCHITECTURES; i++)
+		used += (size_t)snprintf(text + used, SHAPE_FAMILIES_TEXT - used, "%s%s", i > 0 ? ", " : "",
+		                         architectures[i].huggingface);
+	return text;
+}
+
+/* A configuration being read. */
+struct reader {
+	struct shape *shape;
+	const json_t *config;
+	const char *architecture; /* of a GGUF file */
+	struct error *error;
+};
+
+/* Fails with the field's name as the file has it. */
+static int fail_field(const struct reader *r, const char *field, const char *problem)
+{
+	char text[SHAPE_FIELD_TEXT];
+
+	return fail(r->error, EXIT_INPUT, "%s: %s: %s", r->shape->path,
+	            r->shape->gguf ? shape_gguf_field(field, r->architecture, text) : field, problem);
+}
+
+static const json_t *find(const struct reader *r, const char *field)
+{
+	const json_t *value = json_object_get(r->config, field);
+
+	return json_is_null(value) ? NULL : value;
+}
+
+/* Reads a whole number, or leaves it as it is. */
+static int read_size(const struct reader *r, const char *field, size_t *size)
+{
+	const json_t *value = find(r, field);
+	const json_int_t n = json_integer_value(value);
+	char problem[64];
+
+	if (value == NULL)
+		return EXIT_OK;
+	if (!json_is_integer(value) || n < 0 || n > SIZE_MOST) {
+		snprintf(problem, sizeof problem, "is not a whole number from 0 to %d", (int)SIZE_MOST);
+		return fail_field(r, field, problem);
+	}
+	*size = (size_t)n;
+	return EXIT_OK;
+}
+
+static int read_number(const struct reader *r, const json_t *object, const char *field, double *number)
+{
+	const json_t *value = json_object_get(object, field);
+
+	if (value == NULL || json_is_null(value))
+		return EXIT_OK;
+	if (!json_is_number(value))
+		return fail_field(r, field, "is not a number");
+	*number = json_number_value(value);
+	return EXIT_OK;
+}
+
+static int require(const struct reader *r, const char *field, size_t size)
+{
+	return size > 0 ? EXIT_OK : fail_field(r, field, "is absent or 0, and a model needs it");
+}
+
+static int find_architecture(const struct reader *r)
+{
+	const char *type = json_string_value(find(r, "model_type"));
+	const bool routed = json_integer_value(find(r, "num_experts")) > 0;
+	char families[SHAPE_FAMILIES_TEXT];
+	const struct architecture *found = NULL;
+
+	if (type == NULL)
+		return fail_field(r, "model_type", "is absent, and says how a model runs");
+	for (size_t i = 0; i < N_ARCHITECTURES; i++) {
+		const struct architecture *a = &architectures[i];
+
+		if (r->shape->gguf ? strcmp(a->gguf, type) == 0 && (found == NULL || (routed && (a->has & ARCHITECTURE_ROUTED)))
+		                   : strcmp(a->huggingface, type) == 0)
+			found = a;
+	}
+	r->shape->architecture = found;
+	return found != NULL ? EXIT_OK
+	                     : fail(r->error, EXIT_INPUT, "%s: %s: '%.64s' is not a family of models that is known here: %s",
+	                            r->shape->path, r->shape->gguf ? "general.architecture" : "model_type", type,
+	                            shape_families(families));
+}
+
+static int read_sizes(const struct reader *r)
+{
+	struct shape *s = r->shape;
+	size_t own_expert_cols = 0;
+	const struct {
+		const char *field;
+		size_t *size;
+	} sizes[] = {
+		{"num_hidden_layers", &s->layers},
+		{"hidden_size", &s->hidden},
+		{"vocab_size", &s->vocabulary},
+		{"max_position_embeddings", &s->positions},
+		{"num_attention_heads", &s->heads},
+		{"num_key_value_heads", &s->kv_heads},
+		{"head_dim", &s->head_cols},
+		{"intermediate_size", &s->intermediate},
+		{"num_local_experts", &s->experts},
+		{"num_experts", &s->experts},
+		{"experts_per_token", &s->experts_per_token},
+		{"num_experts_per_tok", &s->experts_per_token},
+		{"moe_intermediate_size", &own_expert_cols},
+		{"shared_expert_intermediate_size", &s->shared_cols},
+		{"rotary_dim", &s->rotary_cols},
+	};
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] && code == EXIT_OK; i++)
+		code = read_size(r, sizes[i].field, sizes[i].size);
+	if ((s->architecture->has & ARCHITECTURE_ROUTED) == 0)
+		s->experts = 0;
+	if ((s->architecture->has & ARCHITECTURE_SHARED) == 0)
+		s->shared_cols = 0;
+	s->expert_cols = own_expert_cols > 0 ? own_expert_cols : s->intermediate;
+	if (s->kv_heads == 0)
+		s->kv_heads = s->heads;
+	if (s->head_cols == 0 && s->heads > 0)
+		s->head_cols = s->hidden / s->heads;
+	return code;
+}
+
+static int check_sizes(const struct reader *r)
+{
+	const struct shape *s = r->shape;
+	const struct {
+		const char *field;
+		size_t size;
+		bool needed;
+	} needed[] = {
+		{"num_hidden_layers", s->layers, true},
+		{"hidden_size", s->hidden, true},
+		{"num_attention_heads", s->heads, true},
+		{"head_dim", s->head_cols, true},
+		{"intermediate_size", s->intermediate, s->experts == 0},
+		{"num_experts_per_tok", s->experts_per_token, s->experts > 0},
+		{"moe_intermediate_size", s->expert_cols, s->experts > 0},
+		{"num_experts", s->experts, (s->architecture->has & ARCHITECTURE_ROUTED) != 0},
+	};
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < sizeof needed / sizeof needed[0] && code == EXIT_OK; i++)
+		if (needed[i].needed)
+			code = require(r, needed[i].field, needed[i].size);
+	if (code != EXIT_OK)
+		return code;
+	if (s->layers > LAYERS_MOST)
+		return fail_field(r, "num_hidden_layers", "is more than 4096");
+	if (s->heads % s->kv_heads != 0)
+		return fail_field(r, "num_attention_heads", "is not a multiple of num_key_value_heads");
+	if (s->head_cols > HEAD_MOST || s->heads * s->head_cols > SIZE_MOST)
+		return fail_field(r, "head_dim", "is more than 512, or too large for so many heads");
+	if (s->experts_per_token > s->experts)
+		return fail_field(r, "num_experts_per_tok", "is more than there are experts");
+	return EXIT_OK;
+}
+
+/* Refuses what would change numbers and is not known. */
+static int check_kind(const struct reader *r)
+{
+	const char *activation = json_string_value(find(r, "hidden_act"));
+	static const char *const unknown[] = {"kv_lora_rank", "attn_logit_softcapping", "final_logit_softcapping",
+	                                      "attention_chunk_size", "full_attention_interval"};
+
+	if (activation != NULL && strcmp(activation, "silu") != 0 && strcmp(activation, "swish") != 0)
+		return fail_field(r, "hidden_act", "is not silu, which this family of models has");
+	for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++)
+		if (find(r, unknown[i]) != NULL)
+			return fail_field(r, unknown[i], "models with it are not known");
+	return EXIT_OK;
+}
+
+/* Sets windows[] from layer_types, or as the family has them without. */
+static int read_windows(const struct reader *r)
+{
+	struct shape *s = r->shape;
+	const json_t *types = find(r, "layer_types"), *use = find(r, "use_sliding_window");
+	const bool alternate = (s->architecture->has & ARCHITECTURE_SINKS) != 0, optional = use != NULL;
+	size_t window = 0, first = 0;
+	int code = read_size(r, "sliding_window", &window);
+
+	if (code == EXIT_OK && optional)
+		code = read_size(r, "max_window_layers", &first);
+	if (code != EXIT_OK)
+		return code;
+	if ((s->architecture->has & ARCHITECTURE_WINDOWED) == 0 || (optional && !json_is_true(use)) ||
+	    (s->gguf && !alternate))
+		return EXIT_OK;
+	if (types != NULL && json_array_size(types) != s->layers)
+		return fail_field(r, "layer_types", "has not one name for each of num_hidden_layers");
+	for (size_t i = 0; i < s->layers; i++) {
+		const char *type = json_string_value(json_array_get(types, i));
+		bool windowed = types != NULL ? type != NULL && strcmp(type, "sliding_attention") == 0
+		                              : alternate ? i % 2 == 0 : i >= first;
+
+		if (types != NULL && !windowed && (type == NULL || strcmp(type, "full_attention") != 0))
+			return fail_field(r, "layer_types", "has a name that is neither full_attention nor sliding_attention");
+		if (windowed && types != NULL && window == 0)
+			return fail_field(r, "sliding_window", "is absent or 0, and layer_types has sliding_attention");
+		s->windows[i] = windowed ? window : 0;
+	}
+	return EXIT_OK;
+}
+
+/* Sets routed[] as transformers' Qwen2MoeDecoderLayer does. */
+static int read_routed(const struct reader *r)
+{
+	struct shape *s = r->shape;
+	const json_t *dense = find(r, "mlp_only_layers");
+	size_t step = 1;
+	int code = read_size(r, "decoder_sparse_step", &step);
+
+	if (code != EXIT_OK)
+		return code;
+	for (size_t i = 0; i < s->layers; i++)
+		s->routed[i] = s->experts > 0 && step > 0 && (i + 1) % step == 0;
+	for (size_t i = 0; i < json_array_size(dense); i++) {
+		const json_int_t layer = json_integer_value(json_array_get(dense, i));
+
+		if (layer >= 0 && (uint64_t)layer < s->layers)
+			s->routed[layer] = false;
+	}
+	for (size_t i = 0; i < s->layers && code == EXIT_OK; i++)
+		if (!s->routed[i])
+			code = require(r, "intermediate_size", s->intermediate);
+	s->normalized = (s->architecture->has & ARCHITECTURE_NORMALIZED) != 0 || json_is_true(find(r, "norm_topk_prob"));
+	return code;
+}
+
+static int fail_rope(const struct reader *r, const char *problem)
+{
+	return fail_field(r, find(r, "rope_parameters") != NULL ? "rope_parameters" : "rope_scaling", problem);
+}
+
+/* Reads the kind of frequencies; *divisor is what kind `linear` divides them by. */
+static int read_rope_kind(const struct reader *r, const json_t *rope, struct mxfp_rotary_options *options,
+                          double *divisor)
+{
+	const char *type = json_string_value(json_object_get(rope, "rope_type"));
+
+	if (type == NULL)
+		type = json_string_value(json_object_get(rope, "type"));
+	if (type == NULL || strcmp(type, "default") == 0)
+		return EXIT_OK;
+	if (strcmp(type, "linear") == 0)
+		return read_number(r, rope, "factor", divisor);
+	if (strcmp(type, "llama3") == 0)
+		options->scaling = MXFP_ROTARY_LLAMA3;
+	else if (strcmp(type, "yarn") == 0)
+		options->scaling = MXFP_ROTARY_YARN;
+	else
+		return fail_rope(r, "its rope_type is not default, linear, llama3 or yarn, which are known");
+	return EXIT_OK;
+}
+
+/* Computes frequencies and attention_factor. */
+static int read_rope(const struct reader *r)
+{
+	struct shape *s = r->shape;
+	const json_t *rope = find(r, "rope_parameters") != NULL ? find(r, "rope_parameters") : find(r, "rope_scaling");
+	struct mxfp_rotary_options o = {.base = usual_theta};
+	double positions = (double)s->positions, share = 1, divisor = 1, given_factor = 0;
+	const struct {
+		const json_t *object;
+		const char *field;
+		double *number;
+	} numbers[] = {
+		{r->config, "rope_theta", &o.base},
+		{rope, "rope_theta", &o.base},
+		{r->config, "partial_rotary_factor", &share},
+		{rope, "partial_rotary_factor", &share},
+		{rope, "factor", &o.factor},
+		{rope, "original_max_position_embeddings", &positions},
+		{rope, "low_freq_factor", &o.low_freq_factor},
+		{rope, "high_freq_factor", &o.high_freq_factor},
+		{rope, "beta_fast", &o.beta_fast},
+		{rope, "beta_slow", &o.beta_slow},
+		{rope, "mscale", &o.mscale},
+		{rope, "mscale_all_dim", &o.mscale_all_dim},
+		{rope, "attention_factor", &given_factor},
+	};
+	int code = read_rope_kind(r, rope, &o, &divisor);
+
+	for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && code == EXIT_OK; i++)
+		code = read_number(r, numbers[i].object, numbers[i].field, numbers[i].number);
+	if (code != EXIT_OK)
+		return code;
+	if (o.scaling != MXFP_ROTARY_UNSCALED && !(positions >= 1 && positions <= UINT32_MAX))
+		return fail_rope(r, "has no original_max_position_embeddings");
+	if (!(divisor > 0) || !(share > 0 && share <= 1))
+		return fail_rope(r, "its factor is not above 0, or partial_rotary_factor not from 0 to 1");
+	if (o.scaling != MXFP_ROTARY_UNSCALED)
+		o.original_positions = (uint32_t)positions;
+	o.no_truncate = json_is_false(json_object_get(rope, "truncate"));
+	if (s->rotary_cols == 0)
+		s->rotary_cols = (size_t)((double)s->head_cols * share);
+	if (s->rotary_cols % 2 != 0 || s->rotary_cols == 0 || s->rotary_cols > s->head_cols)
+		return fail_field(r, "head_dim", "the part of a head that rotates is not an even number of its columns");
+	s->frequencies = malloc(s->rotary_cols / 2 * sizeof *s->frequencies);
+	if (s->frequencies == NULL)
+		return fail_memory(r->error);
+	if (mxfp_rotary_frequencies(s->frequencies, &s->attention_factor, s->rotary_cols, &o) != MXFP_OK)
+		return fail_rope(r, "rope_theta, or a number of its scaling, is out of range");
+	for (size_t i = 0; i < s->rotary_cols / 2; i++)
+		s->frequencies[i] = (float)((double)s->frequencies[i] / divisor);
+	if (given_factor > 0)
+		s->attention_factor = (float)given_factor;
+	return EXIT_OK;
+}
+
+static int read_config(const struct reader *r)
+{
+	struct shape *s = r->shape;
+	double limit = 7; /* of gpt-oss */
+	int code = find_architecture(r);
+
+	if (code == EXIT_OK)
+		code = check_kind(r);
+	if (code == EXIT_OK)
+		code = read_sizes(r);
+	if (code == EXIT_OK)
+		code = check_sizes(r);
+	if (code != EXIT_OK)
+		return code;
+	s->windows = calloc(s->layers, sizeof *s->windows);
+	s->routed = calloc(s->layers, sizeof *s->routed);
+	if (s->windows == NULL || s->routed == NULL)
+		return fail_memory(r->error);
+	s->epsilon = usual_epsilon;
+	s->tied = json_is_true(find(r, "tie_word_embeddings"));
+	s->interleaved = s->gguf && (s->architecture->has & ARCHITECTURE_HALVES) == 0;
+	code = read_number(r, r->config, "rms_norm_eps", &s->epsilon);
+	if (code == EXIT_OK)
+		code = read_number(r, r->config, "swiglu_limit", &limit);
+	if (code == EXIT_OK && !(s->epsilon >= 0 && s->epsilon <= 1))
+		code = fail_field(r, "rms_norm_eps", "is not from 0 to 1");
+	if (code == EXIT_OK && !(limit >= 0 && limit <= 1e30))
+		code = fail_field(r, "swiglu_limit", "is negative or too large");
+	s->clamp = (float)limit;
+	if (code == EXIT_OK)
+		code = read_windows(r);
+	if (code == EXIT_OK)
+		code = read_routed(r);
+	return code == EXIT_OK ? read_rope(r) : code;
+}
+
+int shape_read(struct shape *shape, const struct model *model, struct error *error)
+{
+	const bool gguf = model->n_files > 0 && model->files[0].format == &file_gguf;
+	json_t *config = NULL;
+	int code;
+
+	*shape = (struct shape){.path = gguf ? model->files[0].path : model->path, .gguf = gguf};
+	code = gguf ? shape_gguf_config(&config, &model->files[0], error) : model_config_copy(model, &config, error);
+	if (code != EXIT_OK)
+		return code;
+	if (!json_is_object(config) || (!gguf && json_object_size(config) == 0)) {
+		json_decref(config);
+		return fail(error, EXIT_INPUT, "%s: has no " CONFIG_FILE ", which says how the model runs; give the model's "
+		            "directory", model->path);
+	}
+	const struct reader r = {
+		.shape = shape,
+		.config = config,
+		.architecture = json_string_value(json_object_get(config, "model_type")),
+		.error = error,
+	};
+	code = read_config(&r);
+	json_decref(config);
+	return code;
+}
+
+void shape_free(struct shape *shape)
+{
+	free(shape->routed);
+	free(shape->windows);
+	free(shape->frequencies);
+	*shape = (struct shape){0};
+}

@@ -1,0 +1,656 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads the weights of a model: each stays in its format, or becomes blocks as a plan says. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/must_succeed.h"
+#include "eval/network_parts.h"
+#include "io/elements.h"
+#include "io/ggml_q8.h"
+#include "model/role.h"
+
+enum {
+	NAME_BYTES = 192,
+	NO_EXPERT = -1
+};
+
+/* Names of tensors in the files of Hugging Face, and in GGUF. */
+static const struct {
+	enum tensor_id id;
+	const char *names[2];
+} tensor_names[] = {
+#define TENSOR(id, huggingface, gguf) {TENSOR_##id, {huggingface, gguf}},
+#include "eval/tensor.def"
+};
+
+enum { N_TENSOR_NAMES = sizeof tensor_names / sizeof tensor_names[0] };
+
+struct loader {
+	struct network *network;
+	const struct model *model;
+	bool *used;               /* of each tensor in model->by_name */
+	struct transfer transfer; /* for quantizing */
+	struct error *error;
+};
+
+/* Writes a name of the table; false if it is empty, or is that of one expert and `expert` is none. */
+static bool make_name(char name[NAME_BYTES], const char *pattern, size_t layer, int expert)
+{
+	size_t used = 0;
+
+	if (*pattern == '\0' || (expert == NO_EXPERT && strchr(pattern, '@') != NULL))
+		return false;
+	for (const char *c = pattern; *c != '\0'; c++)
+		if (*c == '#')
+			used += (size_t)snprintf(name + used, NAME_BYTES - used, "%zu", layer);
+		else if (*c == '@')
+			used += (size_t)snprintf(name + used, NAME_BYTES - used, "%d", expert);
+		else
+			name[used++] = *c;
+	name[used] = '\0';
+	return true;
+}
+
+/* Notes that a tensor of a file is used. */
+static void use(struct loader *l, const char *name)
+{
+	size_t from = 0, n = l->model->n_tensors;
+
+	while (n > 0) {
+		const size_t middle = from + n / 2;
+		const int order = strcmp(l->model->by_name[middle].tensor->name, name);
+
+		if (order == 0) {
+			l->used[middle] = true;
+			return;
+		}
+		if (order < 0)
+			from = middle + 1;
+		n = order < 0 ? n - n / 2 - 1 : n / 2;
+	}
+}
+
+/* Sets up a weight whose numbers are in a file, or that is quantized there. */
+static int open_weight(struct loader *l, struct weight *weight, const char *name, bool *found)
+{
+	const struct model *model = l->model;
+	int code = quantized_find(&weight->quantized, &weight->is_quantized, model, name, l->error);
+
+	if (code != EXIT_OK)
+		return code;
+	if (weight->is_quantized) {
+		const struct layout_shape *shape = &weight->quantized.shape;
+
+		for (int i = 0; i < N_LAYOUT_PARTS; i++)
+			if (weight->quantized.parts[i] != NULL)
+				use(l, weight->quantized.parts[i]->name);
+		weight->rows = weight->quantized.rows;
+		weight->cols = weight->quantized.cols;
+		weight->matrices = shape->rank > 2 ? shape->dims[0] : 1;
+	} else {
+		const struct tensor *stored = model_find(model, name, &weight->file);
+
+		if (stored == NULL)
+			return EXIT_OK;
+		use(l, name);
+		if (!elements_are_float(stored->dtype) && stored->dtype != DTYPE_Q8_0)
+			return fail_tensor(l->error, weight->file->path, name, "is %s, which has no numbers that are known here",
+			                   dtype_info(stored->dtype)->name);
+		const struct role role = role_of(&model->role_model, stored);
+		weight->tensor = role_rows(&role, stored, &l->network->arena);
+		if (weight->tensor == NULL)
+			return fail_memory(l->error);
+		tensor_matrix(weight->tensor, &weight->rows, &weight->cols);
+		weight->matrices = stored->rank > 2 ? stored->shape[0] : 1;
+	}
+	weight->name = arena_string(&l->network->arena, name);
+	*found = true;
+	return weight->name != NULL ? EXIT_OK : fail_memory(l->error);
+}
+
+/* Decides whether and how a weight becomes blocks. */
+static int choose_blocks(struct loader *l, struct weight *weight)
+{
+	const struct network_options *o = &l->network->options;
+	const struct tensor *stored;
+
+	if (o->plan == NULL || weight->is_quantized)
+		return EXIT_OK;
+	stored = model_find(l->model, weight->name, &weight->file);
+	weight->entry = quantize_entry_of(o->plan, stored, weight->file);
+	if (!weight->entry->quantized || (o->keeps != NULL && o->keeps(o->keeps_context, weight->name))) {
+		weight->entry = NULL;
+		return EXIT_OK;
+	}
+	return quantize_amax(&l->transfer, o->plan, weight->entry, &weight->amax, l->error);
+}
+
+/* Finds a weight by the table. If none of its names is there, *found is false and `name` the first of them. */
+static int find_weight(struct loader *l, struct weight *weight, enum tensor_id id, size_t layer, int expert, bool *found,
+                       char name[NAME_BYTES])
+{
+	char other[NAME_BYTES];
+	int code = EXIT_OK;
+
+	*found = false;
+	*weight = (struct weight){0};
+	name[0] = '\0';
+	for (size_t i = 0; i < N_TENSOR_NAMES && !*found && code == EXIT_OK; i++) {
+		const char *pattern = tensor_names[i].names[l->network->shape.gguf];
+
+		if (tensor_names[i].id != id || !make_name(other, pattern, layer, expert))
+			continue;
+		if (name[0] == '\0')
+			memcpy(name, other, sizeof other);
+		code = open_weight(l, weight, other, found);
+	}
+	return code;
+}
+
+static int fail_missing(struct loader *l, const char *name)
+{
+	return fail(l->error, EXIT_INPUT, "%s: has no tensor '%s', which a model of %s needs", l->model->path, name,
+	            l->network->shape.architecture->huggingface);
+}
+
+/* Refuses a weight of another shape; 0: of any number. */
+static int check_shape(struct loader *l, const struct weight *weight, uint64_t rows, uint64_t cols)
+{
+	const struct file *file = weight->is_quantized ? weight->quantized.files[LAYOUT_CODES] : weight->file;
+
+	if ((rows == 0 || weight->rows == rows) && weight->cols == cols)
+		return EXIT_OK;
+	return fail_tensor(l->error, file->path, weight->name, "is %" PRIu64 " x %" PRIu64 ", and %s asks for %" PRIu64
+	                   " x %" PRIu64, weight->rows, weight->cols, l->network->shape.path, rows, cols);
+}
+
+static int take(struct loader *l, void **memory, size_t bytes)
+{
+	*memory = malloc(bytes + 1);
+	return *memory != NULL ? EXIT_OK : fail_memory(l->error);
+}
+
+/* Reads rows of plain numbers as they are stored, but binary64 ones and ggml's blocks as binary32. */
+static int read_stored(struct loader *l, const struct weight *weight, uint64_t first, size_t n, struct linear *linear)
+{
+	const struct dtype_info *info = dtype_info(weight->tensor->dtype);
+	const bool plain = info->block_elements == 1 && info->bits <= 32;
+	const size_t cols = (size_t)weight->cols, width = plain ? info->bits / 8 : sizeof(float);
+	size_t bytes = n * cols * width;
+	int code = take(l, &linear->memory, bytes);
+
+	if (code != EXIT_OK)
+		return code;
+	linear->w = (struct mxfp_matrix){
+		.format = plain ? info->format : MXFP_FORMAT_F32,
+		.rows = n,
+		.cols = cols,
+		.data = linear->memory,
+	};
+	l->network->bytes += bytes;
+	if (!plain)
+		return weight_numbers(weight, first, n, linear->memory, l->error);
+	code = file_read_rows(weight->file, weight->tensor, first * weight->cols * width, linear->memory, bytes, l->error);
+	if (code == EXIT_OK)
+		dtype_swap(weight->tensor->dtype, linear->memory, bytes);
+	return code;
+}
+
+/* Reads or makes rows of blocks. */
+static int read_blocks(struct loader *l, const struct weight *weight, uint64_t first, size_t n, struct linear *linear)
+{
+	const struct network_options *o = &l->network->options;
+	const struct piece piece = {.row = first, .rows = n, .cols = (size_t)weight->cols};
+	struct mxfp_blocks blocks = {
+		.format = weight->is_quantized ? weight->quantized.choice.form->format : weight->entry->choice.format,
+		.rows = n,
+		.cols = piece.cols,
+	};
+	struct mxfp_sizes size;
+	uint64_t n_bytes;
+	int code;
+
+	if (mxfp_blocks_size(blocks.format, blocks.rows, blocks.cols, &size) != MXFP_OK)
+		return fail_memory(l->error);
+	code = take(l, &linear->memory, size.codes_bytes + size.scales_bytes);
+	if (code != EXIT_OK)
+		return code;
+	blocks.codes = linear->memory;
+	blocks.scales = (uint8_t *)linear->memory + size.codes_bytes;
+	if (weight->is_quantized) {
+		blocks = quantized_blocks(&weight->quantized, &piece, blocks.codes, blocks.scales);
+		code = quantized_read(&weight->quantized, &piece, &blocks, &n_bytes, l->error);
+	} else {
+		code = quantize_rows(&l->transfer, o->plan, weight->entry, first, weight->amax, &blocks, l->error);
+	}
+	linear->w = mxfp_blocks_matrix(&blocks);
+	linear->a_format = o->activations != OPTION_FORMAT_NONE ? o->activations : MXFP_FORMAT_F32;
+	l->network->bytes += size.codes_bytes + size.scales_bytes;
+	l->network->quantized++;
+	return code;
+}
+
+/* Replaces W by the packed one unless that takes a tenth more memory, as f32 made from narrower weights does. */
+static int pack(struct loader *l, struct linear *linear, size_t stored_bytes)
+{
+	const struct mxfp_gemm_options options = {.a_format = linear->a_format, .exec = &l->network->exec};
+	size_t bytes;
+	void *packed;
+
+	if (mxfp_pack_size(&linear->w, &options, &bytes) != MXFP_OK || bytes > stored_bytes + stored_bytes / 10)
+		return EXIT_OK;
+	int code = take(l, &packed, bytes);
+	if (code != EXIT_OK)
+		return code;
+	must_succeed(mxfp_pack(packed, bytes, &linear->w, &options));
+	free(linear->memory);
+	linear->memory = packed;
+	linear->packed_bytes = bytes;
+	l->network->bytes += bytes - stored_bytes;
+	return EXIT_OK;
+}
+
+/* Makes a linear layer of n rows of a weight. */
+static int read_linear(struct loader *l, struct linear *linear, const struct weight *weight, uint64_t first, size_t n)
+{
+	const uint64_t before = l->network->bytes;
+	int code;
+
+	linear->n = n;
+	linear->k = (size_t)weight->cols;
+	if (weight->is_quantized || weight->entry != NULL)
+		code = read_blocks(l, weight, first, n, linear);
+	else
+		code = read_stored(l, weight, first, n, linear);
+	return code == EXIT_OK ? pack(l, linear, (size_t)(l->network->bytes - before)) : code;
+}
+
+int weight_numbers(const struct weight *weight, uint64_t first, size_t n, float *x, struct error *error)
+{
+	const struct mxfp_exec one_thread = {.threads = 1};
+	const size_t cols = (size_t)weight->cols;
+	int code;
+
+	if (!weight->is_quantized && weight->tensor->dtype != DTYPE_Q8_0)
+		return elements_read(weight->file, weight->tensor, first * cols, x, n * cols, error);
+	if (!weight->is_quantized) {
+		const size_t blocks = n * cols / Q8_0_ELEMENTS;
+		uint8_t *bytes = malloc(blocks * Q8_0_BYTES + 1);
+
+		if (bytes == NULL)
+			return fail_memory(error);
+		code = file_read(weight->file, weight->tensor, first * cols / Q8_0_ELEMENTS * Q8_0_BYTES, bytes,
+		                 blocks * Q8_0_BYTES, error);
+		if (code == EXIT_OK)
+			q8_0_decode(x, bytes, blocks);
+		free(bytes);
+		return code;
+	}
+	const struct piece piece = {.row = first, .rows = n, .cols = cols};
+	const enum mxfp_format format = weight->quantized.choice.form->format;
+	struct mxfp_sizes size;
+	uint64_t n_bytes;
+
+	if (mxfp_blocks_size(format, n, cols, &size) != MXFP_OK)
+		return fail_memory(error);
+	uint8_t *memory = malloc(size.codes_bytes + size.scales_bytes + 1);
+	if (memory == NULL)
+		return fail_memory(error);
+	const struct mxfp_blocks blocks = quantized_blocks(&weight->quantized, &piece, memory, memory + size.codes_bytes);
+	code = quantized_read(&weight->quantized, &piece, &blocks, &n_bytes, error);
+	if (code == EXIT_OK) {
+		const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
+
+		must_succeed(mxfp_dequantize(&matrix, x, MXFP_FORMAT_F32, 0, &one_thread));
+	}
+	free(memory);
+	return code;
+}
+
+/* Reads n numbers, as one row or as a column, into malloc'ed memory; *numbers is NULL if there are none. */
+static int read_vector(struct loader *l, float **numbers, enum tensor_id id, size_t layer, size_t n, bool needed)
+{
+	struct weight weight;
+	char name[NAME_BYTES];
+	bool found;
+	void *memory;
+	int code = find_weight(l, &weight, id, layer, NO_EXPERT, &found, name);
+
+	if (code == EXIT_OK && !found && needed)
+		code = fail_missing(l, name);
+	if (code != EXIT_OK || !found)
+		return code;
+	if (weight.rows * weight.cols != n)
+		return check_shape(l, &weight, 1, n);
+	code = take(l, &memory, n * sizeof **numbers);
+	*numbers = memory;
+	if (code != EXIT_OK)
+		return code;
+	l->network->bytes += n * sizeof **numbers;
+	return weight_numbers(&weight, 0, (size_t)weight.rows, *numbers, l->error);
+}
+
+/* Reads the bias beside a weight: numbers `first` and following of the tensor, which has `all`. */
+static int read_bias(struct loader *l, struct linear *linear, const char *weight_name, size_t first, size_t all,
+                     bool needed)
+{
+	static const char suffix[] = ".weight";
+	const size_t length = strlen(weight_name), end = strlen(suffix);
+	char name[NAME_BYTES + 8];
+	struct weight bias = {0};
+	bool found = false;
+	void *memory;
+
+	/* Experts of gpt-oss are called "gate_up_proj" and "gate_up_proj_bias". */
+	if (length > end && strcmp(weight_name + length - end, suffix) == 0)
+		snprintf(name, sizeof name, "%.*s.bias", (int)(length - end), weight_name);
+	else
+		snprintf(name, sizeof name, "%s_bias", weight_name);
+	int code = open_weight(l, &bias, name, &found);
+	if (code == EXIT_OK && !found && needed)
+		code = fail_missing(l, name);
+	if (code != EXIT_OK || !found)
+		return code;
+	if (bias.is_quantized || bias.tensor->by_columns || tensor_elements(bias.tensor) != all)
+		return fail_tensor(l->error, l->model->path, name, "is not a vector of %zu numbers", all);
+	code = take(l, &memory, linear->n * sizeof *linear->bias);
+	linear->bias = memory;
+	if (code != EXIT_OK)
+		return code;
+	l->network->bytes += linear->n * sizeof *linear->bias;
+	return elements_read(bias.file, bias.tensor, first, linear->bias, linear->n, l->error);
+}
+
+/* Reads a linear layer of its own, [n, k]. */
+static int load_linear(struct loader *l, struct linear *linear, enum tensor_id id, size_t layer, int expert, size_t n,
+                       size_t k, bool biased)
+{
+	struct weight weight;
+	char name[NAME_BYTES];
+	bool found;
+	int code = find_weight(l, &weight, id, layer, expert, &found, name);
+
+	if (code == EXIT_OK && !found)
+		code = fail_missing(l, name);
+	if (code == EXIT_OK)
+		code = check_shape(l, &weight, n, k);
+	if (code == EXIT_OK)
+		code = choose_blocks(l, &weight);
+	if (code == EXIT_OK)
+		code = read_linear(l, linear, &weight, 0, n);
+	return code == EXIT_OK ? read_bias(l, linear, weight.name, 0, n, biased) : code;
+}
+
+static int load_attention(struct loader *l, struct layer *layer, size_t i)
+{
+	const struct shape *s = &l->network->shape;
+	const unsigned has = s->architecture->has;
+	const size_t q = s->heads * s->head_cols, kv = s->kv_heads * s->head_cols;
+	const bool biased = (has & ARCHITECTURE_QKV_BIAS) != 0;
+	int code = read_vector(l, &layer->attention_norm, TENSOR_ATTENTION_NORM, i, s->hidden, true);
+
+	if (code == EXIT_OK)
+		code = load_linear(l, &layer->q, TENSOR_Q, i, NO_EXPERT, q, s->hidden, biased);
+	if (code == EXIT_OK)
+		code = load_linear(l, &layer->k, TENSOR_K, i, NO_EXPERT, kv, s->hidden, biased);
+	if (code == EXIT_OK)
+		code = load_linear(l, &layer->v, TENSOR_V, i, NO_EXPERT, kv, s->hidden, biased);
+	if (code == EXIT_OK)
+		code = load_linear(l, &layer->output, TENSOR_OUTPUT, i, NO_EXPERT, s->hidden, q,
+		                   (has & ARCHITECTURE_OUTPUT_BIAS) != 0);
+	if (code == EXIT_OK && (has & ARCHITECTURE_HEAD_NORM) != 0)
+		code = read_vector(l, &layer->q_norm, TENSOR_Q_NORM, i, s->head_cols, true);
+	if (code == EXIT_OK && (has & ARCHITECTURE_HEAD_NORM) != 0)
+		code = read_vector(l, &layer->k_norm, TENSOR_K_NORM, i, s->head_cols, true);
+	if (code == EXIT_OK && (has & ARCHITECTURE_SINKS) != 0)
+		code = read_vector(l, &layer->sinks, TENSOR_SINKS, i, s->heads, true);
+	return code;
+}
+
+/* The tensor that holds a projection of all experts, or with *found false none. */
+static int find_stacked(struct loader *l, struct weight *weight, enum tensor_id id, size_t layer, size_t rows, size_t cols,
+                        bool *found, char name[NAME_BYTES])
+{
+	const size_t experts = l->network->shape.experts;
+	int code = find_weight(l, weight, id, layer, NO_EXPERT, found, name);
+
+	if (code != EXIT_OK || !*found)
+		return code;
+	code = check_shape(l, weight, experts * rows, cols);
+	if (code == EXIT_OK && weight->matrices != experts)
+		code = fail_tensor(l->error, l->model->path, weight->name, "is not of %zu experts", experts);
+	return code == EXIT_OK ? choose_blocks(l, weight) : code;
+}
+
+/* Reads one projection of all experts from one tensor, or from one for each. */
+static int load_experts(struct loader *l, struct layer *layer, size_t i, enum tensor_id id, size_t place, size_t n, size_t k)
+{
+	const struct shape *s = &l->network->shape;
+	const bool biased = (s->architecture->has & ARCHITECTURE_EXPERT_BIAS) != 0;
+	struct weight weight;
+	char name[NAME_BYTES];
+	bool stacked;
+	int code = find_stacked(l, &weight, id, i, n, k, &stacked, name);
+
+	for (size_t e = 0; e < s->experts && code == EXIT_OK; e++) {
+		struct linear *linear = (struct linear *)(void *)((char *)&layer->experts[e] + place);
+
+		if (!stacked) {
+			code = load_linear(l, linear, id, i, (int)e, n, k, biased);
+			continue;
+		}
+		code = read_linear(l, linear, &weight, e * n, n);
+		if (code == EXIT_OK)
+			code = read_bias(l, linear, weight.name, e * n, s->experts * n, biased);
+	}
+	return code;
+}
+
+/* Reads gate and up of all experts from one tensor: of gpt-oss in turns, of others first all gates. */
+static int load_gate_up(struct loader *l, struct layer *layer, size_t i, bool *found)
+{
+	const struct shape *s = &l->network->shape;
+	const size_t n = s->expert_cols;
+	const bool in_turns = (s->architecture->has & ARCHITECTURE_CLAMPED) != 0, biased = in_turns;
+	struct weight weight;
+	char name[NAME_BYTES];
+	int code = find_stacked(l, &weight, TENSOR_EXPERT_GATE_UP, i, 2 * n, s->hidden, found, name);
+
+	for (size_t e = 0; *found && e < s->experts && code == EXIT_OK; e++) {
+		struct expert *expert = &layer->experts[e];
+
+		code = read_linear(l, &expert->gate, &weight, e * 2 * n, in_turns ? 2 * n : n);
+		if (code == EXIT_OK && !in_turns)
+			code = read_linear(l, &expert->up, &weight, e * 2 * n + n, n);
+		if (code == EXIT_OK && in_turns)
+			code = read_bias(l, &expert->gate, weight.name, e * 2 * n, s->experts * 2 * n, biased);
+	}
+	return code;
+}
+
+static int load_routed(struct loader *l, struct layer *layer, size_t i)
+{
+	const struct shape *s = &l->network->shape;
+	bool found;
+	int code = load_linear(l, &layer->router, TENSOR_ROUTER, i, NO_EXPERT, s->experts, s->hidden,
+	                       (s->architecture->has & ARCHITECTURE_EXPERT_BIAS) != 0);
+
+	layer->experts = calloc(s->experts, sizeof *layer->experts);
+	if (code == EXIT_OK && layer->experts == NULL)
+		code = fail_memory(l->error);
+	if (code != EXIT_OK)
+		return code;
+	code = load_gate_up(l, layer, i, &found);
+	if (code == EXIT_OK && !found)
+		code = load_experts(l, layer, i, TENSOR_EXPERT_GATE, offsetof(struct expert, gate), s->expert_cols, s->hidden);
+	if (code == EXIT_OK && !found)
+		code = load_experts(l, layer, i, TENSOR_EXPERT_UP, offsetof(struct expert, up), s->expert_cols, s->hidden);
+	if (code == EXIT_OK)
+		code = load_experts(l, layer, i, TENSOR_EXPERT_DOWN, offsetof(struct expert, down), s->hidden, s->expert_cols);
+	return code;
+}
+
+/* Reads what every token takes: the feed-forward part of a layer without experts, or a shared expert. */
+static int load_dense(struct loader *l, struct layer *layer, size_t i, const enum tensor_id ids[3], size_t cols)
+{
+	const struct shape *s = &l->network->shape;
+	int code = load_linear(l, &layer->gate, ids[0], i, NO_EXPERT, cols, s->hidden, false);
+
+	if (code == EXIT_OK)
+		code = load_linear(l, &layer->up, ids[1], i, NO_EXPERT, cols, s->hidden, false);
+	if (code == EXIT_OK)
+		code = load_linear(l, &layer->down, ids[2], i, NO_EXPERT, s->hidden, cols, false);
+	return code;
+}
+
+static int load_layer(struct loader *l, size_t i)
+{
+	static const enum tensor_id dense[3] = {TENSOR_GATE, TENSOR_UP, TENSOR_DOWN},
+	                            shared[3] = {TENSOR_SHARED_GATE, TENSOR_SHARED_UP, TENSOR_SHARED_DOWN};
+	const struct shape *s = &l->network->shape;
+	struct layer *layer = &l->network->layers[i];
+	int code = load_attention(l, layer, i);
+
+	if (code == EXIT_OK)
+		code = read_vector(l, &layer->mlp_norm, TENSOR_MLP_NORM, i, s->hidden, true);
+	if (code == EXIT_OK && !s->routed[i])
+		code = load_dense(l, layer, i, dense, s->intermediate);
+	if (code == EXIT_OK && s->routed[i])
+		code = load_routed(l, layer, i);
+	if (code == EXIT_OK && s->routed[i] && s->shared_cols > 0) {
+		code = load_dense(l, layer, i, shared, s->shared_cols);
+		if (code == EXIT_OK)
+			code = load_linear(l, &layer->shared_router, TENSOR_SHARED_ROUTER, i, NO_EXPERT, 1, s->hidden, false);
+	}
+	return code;
+}
+
+/* Opens the embedding, whose rows are read when they are needed, and reads the head. */
+static int load_ends(struct loader *l)
+{
+	struct network *network = l->network;
+	struct shape *s = &network->shape;
+	struct weight head;
+	char name[NAME_BYTES];
+	bool found, tied;
+	int code = find_weight(l, &network->embedding, TENSOR_EMBEDDING, 0, NO_EXPERT, &found, name);
+
+	if (code == EXIT_OK && !found)
+		code = fail_missing(l, name);
+	if (code == EXIT_OK)
+		code = check_shape(l, &network->embedding, s->vocabulary, s->hidden);
+	if (code != EXIT_OK)
+		return code;
+	s->vocabulary = (size_t)network->embedding.rows;
+	code = find_weight(l, &head, TENSOR_HEAD, 0, NO_EXPERT, &found, name);
+	tied = s->tied || !found;
+	if (code == EXIT_OK && tied)
+		head = network->embedding;
+	if (code == EXIT_OK)
+		code = check_shape(l, &head, s->vocabulary, s->hidden);
+	if (code == EXIT_OK && !tied)
+		code = choose_blocks(l, &head);
+	if (code == EXIT_OK)
+		code = read_linear(l, &network->head, &head, 0, s->vocabulary);
+	return code == EXIT_OK ? read_vector(l, &network->norm, TENSOR_NORM, 0, s->hidden, true) : code;
+}
+
+/* Divides the frequencies by factors of the file, as llama.cpp's converter stores Llama 3's scaling. */
+static int load_factors(struct loader *l)
+{
+	struct shape *s = &l->network->shape;
+	float *factors = NULL;
+	int code = s->gguf ? read_vector(l, &factors, TENSOR_ROTARY_FACTORS, 0, s->rotary_cols / 2, false) : EXIT_OK;
+
+	for (size_t i = 0; factors != NULL && code == EXIT_OK && i < s->rotary_cols / 2; i++)
+		s->frequencies[i] /= factors[i];
+	free(factors);
+	return code;
+}
+
+/* Whether a tensor that nothing uses changes no result: what older files hold of the rotation, and scales of activations
+   and caches, which are not static here. */
+static bool may_be_unused(const char *name)
+{
+	static const char *const endings[] = {"rotary_emb.inv_freq", ".input_scale", ".input_global_scale", ".k_scale",
+	                                      ".v_scale", "attention.masked_bias", "attention.bias"};
+
+	for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+		const size_t n = strlen(name), end = strlen(endings[i]);
+
+		if (n >= end && strcmp(name + n - end, endings[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+static int check_unused(struct loader *l)
+{
+	for (size_t i = 0; i < l->model->n_tensors; i++) {
+		const struct model_tensor *t = &l->model->by_name[i];
+
+		if (!l->used[i] && !may_be_unused(t->tensor->name))
+			return fail_tensor(l->error, t->file->path, t->tensor->name, "a model of %s has no such tensor",
+			                   l->network->shape.architecture->huggingface);
+	}
+	return EXIT_OK;
+}
+
+int weights_load(struct network *network, struct error *error)
+{
+	struct loader l = {.network = network, .model = network->model, .error = error};
+
+	l.transfer.threads = network->options.threads;
+	l.used = calloc(network->model->n_tensors + 1, sizeof *l.used);
+	network->layers = calloc(network->shape.layers, sizeof *network->layers);
+	if (l.used == NULL || network->layers == NULL) {
+		free(l.used);
+		return fail_memory(error);
+	}
+	int code = network->options.plan != NULL ? transfer_begin(&l.transfer, error) : EXIT_OK;
+	if (code == EXIT_OK)
+		code = load_ends(&l);
+	if (code == EXIT_OK)
+		code = load_factors(&l);
+	for (size_t i = 0; i < network->shape.layers && code == EXIT_OK; i++)
+		code = load_layer(&l, i);
+	if (code == EXIT_OK)
+		code = check_unused(&l);
+	transfer_end(&l.transfer);
+	free(l.used);
+	return code;
+}
+
+static void free_linear(struct linear *linear)
+{
+	free(linear->memory);
+	free(linear->bias);
+}
+
+void weights_free(struct network *network)
+{
+	for (size_t i = 0; network->layers != NULL && i < network->shape.layers; i++) {
+		struct layer *layer = &network->layers[i];
+		struct linear *linears[] = {&layer->q, &layer->k, &layer->v, &layer->output, &layer->gate, &layer->up,
+		                            &layer->down, &layer->router, &layer->shared_router};
+		float *vectors[] = {layer->attention_norm, layer->mlp_norm, layer->q_norm, layer->k_norm, layer->sinks};
+
+		for (size_t e = 0; layer->experts != NULL && e < network->shape.experts; e++) {
+			free_linear(&layer->experts[e].gate);
+			free_linear(&layer->experts[e].up);
+			free_linear(&layer->experts[e].down);
+		}
+		free(layer->experts);
+		for (size_t j = 0; j < sizeof linears / sizeof linears[0]; j++)
+			free_linear(linears[j]);
+		for (size_t j = 0; j < sizeof vectors / sizeof vectors[0]; j++)
+			free(vectors[j]);
+	}
+	free(network->layers);
+	free_linear(&network->head);
+	free(network->norm);
+}
