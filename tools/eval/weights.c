@@ -15,7 +15,8 @@
 
 enum {
 	NAME_BYTES = 192,
-	NO_EXPERT = -1
+	NO_EXPERT = -1,
+	PACKED_MORE_BYTES = 384 << 20
 };
 
 /* Names of tensors in the files of Hugging Face, and in GGUF. */
@@ -34,6 +35,7 @@ struct loader {
 	const struct model *model;
 	bool *used;               /* of each tensor in model->by_name */
 	struct transfer transfer; /* for quantizing */
+	size_t packed_more;       /* bytes that packing may still add */
 	struct error *error;
 };
 
@@ -234,15 +236,20 @@ static int read_blocks(struct loader *l, const struct weight *weight, uint64_t f
 	return code;
 }
 
-/* Replaces W by the packed one unless that takes a tenth more memory, as f32 made from narrower weights does. */
+/* Replaces W by the packed one, while all that this takes more than the stored ones stays within PACKED_MORE_BYTES: wider
+   numbers made from narrow ones, where the kernel has no other form. The rest is packed in each product. */
 static int pack(struct loader *l, struct linear *linear, size_t stored_bytes)
 {
 	const struct mxfp_gemm_options options = {.a_format = linear->a_format, .exec = &l->network->exec};
 	size_t bytes;
 	void *packed;
 
-	if (mxfp_pack_size(&linear->w, &options, &bytes) != MXFP_OK || bytes > stored_bytes + stored_bytes / 10)
+	if (mxfp_pack_size(&linear->w, &options, &bytes) != MXFP_OK)
 		return EXIT_OK;
+	const size_t more = bytes > stored_bytes ? bytes - stored_bytes : 0;
+	if (more > l->packed_more)
+		return EXIT_OK;
+	l->packed_more -= more;
 	int code = take(l, &packed, bytes);
 	if (code != EXIT_OK)
 		return code;
@@ -602,7 +609,12 @@ static int check_unused(struct loader *l)
 
 int weights_load(struct network *network, struct error *error)
 {
-	struct loader l = {.network = network, .model = network->model, .error = error};
+	struct loader l = {
+		.network = network,
+		.model = network->model,
+		.packed_more = PACKED_MORE_BYTES,
+		.error = error,
+	};
 
 	l.transfer.threads = network->options.threads;
 	l.used = calloc(network->model->n_tensors + 1, sizeof *l.used);
