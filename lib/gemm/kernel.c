@@ -39,7 +39,7 @@ struct range {
 #define ANY {0, UINT_MAX, false}
 
 /*
- * The best family comes first. A row for dense matrices also holds with A and W exchanged. In `bits` as defined
+ * The best family comes first. A row also holds with A and W exchanged, unless it is as_stated. In `bits` as defined
  * above, e2m1 has 5, e2m3 7, int8 8, e3m2 10, e4m3 19 and e5m2 33. Sums of products of elements of up to 10 bits fit
  * 24 bits, an NVFP4 scale included; sums of e4m3 times up to 8 bits need 31 and must be rounded before any scale. The
  * sparse chain needs zeros of W that decode to +0, which a tensor scale does not ensure.
@@ -48,18 +48,20 @@ static const struct {
 	enum mxfp_gemm_family family;
 	enum mxfp_acc acc;
 	bool sparse; /* W: 4 of 8 or of 16 */
+	bool as_stated; /* not with A and W exchanged */
 	struct range a, w;
 } choices[] = {
-	{MXFP_GEMM_SPARSE_INT8,  MXFP_ACC_EXACT, true,  MX_UP_TO(8), MX_UP_TO(5)},
-	{MXFP_GEMM_SPARSE_CHAIN, MXFP_ACC_CHAIN, true,  ANY,         {0, UINT_MAX, true}},
-	{MXFP_GEMM_INT8,         MXFP_ACC_EXACT, false, UP_TO(8),    UP_TO(8)},
-	{MXFP_GEMM_E4M3,         MXFP_ACC_EXACT, false, MX_E4M3,     MX_UP_TO(8)},
-	{MXFP_GEMM_E4M3,         MXFP_ACC_EXACT, false, MX_E4M3,     MX_E4M3},
-	{MXFP_GEMM_WIDE,         MXFP_ACC_EXACT, false, FP8,         UP_TO(10)},
-	{MXFP_GEMM_INT16,        MXFP_ACC_EXACT, false, UP_TO(10),   UP_TO(10)},
-	{MXFP_GEMM_INT16,        MXFP_ACC_EXACT, false, MX_E4M3,     MX_UP_TO(8)},
-	{MXFP_GEMM_EXACT,        MXFP_ACC_EXACT, false, ANY,         ANY},
-	{MXFP_GEMM_CHAIN,        MXFP_ACC_CHAIN, false, ANY,         ANY},
+	{MXFP_GEMM_SPARSE_INT8,  MXFP_ACC_EXACT, true,  true,  MX_UP_TO(8), MX_UP_TO(5)},
+	{MXFP_GEMM_SPARSE_CHAIN, MXFP_ACC_CHAIN, true,  true,  ANY,         {0, UINT_MAX, true}},
+	{MXFP_GEMM_INT8,         MXFP_ACC_EXACT, false, false, UP_TO(8),    UP_TO(8)},
+	{MXFP_GEMM_E4M3,         MXFP_ACC_EXACT, false, false, MX_E4M3,     MX_UP_TO(8)},
+	{MXFP_GEMM_E4M3,         MXFP_ACC_EXACT, false, false, MX_E4M3,     MX_E4M3},
+	{MXFP_GEMM_WIDE,         MXFP_ACC_EXACT, false, false, FP8,         UP_TO(10)},
+	{MXFP_GEMM_FP4,          MXFP_ACC_EXACT, false, true,  MX_UP_TO(19), MX_UP_TO(5)},
+	{MXFP_GEMM_INT16,        MXFP_ACC_EXACT, false, false, UP_TO(10),   UP_TO(10)},
+	{MXFP_GEMM_INT16,        MXFP_ACC_EXACT, false, false, MX_E4M3,     MX_UP_TO(8)},
+	{MXFP_GEMM_EXACT,        MXFP_ACC_EXACT, false, false, ANY,         ANY},
+	{MXFP_GEMM_CHAIN,        MXFP_ACC_CHAIN, false, false, ANY,         ANY},
 };
 
 static bool takes(const struct range *range, struct operand o)
@@ -79,7 +81,7 @@ const struct mxfp_gemm_kernel *mxfp_gemm_kernel(const struct mxfp_kernels *table
 		if (table->gemm[choices[i].family] == NULL || choices[i].acc != acc || choices[i].sparse != sparse)
 			continue;
 		if ((takes(&choices[i].a, of_a) && takes(&choices[i].w, of_w)) ||
-		    (!sparse && takes(&choices[i].a, of_w) && takes(&choices[i].w, of_a)))
+		    (!choices[i].as_stated && takes(&choices[i].a, of_w) && takes(&choices[i].w, of_a)))
 			return table->gemm[choices[i].family];
 	}
 	return NULL;

@@ -11,7 +11,8 @@
 enum {
 	CHAIN_ID = 0x0600, CHAIN_MR = 6, CHAIN_VECTORS = 2,
 	EXACT_ID = 0x0602, EXACT_MR = 6, EXACT_VECTORS = 1,
-	INT16_ID = 0x0605, INT16_MR = 6, INT16_VECTORS = 2
+	INT16_ID = 0x0605, INT16_MR = 6, INT16_VECTORS = 2,
+	FP4_ID = 0x0608
 };
 
 /* Parts of an octave that powers of two are reduced to: a table of roots would need a gather here, which is slower. */
@@ -95,6 +96,12 @@ ALWAYS_INLINE vf64 divide_f64(vf64 a, vf64 b)
 ALWAYS_INLINE vf64 rsqrt_f64(vf64 x)
 {
 	return splat_f64(1) / (vf64)_mm256_sqrt_pd((__m256d)x);
+}
+
+/* Bytes table[index], index below 16. */
+ALWAYS_INLINE vu8 lookup(const int8_t table[16], vu8 index)
+{
+	return (vu8)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table)), (__m256i)index);
 }
 
 /* sum + a[0] * b[0] + a[1] * b[1] for each pair of 16-bit lanes, in a lane of 32. */

@@ -106,6 +106,12 @@ ALWAYS_INLINE vf64 rsqrt_f64(vf64 x)
 	return fma_f64(y * e, series, y);
 }
 
+/* Bytes table[index], index below 16. */
+ALWAYS_INLINE vu8 lookup(const int8_t table[16], vu8 index)
+{
+	return (vu8)_mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)table)), (__m512i)index);
+}
+
 /* sum + a[0] * b[0] + a[1] * b[1] for each pair of 16-bit lanes, in a lane of 32. */
 ALWAYS_INLINE vs32 dot_pairs(vs32 sum, vs16 a, vs16 b)
 {

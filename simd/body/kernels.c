@@ -43,4 +43,5 @@ void TIER(kernels)(struct mxfp_kernels *table)
 	table->gemm[MXFP_GEMM_CHAIN] = &TIER(gemm_chain);
 	table->gemm[MXFP_GEMM_EXACT] = &TIER(gemm_exact);
 	table->gemm[MXFP_GEMM_INT16] = &TIER(gemm_int16);
+	table->gemm[MXFP_GEMM_FP4] = &TIER(gemm_fp4);
 }

@@ -11,7 +11,8 @@
 enum {
 	CHAIN_ID = 0x0601, CHAIN_MR = 6, CHAIN_VECTORS = 4,
 	EXACT_ID = 0x0603, EXACT_MR = 6, EXACT_VECTORS = 2,
-	INT16_ID = 0x0606, INT16_MR = 6, INT16_VECTORS = 4
+	INT16_ID = 0x0606, INT16_MR = 6, INT16_VECTORS = 4,
+	FP4_ID = 0x0609
 };
 
 /* Parts of an octave that powers of two are reduced to: a table of roots would need single loads here. */
@@ -126,6 +127,12 @@ ALWAYS_INLINE vf64 divide_f64(vf64 a, vf64 b)
 ALWAYS_INLINE vf64 rsqrt_f64(vf64 x)
 {
 	return splat_f64(1) / (vf64)vsqrtq_f64((float64x2_t)x);
+}
+
+/* Bytes table[index], index below 16. */
+ALWAYS_INLINE vu8 lookup(const int8_t table[16], vu8 index)
+{
+	return (vu8)vqtbl1q_s8(vld1q_s8(table), (uint8x16_t)index);
 }
 
 /* sum + a[0] * b[0] + a[1] * b[1] for each pair of 16-bit lanes, in a lane of 32. */
