@@ -20,6 +20,7 @@ pkgconf        command pkg-config
 libjansson-dev module  jansson
 libxxhash-dev  module  libxxhash
 libpcre2-dev   module  libpcre2-8
+libutf8proc-dev module libutf8proc
 libsleef-dev   header  sleef.h
 libjs-chart.js file    /usr/share/javascript/chart.js/chart.min.js
 '

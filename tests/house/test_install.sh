@@ -86,7 +86,7 @@ top=$(cd "$srcdir" && pwd)
 	tail "$dir/log"
 	exit 1
 }
-if grep -E 'tools/|bench/|jansson|pcre2|xxhash|sleef' "$dir/log"; then
+if grep -E 'tools/|bench/|jansson|pcre2|utf8proc|xxhash|sleef' "$dir/log"; then
 	echo '--disable-tools builds more than the library'
 	exit 1
 fi

@@ -388,18 +388,25 @@ int json_take_array(struct json_text *text, json_element *element, void *context
 	return code;
 }
 
+int json_take_value(struct json_text *text, size_t limit, json_t **value, struct error *error)
+{
+	json_next(text);
+	size_t start = text->at;
+	int code = decode(text, limit, value, error);
+	if (code != EXIT_OK)
+		*value = NULL;
+	if (code == EXIT_INPUT && text->n - start > limit)
+		code = fail(error, EXIT_INPUT, "%s: %s, byte %zu: this value is not JSON, or larger than %zu bytes",
+		            text->path, text->what, start, limit);
+	return code;
+}
+
 int json_skip(struct json_text *text, size_t limit, struct error *error)
 {
 	json_t *value;
+	int code = json_take_value(text, limit, &value, error);
 
-	json_next(text);
-	size_t start = text->at;
-	int code = decode(text, limit, &value, error);
-	if (code == EXIT_OK)
-		json_decref(value);
-	else if (code == EXIT_INPUT && text->n - start > limit)
-		code = fail(error, EXIT_INPUT, "%s: %s, byte %zu: this value is not JSON, or larger than %zu bytes",
-		            text->path, text->what, start, limit);
+	json_decref(value);
 	return code;
 }
 

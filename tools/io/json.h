@@ -60,6 +60,9 @@ int json_take_natural(struct json_text *text, uint64_t *value, struct error *err
 /* Takes an array of at most `max` naturals. */
 int json_take_naturals(struct json_text *text, size_t max, uint64_t *values, size_t *n, struct error *error);
 
+/* Takes any value of at most `limit` bytes as a tree. */
+int json_take_value(struct json_text *text, size_t limit, json_t **value, struct error *error);
+
 /* Called for each element of an array. `text` is at the element, which the function must take. */
 typedef int json_element(struct json_text *text, void *context, struct error *error);
 

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "eval/tokenizer.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/suffix.h"
+#include "eval/tokenizer_kind.h"
+#include "io/file_gguf.h"
+#include "io/member.h"
+
+#define TOKENIZER_FILE "tokenizer.json"
+
+enum { BYTES = 256 };
+
+static int encode_bytes(const struct tokenizer *tokenizer, const char *text, size_t n, struct token_sequences *tokens,
+                        struct error *error)
+{
+	int code = EXIT_OK;
+
+	(void)tokenizer;
+	for (size_t i = 0; i < n && code == EXIT_OK; i++)
+		code = tokens_add(tokens, (unsigned char)text[i], error);
+	return code;
+}
+
+static int decode_byte(const struct tokenizer *tokenizer, uint32_t id, bool first, struct pieces *out,
+                       struct error *error)
+{
+	const char byte = (char)id;
+
+	(void)first;
+	return id < BYTES ? pieces_append(out, &byte, 1, error) : tokenizer_fail_id(tokenizer, id, error);
+}
+
+static const struct tokenizer_kind kind_bytes = {.encode = encode_bytes, .decode = decode_byte};
+
+int tokenizer_fail_id(const struct tokenizer *tokenizer, uint32_t id, struct error *error)
+{
+	return fail(error, EXIT_INPUT, "%s: no token has the id %" PRIu32, tokenizer->path, id);
+}
+
+/* A GGUF file that a path names. */
+static int read_gguf(struct tokenizer *tokenizer, struct error *error)
+{
+	struct file file;
+	int code = file_open(&file, tokenizer->path, error);
+
+	if (code != EXIT_OK)
+		return code;
+	code = file.format == &file_gguf ? tokenizer_read_gguf(tokenizer, &file, error)
+	       : fail(error, EXIT_INPUT, "%s: is no GGUF file", tokenizer->path);
+	file_close(&file);
+	return code;
+}
+
+static int set_path(struct tokenizer *tokenizer, char *path, struct error *error)
+{
+	free(tokenizer->path);
+	tokenizer->path = path;
+	return path == NULL ? fail_memory(error) : EXIT_OK;
+}
+
+static int read_path(struct tokenizer *tokenizer, const char *path, struct error *error)
+{
+	struct stat status;
+	const bool is_directory = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+	int code = set_path(tokenizer, is_directory ? directory_member(path, TOKENIZER_FILE) : strdup(path), error);
+
+	if (code != EXIT_OK)
+		return code;
+	if (is_directory)
+		return tokenizer_read_hf(tokenizer, member_open, error);
+	if (suffix_stem(path, ".json") > 0)
+		return tokenizer_read_hf(tokenizer, descriptor_open, error);
+	if (suffix_stem(path, ".gguf") > 0)
+		return read_gguf(tokenizer, error);
+	if (suffix_stem(path, ".bin") > 0)
+		return tokenizer_read_llama2(tokenizer, error);
+	return fail(error, EXIT_INPUT, "%s: the name of a tokenizer ends in .json (Hugging Face's " TOKENIZER_FILE "), .gguf "
+	            "or .bin (llama2.c's)", path);
+}
+
+/* What comes with the model. */
+static int read_model(struct tokenizer *tokenizer, const struct model *model, struct error *error)
+{
+	for (size_t i = 0; i < model->n_files; i++) {
+		if (model->files[i].format != &file_gguf)
+			continue;
+		int code = set_path(tokenizer, strdup(model->files[i].path), error);
+		return code == EXIT_OK ? tokenizer_read_gguf(tokenizer, &model->files[i], error) : code;
+	}
+	int code = set_path(tokenizer, directory_member(model->directory, TOKENIZER_FILE), error);
+	if (code != EXIT_OK)
+		return code;
+	if (access(tokenizer->path, F_OK) == 0)
+		return tokenizer_read_hf(tokenizer, member_open, error);
+	if (tokenizer->vocabulary != BYTES)
+		return fail(error, EXIT_INPUT, "%s: has no " TOKENIZER_FILE " beside it, and %" PRIu64 " tokens, so they are not "
+		            "bytes; name its tokenizer", model->path, tokenizer->vocabulary);
+	tokenizer->kind = &kind_bytes;
+	return EXIT_OK;
+}
+
+/* The end of a text as config.json has it: an id or a list of which the first counts. */
+static void take_eos(struct tokenizer *tokenizer, const struct model *model)
+{
+	const json_t *eos = model != NULL && model->config != NULL ? json_object_get(model->config, "eos_token_id") : NULL;
+
+	if (json_is_array(eos))
+		eos = json_array_get(eos, 0);
+	if (tokenizer->has_eos || !json_is_integer(eos) || json_integer_value(eos) < 0 ||
+	    (uint64_t)json_integer_value(eos) >= tokenizer->vocabulary)
+		return;
+	tokenizer->has_eos = true;
+	tokenizer->eos = (uint32_t)json_integer_value(eos);
+}
+
+int tokenizer_open(struct tokenizer **tokenizer, const struct model *model, const char *path, uint64_t vocabulary,
+                   struct error *error)
+{
+	struct tokenizer *opened = *tokenizer = calloc(1, sizeof *opened);
+
+	if (opened == NULL)
+		return fail_memory(error);
+	opened->vocabulary = vocabulary < UINT32_MAX ? vocabulary : UINT32_MAX;
+	int code = path != NULL ? read_path(opened, path, error) : read_model(opened, model, error);
+	if (code == EXIT_OK && opened->has_bos && opened->bos >= opened->vocabulary)
+		code = fail(error, EXIT_INPUT, "%s: BOS is id %" PRIu32 ", and the model has %" PRIu64 " tokens; the tokenizer is "
+		            "another model's", opened->path, opened->bos, opened->vocabulary);
+	if (code == EXIT_OK && opened->eos >= opened->vocabulary)
+		opened->has_eos = false;
+	if (code == EXIT_OK)
+		take_eos(opened, model);
+	if (code != EXIT_OK) {
+		tokenizer_close(opened);
+		*tokenizer = NULL;
+	}
+	return code;
+}
+
+int tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t n, struct token_sequences *tokens,
+                     struct error *error)
+{
+	const size_t start = tokens->n_ids;
+	int code = tokenizer->kind->encode(tokenizer, text, n, tokens, error);
+
+	for (size_t i = start; i < tokens->n_ids && code == EXIT_OK; i++)
+		if (tokens->ids[i] >= tokenizer->vocabulary)
+			code = fail(error, EXIT_INPUT, "%s: gives id %" PRIu32 " for the text, and the model has %" PRIu64
+			            " tokens; the tokenizer is another model's", tokenizer->path, tokens->ids[i],
+			            tokenizer->vocabulary);
+	if (code == EXIT_OK)
+		code = tokens_end(tokens, error);
+	if (code != EXIT_OK)
+		tokens->n_ids = start;
+	return code;
+}
+
+int tokenizer_decode(const struct tokenizer *tokenizer, uint32_t id, char **text, size_t *n, struct error *error)
+{
+	struct pieces out = {0};
+	int code = tokenizer->kind->decode(tokenizer, id, *text == NULL, &out, error);
+
+	if (code == EXIT_OK && out.bytes != NULL) {
+		char *grown = realloc(*text, *n + out.n_bytes + 1);
+
+		if (grown == NULL) {
+			code = fail_memory(error);
+		} else {
+			memcpy(grown + *n, out.bytes, out.n_bytes);
+			*text = grown;
+			*n += out.n_bytes;
+			grown[*n] = '\0';
+		}
+	}
+	pieces_free(&out);
+	return code;
+}
+
+bool tokenizer_bos(const struct tokenizer *tokenizer, uint32_t *id)
+{
+	*id = tokenizer->bos;
+	return tokenizer->has_bos;
+}
+
+bool tokenizer_eos(const struct tokenizer *tokenizer, uint32_t *id)
+{
+	*id = tokenizer->eos;
+	return tokenizer->has_eos;
+}
+
+void tokenizer_close(struct tokenizer *tokenizer)
+{
+	if (tokenizer == NULL)
+		return;
+	if (tokenizer->kind != NULL && tokenizer->kind->close != NULL)
+		tokenizer->kind->close(tokenizer->state);
+	free(tokenizer->path);
+	free(tokenizer);
+}

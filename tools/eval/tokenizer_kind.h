@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* What the kinds of tokenizers give to tokenizer.c. */
+#ifndef TOOLS_EVAL_TOKENIZER_KIND_H
+#define TOOLS_EVAL_TOKENIZER_KIND_H
+
+#include "eval/pieces.h"
+#include "eval/tokenizer.h"
+#include "io/descriptor.h"
+
+struct tokenizer {
+	const struct tokenizer_kind *kind;
+	void *state;
+	char *path;          /* for errors */
+	uint64_t vocabulary; /* the model's */
+	bool has_bos, has_eos;
+	uint32_t bos, eos;
+};
+
+struct tokenizer_kind {
+	/* Adds the ids of a text behind the sequences, and leaves it to the caller to end them and to check them against the
+	   model's vocabulary. */
+	int (*encode)(const struct tokenizer *tokenizer, const char *text, size_t n, struct token_sequences *tokens,
+	              struct error *error);
+	/* Appends the bytes of a token; `first`: of a text's first. */
+	int (*decode)(const struct tokenizer *tokenizer, uint32_t id, bool first, struct pieces *out, struct error *error);
+	void (*close)(void *state);
+};
+
+/* Read a tokenizer, whose path is set, and set the rest; tokenizer_close() cleans up after a failure. EXIT_INPUT, EXIT_IO,
+   EXIT_MEMORY. */
+int tokenizer_read_hf(struct tokenizer *tokenizer, descriptor_opener *opener, struct error *error);
+int tokenizer_read_gguf(struct tokenizer *tokenizer, const struct file *file, struct error *error);
+int tokenizer_read_llama2(struct tokenizer *tokenizer, struct error *error);
+
+/* For kinds: fails because an id has no token. */
+int tokenizer_fail_id(const struct tokenizer *tokenizer, uint32_t id, struct error *error);
+
+#endif
