@@ -11,7 +11,7 @@
 #include "eval/utf8.h"
 
 /* A match takes honest expressions some ten steps a byte of the match; a run of spaces may be long. */
-enum { STEPS_MAX = 20000000, HEAP_KIB_MAX = 1 << 16, PATTERN_BYTES_MAX = 1 << 16 };
+enum { STEPS_MAX = 4000000, HEAP_KIB_MAX = 1 << 16, PATTERN_BYTES_MAX = 1 << 16 };
 
 int split_compile(struct split *split, const char *pattern, bool literal, const char *path, const char *where,
                   struct error *error)

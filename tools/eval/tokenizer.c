@@ -29,12 +29,13 @@ static int encode_bytes(const struct tokenizer *tokenizer, const char *text, siz
 	return code;
 }
 
-static int decode_byte(const struct tokenizer *tokenizer, uint32_t id, bool first, struct pieces *out,
+static int decode_byte(const struct tokenizer *tokenizer, uint32_t id, bool first, struct pieces *out, bool *shown,
                        struct error *error)
 {
 	const char byte = (char)id;
 
 	(void)first;
+	(void)shown;
 	return id < BYTES ? pieces_append(out, &byte, 1, error) : tokenizer_fail_id(tokenizer, id, error);
 }
 
@@ -165,15 +166,17 @@ int tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t
 int tokenizer_decode(const struct tokenizer *tokenizer, uint32_t id, char **text, size_t *n, struct error *error)
 {
 	struct pieces out = {0};
-	int code = tokenizer->kind->decode(tokenizer, id, *text == NULL, &out, error);
+	bool shown = true;
+	int code = tokenizer->kind->decode(tokenizer, id, *text == NULL, &out, &shown, error);
 
-	if (code == EXIT_OK && out.bytes != NULL) {
+	if (code == EXIT_OK && shown) {
 		char *grown = realloc(*text, *n + out.n_bytes + 1);
 
 		if (grown == NULL) {
 			code = fail_memory(error);
 		} else {
-			memcpy(grown + *n, out.bytes, out.n_bytes);
+			if (out.n_bytes > 0)
+				memcpy(grown + *n, out.bytes, out.n_bytes);
 			*text = grown;
 			*n += out.n_bytes;
 			grown[*n] = '\0';

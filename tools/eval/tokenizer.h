@@ -34,8 +34,9 @@ int tokenizer_open(struct tokenizer **tokenizer, const struct model *model, cons
 int tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t n, struct token_sequences *tokens,
                      struct error *error);
 
-/* Appends the bytes of an id to *text, malloc'ed, of *n bytes, which may begin as NULL and 0. Special tokens have none.
-   EXIT_INPUT if the id is not in the vocabulary; EXIT_MEMORY. */
+/* Appends the bytes of an id to *text, malloc'ed, of *n bytes, which begins as NULL and 0; a NUL stands behind them. The
+   first token loses the space that encoding puts before a text. Special tokens have no bytes, and leave NULL as it is.
+   EXIT_INPUT if no token has the id; EXIT_MEMORY. */
 int tokenizer_decode(const struct tokenizer *tokenizer, uint32_t id, char **text, size_t *n, struct error *error);
 
 /* What stands before a text, if the tokenizer adds that, and what ends one, if it is known. */

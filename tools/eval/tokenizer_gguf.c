@@ -222,7 +222,8 @@ static int unescape(const char *bytes, size_t n, struct pieces *out, struct erro
 	return code;
 }
 
-static int decode(const struct tokenizer *tokenizer, uint32_t id, bool first, struct pieces *out, struct error *error)
+static int decode(const struct tokenizer *tokenizer, uint32_t id, bool first, struct pieces *out, bool *shown,
+                  struct error *error)
 {
 	const struct gguf_tokenizer *gguf = tokenizer->state;
 	size_t n;
@@ -235,7 +236,8 @@ static int decode(const struct tokenizer *tokenizer, uint32_t id, bool first, st
 		return pieces_append(out, bytes, n, error);
 	if (gguf->types[id] == TYPE_BYTE && vocabulary_is_byte(bytes, n, &byte))
 		return pieces_append(out, (const char *)&byte, 1, error);
-	if (gguf->types[id] != TYPE_NORMAL)
+	*shown = gguf->types[id] == TYPE_NORMAL;
+	if (!*shown)
 		return EXIT_OK;
 	if (!gguf->is_spm)
 		return byte_level_decode(bytes, n, out, error);

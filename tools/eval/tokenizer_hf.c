@@ -1054,7 +1054,8 @@ static int decode_step(const struct step *step, const char *text, size_t n, bool
 	}
 }
 
-static int decode(const struct tokenizer *tokenizer, uint32_t id, bool first, struct pieces *out, struct error *error)
+static int decode(const struct tokenizer *tokenizer, uint32_t id, bool first, struct pieces *out, bool *shown,
+                  struct error *error)
 {
 	const struct hf *hf = tokenizer->state;
 	struct pieces next = {0};
@@ -1064,7 +1065,8 @@ static int decode(const struct tokenizer *tokenizer, uint32_t id, bool first, st
 
 	if (bytes == NULL)
 		return tokenizer_fail_id(tokenizer, id, error);
-	if (hf->vocabulary.tokens[id].special)
+	*shown = !hf->vocabulary.tokens[id].special;
+	if (!*shown)
 		return EXIT_OK;
 	code = pieces_append(out, bytes, n, error);
 	for (size_t i = 0; i < hf->decoder.n && code == EXIT_OK; i++) {

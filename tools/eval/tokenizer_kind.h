@@ -21,8 +21,9 @@ struct tokenizer_kind {
 	   model's vocabulary. */
 	int (*encode)(const struct tokenizer *tokenizer, const char *text, size_t n, struct token_sequences *tokens,
 	              struct error *error);
-	/* Appends the bytes of a token; `first`: of a text's first. */
-	int (*decode)(const struct tokenizer *tokenizer, uint32_t id, bool first, struct pieces *out, struct error *error);
+	/* Appends the bytes of a token; `first`: of a text's first. Clears *shown if it is special and has none. */
+	int (*decode)(const struct tokenizer *tokenizer, uint32_t id, bool first, struct pieces *out, bool *shown,
+	              struct error *error);
 	void (*close)(void *state);
 };
 

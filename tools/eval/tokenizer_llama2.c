@@ -148,7 +148,8 @@ static int encode(const struct tokenizer *tokenizer, const char *text, size_t n,
 	return code;
 }
 
-static int decode(const struct tokenizer *tokenizer, uint32_t id, bool first, struct pieces *out, struct error *error)
+static int decode(const struct tokenizer *tokenizer, uint32_t id, bool first, struct pieces *out, bool *shown,
+                  struct error *error)
 {
 	const struct llama2 *llama2 = tokenizer->state;
 	size_t n;
@@ -157,7 +158,8 @@ static int decode(const struct tokenizer *tokenizer, uint32_t id, bool first, st
 
 	if (bytes == NULL)
 		return tokenizer_fail_id(tokenizer, id, error);
-	if (id < FIRST_BYTE)
+	*shown = id >= FIRST_BYTE;
+	if (!*shown)
 		return EXIT_OK;
 	if (vocabulary_is_byte(bytes, n, &byte))
 		return pieces_append(out, (const char *)&byte, 1, error);
