@@ -9,6 +9,7 @@
 
 #include "unit/gguf_bytes.h"
 #include "io/file.h"
+#include "io/file_gguf.h"
 #include "unit/scratch.h"
 #include "suite.h"
 
@@ -98,6 +99,128 @@ TEST(every_part_of_a_file_is_told)
 	ck_assert_str_eq(file_metadata(&file, "x.f"), "-0.5");
 	ck_assert_str_eq(file_metadata(&file, "x.yes"), "true");
 	ck_assert_ptr_null(file_metadata(&file, "x.names"));
+	file_close(&file);
+}
+
+/* A file of one value of each kind that can be found. */
+static void open_values(struct file *file)
+{
+	put_start(&b, 0, 11);
+	put_pair_text(&b, "text", "llama");
+	put_pair_u32(&b, "u32", 4000000000);
+	put_text(&b, "u64");
+	put_u32(&b, TYPE_U64);
+	put_u64(&b, UINT64_MAX);
+	put_text(&b, "i16");
+	put_u32(&b, TYPE_I16);
+	put(&b, "\xfe\xff", 2);
+	put_text(&b, "float");
+	put_u32(&b, TYPE_F32);
+	put_u32(&b, 0xBF000000);
+	put_text(&b, "double");
+	put_u32(&b, TYPE_F64);
+	put_u64(&b, 0x3FF8000000000000);
+	put_text(&b, "bool");
+	put_u32(&b, TYPE_BOOL);
+	put(&b, "\1", 1);
+	put_text(&b, "strings");
+	put_u32(&b, TYPE_ARRAY);
+	put_u32(&b, TYPE_STRING);
+	put_u64(&b, 3);
+	put_text(&b, "ab");
+	put_text(&b, "");
+	put_u64(&b, 2);
+	put(&b, "\0\xFF", 2);
+	put_text(&b, "floats");
+	put_u32(&b, TYPE_ARRAY);
+	put_u32(&b, TYPE_F32);
+	put_u64(&b, 2);
+	put_u32(&b, 0x3F800000);
+	put_u32(&b, 0xC0000000);
+	put_text(&b, "naturals");
+	put_u32(&b, TYPE_ARRAY);
+	put_u32(&b, TYPE_I16);
+	put_u64(&b, 2);
+	put(&b, "\xff\x7f\1\0", 4);
+	put_text(&b, "bools");
+	put_u32(&b, TYPE_ARRAY);
+	put_u32(&b, TYPE_BOOL);
+	put_u64(&b, 2);
+	put(&b, "\0\1", 2);
+	accept(file);
+}
+
+TEST(values_are_found_by_their_keys)
+{
+	struct file file;
+	uint32_t u32 = 7;
+	uint64_t u64 = 7, *naturals = NULL;
+	double number = 7;
+	bool boolean = false, found, *bools = NULL;
+	const char *text = NULL;
+	struct gguf_strings strings = {0};
+	float *floats = NULL;
+	size_t n = 0;
+
+	open_values(&file);
+	ck_assert(gguf_find_u32(&file, "u32", &u32, &found, &error) == EXIT_OK && found && u32 == 4000000000);
+	ck_assert(gguf_find_u64(&file, "u32", &u64, &found, &error) == EXIT_OK && found && u64 == 4000000000);
+	ck_assert(gguf_find_u64(&file, "u64", &u64, &found, &error) == EXIT_OK && found && u64 == UINT64_MAX);
+	ck_assert(gguf_find_float(&file, "float", &number, &found, &error) == EXIT_OK && found && number == -0.5);
+	ck_assert(gguf_find_float(&file, "double", &number, &found, &error) == EXIT_OK && found && number == 1.5);
+	ck_assert(gguf_find_bool(&file, "bool", &boolean, &found, &error) == EXIT_OK && found && boolean);
+	ck_assert(gguf_find_string(&file, "text", &text, &found, &error) == EXIT_OK && found && strcmp(text, "llama") == 0);
+	ck_assert(gguf_find_strings(&file, "strings", &strings, &found, &error) == EXIT_OK && found && strings.n == 3);
+	ck_assert(strings.starts[1] == 2 && strings.starts[2] == 2 && strings.starts[3] == 4);
+	ck_assert_mem_eq(strings.bytes, "ab\0\xFF", 4);
+	gguf_strings_free(&strings);
+	ck_assert(gguf_find_floats(&file, "floats", &floats, &n, &found, &error) == EXIT_OK && found && n == 2);
+	ck_assert(floats[0] == 1 && floats[1] == -2);
+	free(floats);
+	ck_assert(gguf_find_u64s(&file, "naturals", &naturals, &n, &found, &error) == EXIT_OK && found && n == 2);
+	ck_assert(naturals[0] == 32767 && naturals[1] == 1);
+	free(naturals);
+	ck_assert(gguf_find_bools(&file, "bools", &bools, &n, &found, &error) == EXIT_OK && found && n == 2);
+	ck_assert(!bools[0] && bools[1]);
+	free(bools);
+	ck_assert(gguf_find_u32(&file, "none", &u32, &found, &error) == EXIT_OK && !found && u32 == 4000000000);
+	ck_assert(gguf_find_strings(&file, "none", &strings, &found, &error) == EXIT_OK && !found && strings.starts == NULL);
+	file_close(&file);
+	suite_compared(13);
+}
+
+static void check_why(int code, const char *why)
+{
+	ck_assert_int_eq(code, EXIT_INPUT);
+	ck_assert_msg(strstr(error.text, why) != NULL, "'%s', not '%s'", error.text, why);
+	ck_assert_ptr_nonnull(strstr(error.text, "accepted.gguf: key '"));
+	suite_compared(1);
+}
+
+TEST(values_of_other_kinds_are_not)
+{
+	struct file file;
+	uint32_t u32;
+	uint64_t u64, *naturals = NULL;
+	double number;
+	bool boolean, found, *bools = NULL;
+	const char *text;
+	struct gguf_strings strings = {0};
+	float *floats = NULL;
+	size_t n;
+
+	open_values(&file);
+	check_why(gguf_find_u32(&file, "u64", &u32, &found, &error), "18446744073709551615 is 2^32 or more");
+	check_why(gguf_find_u64(&file, "i16", &u64, &found, &error), "holds a negative number");
+	check_why(gguf_find_u64(&file, "float", &u64, &found, &error), "is a float, not a whole number");
+	check_why(gguf_find_float(&file, "u32", &number, &found, &error), "is a u32, not a float");
+	check_why(gguf_find_bool(&file, "u32", &boolean, &found, &error), "is a u32, not a bool");
+	check_why(gguf_find_string(&file, "strings", &text, &found, &error), "is an array whose elements are each a string, not");
+	check_why(gguf_find_strings(&file, "text", &strings, &found, &error), "is a string, not an array of strings");
+	check_why(gguf_find_floats(&file, "naturals", &floats, &n, &found, &error), "are each an i16, not an array of floats");
+	check_why(gguf_find_u64s(&file, "floats", &naturals, &n, &found, &error), "are each a float, not an array of whole");
+	check_why(gguf_find_bools(&file, "strings", &bools, &n, &found, &error), "are each a string, not an array of bools");
+	ck_assert(strings.bytes == NULL && floats == NULL && naturals == NULL && bools == NULL);
 	file_close(&file);
 }
 
