@@ -43,7 +43,8 @@ void fuzz_encode(const uint8_t *data, size_t size, const char *suffix, uint64_t 
 {
 	static const char *const texts[] = {
 		"", " ", "Hello, world! It's 12345 x  y\n\n\t z\r\n", "\xFF\xC3(\xE2\x96\x81 \xE2\x96\x81\xF0\x9F\x91\x8D",
-		"cafe\xCC\x81\xCC\xA3 \xE1\x84\x92\xE1\x85\xA1 \xE6\x97\xA5\xE6\x9C\xAC aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "<s>a</s> <pad>",
+		"cafe\xCC\x81\xCC\xA3 \xE1\x84\x92\xE1\x85\xA1 \xE6\x97\xA5\xE6\x9C\xAC aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+		"<s>a</s> <pad>",
 	};
 	struct tokenizer *tokenizer;
 	uint32_t id;

@@ -6,9 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Opens the file, of a model of so many tokens. It is read, or refused with EXIT_INPUT and a message. If it is read, texts
-   of many kinds and the input itself are encoded, or refused so: ids are the model's, and the same each time, and each can
-   be decoded or is refused. */
+/* Opens the file, of a model of so many tokens. It is read, or refused with EXIT_INPUT and a message. If it is read,
+   texts of many kinds and the input itself are encoded, or refused so: ids are the model's, and the same each time,
+   and each can be decoded or is refused. */
 void fuzz_encode(const uint8_t *data, size_t size, const char *suffix, uint64_t vocabulary);
 
 #endif

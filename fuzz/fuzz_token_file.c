@@ -2,8 +2,8 @@
 /*
  * The reader of token ids in JSON. (NumPy's arrays are fuzz_file_npy's, and raw numbers have no form.)
  *
- * Properties: any bytes are accepted, or refused with EXIT_INPUT and a message; of what is accepted every id is the model's,
- * and cutting it into windows loses none and leaves none longer than asked.
+ * Properties: any bytes are accepted, or refused with EXIT_INPUT and a message; of what is accepted every id is the
+ * model's, and cutting it into windows loses none and leaves none longer than asked.
  *
  * Input: a file. The corpus was written by hand.
  */

@@ -1,18 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Sets up a Debian sid in DIRECTORY with the packages that generated tests/vectors, runs tests/vectors/make.py there, and
-# reports whether its output, DIRECTORY/opt/vectors, equals tests/vectors. The packages are ml-dtypes, numpy, torch,
-# onnxruntime, libggml and gguf-py from Debian; torchao, compressed-tensors and gfloat from PyPI. Needs root, and Debian
-# with debootstrap and pip; takes 3 GB and about ten minutes. A second run keeps what exists. Uses the mirror and the index
-# configured for apt and pip. sid changes: with versions other than those in tests/vectors/README.md, outputs may differ.
+# Sets up a Debian sid in DIRECTORY with the packages that generated tests/vectors, runs make.py, text_ids.py and
+# text_ids_gguf.py of tests/vectors there, and reports whether their output, DIRECTORY/opt/vectors, equals tests/vectors.
+# The packages are ml-dtypes, numpy, torch, onnxruntime, libggml, llama.cpp and gguf-py from Debian; torchao,
+# compressed-tensors, gfloat and tokenizers from PyPI. Needs root, and Debian with debootstrap and pip; takes 3 GB and about
+# ten minutes. A second run keeps what exists. Uses the mirror and the index configured for apt and pip. sid changes: with
+# versions other than those in tests/vectors/README.md, outputs may differ.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 
 debian='
-libggml0 python3-gguf python3-loguru python3-ml-dtypes python3-numpy python3-onnx python3-onnxruntime
+libggml0 llama.cpp-tools-extra python3-gguf python3-loguru python3-ml-dtypes python3-numpy python3-onnx python3-onnxruntime
 python3-psutil python3-pydantic python3-torch python3-transformers python3-venv
 '
-pypi='torchao==0.18.0 compressed-tensors==0.20.0 gfloat==0.5.2 array-api-compat more-itertools'
+pypi='torchao==0.18.0 compressed-tensors==0.20.0 gfloat==0.5.2 tokenizers==0.23.3 array-api-compat more-itertools'
 
 fail() {
 	echo "$0: $1" >&2
@@ -48,9 +49,13 @@ mkdir "$lab/opt/vectors"
 cp "$here"/tests/vectors/*.py "$here/tests/vectors/README.md" "$lab/opt/vectors"
 # onnxruntime needs /proc. It and Debian's onnx both register the schemas of onnx, which prints about a hundred warnings.
 unshare --mount sh -c 'mount -t proc proc "$1/proc" &&
-	exec chroot "$1" env PYTHONDONTWRITEBYTECODE=1 HOME=/opt /opt/python/bin/python /opt/vectors/make.py /opt/vectors' \
-	sh "$lab" 2>"$lab/tmp/vectors.log" ||
-	fail "make.py failed: $(tail -n 3 "$lab/tmp/vectors.log")"
+	for script in make.py "text_ids.py text_ids" "text_ids_gguf.py text_ids"; do
+		# shellcheck disable=SC2086
+		set -- "$1" $script
+		chroot "$1" env PYTHONDONTWRITEBYTECODE=1 HOME=/opt /opt/python/bin/python "/opt/vectors/$2" "/opt/vectors/${3-}" || exit
+		set -- "$1"
+	done' sh "$lab" 2>"$lab/tmp/vectors.log" ||
+	fail "a script failed: $(tail -n 3 "$lab/tmp/vectors.log")"
 if diff -r "$here/tests/vectors" "$lab/opt/vectors" >"$lab/tmp/vectors.diff"; then
 	echo "$lab/opt/vectors: identical to tests/vectors"
 else

@@ -12,7 +12,10 @@ struct gguf_bytes {
 };
 
 /* Value types of the format that tests use. */
-enum { TYPE_U8 = 0, TYPE_I16 = 3, TYPE_U32 = 4, TYPE_F32 = 6, TYPE_BOOL = 7, TYPE_STRING = 8, TYPE_ARRAY = 9, TYPE_U64 = 10, TYPE_F64 = 12 };
+enum {
+	TYPE_U8 = 0, TYPE_I16 = 3, TYPE_U32 = 4, TYPE_F32 = 6, TYPE_BOOL = 7, TYPE_STRING = 8, TYPE_ARRAY = 9, TYPE_U64 = 10,
+	TYPE_F64 = 12
+};
 
 void put(struct gguf_bytes *b, const void *bytes, size_t n);
 void put_u32(struct gguf_bytes *b, uint32_t value);

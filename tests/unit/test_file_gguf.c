@@ -215,7 +215,7 @@ TEST(values_of_other_kinds_are_not)
 	check_why(gguf_find_u64(&file, "float", &u64, &found, &error), "is a float, not a whole number");
 	check_why(gguf_find_float(&file, "u32", &number, &found, &error), "is a u32, not a float");
 	check_why(gguf_find_bool(&file, "u32", &boolean, &found, &error), "is a u32, not a bool");
-	check_why(gguf_find_string(&file, "strings", &text, &found, &error), "is an array whose elements are each a string, not");
+	check_why(gguf_find_string(&file, "strings", &text, &found, &error), "an array whose elements are each a string, not");
 	check_why(gguf_find_strings(&file, "text", &strings, &found, &error), "is a string, not an array of strings");
 	check_why(gguf_find_floats(&file, "naturals", &floats, &n, &found, &error), "are each an i16, not an array of floats");
 	check_why(gguf_find_u64s(&file, "floats", &naturals, &n, &found, &error), "are each a float, not an array of whole");

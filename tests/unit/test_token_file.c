@@ -53,7 +53,8 @@ TEST(json_has_lists_or_members)
 
 TEST(json_that_is_wrong_is_refused)
 {
-	check_refused(scratch_text("b.json", "[1, 500]"), 500, "sequence 0, token 1: id 500 is not one of the model's 0 to 499");
+	check_refused(scratch_text("b.json", "[1, 500]"), 500,
+	              "sequence 0, token 1: id 500 is not one of the model's 0 to 499");
 	check_refused(scratch_text("b.json", "[[1],[2,3,-4]]"), 500, "sequence 1, token 2: id -4 is not one");
 	check_refused(scratch_text("b.json", "[[1],[2,4294967296]]"), UINT64_MAX, "sequence 1, token 1: id 4294967296 is");
 	check_refused(scratch_text("b.json", "[1, [2]]"), 500, "JSON, byte 4: expected a whole number");
@@ -100,11 +101,12 @@ TEST(raw_numbers_beyond_one_reading)
 }
 
 /* A file of NumPy's format 1.0: the header of 118 bytes, then the data. */
-static const char *write_npy(const char *name, const char *descr, const char *order, const char *shape, const void *data,
-                             size_t n)
+static const char *write_npy(const char *name, const char *descr, const char *order, const char *shape,
+                             const void *data, size_t n)
 {
 	char bytes[512] = "\x93NUMPY\1\0v\0";
-	const int length = snprintf(bytes + 10, 118, "{'descr': '%s', 'fortran_order': %s, 'shape': %s, }", descr, order, shape);
+	const int length = snprintf(bytes + 10, 118, "{'descr': '%s', 'fortran_order': %s, 'shape': %s, }", descr, order,
+	                            shape);
 
 	memset(bytes + 10 + length, ' ', (size_t)(117 - length));
 	bytes[127] = '\n';
@@ -125,7 +127,8 @@ TEST(numpy_arrays_that_are_wrong_are_refused)
 {
 	check_refused(write_npy("b.npy", "<i4", "False", "(2, 1)", "\1\0\0\0\xFE\xFF\xFF\xFF", 8), 500,
 	              "sequence 1, token 0: id -2 is not");
-	check_refused(write_npy("b.npy", "<i8", "False", "(1,)", "\0\0\0\0\0\0\0\x80", 8), 500, "id -9223372036854775808 is not");
+	check_refused(write_npy("b.npy", "<i8", "False", "(1,)", "\0\0\0\0\0\0\0\x80", 8), 500,
+	              "id -9223372036854775808 is not");
 	check_refused(write_npy("b.npy", "<f4", "False", "(1,)", "\0\0\0\0", 4), 500, "is an array of F32");
 	check_refused(write_npy("b.npy", "<u2", "False", "(1, 1, 1)", "\0\0", 2), 500, "is an array of 3 dimensions");
 	check_refused(write_npy("b.npy", "<u2", "False", "()", "\0\0", 2), 500, "is an array of 0 dimensions");

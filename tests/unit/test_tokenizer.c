@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tokenizers of a few tokens, whose ids were worked out by hand; what is refused; and, if it is there, a real vocabulary. */
+/* Tokenizers of a few tokens, whose ids were worked out by hand; what is refused; and, if it is there, a real
+   vocabulary. */
 #include "config.h"
 
 #include <stdio.h>
@@ -110,8 +111,8 @@ TEST(bytes_that_are_no_text_are_replaced)
 	}
 }
 
-static bool any_pair(const void *context, const struct merge_symbol *left, const struct merge_symbol *right, double *cost,
-                     uint32_t *id)
+static bool any_pair(const void *context, const struct merge_symbol *left, const struct merge_symbol *right,
+                     double *cost, uint32_t *id)
 {
 	const size_t most = *(const size_t *)context;
 
@@ -155,8 +156,10 @@ TEST(a_model_of_bytes_has_no_tokenizer)
 }
 
 /* Ids 0 to 11 and merges: "l o" before "o w", so "low" is "lo" "w", and "lo w" makes it whole. */
-#define VOCABULARY "{\"<unk>\":0,\"l\":1,\"o\":2,\"w\":3,\"e\":4,\"r\":5,\"lo\":6,\"ow\":7,\"low\":8,\"er\":9,\"\xC4\xA0\":10,\"<s>\":11}"
-#define MODEL(more) "\"model\":{\"type\":\"BPE\",\"vocab\":" VOCABULARY ",\"merges\":[\"l o\",\"o w\",\"lo w\",\"e r\"]" more "}"
+#define VOCABULARY \
+	"{\"<unk>\":0,\"l\":1,\"o\":2,\"w\":3,\"e\":4,\"r\":5,\"lo\":6,\"ow\":7,\"low\":8,\"er\":9,\"\xC4\xA0\":10,\"<s>\":11}"
+#define MODEL(more) \
+	"\"model\":{\"type\":\"BPE\",\"vocab\":" VOCABULARY ",\"merges\":[\"l o\",\"o w\",\"lo w\",\"e r\"]" more "}"
 #define NO_STEPS "\"normalizer\":null,\"pre_tokenizer\":null,\"post_processor\":null,\"decoder\":null,"
 
 TEST(merges_are_done_in_their_order)
@@ -239,7 +242,8 @@ TEST(unknown_forms_are_refused)
 		{"\"model\":{\"type\":\"WordPiece\",\"vocab\":{}}", "model.type: 'WordPiece' is not known here"},
 		{"\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",0]]}", "model.type: 'Unigram' is not known here"},
 		{"\"normalizer\":{\"type\":\"Lowercase\"}," MODEL(""), "normalizer.type: 'Lowercase' is not known here"},
-		{"\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFKC\"}]}," MODEL(""), "normalizer.type: 'NFKC' is"},
+		{"\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFKC\"}]}," MODEL(""),
+		 "normalizer.type: 'NFKC' is"},
 		{"\"pre_tokenizer\":{\"type\":\"Whitespace\"}," MODEL(""), "pre_tokenizer.type: 'Whitespace' is not known here"},
 		{"\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a(\"},\"behavior\":\"Isolated\"}," MODEL(""),
 		 "pre_tokenizer.pattern: is no regular expression that PCRE2 knows, at byte 2"},
@@ -256,9 +260,11 @@ TEST(unknown_forms_are_refused)
 		{"\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"a\":1},\"merges\":[]}", "token 'a' has two ids, 0 and 1"},
 		{"\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}", "two tokens have the id 0"},
 		{"\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"a b\"]}", "merge 0: 'ab' is no token"},
-		{"\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"ab\"]}", "model.merges: element 0 is no pair"},
+		{"\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"ab\"]}",
+		 "model.merges: element 0 is no pair"},
 		{"\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a\"]]}", "model.merges: element 0 is no pair"},
-		{"\"added_tokens\":[{\"id\":5,\"content\":\"<s>\"}]," MODEL(""), "added_tokens: '<s>' has id 5, and 11 in model.vocab"},
+		{"\"added_tokens\":[{\"id\":5,\"content\":\"<s>\"}]," MODEL(""),
+		 "added_tokens: '<s>' has id 5, and 11 in model.vocab"},
 		{"\"added_tokens\":[{\"id\":4194304,\"content\":\"<x>\"}]," MODEL(""), "token id 4194304 is not below"},
 		{"\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"B\"}}]}," MODEL(""),
 		 "post_processor.single: names a token that special_tokens has no ids of"},
@@ -277,7 +283,8 @@ TEST(unknown_forms_are_refused)
 TEST(expressions_that_take_long_are_given_up)
 {
 	struct tokenizer *tokenizer = open_tokenizer(scratch_text("a.json",
-		"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(e+)+[xy]\"},\"behavior\":\"Isolated\"}," MODEL("") "}"), 12);
+		"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(e+)+[xy]\"},\"behavior\":\"Isolated\"},"
+		MODEL("") "}"), 12);
 
 	check_unencodable(tokenizer, "eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee", "takes too many steps");
 	tokenizer_close(tokenizer);
@@ -401,7 +408,8 @@ static void put_strings(const char *key, const char *const *texts, size_t n)
 }
 
 /* A file with a model and tokens of a GGUF file, and perhaps something else. */
-static const char *write_gguf(const char *model, const char *key, const char *value, const char *const *merges, size_t n)
+static const char *write_gguf(const char *model, const char *key, const char *value, const char *const *merges,
+                              size_t n)
 {
 	static const char *const tokens[] = {"a", "b", "ab", "\xC4\xA0"};
 
@@ -448,7 +456,8 @@ static void check_stories(const char *name)
 		return;
 	struct tokenizer *tokenizer = open_tokenizer(scratch_shared(name), 512);
 	char *plain = scratch_read(scratch_shared("weights/eval/self_generated.plain.txt"), &n);
-	ck_assert_int_eq(tokens_read(&tokens, scratch_shared("weights/eval/self_generated.tokens.json"), 512, &error), EXIT_OK);
+	ck_assert_int_eq(tokens_read(&tokens, scratch_shared("weights/eval/self_generated.tokens.json"), 512, &error),
+	                 EXIT_OK);
 	ck_assert_uint_eq(tokens.n, 128);
 	for (size_t i = 0; i < tokens.n; i++) {
 		const size_t from = tokens.starts[i], end = tokens.starts[i + 1];

@@ -32,8 +32,8 @@ int added_add(struct added *added, struct added_token token, struct error *error
 /* Called when all are there. */
 void added_sort(struct added *added);
 
-/* Finds the first place at or behind `at` where one stands, and of those there the longest; NULL: none. *from and *to are
-   its place and the white space it eats, no less than `least`; *next is where to look for another. */
+/* Finds the first place at or behind `at` where one stands, and of those there the longest; NULL: none. *from and *to
+   are its place and the white space it eats, no less than `least`; *next is where to look for another. */
 const struct added_token *added_find(const struct added *added, const char *text, size_t n, size_t least, size_t at,
                                      size_t *from, size_t *to, size_t *next);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Byte pair encoding by a list of merges: a word becomes characters, and the pair of neighbours that stands first in the
-   list is merged, until none of the list is left. */
+/* Byte pair encoding by a list of merges: a word becomes characters, and the pair of neighbours that stands first in
+   the list is merged, until none of the list is left. */
 #ifndef TOOLS_EVAL_BPE_H
 #define TOOLS_EVAL_BPE_H
 

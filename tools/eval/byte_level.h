@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The alphabet of byte-level vocabularies, GPT-2's: bytes that are visible characters of Latin-1 stand for themselves, the
-   68 others, in order, for U+0100 to U+0143. */
+/* The alphabet of byte-level vocabularies, GPT-2's: bytes that are visible characters of Latin-1 stand for
+   themselves, the 68 others, in order, for U+0100 to U+0143. */
 #ifndef TOOLS_EVAL_BYTE_LEVEL_H
 #define TOOLS_EVAL_BYTE_LEVEL_H
 

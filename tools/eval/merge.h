@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Merges neighbours of a row of symbols, always the cheapest pair and of equal ones the leftmost, as byte pair encodings do;
-   in O(n log n) for n symbols. */
+/* Merges neighbours of a row of symbols, always the cheapest pair and of equal ones the leftmost, as byte pair
+   encodings do; in O(n log n) for n symbols. */
 #ifndef TOOLS_EVAL_MERGE_H
 #define TOOLS_EVAL_MERGE_H
 
@@ -33,7 +33,8 @@ struct merge {
 	size_t symbols_room, heap_room;
 };
 
-/* Whether two neighbours may become one symbol, what that costs, and its id. The same pair always has the same answer. */
+/* Whether two neighbours may become one symbol, what that costs, and its id. The same pair always has the same
+   answer. */
 typedef bool merge_pair(const void *context, const struct merge_symbol *left, const struct merge_symbol *right,
                         double *cost, uint32_t *id);
 

@@ -20,13 +20,13 @@ struct token_sequences {
 /*
  * Reads a file, by its name:
  *
- *   .json        a list of ids, a list of such lists, or an object whose member seqs, tokens or input_ids is one of these
+ *   .json        a list of ids, a list of such lists, or an object whose member seqs, tokens or input_ids is one
  *   .npy         u16, u32, i32 or i64; one dimension is one sequence, two are one a row
  *   .u16, .bin   u16, little-endian: one sequence
  *   .u32         u32, little-endian: one sequence
  *
- * An id of `vocabulary` or more is refused, naming sequence and place, counted from 0; so are a file without ids, and one
- * of more than 2^31. EXIT_INPUT, EXIT_IO, EXIT_MEMORY.
+ * An id of `vocabulary` or more is refused, naming sequence and place, counted from 0; so are a file without ids, and
+ * one of more than 2^31. EXIT_INPUT, EXIT_IO, EXIT_MEMORY.
  */
 int tokens_read(struct token_sequences *tokens, const char *path, uint64_t vocabulary, struct error *error);
 

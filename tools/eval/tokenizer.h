@@ -23,20 +23,20 @@
 
 struct tokenizer;
 
-/* The tokenizer at `path`: tokenizer.json, a directory with one, a GGUF file or llama2.c's *.bin. Of the model if `path`
-   is NULL: its GGUF key-values, tokenizer.json in its directory, or bytes if the vocabulary is 256. No id that it gives is
-   `vocabulary` or more. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
+/* The tokenizer at `path`: tokenizer.json, a directory with one, a GGUF file or llama2.c's *.bin. Of the model if
+   `path` is NULL: its GGUF key-values, tokenizer.json in its directory, or bytes if the vocabulary is 256. No id that
+   it gives is `vocabulary` or more. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
 int tokenizer_open(struct tokenizer **tokenizer, const struct model *model, const char *path, uint64_t vocabulary,
                    struct error *error);
 
-/* Appends the ids of a text as one sequence, with BOS before and EOS behind it if the tokenizer adds them. EXIT_INPUT if
-   the text has no ids in the vocabulary, EXIT_MEMORY; nothing is appended then. */
+/* Appends the ids of a text as one sequence, with BOS before and EOS behind it if the tokenizer adds them. EXIT_INPUT
+   if the text has no ids in the vocabulary, EXIT_MEMORY; nothing is appended then. */
 int tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t n, struct token_sequences *tokens,
                      struct error *error);
 
-/* Appends the bytes of an id to *text, malloc'ed, of *n bytes, which begins as NULL and 0; a NUL stands behind them. The
-   first token loses the space that encoding puts before a text. Special tokens have no bytes, and leave NULL as it is.
-   EXIT_INPUT if no token has the id; EXIT_MEMORY. */
+/* Appends the bytes of an id to *text, malloc'ed, of *n bytes, which begins as NULL and 0; a NUL stands behind them.
+   The first token loses the space that encoding puts before a text. Special tokens have no bytes, and leave NULL as
+   it is. EXIT_INPUT if no token has the id; EXIT_MEMORY. */
 int tokenizer_decode(const struct tokenizer *tokenizer, uint32_t id, char **text, size_t *n, struct error *error);
 
 /* What stands before a text, if the tokenizer adds that, and what ends one, if it is known. */

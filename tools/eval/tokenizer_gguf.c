@@ -2,12 +2,12 @@
 /*
  * The vocabulary of a GGUF file (ggml/docs/gguf.md, tokenizer.ggml.*), used as llama.cpp uses it (src/llama-vocab.cpp):
  *
- *   tokenizer.ggml.model "llama"  SentencePiece: spaces are U+2581, one stands before a text, and neighbours are merged by
+ *   tokenizer.ggml.model "llama"  SentencePiece: spaces are U+2581, one stands before a text, neighbours are merged by
  *                                 score; what is no token becomes tokens of bytes, "<0x41>"
  *   tokenizer.ggml.model "gpt2"   byte-level BPE by merges; tokenizer.ggml.pre says what words are (pre_tokenizer.def)
  *
- * Tokens of type user-defined are found in a text before all else, and of several at a place the longest. Control tokens
- * are not: their text in a text is text, as llama-perplexity has it.
+ * Tokens of type user-defined are found in a text before all else, and of several at a place the longest. Control
+ * tokens are not: their text in a text is text, as llama-perplexity has it.
  */
 #include "config.h"
 
@@ -73,7 +73,8 @@ static int add_bytes(struct encoding *encoding, const char *bytes, size_t n, str
 	for (size_t i = 0; i < n && code == EXIT_OK; i++) {
 		uint32_t id;
 
-		if (!vocabulary_find_byte(vocabulary, (unsigned char)bytes[i], &id) && !vocabulary_find(vocabulary, bytes + i, 1, &id))
+		if (!vocabulary_find_byte(vocabulary, (unsigned char)bytes[i], &id) &&
+		    !vocabulary_find(vocabulary, bytes + i, 1, &id))
 			return fail(error, EXIT_INPUT, "%s: has no token for byte %u of the text", encoding->tokenizer->path,
 			            (unsigned char)bytes[i]);
 		code = tokens_add(encoding->tokens, id, error);
@@ -292,8 +293,8 @@ static int take_types(const struct tokenizer *tokenizer, struct gguf_tokenizer *
 	return code;
 }
 
-static int take_scores(const struct tokenizer *tokenizer, struct gguf_tokenizer *gguf, const struct file *file, size_t n,
-                       struct error *error)
+static int take_scores(const struct tokenizer *tokenizer, struct gguf_tokenizer *gguf, const struct file *file,
+                       size_t n, struct error *error)
 {
 	size_t n_scores = 0;
 	bool found;

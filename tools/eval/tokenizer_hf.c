@@ -10,8 +10,9 @@
  *   post_processor   TemplateProcessing, ByteLevel, Sequence: what stands before and behind one text
  *   decoder          ByteLevel, Metaspace, Sequence, Replace, ByteFallback, Fuse, Strip: the way back
  *
- * Anything else there is refused, naming the member. `truncation` and `padding` are for batches and do not count here.
- * The vocabulary and the merges are walked, as a tree of them would have ten times their size; other members become trees.
+ * Anything else there is refused, naming the member. `truncation` and `padding` are for batches and do not count
+ * here. The vocabulary and the merges are walked, as a tree of them would have ten times their size; other members
+ * become trees.
  */
 #include "config.h"
 
@@ -76,7 +77,7 @@ struct loading {
 	const char *path;
 	json_t *added_tokens, *normalizer, *pre_tokenizer, *post_processor, *decoder, *model;
 	bool has_vocabulary, has_model;
-	struct json_text merges; /* where they begin, if they stand before the vocabulary or there is none yet; path NULL: done */
+	struct json_text merges; /* where they begin, if they stand before the vocabulary; path NULL: they do not */
 	bool has_merges;
 	uint32_t rank;
 };
@@ -117,8 +118,8 @@ static int fail_member(const struct loading *l, const char *where, const char *k
 static int fail_unknown(const struct loading *l, const char *where, const char *key, const char *value,
                         struct error *error)
 {
-	return fail(error, EXIT_INPUT, "%s: %s.%s: '%.60s' is not known here; give tokens instead of text", l->path, where, key,
-	            value);
+	return fail(error, EXIT_INPUT, "%s: %s.%s: '%.60s' is not known here; give tokens instead of text", l->path, where,
+	            key, value);
 }
 
 static int get_string(const struct loading *l, const json_t *object, const char *where, const char *key,

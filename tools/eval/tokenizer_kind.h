@@ -27,8 +27,8 @@ struct tokenizer_kind {
 	void (*close)(void *state);
 };
 
-/* Read a tokenizer, whose path is set, and set the rest; tokenizer_close() cleans up after a failure. EXIT_INPUT, EXIT_IO,
-   EXIT_MEMORY. */
+/* Read a tokenizer, whose path is set, and set the rest; tokenizer_close() cleans up after a failure. EXIT_INPUT,
+   EXIT_IO, EXIT_MEMORY. */
 int tokenizer_read_hf(struct tokenizer *tokenizer, descriptor_opener *opener, struct error *error);
 int tokenizer_read_gguf(struct tokenizer *tokenizer, const struct file *file, struct error *error);
 int tokenizer_read_llama2(struct tokenizer *tokenizer, struct error *error);

@@ -6,8 +6,9 @@
  *   4      u32 the longest token's bytes
  *   ...    per token, as many as the model has: f32 score, u32 bytes, the bytes
  *
- * A text is encoded as run.c does it: BOS is id 1 and EOS, which is not added, 2; the token " " stands before a text that is
- * not empty; what is no token becomes a token for each byte, its value and 3; then neighbours are merged by score.
+ * A text is encoded as run.c does it: BOS is id 1 and EOS, which is not added, 2; the token " " stands before a text
+ * that is not empty; what is no token becomes a token for each byte, its value and 3; then neighbours are merged by
+ * score.
  */
 #include "config.h"
 
