@@ -13,6 +13,7 @@
 
 #include "unit/alloc_fail.h"
 #include "cli/commands.h"
+#include "eval/tokenizer.h"
 #include "unit/gguf_bytes.h"
 #include "io/output.h"
 #include "model/model.h"
@@ -102,6 +103,53 @@ TEST(reading_a_model)
 	scratch_write("model/model.safetensors.index.json", index, sizeof index - 1);
 	scratch_write("model/config.json", config, sizeof config - 1);
 	fail_each(open_model, "model", 50);
+}
+
+static int use_tokenizer(void)
+{
+	static const char text[] = "<s> he\xCC\x81llo <pad> the \xFF 12345 world, hello hello";
+	struct tokenizer *tokenizer;
+	struct token_sequences tokens = {0};
+	char *decoded = NULL;
+	size_t n = 0;
+	int code = tokenizer_open(&tokenizer, NULL, path, 1000, &error);
+
+	if (code != EXIT_OK)
+		return code;
+	code = tokenizer_encode(tokenizer, text, sizeof text - 1, &tokens, &error);
+	for (size_t i = 0; i < tokens.n_ids && code == EXIT_OK; i++)
+		code = tokenizer_decode(tokenizer, tokens.ids[i], &decoded, &n, &error);
+	free(decoded);
+	tokens_free(&tokens);
+	tokenizer_close(tokenizer);
+	return code;
+}
+
+/* A file of tests/vectors/text_ids. */
+static void fail_tokenizer(const char *name, size_t at_least)
+{
+	const char *source = getenv("srcdir");
+	char vector[4096];
+	size_t n;
+
+	snprintf(vector, sizeof vector, "%s/tests/vectors/text_ids/%s", source != NULL ? source : ".", name);
+	char *bytes = scratch_read(vector, &n);
+	scratch_write(name, bytes, n);
+	free(bytes);
+	fail_each(use_tokenizer, name, at_least);
+}
+
+TEST(using_a_tokenizer)
+{
+	fail_tokenizer("spm.gguf", 100);
+	fail_tokenizer("qwen2.gguf", 100);
+	/* By hand, as each token of a file is some allocations, and all are read again for each. */
+	path = scratch_text("t.json", "{\"added_tokens\":[{\"id\":6,\"content\":\"<pad>\",\"normalized\":true}],\"normalizer\":{\"type\":"
+		"\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"_\"}]},"
+		"\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\"},\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"_\"},"
+		"\"model\":{\"type\":\"BPE\",\"unk_token\":\"?\",\"merges\":[[\"h\",\"e\"],\"l l\"],"
+		"\"vocab\":{\"?\":0,\"h\":1,\"e\":2,\"he\":3,\"l\":4,\"ll\":5}}}");
+	fail_each(use_tokenizer, "t.json", 100);
 }
 
 /* Writes a file into an output directory; a failure leaves nothing. */

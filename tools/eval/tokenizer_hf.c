@@ -650,7 +650,7 @@ static int take_model_member(struct json_text *text, const char *key, void *cont
 	code = json_take_value(text, 1 << 16, &value, error);
 	if (code == EXIT_OK && json_object_get(l->model, key) != NULL)
 		code = fail_twice(l, "a member of model", error);
-	if (code == EXIT_OK && json_object_set(l->model, key, value) != 0)
+	if (code == EXIT_OK && (json_object_set(l->model, key, value) != 0 || json_out_of_memory()))
 		code = fail_memory(error);
 	json_decref(value);
 	return code;
@@ -1085,7 +1085,7 @@ static int read_text(struct loading *l, struct json_text *text, struct error *er
 {
 	json_prepare();
 	l->model = json_object();
-	if (l->model == NULL)
+	if (l->model == NULL || json_out_of_memory())
 		return fail_memory(error);
 	int code = json_take_object(text, take_member, l, error);
 	if (code == EXIT_OK && (json_next(text) != '\0' || text->at < text->n))
