@@ -29,14 +29,14 @@ static size_t columns(void)
 static void draw(struct progress *progress, double seconds)
 {
 	char line[256] = "", *end = line + sizeof line, *at = line;
-	const double mib = 1 << 20;
+	const int digits = progress->size > 1 ? 1 : 0;
 	double done = (double)progress->done, total = (double)progress->total;
 	double rate = seconds > 0 ? done / seconds : 0;
 
-	at += snprintf(at, (size_t)(end - at), "%s %.1f", progress->verb, done / mib);
+	at += snprintf(at, (size_t)(end - at), "%s %.*f", progress->verb, digits, done / progress->size);
 	if (progress->total != 0)
-		at += snprintf(at, (size_t)(end - at), " of %.1f", total / mib);
-	at += snprintf(at, (size_t)(end - at), " MiB, %.1f MiB/s", rate / mib);
+		at += snprintf(at, (size_t)(end - at), " of %.*f", digits, total / progress->size);
+	at += snprintf(at, (size_t)(end - at), " %s, %.1f %s/s", progress->unit, rate / progress->size, progress->unit);
 	if (rate > 0 && progress->done <= progress->total) {
 		unsigned long left = (unsigned long)((total - done) / rate + 0.5);
 		snprintf(at, (size_t)(end - at), ", %lu:%02lu left", left / 60, left % 60);
@@ -45,16 +45,30 @@ static void draw(struct progress *progress, double seconds)
 	fflush(stderr);
 }
 
-void progress_start(struct progress *progress, const char *verb, uint64_t total_bytes, bool quiet)
+static void start(struct progress *progress, const char *verb, uint64_t total, bool quiet)
 {
-	*progress = (struct progress){.verb = verb, .total = total_bytes, .shown = !quiet && isatty(STDERR_FILENO)};
+	progress->verb = verb;
+	progress->total = total;
+	progress->shown = !quiet && isatty(STDERR_FILENO);
 	if (progress->shown)
 		progress->started = progress->drawn = now();
 }
 
-void progress_add(struct progress *progress, uint64_t bytes)
+void progress_start(struct progress *progress, const char *verb, uint64_t total_bytes, bool quiet)
 {
-	progress->done += bytes;
+	*progress = (struct progress){.unit = "MiB", .size = 1 << 20};
+	start(progress, verb, total_bytes, quiet);
+}
+
+void progress_start_tokens(struct progress *progress, const char *verb, uint64_t total, bool quiet)
+{
+	*progress = (struct progress){.unit = "tokens", .size = 1};
+	start(progress, verb, total, quiet);
+}
+
+void progress_add(struct progress *progress, uint64_t n)
+{
+	progress->done += n;
 	if (!progress->shown)
 		return;
 	double time = now();

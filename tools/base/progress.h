@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One line on a terminal while long work runs: bytes done, bytes in all, rate, time left. Silent if stderr is not a
+/* One line on a terminal while long work runs: bytes or tokens done, in all, rate, time left. Silent if stderr is not a
    terminal or `quiet` is set. */
 #ifndef TOOLS_BASE_PROGRESS_H
 #define TOOLS_BASE_PROGRESS_H
@@ -9,15 +9,20 @@
 
 struct progress {
 	const char *verb;      /* "quantizing" */
-	uint64_t total, done;  /* bytes; total 0: unknown */
+	const char *unit;      /* of the numbers shown, as many of them as `size` is; */
+	double size;
+	uint64_t total, done;  /* total 0: unknown */
 	bool shown;
 	double started, drawn; /* seconds, monotonic */
 };
 
 void progress_start(struct progress *progress, const char *verb, uint64_t total_bytes, bool quiet);
 
-/* Adds bytes; redraws at most ten times a second. */
-void progress_add(struct progress *progress, uint64_t bytes);
+/* The same for tokens. */
+void progress_start_tokens(struct progress *progress, const char *verb, uint64_t total, bool quiet);
+
+/* Adds bytes, or tokens; redraws at most ten times a second. */
+void progress_add(struct progress *progress, uint64_t n);
 
 /* Clears the line. */
 void progress_end(struct progress *progress);
