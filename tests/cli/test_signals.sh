@@ -20,7 +20,7 @@ exits 0 "" quantize "$work/small.safetensors" -o "$work/quantized" -q
 exits 0 "" quantize "$work/small.safetensors" -o "$work/part" --part 1/1 -q
 mkdir "$work/expected"
 cp -r "$work/quantized" "$work/expected/old"
-for name in old.html old.json old.svg old.npy old.safetensors old.codes old.scales; do
+for name in old.html old.json old.logits old.svg old.npy old.safetensors old.codes old.scales; do
 	echo old >"$work/expected/$name"
 done
 large "$work/quantized/model.safetensors" '{"a.weight_packed":{"dtype":"U8","shape":[2097152,2048],
@@ -28,6 +28,23 @@ large "$work/quantized/model.safetensors" '{"a.weight_packed":{"dtype":"U8","sha
 "data_offsets":[4294967296,4563402752]}}' 4563402752
 npy '<f4' False '(4096, 4096)' >"$work/matrix.npy"
 truncate -s $(($(wc -c <"$work/matrix.npy") + 67108864)) "$work/matrix.npy"
+
+# A model of 256 tokens, and many of them.
+mkdir "$work/llama"
+echo '{"model_type":"llama","hidden_size":32,"intermediate_size":32,"num_hidden_layers":1,"num_attention_heads":1,
+"num_key_value_heads":1,"vocab_size":256,"max_position_embeddings":2048,"rms_norm_eps":1e-5,"rope_theta":10000.0,
+"tie_word_embeddings":true,"hidden_act":"silu"}' >"$work/llama/config.json"
+json='{"model.embed_tokens.weight":{"dtype":"F32","shape":[256,32],"data_offsets":[0,32768]}' at=32768
+for name in norm layers.0.input_layernorm layers.0.post_attention_layernorm; do
+	json="$json,\"model.$name.weight\":{\"dtype\":\"F32\",\"shape\":[32],\"data_offsets\":[$at,$((at + 128))]}"
+	at=$((at + 128))
+done
+for name in self_attn.q self_attn.k self_attn.v self_attn.o mlp.gate mlp.up mlp.down; do
+	json="$json,\"model.layers.0.${name}_proj.weight\":{\"dtype\":\"F32\",\"shape\":[32,32],\"data_offsets\":[$at,$((at + 4096))]}"
+	at=$((at + 4096))
+done
+safetensors_zeros "$work/llama/model.safetensors" "$json}" $at
+head -c 4194304 /dev/zero >"$work/tokens.u32"
 
 # A part on another file system, if there is one, has to be copied. It has no more than a size.
 far=
@@ -149,6 +166,10 @@ case_of() {
 		;;
 	engine)
 		both computes --isa ref engine --run --shape 2048,2048,64 --threads 1 --svg "$work/in/old.svg" --force
+		;;
+	eval)
+		both computes --isa ref eval "$work/llama" --tokens "$work/tokens.u32" --context 2048 \
+			--save-logits "$work/in/old.logits" --force
 		;;
 	allreduce) both computes allreduce --steps 1000000 --payload mxfp4 ;;
 	bench) both computes bench --in l2 ;;

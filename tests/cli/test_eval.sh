@@ -1,0 +1,256 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# mxfp eval: a model whose logits are a table, so that all it prints follows from the table; what is refused, in one line;
+# and, if ../shared is there, perplexities that torch and llama-perplexity found for a real model.
+. "${srcdir:-.}/tests/cli/cli.shlib"
+command -v python3 >/dev/null || { echo "no python3"; exit 77; }
+
+shared=${MXFP_SHARED:-${srcdir:-.}/../shared}/weights
+
+# Two Llamas of 256 tokens without attention or feed-forward to speak of. Embeddings are rows of a Hadamard matrix, which the
+# last norm leaves as they are, and the head holds a table by which each token has the logits of its row, exactly.
+mkdir "$work/a" "$work/b" "$work/narrow"
+cat >"$work/make.py" <<'END'
+import json, math, struct, sys
+
+HIDDEN, VOCABULARY = 32, 256
+work = sys.argv[1]
+hadamard = [[1 - 2 * (bin(i & j).count("1") & 1) for j in range(HIDDEN)] for i in range(HIDDEN)]
+
+
+def table(model):
+    return [[(row * 7 + v * (3 if model == "a" else 5)) % 11 / 2 for v in range(VOCABULARY)] for row in range(HIDDEN)]
+
+
+def write(model, directory, vocabulary=VOCABULARY):
+    logits = table(model)
+    zeros = {"q_proj": (32, 32), "k_proj": (32, 32), "v_proj": (32, 32), "o_proj": (32, 32)}
+    tensors = {"model.embed_tokens.weight": [hadamard[t % HIDDEN] for t in range(vocabulary)],
+               "model.norm.weight": [[1] * HIDDEN],
+               "lm_head.weight": [[sum(logits[t][v] * hadamard[t][i] for t in range(HIDDEN)) / HIDDEN
+                                   for i in range(HIDDEN)] for v in range(vocabulary)],
+               "model.layers.0.input_layernorm.weight": [[1] * HIDDEN],
+               "model.layers.0.post_attention_layernorm.weight": [[1] * HIDDEN]}
+    for name in zeros:
+        tensors["model.layers.0.self_attn.%s.weight" % name] = [[0] * HIDDEN] * HIDDEN
+    for name in ("gate_proj", "up_proj", "down_proj"):
+        tensors["model.layers.0.mlp.%s.weight" % name] = [[0] * HIDDEN] * HIDDEN
+    header, data = {}, b""
+    for name, rows in tensors.items():
+        flat = [x for row in rows for x in row]
+        shape = [len(rows), HIDDEN] if len(rows) > 1 else [HIDDEN]
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + 4 * len(flat)]}
+        data += struct.pack("<%df" % len(flat), *flat)
+    text = json.dumps(header).encode()
+    with open("%s/%s/model.safetensors" % (work, directory), "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data)
+    with open("%s/%s/config.json" % (work, directory), "w") as file:
+        json.dump({"model_type": "llama", "hidden_size": HIDDEN, "intermediate_size": HIDDEN, "num_hidden_layers": 1,
+                   "num_attention_heads": 1, "num_key_value_heads": 1, "vocab_size": vocabulary,
+                   "max_position_embeddings": 1024, "rms_norm_eps": 1e-30, "rope_theta": 10000.0,
+                   "tie_word_embeddings": False, "hidden_act": "silu"}, file)
+
+
+write("a", "a")
+write("b", "b")
+write("a", "narrow", 128)
+sequences = [[(i * i * 31 + i * 7 + s * 13) % VOCABULARY for i in range(length)] for s, length in enumerate((40, 1, 3, 77, 2))]
+with open(work + "/tokens.json", "w") as file:
+    json.dump(sequences, file)
+with open(work + "/text", "wb") as file:
+    file.write(bytes(x % 96 + 32 for s in sequences for x in s))
+
+
+def p(model, token):
+    row = [math.exp(x) for x in table(model)[token % HIDDEN]]
+    return [x / math.fsum(row) for x in row]
+
+
+def windows(of, context, skip):
+    return [(w[i], w[i + 1]) for s in of for at in range(0, len(s), context) for w in [s[at:at + context]]
+            for i in range(skip, len(w) - 1)]
+
+
+def perplexity(pairs):
+    nll = [-math.log(p("a", t)[u]) for t, u in pairs]
+    mean = math.fsum(nll) / len(nll)
+    spread = math.sqrt(math.fsum((x - mean) ** 2 for x in nll) / (len(nll) - 1) / len(nll))
+    return "%.4f %.4f" % (math.exp(mean), math.exp(mean) * spread)
+
+
+print("whole", perplexity(windows(sequences, 512, 0)))
+print("cut", perplexity(windows(sequences, 16, 4)))
+print("first", perplexity(windows(sequences[:1], 512, 0)))
+text = [x % 96 + 32 for s in sequences for x in s]
+print("text", perplexity(windows([text[:len(text) // 50 * 50]], 50, 25)))
+pairs = windows(sequences, 512, 0)
+divergence = sorted(math.fsum(y * math.log(y / x) for x, y in zip(p("b", t), p("a", t))) for t, u in pairs)
+place = 0.99 * (len(divergence) - 1)
+print("divergence %.6f" % (math.fsum(divergence) / len(divergence)))
+print("percentile %.6f" % (divergence[int(place)] + place % 1 * (divergence[int(place) + 1] - divergence[int(place)])))
+print("largest %.6f" % divergence[-1])
+rms = math.fsum((p("b", t)[u] - p("a", t)[u]) ** 2 for t, u in pairs) / len(pairs)
+print("rms %.6f" % (100 * math.sqrt(rms)))
+ids = [ord("h")]
+for _ in range(20):
+    row = table("a")[ids[-1] % HIDDEN]
+    ids.append(row.index(max(row)))
+print("greedy", json.dumps(ids))
+END
+python3 "$work/make.py" "$work" >"$work/expected" || exit 99
+want() {
+	sed -n "s/^$1 //p" "$work/expected"
+}
+a=$work/a b=$work/b tokens=$work/tokens.json
+
+# evaluate ARGUMENT...: stdout is in $out.
+evaluate() {
+	exits 0 "" eval -q "$@"
+	out=$(cat "$work/out")
+}
+# row NAME: perplexity and error of a run.
+row() {
+	sed -n "s/^| $1 *|[^|]*|[^|]*|[^|]*| *\([^ ]*\) | *\([^ ]*\) |.*/\1 \2/p" "$work/out"
+}
+# line NAME: what stands behind the name.
+line() {
+	sed -n "s/^$1  *\([^ ]*\).*/\1/p" "$work/out"
+}
+
+evaluate "$a" --tokens "$tokens"
+same "perplexity" "$(want whole)" "$(row model)"
+has "counts" "$out" "123 tokens in 5 windows of at most 512, 118 of them predicted"
+whole=$out
+for batch in 1 7 64 1000; do
+	for threads in 1 3; do
+		evaluate "$a" --tokens "$tokens" --batch $batch --threads $threads
+		same "output with --batch $batch --threads $threads" "$whole" "$out"
+	done
+done
+evaluate "$a" --tokens "$tokens" --context 16 --skip 4 --batch 5
+same "perplexity of windows" "$(want cut)" "$(row model)"
+evaluate "$a" --tokens "$tokens" --sequences 1
+same "perplexity of the first sequence" "$(want first)" "$(row model)"
+evaluate "$a" --text "$work/text" --context 50 --skip 25
+same "perplexity of a text" "$(want text)" "$(row model)"
+
+# Beside another model, and beside its saved logits.
+evaluate "$b" --tokens "$tokens" --compare "$a"
+same "perplexity of the base" "$(want whole)" "$(row base)"
+same "mean divergence" "$(want divergence)" "$(line 'mean KL divergence')"
+same "99 % divergence" "$(want percentile)" "$(line '99 % KL divergence')"
+same "largest divergence" "$(want largest)" "$(line 'largest KL divergence')"
+same "RMS change" "$(want rms)" "$(line "RMS change of the token's p")"
+compared=$(grep -v '^base:\|^|' "$work/out")
+evaluate "$a" --tokens "$tokens" --save-logits "$work/logits"
+same "bytes of the logits" $((64 + 118 * 256 * 4)) "$(wc -c <"$work/logits" | tr -d ' ')"
+for batch in 3 512; do
+	evaluate "$b" --tokens "$tokens" --compare "$work/logits" --batch $batch
+	same "perplexity of saved logits" "$(want whole)" "$(row base)"
+	same "beside saved logits" "$compared" "$(grep -v '^base:\|^|' "$work/out")"
+done
+evaluate "$a" --tokens "$tokens" --compare "$work/logits"
+same "divergence from itself" 0.000000 "$(line 'largest KL divergence')"
+
+# Weights of zeros are the same in every format; the head is not.
+evaluate "$a" --tokens "$tokens" --try w4a8,nvfp4/none,mxfp8,mxfp4:even/mxfp8-e4m3,f32
+same "rows" 5 "$(grep -c '^|.* % |$\|^| f32' "$work/out")"
+same "cost of zeros" 4 "$(grep -c ' 0.00 % .* 0.000000 .* 100.00 % ' "$work/out")"
+evaluate "$a" --tokens "$tokens" --try w4a8,mxfp8 --include lm_head.weight
+same "cost of a head" 0 "$(grep -c ' 0.00 %' "$work/out")"
+evaluate "$a" --tokens "$tokens" --by-layer --include lm_head.weight --json
+# The head is in no layer: all of the cost is its kind's.
+check "by layer" python3 -c '
+import json, sys
+e = json.load(sys.stdin)
+base, all, (layer,), kinds = *e["runs"], e["layers"], e["kinds"]
+assert layer["layer"] == 0 and layer["kl_divergence"]["mean"] == 0
+assert [k["kind"] for k in kinds] == ["lm_head", "down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"]
+assert kinds[0]["kl_divergence"] == all["kl_divergence"] and kinds[0]["elements"] == 8192
+assert kinds[0]["kl_divergence"]["mean"] > 0 and kinds[1]["kl_divergence"]["mean"] == 0
+assert all["weights"] == "mxfp4 mse" and all["activations"] == "mxfp8-e4m3 rceil"
+' <"$work/out"
+printf '{"version": 1, "default": {"format": "mxfp8-e4m3"}, "rules": []}' >"$work/recipe.json"
+"$mxfp" quantize "$a" -o "$work/ignored" -n --recipe "$work/recipe.json" -q >/dev/null 2>"$work/why" || cat "$work/why"
+evaluate "$a" --tokens "$tokens" --try "$work/recipe.json,$work/recipe.json/none"
+has "a recipe" "$out" "by the recipe | mxfp8-e4m3 rceil"
+
+# A model that was quantized before: the same, and not again.
+exits 0 "" quantize "$a" -o "$work/quantized" --include lm_head.weight -q
+evaluate "$a" --tokens "$tokens" --preset w4a8 --activations none --include lm_head.weight
+same "quantized before" "$(row w4a8)" "$("$mxfp" eval "$work/quantized" --tokens "$tokens" --activations none -q >"$work/out" && row model)"
+exits 3 "is already quantized" eval "$work/quantized" --tokens "$tokens" --weights nvfp4
+exits 3 "is already quantized" eval "$work/quantized" --tokens "$tokens" --try nvfp4
+
+# Text.
+evaluate "$a" --generate 20 --prompt h --json --batch 1
+same "greedy text" "$(want greedy)" "$(python3 -c 'import json, sys; print(json.load(sys.stdin)["ids"])' <"$work/out")"
+greedy=$out
+evaluate "$a" --generate 20 --prompt h --json --temperature 0
+same "at temperature 0" "$greedy" "$out"
+evaluate "$a" --generate 20 --prompt h --json --temperature 1 --seed 1
+drawn=$out
+evaluate "$a" --generate 20 --prompt h --json --temperature 1 --seed 1 --batch 1 --threads 2
+same "drawn again" "$drawn" "$out"
+evaluate "$a" --generate 20 --prompt h --json --temperature 1 --seed 2
+check "another seed draws the same" test "$drawn" != "$out"
+
+# What is refused.
+printf '[[1, 2, 256]]' >"$work/beyond.json"
+printf '[[1], [2], [3]]' >"$work/short.json"
+printf '[[1, 2, 3, 4]]' >"$work/few.json"
+: >"$work/empty.bin"
+head -c 1000 "$work/logits" >"$work/cut"
+exits 2 "give --tokens FILE, --text FILE or --generate N" eval "$a"
+exits 2 "give one of them" eval "$a" --tokens "$tokens" --text "$work/text"
+exits 2 "--prompt: is for --generate" eval "$a" --tokens "$tokens" --prompt x
+exits 2 "--seed: is for --temperature" eval "$a" --generate 3 --prompt x --seed 1
+exits 2 "--rule: is for --weights" eval "$a" --tokens "$tokens" --rule even
+exits 2 "--try: unknown value 'mxfp5'" eval "$a" --tokens "$tokens" --try mxfp5
+exits 2 "--try: unknown value 'evem': did you mean 'even'" eval "$a" --tokens "$tokens" --try mxfp4:evem
+exits 2 "--try: expected NAME" eval "$a" --tokens "$tokens" --try mxfp4,,nvfp4
+exits 2 "f32 has no scale rule" eval "$a" --tokens "$tokens" --try f32:even
+exits 2 "unknown value 'fp8'" eval "$a" --tokens "$tokens" --try mxfp4/fp8
+exits 2 "mxfp advise writes such a mixture" eval "$a" --tokens "$tokens" --try w4a8-mixed
+exits 2 "--weights: is for a single trial" eval "$a" --tokens "$tokens" --try w4a8 --weights mxfp4
+exits 2 "--batch: 0 rows" eval "$a" --tokens "$tokens" --batch 0
+exits 2 "--context: 1 tokens predict nothing" eval "$a" --tokens "$tokens" --context 1
+exits 2 "has 1024 positions" eval "$a" --tokens "$tokens" --context 1025
+exits 2 "beyond the 1024 positions" eval "$a" --generate 1024 --prompt x
+exits 2 "invalid --temperature" eval "$a" --generate 3 --prompt x --temperature warm
+exits 2 "the prompt has no tokens" eval "$a" --generate 3
+exits 3 "nothing is predicted" eval "$a" --tokens "$tokens" --skip 100
+exits 3 "nothing is predicted" eval "$a" --tokens "$work/short.json" --sequences 2
+exits 3 "256" eval "$a" --tokens "$work/beyond.json"
+exits 3 "empty.bin" eval "$a" --tokens "$work/empty.bin"
+exits 3 "nothing is predicted" eval "$a" --text "$work/empty.bin"
+exits 4 "missing.json" eval "$a" --tokens "$work/missing.json"
+exits 3 "has a vocabulary of 128, and that of" eval "$work/narrow" --tokens "$work/few.json" --compare "$a"
+exits 3 "logits of other tokens" eval "$a" --tokens "$tokens" --compare "$work/logits" --sequences 1
+exits 3 "logits of other tokens" eval "$a" --tokens "$tokens" --compare "$work/logits" --skip 1
+exits 3 "has 1000 bytes" eval "$a" --tokens "$tokens" --compare "$work/cut"
+exits 3 "logits of 256 tokens, and the model's vocabulary is 128" eval "$work/narrow" --tokens "$work/few.json" --compare "$work/logits"
+exits 2 "exists; give --force" eval "$a" --tokens "$tokens" --save-logits "$work/logits"
+exits 2 "holds saved logits" eval "$a" --tokens "$tokens" --compare "$work/logits" --save-logits "$work/more"
+exits 3 "" eval "$work/narrow" --text "$work/text"
+# A real model: perplexities by torch (../shared/weights/README.md), of f32 within 0.0005 and of MXFP4 within 0.005, and the
+# greedy text that llama2.c documents. Without vectors that takes minutes.
+near() {
+	check "perplexity of $1: $3, and torch has $2" awk -v a="$2" -v b="${3% *}" -v most="$4" \
+		'BEGIN { exit !(a - b <= most && b - a <= most) }'
+}
+if [ ! -d "$shared" ]; then
+	echo "$shared is not there: no real model is run"
+elif [ "${MXFP_ISA:-}" != ref ]; then
+	model=$shared/stories260K/stories260K
+	evaluate "$model.hf.f32.safetensors" --tokens "$shared/eval/self_generated.tokens.json" --sequences 24 --pad-tail \
+		--activation-rule floor --nvfp4-recipe te --try mxfp4:floor,mxfp4:even/mxfp8-e4m3,nvfp4
+	near f32 3.8185 "$(row f32)" 0.0005
+	near mxfp4:floor 4.6715 "$(row mxfp4:floor)" 0.005
+	near mxfp4:even/mxfp8-e4m3 4.6359 "$(row 'mxfp4:even\/mxfp8-e4m3')" 0.005
+	near nvfp4 4.3162 "$(row nvfp4)" 0.005
+	evaluate "$model.f32.gguf" --generate 60 --prompt "Once upon a time"
+	has "the documented text" "$out" "Lily. She loved to play outside in the park. One day, she saw a big, red ball."
+fi
+check "something is left over" test -z "$(find "$work" -name '.*mxfp-*')"
+finish

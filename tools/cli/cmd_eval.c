@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: MIT */
+/* mxfp eval: runs a model, and says what its weights and activations cost in other formats. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "eval/evaluate.h"
+#include "eval/shape.h"
+#include "io/json.h"
+#include "io/output.h"
+#include "quantize/preset.h"
+
+enum {
+	CONTEXT_USUAL = 512,
+	BATCH_USUAL = 512,
+	BATCH_MAX = 1 << 16,
+	GENERATE_MAX = 1 << 20,
+	TEXT_BYTES_MAX = 1 << 30
+};
+
+struct options {
+	const char *model, *tokens, *text, *tokenizer, *compare, *save, *tries, *prompt, *temperature;
+	struct trial_options trial;
+	struct select select;
+	uint64_t context, skip, batch, sequences, generate, seed;
+	bool by_layer, force, json, quiet;
+};
+
+/* The run of the command. */
+struct job {
+	struct options options;
+	struct model model, base;       /* what is evaluated, and what it is compared with */
+	bool base_is_model;
+	struct shape shape;
+	struct tokenizer *tokenizer;    /* NULL: none is needed */
+	struct token_sequences tokens;
+	struct trial stored;
+	struct trial trials[EVALUATE_TRIALS];
+	size_t n_trials;
+	struct evaluate_settings settings;
+	struct evaluation evaluation;
+	struct output output;           /* of --save-logits */
+};
+
+static int check_used(int argc, char **argv, const struct option_spec *options, const struct options *o,
+                      struct error *error)
+{
+	const struct trial_options *t = &o->trial;
+	const bool quantizes = t->preset != NULL || t->recipe != NULL || t->weights != OPTION_FORMAT_NONE ||
+	                       o->tries != NULL || o->by_layer;
+	const bool scores = o->generate == OPTION_UNSIGNED_NONE;
+	const struct option_use uses[] = {
+		{"prompt", !scores, "--generate"},
+		{"temperature", !scores, "--generate"},
+		{"seed", o->temperature != NULL, "--temperature"},
+		{"tokens", scores, "scores, and --generate makes text"},
+		{"text", scores, "scores, and --generate makes text"},
+		{"skip", scores, "scores"},
+		{"sequences", scores, "scores"},
+		{"compare", scores, "scores"},
+		{"save-logits", scores, "scores"},
+		{"try", scores, "scores"},
+		{"by-layer", scores, "scores"},
+		{"force", o->save != NULL, "--save-logits"},
+		{"tokenizer", !scores || o->text != NULL, "--text and --generate"},
+		{"weights", o->tries == NULL, "a single trial, and --try gives several"},
+		{"preset", o->tries == NULL, "a single trial, and --try gives several"},
+		{"recipe", o->tries == NULL, "a single trial, and --try takes FILE.json"},
+		{"by-layer", o->tries == NULL, "a single trial, and --try gives several"},
+		{"rule", quantizes, "--weights, --preset, --recipe, --try and --by-layer"},
+		{"nvfp4-recipe", quantizes, "--weights, --preset, --recipe, --try and --by-layer"},
+		{"include", quantizes, "--weights, --preset, --recipe, --try and --by-layer"},
+		{"ignore", quantizes, "--weights, --preset, --recipe, --try and --by-layer"},
+		{"pad-tail", quantizes, "--weights, --preset, --recipe, --try and --by-layer"},
+		{"fuse", quantizes, "--weights, --preset, --recipe, --try and --by-layer"},
+		{"activation-rule", t->activations != NULL || quantizes, "--activations"},
+		{NULL, true, NULL},
+	};
+
+	return options_check_used(argc, argv, options, uses, error);
+}
+
+static int check(const struct options *o, struct error *error)
+{
+	const bool scores = o->generate == OPTION_UNSIGNED_NONE;
+
+	if (o->tokens != NULL && o->text != NULL)
+		return fail(error, EXIT_USAGE, "eval: --tokens and --text: give one of them");
+	if (scores && o->tokens == NULL && o->text == NULL)
+		return fail(error, EXIT_USAGE, "eval: nothing to run; give --tokens FILE, --text FILE or --generate N");
+	if (o->trial.preset != NULL && o->trial.recipe != NULL)
+		return fail(error, EXIT_USAGE, "eval: --preset and --recipe: give one of them");
+	if (o->batch < 1 || o->batch > BATCH_MAX)
+		return fail(error, EXIT_USAGE, "eval: --batch: %" PRIu64 " rows; give 1 to %d", o->batch, BATCH_MAX);
+	if (o->context < 2)
+		return fail(error, EXIT_USAGE, "eval: --context: %" PRIu64 " tokens predict nothing; give 2 or more", o->context);
+	if (!scores && (o->generate < 1 || o->generate > GENERATE_MAX))
+		return fail(error, EXIT_USAGE, "eval: --generate: %" PRIu64 " tokens; give 1 to %d", o->generate, GENERATE_MAX);
+	if (o->sequences < 1)
+		return fail(error, EXIT_USAGE, "eval: --sequences: 0 leaves nothing; give 1 or more");
+	return EXIT_OK;
+}
+
+static enum parsed parse(int argc, char **argv, struct options *o, struct error *error)
+{
+	static const struct usage usage = {
+		"eval MODEL --tokens FILE | --text FILE | --generate N [options]",
+		"Runs a language model through the products of this library and prints its\n"
+		"perplexity on tokens or a text; or what formats cost it: weights are quantized\n"
+		"while they are read, as mxfp quantize would, and activations as the model runs.\n"
+		"MODEL is a .safetensors or .gguf file or a model directory, quantized or not.\n"
+		"Every number is the same on every machine, whatever the threads and batches.\n"
+		"A TRIAL is f32 (the model as it is stored), a preset, a block format or a\n"
+		"FILE.json, mxfp-recipe(5), then perhaps :RULE and /ACTIVATIONS.",
+		"  mxfp eval model/ --text wiki.test.raw --try w4a8,nvfp4,mxfp8\n"
+		"  mxfp eval model/ --tokens tokens.json --preset w4a8 --by-layer",
+	};
+	const struct option_spec options[] = {
+		{.kind = OPTION_HEADING, .help = "Tokens"},
+		{"tokens", 0, OPTION_STRING, "FILE", "run sequences of ids: .json, .npy, .u16, .u32 or .bin", &o->tokens},
+		{"text", 0, OPTION_STRING, "FILE", "run a text, cut into windows; a shorter last one is left out", &o->text},
+		{"tokenizer", 0, OPTION_STRING, "FILE", "the vocabulary: tokenizer.json, a GGUF file or that of llama2.c "
+		 "(default: the model's)", &o->tokenizer},
+		{"context", 'c', OPTION_UNSIGNED, "N", "cut sequences into windows of at most this many tokens", &o->context},
+		{"skip", 0, OPTION_UNSIGNED, "N", "leave out the first predictions of each window", &o->skip},
+		{"sequences", 0, OPTION_UNSIGNED, "N", "run only the first sequences", &o->sequences},
+		{.kind = OPTION_HEADING, .help = "Formats"},
+		{"weights", 'w', OPTION_BLOCK, "FORMAT", "quantize weights (default: they stay as they are stored)",
+		 &o->trial.weights},
+		{"activations", 'a', OPTION_STRING, "FORMAT|none", "quantize the inputs of products with quantized weights "
+		 "(default: as the preset or the recipe says, else none)", &o->trial.activations},
+		{"preset", 0, OPTION_STRING, PRESET_NAMES, "take formats as mxfp quantize does", &o->trial.preset},
+		{"recipe", 0, OPTION_STRING, "FILE.json", "take the choice of tensors and formats from a mxfp-recipe(5)",
+		 &o->trial.recipe},
+		{"rule", 'r', OPTION_RULE, "RULE", "scale rule of MX weights", &o->trial.rule},
+		{"activation-rule", 0, OPTION_RULE, "RULE", "scale rule of MX activations", &o->trial.activation_rule},
+		{"nvfp4-recipe", 0, OPTION_RECIPE, "RECIPE", "how NVFP4 scales are computed", &o->trial.nvfp4_recipe},
+		{"include", 0, OPTION_LIST, "PATTERN", "also quantize matching tensors; may be repeated", &o->select.include},
+		{"ignore", 0, OPTION_LIST, "PATTERN", "do not quantize matching tensors; may be repeated", &o->select.ignore},
+		{"pad-tail", 0, OPTION_FLAG, NULL, "also quantize tensors whose rows are not a multiple of the block",
+		 &o->trial.pad_tail},
+		{"fuse", 0, OPTION_FLAG, NULL, "give NVFP4 weights that loaders fuse (q, k, v; gate, up) one tensor scale",
+		 &o->trial.fuse},
+		{"kv-cache", 0, OPTION_BLOCK, "FORMAT", "quantize keys and values (default: they are not)", &o->trial.kv_cache},
+		{.kind = OPTION_HEADING, .help = "Comparison"},
+		{"compare", 0, OPTION_STRING, "MODEL", "compare with another model, or a file of saved logits", &o->compare},
+		{"try", 0, OPTION_STRING, "TRIAL,...", "one row for each, compared with the model as it is stored", &o->tries},
+		{"by-layer", 0, OPTION_FLAG, NULL, "also what each layer and each kind of weights costs alone (default preset: w4a8)",
+		 &o->by_layer},
+		{"save-logits", 0, OPTION_STRING, "OUT", "save the logits of the first run, for --compare", &o->save},
+		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists", &o->force},
+		{.kind = OPTION_HEADING, .help = "Text"},
+		{"generate", 0, OPTION_UNSIGNED, "N", "go on with a text by at most N tokens", &o->generate},
+		{"prompt", 0, OPTION_STRING, "TEXT", "the text (default: empty)", &o->prompt},
+		{"temperature", 0, OPTION_STRING, "T", "draw tokens at random (default: 0, the most probable ones)",
+		 &o->temperature},
+		{"seed", 0, OPTION_UNSIGNED, "N", "seed of the random numbers", &o->seed},
+		{.kind = OPTION_HEADING, .help = "Execution"},
+		{"batch", 'b', OPTION_UNSIGNED, "N", "rows that run at once; does not affect the output", &o->batch},
+		{"threads", 0, OPTION_THREADS, "N", "use at most this many threads, 0: one per processor; does not affect the output",
+		 &o->trial.threads},
+		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of tables", &o->json},
+		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress", &o->quiet},
+		{.kind = OPTION_END},
+	};
+
+	enum parsed parsed = options_parse(argc, argv, options, &usage, 1, 1, &o->model, error);
+	if (parsed != PARSED_RUN)
+		return parsed;
+	o->trial.has_rule = options_given(argc, argv, options, "rule");
+	o->trial.has_nvfp4_recipe = options_given(argc, argv, options, "nvfp4-recipe");
+	if (check(o, error) != EXIT_OK || check_used(argc, argv, options, o, error) != EXIT_OK)
+		return PARSED_ERROR;
+	return PARSED_RUN;
+}
+
+/* Leaves the first n sequences. */
+static void shorten(struct token_sequences *tokens, uint64_t n)
+{
+	if (n < tokens->n)
+		tokens->n = (size_t)n;
+}
+
+/* As llama-perplexity has it: every window of a text begins with BOS if the text does, and the last one is left out
+   unless it is whole or the only one. */
+static void cut_as_llama(struct job *job, size_t context)
+{
+	struct token_sequences *tokens = &job->tokens;
+	uint32_t begin;
+
+	if (tokens->n > 1 && tokens->starts[tokens->n] - tokens->starts[tokens->n - 1] < context)
+		tokens->n--;
+	if (tokenizer_bos(job->tokenizer, &begin))
+		for (size_t i = 1; i < tokens->n; i++)
+			tokens->ids[tokens->starts[i]] = begin;
+}
+
+static int read_text(struct job *job, struct error *error)
+{
+	const char *path = job->options.text;
+	char *text = NULL;
+	size_t n;
+	int code = json_read_bytes(descriptor_open, path, TEXT_BYTES_MAX, &text, &n, error);
+
+	if (code == EXIT_OK)
+		code = tokenizer_encode(job->tokenizer, text, n, &job->tokens, error);
+	free(text);
+	return code;
+}
+
+/* Reads the tokens that are scored, and cuts them into windows. */
+static int read_tokens(struct job *job, struct error *error)
+{
+	const struct options *o = &job->options;
+	int code = o->text != NULL ? read_text(job, error)
+	                           : tokens_read(&job->tokens, o->tokens, job->shape.vocabulary, error);
+
+	if (code != EXIT_OK)
+		return code;
+	shorten(&job->tokens, o->sequences);
+	code = tokens_cut(&job->tokens, job->settings.context, error);
+	if (code == EXIT_OK && o->text != NULL)
+		cut_as_llama(job, job->settings.context);
+	return code;
+}
+
+/* Makes the trials that the options ask for. */
+static int make_trials(struct job *job, struct error *error)
+{
+	struct options *o = &job->options;
+	const struct trial_options *t = &o->trial;
+
+	trial_stored(&job->stored, o->compare != NULL ? "base" : NULL);
+	if (o->tries == NULL) {
+		/* --by-layer is about quantizing. */
+		if (o->by_layer && t->preset == NULL && t->recipe == NULL && t->weights == OPTION_FORMAT_NONE)
+			o->trial.preset = "w4a8";
+		job->n_trials = 1;
+		return trial_of_options(&job->trials[0], t, error);
+	}
+	for (const char *at = o->tries;; at++) {
+		const size_t n = strcspn(at, ",");
+
+		if (job->n_trials == EVALUATE_TRIALS)
+			return fail(error, EXIT_USAGE, "eval: --try: more than %d trials; give fewer", EVALUATE_TRIALS);
+		int code = trial_parse(&job->trials[job->n_trials++], at, n, t, error);
+		if (code != EXIT_OK)
+			return code;
+		at += n;
+		if (*at == '\0')
+			return EXIT_OK;
+	}
+}
+
+static bool any_quantizes(const struct job *job)
+{
+	for (size_t i = 0; i < job->n_trials; i++)
+		if (job->trials[i].quantizes)
+			return true;
+	return false;
+}
+
+static int set_context(struct job *job, struct error *error)
+{
+	const struct options *o = &job->options;
+	const size_t positions = job->shape.positions;
+	uint64_t context = o->context;
+
+	if (context == OPTION_UNSIGNED_NONE)
+		context = positions != 0 && positions < CONTEXT_USUAL ? positions : CONTEXT_USUAL;
+	else if (positions != 0 && context > positions)
+		return fail(error, EXIT_USAGE, "eval: --context: %" PRIu64 " tokens, and %s has %zu positions; give at most as many",
+		            context, job->model.path, positions);
+	job->settings = (struct evaluate_settings){
+		.tokens = &job->tokens,
+		.context = (size_t)context,
+		.skip = (size_t)o->skip,
+		.batch = (size_t)o->batch,
+		.threads = o->trial.threads,
+		.quiet = o->quiet,
+	};
+	return EXIT_OK;
+}
+
+/* Opens the model and what goes with it. */
+static int open_model(struct job *job, struct error *error)
+{
+	struct options *o = &job->options;
+	int code = select_compile(&o->select, error);
+
+	o->trial.select = &o->select;
+	if (code == EXIT_OK)
+		code = make_trials(job, error);
+	if (code == EXIT_OK)
+		code = model_open(&job->model, o->model, error);
+	if (code == EXIT_OK && any_quantizes(job) && layouts[0]->one_expert_each)
+		code = model_split_experts(&job->model, error);
+	if (code == EXIT_OK)
+		code = shape_read(&job->shape, &job->model, error);
+	if (code == EXIT_OK)
+		code = set_context(job, error);
+	if (code == EXIT_OK && o->tokens == NULL)
+		code = tokenizer_open(&job->tokenizer, &job->model, o->tokenizer, job->shape.vocabulary, error);
+	return code;
+}
+
+/* Runs the base: saved logits, another model, or this one as it is stored. */
+static int run_base(struct job *job, struct error *error)
+{
+	const struct model *model = job->base_is_model ? &job->base : &job->model;
+
+	if (job->options.compare != NULL && !job->base_is_model)
+		return evaluate_open_base(&job->evaluation, job->options.compare, job->shape.vocabulary, error);
+	return evaluate_run(&job->evaluation, model, &job->stored, EVALUATE_BASE, error);
+}
+
+/* Runs everything, the base first if there is one. */
+static int run_all(struct job *job, struct error *error)
+{
+	const struct options *o = &job->options;
+	const bool beside = o->compare != NULL || o->tries != NULL || o->by_layer;
+	const bool runs_base = beside && (o->compare == NULL || job->base_is_model);
+	/* Logits of a run that stands alone are kept like those of a base if they are saved. */
+	const enum evaluate_role role = beside ? EVALUATE_BESIDE : o->save != NULL ? EVALUATE_BASE : EVALUATE_ALONE;
+	size_t n_parts = 0;
+	int code = EXIT_OK;
+
+	if (o->by_layer)
+		code = evaluate_count_parts(&job->evaluation, &job->model, &job->trials[0], &n_parts, error);
+	evaluate_expect(&job->evaluation, runs_base + job->n_trials + n_parts);
+	if (code == EXIT_OK && beside)
+		code = run_base(job, error);
+	for (size_t i = 0; i < job->n_trials && code == EXIT_OK; i++) {
+		/* The model as it is stored has run, if it is the base. */
+		if (o->compare == NULL && o->tries != NULL && trial_is_stored(&job->trials[i]))
+			continue;
+		code = evaluate_run(&job->evaluation, &job->model, &job->trials[i], role, error);
+	}
+	if (code == EXIT_OK && o->by_layer)
+		code = evaluate_by_layer(&job->evaluation, &job->model, &job->trials[0], error);
+	progress_end(&job->evaluation.progress);
+	return code;
+}
+
+/* Saves the logits, and prints once nothing else can fail. */
+static int finish(struct job *job, struct error *error)
+{
+	const struct options *o = &job->options;
+	const char *source = o->text != NULL ? o->text : o->tokens;
+	int code = EXIT_OK;
+
+	if (o->save != NULL)
+		code = logits_save(&job->evaluation.base, output_build(&job->output), error);
+	if (code == EXIT_OK && o->save != NULL)
+		code = output_commit(&job->output, error);
+	if (code != EXIT_OK)
+		return code;
+	return o->json ? evaluate_print_json(&job->evaluation, source, error)
+	               : evaluate_print_text(&job->evaluation, source, error);
+}
+
+static int score(struct job *job, struct error *error)
+{
+	const struct options *o = &job->options;
+	int code = read_tokens(job, error);
+
+	job->base_is_model = o->compare != NULL && !logits_is_file(o->compare);
+	if (code == EXIT_OK && o->save != NULL && o->compare != NULL && !job->base_is_model)
+		code = fail(error, EXIT_USAGE, "eval: --save-logits: the first run is %s, which holds saved logits; leave it out",
+		            o->compare);
+	if (code == EXIT_OK && o->save != NULL)
+		code = output_begin_file(&job->output, o->save, o->force, error);
+	if (code == EXIT_OK && job->base_is_model)
+		code = model_open(&job->base, o->compare, error);
+	if (code == EXIT_OK)
+		code = evaluate_begin(&job->evaluation, &job->settings, error);
+	if (code == EXIT_OK)
+		code = run_all(job, error);
+	return code == EXIT_OK ? finish(job, error) : code;
+}
+
+static int generate(struct job *job, struct error *error)
+{
+	const struct options *o = &job->options;
+	const char *prompt = o->prompt != NULL ? o->prompt : "";
+	struct evaluate_generation generation = {.prompt = &job->tokens, .n = (size_t)o->generate, .seed = o->seed};
+	int code = EXIT_OK;
+	char *end;
+
+	if (o->temperature != NULL) {
+		generation.temperature = strtod(o->temperature, &end);
+		if (end == o->temperature || *end != '\0' || !(generation.temperature >= 0) || isinf(generation.temperature))
+			return fail(error, EXIT_USAGE, "eval: invalid --temperature '%s': expected a number, for example 0.8",
+			            o->temperature);
+	}
+	code = tokenizer_encode(job->tokenizer, prompt, strlen(prompt), &job->tokens, error);
+	if (code == EXIT_OK && job->tokens.n_ids == 0)
+		code = fail(error, EXIT_USAGE, "eval: the prompt has no tokens, and the tokenizer adds none; give --prompt TEXT");
+	if (code == EXIT_OK && o->context != OPTION_UNSIGNED_NONE && job->tokens.n_ids + o->generate > o->context)
+		code = fail(error, EXIT_USAGE, "eval: --context: a prompt of %zu tokens and %" PRIu64 " more are beyond %" PRIu64
+		            "; give a larger one", job->tokens.n_ids, o->generate, o->context);
+	if (code == EXIT_OK && job->shape.positions != 0 && job->tokens.n_ids + o->generate > job->shape.positions)
+		code = fail(error, EXIT_USAGE, "eval: --generate: a prompt of %zu tokens and %" PRIu64 " more are beyond the %zu "
+		            "positions of %s; give fewer", job->tokens.n_ids, o->generate, job->shape.positions,
+		            job->model.path);
+	if (code == EXIT_OK)
+		code = evaluate_generate(&generation, &job->settings, &job->model, &job->trials[0], job->tokenizer, error);
+	if (code == EXIT_OK)
+		code = evaluate_print_generation(&generation, o->json, error);
+	evaluate_generation_free(&generation);
+	return code;
+}
+
+static void free_job(struct job *job)
+{
+	output_abandon(&job->output);
+	evaluate_free(&job->evaluation);
+	for (size_t i = 0; i < job->n_trials; i++)
+		trial_free(&job->trials[i]);
+	select_free(&job->options.select);
+	tokens_free(&job->tokens);
+	tokenizer_close(job->tokenizer);
+	shape_free(&job->shape);
+	model_close(&job->model);
+	model_close(&job->base);
+	free(job);
+}
+
+static int run(int argc, char **argv, struct error *error)
+{
+	struct job *job = calloc(1, sizeof *job);
+
+	if (job == NULL)
+		return fail_memory(error);
+	job->options = (struct options){
+		.trial = {.weights = OPTION_FORMAT_NONE, .activation_rule = MXFP_RULE_RCEIL,
+		          .nvfp4_recipe = (int)layouts[0]->recipe, .kv_cache = OPTION_FORMAT_NONE},
+		.context = OPTION_UNSIGNED_NONE,
+		.batch = BATCH_USUAL,
+		.sequences = OPTION_UNSIGNED_NONE,
+		.generate = OPTION_UNSIGNED_NONE,
+	};
+	const enum parsed parsed = parse(argc, argv, &job->options, error);
+	int code = parsed_code(parsed);
+	if (parsed == PARSED_RUN)
+		code = open_model(job, error);
+	if (parsed == PARSED_RUN && code == EXIT_OK)
+		code = job->options.generate != OPTION_UNSIGNED_NONE ? generate(job, error) : score(job, error);
+	free_job(job);
+	return code;
+}
+
+const struct command command_eval = {"eval", "run a model and measure what formats cost it", run};

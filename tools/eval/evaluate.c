@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs of a model over windows of tokens. The scores of a prediction have their place, and sums are made at the end in the
+   order of the tokens, so that nothing depends on how the windows were run. */
+#include "config.h"
+
+#include "eval/evaluate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/byte_order.h"
+#include "base/must_succeed.h"
+#include "mxfp/exec.h"
+
+/* Of logits that are scored or kept at once. */
+enum { CHUNK_BYTES = 1 << 24 };
+
+/* Tokens of a window that run: all but the last, after which nothing is predicted. */
+static size_t rows_of(const struct token_sequences *tokens, size_t window)
+{
+	const size_t length = tokens->starts[window + 1] - tokens->starts[window];
+
+	return length > 0 ? length - 1 : 0;
+}
+
+static size_t predictions_of(const struct evaluate_settings *settings, size_t window)
+{
+	const size_t rows = rows_of(settings->tokens, window);
+
+	return rows > settings->skip ? rows - settings->skip : 0;
+}
+
+int evaluate_begin(struct evaluation *evaluation, const struct evaluate_settings *settings, struct error *error)
+{
+	const struct token_sequences *tokens = settings->tokens;
+	size_t longest = 0;
+
+	*evaluation = (struct evaluation){.settings = settings};
+	evaluation->offsets = malloc((tokens->n + 1) * sizeof *evaluation->offsets);
+	if (evaluation->offsets == NULL)
+		return fail_memory(error);
+	for (size_t i = 0; i < tokens->n; i++) {
+		evaluation->offsets[i] = evaluation->n_predictions;
+		evaluation->n_predictions += predictions_of(settings, i);
+		evaluation->n_tokens += tokens->starts[i + 1] - tokens->starts[i];
+		longest = rows_of(tokens, i) > longest ? rows_of(tokens, i) : longest;
+	}
+	if (evaluation->n_predictions == 0)
+		return fail(error, EXIT_INPUT, "eval: nothing is predicted: the longest of %zu windows has %zu tokens after its "
+		            "first, and --skip leaves out %zu; give longer ones", tokens->n, longest, settings->skip);
+	evaluation->scores = calloc(evaluation->n_predictions, sizeof *evaluation->scores);
+	evaluation->scratch = calloc(evaluation->n_predictions, sizeof *evaluation->scratch);
+	return evaluation->scores != NULL && evaluation->scratch != NULL ? EXIT_OK : fail_memory(error);
+}
+
+/* Tokens that are run. */
+static uint64_t count_rows(const struct evaluate_settings *settings)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < settings->tokens->n; i++)
+		n += predictions_of(settings, i) > 0 ? rows_of(settings->tokens, i) : 0;
+	return n;
+}
+
+void evaluate_expect(struct evaluation *evaluation, size_t n_runs)
+{
+	progress_start_tokens(&evaluation->progress, "evaluating", n_runs * count_rows(evaluation->settings),
+	                      evaluation->settings->quiet);
+}
+
+/* A hash of what the rows of logits are of: the ids of each window that has predictions, and how many of them it has. */
+static uint64_t hash_tokens(const struct evaluate_settings *settings)
+{
+	const struct token_sequences *tokens = settings->tokens;
+	XXH64_hash_t hash = 0;
+
+	for (size_t i = 0; i < tokens->n; i++) {
+		uint64_t words[2] = {tokens->starts[i + 1] - tokens->starts[i], predictions_of(settings, i)};
+
+		if (words[1] == 0)
+			continue;
+		little_endian(words, 2, sizeof words[0]);
+		hash = XXH3_64bits_withSeed(words, sizeof words, hash);
+		for (size_t t = tokens->starts[i]; t < tokens->starts[i + 1]; t++) {
+			uint32_t id = tokens->ids[t];
+
+			little_endian(&id, 1, sizeof id);
+			hash = XXH3_64bits_withSeed(&id, sizeof id, hash);
+		}
+	}
+	return hash;
+}
+
+struct logits_kind evaluate_kind(const struct evaluation *evaluation, uint64_t vocabulary)
+{
+	return (struct logits_kind){
+		.vocabulary = vocabulary,
+		.rows = evaluation->n_predictions,
+		.hash = hash_tokens(evaluation->settings),
+	};
+}
+
+/* A run: the call that is being made, and where its logits go. */
+struct run {
+	struct evaluation *evaluation;
+	enum evaluate_role role;
+	size_t vocabulary;
+	struct network_piece *pieces;
+	size_t *windows;              /* of each piece */
+	size_t capacity;              /* rows of the chunk */
+	float *chunk;                 /* rows of the base that are read or written; NULL if it has no part */
+};
+
+/* Rows being scored: logits of consecutive predictions. */
+struct scoring {
+	const struct run *run;
+	const float *logits, *base;
+	const uint32_t *tokens;
+	struct score *scores;
+};
+
+static void score_one(void *argument, size_t i)
+{
+	const struct scoring *s = argument;
+	const size_t vocabulary = s->run->vocabulary;
+
+	if (s->base != NULL)
+		score_beside(&s->scores[i], s->logits + i * vocabulary, s->base + i * vocabulary, vocabulary, s->tokens[i]);
+	else
+		score_row(&s->scores[i], s->logits + i * vocabulary, vocabulary, s->tokens[i]);
+}
+
+static void score_all(struct scoring *s, size_t n)
+{
+	const struct mxfp_exec exec = {.size = sizeof exec, .threads = s->run->evaluation->settings->threads};
+
+	must_succeed(mxfp_parallel_for(&exec, n, score_one, s));
+}
+
+/* Takes logits from the network: a network_sink. */
+static int take(void *context, size_t piece, size_t row, size_t n, const float *logits, struct error *error)
+{
+	struct run *run = context;
+	struct evaluation *evaluation = run->evaluation;
+	const struct token_sequences *tokens = evaluation->settings->tokens;
+	const size_t window = run->windows[piece], place = run->pieces[piece].first + row;
+	const size_t first = evaluation->offsets[window] + place - evaluation->settings->skip;
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < n && code == EXIT_OK; i += run->capacity) {
+		const size_t rows = n - i < run->capacity ? n - i : run->capacity;
+		const float *own = logits + i * run->vocabulary;
+		struct scoring scoring = {
+			.run = run,
+			.logits = own,
+			.base = run->role == EVALUATE_BESIDE ? run->chunk : NULL,
+			.tokens = tokens->ids + tokens->starts[window] + place + i + 1,
+			.scores = evaluation->scores + first + i,
+		};
+
+		if (run->role == EVALUATE_BESIDE)
+			code = logits_read(&evaluation->base, first + i, rows, run->chunk, error);
+		if (code != EXIT_OK)
+			return code;
+		score_all(&scoring, rows);
+		if (run->role != EVALUATE_BASE)
+			continue;
+		memcpy(run->chunk, own, rows * run->vocabulary * sizeof *own);
+		code = logits_write(&evaluation->base, first + i, rows, run->chunk, error);
+	}
+	return code;
+}
+
+/* Runs all windows: calls of whole batches, into which one window after the other goes, in pieces where it meets the end
+   of a batch. A slot is free again when its window has ended, so that slots hold no more than a batch and a window. */
+static int run_windows(struct run *run, struct network *network, struct error *error)
+{
+	struct evaluation *evaluation = run->evaluation;
+	const struct evaluate_settings *settings = evaluation->settings;
+	const struct token_sequences *tokens = settings->tokens;
+	size_t window = 0, done = 0; /* the next window, and tokens of it that were run */
+	unsigned slot = 0;
+	int code = EXIT_OK;
+
+	while (code == EXIT_OK) {
+		size_t n = 0, left = settings->batch;
+
+		while (left > 0 && window < tokens->n) {
+			const size_t total = rows_of(tokens, window);
+
+			if (predictions_of(settings, window) == 0) {
+				window++;
+				continue;
+			}
+			const size_t rows = total - done < left ? total - done : left;
+			const size_t skipped = settings->skip > done ? settings->skip - done : 0;
+			run->windows[n] = window;
+			run->pieces[n++] = (struct network_piece){
+				.slot = slot,
+				.ids = tokens->ids + tokens->starts[window] + done,
+				.first = done,
+				.n = rows,
+				.wanted = skipped < rows ? skipped : rows,
+				.total = total,
+			};
+			left -= rows;
+			done += rows;
+			if (done < total)
+				break;
+			window++;
+			done = 0;
+			slot = slot + 1 < settings->batch ? slot + 1 : 0;
+		}
+		if (n == 0)
+			break;
+		code = network_run(network, run->pieces, n, take, run, error);
+		for (size_t i = 0; i < n; i++)
+			if (run->pieces[i].first + run->pieces[i].n == run->pieces[i].total)
+				network_release(network, run->pieces[i].slot);
+		progress_add(&evaluation->progress, settings->batch - left);
+	}
+	return code;
+}
+
+/* Opens what the run needs besides the network, and runs. */
+static int run_network(struct run *run, struct network *network, struct error *error)
+{
+	struct evaluation *evaluation = run->evaluation;
+	const struct evaluate_settings *settings = evaluation->settings;
+	const struct logits_kind kind = evaluate_kind(evaluation, network_vocabulary(network));
+	int code = EXIT_OK;
+
+	run->vocabulary = (size_t)kind.vocabulary;
+	run->capacity = CHUNK_BYTES / sizeof(float) / run->vocabulary + 1;
+	run->pieces = malloc(settings->batch * sizeof *run->pieces);
+	run->windows = malloc(settings->batch * sizeof *run->windows);
+	run->chunk = malloc(run->capacity * run->vocabulary * sizeof *run->chunk);
+	if (run->pieces == NULL || run->windows == NULL || run->chunk == NULL)
+		code = fail_memory(error);
+	if (code == EXIT_OK && run->role == EVALUATE_BASE)
+		code = logits_create(&evaluation->base, &kind, error);
+	if (code == EXIT_OK)
+		code = run_windows(run, network, error);
+	free(run->pieces);
+	free(run->windows);
+	free(run->chunk);
+	return code;
+}
+
+static int check_vocabulary(const struct evaluation *evaluation, const struct network *network, const struct model *model,
+                            struct error *error)
+{
+	const uint64_t own = network_vocabulary(network), base = evaluation->base.kind.vocabulary;
+
+	if (own == base)
+		return EXIT_OK;
+	return fail(error, EXIT_INPUT, "%s: has a vocabulary of %llu, and that of %s is %llu; compare models with the same one",
+	            model->path, (unsigned long long)own, evaluation->results[0].path, (unsigned long long)base);
+}
+
+int evaluate_open_network(struct evaluate_network *opened, const struct evaluate_settings *settings,
+                          const struct model *model, const struct trial *trial, const struct evaluate_kept *kept,
+                          struct error *error)
+{
+	const struct network_options options = {
+		.plan = trial->quantizes ? &opened->plan : NULL,
+		.keeps = kept->keeps,
+		.keeps_context = kept->context,
+		.activations = trial->activations,
+		.activation_rule = (enum mxfp_rule)trial->activation_rule,
+		.kv_cache = trial->kv_cache,
+		.batch = settings->batch,
+		.threads = settings->threads,
+	};
+	int code = EXIT_OK;
+
+	*opened = (struct evaluate_network){.network = NULL};
+	if (trial->quantizes)
+		code = quantize_plan(&opened->plan, &trial->settings, model, error);
+	if (code == EXIT_OK && trial->quantizes)
+		code = quantize_check_any(&opened->plan, error);
+	return code == EXIT_OK ? network_open(&opened->network, model, &options, error) : code;
+}
+
+void evaluate_close_network(struct evaluate_network *opened)
+{
+	network_close(opened->network);
+	quantize_plan_free(&opened->plan);
+}
+
+void evaluate_describe(struct evaluate_result *result, const struct model *model, const struct trial *trial,
+                       const struct network *network)
+{
+	*result = (struct evaluate_result){.path = model->path, .loaded = true};
+	snprintf(result->name, sizeof result->name, "%s", trial->name);
+	trial_weights(trial, result->weights);
+	trial_activations(trial, result->activations);
+	result->bytes = network_bytes(network);
+	result->quantized = network_quantized(network);
+}
+
+int evaluate_run_kept(struct evaluation *evaluation, const struct model *model, const struct trial *trial,
+                      enum evaluate_role role, const struct evaluate_kept *kept, struct evaluate_result *result,
+                      struct error *error)
+{
+	struct evaluate_network opened;
+	struct run run = {.evaluation = evaluation, .role = role};
+	int code = evaluate_open_network(&opened, evaluation->settings, model, trial, kept, error);
+
+	if (code == EXIT_OK && role == EVALUATE_BESIDE)
+		code = check_vocabulary(evaluation, opened.network, model, error);
+	if (code == EXIT_OK)
+		code = run_network(&run, opened.network, error);
+	if (code == EXIT_OK) {
+		evaluate_describe(result, model, trial, opened.network);
+		score_summarize(&result->summary, evaluation->scores, evaluation->n_predictions, role == EVALUATE_BESIDE,
+		                evaluation->scratch);
+	}
+	evaluate_close_network(&opened);
+	return code;
+}
+
+int evaluate_run(struct evaluation *evaluation, const struct model *model, const struct trial *trial,
+                 enum evaluate_role role, struct error *error)
+{
+	const struct evaluate_kept none = {NULL, NULL};
+
+	return evaluate_run_kept(evaluation, model, trial, role, &none, &evaluation->results[evaluation->n_results++], error);
+}
+
+int evaluate_open_base(struct evaluation *evaluation, const char *path, uint64_t vocabulary, struct error *error)
+{
+	const struct token_sequences *tokens = evaluation->settings->tokens;
+	const struct logits_kind kind = evaluate_kind(evaluation, vocabulary);
+	struct evaluate_result *result = &evaluation->results[evaluation->n_results++];
+	struct run run = {.evaluation = evaluation, .vocabulary = (size_t)vocabulary};
+	int code = logits_open(&evaluation->base, path, &kind, error);
+
+	run.chunk = code == EXIT_OK ? malloc(run.vocabulary * sizeof *run.chunk) : NULL;
+	if (code == EXIT_OK && run.chunk == NULL)
+		code = fail_memory(error);
+	for (size_t window = 0; window < tokens->n && code == EXIT_OK; window++)
+		for (size_t i = 0; i < predictions_of(evaluation->settings, window) && code == EXIT_OK; i++) {
+			const size_t place = evaluation->offsets[window] + i;
+			const uint32_t *next = tokens->ids + tokens->starts[window] + evaluation->settings->skip + i + 1;
+
+			code = logits_read(&evaluation->base, place, 1, run.chunk, error);
+			if (code == EXIT_OK)
+				score_row(&evaluation->scores[place], run.chunk, run.vocabulary, *next);
+		}
+	free(run.chunk);
+	*result = (struct evaluate_result){.path = path, .name = "base", .weights = "saved logits", .activations = "-"};
+	if (code == EXIT_OK)
+		score_summarize(&result->summary, evaluation->scores, evaluation->n_predictions, false, evaluation->scratch);
+	return code;
+}
+
+void evaluate_free(struct evaluation *evaluation)
+{
+	progress_end(&evaluation->progress);
+	logits_close(&evaluation->base);
+	free(evaluation->offsets);
+	free(evaluation->scores);
+	free(evaluation->scratch);
+	free(evaluation->parts);
+}

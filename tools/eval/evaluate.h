@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/* The work of `mxfp eval`: runs a model on tokens as trials say, scores it, also beside a base, and prints that. */
+#ifndef TOOLS_EVAL_EVALUATE_H
+#define TOOLS_EVAL_EVALUATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/progress.h"
+#include "eval/logits_file.h"
+#include "eval/network.h"
+#include "eval/score.h"
+#include "eval/token_file.h"
+#include "eval/tokenizer.h"
+#include "eval/trial.h"
+#include "model/model.h"
+
+/* How models are run, and on what. */
+struct evaluate_settings {
+	const struct token_sequences *tokens; /* in windows: of each, every token but the first is predicted */
+	size_t context;                       /* tokens of a window, at most */
+	size_t skip;                          /* the first predictions of a window that are left out */
+	size_t batch;                         /* rows that run at once, at most */
+	unsigned threads;
+	bool quiet;
+};
+
+/* What a run gave. */
+struct evaluate_result {
+	char name[TRIAL_TEXT], weights[TRIAL_TEXT], activations[TRIAL_TEXT];
+	const char *path;     /* of the model, or of saved logits */
+	bool loaded;          /* the next two are known */
+	uint64_t bytes, quantized; /* of weights in memory; matrices in a block format */
+	struct score_summary summary;
+};
+
+/* Weights of a model that are quantized alone to see what they cost: a layer, or those of one kind. */
+struct evaluate_part {
+	char name[TRIAL_TEXT]; /* of the kind; empty: a layer */
+	size_t layer;
+	uint64_t elements;
+	struct evaluate_result result;
+};
+
+enum { EVALUATE_TRIALS = 64 };
+
+/* All that was found. */
+struct evaluation {
+	const struct evaluate_settings *settings;
+	size_t n_tokens, n_predictions;
+	size_t *offsets;              /* of each window, its first prediction */
+	struct score *scores;         /* one a prediction; */
+	double *scratch;
+	struct logits_file base;      /* of the base, if it is open */
+	struct progress progress;
+	size_t n_results;             /* the base first, if there is one */
+	struct evaluate_result results[EVALUATE_TRIALS + 1];
+	size_t n_parts;               /* by what they cost, the most first: layers, then kinds */
+	struct evaluate_part *parts;
+};
+
+/* Counts the predictions, of which there must be some. evaluate_free() follows in any case. EXIT_INPUT, EXIT_MEMORY. */
+int evaluate_begin(struct evaluation *evaluation, const struct evaluate_settings *settings, struct error *error);
+
+/* Tells how many runs there will be, for the time left. */
+void evaluate_expect(struct evaluation *evaluation, size_t n_runs);
+
+/* What kind of logits the predictions take. */
+struct logits_kind evaluate_kind(const struct evaluation *evaluation, uint64_t vocabulary);
+
+/* What becomes of the logits of a run. */
+enum evaluate_role {
+	EVALUATE_ALONE,  /* they are scored, */
+	EVALUATE_BESIDE, /* beside the base, */
+	EVALUATE_BASE    /* and kept as the base */
+};
+
+/* A model in memory as a trial has it. */
+struct evaluate_network {
+	struct quantize_plan plan;
+	struct network *network;
+};
+
+/* Weights of the trial that stay as they are stored. */
+struct evaluate_kept {
+	bool (*keeps)(void *context, const char *tensor); /* NULL: none */
+	void *context;
+};
+
+/* Opens it; evaluate_close_network() follows in any case. What quantize_plan() and network_open() say. */
+int evaluate_open_network(struct evaluate_network *opened, const struct evaluate_settings *settings,
+                          const struct model *model, const struct trial *trial, const struct evaluate_kept *kept,
+                          struct error *error);
+void evaluate_close_network(struct evaluate_network *opened);
+
+/* Describes a run of it, without scores. */
+void evaluate_describe(struct evaluate_result *result, const struct model *model, const struct trial *trial,
+                       const struct network *network);
+
+/* Runs a model with some weights kept. EXIT_INPUT, EXIT_IO, EXIT_MEMORY, EXIT_USAGE, signals. */
+int evaluate_run_kept(struct evaluation *evaluation, const struct model *model, const struct trial *trial,
+                      enum evaluate_role role, const struct evaluate_kept *kept, struct evaluate_result *result,
+                      struct error *error);
+
+/* Runs a model, and adds the result. The same. */
+int evaluate_run(struct evaluation *evaluation, const struct model *model, const struct trial *trial,
+                 enum evaluate_role role, struct error *error);
+
+/* Takes saved logits as the base, and adds their result. The path must stay. The same. */
+int evaluate_open_base(struct evaluation *evaluation, const char *path, uint64_t vocabulary, struct error *error);
+
+/* Runs the trial once for each layer and for each kind of weights, which alone are quantized, beside the base. The
+   same. */
+int evaluate_by_layer(struct evaluation *evaluation, const struct model *model, const struct trial *trial,
+                      struct error *error);
+
+/* How many runs that are. The same. */
+int evaluate_count_parts(struct evaluation *evaluation, const struct model *model, const struct trial *trial,
+                         size_t *n_runs, struct error *error);
+
+void evaluate_free(struct evaluation *evaluation);
+
+/* Text that a model goes on with. */
+struct evaluate_generation {
+	const struct token_sequences *prompt; /* one sequence */
+	size_t n;                             /* tokens to add, at most */
+	double temperature;                   /* 0: the most probable token */
+	uint64_t seed;
+	struct token_sequences tokens;        /* the prompt and what was added */
+	char *text;                           /* of these */
+	size_t n_text;
+	struct evaluate_result result;        /* without scores */
+};
+
+/* Runs a model until it has added n tokens, or its tokenizer's EOS. evaluate_generation_free() follows in any case. As
+   evaluate_run(). */
+int evaluate_generate(struct evaluate_generation *generation, const struct evaluate_settings *settings,
+                      const struct model *model, const struct trial *trial, const struct tokenizer *tokenizer,
+                      struct error *error);
+
+void evaluate_generation_free(struct evaluate_generation *generation);
+
+/* Print to stdout. `source` names the tokens. EXIT_MEMORY. */
+int evaluate_print_text(const struct evaluation *evaluation, const char *source, struct error *error);
+int evaluate_print_json(const struct evaluation *evaluation, const char *source, struct error *error);
+int evaluate_print_generation(const struct evaluate_generation *generation, bool json, struct error *error);
+
+#endif

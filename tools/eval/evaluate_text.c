@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/printable.h"
+#include "base/table.h"
+#include "eval/evaluate.h"
+
+/* A number with that many digits after its point; "-": it is not known, and with few digits if it is large. */
+static void number_cell(struct table *table, double x, int digits, const char *unit)
+{
+	if (isnan(x))
+		table_cell(table, "-");
+	else if (fabs(x) < 1e6)
+		table_cell(table, "%.*f%s", digits, x, unit);
+	else
+		table_cell(table, "%.4g%s", x, unit);
+}
+
+static void add_heading(struct table *table, const char *const *names, size_t n, size_t n_left)
+{
+	*table = (struct table){.n_columns = n, .n_left = n_left};
+	for (size_t i = 0; i < n; i++)
+		table_cell(table, "%s", names[i]);
+}
+
+/* The columns of a run beside the base. */
+static const char *const beside_names[] = {"cost", "mean KLD", "+-", "99 % KLD", "same top", "RMS change"};
+enum { N_BESIDE = sizeof beside_names / sizeof beside_names[0] };
+
+static void beside_cells(struct table *table, const struct score_summary *s)
+{
+	if (!s->beside) {
+		for (int i = 0; i < N_BESIDE; i++)
+			table_cell(table, "-");
+		return;
+	}
+	number_cell(table, 100 * (s->perplexity.mean / s->base_perplexity.mean - 1), 2, " %");
+	number_cell(table, s->divergence.mean, 6, "");
+	number_cell(table, s->divergence.error, 6, "");
+	number_cell(table, s->percentile_99, 5, "");
+	number_cell(table, 100 * s->agreement.mean, 2, " %");
+	number_cell(table, 100 * s->change_rms.mean, 3, " %");
+}
+
+static bool is_beside(const struct evaluation *e)
+{
+	return e->results[e->n_results - 1].summary.beside;
+}
+
+static int print_results(const struct evaluation *e, struct error *error)
+{
+	const char *names[6 + N_BESIDE] = {"run", "weights", "activations", "MiB", "perplexity", "+-"};
+	const bool beside = is_beside(e);
+	struct table table;
+
+	memcpy(names + 6, beside_names, sizeof beside_names);
+	add_heading(&table, names, beside ? 6 + N_BESIDE : 6, 3);
+	for (size_t i = 0; i < e->n_results; i++) {
+		const struct evaluate_result *r = &e->results[i];
+
+		table_cell(&table, "%s", r->name);
+		table_cell(&table, "%s", r->weights);
+		table_cell(&table, "%s", r->activations);
+		if (r->loaded)
+			number_cell(&table, (double)r->bytes / (1 << 20), 2, "");
+		else
+			table_cell(&table, "-");
+		number_cell(&table, r->summary.perplexity.mean, 4, "");
+		number_cell(&table, r->summary.perplexity.error, 4, "");
+		if (beside)
+			beside_cells(&table, &r->summary);
+	}
+	return table_print(&table, stdout, error);
+}
+
+static void print_mean(const char *name, struct score_mean mean, double scale, const char *unit)
+{
+	printf("%-36s %.6f +- %.6f%s\n", name, scale * mean.mean, scale * mean.error, unit);
+}
+
+/* All that is known of the last run. */
+static void print_details(const struct evaluate_result *r)
+{
+	const struct score_summary *s = &r->summary;
+
+	print_mean("negative log-likelihood of a token", s->nll, 1, "");
+	print_mean("perplexity", s->perplexity, 1, "");
+	if (!s->beside)
+		return;
+	print_mean("perplexity of the base", s->base_perplexity, 1, "");
+	print_mean("ln(perplexity / base's)", s->ratio, 1, "");
+	print_mean("mean KL divergence", s->divergence, 1, "");
+	printf("%-36s %.6f\n%-36s %.6f\n%-36s %.6f\n", "median KL divergence", s->median, "99 % KL divergence",
+	       s->percentile_99, "largest KL divergence", s->most);
+	print_mean("same most probable token", s->agreement, 100, " %");
+	print_mean("mean change of the token's p", s->change, 100, " %");
+	print_mean("RMS change of the token's p", s->change_rms, 100, " %");
+}
+
+static int print_parts(const struct evaluation *e, bool layers, struct error *error)
+{
+	const char *names[4 + N_BESIDE] = {layers ? "layer" : "kind", "weights", "perplexity", "+-"};
+	struct table table;
+	size_t n = 0;
+
+	memcpy(names + 4, beside_names, sizeof beside_names);
+	add_heading(&table, names, 4 + N_BESIDE, 1);
+	for (size_t i = 0; i < e->n_parts; i++) {
+		const struct evaluate_part *part = &e->parts[i];
+		const struct score_summary *s = &part->result.summary;
+
+		if ((part->name[0] == '\0') != layers)
+			continue;
+		if (layers)
+			table_cell(&table, "%zu", part->layer);
+		else
+			table_cell(&table, "%s", part->name);
+		table_cell(&table, "%" PRIu64, part->elements);
+		number_cell(&table, s->perplexity.mean, 4, "");
+		number_cell(&table, s->perplexity.error, 4, "");
+		beside_cells(&table, s);
+		n++;
+	}
+	if (n == 0) {
+		table_free(&table);
+		return EXIT_OK;
+	}
+	printf("%s alone, the costliest first:\n\n", layers ? "Each layer" : "Each kind of weights");
+	return table_print(&table, stdout, error);
+}
+
+int evaluate_print_text(const struct evaluation *e, const char *source, struct error *error)
+{
+	const size_t n_nan = e->results[e->n_results - 1].summary.n_nan;
+
+	print_printable(stdout, source);
+	printf(": %zu tokens in %zu windows of at most %zu, %zu of them predicted\n", e->n_tokens, e->settings->tokens->n,
+	       e->settings->context, e->n_predictions);
+	for (size_t i = 0; i < e->n_results; i++)
+		if (i == 0 || strcmp(e->results[i].path, e->results[i - 1].path) != 0) {
+			printf("%s: ", e->n_results > 1 && i == 0 && is_beside(e) ? "base" : "model");
+			print_printable(stdout, e->results[i].path);
+			putchar('\n');
+		}
+	putchar('\n');
+	int code = print_results(e, error);
+	if (code == EXIT_OK && (e->n_results == 1 || (e->n_results == 2 && e->n_parts == 0)))
+		print_details(&e->results[e->n_results - 1]);
+	for (int layers = 1; layers >= 0 && e->n_parts > 0 && code == EXIT_OK; layers--)
+		code = print_parts(e, layers == 1, error);
+	if (n_nan > 0)
+		printf("%zu predictions are NaN, because logits are NaN or infinite\n", n_nan);
+	return code;
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "eval/trial.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/nearest.h"
+#include "model/choices.h"
+#include "quantize/preset.h"
+
+static const char stored_name[] = "f32", recipe_suffix[] = ".json";
+
+void trial_stored(struct trial *trial, const char *name)
+{
+	*trial = (struct trial){.activations = OPTION_FORMAT_NONE, .kv_cache = OPTION_FORMAT_NONE};
+	snprintf(trial->name, sizeof trial->name, "%s", name != NULL ? name : stored_name);
+}
+
+/* The settings that mxfp quantize has for a preset in its default layout, where options say nothing else. */
+static void set_preset(struct trial *trial, const struct preset *preset, const struct trial_options *options)
+{
+	const struct layout *layout = layouts[0];
+
+	trial->quantizes = true;
+	trial->settings = (struct quantize_settings){
+		.layout = layout,
+		.choice = {.format = preset->weights, .rule = options->rule,
+		           .recipe = options->has_nvfp4_recipe ? options->nvfp4_recipe : (int)layout->recipe},
+		.fuse = preset->fuse || options->fuse,
+		.non_finite = MXFP_NON_FINITE_ERROR,
+		.threads = options->threads,
+		.select = *options->select,
+		.pad_tail = options->pad_tail,
+	};
+	trial->activation_rule = options->activation_rule;
+}
+
+static int set_recipe(struct trial *trial, const char *path, const struct trial_options *options,
+                      const char **activations, struct error *error)
+{
+	const struct preset *usual;
+	int code = preset_find(&usual, NULL, error);
+
+	if (code == EXIT_OK)
+		code = recipe_read(&trial->recipe, path, error);
+	if (code != EXIT_OK)
+		return code;
+	set_preset(trial, usual, options);
+	trial->settings.recipe = &trial->recipe;
+	trial->settings.select.recipe = &trial->recipe.include;
+	trial->settings.fuse = trial->recipe.fuse || options->fuse;
+	recipe_apply(&trial->recipe.by_default, &trial->settings.choice);
+	if (options->has_rule)
+		trial->settings.choice.rule = options->rule;
+	if (options->has_nvfp4_recipe)
+		trial->settings.choice.recipe = options->nvfp4_recipe;
+	*activations = trial->recipe.activations != NULL ? trial->recipe.activations : usual->activations;
+	return EXIT_OK;
+}
+
+/* Takes a scale rule, or a recipe if the weights are NVFP4. */
+static int set_rule(struct trial *trial, const char *rule, const char *where, struct error *error)
+{
+	struct quantize_choice *choice = &trial->settings.choice;
+	const bool has_recipe = mxfp_format_get_info(choice->format)->tensor_scale;
+	const enum option_kind kind = has_recipe ? OPTION_RECIPE : OPTION_RULE;
+	int *value = has_recipe ? &choice->recipe : &choice->rule;
+
+	return choice_find(kind, rule, value) ? EXIT_OK : choice_fail(kind, where, rule, error);
+}
+
+/* Settles what is left when the weights are known. */
+static int finish(struct trial *trial, const char *activations, const char *where, struct error *error)
+{
+	struct quantize_settings *s = &trial->settings;
+	int format;
+
+	trial->activations = OPTION_FORMAT_NONE;
+	if (strcmp(activations, RECIPE_NONE) != 0) {
+		if (!choice_find(OPTION_BLOCK, activations, &format))
+			return choice_fail(OPTION_BLOCK, where, activations, error);
+		trial->activations = (enum mxfp_format)format;
+	}
+	if (!trial->quantizes)
+		return EXIT_OK;
+	const struct layout_form *form = quantize_layout(s->layout, &s->choice).form;
+	if (form == NULL)
+		return fail(error, EXIT_USAGE, "%s: mxfp quantize has no %s for layout %s; give another format", where,
+		            mxfp_format_get_info(s->choice.format)->name, s->layout->name);
+	for (size_t i = 0; s->recipe != NULL && i < s->recipe->n_rules; i++) {
+		struct quantize_choice choice = s->choice;
+
+		recipe_apply(&s->recipe->rules[i].change, &choice);
+		if (quantize_layout(s->layout, &choice).form == NULL)
+			return fail(error, EXIT_USAGE, "%s: rules[%zu]: mxfp quantize has no %s for layout %s; give another format",
+			            s->recipe->path, i, mxfp_format_get_info(choice.format)->name, s->layout->name);
+	}
+	/* As for the file that mxfp quantize writes, weights whose rows its activations do not divide stay. */
+	s->activations = OPTION_FORMAT_NONE;
+	if (trial->activations != OPTION_FORMAT_NONE && (form->activations >> trial->activations & 1) != 0)
+		s->activations = trial->activations;
+	s->activation_rule = trial->activation_rule;
+	s->fuse = s->fuse && (s->recipe != NULL || !layout_recipe_unscaled((enum mxfp_recipe)s->choice.recipe));
+	return EXIT_OK;
+}
+
+int trial_of_options(struct trial *trial, const struct trial_options *options, struct error *error)
+{
+	const char *activations = RECIPE_NONE;
+	const struct preset *preset;
+	int code = preset_find(&preset, options->preset, error);
+
+	trial_stored(trial, "model");
+	if (code != EXIT_OK)
+		return code;
+	trial->activation_rule = options->activation_rule;
+	trial->kv_cache = options->kv_cache;
+	if (options->recipe != NULL) {
+		code = set_recipe(trial, options->recipe, options, &activations, error);
+	} else if (options->preset != NULL || options->weights != OPTION_FORMAT_NONE) {
+		set_preset(trial, preset, options);
+		if (options->preset != NULL)
+			activations = preset->activations;
+	}
+	if (code != EXIT_OK)
+		return code;
+	if (options->preset != NULL && preset->mixed)
+		return fail(error, EXIT_USAGE, "eval: --preset %s: is chosen by errors of weights; mxfp advise writes such a "
+		            "mixture as a recipe, for --recipe", options->preset);
+	if (options->weights != OPTION_FORMAT_NONE)
+		trial->settings.choice.format = options->weights;
+	if (options->activations != NULL)
+		activations = options->activations;
+	if (trial->quantizes)
+		snprintf(trial->name, sizeof trial->name, "%s", options->recipe != NULL ? options->recipe :
+		         options->weights == OPTION_FORMAT_NONE ? options->preset : mxfp_format_get_info(options->weights)->name);
+	return finish(trial, activations, "eval: --activations", error);
+}
+
+/* Takes a preset or a format by its name. */
+static int set_named(struct trial *trial, const char *name, const struct trial_options *options, const char **activations,
+                     const char *where, struct error *error)
+{
+	const struct preset *preset;
+	const char *names[CHOICES_MAX + 8];
+	char presets[] = PRESET_NAMES;
+	struct error ignored;
+	struct choice choice;
+	size_t n = 0;
+	int format;
+
+	if (choice_find(OPTION_BLOCK, name, &format)) {
+		preset_find(&preset, NULL, &ignored);
+		set_preset(trial, preset, options);
+		trial->settings.choice.format = (enum mxfp_format)format;
+		return EXIT_OK;
+	}
+	if (preset_find(&preset, name, &ignored) == EXIT_OK) {
+		if (preset->mixed)
+			return fail(error, EXIT_USAGE, "%s: '%s' is chosen by errors of weights; mxfp advise writes such a mixture as "
+			            "a recipe, and FILE.json is taken here", where, name);
+		set_preset(trial, preset, options);
+		*activations = preset->activations;
+		return EXIT_OK;
+	}
+	names[n++] = stored_name;
+	for (char *at = strtok(presets, "|"); at != NULL; at = strtok(NULL, "|"))
+		names[n++] = at;
+	for (int i = 0; choice_at(OPTION_BLOCK, i, &choice) && n < sizeof names / sizeof names[0]; i++)
+		names[n++] = choice.name;
+	return nearest_fail(where, name, "known", names, n, error);
+}
+
+int trial_parse(struct trial *trial, const char *text, size_t n, const struct trial_options *options,
+                struct error *error)
+{
+	static const char where[] = "eval: --try";
+	const char *activations = options->activations != NULL ? options->activations : RECIPE_NONE;
+	char copy[4096], *suffix, *rule = NULL, *after;
+	int code;
+
+	trial_stored(trial, NULL);
+	if (n == 0 || n >= sizeof copy)
+		return fail(error, EXIT_USAGE, "%s: expected NAME[:RULE][/ACTIVATIONS],..., such as w4a8,mxfp4:even/none", where);
+	memcpy(copy, text, n);
+	copy[n] = '\0';
+	snprintf(trial->name, sizeof trial->name, "%.90s", copy);
+	trial->activation_rule = options->activation_rule;
+	trial->kv_cache = options->kv_cache;
+	suffix = strstr(copy, recipe_suffix);
+	after = suffix != NULL ? suffix + strlen(recipe_suffix) : copy + strcspn(copy, ":/");
+	if (*after == ':') {
+		*after++ = '\0';
+		rule = after;
+		after += strcspn(after, "/");
+	}
+	char *given = *after == '/' ? after + 1 : NULL;
+	const bool ends = *after == '\0' || given != NULL;
+	*after = '\0';
+	if (!ends || (suffix != NULL && rule != NULL))
+		return fail(error, EXIT_USAGE, "%s: '%.*s': a recipe stands alone or before /ACTIVATIONS", where, (int)n, text);
+	if (strcmp(copy, stored_name) == 0 && rule != NULL)
+		return fail(error, EXIT_USAGE, "%s: '%.*s': %s has no scale rule; leave it out", where, (int)n, text, stored_name);
+	if (suffix != NULL)
+		code = set_recipe(trial, copy, options, &activations, error);
+	else if (strcmp(copy, stored_name) != 0)
+		code = set_named(trial, copy, options, &activations, where, error);
+	else
+		code = EXIT_OK, activations = RECIPE_NONE;
+	if (code == EXIT_OK && rule != NULL)
+		code = set_rule(trial, rule, where, error);
+	return code == EXIT_OK ? finish(trial, given != NULL ? given : activations, where, error) : code;
+}
+
+bool trial_is_stored(const struct trial *trial)
+{
+	return !trial->quantizes && trial->activations == OPTION_FORMAT_NONE && trial->kv_cache == OPTION_FORMAT_NONE;
+}
+
+void trial_free(struct trial *trial)
+{
+	recipe_free(&trial->recipe);
+}
+
+const char *trial_weights(const struct trial *trial, char text[TRIAL_TEXT])
+{
+	char choice[QUANTIZE_TEXT];
+
+	if (!trial->quantizes)
+		snprintf(text, TRIAL_TEXT, "as stored");
+	else if (trial->recipe.path != NULL)
+		snprintf(text, TRIAL_TEXT, "by the recipe");
+	else
+		snprintf(text, TRIAL_TEXT, "%s", quantize_text(&trial->settings.choice, choice));
+	return text;
+}
+
+const char *trial_activations(const struct trial *trial, char text[TRIAL_TEXT])
+{
+	const bool quantizes = trial->activations != OPTION_FORMAT_NONE;
+	const bool has_rule = quantizes && !mxfp_format_get_info(trial->activations)->tensor_scale;
+	const bool has_cache = trial->kv_cache != OPTION_FORMAT_NONE;
+
+	snprintf(text, TRIAL_TEXT, "%s%s%s%s%s", quantizes ? mxfp_format_get_info(trial->activations)->name : "f32",
+	         has_rule ? " " : "", has_rule ? choice_name(OPTION_RULE, trial->activation_rule) : "",
+	         has_cache ? ", kv " : "", has_cache ? mxfp_format_get_info(trial->kv_cache)->name : "");
+	return text;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A way of running a model: what its weights and activations become. As text it is NAME[:RULE][/ACTIVATIONS], where NAME is
+ *
+ *   f32        weights as they are stored, and activations as they are, but for keys and values
+ *   FORMAT     a block format
+ *   PRESET     of mxfp quantize that is not called like a format, with its activations
+ *   FILE.json  a mxfp-recipe(5), without :RULE, with its activations
+ *
+ * RULE is a scale rule, or a recipe of NVFP4; ACTIVATIONS a block format or "none".
+ */
+#ifndef TOOLS_EVAL_TRIAL_H
+#define TOOLS_EVAL_TRIAL_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "quantize/quantize.h"
+
+enum { TRIAL_TEXT = 96 };
+
+struct trial {
+	char name[TRIAL_TEXT];
+	bool quantizes;           /* weights that settings.select says become what settings.choice or the recipe says */
+	struct quantize_settings settings;
+	struct recipe recipe;
+	enum mxfp_format activations; /* OPTION_FORMAT_NONE: as they are */
+	int activation_rule;
+	enum mxfp_format kv_cache; /* of keys and values; OPTION_FORMAT_NONE: as they are */
+};
+
+/* What the command's options say. */
+struct trial_options {
+	const char *preset, *recipe;  /* NULL: not given */
+	const char *activations;      /* the same; they count where a NAME says nothing of activations */
+	enum mxfp_format weights;     /* OPTION_FORMAT_NONE: not given */
+	bool has_rule, has_nvfp4_recipe; /* whether these are given: */
+	int rule, nvfp4_recipe, activation_rule;
+	const struct select *select;  /* compiled; it must stay */
+	bool pad_tail, fuse;
+	enum mxfp_format kv_cache;    /* OPTION_FORMAT_NONE: not given */
+	unsigned threads;
+};
+
+/* The trial that the options ask for; without weights, a preset or a recipe, or if it is `stored`, weights stay as they
+   are. trial_free() follows in any case, and a trial must not move. EXIT_USAGE, EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
+int trial_of_options(struct trial *trial, const struct trial_options *options, struct error *error);
+
+/* The trial that a text of n bytes asks for. The same. */
+int trial_parse(struct trial *trial, const char *text, size_t n, const struct trial_options *options,
+                struct error *error);
+
+/* The model as it is stored, with no activations quantized, by that name; NULL: f32. */
+void trial_stored(struct trial *trial, const char *name);
+
+/* Whether it is the same. */
+bool trial_is_stored(const struct trial *trial);
+
+void trial_free(struct trial *trial);
+
+/* "mxfp4 mse" or "as stored", and "mxfp8-e4m3 rceil, kv mxfp8-e4m3" or "f32", in `text`; return text. */
+const char *trial_weights(const struct trial *trial, char text[TRIAL_TEXT]);
+const char *trial_activations(const struct trial *trial, char text[TRIAL_TEXT]);
+
+#endif
