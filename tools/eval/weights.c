@@ -12,6 +12,7 @@
 #include "io/elements.h"
 #include "io/ggml_q8.h"
 #include "model/role.h"
+#include "mxfp/convert.h"
 
 enum {
 	NAME_BYTES = 192,
@@ -202,6 +203,27 @@ static int read_stored(struct loader *l, const struct weight *weight, uint64_t f
 	return code;
 }
 
+/* Rounds numbers to bf16, to nearest even. */
+static int round_to_bf16(struct loader *l, struct linear *linear)
+{
+	const struct mxfp_convert_options options = {.overflow = MXFP_OVERFLOW_OVF, .exec = &l->network->exec};
+	const size_t n = linear->w.rows * linear->w.cols, before = mxfp_format_get_info(linear->w.format)->storage_bytes;
+	void *rounded;
+
+	if (!l->network->options.bf16 || linear->w.format == MXFP_FORMAT_BF16)
+		return EXIT_OK;
+	int code = take(l, &rounded, n * sizeof(uint16_t));
+	if (code != EXIT_OK)
+		return code;
+	must_succeed(mxfp_convert(rounded, MXFP_FORMAT_BF16, linear->memory, linear->w.format, n, &options));
+	free(linear->memory);
+	linear->memory = rounded;
+	linear->w.data = rounded;
+	linear->w.format = MXFP_FORMAT_BF16;
+	l->network->bytes -= n * (before - sizeof(uint16_t));
+	return EXIT_OK;
+}
+
 /* Reads or makes rows of blocks. */
 static int read_blocks(struct loader *l, const struct weight *weight, uint64_t first, size_t n, struct linear *linear)
 {
@@ -273,6 +295,8 @@ static int read_linear(struct loader *l, struct linear *linear, const struct wei
 		code = read_blocks(l, weight, first, n, linear);
 	else
 		code = read_stored(l, weight, first, n, linear);
+	if (code == EXIT_OK && !weight->is_quantized && weight->entry == NULL)
+		code = round_to_bf16(l, linear);
 	return code == EXIT_OK ? pack(l, linear, (size_t)(l->network->bytes - before)) : code;
 }
 
