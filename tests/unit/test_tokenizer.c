@@ -212,7 +212,7 @@ TEST(words_that_are_tokens_can_stay_whole)
 TEST(a_template_and_special_tokens)
 {
 	struct tokenizer *tokenizer = open_tokenizer(scratch_text("a.json",
-		"{\"added_tokens\":[{\"id\":11,\"content\":\"<s>\",\"special\":true},{\"id\":12,\"content\":\"<s>l\"},"
+		"{\"added_tokens\":[{\"id\":11,\"content\":\"<s>\",\"special\":true},{\"id\":12,\"content\":\"<s>l\",\"normalized\":false},"
 		"{\"id\":13,\"content\":\"e\xC3\xA9\",\"single_word\":true}],"
 		"\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"B\"}},"
 		"{\"Sequence\":{\"id\":\"A\"}},{\"SpecialToken\":{\"id\":\"E\"}}],\"special_tokens\":"
@@ -220,8 +220,9 @@ TEST(a_template_and_special_tokens)
 	uint32_t id;
 
 	check_text(tokenizer, "lo", "11 6 3 4");
-	/* Tokens that are not normalized come first, and of those the longest. */
-	check_text(tokenizer, "lo<s>lo", "11 6 11 6 3 4");
+	/* Of the tokens at a place the longest. */
+	check_text(tokenizer, "lo<s>lo", "11 6 12 2 3 4");
+	check_text(tokenizer, "<s>ow<s>", "11 11 7 11 3 4");
 	check_text(tokenizer, "", "11 3 4");
 	check_text(tokenizer, "e\xC3\xA9", "11 13 3 4");
 	check_unencodable(tokenizer, "le\xC3\xA9", "is no token");
