@@ -197,7 +197,7 @@ static int encode(const struct tokenizer *tokenizer, const char *text, size_t n,
 
 	if (code == EXIT_OK && tokenizer->has_bos)
 		code = tokens_add(tokens, tokenizer->bos, error);
-	if (code == EXIT_OK)
+	if (code == EXIT_OK && clean.n_bytes > 0)
 		code = encode_text(&encoding, clean.bytes, clean.n_bytes, error);
 	if (code == EXIT_OK && encoding.gguf->add_eos)
 		code = tokens_add(tokens, tokenizer->eos, error);

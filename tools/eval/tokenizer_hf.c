@@ -505,6 +505,8 @@ static int replace(const char *text, size_t n, const char *from, const char *to,
 	size_t done = 0;
 	int code = EXIT_OK;
 
+	if (n == 0)
+		return EXIT_OK;
 	for (size_t at = 0; at < n && code == EXIT_OK;) {
 		if (n - at < n_from || memcmp(text + at, from, n_from) != 0) {
 			at++;

@@ -60,6 +60,8 @@ int utf8_clean(const char *text, size_t n, struct pieces *out, struct error *err
 	size_t good = 0, at = 0;
 	int code = EXIT_OK;
 
+	if (n == 0)
+		return EXIT_OK;
 	while (at < n && code == EXIT_OK) {
 		bool valid;
 		const size_t length = utf8_length(text + at, n - at, &valid);

@@ -68,7 +68,7 @@ static int grow_tokens(struct vocabulary *vocabulary, size_t id, struct error *e
 
 static int grow_bytes(struct vocabulary *vocabulary, size_t n, struct error *error)
 {
-	if (n <= vocabulary->bytes_room - vocabulary->n_bytes)
+	if (vocabulary->bytes != NULL && n <= vocabulary->bytes_room - vocabulary->n_bytes)
 		return EXIT_OK;
 	const size_t room = 2 * vocabulary->bytes_room + n + 1024;
 	char *grown = realloc(vocabulary->bytes, room);
