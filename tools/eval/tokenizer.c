@@ -103,7 +103,7 @@ static int read_model(struct tokenizer *tokenizer, const struct model *model, st
 		return tokenizer_read_hf(tokenizer, member_open, error);
 	if (tokenizer->vocabulary != BYTES)
 		return fail(error, EXIT_INPUT, "%s: has no " TOKENIZER_FILE " beside it, and %" PRIu64 " tokens, so they are not "
-		            "bytes; name its tokenizer", model->path, tokenizer->vocabulary);
+		            "bytes; give --tokenizer FILE", model->path, tokenizer->vocabulary);
 	tokenizer->kind = &kind_bytes;
 	return EXIT_OK;
 }

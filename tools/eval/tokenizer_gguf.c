@@ -382,8 +382,8 @@ static int fail_pre_tokenizer(const struct tokenizer *tokenizer, const char *nam
 
 	for (size_t i = 0; i < N_PRE_TOKENIZERS; i++)
 		nearest_offer(&nearest, pre_tokenizers[i].name);
-	return fail(error, EXIT_INPUT, "%s: key '" KEY("pre") "': '%.60s' is not known%s%s; give tokens, or another tokenizer "
-	            "of the model", tokenizer->path, name, nearest.best != NULL ? ", nor meant as " : "",
+	return fail(error, EXIT_INPUT, "%s: key '" KEY("pre") "': '%.60s' is not known%s%s; give --tokens, or another "
+	            "file of the model by --tokenizer", tokenizer->path, name, nearest.best != NULL ? ", nor meant as " : "",
 	            nearest.best != NULL ? nearest.best : "");
 }
 
@@ -463,11 +463,11 @@ int tokenizer_read_gguf(struct tokenizer *tokenizer, const struct file *file, st
 	gguf->bpe.vocabulary = &gguf->vocabulary;
 	int code = gguf_find_string(file, KEY("model"), &model, &found, error);
 	if (code == EXIT_OK && !found)
-		return fail_key(tokenizer, KEY("model"), "is not there: the file has no vocabulary; name a tokenizer", error);
+		return fail_key(tokenizer, KEY("model"), "is not there: the file has no vocabulary; give --tokenizer FILE", error);
 	gguf->is_spm = gguf->add_space_prefix = strcmp(model, "llama") == 0;
 	if (code == EXIT_OK && !gguf->is_spm && strcmp(model, "gpt2") != 0)
-		return fail(error, EXIT_INPUT, "%s: key '" KEY("model") "': '%.60s' is not known, llama and gpt2 are; give tokens "
-		            "instead of text", tokenizer->path, model);
+		return fail(error, EXIT_INPUT, "%s: key '" KEY("model") "': '%.60s' is not known, llama and gpt2 are; give --tokens "
+		            "instead of --text", tokenizer->path, model);
 	if (code == EXIT_OK)
 		code = take_tokens(tokenizer, gguf, file, error);
 	if (code == EXIT_OK && !gguf->is_spm)

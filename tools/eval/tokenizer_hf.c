@@ -118,7 +118,7 @@ static int fail_member(const struct loading *l, const char *where, const char *k
 static int fail_unknown(const struct loading *l, const char *where, const char *key, const char *value,
                         struct error *error)
 {
-	return fail(error, EXIT_INPUT, "%s: %s.%s: '%.60s' is not known here; give tokens instead of text", l->path, where,
+	return fail(error, EXIT_INPUT, "%s: %s.%s: '%.60s' is not known here; give --tokens instead of --text", l->path, where,
 	            key, value);
 }
 
