@@ -73,6 +73,18 @@ static void check_decoded(const struct tokenizer *tokenizer, const uint32_t *ids
 	suite_compared(1);
 }
 
+/* An id that no token has. */
+static void check_undecodable(const struct tokenizer *tokenizer, uint32_t id)
+{
+	char *text = NULL;
+	size_t n = 0;
+
+	ck_assert_int_eq(tokenizer_decode(tokenizer, id, &text, &n, &error), EXIT_INPUT);
+	ck_assert_ptr_nonnull(strstr(error.text, ": no token has the id "));
+	ck_assert_ptr_null(text);
+	suite_compared(1);
+}
+
 static void check_refused(const char *path, uint64_t vocabulary, const char *why)
 {
 	struct tokenizer *tokenizer;
@@ -149,6 +161,7 @@ TEST(a_model_of_bytes_has_no_tokenizer)
 	check_bytes(tokenizer, "a\0\xFF", 3, "97 0 255");
 	check_text(tokenizer, "", "");
 	check_decoded(tokenizer, (const uint32_t[]){104, 105}, 2, "hi");
+	check_undecodable(tokenizer, 256);
 	ck_assert(!tokenizer_bos(tokenizer, &id) && !tokenizer_eos(tokenizer, &id));
 	tokenizer_close(tokenizer);
 	ck_assert_int_eq(tokenizer_open(&tokenizer, &model, NULL, 257, &error), EXIT_INPUT);
@@ -229,6 +242,8 @@ TEST(a_template_and_special_tokens)
 	ck_assert(tokenizer_bos(tokenizer, &id) && id == 11);
 	ck_assert(tokenizer_eos(tokenizer, &id) && id == 3);
 	check_decoded(tokenizer, (const uint32_t[]){11, 6, 13}, 3, "loe\xC3\xA9");
+	check_undecodable(tokenizer, 14);
+	check_undecodable(tokenizer, UINT32_MAX);
 	tokenizer_close(tokenizer);
 	/* The same, of a model that lacks the last token. */
 	check_refused(scratch_text("a.json", "{" MODEL("") "}"), 11, "model.vocab: id 11 is not one of the model's 11 tokens");
@@ -384,6 +399,7 @@ TEST(llama2_c)
 	check_text(tokenizer, "x a", "1 259 123 262");
 	check_bytes(tokenizer, "a\0b", 3, "1 262 3 261");
 	check_decoded(tokenizer, (const uint32_t[]){1, 264, 262, 98, 2}, 5, "ab a_");
+	check_undecodable(tokenizer, 267);
 	ck_assert(tokenizer_bos(tokenizer, &id) && id == 1);
 	ck_assert(tokenizer_eos(tokenizer, &id) && id == 2);
 	tokenizer_close(tokenizer);
@@ -430,6 +446,7 @@ TEST(vocabularies_of_gguf_that_are_wrong)
 	struct tokenizer *tokenizer = open_tokenizer(write_gguf("gpt2", "tokenizer.ggml.pre", "gpt-2", merge, 2), 4);
 
 	check_text(tokenizer, "ab ab", "2 3 2");
+	check_undecodable(tokenizer, 4);
 	tokenizer_close(tokenizer);
 	check_refused(write_gguf("gpt2", NULL, NULL, merges, 2), 4, "merge 1: 'ba' is no token");
 	check_refused(write_gguf("gpt2", NULL, NULL, none, 1), 4, "'tokenizer.ggml.merges': element 0 is no pair");

@@ -11,6 +11,7 @@
 
 #include "base/suffix.h"
 #include "eval/tokenizer_kind.h"
+#include "eval/vocabulary.h"
 #include "io/file_gguf.h"
 #include "io/member.h"
 
@@ -36,15 +37,10 @@ static int decode_byte(const struct tokenizer *tokenizer, uint32_t id, bool firs
 
 	(void)first;
 	(void)shown;
-	return id < BYTES ? pieces_append(out, &byte, 1, error) : tokenizer_fail_id(tokenizer, id, error);
+	return id < BYTES ? pieces_append(out, &byte, 1, error) : vocabulary_fail_id(tokenizer->path, id, error);
 }
 
 static const struct tokenizer_kind kind_bytes = {.encode = encode_bytes, .decode = decode_byte};
-
-int tokenizer_fail_id(const struct tokenizer *tokenizer, uint32_t id, struct error *error)
-{
-	return fail(error, EXIT_INPUT, "%s: no token has the id %" PRIu32, tokenizer->path, id);
-}
 
 /* A GGUF file that a path names. */
 static int read_gguf(struct tokenizer *tokenizer, struct error *error)

@@ -232,7 +232,7 @@ static int decode(const struct tokenizer *tokenizer, uint32_t id, bool first, st
 	const char *bytes = vocabulary_bytes(&gguf->vocabulary, id, &n);
 
 	if (bytes == NULL)
-		return tokenizer_fail_id(tokenizer, id, error);
+		return vocabulary_fail_id(tokenizer->path, id, error);
 	if (gguf->types[id] == TYPE_USER_DEFINED)
 		return pieces_append(out, bytes, n, error);
 	if (gguf->types[id] == TYPE_BYTE && vocabulary_is_byte(bytes, n, &byte))

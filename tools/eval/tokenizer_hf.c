@@ -1067,7 +1067,7 @@ static int decode(const struct tokenizer *tokenizer, uint32_t id, bool first, st
 	int code;
 
 	if (bytes == NULL)
-		return tokenizer_fail_id(tokenizer, id, error);
+		return vocabulary_fail_id(tokenizer->path, id, error);
 	*shown = !hf->vocabulary.tokens[id].special;
 	if (!*shown)
 		return EXIT_OK;

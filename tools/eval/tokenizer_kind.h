@@ -33,7 +33,4 @@ int tokenizer_read_hf(struct tokenizer *tokenizer, descriptor_opener *opener, st
 int tokenizer_read_gguf(struct tokenizer *tokenizer, const struct file *file, struct error *error);
 int tokenizer_read_llama2(struct tokenizer *tokenizer, struct error *error);
 
-/* For kinds: fails because an id has no token. */
-int tokenizer_fail_id(const struct tokenizer *tokenizer, uint32_t id, struct error *error);
-
 #endif

@@ -158,7 +158,7 @@ static int decode(const struct tokenizer *tokenizer, uint32_t id, bool first, st
 	const char *bytes = vocabulary_bytes(&llama2->vocabulary, id, &n);
 
 	if (bytes == NULL)
-		return tokenizer_fail_id(tokenizer, id, error);
+		return vocabulary_fail_id(tokenizer->path, id, error);
 	*shown = id >= FIRST_BYTE;
 	if (!*shown)
 		return EXIT_OK;

@@ -163,6 +163,11 @@ const char *vocabulary_bytes(const struct vocabulary *vocabulary, uint32_t id, s
 	return vocabulary->bytes + vocabulary->tokens[id].from;
 }
 
+int vocabulary_fail_id(const char *path, uint32_t id, struct error *error)
+{
+	return fail(error, EXIT_INPUT, "%s: no token has the id %" PRIu32, path, id);
+}
+
 static bool is_at(const char *text, size_t n, const char *mark, size_t mark_bytes)
 {
 	return n >= mark_bytes && memcmp(text, mark, mark_bytes) == 0;

@@ -47,6 +47,9 @@ bool vocabulary_is_byte(const char *bytes, size_t n, unsigned char *byte);
 /* The bytes of a token; NULL: no token has the id. */
 const char *vocabulary_bytes(const struct vocabulary *vocabulary, uint32_t id, size_t *n);
 
+/* Fails with "PATH: no token has the id ID". EXIT_INPUT. */
+int vocabulary_fail_id(const char *path, uint32_t id, struct error *error);
+
 /* Whether a text may be cut before each `mark` that follows something else, and its parts merged each alone, to the
    same end: `mark` is a token, and none that can be found has a mark behind something else. */
 bool vocabulary_cuts_at(const struct vocabulary *vocabulary, const char *mark);
