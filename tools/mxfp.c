@@ -30,7 +30,7 @@ static int print_commands(void)
 	const char *group = "";
 
 	printf("Usage: mxfp [--isa TIER] COMMAND [options] | mxfp --version\n"
-	       "Bit-exact low-precision numbers: MXFP8, MXFP6, MXFP4, MXINT8, NVFP4.\n\n");
+	       "Bit-exact low-precision numbers: MXFP8, MXFP6, MXFP4, MXINT8, NVFP4.\n");
 	for (const struct command_row *row = command_rows; row->group != NULL || row->command != NULL; row++) {
 		if (row->command != NULL)
 			printf("%s%-8s%s%-13s%s\n", color_begin(stdout, COLOR_HEADING), group, color_end(stdout),
