@@ -22,6 +22,35 @@ def table(model):
     return [[(row * 7 + v * (3 if model == "a" else 5)) % 11 / 2 for v in range(VOCABULARY)] for row in range(HIDDEN)]
 
 
+def string(text):
+    return struct.pack("<Q", len(text)) + text.encode()
+
+
+def write_gguf(name, tensors, data):
+    """The same tensors as llama.cpp calls them; the number of tokens is that of the embedding's rows."""
+    names = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output", "model.layers": "blk",
+             "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "self_attn.q_proj": "attn_q",
+             "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
+             "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
+    naturals = {"block_count": 1, "embedding_length": HIDDEN, "feed_forward_length": HIDDEN, "context_length": 1024,
+                "attention.head_count": 1, "attention.head_count_kv": 1}
+    reals = {"attention.layer_norm_rms_epsilon": 1e-30, "rope.freq_base": 10000.0}
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), 1 + len(naturals) + len(reals))
+    head += string("general.architecture") + struct.pack("<I", 8) + string("llama")
+    for key, value in naturals.items():
+        head += string("llama." + key) + struct.pack("<II", 4, value)
+    for key, value in reals.items():
+        head += string("llama." + key) + struct.pack("<If", 6, value)
+    for tensor, fact in tensors.items():
+        for theirs, ours in sorted(names.items(), reverse=True):
+            tensor = tensor.replace(theirs, ours)
+        head += string(tensor) + struct.pack("<I", len(fact["shape"]))
+        head += struct.pack("<%dQ" % len(fact["shape"]), *reversed(fact["shape"]))
+        head += struct.pack("<IQ", 0, fact["data_offsets"][0])
+    with open("%s/%s.gguf" % (work, name), "wb") as file:
+        file.write(head + bytes(-len(head) % 32) + data)
+
+
 def write(model, directory, vocabulary=VOCABULARY):
     logits = table(model)
     zeros = {"q_proj": (32, 32), "k_proj": (32, 32), "v_proj": (32, 32), "o_proj": (32, 32)}
@@ -41,6 +70,8 @@ def write(model, directory, vocabulary=VOCABULARY):
         shape = [len(rows), HIDDEN] if len(rows) > 1 else [HIDDEN]
         header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + 4 * len(flat)]}
         data += struct.pack("<%df" % len(flat), *flat)
+    if model == directory:
+        write_gguf(directory, header, data)
     text = json.dumps(header).encode()
     with open("%s/%s/model.safetensors" % (work, directory), "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text + data)
@@ -127,6 +158,8 @@ for batch in 1 7 64 1000; do
 		same "output with --batch $batch --threads $threads" "$whole" "$out"
 	done
 done
+evaluate "$a.gguf" --tokens "$tokens"
+same "output for a GGUF file" "$(printf '%s\n' "$whole" | sed 's/^model: .*//')" "$(printf '%s\n' "$out" | sed 's/^model: .*//')"
 evaluate "$a" --tokens "$tokens" --context 16 --skip 4 --batch 5
 same "perplexity of windows" "$(want cut)" "$(row model)"
 evaluate "$a" --tokens "$tokens" --sequences 1

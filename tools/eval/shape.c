@@ -396,6 +396,16 @@ static int read_config(const struct reader *r)
 	return code == EXIT_OK ? read_rope(r) : code;
 }
 
+/* Most GGUF files say how many tokens there are by their embedding alone. */
+static void find_vocabulary(struct shape *s, const struct model *model)
+{
+	const struct file *file;
+	const struct tensor *embedding = s->vocabulary == 0 && s->gguf ? model_find(model, "token_embd.weight", &file) : NULL;
+
+	if (embedding != NULL && embedding->rank == 2 && embedding->shape[0] <= SIZE_MOST)
+		s->vocabulary = (size_t)embedding->shape[0];
+}
+
 int shape_read(struct shape *shape, const struct model *model, struct error *error)
 {
 	const bool gguf = model->n_files > 0 && model->files[0].format == &file_gguf;
@@ -418,6 +428,7 @@ int shape_read(struct shape *shape, const struct model *model, struct error *err
 		.error = error,
 	};
 	code = read_config(&r);
+	find_vocabulary(shape, model);
 	json_decref(config);
 	return code;
 }
