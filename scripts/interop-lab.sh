@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Sets up a Debian sid in DIRECTORY with the programs with which tests/interop/interop.sh exchanges files: libggml,
-# llama.cpp, python3-gguf and python3-safetensors from Debian; compressed-tensors, ModelOpt and Quark from PyPI.
+# Sets up a Debian sid in DIRECTORY with the programs with which tests/interop/interop.sh exchanges files, and beside which
+# tests/interop/eval.sh runs models: libggml, llama.cpp, python3-gguf and python3-safetensors from Debian;
+# compressed-tensors, ModelOpt, Quark and a newer transformers from PyPI.
 # Then run MXFP_LAB=DIRECTORY tests/interop/interop.sh. Needs root, and Debian with debootstrap and pip; takes 3.5 GB and
 # about fifteen minutes. A second run keeps what exists. Uses the mirror and the index configured for apt and pip.
 set -euo pipefail
@@ -18,6 +19,10 @@ pypi='
 compressed-tensors==0.20.0
 nvidia-modelopt==0.47.0 nvidia-ml-py
 amd-quark==0.13 onnxslim
+'
+# transformers that is newer than Debian's, with what it needs newer, for eval.sh; what loads files is tested with Debian's.
+newer='
+transformers==5.23.0 huggingface_hub==1.33.0 regex==2026.11.15
 '
 
 fail() {
@@ -51,6 +56,14 @@ python3 -m pip -q download --no-deps --ignore-requires-python --dest "$lab/opt/w
 # shellcheck disable=SC2086
 chroot "$lab" /opt/python/bin/pip -q install --no-deps --no-index --ignore-requires-python --find-links /opt/wheels \
 	$pypi
+
+# regex is compiled, for the Python of the lab.
+version=$(chroot "$lab" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+# shellcheck disable=SC2086
+python3 -m pip -q download --no-deps --only-binary :all: --python-version "$version" --dest "$lab/opt/wheels" $newer
+[ -x "$lab/opt/transformers/bin/pip" ] || chroot "$lab" python3 -m venv --system-site-packages /opt/transformers
+# shellcheck disable=SC2086
+chroot "$lab" /opt/transformers/bin/pip -q install --no-deps --no-index --ignore-installed --find-links /opt/wheels $newer
 
 # The first import of Quark compiles its CPU kernels.
 chroot "$lab" env PATH=/opt/python/bin:/usr/bin:/bin HOME=/opt python -c 'import quark.torch' \

@@ -4,35 +4,8 @@
 # the decompressors and exporters of compressed-tensors, ModelOpt and Quark, and what transformers loads gpt-oss with.
 # These programs are in the lab that scripts/interop-lab.sh makes, and MXFP_LAB names its directory. What each does to a
 # number is said in interop/.
-skip() {
-	echo "skipped: $1"
-	exit 77
-}
-
-lab=${MXFP_LAB:-}
-[ -n "$lab" ] || skip "MXFP_LAB names no lab; scripts/interop-lab.sh DIRECTORY makes one"
-[ -x "$lab/opt/python/bin/python" ] || skip "$lab is no lab of scripts/interop-lab.sh"
-[ "$(id -u)" = 0 ] || skip "the lab is entered with chroot, which only root may do"
-
-# Both sides see $work.
-TMPDIR=$lab/tmp
-export TMPDIR
-. "${srcdir:-.}/tests/cli/cli.shlib"
-inside=${work#"$lab"}
-cp -R "${srcdir:-.}/tests/interop" "$work"
-
-# inside_lab COMMAND...
-inside_lab() {
-	chroot "$lab" env -i PATH=/opt/python/bin:/usr/bin:/bin HOME=/opt UCX_LOG_LEVEL=fatal LC_ALL=C.UTF-8 "$@"
-}
-
-# lab_python NAME: runs interop/NAME.py, which counts its own checks; the packages print a lot.
-lab_python() {
-	code=0
-	inside_lab python "$inside/interop/$1.py" "$inside" >"$work/log" 2>"$work/errors" || code=$?
-	grep -a -e '^FAIL' -e ' failures$' "$work/log" || tail -n 5 "$work/errors"
-	same "exit code of interop/$1.py" 0 $code
-}
+lab_venv=/opt/python
+. "${srcdir:-.}/tests/interop/lab.shlib"
 
 # quantized MODEL NAME OPTION...: quantizes the model to NAME, and decodes that to NAME.bf16 and NAME.f32.
 quantized() {
