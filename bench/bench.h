@@ -15,7 +15,13 @@
 #include "mxfp.h"
 
 /* Products have their own cases: gemm_bench.h. */
-enum bench_op { BENCH_CONVERT, BENCH_QUANTIZE, BENCH_DEQUANTIZE, BENCH_SCAN, BENCH_APPLY, BENCH_GEMM, BENCH_N_OPS };
+enum bench_op {
+	BENCH_CONVERT, BENCH_QUANTIZE, BENCH_DEQUANTIZE, BENCH_SCAN, BENCH_APPLY, BENCH_ROWS, BENCH_GEMM, BENCH_N_OPS
+};
+
+/* Operations on rows. */
+enum bench_row_op { BENCH_SOFTMAX, BENCH_RMS_NORM, BENCH_LAYER_NORM, BENCH_N_ROW_OPS };
+
 
 /* Groups of cases that share a target. */
 enum bench_group {
@@ -34,22 +40,27 @@ struct bench_case {
 	enum mxfp_rule rule;       /* quantize, MX formats */
 	enum mxfp_recipe recipe;   /* quantize, NVFP4 */
 	enum mxfp_function function; /* apply */
+	enum bench_row_op row_op;  /* rows */
 	bool positive;             /* the source holds magnitudes */
 	enum bench_group group;
 	bool usual;                /* timed by default */
 };
 
+/* What a target is relative to: nothing, the limit, the two calls that one replaces. */
+enum bench_unit { BENCH_UNIT_GBPS, BENCH_UNIT_LIMIT, BENCH_UNIT_STEPS, BENCH_N_UNITS };
+
 /* The speed that a group must reach with the best tier on a machine of the class that doc/performance.md names. */
 struct bench_target {
 	enum bench_group group;
 	enum bench_place place;
-	bool of_limit;   /* at_least is relative to the limit, not in GB/s */
+	enum bench_unit unit;
 	double at_least;
 };
 
 extern const char *const bench_op_names[BENCH_N_OPS];
 extern const char *const bench_place_names[BENCH_N_PLACES];
 extern const char *const bench_group_texts[BENCH_N_GROUPS];
+extern const char *const bench_unit_texts[BENCH_N_UNITS];
 extern const struct bench_target bench_targets[];
 extern const size_t bench_n_targets;
 
@@ -103,7 +114,12 @@ struct bench_work {
 /* Whether the case reads its source twice: NVFP4 needs the largest magnitude of the tensor first. */
 bool bench_reads_twice(const struct bench_case *c);
 
+/* Whether results of a function or row operation are quantized in the same call. */
+bool bench_has_steps(const struct bench_case *c);
+
 void bench_run(const struct bench_work *work);
+/* The same in two calls: results as numbers, then the quantization of as many numbers. */
+void bench_run_steps(const struct bench_work *work);
 void bench_run_limit(const struct bench_work *work);
 void bench_run_limit_past(const struct bench_work *work);
 
@@ -130,6 +146,7 @@ struct bench_result {
 	struct bench_time other; /* of one thread in DRAM: the limit with stores past the caches; of more threads: the
 	                            kernel on one */
 	struct bench_time sleef; /* of SLEEF on the same work, in the same turns, on one thread in L2; 0: none */
+	struct bench_time steps; /* of bench_run_steps() in the same turns, where bench_has_steps(); 0: none */
 	double core;             /* bench_core() at the same time */
 };
 

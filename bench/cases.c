@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The cases that are timed, which are conversion, quantization, dequantization, the search for the largest magnitude and
-   functions of one number in the modes that differ in work, and their targets. */
+/* The cases that are timed, which are conversion, quantization, dequantization, the search for the largest magnitude,
+   functions of one number and row operations in the modes that differ in work, and their targets. */
 #include "config.h"
 
 #include "bench.h"
 
 #include <stdio.h>
 
-const char *const bench_op_names[] = {"convert", "quantize", "dequantize", "scan", "apply", "gemm"};
+const char *const bench_op_names[] = {"convert", "quantize", "dequantize", "scan", "apply", "rows", "gemm"};
 const char *const bench_place_names[] = {"L2", "DRAM"};
 
 const char *const bench_group_texts[] = {
@@ -15,11 +15,17 @@ const char *const bench_group_texts[] = {
 #include "target.def"
 };
 
-/* The units in target.def as values of `of_limit`. */
-enum { UNIT_GBPS = false, UNIT_LIMIT = true };
+const char *const bench_unit_texts[] = {"GB/s", "of limit", "of steps"};
+
+static const char *const row_op_names[] = {"softmax", "rms-norm", "layer-norm"};
+
+/* Blocks of results that are quantized in the same call. */
+static const enum mxfp_format result_blocks[] = {MXFP_FORMAT_MXFP8_E4M3, MXFP_FORMAT_MXFP4};
+
+enum { N_RESULT_BLOCKS = sizeof result_blocks / sizeof result_blocks[0] };
 
 const struct bench_target bench_targets[] = {
-#define BENCH_TARGET(group, place, unit, at_least) {BENCH_##group, BENCH_##place, UNIT_##unit, at_least},
+#define BENCH_TARGET(group, place, unit, at_least) {BENCH_##group, BENCH_##place, BENCH_UNIT_##unit, at_least},
 #include "target.def"
 };
 const size_t bench_n_targets = sizeof bench_targets / sizeof bench_targets[0];
@@ -158,6 +164,21 @@ static int scans(const struct visit *visit)
 	return stop;
 }
 
+/* The same with results as blocks. */
+static int quantized_results(const struct bench_case *numbers, const struct visit *visit)
+{
+	struct bench_case c = *numbers;
+	int stop = 0;
+
+	c.group = BENCH_QUANTIZED_RESULT;
+	for (int i = 0; i < N_RESULT_BLOCKS && stop == 0; i++) {
+		c.dst = result_blocks[i];
+		c.rule = MXFP_RULE_RCEIL;
+		stop = visit->call(&c, visit->context);
+	}
+	return stop;
+}
+
 static int functions(const struct visit *visit)
 {
 	int stop = 0;
@@ -173,6 +194,26 @@ static int functions(const struct visit *visit)
 		    f == MXFP_FUNCTION_SILU || f == MXFP_FUNCTION_GELU)
 			c.group = BENCH_FUNCTION;
 		stop = visit->call(&c, visit->context);
+		if (c.group == BENCH_FUNCTION && stop == 0)
+			stop = quantized_results(&c, visit);
+	}
+	return stop;
+}
+
+static int row_operations(const struct visit *visit)
+{
+	int stop = 0;
+
+	for (int op = 0; op < BENCH_N_ROW_OPS && stop == 0; op++) {
+		const struct bench_case c = {
+			.op = BENCH_ROWS, .dst = MXFP_FORMAT_F32, .src = MXFP_FORMAT_F32, .usual = true,
+			.row_op = (enum bench_row_op)op,
+			.group = op == BENCH_LAYER_NORM ? BENCH_OTHER : BENCH_ROW_OPERATION,
+		};
+
+		stop = visit->call(&c, visit->context);
+		if (stop == 0)
+			stop = quantized_results(&c, visit);
 	}
 	return stop;
 }
@@ -187,7 +228,9 @@ int bench_cases(int (*call)(const struct bench_case *c, void *context), void *co
 		                                     : converts_from((enum mxfp_format)f, &visit);
 	if (stop == 0)
 		stop = scans(&visit);
-	return stop != 0 ? stop : functions(&visit);
+	if (stop == 0)
+		stop = functions(&visit);
+	return stop != 0 ? stop : row_operations(&visit);
 }
 
 void bench_case_name(const struct bench_case *c, char *name, size_t size)
@@ -203,8 +246,10 @@ void bench_case_name(const struct bench_case *c, char *name, size_t size)
 		         c->round != MXFP_ROUND_RNE ? " " : "", c->round != MXFP_ROUND_RNE ? round : "");
 	else if (c->op == BENCH_CONVERT && c->src == MXFP_FORMAT_F32)
 		snprintf(name, size, "%s -> %s %s", src, dst, round);
-	else if (c->op == BENCH_APPLY)
-		snprintf(name, size, "%s", mxfp_option_name(MXFP_OPTION_FUNCTION, (int)c->function));
+	else if (c->op == BENCH_APPLY || c->op == BENCH_ROWS)
+		snprintf(name, size, "%s%s%s",
+		         c->op == BENCH_ROWS ? row_op_names[c->row_op] : mxfp_option_name(MXFP_OPTION_FUNCTION, (int)c->function),
+		         is_block(c->dst) ? " -> " : "", is_block(c->dst) ? dst : "");
 	else if (c->op == BENCH_SCAN)
 		snprintf(name, size, "%s", src);
 	else

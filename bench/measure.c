@@ -94,7 +94,8 @@ static struct turns calibrate(run_work *run, const struct bench_work *work, stru
 static size_t l2_elements(const struct bench_work *work)
 {
 	const struct bench_case *c = work->c;
-	const size_t row = bench_bytes(c->src, BENCH_COLS) + (c->op == BENCH_SCAN ? 0 : bench_bytes(c->dst, BENCH_COLS));
+	const enum mxfp_format dst = bench_has_steps(c) ? MXFP_FORMAT_F32 : c->dst;
+	const size_t row = bench_bytes(c->src, BENCH_COLS) + (c->op == BENCH_SCAN ? 0 : bench_bytes(dst, BENCH_COLS));
 
 	return work->threads * (BENCH_L2_BYTES / row) * BENCH_COLS;
 }
@@ -128,9 +129,11 @@ static size_t set_turn(struct bench_work *work)
 struct bench_result bench_measure(struct bench_work *work, unsigned rounds)
 {
 	double kernel[BENCH_ROUNDS_MAX], limit[BENCH_ROUNDS_MAX], other[BENCH_ROUNDS_MAX], core[BENCH_ROUNDS_MAX];
-	double sleef[BENCH_ROUNDS_MAX];
-	const bool in_l2 = work->place == BENCH_L2, alone = work->threads == 1, past = alone && !in_l2;
-	const bool has_sleef = alone && in_l2 && work->c->op == BENCH_APPLY && bench_sleef_has(work->isa, work->c->function);
+	double sleef[BENCH_ROUNDS_MAX], steps[BENCH_ROUNDS_MAX];
+	const bool in_l2 = work->place == BENCH_L2, alone = work->threads == 1;
+	const bool has_sleef = alone && in_l2 && work->c->op == BENCH_APPLY && !bench_has_steps(work->c) &&
+	                       bench_sleef_has(work->isa, work->c->function);
+	const bool has_steps = alone && bench_has_steps(work->c), past = alone && !in_l2 && !has_steps;
 	const struct turns once = {alone ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, 1, set_turn(work)};
 	const struct turns of_kernel = in_l2 ? calibrate(bench_run, work, once) : once;
 	const struct turns of_limit = in_l2 ? calibrate(bench_run_limit, work, once) : once;
@@ -142,6 +145,7 @@ struct bench_result bench_measure(struct bench_work *work, unsigned rounds)
 		kernel[i] = turn(bench_run, work, &of_kernel);
 		other[i] = !alone ? turn_of_one_thread(work, &of_kernel) : past ? turn(bench_run_limit_past, work, &once) : 0;
 		sleef[i] = has_sleef ? turn(bench_run_sleef, work, &of_kernel) : 0;
+		steps[i] = has_steps ? turn(bench_run_steps, work, &of_kernel) : 0;
 		core[i] = bench_core(work->data, work->limits);
 	}
 	return (struct bench_result){
@@ -149,6 +153,7 @@ struct bench_result bench_measure(struct bench_work *work, unsigned rounds)
 		.limit = bench_summary(limit, i),
 		.other = !alone || past ? bench_summary(other, i) : (struct bench_time){0},
 		.sleef = has_sleef ? bench_summary(sleef, i) : (struct bench_time){0},
+		.steps = has_steps ? bench_summary(steps, i) : (struct bench_time){0},
 		.core = bench_summary(core, i).median,
 	};
 }

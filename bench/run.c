@@ -43,23 +43,40 @@ bool bench_reads_twice(const struct bench_case *c)
 	return c->op == BENCH_QUANTIZE && mxfp_format_get_info(c->dst)->tensor_scale;
 }
 
-static enum mxfp_status quantize(const struct bench_work *work, const struct mxfp_exec *exec)
+bool bench_has_steps(const struct bench_case *c)
 {
-	const struct bench_case *c = work->c;
-	const struct mxfp_quantize_options options = {
-		.rule = c->rule,
-		.recipe = c->recipe,
-		.round = c->round,
+	return (c->op == BENCH_APPLY || c->op == BENCH_ROWS) && mxfp_format_get_info(c->dst)->kind == MXFP_KIND_BLOCK;
+}
+
+static struct mxfp_quantize_options quantize_options(const struct bench_work *work, const struct mxfp_exec *exec)
+{
+	return (struct mxfp_quantize_options){
+		.rule = work->c->rule,
+		.recipe = work->c->recipe,
+		.round = work->c->round,
 		.first_index = work->start,
 		.exec = exec,
 	};
-	struct mxfp_blocks blocks = {
+}
+
+static struct mxfp_blocks blocks_of(const struct bench_work *work)
+{
+	const struct bench_case *c = work->c;
+
+	return (struct mxfp_blocks){
 		.format = c->dst,
 		.rows = work->n / BENCH_COLS,
 		.cols = BENCH_COLS,
 		.codes = at(work->data->dst, c->dst, work->start),
 		.scales = scale_at(work->data->dst_scales, c->dst, work->start),
 	};
+}
+
+static enum mxfp_status quantize(const struct bench_work *work, const struct mxfp_exec *exec)
+{
+	const struct bench_case *c = work->c;
+	const struct mxfp_quantize_options options = quantize_options(work, exec);
+	struct mxfp_blocks blocks = blocks_of(work);
 
 	return mxfp_quantize(&blocks, at(work->data->src, c->src, work->start), c->src, 0, &options);
 }
@@ -88,13 +105,55 @@ static enum mxfp_status convert(const struct bench_work *work, const struct mxfp
 	                    at(work->data->src, c->src, work->start), c->src, work->n, &options);
 }
 
-static enum mxfp_status apply(const struct bench_work *work, const struct mxfp_exec *exec)
+static enum mxfp_status row_operation(const struct bench_work *work, const struct mxfp_row_output *output,
+                                      const struct mxfp_exec *exec)
 {
-	const struct mxfp_row_output output = {.data = at(work->data->dst, work->c->dst, work->start), .format = work->c->dst};
-	const struct mxfp_apply_options options = {.exec = exec};
+	const struct mxfp_row_input src = {
+		.data = at(work->data->src, work->c->src, work->start), .format = work->c->src,
+	};
+	const struct mxfp_row_input weight = {.data = work->data->normals, .format = MXFP_FORMAT_F32};
+	const struct mxfp_norm_options options = {.epsilon = 1e-5, .weight = &weight, .exec = exec};
+	const struct mxfp_softmax_options softmax_options = {.exec = exec};
+	const size_t rows = work->n / BENCH_COLS;
 
+	switch (work->c->row_op) {
+	case BENCH_SOFTMAX:
+		return mxfp_softmax(output, &src, rows, BENCH_COLS, &softmax_options);
+	case BENCH_RMS_NORM:
+		return mxfp_rms_norm(output, &src, rows, BENCH_COLS, &options);
+	default:
+		return mxfp_layer_norm(output, &src, rows, BENCH_COLS, &options);
+	}
+}
+
+/* A function or a row operation, with results as numbers or as blocks. */
+static enum mxfp_status compute(const struct bench_work *work, bool as_blocks, const struct mxfp_exec *exec)
+{
+	const struct mxfp_quantize_options quantize = quantize_options(work, NULL);
+	const struct mxfp_apply_options options = {.exec = exec};
+	struct mxfp_blocks blocks = as_blocks ? blocks_of(work) : (struct mxfp_blocks){0};
+	const struct mxfp_row_output output = {
+		.data = as_blocks ? NULL : at(work->data->dst, MXFP_FORMAT_F32, work->start),
+		.format = MXFP_FORMAT_F32,
+		.blocks = as_blocks ? &blocks : NULL,
+		.quantize = as_blocks ? &quantize : NULL,
+	};
+
+	if (work->c->op == BENCH_ROWS)
+		return row_operation(work, &output, exec);
 	return mxfp_apply(work->c->function, &output, at(work->data->src, work->c->src, work->start), work->c->src, 0,
 	                  work->n / BENCH_COLS, BENCH_COLS, &options);
+}
+
+void bench_run_steps(const struct bench_work *work)
+{
+	const struct mxfp_exec exec = {.threads = work->threads, .isa = work->isa};
+	enum mxfp_status status = compute(work, false, &exec);
+
+	if (status == MXFP_OK)
+		status = quantize(work, &exec);
+	assert(status == MXFP_OK);
+	(void)status;
 }
 
 void bench_run_sleef(const struct bench_work *work)
@@ -115,8 +174,8 @@ void bench_run(const struct bench_work *work)
 		status = quantize(work, &exec);
 	else if (work->c->op == BENCH_DEQUANTIZE)
 		status = dequantize(work, &exec);
-	else if (work->c->op == BENCH_APPLY)
-		status = apply(work, &exec);
+	else if (work->c->op == BENCH_APPLY || work->c->op == BENCH_ROWS)
+		status = compute(work, bench_has_steps(work->c), &exec);
 	else
 		status = mxfp_amax(at(work->data->src, work->c->src, work->start), work->c->src, work->n, &amax, &exec);
 	assert(status == MXFP_OK);

@@ -106,7 +106,8 @@ static void print_machine(const struct bench_rows *rows)
 	       "that of the quartiles; limit is a plain loop that moves the same bytes, in turns with the kernel;\n"
 	       "%s; ratio is GB/s over limit; L1 is how fast\n"
 	       "the core reads L1 beside it, and falls when the machine is in a slow phase; SLEEF is its function of\n"
-	       "binary32 with an error below 1 ulp on the same work, in turns, and the ratio to that.\n\n",
+	       "binary32 with an error below 1 ulp on the same work, in turns, and the ratio to that; steps are two\n"
+	       "calls, one for f32 and one for its quantization, in turns, and the ratio to that.\n\n",
 	       BENCH_L2_BYTES >> 10, rows->dram_elements >> 18, other_of(rows)->text);
 	printf("%-11s%-27s%-7s %-5s%7s %7s%8s%7s%7s%7s  %s\n", "op", "case", "tier", "in", "GB/s", "spread", "limit",
 	       "ratio", other_of(rows)->name, "L1", "target");
@@ -125,12 +126,19 @@ static const struct bench_target *target_of(const struct bench_rows *rows, const
 
 static double measured(const struct bench_row *row, const struct bench_target *target)
 {
-	return target->of_limit ? ratio(row) : element_gbps(row->result.kernel.median);
+	switch (target->unit) {
+	case BENCH_UNIT_LIMIT:
+		return ratio(row);
+	case BENCH_UNIT_STEPS:
+		return row->result.steps.median / row->result.kernel.median;
+	default:
+		return element_gbps(row->result.kernel.median);
+	}
 }
 
 static const char *unit(const struct bench_target *target)
 {
-	return target->of_limit ? "of limit" : "GB/s";
+	return bench_unit_texts[target->unit];
 }
 
 static const char *verdict(double value, const struct bench_target *target)
@@ -155,6 +163,8 @@ static void print_row(const struct bench_rows *rows, const struct bench_row *row
 	printf("%7.0f", 1e-9 / r->core);
 	if (r->sleef.median > 0)
 		printf("  SLEEF %.2f %.2f", element_gbps(r->sleef.median), r->sleef.median / r->kernel.median);
+	if (r->steps.median > 0)
+		printf("  steps %.2f %.2f", element_gbps(r->steps.median), r->steps.median / r->kernel.median);
 	if (target != NULL)
 		printf("  %g %s %s", target->at_least, unit(target), verdict(measured(row, target), target));
 	putchar('\n');
@@ -223,6 +233,8 @@ static json_t *row_json(const struct bench_rows *rows, const struct bench_row *r
 		json = facts_set(json, other_of(rows)->key, json_real(element_gbps(r->other.median)));
 	if (r->sleef.median > 0)
 		json = facts_set(json, "sleef_gbps", json_real(element_gbps(r->sleef.median)));
+	if (r->steps.median > 0)
+		json = facts_set(json, "steps_gbps", json_real(element_gbps(r->steps.median)));
 	return target != NULL ? facts_set(json, "target", target_json(row, target)) : json;
 }
 
@@ -706,7 +718,7 @@ static int run(int argc, char **argv, struct error *error)
 		{"quick", 0, OPTION_FLAG, NULL, "use less memory and fewer rounds", &b.quick},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON", &b.json},
 		{"all", 0, OPTION_FLAG, NULL, "time every pair of formats, rounding mode, rule and recipe", &b.all},
-		{"op", 0, OPTION_STRING, "convert|quantize|dequantize|scan|apply|gemm",
+		{"op", 0, OPTION_STRING, "convert|quantize|dequantize|scan|apply|rows|gemm",
 		 "time only this kind of kernel", &b.op},
 		{"format", 0, OPTION_STRING, "FORMAT|ELEMENT", "time only kernels from or to this format", &b.format},
 		{"in", 0, OPTION_STRING, "l2|dram", "time only data in this place", &b.in},
