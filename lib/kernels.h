@@ -154,9 +154,9 @@ struct mxfp_row_max_job {
 
 /* z = x, fl32(x * scale) if has_scale, then fl32(z + mask) if mask is not NULL, and the step. */
 enum mxfp_softmax_step {
-	MXFP_SOFTMAX_SCORES,    /* dst = z */
-	MXFP_SOFTMAX_DISTANCES, /* dst = fl32(z - max) */
-	MXFP_SOFTMAX_LOGARITHM  /* dst = fl32(fl32(z - max) - log_total) */
+	MXFP_SOFTMAX_SCORES,       /* dst = z */
+	MXFP_SOFTMAX_EXPONENTIALS, /* dst = exp(fl32(z - max)), whose sum the lanes take as those of a row_sum_job do */
+	MXFP_SOFTMAX_LOGARITHM     /* dst = fl32(fl32(z - max) - log_total) */
 };
 
 struct mxfp_softmax_job {
@@ -166,6 +166,7 @@ struct mxfp_softmax_job {
 	size_t n;
 	bool has_scale;
 	uint32_t scale, max, log_total;
+	uint64_t *lanes, *total; /* of exponentials */
 };
 
 /* dst = fl32(t * weight + bias), fused, where t = fl32(x * factor), or fl32(fl32(fl64(x - mean)) * factor) if is_centred.

@@ -104,6 +104,8 @@ static void norm_row(const struct mxfp_kernels *kernels, const struct norm *whol
 			job.weight = mxfp_load_strip(kernels, &whole->weight, 0, col, job.n, weight);
 		if (whole->has_bias)
 			job.bias = mxfp_load_strip(kernels, &whole->bias, 0, col, job.n, bias);
+		if (row + 1 < whole->rows)
+			mxfp_prefetch_strip(&whole->src, row + 1, col, job.n);
 		job.dst = mxfp_result_strip(&whole->sink, row, col, from);
 		kernels->norm(&job);
 		mxfp_store_strip(kernels, &whole->sink, row, col, job.n, job.dst, counts);

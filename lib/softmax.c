@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp_softmax() and mxfp_log_softmax(): a row is read for its largest score, for the sum of exponentials, and for the
-   results, of which the exponentials are kept in place where the results are f32. */
+/* mxfp_softmax() and mxfp_log_softmax(): a row is read for its largest score, then for exponentials and their sum; results
+   come from the exponentials, which are kept unless the row is very long. */
 #include "args.h"
 #include "bits.h"
 #include "exec.h"
@@ -94,38 +94,58 @@ static uint32_t apply(const struct mxfp_kernels *kernels, enum mxfp_function fun
 	return mxfp_f32_bits(number);
 }
 
-/* Turns a strip of scores into exponentials, exp(fl32(z - max)). */
-static void exponentials(const struct mxfp_kernels *kernels, const struct softmax *whole, size_t row, size_t col,
-                         size_t n, uint32_t max, float *dst)
-{
-	struct mxfp_softmax_job job = whole->job;
-	struct strips strips;
+/* Where the exponentials of a row are until their sum is known: in the row of results if these are f32, else on the stack,
+   as far as there is room. */
+enum { KEPT = 3072, KEPT_MORE = 1024 }; /* multiples of MXFP_STRIP; of two frames, none of which may exceed 16 KiB */
 
-	load(kernels, whole, row, col, n, &job, &strips);
-	job.step = MXFP_SOFTMAX_DISTANCES;
-	job.max = max;
-	job.dst = dst;
-	kernels->softmax(&job);
-	const struct mxfp_apply_job exp = {MXFP_FUNCTION_EXP, mxfp_function_default(MXFP_FUNCTION_EXP), dst, dst, n};
-	kernels->apply[MXFP_FUNCTION_EXP](&exp);
+struct row_memory {
+	float *kept, *more, *strip;
+};
+
+/* Where a strip of results goes, and of exponentials before, which stay there if is_kept(). */
+static float *place(const struct softmax *whole, const struct row_memory *memory, size_t row, size_t col)
+{
+	float *on_stack = col < KEPT ? memory->kept + col
+	                  : col < KEPT + KEPT_MORE ? memory->more + (col - KEPT) : memory->strip;
+
+	return mxfp_result_strip(&whole->sink, row, col, on_stack);
 }
 
-/* The sum of the exponentials, which are left in the row of results if `keep`. */
+static bool is_kept(const struct softmax *whole, size_t col)
+{
+	const bool in_results = whole->sink.data.data != NULL && whole->sink.data.format == MXFP_FORMAT_F32;
+
+	return in_results || col < KEPT + KEPT_MORE;
+}
+
+/* Turns a strip of scores into exponentials, exp(fl32(z - max)), and adds these to the lanes. */
+static void exponentials(const struct mxfp_kernels *kernels, const struct softmax *whole, size_t row, size_t col,
+                         struct mxfp_softmax_job *job)
+{
+	struct strips strips;
+
+	load(kernels, whole, row, col, job->n, job, &strips);
+	job->step = MXFP_SOFTMAX_EXPONENTIALS;
+	kernels->softmax(job);
+}
+
+/* The sum of the exponentials. Meanwhile the next row, if there is one, comes into the caches. */
 static uint64_t total(const struct mxfp_kernels *kernels, const struct softmax *whole, size_t row, size_t n,
-                      uint32_t max, bool keep)
+                      uint32_t max, const struct row_memory *memory)
 {
 	uint64_t lanes[MXFP_SUM_LANES] = {0}, sum = 0;
-	struct mxfp_row_sum_job job = {.sum = MXFP_SUM_NUMBERS, .lanes = lanes};
-	float buffer[MXFP_STRIP];
+	struct mxfp_softmax_job job = whole->job;
 
+	job.max = max;
+	job.lanes = lanes;
 	for (size_t col = 0; col < n; col += job.n) {
-		float *e = keep ? mxfp_result_strip(&whole->sink, row, col, buffer) : buffer;
-
 		job.n = mxfp_strip_length(n, col);
-		exponentials(kernels, whole, row, col, job.n, max, e);
-		job.x = e;
+		/* Of log-softmax, the sum alone is of use, and the scores are read again. */
+		job.dst = whole->is_log ? memory->strip : place(whole, memory, row, col);
 		job.total = col + job.n == n ? &sum : NULL;
-		kernels->row_sum(&job);
+		if (row + 1 < whole->rows)
+			mxfp_prefetch_strip(&whole->src, row + 1, col, job.n);
+		exponentials(kernels, whole, row, col, &job);
 	}
 	if (whole->sinks != NULL)
 		sum = mxfp_f64_add(sum, mxfp_f64_from_f32(apply(kernels, MXFP_FUNCTION_EXP,
@@ -136,46 +156,46 @@ static uint64_t total(const struct mxfp_kernels *kernels, const struct softmax *
 /* What a row of softmax is scaled by, or of log-softmax is reduced by. */
 struct row_scalars {
 	uint32_t max, factor, log_total;
-	bool kept; /* the exponentials are in the row of results */
 };
 
-/* Turns n scores into results. */
+/* Turns n scores, or their exponentials, into results. */
 static void finish_strip(const struct mxfp_kernels *kernels, const struct softmax *whole, size_t row, size_t col, size_t n,
                          const struct row_scalars *scalars, float *result)
 {
+	struct mxfp_softmax_job job = whole->job;
+	uint64_t lanes[MXFP_SUM_LANES] = {0};
+
+	job.n = n;
+	job.max = scalars->max;
+	job.dst = result;
 	if (whole->is_log) {
-		struct mxfp_softmax_job job = whole->job;
 		struct strips strips;
 
 		load(kernels, whole, row, col, n, &job, &strips);
 		job.step = MXFP_SOFTMAX_LOGARITHM;
-		job.max = scalars->max;
 		job.log_total = scalars->log_total;
-		job.dst = result;
 		kernels->softmax(&job);
 		return;
 	}
-	if (!scalars->kept)
-		exponentials(kernels, whole, row, col, n, scalars->max, result);
+	if (!is_kept(whole, col)) {
+		job.lanes = lanes;
+		exponentials(kernels, whole, row, col, &job);
+	}
 	const struct mxfp_norm_job norm = {.x = result, .dst = result, .n = n, .factor = scalars->factor};
 	kernels->norm(&norm);
 }
 
 static void softmax_row(const struct mxfp_kernels *kernels, const struct softmax *whole, size_t row,
-                        struct mxfp_counts *counts)
+                        const struct row_memory *memory, struct mxfp_counts *counts)
 {
 	const uint32_t nothing = whole->is_log ? MXFP_F32_INF | MXFP_F32_SIGN : 0;
 	size_t n = participants(whole, row);
-	struct row_scalars scalars = {
-		.max = most(kernels, whole, row, n),
-		.kept = !whole->is_log && whole->sink.data.data != NULL && whole->sink.data.format == MXFP_FORMAT_F32,
-	};
-	float buffer[MXFP_STRIP];
+	struct row_scalars scalars = {.max = most(kernels, whole, row, n)};
 
 	if (scalars.max == (MXFP_F32_INF | MXFP_F32_SIGN))
 		n = 0;
 	if (n != 0) {
-		const uint64_t sum = total(kernels, whole, row, n, scalars.max, scalars.kept);
+		const uint64_t sum = total(kernels, whole, row, n, scalars.max, memory);
 
 		if (whole->is_log)
 			scalars.log_total = apply(kernels, MXFP_FUNCTION_LOG, mxfp_f64_to_f32(sum));
@@ -185,7 +205,7 @@ static void softmax_row(const struct mxfp_kernels *kernels, const struct softmax
 	for (size_t col = 0, length; col < whole->cols; col += length) {
 		length = mxfp_strip_length(whole->cols, col);
 		const size_t part = col < n ? mxfp_least(n - col, length) : 0;
-		float *result = mxfp_result_strip(&whole->sink, row, col, buffer);
+		float *result = place(whole, memory, row, col);
 
 		if (part != 0)
 			finish_strip(kernels, whole, row, col, part, &scalars, result);
@@ -194,14 +214,26 @@ static void softmax_row(const struct mxfp_kernels *kernels, const struct softmax
 	}
 }
 
+/* In a frame of its own, so that two share the memory. */
+static __attribute__((noinline)) void softmax_rows(const struct mxfp_kernels *kernels, const struct softmax *whole,
+                                                   const struct mxfp_tile *tile, float *kept,
+                                                   struct mxfp_counts *counts)
+{
+	float more[KEPT_MORE], strip[MXFP_STRIP];
+	const struct row_memory memory = {kept, more, strip};
+
+	for (size_t row = tile->row; row < tile->row + tile->rows; row++)
+		softmax_row(kernels, whole, row, &memory, counts);
+}
+
 static void softmax_piece(const struct mxfp_kernels *kernels, const void *context, size_t piece,
                           struct mxfp_counts *counts)
 {
 	const struct softmax *whole = context;
 	const struct mxfp_tile tile = mxfp_row_tile(whole->rows, whole->cols, piece);
+	float kept[KEPT];
 
-	for (size_t row = tile.row; row < tile.row + tile.rows; row++)
-		softmax_row(kernels, whole, row, counts);
+	softmax_rows(kernels, whole, &tile, kept, counts);
 }
 
 static enum mxfp_status softmax(bool is_log, const struct mxfp_row_output *output, const struct mxfp_row_input *src,

@@ -96,10 +96,16 @@ void mxfp_softmax_ref(const struct mxfp_softmax_job *job)
 
 		if (job->step != MXFP_SOFTMAX_SCORES)
 			z = mxfp_f32_sub(z, job->max);
+		if (job->step == MXFP_SOFTMAX_EXPONENTIALS)
+			z = mxfp_function_ref(MXFP_FUNCTION_EXP, z, 0);
 		if (job->step == MXFP_SOFTMAX_LOGARITHM)
 			z = mxfp_f32_sub(z, job->log_total);
 		set(job->dst, i, z);
 	}
+	if (job->step == MXFP_SOFTMAX_EXPONENTIALS)
+		mxfp_row_sum_ref(&(struct mxfp_row_sum_job){
+			.sum = MXFP_SUM_NUMBERS, .x = job->dst, .n = job->n, .lanes = job->lanes, .total = job->total,
+		});
 }
 
 void mxfp_norm_ref(const struct mxfp_norm_job *job)

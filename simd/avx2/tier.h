@@ -60,6 +60,13 @@ ALWAYS_INLINE void widen_lanes(vf32 v, vf64 to[2])
 	to[1] = (vf64)_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)v, 1));
 }
 
+/* Entries of a table by the low three bits of each index. */
+#define HAS_PERMUTE
+ALWAYS_INLINE vf32 permute_f32(const float table[8], vu32 index)
+{
+	return (vf32)_mm256_permutevar8x32_ps(_mm256_loadu_ps(table), (__m256i)index);
+}
+
 /* The low 32 bits of all lanes, in no particular order. */
 ALWAYS_INLINE vu32 low_words(vf64 a, vf64 b)
 {

@@ -3,6 +3,9 @@
 #include "tier.h"
 
 #include "body/functions.h"
+#ifdef HAS_PERMUTE
+#include "body/pairs.h"
+#endif
 #include "body/slots.h"
 
 /* Whether f(0) is that zero. */
@@ -104,6 +107,33 @@ ALWAYS_INLINE bool is_direct(enum mxfp_function function)
 	       function == MXFP_FUNCTION_LEAKY_RELU || function == MXFP_FUNCTION_RECIPROCAL;
 }
 
+#ifdef HAS_PERMUTE
+enum { PAIR_VECTORS = 2 };
+
+/* exp of whole groups of vectors. Returns how many numbers these are. */
+static NOINLINE size_t apply_exp_by_pairs(const struct mxfp_apply_job *job)
+{
+	const struct function f = {MXFP_FUNCTION_EXP, job->parameter};
+	size_t i = 0;
+
+	for (; job->n - i >= PAIR_VECTORS * LANES; i += PAIR_VECTORS * LANES) {
+		struct doubt doubt = {{0}, {0}};
+		vu32 y[PAIR_VECTORS];
+
+#pragma GCC unroll 2
+		for (int k = 0; k < PAIR_VECTORS; k++)
+			y[k] = exp_by_pair((vf32)load(job->src + i + k * LANES), &doubt);
+		if (__builtin_expect(doubtful(&doubt), false))
+			for (int k = 0; k < PAIR_VECTORS; k++)
+				y[k] = function_lanes(f, load(job->src + i + k * LANES));
+#pragma GCC unroll 2
+		for (int k = 0; k < PAIR_VECTORS; k++)
+			store(job->dst + i + k * LANES, y[k]);
+	}
+	return i;
+}
+#endif
+
 /* The inner loop has no call, so that constants stay in registers. */
 ALWAYS_INLINE void apply_all(const struct mxfp_apply_job *job, enum mxfp_function function)
 {
@@ -112,6 +142,10 @@ ALWAYS_INLINE void apply_all(const struct mxfp_apply_job *job, enum mxfp_functio
 	float *dst = job->dst;
 	size_t i = 0, n = job->n;
 
+#ifdef HAS_PERMUTE
+	if (function == MXFP_FUNCTION_EXP)
+		i = apply_exp_by_pairs(job);
+#endif
 	while (n - i >= LANES) {
 		for (; n - i >= LANES; i += LANES) {
 			const vu32 x = load(src + i);

@@ -35,6 +35,11 @@ static const double expm1_exact[] = {
 	0x1.b656d5e29af92p-24, 0x1.e4cfce81154d5p-28,
 };
 
+/* (e^t - 1 - t) / t^2, |t| <= log(2) / 16, times t^2. Absolute error 2^-38.7. */
+static const float exp_second[] = {
+	0x1.000000p-1F, 0x1.55554ap-3F, 0x1.555a5cp-5F, 0x1.12a4dep-7F,
+};
+
 /* atanh(v) / v, s = v^2 <= (sqrt 2 - 1)^4. Relative error 2^-52.0. */
 static const double log_rest[] = {
 	0x1.0000000000001p+0, 0x1.5555555552d10p-2, 0x1.999999a441745p-3, 0x1.249240b15f200p-3,
@@ -84,6 +89,16 @@ static const double exp2_sixteenths[] = {
 	0x1.306fe0a31b715p+0, 0x1.3dea64c123422p+0, 0x1.4bfdad5362a27p+0, 0x1.5ab07dd485429p+0,
 	0x1.6a09e667f3bcdp+0, 0x1.7a11473eb0187p+0, 0x1.8ace5422aa0dbp+0, 0x1.9c49182a3f090p+0,
 	0x1.ae89f995ad3adp+0, 0x1.c199bdd85529cp+0, 0x1.d5818dcfba487p+0, 0x1.ea4afa2a490dap+0,
+};
+
+/* 2^(i/8) as binary32 numbers, and what these are to be multiplied by, less 1. */
+static const float exp2_eighths[] = {
+	0x1.000000p+0F, 0x1.172b84p+0F, 0x1.306fe0p+0F, 0x1.4bfdaep+0F,
+	0x1.6a09e6p+0F, 0x1.8ace54p+0F, 0x1.ae89fap+0F, 0x1.d5818ep+0F,
+};
+static const float exp2_eighths_rest[] = {
+	0x0.0p+0F, -0x1.9c0c22p-27F, 0x1.125002p-25F, -0x1.0a3550p-25F,
+	0x1.26055cp-26F, 0x1.67a1cap-28F, -0x1.f9c304p-27F, -0x1.a5217cp-28F,
 };
 
 #endif

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """polynomial.py: the tables of polynomial.h, to stdout: for each function of a row the polynomial whose largest error,
-weighted, is least (Remez), computed with mpmath, its coefficients rounded to binary64 from the lowest up. Printed above
-each is the largest error of the rounded coefficients themselves, as a power of two."""
+weighted, is least (Remez), computed with mpmath, its coefficients rounded to binary64, or to binary32 in the rows of SHORT.
+Printed above each is the largest error of the rounded coefficients themselves, as a power of two. Behind them are tables of
+roots of two."""
+import struct
+
 from mpmath import mp, mpf, matrix, lu_solve, log, exp, expm1, pi, erf, erfc, sqrt, atanh, sin, cos
 
 mp.prec = 240
@@ -12,6 +15,11 @@ LN2 = log(2)
 def exp2m1_rest(r):
     """(2^r - 1) / r."""
     return expm1(r * LN2) / r if r != 0 else LN2
+
+
+def exp_second(t):
+    """(e^t - 1 - t) / t^2."""
+    return (expm1(t) - t) / (t * t) if t != 0 else mpf(1) / 2
 
 
 def atanh_rest(s):
@@ -50,6 +58,8 @@ MILLS_T = mpf("14.75")
 HALF = mpf("0.50001")  # a nearest integer is off by a little more than 1/2 where the product was rounded
 QUARTER_PI = mpf("0.78541")
 TINY = mpf(2) ** -100
+EIGHTH = LN2 / 8
+SHORT = {"exp_second"}
 
 # name, what, degree, interval, function, weight of an error (None: relative), terms
 ROWS = [
@@ -58,6 +68,8 @@ ROWS = [
     ("exp_fast", "(2^r - 1) / r, |r| <= 1/2, times r", 7, -HALF, HALF, exp2m1_rest, lambda r: r),
     ("expm1_fast", "(2^r - 1) / r, |r| <= 1/2", 8, -HALF, HALF, exp2m1_rest, None),
     ("expm1_exact", "(2^r - 1) / r, |r| <= 1/2", 9, -HALF, HALF, exp2m1_rest, None),
+    ("exp_second", "(e^t - 1 - t) / t^2, |t| <= log(2) / 16, times t^2", 3, -HALF * EIGHTH, HALF * EIGHTH, exp_second,
+     lambda t: t * t),
     ("log_rest", "atanh(v) / v, s = v^2 <= (sqrt 2 - 1)^4", 6, TINY, mpf("0.029438"), atanh_rest, None),
     ("log1p_rest", "atanh(v) / v, s = v^2 <= 1/9", 8, TINY, mpf(1) / 9 + mpf(2) ** -40, atanh_rest, None),
     ("sin_rest", "(sin(r) / r - 1) / s, s = r^2, |r| <= pi/4", 4, TINY, QUARTER_PI ** 2, sin_rest, lambda s: s),
@@ -68,6 +80,11 @@ ROWS = [
     ("mills", "e^(t^2/2) Phi(-t), u = (t - 4) / (t + 4), 0 <= t <= 14.75", 17, mpf(-1),
      (MILLS_T - MILLS_K) / (MILLS_T + MILLS_K), mills, None),
 ]
+
+
+def to_f32(a):
+    """The nearest binary32 number."""
+    return struct.unpack("f", struct.pack("f", float(a)))[0]
 
 
 def value(c, x):
@@ -116,26 +133,40 @@ def remez(degree, low, high, f, weight):
     return c, w
 
 
+def print_table(name, numbers, short):
+    print(f"static const {'float' if short else 'double'} {name}[] = {{")
+    for i in range(0, len(numbers), 4):
+        print("\t" + ", ".join(shorter(a) + "F" if short else a.hex() for a in numbers[i:i + 4]) + ",")
+    print("};")
+
+
+def shorter(a):
+    """A binary32 number with six hexadecimal digits."""
+    mantissa, exponent = a.hex().split("p")
+    return mantissa[:-7] + "p" + exponent if mantissa.endswith("0000000") else a.hex()
+
+
 def main():
     print("/* SPDX-License-Identifier: MIT */")
     print("/* Polynomials of functions.h, the lowest coefficient first. Made by polynomial.py. */")
     print("#ifndef MXFP_BODY_POLYNOMIAL_H\n#define MXFP_BODY_POLYNOMIAL_H")
     for name, what, degree, low, high, f, weight in ROWS:
         c, w = remez(degree, low, high, f, weight)
-        rounded = [float(a) for a in c]
+        short = name in SHORT
+        rounded = [to_f32(a) if short else float(a) for a in c]
         points = [low + (high - low) * i / 2000 for i in range(2001)]
         error = max(abs((value([mpf(a) for a in rounded], x) - f(x)) * w(x)) for x in points)
         kind = "relative" if weight is None else "absolute"
         print(f"\n/* {what}. {kind.capitalize()} error 2^{float(log(error, 2)):.1f}. */")
-        print(f"static const double {name}[] = {{")
-        for i in range(0, len(rounded), 4):
-            print("\t" + ", ".join(a.hex() for a in rounded[i:i + 4]) + ",")
-        print("};")
-    print("\n/* 2^(i/16). */\nstatic const double exp2_sixteenths[] = {")
-    roots = [float(mpf(2) ** (mpf(i) / 16)) for i in range(16)]
-    for i in range(0, 16, 4):
-        print("\t" + ", ".join(a.hex() for a in roots[i:i + 4]) + ",")
-    print("};\n\n#endif")
+        print_table(name, rounded, short)
+    print("\n/* 2^(i/16). */")
+    print_table("exp2_sixteenths", [float(mpf(2) ** (mpf(i) / 16)) for i in range(16)], False)
+    roots = [mpf(2) ** (mpf(i) / 8) for i in range(8)]
+    high = [to_f32(a) for a in roots]
+    print("\n/* 2^(i/8) as binary32 numbers, and what these are to be multiplied by, less 1. */")
+    print_table("exp2_eighths", high, True)
+    print_table("exp2_eighths_rest", [to_f32((a - h) / h) for a, h in zip(roots, high)], True)
+    print("\n#endif")
 
 
 main()

@@ -6,11 +6,16 @@
  */
 #include "tier.h"
 
+#include "body/functions.h"
 #include "body/slots.h"
+#ifdef HAS_PERMUTE
+#include "body/pairs.h"
+#endif
 
 enum {
 	WIDE_LANES = LANES / 2,
-	SUMS = MXFP_SUM_LANES / WIDE_LANES /* vectors of the lanes of a sum */
+	SUMS = MXFP_SUM_LANES / WIDE_LANES, /* vectors of the lanes of a sum */
+	GROUP = MXFP_SUM_LANES / LANES      /* vectors of as many numbers */
 };
 
 /* The lanes of a sum, in order. */
@@ -133,15 +138,13 @@ static NOINLINE void row_sum(const struct mxfp_row_sum_job *job)
 
 FP_KERNEL(TIER(row_sum), mxfp_row_sum_job, row_sum)
 
-/* An integer with the order of numbers, in which -0 < +0; a NaN is above all, and all are one. */
+/* An integer with the order of numbers, in which -0 < +0; a NaN is above +Inf or below -Inf. */
 ALWAYS_INLINE vu32 order_lanes(vu32 x)
 {
-	const vu32 magnitude = x & ~F32_SIGN;
-	const vu32 ordered = x ^ ((vu32)((vs32)x >> 31) | F32_SIGN);
-
-	return blend((vs32)(magnitude > splat(F32_INF)), splat(F32_NAN | F32_SIGN), ordered);
+	return x ^ ((vu32)((vs32)x >> 31) | F32_SIGN);
 }
 
+/* The same for one number; a NaN is above all, and all are one. */
 static uint32_t order(uint32_t x)
 {
 	if ((x & ~F32_SIGN) > F32_INF)
@@ -159,18 +162,30 @@ static vu32 load_or_least(const float *x, size_t n)
 	return blend(first_lanes(0, n), load_first(x, n), splat(F32_SIGN | F32_INF));
 }
 
+/* The highest order of n numbers. */
 static uint32_t highest(const float *x, size_t n)
 {
-	vu32 most = {0}, other = {0};
+	vu32 most[2] = {{0}, {0}}, least[2] = {splat(UINT32_MAX), splat(UINT32_MAX)};
 	size_t i = 0;
 
-	for (; n - i >= 2 * LANES; i += 2 * LANES) {
-		most = max_u32(most, order_lanes(load(x + i)));
-		other = max_u32(other, order_lanes(load(x + i + LANES)));
+	for (; n - i >= 2 * LANES; i += 2 * LANES)
+#pragma GCC unroll 2
+		for (int k = 0; k < 2; k++) {
+			const vu32 v = order_lanes(load(x + i + k * LANES));
+
+			most[k] = max_u32(most[k], v);
+			least[k] = min_u32(least[k], v);
+		}
+	for (; i < n; i += LANES) {
+		const vu32 v = order_lanes(n - i < LANES ? load_or_least(x + i, n - i) : load(x + i));
+
+		most[0] = max_u32(most[0], v);
+		least[0] = min_u32(least[0], v);
 	}
-	for (; i < n; i += LANES)
-		most = max_u32(most, order_lanes(n - i < LANES ? load_or_least(x + i, n - i) : load(x + i)));
-	return max_across(max_u32(most, other));
+	most[0] = max_u32(most[0], most[1]);
+	least[0] = min_u32(least[0], least[1]);
+	const vs32 is_nan = (vs32)(most[0] > splat(F32_INF | F32_SIGN)) | (vs32)(least[0] < splat(~(F32_INF | F32_SIGN)));
+	return any(is_nan) ? order(F32_NAN) : max_across(most[0]);
 }
 
 /* The first number of the order `most`, where -0 has that of +0. */
@@ -222,12 +237,129 @@ ALWAYS_INLINE vu32 softmax_lanes(const struct mxfp_softmax_job *job, vf32 x, vf3
 	return canonical(x);
 }
 
+/* exp of a group of vectors one of which was not decided. */
+static NOINLINE void exp_slowly(vu32 y[GROUP], const vu32 x[GROUP])
+{
+	for (int k = 0; k < GROUP; k++)
+		y[k] = function_lanes((struct function){MXFP_FUNCTION_EXP, 0}, x[k]);
+}
+
+ALWAYS_INLINE void exp_group(vu32 y[GROUP], const vu32 x[GROUP])
+{
+#ifdef HAS_PERMUTE
+	struct doubt doubt = {{0}, {0}};
+
+#pragma GCC unroll 4
+	for (int k = 0; k < GROUP; k++)
+		y[k] = exp_by_pair((vf32)x[k], &doubt);
+	const bool decided = !doubtful(&doubt);
+#else
+	bool decided = true;
+
+#pragma GCC unroll 4
+	for (int k = 0; k < GROUP; k++) {
+		vf64 wide[2];
+
+		widen_lanes((vf32)x[k], wide);
+		decided &= quick_lanes((struct function){MXFP_FUNCTION_EXP, 0}, x[k], wide[0], wide[1], &y[k]);
+	}
+#endif
+	if (__builtin_expect(!decided, false)) {
+		vu32 results[GROUP], arguments[GROUP];
+
+#pragma GCC unroll 4
+		for (int k = 0; k < GROUP; k++)
+			arguments[k] = x[k];
+		exp_slowly(results, arguments);
+#pragma GCC unroll 4
+		for (int k = 0; k < GROUP; k++)
+			y[k] = results[k];
+	}
+}
+
+/* The kinds of scores that are compiled apart. */
+struct score_kind {
+	bool scale, mask;
+};
+
+/* 16 exponentials, of which those from number n on are +0. Where the argument is below -104, the nearest number is +0: so
+   masked columns are decided at once. */
+ALWAYS_INLINE void exponential_step(const struct mxfp_softmax_job *job, struct score_kind kind, const float *x,
+                                    const float *mask, size_t n, vu32 e[GROUP], struct lanes *lanes)
+{
+	vu32 d[GROUP], zero[GROUP];
+
+#pragma GCC unroll 4
+	for (int k = 0; k < GROUP; k++) {
+		vf32 z = (vf32)load(x + k * LANES);
+
+		if (kind.scale)
+			z *= splat_f32(float_of(job->scale));
+		if (kind.mask)
+			z += (vf32)load(mask + k * LANES);
+		z -= splat_f32(float_of(job->max));
+		zero[k] = kind.mask ? (vu32)(z < splat_f32(-104)) : splat(0);
+		d[k] = (vu32)z & ~zero[k];
+	}
+	exp_group(e, d);
+#pragma GCC unroll 4
+	for (int k = 0; k < GROUP; k++) {
+		vf64 wide[2];
+
+		e[k] &= ~zero[k];
+		if (n < MXFP_SUM_LANES)
+			e[k] &= (vu32)first_lanes((size_t)k * LANES, n);
+		widen_lanes((vf32)e[k], wide);
+		lanes->v[2 * k] += wide[0];
+		lanes->v[2 * k + 1] += wide[1];
+	}
+}
+
+ALWAYS_INLINE void exponentials(const struct mxfp_softmax_job *job, struct score_kind kind)
+{
+	struct lanes lanes = load_lanes(job->lanes);
+	vu32 e[GROUP];
+	size_t i = 0;
+
+	for (; job->n - i >= MXFP_SUM_LANES; i += MXFP_SUM_LANES) {
+		exponential_step(job, kind, job->x + i, kind.mask ? job->mask + i : NULL, MXFP_SUM_LANES, e, &lanes);
+#pragma GCC unroll 4
+		for (int k = 0; k < GROUP; k++)
+			store(job->dst + i + k * LANES, e[k]);
+	}
+	if (i < job->n) {
+		float x[MXFP_SUM_LANES] = {0}, mask[MXFP_SUM_LANES] = {0};
+		const size_t rest = job->n - i;
+
+		memcpy(x, job->x + i, rest * sizeof x[0]);
+		if (kind.mask)
+			memcpy(mask, job->mask + i, rest * sizeof x[0]);
+		exponential_step(job, kind, x, mask, rest, e, &lanes);
+		memcpy(job->dst + i, e, rest * sizeof x[0]);
+	}
+	store_lanes(job->lanes, job->total, &lanes);
+}
+
+ALWAYS_INLINE void exponentials_of(const struct mxfp_softmax_job *job)
+{
+	if (job->mask != NULL)
+		exponentials(job, (struct score_kind){job->has_scale, true});
+	else if (job->has_scale)
+		exponentials(job, (struct score_kind){true, false});
+	else
+		exponentials(job, (struct score_kind){false, false});
+}
+
 static NOINLINE void softmax(const struct mxfp_softmax_job *at)
 {
 	const struct mxfp_softmax_job job = *at;
 	vf32 mask = {0};
 	size_t i = 0;
 
+	if (job.step == MXFP_SOFTMAX_EXPONENTIALS) {
+		exponentials_of(&job);
+		return;
+	}
 	for (; job.n - i >= LANES; i += LANES) {
 		if (job.mask != NULL)
 			mask = (vf32)load(job.mask + i);
@@ -248,7 +380,7 @@ struct norm_kind {
 	bool is_centred, weight, plus_one, bias;
 };
 
-ALWAYS_INLINE vu32 norm_lanes(const struct mxfp_norm_job *job, struct norm_kind kind, const float *from, vf32 weight,
+ALWAYS_INLINE vf32 norm_lanes(const struct mxfp_norm_job *job, struct norm_kind kind, const float *from, vf32 weight,
                               vf32 bias)
 {
 	vf32 x = kind.is_centred ? deviation(from, splat_bits(job->mean)) : (vf32)load(from);
@@ -262,12 +394,24 @@ ALWAYS_INLINE vu32 norm_lanes(const struct mxfp_norm_job *job, struct norm_kind 
 		x *= weight;
 	else if (kind.bias)
 		x += bias;
-	return canonical(x);
+	return x;
+}
+
+/* Makes every NaN of n results the one that results have. */
+static NOINLINE void make_canonical(float *x, size_t n)
+{
+	size_t i = 0;
+
+	for (; n - i >= LANES; i += LANES)
+		store(x + i, canonical((vf32)load(x + i)));
+	const vu32 last = canonical((vf32)load_first(x + i, n - i));
+	memcpy(x + i, &last, (n - i) * sizeof *x);
 }
 
 ALWAYS_INLINE void norm_strip(const struct mxfp_norm_job *job, struct norm_kind kind)
 {
 	vf32 weight = {0}, bias = {0};
+	vs32 is_nan = {0};
 	size_t i = 0;
 
 	for (; job->n - i >= LANES; i += LANES) {
@@ -275,8 +419,13 @@ ALWAYS_INLINE void norm_strip(const struct mxfp_norm_job *job, struct norm_kind 
 			weight = (vf32)load(job->weight + i);
 		if (kind.bias)
 			bias = (vf32)load(job->bias + i);
-		store(job->dst + i, norm_lanes(job, kind, job->x + i, weight, bias));
+		const vf32 y = norm_lanes(job, kind, job->x + i, weight, bias);
+
+		store(job->dst + i, (vu32)y);
+		is_nan |= (vs32)(y != y);
 	}
+	if (any(is_nan))
+		make_canonical(job->dst, i);
 	if (i == job->n)
 		return;
 	const size_t rest = job->n - i;
@@ -286,7 +435,7 @@ ALWAYS_INLINE void norm_strip(const struct mxfp_norm_job *job, struct norm_kind 
 		bias = (vf32)load_first(job->bias + i, rest);
 	float x[LANES] = {0};
 	memcpy(x, job->x + i, rest * sizeof x[0]);
-	const vu32 last = norm_lanes(job, kind, x, weight, bias);
+	const vu32 last = canonical(norm_lanes(job, kind, x, weight, bias));
 	memcpy(job->dst + i, &last, rest * sizeof(float));
 }
 
