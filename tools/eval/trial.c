@@ -11,7 +11,7 @@
 #include "model/choices.h"
 #include "quantize/preset.h"
 
-static const char stored_name[] = "f32", recipe_suffix[] = ".json";
+static const char stored_name[] = "f32", bf16_name[] = "bf16", recipe_suffix[] = ".json";
 
 void trial_stored(struct trial *trial, const char *name)
 {
@@ -167,6 +167,7 @@ static int set_named(struct trial *trial, const char *name, const struct trial_o
 		return EXIT_OK;
 	}
 	names[n++] = stored_name;
+	names[n++] = bf16_name;
 	for (char *at = strtok(presets, "|"); at != NULL; at = strtok(NULL, "|"))
 		names[n++] = at;
 	for (int i = 0; choice_at(OPTION_BLOCK, i, &choice) && n < sizeof names / sizeof names[0]; i++)
@@ -202,11 +203,13 @@ int trial_parse(struct trial *trial, const char *text, size_t n, const struct tr
 	*after = '\0';
 	if (!ends || (suffix != NULL && rule != NULL))
 		return fail(error, EXIT_USAGE, "%s: '%.*s': a recipe stands alone or before /ACTIVATIONS", where, (int)n, text);
-	if (strcmp(copy, stored_name) == 0 && rule != NULL)
-		return fail(error, EXIT_USAGE, "%s: '%.*s': %s has no scale rule; leave it out", where, (int)n, text, stored_name);
+	trial->bf16 = strcmp(copy, bf16_name) == 0;
+	const bool is_plain = trial->bf16 || strcmp(copy, stored_name) == 0;
+	if (is_plain && rule != NULL)
+		return fail(error, EXIT_USAGE, "%s: '%.*s': %s has no scale rule; leave it out", where, (int)n, text, copy);
 	if (suffix != NULL)
 		code = set_recipe(trial, copy, options, &activations, error);
-	else if (strcmp(copy, stored_name) != 0)
+	else if (!is_plain)
 		code = set_named(trial, copy, options, &activations, where, error);
 	else
 		code = EXIT_OK, activations = RECIPE_NONE;
@@ -217,7 +220,7 @@ int trial_parse(struct trial *trial, const char *text, size_t n, const struct tr
 
 bool trial_is_stored(const struct trial *trial)
 {
-	return !trial->quantizes && trial->activations == OPTION_FORMAT_NONE && trial->kv_cache == OPTION_FORMAT_NONE;
+	return !trial->quantizes && !trial->bf16 && trial->activations == OPTION_FORMAT_NONE && trial->kv_cache == OPTION_FORMAT_NONE;
 }
 
 void trial_free(struct trial *trial)
@@ -230,7 +233,7 @@ const char *trial_weights(const struct trial *trial, char text[TRIAL_TEXT])
 	char choice[QUANTIZE_TEXT];
 
 	if (!trial->quantizes)
-		snprintf(text, TRIAL_TEXT, "as stored");
+		snprintf(text, TRIAL_TEXT, trial->bf16 ? "bf16" : "as stored");
 	else if (trial->recipe.path != NULL)
 		snprintf(text, TRIAL_TEXT, "by the recipe");
 	else

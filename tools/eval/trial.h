@@ -3,6 +3,7 @@
  * A way of running a model: what its weights and activations become. As text it is NAME[:RULE][/ACTIVATIONS], where NAME is
  *
  *   f32        weights as they are stored, and activations as they are, but for keys and values
+ *   bf16       the same with matrices rounded to bf16, if they are not quantized
  *   FORMAT     a block format
  *   PRESET     of mxfp quantize that is not called like a format, with its activations
  *   FILE.json  a mxfp-recipe(5), without :RULE, with its activations
@@ -22,6 +23,7 @@ enum { TRIAL_TEXT = 96 };
 struct trial {
 	char name[TRIAL_TEXT];
 	bool quantizes;           /* weights that settings.select says become what settings.choice or the recipe says */
+	bool bf16;                /* weights are rounded to bf16 */
 	struct quantize_settings settings;
 	struct recipe recipe;
 	enum mxfp_format activations; /* OPTION_FORMAT_NONE: as they are */
