@@ -212,6 +212,11 @@ has "a recipe" "$out" "by the recipe | mxfp8-e4m3 rceil"
 exits 0 "" quantize "$a" -o "$work/quantized" --include lm_head.weight -q
 evaluate "$a" --tokens "$tokens" --preset w4a8 --activations none --include lm_head.weight
 same "quantized before" "$(row w4a8)" "$("$mxfp" eval "$work/quantized" --tokens "$tokens" --activations none -q >"$work/out" && row model)"
+evaluate "$a" --tokens "$tokens" --preset w4a8 --include lm_head.weight
+w4a8=$(row w4a8)
+evaluate "$work/quantized" --tokens "$tokens"
+same "with the activations of config.json" "$w4a8" "$(row model)"
+has "the activations of config.json" "$out" "| mxfp8-e4m3 rceil |"
 exits 3 "is already quantized" eval "$work/quantized" --tokens "$tokens" --weights nvfp4
 exits 3 "is already quantized" eval "$work/quantized" --tokens "$tokens" --try nvfp4
 

@@ -12,6 +12,8 @@
 #include "eval/shape.h"
 #include "io/json.h"
 #include "io/output.h"
+#include "model/layout_config.h"
+#include "model/model_output.h"
 #include "quantize/preset.h"
 
 enum {
@@ -132,7 +134,7 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		{"weights", 'w', OPTION_BLOCK, "FORMAT", "quantize weights (default: they stay as they are stored)",
 		 &o->trial.weights},
 		{"activations", 'a', OPTION_STRING, "FORMAT|none", "quantize the inputs of products with quantized weights "
-		 "(default: as the preset or the recipe says, else none)", &o->trial.activations},
+		 "(default: as the preset, the recipe or the model says, else none)", &o->trial.activations},
 		{"preset", 0, OPTION_STRING, PRESET_NAMES, "take formats as mxfp quantize does", &o->trial.preset},
 		{"recipe", 0, OPTION_STRING, "FILE.json", "take the choice of tensors and formats from a mxfp-recipe(5)",
 		 &o->trial.recipe},
@@ -264,6 +266,22 @@ static bool any_quantizes(const struct job *job)
 	return false;
 }
 
+/* Has a model that is quantized run with the activations that its config.json tells loaders to quantize, if the options say
+   nothing of them. */
+static int set_activations(struct job *job, struct error *error)
+{
+	struct trial *trial = &job->trials[0];
+	json_t *config;
+
+	if (job->options.tries != NULL || job->options.trial.activations != NULL || trial->quantizes)
+		return EXIT_OK;
+	int code = model_config_copy(&job->model, &config, error);
+	if (code == EXIT_OK)
+		trial->activations = layout_config_activations(json_object_get(config, "quantization_config"));
+	json_decref(config);
+	return code;
+}
+
 static int set_context(struct job *job, struct error *error)
 {
 	const struct options *o = &job->options;
@@ -301,6 +319,8 @@ static int open_model(struct job *job, struct error *error)
 		code = model_split_experts(&job->model, error);
 	if (code == EXIT_OK)
 		code = shape_read(&job->shape, &job->model, error);
+	if (code == EXIT_OK)
+		code = set_activations(job, error);
 	if (code == EXIT_OK)
 		code = set_context(job, error);
 	if (code == EXIT_OK && o->tokens == NULL)

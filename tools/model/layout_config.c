@@ -115,3 +115,42 @@ json_t *layout_second_config(const json_t *config, const char **name)
 		}
 	return NULL;
 }
+
+static bool is_text(const json_t *json, const char *text)
+{
+	const char *value = json_string_value(json);
+
+	return value != NULL && strcmp(value, text) == 0;
+}
+
+/* Returns the format that arguments of a group of compressed-tensors mean: floats of some bits in MX blocks. */
+static enum mxfp_format scheme_format(const json_t *arguments)
+{
+	static const enum mxfp_format formats[] = {MXFP_FORMAT_MXFP8_E4M3, MXFP_FORMAT_MXFP6_E2M3, MXFP_FORMAT_MXFP4};
+	json_int_t bits = json_integer_value(json_object_get(arguments, "num_bits"));
+
+	if (json_integer_value(json_object_get(arguments, "group_size")) != 32 ||
+	    !is_text(json_object_get(arguments, "type"), "float"))
+		return OPTION_FORMAT_NONE;
+	for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
+		if ((json_int_t)mxfp_format_get_info(mxfp_format_get_info(formats[i])->element)->bits == bits)
+			return formats[i];
+	return OPTION_FORMAT_NONE;
+}
+
+enum mxfp_format layout_config_activations(const json_t *quantization)
+{
+	const char *own = json_string_value(json_object_get(json_object_get(quantization, "mxfp"), "activations"));
+	const json_t *algorithm = json_object_get(quantization, "quant_algo");
+	const json_t *input = json_object_get(json_object_get(quantization, "global_quant_config"), "input_tensors");
+	json_t *groups = json_object_get(quantization, "config_groups");
+	enum mxfp_format format;
+
+	if (own != NULL && mxfp_format_from_name(own, &format) == MXFP_OK)
+		return format;
+	if (is_text(algorithm, "W4A8_MXFP4_FP8") || is_text(algorithm, "MXFP8"))
+		return MXFP_FORMAT_MXFP8_E4M3;
+	if (is_text(json_object_get(input, "dtype"), "fp4"))
+		return MXFP_FORMAT_MXFP4;
+	return scheme_format(json_object_get(json_object_iter_value(json_object_iter(groups)), "input_activations"));
+}

@@ -42,6 +42,10 @@ void layout_facts_free(struct layout_facts *facts);
 /* quantization_config, or NULL if the layout has none. */
 json_t *layout_config(const struct layout_facts *facts);
 
+/* The format of activations that a quantization_config names, in our own words or in those of a layout;
+   OPTION_FORMAT_NONE: none that is known. */
+enum mxfp_format layout_config_activations(const json_t *quantization);
+
 /* The file beside config.json that its layout wants; *name is NULL if there is none. */
 json_t *layout_second_config(const json_t *config, const char **name);
 
