@@ -71,14 +71,14 @@ static int add_real(struct conversion *c, json_t *object, const char *key, const
 	return code;
 }
 
-/* Adds rope_scaling. That of gpt-oss does not round the ends of its ramp, which GGUF has no key for. */
+/* Adds rope_scaling. That of gpt-oss does not round the ends of its ramp, for which older files have no key. */
 static int add_scaling(struct conversion *c)
 {
 	static const char type_key[] = "rope.scaling.type";
 	char full[KEY_BYTES];
 	const char *type;
 	json_t *scaling;
-	bool found;
+	bool found, truncate = false;
 
 	snprintf(full, sizeof full, "%.64s.%s", c->architecture, type_key);
 	int code = gguf_find_string(c->file, full, &type, &found, c->error);
@@ -87,9 +87,14 @@ static int add_scaling(struct conversion *c)
 	scaling = json_pack("{s:s}", "rope_type", type);
 	if (scaling == NULL || json_object_set_new(c->config, "rope_scaling", scaling) != 0)
 		return fail_memory(c->error);
-	if (strcmp(c->architecture, "gpt-oss") == 0 && json_object_set_new(scaling, "truncate", json_false()) != 0)
+	snprintf(full, sizeof full, "%.64s.rope.scaling.yarn_truncate", c->architecture);
+	code = gguf_find_bool(c->file, full, &truncate, &found, c->error);
+	if (code == EXIT_OK && !found)
+		truncate = strcmp(c->architecture, "gpt-oss") != 0;
+	if (code == EXIT_OK && json_object_set_new(scaling, "truncate", json_boolean(truncate)) != 0)
 		return fail_memory(c->error);
-	code = add_real(c, scaling, "rope.scaling.factor", "factor");
+	if (code == EXIT_OK)
+		code = add_real(c, scaling, "rope.scaling.factor", "factor");
 	if (code == EXIT_OK)
 		code = add_natural(c, scaling, "rope.scaling.original_context_length", "original_max_position_embeddings");
 	if (code == EXIT_OK)
