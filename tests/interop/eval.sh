@@ -34,13 +34,13 @@ for config in "$work"/*/config.json; do
 	[ ! -e "$work/$name.gguf" ] || logits "$name.gguf" "$name"
 done
 
-# llama.cpp rounds the ends of YaRN's ramp, which gpt-oss does not, whatever its file says; and it rounds what it multiplies
-# with MXFP4 to 8 bits, which only a model that has learned something does not mind.
+# llama.cpp rounds the ends of YaRN's ramp whatever the file says: gpt-oss.gguf says so, that in MXFP4 not, as gpt-oss is. And
+# it rounds what it multiplies with MXFP4 to 8 bits, which only a model that has learned something does not mind.
 if [ -e "$shared/eval/self_generated.plain.txt" ]; then
 	head -c 6000 "$shared/eval/self_generated.plain.txt" >"$work/text"
 	for file in "$work"/*.gguf; do
 		case $file in
-		*gpt-oss*) ;;
+		*gpt-oss-mxfp4*) ;;
 		*) perplexity "${file##*/}" ;;
 		esac
 	done

@@ -48,7 +48,7 @@ FAMILIES = {
     "qwen3-moe-dense": lambda: Qwen3MoeConfig(**BASE | {"num_hidden_layers": 4}, head_dim=16, num_experts=8,
                                               num_experts_per_tok=2, moe_intermediate_size=96, mlp_only_layers=[2],
                                               norm_topk_prob=False),
-    "gpt-oss": lambda: GptOssConfig(**GPT_OSS),
+    "gpt-oss": lambda: GptOssConfig(**GPT_OSS | {"rope_parameters": YARN | {"truncate": True}}),
     "gpt-oss-mxfp4": lambda: GptOssConfig(**GPT_OSS),
     "llama3-bf16": lambda: LlamaConfig(**BASE, rope_parameters=LLAMA3),
 }
