@@ -28,7 +28,8 @@ bool mxfp_span(size_t rows, size_t row_bytes, size_t stride_bytes, size_t *span)
 	}
 	if (!mxfp_multiply(rows - 1, stride_bytes, span) || *span > PTRDIFF_MAX - row_bytes)
 		return false;
-	*span += row_bytes;
+	/* Empty rows touch nothing, whatever lies between them. */
+	*span = row_bytes != 0 ? *span + row_bytes : 0;
 	return true;
 }
 

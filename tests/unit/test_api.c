@@ -147,6 +147,18 @@ TEST(blocks_are_refused)
 	refuse(&b, f32, 0, NULL, MXFP_ERR_SIZE);
 }
 
+/* Rows without elements touch nothing, so their strides reach into nothing. */
+TEST(empty_rows_overlap_nothing)
+{
+	struct mxfp_blocks b = blocks_of(MXFP_FORMAT_MXFP4);
+
+	b.rows = 3;
+	b.cols = 0;
+	b.codes = src;
+	b.codes_stride = b.scales_stride = 16;
+	assert_status(mxfp_quantize(&b, src, f32, 16, NULL), MXFP_OK);
+}
+
 TEST(blocks_that_overlap_are_refused)
 {
 	struct mxfp_blocks b = blocks_of(MXFP_FORMAT_MXFP4);
