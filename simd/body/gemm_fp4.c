@@ -18,7 +18,7 @@ enum {
 
 /* What a panel of W becomes before it is multiplied; the plane only for more rows than FP4_FEW_ROWS. */
 struct fp4_expanded {
-	float scales[FP4_BLOCKS][INT16_NR];
+	float scales[FP4_BLOCKS * INT16_NR];
 	uint32_t plane[FP4_BLOCKS * FP4_WORDS][INT16_WORD / 2][INT16_NR];
 };
 
@@ -96,7 +96,7 @@ static void fp4_expand_scales(struct fp4_expanded *to, const uint8_t *scales, si
 	for (size_t i = 0; i < blocks * INT16_NR; i++) {
 		const uint32_t scale = fp4_scale(scales[i]);
 
-		memcpy(&to->scales[0][i], &scale, sizeof scale);
+		memcpy(&to->scales[i], &scale, sizeof scale);
 	}
 }
 
