@@ -127,17 +127,17 @@ static NOINLINE void fp4_rows(const struct mxfp_gemm_multiply_job *job)
 	const size_t blocks = blocks_count(job->shape, job->k), a_bytes = int16_a_bytes(job->shape, job->k);
 	const uint8_t *w = job->w, *a = job->a, *codes = w + fp4_codes(job->shape, job->k);
 	struct fp4_expanded *expanded = job->scratch;
-	struct int16_panels t = int16_begin(job, a);
 	struct blocks_head a_head, w_head;
-	bool ordinary, is_expanded = false;
+	bool is_expanded = false;
 	float *c = job->c;
 
 	fp4_expand_scales(expanded, w + BLOCKS_HEAD_BYTES, blocks);
 	memcpy(&w_head, w, sizeof w_head);
 	for (size_t row = 0; row < job->rows; row += INT16_MR, a += a_bytes, c += INT16_MR * INT16_NR) {
+		struct int16_panels t = int16_begin(job, a);
+
 		memcpy(&a_head, a, sizeof a_head);
-		ordinary = scales_are_ordinary(&a_head, &w_head);
-		t = int16_begin(job, a);
+		const bool ordinary = scales_are_ordinary(&a_head, &w_head);
 		t.w_scales = (const uint8_t *)expanded->scales;
 		t.w = codes;
 		if (ordinary && job->rows == 1) {

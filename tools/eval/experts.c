@@ -160,11 +160,12 @@ static int project(struct network *network, const struct layer *layer, const str
 	return code == EXIT_OK ? multiply(network, layer, r, inputs, projection, c, gate, activation, false, error) : code;
 }
 
-/* Gates of gpt-oss: gate and up in turns, clamped. */
-static void gate_clamped(struct network *network, float *y, const float *gate_up, size_t rows)
+/* Gates of gpt-oss, clamped; up is NULL where gate holds both in turns, and then y is not gate. */
+static void gate_clamped(struct network *network, float *y, const float *gate, const float *up, size_t rows)
 {
 	const double begun = work_begin();
-	const struct mxfp_row_input src = {.data = gate_up, .format = MXFP_FORMAT_F32};
+	const struct mxfp_row_input gates = {.data = gate, .format = MXFP_FORMAT_F32};
+	const struct mxfp_row_input ups = {.data = up, .format = MXFP_FORMAT_F32};
 	const struct mxfp_row_output dst = {.data = y, .format = MXFP_FORMAT_F32};
 	const struct mxfp_gate_options options = {
 		.parameter = &clamped_alpha,
@@ -173,25 +174,8 @@ static void gate_clamped(struct network *network, float *y, const float *gate_up
 		.exec = &network->exec,
 	};
 
-	must_succeed(mxfp_gate(MXFP_FUNCTION_SILU, &dst, &src, NULL, rows, network->shape.expert_cols, &options));
-	work_end(network, NETWORK_VECTOR, begun);
-}
-
-/* Clamped gates with ups of their own, as GGUF files hold them. */
-static void gate_clamped_apart(struct network *network, float *gate, const float *up, size_t rows)
-{
-	const double begun = work_begin();
-	const struct mxfp_row_input gates = {.data = gate, .format = MXFP_FORMAT_F32};
-	const struct mxfp_row_input ups = {.data = up, .format = MXFP_FORMAT_F32};
-	const struct mxfp_row_output dst = {.data = gate, .format = MXFP_FORMAT_F32};
-	const struct mxfp_gate_options options = {
-		.parameter = &clamped_alpha,
-		.limit = &network->shape.clamp,
-		.up_plus_one = true,
-		.exec = &network->exec,
-	};
-
-	must_succeed(mxfp_gate(MXFP_FUNCTION_SILU, &dst, &gates, &ups, rows, network->shape.expert_cols, &options));
+	must_succeed(mxfp_gate(MXFP_FUNCTION_SILU, &dst, &gates, up != NULL ? &ups : NULL, rows, network->shape.expert_cols,
+	                       &options));
 	work_end(network, NETWORK_VECTOR, begun);
 }
 
@@ -214,9 +198,9 @@ static int run_experts(struct network *network, const struct layer *layer, const
 	if (code != EXIT_OK)
 		return code;
 	if (in_turns)
-		gate_clamped(network, ups, gates, r->rows);
+		gate_clamped(network, ups, gates, NULL, r->rows);
 	else if (clamped)
-		gate_clamped_apart(network, gates, ups, r->rows);
+		gate_clamped(network, gates, gates, ups, r->rows);
 	struct inputs gated = {.x = in_turns ? ups : gates, .rows = r->rows, .cols = s->expert_cols};
 	return project(network, layer, r, &gated, PROJECTION_DOWN, downs, NULL, MXFP_FUNCTION_IDENTITY, error);
 }

@@ -174,7 +174,5 @@ int forward_run(struct network *network, const struct network_piece *pieces, siz
 		code = s->routed[i] ? experts_run(network, layer, rows, error) : run_dense(network, layer, rows, error);
 	}
 	network->at = s->layers;
-	for (size_t i = 0; i < n && code == EXIT_OK; i++)
-		network->slots[pieces[i].slot].used = pieces[i].first + pieces[i].n;
 	return code == EXIT_OK ? run_head(network, pieces, n, sink, context, error) : code;
 }

@@ -59,7 +59,6 @@ struct layer {
 struct slot {
 	float *memory;     /* of each layer, keys [capacity][kv_heads * head_cols], then values [kv_heads * head_cols][capacity] */
 	size_t capacity;   /* a multiple of ATTENTION_TILE */
-	size_t used;
 };
 
 /* Queries whose places, by position, run together: a row is computed the same whatever else is in its batch. */
