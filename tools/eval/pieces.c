@@ -63,3 +63,10 @@ void pieces_free(struct pieces *pieces)
 	free(pieces->ends);
 	*pieces = (struct pieces){0};
 }
+
+int pieces_set(struct pieces *pieces, const char *bytes, size_t n, struct error *error)
+{
+	pieces_clear(pieces);
+	int code = pieces_append(pieces, bytes, n, error);
+	return code == EXIT_OK ? pieces_end(pieces, error) : code;
+}

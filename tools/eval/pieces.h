@@ -30,4 +30,7 @@ void pieces_clear(struct pieces *pieces);
 
 void pieces_free(struct pieces *pieces);
 
+/* Makes the bytes the only piece. EXIT_MEMORY. */
+int pieces_set(struct pieces *pieces, const char *bytes, size_t n, struct error *error);
+
 #endif

@@ -132,12 +132,8 @@ static int encode_bpe(struct encoding *encoding, const char *text, size_t n, str
 {
 	const struct gguf_tokenizer *gguf = encoding->gguf;
 	size_t length;
-	int code;
+	int code = pieces_set(&encoding->words, text, n, error);
 
-	pieces_clear(&encoding->words);
-	code = pieces_append(&encoding->words, text, n, error);
-	if (code == EXIT_OK)
-		code = pieces_end(&encoding->words, error);
 	for (size_t s = 0; s < gguf->n_splits && code == EXIT_OK; s++) {
 		pieces_clear(&encoding->next);
 		for (size_t i = 0; i < encoding->words.n && code == EXIT_OK; i++) {

@@ -941,12 +941,8 @@ static int encode_plain(struct encoding *encoding, const char *text, size_t n, b
 {
 	const struct hf *hf = encoding->hf;
 	size_t length;
-	int code;
+	int code = pieces_set(&encoding->words, text, n, error);
 
-	pieces_clear(&encoding->words);
-	code = pieces_append(&encoding->words, text, n, error);
-	if (code == EXIT_OK)
-		code = pieces_end(&encoding->words, error);
 	for (size_t i = 0; i < hf->pre_tokenizer.n && code == EXIT_OK; i++)
 		code = pre_tokenize(encoding, &hf->pre_tokenizer.steps[i], at_start, error);
 	for (size_t i = 0; i < encoding->words.n && code == EXIT_OK; i++) {

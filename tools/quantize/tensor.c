@@ -300,6 +300,19 @@ static struct mxfp_quantize_options options_of(const struct quantize_settings *s
 	};
 }
 
+/* The quantizing of so many rows. */
+static struct transfer_job job_of(const struct quantizing *q, uint64_t rows, struct mxfp_counts *counts)
+{
+	return (struct transfer_job){
+		.rows = rows,
+		.cols = q->entry->cols,
+		.read = read_piece,
+		.work = quantize_piece,
+		.context = q,
+		.counts = counts,
+	};
+}
+
 int quantize_tensor(struct transfer *transfer, const struct quantize_plan *plan, struct quantize_entry *entry,
                     struct error *error)
 {
@@ -312,14 +325,7 @@ int quantize_tensor(struct transfer *transfer, const struct quantize_plan *plan,
 		.sparsity = entry->choice.sparsity,
 		.target = layout_target(&layout, entry->source, entry->parts, &transfer->writer),
 	};
-	const struct transfer_job job = {
-		.rows = entry->rows,
-		.cols = entry->cols,
-		.read = read_piece,
-		.work = quantize_piece,
-		.context = &q,
-		.counts = &entry->counts,
-	};
+	const struct transfer_job job = job_of(&q, entry->rows, &entry->counts);
 	bool has_tensor_scale = mxfp_format_get_info(entry->choice.format)->tensor_scale;
 	struct ahead ahead = {.bytes = NULL};
 	float amax = 0;
@@ -369,14 +375,7 @@ int quantize_rows(struct transfer *transfer, const struct quantize_plan *plan, c
 		.first_row = first_row,
 		.into = blocks,
 	};
-	const struct transfer_job job = {
-		.rows = blocks->rows,
-		.cols = entry->cols,
-		.read = read_piece,
-		.work = quantize_piece,
-		.context = &q,
-		.counts = &counts,
-	};
+	const struct transfer_job job = job_of(&q, blocks->rows, &counts);
 
 	q.options.tensor_amax = &amax;
 	transfer->file = entry->file;
