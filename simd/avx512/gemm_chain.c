@@ -49,20 +49,27 @@ ALWAYS_INLINE void store_numbers(enum mxfp_format format, void *to, __m512 x)
 		_mm512_storeu_ps(to, x);
 }
 
-/* Packs columns k, k + 1, ... of the chunk for LANES rows of the panel, from `row` on. */
+/* Packs columns k, k + 1, ... of the chunk for LANES rows of the panel, from `row` on. Whole vectors of binary32 are not
+   copied into `rows` first: a copy of 512 bytes a row costs more than to transpose them. */
 ALWAYS_INLINE void pack_slice(const struct mxfp_gemm_pack_job *job, size_t row, size_t k, float rows[][PANEL_SLICE])
 {
 	const struct mxfp_gemm_pack_job slice = panel_slice(job, k);
 	const enum mxfp_format format = job->matrix->format;
 	const size_t left = job->rows > row ? job->rows - row : 0, width = gemm_chain_w_width(format);
 	uint8_t *to = (uint8_t *)job->panel + (k * NR + row) * width;
+	const float *from = rows[0];
+	size_t stride = PANEL_SLICE;
 	__m512 columns[LANES];
 
-	if (left != 0)
+	if (format == MXFP_FORMAT_F32 && left >= LANES && slice.k % LANES == 0) {
+		stride = job->matrix->stride;
+		from = (const float *)job->matrix->data + (job->row + row) * stride + slice.k0;
+	} else if (left != 0) {
 		TIER(gemm_chain_decode)(&slice, job->row + row, left < LANES ? left : LANES, rows[0], PANEL_SLICE);
+	}
 	for (size_t i = 0; i < slice.k; i++) {
 		if (i % LANES == 0)
-			load_transposed(columns, &rows[0][i], PANEL_SLICE);
+			load_transposed(columns, from + i, stride);
 		store_numbers(format, to + i * NR * width, columns[i % LANES]);
 	}
 }
