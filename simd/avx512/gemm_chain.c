@@ -8,6 +8,8 @@
 #include "avx512/gemm_chain.h"
 #include "avx512/transpose.h"
 
+#include "args.h"
+
 /* Panels: numbers of any format become binary32, exactly except where a tensor scale rounds. */
 
 enum { MR = GEMM_CHAIN_MR, NR = GEMM_CHAIN_NR, VECTORS = NR / LANES };
@@ -29,7 +31,8 @@ static size_t a_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 
 static size_t w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 {
-	return NR * k * gemm_chain_w_width(shape->w_format);
+	return mxfp_is_block(shape->w_format) ? TIER(gemm_chain_blocks_bytes)(shape->w_format, k)
+	                                      : NR * k * gemm_chain_w_width(shape->w_format);
 }
 
 /* Rows past the end of the matrix are left unwritten: the kernel does not read them. */
@@ -86,13 +89,15 @@ static NOINLINE void pack_columns(const struct mxfp_gemm_pack_job *job)
 	}
 }
 
-static FP_KERNEL(pack_w, mxfp_gemm_pack_job, pack_columns)
+static FP_KERNEL(pack_numbers, mxfp_gemm_pack_job, pack_columns)
+
+static void pack_w(const struct mxfp_gemm_pack_job *job)
+{
+	(mxfp_is_block(job->matrix->format) ? TIER(gemm_chain_blocks_pack) : pack_numbers)(job);
+}
 
 /* Products between prefetches: a cache line of a row of A. */
 enum { STEP = 16 };
-
-/* The longest pass if an operand is in an element format. */
-enum { SHORT_PASS = MXFP_GEMM_CHUNK / MXFP_GEMM_NUMBERS };
 
 /* A part of the product: one panel of A in one pass. */
 struct part {
@@ -202,13 +207,16 @@ MULTIPLY_ROWS(multiply_1_bf16, MXFP_FORMAT_BF16, 1)
 MULTIPLY_ROWS(multiply_1_f16, MXFP_FORMAT_F16, 1)
 #undef MULTIPLY_ROWS
 
-/* W from k0 on as binary32: bf16 and f16, whose passes are short, are expanded into the scratch memory. */
+/* W from k0 on as binary32: bf16 and f16, whose passes are short, and block formats are expanded into the scratch
+   memory. */
 static const float *expand(const struct mxfp_gemm_multiply_job *job, size_t k0, size_t k)
 {
 	float *scratch = job->scratch;
 	const enum mxfp_format format = job->shape->w_format;
 	const uint16_t *from = (const uint16_t *)job->w + k0 * NR;
 
+	if (mxfp_is_block(format))
+		return TIER(gemm_chain_blocks_expand)(job, k0, k);
 	if (gemm_chain_w_width(format) == sizeof(float))
 		return (const float *)job->w + k0 * NR;
 	if (format == MXFP_FORMAT_BF16)
@@ -243,20 +251,26 @@ static void multiply_panels(const struct mxfp_gemm_multiply_job *job, size_t k0,
 static void multiply_pass(const struct mxfp_gemm_multiply_job *job, size_t k0, size_t k)
 {
 	const enum mxfp_format format = job->shape->w_format;
-	const size_t w_row = NR * gemm_chain_w_width(format);
+	const bool blocks = mxfp_is_block(format);
+	const size_t w_row = blocks ? NR * mxfp_code_bits(format) / 8 : NR * gemm_chain_w_width(format);
+	const size_t w_first = blocks ? TIER(gemm_chain_blocks_codes)(format, k0) : k0 * w_row;
 	const size_t steps = (job->rows + MR - 1) / MR * ((k + STEP - 1) / STEP);
 	struct part p = {
 		.a = (const float *)job->a + k0,
 		.a_next = (const float *)job->a + k0 + k,
-		.w = (const char *)job->w + k0 * w_row,
+		.w = (const char *)job->w + w_first,
 		.a_stride = gemm_chain_a_stride(job->k),
 		.k = k,
 		.c = job->c,
-		.ahead = (const char *)job->w + (k0 + k) * w_row,
+		.ahead = (const char *)job->w + w_first + k * w_row,
 		.ahead_lines = (k * w_row / 64 + steps - 1) / steps,
 	};
 
-	if (job->rows == 1 && w_row != NR * sizeof(float)) {
+	if (blocks && job->rows <= GEMM_CHAIN_BLOCKS_FEW && k % GEMM_CHAIN_BLOCKS_STEP == 0) {
+		TIER(gemm_chain_blocks_multiply)(job, k0, k);
+		return;
+	}
+	if (!blocks && job->rows == 1 && w_row != NR * sizeof(float)) {
 		(format == MXFP_FORMAT_BF16 ? multiply_1_bf16 : multiply_1_f16)(&p);
 		return;
 	}
@@ -275,13 +289,13 @@ static NOINLINE void multiply_all(const struct mxfp_gemm_multiply_job *job)
 static FP_KERNEL(multiply, mxfp_gemm_multiply_job, multiply_all)
 
 const struct mxfp_gemm_kernel TIER(gemm_chain) = {
-	.id = 0x0401,
+	.id = 0x0402,
 	.name = "chain-avx512",
 	.mr = MR,
 	.nr = NR,
 	.a_panel_bytes = a_bytes,
 	.w_panel_bytes = w_bytes,
-	.scratch_bytes = SHORT_PASS * NR * sizeof(float),
+	.scratch_bytes = MXFP_GEMM_CHUNK * NR * sizeof(float),
 	.pack_a = pack_a,
 	.pack_w = pack_w,
 	.multiply = multiply,

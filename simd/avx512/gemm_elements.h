@@ -95,6 +95,18 @@ ALWAYS_INLINE const uint8_t *scales_at(const struct mxfp_matrix *m, size_t row, 
 	return (const uint8_t *)m->scales + row * m->scales_stride + b;
 }
 
+/* Converts 16 scales of a panel of W to binary32; ue4m3 ones become 2^-8 times their value. */
+ALWAYS_INLINE __m512 decode_scales(bool ue4m3, const uint8_t *bytes)
+{
+	const __m128i b = _mm_loadu_si128((const __m128i *)bytes);
+
+	if (ue4m3) /* as binary16, scales are 2^-8 times their value */
+		return _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepi8_epi16(b), 7));
+	/* The code is the exponent field, but 0 is 2^-127 and 0xFF is NaN. */
+	__m512 power = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu8_epi32(b), F32_SIGNIFICAND_BITS));
+	return _mm512_fixupimm_ps(_mm512_set1_ps(0x1p-127f), power, _mm512_set1_epi32(0x11301000), 0);
+}
+
 /* Broadcasts four bytes, or a pair of words, to every lane. */
 ALWAYS_INLINE __m512i broadcast(const void *at)
 {

@@ -19,7 +19,7 @@ size_t mxfp_gemm_int8_a_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 	return gemm_int8_count(bytes, MXFP_GEMM_ALIGN) * MXFP_GEMM_ALIGN;
 }
 
-/* The exponent of the unit of products: of the elements, and of W's scales as load_scales() reads them. */
+/* The exponent of the unit of products: of the elements, and of W's scales as decode_scales() reads them. */
 static int unit_of(const struct mxfp_gemm_shape *shape)
 {
 	return unit_of_format(shape->a_format) + unit_of_format(shape->w_format) +
@@ -358,7 +358,7 @@ ALWAYS_INLINE void multiply_few(const struct mxfp_gemm_multiply_job *job, const 
 			for (size_t i = 0; i < block_bytes; i += VECTOR_BYTES)
 				_mm_prefetch((const char *)at + AHEAD + i, _MM_HINT_T0);
 			for (int v = 0; v < VECTORS; v++)
-				scale[v] = load_scales(kind->ue4m3, scales + b / repeats * NR + (size_t)v * LANES);
+				scale[v] = decode_scales(kind->ue4m3, scales + b / repeats * NR + (size_t)v * LANES);
 			multiply_block(p, a, kind, at, scale, b, n);
 		}
 		end_pass(job->c, p, n);
@@ -540,7 +540,7 @@ static NOINLINE const struct columns *expand_folded(struct source *w)
 	for (int v = 0; v < VECTORS; v++) {
 		const __m512i base = (__m512i)load_u8(w->least + v * LANES);
 
-		_mm512_store_ps(w->folded.scales + v * LANES, load_scales(false, w->least + v * LANES));
+		_mm512_store_ps(w->folded.scales + v * LANES, decode_scales(false, w->least + v * LANES));
 		for (size_t b = 0; b < w->n_blocks; b++) {
 			__m512i scale = (__m512i)load_u8(w->scales + b * NR + (size_t)v * LANES);
 
@@ -564,7 +564,7 @@ ALWAYS_INLINE void expand(struct source *w, const struct kind *kind)
 	for (size_t b = 0; b < w->n_blocks; b++)
 		for (size_t i = 0; i < repeats; i++)
 			for (size_t j = 0; j < NR; j += LANES, scale += LANES)
-				_mm512_store_ps(scale, load_scales(kind->ue4m3, w->scales + b * NR + j));
+				_mm512_store_ps(scale, decode_scales(kind->ue4m3, w->scales + b * NR + j));
 }
 
 static NOINLINE const struct columns *expand_plain(struct source *w)

@@ -153,18 +153,6 @@ ALWAYS_INLINE __m512i pin(__m512i x)
 	return x;
 }
 
-/* Converts the scales of a panel of W to binary32; ue4m3 ones become 2^-8 times their value. */
-ALWAYS_INLINE __m512 load_scales(bool ue4m3, const uint8_t *bytes)
-{
-	const __m128i b = _mm_loadu_si128((const __m128i *)bytes);
-
-	if (ue4m3) /* as binary16, scales are 2^-8 times their value */
-		return _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepi8_epi16(b), 7));
-	/* The code is the exponent field, but 0 is 2^-127 and 0xFF is NaN. */
-	__m512 power = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu8_epi32(b), F32_SIGNIFICAND_BITS));
-	return _mm512_fixupimm_ps(_mm512_set1_ps(0x1p-127f), power, _mm512_set1_epi32(0x11301000), 0);
-}
-
 ALWAYS_INLINE __m512i nibble_table(void)
 {
 	return _mm512_broadcast_i32x4(e2m1_integers(E2M1_OFFSET));

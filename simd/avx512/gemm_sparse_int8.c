@@ -290,10 +290,10 @@ ALWAYS_INLINE void expand_vector(struct source *w, struct columns *to, size_t v,
 		}
 		_mm512_store_si512(start, sum);
 		if (!folded)
-			_mm512_store_ps(&to->scales[b][v * LANES], load_scales(false, w->scales + b * NR + v * LANES));
+			_mm512_store_ps(&to->scales[b][v * LANES], decode_scales(false, w->scales + b * NR + v * LANES));
 	}
 	if (folded)
-		_mm512_store_ps(&to->scales[0][v * LANES], load_scales(false, w->least + v * LANES));
+		_mm512_store_ps(&to->scales[0][v * LANES], decode_scales(false, w->least + v * LANES));
 }
 
 static NOINLINE const struct columns *expand_plain(struct source *w, size_t per_pass)
@@ -360,7 +360,7 @@ ALWAYS_INLINE void add_stored_block(__m512 p[][VECTORS], const struct rows *a, c
 	for (int v = 0; v < VECTORS; v++) {
 		__m512i start = _mm512_set1_epi32(GEMM_INT8_BIAS);
 
-		scale[v] = load_scales(false, w + b * NR + (size_t)v * LANES);
+		scale[v] = decode_scales(false, w + b * NR + (size_t)v * LANES);
 #pragma GCC unroll 4
 		for (size_t s = 0; s < 2 * words; s++)
 			start = less_offset(start, load_kept(block, words, s, (size_t)v));

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Panels of W in block formats for the chain kernel: the codes stay as they are, and are decoded to binary32 where they
+ * are multiplied. For few rows of A that is in registers; for more, the panel's pass is expanded once for all of them.
+ *
+ * A panel: a head; the codes, by dwords of a row, [dword][row], if they have 4 or 6 bits, and by bytes, [k][row], if
+ * they have 8; the codes of the scales, [block][row], of which ue4m3 is without its spare bit and 0xFF for NaN.
+ *
+ * An element times its scale has few bits, so one multiplication decodes it, exactly or to Inf as any conversion would.
+ */
+#include "avx512/gemm_chain.h"
+#include "avx512/gemm_elements.h"
+#include "avx512/transpose.h"
+
+enum { NR = GEMM_CHAIN_NR, VECTORS = NR / LANES, EIGHT = 8, STEP = GEMM_CHAIN_BLOCKS_STEP };
+
+/* How codes become numbers. */
+enum kind { FP4, NVFP4_TIMES, NVFP4_OVER, FP6, E4M3, E4M3_SPECIAL, E5M2, INT8, N_KINDS };
+
+struct head {
+	uint32_t special; /* MXFP8_E4M3: an element is NaN, or a scale has no room for the factor of E4M3_UNIT */
+	uint32_t over;    /* the tensor scale divides */
+	float tensor_scale;
+	uint32_t spare[13];
+};
+
+_Static_assert(sizeof(struct head) == MXFP_GEMM_ALIGN, "the codes of a panel begin a line if the panel does");
+
+/* The elements of e4m3, shifted into binary16, are 2^-8 times their values, and so is ue4m3. */
+#define E4M3_UNIT 0x1p8f
+
+enum { E4M3_SCALE_MOST = MXFP_SCALE_NAN - 1 - 8 };
+
+ALWAYS_INLINE size_t length_of(enum mxfp_format format)
+{
+	return format == MXFP_FORMAT_NVFP4 ? MXFP_NVFP4_BLOCK : MXFP_MX_BLOCK;
+}
+
+ALWAYS_INLINE size_t blocks_of(enum mxfp_format format, size_t k)
+{
+	return (k + length_of(format) - 1) / length_of(format);
+}
+
+/* The bytes of a row's codes in a panel, whole dwords. */
+ALWAYS_INLINE size_t row_bytes(enum mxfp_format format, size_t k)
+{
+	return code_bytes(format, blocks_of(format, k) * length_of(format));
+}
+
+size_t TIER(gemm_chain_blocks_bytes)(enum mxfp_format format, size_t k)
+{
+	return sizeof(struct head) + (row_bytes(format, k) + blocks_of(format, k)) * NR;
+}
+
+size_t TIER(gemm_chain_blocks_codes)(enum mxfp_format format, size_t k)
+{
+	return sizeof(struct head) + code_bytes(format, k) * NR;
+}
+
+static enum kind kind_of(enum mxfp_format format, const struct head *head)
+{
+	switch (format) {
+	case MXFP_FORMAT_MXFP4: return FP4;
+	case MXFP_FORMAT_NVFP4: return head->over != 0 ? NVFP4_OVER : NVFP4_TIMES;
+	case MXFP_FORMAT_MXFP8_E4M3: return head->special != 0 ? E4M3_SPECIAL : E4M3;
+	case MXFP_FORMAT_MXFP8_E5M2: return E5M2;
+	case MXFP_FORMAT_MXINT8: return INT8;
+	default: return FP6;
+	}
+}
+
+/* Packing. */
+
+/* Loads what is left of a row's codes, a vector at most. */
+ALWAYS_INLINE __m512i load_codes(const uint8_t *codes, size_t left)
+{
+	return _mm512_maskz_loadu_epi8(_bzhi_u64(UINT64_MAX, left < VECTOR_BYTES ? (unsigned)left : VECTOR_BYTES), codes);
+}
+
+static bool has_e4m3_nan(__m512i codes)
+{
+	const __m512i magnitude = _mm512_set1_epi8(0x7F);
+
+	return _mm512_cmpeq_epi8_mask(_mm512_and_si512(codes, magnitude), magnitude) != 0;
+}
+
+/* Stores dword i of LANES rows at `to`, where the panel has it. */
+ALWAYS_INLINE void store_dwords(uint8_t *to, bool bytes, size_t i, __m512i x)
+{
+	const __m512i by_row = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+	const __m512i by_lane = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+
+	if (!bytes) {
+		_mm512_storeu_si512(to + i * NR * sizeof(uint32_t), x);
+		return;
+	}
+	x = _mm512_permutexvar_epi32(by_lane, _mm512_shuffle_epi8(x, by_row));
+	to += i * NR * sizeof(uint32_t);
+	_mm_storeu_si128((__m128i *)to, _mm512_castsi512_si128(x));
+	_mm_storeu_si128((__m128i *)(to + NR), _mm512_extracti32x4_epi32(x, 1));
+	_mm_storeu_si128((__m128i *)(to + 2 * NR), _mm512_extracti32x4_epi32(x, 2));
+	_mm_storeu_si128((__m128i *)(to + 3 * NR), _mm512_extracti32x4_epi32(x, 3));
+}
+
+/* Packs the codes of LANES rows from `first` on. */
+static void pack_codes(const struct mxfp_gemm_pack_job *job, size_t first, uint8_t *to, struct head *head)
+{
+	const struct mxfp_matrix *m = job->matrix;
+	const size_t dwords = row_bytes(m->format, job->k) / sizeof(uint32_t);
+	const size_t bytes = (job->k * mxfp_code_bits(m->format) + 7) / 8;
+	const bool wide = mxfp_code_bits(m->format) == 8;
+
+	for (size_t j = 0; j < dwords; j += LANES) {
+		const size_t done = j * sizeof(uint32_t);
+		__m512 x[LANES];
+
+		for (size_t i = 0; i < LANES; i++) {
+			__m512i codes = _mm512_setzero_si512();
+
+			if (first + i < job->rows && done < bytes)
+				codes = load_codes(codes_at(m, job->row + first + i, job->k0) + done, bytes - done);
+			if (m->format == MXFP_FORMAT_MXFP8_E4M3 && has_e4m3_nan(codes))
+				head->special = 1;
+			x[i] = _mm512_castsi512_ps(codes);
+		}
+		transpose_16x16(x);
+		for (size_t i = 0; i < LANES && j + i < dwords; i++)
+			store_dwords(to + first * (wide ? 1 : sizeof(uint32_t)), wide, j + i, _mm512_castps_si512(x[i]));
+	}
+}
+
+static void pack_scales(const struct mxfp_gemm_pack_job *job, uint8_t *to, struct head *head)
+{
+	const struct mxfp_matrix *m = job->matrix;
+	const size_t blocks = blocks_of(m->format, job->k);
+	const bool ue4m3 = m->format == MXFP_FORMAT_NVFP4;
+
+	if (job->rows < NR)
+		memset(to, MXFP_SCALE_BIAS, blocks * NR);
+	for (size_t row = 0; row < job->rows; row++) {
+		const uint8_t *from = scales_at(m, job->row + row, job->k0 / length_of(m->format));
+
+		for (size_t b = 0; b < blocks; b++) {
+			const uint8_t code = ue4m3 ? from[b] & 0x7F : from[b];
+
+			to[b * NR + row] = ue4m3 && code == 0x7F ? UINT8_MAX : code;
+			if (code > E4M3_SCALE_MOST)
+				head->special = 1;
+		}
+	}
+}
+
+void TIER(gemm_chain_blocks_pack)(const struct mxfp_gemm_pack_job *job)
+{
+	const struct mxfp_matrix *m = job->matrix;
+	struct head head = {.over = m->tensor_scale_divides};
+	uint8_t *codes = (uint8_t *)job->panel + sizeof head;
+
+	memcpy(&head.tensor_scale, &m->tensor_scale, sizeof head.tensor_scale);
+	for (size_t row = 0; row < NR; row += LANES)
+		pack_codes(job, row, codes, &head);
+	pack_scales(job, codes + row_bytes(m->format, job->k) * NR, &head);
+	memcpy(job->panel, &head, sizeof head);
+}
+
+/* Decoding. */
+
+/* A pass of a panel of W and, for few rows, of A. */
+struct part {
+	const uint8_t *codes, *scales;
+	const float *magnitudes; /* FP6 */
+	float tensor_scale;
+	size_t k;
+	const float *a;
+	size_t a_stride, rows;
+	float *to; /* C, or where W is expanded */
+};
+
+static const float fp6_magnitudes[2][2 * LANES] = {
+	{0, .125F, .25F, .375F, .5F, .625F, .75F, .875F, 1, 1.125F, 1.25F, 1.375F, 1.5F, 1.625F, 1.75F, 1.875F,
+	 2, 2.25F, 2.5F, 2.75F, 3, 3.25F, 3.5F, 3.75F, 4, 4.5F, 5, 5.5F, 6, 6.5F, 7, 7.5F},
+	{0, .0625F, .125F, .1875F, .25F, .3125F, .375F, .4375F, .5F, .625F, .75F, .875F, 1, 1.25F, 1.5F, 1.75F,
+	 2, 2.5F, 3, 3.5F, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28},
+};
+
+ALWAYS_INLINE size_t bits_of(enum kind kind)
+{
+	return kind <= NVFP4_OVER ? 4 : kind == FP6 ? 6 : 8;
+}
+
+ALWAYS_INLINE size_t length_of_kind(enum kind kind)
+{
+	return kind == NVFP4_TIMES || kind == NVFP4_OVER ? MXFP_NVFP4_BLOCK : MXFP_MX_BLOCK;
+}
+
+/* Eight elements of 4 bits: a permutation uses the low 4 bits of a lane, so bytes later in memory are as good as shifts. */
+ALWAYS_INLINE void decode_fp4(__m512 to[EIGHT], const uint8_t *at, float unit)
+{
+	const __m512 values = _mm512_mul_ps(_mm512_setr_ps(0, .5F, 1, 1.5F, 2, 3, 4, 6, -0.0F, -.5F, -1, -1.5F, -2, -3, -4, -6),
+	                                    _mm512_set1_ps(unit));
+
+#pragma GCC unroll 4
+	for (size_t i = 0; i < EIGHT; i += 2) {
+		const __m512i x = _mm512_loadu_si512(at + i / 2);
+
+		to[i] = _mm512_permutexvar_ps(x, values);
+		to[i + 1] = _mm512_permutexvar_ps(_mm512_srli_epi32(x, 4), values);
+	}
+}
+
+/* Half of the 16 elements in three dwords. */
+ALWAYS_INLINE void decode_fp6(__m512 to[EIGHT], const uint8_t *at, size_t half, const float *magnitudes)
+{
+	const __m512 low = _mm512_loadu_ps(magnitudes), high = _mm512_loadu_ps(magnitudes + LANES);
+	__m512i x[2];
+
+	for (size_t i = 0; i < 2; i++)
+		x[i] = _mm512_loadu_si512(at + (half + i) * NR * sizeof(uint32_t));
+#pragma GCC unroll 8
+	for (size_t i = 0; i < EIGHT; i++) {
+		const size_t bit = half * 16 + i * 6, word = bit / 32;
+		__m512i code = _mm512_srli_epi32(x[word], bit % 32);
+
+		if (bit % 32 > 26)
+			code = _mm512_or_si512(code, _mm512_slli_epi32(x[1], 32 - bit % 32));
+		const __m512 magnitude = _mm512_permutex2var_ps(low, code, high);
+		/* The sign is bit 5: magnitude ^ (sign & 2^31). */
+		to[i] = _mm512_castsi512_ps(_mm512_ternarylogic_epi32(_mm512_castps_si512(magnitude), _mm512_slli_epi32(code, 26),
+		                                                      _mm512_set1_epi32(INT32_MIN), 0x78));
+	}
+}
+
+ALWAYS_INLINE __m512 decode_byte(enum kind kind, const uint8_t *at)
+{
+	const __m128i codes = _mm_loadu_si128((const __m128i *)at);
+
+	if (kind == INT8) /* in units of 2^-6 */
+		return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(codes));
+	if (kind == E5M2)
+		return _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(codes), 8));
+	__m512 x = _mm512_cvtph_ps(_mm256_and_si256(_mm256_slli_epi16(_mm256_cvtepi8_epi16(codes), 7),
+	                                            _mm256_set1_epi16((short)0xBF80)));
+	if (kind == E4M3)
+		return x;
+	const __mmask16 nan = _mm512_cmpeq_epi32_mask(_mm512_and_si512(_mm512_cvtepu8_epi32(codes), _mm512_set1_epi32(0x7F)),
+	                                              _mm512_set1_epi32(0x7F));
+	return _mm512_mask_mov_ps(_mm512_mul_ps(x, _mm512_set1_ps(E4M3_UNIT)), nan,
+	                          _mm512_castsi512_ps(_mm512_set1_epi32(F32_NAN)));
+}
+
+/* Half of the 16 elements from k on of LANES rows, without their scale. */
+ALWAYS_INLINE void decode_eight(enum kind kind, __m512 to[EIGHT], const struct part *p, size_t k, size_t half, size_t v)
+{
+	const uint8_t *at = p->codes + k * bits_of(kind) / 8 * NR;
+
+	if (bits_of(kind) == 4) {
+		decode_fp4(to, at + half * NR * sizeof(uint32_t) + v * VECTOR_BYTES, kind == FP4 ? 1 : E4M3_UNIT);
+	} else if (bits_of(kind) == 6) {
+		decode_fp6(to, at + v * VECTOR_BYTES, half, p->magnitudes);
+	} else {
+#pragma GCC unroll 8
+		for (size_t i = 0; i < EIGHT; i++)
+			to[i] = decode_byte(kind, at + (half * EIGHT + i) * NR + v * LANES);
+	}
+}
+
+/* The scales of the elements from k on, times the unit of what decode_eight() returns. */
+ALWAYS_INLINE __m512 scale_of(enum kind kind, const struct part *p, size_t k, size_t v)
+{
+	const size_t length = length_of_kind(kind);
+	const __m512 scale = decode_scales(length != MXFP_MX_BLOCK, p->scales + k / length * NR + v * LANES);
+
+	if (kind == E4M3)
+		return _mm512_mul_ps(scale, _mm512_set1_ps(E4M3_UNIT));
+	return kind == INT8 ? _mm512_mul_ps(scale, _mm512_set1_ps(0x1p-6F)) : scale;
+}
+
+ALWAYS_INLINE __m512 scaled(enum kind kind, __m512 x, __m512 scale, __m512 tensor_scale)
+{
+	x = _mm512_mul_ps(x, scale);
+	if (kind == NVFP4_TIMES)
+		return _mm512_mul_ps(x, tensor_scale);
+	return kind == NVFP4_OVER ? _mm512_div_ps(x, tensor_scale) : x;
+}
+
+/* Expands the pass, and elements up to a multiple of STEP. */
+ALWAYS_INLINE void expand(enum kind kind, const struct part *p)
+{
+	for (size_t k = 0; k < p->k; k += STEP)
+#pragma GCC unroll 4
+		for (size_t v = 0; v < VECTORS; v++) {
+			const __m512 scale = scale_of(kind, p, k, v);
+
+#pragma GCC unroll 2
+			for (size_t half = 0; half < 2; half++) {
+				__m512 w[EIGHT];
+
+				decode_eight(kind, w, p, k, half, v);
+#pragma GCC unroll 8
+				for (size_t i = 0; i < EIGHT; i++)
+					_mm512_store_ps(p->to + (k + half * EIGHT + i) * NR + v * LANES,
+					                scaled(kind, w[i], scale, _mm512_set1_ps(p->tensor_scale)));
+			}
+		}
+}
+
+/* Adds the products of half of the STEP elements from k on to the sums of LANES columns. */
+ALWAYS_INLINE void add_eight(enum kind kind, size_t rows, __m512 sums[][VECTORS], const float *const a[],
+                             const struct part *p, size_t k, size_t half, size_t v, __m512 scale)
+{
+	__m512 w[EIGHT];
+
+	decode_eight(kind, w, p, k, half, v);
+#pragma GCC unroll 8
+	for (size_t i = 0; i < EIGHT; i++) {
+		w[i] = scaled(kind, w[i], scale, _mm512_set1_ps(p->tensor_scale));
+#pragma GCC unroll 4
+		for (size_t r = 0; r < rows; r++)
+			sums[r][v] = _mm512_fmadd_ps(_mm512_set1_ps(a[r][k + half * EIGHT + i]), w[i], sums[r][v]);
+	}
+}
+
+/* C = fl32(C + P) for `rows` rows of A; those from p->rows on repeat the last. */
+ALWAYS_INLINE void multiply(enum kind kind, size_t rows, const struct part *p)
+{
+	enum { AHEAD = 2048, MOST = GEMM_CHAIN_BLOCKS_FEW };
+	const float *a[MOST];
+	__m512 sums[MOST][VECTORS];
+
+#pragma GCC unroll 16
+	for (size_t i = 0; i < rows * VECTORS; i++)
+		sums[i / VECTORS][i % VECTORS] = _mm512_setzero_ps();
+#pragma GCC unroll 4
+	for (size_t r = 0; r < rows; r++)
+		a[r] = p->a + (r < p->rows ? r : p->rows - 1) * p->a_stride;
+	for (size_t k = 0; k < p->k; k += STEP) {
+		__m512 scale[VECTORS];
+
+#pragma GCC unroll 4
+		for (size_t v = 0; v < VECTORS; v++)
+			scale[v] = scale_of(kind, p, k, v);
+		for (size_t line = 0; line < 2 * bits_of(kind); line++)
+			_mm_prefetch((const char *)p->codes + (k * bits_of(kind) / 8 + line) * NR + AHEAD, _MM_HINT_T0);
+#pragma GCC unroll 8
+		for (size_t i = 0; i < 2 * VECTORS; i++)
+			add_eight(kind, rows, sums, a, p, k, i / VECTORS, i % VECTORS, scale[i % VECTORS]);
+	}
+#pragma GCC unroll 16
+	for (size_t i = 0; i < rows * VECTORS; i++) {
+		float *c = p->to + i * LANES;
+
+		_mm512_store_ps(c, _mm512_add_ps(_mm512_load_ps(c), sums[i / VECTORS][i % VECTORS]));
+	}
+}
+
+/* The functions of a kind: expanding, and multiplying 1, 2 and up to 4 rows. */
+#define FUNCTIONS(kind) \
+	static NOINLINE void expand_##kind(const struct part *p) \
+	{ \
+		expand(kind, p); \
+	} \
+	static NOINLINE void multiply_1_##kind(const struct part *p) \
+	{ \
+		multiply(kind, 1, p); \
+	} \
+	static NOINLINE void multiply_2_##kind(const struct part *p) \
+	{ \
+		multiply(kind, 2, p); \
+	} \
+	static NOINLINE void multiply_4_##kind(const struct part *p) \
+	{ \
+		multiply(kind, 4, p); \
+	}
+FUNCTIONS(FP4)
+FUNCTIONS(NVFP4_TIMES)
+FUNCTIONS(NVFP4_OVER)
+FUNCTIONS(FP6)
+FUNCTIONS(E4M3)
+FUNCTIONS(E4M3_SPECIAL)
+FUNCTIONS(E5M2)
+FUNCTIONS(INT8)
+#undef FUNCTIONS
+
+#define ROW(kind) [kind] = {expand_##kind, multiply_1_##kind, multiply_2_##kind, multiply_4_##kind, multiply_4_##kind}
+static void (*const functions[N_KINDS][1 + GEMM_CHAIN_BLOCKS_FEW])(const struct part *) = {
+	ROW(FP4), ROW(NVFP4_TIMES), ROW(NVFP4_OVER), ROW(FP6), ROW(E4M3), ROW(E4M3_SPECIAL), ROW(E5M2), ROW(INT8),
+};
+#undef ROW
+
+/* Elements k0 to k0 + k - 1 of W's panel, and what is done with them: function 0 expands, function n multiplies n rows. */
+static void run(const struct mxfp_gemm_multiply_job *job, size_t k0, size_t k, size_t function, float *to)
+{
+	const enum mxfp_format format = job->shape->w_format;
+	const uint8_t *w = job->w;
+	struct head head;
+
+	memcpy(&head, w, sizeof head);
+	const struct part p = {
+		.codes = w + TIER(gemm_chain_blocks_codes)(format, k0),
+		.scales = w + sizeof head + (row_bytes(format, job->k) + k0 / length_of(format)) * NR,
+		.magnitudes = fp6_magnitudes[format == MXFP_FORMAT_MXFP6_E3M2],
+		.tensor_scale = head.tensor_scale,
+		.k = k,
+		.a = (const float *)job->a + k0,
+		.a_stride = gemm_chain_a_stride(job->k),
+		.rows = job->rows,
+		.to = to,
+	};
+	functions[kind_of(format, &head)][function](&p);
+}
+
+const float *TIER(gemm_chain_blocks_expand)(const struct mxfp_gemm_multiply_job *job, size_t k0, size_t k)
+{
+	run(job, k0, k, 0, job->scratch);
+	return job->scratch;
+}
+
+void TIER(gemm_chain_blocks_multiply)(const struct mxfp_gemm_multiply_job *job, size_t k0, size_t k)
+{
+	run(job, k0, k, job->rows, job->c);
+}
