@@ -12,100 +12,251 @@
 #include "base/must_succeed.h"
 #include "eval/network_parts.h"
 
-/* A tile of queries: `n` rows of the batch from `row` on, at `position` and following. */
+/* Keys and values of a layer in a slot, by token: numbers, of which values lie transposed, or blocks, of which each head's
+   elements begin a row. */
+struct cache {
+	float *keys, *values;
+	struct mxfp_blocks key_blocks, value_blocks;
+};
+
+/* A tile of queries: `n` rows of the batch from `row` on, at `position` and following; and the heads of keys and values that
+   run together. */
 struct tile {
 	size_t row, position, n;
 	size_t first_key, cols;
-	const float *keys, *values; /* of the slot, all heads */
+	size_t first_head, heads;
+	struct cache *cache;
 	size_t capacity;
 };
 
-/* Rounds keys and values to the cache's format and back. */
-static int quantize_cache(struct network *network, float *x, size_t rows, struct error *error)
+/* What one head of a group may take of this, for scores and decoded values, says how many heads make a group. */
+enum { GROUP_BYTES = 1 << 26 };
+
+/* The format of keys and values. */
+static enum mxfp_format cache_format(const struct network *network)
+{
+	return network->options.kv_cache != OPTION_FORMAT_NONE ? network->options.kv_cache : MXFP_FORMAT_F32;
+}
+
+/* The bytes of the codes and scales of keys or values. */
+static struct mxfp_sizes blocks_size(const struct network *network, size_t tokens)
 {
 	const struct shape *s = &network->shape;
-	struct inputs heads = {.x = x, .rows = rows * s->kv_heads, .cols = s->head_cols};
-	int code = linear_quantize(network, &heads, network->options.kv_cache, error);
+	struct mxfp_sizes size;
 
-	if (code == EXIT_OK) {
-		const struct mxfp_matrix matrix = mxfp_blocks_matrix(&heads.blocks);
+	must_succeed(mxfp_blocks_size(cache_format(network), tokens * s->kv_heads, s->head_cols, &size));
+	return size;
+}
 
-		must_succeed(mxfp_dequantize(&matrix, x, MXFP_FORMAT_F32, 0, &network->exec));
+size_t attention_cache_bytes(const struct network *network, size_t capacity)
+{
+	const struct shape *s = &network->shape;
+	struct mxfp_sizes size;
+
+	if (capacity > SIZE_MAX / sizeof(float) / 2 / s->kv_heads / s->head_cols / s->layers)
+		return 0;
+	if (cache_format(network) == MXFP_FORMAT_F32)
+		return capacity * s->kv_heads * s->head_cols * 2 * sizeof(float) * s->layers;
+	size = blocks_size(network, capacity);
+	return 2 * (size.codes_bytes + size.scales_bytes) * s->layers;
+}
+
+static struct cache cache_of(const struct network *network, const struct slot *slot, size_t layer)
+{
+	const struct shape *s = &network->shape;
+	const size_t rows = slot->capacity * s->kv_heads;
+	uint8_t *memory = (uint8_t *)slot->memory + attention_cache_bytes(network, slot->capacity) / s->layers * layer;
+	struct mxfp_sizes size;
+
+	if (cache_format(network) == MXFP_FORMAT_F32) {
+		float *keys = (float *)(void *)memory;
+
+		return (struct cache){.keys = keys, .values = keys + rows * s->head_cols};
 	}
-	return code;
+	size = blocks_size(network, slot->capacity);
+	struct mxfp_blocks keys = {
+		.format = cache_format(network),
+		.rows = rows,
+		.cols = s->head_cols,
+		.codes = memory,
+		.scales = memory + size.codes_bytes,
+	};
+	struct mxfp_blocks values = keys;
+	values.codes = memory + size.codes_bytes + size.scales_bytes;
+	values.scales = memory + 2 * size.codes_bytes + size.scales_bytes;
+	return (struct cache){.key_blocks = keys, .value_blocks = values};
+}
+
+/* Quantizes rows of a piece into its slot. Their tensor scale, which is that of all others, stays in `all`. */
+static void store_blocks(struct network *network, const struct network_piece *piece, struct mxfp_blocks *all, const float *x)
+{
+	const struct mxfp_sizes before = blocks_size(network, piece->first);
+	struct mxfp_blocks some = *all;
+
+	some.rows = piece->n * network->shape.kv_heads;
+	some.codes = (uint8_t *)all->codes + before.codes_bytes;
+	some.scales = (uint8_t *)all->scales + before.scales_bytes;
+	linear_quantize_into(network, &some, x);
+	all->tensor_scale = some.tensor_scale;
+	all->tensor_scale_divides = some.tensor_scale_divides;
 }
 
 /* Puts keys and values of a piece into its slot. */
-static int store(struct network *network, const struct network_piece *piece, size_t row, float *keys, float *values,
-                 size_t capacity, struct error *error)
+static void store(struct network *network, const struct network_piece *piece, size_t row, struct cache *cache, size_t capacity)
 {
 	const size_t cols = network->shape.kv_heads * network->shape.head_cols;
-	float *k = network->k + row * cols, *v = network->v + row * cols;
-	int code = EXIT_OK;
+	const float *k = network->k + row * cols, *v = network->v + row * cols;
 
-	if (network->options.kv_cache != OPTION_FORMAT_NONE) {
-		code = quantize_cache(network, k, piece->n, error);
-		if (code == EXIT_OK)
-			code = quantize_cache(network, v, piece->n, error);
+	if (cache->keys == NULL) {
+		store_blocks(network, piece, &cache->key_blocks, k);
+		store_blocks(network, piece, &cache->value_blocks, v);
+		return;
 	}
-	if (code != EXIT_OK)
-		return code;
-	memcpy(keys + piece->first * cols, k, piece->n * cols * sizeof *k);
+	memcpy(cache->keys + piece->first * cols, k, piece->n * cols * sizeof *k);
 	for (size_t c = 0; c < cols; c++)
 		for (size_t t = 0; t < piece->n; t++)
-			values[c * capacity + piece->first + t] = v[t * cols + c];
-	return EXIT_OK;
+			cache->values[c * capacity + piece->first + t] = v[t * cols + c];
 }
 
-/* Queries of a tile, head after head, or their sums back to their rows. */
+/* One head of the keys or values of a tile in blocks. */
+static struct mxfp_matrix head_blocks(const struct network *network, const struct tile *tile, const struct mxfp_blocks *blocks,
+                                      size_t head)
+{
+	const size_t heads = network->shape.kv_heads;
+	struct mxfp_matrix matrix = linear_blocks(blocks, tile->first_key * heads + head, tile->cols);
+	struct mxfp_sizes size;
+
+	must_succeed(mxfp_blocks_size(blocks->format, 1, blocks->cols, &size));
+	matrix.stride = heads * size.codes_row_bytes;
+	matrix.scales_stride = heads * size.scales_row_bytes;
+	return matrix;
+}
+
+/* The queries of a group's heads, head after head. */
 static void gather(const struct network *network, const struct tile *tile, float *heads)
 {
 	const struct shape *s = &network->shape;
-	const size_t cols = s->heads * s->head_cols;
+	const size_t cols = s->heads * s->head_cols, shared = s->heads / s->kv_heads;
 
-	for (size_t h = 0; h < s->heads; h++)
+	for (size_t h = 0; h < tile->heads * shared; h++)
 		for (size_t i = 0; i < tile->n; i++)
-			memcpy(heads + (h * tile->n + i) * s->head_cols, network->q + (tile->row + i) * cols + h * s->head_cols,
+			memcpy(heads + (h * tile->n + i) * s->head_cols,
+			       network->q + (tile->row + i) * cols + (tile->first_head * shared + h) * s->head_cols,
 			       s->head_cols * sizeof *heads);
 }
 
+/* Their sums back to their rows: of each head of values, the queries' one after the other, or transposed. */
 static void scatter(struct network *network, const struct tile *tile, const float *heads)
 {
 	const struct shape *s = &network->shape;
-	const size_t cols = s->heads * s->head_cols;
+	const size_t cols = s->heads * s->head_cols, shared = s->heads / s->kv_heads, rows = shared * tile->n;
+	const bool transposed = tile->cache->keys == NULL;
 
-	for (size_t h = 0; h < s->heads; h++)
-		for (size_t i = 0; i < tile->n; i++)
-			memcpy(network->sums + (tile->row + i) * cols + h * s->head_cols, heads + (h * tile->n + i) * s->head_cols,
-			       s->head_cols * sizeof *heads);
+	for (size_t h = 0; h < tile->heads * shared; h++)
+		for (size_t i = 0; i < tile->n; i++) {
+			float *sums = network->sums + (tile->row + i) * cols + (tile->first_head * shared + h) * s->head_cols;
+			const float *head = heads + h / shared * rows * s->head_cols;
+			const size_t row = h % shared * tile->n + i;
+
+			for (size_t c = 0; c < s->head_cols; c++)
+				sums[c] = transposed ? head[c * rows + row] : head[row * s->head_cols + c];
+		}
 }
 
-/* A product for each head of keys and values, of the queries of all heads that share it: c = a w^T. */
-static int multiply(struct network *network, const struct tile *tile, float *c, size_t c_cols, const float *a,
-                    size_t a_cols, const float *w, size_t w_stride, size_t w_step, struct error *error)
+/* A product for each head of keys and values, of the queries of all heads that share it. */
+struct group {
+	struct mxfp_product *products;
+	struct mxfp_matrix *matrices; /* two for each */
+	size_t n;
+};
+
+static bool take_group(struct network *network, const struct tile *tile, struct group *group)
+{
+	group->n = 0;
+	group->products = scratch_take(network, SCRATCH_PRODUCTS,
+	                               tile->heads * (sizeof *group->products + 2 * sizeof *group->matrices));
+	if (group->products == NULL)
+		return false;
+	group->matrices = (struct mxfp_matrix *)(void *)(group->products + tile->heads);
+	return true;
+}
+
+static void add_product(struct group *group, float *c, struct mxfp_matrix a, struct mxfp_matrix w)
+{
+	struct mxfp_matrix *matrices = &group->matrices[2 * group->n];
+
+	matrices[0] = a;
+	matrices[1] = w;
+	group->products[group->n++] = (struct mxfp_product){
+		.size = sizeof *group->products,
+		.a = &matrices[0],
+		.w = &matrices[1],
+		.c = c,
+	};
+}
+
+static int run_group(struct network *network, const struct group *group, enum mxfp_format a_format, struct error *error)
+{
+	return linear_products(network, group->products, group->n, MXFP_FUNCTION_IDENTITY, a_format, NETWORK_ATTENTION, error);
+}
+
+/* Scores of queries with all keys. */
+static int multiply_keys(struct network *network, const struct tile *tile, float *scores, const float *queries,
+                         struct error *error)
 {
 	const struct shape *s = &network->shape;
-	const size_t rows = s->heads / s->kv_heads * tile->n;
-	struct mxfp_product *products = scratch_take(network, SCRATCH_PRODUCTS,
-	                                             s->kv_heads * (sizeof *products + 2 * sizeof(struct mxfp_matrix)));
+	const size_t rows = s->heads / s->kv_heads * tile->n, kv_cols = s->kv_heads * s->head_cols;
+	struct group group;
 
-	if (products == NULL)
+	if (!take_group(network, tile, &group))
 		return fail_memory(error);
-	struct mxfp_matrix *matrices = (struct mxfp_matrix *)(void *)(products + s->kv_heads);
-	for (size_t h = 0; h < s->kv_heads; h++) {
-		struct mxfp_matrix *matrix = &matrices[2 * h];
+	for (size_t i = 0; i < tile->heads; i++) {
+		const size_t head = tile->first_head + i;
 
-		matrix[0] = linear_numbers(a + h * rows * a_cols, rows, a_cols, 0);
-		matrix[1] = linear_numbers(w + h * w_step, c_cols, a_cols, w_stride);
-		products[h] = (struct mxfp_product){
-			.size = sizeof *products,
-			.a = &matrix[0],
-			.w = &matrix[1],
-			.c = c + h * rows * c_cols,
-		};
+		add_product(&group, scores + i * rows * tile->cols,
+		            linear_numbers(queries + i * rows * s->head_cols, rows, s->head_cols, 0),
+		            tile->cache->keys == NULL
+		                    ? head_blocks(network, tile, &tile->cache->key_blocks, head)
+		                    : linear_numbers(tile->cache->keys + tile->first_key * kv_cols + head * s->head_cols, tile->cols,
+		                                     s->head_cols, kv_cols));
 	}
-	return linear_products(network, products, s->kv_heads, MXFP_FUNCTION_IDENTITY, MXFP_FORMAT_F32, NETWORK_ATTENTION,
-	                        error);
+	return run_group(network, &group, MXFP_FORMAT_F32, error);
+}
+
+/* Sums of values. A block of these runs along a head, and a product would want it along the tokens: they are decoded, and
+   being A they need not be transposed. The sums are, then; their chains are the same. */
+static int multiply_values(struct network *network, const struct tile *tile, float *sums, const float *weights,
+                           struct error *error)
+{
+	const struct shape *s = &network->shape;
+	const size_t rows = s->heads / s->kv_heads * tile->n, numbers = tile->cols * s->head_cols;
+	const bool in_blocks = tile->cache->keys == NULL;
+	float *values = in_blocks ? scratch_take(network, SCRATCH_VALUES, tile->heads * numbers * sizeof *values) : NULL;
+	struct group group;
+
+	if ((in_blocks && values == NULL) || !take_group(network, tile, &group))
+		return fail_memory(error);
+	for (size_t i = 0; i < tile->heads; i++) {
+		const size_t head = tile->first_head + i;
+		const struct mxfp_matrix w = linear_numbers(weights + i * rows * tile->cols, rows, tile->cols, 0);
+		float *c = sums + i * rows * s->head_cols;
+
+		if (!in_blocks) {
+			add_product(&group, c, w,
+			            linear_numbers(tile->cache->values + head * s->head_cols * tile->capacity + tile->first_key,
+			                           s->head_cols, tile->cols, tile->capacity));
+			continue;
+		}
+		const double begun = work_begin();
+		const struct mxfp_matrix blocks = head_blocks(network, tile, &tile->cache->value_blocks, head);
+		struct mxfp_matrix a = linear_numbers(values + i * numbers, s->head_cols, tile->cols, 0);
+
+		must_succeed(mxfp_dequantize(&blocks, values + i * numbers, MXFP_FORMAT_F32, 0, &network->exec));
+		work_end(network, NETWORK_QUANTIZE, begun);
+		a.transposed = true;
+		add_product(&group, c, a, w);
+	}
+	return run_group(network, &group, MXFP_FORMAT_F32, error);
 }
 
 /* A mask of the keys that have left a window; NULL without memory. */
@@ -133,7 +284,7 @@ static int softmax(struct network *network, const struct layer *layer, const str
 		.head_rows = tile->n,
 		.causal = true,
 		.causal_offset = (ptrdiff_t)(tile->position - tile->first_key),
-		.sinks = layer->sinks,
+		.sinks = layer->sinks != NULL ? layer->sinks + tile->first_head * (s->heads / s->kv_heads) : NULL,
 		.exec = &network->exec,
 	};
 
@@ -144,16 +295,17 @@ static int softmax(struct network *network, const struct layer *layer, const str
 		options.mask = &mask;
 		options.mask_rows = tile->n;
 	}
-	must_succeed(mxfp_softmax(&dst, &src, s->heads * tile->n, tile->cols, &options));
+	must_succeed(mxfp_softmax(&dst, &src, tile->heads * (s->heads / s->kv_heads) * tile->n, tile->cols, &options));
 	work_end(network, NETWORK_ATTENTION, begun);
 	return EXIT_OK;
 }
 
-static int run_tile(struct network *network, const struct layer *layer, const struct tile *tile, size_t window,
-                    struct error *error)
+/* Runs a group of a tile's heads. */
+static int run_heads(struct network *network, const struct layer *layer, const struct tile *tile, size_t window,
+                     struct error *error)
 {
 	const struct shape *s = &network->shape;
-	const size_t rows = s->heads * tile->n, kv_cols = s->kv_heads * s->head_cols;
+	const size_t rows = tile->heads * (s->heads / s->kv_heads) * tile->n;
 	float *queries = scratch_take(network, SCRATCH_QUERIES, rows * s->head_cols * sizeof *queries);
 	float *scores = scratch_take(network, SCRATCH_SCORES, rows * tile->cols * sizeof *scores);
 	float *sums = scratch_take(network, SCRATCH_SUMS, rows * s->head_cols * sizeof *sums);
@@ -161,28 +313,44 @@ static int run_tile(struct network *network, const struct layer *layer, const st
 	if (queries == NULL || scores == NULL || sums == NULL)
 		return fail_memory(error);
 	gather(network, tile, queries);
-	int code = multiply(network, tile, scores, tile->cols, queries, s->head_cols,
-	                    tile->keys + tile->first_key * kv_cols, kv_cols, s->head_cols, error);
+	int code = multiply_keys(network, tile, scores, queries, error);
 	if (code == EXIT_OK)
 		code = softmax(network, layer, tile, window, scores, error);
 	if (code == EXIT_OK)
-		code = multiply(network, tile, sums, s->head_cols, scores, tile->cols, tile->values + tile->first_key,
-		                tile->capacity, s->head_cols * tile->capacity, error);
+		code = multiply_values(network, tile, sums, scores, error);
 	if (code == EXIT_OK)
 		scatter(network, tile, sums);
+	return code;
+}
+
+/* Runs a tile: all heads at once, unless its keys are so many that their scores and values would take too much memory. */
+static int run_tile(struct network *network, const struct layer *layer, struct tile *tile, size_t window,
+                    struct error *error)
+{
+	const struct shape *s = &network->shape;
+	const size_t numbers = tile->cols * (s->heads / s->kv_heads * tile->n + s->head_cols);
+	const size_t most = GROUP_BYTES / sizeof(float) / numbers > 0 ? GROUP_BYTES / sizeof(float) / numbers : 1;
+	int code = EXIT_OK;
+
+	for (tile->first_head = 0; tile->first_head < s->kv_heads && code == EXIT_OK; tile->first_head += tile->heads) {
+		const size_t left = s->kv_heads - tile->first_head;
+
+		tile->heads = left < most ? left : most;
+		code = run_heads(network, layer, tile, window, error);
+	}
 	return code;
 }
 
 int attention_run(struct network *network, size_t layer, const struct network_piece *piece, size_t row,
                   struct error *error)
 {
-	const struct shape *s = &network->shape;
 	const struct slot *slot = &network->slots[piece->slot];
-	const size_t kv_cols = s->kv_heads * s->head_cols, window = s->windows[layer];
-	float *keys = slot->memory + layer * 2 * slot->capacity * kv_cols, *values = keys + slot->capacity * kv_cols;
-	int code = store(network, piece, row, keys, values, slot->capacity, error);
-	struct tile tile = {.keys = keys, .values = values, .capacity = slot->capacity};
+	const size_t window = network->shape.windows[layer];
+	struct cache cache = cache_of(network, slot, layer);
+	struct tile tile = {.cache = &cache, .capacity = slot->capacity};
+	int code = EXIT_OK;
 
+	store(network, piece, row, &cache, slot->capacity);
 	for (size_t at = 0; at < piece->n && code == EXIT_OK; at += tile.n) {
 		const size_t position = piece->first + at, base = position / ATTENTION_TILE * ATTENTION_TILE;
 		const size_t end = base + ATTENTION_TILE;

@@ -50,7 +50,7 @@ struct mxfp_matrix linear_blocks(const struct mxfp_blocks *blocks, size_t first,
 	return matrix;
 }
 
-int linear_quantize(struct network *network, struct inputs *inputs, enum mxfp_format format, struct error *error)
+void linear_quantize_into(struct network *network, struct mxfp_blocks *blocks, const float *x)
 {
 	const double begun = work_begin();
 	const float unscaled = 0; /* NVFP4: the tensor scale is 1, whatever else is in the batch */
@@ -59,6 +59,13 @@ int linear_quantize(struct network *network, struct inputs *inputs, enum mxfp_fo
 		.tensor_amax = &unscaled,
 		.exec = &network->exec,
 	};
+
+	must_succeed(mxfp_quantize(blocks, x, MXFP_FORMAT_F32, 0, &options));
+	work_end(network, NETWORK_QUANTIZE, begun);
+}
+
+int linear_quantize(struct network *network, struct inputs *inputs, enum mxfp_format format, struct error *error)
+{
 	struct mxfp_sizes size;
 
 	must_succeed(mxfp_blocks_size(format, inputs->rows, inputs->cols, &size));
@@ -72,8 +79,7 @@ int linear_quantize(struct network *network, struct inputs *inputs, enum mxfp_fo
 		.codes = memory,
 		.scales = memory + size.codes_bytes,
 	};
-	must_succeed(mxfp_quantize(&inputs->blocks, inputs->x, MXFP_FORMAT_F32, 0, &options));
-	work_end(network, NETWORK_QUANTIZE, begun);
+	linear_quantize_into(network, &inputs->blocks, inputs->x);
 	return EXIT_OK;
 }
 

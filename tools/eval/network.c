@@ -86,16 +86,13 @@ uint64_t network_quantized(const struct network *network)
    keys multiply them by zeros. */
 static int begin_slot(struct network *network, const struct network_piece *piece, struct error *error)
 {
-	const struct shape *s = &network->shape;
 	struct slot *slot = &network->slots[piece->slot];
 	const size_t total = piece->total > piece->n ? piece->total : piece->n;
 	const size_t capacity = (total + ATTENTION_TILE - 1) / ATTENTION_TILE * ATTENTION_TILE;
-	const size_t numbers = 2 * s->kv_heads * s->head_cols;
+	const size_t bytes = attention_cache_bytes(network, capacity);
 
 	network_release(network, piece->slot);
-	if (capacity > SIZE_MAX / sizeof(float) / numbers / s->layers)
-		return fail_memory(error);
-	slot->memory = calloc(capacity * numbers * s->layers, sizeof *slot->memory);
+	slot->memory = bytes > 0 ? calloc(bytes, 1) : NULL;
 	slot->capacity = capacity;
 	return slot->memory != NULL ? EXIT_OK : fail_memory(error);
 }

@@ -57,7 +57,8 @@ struct layer {
 
 /* The keys and values of a sequence. */
 struct slot {
-	float *memory;     /* of each layer, keys [capacity][kv_heads * head_cols], then values [kv_heads * head_cols][capacity] */
+	void *memory;      /* of each layer, keys [capacity][kv_heads * head_cols], then values [kv_heads * head_cols][capacity];
+	                      in a block format, codes [capacity][kv_heads][head_cols], then scales, of keys and then values */
 	size_t capacity;   /* a multiple of ATTENTION_TILE */
 };
 
@@ -72,7 +73,7 @@ struct scratch {
 
 enum scratch_id {
 	SCRATCH_WORKSPACE, SCRATCH_PRODUCTS, SCRATCH_BLOCKS,
-	SCRATCH_QUERIES, SCRATCH_SCORES, SCRATCH_SUMS, SCRATCH_MASK,
+	SCRATCH_QUERIES, SCRATCH_SCORES, SCRATCH_VALUES, SCRATCH_SUMS, SCRATCH_MASK,
 	SCRATCH_ROUTES, SCRATCH_GATHERED, SCRATCH_GATES, SCRATCH_UPS, SCRATCH_DOWNS, SCRATCH_LOGITS,
 	N_SCRATCHES
 };
@@ -136,6 +137,7 @@ int linear_products(struct network *network, const struct mxfp_product *products
 void linear_set_w(struct mxfp_product *product, const struct linear *linear);
 
 /* Makes blocks of rows as the activations of the network are made. EXIT_MEMORY. */
+void linear_quantize_into(struct network *network, struct mxfp_blocks *blocks, const float *x);
 int linear_quantize(struct network *network, struct inputs *inputs, enum mxfp_format format, struct error *error);
 
 /* Rows of numbers as a matrix, and rows from `first` on of blocks. */
@@ -149,6 +151,9 @@ int forward_run(struct network *network, const struct network_piece *pieces, siz
 /* attention.c: network->sums of the rows of a piece, which begin at row `row` of the batch, from q, k and v. EXIT_MEMORY. */
 int attention_run(struct network *network, size_t layer, const struct network_piece *piece, size_t row,
                   struct error *error);
+
+/* The bytes of keys and values of so many tokens, a multiple of ATTENTION_TILE, in all layers; 0: too many. */
+size_t attention_cache_bytes(const struct network *network, size_t capacity);
 
 /* experts.c: adds what the experts of a layer make of rows h to x. EXIT_MEMORY. */
 int experts_run(struct network *network, const struct layer *layer, size_t rows, struct error *error);
