@@ -350,6 +350,27 @@ static void add_all_experts(const struct tensors *t, const struct family *f, dou
 	          tensor(t, "model.layers.%d.mlp.shared_expert.down_proj.weight", layer), x, SHARED);
 }
 
+/* What becomes MXFP8 with e4m3 elements, by the rule floor: keys and values; queries and probabilities. */
+static bool rounds_cache, rounds_attention;
+
+/* Rounds n numbers by the OCP's MX specification: blocks of 32 share 2^(floor(log2(amax)) - 8). */
+static void round_blocks(double *x, size_t n)
+{
+	for (size_t from = 0; from < n; from += 32) {
+		const size_t end = n - from < 32 ? n : from + 32;
+		double amax = 0;
+
+		for (size_t i = from; i < end; i++)
+			amax = fmax(amax, fabs(x[i]));
+		for (size_t i = from; i < end && amax > 0; i++) {
+			const double scale = ldexp(1, ilogb(amax) - 8), y = x[i] / scale;
+			const double step = ldexp(1, (fabs(y) < 0x1p-6 ? -6 : ilogb(y)) - 3);
+
+			x[i] = scale * fmax(-448, fmin(448, nearbyint(y / step) * step));
+		}
+	}
+}
+
 /* Keys and values of all tokens. */
 static double keys[LAYERS][TOKENS][KV_HEADS][HEAD], values[LAYERS][TOKENS][KV_HEADS][HEAD];
 
@@ -369,16 +390,22 @@ static void add_attention(const struct tensors *t, const struct family *f, doubl
 		if (f->head_norm)
 			norm(q[i], q[i], ATTENTION("q_norm.weight"), HEAD);
 		rotate(q[i], position);
+		if (rounds_attention)
+			round_blocks(q[i], HEAD);
 	}
 	for (size_t i = 0; i < KV_HEADS; i++) {
 		if (f->head_norm)
 			norm(keys[layer][position][i], keys[layer][position][i], ATTENTION("k_norm.weight"), HEAD);
 		rotate(keys[layer][position][i], position);
+		if (rounds_cache) {
+			round_blocks(keys[layer][position][i], HEAD);
+			round_blocks(values[layer][position][i], HEAD);
+		}
 	}
 	const size_t first = f->windowed && position >= WINDOW ? position - WINDOW + 1 : 0;
 	for (size_t head = 0; head < HEADS; head++) {
 		const size_t kv = head / (HEADS / KV_HEADS);
-		double total = sinks != NULL ? exp((double)sinks[head]) : 0;
+		double total = sinks != NULL ? exp((double)sinks[head]) : 0, weights[TOKENS] = {0};
 
 		for (size_t p = first; p <= position; p++) {
 			double score = 0;
@@ -389,8 +416,12 @@ static void add_attention(const struct tensors *t, const struct family *f, doubl
 			total += scores[p];
 		}
 		for (size_t p = first; p <= position; p++)
+			weights[p] = scores[p] / total;
+		if (rounds_attention)
+			round_blocks(weights, TOKENS);
+		for (size_t p = first; p <= position; p++)
 			for (size_t i = 0; i < HEAD; i++)
-				sums[head * HEAD + i] += scores[p] / total * values[layer][p][kv][i];
+				sums[head * HEAD + i] += weights[p] * values[layer][p][kv][i];
 	}
 	multiply(out, ATTENTION("o_proj.weight"), ATTENTION("o_proj.bias"), sums, HIDDEN, HEADS * HEAD, false);
 #undef ATTENTION
@@ -462,6 +493,7 @@ static void make_ids(uint32_t ids[TOKENS])
 static const struct network_options plain = {
 	.activations = OPTION_FORMAT_NONE,
 	.kv_cache = OPTION_FORMAT_NONE,
+	.attention = OPTION_FORMAT_NONE,
 	.batch = TOKENS,
 	.threads = 1,
 };
@@ -488,9 +520,52 @@ TEST_LOOP(network_equals_plain_forward, N_FAMILIES)
 	free_tensors(&t);
 }
 
+/* Numbers that lie near the middle of two become one in binary32 and the other in binary64, about one of 2e4: not every logit
+   is near, but their errors are far below what the rounding itself changes. */
+TEST_LOOP(attention_in_blocks_equals_plain_forward, N_FAMILIES)
+{
+	static double want[TOKENS * VOCABULARY], before[TOKENS * VOCABULARY];
+	static float got[TOKENS * VOCABULARY];
+	const struct family *f = &families[_i];
+	struct network_options options = plain;
+	struct tensors t;
+	uint32_t ids[TOKENS];
+
+	options.activation_rule = MXFP_RULE_FLOOR;
+	make_ids(ids);
+	make_tensors(&t, f);
+	const char *path = write_model(&t, f->type, f->more);
+	run_plainly(&t, f, ids, before);
+	for (int attention = 0; attention < 3; attention++) {
+		double change = 0, difference = 0;
+
+		rounds_cache = true;
+		rounds_attention = attention > 0;
+		options.kv_cache = attention < 2 ? MXFP_FORMAT_MXFP8_E4M3 : OPTION_FORMAT_NONE; /* it follows attention */
+		options.attention = attention > 0 ? MXFP_FORMAT_MXFP8_E4M3 : OPTION_FORMAT_NONE;
+		run_plainly(&t, f, ids, want);
+		run_network(path, &options, ids, got);
+		for (size_t i = 0; i < TOKENS * VOCABULARY; i++) {
+			change += (want[i] - before[i]) * (want[i] - before[i]);
+			difference += ((double)got[i] - want[i]) * ((double)got[i] - want[i]);
+		}
+		ck_assert_msg(difference < 0.01 * change, "%s, %d: %g of %g", f->type, attention, sqrt(difference), sqrt(change));
+		if (attention == 0)
+			memcpy(before, want, sizeof before); /* what follows is the change by attention alone */
+	}
+	rounds_cache = rounds_attention = false;
+	free_tensors(&t);
+}
+
 TEST_LOOP(logits_do_not_depend_on_batch_or_threads, N_FAMILIES)
 {
-	static const size_t batches[] = {1, 7, 33, TOKENS};
+	static const size_t batches[] = {1, 7, 33, TOKENS, 512};
+	static const enum mxfp_format formats[][2] = { /* of keys and values; of queries and probabilities */
+		{OPTION_FORMAT_NONE, OPTION_FORMAT_NONE},
+		{MXFP_FORMAT_MXFP8_E4M3, OPTION_FORMAT_NONE},
+		{OPTION_FORMAT_NONE, MXFP_FORMAT_MXFP4},
+		{MXFP_FORMAT_NVFP4, MXFP_FORMAT_MXFP8_E4M3},
+	};
 	static float want[TOKENS * VOCABULARY], got[TOKENS * VOCABULARY];
 	const struct family *f = &families[_i];
 	struct network_options options = plain;
@@ -500,8 +575,9 @@ TEST_LOOP(logits_do_not_depend_on_batch_or_threads, N_FAMILIES)
 	make_ids(ids);
 	make_tensors(&t, f);
 	const char *path = write_model(&t, f->type, f->more);
-	for (int quantized = 0; quantized < 2; quantized++) {
-		options.kv_cache = quantized ? MXFP_FORMAT_MXFP8_E4M3 : OPTION_FORMAT_NONE;
+	for (size_t kind = 0; kind < sizeof formats / sizeof formats[0]; kind++) {
+		options.kv_cache = formats[kind][0];
+		options.attention = formats[kind][1];
 		options.batch = TOKENS;
 		options.threads = 1;
 		run_network(path, &options, ids, want);

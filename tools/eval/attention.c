@@ -29,13 +29,19 @@ struct tile {
 	size_t capacity;
 };
 
-/* What one head of a group may take of this, for scores and decoded values, says how many heads make a group. */
-enum { GROUP_BYTES = 1 << 26 };
+/* As many heads make a group as take at most this for scores and decoded values, but at least one. */
+enum { GROUP_BYTES = 1 << 25 };
+
+/* What queries and probabilities become. */
+static enum mxfp_format query_format(const struct network *network)
+{
+	return network->options.attention != OPTION_FORMAT_NONE ? network->options.attention : MXFP_FORMAT_F32;
+}
 
 /* The format of keys and values. */
 static enum mxfp_format cache_format(const struct network *network)
 {
-	return network->options.kv_cache != OPTION_FORMAT_NONE ? network->options.kv_cache : MXFP_FORMAT_F32;
+	return network->options.kv_cache != OPTION_FORMAT_NONE ? network->options.kv_cache : query_format(network);
 }
 
 /* The bytes of the codes and scales of keys or values. */
@@ -163,6 +169,25 @@ static void scatter(struct network *network, const struct tile *tile, const floa
 		}
 }
 
+/* Numbers of a group's heads, or what they become: a block is part of a row, so that a row depends on no other. */
+static int quantize_tile(struct network *network, const struct tile *tile, struct inputs *rows, const float *x,
+                         size_t cols, struct error *error)
+{
+	const struct shape *s = &network->shape;
+
+	*rows = (struct inputs){.x = x, .rows = tile->heads * (s->heads / s->kv_heads) * tile->n, .cols = cols};
+	return query_format(network) != MXFP_FORMAT_F32 ? linear_quantize(network, rows, query_format(network), error) : EXIT_OK;
+}
+
+/* Those of head i of the group. */
+static struct mxfp_matrix rows_of(const struct tile *tile, const struct inputs *rows, size_t i)
+{
+	const size_t n = rows->rows / tile->heads;
+
+	return rows->blocks.rows > 0 ? linear_blocks(&rows->blocks, i * n, n)
+	                             : linear_numbers(rows->x + i * n * rows->cols, n, rows->cols, 0);
+}
+
 /* A product for each head of keys and values, of the queries of all heads that share it. */
 struct group {
 	struct mxfp_product *products;
@@ -206,39 +231,47 @@ static int multiply_keys(struct network *network, const struct tile *tile, float
 {
 	const struct shape *s = &network->shape;
 	const size_t rows = s->heads / s->kv_heads * tile->n, kv_cols = s->kv_heads * s->head_cols;
+	struct inputs q;
 	struct group group;
+	int code = quantize_tile(network, tile, &q, queries, s->head_cols, error);
 
+	if (code != EXIT_OK)
+		return code;
 	if (!take_group(network, tile, &group))
 		return fail_memory(error);
 	for (size_t i = 0; i < tile->heads; i++) {
 		const size_t head = tile->first_head + i;
 
-		add_product(&group, scores + i * rows * tile->cols,
-		            linear_numbers(queries + i * rows * s->head_cols, rows, s->head_cols, 0),
+		add_product(&group, scores + i * rows * tile->cols, rows_of(tile, &q, i),
 		            tile->cache->keys == NULL
 		                    ? head_blocks(network, tile, &tile->cache->key_blocks, head)
 		                    : linear_numbers(tile->cache->keys + tile->first_key * kv_cols + head * s->head_cols, tile->cols,
 		                                     s->head_cols, kv_cols));
 	}
-	return run_group(network, &group, MXFP_FORMAT_F32, error);
+	return run_group(network, &group, query_format(network), error);
 }
 
-/* Sums of values. A block of these runs along a head, and a product would want it along the tokens: they are decoded, and
-   being A they need not be transposed. The sums are, then; their chains are the same. */
-static int multiply_values(struct network *network, const struct tile *tile, float *sums, const float *weights,
+/* Sums of values. A block of these runs along a head, and a product would want it along the tokens, where it would hold some
+   that come later: they are decoded, and being A they need not be transposed. The sums are, then; their chains are the
+   same. */
+static int multiply_values(struct network *network, const struct tile *tile, float *sums, const float *softmaxes,
                            struct error *error)
 {
 	const struct shape *s = &network->shape;
 	const size_t rows = s->heads / s->kv_heads * tile->n, numbers = tile->cols * s->head_cols;
 	const bool in_blocks = tile->cache->keys == NULL;
 	float *values = in_blocks ? scratch_take(network, SCRATCH_VALUES, tile->heads * numbers * sizeof *values) : NULL;
+	struct inputs probabilities;
 	struct group group;
+	int code = quantize_tile(network, tile, &probabilities, softmaxes, tile->cols, error);
 
+	if (code != EXIT_OK)
+		return code;
 	if ((in_blocks && values == NULL) || !take_group(network, tile, &group))
 		return fail_memory(error);
 	for (size_t i = 0; i < tile->heads; i++) {
 		const size_t head = tile->first_head + i;
-		const struct mxfp_matrix w = linear_numbers(weights + i * rows * tile->cols, rows, tile->cols, 0);
+		const struct mxfp_matrix w = rows_of(tile, &probabilities, i);
 		float *c = sums + i * rows * s->head_cols;
 
 		if (!in_blocks) {

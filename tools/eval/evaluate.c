@@ -272,6 +272,7 @@ int evaluate_open_network(struct evaluate_network *opened, const struct evaluate
 		.activations = trial->activations,
 		.activation_rule = (enum mxfp_rule)trial->activation_rule,
 		.kv_cache = trial->kv_cache,
+		.attention = trial->attention,
 		.bf16 = trial->bf16,
 		.batch = settings->batch,
 		.threads = settings->threads,

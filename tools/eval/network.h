@@ -26,7 +26,8 @@ struct network_options {
 	enum mxfp_format activations;     /* what the inputs of products with quantized weights become;
 	                                     OPTION_FORMAT_NONE: f32 as they are */
 	enum mxfp_rule activation_rule;   /* of MX formats; NVFP4 has a tensor scale of 1 */
-	enum mxfp_format kv_cache;        /* of keys and values; OPTION_FORMAT_NONE: f32 */
+	enum mxfp_format kv_cache;        /* of keys and values; OPTION_FORMAT_NONE: as `attention` */
+	enum mxfp_format attention;       /* of queries and of probabilities; OPTION_FORMAT_NONE: f32 */
 	bool bf16;                        /* matrices that stay as stored are rounded to bf16 */
 	size_t batch;                     /* the most rows that run at once */
 	unsigned threads;                 /* 0: one a processor */

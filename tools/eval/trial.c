@@ -15,7 +15,7 @@ static const char stored_name[] = "f32", bf16_name[] = "bf16", recipe_suffix[] =
 
 void trial_stored(struct trial *trial, const char *name)
 {
-	*trial = (struct trial){.activations = OPTION_FORMAT_NONE, .kv_cache = OPTION_FORMAT_NONE};
+	*trial = (struct trial){.activations = OPTION_FORMAT_NONE, .kv_cache = OPTION_FORMAT_NONE, .attention = OPTION_FORMAT_NONE};
 	snprintf(trial->name, sizeof trial->name, "%s", name != NULL ? name : stored_name);
 }
 
@@ -72,20 +72,34 @@ static int set_rule(struct trial *trial, const char *rule, const char *where, st
 	return choice_find(kind, rule, value) ? EXIT_OK : choice_fail(kind, where, rule, error);
 }
 
+/* Takes a block format or "none". */
+static int set_format(enum mxfp_format *format, const char *name, const char *where, struct error *error)
+{
+	int found = (int)OPTION_FORMAT_NONE;
+
+	if (strcmp(name, RECIPE_NONE) != 0 && !choice_find(OPTION_BLOCK, name, &found))
+		return choice_fail(OPTION_BLOCK, where, name, error);
+	*format = (enum mxfp_format)found;
+	return EXIT_OK;
+}
+
+/* Takes what the options say of attention. */
+static int set_attention(struct trial *trial, const struct trial_options *options, struct error *error)
+{
+	trial->activation_rule = options->activation_rule;
+	trial->kv_cache = options->kv_cache;
+	return options->attention == NULL ? EXIT_OK
+	                                  : set_format(&trial->attention, options->attention, "eval: --attention", error);
+}
+
 /* Settles what is left when the weights are known. */
 static int finish(struct trial *trial, const char *activations, const char *where, struct error *error)
 {
 	struct quantize_settings *s = &trial->settings;
-	int format;
+	int code = set_format(&trial->activations, activations, where, error);
 
-	trial->activations = OPTION_FORMAT_NONE;
-	if (strcmp(activations, RECIPE_NONE) != 0) {
-		if (!choice_find(OPTION_BLOCK, activations, &format))
-			return choice_fail(OPTION_BLOCK, where, activations, error);
-		trial->activations = (enum mxfp_format)format;
-	}
-	if (!trial->quantizes)
-		return EXIT_OK;
+	if (code != EXIT_OK || !trial->quantizes)
+		return code;
 	const struct layout_form *form = quantize_layout(s->layout, &s->choice).form;
 	if (form == NULL)
 		return fail(error, EXIT_USAGE, "%s: mxfp quantize has no %s for layout %s; give another format", where,
@@ -114,10 +128,10 @@ int trial_of_options(struct trial *trial, const struct trial_options *options, s
 	int code = preset_find(&preset, options->preset, error);
 
 	trial_stored(trial, "model");
+	if (code == EXIT_OK)
+		code = set_attention(trial, options, error);
 	if (code != EXIT_OK)
 		return code;
-	trial->activation_rule = options->activation_rule;
-	trial->kv_cache = options->kv_cache;
 	if (options->recipe != NULL) {
 		code = set_recipe(trial, options->recipe, options, &activations, error);
 	} else if (options->preset != NULL || options->weights != OPTION_FORMAT_NONE) {
@@ -189,8 +203,9 @@ int trial_parse(struct trial *trial, const char *text, size_t n, const struct tr
 	memcpy(copy, text, n);
 	copy[n] = '\0';
 	snprintf(trial->name, sizeof trial->name, "%.90s", copy);
-	trial->activation_rule = options->activation_rule;
-	trial->kv_cache = options->kv_cache;
+	code = set_attention(trial, options, error);
+	if (code != EXIT_OK)
+		return code;
 	suffix = strstr(copy, recipe_suffix);
 	after = suffix != NULL ? suffix + strlen(recipe_suffix) : copy + strcspn(copy, ":/");
 	if (*after == ':') {
@@ -220,7 +235,8 @@ int trial_parse(struct trial *trial, const char *text, size_t n, const struct tr
 
 bool trial_is_stored(const struct trial *trial)
 {
-	return !trial->quantizes && !trial->bf16 && trial->activations == OPTION_FORMAT_NONE && trial->kv_cache == OPTION_FORMAT_NONE;
+	return !trial->quantizes && !trial->bf16 && trial->activations == OPTION_FORMAT_NONE &&
+	       trial->kv_cache == OPTION_FORMAT_NONE && trial->attention == OPTION_FORMAT_NONE;
 }
 
 void trial_free(struct trial *trial)
@@ -245,10 +261,12 @@ const char *trial_activations(const struct trial *trial, char text[TRIAL_TEXT])
 {
 	const bool quantizes = trial->activations != OPTION_FORMAT_NONE;
 	const bool has_rule = quantizes && !mxfp_format_get_info(trial->activations)->tensor_scale;
+	const bool has_attention = trial->attention != OPTION_FORMAT_NONE;
 	const bool has_cache = trial->kv_cache != OPTION_FORMAT_NONE;
 
-	snprintf(text, TRIAL_TEXT, "%s%s%s%s%s", quantizes ? mxfp_format_get_info(trial->activations)->name : "f32",
+	snprintf(text, TRIAL_TEXT, "%s%s%s%s%s%s%s", quantizes ? mxfp_format_get_info(trial->activations)->name : "f32",
 	         has_rule ? " " : "", has_rule ? choice_name(OPTION_RULE, trial->activation_rule) : "",
+	         has_attention ? ", attention " : "", has_attention ? mxfp_format_get_info(trial->attention)->name : "",
 	         has_cache ? ", kv " : "", has_cache ? mxfp_format_get_info(trial->kv_cache)->name : "");
 	return text;
 }

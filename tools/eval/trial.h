@@ -28,7 +28,8 @@ struct trial {
 	struct recipe recipe;
 	enum mxfp_format activations; /* OPTION_FORMAT_NONE: as they are */
 	int activation_rule;
-	enum mxfp_format kv_cache; /* of keys and values; OPTION_FORMAT_NONE: as they are */
+	enum mxfp_format kv_cache; /* of keys and values; OPTION_FORMAT_NONE: as `attention` */
+	enum mxfp_format attention; /* of queries and probabilities; OPTION_FORMAT_NONE: as they are */
 };
 
 /* What the command's options say. */
@@ -41,6 +42,7 @@ struct trial_options {
 	const struct select *select;  /* compiled; it must stay */
 	bool pad_tail, fuse;
 	enum mxfp_format kv_cache;    /* OPTION_FORMAT_NONE: not given */
+	const char *attention;        /* NULL: not given */
 	unsigned threads;
 };
 
@@ -60,7 +62,7 @@ bool trial_is_stored(const struct trial *trial);
 
 void trial_free(struct trial *trial);
 
-/* "mxfp4 mse" or "as stored", and "mxfp8-e4m3 rceil, kv mxfp8-e4m3" or "f32", in `text`; return text. */
+/* "mxfp4 mse" or "as stored", and "mxfp8-e4m3 rceil, attention mxfp8-e4m3, kv mxfp4" or "f32", in `text`; return text. */
 const char *trial_weights(const struct trial *trial, char text[TRIAL_TEXT]);
 const char *trial_activations(const struct trial *trial, char text[TRIAL_TEXT]);
 
