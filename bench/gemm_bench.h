@@ -128,4 +128,6 @@ struct bench_peak {
 #define BENCH_TIER(name) extern const struct bench_peak peak_##name;
 #include "tier.def"
 
+const struct bench_peak *bench_peak_of_tier(const char *isa);
+
 #endif

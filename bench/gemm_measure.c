@@ -3,9 +3,11 @@
 #include "config.h"
 
 #include <string.h>
-#include "gemm_bench.h"
 
-enum { ROUNDS_MIN = 3, PIECES = 64 };
+#include "gemm_bench.h"
+#include "speed.h"
+
+enum { ROUNDS_MIN = 3 };
 
 /* The least seconds of a turn. */
 static const double turn_seconds = 1e-3;
@@ -51,27 +53,9 @@ static void run_sgemm(struct bench_gemm_data *data, unsigned threads)
 	bench_sgemm(s->m, s->n, s->k, data->a, data->w, data->c_values, threads);
 }
 
-/* A loop that only reads. */
-struct reading {
-	limit_loop *run;
-	const uint8_t *from;
-	size_t lines;
-};
-
-static void read_piece(void *context, size_t piece)
-{
-	const struct reading *r = context;
-	const size_t start = piece * r->lines / PIECES, end = (piece + 1) * r->lines / PIECES;
-	uint64_t sum;
-
-	r->run(&sum, r->from + start * LIMIT_LINE_BYTES, end - start);
-}
-
 static void run_read(struct bench_gemm_data *data, unsigned threads)
 {
-	struct reading r = {data->read, next(&data->weights), data->weights.bytes / LIMIT_LINE_BYTES};
-
-	mxfp_parallel_for(&(struct mxfp_exec){.threads = threads}, PIECES, read_piece, &r);
+	bench_read(data->read, next(&data->weights), data->weights.bytes / LIMIT_LINE_BYTES, threads);
 }
 
 /* A participant; skipped if `run` is NULL. */
@@ -111,14 +95,19 @@ static double peak(bench_peak_loop *loop)
 	return operations / (bench_now(CLOCK_THREAD_CPUTIME_ID) - start);
 }
 
+const struct bench_peak *bench_peak_of_tier(const char *isa)
+{
+#define BENCH_TIER(name) \
+	if (strcmp(isa, #name) == 0) \
+		return &peak_##name;
+#include "tier.def"
+	return &peak_ref;
+}
+
 static bench_peak_loop *peak_loop(const struct bench_gemm_data *data)
 {
-	const struct bench_peak *found = &peak_ref;
+	const struct bench_peak *found = bench_peak_of_tier(data->isa);
 
-#define BENCH_TIER(name) \
-	if (strcmp(data->isa, #name) == 0) \
-		found = &peak_##name;
-#include "tier.def"
 	return data->c->acc == MXFP_ACC_EXACT ? found->dot : found->fma;
 }
 

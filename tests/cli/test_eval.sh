@@ -185,6 +185,54 @@ done
 evaluate "$a" --tokens "$tokens" --compare "$work/logits"
 same "divergence from itself" 0.000000 "$(line 'largest KL divergence')"
 
+# Where the time went. Each of the 118 tokens that run takes seven products with 32 x 32 weights and one with the head of
+# 256 x 32; attention runs tiles of up to 32 tokens with the keys up to their ends, twice for 32 numbers of each; every batch
+# reads all weights.
+cat >"$work/profile.py" <<'END_OF_CHECK'
+import json, sys
+
+first, batches = (json.load(open(path))["runs"][0]["profile"] for path in sys.argv[1:])
+keys = sum((32 * 32 + 7 * 64, 2 * 32, 32 * 32 + 32 * 64 + 12 * 96, 32))
+layer, rest = first["layers"]
+assert first["tokens"] == 118 and layer["layer"] == 0 and "layer" not in rest
+assert layer["products"]["operations"] == 118 * 7 * 2 * 32 * 32
+assert rest["products"]["operations"] == 118 * 2 * 256 * 32
+assert layer["attention"]["operations"] == 2 * 2 * 32 * keys
+assert first["work"]["products"]["operations"] == 118 * 2 * (7 * 32 * 32 + 256 * 32)
+assert first["work"]["products"]["bytes"] >= 4 * (7 * 32 * 32 + 256 * 32)
+assert batches["work"]["products"]["bytes"] == 2 * first["work"]["products"]["bytes"]
+assert batches["work"]["products"]["operations"] == first["work"]["products"]["operations"]
+parts = [work["seconds"] for work in first["work"].values()] + [first["load_seconds"], first["other_seconds"]]
+assert min(parts) >= 0 and abs(sum(parts) - first["seconds"]) < 1e-9, parts
+assert all(work["seconds"] == sum(part[name]["seconds"] for part in first["layers"]) for name, work in first["work"].items())
+# The time that the bounding limit takes, over the time that products took.
+products, limits = first["work"]["products"], first["limits"]
+least = {"reading": products["bytes"] / limits["bytes_per_second"]}
+if "operations_per_second" in limits:
+    least["computing"] = products["operations"] / limits["operations_per_second"]
+assert products["limit"] == max(least, key=least.get)
+assert abs(products["share_of_limit"] / (least[products["limit"]] / products["seconds"]) - 1) < 1e-9
+END_OF_CHECK
+evaluate "$a" --tokens "$tokens" --profile --json --batch 118
+cp "$work/out" "$work/first.json"
+evaluate "$a" --tokens "$tokens" --profile --json --batch 59
+check "the profile" python3 "$work/profile.py" "$work/first.json" "$work/out"
+evaluate "$a" --tokens "$tokens" --profile --try f32,mxfp8
+same "profiles" 2 "$(grep -c '^Time of .*: 118 tokens in ' "$work/out")"
+same "rows of profiles" 14 "$(grep -c '^| \(products\|attention\|vector\|quantize\|load\|other\|all\) ' "$work/out")"
+same "without profiles" "$("$mxfp" eval -q "$a" --tokens "$tokens" --try f32,mxfp8)" "$(sed '/^Time of/,$d' "$work/out")"
+evaluate "$a" --generate 20 --prompt hello --profile
+has "the prompt's profile" "$out" "Time of the prompt: 5 tokens"
+has "the profile of the rest" "$out" "Time of what was added: 19 tokens"
+evaluate "$a" --generate 20 --prompt hello --profile --json
+check "the two profiles" python3 -c '
+import json, sys
+run = json.load(sys.stdin)
+for profile, tokens, heads in ((run["profile"], 5, 1), (run["added_profile"], 19, 19)):
+    assert profile["work"]["products"]["operations"] == 2 * (tokens * 7 * 32 * 32 + heads * 256 * 32)
+assert run["profile"]["load_seconds"] > 0 and run["added_profile"]["load_seconds"] == 0
+' <"$work/out"
+
 # Weights of zeros are the same in every format; the head is not.
 evaluate "$a" --tokens "$tokens" --try w4a8,nvfp4/none,mxfp8,mxfp4:even/mxfp8-e4m3,f32
 same "rows" 5 "$(grep -c '^|.* % |$\|^| f32' "$work/out")"

@@ -7,16 +7,9 @@
 
 #include <stdio.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
-static double now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
+#include "base/clock.h"
 
 /* The columns of the terminal but the last, in which some wrap already; 79 if it does not tell. */
 static size_t columns(void)
@@ -51,7 +44,7 @@ static void start(struct progress *progress, const char *verb, uint64_t total, b
 	progress->total = total;
 	progress->shown = !quiet && isatty(STDERR_FILENO);
 	if (progress->shown)
-		progress->started = progress->drawn = now();
+		progress->started = progress->drawn = clock_seconds();
 }
 
 void progress_start(struct progress *progress, const char *verb, uint64_t total_bytes, bool quiet)
@@ -71,7 +64,7 @@ void progress_add(struct progress *progress, uint64_t n)
 	progress->done += n;
 	if (!progress->shown)
 		return;
-	double time = now();
+	double time = clock_seconds();
 	if (time - progress->drawn < 0.1)
 		return;
 	progress->drawn = time;

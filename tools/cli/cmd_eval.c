@@ -15,13 +15,15 @@
 #include "model/layout_config.h"
 #include "model/model_output.h"
 #include "quantize/preset.h"
+#include "speed.h"
 
 enum {
 	CONTEXT_USUAL = 512,
 	BATCH_USUAL = 512,
 	BATCH_MAX = 1 << 16,
 	GENERATE_MAX = 1 << 20,
-	TEXT_BYTES_MAX = 1 << 30
+	TEXT_BYTES_MAX = 1 << 30,
+	LIMIT_BYTES_MAX = 1 << 28 /* that the limit of reading reads, of a model with more: more than caches hold */
 };
 
 struct options {
@@ -29,7 +31,7 @@ struct options {
 	struct trial_options trial;
 	struct select select;
 	uint64_t context, skip, batch, sequences, generate, seed;
-	bool by_layer, force, json, quiet;
+	bool by_layer, profile, force, json, quiet;
 };
 
 /* The run of the command. */
@@ -168,6 +170,8 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		{"batch", 'b', OPTION_UNSIGNED, "N", "rows that run at once; does not affect the output", &o->batch},
 		{"threads", 0, OPTION_THREADS, "N", "use at most this many threads, 0: one per processor; does not affect the output",
 		 &o->trial.threads},
+		{"profile", 0, OPTION_FLAG, NULL, "also where the time went, by layer and kind of work, beside the machine's limits",
+		 &o->profile},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of tables", &o->json},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress", &o->quiet},
 		{.kind = OPTION_END},
@@ -302,6 +306,7 @@ static int set_context(struct job *job, struct error *error)
 		.skip = (size_t)o->skip,
 		.batch = (size_t)o->batch,
 		.threads = o->trial.threads,
+		.profile = o->profile,
 		.quiet = o->quiet,
 	};
 	return EXIT_OK;
@@ -369,6 +374,16 @@ static int run_all(struct job *job, struct error *error)
 	return code;
 }
 
+/* Measures what the machine can do at most, in the same run as what is compared with that. */
+static void add_limits(const struct job *job, struct profile *profile)
+{
+	const size_t bytes = profile->bytes < LIMIT_BYTES_MAX ? (size_t)profile->bytes : LIMIT_BYTES_MAX;
+	struct bench_speed speed;
+
+	if (profile->done != NULL && bench_speed(&speed, job->settings.threads, bytes))
+		profile->limits = (struct profile_limits){.operations = speed.operations, .bytes = speed.bytes};
+}
+
 /* Saves the logits, and prints once nothing else can fail. */
 static int finish(struct job *job, struct error *error)
 {
@@ -376,6 +391,8 @@ static int finish(struct job *job, struct error *error)
 	const char *source = o->text != NULL ? o->text : o->tokens;
 	int code = EXIT_OK;
 
+	for (size_t i = 0; i < job->evaluation.n_results; i++)
+		add_limits(job, &job->evaluation.results[i].profile);
 	if (o->save != NULL)
 		code = logits_save(&job->evaluation.base, output_build(&job->output), error);
 	if (code == EXIT_OK && o->save != NULL)
@@ -432,6 +449,8 @@ static int generate(struct job *job, struct error *error)
 		            job->model.path);
 	if (code == EXIT_OK)
 		code = evaluate_generate(&generation, &job->settings, &job->model, &job->trials[0], job->tokenizer, error);
+	add_limits(job, &generation.result.profile);
+	add_limits(job, &generation.added);
 	if (code == EXIT_OK)
 		code = evaluate_print_generation(&generation, o->json, error);
 	evaluate_generation_free(&generation);

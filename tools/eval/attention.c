@@ -118,10 +118,13 @@ static void store(struct network *network, const struct network_piece *piece, si
 		store_blocks(network, piece, &cache->value_blocks, v);
 		return;
 	}
+	const double begun = work_begin();
+
 	memcpy(cache->keys + piece->first * cols, k, piece->n * cols * sizeof *k);
 	for (size_t c = 0; c < cols; c++)
 		for (size_t t = 0; t < piece->n; t++)
 			cache->values[c * capacity + piece->first + t] = v[t * cols + c];
+	work_end(network, NETWORK_ATTENTION, begun);
 }
 
 /* One head of the keys or values of a tile in blocks. */
@@ -139,8 +142,9 @@ static struct mxfp_matrix head_blocks(const struct network *network, const struc
 }
 
 /* The queries of a group's heads, head after head. */
-static void gather(const struct network *network, const struct tile *tile, float *heads)
+static void gather(struct network *network, const struct tile *tile, float *heads)
 {
+	const double begun = work_begin();
 	const struct shape *s = &network->shape;
 	const size_t cols = s->heads * s->head_cols, shared = s->heads / s->kv_heads;
 
@@ -149,11 +153,13 @@ static void gather(const struct network *network, const struct tile *tile, float
 			memcpy(heads + (h * tile->n + i) * s->head_cols,
 			       network->q + (tile->row + i) * cols + (tile->first_head * shared + h) * s->head_cols,
 			       s->head_cols * sizeof *heads);
+	work_end(network, NETWORK_ATTENTION, begun);
 }
 
 /* Their sums back to their rows: of each head of values, the queries' one after the other, or transposed. */
 static void scatter(struct network *network, const struct tile *tile, const float *heads)
 {
+	const double begun = work_begin();
 	const struct shape *s = &network->shape;
 	const size_t cols = s->heads * s->head_cols, shared = s->heads / s->kv_heads, rows = shared * tile->n;
 	const bool transposed = tile->cache->keys == NULL;
@@ -167,6 +173,7 @@ static void scatter(struct network *network, const struct tile *tile, const floa
 			for (size_t c = 0; c < s->head_cols; c++)
 				sums[c] = transposed ? head[c * rows + row] : head[row * s->head_cols + c];
 		}
+	work_end(network, NETWORK_ATTENTION, begun);
 }
 
 /* Numbers of a group's heads, or what they become: a block is part of a row, so that a row depends on no other. */

@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #include "base/byte_order.h"
+#include "base/clock.h"
 #include "base/must_succeed.h"
 #include "mxfp/exec.h"
 
@@ -310,8 +311,10 @@ int evaluate_run_kept(struct evaluation *evaluation, const struct model *model, 
 {
 	struct evaluate_network opened;
 	struct run run = {.evaluation = evaluation, .role = role};
+	struct profile profile = {.tokens = (size_t)count_rows(evaluation->settings), .started = clock_seconds()};
 	int code = evaluate_open_network(&opened, evaluation->settings, model, trial, kept, error);
 
+	profile.load = clock_seconds() - profile.started;
 	if (code == EXIT_OK && role == EVALUATE_BESIDE)
 		code = check_vocabulary(evaluation, opened.network, model, error);
 	if (code == EXIT_OK)
@@ -321,6 +324,10 @@ int evaluate_run_kept(struct evaluation *evaluation, const struct model *model, 
 		score_summarize(&result->summary, evaluation->scores, evaluation->n_predictions, role == EVALUATE_BESIDE,
 		                evaluation->scratch);
 	}
+	if (code == EXIT_OK && evaluation->settings->profile && kept->keeps == NULL)
+		code = profile_take(&profile, opened.network, error);
+	if (code == EXIT_OK)
+		result->profile = profile;
 	evaluate_close_network(&opened);
 	return code;
 }
@@ -364,6 +371,8 @@ void evaluate_free(struct evaluation *evaluation)
 {
 	progress_end(&evaluation->progress);
 	logits_close(&evaluation->base);
+	for (size_t i = 0; i < evaluation->n_results; i++)
+		profile_free(&evaluation->results[i].profile);
 	free(evaluation->offsets);
 	free(evaluation->scores);
 	free(evaluation->scratch);

@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "eval/logits_file.h"
 #include "eval/network.h"
+#include "eval/profile.h"
 #include "eval/score.h"
 #include "eval/token_file.h"
 #include "eval/tokenizer.h"
@@ -24,6 +25,7 @@ struct evaluate_settings {
 	size_t skip;                          /* the first predictions of a window that are left out */
 	size_t batch;                         /* rows that run at once, at most */
 	unsigned threads;
+	bool profile;                         /* say where the time of each run goes */
 	bool quiet;
 };
 
@@ -34,6 +36,7 @@ struct evaluate_result {
 	bool loaded;          /* the next two are known */
 	uint64_t bytes, quantized; /* of weights in memory; matrices in a block format */
 	struct score_summary summary;
+	struct profile profile;    /* without scores of parts; done NULL: it was not asked for */
 };
 
 /* Weights of a model that are quantized alone to see what they cost: a layer, or those of one kind. */
@@ -131,7 +134,8 @@ struct evaluate_generation {
 	struct token_sequences tokens;        /* the prompt and what was added */
 	char *text;                           /* of these */
 	size_t n_text;
-	struct evaluate_result result;        /* without scores */
+	struct evaluate_result result;        /* without scores; its profile is that of the prompt, */
+	struct profile added;                 /* and this of what was added */
 };
 
 /* Runs a model until it has added n tokens, or its tokenizer's EOS. evaluate_generation_free() follows in any case. As

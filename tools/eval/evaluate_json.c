@@ -38,6 +38,8 @@ static json_t *run_facts(const struct evaluate_result *r)
 	json_t *facts = json_pack("{s:o, s:o, s:s, s:s}", "name", facts_text(r->name), "path", facts_text(r->path),
 	                          "weights", r->weights, "activations", r->activations);
 
+	if (r->profile.done != NULL)
+		facts = facts_set(facts, "profile", profile_facts(&r->profile));
 	if (!r->loaded)
 		return facts;
 	facts = facts_set(facts, "weight_bytes", json_integer((json_int_t)r->bytes));
@@ -101,6 +103,19 @@ static int print_lines(const struct evaluate_generation *generation, struct erro
 	return EXIT_OK;
 }
 
+static int print_text(const struct evaluate_generation *generation, struct error *error)
+{
+	int code = print_lines(generation, error);
+
+	if (code == EXIT_OK && generation->result.profile.done != NULL) {
+		putchar('\n');
+		code = profile_print(&generation->result.profile, "the prompt", error);
+	}
+	if (code == EXIT_OK && generation->added.done != NULL)
+		code = profile_print(&generation->added, "what was added", error);
+	return code;
+}
+
 int evaluate_print_generation(const struct evaluate_generation *generation, bool json, struct error *error)
 {
 	const struct token_sequences *tokens = &generation->tokens;
@@ -108,7 +123,7 @@ int evaluate_print_generation(const struct evaluate_generation *generation, bool
 	char *text;
 
 	if (!json)
-		return print_lines(generation, error);
+		return print_text(generation, error);
 	ids = json_array();
 	for (size_t i = 0; i < tokens->n_ids; i++)
 		ids = facts_append(ids, json_integer((json_int_t)tokens->ids[i]));
@@ -121,6 +136,8 @@ int evaluate_print_generation(const struct evaluate_generation *generation, bool
 	text[generation->n_text] = '\0';
 	facts = facts_set(run_facts(&generation->result), "prompt_tokens",
 	                  json_integer((json_int_t)generation->prompt->n_ids));
+	if (generation->added.done != NULL)
+		facts = facts_set(facts, "added_profile", profile_facts(&generation->added));
 	facts = facts_set(facts, "ids", ids);
 	facts = facts_set(facts, "text", facts_text(text));
 	free(text);

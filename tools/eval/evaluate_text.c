@@ -155,5 +155,10 @@ int evaluate_print_text(const struct evaluation *e, const char *source, struct e
 		code = print_parts(e, layers == 1, error);
 	if (n_nan > 0)
 		printf("%zu predictions are NaN, because logits are NaN or infinite\n", n_nan);
+	for (size_t i = 0; i < e->n_results && code == EXIT_OK; i++)
+		if (e->results[i].profile.done != NULL) {
+			putchar('\n');
+			code = profile_print(&e->results[i].profile, e->results[i].name, error);
+		}
 	return code;
 }

@@ -238,9 +238,11 @@ static int add_shared(struct network *network, const struct layer *layer, size_t
 		code = linear_multiply(network, &gated, MXFP_FUNCTION_IDENTITY, &down, 1, error);
 	if (code != EXIT_OK)
 		return code;
+	const double begun = work_begin();
 	must_succeed(mxfp_apply(MXFP_FUNCTION_SIGMOID, &dst, shares, MXFP_FORMAT_F32, 0, 1, rows, &options));
 	for (size_t i = 0; i < rows; i++)
 		add_weighted(sums + i * s->hidden, downs + i * s->hidden, shares[i], s->hidden);
+	work_end(network, NETWORK_VECTOR, begun);
 	return EXIT_OK;
 }
 
@@ -284,6 +286,8 @@ int experts_run(struct network *network, const struct layer *layer, size_t rows,
 	if (code != EXIT_OK)
 		return code;
 	const struct mxfp_row_input sums = {.data = gathered, .format = MXFP_FORMAT_F32};
+	begun = work_begin();
 	must_succeed(mxfp_add(&dst, &x, &sums, rows, s->hidden, &network->exec));
+	work_end(network, NETWORK_VECTOR, begun);
 	return EXIT_OK;
 }

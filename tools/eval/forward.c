@@ -118,9 +118,11 @@ static int run_head(struct network *network, const struct network_piece *pieces,
 	size_t rows = 0, row = 0;
 	int code = EXIT_OK;
 
+	const double begun = work_begin();
 	for (size_t i = 0; i < n; row += pieces[i++].n)
 		for (size_t j = pieces[i].wanted; j < pieces[i].n; j++)
 			memcpy(network->h + rows++ * s->hidden, network->x + (row + j) * s->hidden, s->hidden * sizeof *network->h);
+	work_end(network, NETWORK_VECTOR, begun);
 	normalize(network, network->h, network->h, network->norm, rows, s->hidden);
 	for (size_t from = 0, some; from < rows && code == EXIT_OK; from += some) {
 		some = most < 1 ? 1 : rows - from < most ? rows - from : most;

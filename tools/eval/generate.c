@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "eval/evaluate.h"
 #include "mxfp/philox.h"
 
@@ -61,6 +62,14 @@ static int run_rest(struct network *network, const struct evaluate_settings *set
 	return code;
 }
 
+/* The profile of the prompt ends when it has run, and that of the rest begins. */
+static int end_prompt(struct evaluate_generation *generation, const struct evaluate_settings *settings,
+                      struct network *network, struct error *error)
+{
+	generation->added.started = clock_seconds();
+	return settings->profile ? profile_take(&generation->result.profile, network, error) : EXIT_OK;
+}
+
 static int add_tokens(struct evaluate_generation *generation, const struct evaluate_settings *settings,
                       struct network *network, const struct tokenizer *tokenizer, struct progress *progress,
                       struct error *error)
@@ -78,6 +87,8 @@ static int add_tokens(struct evaluate_generation *generation, const struct evalu
 		const size_t before = done;
 
 		code = run_rest(network, settings, &drawing, &done, total, error);
+		if (code == EXIT_OK && before == 0)
+			code = end_prompt(generation, settings, network, error);
 		progress_add(progress, done - before);
 		if (code == EXIT_OK && ends && drawing.token == end)
 			break;
@@ -96,13 +107,25 @@ int evaluate_generate(struct evaluate_generation *generation, const struct evalu
 	const struct evaluate_kept none = {NULL, NULL};
 	struct evaluate_network opened;
 	struct progress progress;
+	const double started = clock_seconds();
 	int code = evaluate_open_network(&opened, settings, model, trial, &none, error);
 
 	if (code == EXIT_OK) {
 		evaluate_describe(&generation->result, model, trial, opened.network);
+		generation->result.profile = (struct profile){
+			.tokens = generation->prompt->n_ids,
+			.started = started,
+			.load = clock_seconds() - started,
+		};
 		progress_start_tokens(&progress, "generating", generation->prompt->n_ids + generation->n - 1, settings->quiet);
 		code = add_tokens(generation, settings, opened.network, tokenizer, &progress, error);
 		progress_end(&progress);
+	}
+	/* The last token that was added has not run. */
+	if (code == EXIT_OK && generation->tokens.n_ids > generation->prompt->n_ids + 1) {
+		generation->added.tokens = generation->tokens.n_ids - generation->prompt->n_ids - 1;
+		if (settings->profile)
+			code = profile_take(&generation->added, opened.network, error);
 	}
 	evaluate_close_network(&opened);
 	return code;
@@ -110,6 +133,8 @@ int evaluate_generate(struct evaluate_generation *generation, const struct evalu
 
 void evaluate_generation_free(struct evaluate_generation *generation)
 {
+	profile_free(&generation->result.profile);
+	profile_free(&generation->added);
 	tokens_free(&generation->tokens);
 	free(generation->text);
 }

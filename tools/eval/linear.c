@@ -3,8 +3,8 @@
 #include "config.h"
 
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/must_succeed.h"
 #include "eval/network_parts.h"
 
@@ -22,15 +22,12 @@ void *scratch_take(struct network *network, enum scratch_id id, size_t bytes)
 
 double work_begin(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+	return clock_seconds();
 }
 
 void work_end(struct network *network, enum network_work work, double begun)
 {
-	network->seconds[network->at][work] += work_begin() - begun;
+	network->done[network->at][work].seconds += clock_seconds() - begun;
 }
 
 struct mxfp_matrix linear_numbers(const float *x, size_t rows, size_t cols, size_t stride)
@@ -94,6 +91,32 @@ void linear_set_w(struct mxfp_product *product, const struct linear *linear)
 	}
 }
 
+static double bytes_of(const struct mxfp_product *product)
+{
+	const struct mxfp_matrix *w = product->w;
+	const struct mxfp_format_info *info = mxfp_format_get_info(w->format);
+	struct mxfp_sizes size;
+
+	if (product->w_packed != NULL)
+		return (double)product->w_packed_bytes;
+	if (info->kind != MXFP_KIND_BLOCK)
+		return (double)w->rows * (double)w->cols * info->storage_bytes;
+	must_succeed(mxfp_blocks_size(w->format, w->rows, w->cols, &size));
+	return (double)(size.codes_bytes + size.scales_bytes);
+}
+
+/* Counts what products do. */
+static void count(struct network_done *done, const struct mxfp_product *products, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct mxfp_product *p = &products[i];
+		const size_t cols = p->w_packed != NULL ? p->n : p->w->rows;
+
+		done->operations += 2 * (double)p->a->rows * (double)cols * (double)p->a->cols;
+		done->bytes += bytes_of(p);
+	}
+}
+
 int linear_products(struct network *network, const struct mxfp_product *products, size_t n,
                      enum mxfp_function activation, enum mxfp_format a_format, enum network_work work,
                      struct error *error)
@@ -111,6 +134,7 @@ int linear_products(struct network *network, const struct mxfp_product *products
 	if (workspace == NULL)
 		return fail_memory(error);
 	must_succeed(mxfp_gemm_grouped(products, n, &options, workspace, bytes));
+	count(&network->done[network->at][work], products, n);
 	work_end(network, work, begun);
 	return EXIT_OK;
 }

@@ -4,6 +4,7 @@
 #include "eval/network.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "eval/network_parts.h"
 
@@ -34,8 +35,8 @@ static int take_rows(struct network *network, struct error *error)
 	}
 	network->positions = malloc(batch * sizeof *network->positions);
 	network->slots = calloc(batch, sizeof *network->slots);
-	network->seconds = calloc(s->layers + 1, sizeof *network->seconds);
-	if (network->positions == NULL || network->slots == NULL || network->seconds == NULL)
+	network->done = calloc(s->layers + 1, sizeof *network->done);
+	if (network->positions == NULL || network->slots == NULL || network->done == NULL)
 		return fail_memory(error);
 	return EXIT_OK;
 }
@@ -120,9 +121,14 @@ void network_release(struct network *network, unsigned slot)
 	network->slots[slot] = (struct slot){0};
 }
 
-const double *network_seconds(const struct network *network, size_t layer)
+const struct network_done *network_done(const struct network *network, size_t layer)
 {
-	return network->seconds[layer];
+	return network->done[layer];
+}
+
+void network_restart(struct network *network)
+{
+	memset(network->done, 0, (network->shape.layers + 1) * sizeof *network->done);
 }
 
 const char *network_work_name(enum network_work work)
@@ -148,7 +154,7 @@ void network_close(struct network *network)
 		free(network->scratch[i].memory);
 	free(network->slots);
 	free(network->positions);
-	free(network->seconds);
+	free(network->done);
 	arena_free(&network->arena);
 	shape_free(&network->shape);
 	free(network);

@@ -66,7 +66,7 @@ int network_run(struct network *network, const struct network_piece *pieces, siz
 
 void network_release(struct network *network, unsigned slot);
 
-/* Seconds of network_run() so far, by kind of work. */
+/* What network_run() does, by kind of work. */
 enum network_work {
 	NETWORK_PRODUCTS,  /* with weights */
 	NETWORK_ATTENTION, /* scores, softmax, sums of values */
@@ -75,7 +75,15 @@ enum network_work {
 	NETWORK_READ,      /* rows of the embedding */
 	N_NETWORK_WORKS
 };
-const double *network_seconds(const struct network *network, size_t layer); /* of a layer; network_layers(): of the rest */
+
+struct network_done {
+	double seconds, operations, bytes; /* two operations a product of numbers; weights, or keys and values, that products
+	                                      read */
+};
+
+/* Of a layer, or with network_layers() of the rest, since the network was opened or network_restart() was called. */
+const struct network_done *network_done(const struct network *network, size_t layer);
+void network_restart(struct network *network);
 const char *network_work_name(enum network_work work);
 
 void network_close(struct network *network);

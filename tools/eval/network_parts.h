@@ -90,7 +90,7 @@ struct network {
 	struct slot *slots;           /* options.batch */
 	uint64_t bytes, quantized;
 	size_t at;                    /* the layer that runs; the number of layers: none of them */
-	double (*seconds)[N_NETWORK_WORKS];
+	struct network_done (*done)[N_NETWORK_WORKS];
 	float *x, *h, *q, *k, *v, *sums, *up, *gate; /* [batch][...]: state, normalized, ..., of the feed-forward part */
 	uint32_t *positions;          /* [batch] */
 	struct scratch scratch[N_SCRATCHES];
