@@ -8,9 +8,8 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "eval/corpus.h"
 #include "eval/evaluate.h"
-#include "eval/shape.h"
-#include "io/json.h"
 #include "io/output.h"
 #include "model/layout_config.h"
 #include "model/model_output.h"
@@ -18,19 +17,18 @@
 #include "speed.h"
 
 enum {
-	CONTEXT_USUAL = 512,
 	BATCH_USUAL = 512,
 	BATCH_MAX = 1 << 16,
 	GENERATE_MAX = 1 << 20,
-	TEXT_BYTES_MAX = 1 << 30,
 	LIMIT_BYTES_MAX = 1 << 28 /* that the limit of reading reads, of a model with more: more than caches hold */
 };
 
 struct options {
-	const char *model, *tokens, *text, *tokenizer, *compare, *save, *tries, *prompt, *temperature;
+	const char *model, *compare, *save, *tries, *prompt, *temperature;
+	struct corpus_options corpus;
 	struct trial_options trial;
 	struct select select;
-	uint64_t context, skip, batch, sequences, generate, seed;
+	uint64_t skip, batch, generate, seed;
 	bool by_layer, profile, force, json, quiet;
 };
 
@@ -39,9 +37,7 @@ struct job {
 	struct options options;
 	struct model model, base;       /* what is evaluated, and what it is compared with */
 	bool base_is_model;
-	struct shape shape;
-	struct tokenizer *tokenizer;    /* NULL: none is needed */
-	struct token_sequences tokens;
+	struct corpus corpus;
 	struct trial stored;
 	struct trial trials[EVALUATE_TRIALS];
 	size_t n_trials;
@@ -70,7 +66,7 @@ static int check_used(int argc, char **argv, const struct option_spec *options, 
 		{"try", scores, "scores"},
 		{"by-layer", scores, "scores"},
 		{"force", o->save != NULL, "--save-logits"},
-		{"tokenizer", !scores || o->text != NULL, "--text and --generate"},
+		{"tokenizer", !scores || o->corpus.text != NULL, "--text and --generate"},
 		{"weights", o->tries == NULL, "a single trial, and --try gives several"},
 		{"preset", o->tries == NULL, "a single trial, and --try gives several"},
 		{"recipe", o->tries == NULL, "a single trial, and --try takes FILE.json"},
@@ -93,19 +89,17 @@ static int check(const struct options *o, struct error *error)
 {
 	const bool scores = o->generate == OPTION_UNSIGNED_NONE;
 
-	if (o->tokens != NULL && o->text != NULL)
+	if (o->corpus.tokens != NULL && o->corpus.text != NULL)
 		return fail(error, EXIT_USAGE, "eval: --tokens and --text: give one of them");
-	if (scores && o->tokens == NULL && o->text == NULL)
+	if (scores && o->corpus.tokens == NULL && o->corpus.text == NULL)
 		return fail(error, EXIT_USAGE, "eval: nothing to run; give --tokens FILE, --text FILE or --generate N");
 	if (o->trial.preset != NULL && o->trial.recipe != NULL)
 		return fail(error, EXIT_USAGE, "eval: --preset and --recipe: give one of them");
 	if (o->batch < 1 || o->batch > BATCH_MAX)
 		return fail(error, EXIT_USAGE, "eval: --batch: %" PRIu64 " rows; give 1 to %d", o->batch, BATCH_MAX);
-	if (o->context < 2)
-		return fail(error, EXIT_USAGE, "eval: --context: %" PRIu64 " tokens predict nothing; give 2 or more", o->context);
 	if (!scores && (o->generate < 1 || o->generate > GENERATE_MAX))
 		return fail(error, EXIT_USAGE, "eval: --generate: %" PRIu64 " tokens; give 1 to %d", o->generate, GENERATE_MAX);
-	if (o->sequences < 1)
+	if (o->corpus.sequences < 1)
 		return fail(error, EXIT_USAGE, "eval: --sequences: 0 leaves nothing; give 1 or more");
 	return EXIT_OK;
 }
@@ -126,13 +120,13 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 	};
 	const struct option_spec options[] = {
 		{.kind = OPTION_HEADING, .help = "Tokens"},
-		{"tokens", 0, OPTION_STRING, "FILE", "run sequences of ids: .json, .npy, .u16, .u32 or .bin", &o->tokens},
-		{"text", 0, OPTION_STRING, "FILE", "run a text, cut into windows; a shorter last one is left out", &o->text},
+		{"tokens", 0, OPTION_STRING, "FILE", "run sequences of ids: .json, .npy, .u16, .u32 or .bin", &o->corpus.tokens},
+		{"text", 0, OPTION_STRING, "FILE", "run a text, cut into windows; a shorter last one is left out", &o->corpus.text},
 		{"tokenizer", 0, OPTION_STRING, "FILE", "the vocabulary: tokenizer.json, a GGUF file or that of llama2.c "
-		 "(default: the model's)", &o->tokenizer},
-		{"context", 'c', OPTION_UNSIGNED, "N", "cut sequences into windows of at most this many tokens", &o->context},
+		 "(default: the model's)", &o->corpus.tokenizer},
+		{"context", 'c', OPTION_UNSIGNED, "N", "cut sequences into windows of at most this many tokens", &o->corpus.context},
 		{"skip", 0, OPTION_UNSIGNED, "N", "leave out the first predictions of each window", &o->skip},
-		{"sequences", 0, OPTION_UNSIGNED, "N", "run only the first sequences", &o->sequences},
+		{"sequences", 0, OPTION_UNSIGNED, "N", "run only the first sequences", &o->corpus.sequences},
 		{.kind = OPTION_HEADING, .help = "Formats"},
 		{"weights", 'w', OPTION_BLOCK, "FORMAT", "quantize weights (default: they stay as they are stored)",
 		 &o->trial.weights},
@@ -187,56 +181,6 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 	return PARSED_RUN;
 }
 
-/* Leaves the first n sequences. */
-static void shorten(struct token_sequences *tokens, uint64_t n)
-{
-	if (n < tokens->n)
-		tokens->n = (size_t)n;
-}
-
-/* As llama-perplexity has it: every window of a text begins with BOS if the text does, and the last one is left out
-   unless it is whole or the only one. */
-static void cut_as_llama(struct job *job, size_t context)
-{
-	struct token_sequences *tokens = &job->tokens;
-	uint32_t begin;
-
-	if (tokens->n > 1 && tokens->starts[tokens->n] - tokens->starts[tokens->n - 1] < context)
-		tokens->n--;
-	if (tokenizer_bos(job->tokenizer, &begin))
-		for (size_t i = 1; i < tokens->n; i++)
-			tokens->ids[tokens->starts[i]] = begin;
-}
-
-static int read_text(struct job *job, struct error *error)
-{
-	const char *path = job->options.text;
-	char *text = NULL;
-	size_t n;
-	int code = json_read_bytes(descriptor_open, path, TEXT_BYTES_MAX, &text, &n, error);
-
-	if (code == EXIT_OK)
-		code = tokenizer_encode(job->tokenizer, text, n, &job->tokens, error);
-	free(text);
-	return code;
-}
-
-/* Reads the tokens that are scored, and cuts them into windows. */
-static int read_tokens(struct job *job, struct error *error)
-{
-	const struct options *o = &job->options;
-	int code = o->text != NULL ? read_text(job, error)
-	                           : tokens_read(&job->tokens, o->tokens, job->shape.vocabulary, error);
-
-	if (code != EXIT_OK)
-		return code;
-	shorten(&job->tokens, o->sequences);
-	code = tokens_cut(&job->tokens, job->settings.context, error);
-	if (code == EXIT_OK && o->text != NULL)
-		cut_as_llama(job, job->settings.context);
-	return code;
-}
-
 /* Makes the trials that the options ask for. */
 static int make_trials(struct job *job, struct error *error)
 {
@@ -289,27 +233,19 @@ static int set_activations(struct job *job, struct error *error)
 	return code;
 }
 
-static int set_context(struct job *job, struct error *error)
+static void make_settings(struct job *job)
 {
 	const struct options *o = &job->options;
-	const size_t positions = job->shape.positions;
-	uint64_t context = o->context;
 
-	if (context == OPTION_UNSIGNED_NONE)
-		context = positions != 0 && positions < CONTEXT_USUAL ? positions : CONTEXT_USUAL;
-	else if (positions != 0 && context > positions)
-		return fail(error, EXIT_USAGE, "eval: --context: %" PRIu64 " tokens, and %s has %zu positions; give at most as many",
-		            context, job->model.path, positions);
 	job->settings = (struct evaluate_settings){
-		.tokens = &job->tokens,
-		.context = (size_t)context,
+		.tokens = &job->corpus.tokens,
+		.context = job->corpus.context,
 		.skip = (size_t)o->skip,
 		.batch = (size_t)o->batch,
 		.threads = o->trial.threads,
 		.profile = o->profile,
 		.quiet = o->quiet,
 	};
-	return EXIT_OK;
 }
 
 /* Opens the model and what goes with it. */
@@ -326,13 +262,10 @@ static int open_model(struct job *job, struct error *error)
 	if (code == EXIT_OK && any_quantizes(job) && layouts[0]->one_expert_each)
 		code = model_split_experts(&job->model, error);
 	if (code == EXIT_OK)
-		code = shape_read(&job->shape, &job->model, error);
+		code = corpus_open(&job->corpus, &job->model, &o->corpus, error);
 	if (code == EXIT_OK)
 		code = set_activations(job, error);
-	if (code == EXIT_OK)
-		code = set_context(job, error);
-	if (code == EXIT_OK && o->tokens == NULL)
-		code = tokenizer_open(&job->tokenizer, &job->model, o->tokenizer, job->shape.vocabulary, error);
+	make_settings(job);
 	return code;
 }
 
@@ -342,7 +275,7 @@ static int run_base(struct job *job, struct error *error)
 	const struct model *model = job->base_is_model ? &job->base : &job->model;
 
 	if (job->options.compare != NULL && !job->base_is_model)
-		return evaluate_open_base(&job->evaluation, job->options.compare, job->shape.vocabulary, error);
+		return evaluate_open_base(&job->evaluation, job->options.compare, job->corpus.shape.vocabulary, error);
 	return evaluate_run(&job->evaluation, model, &job->stored, EVALUATE_BASE, error);
 }
 
@@ -388,7 +321,7 @@ static void add_limits(const struct job *job, struct profile *profile)
 static int finish(struct job *job, struct error *error)
 {
 	const struct options *o = &job->options;
-	const char *source = o->text != NULL ? o->text : o->tokens;
+	const char *source = o->corpus.text != NULL ? o->corpus.text : o->corpus.tokens;
 	int code = EXIT_OK;
 
 	for (size_t i = 0; i < job->evaluation.n_results; i++)
@@ -400,13 +333,13 @@ static int finish(struct job *job, struct error *error)
 	if (code != EXIT_OK)
 		return code;
 	return o->json ? evaluate_print_json(&job->evaluation, source, error)
-	               : evaluate_print_text(&job->evaluation, source, error);
+	               : evaluate_print_text(&job->evaluation, source, stdout, error);
 }
 
 static int score(struct job *job, struct error *error)
 {
 	const struct options *o = &job->options;
-	int code = read_tokens(job, error);
+	int code = corpus_read(&job->corpus, &o->corpus, error);
 
 	job->base_is_model = o->compare != NULL && !logits_is_file(o->compare);
 	if (code == EXIT_OK && o->save != NULL && o->compare != NULL && !job->base_is_model)
@@ -427,7 +360,7 @@ static int generate(struct job *job, struct error *error)
 {
 	const struct options *o = &job->options;
 	const char *prompt = o->prompt != NULL ? o->prompt : "";
-	struct evaluate_generation generation = {.prompt = &job->tokens, .n = (size_t)o->generate, .seed = o->seed};
+	struct evaluate_generation generation = {.prompt = &job->corpus.tokens, .n = (size_t)o->generate, .seed = o->seed};
 	int code = EXIT_OK;
 	char *end;
 
@@ -437,18 +370,18 @@ static int generate(struct job *job, struct error *error)
 			return fail(error, EXIT_USAGE, "eval: invalid --temperature '%s': expected a number, for example 0.8",
 			            o->temperature);
 	}
-	code = tokenizer_encode(job->tokenizer, prompt, strlen(prompt), &job->tokens, error);
-	if (code == EXIT_OK && job->tokens.n_ids == 0)
+	code = tokenizer_encode(job->corpus.tokenizer, prompt, strlen(prompt), &job->corpus.tokens, error);
+	if (code == EXIT_OK && job->corpus.tokens.n_ids == 0)
 		code = fail(error, EXIT_USAGE, "eval: the prompt has no tokens, and the tokenizer adds none; give --prompt TEXT");
-	if (code == EXIT_OK && o->context != OPTION_UNSIGNED_NONE && job->tokens.n_ids + o->generate > o->context)
+	if (code == EXIT_OK && o->corpus.context != CORPUS_ALL && job->corpus.tokens.n_ids + o->generate > o->corpus.context)
 		code = fail(error, EXIT_USAGE, "eval: --context: a prompt of %zu tokens and %" PRIu64 " more are beyond %" PRIu64
-		            "; give a larger one", job->tokens.n_ids, o->generate, o->context);
-	if (code == EXIT_OK && job->shape.positions != 0 && job->tokens.n_ids + o->generate > job->shape.positions)
+		            "; give a larger one", job->corpus.tokens.n_ids, o->generate, o->corpus.context);
+	if (code == EXIT_OK && job->corpus.shape.positions != 0 && job->corpus.tokens.n_ids + o->generate > job->corpus.shape.positions)
 		code = fail(error, EXIT_USAGE, "eval: --generate: a prompt of %zu tokens and %" PRIu64 " more are beyond the %zu "
-		            "positions of %s; give fewer", job->tokens.n_ids, o->generate, job->shape.positions,
+		            "positions of %s; give fewer", job->corpus.tokens.n_ids, o->generate, job->corpus.shape.positions,
 		            job->model.path);
 	if (code == EXIT_OK)
-		code = evaluate_generate(&generation, &job->settings, &job->model, &job->trials[0], job->tokenizer, error);
+		code = evaluate_generate(&generation, &job->settings, &job->model, &job->trials[0], job->corpus.tokenizer, error);
 	add_limits(job, &generation.result.profile);
 	add_limits(job, &generation.added);
 	if (code == EXIT_OK)
@@ -464,9 +397,7 @@ static void free_job(struct job *job)
 	for (size_t i = 0; i < job->n_trials; i++)
 		trial_free(&job->trials[i]);
 	select_free(&job->options.select);
-	tokens_free(&job->tokens);
-	tokenizer_close(job->tokenizer);
-	shape_free(&job->shape);
+	corpus_close(&job->corpus);
 	model_close(&job->model);
 	model_close(&job->base);
 	free(job);
@@ -481,9 +412,8 @@ static int run(int argc, char **argv, struct error *error)
 	job->options = (struct options){
 		.trial = {.weights = OPTION_FORMAT_NONE, .activation_rule = MXFP_RULE_RCEIL,
 		          .nvfp4_recipe = (int)layouts[0]->recipe, .kv_cache = OPTION_FORMAT_NONE},
-		.context = OPTION_UNSIGNED_NONE,
+		.corpus = {.context = CORPUS_ALL, .sequences = CORPUS_ALL},
 		.batch = BATCH_USUAL,
-		.sequences = OPTION_UNSIGNED_NONE,
 		.generate = OPTION_UNSIGNED_NONE,
 	};
 	const enum parsed parsed = parse(argc, argv, &job->options, error);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/error.h"
 #include "base/progress.h"
@@ -146,8 +147,13 @@ int evaluate_generate(struct evaluate_generation *generation, const struct evalu
 
 void evaluate_generation_free(struct evaluate_generation *generation);
 
-/* Print to stdout. `source` names the tokens. EXIT_MEMORY. */
-int evaluate_print_text(const struct evaluation *evaluation, const char *source, struct error *error);
+/* All that was found, as JSON; NULL if memory ran out. `source` names the tokens. */
+json_t *evaluate_facts(const struct evaluation *evaluation, const char *source);
+
+/* Prints tables. EXIT_MEMORY. */
+int evaluate_print_text(const struct evaluation *evaluation, const char *source, FILE *file, struct error *error);
+
+/* Print to stdout. EXIT_MEMORY. */
 int evaluate_print_json(const struct evaluation *evaluation, const char *source, struct error *error);
 int evaluate_print_generation(const struct evaluate_generation *generation, bool json, struct error *error);
 

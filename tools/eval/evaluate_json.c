@@ -55,7 +55,7 @@ static json_t *part_facts(const struct evaluate_part *part)
 	return facts_update(facts, summary_facts(&part->result.summary));
 }
 
-int evaluate_print_json(const struct evaluation *e, const char *source, struct error *error)
+json_t *evaluate_facts(const struct evaluation *e, const char *source)
 {
 	json_t *runs = json_array(), *parts[2] = {json_array(), json_array()};
 
@@ -77,7 +77,12 @@ int evaluate_print_json(const struct evaluation *e, const char *source, struct e
 		json_decref(parts[0]);
 		json_decref(parts[1]);
 	}
-	return facts_print(stdout, facts, error);
+	return facts;
+}
+
+int evaluate_print_json(const struct evaluation *e, const char *source, struct error *error)
+{
+	return facts_print(stdout, evaluate_facts(e, source), error);
 }
 
 /* Prints lines of text, in which nothing can control a terminal. */
@@ -109,10 +114,10 @@ static int print_text(const struct evaluate_generation *generation, struct error
 
 	if (code == EXIT_OK && generation->result.profile.done != NULL) {
 		putchar('\n');
-		code = profile_print(&generation->result.profile, "the prompt", error);
+		code = profile_print(&generation->result.profile, "the prompt", stdout, error);
 	}
 	if (code == EXIT_OK && generation->added.done != NULL)
-		code = profile_print(&generation->added, "what was added", error);
+		code = profile_print(&generation->added, "what was added", stdout, error);
 	return code;
 }
 

@@ -52,7 +52,7 @@ static bool is_beside(const struct evaluation *e)
 	return e->results[e->n_results - 1].summary.beside;
 }
 
-static int print_results(const struct evaluation *e, struct error *error)
+static int print_results(const struct evaluation *e, FILE *file, struct error *error)
 {
 	const char *names[6 + N_BESIDE] = {"run", "weights", "activations", "MiB", "perplexity", "+-"};
 	const bool beside = is_beside(e);
@@ -75,34 +75,34 @@ static int print_results(const struct evaluation *e, struct error *error)
 		if (beside)
 			beside_cells(&table, &r->summary);
 	}
-	return table_print(&table, stdout, error);
+	return table_print(&table, file, error);
 }
 
-static void print_mean(const char *name, struct score_mean mean, double scale, const char *unit)
+static void print_mean(FILE *file, const char *name, struct score_mean mean, double scale, const char *unit)
 {
-	printf("%-36s %.6f +- %.6f%s\n", name, scale * mean.mean, scale * mean.error, unit);
+	fprintf(file, "%-36s %.6f +- %.6f%s\n", name, scale * mean.mean, scale * mean.error, unit);
 }
 
 /* All that is known of the last run. */
-static void print_details(const struct evaluate_result *r)
+static void print_details(const struct evaluate_result *r, FILE *file)
 {
 	const struct score_summary *s = &r->summary;
 
-	print_mean("negative log-likelihood of a token", s->nll, 1, "");
-	print_mean("perplexity", s->perplexity, 1, "");
+	print_mean(file, "negative log-likelihood of a token", s->nll, 1, "");
+	print_mean(file, "perplexity", s->perplexity, 1, "");
 	if (!s->beside)
 		return;
-	print_mean("perplexity of the base", s->base_perplexity, 1, "");
-	print_mean("ln(perplexity / base's)", s->ratio, 1, "");
-	print_mean("mean KL divergence", s->divergence, 1, "");
-	printf("%-36s %.6f\n%-36s %.6f\n%-36s %.6f\n", "median KL divergence", s->median, "99 % KL divergence",
+	print_mean(file, "perplexity of the base", s->base_perplexity, 1, "");
+	print_mean(file, "ln(perplexity / base's)", s->ratio, 1, "");
+	print_mean(file, "mean KL divergence", s->divergence, 1, "");
+	fprintf(file, "%-36s %.6f\n%-36s %.6f\n%-36s %.6f\n", "median KL divergence", s->median, "99 % KL divergence",
 	       s->percentile_99, "largest KL divergence", s->most);
-	print_mean("same most probable token", s->agreement, 100, " %");
-	print_mean("mean change of the token's p", s->change, 100, " %");
-	print_mean("RMS change of the token's p", s->change_rms, 100, " %");
+	print_mean(file, "same most probable token", s->agreement, 100, " %");
+	print_mean(file, "mean change of the token's p", s->change, 100, " %");
+	print_mean(file, "RMS change of the token's p", s->change_rms, 100, " %");
 }
 
-static int print_parts(const struct evaluation *e, bool layers, struct error *error)
+static int print_parts(const struct evaluation *e, FILE *file, bool layers, struct error *error)
 {
 	const char *names[4 + N_BESIDE] = {layers ? "layer" : "kind", "weights", "perplexity", "+-"};
 	struct table table;
@@ -130,35 +130,35 @@ static int print_parts(const struct evaluation *e, bool layers, struct error *er
 		table_free(&table);
 		return EXIT_OK;
 	}
-	printf("%s alone, the costliest first:\n\n", layers ? "Each layer" : "Each kind of weights");
-	return table_print(&table, stdout, error);
+	fprintf(file, "%s alone, the costliest first:\n\n", layers ? "Each layer" : "Each kind of weights");
+	return table_print(&table, file, error);
 }
 
-int evaluate_print_text(const struct evaluation *e, const char *source, struct error *error)
+int evaluate_print_text(const struct evaluation *e, const char *source, FILE *file, struct error *error)
 {
 	const size_t n_nan = e->results[e->n_results - 1].summary.n_nan;
 
-	print_printable(stdout, source);
-	printf(": %zu tokens in %zu windows of at most %zu, %zu of them predicted\n", e->n_tokens, e->settings->tokens->n,
+	print_printable(file, source);
+	fprintf(file, ": %zu tokens in %zu windows of at most %zu, %zu of them predicted\n", e->n_tokens, e->settings->tokens->n,
 	       e->settings->context, e->n_predictions);
 	for (size_t i = 0; i < e->n_results; i++)
 		if (i == 0 || strcmp(e->results[i].path, e->results[i - 1].path) != 0) {
-			printf("%s: ", e->n_results > 1 && i == 0 && is_beside(e) ? "base" : "model");
-			print_printable(stdout, e->results[i].path);
-			putchar('\n');
+			fprintf(file, "%s: ", e->n_results > 1 && i == 0 && is_beside(e) ? "base" : "model");
+			print_printable(file, e->results[i].path);
+			putc('\n', file);
 		}
-	putchar('\n');
-	int code = print_results(e, error);
+	putc('\n', file);
+	int code = print_results(e, file, error);
 	if (code == EXIT_OK && (e->n_results == 1 || (e->n_results == 2 && e->n_parts == 0)))
-		print_details(&e->results[e->n_results - 1]);
+		print_details(&e->results[e->n_results - 1], file);
 	for (int layers = 1; layers >= 0 && e->n_parts > 0 && code == EXIT_OK; layers--)
-		code = print_parts(e, layers == 1, error);
+		code = print_parts(e, file, layers == 1, error);
 	if (n_nan > 0)
-		printf("%zu predictions are NaN, because logits are NaN or infinite\n", n_nan);
+		fprintf(file, "%zu predictions are NaN, because logits are NaN or infinite\n", n_nan);
 	for (size_t i = 0; i < e->n_results && code == EXIT_OK; i++)
 		if (e->results[i].profile.done != NULL) {
-			putchar('\n');
-			code = profile_print(&e->results[i].profile, e->results[i].name, error);
+			putc('\n', file);
+			code = profile_print(&e->results[i].profile, e->results[i].name, file, error);
 		}
 	return code;
 }

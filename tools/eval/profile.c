@@ -122,7 +122,7 @@ static void heading(struct table *table, const char *const *names, size_t n)
 		table_cell(table, "%s", names[i]);
 }
 
-static int print_works(const struct profile *profile, struct error *error)
+static int print_works(const struct profile *profile, FILE *file, struct error *error)
 {
 	static const char *const names[] = {"work", "seconds", "share", "GFLOP/s", "GB/s", "limit"};
 	const struct {
@@ -145,7 +145,7 @@ static int print_works(const struct profile *profile, struct error *error)
 		seconds_cells(&table, profile, rest[i].seconds);
 		limit_cells(&table, profile, &nothing);
 	}
-	return table_print(&table, stdout, error);
+	return table_print(&table, file, error);
 }
 
 /* Seconds of a layer by kind of work, and what its products reach. */
@@ -177,7 +177,7 @@ static bool is_printed(const struct profile *profile, size_t layer)
 	return slower < LAYERS_SLOWEST;
 }
 
-static int print_layers(const struct profile *profile, struct error *error)
+static int print_layers(const struct profile *profile, FILE *file, struct error *error)
 {
 	const char *names[3 + N_NETWORK_WORKS + 3] = {"layer", "seconds", "share"};
 	const char *const last[] = {"GFLOP/s", "GB/s", "limit of products"};
@@ -204,23 +204,23 @@ static int print_layers(const struct profile *profile, struct error *error)
 	}
 	table_cell(&table, "embedding, head");
 	layer_cells(&table, profile, profile->done[profile->n_layers]);
-	return table_print(&table, stdout, error);
+	return table_print(&table, file, error);
 }
 
-int profile_print(const struct profile *profile, const char *name, struct error *error)
+int profile_print(const struct profile *profile, const char *name, FILE *file, struct error *error)
 {
-	printf("Time of %s: %zu tokens in %.4g s, %.4g a second without loading\n\n", name, profile->tokens, profile->wall,
+	fprintf(file, "Time of %s: %zu tokens in %.4g s, %.4g a second without loading\n\n", name, profile->tokens, profile->wall,
 	       speed(profile));
-	int code = print_works(profile, error);
+	int code = print_works(profile, file, error);
 	if (code == EXIT_OK)
-		code = print_layers(profile, error);
+		code = print_layers(profile, file, error);
 	if (profile->limits.operations > 0)
-		printf("Limit of computing: %.4g GFLOP/s, fused multiply-adds of binary32 in registers.\n",
+		fprintf(file, "Limit of computing: %.4g GFLOP/s, fused multiply-adds of binary32 in registers.\n",
 		       1e-9 * profile->limits.operations);
 	if (profile->limits.bytes > 0)
-		printf("Limit of reading: %.4g GB/s, a loop that reads as many bytes as the weights have.\n",
+		fprintf(file, "Limit of reading: %.4g GB/s, a loop that reads as many bytes as the weights have.\n",
 		       1e-9 * profile->limits.bytes);
-	putchar('\n');
+	putc('\n', file);
 	return code;
 }
 

@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/error.h"
 #include "eval/network.h"
@@ -28,8 +29,8 @@ struct profile {
 /* Takes what a network has done since profile->started, and restarts its counts; wall ends. EXIT_MEMORY. */
 int profile_take(struct profile *profile, struct network *network, struct error *error);
 
-/* Prints to stdout. EXIT_MEMORY. */
-int profile_print(const struct profile *profile, const char *name, struct error *error);
+/* Prints tables. EXIT_MEMORY. */
+int profile_print(const struct profile *profile, const char *name, FILE *file, struct error *error);
 
 /* The same as JSON; NULL if memory ran out. */
 json_t *profile_facts(const struct profile *profile);
