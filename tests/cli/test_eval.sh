@@ -158,6 +158,10 @@ for batch in 1 7 64 1000; do
 		same "output with --batch $batch --threads $threads" "$whole" "$out"
 	done
 done
+evaluate "$a" --tokens "$tokens" --attention none
+same "output with --attention none" "$whole" "$out"
+evaluate "$a" --tokens "$tokens" --attention mxfp8-e4m3 --kv-cache mxfp4 --activation-rule even
+has "attention" "$out" "f32, attention mxfp8-e4m3, kv mxfp4"
 evaluate "$a.gguf" --tokens "$tokens"
 same "output for a GGUF file" "$(printf '%s\n' "$whole" | sed 's/^model: .*//')" "$(printf '%s\n' "$out" | sed 's/^model: .*//')"
 evaluate "$a" --tokens "$tokens" --context 16 --skip 4 --batch 5
@@ -291,6 +295,8 @@ exits 2 "give --tokens FILE, --text FILE or --generate N" eval "$a"
 exits 2 "give one of them" eval "$a" --tokens "$tokens" --text "$work/text"
 exits 2 "--prompt: is for --generate" eval "$a" --tokens "$tokens" --prompt x
 exits 2 "--seed: is for --temperature" eval "$a" --generate 3 --prompt x --seed 1
+exits 2 "--attention: unknown value 'fp8'" eval "$a" --tokens "$tokens" --attention fp8
+exits 2 "--activation-rule: is for --activations, --attention and --kv-cache" eval "$a" --tokens "$tokens" --activation-rule even
 exits 2 "--rule: is for --weights" eval "$a" --tokens "$tokens" --rule even
 exits 2 "--try: unknown value 'mxfp5'" eval "$a" --tokens "$tokens" --try mxfp5
 exits 2 "--try: unknown value 'evem': did you mean 'even'" eval "$a" --tokens "$tokens" --try mxfp4:evem

@@ -30,7 +30,7 @@ struct tile {
 };
 
 /* As many heads make a group as take at most this for scores and decoded values, but at least one. */
-enum { GROUP_BYTES = 1 << 25 };
+enum { GROUP_BYTES = 1 << 24 };
 
 /* What queries and probabilities become. */
 static enum mxfp_format query_format(const struct network *network)

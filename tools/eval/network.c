@@ -28,8 +28,13 @@ static int take_rows(struct network *network, struct error *error)
 		{&network->gate, cols},
 	};
 
+	/* Rows of experts lie beside these. */
+	network->rows_bytes = batch * s->experts_per_token * 2 * (s->hidden + s->expert_cols) * sizeof(float);
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-		*rows[i].rows = malloc(batch * rows[i].cols * sizeof **rows[i].rows + 1);
+		const size_t bytes = batch * rows[i].cols * sizeof **rows[i].rows;
+
+		network->rows_bytes += bytes;
+		*rows[i].rows = malloc(bytes + 1);
 		if (*rows[i].rows == NULL)
 			return fail_memory(error);
 	}

@@ -17,7 +17,8 @@
 enum {
 	NAME_BYTES = 192,
 	NO_EXPERT = -1,
-	PACKED_MORE_BYTES = 384 << 20
+	MORE_BYTES = 512 << 20,  /* that a run takes besides weights as they are stored, and keys and values of long sequences */
+	OTHER_BYTES = 112 << 20  /* of these, for logits, scores, workspaces, and the program */
 };
 
 /* Names of tensors in the files of Hugging Face, and in GGUF. */
@@ -258,8 +259,18 @@ static int read_blocks(struct loader *l, const struct weight *weight, uint64_t f
 	return code;
 }
 
-/* Replaces W by the packed one, while all that this takes more than the stored ones stays within PACKED_MORE_BYTES: wider
-   numbers made from narrow ones, where the kernel has no other form. The rest is packed in each product. */
+/* What packed weights may take more than the stored ones, beside the rows of a batch, and keys and values of as many tokens
+   and those of one more sequence that is not longer. */
+static size_t packed_more(const struct network *network)
+{
+	const size_t tokens = (network->options.batch + ATTENTION_TILE - 1) / ATTENTION_TILE * ATTENTION_TILE;
+	const size_t left = MORE_BYTES - OTHER_BYTES, cache = attention_cache_bytes(network, 2 * tokens);
+
+	return network->rows_bytes <= left && cache <= left - network->rows_bytes ? left - network->rows_bytes - cache : 0;
+}
+
+/* Replaces W by the packed one, while that takes no more than packed_more(): wider numbers made from narrow ones, where the
+   kernel has no other form. The rest is packed in each product. */
 static int pack(struct loader *l, struct linear *linear, size_t stored_bytes)
 {
 	const struct mxfp_gemm_options options = {.a_format = linear->a_format, .exec = &l->network->exec};
@@ -636,7 +647,7 @@ int weights_load(struct network *network, struct error *error)
 	struct loader l = {
 		.network = network,
 		.model = network->model,
-		.packed_more = PACKED_MORE_BYTES,
+		.packed_more = packed_more(network),
 		.error = error,
 	};
 
