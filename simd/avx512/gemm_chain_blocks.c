@@ -7,12 +7,17 @@
  * they have 8; the codes of the scales, [block][row], of which ue4m3 is without its spare bit and 0xFF for NaN.
  *
  * An element times its scale has few bits, so one multiplication decodes it, exactly or to Inf as any conversion would.
+ *
+ * Few rows need no such multiplication if scales are powers of two and A's numbers moderate: P is kept in units of the
+ * block's scale, and multiplied by the ratio of two scales from block to block. Every product and every P is a multiple
+ * of the least unit of A times that of W times the least scale, and below 512 times the greatest magnitudes, so rounding
+ * commutes with powers of two as long as these bounds are within binary32: FOLD_* say when that is certain.
  */
 #include "avx512/gemm_chain.h"
 #include "avx512/gemm_elements.h"
 #include "avx512/transpose.h"
 
-enum { NR = GEMM_CHAIN_NR, VECTORS = NR / LANES, EIGHT = 8, STEP = GEMM_CHAIN_BLOCKS_STEP };
+enum { NR = GEMM_CHAIN_NR, VECTORS = NR / LANES, STEP = GEMM_CHAIN_BLOCKS_STEP };
 
 /* How codes become numbers. */
 enum kind { FP4, NVFP4_TIMES, NVFP4_OVER, FP6, E4M3, E4M3_SPECIAL, E5M2, INT8, N_KINDS };
@@ -21,7 +26,8 @@ struct head {
 	uint32_t special; /* MXFP8_E4M3: an element is NaN, or a scale has no room for the factor of E4M3_UNIT */
 	uint32_t over;    /* the tensor scale divides */
 	float tensor_scale;
-	uint32_t spare[13];
+	uint32_t folds;   /* all scales are within FOLD_SCALE binades of 1 */
+	uint32_t spare[12];
 };
 
 _Static_assert(sizeof(struct head) == MXFP_GEMM_ALIGN, "the codes of a panel begin a line if the panel does");
@@ -30,6 +36,10 @@ _Static_assert(sizeof(struct head) == MXFP_GEMM_ALIGN, "the codes of a panel beg
 #define E4M3_UNIT 0x1p8f
 
 enum { E4M3_SCALE_MOST = MXFP_SCALE_NAN - 1 - 8 };
+
+/* Exponents of scales, and of the numbers of A that are not 0. The least unit of an element is 2^-17, so P is a multiple
+   of 2^(-50 - 23 - 17 - 48) = 2^-138; elements are below 2^17, so it is below 2^(40 + 17 + 9 + 48) = 2^114. */
+enum { FOLD_SCALE = 24, FOLD_A_LEAST = -50, FOLD_A_MOST = 40 };
 
 ALWAYS_INLINE size_t length_of(enum mxfp_format format)
 {
@@ -146,6 +156,8 @@ static void pack_scales(const struct mxfp_gemm_pack_job *job, uint8_t *to, struc
 			to[b * NR + row] = ue4m3 && code == 0x7F ? UINT8_MAX : code;
 			if (code > E4M3_SCALE_MOST)
 				head->special = 1;
+			if (code < MXFP_SCALE_BIAS - FOLD_SCALE || code > MXFP_SCALE_BIAS + FOLD_SCALE)
+				head->folds = 0;
 		}
 	}
 }
@@ -153,7 +165,7 @@ static void pack_scales(const struct mxfp_gemm_pack_job *job, uint8_t *to, struc
 void TIER(gemm_chain_blocks_pack)(const struct mxfp_gemm_pack_job *job)
 {
 	const struct mxfp_matrix *m = job->matrix;
-	struct head head = {.over = m->tensor_scale_divides};
+	struct head head = {.over = m->tensor_scale_divides, .folds = m->format != MXFP_FORMAT_NVFP4};
 	uint8_t *codes = (uint8_t *)job->panel + sizeof head;
 
 	memcpy(&head.tensor_scale, &m->tensor_scale, sizeof head.tensor_scale);
@@ -193,41 +205,32 @@ ALWAYS_INLINE size_t length_of_kind(enum kind kind)
 	return kind == NVFP4_TIMES || kind == NVFP4_OVER ? MXFP_NVFP4_BLOCK : MXFP_MX_BLOCK;
 }
 
-/* Eight elements of 4 bits: a permutation uses the low 4 bits of a lane, so bytes later in memory are as good as shifts. */
-ALWAYS_INLINE void decode_fp4(__m512 to[EIGHT], const uint8_t *at, float unit)
+/* Elements 2 i and 2 i + 1 of STEP elements of 4 bits: a permutation uses the low 4 bits of a lane, so bytes later in
+   memory are as good as shifts. */
+ALWAYS_INLINE void decode_fp4(__m512 to[2], const uint8_t *at, size_t i, float unit)
 {
 	const __m512 values = _mm512_mul_ps(_mm512_setr_ps(0, .5F, 1, 1.5F, 2, 3, 4, 6, -0.0F, -.5F, -1, -1.5F, -2, -3, -4, -6),
 	                                    _mm512_set1_ps(unit));
+	const __m512i x = _mm512_loadu_si512(at + i / 4 * NR * sizeof(uint32_t) + i % 4);
 
-#pragma GCC unroll 4
-	for (size_t i = 0; i < EIGHT; i += 2) {
-		const __m512i x = _mm512_loadu_si512(at + i / 2);
-
-		to[i] = _mm512_permutexvar_ps(x, values);
-		to[i + 1] = _mm512_permutexvar_ps(_mm512_srli_epi32(x, 4), values);
-	}
+	to[0] = _mm512_permutexvar_ps(x, values);
+	to[1] = _mm512_permutexvar_ps(_mm512_srli_epi32(x, 4), values);
 }
 
-/* Half of the 16 elements in three dwords. */
-ALWAYS_INLINE void decode_fp6(__m512 to[EIGHT], const uint8_t *at, size_t half, const float *magnitudes)
+/* Element i of the STEP elements in three dwords. */
+ALWAYS_INLINE __m512 decode_fp6(const uint8_t *at, size_t i, const float *magnitudes)
 {
 	const __m512 low = _mm512_loadu_ps(magnitudes), high = _mm512_loadu_ps(magnitudes + LANES);
-	__m512i x[2];
+	const size_t shift = i * 6 % 32;
 
-	for (size_t i = 0; i < 2; i++)
-		x[i] = _mm512_loadu_si512(at + (half + i) * NR * sizeof(uint32_t));
-#pragma GCC unroll 8
-	for (size_t i = 0; i < EIGHT; i++) {
-		const size_t bit = half * 16 + i * 6, word = bit / 32;
-		__m512i code = _mm512_srli_epi32(x[word], bit % 32);
-
-		if (bit % 32 > 26)
-			code = _mm512_or_si512(code, _mm512_slli_epi32(x[1], 32 - bit % 32));
-		const __m512 magnitude = _mm512_permutex2var_ps(low, code, high);
-		/* The sign is bit 5: magnitude ^ (sign & 2^31). */
-		to[i] = _mm512_castsi512_ps(_mm512_ternarylogic_epi32(_mm512_castps_si512(magnitude), _mm512_slli_epi32(code, 26),
-		                                                      _mm512_set1_epi32(INT32_MIN), 0x78));
-	}
+	at += i * 6 / 32 * NR * sizeof(uint32_t);
+	__m512i code = _mm512_srli_epi32(_mm512_loadu_si512(at), (unsigned)shift);
+	if (shift > 26)
+		code = _mm512_or_si512(code, _mm512_slli_epi32(_mm512_loadu_si512(at + NR * sizeof(uint32_t)), (unsigned)(32 - shift)));
+	const __m512 magnitude = _mm512_permutex2var_ps(low, code, high);
+	/* The sign is bit 5: magnitude ^ (sign & 2^31). */
+	return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(_mm512_castps_si512(magnitude), _mm512_slli_epi32(code, 26),
+	                                                     _mm512_set1_epi32(INT32_MIN), 0x78));
 }
 
 ALWAYS_INLINE __m512 decode_byte(enum kind kind, const uint8_t *at)
@@ -248,20 +251,18 @@ ALWAYS_INLINE __m512 decode_byte(enum kind kind, const uint8_t *at)
 	                          _mm512_castsi512_ps(_mm512_set1_epi32(F32_NAN)));
 }
 
-/* Half of the 16 elements from k on of LANES rows, without their scale. */
-ALWAYS_INLINE void decode_eight(enum kind kind, __m512 to[EIGHT], const struct part *p, size_t k, size_t half, size_t v)
+/* Elements k + 2 i and k + 2 i + 1 of LANES rows, without their scale. */
+ALWAYS_INLINE void decode_two(enum kind kind, __m512 to[2], const struct part *p, size_t k, size_t i, size_t v)
 {
 	const uint8_t *at = p->codes + k * bits_of(kind) / 8 * NR;
 
 	if (bits_of(kind) == 4) {
-		decode_fp4(to, at + half * NR * sizeof(uint32_t) + v * VECTOR_BYTES, kind == FP4 ? 1 : E4M3_UNIT);
-	} else if (bits_of(kind) == 6) {
-		decode_fp6(to, at + v * VECTOR_BYTES, half, p->magnitudes);
-	} else {
-#pragma GCC unroll 8
-		for (size_t i = 0; i < EIGHT; i++)
-			to[i] = decode_byte(kind, at + (half * EIGHT + i) * NR + v * LANES);
+		decode_fp4(to, at + v * VECTOR_BYTES, i, kind == FP4 ? 1 : E4M3_UNIT);
+		return;
 	}
+	for (size_t j = 0; j < 2; j++)
+		to[j] = bits_of(kind) == 6 ? decode_fp6(at + v * VECTOR_BYTES, 2 * i + j, p->magnitudes)
+		                           : decode_byte(kind, at + (2 * i + j) * NR + v * LANES);
 }
 
 /* The scales of the elements from k on, times the unit of what decode_eight() returns. */
@@ -273,6 +274,15 @@ ALWAYS_INLINE __m512 scale_of(enum kind kind, const struct part *p, size_t k, si
 	if (kind == E4M3)
 		return _mm512_mul_ps(scale, _mm512_set1_ps(E4M3_UNIT));
 	return kind == INT8 ? _mm512_mul_ps(scale, _mm512_set1_ps(0x1p-6F)) : scale;
+}
+
+/* The exponent of the unit of what decode_two() returns from k on, if the panel folds. */
+ALWAYS_INLINE __m512i unit_of(enum kind kind, const struct part *p, size_t k, size_t v)
+{
+	const uint8_t *codes = p->scales + k / MXFP_MX_BLOCK * NR + v * LANES;
+	const int bias = MXFP_SCALE_BIAS - (kind == E4M3 ? 8 : 0) + (kind == INT8 ? 6 : 0);
+
+	return _mm512_sub_epi32(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)codes)), _mm512_set1_epi32(bias));
 }
 
 ALWAYS_INLINE __m512 scaled(enum kind kind, __m512 x, __m512 scale, __m512 tensor_scale)
@@ -291,45 +301,63 @@ ALWAYS_INLINE void expand(enum kind kind, const struct part *p)
 		for (size_t v = 0; v < VECTORS; v++) {
 			const __m512 scale = scale_of(kind, p, k, v);
 
-#pragma GCC unroll 2
-			for (size_t half = 0; half < 2; half++) {
-				__m512 w[EIGHT];
-
-				decode_eight(kind, w, p, k, half, v);
 #pragma GCC unroll 8
-				for (size_t i = 0; i < EIGHT; i++)
-					_mm512_store_ps(p->to + (k + half * EIGHT + i) * NR + v * LANES,
-					                scaled(kind, w[i], scale, _mm512_set1_ps(p->tensor_scale)));
+			for (size_t i = 0; i < STEP / 2; i++) {
+				__m512 w[2];
+
+				decode_two(kind, w, p, k, i, v);
+				for (size_t j = 0; j < 2; j++)
+					_mm512_store_ps(p->to + (k + 2 * i + j) * NR + v * LANES,
+					                scaled(kind, w[j], scale, _mm512_set1_ps(p->tensor_scale)));
 			}
 		}
 }
 
-/* Adds the products of half of the STEP elements from k on to the sums of LANES columns. */
-ALWAYS_INLINE void add_eight(enum kind kind, size_t rows, __m512 sums[][VECTORS], const float *const a[],
-                             const struct part *p, size_t k, size_t half, size_t v, __m512 scale)
+/* Adds two products to the sums of all columns: the chains take turns, so that none is waited for. */
+ALWAYS_INLINE void add_two(enum kind kind, bool folded, size_t rows, __m512 sums[][VECTORS], const float *const a[],
+                           const struct part *p, size_t k, size_t i, const __m512 scale[VECTORS])
 {
-	__m512 w[EIGHT];
+	__m512 w[VECTORS][2];
 
-	decode_eight(kind, w, p, k, half, v);
-#pragma GCC unroll 8
-	for (size_t i = 0; i < EIGHT; i++) {
-		w[i] = scaled(kind, w[i], scale, _mm512_set1_ps(p->tensor_scale));
 #pragma GCC unroll 4
-		for (size_t r = 0; r < rows; r++)
-			sums[r][v] = _mm512_fmadd_ps(_mm512_set1_ps(a[r][k + half * EIGHT + i]), w[i], sums[r][v]);
+	for (size_t v = 0; v < VECTORS; v++) {
+		decode_two(kind, w[v], p, k, i, v);
+		for (size_t j = 0; j < 2 && !folded; j++)
+			w[v][j] = scaled(kind, w[v][j], scale[v], _mm512_set1_ps(p->tensor_scale));
+	}
+#pragma GCC unroll 32
+	for (size_t n = 0; n < 2 * rows * VECTORS; n++) {
+		const size_t j = n / (rows * VECTORS), r = n / VECTORS % rows, v = n % VECTORS;
+
+		sums[r][v] = _mm512_fmadd_ps(_mm512_set1_ps(a[r][k + 2 * i + j]), w[v][j], sums[r][v]);
 	}
 }
 
-/* C = fl32(C + P) for `rows` rows of A; those from p->rows on repeat the last. */
-ALWAYS_INLINE void multiply(enum kind kind, size_t rows, const struct part *p)
+/* Changes the unit of the sums from 2^*unit to 2^to. */
+ALWAYS_INLINE void change_unit(size_t rows, __m512 sums[][VECTORS], size_t v, __m512i *unit, __m512i to)
 {
-	enum { AHEAD = 2048, MOST = GEMM_CHAIN_BLOCKS_FEW };
+	const __m512i exponent = _mm512_add_epi32(_mm512_sub_epi32(*unit, to), _mm512_set1_epi32(MXFP_SCALE_BIAS));
+	const __m512 ratio = _mm512_castsi512_ps(_mm512_slli_epi32(exponent, F32_SIGNIFICAND_BITS));
+
+#pragma GCC unroll 4
+	for (size_t r = 0; r < rows; r++)
+		sums[r][v] = _mm512_mul_ps(sums[r][v], ratio);
+	*unit = to;
+}
+
+/* C = fl32(C + P) for `rows` rows of A; those from p->rows on repeat the last. */
+ALWAYS_INLINE void multiply(enum kind kind, bool folded, size_t rows, const struct part *p)
+{
+	enum { AHEAD = 4096, MOST = GEMM_CHAIN_BLOCKS_FEW };
 	const float *a[MOST];
 	__m512 sums[MOST][VECTORS];
+	__m512i unit[VECTORS];
 
 #pragma GCC unroll 16
-	for (size_t i = 0; i < rows * VECTORS; i++)
+	for (size_t i = 0; i < rows * VECTORS; i++) {
 		sums[i / VECTORS][i % VECTORS] = _mm512_setzero_ps();
+		unit[i % VECTORS] = _mm512_setzero_si512();
+	}
 #pragma GCC unroll 4
 	for (size_t r = 0; r < rows; r++)
 		a[r] = p->a + (r < p->rows ? r : p->rows - 1) * p->a_stride;
@@ -337,14 +365,21 @@ ALWAYS_INLINE void multiply(enum kind kind, size_t rows, const struct part *p)
 		__m512 scale[VECTORS];
 
 #pragma GCC unroll 4
-		for (size_t v = 0; v < VECTORS; v++)
-			scale[v] = scale_of(kind, p, k, v);
+		for (size_t v = 0; v < VECTORS; v++) {
+			if (!folded)
+				scale[v] = scale_of(kind, p, k, v);
+			else if (k % MXFP_MX_BLOCK == 0)
+				change_unit(rows, sums, v, &unit[v], unit_of(kind, p, k, v));
+		}
 		for (size_t line = 0; line < 2 * bits_of(kind); line++)
 			_mm_prefetch((const char *)p->codes + (k * bits_of(kind) / 8 + line) * NR + AHEAD, _MM_HINT_T0);
 #pragma GCC unroll 8
-		for (size_t i = 0; i < 2 * VECTORS; i++)
-			add_eight(kind, rows, sums, a, p, k, i / VECTORS, i % VECTORS, scale[i % VECTORS]);
+		for (size_t i = 0; i < STEP / 2; i++)
+			add_two(kind, folded, rows, sums, a, p, k, i, scale);
 	}
+#pragma GCC unroll 4
+	for (size_t v = 0; v < VECTORS && folded; v++)
+		change_unit(rows, sums, v, &unit[v], _mm512_setzero_si512());
 #pragma GCC unroll 16
 	for (size_t i = 0; i < rows * VECTORS; i++) {
 		float *c = p->to + i * LANES;
@@ -361,15 +396,15 @@ ALWAYS_INLINE void multiply(enum kind kind, size_t rows, const struct part *p)
 	} \
 	static NOINLINE void multiply_1_##kind(const struct part *p) \
 	{ \
-		multiply(kind, 1, p); \
+		multiply(kind, false, 1, p); \
 	} \
 	static NOINLINE void multiply_2_##kind(const struct part *p) \
 	{ \
-		multiply(kind, 2, p); \
+		multiply(kind, false, 2, p); \
 	} \
 	static NOINLINE void multiply_4_##kind(const struct part *p) \
 	{ \
-		multiply(kind, 4, p); \
+		multiply(kind, false, 4, p); \
 	}
 FUNCTIONS(FP4)
 FUNCTIONS(NVFP4_TIMES)
@@ -381,11 +416,55 @@ FUNCTIONS(E5M2)
 FUNCTIONS(INT8)
 #undef FUNCTIONS
 
+#define FOLDED(kind) \
+	static NOINLINE void folded_1_##kind(const struct part *p) \
+	{ \
+		multiply(kind, true, 1, p); \
+	} \
+	static NOINLINE void folded_2_##kind(const struct part *p) \
+	{ \
+		multiply(kind, true, 2, p); \
+	} \
+	static NOINLINE void folded_4_##kind(const struct part *p) \
+	{ \
+		multiply(kind, true, 4, p); \
+	}
+FOLDED(FP4)
+FOLDED(FP6)
+FOLDED(E4M3)
+FOLDED(E5M2)
+FOLDED(INT8)
+#undef FOLDED
+
 #define ROW(kind) [kind] = {expand_##kind, multiply_1_##kind, multiply_2_##kind, multiply_4_##kind, multiply_4_##kind}
 static void (*const functions[N_KINDS][1 + GEMM_CHAIN_BLOCKS_FEW])(const struct part *) = {
 	ROW(FP4), ROW(NVFP4_TIMES), ROW(NVFP4_OVER), ROW(FP6), ROW(E4M3), ROW(E4M3_SPECIAL), ROW(E5M2), ROW(INT8),
 };
 #undef ROW
+
+#define ROW(kind) [kind] = {NULL, folded_1_##kind, folded_2_##kind, folded_4_##kind, folded_4_##kind}
+static void (*const folded[N_KINDS][1 + GEMM_CHAIN_BLOCKS_FEW])(const struct part *) = {
+	ROW(FP4), ROW(FP6), ROW(E4M3), ROW(E5M2), ROW(INT8),
+};
+#undef ROW
+
+/* Whether the numbers of A that are not 0 have exponents from FOLD_A_LEAST to FOLD_A_MOST. */
+static bool is_moderate(const struct part *p)
+{
+	const __m512i magnitude = _mm512_set1_epi32(INT32_MAX);
+	const __m512i least = _mm512_set1_epi32((F32_BIAS + FOLD_A_LEAST) << F32_SIGNIFICAND_BITS);
+	const __m512i range = _mm512_set1_epi32((FOLD_A_MOST + 1 - FOLD_A_LEAST) << F32_SIGNIFICAND_BITS);
+	unsigned beyond = 0;
+
+	for (size_t row = 0; row < p->rows; row++)
+		for (size_t k = 0; k < p->k; k += LANES) {
+			const __m512i x = _mm512_and_si512(_mm512_loadu_si512(p->a + row * p->a_stride + k), magnitude);
+			const __mmask16 counts = _mm512_test_epi32_mask(x, x);
+
+			beyond |= _mm512_mask_cmpge_epu32_mask(counts, _mm512_sub_epi32(x, least), range);
+		}
+	return beyond == 0;
+}
 
 /* Elements k0 to k0 + k - 1 of W's panel, and what is done with them: function 0 expands, function n multiplies n rows. */
 static void run(const struct mxfp_gemm_multiply_job *job, size_t k0, size_t k, size_t function, float *to)
@@ -406,7 +485,12 @@ static void run(const struct mxfp_gemm_multiply_job *job, size_t k0, size_t k, s
 		.rows = job->rows,
 		.to = to,
 	};
-	functions[kind_of(format, &head)][function](&p);
+	const enum kind kind = kind_of(format, &head);
+
+	if (folded[kind][function] != NULL && head.folds != 0 && is_moderate(&p))
+		folded[kind][function](&p);
+	else
+		functions[kind][function](&p);
 }
 
 const float *TIER(gemm_chain_blocks_expand)(const struct mxfp_gemm_multiply_job *job, size_t k0, size_t k)

@@ -20,7 +20,7 @@
 enum {
 	SMALL_BUDGET = 60000,    /* multiplications */
 	LARGE_BUDGET = 3000000,  /* more than a tile of C each way */
-	CASES_OF_KERNELS = 3,    /* a round, of a pair with an exact kernel in some tier */
+	CASES_OF_KERNELS = 3,    /* a round, of a pair with a kernel for W in blocks in some tier */
 	CASES_OF_OTHERS = 1,     /* of any other pair */
 	MAX_ARRAYS = 11
 };
@@ -350,7 +350,8 @@ bool equal_gemm(struct equal *e, enum mxfp_format a_format, enum mxfp_format w_f
 			continue;
 		for (size_t i = 0; i < e->n_tiers; i++)
 			kernels |= has_kernel(&e->tier[i], &wish);
-		unsigned cases = e->rounds * (kernels && acc == MXFP_ACC_EXACT ? CASES_OF_KERNELS : CASES_OF_OTHERS);
+		bool most = kernels && mxfp_format_get_info(w_format)->kind == MXFP_KIND_BLOCK;
+		unsigned cases = e->rounds * (most ? CASES_OF_KERNELS : CASES_OF_OTHERS);
 		for (unsigned i = 0; i < cases; i++) {
 			wish.budget = kernels && random_below(&e->random, 48) == 0 ? LARGE_BUDGET : SMALL_BUDGET;
 			if (!try_case(e, &reference, &wish, kernels))

@@ -238,6 +238,14 @@ static const struct by_hand by_hand[] = {
 	/* -(1 + 2^-11) * 1, then (1 + 2^-12)^2 fused: 2^-24 is left */
 	{"fused", {F32, {{0, 0xBF801000}, {1, 0x3F800800}}, {0}, 0}, {F32, {{0, 0x3F800000}, {1, 0x3F800800}}, {0}, 0},
 	 2, 128, MXFP_ACC_CHAIN, F32, 0, 0x33800000},
+	/* 1 * 2^-9 * 2^(247 - 127), and likewise by 2^(254 - 127) */
+	{"chain with a great scale", {F32, {{0, 0x3F800000}}, {0}, 0}, {E4M3, {{0, 0x01}}, {0xF7}, 0},
+	 32, 128, MXFP_ACC_CHAIN, F32, 0, 0x77000000},
+	{"chain with the greatest scale", {F32, {{0, 0x3F800000}}, {0}, 0}, {E4M3, {{0, 0x01}}, {0xFE}, 0},
+	 32, 128, MXFP_ACC_CHAIN, F32, 0, 0x7A800000},
+	/* From block to block: 2^30 * 2^24, then 1 * 2^-24, which is lost; minus the first: 0 */
+	{"chain across scales", {F32, {{0, 0x4E800000}, {32, 0x3F800000}, {64, 0xCE800000}}, {0}, 0},
+	 {E2M1, {{0, 2}, {32, 2}, {64, 2}}, {0x97, 0x67, 0x97}, 0}, 96, 128, MXFP_ACC_CHAIN, F32, 0, 0x00000000},
 	{"a NaN scale beside zeros", {E2M1, {{0, 0}}, {0xFF}, 0}, {E2M1, {{0, 0}}, {0x7F}, 0},
 	 32, 512, MXFP_ACC_EXACT, F32, 0, 0x7FC00000},
 	{"Inf", {E5M2, {{0, 0x7C}, {1, 0x7B}}, {0x7F}, 0}, {E2M1, {{0, 0xA}, {1, 7}}, {0x7F}, 0},

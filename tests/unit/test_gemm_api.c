@@ -268,6 +268,33 @@ static size_t pack(const struct mxfp_gemm_options *o)
 	REFUSED(status, call.product.w_packed = memory.packed; call.product.w_packed_bytes = bytes; call.product.n = N; \
 	        __VA_ARGS__)
 
+/* On avx512, W that is packed for the chain takes hardly more than its format, for all options. */
+TEST(packed_chain_keeps_to_the_format)
+{
+	const bool has_kernel = strcmp(mxfp_isa_name(mxfp_isa_active()), "avx512") == 0;
+
+	for (int format = 0; has_kernel && format < MXFP_N_FORMATS; format++) {
+		struct mxfp_matrix w = {
+			.format = (enum mxfp_format)format, .rows = 512, .cols = 4096, .data = memory.w, .scales = memory.w,
+			.tensor_scale = 1};
+		struct mxfp_sizes size;
+		size_t bytes;
+
+		if (mxfp_format_get_info(w.format)->kind != MXFP_KIND_BLOCK)
+			continue;
+		assert_status(mxfp_blocks_size(w.format, w.rows, w.cols, &size), MXFP_OK);
+		for (unsigned pass = 128; pass <= 512; pass *= 2)
+			for (int psum = MXFP_FORMAT_F32; psum <= MXFP_FORMAT_BF16; psum++) {
+				const struct mxfp_gemm_options chain = {
+					.acc = MXFP_ACC_CHAIN, .pass_k = pass, .psum = (enum mxfp_format)psum};
+
+				assert_status(mxfp_pack_size(&w, &chain, &bytes), MXFP_OK);
+				ck_assert_uint_le(10 * bytes, 11 * (size.codes_bytes + size.scales_bytes));
+				suite_compared(1);
+			}
+	}
+}
+
 TEST(packed)
 {
 	static const struct mxfp_exec reference = {.isa = "ref"};
