@@ -64,6 +64,13 @@ function inspect() {
 	fact('yardsticks', all('#table .reference td').map(td => td.textContent).join(' ').trim()
 		.replace(/ +/g, ' '));
 	fact('rows', all('#table tbody tr').length);
+	const count = id => all(`#${id} tbody tr`).length;
+
+	fact('evaluation', one('#evaluation').hidden ? 'none' : `${count('runs')} runs, ${count('layers-table')} layers, ` +
+		`${count('kinds-table')} kinds, ${count('time-table')} profiles`);
+	const longest = all('#layers-table tbody tr').find(row => row.querySelector('.bar').style.width === '100%');
+
+	fact('longest bar', longest === undefined ? 'none' : longest.querySelector('th').textContent);
 }
 
 function set(selector, value, event) {

@@ -285,6 +285,37 @@ same "drawn again" "$drawn" "$out"
 evaluate "$a" --generate 20 --prompt h --json --temperature 1 --seed 2
 check "another seed draws the same" test "$drawn" != "$out"
 
+# mxfp report --eval: what mxfp eval says, first, in every form.
+exits 0 "" report -q "$a" --include lm_head.weight --formats mxfp4 --rules mse --eval "$tokens" -o "$work/report.json"
+evaluate "$a" --tokens "$tokens" --by-layer --include lm_head.weight --json
+check "the evaluation of a report" python3 -c '
+import json, sys
+report, own = (json.load(open(path)) for path in sys.argv[1:])
+head = report["verdict"]["sentence"]
+cost = 100 * (own["runs"][1]["perplexity"]["mean"] / own["runs"][0]["perplexity"]["mean"] - 1)
+shown = abs(own["runs"][1]["ln_perplexity_ratio"]["mean"]) > 2 * own["runs"][1]["ln_perplexity_ratio"]["error"]
+assert head.startswith("W4A8 ") and ("%.3g" % abs(cost) in head if shown else "118 predictions" in head), head
+assert report["verdict"]["details"].find("lm_head costs most") > 0 and "By the errors of weights: W4A8 " in report["verdict"]["details"]
+def rounded(x):
+    if isinstance(x, dict):
+        return {key: rounded(value) for key, value in x.items() if key != "name"}
+    return [rounded(value) for value in x] if isinstance(x, list) else float("%.11g" % x) if isinstance(x, float) else x
+assert rounded(report["evaluation"]) == rounded(own)
+' "$work/report.json" "$work/out"
+exits 0 "" report -q "$a" --include lm_head.weight --formats mxfp4 --rules mse --eval "$work/text" --context 50 --profile
+text=$(cat "$work/out")
+has "an evaluation in text" "$text" "## Evaluation"
+same "profiles in a report" 2 "$(grep -c '^Time of .* tokens in ' "$work/out")"
+same "rows of a report" "$(row f32)" "$("$mxfp" eval -q "$a" --text "$work/text" --context 50 >"$work/out" && row model)"
+exits 0 "" quantize "$a" -o "$work/against" --include lm_head.weight -q
+exits 0 "" report -q "$a" --include lm_head.weight --against "$work/against" --eval "$tokens"
+same "of a model that was quantized" "$w4a8" "$(row W4A8)"
+exits 2 "--context: is for --eval" report "$a" --context 5
+exits 2 "has 1024 positions" report -q "$a" --eval "$work/text" --context 2000
+exits 0 "" report -q "$a" --include lm_head.weight --sparsity 1:2 --eval "$tokens"
+same "with pruned variants" "$w4a8" "$(row W4A8)"
+exits 4 "missing.json" report -q "$a" --eval "$work/missing.json"
+
 # What is refused.
 printf '[[1, 2, 256]]' >"$work/beyond.json"
 printf '[[1], [2], [3]]' >"$work/short.json"

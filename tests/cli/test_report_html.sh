@@ -158,6 +158,47 @@ says theme dark
 says "elements of names" 0
 says "scripts of names" undefined
 
+# The evaluation, which a page without one hides: of six layers, layer 2 alone is not zeros.
+says evaluation none
+cat >"$work/evaluate.py" <<'END'
+import json, struct, sys
+names = {"model.embed_tokens": 256, "lm_head": 256, "model.norm": 0}
+for i in range(6):
+    names["model.layers.%d.input_layernorm" % i] = names["model.layers.%d.post_attention_layernorm" % i] = 0
+    names.update({"model.layers.%d.self_attn.%s_proj" % (i, p): 32 for p in "qkvo"})
+    names.update({"model.layers.%d.mlp.%s_proj" % (i, p): 32 for p in ("gate", "up", "down")})
+header, data = {}, b""
+for name, rows in names.items():
+    own = "layers." not in name or ".2." in name
+    values = [own * ((k * k * 37 + k * 11) % 101 - 50) / 50 for k in range(32 * rows)] or [1.0] * 32
+    header[name + ".weight"] = {"dtype": "F32", "shape": [rows, 32] if rows else [32],
+                                "data_offsets": [len(data), len(data) + 4 * len(values)]}
+    data += struct.pack("<%df" % len(values), *values)
+text = json.dumps(header).encode()
+with open(sys.argv[1] + "/model.safetensors", "wb") as file:
+    file.write(struct.pack("<Q", len(text)) + text + data)
+with open(sys.argv[1] + "/config.json", "w") as file:
+    json.dump({"model_type": "llama", "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 6,
+               "num_attention_heads": 1, "num_key_value_heads": 1, "vocab_size": 256, "max_position_embeddings": 512,
+               "rms_norm_eps": 1e-5, "tie_word_embeddings": False, "hidden_act": "silu"}, file)
+END
+mkdir "$work/model"
+if command -v python3 >/dev/null && python3 "$work/evaluate.py" "$work/model"; then
+	# A text that the model draws itself: what changes it is worse.
+	exits 0 "" eval -q "$work/model" --generate 500 --prompt x --temperature 1 --json
+	sed 's/"ids":/"tokens":/' "$work/out" >"$work/model/tokens.json"
+	exits 0 "" report -q "$work/model" --eval "$work/model/tokens.json" --profile -o "$work/evaluation.html"
+	has "the page's headline" "$(grep '<h2 id="verdict">' "$work/evaluation.html")" ", most of it in layer 2 of 6."
+	for size in 1280 390; do
+		browse "$work/evaluation.html" $size 1 "$(pwd)/tests/cli/report-evaluation-$size.png"
+		same "console of an evaluation" "" "$console"
+		says fits true
+		says evaluation "2 runs, 6 layers, 7 kinds, 2 profiles"
+		says "longest bar" "layer 2"
+		says "headers without a scope" 0
+	done
+fi
+
 # A view by its address, and a page with nothing measured.
 browse "$work/charlm.html" 390 1 "$work/view.png" '#columns=0&filter=up_proj&sort=sqnr&order=down&theme=dark'
 says rows 2

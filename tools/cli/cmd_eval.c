@@ -8,19 +8,17 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "cli/profile_limits.h"
 #include "eval/corpus.h"
 #include "eval/evaluate.h"
 #include "io/output.h"
 #include "model/layout_config.h"
 #include "model/model_output.h"
 #include "quantize/preset.h"
-#include "speed.h"
 
 enum {
-	BATCH_USUAL = 512,
 	BATCH_MAX = 1 << 16,
 	GENERATE_MAX = 1 << 20,
-	LIMIT_BYTES_MAX = 1 << 28 /* that the limit of reading reads, of a model with more: more than caches hold */
 };
 
 struct options {
@@ -307,16 +305,6 @@ static int run_all(struct job *job, struct error *error)
 	return code;
 }
 
-/* Measures what the machine can do at most, in the same run as what is compared with that. */
-static void add_limits(const struct job *job, struct profile *profile)
-{
-	const size_t bytes = profile->bytes < LIMIT_BYTES_MAX ? (size_t)profile->bytes : LIMIT_BYTES_MAX;
-	struct bench_speed speed;
-
-	if (profile->done != NULL && bench_speed(&speed, job->settings.threads, bytes))
-		profile->limits = (struct profile_limits){.operations = speed.operations, .bytes = speed.bytes};
-}
-
 /* Saves the logits, and prints once nothing else can fail. */
 static int finish(struct job *job, struct error *error)
 {
@@ -325,7 +313,7 @@ static int finish(struct job *job, struct error *error)
 	int code = EXIT_OK;
 
 	for (size_t i = 0; i < job->evaluation.n_results; i++)
-		add_limits(job, &job->evaluation.results[i].profile);
+		profile_add_limits(&job->evaluation.results[i].profile, job->settings.threads);
 	if (o->save != NULL)
 		code = logits_save(&job->evaluation.base, output_build(&job->output), error);
 	if (code == EXIT_OK && o->save != NULL)
@@ -382,8 +370,8 @@ static int generate(struct job *job, struct error *error)
 		            job->model.path);
 	if (code == EXIT_OK)
 		code = evaluate_generate(&generation, &job->settings, &job->model, &job->trials[0], job->corpus.tokenizer, error);
-	add_limits(job, &generation.result.profile);
-	add_limits(job, &generation.added);
+	profile_add_limits(&generation.result.profile, job->settings.threads);
+	profile_add_limits(&generation.added, job->settings.threads);
 	if (code == EXIT_OK)
 		code = evaluate_print_generation(&generation, o->json, error);
 	evaluate_generation_free(&generation);
@@ -413,7 +401,7 @@ static int run(int argc, char **argv, struct error *error)
 		.trial = {.weights = OPTION_FORMAT_NONE, .activation_rule = MXFP_RULE_RCEIL,
 		          .nvfp4_recipe = (int)layouts[0]->recipe, .kv_cache = OPTION_FORMAT_NONE},
 		.corpus = {.context = CORPUS_ALL, .sequences = CORPUS_ALL},
-		.batch = BATCH_USUAL,
+		.batch = EVALUATE_BATCH,
 		.generate = OPTION_UNSIGNED_NONE,
 	};
 	const enum parsed parsed = parse(argc, argv, &job->options, error);

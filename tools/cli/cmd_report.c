@@ -9,11 +9,13 @@
 #include "base/progress.h"
 #include "base/suffix.h"
 #include "cli/commands.h"
+#include "cli/profile_limits.h"
 #include "io/descriptor.h"
 #include "io/json.h"
 #include "io/output.h"
 #include "model/model.h"
 #include "model/model_output.h"
+#include "report/evaluation.h"
 #include "report/report.h"
 
 enum {
@@ -24,14 +26,15 @@ enum {
 
 /* The command line. */
 struct settings {
-	const char *in, *out, *formats, *rules, *recipes, *against, *activation_file, *sparsity;
+	const char *in, *out, *formats, *rules, *recipes, *against, *activation_file, *sparsity, *eval;
+	struct corpus_options corpus;
 	enum mxfp_format activations;
 	int activation_rule, round;
 	uint64_t tokens, product_rows, seed;
 	unsigned threads;
 	struct select select;
 	struct string_list fail_under;
-	bool pad_tail, json, force, quiet;
+	bool profile, pad_tail, json, force, quiet;
 };
 
 static enum parsed parse(int argc, char **argv, struct settings *s, struct error *error)
@@ -67,6 +70,12 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		 "per layer, with its name, or one for every layer whose shape it fits", &s->activation_file},
 		{"tokens", 0, OPTION_UNSIGNED, "N", "rows of activations, at most 4096 (default 16; of a file all up to 512)",
 		 &s->tokens},
+		{"eval", 0, OPTION_STRING, "FILE", "also run the language model that IN is on a file of token ids (.json, .npy, "
+		 ".u16, .u32, .bin) or a text, as it is and quantized, as mxfp eval --by-layer does", &s->eval},
+		{"tokenizer", 0, OPTION_STRING, "FILE", "the vocabulary of that text (default: the model's)", &s->corpus.tokenizer},
+		{"context", 0, OPTION_UNSIGNED, "N", "cut it into windows of at most this many tokens", &s->corpus.context},
+		{"sequences", 0, OPTION_UNSIGNED, "N", "run only the first sequences", &s->corpus.sequences},
+		{"profile", 0, OPTION_FLAG, NULL, "also where the time of running it went", &s->profile},
 		{"product-rows", 0, OPTION_UNSIGNED, "N", "measure products of at most N rows of a tensor, evenly spaced, "
 		 "0: of all", &s->product_rows},
 		{"seed", 0, OPTION_UNSIGNED, "N", "seed of the activations and of stochastic rounding", &s->seed},
@@ -85,6 +94,10 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 	const struct option_use uses[] = {
 		{"activation-rule", !mxfp_format_get_info(s->activations)->tensor_scale, "MX activations"},
 		{"seed", s->activation_file == NULL || s->round == MXFP_ROUND_SR, "--round sr beside --activation-file"},
+		{"tokenizer", s->eval != NULL, "--eval"},
+		{"context", s->eval != NULL, "--eval"},
+		{"sequences", s->eval != NULL, "--eval"},
+		{"profile", s->eval != NULL, "--eval"},
 		{"round", s->against == NULL, "weights that are quantized here, not for --against"},
 		{NULL, true, NULL},
 	};
@@ -184,9 +197,23 @@ static int measure(struct report *report, const struct settings *s, struct measu
 	return code;
 }
 
+/* Runs the model in the variant that the verdict will be about. */
+static int evaluate(struct report_evaluation *evaluation, const struct report *report, struct error *error)
+{
+	const size_t variant = report_judged(report);
+	char way[REPORT_CELL];
+	int code = report_evaluation_run(evaluation, report, variant,
+	                                 report_way(way, report, &report->totals[variant].variant), error);
+
+	for (size_t i = 0; i < evaluation->evaluation.n_results && code == EXIT_OK; i++)
+		profile_add_limits(&evaluation->evaluation.results[i].profile, evaluation->settings.threads);
+	return code;
+}
+
 /* Runs once the model and the activations are open and the output has begun. */
 static int run_open(const struct settings *s, struct measure_options *options, const struct report_limits *limits,
-                    const struct model *model, struct output *output, struct error *error)
+                    const struct model *model, struct report_evaluation *evaluation, struct output *output,
+                    struct error *error)
 {
 	struct report report = {.model = model, .options = options, .limits = *limits};
 
@@ -195,6 +222,10 @@ static int run_open(const struct settings *s, struct measure_options *options, c
 	else if (s->out != NULL || s->json)
 		report.kept = REPORT_KEEP_ALL;
 	int code = measure(&report, s, options, error);
+	if (code == EXIT_OK && s->eval != NULL) {
+		code = evaluate(evaluation, &report, error);
+		report.evaluation = evaluation;
+	}
 	if (code == EXIT_OK)
 		code = report_judge(&report, error);
 	/* A failed write leaves its mark on stdout, which main() looks at. */
@@ -226,6 +257,8 @@ static int begin_output(struct output *output, const struct settings *s, const s
 		code = model_output_check_apart(options->against, s->out, error);
 	if (code == EXIT_OK && s->activation_file != NULL)
 		code = output_check_apart(s->out, s->activation_file, error);
+	if (code == EXIT_OK && s->eval != NULL)
+		code = output_check_apart(s->out, s->eval, error);
 	return code == EXIT_OK ? output_begin_file(output, s->out, s->force, error) : code;
 }
 
@@ -242,6 +275,11 @@ static int run_settings(const struct settings *s, struct error *error)
 		.round = (enum mxfp_round)s->round,
 		.seed = s->seed,
 		.threads = s->threads,
+	};
+	struct report_evaluation evaluation = {
+		.source = s->eval,
+		.corpus_options = s->corpus,
+		.settings = {.batch = EVALUATE_BATCH, .threads = s->threads, .profile = s->profile, .quiet = s->quiet},
 	};
 	struct model model = {0}, against = {0};
 	struct file activations = {0};
@@ -265,11 +303,14 @@ static int run_settings(const struct settings *s, struct error *error)
 			code = file_check_rows(&activations, error);
 		options.input.file = &activations;
 	}
+	if (code == EXIT_OK && s->eval != NULL)
+		code = report_evaluation_open(&evaluation, s->in, error);
 	if (code == EXIT_OK && s->out != NULL)
 		code = begin_output(&output, s, &model, &options, error);
 	if (code == EXIT_OK)
-		code = run_open(s, &options, &limits, &model, &output, error);
+		code = run_open(s, &options, &limits, &model, &evaluation, &output, error);
 	output_abandon(&output);
+	report_evaluation_close(&evaluation);
 	file_close(&activations);
 	model_close(&against);
 	model_close(&model);
@@ -283,6 +324,7 @@ static int run(int argc, char **argv, struct error *error)
 		.activation_rule = MXFP_RULE_RCEIL,
 		.tokens = UINT64_MAX,
 		.product_rows = 512,
+		.corpus = {.context = CORPUS_ALL, .sequences = CORPUS_ALL},
 	};
 
 	const enum parsed parsed = parse(argc, argv, &settings, error);

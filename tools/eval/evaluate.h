@@ -48,7 +48,7 @@ struct evaluate_part {
 	struct evaluate_result result;
 };
 
-enum { EVALUATE_TRIALS = 64 };
+enum { EVALUATE_TRIALS = 64, EVALUATE_BATCH = 512 }; /* at most; the usual one */
 
 /* All that was found. */
 struct evaluation {

@@ -149,7 +149,9 @@ int evaluate_print_text(const struct evaluation *e, const char *source, FILE *fi
 		}
 	putc('\n', file);
 	int code = print_results(e, file, error);
-	if (code == EXIT_OK && (e->n_results == 1 || (e->n_results == 2 && e->n_parts == 0)))
+	const bool details = e->n_results == 1 || (e->n_results == 2 && e->n_parts == 0);
+
+	if (code == EXIT_OK && details)
 		print_details(&e->results[e->n_results - 1], file);
 	for (int layers = 1; layers >= 0 && e->n_parts > 0 && code == EXIT_OK; layers--)
 		code = print_parts(e, file, layers == 1, error);
@@ -157,7 +159,8 @@ int evaluate_print_text(const struct evaluation *e, const char *source, FILE *fi
 		fprintf(file, "%zu predictions are NaN, because logits are NaN or infinite\n", n_nan);
 	for (size_t i = 0; i < e->n_results && code == EXIT_OK; i++)
 		if (e->results[i].profile.done != NULL) {
-			putc('\n', file);
+			if (i == 0 && (details || n_nan > 0))
+				putc('\n', file);
 			code = profile_print(&e->results[i].profile, e->results[i].name, file, error);
 		}
 	return code;

@@ -30,12 +30,15 @@ static void print_element(FILE *file, const char *begin, const char *text, const
 	fputs(end, file);
 }
 
-static void print_verdict(FILE *file, const struct report_verdict *verdict)
+/* Its color is about the errors of weights, and a model that was run has better to say. */
+static void print_verdict(FILE *file, const struct report *report)
 {
+	const struct report_verdict *verdict = &report->verdict;
 	static const char *const classes[] = {[REPORT_UNKNOWN] = "unknown", [REPORT_FINE] = "fine",
 	                                      [REPORT_MOSTLY] = "mostly", [REPORT_NOT] = "not"};
 
-	fprintf(file, "<section class=\"verdict %s\" aria-labelledby=\"verdict\">\n", classes[verdict->answer]);
+	fprintf(file, "<section class=\"verdict %s\" aria-labelledby=\"verdict\">\n",
+	        classes[report->evaluation != NULL ? REPORT_UNKNOWN : verdict->answer]);
 	print_element(file, "<h2 id=\"verdict\">", verdict->sentence, "</h2>\n");
 	print_element(file, "<p>", verdict->details, "</p>\n");
 	print_element(file, "<pre tabindex=\"0\"><code>", verdict->command, "</code></pre>\n");
@@ -45,7 +48,7 @@ static void print_verdict(FILE *file, const struct report_verdict *verdict)
 int report_html(const struct report *report, FILE *file, struct error *error)
 {
 	fwrite(report_page_head, 1, report_page_head_size, file);
-	print_verdict(file, &report->verdict);
+	print_verdict(file, report);
 	fwrite(report_page_body, 1, report_page_body_size, file);
 	int code = report_json(report, file, REPORT_JSON_PAGE, error);
 	putc('\n', file);

@@ -16,6 +16,7 @@
 #include "io/shape.h"
 #include "mxfp/version.h"
 #include "report/gaussian.h"
+#include "report/evaluation.h"
 #include "report/report.h"
 
 enum { PAGE_SKIPPED = 1000 }; /* tensors left out that a page names */
@@ -205,12 +206,16 @@ static json_t *head_json(const struct report *report)
 	                          measurements_json(report, report->totals));
 
 	/* How a quantized model was rounded is not this command's choice. */
-	return json_pack("{s:s, s:o, s:o, s:o, s:s?, s:o, s:o, s:o, s:o}", "mxfp_version", mxfp_version(), "verdict",
-	                 verdict_json(report), "source", facts_text(report->model->path), "against",
-	                 against ? facts_text(options->against->path) : json_null(), "round",
-	                 against ? NULL : mxfp_option_name(MXFP_OPTION_ROUND, (int)options->round), "seed",
-	                 against ? json_null() : count(options->seed),
-	                 "activations", activations_json(report), "sums", sums_json(), "total", total);
+	json_t *head = json_pack("{s:s, s:o, s:o, s:o, s:s?, s:o, s:o, s:o, s:o}", "mxfp_version", mxfp_version(), "verdict",
+	                         verdict_json(report), "source", facts_text(report->model->path), "against",
+	                         against ? facts_text(options->against->path) : json_null(), "round",
+	                         against ? NULL : mxfp_option_name(MXFP_OPTION_ROUND, (int)options->round), "seed",
+	                         against ? json_null() : count(options->seed),
+	                         "activations", activations_json(report), "sums", sums_json(), "total", total);
+
+	if (report->evaluation != NULL)
+		head = facts_set(head, "evaluation", evaluate_facts(&report->evaluation->evaluation, report->evaluation->source));
+	return head;
 }
 
 /* Names are not trusted: a "<" in JSON, which stands only in strings, could end the script that holds the data or begin

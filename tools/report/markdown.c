@@ -10,6 +10,7 @@
 
 #include "analyse/product.h"
 #include "base/printable.h"
+#include "report/evaluation.h"
 #include "report/report.h"
 
 /* "32x64", cut if it is long. Returns `text`. */
@@ -300,15 +301,28 @@ static void print_verdict(const struct report *report, FILE *file)
 		fprintf(file, "    %s\n\n", verdict->command);
 }
 
-static void print_heading(const struct report *report, FILE *file)
+static void print_title(const struct report *report, FILE *file)
 {
-	const struct input_source *input = &report->options->input;
-	uint64_t elements = report->options->variants.n > 0 ? report->totals[0].elements : 0;
-
 	fputs("# Quantization error of ", file);
 	print_printable(file, report->model->path);
 	fputs("\n\n", file);
 	print_verdict(report, file);
+}
+
+/* The model run on tokens. */
+static int print_evaluation(const struct report *report, FILE *file, struct error *error)
+{
+	fputs("## Evaluation\n\n", file);
+	int code = evaluate_print_text(&report->evaluation->evaluation, report->evaluation->source, file, error);
+	fputs("## Weights\n\n", file);
+	return code;
+}
+
+static void print_measured(const struct report *report, FILE *file)
+{
+	const struct input_source *input = &report->options->input;
+	uint64_t elements = report->options->variants.n > 0 ? report->totals[0].elements : 0;
+
 	fprintf(file,
 	        "%zu tensors with %" PRIu64 " weights in %" PRIu64 " bytes against their binary32 values; %zu tensors"
 	        " left out.\n",
@@ -505,7 +519,12 @@ int report_markdown(const struct report *report, FILE *file, bool full, struct e
 {
 	int code = EXIT_OK;
 
-	print_heading(report, file);
+	print_title(report, file);
+	if (report->evaluation != NULL)
+		code = print_evaluation(report, file, error);
+	if (code != EXIT_OK)
+		return code;
+	print_measured(report, file);
 	if (report->n_layers > 0)
 		code = print_layers(report, file, full, error);
 	if (code == EXIT_OK && (full || report->n_layers == 0))

@@ -63,7 +63,7 @@ struct report_refused {
 	const char *reason;          /* of the first */
 };
 
-enum { REPORT_LAYOUTS = 2 };
+enum { REPORT_LAYOUTS = 2, REPORT_CELL = 256 };
 
 /* Whether a format will do for the model. */
 enum report_answer {
@@ -109,6 +109,7 @@ struct report {
 	const struct select *select;
 	bool pad_tail;
 	struct report_verdict verdict;
+	const struct report_evaluation *evaluation; /* evaluation.h; NULL: the model is not run */
 	struct arena arena;      /* tensors that are turned, and texts of the verdict */
 	double *sqnr;            /* what the layers point at, */
 	bool *zeroed;
@@ -161,6 +162,10 @@ int report_median(double *median, const struct report *report, size_t v, struct 
    noise. Small layers of normal numbers stray from it by less. */
 #define REPORT_TOLERANCE_DB 1.0
 
+/* The variant that the verdict is about, and what it is called: "W4A8", "NVFP4". Returns `text`. */
+size_t report_judged(const struct report *report);
+const char *report_way(char text[REPORT_CELL], const struct report *report, const struct variant *variant);
+
 /* Fills in report->verdict, after report_measure(). EXIT_MEMORY. */
 int report_judge(struct report *report, struct error *error);
 
@@ -177,8 +182,6 @@ int report_check_limits(const struct report *report, struct error *error);
 
 /* Notes a measurement of a layer that misses the limit of each tensor. */
 void report_note_missed(struct report *report, const struct report_layer *layer, const struct measurement *m);
-
-enum { REPORT_CELL = 256 };
 
 /* SQNR with its unit; "exact" without any error, "-" without a measurement. Returns `text`. */
 const char *report_sqnr(char text[REPORT_CELL], double sqnr);

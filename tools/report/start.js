@@ -53,6 +53,7 @@ function refresh(changes) {
 function start() {
 	readAddress();
 	writeHeading();
+	writeEvaluation();
 	writeSettings();
 	writeNotMeasured();
 	listen();

@@ -26,6 +26,7 @@
 #include "model/fused.h"
 #include "model/layout.h"
 #include "quantize/preset.h"
+#include "report/evaluation.h"
 #include "report/gaussian.h"
 #include "report/report.h"
 
@@ -37,8 +38,7 @@
 
 #define COST_MAX 10 /* dB that activations take, above which it tells of weights that lose next to nothing */
 
-/* The variant that is judged. */
-static size_t choose(const struct report *report)
+size_t report_judged(const struct report *report)
 {
 	const struct measurement *totals = report->totals;
 	size_t best = 0;
@@ -229,6 +229,18 @@ static void print_way(FILE *file, const struct report *report, const struct vari
 		fprintf(file, "W%uA%u", element_bits(variant->format), report->verdict.activations_lose ? 16 : element_bits(x));
 }
 
+const char *report_way(char text[REPORT_CELL], const struct report *report, const struct variant *variant)
+{
+	FILE *file = fmemopen(text, REPORT_CELL, "w");
+
+	text[0] = '\0';
+	if (file != NULL) {
+		print_way(file, report, variant);
+		fclose(file);
+	}
+	return text;
+}
+
 /* "MXFP4 costs a Gaussian, 19.1 dB" */
 static void print_yardstick(FILE *file, const struct report *report)
 {
@@ -381,6 +393,15 @@ static void print_worst(FILE *file, const struct report *report)
 	fprintf(file, "The worst is %s with %.1f dB, %.1f under that. ", worst->tensor->name, worst->sqnr[v], most);
 }
 
+/* What is said first: what the format costs the model, if that was run, else what it costs the weights. */
+static void print_headline(FILE *file, const struct report *report)
+{
+	if (report->evaluation != NULL)
+		report_evaluation_sentence(file, report->evaluation);
+	else
+		print_sentence(file, report);
+}
+
 static void print_details(FILE *file, const struct report *report)
 {
 	const struct report_verdict *verdict = &report->verdict;
@@ -389,6 +410,12 @@ static void print_details(FILE *file, const struct report *report)
 	const struct report_refused *refused = proposed(report);
 	double cost = activations_cost(report);
 
+	if (report->evaluation != NULL) {
+		report_evaluation_details(file, report->evaluation);
+		fputs("By the errors of weights: ", file);
+		print_sentence(file, report);
+		putc(' ', file);
+	}
 	if (report->n_layers == 0)
 		return;
 	if (verdict->n_more > 0)
@@ -558,7 +585,7 @@ int report_judge(struct report *report, struct error *error)
 	struct report_verdict *verdict = &report->verdict;
 	int code = EXIT_OK;
 
-	*verdict = (struct report_verdict){.variant = choose(report), .gaussian = (double)NAN};
+	*verdict = (struct report_verdict){.variant = report_judged(report), .gaussian = (double)NAN};
 	for (size_t i = 0; i < report->n_layers; i++)
 		verdict->n_broken += isnan(report->layers[i].sqnr[verdict->variant]);
 	for (size_t i = 0; i < report->n_layers; i++)
@@ -575,7 +602,7 @@ int report_judge(struct report *report, struct error *error)
 			code = weigh(report, error);
 	}
 	if (code == EXIT_OK)
-		code = text(&verdict->sentence, report, print_sentence, error);
+		code = text(&verdict->sentence, report, print_headline, error);
 	if (code == EXIT_OK)
 		code = text(&verdict->details, report, print_details, error);
 	return code == EXIT_OK ? text(&verdict->command, report, print_command, error) : code;

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* The evaluation in a report: the model as it is stored, the way that the verdict is about, and what its layers and kinds of
+   weights cost alone. */
+#ifndef TOOLS_REPORT_EVALUATION_H
+#define TOOLS_REPORT_EVALUATION_H
+
+#include "eval/corpus.h"
+#include "eval/evaluate.h"
+
+struct report;
+
+/* The caller sets the first three members; report_evaluation_close() follows in any case. */
+struct report_evaluation {
+	const char *source;             /* the file of tokens or text */
+	struct corpus_options corpus_options;
+	struct evaluate_settings settings; /* without tokens and context */
+	struct model model;             /* opened again: its experts may be split */
+	struct corpus corpus;
+	struct trial base, trial;
+	struct evaluation evaluation;
+};
+
+/* Reads the tokens, or the text if the name of the file is not that of a file of tokens. As corpus_read(). */
+int report_evaluation_open(struct report_evaluation *evaluation, const char *path, struct error *error);
+
+/* Runs the variant with that number by that name, the activations being those of the report. As evaluate_run(). */
+int report_evaluation_run(struct report_evaluation *evaluation, const struct report *report, size_t variant,
+                          const char *name, struct error *error);
+
+/* Prints "W4A8 costs this model 1.2 % perplexity, ...", and further sentences. */
+void report_evaluation_sentence(FILE *file, const struct report_evaluation *evaluation);
+void report_evaluation_details(FILE *file, const struct report_evaluation *evaluation);
+
+void report_evaluation_close(struct report_evaluation *evaluation);
+
+#endif
