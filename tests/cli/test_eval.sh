@@ -285,6 +285,26 @@ same "drawn again" "$drawn" "$out"
 evaluate "$a" --generate 20 --prompt h --json --temperature 1 --seed 2
 check "another seed draws the same" test "$drawn" != "$out"
 
+# The text comes as it is made, a character once its bytes are there; what is none, or a control, is a question mark.
+cat >"$work/stream.py" <<'END'
+import json, os, subprocess, sys, unicodedata
+
+def printable(c):
+    return "?" if c != "\n" and unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c
+
+command = sys.argv[1:] + ["--generate", "900", "--prompt", "\u00e9\n", "--temperature", "9", "--seed", "5"]
+ids = json.loads(subprocess.run(command + ["--json"], stdout=subprocess.PIPE, check=True).stdout)["ids"]
+text, reads = b"", 0
+with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+    while part := os.read(process.stdout.fileno(), 1 << 16):
+        text, reads = text + part, reads + 1
+decoded = bytes(ids).decode("utf-8", "surrogateescape")
+assert any(ord(c) > 255 and not 0xdc80 <= ord(c) <= 0xdcff for c in decoded[2:]), "no character of several bytes"
+assert text.decode() == "".join(map(printable, decoded)) + "\n", (text, decoded)
+assert reads > 5, reads
+END
+check "the text as it is made" python3 "$work/stream.py" "$mxfp" eval "$a" -q
+
 # mxfp report --eval: what mxfp eval says, first, in every form.
 exits 0 "" report -q "$a" --include lm_head.weight --formats mxfp4 --rules mse --eval "$tokens" -o "$work/report.json"
 evaluate "$a" --tokens "$tokens" --by-layer --include lm_head.weight --json

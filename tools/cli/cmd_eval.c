@@ -348,7 +348,8 @@ static int generate(struct job *job, struct error *error)
 {
 	const struct options *o = &job->options;
 	const char *prompt = o->prompt != NULL ? o->prompt : "";
-	struct evaluate_generation generation = {.prompt = &job->corpus.tokens, .n = (size_t)o->generate, .seed = o->seed};
+	struct evaluate_generation generation = {.prompt = &job->corpus.tokens, .n = (size_t)o->generate, .seed = o->seed,
+	                                         .stream = o->json ? NULL : stdout};
 	int code = EXIT_OK;
 	char *end;
 

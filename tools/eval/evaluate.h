@@ -132,6 +132,8 @@ struct evaluate_generation {
 	size_t n;                             /* tokens to add, at most */
 	double temperature;                   /* 0: the most probable token */
 	uint64_t seed;
+	FILE *stream;                         /* gets the text while it is made, and a newline; NULL: none does */
+	size_t n_shown;                       /* bytes of the text that it has */
 	struct token_sequences tokens;        /* the prompt and what was added */
 	char *text;                           /* of these */
 	size_t n_text;
@@ -145,6 +147,10 @@ int evaluate_generate(struct evaluate_generation *generation, const struct evalu
                       const struct model *model, const struct trial *trial, const struct tokenizer *tokenizer,
                       struct error *error);
 
+/* Writes what is new of the text to the stream, and nothing that could control a terminal; but for the first bytes of a
+   character whose others may follow, unless the text `ends`. */
+void evaluate_show(struct evaluate_generation *generation, bool ends);
+
 void evaluate_generation_free(struct evaluate_generation *generation);
 
 /* All that was found, as JSON; NULL if memory ran out. `source` names the tokens. */
@@ -153,7 +159,7 @@ json_t *evaluate_facts(const struct evaluation *evaluation, const char *source);
 /* Prints tables. EXIT_MEMORY. */
 int evaluate_print_text(const struct evaluation *evaluation, const char *source, FILE *file, struct error *error);
 
-/* Print to stdout. EXIT_MEMORY. */
+/* Print to stdout; of a generation without JSON what was not shown. EXIT_MEMORY. */
 int evaluate_print_json(const struct evaluation *evaluation, const char *source, struct error *error);
 int evaluate_print_generation(const struct evaluate_generation *generation, bool json, struct error *error);
 

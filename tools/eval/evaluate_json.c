@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/printable.h"
 #include "eval/evaluate.h"
 #include "io/facts.h"
 
@@ -85,34 +84,11 @@ int evaluate_print_json(const struct evaluation *e, const char *source, struct e
 	return facts_print(stdout, evaluate_facts(e, source), error);
 }
 
-/* Prints lines of text, in which nothing can control a terminal. */
-static int print_lines(const struct evaluate_generation *generation, struct error *error)
+static int print_profiles(const struct evaluate_generation *generation, struct error *error)
 {
-	char *text = malloc(generation->n_text + 1);
+	int code = EXIT_OK;
 
-	if (text == NULL)
-		return fail_memory(error);
-	for (size_t i = 0; i < generation->n_text; i++)
-		text[i] = generation->text[i] != '\0' ? generation->text[i] : '?';
-	text[generation->n_text] = '\0';
-	for (char *line = text; line != NULL;) {
-		char *end = strchr(line, '\n');
-
-		if (end != NULL)
-			*end++ = '\0';
-		print_printable(stdout, line);
-		putchar('\n');
-		line = end;
-	}
-	free(text);
-	return EXIT_OK;
-}
-
-static int print_text(const struct evaluate_generation *generation, struct error *error)
-{
-	int code = print_lines(generation, error);
-
-	if (code == EXIT_OK && generation->result.profile.done != NULL) {
+	if (generation->result.profile.done != NULL) {
 		putchar('\n');
 		code = profile_print(&generation->result.profile, "the prompt", stdout, error);
 	}
@@ -128,7 +104,7 @@ int evaluate_print_generation(const struct evaluate_generation *generation, bool
 	char *text;
 
 	if (!json)
-		return print_text(generation, error);
+		return print_profiles(generation, error);
 	ids = json_array();
 	for (size_t i = 0; i < tokens->n_ids; i++)
 		ids = facts_append(ids, json_integer((json_int_t)tokens->ids[i]));

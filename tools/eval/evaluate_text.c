@@ -165,3 +165,41 @@ int evaluate_print_text(const struct evaluation *e, const char *source, FILE *fi
 		}
 	return code;
 }
+
+/* The bytes of n that are whole characters, or none of any. */
+static size_t whole_bytes(const char *text, size_t n)
+{
+	for (size_t back = 1; back <= 3 && back <= n; back++) {
+		const unsigned char c = (unsigned char)text[n - back];
+
+		if (c < 0x80 || c >= 0xc0)
+			return c >= 0xc0 + (back > 1 ? 0x20 : 0) + (back > 2 ? 0x10 : 0) ? n - back : n;
+	}
+	return n;
+}
+
+void evaluate_show(struct evaluate_generation *generation, bool ends)
+{
+	FILE *file = generation->stream;
+	const size_t n = ends ? generation->n_text : whole_bytes(generation->text, generation->n_text);
+
+	if (file == NULL)
+		return;
+	while (generation->n_shown < n) {
+		char *at = generation->text + generation->n_shown;
+		const size_t left = n - generation->n_shown, line = strcspn(at, "\n"), some = line < left ? line : left;
+		const char end = at[some];
+
+		at[some] = '\0';
+		print_printable(file, at);
+		at[some] = end;
+		generation->n_shown += some;
+		if (some < left) {
+			putc(end == '\n' ? end : '?', file);
+			generation->n_shown++;
+		}
+	}
+	if (ends)
+		putc('\n', file);
+	fflush(file);
+}

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "eval/evaluate.h"
@@ -70,6 +71,14 @@ static int end_prompt(struct evaluate_generation *generation, const struct evalu
 	return settings->profile ? profile_take(&generation->result.profile, network, error) : EXIT_OK;
 }
 
+static int add_token(struct evaluate_generation *generation, uint32_t id, const struct tokenizer *tokenizer,
+                     struct error *error)
+{
+	const int code = tokens_add(&generation->tokens, id, error);
+
+	return code == EXIT_OK ? tokenizer_decode(tokenizer, id, &generation->text, &generation->n_text, error) : code;
+}
+
 static int add_tokens(struct evaluate_generation *generation, const struct evaluate_settings *settings,
                       struct network *network, const struct tokenizer *tokenizer, struct progress *progress,
                       struct error *error)
@@ -82,7 +91,9 @@ static int add_tokens(struct evaluate_generation *generation, const struct evalu
 	int code = EXIT_OK;
 
 	for (size_t i = 0; i < generation->prompt->n_ids && code == EXIT_OK; i++)
-		code = tokens_add(&generation->tokens, generation->prompt->ids[i], error);
+		code = add_token(generation, generation->prompt->ids[i], tokenizer, error);
+	if (code == EXIT_OK)
+		evaluate_show(generation, false);
 	for (; drawing.drawn < generation->n && code == EXIT_OK; drawing.drawn++) {
 		const size_t before = done;
 
@@ -93,10 +104,12 @@ static int add_tokens(struct evaluate_generation *generation, const struct evalu
 		if (code == EXIT_OK && ends && drawing.token == end)
 			break;
 		if (code == EXIT_OK)
-			code = tokens_add(&generation->tokens, (uint32_t)drawing.token, error);
+			code = add_token(generation, (uint32_t)drawing.token, tokenizer, error);
+		if (code == EXIT_OK)
+			evaluate_show(generation, false);
 	}
-	for (size_t i = 0; i < generation->tokens.n_ids && code == EXIT_OK; i++)
-		code = tokenizer_decode(tokenizer, generation->tokens.ids[i], &generation->text, &generation->n_text, error);
+	if (code == EXIT_OK || generation->n_shown > 0)
+		evaluate_show(generation, true);
 	return code;
 }
 
@@ -117,7 +130,8 @@ int evaluate_generate(struct evaluate_generation *generation, const struct evalu
 			.started = started,
 			.load = clock_seconds() - started,
 		};
-		progress_start_tokens(&progress, "generating", generation->prompt->n_ids + generation->n - 1, settings->quiet);
+		progress_start_tokens(&progress, "generating", generation->prompt->n_ids + generation->n - 1,
+		                      settings->quiet || (generation->stream != NULL && isatty(fileno(generation->stream))));
 		code = add_tokens(generation, settings, opened.network, tokenizer, &progress, error);
 		progress_end(&progress);
 	}
