@@ -315,6 +315,7 @@ static int softmax(struct network *network, const struct layer *layer, const str
 {
 	const double begun = work_begin();
 	const struct shape *s = &network->shape;
+	const size_t rows = tile->heads * (s->heads / s->kv_heads) * tile->n;
 	const float scale = (float)(1 / sqrt((double)s->head_cols));
 	const struct mxfp_row_input src = {.data = scores, .format = MXFP_FORMAT_F32};
 	const struct mxfp_row_output dst = {.data = scores, .format = MXFP_FORMAT_F32};
@@ -325,7 +326,7 @@ static int softmax(struct network *network, const struct layer *layer, const str
 		.causal = true,
 		.causal_offset = (ptrdiff_t)(tile->position - tile->first_key),
 		.sinks = layer->sinks != NULL ? layer->sinks + tile->first_head * (s->heads / s->kv_heads) : NULL,
-		.exec = &network->exec,
+		.exec = work_exec(network, 50.0 * (double)(rows * tile->cols)), /* exp */
 	};
 
 	if (window > 0 && tile->first_key + tile->cols > window) {
@@ -335,7 +336,7 @@ static int softmax(struct network *network, const struct layer *layer, const str
 		options.mask = &mask;
 		options.mask_rows = tile->n;
 	}
-	must_succeed(mxfp_softmax(&dst, &src, tile->heads * (s->heads / s->kv_heads) * tile->n, tile->cols, &options));
+	must_succeed(mxfp_softmax(&dst, &src, rows, tile->cols, &options));
 	work_end(network, NETWORK_ATTENTION, begun);
 	return EXIT_OK;
 }

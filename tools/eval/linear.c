@@ -106,15 +106,23 @@ static double bytes_of(const struct mxfp_product *product)
 }
 
 /* Counts what products do. */
-static void count(struct network_done *done, const struct mxfp_product *products, size_t n)
+static struct network_done count(const struct mxfp_product *products, size_t n)
 {
+	struct network_done done = {0};
+
 	for (size_t i = 0; i < n; i++) {
 		const struct mxfp_product *p = &products[i];
 		const size_t cols = p->w_packed != NULL ? p->n : p->w->rows;
 
-		done->operations += 2 * (double)p->a->rows * (double)cols * (double)p->a->cols;
-		done->bytes += bytes_of(p);
+		done.operations += 2 * (double)p->a->rows * (double)cols * (double)p->a->cols;
+		done.bytes += bytes_of(p);
 	}
+	return done;
+}
+
+const struct mxfp_exec *work_exec(const struct network *network, double operations)
+{
+	return operations < 1e7 ? &network->one : &network->exec;
 }
 
 int linear_products(struct network *network, const struct mxfp_product *products, size_t n,
@@ -122,11 +130,13 @@ int linear_products(struct network *network, const struct mxfp_product *products
                      struct error *error)
 {
 	const double begun = work_begin();
+	const struct network_done done = count(products, n);
 	const struct mxfp_gemm_options options = {
 		.a_format = a_format,
 		.activation = activation,
-		.exec = &network->exec,
+		.exec = work_exec(network, done.operations + 10 * done.bytes),
 	};
+	struct network_done *sum = &network->done[network->at][work];
 	size_t bytes;
 
 	must_succeed(mxfp_gemm_workspace_size(products, n, &options, &bytes));
@@ -134,7 +144,8 @@ int linear_products(struct network *network, const struct mxfp_product *products
 	if (workspace == NULL)
 		return fail_memory(error);
 	must_succeed(mxfp_gemm_grouped(products, n, &options, workspace, bytes));
-	count(&network->done[network->at][work], products, n);
+	sum->operations += done.operations;
+	sum->bytes += done.bytes;
 	work_end(network, work, begun);
 	return EXIT_OK;
 }

@@ -56,6 +56,7 @@ int network_open(struct network **opened, const struct model *model, const struc
 	network->model = model;
 	network->options = *options;
 	network->exec.threads = options->threads;
+	network->one.threads = 1;
 	int code = shape_read(&network->shape, model, error);
 	if (code == EXIT_OK)
 		code = take_rows(network, error);

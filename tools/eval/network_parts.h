@@ -82,7 +82,7 @@ struct network {
 	struct shape shape;
 	const struct model *model;
 	struct network_options options;
-	struct mxfp_exec exec;
+	struct mxfp_exec exec, one;   /* one: the same on one thread */
 	struct weight embedding;
 	struct linear head;
 	float *norm;
@@ -118,6 +118,10 @@ void *scratch_take(struct network *network, enum scratch_id id, size_t bytes);
 /* Starts to measure, and adds what has passed since to a kind of work of the layer that runs. */
 double work_begin(void);
 void work_end(struct network *network, enum network_work work, double begun);
+
+/* On which threads work of so many operations runs, a byte that is read counting as ten: on one if waking others takes as
+   long, and far longer while other programs run. */
+const struct mxfp_exec *work_exec(const struct network *network, double operations);
 
 struct result {
 	const struct linear *linear;
