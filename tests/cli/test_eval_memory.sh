@@ -54,19 +54,19 @@ if grep -q __asan_init "$mxfp"; then
 	echo "memory is what the sanitizer takes"
 else
 	quantized=$(python3 "$work/make.py" "$work/wide" 0 1024 16 8 64 18432 2 32000 600)
-	taken=$(peak eval "$work/wide" --tokens "$work/wide.json" --context 600 --batch 600 --weights mxfp4 -q)
+	taken=$(peak eval "$work/wide" --tokens "$work/wide.json" --context 600 --batch 600 --weights mxfp4 --threads 1 -q)
 	check "$taken MiB, with weights of $quantized" test "$taken" -le $((quantized + 512))
 	# 1024 keys and as many values in 32 layers are 256 KiB a token, and 34 KiB as MXFP4: 128 MiB, and 17.
 	python3 "$work/make.py" "$work/long" 0 32 16 16 64 32 32 32 513 >/dev/null
-	whole=$(peak eval "$work/long" --tokens "$work/long.json" --context 513 -q)
-	blocks=$(peak eval "$work/long" --tokens "$work/long.json" --context 513 --kv-cache mxfp4 -q)
+	whole=$(peak eval "$work/long" --tokens "$work/long.json" --context 513 --threads 1 -q)
+	blocks=$(peak eval "$work/long" --tokens "$work/long.json" --context 513 --kv-cache mxfp4 --threads 1 -q)
 	check "$blocks MiB, and $whole in binary32" test "$blocks" -le $((whole - 100))
 fi
 
 python3 "$work/make.py" "$work/heads" 1 32 64 8 8 32 1 256 2048 >/dev/null
 for formats in "" "--attention mxfp8-e4m3 --kv-cache nvfp4"; do
-	exits 0 "" eval "$work/heads" --tokens "$work/heads.json" --context 2048 $formats --save-logits "$work/logits" -f -q
-	exits 0 "" eval "$work/heads" --tokens "$work/heads.json" --context 2048 $formats --save-logits "$work/few" -f -q --batch 24
+	exits 0 "" eval "$work/heads" --tokens "$work/heads.json" --context 2048 $formats --save-logits "$work/logits" -f -q --threads 1
+	exits 0 "" eval "$work/heads" --tokens "$work/heads.json" --context 2048 $formats --save-logits "$work/few" -f -q --threads 1 --batch 24
 	check "logits of groups of heads $formats" cmp "$work/logits" "$work/few"
 done
 finish
