@@ -170,8 +170,10 @@ static void scatter(struct network *network, const struct tile *tile, const floa
 			const float *head = heads + h / shared * rows * s->head_cols;
 			const size_t row = h % shared * tile->n + i;
 
-			for (size_t c = 0; c < s->head_cols; c++)
-				sums[c] = transposed ? head[c * rows + row] : head[row * s->head_cols + c];
+			if (!transposed)
+				memcpy(sums, head + row * s->head_cols, s->head_cols * sizeof *sums);
+			for (size_t c = 0; transposed && c < s->head_cols; c++)
+				sums[c] = head[c * rows + row];
 		}
 	work_end(network, NETWORK_ATTENTION, begun);
 }
