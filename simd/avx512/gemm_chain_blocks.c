@@ -209,8 +209,8 @@ ALWAYS_INLINE size_t length_of_kind(enum kind kind)
    memory are as good as shifts. */
 ALWAYS_INLINE void decode_fp4(__m512 to[2], const uint8_t *at, size_t i, float unit)
 {
-	const __m512 values = _mm512_mul_ps(_mm512_setr_ps(0, .5F, 1, 1.5F, 2, 3, 4, 6, -0.0F, -.5F, -1, -1.5F, -2, -3, -4, -6),
-	                                    _mm512_set1_ps(unit));
+	const __m512 halves = _mm512_setr_ps(0, 1, 2, 3, 4, 6, 8, 12, -0.0F, -1, -2, -3, -4, -6, -8, -12);
+	const __m512 values = _mm512_mul_ps(halves, _mm512_set1_ps(unit / 2));
 	const __m512i x = _mm512_loadu_si512(at + i / 4 * NR * sizeof(uint32_t) + i % 4);
 
 	to[0] = _mm512_permutexvar_ps(x, values);
@@ -226,7 +226,8 @@ ALWAYS_INLINE __m512 decode_fp6(const uint8_t *at, size_t i, const float *magnit
 	at += i * 6 / 32 * NR * sizeof(uint32_t);
 	__m512i code = _mm512_srli_epi32(_mm512_loadu_si512(at), (unsigned)shift);
 	if (shift > 26)
-		code = _mm512_or_si512(code, _mm512_slli_epi32(_mm512_loadu_si512(at + NR * sizeof(uint32_t)), (unsigned)(32 - shift)));
+		code = _mm512_or_si512(code, _mm512_slli_epi32(_mm512_loadu_si512(at + NR * sizeof(uint32_t)),
+		                                               (unsigned)(32 - shift)));
 	const __m512 magnitude = _mm512_permutex2var_ps(low, code, high);
 	/* The sign is bit 5: magnitude ^ (sign & 2^31). */
 	return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(_mm512_castps_si512(magnitude), _mm512_slli_epi32(code, 26),

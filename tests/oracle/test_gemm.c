@@ -246,6 +246,12 @@ static const struct by_hand by_hand[] = {
 	/* From block to block: 2^30 * 2^24, then 1 * 2^-24, which is lost; minus the first: 0 */
 	{"chain across scales", {F32, {{0, 0x4E800000}, {32, 0x3F800000}, {64, 0xCE800000}}, {0}, 0},
 	 {E2M1, {{0, 2}, {32, 2}, {64, 2}}, {0x97, 0x67, 0x97}, 0}, 96, 128, MXFP_ACC_CHAIN, F32, 0, 0x00000000},
+	/* Twice 2^-127 + 2^-150: both ties go to even, where the sum in a larger unit would be 2^-126 + 2^-149. The first has
+	   a small A, the second a small scale */
+	{"chain of small numbers", {F32, {{0, 0x00800001}, {1, 0x00800001}}, {0}, 0}, {E2M1, {{0, 2}, {1, 2}}, {0x7E}, 0},
+	 32, 128, MXFP_ACC_CHAIN, F32, 0, 0x00800000},
+	{"chain of small scales", {F32, {{0, 0x2B800001}, {1, 0x2B800001}}, {0}, 0}, {E2M1, {{0, 2}, {1, 2}}, {0x28}, 0},
+	 32, 128, MXFP_ACC_CHAIN, F32, 0, 0x00800000},
 	{"a NaN scale beside zeros", {E2M1, {{0, 0}}, {0xFF}, 0}, {E2M1, {{0, 0}}, {0x7F}, 0},
 	 32, 512, MXFP_ACC_EXACT, F32, 0, 0x7FC00000},
 	{"Inf", {E5M2, {{0, 0x7C}, {1, 0x7B}}, {0x7F}, 0}, {E2M1, {{0, 0xA}, {1, 7}}, {0x7F}, 0},
