@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The definition of products, ref/gemm.c, against MPFR and against products worked by hand. */
+/* The definition of products, ref/gemm.c, against MPFR; and that and every tier against products worked by hand. */
 #include "ref.h"
 
 #include <inttypes.h>
@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mxfp/gemm.h"
+#include "mxfp/isa.h"
 #include "oracle/operands.h"
 #include "oracle/oracle_gemm.h"
 #include "suite.h"
@@ -288,6 +290,38 @@ static struct mxfp_matrix matrix_of_row(const struct row *row, size_t depth, uin
 	return m;
 }
 
+/* The same on every tier, through the API. */
+static void compare_tiers(const struct by_hand *h, const struct mxfp_matrix *a, const struct mxfp_matrix *w)
+{
+	for (int tier = 0; mxfp_isa_name(tier) != NULL; tier++) {
+		const struct mxfp_exec exec = {.threads = 1, .isa = mxfp_isa_name(tier)};
+		const struct mxfp_gemm_options options = {
+			.acc = h->acc,
+			.pass_k = (unsigned)h->pass,
+			.psum = h->psum,
+			.accumulate = true,
+			.a_format = is_block(a->format) ? a->format : MXFP_FORMAT_F32,
+			.exec = &exec,
+		};
+		float c;
+		struct mxfp_product product = {.a = a, .w = w, .c = &c};
+		uint32_t got;
+		size_t bytes;
+
+		if ((mxfp_isa_available() >> tier & 1) == 0)
+			continue;
+		memcpy(&c, &h->c, sizeof c);
+		ck_assert_int_eq(mxfp_gemm_workspace_size(&product, 1, &options, &bytes), MXFP_OK);
+		void *workspace = malloc(bytes);
+		ck_assert_ptr_nonnull(workspace);
+		ck_assert_int_eq(mxfp_gemm_grouped(&product, 1, &options, workspace, bytes), MXFP_OK);
+		free(workspace);
+		memcpy(&got, &c, sizeof got);
+		ck_assert_msg(got == h->want, "%s, %s: %08" PRIX32 " instead of %08" PRIX32, exec.isa, h->what, got, h->want);
+		suite_compared(1);
+	}
+}
+
 TEST_LOOP(products_by_hand, sizeof by_hand / sizeof by_hand[0])
 {
 	const struct by_hand *h = &by_hand[_i];
@@ -308,6 +342,8 @@ TEST_LOOP(products_by_hand, sizeof by_hand / sizeof by_hand[0])
 	memcpy(&got, &sum, sizeof got);
 	ck_assert_msg(got == h->want, "%s: %08" PRIX32 " instead of %08" PRIX32, h->what, got, h->want);
 	suite_compared(1);
+	if (h->pass <= 512) /* the API has no longer ones */
+		compare_tiers(h, &a, &w);
 }
 
 int main(void)
