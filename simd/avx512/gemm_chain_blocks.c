@@ -207,10 +207,10 @@ ALWAYS_INLINE size_t length_of_kind(enum kind kind)
 
 /* Elements 2 i and 2 i + 1 of STEP elements of 4 bits: a permutation uses the low 4 bits of a lane, so bytes later in
    memory are as good as shifts. */
-ALWAYS_INLINE void decode_fp4(__m512 to[2], const uint8_t *at, size_t i, float unit)
+ALWAYS_INLINE void decode_fp4(__m512 to[2], const uint8_t *at, size_t i, float half)
 {
 	const __m512 halves = _mm512_setr_ps(0, 1, 2, 3, 4, 6, 8, 12, -0.0F, -1, -2, -3, -4, -6, -8, -12);
-	const __m512 values = _mm512_mul_ps(halves, _mm512_set1_ps(unit / 2));
+	const __m512 values = _mm512_mul_ps(halves, _mm512_set1_ps(half));
 	const __m512i x = _mm512_loadu_si512(at + i / 4 * NR * sizeof(uint32_t) + i % 4);
 
 	to[0] = _mm512_permutexvar_ps(x, values);
@@ -258,7 +258,7 @@ ALWAYS_INLINE void decode_two(enum kind kind, __m512 to[2], const struct part *p
 	const uint8_t *at = p->codes + k * bits_of(kind) / 8 * NR;
 
 	if (bits_of(kind) == 4) {
-		decode_fp4(to, at + v * VECTOR_BYTES, i, kind == FP4 ? 1 : E4M3_UNIT);
+		decode_fp4(to, at + v * VECTOR_BYTES, i, kind == FP4 ? 0.5F : E4M3_UNIT / 2);
 		return;
 	}
 	for (size_t j = 0; j < 2; j++)
@@ -378,9 +378,10 @@ ALWAYS_INLINE void multiply(enum kind kind, bool folded, size_t rows, const stru
 		for (size_t i = 0; i < STEP / 2; i++)
 			add_two(kind, folded, rows, sums, a, p, k, i, scale);
 	}
+	if (folded)
 #pragma GCC unroll 4
-	for (size_t v = 0; v < VECTORS && folded; v++)
-		change_unit(rows, sums, v, &unit[v], _mm512_setzero_si512());
+		for (size_t v = 0; v < VECTORS; v++)
+			change_unit(rows, sums, v, &unit[v], _mm512_setzero_si512());
 #pragma GCC unroll 16
 	for (size_t i = 0; i < rows * VECTORS; i++) {
 		float *c = p->to + i * LANES;
