@@ -391,23 +391,25 @@ ALWAYS_INLINE void multiply(enum kind kind, bool folded, size_t rows, const stru
 }
 
 /* The functions of a kind: expanding, and multiplying 1, 2 and up to 4 rows. */
+#define MULTIPLY(name, kind, is_folded) \
+	static NOINLINE void name##_1_##kind(const struct part *p) \
+	{ \
+		multiply(kind, is_folded, 1, p); \
+	} \
+	static NOINLINE void name##_2_##kind(const struct part *p) \
+	{ \
+		multiply(kind, is_folded, 2, p); \
+	} \
+	static NOINLINE void name##_4_##kind(const struct part *p) \
+	{ \
+		multiply(kind, is_folded, 4, p); \
+	}
 #define FUNCTIONS(kind) \
 	static NOINLINE void expand_##kind(const struct part *p) \
 	{ \
 		expand(kind, p); \
 	} \
-	static NOINLINE void multiply_1_##kind(const struct part *p) \
-	{ \
-		multiply(kind, false, 1, p); \
-	} \
-	static NOINLINE void multiply_2_##kind(const struct part *p) \
-	{ \
-		multiply(kind, false, 2, p); \
-	} \
-	static NOINLINE void multiply_4_##kind(const struct part *p) \
-	{ \
-		multiply(kind, false, 4, p); \
-	}
+	MULTIPLY(multiply, kind, false)
 FUNCTIONS(FP4)
 FUNCTIONS(NVFP4_TIMES)
 FUNCTIONS(NVFP4_OVER)
@@ -416,27 +418,13 @@ FUNCTIONS(E4M3)
 FUNCTIONS(E4M3_SPECIAL)
 FUNCTIONS(E5M2)
 FUNCTIONS(INT8)
+MULTIPLY(folded, FP4, true)
+MULTIPLY(folded, FP6, true)
+MULTIPLY(folded, E4M3, true)
+MULTIPLY(folded, E5M2, true)
+MULTIPLY(folded, INT8, true)
 #undef FUNCTIONS
-
-#define FOLDED(kind) \
-	static NOINLINE void folded_1_##kind(const struct part *p) \
-	{ \
-		multiply(kind, true, 1, p); \
-	} \
-	static NOINLINE void folded_2_##kind(const struct part *p) \
-	{ \
-		multiply(kind, true, 2, p); \
-	} \
-	static NOINLINE void folded_4_##kind(const struct part *p) \
-	{ \
-		multiply(kind, true, 4, p); \
-	}
-FOLDED(FP4)
-FOLDED(FP6)
-FOLDED(E4M3)
-FOLDED(E5M2)
-FOLDED(INT8)
-#undef FOLDED
+#undef MULTIPLY
 
 #define ROW(kind) [kind] = {expand_##kind, multiply_1_##kind, multiply_2_##kind, multiply_4_##kind, multiply_4_##kind}
 static void (*const functions[N_KINDS][1 + GEMM_CHAIN_BLOCKS_FEW])(const struct part *) = {

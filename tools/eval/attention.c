@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/must_succeed.h"
 #include "eval/network_parts.h"
 
@@ -118,7 +119,7 @@ static void store(struct network *network, const struct network_piece *piece, si
 		store_blocks(network, piece, &cache->value_blocks, v);
 		return;
 	}
-	const double begun = work_begin();
+	const double begun = clock_seconds();
 
 	memcpy(cache->keys + piece->first * cols, k, piece->n * cols * sizeof *k);
 	for (size_t c = 0; c < cols; c++)
@@ -144,7 +145,7 @@ static struct mxfp_matrix head_blocks(const struct network *network, const struc
 /* The queries of a group's heads, head after head. */
 static void gather(struct network *network, const struct tile *tile, float *heads)
 {
-	const double begun = work_begin();
+	const double begun = clock_seconds();
 	const struct shape *s = &network->shape;
 	const size_t cols = s->heads * s->head_cols, shared = s->heads / s->kv_heads;
 
@@ -159,7 +160,7 @@ static void gather(struct network *network, const struct tile *tile, float *head
 /* Their sums back to their rows: of each head of values, the queries' one after the other, or transposed. */
 static void scatter(struct network *network, const struct tile *tile, const float *heads)
 {
-	const double begun = work_begin();
+	const double begun = clock_seconds();
 	const struct shape *s = &network->shape;
 	const size_t cols = s->heads * s->head_cols, shared = s->heads / s->kv_heads, rows = shared * tile->n;
 	const bool transposed = tile->cache->keys == NULL;
@@ -289,7 +290,7 @@ static int multiply_values(struct network *network, const struct tile *tile, flo
 			                           s->head_cols, tile->cols, tile->capacity));
 			continue;
 		}
-		const double begun = work_begin();
+		const double begun = clock_seconds();
 		const struct mxfp_matrix blocks = head_blocks(network, tile, &tile->cache->value_blocks, head);
 		struct mxfp_matrix a = linear_numbers(values + i * numbers, s->head_cols, tile->cols, 0);
 
@@ -315,7 +316,7 @@ static const float *make_mask(struct network *network, const struct tile *tile, 
 static int softmax(struct network *network, const struct layer *layer, const struct tile *tile, size_t window,
                    float *scores, struct error *error)
 {
-	const double begun = work_begin();
+	const double begun = clock_seconds();
 	const struct shape *s = &network->shape;
 	const size_t rows = tile->heads * (s->heads / s->kv_heads) * tile->n;
 	const float scale = (float)(1 / sqrt((double)s->head_cols));

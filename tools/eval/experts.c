@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/must_succeed.h"
 #include "eval/network_parts.h"
 
@@ -163,7 +164,7 @@ static int project(struct network *network, const struct layer *layer, const str
 /* Gates of gpt-oss, clamped; up is NULL where gate holds both in turns, and then y is not gate. */
 static void gate_clamped(struct network *network, float *y, const float *gate, const float *up, size_t rows)
 {
-	const double begun = work_begin();
+	const double begun = clock_seconds();
 	const struct mxfp_row_input gates = {.data = gate, .format = MXFP_FORMAT_F32};
 	const struct mxfp_row_input ups = {.data = up, .format = MXFP_FORMAT_F32};
 	const struct mxfp_row_output dst = {.data = y, .format = MXFP_FORMAT_F32};
@@ -238,7 +239,7 @@ static int add_shared(struct network *network, const struct layer *layer, size_t
 		code = linear_multiply(network, &gated, MXFP_FUNCTION_IDENTITY, &down, 1, error);
 	if (code != EXIT_OK)
 		return code;
-	const double begun = work_begin();
+	const double begun = clock_seconds();
 	must_succeed(mxfp_apply(MXFP_FUNCTION_SIGMOID, &dst, shares, MXFP_FORMAT_F32, 0, 1, rows, &options));
 	for (size_t i = 0; i < rows; i++)
 		add_weighted(sums + i * s->hidden, downs + i * s->hidden, shares[i], s->hidden);
@@ -264,7 +265,7 @@ int experts_run(struct network *network, const struct layer *layer, size_t rows,
 	int code = linear_multiply(network, &h, MXFP_FUNCTION_IDENTITY, &router, 1, error);
 	if (code != EXIT_OK)
 		return code;
-	double begun = work_begin();
+	double begun = clock_seconds();
 	for (size_t i = 0; i < rows; i++)
 		choose(network, &r, i);
 	weigh(network, &r, rows);
@@ -276,7 +277,7 @@ int experts_run(struct network *network, const struct layer *layer, size_t rows,
 	if (code != EXIT_OK)
 		return code;
 	/* Nothing reads what was gathered any more: its first rows take the sums, in the order of the experts. */
-	begun = work_begin();
+	begun = clock_seconds();
 	memset(gathered, 0, rows * s->hidden * sizeof *gathered);
 	for (size_t i = 0; i < r.rows; i++)
 		add_weighted(gathered + r.tokens[i] * s->hidden, downs + i * s->hidden, r.scales[i], s->hidden);
@@ -286,7 +287,7 @@ int experts_run(struct network *network, const struct layer *layer, size_t rows,
 	if (code != EXIT_OK)
 		return code;
 	const struct mxfp_row_input sums = {.data = gathered, .format = MXFP_FORMAT_F32};
-	begun = work_begin();
+	begun = clock_seconds();
 	must_succeed(mxfp_add(&dst, &x, &sums, rows, s->hidden, &network->exec));
 	work_end(network, NETWORK_VECTOR, begun);
 	return EXIT_OK;

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/must_succeed.h"
 #include "eval/network_parts.h"
 
@@ -12,7 +13,7 @@ enum { LOGITS_BYTES = 1 << 25 }; /* of logits that are computed at once, unless 
 /* y may be x. */
 static void normalize(struct network *network, float *y, const float *x, const float *weight, size_t rows, size_t cols)
 {
-	const double begun = work_begin();
+	const double begun = clock_seconds();
 	const struct mxfp_row_input src = {.data = x, .format = MXFP_FORMAT_F32}, weights = {.data = weight};
 	const struct mxfp_row_output dst = {.data = y, .format = MXFP_FORMAT_F32};
 	const struct mxfp_norm_options options = {
@@ -28,7 +29,7 @@ static void normalize(struct network *network, float *y, const float *x, const f
 /* Rotates the heads of rows in place. */
 static void rotate(struct network *network, float *x, size_t rows, size_t heads)
 {
-	const double begun = work_begin();
+	const double begun = clock_seconds();
 	const struct shape *s = &network->shape;
 	const struct mxfp_row_input src = {.data = x, .format = MXFP_FORMAT_F32};
 	const struct mxfp_row_output dst = {.data = x, .format = MXFP_FORMAT_F32};
@@ -118,7 +119,7 @@ static int run_head(struct network *network, const struct network_piece *pieces,
 	size_t rows = 0, row = 0;
 	int code = EXIT_OK;
 
-	const double begun = work_begin();
+	const double begun = clock_seconds();
 	for (size_t i = 0; i < n; row += pieces[i++].n)
 		for (size_t j = pieces[i].wanted; j < pieces[i].n; j++)
 			memcpy(network->h + rows++ * s->hidden, network->x + (row + j) * s->hidden, s->hidden * sizeof *network->h);
@@ -142,7 +143,7 @@ static int run_head(struct network *network, const struct network_piece *pieces,
 /* Reads the rows of the embedding, and sets their positions. */
 static int embed(struct network *network, const struct network_piece *pieces, size_t n, size_t *rows, struct error *error)
 {
-	const double begun = work_begin();
+	const double begun = clock_seconds();
 	int code = EXIT_OK;
 
 	*rows = 0;

@@ -20,11 +20,6 @@ void *scratch_take(struct network *network, enum scratch_id id, size_t bytes)
 	return scratch->memory;
 }
 
-double work_begin(void)
-{
-	return clock_seconds();
-}
-
 void work_end(struct network *network, enum network_work work, double begun)
 {
 	network->done[network->at][work].seconds += clock_seconds() - begun;
@@ -49,7 +44,7 @@ struct mxfp_matrix linear_blocks(const struct mxfp_blocks *blocks, size_t first,
 
 void linear_quantize_into(struct network *network, struct mxfp_blocks *blocks, const float *x)
 {
-	const double begun = work_begin();
+	const double begun = clock_seconds();
 	const float unscaled = 0; /* NVFP4: the tensor scale is 1, whatever else is in the batch */
 	const struct mxfp_quantize_options options = {
 		.rule = network->options.activation_rule,
@@ -129,7 +124,7 @@ int linear_products(struct network *network, const struct mxfp_product *products
                      enum mxfp_function activation, enum mxfp_format a_format, enum network_work work,
                      struct error *error)
 {
-	const double begun = work_begin();
+	const double begun = clock_seconds();
 	const struct network_done done = count(products, n);
 	const struct mxfp_gemm_options options = {
 		.a_format = a_format,

@@ -115,8 +115,7 @@ int weight_numbers(const struct weight *weight, uint64_t first, size_t n, float 
 /* linear.c. Memory of at least so many bytes, of which what it held before is lost; NULL: there is none. */
 void *scratch_take(struct network *network, enum scratch_id id, size_t bytes);
 
-/* Starts to measure, and adds what has passed since to a kind of work of the layer that runs. */
-double work_begin(void);
+/* Adds what has passed since `begun`, of clock_seconds(), to a kind of work of the layer that runs. */
 void work_end(struct network *network, enum network_work work, double begun);
 
 /* On which threads work of so many operations runs, a byte that is read counting as ten: on one if waking others takes as
@@ -141,7 +140,7 @@ int linear_products(struct network *network, const struct mxfp_product *products
 /* W of a product. */
 void linear_set_w(struct mxfp_product *product, const struct linear *linear);
 
-/* Makes blocks of rows as the activations of the network are made. EXIT_MEMORY. */
+/* Makes blocks of rows as the activations of the network are made; the second in memory of its own, EXIT_MEMORY. */
 void linear_quantize_into(struct network *network, struct mxfp_blocks *blocks, const float *x);
 int linear_quantize(struct network *network, struct inputs *inputs, enum mxfp_format format, struct error *error);
 
