@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/must_succeed.h"
 #include "io/file_npy.h"
 #include "model/model_output.h"
@@ -136,14 +136,6 @@ int multiply_read_given(struct multiplication *x, const char *text, struct error
 	return read_exactly(x, x->c, x->options.c_format, text, x->m, error);
 }
 
-static double now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 /* C by the kernels of a tier; NULL: of the one in use. */
 static int multiply_on(struct multiplication *x, const char *isa, void *c, struct error *error)
 {
@@ -160,9 +152,9 @@ static int multiply_on(struct multiplication *x, const char *isa, void *c, struc
 	if (workspace == NULL)
 		return status == MXFP_OK ? fail_memory(error) : fail(error, EXIT_INPUT, "gemm: %s",
 		                                                     mxfp_status_text(status));
-	double start = now();
+	double start = clock_seconds();
 	status = mxfp_gemm(&product, &options, workspace, bytes);
-	x->seconds = now() - start;
+	x->seconds = clock_seconds() - start;
 	free(workspace);
 	return status == MXFP_OK ? EXIT_OK : fail(error, EXIT_INPUT, "gemm: %s", mxfp_status_text(status));
 }

@@ -7,11 +7,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <xxhash.h>
 
 #include "analyse/activations.h"
+#include "base/clock.h"
 #include "base/must_succeed.h"
 #include "io/file.h"
 #include "model/operand.h"
@@ -24,14 +24,6 @@ enum { BLOCK = 32 }; /* of every MX format, and what chunks are multiples of */
 
 /* Streams of random rounding have this bit, those of numbers do not. */
 #define STREAM_ROUNDING (UINT64_C(1) << 63)
-
-static double seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* The payload */
 
@@ -526,9 +518,9 @@ static int run_steps(struct allreduce *a, const struct input *input, struct grou
 		code = exchange_share(&a->exchange, EXIT_OK, error);
 		if (code != EXIT_OK)
 			break;
-		const double start = seconds();
+		const double start = clock_seconds();
 		code = run_step(a, g, row->format, step, error);
-		row->seconds += seconds() - start;
+		row->seconds += clock_seconds() - start;
 		for (size_t i = 0; i < g->n_members && code == EXIT_OK; i++)
 			member_hash(&g->members[i], a);
 		if (code == EXIT_OK && measure != NULL)

@@ -11,6 +11,7 @@
 #include <mpi.h>
 #endif
 
+#include "base/clock.h"
 #include "quantize/ranks.h"
 
 unsigned exchange_own(const struct exchange *e)
@@ -27,14 +28,6 @@ static void copy(const struct mail *to, const struct mail *from)
 #ifdef HAVE_MPI
 
 enum { TAG = 1, TEXT = 256 };
-
-static double seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* Names the ranks that requests, the receiving ones first, still wait for. */
 static int fail_late(struct exchange *e, const MPI_Request *receiving, const MPI_Request *sending, struct error *error)
@@ -72,11 +65,11 @@ static bool test_all(MPI_Request *requests, unsigned n, bool *done)
 static int wait_for(struct exchange *e, MPI_Request *requests, struct error *error)
 {
 	static const double apart = 0.25;
-	const double end = seconds() + e->timeout + apart * ranks_own();
+	const double end = clock_seconds() + e->timeout + apart * ranks_own();
 	struct timespec pause = {.tv_nsec = 1000};
 
 	for (;;) {
-		bool late = seconds() > end, done;
+		bool late = clock_seconds() > end, done;
 
 		if (!test_all(requests, 2 * e->n_ranks, &done)) {
 			e->broken = true;

@@ -3,11 +3,11 @@
 #include "config.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #include <xxhash.h>
 
 #include "analyse/activations.h"
+#include "base/clock.h"
 #include "engine/engine.h"
 #include "io/file.h"
 #include "mxfp/convert.h"
@@ -73,14 +73,6 @@ static int make_operands(struct engine_report *r, struct memory *memory, struct 
 	return code;
 }
 
-static double seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static int hash_results(uint64_t *hash, const struct engine_report *r, struct error *error)
 {
 	XXH3_state_t *state = XXH3_createState();
@@ -110,10 +102,10 @@ static int run_split(struct engine_report *r, int s, struct error *error)
 
 	if (status == MXFP_OK && workspace == NULL)
 		return fail_memory(error);
-	const double start = seconds();
+	const double start = clock_seconds();
 	if (status == MXFP_OK)
 		status = mxfp_engine_run(r->products, n, &options, workspace, bytes, &r->splits[s]);
-	r->runs[s].seconds = seconds() - start;
+	r->runs[s].seconds = clock_seconds() - start;
 	free(workspace);
 	if (status != MXFP_OK)
 		return fail(error, EXIT_USAGE, "engine: --run: %s", mxfp_status_text(status));

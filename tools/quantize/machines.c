@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/table.h"
 #include "io/facts.h"
 #include "mxfp/quantize.h"
@@ -33,14 +33,6 @@ struct quantize_machines {
 	double merge_seconds;      /* moving the parts to one machine; 0 without `net` */
 };
 
-static double now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
 static const struct file *largest_source(const struct quantize_plan *plan)
 {
 	const struct file *largest = plan->model->files;
@@ -60,13 +52,13 @@ static int measure_disk(double *rate, const struct quantize_plan *plan, struct e
 	int code = bytes == NULL ? fail_memory(error) : EXIT_OK;
 
 	handle_uncache(file->handle);
-	double start = now(), seconds = 0;
+	double start = clock_seconds(), seconds = 0;
 	while (code == EXIT_OK && at < file->size_bytes && at < MEASURED_BYTES && seconds < measured_seconds) {
 		size_t n = file->size_bytes - at < CHUNK_BYTES ? (size_t)(file->size_bytes - at) : CHUNK_BYTES;
 
 		code = handle_read(file->handle, at, bytes, n, error);
 		at += n;
-		seconds = now() - start;
+		seconds = clock_seconds() - start;
 	}
 	free(bytes);
 	*rate = seconds > 0 ? (double)at / seconds : 0;
@@ -89,7 +81,7 @@ static int measure_compute(double *rate, const struct quantize_plan *plan, struc
 	const size_t n = MATRIX_ROWS * (size_t)MATRIX_COLS;
 	uint16_t *x = malloc(n * sizeof *x);
 	uint8_t *results = malloc(2 * n);
-	double start = now(), seconds = 0, bytes = 0;
+	double start = clock_seconds(), seconds = 0, bytes = 0;
 
 	blocks.codes = results;
 	blocks.scales = results == NULL ? NULL : results + n;
@@ -99,7 +91,7 @@ static int measure_compute(double *rate, const struct quantize_plan *plan, struc
 		if (mxfp_quantize(&blocks, x, MXFP_FORMAT_BF16, 0, &options) != MXFP_OK)
 			break;
 		bytes += (double)(n * sizeof *x);
-		seconds = now() - start;
+		seconds = clock_seconds() - start;
 	}
 	bool whole = x != NULL && results != NULL;
 	free(x);
