@@ -11,7 +11,7 @@
 
 /* Numbers of a row that are computed together, a multiple of every block length. Six strips of f32, which a norm with
    everything may have on the stack, are 12 KiB. */
-enum { MXFP_STRIP = 512 };
+enum { MXFP_STRIP = 1024 };
 
 /* Checked rows of numbers in memory. */
 struct mxfp_rows {

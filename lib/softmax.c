@@ -9,6 +9,9 @@
 #include "sized.h"
 #include "tile.h"
 
+/* Frames share the stack one after the other; inlined, they would add up. */
+#define OWN_FRAME __attribute__((noinline))
+
 struct softmax {
 	bool is_log, has_mask, causal;
 	struct mxfp_softmax_job job; /* the scale */
@@ -57,7 +60,7 @@ static uint32_t sink_of(const struct softmax *whole, size_t row)
 }
 
 /* The largest score of n columns and the row's sink; -Inf if there is none. */
-static uint32_t most(const struct mxfp_kernels *kernels, const struct softmax *whole, size_t row, size_t n)
+static OWN_FRAME uint32_t most(const struct mxfp_kernels *kernels, const struct softmax *whole, size_t row, size_t n)
 {
 	struct mxfp_row_max_job max = {.max = MXFP_F32_INF | MXFP_F32_SIGN};
 	struct mxfp_softmax_job job = whole->job;
@@ -96,7 +99,7 @@ static uint32_t apply(const struct mxfp_kernels *kernels, enum mxfp_function fun
 
 /* Where the exponentials of a row are until their sum is known: in the row of results if these are f32, else on the stack,
    as far as there is room. */
-enum { KEPT = 3072, KEPT_MORE = 1024 }; /* multiples of MXFP_STRIP; of two frames, none of which may exceed 16 KiB */
+enum { KEPT = 3072, KEPT_MORE = 2048 }; /* multiples of MXFP_STRIP; of two frames, none of which may exceed 16 KiB */
 
 struct row_memory {
 	float *kept, *more, *strip;
@@ -119,7 +122,7 @@ static bool is_kept(const struct softmax *whole, size_t col)
 }
 
 /* Turns a strip of scores into exponentials, exp(fl32(z - max)), and adds these to the lanes. */
-static void exponentials(const struct mxfp_kernels *kernels, const struct softmax *whole, size_t row, size_t col,
+static OWN_FRAME void exponentials(const struct mxfp_kernels *kernels, const struct softmax *whole, size_t row, size_t col,
                          struct mxfp_softmax_job *job)
 {
 	struct strips strips;
@@ -159,7 +162,7 @@ struct row_scalars {
 };
 
 /* Turns n scores, or their exponentials, into results. */
-static void finish_strip(const struct mxfp_kernels *kernels, const struct softmax *whole, size_t row, size_t col, size_t n,
+static OWN_FRAME void finish_strip(const struct mxfp_kernels *kernels, const struct softmax *whole, size_t row, size_t col, size_t n,
                          const struct row_scalars *scalars, float *result)
 {
 	struct mxfp_softmax_job job = whole->job;
@@ -214,8 +217,7 @@ static void softmax_row(const struct mxfp_kernels *kernels, const struct softmax
 	}
 }
 
-/* In a frame of its own, so that two share the memory. */
-static __attribute__((noinline)) void softmax_rows(const struct mxfp_kernels *kernels, const struct softmax *whole,
+static OWN_FRAME void softmax_rows(const struct mxfp_kernels *kernels, const struct softmax *whole,
                                                    const struct mxfp_tile *tile, float *kept,
                                                    struct mxfp_counts *counts)
 {
