@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Installs missing packages, builds in build-demo/ (or here, if this tree is configured in place), quantizes the
-# character model of examples/ to W4A8, reports the error relative to FP32, and prints the loss of the model before and
-# after. The files are kept in demo/.
+# character model of examples/ to W4A8, reports the error relative to FP32, and prints the perplexity
+# of the model before and after. The files are kept in demo/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/build.shlib
@@ -37,7 +37,7 @@ run mxfp quantize $model -o demo/w4a8 --force
 run mxfp report $model --against demo/w4a8
 run mxfp report $model -o demo/report.md --force
 
-echo 'Loss of the model on text that it was not trained on, before (f32), in W4A8, and in other formats:'
+echo 'Perplexity of the model on text that it was not trained on, as it is and in block formats; MXFP4 below MXFP8 is W4A8:'
 run examples/loss.sh
 echo 'The W4A8 model:   demo/w4a8/'
 echo 'The error report: demo/report.md (this and other formats side by side)'
