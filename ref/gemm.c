@@ -209,8 +209,9 @@ static void decode(uint32_t *x, const struct mxfp_matrix *matrix, size_t row, si
 	const struct mxfp_format_info *format = mxfp_format_get_info(matrix->format);
 
 	if (format->kind != MXFP_KIND_BLOCK) {
-		for (size_t i = 0; i < n; i++)
-			x[i] = mxfp_ref_load(format, matrix->data, row * matrix->stride + k + i);
+		for (size_t i = k; i < k + n; i++)
+			x[i - k] = mxfp_ref_load(format, matrix->data,
+			                         matrix->transposed ? i * matrix->stride + row : row * matrix->stride + i);
 		return;
 	}
 	struct mxfp_dequantize_job job = {

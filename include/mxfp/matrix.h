@@ -28,7 +28,7 @@ struct mxfp_matrix {
 	size_t scales_stride; /* bytes; 0: without a gap */
 	float tensor_scale;   /* of block formats that have one */
 	bool tensor_scale_divides; /* decoded elements are divided by tensor_scale instead of multiplied */
-	bool transposed;      /* numbers only, A only: stored as cols rows of `rows` numbers, stride apart */
+	bool transposed;      /* numbers, of A or a dense W: stored as cols rows of `rows` numbers, stride apart */
 	struct mxfp_sparsity sparsity; /* W only; all zero: dense. Else `data` holds only kept codes (mxfp/sparse.h) */
 	const void *masks;
 	size_t masks_stride;  /* bytes; 0: without a gap */

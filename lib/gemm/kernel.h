@@ -47,7 +47,7 @@ struct mxfp_gemm_shape {
 /* One panel to be made. */
 struct mxfp_gemm_pack_job {
 	const struct mxfp_gemm_shape *shape;
-	const struct mxfp_matrix *matrix; /* strides are not 0; not transposed; sparse only in a kernel for sparse W */
+	const struct mxfp_matrix *matrix; /* strides are not 0; transposed only if it is W; sparse only in a kernel for that */
 	size_t row, rows;                 /* rows of the matrix in the panel, at least 1; the others are padding */
 	size_t k0, k;                     /* elements of the chunk; codes past the matrix's last element become zeros */
 	void *panel;
@@ -78,7 +78,7 @@ struct mxfp_gemm_kernel {
 };
 
 /* Adds to c the sums of rows x cols of C over all of K, with rounding to psum (ref/gemm.c, the definition). Both
-   matrices are dense, and their strides are not 0. */
+   matrices are dense, and their strides are not 0; W alone may be transposed. */
 struct mxfp_gemm_ref_job {
 	const struct mxfp_matrix *a, *w;
 	size_t row, rows, col, cols; /* of A, of W */

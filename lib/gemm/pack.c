@@ -7,16 +7,15 @@
 #include "run.h"
 #include "sparse.h"
 
-/* Copies rows first .. first + rows - 1 of a transposed A to consecutive rows of `numbers`. */
-static void gather(const struct mxfp_gemm_plan *p, size_t first, size_t rows, uint8_t *numbers)
+void mxfp_gemm_gather(const struct mxfp_matrix *m, size_t first, size_t rows, uint8_t *numbers)
 {
-	size_t width = mxfp_stride_unit(p->a.format);
+	size_t width = mxfp_stride_unit(m->format);
 
-	for (size_t k = 0; k < p->k; k++) {
-		const uint8_t *from = (const uint8_t *)p->a.data + (k * p->a.stride + first) * width;
+	for (size_t k = 0; k < m->cols; k++) {
+		const uint8_t *from = (const uint8_t *)m->data + (k * m->stride + first) * width;
 
 		for (size_t i = 0; i < rows; i++)
-			memcpy(numbers + (i * p->k + k) * width, from + i * width, width);
+			memcpy(numbers + (i * m->cols + k) * width, from + i * width, width);
 	}
 }
 
@@ -55,7 +54,7 @@ static struct mxfp_matrix load(const struct mxfp_gemm_call *call, const struct m
 
 	m.rows = rows;
 	if (m.transposed) {
-		gather(p, first, rows, area->numbers);
+		mxfp_gemm_gather(&p->a, first, rows, area->numbers);
 		m.transposed = false;
 		m.data = area->numbers;
 		m.stride = p->k;

@@ -81,7 +81,7 @@ static enum mxfp_status plan_w(struct mxfp_gemm_plan *p, const struct mxfp_matri
 	p->n = p->w.rows;
 	if (status != MXFP_OK)
 		return status;
-	return p->w.transposed ? MXFP_ERR_FORMAT : mxfp_gemm_check_matrix(&p->w);
+	return mxfp_gemm_check_matrix(&p->w);
 }
 
 /* Checks A, finds its format in the product, and prepares its quantization if that is needed. */

@@ -47,6 +47,9 @@ struct mxfp_gemm_area {
 void mxfp_gemm_pack_a(const struct mxfp_gemm_call *call, const struct mxfp_gemm_unit *unit, size_t pack,
                       struct mxfp_gemm_area *area);
 
+/* Copies rows first .. first + rows - 1 of a transposed matrix to consecutive rows of `numbers`. */
+void mxfp_gemm_gather(const struct mxfp_matrix *m, size_t first, size_t rows, uint8_t *numbers);
+
 /* Packs panels first .. first + count - 1 of W over the chunk at k0. `dense` is room for mxfp_gemm_expanded_bytes(). */
 void mxfp_gemm_pack_w(const struct mxfp_gemm_call *call, const struct mxfp_gemm_plan *p, size_t first, size_t count,
                       size_t k0, uint8_t *dense, uint8_t *panels);

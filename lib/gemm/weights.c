@@ -31,6 +31,8 @@ static void pack_row(const struct packing *packing, size_t row)
 		struct mxfp_gemm_slice slice = {row, 1, 0, w->cols};
 
 		(void)mxfp_gemm_expand(packing->call, w, &slice, packing->panels + row * bytes.data);
+	} else if (w->transposed) {
+		mxfp_gemm_gather(w, row, 1, packing->panels + row * bytes.data);
 	} else {
 		memcpy(packing->panels + row * bytes.data,
 		       (const uint8_t *)w->data + row * w->stride * mxfp_stride_unit(w->format), bytes.data);

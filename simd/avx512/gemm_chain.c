@@ -91,9 +91,32 @@ static NOINLINE void pack_columns(const struct mxfp_gemm_pack_job *job)
 
 static FP_KERNEL(pack_numbers, mxfp_gemm_pack_job, pack_columns)
 
+/* Packs a transposed W, whose numbers lie in the panel's order. */
+static void pack_transposed(const struct mxfp_gemm_pack_job *job)
+{
+	const enum mxfp_format format = job->matrix->format;
+	const size_t width = gemm_chain_w_width(format), stride = job->matrix->stride * width;
+	const uint8_t *from = (const uint8_t *)job->matrix->data + job->k0 * stride + job->row * width;
+	uint8_t *to = job->panel;
+
+	if (job->rows < NR)
+		memset(to, 0, job->k * NR * width);
+	if (format == MXFP_FORMAT_TF32)
+		widen_transposed(job, TIER(decode_wide), to, NR);
+	else if (format == MXFP_FORMAT_F32 && job->rows == NR)
+		for (size_t k = 0; k < job->k; k++)
+			memcpy(to + k * NR * sizeof(float), from + k * stride, NR * sizeof(float));
+	else
+		for (size_t k = 0; k < job->k; k++)
+			memcpy(to + k * NR * width, from + k * stride, job->rows * width);
+}
+
 static void pack_w(const struct mxfp_gemm_pack_job *job)
 {
-	(mxfp_is_block(job->matrix->format) ? TIER(gemm_chain_blocks_pack) : pack_numbers)(job);
+	if (job->matrix->transposed)
+		pack_transposed(job);
+	else
+		(mxfp_is_block(job->matrix->format) ? TIER(gemm_chain_blocks_pack) : pack_numbers)(job);
 }
 
 /* Products between prefetches: a cache line of a row of A. */

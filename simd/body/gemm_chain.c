@@ -44,7 +44,13 @@ static void chain_pack_a(const struct mxfp_gemm_pack_job *job)
 
 static void chain_pack_w(const struct mxfp_gemm_pack_job *job)
 {
-	chain_pack(job, CHAIN_NR);
+	if (!job->matrix->transposed) {
+		chain_pack(job, CHAIN_NR);
+		return;
+	}
+	if (job->rows < CHAIN_NR)
+		memset(job->panel, 0, chain_w_bytes(job->shape, job->k));
+	widen_transposed(job, TIER(widen), job->panel, CHAIN_NR);
 }
 
 /* One pass of the first `rows` rows of a panel of A; `rows` is a constant where this is inlined. */

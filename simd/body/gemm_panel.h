@@ -79,6 +79,18 @@ static inline void widen_rows(const struct mxfp_gemm_pack_job *job, mxfp_convert
 	}
 }
 
+/* Loads numbers of a transposed matrix: to[k * stride + r] is element k of the job's row r. */
+static inline void widen_transposed(const struct mxfp_gemm_pack_job *job, mxfp_convert_kernel *widen, void *to, size_t stride)
+{
+	struct mxfp_gemm_pack_job stored = *job;
+
+	stored.row = job->k0;
+	stored.rows = job->k;
+	stored.k0 = job->row;
+	stored.k = job->rows;
+	widen_rows(&stored, widen, to, stride);
+}
+
 /* Multiplies one panel of A by that of W. `rows` is the number of rows left, which may exceed the panel's. */
 typedef void panel_multiply(const struct mxfp_gemm_multiply_job *job, const uint8_t *a, size_t rows, float *c);
 

@@ -134,7 +134,19 @@ static void any_options(struct gemm_case *c, struct random *r, const struct gemm
 	any_named_epilogue(c, r);
 }
 
-/* A as the caller has it. */
+/* An operand as the caller has it: numbers also transposed. */
+static struct operand any_operand(struct random *r, const struct operand_range *range, enum mxfp_format format, size_t rows,
+                                  size_t cols)
+{
+	if (is_block(format) || !one_in(r, 3))
+		return operand_of(r, range, format, rows, cols, one_in(r, 2) ? 0 : random_below(r, 70));
+	struct operand transposed = operand_of(r, range, format, cols, rows, one_in(r, 2) ? 0 : random_below(r, 70));
+	transposed.matrix.transposed = true;
+	transposed.matrix.rows = rows;
+	transposed.matrix.cols = cols;
+	return transposed;
+}
+
 static struct operand any_a(const struct gemm_case *c, struct random *r, const struct operand_range *range,
                             const struct gemm_case_product *p, enum mxfp_format format)
 {
@@ -142,27 +154,21 @@ static struct operand any_a(const struct gemm_case *c, struct random *r, const s
 
 	if (is_block(c->options.a_format))
 		format = sources[random_below(r, 3)];
-	if (is_block(format) || !one_in(r, 3))
-		return operand_of(r, range, format, p->m, p->k, one_in(r, 2) ? 0 : random_below(r, 70));
-	struct operand a = operand_of(r, range, format, p->k, p->m, one_in(r, 2) ? 0 : random_below(r, 70));
-	a.matrix.transposed = true;
-	a.matrix.rows = p->m;
-	a.matrix.cols = p->k;
-	return a;
+	return any_operand(r, range, format, p->m, p->k);
 }
 
-/* Rows of A one after the other. */
-static void straighten(struct gemm_case_product *p)
+/* Rows of a transposed matrix one after the other, in memory that is returned. */
+static void *straighten(struct mxfp_matrix *m)
 {
-	size_t width = mxfp_format_get_info(p->seen.format)->storage_bytes;
+	size_t width = mxfp_format_get_info(m->format)->storage_bytes;
+	uint8_t *data = matrix_allocate(m->rows * m->cols * width);
 
-	p->seen_data = matrix_allocate(p->m * p->k * width);
-	for (size_t i = 0; i < p->m * p->k; i++)
-		memcpy((uint8_t *)p->seen_data + i * width,
-		       (const uint8_t *)p->seen.data + (i % p->k * p->seen.stride + i / p->k) * width, width);
-	p->seen.data = p->seen_data;
-	p->seen.stride = p->k;
-	p->seen.transposed = false;
+	for (size_t i = 0; i < m->rows * m->cols; i++)
+		memcpy(data + i * width, (const uint8_t *)m->data + (i % m->cols * m->stride + i / m->cols) * width, width);
+	m->data = data;
+	m->stride = m->cols;
+	m->transposed = false;
+	return data;
 }
 
 static void quantize(const struct gemm_case *c, struct gemm_case_product *p)
@@ -356,7 +362,7 @@ static void expect(struct gemm_case *c, size_t index)
 	unsigned pass = o->pass_k != 0 ? o->pass_k : 512;
 	bool scaled = is_scaled(p), blocks = is_block(p->seen.format) && is_block(p->w.matrix.format);
 	struct mxfp_gemm_ref_job job = {
-		.a = &p->seen, .w = &p->w.matrix, .rows = p->m, .cols = p->n, .acc = p->acc, .pass = blocks ? pass : pass / 4,
+		.a = &p->seen, .w = &p->seen_w, .rows = p->m, .cols = p->n, .acc = p->acc, .pass = blocks ? pass : pass / 4,
 		.psum = o->psum, .psum_round = o->psum_round, .seed = o->seed, .stream = o->stream, .index_stride = p->n,
 		.c = sums};
 	struct mxfp_gemm_finish_job last = {.n = p->n, .bias = p->bias};
@@ -393,10 +399,13 @@ static void init_product(struct gemm_case *c, struct random *r, const struct gem
 	range[1].special = !high && one_in(r, 4);
 	range[0].high = range[1].high = high;
 	p->a = any_a(c, r, &range[0], p, wish->a_format);
-	p->w = operand_of(r, &range[1], wish->w_format, p->n, p->k, one_in(r, 2) ? 0 : random_below(r, 70));
+	p->w = any_operand(r, &range[1], wish->w_format, p->n, p->k);
 	p->seen = p->a.matrix;
 	if (p->seen.transposed)
-		straighten(p);
+		p->seen_data = straighten(&p->seen);
+	p->seen_w = p->w.matrix;
+	if (p->seen_w.transposed)
+		p->seen_w_data = straighten(&p->seen_w);
 	if (is_block(c->options.a_format))
 		quantize(c, p);
 	p->acc = is_block(p->seen.format) && is_block(wish->w_format) ? wish->acc : MXFP_ACC_CHAIN;
@@ -422,6 +431,7 @@ void gemm_case_clear(struct gemm_case *c)
 		operand_free(&p->w);
 		free(p->seen_data);
 		free(p->seen_scales);
+		free(p->seen_w_data);
 		free(p->given);
 		free(p->want);
 		free(p->bias);
@@ -447,10 +457,10 @@ void gemm_case_describe(const struct gemm_case *c, char *text, size_t size)
 	for (size_t i = 0; i < c->n && at > 0 && (size_t)at < size; i++) {
 		const struct gemm_case_product *p = &c->product[i];
 
-		at += snprintf(text + at, size - (size_t)at, " %s%s x %s %zu x %zu x %zu%s%s%s%s%s,",
+		at += snprintf(text + at, size - (size_t)at, " %s%s x %s%s %zu x %zu x %zu%s%s%s%s%s,",
 		               mxfp_format_get_info(p->a.matrix.format)->name, p->a.matrix.transposed ? " transposed" : "",
-		               mxfp_format_get_info(p->w.matrix.format)->name, p->m, p->n, p->k, p->bias != NULL ? " bias" : "",
-		               p->gate.wanted ? " gate" : "", p->residual.wanted ? " residual" : "",
+		               mxfp_format_get_info(p->w.matrix.format)->name, p->w.matrix.transposed ? " transposed" : "",
+		               p->m, p->n, p->k, p->bias != NULL ? " bias" : "", p->gate.wanted ? " gate" : "", p->residual.wanted ? " residual" : "",
 		               p->blocks.codes != NULL ? " blocks" : "", p->no_c ? " alone" : "");
 	}
 }

@@ -19,6 +19,8 @@ struct gemm_case_product {
 	struct operand a, w;
 	struct mxfp_matrix seen;    /* A in its format and order within the product */
 	void *seen_data, *seen_scales;
+	struct mxfp_matrix seen_w;  /* W in that order */
+	void *seen_w_data;
 	size_t m, n, k, c_stride;
 	size_t c_bytes;
 	uint8_t *given, *want;      /* what C's memory holds before, and must hold after the call */

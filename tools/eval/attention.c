@@ -13,8 +13,8 @@
 #include "base/must_succeed.h"
 #include "eval/network_parts.h"
 
-/* Keys and values of a layer in a slot, by token: numbers, of which values lie transposed, or blocks, of which each head's
-   elements begin a row. */
+/* Keys and values of a layer in a slot, by token: numbers, of which keys lie transposed, or blocks, of which each head's
+   elements begin a row. So the numbers that a product adds to its sums at once are neighbours. */
 struct cache {
 	float *keys, *values;
 	struct mxfp_blocks key_blocks, value_blocks;
@@ -121,10 +121,10 @@ static void store(struct network *network, const struct network_piece *piece, si
 	}
 	const double begun = clock_seconds();
 
-	memcpy(cache->keys + piece->first * cols, k, piece->n * cols * sizeof *k);
+	memcpy(cache->values + piece->first * cols, v, piece->n * cols * sizeof *v);
 	for (size_t c = 0; c < cols; c++)
 		for (size_t t = 0; t < piece->n; t++)
-			cache->values[c * capacity + piece->first + t] = v[t * cols + c];
+			cache->keys[c * capacity + piece->first + t] = k[t * cols + c];
 	work_end(network, NETWORK_ATTENTION, begun);
 }
 
@@ -157,25 +157,17 @@ static void gather(struct network *network, const struct tile *tile, float *head
 	work_end(network, NETWORK_ATTENTION, begun);
 }
 
-/* Their sums back to their rows: of each head of values, the queries' one after the other, or transposed. */
+/* Their sums back to their rows. */
 static void scatter(struct network *network, const struct tile *tile, const float *heads)
 {
 	const double begun = clock_seconds();
 	const struct shape *s = &network->shape;
-	const size_t cols = s->heads * s->head_cols, shared = s->heads / s->kv_heads, rows = shared * tile->n;
-	const bool transposed = tile->cache->keys == NULL;
+	const size_t cols = s->heads * s->head_cols, shared = s->heads / s->kv_heads;
 
 	for (size_t h = 0; h < tile->heads * shared; h++)
-		for (size_t i = 0; i < tile->n; i++) {
-			float *sums = network->sums + (tile->row + i) * cols + (tile->first_head * shared + h) * s->head_cols;
-			const float *head = heads + h / shared * rows * s->head_cols;
-			const size_t row = h % shared * tile->n + i;
-
-			if (!transposed)
-				memcpy(sums, head + row * s->head_cols, s->head_cols * sizeof *sums);
-			for (size_t c = 0; transposed && c < s->head_cols; c++)
-				sums[c] = head[c * rows + row];
-		}
+		for (size_t i = 0; i < tile->n; i++)
+			memcpy(network->sums + (tile->row + i) * cols + (tile->first_head * shared + h) * s->head_cols,
+			       heads + (h * tile->n + i) * s->head_cols, s->head_cols * sizeof *heads);
 	work_end(network, NETWORK_ATTENTION, begun);
 }
 
@@ -196,6 +188,15 @@ static struct mxfp_matrix rows_of(const struct tile *tile, const struct inputs *
 
 	return rows->blocks.rows > 0 ? linear_blocks(&rows->blocks, i * n, n)
 	                             : linear_numbers(rows->x + i * n * rows->cols, n, rows->cols, 0);
+}
+
+/* Rows of a matrix of numbers whose columns lie one after the other, `stride` apart. */
+static struct mxfp_matrix columns(const float *x, size_t rows, size_t cols, size_t stride)
+{
+	struct mxfp_matrix matrix = linear_numbers(x, rows, cols, stride);
+
+	matrix.transposed = true;
+	return matrix;
 }
 
 /* A product for each head of keys and values, of the queries of all heads that share it. */
@@ -240,7 +241,7 @@ static int multiply_keys(struct network *network, const struct tile *tile, float
                          struct error *error)
 {
 	const struct shape *s = &network->shape;
-	const size_t rows = s->heads / s->kv_heads * tile->n, kv_cols = s->kv_heads * s->head_cols;
+	const size_t rows = s->heads / s->kv_heads * tile->n;
 	struct inputs q;
 	struct group group;
 	int code = quantize_tile(network, tile, &q, queries, s->head_cols, error);
@@ -255,51 +256,51 @@ static int multiply_keys(struct network *network, const struct tile *tile, float
 		add_product(&group, scores + i * rows * tile->cols, rows_of(tile, &q, i),
 		            tile->cache->keys == NULL
 		                    ? head_blocks(network, tile, &tile->cache->key_blocks, head)
-		                    : linear_numbers(tile->cache->keys + tile->first_key * kv_cols + head * s->head_cols, tile->cols,
-		                                     s->head_cols, kv_cols));
+		                    : columns(tile->cache->keys + head * s->head_cols * tile->capacity + tile->first_key,
+		                              tile->cols, s->head_cols, tile->capacity));
 	}
 	return run_group(network, &group, query_format(network), error);
 }
 
-/* Sums of values. A block of these runs along a head, and a product would want it along the tokens, where it would hold some
-   that come later: they are decoded, and being A they need not be transposed. The sums are, then; their chains are the
-   same. */
+/* Decodes the values of a head. A block of these runs along the head, and a product would want it along the tokens, where it
+   would hold some that come later. */
+static void decode_values(struct network *network, const struct tile *tile, size_t head, float *values)
+{
+	const double begun = clock_seconds();
+	const struct mxfp_matrix blocks = head_blocks(network, tile, &tile->cache->value_blocks, head);
+
+	must_succeed(mxfp_dequantize(&blocks, values, MXFP_FORMAT_F32, 0, &network->exec));
+	work_end(network, NETWORK_QUANTIZE, begun);
+}
+
+/* Sums of values. */
 static int multiply_values(struct network *network, const struct tile *tile, float *sums, const float *softmaxes,
                            struct error *error)
 {
 	const struct shape *s = &network->shape;
 	const size_t rows = s->heads / s->kv_heads * tile->n, numbers = tile->cols * s->head_cols;
+	const size_t kv_cols = s->kv_heads * s->head_cols;
 	const bool in_blocks = tile->cache->keys == NULL;
-	float *values = in_blocks ? scratch_take(network, SCRATCH_VALUES, tile->heads * numbers * sizeof *values) : NULL;
+	float *decoded = in_blocks ? scratch_take(network, SCRATCH_VALUES, tile->heads * numbers * sizeof *decoded) : NULL;
 	struct inputs probabilities;
 	struct group group;
 	int code = quantize_tile(network, tile, &probabilities, softmaxes, tile->cols, error);
 
 	if (code != EXIT_OK)
 		return code;
-	if ((in_blocks && values == NULL) || !take_group(network, tile, &group))
+	if ((in_blocks && decoded == NULL) || !take_group(network, tile, &group))
 		return fail_memory(error);
 	for (size_t i = 0; i < tile->heads; i++) {
 		const size_t head = tile->first_head + i;
-		const struct mxfp_matrix w = rows_of(tile, &probabilities, i);
-		float *c = sums + i * rows * s->head_cols;
 
-		if (!in_blocks) {
-			add_product(&group, c, w,
-			            linear_numbers(tile->cache->values + head * s->head_cols * tile->capacity + tile->first_key,
-			                           s->head_cols, tile->cols, tile->capacity));
-			continue;
-		}
-		const double begun = clock_seconds();
-		const struct mxfp_matrix blocks = head_blocks(network, tile, &tile->cache->value_blocks, head);
-		struct mxfp_matrix a = linear_numbers(values + i * numbers, s->head_cols, tile->cols, 0);
-
-		must_succeed(mxfp_dequantize(&blocks, values + i * numbers, MXFP_FORMAT_F32, 0, &network->exec));
-		work_end(network, NETWORK_QUANTIZE, begun);
-		a.transposed = true;
-		add_product(&group, c, a, w);
+		if (in_blocks)
+			decode_values(network, tile, head, decoded + i * numbers);
+		add_product(&group, sums + i * rows * s->head_cols, rows_of(tile, &probabilities, i),
+		            in_blocks ? columns(decoded + i * numbers, s->head_cols, tile->cols, 0)
+		                      : columns(tile->cache->values + tile->first_key * kv_cols + head * s->head_cols,
+		                                s->head_cols, tile->cols, kv_cols));
 	}
-	return run_group(network, &group, MXFP_FORMAT_F32, error);
+	return run_group(network, &group, query_format(network), error);
 }
 
 /* A mask of the keys that have left a window; NULL without memory. */
