@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs the pieces of a call on the caller's threads, on OpenMP's if the compiler has it, or on one. The caller fixes
-   the pieces and counts are integers, so neither results nor counts can depend on the number of threads. */
+/* Runs the pieces of a call on the caller's threads or on the library's. The caller of this fixes the pieces and counts are
+   integers, so neither results nor counts can depend on the number of threads. */
 #include "exec.h"
 
 #include <stdatomic.h>
 
+#include "pool.h"
 #include "sized.h"
-
-#ifdef _OPENMP
-#include <fenv.h>
-#include <omp.h>
-#include <unistd.h>
-#endif
-
-typedef void task_function(void *argument, size_t i);
 
 enum mxfp_status mxfp_runner_init(struct mxfp_runner *runner, const struct mxfp_exec *exec)
 {
@@ -24,77 +17,15 @@ enum mxfp_status mxfp_runner_init(struct mxfp_runner *runner, const struct mxfp_
 	return runner->kernels != NULL ? MXFP_OK : MXFP_ERR_OPTION;
 }
 
-#ifdef _OPENMP
-static void run_region(unsigned threads, size_t n, task_function *task, void *argument)
+static void run_all(const struct mxfp_exec *exec, size_t n, mxfp_task *task, void *argument)
 {
-#pragma omp parallel for num_threads(threads) schedule(dynamic)
-	for (size_t i = 0; i < n; i++)
-		task(argument, i);
-}
-
-/*
- * LLVM's runtime starts at the first call of any of its functions and then computes in floating point, which traps if
- * the caller unmasked exceptions: processors() makes that call with exceptions masked. The volatile pointer keeps the
- * region from being inlined, because clang moves its first call of the runtime to the start of the enclosing function.
- */
-static void (*const volatile region)(unsigned, size_t, task_function *, void *) = run_region;
-
-static unsigned processors(void)
-{
-	fenv_t state;
-
-	feholdexcept(&state);
-	unsigned n = (unsigned)omp_get_num_procs();
-	fesetenv(&state);
-	return n;
-}
-
-/* Whether this process was forked from one that used several threads. gcc's runtime would wait forever there: the child
-   has no such threads, but it has the runtime's list of them. */
-static bool is_forked(void)
-{
-	static atomic_long first_process;
-	long expected = 0, process = (long)getpid();
-
-	return !atomic_compare_exchange_strong(&first_process, &expected, process) && expected != process;
-}
-
-/* Uses at most as many threads as there are processors and tasks: more would only cost, and the runtime ends the
-   process if the system refuses it a thread. */
-static void run_openmp(unsigned threads, size_t n, task_function *task, void *argument)
-{
-	unsigned most = processors();
-	fenv_t state;
-
-	if (threads != 0 && threads < most)
-		most = threads;
-	if (n < most)
-		most = (unsigned)n;
-	if (most > 1 && is_forked())
-		most = 1;
-	feholdexcept(&state);
-	region(most, n, task, argument);
-	fesetenv(&state);
-}
-#endif
-
-static void run_all(const struct mxfp_exec *exec, size_t n, task_function *task, void *argument)
-{
-	if (n > 1 && exec->run != NULL) {
+	if (n > 1 && exec->run != NULL)
 		exec->run(exec->run_context, n, task, argument);
-		return;
-	}
-#ifdef _OPENMP
-	if (n > 1 && exec->threads != 1) {
-		run_openmp(exec->threads, n, task, argument);
-		return;
-	}
-#endif
-	for (size_t i = 0; i < n; i++)
-		task(argument, i);
+	else
+		mxfp_pool_run(n > 1 ? exec->threads : 1, n, task, argument);
 }
 
-enum mxfp_status mxfp_parallel_for(const struct mxfp_exec *exec, size_t n, task_function *task, void *argument)
+enum mxfp_status mxfp_parallel_for(const struct mxfp_exec *exec, size_t n, mxfp_task *task, void *argument)
 {
 	struct mxfp_runner runner;
 	enum mxfp_status status = mxfp_runner_init(&runner, exec);
@@ -151,11 +82,7 @@ void mxfp_run_pieces(const struct mxfp_runner *runner, size_t n_pieces, mxfp_pie
 
 size_t mxfp_runner_width(const struct mxfp_runner *runner)
 {
-#ifdef _OPENMP
-	return runner->exec->threads != 0 ? runner->exec->threads : processors();
-#else
-	return runner->exec->threads != 0 ? runner->exec->threads : 1;
-#endif
+	return runner->exec->threads != 0 ? runner->exec->threads : mxfp_processors();
 }
 
 enum mxfp_status mxfp_check_counts(const struct mxfp_counts *counts)

@@ -11,12 +11,6 @@
 #define COMPILER "unknown compiler"
 #endif
 
-#ifdef _OPENMP
-#define THREADS "OpenMP"
-#else
-#define THREADS "single thread"
-#endif
-
 const char *mxfp_version(void)
 {
 	return PACKAGE_VERSION;
@@ -24,5 +18,5 @@ const char *mxfp_version(void)
 
 const char *mxfp_build_info(void)
 {
-	return COMPILER ", " MXFP_HOST ", " THREADS;
+	return COMPILER ", " MXFP_HOST;
 }

@@ -61,7 +61,7 @@ logs=()
 broken=0
 # try NAME COMMAND LEVEL: does one run and prints its line.
 try() {
-	local tree=build-compilers/$1${3/#sanitize/-sanitize} began=$SECONDS text log omp
+	local tree=build-compilers/$1${3/#sanitize/-sanitize} began=$SECONDS text log
 	text=$tree.log
 	log=$tree/test-suite.log
 	[ "$3" != sanitize ] || log=$tree/sanitize/build/test-suite.log
@@ -75,9 +75,7 @@ try() {
 		return
 	fi
 	logs+=("$log")
-	omp=
-	grep -q "^OPENMP_CFLAGS='..*'" "$tree/config.log" || omp=', without OpenMP (one thread)'
-	stage "$1 $3: $(counts 0 "$log"), $(grep -c 'warning: ' "$text") warnings, $((SECONDS - began)) s$omp"
+	stage "$1 $3: $(counts 0 "$log"), $(grep -c 'warning: ' "$text") warnings, $((SECONDS - began)) s"
 	grep -E '^(FAIL|XPASS|ERROR): ' "$text" || true
 }
 

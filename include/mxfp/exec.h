@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /*
- * All zero, or a NULL pointer to this: OpenMP's threads on every processor that the process may use, and the tier of
+ * All zero, or a NULL pointer to this: the library's threads on every processor that the process may use, and the tier of
  * mxfp_isa_active().
  *
  * run(run_context, n, task, argument) calls task(argument, i) once for every i < n, in any order and on any threads,
@@ -21,16 +21,17 @@ extern "C" {
  * fail. Tasks take no locks and do not wait for each other. A small call runs on the calling thread. How a call is cut
  * into tasks depends on its sizes, in products and mxfp_pack() also on `threads`; no result depends on it.
  *
- * OpenMP's runtime ends the process if the system refuses it a thread, and does not survive fork(): in a child of a
- * process that had used several of its threads, calls use one thread. `run` has neither limit.
+ * The library's threads start when a call could use them, block all signals, and are shared by calls at the same time. A call
+ * does tasks itself and waits only for threads that have taken some, so it needs none: neither a refused thread nor a busy
+ * machine keeps it from ending. After fork(), they start anew in the child.
  */
 struct mxfp_exec {
 	size_t size;           /* sizeof(struct mxfp_exec), or 0 (mxfp.h) */
-	unsigned threads;      /* the most threads, never more than there are processors; 0: all; 1: the calling one. With
+	unsigned threads;      /* the most threads, the calling one included, and never more than processors; 0: all. With
 	                          run: the most tasks that a product or mxfp_pack() gives it (0: as many as processors) */
 	const char *isa;       /* the highest tier that may run, by name ("ref"); NULL: mxfp_isa_active()'s */
 	void (*run)(void *context, size_t n, void (*task)(void *argument, size_t i), void *argument);
-	                       /* the caller's threads; NULL: OpenMP's */
+	                       /* the caller's threads; NULL: the library's */
 	void *run_context;
 };
 

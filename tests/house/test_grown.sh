@@ -33,10 +33,10 @@ while read -r file; do
 done < <(find "$dir/lib" -name '*.c' ! -name 'cpu_*.c')
 client=$srcdir/tests/house/grown_client.c
 # shellcheck disable=SC2086 # no word or one
-compile "$dir/newer" -DNEWER "$client" $archive ${OPENMP_CFLAGS-} -lm
+compile "$dir/newer" -DNEWER "$client" $archive ${PTHREAD_FLAGS-} -lm
 include=("-I$srcdir/include" "-I$srcdir/lib")
 # shellcheck disable=SC2086 # no word or one
-compile "$dir/older" "$client" "${objects[@]}" $archive ${OPENMP_CFLAGS-} -lm
+compile "$dir/older" "$client" "${objects[@]}" $archive ${PTHREAD_FLAGS-} -lm
 for client in older newer; do
 	"$dir/$client" || {
 		echo "the $client program failed"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads: OpenMP's and a caller's own give what one kernel call over the uncut matrix gives, counts included. */
+/* Threads: the library's and a caller's own give what one kernel call over the uncut matrix gives, counts included. */
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -330,6 +331,72 @@ TEST_LOOP(calls_may_nest, N_WORKERS)
 	matrix_free(&want);
 }
 
+/* A task that ends when it is told to. */
+struct gate {
+	atomic_uint entered, open;
+};
+
+static void stand(void *context, size_t i)
+{
+	struct gate *gate = context;
+
+	(void)i;
+	gate->entered++;
+	while (!gate->open)
+		sched_yield();
+}
+
+static void *stand_together(void *gate)
+{
+	mxfp_parallel_for(NULL, 2, stand, gate);
+	return NULL;
+}
+
+static void count_task(void *argument, size_t i)
+{
+	(void)i;
+	atomic_fetch_add((atomic_uint *)argument, 1);
+}
+
+/* Calls end while every other thread is busy with something that does not. */
+TEST(a_call_waits_for_no_thread_that_has_no_part_in_it)
+{
+	struct gate gate = {0};
+	atomic_uint n = 0;
+	pthread_t thread;
+
+	alarm(60);
+	ck_assert_int_eq(pthread_create(&thread, NULL, stand_together, &gate), 0);
+	while (gate.entered == 0)
+		sched_yield();
+	for (unsigned i = 1; i <= 1000; i++) {
+		ck_assert_int_eq(mxfp_parallel_for(NULL, 3, count_task, &n), MXFP_OK);
+		ck_assert_uint_eq(n, 3 * i);
+	}
+	gate.open = 1;
+	pthread_join(thread, NULL);
+	alarm(0);
+}
+
+static void *count_often(void *n)
+{
+	for (int i = 0; i < 2000; i++)
+		mxfp_parallel_for(NULL, 5, count_task, n);
+	return NULL;
+}
+
+TEST(calls_at_the_same_time_share_the_threads)
+{
+	pthread_t threads[7];
+	atomic_uint n = 0;
+
+	for (int i = 0; i < 7; i++)
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, count_often, &n), 0);
+	for (int i = 0; i < 7; i++)
+		pthread_join(threads[i], NULL);
+	ck_assert_uint_eq(n, 7 * 2000 * 5);
+}
+
 /* What is one piece of work is done where it is asked for; more goes to the caller's threads, all of it. */
 TEST(one_piece_asks_for_no_threads)
 {
@@ -347,7 +414,7 @@ TEST(one_piece_asks_for_no_threads)
 	free(codes);
 }
 
-/* gcc's runtime waits forever in such a child if it is asked for threads. */
+/* It has none of the threads that its parent has. */
 TEST(a_child_of_a_process_with_threads_works)
 {
 	const struct mxfp_exec two = {.threads = 2};
@@ -368,12 +435,6 @@ TEST(a_child_of_a_process_with_threads_works)
 	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	matrix_free(&m);
 	matrix_free(&want);
-}
-
-static void count_task(void *argument, size_t i)
-{
-	(void)i;
-	atomic_fetch_add((atomic_uint *)argument, 1);
 }
 
 TEST(a_tier_is_chosen_by_name)
