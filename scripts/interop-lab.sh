@@ -8,7 +8,7 @@
 set -euo pipefail
 
 debian='
-g++ libggml-dev libtorch-dev llama.cpp-tools ninja-build python3-dev python3-gguf python3-ml-dtypes python3-numpy
+g++ libggml-dev libtorch-dev llama.cpp-tools llama.cpp-tools-extra ninja-build python3-dev python3-gguf python3-ml-dtypes python3-numpy
 python3-safetensors python3-torch python3-transformers python3-venv
 python3-loguru python3-psutil python3-pydantic
 python3-omegaconf python3-pulp python3-regex python3-rich python3-scipy python3-tqdm python3-yaml
