@@ -16,7 +16,7 @@
  *   scales  [blocks][NR]: codes; also 0xFF if an element is NaN, and for a block of zeros another scale of its column.
  *   codes   [words][NR][4 bytes]. MXFP4: a word is 8 elements as stored. Others: each 8 elements are a word of the even
  *           ones, then a word of the odd ones, a byte per element: a code of e4m3, else an integer.
- * A panel of W is expanded to struct gemm_e4m3_columns before it is multiplied, except for a single row of A by MXFP4.
+ * A panel of W is expanded to struct gemm_e4m3_columns before it is multiplied, except for a few rows of A by MXFP4.
  *
  * Folding: a narrow operand has bits to spare in a word. If the scales of its row (column) differ by few binades in a
  * chunk, its elements are multiplied by the ratios to the least one, which is applied once, at the end of the pass. The
@@ -30,6 +30,7 @@
 
 enum {
 	GEMM_E4M3_MR = 8,
+	GEMM_E4M3_FEW = 4, /* the most rows of A for which an MXFP4 W is not expanded */
 	GEMM_E4M3_VECTORS = 2,
 	GEMM_E4M3_NR = GEMM_E4M3_VECTORS * LANES,
 	GEMM_E4M3_BLOCK = MXFP_MX_BLOCK,
@@ -58,7 +59,7 @@ struct gemm_e4m3_rest {
 };
 
 /* The head of a panel of A. The blocks follow (struct gemm_e4m3_rows), then struct gemm_e4m3_rest for each if A is
-   e4m3, then struct gemm_e4m3_single for each if W is MXFP4. */
+   e4m3, then if W is MXFP4 struct gemm_e4m3_single for each of the first row, of the second, ... of GEMM_E4M3_FEW. */
 struct gemm_e4m3_head {
 	_Alignas(64) float last[GEMM_E4M3_MR]; /* of the fast loop: the factor of a pass's sum, or NaN if the row has one */
 	float one[GEMM_E4M3_MR];               /* of the general loop: 1, or NaN */
@@ -66,7 +67,7 @@ struct gemm_e4m3_head {
 };
 
 /*
- * A block of a panel's only row, for an MXFP4 W that is not expanded: main = 256 high + low, in groups of 4 in the
+ * A block of a row of a panel that has few, for an MXFP4 W that is not expanded: main = 256 high + low, in groups of 4 in the
  * order of W's words, even elements before odd ones. The sums start from minus what W's E2M1_OFFSET adds to them.
  */
 struct gemm_e4m3_single {
@@ -215,7 +216,7 @@ static bool has_rests(const struct mxfp_gemm_shape *shape)
 	return shape->a_format == MXFP_FORMAT_MXFP8_E4M3;
 }
 
-/* Whether panels of A have struct gemm_e4m3_single, so that W is not expanded for a single row. */
+/* Whether panels of A have struct gemm_e4m3_single, so that W is not expanded for a few rows. */
 static bool has_single(const struct mxfp_gemm_shape *shape)
 {
 	return shape->w_format == MXFP_FORMAT_MXFP4;
@@ -226,7 +227,7 @@ static size_t a_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 	size_t block = sizeof(struct gemm_e4m3_rows);
 
 	block += has_rests(shape) ? sizeof(struct gemm_e4m3_rest) : 0;
-	block += has_single(shape) ? sizeof(struct gemm_e4m3_single) : 0;
+	block += has_single(shape) ? GEMM_E4M3_FEW * sizeof(struct gemm_e4m3_single) : 0;
 	return sizeof(struct gemm_e4m3_head) + gemm_e4m3_blocks(k) * block;
 }
 
@@ -368,26 +369,26 @@ ALWAYS_INLINE int32_t sum_of_words(__m512i words)
 	return _mm512_reduce_add_epi32(_mm512_madd_epi16(words, _mm512_set1_epi16(1)));
 }
 
-/* Packs a block of the only row a second time, as struct gemm_e4m3_single. */
-static void pack_single(const struct row *row, size_t b)
+/* Packs a block of row r a second time, as struct gemm_e4m3_single. */
+static void pack_single(const struct row *row, size_t r, size_t b)
 {
 	const struct gemm_e4m3_rows *rows = &row->rows[b];
-	struct gemm_e4m3_single *to = &row->single[b];
-	__m512i main = pairs_to_words(_mm512_load_si512(rows->main[0])), rest = _mm512_setzero_si512();
+	struct gemm_e4m3_single *to = &row->single[r * row->n_blocks + b];
+	__m512i main = pairs_to_words(_mm512_load_si512(rows->main[r])), rest = _mm512_setzero_si512();
 	/* main = 256 high + low, both signed: adding 128 rounds `high` so that `low` fits. */
 	__m512i high = _mm512_srai_epi16(_mm512_add_epi16(main, _mm512_set1_epi16(128)), 8);
 
-	to->has_rest = rows->rests[0];
+	to->has_rest = rows->rests[r];
 	to->rest_start = 0;
 	if (to->has_rest != 0) {
-		rest = pairs_to_words(_mm512_load_si512(row->rests[b].rest[0]));
+		rest = pairs_to_words(_mm512_load_si512(row->rests[b].rest[r]));
 		to->rest_start = -E2M1_OFFSET * sum_of_words(rest);
 	}
 	_mm256_store_si256((__m256i *)to->high, _mm512_cvtepi16_epi8(high));
 	_mm256_store_si256((__m256i *)to->low, _mm512_cvtepi16_epi8(main));
 	_mm256_store_si256((__m256i *)to->rest, _mm512_cvtepi16_epi8(rest));
 	to->main_start = -E2M1_OFFSET * sum_of_words(main);
-	to->factor = rows->factor[0];
+	to->factor = rows->factor[r];
 }
 
 /* The loop is compiled once for each format of A and its low bits. */
@@ -430,9 +431,10 @@ static NOINLINE void pack_rows(const struct mxfp_gemm_pack_job *job)
 		row.range = even_out(row.scale, row.zero, row.n_blocks);
 		store_scales(&row);
 	}
-	if (has_single(shape) && job->rows == 1)
-		for (size_t b = 0; b < row.n_blocks; b++)
-			pack_single(&row, b);
+	if (has_single(shape) && job->rows <= GEMM_E4M3_FEW)
+		for (size_t r = 0; r < job->rows; r++)
+			for (size_t b = 0; b < row.n_blocks; b++)
+				pack_single(&row, r, b);
 }
 
 static FP_KERNEL(pack_a, mxfp_gemm_pack_job, pack_rows)
@@ -718,7 +720,8 @@ static void expand(struct gemm_e4m3_expanded *to, const struct mxfp_gemm_shape *
 }
 
 /*
- * One row of A by a panel of an MXFP4 W, at the speed at which W can be read: nothing is expanded in memory. vpermb
+ * A few rows of A by a panel of an MXFP4 W, one after the other, the first at the speed at which W can be read: nothing is
+ * expanded in memory. vpermb
  * turns nibbles into bytes of 0 .. 24 (halves plus an offset of 12); its table of 64 repeats every 16, so the other
  * bits of a byte do not matter. vpdpbusd then multiplies 4 elements at once, by each of the two bytes of A's main parts
  * and, in the few blocks that have any, by the rests.
@@ -799,26 +802,32 @@ ALWAYS_INLINE __m512 round_single(const struct sums *s, int v, const uint8_t *sc
 	return multiply_nearest(multiply_nearest(to_float(sum), _mm512_set1_ps(0x1p-3f)), factor);
 }
 
-/* Adds n blocks at once, so that there are enough independent sums. */
-ALWAYS_INLINE void add_blocks(__m512 p[GEMM_E4M3_VECTORS], const struct gemm_e4m3_single *a, const uint8_t *scales,
-                              const uint8_t *codes, int n, bool rests)
+/* A block of a row of A by one of W, and the sums that it is added to. */
+struct term {
+	const struct gemm_e4m3_single *a;
+	const uint8_t *scales, *codes;
+	__m512 *p;
+};
+
+/* Adds n terms at once, so that there are enough independent sums; those of two rows decode W once. */
+ALWAYS_INLINE void add_terms(const struct term *terms, int n, bool rests)
 {
 	struct sums s[AT_ONCE];
 
 #pragma GCC unroll 2
-	for (int b = 0; b < n; b++)
-		start_sums(&s[b], &a[b]);
+	for (int i = 0; i < n; i++)
+		start_sums(&s[i], terms[i].a);
 #pragma GCC unroll 8
 	for (int g = 0; g < GROUPS; g++)
 #pragma GCC unroll 2
-		for (int b = 0; b < n; b++)
-			add_group(&s[b], &a[b], codes + b * BLOCK_BYTES, g, rests);
+		for (int i = 0; i < n; i++)
+			add_group(&s[i], terms[i].a, terms[i].codes, g, rests);
 #pragma GCC unroll 2
-	for (int b = 0; b < n; b++)
+	for (int i = 0; i < n; i++)
 		for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
-			__m512 sum = round_single(&s[b], v, scales + b * GEMM_E4M3_NR, rests);
+			__m512 sum = round_single(&s[i], v, terms[i].scales, rests);
 
-			p[v] = _mm512_fmadd_round_ps(sum, _mm512_set1_ps(a[b].factor), p[v], TO_NEAREST);
+			terms[i].p[v] = _mm512_fmadd_round_ps(sum, _mm512_set1_ps(terms[i].a->factor), terms[i].p[v], TO_NEAREST);
 		}
 }
 
@@ -827,12 +836,29 @@ ALWAYS_INLINE void add_blocks(__m512 p[GEMM_E4M3_VECTORS], const struct gemm_e4m
 	static NOINLINE void name(__m512 p[GEMM_E4M3_VECTORS], const struct gemm_e4m3_single *a, const uint8_t *scales, \
 	                          const uint8_t *codes) \
 	{ \
-		add_blocks(p, a, scales, codes, n, rests); \
+		const struct term terms[AT_ONCE] = { \
+			{a, scales, codes, p}, {a + (n) - 1, scales + ((n) - 1) * GEMM_E4M3_NR, codes + ((n) - 1) * BLOCK_BYTES, p}, \
+		}; \
+\
+		add_terms(terms, n, rests); \
 	}
 ADD_BLOCKS(add_two, 2, false)
 ADD_BLOCKS(add_two_with_rests, 2, true)
 ADD_BLOCKS(add_one, 1, true)
 #undef ADD_BLOCKS
+
+/* One block of two rows, whose blocks of A are a and b. */
+#define ADD_ROWS(name, rests) \
+	static NOINLINE void name(__m512 p[AT_ONCE][GEMM_E4M3_VECTORS], const struct gemm_e4m3_single *a, \
+	                          const struct gemm_e4m3_single *b, const uint8_t *scales, const uint8_t *codes) \
+	{ \
+		const struct term terms[AT_ONCE] = {{a, scales, codes, p[0]}, {b, scales, codes, p[1]}}; \
+\
+		add_terms(terms, AT_ONCE, rests); \
+	}
+ADD_ROWS(add_rows, false)
+ADD_ROWS(add_rows_with_rests, true)
+#undef ADD_ROWS
 
 /* Whether no scale is out of range; a NaN is. */
 ALWAYS_INLINE bool scales_are_moderate(const uint8_t *scales, size_t blocks)
@@ -857,8 +883,7 @@ ALWAYS_INLINE void end_pass(float *c, __m512 p[GEMM_E4M3_VECTORS], float last)
 	}
 }
 
-static NOINLINE void multiply_row_panel(const struct mxfp_gemm_multiply_job *job, const struct gemm_e4m3_head *head,
-                                        const struct gemm_e4m3_single *a)
+static void multiply_row_panel(const struct mxfp_gemm_multiply_job *job, const struct gemm_e4m3_single *a, float last, float *c)
 {
 	const size_t blocks = gemm_e4m3_blocks(job->k), pass_blocks = job->shape->pass / GEMM_E4M3_BLOCK;
 	const uint8_t *scales = job->w, *codes = scales + blocks * GEMM_E4M3_NR;
@@ -873,21 +898,49 @@ static NOINLINE void multiply_row_panel(const struct mxfp_gemm_multiply_job *job
 		else
 			add_two(p, a, scales, codes);
 		if (((b + n) & (pass_blocks - 1)) == 0 || b + n == blocks)
-			end_pass(job->c, p, head->last[0]);
+			end_pass(c, p, last);
 	}
 }
 
-static bool multiply_row(const struct mxfp_gemm_multiply_job *job, const struct gemm_e4m3_head *head,
-                         const struct gemm_e4m3_single *a)
+static void multiply_two_rows(const struct mxfp_gemm_multiply_job *job, const struct gemm_e4m3_single *a, const float *last,
+                              float *c)
+{
+	const size_t blocks = gemm_e4m3_blocks(job->k), pass_blocks = job->shape->pass / GEMM_E4M3_BLOCK;
+	const uint8_t *scales = job->w, *codes = scales + blocks * GEMM_E4M3_NR;
+	__m512 p[AT_ONCE][GEMM_E4M3_VECTORS] = {{_mm512_setzero_ps(), _mm512_setzero_ps()},
+	                                        {_mm512_setzero_ps(), _mm512_setzero_ps()}};
+
+	for (size_t b = 0; b < blocks; b++, a++, scales += GEMM_E4M3_NR, codes += BLOCK_BYTES) {
+		((a[0].has_rest | a[blocks].has_rest) != 0 ? add_rows_with_rests : add_rows)(p, a, a + blocks, scales, codes);
+		if (((b + 1) & (pass_blocks - 1)) == 0 || b + 1 == blocks)
+			for (int r = 0; r < AT_ONCE; r++)
+				end_pass(c + r * GEMM_E4M3_NR, p[r], last[r]);
+	}
+}
+
+static NOINLINE void multiply_row_panels(const struct mxfp_gemm_multiply_job *job, const struct gemm_e4m3_head *head,
+                                         const struct gemm_e4m3_single *a)
+{
+	const size_t blocks = gemm_e4m3_blocks(job->k);
+	size_t r = 0;
+
+	for (; job->rows - r >= AT_ONCE; r += AT_ONCE)
+		multiply_two_rows(job, a + r * blocks, head->last + r, job->c + r * GEMM_E4M3_NR);
+	if (r < job->rows)
+		multiply_row_panel(job, a + r * blocks, head->last[r], job->c + r * GEMM_E4M3_NR);
+}
+
+static bool multiply_rows(const struct mxfp_gemm_multiply_job *job, const struct gemm_e4m3_head *head,
+                          const struct gemm_e4m3_single *a)
 {
 	if (head->general || !scales_are_moderate(job->w, gemm_e4m3_blocks(job->k)))
 		return false;
 	if ((_mm_getcsr() & FLUSHES) == 0) {
-		multiply_row_panel(job, head, a);
+		multiply_row_panels(job, head, a);
 		return true;
 	}
 	struct fp_state state = fp_enter();
-	multiply_row_panel(job, head, a);
+	multiply_row_panels(job, head, a);
 	fp_leave(state);
 	return true;
 }
@@ -1192,20 +1245,20 @@ static NOINLINE void multiply_expanded(const struct mxfp_gemm_multiply_job *job)
 	}
 }
 
-/* Multiplies a single row by an MXFP4 W, if the fast loop is right. Returns whether it did. */
-static bool multiply_single(const struct mxfp_gemm_multiply_job *job)
+/* Multiplies a few rows by an MXFP4 W, if the fast loop is right. Returns whether it did. */
+static bool multiply_few(const struct mxfp_gemm_multiply_job *job)
 {
 	const struct gemm_e4m3_head *head = job->a;
 	const struct gemm_e4m3_rows *rows = (const struct gemm_e4m3_rows *)(head + 1);
 	const struct gemm_e4m3_rest *rests = (const struct gemm_e4m3_rest *)(rows + gemm_e4m3_blocks(job->k));
 
-	return job->rows == 1 && job->shape->w_format == MXFP_FORMAT_MXFP4 &&
-	       multiply_row(job, head, (const struct gemm_e4m3_single *)(rests + gemm_e4m3_blocks(job->k)));
+	return job->rows <= GEMM_E4M3_FEW && job->shape->w_format == MXFP_FORMAT_MXFP4 &&
+	       multiply_rows(job, head, (const struct gemm_e4m3_single *)(rests + gemm_e4m3_blocks(job->k)));
 }
 
 static void multiply(const struct mxfp_gemm_multiply_job *job)
 {
-	if (multiply_single(job))
+	if (multiply_few(job))
 		return;
 	struct fp_state state = fp_enter();
 	multiply_expanded(job);
