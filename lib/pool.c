@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Threads that wait for work. A call offers its tasks, and begins with them itself: a worker that has time takes part, and
- * the call waits for no other. So a call takes no longer than on one thread even where other programs keep a worker from
- * running, and concurrent and nested calls share the workers. No more threads work than there are processors.
+ * the call waits for no other. So a worker that another program keeps from running holds up at most the task that it has,
+ * and concurrent and nested calls share the workers. No worker begins while as many threads run tasks as there are
+ * processors.
  *
  * A worker that has nothing to do looks out for more for a short while, since calls come one after the other, then sleeps.
  * Workers start when a call could use them, and end with the process, or with the library if that is unloaded.
