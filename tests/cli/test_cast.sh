@@ -175,7 +175,7 @@ if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
 	# The progress line does not wrap, whatever the width. Bytes for the terminal are between \r and ESC [ K.
 	truncate -s 1G "$work/large"
 	for columns in 20 40 132; do
-		script -qec "stty cols $columns; '$mxfp' cast --to e4m3 '$work/large' >/dev/null" /dev/null \
+		script -qec "stty cols $columns; '$mxfp' cast --to e4m3 --round sr --threads 1 '$work/large' >/dev/null" /dev/null \
 			>"$work/typescript" 2>&1 </dev/null
 		text=$(tr '\r' '\n' <"$work/typescript" | sed -n 's/\x1b\[K.*//p' | awk -v n=$columns \
 			'length >= n { print "too long: " $0 } /^casting/ { lines++ } /left$/ { left++ }
