@@ -17,8 +17,8 @@ struct norm {
 };
 
 /* Numbers of a row to normalize: src, src + residual as it was stored, or that computed again. */
-static const float *load(const struct mxfp_kernels *kernels, const struct norm *whole, size_t row, size_t col, size_t n,
-                         float *buffer)
+static MXFP_OWN_FRAME const float *load(const struct mxfp_kernels *kernels, const struct norm *whole, size_t row,
+                                        size_t col, size_t n, float *buffer)
 {
 	float other[MXFP_STRIP];
 
@@ -39,7 +39,7 @@ static const float *load(const struct mxfp_kernels *kernels, const struct norm *
 }
 
 /* Stores src + residual. */
-static void add_residual(const struct mxfp_kernels *kernels, const struct norm *whole, size_t row)
+static MXFP_OWN_FRAME void add_residual(const struct mxfp_kernels *kernels, const struct norm *whole, size_t row)
 {
 	float x[MXFP_STRIP], y[MXFP_STRIP];
 
@@ -58,8 +58,8 @@ static void add_residual(const struct mxfp_kernels *kernels, const struct norm *
 	}
 }
 
-static uint64_t total(const struct mxfp_kernels *kernels, const struct norm *whole, size_t row, enum mxfp_sum sum,
-                      uint64_t mean)
+static MXFP_OWN_FRAME uint64_t total(const struct mxfp_kernels *kernels, const struct norm *whole, size_t row,
+                                     enum mxfp_sum sum, uint64_t mean)
 {
 	uint64_t lanes[MXFP_SUM_LANES] = {0}, result = 0;
 	float buffer[MXFP_STRIP];

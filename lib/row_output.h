@@ -9,9 +9,12 @@
 #include "kernels.h"
 #include "mxfp/vector.h"
 
-/* Numbers of a row that are computed together, a multiple of every block length. Six strips of f32, which a norm with
-   everything may have on the stack, are 12 KiB. */
+/* Numbers of a row that are computed together, a multiple of every block length. Three strips of f32, as a norm with
+   weight and bias has, are 12 KiB of a frame. */
 enum { MXFP_STRIP = 1024 };
+
+/* For functions with strips on their stack, whose frames would add up if compilers inlined them. */
+#define MXFP_OWN_FRAME __attribute__((noinline))
 
 /* Checked rows of numbers in memory. */
 struct mxfp_rows {

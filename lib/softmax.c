@@ -9,9 +9,6 @@
 #include "sized.h"
 #include "tile.h"
 
-/* Frames share the stack one after the other; inlined, they would add up. */
-#define OWN_FRAME __attribute__((noinline))
-
 struct softmax {
 	bool is_log, has_mask, causal;
 	struct mxfp_softmax_job job; /* the scale */
@@ -60,7 +57,8 @@ static uint32_t sink_of(const struct softmax *whole, size_t row)
 }
 
 /* The largest score of n columns and the row's sink; -Inf if there is none. */
-static OWN_FRAME uint32_t most(const struct mxfp_kernels *kernels, const struct softmax *whole, size_t row, size_t n)
+static MXFP_OWN_FRAME uint32_t most(const struct mxfp_kernels *kernels, const struct softmax *whole, size_t row,
+                                    size_t n)
 {
 	struct mxfp_row_max_job max = {.max = MXFP_F32_INF | MXFP_F32_SIGN};
 	struct mxfp_softmax_job job = whole->job;
@@ -122,8 +120,8 @@ static bool is_kept(const struct softmax *whole, size_t col)
 }
 
 /* Turns a strip of scores into exponentials, exp(fl32(z - max)), and adds these to the lanes. */
-static OWN_FRAME void exponentials(const struct mxfp_kernels *kernels, const struct softmax *whole, size_t row, size_t col,
-                         struct mxfp_softmax_job *job)
+static MXFP_OWN_FRAME void exponentials(const struct mxfp_kernels *kernels, const struct softmax *whole, size_t row,
+                                        size_t col, struct mxfp_softmax_job *job)
 {
 	struct strips strips;
 
@@ -162,8 +160,8 @@ struct row_scalars {
 };
 
 /* Turns n scores, or their exponentials, into results. */
-static OWN_FRAME void finish_strip(const struct mxfp_kernels *kernels, const struct softmax *whole, size_t row, size_t col, size_t n,
-                         const struct row_scalars *scalars, float *result)
+static MXFP_OWN_FRAME void finish_strip(const struct mxfp_kernels *kernels, const struct softmax *whole, size_t row,
+                                        size_t col, size_t n, const struct row_scalars *scalars, float *result)
 {
 	struct mxfp_softmax_job job = whole->job;
 	uint64_t lanes[MXFP_SUM_LANES] = {0};
@@ -217,9 +215,8 @@ static void softmax_row(const struct mxfp_kernels *kernels, const struct softmax
 	}
 }
 
-static OWN_FRAME void softmax_rows(const struct mxfp_kernels *kernels, const struct softmax *whole,
-                                                   const struct mxfp_tile *tile, float *kept,
-                                                   struct mxfp_counts *counts)
+static MXFP_OWN_FRAME void softmax_rows(const struct mxfp_kernels *kernels, const struct softmax *whole,
+                                        const struct mxfp_tile *tile, float *kept, struct mxfp_counts *counts)
 {
 	float more[KEPT_MORE], strip[MXFP_STRIP];
 	const struct row_memory memory = {kept, more, strip};
