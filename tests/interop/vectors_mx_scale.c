@@ -103,7 +103,7 @@ static bool log2_rounds_down(const struct vector_block *b)
 
 	memcpy(&amax, &b->amax, sizeof amax);
 	memcpy(&largest, &bits, sizeof largest);
-	float quotient = amax / largest, logarithm = (float)log2(quotient);
+	float quotient = amax / largest, logarithm = (float)log2((double)quotient);
 	return b->theirs + 1 == b->ours && ceilf(logarithm) <= (float)((int)b->theirs - VECTOR_BIAS) &&
 	       ceilf(logarithm) >= (float)((int)b->theirs - VECTOR_BIAS);
 }

@@ -381,7 +381,7 @@ static double approximate(enum mxfp_function function, double x, double p, doubl
 	case MXFP_FUNCTION_COS:
 		return cos(x);
 	default:
-		return NAN;
+		return (double)NAN;
 	}
 }
 

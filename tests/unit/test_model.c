@@ -215,7 +215,7 @@ static void make_cache(void)
 
 static void check_snapshot(void)
 {
-	static const char *const names[] = {"cache/x/snapshots/r", "cache/x/snapshots/r/" INDEX, "cache/x/snapshots/r/sub",
+	static const char *const names[] = {"cache/x/snapshots/r", ("cache/x/snapshots/r/" INDEX), "cache/x/snapshots/r/sub",
 	                                    "cache/x/snapshots/r/1.safetensors", "cache-alias"};
 	struct model model;
 

@@ -302,7 +302,7 @@ static void add_clamped(const struct tensors *t, double *y, double weight, int l
 
 	multiply(both, w, b, x, 2 * EXPERT, HIDDEN, true);
 	for (size_t i = 0; i < EXPERT; i++) {
-		const double gate = clamp(both[2 * i], -INFINITY, 7), up = clamp(both[2 * i + 1], -7, 7);
+		const double gate = clamp(both[2 * i], -HUGE_VAL, 7), up = clamp(both[2 * i + 1], -7, 7);
 
 		gated[i] = (up + 1) * gate / (1 + exp(-1.702 * gate));
 	}
