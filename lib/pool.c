@@ -102,12 +102,20 @@ unsigned mxfp_processors(void)
 	return processors;
 }
 
-static void run_tasks(struct job *job, bool is_worker)
+/* Runs a task that nobody has taken; false: there is none. */
+static bool run_task(struct job *job)
 {
-	size_t i;
+	const size_t i = atomic_fetch_add(&job->next, 1);
 
-	while (!(is_worker && pool.ends) && (i = atomic_fetch_add(&job->next, 1)) < job->n)
+	if (i < job->n)
 		job->task(job->argument, i);
+	return i < job->n;
+}
+
+static void run_tasks(struct job *job)
+{
+	while (run_task(job))
+		;
 }
 
 static int64_t now(void)
@@ -135,7 +143,8 @@ static void help(struct job *job)
 	job->joined++;
 	pool.busy++;
 	pthread_mutex_unlock(&pool.lock);
-	run_tasks(job, true);
+	while (!pool.ends && run_task(job))
+		;
 	pthread_mutex_lock(&pool.lock);
 	pool.busy--;
 	if (atomic_fetch_sub(&job->joined, 1) == 1 && pool.waiting != 0)
@@ -219,10 +228,6 @@ static void withdraw(struct job *job)
 		at = &(*at)->before;
 	*at = job->before;
 	pool.busy--;
-	if (job->joined == 0) {
-		pthread_mutex_unlock(&pool.lock);
-		return;
-	}
 	pthread_mutex_unlock(&pool.lock);
 	const int64_t end = now() + AWAKE_NS;
 	while (job->joined != 0 && now() < end)
@@ -247,17 +252,17 @@ void mxfp_pool_run(unsigned threads, size_t n, mxfp_task *task, void *argument)
 	if (n < threads)
 		threads = (unsigned)n;
 	if (threads <= 1) {
-		run_tasks(&job, false);
+		run_tasks(&job);
 		return;
 	}
 	job.wanted = threads - 1;
 	offer(&job);
-	run_tasks(&job, false);
+	run_tasks(&job);
 	withdraw(&job);
 }
 
 /* Code must not be unloaded under a thread. */
-__attribute__((destructor)) static void end(void)
+__attribute__((destructor)) static void stop(void)
 {
 	pthread_mutex_lock(&pool.lock);
 	const unsigned workers = pool.workers;

@@ -111,8 +111,8 @@ MXFP_API enum mxfp_status mxfp_gemm_workspace_size(const struct mxfp_product *pr
  * On an error, only *failed_product and *first_non_finite are written. MXFP_ERR_NULL, also for c with accumulate;
  * MXFP_ERR_FORMAT: a format that
  * cannot be an operand, a c_format or psum other than f32 and bf16, an a_format that is neither 0 nor a block format,
- * an A in tf32 or another block format than a_format, transposed codes or kept numbers of a sparse W, a gate or residual that is transposed or
- * not in f32 or bf16, c_blocks not in a block format; MXFP_ERR_OPTION: an enum or pass_k out of range, an
+ * an A in tf32 or another block format than a_format, a transposed matrix that is in blocks or sparse, a gate or
+ * residual that is transposed or not in f32 or bf16, c_blocks not in a block format; MXFP_ERR_OPTION: an enum or pass_k out of range, an
  * activation_parameter that is NaN or Inf, psum_round other than rne and sr, an a_quantize that mxfp_quantize()
  * refuses, a c_quantize that it refuses or that is refused above, an unknown sparsity, a sparse matrix other than W,
  * exec->isa, a product of another size than the first; MXFP_ERR_SIZE: a->cols and w->cols differ, gate, residual or
