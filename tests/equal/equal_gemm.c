@@ -22,6 +22,10 @@ enum {
 	LARGE_BUDGET = 3000000,  /* more than a tile of C each way */
 	CASES_OF_KERNELS = 3,    /* a round, of a pair with a kernel for W in blocks in some tier */
 	CASES_OF_OTHERS = 1,     /* of any other pair */
+	MAX_ROWS = 40,           /* of A, each number of them in a round for a pair with a kernel, */
+	FEW_ROWS = 5,            /* and some of them, for which kernels have loops of their own, */
+	CASES_OF_FEW_ROWS = 10,  /* so often */
+	ROWS_BUDGET = 20000,     /* multiplications then */
 	MAX_ARRAYS = 11
 };
 
@@ -335,6 +339,17 @@ static bool try_case(struct equal *e, const struct equal_tier *reference, const 
 	return equal;
 }
 
+/* Every number of rows. */
+static bool try_rows(struct equal *e, const struct equal_tier *reference, struct gemm_case_wish wish)
+{
+	wish.budget = ROWS_BUDGET;
+	for (wish.rows = 1; wish.rows <= MAX_ROWS; wish.rows++)
+		for (unsigned i = 0; i < e->rounds * (wish.rows <= FEW_ROWS ? CASES_OF_FEW_ROWS : 1); i++)
+			if (!try_case(e, reference, &wish, true))
+				return false;
+	return true;
+}
+
 bool equal_gemm(struct equal *e, enum mxfp_format a_format, enum mxfp_format w_format)
 {
 	static struct equal_tier reference = {.name = "ref"};
@@ -357,6 +372,8 @@ bool equal_gemm(struct equal *e, enum mxfp_format a_format, enum mxfp_format w_f
 			if (!try_case(e, &reference, &wish, kernels))
 				return false;
 		}
+		if (kernels && !try_rows(e, &reference, wish))
+			return false;
 	}
 	return true;
 }

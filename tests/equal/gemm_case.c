@@ -32,16 +32,16 @@ static size_t any_size(struct random *r)
 }
 
 /* Sizes whose product is within the budget: the others give way. */
-static void any_shape(struct random *r, struct gemm_case_product *p, size_t budget)
+static void any_shape(struct random *r, struct gemm_case_product *p, const struct gemm_case_wish *wish)
 {
-	size_t *size[] = {&p->m, &p->n, &p->k};
+	size_t *size[] = {&p->n, &p->k, &p->m};
 
 	/* Kernels have loops of their own for few rows. */
-	p->m = one_in(r, 3) ? 1 + random_below(r, 4) : one_in(r, 2) ? 1 + random_below(r, 40) : any_size(r);
+	p->m = wish->rows != 0 ? wish->rows : one_in(r, 3) ? 1 + random_below(r, 4) : one_in(r, 2) ? 1 + random_below(r, 40) : any_size(r);
 	p->n = any_size(r);
 	p->k = any_size(r);
-	while (p->m * p->n * p->k > budget) {
-		size_t *one = size[random_below(r, 3)];
+	while (p->m * p->n * p->k > wish->budget) {
+		size_t *one = size[random_below(r, wish->rows != 0 ? 2 : 3)];
 
 		*one = any_size(r) % (*one + 1);
 	}
@@ -386,19 +386,32 @@ static void expect(struct gemm_case *c, size_t index)
 	free(sums);
 }
 
+/* A NaN in one row of an A in MXFP8: kernels take note of it by the row. */
+static void put_nan(struct random *r, const struct mxfp_matrix *a)
+{
+	uint8_t *data = (uint8_t *)a->data;
+
+	if (a->rows * a->cols != 0 && (a->format == MXFP_FORMAT_MXFP8_E4M3 || a->format == MXFP_FORMAT_MXFP8_E5M2))
+		data[random_below(r, (uint32_t)a->rows) * a->stride + random_below(r, (uint32_t)a->cols)] = 0x7F;
+}
+
 static void init_product(struct gemm_case *c, struct random *r, const struct gemm_case_wish *wish, size_t index)
 {
 	static const int sums[] = {0, 0, 0, 100, -100, 127, 115, -126, -140, -149, 254, -254};
 	struct gemm_case_product *p = &c->product[index];
 	struct operand_range range[2];
 
-	any_shape(r, p, wish->budget);
-	bool high = one_in(r, 6);
+	any_shape(r, p, wish);
+	bool high = wish->rows == 0 && one_in(r, 6);
 	operand_ranges(r, high ? 0 : sums[random_below(r, sizeof sums / sizeof sums[0])], range);
+	if (wish->rows != 0)
+		range[0] = range[1] = (struct operand_range){.spread = (int)random_below(r, 4)};
 	range[0].special = !high && one_in(r, 4);
 	range[1].special = !high && one_in(r, 4);
 	range[0].high = range[1].high = high;
 	p->a = any_a(c, r, &range[0], p, wish->a_format);
+	if (wish->rows != 0 && one_in(r, 3))
+		put_nan(r, &p->a.matrix);
 	p->w = any_operand(r, &range[1], wish->w_format, p->n, p->k);
 	p->seen = p->a.matrix;
 	if (p->seen.transposed)

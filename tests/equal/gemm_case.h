@@ -49,6 +49,7 @@ struct gemm_case_wish {
 	enum mxfp_format a_format, w_format; /* within the product */
 	enum mxfp_acc acc;
 	size_t budget;                       /* of multiplications, about */
+	size_t rows;                         /* of A, by scales as near to each other as a model's; 0: any, by any */
 };
 
 void gemm_case_init(struct gemm_case *c, struct random *r, const struct gemm_case_wish *wish);

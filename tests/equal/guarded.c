@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { CANARY = 0xC7 };
+enum { CANARY = 0xC7, LARGE = 1 << 18 };
 
 static size_t page_bytes(void)
 {
@@ -24,7 +24,13 @@ struct guarded guarded_of(size_t bytes, size_t offset, bool at_end)
 		abort();
 	struct guarded g = {.bytes = bytes, .pages = p + page, .pages_bytes = n};
 	g.at = g.pages + (at_end ? n - offset - bytes : offset);
-	memset(g.pages, CANARY, n);
+	if (bytes < LARGE) {
+		memset(g.pages, CANARY, n);
+		return g;
+	}
+	/* Most of the largest arrays, workspaces, is never touched, and stays so. */
+	memset(g.pages, CANARY, (size_t)(g.at - g.pages));
+	memset(g.at + bytes, CANARY, (size_t)(g.pages + n - g.at) - bytes);
 	return g;
 }
 

@@ -15,7 +15,7 @@ struct guarded {
 };
 
 /* `bytes` bytes whose first lies `offset` behind a guard page, or whose last lies `offset` before one. Everything
-   between the guard pages is filled with canaries. */
+   between the guard pages is filled with canaries, but 256 KiB or more of the array's own are 0. */
 struct guarded guarded_of(size_t bytes, size_t offset, bool at_end);
 void guarded_free(struct guarded *g);
 

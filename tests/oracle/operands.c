@@ -137,8 +137,8 @@ static uint8_t raised(const struct mxfp_format_info *f, uint8_t code, uint32_t l
 static void fill_codes(struct random *r, const struct mxfp_format_info *f, uint8_t *packed, size_t n, uint32_t least,
                        enum shape shape, bool special)
 {
-	/* Inf twice, and two NaNs, in the formats that have them. */
-	static const uint8_t specials[] = {0x7C, 0x7C, 0x7D, 0x7F};
+	/* Inf, and two NaNs, in the formats that have them: e4m3 has but the last. */
+	static const uint8_t specials[] = {0x7C, 0x7C, 0x7D, 0x7F, 0x7F, 0x7F};
 	uint8_t codes[GROUP];
 
 	for (size_t i = 0; i < n; i++) {
@@ -154,7 +154,7 @@ static void fill_codes(struct random *r, const struct mxfp_format_info *f, uint8
 			codes[i] = opposite(f, codes[i]);
 	}
 	if (special && random_below(r, 4) == 0)
-		codes[random_below(r, (uint32_t)n)] = (uint8_t)(specials[random_below(r, 4)] | random_below(r, 2) << 7);
+		codes[random_below(r, (uint32_t)n)] = (uint8_t)(specials[random_below(r, sizeof specials)] | random_below(r, 2) << 7);
 	for (size_t i = 0; i < n; i++)
 		codes[i] &= (uint8_t)((1U << f->bits) - 1);
 	mxfp_ref_pack(packed, codes, n, f->bits);
