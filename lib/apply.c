@@ -7,6 +7,9 @@
 #include "sized.h"
 #include "tile.h"
 
+/* Numbers that go through a function at once. Its kernel is short enough for calls of it to be felt. */
+enum { APPLY_STRIP = 2 * MXFP_STRIP };
+
 struct apply {
 	enum mxfp_function function;
 	uint32_t parameter;
@@ -27,17 +30,17 @@ static void apply_piece(const struct mxfp_kernels *kernels, const void *context,
 {
 	const struct apply *whole = context;
 	const struct mxfp_tile tile = mxfp_tile(whole->rows, whole->cols, piece);
-	float from[MXFP_STRIP], to[MXFP_STRIP];
+	float strip[APPLY_STRIP];
 	size_t n;
 
 	for (size_t row = tile.row; row < tile.row + tile.rows; row++)
 		for (size_t col = tile.col; col < tile.col + tile.cols; col += n) {
-			n = mxfp_least(MXFP_STRIP, tile.col + tile.cols - col);
-			float *result = mxfp_result_strip(&whole->sink, row, col, to);
+			n = mxfp_least(APPLY_STRIP, tile.col + tile.cols - col);
+			float *result = mxfp_result_strip(&whole->sink, row, col, strip);
 			const struct mxfp_apply_job job = {
 				.function = whole->function,
 				.parameter = whole->parameter,
-				.src = mxfp_load_strip(kernels, &whole->src, row, col, n, from),
+				.src = mxfp_load_strip(kernels, &whole->src, row, col, n, strip),
 				.dst = result,
 				.n = n,
 			};

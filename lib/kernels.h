@@ -139,6 +139,7 @@ struct mxfp_row_sum_job {
 	uint64_t mean;
 	uint64_t *lanes; /* MXFP_SUM_LANES, +0 at the start of a row */
 	uint64_t *total; /* NULL, or gets the sum of the lanes after the strip */
+	const void *next; /* what is fetched into the caches meanwhile, as many bytes as x; NULL: what follows x */
 };
 
 /* Raises max to the largest of x, where -0 < +0 and NaN (7FC00000) is above all. index becomes that of the first number
@@ -167,6 +168,7 @@ struct mxfp_softmax_job {
 	bool has_scale;
 	uint32_t scale, max, log_total;
 	uint64_t *lanes, *total; /* of exponentials */
+	const void *next;      /* what is fetched into the caches beside exponentials, as many bytes as x; NULL: nothing */
 };
 
 /* dst = fl32(t * weight + bias), fused, where t = fl32(x * factor), or fl32(fl32(fl64(x - mean)) * factor) if is_centred.

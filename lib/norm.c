@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* mxfp_rms_norm() and mxfp_layer_norm(). A row is read once for each sum, then once for its results; it stays in the
-   caches meanwhile unless it is very long. */
+   caches meanwhile unless it is very long, and the next row comes there during the sums, which leave memory idle. */
 #include "args.h"
 #include "bits.h"
 #include "exec.h"
@@ -73,6 +73,7 @@ static MXFP_OWN_FRAME uint64_t total(const struct mxfp_kernels *kernels, const s
 			.mean = mean,
 			.lanes = lanes,
 			.total = col + n == whole->cols ? &result : NULL,
+			.next = mxfp_next_strip(&whole->src, row, col, whole->rows),
 		};
 
 		kernels->row_sum(&job);
@@ -104,8 +105,6 @@ static void norm_row(const struct mxfp_kernels *kernels, const struct norm *whol
 			job.weight = mxfp_load_strip(kernels, &whole->weight, 0, col, job.n, weight);
 		if (whole->has_bias)
 			job.bias = mxfp_load_strip(kernels, &whole->bias, 0, col, job.n, bias);
-		if (row + 1 < whole->rows)
-			mxfp_prefetch_strip(&whole->src, row + 1, col, job.n);
 		job.dst = mxfp_result_strip(&whole->sink, row, col, from);
 		kernels->norm(&job);
 		mxfp_store_strip(kernels, &whole->sink, row, col, job.n, job.dst, counts);

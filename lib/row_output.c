@@ -8,7 +8,7 @@
 #include "exec.h"
 #include "sized.h"
 
-enum { LINE_BYTES = 64, CORE_CACHE_BYTES = 1 << 20 };
+enum { CORE_CACHE_BYTES = 1 << 20 };
 
 static bool is_row_format(enum mxfp_format format)
 {
@@ -164,13 +164,9 @@ const float *mxfp_load_strip(const struct mxfp_kernels *kernels, const struct mx
 	return buffer;
 }
 
-void mxfp_prefetch_strip(const struct mxfp_rows *rows, size_t row, size_t col, size_t n)
+const void *mxfp_next_strip(const struct mxfp_rows *rows, size_t row, size_t col, size_t n)
 {
-	const uint8_t *at = address(rows, row, col);
-	const size_t bytes = n * mxfp_format_get_info(rows->format)->storage_bytes;
-
-	for (size_t i = 0; i < bytes && rows->bytes > CORE_CACHE_BYTES; i += LINE_BYTES)
-		__builtin_prefetch(at + i, 0, 2);
+	return row + 1 < n && rows->bytes > CORE_CACHE_BYTES ? address(rows, row + 1, col) : NULL;
 }
 
 float *mxfp_result_strip(const struct mxfp_row_sink *sink, size_t row, size_t col, float *buffer)

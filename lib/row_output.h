@@ -58,8 +58,9 @@ void mxfp_sink_start(const struct mxfp_row_sink *sink);
 const float *mxfp_load_strip(const struct mxfp_kernels *kernels, const struct mxfp_rows *rows, size_t row, size_t col,
                              size_t n, float *buffer);
 
-/* Fetches n numbers that will be read soon into the caches, if the rows are more than a core's own hold. */
-void mxfp_prefetch_strip(const struct mxfp_rows *rows, size_t row, size_t col, size_t n);
+/* Returns where the numbers of the next of n rows are, for a kernel to fetch while it computes; NULL if there is none, or
+   if the rows are not more than a core's own caches hold. */
+const void *mxfp_next_strip(const struct mxfp_rows *rows, size_t row, size_t col, size_t n);
 
 /* Returns where a kernel may write a strip of results: in place if that is all that is wanted, else `buffer`. */
 float *mxfp_result_strip(const struct mxfp_row_sink *sink, size_t row, size_t col, float *buffer);

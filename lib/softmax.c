@@ -144,8 +144,7 @@ static uint64_t total(const struct mxfp_kernels *kernels, const struct softmax *
 		/* Of log-softmax, the sum alone is of use, and the scores are read again. */
 		job.dst = whole->is_log ? memory->strip : place(whole, memory, row, col);
 		job.total = col + job.n == n ? &sum : NULL;
-		if (row + 1 < whole->rows)
-			mxfp_prefetch_strip(&whole->src, row + 1, col, job.n);
+		job.next = mxfp_next_strip(&whole->src, row, col, whole->rows);
 		exponentials(kernels, whole, row, col, &job);
 	}
 	if (whole->sinks != NULL)

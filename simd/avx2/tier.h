@@ -67,6 +67,14 @@ ALWAYS_INLINE vf32 permute_f32(const float table[8], vu32 index)
 	return (vf32)_mm256_permutevar8x32_ps(_mm256_loadu_ps(table), (__m256i)index);
 }
 
+/* 1 / b to a relative error below 2^-22.2, of which the estimate's, 1.5 * 2^-12, leaves its square. */
+ALWAYS_INLINE vf32 reciprocal_f32(vf32 b)
+{
+	const vf32 r = (vf32)_mm256_rcp_ps((__m256)b);
+
+	return fma_f32(fma_f32(-b, r, splat_f32(1)), r, r);
+}
+
 /* The low 32 bits of all lanes, in no particular order. */
 ALWAYS_INLINE vu32 low_words(vf64 a, vf64 b)
 {

@@ -57,6 +57,23 @@ ALWAYS_INLINE void widen_lanes(vf32 v, vf64 to[2])
 	to[1] = (vf64)_mm512_cvtps_pd(_mm512_extractf32x8_ps((__m512)v, 1));
 }
 
+/* Entries of a table by the low five bits of each index. */
+#define HAS_PERMUTE
+ALWAYS_INLINE vf32 permute_f32(const float table[32], vu32 index)
+{
+	const __m512 low = _mm512_loadu_ps(table), high = _mm512_loadu_ps(table + LANES);
+
+	return (vf32)_mm512_permutex2var_ps(low, (__m512i)index, high);
+}
+
+/* 1 / b to a relative error below 2^-23.6. */
+ALWAYS_INLINE vf32 reciprocal_f32(vf32 b)
+{
+	const vf32 r = (vf32)_mm512_rcp14_ps((__m512)b);
+
+	return fma_f32(fma_f32(-b, r, splat_f32(1)), r, r);
+}
+
 /* The low 32 bits of all lanes, in no particular order. */
 ALWAYS_INLINE vu32 low_words(vf64 a, vf64 b)
 {

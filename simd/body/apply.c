@@ -110,25 +110,44 @@ ALWAYS_INLINE bool is_direct(enum mxfp_function function)
 #ifdef HAS_PERMUTE
 enum { PAIR_VECTORS = 2 };
 
-/* exp of whole groups of vectors. Returns how many numbers these are. */
-static NOINLINE size_t apply_exp_by_pairs(const struct mxfp_apply_job *job)
+/* A group of vectors one of which was not decided. */
+ALWAYS_INLINE void decide(struct function f, const float *src, float *dst)
 {
-	const struct function f = {MXFP_FUNCTION_EXP, job->parameter};
+	for (size_t i = 0; i < PAIR_VECTORS * LANES; i += LANES)
+		store(dst + i, function_lanes(f, load(src + i)));
+}
+
+static NOINLINE void apply_slowly(enum mxfp_function function, const float *src, float *dst)
+{
+	if (function == MXFP_FUNCTION_EXP)
+		decide((struct function){MXFP_FUNCTION_EXP, 0}, src, dst);
+	else if (function == MXFP_FUNCTION_SIGMOID)
+		decide((struct function){MXFP_FUNCTION_SIGMOID, 0}, src, dst);
+	else
+		decide((struct function){MXFP_FUNCTION_SILU, F32_ONE}, src, dst);
+}
+
+/* Whole groups of vectors of a function that has_pair(). Returns how many numbers these are. */
+ALWAYS_INLINE size_t apply_by_pairs(const struct mxfp_apply_job *job, enum mxfp_function function)
+{
+	const float *src = job->src;
+	float *dst = job->dst;
 	size_t i = 0;
 
-	for (; job->n - i >= PAIR_VECTORS * LANES; i += PAIR_VECTORS * LANES) {
+	for (const size_t n = job->n; n - i >= PAIR_VECTORS * LANES; i += PAIR_VECTORS * LANES) {
 		struct doubt doubt = {{0}, {0}};
 		vu32 y[PAIR_VECTORS];
 
 #pragma GCC unroll 2
 		for (int k = 0; k < PAIR_VECTORS; k++)
-			y[k] = exp_by_pair((vf32)load(job->src + i + k * LANES), &doubt);
-		if (__builtin_expect(doubtful(&doubt), false))
-			for (int k = 0; k < PAIR_VECTORS; k++)
-				y[k] = function_lanes(f, load(job->src + i + k * LANES));
+			y[k] = value_by_pair(function, (vf32)load(src + i + k * LANES), &doubt);
+		if (__builtin_expect(doubtful(function, &doubt), false)) {
+			apply_slowly(function, src + i, dst + i);
+			continue;
+		}
 #pragma GCC unroll 2
 		for (int k = 0; k < PAIR_VECTORS; k++)
-			store(job->dst + i + k * LANES, y[k]);
+			store(dst + i + k * LANES, y[k]);
 	}
 	return i;
 }
@@ -143,8 +162,8 @@ ALWAYS_INLINE void apply_all(const struct mxfp_apply_job *job, enum mxfp_functio
 	size_t i = 0, n = job->n;
 
 #ifdef HAS_PERMUTE
-	if (function == MXFP_FUNCTION_EXP)
-		i = apply_exp_by_pairs(job);
+	if (has_pair(f))
+		i = apply_by_pairs(job, function);
 #endif
 	while (n - i >= LANES) {
 		for (; n - i >= LANES; i += LANES) {

@@ -36,8 +36,13 @@ static const double expm1_exact[] = {
 };
 
 /* (e^t - 1 - t) / t^2, |t| <= log(2) / 16, times t^2. Absolute error 2^-38.7. */
-static const float exp_second[] = {
+static const float exp_second_8[] = {
 	0x1.000000p-1F, 0x1.55554ap-3F, 0x1.555a5cp-5F, 0x1.12a4dep-7F,
+};
+
+/* (e^t - 1 - t) / t^2, |t| <= log(2) / 64, times t^2. Absolute error 2^-42.5. */
+static const float exp_second_32[] = {
+	0x1.000000p-1F, 0x1.5555c8p-3F, 0x1.5555dcp-5F,
 };
 
 /* atanh(v) / v, s = v^2 <= (sqrt 2 - 1)^4. Relative error 2^-52.0. */
@@ -92,13 +97,35 @@ static const double exp2_sixteenths[] = {
 };
 
 /* 2^(i/8) as binary32 numbers, and what these are to be multiplied by, less 1. */
-static const float exp2_eighths[] = {
+static const float exp2_root_8[] = {
 	0x1.000000p+0F, 0x1.172b84p+0F, 0x1.306fe0p+0F, 0x1.4bfdaep+0F,
 	0x1.6a09e6p+0F, 0x1.8ace54p+0F, 0x1.ae89fap+0F, 0x1.d5818ep+0F,
 };
-static const float exp2_eighths_rest[] = {
+static const float exp2_rest_8[] = {
 	0x0.0p+0F, -0x1.9c0c22p-27F, 0x1.125002p-25F, -0x1.0a3550p-25F,
 	0x1.26055cp-26F, 0x1.67a1cap-28F, -0x1.f9c304p-27F, -0x1.a5217cp-28F,
+};
+
+/* 2^(i/32) as binary32 numbers, and what these are to be multiplied by, less 1. */
+static const float exp2_root_32[] = {
+	0x1.000000p+0F, 0x1.059b0ep+0F, 0x1.0b5586p+0F, 0x1.11301ep+0F,
+	0x1.172b84p+0F, 0x1.1d4874p+0F, 0x1.2387a6p+0F, 0x1.29e9e0p+0F,
+	0x1.306fe0p+0F, 0x1.371a74p+0F, 0x1.3dea64p+0F, 0x1.44e086p+0F,
+	0x1.4bfdaep+0F, 0x1.5342b6p+0F, 0x1.5ab07ep+0F, 0x1.6247ecp+0F,
+	0x1.6a09e6p+0F, 0x1.71f75ep+0F, 0x1.7a1148p+0F, 0x1.82589ap+0F,
+	0x1.8ace54p+0F, 0x1.93737cp+0F, 0x1.9c4918p+0F, 0x1.a5503cp+0F,
+	0x1.ae89fap+0F, 0x1.b7f770p+0F, 0x1.c199bep+0F, 0x1.cb720ep+0F,
+	0x1.d5818ep+0F, 0x1.dfc974p+0F, 0x1.ea4afap+0F, 0x1.f50766p+0F,
+};
+static const float exp2_rest_32[] = {
+	0x0.0p+0F, -0x1.947414p-25F, 0x1.8d96d4p-25F, -0x1.dda2fcp-25F,
+	-0x1.9c0c22p-27F, -0x1.a2fbb2p-25F, 0x1.964904p-25F, -0x1.2b0dbcp-25F,
+	0x1.125002p-25F, -0x1.cde8cep-26F, 0x1.370be4p-25F, 0x1.336de2p-30F,
+	-0x1.0a3550p-25F, -0x1.c541b4p-26F, -0x1.00d8acp-27F, -0x1.6cb284p-25F,
+	0x1.26055cp-26F, 0x1.8b2bb8p-26F, -0x1.05cb44p-25F, -0x1.1c2142p-26F,
+	0x1.67a1cap-28F, -0x1.348e56p-25F, 0x1.a3b5e4p-28F, -0x1.0b7ec8p-25F,
+	-0x1.f9c304p-27F, -0x1.e4c886p-26F, -0x1.6961b4p-28F, -0x1.b5151ep-28F,
+	-0x1.a5217cp-28F, -0x1.ab7132p-26F, 0x1.61428ep-28F, -0x1.2ad5f8p-27F,
 };
 
 #endif

@@ -56,10 +56,11 @@ PHI_CENTRE = mpf("7.03125")
 MILLS_K = mpf(4)
 MILLS_T = mpf("14.75")
 HALF = mpf("0.50001")  # a nearest integer is off by a little more than 1/2 where the product was rounded
+SHORT_HALF = mpf("0.5002")  # the same in binary32
 QUARTER_PI = mpf("0.78541")
 TINY = mpf(2) ** -100
-EIGHTH = LN2 / 8
-SHORT = {"exp_second"}
+PARTS = (8, 32)  # of an octave, of the tables in binary32
+SHORT = {"exp_second_8", "exp_second_32"}
 
 # name, what, degree, interval, function, weight of an error (None: relative), terms
 ROWS = [
@@ -68,8 +69,10 @@ ROWS = [
     ("exp_fast", "(2^r - 1) / r, |r| <= 1/2, times r", 7, -HALF, HALF, exp2m1_rest, lambda r: r),
     ("expm1_fast", "(2^r - 1) / r, |r| <= 1/2", 8, -HALF, HALF, exp2m1_rest, None),
     ("expm1_exact", "(2^r - 1) / r, |r| <= 1/2", 9, -HALF, HALF, exp2m1_rest, None),
-    ("exp_second", "(e^t - 1 - t) / t^2, |t| <= log(2) / 16, times t^2", 3, -HALF * EIGHTH, HALF * EIGHTH, exp_second,
+    ("exp_second_8", "(e^t - 1 - t) / t^2, |t| <= log(2) / 16, times t^2", 3, -HALF * LN2 / 8, HALF * LN2 / 8, exp_second,
      lambda t: t * t),
+    ("exp_second_32", "(e^t - 1 - t) / t^2, |t| <= log(2) / 64, times t^2", 2, -SHORT_HALF * LN2 / 32,
+     SHORT_HALF * LN2 / 32, exp_second, lambda t: t * t),
     ("log_rest", "atanh(v) / v, s = v^2 <= (sqrt 2 - 1)^4", 6, TINY, mpf("0.029438"), atanh_rest, None),
     ("log1p_rest", "atanh(v) / v, s = v^2 <= 1/9", 8, TINY, mpf(1) / 9 + mpf(2) ** -40, atanh_rest, None),
     ("sin_rest", "(sin(r) / r - 1) / s, s = r^2, |r| <= pi/4", 4, TINY, QUARTER_PI ** 2, sin_rest, lambda s: s),
@@ -161,11 +164,12 @@ def main():
         print_table(name, rounded, short)
     print("\n/* 2^(i/16). */")
     print_table("exp2_sixteenths", [float(mpf(2) ** (mpf(i) / 16)) for i in range(16)], False)
-    roots = [mpf(2) ** (mpf(i) / 8) for i in range(8)]
-    high = [to_f32(a) for a in roots]
-    print("\n/* 2^(i/8) as binary32 numbers, and what these are to be multiplied by, less 1. */")
-    print_table("exp2_eighths", high, True)
-    print_table("exp2_eighths_rest", [to_f32((a - h) / h) for a, h in zip(roots, high)], True)
+    for n in PARTS:
+        roots = [mpf(2) ** (mpf(i) / n) for i in range(n)]
+        high = [to_f32(a) for a in roots]
+        print(f"\n/* 2^(i/{n}) as binary32 numbers, and what these are to be multiplied by, less 1. */")
+        print_table(f"exp2_root_{n}", high, True)
+        print_table(f"exp2_rest_{n}", [to_f32((a - h) / h) for a, h in zip(roots, high)], True)
     print("\n#endif")
 
 

@@ -18,8 +18,8 @@ enum {
 	GROUP = MXFP_SUM_LANES / LANES      /* vectors of as many numbers */
 };
 
-/* Bytes: hardware prefetches too late behind sums, and not at all what is stored once. Past the end of a row comes the next. */
-enum { READ_AHEAD = 2048, WRITE_AHEAD = 1024 };
+/* Bytes: hardware prefetches too late behind sums, and not at all what is stored once. */
+enum { READ_AHEAD = 2048, WRITE_AHEAD = 4096 };
 
 /* The lanes of a sum, in order. */
 struct lanes {
@@ -114,10 +114,11 @@ ALWAYS_INLINE void sum_strip(const struct mxfp_row_sum_job *job, enum mxfp_sum s
 	struct lanes lanes = load_lanes(job->lanes);
 	const vf64 mean = splat_bits(job->mean);
 	const size_t whole = job->n & ~(size_t)(MXFP_SUM_LANES - 1);
+	const char *next = job->next != NULL ? job->next : (const char *)job->x + READ_AHEAD;
 	float rest[MXFP_SUM_LANES] = {0};
 
 	for (size_t i = 0; i < whole; i += MXFP_SUM_LANES) {
-		__builtin_prefetch((const char *)(job->x + i) + READ_AHEAD);
+		__builtin_prefetch(next + i * sizeof *job->x);
 		sum_step(sum, job->x + i, mean, MXFP_SUM_LANES, &lanes);
 	}
 	if (whole < job->n) {
@@ -257,8 +258,8 @@ ALWAYS_INLINE void exp_group(vu32 y[GROUP], const vu32 x[GROUP])
 
 #pragma GCC unroll 4
 	for (int k = 0; k < GROUP; k++)
-		y[k] = exp_by_pair((vf32)x[k], &doubt);
-	const bool decided = !doubtful(&doubt);
+		y[k] = value_by_pair(MXFP_FUNCTION_EXP, (vf32)x[k], &doubt);
+	const bool decided = !doubtful(MXFP_FUNCTION_EXP, &doubt);
 #else
 	bool decided = true;
 
@@ -323,11 +324,14 @@ ALWAYS_INLINE void exponential_step(const struct mxfp_softmax_job *job, struct s
 
 ALWAYS_INLINE void exponentials(const struct mxfp_softmax_job *job, struct score_kind kind)
 {
+	const char *next = job->next != NULL ? job->next : (const char *)job->x;
 	struct lanes lanes = load_lanes(job->lanes);
 	vu32 e[GROUP];
 	size_t i = 0;
 
 	for (; job->n - i >= MXFP_SUM_LANES; i += MXFP_SUM_LANES) {
+		__builtin_prefetch(next + i * sizeof *job->x);
+		__builtin_prefetch((const char *)(job->dst + i) + WRITE_AHEAD, 1);
 		exponential_step(job, kind, job->x + i, kind.mask ? job->mask + i : NULL, MXFP_SUM_LANES, e, &lanes);
 #pragma GCC unroll 4
 		for (int k = 0; k < GROUP; k++)

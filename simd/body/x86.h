@@ -50,6 +50,17 @@ ALWAYS_INLINE vu32 shift_right(vu32 v, vu32 count)
 	return (vu32)MM(srlv_epi32)((MM_INT)v, (MM_INT)count);
 }
 
+/* Of numbers. */
+ALWAYS_INLINE vf32 max_f32(vf32 a, vf32 b)
+{
+	return (vf32)MM(max_ps)((MM_F32)a, (MM_F32)b);
+}
+
+ALWAYS_INLINE vf32 min_f32(vf32 a, vf32 b)
+{
+	return (vf32)MM(min_ps)((MM_F32)a, (MM_F32)b);
+}
+
 ALWAYS_INLINE vf32 fma_f32(vf32 a, vf32 b, vf32 c)
 {
 	return (vf32)MM(fmadd_ps)((MM_F32)a, (MM_F32)b, (MM_F32)c);
