@@ -49,6 +49,7 @@ ALWAYS_INLINE vu32 wide(struct function f, vu32 x)
 	vf64 v[2], low[2], high[2];
 
 	widen_lanes((vf32)x, v);
+#pragma GCC unroll 2
 	for (int i = 0; i < 2; i++) {
 		v[i] = function_f64(f.function, parameter, v[i], false);
 		low[i] = fma_f64(v[i], -bound, v[i]);
@@ -73,13 +74,26 @@ ALWAYS_INLINE vu32 wide(struct function f, vu32 x)
 	return result;
 }
 
-vu32 TIER(wide_lanes)(struct function f, vu32 x)
+/* The results of the first vector of n numbers, whole vectors, and of those behind it up to one whose inputs are ordinary.
+   Returns how many numbers these are. */
+ALWAYS_INLINE size_t wide_run(struct function f, const float *src, float *dst, size_t n)
+{
+	size_t i = 0;
+
+	do {
+		store(dst + i, wide(f, load(src + i)));
+		i += LANES;
+	} while (i < n && !are_ordinary(f, load(src + i)));
+	return i;
+}
+
+static NOINLINE size_t apply_wide(struct function f, const float *src, float *dst, size_t n)
 {
 	switch (f.function) {
 #define FUNCTION(id) \
 	case MXFP_FUNCTION_##id: \
 		f.function = MXFP_FUNCTION_##id; \
-		return wide(f, x);
+		return wide_run(f, src, dst, n);
 	FUNCTION(EXP)
 	FUNCTION(EXP2)
 	FUNCTION(LOG)
@@ -96,8 +110,17 @@ vu32 TIER(wide_lanes)(struct function f, vu32 x)
 	FUNCTION(COS)
 #undef FUNCTION
 	default:
-		return x;
+		return n;
 	}
+}
+
+vu32 TIER(wide_lanes)(struct function f, vu32 x)
+{
+	float in[LANES], out[LANES];
+
+	store(in, x);
+	apply_wide(f, in, out, LANES);
+	return load(out);
 }
 
 /* Whether function_lanes() computes the function as it is, without a rounding test. */
@@ -176,10 +199,8 @@ ALWAYS_INLINE void apply_all(const struct mxfp_apply_job *job, enum mxfp_functio
 				break;
 			store(dst + i, y);
 		}
-		if (n - i >= LANES) {
-			store(dst + i, TIER(wide_lanes)(f, load(src + i)));
-			i += LANES;
-		}
+		if (n - i >= LANES)
+			i += apply_wide(f, src + i, dst + i, (n - i) / LANES * LANES);
 	}
 	if (i == n)
 		return;

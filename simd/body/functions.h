@@ -290,6 +290,21 @@ ALWAYS_INLINE struct range ordinary_range(struct function f)
 	}
 }
 
+/* How far inputs lie above the least ordinary one. */
+ALWAYS_INLINE vu32 above_least(struct function f, vu32 x)
+{
+	const bool is_signed = f.function != MXFP_FUNCTION_LOG && f.function != MXFP_FUNCTION_RSQRT;
+
+	return (is_signed ? x & ~F32_SIGN : x) - ordinary_range(f).low;
+}
+
+ALWAYS_INLINE bool are_ordinary(struct function f, vu32 x)
+{
+	const struct range range = ordinary_range(f);
+
+	return !any((vs32)(above_least(f, x) > splat(range.high - range.low)));
+}
+
 /* A power of two: the value that quick_lanes() computes is nearer to the function's than that many units in the last
    place of binary64. 2^t of them are a relative error of at least 2^(t-53). */
 ALWAYS_INLINE uint32_t quick_ulps(enum mxfp_function function)
@@ -324,17 +339,14 @@ vu32 TIER(wide_lanes)(struct function f, vu32 x);
 ALWAYS_INLINE bool quick_lanes(struct function f, vu32 x, vf64 low, vf64 high, vu32 *y)
 {
 	const struct range range = ordinary_range(f);
-	const bool is_signed = f.function != MXFP_FUNCTION_LOG && f.function != MXFP_FUNCTION_RSQRT;
 	const uint32_t half = UINT32_C(1) << 28, ulps = quick_ulps(f.function);
 	const uint32_t above = (2 * half - 1) & ~(2 * ulps - 1);
 	const vf64 parameter = splat_widened(f.parameter);
-	const vu32 magnitude = is_signed ? x & ~F32_SIGN : x;
 
 	low = function_f64(f.function, parameter, low, true);
 	high = function_f64(f.function, parameter, high, true);
 	*y = (vu32)narrow_f64(low, high);
-	return !any_zero_or_beyond(low_words(low, high) + (half + ulps), splat(above), magnitude - range.low,
-	                           splat(range.high - range.low));
+	return !any_zero_or_beyond(low_words(low, high) + (half + ulps), splat(above), above_least(f, x), splat(range.high - range.low));
 }
 
 /* f(x), to nearest even, NaN as 7FC00000. */
