@@ -37,7 +37,9 @@ static void any_shape(struct random *r, struct gemm_case_product *p, const struc
 	size_t *size[] = {&p->n, &p->k, &p->m};
 
 	/* Kernels have loops of their own for few rows. */
-	p->m = wish->rows != 0 ? wish->rows : one_in(r, 3) ? 1 + random_below(r, 4) : one_in(r, 2) ? 1 + random_below(r, 40) : any_size(r);
+	p->m = wish->rows != 0 ? wish->rows
+	       : one_in(r, 3)  ? 1 + random_below(r, 4)
+	       : one_in(r, 2)  ? 1 + random_below(r, 40) : any_size(r);
 	p->n = any_size(r);
 	p->k = any_size(r);
 	while (p->m * p->n * p->k > wish->budget) {

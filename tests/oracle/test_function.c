@@ -70,18 +70,16 @@ TEST_LOOP(kernels_are_correctly_rounded, MXFP_N_FUNCTIONS)
 
 	if (kernels->apply[function] == mxfp_apply_ref)
 		return;
-	for (uint32_t i = 0; i < N_STRATA * N_TIMES; i++) {
-		const uint32_t stratum = i / N_TIMES;
-
-		if ((int)(i % N_TIMES) >= times(stratum))
-			continue;
-		for (int k = 0; k < N_KERNEL; k++)
-			x[k] = in_stratum(&r, stratum);
-		kernels->apply[function](&job);
-		for (int k = 0; k < N_KERNEL; k++)
-			compare(_i, "kernel", x[k], parameter, y[k], oracle_function_fast(function, x[k], parameter, NULL));
-		suite_compared(N_KERNEL);
-	}
+	for (uint32_t stratum = 0; stratum < N_STRATA; stratum++)
+		for (int time = 0; time < times(stratum); time++) {
+			for (int i = 0; i < N_KERNEL; i++)
+				x[i] = in_stratum(&r, stratum);
+			kernels->apply[function](&job);
+			for (int i = 0; i < N_KERNEL; i++)
+				compare(_i, "kernel", x[i], parameter, y[i],
+				        oracle_function_fast(function, x[i], parameter, NULL));
+			suite_compared(N_KERNEL);
+		}
 }
 
 /*
