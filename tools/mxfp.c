@@ -29,15 +29,14 @@ static int print_commands(void)
 {
 	const char *group = "";
 
-	printf("Usage: mxfp [--isa TIER] COMMAND [options] | mxfp --version\n"
-	       "Bit-exact low-precision numbers: MXFP8, MXFP6, MXFP4, MXINT8, NVFP4.\n");
+	printf("Usage: mxfp [--isa TIER] COMMAND [options]; bit-exact low-precision numbers\n");
 	for (const struct command_row *row = command_rows; row->group != NULL || row->command != NULL; row++) {
 		if (row->command != NULL)
 			printf("%s%-8s%s%-13s%s\n", color_begin(stdout, COLOR_HEADING), group, color_end(stdout),
 			       row->command->name, row->command->summary);
 		group = row->group != NULL ? row->group : "";
 	}
-	printf("mxfp help COMMAND shows details. --isa TIER: use no instruction set above TIER.\n"
+	printf("mxfp help COMMAND: details; mxfp --version; --isa: no instruction set above TIER\n"
 	       "Exit: 0 done, 1 a check failed, 2 usage, 3 bad input, 4 I/O, 5 memory.\n");
 	return EXIT_OK;
 }

@@ -140,8 +140,7 @@ static int run_head(struct network *network, const struct network_piece *pieces,
 	return code;
 }
 
-/* Reads the rows of the embedding, and sets their positions. */
-static int embed(struct network *network, const struct network_piece *pieces, size_t n, size_t *rows, struct error *error)
+int forward_embed(struct network *network, const struct network_piece *pieces, size_t n, size_t *rows, struct error *error)
 {
 	const double begun = clock_seconds();
 	int code = EXIT_OK;
@@ -158,6 +157,22 @@ static int embed(struct network *network, const struct network_piece *pieces, si
 	return code;
 }
 
+int forward_layer(struct network *network, size_t i, const struct network_piece *pieces, size_t n, size_t rows,
+                  struct error *error)
+{
+	const struct layer *layer = &network->layers[i];
+
+	network->at = i;
+	int code = run_attention(network, layer, pieces, n, rows, error);
+	if (code == EXIT_OK) {
+		normalize(network, network->h, network->x, layer->mlp_norm, rows, network->shape.hidden);
+		code = network->shape.routed[i] ? experts_run(network, layer, rows, error)
+		                                : run_dense(network, layer, rows, error);
+	}
+	network->at = network->shape.layers;
+	return code;
+}
+
 int forward_run(struct network *network, const struct network_piece *pieces, size_t n, network_sink *sink, void *context,
                 struct error *error)
 {
@@ -165,17 +180,8 @@ int forward_run(struct network *network, const struct network_piece *pieces, siz
 	size_t rows;
 
 	network->at = s->layers;
-	int code = embed(network, pieces, n, &rows, error);
-	for (size_t i = 0; i < s->layers && code == EXIT_OK; i++) {
-		const struct layer *layer = &network->layers[i];
-
-		network->at = i;
-		code = run_attention(network, layer, pieces, n, rows, error);
-		if (code != EXIT_OK)
-			break;
-		normalize(network, network->h, network->x, layer->mlp_norm, rows, s->hidden);
-		code = s->routed[i] ? experts_run(network, layer, rows, error) : run_dense(network, layer, rows, error);
-	}
-	network->at = s->layers;
+	int code = forward_embed(network, pieces, n, &rows, error);
+	for (size_t i = 0; i < s->layers && code == EXIT_OK; i++)
+		code = forward_layer(network, i, pieces, n, rows, error);
 	return code == EXIT_OK ? run_head(network, pieces, n, sink, context, error) : code;
 }

@@ -188,12 +188,14 @@ int linear_multiply(struct network *network, struct inputs *inputs, enum mxfp_fu
 	bool plain = false, blocks = false;
 	int code = EXIT_OK;
 
+	for (size_t i = 0; network->watch != NULL && i < n && code == EXIT_OK; i++)
+		code = network->watch(network->watch_context, results[i].linear->name, inputs->x, inputs->rows, inputs->cols, error);
 	for (size_t i = 0; i < n; i++)
 		if (results[i].linear->a_format == MXFP_FORMAT_F32)
 			plain = true;
 		else
 			blocks = true;
-	if (plain)
+	if (code == EXIT_OK && plain)
 		code = multiply_in(network, inputs, activation, results, n, MXFP_FORMAT_F32, error);
 	if (code == EXIT_OK && blocks)
 		code = multiply_in(network, inputs, activation, results, n, network->options.activations, error);

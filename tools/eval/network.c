@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/must_succeed.h"
 #include "eval/network_parts.h"
+#include "mxfp/quantize.h"
 
 /* Takes the memory for rows that run at once. */
 static int take_rows(struct network *network, struct error *error)
@@ -104,8 +106,8 @@ static int begin_slot(struct network *network, const struct network_piece *piece
 	return slot->memory != NULL ? EXIT_OK : fail_memory(error);
 }
 
-int network_run(struct network *network, const struct network_piece *pieces, size_t n, network_sink *sink,
-                void *context, struct error *error)
+/* Begins the sequences that pieces begin, and checks their tokens. */
+static int begin_pieces(struct network *network, const struct network_piece *pieces, size_t n, struct error *error)
 {
 	int code = EXIT_OK;
 
@@ -118,7 +120,116 @@ int network_run(struct network *network, const struct network_piece *pieces, siz
 				            pieces[i].first + t, (unsigned)pieces[i].ids[t], network->shape.vocabulary,
 				            network->model->path);
 	}
+	return code;
+}
+
+int network_run(struct network *network, const struct network_piece *pieces, size_t n, network_sink *sink,
+                void *context, struct error *error)
+{
+	const int code = begin_pieces(network, pieces, n, error);
+
 	return code == EXIT_OK ? forward_run(network, pieces, n, sink, context, error) : code;
+}
+
+size_t network_hidden(const struct network *network)
+{
+	return network->shape.hidden;
+}
+
+int network_embed(struct network *network, const struct network_piece *pieces, size_t n, float *x, struct error *error)
+{
+	size_t rows;
+	int code = begin_pieces(network, pieces, n, error);
+
+	if (code == EXIT_OK)
+		code = forward_embed(network, pieces, n, &rows, error);
+	if (code == EXIT_OK)
+		memcpy(x, network->x, rows * network->shape.hidden * sizeof *x);
+	return code;
+}
+
+int network_run_layer(struct network *network, size_t layer, const struct network_piece *pieces, size_t n, float *x,
+                      struct error *error)
+{
+	size_t rows = 0;
+	int code = begin_pieces(network, pieces, n, error);
+
+	for (size_t i = 0; i < n; i++)
+		for (size_t t = 0; t < pieces[i].n; t++)
+			network->positions[rows++] = (uint32_t)t;
+	memcpy(network->x, x, rows * network->shape.hidden * sizeof *x);
+	if (code == EXIT_OK)
+		code = forward_layer(network, layer, pieces, n, rows, error);
+	if (code == EXIT_OK)
+		memcpy(x, network->x, rows * network->shape.hidden * sizeof *x);
+	for (size_t i = 0; i < n; i++)
+		network_release(network, pieces[i].slot);
+	return code;
+}
+
+void network_watch(struct network *network, network_watcher *watch, void *context)
+{
+	network->watch = watch;
+	network->watch_context = context;
+}
+
+int network_round(struct network *network, float *x, size_t rows, size_t cols, struct error *error)
+{
+	struct inputs inputs = {.x = x, .rows = rows, .cols = cols};
+
+	if (network->options.activations == OPTION_FORMAT_NONE)
+		return EXIT_OK;
+	const int code = linear_quantize(network, &inputs, network->options.activations, error);
+	if (code == EXIT_OK) {
+		const struct mxfp_matrix blocks = mxfp_blocks_matrix(&inputs.blocks);
+
+		must_succeed(mxfp_dequantize(&blocks, x, MXFP_FORMAT_F32, 0, &network->exec));
+	}
+	return code;
+}
+
+/* The linear layer, not of experts, that is from a tensor; NULL: none. */
+static struct linear *find_linear(const struct network *network, const char *weight)
+{
+	for (size_t i = 0; i < network->shape.layers; i++) {
+		struct layer *layer = &network->layers[i];
+		struct linear *const linears[] = {&layer->q, &layer->k, &layer->v, &layer->output, &layer->gate, &layer->up,
+		                                  &layer->down, &layer->router, &layer->shared_router};
+
+		for (size_t j = 0; j < sizeof linears / sizeof linears[0]; j++)
+			if (linears[j]->name != NULL && strcmp(linears[j]->name, weight) == 0)
+				return linears[j];
+	}
+	return NULL;
+}
+
+int network_replace(struct network *network, const char *weight, const struct mxfp_blocks *blocks, struct error *error)
+{
+	struct linear *linear = find_linear(network, weight);
+	const enum mxfp_format activations = network->options.activations;
+	struct mxfp_blocks copy = *blocks;
+	struct mxfp_sizes size;
+
+	must_succeed(mxfp_blocks_size(blocks->format, blocks->rows, blocks->cols, &size));
+	uint8_t *memory = malloc(size.codes_bytes + size.scales_bytes + 1);
+	if (memory == NULL)
+		return fail_memory(error);
+	copy.codes = memcpy(memory, blocks->codes, size.codes_bytes);
+	copy.scales = memcpy(memory + size.codes_bytes, blocks->scales, size.scales_bytes);
+	free(linear->memory);
+	linear->memory = memory;
+	linear->packed_bytes = 0;
+	linear->w = mxfp_blocks_matrix(&copy);
+	linear->a_format = activations != OPTION_FORMAT_NONE ? activations : MXFP_FORMAT_F32;
+	linear->replaced = true;
+	return EXIT_OK;
+}
+
+const struct mxfp_matrix *network_replaced(const struct network *network, const char *weight)
+{
+	const struct linear *linear = find_linear(network, weight);
+
+	return linear != NULL && linear->replaced ? &linear->w : NULL;
 }
 
 void network_release(struct network *network, unsigned slot)

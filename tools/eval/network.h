@@ -66,6 +66,37 @@ int network_run(struct network *network, const struct network_piece *pieces, siz
 
 void network_release(struct network *network, unsigned slot);
 
+/*
+ * A model whose weights change while it runs, layer by layer, for calibration. x holds rows of pieces one after the other,
+ * as many as run at once, network_hidden() numbers each.
+ */
+size_t network_hidden(const struct network *network);
+
+/* Reads rows of the embedding into x. As network_run(). */
+int network_embed(struct network *network, const struct network_piece *pieces, size_t n, float *x, struct error *error);
+
+/* Runs one layer on x; pieces are whole sequences, and keep no keys and values. x changes only if all went well. As
+   network_run(), and what the watcher returns. */
+int network_run_layer(struct network *network, size_t layer, const struct network_piece *pieces, size_t n, float *x,
+                      struct error *error);
+
+/* Sees the inputs of linear layers, except experts', while they run: rows of x before they become blocks. Layers of the same
+   inputs, which are called one after the other, get the same x. What it returns ends the run, but for EXIT_OK. */
+typedef int network_watcher(void *context, const char *weight, const float *x, size_t rows, size_t cols, struct error *error);
+
+/* NULL: nobody watches. */
+void network_watch(struct network *network, network_watcher *watch, void *context);
+
+/* Rounds inputs of linear layers to what products with blocks take: the format and rule of the options. EXIT_MEMORY. */
+int network_round(struct network *network, float *x, size_t rows, size_t cols, struct error *error);
+
+/* Has a linear layer, one that a watcher is called for, take these blocks in place of its weights; copies them.
+   EXIT_MEMORY. */
+int network_replace(struct network *network, const char *weight, const struct mxfp_blocks *blocks, struct error *error);
+
+/* The blocks that network_replace() gave it; NULL: none. */
+const struct mxfp_matrix *network_replaced(const struct network *network, const char *weight);
+
 /* What network_run() does, by kind of work. */
 enum network_work {
 	NETWORK_PRODUCTS,  /* with weights */

@@ -33,6 +33,8 @@ struct weight {
 
 /* y = x W^T + bias. */
 struct linear {
+	const char *name;              /* of the tensor that it is from */
+	bool replaced;                 /* by network_replace() */
 	size_t n, k;
 	enum mxfp_format a_format;     /* the block format of x; 0: f32 */
 	struct mxfp_matrix w;          /* if it is not packed */
@@ -94,6 +96,8 @@ struct network {
 	struct network_done (*done)[N_NETWORK_WORKS];
 	float *x, *h, *q, *k, *v, *sums, *up, *gate; /* [batch][...]: state, normalized, ..., of the feed-forward part */
 	uint32_t *positions;          /* [batch] */
+	network_watcher *watch;       /* NULL: none */
+	void *watch_context;
 	struct scratch scratch[N_SCRATCHES];
 	struct arena arena;
 };
@@ -151,6 +155,11 @@ struct mxfp_matrix linear_blocks(const struct mxfp_blocks *blocks, size_t first,
 /* forward.c: runs the layers and the head. As network_run(). */
 int forward_run(struct network *network, const struct network_piece *pieces, size_t n, network_sink *sink, void *context,
                 struct error *error);
+
+/* Its parts: rows of the embedding into network->x, with their positions; a layer on these. */
+int forward_embed(struct network *network, const struct network_piece *pieces, size_t n, size_t *rows, struct error *error);
+int forward_layer(struct network *network, size_t layer, const struct network_piece *pieces, size_t n, size_t rows,
+                  struct error *error);
 
 /* attention.c: network->sums of the rows of a piece, which begin at row `row` of the batch, from q, k and v. EXIT_MEMORY. */
 int attention_run(struct network *network, size_t layer, const struct network_piece *piece, size_t row,

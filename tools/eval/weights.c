@@ -300,6 +300,7 @@ static int read_linear(struct loader *l, struct linear *linear, const struct wei
 	const uint64_t before = l->network->bytes;
 	int code;
 
+	linear->name = weight->name;
 	linear->n = n;
 	linear->k = (size_t)weight->cols;
 	if (weight->is_quantized || weight->entry != NULL)

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/* Compensated rounding: layers of a few weights by hand; of random ones what holds whatever the numbers are. */
+#include "calibrate/compensate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mxfp/quantize.h"
+#include "oracle/inputs.h"
+#include "suite.h"
+
+static const struct mxfp_exec one_thread = {.threads = 1};
+
+static void assert_number(float x, double want)
+{
+	ck_assert_double_eq((double)x, want);
+}
+
+/* Compensates w for inputs x where the exact model's are `exact`; rounding by rule floor. */
+static struct compensation run(float *w, size_t rows, size_t cols, const float *x, const float *exact, size_t tokens,
+                               enum mxfp_format format, const struct mxfp_exec *exec)
+{
+	struct moments moments;
+	struct compensation done;
+	struct error error;
+	float *factor, *copy = malloc(tokens * cols * sizeof *copy);
+
+	ck_assert_ptr_nonnull(copy);
+	memcpy(copy, exact, tokens * cols * sizeof *copy);
+	ck_assert_int_eq(moments_begin(&moments, cols, &error), EXIT_OK);
+	/* The sums of some tokens and then the others. */
+	const size_t half = tokens / 2;
+	ck_assert_int_eq(moments_add(&moments, x, copy, half, exec, &error), EXIT_OK);
+	ck_assert_int_eq(moments_add(&moments, x + half * cols, copy + half * cols, tokens - half, exec, &error), EXIT_OK);
+	ck_assert_uint_eq(moments.tokens, tokens);
+	ck_assert_int_eq(compensate_prepare(&factor, &moments, 0.01, exec, &error), EXIT_OK);
+	ck_assert_int_eq(compensate(w, rows, cols, factor, format, MXFP_RULE_FLOOR, &done, exec, &error), EXIT_OK);
+	moments_free(&moments);
+	free(factor);
+	free(copy);
+	return done;
+}
+
+/* H is [[2, 1], [1, 2]], and 2.02 on the diagonal with damping. 1.2 becomes 1, and of the 0.2 the other weight takes 1 / 2.02:
+   4.95 becomes 5.05, which is nearer to 6 than to 4. With E = (0.2, -1.05), E H E^T is 1.865; with (0.2, 0.95) it is 2.265; W H
+   W^T is 63.765. The second row is on the grid. */
+TEST(a_column_takes_the_error_of_another)
+{
+	const float x[] = {1, 1, 1, 0, 0, 1};
+	float w[] = {1.2F, 4.95F, 4, -6};
+	const struct compensation done = run(w, 1, 2, x, x, 3, MXFP_FORMAT_MXFP4, &one_thread);
+
+	assert_number(w[0], 1);
+	assert_number(w[1], 6);
+	ck_assert_double_eq_tol(done.compensated, 1.865 / 63.765, 1e-6);
+	ck_assert_double_eq_tol(done.rounded, 2.265 / 63.765, 1e-6);
+	const struct compensation held = run(w + 2, 1, 2, x, x, 3, MXFP_FORMAT_MXFP4, &one_thread);
+	assert_number(w[2], 4);
+	assert_number(w[3], -6);
+	ck_assert_double_eq(held.compensated, 0);
+	ck_assert_double_eq(held.rounded, 0);
+}
+
+/* The same between blocks: column 32 takes 0.2 / 2.0106 of the error of column 0, beside which 4 holds the block's scale. */
+TEST(a_block_takes_the_error_of_another)
+{
+	enum { COLS = 33, TOKENS = 34 };
+	float x[TOKENS][COLS] = {{0}}, w[COLS] = {1.2F, 4, [32] = 4.95F};
+
+	for (size_t i = 0; i < COLS; i++)
+		x[i][i] = 1;
+	x[33][0] = x[33][32] = 1;
+	run(w, 1, COLS, x[0], x[0], TOKENS, MXFP_FORMAT_MXFP4, &one_thread);
+	assert_number(w[0], 1);
+	assert_number(w[1], 4);
+	for (size_t i = 2; i < 32; i++)
+		assert_number(w[i], 0);
+	assert_number(w[32], 6);
+}
+
+/* The exact model's input is 3 where this one has 2: a weight of 2 should be 3, and then the outputs are the same. As 2 it
+   loses (6 - 4)^2 of 6^2. */
+TEST(weights_make_up_for_inputs)
+{
+	const float x[] = {2}, exact[] = {3};
+	float w[] = {2};
+	const struct compensation done = run(w, 1, 1, x, exact, 1, MXFP_FORMAT_MXFP4, &one_thread);
+
+	assert_number(w[0], 3);
+	ck_assert_double_eq_tol(done.compensated, 0, 1e-6);
+	ck_assert_double_eq_tol(done.rounded, 4.0 / 36, 1e-6);
+}
+
+/* Nothing is known of inputs that are zeros: their weights are rounded to nearest. */
+TEST(zero_inputs)
+{
+	const float x[] = {0, 1, 0, -1};
+	float w[] = {2.4F, 4, 0, 0};
+	const float zeros[4] = {0};
+
+	run(w, 1, 2, x, x, 2, MXFP_FORMAT_MXFP4, &one_thread);
+	assert_number(w[0], 2);
+	assert_number(w[1], 4);
+	run(w + 2, 2, 1, zeros, zeros, 4, MXFP_FORMAT_MXFP4, &one_thread);
+	assert_number(w[2], 0);
+}
+
+enum { ROWS = 70, COLS = 140, TOKENS = 300 };
+
+/* Inputs of which neighbours have a part in common, as a model's. */
+static void make_inputs(float *x, struct random *r)
+{
+	for (size_t t = 0; t < TOKENS; t++) {
+		float common = 0;
+
+		for (size_t c = 0; c < COLS; c++) {
+			if (c % 7 == 0)
+				common = (float)random_below(r, 2001) / 1000 - 1;
+			x[t * COLS + c] = common + (float)random_below(r, 1001) / 1000 - 0.5F;
+		}
+	}
+}
+
+static const enum mxfp_format formats[] = {MXFP_FORMAT_MXFP4,      MXFP_FORMAT_MXFP6_E2M3, MXFP_FORMAT_MXFP6_E3M2,
+                                           MXFP_FORMAT_MXFP8_E4M3, MXFP_FORMAT_MXFP8_E5M2, MXFP_FORMAT_MXINT8};
+
+/* Results are what the format holds, the same for any threads, and the layer's outputs are nearer to the exact ones. */
+TEST_LOOP(random_layers, sizeof formats / sizeof formats[0])
+{
+	static float x[TOKENS * COLS], exact[TOKENS * COLS], w[ROWS * COLS], again[ROWS * COLS], held[ROWS * COLS];
+	static uint8_t codes[ROWS * 160], scales[ROWS * 5];
+	const enum mxfp_rule rules[] = {MXFP_RULE_FLOOR, MXFP_RULE_EVEN, MXFP_RULE_RCEIL, MXFP_RULE_MSE};
+	struct random r = {suite_seed() + (uint64_t)_i};
+
+	make_inputs(exact, &r);
+	for (size_t i = 0; i < TOKENS * COLS; i++)
+		x[i] = exact[i] + (float)random_below(&r, 101) / 1000;
+	for (size_t i = 0; i < ROWS * COLS; i++)
+		w[i] = again[i] = ((float)random_below(&r, 2001) - 1000) / 1000 * (i % 31 == 0 ? 4 : 1);
+	const struct compensation done = run(w, ROWS, COLS, x, exact, TOKENS, formats[_i], &one_thread);
+	ck_assert_double_lt(done.compensated, done.rounded);
+	const struct mxfp_exec three = {.threads = 3}, ref = {.isa = "ref"};
+	run(again, ROWS, COLS, x, exact, TOKENS, formats[_i], _i % 2 == 0 ? &three : &ref);
+	ck_assert_mem_eq(w, again, sizeof w);
+	for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+		struct mxfp_blocks blocks = {.format = formats[_i], .rows = ROWS, .cols = COLS, .codes = codes, .scales = scales};
+		const struct mxfp_quantize_options options = {.rule = rules[i]};
+
+		assert_status(mxfp_quantize(&blocks, w, MXFP_FORMAT_F32, 0, &options), MXFP_OK);
+		const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
+		assert_status(mxfp_dequantize(&matrix, held, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
+		ck_assert_mem_eq(w, held, sizeof w);
+	}
+	suite_compared(ROWS * COLS * (1 + sizeof rules / sizeof rules[0]));
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The work of `mxfp calibrate`: writes a model whose weights are what a block format holds, chosen on tokens so that the
+ * model's outputs change least. Quantizing it to that format afterwards loses nothing more.
+ *
+ * Two networks run side by side, layer after layer: the model as it is, and one whose weights become rounded as soon as they are
+ * compensated, with rounded activations. The inputs of the linear layers of both, over all tokens, are what compensate.h
+ * wants; the states between layers are kept for all tokens. Layers of the same inputs share their sums.
+ */
+#ifndef TOOLS_CALIBRATE_CALIBRATE_H
+#define TOOLS_CALIBRATE_CALIBRATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "calibrate/compensate.h"
+#include "eval/token_file.h"
+#include "eval/trial.h"
+#include "model/carry.h"
+#include "model/model.h"
+
+struct calibrate_settings {
+	const char *in, *out;
+	const struct trial *trial;            /* it quantizes, and not to NVFP4 */
+	const struct token_sequences *tokens; /* windows, which run one by one */
+	double damping;
+	unsigned threads;
+	bool force, json, quiet;
+};
+
+/* A tensor that was compensated. */
+struct calibrate_row {
+	char *name;
+	size_t rows, cols;
+	char format[TRIAL_TEXT];
+	struct compensation done;
+};
+
+/* What was done; calibrate_free() releases it. */
+struct calibration {
+	size_t n_tokens, n_rows, n_kept; /* tensors that stay as they are */
+	struct calibrate_row *rows;
+	struct carry carry;
+};
+
+/* Writes the model. EXIT_USAGE: a model or output that cannot be; EXIT_INPUT: what network_open() says, NaN or Inf in a
+   weight, nothing to calibrate; EXIT_IO, EXIT_MEMORY, signals. calibrate_free() follows in every case. */
+int calibrate_run(struct calibration *done, const struct calibrate_settings *settings, const struct model *model,
+                  struct error *error);
+
+/* Prints tables, or JSON, to stdout. EXIT_MEMORY. */
+int calibrate_print(const struct calibration *done, const struct calibrate_settings *settings, struct error *error);
+
+void calibrate_free(struct calibration *done);
+
+/* write.c: refuses an output that could not be written in the end; writes the model with the weights that the network was
+   given by network_replace(). EXIT_USAGE, EXIT_INPUT, EXIT_IO, EXIT_MEMORY, signals. */
+struct network;
+int calibrate_check_output(const struct calibrate_settings *settings, const struct model *model, struct error *error);
+int calibrate_write(struct calibration *done, const struct calibrate_settings *settings, const struct model *model,
+                    const struct network *network, struct error *error);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Error compensation: rounds the weights of a linear layer to a block format, column after column, and moves the columns
+ * that are still to come so that the layer's outputs change least (GPTQ, Frantar et al. 2022), towards the outputs that
+ * the exact model has where the inputs have already changed (GPTAQ, Li et al. 2025).
+ *
+ * Rows of X are the layer's inputs, of R those of the exact model; W is [rows][cols]. The result Q is to minimise
+ *
+ *     |R W^T - X Q^T|^2,  of which H = X^T X, F = (R - X)^T X and G = (R - X)^T (R - X) are all that is needed.
+ *
+ * The best matrix without rounding is T = W + W F H^-1. Rounding column j of it by e adds e U[j][k] / U[j][j] to columns
+ * k > j of the best of the rest, where H^-1 = U^T U, U upper triangular. The scales of a block are chosen when its first
+ * column is rounded. H has `damping` times the mean of its diagonal added to the diagonal.
+ *
+ * Sums over tokens and the factor are binary64, what touches W is binary32, by products of the library where these are
+ * large. The order of all sums is fixed, so the bytes depend on neither threads nor tier.
+ */
+#ifndef TOOLS_CALIBRATE_COMPENSATE_H
+#define TOOLS_CALIBRATE_COMPENSATE_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+#include "mxfp/exec.h"
+#include "mxfp/format.h"
+#include "mxfp/options.h"
+
+/* Sums over tokens, [cols][cols] each. */
+struct moments {
+	size_t cols, tokens;
+	double *inputs, *cross, *change; /* H, F, G */
+	float *product;                  /* of the rows that are being added */
+	void *workspace;                 /* of its products */
+	size_t workspace_bytes;
+};
+
+/* Zeroes sums for inputs of so many columns. moments_free() follows in any case. EXIT_MEMORY. */
+int moments_begin(struct moments *moments, size_t cols, struct error *error);
+
+/* Adds rows; those of the exact model become differences. EXIT_MEMORY. */
+int moments_add(struct moments *moments, const float *x, float *exact, size_t rows, const struct mxfp_exec *exec,
+                struct error *error);
+
+void moments_free(struct moments *moments);
+
+/* Part of the energy of the exact outputs that is lost, by rounding each weight to nearest and by compensation. */
+struct compensation {
+	double rounded, compensated;
+};
+
+/*
+ * Makes what compensate() needs for all weights of these inputs: binary32 H, F, G and U, [cols][cols] one after the other in
+ * *factor, malloc'ed. Inputs that are all zeros count as independent of the others. EXIT_MEMORY.
+ */
+int compensate_prepare(float **factor, const struct moments *moments, double damping, const struct mxfp_exec *exec,
+                       struct error *error);
+
+/* Replaces w by numbers that an MX format holds exactly. EXIT_MEMORY. */
+int compensate(float *w, size_t rows, size_t cols, const float *factor, enum mxfp_format format, enum mxfp_rule rule,
+               struct compensation *done, const struct mxfp_exec *exec, struct error *error);
+
+#endif

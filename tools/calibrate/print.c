@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/* Prints what calibration did. */
+#include "config.h"
+
+#include "calibrate/calibrate.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/printable.h"
+#include "base/table.h"
+#include "io/facts.h"
+
+/* The ratio of signal to noise in dB; of no noise, infinite. */
+static double decibels(double part)
+{
+	return part > 0 ? -10 * log10(part) : (double)INFINITY;
+}
+
+static json_t *facts_of_row(const struct calibrate_row *row)
+{
+	return json_pack("{s:o, s:I, s:I, s:o, s:f, s:f}", "tensor", facts_text(row->name), "rows", (json_int_t)row->rows, "cols",
+	                 (json_int_t)row->cols, "format", facts_text(row->format), "rounded_error", row->done.rounded,
+	                 "calibrated_error", row->done.compensated);
+}
+
+static int print_json(const struct calibration *done, const struct calibrate_settings *settings, struct error *error)
+{
+	json_t *rows = json_array();
+
+	for (size_t i = 0; i < done->n_rows; i++)
+		json_array_append_new(rows, facts_of_row(&done->rows[i]));
+	return facts_print(stdout, json_pack("{s:o, s:o, s:I, s:f, s:I, s:o, s:o}", "input", facts_text(settings->in), "output",
+	                                     facts_text(settings->out), "tokens", (json_int_t)done->n_tokens, "damping",
+	                                     settings->damping, "tensors_kept", (json_int_t)done->n_kept, "tensors", rows,
+	                                     "copied", carry_facts(&done->carry)), error);
+}
+
+int calibrate_print(const struct calibration *done, const struct calibrate_settings *settings, struct error *error)
+{
+	struct table table = {.n_columns = 5, .n_left = 3};
+
+	if (settings->json)
+		return print_json(done, settings, error);
+	table_cell(&table, "tensor");
+	table_cell(&table, "shape");
+	table_cell(&table, "format");
+	table_cell(&table, "rounded, dB");
+	table_cell(&table, "calibrated, dB");
+	for (size_t i = 0; i < done->n_rows; i++) {
+		const struct calibrate_row *row = &done->rows[i];
+
+		table_cell(&table, "%s", row->name);
+		table_cell(&table, "%zu x %zu", row->rows, row->cols);
+		table_cell(&table, "%s", row->format);
+		table_cell(&table, "%.1f", decibels(row->done.rounded));
+		table_cell(&table, "%.1f", decibels(row->done.compensated));
+	}
+	const int code = table_print(&table, stdout, error);
+	if (code != EXIT_OK)
+		return code;
+	printf("%zu tensors calibrated on %zu tokens, %zu kept; signal to noise of outputs beside the exact model's\n", done->n_rows,
+	       done->n_tokens, done->n_kept);
+	carry_print(&done->carry, stdout);
+	fputs("written to ", stdout);
+	print_printable(stdout, settings->out);
+	putchar('\n');
+	return EXIT_OK;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/* mxfp calibrate: chooses weights that a block format holds by what a model does with tokens or a text. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "calibrate/calibrate.h"
+#include "cli/commands.h"
+#include "eval/corpus.h"
+#include "model/layout.h"
+#include "quantize/preset.h"
+
+struct options {
+	struct calibrate_settings settings;
+	struct corpus_options corpus;
+	struct trial_options trial;
+	struct select select;
+	const char *damping;
+};
+
+static enum parsed parse(int argc, char **argv, struct options *o, struct error *error)
+{
+	static const struct usage usage = {
+		"calibrate MODEL --tokens FILE | --text FILE -o OUT [options]",
+		"Writes a model whose linear layers have weights that an MX format holds, chosen\n"
+		"so that outputs on a text change least: weights not yet rounded make up for the\n"
+		"errors of those that are (GPTQ), layer after layer, with the inputs that the\n"
+		"layers before now give. mxfp quantize to that format then loses nothing more;\n"
+		"rules floor, even, rceil and mse give the same numbers. MODEL is a .safetensors\n"
+		"file or a model directory. OUT is a directory, or a file if MODEL is one and OUT\n"
+		"ends in .safetensors. A table has the signal to noise of each layer's outputs,\n"
+		"with weights rounded to nearest, and as written. The bytes of OUT are the same\n"
+		"for any threads and instruction set.",
+		"  mxfp calibrate model/ --text train.txt -o model-calibrated\n"
+		"  mxfp quantize model-calibrated/ -o model-w4a8",
+	};
+	const struct option_spec options[] = {
+		{.kind = OPTION_HEADING, .help = "Output"},
+		{"output", 'o', OPTION_STRING, "OUT", "directory or .safetensors file to write", &o->settings.out},
+		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists", &o->settings.force},
+		{.kind = OPTION_HEADING, .help = "Tokens"},
+		{"tokens", 0, OPTION_STRING, "FILE", "calibrate on sequences of ids: .json, .npy, .u16, .u32 or .bin",
+		 &o->corpus.tokens},
+		{"text", 0, OPTION_STRING, "FILE", "calibrate on a text, cut into windows; a shorter last one is left out",
+		 &o->corpus.text},
+		{"tokenizer", 0, OPTION_STRING, "FILE", "the vocabulary: tokenizer.json, a GGUF file or that of llama2.c "
+		 "(default: the model's)", &o->corpus.tokenizer},
+		{"context", 'c', OPTION_UNSIGNED, "N", "cut sequences into windows of at most this many tokens", &o->corpus.context},
+		{"sequences", 0, OPTION_UNSIGNED, "N", "take only the first sequences", &o->corpus.sequences},
+		{.kind = OPTION_HEADING, .help = "Formats"},
+		{"weights", 'w', OPTION_BLOCK, "FORMAT", "MX format of the weights", &o->trial.weights},
+		{"activations", 'a', OPTION_STRING, "FORMAT|none", "format of the inputs that weights are chosen for (default: as the "
+		 "preset or the recipe says)", &o->trial.activations},
+		{"preset", 0, OPTION_STRING, PRESET_NAMES, "take formats as mxfp quantize does (default: w4a8)", &o->trial.preset},
+		{"recipe", 0, OPTION_STRING, "FILE.json", "take the choice of tensors and formats from a mxfp-recipe(5)",
+		 &o->trial.recipe},
+		{"rule", 'r', OPTION_RULE, "RULE", "scale rule of MX weights", &o->trial.rule},
+		{"activation-rule", 0, OPTION_RULE, "RULE", "scale rule of MX activations", &o->trial.activation_rule},
+		{"include", 0, OPTION_LIST, "PATTERN", "also calibrate matching tensors; may be repeated", &o->select.include},
+		{"ignore", 0, OPTION_LIST, "PATTERN", "leave out matching tensors; may be repeated", &o->select.ignore},
+		{"pad-tail", 0, OPTION_FLAG, NULL, "also calibrate tensors whose rows are not a multiple of the block",
+		 &o->trial.pad_tail},
+		{"damping", 0, OPTION_STRING, "PART", "of the mean square of the inputs, added to each (default: 0.01)", &o->damping},
+		{.kind = OPTION_HEADING, .help = "Execution"},
+		{"threads", 0, OPTION_THREADS, "N", "use at most this many threads, 0: one per processor; does not affect the output",
+		 &o->trial.threads},
+		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of the table", &o->settings.json},
+		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress or the table", &o->settings.quiet},
+		{.kind = OPTION_END},
+	};
+	const enum parsed parsed = options_parse(argc, argv, options, &usage, 1, 1, &o->settings.in, error);
+
+	o->trial.has_rule = parsed == PARSED_RUN && options_given(argc, argv, options, "rule");
+	return parsed;
+}
+
+static int check(struct options *o, struct error *error)
+{
+	char *end;
+
+	if (o->settings.out == NULL)
+		return fail(error, EXIT_USAGE, "calibrate: no output given; -o OUT names a directory or a .safetensors file");
+	if ((o->corpus.tokens != NULL) == (o->corpus.text != NULL))
+		return fail(error, EXIT_USAGE, "calibrate: --tokens and --text: give one of them");
+	if (o->trial.preset != NULL && o->trial.recipe != NULL)
+		return fail(error, EXIT_USAGE, "calibrate: --preset and --recipe: give one of them");
+	if (o->corpus.sequences < 1)
+		return fail(error, EXIT_USAGE, "calibrate: --sequences: 0 leaves nothing; give 1 or more");
+	o->settings.damping = strtod(o->damping, &end);
+	if (end == o->damping || *end != '\0' || !(o->settings.damping >= 1e-6 && o->settings.damping <= 1e6))
+		return fail(error, EXIT_USAGE, "calibrate: invalid --damping '%s': expected a number from 1e-6 to 1e6, for example "
+		            "0.01", o->damping);
+	return EXIT_OK;
+}
+
+static int calibrate(struct options *o, const struct model *model, const struct trial *trial, struct error *error)
+{
+	struct calibration done = {0};
+	struct corpus corpus = {0};
+	int code = corpus_open(&corpus, model, &o->corpus, error);
+
+	if (code == EXIT_OK)
+		code = corpus_read(&corpus, &o->corpus, error);
+	o->settings.trial = trial;
+	o->settings.tokens = &corpus.tokens;
+	o->settings.threads = o->trial.threads;
+	if (code == EXIT_OK)
+		code = calibrate_run(&done, &o->settings, model, error);
+	if (code == EXIT_OK && (o->settings.json || !o->settings.quiet))
+		code = calibrate_print(&done, &o->settings, error);
+	calibrate_free(&done);
+	corpus_close(&corpus);
+	return code;
+}
+
+static int run_options(struct options *o, struct error *error)
+{
+	struct trial trial = {0};
+	struct model model = {0};
+	int code = check(o, error);
+
+	if (code == EXIT_OK)
+		code = select_compile(&o->select, error);
+	o->trial.select = &o->select;
+	if (o->trial.preset == NULL && o->trial.recipe == NULL)
+		o->trial.preset = "w4a8";
+	if (code == EXIT_OK)
+		code = trial_of_options(&trial, &o->trial, error);
+	if (code == EXIT_OK)
+		code = model_open(&model, o->settings.in, error);
+	if (code == EXIT_OK)
+		code = calibrate(o, &model, &trial, error);
+	model_close(&model);
+	trial_free(&trial);
+	return code;
+}
+
+static int run(int argc, char **argv, struct error *error)
+{
+	struct options o = {
+		.trial = {.weights = OPTION_FORMAT_NONE, .activation_rule = MXFP_RULE_RCEIL,
+		          .nvfp4_recipe = (int)layouts[0]->recipe, .kv_cache = OPTION_FORMAT_NONE},
+		.corpus = {.context = CORPUS_ALL, .sequences = CORPUS_ALL},
+		.damping = "0.01",
+	};
+	const enum parsed parsed = parse(argc, argv, &o, error);
+	const int code = parsed == PARSED_RUN ? run_options(&o, error) : parsed_code(parsed);
+
+	select_free(&o.select);
+	return code;
+}
+
+const struct command command_calibrate = {"calibrate", "choose the weights of a format by a model's outputs", run};
