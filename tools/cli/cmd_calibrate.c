@@ -139,7 +139,7 @@ static int run_options(struct options *o, struct error *error)
 static int run(int argc, char **argv, struct error *error)
 {
 	struct options o = {
-		.trial = {.weights = OPTION_FORMAT_NONE, .activation_rule = MXFP_RULE_RCEIL,
+		.trial = {.command = "calibrate", .weights = OPTION_FORMAT_NONE, .activation_rule = MXFP_RULE_RCEIL,
 		          .nvfp4_recipe = (int)layouts[0]->recipe, .kv_cache = OPTION_FORMAT_NONE},
 		.corpus = {.context = CORPUS_ALL, .sequences = CORPUS_ALL},
 		.damping = "0.01",

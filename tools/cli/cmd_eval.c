@@ -399,7 +399,7 @@ static int run(int argc, char **argv, struct error *error)
 	if (job == NULL)
 		return fail_memory(error);
 	job->options = (struct options){
-		.trial = {.weights = OPTION_FORMAT_NONE, .activation_rule = MXFP_RULE_RCEIL,
+		.trial = {.command = "eval", .weights = OPTION_FORMAT_NONE, .activation_rule = MXFP_RULE_RCEIL,
 		          .nvfp4_recipe = (int)layouts[0]->recipe, .kv_cache = OPTION_FORMAT_NONE},
 		.corpus = {.context = CORPUS_ALL, .sequences = CORPUS_ALL},
 		.batch = EVALUATE_BATCH,

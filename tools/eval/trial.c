@@ -125,6 +125,7 @@ int trial_of_options(struct trial *trial, const struct trial_options *options, s
 {
 	const char *activations = RECIPE_NONE;
 	const struct preset *preset;
+	char where[64];
 	int code = preset_find(&preset, options->preset, error);
 
 	trial_stored(trial, "model");
@@ -142,8 +143,8 @@ int trial_of_options(struct trial *trial, const struct trial_options *options, s
 	if (code != EXIT_OK)
 		return code;
 	if (options->preset != NULL && preset->mixed)
-		return fail(error, EXIT_USAGE, "eval: --preset %s: is chosen by errors of weights; mxfp advise writes such a "
-		            "mixture as a recipe, for --recipe", options->preset);
+		return fail(error, EXIT_USAGE, "%s: --preset %s: is chosen by errors of weights; mxfp advise writes such a "
+		            "mixture as a recipe, for --recipe", options->command, options->preset);
 	if (options->weights != OPTION_FORMAT_NONE)
 		trial->settings.choice.format = options->weights;
 	if (options->activations != NULL)
@@ -151,7 +152,8 @@ int trial_of_options(struct trial *trial, const struct trial_options *options, s
 	if (trial->quantizes)
 		snprintf(trial->name, sizeof trial->name, "%s", options->recipe != NULL ? options->recipe :
 		         options->weights == OPTION_FORMAT_NONE ? options->preset : mxfp_format_get_info(options->weights)->name);
-	return finish(trial, activations, "eval: --activations", error);
+	snprintf(where, sizeof where, "%s: --activations", options->command);
+	return finish(trial, activations, where, error);
 }
 
 /* Takes a preset or a format by its name. */

@@ -34,6 +34,7 @@ struct trial {
 
 /* What the command's options say. */
 struct trial_options {
+	const char *command;          /* whose they are, for errors */
 	const char *preset, *recipe;  /* NULL: not given */
 	const char *activations;      /* the same; they count where a NAME says nothing of activations */
 	enum mxfp_format weights;     /* OPTION_FORMAT_NONE: not given */

@@ -49,6 +49,7 @@ static int make_trial(struct report_evaluation *e, const struct report *report, 
 	const struct variant *variant = &report->totals[v].variant;
 	const struct input_source *input = &report->options->input;
 	const struct trial_options options = {
+		.command = "report",
 		.activations = mxfp_format_get_info(input->variant.format)->name,
 		.weights = report->options->against != NULL ? OPTION_FORMAT_NONE : variant->format,
 		.has_rule = true,
