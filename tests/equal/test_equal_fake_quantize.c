@@ -177,7 +177,7 @@ static bool nvfp4_clamps(const struct trial *t, const struct mxfp_blocks *b, flo
 	return fabsf(q) > 6;
 }
 
-static void mark(const struct trial *t, const struct mxfp_blocks *b, size_t scales_stride)
+static void mark(const struct trial *t, const struct mxfp_blocks *b)
 {
 	const struct mxfp_format_info *info = mxfp_format_get_info(t->format);
 	const struct mxfp_format_info *element = mxfp_format_get_info(info->element);
@@ -185,7 +185,7 @@ static void mark(const struct trial *t, const struct mxfp_blocks *b, size_t scal
 
 	for (size_t row = 0; row < t->rows; row++)
 		for (size_t col = 0; col < t->cols; col++) {
-			const uint8_t scale = ((const uint8_t *)b->scales)[row * scales_stride + col / info->block_length];
+			const uint8_t scale = ((const uint8_t *)b->scales)[row * b->scales_stride + col / info->block_length];
 			const float x = seen(t, number(t->src_format, t->src, row * t->src_stride + col));
 			uint8_t *to = t->clamped + row * t->clamped_stride + col;
 
@@ -198,22 +198,83 @@ static void mark(const struct trial *t, const struct mxfp_blocks *b, size_t scal
 		}
 }
 
+static uint8_t *memory(size_t bytes)
+{
+	uint8_t *m = calloc(bytes + 1, 1);
+
+	ck_assert(m != NULL);
+	return m;
+}
+
+static struct mxfp_blocks new_blocks(const struct trial *t)
+{
+	struct mxfp_sizes size;
+
+	ck_assert_int_eq(mxfp_blocks_size(t->format, t->rows, t->cols, &size), MXFP_OK);
+	return (struct mxfp_blocks){
+		.format = t->format, .rows = t->rows, .cols = t->cols, .codes = memory(size.codes_bytes),
+		.scales = memory(size.scales_bytes), .scales_stride = size.scales_row_bytes,
+	};
+}
+
+static const struct mxfp_exec by_ref = {.threads = 1, .isa = "ref"};
+
+/* Puts numbers into a block of finite binary32 that lie at the largest one it can hold, or at the tie above it in bf16, and
+   are below the block's largest, so that most rules choose the same scale again. */
+static void put_near(uint8_t *at, size_t n, uint32_t limit, bool via_bf16)
+{
+	uint32_t x[32], amax = 0;
+
+	memcpy(x, at, n * sizeof x[0]);
+	for (size_t i = 0; i < n; i++)
+		amax = (x[i] & ~MXFP_F32_SIGN) > amax ? x[i] & ~MXFP_F32_SIGN : amax;
+	for (size_t i = 0; i < n && amax < MXFP_F32_INF; i++) {
+		const uint32_t tie = via_bf16 && random_below(&equal.random, 2) == 0 ? 0x8000 : 0;
+		const uint32_t near = limit + tie + random_below(&equal.random, 5) - 2;
+
+		if ((x[i] & ~MXFP_F32_SIGN) != amax && near < amax && random_below(&equal.random, 2) == 0)
+			x[i] = near | (x[i] & MXFP_F32_SIGN);
+	}
+	memcpy(at, x, n * sizeof x[0]);
+}
+
+static void near_limits(struct trial *t)
+{
+	const struct mxfp_format_info *info = mxfp_format_get_info(t->format);
+	const struct mxfp_format_info *element = mxfp_format_get_info(info->element);
+	const double max = (double)mxfp_f32_from_bits(mxfp_minifloat_decode(element, element->max_code));
+	struct mxfp_quantize_options o = t->o;
+	struct mxfp_blocks b = new_blocks(t);
+
+	o.exec = &by_ref;
+	o.non_finite = MXFP_NON_FINITE_PROPAGATE;
+	assert_status(mxfp_quantize(&b, t->src, MXFP_FORMAT_F32, t->src_stride, &o), MXFP_OK);
+	for (size_t row = 0; row < t->rows; row++)
+		for (size_t col = 0; col < t->cols; col += info->block_length) {
+			const uint8_t scale = ((const uint8_t *)b.scales)[row * b.scales_stride + col / info->block_length];
+			const size_t left = t->cols - col;
+			double limit = ldexp(max, scale - 127);
+
+			if (info->tensor_scale) {
+				limit = 6 * (double)mxfp_f32_from_bits(mxfp_minifloat_decode(mxfp_format_get_info(info->scale), scale));
+				limit = b.tensor_scale_divides ? limit / (double)b.tensor_scale : limit * (double)b.tensor_scale;
+			}
+			put_near(t->src + 4 * (row * t->src_stride + col), left < info->block_length ? left : info->block_length,
+			         mxfp_f32_bits((float)limit), t->o.via_bf16);
+		}
+	free(b.codes);
+	free(b.scales);
+}
+
 /* The two calls by ref. */
 static void expect(struct trial *t)
 {
-	struct mxfp_sizes size;
-	const struct mxfp_exec ref = {.threads = 1, .isa = "ref"};
 	struct mxfp_quantize_options o = t->o;
+	struct mxfp_blocks b = new_blocks(t);
 
-	ck_assert_int_eq(mxfp_blocks_size(t->format, t->rows, t->cols, &size), MXFP_OK);
-	struct mxfp_blocks b = {
-		.format = t->format, .rows = t->rows, .cols = t->cols, .codes = malloc(size.codes_bytes + 1),
-		.scales = malloc(size.scales_bytes + 1),
-	};
-	ck_assert(b.codes != NULL && b.scales != NULL);
 	if (mxfp_format_get_info(t->format)->tensor_scale && o.tensor_amax == NULL)
 		t->amax = largest(t);
-	o.exec = &ref;
+	o.exec = &by_ref;
 	o.counts = &t->counts;
 	o.first_non_finite = t->wants_first ? &t->first : NULL;
 	t->status = mxfp_quantize(&b, t->src, t->src_format, t->src_stride, &o);
@@ -221,9 +282,9 @@ static void expect(struct trial *t)
 		const struct mxfp_matrix m = mxfp_blocks_matrix(&b);
 
 		if (t->wants_data)
-			assert_status(mxfp_dequantize(&m, t->dst, t->dst_format, t->dst_stride, &ref), MXFP_OK);
+			assert_status(mxfp_dequantize(&m, t->dst, t->dst_format, t->dst_stride, &by_ref), MXFP_OK);
 		if (t->wants_clamped)
-			mark(t, &b, size.scales_row_bytes);
+			mark(t, &b);
 	}
 	free(b.codes);
 	free(b.scales);
@@ -236,14 +297,6 @@ static struct guarded place(const uint8_t *memory, size_t n)
 	if (n != 0)
 		memcpy(g.at, memory, n);
 	return g;
-}
-
-static uint8_t *memory(size_t bytes)
-{
-	uint8_t *m = calloc(bytes + 1, 1);
-
-	ck_assert(m != NULL);
-	return m;
 }
 
 static bool same(const struct guarded *g, const uint8_t *want, size_t n)
@@ -307,6 +360,8 @@ static void fake_once(enum mxfp_format format, size_t rows, size_t cols, bool th
 	any_options(&t);
 	t.src = memory(t.src_bytes);
 	fill(&t, t.src, t.src_bytes / src_width, t.o.non_finite == MXFP_NON_FINITE_ERROR && random_below(r, 4) != 0);
+	if (t.src_format == MXFP_FORMAT_F32 && random_below(r, 4) != 0)
+		near_limits(&t);
 	t.dst = memory(t.dst_bytes);
 	t.clamped = memory(t.clamped_bytes);
 	memset(t.clamped, 0xAA, t.clamped_bytes);
