@@ -719,7 +719,7 @@ static int run(int argc, char **argv, struct error *error)
 		{"quick", 0, OPTION_FLAG, NULL, "use less memory and fewer rounds", &b.quick},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON", &b.json},
 		{"all", 0, OPTION_FLAG, NULL, "time every pair of formats, rounding mode, rule and recipe", &b.all},
-		{"op", 0, OPTION_STRING, "convert|quantize|dequantize|scan|apply|rows|gemm",
+		{"op", 0, OPTION_STRING, "convert|quantize|dequantize|scan|apply|rows|fake|gemm",
 		 "time only this kind of kernel", &b.op},
 		{"format", 0, OPTION_STRING, "FORMAT|ELEMENT", "time only kernels from or to this format", &b.format},
 		{"in", 0, OPTION_STRING, "l2|dram", "time only data in this place", &b.in},
