@@ -16,7 +16,7 @@
 
 /* Products have their own cases: gemm_bench.h. */
 enum bench_op {
-	BENCH_CONVERT, BENCH_QUANTIZE, BENCH_DEQUANTIZE, BENCH_SCAN, BENCH_APPLY, BENCH_ROWS, BENCH_GEMM, BENCH_N_OPS
+	BENCH_CONVERT, BENCH_QUANTIZE, BENCH_DEQUANTIZE, BENCH_SCAN, BENCH_APPLY, BENCH_ROWS, BENCH_FAKE, BENCH_GEMM, BENCH_N_OPS
 };
 
 /* Operations on rows. */
@@ -37,6 +37,7 @@ struct bench_case {
 	enum bench_op op;
 	enum mxfp_format dst, src; /* scan: both are the source */
 	enum mxfp_round round;
+	enum mxfp_format blocks;   /* fake: the block format between src and dst */
 	enum mxfp_rule rule;       /* quantize, MX formats */
 	enum mxfp_recipe recipe;   /* quantize, NVFP4 */
 	enum mxfp_function function; /* apply */
@@ -87,6 +88,7 @@ enum {
 struct bench_data {
 	size_t n;
 	uint8_t *src, *src_scales, *dst, *dst_scales;
+	uint8_t *blocks;      /* codes between src and dst, at most a byte an element */
 	float *normals;       /* the pattern that src repeats */
 	enum mxfp_format holds; /* the format of src, or BENCH_NOTHING before it is filled */
 	bool holds_positive;
@@ -114,11 +116,12 @@ struct bench_work {
 /* Whether the case reads its source twice: NVFP4 needs the largest magnitude of the tensor first. */
 bool bench_reads_twice(const struct bench_case *c);
 
-/* Whether results of a function or row operation are quantized in the same call. */
+/* Whether the case does in one call what two others do: results of a function or row operation are quantized, or blocks
+   dequantized. */
 bool bench_has_steps(const struct bench_case *c);
 
 void bench_run(const struct bench_work *work);
-/* The same in two calls: results as numbers, then the quantization of as many numbers. */
+/* The same in two calls: results as numbers, then the quantization of as many numbers; or blocks, then numbers. */
 void bench_run_steps(const struct bench_work *work);
 void bench_run_limit(const struct bench_work *work);
 void bench_run_limit_past(const struct bench_work *work);

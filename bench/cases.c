@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-const char *const bench_op_names[] = {"convert", "quantize", "dequantize", "scan", "apply", "rows", "gemm"};
+const char *const bench_op_names[] = {"convert", "quantize", "dequantize", "scan", "apply", "rows", "fake", "gemm"};
 const char *const bench_place_names[] = {"L2", "DRAM"};
 
 const char *const bench_group_texts[] = {
@@ -218,6 +218,31 @@ static int row_operations(const struct visit *visit)
 	return stop;
 }
 
+/* In the default rules. Those of the two calls for NVFP4 look for the largest magnitude first, and so does this. */
+static int fake_quantizations(const struct visit *visit)
+{
+	int stop = 0;
+
+	for (int f = 0; mxfp_format_get_info((enum mxfp_format)f) != NULL && stop == 0; f++) {
+		struct bench_case c = {
+			.op = BENCH_FAKE, .dst = MXFP_FORMAT_F32, .src = MXFP_FORMAT_F32, .blocks = (enum mxfp_format)f, .usual = true,
+			.group = f == MXFP_FORMAT_MXFP4 ? BENCH_FAKE_MXFP4 : BENCH_OTHER,
+		};
+
+		if (!is_block(c.blocks))
+			continue;
+		if (!mxfp_format_get_info(c.blocks)->tensor_scale) {
+			c.rule = MXFP_RULE_RCEIL;
+			stop = visit->call(&c, visit->context);
+			c.rule = MXFP_RULE_MSE;
+			c.group = BENCH_OTHER;
+		}
+		if (stop == 0)
+			stop = visit->call(&c, visit->context);
+	}
+	return stop;
+}
+
 int bench_cases(int (*call)(const struct bench_case *c, void *context), void *context)
 {
 	const struct visit visit = {call, context};
@@ -230,7 +255,9 @@ int bench_cases(int (*call)(const struct bench_case *c, void *context), void *co
 		stop = scans(&visit);
 	if (stop == 0)
 		stop = functions(&visit);
-	return stop != 0 ? stop : row_operations(&visit);
+	if (stop == 0)
+		stop = row_operations(&visit);
+	return stop != 0 ? stop : fake_quantizations(&visit);
 }
 
 void bench_case_name(const struct bench_case *c, char *name, size_t size)
@@ -250,6 +277,11 @@ void bench_case_name(const struct bench_case *c, char *name, size_t size)
 		snprintf(name, size, "%s%s%s",
 		         c->op == BENCH_ROWS ? row_op_names[c->row_op] : mxfp_option_name(MXFP_OPTION_FUNCTION, (int)c->function),
 		         is_block(c->dst) ? " -> " : "", is_block(c->dst) ? dst : "");
+	else if (c->op == BENCH_FAKE)
+		snprintf(name, size, "%s by %s %s", src, mxfp_format_get_info(c->blocks)->name,
+		         mxfp_format_get_info(c->blocks)->tensor_scale
+		                 ? mxfp_option_name(MXFP_OPTION_RECIPE, (int)c->recipe)
+		                 : mxfp_option_name(MXFP_OPTION_RULE, (int)c->rule));
 	else if (c->op == BENCH_SCAN)
 		snprintf(name, size, "%s", src);
 	else

@@ -60,11 +60,12 @@ bool bench_data_make(struct bench_data *data, size_t n)
 		.src_scales = allocate(n / 16),
 		.dst = allocate(n * F32_BYTES),
 		.dst_scales = allocate(n / 16),
+		.blocks = allocate(n),
 		.normals = allocate(BENCH_PATTERN * sizeof(float)),
 		.holds = BENCH_NOTHING,
 	};
 	if (data->src != NULL && data->src_scales != NULL && data->dst != NULL && data->dst_scales != NULL &&
-	    data->normals != NULL) {
+	    data->blocks != NULL && data->normals != NULL) {
 		make_normals(data->normals, BENCH_PATTERN);
 		return true;
 	}
@@ -78,6 +79,7 @@ void bench_data_free(struct bench_data *data)
 	free(data->src_scales);
 	free(data->dst);
 	free(data->dst_scales);
+	free(data->blocks);
 	free(data->normals);
 }
 

@@ -40,12 +40,14 @@ static uint8_t *scale_at(uint8_t *scales, enum mxfp_format format, size_t start)
 
 bool bench_reads_twice(const struct bench_case *c)
 {
-	return c->op == BENCH_QUANTIZE && mxfp_format_get_info(c->dst)->tensor_scale;
+	return (c->op == BENCH_QUANTIZE && mxfp_format_get_info(c->dst)->tensor_scale) ||
+	       (c->op == BENCH_FAKE && mxfp_format_get_info(c->blocks)->tensor_scale);
 }
 
 bool bench_has_steps(const struct bench_case *c)
 {
-	return (c->op == BENCH_APPLY || c->op == BENCH_ROWS) && mxfp_format_get_info(c->dst)->kind == MXFP_KIND_BLOCK;
+	return c->op == BENCH_FAKE ||
+	       ((c->op == BENCH_APPLY || c->op == BENCH_ROWS) && mxfp_format_get_info(c->dst)->kind == MXFP_KIND_BLOCK);
 }
 
 static struct mxfp_quantize_options quantize_options(const struct bench_work *work, const struct mxfp_exec *exec)
@@ -145,12 +147,49 @@ static enum mxfp_status compute(const struct bench_work *work, bool as_blocks, c
 	                  work->n / BENCH_COLS, BENCH_COLS, &options);
 }
 
+static enum mxfp_status fake_quantize(const struct bench_work *work, const struct mxfp_exec *exec)
+{
+	const struct bench_case *c = work->c;
+	const struct mxfp_quantize_options options = quantize_options(work, exec);
+	const struct mxfp_fake_output output = {
+		.data = at(work->data->dst, c->dst, work->start), .format = c->dst,
+	};
+
+	return mxfp_fake_quantize(c->blocks, &output, at(work->data->src, c->src, work->start), c->src, 0,
+	                          work->n / BENCH_COLS, BENCH_COLS, &options);
+}
+
+/* The same by way of blocks in memory. */
+static enum mxfp_status fake_quantize_steps(const struct bench_work *work, const struct mxfp_exec *exec)
+{
+	const struct bench_case *c = work->c;
+	const struct mxfp_quantize_options options = quantize_options(work, exec);
+	struct mxfp_blocks blocks = {
+		.format = c->blocks,
+		.rows = work->n / BENCH_COLS,
+		.cols = BENCH_COLS,
+		.codes = at(work->data->blocks, c->blocks, work->start),
+		.scales = scale_at(work->data->dst_scales, c->blocks, work->start),
+	};
+
+	enum mxfp_status status =
+		mxfp_quantize(&blocks, at(work->data->src, c->src, work->start), c->src, 0, &options);
+	if (status != MXFP_OK)
+		return status;
+	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
+	return mxfp_dequantize(&matrix, at(work->data->dst, c->dst, work->start), c->dst, 0, exec);
+}
+
 void bench_run_steps(const struct bench_work *work)
 {
 	const struct mxfp_exec exec = {.threads = work->threads, .isa = work->isa};
-	enum mxfp_status status = compute(work, false, &exec);
+	enum mxfp_status status;
 
-	if (status == MXFP_OK)
+	if (work->c->op == BENCH_FAKE)
+		status = fake_quantize_steps(work, &exec);
+	else
+		status = compute(work, false, &exec);
+	if (status == MXFP_OK && work->c->op != BENCH_FAKE)
 		status = quantize(work, &exec);
 	assert(status == MXFP_OK);
 	(void)status;
@@ -176,6 +215,8 @@ void bench_run(const struct bench_work *work)
 		status = dequantize(work, &exec);
 	else if (work->c->op == BENCH_APPLY || work->c->op == BENCH_ROWS)
 		status = compute(work, bench_has_steps(work->c), &exec);
+	else if (work->c->op == BENCH_FAKE)
+		status = fake_quantize(work, &exec);
 	else
 		status = mxfp_amax(at(work->data->src, work->c->src, work->start), work->c->src, work->n, &amax, &exec);
 	assert(status == MXFP_OK);

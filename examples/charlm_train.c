@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Trains the character model of charlm.h: Adam on the cross entropy of random batches of a text. */
+/*
+ * Trains the character model of charlm.h: Adam on the cross entropy of random batches of a text. If it is told formats for
+ * weights and activations, the last third of the steps computes with what blocks hold of both (mxfp_fake_quantize()), as
+ * the quantized model will, and passes gradients straight through, except those of what was clamped. Adam moves the weights
+ * in binary32.
+ */
 #include "config.h"
 
+#include <assert.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +19,27 @@
 #include "linear.h"
 #include "norm.h"
 #include "mxfp/philox.h"
+#include "mxfp/quantize.h"
 
 enum { STEPS = 3000, WARM_UP = 100, REPORT = 500, SEED = 1 };
 
 static const float LEARNING_RATE = 0.005f, MEAN_DECAY = 0.9f, SQUARE_DECAY = 0.99f;
 
+/* The linear layers that quantized models have in blocks: the first, and two in each of the others. */
+enum { INPUT = 0, UP = 1, DOWN = 2, LAYER = 2, N_LINEAR = 1 + LAYER * CHARLM_LAYERS };
+
+/* What such a layer multiplies. */
+struct layer_input {
+	float x[CHARLM_BATCH * LINEAR_MAX];
+	uint8_t clamped[CHARLM_BATCH * LINEAR_MAX];
+};
+
 struct trainer {
+	enum mxfp_format weights, activations; /* of this step: block formats, or f32, not quantized */
 	struct charlm model, gradient;
+	struct charlm fake;                    /* the model with its weights as the blocks hold them */
+	uint8_t clamped[sizeof(struct charlm) / sizeof(float)];
+	struct layer_input inputs[N_LINEAR];
 	struct charlm mean, square; /* running means of the gradient and of its square */
 	float mean_power, square_power; /* the decays raised to the number of steps */
 	uint64_t drawn;             /* random positions so far */
@@ -66,6 +87,60 @@ static void draw_batch(struct trainer *trainer, const struct charlm_text *text)
 	}
 }
 
+/* As `mxfp quantize` makes blocks of weights, and charlm_loss of activations. */
+static const struct mxfp_exec alone = {.threads = 1};
+static const struct mxfp_quantize_options as_weights = {.recipe = MXFP_RECIPE_COMPRESSED_TENSORS, .exec = &alone};
+static const struct mxfp_quantize_options as_activations = {.rule = MXFP_RULE_RCEIL, .exec = &alone};
+
+/* y becomes what blocks hold of x, and clamped says where x lies outside; f32: x, and nowhere. */
+static void fake_quantize(enum mxfp_format format, const struct mxfp_quantize_options *how, float *y, uint8_t *clamped,
+                          const float *x, size_t rows, size_t cols)
+{
+	const struct mxfp_fake_output output = {.data = y, .clamped = clamped};
+	enum mxfp_status status = MXFP_OK;
+
+	if (format == MXFP_FORMAT_F32) {
+		memcpy(y, x, rows * cols * sizeof(*y));
+		memset(clamped, 0, rows * cols);
+	} else {
+		status = mxfp_fake_quantize(format, &output, x, MXFP_FORMAT_F32, 0, rows, cols, how);
+	}
+	assert(status == MXFP_OK);
+	(void)status;
+}
+
+/* Whether a quantized model has the tensor in blocks. */
+static bool is_quantized(const struct charlm_tensor *tensor)
+{
+	return tensor->rank == 2 && tensor->values != offsetof(struct charlm, embedding) &&
+	       tensor->values != offsetof(struct charlm, head);
+}
+
+static void fake_weights(struct trainer *t)
+{
+	t->fake = t->model;
+	for (size_t i = 0; i < CHARLM_TENSORS; i++) {
+		const struct charlm_tensor *tensor = &charlm_tensors[i];
+
+		if (is_quantized(tensor))
+			fake_quantize(t->weights, &as_weights, charlm_values(&t->fake, tensor),
+			              t->clamped + tensor->values / sizeof(float), charlm_values(&t->model, tensor), tensor->shape[0], tensor->shape[1]);
+	}
+}
+
+static const float *fake_input(struct trainer *t, size_t layer, const float *x, size_t cols)
+{
+	fake_quantize(t->activations, &as_activations, t->inputs[layer].x, t->inputs[layer].clamped, x, CHARLM_BATCH, cols);
+	return t->inputs[layer].x;
+}
+
+/* Gradients of what was clamped are 0. */
+static void stop_clamped(float *gradient, const uint8_t *clamped, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		gradient[i] = clamped[i] ? 0 : gradient[i];
+}
+
 static struct linear up_layer(const struct charlm *model, size_t l)
 {
 	return (struct linear){model->layers[l].up, CHARLM_HIDDEN, CHARLM_WIDTH};
@@ -79,22 +154,24 @@ static struct linear down_layer(const struct charlm *model, size_t l)
 /* Computes the logits of the batch. linear_forward() adds to its output. */
 static void forward(struct trainer *t)
 {
-	const struct charlm *model = &t->model;
+	const struct charlm *model = &t->fake;
 	struct linear input = {model->input, CHARLM_WIDTH, CHARLM_INPUT};
 	struct linear head = {model->head, CHARLM_SYMBOLS, CHARLM_WIDTH};
 
+	fake_weights(t);
 	charlm_embed(t->input, model->embedding, &t->batch);
 	memset(t->residual[0], 0, sizeof(t->residual[0]));
-	linear_forward(t->residual[0], &input, t->input, CHARLM_BATCH);
+	linear_forward(t->residual[0], &input, fake_input(t, INPUT, t->input, CHARLM_INPUT), CHARLM_BATCH);
 	for (size_t l = 0; l < CHARLM_LAYERS; l++) {
 		struct linear up = up_layer(model, l), down = down_layer(model, l);
 
 		norm_forward(t->normed[l], model->layers[l].norm, t->residual[l], CHARLM_BATCH, CHARLM_WIDTH);
 		memset(t->hidden[l], 0, sizeof(t->hidden[l]));
-		linear_forward(t->hidden[l], &up, t->normed[l], CHARLM_BATCH);
+		linear_forward(t->hidden[l], &up, fake_input(t, UP + LAYER * l, t->normed[l], CHARLM_WIDTH), CHARLM_BATCH);
 		charlm_rectify(t->hidden[l], CHARLM_BATCH * CHARLM_HIDDEN);
 		memcpy(t->residual[l + 1], t->residual[l], sizeof(t->residual[l]));
-		linear_forward(t->residual[l + 1], &down, t->hidden[l], CHARLM_BATCH);
+		linear_forward(t->residual[l + 1], &down, fake_input(t, DOWN + LAYER * l, t->hidden[l], CHARLM_HIDDEN),
+		               CHARLM_BATCH);
 	}
 	norm_forward(t->normed[CHARLM_LAYERS], model->norm, t->residual[CHARLM_LAYERS], CHARLM_BATCH, CHARLM_WIDTH);
 	memset(t->logits, 0, sizeof(t->logits));
@@ -134,24 +211,33 @@ static void backward_linear(float *d_x, float *d_weight, const struct linear *la
 	linear_backward_input(d_x, layer, d_y, CHARLM_BATCH);
 }
 
+/* The same through a layer whose input was quantized. */
+static void backward_fake(float *d_x, float *d_weight, const struct linear *layer, const struct layer_input *input,
+                          const float *d_y)
+{
+	backward_linear(d_x, d_weight, layer, input->x, d_y);
+	stop_clamped(d_x, input->clamped, CHARLM_BATCH * layer->inputs);
+}
+
 static void backward_layer(struct trainer *trainer, size_t l)
 {
-	const struct charlm_layer *layer = &trainer->model.layers[l];
+	const struct charlm_layer *layer = &trainer->fake.layers[l];
 	struct charlm_layer *gradient = &trainer->gradient.layers[l];
-	struct linear up = up_layer(&trainer->model, l), down = down_layer(&trainer->model, l);
+	struct linear up = up_layer(&trainer->fake, l), down = down_layer(&trainer->fake, l);
+	const struct layer_input *inputs = trainer->inputs + LAYER * l;
 	const float *hidden = trainer->hidden[l];
 
-	backward_linear(trainer->d_hidden, gradient->down, &down, hidden, trainer->d_residual);
+	backward_fake(trainer->d_hidden, gradient->down, &down, &inputs[DOWN], trainer->d_residual);
 	for (size_t i = 0; i < CHARLM_BATCH * CHARLM_HIDDEN; i++)
 		trainer->d_hidden[i] = hidden[i] > 0 ? trainer->d_hidden[i] : 0;
-	backward_linear(trainer->d_normed, gradient->up, &up, trainer->normed[l], trainer->d_hidden);
+	backward_fake(trainer->d_normed, gradient->up, &up, &inputs[UP], trainer->d_hidden);
 	backward_norm(trainer, gradient->norm, layer->norm, l);
 }
 
 /* Computes the gradient of the batch's mean loss from d_logits. */
 static void backward(struct trainer *trainer)
 {
-	const struct charlm *model = &trainer->model;
+	const struct charlm *model = &trainer->fake;
 	struct charlm *gradient = &trainer->gradient;
 	struct linear input = {model->input, CHARLM_WIDTH, CHARLM_INPUT};
 	struct linear head = {model->head, CHARLM_SYMBOLS, CHARLM_WIDTH};
@@ -162,11 +248,16 @@ static void backward(struct trainer *trainer)
 	backward_norm(trainer, gradient->norm, model->norm, CHARLM_LAYERS);
 	for (size_t l = CHARLM_LAYERS; l-- > 0;)
 		backward_layer(trainer, l);
-	backward_linear(trainer->d_input, gradient->input, &input, trainer->input, trainer->d_residual);
+	backward_fake(trainer->d_input, gradient->input, &input, &trainer->inputs[INPUT], trainer->d_residual);
 	for (size_t c = 0; c < CHARLM_BATCH * CHARLM_CONTEXT; c++)
 		for (size_t i = 0; i < CHARLM_EMBEDDING; i++)
 			gradient->embedding[trainer->batch.context[c] * CHARLM_EMBEDDING + i] +=
 				trainer->d_input[c * CHARLM_EMBEDDING + i];
+	for (size_t i = 0; i < CHARLM_TENSORS; i++)
+		if (is_quantized(&charlm_tensors[i]))
+			stop_clamped(charlm_values(gradient, &charlm_tensors[i]),
+			             trainer->clamped + charlm_tensors[i].values / sizeof(float),
+			             charlm_elements(&charlm_tensors[i]));
 }
 
 /* Moves every parameter against its gradient (Kingma and Ba: "Adam: a method for stochastic optimization"). */
@@ -200,14 +291,24 @@ static float learning_rate(unsigned step, unsigned steps)
 	return step < WARM_UP ? falling * (float)(step + 1) / WARM_UP : falling;
 }
 
-static void train(struct trainer *trainer, const struct charlm_text *text, unsigned steps)
+/* What is to be trained: formats as in struct trainer. */
+struct request {
+	const char *text_path, *model_path;
+	unsigned steps;
+	enum mxfp_format weights, activations;
+};
+
+static void train(struct trainer *trainer, const struct charlm_text *text, const struct request *request)
 {
+	const unsigned steps = request->steps, plain_steps = steps - steps / 3;
 	double sum = 0;
 	unsigned n = 0;
 
 	trainer->mean_power = trainer->square_power = 1;
 	initialize(&trainer->model);
 	for (unsigned step = 0; step < steps; step++) {
+		trainer->weights = step < plain_steps ? MXFP_FORMAT_F32 : request->weights;
+		trainer->activations = step < plain_steps ? MXFP_FORMAT_F32 : request->activations;
 		draw_batch(trainer, text);
 		forward(trainer);
 		sum += backward_loss(trainer);
@@ -231,8 +332,9 @@ static void print_held_out(struct charlm *model, const struct charlm_text *text)
 		printf("on the characters left out of training: %.4f nats/character\n", loss);
 }
 
-static int run(const char *text_path, const char *model_path, unsigned steps, struct error *error)
+static int run(const struct request *request, struct error *error)
 {
+	const char *model_path = request->model_path;
 	struct charlm_text text;
 	struct trainer *trainer;
 	int code;
@@ -240,10 +342,12 @@ static int run(const char *text_path, const char *model_path, unsigned steps, st
 	if (access(model_path, F_OK) == 0)
 		return fail(error, EXIT_USAGE, "%s: exists: remove it or give another name", model_path);
 	trainer = calloc(1, sizeof(*trainer));
-	code = trainer ? charlm_text_read(&text, text_path, error) : fail_memory(error);
+	code = trainer ? charlm_text_read(&text, request->text_path, error) : fail_memory(error);
 	if (!code) {
-		train(trainer, &text, steps);
-		print_held_out(&trainer->model, &text);
+		train(trainer, &text, request);
+		/* That of a model to be quantized is what charlm_loss says of it once it is. */
+		if (request->weights == MXFP_FORMAT_F32)
+			print_held_out(&trainer->model, &text);
 		charlm_text_free(&text);
 		code = charlm_save(&trainer->model, model_path, error);
 	}
@@ -254,14 +358,21 @@ static int run(const char *text_path, const char *model_path, unsigned steps, st
 int main(int argc, char **argv)
 {
 	struct error error;
-	long steps = argc == 4 ? strtol(argv[3], NULL, 10) : STEPS;
+	struct request request = {.weights = MXFP_FORMAT_F32, .activations = MXFP_FORMAT_F32};
+	long steps = argc >= 4 ? strtol(argv[3], NULL, 10) : STEPS;
 	int code;
 
-	if (argc < 3 || argc > 4 || steps < 1 || steps > 1000000) {
-		fprintf(stderr, "usage: charlm_train TEXT MODEL.safetensors [STEPS]   (%d steps by default)\n", STEPS);
+	if ((argc != 3 && argc != 4 && argc != 6) || steps < 1 || steps > 1000000 ||
+	    (argc == 6 && (!charlm_activations(&request.weights, argv[4]) ||
+	                   !charlm_activations(&request.activations, argv[5])))) {
+		fprintf(stderr, "usage: charlm_train TEXT MODEL.safetensors [STEPS [WEIGHTS ACTIVATIONS]]   (%d steps by default)\n",
+		        STEPS);
 		return EXIT_USAGE;
 	}
-	code = run(argv[1], argv[2], (unsigned)steps, &error);
+	request.text_path = argv[1];
+	request.model_path = argv[2];
+	request.steps = (unsigned)steps;
+	code = run(&request, &error);
 	if (code)
 		fprintf(stderr, "charlm_train: %s\n", error.text);
 	return code;

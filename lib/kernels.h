@@ -70,6 +70,7 @@ struct mxfp_dequantize_job {
 	void *dst;
 	size_t dst_stride;
 	bool past_caches; /* a hint: the whole result is at least MXFP_PAST_CACHES_BYTES long */
+	bool continued;   /* a later job of this thread waits for stores past the caches, so this one need not */
 };
 
 /* Reads n numbers, raises amax and lowers first_non_finite; the caller initializes both. */
@@ -216,6 +217,18 @@ struct mxfp_reduce_job {
 	float *dst;
 };
 
+/* clamped[i] = 1 if the magnitude of x[i], in binary32, is above limits[i / block_length], else 0; neither limits nor NaN are
+   above MXFP_LIMIT_NONE. */
+#define MXFP_LIMIT_NONE UINT32_C(0x7FFFFFFF)
+
+struct mxfp_clamp_job {
+	const void *x;
+	size_t n;
+	size_t block_length;
+	const uint32_t *limits;
+	uint8_t *clamped;
+};
+
 typedef void mxfp_convert_kernel(const struct mxfp_convert_job *job);
 typedef void mxfp_quantize_kernel(const struct mxfp_quantize_job *job);
 typedef void mxfp_dequantize_kernel(const struct mxfp_dequantize_job *job);
@@ -232,6 +245,7 @@ typedef void mxfp_rotate_kernel(const struct mxfp_rotate_job *job);
 typedef void mxfp_gemm_ref_kernel(const struct mxfp_gemm_ref_job *job);
 typedef void mxfp_gemm_finish_kernel(const struct mxfp_gemm_finish_job *job);
 typedef void mxfp_reduce_kernel(const struct mxfp_reduce_job *job);
+typedef void mxfp_clamp_kernel(const struct mxfp_clamp_job *job);
 
 struct mxfp_kernels {
 #define MXFP_KERNEL(slot, dimensions, job) mxfp_##job##_kernel *slot dimensions;
@@ -285,6 +299,11 @@ struct mxfp_nvfp4_tensor mxfp_nvfp4_tensor_ref(enum mxfp_recipe recipe, uint32_t
 
 /* Returns the scale byte of a block with this amax; for 4over6, the one that maps amax to 6. */
 uint8_t mxfp_nvfp4_block_scale_ref(enum mxfp_recipe recipe, const struct mxfp_nvfp4_tensor *t, uint32_t amax);
+
+/* The largest magnitude bits that a block with this scale byte does not clamp, MXFP_F32_INF if it clamps no finite number,
+   MXFP_LIMIT_NONE if it is NaN (ref/clamp.c, ref/nvfp4.c). The byte is one that quantizing gives. */
+uint32_t mxfp_mx_limit_ref(enum mxfp_format format, bool via_bf16, uint8_t scale);
+uint32_t mxfp_nvfp4_limit_ref(enum mxfp_recipe recipe, const struct mxfp_nvfp4_tensor *t, uint8_t scale);
 
 /*
  * The definition of functions of one number (ref/function.c), in integers: f(x) on bits of binary32, correctly rounded.

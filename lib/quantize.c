@@ -104,20 +104,11 @@ enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src, enum mx
 		.scales_stride = span.scales_stride,
 	};
 	mxfp_set_quantize_job(&job, o);
-	bool tensor_scale = mxfp_format_get_info(b.format)->tensor_scale, scanned = false;
-	uint64_t first_non_finite = UINT64_MAX;
-	if (o->non_finite == MXFP_NON_FINITE_ERROR || (tensor_scale && o->tensor_amax == NULL)) {
-		mxfp_scan(&job, &runner, &job.tensor_amax, &first_non_finite);
-		scanned = true;
-	}
-	if (o->non_finite == MXFP_NON_FINITE_ERROR && first_non_finite != UINT64_MAX) {
-		if (o->first_non_finite != NULL)
-			*o->first_non_finite = first_non_finite;
-		return MXFP_ERR_NON_FINITE;
-	}
-	if (o->tensor_amax != NULL)
-		job.tensor_amax = mxfp_f32_bits(*o->tensor_amax) & ~MXFP_F32_SIGN;
-	if (tensor_scale) {
+	bool scanned;
+	status = mxfp_scan_first(&job, o, &runner, &scanned);
+	if (status != MXFP_OK)
+		return status;
+	if (mxfp_format_get_info(b.format)->tensor_scale) {
 		const struct mxfp_nvfp4_tensor tensor = mxfp_nvfp4_tensor_ref(job.recipe, job.tensor_amax);
 
 		dst->tensor_scale = mxfp_f32_from_bits(tensor.scale);
@@ -126,15 +117,15 @@ enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src, enum mx
 	struct mxfp_counts own = {0}, *counts = o->counts != NULL ? o->counts : &own;
 	const uint64_t counted_before = counts->nan + counts->inf;
 	mxfp_run_pieces(&runner, mxfp_tile_count(b.rows, b.cols), quantize_piece, &job, counts);
-	if (o->first_non_finite == NULL)
-		return MXFP_OK;
 	/* Kernels count every NaN and Inf of the source, but not what rounding to bf16 makes Inf. */
-	if (!scanned && (counts->nan + counts->inf != counted_before || o->via_bf16)) {
+	if (o->first_non_finite != NULL && !scanned &&
+	    (counts->nan + counts->inf != counted_before || o->via_bf16)) {
+		uint64_t first;
 		uint32_t amax;
 
-		mxfp_scan(&job, &runner, &amax, &first_non_finite);
+		mxfp_scan(&job, &runner, &amax, &first);
+		if (first != UINT64_MAX)
+			*o->first_non_finite = first;
 	}
-	if (first_non_finite != UINT64_MAX)
-		*o->first_non_finite = first_non_finite;
 	return MXFP_OK;
 }

@@ -7,7 +7,6 @@
 
 #include "args.h"
 #include "bits.h"
-#include "tile.h"
 
 /* The smallest magnitude bits that rounding to bf16 makes Inf: the tie above its largest finite value. */
 enum { BF16_OVERFLOW = 0x7F7F8000 };
@@ -18,33 +17,45 @@ struct scan {
 	_Atomic uint64_t *first_non_finite;
 };
 
-static void scan_piece(const struct mxfp_kernels *kernels, const void *context, size_t piece,
-                       struct mxfp_counts *counts)
+struct mxfp_scan_job mxfp_scan_tile(const struct mxfp_kernels *kernels, const struct mxfp_quantize_job *job,
+                                    const struct mxfp_tile *tile)
 {
-	const struct scan *scan = context;
-	const struct mxfp_quantize_job *job = scan->job;
-	struct mxfp_tile tile = mxfp_tile(job->rows, job->cols, piece);
 	size_t width = mxfp_format_get_info(job->src_format)->storage_bytes;
 	struct mxfp_scan_job s = {
 		.src_format = job->src_format,
-		.n = tile.cols,
+		.n = tile->cols,
 		.non_finite_from = job->via_bf16 ? BF16_OVERFLOW : MXFP_F32_INF,
 		.first_non_finite = UINT64_MAX,
 	};
 
-	(void)counts;
-	for (size_t r = tile.row; r < tile.row + tile.rows; r++) {
-		s.src = (const uint8_t *)job->src + (r * job->src_stride + tile.col) * width;
-		s.first_index = job->first_index + r * job->cols + tile.col;
+	for (size_t r = tile->row; r < tile->row + tile->rows; r++) {
+		s.src = (const uint8_t *)job->src + (r * job->src_stride + tile->col) * width;
+		s.first_index = job->first_index + r * job->cols + tile->col;
 		kernels->scan[job->src_format](&s);
 	}
+	return s;
+}
+
+void mxfp_lower(_Atomic uint64_t *least, uint64_t index)
+{
+	uint64_t first = *least;
+
+	while (index < first && !atomic_compare_exchange_weak(least, &first, index))
+		;
+}
+
+static void scan_piece(const struct mxfp_kernels *kernels, const void *context, size_t piece,
+                       struct mxfp_counts *counts)
+{
+	const struct scan *scan = context;
+	const struct mxfp_tile tile = mxfp_tile(scan->job->rows, scan->job->cols, piece);
+	const struct mxfp_scan_job s = mxfp_scan_tile(kernels, scan->job, &tile);
+
+	(void)counts;
 	uint32_t amax = *scan->amax;
 	while (s.amax > amax && !atomic_compare_exchange_weak(scan->amax, &amax, s.amax))
 		;
-	uint64_t first = *scan->first_non_finite;
-	while (s.first_non_finite < first &&
-	       !atomic_compare_exchange_weak(scan->first_non_finite, &first, s.first_non_finite))
-		;
+	mxfp_lower(scan->first_non_finite, s.first_non_finite);
 }
 
 void mxfp_scan(const struct mxfp_quantize_job *job, const struct mxfp_runner *runner, uint32_t *amax,
@@ -57,6 +68,24 @@ void mxfp_scan(const struct mxfp_quantize_job *job, const struct mxfp_runner *ru
 	mxfp_run_pieces(runner, mxfp_tile_count(job->rows, job->cols), scan_piece, &scan, NULL);
 	*amax = largest;
 	*first_non_finite = first;
+}
+
+enum mxfp_status mxfp_scan_first(struct mxfp_quantize_job *job, const struct mxfp_quantize_options *o,
+                                 const struct mxfp_runner *runner, bool *scanned)
+{
+	const bool error = o->non_finite == MXFP_NON_FINITE_ERROR;
+	uint64_t first = UINT64_MAX;
+
+	*scanned = error || (mxfp_format_get_info(job->format)->tensor_scale && o->tensor_amax == NULL);
+	if (*scanned)
+		mxfp_scan(job, runner, &job->tensor_amax, &first);
+	if (first != UINT64_MAX && o->first_non_finite != NULL)
+		*o->first_non_finite = first;
+	if (first != UINT64_MAX && error)
+		return MXFP_ERR_NON_FINITE;
+	if (o->tensor_amax != NULL)
+		job->tensor_amax = mxfp_f32_bits(*o->tensor_amax) & ~MXFP_F32_SIGN;
+	return MXFP_OK;
 }
 
 enum mxfp_status mxfp_amax(const void *src, enum mxfp_format src_format, size_t n, float *amax,

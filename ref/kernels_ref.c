@@ -15,6 +15,7 @@ void mxfp_kernels_ref(struct mxfp_kernels *table)
 	for (int f = 0; f < MXFP_N_FUNCTIONS; f++)
 		table->apply[f] = mxfp_apply_ref;
 	table->reduce = mxfp_reduce_ref;
+	table->clamp = mxfp_clamp_ref;
 	for (int to = 0; to < MXFP_N_FORMATS; to++) {
 		const struct mxfp_format_info *info = mxfp_format_get_info((enum mxfp_format)to);
 

@@ -162,28 +162,66 @@ uint8_t mxfp_nvfp4_block_scale_ref(enum mxfp_recipe recipe, const struct mxfp_nv
 	return 0;
 }
 
-/* The quotient of x and its scales, as the recipe computes it; it is then rounded to e2m1. */
-static uint32_t scaled(enum mxfp_recipe recipe, const struct mxfp_nvfp4_tensor *t, uint8_t scale, uint32_t x)
+/* What the recipe multiplies elements by, or divides them by if mxfp_nvfp4_divides(). */
+static uint32_t factor(enum mxfp_recipe recipe, const struct mxfp_nvfp4_tensor *t, uint8_t scale)
 {
 	uint32_t sf = scale_value(scale);
 
 	switch (recipe) {
 	case MXFP_RECIPE_TE:
 	case MXFP_RECIPE_4OVER6:
-		return mxfp_f32_mul(x, mxfp_f32_min(mxfp_f32_div(F32_ONE, mxfp_f32_mul(sf, t->decode)), MXFP_F32_MAX));
+		return mxfp_f32_min(mxfp_f32_div(F32_ONE, mxfp_f32_mul(sf, t->decode)), MXFP_F32_MAX);
 	case MXFP_RECIPE_TORCHAO:
-		return mxfp_f32_mul(x, mxfp_f32_div(t->reciprocal, sf));
+		return mxfp_f32_div(t->reciprocal, sf);
 	case MXFP_RECIPE_TORCHAO_1:
-		return mxfp_f32_mul(x, mxfp_f32_div(F32_ONE, sf));
+		return mxfp_f32_div(F32_ONE, sf);
 	case MXFP_RECIPE_COMPRESSED_TENSORS:
-		return mxfp_f32_div(x, mxfp_f32_div(sf, t->scale));
+		return mxfp_f32_div(sf, t->scale);
 	case MXFP_RECIPE_MODELOPT:
 	case MXFP_RECIPE_MODELOPT_0_45:
-		return mxfp_f32_div(x, mxfp_f32_mul(sf, t->scale));
+		return mxfp_f32_mul(sf, t->scale);
 	case MXFP_RECIPE_GGML:
 		break;
 	}
-	return x;
+	return F32_ONE;
+}
+
+/* The quotient of x and its scales, as the recipe computes it; it is then rounded to e2m1. */
+static uint32_t scaled(enum mxfp_recipe recipe, const struct mxfp_nvfp4_tensor *t, uint8_t scale, uint32_t x)
+{
+	uint32_t f = factor(recipe, t, scale);
+
+	return mxfp_nvfp4_divides(recipe) ? mxfp_f32_div(x, f) : mxfp_f32_mul(x, f);
+}
+
+/* Whether the magnitude's quotient is past 6; that of 0 may be NaN. */
+static bool is_past(enum mxfp_recipe recipe, const struct mxfp_nvfp4_tensor *t, uint8_t scale, uint32_t magnitude)
+{
+	uint32_t quotient = scaled(recipe, t, scale, magnitude);
+
+	return quotient > F32_SIX && quotient <= MXFP_F32_INF;
+}
+
+/* Quotients never fall as magnitudes rise, and 6 times the divisor is within a few places of the last one up to 6. */
+uint32_t mxfp_nvfp4_limit_ref(enum mxfp_recipe recipe, const struct mxfp_nvfp4_tensor *t, uint8_t scale)
+{
+	uint32_t x;
+
+	if (scale == SCALE_NAN)
+		return MXFP_LIMIT_NONE;
+	if (recipe == MXFP_RECIPE_GGML)
+		return mxfp_f32_mul(F32_SIX, scale_value(scale));
+	if (mxfp_nvfp4_divides(recipe))
+		x = mxfp_f32_mul(F32_SIX, factor(recipe, t, scale));
+	else
+		x = mxfp_f32_div(F32_SIX, factor(recipe, t, scale));
+	if (x > MXFP_F32_MAX)
+		x = MXFP_F32_MAX;
+	while (x != 0 && is_past(recipe, t, scale, x))
+		x--;
+	while (x < MXFP_F32_MAX && !is_past(recipe, t, scale, x + 1))
+		x++;
+	return x < MXFP_F32_MAX ? x : MXFP_F32_INF;
 }
 
 /* ggml's code: the first in its table, positive half first, whose product with the scale is nearest to x. */

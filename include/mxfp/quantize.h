@@ -128,6 +128,38 @@ MXFP_API enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src
 MXFP_API enum mxfp_status mxfp_dequantize(const struct mxfp_matrix *src, void *dst, enum mxfp_format dst_format,
                                           size_t dst_stride, const struct mxfp_exec *exec);
 
+/* What mxfp_fake_quantize() writes. */
+struct mxfp_fake_output {
+	size_t size;             /* sizeof(struct mxfp_fake_output), or 0 (mxfp.h) */
+	void *data;              /* rows of numbers; NULL: not wanted */
+	enum mxfp_format format; /* of data: f32, bf16 or f16 */
+	size_t stride;           /* of data: elements from a row to the next; 0: rows follow each other without a gap */
+	uint8_t *clamped;        /* a byte an element: 1 if it was clamped, else 0; NULL: not wanted */
+	size_t clamped_stride;   /* bytes from a row to the next; 0: without a gap */
+};
+
+/*
+ * Quantizes rows x cols numbers to a block format and dequantizes them, without the blocks between: output->data becomes
+ * bit for bit what mxfp_dequantize() makes of what mxfp_quantize() makes of src with these options, in the time of one
+ * pass over memory. Training that is aware of quantization computes with these numbers. src is f32, bf16 or f16, and its
+ * rows are src_stride elements apart (0: cols); data may be src, with its format and stride. The options, the numbers
+ * they count and the index they return are those of mxfp_quantize(); NULL: {0}. Nothing is allocated.
+ *
+ * output->clamped says where a straight-through gradient is zero, as an array of bool in C, NumPy or PyTorch does. An
+ * element is clamped if its magnitude before rounding is above the largest that its block holds: |x| > largest * scale in
+ * MX formats, |quotient| > 6 in NVFP4 (doc/numerics.md, section 11). So it depends on the block's scale, but not on the
+ * rounding mode or on random numbers, and includes elements that are past the largest one and are rounded to it, which
+ * counts->saturated leaves out. In a block that is NaN, none is clamped.
+ *
+ * MXFP_ERR_NULL: no output, neither data nor clamped in it, or a NULL src, unless there are no elements; MXFP_ERR_FORMAT:
+ * not a block format, src or data not in one of the three; MXFP_ERR_OPTION, MXFP_ERR_NON_FINITE as mxfp_quantize(), and
+ * then nothing is written; MXFP_ERR_SIZE: overflow, a stride shorter than a row; MXFP_ERR_OVERLAP: data overlaps src other
+ * than as above, or clamped overlaps either.
+ */
+MXFP_API enum mxfp_status mxfp_fake_quantize(enum mxfp_format format, const struct mxfp_fake_output *output,
+                                             const void *src, enum mxfp_format src_format, size_t src_stride,
+                                             size_t rows, size_t cols, const struct mxfp_quantize_options *options);
+
 /* Raises *amax to the largest finite magnitude among n numbers of src_format (f32, bf16 or f16) if that is larger. The
    caller sets *amax to +0 before the first call. exec may be NULL. MXFP_ERR_NULL (src may be NULL if n is 0);
    MXFP_ERR_FORMAT; MXFP_ERR_OPTION: exec->isa; MXFP_ERR_SIZE. */

@@ -331,7 +331,7 @@ void TIER(dequantize)(const struct mxfp_dequantize_job *job)
 		to_bf16(job);
 	else
 		to_f16(job);
-	if (job->past_caches)
+	if (job->past_caches && !job->continued)
 		stream_end();
 	fp_leave(state);
 }

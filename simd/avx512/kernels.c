@@ -27,6 +27,7 @@ void TIER(kernels)(struct mxfp_kernels *table)
 	for (int f = 0; f < MXFP_N_FUNCTIONS; f++)
 		table->apply[f] = TIER(apply);
 	table->reduce = TIER(reduce);
+	table->clamp = TIER(clamp);
 	for (int f = 0; f < MXFP_N_FORMATS; f++) {
 		const struct mxfp_format_info *info = mxfp_format_get_info((enum mxfp_format)f);
 

@@ -31,6 +31,11 @@ has "two calls" "$(printf '%s' "$text" | grep 'rows rms-norm')" " steps 0."
 has "the target" "$text" "functions and row operations, quantized L2 0.9 of steps "
 same "other formats" "" "$(printf '%s' "$text" | grep mxfp8)"
 
+exits 0 "" bench --quick --in l2 --tier ref --op fake --format mxfp4
+text=$(tr -s ' ' <"$work/out")
+has "there and back" "$(printf '%s' "$text" | grep 'fake f32 by mxfp4 mse ref L2')" " steps 0."
+same "other formats" "" "$(printf '%s' "$text" | grep mxfp8)"
+
 # DRAM, in the best tier, if it has kernels of its own.
 best=$("$mxfp" info | sed -n 's/^tier  *\([a-z0-9]*\):.*/\1/p')
 if [ "$best" != ref ] && "$mxfp" bench --quick --in L2 --tier "$best" --op scan --format f32 >"$work/out" 2>&1; then
@@ -63,7 +68,7 @@ exits 2 "no case is left" bench --quick --op gemm --shape 3x3x3
 ) | head -n 1 >"$work/out"
 same "exit code with a pipe closed" "$(pipe_code)" "$(cat "$work/code")"
 
-exits 2 "--op: unknown value 'divide' (known: convert, quantize, dequantize, scan, apply, rows, gemm)" bench --op divide
+exits 2 "--op: unknown value 'divide' (known: convert, quantize, dequantize, scan, apply, rows, fake, gemm)" bench --op divide
 exits 2 "--format: unknown value 'e9m9'" bench --format e9m9
 exits 2 "--in: unknown value 'L4': did you mean 'L2'? (known: L2, DRAM)" bench --in L4
 exits 2 "--tier: unknown value 'mmx' (known: ref" bench --tier mmx

@@ -190,6 +190,23 @@ static void accumulate(void)
 	REFUSED(exec, mxfp_accumulate(matrix, decoded, MXFP_FORMAT_F32, 0, options));
 }
 
+/* 6.5 at scale 1 becomes 6. */
+static void fake_quantize(void)
+{
+	static const float x[2] = {6.5F, 3};
+	struct mxfp_exec *exec = new_exec();
+	const struct mxfp_quantize_options o = {.size = SIZE_OF(o), .rule = MXFP_RULE_FLOOR, .exec = exec};
+	const struct mxfp_fake_output to = {.size = SIZE_OF(to), .data = decoded};
+	struct mxfp_quantize_options *options = PLACE(o);
+	struct mxfp_fake_output *output = PLACE(to);
+
+	EXPECT(mxfp_fake_quantize(MXFP_FORMAT_MXFP4, output, x, MXFP_FORMAT_F32, 0, 1, 2, options) == MXFP_OK);
+	EXPECT(decoded[0] == 6);
+	REFUSED(output, mxfp_fake_quantize(MXFP_FORMAT_MXFP4, output, x, MXFP_FORMAT_F32, 0, 1, 2, options));
+	REFUSED(options, mxfp_fake_quantize(MXFP_FORMAT_MXFP4, output, x, MXFP_FORMAT_F32, 0, 1, 2, options));
+	REFUSED(exec, mxfp_fake_quantize(MXFP_FORMAT_MXFP4, output, x, MXFP_FORMAT_F32, 0, 1, 2, options));
+}
+
 static void prune(void)
 {
 	const struct mxfp_sparse s = {
@@ -277,6 +294,7 @@ int main(void)
 		apply();
 		operate_on_rows();
 		accumulate();
+		fake_quantize();
 		prune();
 		multiply();
 		estimate();

@@ -131,6 +131,14 @@ enum mxfp_status use_sums(const float *x, float *y)
 	return status == MXFP_OK ? mxfp_reduce(y, MXFP_FORMAT_F32, buffers, MXFP_FORMAT_F32, 2, 128, &options) : status;
 }
 
+enum mxfp_status use_fake_quantization(const float *x, float *y, unsigned char *clamped);
+enum mxfp_status use_fake_quantization(const float *x, float *y, unsigned char *clamped)
+{
+	const struct mxfp_fake_output output = {.data = y, .clamped = clamped};
+
+	return mxfp_fake_quantize(MXFP_FORMAT_MXFP4, &output, x, MXFP_FORMAT_F32, 0, 2, 64, NULL);
+}
+
 enum mxfp_status use_products(const float *x, float *y, unsigned char *memory, size_t bytes);
 enum mxfp_status use_products(const float *x, float *y, unsigned char *memory, size_t bytes)
 {

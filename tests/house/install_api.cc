@@ -10,6 +10,7 @@ mxfp_engine engine{};
 mxfp_engine_chip chip = *mxfp_engine_get_chip(0);
 mxfp_engine_place place{};
 mxfp_exec exec{};
+mxfp_fake_output fake_output{};
 mxfp_gemm_options gemm_options{};
 mxfp_gemm_tile tile{};
 mxfp_product product{};

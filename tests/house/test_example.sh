@@ -26,6 +26,13 @@ examples/charlm_train "$examples/charlm.txt" "$directory/short.safetensors" 20
 [ "$(cksum <"$directory/short.safetensors")" = '2731186433 1046968' ] ||
 	fail 'twenty steps of training gave other bits'
 refused 2 examples/charlm_train "$examples/charlm.txt" "$directory/short.safetensors" 1
+refused 2 examples/charlm_train "$examples/charlm.txt" "$directory/e4m3.safetensors" 20 e4m3 none
+examples/charlm_train "$examples/charlm.txt" "$directory/none.safetensors" 20 none none >"$directory/out"
+cmp "$directory/none.safetensors" "$directory/short.safetensors"
+examples/charlm_train "$examples/charlm.txt" "$directory/fake.safetensors" 20 mxfp4 mxfp8 >"$directory/out"
+if cmp -s "$directory/fake.safetensors" "$directory/short.safetensors"; then
+	fail 'training with quantized numbers gave the bits of training without'
+fi
 
 printf '%2000s\001' x >"$directory/control.txt"
 printf 'short' >"$directory/short.txt"

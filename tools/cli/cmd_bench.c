@@ -107,7 +107,7 @@ static void print_machine(const struct bench_rows *rows)
 	       "%s; ratio is GB/s over limit; L1 is how fast\n"
 	       "the core reads L1 beside it, and falls when the machine is in a slow phase; SLEEF is its function of\n"
 	       "binary32 with an error below 1 ulp on the same work, in turns, and the ratio to that; steps are two\n"
-	       "calls, one for f32 and one for its quantization, in turns, and the ratio to that.\n\n",
+	       "calls that do the same, in turns, and the ratio to that.\n\n",
 	       BENCH_L2_BYTES >> 10, rows->dram_elements >> 18, other_of(rows)->text);
 	printf("%-11s%-27s%-7s %-5s%7s %7s%8s%7s%7s%7s  %s\n", "op", "case", "tier", "in", "GB/s", "spread", "limit",
 	       "ratio", other_of(rows)->name, "L1", "target");
@@ -511,7 +511,8 @@ static int check(struct bench *b, struct error *error)
 static bool wanted(const struct bench *b, const struct bench_case *c)
 {
 	return (c->usual || b->all) && (b->only_op < 0 || (int)c->op == b->only_op) &&
-	       (b->only_format == OPTION_FORMAT_NONE || c->dst == b->only_format || c->src == b->only_format);
+	       (b->only_format == OPTION_FORMAT_NONE || c->dst == b->only_format || c->src == b->only_format ||
+	        (c->op == BENCH_FAKE && c->blocks == b->only_format));
 }
 
 /* Makes room for one more item in an array of n with room for *capacity; NULL: memory ran out, which b notes. */
@@ -718,7 +719,7 @@ static int run(int argc, char **argv, struct error *error)
 		{"quick", 0, OPTION_FLAG, NULL, "use less memory and fewer rounds", &b.quick},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON", &b.json},
 		{"all", 0, OPTION_FLAG, NULL, "time every pair of formats, rounding mode, rule and recipe", &b.all},
-		{"op", 0, OPTION_STRING, "convert|quantize|dequantize|scan|apply|rows|gemm",
+		{"op", 0, OPTION_STRING, "convert|quantize|dequantize|scan|apply|rows|fake|gemm",
 		 "time only this kind of kernel", &b.op},
 		{"format", 0, OPTION_STRING, "FORMAT|ELEMENT", "time only kernels from or to this format", &b.format},
 		{"in", 0, OPTION_STRING, "l2|dram", "time only data in this place", &b.in},

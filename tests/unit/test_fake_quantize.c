@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+/* mxfp_fake_quantize(): numbers and clamped elements calculated by hand, rows and gaps, in place, policies, and each
+   status with everything untouched. */
+#include <string.h>
+
+#include "bits.h"
+#include "format.h"
+#include "mxfp/quantize.h"
+#include "suite.h"
+
+static const struct mxfp_quantize_options floor_rule = {.rule = MXFP_RULE_FLOOR};
+
+static enum mxfp_status fake(enum mxfp_format format, float *dst, uint8_t *clamped, const float *src, size_t cols,
+                             const struct mxfp_quantize_options *o)
+{
+	const struct mxfp_fake_output output = {.data = dst, .clamped = clamped};
+
+	return mxfp_fake_quantize(format, &output, src, MXFP_FORMAT_F32, 0, 1, cols, o);
+}
+
+/* amax 7.5 = 1.875 * 2^2 and e2m1 has emax 2, so the scale is 1 and the largest element 6. 6.5 rounds to 6: it is clamped
+   and does not count as saturated. 5 is the tie of 4 and 6, 0.25 that of 0 and 0.5. */
+TEST(mxfp4)
+{
+	const float x[40] = {7.5F, -6.5F, 6, -6, 5, 0.25F, -0.75F, 0, [31] = -7, [32] = 24, 26, -2};
+	const float want[40] = {6, -6, 6, -6, 4, 0, -1, 0, [31] = -6, [32] = 24, 24, -2};
+	const uint8_t want_clamped[40] = {1, 1, [31] = 1, [33] = 1};
+	struct mxfp_counts counts = {0};
+	struct mxfp_quantize_options o = floor_rule;
+	float y[40];
+	uint8_t clamped[40];
+
+	o.counts = &counts;
+	memset(clamped, 9, sizeof clamped);
+	assert_status(fake(MXFP_FORMAT_MXFP4, y, clamped, x, 40, &o), MXFP_OK);
+	ck_assert_mem_eq(y, want, sizeof want);
+	ck_assert_mem_eq(clamped, want_clamped, sizeof clamped);
+	/* 7 is the tie of 6 and 8, which is even. */
+	ck_assert(counts.saturated == 2 && counts.flushed == 1);
+	o.round = MXFP_ROUND_RTZ; /* changes what elements become, not which are clamped */
+	assert_status(fake(MXFP_FORMAT_MXFP4, y, clamped, x, 40, &o), MXFP_OK);
+	ck_assert_mem_eq(clamped, want_clamped, sizeof clamped);
+	ck_assert(y[6] == -0.5F);
+	suite_compared(80);
+}
+
+/* Recipe torchao-1: amax / 6 = 1.05 is 1 in e4m3, whose neighbour is 1.125, so the largest number is 6. */
+TEST(nvfp4)
+{
+	const float x[18] = {6.3F, 6, -6.1F, 3, -1.2F, [16] = 0.09375F, -0.099F};
+	const float want[18] = {6, 6, -6, 3, -1, [16] = 0.09375F, -0.09375F};
+	const uint8_t want_clamped[18] = {1, 0, 1, [17] = 1};
+	const struct mxfp_quantize_options o = {.recipe = MXFP_RECIPE_TORCHAO_1};
+	float y[18];
+	uint8_t clamped[18];
+
+	/* The second block: 0.099 / 6 is 8.448 * 2^-9, which is 2^-6 in e4m3, and 6 * 2^-6 = 0.09375. */
+	assert_status(fake(MXFP_FORMAT_NVFP4, y, clamped, x, 18, &o), MXFP_OK);
+	ck_assert_mem_eq(y, want, sizeof want);
+	ck_assert_mem_eq(clamped, want_clamped, sizeof clamped);
+	suite_compared(36);
+}
+
+/* Recipe te, which has a tensor scale: amax_t = 2688 makes it 1, S = 1. A block with amax 6.2 has byte e4m3(6.2 / 6) = 1.
+   With an amax_t of 5376, g = 2 and S = 1/2: byte e4m3(0.51666) = 0.5, and x * 1 as before. */
+TEST(nvfp4_has_a_tensor_scale)
+{
+	const float amax[2] = {2688, 5376};
+	const float x[16] = {6.2F, -6, 1}, want[16] = {6, -6, 1};
+	const uint8_t want_clamped[16] = {1};
+	float y[16];
+	uint8_t clamped[16];
+
+	for (int i = 0; i < 2; i++) {
+		const struct mxfp_quantize_options o = {.tensor_amax = &amax[i]};
+
+		assert_status(fake(MXFP_FORMAT_NVFP4, y, clamped, x, 16, &o), MXFP_OK);
+		ck_assert_mem_eq(y, want, sizeof want);
+		ck_assert_mem_eq(clamped, want_clamped, sizeof clamped);
+	}
+	suite_compared(64);
+}
+
+/* Two rows of 33, in place, by strides; then only numbers, then only which are clamped. */
+TEST(rows_in_place)
+{
+	float x[2 * 40], before[2 * 40];
+	uint8_t clamped[2 * 50];
+	struct mxfp_fake_output output = {.data = x, .stride = 40, .clamped = clamped, .clamped_stride = 50};
+
+	for (int i = 0; i < 80; i++)
+		x[i] = i % 40 < 32 ? 6.5F : 1.75F;
+	memcpy(before, x, sizeof x);
+	memset(clamped, 9, sizeof clamped);
+	assert_status(mxfp_fake_quantize(MXFP_FORMAT_MXFP4, &output, x, MXFP_FORMAT_F32, 40, 2, 33, &floor_rule), MXFP_OK);
+	for (int i = 0; i < 80; i++)
+		ck_assert(x[i] == (i % 40 < 32 ? 6 : i % 40 == 32 ? 1.5F : 1.75F)); /* 1.75 at scale 2^-2 is 7, clamped to 6 */
+	for (int i = 0; i < 100; i++)
+		ck_assert_int_eq(clamped[i], i % 50 <= 32 ? 1 : 9);
+	memcpy(x, before, sizeof x);
+	output.clamped = NULL;
+	assert_status(mxfp_fake_quantize(MXFP_FORMAT_MXFP4, &output, x, MXFP_FORMAT_F32, 40, 2, 33, &floor_rule), MXFP_OK);
+	ck_assert(x[0] == 6 && x[72] == 1.5F && x[73] == 1.75F);
+	memcpy(x, before, sizeof x);
+	memset(clamped, 9, sizeof clamped);
+	output.clamped = clamped;
+	output.data = NULL;
+	assert_status(mxfp_fake_quantize(MXFP_FORMAT_MXFP4, &output, x, MXFP_FORMAT_F32, 40, 2, 33, &floor_rule), MXFP_OK);
+	ck_assert_mem_eq(x, before, sizeof x);
+	ck_assert(clamped[0] == 1 && clamped[82] == 1 && clamped[83] == 9);
+	suite_compared(4 * 66);
+}
+
+/* bf16 in and out, and f16 from bf16: 6.5 is 40D0, 6 is 40C0 and, in binary16, 4600. */
+TEST(bf16_and_f16)
+{
+	uint16_t x[32] = {0x40D0, 0xC0C0, 0x4000}, y[32];
+	uint8_t clamped[32];
+	struct mxfp_fake_output output = {.data = y, .format = MXFP_FORMAT_F16, .clamped = clamped};
+
+	assert_status(mxfp_fake_quantize(MXFP_FORMAT_MXFP4, &output, x, MXFP_FORMAT_BF16, 0, 1, 32, &floor_rule), MXFP_OK);
+	ck_assert(y[0] == 0x4600 && y[1] == 0xC600 && y[2] == 0x4000 && y[3] == 0);
+	output.format = MXFP_FORMAT_BF16;
+	output.data = x;
+	assert_status(mxfp_fake_quantize(MXFP_FORMAT_MXFP4, &output, x, MXFP_FORMAT_BF16, 0, 1, 32, &floor_rule), MXFP_OK);
+	ck_assert(x[0] == 0x40C0 && x[1] == 0xC0C0 && x[2] == 0x4000);
+	ck_assert(clamped[0] == 1 && clamped[1] == 0 && clamped[2] == 0);
+	suite_compared(96);
+}
+
+/* Via bf16, whose places are 2^-5 here, an element is what it is rounded to: 6 + 2^-6 is a tie and becomes 6, 40C0. */
+TEST(via_bf16)
+{
+	static const uint32_t bits[32] = {0x40C00000, 0x40C00001, 0x40C08000, 0x40C08001, 0xC0C08000, 0xC0C08001};
+	const uint8_t want[2][6] = {{0, 1, 1, 1, 1, 1}, {0, 0, 0, 1, 0, 1}};
+	struct mxfp_quantize_options o = floor_rule;
+	float x[32], y[32];
+	uint8_t clamped[32];
+
+	memcpy(x, bits, sizeof x);
+	for (int via = 0; via < 2; via++) {
+		o.via_bf16 = via == 1;
+		assert_status(fake(MXFP_FORMAT_MXFP4, y, clamped, x, 32, &o), MXFP_OK);
+		ck_assert_mem_eq(clamped, want[via], 6);
+	}
+	/* int8's largest, 127/64, is 3FFE, and the tie above it goes there. */
+	const uint32_t of_int8[32] = {0x3FFE0000, 0x3FFE8000, 0x3FFE8001, 0x3FFF0000};
+	const uint8_t want_int8[4] = {0, 0, 1, 1};
+	memcpy(x, of_int8, sizeof x);
+	assert_status(fake(MXFP_FORMAT_MXINT8, y, clamped, x, 32, &o), MXFP_OK);
+	ck_assert_mem_eq(clamped, want_int8, 4);
+	suite_compared(16);
+}
+
+static uint32_t bits_at(const float *y, size_t i)
+{
+	return mxfp_f32_bits(y[i]);
+}
+
+/* e4m3 at the scale of FLT_MAX: floor has 2^(127 - 8), where 448 is 1.75 * 2^127, 7F600000; rceil has 2^120, where
+   FLT_MAX is rounded to 256, whose product is Inf. */
+TEST(non_finite_policies)
+{
+	float x[64] = {[1] = mxfp_f32_from_bits(0xFF800000), [40] = 3}, y[64];
+	uint8_t clamped[64];
+	uint64_t first = 77;
+	struct mxfp_counts counts = {0};
+	struct mxfp_quantize_options o = {
+		.rule = MXFP_RULE_FLOOR, .first_index = 1000, .first_non_finite = &first, .counts = &counts,
+	};
+
+	assert_status(fake(MXFP_FORMAT_MXFP8_E4M3, y, clamped, x, 64, &o), MXFP_OK);
+	for (size_t i = 0; i < 64; i++)
+		ck_assert(bits_at(y, i) == (i < 32 ? 0x7FC00000 : i == 40 ? 0x40400000 : 0) && clamped[i] == 0);
+	ck_assert(first == 1001 && counts.inf == 1 && counts.nan == 0);
+	o.non_finite = MXFP_NON_FINITE_SATURATE;
+	assert_status(fake(MXFP_FORMAT_MXFP8_E4M3, y, clamped, x, 64, &o), MXFP_OK);
+	ck_assert(bits_at(y, 1) == 0xFF600000 && clamped[1] == 1 && clamped[0] == 0 && y[40] == 3);
+	o.rule = MXFP_RULE_RCEIL;
+	assert_status(fake(MXFP_FORMAT_MXFP8_E4M3, y, clamped, x, 64, &o), MXFP_OK);
+	ck_assert(bits_at(y, 1) == 0xFF800000 && clamped[1] == 0);
+	o.non_finite = MXFP_NON_FINITE_ERROR;
+	first = 77;
+	memset(y, 9, sizeof y);
+	memset(clamped, 9, sizeof clamped);
+	assert_status(fake(MXFP_FORMAT_MXFP8_E4M3, y, clamped, x, 64, &o), MXFP_ERR_NON_FINITE);
+	ck_assert(first == 1001 && bits_at(y, 5) == 0x09090909 && clamped[5] == 9);
+	x[1] = 0;
+	first = 77;
+	assert_status(fake(MXFP_FORMAT_MXFP8_E4M3, y, clamped, x, 64, &o), MXFP_OK);
+	ck_assert(first == 77 && y[40] == 3);
+	/* In place the source is gone before the call ends; via bf16 the number is 7F7FFFFF, which becomes Inf. */
+	o.non_finite = MXFP_NON_FINITE_PROPAGATE;
+	o.via_bf16 = true;
+	x[50] = mxfp_f32_from_bits(0x7F7FFFFF);
+	assert_status(fake(MXFP_FORMAT_MXFP8_E4M3, x, NULL, x, 64, &o), MXFP_OK);
+	ck_assert(first == 1050 && bits_at(x, 40) == 0x7FC00000);
+	suite_compared(6 * 64);
+}
+
+/* Refused with the status, and nothing is written. */
+static float numbers[128];
+static uint8_t bytes[128];
+
+static void refused(enum mxfp_format format, const struct mxfp_fake_output *output, const void *src,
+                    enum mxfp_format src_format, size_t src_stride, size_t rows, const struct mxfp_quantize_options *o,
+                    enum mxfp_status want)
+{
+	static const uint8_t zeros[sizeof numbers];
+
+	assert_status(mxfp_fake_quantize(format, output, src, src_format, src_stride, rows, 32, o), want);
+	ck_assert(memcmp(numbers, zeros, sizeof numbers) == 0 && memcmp(bytes, zeros, sizeof bytes) == 0);
+	suite_compared(1);
+}
+
+TEST(what_is_refused)
+{
+	const enum mxfp_format f32 = MXFP_FORMAT_F32, mxfp4 = MXFP_FORMAT_MXFP4;
+	const struct mxfp_fake_output good = {.data = numbers + 64, .clamped = bytes};
+	const struct mxfp_exec exec = {.isa = "none"};
+	struct mxfp_fake_output out = good;
+	struct mxfp_quantize_options o = {.via_bf16 = true};
+
+	refused(mxfp4, NULL, numbers, f32, 0, 2, NULL, MXFP_ERR_NULL);
+	refused(mxfp4, &good, NULL, f32, 0, 2, NULL, MXFP_ERR_NULL);
+	refused(MXFP_FORMAT_E4M3, &good, numbers, f32, 0, 2, NULL, MXFP_ERR_FORMAT);
+	refused((enum mxfp_format)MXFP_N_FORMATS, &good, numbers, f32, 0, 2, NULL, MXFP_ERR_FORMAT);
+	refused(mxfp4, &good, numbers, MXFP_FORMAT_TF32, 0, 2, NULL, MXFP_ERR_FORMAT);
+	refused(mxfp4, &good, numbers, f32, 31, 2, NULL, MXFP_ERR_SIZE);
+	refused(mxfp4, &good, numbers, f32, SIZE_MAX / 2, 2, NULL, MXFP_ERR_SIZE);
+	refused(mxfp4, &good, numbers, f32, 0, SIZE_MAX / 16, NULL, MXFP_ERR_SIZE);
+	refused(mxfp4, &good, numbers + 1, f32, 0, 2, NULL, MXFP_ERR_OVERLAP);
+	refused(mxfp4, &good, numbers + 64, MXFP_FORMAT_BF16, 0, 2, NULL, MXFP_ERR_OVERLAP);
+	refused(mxfp4, &good, numbers + 64, f32, 33, 2, NULL, MXFP_ERR_OVERLAP);
+	refused(MXFP_FORMAT_NVFP4, &good, numbers, f32, 0, 2, &o, MXFP_ERR_OPTION);
+	o = (struct mxfp_quantize_options){.round = (enum mxfp_round)99};
+	refused(mxfp4, &good, numbers, f32, 0, 2, &o, MXFP_ERR_OPTION);
+	o = (struct mxfp_quantize_options){.exec = &exec};
+	refused(mxfp4, &good, numbers, f32, 0, 2, &o, MXFP_ERR_OPTION);
+	o = (struct mxfp_quantize_options){.first_index = UINT64_MAX - 63};
+	refused(mxfp4, &good, numbers, f32, 0, 2, &o, MXFP_ERR_SIZE);
+	out.data = out.clamped = NULL;
+	refused(mxfp4, &out, numbers, f32, 0, 2, NULL, MXFP_ERR_NULL);
+	out = good;
+	out.format = MXFP_FORMAT_E4M3;
+	refused(mxfp4, &out, numbers, f32, 0, 2, NULL, MXFP_ERR_FORMAT);
+	out = good;
+	out.stride = 31;
+	refused(mxfp4, &out, numbers, f32, 0, 2, NULL, MXFP_ERR_SIZE);
+	out = good;
+	out.clamped_stride = 31;
+	refused(mxfp4, &out, numbers, f32, 0, 2, NULL, MXFP_ERR_SIZE);
+	out = good;
+	out.clamped = (uint8_t *)numbers + 4 * 127;
+	refused(mxfp4, &out, numbers, f32, 0, 2, NULL, MXFP_ERR_OVERLAP);
+	out.clamped = (uint8_t *)numbers;
+	refused(mxfp4, &out, numbers, f32, 0, 2, NULL, MXFP_ERR_OVERLAP);
+	assert_status(mxfp_fake_quantize(mxfp4, &good, NULL, f32, 0, 0, 32, NULL), MXFP_OK);
+	assert_status(mxfp_fake_quantize(mxfp4, &good, NULL, f32, 0, 3, 0, NULL), MXFP_OK);
+}
