@@ -126,8 +126,7 @@ static int sum_site(struct running *r, size_t layer, const struct site *site, st
 		code = run_until(r->exact.network, layer, &piece, r->exact_x + at, site->weights[0], r->exact_inputs, error);
 		if (code == EXIT_OK)
 			code = run_until(r->rounded.network, layer, &piece, r->rounded_x + at, site->weights[0], r->inputs, error);
-		if (code == EXIT_OK)
-			code = network_round(r->rounded.network, r->inputs, piece.n, site->cols, error);
+		network_round(r->rounded.network, r->inputs, piece.n, site->cols);
 		if (code == EXIT_OK)
 			code = moments_add(moments, r->inputs, r->exact_inputs, piece.n, &r->exec, error);
 		progress_add(&r->progress, piece.n);

@@ -332,27 +332,6 @@ static int measure(double *part, float *q, size_t rows, size_t cols, const float
 	return EXIT_OK;
 }
 
-/* Rounds each number of w to nearest, as mxfp quantize does. */
-static int round_to_nearest(float *w, size_t rows, size_t cols, enum mxfp_format format, enum mxfp_rule rule,
-                            const struct mxfp_exec *exec, struct error *error)
-{
-	const struct mxfp_quantize_options options = {.rule = rule, .exec = exec};
-	struct mxfp_blocks blocks = {.format = format, .rows = rows, .cols = cols};
-	struct mxfp_sizes size;
-
-	must_succeed(mxfp_blocks_size(format, rows, cols, &size));
-	uint8_t *memory = malloc(size.codes_bytes + size.scales_bytes + 1);
-	if (memory == NULL)
-		return fail_memory(error);
-	blocks.codes = memory;
-	blocks.scales = memory + size.codes_bytes;
-	must_succeed(mxfp_quantize(&blocks, w, MXFP_FORMAT_F32, 0, &options));
-	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
-	must_succeed(mxfp_dequantize(&matrix, w, MXFP_FORMAT_F32, 0, exec));
-	free(memory);
-	return EXIT_OK;
-}
-
 /* Rounds T, which w holds, block after block. */
 static int round_blocks(struct rounding *r, struct room *room, const struct mxfp_exec *exec, struct error *error)
 {
@@ -402,6 +381,8 @@ int compensate(float *w, size_t rows, size_t cols, const float *factor, enum mxf
 	if (code == EXIT_OK)
 		code = round_blocks(&r, &room, exec, error);
 	float *copy = malloc(bytes + 1);
+	const struct mxfp_fake_output nearest = {.data = copy, .format = MXFP_FORMAT_F32};
+	const struct mxfp_quantize_options options = {.rule = rule, .exec = exec};
 	if (code == EXIT_OK && copy == NULL)
 		code = fail_memory(error);
 	if (code == EXIT_OK) {
@@ -409,11 +390,9 @@ int compensate(float *w, size_t rows, size_t cols, const float *factor, enum mxf
 		code = measure(&done->compensated, copy, rows, cols, factor, &room, exec, error);
 	}
 	if (code == EXIT_OK) {
-		memcpy(copy, room.original, bytes);
-		code = round_to_nearest(copy, rows, cols, format, rule, exec, error);
-	}
-	if (code == EXIT_OK)
+		must_succeed(mxfp_fake_quantize(format, &nearest, room.original, MXFP_FORMAT_F32, 0, rows, cols, &options));
 		code = measure(&done->rounded, copy, rows, cols, factor, &room, exec, error);
+	}
 	free(copy);
 	free(room.original);
 	free(room.crossed);

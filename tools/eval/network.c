@@ -8,7 +8,6 @@
 
 #include "base/must_succeed.h"
 #include "eval/network_parts.h"
-#include "mxfp/quantize.h"
 
 /* Takes the memory for rows that run at once. */
 static int take_rows(struct network *network, struct error *error)
@@ -173,19 +172,12 @@ void network_watch(struct network *network, network_watcher *watch, void *contex
 	network->watch_context = context;
 }
 
-int network_round(struct network *network, float *x, size_t rows, size_t cols, struct error *error)
+void network_round(struct network *network, float *x, size_t rows, size_t cols)
 {
-	struct inputs inputs = {.x = x, .rows = rows, .cols = cols};
+	const enum mxfp_format format = network->options.activations;
 
-	if (network->options.activations == OPTION_FORMAT_NONE)
-		return EXIT_OK;
-	const int code = linear_quantize(network, &inputs, network->options.activations, error);
-	if (code == EXIT_OK) {
-		const struct mxfp_matrix blocks = mxfp_blocks_matrix(&inputs.blocks);
-
-		must_succeed(mxfp_dequantize(&blocks, x, MXFP_FORMAT_F32, 0, &network->exec));
-	}
-	return code;
+	if (format != OPTION_FORMAT_NONE)
+		linear_round(network, format, x, rows, cols);
 }
 
 /* The linear layer, not of experts, that is from a tensor; NULL: none. */

@@ -87,8 +87,8 @@ typedef int network_watcher(void *context, const char *weight, const float *x, s
 /* NULL: nobody watches. */
 void network_watch(struct network *network, network_watcher *watch, void *context);
 
-/* Rounds inputs of linear layers to what products with blocks take: the format and rule of the options. EXIT_MEMORY. */
-int network_round(struct network *network, float *x, size_t rows, size_t cols, struct error *error);
+/* Rounds inputs of linear layers to what products with blocks take: the format and rule of the options. */
+void network_round(struct network *network, float *x, size_t rows, size_t cols);
 
 /* Has a linear layer, one that a watcher is called for, take these blocks in place of its weights; copies them.
    EXIT_MEMORY. */
