@@ -16,7 +16,11 @@
  *   scales  [blocks][NR]: codes; also 0xFF if an element is NaN, and for a block of zeros another scale of its column.
  *   codes   [words][NR][4 bytes]. MXFP4: a word is 8 elements as stored. Others: each 8 elements are a word of the even
  *           ones, then a word of the odd ones, a byte per element: a code of e4m3, else an integer.
- * A panel of W is expanded to struct gemm_e4m3_columns before it is multiplied, except for a few rows of A by MXFP4.
+ * A panel of an e4m3 W has two things more, and its codes another order, for fast decoding (finish_block()):
+ *   rests   [blocks][2 bytes], after the scales: bit 2 i + v: word i of the columns of vector v has nonzero rests.
+ *   norms   [blocks][2 bytes]: the high half of struct gemm_e4m3_columns' norm, rounded up; 0 if low is 3.
+ * A panel of W is expanded to struct gemm_e4m3_columns before it is multiplied, except for a few rows of A by MXFP4 and
+ * of e4m3 by e4m3.
  *
  * Folding: a narrow operand has bits to spare in a word. If the scales of its row (column) differ by few binades in a
  * chunk, its elements are multiplied by the ratios to the least one, which is applied once, at the end of the pass. The
@@ -30,7 +34,7 @@
 
 enum {
 	GEMM_E4M3_MR = 8,
-	GEMM_E4M3_FEW = 4, /* the most rows of A for which an MXFP4 W is not expanded */
+	GEMM_E4M3_FEW = 4, /* the most rows of A for which W is not expanded, if it is MXFP4 or both are e4m3 */
 	GEMM_E4M3_VECTORS = 2,
 	GEMM_E4M3_NR = GEMM_E4M3_VECTORS * LANES,
 	GEMM_E4M3_BLOCK = MXFP_MX_BLOCK,
@@ -120,6 +124,75 @@ ALWAYS_INLINE struct gemm_e4m3_parts gemm_e4m3_split(__m512i codes, int low_bits
 	return parts;
 }
 
+/*
+ * The same by tables of the 128 magnitudes, in bytes. In a panel of W, the codes of a word of 16 columns are 64 bytes:
+ * of each 4 columns the first pairs, then the second ones. Interleaving low and high bytes of main parts thus gives
+ * words in the order of columns. Bit 7 of byte i is the sign of word i, those of all first pairs being before those of
+ * the second ones: a mask of all signs then holds the masks of both vectors of words.
+ */
+struct gemm_e4m3_tables {
+	_Alignas(64) uint8_t low[128], high[128], rest[128];
+};
+
+/* The magnitude with code c in units of 2^-9. That of NaN is any number. */
+#define INTEGER(c) (((c) % 8 + ((c) > 7 ? 8 : 0)) << (c) / 8 >> ((c) > 7))
+#define LOW_3(c) (uint8_t)(INTEGER(c) >> 3)
+#define HIGH_3(c) (uint8_t)(INTEGER(c) >> 11)
+#define REST_3(c) (uint8_t)(INTEGER(c) & 7)
+#define LOW_4(c) (uint8_t)(INTEGER(c) >> 4)
+#define HIGH_4(c) (uint8_t)(INTEGER(c) >> 12)
+#define REST_4(c) (uint8_t)(INTEGER(c) & 15)
+#define EIGHT(of, c) of(c), of((c) + 1), of((c) + 2), of((c) + 3), of((c) + 4), of((c) + 5), of((c) + 6), of((c) + 7)
+#define HALF(of, c) \
+	EIGHT(of, c), EIGHT(of, (c) + 8), EIGHT(of, (c) + 16), EIGHT(of, (c) + 24), EIGHT(of, (c) + 32), \
+	EIGHT(of, (c) + 40), EIGHT(of, (c) + 48), EIGHT(of, (c) + 56)
+#define TABLE(of) {HALF(of, 0), HALF(of, 64)}
+static const struct gemm_e4m3_tables gemm_e4m3_tables_3 = {TABLE(LOW_3), TABLE(HIGH_3), TABLE(REST_3)};
+static const struct gemm_e4m3_tables gemm_e4m3_tables_4 = {TABLE(LOW_4), TABLE(HIGH_4), TABLE(REST_4)};
+#undef TABLE
+#undef HALF
+#undef EIGHT
+#undef REST_4
+#undef HIGH_4
+#undef LOW_4
+#undef REST_3
+#undef HIGH_3
+#undef LOW_3
+#undef INTEGER
+
+/* A word of each of 16 columns as words for vpdpwssd: its first pair, its second one. */
+struct gemm_e4m3_word {
+	__m512i pair[2];
+};
+
+/* Interleaves bytes and applies the signs of `codes`. */
+ALWAYS_INLINE struct gemm_e4m3_word gemm_e4m3_signed(__m512i codes, __m512i low, __m512i high)
+{
+	const __mmask64 negative = _mm512_movepi8_mask(codes);
+	struct gemm_e4m3_word word = {{_mm512_unpacklo_epi8(low, high), _mm512_unpackhi_epi8(low, high)}};
+
+	for (int i = 0; i < 2; i++)
+		word.pair[i] = _mm512_mask_sub_epi16(word.pair[i], (__mmask32)(negative >> 32 * i), _mm512_setzero_si512(),
+		                                     word.pair[i]);
+	return word;
+}
+
+/* What a table says of the magnitudes of codes; bit 7 of an index is not used. */
+ALWAYS_INLINE __m512i gemm_e4m3_look_up(__m512i codes, const uint8_t table[128])
+{
+	return _mm512_permutex2var_epi8(_mm512_load_si512(table), codes, _mm512_load_si512(table + 64));
+}
+
+ALWAYS_INLINE struct gemm_e4m3_word gemm_e4m3_main(__m512i codes, const struct gemm_e4m3_tables *tables)
+{
+	return gemm_e4m3_signed(codes, gemm_e4m3_look_up(codes, tables->low), gemm_e4m3_look_up(codes, tables->high));
+}
+
+ALWAYS_INLINE struct gemm_e4m3_word gemm_e4m3_rest(__m512i codes, const struct gemm_e4m3_tables *tables)
+{
+	return gemm_e4m3_signed(codes, gemm_e4m3_look_up(codes, tables->rest), _mm512_setzero_si512());
+}
+
 ALWAYS_INLINE size_t gemm_e4m3_blocks(size_t k)
 {
 	return (k + GEMM_E4M3_BLOCK - 1) / GEMM_E4M3_BLOCK;
@@ -131,9 +204,22 @@ ALWAYS_INLINE size_t gemm_e4m3_code_bytes(enum mxfp_format w_format)
 	return w_format == MXFP_FORMAT_MXFP4 ? GEMM_E4M3_BLOCK / 2 : GEMM_E4M3_BLOCK;
 }
 
+enum { GEMM_E4M3_NOTE = sizeof(uint16_t) };
+
+/* Bytes of a block of a panel of W besides its codes. */
+ALWAYS_INLINE size_t gemm_e4m3_head_bytes(enum mxfp_format w_format)
+{
+	return GEMM_E4M3_NR + (w_format == MXFP_FORMAT_MXFP8_E4M3 ? 2 * GEMM_E4M3_NOTE : 0);
+}
+
 ALWAYS_INLINE int gemm_e4m3_low_bits(const struct mxfp_gemm_shape *shape)
 {
 	return shape->a_format == shape->w_format ? 4 : 3;
+}
+
+ALWAYS_INLINE const struct gemm_e4m3_tables *gemm_e4m3_tables(int low_bits)
+{
+	return low_bits == 4 ? &gemm_e4m3_tables_4 : &gemm_e4m3_tables_3;
 }
 
 /* By how many binades the scales of a row may differ to be folded. The sum of a block, at most 32 * 28672 times the
@@ -443,7 +529,9 @@ static FP_KERNEL(pack_a, mxfp_gemm_pack_job, pack_rows)
 
 static size_t w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 {
-	return gemm_e4m3_blocks(k) * (1 + gemm_e4m3_code_bytes(shape->w_format)) * GEMM_E4M3_NR;
+	const size_t codes = gemm_e4m3_code_bytes(shape->w_format) * GEMM_E4M3_NR;
+
+	return gemm_e4m3_blocks(k) * (gemm_e4m3_head_bytes(shape->w_format) + codes);
 }
 
 /* A row of W while it is packed into a column of the panel. */
@@ -457,9 +545,10 @@ struct column {
 /* The codes of block b of the panel. */
 static uint8_t *codes_of(const struct column *c, size_t b)
 {
-	const size_t block = gemm_e4m3_code_bytes(c->job->shape->w_format) * GEMM_E4M3_NR;
+	const enum mxfp_format format = c->job->shape->w_format;
+	const size_t block = gemm_e4m3_code_bytes(format) * GEMM_E4M3_NR;
 
-	return (uint8_t *)c->job->panel + c->n_blocks * GEMM_E4M3_NR + b * block;
+	return (uint8_t *)c->job->panel + c->n_blocks * gemm_e4m3_head_bytes(format) + b * block;
 }
 
 ALWAYS_INLINE void store_words(const struct column *c, size_t b, const uint8_t *words, size_t bytes)
@@ -507,7 +596,54 @@ static void clear_column(struct column *c)
 	}
 }
 
-static void pack_w(const struct mxfp_gemm_pack_job *job)
+/* Brings the codes of a word of 16 columns, 4 bytes of each, into the order that gemm_e4m3_signed() takes. */
+ALWAYS_INLINE __m512i reorder(__m512i x)
+{
+	const __m512i pairs = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15));
+	const __m512i halves = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), magnitude = _mm512_set1_epi8(0x7F);
+
+	x = _mm512_shuffle_epi8(x, pairs);
+	__m512i signs = _mm512_permutexvar_epi64(halves, x);
+	return _mm512_or_si512(_mm512_and_si512(x, magnitude), _mm512_andnot_si512(magnitude, signs));
+}
+
+/* Reorders a block of an e4m3 W and notes its rests, and its norm if both operands are e4m3. */
+static NOINLINE void finish_block(uint8_t *codes, int low_bits, uint8_t *rests, uint8_t *norm)
+{
+	const struct gemm_e4m3_tables *tables = gemm_e4m3_tables(low_bits);
+	__m512 squares[GEMM_E4M3_VECTORS] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+	uint16_t set = 0, high = 0;
+
+	for (int i = 0; i < GEMM_E4M3_PAIRS; i++, codes += LANES * 4) {
+		__m512i x = reorder(_mm512_loadu_si512(codes)), rest = gemm_e4m3_look_up(x, tables->rest);
+		struct gemm_e4m3_word word = gemm_e4m3_main(x, tables);
+		__m512 *sum = &squares[i % GEMM_E4M3_VECTORS];
+
+		_mm512_storeu_si512(codes, x);
+		set = (uint16_t)(set | (_mm512_test_epi32_mask(rest, rest) != 0) << i);
+		for (int p = 0; p < 2; p++)
+			*sum = _mm512_add_ps(*sum, _mm512_cvtepi32_ps(_mm512_madd_epi16(word.pair[p], word.pair[p])));
+	}
+	if (low_bits == 4) {
+		float most = gemm_e4m3_norm(float_of(max_across((vu32)_mm512_max_ps(squares[0], squares[1]))));
+		uint32_t bits;
+
+		memcpy(&bits, &most, sizeof bits);
+		high = (uint16_t)((bits >> 16) + 1);
+	}
+	memcpy(rests, &set, sizeof set);
+	memcpy(norm, &high, sizeof high);
+}
+
+static void finish_panel(const struct column *c)
+{
+	uint8_t *notes = (uint8_t *)c->job->panel + c->n_blocks * GEMM_E4M3_NR;
+
+	for (size_t b = 0; b < c->n_blocks; b++, notes += GEMM_E4M3_NOTE)
+		finish_block(codes_of(c, b), gemm_e4m3_low_bits(c->job->shape), notes, notes + c->n_blocks * GEMM_E4M3_NOTE);
+}
+
+static NOINLINE void pack_columns(const struct mxfp_gemm_pack_job *job)
 {
 	struct column c = {.job = job, .n_blocks = gemm_e4m3_blocks(job->k)};
 
@@ -520,7 +656,11 @@ static void pack_w(const struct mxfp_gemm_pack_job *job)
 		for (size_t b = 0; b < c.n_blocks; b++)
 			((uint8_t *)job->panel)[b * GEMM_E4M3_NR + c.column] = c.scale[b];
 	}
+	if (job->shape->w_format == MXFP_FORMAT_MXFP8_E4M3)
+		finish_panel(&c);
 }
+
+static FP_KERNEL(pack_w, mxfp_gemm_pack_job, pack_columns)
 
 /* Expanding panels of W to words for vpdpwssd. Any bytes in a panel, which may come from a file, are safe. */
 
@@ -646,53 +786,69 @@ ALWAYS_INLINE void expand_narrow_panel(struct gemm_e4m3_expanded *to, enum mxfp_
 	}
 }
 
-/* Expands a pair of all columns. Returns whether one has a rest. */
-ALWAYS_INLINE bool expand_pair(int16_t (*main)[2], int16_t (*rest)[2], const __m512i codes[GEMM_E4M3_VECTORS],
-                               int low_bits, __m512 squares[GEMM_E4M3_VECTORS])
-{
-	struct gemm_e4m3_parts parts[GEMM_E4M3_VECTORS];
-	__m512i any = _mm512_setzero_si512();
+/* What a panel of an e4m3 W notes of a block. */
+struct note {
+	uint16_t rests, norm;
+};
 
-	for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
-		parts[v] = gemm_e4m3_split(codes[v], low_bits);
-		any = _mm512_or_si512(any, parts[v].rest);
-		_mm512_store_si512(main[v * LANES], parts[v].main);
-		squares[v] = _mm512_add_ps(squares[v], _mm512_cvtepi32_ps(_mm512_madd_epi16(parts[v].main, parts[v].main)));
-	}
-	if (_mm512_test_epi32_mask(any, any) == 0)
-		return false;
-	for (int v = 0; v < GEMM_E4M3_VECTORS; v++)
-		_mm512_store_si512(rest[v * LANES], parts[v].rest);
-	return true;
+ALWAYS_INLINE struct note load_note(const uint8_t *notes, size_t blocks, size_t b)
+{
+	struct note note;
+
+	memcpy(&note.rests, notes + b * GEMM_E4M3_NOTE, sizeof note.rests);
+	memcpy(&note.norm, notes + (blocks + b) * GEMM_E4M3_NOTE, sizeof note.norm);
+	return note;
 }
 
-ALWAYS_INLINE void expand_e4m3(struct gemm_e4m3_expanded *to, size_t b, const uint8_t *codes, int low_bits)
+/* Expands the rests of word i of all columns. Returns which of its pairs have any. */
+ALWAYS_INLINE uint32_t expand_rests(int16_t (*to)[GEMM_E4M3_NR][2], const uint8_t *codes, int i,
+                                    const struct gemm_e4m3_tables *tables)
 {
-	struct gemm_e4m3_columns *block = &to->block[b];
-	__m512 squares[GEMM_E4M3_VECTORS] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+	uint32_t set = 0;
 
-	block->rests = 0;
-	for (int p = 0; p < GEMM_E4M3_PAIRS; p++) {
-		__m512i x[GEMM_E4M3_VECTORS];
+	for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
+		struct gemm_e4m3_word word = gemm_e4m3_rest(load_word(MXFP_FORMAT_MXFP8_E4M3, codes, i, v), tables);
 
-		for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
-			x[v] = load_word(MXFP_FORMAT_MXFP8_E4M3, codes, p / 2, v);
-			x[v] = p % 2 != 0 ? _mm512_srli_epi16(x[v], 8) : _mm512_and_si512(x[v], _mm512_set1_epi16(0xFF));
+		for (int p = 0; p < 2; p++) {
+			_mm512_store_si512(to[2 * i + p][v * LANES], word.pair[p]);
+			set |= (uint32_t)(_mm512_test_epi32_mask(word.pair[p], word.pair[p]) != 0) << p;
 		}
-		block->rests |= (uint32_t)expand_pair(block->main[p], to->rest[b][p], x, low_bits, squares) << p;
 	}
-	block->norm = gemm_e4m3_norm(float_of(max_across((vu32)_mm512_max_ps(squares[0], squares[1]))));
+	return set << 2 * i;
+}
+
+ALWAYS_INLINE void expand_e4m3(struct gemm_e4m3_expanded *to, size_t b, const uint8_t *codes, struct note note,
+                               int low_bits)
+{
+	const struct gemm_e4m3_tables *tables = gemm_e4m3_tables(low_bits);
+	struct gemm_e4m3_columns *block = &to->block[b];
+
+	for (int i = 0; i < GEMM_E4M3_PAIRS / 2; i++)
+		for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
+			struct gemm_e4m3_word word = gemm_e4m3_main(load_word(MXFP_FORMAT_MXFP8_E4M3, codes, i, v), tables);
+
+			_mm512_store_si512(block->main[2 * i][v * LANES], word.pair[0]);
+			_mm512_store_si512(block->main[2 * i + 1][v * LANES], word.pair[1]);
+		}
+	block->norm = float_of((uint32_t)note.norm << 16);
+	block->rests = 0;
+	for (uint32_t set = note.rests; set != 0;) {
+		int i = __builtin_ctz(set) / 2;
+
+		block->rests |= expand_rests(to->rest[b], codes, i, tables);
+		set &= ~(UINT32_C(3) << 2 * i);
+	}
 }
 
 ALWAYS_INLINE void expand_e4m3_panel(struct gemm_e4m3_expanded *to, const uint8_t *panel, size_t blocks, int low_bits)
 {
-	const uint8_t *codes = panel + blocks * GEMM_E4M3_NR;
+	const uint8_t *notes = panel + blocks * GEMM_E4M3_NR, *codes = notes + 2 * blocks * GEMM_E4M3_NOTE;
 	struct columns_range range = range_of(panel, blocks);
 
 	to->general = !are_moderate(&range);
 	store_last(to, &range, false);
 	for (size_t b = 0; b < blocks; b++, codes += GEMM_E4M3_BLOCK * GEMM_E4M3_NR) {
-		expand_e4m3(to, b, codes, low_bits);
+		expand_e4m3(to, b, codes, load_note(notes, blocks, b), low_bits);
 		store_column_scales(&to->block[b], load_column_scales(panel, b));
 	}
 }
@@ -930,21 +1086,6 @@ static NOINLINE void multiply_row_panels(const struct mxfp_gemm_multiply_job *jo
 		multiply_row_panel(job, a + r * blocks, head->last[r], job->c + r * GEMM_E4M3_NR);
 }
 
-static bool multiply_rows(const struct mxfp_gemm_multiply_job *job, const struct gemm_e4m3_head *head,
-                          const struct gemm_e4m3_single *a)
-{
-	if (head->general || !scales_are_moderate(job->w, gemm_e4m3_blocks(job->k)))
-		return false;
-	if ((_mm_getcsr() & FLUSHES) == 0) {
-		multiply_row_panels(job, head, a);
-		return true;
-	}
-	struct fp_state state = fp_enter();
-	multiply_row_panels(job, head, a);
-	fp_leave(state);
-	return true;
-}
-
 /*
  * Multiplication of expanded panels. A block of 32 takes 16 vpdpwssd for 16 sums, which are then converted and added to
  * the pass by one FMA. Rows with rests leave that path one at a time. One body is compiled for each kind of pair, for
@@ -1035,9 +1176,9 @@ ALWAYS_INLINE __m512 round_sum(__m512i main, __m512i rest, int low_bits)
 {
 	const __m512i low = _mm512_set1_epi32(0xFF);
 	__m512i lower = _mm512_add_epi32(_mm512_slli_epi32(_mm512_and_si512(main, low), (unsigned)low_bits), rest);
-	__m512 upper = _mm512_cvtepi32_ps(_mm512_andnot_si512(low, main));
+	__m512 unit = _mm512_set1_ps(low_bits == 4 ? 0x1p-4f : 0x1p-3f);
 
-	return _mm512_fmadd_ps(_mm512_cvtepi32_ps(lower), _mm512_set1_ps(low_bits == 4 ? 0x1p-4f : 0x1p-3f), upper);
+	return _mm512_fmadd_round_ps(to_float(lower), unit, to_float(_mm512_andnot_si512(low, main)), TO_NEAREST);
 }
 
 /* 16 sums of 64 bits. */
@@ -1230,6 +1371,184 @@ static multiply_function *find(const struct mxfp_gemm_shape *shape, size_t rows,
 	return functions[rests][general ? 3 : rows > 4 ? 2 : rows > 1];
 }
 
+/*
+ * A few rows of e4m3 by a panel of an e4m3 W: codes become words in registers. A fifteenth of the vectors of codes have
+ * rests, too many for a branch each: products with rests are summed first, for some blocks at a time, so that the loop
+ * over the codes has only to add what it finds. Blocks in which sums might overflow, or rests might meet, which are
+ * hardly ever, are expanded.
+ */
+
+enum {
+	FEW_BLOCKS = 4, /* summed at a time; every pass but the last is a multiple */
+	FEW_VECTORS = GEMM_E4M3_PAIRS / 2 * GEMM_E4M3_VECTORS, /* of codes in a block */
+	FEW_BYTES = LANES * 4, /* of a vector of codes */
+	FEW_AHEAD = 8192 /* distance of prefetching in bytes */
+};
+
+struct few_panels {
+	const struct gemm_e4m3_head *head;
+	const struct gemm_e4m3_rows *a;
+	const struct gemm_e4m3_rest *a_rest;
+	const uint8_t *scales, *notes, *codes;
+	size_t blocks;
+	struct gemm_e4m3_expanded *scratch;
+};
+
+/* Sums of products with a rest, by block and row. */
+typedef __m512i few_rests[FEW_BLOCKS][GEMM_E4M3_FEW][GEMM_E4M3_VECTORS];
+
+/* Adds to `sum` the products of a vector of codes by one of A's words, for each row; that of the first is at `a`, and
+   `step` words from it that of the next. */
+ALWAYS_INLINE void add_word(__m512i (*sum)[GEMM_E4M3_VECTORS], struct gemm_e4m3_word word, const int16_t *a, int v, int rows)
+{
+#pragma GCC unroll 4
+	for (int r = 0; r < rows; r++, a += GEMM_E4M3_BLOCK) {
+		sum[r][v] = dot_words(sum[r][v], word.pair[0], broadcast(a));
+		sum[r][v] = dot_words(sum[r][v], word.pair[1], broadcast(a + 2));
+	}
+}
+
+/* Adds the rests of a block of A times main parts of W. */
+static NOINLINE void add_a_rests(__m512i (*sum)[GEMM_E4M3_VECTORS], const struct few_panels *few, size_t b, int rows)
+{
+	const uint8_t *codes = few->codes + b * FEW_VECTORS * FEW_BYTES;
+
+	for (int r = 0; r < rows; r++)
+		for (uint32_t set = few->a[b].rests[r]; set != 0; set &= set - 1) {
+			int p = __builtin_ctz(set);
+			__m512i a = broadcast(few->a_rest[b].rest[r] + 2 * p);
+
+			for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
+				__m512i x = load_word(MXFP_FORMAT_MXFP8_E4M3, codes, p / 2, v);
+
+				sum[r][v] = dot_words(sum[r][v], gemm_e4m3_main(x, &gemm_e4m3_tables_4).pair[p % 2], a);
+			}
+		}
+}
+
+/* Whether the sums of a block need more than the fast loop computes. `rests`: of A, bit p if a row's pair p has one. */
+ALWAYS_INLINE bool is_special(const struct few_panels *few, size_t b, uint32_t rests)
+{
+	const struct note note = load_note(few->notes, few->blocks, b);
+	const uint32_t words = (rests | rests >> 1) & (note.rests | note.rests >> 1) & 0x5555;
+	__m512 norm = _mm512_set1_ps(float_of((uint32_t)note.norm << 16)), most = _mm512_set1_ps(0x1p31f);
+	__m512 norms = multiply_nearest(_mm512_zextps256_ps512(_mm256_load_ps(few->a[b].norm)), norm);
+
+	return words != 0 || _mm512_cmp_round_ps_mask(norms, most, _CMP_NLT_UQ, _MM_FROUND_NO_EXC) != 0;
+}
+
+/* Sums products with rests of n blocks. Returns which blocks are special. */
+ALWAYS_INLINE uint32_t sum_few_rests(few_rests sum, const struct few_panels *few, size_t b, size_t n, int rows)
+{
+	const uint8_t *codes = few->codes + b * FEW_VECTORS * FEW_BYTES;
+	uint64_t set = 0;
+	uint32_t special = 0;
+
+	if (n == FEW_BLOCKS)
+		memcpy(&set, few->notes + b * GEMM_E4M3_NOTE, FEW_BLOCKS * GEMM_E4M3_NOTE);
+	else
+		memcpy(&set, few->notes + b * GEMM_E4M3_NOTE, n * GEMM_E4M3_NOTE);
+	for (int i = 0; i < FEW_BLOCKS; i++)
+		for (int r = 0; r < rows; r++)
+			sum[i][r][0] = sum[i][r][1] = _mm512_setzero_si512();
+	for (; set != 0; set &= set - 1) {
+		unsigned i = (unsigned)__builtin_ctzll(set), block = i / FEW_VECTORS, word = i % FEW_VECTORS / 2;
+		__m512i x = _mm512_loadu_si512(codes + i * FEW_BYTES);
+
+		add_word(sum[block], gemm_e4m3_rest(x, &gemm_e4m3_tables_4), few->a[b + block].main[0] + 4 * word, i % 2, rows);
+	}
+	for (size_t i = 0; i < n; i++) {
+		uint32_t rests = 0;
+
+		for (int r = 0; r < rows; r++)
+			rests |= few->a[b + i].rests[r];
+		if (__builtin_expect(rests != 0, 0))
+			add_a_rests(sum[i], few, b + i, rows);
+		special |= (uint32_t)is_special(few, b + i, rests) << i;
+	}
+	return special;
+}
+
+/* Adds a special block. */
+static NOINLINE void add_special(__m512 p[][GEMM_E4M3_VECTORS], const struct few_panels *few, size_t b)
+{
+	const struct gemm_e4m3_expanded *w = few->scratch;
+	const struct place at = {few->a + b, few->a_rest + b, w->block, w->rest[0]};
+	struct fp_state state = fp_enter();
+
+	expand_e4m3(few->scratch, 0, few->codes + b * FEW_VECTORS * FEW_BYTES, load_note(few->notes, few->blocks, b), 4);
+	store_column_scales(few->scratch->block, load_column_scales(few->scales, b));
+	add_block(p, &at, RESTS_BOTH, false, GEMM_E4M3_FEW);
+	fp_leave(state);
+}
+
+/* Adds a block whose products with rests are summed. */
+ALWAYS_INLINE void add_few(__m512 p[][GEMM_E4M3_VECTORS], const struct few_panels *few, size_t b,
+                           __m512i rests[][GEMM_E4M3_VECTORS], int rows)
+{
+	const struct gemm_e4m3_rows *a = &few->a[b];
+	const uint8_t *codes = few->codes + b * FEW_VECTORS * FEW_BYTES;
+	__m512i sum[GEMM_E4M3_FEW][GEMM_E4M3_VECTORS];
+
+#pragma GCC unroll 4
+	for (int r = 0; r < rows; r++)
+		sum[r][0] = sum[r][1] = _mm512_setzero_si512();
+#pragma GCC unroll 8
+	for (int i = 0; i < GEMM_E4M3_PAIRS / 2; i++)
+#pragma GCC unroll 2
+		for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
+			const uint8_t *at = codes + (GEMM_E4M3_VECTORS * i + v) * FEW_BYTES;
+			__m512i x = _mm512_loadu_si512(at);
+
+			_mm_prefetch((const char *)at + FEW_AHEAD, _MM_HINT_T0);
+			add_word(sum, gemm_e4m3_main(x, &gemm_e4m3_tables_4), a->main[0] + 4 * i, v, rows);
+		}
+	for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
+		__m512i scale = lanes_of(load_column_scales(few->scales, b), v);
+		__m512 factor = _mm512_castsi512_ps(_mm512_slli_epi32(scale, F32_SIGNIFICAND_BITS));
+
+#pragma GCC unroll 4
+		for (int r = 0; r < rows; r++) {
+			__m512 t = multiply_nearest(round_sum(sum[r][v], rests[r][v], 4), factor);
+
+			p[r][v] = _mm512_fmadd_round_ps(t, _mm512_set1_ps(a->factor[r]), p[r][v], TO_NEAREST);
+		}
+	}
+}
+
+ALWAYS_INLINE void multiply_few_rows(const struct few_panels *few, float *c, size_t pass_blocks, int rows)
+{
+	__m512 p[GEMM_E4M3_FEW][GEMM_E4M3_VECTORS];
+	few_rests rests;
+
+	for (int r = 0; r < GEMM_E4M3_FEW; r++)
+		p[r][0] = p[r][1] = _mm512_setzero_ps();
+	for (size_t b = 0, n; b < few->blocks; b += n) {
+		n = few->blocks - b < FEW_BLOCKS ? few->blocks - b : FEW_BLOCKS;
+		uint32_t special = sum_few_rests(rests, few, b, n, rows);
+
+		for (size_t i = 0; i < n; i++)
+			if (__builtin_expect(special >> i & 1, 0))
+				add_special(p, few, b + i);
+			else
+				add_few(p, few, b + i, rests[i], rows);
+		if (((b + n) & (pass_blocks - 1)) == 0 || b + n == few->blocks)
+			for (int r = 0; r < rows; r++)
+				end_pass(c + r * GEMM_E4M3_NR, p[r], few->head->last[r]);
+	}
+}
+
+#define MULTIPLY_FEW_ROWS(name, rows) \
+	static NOINLINE void name(const struct few_panels *few, float *c, size_t pass_blocks) \
+	{ \
+		multiply_few_rows(few, c, pass_blocks, rows); \
+	}
+MULTIPLY_FEW_ROWS(multiply_1, 1)
+MULTIPLY_FEW_ROWS(multiply_2, 2)
+MULTIPLY_FEW_ROWS(multiply_3, 3)
+MULTIPLY_FEW_ROWS(multiply_4, 4)
+#undef MULTIPLY_FEW_ROWS
+
 static NOINLINE void multiply_expanded(const struct mxfp_gemm_multiply_job *job)
 {
 	const size_t bytes = a_bytes(job->shape, job->k);
@@ -1245,15 +1564,36 @@ static NOINLINE void multiply_expanded(const struct mxfp_gemm_multiply_job *job)
 	}
 }
 
-/* Multiplies a few rows by an MXFP4 W, if the fast loop is right. Returns whether it did. */
+/* Multiplies a few rows without expanding W, if there is a loop for that and it is right. Returns whether it did. */
 static bool multiply_few(const struct mxfp_gemm_multiply_job *job)
 {
-	const struct gemm_e4m3_head *head = job->a;
-	const struct gemm_e4m3_rows *rows = (const struct gemm_e4m3_rows *)(head + 1);
-	const struct gemm_e4m3_rest *rests = (const struct gemm_e4m3_rest *)(rows + gemm_e4m3_blocks(job->k));
+	static void (*const loops[])(const struct few_panels *few, float *c, size_t pass_blocks) = {
+		NULL, multiply_1, multiply_2, multiply_3, multiply_4,
+	};
+	const struct mxfp_gemm_shape *shape = job->shape;
+	const size_t blocks = gemm_e4m3_blocks(job->k);
+	const uint8_t *scales = job->w;
+	struct few_panels few = {.head = job->a, .scales = scales, .blocks = blocks, .scratch = job->scratch};
 
-	return job->rows <= GEMM_E4M3_FEW && job->shape->w_format == MXFP_FORMAT_MXFP4 &&
-	       multiply_rows(job, head, (const struct gemm_e4m3_single *)(rests + gemm_e4m3_blocks(job->k)));
+	if (job->rows > GEMM_E4M3_FEW || (shape->w_format != MXFP_FORMAT_MXFP4 && shape->w_format != shape->a_format) ||
+	    few.head->general || !scales_are_moderate(scales, blocks))
+		return false;
+	few.a = (const struct gemm_e4m3_rows *)(few.head + 1);
+	few.a_rest = (const struct gemm_e4m3_rest *)(few.a + blocks);
+	few.notes = scales + blocks * GEMM_E4M3_NR;
+	few.codes = few.notes + 2 * blocks * GEMM_E4M3_NOTE;
+	bool flushes = (_mm_getcsr() & FLUSHES) != 0;
+	struct fp_state state = {0};
+
+	if (flushes)
+		state = fp_enter();
+	if (shape->w_format == MXFP_FORMAT_MXFP4)
+		multiply_row_panels(job, few.head, (const struct gemm_e4m3_single *)(few.a_rest + blocks));
+	else
+		loops[job->rows](&few, job->c, shape->pass / GEMM_E4M3_BLOCK);
+	if (flushes)
+		fp_leave(state);
+	return true;
 }
 
 static void multiply(const struct mxfp_gemm_multiply_job *job)
@@ -1266,7 +1606,7 @@ static void multiply(const struct mxfp_gemm_multiply_job *job)
 }
 
 const struct mxfp_gemm_kernel TIER(gemm_e4m3) = {
-	.id = 0x0200,
+	.id = 0x0201,
 	.name = "exact-e4m3-avx512",
 	.mr = GEMM_E4M3_MR,
 	.nr = GEMM_E4M3_NR,
