@@ -159,13 +159,11 @@ static void factor(struct factoring *f, const struct mxfp_exec *exec)
 	must_succeed(mxfp_parallel_for(exec, (f->n + PART - 1) / PART, invert_part, f));
 }
 
-/* Copies H with its damped diagonal. */
-static void damp(double *h, const struct moments *moments, double damping)
+/* Adds the damping to the diagonal of H. */
+static void damp(double *h, size_t n, double damping)
 {
-	const size_t n = moments->cols;
 	double sum = 0;
 
-	memcpy(h, moments->inputs, n * n * sizeof *h);
 	for (size_t i = 0; i < n; i++)
 		sum += h[i * n + i];
 	for (size_t i = 0; i < n; i++)
@@ -175,34 +173,31 @@ static void damp(double *h, const struct moments *moments, double damping)
 			h[i * n + i] = sum > 0 ? sum / (double)n : 1;
 }
 
-int compensate_prepare(float **prepared, const struct moments *moments, double damping, const struct mxfp_exec *exec,
+static void to_f32(float *y, const double *x, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		y[i] = (float)x[i];
+}
+
+int compensate_prepare(float **prepared, struct moments *moments, double damping, const struct mxfp_exec *exec,
                        struct error *error)
 {
 	const size_t n = moments->cols, all = n * n;
-	struct factoring f = {
-		.n = n,
-		.r = malloc(all * sizeof *f.r),
-		.inverse = calloc(all, sizeof *f.inverse),
-	};
 	float *to = *prepared = malloc(4 * all * sizeof *to);
 
-	if (f.r == NULL || f.inverse == NULL || to == NULL) {
-		free(f.r);
-		free(f.inverse);
+	if (to == NULL)
 		return fail_memory(error);
-	}
-	damp(f.r, moments, damping);
+	to_f32(to, moments->inputs, all);
+	to_f32(to + all, moments->cross, all);
+	to_f32(to + 2 * all, moments->change, all);
+	/* The factor takes the place of H, and its inverse that of F. */
+	struct factoring f = {.n = n, .r = moments->inputs, .inverse = moments->cross};
+	memset(f.inverse, 0, all * sizeof *f.inverse);
+	damp(f.r, n, damping);
 	factor(&f, exec);
-	for (size_t i = 0; i < all; i++) {
-		to[i] = (float)moments->inputs[i];
-		to[all + i] = (float)moments->cross[i];
-		to[2 * all + i] = (float)moments->change[i];
-	}
 	for (size_t i = 0; i < n; i++)
 		for (size_t j = 0; j < n; j++)
 			to[3 * all + i * n + j] = (float)f.inverse[j * n + i];
-	free(f.r);
-	free(f.inverse);
 	return EXIT_OK;
 }
 

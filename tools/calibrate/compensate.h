@@ -50,9 +50,9 @@ struct compensation {
 
 /*
  * Makes what compensate() needs for all weights of these inputs: binary32 H, F, G and U, [cols][cols] one after the other in
- * *factor, malloc'ed. Inputs that are all zeros count as independent of the others. EXIT_MEMORY.
+ * *factor, malloc'ed. The sums are used up. Inputs that are all zeros count as independent of the others. EXIT_MEMORY.
  */
-int compensate_prepare(float **factor, const struct moments *moments, double damping, const struct mxfp_exec *exec,
+int compensate_prepare(float **factor, struct moments *moments, double damping, const struct mxfp_exec *exec,
                        struct error *error);
 
 /* Replaces w by numbers that an MX format holds exactly. EXIT_MEMORY. */
