@@ -24,14 +24,14 @@ for layer in range(2):
     shapes[name + "mlp.down_proj.weight"] = (HIDDEN, MLP)
 
 
-def write(path, bad=None):
+def write(path, bad=None, number=0.0, at=35):
     header, data = {}, b""
     draw.seed(7)
     for name, shape in shapes.items():
         n = shape[0] * shape[-1] if len(shape) > 1 else shape[0]
         numbers = [1.0] * n if "norm" in name else [draw.gauss(0, 0.3) for _ in range(n)]
         if name == bad:
-            numbers[35] = float("nan")
+            numbers[at] = number
         header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + 4 * n]}
         data += struct.pack("<%df" % n, *numbers)
     text = json.dumps(header).encode()
@@ -40,7 +40,8 @@ def write(path, bad=None):
 
 
 write(work + "/model/model.safetensors")
-write(work + "/model/extra.bad", "model.layers.1.self_attn.o_proj.weight")
+write(work + "/nan.safetensors", "model.layers.1.self_attn.o_proj.weight", float("nan"))
+write(work + "/large.safetensors", "model.layers.0.input_layernorm.weight", 1e30, 3)
 with open(work + "/model/config.json", "w") as file:
     json.dump({"model_type": "llama", "hidden_size": HIDDEN, "intermediate_size": MLP, "num_hidden_layers": 2,
                "num_attention_heads": 2, "num_key_value_heads": 2, "vocab_size": VOCABULARY,
@@ -48,12 +49,14 @@ with open(work + "/model/config.json", "w") as file:
                "tie_word_embeddings": True, "hidden_act": "silu"}, file)
 draw.seed(8)
 with open(work + "/tokens.json", "w") as file:
-    json.dump([[draw.randrange(VOCABULARY) for _ in range(length)] for length in (60, 1, 128, 200, 33)], file)
+    json.dump([[draw.randrange(VOCABULARY) for _ in range(length)] for length in (0, 60, 1, 128, 0, 200, 33)], file)
 END
 python3 "$work/make.py" "$work" || exit 99
-mkdir "$work/bad"
-mv "$work/model/extra.bad" "$work/bad/model.safetensors"
-cp "$work/model/config.json" "$work/bad/"
+for bad in nan large; do
+	mkdir "$work/$bad"
+	mv "$work/$bad.safetensors" "$work/$bad/model.safetensors"
+	cp "$work/model/config.json" "$work/$bad/"
+done
 model=$work/model tokens=$work/tokens.json
 
 exits 0 "" calibrate "$model" --tokens "$tokens" -o "$work/out1" --pad-tail
@@ -80,6 +83,11 @@ done
 exits 0 "" eval "$work/out1" --tokens "$tokens" --weights mxfp4 --pad-tail --compare "$work/out1" -q
 has "beside itself" "$(tr -s ' ' <"$work/out")" "largest KL divergence 0.000000"
 
+# What cannot be calibrated is told; so are few tokens.
+exits 0 "" calibrate "$model" --tokens "$tokens" -o "$work/out2" -f --pad-tail --include model.embed_tokens.weight --sequences 2
+has "what cannot be calibrated" "$(cat "$work/out")" "1 of those kept, such as experts, would be quantized"
+has "few tokens" "$(cat "$work/out")" "60 tokens are few for layers of 76 inputs"
+
 # One part of the tensors, a file, JSON.
 exits 0 "" calibrate "$model/model.safetensors" --tokens "$tokens" -o "$work/one.safetensors" --include '*.q_proj.*' \
 	--ignore '*.mlp.*' --weights mxfp6-e2m3 --activations none --json
@@ -103,8 +111,13 @@ refused() {
 refused 2 "give one of them" "$model"
 refused 2 "invalid --damping '0'" "$model" --tokens "$tokens" --damping 0
 refused 2 "invalid --damping 'x'" "$model" --tokens "$tokens" --damping x
-refused 3 "give an MX format" "$model" --tokens "$tokens" --weights nvfp4
-refused 3 "element 35 (row 1, column 3) is NaN or Inf" "$work/bad" --tokens "$tokens" --pad-tail
+refused 2 "give an MX format" "$model" --tokens "$tokens" --weights nvfp4
+refused 3 "element 35 (row 1, column 3) is NaN or Inf" "$work/nan" --tokens "$tokens" --pad-tail
+refused 3 "layers.1.mlp.up_proj.weight': the inputs that the model gives it are NaN, Inf" "$work/nan" --tokens "$tokens" \
+	--pad-tail --ignore '*.o_proj.*'
+refused 3 "layers.0.self_attn.q_proj.weight': the inputs that the model gives it are NaN, Inf, or too large" "$work/large" \
+	--tokens "$tokens" --pad-tail
+exits 2 "so the output is one" calibrate "$model" --tokens "$tokens" -o "$work/none.safetensors"
 exits 2 "no output given" calibrate "$model" --tokens "$tokens"
 exits 2 "--force" calibrate "$model" --tokens "$tokens" -o "$work/out1"
 exits 2 "" calibrate "$model" --tokens "$tokens" -o "$model"

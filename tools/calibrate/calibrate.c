@@ -12,7 +12,6 @@
 #include "base/progress.h"
 #include "eval/evaluate.h"
 #include "io/elements.h"
-#include "io/file_gguf.h"
 #include "mxfp/quantize.h"
 
 enum {
@@ -40,6 +39,7 @@ struct running {
 	size_t n_sites;
 	struct site sites[LAYER_SITES];
 	struct progress progress;
+	uint64_t passed, shown;             /* tokens by the passes over them, and by what the progress shows */
 };
 
 /* Lists the linear layers of a layer. */
@@ -84,6 +84,16 @@ static struct network_piece window_of(const struct running *r, size_t i)
 	                              .wanted = tokens->starts[i + 1] - tokens->starts[i]};
 }
 
+enum { PASSES = 5 }; /* over all tokens in each layer: one for each kind of inputs, and one for the whole */
+
+static void pass(struct running *r, size_t tokens)
+{
+	r->passed += tokens;
+	const uint64_t shown = r->passed / PASSES / network_layers(r->exact.network);
+	progress_add(&r->progress, shown - r->shown);
+	r->shown = shown;
+}
+
 /* Runs a layer of a network on a window of states, x, until the inputs of a linear layer are there. */
 static int run_until(struct network *network, size_t layer, const struct network_piece *piece, const float *x, const char *weight,
                      float *inputs, struct error *error)
@@ -123,15 +133,28 @@ static int sum_site(struct running *r, size_t layer, const struct site *site, st
 		const struct network_piece piece = window_of(r, i);
 		const size_t at = tokens->starts[i] * r->hidden;
 
+		if (piece.n == 0)
+			continue;
 		code = run_until(r->exact.network, layer, &piece, r->exact_x + at, site->weights[0], r->exact_inputs, error);
 		if (code == EXIT_OK)
 			code = run_until(r->rounded.network, layer, &piece, r->rounded_x + at, site->weights[0], r->inputs, error);
 		network_round(r->rounded.network, r->inputs, piece.n, site->cols);
 		if (code == EXIT_OK)
 			code = moments_add(moments, r->inputs, r->exact_inputs, piece.n, &r->exec, error);
-		progress_add(&r->progress, piece.n);
+		pass(r, piece.n);
 	}
 	return code;
+}
+
+/* Refuses sums that are not finite, of which weights of NaN would be made. */
+static int check_sums(const struct running *r, const struct site *site, const struct moments *moments, struct error *error)
+{
+	for (size_t i = 0; i < moments->cols * moments->cols; i++)
+		if (!isfinite(moments->inputs[i]) || !isfinite(moments->cross[i]) || !isfinite(moments->change[i]))
+			return fail_tensor(error, r->model->path, site->weights[0], "the inputs that the model gives it are NaN, Inf, or "
+			                   "too large for their squares, at column %zu; look for the weights that make them so, or "
+			                   "for tokens that mxfp eval gives no finite likelihood", i % moments->cols);
+	return EXIT_OK;
 }
 
 static int read_weight(const struct quantize_entry *entry, float *w, struct error *error)
@@ -142,8 +165,8 @@ static int read_weight(const struct quantize_entry *entry, float *w, struct erro
 	for (size_t i = 0; i < n && code == EXIT_OK; i++)
 		if (!isfinite(w[i]))
 			code = fail_tensor(error, entry->file->path, entry->source->name,
-			                   "element %zu (row %zu, column %zu) is NaN or Inf, which cannot be calibrated; mend it, or "
-			                   "leave the tensor out with --ignore", i, i / (size_t)entry->cols, i % (size_t)entry->cols);
+			                   "element %zu (row %zu, column %zu) is NaN or Inf; mend the model", i,
+			                   i / (size_t)entry->cols, i % (size_t)entry->cols);
 	return code;
 }
 
@@ -205,6 +228,10 @@ static int compensate_weight(struct running *r, const char *weight, const float 
 	if (code == EXIT_OK)
 		code = compensate(w, rows, cols, factor, entry->choice.format, (enum mxfp_rule)entry->choice.rule, &row->done,
 		                  &r->exec, error);
+	for (size_t i = 0; i < rows * cols && code == EXIT_OK; i++)
+		if (!isfinite(w[i]))
+			code = fail_tensor(error, entry->file->path, entry->source->name, "row %zu becomes NaN or Inf, so its weights or "
+			                   "inputs are too large for binary32; leave the tensor out with --ignore", i / cols);
 	if (code == EXIT_OK)
 		code = replace(r, weight, entry, w, error);
 	free(w);
@@ -222,6 +249,8 @@ static int calibrate_site(struct running *r, size_t layer, const struct site *si
 	if (!any)
 		return EXIT_OK;
 	int code = sum_site(r, layer, site, &moments, error);
+	if (code == EXIT_OK)
+		code = check_sums(r, site, &moments, error);
 	if (code == EXIT_OK)
 		code = compensate_prepare(&factor, &moments, r->settings->damping, &r->exec, error);
 	moments_free(&moments);
@@ -242,10 +271,12 @@ static int run_layer(struct running *r, size_t layer, struct error *error)
 		const struct network_piece piece = window_of(r, i);
 		const size_t at = tokens->starts[i] * r->hidden;
 
+		if (piece.n == 0)
+			continue;
 		code = network_run_layer(r->exact.network, layer, &piece, 1, r->exact_x + at, error);
 		if (code == EXIT_OK)
 			code = network_run_layer(r->rounded.network, layer, &piece, 1, r->rounded_x + at, error);
-		progress_add(&r->progress, piece.n);
+		pass(r, piece.n);
 	}
 	return code;
 }
@@ -253,12 +284,16 @@ static int run_layer(struct running *r, size_t layer, struct error *error)
 /* Lists the sites of a layer, by running it on a window. */
 static int list_sites(struct running *r, size_t layer, struct error *error)
 {
-	const struct network_piece piece = window_of(r, 0);
+	size_t first = 0;
+
+	while (window_of(r, first).n == 0)
+		first++;
+	const struct network_piece piece = window_of(r, first);
 	float *x = malloc(piece.n * r->hidden * sizeof *x + 1);
 
 	if (x == NULL)
 		return fail_memory(error);
-	memcpy(x, r->exact_x, piece.n * r->hidden * sizeof *x);
+	memcpy(x, r->exact_x + r->settings->tokens->starts[first] * r->hidden, piece.n * r->hidden * sizeof *x);
 	r->n_sites = 0;
 	network_watch(r->exact.network, list_site, r);
 	const int code = network_run_layer(r->exact.network, layer, &piece, 1, x, error);
@@ -285,6 +320,8 @@ static int embed(struct running *r, struct error *error)
 	for (size_t i = 0; i < tokens->n && code == EXIT_OK; i++) {
 		const struct network_piece piece = window_of(r, i);
 
+		if (piece.n == 0)
+			continue;
 		code = network_embed(r->exact.network, &piece, 1, r->exact_x + tokens->starts[i] * r->hidden, error);
 	}
 	if (code == EXIT_OK)
@@ -303,9 +340,6 @@ static int check_plan(const struct running *r, struct error *error)
 {
 	const struct quantize_plan *plan = &r->rounded.plan;
 
-	if (r->model->n_files > 0 && r->model->files[0].format == &file_gguf)
-		return fail(error, EXIT_USAGE, "%s: GGUF files cannot be calibrated; give the model's safetensors files",
-		            r->model->path);
 	for (size_t i = 0; i < plan->n_entries; i++) {
 		const struct quantize_entry *entry = &plan->entries[i];
 
@@ -357,7 +391,6 @@ static int open_networks(struct running *r, struct error *error)
 int calibrate_run(struct calibration *done, const struct calibrate_settings *settings, const struct model *model,
                   struct error *error)
 {
-	enum { RUNS = 5 }; /* of each layer: one for each kind of inputs, and one whole */
 	struct running r = {.settings = settings, .model = model, .done = done, .exec = {.threads = settings->threads}};
 
 	*done = (struct calibration){0};
@@ -365,13 +398,13 @@ int calibrate_run(struct calibration *done, const struct calibrate_settings *set
 	if (code == EXIT_OK)
 		code = open_networks(&r, error);
 	if (code == EXIT_OK) {
-		progress_start_tokens(&r.progress, "calibrating", done->n_tokens * RUNS * network_layers(r.exact.network),
-		                      settings->quiet);
+		progress_start_tokens(&r.progress, "calibrating", done->n_tokens, settings->quiet);
 		code = embed(&r, error);
 	}
 	for (size_t i = 0; code == EXIT_OK && i < network_layers(r.exact.network); i++)
 		code = calibrate_layer(&r, i, error);
 	progress_end(&r.progress);
+	done->n_left = r.rounded.plan.n_quantized - done->n_rows;
 	if (code == EXIT_OK && done->n_rows == 0)
 		code = fail(error, EXIT_INPUT, "%s: no linear layer is to be quantized: rows may not be whole blocks, which "
 		            "--pad-tail allows, or experts, which stay as they are", model->path);

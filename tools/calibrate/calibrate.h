@@ -40,7 +40,8 @@ struct calibrate_row {
 
 /* What was done; calibrate_free() releases it. */
 struct calibration {
-	size_t n_tokens, n_rows, n_kept; /* tensors that stay as they are */
+	size_t n_tokens, n_rows, n_kept; /* tensors that stay as they are, */
+	size_t n_left;                   /* and those of them that mxfp quantize would quantize */
 	struct calibrate_row *rows;
 	struct carry carry;
 };

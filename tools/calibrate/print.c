@@ -14,7 +14,7 @@
 /* The ratio of signal to noise in dB; of no noise, infinite. */
 static double decibels(double part)
 {
-	return part > 0 ? -10 * log10(part) : (double)INFINITY;
+	return part > 0 ? 10 * log10(1 / part) : (double)INFINITY;
 }
 
 static json_t *facts_of_row(const struct calibrate_row *row)
@@ -30,18 +30,22 @@ static int print_json(const struct calibration *done, const struct calibrate_set
 
 	for (size_t i = 0; i < done->n_rows; i++)
 		json_array_append_new(rows, facts_of_row(&done->rows[i]));
-	return facts_print(stdout, json_pack("{s:o, s:o, s:I, s:f, s:I, s:o, s:o}", "input", facts_text(settings->in), "output",
+	return facts_print(stdout, json_pack("{s:o, s:o, s:I, s:f, s:I, s:I, s:o, s:o}", "input", facts_text(settings->in), "output",
 	                                     facts_text(settings->out), "tokens", (json_int_t)done->n_tokens, "damping",
-	                                     settings->damping, "tensors_kept", (json_int_t)done->n_kept, "tensors", rows,
+	                                     settings->damping, "tensors_kept", (json_int_t)done->n_kept, "tensors_left", (json_int_t)done->n_left,
+	                                     "tensors", rows,
 	                                     "copied", carry_facts(&done->carry)), error);
 }
 
 int calibrate_print(const struct calibration *done, const struct calibrate_settings *settings, struct error *error)
 {
 	struct table table = {.n_columns = 5, .n_left = 3};
+	size_t widest = 0;
 
 	if (settings->json)
 		return print_json(done, settings, error);
+	for (size_t i = 0; i < done->n_rows; i++)
+		widest = done->rows[i].cols > widest ? done->rows[i].cols : widest;
 	table_cell(&table, "tensor");
 	table_cell(&table, "shape");
 	table_cell(&table, "format");
@@ -61,6 +65,11 @@ int calibrate_print(const struct calibration *done, const struct calibrate_setti
 		return code;
 	printf("%zu tensors calibrated on %zu tokens, %zu kept; signal to noise of outputs beside the exact model's\n", done->n_rows,
 	       done->n_tokens, done->n_kept);
+	if (done->n_left > 0)
+		printf("%zu of those kept, such as experts, would be quantized, but cannot be calibrated: mxfp quantize rounds them to "
+		       "nearest, unless --ignore there keeps them\n", done->n_left);
+	if (done->n_tokens < 4 * widest)
+		printf("%zu tokens are few for layers of %zu inputs: on other texts errors are larger than these\n", done->n_tokens, widest);
 	carry_print(&done->carry, stdout);
 	fputs("written to ", stdout);
 	print_printable(stdout, settings->out);

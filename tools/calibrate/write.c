@@ -9,6 +9,7 @@
 
 #include "base/must_succeed.h"
 #include "eval/network.h"
+#include "io/file_gguf.h"
 #include "io/json.h"
 #include "io/transfer.h"
 #include "model/model_output.h"
@@ -29,15 +30,17 @@ int calibrate_check_output(const struct calibrate_settings *settings, const stru
 {
 	const struct file_format *format = file_format_named(settings->out);
 	struct output output = {0};
-	int code = model_output_check_source(model, settings->out, error);
+	int code = EXIT_OK;
 
+	if (model->n_files > 0 && model->files[0].format == &file_gguf)
+		return fail(error, EXIT_USAGE, "%s: GGUF files cannot be calibrated; give the model's safetensors files", model->path);
+	code = model_output_check_source(model, settings->out, error);
 	if (code == EXIT_OK)
 		code = model_output_check_apart(model, settings->out, error);
 	if (code != EXIT_OK)
 		return code;
-	if (format != NULL && model->has_index)
-		return fail(error, EXIT_USAGE, "%s: the input is sharded, so the output is a directory; leave out the suffix",
-		            settings->out);
+	if (format != NULL && model->is_directory)
+		return fail(error, EXIT_USAGE, "%s: the input is a directory, so the output is one; leave out the suffix", settings->out);
 	if (format != NULL && (format->lay_out == NULL || strcmp(format->name, "safetensors") != 0))
 		return fail(error, EXIT_USAGE, "%s: a calibrated model is a directory or a .safetensors file", settings->out);
 	code = format != NULL ? output_begin_file(&output, settings->out, settings->force, error)

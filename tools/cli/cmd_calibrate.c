@@ -31,7 +31,8 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		"file or a model directory. OUT is a directory, or a file if MODEL is one and OUT\n"
 		"ends in .safetensors. A table has the signal to noise of each layer's outputs,\n"
 		"with weights rounded to nearest, and as written. The bytes of OUT are the same\n"
-		"for any threads and instruction set.",
+		"for any threads and instruction set. Experts stay as they are; NVFP4, sparsity\n"
+		"and GGUF files are refused.",
 		"  mxfp calibrate model/ --text train.txt -o model-calibrated\n"
 		"  mxfp quantize model-calibrated/ -o model-w4a8",
 	};
@@ -52,7 +53,7 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		{"weights", 'w', OPTION_BLOCK, "FORMAT", "MX format of the weights", &o->trial.weights},
 		{"activations", 'a', OPTION_STRING, "FORMAT|none", "format of the inputs that weights are chosen for (default: as the "
 		 "preset or the recipe says)", &o->trial.activations},
-		{"preset", 0, OPTION_STRING, PRESET_NAMES, "take formats as mxfp quantize does (default: w4a8)", &o->trial.preset},
+		{"preset", 0, OPTION_STRING, "w4a8|mxfp8", "take formats as mxfp quantize does (default: w4a8)", &o->trial.preset},
 		{"recipe", 0, OPTION_STRING, "FILE.json", "take the choice of tensors and formats from a mxfp-recipe(5)",
 		 &o->trial.recipe},
 		{"rule", 'r', OPTION_RULE, "RULE", "scale rule of MX weights", &o->trial.rule},
@@ -61,7 +62,8 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		{"ignore", 0, OPTION_LIST, "PATTERN", "leave out matching tensors; may be repeated", &o->select.ignore},
 		{"pad-tail", 0, OPTION_FLAG, NULL, "also calibrate tensors whose rows are not a multiple of the block",
 		 &o->trial.pad_tail},
-		{"damping", 0, OPTION_STRING, "PART", "of the mean square of the inputs, added to each (default: 0.01)", &o->damping},
+		{"damping", 0, OPTION_STRING, "PART", "add this part of the mean square of a layer's inputs to the square of each: more keeps "
+		 "weights nearer to what they were", &o->damping},
 		{.kind = OPTION_HEADING, .help = "Execution"},
 		{"threads", 0, OPTION_THREADS, "N", "use at most this many threads, 0: one per processor; does not affect the output",
 		 &o->trial.threads},
@@ -127,6 +129,9 @@ static int run_options(struct options *o, struct error *error)
 		o->trial.preset = "w4a8";
 	if (code == EXIT_OK)
 		code = trial_of_options(&trial, &o->trial, error);
+	if (code == EXIT_OK && trial.settings.recipe == NULL && mxfp_format_get_info(trial.settings.choice.format)->tensor_scale)
+		code = fail(error, EXIT_USAGE, "calibrate: the tensor scale of %s would change with the weights; give an MX format, such "
+		            "as --weights mxfp4", mxfp_format_get_info(trial.settings.choice.format)->name);
 	if (code == EXIT_OK)
 		code = model_open(&model, o->settings.in, error);
 	if (code == EXIT_OK)
