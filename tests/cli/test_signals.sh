@@ -147,6 +147,7 @@ case_of() {
 		both waits merge "$work/part" -o "$work/in/old" --force
 		[ -z "$far" ] || both builds merge "$far" -o "$work/in/old" --force
 		;;
+	calibrate) both computes calibrate "$work/llama" --tokens "$work/tokens.u32" -o "$work/in/old" --force ;;
 	report) both computes report "$work/large.safetensors" -o "$work/in/old.html" --force ;;
 	advise) both computes advise "$work/large.safetensors" --bits 5 -o "$work/in/old.json" --force ;;
 	diff) both computes diff "$work/large.safetensors" "$work/again.safetensors" ;;
