@@ -141,17 +141,23 @@ static size_t whole_panels(size_t about, size_t panel)
 	return about < panel ? panel : about / panel * panel;
 }
 
-/* Chooses the sizes of tiles and units. The reference has single rows instead of panels. Tiles that are quantized begin
-   at blocks. */
-static void cut(struct mxfp_gemm_plan *p)
+size_t mxfp_gemm_tile_cols(const struct mxfp_gemm_plan *p, size_t about)
 {
-	size_t mr = p->kernel != NULL ? p->kernel->mr : 1, panel = p->kernel != NULL ? p->kernel->nr : 1, nr = panel;
+	size_t panel = p->kernel != NULL ? p->kernel->nr : 1, nr = panel;
 
 	if (p->blocks.blocks != NULL)
 		while (nr % mxfp_format_get_info(p->blocks.job.format)->block_length != 0)
 			nr += panel;
+	return whole_panels(about, nr);
+}
+
+/* Chooses the sizes of tiles and units. The reference has single rows instead of panels. */
+static void cut(struct mxfp_gemm_plan *p)
+{
+	size_t mr = p->kernel != NULL ? p->kernel->mr : 1;
+
 	p->tile_rows = p->kernel != NULL ? whole_panels(TILE, mr) : 1;
-	p->tile_cols = whole_panels(p->kernel != NULL && p->m <= mr ? FLAT_COLS : TILE, nr);
+	p->tile_cols = mxfp_gemm_tile_cols(p, p->kernel != NULL && p->m <= mr ? FLAT_COLS : TILE);
 	p->unit_rows = whole_panels(UNIT_ROWS, p->tile_rows);
 }
 

@@ -14,7 +14,7 @@
  *   gemm.c     mxfp_gemm(), mxfp_gemm_grouped(), mxfp_gemm_workspace_size()
  *   weights.c  mxfp_pack(), mxfp_pack_size()
  *
- * Only the number of workers, each with memory of its own, depends on the number of threads.
+ * Only the number of workers, each with memory of its own, and how wide tiles are depend on the number of threads.
  */
 #ifndef MXFP_GEMM_PLAN_H
 #define MXFP_GEMM_PLAN_H
@@ -49,7 +49,7 @@ struct mxfp_gemm_plan {
 	bool expands;                          /* W is sparse and must be expanded for a kernel for dense W */
 	struct mxfp_gemm_shape shape;
 	size_t chunk;                          /* elements of K that panels cover */
-	size_t tile_rows, tile_cols;           /* of a tile of C: whole panels */
+	size_t tile_rows, tile_cols;           /* of a tile of C, at most: whole panels */
 	size_t unit_rows;                      /* the most rows of A that are packed at once */
 	const uint8_t *w_panels;               /* after the header of packed weights; NULL: W is packed for each tile */
 	size_t w_packed_bytes;                 /* header included */
@@ -134,6 +134,9 @@ enum mxfp_status mxfp_gemm_check_options(struct mxfp_gemm_call *call);
 
 /* Checks product i, except for its memory, and resolves it into a plan. */
 enum mxfp_status mxfp_gemm_plan(struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call, size_t i);
+
+/* Returns about so many columns of a tile: whole panels, and whole blocks of a C that is quantized. */
+size_t mxfp_gemm_tile_cols(const struct mxfp_gemm_plan *p, size_t about);
 
 /* Checks W, and chooses the kernel it is packed for. */
 enum mxfp_status mxfp_gemm_plan_weights(struct mxfp_gemm_plan *p, const struct mxfp_gemm_call *call,

@@ -9,6 +9,8 @@
 #include "run.h"
 #include "scan.h"
 
+enum { LEAST_TILE = 1 << 18 }; /* multiplications in a tile that is narrower than planned: some microseconds */
+
 /* A batch of units, and what its workers share. */
 struct batch {
 	const struct mxfp_gemm_call *call;
@@ -80,6 +82,22 @@ static void find_tensor_scale(struct mxfp_gemm_plan *p, const struct mxfp_gemm_c
 	p->a.tensor_scale_divides = tensor.divides;
 }
 
+/* Returns the columns of the tiles of a unit: fewer than planned where workers would have none, since a product of few rows
+   has few tiles. Two for each worker, so that one that comes late has less to do. */
+static size_t tile_cols(const struct batch *batch, const struct mxfp_gemm_unit *unit)
+{
+	const struct mxfp_gemm_plan *p = unit->plan;
+	const size_t tiles = mxfp_divide_up(unit->rows, p->tile_rows) * mxfp_divide_up(p->n, p->tile_cols);
+	const size_t wanted = mxfp_divide_up(2 * batch->call->workers, batch->call->n);
+	const size_t column = unit->rows * (p->k + 1);
+
+	if (batch->call->workers == 1 || tiles >= wanted)
+		return p->tile_cols;
+	const size_t cols = mxfp_gemm_tile_cols(p, p->n / wanted);
+	const size_t least = mxfp_gemm_tile_cols(p, mxfp_divide_up(LEAST_TILE, column));
+	return mxfp_least(p->tile_cols, cols > least ? cols : least);
+}
+
 /* Adds a unit to the batch; its packed A goes to `a`. */
 static void add_unit(struct batch *batch, struct mxfp_gemm_unit unit, uint8_t *a)
 {
@@ -88,7 +106,8 @@ static void add_unit(struct batch *batch, struct mxfp_gemm_unit unit, uint8_t *a
 	unit.a = a;
 	if (unit.a_bytes != 0)
 		unit.n[MXFP_GEMM_PACK] = mxfp_divide_up(unit.rows, p->kernel != NULL ? p->kernel->mr : 1);
-	unit.n[MXFP_GEMM_TILE] = mxfp_divide_up(unit.rows, p->tile_rows) * mxfp_divide_up(p->n, p->tile_cols);
+	unit.tile_cols = tile_cols(batch, &unit);
+	unit.n[MXFP_GEMM_TILE] = mxfp_divide_up(unit.rows, p->tile_rows) * mxfp_divide_up(p->n, unit.tile_cols);
 	for (int step = 0; step < MXFP_GEMM_STEPS; step++) {
 		unit.first[step] = batch->n_tasks[step];
 		batch->n_tasks[step] += unit.n[step];

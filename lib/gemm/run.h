@@ -2,7 +2,8 @@
 /*
  * Running checked plans. A plan is cut into units, which are slabs of rows of A that are packed together, and a unit
  * into tiles of C. A batch of units whose packed A fits the workspace runs in two parallel steps: packing A, then
- * computing tiles. The cut depends on the sizes and the kernel alone.
+ * computing tiles. The cut depends on the sizes and the kernel, and the width of tiles on the number of workers
+ * if there are few.
  */
 #ifndef MXFP_GEMM_RUN_H
 #define MXFP_GEMM_RUN_H
@@ -15,6 +16,7 @@ enum mxfp_gemm_step { MXFP_GEMM_PACK, MXFP_GEMM_TILE, MXFP_GEMM_STEPS };
 struct mxfp_gemm_unit {
 	const struct mxfp_gemm_plan *plan;
 	size_t row, rows;
+	size_t tile_cols;                                  /* at most the plan's */
 	size_t a_bytes;
 	uint8_t *a;                                        /* its packed rows */
 	size_t first[MXFP_GEMM_STEPS], n[MXFP_GEMM_STEPS]; /* tasks of each step */

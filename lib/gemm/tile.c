@@ -37,8 +37,8 @@ static struct tile tile_of(const struct mxfp_gemm_call *call, const struct mxfp_
 
 	t.row = i % in_column * p->tile_rows;
 	t.rows = mxfp_least(p->tile_rows, unit->rows - t.row);
-	t.col = i / in_column * p->tile_cols;
-	t.cols = mxfp_least(p->tile_cols, p->n - t.col);
+	t.col = i / in_column * unit->tile_cols;
+	t.cols = mxfp_least(unit->tile_cols, p->n - t.col);
 	if (p->kernel != NULL) {
 		t.panels = mxfp_divide_up(t.rows, p->kernel->mr);
 		t.w_panels = mxfp_divide_up(t.cols, p->kernel->nr);
