@@ -58,6 +58,8 @@ struct mxfp_gemm_multiply_job {
 	const struct mxfp_gemm_shape *shape;
 	const void *a;   /* consecutive panels of a_panel_bytes(k) each */
 	size_t rows;     /* of A, in ceil(rows / mr) panels */
+	const void *w_later; /* a panel that a later job is likely to multiply, for a kernel that waits for memory to fetch
+	                        meanwhile */
 	const void *w;   /* may be hostile data from a file: its contents must not cause an access outside the panels */
 	float *c;        /* consecutive tiles [mr][nr]; rows past `rows` may get anything */
 	void *scratch;   /* the kernel's scratch_bytes, aligned to MXFP_GEMM_ALIGN; contents are not kept between jobs */

@@ -13,7 +13,8 @@ enum {
 	STRIP = 256,                   /* numbers of a row that are finished at once; with what they need, 4 KiB */
 	SLAB = 2048,                   /* numbers of whole rows of a tile between finishing and storing: 8 KiB */
 	LINE_BYTES = 64,
-	AHEAD = 2                      /* rows between a prefetch and its use */
+	AHEAD = 2,                     /* rows between a prefetch and its use */
+	AHEAD_BYTES = 16384            /* of W, likewise, in panels */
 };
 
 _Static_assert((int)SLAB >= (int)MXFP_GEMM_MOST_COLS, "a slab holds a row");
@@ -340,6 +341,19 @@ static void finish(const struct tile *t)
 	}
 }
 
+/* Returns the panel of W some panels after panel i of a tile's chunk at k0, in the order in which they are multiplied. */
+static const uint8_t *later_panel(const struct tile *t, const uint8_t *w, size_t w_bytes, size_t k0, size_t i)
+{
+	const struct mxfp_gemm_plan *p = t->p;
+	const size_t later = i + mxfp_divide_up(AHEAD_BYTES, w_bytes), last = t->w_panels - 1;
+
+	if (later <= last || p->w_panels == NULL)
+		return w + mxfp_least(later, last) * w_bytes;
+	if (p->k - k0 <= p->chunk)
+		return w + last * w_bytes;
+	return w + mxfp_divide_up(p->n, p->kernel->nr) * w_bytes + mxfp_least(later - t->w_panels, last) * w_bytes;
+}
+
 static void multiply_chunk(const struct tile *t, size_t k0)
 {
 	const struct mxfp_gemm_plan *p = t->p;
@@ -363,6 +377,7 @@ static void multiply_chunk(const struct tile *t, size_t k0)
 		mxfp_gemm_pack_w(t->call, p, t->col / kernel->nr, t->w_panels, k0, t->area->dense, t->area->w);
 	for (size_t i = 0; i < t->w_panels; i++) {
 		job.w = w + i * w_bytes;
+		job.w_later = later_panel(t, w, w_bytes, k0, i);
 		job.c = t->area->tile + i * t->panels * kernel->mr * kernel->nr;
 		kernel->multiply(&job);
 	}

@@ -13,6 +13,7 @@
  * of the least unit of A times that of W times the least scale, and below 512 times the greatest magnitudes, so rounding
  * commutes with powers of two as long as these bounds are within binary32: FOLD_* say when that is certain.
  */
+#include "avx512/fetch_w.h"
 #include "avx512/gemm_chain.h"
 #include "avx512/gemm_elements.h"
 #include "avx512/transpose.h"
@@ -186,6 +187,7 @@ struct part {
 	const float *a;
 	size_t a_stride, rows;
 	float *to; /* C, or where W is expanded */
+	ptrdiff_t ahead; /* as in fetch_w() */
 };
 
 static const float fp6_magnitudes[2][2 * LANES] = {
@@ -349,7 +351,7 @@ ALWAYS_INLINE void change_unit(size_t rows, __m512 sums[][VECTORS], size_t v, __
 /* C = fl32(C + P) for `rows` rows of A; those from p->rows on repeat the last. */
 ALWAYS_INLINE void multiply(enum kind kind, bool folded, size_t rows, const struct part *p)
 {
-	enum { AHEAD = 4096, MOST = GEMM_CHAIN_BLOCKS_FEW };
+	enum { MOST = GEMM_CHAIN_BLOCKS_FEW };
 	const float *a[MOST];
 	__m512 sums[MOST][VECTORS];
 	__m512i unit[VECTORS];
@@ -372,8 +374,12 @@ ALWAYS_INLINE void multiply(enum kind kind, bool folded, size_t rows, const stru
 			else if (k % MXFP_MX_BLOCK == 0)
 				change_unit(rows, sums, v, &unit[v], unit_of(kind, p, k, v));
 		}
-		for (size_t line = 0; line < 2 * bits_of(kind); line++)
-			_mm_prefetch((const char *)p->codes + (k * bits_of(kind) / 8 + line) * NR + AHEAD, _MM_HINT_T0);
+		for (size_t line = 0; line < 2 * bits_of(kind); line++) {
+			const uint8_t *at = p->codes + (k * bits_of(kind) / 8 + line) * NR;
+
+			fetch_w(at, p->ahead);
+			fetch_w_near(at);
+		}
 #pragma GCC unroll 8
 		for (size_t i = 0; i < STEP / 2; i++)
 			add_two(kind, folded, rows, sums, a, p, k, i, scale);
@@ -474,6 +480,7 @@ static void run(const struct mxfp_gemm_multiply_job *job, size_t k0, size_t k, s
 		.a_stride = gemm_chain_a_stride(job->k),
 		.rows = job->rows,
 		.to = to,
+		.ahead = w_ahead(job),
 	};
 	const enum kind kind = kind_of(format, &head);
 

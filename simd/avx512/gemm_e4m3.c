@@ -29,6 +29,7 @@
  */
 #include "tier.h"
 
+#include "avx512/fetch_w.h"
 #include "avx512/gemm_elements.h"
 #include "body/slots.h"
 
@@ -887,7 +888,6 @@ enum {
 	GROUPS = GEMM_E4M3_BLOCK / 4,
 	BLOCK_BYTES = GEMM_E4M3_BLOCK / 2 * GEMM_E4M3_NR,
 	AT_ONCE = 2, /* blocks; every pass but the last has an even number of them */
-	AHEAD = 4096, /* distance of prefetching in bytes */
 	/* Changing the control word takes as long as some blocks. Instructions with embedded rounding, which also suppress
 	   exceptions, need it changed only if the caller flushes subnormals. */
 	TO_NEAREST = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC,
@@ -900,6 +900,14 @@ ALWAYS_INLINE __m512i add_groups(__m512i acc, __m512i w, const int8_t *a)
 	__asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*(const int32_t __attribute__((may_alias)) *)a));
 	return acc;
 }
+
+/* A block of a row of A by one of W, and the sums that it is added to. */
+struct term {
+	const struct gemm_e4m3_single *a;
+	const uint8_t *scales, *codes;
+	ptrdiff_t ahead; /* as in fetch_w() */
+	__m512 *p;
+};
 
 /* Sums of a block: by the two bytes of A's main parts, and by its rests. */
 struct sums {
@@ -915,22 +923,24 @@ ALWAYS_INLINE void start_sums(struct sums *s, const struct gemm_e4m3_single *a)
 	}
 }
 
-ALWAYS_INLINE void add_group(struct sums *s, const struct gemm_e4m3_single *a, const uint8_t *codes, int g, bool rests)
+ALWAYS_INLINE void add_group(struct sums *s, const struct term *t, int g, bool rests)
 {
 	const __m512i table = _mm512_broadcast_i32x4(e2m1_integers(E2M1_OFFSET));
 
 #pragma GCC unroll 2
 	for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
-		const uint8_t *at = codes + (g / 2 * GEMM_E4M3_NR + v * LANES) * 4;
+		const uint8_t *at = t->codes + (g / 2 * GEMM_E4M3_NR + v * LANES) * 4;
 		__m512i x = _mm512_loadu_si512(at);
 
-		if (g % 2 == 0)
-			_mm_prefetch((const char *)at + AHEAD, _MM_HINT_T0);
+		if (g % 2 == 0) {
+			fetch_w(at, t->ahead);
+			fetch_w_near(at);
+		}
 		x = _mm512_permutexvar_epi8(g % 2 != 0 ? _mm512_srli_epi16(x, 4) : x, table);
-		s->high[v] = add_groups(s->high[v], x, a->high + 4 * g);
-		s->low[v] = add_groups(s->low[v], x, a->low + 4 * g);
+		s->high[v] = add_groups(s->high[v], x, t->a->high + 4 * g);
+		s->low[v] = add_groups(s->low[v], x, t->a->low + 4 * g);
 		if (rests)
-			s->rest[v] = add_groups(s->rest[v], x, a->rest + 4 * g);
+			s->rest[v] = add_groups(s->rest[v], x, t->a->rest + 4 * g);
 	}
 }
 
@@ -958,13 +968,6 @@ ALWAYS_INLINE __m512 round_single(const struct sums *s, int v, const uint8_t *sc
 	return multiply_nearest(multiply_nearest(to_float(sum), _mm512_set1_ps(0x1p-3f)), factor);
 }
 
-/* A block of a row of A by one of W, and the sums that it is added to. */
-struct term {
-	const struct gemm_e4m3_single *a;
-	const uint8_t *scales, *codes;
-	__m512 *p;
-};
-
 /* Adds n terms at once, so that there are enough independent sums; those of two rows decode W once. */
 ALWAYS_INLINE void add_terms(const struct term *terms, int n, bool rests)
 {
@@ -977,7 +980,7 @@ ALWAYS_INLINE void add_terms(const struct term *terms, int n, bool rests)
 	for (int g = 0; g < GROUPS; g++)
 #pragma GCC unroll 2
 		for (int i = 0; i < n; i++)
-			add_group(&s[i], terms[i].a, terms[i].codes, g, rests);
+			add_group(&s[i], &terms[i], g, rests);
 #pragma GCC unroll 2
 	for (int i = 0; i < n; i++)
 		for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
@@ -990,10 +993,11 @@ ALWAYS_INLINE void add_terms(const struct term *terms, int n, bool rests)
 /* Not inlined: the compiler would hoist the code that the variants share above the choice, and run out of registers. */
 #define ADD_BLOCKS(name, n, rests) \
 	static NOINLINE void name(__m512 p[GEMM_E4M3_VECTORS], const struct gemm_e4m3_single *a, const uint8_t *scales, \
-	                          const uint8_t *codes) \
+	                          const uint8_t *codes, ptrdiff_t ahead) \
 	{ \
 		const struct term terms[AT_ONCE] = { \
-			{a, scales, codes, p}, {a + (n) - 1, scales + ((n) - 1) * GEMM_E4M3_NR, codes + ((n) - 1) * BLOCK_BYTES, p}, \
+			{a, scales, codes, ahead, p}, \
+			{a + (n) - 1, scales + ((n) - 1) * GEMM_E4M3_NR, codes + ((n) - 1) * BLOCK_BYTES, ahead, p}, \
 		}; \
 \
 		add_terms(terms, n, rests); \
@@ -1006,9 +1010,10 @@ ADD_BLOCKS(add_one, 1, true)
 /* One block of two rows, whose blocks of A are a and b. */
 #define ADD_ROWS(name, rests) \
 	static NOINLINE void name(__m512 p[AT_ONCE][GEMM_E4M3_VECTORS], const struct gemm_e4m3_single *a, \
-	                          const struct gemm_e4m3_single *b, const uint8_t *scales, const uint8_t *codes) \
+	                          const struct gemm_e4m3_single *b, const uint8_t *scales, const uint8_t *codes, \
+	                          ptrdiff_t ahead) \
 	{ \
-		const struct term terms[AT_ONCE] = {{a, scales, codes, p[0]}, {b, scales, codes, p[1]}}; \
+		const struct term terms[AT_ONCE] = {{a, scales, codes, ahead, p[0]}, {b, scales, codes, ahead, p[1]}}; \
 \
 		add_terms(terms, AT_ONCE, rests); \
 	}
@@ -1043,16 +1048,17 @@ static void multiply_row_panel(const struct mxfp_gemm_multiply_job *job, const s
 {
 	const size_t blocks = gemm_e4m3_blocks(job->k), pass_blocks = job->shape->pass / GEMM_E4M3_BLOCK;
 	const uint8_t *scales = job->w, *codes = scales + blocks * GEMM_E4M3_NR;
+	const ptrdiff_t ahead = w_ahead(job);
 	__m512 p[GEMM_E4M3_VECTORS] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
 
 	for (size_t b = 0, n; b < blocks; b += n, a += n, scales += n * GEMM_E4M3_NR, codes += n * BLOCK_BYTES) {
 		n = blocks - b < AT_ONCE ? blocks - b : AT_ONCE;
 		if (n == 1)
-			add_one(p, a, scales, codes);
+			add_one(p, a, scales, codes, ahead);
 		else if ((a[0].has_rest | a[1].has_rest) != 0)
-			add_two_with_rests(p, a, scales, codes);
+			add_two_with_rests(p, a, scales, codes, ahead);
 		else
-			add_two(p, a, scales, codes);
+			add_two(p, a, scales, codes, ahead);
 		if (((b + n) & (pass_blocks - 1)) == 0 || b + n == blocks)
 			end_pass(c, p, last);
 	}
@@ -1063,11 +1069,12 @@ static void multiply_two_rows(const struct mxfp_gemm_multiply_job *job, const st
 {
 	const size_t blocks = gemm_e4m3_blocks(job->k), pass_blocks = job->shape->pass / GEMM_E4M3_BLOCK;
 	const uint8_t *scales = job->w, *codes = scales + blocks * GEMM_E4M3_NR;
+	const ptrdiff_t ahead = w_ahead(job);
 	__m512 p[AT_ONCE][GEMM_E4M3_VECTORS] = {{_mm512_setzero_ps(), _mm512_setzero_ps()},
 	                                        {_mm512_setzero_ps(), _mm512_setzero_ps()}};
 
 	for (size_t b = 0; b < blocks; b++, a++, scales += GEMM_E4M3_NR, codes += BLOCK_BYTES) {
-		((a[0].has_rest | a[blocks].has_rest) != 0 ? add_rows_with_rests : add_rows)(p, a, a + blocks, scales, codes);
+		((a[0].has_rest | a[blocks].has_rest) != 0 ? add_rows_with_rests : add_rows)(p, a, a + blocks, scales, codes, ahead);
 		if (((b + 1) & (pass_blocks - 1)) == 0 || b + 1 == blocks)
 			for (int r = 0; r < AT_ONCE; r++)
 				end_pass(c + r * GEMM_E4M3_NR, p[r], last[r]);
@@ -1381,8 +1388,7 @@ static multiply_function *find(const struct mxfp_gemm_shape *shape, size_t rows,
 enum {
 	FEW_BLOCKS = 4, /* summed at a time; every pass but the last is a multiple */
 	FEW_VECTORS = GEMM_E4M3_PAIRS / 2 * GEMM_E4M3_VECTORS, /* of codes in a block */
-	FEW_BYTES = LANES * 4, /* of a vector of codes */
-	FEW_AHEAD = 8192 /* distance of prefetching in bytes */
+	FEW_BYTES = LANES * 4 /* of a vector of codes */
 };
 
 struct few_panels {
@@ -1390,6 +1396,7 @@ struct few_panels {
 	const struct gemm_e4m3_rows *a;
 	const struct gemm_e4m3_rest *a_rest;
 	const uint8_t *scales, *notes, *codes;
+	ptrdiff_t ahead; /* as in fetch_w() */
 	size_t blocks;
 	struct gemm_e4m3_expanded *scratch;
 };
@@ -1500,7 +1507,8 @@ ALWAYS_INLINE void add_few(__m512 p[][GEMM_E4M3_VECTORS], const struct few_panel
 			const uint8_t *at = codes + (GEMM_E4M3_VECTORS * i + v) * FEW_BYTES;
 			__m512i x = _mm512_loadu_si512(at);
 
-			_mm_prefetch((const char *)at + FEW_AHEAD, _MM_HINT_T0);
+			fetch_w(at, few->ahead);
+			fetch_w_near(at);
 			add_word(sum, gemm_e4m3_main(x, &gemm_e4m3_tables_4), a->main[0] + 4 * i, v, rows);
 		}
 	for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
@@ -1573,7 +1581,13 @@ static bool multiply_few(const struct mxfp_gemm_multiply_job *job)
 	const struct mxfp_gemm_shape *shape = job->shape;
 	const size_t blocks = gemm_e4m3_blocks(job->k);
 	const uint8_t *scales = job->w;
-	struct few_panels few = {.head = job->a, .scales = scales, .blocks = blocks, .scratch = job->scratch};
+	struct few_panels few = {
+		.head = job->a,
+		.scales = scales,
+		.ahead = w_ahead(job),
+		.blocks = blocks,
+		.scratch = job->scratch,
+	};
 
 	if (job->rows > GEMM_E4M3_FEW || (shape->w_format != MXFP_FORMAT_MXFP4 && shape->w_format != shape->a_format) ||
 	    few.head->general || !scales_are_moderate(scales, blocks))

@@ -3,6 +3,7 @@
  * Packs the panels that gemm_int8.h describes and multiplies them. For many rows a panel of W is expanded first: its
  * elements to bytes, its scales to binary32.
  */
+#include "avx512/fetch_w.h"
 #include "avx512/gemm_int8.h"
 #include "avx512/transpose.h"
 
@@ -335,8 +336,6 @@ static void pack_w(const struct mxfp_gemm_pack_job *job)
 /* A few rows of A, or one as in decoding, by W as it is stored: elements and scales are expanded in registers, and
    memory bandwidth is the limit. */
 
-enum { AHEAD = 4096 };
-
 /* Multiplies n rows of A's only panel by W as it is stored. */
 ALWAYS_INLINE void multiply_few(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
                                 const struct kind *kind, int n)
@@ -346,6 +345,7 @@ ALWAYS_INLINE void multiply_few(const struct mxfp_gemm_multiply_job *job, const 
 	const size_t per_pass = job->shape->pass / (size_t)kind->block;
 	const size_t block_bytes = (size_t)kind->block * NR / (kind->nibbles ? 2 : 1);
 	const uint8_t *scales = job->w, *codes = scales + gemm_int8_count(job->k, block) * NR;
+	const ptrdiff_t ahead = w_ahead(job);
 
 	for (size_t b = 0; b < n_blocks;) {
 		const size_t end = n_blocks - b < per_pass ? n_blocks : b + per_pass;
@@ -356,7 +356,7 @@ ALWAYS_INLINE void multiply_few(const struct mxfp_gemm_multiply_job *job, const 
 			__m512 scale[VECTORS];
 
 			for (size_t i = 0; i < block_bytes; i += VECTOR_BYTES)
-				_mm_prefetch((const char *)at + AHEAD + i, _MM_HINT_T0);
+				fetch_w(at + i, ahead);
 			for (int v = 0; v < VECTORS; v++)
 				scale[v] = decode_scales(kind->ue4m3, scales + b / repeats * NR + (size_t)v * LANES);
 			multiply_block(p, a, kind, at, scale, b, n);

@@ -17,6 +17,7 @@
  */
 #include "tier.h"
 
+#include "avx512/fetch_w.h"
 #include "avx512/gemm_chain.h"
 #include "avx512/transpose.h"
 #include "body/slots.h"
@@ -225,6 +226,7 @@ struct part {
 	const float *a;
 	size_t k_step, row_step; /* strides of A in numbers */
 	const uint8_t *w;
+	ptrdiff_t ahead;         /* as in fetch_w() */
 	size_t units, rows;
 	struct sums *sums;
 	float *c;
@@ -291,7 +293,6 @@ ALWAYS_INLINE __mmask16 is_negative_zero(__m512 sum)
 /* Multiplies `rows` rows from `row` on of a panel that is [row][k]. */
 ALWAYS_INLINE void multiply_rows(const struct part *p, size_t tags, size_t row, size_t rows)
 {
-	enum { AHEAD = 4096 };
 	const size_t bytes = sparse_chain_unit_bytes(tags);
 	__m512 sum[4][VECTORS];
 	unsigned negative_zero = 0;
@@ -303,8 +304,10 @@ ALWAYS_INLINE void multiply_rows(const struct part *p, size_t tags, size_t row, 
 		const uint8_t *unit = p->w + u * bytes;
 		__m512 a[4];
 
-		for (size_t i = 0; i < bytes; i += 64)
-			_mm_prefetch((const char *)unit + AHEAD + i, _MM_HINT_T0);
+		for (size_t i = 0; i < bytes; i += 64) {
+			fetch_w(unit + i, p->ahead);
+			fetch_w_near(unit + i);
+		}
 #pragma GCC unroll 4
 		for (size_t r = 0; r < rows; r++)
 			a[r] = _mm512_load_ps(p->a + (row + r) * p->row_step + u * UNIT);
@@ -468,6 +471,7 @@ static void multiply_panel(const struct mxfp_gemm_multiply_job *job, const uint8
 	struct part p = {
 		.k_step = few ? 1 : MR,
 		.row_step = few ? units * UNIT : 1,
+		.ahead = w_ahead(job),
 		.rows = rows < MR ? rows : MR,
 		.sums = job->scratch,
 		.c = c,

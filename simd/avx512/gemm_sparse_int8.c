@@ -12,6 +12,7 @@
  *   words   [blocks][tags, then codes][NR][4 bytes]: one word of each at 4:16, two at 4:8. The low halves of a word's
  *           bytes, and the high halves, are a step of four kept elements: codes, or places among 16 elements of A.
  */
+#include "avx512/fetch_w.h"
 #include "avx512/gemm_int8.h"
 
 enum { SPARSE_INT8_OFFSET = 128 };
@@ -113,7 +114,7 @@ static void pack_w(const struct mxfp_gemm_pack_job *job)
  * multiplies them. For many rows a panel of W is expanded first.
  */
 
-enum { STEPS = MXFP_GEMM_CHUNK / 8, BLOCKS = MXFP_GEMM_CHUNK / GEMM_INT8_UNIT, AHEAD = 4096 };
+enum { STEPS = MXFP_GEMM_CHUNK / 8, BLOCKS = MXFP_GEMM_CHUNK / GEMM_INT8_UNIT };
 
 /* An expanded panel of W; folded: elements are multiplied so that a column has one scale, its least. */
 struct columns {
@@ -346,8 +347,8 @@ ALWAYS_INLINE size_t multiply_some(const struct mxfp_gemm_multiply_job *job, str
 }
 
 /* Multiplies n rows by block b of W as it is stored. */
-ALWAYS_INLINE void add_stored_block(__m512 p[][VECTORS], const struct rows *a, const uint8_t *w, size_t n_blocks,
-                                    size_t b, size_t words, int n)
+ALWAYS_INLINE void add_stored_block(__m512 p[][VECTORS], const struct rows *a, const uint8_t *w, ptrdiff_t ahead,
+                                    size_t n_blocks, size_t b, size_t words, int n)
 {
 	const size_t block_bytes = 2 * words * NR * 4;
 	const uint8_t *block = w + n_blocks * NR + b * block_bytes;
@@ -355,7 +356,7 @@ ALWAYS_INLINE void add_stored_block(__m512 p[][VECTORS], const struct rows *a, c
 	__m512 scale[VECTORS];
 
 	for (size_t i = 0; i < block_bytes; i += VECTOR_BYTES)
-		_mm_prefetch((const char *)block + AHEAD + i, _MM_HINT_T0);
+		fetch_w(block + i, ahead);
 #pragma GCC unroll 3
 	for (int v = 0; v < VECTORS; v++) {
 		__m512i start = _mm512_set1_epi32(GEMM_INT8_BIAS);
@@ -394,7 +395,7 @@ ALWAYS_INLINE void multiply_few(const struct mxfp_gemm_multiply_job *job, size_t
 		__m512 p[MR][VECTORS] = {0};
 
 		for (; b < end; b++)
-			add_stored_block(p, &a, job->w, n_blocks, b, words, n);
+			add_stored_block(p, &a, job->w, w_ahead(job), n_blocks, b, words, n);
 		end_pass(job->c, p, n);
 	}
 }
