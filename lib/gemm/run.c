@@ -9,7 +9,10 @@
 #include "run.h"
 #include "scan.h"
 
-enum { LEAST_TILE = 1 << 18 }; /* multiplications in a tile that is narrower than planned: some microseconds */
+enum {
+	LEAST_TILE = 1 << 18, /* multiplications in a tile that is narrower than planned: some microseconds */
+	LEAST_PACK = 1 << 13  /* elements of A that a worker is called for, likewise */
+};
 
 /* A batch of units, and what its workers share. */
 struct batch {
@@ -18,6 +21,7 @@ struct batch {
 	struct mxfp_gemm_unit *units;
 	size_t n_units;
 	enum mxfp_gemm_step step;
+	size_t a_elements; /* to pack */
 	size_t n_tasks[MXFP_GEMM_STEPS];
 	uint8_t *areas;
 	atomic_size_t *next, *next_area;
@@ -58,11 +62,14 @@ static void worker(const struct mxfp_kernels *kernels, const void *context, size
 
 static void run_step(struct batch *batch, enum mxfp_gemm_step step)
 {
+	size_t workers = mxfp_least(batch->n_tasks[step], batch->call->workers);
+
+	if (step == MXFP_GEMM_PACK)
+		workers = mxfp_least(workers, mxfp_divide_up(batch->a_elements, LEAST_PACK));
 	batch->step = step;
 	atomic_store(batch->next, 0);
 	atomic_store(batch->next_area, 0);
-	mxfp_run_pieces(&batch->call->runner, mxfp_least(batch->n_tasks[step], batch->call->workers), worker, batch,
-	                batch->call->counts);
+	mxfp_run_pieces(&batch->call->runner, workers, worker, batch, batch->call->counts);
 }
 
 /* Finds the tensor scale of an A that is quantized to a format that has one: from all of A, not from a unit. */
@@ -104,8 +111,10 @@ static void add_unit(struct batch *batch, struct mxfp_gemm_unit unit, uint8_t *a
 	const struct mxfp_gemm_plan *p = unit.plan;
 
 	unit.a = a;
-	if (unit.a_bytes != 0)
+	if (unit.a_bytes != 0) {
 		unit.n[MXFP_GEMM_PACK] = mxfp_divide_up(unit.rows, p->kernel != NULL ? p->kernel->mr : 1);
+		batch->a_elements += unit.rows * p->k;
+	}
 	unit.tile_cols = tile_cols(batch, &unit);
 	unit.n[MXFP_GEMM_TILE] = mxfp_divide_up(unit.rows, p->tile_rows) * mxfp_divide_up(p->n, unit.tile_cols);
 	for (int step = 0; step < MXFP_GEMM_STEPS; step++) {
@@ -121,7 +130,7 @@ static void run_batch(struct batch *batch)
 		run_step(batch, (enum mxfp_gemm_step)step);
 		batch->n_tasks[step] = 0;
 	}
-	batch->n_units = 0;
+	batch->n_units = batch->a_elements = 0;
 }
 
 void mxfp_gemm_run(const struct mxfp_gemm_call *call, const struct mxfp_gemm_layout *layout,
