@@ -12,8 +12,12 @@ enum {
 	CHAIN_ID = 0x0600, CHAIN_MR = 6, CHAIN_VECTORS = 2,
 	EXACT_ID = 0x0602, EXACT_MR = 6, EXACT_VECTORS = 1,
 	INT16_ID = 0x0605, INT16_MR = 6, INT16_VECTORS = 2,
-	FP4_ID = 0x0608
+	FP4_ID = 0x0608,
+	FP4_BYTES_ID = 0x0620
 };
+
+/* Products of MXFP4 by bytes: avx2/fp4_bytes.h. */
+#define HAS_FP4_BYTES
 
 /* Parts of an octave that powers of two are reduced to: a table of roots would need a gather here, which is slower. */
 enum { EXP_PARTS = 1 };

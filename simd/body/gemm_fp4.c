@@ -1,103 +1,44 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Exact block sums with W in MXFP4, which stays in its codes: a panel of W is a head, the codes of the scales
- * [block][column] and the words of codes as they are stored, [word][column], so it takes hardly more than W itself. Few
- * rows of A are multiplied by nibbles as they are decoded; for more, a panel is expanded to 16-bit integers first. The
- * sums are those of gemm_int16.h, and so are the panels of A, in the order of W's words.
+ * Exact block sums with W in MXFP4, which stays in its codes (gemm_fp4.h). Few rows of A are multiplied by nibbles as they
+ * are decoded; for more, a panel is expanded to 16-bit integers first. The sums are those of gemm_int16.h, and so are the
+ * panels of A, in the order of W's words. A tier may have a faster way for few rows, by bytes, and then panels of few rows are
+ * made for that.
  */
 #include "tier.h"
 
-#include "body/gemm_int16.h"
+#include "body/gemm_fp4.h"
+#ifdef HAS_FP4_BYTES
+#include "fp4_bytes.h"
+#endif
 
-enum {
-	FP4_WORDS = MXFP_MX_BLOCK / INT16_WORD, /* of a block */
-	FP4_WORD_BYTES = INT16_WORD / 2,
-	FP4_MAGNITUDES = 0x77777777,
-	FP4_BLOCKS = MXFP_GEMM_CHUNK / MXFP_MX_BLOCK
-};
-
-/* What a panel of W becomes before it is multiplied; the plane only for more rows than FP4_FEW_ROWS. */
+/* What a panel of W becomes before it is multiplied; for few rows, its codes are taken instead. */
 struct fp4_expanded {
 	float scales[FP4_BLOCKS * INT16_NR];
 	uint32_t plane[FP4_BLOCKS * FP4_WORDS][INT16_WORD / 2][INT16_NR];
 };
 
-enum { FP4_FEW_ROWS = INT16_MR / 2 };
-
-static size_t fp4_codes(const struct mxfp_gemm_shape *shape, size_t k)
+/* The bytes of a panel of A of either kind. */
+static size_t fp4_a_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 {
-	return BLOCKS_HEAD_BYTES + blocks_count(shape, k) * INT16_NR;
+	size_t bytes = int16_a_bytes(shape, k);
+
+#ifdef HAS_FP4_BYTES
+	bytes = bytes_panel_bytes(k, BYTES_WIDE) > bytes ? bytes_panel_bytes(k, BYTES_WIDE) : bytes;
+#endif
+	return bytes;
 }
 
-static size_t fp4_w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
-{
-	return fp4_codes(shape, k) + blocks_count(shape, k) * FP4_WORDS * FP4_WORD_BYTES * INT16_NR;
-}
-
+/* Packs A's rows for the integers of 16 bits, or few rows for bytes. */
 static void fp4_pack_a(const struct mxfp_gemm_pack_job *job)
 {
+#ifdef HAS_FP4_BYTES
+	if (job->rows <= BYTES_FEW_ROWS) {
+		bytes_pack(job, BYTES_WIDE);
+		return;
+	}
+#endif
 	int16_pack(job, INT16_MR, true);
-}
-
-/* The binary32 of a scale: 2^(code - 127), or NaN. */
-static uint32_t fp4_scale(uint8_t code)
-{
-	if (code == MXFP_SCALE_NAN)
-		return F32_NAN;
-	return code == 0 ? F32_HIDDEN / 2 : (uint32_t)code << F32_SIGNIFICAND_BITS;
-}
-
-/* Packs a row as column r of the panel: its words, and scales. A block of zeros has the scale 1, unless it is NaN. */
-static void fp4_pack_row(const struct mxfp_gemm_pack_job *job, size_t r, struct blocks_head *head)
-{
-	const struct mxfp_matrix *m = job->matrix;
-	const size_t blocks = blocks_count(job->shape, job->k), row = job->row + r;
-	const uint8_t *codes = (const uint8_t *)m->data + mxfp_codes_offset(m->format, m->stride, row, job->k0);
-	const uint8_t *from = (const uint8_t *)m->scales + mxfp_scales_offset(m->format, m->scales_stride, row, job->k0);
-	uint8_t *scales = (uint8_t *)job->panel + BLOCKS_HEAD_BYTES, *words = (uint8_t *)job->panel + fp4_codes(job->shape, job->k);
-
-	for (size_t b = 0; b < blocks; b++) {
-		const size_t k = b * MXFP_MX_BLOCK, n = job->k - k < MXFP_MX_BLOCK ? job->k - k : MXFP_MX_BLOCK;
-		uint32_t block[FP4_WORDS] = {0}, any_magnitude = 0;
-
-		memcpy(block, codes + k / 2, (n + 1) / 2);
-		if (n % 2 != 0)
-			((uint8_t *)block)[n / 2] &= 0x0F;
-		for (size_t i = 0; i < FP4_WORDS; i++) {
-			memcpy(words + ((b * FP4_WORDS + i) * INT16_NR + r) * FP4_WORD_BYTES, &block[i], FP4_WORD_BYTES);
-			any_magnitude |= block[i] & FP4_MAGNITUDES;
-		}
-		const uint8_t code = any_magnitude == 0 && from[b] != MXFP_SCALE_NAN ? MXFP_SCALE_BIAS : from[b];
-		const uint32_t scale = fp4_scale(code);
-		scales[b * INT16_NR + r] = code;
-		head->least_scale = scale < head->least_scale ? scale : head->least_scale;
-		head->greatest_scale = scale > head->greatest_scale ? scale : head->greatest_scale;
-	}
-}
-
-static void fp4_pack_w(const struct mxfp_gemm_pack_job *job)
-{
-	struct blocks_head head = {F32_ONE, F32_ONE, F32_ONE, F32_ONE};
-	uint8_t *panel = job->panel;
-	const size_t codes = fp4_codes(job->shape, job->k);
-
-	memset(panel, 0, BLOCKS_HEAD_BYTES);
-	if (job->rows < INT16_NR) {
-		memset(panel + BLOCKS_HEAD_BYTES, MXFP_SCALE_BIAS, codes - BLOCKS_HEAD_BYTES);
-		memset(panel + codes, 0, fp4_w_bytes(job->shape, job->k) - codes);
-	}
-	for (size_t r = 0; r < job->rows; r++)
-		fp4_pack_row(job, r, &head);
-	memcpy(panel, &head, sizeof head);
-}
-
-static void fp4_expand_scales(struct fp4_expanded *to, const uint8_t *scales, size_t blocks)
-{
-	for (size_t i = 0; i < blocks * INT16_NR; i++) {
-		const uint32_t scale = fp4_scale(scales[i]);
-
-		memcpy(&to->scales[i], &scale, sizeof scale);
-	}
 }
 
 /* Words of nibbles as pairs of integers. */
@@ -113,44 +54,80 @@ static void fp4_expand_codes(struct fp4_expanded *to, const uint8_t *w, size_t w
 		}
 }
 
-/* Few rows of A, of which the first `rows` count, by nibbles. */
-ALWAYS_INLINE void fp4_few(const struct mxfp_gemm_multiply_job *job, const struct int16_panels *t, size_t rows)
+#ifdef HAS_FP4_BYTES
+static BYTES_PASS(one_row, BYTES_WIDE, 1, 2, false)
+static BYTES_PASS(two_rows, BYTES_WIDE, 2, 2, false)
+static BYTES_PASS(four_rows, BYTES_WIDE, 4, 1, false)
+static BYTES_PASS(general_rows, BYTES_WIDE, 4, 1, true)
+
+/* A panel of A of few rows. */
+static void fp4_few_rows(const struct mxfp_gemm_multiply_job *job, const uint8_t *a, size_t rows, bool ordinary,
+                         struct fp4_expanded *expanded, float *c)
+{
+	const size_t blocks = mx_blocks(job->k), pass = job->shape->pass / MXFP_MX_BLOCK;
+	bytes_pass *multiply = rows == 1 ? one_row : rows == 2 ? two_rows : four_rows;
+	struct bytes_panels t = bytes_begin(job);
+
+	bytes_take(&t, a, job->k);
+	t.w_scales = expanded->scales;
+	if (!ordinary) {
+		fp4_expand_scales(expanded->scales, (const uint8_t *)job->w + BLOCKS_HEAD_BYTES, blocks);
+		multiply = general_rows;
+	}
+	for (size_t first = 0; first < blocks; first += pass)
+		multiply(&t, first, blocks - first < pass ? blocks : first + pass, c);
+}
+#else
+enum { FP4_FEW_ROWS = INT16_MR / 2 };
+
+/* A panel of A of few rows, of which the first `rows` count, by nibbles. */
+ALWAYS_INLINE void fp4_nibbles(const struct mxfp_gemm_multiply_job *job, const struct int16_panels *t, size_t rows)
 {
 	const size_t blocks = blocks_count(job->shape, job->k), pass = job->shape->pass / blocks_length(job->shape);
 
 	for (size_t first = 0; first < blocks; first += pass)
 		int16_pass(t, first, blocks - first < pass ? blocks : first + pass, rows, false, true, job->c);
 }
+#endif
 
 static NOINLINE void fp4_rows(const struct mxfp_gemm_multiply_job *job)
 {
-	const size_t blocks = blocks_count(job->shape, job->k), a_bytes = int16_a_bytes(job->shape, job->k);
+	const size_t blocks = blocks_count(job->shape, job->k), a_bytes = fp4_a_bytes(job->shape, job->k);
 	const uint8_t *w = job->w, *a = job->a, *codes = w + fp4_codes(job->shape, job->k);
 	struct fp4_expanded *expanded = job->scratch;
 	struct blocks_head a_head, w_head;
-	bool is_expanded = false;
+	bool has_scales = false, has_plane = false;
 	float *c = job->c;
 
-	fp4_expand_scales(expanded, w + BLOCKS_HEAD_BYTES, blocks);
 	memcpy(&w_head, w, sizeof w_head);
 	for (size_t row = 0; row < job->rows; row += INT16_MR, a += a_bytes, c += INT16_MR * INT16_NR) {
-		struct int16_panels t = int16_begin(job, a);
-
 		memcpy(&a_head, a, sizeof a_head);
 		const bool ordinary = scales_are_ordinary(&a_head, &w_head);
+#ifdef HAS_FP4_BYTES
+		if (job->rows - row <= BYTES_FEW_ROWS) {
+			fp4_few_rows(job, a, job->rows - row, ordinary, expanded, c);
+			return;
+		}
+#endif
+		struct int16_panels t = int16_begin(job, a);
+		if (!has_scales)
+			fp4_expand_scales(expanded->scales, w + BLOCKS_HEAD_BYTES, blocks);
+		has_scales = true;
 		t.w_scales = (const uint8_t *)expanded->scales;
 		t.w = codes;
+#ifndef HAS_FP4_BYTES
 		if (ordinary && job->rows == 1) {
-			fp4_few(job, &t, 1);
+			fp4_nibbles(job, &t, 1);
 			return;
 		}
 		if (ordinary && job->rows <= FP4_FEW_ROWS) {
-			fp4_few(job, &t, FP4_FEW_ROWS);
+			fp4_nibbles(job, &t, FP4_FEW_ROWS);
 			return;
 		}
-		if (!is_expanded)
+#endif
+		if (!has_plane)
 			fp4_expand_codes(expanded, codes, blocks * FP4_WORDS);
-		is_expanded = true;
+		has_plane = true;
 		t.w = (const uint8_t *)expanded->plane;
 		int16_passes(job, &t, ordinary, job->rows - row, c);
 	}
@@ -163,7 +140,7 @@ const struct mxfp_gemm_kernel TIER(gemm_fp4) = {
 	.name = "fp4-" TIER_NAME,
 	.mr = INT16_MR,
 	.nr = INT16_NR,
-	.a_panel_bytes = int16_a_bytes,
+	.a_panel_bytes = fp4_a_bytes,
 	.w_panel_bytes = fp4_w_bytes,
 	.scratch_bytes = sizeof(struct fp4_expanded),
 	.pack_a = fp4_pack_a,
