@@ -15,6 +15,9 @@ enum {
 	FP4_ID = 0x0608
 };
 
+/* gemm_sparse_fp4.c is of this tier alone. */
+#define HAS_SPARSE_FP4
+
 /* Parts of an octave that powers of two are reduced to: a table of roots would need a gather here, which is slower. */
 enum { EXP_PARTS = 1 };
 
