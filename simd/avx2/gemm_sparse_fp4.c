@@ -233,9 +233,13 @@ ALWAYS_INLINE vs16 dot_bytes(vu8 a, vu8 b)
 	return (vs16)_mm256_maddubs_epi16((__m256i)a, (__m256i)b);
 }
 
+/* a + b. The compiler must not put off additions, which would leave too many products for the registers. */
 ALWAYS_INLINE vs16 plus(vs16 a, vs16 b)
 {
-	return (vs16)((vu16)a + (vu16)b);
+	vs16 sum = (vs16)((vu16)a + (vu16)b);
+
+	__asm__("" : "+x"(sum));
+	return sum;
 }
 
 /* -128 * the sum of the kept elements of a block, which fit bytes: 8 * 12. */
@@ -259,13 +263,12 @@ static void sparse_expand(struct sparse_expanded *to, const uint8_t *scales, con
 		store(&to->scales[i], sparse_scale(load_u8(scales + i)));
 }
 
-/* Adds the products of group g of a block of a plane of A. */
-ALWAYS_INLINE vs16 add_group(vs16 sum, const uint8_t *plane, const struct sparse_group *group, size_t g, size_t groups)
+/* Adds the products of step i of a group of a block of a plane of A; g: the group's number. */
+ALWAYS_INLINE vs16 add_step(vs16 sum, const uint8_t *plane, const struct sparse_group *group, size_t i, size_t g, size_t groups)
 {
 	const int8_t *run = (const int8_t *)plane + g * (MXFP_MX_BLOCK / groups) / SPARSE_RUN * SPARSE_RUN;
 
-	sum = plus(sum, dot_bytes(lookup(run, group->places[0]), group->kept[0]));
-	return plus(sum, dot_bytes(lookup(run, group->places[1]), group->kept[1]));
+	return plus(sum, dot_bytes(lookup(run, group->places[i]), group->kept[i]));
 }
 
 /* low * unit[0] + high * unit[1] of each column. */
@@ -284,8 +287,8 @@ ALWAYS_INLINE void add_low(const uint8_t *plane, const struct sparse_group *grou
 	vs16 low = {0};
 	vs32 wide[2];
 
-	for (size_t g = 0; g < groups; g++)
-		low = add_group(low, plane, &group[g], g, groups);
+	for (size_t i = 0; i < 2 * groups; i++)
+		low = add_step(low, plane, &group[i / 2], i % 2, i / 2, groups);
 	combine(low, zero, (vs16)splat(1), wide);
 	sum[0] += wide[0];
 	sum[1] += wide[1];
@@ -304,14 +307,14 @@ ALWAYS_INLINE void sparse_block(const struct sparse_panels *t, size_t b, size_t 
 		digits[r][0] = start;
 		digits[r][1] = planes == 2 ? start : (vs16){0};
 	}
-#pragma GCC unroll 4
-	for (size_t g = 0; g < groups; g++)
+#pragma GCC unroll 8
+	for (size_t i = 0; i < 2 * groups; i++)
 #pragma GCC unroll 2
 		for (size_t r = 0; r < rows; r++)
 #pragma GCC unroll 2
 			for (size_t p = 0; p < planes; p++)
-				digits[r][p] = add_group(digits[r][p], t->a + r * t->a_row + b * block_bytes + p * MXFP_MX_BLOCK,
-				                         &group[g], g, groups);
+				digits[r][p] = add_step(digits[r][p], t->a + r * t->a_row + b * block_bytes + p * MXFP_MX_BLOCK,
+				                        &group[i / 2], i % 2, i / 2, groups);
 #pragma GCC unroll 2
 	for (size_t r = 0; r < rows; r++) {
 		combine(digits[r][0], digits[r][1], units, sum[r]);
