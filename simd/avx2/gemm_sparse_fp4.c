@@ -34,6 +34,8 @@ enum {
 	SPARSE_MAGNITUDES = 0x7777
 };
 
+_Static_assert((int)SPARSE_AT_ONCE < (int)SPARSE_MR, "a panel of rows multiplied at once has padding");
+
 /* Places or codes of a group: two steps of two kept elements a column. */
 struct sparse_group {
 	vu8 places[2], kept[2];
@@ -363,6 +365,8 @@ ALWAYS_INLINE void sparse_pass(const struct sparse_panels *t, size_t first, size
 				                             &t->expanded->scales[b * SPARSE_NR + v * LANES]);
 				continue;
 			}
+			/* Where W is not expanded, the panel of A has padding, whose scales are 1: with NaN in W they would not be
+			   ordinary, so W's need only be shifted. */
 			const vu32 w_scale = expanded ? load(&t->expanded->scales[b * SPARSE_NR + v * LANES])
 			                              : load_u8(t->w_scales + b * SPARSE_NR + v * LANES) << F32_SIGNIFICAND_BITS;
 			p[r][v] = fma_f32(term, (vf32)w_scale * (splat_f32(a_scale) * t->unit), p[r][v]);
@@ -403,8 +407,7 @@ ALWAYS_INLINE void sparse_rows_of(const struct mxfp_gemm_multiply_job *job, size
 		memcpy(t.a_low, a + SPARSE_LOW_FLAGS + r * sizeof t.a_low[0], sizeof t.a_low);
 		t.a_scales = (const float *)(a + BLOCKS_HEAD_BYTES) + r;
 		t.a = a + blocks_elements(shape, job->k, SPARSE_MR) + r * t.a_row;
-		/* Without NaN, the scales of W need only be shifted. */
-		const bool ordinary = scales_are_ordinary(&a_head, &w_head) && w_head.greatest_scale < F32_INF;
+		const bool ordinary = scales_are_ordinary(&a_head, &w_head);
 		if (t.expanded == NULL && (!ordinary || job->rows > SPARSE_AT_ONCE)) {
 			sparse_expand(expanded, t.w_scales, t.w, blocks, groups);
 			t.expanded = expanded;
