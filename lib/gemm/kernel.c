@@ -52,6 +52,7 @@ static const struct {
 	struct range a, w;
 } choices[] = {
 	{MXFP_GEMM_SPARSE_INT8,  MXFP_ACC_EXACT, true,  true,  MX_UP_TO(8), MX_UP_TO(5)},
+	{MXFP_GEMM_SPARSE_FP4,   MXFP_ACC_EXACT, true,  true,  MX_UP_TO(19), MX_UP_TO(5)},
 	{MXFP_GEMM_SPARSE_CHAIN, MXFP_ACC_CHAIN, true,  true,  ANY,         {0, UINT_MAX, true}},
 	{MXFP_GEMM_INT8,         MXFP_ACC_EXACT, false, false, UP_TO(8),    UP_TO(8)},
 	{MXFP_GEMM_E4M3,         MXFP_ACC_EXACT, false, false, MX_E4M3,     MX_UP_TO(8)},

@@ -16,7 +16,7 @@ enum {
 	FP4_BYTES_ID = 0x0620
 };
 
-/* Products of MXFP4 by bytes: avx2/fp4_bytes.h. */
+/* Products of MXFP4 by bytes: avx2/fp4_bytes.h, gemm_sparse_fp4.c. */
 #define HAS_FP4_BYTES
 
 /* Parts of an octave that powers of two are reduced to: a table of roots would need a gather here, which is slower. */

@@ -23,6 +23,17 @@ enum {
 	BLOCKS_MAX = PANEL_SLICE / MXFP_NVFP4_BLOCK /* blocks of a row of a slice, if they are the shortest */
 };
 
+/* Twice the numbers of E2M1 codes: those of the second half have the sign. */
+static const int8_t twice_e2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+/* Elements of a format are integers times 2^-fraction_bits(format). */
+static inline int fraction_bits(enum mxfp_format format)
+{
+	const struct mxfp_format_info *element = mxfp_format_get_info(mxfp_format_get_info(format)->element);
+
+	return (int)element->significand_bits + (element->kind == MXFP_KIND_FIXED ? 0 : element->bias - 1);
+}
+
 /* Elements in a block of the product: the shorter of the two block lengths. */
 static size_t blocks_length(const struct mxfp_gemm_shape *shape)
 {

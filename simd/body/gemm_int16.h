@@ -22,9 +22,6 @@ enum {
 	INT16_LOW_FLAGS = sizeof(struct blocks_head) /* in the head, a byte per block: it has lower bits */
 };
 
-/* Twice the numbers of E2M1 codes: those of the second half have the sign. */
-static const int8_t twice_e2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-
 struct int16_panels {
 	const float *a_scales;
 	const uint8_t *w_scales, *a, *w, *a_flags, *w_flags;
@@ -37,14 +34,6 @@ struct int16_panels {
 static inline bool has_low(enum mxfp_format format)
 {
 	return format == MXFP_FORMAT_MXFP8_E4M3;
-}
-
-/* Elements of a format are integers times 2^-fraction_bits(format). */
-static inline int fraction_bits(enum mxfp_format format)
-{
-	const struct mxfp_format_info *element = mxfp_format_get_info(mxfp_format_get_info(format)->element);
-
-	return (int)element->significand_bits + (element->kind == MXFP_KIND_FIXED ? 0 : element->bias - 1);
 }
 
 static inline size_t plane_bytes(const struct mxfp_gemm_shape *shape, size_t k, size_t width)

@@ -47,5 +47,6 @@ void TIER(kernels)(struct mxfp_kernels *table)
 	table->gemm[MXFP_GEMM_FP4] = &TIER(gemm_fp4);
 #ifdef HAS_FP4_BYTES
 	table->gemm[MXFP_GEMM_FP4_BYTES] = &TIER(gemm_fp4_bytes);
+	table->gemm[MXFP_GEMM_SPARSE_FP4] = &TIER(gemm_sparse_fp4);
 #endif
 }

@@ -188,7 +188,7 @@ static void make_sparse(struct product *p, struct random *r, struct mxfp_sparsit
 static void make_product(struct product *p, struct random *r, struct mxfp_sparsity sparsity)
 {
 	static const int sums[] = {0, 0, 0, 100, -100, -126, -140, -149, -160, 254, -254};
-	static const size_t rows[] = {1, 2, 3, 4, 7, 12, 13, 16, 17, 32, 33, 64, 65, 130};
+	static const size_t rows[] = {64, 65, 130};
 	static const unsigned passes[] = {0, 512, 256, 128};
 	enum mxfp_format a_format = MXFP_FORMAT_F32, w_format = MXFP_FORMAT_F32;
 	struct operand_range range[2];
@@ -197,13 +197,14 @@ static void make_product(struct product *p, struct random *r, struct mxfp_sparsi
 	operand_format(random_below(r, 11), &a_format);
 	operand_format(random_below(r, 11), &w_format);
 	p->options.acc = (enum mxfp_acc)random_below(r, 2);
-	if (random_below(r, 3) == 0) { /* a pair with an exact kernel */
-		static const enum mxfp_format integers[] = {MXFP_FORMAT_MXFP4, MXFP_FORMAT_MXINT8, MXFP_FORMAT_MXFP6_E2M3};
-		a_format = integers[random_below(r, 3)];
+	if (random_below(r, 2) == 0) { /* a pair with an exact kernel */
+		static const enum mxfp_format integers[] = {MXFP_FORMAT_MXFP4, MXFP_FORMAT_MXINT8, MXFP_FORMAT_MXFP6_E2M3,
+		                                            MXFP_FORMAT_MXFP6_E3M2, MXFP_FORMAT_MXFP8_E4M3, MXFP_FORMAT_MXFP8_E4M3};
+		a_format = integers[random_below(r, 6)];
 		w_format = MXFP_FORMAT_MXFP4;
 		p->options.acc = MXFP_ACC_EXACT;
 	}
-	p->m = rows[random_below(r, 14)];
+	p->m = random_below(r, 4) == 0 ? 1 : random_below(r, 6) == 0 ? rows[random_below(r, 3)] : 1 + random_below(r, 40);
 	p->n = 1 + random_below(r, 140);
 	p->k = random_below(r, 3) == 0 ? random_below(r, 40) : random_below(r, 1100);
 	while (p->m * p->n * p->k > BUDGET) {
