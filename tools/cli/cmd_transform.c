@@ -15,7 +15,7 @@ struct options {
 static enum parsed parse(int argc, char **argv, struct options *o, struct error *error)
 {
 	static const struct usage usage = {
-		"transform MODEL -o OUT --scale-norms | --rotate-values | ... [options]",
+		"transform MODEL -o OUT --scale-norms | --scale-mlp | ... [options]",
 		"Writes a model with other weights and the same outputs, of which a block format\n"
 		"may lose less; nothing is added to what runs. Scales are powers of two, so that\n"
 		"outputs in f32 stay the same in every bit; folding and rotations round. MODEL is\n"
@@ -96,4 +96,4 @@ static int run(int argc, char **argv, struct error *error)
 	return code;
 }
 
-const struct command command_transform = {"transform", "change weights so that a format loses less, and outputs stay", run};
+const struct command command_transform = {"transform", "change weights, not outputs, for a format", run};
