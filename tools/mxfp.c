@@ -36,8 +36,7 @@ static int print_commands(void)
 			       row->command->name, row->command->summary);
 		group = row->group != NULL ? row->group : "";
 	}
-	printf("mxfp help COMMAND: details; mxfp --version; --isa: no instruction set above TIER\n"
-	       "Exit: 0 done, 1 a check failed, 2 usage, 3 bad input, 4 I/O, 5 memory.\n");
+	puts("mxfp help COMMAND | --version; exit 1: check failed, 2: usage, 3: input, 4: I/O");
 	return EXIT_OK;
 }
 

@@ -46,6 +46,18 @@ done
 safetensors_zeros "$work/llama/model.safetensors" "$json}" $at
 head -c 4194304 /dev/zero >"$work/tokens.u32"
 
+# The same with an MLP of 16 Mi columns, which takes up no space and more time than anyone waits.
+mkdir "$work/wide"
+sed 's/"intermediate_size":32/"intermediate_size":16777216/' "$work/llama/config.json" >"$work/wide/config.json"
+json=${json%%,\"model.layers.0.mlp*} at=49536
+for name in gate up down; do
+	shape=16777216,32
+	[ $name != down ] || shape=32,16777216
+	json="$json,\"model.layers.0.mlp.${name}_proj.weight\":{\"dtype\":\"F32\",\"shape\":[$shape],\"data_offsets\":[$at,$((at + 2147483648))]}"
+	at=$((at + 2147483648))
+done
+large "$work/wide/model.safetensors" "$json}" $at
+
 # A part on another file system, if there is one, has to be copied. It has no more than a size.
 far=
 if [ -w /dev/shm ] && [ "$(stat -c %d /dev/shm)" != "$(stat -c %d "$work")" ]; then
@@ -147,6 +159,7 @@ case_of() {
 		both waits merge "$work/part" -o "$work/in/old" --force
 		[ -z "$far" ] || both builds merge "$far" -o "$work/in/old" --force
 		;;
+	transform) both builds transform "$work/wide" --rotate-stream -o "$work/in/old" --force ;;
 	calibrate) both computes calibrate "$work/llama" --tokens "$work/tokens.u32" -o "$work/in/old" --force ;;
 	report) both computes report "$work/large.safetensors" -o "$work/in/old.html" --force ;;
 	advise) both computes advise "$work/large.safetensors" --bits 5 -o "$work/in/old.json" --force ;;

@@ -394,7 +394,7 @@ int calibrate_run(struct calibration *done, const struct calibrate_settings *set
 	struct running r = {.settings = settings, .model = model, .done = done, .exec = {.threads = settings->threads}};
 
 	*done = (struct calibration){0};
-	int code = calibrate_check_output(settings, model, error);
+	int code = calibrate_check_output(done, settings, model, error);
 	if (code == EXIT_OK)
 		code = open_networks(&r, error);
 	if (code == EXIT_OK) {

@@ -59,7 +59,8 @@ void calibrate_free(struct calibration *done);
 /* write.c: refuses an output that could not be written in the end; writes the model with the weights that the network was
    given by network_replace(). EXIT_USAGE, EXIT_INPUT, EXIT_IO, EXIT_MEMORY, signals. */
 struct network;
-int calibrate_check_output(const struct calibrate_settings *settings, const struct model *model, struct error *error);
+int calibrate_check_output(struct calibration *done, const struct calibrate_settings *settings, const struct model *model,
+                           struct error *error);
 int calibrate_write(struct calibration *done, const struct calibrate_settings *settings, const struct model *model,
                     const struct network *network, struct error *error);
 

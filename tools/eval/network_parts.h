@@ -5,18 +5,11 @@
 
 #include "eval/network.h"
 #include "eval/shape.h"
+#include "eval/tensor_name.h"
 #include "io/transfer.h"
 #include "model/quantized.h"
 #include "mxfp/gemm.h"
 #include "mxfp/vector.h"
-
-enum tensor_id {
-	TENSOR_EMBEDDING, TENSOR_HEAD, TENSOR_NORM, TENSOR_ROTARY_FACTORS,
-	TENSOR_ATTENTION_NORM, TENSOR_Q, TENSOR_K, TENSOR_V, TENSOR_OUTPUT, TENSOR_Q_NORM, TENSOR_K_NORM, TENSOR_SINKS,
-	TENSOR_MLP_NORM, TENSOR_GATE, TENSOR_UP, TENSOR_DOWN,
-	TENSOR_ROUTER, TENSOR_EXPERT_GATE, TENSOR_EXPERT_UP, TENSOR_EXPERT_DOWN, TENSOR_EXPERT_GATE_UP,
-	TENSOR_SHARED_ROUTER, TENSOR_SHARED_GATE, TENSOR_SHARED_UP, TENSOR_SHARED_DOWN
-};
 
 /* A tensor of the model, of which rows are read: numbers, blocks, or numbers that become blocks. */
 struct weight {

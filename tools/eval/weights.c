@@ -15,22 +15,9 @@
 #include "mxfp/convert.h"
 
 enum {
-	NAME_BYTES = 192,
-	NO_EXPERT = -1,
 	MORE_BYTES = 512 << 20,  /* that a run takes besides weights as they are stored, and keys and values of long sequences */
 	OTHER_BYTES = 112 << 20  /* of these, for logits, scores, workspaces, and the program */
 };
-
-/* Names of tensors in the files of Hugging Face, and in GGUF. */
-static const struct {
-	enum tensor_id id;
-	const char *names[2];
-} tensor_names[] = {
-#define TENSOR(id, huggingface, gguf) {TENSOR_##id, {huggingface, gguf}},
-#include "eval/tensor.def"
-};
-
-enum { N_TENSOR_NAMES = sizeof tensor_names / sizeof tensor_names[0] };
 
 struct loader {
 	struct network *network;
@@ -40,24 +27,6 @@ struct loader {
 	size_t packed_more;       /* bytes that packing may still add */
 	struct error *error;
 };
-
-/* Writes a name of the table; false if it is empty, or is that of one expert and `expert` is none. */
-static bool make_name(char name[NAME_BYTES], const char *pattern, size_t layer, int expert)
-{
-	size_t used = 0;
-
-	if (*pattern == '\0' || (expert == NO_EXPERT && strchr(pattern, '@') != NULL))
-		return false;
-	for (const char *c = pattern; *c != '\0'; c++)
-		if (*c == '#')
-			used += (size_t)snprintf(name + used, NAME_BYTES - used, "%zu", layer);
-		else if (*c == '@')
-			used += (size_t)snprintf(name + used, NAME_BYTES - used, "%d", expert);
-		else
-			name[used++] = *c;
-	name[used] = '\0';
-	return true;
-}
 
 /* Notes that a tensor of a file is used. */
 static void use(struct loader *l, const char *name)
@@ -135,19 +104,15 @@ static int choose_blocks(struct loader *l, struct weight *weight)
 
 /* Finds a weight by the table. If none of its names is there, *found is false and `name` the first of them. */
 static int find_weight(struct loader *l, struct weight *weight, enum tensor_id id, size_t layer, int expert, bool *found,
-                       char name[NAME_BYTES])
+                       char name[TENSOR_NAME_BYTES])
 {
-	char other[NAME_BYTES];
+	char other[TENSOR_NAME_BYTES];
 	int code = EXIT_OK;
 
 	*found = false;
 	*weight = (struct weight){0};
 	name[0] = '\0';
-	for (size_t i = 0; i < N_TENSOR_NAMES && !*found && code == EXIT_OK; i++) {
-		const char *pattern = tensor_names[i].names[l->network->shape.gguf];
-
-		if (tensor_names[i].id != id || !make_name(other, pattern, layer, expert))
-			continue;
+	for (size_t i = 0; code == EXIT_OK && !*found && tensor_name(other, &i, id, l->network->shape.gguf, layer, expert);) {
 		if (name[0] == '\0')
 			memcpy(name, other, sizeof other);
 		code = open_weight(l, weight, other, found);
@@ -358,10 +323,10 @@ int weight_numbers(const struct weight *weight, uint64_t first, size_t n, float 
 static int read_vector(struct loader *l, float **numbers, enum tensor_id id, size_t layer, size_t n, bool needed)
 {
 	struct weight weight;
-	char name[NAME_BYTES];
+	char name[TENSOR_NAME_BYTES];
 	bool found;
 	void *memory;
-	int code = find_weight(l, &weight, id, layer, NO_EXPERT, &found, name);
+	int code = find_weight(l, &weight, id, layer, TENSOR_NO_EXPERT, &found, name);
 
 	if (code == EXIT_OK && !found && needed)
 		code = fail_missing(l, name);
@@ -383,7 +348,7 @@ static int read_bias(struct loader *l, struct linear *linear, const char *weight
 {
 	static const char suffix[] = ".weight";
 	const size_t length = strlen(weight_name), end = strlen(suffix);
-	char name[NAME_BYTES + 8];
+	char name[TENSOR_NAME_BYTES + 8];
 	struct weight bias = {0};
 	bool found = false;
 	void *memory;
@@ -413,7 +378,7 @@ static int load_linear(struct loader *l, struct linear *linear, enum tensor_id i
                        size_t k, bool biased)
 {
 	struct weight weight;
-	char name[NAME_BYTES];
+	char name[TENSOR_NAME_BYTES];
 	bool found;
 	int code = find_weight(l, &weight, id, layer, expert, &found, name);
 
@@ -437,13 +402,13 @@ static int load_attention(struct loader *l, struct layer *layer, size_t i)
 	int code = read_vector(l, &layer->attention_norm, TENSOR_ATTENTION_NORM, i, s->hidden, true);
 
 	if (code == EXIT_OK)
-		code = load_linear(l, &layer->q, TENSOR_Q, i, NO_EXPERT, q, s->hidden, biased);
+		code = load_linear(l, &layer->q, TENSOR_Q, i, TENSOR_NO_EXPERT, q, s->hidden, biased);
 	if (code == EXIT_OK)
-		code = load_linear(l, &layer->k, TENSOR_K, i, NO_EXPERT, kv, s->hidden, biased);
+		code = load_linear(l, &layer->k, TENSOR_K, i, TENSOR_NO_EXPERT, kv, s->hidden, biased);
 	if (code == EXIT_OK)
-		code = load_linear(l, &layer->v, TENSOR_V, i, NO_EXPERT, kv, s->hidden, biased);
+		code = load_linear(l, &layer->v, TENSOR_V, i, TENSOR_NO_EXPERT, kv, s->hidden, biased);
 	if (code == EXIT_OK)
-		code = load_linear(l, &layer->output, TENSOR_OUTPUT, i, NO_EXPERT, s->hidden, q,
+		code = load_linear(l, &layer->output, TENSOR_OUTPUT, i, TENSOR_NO_EXPERT, s->hidden, q,
 		                   (has & ARCHITECTURE_OUTPUT_BIAS) != 0);
 	if (code == EXIT_OK && (has & ARCHITECTURE_HEAD_NORM) != 0)
 		code = read_vector(l, &layer->q_norm, TENSOR_Q_NORM, i, s->head_cols, true);
@@ -456,10 +421,10 @@ static int load_attention(struct loader *l, struct layer *layer, size_t i)
 
 /* The tensor that holds a projection of all experts, or with *found false none. */
 static int find_stacked(struct loader *l, struct weight *weight, enum tensor_id id, size_t layer, size_t rows, size_t cols,
-                        bool *found, char name[NAME_BYTES])
+                        bool *found, char name[TENSOR_NAME_BYTES])
 {
 	const size_t experts = l->network->shape.experts;
-	int code = find_weight(l, weight, id, layer, NO_EXPERT, found, name);
+	int code = find_weight(l, weight, id, layer, TENSOR_NO_EXPERT, found, name);
 
 	if (code != EXIT_OK || !*found)
 		return code;
@@ -475,7 +440,7 @@ static int load_experts(struct loader *l, struct layer *layer, size_t i, enum te
 	const struct shape *s = &l->network->shape;
 	const bool biased = (s->architecture->has & ARCHITECTURE_EXPERT_BIAS) != 0;
 	struct weight weight;
-	char name[NAME_BYTES];
+	char name[TENSOR_NAME_BYTES];
 	bool stacked;
 	int code = find_stacked(l, &weight, id, i, n, k, &stacked, name);
 
@@ -500,7 +465,7 @@ static int load_gate_up(struct loader *l, struct layer *layer, size_t i, bool *f
 	const size_t n = s->expert_cols;
 	const bool in_turns = (s->architecture->has & ARCHITECTURE_CLAMPED) != 0, biased = in_turns;
 	struct weight weight;
-	char name[NAME_BYTES];
+	char name[TENSOR_NAME_BYTES];
 	int code = find_stacked(l, &weight, TENSOR_EXPERT_GATE_UP, i, 2 * n, s->hidden, found, name);
 
 	for (size_t e = 0; *found && e < s->experts && code == EXIT_OK; e++) {
@@ -519,7 +484,7 @@ static int load_routed(struct loader *l, struct layer *layer, size_t i)
 {
 	const struct shape *s = &l->network->shape;
 	bool found;
-	int code = load_linear(l, &layer->router, TENSOR_ROUTER, i, NO_EXPERT, s->experts, s->hidden,
+	int code = load_linear(l, &layer->router, TENSOR_ROUTER, i, TENSOR_NO_EXPERT, s->experts, s->hidden,
 	                       (s->architecture->has & ARCHITECTURE_EXPERT_BIAS) != 0);
 
 	layer->experts = calloc(s->experts, sizeof *layer->experts);
@@ -541,12 +506,12 @@ static int load_routed(struct loader *l, struct layer *layer, size_t i)
 static int load_dense(struct loader *l, struct layer *layer, size_t i, const enum tensor_id ids[3], size_t cols)
 {
 	const struct shape *s = &l->network->shape;
-	int code = load_linear(l, &layer->gate, ids[0], i, NO_EXPERT, cols, s->hidden, false);
+	int code = load_linear(l, &layer->gate, ids[0], i, TENSOR_NO_EXPERT, cols, s->hidden, false);
 
 	if (code == EXIT_OK)
-		code = load_linear(l, &layer->up, ids[1], i, NO_EXPERT, cols, s->hidden, false);
+		code = load_linear(l, &layer->up, ids[1], i, TENSOR_NO_EXPERT, cols, s->hidden, false);
 	if (code == EXIT_OK)
-		code = load_linear(l, &layer->down, ids[2], i, NO_EXPERT, s->hidden, cols, false);
+		code = load_linear(l, &layer->down, ids[2], i, TENSOR_NO_EXPERT, s->hidden, cols, false);
 	return code;
 }
 
@@ -567,7 +532,7 @@ static int load_layer(struct loader *l, size_t i)
 	if (code == EXIT_OK && s->routed[i] && s->shared_cols > 0) {
 		code = load_dense(l, layer, i, shared, s->shared_cols);
 		if (code == EXIT_OK)
-			code = load_linear(l, &layer->shared_router, TENSOR_SHARED_ROUTER, i, NO_EXPERT, 1, s->hidden, false);
+			code = load_linear(l, &layer->shared_router, TENSOR_SHARED_ROUTER, i, TENSOR_NO_EXPERT, 1, s->hidden, false);
 	}
 	return code;
 }
@@ -578,9 +543,9 @@ static int load_ends(struct loader *l)
 	struct network *network = l->network;
 	struct shape *s = &network->shape;
 	struct weight head;
-	char name[NAME_BYTES];
+	char name[TENSOR_NAME_BYTES];
 	bool found, tied;
-	int code = find_weight(l, &network->embedding, TENSOR_EMBEDDING, 0, NO_EXPERT, &found, name);
+	int code = find_weight(l, &network->embedding, TENSOR_EMBEDDING, 0, TENSOR_NO_EXPERT, &found, name);
 
 	if (code == EXIT_OK && !found)
 		code = fail_missing(l, name);
@@ -589,7 +554,7 @@ static int load_ends(struct loader *l)
 	if (code != EXIT_OK)
 		return code;
 	s->vocabulary = (size_t)network->embedding.rows;
-	code = find_weight(l, &head, TENSOR_HEAD, 0, NO_EXPERT, &found, name);
+	code = find_weight(l, &head, TENSOR_HEAD, 0, TENSOR_NO_EXPERT, &found, name);
 	tied = s->tied || !found;
 	if (code == EXIT_OK && tied)
 		head = network->embedding;
@@ -615,28 +580,12 @@ static int load_factors(struct loader *l)
 	return code;
 }
 
-/* Whether a tensor that nothing uses changes no result: what older files hold of the rotation, and scales of activations
-   and caches, which are not static here. */
-static bool may_be_unused(const char *name)
-{
-	static const char *const endings[] = {"rotary_emb.inv_freq", ".input_scale", ".input_global_scale", ".k_scale",
-	                                      ".v_scale", "attention.masked_bias", "attention.bias"};
-
-	for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-		const size_t n = strlen(name), end = strlen(endings[i]);
-
-		if (n >= end && strcmp(name + n - end, endings[i]) == 0)
-			return true;
-	}
-	return false;
-}
-
 static int check_unused(struct loader *l)
 {
 	for (size_t i = 0; i < l->model->n_tensors; i++) {
 		const struct model_tensor *t = &l->model->by_name[i];
 
-		if (!l->used[i] && !may_be_unused(t->tensor->name))
+		if (!l->used[i] && !tensor_may_be_unused(t->tensor->name))
 			return fail_tensor(l->error, t->file->path, t->tensor->name, "a model of %s has no such tensor",
 			                   l->network->shape.architecture->huggingface);
 	}

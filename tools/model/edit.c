@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "model/edit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/file_gguf.h"
+#include "io/transfer.h"
+#include "model/model_output.h"
+#include "mxfp/version.h"
+
+int edit_check(const struct edit *edit, struct error *error)
+{
+	const struct model *model = edit->model;
+	const struct file_format *format = file_format_named(edit->out);
+	struct output output = {0};
+	int code = EXIT_OK;
+
+	if (model->n_files > 0 && model->files[0].format == &file_gguf)
+		return fail(error, EXIT_USAGE, "%s: GGUF files cannot be %s; give the model's safetensors files", model->path,
+		            edit->done);
+	code = model_output_check_source(model, edit->out, error);
+	if (code == EXIT_OK)
+		code = model_output_check_apart(model, edit->out, error);
+	if (code != EXIT_OK)
+		return code;
+	if (format != NULL && model->is_directory)
+		return fail(error, EXIT_USAGE, "%s: the input is a directory, so the output is one; leave out the suffix", edit->out);
+	if (format != NULL && (format->lay_out == NULL || strcmp(format->name, "safetensors") != 0))
+		return fail(error, EXIT_USAGE, "%s: a %s model is a directory or a .safetensors file", edit->out, edit->done);
+	code = format != NULL ? output_begin_file(&output, edit->out, edit->force, error)
+	                      : output_begin_directory(&output, edit->out, edit->force, error);
+	output_abandon(&output);
+	return code;
+}
+
+/* A file being written. */
+struct editing {
+	struct edit *edit;
+	const char *carried;
+	struct model_output output;
+	struct transfer transfer;
+};
+
+/* Lists tensors and metadata of a file of the output. */
+static int plan_file(struct editing *e, const struct file *file, struct error *error)
+{
+	const struct edit *edit = e->edit;
+	struct writer *writer = &e->transfer.writer;
+
+	writer->tensors = calloc(file->n_tensors + 2, sizeof *writer->tensors);
+	writer->metadata = calloc(file->n_metadata + 2, sizeof *writer->metadata);
+	if (writer->tensors == NULL || writer->metadata == NULL)
+		return fail_memory(error);
+	for (size_t i = 0; i < file->n_tensors; i++) {
+		struct tensor *tensor = &writer->tensors[writer->n_tensors++];
+		const enum dtype dtype = edit->dtype(edit->context, &file->tensors[i]);
+
+		*tensor = file->tensors[i];
+		if (dtype != N_DTYPES)
+			tensor->dtype = dtype;
+		else
+			e->edit->n_kept++;
+	}
+	if (edit->added != NULL && edit->added_to == file)
+		writer->tensors[writer->n_tensors++] = *edit->added;
+	for (size_t i = 0; i < file->n_metadata; i++)
+		if (!metadata_is_own(file->metadata[i].key))
+			writer->metadata[writer->n_metadata++] = file->metadata[i];
+	writer->metadata[writer->n_metadata++] = (struct metadata){METADATA_VERSION, mxfp_version()};
+	if (e->carried != NULL)
+		writer->metadata[writer->n_metadata++] = (struct metadata){METADATA_CARRIED, e->carried};
+	return EXIT_OK;
+}
+
+static int write_edited(struct editing *e, const char *name, struct error *error)
+{
+	struct writer *writer = &e->transfer.writer;
+
+	return e->edit->write(e->edit->context, writer, writer_find(writer, name), error);
+}
+
+static int write_file(struct editing *e, const struct file *file, struct error *error)
+{
+	const struct edit *edit = e->edit;
+	struct writer *writer = &e->transfer.writer;
+	char *path = partial_file(&e->output.partial, model_output_name(&e->output, file));
+
+	*writer = (struct writer){.path = path, .source = file, .fd = -1};
+	e->transfer.file = file;
+	int code = path != NULL ? plan_file(e, file, error) : fail_memory(error);
+	if (code == EXIT_OK)
+		code = writer_open(writer, error);
+	for (size_t i = 0; i < file->n_tensors && code == EXIT_OK; i++) {
+		const struct tensor *tensor = &file->tensors[i];
+
+		if (edit->dtype(edit->context, tensor) == N_DTYPES) {
+			code = transfer_copy(&e->transfer, tensor, error);
+			continue;
+		}
+		code = write_edited(e, tensor->name, error);
+		progress_add(&e->transfer.progress, tensor->size);
+	}
+	if (edit->added != NULL && edit->added_to == file && code == EXIT_OK)
+		code = write_edited(e, edit->added->name, error);
+	if (code == EXIT_OK)
+		code = writer_close(writer, error);
+	if (code == EXIT_OK)
+		code = model_output_add(&e->output, file, writer, error);
+	writer_abandon(writer);
+	free(writer->tensors);
+	free(writer->metadata);
+	free(path);
+	return code;
+}
+
+int edit_write(struct edit *edit, struct error *error)
+{
+	const struct model *model = edit->model;
+	const bool as_file = file_format_named(edit->out) != NULL;
+	struct editing e = {.edit = edit, .transfer.threads = edit->threads};
+	json_t *config = NULL;
+	int code = as_file ? EXIT_OK : carry_list(edit->carry, model, error);
+
+	if (code == EXIT_OK && edit->carry->n > 0) {
+		e.carried = carry_text(edit->carry);
+		if (e.carried == NULL)
+			code = fail_memory(error);
+	}
+	if (code != EXIT_OK)
+		return code;
+	json_prepare();
+	json_t *fingerprint = json_pack("{s:s}", "command", edit->command);
+	code = json_out_of_memory() ? fail_memory(error)
+	                            : model_output_begin(&e.output, model,
+	                                                 &(struct partial_target){edit->out, as_file, edit->force, false},
+	                                                 fingerprint, error);
+	json_decref(fingerprint);
+	if (code == EXIT_OK)
+		code = model_config_copy(model, &config, error);
+	if (code == EXIT_OK && config != NULL && edit->configure != NULL)
+		code = edit->configure(edit->context, config, error);
+	if (code == EXIT_OK)
+		code = transfer_begin(&e.transfer, error);
+	progress_start(&e.transfer.progress, "writing", model->data_bytes, edit->quiet);
+	for (size_t f = 0; f < model->n_files && code == EXIT_OK; f++)
+		code = write_file(&e, &model->files[f], error);
+	progress_end(&e.transfer.progress);
+	if (code == EXIT_OK)
+		code = carry_copy(edit->carry, model->directory, e.output.partial.output.temporary, error);
+	if (code == EXIT_OK)
+		code = model_output_commit(&e.output, config, error);
+	/* Nothing that a later run could continue is kept. */
+	const int ended = model_output_end(&e.output, code == EXIT_OK ? EXIT_OK : EXIT_INPUT, error);
+	json_decref(config);
+	transfer_end(&e.transfer);
+	return code == EXIT_OK ? ended : code;
+}

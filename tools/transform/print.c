@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* Prints what a transformation did. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/printable.h"
+#include "io/facts.h"
+#include "transform/transform.h"
+
+static int print_json(const struct transformation *done, const struct transform_settings *settings, struct error *error)
+{
+	return facts_print(stdout, json_pack("{s:o, s:o, s:I, s:I, s:I, s:i, s:i, s:I, s:I, s:I, s:b, s:b, s:o}", "input",
+	                                     facts_text(settings->in), "output", facts_text(settings->out), "tensors_changed",
+	                                     (json_int_t)done->n_changed, "tensors_kept", (json_int_t)done->n_kept, "scales",
+	                                     (json_int_t)done->n_scales, "least_exponent", done->least, "largest_exponent", done->most,
+	                                     "value_rotation", (json_int_t)done->value_rotation, "stream_rotation",
+	                                     (json_int_t)done->stream_rotation, "numbers_rounded", (json_int_t)done->n_rounded, "exact",
+	                                     (int)done->exact, "untied", (int)done->untied, "copied", carry_facts(&done->carry)), error);
+}
+
+int transform_print(const struct transformation *done, const struct transform_settings *settings, struct error *error)
+{
+	if (settings->json)
+		return print_json(done, settings, error);
+	printf("%zu tensors changed, %zu kept\n", done->n_changed, done->n_kept);
+	if (done->n_scales > 0)
+		printf("%zu scales from 2^%d to 2^%d\n", done->n_scales, done->least, done->most);
+	if (done->value_rotation > 0)
+		printf("values rotate by Hadamard matrices of %zu\n", done->value_rotation);
+	if (done->stream_rotation > 0)
+		printf("the residual stream rotates by Hadamard matrices of %zu\n", done->stream_rotation);
+	if (done->untied)
+		puts("the output head is a tensor of its own now; config.json says so");
+	if (done->exact)
+		puts("powers of two alone: outputs in f32 are the same in every bit");
+	else if (done->n_rounded > 0)
+		printf("%" PRIu64 " numbers became too small for a power of two to be exact\n", done->n_rounded);
+	else
+		puts("outputs in f32 are the same but for rounding");
+	carry_print(&done->carry, stdout);
+	fputs("written to ", stdout);
+	print_printable(stdout, settings->out);
+	putchar('\n');
+	return EXIT_OK;
+}
