@@ -49,10 +49,11 @@ int calibrate_check_output(const struct calibrate_settings *settings, const stru
 	return code;
 }
 
-/* The dtype of calibrated numbers: bf16 holds all that an MX format does, except below 2^-133. */
-static enum dtype dtype_of(const struct tensor *source)
+/* The dtype of calibrated numbers: bf16 holds all that an MX format does, except below 2^-133, but not products with a tensor
+   scale. */
+static enum dtype dtype_of(const struct tensor *source, enum mxfp_format format)
 {
-	return source->dtype == DTYPE_BF16 ? DTYPE_BF16 : DTYPE_F32;
+	return source->dtype == DTYPE_BF16 && !mxfp_format_get_info(format)->tensor_scale ? DTYPE_BF16 : DTYPE_F32;
 }
 
 /* Decodes the blocks of a tensor, some rows at a time, and writes their numbers. */
@@ -95,8 +96,9 @@ static int plan_file(struct writing *w, const struct file *file, struct error *e
 		struct tensor *tensor = &writer->tensors[writer->n_tensors++];
 
 		*tensor = file->tensors[i];
-		if (network_replaced(w->network, tensor->name) != NULL)
-			tensor->dtype = dtype_of(tensor);
+		const struct mxfp_matrix *blocks = network_replaced(w->network, tensor->name);
+		if (blocks != NULL)
+			tensor->dtype = dtype_of(tensor, blocks->format);
 		else
 			w->done->n_kept++;
 	}
