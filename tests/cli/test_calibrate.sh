@@ -83,6 +83,26 @@ done
 exits 0 "" eval "$work/out1" --tokens "$tokens" --weights mxfp4 --pad-tail --compare "$work/out1" -q
 has "beside itself" "$(tr -s ' ' <"$work/out")" "largest KL divergence 0.000000"
 
+# NVFP4 is kept too, by the recipe and the sharing of tensor scales that it was made for.
+calibrate_nvfp4() {
+	out=$1
+	shift
+	exits 0 "" calibrate "$model" --tokens "$tokens" -o "$work/$out" -f -q --pad-tail --weights nvfp4 "$@"
+}
+for how in "" "--fuse" "--layout modelopt"; do
+	recipe=
+	[ "$how" != "--layout modelopt" ] || recipe="--nvfp4-recipe modelopt"
+	calibrate_nvfp4 nvfp4 ${recipe:-$how}
+	exits 0 "" quantize "$work/nvfp4" -o "$work/quantized" -f -q --pad-tail --weights nvfp4 --activations none $how
+	exits 0 "" dequantize "$work/quantized" -o "$work/decoded" -f -q
+	exits 0 "" diff "$work/decoded" "$work/nvfp4"
+done
+calibrate_nvfp4 nvfp4
+calibrate_nvfp4 out2 --threads 3
+check "bytes of NVFP4 with 3 threads" cmp -s "$work/nvfp4/model.safetensors" "$work/out2/model.safetensors"
+MXFP_ISA=ref calibrate_nvfp4 out2
+check "bytes of NVFP4 of tier ref" cmp -s "$work/nvfp4/model.safetensors" "$work/out2/model.safetensors"
+
 # What cannot be calibrated is told; so are few tokens.
 exits 0 "" calibrate "$model" --tokens "$tokens" -o "$work/out2" -f --pad-tail --include model.embed_tokens.weight --sequences 2
 has "what cannot be calibrated" "$(cat "$work/out")" "1 of those kept, such as experts, would be quantized"
@@ -111,7 +131,7 @@ refused() {
 refused 2 "give one of them" "$model"
 refused 2 "invalid --damping '0'" "$model" --tokens "$tokens" --damping 0
 refused 2 "invalid --damping 'x'" "$model" --tokens "$tokens" --damping x
-refused 2 "give an MX format" "$model" --tokens "$tokens" --weights nvfp4
+refused 3 "give another recipe" "$model" --tokens "$tokens" --weights nvfp4 --nvfp4-recipe 4over6 --pad-tail
 refused 3 "element 35 (row 1, column 3) is NaN or Inf" "$work/nan" --tokens "$tokens" --pad-tail
 refused 3 "layers.1.mlp.up_proj.weight': the inputs that the model gives it are NaN, Inf" "$work/nan" --tokens "$tokens" \
 	--pad-tail --ignore '*.o_proj.*'
@@ -143,5 +163,9 @@ END
 	exits 0 "" eval "$work/stories-calibrated" --tokens "$work/test.json" --preset w4a8 --pad-tail -q
 	perplexity=$(sed -n 's/^perplexity  *\([^ ]*\).*/\1/p' "$work/out")
 	check "perplexity of stories260K in W4A8: $perplexity" awk "BEGIN { exit !($perplexity > 3.8 && $perplexity <= 4.30) }"
+	exits 0 "" calibrate "$work/stories" --tokens "$work/train.json" -o "$work/stories-calibrated" -f --pad-tail -q --weights nvfp4
+	exits 0 "" eval "$work/stories-calibrated" --tokens "$work/test.json" --preset w4a8 --weights nvfp4 --pad-tail -q
+	perplexity=$(sed -n 's/^perplexity  *\([^ ]*\).*/\1/p' "$work/out")
+	check "perplexity of stories260K in NVFP4: $perplexity" awk "BEGIN { exit !($perplexity > 3.8 && $perplexity <= 4.12) }"
 fi
 finish

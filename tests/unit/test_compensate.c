@@ -17,9 +17,9 @@ static void assert_number(float x, double want)
 	ck_assert_double_eq((double)x, want);
 }
 
-/* Compensates w for inputs x where the exact model's are `exact`; rounding by rule floor. */
-static struct compensation run(float *w, size_t rows, size_t cols, const float *x, const float *exact, size_t tokens,
-                               enum mxfp_format format, const struct mxfp_exec *exec)
+/* Compensates w for inputs x where the exact model's are `exact`. */
+static struct compensation run_grid(float *w, size_t rows, size_t cols, const float *x, const float *exact, size_t tokens,
+                                    const struct compensate_grid *grid, const struct mxfp_exec *exec)
 {
 	struct moments moments;
 	struct compensation done;
@@ -35,11 +35,20 @@ static struct compensation run(float *w, size_t rows, size_t cols, const float *
 	ck_assert_int_eq(moments_add(&moments, x + half * cols, copy + half * cols, tokens - half, exec, &error), EXIT_OK);
 	ck_assert_uint_eq(moments.tokens, tokens);
 	ck_assert_int_eq(compensate_prepare(&factor, &moments, 0.01, exec, &error), EXIT_OK);
-	ck_assert_int_eq(compensate(w, rows, cols, factor, format, MXFP_RULE_FLOOR, &done, exec, &error), EXIT_OK);
+	ck_assert_int_eq(compensate(w, rows, cols, factor, grid, &done, exec, &error), EXIT_OK);
 	moments_free(&moments);
 	free(factor);
 	free(copy);
 	return done;
+}
+
+/* The same to an MX format by rule floor. */
+static struct compensation run(float *w, size_t rows, size_t cols, const float *x, const float *exact, size_t tokens,
+                               enum mxfp_format format, const struct mxfp_exec *exec)
+{
+	const struct compensate_grid grid = {.format = format, .rule = MXFP_RULE_FLOOR};
+
+	return run_grid(w, rows, cols, x, exact, tokens, &grid, exec);
 }
 
 /* H is [[2, 1], [1, 2]], and 2.02 on the diagonal with damping. 1.2 becomes 1, and of the 0.2 the other weight takes 1 / 2.02:
@@ -153,4 +162,80 @@ TEST_LOOP(random_layers, sizeof formats / sizeof formats[0])
 		ck_assert_mem_eq(w, held, sizeof w);
 	}
 	suite_compared(ROWS * COLS * (1 + sizeof rules / sizeof rules[0]));
+}
+
+/* Inputs that are independent: the loss is the sum of squares. amax 2688 makes the tensor scale 1. The second block's 5.5 makes
+   the scale 15/16, under which 5.5, 2.62, 2.63 and 0.87 lose 0.125, 0.1925, 0.1825 and 0.0675, squared 0.0906; under 14/16 they
+   lose 0.25, 0.005, 0.005 and 0.005. 13/16 holds at most 4.875, and 1 makes 6 of 5.5. */
+TEST(an_nvfp4_scale_with_less_loss)
+{
+	enum { N = 32 };
+	float x[N][N] = {{0}}, w[N] = {[3] = -2688, [16] = 5.5F, 2.62F, 2.63F, 0.87F};
+	const struct compensate_grid grid = {.format = MXFP_FORMAT_NVFP4, .amax = 2688};
+
+	for (size_t i = 0; i < N; i++)
+		x[i][i] = 1;
+	run_grid(w, 1, N, x[0], x[0], N, &grid, &one_thread);
+	assert_number(w[3], -2688);
+	assert_number(w[16], 5.25);
+	assert_number(w[17], 2.625);
+	assert_number(w[18], 2.625);
+	assert_number(w[19], 0.875);
+	assert_number(w[20], 0);
+}
+
+static const enum mxfp_recipe recipes[] = {MXFP_RECIPE_TE,       MXFP_RECIPE_TORCHAO,       MXFP_RECIPE_COMPRESSED_TENSORS,
+                                           MXFP_RECIPE_MODELOPT, MXFP_RECIPE_MODELOPT_0_45, MXFP_RECIPE_TORCHAO_1,
+                                           MXFP_RECIPE_GGML};
+
+enum { N_RECIPES = sizeof recipes / sizeof recipes[0], AMAXES = 10000 };
+
+/* An amax that is held is near the one it is made from, and by recipe te 2688 times the tensor scale. */
+TEST_LOOP(amax_is_held, N_RECIPES)
+{
+	struct random r = {suite_seed() + (uint64_t)_i};
+
+	for (size_t i = 0; i < AMAXES; i++) {
+		const float amax = ldexpf(1 + (float)random_below(&r, 1 << 23) * 0x1p-23F, (int)random_below(&r, 200) - 100);
+		struct compensate_grid grid = {.format = MXFP_FORMAT_NVFP4, .recipe = recipes[_i], .amax = amax};
+
+		ck_assert(compensate_hold(&grid));
+		ck_assert(fabsf(grid.amax - amax) <= amax * 0x1p-20F);
+		if (recipes[_i] == MXFP_RECIPE_TE) {
+			const volatile float scale = amax / 2688;
+			assert_number(grid.amax, (double)(scale * 2688));
+		}
+	}
+	suite_compared(AMAXES);
+}
+
+/* NVFP4: what was compensated becomes the same numbers again, with no word of the amax it was made for; for any threads. Rows
+   are of all sizes, down to blocks whose scale is that of a zero. Inputs are 1.25 times the exact ones, so the largest weight is to
+   shrink; it is in the last block, or in the first, or in another tensor. */
+TEST_LOOP(random_nvfp4_layers, 3 * N_RECIPES)
+{
+	static float x[TOKENS * COLS], exact[TOKENS * COLS], w[ROWS * COLS], again[ROWS * COLS], held[ROWS * COLS];
+	const struct mxfp_exec three = {.threads = 3}, ref = {.isa = "ref"};
+	const int place = _i / N_RECIPES;
+	struct random r = {suite_seed() + (uint64_t)_i};
+	struct compensate_grid grid = {.format = MXFP_FORMAT_NVFP4, .recipe = recipes[_i % N_RECIPES]};
+
+	make_inputs(exact, &r);
+	for (size_t i = 0; i < TOKENS * COLS; i++)
+		x[i] = 1.25F * exact[i] + (float)random_below(&r, 101) / 1000;
+	for (size_t i = 0; i < ROWS * COLS; i++)
+		w[i] = ldexpf(((float)random_below(&r, 2001) - 1000) / 1000, -(int)(i / COLS % 25));
+	w[place == 0 ? ROWS * COLS - 1 : 0] = place == 2 ? 1.0F : 1.37F;
+	memcpy(again, w, sizeof w);
+	grid.amax = 1.37F;
+	ck_assert(compensate_hold(&grid));
+	const struct compensation done = run_grid(w, ROWS, COLS, x, exact, TOKENS, &grid, &one_thread);
+	ck_assert_double_lt(done.compensated, done.rounded);
+	run_grid(again, ROWS, COLS, x, exact, TOKENS, &grid, _i % 2 == 0 ? &three : &ref);
+	ck_assert_mem_eq(w, again, sizeof w);
+	const struct mxfp_fake_output output = {.data = held, .format = MXFP_FORMAT_F32};
+	const struct mxfp_quantize_options options = {.recipe = grid.recipe, .tensor_amax = place == 2 ? &grid.amax : NULL};
+	assert_status(mxfp_fake_quantize(MXFP_FORMAT_NVFP4, &output, w, MXFP_FORMAT_F32, 0, ROWS, COLS, &options), MXFP_OK);
+	ck_assert_mem_eq(w, held, sizeof w);
+	suite_compared(2 * ROWS * COLS);
 }

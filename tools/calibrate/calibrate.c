@@ -38,6 +38,7 @@ struct running {
 	const float *last_x;                /* while sites are listed */
 	size_t n_sites;
 	struct site sites[LAYER_SITES];
+	struct transfer transfer;           /* reads weights for their largest */
 	struct progress progress;
 	uint64_t passed, shown;             /* tokens by the passes over them, and by what the progress shows */
 };
@@ -170,12 +171,34 @@ static int read_weight(const struct quantize_entry *entry, float *w, struct erro
 	return code;
 }
 
+/* Whether blocks hold just these numbers. EXIT_MEMORY. */
+static int compare(bool *same, const struct mxfp_blocks *blocks, const float *w, const struct mxfp_exec *exec, struct error *error)
+{
+	const struct mxfp_matrix matrix = mxfp_blocks_matrix(blocks);
+	const size_t bytes = blocks->rows * blocks->cols * sizeof *w;
+	float *held = malloc(bytes + 1);
+
+	if (held == NULL)
+		return fail_memory(error);
+	must_succeed(mxfp_dequantize(&matrix, held, MXFP_FORMAT_F32, 0, exec));
+	*same = memcmp(held, w, bytes) == 0;
+	free(held);
+	return EXIT_OK;
+}
+
+static int fail_not_held(const struct quantize_entry *entry, struct error *error)
+{
+	return fail_tensor(error, entry->file->path, entry->source->name, "its weights are too small or too large for %s to hold "
+	                   "exactly; leave the tensor out with --ignore", mxfp_format_get_info(entry->choice.format)->name);
+}
+
 /* Gives the rounded network the weights that w holds, which the format holds exactly. Rule floor finds a scale that does: the
    largest number of a block decides it, and a lower scale holds all numbers that a higher one does up to that. */
 static int replace(struct running *r, const char *weight, const struct quantize_entry *entry, const float *w,
-                   struct error *error)
+                   const struct compensate_grid *grid, struct error *error)
 {
-	const struct mxfp_quantize_options options = {.rule = MXFP_RULE_FLOOR, .exec = &r->exec};
+	const struct mxfp_quantize_options options = {
+		.rule = MXFP_RULE_FLOOR, .recipe = grid->recipe, .tensor_amax = &grid->amax, .exec = &r->exec};
 	struct mxfp_blocks blocks = {
 		.format = entry->choice.format,
 		.rows = (size_t)entry->rows,
@@ -190,7 +213,12 @@ static int replace(struct running *r, const char *weight, const struct quantize_
 	blocks.codes = memory;
 	blocks.scales = memory + size.codes_bytes;
 	must_succeed(mxfp_quantize(&blocks, w, MXFP_FORMAT_F32, 0, &options));
-	const int code = network_replace(r->rounded.network, weight, &blocks, error);
+	bool same = false;
+	int code = compare(&same, &blocks, w, &r->exec, error);
+	if (code == EXIT_OK && !same)
+		code = fail_not_held(entry, error);
+	if (code == EXIT_OK)
+		code = network_replace(r->rounded.network, weight, &blocks, error);
 	free(memory);
 	return code;
 }
@@ -224,16 +252,21 @@ static int compensate_weight(struct running *r, const char *weight, const float 
 
 	if (w == NULL)
 		return fail_memory(error);
+	struct compensate_grid grid = {.format = entry->choice.format, .rule = (enum mxfp_rule)entry->choice.rule,
+	                               .recipe = (enum mxfp_recipe)entry->choice.recipe};
 	int code = read_weight(entry, w, error);
 	if (code == EXIT_OK)
-		code = compensate(w, rows, cols, factor, entry->choice.format, (enum mxfp_rule)entry->choice.rule, &row->done,
-		                  &r->exec, error);
+		code = quantize_amax(&r->transfer, &r->rounded.plan, entry, &grid.amax, error);
+	if (code == EXIT_OK && !compensate_hold(&grid))
+		code = fail_not_held(entry, error);
+	if (code == EXIT_OK)
+		code = compensate(w, rows, cols, factor, &grid, &row->done, &r->exec, error);
 	for (size_t i = 0; i < rows * cols && code == EXIT_OK; i++)
 		if (!isfinite(w[i]))
 			code = fail_tensor(error, entry->file->path, entry->source->name, "row %zu becomes NaN or Inf, so its weights or "
 			                   "inputs are too large for binary32; leave the tensor out with --ignore", i / cols);
 	if (code == EXIT_OK)
-		code = replace(r, weight, entry, w, error);
+		code = replace(r, weight, entry, w, &grid, error);
 	free(w);
 	return code;
 }
@@ -343,9 +376,10 @@ static int check_plan(const struct running *r, struct error *error)
 	for (size_t i = 0; i < plan->n_entries; i++) {
 		const struct quantize_entry *entry = &plan->entries[i];
 
-		if (entry->quantized && mxfp_format_get_info(entry->choice.format)->tensor_scale)
-			return fail_tensor(error, entry->file->path, entry->source->name, "would become %s, whose tensor scale "
-			                   "changes with the weights; give an MX format", mxfp_format_get_info(entry->choice.format)->name);
+		if (entry->quantized && mxfp_format_get_info(entry->choice.format)->tensor_scale &&
+		    entry->choice.recipe == MXFP_RECIPE_4OVER6)
+			return fail_tensor(error, entry->file->path, entry->source->name, "would become nvfp4 by recipe 4over6, whose choice of "
+			                   "scales need not keep calibrated weights; give another recipe");
 		if (entry->quantized && entry->choice.sparsity.m != 0)
 			return fail_tensor(error, entry->file->path, entry->source->name, "would become sparse, which cannot be "
 			                   "calibrated; leave out the sparsity");
@@ -391,12 +425,15 @@ static int open_networks(struct running *r, struct error *error)
 int calibrate_run(struct calibration *done, const struct calibrate_settings *settings, const struct model *model,
                   struct error *error)
 {
-	struct running r = {.settings = settings, .model = model, .done = done, .exec = {.threads = settings->threads}};
+	struct running r = {.settings = settings, .model = model, .done = done, .exec = {.threads = settings->threads},
+	                    .transfer.threads = settings->threads};
 
 	*done = (struct calibration){0};
 	int code = calibrate_check_output(done, settings, model, error);
 	if (code == EXIT_OK)
 		code = open_networks(&r, error);
+	if (code == EXIT_OK)
+		code = transfer_begin(&r.transfer, error);
 	if (code == EXIT_OK) {
 		progress_start_tokens(&r.progress, "calibrating", done->n_tokens, settings->quiet);
 		code = embed(&r, error);
@@ -410,6 +447,7 @@ int calibrate_run(struct calibration *done, const struct calibrate_settings *set
 		            "--pad-tail allows, or experts, which stay as they are", model->path);
 	if (code == EXIT_OK)
 		code = calibrate_write(done, settings, model, r.rounded.network, error);
+	transfer_end(&r.transfer);
 	evaluate_close_network(&r.exact);
 	evaluate_close_network(&r.rounded);
 	free(r.exact_x);

@@ -23,7 +23,7 @@
 
 struct calibrate_settings {
 	const char *in, *out;
-	const struct trial *trial;            /* it quantizes, and not to NVFP4 */
+	const struct trial *trial;            /* it quantizes */
 	const struct token_sequences *tokens; /* windows, which run one by one */
 	double damping;
 	unsigned threads;

@@ -4,16 +4,22 @@
 #include "calibrate/compensate.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/must_succeed.h"
+#include "model/layout.h"
 #include "mxfp/convert.h"
 #include "mxfp/gemm.h"
 #include "mxfp/quantize.h"
 
-enum { BLOCK = 32, ROWS = 32 }; /* of an MX format; rows that a task takes */
+enum {
+	BLOCK = 32,    /* the longest */
+	ROWS = 32,     /* that a task takes */
+	HELD_STEPS = 8 /* until an amax is held; one or two were seen */
+};
 
 /* A matrix of numbers; `transposed`: stored by columns. */
 static struct mxfp_matrix numbers(const float *x, size_t rows, size_t cols, size_t stride, bool transposed)
@@ -201,59 +207,261 @@ int compensate_prepare(float **prepared, struct moments *moments, double damping
 	return EXIT_OK;
 }
 
+static struct mxfp_quantize_options options_of(const struct compensate_grid *grid, const struct mxfp_exec *exec)
+{
+	return (struct mxfp_quantize_options){
+		.rule = grid->rule, .recipe = grid->recipe, .tensor_amax = &grid->amax, .exec = exec};
+}
+
+static bool has_tensor_scale(const struct compensate_grid *grid)
+{
+	return mxfp_format_get_info(grid->format)->tensor_scale && !layout_recipe_unscaled(grid->recipe);
+}
+
+bool compensate_hold(struct compensate_grid *grid)
+{
+	const struct mxfp_exec one_thread = {.threads = 1};
+	const struct mxfp_quantize_options options = options_of(grid, &one_thread);
+	float held;
+	const struct mxfp_fake_output output = {.data = &held, .format = MXFP_FORMAT_F32};
+
+	if (!has_tensor_scale(grid) || !(grid->amax > 0))
+		return true;
+	for (unsigned i = 0; i < HELD_STEPS; i++) {
+		must_succeed(mxfp_fake_quantize(grid->format, &output, &grid->amax, MXFP_FORMAT_F32, 0, 1, 1, &options));
+		if (held == grid->amax)
+			return true;
+		grid->amax = held;
+	}
+	return false;
+}
+
 /* The weights of a layer at work. */
 struct rounding {
 	float *w;                /* [rows][cols]; columns before `first` are done */
 	size_t rows, cols;
 	const float *u;
-	enum mxfp_format format, element;
-	enum mxfp_rule rule;
+	const struct compensate_grid *grid;
+	enum mxfp_format element;
+	float tensor_scale;      /* 1 if there is none */
+	bool divides;            /* by the tensor scale */
+	size_t top;              /* the weight that keeps the tensor scale; SIZE_MAX: none */
 	size_t first, n;         /* the block's columns */
 	float *errors;           /* [rows][BLOCK], of a column over U's diagonal, negated */
 };
 
-/* The scales of a block for rows of numbers. */
-static void choose_scales(const struct rounding *r, const float *rows, size_t n, float *scales)
-{
-	uint8_t codes[ROWS * BLOCK], scale_codes[ROWS];
-	struct mxfp_blocks blocks = {.format = r->format, .rows = n, .cols = r->n, .codes = codes, .scales = scale_codes};
-	const struct mxfp_exec one_thread = {.threads = 1};
-	const struct mxfp_quantize_options options = {.rule = r->rule, .exec = &one_thread};
+/* A block's columns of some rows. */
+struct part {
+	size_t from, n;
+	uint8_t scales[ROWS];   /* bytes that the rule or recipe gives the block as it is before it is rounded */
+	float w[BLOCK][ROWS];
+};
 
+enum { NONE = BLOCK };
+
+/* One way to round a part. */
+struct attempt {
+	bool tried[ROWS];
+	float scales[ROWS];
+	unsigned largest[ROWS]; /* the column that becomes the format's largest number, or NONE */
+	float w[BLOCK][ROWS], errors[BLOCK][ROWS];
+	double loss[ROWS];
+};
+
+static void take_part(const struct rounding *r, struct part *part, size_t number)
+{
+	const struct mxfp_exec one_thread = {.threads = 1};
+	const struct mxfp_quantize_options options = options_of(r->grid, &one_thread);
+	uint8_t codes[ROWS * BLOCK];
+	struct mxfp_blocks blocks = {.format = r->grid->format, .cols = r->n, .codes = codes, .scales = part->scales};
+
+	part->from = number * ROWS;
+	part->n = r->rows - part->from < ROWS ? r->rows - part->from : ROWS;
+	const float *rows = r->w + part->from * r->cols + r->first;
+	blocks.rows = part->n;
 	must_succeed(mxfp_quantize(&blocks, rows, MXFP_FORMAT_F32, r->cols, &options));
-	for (size_t i = 0; i < n; i++)
-		scales[i] = ldexpf(1, (int)scale_codes[i] - 127);
+	for (size_t i = 0; i < part->n; i++)
+		for (size_t c = 0; c < r->n; c++)
+			part->w[c][i] = rows[i * r->cols + c];
 }
 
-/* Rounds a block's columns of some rows, one after the other. */
-static void round_part(void *argument, size_t part)
+/* A number of a block, as it is decoded. */
+static float decoded(const struct rounding *r, float number, float scale)
 {
-	struct rounding *r = argument;
+	return r->divides ? number * scale / r->tensor_scale : number * scale * r->tensor_scale;
+}
+
+/* Rounds the columns one after the other. */
+static void round_columns(const struct rounding *r, const struct part *part, struct attempt *a)
+{
 	const struct mxfp_exec one_thread = {.threads = 1};
-	const struct mxfp_convert_options options = {.exec = &one_thread};
-	const size_t from = part * ROWS, n = r->rows - from < ROWS ? r->rows - from : ROWS;
-	float w[BLOCK][ROWS], scales[ROWS], ratios[ROWS], rounded[ROWS];
+	/* Some recipes make +0 of -0. */
+	const struct mxfp_convert_options options = {
+		.no_negative_zero = mxfp_format_get_info(r->grid->format)->tensor_scale, .exec = &one_thread};
+	float ones[ROWS], ratios[ROWS], rounded[ROWS];
 	uint8_t codes[ROWS];
 
-	choose_scales(r, r->w + from * r->cols + r->first, n, scales);
-	for (size_t i = 0; i < n; i++)
-		for (size_t c = 0; c < r->n; c++)
-			w[c][i] = r->w[(from + i) * r->cols + r->first + c];
+	memcpy(a->w, part->w, sizeof a->w);
+	for (size_t i = 0; i < part->n; i++) {
+		ones[i] = decoded(r, 1, a->scales[i]);
+		a->loss[i] = 0;
+	}
 	for (size_t c = 0; c < r->n; c++) {
 		const float *u = r->u + (r->first + c) * r->cols + r->first;
 
-		for (size_t i = 0; i < n; i++)
-			ratios[i] = w[c][i] / scales[i];
-		must_succeed(mxfp_convert(codes, r->element, ratios, MXFP_FORMAT_F32, n, &options));
-		must_succeed(mxfp_convert(rounded, MXFP_FORMAT_F32, codes, r->element, n, &options));
-		for (size_t i = 0; i < n; i++) {
-			const float q = rounded[i] * scales[i], e = (w[c][i] - q) / u[c];
+		/* Under a scale of 0 all numbers become 0. */
+		for (size_t i = 0; i < part->n; i++)
+			ratios[i] = a->largest[i] == c ? copysignf(INFINITY, a->w[c][i])
+			            : ones[i] == 0 ? 0 : a->w[c][i] / ones[i];
+		must_succeed(mxfp_convert(codes, r->element, ratios, MXFP_FORMAT_F32, part->n, &options));
+		must_succeed(mxfp_convert(rounded, MXFP_FORMAT_F32, codes, r->element, part->n, &options));
+		for (size_t i = 0; i < part->n; i++) {
+			const float q = decoded(r, rounded[i], a->scales[i]), e = (a->w[c][i] - q) / u[c];
 
-			r->w[(from + i) * r->cols + r->first + c] = q;
-			r->errors[(from + i) * BLOCK + c] = -e;
+			a->w[c][i] = q;
+			a->errors[c][i] = -e;
+			a->loss[i] += (double)e * (double)e;
 			for (size_t k = c + 1; k < r->n; k++)
-				w[k][i] -= e * u[k];
+				a->w[k][i] -= e * u[k];
 		}
+	}
+}
+
+/* Takes a row of an attempt as the result. */
+static void keep_row(const struct rounding *r, const struct part *part, const struct attempt *a, size_t i)
+{
+	for (size_t c = 0; c < r->n; c++) {
+		r->w[(part->from + i) * r->cols + r->first + c] = a->w[c][i];
+		r->errors[(part->from + i) * BLOCK + c] = a->errors[c][i];
+	}
+}
+
+static void round_mx_part(void *argument, size_t number)
+{
+	const struct rounding *r = argument;
+	struct part part;
+	struct attempt a;
+
+	take_part(r, &part, number);
+	for (size_t i = 0; i < part.n; i++) {
+		a.scales[i] = ldexpf(1, (int)part.scales[i] - 127);
+		a.largest[i] = NONE;
+	}
+	round_columns(r, &part, &a);
+	for (size_t i = 0; i < part.n; i++)
+		keep_row(r, &part, &a, i);
+}
+
+/* The column of a row whose magnitude is the largest. */
+static unsigned largest_column(const struct rounding *r, const struct part *part, size_t i)
+{
+	unsigned largest = 0;
+
+	for (unsigned c = 1; c < r->n; c++)
+		if (fabsf(part->w[c][i]) > fabsf(part->w[largest][i]))
+			largest = c;
+	return largest;
+}
+
+/* Whether a row of a part has the weight that keeps the tensor scale. */
+static bool has_top(const struct rounding *r, const struct part *part, size_t i)
+{
+	return r->top != SIZE_MAX && r->top / r->cols == part->from + i && r->top % r->cols >= r->first &&
+	       r->top % r->cols < r->first + r->n;
+}
+
+enum { LARGEST_SCALE = 0x7E, LEAST_LARGEST = 3 };
+
+static void scales_of_bytes(float *scales, const uint8_t *bytes, size_t n)
+{
+	const struct mxfp_exec one_thread = {.threads = 1};
+	const struct mxfp_convert_options options = {.exec = &one_thread};
+
+	must_succeed(mxfp_convert(scales, MXFP_FORMAT_F32, bytes, MXFP_FORMAT_UE4M3, n, &options));
+}
+
+/* The attempt whose result can be quantized again in any case: with the recipe's scales, where the largest number of a block
+   becomes 6, from which the recipe makes that scale. Blocks too small for that, under the least scale or that of a zero, become
+   zeros. */
+static void set_safe_scales(const struct rounding *r, const struct part *part, struct attempt *a)
+{
+	uint8_t bytes[ROWS];
+
+	for (size_t i = 0; i < part->n; i++)
+		bytes[i] = has_top(r, part, i) ? LARGEST_SCALE : part->scales[i];
+	scales_of_bytes(a->scales, bytes, part->n);
+	for (size_t i = 0; i < part->n; i++) {
+		const unsigned largest = largest_column(r, part, i);
+
+		a->tried[i] = true;
+		a->largest[i] = has_top(r, part, i) ? (unsigned)(r->top % r->cols - r->first) : largest;
+		if (a->scales[i] == 0 ||
+		    (!has_top(r, part, i) && fabsf(part->w[largest][i]) < decoded(r, LEAST_LARGEST, a->scales[i]))) {
+			a->scales[i] = 0;
+			a->largest[i] = NONE;
+		}
+	}
+}
+
+/* Scales that are tried, in steps from the recipe's. */
+static const int steps[] = {0, -1, -2, -3, -4, -5, 1, 2};
+
+enum { N_STEPS = sizeof steps / sizeof steps[0] };
+
+static void set_scales(const struct rounding *r, const struct part *part, struct attempt *a, int step)
+{
+	uint8_t bytes[ROWS];
+
+	for (size_t i = 0; i < part->n; i++) {
+		const int byte = part->scales[i] + step;
+
+		/* A block that is NaN stays so. */
+		a->tried[i] = !has_top(r, part, i) && part->scales[i] <= LARGEST_SCALE && byte > 0 && byte <= LARGEST_SCALE;
+		bytes[i] = (uint8_t)(a->tried[i] ? byte : 0);
+		a->largest[i] = NONE;
+	}
+	scales_of_bytes(a->scales, bytes, part->n);
+}
+
+/* Drops rows that would become other numbers if they were quantized again. */
+static void drop_changing(const struct rounding *r, const struct part *part, struct attempt *a)
+{
+	const struct mxfp_exec one_thread = {.threads = 1};
+	const struct mxfp_quantize_options options = options_of(r->grid, &one_thread);
+	float w[ROWS][BLOCK], again[ROWS][BLOCK];
+	const struct mxfp_fake_output output = {.data = again, .format = MXFP_FORMAT_F32, .stride = BLOCK};
+
+	for (size_t i = 0; i < part->n; i++)
+		for (size_t c = 0; c < r->n; c++)
+			w[i][c] = a->w[c][i];
+	must_succeed(mxfp_fake_quantize(r->grid->format, &output, w, MXFP_FORMAT_F32, BLOCK, part->n, r->n, &options));
+	for (size_t i = 0; i < part->n; i++)
+		a->tried[i] = a->tried[i] && memcmp(w[i], again[i], r->n * sizeof(float)) == 0;
+}
+
+static void round_nvfp4_part(void *argument, size_t number)
+{
+	const struct rounding *r = argument;
+	struct part part;
+	struct attempt a;
+	double least[ROWS];
+
+	take_part(r, &part, number);
+	set_safe_scales(r, &part, &a);
+	round_columns(r, &part, &a);
+	for (size_t i = 0; i < part.n; i++) {
+		keep_row(r, &part, &a, i);
+		least[i] = a.loss[i];
+	}
+	for (size_t k = 0; k < N_STEPS; k++) {
+		set_scales(r, &part, &a, steps[k]);
+		round_columns(r, &part, &a);
+		drop_changing(r, &part, &a);
+		for (size_t i = 0; i < part.n; i++)
+			if (a.tried[i] && a.loss[i] < least[i]) {
+				keep_row(r, &part, &a, i);
+				least[i] = a.loss[i];
+			}
 	}
 }
 
@@ -330,11 +538,14 @@ static int measure(double *part, float *q, size_t rows, size_t cols, const float
 /* Rounds T, which w holds, block after block. */
 static int round_blocks(struct rounding *r, struct room *room, const struct mxfp_exec *exec, struct error *error)
 {
+	const struct mxfp_format_info *info = mxfp_format_get_info(r->grid->format);
+	const size_t length = info->block_length;
 	int code = EXIT_OK;
 
 	for (r->first = 0; r->first < r->cols && code == EXIT_OK; r->first += r->n) {
-		r->n = r->cols - r->first < BLOCK ? r->cols - r->first : BLOCK;
-		must_succeed(mxfp_parallel_for(exec, (r->rows + ROWS - 1) / ROWS, round_part, r));
+		r->n = r->cols - r->first < length ? r->cols - r->first : length;
+		must_succeed(mxfp_parallel_for(exec, (r->rows + ROWS - 1) / ROWS,
+		                               info->tensor_scale ? round_nvfp4_part : round_mx_part, r));
 		const size_t next = r->first + r->n, left = r->cols - next;
 		const struct mxfp_matrix errors = numbers(r->errors, r->rows, r->n, BLOCK, false),
 		                         u = numbers(r->u + r->first * r->cols + next, left, r->n, r->cols, true);
@@ -345,7 +556,31 @@ static int round_blocks(struct rounding *r, struct room *room, const struct mxfp
 	return code;
 }
 
-int compensate(float *w, size_t rows, size_t cols, const float *factor, enum mxfp_format format, enum mxfp_rule rule,
+/* Finds the tensor scale, and the weight that has to stay the largest for it, if it is one of these. */
+static void settle_tensor_scale(struct rounding *r, const struct mxfp_exec *exec)
+{
+	struct mxfp_blocks none = {.format = r->grid->format};
+	const struct mxfp_quantize_options options = options_of(r->grid, exec);
+	const size_t n = r->rows * r->cols;
+	struct compensate_grid own = *r->grid;
+	float amax = 0;
+
+	r->tensor_scale = 1;
+	r->top = SIZE_MAX;
+	if (!has_tensor_scale(r->grid))
+		return;
+	must_succeed(mxfp_quantize(&none, NULL, MXFP_FORMAT_F32, 0, &options));
+	r->tensor_scale = none.tensor_scale;
+	r->divides = none.tensor_scale_divides;
+	must_succeed(mxfp_amax(r->w, MXFP_FORMAT_F32, n, &amax, exec));
+	own.amax = amax;
+	if (amax == 0 || !compensate_hold(&own) || own.amax != r->grid->amax)
+		return;
+	for (r->top = 0; fabsf(r->w[r->top]) != amax;)
+		r->top++;
+}
+
+int compensate(float *w, size_t rows, size_t cols, const float *factor, const struct compensate_grid *grid,
                struct compensation *done, const struct mxfp_exec *exec, struct error *error)
 {
 	const size_t bytes = rows * cols * sizeof *w;
@@ -360,9 +595,8 @@ int compensate(float *w, size_t rows, size_t cols, const float *factor, enum mxf
 		.rows = rows,
 		.cols = cols,
 		.u = factor + 3 * cols * cols,
-		.format = format,
-		.element = mxfp_format_get_info(format)->element,
-		.rule = rule,
+		.grid = grid,
+		.element = mxfp_format_get_info(grid->format)->element,
 		.errors = room.errors,
 	};
 	int code = EXIT_OK;
@@ -371,13 +605,14 @@ int compensate(float *w, size_t rows, size_t cols, const float *factor, enum mxf
 		code = fail_memory(error);
 	if (code == EXIT_OK) {
 		memcpy(room.original, w, bytes);
+		settle_tensor_scale(&r, exec);
 		code = aim(w, rows, cols, factor, &room, exec, error);
 	}
 	if (code == EXIT_OK)
 		code = round_blocks(&r, &room, exec, error);
 	float *copy = malloc(bytes + 1);
 	const struct mxfp_fake_output nearest = {.data = copy, .format = MXFP_FORMAT_F32};
-	const struct mxfp_quantize_options options = {.rule = rule, .exec = exec};
+	const struct mxfp_quantize_options options = options_of(grid, exec);
 	if (code == EXIT_OK && copy == NULL)
 		code = fail_memory(error);
 	if (code == EXIT_OK) {
@@ -385,7 +620,7 @@ int compensate(float *w, size_t rows, size_t cols, const float *factor, enum mxf
 		code = measure(&done->compensated, copy, rows, cols, factor, &room, exec, error);
 	}
 	if (code == EXIT_OK) {
-		must_succeed(mxfp_fake_quantize(format, &nearest, room.original, MXFP_FORMAT_F32, 0, rows, cols, &options));
+		must_succeed(mxfp_fake_quantize(grid->format, &nearest, room.original, MXFP_FORMAT_F32, 0, rows, cols, &options));
 		code = measure(&done->rounded, copy, rows, cols, factor, &room, exec, error);
 	}
 	free(copy);

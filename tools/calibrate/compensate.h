@@ -10,7 +10,8 @@
  *
  * The best matrix without rounding is T = W + W F H^-1. Rounding column j of it by e adds e U[j][k] / U[j][j] to columns
  * k > j of the best of the rest, where H^-1 = U^T U, U upper triangular. The scales of a block are chosen when its first
- * column is rounded. H has `damping` times the mean of its diagonal added to the diagonal.
+ * column is rounded; of NVFP4, several are tried, and the one with the least loss is taken of those that the result has again.
+ * H has `damping` times the mean of its diagonal added to the diagonal.
  *
  * Sums over tokens and the factor are binary64, what touches W is binary32, by products of the library where these are
  * large. The order of all sums is fixed, so the bytes depend on neither threads nor tier.
@@ -18,6 +19,7 @@
 #ifndef TOOLS_CALIBRATE_COMPENSATE_H
 #define TOOLS_CALIBRATE_COMPENSATE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
@@ -55,8 +57,27 @@ struct compensation {
 int compensate_prepare(float **factor, struct moments *moments, double damping, const struct mxfp_exec *exec,
                        struct error *error);
 
-/* Replaces w by numbers that an MX format holds exactly. EXIT_MEMORY. */
-int compensate(float *w, size_t rows, size_t cols, const float *factor, enum mxfp_format format, enum mxfp_rule rule,
+/* The numbers that weights become. */
+struct compensate_grid {
+	enum mxfp_format format;
+	enum mxfp_rule rule;     /* of MX formats */
+	enum mxfp_recipe recipe; /* of NVFP4; not 4over6 */
+	float amax;              /* of NVFP4: the largest magnitude of the tensors that share a tensor scale */
+};
+
+/*
+ * Makes the amax, by a few units in its last place, what the tensor scale that comes from it holds as the largest number: a
+ * tensor whose largest is that has this tensor scale again. No such number: false, which was not seen but for an amax near the
+ * ends of binary32.
+ */
+bool compensate_hold(struct compensate_grid *grid);
+
+/*
+ * Replaces w by numbers that the format holds exactly, and, in NVFP4, that the recipe makes the same numbers of again: the
+ * tensor scale stays as the weight from which it comes becomes the amax of the grid, which compensate_hold() has made, and a
+ * block's scale as it is what its largest number gives. EXIT_MEMORY.
+ */
+int compensate(float *w, size_t rows, size_t cols, const float *factor, const struct compensate_grid *grid,
                struct compensation *done, const struct mxfp_exec *exec, struct error *error);
 
 #endif

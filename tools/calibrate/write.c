@@ -12,14 +12,16 @@
 #include "model/edit.h"
 #include "mxfp/quantize.h"
 
-/* The dtype of calibrated numbers: bf16 holds all that an MX format does, except below 2^-133. */
+/* The dtype of calibrated numbers: bf16 holds all that an MX format does, except below 2^-133, but not products with a tensor
+   scale. */
 static enum dtype dtype_of(const void *context, const struct tensor *source)
 {
 	const struct network *network = context;
+	const struct mxfp_matrix *blocks = network_replaced(network, source->name);
 
-	if (network_replaced(network, source->name) == NULL)
+	if (blocks == NULL)
 		return N_DTYPES;
-	return source->dtype == DTYPE_BF16 ? DTYPE_BF16 : DTYPE_F32;
+	return source->dtype == DTYPE_BF16 && !mxfp_format_get_info(blocks->format)->tensor_scale ? DTYPE_BF16 : DTYPE_F32;
 }
 
 /* Decodes the blocks of a tensor, some rows at a time, and writes their numbers. */

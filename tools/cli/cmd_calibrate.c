@@ -23,7 +23,7 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 {
 	static const struct usage usage = {
 		"calibrate MODEL --tokens FILE | --text FILE -o OUT [options]",
-		"Writes a model whose linear layers have weights that an MX format holds, chosen\n"
+		"Writes a model whose linear layers have weights that a block format holds, chosen\n"
 		"so that outputs on a text change least: weights not yet rounded make up for the\n"
 		"errors of those that are (GPTQ), layer after layer, with the inputs that the\n"
 		"layers before now give. mxfp quantize to that format then loses nothing more;\n"
@@ -31,8 +31,8 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		"file or a model directory. OUT is a directory, or a file if MODEL is one and OUT\n"
 		"ends in .safetensors. A table has the signal to noise of each layer's outputs,\n"
 		"with weights rounded to nearest, and as written. The bytes of OUT are the same\n"
-		"for any threads and instruction set. Experts stay as they are; NVFP4, sparsity\n"
-		"and GGUF files are refused.",
+		"for any threads and instruction set. Experts stay as they are; sparsity and GGUF\n"
+		"files are refused.",
 		"  mxfp calibrate model/ --text train.txt -o model-calibrated\n"
 		"  mxfp quantize model-calibrated/ -o model-w4a8",
 	};
@@ -50,16 +50,20 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		{"context", 'c', OPTION_UNSIGNED, "N", "cut sequences into windows of at most this many tokens", &o->corpus.context},
 		{"sequences", 0, OPTION_UNSIGNED, "N", "take only the first sequences", &o->corpus.sequences},
 		{.kind = OPTION_HEADING, .help = "Formats"},
-		{"weights", 'w', OPTION_BLOCK, "FORMAT", "MX format of the weights", &o->trial.weights},
+		{"weights", 'w', OPTION_BLOCK, "FORMAT", "block format of the weights", &o->trial.weights},
 		{"activations", 'a', OPTION_STRING, "FORMAT|none", "format of the inputs that weights are chosen for (default: as the "
 		 "preset or the recipe says)", &o->trial.activations},
-		{"preset", 0, OPTION_STRING, "w4a8|mxfp8", "take formats as mxfp quantize does (default: w4a8)", &o->trial.preset},
+		{"preset", 0, OPTION_STRING, "w4a8|mxfp8|nvfp4", "take formats as mxfp quantize does (default: w4a8)", &o->trial.preset},
 		{"recipe", 0, OPTION_STRING, "FILE.json", "take the choice of tensors and formats from a mxfp-recipe(5)",
 		 &o->trial.recipe},
 		{"rule", 'r', OPTION_RULE, "RULE", "scale rule of MX weights", &o->trial.rule},
+		{"nvfp4-recipe", 0, OPTION_RECIPE, "RECIPE", "how NVFP4 scales are computed; mxfp quantize needs the same",
+		 &o->trial.nvfp4_recipe},
 		{"activation-rule", 0, OPTION_RULE, "RULE", "scale rule of MX activations", &o->trial.activation_rule},
 		{"include", 0, OPTION_LIST, "PATTERN", "also calibrate matching tensors; may be repeated", &o->select.include},
 		{"ignore", 0, OPTION_LIST, "PATTERN", "leave out matching tensors; may be repeated", &o->select.ignore},
+		{"fuse", 0, OPTION_FLAG, NULL, "give NVFP4 weights that loaders fuse (q, k, v; gate, up) one tensor scale, as mxfp "
+		 "quantize --fuse does", &o->trial.fuse},
 		{"pad-tail", 0, OPTION_FLAG, NULL, "also calibrate tensors whose rows are not a multiple of the block",
 		 &o->trial.pad_tail},
 		{"damping", 0, OPTION_STRING, "PART", "add this part of the mean square of a layer's inputs to the square of each: more keeps "
@@ -73,6 +77,7 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 	};
 	const enum parsed parsed = options_parse(argc, argv, options, &usage, 1, 1, &o->settings.in, error);
 
+	o->trial.has_nvfp4_recipe = parsed == PARSED_RUN && options_given(argc, argv, options, "nvfp4-recipe");
 	o->trial.has_rule = parsed == PARSED_RUN && options_given(argc, argv, options, "rule");
 	return parsed;
 }
@@ -129,9 +134,6 @@ static int run_options(struct options *o, struct error *error)
 		o->trial.preset = "w4a8";
 	if (code == EXIT_OK)
 		code = trial_of_options(&trial, &o->trial, error);
-	if (code == EXIT_OK && trial.settings.recipe == NULL && mxfp_format_get_info(trial.settings.choice.format)->tensor_scale)
-		code = fail(error, EXIT_USAGE, "calibrate: the tensor scale of %s would change with the weights; give an MX format, such "
-		            "as --weights mxfp4", mxfp_format_get_info(trial.settings.choice.format)->name);
 	if (code == EXIT_OK)
 		code = model_open(&model, o->settings.in, error);
 	if (code == EXIT_OK)
