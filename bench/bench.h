@@ -102,6 +102,9 @@ void bench_data_free(struct bench_data *data);
 /* Fills src with standard normals in this format, or with their magnitudes if it has no sign or that is asked for. */
 void bench_data_fill(struct bench_data *data, enum mxfp_format src, bool positive);
 
+/* Writes n numbers, an even count, of Student's t distribution with four degrees of freedom, always the same. */
+void bench_student_t4(float *numbers, size_t n);
+
 /* Work: n elements of the case, from element `start` of the data. */
 struct bench_work {
 	const struct bench_case *c;

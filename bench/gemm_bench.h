@@ -21,6 +21,14 @@ struct bench_gemm_case {
 	enum bench_gemm_epilogue epilogue;
 };
 
+/* The numbers of A and W, which are repeated row after row. */
+struct bench_gemm_source {
+	const char *name;
+	const float *numbers;
+	size_t n;
+	bool outliers;  /* one column in 64, of A and of W, is 64 times as large */
+};
+
 /* For one row of A, where the weights are; otherwise, how much work there is. */
 enum bench_gemm_place {
 	BENCH_GEMM_L2,
@@ -68,12 +76,13 @@ struct bench_ring {
 	size_t bytes, step, n, next;
 };
 
-/* Products of one case and shape, ready to run. The caller sets the first three members and clears the others. */
+/* Products of one case and shape, ready to run. The caller sets the first four members and clears the others. */
 enum { BENCH_EXPERTS_MAX = 64 };
 
 struct bench_gemm_data {
 	const struct bench_gemm_case *c;
 	const struct bench_gemm_shape *shape;
+	const struct bench_gemm_source *source;
 	const char *isa;
 	struct mxfp_product products[BENCH_EXPERTS_MAX];
 	struct mxfp_matrix a_of[BENCH_EXPERTS_MAX], gate;
@@ -93,9 +102,9 @@ struct bench_gemm_data {
 	bool failed;
 };
 
-/* Makes the operands. Returns false, with all freed, if memory is short or the library refuses a call. normals:
-   BENCH_PATTERN numbers. ring_bytes: for weights in DRAM. threads: the most that will be used. */
-bool bench_gemm_data_make(struct bench_gemm_data *data, const float *normals, size_t ring_bytes, unsigned threads);
+/* Makes the operands. Returns false, with all freed, if memory is short or the library refuses a call. ring_bytes:
+   for weights in DRAM. threads: the most that will be used. */
+bool bench_gemm_data_make(struct bench_gemm_data *data, size_t ring_bytes, unsigned threads);
 void bench_gemm_data_free(struct bench_gemm_data *data);
 
 /* Seconds per product; 0 for what was not timed. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The operands of the products that are timed: standard normals, quantized by rule rceil, W packed. */
+/* The operands of the products that are timed: numbers of a source, quantized by rule rceil, W packed. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -215,23 +215,32 @@ static void make_workspace(struct bench_gemm_data *data)
 	data->workspace = allocate(data, data->workspace_bytes);
 }
 
-static void fill(float *to, size_t n, const float *normals)
+static void fill(float *to, size_t n, const struct bench_gemm_source *source)
 {
-	for (size_t i = 0; i < n; i += BENCH_PATTERN)
-		memcpy(to + i, normals, (n - i < BENCH_PATTERN ? n - i : BENCH_PATTERN) * sizeof *to);
+	for (size_t i = 0; i < n; i += source->n)
+		memcpy(to + i, source->numbers, (n - i < source->n ? n - i : source->n) * sizeof *to);
 }
 
-static void fill_operands(struct bench_gemm_data *data, const float *normals)
+/* K of every shape is a multiple of OUTLIER_EVERY. */
+static void enlarge(float *numbers, size_t n)
+{
+	for (size_t i = OUTLIER_AT; i < n; i += OUTLIER_EVERY)
+		numbers[i] *= outlier;
+}
+
+static void fill_operands(struct bench_gemm_data *data)
 {
 	const struct bench_gemm_shape *s = data->shape;
 
-	fill(data->a, s->m * s->k, normals);
-	fill(data->w, s->n * s->k, normals);
-	for (size_t i = OUTLIER_AT; i < s->m * s->k && data->c->outliers; i += OUTLIER_EVERY)
-		data->a[i] *= outlier;
+	fill(data->a, s->m * s->k, data->source);
+	fill(data->w, s->n * s->k, data->source);
+	if (data->c->outliers || data->source->outliers)
+		enlarge(data->a, s->m * s->k);
+	if (data->source->outliers)
+		enlarge(data->w, s->n * s->k);
 }
 
-bool bench_gemm_data_make(struct bench_gemm_data *data, const float *normals, size_t ring_bytes, unsigned threads)
+bool bench_gemm_data_make(struct bench_gemm_data *data, size_t ring_bytes, unsigned threads)
 {
 	const struct bench_gemm_shape *s = data->shape;
 	const bool quantizes = s->m == 1 && mxfp_format_get_info(data->c->a)->kind == MXFP_KIND_BLOCK;
@@ -245,7 +254,7 @@ bool bench_gemm_data_make(struct bench_gemm_data *data, const float *normals, si
 	data->w = allocate(data, s->n * s->k * sizeof(float));
 	data->c_values = allocate(data, s->m * s->n * sizeof(float));
 	if (!data->failed) {
-		fill_operands(data, normals);
+		fill_operands(data);
 		make_products(data, s->place == BENCH_GEMM_DRAM ? ring_bytes : 0);
 	}
 	if (!data->failed)

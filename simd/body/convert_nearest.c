@@ -71,6 +71,7 @@ ALWAYS_INLINE struct range group_to_f16(const uint8_t *x, uint8_t *to)
 {
 	struct range r = {splat(UINT32_MAX), splat(0)};
 
+#pragma GCC unroll 4
 	for (size_t i = 0; i < GROUP; i += LANES)
 		store_f16(to + 2 * i, (vf32)load_number(x, i, 1, &r));
 	return r;

@@ -48,15 +48,21 @@ if [ "$best" != ref ] &&
 		"$mxfp" bench --quick --op gemm --tier "$best" --format tf32 --shape 1x1024x1024 >"$work/out" 2>&1; then
 	text=$(tr -s ' ' <"$work/out")
 	has "products" "$text" "Products: GFLOP/s counts 2 m n k"
-	has "a product" "$text" "tf32 x tf32 $best 1x1024x1024 L2 "
+	has "a product" "$text" "tf32 x tf32 normal $best 1x1024x1024 L2 "
 	same "other formats" "" "$(grep mxfp4 "$work/out")"
 	same "other shapes" "" "$(grep 4096 "$work/out")"
 	exits 0 "" bench --quick --op gemm --tier "$best" --format tf32 --shape 1x1024x1024 --json
 	text=$(tr -d ' \n' <"$work/out")
-	has "products as JSON" "$text" '"rows":[],"products":[{"case":"tf32xtf32",'
+	has "products as JSON" "$text" '"rows":[],"products":[{"case":"tf32xtf32","data":"normal",'
 	has "shape" "$text" '"shape":"1x1024x1024","in":"L2","gflops":'
 	has "limit" "$text" '"read_gbps":'
 	same "the end" '}]}' "$(printf '%s' "$text" | tail -c 3)"
+	weights=${srcdir:-.}/examples/charlm.safetensors
+	exits 0 "" bench --quick --op gemm --tier "$best" --format tf32 --shape 1x1024x1024 --data "t4,outliers,$weights"
+	same "a row for each source" "t4 outliers file" \
+		"$(sed -n 's/^tf32 x tf32 *\([a-z0-9]*\) .*/\1/p' "$work/out" | paste -s -d ' ' -)"
+	exits 0 "" bench --quick --op gemm --tier "$best" --format tf32 --shape 1x1024x1024 --data "$weights" --json
+	has "the file's name" "$(tr -d ' \n' <"$work/out")" "\"data\":\"$weights\""
 fi
 exits 2 "no case is left" bench --quick --op gemm --shape 3x3x3
 
@@ -75,6 +81,21 @@ exits 2 "--tier: unknown value 'mmx' (known: ref" bench --tier mmx
 if [ "$best" != ref ]; then
 	exits 2 "--tier: $best does not run here" --isa ref bench --tier "$best"
 fi
+exits 2 "--data: unknown value 'nromal': did you mean 'normal'? (known, besides files: normal, t4, outliers)" \
+	bench --quick --op gemm --data t4,nromal
+exits 2 "--data: a name is empty" bench --quick --op gemm --data t4,
+exits 2 "--data: only products have a choice of it" bench --quick --op scan --data t4
+exits 4 "none.safetensors: cannot open" bench --quick --op gemm --data "$work/none.safetensors"
+{
+	npy '<f4' False '(1, 2)'
+	bytes 0000803f0000c07f
+} >"$work/nan.npy"
+exits 3 "nan.npy: tensor 'array': element 1 is NaN or Inf" bench --quick --op gemm --data "$work/nan.npy"
+{
+	npy '<f4' False '(2,)'
+	bytes 0000803f0000803f
+} >"$work/vector.npy"
+exits 3 "vector.npy: holds no matrix" bench --quick --op gemm --data "$work/vector.npy"
 exits 2 "--threads: 0 is out of range" bench --threads 0
 exits 2 "no case is left" bench --quick --in L2 --op scan --format e4m3
 finish

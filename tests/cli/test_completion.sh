@@ -35,7 +35,7 @@ for command in $commands; do
 	same "options of $command" "$(sed -nE 's/^  (-.,|   ) (--[a-z0-9-]+).*/\2/p' "$work/out" | tr '\n' ' ')" \
 		"$(offers "$command" --)"
 	while read -r option values _; do
-		same "$command --$option" "$(echo "$values" | sed 's/|/ /g; s/ FILE$/ :files/') " "$(offers "$command" "--$option" '')"
+		same "$command --$option" "$(echo "$values" | sed 's/|/ /g; s/ FILE\(,\.\.\.\)\{0,1\}$/ :files/') " "$(offers "$command" "--$option" '')"
 	done < <(sed -nE 's/^  (-.,|   ) --([a-z0-9-]+ [a-z][a-z0-9-]*\|)/\2/p' "$work/out")
 done
 tiers=$("$mxfp" info --json | sed -n '/"tiers"/,/"element_formats"/s/.*"name": "\([^"]*\)".*/\1/p' | tr '\n' ' ')

@@ -40,6 +40,14 @@ product "A by columns" "$c" "$work/a.columns.npy" "$work/w.npy"
 product "A transposed" "$c" "$work/a.turned.npy" "$work/w.npy" --transpose-a
 product "A transposed, by columns" "$c" "$work/a.turned.columns.npy" "$work/w.npy" --transpose-a
 product "W by columns" "$c" "$work/a.npy" "$work/w.columns.npy"
+array w.turned.npy '<f4' False '(2, 3)' "$one 00000000 $one 00000000 $one$one"
+array w.turned.columns.npy '<f4' True '(2, 3)' "$one 00000000 00000000 $one $one$one"
+product "W transposed" "$c" "$work/a.npy" "$work/w.turned.npy" --transpose-w
+product "W transposed, by columns" "$c" "$work/a.npy" "$work/w.turned.columns.npy" --transpose-w
+product "both transposed" "$c" "$work/a.turned.npy" "$work/w.turned.npy" --transpose-a --transpose-w
+product "W transposed, quantized" "$c" "$work/a.npy" "$work/w.turned.npy" --transpose-w --w-format mxfp8-e5m2
+product "W transposed, by columns, quantized" "$c" "$work/a.npy" "$work/w.turned.columns.npy" --transpose-w \
+	--w-format mxfp8-e5m2
 product "A by columns, quantized" "$c" "$work/a.columns.npy" "$work/w.npy" --a-format mxfp8-e4m3
 product "A transposed, quantized" "$c" "$work/a.turned.npy" "$work/w.npy" --transpose-a --a-format mxint8
 product "both on the fly" "$c" "$work/a.npy" "$work/w.npy" --w-format mxfp8-e5m2 --a-format mxfp8-e4m3
@@ -124,6 +132,8 @@ exits 2 "is quantized already, to mxfp4; leave --w-format" gemm "$work/x.npy" "$
 exits 2 "is quantized already, to mxfp4; leave --a-format" gemm "$work/model:x.weight" "$work/model:x.weight" \
 	--a-format mxfp4 $no
 exits 2 "cannot be taken transposed" gemm "$work/model:x.weight" "$work/model:x.weight" --transpose-a $no
+exits 2 "cannot be taken transposed" gemm "$work/x.npy" "$work/model:x.weight" --transpose-w $no
+exits 3 "w.turned.npy is 3 x 2; both need" gemm "$work/k3.npy" "$work/w.turned.npy" --transpose-w $no
 exits 2 "--a-format: 'e4m3' is not a block format" gemm "$work/a.npy" "$work/w.npy" --a-format e4m3 $no
 exits 2 "--pass-k 100: give 512, 256 or 128" gemm "$work/a.npy" "$work/w.npy" --pass-k 100 $no
 exits 2 "--c-format: 'f16' is not taken; give f32|bf16" gemm "$work/a.npy" "$work/w.npy" --c-format f16 $no

@@ -12,6 +12,7 @@
 
 #include "base/nearest.h"
 #include "bench.h"
+#include "cli/bench_sources.h"
 #include "cli/commands.h"
 #include "gemm_bench.h"
 #include "io/facts.h"
@@ -40,6 +41,7 @@ struct bench_rows {
 struct bench_gemm_row {
 	const struct bench_gemm_case *c;
 	const struct bench_gemm_shape *shape;
+	const struct bench_gemm_source *source;
 	int tier;
 	struct bench_gemm_result result;
 };
@@ -305,7 +307,7 @@ static struct bench_gemm_target product_target(const struct bench_gemm_rows *row
 {
 	struct bench_gemm_target found = {.unit = BENCH_ONE, .at_least = pair_at_least};
 
-	if (row->tier != rows->best_tier)
+	if (row->tier != rows->best_tier || strcmp(row->source->name, BENCH_SOURCE_NORMAL) != 0)
 		return (struct bench_gemm_target){.at_least = 0};
 	if (rows->threads != 1) {
 		if (rows->threads != 2 || row->shape->place == BENCH_GEMM_DRAM)
@@ -327,8 +329,8 @@ static void print_product_heading(const struct bench_gemm_rows *rows)
 	       "products of bytes, or of binary32 in a chain; dense is the same with dense weights and no epilogue, or\n"
 	       "as one product; one is on one thread; GB/s counts packed weights, and read is a loop that only reads them.\n\n",
 	       bench_sgemm_name() != NULL ? bench_sgemm_name() : "OpenBLAS, which is not there,");
-	printf("%-32s%-7s %-19s%-5s%8s%7s%7s%6s%7s%6s%7s%7s  %s\n", "case", "tier", "m x n x k", "in", "GFLOP/s", "spread",
-	       "sgemm", "ratio", "peak", rows->threads == 1 ? "dense" : "one", "GB/s", "read", "target");
+	printf("%-32s%-9s%-7s %-19s%-5s%8s%7s%7s%6s%7s%6s%7s%7s  %s\n", "case", "data", "tier", "m x n x k", "in", "GFLOP/s",
+	       "spread", "sgemm", "ratio", "peak", rows->threads == 1 ? "dense" : "one", "GB/s", "read", "target");
 }
 
 static void print_number(const char *format, int width, double x)
@@ -348,7 +350,7 @@ static void print_product(const struct bench_gemm_rows *rows, const struct bench
 
 	bench_gemm_case_name(row->c, name, sizeof name);
 	bench_gemm_shape_name(row->shape, shape, sizeof shape);
-	printf("%-32s%-7s %-19s%-5s%8.1f%6.1f%%", name, mxfp_isa_name(row->tier), shape,
+	printf("%-32s%-9s%-7s %-19s%-5s%8.1f%6.1f%%", name, bench_source_kind(row->source), mxfp_isa_name(row->tier), shape,
 	       bench_gemm_place_name(row->shape->place), gflops(row, r->kernel.median), 100 * r->kernel.spread);
 	print_number("%*.1f", 7, gflops(row, r->sgemm));
 	print_number("%*.2f", 6, product_measured(row, BENCH_SGEMM));
@@ -378,8 +380,8 @@ static json_t *product_json(const struct bench_gemm_rows *rows, const struct ben
 
 	bench_gemm_case_name(row->c, name, sizeof name);
 	bench_gemm_shape_name(row->shape, shape, sizeof shape);
-	json_t *json = json_pack("{s:s, s:s, s:s, s:s, s:f, s:f, s:I}", "case", name, "tier", mxfp_isa_name(row->tier),
-	                         "shape", shape, "in", bench_gemm_place_name(row->shape->place), "gflops",
+	json_t *json = json_pack("{s:s, s:o, s:s, s:s, s:s, s:f, s:f, s:I}", "case", name, "data",
+	                         facts_text(row->source->name), "tier", mxfp_isa_name(row->tier), "shape", shape, "in", bench_gemm_place_name(row->shape->place), "gflops",
 	                         gflops(row, r->kernel.median), "spread", r->kernel.spread, "packed_bytes",
 	                         (json_int_t)r->packed_bytes);
 	json = add_real(json, "sgemm_gflops", gflops(row, r->sgemm));
@@ -419,7 +421,7 @@ static const double dram_from = 0.2;
 
 struct bench {
 	/* The command line. */
-	const char *tier, *op, *format, *in, *shape;
+	const char *tier, *op, *format, *in, *shape, *sources_given;
 	bool quick, json, all;
 	uint64_t threads;
 	/* Their meaning; -1: any. */
@@ -427,6 +429,7 @@ struct bench {
 	enum mxfp_format only_format;
 	/* The work. */
 	struct bench_data data;
+	struct bench_sources sources;
 	struct bench_rows rows;
 	struct bench_gemm_rows products;
 	bool out_of_memory;
@@ -499,6 +502,8 @@ static int check(struct bench *b, struct error *error)
 		code = find_name("tier", b->tier, mxfp_isa_name, &b->only_tier, error);
 	if (code != EXIT_OK)
 		return code;
+	if (b->sources_given != NULL && b->only_op >= 0 && b->only_op != BENCH_GEMM)
+		return fail(error, EXIT_USAGE, "bench: --data: only products have a choice of it; leave it out, or give --op gemm");
 	if (b->only_tier >= 0 && !allowed(b->only_tier))
 		return fail(error, EXIT_USAGE, "--tier: %s does not run here; mxfp info says why", b->tier);
 	if (b->format == NULL || mxfp_format_from_name(b->format, &b->only_format) == MXFP_OK)
@@ -602,12 +607,12 @@ static void add_product(struct bench *b, const struct bench_gemm_row *row)
 }
 
 static void time_product(struct bench *b, const struct bench_gemm_case *c, const struct bench_gemm_shape *shape,
-                         int tier)
+                         const struct bench_gemm_source *source, int tier)
 {
-	struct bench_gemm_data data = {.c = c, .shape = shape, .isa = mxfp_isa_name(tier)};
-	struct bench_gemm_row row = {.c = c, .shape = shape, .tier = tier};
+	struct bench_gemm_data data = {.c = c, .shape = shape, .source = source, .isa = mxfp_isa_name(tier)};
+	struct bench_gemm_row row = {.c = c, .shape = shape, .source = source, .tier = tier};
 
-	if (!bench_gemm_data_make(&data, b->data.normals, 4 * (b->quick ? QUICK_ELEMENTS : DRAM_ELEMENTS),
+	if (!bench_gemm_data_make(&data, 4 * (b->quick ? QUICK_ELEMENTS : DRAM_ELEMENTS),
 	                          (unsigned)b->threads)) {
 		b->out_of_memory = true;
 		return;
@@ -629,6 +634,14 @@ static bool shape_wanted(const struct bench *b, const struct bench_gemm_shape *s
 	return shape->quick || !b->quick;
 }
 
+/* Times a product of each source of numbers. A case with outliers of its own makes them from normal numbers only. */
+static void time_sources(struct bench *b, const struct bench_gemm_case *c, const struct bench_gemm_shape *shape, int tier)
+{
+	for (size_t i = 0; i < b->sources.n && !is_over(b); i++)
+		if (!c->outliers || strcmp(b->sources.items[i].name, BENCH_SOURCE_NORMAL) == 0)
+			time_product(b, c, shape, &b->sources.items[i], tier);
+}
+
 /* Times a product in all selected shapes. */
 static void time_shapes(struct bench *b, const struct bench_gemm_case *c, int tier)
 {
@@ -636,7 +649,7 @@ static void time_shapes(struct bench *b, const struct bench_gemm_case *c, int ti
 		if (shape_wanted(b, &bench_gemm_shapes[i]) &&
 		    (bench_gemm_shapes[i].experts == 1 ||
 		     (c->sparsity.m == 0 && !c->outliers && c->epilogue == BENCH_GEMM_PLAIN)))
-			time_product(b, c, &bench_gemm_shapes[i], tier);
+			time_sources(b, c, &bench_gemm_shapes[i], tier);
 }
 
 /* Times products in each tier except the reference, which would take minutes. */
@@ -683,11 +696,21 @@ static void time_all(struct bench *b)
 	time_products(b);
 }
 
+/* Says what remains to be said. */
+static int finish(const struct bench *b, struct error *error)
+{
+	if (b->out_of_memory)
+		return fail_memory(error);
+	if (b->rows.n == 0 && b->products.n == 0)
+		return fail(error, EXIT_USAGE, "no case is left; leave out a filter, or give --all");
+	return b->json ? print_json(b, error) : EXIT_OK;
+}
+
 static int run_bench(struct bench *b, struct error *error)
 {
 	const int best_tier = b->only_tier >= 0 ? b->only_tier : mxfp_isa_active();
 	const bool little = b->only_place == BENCH_L2 || b->only_op == BENCH_GEMM || b->shape != NULL;
-	int code = EXIT_OK;
+	int code;
 
 	b->rows = (struct bench_rows){
 		.best_tier = best_tier,
@@ -697,14 +720,13 @@ static int run_bench(struct bench *b, struct error *error)
 	b->products = (struct bench_gemm_rows){.best_tier = best_tier, .threads = (unsigned)b->threads};
 	if (!bench_data_make(&b->data, little ? BENCH_PATTERN : b->rows.dram_elements))
 		return fail_memory(error);
-	time_all(b);
+	code = bench_sources_make(&b->sources, b->sources_given, b->data.normals, error);
+	if (code == EXIT_OK)
+		time_all(b);
 	bench_data_free(&b->data);
-	if (b->out_of_memory)
-		code = fail_memory(error);
-	else if (b->rows.n == 0 && b->products.n == 0)
-		code = fail(error, EXIT_USAGE, "no case is left; leave out a filter, or give --all");
-	else if (b->json)
-		code = print_json(b, error);
+	if (code == EXIT_OK)
+		code = finish(b, error);
+	bench_sources_free(&b->sources);
 	free(b->rows.rows);
 	free(b->products.rows);
 	return code;
@@ -723,6 +745,8 @@ static int run(int argc, char **argv, struct error *error)
 		 "time only this kind of kernel", &b.op},
 		{"format", 0, OPTION_STRING, "FORMAT|ELEMENT", "time only kernels from or to this format", &b.format},
 		{"in", 0, OPTION_STRING, "l2|dram", "time only data in this place", &b.in},
+		{"data", 0, OPTION_STRING, "normal|t4|outliers|FILE,...",
+		 "numbers of the operands of products (default normal)", &b.sources_given},
 		{"shape", 0, OPTION_STRING, "MxNxK", "time only products of this shape", &b.shape},
 		{"tier", 0, OPTION_STRING, "TIER", "time only this instruction-set tier", &b.tier},
 		{"threads", 0, OPTION_UNSIGNED, "N", "use at most this many threads", &b.threads},

@@ -24,7 +24,7 @@ struct settings {
 	int rule, a_rule, recipe, acc, psum_round;
 	uint64_t pass_k, seed;
 	unsigned threads;
-	bool a_rule_given, recipe_given, transpose_a, check, force, json, quiet;
+	bool a_rule_given, recipe_given, transpose_a, transpose_w, check, force, json, quiet;
 };
 
 /* Refuses options that this run would ignore, as far as the command line tells; check_rules() sees the matrices too. */
@@ -65,6 +65,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"a-rule", 0, OPTION_RULE, "RULE", "scale rule for A", &s->a_rule},
 		{"nvfp4-recipe", 0, OPTION_RECIPE, "RECIPE", "how NVFP4 scales of A and W are computed", &s->recipe},
 		{"transpose-a", 0, OPTION_FLAG, NULL, "A is stored transposed, with K rows", &s->transpose_a},
+		{"transpose-w", 0, OPTION_FLAG, NULL, "W is stored transposed, with K rows", &s->transpose_w},
 		{"acc", 0, OPTION_ACC, "SUMS", "how products of two block formats are summed", &s->acc},
 		{"pass-k", 0, OPTION_UNSIGNED, "N", "elements of K per pass: 512, 256 or 128", &s->pass_k},
 		{"c-format", 0, OPTION_ELEMENT, "f32|bf16", "format of C", &s->c_format},
@@ -160,11 +161,12 @@ static int check_rules(const struct multiplication *x, const struct settings *s,
 
 static int read_inputs(struct multiplication *x, const struct settings *s, struct error *error)
 {
-	const enum operand_order order = s->transpose_a ? OPERAND_TRANSPOSED : OPERAND_ANY;
-	int code = operand_read(&x->a, s->operands[0], order, "multiplied", error);
+	const enum operand_order a_order = s->transpose_a ? OPERAND_TRANSPOSED : OPERAND_ANY;
+	const enum operand_order w_order = s->transpose_w ? OPERAND_TRANSPOSED : OPERAND_KEPT;
+	int code = operand_read(&x->a, s->operands[0], a_order, "multiplied", error);
 
 	if (code == EXIT_OK)
-		code = operand_read(&x->w, s->operands[1], OPERAND_KEPT, "multiplied", error);
+		code = operand_read(&x->w, s->operands[1], w_order, "multiplied", error);
 	if (code == EXIT_OK)
 		code = multiply_begin(x, s->operands[0], s->operands[1], error);
 	if (code == EXIT_OK)

@@ -238,10 +238,12 @@ int operand_quantize(struct operand *operand, enum mxfp_format format, const str
 	struct mxfp_matrix *matrix = &operand->matrix;
 	struct mxfp_blocks blocks = {.format = format, .rows = matrix->rows, .cols = matrix->cols};
 	struct mxfp_sizes size;
+	int code = matrix->transposed ? put_into_rows(operand, error) : EXIT_OK;
 
-	if (mxfp_blocks_size(format, matrix->rows, matrix->cols, &size) != MXFP_OK)
+	if (code == EXIT_OK && mxfp_blocks_size(format, matrix->rows, matrix->cols, &size) != MXFP_OK)
 		return fail_memory(error);
-	int code = take_memory(&blocks.codes, size.codes_bytes, error);
+	if (code == EXIT_OK)
+		code = take_memory(&blocks.codes, size.codes_bytes, error);
 	if (code == EXIT_OK)
 		code = take_memory(&operand->scales, size.scales_bytes, error);
 	if (code != EXIT_OK) {

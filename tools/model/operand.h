@@ -37,7 +37,7 @@ enum operand_order {
 int operand_read(struct operand *operand, const char *text, enum operand_order order, const char *done,
                  struct error *error);
 
-/* Quantizes the numbers of an operand of OPERAND_ROWS or OPERAND_KEPT to a block format; the numbers are released.
+/* Quantizes the numbers of an operand to a block format, along rows of its matrix; the numbers are released.
    EXIT_MEMORY. */
 int operand_quantize(struct operand *operand, enum mxfp_format format, const struct mxfp_quantize_options *options,
                      struct error *error);
