@@ -5,6 +5,7 @@
 
 #include "kernels.h"
 #include "mxfp/quantize.h"
+#include "tile.h"
 
 /* The bytes that a matrix of numbers and one of blocks span in memory, and their strides, none of them 0. */
 struct mxfp_spans {
@@ -30,6 +31,14 @@ enum mxfp_status mxfp_check_quantize_options(enum mxfp_format format, size_t row
 
 /* Fills in what the options say about a job. */
 void mxfp_set_quantize_job(struct mxfp_quantize_job *job, const struct mxfp_quantize_options *o);
+
+/* The pieces of a job, as mxfp_tile() or mxfp_square_tile() cuts them. */
+size_t mxfp_quantize_piece_count(const struct mxfp_quantize_job *job);
+struct mxfp_tile mxfp_quantize_piece(const struct mxfp_quantize_job *job, size_t piece);
+
+/* Runs the kernel on a part of a job's source: `job` is a copy with the place of that part's blocks and its counts. */
+void mxfp_quantize_tile(const struct mxfp_kernels *kernels, const struct mxfp_quantize_job *whole,
+                        const struct mxfp_tile *tile, struct mxfp_quantize_job *job);
 
 /* Return the byte offset of element (row, col) in codes or scales; col is a multiple of the block length. */
 size_t mxfp_codes_offset(enum mxfp_format format, size_t stride, size_t row, size_t col);

@@ -34,11 +34,6 @@ static size_t width_of(enum mxfp_format format)
 	return mxfp_format_get_info(format)->storage_bytes;
 }
 
-static const void *source_at(const struct mxfp_quantize_job *job, size_t row, size_t col)
-{
-	return (const uint8_t *)job->src + (row * job->src_stride + col) * width_of(job->src_format);
-}
-
 /* A limit is computed once a call, or by a few threads at once, which find the same. */
 static uint32_t limit(const struct fake *f, uint8_t scale)
 {
@@ -90,18 +85,16 @@ static void fake_strip(const struct mxfp_kernels *kernels, const struct fake *f,
 	struct mxfp_quantize_job q = f->quantize;
 	struct mxfp_dequantize_job d = f->dequantize;
 
-	q.rows = d.rows = s->rows;
-	q.cols = d.cols = s->cols;
+	d.rows = s->rows;
+	d.cols = s->cols;
 	q.codes = codes;
 	q.scales = scales;
 	d.codes = codes;
 	d.scales = scales;
 	q.codes_stride = d.codes_stride = mxfp_codes_offset(q.format, 0, 0, blocks * info->block_length);
 	q.scales_stride = d.scales_stride = blocks;
-	q.src = source_at(&f->quantize, s->row, s->col);
-	q.first_index += s->row * f->quantize.cols + s->col;
 	q.counts = counts;
-	kernels->quantize[q.format](&q);
+	mxfp_quantize_tile(kernels, &f->quantize, s, &q);
 	if (f->first_non_finite != NULL && (q.via_bf16 || counts->nan + counts->inf != counted_before))
 		mxfp_lower(f->first_non_finite, mxfp_scan_tile(kernels, &f->quantize, s).first_non_finite);
 	if (f->clamped != NULL)
@@ -118,10 +111,11 @@ static void fake_piece(const struct mxfp_kernels *kernels, const void *context, 
 {
 	const struct fake *f = context;
 	const struct mxfp_format_info *info = mxfp_format_get_info(f->quantize.format);
-	const struct mxfp_tile tile = mxfp_tile(f->quantize.rows, f->quantize.cols, piece);
+	const struct mxfp_tile tile = mxfp_quantize_piece(&f->quantize, piece);
 	const size_t most = CODES_BYTES / mxfp_codes_offset(f->quantize.format, 0, 0, info->block_length);
-	const size_t most_cols = mxfp_least(tile.cols, most * info->block_length);
-	const size_t most_rows = most / mxfp_divide_up(most_cols, info->block_length);
+	const size_t side = f->quantize.squares ? info->block_length : 1; /* rows that share a strip at least */
+	const size_t most_cols = mxfp_least(tile.cols, most / side * info->block_length);
+	const size_t most_rows = most / mxfp_divide_up(most_cols, info->block_length) / side * side;
 	struct mxfp_tile s;
 
 	for (size_t row = 0; row < tile.rows; row += s.rows)
@@ -233,7 +227,7 @@ enum mxfp_status mxfp_fake_quantize(enum mxfp_format format, const struct mxfp_f
 	set_tensor(&f);
 	if (o->first_non_finite != NULL && !scanned)
 		f.first_non_finite = &first_non_finite;
-	mxfp_run_pieces(&runner, mxfp_tile_count(rows, cols), fake_piece, &f, o->counts);
+	mxfp_run_pieces(&runner, mxfp_quantize_piece_count(&f.quantize), fake_piece, &f, o->counts);
 	if (first_non_finite != UINT64_MAX)
 		*o->first_non_finite = first_non_finite;
 	return MXFP_OK;

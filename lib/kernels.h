@@ -58,6 +58,9 @@ struct mxfp_quantize_job {
 	bool via_bf16;
 	uint32_t tensor_amax; /* NVFP4: binary32 bits */
 	struct mxfp_counts *counts;
+	bool squares;         /* 32 rows share scales: slot quantize_squares */
+	size_t index_stride;  /* in that slot, from element (row, col) to (row + 1, col) in the tensor, in the place of cols */
+	const uint8_t *given; /* within kernels for squares: the scale bytes of each row; NULL: scales are to be chosen */
 };
 
 struct mxfp_dequantize_job {

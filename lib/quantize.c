@@ -6,6 +6,7 @@
 #include "bits.h"
 #include "blocks.h"
 #include "exec.h"
+#include "scale.h"
 #include "scan.h"
 #include "sized.h"
 #include "tile.h"
@@ -24,8 +25,10 @@ enum mxfp_status mxfp_check_quantize_options(enum mxfp_format format, size_t row
 	    !mxfp_option_valid(MXFP_OPTION_ROUND, (int)o->round) ||
 	    !mxfp_option_valid(MXFP_OPTION_NON_FINITE, (int)o->non_finite))
 		return MXFP_ERR_OPTION;
+	if (o->block_rows > 1 && o->block_rows != MXFP_MX_BLOCK)
+		return MXFP_ERR_OPTION;
 	if (mxfp_format_get_info(format)->tensor_scale &&
-	    (o->via_bf16 || (o->recipe == MXFP_RECIPE_GGML && o->round != MXFP_ROUND_RNE)))
+	    (o->via_bf16 || o->block_rows > 1 || (o->recipe == MXFP_RECIPE_GGML && o->round != MXFP_ROUND_RNE)))
 		return MXFP_ERR_OPTION;
 	if (o->tensor_amax != NULL && mxfp_f32_bits(*o->tensor_amax) >= MXFP_F32_INF &&
 	    mxfp_f32_bits(*o->tensor_amax) != MXFP_F32_SIGN)
@@ -43,24 +46,42 @@ void mxfp_set_quantize_job(struct mxfp_quantize_job *job, const struct mxfp_quan
 	job->recipe = o->recipe;
 	job->saturate_inf = o->non_finite == MXFP_NON_FINITE_SATURATE;
 	job->via_bf16 = o->via_bf16;
+	job->squares = o->block_rows > 1;
+}
+
+size_t mxfp_quantize_piece_count(const struct mxfp_quantize_job *job)
+{
+	return (job->squares ? mxfp_square_tile_count : mxfp_tile_count)(job->rows, job->cols);
+}
+
+struct mxfp_tile mxfp_quantize_piece(const struct mxfp_quantize_job *job, size_t piece)
+{
+	return (job->squares ? mxfp_square_tile : mxfp_tile)(job->rows, job->cols, piece);
+}
+
+void mxfp_quantize_tile(const struct mxfp_kernels *kernels, const struct mxfp_quantize_job *whole,
+                        const struct mxfp_tile *tile, struct mxfp_quantize_job *job)
+{
+	job->rows = tile->rows;
+	job->cols = tile->cols;
+	job->src = (const uint8_t *)whole->src + (tile->row * whole->src_stride + tile->col) *
+	                                                 mxfp_format_get_info(whole->src_format)->storage_bytes;
+	job->first_index = whole->first_index + tile->row * whole->cols + tile->col;
+	job->index_stride = whole->cols;
+	(job->squares ? kernels->quantize_squares : kernels->quantize)[job->format](job);
 }
 
 static void quantize_piece(const struct mxfp_kernels *kernels, const void *context, size_t piece,
                            struct mxfp_counts *counts)
 {
 	const struct mxfp_quantize_job *whole = context;
-	struct mxfp_tile tile = mxfp_tile(whole->rows, whole->cols, piece);
+	struct mxfp_tile tile = mxfp_quantize_piece(whole, piece);
 	struct mxfp_quantize_job job = *whole;
 
-	job.rows = tile.rows;
-	job.cols = tile.cols;
-	job.src = (const uint8_t *)whole->src + (tile.row * whole->src_stride + tile.col) *
-	                                                mxfp_format_get_info(whole->src_format)->storage_bytes;
 	job.codes = whole->codes + mxfp_codes_offset(whole->format, whole->codes_stride, tile.row, tile.col);
 	job.scales = whole->scales + mxfp_scales_offset(whole->format, whole->scales_stride, tile.row, tile.col);
-	job.first_index = whole->first_index + tile.row * whole->cols + tile.col;
 	job.counts = counts;
-	kernels->quantize[job.format](&job);
+	mxfp_quantize_tile(kernels, whole, &tile, &job);
 }
 
 enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src, enum mxfp_format src_format,
@@ -116,7 +137,7 @@ enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src, enum mx
 	}
 	struct mxfp_counts own = {0}, *counts = o->counts != NULL ? o->counts : &own;
 	const uint64_t counted_before = counts->nan + counts->inf;
-	mxfp_run_pieces(&runner, mxfp_tile_count(b.rows, b.cols), quantize_piece, &job, counts);
+	mxfp_run_pieces(&runner, mxfp_quantize_piece_count(&job), quantize_piece, &job, counts);
 	/* Kernels count every NaN and Inf of the source, but not what rounding to bf16 makes Inf. */
 	if (o->first_non_finite != NULL && !scanned &&
 	    (counts->nan + counts->inf != counted_before || o->via_bf16)) {

@@ -61,7 +61,7 @@ enum mxfp_status mxfp_check_sink_blocks(struct mxfp_row_sink *sink, struct mxfp_
 	if (status != MXFP_OK)
 		return status;
 	const bool tensor_scale = mxfp_format_get_info(b.format)->tensor_scale;
-	if (o->non_finite == MXFP_NON_FINITE_ERROR || o->first_non_finite != NULL ||
+	if (o->non_finite == MXFP_NON_FINITE_ERROR || o->first_non_finite != NULL || o->block_rows > 1 ||
 	    (tensor_scale && o->tensor_amax == NULL && !is_one_level(o->recipe)))
 		return MXFP_ERR_OPTION;
 	sink->blocks = given;

@@ -16,6 +16,10 @@ size_t mxfp_tile_count(size_t rows, size_t cols);
 /* Returns piece i of a matrix. */
 struct mxfp_tile mxfp_tile(size_t rows, size_t cols, size_t i);
 
+/* The same with pieces of squares of 32 x 32, which only the ends of the matrix cut. */
+size_t mxfp_square_tile_count(size_t rows, size_t cols);
+struct mxfp_tile mxfp_square_tile(size_t rows, size_t cols, size_t i);
+
 /* The same with pieces that are whole rows, however long; a row of no numbers is a row. */
 size_t mxfp_row_tile_count(size_t rows, size_t cols);
 struct mxfp_tile mxfp_row_tile(size_t rows, size_t cols, size_t i);

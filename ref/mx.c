@@ -75,10 +75,10 @@ uint32_t mxfp_ref_squared_error(const uint32_t *d, size_t n)
 	return lane[0];
 }
 
-/* The squared error of the block at scale 2^s, measured in units of 2^s0. */
-static uint32_t error_at(const struct mxfp_format_info *element, const struct mxfp_ref_block *b, int s, int s0)
+/* The differences of a block at scale 2^s, measured in units of 2^s0. */
+static void differences_at(const struct mxfp_format_info *element, const struct mxfp_ref_block *b, int s, int s0,
+                           uint32_t *d)
 {
-	uint32_t d[MXFP_MX_BLOCK];
 	struct mxfp_counts counts = {0};
 
 	for (size_t i = 0; i < MXFP_MX_BLOCK; i++) {
@@ -87,19 +87,44 @@ static uint32_t error_at(const struct mxfp_format_info *element, const struct mx
 
 		d[i] = mxfp_f32_sub(y, mxfp_f32_scale(mxfp_minifloat_decode(element, q), s - s0));
 	}
-	return mxfp_ref_squared_error(d, MXFP_MX_BLOCK);
 }
 
-static int choose_scale(enum mxfp_rule rule, const struct mxfp_format_info *element, const struct mxfp_ref_block *b)
+uint32_t mxfp_ref_square_error(uint32_t e[MXFP_MX_BLOCK][MXFP_MX_BLOCK])
 {
-	int s = mxfp_ref_scale(rule, element, b->amax);
+	for (size_t i = 0; i < MXFP_MX_BLOCK; i++)
+		for (size_t j = 0; j < MXFP_MX_BLOCK; j++)
+			e[i][j] = mxfp_f32_mul(e[i][j], e[i][j]);
+	for (size_t h = MXFP_MX_BLOCK / 2; h != 0; h /= 2)
+		for (size_t i = 0; i < h; i++)
+			for (size_t j = 0; j < h; j++)
+				e[i][j] = mxfp_f32_add(mxfp_f32_add(e[i][j], e[i + h][j + h]),
+				                       mxfp_f32_add(e[i][j + h], e[i + h][j]));
+	return e[0][0];
+}
 
-	if (rule != MXFP_RULE_MSE || s == MXFP_SCALE_MAX)
+/* The squared error of blocks that share a scale: one, or the 32 rows of a square. */
+static uint32_t error_at(const struct mxfp_format_info *element, const struct mxfp_ref_block *b, size_t rows, int s,
+                         int s0)
+{
+	uint32_t d[MXFP_MX_BLOCK][MXFP_MX_BLOCK] = {0};
+
+	for (size_t i = 0; i < rows; i++)
+		differences_at(element, &b[i], s, s0, d[i]);
+	return rows == 1 ? mxfp_ref_squared_error(d[0], MXFP_MX_BLOCK) : mxfp_ref_square_error(d);
+}
+
+/* The scale of blocks that share one; amax is that of all. */
+static int choose_scale(enum mxfp_rule rule, const struct mxfp_format_info *element, const struct mxfp_ref_block *b,
+                        size_t rows, uint32_t amax)
+{
+	int s = amax == 0 ? MXFP_SCALE_MIN : mxfp_ref_scale(rule, element, amax);
+
+	if (amax == 0 || rule != MXFP_RULE_MSE || s == MXFP_SCALE_MAX)
 		return s;
 	/* Before clamping, floor may be below -128; then floor + 1 also clamps to -127. */
-	if (s == MXFP_SCALE_MIN && mxfp_ref_scale(MXFP_RULE_TRN3, element, b->amax) == MXFP_SCALE_MIN)
+	if (s == MXFP_SCALE_MIN && mxfp_ref_scale(MXFP_RULE_TRN3, element, amax) == MXFP_SCALE_MIN)
 		return s;
-	return mxfp_f32_compare(error_at(element, b, s + 1, s), error_at(element, b, s, s)) <= 0 ? s + 1 : s;
+	return mxfp_f32_compare(error_at(element, b, rows, s + 1, s), error_at(element, b, rows, s, s)) <= 0 ? s + 1 : s;
 }
 
 /* Quantizes one block: writes its codes and returns its scale byte. */
@@ -110,10 +135,10 @@ static uint8_t quantize_block(const struct mxfp_quantize_job *job, size_t row, s
 
 	mxfp_ref_load_block(job, row, block, &b);
 	memset(codes, 0, MXFP_MX_BLOCK);
-	if (b.all_nan)
+	if (b.all_nan || (job->given != NULL && job->given[block] == MXFP_SCALE_NAN))
 		return MXFP_SCALE_NAN;
 	job->counts->flushed += b.flushed;
-	int s = b.amax == 0 ? MXFP_SCALE_MIN : choose_scale(job->rule, element, &b);
+	int s = job->given != NULL ? job->given[block] - MXFP_SCALE_BIAS : choose_scale(job->rule, element, &b, 1, b.amax);
 	for (size_t i = 0; i < b.n; i++)
 		codes[i] = (uint8_t)mxfp_minifloat_encode(element, b.x[i], s, &job->rounding,
 		                                          mxfp_ref_random(job, row, block, i), job->counts);
@@ -132,6 +157,51 @@ void mxfp_quantize_mx_ref(const struct mxfp_quantize_job *job)
 			job->scales[row * job->scales_stride + block] = quantize_block(job, row, block, codes);
 			mxfp_ref_pack(job->codes + row * job->codes_stride + block * format->block_length * bits / 8, codes,
 			              format->block_length, bits);
+		}
+}
+
+uint8_t mxfp_ref_square_scale(const struct mxfp_quantize_job *of, size_t block)
+{
+	const struct mxfp_format_info *element = mxfp_format_get_info(mxfp_format_get_info(of->format)->element);
+	struct mxfp_ref_block b[MXFP_MX_BLOCK] = {{{0}, 0, 0, 0, false}};
+	struct mxfp_quantize_job job = *of;
+	struct mxfp_counts counts = {0};
+	uint32_t amax = 0;
+
+	job.counts = &counts; /* what is loaded here is counted where it is encoded */
+	for (size_t row = 0; row < job.rows; row++) {
+		mxfp_ref_load_block(&job, row, block, &b[row]);
+		amax = b[row].amax > amax ? b[row].amax : amax;
+	}
+	if (amax >= MXFP_F32_INF)
+		return MXFP_SCALE_NAN;
+	return (uint8_t)(choose_scale(job.rule, element, b, MXFP_MX_BLOCK, amax) + MXFP_SCALE_BIAS);
+}
+
+void mxfp_quantize_squares_ref(const struct mxfp_quantize_job *whole)
+{
+	const struct mxfp_format_info *format = mxfp_format_get_info(whole->format);
+	size_t block_bytes = MXFP_MX_BLOCK / 8 * mxfp_format_get_info(format->element)->bits;
+	size_t source_bytes = mxfp_format_get_info(whole->src_format)->storage_bytes;
+
+	for (size_t row = 0; row < whole->rows; row += MXFP_MX_BLOCK)
+		for (size_t col = 0; col < whole->cols; col += MXFP_MX_BLOCK) {
+			struct mxfp_quantize_job job = *whole;
+			size_t rows = whole->rows - row < MXFP_MX_BLOCK ? whole->rows - row : MXFP_MX_BLOCK;
+
+			job.rows = rows;
+			job.cols = whole->cols - col < MXFP_MX_BLOCK ? whole->cols - col : MXFP_MX_BLOCK;
+			job.src = (const uint8_t *)whole->src + (row * whole->src_stride + col) * source_bytes;
+			const uint8_t scale = mxfp_ref_square_scale(&job, 0);
+			job.given = &scale;
+			job.rows = 1;
+			for (size_t i = row; i < row + rows; i++) {
+				job.src = (const uint8_t *)whole->src + (i * whole->src_stride + col) * source_bytes;
+				job.codes = whole->codes + i * whole->codes_stride + col / MXFP_MX_BLOCK * block_bytes;
+				job.scales = whole->scales + i * whole->scales_stride + col / MXFP_MX_BLOCK;
+				job.first_index = whole->first_index + i * whole->index_stride + col;
+				mxfp_quantize_mx_ref(&job);
+			}
 		}
 }
 

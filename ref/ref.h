@@ -11,6 +11,7 @@
 
 void mxfp_convert_ref(const struct mxfp_convert_job *job);
 void mxfp_quantize_mx_ref(const struct mxfp_quantize_job *job);
+void mxfp_quantize_squares_ref(const struct mxfp_quantize_job *job);
 void mxfp_dequantize_mx_ref(const struct mxfp_dequantize_job *job);
 void mxfp_quantize_nvfp4_ref(const struct mxfp_quantize_job *job);
 void mxfp_dequantize_nvfp4_ref(const struct mxfp_dequantize_job *job);
@@ -61,5 +62,9 @@ uint32_t mxfp_ref_random(const struct mxfp_quantize_job *job, size_t row, size_t
 /* Sum of squares of n differences (16 or 32) in the order of doc/numerics.md, section 3: n / 2 lanes, then a halving
    tree. */
 uint32_t mxfp_ref_squared_error(const uint32_t *d, size_t n);
+
+/* The same of 32 x 32 differences: quarters of the square are added up, the two that transposing leaves in place and the two
+   that it swaps. Overwrites e. */
+uint32_t mxfp_ref_square_error(uint32_t e[MXFP_MX_BLOCK][MXFP_MX_BLOCK]);
 
 #endif

@@ -22,4 +22,7 @@ uint32_t mxfp_ref_scale_threshold(enum mxfp_rule rule, const struct mxfp_format_
    binary32 `amax`. For mse this is its first candidate, the same as `floor`. */
 int mxfp_ref_scale(enum mxfp_rule rule, const struct mxfp_format_info *element, uint32_t amax);
 
+/* The scale byte of a square: the blocks in place `block` of the job's rows, of which there are at most 32. */
+uint8_t mxfp_ref_square_scale(const struct mxfp_quantize_job *job, size_t block);
+
 #endif

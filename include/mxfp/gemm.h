@@ -79,8 +79,8 @@ struct mxfp_gemm_options {
 	const float *activation_parameter; /* as in mxfp_apply_options */
 	const struct mxfp_quantize_options *c_quantize; /* how C becomes c_blocks; exec is ignored, and C[m][n] has
 	                                 first_index + m * N + n in every product. Results are not known before they are
-	                                 written, so policy `error`, first_non_finite, and a tensor scale without tensor_amax
-	                                 are MXFP_ERR_OPTION. NULL: {0} */
+	                                 written, so policy `error`, first_non_finite, block_rows 32, and a tensor scale without
+	                                 tensor_amax are MXFP_ERR_OPTION. NULL: {0} */
 };
 
 /*
@@ -114,7 +114,7 @@ MXFP_API enum mxfp_status mxfp_gemm_workspace_size(const struct mxfp_product *pr
  * an A in tf32 or another block format than a_format, a transposed matrix that is in blocks or sparse, a gate or
  * residual that is transposed or not in f32 or bf16, c_blocks not in a block format; MXFP_ERR_OPTION: an enum or pass_k out of range, an
  * activation_parameter that is NaN or Inf, psum_round other than rne and sr, an a_quantize that mxfp_quantize()
- * refuses, a c_quantize that it refuses or that is refused above, an unknown sparsity, a sparse matrix other than W,
+ * refuses or with block_rows 32, a c_quantize that it refuses or that is refused above, an unknown sparsity, a sparse matrix other than W,
  * exec->isa, a product of another size than the first; MXFP_ERR_SIZE: a->cols and w->cols differ, gate, residual or
  * c_blocks has another shape than C, a stride is shorter than a row, a size overflows, the workspace is too small;
  * MXFP_ERR_OVERLAP: c, the codes or scales of c_blocks, or the workspace overlaps anything else, except C as gate or

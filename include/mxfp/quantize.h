@@ -90,6 +90,8 @@ struct mxfp_quantize_options {
 	                                    included; unchanged if there is none; NULL: not wanted */
 	struct mxfp_counts *counts;      /* added to; NULL: not counted */
 	const struct mxfp_exec *exec;    /* NULL: {0} */
+	size_t block_rows;               /* rows whose blocks share a scale: 0 or 1, or 32 in MX formats: squares of 32 x 32,
+	                                    as the transposed matrix has them. Read only if size is set. For mxfp_quantize(), mxfp_fake_quantize() */
 };
 
 /*
@@ -102,13 +104,18 @@ struct mxfp_quantize_options {
  * the recipe's). A block with a NaN or Inf follows options->non_finite. Under `mse` the squared error is the sum that
  * doc/numerics.md, section 3, defines. The tensor scale of NVFP4 comes from finite values only.
  *
+ * With block_rows 32, rows 0 to 31, 32 to 63 and so on have equal scale bytes in each column of blocks, made from all
+ * their elements there, and a NaN or Inf that makes a block NaN makes all of them so. Except for random words of
+ * stochastic rounding, the result for the transposed matrix has these codes transposed. A piece of a tensor therefore
+ * begins at a row that is a multiple of 32.
+ *
  * Policy `error` scans src before anything is written. If what was written can be discarded, `propagate` with
  * first_non_finite is faster: without a NaN or Inf it reads src once (twice with via_bf16, or for NVFP4 without
  * tensor_amax).
  *
  * No alignment is required. src, codes and scales may not overlap each other.
  * MXFP_ERR_NULL; MXFP_ERR_FORMAT; MXFP_ERR_OPTION: an enum out of range, rounding other than rne with recipe ggml,
- * via_bf16 with NVFP4, a *tensor_amax that is negative, Inf or NaN, exec->isa; MXFP_ERR_SIZE: overflow, or a stride
+ * via_bf16 with NVFP4, block_rows other than 0, 1 and, in MX formats, 32, a *tensor_amax that is negative, Inf or NaN, exec->isa; MXFP_ERR_SIZE: overflow, or a stride
  * shorter than a row; MXFP_ERR_OVERLAP; MXFP_ERR_NON_FINITE: policy `error` and a NaN or Inf in src.
  */
 MXFP_API enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src, enum mxfp_format src_format,
@@ -127,6 +134,17 @@ MXFP_API enum mxfp_status mxfp_quantize(struct mxfp_blocks *dst, const void *src
  */
 MXFP_API enum mxfp_status mxfp_dequantize(const struct mxfp_matrix *src, void *dst, enum mxfp_format dst_format,
                                           size_t dst_stride, const struct mxfp_exec *exec);
+
+/*
+ * Transposes a matrix of squares (block_rows 32): dst, which has the format of src, its rows as cols and its cols as rows,
+ * receives the codes of src transposed and each square's scale byte in all its rows. So a W that was quantized once
+ * serves X W^T by itself and Y W transposed. Padding of dst is written as zeros. exec may be NULL.
+ *
+ * MXFP_ERR_NULL; MXFP_ERR_FORMAT: not MX formats, or two; MXFP_ERR_SIZE: another shape, overflow, a stride shorter than a
+ * row; MXFP_ERR_OVERLAP; MXFP_ERR_OPTION: rows of a square have different scales, exec->isa. Then nothing is written.
+ */
+MXFP_API enum mxfp_status mxfp_blocks_transpose(const struct mxfp_blocks *dst, const struct mxfp_blocks *src,
+                                                const struct mxfp_exec *exec);
 
 /* What mxfp_fake_quantize() writes. */
 struct mxfp_fake_output {

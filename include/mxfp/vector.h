@@ -28,8 +28,8 @@ struct mxfp_row_output {
 	struct mxfp_blocks *blocks; /* has as many rows and cols, and gets what mxfp_quantize() makes of the binary32
 	                               results, in the same pass; NULL: not wanted */
 	const struct mxfp_quantize_options *quantize; /* how; exec is ignored. Results are not known before they are written,
-	                               so policy `error`, first_non_finite, and a tensor scale without tensor_amax are
-	                               MXFP_ERR_OPTION. NULL: {0} */
+	                               so policy `error`, first_non_finite, block_rows 32, and a tensor scale without tensor_amax
+	                               are MXFP_ERR_OPTION. NULL: {0} */
 };
 
 /* All zero: the function's default parameter, all processors. */

@@ -106,6 +106,8 @@ static enum mxfp_status plan_a(struct mxfp_gemm_plan *p, const struct mxfp_gemm_
 		.src_stride = p->a.stride,
 	};
 	mxfp_set_quantize_job(&p->quantize, call->quantize);
+	if (call->quantize->block_rows > 1)
+		return MXFP_ERR_OPTION;
 	return mxfp_check_quantize_options(p->a_format, p->m, p->k, call->quantize);
 }
 

@@ -24,6 +24,8 @@ void TIER(kernels)(struct mxfp_kernels *table)
 
 		if (info->kind == MXFP_KIND_BLOCK) {
 			table->quantize[f] = info->tensor_scale ? TIER(quantize_nvfp4) : TIER(quantize_mx_nearest);
+			if (!info->tensor_scale)
+				table->quantize_squares[f] = TIER(quantize_squares);
 			table->dequantize[f] = TIER(dequantize);
 		}
 		table->compress[f] = TIER(compress);

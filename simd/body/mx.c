@@ -4,6 +4,10 @@
  * block. A block whose largest magnitude is below 2^-60 is first multiplied by 2^64, exactly, and encoded with s + 64,
  * so that every binary32 subnormal is subnormal in the element format too, as encode.h requires. Only that product and
  * the errors of rule mse use floating point.
+ *
+ * A block whose scale is given belongs to a square (mx_squares.c). What decides for it is s: below LEAST_GIVEN all of the
+ * square is below 2^(s + emax + 2) <= 2^-45, so the product does not overflow; from there on the fields stay in range
+ * without it, because s + emin > -127 in every format.
  */
 #include "tier.h"
 
@@ -20,6 +24,7 @@ enum {
 	GROUP_BLOCKS = 16, /* blocks decoded at once */
 	GROUP = GROUP_BLOCKS * BLOCK,
 	TINY_FIELD = F32_BIAS - 60,
+	LEAST_GIVEN = -62,
 	UPSCALE = 64
 };
 
@@ -31,7 +36,7 @@ struct quantizer {
 	struct lane_counts counts;
 };
 
-/* A block's numbers times 2^upscale, and its largest magnitude before that product. */
+/* A block's numbers times 2^upscale, and its largest magnitude before that product, or Inf if the block is NaN. */
 struct block {
 	uint32_t x[BLOCK];
 	int upscale;
@@ -58,7 +63,7 @@ ALWAYS_INLINE vu32 through_bf16(vu32 x)
 
 /* Applies the policies to the block in b->x. Counts NaN and Inf, numbers that rounding to bf16 made Inf, and those that
    it made 0 unless the whole block becomes NaN. */
-static void load_block(struct quantizer *q, struct block *b)
+static void load_block(struct quantizer *q, struct block *b, const uint8_t *given)
 {
 	vs32 flushed = {0};
 	vu32 amax = {0};
@@ -78,11 +83,11 @@ static void load_block(struct quantizer *q, struct block *b)
 		store(b->x + i, x);
 		amax = max_u32(amax, x & ~F32_SIGN);
 	}
-	b->amax = max_lane(amax);
+	b->amax = given != NULL && *given == MXFP_SCALE_NAN ? F32_INF : max_lane(amax);
 	if (b->amax < F32_INF)
 		q->counts.flushed += flushed;
 	b->upscale = 0;
-	if (b->amax >> F32_SIGNIFICAND_BITS >= TINY_FIELD)
+	if (given != NULL ? *given >= LEAST_GIVEN + MXFP_SCALE_BIAS : b->amax >> F32_SIGNIFICAND_BITS >= TINY_FIELD)
 		return;
 	b->upscale = UPSCALE;
 	for (int i = 0; i < BLOCK; i += LANES)
@@ -145,12 +150,14 @@ static void quantize_group(struct quantizer *q, size_t row, size_t first_block, 
 		uint8_t *scale = job->scales + row * job->scales_stride + first_block + i;
 
 		memcpy(b.x, x + i * BLOCK, sizeof b.x);
-		load_block(q, &b);
+		const uint8_t *given = job->given != NULL ? &job->given[first_block + i] : NULL;
+
+		load_block(q, &b, given);
 		if (b.amax >= F32_INF) {
 			*scale = MXFP_SCALE_NAN;
 			memset(bytes, 0, sizeof bytes);
 		} else {
-			int s = choose_scale(q, &b);
+			int s = given != NULL ? *given - MXFP_SCALE_BIAS : choose_scale(q, &b);
 			*scale = (uint8_t)(s + MXFP_SCALE_BIAS);
 			encode_block(q, r->mode, &b, s, &span, &q->counts);
 			for (int k = 0; k < BLOCK; k += LANES)

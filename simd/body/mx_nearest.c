@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A fast path before mx.c: quantization to MX to nearest even, for every rule. mx.c gets whole calls with other
- * options, and single blocks with a NaN, an Inf, or an amax for which a scale or a field could leave its range.
+ * options, and single blocks with a NaN, an Inf, or an amax for which a scale or a field could leave its range. The scale
+ * of a block in a square is given (mx_squares.c).
  */
 #include "tier.h"
 
@@ -19,7 +20,10 @@ enum {
 	UNIT = 4 * LANES,
 	/* Exponent fields of amax for which the scale and the fields stay in range in every format. */
 	LEAST_FIELD = 64,
-	LARGEST_FIELD = 190
+	LARGEST_FIELD = 190,
+	/* Scale bytes that an amax with such a field has in any format and under any rule lie around these. */
+	LEAST_GIVEN = LEAST_FIELD,
+	LARGEST_GIVEN = LARGEST_FIELD
 };
 
 struct quantizer {
@@ -133,6 +137,8 @@ static NOINLINE void quantize_block_generally(const struct mxfp_quantize_job *wh
 	          (row * job.src_stride + start) * mxfp_format_get_info(job.src_format)->storage_bytes;
 	job.codes += row * job.codes_stride + block * (BLOCK / 8) * mxfp_format_get_info(format->element)->bits;
 	job.scales += row * job.scales_stride + block;
+	if (job.given != NULL)
+		job.given += block;
 	TIER(quantize_mx)(&job);
 }
 
@@ -145,13 +151,24 @@ ALWAYS_INLINE void quantize_group(const struct quantizer *quantizer, struct shap
 	size_t block_bytes = BLOCK / 8 * shape.bits;
 	uint8_t *scales = job->scales + row * job->scales_stride + first_block;
 	uint8_t *codes = job->codes + row * job->codes_stride + first_block * block_bytes;
+	const uint8_t *given = job->given != NULL ? job->given + first_block : NULL;
 	struct tally t = {0};
 	uint64_t flushed = 0;
 
 	for (size_t b = 0; b < n_blocks; b++) {
-		uint32_t amax = block_amax(x + 4 * BLOCK * b), field = amax >> F32_SIGNIFICAND_BITS;
 		int s = 0;
 
+		if (given != NULL && given[b] >= LEAST_GIVEN && given[b] <= LARGEST_GIVEN) {
+			scales[b] = given[b];
+			s = given[b] - MXFP_SCALE_BIAS;
+			encode_block(&q.element, shape, x + 4 * BLOCK * b, (uint32_t)s, &t, codes + b * block_bytes);
+			continue;
+		}
+		uint32_t amax = block_amax(x + 4 * BLOCK * b), field = amax >> F32_SIGNIFICAND_BITS;
+		if (given != NULL && (amax != 0 || given[b] != 0)) {
+			quantize_block_generally(job, row, first_block + b);
+			continue;
+		}
 		if (amax != 0 && (field < LEAST_FIELD || field > LARGEST_FIELD)) {
 			quantize_block_generally(job, row, first_block + b);
 			continue;

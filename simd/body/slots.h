@@ -24,6 +24,7 @@ mxfp_prune_kernel TIER(prune);
 mxfp_quantize_kernel TIER(quantize_mx);
 mxfp_quantize_kernel TIER(quantize_mx_groups);
 mxfp_quantize_kernel TIER(quantize_mx_nearest);
+mxfp_quantize_kernel TIER(quantize_squares);
 mxfp_quantize_kernel TIER(quantize_nvfp4);
 mxfp_quantize_kernel TIER(quantize_nvfp4_groups);
 mxfp_reduce_kernel TIER(reduce);

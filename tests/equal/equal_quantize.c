@@ -25,7 +25,7 @@ static equal_kernel *kernel(const struct mxfp_kernels *table, const struct equal
 {
 	const struct mxfp_quantize_job *job = c->job;
 
-	return (equal_kernel *)table->quantize[job->format];
+	return (equal_kernel *)(job->squares ? table->quantize_squares : table->quantize)[job->format];
 }
 
 static void call(equal_kernel *k, const void *job, uint8_t *const array[], struct equal_outcome *outcome)
@@ -45,7 +45,7 @@ static void describe(const struct equal_case *c, char *text, size_t size)
 
 	snprintf(text, size,
 	         "quantize to %s (output 0: codes, 1: scales) from %s, %zu x %zu, strides %zu %zu %zu, "
-	         "first index %" PRIu64 ", %s, rule %s, recipe %s, amax %08" PRIX32 "%s%s%s, seed %" PRIu64
+	         "first index %" PRIu64 ", %s, rule %s, recipe %s, amax %08" PRIX32 "%s%s%s%s, seed %" PRIu64
 	         ", stream %" PRIu64,
 	         mxfp_format_get_info(j->format)->name, mxfp_format_get_info(j->src_format)->name, j->rows, j->cols,
 	         j->codes_stride, j->scales_stride, j->src_stride, j->first_index,
@@ -53,7 +53,7 @@ static void describe(const struct equal_case *c, char *text, size_t size)
 	         mxfp_option_name(MXFP_OPTION_RULE, (int)j->rule),
 	         mxfp_option_name(MXFP_OPTION_RECIPE, (int)j->recipe), j->tensor_amax,
 	         j->rounding.no_negative_zero ? ", no -0" : "", j->saturate_inf ? ", saturate Inf" : "",
-	         j->via_bf16 ? ", via bf16" : "", j->rounding.seed, j->rounding.stream);
+	         j->via_bf16 ? ", via bf16" : "", j->squares ? ", squares" : "", j->rounding.seed, j->rounding.stream);
 }
 
 static uint32_t any_amax(struct random *r)
@@ -97,10 +97,11 @@ static void prepare(struct equal *e, struct trial *t, size_t rows, size_t cols)
 	any_options(r, j);
 	j->rows = rows;
 	j->cols = cols;
+	j->index_stride = cols + equal_gap(r);
 	j->src_stride = cols + equal_gap(r);
 	j->codes_stride = size.codes_row_bytes + equal_gap(r);
 	j->scales_stride = size.scales_row_bytes + equal_gap(r);
-	j->first_index = equal_any_index(r, rows * cols);
+	j->first_index = equal_any_index(r, rows * j->index_stride);
 	assert(rows * j->src_stride <= SOURCE);
 	t->c.n_elements = rows * cols;
 	t->c.start.counts = equal_any_counts(r);
@@ -145,8 +146,8 @@ static void make(struct equal *e, struct equal_case *c, size_t rows, size_t cols
 static bool patterns(struct equal *e, struct trial *t)
 {
 	for (int pattern = 0; pattern < N_PATTERNS; pattern++)
-		for (size_t at = 0; at < mxfp_format_get_info(t->job.format)->block_length; at++) {
-			prepare(e, t, 4, 64 + random_below(&e->random, 64));
+		for (size_t at = 0; at < mxfp_format_get_info(t->job.format)->block_length; at += t->job.squares ? 11 : 1) {
+			prepare(e, t, t->job.squares ? 35 : 4, 64 + random_below(&e->random, 64));
 			fill(e, t, (enum pattern)pattern, at);
 			if (!equal_run(e, &t->c))
 				return false;
@@ -179,7 +180,7 @@ static bool nth_options(struct mxfp_quantize_job *j, int i)
 static bool options(struct equal *e, struct trial *t)
 {
 	for (int i = 0;; i++) {
-		prepare(e, t, 3, 120 + random_below(&e->random, 40));
+		prepare(e, t, t->job.squares ? 33 : 3, 120 + random_below(&e->random, 40));
 		if (!nth_options(&t->job, i))
 			return true;
 		fill(e, t, N_PATTERNS, MAX_BLOCK);
@@ -223,14 +224,17 @@ static bool long_rows(struct equal *e, struct trial *t)
 			return false;
 	}
 	make(e, &t->c, 300, 33);
+	if (!equal_run(e, &t->c))
+		return false;
+	make(e, &t->c, 33, 2100); /* more squares side by side than are made at once */
 	return equal_run(e, &t->c);
 }
 
-bool equal_quantize(struct equal *e, enum mxfp_format format, enum mxfp_format src_format)
+bool equal_quantize(struct equal *e, enum mxfp_format format, enum mxfp_format src_format, bool squares)
 {
 	struct trial t = {
 		.c = {.kernel = kernel, .call = call, .describe = describe, .job = &t.job},
-		.job = {.format = format, .src_format = src_format},
+		.job = {.format = format, .src_format = src_format, .squares = squares},
 	};
 
 	if (!equal_is_wanted(e, &t.c))

@@ -10,8 +10,8 @@
 
 bool equal_convert(struct equal *e, enum mxfp_format dst_format, enum mxfp_format src_format);
 
-/* Sources and destinations of blocks: f32, bf16, f16. */
-bool equal_quantize(struct equal *e, enum mxfp_format format, enum mxfp_format src_format);
+/* Sources and destinations of blocks: f32, bf16, f16. Squares are for MX formats. */
+bool equal_quantize(struct equal *e, enum mxfp_format format, enum mxfp_format src_format, bool squares);
 bool equal_dequantize(struct equal *e, enum mxfp_format format, enum mxfp_format dst_format);
 
 /* Parameters are drawn at random too. */

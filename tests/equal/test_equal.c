@@ -32,7 +32,7 @@ static void expect_convert(mxfp_convert_kernel *kernel, const char *message)
 static void expect_quantize(mxfp_quantize_kernel *kernel, const char *message)
 {
 	wrong_tier()->quantize[BLOCKS] = kernel;
-	ck_assert_int_eq(equal_quantize(&equal, BLOCKS, FROM), *message == '\0');
+	ck_assert_int_eq(equal_quantize(&equal, BLOCKS, FROM, false), *message == '\0');
 	ck_assert_msg(strstr(equal.message, message) != NULL, "%s", equal.message);
 }
 
@@ -287,7 +287,7 @@ TEST(floating_point_state_is_watched)
 	wrong_tier()->convert[TO][FROM] = convert_with_the_rounding_of_the_caller;
 	ck_assert(!equal_convert(&equal, TO, FROM));
 	wrong_tier()->quantize[BLOCKS] = quantize_heeding_flush_to_zero;
-	ck_assert(!equal_quantize(&equal, BLOCKS, FROM));
+	ck_assert(!equal_quantize(&equal, BLOCKS, FROM, false));
 }
 
 static void quantize_wrong_in_one_block(const struct mxfp_quantize_job *j)

@@ -74,6 +74,7 @@ static void any_options(struct trial *t)
 	const struct mxfp_rounding rounding = equal_any_rounding(r);
 
 	t->o = (struct mxfp_quantize_options){
+		.size = sizeof t->o,
 		.rule = (enum mxfp_rule)random_below(r, (uint32_t)equal_n_values(MXFP_OPTION_RULE)),
 		.recipe = (enum mxfp_recipe)random_below(r, (uint32_t)equal_n_values(MXFP_OPTION_RECIPE)),
 		.round = rounding.mode,
@@ -83,6 +84,7 @@ static void any_options(struct trial *t)
 		.seed = rounding.seed,
 		.stream = rounding.stream,
 		.first_index = equal_any_index(r, t->rows * t->cols),
+		.block_rows = !tensor_scale && random_below(r, 3) == 0 ? 32 : 0,
 	};
 	if (tensor_scale && t->o.recipe == MXFP_RECIPE_GGML)
 		t->o.round = MXFP_ROUND_RNE;

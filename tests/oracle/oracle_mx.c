@@ -189,6 +189,61 @@ static uint32_t seen(uint32_t x, const struct oracle *bf16, const struct mxfp_qu
 	return x;
 }
 
+/* fl32(x * x) */
+static uint32_t squared(uint32_t bits)
+{
+	MPFR_DECL_INIT(x, 24);
+
+	oracle_set_f32(x, bits);
+	return oracle_f32_bits(x, mpfr_sqr(x, x, MPFR_RNDN));
+}
+
+/* The sum from row and column (i, j) of every `step`-th number of a square, by the definition as a recursion. */
+static uint32_t sum_of_every(const uint32_t d[MX_BLOCK][MX_BLOCK], int i, int j, int step)
+{
+	if (step == MX_BLOCK)
+		return squared(d[i][j]);
+	const int next = 2 * step;
+	const uint32_t kept = add(sum_of_every(d, i, j, next), sum_of_every(d, i + step, j + step, next));
+
+	return add(kept, add(sum_of_every(d, i, j + step, next), sum_of_every(d, i + step, j, next)));
+}
+
+uint32_t oracle_square_error(const uint32_t d[MX_BLOCK][MX_BLOCK])
+{
+	oracle_f32_begin();
+	const uint32_t sum = sum_of_every(d, 0, 0, 1);
+	oracle_f32_end();
+	return sum;
+}
+
+uint8_t oracle_square_scale(const struct oracle *element, const struct oracle *bf16, const struct oracle_source *rows,
+                            size_t n_rows, const struct mxfp_quantize_options *o)
+{
+	uint32_t in[MX_BLOCK][MX_BLOCK] = {{0}}, amax = 0, error[2], d[MX_BLOCK][MX_BLOCK];
+
+	for (size_t i = 0; i < n_rows; i++)
+		for (size_t j = 0; j < rows[i].n; j++) {
+			in[i][j] = seen(rows[i].x[j], bf16, o);
+			if ((in[i][j] & ~F32_SIGN) > amax)
+				amax = in[i][j] & ~F32_SIGN;
+		}
+	if (amax >= F32_INF)
+		return 0xFF;
+	if (amax == 0)
+		return 0;
+	const int s = oracle_scale_unclamped(o->rule, element, amax);
+	const int s0 = oracle_scale_clamp(s), s1 = oracle_scale_clamp(s + 1);
+	if (o->rule != MXFP_RULE_MSE)
+		return (uint8_t)(s0 + 127);
+	for (int up = 0; up < 2; up++) {
+		for (int i = 0; i < MX_BLOCK * MX_BLOCK; i++)
+			d[i / MX_BLOCK][i % MX_BLOCK] = difference(element, in[i / MX_BLOCK][i % MX_BLOCK], up ? s1 : s0, s0);
+		error[up] = oracle_square_error(d);
+	}
+	return (uint8_t)((error[0] < error[1] ? s0 : s1) + 127);
+}
+
 void oracle_block(struct oracle_block *block, const struct oracle *element, const struct oracle *bf16,
                   const struct oracle_source *source, const struct mxfp_quantize_options *o,
                   struct mxfp_counts *counts)
@@ -207,11 +262,11 @@ void oracle_block(struct oracle_block *block, const struct oracle *element, cons
 		counts->inf += (source->x[i] & ~F32_SIGN) == F32_INF;
 		counts->overflowed += o->via_bf16 && overflows_bf16(source->x[i]);
 	}
-	if (nan != 0) {
+	if (nan != 0 || (source->given != NULL && *source->given == 0xFF)) {
 		block->scale = 0xFF;
 		return;
 	}
-	int s = any == 0 ? -127 : oracle_scale(o->rule, element, in);
+	int s = source->given != NULL ? *source->given - 127 : any == 0 ? -127 : oracle_scale(o->rule, element, in);
 	block->scale = (uint8_t)(s + 127);
 	counts->flushed += flushed;
 	for (size_t i = 0; i < source->n; i++) {

@@ -27,7 +27,15 @@ struct oracle_source {
 	uint32_t x[MX_BLOCK];
 	size_t n;
 	uint64_t index;
+	const uint8_t *given; /* the scale byte of its square; NULL: a block for itself */
 };
+
+/* The scale byte of a square: of rows, at most 32, of which each has its n numbers. */
+uint8_t oracle_square_scale(const struct oracle *element, const struct oracle *bf16, const struct oracle_source *rows,
+                            size_t n_rows, const struct mxfp_quantize_options *options);
+
+/* The sum of squares of 32 x 32 differences in the order of the contract. */
+uint32_t oracle_square_error(const uint32_t d[MX_BLOCK][MX_BLOCK]);
 
 /* `element` and `bf16` are oracles of the block's element and of bf16. Adds to *counts. */
 void oracle_block(struct oracle_block *block, const struct oracle *element, const struct oracle *bf16,

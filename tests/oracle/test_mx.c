@@ -18,7 +18,8 @@ static const enum mxfp_format formats[] = {MXFP_FORMAT_MXFP8_E4M3, MXFP_FORMAT_M
 enum {
 	N_FORMATS = sizeof formats / sizeof formats[0],
 	N_RULES = MXFP_RULE_TRN3 + 1,
-	N_MODES = MXFP_ROUND_SR + 1
+	N_MODES = MXFP_ROUND_SR + 1,
+	MOST_BLOCKS = 8 /* in a row */
 };
 
 static struct oracle oracles[N_FORMATS], bf16;
@@ -33,20 +34,44 @@ static uint8_t stored_code(const uint8_t *row, unsigned bits, size_t i)
 	return code;
 }
 
+/* The numbers of a block. */
+static struct oracle_source source_of(const struct matrix *m, size_t row, size_t block, uint64_t first_index)
+{
+	const size_t start = block * MX_BLOCK;
+	struct oracle_source source = {.index = first_index + row * m->cols + start};
+
+	source.n = m->cols - start < MX_BLOCK ? m->cols - start : MX_BLOCK;
+	for (size_t i = 0; i < source.n; i++)
+		source.x[i] = matrix_element(m, row, start + i);
+	return source;
+}
+
+/* The scale bytes of the squares from `row` on. */
+static void square_scales(const struct matrix *m, size_t row, const struct oracle *o,
+                          const struct mxfp_quantize_options *options, uint8_t *scales)
+{
+	const size_t rows = m->rows - row < MX_BLOCK ? m->rows - row : MX_BLOCK;
+	struct oracle_source source[MX_BLOCK];
+
+	for (size_t block = 0; block * MX_BLOCK < m->cols; block++) {
+		for (size_t i = 0; i < rows; i++)
+			source[i] = source_of(m, row + i, block, 0);
+		scales[block] = oracle_square_scale(o, &bf16, source, rows, options);
+	}
+}
+
 /* Compares block `block` of a row with what the oracle makes of its source. */
-static void check_block(const struct matrix *m, size_t row, size_t block, const struct oracle *o,
+static void check_block(const struct matrix *m, size_t row, size_t block, const uint8_t *given, const struct oracle *o,
                         const struct mxfp_quantize_options *options, struct mxfp_counts *want_counts)
 {
 	const uint8_t *codes = (const uint8_t *)m->blocks.codes + row * m->blocks.codes_stride;
 	uint8_t scale = ((const uint8_t *)m->blocks.scales)[row * m->blocks.scales_stride + block];
 	const char *rule = mxfp_option_name(MXFP_OPTION_RULE, (int)options->rule);
 	size_t start = block * MX_BLOCK;
-	struct oracle_source source = {.index = options->first_index + row * m->cols + start};
+	struct oracle_source source = source_of(m, row, block, options->first_index);
 	struct oracle_block want;
 
-	source.n = m->cols - start < MX_BLOCK ? m->cols - start : MX_BLOCK;
-	for (size_t i = 0; i < source.n; i++)
-		source.x[i] = matrix_element(m, row, start + i);
+	source.given = given;
 	oracle_block(&want, o, &bf16, &source, options, want_counts);
 	if (scale != want.scale)
 		ck_abort_msg("%s %s, row %zu block %zu: scale %02X instead of %02X", o->format->name, rule, row, block, scale,
@@ -67,9 +92,16 @@ static void check_blocks(const struct matrix *m, const struct oracle *o, const s
 {
 	struct mxfp_counts want = {0};
 
-	for (size_t row = 0; row < m->rows; row++)
+	const bool squares = options->block_rows > 1;
+	uint8_t scales[MOST_BLOCKS];
+
+	ck_assert_uint_le(m->cols, MOST_BLOCKS * MX_BLOCK);
+	for (size_t row = 0; row < m->rows; row++) {
+		if (squares && row % MX_BLOCK == 0)
+			square_scales(m, row, o, options, scales);
 		for (size_t block = 0; block * MX_BLOCK < m->cols; block++)
-			check_block(m, row, block, o, options, &want);
+			check_block(m, row, block, squares ? &scales[block] : NULL, o, options, &want);
+	}
 	if (memcmp(counts, &want, sizeof want) != 0)
 		ck_abort_msg("%s %s: saturated %d overflowed %d flushed %d nan %d inf %d instead of %d %d %d %d %d",
 		             o->format->name, mxfp_option_name(MXFP_OPTION_RULE, (int)options->rule),
@@ -118,6 +150,56 @@ TEST_LOOP(blocks_are_those_of_exact_arithmetic, N_FORMATS * N_RULES * N_MODES)
 		quantize_and_check(&m, &oracles[f], &options);
 	}
 	matrix_free(&m);
+}
+
+/* Squares: every format and rule, and by turns modes, policies and sources; rows and columns that are no multiple of 32. */
+TEST_LOOP(squares_are_those_of_exact_arithmetic, N_FORMATS * N_RULES)
+{
+	struct random r = {suite_seed() + (uint64_t)_i};
+	struct mxfp_quantize_options options = options_of(&r);
+	struct matrix m = matrix_of(formats[_i / N_RULES], 33 + random_below(&r, 40), 33 + random_below(&r, 64), _i % 3);
+
+	options.rule = (enum mxfp_rule)(_i % N_RULES);
+	options.size = sizeof options;
+	options.block_rows = 32;
+	for (int turn = 0; turn < 6; turn++) {
+		static const enum mxfp_format sources[] = {MXFP_FORMAT_F32, MXFP_FORMAT_BF16, MXFP_FORMAT_F16};
+		const int low = turn == 5 ? -126 : -8; /* least exponent */
+
+		m.src_format = sources[turn < 3 ? turn : turn % 2];
+		options.round = turn % 2 == 0 ? MXFP_ROUND_RNE : (enum mxfp_round)((_i + turn) % N_MODES);
+		options.no_negative_zero = (_i + turn) % 4 == 1;
+		options.non_finite = (_i + turn) % 2 == 0 ? MXFP_NON_FINITE_PROPAGATE : MXFP_NON_FINITE_SATURATE;
+		options.via_bf16 = (_i + turn) % 5 == 0;
+		matrix_fill(&m, &r);
+		/* Many squares of such numbers have a NaN: then some without, of numbers near each other. */
+		for (size_t k = 0; turn >= 3 && k < m.rows * m.stride; k++) {
+			const uint32_t x = random_f32_between(&r, low, low + 8);
+
+			mxfp_ref_store(mxfp_format_get_info(m.src_format), m.src, k, m.src_format == MXFP_FORMAT_F32 ? x : x >> 16);
+		}
+		quantize_and_check(&m, &oracles[_i / N_RULES], &options);
+	}
+	matrix_free(&m);
+}
+
+/* The same of squares, whose sum is that of the transposed square. */
+TEST(squared_errors_of_squares_are_summed_in_the_stated_order)
+{
+	struct random r = {suite_seed()};
+
+	for (int i = 0; i < 200; i++) {
+		uint32_t d[MX_BLOCK][MX_BLOCK], turned[MX_BLOCK][MX_BLOCK];
+		int low = i % 3 == 0 ? -78 : -12;
+
+		for (int k = 0; k < MX_BLOCK * MX_BLOCK; k++)
+			turned[k % MX_BLOCK][k / MX_BLOCK] = d[k / MX_BLOCK][k % MX_BLOCK] =
+				random_below(&r, 8) == 0 ? 0 : random_f32_between(&r, low, low + 8);
+		uint32_t want = oracle_square_error(d);
+		ck_assert_uint_eq(oracle_square_error(turned), want);
+		ck_assert_uint_eq(mxfp_ref_square_error(d), want);
+	}
+	suite_compared(200);
 }
 
 /* The order of the sum behind `mse`, to the last bit: a choice of scale seldom hangs on that bit, so blocks cannot
