@@ -12,7 +12,8 @@ enum {
 	CHAIN_ID = 0x0600, CHAIN_MR = 6, CHAIN_VECTORS = 2,
 	EXACT_ID = 0x0602, EXACT_MR = 6, EXACT_VECTORS = 1,
 	INT16_ID = 0x0605, INT16_MR = 6, INT16_VECTORS = 2,
-	FP4_ID = 0x0608
+	FP4_ID = 0x0608,
+	FP8_ID = 0x0610
 };
 
 /* Parts of an octave that powers of two are reduced to: a table of roots would need a gather here, which is slower. */

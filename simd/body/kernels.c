@@ -45,4 +45,5 @@ void TIER(kernels)(struct mxfp_kernels *table)
 	table->gemm[MXFP_GEMM_EXACT] = &TIER(gemm_exact);
 	table->gemm[MXFP_GEMM_INT16] = &TIER(gemm_int16);
 	table->gemm[MXFP_GEMM_FP4] = &TIER(gemm_fp4);
+	table->gemm[MXFP_GEMM_FP8] = &TIER(gemm_fp8);
 }
