@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Exact block sums with W in MXFP8 or in MX formats whose elements are numbers of FP8, which stay codes of a byte, and A
- * in any MX format. A block has a unit, a power of two such that its largest element takes 13 bits, and an element is
+ * in any MX format. A block has a unit, a power of two such that its largest element takes 12 bits in A and 14 in W, and an element is
  * high + low in it: high is the integer part. Products of high parts are summed in 32 bits: 32 products of
- * magnitudes of at most 2^13 - 1 stay below 2^31. Few elements have a low part, and those who have are added in binary64:
+ * magnitudes of at most 2^12 - 1 and 2^14 - 1 stay below 2^31. Few elements have a low part, and those that have are added in binary64:
  *
  *     sum a * w = sum high(a) * high(w) + sum a * low(w) + sum low(a) * high(w)
  *
@@ -22,10 +22,11 @@
 #include "body/gemm_sum.h"
 
 enum {
-	FP8_BITS = 13,           /* of high parts */
+	FP8_A_BITS = 12,         /* of high parts; a low part of W concerns more sums than one of A */
+	FP8_W_BITS = 14,
 	FP8_SUM_BITS = 31,
 	FP8_DEPTHS = 53 - FP8_SUM_BITS,
-	FP8_UNIT_BIAS = 64,      /* of units as they are stored; they are from -28 to 3 */
+	FP8_UNIT_BIAS = 64,      /* of units as they are stored; they are from -29 to 4 */
 	FP8_BLOCKS = MXFP_GEMM_CHUNK / MXFP_MX_BLOCK,
 	FP8_LINE = INT16_NR * sizeof(float) /* of numbers of W */
 };
@@ -38,8 +39,8 @@ struct fp8_head {
 };
 
 /*
- * Where the parts of a panel of `width` rows are: of each block 32 bits that say which elements have a low part in any
- * row, the codes of the scales, and units + FP8_UNIT_BIAS, [block][row]. Then come W's codes [k][column]; of A, scales
+ * Where the parts of a panel of `width` rows are: of each block, for each row of A and each vector of columns of W, 32 bits that
+ * say which elements have a low part, the codes of the scales, and units + FP8_UNIT_BIAS, [block][row]. Then come W's codes [k][column]; of A, scales
  * times units as binary32 [block][row], elements and low parts as binary32 [k][row], and high parts [pair of k][row].
  */
 struct fp8_parts {
@@ -62,12 +63,18 @@ struct fp8_panels {
 	const struct fp8_expanded *expanded;
 };
 
+/* Rows of a panel of `width` rows that share their bits. */
+ALWAYS_INLINE size_t fp8_group(size_t width)
+{
+	return width == INT16_NR ? LANES : 1;
+}
+
 static struct fp8_parts fp8_parts(size_t blocks, size_t width)
 {
 	struct fp8_parts p = {.low = BLOCKS_HEAD_BYTES};
 	size_t line = width * sizeof(float);
 
-	p.scales = p.low + blocks * sizeof(uint32_t);
+	p.scales = p.low + blocks * width / fp8_group(width) * sizeof(uint32_t);
 	p.units = p.scales + blocks * width;
 	p.w_codes = p.a_scales = p.units + blocks * width;
 	p.a_elements = p.a_scales + blocks * line;
@@ -116,8 +123,8 @@ static void note_low(vf32 x, vs32 has, size_t k, uint32_t *low, uint32_t *least)
 	}
 }
 
-/* significand: bits of an element's after the point. */
-static struct fp8_block fp8_block(const uint32_t *x, int significand)
+/* bits: of high parts; significand: of an element after the point. */
+static struct fp8_block fp8_block(const uint32_t *x, int bits, int significand)
 {
 	vu32 greatest = {0}, greatest_finite = {0};
 	struct fp8_block b = {0};
@@ -133,7 +140,7 @@ static struct fp8_block fp8_block(const uint32_t *x, int significand)
 	b.inf = max_across(greatest) >= F32_INF;
 	if (most == 0)
 		return b;
-	b.unit = exponent_of(most) - FP8_BITS + 1;
+	b.unit = exponent_of(most) - bits + 1;
 	for (size_t i = 0; i < MXFP_MX_BLOCK; i += LANES) {
 		const vf32 v = (vf32)load(x + i) * power_of_two(-b.unit);
 		const vs32 has = v != __builtin_convertvector(high_of(v), vf32);
@@ -149,7 +156,7 @@ static struct fp8_block fp8_block(const uint32_t *x, int significand)
 struct fp8_packing {
 	const struct mxfp_gemm_pack_job *job;
 	size_t width;
-	int significand;
+	int bits, significand;
 	struct fp8_parts parts;
 	struct fp8_head head;
 };
@@ -160,6 +167,7 @@ static struct fp8_packing fp8_begin(const struct mxfp_gemm_pack_job *job, size_t
 	struct fp8_packing p = {
 		.job = job,
 		.width = width,
+		.bits = width == INT16_NR ? FP8_W_BITS : FP8_A_BITS,
 		.significand = (int)element->significand_bits,
 		.parts = fp8_parts(blocks_count(job->shape, job->k), width),
 		.head = {.least = INT16_MAX, .greatest = INT16_MIN},
@@ -189,10 +197,11 @@ static size_t fp8_load(const struct fp8_packing *p, size_t k, panel_rows rows, u
 /* Notes block b of row r of the panel, whose elements are x and whose scale is the binary32 at `scale`. */
 static struct fp8_block fp8_note(struct fp8_packing *p, size_t b, size_t r, const uint32_t *x, const uint8_t *scale)
 {
-	uint8_t *panel = p->job->panel, *at = panel + p->parts.low + b * sizeof(uint32_t);
-	const struct fp8_block block = fp8_block(x, p->significand);
+	uint8_t *panel = p->job->panel, *at;
+	const struct fp8_block block = fp8_block(x, p->bits, p->significand);
 	uint32_t bits, low;
 
+	at = panel + p->parts.low + (b * p->width + r) / fp8_group(p->width) * sizeof low;
 	memcpy(&bits, scale, sizeof bits);
 	memcpy(&low, at, sizeof low);
 	low |= block.low;
@@ -333,11 +342,22 @@ ALWAYS_INLINE vf32 fp8_factor(const uint8_t *units, bool e4m3)
 	return (vf32)((splat(F32_BIAS + FP8_UNIT_BIAS + (e4m3 ? 8 : 0)) - load_u8(units)) << F32_SIGNIFICAND_BITS);
 }
 
-static uint32_t low_bits(const uint8_t *panel, size_t b)
+/* Which elements of a block have a low part, by the number of the block's first word and that of a row or vector. */
+ALWAYS_INLINE uint32_t low_bits(const uint8_t *panel, size_t i)
 {
 	uint32_t bits;
 
-	memcpy(&bits, panel + BLOCKS_HEAD_BYTES + b * sizeof bits, sizeof bits);
+	memcpy(&bits, panel + BLOCKS_HEAD_BYTES + i * sizeof bits, sizeof bits);
+	return bits;
+}
+
+/* The same of `n` rows or vectors. */
+ALWAYS_INLINE uint32_t any_low_bits(const uint8_t *panel, size_t i, size_t n)
+{
+	uint32_t bits = 0;
+
+	for (size_t j = 0; j < n; j++)
+		bits |= low_bits(panel, i + j);
 	return bits;
 }
 
@@ -358,7 +378,7 @@ ALWAYS_INLINE void fp8_expand(struct fp8_expanded *to, const struct fp8_panels *
 
 	for (size_t b = 0; b < t->blocks; b++) {
 		const uint8_t *scales = t->w + t->w_parts.scales + b * INT16_NR, *units = t->w + t->w_parts.units + b * INT16_NR;
-		const uint32_t low = low_bits(t->w, b);
+		const uint32_t low = any_low_bits(t->w, b * INT16_VECTORS, INT16_VECTORS);
 		vf32 factor[INT16_VECTORS];
 
 		for (size_t v = 0; v < INT16_VECTORS; v++) {
@@ -383,6 +403,17 @@ ALWAYS_INLINE void fp8_expand(struct fp8_expanded *to, const struct fp8_panels *
 	}
 }
 
+/* Widens integers, which are in memory. */
+ALWAYS_INLINE void widen_s32(const vs32 *v, vf64 to[2])
+{
+	typedef int32_t half __attribute__((vector_size(VECTOR_BYTES / 2)));
+	half x[2];
+
+	memcpy(x, v, sizeof x);
+	to[0] = __builtin_convertvector(x[0], vf64);
+	to[1] = __builtin_convertvector(x[1], vf64);
+}
+
 /* Line k of W's high parts as numbers of a vector of columns. */
 ALWAYS_INLINE vf32 high_line(const struct fp8_expanded *w, size_t k, size_t v)
 {
@@ -391,69 +422,65 @@ ALWAYS_INLINE vf32 high_line(const struct fp8_expanded *w, size_t k, size_t v)
 	return __builtin_convertvector(k % 2 == 0 ? (vs32)((vu32)pairs << 16) >> 16 : pairs >> 16, vf32);
 }
 
-/* Lines of low parts of one operand and what they are multiplied by. */
+/* The low parts of a vector of columns of W in a block, and what they are multiplied by. */
 struct fp8_lines {
 	size_t n;
-	const uint8_t *y[2 * MXFP_MX_BLOCK];              /* binary32 of each row of A */
-	vf64 x[2 * MXFP_MX_BLOCK][2 * INT16_VECTORS];     /* of each column of W */
+	const uint8_t *y[MXFP_MX_BLOCK]; /* binary32 of each row of A */
+	vf64 x[MXFP_MX_BLOCK][2];
 };
 
-ALWAYS_INLINE void add_line(struct fp8_lines *lines, const uint8_t *y, const vf32 x[INT16_VECTORS])
+static inline void lines_of_block(const struct fp8_panels *t, size_t b, size_t v, struct fp8_lines *lines)
 {
-	for (size_t v = 0; v < INT16_VECTORS; v++)
-		widen_lanes(x[v], lines->x[lines->n] + 2 * v);
-	lines->y[lines->n++] = y;
-}
-
-static void lines_of_block(const struct fp8_panels *t, size_t b, struct fp8_lines *lines)
-{
-	const size_t line = INT16_MR * sizeof(float);
-	vf32 x[INT16_VECTORS];
-
 	lines->n = 0;
-	for (uint32_t low = low_bits(t->w, b); low != 0; low &= low - 1) {
+	for (uint32_t low = low_bits(t->w, b * INT16_VECTORS + v); low != 0; low &= low - 1) {
 		const size_t k = b * MXFP_MX_BLOCK + (size_t)__builtin_ctz(low);
 
-		for (size_t v = 0; v < INT16_VECTORS; v++)
-			x[v] = (vf32)load(&t->expanded->lows[k][v * LANES]);
-		add_line(lines, t->a + t->a_parts.a_elements + k * line, x);
-	}
-	for (uint32_t low = low_bits(t->a, b); low != 0; low &= low - 1) {
-		const size_t k = b * MXFP_MX_BLOCK + (size_t)__builtin_ctz(low);
-
-		for (size_t v = 0; v < INT16_VECTORS; v++)
-			x[v] = high_line(t->expanded, k, v);
-		add_line(lines, t->a + t->a_parts.a_lows + k * line, x);
+		widen_lanes((vf32)load(&t->expanded->lows[k][v * LANES]), lines->x[lines->n]);
+		lines->y[lines->n++] = t->a + t->a_parts.a_elements + k * INT16_MR * sizeof(float);
 	}
 }
 
-/* Adds the low parts of block b to the sums of high parts, and rounds. */
-static NOINLINE void add_lows(const struct fp8_panels *t, size_t b, size_t rows, vs32 sum[INT16_MR][INT16_VECTORS],
-                              vf32 term[INT16_MR][INT16_VECTORS])
+ALWAYS_INLINE void add_line(vf64 sum[2], const uint8_t *at, const vf64 x[2])
 {
-	struct fp8_lines lines;
+	float y;
 
-	lines_of_block(t, b, &lines);
-	for (size_t r = 0; r < rows; r++) {
-		vf64 all[2 * INT16_VECTORS];
+	memcpy(&y, at, sizeof y);
+	sum[0] = fma_f64(splat_f64((double)y), x[0], sum[0]);
+	sum[1] = fma_f64(splat_f64((double)y), x[1], sum[1]);
+}
 
-		for (size_t v = 0; v < INT16_VECTORS; v++) {
-			vf64 upper[2], lower[2];
+/* Adds the low parts of block b to sums of high parts of row r of A, and rounds. */
+ALWAYS_INLINE vf32 add_lows(const struct fp8_panels *t, size_t b, size_t r, size_t v, const struct fp8_lines *lines,
+                            const vs32 *high)
+{
+	const uint8_t *lows = t->a + t->a_parts.a_lows;
+	vf64 sum[2], x[2];
 
-			widen_lanes(__builtin_convertvector(sum[r][v] >> 16, vf32), upper);
-			widen_lanes(__builtin_convertvector(sum[r][v] & 0xFFFF, vf32), lower);
-			all[2 * v] = fma_f64(upper[0], splat_f64(65536), lower[0]);
-			all[2 * v + 1] = fma_f64(upper[1], splat_f64(65536), lower[1]);
-		}
-		for (size_t i = 0; i < lines.n; i++) {
-			float y;
+	widen_s32(high, sum);
+	for (size_t i = 0; i < lines->n; i++)
+		add_line(sum, lines->y[i] + r * sizeof(float), lines->x[i]);
+	for (uint32_t low = low_bits(t->a, b * INT16_MR + r); low != 0; low &= low - 1) {
+		const size_t k = b * MXFP_MX_BLOCK + (size_t)__builtin_ctz(low);
 
-			memcpy(&y, lines.y[i] + r * sizeof y, sizeof y);
-			for (size_t v = 0; v < 2 * INT16_VECTORS; v++)
-				all[v] = fma_f64(splat_f64((double)y), lines.x[i][v], all[v]);
-		}
-		for (size_t v = 0; v < INT16_VECTORS; v++)
-			term[r][v] = narrow_f64(all[2 * v], all[2 * v + 1]);
+		widen_lanes(high_line(t->expanded, k, v), x);
+		add_line(sum, lows + (k * INT16_MR + r) * sizeof(float), x);
+	}
+	return narrow_f64(sum[0], sum[1]);
+}
+
+/* The sums of a block of which some have low parts. */
+static NOINLINE void add_all_lows(const struct fp8_panels *t, size_t b, size_t rows, vs32 sum[INT16_MR][INT16_VECTORS],
+                                  vf32 term[INT16_MR][INT16_VECTORS])
+{
+	for (size_t v = 0; v < INT16_VECTORS; v++) {
+		struct fp8_lines lines;
+
+		lines_of_block(t, b, v, &lines);
+		for (size_t r = 0; r < rows; r++)
+			if ((lines.n | low_bits(t->a, b * INT16_MR + r)) != 0)
+				term[r][v] = add_lows(t, b, r, v, &lines, &sum[r][v]);
+			else
+				term[r][v] = __builtin_convertvector(sum[r][v], vf32);
 	}
 }
 
@@ -469,12 +496,12 @@ ALWAYS_INLINE void fp8_pass(const struct fp8_panels *t, size_t first, size_t end
 
 		add_planes(t->a + t->a_parts.a_high + b * (MXFP_MX_BLOCK / 2) * INT16_MR * sizeof(uint32_t),
 		           (const uint8_t *)t->expanded->high[b * (MXFP_MX_BLOCK / 2)], MXFP_MX_BLOCK / 2, rows, sum);
-		if ((low_bits(t->a, b) | low_bits(t->w, b)) != 0) {
+		if ((any_low_bits(t->a, b * INT16_MR, rows) | any_low_bits(t->w, b * INT16_VECTORS, INT16_VECTORS)) != 0) {
 			vs32 copy[INT16_MR][INT16_VECTORS];
 			vf32 rounded[INT16_MR][INT16_VECTORS];
 
 			memcpy(copy, sum, sizeof copy);
-			add_lows(t, b, rows, copy, rounded);
+			add_all_lows(t, b, rows, copy, rounded);
 			memcpy(term, rounded, sizeof term);
 		} else {
 #pragma GCC unroll 16
