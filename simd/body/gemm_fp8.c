@@ -321,15 +321,18 @@ static FP_KERNEL(fp8_pack_w, mxfp_gemm_pack_job, fp8_pack_w_rows)
 /* The elements of two lines of codes in their units, as the factors have it. */
 ALWAYS_INLINE void decode_lines(const uint8_t *codes, bool e4m3, const vf32 factor[INT16_VECTORS], vf32 x[2][INT16_VECTORS])
 {
-	vf32 *to = x[0];
-
 #pragma GCC unroll 2
 	for (size_t i = 0; i < 2 * INT16_NR; i += VECTOR_BYTES) {
 		vu16 halves[2];
 
 		widen_bytes((vu8)load(codes + i), halves);
-		for (size_t j = 0; j < 2; j++, to += 2)
-			widen_f16(e4m3 ? (vu16)((vs16)(halves[j] << 8) >> 1) & 0xBF80 : halves[j] << 8, to);
+#pragma GCC unroll 2
+		for (size_t j = 0; j < 2; j++) {
+			const size_t at = i / LANES + 2 * j;
+
+			widen_f16(e4m3 ? (vu16)((vs16)(halves[j] << 8) >> 1) & 0xBF80 : halves[j] << 8,
+			          &x[at / INT16_VECTORS][at % INT16_VECTORS]);
+		}
 	}
 #pragma GCC unroll 8
 	for (size_t i = 0; i < 2 * INT16_VECTORS; i++)
@@ -397,8 +400,15 @@ ALWAYS_INLINE void fp8_expand(struct fp8_expanded *to, const struct fp8_panels *
 
 				store(&to->high[line / 2][v * LANES], ((vu32)even & 0xFFFF) | (vu32)odd << 16);
 			}
-			if ((low >> k & 3) != 0)
-				expand_lows(x, &to->lows[line]);
+			if ((low >> k & 3) != 0) {
+				/* A copy: numbers whose address another function gets would be kept in memory. */
+				vf32 copy[2][INT16_VECTORS];
+
+#pragma GCC unroll 8
+				for (size_t i = 0; i < 2 * INT16_VECTORS; i++)
+					copy[i / INT16_VECTORS][i % INT16_VECTORS] = x[i / INT16_VECTORS][i % INT16_VECTORS];
+				expand_lows(copy, &to->lows[line]);
+			}
 		}
 	}
 }
@@ -500,13 +510,18 @@ ALWAYS_INLINE void fp8_pass(const struct fp8_panels *t, size_t first, size_t end
 			vs32 copy[INT16_MR][INT16_VECTORS];
 			vf32 rounded[INT16_MR][INT16_VECTORS];
 
-			memcpy(copy, sum, sizeof copy);
+#pragma GCC unroll 16
+			for (size_t i = 0; i < rows * INT16_VECTORS; i++)
+				copy[i / INT16_VECTORS][i % INT16_VECTORS] = sum[i / INT16_VECTORS][i % INT16_VECTORS];
 			add_all_lows(t, b, rows, copy, rounded);
-			memcpy(term, rounded, sizeof term);
+#pragma GCC unroll 16
+			for (size_t i = 0; i < rows * INT16_VECTORS; i++)
+				term[i / INT16_VECTORS][i % INT16_VECTORS] = rounded[i / INT16_VECTORS][i % INT16_VECTORS];
 		} else {
 #pragma GCC unroll 16
 			for (size_t i = 0; i < rows * INT16_VECTORS; i++)
-				term[0][i] = __builtin_convertvector(sum[0][i], vf32);
+				term[i / INT16_VECTORS][i % INT16_VECTORS] =
+					__builtin_convertvector(sum[i / INT16_VECTORS][i % INT16_VECTORS], vf32);
 		}
 #pragma GCC unroll 64
 		for (size_t i = 0; i < rows * INT16_VECTORS; i++) {
