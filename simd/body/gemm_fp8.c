@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Exact block sums with W in MXFP8 or in MX formats whose elements are numbers of FP8, which stay codes of a byte, and A
- * in any MX format. A block has a unit, a power of two such that its largest element takes 12 bits in A and 14 in W, and an element is
- * high + low in it: high is the integer part. Products of high parts are summed in 32 bits: 32 products of
- * magnitudes of at most 2^12 - 1 and 2^14 - 1 stay below 2^31. Few elements have a low part, and those that have are added in binary64:
+ * Exact block sums with W in MXFP8, or in an MX format whose elements are numbers of FP8, and A in any MX format. W
+ * stays codes of a byte. A block has a unit, a power of two such that its largest element takes 12 bits in A and 14 in
+ * W, and an element is high + low in it, where high is the integer part. High parts are multiplied as 16-bit integers;
+ * 32 products of magnitudes of at most 2^12 - 1 and 2^14 - 1 stay below 2^31. A sum that concerns no low part is
+ * rounded once, when it becomes binary32. Low parts are few, and are added in binary64:
  *
  *     sum a * w = sum high(a) * high(w) + sum a * low(w) + sum low(a) * high(w)
  *
- * low has the sign of its element, so that all terms of an element's product have the product's sign and at most its
- * magnitude together, and no partial sum exceeds 2^31. Each is a multiple of 2^-(the depths of A's and W's low
- * parts), and exact if the depths are at most 53 - 31 bits together; e4m3 has depths of 5 at most. A sum without low parts is rounded once,
- * when it becomes binary32. Panels that lie deeper or have an Inf, or scales out of the range of normal numbers, take
- * general_pass().
+ * low has the sign of its element, so the terms of one product have its sign and at most its magnitude, and no partial
+ * sum exceeds 2^31. Each is a multiple of 2^-(A's depth + W's), the bits that elements have below their units, and
+ * so is exact if these are at most 53 - 31 together. e4m3, an integer of 18 bits in units of its least number, has at most
+ * 6 in A and 4 in W. Panels that are deeper, have an Inf, or whose scales leave the normal numbers take
+ * fp8_general_pass(). A block with a NaN has the scale NaN and zeros.
  *
- * A panel of W takes hardly more than W itself: a head, and of each block which elements have a low part in any column, the codes of
- * the scales, units, and codes [k][column]. It is expanded to pairs of 16-bit integers before it is multiplied.
+ * Before a panel of W is multiplied, it is expanded to pairs of integers in the scratch memory.
  */
 #include "tier.h"
 
@@ -39,9 +39,10 @@ struct fp8_head {
 };
 
 /*
- * Where the parts of a panel of `width` rows are: of each block, for each row of A and each vector of columns of W, 32 bits that
- * say which elements have a low part, the codes of the scales, and units + FP8_UNIT_BIAS, [block][row]. Then come W's codes [k][column]; of A, scales
- * times units as binary32 [block][row], elements and low parts as binary32 [k][row], and high parts [pair of k][row].
+ * Where the parts of a panel of `width` rows are: of each block, for each row of A and each vector of columns of W, 32
+ * bits that say which elements have a low part; the codes of the scales, and units + FP8_UNIT_BIAS, [block][row]. Then
+ * come W's codes [k][column]; of A, scales times units as binary32 [block][row], elements in their units and their low
+ * parts as binary32 [k][row], and high parts [pair of k][row].
  */
 struct fp8_parts {
 	size_t low, scales, units;
@@ -49,13 +50,14 @@ struct fp8_parts {
 	size_t a_scales, a_elements, a_lows, a_high, a_end;
 };
 
-/* A panel of A and one of W, expanded. */
+/* A panel of W, expanded. */
 struct fp8_expanded {
 	float scales[FP8_BLOCKS][INT16_NR];                          /* times units */
 	uint32_t high[FP8_BLOCKS * MXFP_MX_BLOCK / 2][INT16_NR];     /* pairs of k */
 	float lows[FP8_BLOCKS * MXFP_MX_BLOCK][INT16_NR];            /* only of elements that are in `low` */
 };
 
+/* A panel of A and one of W. */
 struct fp8_panels {
 	const uint8_t *a, *w;
 	struct fp8_parts a_parts, w_parts;
