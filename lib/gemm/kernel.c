@@ -35,6 +35,8 @@ struct range {
 #define UP_TO(bits) {0, bits, false}
 #define MX_UP_TO(bits) {0, bits, true}
 #define MX_E4M3 {19, 19, true}
+#define MX_E3M2 {10, 10, true}
+#define MX_E5M2 {33, 33, true}
 #define FP8 {19, 33, true}
 #define ANY {0, UINT_MAX, false}
 
@@ -62,6 +64,10 @@ static const struct {
 	{MXFP_GEMM_FP4,          MXFP_ACC_EXACT, false, true,  MX_UP_TO(19), MX_UP_TO(5)},
 	{MXFP_GEMM_INT16,        MXFP_ACC_EXACT, false, false, UP_TO(10),   UP_TO(10)},
 	{MXFP_GEMM_INT16,        MXFP_ACC_EXACT, false, false, MX_E4M3,     MX_UP_TO(8)},
+	{MXFP_GEMM_FP8,          MXFP_ACC_EXACT, false, true,  MX_UP_TO(33), MX_E5M2},
+	{MXFP_GEMM_FP8,          MXFP_ACC_EXACT, false, true,  MX_E5M2,     MX_E4M3},
+	{MXFP_GEMM_FP8,          MXFP_ACC_EXACT, false, true,  MX_E5M2,     MX_UP_TO(7)},
+	{MXFP_GEMM_FP8,          MXFP_ACC_EXACT, false, true,  MX_E5M2,     MX_E3M2},
 	{MXFP_GEMM_EXACT,        MXFP_ACC_EXACT, false, false, ANY,         ANY},
 	{MXFP_GEMM_CHAIN,        MXFP_ACC_CHAIN, false, false, ANY,         ANY},
 };

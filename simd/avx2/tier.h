@@ -13,7 +13,8 @@ enum {
 	EXACT_ID = 0x0602, EXACT_MR = 6, EXACT_VECTORS = 1,
 	INT16_ID = 0x0605, INT16_MR = 6, INT16_VECTORS = 2,
 	FP4_ID = 0x0608,
-	FP4_BYTES_ID = 0x060A
+	FP4_BYTES_ID = 0x060A,
+	FP8_ID = 0x0610
 };
 
 /* Products of MXFP4 by bytes: avx2/fp4_bytes.h, gemm_sparse_fp4.c. */

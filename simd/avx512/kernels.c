@@ -57,4 +57,7 @@ void TIER(kernels)(struct mxfp_kernels *table)
 	table->gemm[MXFP_GEMM_E4M3] = &TIER(gemm_e4m3);
 	table->gemm[MXFP_GEMM_SPARSE_CHAIN] = &TIER(gemm_sparse_chain);
 	table->gemm[MXFP_GEMM_SPARSE_INT8] = &TIER(gemm_sparse_int8);
+	/* Of avx2, and not measured beside what would run instead. */
+	table->gemm[MXFP_GEMM_SPARSE_FP4] = NULL;
+	table->gemm[MXFP_GEMM_FP8] = NULL;
 }

@@ -168,7 +168,7 @@ static int exponent_of(uint32_t bits)
 
 /* Whether every product of a scale of A and a scale of W is a normal number, even times the unit of a kernel's sums:
    such products are at least 2^-100 and below 2^127. */
-static bool scales_are_ordinary(const struct blocks_head *a, const struct blocks_head *w)
+static inline bool scales_are_ordinary(const struct blocks_head *a, const struct blocks_head *w)
 {
 	return a->least_scale >= F32_HIDDEN && w->least_scale >= F32_HIDDEN &&
 	       exponent_of(a->least_scale) + exponent_of(w->least_scale) >= -100 &&

@@ -8,7 +8,7 @@
  */
 #include "tier.h"
 
-#include "body/gemm_blocks.h"
+#include "body/gemm_sum.h"
 #include "body/slots.h"
 
 enum { EXACT_NR = EXACT_VECTORS * LANES };
@@ -16,9 +16,6 @@ enum { EXACT_NR = EXACT_VECTORS * LANES };
 /* The spread of the products' exponents for which sums fit: with 2 bits before the point of a product, 2 + 3 after it
    and 5 for a sum of 32, they have 53 bits. */
 enum { EXACT_MAX_SPREAD = 41 };
-
-#define F64_ONE INT64_C(0x3FF0000000000000)
-#define F64_INF INT64_C(0x7FF0000000000000)
 
 struct exact_panels {
 	const float *a_scales;
@@ -152,41 +149,6 @@ ALWAYS_INLINE void exact_pass(const struct exact_panels *t, size_t first, size_t
 		}
 }
 
-/* Sorts elements into those of magnitude at least 1 and those below; Inf and NaN are in neither. */
-ALWAYS_INLINE void split(vf64 x, vf64 *large, vf64 *small)
-{
-	vs64 magnitude = (vs64)x & INT64_MAX;
-	vs64 below = magnitude < F64_ONE;
-
-	*small = (vf64)((vs64)x & below);
-	*large = (vf64)((vs64)x & ~below & (magnitude < F64_INF));
-}
-
-/*
- * A block's sum for one row and LANES / 2 columns, exact except for bits far below the 24 that count. The three partial
- * sums are exact: products of two large elements need at most 49 bits, of a large and a small one 44, of two small 37.
- */
-static inline vf64 exact_sum(const double *a, const uint8_t *w, size_t n)
-{
-	vf64 plain = {0}, high = {0}, cross = {0}, low = {0};
-
-	for (size_t i = 0; i < n; i++) {
-		vf64 x = widen_f32(w + i * EXACT_NR * sizeof(float)), y = splat_f64(a[i * EXACT_MR]);
-		vf64 x_large, x_small, y_large, y_small;
-
-		split(x, &x_large, &x_small);
-		split(y, &y_large, &y_small);
-		plain = fma_f64(x, y, plain);
-		high = fma_f64(x_large, y_large, high);
-		cross = fma_f64(x_small, y_large, fma_f64(x_large, y_small, cross));
-		low = fma_f64(x_small, y_small, low);
-	}
-	/* `rest` is the exact error of `sum`; `low` is of its size, so their sum is exact too. */
-	vf64 sum = high + cross, part = sum - high, rest = (high - (sum - part)) + (cross - part);
-	vs64 finite = plain - plain == 0;
-	return (vf64)((finite & (vs64)add_to_odd(sum, rest + low)) | (~finite & (vs64)plain));
-}
-
 static NOINLINE void general_pass(const struct exact_panels *t, size_t first, size_t end, float *c)
 {
 	float p[EXACT_MR * EXACT_NR] = {0};
@@ -196,7 +158,9 @@ static NOINLINE void general_pass(const struct exact_panels *t, size_t first, si
 		size_t r = i / EXACT_VECTORS % EXACT_MR, col = i % EXACT_VECTORS * LANES;
 		const double *a = t->a + b * t->length * EXACT_MR + r;
 		const uint8_t *w = t->w + (b * t->length * EXACT_NR + col) * sizeof(float);
-		vf64 low = exact_sum(a, w, t->length), high = exact_sum(a, w + LANES / 2 * sizeof(float), t->length);
+		const size_t step = EXACT_NR * sizeof(float);
+		vf64 low = exact_sum(a, EXACT_MR, w, step, t->length);
+		vf64 high = exact_sum(a, EXACT_MR, w + LANES / 2 * sizeof(float), step, t->length);
 		float sum[LANES];
 
 		store(sum, (vu32)narrow_f64(low, high));

@@ -51,4 +51,5 @@ void TIER(kernels)(struct mxfp_kernels *table)
 	table->gemm[MXFP_GEMM_FP4_BYTES] = &TIER(gemm_fp4_bytes);
 	table->gemm[MXFP_GEMM_SPARSE_FP4] = &TIER(gemm_sparse_fp4);
 #endif
+	table->gemm[MXFP_GEMM_FP8] = &TIER(gemm_fp8);
 }

@@ -1,0 +1,670 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Exact block sums with W in MXFP8, or in an MX format whose elements are numbers of FP8, and A in any MX format. W
+ * stays codes of a byte. A block has a unit, a power of two such that its largest element takes 12 bits in A and 14 in
+ * W, and an element is high + low in it, where high is the integer part. High parts are multiplied as 16-bit integers;
+ * 32 products of magnitudes of at most 2^12 - 1 and 2^14 - 1 stay below 2^31. A sum that concerns no low part is
+ * rounded once, when it becomes binary32. Low parts are few, and are added in binary64:
+ *
+ *     sum a * w = sum high(a) * high(w) + sum a * low(w) + sum low(a) * high(w)
+ *
+ * low has the sign of its element, so the terms of one product have its sign and at most its magnitude, and no partial
+ * sum exceeds 2^31. Each is a multiple of 2^-(A's depth + W's), the bits that elements have below their units, and
+ * so is exact if these are at most 53 - 31 together. e4m3, an integer of 18 bits in units of its least number, has at most
+ * 6 in A and 4 in W. Panels that are deeper, have an Inf, or whose scales leave the normal numbers take
+ * fp8_general_pass(). A block with a NaN has the scale NaN and zeros.
+ *
+ * Before a panel of W is multiplied, it is expanded to pairs of integers in the scratch memory.
+ */
+#include "tier.h"
+
+#include "body/gemm_int16.h"
+#include "body/gemm_sum.h"
+
+enum {
+	FP8_A_BITS = 12,         /* of high parts; a low part of W concerns more sums than one of A */
+	FP8_W_BITS = 14,
+	FP8_SUM_BITS = 31,
+	FP8_DEPTHS = 53 - FP8_SUM_BITS,
+	FP8_UNIT_BIAS = 64,      /* of units as they are stored; they are from -29 to 4 */
+	FP8_BLOCKS = MXFP_GEMM_CHUNK / MXFP_MX_BLOCK,
+	FP8_LINE = INT16_NR * sizeof(float) /* of numbers of W */
+};
+
+/* What is said of a whole panel. */
+struct fp8_head {
+	int16_t least, greatest; /* exponents of the scales that are not NaN, times their units */
+	uint8_t depth;           /* bits of elements below their units */
+	uint8_t inf;
+};
+
+/*
+ * Where the parts of a panel of `width` rows are: of each block, for each row of A and each vector of columns of W, 32
+ * bits that say which elements have a low part; the codes of the scales, and units + FP8_UNIT_BIAS, [block][row]. Then
+ * come W's codes [k][column]; of A, scales times units as binary32 [block][row], elements in their units and their low
+ * parts as binary32 [k][row], and high parts [pair of k][row].
+ */
+struct fp8_parts {
+	size_t low, scales, units;
+	size_t w_codes;
+	size_t a_scales, a_elements, a_lows, a_high, a_end;
+};
+
+/* A panel of W, expanded. */
+struct fp8_expanded {
+	float scales[FP8_BLOCKS][INT16_NR];                          /* times units */
+	uint32_t high[FP8_BLOCKS * MXFP_MX_BLOCK / 2][INT16_NR];     /* pairs of k */
+	float lows[FP8_BLOCKS * MXFP_MX_BLOCK][INT16_NR];            /* only of elements that are in `low` */
+};
+
+/* A panel of A and one of W. */
+struct fp8_panels {
+	const uint8_t *a, *w;
+	struct fp8_parts a_parts, w_parts;
+	size_t blocks;
+	const struct fp8_expanded *expanded;
+};
+
+/* Rows of a panel of `width` rows that share their bits. */
+ALWAYS_INLINE size_t fp8_group(size_t width)
+{
+	return width == INT16_NR ? LANES : 1;
+}
+
+static struct fp8_parts fp8_parts(size_t blocks, size_t width)
+{
+	struct fp8_parts p = {.low = BLOCKS_HEAD_BYTES};
+	size_t line = width * sizeof(float);
+
+	p.scales = p.low + blocks * width / fp8_group(width) * sizeof(uint32_t);
+	p.units = p.scales + blocks * width;
+	p.w_codes = p.a_scales = p.units + blocks * width;
+	p.a_elements = p.a_scales + blocks * line;
+	p.a_lows = p.a_elements + blocks * MXFP_MX_BLOCK * line;
+	p.a_high = p.a_lows + blocks * MXFP_MX_BLOCK * line;
+	p.a_end = p.a_high + blocks * MXFP_MX_BLOCK * line / 2;
+	return p;
+}
+
+static size_t fp8_w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
+{
+	const size_t blocks = blocks_count(shape, k);
+
+	return fp8_parts(blocks, INT16_NR).w_codes + blocks * MXFP_MX_BLOCK * INT16_NR;
+}
+
+static size_t fp8_a_bytes(const struct mxfp_gemm_shape *shape, size_t k)
+{
+	return panel_align(fp8_parts(blocks_count(shape, k), INT16_MR).a_end);
+}
+
+/* A block of a row. */
+struct fp8_block {
+	int unit;     /* its exponent */
+	uint32_t low; /* bit k: element k has a low part */
+	int depth;
+	bool inf;
+};
+
+/* The high parts of numbers in their unit. Inf has none. */
+ALWAYS_INLINE vs32 high_of(vf32 x)
+{
+	return __builtin_convertvector((vf32)((vs32)x & (((vs32)x & INT32_MAX) < (int32_t)F32_INF)), vs32);
+}
+
+/* Notes which of LANES numbers from element k on have a low part. */
+static void note_low(vf32 x, vs32 has, size_t k, uint32_t *low, uint32_t *least)
+{
+	for (size_t i = 0; i < LANES; i++) {
+		const uint32_t magnitude = ((vu32)x)[i] & ~F32_SIGN;
+
+		if (has[i] == 0 || magnitude >= F32_INF)
+			continue;
+		*low |= UINT32_C(1) << (k + i);
+		*least = magnitude < *least ? magnitude : *least;
+	}
+}
+
+/* bits: of high parts; significand: of an element after the point. */
+static struct fp8_block fp8_block(const uint32_t *x, int bits, int significand)
+{
+	vu32 greatest = {0}, greatest_finite = {0};
+	struct fp8_block b = {0};
+	uint32_t least = F32_INF;
+
+	for (size_t i = 0; i < MXFP_MX_BLOCK; i += LANES) {
+		const vu32 magnitude = load(x + i) & ~F32_SIGN;
+
+		greatest = max_u32(greatest, magnitude);
+		greatest_finite = max_u32(greatest_finite, magnitude & (vu32)(magnitude < F32_INF));
+	}
+	const uint32_t most = max_across(greatest_finite);
+	b.inf = max_across(greatest) >= F32_INF;
+	if (most == 0)
+		return b;
+	b.unit = exponent_of(most) - bits + 1;
+	for (size_t i = 0; i < MXFP_MX_BLOCK; i += LANES) {
+		const vf32 v = (vf32)load(x + i) * power_of_two(-b.unit);
+		const vs32 has = v != __builtin_convertvector(high_of(v), vf32);
+
+		if (any(has))
+			note_low(v, has, i, &b.low, &least);
+	}
+	b.depth = b.low == 0 ? 0 : significand - exponent_of(least);
+	return b;
+}
+
+/* A panel while it is packed. */
+struct fp8_packing {
+	const struct mxfp_gemm_pack_job *job;
+	size_t width;
+	int bits, significand;
+	struct fp8_parts parts;
+	struct fp8_head head;
+};
+
+static struct fp8_packing fp8_begin(const struct mxfp_gemm_pack_job *job, size_t width)
+{
+	const struct mxfp_format_info *element = mxfp_format_get_info(mxfp_format_get_info(job->matrix->format)->element);
+	struct fp8_packing p = {
+		.job = job,
+		.width = width,
+		.bits = width == INT16_NR ? FP8_W_BITS : FP8_A_BITS,
+		.significand = (int)element->significand_bits,
+		.parts = fp8_parts(blocks_count(job->shape, job->k), width),
+		.head = {.least = INT16_MAX, .greatest = INT16_MIN},
+	};
+
+	memset((uint8_t *)job->panel, 0, p.parts.scales);
+	return p;
+}
+
+static void fp8_end(const struct fp8_packing *p)
+{
+	memcpy(p->job->panel, &p->head, sizeof p->head);
+}
+
+/* Loads a slice from column k on: its elements, and its scales as they are in `scales`, which begins as a panel does. */
+static size_t fp8_load(const struct fp8_packing *p, size_t k, panel_rows rows, uint8_t *scales)
+{
+	struct mxfp_gemm_pack_job slice = panel_slice(p->job, k);
+	struct blocks_range range = blocks_begin();
+
+	slice.panel = scales;
+	load_elements(&slice, rows);
+	pack_blocks(&slice, 0, false, true, p->width, rows, &range);
+	return blocks_count(p->job->shape, slice.k);
+}
+
+/* Notes block b of row r of the panel, whose elements are x and whose scale is the binary32 at `scale`. */
+static struct fp8_block fp8_note(struct fp8_packing *p, size_t b, size_t r, const uint32_t *x, const uint8_t *scale)
+{
+	uint8_t *panel = p->job->panel, *at;
+	const struct fp8_block block = fp8_block(x, p->bits, p->significand);
+	uint32_t bits, low;
+
+	at = panel + p->parts.low + (b * p->width + r) / fp8_group(p->width) * sizeof low;
+	memcpy(&bits, scale, sizeof bits);
+	memcpy(&low, at, sizeof low);
+	low |= block.low;
+	memcpy(at, &low, sizeof low);
+	const int code = (int)(bits >> F32_SIGNIFICAND_BITS), exponent = code - F32_BIAS + block.unit;
+	panel[p->parts.scales + b * p->width + r] = (uint8_t)code;
+	panel[p->parts.units + b * p->width + r] = (uint8_t)(block.unit + FP8_UNIT_BIAS);
+	if (code != MXFP_SCALE_NAN) {
+		p->head.least = exponent < p->head.least ? (int16_t)exponent : p->head.least;
+		p->head.greatest = exponent > p->head.greatest ? (int16_t)exponent : p->head.greatest;
+	}
+	p->head.depth = block.depth > p->head.depth ? (uint8_t)block.depth : p->head.depth;
+	p->head.inf |= block.inf;
+	return block;
+}
+
+enum { FP8_SLICE_SCALES = BLOCKS_HEAD_BYTES + PANEL_SLICE / MXFP_MX_BLOCK * INT16_NR * 4 };
+
+/* The binary32 of scales times units; where it is not a normal number, the panel is not multiplied by it. */
+ALWAYS_INLINE vu32 fp8_scale(vu32 codes, vu32 units)
+{
+	const vu32 product = (codes + units - FP8_UNIT_BIAS) << F32_SIGNIFICAND_BITS;
+
+	return blend((vs32)(codes == splat(MXFP_SCALE_NAN)), splat(F32_NAN), product);
+}
+
+/* Converts a slice of a row to codes: e5m2 is the upper half of binary16, and e4m3, times 2^-8, lies a bit lower in it. */
+static void fp8_codes(const uint32_t *x, size_t n, bool e4m3, uint8_t *to, size_t step)
+{
+	for (size_t i = 0; i < n; i += LANES) {
+		uint16_t half[LANES];
+
+		store_f16(half, (vf32)load(x + i) * power_of_two(e4m3 ? -8 : 0));
+		for (size_t j = 0; j < LANES; j++, to += step)
+			*to = (uint8_t)(e4m3 ? (half[j] >> 8 & 0x80) | (half[j] >> 7 & 0x7F) : half[j] >> 8);
+	}
+}
+
+/* e2m3 and e4m3 have codes of e4m3, the others of e5m2. */
+static bool is_e4m3(enum mxfp_format format)
+{
+	return mxfp_format_get_info(mxfp_format_get_info(format)->element)->significand_bits == 3;
+}
+
+static NOINLINE void fp8_pack_w_rows(const struct mxfp_gemm_pack_job *job)
+{
+	struct fp8_packing p = fp8_begin(job, INT16_NR);
+	uint8_t *codes = (uint8_t *)job->panel + p.parts.w_codes, scales[FP8_SLICE_SCALES];
+	const bool e4m3 = is_e4m3(job->matrix->format);
+	panel_rows rows;
+
+	for (size_t k = 0; k < job->k; k += PANEL_SLICE) {
+		const size_t blocks = fp8_load(&p, k, rows, scales);
+
+		for (size_t r = 0; r < INT16_NR; r++) {
+			fp8_codes(rows[r], blocks * MXFP_MX_BLOCK, e4m3, codes + k * INT16_NR + r, INT16_NR);
+			for (size_t b = 0; b < blocks; b++)
+				fp8_note(&p, k / MXFP_MX_BLOCK + b, r, rows[r] + b * MXFP_MX_BLOCK,
+				         scales + BLOCKS_HEAD_BYTES + (b * INT16_NR + r) * sizeof(float));
+		}
+	}
+	fp8_end(&p);
+}
+
+/* Changes a block of row r of A to numbers in its unit, stores the high parts in `high`, and those low parts that are not 0. */
+static void fp8_split(const struct fp8_packing *p, const struct fp8_block *block, size_t k, size_t r, uint32_t *x, uint16_t *high)
+{
+	uint8_t *lows = (uint8_t *)p->job->panel + p->parts.a_lows + r * sizeof(float);
+
+	for (size_t i = 0; i < MXFP_MX_BLOCK; i += LANES) {
+		const vf32 v = (vf32)load(x + i) * power_of_two(-block->unit);
+		const vs32 h = high_of(v);
+		const vf32 low = v - __builtin_convertvector(h, vf32);
+
+		store(x + i, (vu32)v);
+		store_u16(high + i, (vu32)h & 0xFFFF);
+		for (size_t j = 0; j < LANES && block->low != 0; j++)
+			memcpy(lows + (k + i + j) * INT16_MR * sizeof(float), (const float *)&low + j, sizeof(float));
+	}
+}
+
+static NOINLINE void fp8_pack_a_rows(const struct mxfp_gemm_pack_job *job)
+{
+	struct fp8_packing p = fp8_begin(job, INT16_MR);
+	uint8_t *panel = job->panel, scales[FP8_SLICE_SCALES];
+	uint32_t high[PANEL_MAX_ROWS][PANEL_SLICE / 2];
+	panel_rows rows;
+
+	memset(panel + p.parts.a_lows, 0, p.parts.a_high - p.parts.a_lows);
+	memset(high, 0, sizeof high);
+	for (size_t k = 0; k < job->k; k += PANEL_SLICE) {
+		const size_t blocks = fp8_load(&p, k, rows, scales), n = blocks * MXFP_MX_BLOCK;
+
+		for (size_t r = 0; r < INT16_MR; r++)
+			for (size_t b = 0; b < blocks; b++) {
+				const size_t at = b * MXFP_MX_BLOCK;
+				const struct fp8_block block =
+					fp8_note(&p, k / MXFP_MX_BLOCK + b, r, rows[r] + at,
+					         scales + BLOCKS_HEAD_BYTES + (b * INT16_MR + r) * sizeof(float));
+
+				fp8_split(&p, &block, k + at, r, rows[r] + at, (uint16_t *)high[r] + at);
+			}
+		store_columns(panel + p.parts.a_elements + k * INT16_MR * sizeof(float), rows[0], PANEL_SLICE, INT16_MR, n);
+		store_columns(panel + p.parts.a_high + k * INT16_MR * sizeof(int16_t), high[0], PANEL_SLICE / 2, INT16_MR, n / 2);
+	}
+	for (size_t i = 0; i < p.parts.units - p.parts.scales; i++) {
+		const vu32 scale = fp8_scale(splat(panel[p.parts.scales + i]), splat(panel[p.parts.units + i]));
+
+		memcpy(panel + p.parts.a_scales + i * sizeof(float), &scale, sizeof(float));
+	}
+	fp8_end(&p);
+}
+
+static FP_KERNEL(fp8_pack_a, mxfp_gemm_pack_job, fp8_pack_a_rows)
+static FP_KERNEL(fp8_pack_w, mxfp_gemm_pack_job, fp8_pack_w_rows)
+
+/* The elements of two lines of codes in their units, as the factors have it. */
+ALWAYS_INLINE void decode_lines(const uint8_t *codes, bool e4m3, const vf32 factor[INT16_VECTORS], vf32 x[2][INT16_VECTORS])
+{
+#pragma GCC unroll 2
+	for (size_t i = 0; i < 2 * INT16_NR; i += VECTOR_BYTES) {
+		vu16 halves[2];
+
+		widen_bytes((vu8)load(codes + i), halves);
+#pragma GCC unroll 2
+		for (size_t j = 0; j < 2; j++) {
+			const size_t at = i / LANES + 2 * j;
+
+			widen_f16(e4m3 ? (vu16)((vs16)(halves[j] << 8) >> 1) & 0xBF80 : halves[j] << 8,
+			          &x[at / INT16_VECTORS][at % INT16_VECTORS]);
+		}
+	}
+#pragma GCC unroll 8
+	for (size_t i = 0; i < 2 * INT16_VECTORS; i++)
+		x[i / INT16_VECTORS][i % INT16_VECTORS] *= factor[i % INT16_VECTORS];
+}
+
+/* 2^-unit of a vector of columns of a block, times 2^8 for e4m3. */
+ALWAYS_INLINE vf32 fp8_factor(const uint8_t *units, bool e4m3)
+{
+	return (vf32)((splat(F32_BIAS + FP8_UNIT_BIAS + (e4m3 ? 8 : 0)) - load_u8(units)) << F32_SIGNIFICAND_BITS);
+}
+
+/* Which elements of a block have a low part, by the number of the block's first word and that of a row or vector. */
+ALWAYS_INLINE uint32_t low_bits(const uint8_t *panel, size_t i)
+{
+	uint32_t bits;
+
+	memcpy(&bits, panel + BLOCKS_HEAD_BYTES + i * sizeof bits, sizeof bits);
+	return bits;
+}
+
+/* The same of `n` rows or vectors. */
+ALWAYS_INLINE uint32_t any_low_bits(const uint8_t *panel, size_t i, size_t n)
+{
+	uint32_t bits = 0;
+
+	for (size_t j = 0; j < n; j++)
+		bits |= low_bits(panel, i + j);
+	return bits;
+}
+
+/* Stores the low parts of lines k and k + 1 of a block, of which bit k of `low` is the first. */
+static NOINLINE void expand_lows(vf32 x[2][INT16_VECTORS], float (*lows)[INT16_NR])
+{
+	for (size_t i = 0; i < 2 * INT16_VECTORS; i++) {
+		const vf32 v = x[i / INT16_VECTORS][i % INT16_VECTORS];
+
+		store(&lows[0][i * LANES], (vu32)(v - __builtin_convertvector(high_of(v), vf32)));
+	}
+}
+
+/* e4m3: a constant. later: what to ask for meanwhile. */
+ALWAYS_INLINE void fp8_expand(struct fp8_expanded *to, const struct fp8_panels *t, bool e4m3, const uint8_t *later)
+{
+	const uint8_t *codes = t->w + t->w_parts.w_codes;
+
+	for (size_t b = 0; b < t->blocks; b++) {
+		const uint8_t *scales = t->w + t->w_parts.scales + b * INT16_NR, *units = t->w + t->w_parts.units + b * INT16_NR;
+		const uint32_t low = any_low_bits(t->w, b * INT16_VECTORS, INT16_VECTORS);
+		vf32 factor[INT16_VECTORS];
+
+		for (size_t v = 0; v < INT16_VECTORS; v++) {
+			factor[v] = fp8_factor(units + v * LANES, e4m3);
+			store(&to->scales[b][v * LANES], fp8_scale(load_u8(scales + v * LANES), load_u8(units + v * LANES)));
+		}
+		for (size_t k = 0; k < MXFP_MX_BLOCK; k += 2, codes += 2 * INT16_NR, later += 2 * INT16_NR) {
+			const size_t line = b * MXFP_MX_BLOCK + k;
+			vf32 x[2][INT16_VECTORS];
+
+			__builtin_prefetch(later, 0, 2);
+			decode_lines(codes, e4m3, factor, x);
+#pragma GCC unroll 4
+			for (size_t v = 0; v < INT16_VECTORS; v++) {
+				const vs32 even = __builtin_convertvector(x[0][v], vs32), odd = __builtin_convertvector(x[1][v], vs32);
+
+				store(&to->high[line / 2][v * LANES], ((vu32)even & 0xFFFF) | (vu32)odd << 16);
+			}
+			if ((low >> k & 3) != 0) {
+				/* A copy: numbers whose address another function gets would be kept in memory. */
+				vf32 copy[2][INT16_VECTORS];
+
+#pragma GCC unroll 8
+				for (size_t i = 0; i < 2 * INT16_VECTORS; i++)
+					copy[i / INT16_VECTORS][i % INT16_VECTORS] = x[i / INT16_VECTORS][i % INT16_VECTORS];
+				expand_lows(copy, &to->lows[line]);
+			}
+		}
+	}
+}
+
+/* Widens integers, which are in memory. */
+ALWAYS_INLINE void widen_s32(const vs32 *v, vf64 to[2])
+{
+	typedef int32_t half __attribute__((vector_size(VECTOR_BYTES / 2)));
+	half x[2];
+
+	memcpy(x, v, sizeof x);
+	to[0] = __builtin_convertvector(x[0], vf64);
+	to[1] = __builtin_convertvector(x[1], vf64);
+}
+
+/* Line k of W's high parts as numbers of a vector of columns. */
+ALWAYS_INLINE vf32 high_line(const struct fp8_expanded *w, size_t k, size_t v)
+{
+	const vs32 pairs = (vs32)load(&w->high[k / 2][v * LANES]);
+
+	return __builtin_convertvector(k % 2 == 0 ? (vs32)((vu32)pairs << 16) >> 16 : pairs >> 16, vf32);
+}
+
+/* The low parts of a vector of columns of W in a block, and what they are multiplied by. */
+struct fp8_lines {
+	size_t n;
+	const uint8_t *y[MXFP_MX_BLOCK]; /* binary32 of each row of A */
+	vf64 x[MXFP_MX_BLOCK][2];
+};
+
+static inline void lines_of_block(const struct fp8_panels *t, size_t b, size_t v, struct fp8_lines *lines)
+{
+	lines->n = 0;
+	for (uint32_t low = low_bits(t->w, b * INT16_VECTORS + v); low != 0; low &= low - 1) {
+		const size_t k = b * MXFP_MX_BLOCK + (size_t)__builtin_ctz(low);
+
+		widen_lanes((vf32)load(&t->expanded->lows[k][v * LANES]), lines->x[lines->n]);
+		lines->y[lines->n++] = t->a + t->a_parts.a_elements + k * INT16_MR * sizeof(float);
+	}
+}
+
+ALWAYS_INLINE void add_line(vf64 sum[2], const uint8_t *at, const vf64 x[2])
+{
+	float y;
+
+	memcpy(&y, at, sizeof y);
+	sum[0] = fma_f64(splat_f64((double)y), x[0], sum[0]);
+	sum[1] = fma_f64(splat_f64((double)y), x[1], sum[1]);
+}
+
+/* Adds the low parts of block b to sums of high parts of row r of A, and rounds. */
+ALWAYS_INLINE vf32 add_lows(const struct fp8_panels *t, size_t b, size_t r, size_t v, const struct fp8_lines *lines,
+                            const vs32 *high)
+{
+	const uint8_t *lows = t->a + t->a_parts.a_lows;
+	vf64 sum[2], x[2];
+
+	widen_s32(high, sum);
+	for (size_t i = 0; i < lines->n; i++)
+		add_line(sum, lines->y[i] + r * sizeof(float), lines->x[i]);
+	for (uint32_t low = low_bits(t->a, b * INT16_MR + r); low != 0; low &= low - 1) {
+		const size_t k = b * MXFP_MX_BLOCK + (size_t)__builtin_ctz(low);
+
+		widen_lanes(high_line(t->expanded, k, v), x);
+		add_line(sum, lows + (k * INT16_MR + r) * sizeof(float), x);
+	}
+	return narrow_f64(sum[0], sum[1]);
+}
+
+/* The sums of a block of which some have low parts. */
+static NOINLINE void add_all_lows(const struct fp8_panels *t, size_t b, size_t rows, vs32 sum[INT16_MR][INT16_VECTORS],
+                                  vf32 term[INT16_MR][INT16_VECTORS])
+{
+	for (size_t v = 0; v < INT16_VECTORS; v++) {
+		struct fp8_lines lines;
+
+		lines_of_block(t, b, v, &lines);
+		for (size_t r = 0; r < rows; r++)
+			if ((lines.n | low_bits(t->a, b * INT16_MR + r)) != 0)
+				term[r][v] = add_lows(t, b, r, v, &lines, &sum[r][v]);
+			else
+				term[r][v] = __builtin_convertvector(sum[r][v], vf32);
+	}
+}
+
+/* One pass over blocks first to end - 1 for the first `rows` rows, a constant. */
+ALWAYS_INLINE void fp8_pass(const struct fp8_panels *t, size_t first, size_t end, size_t rows, float *c)
+{
+	const float *a_scales = (const float *)(t->a + t->a_parts.a_scales);
+	float p[INT16_MR * INT16_NR] = {0};
+
+	for (size_t b = first; b < end; b++) {
+		vs32 sum[INT16_MR][INT16_VECTORS] = {0};
+		vf32 term[INT16_MR][INT16_VECTORS];
+
+		add_planes(t->a + t->a_parts.a_high + b * (MXFP_MX_BLOCK / 2) * INT16_MR * sizeof(uint32_t),
+		           (const uint8_t *)t->expanded->high[b * (MXFP_MX_BLOCK / 2)], MXFP_MX_BLOCK / 2, rows, sum);
+		if ((any_low_bits(t->a, b * INT16_MR, rows) | any_low_bits(t->w, b * INT16_VECTORS, INT16_VECTORS)) != 0) {
+			vs32 copy[INT16_MR][INT16_VECTORS];
+			vf32 rounded[INT16_MR][INT16_VECTORS];
+
+#pragma GCC unroll 16
+			for (size_t i = 0; i < rows * INT16_VECTORS; i++)
+				copy[i / INT16_VECTORS][i % INT16_VECTORS] = sum[i / INT16_VECTORS][i % INT16_VECTORS];
+			add_all_lows(t, b, rows, copy, rounded);
+#pragma GCC unroll 16
+			for (size_t i = 0; i < rows * INT16_VECTORS; i++)
+				term[i / INT16_VECTORS][i % INT16_VECTORS] = rounded[i / INT16_VECTORS][i % INT16_VECTORS];
+		} else {
+#pragma GCC unroll 16
+			for (size_t i = 0; i < rows * INT16_VECTORS; i++)
+				term[i / INT16_VECTORS][i % INT16_VECTORS] =
+					__builtin_convertvector(sum[i / INT16_VECTORS][i % INT16_VECTORS], vf32);
+		}
+#pragma GCC unroll 64
+		for (size_t i = 0; i < rows * INT16_VECTORS; i++) {
+			const size_t r = i / INT16_VECTORS, v = i % INT16_VECTORS;
+			const vf32 scale = (vf32)load(&t->expanded->scales[b][v * LANES]) * splat_f32(a_scales[b * INT16_MR + r]);
+			float *at = p + i * LANES;
+
+			store(at, (vu32)fma_f32(term[r][v], scale, (vf32)load(at)));
+		}
+	}
+	for (size_t i = 0; i < rows * INT16_NR; i += LANES)
+		store(c + i, (vu32)((vf32)load(c + i) + (vf32)load(p + i)));
+}
+
+/* A block of W as numbers in their units, its units and scales. */
+struct fp8_general {
+	vf32 x[MXFP_MX_BLOCK][INT16_VECTORS], units[INT16_VECTORS], scales[INT16_VECTORS];
+};
+
+static void general_block(const struct fp8_panels *t, size_t b, bool e4m3, struct fp8_general *to)
+{
+	const uint8_t *codes = t->w + t->w_parts.w_codes + b * MXFP_MX_BLOCK * INT16_NR;
+	const uint8_t *scales = t->w + t->w_parts.scales + b * INT16_NR, *units = t->w + t->w_parts.units + b * INT16_NR;
+	vf32 factor[INT16_VECTORS];
+
+	for (size_t v = 0; v < INT16_VECTORS; v++) {
+		factor[v] = fp8_factor(units + v * LANES, e4m3);
+		to->units[v] = (vf32)((load_u8(units + v * LANES) + (F32_BIAS - FP8_UNIT_BIAS)) << F32_SIGNIFICAND_BITS);
+		const vu32 code = load_u8(scales + v * LANES), normal = fp8_scale(code, splat(FP8_UNIT_BIAS));
+		to->scales[v] = (vf32)blend((vs32)(code == splat(0)), splat(F32_HIDDEN / 2), normal);
+	}
+	for (size_t k = 0; k < MXFP_MX_BLOCK; k += 2)
+		decode_lines(codes + k * INT16_NR, e4m3, factor, to->x + k);
+}
+
+/* Any blocks of normal or special numbers. A row of A at a time: sums in units, then in the formats' own, then rounded. */
+static NOINLINE void fp8_general_pass(const struct fp8_panels *t, size_t first, size_t end, bool e4m3, float *c)
+{
+	float p[INT16_MR * INT16_NR] = {0};
+	struct fp8_general w;
+
+	for (size_t b = first; b < end; b++) {
+		general_block(t, b, e4m3, &w);
+		for (size_t r = 0; r < INT16_MR; r++) {
+			const uint8_t code = t->a[t->a_parts.scales + b * INT16_MR + r];
+			const int unit = t->a[t->a_parts.units + b * INT16_MR + r] - FP8_UNIT_BIAS;
+			const float a_scale = code == MXFP_SCALE_NAN ? float_of(F32_NAN) : power_of_two(code - F32_BIAS);
+			double a[MXFP_MX_BLOCK];
+
+			for (size_t k = 0; k < MXFP_MX_BLOCK; k++) {
+				float x;
+
+				memcpy(&x, t->a + t->a_parts.a_elements + ((b * MXFP_MX_BLOCK + k) * INT16_MR + r) * sizeof x, sizeof x);
+				a[k] = (double)x;
+			}
+			for (size_t v = 0; v < INT16_VECTORS; v++) {
+				const uint8_t *x = (const uint8_t *)&w.x[0][v];
+				vf64 units[2];
+				float sum[LANES];
+
+				widen_lanes(w.units[v] * power_of_two(unit), units);
+				const vf64 low = exact_sum(a, 1, x, FP8_LINE, MXFP_MX_BLOCK);
+				const vf64 high = exact_sum(a, 1, x + VECTOR_BYTES / 2, FP8_LINE, MXFP_MX_BLOCK);
+				store(sum, (vu32)narrow_f64(low * units[0], high * units[1]));
+				add_scaled(p + r * INT16_NR + v * LANES, sum, a_scale, (const uint8_t *)&w.scales[v]);
+			}
+		}
+	}
+	for (size_t i = 0; i < INT16_MR * INT16_NR; i += LANES)
+		store(c + i, (vu32)((vf32)load(c + i) + (vf32)load(p + i)));
+}
+
+/* Whether sums are exact in binary64, and scales times units and the products of those are normal numbers. */
+static bool fp8_is_ordinary(const struct fp8_head *a, const struct fp8_head *w)
+{
+	return !a->inf && !w->inf && a->depth + w->depth <= FP8_DEPTHS && a->least > -F32_BIAS && w->least > -F32_BIAS &&
+	       a->greatest <= F32_BIAS && w->greatest <= F32_BIAS && a->least + w->least > -F32_BIAS &&
+	       a->greatest + w->greatest <= F32_BIAS;
+}
+
+/* All passes of a panel of A over a chunk. */
+static void fp8_passes(const struct mxfp_gemm_multiply_job *job, const struct fp8_panels *t, bool ordinary, size_t rows,
+                       float *c)
+{
+	const size_t pass = job->shape->pass / MXFP_MX_BLOCK;
+
+	for (size_t first = 0; first < t->blocks; first += pass) {
+		const size_t end = t->blocks - first < pass ? t->blocks : first + pass;
+
+		if (!ordinary)
+			fp8_general_pass(t, first, end, is_e4m3(job->shape->w_format), c);
+		else if (rows == 1)
+			fp8_pass(t, first, end, 1, c);
+		else if (rows <= INT16_MR / 2)
+			fp8_pass(t, first, end, INT16_MR / 2, c);
+		else
+			fp8_pass(t, first, end, INT16_MR, c);
+	}
+}
+
+static NOINLINE void fp8_rows(const struct mxfp_gemm_multiply_job *job)
+{
+	const size_t blocks = blocks_count(job->shape, job->k), a_bytes = fp8_a_bytes(job->shape, job->k);
+	struct fp8_panels t = {
+		.a = job->a,
+		.w = job->w,
+		.a_parts = fp8_parts(blocks, INT16_MR),
+		.w_parts = fp8_parts(blocks, INT16_NR),
+		.blocks = blocks,
+		.expanded = job->scratch,
+	};
+	struct fp8_head a_head, w_head;
+	bool is_expanded = false;
+	float *c = job->c;
+
+	memcpy(&w_head, t.w, sizeof w_head);
+	for (size_t row = 0; row < job->rows; row += INT16_MR, t.a += a_bytes, c += INT16_MR * INT16_NR) {
+		memcpy(&a_head, t.a, sizeof a_head);
+		const bool ordinary = fp8_is_ordinary(&a_head, &w_head);
+		if (ordinary && !is_expanded) {
+			if (is_e4m3(job->shape->w_format))
+				fp8_expand(job->scratch, &t, true, job->w_later);
+			else
+				fp8_expand(job->scratch, &t, false, job->w_later);
+			is_expanded = true;
+		}
+		fp8_passes(job, &t, ordinary, job->rows - row, c);
+	}
+}
+
+static FP_KERNEL(fp8_multiply, mxfp_gemm_multiply_job, fp8_rows)
+
+const struct mxfp_gemm_kernel TIER(gemm_fp8) = {
+	.id = FP8_ID,
+	.name = "fp8-" TIER_NAME,
+	.mr = INT16_MR,
+	.nr = INT16_NR,
+	.a_panel_bytes = fp8_a_bytes,
+	.w_panel_bytes = fp8_w_bytes,
+	.scratch_bytes = sizeof(struct fp8_expanded),
+	.pack_a = fp8_pack_a,
+	.pack_w = fp8_pack_w,
+	.multiply = fp8_multiply,
+};
