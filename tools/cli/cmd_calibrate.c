@@ -23,16 +23,16 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 {
 	static const struct usage usage = {
 		"calibrate MODEL --tokens FILE | --text FILE -o OUT [options]",
-		"Writes a model whose linear layers have weights that a block format holds, chosen\n"
-		"so that outputs on a text change least: weights not yet rounded make up for the\n"
-		"errors of those that are (GPTQ), layer after layer, with the inputs that the\n"
-		"layers before now give. mxfp quantize to that format then loses nothing more;\n"
-		"rules floor, even, rceil and mse give the same numbers. MODEL is a .safetensors\n"
-		"file or a model directory. OUT is a directory, or a file if MODEL is one and OUT\n"
-		"ends in .safetensors. A table has the signal to noise of each layer's outputs,\n"
-		"with weights rounded to nearest, and as written. The bytes of OUT are the same\n"
-		"for any threads and instruction set. Experts stay as they are; sparsity and GGUF\n"
-		"files are refused.",
+		"Writes a model whose linear layers have weights that a block format holds,\n"
+		"chosen so that outputs on a text change least: weights not yet rounded make up\n"
+		"for the errors of those that are (GPTQ), layer after layer, with the inputs\n"
+		"that the layers before now give. mxfp quantize to that format then loses\n"
+		"nothing more; rules floor, even, rceil and mse give the same numbers. MODEL is\n"
+		"a .safetensors file or a model directory. OUT is a directory, or a file if\n"
+		"MODEL is one and OUT ends in .safetensors. A table has the signal to noise of\n"
+		"each layer's outputs, with weights rounded to nearest, and as written. The\n"
+		"bytes of OUT are the same for any threads and instruction set. Experts stay as\n"
+		"they are; sparsity and GGUF files are refused.",
 		"  mxfp calibrate model/ --text train.txt -o model-calibrated\n"
 		"  mxfp quantize model-calibrated/ -o model-w4a8",
 	};
