@@ -95,24 +95,37 @@ ALWAYS_INLINE bool pack_limbs(const uint32_t *x, float factor, size_t limbs, uns
 	return limbs > 1 && any((vs32)(rests != 0));
 }
 
-/* Packs columns k, k + 1, ... of the chunk. */
+/* Scales of the blocks of one row of a slice, as a panel of one row has them. */
+enum { BYTES_ROW_SCALES = BLOCKS_HEAD_BYTES + BLOCKS_MAX * 4 };
+
+/* Packs columns k, k + 1, ... of the chunk. A panel of one row, of a product that waits for it, has nothing but that row. */
 ALWAYS_INLINE void bytes_pack_slice(const struct mxfp_gemm_pack_job *job, size_t k, size_t limbs, struct blocks_range *range)
 {
-	const struct mxfp_gemm_pack_job slice = panel_slice(job, k);
-	const size_t blocks = mx_blocks(slice.k), first = k / MXFP_MX_BLOCK;
+	struct mxfp_gemm_pack_job slice = panel_slice(job, k);
+	const size_t blocks = mx_blocks(slice.k), first = k / MXFP_MX_BLOCK, n = blocks * limbs * BYTES_LIMB;
+	const size_t packed = job->rows == 1 ? 1 : BYTES_MR;
 	const float factor = power_of_two(fraction_bits(job->matrix->format));
 	const unsigned drop = dropped_bits(job->matrix->format);
-	uint8_t *panel = job->panel, *words = panel + words_offset(mx_blocks(job->k));
+	uint8_t *panel = job->panel, *words = panel + words_offset(mx_blocks(job->k)) + first * limbs * BYTES_LIMB * BYTES_MR * 4;
+	uint8_t row_scales[BYTES_ROW_SCALES];
 	panel_rows rows;
 
 	load_elements(&slice, rows);
-	pack_blocks(&slice, k, false, true, BYTES_MR, rows, range);
-	for (size_t r = 0; r < BYTES_MR; r++)
+	if (packed == 1)
+		slice.panel = row_scales;
+	pack_blocks(&slice, packed == 1 ? 0 : k, false, true, packed, rows, range);
+	for (size_t r = 0; r < packed; r++)
 		for (size_t b = 0; b < blocks; b++) /* in place: what is stored lies before what is read next */
 			panel[BYTES_REST + first + b] |=
 				pack_limbs(rows[r] + b * MXFP_MX_BLOCK, factor, limbs, drop, rows[r] + b * limbs * BYTES_LIMB);
-	store_columns(words + first * limbs * BYTES_LIMB * BYTES_MR * sizeof(uint32_t), rows[0], PANEL_SLICE, BYTES_MR,
-	              blocks * limbs * BYTES_LIMB);
+	if (packed == BYTES_MR) {
+		store_columns(words, rows[0], PANEL_SLICE, BYTES_MR, n);
+		return;
+	}
+	for (size_t b = 0; b < blocks; b++)
+		memcpy(panel + BLOCKS_HEAD_BYTES + (first + b) * BYTES_MR * 4, row_scales + BLOCKS_HEAD_BYTES + b * 4, 4);
+	for (size_t i = 0; i < n; i++)
+		memcpy(words + i * BYTES_MR * 4, &rows[0][i], 4);
 }
 
 /* limbs, a constant: 1 or BYTES_WIDE. */
@@ -120,7 +133,7 @@ ALWAYS_INLINE void bytes_pack(const struct mxfp_gemm_pack_job *job, size_t limbs
 {
 	struct blocks_range range = blocks_begin();
 
-	memset(job->panel, 0, BLOCKS_HEAD_BYTES);
+	memset(job->panel, 0, job->rows == 1 ? bytes_panel_bytes(job->k, limbs) : BLOCKS_HEAD_BYTES);
 	for (size_t k = 0; k < job->k; k += PANEL_SLICE)
 		bytes_pack_slice(job, k, limbs, &range);
 	const struct blocks_head head = blocks_end(&range);

@@ -123,10 +123,12 @@ static void pack_blocks(const struct mxfp_gemm_pack_job *slice, size_t k, bool s
                         panel_rows rows, struct blocks_range *range)
 {
 	size_t length = blocks_length(slice->shape), blocks = blocks_count(slice->shape, slice->k);
+	const size_t stored = width == 1 ? 1 : PANEL_MAX_ROWS; /* store_columns() takes several rows at once */
 	uint8_t *to = (uint8_t *)slice->panel + BLOCKS_HEAD_BYTES + k / length * width * sizeof(float);
 	struct blocks_row row;
 
-	memset(rows + slice->rows, 0, (PANEL_MAX_ROWS - slice->rows) * sizeof rows[0]);
+	if (slice->rows < stored)
+		memset(rows + slice->rows, 0, (stored - slice->rows) * sizeof rows[0]);
 	for (size_t r = 0; r < width; r++) {
 		memset(rows[r] + slice->k, 0, (blocks * length - slice->k) * sizeof rows[r][0]);
 		scan_row(rows[r], length, blocks, &row, &range->least);
