@@ -25,7 +25,7 @@
 
 enum {
 	MOST = 1024,      /* threads */
-	AWAKE_NS = 200000 /* how long a worker looks out for work, and a call for the last workers, before sleeping */
+	AWAKE_NS = 1000000 /* how long a worker looks out for work, and a call for the last workers, before sleeping */
 };
 
 /* What a call offers. Only next and joined change without the lock, and joined only where it is said. */
