@@ -63,6 +63,8 @@ struct mxfp_gemm_multiply_job {
 	size_t rows;     /* of A, in ceil(rows / mr) panels */
 	const void *w_later; /* a panel that a later job is likely to multiply, for a kernel that waits for memory to fetch
 	                        meanwhile */
+	size_t w_stride; /* 0: w is a panel; else it points at numbers of a transposed W of binary32, [k][nr], so many apart: for
+	                    a kernel that reads_lines */
 	const void *w;   /* may be hostile data from a file: its contents must not cause an access outside the panels */
 	float *c;        /* consecutive tiles [mr][nr]; rows past `rows` may get anything */
 	void *scratch;   /* the kernel's scratch_bytes, aligned to MXFP_GEMM_ALIGN; contents are not kept between jobs */
@@ -76,6 +78,7 @@ struct mxfp_gemm_kernel {
 	/* Return the bytes of a panel of A or W over k elements: not 0 unless k is; for A a multiple of MXFP_GEMM_ALIGN. */
 	size_t (*a_panel_bytes)(const struct mxfp_gemm_shape *shape, size_t k);
 	size_t (*w_panel_bytes)(const struct mxfp_gemm_shape *shape, size_t k);
+	bool reads_lines;     /* takes W where it lies, for at most mr rows */
 	size_t scratch_bytes; /* what multiply() needs besides the stack, where a function may use 16 KiB at most */
 	void (*pack_a)(const struct mxfp_gemm_pack_job *job);
 	void (*pack_w)(const struct mxfp_gemm_pack_job *job);

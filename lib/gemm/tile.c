@@ -354,6 +354,18 @@ static const uint8_t *later_panel(const struct tile *t, const uint8_t *w, size_t
 	return w + mxfp_divide_up(p->n, p->kernel->nr) * w_bytes + mxfp_least(later - t->w_panels, last) * w_bytes;
 }
 
+/* Returns how many panels of W, from the tile's first on, are multiplied where they lie: for few rows packing would take
+   longer than multiplying. A last panel that W does not fill is packed. */
+static size_t panels_in_place(const struct tile *t)
+{
+	const struct mxfp_gemm_plan *p = t->p;
+
+	if (!p->kernel->reads_lines || p->w_panels != NULL || !p->w.transposed || p->w.format != MXFP_FORMAT_F32 ||
+	    t->rows > p->kernel->mr)
+		return 0;
+	return t->cols / p->kernel->nr;
+}
+
 static void multiply_chunk(const struct tile *t, size_t k0)
 {
 	const struct mxfp_gemm_plan *p = t->p;
@@ -369,14 +381,17 @@ static void multiply_chunk(const struct tile *t, size_t k0)
 		.scratch = t->area->scratch,
 		.k = k,
 	};
-	const uint8_t *w = t->area->w;
+	const uint8_t *w = t->area->w, *lines = p->w.data;
+	const size_t in_place = panels_in_place(t);
 
 	if (p->w_panels != NULL)
 		w = p->w_panels + mxfp_divide_up(p->n, kernel->nr) * w_before + t->col / kernel->nr * w_bytes;
 	else
-		mxfp_gemm_pack_w(t->call, p, t->col / kernel->nr, t->w_panels, k0, t->area->dense, t->area->w);
+		mxfp_gemm_pack_w(t->call, p, t->col / kernel->nr + in_place, t->w_panels - in_place, k0, t->area->dense,
+		                 t->area->w + in_place * w_bytes);
 	for (size_t i = 0; i < t->w_panels; i++) {
-		job.w = w + i * w_bytes;
+		job.w_stride = i < in_place ? p->w.stride : 0;
+		job.w = i < in_place ? lines + (k0 * p->w.stride + t->col + i * kernel->nr) * sizeof(float) : w + i * w_bytes;
 		job.w_later = later_panel(t, w, w_bytes, k0, i);
 		job.c = t->area->tile + i * t->panels * kernel->mr * kernel->nr;
 		kernel->multiply(&job);

@@ -53,13 +53,13 @@ static void chain_pack_w(const struct mxfp_gemm_pack_job *job)
 	widen_transposed(job, TIER(widen), job->panel, CHAIN_NR);
 }
 
-/* One pass of the first `rows` rows of a panel of A; `rows` is a constant where this is inlined. */
-ALWAYS_INLINE void chain_pass(const uint32_t *a, const uint8_t *w, size_t k, size_t rows, float *c)
+/* One pass of the first `rows` rows of a panel of A; `rows` is a constant where this is inlined. Lines of W lie w_step bytes apart. */
+ALWAYS_INLINE void chain_pass(const uint32_t *a, const uint8_t *w, size_t w_step, size_t k, size_t rows, float *c)
 {
 	vf32 p[CHAIN_MR][CHAIN_VECTORS] = {0};
 
 #pragma GCC unroll 4
-	for (size_t i = 0; i < k; i++, a += CHAIN_MR, w += CHAIN_NR * sizeof(float)) {
+	for (size_t i = 0; i < k; i++, a += CHAIN_MR, w += w_step) {
 		vf32 x[CHAIN_VECTORS];
 
 #pragma GCC unroll 4
@@ -86,10 +86,10 @@ ALWAYS_INLINE void chain_pass(const uint32_t *a, const uint8_t *w, size_t k, siz
 
 ALWAYS_INLINE void chain_passes(const struct mxfp_gemm_multiply_job *job, const uint8_t *a, size_t rows, float *c)
 {
-	size_t pass = job->shape->pass;
+	const size_t pass = job->shape->pass, w_step = (job->w_stride != 0 ? job->w_stride : (size_t)CHAIN_NR) * sizeof(float);
 
 	for (size_t k = 0; k < job->k; k += pass)
-		chain_pass((const uint32_t *)a + k * CHAIN_MR, (const uint8_t *)job->w + k * CHAIN_NR * sizeof(float),
+		chain_pass((const uint32_t *)a + k * CHAIN_MR, (const uint8_t *)job->w + k * w_step, w_step,
 		           job->k - k < pass ? job->k - k : pass, rows, c);
 }
 
@@ -117,6 +117,7 @@ const struct mxfp_gemm_kernel TIER(gemm_chain) = {
 	.nr = CHAIN_NR,
 	.a_panel_bytes = chain_a_bytes,
 	.w_panel_bytes = chain_w_bytes,
+	.reads_lines = true,
 	.pack_a = chain_pack_a,
 	.pack_w = chain_pack_w,
 	.multiply = chain_multiply,

@@ -209,7 +209,7 @@ static uint32_t sum_of_every(const uint32_t d[MX_BLOCK][MX_BLOCK], int i, int j,
 	return add(kept, add(sum_of_every(d, i, j + step, next), sum_of_every(d, i + step, j, next)));
 }
 
-uint32_t oracle_square_error(const uint32_t d[MX_BLOCK][MX_BLOCK])
+uint32_t oracle_square_error(uint32_t d[MX_BLOCK][MX_BLOCK])
 {
 	oracle_f32_begin();
 	const uint32_t sum = sum_of_every(d, 0, 0, 1);

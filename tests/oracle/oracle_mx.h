@@ -35,7 +35,7 @@ uint8_t oracle_square_scale(const struct oracle *element, const struct oracle *b
                             size_t n_rows, const struct mxfp_quantize_options *options);
 
 /* The sum of squares of 32 x 32 differences in the order of the contract. */
-uint32_t oracle_square_error(const uint32_t d[MX_BLOCK][MX_BLOCK]);
+uint32_t oracle_square_error(uint32_t d[MX_BLOCK][MX_BLOCK]);
 
 /* `element` and `bf16` are oracles of the block's element and of bf16. Adds to *counts. */
 void oracle_block(struct oracle_block *block, const struct oracle *element, const struct oracle *bf16,
