@@ -199,7 +199,7 @@ static uint32_t squared(uint32_t bits)
 }
 
 /* The sum from row and column (i, j) of every `step`-th number of a square, by the definition as a recursion. */
-static uint32_t sum_of_every(const uint32_t d[MX_BLOCK][MX_BLOCK], int i, int j, int step)
+static uint32_t sum_of_every(uint32_t d[MX_BLOCK][MX_BLOCK], int i, int j, int step)
 {
 	if (step == MX_BLOCK)
 		return squared(d[i][j]);
