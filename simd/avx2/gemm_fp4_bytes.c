@@ -108,7 +108,8 @@ static NOINLINE void bytes_rows(const struct mxfp_gemm_multiply_job *job)
 	memcpy(&w_head, job->w, sizeof w_head);
 	for (size_t row = 0; row < job->rows; row += BYTES_MR, a += bytes_panel_bytes(job->k, 1), c += BYTES_MR * INT16_NR) {
 		memcpy(&a_head, a, sizeof a_head);
-		const bool ordinary = scales_are_ordinary(&a_head, &w_head), by_codes = ordinary && few != NULL;
+		const bool ordinary = scales_are_ordinary(&a_head, &w_head);
+		const bool by_codes = few != NULL && codes_are_ordinary(&a_head, &w_head);
 		bytes_take(&t, a, job->k);
 		if (!by_codes && !is_expanded) {
 			expand(job->scratch, job->w, blocks, t.codes);

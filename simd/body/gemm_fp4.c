@@ -105,7 +105,7 @@ static NOINLINE void fp4_rows(const struct mxfp_gemm_multiply_job *job)
 		const bool ordinary = scales_are_ordinary(&a_head, &w_head);
 #ifdef HAS_FP4_BYTES
 		if (job->rows - row <= BYTES_FEW_ROWS) {
-			fp4_few_rows(job, a, job->rows - row, ordinary, expanded, c);
+			fp4_few_rows(job, a, job->rows - row, codes_are_ordinary(&a_head, &w_head), expanded, c);
 			return;
 		}
 #endif
