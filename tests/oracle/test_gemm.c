@@ -256,6 +256,11 @@ static const struct by_hand by_hand[] = {
 	 32, 128, MXFP_ACC_CHAIN, F32, 0, 0x00800000},
 	{"a NaN scale beside zeros", {E2M1, {{0, 0}}, {0xFF}, 0}, {E2M1, {{0, 0}}, {0x7F}, 0},
 	 32, 512, MXFP_ACC_EXACT, F32, 0, 0x7FC00000},
+	/* 1 * 2^-15 * 1 * NaN */
+	{"a NaN scale of W beside a small one", {E4M3, {{0, 0x38}}, {0x70}, 0}, {E2M1, {{0, 2}}, {0xFF}, 0},
+	 32, 512, MXFP_ACC_EXACT, F32, 0, 0x7FC00000},
+	{"the same in bytes", {E2M1, {{0, 2}}, {0x70}, 0}, {E2M1, {{0, 2}}, {0xFF}, 0},
+	 32, 512, MXFP_ACC_EXACT, F32, 0, 0x7FC00000},
 	{"Inf", {E5M2, {{0, 0x7C}, {1, 0x7B}}, {0x7F}, 0}, {E2M1, {{0, 0xA}, {1, 7}}, {0x7F}, 0},
 	 32, 512, MXFP_ACC_EXACT, F32, 0, 0xFF800000},
 	{"Inf - Inf", {E5M2, {{0, 0x7C}, {1, 0x7C}}, {0x7F}, 0}, {E2M1, {{0, 0xA}, {1, 2}}, {0x7F}, 0},
