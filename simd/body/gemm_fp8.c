@@ -372,7 +372,7 @@ static NOINLINE void expand_lows(vf32 x[2][INT16_VECTORS], float (*lows)[INT16_N
 	for (size_t i = 0; i < 2 * INT16_VECTORS; i++) {
 		const vf32 v = x[i / INT16_VECTORS][i % INT16_VECTORS];
 
-		store(&lows[0][i * LANES], (vu32)(v - __builtin_convertvector(high_of(v), vf32)));
+		store(&lows[i / INT16_VECTORS][i % INT16_VECTORS * LANES], (vu32)(v - __builtin_convertvector(high_of(v), vf32)));
 	}
 }
 
