@@ -36,7 +36,7 @@ static int print_commands(void)
 			       row->command->name, row->command->summary);
 		group = row->group != NULL ? row->group : "";
 	}
-	puts("mxfp help COMMAND | --version; exit 1: check failed, 2: usage, 3: input, 4: I/O");
+	puts("help COMMAND, --version; exit: 1 check failed, 2 usage, 3 input, 4 I/O, 5 memory");
 	return EXIT_OK;
 }
 
