@@ -56,12 +56,15 @@ struct mxfp_gemm_pack_job {
 	void *panel;
 };
 
-/* Multiplies panels of A by one panel of W. Tile i holds the sums of A's panel i: C = fl32(C + P) after each pass. */
+/* Multiplies panels of A by one panel of W. Tile i holds the sums of A's panel i: C = fl32(C + P) after each pass. Where a
+   kernel takes_panels, by `panels` of them one after the other, and the tiles of each follow those of the one before. */
 struct mxfp_gemm_multiply_job {
 	const struct mxfp_gemm_shape *shape;
 	const void *a;   /* consecutive panels of a_panel_bytes(k) each */
 	size_t rows;     /* of A, in ceil(rows / mr) panels */
-	const void *w_later; /* a panel that a later job is likely to multiply, for a kernel that waits for memory to fetch
+	size_t panels;   /* of W, w_bytes apart */
+	size_t w_bytes;
+	const void *w_later; /* a panel that is likely to be multiplied later, for a kernel that waits for memory to fetch
 	                        meanwhile */
 	size_t w_stride; /* 0: w is a panel; else it points at numbers of a transposed W of binary32, [k][nr], so many apart: for
 	                    a kernel that reads_lines */
@@ -79,6 +82,7 @@ struct mxfp_gemm_kernel {
 	size_t (*a_panel_bytes)(const struct mxfp_gemm_shape *shape, size_t k);
 	size_t (*w_panel_bytes)(const struct mxfp_gemm_shape *shape, size_t k);
 	bool reads_lines;     /* takes W where it lies, for at most mr rows */
+	bool takes_panels;
 	size_t scratch_bytes; /* what multiply() needs besides the stack, where a function may use 16 KiB at most */
 	void (*pack_a)(const struct mxfp_gemm_pack_job *job);
 	void (*pack_w)(const struct mxfp_gemm_pack_job *job);

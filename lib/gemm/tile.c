@@ -366,6 +366,21 @@ static size_t panels_in_place(const struct tile *t)
 	return t->cols / p->kernel->nr;
 }
 
+/* Multiplies by panels `from` to end - 1 of a tile's chunk at k0, where panel 0 is w. */
+static void multiply_panels(const struct tile *t, struct mxfp_gemm_multiply_job *job, const uint8_t *w, size_t k0, size_t from,
+                            size_t end)
+{
+	const struct mxfp_gemm_kernel *kernel = t->p->kernel;
+
+	job->panels = kernel->takes_panels ? end - from : 1;
+	for (size_t i = from; i < end; i += job->panels) {
+		job->c = t->area->tile + i * t->panels * kernel->mr * kernel->nr;
+		job->w = w + i * job->w_bytes;
+		job->w_later = later_panel(t, w, job->w_bytes, k0, i);
+		kernel->multiply(job);
+	}
+}
+
 static void multiply_chunk(const struct tile *t, size_t k0)
 {
 	const struct mxfp_gemm_plan *p = t->p;
@@ -389,13 +404,14 @@ static void multiply_chunk(const struct tile *t, size_t k0)
 	else
 		mxfp_gemm_pack_w(t->call, p, t->col / kernel->nr + in_place, t->w_panels - in_place, k0, t->area->dense,
 		                 t->area->w + in_place * w_bytes);
-	for (size_t i = 0; i < t->w_panels; i++) {
-		job.w_stride = i < in_place ? p->w.stride : 0;
-		job.w = i < in_place ? lines + (k0 * p->w.stride + t->col + i * kernel->nr) * sizeof(float) : w + i * w_bytes;
-		job.w_later = later_panel(t, w, w_bytes, k0, i);
-		job.c = t->area->tile + i * t->panels * kernel->mr * kernel->nr;
-		kernel->multiply(&job);
+	if (in_place > 0) {
+		job.w_stride = p->w.stride;
+		job.w_bytes = kernel->nr * sizeof(float);
+		multiply_panels(t, &job, lines + (k0 * p->w.stride + t->col) * sizeof(float), k0, 0, in_place);
 	}
+	job.w_stride = 0;
+	job.w_bytes = w_bytes;
+	multiply_panels(t, &job, w, k0, in_place, t->w_panels);
 }
 
 static void run_kernel(const struct tile *t)

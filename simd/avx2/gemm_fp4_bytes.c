@@ -128,7 +128,7 @@ static NOINLINE void bytes_rows(const struct mxfp_gemm_multiply_job *job)
 	}
 }
 
-static FP_KERNEL(bytes_multiply, mxfp_gemm_multiply_job, bytes_rows)
+static PANELS_KERNEL(bytes_multiply, BYTES_MR, INT16_NR, bytes_rows)
 
 const struct mxfp_gemm_kernel TIER(gemm_fp4_bytes) = {
 	.id = FP4_BYTES_ID,
@@ -137,6 +137,7 @@ const struct mxfp_gemm_kernel TIER(gemm_fp4_bytes) = {
 	.nr = INT16_NR,
 	.a_panel_bytes = bytes_a_bytes,
 	.w_panel_bytes = fp4_w_bytes,
+	.takes_panels = true,
 	.scratch_bytes = sizeof(struct bytes_expanded),
 	.pack_a = bytes_pack_a,
 	.pack_w = fp4_pack_w,

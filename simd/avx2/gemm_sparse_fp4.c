@@ -453,7 +453,7 @@ static NOINLINE void sparse_rows(const struct mxfp_gemm_multiply_job *job)
 		(many ? sparse_byte_4_8 : sparse_byte_4_16)(job);
 }
 
-static FP_KERNEL(sparse_multiply, mxfp_gemm_multiply_job, sparse_rows)
+static PANELS_KERNEL(sparse_multiply, SPARSE_MR, SPARSE_NR, sparse_rows)
 
 const struct mxfp_gemm_kernel TIER(gemm_sparse_fp4) = {
 	.id = 0x0502,
@@ -462,6 +462,7 @@ const struct mxfp_gemm_kernel TIER(gemm_sparse_fp4) = {
 	.nr = SPARSE_NR,
 	.a_panel_bytes = sparse_a_bytes,
 	.w_panel_bytes = sparse_w_bytes,
+	.takes_panels = true,
 	.scratch_bytes = sizeof(struct sparse_expanded),
 	.pack_a = sparse_pack_a,
 	.pack_w = sparse_pack_w,

@@ -9,7 +9,10 @@
 #include "body/gemm_panel.h"
 #include "body/slots.h"
 
-enum { CHAIN_NR = CHAIN_VECTORS * LANES };
+enum {
+	CHAIN_NR = CHAIN_VECTORS * LANES,
+	CHAIN_FEW = CHAIN_MR / 2 /* rows of A, the most of which are multiplied without the others of a panel */
+};
 
 static size_t chain_a_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 {
@@ -37,9 +40,28 @@ ALWAYS_INLINE void chain_pack(const struct mxfp_gemm_pack_job *job, size_t width
 	}
 }
 
+/* Few rows, as attention has them with one token: only those that are multiplied. */
+static void chain_pack_few(const struct mxfp_gemm_pack_job *job)
+{
+	uint32_t rows[CHAIN_FEW][PANEL_SLICE] = {0};
+	uint8_t *to = job->panel;
+
+	for (size_t k = 0; k < job->k; k += PANEL_SLICE) {
+		const struct mxfp_gemm_pack_job slice = panel_slice(job, k);
+
+		widen_rows(&slice, TIER(widen), rows[0], PANEL_SLICE);
+		for (size_t i = 0; i < slice.k; i++, to += CHAIN_MR * sizeof(float))
+			for (size_t r = 0; r < CHAIN_FEW; r++)
+				memcpy(to + r * sizeof(float), &rows[r][i], sizeof(float));
+	}
+}
+
 static void chain_pack_a(const struct mxfp_gemm_pack_job *job)
 {
-	chain_pack(job, CHAIN_MR);
+	if (job->rows <= CHAIN_FEW)
+		chain_pack_few(job);
+	else
+		chain_pack(job, CHAIN_MR);
 }
 
 static void chain_pack_w(const struct mxfp_gemm_pack_job *job)
@@ -97,8 +119,8 @@ ALWAYS_INLINE void chain_panel(const struct mxfp_gemm_multiply_job *job, const u
 {
 	if (rows == 1)
 		chain_passes(job, a, 1, c);
-	else if (rows <= CHAIN_MR / 2)
-		chain_passes(job, a, CHAIN_MR / 2, c);
+	else if (rows <= CHAIN_FEW)
+		chain_passes(job, a, CHAIN_FEW, c);
 	else
 		chain_passes(job, a, CHAIN_MR, c);
 }
@@ -108,7 +130,7 @@ static NOINLINE void chain_rows(const struct mxfp_gemm_multiply_job *job)
 	multiply_each(job, chain_a_bytes(job->shape, job->k), CHAIN_MR, CHAIN_NR, chain_panel);
 }
 
-static FP_KERNEL(chain_multiply, mxfp_gemm_multiply_job, chain_rows)
+static PANELS_KERNEL(chain_multiply, CHAIN_MR, CHAIN_NR, chain_rows)
 
 const struct mxfp_gemm_kernel TIER(gemm_chain) = {
 	.id = CHAIN_ID,
@@ -117,6 +139,7 @@ const struct mxfp_gemm_kernel TIER(gemm_chain) = {
 	.nr = CHAIN_NR,
 	.a_panel_bytes = chain_a_bytes,
 	.w_panel_bytes = chain_w_bytes,
+	.takes_panels = true,
 	.reads_lines = true,
 	.pack_a = chain_pack_a,
 	.pack_w = chain_pack_w,

@@ -215,7 +215,7 @@ static NOINLINE void exact_rows(const struct mxfp_gemm_multiply_job *job)
 	multiply_each(job, exact_a_bytes(job->shape, job->k), EXACT_MR, EXACT_NR, exact_panel);
 }
 
-static FP_KERNEL(exact_multiply, mxfp_gemm_multiply_job, exact_rows)
+static PANELS_KERNEL(exact_multiply, EXACT_MR, EXACT_NR, exact_rows)
 
 const struct mxfp_gemm_kernel TIER(gemm_exact) = {
 	.id = EXACT_ID,
@@ -224,6 +224,7 @@ const struct mxfp_gemm_kernel TIER(gemm_exact) = {
 	.nr = EXACT_NR,
 	.a_panel_bytes = exact_a_bytes,
 	.w_panel_bytes = exact_w_bytes,
+	.takes_panels = true,
 	.pack_a = exact_pack_a,
 	.pack_w = exact_pack_w,
 	.multiply = exact_multiply,

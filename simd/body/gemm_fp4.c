@@ -133,7 +133,7 @@ static NOINLINE void fp4_rows(const struct mxfp_gemm_multiply_job *job)
 	}
 }
 
-static FP_KERNEL(fp4_multiply, mxfp_gemm_multiply_job, fp4_rows)
+static PANELS_KERNEL(fp4_multiply, INT16_MR, INT16_NR, fp4_rows)
 
 const struct mxfp_gemm_kernel TIER(gemm_fp4) = {
 	.id = FP4_ID,
@@ -142,6 +142,7 @@ const struct mxfp_gemm_kernel TIER(gemm_fp4) = {
 	.nr = INT16_NR,
 	.a_panel_bytes = fp4_a_bytes,
 	.w_panel_bytes = fp4_w_bytes,
+	.takes_panels = true,
 	.scratch_bytes = sizeof(struct fp4_expanded),
 	.pack_a = fp4_pack_a,
 	.pack_w = fp4_pack_w,

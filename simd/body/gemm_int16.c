@@ -38,7 +38,7 @@ static NOINLINE void int16_rows(const struct mxfp_gemm_multiply_job *job)
 	multiply_each(job, int16_a_bytes(job->shape, job->k), INT16_MR, INT16_NR, int16_panel);
 }
 
-static FP_KERNEL(int16_multiply, mxfp_gemm_multiply_job, int16_rows)
+static PANELS_KERNEL(int16_multiply, INT16_MR, INT16_NR, int16_rows)
 
 const struct mxfp_gemm_kernel TIER(gemm_int16) = {
 	.id = INT16_ID,
@@ -47,6 +47,7 @@ const struct mxfp_gemm_kernel TIER(gemm_int16) = {
 	.nr = INT16_NR,
 	.a_panel_bytes = int16_a_bytes,
 	.w_panel_bytes = int16_w_bytes,
+	.takes_panels = true,
 	.pack_a = int16_pack_a,
 	.pack_w = int16_pack_w,
 	.multiply = int16_multiply,

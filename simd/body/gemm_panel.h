@@ -91,6 +91,22 @@ static inline void widen_transposed(const struct mxfp_gemm_pack_job *job, mxfp_c
 	widen_rows(&stored, widen, to, stride);
 }
 
+/* Defines kernel `name`, which takes_panels. `work`, which is NOINLINE as FP_KERNEL says, multiplies by one: the state changes once
+   for all, since a processor finishes what it has begun before that. */
+#define PANELS_KERNEL(name, mr, nr, work) \
+	void name(const struct mxfp_gemm_multiply_job *job) \
+	{ \
+		struct mxfp_gemm_multiply_job panel = *job; \
+		struct fp_state state = fp_enter(); \
+\
+		for (size_t i = 0; i < job->panels; i++) { \
+			work(&panel); \
+			panel.w = (const uint8_t *)panel.w + job->w_bytes; \
+			panel.c += (job->rows + (mr) - 1) / (mr) * (mr) * (nr); \
+		} \
+		fp_leave(state); \
+	}
+
 /* Multiplies one panel of A by that of W. `rows` is the number of rows left, which may exceed the panel's. */
 typedef void panel_multiply(const struct mxfp_gemm_multiply_job *job, const uint8_t *a, size_t rows, float *c);
 

@@ -132,7 +132,7 @@ static struct network_done count(const struct mxfp_product *products, size_t n)
 
 const struct mxfp_exec *work_exec(const struct network *network, double operations)
 {
-	return operations < 1e6 ? &network->one : &network->exec;
+	return operations < 4e6 ? &network->one : &network->exec;
 }
 
 int linear_products(struct network *network, const struct mxfp_product *products, size_t n,
