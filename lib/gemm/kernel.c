@@ -38,6 +38,7 @@ struct range {
 #define MX_E3M2 {10, 10, true}
 #define MX_E5M2 {33, 33, true}
 #define FP8 {19, 33, true}
+#define BLOCKS UP_TO(33) /* numbers outside blocks have more */
 #define ANY {0, UINT_MAX, false}
 
 /*
@@ -69,6 +70,7 @@ static const struct {
 	{MXFP_GEMM_FP8,          MXFP_ACC_EXACT, false, true,  MX_E5M2,     MX_UP_TO(7)},
 	{MXFP_GEMM_FP8,          MXFP_ACC_EXACT, false, true,  MX_E5M2,     MX_E3M2},
 	{MXFP_GEMM_EXACT,        MXFP_ACC_EXACT, false, false, ANY,         ANY},
+	{MXFP_GEMM_CHAIN_BLOCKS, MXFP_ACC_CHAIN, false, true,  ANY,         BLOCKS},
 	{MXFP_GEMM_CHAIN,        MXFP_ACC_CHAIN, false, false, ANY,         ANY},
 };
 

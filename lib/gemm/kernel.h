@@ -26,6 +26,7 @@ _Static_assert(MXFP_GEMM_MOST_ROWS <= MXFP_GEMM_MOST_COLS, "a tile holds a panel
 /* The families of kernels. The table in kernel.c says which pairs of formats each takes, and which family is best. */
 enum mxfp_gemm_family {
 	MXFP_GEMM_CHAIN,
+	MXFP_GEMM_CHAIN_BLOCKS,
 	MXFP_GEMM_EXACT,
 	MXFP_GEMM_INT16,
 	MXFP_GEMM_FP4,

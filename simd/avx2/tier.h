@@ -10,6 +10,7 @@
 /* The micro-kernels of simd/body: the ids of their panels, rows of a panel of A, vectors of columns of a panel of W. */
 enum {
 	CHAIN_ID = 0x0600, CHAIN_MR = 6, CHAIN_VECTORS = 2,
+	CHAIN_BLOCKS_ID = 0x0612, CHAIN_SUMS = 8, /* vectors of sums of few rows at once */
 	EXACT_ID = 0x0602, EXACT_MR = 6, EXACT_VECTORS = 1,
 	INT16_ID = 0x0605, INT16_MR = 6, INT16_VECTORS = 2,
 	FP4_ID = 0x0608,
@@ -144,6 +145,11 @@ ALWAYS_INLINE vu32 load_u8(const uint8_t *at)
 	return (vu32)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)at));
 }
 
+ALWAYS_INLINE vs32 load_s8(const uint8_t *at)
+{
+	return (vs32)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)at));
+}
+
 ALWAYS_INLINE vu32 load_u16(const void *at)
 {
 	return (vu32)_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)at));
@@ -220,6 +226,13 @@ ALWAYS_INLINE void widen_bytes(vu8 v, vu16 to[2])
 {
 	to[0] = (vu16)_mm256_cvtepu8_epi16(_mm256_castsi256_si128((__m256i)v));
 	to[1] = (vu16)_mm256_cvtepu8_epi16(_mm256_extracti128_si256((__m256i)v, 1));
+}
+
+/* Pairs of bytes of a and b: of the first 8 bytes of every 128 bits, and of the others. */
+ALWAYS_INLINE void interleave_bytes(vu8 a, vu8 b, vu16 to[2])
+{
+	to[0] = (vu16)_mm256_unpacklo_epi8((__m256i)a, (__m256i)b);
+	to[1] = (vu16)_mm256_unpackhi_epi8((__m256i)a, (__m256i)b);
 }
 
 /* binary16 to binary32. */

@@ -60,4 +60,6 @@ void TIER(kernels)(struct mxfp_kernels *table)
 	/* Of avx2, and not measured beside what would run instead. */
 	table->gemm[MXFP_GEMM_SPARSE_FP4] = NULL;
 	table->gemm[MXFP_GEMM_FP8] = NULL;
+	/* Of avx2; gemm_chain takes block formats itself. */
+	table->gemm[MXFP_GEMM_CHAIN_BLOCKS] = NULL;
 }

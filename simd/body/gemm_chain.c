@@ -1,43 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The chain kernel, for any two formats: P = fma(a, w, P) for each k in turn (doc/numerics.md, section 5). Packing
- * decodes to binary32: panels of A are [k][CHAIN_MR], those of W [k][CHAIN_NR]. Lanes are columns of C, and there are
- * enough independent sums that no FMA waits for the one before it.
- */
-#include "tier.h"
-
-#include "body/gemm_panel.h"
-#include "body/slots.h"
-
-enum {
-	CHAIN_NR = CHAIN_VECTORS * LANES,
-	CHAIN_FEW = CHAIN_MR / 2 /* rows of A, the most of which are multiplied without the others of a panel */
-};
+/* The chain kernel for W in no block format (gemm_chain.h): packing decodes to binary32. */
+#include "body/gemm_chain.h"
 
 static size_t chain_a_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 {
 	(void)shape;
-	return panel_align(k * CHAIN_MR * sizeof(float));
+	return chain_panel_bytes(k);
 }
 
 static size_t chain_w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 {
 	(void)shape;
 	return k * CHAIN_NR * sizeof(float);
-}
-
-/* width is a constant where this is inlined. */
-ALWAYS_INLINE void chain_pack(const struct mxfp_gemm_pack_job *job, size_t width)
-{
-	panel_rows rows;
-
-	memset(rows + job->rows, 0, (PANEL_MAX_ROWS - job->rows) * sizeof rows[0]);
-	for (size_t k = 0; k < job->k; k += PANEL_SLICE) {
-		const struct mxfp_gemm_pack_job slice = panel_slice(job, k);
-
-		widen_rows(&slice, TIER(widen), rows[0], PANEL_SLICE);
-		store_columns((uint8_t *)job->panel + k * width * sizeof(float), rows[0], PANEL_SLICE, width, slice.k);
-	}
 }
 
 /* Few rows, as attention has them with one token: only those that are multiplied. */
@@ -75,59 +49,18 @@ static void chain_pack_w(const struct mxfp_gemm_pack_job *job)
 	widen_transposed(job, TIER(widen), job->panel, CHAIN_NR);
 }
 
-/* One pass of the first `rows` rows of a panel of A; `rows` is a constant where this is inlined. Lines of W lie w_step bytes apart. */
-ALWAYS_INLINE void chain_pass(const uint32_t *a, const uint8_t *w, size_t w_step, size_t k, size_t rows, float *c)
-{
-	vf32 p[CHAIN_MR][CHAIN_VECTORS] = {0};
-
-#pragma GCC unroll 4
-	for (size_t i = 0; i < k; i++, a += CHAIN_MR, w += w_step) {
-		vf32 x[CHAIN_VECTORS];
-
-#pragma GCC unroll 4
-		for (size_t v = 0; v < CHAIN_VECTORS; v++)
-			x[v] = (vf32)load(w + v * VECTOR_BYTES);
-#pragma GCC unroll 8
-		for (size_t r = 0; r < rows; r++) {
-			vf32 y = (vf32)splat(a[r]);
-
-#pragma GCC unroll 4
-			for (size_t v = 0; v < CHAIN_VECTORS; v++)
-				p[r][v] = fma_f32(y, x[v], p[r][v]);
-		}
-	}
-#pragma GCC unroll 8
-	for (size_t r = 0; r < rows; r++)
-#pragma GCC unroll 4
-		for (size_t v = 0; v < CHAIN_VECTORS; v++) {
-			float *at = c + r * CHAIN_NR + v * LANES;
-
-			store(at, (vu32)((vf32)load(at) + p[r][v]));
-		}
-}
-
-ALWAYS_INLINE void chain_passes(const struct mxfp_gemm_multiply_job *job, const uint8_t *a, size_t rows, float *c)
+ALWAYS_INLINE void chain_panel(const struct mxfp_gemm_multiply_job *job, const uint8_t *a, size_t rows, float *c)
 {
 	const size_t pass = job->shape->pass, w_step = (job->w_stride != 0 ? job->w_stride : (size_t)CHAIN_NR) * sizeof(float);
 
 	for (size_t k = 0; k < job->k; k += pass)
-		chain_pass((const uint32_t *)a + k * CHAIN_MR, (const uint8_t *)job->w + k * w_step, w_step,
-		           job->k - k < pass ? job->k - k : pass, rows, c);
-}
-
-ALWAYS_INLINE void chain_panel(const struct mxfp_gemm_multiply_job *job, const uint8_t *a, size_t rows, float *c)
-{
-	if (rows == 1)
-		chain_passes(job, a, 1, c);
-	else if (rows <= CHAIN_FEW)
-		chain_passes(job, a, CHAIN_FEW, c);
-	else
-		chain_passes(job, a, CHAIN_MR, c);
+		chain_pass_rows((const uint32_t *)a + k * CHAIN_MR, (const uint8_t *)job->w + k * w_step, w_step,
+		                job->k - k < pass ? job->k - k : pass, rows, c, CHAIN_NR);
 }
 
 static NOINLINE void chain_rows(const struct mxfp_gemm_multiply_job *job)
 {
-	multiply_each(job, chain_a_bytes(job->shape, job->k), CHAIN_MR, CHAIN_NR, chain_panel);
+	multiply_each(job, chain_panel_bytes(job->k), CHAIN_MR, CHAIN_NR, chain_panel);
 }
 
 static PANELS_KERNEL(chain_multiply, CHAIN_MR, CHAIN_NR, chain_rows)

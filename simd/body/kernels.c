@@ -44,6 +44,7 @@ void TIER(kernels)(struct mxfp_kernels *table)
 			table->convert[MXFP_FORMAT_F32][f] = TIER(widen);
 		}
 	table->gemm[MXFP_GEMM_CHAIN] = &TIER(gemm_chain);
+	table->gemm[MXFP_GEMM_CHAIN_BLOCKS] = &TIER(gemm_chain_blocks);
 	table->gemm[MXFP_GEMM_EXACT] = &TIER(gemm_exact);
 	table->gemm[MXFP_GEMM_INT16] = &TIER(gemm_int16);
 	table->gemm[MXFP_GEMM_FP4] = &TIER(gemm_fp4);

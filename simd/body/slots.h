@@ -40,6 +40,7 @@ mxfp_sparse_kernel TIER(compress);
 mxfp_sparse_kernel TIER(expand);
 
 extern const struct mxfp_gemm_kernel TIER(gemm_chain);
+extern const struct mxfp_gemm_kernel TIER(gemm_chain_blocks);
 extern const struct mxfp_gemm_kernel TIER(gemm_exact);
 extern const struct mxfp_gemm_kernel TIER(gemm_int16);
 extern const struct mxfp_gemm_kernel TIER(gemm_fp4);

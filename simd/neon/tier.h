@@ -10,6 +10,7 @@
 /* The micro-kernels of simd/body: the ids of their panels, rows of a panel of A, vectors of columns of a panel of W. */
 enum {
 	CHAIN_ID = 0x0601, CHAIN_MR = 6, CHAIN_VECTORS = 4,
+	CHAIN_BLOCKS_ID = 0x0613, CHAIN_SUMS = 16, /* vectors of sums of few rows at once */
 	EXACT_ID = 0x0603, EXACT_MR = 6, EXACT_VECTORS = 2,
 	INT16_ID = 0x0606, INT16_MR = 6, INT16_VECTORS = 4,
 	FP4_ID = 0x0609,
@@ -161,6 +162,14 @@ ALWAYS_INLINE vu32 load_u8(const uint8_t *at)
 	return (vu32)vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(four))));
 }
 
+ALWAYS_INLINE vs32 load_s8(const uint8_t *at)
+{
+	uint32_t four;
+
+	memcpy(&four, at, sizeof four);
+	return (vs32)vmovl_s16(vget_low_s16(vmovl_s8(vcreate_s8(four))));
+}
+
 ALWAYS_INLINE vu32 load_u16(const void *at)
 {
 	uint64_t four;
@@ -229,6 +238,13 @@ ALWAYS_INLINE void widen_bytes(vu8 v, vu16 to[2])
 {
 	to[0] = (vu16)vmovl_u8(vget_low_u8((uint8x16_t)v));
 	to[1] = (vu16)vmovl_high_u8((uint8x16_t)v);
+}
+
+/* Pairs of bytes of a and b: of the first 8 bytes, and of the others. */
+ALWAYS_INLINE void interleave_bytes(vu8 a, vu8 b, vu16 to[2])
+{
+	to[0] = (vu16)vzip1q_u8((uint8x16_t)a, (uint8x16_t)b);
+	to[1] = (vu16)vzip2q_u8((uint8x16_t)a, (uint8x16_t)b);
 }
 
 /* binary16 to binary32. */
