@@ -25,7 +25,8 @@ enum {
 	NR = 64,
 	VECTORS = NR / LANES,
 	FEW = 4,       /* the most rows of A that are multiplied by codes as they are decoded */
-	MOST_UNIT = 16 /* elements */
+	MOST_UNIT = 16, /* elements */
+	LINE = 64       /* bytes */
 };
 
 /* How codes become numbers. */
@@ -238,6 +239,7 @@ struct part {
 	size_t k;
 	const uint32_t *a;
 	float *c, *room; /* where W is expanded */
+	ptrdiff_t ahead; /* bytes from a line of the panel to that of a later panel which is asked for meanwhile */
 };
 
 /* Numbers from 16-bit words that begin with a code, whatever follows it. The arithmetic shift repeats the sign; the mask
@@ -281,6 +283,7 @@ ALWAYS_INLINE void decode_four(enum kind kind, const uint8_t *at, size_t i, vf32
 		widen_words(kind, words_of_6(at, 2 * i), to);
 		widen_words(kind, words_of_6(at, 2 * i + 1), to + 2);
 	} else if (kind == INT8) {
+#pragma GCC unroll 4
 		for (size_t k = 0; k < 4; k++)
 			to[k] = __builtin_convertvector(load_s8(at + k * LANES), vf32);
 	} else {
@@ -374,78 +377,91 @@ ALWAYS_INLINE void add_row(enum kind kind, bool folded, size_t vectors, const st
 		}
 }
 
-/* The same for several rows. The unit is decoded to memory first: all of it and the sums are more than the registers hold. */
-ALWAYS_INLINE void add_rows(enum kind kind, bool folded, size_t rows, size_t vectors, const struct part *p, size_t k, size_t first,
-                            const vf32 scale[], vf32 sums[][FEW])
+/* Decodes four elements of a vector of columns, group i of those of the unit of element k, to `to`, [k][vector]. */
+ALWAYS_INLINE void decode_group(enum kind kind, bool folded, size_t vectors, const struct part *p, size_t k, size_t first, size_t i,
+                                const vf32 scale[], float *to)
 {
-	const uint32_t *a = p->a + k * CHAIN_MR;
-	const float *x = p->room;
+	const size_t v = i % vectors, four = i / vectors;
+	vf32 w[4];
 
-#pragma GCC unroll 8
-	for (size_t v = 0; v < vectors; v++)
+	decode_scaled(kind, folded, unit_at(kind, p, k, first + v), four, scale[v], p->tensor_scale, w);
 #pragma GCC unroll 4
-		for (size_t i = 0; i < unit_of(kind) / 4; i++) {
-			vf32 w[4];
+	for (size_t j = 0; j < 4; j++)
+		store(to + ((4 * four + j) * vectors + v) * LANES, (vu32)w[j]);
+}
 
-			decode_scaled(kind, folded, unit_at(kind, p, k, first + v), i, scale[v], p->tensor_scale, w);
-#pragma GCC unroll 4
-			for (size_t j = 0; j < 4; j++)
-				store(p->room + ((4 * i + j) * vectors + v) * LANES, (vu32)w[j]);
-		}
-#pragma GCC unroll 2
-	for (size_t i = 0; i < unit_of(kind); i++, a += CHAIN_MR, x += vectors * LANES) {
-		vf32 w[CHAIN_SUMS];
-
-#pragma GCC unroll 8
-		for (size_t v = 0; v < vectors; v++)
-			w[v] = (vf32)load(x + v * LANES);
+/* Adds the products of several rows and the unit of element k, which is at `from`, while that of element `next` is decoded to
+   `to`: a unit and the sums are more than the registers hold, and the one does not wait for the other. */
+ALWAYS_INLINE void add_rows(enum kind kind, bool folded, size_t rows, size_t vectors, const struct part *p, size_t k, size_t next,
+                            size_t first, const vf32 scale[], const float *from, float *to, vf32 sums[][FEW])
+{
+#pragma GCC unroll 16
+	for (size_t i = 0; i < unit_of(kind); i++) {
 #pragma GCC unroll 4
 		for (size_t r = 0; r < rows; r++) {
-			const vf32 y = (vf32)splat(a[r]);
+			const vf32 y = (vf32)splat(p->a[(k + i) * CHAIN_MR + r]);
 
 #pragma GCC unroll 8
 			for (size_t v = 0; v < vectors; v++)
-				sums[v][r] = fma_f32(y, w[v], sums[v][r]);
+				sums[v][r] = fma_f32(y, (vf32)load(from + (i * vectors + v) * LANES), sums[v][r]);
 		}
+#pragma GCC unroll 4
+		for (size_t g = i * vectors / 4; g < (i + 1) * vectors / 4; g++)
+			decode_group(kind, folded, vectors, p, next, first, g, scale, to);
 	}
 }
 
 /* C = fl32(C + P) for `rows` rows of A, for the columns of `vectors` vectors from `first` on. */
 ALWAYS_INLINE void multiply_columns(enum kind kind, bool folded, size_t rows, size_t vectors, const struct part *p, size_t first)
 {
-	const size_t length = length_of(kind);
+	const size_t unit = unit_of(kind), length = length_of(kind);
 	vf32 sums[CHAIN_SUMS][FEW] = {0}, scale[CHAIN_SUMS] = {0};
-	size_t b = 0;
-
-	for (; b < p->k; b += length) {
-		const size_t end = p->k - b < length ? p->k : b + length;
+	float *room = p->room, *other = room + unit * vectors * LANES;
 
 #pragma GCC unroll 16
-		for (size_t v = 0; v < vectors; v++) {
-			if (!folded)
-				scale[v] = scale_of(kind, p, b, first + v);
-			else if (b != 0) {
+	for (size_t v = 0; v < vectors; v++)
+		scale[v] = scale_of(kind, p, 0, first + v);
+	for (size_t i = 0; i < vectors * unit / 4 && rows > 1; i++)
+		decode_group(kind, folded, vectors, p, 0, first, i, scale, room);
+	for (size_t k = 0; k < p->k; k += unit) {
+		const size_t next = k + unit < p->k ? k + unit : k;
+
+		for (size_t i = 0; i < vectors * LANES * unit * bits_of(kind) / 8; i += LINE)
+			__builtin_prefetch((const void *)((uintptr_t)unit_at(kind, p, k, first) + (uintptr_t)p->ahead + i), 0, 2);
+		if (folded && k != 0 && k % length == 0)
+#pragma GCC unroll 16
+			for (size_t v = 0; v < vectors; v++) {
 				/* From the unit of the block before to that of this one. */
-				const vu32 ratio = scale_codes(kind, p, b - length, first + v) - scale_codes(kind, p, b, first + v) + F32_BIAS;
+				const vu32 ratio = scale_codes(kind, p, k - length, first + v) - scale_codes(kind, p, k, first + v) + F32_BIAS;
 
 #pragma GCC unroll 4
 				for (size_t r = 0; r < rows; r++)
 					sums[v][r] *= (vf32)(ratio << F32_SIGNIFICAND_BITS);
 			}
+		if (!folded && rows > 1 && next % length == 0)
+#pragma GCC unroll 16
+			for (size_t v = 0; v < vectors; v++)
+				scale[v] = scale_of(kind, p, next, first + v);
+		if (rows == 1) {
+			add_row(kind, folded, vectors, p, k, first, scale, sums);
+		} else {
+			add_rows(kind, folded, rows, vectors, p, k, next, first, scale, room, other, sums);
+			float *const decoded = other;
+			other = room;
+			room = decoded;
 		}
-		for (size_t k = b; k < end; k += unit_of(kind))
-			if (rows == 1)
-				add_row(kind, folded, vectors, p, k, first, scale, sums);
-			else
-				add_rows(kind, folded, rows, vectors, p, k, first, scale, sums);
+		if (!folded && rows == 1 && next % length == 0)
+#pragma GCC unroll 16
+			for (size_t v = 0; v < vectors; v++)
+				scale[v] = scale_of(kind, p, next, first + v);
 	}
 #pragma GCC unroll 16
 	for (size_t v = 0; v < vectors; v++)
 #pragma GCC unroll 4
 		for (size_t r = 0; r < rows; r++) {
 			float *c = p->c + r * NR + (first + v) * LANES;
-			const vu32 unit = scale_codes(kind, p, b - length, first + v) + (uint32_t)exponent_of(kind);
-			const vf32 sum = folded ? sums[v][r] * (vf32)(unit << F32_SIGNIFICAND_BITS) : sums[v][r];
+			const vu32 exponent = scale_codes(kind, p, p->k - 1, first + v) + (uint32_t)exponent_of(kind);
+			const vf32 sum = folded ? sums[v][r] * (vf32)(exponent << F32_SIGNIFICAND_BITS) : sums[v][r];
 
 			store(c, (vu32)((vf32)load(c) + sum));
 		}
@@ -454,8 +470,10 @@ ALWAYS_INLINE void multiply_columns(enum kind kind, bool folded, size_t rows, si
 /* CHAIN_SUMS sums at once. */
 ALWAYS_INLINE void multiply(enum kind kind, bool folded, size_t rows, const struct part *p)
 {
+	const struct part part = *p; /* a copy that no store can alias */
+
 	for (size_t first = 0; first < VECTORS; first += CHAIN_SUMS / rows)
-		multiply_columns(kind, folded, rows, CHAIN_SUMS / rows, p, first);
+		multiply_columns(kind, folded, rows, CHAIN_SUMS / rows, &part, first);
 }
 
 /* The functions of a kind: expanding, and multiplying 1, 2 and up to 4 rows. */
@@ -545,6 +563,7 @@ static NOINLINE void blocks_rows(const struct mxfp_gemm_multiply_job *job)
 			.a = (const uint32_t *)job->a + k * CHAIN_MR,
 			.c = job->c,
 			.room = job->scratch,
+			.ahead = (ptrdiff_t)((uintptr_t)job->w_later - (uintptr_t)w),
 		};
 
 		/* With elements past the end a sum of -0 could become +0. */
