@@ -254,6 +254,25 @@ static const struct by_hand by_hand[] = {
 	 32, 128, MXFP_ACC_CHAIN, F32, 0, 0x00800000},
 	{"chain of small scales", {F32, {{0, 0x2B800001}, {1, 0x2B800001}}, {0}, 0}, {E2M1, {{0, 2}, {1, 2}}, {0x28}, 0},
 	 32, 128, MXFP_ACC_CHAIN, F32, 0, 0x00800000},
+	/* 2^127 * 2^(0 - 127), and with K = 31 for kernels whose steps are longer than 1 */
+	{"chain with the least scale", {F32, {{0, 0x7F000000}}, {0}, 0}, {E2M1, {{0, 2}}, {0}, 0},
+	 32, 128, MXFP_ACC_CHAIN, F32, 0, 0x3F800000},
+	{"the same with E5M2", {F32, {{0, 0x7F000000}}, {0}, 0}, {E5M2, {{0, 0x3C}}, {0}, 0},
+	 31, 128, MXFP_ACC_CHAIN, F32, 0, 0x3F800000},
+	{"the same with MXINT8", {F32, {{0, 0x7F000000}}, {0}, 0}, {INT8, {{0, 0x40}}, {0}, 0},
+	 32, 128, MXFP_ACC_CHAIN, F32, 0, 0x3F800000},
+	{"chain with a NaN element", {F32, {{0, 0x3F800000}}, {0}, 0}, {E4M3, {{0, 0xFF}}, {0x7F}, 0},
+	 32, 128, MXFP_ACC_CHAIN, F32, 0, 0x7FC00000},
+	{"the same with K = 31", {F32, {{0, 0x3F800000}}, {0}, 0}, {E4M3, {{0, 0x7F}}, {0x7F}, 0},
+	 31, 128, MXFP_ACC_CHAIN, F32, 0, 0x7FC00000},
+	/* One element, since any other, a zero, would be NaN even if the scale were Inf */
+	{"chain with a NaN scale", {F32, {{0, 0x3F800000}}, {0}, 0}, {E2M1, {{0, 2}}, {0xFF}, 0},
+	 1, 128, MXFP_ACC_CHAIN, F32, 0, 0x7FC00000},
+	{"chain with a NaN scale of NVFP4", {F32, {{0, 0x3F800000}}, {0}, 0}, {NVFP4, {{0, 2}}, {0xFF}, 0x3F800000},
+	 32, 128, MXFP_ACC_CHAIN, F32, 0, 0x7FC00000},
+	/* 1 * 2^-9 * 3 */
+	{"chain with the least scale of NVFP4", {F32, {{0, 0x3F800000}}, {0}, 0}, {NVFP4, {{0, 2}}, {1}, 0x40400000},
+	 32, 128, MXFP_ACC_CHAIN, F32, 0, 0x3BC00000},
 	{"a NaN scale beside zeros", {E2M1, {{0, 0}}, {0xFF}, 0}, {E2M1, {{0, 0}}, {0x7F}, 0},
 	 32, 512, MXFP_ACC_EXACT, F32, 0, 0x7FC00000},
 	/* 1 * 2^-15 * 1 * NaN */
