@@ -24,7 +24,7 @@
 enum {
 	NR = 64,
 	VECTORS = NR / LANES,
-	FEW = 4,       /* the most rows of A that are multiplied by codes as they are decoded */
+	FEW = CHAIN_MR, /* the most rows of A that are multiplied by codes as they are decoded */
 	MOST_UNIT = 16, /* elements */
 	LINE = 64       /* bytes */
 };
@@ -39,6 +39,7 @@ struct head {
 	uint32_t spare[13];
 };
 
+_Static_assert((int)FEW == 6, "functions of up to so many rows");
 _Static_assert(sizeof(struct head) == MXFP_GEMM_ALIGN, "the codes of a panel begin a line if the panel does");
 
 /* Exponents of scales, and of the numbers of A that are not 0. The least unit of a decoded element is 2^-17, so P is a
@@ -355,8 +356,10 @@ ALWAYS_INLINE void expand(enum kind kind, const struct part *p, size_t first)
 ALWAYS_INLINE void decode_scaled(enum kind kind, bool folded, const uint8_t *at, size_t i, vf32 scale, float tensor_scale, vf32 w[4])
 {
 	decode_four(kind, at, i, w);
+	if (folded)
+		return;
 #pragma GCC unroll 4
-	for (size_t j = 0; j < 4 && !folded; j++)
+	for (size_t j = 0; j < 4; j++)
 		w[j] = scaled(kind, w[j], scale, tensor_scale);
 }
 
@@ -397,7 +400,7 @@ ALWAYS_INLINE void add_rows(enum kind kind, bool folded, size_t rows, size_t vec
 {
 #pragma GCC unroll 16
 	for (size_t i = 0; i < unit_of(kind); i++) {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
 		for (size_t r = 0; r < rows; r++) {
 			const vf32 y = (vf32)splat(p->a[(k + i) * CHAIN_MR + r]);
 
@@ -424,7 +427,7 @@ ALWAYS_INLINE void multiply_columns(enum kind kind, bool folded, size_t rows, si
 	for (size_t i = 0; i < vectors * unit / 4 && rows > 1; i++)
 		decode_group(kind, folded, vectors, p, 0, first, i, scale, room);
 	for (size_t k = 0; k < p->k; k += unit) {
-		const size_t next = k + unit < p->k ? k + unit : k;
+		const size_t next = k + unit < p->k ? k + unit : k, decoded = rows == 1 ? k : next;
 
 		for (size_t i = 0; i < vectors * LANES * unit * bits_of(kind) / 8; i += LINE)
 			__builtin_prefetch((const void *)((uintptr_t)unit_at(kind, p, k, first) + (uintptr_t)p->ahead + i), 0, 2);
@@ -434,30 +437,26 @@ ALWAYS_INLINE void multiply_columns(enum kind kind, bool folded, size_t rows, si
 				/* From the unit of the block before to that of this one. */
 				const vu32 ratio = scale_codes(kind, p, k - length, first + v) - scale_codes(kind, p, k, first + v) + F32_BIAS;
 
-#pragma GCC unroll 4
+#pragma GCC unroll 8
 				for (size_t r = 0; r < rows; r++)
 					sums[v][r] *= (vf32)(ratio << F32_SIGNIFICAND_BITS);
 			}
-		if (!folded && rows > 1 && next % length == 0)
+		if (!folded && decoded % length == 0)
 #pragma GCC unroll 16
 			for (size_t v = 0; v < vectors; v++)
-				scale[v] = scale_of(kind, p, next, first + v);
+				scale[v] = scale_of(kind, p, decoded, first + v);
 		if (rows == 1) {
 			add_row(kind, folded, vectors, p, k, first, scale, sums);
 		} else {
 			add_rows(kind, folded, rows, vectors, p, k, next, first, scale, room, other, sums);
-			float *const decoded = other;
-			other = room;
-			room = decoded;
+			float *const free_room = room;
+			room = other;
+			other = free_room;
 		}
-		if (!folded && rows == 1 && next % length == 0)
-#pragma GCC unroll 16
-			for (size_t v = 0; v < vectors; v++)
-				scale[v] = scale_of(kind, p, next, first + v);
 	}
 #pragma GCC unroll 16
 	for (size_t v = 0; v < vectors; v++)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
 		for (size_t r = 0; r < rows; r++) {
 			float *c = p->c + r * NR + (first + v) * LANES;
 			const vu32 exponent = scale_codes(kind, p, p->k - 1, first + v) + (uint32_t)exponent_of(kind);
@@ -467,29 +466,27 @@ ALWAYS_INLINE void multiply_columns(enum kind kind, bool folded, size_t rows, si
 		}
 }
 
-/* CHAIN_SUMS sums at once. */
+/* Few rows leave room for the sums of more columns. */
 ALWAYS_INLINE void multiply(enum kind kind, bool folded, size_t rows, const struct part *p)
 {
+	const size_t vectors = rows * CHAIN_VECTORS < CHAIN_SUMS ? CHAIN_SUMS / rows : (size_t)CHAIN_VECTORS;
 	const struct part part = *p; /* a copy that no store can alias */
 
-	for (size_t first = 0; first < VECTORS; first += CHAIN_SUMS / rows)
-		multiply_columns(kind, folded, rows, CHAIN_SUMS / rows, &part, first);
+	for (size_t first = 0; first < VECTORS; first += vectors)
+		multiply_columns(kind, folded, rows, vectors, &part, first);
 }
 
-/* The functions of a kind: expanding, and multiplying 1, 2 and up to 4 rows. */
-#define MULTIPLY(name, kind, folded) \
-	static NOINLINE void name##_1_##kind(const struct part *p) \
+/* The functions of a kind: expanding, and multiplying 1, 2, up to 4 and up to 6 rows. */
+#define MULTIPLY_ROWS(name, kind, folded, rows) \
+	static NOINLINE void name##_##rows##_##kind(const struct part *p) \
 	{ \
-		multiply(kind, folded, 1, p); \
-	} \
-	static NOINLINE void name##_2_##kind(const struct part *p) \
-	{ \
-		multiply(kind, folded, 2, p); \
-	} \
-	static NOINLINE void name##_4_##kind(const struct part *p) \
-	{ \
-		multiply(kind, folded, 4, p); \
+		multiply(kind, folded, rows, p); \
 	}
+#define MULTIPLY(name, kind, folded) \
+	MULTIPLY_ROWS(name, kind, folded, 1) \
+	MULTIPLY_ROWS(name, kind, folded, 2) \
+	MULTIPLY_ROWS(name, kind, folded, 4) \
+	MULTIPLY_ROWS(name, kind, folded, 6)
 #define FUNCTIONS(kind) \
 	static NOINLINE void expand_##kind(const struct part *p, size_t first) \
 	{ \
@@ -512,6 +509,7 @@ MULTIPLY(folded, E5M2, true)
 MULTIPLY(folded, INT8, true)
 #undef FUNCTIONS
 #undef MULTIPLY
+#undef MULTIPLY_ROWS
 
 #define ROW(kind) [kind] = expand_##kind
 static void (*const expand_columns[N_KINDS])(const struct part *, size_t) = {
@@ -519,7 +517,7 @@ static void (*const expand_columns[N_KINDS])(const struct part *, size_t) = {
 };
 #undef ROW
 
-#define ROW(name, kind) [kind] = {name##_1_##kind, name##_2_##kind, name##_4_##kind, name##_4_##kind}
+#define ROW(name, kind) [kind] = {name##_1_##kind, name##_2_##kind, name##_4_##kind, name##_4_##kind, name##_6_##kind, name##_6_##kind}
 static void (*const multiply_few[2][N_KINDS][FEW])(const struct part *) = {
 	{ROW(multiply, FP4), ROW(multiply, NVFP4_TIMES), ROW(multiply, NVFP4_OVER), ROW(multiply, E2M3), ROW(multiply, E3M2),
 	 ROW(multiply, E4M3), ROW(multiply, E5M2), ROW(multiply, INT8)},
