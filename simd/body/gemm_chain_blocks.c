@@ -24,7 +24,8 @@
 enum {
 	NR = 64,
 	VECTORS = NR / LANES,
-	FEW = CHAIN_MR, /* the most rows of A that are multiplied by codes as they are decoded */
+	FEW = CHAIN_MR, /* the most rows of A that are multiplied by codes as they are decoded, */
+	FEW_PANELS = 2, /* so many times at most */
 	MOST_UNIT = 16, /* elements */
 	LINE = 64       /* bytes */
 };
@@ -100,7 +101,7 @@ static size_t blocks_w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 	return sizeof(struct head) + codes_bytes(kind, k) + blocks_of(kind, k) * NR;
 }
 
-/* A's panels are those of gemm_chain.h, and a word: whether a panel of few rows is moderate. */
+/* A's panels are those of gemm_chain.h, and a byte: whether their numbers are moderate. */
 static size_t blocks_a_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 {
 	(void)shape;
@@ -126,12 +127,10 @@ static bool are_moderate(const float *a, size_t n)
 
 static void blocks_pack_a(const struct mxfp_gemm_pack_job *job)
 {
-	uint32_t moderate = 0;
+	uint8_t *panel = job->panel;
 
 	chain_pack(job, CHAIN_MR);
-	if (job->rows <= FEW)
-		moderate = are_moderate(job->panel, job->k * CHAIN_MR);
-	memcpy((uint8_t *)job->panel + chain_panel_bytes(job->k), &moderate, sizeof moderate);
+	panel[chain_panel_bytes(job->k)] = are_moderate(job->panel, job->k * CHAIN_MR);
 }
 
 /* Stores a row of 4-bit codes as column c of the first vector at `to`: in every 128 bits the first two bytes of four columns,
@@ -526,7 +525,7 @@ static void (*const multiply_few[2][N_KINDS][FEW])(const struct part *) = {
 #undef ROW
 
 /* One pass for all rows of A, CHAIN_NR columns of W at a time, which stay in L1 if passes are short. */
-static void multiply_rows(const struct mxfp_gemm_multiply_job *job, enum kind kind, const struct part *p)
+static void multiply_expanded(const struct mxfp_gemm_multiply_job *job, enum kind kind, const struct part *p)
 {
 	const size_t a_step = blocks_a_bytes(job->shape, job->k) / sizeof *p->a;
 
@@ -540,17 +539,31 @@ static void multiply_rows(const struct mxfp_gemm_multiply_job *job, enum kind ki
 	}
 }
 
+/* The same for few rows, by codes. folds: W does. */
+static void multiply_codes(const struct mxfp_gemm_multiply_job *job, enum kind kind, bool folds, struct part p)
+{
+	const size_t a_bytes = blocks_a_bytes(job->shape, job->k);
+	const uint8_t *moderate = (const uint8_t *)job->a + chain_panel_bytes(job->k);
+
+	for (size_t row = 0; row < job->rows; row += CHAIN_MR) {
+		const size_t rows = job->rows - row < FEW ? job->rows - row : FEW;
+
+		multiply_few[folds && *moderate != 0][kind][rows - 1](&p);
+		p.a += a_bytes / sizeof *p.a;
+		p.c += CHAIN_MR * NR;
+		moderate += a_bytes;
+	}
+}
+
 static NOINLINE void blocks_rows(const struct mxfp_gemm_multiply_job *job)
 {
 	const size_t pass = job->shape->pass;
 	const uint8_t *w = job->w;
-	uint32_t moderate;
 	struct head head;
 
 	memcpy(&head, w, sizeof head);
-	memcpy(&moderate, (const uint8_t *)job->a + chain_panel_bytes(job->k), sizeof moderate);
 	const enum kind kind = kind_of(job->shape->w_format, head.over != 0);
-	const bool folds = length_of(kind) == MXFP_MX_BLOCK && head.folds != 0 && moderate != 0;
+	const bool folds = length_of(kind) == MXFP_MX_BLOCK && head.folds != 0;
 
 	for (size_t k = 0; k < job->k; k += pass) {
 		const struct part p = {
@@ -565,10 +578,10 @@ static NOINLINE void blocks_rows(const struct mxfp_gemm_multiply_job *job)
 		};
 
 		/* With elements past the end a sum of -0 could become +0. */
-		if (job->rows <= FEW && p.k % MOST_UNIT == 0)
-			multiply_few[folds][kind][job->rows - 1](&p);
+		if (job->rows <= FEW_PANELS * FEW && p.k % MOST_UNIT == 0)
+			multiply_codes(job, kind, folds, p);
 		else
-			multiply_rows(job, kind, &p);
+			multiply_expanded(job, kind, &p);
 	}
 }
 
