@@ -15,11 +15,15 @@ enum {
 	INT16_ID = 0x0605, INT16_MR = 6, INT16_VECTORS = 2,
 	FP4_ID = 0x0608,
 	FP4_BYTES_ID = 0x060A,
-	FP8_ID = 0x0610
+	FP8_ID = 0x0610,
+	MXFP8_ID = 0x0612
 };
 
 /* Products of MXFP4 by bytes: avx2/fp4_bytes.h, gemm_sparse_fp4.c. */
 #define HAS_FP4_BYTES
+
+/* Products of MXFP8_E4M3 by itself: avx2/gemm_mxfp8.c. */
+#define HAS_MXFP8
 
 /* Parts of an octave that powers of two are reduced to: a table of roots would need a gather here, which is slower. */
 enum { EXP_PARTS = 1 };

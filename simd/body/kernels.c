@@ -52,5 +52,8 @@ void TIER(kernels)(struct mxfp_kernels *table)
 	table->gemm[MXFP_GEMM_FP4_BYTES] = &TIER(gemm_fp4_bytes);
 	table->gemm[MXFP_GEMM_SPARSE_FP4] = &TIER(gemm_sparse_fp4);
 #endif
+#ifdef HAS_MXFP8
+	table->gemm[MXFP_GEMM_MXFP8] = &TIER(gemm_mxfp8);
+#endif
 	table->gemm[MXFP_GEMM_FP8] = &TIER(gemm_fp8);
 }

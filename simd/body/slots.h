@@ -46,6 +46,7 @@ extern const struct mxfp_gemm_kernel TIER(gemm_int16);
 extern const struct mxfp_gemm_kernel TIER(gemm_fp4);
 extern const struct mxfp_gemm_kernel TIER(gemm_fp4_bytes);
 extern const struct mxfp_gemm_kernel TIER(gemm_fp8);
+extern const struct mxfp_gemm_kernel TIER(gemm_mxfp8);
 extern const struct mxfp_gemm_kernel TIER(gemm_int8);
 extern const struct mxfp_gemm_kernel TIER(gemm_e4m3);
 extern const struct mxfp_gemm_kernel TIER(gemm_sparse_chain);

@@ -150,7 +150,7 @@ struct element {
 	uint32_t code;
 };
 
-enum { MAX_ELEMENTS = 5, MAX_SCALES = 64, MAX_DEPTH = 1024 };
+enum { MAX_ELEMENTS = 32, MAX_SCALES = 64, MAX_DEPTH = 1024 };
 
 struct row {
 	enum mxfp_format format;
@@ -175,6 +175,12 @@ struct by_hand {
 #define NVFP4 MXFP_FORMAT_NVFP4
 #define F32 MXFP_FORMAT_F32
 #define BF16 MXFP_FORMAT_BF16
+
+/* The first elements of a row, all with this code. */
+#define TEN(k, code) \
+	{(k), code}, {(k) + 1, code}, {(k) + 2, code}, {(k) + 3, code}, {(k) + 4, code}, \
+	{(k) + 5, code}, {(k) + 6, code}, {(k) + 7, code}, {(k) + 8, code}, {(k) + 9, code}
+#define THIRTY(code) TEN(0, code), TEN(10, code), TEN(20, code)
 
 static const struct by_hand by_hand[] = {
 	/* 1.5 * 0.5 - 2 * 6 + 448 * -1 = -459.25; scales 2^3 and 2^-2 */
@@ -275,6 +281,22 @@ static const struct by_hand by_hand[] = {
 	 32, 128, MXFP_ACC_CHAIN, F32, 0, 0x3BC00000},
 	{"a NaN scale beside zeros", {E2M1, {{0, 0}}, {0xFF}, 0}, {E2M1, {{0, 0}}, {0x7F}, 0},
 	 32, 512, MXFP_ACC_EXACT, F32, 0, 0x7FC00000},
+	/* 32 * 448 * 448, the greatest sum of a block: its integers are 8 times as large as sums of 32 bits hold */
+	{"the greatest sum of E4M3", {E4M3, {THIRTY(0x7E), {30, 0x7E}, {31, 0x7E}}, {0x7F}, 0},
+	 {E4M3, {THIRTY(0x7E), {30, 0x7E}, {31, 0x7E}}, {0x7F}, 0}, 32, 512, MXFP_ACC_EXACT, F32, 0, 0x4AC40000},
+	/* 30 * 448 * 448 + 1/2 * 1/2 = 6021120.25: a tie of halves */
+	{"tie of E4M3", {E4M3, {THIRTY(0x7E), {30, 0x30}}, {0x7F}, 0}, {E4M3, {THIRTY(0x7E), {30, 0x30}}, {0x7F}, 0},
+	 32, 512, MXFP_ACC_EXACT, F32, 0, 0x4AB7C000},
+	/* with 2^-9 * 2^-9 more it is none */
+	{"a tie of E4M3 that is none", {E4M3, {THIRTY(0x7E), {30, 0x30}, {31, 1}}, {0x7F}, 0},
+	 {E4M3, {THIRTY(0x7E), {30, 0x30}, {31, 1}}, {0x7F}, 0}, 32, 512, MXFP_ACC_EXACT, F32, 0, 0x4AB7C001},
+	/* 6021120 + 448 * 2^-9 = 6021120.875, with the small one in either operand, and -6021120 + 0.875 */
+	{"a small one of W", {E4M3, {THIRTY(0x7E), {30, 0x7E}}, {0x7F}, 0}, {E4M3, {THIRTY(0x7E), {30, 1}}, {0x7F}, 0},
+	 32, 512, MXFP_ACC_EXACT, F32, 0, 0x4AB7C002},
+	{"a small one of A", {E4M3, {THIRTY(0x7E), {30, 1}}, {0x7F}, 0}, {E4M3, {THIRTY(0x7E), {30, 0x7E}}, {0x7F}, 0},
+	 32, 512, MXFP_ACC_EXACT, F32, 0, 0x4AB7C002},
+	{"a small one, below zero", {E4M3, {THIRTY(0xFE), {30, 1}}, {0x7F}, 0}, {E4M3, {THIRTY(0x7E), {30, 0x7E}}, {0x7F}, 0},
+	 32, 512, MXFP_ACC_EXACT, F32, 0, 0xCAB7BFFE},
 	/* 1 * 2^-15 * 1 * NaN */
 	{"a NaN scale of W beside a small one", {E4M3, {{0, 0x38}}, {0x70}, 0}, {E2M1, {{0, 2}}, {0xFF}, 0},
 	 32, 512, MXFP_ACC_EXACT, F32, 0, 0x7FC00000},
