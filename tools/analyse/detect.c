@@ -70,6 +70,7 @@ static void add_result(struct detect_group *group, const struct detect_result *r
 	if (group->n_tensors++ == 0)
 		group->first = t->source->name;
 	group->n_own_scale += own;
+	group->n_squares += t->quantized.squares;
 }
 
 static int add_group(struct detection *d, const struct detect_ways *ways, bool exact, struct error *error)

@@ -34,7 +34,7 @@ struct detect_score {
 	uint64_t scales, equal_scales, elements, equal_codes;
 };
 
-enum { DETECT_WAYS_MAX = 512 };
+enum { DETECT_WAYS_MAX = 512, DETECT_SQUARE = 32 }; /* rows that share scales, if the metadata say so */
 
 /* Every way of a format, the plainest first. */
 struct detect_ways {
@@ -95,7 +95,8 @@ double detect_nearness(const struct detect_score *score);
 struct detect_group {
 	const struct detect_ways *ways;
 	bool exact;                    /* the living ways made every tensor */
-	size_t n_tensors, n_own_scale; /* of these, with the tensor scale that their own largest magnitude gives */
+	size_t n_tensors, n_own_scale; /* of these, with the tensor scale that their own largest magnitude gives, */
+	size_t n_squares;              /* and with squares of 32 x 32, as the metadata say */
 	const char *first;             /* name of its first tensor, of the source model */
 	struct detect_result result;
 };

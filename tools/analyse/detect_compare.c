@@ -38,11 +38,13 @@ struct cut {
 
 static struct cut cut_of(const struct quantized *q)
 {
-	uint64_t longest = q->choice.form->sparse ? PIECE_ELEMENTS : SAMPLE_ELEMENTS;
+	uint64_t longest = q->choice.form->sparse ? PIECE_ELEMENTS : q->squares ? q->cols : SAMPLE_ELEMENTS;
 	struct cut cut = {.cols = q->cols < longest ? q->cols : longest};
 	uint64_t padded = (cut.cols + PIECE_BLOCK - 1) / PIECE_BLOCK * PIECE_BLOCK;
 
 	cut.rows = padded < SAMPLE_ELEMENTS ? SAMPLE_ELEMENTS / padded : 1;
+	if (q->squares)
+		cut.rows = (cut.rows + DETECT_SQUARE - 1) / DETECT_SQUARE * DETECT_SQUARE;
 	cut.n_across = (q->cols - 1) / cut.cols + 1;
 	cut.n_pieces = ((q->rows - 1) / cut.rows + 1) * cut.n_across;
 	return cut;
@@ -290,12 +292,14 @@ static int compare_piece(const struct comparing *c, struct error *error)
 int detect_compare(struct detect_result *result, const struct detect_ways *ways, const struct detect_tensor *tensor,
                    const struct detect_settings *settings, struct error *error)
 {
-	const size_t n = PIECE_ELEMENTS + PIECE_BLOCK;
 	struct comparing c = {.ways = ways, .tensor = tensor, .settings = settings, .result = result};
 	int code = EXIT_OK;
 
 	if (tensor->quantized.rows == 0 || tensor->quantized.cols == 0)
 		return EXIT_OK;
+	const struct cut cut = cut_of(&tensor->quantized);
+	const uint64_t most = cut.rows * ((cut.cols - 1) / PIECE_BLOCK + 1) * PIECE_BLOCK;
+	const size_t n = most < SIZE_MAX / 8 ? (size_t)most : SIZE_MAX / 8;
 	c.x = malloc(2 * n * sizeof *c.x);
 	c.codes = malloc(5 * n);
 	if (c.x == NULL || c.codes == NULL)
@@ -306,7 +310,6 @@ int detect_compare(struct detect_result *result, const struct detect_ways *ways,
 		c.made_scales = c.scales + n;
 		c.made_codes = c.made_scales + n; /* or numbers of 16 bits */
 	}
-	const struct cut cut = cut_of(&tensor->quantized);
 	for (uint64_t i = 0; i < cut.n_pieces && code == EXIT_OK; i++) {
 		if (!settings->all && (i == SAMPLE_PIECES || (i >= SAMPLE_PIECES_MIN && n_alive(&c) == 1)))
 			break;

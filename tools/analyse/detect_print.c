@@ -189,6 +189,9 @@ static int print_group(const struct detect_group *group, struct error *error)
 	if (mxfp_format_get_info(group->ways->format)->tensor_scale)
 		printf("tensor scales that follow from the tensor's own largest magnitude: %zu of %zu\n",
 		       group->n_own_scale, group->n_tensors);
+	if (group->n_squares > 0)
+		printf("in squares of 32 x 32 that share a scale, as the metadata say: %zu of %zu\n", group->n_squares,
+		       group->n_tensors);
 	putchar('\n');
 	return print_table(group, order, error);
 }
@@ -229,8 +232,8 @@ static json_t *group_facts(const struct detect_group *group)
 	sort(group, order);
 	for (size_t i = 0; i < group->ways->n; i++)
 		ways = facts_append(ways, way_facts(group, order[i]));
-	return json_pack("{s:s, s:I, s:o, s:b, s:o, s:o}", "format", mxfp_format_get_info(group->ways->format)->name,
-	                 "tensors", (json_int_t)group->n_tensors, "first", facts_text(group->first), "exact",
+	return json_pack("{s:s, s:I, s:I, s:o, s:b, s:o, s:o}", "format", mxfp_format_get_info(group->ways->format)->name,
+	                 "squares", (json_int_t)group->n_squares, "tensors", (json_int_t)group->n_tensors, "first", facts_text(group->first), "exact",
 	                 (int)group->exact, "own_tensor_scale",
 	                 has_scale ? json_integer((json_int_t)group->n_own_scale) : json_null(), "ways", ways);
 }

@@ -15,6 +15,7 @@ static const struct mxfp_exec one_thread = {.threads = 1};
 static struct mxfp_quantize_options options_of(const struct detect_way *way)
 {
 	return (struct mxfp_quantize_options){
+		.size = sizeof(struct mxfp_quantize_options),
 		.rule = way->rule,
 		.recipe = way->recipe,
 		.round = way->round,
@@ -28,6 +29,7 @@ struct mxfp_quantize_options detect_options(const struct detect_way *way, const 
 {
 	struct mxfp_quantize_options options = options_of(way);
 
+	options.block_rows = tensor->quantized.squares ? DETECT_SQUARE : 1;
 	options.seed = settings->seed;
 	options.stream = XXH3_64bits(tensor->name, strlen(tensor->name));
 	options.first_index = piece->row * tensor->quantized.cols + piece->col;

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyse/lint.h"
@@ -16,7 +17,9 @@ struct sight {
 	uint64_t n, first;
 };
 
-enum look { LOOK_NAN_SCALE, LOOK_SIGN, LOOK_ZERO_SCALE, LOOK_ZERO_BLOCK, LOOK_NON_FINITE, N_LOOKS };
+enum look { LOOK_NAN_SCALE, LOOK_SIGN, LOOK_ZERO_SCALE, LOOK_ZERO_BLOCK, LOOK_NON_FINITE, LOOK_SQUARE, N_LOOKS };
+
+enum { SQUARE = 32 }; /* rows that share scales, if the metadata say so */
 
 /* A tensor at work. Each worker has its own sights. */
 struct looking {
@@ -24,6 +27,7 @@ struct looking {
 	const struct file *file;
 	const struct tensor *tensor; /* not quantized */
 	uint64_t rows, cols;
+	uint8_t *square; /* scales of the first row of squares, while rows are read in their order; NULL: no squares */
 	struct sight sights[TRANSFER_WORKERS][N_LOOKS];
 };
 
@@ -39,12 +43,33 @@ static struct mxfp_blocks blocks_of(const struct looking *l, const struct transf
 	return quantized_blocks(&l->quantized, &piece->piece, piece->bytes, piece->bytes + PIECE_ELEMENTS);
 }
 
+/* Compares the scales of a piece, the next in order, with those of the first rows of their squares. */
+static void look_at_squares(struct looking *l, const struct transfer_piece *piece, const uint8_t *scales)
+{
+	const struct layout_slice row = layout_slice(l->quantized.choice.form->format, piece->piece.cols,
+	                                             &(struct piece){.rows = 1, .cols = piece->piece.cols});
+	const uint64_t row_blocks = (l->cols - 1) / PIECE_BLOCK + 1, block = piece->piece.col / PIECE_BLOCK;
+	const size_t n = row.size.scales_row_bytes;
+
+	for (size_t i = 0; i < piece->piece.rows; i++, scales += n) {
+		const uint64_t at = piece->piece.row + i;
+
+		if (at % SQUARE == 0)
+			memcpy(l->square + block, scales, n);
+		for (size_t k = 0; k < n; k++)
+			see(&l->sights[piece->worker][LOOK_SQUARE], scales[k] != l->square[block + k], at * row_blocks + block + k);
+	}
+}
+
 static int read_blocks(const void *context, const struct transfer_piece *piece, uint64_t *n_bytes, struct error *error)
 {
-	const struct looking *l = context;
+	struct looking *l = (struct looking *)context;
 	const struct mxfp_blocks blocks = blocks_of(l, piece);
+	int code = quantized_read(&l->quantized, &piece->piece, &blocks, n_bytes, error);
 
-	return quantized_read(&l->quantized, &piece->piece, &blocks, n_bytes, error);
+	if (code == EXIT_OK && l->square != NULL)
+		look_at_squares(l, piece, blocks.scales);
+	return code;
 }
 
 /* One block: its scale and its decoded elements. */
@@ -145,6 +170,7 @@ static int find_in_blocks(struct lint *lint, const struct looking *l, const stru
 		{LOOK_ZERO_SCALE, LINT_SCALE_ZERO, "have scale 0 over codes that are not 0"},
 		{LOOK_NON_FINITE, LINT_NON_FINITE_BLOCK, "hold numbers that are not finite"},
 		{LOOK_ZERO_BLOCK, LINT_ZERO_BLOCK, "are all zeros"},
+		{LOOK_SQUARE, LINT_SQUARE, "have another scale than the first row of their square"},
 	};
 	uint64_t row_blocks = (l->cols - 1) / mxfp_format_get_info(l->quantized.choice.form->format)->block_length + 1;
 	uint64_t n_blocks = l->rows * row_blocks;
@@ -183,11 +209,14 @@ static int lint_weight_data(struct lint *lint, struct transfer *transfer, const 
 		.work = look_at_blocks,
 		.context = &l,
 	};
+	if (l.quantized.squares && (l.square = malloc((size_t)((l.cols - 1) / PIECE_BLOCK + 1))) == NULL)
+		return fail_memory(error);
 	code = find_tensor_scale(lint, &l, error);
 	layout_read_in_bands(&l.quantized);
 	if (code == EXIT_OK)
 		code = transfer_run(transfer, &job, error);
 	layout_bands_free(l.quantized.bands);
+	free(l.square);
 	return code == EXIT_OK ? find_in_blocks(lint, &l, &place, error) : code;
 }
 

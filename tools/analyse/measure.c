@@ -168,6 +168,7 @@ enum {
 	PIECE = 1 << 21,     /* numbers that a piece of rows has, products included, unless one row has more: enough rows
 	                        for the products to run at their speed */
 	ROWS_ALIGN = 64,
+	SQUARE = 32,         /* rows that a piece has a multiple of if a variant has squares */
 	BAND = 1 << 14,      /* elements of a variant that are decoded at once, unless one row has more: those of all
 	                        variants fit the second cache */
 	AT_ONCE = LANES_MAX  /* variants whose elements are measured at once */
@@ -227,10 +228,16 @@ static void release(struct measuring *m)
 static void cut_rows(struct measuring *m)
 {
 	const size_t most = m->options->numbers != 0 && m->options->numbers < PIECE / 2 ? 2 * m->options->numbers : PIECE;
+	const struct variants *variants = &m->options->variants;
+	bool squares = false;
 
 	m->piece_rows = most / (2 * m->cols + 4 * m->input.exact.rows);
 	if (m->piece_rows > ROWS_ALIGN)
 		m->piece_rows -= m->piece_rows % ROWS_ALIGN;
+	for (size_t v = 0; v < variants->n; v++)
+		squares |= variants->items[v].squares;
+	if (squares)
+		m->piece_rows = m->piece_rows < SQUARE ? SQUARE : m->piece_rows - m->piece_rows % SQUARE;
 	if (m->piece_rows == 0)
 		m->piece_rows = 1;
 	if (m->piece_rows > m->layer->rows)
@@ -337,9 +344,11 @@ static void quantize_rows(struct measuring *m, struct quantized_piece *piece, ui
 	const struct measure_options *o = m->options;
 	struct mxfp_counts counts = {0};
 	const struct mxfp_quantize_options options = {
+		.size = sizeof options,
 		.rule = into->variant.rule,
 		.recipe = into->variant.recipe,
 		.round = o->round,
+		.block_rows = into->variant.squares ? SQUARE : 1,
 		.seed = o->seed,
 		.stream = m->stream,
 		.first_index = first * m->cols,

@@ -65,7 +65,7 @@ struct measure_options {
 	enum mxfp_round round;
 	uint64_t seed; /* of stochastic rounding; the stream is XXH3-64 of the tensor's name */
 	unsigned threads;
-	size_t numbers;  /* of a layer at once, unless a row has more: they take MEASURE_NUMBER_BYTES each, and
+	size_t numbers;  /* of a layer at once, unless a row, or 32 of squares, have more: they take MEASURE_NUMBER_BYTES each, and
 	                    MEASURE_OTHER_BYTES are taken besides, if there is one variant and no input; 0: as suits products */
 	void (*advance)(void *context, uint64_t bytes); /* called after pieces are read, by one thread at a time */
 	void *context;

@@ -17,6 +17,7 @@ struct variant {
 	enum mxfp_rule rule;
 	enum mxfp_recipe recipe;
 	struct mxfp_sparsity sparsity; /* all zero: dense */
+	bool squares;                  /* of MX formats: 32 rows share scales */
 	bool mixed;                    /* of a total: tensors differ in format or sparsity; these are the first one's */
 	bool as_written;               /* read from a file that does not say by which rule or recipe */
 };

@@ -380,6 +380,9 @@ static int check_plan(const struct running *r, struct error *error)
 		    entry->choice.recipe == MXFP_RECIPE_4OVER6)
 			return fail_tensor(error, entry->file->path, entry->source->name, "would become nvfp4 by recipe 4over6, whose choice of "
 			                   "scales need not keep calibrated weights; give another recipe");
+		if (entry->quantized && quantize_in_squares(&entry->choice))
+			return fail_tensor(error, entry->file->path, entry->source->name, "would become squares of 32 x 32, for whose scales "
+			                   "no rows are calibrated; give the recipe block 1x32");
 		if (entry->quantized && entry->choice.sparsity.m != 0)
 			return fail_tensor(error, entry->file->path, entry->source->name, "would become sparse, which cannot be "
 			                   "calibrated; leave out the sparsity");

@@ -22,7 +22,7 @@ enum {
 };
 
 struct options {
-	const char *model, *compare, *save, *tries, *prompt, *temperature;
+	const char *model, *compare, *save, *tries, *prompt, *temperature, *block;
 	struct corpus_options corpus;
 	struct trial_options trial;
 	struct select select;
@@ -71,6 +71,7 @@ static int check_used(int argc, char **argv, const struct option_spec *options, 
 		{"by-layer", o->tries == NULL, "a single trial, and --try gives several"},
 		{"rule", quantizes, "--weights, --preset, --recipe, --try and --by-layer"},
 		{"nvfp4-recipe", quantizes, "--weights, --preset, --recipe, --try and --by-layer"},
+		{"block", quantizes, "--weights, --preset, --recipe, --try and --by-layer"},
 		{"include", quantizes, "--weights, --preset, --recipe, --try and --by-layer"},
 		{"ignore", quantizes, "--weights, --preset, --recipe, --try and --by-layer"},
 		{"pad-tail", quantizes, "--weights, --preset, --recipe, --try and --by-layer"},
@@ -134,6 +135,7 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		{"recipe", 0, OPTION_STRING, "FILE.json", "take the choice of tensors and formats from a mxfp-recipe(5)",
 		 &o->trial.recipe},
 		{"rule", 'r', OPTION_RULE, "RULE", "scale rule of MX weights", &o->trial.rule},
+		{"block", 0, OPTION_STRING, "1x32|32x32", "rows and columns of MX weights that share a scale", &o->block},
 		{"activation-rule", 0, OPTION_RULE, "RULE", "scale rule of MX activations", &o->trial.activation_rule},
 		{"nvfp4-recipe", 0, OPTION_RECIPE, "RECIPE", "how NVFP4 scales are computed", &o->trial.nvfp4_recipe},
 		{"include", 0, OPTION_LIST, "PATTERN", "also quantize matching tensors; may be repeated", &o->select.include},
@@ -174,6 +176,9 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		return parsed;
 	o->trial.has_rule = options_given(argc, argv, options, "rule");
 	o->trial.has_nvfp4_recipe = options_given(argc, argv, options, "nvfp4-recipe");
+	o->trial.has_block = o->block != NULL;
+	if (o->block != NULL && quantize_block(&o->trial.squares, o->block, "eval: --block", error) != EXIT_OK)
+		return PARSED_ERROR;
 	if (check(o, error) != EXIT_OK || check_used(argc, argv, options, o, error) != EXIT_OK)
 		return PARSED_ERROR;
 	return PARSED_RUN;

@@ -17,7 +17,7 @@
 
 /* Options that are read further after parsing. */
 struct texts {
-	const char *activations, *sparsity, *preset, *recipe, *bits, *shard_size, *memory, *part, *rate_disk, *rate_net;
+	const char *activations, *block, *sparsity, *preset, *recipe, *bits, *shard_size, *memory, *part, *rate_disk, *rate_net;
 	const char *usual_activations; /* used if no option gives them */
 	int layout; /* an index of layouts[] */
 	bool based; /* set_base() has run, so the settings are those of the preset and the recipe */
@@ -41,6 +41,7 @@ static int check_used(int argc, char **argv, const struct option_spec *options, 
 		{"rate-net", s->machines > 0, "--machines"},
 		{"activation-rule", has_rule, "MX activations"},
 		{"fuse", has_scale, "nvfp4 with a tensor scale"},
+		{"block", s->recipe != NULL || !mxfp_format_get_info(s->choice.format)->tensor_scale, "the MX formats"},
 		{NULL, true, NULL},
 	};
 	int code = options_check_used(argc, argv, options, uses, error);
@@ -91,6 +92,7 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 		 "and their length is recorded", &s->pad_tail},
 		{.kind = OPTION_HEADING, .help = "Rounding and scales"},
 		{"rule", 'r', OPTION_RULE, "RULE", "scale rule of MX weights", &s->choice.rule},
+		{"block", 0, OPTION_STRING, "1x32|32x32", "rows and columns of MX weights that share a scale", &texts->block},
 		{"activation-rule", 0, OPTION_RULE, "RULE", "scale rule of activations, which is only recorded",
 		 &s->activation_rule},
 		{"nvfp4-recipe", 0, OPTION_RECIPE, "RECIPE",
@@ -165,6 +167,9 @@ static int check_choice(const struct quantize_settings *s, const struct quantize
 	if (layout_form(s->layout, choice->format, false) == NULL)
 		return fail(error, EXIT_USAGE, "%s: layout %s holds no %s; give --weights %s, or another --layout", where,
 		            s->layout->name, format, layout_formats_text(layout_formats(s->layout), NULL, known));
+	if (quantize_in_squares(choice) && choice->sparsity.m != 0)
+		return fail(error, EXIT_USAGE, "%s: squares of " LAYOUT_SQUARES " are for dense weights, whose transpose they "
+		            "serve; leave out the sparsity, or give --block 1x32", where);
 	if (quantize_layout(s->layout, choice).form == NULL)
 		return fail(error, EXIT_USAGE, "%s: layout %s holds no sparse weights; leave out the sparsity, or give "
 		            "--layout %s", where, s->layout->name, layouts[0]->name);
@@ -301,7 +306,9 @@ static int run_settings(struct quantize_settings *settings, const struct texts *
 	struct model model;
 	int code = EXIT_OK;
 
-	if (texts->sparsity != NULL)
+	if (texts->block != NULL)
+		code = quantize_block(&settings->choice.squares, texts->block, "quantize: --block", error);
+	if (code == EXIT_OK && texts->sparsity != NULL)
 		code = sparsity_parse(texts->sparsity, "quantize: --sparsity", &settings->choice.sparsity, error);
 	if (code == EXIT_OK)
 		code = byte_size_parse(texts->memory, "quantize: --mem", &settings->memory_bytes, error);

@@ -28,7 +28,8 @@ static void set_preset(struct trial *trial, const struct preset *preset, const s
 	trial->settings = (struct quantize_settings){
 		.layout = layout,
 		.choice = {.format = preset->weights, .rule = options->rule,
-		           .recipe = options->has_nvfp4_recipe ? options->nvfp4_recipe : (int)layout->recipe},
+		           .recipe = options->has_nvfp4_recipe ? options->nvfp4_recipe : (int)layout->recipe,
+		           .squares = options->squares},
 		.fuse = preset->fuse || options->fuse,
 		.non_finite = MXFP_NON_FINITE_ERROR,
 		.threads = options->threads,
@@ -57,6 +58,8 @@ static int set_recipe(struct trial *trial, const char *path, const struct trial_
 		trial->settings.choice.rule = options->rule;
 	if (options->has_nvfp4_recipe)
 		trial->settings.choice.recipe = options->nvfp4_recipe;
+	if (options->has_block)
+		trial->settings.choice.squares = options->squares;
 	*activations = trial->recipe.activations != NULL ? trial->recipe.activations : usual->activations;
 	return EXIT_OK;
 }

@@ -38,8 +38,9 @@ struct trial_options {
 	const char *preset, *recipe;  /* NULL: not given */
 	const char *activations;      /* the same; they count where a NAME says nothing of activations */
 	enum mxfp_format weights;     /* OPTION_FORMAT_NONE: not given */
-	bool has_rule, has_nvfp4_recipe; /* whether these are given: */
+	bool has_rule, has_nvfp4_recipe, has_block; /* whether these are given: */
 	int rule, nvfp4_recipe, activation_rule;
+	bool squares;                 /* of MX weights: 32 rows share scales */
 	const struct select *select;  /* compiled; it must stay */
 	bool pad_tail, fuse;
 	enum mxfp_format kv_cache;    /* OPTION_FORMAT_NONE: not given */

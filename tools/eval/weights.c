@@ -602,6 +602,8 @@ int weights_load(struct network *network, struct error *error)
 	};
 
 	l.transfer.threads = network->options.threads;
+	if (network->options.plan != NULL)
+		l.transfer.room = quantize_room(network->options.plan);
 	l.used = calloc(network->model->n_tensors + 1, sizeof *l.used);
 	network->layers = calloc(network->shape.layers, sizeof *network->layers);
 	if (l.used == NULL || network->layers == NULL) {

@@ -17,13 +17,16 @@ bool piece_next(struct piece *piece, uint64_t rows, uint64_t cols)
 	}
 	if (piece->row >= rows || cols == 0)
 		return false;
-	if (cols > PIECE_ELEMENTS) {
+	if (cols > PIECE_ELEMENTS && piece->band == 0) {
 		piece->rows = 1;
 		piece->cols = (size_t)smaller(PIECE_ELEMENTS, cols - piece->col);
 		return true;
 	}
-	uint64_t padded = (cols + PIECE_BLOCK - 1) / PIECE_BLOCK * PIECE_BLOCK;
-	piece->rows = (size_t)smaller(PIECE_ELEMENTS / padded, rows - piece->row);
+	const uint64_t padded = ((cols - 1) / PIECE_BLOCK + 1) * PIECE_BLOCK;
+	uint64_t most = PIECE_ELEMENTS / padded;
+	if (piece->band != 0)
+		most = most < piece->band ? piece->band : most - most % piece->band;
+	piece->rows = (size_t)smaller(most, rows - piece->row);
 	piece->cols = (size_t)cols;
 	return true;
 }

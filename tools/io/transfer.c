@@ -14,7 +14,11 @@ int transfer_begin(struct transfer *transfer, struct error *error)
 {
 	if (transfer->workers == 0)
 		transfer->workers = TRANSFER_WORKERS;
-	unsigned char *next = malloc(transfer->workers * (size_t)TRANSFER_WORKER_BYTES);
+	if (transfer->room.read == 0)
+		transfer->room = (struct transfer_room){TRANSFER_READ_BYTES, TRANSFER_RESULT_BYTES};
+	const struct transfer_room room = transfer->room;
+	const uint64_t each = room.read + room.result;
+	unsigned char *next = each <= SIZE_MAX / transfer->workers ? malloc(transfer->workers * (size_t)each) : NULL;
 
 	transfer->memory = next;
 	if (next == NULL)
@@ -23,9 +27,9 @@ int transfer_begin(struct transfer *transfer, struct error *error)
 		transfer->pieces[i] = (struct transfer_piece){
 			.worker = i,
 			.bytes = next,
-			.result = next + TRANSFER_READ_BYTES,
+			.result = next + room.read,
 		};
-		next += TRANSFER_WORKER_BYTES;
+		next += each;
 	}
 	return EXIT_OK;
 }
@@ -100,8 +104,8 @@ static void work(void *context, size_t worker)
 
 int transfer_run(struct transfer *transfer, const struct transfer_job *job, struct error *error)
 {
-	struct run run = {.transfer = transfer, .job = job, .lock = PTHREAD_MUTEX_INITIALIZER};
-	struct piece next = {.rows = 0};
+	struct run run = {.transfer = transfer, .job = job, .lock = PTHREAD_MUTEX_INITIALIZER, .last = {.band = job->band}};
+	struct piece next = {.band = job->band};
 	bool several = piece_next(&next, job->rows, job->cols) && piece_next(&next, job->rows, job->cols);
 
 	/* With fewer threads than workers, the first workers leave nothing to the others. A single piece is done by this

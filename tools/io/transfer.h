@@ -27,12 +27,17 @@ enum {
 	TRANSFER_WORKER_BYTES = TRANSFER_READ_BYTES + TRANSFER_RESULT_BYTES
 };
 
+/* Bytes of a worker's memory: for what is read, and for work(). */
+struct transfer_room {
+	uint64_t read, result;
+};
+
 /* A piece in a worker's memory. */
 struct transfer_piece {
 	struct piece piece;
 	unsigned worker;
-	unsigned char *bytes;  /* TRANSFER_READ_BYTES for what is read; work() may change it */
-	unsigned char *result; /* TRANSFER_RESULT_BYTES for work() */
+	unsigned char *bytes;  /* for what is read; work() may change it */
+	unsigned char *result; /* for work() */
 };
 
 struct transfer {
@@ -42,6 +47,7 @@ struct transfer {
 	XXH3_state_t *hash;      /* of what was copied, NULL: none */
 	unsigned threads;        /* at most this many, 0: one per processor */
 	unsigned workers;        /* at most this many, 0: TRANSFER_WORKERS */
+	struct transfer_room room; /* 0: TRANSFER_READ_BYTES, TRANSFER_RESULT_BYTES */
 	unsigned char *memory;   /* of the workers; malloc'ed */
 	struct transfer_piece pieces[TRANSFER_WORKERS];
 };
@@ -49,6 +55,7 @@ struct transfer {
 /* The work on a matrix of rows x cols. */
 struct transfer_job {
 	uint64_t rows, cols;
+	size_t band; /* of a piece (piece.h): the room must hold that many rows */
 	/* Reads a piece into its bytes, and sets how many they are. Called by one thread at a time, in order. */
 	int (*read)(const void *context, const struct transfer_piece *piece, uint64_t *n_bytes, struct error *error);
 	/* Does the rest. Called by many threads at a time, in any order. Adds to counts that no other worker sees. */

@@ -112,7 +112,7 @@ size_t choice_words(const char *argument, char text[CHOICE_WORDS_TEXT], const ch
 	char *rest = NULL;
 	size_t n = 0;
 
-	if (argument == NULL || !islower((unsigned char)argument[0]))
+	if (argument == NULL || !(islower((unsigned char)argument[0]) || isdigit((unsigned char)argument[0])))
 		return 0;
 	snprintf(text, CHOICE_WORDS_TEXT, "%s", argument);
 	for (char *word = strtok_r(text, "|", &rest); word != NULL && n < CHOICES_MAX; word = strtok_r(NULL, "|", &rest))

@@ -260,22 +260,22 @@ struct layout_target layout_target(const struct layout_choice *choice, const str
 }
 
 static struct layout_bands *bands_of(const struct layout_choice *choice, const struct layout_shape *source, uint64_t rows,
-                                     uint64_t cols, unsigned n)
+                                     uint64_t cols, size_t band, unsigned n)
 {
 	const struct layout_order *order = choice->layout->order;
 
 	return order->band_row_bytes == NULL ? NULL
-	                                     : layout_bands_new(rows, cols, order->band_row_bytes(choice, source), n);
+	                                     : layout_bands_new(rows, cols, band, order->band_row_bytes(choice, source), n);
 }
 
 void layout_read_in_bands(struct quantized *quantized)
 {
-	quantized->bands = bands_of(&quantized->choice, &quantized->shape, quantized->rows, quantized->cols, 1);
+	quantized->bands = bands_of(&quantized->choice, &quantized->shape, quantized->rows, quantized->cols, 0, 1);
 }
 
-void layout_write_in_bands(struct layout_target *target)
+void layout_write_in_bands(struct layout_target *target, size_t band)
 {
-	target->bands = bands_of(&target->choice, &target->source, target->rows, target->cols, LAYOUT_BANDS);
+	target->bands = bands_of(&target->choice, &target->source, target->rows, target->cols, band, LAYOUT_BANDS);
 }
 
 int layout_write(const struct layout_target *target, const struct piece *piece, const struct mxfp_blocks *blocks,

@@ -32,6 +32,8 @@ enum { FORMATS_MAX = 32 };
 
 #define LAYOUT_SPARSITY "mxfp.sparsity" /* metadata key: the pattern of sparse tensors */
 #define LAYOUT_TENSOR "mxfp.tensor." /* metadata key of a tensor quantized otherwise than most, before its name */
+#define LAYOUT_BLOCK "mxfp.block" /* metadata key: LAYOUT_SQUARES; other tensors have blocks of one row */
+#define LAYOUT_SQUARES "32x32"    /* rows and columns of blocks that share a scale */
 #define LAYOUT_COLS "mxfp.cols." /* metadata key of a padded tensor's K, before its name */
 #define LAYOUT_TRANSPOSED "mxfp.transposed." /* metadata key of a tensor that was [.., in, out] before, before its name */
 
@@ -83,6 +85,7 @@ struct quantized {
 	struct layout_shape shape; /* of the tensor that was quantized */
 	uint64_t rows, cols;       /* the matrix that it is: tensor_matrix() */
 	float tensor_scale;        /* multiplies or divides as the layout says */
+	bool squares;              /* the metadata say that 32 rows share scales */
 	bool transposed;           /* the tensor was [.., in, out]: shape is that with its last two dimensions exchanged */
 	bool noted_transposed;     /* the metadata say so */
 	struct layout_bands *bands; /* NULL: none; see layout_read_in_bands() */
@@ -204,8 +207,8 @@ struct layout_target {
 	struct layout_bands *bands; /* NULL: none */
 };
 
-/* The same for a tensor that is written; pieces are announced (layout_bands.h) before they are written. */
-void layout_write_in_bands(struct layout_target *target);
+/* The same for a tensor that is written in pieces of `band` rows (piece.h), which are announced (layout_bands.h) before. */
+void layout_write_in_bands(struct layout_target *target, size_t band);
 
 /* Finds the parts that layout_describe() gave names to in an open writer. */
 struct layout_target layout_target(const struct layout_choice *choice, const struct tensor *source,

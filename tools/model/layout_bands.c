@@ -5,9 +5,9 @@
 
 #include <stdlib.h>
 
-struct layout_bands *layout_bands_new(uint64_t rows, uint64_t cols, size_t row_bytes, unsigned n)
+struct layout_bands *layout_bands_new(uint64_t rows, uint64_t cols, size_t band, size_t row_bytes, unsigned n)
 {
-	struct piece piece = {.rows = 0};
+	struct piece piece = {.band = band};
 
 	if (!piece_next(&piece, rows, cols) || row_bytes > LAYOUT_BAND_BYTES)
 		return NULL;

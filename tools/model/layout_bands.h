@@ -34,9 +34,9 @@ struct layout_bands {
 	struct layout_band bands[LAYOUT_BANDS];
 };
 
-/* `n` bands for a matrix, whose rows take row_bytes in them. NULL if a band would have no more rows than a piece, or
+/* `n` bands for a matrix that comes in pieces of `band` rows (piece.h), whose rows take row_bytes in them. NULL if a band would have no more rows than a piece, or
    without memory: the pieces go to the file on their own then. */
-struct layout_bands *layout_bands_new(uint64_t rows, uint64_t cols, size_t row_bytes, unsigned n);
+struct layout_bands *layout_bands_new(uint64_t rows, uint64_t cols, size_t band, size_t row_bytes, unsigned n);
 void layout_bands_free(struct layout_bands *bands);
 
 /* Announces the next piece. */

@@ -17,10 +17,10 @@
 /* More than the ways in which the layouts together name parts; beyond it a way is tried again, which is only slow. */
 enum { OWNING_WAYS_MAX = 64 };
 
-/* What a file's metadata say of one tensor: "mxfp4 mse 4:16". */
+/* What a file's metadata say of one tensor: "mxfp4 mse 4:16", "mxfp4 mse 32x32". */
 enum { N_STATED = 3, STATED = 32 };
 struct stated {
-	char words[N_STATED][STATED]; /* format, rule or recipe, sparsity; empty: nothing */
+	char words[N_STATED][STATED]; /* format, rule or recipe, sparsity or squares; empty: nothing */
 };
 
 /* The search for the quantized form of one tensor. */
@@ -180,6 +180,20 @@ static int set_transposed(struct quantized *q, const struct model *model, const 
 	return EXIT_OK;
 }
 
+/* Sets whether 32 rows share scales, which only the metadata say: of the tensor, or else of most tensors of its file. */
+static int set_squares(struct quantized *q, const char *name, struct error *error)
+{
+	const struct file *file = q->files[LAYOUT_CODES];
+	struct stated stated;
+
+	if (!find_stated(&stated, file, name))
+		return fail_memory(error);
+	const char *text = stated.words[0][0] != '\0' ? stated.words[2] : file_metadata(file, LAYOUT_BLOCK);
+	q->squares = text != NULL && strcmp(text, LAYOUT_SQUARES) == 0 &&
+	             !mxfp_format_get_info(q->choice.form->format)->tensor_scale;
+	return EXIT_OK;
+}
+
 static int read_tensor_scale(struct quantized *q, struct error *error)
 {
 	const struct tensor *scale = q->parts[LAYOUT_TENSOR_SCALE];
@@ -252,6 +266,8 @@ int quantized_find(struct quantized *quantized, bool *found, const struct model 
 	code = set_shape(quantized, name, error);
 	if (code == EXIT_OK)
 		code = set_transposed(quantized, model, name, error);
+	if (code == EXIT_OK)
+		code = set_squares(quantized, name, error);
 	return code != EXIT_OK ? code : read_tensor_scale(quantized, error);
 }
 

@@ -30,6 +30,8 @@ size_t quantize_choices(const struct quantize_plan *plan, struct metadata *choic
 		add(choices, &n, "mxfp.rule", choice_name(OPTION_RULE, weights->rule));
 	if (s->fuse)
 		add(choices, &n, "mxfp.fuse", "yes");
+	if (quantize_in_squares(weights))
+		add(choices, &n, LAYOUT_BLOCK, LAYOUT_SQUARES);
 	if (weights->sparsity.m != 0)
 		add(choices, &n, LAYOUT_SPARSITY, plan->sparsity);
 	add(choices, &n, "mxfp.round", choice_name(OPTION_ROUND, s->round));

@@ -71,9 +71,11 @@ static int measure_compute(double *rate, const struct quantize_plan *plan, struc
 	const struct quantize_settings *s = plan->settings;
 	const float amax = 1;
 	const struct mxfp_quantize_options options = {
+		.size = sizeof options,
 		.rule = (enum mxfp_rule)s->choice.rule,
 		.recipe = (enum mxfp_recipe)s->choice.recipe,
 		.round = (enum mxfp_round)s->round,
+		.block_rows = quantize_band(&s->choice),
 		.tensor_amax = &amax,
 		.exec = &(struct mxfp_exec){.threads = s->threads},
 	};

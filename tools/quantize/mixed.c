@@ -49,6 +49,7 @@ static struct variant variant_of(const struct quantize_choice *choice)
 		.rule = (enum mxfp_rule)choice->rule,
 		.recipe = (enum mxfp_recipe)choice->recipe,
 		.sparsity = choice->sparsity,
+		.squares = quantize_in_squares(choice),
 	};
 }
 
@@ -119,10 +120,11 @@ static int measure_unit(const struct mixing *m, const struct unit *unit, struct 
 	return code;
 }
 
-/* How many numbers may be in memory at once. A row is the least. */
+/* How many numbers may be in memory at once. A row, or the rows of a square, are the least. */
 static int numbers_in_memory(const struct mixing *m, size_t *numbers, struct error *error)
 {
 	const uint64_t given = m->plan->settings->memory_bytes, other = memory_used() + MEASURE_OTHER_BYTES;
+	const struct quantize_choice *choice = &m->plan->settings->choice;
 	uint64_t row = 1;
 
 	*numbers = 0;
@@ -131,6 +133,8 @@ static int numbers_in_memory(const struct mixing *m, size_t *numbers, struct err
 	for (size_t i = 0; i < m->n; i++)
 		if (m->entries[i]->cols > row)
 			row = m->entries[i]->cols;
+	if (quantize_in_squares(choice) && row <= UINT64_MAX / QUANTIZE_SQUARE / MEASURE_NUMBER_BYTES)
+		row *= QUANTIZE_SQUARE;
 	if (given < other || (given - other) / MEASURE_NUMBER_BYTES < row)
 		return fail(error, EXIT_USAGE, "quantize: --mem: %" PRIu64 " bytes are too few to measure this model; give "
 		            "--mem %" PRIu64 "M or more", given, ((other + row * MEASURE_NUMBER_BYTES) >> 20) + 1);

@@ -136,6 +136,9 @@ int quantize_run(struct quantize_plan *plan, struct error *error);
 /* Taken, if there is memory for bands, for tensors by columns: thousands of rows of them are read at once. */
 enum { QUANTIZE_AHEAD_BYTES = 1 << 22 };
 
+/* Returns the memory of a worker that takes any piece of the plan's tensors: 32 rows of one in squares, however long. */
+struct transfer_room quantize_room(const struct quantize_plan *plan);
+
 /* Parts of quantize_run(). Reads a tensor from transfer->file, hashing it, writes its parts and counts what happened to
    its elements. EXIT_INPUT, EXIT_IO, EXIT_MEMORY, signals. */
 int quantize_tensor(struct transfer *transfer, const struct quantize_plan *plan, struct quantize_entry *entry,

@@ -112,6 +112,19 @@ static int take_sparsity(const struct part *part, struct recipe_change *change, 
 	return EXIT_OK;
 }
 
+static int take_block(const struct part *part, struct recipe_change *change, struct error *error)
+{
+	const char *text;
+	char where[WHERE];
+	int code = take_text(part, "block", &text, error);
+
+	change->has_block = text != NULL;
+	if (code == EXIT_OK && text != NULL &&
+	    quantize_block(&change->choice.squares, text, where_is(part, "block", where), error) != EXIT_OK)
+		return EXIT_INPUT;
+	return code;
+}
+
 /* Takes what a part says about how to quantize. */
 static int take_change(const struct part *part, struct recipe_change *change, struct error *error)
 {
@@ -124,12 +137,16 @@ static int take_change(const struct part *part, struct recipe_change *change, st
 	if (code == EXIT_OK)
 		code = take_choice(part, "nvfp4_recipe", OPTION_RECIPE, &change->has_recipe, &change->choice.recipe, error);
 	if (code == EXIT_OK)
+		code = take_block(part, change, error);
+	if (code == EXIT_OK)
 		code = take_sparsity(part, change, error);
 	if (code != EXIT_OK || !change->has_format)
 		return code;
 	const struct mxfp_format_info *info = mxfp_format_get_info(change->choice.format);
 	if (change->has_rule && info->tensor_scale)
 		return fail_at(part, "rule", error, "%s has recipes and no rules; give nvfp4_recipe", info->name);
+	if (change->choice.squares && info->tensor_scale)
+		return fail_at(part, "block", error, "%s has blocks of 16 and no squares; leave it out", info->name);
 	if (change->has_recipe && !info->tensor_scale)
 		return fail_at(part, "nvfp4_recipe", error, "%s has rules and no recipes; give rule", info->name);
 	return EXIT_OK;
@@ -174,7 +191,7 @@ static int take_boolean(const struct part *part, const char *key, bool *value, s
 
 static int take_rule(const struct part *part, struct recipe_rule *rule, struct error *error)
 {
-	static const char *const keys[] = {"match", "keep", "format", "rule", "nvfp4_recipe", "sparsity", NULL};
+	static const char *const keys[] = {"match", "keep", "format", "rule", "nvfp4_recipe", "block", "sparsity", NULL};
 	const struct recipe_change *change = &rule->change;
 	int code = check_keys(part, keys, error);
 
@@ -188,11 +205,12 @@ static int take_rule(const struct part *part, struct recipe_rule *rule, struct e
 		code = take_change(part, &rule->change, error);
 	if (code != EXIT_OK)
 		return code;
-	bool changes = change->has_format || change->has_rule || change->has_recipe || change->has_sparsity;
+	bool changes = change->has_format || change->has_rule || change->has_recipe || change->has_block ||
+	               change->has_sparsity;
 	if (rule->keep && changes)
 		return fail_at(part, "keep", error, "what is kept has no format; leave one of them out");
 	if (!rule->keep && !changes)
-		return fail_at(part, "", error, "says nothing; give format, rule, nvfp4_recipe, sparsity or keep");
+		return fail_at(part, "", error, "says nothing; give format, rule, nvfp4_recipe, block, sparsity or keep");
 	return EXIT_OK;
 }
 
@@ -223,7 +241,7 @@ static int take_rules(const struct part *whole, struct recipe *recipe, struct er
 
 static int take_default(const struct part *whole, struct recipe *recipe, struct error *error)
 {
-	static const char *const keys[] = {"format", "rule", "nvfp4_recipe", "sparsity", NULL};
+	static const char *const keys[] = {"format", "rule", "nvfp4_recipe", "block", "sparsity", NULL};
 	const struct part part = {recipe, "default", json_object_get(whole->object, "default")};
 
 	if (part.object == NULL)
@@ -292,6 +310,8 @@ void recipe_apply(const struct recipe_change *change, struct quantize_choice *ch
 		choice->rule = change->choice.rule;
 	if (change->has_recipe)
 		choice->recipe = change->choice.recipe;
+	if (change->has_block)
+		choice->squares = change->choice.squares;
 }
 
 void recipe_free(struct recipe *recipe)

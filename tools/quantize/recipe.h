@@ -16,7 +16,7 @@
 
 /* What is said about how to quantize; the rest stays as it was. */
 struct recipe_change {
-	bool has_format, has_sparsity, has_rule, has_recipe;
+	bool has_format, has_sparsity, has_rule, has_recipe, has_block;
 	struct quantize_choice choice;
 };
 

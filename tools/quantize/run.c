@@ -89,8 +89,10 @@ static uint64_t bands_bytes(const struct quantize_plan *plan)
 static int set_workers(struct running *r, struct error *error)
 {
 	uint64_t other = other_memory(r->plan), given = r->plan->settings->memory_bytes, bands = bands_bytes(r->plan);
-	uint64_t least = other + TRANSFER_WORKER_BYTES;
+	const struct transfer_room room = quantize_room(r->plan);
+	const uint64_t each = room.read + room.result, least = other + each;
 
+	r->transfer.room = room;
 	r->plan->in_bands = given == 0 || given >= least + bands;
 	if (given == 0)
 		return EXIT_OK;
@@ -99,7 +101,7 @@ static int set_workers(struct running *r, struct error *error)
 		return code;
 	if (r->plan->in_bands)
 		other += bands;
-	uint64_t workers = (given - other) / TRANSFER_WORKER_BYTES;
+	uint64_t workers = (given - other) / each;
 	r->transfer.workers = workers < TRANSFER_WORKERS ? (unsigned)workers : TRANSFER_WORKERS;
 	return EXIT_OK;
 }

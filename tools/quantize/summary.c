@@ -155,8 +155,8 @@ static json_t *choice_facts(const struct quantize_choice *choice)
 	const struct mxfp_format_info *format = mxfp_format_get_info(choice->format);
 	char pattern[SPARSITY_TEXT];
 
-	return json_pack("{s:s, s:s, s:s*}", "weights", format->name, format->tensor_scale ? "recipe" : "rule",
-	                 quantize_how(choice), "sparsity",
+	return json_pack("{s:s, s:s, s:s*, s:s*}", "weights", format->name, format->tensor_scale ? "recipe" : "rule",
+	                 quantize_how(choice), "block", quantize_in_squares(choice) ? LAYOUT_SQUARES : NULL, "sparsity",
 	                 choice->sparsity.m != 0 ? sparsity_text(choice->sparsity, pattern) : NULL);
 }
 

@@ -33,7 +33,8 @@ struct quantizing {
 	struct mxfp_sparsity sparsity;
 	struct layout_target target;
 	struct ahead *ahead;                  /* NULL: none */
-	uint64_t first_row;                   /* that is read: pieces count rows from it */
+	uint64_t first_row;                   /* that is read: pieces count rows from it, */
+	size_t skipped_rows;                  /* and so many of them are not for: */
 	struct mxfp_blocks *into;             /* memory for the rows that are read; NULL: a file, which `target` is */
 	bool hashed;                          /* what is read; false for the first of two readings */
 	float amax[TRANSFER_WORKERS];         /* of what each has seen */
@@ -61,7 +62,7 @@ static int read_rows(const struct quantizing *q, uint64_t from, void *bytes, siz
 	struct ahead *ahead = q->ahead;
 	int code = EXIT_OK;
 
-	if (ahead == NULL || !source->by_columns || q->entry->cols > PIECE_ELEMENTS)
+	if (ahead == NULL || !source->by_columns || q->entry->cols > PIECE_ELEMENTS || n > QUANTIZE_AHEAD_BYTES)
 		return file_read_rows(q->transfer->file, source, from, bytes, n, error);
 	if (ahead->entry != q->entry || from < ahead->from || from - ahead->from + n > ahead->n) {
 		const uint64_t left = source->size - from, most = QUANTIZE_AHEAD_BYTES / n * n;
@@ -107,8 +108,10 @@ static enum mxfp_format prepare(const struct quantizing *q, const struct transfe
 	return MXFP_FORMAT_F32;
 }
 
-/* Where a piece's parts lie in its memory for results. */
-enum { SCALES_AT = PIECE_ELEMENTS, MASKS_AT = 2 * PIECE_ELEMENTS, KEPT_AT = 3 * PIECE_ELEMENTS };
+enum { ROOM_ALIGN = 64 };
+
+/* Where a piece's parts lie in its memory for results, behind codes and then scales. */
+enum { MASKS_AT = 2 * PIECE_ELEMENTS, KEPT_AT = 3 * PIECE_ELEMENTS };
 
 static struct mxfp_sparse sparse_of(const struct quantizing *q, const struct transfer_piece *piece)
 {
@@ -161,13 +164,25 @@ static int write_kept(const struct quantizing *q, const struct transfer_piece *p
 	                    kept.masks, size.masks_bytes, error);
 }
 
-/* Copies a piece's codes and scales to their place in memory. */
+/* Copies codes and scales of those rows of a piece that are wanted to their place in memory. */
 static void copy_parts(const struct quantizing *q, const struct transfer_piece *piece, const struct mxfp_blocks *blocks)
 {
-	const struct layout_slice slice = layout_slice(q->format, q->entry->cols, &piece->piece);
+	struct piece from = piece->piece, to = from;
+	const uint64_t end = q->skipped_rows + q->into->rows;
 
-	memcpy((uint8_t *)q->into->codes + slice.codes_from, blocks->codes, slice.size.codes_bytes);
-	memcpy((uint8_t *)q->into->scales + slice.scales_from, blocks->scales, slice.size.scales_bytes);
+	from.row = to.row < q->skipped_rows ? q->skipped_rows - to.row : 0;
+	to.row = to.row + from.row - q->skipped_rows;
+	to.rows -= (size_t)from.row;
+	if (piece->piece.row + piece->piece.rows > end)
+		to.rows -= (size_t)(piece->piece.row + piece->piece.rows - end);
+	from.col = 0;
+	const struct layout_slice slice = layout_slice(q->format, q->entry->cols, &to);
+	const struct layout_slice source = layout_slice(q->format, piece->piece.cols, &from);
+
+	memcpy((uint8_t *)q->into->codes + slice.codes_from, (uint8_t *)blocks->codes + source.codes_from,
+	       slice.size.codes_bytes);
+	memcpy((uint8_t *)q->into->scales + slice.scales_from, (uint8_t *)blocks->scales + source.scales_from,
+	       slice.size.scales_bytes);
 }
 
 static int write_parts(const struct quantizing *q, const struct transfer_piece *piece, const struct mxfp_blocks *blocks,
@@ -204,11 +219,13 @@ static int quantize_piece(const void *context, const struct transfer_piece *piec
 		.rows = piece->piece.rows,
 		.cols = piece->piece.cols,
 		.codes = piece->result,
-		.scales = piece->result + SCALES_AT,
 	};
+	struct mxfp_sizes size;
 	enum mxfp_format format = prepare(q, piece);
 	uint64_t index = UINT64_MAX;
 
+	must_succeed(mxfp_blocks_size(q->format, blocks.rows, blocks.cols, &size));
+	blocks.scales = piece->result + size.codes_bytes;
 	prune(q, piece, format);
 	options.first_index = first_index(q, piece);
 	options.first_non_finite = &index;
@@ -290,10 +307,12 @@ static int write_tensor_scale(const struct quantizing *q, struct error *error)
 static struct mxfp_quantize_options options_of(const struct quantize_settings *s, const struct quantize_entry *entry)
 {
 	return (struct mxfp_quantize_options){
+		.size = sizeof(struct mxfp_quantize_options),
 		.rule = (enum mxfp_rule)entry->choice.rule,
 		.recipe = (enum mxfp_recipe)entry->choice.recipe,
 		.round = (enum mxfp_round)s->round,
 		.non_finite = (enum mxfp_non_finite)s->non_finite,
+		.block_rows = quantize_band(&entry->choice),
 		.seed = s->seed,
 		.stream = XXH3_64bits(entry->source->name, strlen(entry->source->name)),
 		.exec = &one_thread,
@@ -306,11 +325,36 @@ static struct transfer_job job_of(const struct quantizing *q, uint64_t rows, str
 	return (struct transfer_job){
 		.rows = rows,
 		.cols = q->entry->cols,
+		.band = quantize_band(&q->entry->choice),
 		.read = read_piece,
 		.work = quantize_piece,
 		.context = q,
 		.counts = counts,
 	};
+}
+
+struct transfer_room quantize_room(const struct quantize_plan *plan)
+{
+	struct transfer_room room = {TRANSFER_READ_BYTES, TRANSFER_RESULT_BYTES};
+
+	for (size_t i = 0; i < plan->n_entries; i++) {
+		const struct quantize_entry *entry = &plan->entries[i];
+		const uint64_t band = quantize_band(&entry->choice), rows = entry->rows < band ? entry->rows : band;
+
+		if (!entry->quantized || rows == 0 || entry->cols == 0)
+			continue;
+		const struct piece piece = {.rows = 1, .cols = (size_t)entry->cols};
+		const struct mxfp_sizes row = layout_slice(entry->choice.format, entry->cols, &piece).size;
+		const uint64_t read = rows * entry->cols * (dtype_info(entry->source->dtype)->bits / 8);
+		const uint64_t result = rows * (row.codes_row_bytes + row.scales_row_bytes);
+
+		room.read = read > room.read ? read : room.read;
+		room.result = result > room.result ? result : room.result;
+	}
+	/* Each begins where numbers of any width may. */
+	room.read = (room.read + ROOM_ALIGN - 1) / ROOM_ALIGN * ROOM_ALIGN;
+	room.result = (room.result + ROOM_ALIGN - 1) / ROOM_ALIGN * ROOM_ALIGN;
+	return room;
 }
 
 int quantize_tensor(struct transfer *transfer, const struct quantize_plan *plan, struct quantize_entry *entry,
@@ -342,7 +386,7 @@ int quantize_tensor(struct transfer *transfer, const struct quantize_plan *plan,
 	}
 	q.hashed = true;
 	if (plan->in_bands)
-		layout_write_in_bands(&q.target);
+		layout_write_in_bands(&q.target, job.band);
 	if (code == EXIT_OK)
 		code = transfer_run(transfer, &job, error);
 	layout_bands_free(q.target.bands);
@@ -375,7 +419,17 @@ int quantize_rows(struct transfer *transfer, const struct quantize_plan *plan, c
 		.first_row = first_row,
 		.into = blocks,
 	};
-	const struct transfer_job job = job_of(&q, blocks->rows, &counts);
+	uint64_t rows = blocks->rows;
+
+	/* The squares that the rows are in. */
+	if (quantize_in_squares(&entry->choice)) {
+		const uint64_t end = (first_row + rows + QUANTIZE_SQUARE - 1) / QUANTIZE_SQUARE * QUANTIZE_SQUARE;
+
+		q.skipped_rows = (size_t)(first_row % QUANTIZE_SQUARE);
+		q.first_row -= q.skipped_rows;
+		rows = (end < entry->rows ? end : entry->rows) - q.first_row;
+	}
+	const struct transfer_job job = job_of(&q, rows, &counts);
 
 	q.options.tensor_amax = &amax;
 	transfer->file = entry->file;

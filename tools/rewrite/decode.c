@@ -138,7 +138,7 @@ int decode_tensor(struct transfer *transfer, const struct quantized *quantized, 
 	else if (d.transposed)
 		d.columns.pitch = quantized->shape.dims[quantized->shape.rank - 2];
 	if (d.transposed)
-		d.bands = layout_bands_new(job.rows, job.cols, (size_t)job.cols * (dtype_info(d.target->dtype)->bits / 8),
+		d.bands = layout_bands_new(job.rows, job.cols, 0, (size_t)job.cols * (dtype_info(d.target->dtype)->bits / 8),
 		                           LAYOUT_BANDS);
 	int code = transfer_run(transfer, &job, error);
 	layout_bands_free(d.bands);

@@ -539,7 +539,7 @@ static int move(struct running *r, const struct relayout_entry *entry, struct er
 		.context = &m,
 	};
 	layout_read_in_bands(q);
-	layout_write_in_bands(&m.target);
+	layout_write_in_bands(&m.target, 0);
 	int code = transfer_run(&r->transfer, &job, error);
 	layout_bands_free(q->bands);
 	layout_bands_free(m.target.bands);
