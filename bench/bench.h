@@ -40,6 +40,7 @@ struct bench_case {
 	enum mxfp_format blocks;   /* fake: the block format between src and dst */
 	enum mxfp_rule rule;       /* quantize, MX formats */
 	enum mxfp_recipe recipe;   /* quantize, NVFP4 */
+	bool squares;              /* quantize, MX formats: 32 rows share scales */
 	enum mxfp_function function; /* apply */
 	enum bench_row_op row_op;  /* rows */
 	bool positive;             /* the source holds magnitudes */
@@ -47,7 +48,7 @@ struct bench_case {
 	bool usual;                /* timed by default */
 };
 
-/* What a target is relative to: nothing, the limit, the two calls that one replaces. */
+/* What a target is relative to: nothing, the limit, what bench_run_steps() does. */
 enum bench_unit { BENCH_UNIT_GBPS, BENCH_UNIT_LIMIT, BENCH_UNIT_STEPS, BENCH_N_UNITS };
 
 /* The speed that a group must reach with the best tier on a machine of the class that doc/performance.md names. */
@@ -76,6 +77,7 @@ size_t bench_bytes(enum mxfp_format format, size_t n);
 
 enum {
 	BENCH_COLS = 4096,          /* elements of a row */
+	BENCH_SQUARE = 32,          /* rows that share scales, where squares are quantized */
 	BENCH_L2_BYTES = 512 << 10, /* read and written by each thread if the data is to stay in L2 */
 	BENCH_PATTERN = 1 << 20,
 	BENCH_THREADS_MAX = 16,     /* threads whose data for L2 a pattern holds */
@@ -119,12 +121,12 @@ struct bench_work {
 /* Whether the case reads its source twice: NVFP4 needs the largest magnitude of the tensor first. */
 bool bench_reads_twice(const struct bench_case *c);
 
-/* Whether the case does in one call what two others do: results of a function or row operation are quantized, or blocks
-   dequantized. */
+/* Whether the case is timed beside another way: two calls, where results of a function or row operation are quantized or blocks
+   dequantized; or blocks of a row, where squares are. */
 bool bench_has_steps(const struct bench_case *c);
 
 void bench_run(const struct bench_work *work);
-/* The same in two calls: results as numbers, then the quantization of as many numbers; or blocks, then numbers. */
+/* That other way: results as numbers, then the quantization of as many numbers; or blocks, then numbers; or blocks of a row. */
 void bench_run_steps(const struct bench_work *work);
 void bench_run_limit(const struct bench_work *work);
 void bench_run_limit_past(const struct bench_work *work);

@@ -84,6 +84,8 @@ static int converts_from(enum mxfp_format src, const struct visit *visit)
 
 static enum bench_group quantize_group(const struct bench_case *c)
 {
+	if (c->squares)
+		return BENCH_SQUARES;
 	if (c->src != MXFP_FORMAT_F32)
 		return BENCH_OTHER;
 	if (mxfp_format_get_info(c->dst)->tensor_scale)
@@ -108,6 +110,19 @@ static bool quantize_usual(const struct bench_case *c)
 	return c->src == MXFP_FORMAT_BF16 && c->dst == MXFP_FORMAT_MXFP4 && two && c->round == MXFP_ROUND_RNE;
 }
 
+/* Squares, to nearest even, in two formats that stand for the others by their width. */
+static int squares(const struct bench_case *blocks_of_row, const struct visit *visit)
+{
+	struct bench_case c = *blocks_of_row;
+
+	if (c.src != MXFP_FORMAT_F32 || (c.dst != MXFP_FORMAT_MXFP8_E4M3 && c.dst != MXFP_FORMAT_MXFP4) ||
+	    (c.rule != MXFP_RULE_FLOOR && c.rule != MXFP_RULE_MSE))
+		return 0;
+	c.squares = c.usual = true;
+	c.group = quantize_group(&c);
+	return visit->call(&c, visit->context);
+}
+
 /* Visits all rules, to nearest even and stochastic, or all recipes. */
 static int quantizations(enum mxfp_format src, enum mxfp_format dst, const struct visit *visit)
 {
@@ -124,6 +139,9 @@ static int quantizations(enum mxfp_format src, enum mxfp_format dst, const struc
 		c.usual = quantize_usual(&c);
 		stop = visit->call(&c, visit->context);
 		if (stop != 0 || recipes)
+			continue;
+		stop = squares(&c, visit);
+		if (stop != 0)
 			continue;
 		c.round = MXFP_ROUND_SR;
 		c.group = quantize_group(&c);
@@ -266,11 +284,12 @@ void bench_case_name(const struct bench_case *c, char *name, size_t size)
 	const char *round = mxfp_option_name(MXFP_OPTION_ROUND, (int)c->round);
 
 	if (c->op == BENCH_QUANTIZE)
-		snprintf(name, size, "%s -> %s %s%s%s", src, dst,
+		snprintf(name, size, "%s -> %s %s%s%s%s", src, dst,
 		         mxfp_format_get_info(c->dst)->tensor_scale
 		                 ? mxfp_option_name(MXFP_OPTION_RECIPE, (int)c->recipe)
 		                 : mxfp_option_name(MXFP_OPTION_RULE, (int)c->rule),
-		         c->round != MXFP_ROUND_RNE ? " " : "", c->round != MXFP_ROUND_RNE ? round : "");
+		         c->round != MXFP_ROUND_RNE ? " " : "", c->round != MXFP_ROUND_RNE ? round : "",
+		         c->squares ? " 32x32" : "");
 	else if (c->op == BENCH_CONVERT && c->src == MXFP_FORMAT_F32)
 		snprintf(name, size, "%s -> %s %s", src, dst, round);
 	else if (c->op == BENCH_APPLY || c->op == BENCH_ROWS)

@@ -90,13 +90,15 @@ static struct turns calibrate(run_work *run, const struct bench_work *work, stru
 	return turns;
 }
 
-/* The elements, in whole rows, for which each thread reads and writes BENCH_L2_BYTES. */
+/* The elements, in whole rows, for which each thread reads and writes BENCH_L2_BYTES; of squares, those nearest to that. */
 static size_t l2_elements(const struct bench_work *work)
 {
 	const struct bench_case *c = work->c;
-	const enum mxfp_format dst = bench_has_steps(c) ? MXFP_FORMAT_F32 : c->dst;
+	const enum mxfp_format dst = bench_has_steps(c) && !c->squares ? MXFP_FORMAT_F32 : c->dst;
 	const size_t row = bench_bytes(c->src, BENCH_COLS) + (c->op == BENCH_SCAN ? 0 : bench_bytes(dst, BENCH_COLS));
 
+	if (c->squares)
+		return work->threads * (BENCH_L2_BYTES / row + BENCH_SQUARE / 2) / BENCH_SQUARE * BENCH_SQUARE * BENCH_COLS;
 	return work->threads * (BENCH_L2_BYTES / row) * BENCH_COLS;
 }
 

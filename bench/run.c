@@ -46,13 +46,14 @@ bool bench_reads_twice(const struct bench_case *c)
 
 bool bench_has_steps(const struct bench_case *c)
 {
-	return c->op == BENCH_FAKE ||
+	return c->op == BENCH_FAKE || c->squares ||
 	       ((c->op == BENCH_APPLY || c->op == BENCH_ROWS) && mxfp_format_get_info(c->dst)->kind == MXFP_KIND_BLOCK);
 }
 
 static struct mxfp_quantize_options quantize_options(const struct bench_work *work, const struct mxfp_exec *exec)
 {
 	return (struct mxfp_quantize_options){
+		.size = sizeof(struct mxfp_quantize_options),
 		.rule = work->c->rule,
 		.recipe = work->c->recipe,
 		.round = work->c->round,
@@ -74,12 +75,13 @@ static struct mxfp_blocks blocks_of(const struct bench_work *work)
 	};
 }
 
-static enum mxfp_status quantize(const struct bench_work *work, const struct mxfp_exec *exec)
+static enum mxfp_status quantize(const struct bench_work *work, bool squares, const struct mxfp_exec *exec)
 {
 	const struct bench_case *c = work->c;
-	const struct mxfp_quantize_options options = quantize_options(work, exec);
+	struct mxfp_quantize_options options = quantize_options(work, exec);
 	struct mxfp_blocks blocks = blocks_of(work);
 
+	options.block_rows = squares ? BENCH_SQUARE : 1;
 	return mxfp_quantize(&blocks, at(work->data->src, c->src, work->start), c->src, 0, &options);
 }
 
@@ -183,14 +185,14 @@ static enum mxfp_status fake_quantize_steps(const struct bench_work *work, const
 void bench_run_steps(const struct bench_work *work)
 {
 	const struct mxfp_exec exec = {.threads = work->threads, .isa = work->isa};
-	enum mxfp_status status;
+	enum mxfp_status status = MXFP_OK;
 
 	if (work->c->op == BENCH_FAKE)
 		status = fake_quantize_steps(work, &exec);
-	else
+	else if (!work->c->squares)
 		status = compute(work, false, &exec);
 	if (status == MXFP_OK && work->c->op != BENCH_FAKE)
-		status = quantize(work, &exec);
+		status = quantize(work, false, &exec);
 	assert(status == MXFP_OK);
 	(void)status;
 }
@@ -210,7 +212,7 @@ void bench_run(const struct bench_work *work)
 	if (work->c->op == BENCH_CONVERT)
 		status = convert(work, &exec);
 	else if (work->c->op == BENCH_QUANTIZE)
-		status = quantize(work, &exec);
+		status = quantize(work, work->c->squares, &exec);
 	else if (work->c->op == BENCH_DEQUANTIZE)
 		status = dequantize(work, &exec);
 	else if (work->c->op == BENCH_APPLY || work->c->op == BENCH_ROWS)

@@ -15,6 +15,7 @@ enum {
 	BLOCK = MXFP_MX_BLOCK,
 	GROUP_BLOCKS = 32, /* squares beside each other whose magnitudes are found at once */
 	GROUP = GROUP_BLOCKS * BLOCK,
+	LINE_BYTES = 64,
 	STRIP_BLOCKS = 64, /* and those encoded at once: 32 rows of 2048 binary32 numbers are in L2 */
 	/* Exponent fields of amax for which the errors of rule mse stay in range in every format, as in mx_nearest.c. */
 	LEAST_FIELD = 64,
@@ -117,14 +118,19 @@ static NOINLINE void find_amax(const struct squares *q, size_t row, size_t rows,
 	memset(buffer + n, 0, (GROUP - n) * sizeof buffer[0]);
 	for (size_t i = 0; i < rows; i++) {
 		const uint8_t *x = source_at(q, row + i, start);
+		const uint8_t *next = source_at(q, row + (i + 1 < rows ? i + 1 : i), start);
 
 		if (!in_place) {
 			decode_array(&q->source, x, n, buffer);
 			x = (const uint8_t *)buffer;
 		}
-		for (size_t b = 0; b < n_blocks; b++)
+		for (size_t b = 0; b < n_blocks; b++) {
+			/* A row's part is a page, at whose end hardware stops prefetching. */
+			for (size_t at = 0; at < BLOCK * q->source_bytes; at += LINE_BYTES)
+				__builtin_prefetch(next + b * BLOCK * q->source_bytes + at, 0, 2);
 			for (size_t j = 0; j < BLOCK; j += LANES)
 				max[b] = max_u32(max[b], load(x + 4 * (b * BLOCK + j)) & ~F32_SIGN);
+		}
 	}
 	for (size_t b = 0; b < n_blocks; b++)
 		amax[b] = max_across(max[b]);

@@ -109,7 +109,7 @@ static void print_machine(const struct bench_rows *rows)
 	       "%s; ratio is GB/s over limit; L1 is how fast\n"
 	       "the core reads L1 beside it, and falls when the machine is in a slow phase; SLEEF is its function of\n"
 	       "binary32 with an error below 1 ulp on the same work, in turns, and the ratio to that; steps are two\n"
-	       "calls that do the same, in turns, and the ratio to that.\n\n",
+	       "calls that do the same, or of squares blocks of a row, in turns, and the ratio to that.\n\n",
 	       BENCH_L2_BYTES >> 10, rows->dram_elements >> 18, other_of(rows)->text);
 	printf("%-11s%-27s%-7s %-5s%7s %7s%8s%7s%7s%7s  %s\n", "op", "case", "tier", "in", "GB/s", "spread", "limit",
 	       "ratio", other_of(rows)->name, "L1", "target");
