@@ -76,6 +76,17 @@ struct mxfp_dequantize_job {
 	bool continued;   /* a later job of this thread waits for stores past the caches, so this one need not */
 };
 
+/* Transposes the codes of rows x cols elements from a square on; strides are in bytes. A row of dst is whole blocks, zeros behind
+   the codes of `rows` elements. */
+struct mxfp_transpose_job {
+	enum mxfp_format format;
+	size_t rows, cols;
+	const uint8_t *src;
+	size_t src_stride;
+	uint8_t *dst;
+	size_t dst_stride;
+};
+
 /* Reads n numbers, raises amax and lowers first_non_finite; the caller initializes both. */
 struct mxfp_scan_job {
 	enum mxfp_format src_format;
@@ -235,6 +246,7 @@ struct mxfp_clamp_job {
 typedef void mxfp_convert_kernel(const struct mxfp_convert_job *job);
 typedef void mxfp_quantize_kernel(const struct mxfp_quantize_job *job);
 typedef void mxfp_dequantize_kernel(const struct mxfp_dequantize_job *job);
+typedef void mxfp_transpose_kernel(const struct mxfp_transpose_job *job);
 typedef void mxfp_scan_kernel(struct mxfp_scan_job *job);
 typedef void mxfp_prune_kernel(const struct mxfp_prune_job *job);
 typedef void mxfp_sparse_kernel(const struct mxfp_sparse_job *job);

@@ -5,17 +5,15 @@
 #include "args.h"
 #include "blocks.h"
 #include "exec.h"
-#include "pack.h"
 #include "scale.h"
 #include "sized.h"
 
-enum { SIDE = MXFP_MX_BLOCK };
+enum { SIDE = MXFP_MX_BLOCK, PIECE_ROWS = 128, PIECE_COLS = 512 };
 
 struct transposition {
 	struct mxfp_matrix src;
 	struct mxfp_spans from, to;
 	uint8_t *codes, *scales;
-	unsigned bits;
 };
 
 static const uint8_t *scale_at(const struct transposition *t, size_t row, size_t col)
@@ -31,36 +29,43 @@ static bool has_squares(const struct transposition *t)
 	return true;
 }
 
-static void transpose_square(const struct transposition *t, size_t row, size_t col)
+/* Piece i of the squares: several below each other, so that lines of the result are whole. */
+static struct mxfp_tile tile_of(const struct mxfp_matrix *m, size_t i)
 {
-	const size_t rows = mxfp_least(t->src.rows - row, SIDE), cols = mxfp_least(t->src.cols - col, SIDE);
-	uint8_t from[SIDE][SIDE], to[SIDE][SIDE] = {{0}};
+	const size_t across = mxfp_divide_up(m->cols, PIECE_COLS);
+	struct mxfp_tile tile = {.row = i / across * PIECE_ROWS, .col = i % across * PIECE_COLS};
 
-	for (size_t i = 0; i < rows; i++) {
-		mxfp_ref_unpack(from[i],
-		                (const uint8_t *)t->src.data +
-		                        mxfp_codes_offset(t->src.format, t->from.codes_stride, row + i, col),
-		                SIDE, t->bits);
-		for (size_t j = 0; j < cols; j++)
-			to[j][i] = from[i][j];
-	}
-	for (size_t j = 0; j < cols; j++) {
-		mxfp_ref_pack(t->codes + mxfp_codes_offset(t->src.format, t->to.codes_stride, col + j, row), to[j], SIDE,
-		              t->bits);
-		t->scales[mxfp_scales_offset(t->src.format, t->to.scales_stride, col + j, row)] = *scale_at(t, row, col);
-	}
+	tile.rows = mxfp_least(m->rows - tile.row, PIECE_ROWS);
+	tile.cols = mxfp_least(m->cols - tile.col, PIECE_COLS);
+	return tile;
+}
+
+static void transpose_scales(const struct transposition *t, const struct mxfp_tile *tile)
+{
+	for (size_t col = tile->col; col < tile->col + tile->cols; col++)
+		for (size_t row = tile->row; row < tile->row + tile->rows; row += SIDE)
+			t->scales[mxfp_scales_offset(t->src.format, t->to.scales_stride, col, row)] = *scale_at(t, row, col);
 }
 
 static void transpose_piece(const struct mxfp_kernels *kernels, const void *context, size_t piece,
                             struct mxfp_counts *counts)
 {
 	const struct transposition *t = context;
-	const struct mxfp_tile tile = mxfp_square_tile(t->src.rows, t->src.cols, piece);
+	const enum mxfp_format format = t->src.format;
+	const struct mxfp_tile tile = tile_of(&t->src, piece);
+	const struct mxfp_transpose_job job = {
+		.format = format,
+		.rows = tile.rows,
+		.cols = tile.cols,
+		.src = (const uint8_t *)t->src.data + mxfp_codes_offset(format, t->from.codes_stride, tile.row, tile.col),
+		.src_stride = t->from.codes_stride,
+		.dst = t->codes + mxfp_codes_offset(format, t->to.codes_stride, tile.col, tile.row),
+		.dst_stride = t->to.codes_stride,
+	};
 
-	(void)kernels, (void)counts;
-	for (size_t row = 0; row < tile.rows; row += SIDE)
-		for (size_t col = 0; col < tile.cols; col += SIDE)
-			transpose_square(t, tile.row + row, tile.col + col);
+	(void)counts;
+	kernels->transpose[format](&job);
+	transpose_scales(t, &tile);
 }
 
 enum mxfp_status mxfp_blocks_transpose(const struct mxfp_blocks *dst, const struct mxfp_blocks *src,
@@ -105,7 +110,7 @@ enum mxfp_status mxfp_blocks_transpose(const struct mxfp_blocks *dst, const stru
 		return MXFP_ERR_OVERLAP;
 	if (!has_squares(&t))
 		return MXFP_ERR_OPTION;
-	t.bits = mxfp_format_get_info(info->element)->bits;
-	mxfp_run_pieces(&runner, mxfp_square_tile_count(src->rows, src->cols), transpose_piece, &t, NULL);
+	mxfp_run_pieces(&runner, mxfp_divide_up(src->rows, PIECE_ROWS) * mxfp_divide_up(src->cols, PIECE_COLS), transpose_piece,
+	                &t, NULL);
 	return MXFP_OK;
 }

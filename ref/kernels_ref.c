@@ -23,8 +23,10 @@ void mxfp_kernels_ref(struct mxfp_kernels *table)
 		table->expand[to] = mxfp_expand_ref;
 		if (info->kind == MXFP_KIND_BLOCK) {
 			table->quantize[to] = info->tensor_scale ? mxfp_quantize_nvfp4_ref : mxfp_quantize_mx_ref;
-			if (!info->tensor_scale)
+			if (!info->tensor_scale) {
 				table->quantize_squares[to] = mxfp_quantize_squares_ref;
+				table->transpose[to] = mxfp_transpose_ref;
+			}
 			table->dequantize[to] = info->tensor_scale ? mxfp_dequantize_nvfp4_ref : mxfp_dequantize_mx_ref;
 			continue;
 		}

@@ -16,6 +16,7 @@ void mxfp_dequantize_mx_ref(const struct mxfp_dequantize_job *job);
 void mxfp_quantize_nvfp4_ref(const struct mxfp_quantize_job *job);
 void mxfp_dequantize_nvfp4_ref(const struct mxfp_dequantize_job *job);
 void mxfp_clamp_ref(const struct mxfp_clamp_job *job);
+void mxfp_transpose_ref(const struct mxfp_transpose_job *job);
 void mxfp_scan_ref(struct mxfp_scan_job *job);
 void mxfp_prune_ref(const struct mxfp_prune_job *job);
 void mxfp_compress_ref(const struct mxfp_sparse_job *job);

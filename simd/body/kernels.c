@@ -24,8 +24,10 @@ void TIER(kernels)(struct mxfp_kernels *table)
 
 		if (info->kind == MXFP_KIND_BLOCK) {
 			table->quantize[f] = info->tensor_scale ? TIER(quantize_nvfp4) : TIER(quantize_mx_nearest);
-			if (!info->tensor_scale)
+			if (!info->tensor_scale) {
 				table->quantize_squares[f] = TIER(quantize_squares);
+				table->transpose[f] = TIER(transpose);
+			}
 			table->dequantize[f] = TIER(dequantize);
 		}
 		table->compress[f] = TIER(compress);

@@ -36,6 +36,7 @@ mxfp_combine_kernel TIER(combine);
 mxfp_rotate_kernel TIER(rotate);
 mxfp_scan_kernel TIER(scan);
 mxfp_scan_kernel TIER(scan_words);
+mxfp_transpose_kernel TIER(transpose);
 mxfp_sparse_kernel TIER(compress);
 mxfp_sparse_kernel TIER(expand);
 
