@@ -80,7 +80,9 @@ exits 2 "option --decode takes no value" cast --to e4m3 --decode=yes
 for number in -1 +1 " 1" 1x 0x "" 18446744073709551616; do
 	exits 2 "cast: --seed: invalid value '$number'" cast --to e4m3 --seed "$number"
 done
-exits 2 "cast: --threads: invalid value '4294967296': expected at most 4294967295, or 0 for one a processor" cast --to e4m3 --threads 4294967296
+for number in 1025 100000 4294967296; do
+	exits 2 "cast: --threads: invalid value '$number': expected at most 1024, or 0 for one a processor" cast --to e4m3 --threads $number
+done
 exits 2 "cast: --threads: invalid value 'two': expected a number" cast --to e4m3 --threads two
 exits 2 "unknown option '-Z'" cast -Z
 exits 2 "unexpected operand 'c'" cast --to e4m3 a b c

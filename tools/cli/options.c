@@ -140,6 +140,9 @@ static int take_unsigned(uint64_t *taken, const char *where, const char *text, s
 	return EXIT_OK;
 }
 
+/* As many as the library starts; products take memory for each that may run. */
+enum { THREADS_MAX = 1024 };
+
 static int set_threads(const struct option_spec *option, const char *where, const char *text, struct error *error)
 {
 	uint64_t threads;
@@ -147,8 +150,9 @@ static int set_threads(const struct option_spec *option, const char *where, cons
 
 	if (code != EXIT_OK)
 		return code;
-	if (threads > UINT32_MAX)
-		return fail(error, EXIT_USAGE, "%s: invalid value '%s': expected at most 4294967295, or 0 for one a processor", where, text);
+	if (threads > THREADS_MAX)
+		return fail(error, EXIT_USAGE, "%s: invalid value '%s': expected at most %d, or 0 for one a processor", where, text,
+		            THREADS_MAX);
 	*(unsigned *)option->value = (unsigned)threads;
 	return EXIT_OK;
 }
