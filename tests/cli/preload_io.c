@@ -3,7 +3,7 @@
  * For LD_PRELOAD: lets one call of the system that a program makes go wrong. Calls that change files, and positioned
  * reads, are counted from 1, those of all threads together. At the call whose number IO_AT says, IO_HOW has the program
  * killed before it (kill), or the call fail: with EIO (error) or ENOSPC (full), and so do all later ones of its kind.
- * IO_KIND limits the counting to "pread", "pwrite" and so on. Nothing waits for the disk: what is tested is not whether
+ * IO_KIND limits the counting to "pread", "pwrite" and so on. Disks have room for as many bytes as IO_ROOM says. Nothing waits for the disk: what is tested is not whether
  * the machine survives.
  */
 #define _GNU_SOURCE
@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 static _Atomic long n_calls;
@@ -55,6 +56,20 @@ int fdatasync(int fd)
 {
 	(void)fd;
 	return is_hit("fdatasync") ? -1 : 0;
+}
+
+int statvfs(const char *path, struct statvfs *system)
+{
+	const char *room = getenv("IO_ROOM");
+	int (*real)(const char *, struct statvfs *);
+
+	*(void **)&real = dlsym(RTLD_NEXT, "statvfs");
+	int code = real(path, system);
+	if (code == 0 && room != NULL) {
+		system->f_frsize = 1;
+		system->f_bavail = (fsblkcnt_t)atol(room);
+	}
+	return code;
 }
 
 CALL(ssize_t, pread, (int fd, void *bytes, size_t n, off_t at), (fd, bytes, n, at))

@@ -168,4 +168,13 @@ END
 	perplexity=$(sed -n 's/^perplexity  *\([^ ]*\).*/\1/p' "$work/out")
 	check "perplexity of stories260K in NVFP4: $perplexity" awk "BEGIN { exit !($perplexity > 3.8 && $perplexity <= 4.12) }"
 fi
+
+# A disk that is too small for a model of 4 * (40 * 32 + 32 + 2 * (2 * 32 + 4 * 32 * 32 + 3 * 76 * 32)) bytes is seen first.
+if preload; then
+	export LD_PRELOAD="$shim" IO_ROOM=96895
+	exits 4 "$work/full: 96896 bytes will be written to this disk, which has room for 96895" \
+		calibrate "$work/model" --tokens "$work/tokens.json" -o "$work/full"
+	check "output on a full disk" test ! -e "$work/full"
+	unset LD_PRELOAD IO_ROOM
+fi
 finish

@@ -376,6 +376,21 @@ exits 3 "logits of 256 tokens, and the model's vocabulary is 128" eval "$work/na
 exits 2 "exists; give --force" eval "$a" --tokens "$tokens" --save-logits "$work/logits"
 exits 2 "holds saved logits" eval "$a" --tokens "$tokens" --compare "$work/logits" --save-logits "$work/more"
 exits 3 "" eval "$work/narrow" --text "$work/text"
+
+# Disks that are too small are seen before the run: logits of 118 predictions take 64 + 118 * 256 * 4 bytes, twice if they are saved.
+if preload; then
+	export LD_PRELOAD="$shim" IO_ROOM=120895
+	exits 4 "120896 bytes will be written to this disk, which has room for 120895" eval "$a" --tokens "$tokens" --try mxfp8
+	export IO_ROOM=120896
+	exits 0 "" eval -q "$a" --tokens "$tokens" --try mxfp8
+	export IO_ROOM=241791
+	exits 4 "241792 bytes will be written to this disk, which has room for 241791" eval "$a" --tokens "$tokens" --save-logits "$work/full"
+	check "logits on a full disk" test ! -e "$work/full"
+	export IO_ROOM=241792
+	exits 0 "" eval -q "$a" --tokens "$tokens" --save-logits "$work/full"
+	unset LD_PRELOAD IO_ROOM
+fi
+
 # A real model: perplexities by torch (../shared/weights/README.md), of f32 within 0.0005 and of MXFP4 within 0.005, and the
 # greedy text that llama2.c documents. Without vectors that takes minutes.
 near() {

@@ -73,9 +73,7 @@ has "which rank" "$(grep '^mxfp: ' "$work/error")" \
 same "after bad input" "" "$(ls -d "$work/four"* 2>/dev/null)"
 
 # One rank is killed in its work, then the run is resumed, by another number of ranks or by one process.
-shim=$work/preload_io.so
-if ${CC:-cc} -shared -fPIC -o "$shim" "${srcdir:-.}/tests/cli/preload_io.c" 2>/dev/null &&
-	LD_PRELOAD=$shim "$mxfp" --version >/dev/null 2>&1; then
+if preload; then
 	cat >"$work/mxfp" <<-END
 		#!/bin/sh
 		[ "\${PMI_RANK:-\$OMPI_COMM_WORLD_RANK}" != 2 ] || export LD_PRELOAD=$shim

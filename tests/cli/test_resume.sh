@@ -84,15 +84,13 @@ killed_everywhere() {
 	done
 }
 
-shim=$work/preload_io.so
 slow=$mxfp
-cat >"$work/mxfp" <<END
-#!/bin/sh
-LD_PRELOAD=$shim exec $slow "\$@"
-END
-chmod +x "$work/mxfp"
-if ${CC:-cc} -shared -fPIC -o "$shim" "${srcdir:-.}/tests/cli/preload_io.c" 2>/dev/null &&
-	LD_PRELOAD=$shim "$slow" --version >/dev/null 2>"$work/err" && [ ! -s "$work/err" ]; then
+if preload; then
+	cat >"$work/mxfp" <<-END
+		#!/bin/sh
+		LD_PRELOAD=$shim exec $slow "\$@"
+	END
+	chmod +x "$work/mxfp"
 	killed_everywhere quantize "$work/small"
 else
 	rm -f "$shim"

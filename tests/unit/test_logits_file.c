@@ -27,7 +27,7 @@ static void make(struct logits_file *file)
 {
 	float second[] = {1, 2, 3}, last[] = {0.5F, -0.5F, 0};
 
-	ck_assert_int_eq(logits_create(file, &kind, &error), EXIT_OK);
+	ck_assert_int_eq(logits_create(file, &kind, NULL, &error), EXIT_OK);
 	ck_assert_int_eq(logits_write(file, 3, 1, last, &error), EXIT_OK);
 	ck_assert_int_eq(logits_write(file, 1, 1, second, &error), EXIT_OK);
 }
@@ -103,7 +103,7 @@ TEST(other_files_are_refused)
 	ck_assert_int_eq(logits_open(&file, scratch_path("missing"), &kind, &error), EXIT_IO);
 	logits_close(&file);
 	setenv("TMPDIR", scratch_path("missing"), 1);
-	ck_assert_int_eq(logits_create(&file, &kind, &error), EXIT_IO);
+	ck_assert_int_eq(logits_create(&file, &kind, NULL, &error), EXIT_IO);
 	ck_assert_ptr_nonnull(strstr(error.text, "TMPDIR"));
 	logits_close(&file);
 	unsetenv("TMPDIR");

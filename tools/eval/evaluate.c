@@ -242,7 +242,7 @@ static int run_network(struct run *run, struct network *network, struct error *e
 	if (run->pieces == NULL || run->windows == NULL || run->chunk == NULL)
 		code = fail_memory(error);
 	if (code == EXIT_OK && run->role == EVALUATE_BASE)
-		code = logits_create(&evaluation->base, &kind, error);
+		code = logits_create(&evaluation->base, &kind, settings->save, error);
 	if (code == EXIT_OK)
 		code = run_windows(run, network, error);
 	free(run->pieces);

@@ -26,6 +26,7 @@ struct evaluate_settings {
 	size_t skip;                          /* the first predictions of a window that are left out */
 	size_t batch;                         /* rows that run at once, at most */
 	unsigned threads;
+	const char *save;                     /* where the base's logits will be saved; NULL: nowhere */
 	bool profile;                         /* say where the time of each run goes */
 	bool quiet;
 };

@@ -15,11 +15,12 @@
 #include "base/byte_order.h"
 #include "base/interrupt.h"
 #include "io/descriptor.h"
+#include "io/room.h"
 
 enum { WORDS = 8, HEADER_BYTES = WORDS * 8, COPY_BYTES = 1 << 22 };
 
 static const char magic[8] = {'M', 'X', 'F', 'P', 'L', 'O', 'G', 'I'};
-static const char temporary[] = "temporary file of logits";
+static const char temporary[] = "temporary file of logits", unique[] = "mxfp-XXXXXX";
 
 /* The header in words. */
 enum word { WORD_MAGIC, WORD_VERSION, WORD_VOCABULARY, WORD_ROWS, WORD_HASH };
@@ -104,7 +105,7 @@ int logits_open(struct logits_file *file, const char *path, const struct logits_
 	return code == EXIT_OK ? check_header(file, words, size, error) : code;
 }
 
-int logits_create(struct logits_file *file, const struct logits_kind *kind, struct error *error)
+int logits_create(struct logits_file *file, const struct logits_kind *kind, const char *save, struct error *error)
 {
 	const char *directory = getenv("TMPDIR");
 	char name[4096];
@@ -113,9 +114,16 @@ int logits_create(struct logits_file *file, const struct logits_kind *kind, stru
 	*file = (struct logits_file){.kind = *kind, .path = temporary};
 	if (directory == NULL || directory[0] == '\0')
 		directory = "/tmp";
-	const int length = snprintf(name, sizeof name, "%s/mxfp-XXXXXX", directory);
-	if (length < 0 || (size_t)length >= sizeof name)
+	const int length = snprintf(name, sizeof name, "%s/", directory);
+	if (length < 0 || (size_t)length + sizeof unique > sizeof name)
 		return fail(error, EXIT_IO, "%.1000s: is too long for TMPDIR", directory);
+	const uint64_t bytes = HEADER_BYTES + data_bytes(kind);
+	const struct room_need needs[] = {{name, bytes}, {save, bytes}};
+	int code = room_check(needs, save != NULL ? 2 : 1, "make room, or run fewer tokens; TMPDIR names the directory of a "
+	                      "temporary file", error);
+	if (code != EXIT_OK)
+		return code;
+	memcpy(name + length, unique, sizeof unique);
 	interrupt_hold();
 	file->fd = mkstemp(name);
 	const int number = errno;
@@ -128,8 +136,8 @@ int logits_create(struct logits_file *file, const struct logits_kind *kind, stru
 	file->open = true;
 	fcntl(file->fd, F_SETFD, FD_CLOEXEC);
 	make_header(words, kind);
-	int code = descriptor_write(file->fd, file->path, 0, words, sizeof words, error);
-	if (code == EXIT_OK && ftruncate(file->fd, (off_t)(HEADER_BYTES + data_bytes(kind))) != 0)
+	code = descriptor_write(file->fd, file->path, 0, words, sizeof words, error);
+	if (code == EXIT_OK && ftruncate(file->fd, (off_t)bytes) != 0)
 		code = fail_errno(error, file->path, "cannot be made large enough; TMPDIR names another directory");
 	return code == EXIT_OK ? interrupt_check(error) : code;
 }

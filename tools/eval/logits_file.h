@@ -39,8 +39,9 @@ bool logits_is_file(const char *path);
    logits_close() follows in any case. */
 int logits_open(struct logits_file *file, const char *path, const struct logits_kind *kind, struct error *error);
 
-/* Creates a temporary file for rows of that kind, whose numbers are 0. EXIT_IO. logits_close() follows in any case. */
-int logits_create(struct logits_file *file, const struct logits_kind *kind, struct error *error);
+/* Creates a temporary file for rows of that kind, whose numbers are 0, if there is room for it, and for saving it as `save`,
+   unless that is NULL. EXIT_IO, EXIT_MEMORY. logits_close() follows in any case. */
+int logits_create(struct logits_file *file, const struct logits_kind *kind, const char *save, struct error *error);
 
 /* Read and write rows `row` to row + n - 1. Writing changes the numbers in memory on big-endian machines. EXIT_IO. */
 int logits_read(const struct logits_file *file, uint64_t row, size_t n, float *logits, struct error *error);

@@ -260,6 +260,13 @@ int directory_copy(const char *from, const char *to, const char *name, struct er
 	return code;
 }
 
+char *directory_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);
+}
+
 int directory_sync(const char *path, struct error *error)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

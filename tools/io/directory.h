@@ -38,6 +38,9 @@ int directory_copy(const char *from, const char *to, const char *name, struct er
 /* Returns malloc'ed "DIRECTORY/NAME", or NULL. */
 char *directory_member(const char *directory, const char *name);
 
+/* Returns the malloc'ed name of the directory that a path is in, or NULL. */
+char *directory_of(const char *path);
+
 /* Syncs a directory. Some file systems cannot; that is not a failure. EXIT_IO. */
 int directory_sync(const char *path, struct error *error);
 

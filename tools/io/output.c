@@ -194,14 +194,6 @@ int output_write_file(const char *path, const void *bytes, size_t n, struct erro
 	return code;
 }
 
-/* Returns the malloc'ed name of the directory that a path is in. */
-static char *parent_of(const char *path)
-{
-	size_t n = (size_t)(base_name(path) - path);
-
-	return n == 0 ? strdup(".") : strndup(path, n);
-}
-
 /* The special ways of renaming that renameat2() offers, where the C library has it. */
 enum rename_way { RENAME_TO_NEW, RENAME_SWAP };
 
@@ -285,7 +277,7 @@ static int give_name(struct output *output, bool exists, struct error *error)
 
 bool output_same_name(const struct output *a, const struct output *b)
 {
-	char *left = parent_of(a->path), *right = parent_of(b->path);
+	char *left = directory_of(a->path), *right = directory_of(b->path);
 	bool same = strcmp(base_name(a->path), base_name(b->path)) == 0 &&
 	            (left == NULL || right == NULL || is_same(left, right));
 
@@ -305,7 +297,7 @@ int output_check_commit(const struct output *output, struct error *error)
 int output_commit(struct output *output, struct error *error)
 {
 	bool exists;
-	char *parent = parent_of(output->path);
+	char *parent = directory_of(output->path);
 	int code = parent == NULL ? fail_memory(error) : interrupt_check(error);
 
 	if (code == EXIT_OK)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "io/file_gguf.h"
+#include "io/room.h"
 #include "io/transfer.h"
 #include "model/model_output.h"
 #include "mxfp/version.h"
@@ -32,6 +33,9 @@ int edit_check(const struct edit *edit, struct error *error)
 		return fail(error, EXIT_USAGE, "%s: a %s model is a directory or a .safetensors file", edit->out, edit->done);
 	code = format != NULL ? output_begin_file(&output, edit->out, edit->force, error)
 	                      : output_begin_directory(&output, edit->out, edit->force, error);
+	/* What is not edited takes as much as before, and most of the rest. */
+	if (code == EXIT_OK)
+		code = room_check(&(struct room_need){output.path, model->data_bytes}, 1, "make room there, or choose another", error);
 	output_abandon(&output);
 	return code;
 }
