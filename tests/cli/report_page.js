@@ -68,6 +68,10 @@ function inspect() {
 
 	fact('evaluation', one('#evaluation').hidden ? 'none' : `${count('runs')} runs, ${count('layers-table')} layers, ` +
 		`${count('kinds-table')} kinds, ${count('time-table')} profiles`);
+	fact('runs', all('#runs tbody th').map(th => th.textContent).join(' '));
+	fact('bits', all('#runs tbody td:nth-of-type(7)').map(td => td.firstChild.textContent).join(' '));
+	fact('time by layer', `${count('time-layers')} rows of ${all('#time-layers details').length} runs, open: ` +
+		all('#time-layers [open] summary, #time-layers [open] tbody th').map(part => part.textContent).join(', '));
 	const longest = all('#layers-table tbody tr').find(row => row.querySelector('.bar').style.width === '100%');
 
 	fact('longest bar', longest === undefined ? 'none' : longest.querySelector('th').textContent);

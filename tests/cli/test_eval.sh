@@ -133,6 +133,7 @@ want() {
 	sed -n "s/^$1 //p" "$work/expected"
 }
 a=$work/a b=$work/b tokens=$work/tokens.json
+printf '[[1, 2, 3, 4]]' >"$work/few.json"
 
 # evaluate ARGUMENT...: stdout is in $out.
 evaluate() {
@@ -141,7 +142,7 @@ evaluate() {
 }
 # row NAME: perplexity and error of a run.
 row() {
-	sed -n "s/^| $1 *|[^|]*|[^|]*|[^|]*| *\([^ ]*\) | *\([^ ]*\) |.*/\1 \2/p" "$work/out"
+	sed -n "s/^| $1 *|[^|]*|[^|]*|[^|]*|[^|]*| *\([^ ]*\) | *\([^ ]*\) |.*/\1 \2/p" "$work/out"
 }
 # line NAME: what stands behind the name.
 line() {
@@ -237,6 +238,62 @@ for profile, tokens, heads in ((run["profile"], 5, 1), (run["added_profile"], 19
 assert run["profile"]["load_seconds"] > 0 and run["added_profile"]["load_seconds"] == 0
 ' <"$work/out"
 
+# Bits per weight of the whole model, by counting: an embedding and a head of 256 x 32, seven matrices of 32 x 32, three norms of
+# 32, all f32. A block of 32 takes 17 bytes in MXFP4 and 33 in MXFP8, one of 16 takes 9 in NVFP4, and a tensor 4 more; bf16
+# rounds what is multiplied.
+cat >"$work/bits.py" <<'END_OF_CHECK'
+import json, sys
+
+layer, head, rest = 7 * 32 * 32, 256 * 32, 256 * 32 + 3 * 32
+expected = {"f32": 4 * (layer + head + rest), "w4a8": 17 * layer // 32 + 4 * (head + rest),
+            "mxfp8": 33 * layer // 32 + 4 * (head + rest), "nvfp4": 9 * layer // 16 + 7 * 4 + 4 * (head + rest),
+            "bf16": 2 * (layer + head) + 4 * rest, "headed": 17 * (layer + head) // 32 + 4 * rest}
+for name, run in zip(sys.argv[1:], json.load(sys.stdin)["runs"]):
+    assert run["elements"] == layer + head + rest, run
+    assert run["weight_bytes"] == expected[name], (name, run)
+    assert abs(run["bits_per_weight"] - 8 * expected[name] / (layer + head + rest)) < 1e-12, (name, run)
+END_OF_CHECK
+evaluate "$a" --tokens "$tokens" --try bf16,w4a8,mxfp8/mxfp8-e4m3,nvfp4 --json
+check "bits" python3 "$work/bits.py" f32 bf16 w4a8 mxfp8 nvfp4 <"$work/out"
+evaluate "$a.gguf" --tokens "$tokens" --preset w4a8 --include 'output.weight' --json
+check "bits of a GGUF file" python3 "$work/bits.py" headed <"$work/out"
+evaluate "$a" --tokens "$tokens" --try w4a8
+same "bits in the table" 2 "$(grep -c '^| \(f32 .* 0.09 | *32.000\|w4a8 .* 0.07 | *23.589\) |' "$work/out")"
+
+# The same of a model with stacked experts and biases, gpt-oss in bf16, of which attention becomes MXFP4.
+mkdir "$work/experts"
+cat >"$work/experts.py" <<'END'
+import json, math, struct, sys
+
+layer = "model.layers.0."
+blocks = {"self_attn.q_proj.weight": (64, 64), "self_attn.k_proj.weight": (32, 64), "self_attn.v_proj.weight": (32, 64),
+          "self_attn.o_proj.weight": (64, 64)}
+rest = {"mlp.experts.gate_up_proj": (2, 64, 64), "mlp.experts.down_proj": (2, 32, 64),
+        "self_attn.q_proj.bias": (64,), "self_attn.k_proj.bias": (32,), "self_attn.v_proj.bias": (32,), "self_attn.o_proj.bias": (64,),
+        "self_attn.sinks": (2,), "mlp.router.weight": (2, 64), "mlp.router.bias": (2,), "mlp.experts.gate_up_proj_bias": (2, 64),
+        "mlp.experts.down_proj_bias": (2, 64), "input_layernorm.weight": (64,), "post_attention_layernorm.weight": (64,)}
+ends = {"model.embed_tokens.weight": (256, 64), "model.norm.weight": (64,), "lm_head.weight": (256, 64)}
+header, at = {}, 0
+for name, shape in [(layer + name, shape) for name, shape in {**blocks, **rest}.items()] + list(ends.items()):
+    header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, at + 2 * math.prod(shape)]}
+    at += 2 * math.prod(shape)
+text = json.dumps(header).encode()
+with open(sys.argv[1] + "/model.safetensors", "wb") as file:
+    file.write(struct.pack("<Q", len(text)) + text + bytes(at))
+with open(sys.argv[1] + "/config.json", "w") as file:
+    json.dump({"model_type": "gpt_oss", "hidden_size": 64, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
+               "num_key_value_heads": 1, "head_dim": 32, "vocab_size": 256, "max_position_embeddings": 128, "rms_norm_eps": 1e-5,
+               "rope_theta": 10000.0, "tie_word_embeddings": False, "hidden_act": "silu", "num_local_experts": 2,
+               "num_experts_per_tok": 1, "sliding_window": 128, "layer_types": ["full_attention"], "attention_bias": True}, file)
+n = sum(map(math.prod, blocks.values()))
+print(at // 2, at, at - 2 * n + 17 * n // 32)
+END
+read -r elements stored blocks <<END
+$(python3 "$work/experts.py" "$work/experts")
+END
+evaluate "$work/experts" --tokens "$work/few.json" --try w4a8 --json
+same "bits of experts" "$elements $stored $elements $blocks" "$(sed -n 's/^ *"\(elements\|weight_bytes\)": \([0-9]*\),/\2/p' "$work/out" | xargs)"
+
 # Weights of zeros are the same in every format; the head is not.
 evaluate "$a" --tokens "$tokens" --try w4a8,nvfp4/none,mxfp8,mxfp4:even/mxfp8-e4m3,f32
 same "rows" 5 "$(grep -c '^|.* % |$\|^| f32' "$work/out")"
@@ -266,6 +323,8 @@ evaluate "$a" --tokens "$tokens" --preset w4a8 --activations none --include lm_h
 same "quantized before" "$(row w4a8)" "$("$mxfp" eval "$work/quantized" --tokens "$tokens" --activations none -q >"$work/out" && row model)"
 evaluate "$a" --tokens "$tokens" --preset w4a8 --include lm_head.weight
 w4a8=$(row w4a8)
+evaluate "$work/quantized" --tokens "$tokens" --json
+check "bits of a quantized model" python3 "$work/bits.py" headed <"$work/out"
 evaluate "$work/quantized" --tokens "$tokens"
 same "with the activations of config.json" "$w4a8" "$(row model)"
 has "the activations of config.json" "$out" "| mxfp8-e4m3 rceil |"
@@ -305,23 +364,43 @@ assert reads > 5, reads
 END
 check "the text as it is made" python3 "$work/stream.py" "$mxfp" eval "$a" -q
 
-# mxfp report --eval: what mxfp eval says, first, in every form.
+# mxfp report --eval: what mxfp eval says, first, in every form, in JSON of 12 digits.
+cat >"$work/near.py" <<'END'
+def near(a, b):
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(near(a[key], b[key]) for key in a if key != "name")
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(near, a, b))
+    return abs(a - b) <= 1e-11 * abs(b) if isinstance(a, float) else a == b
+END
+export PYTHONPATH="$work"
 exits 0 "" report -q "$a" --include lm_head.weight --formats mxfp4 --rules mse --eval "$tokens" -o "$work/report.json"
 evaluate "$a" --tokens "$tokens" --by-layer --include lm_head.weight --json
 check "the evaluation of a report" python3 -c '
-import json, sys
+import json, near, sys
 report, own = (json.load(open(path)) for path in sys.argv[1:])
 head = report["verdict"]["sentence"]
 cost = 100 * (own["runs"][1]["perplexity"]["mean"] / own["runs"][0]["perplexity"]["mean"] - 1)
 shown = abs(own["runs"][1]["ln_perplexity_ratio"]["mean"]) > 2 * own["runs"][1]["ln_perplexity_ratio"]["error"]
 assert head.startswith("W4A8 ") and ("%.3g" % abs(cost) in head if shown else "118 predictions" in head), head
 assert report["verdict"]["details"].find("lm_head costs most") > 0 and "By the errors of weights: W4A8 " in report["verdict"]["details"]
-def rounded(x):
-    if isinstance(x, dict):
-        return {key: rounded(value) for key, value in x.items() if key != "name"}
-    return [rounded(value) for value in x] if isinstance(x, list) else float("%.11g" % x) if isinstance(x, float) else x
-assert rounded(report["evaluation"]) == rounded(own)
+assert near.near(report["evaluation"], own)
 ' "$work/report.json" "$work/out"
+# --try: rows as they are asked for, but for the two that run anyway.
+exits 0 "" report -q "$a" --include lm_head.weight --formats mxfp4 --rules mse --eval "$tokens" -o "$work/tried.json" \
+	--try "nvfp4,w4a8,f32,mxfp4:even/mxfp8-e4m3,$work/recipe.json"
+evaluate "$a" --tokens "$tokens" --try "w4a8,nvfp4,mxfp4:even/mxfp8-e4m3,$work/recipe.json" --include lm_head.weight --json
+check "the trials of a report" python3 -c '
+import json, near, sys
+tried, own = (json.load(open(path)) for path in sys.argv[1:])
+tried = tried["evaluation"]
+assert [run["name"] for run in tried["runs"]][1:4] == ["W4A8", "nvfp4", "mxfp4:even/mxfp8-e4m3"] and len(tried["runs"]) == 5
+assert len(tried["layers"]) == 1 and len(tried["kinds"]) == 8
+assert near.near(tried["runs"], own["runs"])
+' "$work/tried.json" "$work/out"
+exits 2 "report: --try: unknown value 'mxfp5'" report -q "$a" --eval "$tokens" --try mxfp5
+exits 2 "--try: is for --eval" report "$a" --try mxfp4
+exits 2 "report: --try: more than 63 trials" report -q "$a" --eval "$tokens" --try "$(seq -s, 64 | sed 's/[0-9]*/f32/g')"
 exits 0 "" report -q "$a" --include lm_head.weight --formats mxfp4 --rules mse --eval "$work/text" --context 50 --profile
 text=$(cat "$work/out")
 has "an evaluation in text" "$text" "## Evaluation"
@@ -339,7 +418,6 @@ exits 4 "missing.json" report -q "$a" --eval "$work/missing.json"
 # What is refused.
 printf '[[1, 2, 256]]' >"$work/beyond.json"
 printf '[[1], [2], [3]]' >"$work/short.json"
-printf '[[1, 2, 3, 4]]' >"$work/few.json"
 : >"$work/empty.bin"
 head -c 1000 "$work/logits" >"$work/cut"
 exits 2 "give --tokens FILE, --text FILE or --generate N" eval "$a"
@@ -356,6 +434,8 @@ exits 2 "f32 has no scale rule" eval "$a" --tokens "$tokens" --try f32:even
 exits 2 "unknown value 'fp8'" eval "$a" --tokens "$tokens" --try mxfp4/fp8
 exits 2 "mxfp advise writes such a mixture" eval "$a" --tokens "$tokens" --try w4a8-mixed
 exits 2 "--weights: is for a single trial" eval "$a" --tokens "$tokens" --try w4a8 --weights mxfp4
+exits 2 "eval: --try: more than 64 trials" eval "$a" --tokens "$tokens" --try "$(seq -s, 65 | sed 's/[0-9]*/f32/g')"
+exits 2 "eval: --threads: invalid value '100000': expected at most 1024" eval "$a" --tokens "$tokens" --threads 100000
 exits 2 "--batch: 0 rows" eval "$a" --tokens "$tokens" --batch 0
 exits 2 "--context: 1 tokens predict nothing" eval "$a" --tokens "$tokens" --context 1
 exits 2 "has 1024 positions" eval "$a" --tokens "$tokens" --context 1025

@@ -187,13 +187,19 @@ if command -v python3 >/dev/null && python3 "$work/evaluate.py" "$work/model"; t
 	# A text that the model draws itself: what changes it is worse.
 	exits 0 "" eval -q "$work/model" --generate 500 --prompt x --temperature 1 --json
 	sed 's/"ids":/"tokens":/' "$work/out" >"$work/model/tokens.json"
-	exits 0 "" report -q "$work/model" --eval "$work/model/tokens.json" --profile -o "$work/evaluation.html"
+	exits 0 "" report -q "$work/model" --eval "$work/model/tokens.json" --profile --try nvfp4,mxfp8 -o "$work/evaluation.html"
 	has "the page's headline" "$(grep '<h2 id="verdict">' "$work/evaluation.html")" ", most of it in layer 2 of 6."
 	for size in 1280 390; do
 		browse "$work/evaluation.html" $size 1 "$(pwd)/tests/cli/report-evaluation-$size.png"
 		same "console of an evaluation" "" "$console"
 		says fits true
-		says evaluation "2 runs, 6 layers, 7 kinds, 2 profiles"
+		says evaluation "4 runs, 6 layers, 7 kinds, 4 profiles"
+		# 6 * 7 matrices of 32 x 32 take 17 bytes a block of 32 in MXFP4 and 33 in MXFP8, 9 a block of 16 in NVFP4 and 4
+		# more; 2 * 256 * 32 + 13 * 32 numbers stay f32.
+		says runs "f32 W4A8 nvfp4 mxfp8"
+		says bits "32.000 12.045 12.247 14.921"
+		says "time by layer" "28 rows of 4 runs, open: W4A8 by layer, layer 0, layer 1, layer 2, layer 3, layer 4, layer 5,\
+ embedding, head"
 		says "longest bar" "layer 2"
 		says "headers without a scope" 0
 	done

@@ -198,18 +198,7 @@ static int make_trials(struct job *job, struct error *error)
 		job->n_trials = 1;
 		return trial_of_options(&job->trials[0], t, error);
 	}
-	for (const char *at = o->tries;; at++) {
-		const size_t n = strcspn(at, ",");
-
-		if (job->n_trials == EVALUATE_TRIALS)
-			return fail(error, EXIT_USAGE, "eval: --try: more than %d trials; give fewer", EVALUATE_TRIALS);
-		int code = trial_parse(&job->trials[job->n_trials++], at, n, t, error);
-		if (code != EXIT_OK)
-			return code;
-		at += n;
-		if (*at == '\0')
-			return EXIT_OK;
-	}
+	return trial_parse(job->trials, &job->n_trials, EVALUATE_TRIALS, o->tries, t, error);
 }
 
 static bool any_quantizes(const struct job *job)

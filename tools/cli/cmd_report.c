@@ -26,7 +26,7 @@ enum {
 
 /* The command line. */
 struct settings {
-	const char *in, *out, *formats, *rules, *recipes, *against, *activation_file, *sparsity, *eval;
+	const char *in, *out, *formats, *rules, *recipes, *against, *activation_file, *sparsity, *eval, *tries;
 	struct corpus_options corpus;
 	enum mxfp_format activations;
 	int activation_rule, round;
@@ -34,7 +34,7 @@ struct settings {
 	unsigned threads;
 	struct select select;
 	struct string_list fail_under;
-	bool profile, pad_tail, json, force, quiet;
+	bool has_activations, profile, pad_tail, json, force, quiet;
 };
 
 static enum parsed parse(int argc, char **argv, struct settings *s, struct error *error)
@@ -72,6 +72,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		 &s->tokens},
 		{"eval", 0, OPTION_STRING, "FILE", "also run the language model that IN is on a file of token ids (.json, .npy, "
 		 ".u16, .u32, .bin) or a text, as it is and quantized, as mxfp eval --by-layer does", &s->eval},
+		{"try", 0, OPTION_STRING, "TRIAL,...", "run it in these ways too, one row for each, as mxfp eval --try does", &s->tries},
 		{"tokenizer", 0, OPTION_STRING, "FILE", "the vocabulary of that text (default: the model's)", &s->corpus.tokenizer},
 		{"context", 0, OPTION_UNSIGNED, "N", "cut it into windows of at most this many tokens", &s->corpus.context},
 		{"sequences", 0, OPTION_UNSIGNED, "N", "run only the first sequences", &s->corpus.sequences},
@@ -94,6 +95,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 	const struct option_use uses[] = {
 		{"activation-rule", !mxfp_format_get_info(s->activations)->tensor_scale, "MX activations"},
 		{"seed", s->activation_file == NULL || s->round == MXFP_ROUND_SR, "--round sr beside --activation-file"},
+		{"try", s->eval != NULL, "--eval"},
 		{"tokenizer", s->eval != NULL, "--eval"},
 		{"context", s->eval != NULL, "--eval"},
 		{"sequences", s->eval != NULL, "--eval"},
@@ -103,6 +105,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 	};
 	if (parsed == PARSED_RUN && options_check_used(argc, argv, options, uses, error) != EXIT_OK)
 		return PARSED_ERROR;
+	s->has_activations = parsed == PARSED_RUN && options_given(argc, argv, options, "activations");
 	return parsed;
 }
 
@@ -280,6 +283,18 @@ static int run_settings(const struct settings *s, struct error *error)
 		.source = s->eval,
 		.corpus_options = s->corpus,
 		.settings = {.batch = EVALUATE_BATCH, .threads = s->threads, .profile = s->profile, .quiet = s->quiet},
+		.options = {
+			.command = "report",
+			.activations = s->has_activations ? mxfp_format_get_info(s->activations)->name : NULL,
+			.weights = OPTION_FORMAT_NONE,
+			.nvfp4_recipe = (int)layouts[0]->recipe,
+			.activation_rule = s->activation_rule,
+			.select = &s->select,
+			.pad_tail = s->pad_tail,
+			.kv_cache = OPTION_FORMAT_NONE,
+			.threads = s->threads,
+		},
+		.tries = s->tries,
 	};
 	struct model model = {0}, against = {0};
 	struct file activations = {0};

@@ -294,6 +294,11 @@ void evaluate_close_network(struct evaluate_network *opened)
 	quantize_plan_free(&opened->plan);
 }
 
+double evaluate_bits(const struct evaluate_result *result)
+{
+	return 8 * (double)result->size.bytes / (double)result->size.elements;
+}
+
 void evaluate_describe(struct evaluate_result *result, const struct model *model, const struct trial *trial,
                        const struct network *network)
 {
@@ -301,7 +306,7 @@ void evaluate_describe(struct evaluate_result *result, const struct model *model
 	snprintf(result->name, sizeof result->name, "%s", trial->name);
 	trial_weights(trial, result->weights);
 	trial_activations(trial, result->activations);
-	result->bytes = network_bytes(network);
+	result->size = network_size(network);
 	result->quantized = network_quantized(network);
 }
 

@@ -36,7 +36,8 @@ struct evaluate_result {
 	char name[TRIAL_TEXT], weights[TRIAL_TEXT], activations[TRIAL_TEXT];
 	const char *path;     /* of the model, or of saved logits */
 	bool loaded;          /* the next two are known */
-	uint64_t bytes, quantized; /* of weights in memory; matrices in a block format */
+	struct network_size size;
+	uint64_t quantized;   /* matrices in a block format */
 	struct score_summary summary;
 	struct profile profile;    /* without scores of parts; done NULL: it was not asked for */
 };
@@ -99,6 +100,9 @@ int evaluate_open_network(struct evaluate_network *opened, const struct evaluate
                           const struct model *model, const struct trial *trial, const struct evaluate_kept *kept,
                           struct error *error);
 void evaluate_close_network(struct evaluate_network *opened);
+
+/* Bits of a weight on average, scales included, of a run whose model was loaded. */
+double evaluate_bits(const struct evaluate_result *result);
 
 /* Describes a run of it, without scores. */
 void evaluate_describe(struct evaluate_result *result, const struct model *model, const struct trial *trial,

@@ -54,22 +54,21 @@ static bool is_beside(const struct evaluation *e)
 
 static int print_results(const struct evaluation *e, FILE *file, struct error *error)
 {
-	const char *names[6 + N_BESIDE] = {"run", "weights", "activations", "MiB", "perplexity", "+-"};
+	enum { N_OWN = 7 };
+	const char *names[N_OWN + N_BESIDE] = {"run", "weights", "activations", "MiB", "bits/weight", "perplexity", "+-"};
 	const bool beside = is_beside(e);
 	struct table table;
 
-	memcpy(names + 6, beside_names, sizeof beside_names);
-	add_heading(&table, names, beside ? 6 + N_BESIDE : 6, 3);
+	memcpy(names + N_OWN, beside_names, sizeof beside_names);
+	add_heading(&table, names, beside ? N_OWN + N_BESIDE : N_OWN, 3);
 	for (size_t i = 0; i < e->n_results; i++) {
 		const struct evaluate_result *r = &e->results[i];
 
 		table_cell(&table, "%s", r->name);
 		table_cell(&table, "%s", r->weights);
 		table_cell(&table, "%s", r->activations);
-		if (r->loaded)
-			number_cell(&table, (double)r->bytes / (1 << 20), 2, "");
-		else
-			table_cell(&table, "-");
+		number_cell(&table, r->loaded ? (double)r->size.bytes / (1 << 20) : (double)NAN, 2, "");
+		number_cell(&table, r->loaded ? evaluate_bits(r) : (double)NAN, 3, "");
 		number_cell(&table, r->summary.perplexity.mean, 4, "");
 		number_cell(&table, r->summary.perplexity.error, 4, "");
 		if (beside)

@@ -80,6 +80,11 @@ uint64_t network_bytes(const struct network *network)
 	return network->bytes;
 }
 
+struct network_size network_size(const struct network *network)
+{
+	return network->size;
+}
+
 size_t network_layers(const struct network *network)
 {
 	return network->shape.layers;

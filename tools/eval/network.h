@@ -40,6 +40,14 @@ int network_open(struct network **network, const struct model *model, const stru
 
 uint64_t network_vocabulary(const struct network *network);
 uint64_t network_bytes(const struct network *network); /* of weights in memory */
+
+/* The model that runs, as its files would have it: numbers as they are stored, rounded to bf16 or quantized, with their
+   scales. The same on every machine, while memory also has what the machine's products want in another form. */
+struct network_size {
+	uint64_t elements, bytes;
+};
+struct network_size network_size(const struct network *network);
+
 size_t network_layers(const struct network *network);
 uint64_t network_quantized(const struct network *network); /* matrices in a block format */
 

@@ -84,6 +84,7 @@ struct network {
 	struct layer *layers;
 	struct slot *slots;           /* options.batch */
 	uint64_t bytes, quantized;
+	struct network_size size;
 	size_t rows_bytes;            /* of what a batch takes besides weights, keys and values */
 	size_t at;                    /* the layer that runs; the number of layers: none of them */
 	struct network_done (*done)[N_NETWORK_WORKS];

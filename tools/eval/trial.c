@@ -194,14 +194,15 @@ static int set_named(struct trial *trial, const char *name, const struct trial_o
 	return nearest_fail(where, name, "known", names, n, error);
 }
 
-int trial_parse(struct trial *trial, const char *text, size_t n, const struct trial_options *options,
-                struct error *error)
+/* Sets the trial that a text of n bytes asks for. */
+static int parse(struct trial *trial, const char *text, size_t n, const struct trial_options *options,
+                 struct error *error)
 {
-	static const char where[] = "eval: --try";
 	const char *activations = options->activations != NULL ? options->activations : RECIPE_NONE;
-	char copy[4096], *suffix, *rule = NULL, *after;
+	char copy[4096], where[64], *suffix, *rule = NULL, *after;
 	int code;
 
+	snprintf(where, sizeof where, "%s: --try", options->command);
 	trial_stored(trial, NULL);
 	if (n == 0 || n >= sizeof copy)
 		return fail(error, EXIT_USAGE, "%s: expected NAME[:RULE][/ACTIVATIONS],..., such as w4a8,mxfp4:even/none", where);
@@ -238,10 +239,37 @@ int trial_parse(struct trial *trial, const char *text, size_t n, const struct tr
 	return code == EXIT_OK ? finish(trial, given != NULL ? given : activations, where, error) : code;
 }
 
+int trial_parse(struct trial *trials, size_t *n, size_t most, const char *text, const struct trial_options *options,
+                struct error *error)
+{
+	int code = EXIT_OK;
+
+	for (const char *at = text; code == EXIT_OK; at++) {
+		const size_t length = strcspn(at, ",");
+
+		if (*n == most)
+			return fail(error, EXIT_USAGE, "%s: --try: more than %zu trials; give fewer", options->command, most);
+		code = parse(&trials[(*n)++], at, length, options, error);
+		at += length;
+		if (*at == '\0')
+			break;
+	}
+	return code;
+}
+
 bool trial_is_stored(const struct trial *trial)
 {
 	return !trial->quantizes && !trial->bf16 && trial->activations == OPTION_FORMAT_NONE &&
 	       trial->kv_cache == OPTION_FORMAT_NONE && trial->attention == OPTION_FORMAT_NONE;
+}
+
+bool trial_is_same(const struct trial *a, const struct trial *b)
+{
+	char own[TRIAL_TEXT], other[TRIAL_TEXT];
+
+	return a->quantizes && b->quantizes && a->recipe.path == NULL && b->recipe.path == NULL &&
+	       a->settings.fuse == b->settings.fuse && strcmp(trial_weights(a, own), trial_weights(b, other)) == 0 &&
+	       strcmp(trial_activations(a, own), trial_activations(b, other)) == 0;
 }
 
 void trial_free(struct trial *trial)

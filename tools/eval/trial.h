@@ -52,8 +52,9 @@ struct trial_options {
    are. trial_free() follows in any case, and a trial must not move. EXIT_USAGE, EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
 int trial_of_options(struct trial *trial, const struct trial_options *options, struct error *error);
 
-/* The trial that a text of n bytes asks for. The same. */
-int trial_parse(struct trial *trial, const char *text, size_t n, const struct trial_options *options,
+/* The trials that a text asks for, separated by commas, in an array of as many as `most`, and how many these are. The same
+   of each. */
+int trial_parse(struct trial *trials, size_t *n, size_t most, const char *text, const struct trial_options *options,
                 struct error *error);
 
 /* The model as it is stored, with no activations quantized, by that name; NULL: f32. */
@@ -61,6 +62,9 @@ void trial_stored(struct trial *trial, const char *name);
 
 /* Whether it is the same. */
 bool trial_is_stored(const struct trial *trial);
+
+/* Whether both quantize the tensors that they select to the same, neither by a recipe. */
+bool trial_is_same(const struct trial *a, const struct trial *b);
 
 void trial_free(struct trial *trial);
 

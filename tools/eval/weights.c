@@ -85,6 +85,21 @@ static int open_weight(struct loader *l, struct weight *weight, const char *name
 	return weight->name != NULL ? EXIT_OK : fail_memory(l->error);
 }
 
+/* Counts a tensor as a file has it: as it is stored, or as it is quantized. */
+static void count(struct loader *l, const struct weight *weight)
+{
+	struct network_size *size = &l->network->size;
+
+	size->elements += weight->rows * weight->cols;
+	if (weight->entry != NULL)
+		size->bytes += weight->entry->output_bytes;
+	else if (!weight->is_quantized)
+		size->bytes += weight->tensor->size;
+	for (int i = 0; weight->is_quantized && i < LAYOUT_INPUT_SCALE; i++)
+		if (weight->quantized.parts[i] != NULL)
+			size->bytes += weight->quantized.parts[i]->size;
+}
+
 /* Decides whether and how a weight becomes blocks. */
 static int choose_blocks(struct loader *l, struct weight *weight)
 {
@@ -170,7 +185,7 @@ static int read_stored(struct loader *l, const struct weight *weight, uint64_t f
 }
 
 /* Rounds numbers to bf16, to nearest even. */
-static int round_to_bf16(struct loader *l, struct linear *linear)
+static int round_to_bf16(struct loader *l, const struct weight *weight, struct linear *linear)
 {
 	const struct mxfp_convert_options options = {.overflow = MXFP_OVERFLOW_OVF, .exec = &l->network->exec};
 	const size_t n = linear->w.rows * linear->w.cols, before = mxfp_format_get_info(linear->w.format)->storage_bytes;
@@ -187,6 +202,7 @@ static int round_to_bf16(struct loader *l, struct linear *linear)
 	linear->w.data = rounded;
 	linear->w.format = MXFP_FORMAT_BF16;
 	l->network->bytes -= n * (before - sizeof(uint16_t));
+	l->network->size.bytes += n * sizeof(uint16_t) - (uint64_t)((double)n * dtype_bits(weight->tensor->dtype) / 8);
 	return EXIT_OK;
 }
 
@@ -273,7 +289,7 @@ static int read_linear(struct loader *l, struct linear *linear, const struct wei
 	else
 		code = read_stored(l, weight, first, n, linear);
 	if (code == EXIT_OK && !weight->is_quantized && weight->entry == NULL)
-		code = round_to_bf16(l, linear);
+		code = round_to_bf16(l, weight, linear);
 	return code == EXIT_OK ? pack(l, linear, (size_t)(l->network->bytes - before)) : code;
 }
 
@@ -334,6 +350,7 @@ static int read_vector(struct loader *l, float **numbers, enum tensor_id id, siz
 		return code;
 	if (weight.rows * weight.cols != n)
 		return check_shape(l, &weight, 1, n);
+	count(l, &weight);
 	code = take(l, &memory, n * sizeof **numbers);
 	*numbers = memory;
 	if (code != EXIT_OK)
@@ -370,6 +387,8 @@ static int read_bias(struct loader *l, struct linear *linear, const char *weight
 	if (code != EXIT_OK)
 		return code;
 	l->network->bytes += linear->n * sizeof *linear->bias;
+	l->network->size.elements += linear->n;
+	l->network->size.bytes += linear->n * dtype_info(bias.tensor->dtype)->bits / 8;
 	return elements_read(bias.file, bias.tensor, first, linear->bias, linear->n, l->error);
 }
 
@@ -388,8 +407,10 @@ static int load_linear(struct loader *l, struct linear *linear, enum tensor_id i
 		code = check_shape(l, &weight, n, k);
 	if (code == EXIT_OK)
 		code = choose_blocks(l, &weight);
-	if (code == EXIT_OK)
-		code = read_linear(l, linear, &weight, 0, n);
+	if (code != EXIT_OK)
+		return code;
+	count(l, &weight);
+	code = read_linear(l, linear, &weight, 0, n);
 	return code == EXIT_OK ? read_bias(l, linear, weight.name, 0, n, biased) : code;
 }
 
@@ -431,7 +452,11 @@ static int find_stacked(struct loader *l, struct weight *weight, enum tensor_id 
 	code = check_shape(l, weight, experts * rows, cols);
 	if (code == EXIT_OK && weight->matrices != experts)
 		code = fail_tensor(l->error, l->model->path, weight->name, "is not of %zu experts", experts);
-	return code == EXIT_OK ? choose_blocks(l, weight) : code;
+	if (code == EXIT_OK)
+		code = choose_blocks(l, weight);
+	if (code == EXIT_OK)
+		count(l, weight);
+	return code;
 }
 
 /* Reads one projection of all experts from one tensor, or from one for each. */
@@ -553,6 +578,7 @@ static int load_ends(struct loader *l)
 		code = check_shape(l, &network->embedding, s->vocabulary, s->hidden);
 	if (code != EXIT_OK)
 		return code;
+	count(l, &network->embedding);
 	s->vocabulary = (size_t)network->embedding.rows;
 	code = find_weight(l, &head, TENSOR_HEAD, 0, TENSOR_NO_EXPERT, &found, name);
 	tied = s->tied || !found;
@@ -562,6 +588,8 @@ static int load_ends(struct loader *l)
 		code = check_shape(l, &head, s->vocabulary, s->hidden);
 	if (code == EXIT_OK && !tied)
 		code = choose_blocks(l, &head);
+	if (code == EXIT_OK && !tied)
+		count(l, &head);
 	if (code == EXIT_OK)
 		code = read_linear(l, &network->head, &head, 0, s->vocabulary);
 	return code == EXIT_OK ? read_vector(l, &network->norm, TENSOR_NORM, 0, s->hidden, true) : code;

@@ -25,8 +25,12 @@ static bool has_tokens(const char *path)
 
 int report_evaluation_open(struct report_evaluation *e, const char *path, struct error *error)
 {
-	int code = model_open(&e->model, path, error);
+	int code = EXIT_OK;
 
+	if (e->tries != NULL)
+		code = trial_parse(e->trials, &e->n_trials, sizeof e->trials / sizeof e->trials[0], e->tries, &e->options, error);
+	if (code == EXIT_OK)
+		code = model_open(&e->model, path, error);
 	if (has_tokens(e->source))
 		e->corpus_options.tokens = e->source;
 	else
@@ -42,33 +46,45 @@ int report_evaluation_open(struct report_evaluation *e, const char *path, struct
 	return code == EXIT_OK ? evaluate_begin(&e->evaluation, &e->settings, error) : code;
 }
 
+static void set_rounding(struct trial *trial, const struct report *report)
+{
+	trial->settings.round = (int)report->options->round;
+	trial->settings.seed = report->options->seed;
+}
+
 /* The variant, which is dense and in a block format, as a trial; a model that is already quantized runs as it is. */
 static int make_trial(struct report_evaluation *e, const struct report *report, size_t v, const char *name,
                       struct error *error)
 {
 	const struct variant *variant = &report->totals[v].variant;
 	const struct input_source *input = &report->options->input;
-	const struct trial_options options = {
-		.command = "report",
-		.activations = mxfp_format_get_info(input->variant.format)->name,
-		.weights = report->options->against != NULL ? OPTION_FORMAT_NONE : variant->format,
-		.has_rule = true,
-		.has_nvfp4_recipe = true,
-		.rule = (int)variant->rule,
-		.nvfp4_recipe = (int)variant->recipe,
-		.activation_rule = (int)input->variant.rule,
-		.select = report->select,
-		.pad_tail = report->pad_tail,
-		.kv_cache = OPTION_FORMAT_NONE,
-		.threads = report->options->threads,
-	};
+	struct trial_options options = e->options;
 
+	options.activations = mxfp_format_get_info(input->variant.format)->name;
+	options.weights = report->options->against != NULL ? OPTION_FORMAT_NONE : variant->format;
+	options.has_rule = options.has_nvfp4_recipe = true;
+	options.rule = (int)variant->rule;
+	options.nvfp4_recipe = (int)variant->recipe;
 	trial_stored(&e->base, NULL);
 	int code = trial_of_options(&e->trial, &options, error);
-	e->trial.settings.round = (int)report->options->round;
-	e->trial.settings.seed = report->options->seed;
+	set_rounding(&e->trial, report);
 	snprintf(e->trial.name, sizeof e->trial.name, "%s", name);
 	return code;
+}
+
+/* Whether a trial is none of the first two runs. */
+static bool is_other(const struct report_evaluation *e, const struct trial *trial)
+{
+	return !trial_is_stored(trial) && !trial_is_same(trial, &e->trial);
+}
+
+static size_t count_others(const struct report_evaluation *e)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < e->n_trials; i++)
+		n += is_other(e, &e->trials[i]);
+	return n;
 }
 
 int report_evaluation_run(struct report_evaluation *e, const struct report *report, size_t variant,
@@ -81,11 +97,17 @@ int report_evaluation_run(struct report_evaluation *e, const struct report *repo
 	if (code == EXIT_OK && !against)
 		code = evaluate_count_parts(&e->evaluation, &e->model, &e->trial, &n_parts, error);
 	if (code == EXIT_OK) {
-		evaluate_expect(&e->evaluation, 2 + n_parts);
+		evaluate_expect(&e->evaluation, 2 + count_others(e) + n_parts);
 		code = evaluate_run(&e->evaluation, &e->model, &e->base, EVALUATE_BASE, error);
 	}
 	if (code == EXIT_OK)
 		code = evaluate_run(&e->evaluation, against ? report->options->against : &e->model, &e->trial, EVALUATE_BESIDE, error);
+	for (size_t i = 0; i < e->n_trials && code == EXIT_OK; i++) {
+		if (!is_other(e, &e->trials[i]))
+			continue;
+		set_rounding(&e->trials[i], report);
+		code = evaluate_run(&e->evaluation, &e->model, &e->trials[i], EVALUATE_BESIDE, error);
+	}
 	if (code == EXIT_OK && !against)
 		code = evaluate_by_layer(&e->evaluation, &e->model, &e->trial, error);
 	progress_end(&e->evaluation.progress);
@@ -176,6 +198,8 @@ void report_evaluation_close(struct report_evaluation *e)
 {
 	evaluate_free(&e->evaluation);
 	trial_free(&e->trial);
+	for (size_t i = 0; i < e->n_trials; i++)
+		trial_free(&e->trials[i]);
 	corpus_close(&e->corpus);
 	model_close(&e->model);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The evaluation in a report: the model as it is stored, the way that the verdict is about, and what its layers and kinds of
-   weights cost alone. */
+/* The evaluation in a report: the model as it is stored, the way that the verdict is about, other ways, and what layers and
+   kinds of weights cost alone in the first. */
 #ifndef TOOLS_REPORT_EVALUATION_H
 #define TOOLS_REPORT_EVALUATION_H
 
@@ -9,21 +9,27 @@
 
 struct report;
 
-/* The caller sets the first three members; report_evaluation_close() follows in any case. */
+/* The caller sets the first members, up to `tries`; report_evaluation_close() follows in any case. */
 struct report_evaluation {
 	const char *source;             /* the file of tokens or text */
 	struct corpus_options corpus_options;
 	struct evaluate_settings settings; /* without tokens and context */
+	struct trial_options options;   /* of the report, for `tries` */
+	const char *tries;              /* as text; NULL: none */
 	struct model model;             /* opened again: its experts may be split */
 	struct corpus corpus;
 	struct trial base, trial;
+	struct trial trials[EVALUATE_TRIALS - 1];
+	size_t n_trials;
 	struct evaluation evaluation;
 };
 
-/* Reads the tokens, or the text if the name of the file is not that of a file of tokens. As corpus_read(). */
+/* Makes the trials, and reads the tokens, or the text if the name of the file is not that of a file of tokens. As
+   trial_parse() and corpus_read(). */
 int report_evaluation_open(struct report_evaluation *evaluation, const char *path, struct error *error);
 
-/* Runs the variant with that number by that name, the activations being those of the report. As evaluate_run(). */
+/* Runs the variant with that number by that name, the activations being those of the report, and then the trials, but for
+   one that is the same or is the model as it is stored. As evaluate_run(). */
 int report_evaluation_run(struct report_evaluation *evaluation, const struct report *report, size_t variant,
                           const char *name, struct error *error);
 
