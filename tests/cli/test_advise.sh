@@ -56,6 +56,14 @@ same "recipe" '{"version":1,"default":{"format":"nvfp4","nvfp4_recipe":"compress
 exits 0 "" quantize "$work/48.safetensors" -n --recipe "$work/n.json" -a none
 has "what advise left out" "$(tr -s ' ' <"$work/out")" "| a[1].weight | F32 [1, 48] | kept | kept by rules[0] |"
 
+# Unless rows are padded: 48 weights in MXFP4 take two blocks of 17 bytes, 64 the same.
+exits 0 "" advise "$work/48.safetensors" --formats mxfp4 --pad-tail --bits 6 -o "$work/p.json"
+has "padded" "$(tr -s ' ' <"$work/out")" "| a[1].weight | F32 [1, 48] | mxfp4 | mse exact, floor exact, even exact, rceil exact | 5.667 |"
+has "padded" "$(cat "$work/out")" "chosen: 4.857 bits a weight, exact"
+same "recipe" '{"version":1,"default":{"format":"mxfp4","rule":"mse"},"rules":[]}' "$(tr -d ' \n' <"$work/p.json")"
+exits 0 "" quantize "$work/48.safetensors" -n --recipe "$work/p.json" --pad-tail
+has "padded by quantize" "$(cat "$work/out")" "112 elements, 4.857 bits each"
+
 # Not greedy: c saves .5246 (32 weights of r = 1/61) in 16 bytes more, d .9275 (64 of 2/138) in 32, which is less a byte. Of
 # 96 weights in 51 bytes 7 bits allow 84: with d in MXFP8 and c not, .5246 / 96 is left, 22.62 dB; the other way, 20.15.
 safetensors "$work/d.safetensors" '{"c.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]},
@@ -139,4 +147,245 @@ exits 3 "" quantize "$work/nan.safetensors" -o "$work/nan" -q
 exits 0 "" advise "$work/m.safetensors"
 checks=$((checks + 1))
 ! grep -q "NaN" "$work/out" || bad "NaN in a model without"
+
+# --eval. What is refused comes before anything is run.
+printf '[[1, 2, 3]]' >"$work/three.json"
+exits 2 "--tokens: is for --eval" advise "$work/m.safetensors" --tokens "$work/three.json"
+exits 2 "--activations: is for --eval" advise "$work/m.safetensors" -a none
+exits 2 "--eval runs the model on --tokens FILE or on --text FILE; give one of them" advise "$work/m.safetensors" --eval
+exits 2 "give one of them" advise "$work/m.safetensors" --eval --tokens "$work/three.json" --text "$work/three.json"
+exits 2 "--tokenizer: is for --eval --text" advise "$work/m.safetensors" --eval --tokens "$work/three.json" --tokenizer x
+exits 2 "leave --layout out" advise "$work/m.safetensors" --eval --tokens "$work/three.json" -l modelopt
+exits 2 "--batch: 0 rows" advise "$work/m.safetensors" --eval --tokens "$work/three.json" --batch 0
+exits 2 "--sequences: 0 leaves nothing" advise "$work/m.safetensors" --eval --tokens "$work/three.json" --sequences 0
+exits 3 "has no config.json" advise "$work/m.safetensors" --eval --tokens "$work/three.json"
+if ! command -v python3 >/dev/null; then
+	echo "no python3: --eval chooses nothing"
+	finish
+fi
+
+# A Llama of two layers with random weights, and tokens.
+mkdir "$work/llama"
+cat >"$work/llama.py" <<'END'
+import json, random, struct, sys
+
+HIDDEN, INNER, VOCABULARY, LAYERS = 32, 64, 96, 2
+random.seed(4)
+shapes = {"model.embed_tokens": (VOCABULARY, HIDDEN), "model.norm": (HIDDEN,), "lm_head": (VOCABULARY, HIDDEN)}
+for layer in range(LAYERS):
+    at = "model.layers.%d." % layer
+    shapes.update({at + "input_layernorm": (HIDDEN,), at + "post_attention_layernorm": (HIDDEN,)})
+    shapes.update({at + "self_attn.%s_proj" % x: (HIDDEN, HIDDEN) for x in "qkvo"})
+    shapes.update({at + "mlp.gate_proj": (INNER, HIDDEN), at + "mlp.up_proj": (INNER, HIDDEN),
+                   at + "mlp.down_proj": (HIDDEN, INNER)})
+header, data = {}, b""
+for name, shape in shapes.items():
+    n = shape[0] * (shape[1] if len(shape) > 1 else 1)
+    numbers = [1.0 if len(shape) == 1 else random.gauss(0, 0.3) for _ in range(n)]
+    header[name + ".weight"] = {"dtype": "F32", "shape": list(shape), "data_offsets": [len(data), len(data) + 4 * n]}
+    data += struct.pack("<%df" % n, *numbers)
+text = json.dumps(header).encode()
+with open(sys.argv[1] + "/model.safetensors", "wb") as file:
+    file.write(struct.pack("<Q", len(text)) + text + data)
+with open(sys.argv[1] + "/config.json", "w") as file:
+    json.dump({"model_type": "llama", "hidden_size": HIDDEN, "intermediate_size": INNER, "num_hidden_layers": LAYERS,
+               "num_attention_heads": 2, "num_key_value_heads": 2, "vocab_size": VOCABULARY,
+               "max_position_embeddings": 256, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+               "tie_word_embeddings": False, "hidden_act": "silu"}, file)
+with open(sys.argv[2], "w") as file:
+    json.dump([[random.randrange(VOCABULARY) for _ in range(n)] for n in (40, 3, 25)], file)
+END
+python3 "$work/llama.py" "$work/llama" "$work/tokens.json" || exit 99
+
+# advised DIRECTORY FORMATS TOKENS BITS ARGUMENT...: what mxfp advise --eval says of a model, and a recipe, in $work/advised.
+advised() {
+	directory=$1 formats=$2 tokens=$3 bits=$4
+	shift 4
+	rm -rf "$work/advised"
+	mkdir "$work/advised"
+	exits 0 "" advise -q "$directory" --formats "$formats" --eval --tokens "$tokens" --bits "$bits" "$@" -o "$work/advised/recipe.json" --json
+	cp "$work/out" "$work/advised/$bits.json"
+}
+
+# The best of all mixtures, found by trying each one; the bytes follow from the shapes.
+cat >"$work/all.py" <<'END'
+import itertools, json, math, sys
+
+bits_of = {"mxfp4": 4.25, "nvfp4": 4.5, "mxfp6-e2m3": 6.25, "mxfp8-e4m3": 8.25}
+before = math.inf
+for path in sys.argv[1:]:
+    said = json.load(open(path))
+    bits = float(path.rsplit("/", 1)[1][:-len(".json")])
+    units = said["units"]
+    elements = sum(u["elements"] for u in units)
+    options = []
+    for unit in units:
+        for v in unit["variants"]:
+            scales = 4 * len(unit["tensors"]) if v["weights"] == "nvfp4" else 0
+            assert v["bytes"] == bits_of[v["weights"]] * unit["elements"] / 8 + scales, v
+            assert v["kl_divergence"]["mean"] > 0
+        options.append([(v["bytes"], v["kl_divergence"]["mean"]) for v in unit["variants"]])
+    best = math.inf
+    for mixture in itertools.product(*options):
+        if 8 * sum(b for b, d in mixture) <= bits * elements:
+            best = min(best, math.fsum(d for b, d in mixture))
+    chosen = [[v for v in unit["variants"] if v["chosen"]] for unit in units]
+    assert all(len(c) == 1 for c in chosen)
+    own = math.fsum(c[0]["kl_divergence"]["mean"] for c in chosen)
+    assert abs(own - best) <= 1e-12 * best, (bits, own, best)
+    assert abs(said["chosen"]["kl_divergence_summed"] - best) <= 1e-12 * best and said["chosen"]["exact"]
+    assert said["chosen"]["bytes"] == sum(c[0]["bytes"] for c in chosen) <= bits * elements / 8
+    assert said["mixtures"][0]["bytes"] == said["chosen"]["bytes"] and said["mixtures"][0]["name"] == said["runs"][1]["name"] == "chosen"
+    assert own <= before, "more bits cost more"
+    before = own
+    # Each format alone, and what the errors of weights choose, which sums to no less.
+    for run, mixture in list(zip(said["runs"][1:], said["mixtures"]))[2:]:
+        alone = [v for unit in units for v in unit["variants"] if v["weights"] == mixture["name"]]
+        assert run["name"] == mixture["name"] and len(alone) == len(units)
+        assert abs(mixture["kl_divergence_summed"] - math.fsum(v["kl_divergence"]["mean"] for v in alone)) < 1e-12
+    assert said["mixtures"][1]["name"] == "chosen by SQNR" and said["mixtures"][1]["bytes"] <= bits * elements / 8
+    assert said["mixtures"][1]["kl_divergence_summed"] >= best * (1 - 1e-12)
+    # The front: the chosen ones at other bits.
+    for point in said["front"]:
+        if point["bits_at_most"] <= bits:
+            assert point["kl_divergence_summed"] >= best * (1 - 1e-12)
+END
+
+# What mxfp eval finds of one layer, by --by-layer with all of another name left out, and of the mixture by its recipe.
+cat >"$work/alone.py" <<'END'
+import json, subprocess, sys
+
+mxfp, model, tokens, advised, recipe = sys.argv[1:6]
+end = sys.argv.index("-")
+more, ignored = sys.argv[6:end], sys.argv[end + 1:]
+said = json.load(open(advised))
+
+
+def evaluate(*arguments):
+    command = [mxfp, "eval", "-q", model, "--tokens", tokens, "--json", *more, *arguments]
+    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+
+
+names = {u["name"].rsplit(".", 1)[1] for u in said["units"]}
+wanted = 0
+for name in sorted(names):
+    units = [u for u in said["units"] if u["name"].endswith("." + name)]
+    others = [t for u in said["units"] if u not in units for t in u["tensors"]]
+    for v in range(len(said["units"][0]["variants"])):
+        variant = units[0]["variants"][v]
+        found = evaluate("--weights", variant["weights"], "--activations", "mxfp8-e4m3", "--fuse", "--by-layer",
+                         *(x for t in others + ignored for x in ("--ignore", t)))
+        layers = {layer["layer"]: layer["kl_divergence"] for layer in found["layers"]}
+        assert len(layers) == len(units)
+        for unit in units:
+            own = unit["variants"][v]["kl_divergence"]
+            alone = layers[int(unit["tensors"][0].split("layers.")[1].split(".")[0])]
+            assert (own["mean"], own["error"]) == (alone["mean"], alone["error"]), (unit["name"], variant, own, alone)
+            wanted += 1
+assert wanted == sum(len(u["variants"]) for u in said["units"])
+whole = evaluate("--try", recipe)["runs"][1]
+for key in ("kl_divergence", "perplexity", "nll", "same_top", "quantized_matrices"):
+    assert whole[key] == said["runs"][1][key], (key, whole[key], said["runs"][1][key])
+END
+for bits in 4.25 4.5 5.1 6.3 8.3; do
+	advised "$work/llama" mxfp4,nvfp4,mxfp8-e4m3 "$work/tokens.json" $bits
+	mv "$work/advised/$bits.json" "$work/$bits.json"
+done
+check "the best of all mixtures" python3 "$work/all.py" "$work/4.25.json" "$work/4.5.json" "$work/5.1.json" "$work/6.3.json" "$work/8.3.json"
+advised "$work/llama" mxfp4,nvfp4,mxfp8-e4m3 "$work/tokens.json" 5.1
+check "layers alone and the mixture by mxfp eval" python3 "$work/alone.py" "$mxfp" "$work/llama" "$work/tokens.json" \
+	"$work/advised/5.1.json" "$work/advised/recipe.json" -
+
+# The file that mxfp quantize makes by the recipe is the same mixture.
+exits 0 "" quantize "$work/llama" -o "$work/mixed" --recipe "$work/advised/recipe.json" -q
+exits 0 "" eval -q "$work/mixed" --tokens "$work/tokens.json" --compare "$work/llama" --activations mxfp8-e4m3 --json
+check "the mixture in a file" python3 -c '
+import json, sys
+own, file = (json.load(open(path))["runs"][1]["kl_divergence"] for path in sys.argv[1:])
+assert own == file, (own, file)' "$work/5.1.json" "$work/out"
+
+# The same bytes whatever runs.
+cp "$work/advised/recipe.json" "$work/once.json"
+for arguments in "--threads 1" "--threads 3 --batch 7"; do
+	advised "$work/llama" mxfp4,nvfp4,mxfp8-e4m3 "$work/tokens.json" 5.1 $arguments
+	check "$arguments" cmp "$work/5.1.json" "$work/advised/5.1.json"
+done
+MXFP_ISA=ref
+export MXFP_ISA
+advised "$work/llama" mxfp4,nvfp4,mxfp8-e4m3 "$work/tokens.json" 5.1
+unset MXFP_ISA
+check "by ref" cmp "$work/5.1.json" "$work/advised/5.1.json"
+check "the recipe by ref" cmp "$work/once.json" "$work/advised/recipe.json"
+
+# Activations, what is said of them in the recipe, and rules, of which each layer has the one that costs least.
+same "no activations in the recipe" "" "$(grep activations "$work/once.json" || :)"
+advised "$work/llama" mxfp4 "$work/tokens.json" 4.25 -a none --rules mse,floor,even
+same "activations" '"activations": "none",' "$(grep -o '"activations.*' "$work/advised/recipe.json")"
+check "rules" python3 -c '
+import json, sys
+said = json.load(open(sys.argv[1]))
+assert said["runs"][1]["activations"] == "f32"
+for unit in said["units"]:
+    costs = [v["kl_divergence"]["mean"] for v in unit["variants"]]
+    assert [v["rule"] for v in unit["variants"]] == ["mse", "floor", "even"]
+    assert [v["chosen"] for v in unit["variants"]].index(True) == costs.index(min(costs))
+assert len({v["rule"] for u in said["units"] for v in u["variants"] if v["chosen"]}) > 1' "$work/advised/4.25.json"
+
+# As tables; without --bits there is nothing chosen.
+exits 0 "" advise -q "$work/llama" --formats mxfp4,mxfp8-e4m3 --eval --tokens "$work/tokens.json" --bits 5
+text=$(tr -s ' ' <"$work/out")
+has "a layer" "$text" "| model.layers.0.mlp.gate_up_proj | 4096 | mxfp4 | mse | 4.250 | 0."
+has "the mixture" "$text" "| chosen | "
+has "a format alone" "$text" "| mxfp8-e4m3 | 8.250 | 0."
+has "the last line" "$text" "chosen: 4.850 bits a weight, KLD 0."
+exits 0 "" advise -q "$work/llama" --formats mxfp4,mxfp8-e4m3 --eval --tokens "$work/tokens.json"
+same "nothing chosen" "" "$(grep chosen "$work/out" || :)"
+exits 2 "no mixture of these formats has fewer than 4.2500 bits a weight" \
+	advise -q "$work/llama" --formats mxfp4 --eval --tokens "$work/tokens.json" --bits 4
+exits 2 "advise: --activations: unknown value 'fp8'" advise "$work/llama" --eval --tokens "$work/tokens.json" -a fp8
+exits 3 "nothing is predicted" advise "$work/llama" --eval --tokens "$work/tokens.json" --skip 300
+exits 3 "token" advise "$work/llama" --eval --text "$work/tokens.json"
+printf '[[1, 2, 96]]' >"$work/beyond.json"
+exits 3 "96" advise "$work/llama" --eval --tokens "$work/beyond.json"
+exits 4 "missing.json" advise "$work/llama" --eval --tokens "$work/missing.json"
+# A weight that is NaN is refused before anything is run; a model whose predictions are NaN has costs that nobody knows.
+# broken OFFSET: the same model with NaN in the number that far before the end of its file, or behind its header.
+broken() {
+	mkdir -p "$work/broken"
+	cp "$work/llama/config.json" "$work/broken"
+	python3 - "$work/llama/model.safetensors" "$work/broken/model.safetensors" "$1" <<'END'
+import struct, sys
+
+data = bytearray(open(sys.argv[1], "rb").read())
+at = int(sys.argv[3])
+at = at % len(data) if at < 0 else 8 + struct.unpack_from("<Q", data)[0] + at
+data[at:at + 4] = struct.pack("<f", float("nan"))
+open(sys.argv[2], "wb").write(data)
+END
+}
+broken -4
+exits 3 "tensor 'model.layers.1.mlp.down_proj.weight': 1 weights are NaN or Inf, which mxfp quantize refuses" \
+	advise "$work/broken" --eval --tokens "$work/tokens.json" --bits 5
+broken 0
+python3 -c 'import json, sys; json.dump([[0, 1, 2]], open(sys.argv[1], "w"))' "$work/zero.json"
+exits 0 "" advise -q "$work/broken" --formats mxfp4,mxfp8-e4m3 --eval --tokens "$work/zero.json" --bits 5
+has "nothing is known" "$(cat "$work/out")" "chosen: 4.250 bits a weight, KLD unknown: predictions are NaN"
+exits 0 "" advise -q "$work/broken" --formats mxfp4,mxfp8-e4m3 --eval --tokens "$work/zero.json" --bits 5 --json
+check "JSON of NaN" python3 -m json.tool "$work/out" "$work/tool"
+cp "$work/tokens.json" "$work/kept.json"
+exits 2 "" advise "$work/llama" --eval --tokens "$work/kept.json" --bits 5 -fo "$work/kept.json"
+check "the tokens were written over" cmp "$work/tokens.json" "$work/kept.json"
+
+# A real model, of two of its five layers.
+shared=${MXFP_SHARED:-${srcdir:-.}/../shared}/weights
+if [ ! -d "$shared" ]; then
+	echo "$shared is not there: no real model is run"
+elif [ "${MXFP_ISA:-}" != ref ]; then
+	tokens=$shared/eval/self_generated.tokens.json
+	model=$shared/stories260K/stories260K.hf.f32.safetensors
+	advised "$model" mxfp4,nvfp4,mxfp6-e2m3,mxfp8-e4m3 "$tokens" 5 --sequences 2 --pad-tail --ignore '*layers.[2-4].*'
+	check "a real model alone and by its recipe" python3 "$work/alone.py" "$mxfp" "$model" "$tokens" "$work/advised/5.json" \
+		"$work/advised/recipe.json" --sequences 2 --pad-tail - '*layers.[2-4].*'
+fi
+check "something is left over" test -z "$(find "$work" -name '.*mxfp-*')"
 finish

@@ -162,7 +162,10 @@ case_of() {
 	transform) both builds transform "$work/wide" --rotate-stream -o "$work/in/old" --force ;;
 	calibrate) both computes calibrate "$work/llama" --tokens "$work/tokens.u32" -o "$work/in/old" --force ;;
 	report) both computes report "$work/large.safetensors" -o "$work/in/old.html" --force ;;
-	advise) both computes advise "$work/large.safetensors" --bits 5 -o "$work/in/old.json" --force ;;
+	advise)
+		both computes advise "$work/large.safetensors" --bits 5 -o "$work/in/old.json" --force
+		both computes advise "$work/llama" --eval --tokens "$work/tokens.u32" --bits 5 -o "$work/in/old.json" --force
+		;;
 	diff) both computes diff "$work/large.safetensors" "$work/again.safetensors" ;;
 	lint) both computes lint "$work/quantized" ;;
 	detect-rule) both computes detect-rule "$work/quantized" --ref "$work/large.safetensors" --all ;;

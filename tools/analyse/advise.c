@@ -26,6 +26,8 @@ static bool is_whole_blocks(const struct advice *advice, const struct tensor *te
 {
 	uint64_t rows, cols;
 
+	if (advice->pad_tail)
+		return true;
 	tensor_matrix(tensor, &rows, &cols);
 	if (cols % mxfp_format_get_info(MXFP_FORMAT_MXFP8_E4M3)->block_length != 0)
 		return false;
@@ -58,7 +60,7 @@ static int add_layer(struct advice *advice, const struct file *file, const struc
 		advice->left_out[advice->n_left_out++] = tensor->name;
 		return EXIT_OK;
 	}
-	*layer = (struct advise_layer){file, rows, calloc(advice->options->variants.n + 1, sizeof *layer->errors), 0};
+	*layer = (struct advise_layer){file, rows, calloc(advice->options->variants.n + 1, sizeof *layer->errors), 0, 0};
 	advice->n_layers++;
 	return layer->errors == NULL ? fail_memory(error) : EXIT_OK;
 }

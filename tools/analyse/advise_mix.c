@@ -7,6 +7,15 @@
 
 #include "analyse/advise.h"
 
+static const double broken = 1e200; /* stands for what is not finite: sums of it are */
+
+/* What it costs that a layer, or its unit, is in a variant. */
+static double cost_of(const struct advice *advice, const struct advise_layer *layer, size_t variant)
+{
+	return advice->costs != NULL ? advice->costs[layer->unit * advice->options->variants.n + variant]
+	                             : layer->errors[variant].sum;
+}
+
 size_t advise_best(const struct advice *advice, const struct advise_layer *layer, enum mxfp_format format)
 {
 	const struct variants *variants = &advice->options->variants;
@@ -14,7 +23,7 @@ size_t advise_best(const struct advice *advice, const struct advise_layer *layer
 
 	for (size_t v = 0; v < variants->n; v++)
 		if (variants->items[v].format == format &&
-		    (best == variants->n || layer->errors[v].sum < layer->errors[best].sum))
+		    (best == variants->n || cost_of(advice, layer, v) < cost_of(advice, layer, best)))
 			best = v;
 	return best;
 }
@@ -31,10 +40,32 @@ static struct weight_error unit_error(const struct advice *advice, const struct 
 	return total;
 }
 
-/* An error whose sums are finite. */
-static double summable(double error)
+double advise_mix_cost(const struct advise_mix *mix)
 {
-	return fmin(error, 1e200);
+	return mix->cost < broken ? mix->cost : (double)NAN;
+}
+
+/* What a unit costs in a format: the first of its layers tells the variant, if costs are those of units. */
+static double unit_cost(const struct advice *advice, const struct unit *unit, size_t format,
+                        const struct weight_error *of_unit)
+{
+	const struct advise_layer *layer = &advice->layers[advice->units.members[unit->first]];
+	const double cost = advice->costs == NULL ? of_unit->sum
+	                                          : cost_of(advice, layer, advise_best(advice, layer, advice->formats[format]));
+
+	return fmin(cost, broken);
+}
+
+static void set_choices(struct advice *advice)
+{
+	for (size_t u = 0; u < advice->units.n; u++)
+		for (size_t f = 0; f < advice->n_formats; f++) {
+			const struct unit *unit = &advice->units.items[u];
+			const struct weight_error of_unit = unit_error(advice, unit, f);
+
+			advice->choices[u * advice->n_formats + f] =
+				(struct knapsack_option){of_unit.bytes, unit_cost(advice, unit, f, &of_unit)};
+		}
 }
 
 int advise_find_units(struct advice *advice, struct error *error)
@@ -53,12 +84,16 @@ int advise_find_units(struct advice *advice, struct error *error)
 	if (advice->choices == NULL)
 		return fail_memory(error);
 	for (size_t u = 0; u < advice->units.n; u++)
-		for (size_t f = 0; f < advice->n_formats; f++) {
-			const struct weight_error of_unit = unit_error(advice, &advice->units.items[u], f);
-
-			advice->choices[u * advice->n_formats + f] = (struct knapsack_option){of_unit.bytes, summable(of_unit.sum)};
-		}
+		for (size_t i = 0; i < advice->units.items[u].n; i++)
+			advice->layers[advice->units.members[advice->units.items[u].first + i]].unit = u;
+	set_choices(advice);
 	return EXIT_OK;
+}
+
+void advise_choose_by(struct advice *advice, const double *costs)
+{
+	advice->costs = costs;
+	set_choices(advice);
 }
 
 /* The most bytes that are at most so many bits an element. */
@@ -76,23 +111,35 @@ static uint64_t capacity_of(uint64_t elements, double bits)
 	return at.bytes;
 }
 
+void advise_make_mix(struct advise_mix *mix, const struct advice *advice, size_t *formats)
+{
+	*mix = (struct advise_mix){.formats = formats, .exact = true};
+	for (size_t u = 0; u < advice->units.n; u++) {
+		const struct weight_error of_unit = unit_error(advice, &advice->units.items[u], formats[u]);
+
+		weight_error_add(&mix->total, &of_unit);
+		mix->cost += advice->choices[u * advice->n_formats + formats[u]].error;
+	}
+}
+
 int advise_mix(struct advise_mix *mix, const struct advice *advice, double bits, struct error *error)
 {
 	const struct knapsack knapsack = {advice->units.n, advice->n_formats, advice->choices};
+	size_t *formats = calloc(advice->units.n + 1, sizeof *formats);
 	uint64_t elements = 0;
+	bool exact;
 
-	*mix = (struct advise_mix){calloc(advice->units.n + 1, sizeof *mix->formats), {0}, true};
-	if (mix->formats == NULL)
+	*mix = (struct advise_mix){.formats = formats};
+	if (formats == NULL)
 		return fail_memory(error);
 	for (size_t u = 0; u < advice->units.n; u++)
 		elements += unit_error(advice, &advice->units.items[u], 0).elements;
-	int code = knapsack_solve(mix->formats, &mix->exact, &knapsack, capacity_of(elements, bits), error);
-	for (size_t u = 0; u < advice->units.n && code == EXIT_OK; u++) {
-		const struct weight_error of_unit = unit_error(advice, &advice->units.items[u], mix->formats[u]);
-
-		weight_error_add(&mix->total, &of_unit);
-	}
-	return code;
+	int code = knapsack_solve(formats, &exact, &knapsack, capacity_of(elements, bits), error);
+	if (code != EXIT_OK)
+		return code;
+	advise_make_mix(mix, advice, formats);
+	mix->exact = exact;
+	return EXIT_OK;
 }
 
 size_t *advise_of_layers(const struct advice *advice, const struct advise_mix *mix)

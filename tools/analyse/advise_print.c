@@ -125,6 +125,8 @@ static void add_mix(struct table *table, const struct advice *advice, const stru
 
 	table_cell(table, "%s%.4g", mix->exact ? "" : "~", bits);
 	table_cell(table, "%.3f", weight_error_bits(&mix->total));
+	if (advice->costs != NULL)
+		table_number(table, advise_mix_cost(mix), 6, "");
 	table_cell(table, "%s", mix_sqnr_text(advice, mix, sqnr));
 	for (size_t f = 0; f < advice->n_formats; f++)
 		table_cell(table, "%.1f %%", 100 * advise_share(advice, mix, f));
@@ -146,12 +148,15 @@ static int add_point(const struct advice *advice, const struct advise_mix *mix, 
 	return EXIT_OK;
 }
 
-static int print_front(const struct advice *advice, struct error *error)
+int advise_print_front(const struct advice *advice, struct error *error)
 {
-	struct front front = {{.n_columns = 3 + advice->n_formats}, true};
+	const bool by_cost = advice->costs != NULL;
+	struct front front = {{.n_columns = 3 + by_cost + advice->n_formats}, true};
 
 	table_cell(&front.table, "bits at most");
 	table_cell(&front.table, "bits");
+	if (by_cost)
+		table_cell(&front.table, "summed KLD");
 	table_cell(&front.table, "SQNR dB");
 	for (size_t f = 0; f < advice->n_formats; f++)
 		table_cell(&front.table, "%s", format_name(advice, f));
@@ -161,9 +166,19 @@ static int print_front(const struct advice *advice, struct error *error)
 		return code;
 	}
 	code = table_print(&front.table, stdout, error);
-	printf("Each mixture%s has the least error of all that fit its bits; what loaders fuse (q, k, v; gate, up; experts) has\n"
-	       "one format.\n", front.exact ? "" : " but those marked ~");
+	printf("Each mixture%s has the least %s of all that fit its bits; what loaders fuse (q, k, v; gate, up; experts) has\n"
+	       "one format.\n", front.exact ? "" : " but those marked ~", by_cost ? "sum" : "error");
+	puts("SQNR of the whole: -10 log10 of the mean over all weights of their layer's relative squared error.");
 	return code;
+}
+
+void advise_print_left_out(const struct advice *advice)
+{
+	if (advice->n_left_out > 0)
+		printf("left out: %zu layers whose rows are not whole blocks\n", advice->n_left_out);
+	if (advice->n_refused > 0)
+		printf("left out: %zu layers that loaders of layout %s do not take quantized\n", advice->n_refused,
+		       advice->layout->name);
 }
 
 static void print_non_finite(const struct advice *advice)
@@ -188,15 +203,10 @@ int advise_text(const struct advice *advice, const struct advise_mix *mix, struc
 	int code = print_layers(advice, chosen, error);
 	free(chosen);
 	if (code == EXIT_OK)
-		code = print_front(advice, error);
+		code = advise_print_front(advice, error);
 	if (code != EXIT_OK)
 		return code;
-	puts("SQNR of the whole: -10 log10 of the mean over all weights of their layer's relative squared error.");
-	if (advice->n_left_out > 0)
-		printf("left out: %zu layers whose rows are not whole blocks\n", advice->n_left_out);
-	if (advice->n_refused > 0)
-		printf("left out: %zu layers that loaders of layout %s do not take quantized\n", advice->n_refused,
-		       advice->layout->name);
+	advise_print_left_out(advice);
 	print_non_finite(advice);
 	if (mix != NULL)
 		printf("chosen: %.3f bits a weight, %s%s%s\n", weight_error_bits(&mix->total),
@@ -235,34 +245,48 @@ static json_t *layer_facts(const struct advice *advice, size_t i, const size_t *
 	                 (json_int_t)layer->non_finite, "formats", formats, "chosen", chosen != NULL ? format_name(advice, chosen[i]) : NULL);
 }
 
-static json_t *mix_facts(const struct advice *advice, const struct advise_mix *mix)
+json_t *advise_mix_facts(const struct advice *advice, const struct advise_mix *mix)
 {
 	json_t *shares = json_object();
 
 	for (size_t f = 0; f < advice->n_formats; f++)
 		json_object_set_new(shares, format_name(advice, f), json_real(advise_share(advice, mix, f)));
-	return json_pack("{s:f, s:I, s:o, s:o, s:b, s:o}", "bits_per_weight", weight_error_bits(&mix->total), "bytes",
-	                 (json_int_t)mix->total.bytes, "sqnr_db", facts_number(weight_error_sqnr(&mix->total)),
-	                 "relative_squared_error", facts_number(weight_error_mean(&mix->total)), "exact", (int)mix->exact,
-	                 "shares", shares);
+	json_t *facts = json_pack("{s:f, s:I, s:o, s:o, s:b, s:o}", "bits_per_weight", weight_error_bits(&mix->total), "bytes",
+	                          (json_int_t)mix->total.bytes, "sqnr_db", facts_number(weight_error_sqnr(&mix->total)),
+	                          "relative_squared_error", facts_number(weight_error_mean(&mix->total)), "exact",
+	                          (int)mix->exact, "shares", shares);
+	if (advice->costs == NULL)
+		return facts;
+	return facts_set(facts, "kl_divergence_summed", facts_number(advise_mix_cost(mix)));
 }
 
 static int append_point(const struct advice *advice, const struct advise_mix *mix, double bits, void *context,
                         struct error *error)
 {
-	json_t *point = mix_facts(advice, mix);
+	json_t *point = facts_set(advise_mix_facts(advice, mix), "bits_at_most", json_real(bits));
 
-	json_object_set_new(point, "bits_at_most", json_real(bits));
 	return json_array_append_new(context, point) == 0 ? EXIT_OK : fail_memory(error);
+}
+
+json_t *advise_front_facts(const struct advice *advice, struct error *error)
+{
+	json_t *front = json_array();
+
+	if (front == NULL)
+		fail_memory(error);
+	else if (advise_front(advice, append_point, front, error) == EXIT_OK)
+		return front;
+	json_decref(front);
+	return NULL;
 }
 
 int advise_json(const struct advice *advice, const struct advise_mix *mix, struct error *error)
 {
+	json_t *front = advise_front_facts(advice, error);
 	size_t *chosen = NULL;
-	json_t *front = json_array();
-	int code = EXIT_OK;
+	int code = front != NULL ? EXIT_OK : EXIT_MEMORY;
 
-	if (mix != NULL && (chosen = advise_of_layers(advice, mix)) == NULL)
+	if (code == EXIT_OK && mix != NULL && (chosen = advise_of_layers(advice, mix)) == NULL)
 		code = fail_memory(error);
 	fputs("{\n\"tensors\": [", stdout);
 	for (size_t i = 0; i < advice->n_layers && code == EXIT_OK; i++) {
@@ -270,8 +294,6 @@ int advise_json(const struct advice *advice, const struct advise_mix *mix, struc
 		code = facts_print_part(stdout, layer_facts(advice, i, chosen), 0, error);
 	}
 	free(chosen);
-	if (code == EXIT_OK)
-		code = advise_front(advice, append_point, front, error);
 	if (code != EXIT_OK) {
 		json_decref(front);
 		return code;
@@ -280,7 +302,7 @@ int advise_json(const struct advice *advice, const struct advise_mix *mix, struc
 	code = facts_print_part(stdout, front, JSON_INDENT(2), error);
 	if (code == EXIT_OK && mix != NULL) {
 		fputs(",\n\"chosen\": ", stdout);
-		code = facts_print_part(stdout, mix_facts(advice, mix), JSON_INDENT(2), error);
+		code = facts_print_part(stdout, advise_mix_facts(advice, mix), JSON_INDENT(2), error);
 	}
 	printf(",\n\"tensors_left_out\": %zu,\n\"tensors_refused\": %zu\n}\n", advice->n_left_out, advice->n_refused);
 	return code;
@@ -387,6 +409,8 @@ json_t *advise_recipe(const struct advice *advice, const struct advise_mix *mix)
 	}
 	free(chosen);
 	json_t *recipe = json_pack("{s:i, s:o}", "version", 1, "default", change_of(&variants->items[most]));
+	if (advice->activations != NULL)
+		json_object_set_new(recipe, "activations", json_string(advice->activations));
 	if (fuse)
 		json_object_set_new(recipe, "fuse", json_true());
 	if (advice->select->include.n > 0)

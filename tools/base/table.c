@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/table.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,16 @@ void table_cell(struct table *table, const char *format, ...)
 		table->out_of_memory = true;
 	else
 		table->cells[table->n_cells++] = cell;
+}
+
+void table_number(struct table *table, double x, int digits, const char *unit)
+{
+	if (isnan(x))
+		table_cell(table, "-");
+	else if (fabs(x) < 1e6)
+		table_cell(table, "%.*f%s", digits, x, unit);
+	else
+		table_cell(table, "%.4g%s", x, unit);
 }
 
 /* Counts the characters of UTF-8: all bytes except continuation bytes. */

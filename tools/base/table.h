@@ -21,6 +21,9 @@ struct table {
 /* Adds a cell. '|', which would end it, and the characters that printable.h names become '?'. */
 void table_cell(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Adds a number with that many digits after its point, or few in all if it is large; "-": it is NaN. */
+void table_number(struct table *table, double x, int digits, const char *unit);
+
 /* Prints whole rows and a blank line, and releases the cells. EXIT_MEMORY. */
 int table_print(struct table *table, FILE *file, struct error *error);
 

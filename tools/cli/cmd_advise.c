@@ -2,6 +2,7 @@
 /* mxfp advise: measures which format and rule suit each layer. */
 #include "config.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,19 +11,58 @@
 #include "analyse/advise.h"
 #include "base/progress.h"
 #include "cli/commands.h"
+#include "eval/corpus.h"
+#include "eval/mixture.h"
 #include "io/facts.h"
 #include "io/json.h"
 #include "io/output.h"
 #include "model/layout.h"
 #include "model/model_output.h"
+#include "quantize/preset.h"
+
+enum { BATCH_MAX = 1 << 16 };
 
 struct settings {
-	const char *in, *out, *formats, *rules, *recipes, *bits;
+	const char *in, *out, *formats, *rules, *recipes, *bits, *activations;
 	struct select select;
 	int layout; /* an index of layouts[] */
+	int activation_rule;
+	struct corpus_options corpus;
+	uint64_t skip, batch;
 	unsigned threads;
-	bool json, force, quiet;
+	bool eval, pad_tail, json, force, quiet;
 };
+
+static int check_used(int argc, char **argv, const struct option_spec *options, const struct settings *s,
+                      struct error *error)
+{
+	const struct option_use uses[] = {
+		{"tokens", s->eval, "--eval"},
+		{"text", s->eval, "--eval"},
+		{"tokenizer", s->eval && s->corpus.text != NULL, "--eval --text"},
+		{"context", s->eval, "--eval"},
+		{"skip", s->eval, "--eval"},
+		{"sequences", s->eval, "--eval"},
+		{"batch", s->eval, "--eval"},
+		{"activations", s->eval, "--eval"},
+		{"activation-rule", s->eval, "--eval"},
+		{NULL, true, NULL},
+	};
+	int code = options_check_used(argc, argv, options, uses, error);
+
+	if (code != EXIT_OK || !s->eval)
+		return code;
+	if ((s->corpus.tokens != NULL) == (s->corpus.text != NULL))
+		return fail(error, EXIT_USAGE, "advise: --eval runs the model on --tokens FILE or on --text FILE; give one of them");
+	if (s->layout != 0)
+		return fail(error, EXIT_USAGE, "advise: --eval runs the model as layout %s has it; leave --layout out",
+		            layouts[0]->name);
+	if (s->batch < 1 || s->batch > BATCH_MAX)
+		return fail(error, EXIT_USAGE, "advise: --batch: %" PRIu64 " rows; give 1 to %d", s->batch, BATCH_MAX);
+	if (s->corpus.sequences < 1)
+		return fail(error, EXIT_USAGE, "advise: --sequences: 0 leaves nothing; give 1 or more");
+	return EXIT_OK;
+}
 
 static enum parsed parse(int argc, char **argv, struct settings *s, struct error *error)
 {
@@ -31,9 +71,11 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		"Measures the error of every layer of a model, a .safetensors file or a model\n"
 		"directory, in each format with each scale rule, and prints the mixture of\n"
 		"formats with the least error for each average number of bits. Only weights are\n"
-		"measured.",
+		"measured; or with --eval, what the predictions of a language model lose if each\n"
+		"layer alone is quantized, weights and activations.",
 		"  mxfp advise model/\n"
-		"  mxfp advise model/ --bits 5 -o recipe.json",
+		"  mxfp advise model/ --bits 5 -o recipe.json\n"
+		"  mxfp advise model/ --bits 5 -o recipe.json --eval --text wiki.test.raw",
 	};
 	const struct option_spec options[] = {
 		{"output", 'o', OPTION_STRING, "FILE.json", "write the mixture chosen by --bits as a recipe",
@@ -42,12 +84,29 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"formats", 0, OPTION_STRING, "FORMAT,...", "formats to choose from (default those of mxfp4, nvfp4, mxfp6-e2m3 and "
 		 "mxfp8-e4m3 that the layout holds)", &s->formats},
 		{"rules", 0, OPTION_STRING, "RULE,...", "scale rules to try for MX formats (default mse,floor,even,rceil for "
-		 "mxfp4 and mse for the others)", &s->rules},
+		 "mxfp4 and mse for the others; mse with --eval)", &s->rules},
 		{"nvfp4-recipe", 0, OPTION_STRING, "RECIPE,...", "recipes to try for NVFP4 (default that of the layout)", &s->recipes},
 		{"layout", 'l', OPTION_LAYOUT, "LAYOUT", "the layout that the recipe is for: what its loaders do not take "
 		 "quantized is left out", &s->layout},
 		{"include", 0, OPTION_LIST, "PATTERN", "also measure matching tensors; may be repeated", &s->select.include},
 		{"ignore", 0, OPTION_LIST, "PATTERN", "skip matching tensors; may be repeated", &s->select.ignore},
+		{"pad-tail", 0, OPTION_FLAG, NULL, "also measure tensors whose rows are not a multiple of the block; give it to what "
+		 "takes the recipe, too", &s->pad_tail},
+		{.kind = OPTION_HEADING, .help = "Evaluation"},
+		{"eval", 0, OPTION_FLAG, NULL, "choose by the divergence of predictions: run the model once for each layer and format",
+		 &s->eval},
+		{"tokens", 0, OPTION_STRING, "FILE", "run sequences of ids: .json, .npy, .u16, .u32 or .bin", &s->corpus.tokens},
+		{"text", 0, OPTION_STRING, "FILE", "run a text, cut into windows; a shorter last one is left out", &s->corpus.text},
+		{"tokenizer", 0, OPTION_STRING, "FILE", "the vocabulary: tokenizer.json, a GGUF file or that of llama2.c "
+		 "(default: the model's)", &s->corpus.tokenizer},
+		{"context", 0, OPTION_UNSIGNED, "N", "cut sequences into windows of at most this many tokens", &s->corpus.context},
+		{"skip", 0, OPTION_UNSIGNED, "N", "leave out the first predictions of each window", &s->skip},
+		{"sequences", 0, OPTION_UNSIGNED, "N", "run only the first sequences", &s->corpus.sequences},
+		{"activations", 'a', OPTION_STRING, "FORMAT|none", "quantize the inputs of products with quantized weights (default: as "
+		 "mxfp quantize)", &s->activations},
+		{"activation-rule", 0, OPTION_RULE, "RULE", "scale rule of MX activations", &s->activation_rule},
+		{"batch", 0, OPTION_UNSIGNED, "N", "rows that run at once; does not affect the output", &s->batch},
+		{.kind = OPTION_HEADING, .help = "Execution"},
 		{"threads", 0, OPTION_THREADS, "N", "use at most this many threads, 0: one per processor", &s->threads},
 		{"force", 'f', OPTION_FLAG, NULL, "replace FILE.json if it exists", &s->force},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of tables", &s->json},
@@ -55,7 +114,8 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{.kind = OPTION_END},
 	};
 
-	return options_parse(argc, argv, options, &usage, 1, 1, &s->in, error);
+	const enum parsed parsed = options_parse(argc, argv, options, &usage, 1, 1, &s->in, error);
+	return parsed == PARSED_RUN && check_used(argc, argv, options, s, error) != EXIT_OK ? PARSED_ERROR : parsed;
 }
 
 enum { DEFAULT_FORMATS_TEXT = 128 };
@@ -102,8 +162,8 @@ static int check(const struct settings *s, struct variants *variants, double *bi
 	if (s->bits != NULL && (end == s->bits || *end != '\0' || !(*bits > 0 && *bits <= 64)))
 		return fail(error, EXIT_USAGE, "advise: invalid --bits '%s': expected a number, for example 5 or 4.75",
 		            s->bits);
-	int code = variants_parse(variants, s->formats != NULL ? s->formats : default_formats(layout, formats), s->rules,
-	                          s->recipes, error);
+	int code = variants_parse(variants, s->formats != NULL ? s->formats : default_formats(layout, formats),
+	                          s->rules == NULL && s->eval ? "mse" : s->rules, s->recipes, error);
 	for (size_t v = 0; v < variants->n && code == EXIT_OK; v++) {
 		if (s->recipes == NULL)
 			variants->items[v].recipe = layout->recipe;
@@ -157,25 +217,153 @@ static void advance(void *context, uint64_t bytes)
 	progress_add(context, bytes);
 }
 
+/* With --eval: what the model is run on, and the mixtures. */
+struct evaluating {
+	struct corpus corpus;
+	struct evaluate_settings settings;
+	struct evaluation evaluation;
+	struct mixtures mixtures;
+};
+
+/* Reads the tokens and checks the options, before anything is measured. */
+static int begin_evaluating(struct evaluating *e, const struct settings *s, struct advice *advice, struct error *error)
+{
+	const struct preset *usual;
+	int code = preset_find(&usual, NULL, error);
+
+	if (code == EXIT_OK)
+		code = corpus_open(&e->corpus, advice->model, &s->corpus, error);
+	if (code == EXIT_OK)
+		code = corpus_read(&e->corpus, &s->corpus, error);
+	if (code != EXIT_OK)
+		return code;
+	e->settings = (struct evaluate_settings){
+		.tokens = &e->corpus.tokens,
+		.context = e->corpus.context,
+		.skip = (size_t)s->skip,
+		.batch = (size_t)s->batch,
+		.threads = s->threads,
+		.quiet = s->quiet,
+	};
+	e->mixtures = (struct mixtures){
+		.advice = advice,
+		.evaluation = &e->evaluation,
+		.options = {
+			.command = "advise",
+			.activations = s->activations != NULL ? s->activations : usual->activations,
+			.weights = OPTION_FORMAT_NONE,
+			.activation_rule = s->activation_rule,
+			.nvfp4_recipe = (int)layouts[0]->recipe,
+			.select = &s->select,
+			.pad_tail = s->pad_tail,
+			.kv_cache = OPTION_FORMAT_NONE,
+			.threads = s->threads,
+		},
+	};
+	advice->activations = s->activations;
+	code = evaluate_begin(&e->evaluation, &e->settings, error);
+	return code == EXIT_OK ? mixtures_begin(&e->mixtures, error) : code;
+}
+
+/* Weights that are NaN or Inf do not become blocks: better said before anything is run. */
+static int check_finite(const struct advice *advice, struct error *error)
+{
+	for (size_t i = 0; i < advice->n_layers; i++) {
+		const struct advise_layer *layer = &advice->layers[i];
+
+		if (layer->non_finite > 0)
+			return fail_tensor(error, layer->file->path, layer->tensor->name, "%" PRIu64 " weights are NaN or Inf, which mxfp "
+			                   "quantize refuses; mend the model, or --ignore the layer", layer->non_finite);
+	}
+	return EXIT_OK;
+}
+
+/* Chooses by divergences, the mixture for --bits unless `bits` is 0, and runs that, what the errors of weights choose, and
+   each format alone. */
+static int evaluate(struct evaluating *e, struct advice *advice, double bits, struct error *error)
+{
+	struct advise_mix by_weights = {0}, mix = {0};
+	int code = check_finite(advice, error);
+
+	if (code == EXIT_OK && bits != 0)
+		code = choose(&by_weights, advice, bits, error);
+	if (code == EXIT_OK)
+		code = mixtures_measure(&e->mixtures, advice->n_formats + (bits != 0 ? 2 : 0), error);
+	if (code == EXIT_OK && bits != 0)
+		code = choose(&mix, advice, bits, error);
+	if (code == EXIT_OK && bits != 0) {
+		code = mixtures_run(&e->mixtures, &mix, "chosen", error);
+		mix.formats = NULL;
+	}
+	if (code == EXIT_OK && bits != 0) {
+		advise_make_mix(&by_weights, advice, by_weights.formats);
+		code = mixtures_run(&e->mixtures, &by_weights, "chosen by SQNR", error);
+		by_weights.formats = NULL;
+	}
+	if (code == EXIT_OK)
+		code = mixtures_run_uniform(&e->mixtures, error);
+	progress_end(&e->evaluation.progress);
+	free(by_weights.formats);
+	free(mix.formats);
+	return code;
+}
+
+/* What the model is run on. */
+static const char *source_of(const struct settings *s)
+{
+	return s->corpus.text != NULL ? s->corpus.text : s->corpus.tokens;
+}
+
+/* Prints what was chosen by divergences, and writes it. */
+static int finish_evaluating(const struct evaluating *e, const struct settings *s, const struct advice *advice,
+                             struct output *output, struct error *error)
+{
+	int code = s->out != NULL ? write_recipe(output, advice, &e->mixtures.items[0], error) : EXIT_OK;
+
+	return code == EXIT_OK ? (s->json ? mixtures_json : mixtures_text)(&e->mixtures, source_of(s), s->bits != NULL, error) : code;
+}
+
+static int advise_by_weights(const struct settings *s, const struct advice *advice, double bits, struct output *output,
+                             struct error *error)
+{
+	struct advise_mix mix = {0};
+	int code = bits != 0 ? choose(&mix, advice, bits, error) : EXIT_OK;
+
+	if (code == EXIT_OK && s->out != NULL)
+		code = write_recipe(output, advice, &mix, error);
+	if (code == EXIT_OK)
+		code = (s->json ? advise_json : advise_text)(advice, bits != 0 ? &mix : NULL, error);
+	free(mix.formats);
+	return code;
+}
+
 static int advise(const struct settings *s, const struct model *model, struct output *output, struct error *error)
 {
 	struct progress progress;
 	struct measure_options options = {.noise_only = true, .threads = s->threads, .advance = advance,
 	                                  .context = &progress};
-	struct advice advice = {.model = model, .select = &s->select, .layout = layouts[s->layout], .options = &options};
-	struct advise_mix mix = {0};
+	struct advice advice = {.model = model, .select = &s->select, .layout = layouts[s->layout], .options = &options,
+	                        .pad_tail = s->pad_tail};
+	struct evaluating *e = calloc(1, sizeof *e);
 	double bits = 0;
-	int code = check(s, &options.variants, &bits, error);
+	int code = e != NULL ? check(s, &options.variants, &bits, error) : fail_memory(error);
 
+	if (code == EXIT_OK && s->eval)
+		code = begin_evaluating(e, s, &advice, error);
 	if (code == EXIT_OK)
 		code = measure(&advice, &progress, s, error);
-	if (code == EXIT_OK && bits != 0)
-		code = choose(&mix, &advice, bits, error);
-	if (code == EXIT_OK && s->out != NULL)
-		code = write_recipe(output, &advice, &mix, error);
-	if (code == EXIT_OK)
-		code = (s->json ? advise_json : advise_text)(&advice, bits != 0 ? &mix : NULL, error);
-	free(mix.formats);
+	if (code == EXIT_OK && !s->eval)
+		code = advise_by_weights(s, &advice, bits, output, error);
+	if (code == EXIT_OK && s->eval)
+		code = evaluate(e, &advice, bits, error);
+	if (code == EXIT_OK && s->eval)
+		code = finish_evaluating(e, s, &advice, output, error);
+	if (e != NULL) {
+		mixtures_free(&e->mixtures);
+		evaluate_free(&e->evaluation);
+		corpus_close(&e->corpus);
+	}
+	free(e);
 	advise_free(&advice);
 	return code;
 }
@@ -195,6 +383,8 @@ static int open_and_advise(struct settings *s, struct error *error)
 		            model_quantized_by(&model));
 	if (code == EXIT_OK && s->out != NULL)
 		code = model_output_check_apart(&model, s->out, error);
+	if (code == EXIT_OK && s->out != NULL && s->eval)
+		code = output_check_apart(s->out, source_of(s), error);
 	/* As the layout has them, so that the recipe names them. */
 	if (code == EXIT_OK && layouts[s->layout]->one_expert_each)
 		code = model_split_experts(&model, error);
@@ -209,7 +399,11 @@ static int open_and_advise(struct settings *s, struct error *error)
 
 static int run(int argc, char **argv, struct error *error)
 {
-	struct settings settings = {0};
+	struct settings settings = {
+		.activation_rule = MXFP_RULE_RCEIL,
+		.corpus = {.context = CORPUS_ALL, .sequences = CORPUS_ALL},
+		.batch = EVALUATE_BATCH,
+	};
 	const enum parsed parsed = parse(argc, argv, &settings, error);
 	if (parsed != PARSED_RUN)
 		return parsed_code(parsed);

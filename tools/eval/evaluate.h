@@ -161,7 +161,10 @@ void evaluate_generation_free(struct evaluate_generation *generation);
 /* All that was found, as JSON; NULL if memory ran out. `source` names the tokens. */
 json_t *evaluate_facts(const struct evaluation *evaluation, const char *source);
 
-/* Prints tables. EXIT_MEMORY. */
+/* Prints what was run on what. */
+void evaluate_print_source(const struct evaluation *evaluation, const char *source, FILE *file);
+
+/* Prints that and tables. EXIT_MEMORY. */
 int evaluate_print_text(const struct evaluation *evaluation, const char *source, FILE *file, struct error *error);
 
 /* Print to stdout; of a generation without JSON what was not shown. EXIT_MEMORY. */

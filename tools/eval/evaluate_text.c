@@ -2,24 +2,12 @@
 #include "config.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/printable.h"
 #include "base/table.h"
 #include "eval/evaluate.h"
-
-/* A number with that many digits after its point; "-": it is not known, and with few digits if it is large. */
-static void number_cell(struct table *table, double x, int digits, const char *unit)
-{
-	if (isnan(x))
-		table_cell(table, "-");
-	else if (fabs(x) < 1e6)
-		table_cell(table, "%.*f%s", digits, x, unit);
-	else
-		table_cell(table, "%.4g%s", x, unit);
-}
 
 static void add_heading(struct table *table, const char *const *names, size_t n, size_t n_left)
 {
@@ -39,12 +27,12 @@ static void beside_cells(struct table *table, const struct score_summary *s)
 			table_cell(table, "-");
 		return;
 	}
-	number_cell(table, 100 * (s->perplexity.mean / s->base_perplexity.mean - 1), 2, " %");
-	number_cell(table, s->divergence.mean, 6, "");
-	number_cell(table, s->divergence.error, 6, "");
-	number_cell(table, s->percentile_99, 5, "");
-	number_cell(table, 100 * s->agreement.mean, 2, " %");
-	number_cell(table, 100 * s->change_rms.mean, 3, " %");
+	table_number(table, 100 * (s->perplexity.mean / s->base_perplexity.mean - 1), 2, " %");
+	table_number(table, s->divergence.mean, 6, "");
+	table_number(table, s->divergence.error, 6, "");
+	table_number(table, s->percentile_99, 5, "");
+	table_number(table, 100 * s->agreement.mean, 2, " %");
+	table_number(table, 100 * s->change_rms.mean, 3, " %");
 }
 
 static bool is_beside(const struct evaluation *e)
@@ -67,10 +55,10 @@ static int print_results(const struct evaluation *e, FILE *file, struct error *e
 		table_cell(&table, "%s", r->name);
 		table_cell(&table, "%s", r->weights);
 		table_cell(&table, "%s", r->activations);
-		number_cell(&table, r->loaded ? (double)r->size.bytes / (1 << 20) : (double)NAN, 2, "");
-		number_cell(&table, r->loaded ? evaluate_bits(r) : (double)NAN, 3, "");
-		number_cell(&table, r->summary.perplexity.mean, 4, "");
-		number_cell(&table, r->summary.perplexity.error, 4, "");
+		table_number(&table, r->loaded ? (double)r->size.bytes / (1 << 20) : (double)NAN, 2, "");
+		table_number(&table, r->loaded ? evaluate_bits(r) : (double)NAN, 3, "");
+		table_number(&table, r->summary.perplexity.mean, 4, "");
+		table_number(&table, r->summary.perplexity.error, 4, "");
 		if (beside)
 			beside_cells(&table, &r->summary);
 	}
@@ -120,8 +108,8 @@ static int print_parts(const struct evaluation *e, FILE *file, bool layers, stru
 		else
 			table_cell(&table, "%s", part->name);
 		table_cell(&table, "%" PRIu64, part->elements);
-		number_cell(&table, s->perplexity.mean, 4, "");
-		number_cell(&table, s->perplexity.error, 4, "");
+		table_number(&table, s->perplexity.mean, 4, "");
+		table_number(&table, s->perplexity.error, 4, "");
 		beside_cells(&table, s);
 		n++;
 	}
@@ -133,10 +121,8 @@ static int print_parts(const struct evaluation *e, FILE *file, bool layers, stru
 	return table_print(&table, file, error);
 }
 
-int evaluate_print_text(const struct evaluation *e, const char *source, FILE *file, struct error *error)
+void evaluate_print_source(const struct evaluation *e, const char *source, FILE *file)
 {
-	const size_t n_nan = e->results[e->n_results - 1].summary.n_nan;
-
 	print_printable(file, source);
 	fprintf(file, ": %zu tokens in %zu windows of at most %zu, %zu of them predicted\n", e->n_tokens, e->settings->tokens->n,
 	       e->settings->context, e->n_predictions);
@@ -147,6 +133,13 @@ int evaluate_print_text(const struct evaluation *e, const char *source, FILE *fi
 			putc('\n', file);
 		}
 	putc('\n', file);
+}
+
+int evaluate_print_text(const struct evaluation *e, const char *source, FILE *file, struct error *error)
+{
+	const size_t n_nan = e->results[e->n_results - 1].summary.n_nan;
+
+	evaluate_print_source(e, source, file);
 	int code = print_results(e, file, error);
 	const bool details = e->n_results == 1 || (e->n_results == 2 && e->n_parts == 0);
 

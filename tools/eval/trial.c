@@ -46,7 +46,8 @@ static int set_recipe(struct trial *trial, const char *path, const struct trial_
 	int code = preset_find(&usual, NULL, error);
 
 	if (code == EXIT_OK)
-		code = recipe_read(&trial->recipe, path, error);
+		code = options->recipe_json != NULL ? recipe_take(&trial->recipe, path, json_incref(options->recipe_json), error)
+		                                    : recipe_read(&trial->recipe, path, error);
 	if (code != EXIT_OK)
 		return code;
 	set_preset(trial, usual, options);

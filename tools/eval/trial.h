@@ -36,6 +36,7 @@ struct trial {
 struct trial_options {
 	const char *command;          /* whose they are, for errors */
 	const char *preset, *recipe;  /* NULL: not given */
+	json_t *recipe_json;          /* what the recipe says; NULL: it is a file */
 	const char *activations;      /* the same; they count where a NAME says nothing of activations */
 	enum mxfp_format weights;     /* OPTION_FORMAT_NONE: not given */
 	bool has_rule, has_nvfp4_recipe, has_block; /* whether these are given: */

@@ -270,14 +270,20 @@ static int take_all(const struct part *whole, struct recipe *recipe, struct erro
 	return code != EXIT_OK ? code : take_rules(whole, recipe, error);
 }
 
+int recipe_take(struct recipe *recipe, const char *path, json_t *json, struct error *error)
+{
+	*recipe = (struct recipe){.path = strdup(path), .json = json};
+	const struct part whole = {recipe, "", json};
+	return recipe->path == NULL ? fail_memory(error) : take_all(&whole, recipe, error);
+}
+
 int recipe_read(struct recipe *recipe, const char *path, struct error *error)
 {
-	*recipe = (struct recipe){.path = strdup(path)};
-	if (recipe->path == NULL)
-		return fail_memory(error);
-	int code = json_read(descriptor_open, path, BYTES_MAX, &recipe->json, error);
-	const struct part whole = {recipe, "", recipe->json};
-	return code != EXIT_OK ? code : take_all(&whole, recipe, error);
+	json_t *json = NULL;
+	int code = json_read(descriptor_open, path, BYTES_MAX, &json, error);
+
+	*recipe = (struct recipe){.path = NULL};
+	return code != EXIT_OK ? code : recipe_take(recipe, path, json, error);
 }
 
 int recipe_check(const struct recipe *recipe, const struct model *model, struct error *error)

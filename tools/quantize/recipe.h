@@ -41,6 +41,9 @@ struct recipe {
    EXIT_MEMORY. */
 int recipe_read(struct recipe *recipe, const char *path, struct error *error);
 
+/* Takes one that is in memory, with what errors call it; json_decref() comes with recipe_free(). The same. */
+int recipe_take(struct recipe *recipe, const char *path, json_t *json, struct error *error);
+
 /* Checks that every pattern matches some tensor of the model. EXIT_USAGE. */
 int recipe_check(const struct recipe *recipe, const struct model *model, struct error *error);
 

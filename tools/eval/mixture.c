@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "eval/mixture.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int mixtures_begin(struct mixtures *m, struct error *error)
+{
+	const struct variants *variants = &m->advice->options->variants;
+	int code = EXIT_OK;
+
+	m->trials = calloc(variants->n + 1, sizeof *m->trials);
+	if (m->trials == NULL)
+		return fail_memory(error);
+	for (size_t v = 0; v < variants->n && code == EXIT_OK; v++) {
+		struct trial_options options = m->options;
+
+		options.weights = variants->items[v].format;
+		options.rule = (int)variants->items[v].rule;
+		options.nvfp4_recipe = (int)variants->items[v].recipe;
+		/* As the recipe of a mixture has it. */
+		options.fuse = variant_has_recipe(&variants->items[v]);
+		code = trial_of_options(&m->trials[m->n_trials++], &options, error);
+	}
+	return code;
+}
+
+/* A unit whose layers are quantized. */
+struct alone {
+	const struct advice *advice;
+	const struct unit *unit;
+};
+
+/* Whether a tensor is no layer of it: an evaluate_kept. */
+static bool is_outside(void *context, const char *tensor)
+{
+	const struct alone *alone = context;
+	const size_t *members = alone->advice->units.members + alone->unit->first;
+
+	for (size_t i = 0; i < alone->unit->n; i++)
+		if (strcmp(alone->advice->layers[members[i]].tensor->name, tensor) == 0)
+			return false;
+	return true;
+}
+
+static int run_units(struct mixtures *m, struct error *error)
+{
+	const struct advice *advice = m->advice;
+	int code = EXIT_OK;
+
+	for (size_t u = 0; u < advice->units.n; u++)
+		for (size_t v = 0; v < m->n_trials && code == EXIT_OK; v++) {
+			struct alone alone = {advice, &advice->units.items[u]};
+			const struct evaluate_kept kept = {is_outside, &alone};
+			struct evaluate_result result;
+
+			code = evaluate_run_kept(m->evaluation, advice->model, &m->trials[v], EVALUATE_BESIDE, &kept, &result, error);
+			if (code != EXIT_OK)
+				break;
+			m->divergences[u * m->n_trials + v] = result.summary.divergence;
+			m->costs[u * m->n_trials + v] = isnan(result.summary.divergence.mean) ? HUGE_VAL : result.summary.divergence.mean;
+		}
+	return code;
+}
+
+int mixtures_measure(struct mixtures *m, size_t n_more, struct error *error)
+{
+	const size_t n = m->advice->units.n * m->n_trials;
+	struct trial stored;
+	int code = EXIT_OK;
+
+	m->divergences = calloc(n + 1, sizeof *m->divergences);
+	m->costs = calloc(n + 1, sizeof *m->costs);
+	if (m->divergences == NULL || m->costs == NULL)
+		return fail_memory(error);
+	trial_stored(&stored, NULL);
+	evaluate_expect(m->evaluation, 1 + n + n_more);
+	code = evaluate_run(m->evaluation, m->advice->model, &stored, EVALUATE_BASE, error);
+	if (code == EXIT_OK)
+		code = run_units(m, error);
+	if (code == EXIT_OK)
+		advise_choose_by(m->advice, m->costs);
+	return code;
+}
+
+int mixtures_run(struct mixtures *m, const struct advise_mix *mix, const char *name, struct error *error)
+{
+	struct trial_options options = m->options;
+	struct trial trial;
+	int code;
+
+	m->items[m->n++] = *mix;
+	options.recipe = name;
+	options.recipe_json = advise_recipe(m->advice, mix);
+	if (options.recipe_json == NULL)
+		return fail_memory(error);
+	code = trial_of_options(&trial, &options, error);
+	if (code == EXIT_OK)
+		code = evaluate_run(m->evaluation, m->advice->model, &trial, EVALUATE_BESIDE, error);
+	trial_free(&trial);
+	json_decref(options.recipe_json);
+	return code;
+}
+
+int mixtures_run_uniform(struct mixtures *m, struct error *error)
+{
+	const struct advice *advice = m->advice;
+	int code = EXIT_OK;
+
+	for (size_t f = 0; f < advice->n_formats && code == EXIT_OK; f++) {
+		size_t *formats = calloc(advice->units.n + 1, sizeof *formats);
+		struct advise_mix mix;
+
+		if (formats == NULL)
+			return fail_memory(error);
+		for (size_t u = 0; u < advice->units.n; u++)
+			formats[u] = f;
+		advise_make_mix(&mix, advice, formats);
+		code = mixtures_run(m, &mix, mxfp_format_get_info(advice->formats[f])->name, error);
+	}
+	return code;
+}
+
+void mixtures_free(struct mixtures *m)
+{
+	for (size_t i = 0; i < m->n; i++)
+		free(m->items[i].formats);
+	for (size_t v = 0; v < m->n_trials; v++)
+		trial_free(&m->trials[v]);
+	free(m->trials);
+	free(m->divergences);
+	free(m->costs);
+}
