@@ -5,8 +5,8 @@
  * Kullback-Leibler divergence of the predictions from those of the model as it is stored.
  *
  * The divergence is at least 0, as the knapsack wants errors, it is 0 only if no prediction changes, and it compares whole
- * distributions; the rise of the negative log-likelihood may be negative, and of one layer it is mostly less than its
- * standard error. Small changes of logits that are independent add up in it, so the sum over units predicts a mixture's.
+ * distributions; the rise of the negative log-likelihood may be negative, and of one layer its standard error is many
+ * times as large a part of it (doc/accuracy.md). Small changes of logits that are independent add up in it, so the sum over units predicts a mixture's.
  */
 #ifndef TOOLS_EVAL_MIXTURE_H
 #define TOOLS_EVAL_MIXTURE_H
