@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # mxfp calibrate: a small random Llama, whose weights are on the format's grid afterwards and the same for all threads and tiers;
-# what is refused, with nothing written; and, if ../shared is there, the perplexity of a real model.
+# experts; memory; a run that is stopped and resumed; what is refused, with nothing written; and, if ../shared is there, the perplexity of a real model.
 . "${srcdir:-.}/tests/cli/cli.shlib"
 command -v python3 >/dev/null || { echo "no python3"; exit 77; }
 
@@ -105,8 +105,216 @@ check "bytes of NVFP4 of tier ref" cmp -s "$work/nvfp4/model.safetensors" "$work
 
 # What cannot be calibrated is told; so are few tokens.
 exits 0 "" calibrate "$model" --tokens "$tokens" -o "$work/out2" -f --pad-tail --include model.embed_tokens.weight --sequences 2
-has "what cannot be calibrated" "$(cat "$work/out")" "1 of those kept, such as experts, would be quantized"
+has "what cannot be calibrated" "$(cat "$work/out")" "1 of those kept, such as an embedding, would be quantized"
 has "few tokens" "$(cat "$work/out")" "60 tokens are few for layers of 76 inputs"
+
+# Models with experts: Mixtral in bf16; Qwen3, a tensor for each expert or one for all; gpt-oss, whose tensors are [experts, in,
+# out], in bf16, and whose last expert no token reaches. Experts 0 and 1 are the same matrices.
+cat >"$work/experts.py" <<'END'
+import json, math, os, random, struct, sys
+
+HIDDEN, EXPERT, EXPERTS, VOCABULARY = 32, 48, 4, 40
+work = sys.argv[1]
+draw = random.Random(11)
+
+
+def numbers(*shape):
+    return shape, [draw.gauss(0, 0.3) for _ in range(math.prod(shape))]
+
+
+def half(x, kind):
+    """Bytes of a number in bf16, to nearest even, or f16."""
+    if kind == "F16":
+        return struct.pack("<e", x)
+    bits, = struct.unpack("<I", struct.pack("<f", x))
+    return struct.pack("<H", (bits + 0x7FFF + (bits >> 16 & 1)) >> 16)
+
+
+def write(name, tensors, dtype, **config):
+    os.mkdir("%s/%s" % (work, name))
+    header, data = {}, b""
+    for tensor, (shape, x) in tensors.items():
+        packed = struct.pack("<%df" % len(x), *x) if dtype == "F32" else b"".join(half(y, dtype) for y in x)
+        header[tensor] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(packed)]}
+        data += packed
+    text = json.dumps(header).encode()
+    with open("%s/%s/model.safetensors" % (work, name), "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data)
+    with open("%s/%s/config.json" % (work, name), "w") as file:
+        json.dump({"hidden_size": HIDDEN, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2,
+                   "vocab_size": VOCABULARY, "max_position_embeddings": 256, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+                   "head_dim": 16, "tie_word_embeddings": True, "hidden_act": "silu", "num_experts_per_tok": 2,
+                   "torch_dtype": {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}[dtype]} | config, file)
+
+
+layer = "model.layers.0."
+common = {"model.embed_tokens.weight": numbers(VOCABULARY, HIDDEN), "model.norm.weight": ((HIDDEN,), [1.0] * HIDDEN)}
+for part in ("input_layernorm", "post_attention_layernorm"):
+    common[layer + part + ".weight"] = ((HIDDEN,), [1.0] * HIDDEN)
+for part in "qkvo":
+    common[layer + "self_attn.%s_proj.weight" % part] = numbers(HIDDEN, HIDDEN)
+router = numbers(EXPERTS, HIDDEN)
+gate, up = ([numbers(EXPERT, HIDDEN)[1] for _ in range(EXPERTS)] for _ in range(2))
+down = [numbers(HIDDEN, EXPERT)[1] for _ in range(EXPERTS)]
+gate[1], up[1], down[1] = gate[0], up[0], down[0]
+
+# Mixtral; Qwen3 with a tensor for each expert, and with one for all; gpt-oss, whose tensors are [experts, in, out].
+mixtral = dict(common) | {layer + "block_sparse_moe.gate.weight": router}
+apart = dict(common) | {layer + "mlp.gate.weight": router}
+for part in "qk":
+    apart[layer + "self_attn.%s_norm.weight" % part] = ((16,), [1.0] * 16)
+stacked = dict(apart)
+for e in range(EXPERTS):
+    for name, matrix, shape in (("w1", gate, (EXPERT, HIDDEN)), ("w3", up, (EXPERT, HIDDEN)), ("w2", down, (HIDDEN, EXPERT))):
+        mixtral[layer + "block_sparse_moe.experts.%d.%s.weight" % (e, name)] = (shape, matrix[e])
+        name = {"w1": "gate", "w3": "up", "w2": "down"}[name]
+        apart[layer + "mlp.experts.%d.%s_proj.weight" % (e, name)] = (shape, matrix[e])
+stacked[layer + "mlp.experts.gate_up_proj"] = ((EXPERTS, 2 * EXPERT, HIDDEN), [x for e in range(EXPERTS) for x in gate[e] + up[e]])
+stacked[layer + "mlp.experts.down_proj"] = ((EXPERTS, HIDDEN, EXPERT), [x for e in range(EXPERTS) for x in down[e]])
+oss = dict(common) | {layer + "mlp.router.weight": router, layer + "mlp.router.bias": ((EXPERTS,), [0.0, 0.0, 0.0, -100.0]),
+                      layer + "self_attn.sinks": ((2,), [0.5, 1.0])}
+for part in "qkvo":
+    oss[layer + "self_attn.%s_proj.bias" % part] = ((HIDDEN,), [0.1] * HIDDEN)
+oss[layer + "mlp.experts.gate_up_proj"] = ((EXPERTS, HIDDEN, 2 * EXPERT), [
+    (gate if o % 2 == 0 else up)[e][o // 2 * HIDDEN + i] for e in range(EXPERTS) for i in range(HIDDEN) for o in range(2 * EXPERT)])
+oss[layer + "mlp.experts.gate_up_proj_bias"] = ((EXPERTS, 2 * EXPERT), [0.1] * (EXPERTS * 2 * EXPERT))
+oss[layer + "mlp.experts.down_proj"] = ((EXPERTS, EXPERT, HIDDEN), [
+    down[e][o * EXPERT + i] for e in range(EXPERTS) for i in range(EXPERT) for o in range(HIDDEN)])
+oss[layer + "mlp.experts.down_proj_bias"] = ((EXPERTS, HIDDEN), [0.1] * (EXPERTS * HIDDEN))
+write("mixtral", mixtral, "BF16", model_type="mixtral", intermediate_size=EXPERT, num_local_experts=EXPERTS)
+write("half", mixtral, "F16", model_type="mixtral", intermediate_size=EXPERT, num_local_experts=EXPERTS)
+for name, tensors in (("apart", apart), ("stacked", stacked)):
+    write(name, tensors, "F32", model_type="qwen3_moe", intermediate_size=EXPERT, moe_intermediate_size=EXPERT,
+          num_experts=EXPERTS, norm_topk_prob=True, decoder_sparse_step=1, mlp_only_layers=[])
+write("oss", oss, "BF16", model_type="gpt_oss", intermediate_size=EXPERT, num_local_experts=EXPERTS, sliding_window=64,
+      layer_types=["full_attention"], swiglu_limit=7.0, attention_bias=True)
+END
+python3 "$work/experts.py" "$work" || exit 99
+
+# divergence MODEL OTHER: the mean one beside the other, in $divergence.
+divergence() {
+	exits 0 "" eval "$1" --tokens "$tokens" --compare "$2" -q
+	divergence=$(sed -n 's/^mean KL divergence  *\([^ ]*\).*/\1/p' "$work/out")
+}
+# decoded MODEL OPTION...: the model quantized and decoded, in $work/decoded.
+decoded() {
+	source=$1
+	shift
+	exits 0 "" quantize "$source" -o "$work/quantized" -f -q --pad-tail "$@"
+	exits 0 "" dequantize "$work/quantized" -o "$work/decoded" -f -q
+}
+for model_and_layout in mixtral:compressed-tensors apart:compressed-tensors stacked:trn-x4 oss:gpt-oss; do
+	name=${model_and_layout%:*} layout=${model_and_layout#*:}
+	exits 0 "" calibrate "$work/$name" --tokens "$tokens" -o "$work/$name-calibrated" --pad-tail --layout $layout --json
+	cp "$work/out" "$work/$name.facts"
+	decoded "$work/$name-calibrated" --layout $layout
+	"$mxfp" diff "$work/decoded" "$work/$name-calibrated" >"$work/out"
+	has "quantized again, $name" "$(cat "$work/out")" "over all tensors compared: SQNR exact"
+	divergence "$work/$name-calibrated" "$work/$name"
+	calibrated=$divergence
+	decoded "$work/$name" --layout $layout
+	divergence "$work/decoded" "$work/$name"
+	check "experts of $name: divergence $calibrated, and rounded to nearest $divergence" awk "BEGIN { exit !($calibrated < 0.6 * $divergence) }"
+done
+echo '[[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15]]' >"$work/few.json"
+exits 0 "" calibrate "$work/mixtral" --tokens "$work/few.json" -o "$work/few" --pad-tail
+has "experts with few tokens" "$(cat "$work/out")" "matrices of experts that fewer tokens reach than they have inputs"
+exits 0 "" calibrate "$work/half" --tokens "$tokens" -o "$work/half-calibrated" --pad-tail -q
+exits 0 "" calibrate "$work/half" --tokens "$tokens" -o "$work/half-nvfp4" --pad-tail -q --weights nvfp4
+python3 - "$work" <<'END' || bad "numbers of experts"
+import json, struct, sys
+
+work = sys.argv[1]
+
+
+def read(name):
+    with open("%s/%s/model.safetensors" % (work, name), "rb") as file:
+        size, = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(size))
+        data = file.read()
+    return {key: (fact["dtype"], fact["shape"], data[slice(*fact["data_offsets"])]) for key, fact in header.items()
+            if key != "__metadata__"}
+
+
+def facts(name):
+    return {row["tensor"]: row for row in json.load(open("%s/%s.facts" % (work, name)))["tensors"]}
+
+
+# Experts in one tensor become what they become apart.
+apart, stacked = read("apart-calibrated"), read("stacked-calibrated")
+layer = "model.layers.0.mlp.experts."
+for e in range(4):
+    at = e * 48 * 32 * 4
+    for name, part in (("gate", 0), ("up", 1)):
+        first = (2 * e + part) * 48 * 32 * 4
+        assert apart[layer + "%d.%s_proj.weight" % (e, name)][2] == stacked[layer + "gate_up_proj"][2][first:first + 48 * 32 * 4]
+    assert apart[layer + "%d.down_proj.weight" % e][2] == stacked[layer + "down_proj"][2][at:at + 32 * 48 * 4]
+
+# What is not calibrated is what it was; bf16 stays; experts that take all experts' tokens and are the same stay the same.
+for name in ("mixtral", "oss"):
+    source, made = read(name), read(name + "-calibrated")
+    for key in source:
+        assert made[key][:2] == source[key][:2], key
+        assert key in facts(name) or made[key] == source[key], key
+mixtral = "model.layers.0.block_sparse_moe.experts."
+few, many = read("few"), read("mixtral-calibrated")
+for name in ("w1", "w2", "w3"):
+    assert few[mixtral + "0.%s.weight" % name] == few[mixtral + "1.%s.weight" % name]
+    assert many[mixtral + "0.%s.weight" % name] != many[mixtral + "1.%s.weight" % name]
+assert [row["pooled"] for row in facts("oss").values()] == [1, 1]
+counts = [facts("mixtral")[mixtral + "%d.w1.weight" % e]["tokens"] for e in range(4)]
+assert sum(counts) == 2 * 422 and min(counts) >= 48, counts
+
+# f16 holds MXFP4 of weights like these, and not products with NVFP4's tensor scale, so that config.json says f32.
+source = read("half")
+# Activations in blocks of 32 leave down, of 48 inputs, to MX formats, whose rows are padded.
+for name, n, dtype, config in (("half-calibrated", 16, "F16", "float16"), ("half-nvfp4", 12, "F32", "float32")):
+    made = read(name)
+    changed = [key for key in source if made[key] != source[key]]
+    assert len(changed) == n and all(made[key][0] == dtype for key in changed), name
+    assert json.load(open("%s/%s/config.json" % (work, name)))["torch_dtype"] == config
+END
+exits 2 "are too few for this model and these tokens; give --mem" calibrate "$work/stacked" --tokens "$tokens" -o "$work/none" \
+	--pad-tail --layout trn-x4 --mem 1M
+least=$(printf '%s\n' "$error" | sed -n 's/.*give --mem \([0-9]*\)M or more/\1/p')
+exits 0 "" calibrate "$work/stacked" --tokens "$tokens" -o "$work/out2" -f -q --pad-tail --layout trn-x4 --mem ${least}M \
+	--threads 3
+check "bytes with --mem and 3 threads" cmp -s "$work/stacked-calibrated/model.safetensors" "$work/out2/model.safetensors"
+
+# A run that is stopped goes on where it was, to the same bytes. It is slow enough to be stopped behind its first layer.
+python3 - "$work" <<'END'
+import json, random, sys
+
+draw = random.Random(9)
+with open(sys.argv[1] + "/long.json", "w") as file:
+    json.dump([[draw.randrange(40) for _ in range(128)] for _ in range(4)], file)
+END
+long() {
+	"$mxfp" --isa ref calibrate "$model" --tokens "$work/long.json" --pad-tail -q "$@"
+}
+long -o "$work/whole" || bad "the run that is not stopped"
+env --default-signal=INT "$mxfp" --isa ref calibrate "$model" --tokens "$work/long.json" --pad-tail -q -o "$work/resumed" \
+	2>"$work/error" &
+pid=$!
+tries=0
+until [ -e "$work/resumed.partial/weights-1.state" ] || [ ! -d /proc/$pid ] || [ $tries -ge 6000 ]; do
+	sleep 0.02
+	tries=$((tries + 1))
+done
+kill -INT $pid
+code=0
+wait $pid || code=$?
+same "exit code of a run that is stopped" 130 $code
+has "a run that is stopped" "$(cat "$work/error")" "--resume continues"
+check "layers that are done" test "$(wc -l <"$work/resumed.partial/layers.journal")" = 1
+exits 2 "--resume continues it" --isa ref calibrate "$model" --tokens "$work/long.json" --pad-tail -q -o "$work/resumed"
+exits 2 "was begun with another damping" --isa ref calibrate "$model" --tokens "$work/long.json" --pad-tail -q -o "$work/resumed" \
+	--resume --damping 0.02
+exits 2 "was begun with another set of tokens" --isa ref calibrate "$model" --tokens "$tokens" --pad-tail -q -o "$work/resumed" --resume
+exits 0 "" calibrate "$model" --tokens "$work/long.json" --pad-tail -o "$work/resumed" --resume --json
+check "bytes of a run that is resumed" cmp -s "$work/whole/model.safetensors" "$work/resumed/model.safetensors"
+same "tensors of a run that is resumed" 14 "$(grep -c '"tensor":' "$work/out")"
+check "what is left of a run that is resumed" test ! -e "$work/resumed.partial"
 
 # One part of the tensors, a file, JSON.
 exits 0 "" calibrate "$model/model.safetensors" --tokens "$tokens" -o "$work/one.safetensors" --include '*.q_proj.*' \

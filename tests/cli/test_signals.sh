@@ -132,7 +132,7 @@ stopped() {
 	wait $pid || code=$?
 	same "exit code of '$*' after $signals ($(cat "$work/error"))" "$expected" $code
 	case $1 in
-	quantize | dequantize | relayout) rm -r "$work/in/"*.partial ;;
+	quantize | dequantize | relayout | calibrate) rm -r "$work/in/"*.partial ;;
 	esac
 	same "left by '$*' after $signals" "" "$(diff -r "$work/expected" "$work/in" 2>&1)"
 }

@@ -5,7 +5,9 @@
  *
  * Two networks run side by side, layer after layer: the model as it is, and one whose weights become rounded as soon as they are
  * compensated, with rounded activations. The inputs of the linear layers of both, over all tokens, are what compensate.h
- * wants; the states between layers are kept for all tokens. Layers of the same inputs share their sums.
+ * wants. Layers of the same inputs share their sums; an expert has those of the tokens that the rounded network sends to it,
+ * which in the exact one are sent to it too while inputs are taken. Of the weights, one layer is in memory, and of the states
+ * one window; the rest is in files beside the output (state.h).
  */
 #ifndef TOOLS_CALIBRATE_CALIBRATE_H
 #define TOOLS_CALIBRATE_CALIBRATE_H
@@ -27,13 +29,16 @@ struct calibrate_settings {
 	const struct token_sequences *tokens; /* windows, which run one by one */
 	double damping;
 	unsigned threads;
-	bool force, json, quiet;
+	uint64_t memory_bytes;                /* the most to use; 0: no limit */
+	bool force, resume, json, quiet;
 };
 
 /* A tensor that was compensated. */
 struct calibrate_row {
 	char *name;
-	size_t rows, cols;
+	size_t layer, rows, cols;
+	size_t matrices, pooled; /* how many it has, and those of them that took the tokens of all experts */
+	size_t tokens;           /* that statistics are of: of several, the fewest */
 	char format[TRIAL_TEXT];
 	struct compensation done;
 };
@@ -42,6 +47,7 @@ struct calibrate_row {
 struct calibration {
 	size_t n_tokens, n_rows, n_kept; /* tensors that stay as they are, */
 	size_t n_left;                   /* and those of them that mxfp quantize would quantize */
+	size_t n_pooled;                 /* matrices that took the tokens of all experts */
 	struct calibrate_row *rows;
 	struct carry carry;
 };
@@ -55,13 +61,5 @@ int calibrate_run(struct calibration *done, const struct calibrate_settings *set
 int calibrate_print(const struct calibration *done, const struct calibrate_settings *settings, struct error *error);
 
 void calibrate_free(struct calibration *done);
-
-/* write.c: refuses an output that could not be written in the end; writes the model with the weights that the network was
-   given by network_replace(). EXIT_USAGE, EXIT_INPUT, EXIT_IO, EXIT_MEMORY, signals. */
-struct network;
-int calibrate_check_output(struct calibration *done, const struct calibrate_settings *settings, const struct model *model,
-                           struct error *error);
-int calibrate_write(struct calibration *done, const struct calibrate_settings *settings, const struct model *model,
-                    const struct network *network, struct error *error);
 
 #endif

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/interrupt.h"
 #include "base/must_succeed.h"
 #include "model/layout.h"
 #include "mxfp/convert.h"
@@ -18,6 +19,7 @@
 enum {
 	BLOCK = 32,    /* the longest */
 	ROWS = 32,     /* that a task takes */
+	SLAB = 256,    /* rows of sums that are added to at once */
 	HELD_STEPS = 8 /* until an amax is held; one or two were seen */
 };
 
@@ -28,24 +30,39 @@ static struct mxfp_matrix numbers(const float *x, size_t rows, size_t cols, size
 	                            .transposed = transposed};
 }
 
-/* C = A W^T, or C += A W^T. The workspace grows to what is needed. */
+void workspace_free(struct workspace *workspace)
+{
+	free(workspace->product);
+	free(workspace->memory);
+	*workspace = (struct workspace){.product = NULL};
+}
+
+/* Makes memory of at least so many bytes, of which what it held is lost. */
+static int grow(void **memory, size_t *bytes, size_t wanted, struct error *error)
+{
+	if (wanted <= *bytes && *memory != NULL)
+		return EXIT_OK;
+	free(*memory);
+	*memory = malloc(wanted + 1);
+	*bytes = *memory != NULL ? wanted : 0;
+	return *memory != NULL ? EXIT_OK : fail_memory(error);
+}
+
+/* C = A W^T, or C += A W^T. */
 static int multiply(float *c, size_t c_stride, const struct mxfp_matrix *a, const struct mxfp_matrix *w, bool accumulate,
-                    void **workspace, size_t *workspace_bytes, const struct mxfp_exec *exec, struct error *error)
+                    struct workspace *workspace, const struct mxfp_exec *exec, struct error *error)
 {
 	const struct mxfp_product product = {.a = a, .w = w, .c = c, .c_stride = c_stride};
 	const struct mxfp_gemm_options options = {.accumulate = accumulate, .exec = exec};
 	size_t bytes;
+	int code = interrupt_check(error);
 
 	must_succeed(mxfp_gemm_workspace_size(&product, 1, &options, &bytes));
-	if (bytes > *workspace_bytes || *workspace == NULL) {
-		free(*workspace);
-		*workspace = malloc(bytes + 1);
-		*workspace_bytes = *workspace != NULL ? bytes : 0;
-		if (*workspace == NULL)
-			return fail_memory(error);
-	}
-	must_succeed(mxfp_gemm(&product, &options, *workspace, bytes));
-	return EXIT_OK;
+	if (code == EXIT_OK)
+		code = grow(&workspace->memory, &workspace->bytes, bytes, error);
+	if (code == EXIT_OK)
+		must_succeed(mxfp_gemm(&product, &options, workspace->memory, bytes));
+	return code;
 }
 
 int moments_begin(struct moments *moments, size_t cols, struct error *error)
@@ -57,34 +74,42 @@ int moments_begin(struct moments *moments, size_t cols, struct error *error)
 		.inputs = calloc(n, sizeof(double)),
 		.cross = calloc(n, sizeof(double)),
 		.change = calloc(n, sizeof(double)),
-		.product = malloc(n * sizeof(float)),
 	};
-	return moments->inputs != NULL && moments->cross != NULL && moments->change != NULL && moments->product != NULL
-	               ? EXIT_OK : fail_memory(error);
+	return moments->inputs != NULL && moments->cross != NULL && moments->change != NULL ? EXIT_OK : fail_memory(error);
 }
 
-/* sum += A^T B of rows of numbers. */
-static int add_product(struct moments *m, double *sum, const float *a, const float *b, size_t rows,
+/* sum += A^T B of rows of numbers, some rows of it at a time; if A is B, only what is not below the diagonal block. */
+static int add_product(double *sum, size_t cols, const float *a, const float *b, size_t rows, struct workspace *workspace,
                        const struct mxfp_exec *exec, struct error *error)
 {
-	const struct mxfp_matrix left = numbers(a, m->cols, rows, 0, true), right = numbers(b, m->cols, rows, 0, true);
-	const int code = multiply(m->product, 0, &left, &right, false, &m->workspace, &m->workspace_bytes, exec, error);
+	void *memory = workspace->product;
+	int code = grow(&memory, &workspace->product_bytes, SLAB * cols * sizeof *workspace->product, error);
 
-	for (size_t i = 0; code == EXIT_OK && i < m->cols * m->cols; i++)
-		sum[i] += (double)m->product[i];
+	workspace->product = memory;
+	for (size_t i = 0, n; i < cols && code == EXIT_OK; i += n) {
+		const size_t first = a == b ? i : 0, width = cols - first;
+
+		n = cols - i < SLAB ? cols - i : SLAB;
+		const struct mxfp_matrix left = numbers(a + i, n, rows, cols, true),
+		                         right = numbers(b + first, width, rows, cols, true);
+		code = multiply(workspace->product, 0, &left, &right, false, workspace, exec, error);
+		for (size_t k = 0; code == EXIT_OK && k < n; k++)
+			for (size_t j = 0; j < width; j++)
+				sum[(i + k) * cols + first + j] += (double)workspace->product[k * width + j];
+	}
 	return code;
 }
 
-int moments_add(struct moments *moments, const float *x, float *exact, size_t rows, const struct mxfp_exec *exec,
-                struct error *error)
+int moments_add(struct moments *moments, const float *x, const float *difference, size_t rows, struct workspace *workspace,
+                const struct mxfp_exec *exec, struct error *error)
 {
-	for (size_t i = 0; i < rows * moments->cols; i++)
-		exact[i] -= x[i];
+	const size_t cols = moments->cols;
+
 	moments->tokens += rows;
-	int code = add_product(moments, moments->inputs, x, x, rows, exec, error);
+	int code = add_product(moments->inputs, cols, x, x, rows, workspace, exec, error);
 	if (code == EXIT_OK)
-		code = add_product(moments, moments->cross, exact, x, rows, exec, error);
-	return code == EXIT_OK ? add_product(moments, moments->change, exact, exact, rows, exec, error) : code;
+		code = add_product(moments->cross, cols, difference, x, rows, workspace, exec, error);
+	return code == EXIT_OK ? add_product(moments->change, cols, difference, difference, rows, workspace, exec, error) : code;
 }
 
 void moments_free(struct moments *moments)
@@ -92,8 +117,15 @@ void moments_free(struct moments *moments)
 	free(moments->inputs);
 	free(moments->cross);
 	free(moments->change);
-	free(moments->product);
-	free(moments->workspace);
+	*moments = (struct moments){.cols = 0};
+}
+
+/* Copies the upper triangle into the lower one. */
+static void mirror(double *x, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t j = 0; j < i; j++)
+			x[i * n + j] = x[j * n + i];
 }
 
 /* The sum of products, in eight lanes. */
@@ -112,12 +144,15 @@ static double dot(const double *x, const double *y, size_t n)
 
 /* H = R R^T, R upper triangular, and the inverse of R by columns. */
 struct factoring {
-	size_t n, column;
+	size_t n, column; /* column: of R, or the first of the inverse that is at work */
 	double *r;       /* H at first, of which the upper triangle becomes R */
 	double *inverse; /* row j: column j of the inverse */
 };
 
-enum { PART = 64 }; /* rows of R, or columns of the inverse, that a task takes */
+enum {
+	PART = 64, /* rows of R, or columns of the inverse, that a task takes */
+	PARTS = 16 /* of the inverse at once */
+};
 
 /* Some rows of a column of R, whose diagonal is known. */
 static void factor_part(void *argument, size_t part)
@@ -136,33 +171,42 @@ static void factor_part(void *argument, size_t part)
 static void invert_part(void *argument, size_t part)
 {
 	const struct factoring *f = argument;
-	const size_t first = part * PART, end = first + PART < f->n ? first + PART : f->n;
+	const size_t first = (f->column / PART + part) * PART, end = first + PART < f->n ? first + PART : f->n;
 
-	for (size_t j = first; j < end; j++) {
-		double *column = f->inverse + j * f->n;
+	/* A row of R is read once for all columns. */
+	for (size_t i = end; i-- > 0;) {
+		const double *row = f->r + i * f->n;
 
-		column[j] = 1 / f->r[j * f->n + j];
-		for (size_t i = j; i-- > 0;) {
-			const double *row = f->r + i * f->n;
+		for (size_t j = i > first ? i : first; j < end; j++) {
+			double *column = f->inverse + j * f->n;
 
-			column[i] = -dot(row + i + 1, column + i + 1, j - i) / row[i];
+			column[i] = j == i ? 1 / row[i] : -dot(row + i + 1, column + i + 1, j - i) / row[i];
 		}
 	}
 }
 
 /* Factors a symmetric matrix with a positive diagonal. A pivot that rounding has made too small, where the damping is 0 or
-   nearly so, takes the least that keeps the column what it would be alone. */
-static void factor(struct factoring *f, const struct mxfp_exec *exec)
+   nearly so, takes the least that keeps the column what it would be alone. Signals. */
+static int factor(struct factoring *f, const struct mxfp_exec *exec, struct error *error)
 {
-	for (size_t j = f->n; j-- > 0;) {
+	int code = EXIT_OK;
+
+	for (size_t j = f->n; j-- > 0 && code == EXIT_OK;) {
 		double *row = f->r + j * f->n;
 		const double least = row[j] * 0x1p-40, pivot = row[j] - dot(row + j + 1, row + j + 1, f->n - j - 1);
 
 		row[j] = sqrt(pivot > least ? pivot : least);
 		f->column = j;
 		must_succeed(mxfp_parallel_for(exec, (j + PART - 1) / PART, factor_part, f));
+		code = interrupt_check(error);
 	}
-	must_succeed(mxfp_parallel_for(exec, (f->n + PART - 1) / PART, invert_part, f));
+	for (f->column = 0; f->column < f->n && code == EXIT_OK; f->column += PARTS * PART) {
+		const size_t left = (f->n - f->column + PART - 1) / PART;
+
+		must_succeed(mxfp_parallel_for(exec, left < PARTS ? left : PARTS, invert_part, f));
+		code = interrupt_check(error);
+	}
+	return code;
 }
 
 /* Adds the damping to the diagonal of H. */
@@ -193,6 +237,8 @@ int compensate_prepare(float **prepared, struct moments *moments, double damping
 
 	if (to == NULL)
 		return fail_memory(error);
+	mirror(moments->inputs, n);
+	mirror(moments->change, n);
 	to_f32(to, moments->inputs, all);
 	to_f32(to + all, moments->cross, all);
 	to_f32(to + 2 * all, moments->change, all);
@@ -200,11 +246,11 @@ int compensate_prepare(float **prepared, struct moments *moments, double damping
 	struct factoring f = {.n = n, .r = moments->inputs, .inverse = moments->cross};
 	memset(f.inverse, 0, all * sizeof *f.inverse);
 	damp(f.r, n, damping);
-	factor(&f, exec);
-	for (size_t i = 0; i < n; i++)
+	const int code = factor(&f, exec, error);
+	for (size_t i = 0; i < n && code == EXIT_OK; i++)
 		for (size_t j = 0; j < n; j++)
 			to[3 * all + i * n + j] = (float)f.inverse[j * n + i];
-	return EXIT_OK;
+	return code;
 }
 
 static struct mxfp_quantize_options options_of(const struct compensate_grid *grid, const struct mxfp_exec *exec)
@@ -468,8 +514,7 @@ static void round_nvfp4_part(void *argument, size_t number)
 /* Memory of compensate(), [rows][cols] each. */
 struct room {
 	float *original, *crossed, *other, *errors;
-	void *workspace;
-	size_t workspace_bytes;
+	struct workspace workspace;
 };
 
 /* T = W + W F H^-1; room->crossed becomes W F. */
@@ -482,11 +527,11 @@ static int aim(float *w, size_t rows, size_t cols, const float *factor, struct r
 	                         other = numbers(room->other, rows, cols, 0, false),
 	                         f = numbers(cross, cols, cols, 0, true), by_rows = numbers(u, cols, cols, 0, false),
 	                         by_columns = numbers(u, cols, cols, 0, true);
-	int code = multiply(room->crossed, 0, &original, &f, false, &room->workspace, &room->workspace_bytes, exec, error);
+	int code = multiply(room->crossed, 0, &original, &f, false, &room->workspace, exec, error);
 
 	if (code == EXIT_OK)
-		code = multiply(room->other, 0, &crossed, &by_rows, false, &room->workspace, &room->workspace_bytes, exec, error);
-	return code == EXIT_OK ? multiply(w, 0, &other, &by_columns, true, &room->workspace, &room->workspace_bytes, exec, error)
+		code = multiply(room->other, 0, &crossed, &by_rows, false, &room->workspace, exec, error);
+	return code == EXIT_OK ? multiply(w, 0, &other, &by_columns, true, &room->workspace, exec, error)
 	                       : code;
 }
 
@@ -505,33 +550,32 @@ static int trace(double *sum, const float *a, const float *b, const float *m, si
                  const struct mxfp_exec *exec, struct error *error)
 {
 	const struct mxfp_matrix left = numbers(a, rows, cols, 0, false), right = numbers(m, cols, cols, 0, true);
-	const int code = multiply(room->other, 0, &left, &right, false, &room->workspace, &room->workspace_bytes, exec, error);
+	const int code = multiply(room->other, 0, &left, &right, false, &room->workspace, exec, error);
 
 	*sum = code == EXIT_OK ? sum_products(room->other, b, rows * cols) : 0;
 	return code;
 }
 
-/* |R W^T - X Q^T|^2 over |R W^T|^2, room->crossed being W F. With E = W - Q, which takes the place of Q, the first is the trace
-   of E H E^T + 2 W F E^T + W G W^T. */
-static int measure(double *part, float *q, size_t rows, size_t cols, const float *factor, struct room *room,
+/* |R W^T|^2 and |R W^T - X Q^T|^2, room->crossed being W F. With E = W - Q, which takes the place of Q, the second is the
+   trace of E H E^T + 2 W F E^T + W G W^T. */
+static int measure(double *energy, double *lost, float *q, size_t rows, size_t cols, const float *factor, struct room *room,
                    const struct mxfp_exec *exec, struct error *error)
 {
 	const size_t n = rows * cols;
 	const float *w = room->original, *h = factor, *g = factor + 2 * cols * cols;
-	double moved, energy, error_sum = 0;
+	double moved = 0;
 
 	int code = trace(&moved, w, w, g, rows, cols, room, exec, error);
 	if (code == EXIT_OK)
-		code = trace(&energy, w, w, h, rows, cols, room, exec, error);
+		code = trace(energy, w, w, h, rows, cols, room, exec, error);
 	for (size_t i = 0; i < n; i++)
 		q[i] = w[i] - q[i];
 	if (code == EXIT_OK)
-		code = trace(&error_sum, q, q, h, rows, cols, room, exec, error);
+		code = trace(lost, q, q, h, rows, cols, room, exec, error);
 	if (code != EXIT_OK)
 		return code;
-	energy += 2 * sum_products(room->crossed, w, n) + moved;
-	error_sum += 2 * sum_products(room->crossed, q, n) + moved;
-	*part = energy > 0 ? error_sum / energy : 0;
+	*energy += 2 * sum_products(room->crossed, w, n) + moved;
+	*lost += 2 * sum_products(room->crossed, q, n) + moved;
 	return EXIT_OK;
 }
 
@@ -551,7 +595,7 @@ static int round_blocks(struct rounding *r, struct room *room, const struct mxfp
 		                         u = numbers(r->u + r->first * r->cols + next, left, r->n, r->cols, true);
 
 		if (left > 0)
-			code = multiply(r->w + next, r->cols, &errors, &u, true, &room->workspace, &room->workspace_bytes, exec, error);
+			code = multiply(r->w + next, r->cols, &errors, &u, true, &room->workspace, exec, error);
 	}
 	return code;
 }
@@ -599,6 +643,7 @@ int compensate(float *w, size_t rows, size_t cols, const float *factor, const st
 		.element = mxfp_format_get_info(grid->format)->element,
 		.errors = room.errors,
 	};
+	double energy = 0, rounded = 0, compensated = 0;
 	int code = EXIT_OK;
 
 	if (room.original == NULL || room.crossed == NULL || room.other == NULL || room.errors == NULL)
@@ -617,17 +662,20 @@ int compensate(float *w, size_t rows, size_t cols, const float *factor, const st
 		code = fail_memory(error);
 	if (code == EXIT_OK) {
 		memcpy(copy, w, bytes);
-		code = measure(&done->compensated, copy, rows, cols, factor, &room, exec, error);
+		code = measure(&energy, &compensated, copy, rows, cols, factor, &room, exec, error);
 	}
 	if (code == EXIT_OK) {
 		must_succeed(mxfp_fake_quantize(grid->format, &nearest, room.original, MXFP_FORMAT_F32, 0, rows, cols, &options));
-		code = measure(&done->rounded, copy, rows, cols, factor, &room, exec, error);
+		code = measure(&energy, &rounded, copy, rows, cols, factor, &room, exec, error);
 	}
+	done->energy += energy;
+	done->rounded += rounded;
+	done->compensated += compensated;
 	free(copy);
 	free(room.original);
 	free(room.crossed);
 	free(room.other);
 	free(room.errors);
-	free(room.workspace);
+	workspace_free(&room.workspace);
 	return code;
 }

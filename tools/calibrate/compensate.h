@@ -27,32 +27,38 @@
 #include "mxfp/format.h"
 #include "mxfp/options.h"
 
+/* Memory of products, which grows to what they need; zeroed before, workspace_free() after. */
+struct workspace {
+	float *product; /* of the rows that are being added */
+	void *memory;
+	size_t product_bytes, bytes;
+};
+
+void workspace_free(struct workspace *workspace);
+
 /* Sums over tokens, [cols][cols] each. */
 struct moments {
 	size_t cols, tokens;
-	double *inputs, *cross, *change; /* H, F, G */
-	float *product;                  /* of the rows that are being added */
-	void *workspace;                 /* of its products */
-	size_t workspace_bytes;
+	double *inputs, *cross, *change; /* H, F, G; of H and G the lower triangle is not kept up */
 };
 
 /* Zeroes sums for inputs of so many columns. moments_free() follows in any case. EXIT_MEMORY. */
 int moments_begin(struct moments *moments, size_t cols, struct error *error);
 
-/* Adds rows; those of the exact model become differences. EXIT_MEMORY. */
-int moments_add(struct moments *moments, const float *x, float *exact, size_t rows, const struct mxfp_exec *exec,
-                struct error *error);
+/* Adds rows of X and of R - X. EXIT_MEMORY, signals. */
+int moments_add(struct moments *moments, const float *x, const float *difference, size_t rows, struct workspace *workspace,
+                const struct mxfp_exec *exec, struct error *error);
 
 void moments_free(struct moments *moments);
 
-/* Part of the energy of the exact outputs that is lost, by rounding each weight to nearest and by compensation. */
+/* Energies of the exact outputs, and of what is lost of them by rounding each weight to nearest and by compensation. */
 struct compensation {
-	double rounded, compensated;
+	double energy, rounded, compensated;
 };
 
 /*
  * Makes what compensate() needs for all weights of these inputs: binary32 H, F, G and U, [cols][cols] one after the other in
- * *factor, malloc'ed. The sums are used up. Inputs that are all zeros count as independent of the others. EXIT_MEMORY.
+ * *factor, malloc'ed. The sums are used up. Inputs that are all zeros count as independent of the others. EXIT_MEMORY, signals.
  */
 int compensate_prepare(float **factor, struct moments *moments, double damping, const struct mxfp_exec *exec,
                        struct error *error);
@@ -75,7 +81,7 @@ bool compensate_hold(struct compensate_grid *grid);
 /*
  * Replaces w by numbers that the format holds exactly, and, in NVFP4, that the recipe makes the same numbers of again: the
  * tensor scale stays as the weight from which it comes becomes the amax of the grid, which compensate_hold() has made, and a
- * block's scale as it is what its largest number gives. EXIT_MEMORY.
+ * block's scale as it is what its largest number gives. Adds what it did to *done. EXIT_MEMORY, signals.
  */
 int compensate(float *w, size_t rows, size_t cols, const float *factor, const struct compensate_grid *grid,
                struct compensation *done, const struct mxfp_exec *exec, struct error *error);

@@ -11,6 +11,12 @@
 #include "base/table.h"
 #include "io/facts.h"
 
+/* The part of the outputs' energy that is lost. */
+static double part_of(const struct calibrate_row *row, double lost)
+{
+	return row->done.energy > 0 ? lost / row->done.energy : 0;
+}
+
 /* The ratio of signal to noise in dB; of no noise, infinite. */
 static double decibels(double part)
 {
@@ -19,9 +25,10 @@ static double decibels(double part)
 
 static json_t *facts_of_row(const struct calibrate_row *row)
 {
-	return json_pack("{s:o, s:I, s:I, s:o, s:f, s:f}", "tensor", facts_text(row->name), "rows", (json_int_t)row->rows, "cols",
-	                 (json_int_t)row->cols, "format", facts_text(row->format), "rounded_error", row->done.rounded,
-	                 "calibrated_error", row->done.compensated);
+	return json_pack("{s:o, s:I, s:I, s:o, s:I, s:I, s:f, s:f}", "tensor", facts_text(row->name), "rows", (json_int_t)row->rows, "cols",
+	                 (json_int_t)row->cols, "format", facts_text(row->format), "tokens", (json_int_t)row->tokens, "pooled",
+	                 (json_int_t)row->pooled, "rounded_error", part_of(row, row->done.rounded), "calibrated_error",
+	                 part_of(row, row->done.compensated));
 }
 
 static int print_json(const struct calibration *done, const struct calibrate_settings *settings, struct error *error)
@@ -57,8 +64,8 @@ int calibrate_print(const struct calibration *done, const struct calibrate_setti
 		table_cell(&table, "%s", row->name);
 		table_cell(&table, "%zu x %zu", row->rows, row->cols);
 		table_cell(&table, "%s", row->format);
-		table_cell(&table, "%.1f", decibels(row->done.rounded));
-		table_cell(&table, "%.1f", decibels(row->done.compensated));
+		table_cell(&table, "%.1f", decibels(part_of(row, row->done.rounded)));
+		table_cell(&table, "%.1f", decibels(part_of(row, row->done.compensated)));
 	}
 	const int code = table_print(&table, stdout, error);
 	if (code != EXIT_OK)
@@ -66,8 +73,11 @@ int calibrate_print(const struct calibration *done, const struct calibrate_setti
 	printf("%zu tensors calibrated on %zu tokens, %zu kept; signal to noise of outputs beside the exact model's\n", done->n_rows,
 	       done->n_tokens, done->n_kept);
 	if (done->n_left > 0)
-		printf("%zu of those kept, such as experts, would be quantized, but cannot be calibrated: mxfp quantize rounds them to "
-		       "nearest, unless --ignore there keeps them\n", done->n_left);
+		printf("%zu of those kept, such as an embedding, would be quantized, but cannot be calibrated: mxfp quantize rounds them "
+		       "to nearest, unless --ignore there keeps them\n", done->n_left);
+	if (done->n_pooled > 0)
+		printf("%zu matrices of experts that fewer tokens reach than they have inputs: calibrated by the tokens of all experts of "
+		       "their layer\n", done->n_pooled);
 	if (done->n_tokens < 4 * widest)
 		printf("%zu tokens are few for layers of %zu inputs: on other texts errors are larger than these\n", done->n_tokens, widest);
 	carry_print(&done->carry, stdout);

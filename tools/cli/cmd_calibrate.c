@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/byte_size.h"
 #include "calibrate/calibrate.h"
 #include "cli/commands.h"
 #include "eval/corpus.h"
@@ -16,7 +17,8 @@ struct options {
 	struct corpus_options corpus;
 	struct trial_options trial;
 	struct select select;
-	const char *damping;
+	const char *damping, *memory;
+	int layout; /* an index of layouts[] */
 };
 
 static enum parsed parse(int argc, char **argv, struct options *o, struct error *error)
@@ -31,8 +33,8 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		"a .safetensors file or a model directory. OUT is a directory, or a file if\n"
 		"MODEL is one and OUT ends in .safetensors. A table has the signal to noise of\n"
 		"each layer's outputs, with weights rounded to nearest, and as written. The\n"
-		"bytes of OUT are the same for any threads and instruction set. Experts stay as\n"
-		"they are; sparsity and GGUF files are refused.",
+		"bytes of OUT are the same for any threads, memory and instruction set. Sparsity\n"
+		"and GGUF files are refused.",
 		"  mxfp calibrate model/ --text train.txt -o model-calibrated\n"
 		"  mxfp quantize model-calibrated/ -o model-w4a8",
 	};
@@ -40,6 +42,7 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		{.kind = OPTION_HEADING, .help = "Output"},
 		{"output", 'o', OPTION_STRING, "OUT", "directory or .safetensors file to write", &o->settings.out},
 		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists", &o->settings.force},
+		{"resume", 0, OPTION_FLAG, NULL, "resume the interrupted run in OUT.partial", &o->settings.resume},
 		{.kind = OPTION_HEADING, .help = "Tokens"},
 		{"tokens", 0, OPTION_STRING, "FILE", "calibrate on sequences of ids: .json, .npy, .u16, .u32 or .bin",
 		 &o->corpus.tokens},
@@ -53,6 +56,8 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		{"weights", 'w', OPTION_BLOCK, "FORMAT", "block format of the weights", &o->trial.weights},
 		{"activations", 'a', OPTION_STRING, "FORMAT|none", "format of the inputs that weights are chosen for (default: as the "
 		 "preset or the recipe says)", &o->trial.activations},
+		{"layout", 'l', OPTION_LAYOUT, "LAYOUT", "take the tensors that mxfp quantize takes in this layout: gpt-oss holds experts in "
+		 "one tensor", &o->layout},
 		{"preset", 0, OPTION_STRING, "w4a8|mxfp8|nvfp4", "take formats as mxfp quantize does (default: w4a8)", &o->trial.preset},
 		{"recipe", 0, OPTION_STRING, "FILE.json", "take the choice of tensors and formats from a mxfp-recipe(5)",
 		 &o->trial.recipe},
@@ -69,6 +74,7 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		{"damping", 0, OPTION_STRING, "PART", "add this part of the mean square of a layer's inputs to the square of each: more keeps "
 		 "weights nearer to what they were", &o->damping},
 		{.kind = OPTION_HEADING, .help = "Execution"},
+		{"mem", 0, OPTION_STRING, "BYTES", "memory limit; does not affect the output", &o->memory},
 		{"threads", 0, OPTION_THREADS, "N", "use at most this many threads, 0: one per processor; does not affect the output",
 		 &o->trial.threads},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of the table", &o->settings.json},
@@ -98,7 +104,7 @@ static int check(struct options *o, struct error *error)
 	if (end == o->damping || *end != '\0' || !(o->settings.damping >= 1e-6 && o->settings.damping <= 1e6))
 		return fail(error, EXIT_USAGE, "calibrate: invalid --damping '%s': expected a number from 1e-6 to 1e6, for example "
 		            "0.01", o->damping);
-	return EXIT_OK;
+	return o->memory == NULL ? EXIT_OK : byte_size_parse(o->memory, "calibrate: --mem", &o->settings.memory_bytes, error);
 }
 
 static int calibrate(struct options *o, const struct model *model, const struct trial *trial, struct error *error)
@@ -130,6 +136,9 @@ static int run_options(struct options *o, struct error *error)
 	if (code == EXIT_OK)
 		code = select_compile(&o->select, error);
 	o->trial.select = &o->select;
+	o->trial.layout = layouts[o->layout];
+	if (!o->trial.has_nvfp4_recipe)
+		o->trial.nvfp4_recipe = (int)o->trial.layout->recipe;
 	if (o->trial.preset == NULL && o->trial.recipe == NULL)
 		o->trial.preset = "w4a8";
 	if (code == EXIT_OK)

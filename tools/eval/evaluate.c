@@ -275,6 +275,7 @@ int evaluate_open_network(struct evaluate_network *opened, const struct evaluate
 		.kv_cache = trial->kv_cache,
 		.attention = trial->attention,
 		.bf16 = trial->bf16,
+		.by_layer = settings->by_layer,
 		.batch = settings->batch,
 		.threads = settings->threads,
 	};

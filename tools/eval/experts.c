@@ -145,16 +145,28 @@ static int multiply(struct network *network, const struct layer *layer, const st
 	                                 in_blocks ? network->options.activations : MXFP_FORMAT_F32, NETWORK_PRODUCTS, error);
 }
 
+/* Shows the inputs of each expert to who watches. */
+static int watch(struct network *network, const struct layer *layer, const struct routes *r, const struct inputs *inputs,
+                 enum projection projection, struct error *error)
+{
+	int code = EXIT_OK;
+
+	for (size_t e = 0; network->watch != NULL && e < network->shape.experts && code == EXIT_OK; e++)
+		code = network->watch(network->watch_context, linear_of(&layer->experts[e], projection)->site,
+		                      inputs->x + r->starts[e] * inputs->cols, r->starts[e + 1] - r->starts[e], inputs->cols, error);
+	return code;
+}
+
 /* The same with inputs in both forms, if experts want both. */
 static int project(struct network *network, const struct layer *layer, const struct routes *r, struct inputs *inputs,
                    enum projection projection, float *c, const float *gate, enum mxfp_function activation, struct error *error)
 {
 	bool in_blocks = false;
-	int code = EXIT_OK;
+	int code = watch(network, layer, r, inputs, projection, error);
 
 	for (size_t e = 0; e < network->shape.experts; e++)
 		in_blocks = in_blocks || linear_of(&layer->experts[e], projection)->a_format != MXFP_FORMAT_F32;
-	if (in_blocks && inputs->blocks.rows == 0)
+	if (code == EXIT_OK && in_blocks && inputs->blocks.rows == 0)
 		code = linear_quantize(network, inputs, network->options.activations, error);
 	if (code == EXIT_OK && in_blocks)
 		code = multiply(network, layer, r, inputs, projection, c, gate, activation, true, error);
@@ -266,8 +278,11 @@ int experts_run(struct network *network, const struct layer *layer, size_t rows,
 	if (code != EXIT_OK)
 		return code;
 	double begun = clock_seconds();
-	for (size_t i = 0; i < rows; i++)
+	if (network->leader != NULL)
+		memcpy(r.chosen, network->leader->chosen, r.rows * sizeof *r.chosen);
+	for (size_t i = 0; network->leader == NULL && i < rows; i++)
 		choose(network, &r, i);
+	network->chosen = r.chosen;
 	weigh(network, &r, rows);
 	sort(network, &r);
 	for (size_t i = 0; i < r.rows; i++)

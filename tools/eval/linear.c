@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/must_succeed.h"
 #include "eval/network_parts.h"
 
@@ -201,10 +202,10 @@ int linear_multiply(struct network *network, struct inputs *inputs, enum mxfp_fu
                      const struct result *results, size_t n, struct error *error)
 {
 	bool plain = false, blocks = false;
-	int code = EXIT_OK;
+	int code = interrupt_check(error);
 
-	for (size_t i = 0; network->watch != NULL && i < n && code == EXIT_OK; i++)
-		code = network->watch(network->watch_context, results[i].linear->name, inputs->x, inputs->rows, inputs->cols, error);
+	if (code == EXIT_OK && network->watch != NULL && network->at < network->shape.layers)
+		code = network->watch(network->watch_context, results[0].linear->site, inputs->x, inputs->rows, inputs->cols, error);
 	for (size_t i = 0; i < n; i++)
 		if (results[i].linear->a_format == MXFP_FORMAT_F32)
 			plain = true;

@@ -171,6 +171,21 @@ int network_run_layer(struct network *network, size_t layer, const struct networ
 	return code;
 }
 
+int network_load_layer(struct network *network, size_t layer, struct error *error)
+{
+	return weights_load_layer(network, layer, error);
+}
+
+void network_drop_layer(struct network *network, size_t layer)
+{
+	weights_drop_layer(network, layer);
+}
+
+uint64_t network_layer_bytes(const struct network *network)
+{
+	return network->layer_bytes;
+}
+
 void network_watch(struct network *network, network_watcher *watch, void *context)
 {
 	network->watch = watch;
@@ -185,24 +200,56 @@ void network_round(struct network *network, float *x, size_t rows, size_t cols)
 		linear_round(network, format, x, rows, cols);
 }
 
-/* The linear layer, not of experts, that is from a tensor; NULL: none. */
-static struct linear *find_linear(const struct network *network, const char *weight)
+void network_follow(struct network *network, const struct network *leader)
 {
-	for (size_t i = 0; i < network->shape.layers; i++) {
-		struct layer *layer = &network->layers[i];
-		struct linear *const linears[] = {&layer->q, &layer->k, &layer->v, &layer->output, &layer->gate, &layer->up,
-		                                  &layer->down, &layer->router, &layer->shared_router};
+	network->leader = leader;
+}
 
-		for (size_t j = 0; j < sizeof linears / sizeof linears[0]; j++)
-			if (linears[j]->name != NULL && strcmp(linears[j]->name, weight) == 0)
-				return linears[j];
+size_t network_experts(const struct network *network, size_t layer)
+{
+	return network->shape.routed[layer] ? network->shape.experts : 0;
+}
+
+size_t network_experts_per_token(const struct network *network)
+{
+	return network->shape.experts_per_token;
+}
+
+int network_linears(const struct network *network, size_t layer, struct network_linear **linears, size_t *n,
+                    struct error *error)
+{
+	const size_t experts = network_experts(network, layer);
+	size_t all = 0;
+
+	while (layer_linear(&network->layers[layer], experts, all) != NULL)
+		all++;
+	*n = 0;
+	*linears = malloc(all * sizeof **linears + 1);
+	for (size_t i = 0; *linears != NULL && i < all; i++) {
+		const struct linear *linear = layer_linear(&network->layers[layer], experts, i);
+
+		if (linear->name != NULL)
+			(*linears)[(*n)++] = (struct network_linear){
+				.weight = linear->name, .row = linear->row, .rows = linear->n, .cols = linear->k, .site = linear->site};
 	}
+	return *linears != NULL ? EXIT_OK : fail_memory(error);
+}
+
+/* The linear layer whose rows begin there; NULL: none. */
+static struct linear *find_linear(const struct network *network, size_t layer, const char *weight, size_t row)
+{
+	struct linear *linear;
+
+	for (size_t i = 0; (linear = layer_linear(&network->layers[layer], network_experts(network, layer), i)) != NULL; i++)
+		if (linear->name != NULL && linear->row == row && strcmp(linear->name, weight) == 0)
+			return linear;
 	return NULL;
 }
 
-int network_replace(struct network *network, const char *weight, const struct mxfp_blocks *blocks, struct error *error)
+int network_replace(struct network *network, size_t layer, const struct network_linear *replaced,
+                    const struct mxfp_blocks *blocks, struct error *error)
 {
-	struct linear *linear = find_linear(network, weight);
+	struct linear *linear = find_linear(network, layer, replaced->weight, replaced->row);
 	const enum mxfp_format activations = network->options.activations;
 	struct mxfp_blocks copy = *blocks;
 	struct mxfp_sizes size;
@@ -218,15 +265,7 @@ int network_replace(struct network *network, const char *weight, const struct mx
 	linear->packed_bytes = 0;
 	linear->w = mxfp_blocks_matrix(&copy);
 	linear->a_format = activations != OPTION_FORMAT_NONE ? activations : MXFP_FORMAT_F32;
-	linear->replaced = true;
 	return EXIT_OK;
-}
-
-const struct mxfp_matrix *network_replaced(const struct network *network, const char *weight)
-{
-	const struct linear *linear = find_linear(network, weight);
-
-	return linear != NULL && linear->replaced ? &linear->w : NULL;
 }
 
 void network_release(struct network *network, unsigned slot)

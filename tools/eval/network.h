@@ -29,6 +29,7 @@ struct network_options {
 	enum mxfp_format kv_cache;        /* of keys and values; OPTION_FORMAT_NONE: as `attention` */
 	enum mxfp_format attention;       /* of queries and of probabilities; OPTION_FORMAT_NONE: f32 */
 	bool bf16;                        /* matrices that stay as stored are rounded to bf16 */
+	bool by_layer;                    /* weights of layers are read by network_load_layer(), and no head is */
 	size_t batch;                     /* the most rows that run at once */
 	unsigned threads;                 /* 0: one a processor */
 };
@@ -80,6 +81,13 @@ void network_release(struct network *network, unsigned slot);
  */
 size_t network_hidden(const struct network *network);
 
+/* Of a network by layers: reads the weights of a layer, and drops them. As network_open(). */
+int network_load_layer(struct network *network, size_t layer, struct error *error);
+void network_drop_layer(struct network *network, size_t layer);
+
+/* Bytes of the weights of a layer as they are stored, at most. */
+uint64_t network_layer_bytes(const struct network *network);
+
 /* Reads rows of the embedding into x. As network_run(). */
 int network_embed(struct network *network, const struct network_piece *pieces, size_t n, float *x, struct error *error);
 
@@ -88,22 +96,48 @@ int network_embed(struct network *network, const struct network_piece *pieces, s
 int network_run_layer(struct network *network, size_t layer, const struct network_piece *pieces, size_t n, float *x,
                       struct error *error);
 
-/* Sees the inputs of linear layers, except experts', while they run: rows of x before they become blocks. Layers of the same
-   inputs, which are called one after the other, get the same x. What it returns ends the run, but for EXIT_OK. */
-typedef int network_watcher(void *context, const char *weight, const float *x, size_t rows, size_t cols, struct error *error);
+/* Inputs of linear layers in a layer. Those that take the same are one site. */
+enum network_site {
+	NETWORK_SITE_QKV,
+	NETWORK_SITE_OUTPUT,
+	NETWORK_SITE_MLP,    /* gate and up, of all tokens; the router */
+	NETWORK_SITE_DOWN,
+	NETWORK_SITE_EXPERTS /* gate and up of each expert, then down of each */
+};
+
+/* The experts of a layer, 0: none; and those that a token takes. */
+size_t network_experts(const struct network *network, size_t layer);
+size_t network_experts_per_token(const struct network *network);
+
+/* A linear layer: rows of a tensor. */
+struct network_linear {
+	const char *weight;     /* the tensor; it lives as long as the network */
+	size_t row, rows, cols; /* its rows there */
+	size_t site;
+};
+
+/* Lists the linear layers of a layer, malloc'ed. EXIT_MEMORY. */
+int network_linears(const struct network *network, size_t layer, struct network_linear **linears, size_t *n,
+                    struct error *error);
+
+/* Sees the inputs of a site while they run: rows of x before they become blocks. A site may be seen twice, with the same
+   inputs; that of an expert has those of its tokens, perhaps 0 rows, and experts are seen in their order. What it returns
+   ends the run, but for EXIT_OK. */
+typedef int network_watcher(void *context, size_t site, const float *x, size_t rows, size_t cols, struct error *error);
 
 /* NULL: nobody watches. */
 void network_watch(struct network *network, network_watcher *watch, void *context);
 
+/* Sends tokens to the experts that another network of the same shape chose for them in the layer and the rows that it ran
+   last; NULL: to those that it chooses itself. */
+void network_follow(struct network *network, const struct network *leader);
+
 /* Rounds inputs of linear layers to what products with blocks take: the format and rule of the options. */
 void network_round(struct network *network, float *x, size_t rows, size_t cols);
 
-/* Has a linear layer, one that a watcher is called for, take these blocks in place of its weights; copies them.
-   EXIT_MEMORY. */
-int network_replace(struct network *network, const char *weight, const struct mxfp_blocks *blocks, struct error *error);
-
-/* The blocks that network_replace() gave it; NULL: none. */
-const struct mxfp_matrix *network_replaced(const struct network *network, const char *weight);
+/* Has a linear layer take these blocks in place of its weights; copies them. EXIT_MEMORY. */
+int network_replace(struct network *network, size_t layer, const struct network_linear *linear,
+                    const struct mxfp_blocks *blocks, struct error *error);
 
 /* What network_run() does, by kind of work. */
 enum network_work {

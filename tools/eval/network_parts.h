@@ -26,8 +26,9 @@ struct weight {
 
 /* y = x W^T + bias. */
 struct linear {
-	const char *name;              /* of the tensor that it is from */
-	bool replaced;                 /* by network_replace() */
+	const char *name;              /* of the tensor that it is from; NULL: there is no such layer */
+	size_t row;                    /* of the tensor, where its n rows begin */
+	size_t site;                   /* of the inputs that it takes */
 	size_t n, k;
 	enum mxfp_format a_format;     /* the block format of x; 0: f32 */
 	struct mxfp_matrix w;          /* if it is not packed */
@@ -49,6 +50,9 @@ struct layer {
 	struct linear router, shared_router;
 	struct expert *experts;         /* NULL: none */
 };
+
+/* Linear layer i of a layer, NULL after the last; those without a name are not there. */
+struct linear *layer_linear(struct layer *layer, size_t experts, size_t i);
 
 /* The keys and values of a sequence. */
 struct slot {
@@ -85,6 +89,7 @@ struct network {
 	struct slot *slots;           /* options.batch */
 	uint64_t bytes, quantized;
 	struct network_size size;
+	uint64_t layer_bytes;         /* of a network by layers: of the largest as it is stored */
 	size_t rows_bytes;            /* of what a batch takes besides weights, keys and values */
 	size_t at;                    /* the layer that runs; the number of layers: none of them */
 	struct network_done (*done)[N_NETWORK_WORKS];
@@ -92,6 +97,8 @@ struct network {
 	uint32_t *positions;          /* [batch] */
 	network_watcher *watch;       /* NULL: none */
 	void *watch_context;
+	const struct network *leader; /* whose choice of experts counts; NULL: its own */
+	const size_t *chosen;         /* the experts of each token of the last rows that ran: of the scratch */
 	struct scratch scratch[N_SCRATCHES];
 	struct arena arena;
 };
@@ -106,6 +113,10 @@ struct inputs {
 /* weights.c: loads every tensor. As network_open(). */
 int weights_load(struct network *network, struct error *error);
 void weights_free(struct network *network);
+
+/* As network_load_layer() and network_drop_layer(). */
+int weights_load_layer(struct network *network, size_t layer, struct error *error);
+void weights_drop_layer(struct network *network, size_t layer);
 
 /* Reads rows of a weight as binary32 numbers. EXIT_IO, EXIT_INPUT, EXIT_MEMORY. */
 int weight_numbers(const struct weight *weight, uint64_t first, size_t n, float *x, struct error *error);

@@ -19,10 +19,10 @@ void trial_stored(struct trial *trial, const char *name)
 	snprintf(trial->name, sizeof trial->name, "%s", name != NULL ? name : stored_name);
 }
 
-/* The settings that mxfp quantize has for a preset in its default layout, where options say nothing else. */
+/* The settings that mxfp quantize has for a preset in a layout, where options say nothing else. */
 static void set_preset(struct trial *trial, const struct preset *preset, const struct trial_options *options)
 {
-	const struct layout *layout = layouts[0];
+	const struct layout *layout = options->layout != NULL ? options->layout : layouts[0];
 
 	trial->quantizes = true;
 	trial->settings = (struct quantize_settings){

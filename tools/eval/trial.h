@@ -43,6 +43,7 @@ struct trial_options {
 	int rule, nvfp4_recipe, activation_rule;
 	bool squares;                 /* of MX weights: 32 rows share scales */
 	const struct select *select;  /* compiled; it must stay */
+	const struct layout *layout;  /* of the file that mxfp quantize would write; NULL: its default */
 	bool pad_tail, fuse;
 	enum mxfp_format kv_cache;    /* OPTION_FORMAT_NONE: not given */
 	const char *attention;        /* NULL: not given */

@@ -22,7 +22,8 @@ enum {
 struct loader {
 	struct network *network;
 	const struct model *model;
-	bool *used;               /* of each tensor in model->by_name */
+	bool *used;               /* of each tensor in model->by_name; NULL: nobody asks */
+	bool checks;              /* weights of linear layers are not read, only checked and counted */
 	struct transfer transfer; /* for quantizing */
 	size_t packed_more;       /* bytes that packing may still add */
 	struct error *error;
@@ -31,7 +32,7 @@ struct loader {
 /* Notes that a tensor of a file is used. */
 static void use(struct loader *l, const char *name)
 {
-	size_t from = 0, n = l->model->n_tensors;
+	size_t from = 0, n = l->used != NULL ? l->model->n_tensors : 0;
 
 	while (n > 0) {
 		const size_t middle = from + n / 2;
@@ -275,6 +276,17 @@ static int pack(struct loader *l, struct linear *linear, size_t stored_bytes)
 	return EXIT_OK;
 }
 
+/* What rows take in memory as they are stored, at most. */
+static uint64_t stored_bytes(const struct weight *weight, size_t n)
+{
+	const uint64_t numbers = n * weight->cols;
+
+	if (weight->is_quantized)
+		return numbers; /* codes of 8 bits and their scales, nearly */
+	const struct dtype_info *info = dtype_info(weight->tensor->dtype);
+	return info->block_elements == 1 && info->bits <= 32 ? numbers * info->bits / 8 : numbers * sizeof(float);
+}
+
 /* Makes a linear layer of n rows of a weight. */
 static int read_linear(struct loader *l, struct linear *linear, const struct weight *weight, uint64_t first, size_t n)
 {
@@ -282,8 +294,13 @@ static int read_linear(struct loader *l, struct linear *linear, const struct wei
 	int code;
 
 	linear->name = weight->name;
+	linear->row = (size_t)first;
 	linear->n = n;
 	linear->k = (size_t)weight->cols;
+	if (l->checks) {
+		l->network->bytes += stored_bytes(weight, n);
+		return EXIT_OK;
+	}
 	if (weight->is_quantized || weight->entry != NULL)
 		code = read_blocks(l, weight, first, n, linear);
 	else
@@ -540,6 +557,33 @@ static int load_dense(struct loader *l, struct layer *layer, size_t i, const enu
 	return code;
 }
 
+struct linear *layer_linear(struct layer *layer, size_t experts, size_t i)
+{
+	struct linear *const linears[] = {&layer->q, &layer->k, &layer->v, &layer->output, &layer->router, &layer->shared_router,
+	                                  &layer->up, &layer->gate, &layer->down};
+	enum { N = sizeof linears / sizeof linears[0], N_OF_EXPERT = 3 };
+
+	if (i < N)
+		return linears[i];
+	if (layer->experts == NULL || (i - N) / N_OF_EXPERT >= experts)
+		return NULL;
+	struct expert *expert = &layer->experts[(i - N) / N_OF_EXPERT];
+	return (i - N) % N_OF_EXPERT == 0 ? &expert->up : (i - N) % N_OF_EXPERT == 1 ? &expert->gate : &expert->down;
+}
+
+/* Says of each linear layer which inputs it takes. */
+static void set_sites(struct layer *layer, size_t experts)
+{
+	layer->q.site = layer->k.site = layer->v.site = NETWORK_SITE_QKV;
+	layer->output.site = NETWORK_SITE_OUTPUT;
+	layer->router.site = layer->shared_router.site = layer->gate.site = layer->up.site = NETWORK_SITE_MLP;
+	layer->down.site = NETWORK_SITE_DOWN;
+	for (size_t e = 0; layer->experts != NULL && e < experts; e++) {
+		layer->experts[e].gate.site = layer->experts[e].up.site = NETWORK_SITE_EXPERTS + e;
+		layer->experts[e].down.site = NETWORK_SITE_EXPERTS + experts + e;
+	}
+}
+
 static int load_layer(struct loader *l, size_t i)
 {
 	static const enum tensor_id dense[3] = {TENSOR_GATE, TENSOR_UP, TENSOR_DOWN},
@@ -559,6 +603,7 @@ static int load_layer(struct loader *l, size_t i)
 		if (code == EXIT_OK)
 			code = load_linear(l, &layer->shared_router, TENSOR_SHARED_ROUTER, i, TENSOR_NO_EXPERT, 1, s->hidden, false);
 	}
+	set_sites(layer, s->experts);
 	return code;
 }
 
@@ -586,11 +631,11 @@ static int load_ends(struct loader *l)
 		head = network->embedding;
 	if (code == EXIT_OK)
 		code = check_shape(l, &head, s->vocabulary, s->hidden);
-	if (code == EXIT_OK && !tied)
+	if (code == EXIT_OK && !tied && !network->options.by_layer)
 		code = choose_blocks(l, &head);
 	if (code == EXIT_OK && !tied)
 		count(l, &head);
-	if (code == EXIT_OK)
+	if (code == EXIT_OK && !network->options.by_layer)
 		code = read_linear(l, &network->head, &head, 0, s->vocabulary);
 	return code == EXIT_OK ? read_vector(l, &network->norm, TENSOR_NORM, 0, s->hidden, true) : code;
 }
@@ -620,12 +665,49 @@ static int check_unused(struct loader *l)
 	return EXIT_OK;
 }
 
+static void free_linear(struct linear *linear)
+{
+	free(linear->memory);
+	free(linear->bias);
+}
+
+static void free_layer(struct layer *layer, size_t experts)
+{
+	float *const vectors[] = {layer->attention_norm, layer->mlp_norm, layer->q_norm, layer->k_norm, layer->sinks};
+	struct linear *linear;
+
+	for (size_t i = 0; (linear = layer_linear(layer, experts, i)) != NULL; i++)
+		free_linear(linear);
+	for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++)
+		free(vectors[i]);
+	free(layer->experts);
+}
+
+/* Goes through the layers of a network by layers, whose weights are read later. */
+static int check_layers(struct loader *l)
+{
+	struct network *network = l->network;
+	int code = EXIT_OK;
+
+	l->checks = true;
+	for (size_t i = 0; i < network->shape.layers && code == EXIT_OK; i++) {
+		network->bytes = 0;
+		code = load_layer(l, i);
+		if (network->bytes > network->layer_bytes)
+			network->layer_bytes = network->bytes;
+		weights_drop_layer(network, i);
+	}
+	network->bytes = 0;
+	return code;
+}
+
 int weights_load(struct network *network, struct error *error)
 {
+	const bool by_layer = network->options.by_layer;
 	struct loader l = {
 		.network = network,
 		.model = network->model,
-		.packed_more = packed_more(network),
+		.packed_more = by_layer ? 0 : packed_more(network),
 		.error = error,
 	};
 
@@ -643,8 +725,10 @@ int weights_load(struct network *network, struct error *error)
 		code = load_ends(&l);
 	if (code == EXIT_OK)
 		code = load_factors(&l);
-	for (size_t i = 0; i < network->shape.layers && code == EXIT_OK; i++)
+	for (size_t i = 0; !by_layer && i < network->shape.layers && code == EXIT_OK; i++)
 		code = load_layer(&l, i);
+	if (code == EXIT_OK && by_layer)
+		code = check_layers(&l);
 	if (code == EXIT_OK)
 		code = check_unused(&l);
 	transfer_end(&l.transfer);
@@ -652,31 +736,27 @@ int weights_load(struct network *network, struct error *error)
 	return code;
 }
 
-static void free_linear(struct linear *linear)
+int weights_load_layer(struct network *network, size_t layer, struct error *error)
 {
-	free(linear->memory);
-	free(linear->bias);
+	struct loader l = {.network = network, .model = network->model, .error = error, .transfer.threads = network->options.threads};
+	int code = network->options.plan != NULL ? transfer_begin(&l.transfer, error) : EXIT_OK;
+
+	if (code == EXIT_OK)
+		code = load_layer(&l, layer);
+	transfer_end(&l.transfer);
+	return code;
+}
+
+void weights_drop_layer(struct network *network, size_t layer)
+{
+	free_layer(&network->layers[layer], network->shape.experts);
+	network->layers[layer] = (struct layer){.attention_norm = NULL};
 }
 
 void weights_free(struct network *network)
 {
-	for (size_t i = 0; network->layers != NULL && i < network->shape.layers; i++) {
-		struct layer *layer = &network->layers[i];
-		struct linear *linears[] = {&layer->q, &layer->k, &layer->v, &layer->output, &layer->gate, &layer->up,
-		                            &layer->down, &layer->router, &layer->shared_router};
-		float *vectors[] = {layer->attention_norm, layer->mlp_norm, layer->q_norm, layer->k_norm, layer->sinks};
-
-		for (size_t e = 0; layer->experts != NULL && e < network->shape.experts; e++) {
-			free_linear(&layer->experts[e].gate);
-			free_linear(&layer->experts[e].up);
-			free_linear(&layer->experts[e].down);
-		}
-		free(layer->experts);
-		for (size_t j = 0; j < sizeof linears / sizeof linears[0]; j++)
-			free_linear(linears[j]);
-		for (size_t j = 0; j < sizeof vectors / sizeof vectors[0]; j++)
-			free(vectors[j]);
-	}
+	for (size_t i = 0; network->layers != NULL && i < network->shape.layers; i++)
+		free_layer(&network->layers[i], network->shape.experts);
 	free(network->layers);
 	free_linear(&network->head);
 	free(network->norm);

@@ -25,6 +25,7 @@
 #define APPEARING "appearing"
 #define LOCK "lock"
 #define JOURNAL_SUFFIX ".journal"
+#define STATE_SUFFIX ".state"
 
 enum { FINGERPRINT_BYTES_MAX = 1 << 24, IDENTITY_BYTES = 64 };
 
@@ -52,17 +53,27 @@ char *partial_file(const struct partial *partial, const char *name)
 	return partial->output.is_directory ? output_member(&partial->output, name) : strdup(partial->output.temporary);
 }
 
-char *partial_journal(const struct partial *partial, const char *name)
+static char *member(const struct partial *partial, const char *name, const char *suffix)
 {
-	size_t size = strlen(name) + sizeof JOURNAL_SUFFIX;
+	size_t size = strlen(name) + strlen(suffix) + 1;
 	char *file = malloc(size), *path = NULL;
 
 	if (file != NULL) {
-		snprintf(file, size, "%s" JOURNAL_SUFFIX, name);
+		snprintf(file, size, "%s%s", name, suffix);
 		path = directory_member(partial->directory, file);
 	}
 	free(file);
 	return path;
+}
+
+char *partial_journal(const struct partial *partial, const char *name)
+{
+	return member(partial, name, JOURNAL_SUFFIX);
+}
+
+char *partial_state(const struct partial *partial, const char *name)
+{
+	return member(partial, name, STATE_SUFFIX);
 }
 
 static bool has(const struct partial *partial, const char *name)
@@ -80,7 +91,7 @@ static bool is_ours(const struct partial *partial, const char *name)
 			return true;
 	if (strcmp(name, BUILT) == 0)
 		return has(partial, FINGERPRINT);
-	return suffix_stem(name, JOURNAL_SUFFIX) != 0;
+	return suffix_stem(name, JOURNAL_SUFFIX) != 0 || suffix_stem(name, STATE_SUFFIX) != 0;
 }
 
 static int check_ours(const struct partial *partial, struct error *error)

@@ -5,6 +5,7 @@
  *   output            the directory or file that is renamed to OUT at the end
  *   fingerprint.json  all that decides the bytes of the output: a run continues only one with its own fingerprint
  *   NAME.journal      which tensors of file NAME are on the disk (journal.h)
+ *   NAME.state        what a run keeps for itself until it is done
  *   appearing         which directory or file is about to become OUT, to tell a run that was stopped during the rename
  *                     from one that was stopped before
  *   lock              locked by the running process
@@ -51,6 +52,9 @@ char *partial_file(const struct partial *partial, const char *name);
 
 /* Returns the malloc'ed path of the file's journal. */
 char *partial_journal(const struct partial *partial, const char *name);
+
+/* Returns the malloc'ed path of a file that a run keeps for itself. */
+char *partial_state(const struct partial *partial, const char *name);
 
 /* Renames the output to OUT and removes OUT.partial. EXIT_USAGE, EXIT_IO, signals. */
 int partial_commit(struct partial *partial, struct error *error);

@@ -3,8 +3,10 @@
 
 #include "model/edit.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "io/file_gguf.h"
 #include "io/room.h"
@@ -31,6 +33,9 @@ int edit_check(const struct edit *edit, struct error *error)
 		return fail(error, EXIT_USAGE, "%s: the input is a directory, so the output is one; leave out the suffix", edit->out);
 	if (format != NULL && (format->lay_out == NULL || strcmp(format->name, "safetensors") != 0))
 		return fail(error, EXIT_USAGE, "%s: a %s model is a directory or a .safetensors file", edit->out, edit->done);
+	/* What is to be resumed may have appeared, and edit_begin() sees to that. */
+	if (edit->resume)
+		return EXIT_OK;
 	code = format != NULL ? output_begin_file(&output, edit->out, edit->force, error)
 	                      : output_begin_directory(&output, edit->out, edit->force, error);
 	/* What is not edited takes as much as before, and most of the rest. */
@@ -39,14 +44,6 @@ int edit_check(const struct edit *edit, struct error *error)
 	output_abandon(&output);
 	return code;
 }
-
-/* A file being written. */
-struct editing {
-	struct edit *edit;
-	const char *carried;
-	struct model_output output;
-	struct transfer transfer;
-};
 
 /* Lists tensors and metadata of a file of the output. */
 static int plan_file(struct editing *e, const struct file *file, struct error *error)
@@ -95,6 +92,9 @@ static int write_file(struct editing *e, const struct file *file, struct error *
 	*writer = (struct writer){.path = path, .source = file, .fd = -1};
 	e->transfer.file = file;
 	int code = path != NULL ? plan_file(e, file, error) : fail_memory(error);
+	/* A run that was stopped may have left it. */
+	if (code == EXIT_OK && unlink(path) != 0 && errno != ENOENT)
+		code = fail_errno(error, path, "cannot replace");
 	if (code == EXIT_OK)
 		code = writer_open(writer, error);
 	for (size_t i = 0; i < file->n_tensors && code == EXIT_OK; i++) {
@@ -120,45 +120,72 @@ static int write_file(struct editing *e, const struct file *file, struct error *
 	return code;
 }
 
-int edit_write(struct edit *edit, struct error *error)
+int edit_begin(struct editing *e, struct edit *edit, json_t *fingerprint, struct error *error)
 {
 	const struct model *model = edit->model;
-	const bool as_file = file_format_named(edit->out) != NULL;
-	struct editing e = {.edit = edit, .transfer.threads = edit->threads};
-	json_t *config = NULL;
-	int code = as_file ? EXIT_OK : carry_list(edit->carry, model, error);
+	const struct partial_target target = {edit->out, file_format_named(edit->out) != NULL, edit->force, edit->resume};
+	int code;
 
+	*e = (struct editing){.edit = edit, .transfer.threads = edit->threads};
+	code = target.as_file ? EXIT_OK : carry_list(edit->carry, model, error);
 	if (code == EXIT_OK && edit->carry->n > 0) {
-		e.carried = carry_text(edit->carry);
-		if (e.carried == NULL)
+		e->carried = carry_text(edit->carry);
+		if (e->carried == NULL)
 			code = fail_memory(error);
 	}
-	if (code != EXIT_OK)
-		return code;
+	if (code == EXIT_OK)
+		code = model_output_begin(&e->output, model, &target, fingerprint, error);
+	return code;
+}
+
+/* Writes all files. */
+static int write_all(struct editing *e, struct error *error)
+{
+	const struct edit *edit = e->edit;
+	const struct model *model = edit->model;
+	int code = model_config_copy(model, &e->config, error);
+
+	if (code == EXIT_OK && e->config != NULL && edit->configure != NULL)
+		code = edit->configure(edit->context, e->config, error);
+	if (code == EXIT_OK)
+		code = transfer_begin(&e->transfer, error);
+	progress_start(&e->transfer.progress, "writing", model->data_bytes, edit->quiet);
+	for (size_t f = 0; f < model->n_files && code == EXIT_OK; f++)
+		code = write_file(e, &model->files[f], error);
+	progress_end(&e->transfer.progress);
+	return code == EXIT_OK ? carry_copy(edit->carry, model->directory, e->output.partial.output.temporary, error) : code;
+}
+
+int edit_finish(struct editing *e, struct error *error)
+{
+	const int code = e->output.partial.appeared ? EXIT_OK : write_all(e, error);
+
+	return code == EXIT_OK ? model_output_commit(&e->output, e->config, error) : code;
+}
+
+int edit_end(struct editing *e, int code, struct error *error)
+{
+	code = model_output_end(&e->output, code, error);
+	json_decref(e->config);
+	transfer_end(&e->transfer);
+	return code;
+}
+
+int edit_write(struct edit *edit, struct error *error)
+{
+	struct editing e;
+
 	json_prepare();
 	json_t *fingerprint = json_pack("{s:s}", "command", edit->command);
-	code = json_out_of_memory() ? fail_memory(error)
-	                            : model_output_begin(&e.output, model,
-	                                                 &(struct partial_target){edit->out, as_file, edit->force, false},
-	                                                 fingerprint, error);
+	int code = json_out_of_memory() ? fail_memory(error) : EXIT_OK;
+	if (code == EXIT_OK) {
+		code = edit_begin(&e, edit, fingerprint, error);
+		if (code == EXIT_OK)
+			code = edit_finish(&e, error);
+		/* Nothing that a later run could continue is kept. */
+		const int ended = edit_end(&e, code == EXIT_OK ? EXIT_OK : EXIT_INPUT, error);
+		code = code == EXIT_OK ? ended : code;
+	}
 	json_decref(fingerprint);
-	if (code == EXIT_OK)
-		code = model_config_copy(model, &config, error);
-	if (code == EXIT_OK && config != NULL && edit->configure != NULL)
-		code = edit->configure(edit->context, config, error);
-	if (code == EXIT_OK)
-		code = transfer_begin(&e.transfer, error);
-	progress_start(&e.transfer.progress, "writing", model->data_bytes, edit->quiet);
-	for (size_t f = 0; f < model->n_files && code == EXIT_OK; f++)
-		code = write_file(&e, &model->files[f], error);
-	progress_end(&e.transfer.progress);
-	if (code == EXIT_OK)
-		code = carry_copy(edit->carry, model->directory, e.output.partial.output.temporary, error);
-	if (code == EXIT_OK)
-		code = model_output_commit(&e.output, config, error);
-	/* Nothing that a later run could continue is kept. */
-	const int ended = model_output_end(&e.output, code == EXIT_OK ? EXIT_OK : EXIT_INPUT, error);
-	json_decref(config);
-	transfer_end(&e.transfer);
-	return code == EXIT_OK ? ended : code;
+	return code;
 }

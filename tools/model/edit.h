@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Writes a model of which some tensors have other numbers: the source's files, with everything else copied. All of it appears
-   at once, and nothing is left of a run that fails. */
+   at once; of a run that fails, nothing is left, unless it can be continued. */
 #ifndef TOOLS_MODEL_EDIT_H
 #define TOOLS_MODEL_EDIT_H
 
@@ -10,13 +10,15 @@
 #include "base/error.h"
 #include "io/file.h"
 #include "io/json.h"
+#include "io/transfer.h"
 #include "model/carry.h"
 #include "model/model.h"
+#include "model/model_output.h"
 
 struct edit {
 	const char *command, *done; /* "calibrate", "calibrated" */
 	const char *out;
-	bool force, quiet;
+	bool force, resume, quiet;  /* resume: as of struct partial_target */
 	unsigned threads;
 	const struct model *model;
 	const void *context;
@@ -37,5 +39,24 @@ int edit_check(const struct edit *edit, struct error *error);
 
 /* Writes the output. EXIT_USAGE, EXIT_INPUT, EXIT_IO, EXIT_MEMORY, signals. */
 int edit_write(struct edit *edit, struct error *error);
+
+/* The same in three steps, for a command that computes long between the first two and can go on with that later. */
+struct editing {
+	struct edit *edit;
+	const char *carried;
+	json_t *config;
+	struct model_output output;
+	struct transfer transfer;
+};
+
+/* Begins the output, or continues it; `fingerprint`, an object of strings, says what besides the source decides its bytes. As
+   model_output_begin(); EXIT_INPUT. edit_end() follows in every case. */
+int edit_begin(struct editing *editing, struct edit *edit, json_t *fingerprint, struct error *error);
+
+/* Writes it and lets it appear. */
+int edit_finish(struct editing *editing, struct error *error);
+
+/* Removes what did not appear, unless the code says that it can be continued. Returns the code. */
+int edit_end(struct editing *editing, int code, struct error *error);
 
 #endif

@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: MIT */
+/* Calibrates a layer: its linear layers stage by stage, in the order in which they run, so that each sees what those before it
+   have become. */
+#include "config.h"
+
+#include "calibrate/running.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/interrupt.h"
+#include "base/must_succeed.h"
+#include "io/elements.h"
+#include "mxfp/convert.h"
+
+enum {
+	STAGES = 4,  /* q, k and v; output; gate and up; down: those of all experts with those of all tokens */
+	STOPPED = -1 /* what a watcher returns that has seen enough */
+};
+
+/* Linear layers with the same statistics: those of one site, or of several for experts that few tokens reach. */
+struct item {
+	size_t site, end; /* the sites whose inputs are summed */
+	size_t cols;
+	bool pooled;
+	struct moments moments;
+};
+
+/* A layer at work. */
+struct layer_work {
+	struct running *running;
+	size_t layer, experts;
+	size_t n_linears;
+	struct network_linear *linears;
+	size_t *item_of;       /* of each linear layer, in this stage; SIZE_MAX: none */
+	size_t *seen;          /* tokens of each expert */
+	size_t n_items;
+	struct item *items;    /* of this stage; as many as linear layers at most */
+};
+
+uint64_t layer_statistics(size_t rows, size_t cols)
+{
+	/* Sums and the factor made of them; the factor, a matrix in five states, and its blocks. */
+	const uint64_t n = (uint64_t)cols * cols, sums = 3 * sizeof(double) * n, factor = 4 * sizeof(float) * n;
+	const uint64_t weights = 6 * sizeof(float) * (uint64_t)rows * cols;
+
+	return factor + (sums > weights ? sums : weights);
+}
+
+uint64_t layer_sums(size_t cols)
+{
+	return 3 * sizeof(double) * (uint64_t)cols * cols;
+}
+
+/* Moves the progress to a part of a layer. */
+static void show(const struct layer_work *w, double part)
+{
+	struct running *r = w->running;
+	const double layers = (double)network_layers(r->exact.network);
+	const uint64_t shown = (uint64_t)(((double)(w->layer - r->first) + part) / layers * (double)r->done->n_tokens);
+
+	if (shown > r->shown) {
+		progress_add(&r->progress, shown - r->shown);
+		r->shown = shown;
+	}
+}
+
+static int take_inputs(void *context, size_t site, const float *x, size_t rows, size_t cols, struct error *error)
+{
+	struct taking *t = context;
+	struct taken *taken = &t->sites[site];
+
+	if (!taken->wanted || taken->seen)
+		return EXIT_OK;
+	if (t->used + rows * cols > t->capacity) {
+		const size_t capacity = t->used + rows * cols + t->capacity / 2;
+		float *larger = realloc(t->x, capacity * sizeof *larger + 1);
+
+		if (larger == NULL)
+			return fail_memory(error);
+		t->x = larger;
+		t->capacity = capacity;
+	}
+	memcpy(t->x + t->used, x, rows * cols * sizeof *x);
+	taken->seen = true;
+	taken->at = t->used;
+	taken->rows = rows;
+	taken->cols = cols;
+	t->used += rows * cols;
+	return --t->left > 0 ? EXIT_OK : STOPPED;
+}
+
+/* Runs a layer of a network on the states of a window until the inputs of all sites that are wanted were seen. */
+static int run_until(struct network *network, size_t layer, const struct network_piece *piece, float *x, struct taking *t,
+                     struct error *error)
+{
+	t->used = t->left = 0;
+	for (size_t i = 0; i < t->n_sites; i++) {
+		t->left += t->sites[i].wanted;
+		t->sites[i].seen = false;
+	}
+	network_watch(network, take_inputs, t);
+	/* A layer that is stopped leaves its states as they are. */
+	const int code = network_run_layer(network, layer, piece, 1, x, error);
+	network_watch(network, NULL, NULL);
+	return code == STOPPED ? EXIT_OK : code;
+}
+
+/* Reads the states of a window. */
+static int read_states(struct running *r, size_t window, struct error *error)
+{
+	const size_t hidden = network_hidden(r->exact.network), n = window_of(r, window).n * hidden;
+	const uint64_t at = 2 * (uint64_t)r->settings->tokens->starts[window] * hidden;
+	const int code = state_read(&r->state, at, r->exact_x, n, error);
+
+	return code == EXIT_OK ? state_read(&r->state, at + n, r->rounded_x, n, error) : code;
+}
+
+/* Runs both networks on a window, the exact one's tokens going to the experts that those of the rounded one go to. */
+static int take_window(const struct layer_work *w, size_t window, struct error *error)
+{
+	struct running *r = w->running;
+	const struct network_piece piece = window_of(r, window);
+	int code = read_states(r, window, error);
+
+	if (code == EXIT_OK)
+		code = run_until(r->rounded.network, w->layer, &piece, r->rounded_x, &r->taking, error);
+	network_follow(r->exact.network, r->rounded.network);
+	if (code == EXIT_OK)
+		code = run_until(r->exact.network, w->layer, &piece, r->exact_x, &r->exact_taking, error);
+	network_follow(r->exact.network, NULL);
+	return code;
+}
+
+/* Adds the inputs of a window to the sums of items. */
+static int add_window(const struct layer_work *w, size_t first, size_t end, struct error *error)
+{
+	struct running *r = w->running;
+	const struct taken *sites = r->taking.sites;
+	float *x = r->taking.x, *difference = r->exact_taking.x;
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < r->taking.n_sites; i++)
+		if (sites[i].wanted && sites[i].rows > 0)
+			network_round(r->rounded.network, x + sites[i].at, sites[i].rows, sites[i].cols);
+	for (size_t i = 0; i < r->taking.used; i++)
+		difference[i] -= x[i];
+	for (size_t i = first; i < end && code == EXIT_OK; i++) {
+		struct item *item = &w->items[i];
+		const struct taken *last = &sites[item->end - 1];
+		const size_t at = sites[item->site].at, rows = (last->at - at) / item->cols + last->rows;
+
+		if (rows > 0)
+			code = moments_add(&item->moments, x + at, difference + at, rows, &r->workspace, &r->exec, error);
+	}
+	return code;
+}
+
+/* Sums over all tokens of the inputs of some items. */
+static int sum_items(const struct layer_work *w, size_t stage, size_t first, size_t end, struct error *error)
+{
+	struct running *r = w->running;
+	const struct token_sequences *tokens = r->settings->tokens;
+	int code = EXIT_OK;
+
+	for (size_t s = 0; s < r->taking.n_sites; s++)
+		r->taking.sites[s].wanted = false;
+	for (size_t i = first; i < end && code == EXIT_OK; i++) {
+		for (size_t s = w->items[i].site; s < w->items[i].end; s++)
+			r->taking.sites[s].wanted = true;
+		code = moments_begin(&w->items[i].moments, w->items[i].cols, error);
+	}
+	for (size_t s = 0; s < r->taking.n_sites; s++)
+		r->exact_taking.sites[s].wanted = r->taking.sites[s].wanted;
+	for (size_t i = 0; i < tokens->n && code == EXIT_OK; i++) {
+		if (window_of(r, i).n == 0)
+			continue;
+		code = take_window(w, i, error);
+		if (code == EXIT_OK)
+			code = add_window(w, first, end, error);
+		const double part = (double)(i + 1) / (double)tokens->n * (double)(end - first);
+		show(w, ((double)stage + ((double)first + part) / (double)w->n_items) / (STAGES + 1));
+	}
+	return code;
+}
+
+/* Refuses sums that are not finite, of which weights of NaN would be made. */
+static int check_sums(const struct running *r, const char *weight, const struct moments *moments, struct error *error)
+{
+	for (size_t i = 0; i < moments->cols * moments->cols; i++)
+		if (!isfinite(moments->inputs[i]) || !isfinite(moments->cross[i]) || !isfinite(moments->change[i]))
+			return fail_tensor(error, r->model->path, weight, "the inputs that the model gives it are NaN, Inf, or "
+			                   "too large for their squares, at column %zu; look for the weights that make them so, or "
+			                   "for tokens that mxfp eval gives no finite likelihood", i % moments->cols);
+	return EXIT_OK;
+}
+
+static int read_weight(const struct quantize_entry *entry, const struct network_linear *linear, float *w, struct error *error)
+{
+	const size_t n = linear->rows * linear->cols;
+	int code = elements_read(entry->file, entry->source, (uint64_t)linear->row * linear->cols, w, n, error);
+
+	for (size_t i = 0; i < n && code == EXIT_OK; i++)
+		if (!isfinite(w[i]))
+			code = fail_tensor(error, entry->file->path, entry->source->name,
+			                   "element %zu (row %zu, column %zu) is NaN or Inf; mend the model",
+			                   linear->row * linear->cols + i, linear->row + i / linear->cols, i % linear->cols);
+	return code;
+}
+
+/* Whether numbers are those of a dtype, binary32 or narrower; false without memory. */
+static bool holds(enum dtype dtype, const float *w, size_t n, const struct mxfp_exec *exec)
+{
+	const struct mxfp_convert_options options = {.overflow = MXFP_OVERFLOW_OVF, .exec = exec};
+	const enum mxfp_format format = dtype_info(dtype)->format;
+	uint16_t *narrow = dtype == DTYPE_BF16 || dtype == DTYPE_F16 ? malloc(n * sizeof *narrow + 1) : NULL;
+	float *again = narrow != NULL ? malloc(n * sizeof *again + 1) : NULL;
+	bool same = false;
+
+	if (again != NULL) {
+		must_succeed(mxfp_convert(narrow, format, w, MXFP_FORMAT_F32, n, &options));
+		must_succeed(mxfp_convert(again, MXFP_FORMAT_F32, narrow, format, n, &options));
+		same = memcmp(again, w, n * sizeof *again) == 0;
+	}
+	free(narrow);
+	free(again);
+	return same;
+}
+
+/* Whether blocks hold just these numbers. EXIT_MEMORY. */
+static int compare(bool *same, const struct mxfp_blocks *blocks, const float *w, const struct mxfp_exec *exec, struct error *error)
+{
+	const struct mxfp_matrix matrix = mxfp_blocks_matrix(blocks);
+	const size_t bytes = blocks->rows * blocks->cols * sizeof *w;
+	float *held = malloc(bytes + 1);
+
+	if (held == NULL)
+		return fail_memory(error);
+	must_succeed(mxfp_dequantize(&matrix, held, MXFP_FORMAT_F32, 0, exec));
+	*same = memcmp(held, w, bytes) == 0;
+	free(held);
+	return EXIT_OK;
+}
+
+static int fail_not_held(const struct quantize_entry *entry, struct error *error)
+{
+	return fail_tensor(error, entry->file->path, entry->source->name, "its weights are too small or too large for %s to hold "
+	                   "exactly; leave the tensor out with --ignore", mxfp_format_get_info(entry->choice.format)->name);
+}
+
+/* Gives the rounded network, and the output, the weights that w holds, which the format holds exactly. Rule floor finds a scale
+   that does: the largest number of a block decides it, and a lower scale holds all numbers that a higher one does up to that. */
+static int replace(const struct layer_work *work, const struct network_linear *linear, const struct quantize_entry *entry,
+                   const float *w, const struct compensate_grid *grid, struct state_weight *weight, struct error *error)
+{
+	struct running *r = work->running;
+	const struct mxfp_quantize_options options = {
+		.rule = MXFP_RULE_FLOOR, .recipe = grid->recipe, .tensor_amax = &grid->amax, .exec = &r->exec};
+	struct mxfp_blocks blocks = {.format = entry->choice.format, .rows = linear->rows, .cols = linear->cols};
+	struct mxfp_sizes size;
+
+	must_succeed(mxfp_blocks_size(blocks.format, blocks.rows, blocks.cols, &size));
+	uint8_t *memory = malloc(size.codes_bytes + size.scales_bytes + 1);
+	if (memory == NULL)
+		return fail_memory(error);
+	blocks.codes = memory;
+	blocks.scales = memory + size.codes_bytes;
+	must_succeed(mxfp_quantize(&blocks, w, MXFP_FORMAT_F32, 0, &options));
+	bool same = false;
+	int code = compare(&same, &blocks, w, &r->exec, error);
+	if (code == EXIT_OK && !same)
+		code = fail_not_held(entry, error);
+	weight->tensor_scale = blocks.tensor_scale;
+	weight->divides = blocks.tensor_scale_divides;
+	weight->narrow = holds(entry->stored->dtype, w, linear->rows * linear->cols, &r->exec);
+	if (code == EXIT_OK)
+		code = state_add(&r->state, weight, &blocks, error);
+	if (code == EXIT_OK)
+		code = network_replace(r->rounded.network, work->layer, linear, &blocks, error);
+	free(memory);
+	return code;
+}
+
+static int compensate_linear(const struct layer_work *work, const struct network_linear *linear, const struct item *item,
+                             size_t tokens, const float *factor, struct error *error)
+{
+	struct running *r = work->running;
+	const struct quantize_entry *entry = entry_of(r, linear->weight);
+	const size_t n = linear->rows * linear->cols;
+	struct state_weight weight = {
+		.name = (char *)(void *)linear->weight, .layer = work->layer, .row = linear->row, .rows = linear->rows,
+		.cols = linear->cols, .format = entry->choice.format, .pooled = item->pooled, .tokens = tokens};
+	struct compensate_grid grid = {.format = entry->choice.format, .rule = (enum mxfp_rule)entry->choice.rule,
+	                               .recipe = (enum mxfp_recipe)entry->choice.recipe};
+	float *w = malloc(n * sizeof *w + 1);
+	int code = w != NULL ? read_weight(entry, linear, w, error) : fail_memory(error);
+
+	if (code == EXIT_OK)
+		code = quantize_amax(&r->transfer, &r->rounded.plan, entry, &grid.amax, error);
+	if (code == EXIT_OK && !compensate_hold(&grid))
+		code = fail_not_held(entry, error);
+	if (code == EXIT_OK)
+		code = compensate(w, linear->rows, linear->cols, factor, &grid, &weight.done, &r->exec, error);
+	for (size_t i = 0; i < n && code == EXIT_OK; i++)
+		if (!isfinite(w[i]))
+			code = fail_tensor(error, entry->file->path, entry->source->name, "row %zu becomes NaN or Inf, so its weights or "
+			                   "inputs are too large for binary32; leave the tensor out with --ignore",
+			                   linear->row + i / linear->cols);
+	if (code == EXIT_OK)
+		code = replace(work, linear, entry, w, &grid, &weight, error);
+	free(w);
+	return code;
+}
+
+/* Compensates the linear layers of an item, whose sums it frees. */
+static int calibrate_item(const struct layer_work *w, size_t number, struct error *error)
+{
+	struct running *r = w->running;
+	struct item *item = &w->items[number];
+	const size_t tokens = item->moments.tokens;
+	float *factor = NULL;
+	size_t first = 0;
+
+	while (w->item_of[first] != number)
+		first++;
+	int code = check_sums(r, w->linears[first].weight, &item->moments, error);
+	if (code == EXIT_OK)
+		code = compensate_prepare(&factor, &item->moments, r->settings->damping, &r->exec, error);
+	moments_free(&item->moments);
+	for (size_t i = first; i < w->n_linears && code == EXIT_OK; i++)
+		if (w->item_of[i] == number)
+			code = compensate_linear(w, &w->linears[i], item, tokens, factor, error);
+	free(factor);
+	return code;
+}
+
+static size_t stage_of(const struct layer_work *w, size_t site)
+{
+	if (site < NETWORK_SITE_EXPERTS)
+		return site;
+	return site < NETWORK_SITE_EXPERTS + w->experts ? NETWORK_SITE_MLP : NETWORK_SITE_DOWN;
+}
+
+/* The item of a linear layer. An expert that saw fewer tokens than it has inputs, of which no full rank can come, is calibrated
+   by what all tokens give the experts: gate and up by the inputs of all tokens, down by those of all experts' down. */
+static struct item item_for(const struct layer_work *w, const struct network_linear *linear)
+{
+	struct item item = {.site = linear->site, .end = linear->site + 1, .cols = linear->cols};
+
+	if (linear->site < NETWORK_SITE_EXPERTS || w->seen[(linear->site - NETWORK_SITE_EXPERTS) % w->experts] >= linear->cols)
+		return item;
+	item.pooled = true;
+	item.site = NETWORK_SITE_MLP;
+	item.end = item.site + 1;
+	if (stage_of(w, linear->site) == NETWORK_SITE_DOWN) {
+		item.site = NETWORK_SITE_EXPERTS + w->experts;
+		item.end = item.site + w->experts;
+	}
+	return item;
+}
+
+/* Lists the items of a stage. */
+static void list_items(struct layer_work *w, size_t stage)
+{
+	w->n_items = 0;
+	for (size_t i = 0; i < w->n_linears; i++) {
+		const struct network_linear *linear = &w->linears[i];
+
+		w->item_of[i] = SIZE_MAX;
+		if (stage_of(w, linear->site) != stage || entry_of(w->running, linear->weight) == NULL)
+			continue;
+		const struct item item = item_for(w, linear);
+		size_t at = 0;
+		while (at < w->n_items && (w->items[at].site != item.site || w->items[at].end != item.end ||
+		                           w->items[at].pooled != item.pooled))
+			at++;
+		if (at == w->n_items)
+			w->items[w->n_items++] = item;
+		w->item_of[i] = at;
+	}
+}
+
+/* The items, as many at once as the memory of their sums allows, which does not change what they give. */
+static int calibrate_stage(struct layer_work *w, size_t stage, struct error *error)
+{
+	int code = EXIT_OK;
+
+	list_items(w, stage);
+	for (size_t first = 0, end; first < w->n_items && code == EXIT_OK; first = end) {
+		uint64_t bytes = layer_sums(w->items[first].cols);
+
+		for (end = first + 1; end < w->n_items; end++) {
+			bytes += layer_sums(w->items[end].cols);
+			if (bytes > w->running->statistics)
+				break;
+		}
+		code = sum_items(w, stage, first, end, error);
+		for (size_t i = first; i < end && code == EXIT_OK; i++)
+			code = calibrate_item(w, i, error);
+		for (size_t i = first; i < end; i++)
+			moments_free(&w->items[i].moments);
+	}
+	return code;
+}
+
+/* Counts the tokens of each expert: the router sees the same inputs whatever the experts become. */
+static int count_tokens(const struct layer_work *w, struct error *error)
+{
+	struct running *r = w->running;
+	int code = EXIT_OK;
+
+	for (size_t s = 0; s < r->taking.n_sites; s++)
+		r->taking.sites[s].wanted = s >= NETWORK_SITE_EXPERTS && s < NETWORK_SITE_EXPERTS + w->experts;
+	for (size_t i = 0; w->experts > 0 && i < r->settings->tokens->n && code == EXIT_OK; i++) {
+		const struct network_piece piece = window_of(r, i);
+
+		if (piece.n == 0)
+			continue;
+		code = read_states(r, i, error);
+		if (code == EXIT_OK)
+			code = run_until(r->rounded.network, w->layer, &piece, r->rounded_x, &r->taking, error);
+		for (size_t e = 0; e < w->experts && code == EXIT_OK; e++)
+			w->seen[e] += r->taking.sites[NETWORK_SITE_EXPERTS + e].rows;
+	}
+	return code;
+}
+
+/* Runs the whole layer of both networks on all tokens. */
+static int run_layer(const struct layer_work *w, struct error *error)
+{
+	struct running *r = w->running;
+	const struct token_sequences *tokens = r->settings->tokens;
+	const size_t hidden = network_hidden(r->exact.network);
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < tokens->n && code == EXIT_OK; i++) {
+		const struct network_piece piece = window_of(r, i);
+		const uint64_t at = 2 * (uint64_t)tokens->starts[i] * hidden;
+
+		if (piece.n == 0)
+			continue;
+		code = read_states(r, i, error);
+		if (code == EXIT_OK)
+			code = network_run_layer(r->exact.network, w->layer, &piece, 1, r->exact_x, error);
+		if (code == EXIT_OK)
+			code = network_run_layer(r->rounded.network, w->layer, &piece, 1, r->rounded_x, error);
+		if (code == EXIT_OK)
+			code = state_write_next(&r->state, at, r->exact_x, piece.n * hidden, error);
+		if (code == EXIT_OK)
+			code = state_write_next(&r->state, at + piece.n * hidden, r->rounded_x, piece.n * hidden, error);
+		show(w, (STAGES + (double)(i + 1) / (double)tokens->n) / (STAGES + 1));
+	}
+	return code;
+}
+
+/* Makes room for what a layer takes. */
+static int begin(struct layer_work *w, struct error *error)
+{
+	struct running *r = w->running;
+	int code = network_linears(r->exact.network, w->layer, &w->linears, &w->n_linears, error);
+
+	if (code != EXIT_OK)
+		return code;
+	r->taking.n_sites = r->exact_taking.n_sites = NETWORK_SITE_EXPERTS + 2 * w->experts;
+	r->taking.sites = calloc(r->taking.n_sites, sizeof *r->taking.sites);
+	r->exact_taking.sites = calloc(r->taking.n_sites, sizeof *r->exact_taking.sites);
+	w->item_of = malloc(w->n_linears * sizeof *w->item_of + 1);
+	w->items = malloc(w->n_linears * sizeof *w->items + 1);
+	w->seen = calloc(w->experts + 1, sizeof *w->seen);
+	return r->taking.sites != NULL && r->exact_taking.sites != NULL && w->item_of != NULL && w->items != NULL && w->seen != NULL
+	               ? EXIT_OK : fail_memory(error);
+}
+
+static void end(struct layer_work *w)
+{
+	struct running *r = w->running;
+
+	free(r->taking.sites);
+	free(r->exact_taking.sites);
+	r->taking.sites = r->exact_taking.sites = NULL;
+	free(w->linears);
+	free(w->item_of);
+	free(w->items);
+	free(w->seen);
+}
+
+int layer_calibrate(struct running *r, size_t layer, struct error *error)
+{
+	struct layer_work w = {.running = r, .layer = layer, .experts = network_experts(r->exact.network, layer)};
+	int code = network_load_layer(r->exact.network, layer, error);
+
+	if (code == EXIT_OK)
+		code = network_load_layer(r->rounded.network, layer, error);
+	if (code == EXIT_OK)
+		code = begin(&w, error);
+	if (code == EXIT_OK)
+		code = count_tokens(&w, error);
+	for (size_t stage = 0; stage < STAGES && code == EXIT_OK; stage++)
+		code = calibrate_stage(&w, stage, error);
+	if (code == EXIT_OK && layer + 1 < network_layers(r->exact.network))
+		code = run_layer(&w, error);
+	show(&w, 1);
+	end(&w);
+	network_drop_layer(r->exact.network, layer);
+	network_drop_layer(r->rounded.network, layer);
+	return code;
+}

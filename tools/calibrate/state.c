@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "calibrate/state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io/descriptor.h"
+
+/* Before the codes of a matrix. */
+struct head {
+	uint64_t name_bytes, row, rows, cols, tokens;
+	uint32_t format;
+	float tensor_scale;
+	uint8_t divides, narrow, pooled, unused[5];
+	struct compensation done;
+};
+
+static const char states_name[] = "states", weights_name[] = "weights";
+
+static char *path_of(const struct state *state, const char *name, size_t layer)
+{
+	char file[64];
+
+	snprintf(file, sizeof file, "%s-%zu", name, layer);
+	return partial_state(state->partial, file);
+}
+
+static int open_file(int *fd, char **path, const struct state *state, const char *name, size_t layer, int flags,
+                     struct error *error)
+{
+	free(*path);
+	*path = path_of(state, name, layer);
+	if (*path == NULL)
+		return fail_memory(error);
+	*fd = open(*path, flags | O_NOFOLLOW | O_CLOEXEC, 0666);
+	return *fd >= 0 ? EXIT_OK : fail_errno(error, *path, "cannot open");
+}
+
+static void close_file(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+static struct state_weight *add_weight(struct state *state, const struct state_weight *weight, const char *name)
+{
+	struct state_weight *weights = realloc(state->weights, (state->n_weights + 1) * sizeof *weights);
+	char *copy = strdup(name);
+
+	if (weights != NULL)
+		state->weights = weights;
+	if (weights == NULL || copy == NULL) {
+		free(copy);
+		return NULL;
+	}
+	weights[state->n_weights] = *weight;
+	weights[state->n_weights].name = copy;
+	return &weights[state->n_weights++];
+}
+
+/* The bytes of codes and scales; 0: a file that says so is damaged. */
+static size_t bytes_of(const struct state_weight *weight, size_t *codes_bytes)
+{
+	struct mxfp_sizes size;
+
+	if (mxfp_blocks_size(weight->format, weight->rows, weight->cols, &size) != MXFP_OK)
+		return 0;
+	*codes_bytes = size.codes_bytes;
+	return size.codes_bytes + size.scales_bytes;
+}
+
+/* Reads which matrices a layer's file has. */
+static int list_weights(struct state *state, size_t layer, struct error *error)
+{
+	char *path = path_of(state, weights_name, layer);
+	uint64_t size = 0, at = 0;
+	int fd = -1, code = path != NULL ? descriptor_open(path, &fd, &size, error) : fail_memory(error);
+
+	while (code == EXIT_OK && at < size) {
+		struct head head;
+		char name[1024];
+		size_t codes;
+
+		code = descriptor_read(fd, path, at, &head, sizeof head, error);
+		if (code == EXIT_OK && head.name_bytes >= sizeof name)
+			code = fail(error, EXIT_INPUT, "%s: is damaged; --force starts over", path);
+		if (code == EXIT_OK)
+			code = descriptor_read(fd, path, at + sizeof head, name, (size_t)head.name_bytes, error);
+		if (code != EXIT_OK)
+			break;
+		name[head.name_bytes] = '\0';
+		const struct state_weight weight = {
+			.layer = layer, .row = (size_t)head.row, .rows = (size_t)head.rows, .cols = (size_t)head.cols,
+			.format = (enum mxfp_format)head.format, .tensor_scale = head.tensor_scale, .divides = head.divides != 0,
+			.narrow = head.narrow != 0, .pooled = head.pooled != 0, .tokens = (size_t)head.tokens, .done = head.done,
+			.at = at + sizeof head + head.name_bytes,
+		};
+		const size_t bytes = bytes_of(&weight, &codes);
+
+		at = weight.at + bytes;
+		if (bytes == 0 || at > size)
+			code = fail(error, EXIT_INPUT, "%s: is damaged; --force starts over", path);
+		else if (add_weight(state, &weight, name) == NULL)
+			code = fail_memory(error);
+	}
+	close_file(&fd);
+	free(path);
+	return code;
+}
+
+int state_begin(struct state *state, const struct partial *partial, size_t n_layers, size_t *first, struct error *error)
+{
+	*state = (struct state){
+		.partial = partial,
+		.journal_path = partial_journal(partial, "layers"),
+		.journal.fd = -1,
+		.records = calloc(n_layers + 1, sizeof *state->records),
+		.n_layers = n_layers,
+		.states = -1,
+		.next = -1,
+		.file = -1,
+	};
+	*first = 0;
+	if (state->journal_path == NULL || state->records == NULL)
+		return fail_memory(error);
+	int code = journal_open(&state->journal, state->journal_path, state->records, n_layers, error);
+	for (; code == EXIT_OK && *first < n_layers && state->records[*first].written; ++*first)
+		code = list_weights(state, *first, error);
+	return code;
+}
+
+int state_open_layer(struct state *state, size_t layer, struct error *error)
+{
+	int code = open_file(&state->states, &state->states_path, state, states_name, layer,
+	                     layer == 0 ? O_RDWR | O_CREAT | O_TRUNC : O_RDONLY, error);
+
+	if (code == EXIT_OK && layer + 1 < state->n_layers)
+		code = open_file(&state->next, &state->next_path, state, states_name, layer + 1, O_RDWR | O_CREAT | O_TRUNC, error);
+	if (code == EXIT_OK)
+		code = open_file(&state->file, &state->file_path, state, weights_name, layer, O_RDWR | O_CREAT | O_TRUNC, error);
+	state->file_bytes = 0;
+	return code;
+}
+
+int state_read(const struct state *state, uint64_t first, float *x, size_t n, struct error *error)
+{
+	return descriptor_read(state->states, state->states_path, first * sizeof *x, x, n * sizeof *x, error);
+}
+
+int state_write(const struct state *state, uint64_t first, const float *x, size_t n, struct error *error)
+{
+	return descriptor_write(state->states, state->states_path, first * sizeof *x, x, n * sizeof *x, error);
+}
+
+int state_write_next(const struct state *state, uint64_t first, const float *x, size_t n, struct error *error)
+{
+	return descriptor_write(state->next, state->next_path, first * sizeof *x, x, n * sizeof *x, error);
+}
+
+static int append(struct state *state, const void *bytes, size_t n, struct error *error)
+{
+	const int code = descriptor_write(state->file, state->file_path, state->file_bytes, bytes, n, error);
+
+	state->file_bytes += n;
+	return code;
+}
+
+int state_add(struct state *state, const struct state_weight *weight, const struct mxfp_blocks *blocks, struct error *error)
+{
+	const struct head head = {
+		.name_bytes = strlen(weight->name), .row = weight->row, .rows = weight->rows, .cols = weight->cols,
+		.tokens = weight->tokens, .format = (uint32_t)weight->format, .tensor_scale = weight->tensor_scale,
+		.divides = weight->divides, .narrow = weight->narrow, .pooled = weight->pooled, .done = weight->done,
+	};
+	struct state_weight *added = add_weight(state, weight, weight->name);
+	size_t codes_bytes = 0;
+	const size_t bytes = bytes_of(weight, &codes_bytes);
+
+	if (added == NULL)
+		return fail_memory(error);
+	int code = append(state, &head, sizeof head, error);
+	if (code == EXIT_OK)
+		code = append(state, weight->name, strlen(weight->name), error);
+	added->at = state->file_bytes;
+	if (code == EXIT_OK)
+		code = append(state, blocks->codes, codes_bytes, error);
+	return code == EXIT_OK ? append(state, blocks->scales, bytes - codes_bytes, error) : code;
+}
+
+int state_close_layer(struct state *state, size_t layer, struct error *error)
+{
+	int code = descriptor_sync(state->file, state->file_path, error);
+
+	if (code == EXIT_OK && state->next >= 0)
+		code = descriptor_sync(state->next, state->next_path, error);
+	if (code == EXIT_OK)
+		code = journal_add(&state->journal, layer, &state->records[layer], error);
+	if (code == EXIT_OK)
+		code = descriptor_sync(state->journal.fd, state->journal_path, error);
+	if (code == EXIT_OK && unlink(state->states_path) != 0 && errno != ENOENT)
+		code = fail_errno(error, state->states_path, "cannot remove");
+	close_file(&state->states);
+	close_file(&state->next);
+	close_file(&state->file);
+	return code;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct state_weight *x = a, *y = b;
+	const int order = strcmp(x->name, y->name);
+
+	return order != 0 ? order : x->row < y->row ? -1 : x->row > y->row;
+}
+
+void state_sort(struct state *state)
+{
+	if (state->n_weights > 0)
+		qsort(state->weights, state->n_weights, sizeof *state->weights, by_place);
+}
+
+const struct state_weight *state_find(const struct state *state, const char *name, size_t *n)
+{
+	size_t from = 0, end = state->n_weights;
+
+	while (from < end) {
+		const size_t middle = from + (end - from) / 2;
+
+		if (strcmp(state->weights[middle].name, name) < 0)
+			from = middle + 1;
+		else
+			end = middle;
+	}
+	for (*n = 0; from + *n < state->n_weights && strcmp(state->weights[from + *n].name, name) == 0;)
+		++*n;
+	return &state->weights[from];
+}
+
+int state_read_blocks(const struct state *state, const struct state_weight *weight, struct mxfp_blocks *blocks, void **memory,
+                      struct error *error)
+{
+	size_t codes_bytes = 0;
+	const size_t bytes = bytes_of(weight, &codes_bytes);
+	char *path = path_of(state, weights_name, weight->layer);
+	uint64_t size;
+	int fd = -1;
+
+	*memory = malloc(bytes + 1);
+	int code = path != NULL && *memory != NULL ? descriptor_open(path, &fd, &size, error) : fail_memory(error);
+	if (code == EXIT_OK)
+		code = descriptor_read(fd, path, weight->at, *memory, bytes, error);
+	*blocks = (struct mxfp_blocks){
+		.format = weight->format,
+		.rows = weight->rows,
+		.cols = weight->cols,
+		.codes = *memory,
+		.scales = *memory != NULL ? (uint8_t *)*memory + codes_bytes : NULL,
+		.tensor_scale = weight->tensor_scale,
+		.tensor_scale_divides = weight->divides,
+	};
+	close_file(&fd);
+	free(path);
+	return code;
+}
+
+void state_end(struct state *state)
+{
+	if (state->partial == NULL)
+		return;
+	close_file(&state->states);
+	close_file(&state->next);
+	close_file(&state->file);
+	journal_close(&state->journal);
+	for (size_t i = 0; i < state->n_weights; i++)
+		free(state->weights[i].name);
+	free(state->weights);
+	free(state->records);
+	free(state->journal_path);
+	free(state->states_path);
+	free(state->next_path);
+	free(state->file_path);
+	*state = (struct state){.partial = NULL};
+}
