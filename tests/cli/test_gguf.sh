@@ -31,6 +31,8 @@ exits 0 "" diff "$work/plain.gguf" "$work/plain.safetensors"
 has "values of blocks" "$(tr -s ' ' <"$work/out")" "| blk.0.ffn_up.weight | dtype | F32 [1, 32] | mxfp4 [1, 32] | 0 | exact | 0 | 0 |"
 has "tensors compared" "$(cat "$work/out")" "2 tensors were compared, 1 of them quantized and decoded"
 exits 3 "already quantized" quantize "$work/mxfp4.gguf" -o "$work/x.gguf"
+exits 2 "that of layout gguf multiplies; give torchao-1 or ggml" quantize "$work/plain.gguf" -o "$work/x.gguf" \
+	-w nvfp4 --nvfp4-recipe compressed-tensors
 
 # NVFP4: four scales, 1, 2, 0.5 and 1 with a sign, which is not read; 8 bytes for 16 elements each, the first 8 in the
 # low nibbles; the tensor's scale is 0.5.

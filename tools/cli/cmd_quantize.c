@@ -162,6 +162,7 @@ static int check_choice(const struct quantize_settings *s, const struct quantize
                         struct error *error)
 {
 	const char *format = mxfp_format_get_info(choice->format)->name, *recipe = choice_name(OPTION_RECIPE, choice->recipe);
+	const int own = (int)s->layout->recipe;
 	char known[LAYOUT_FORMATS_TEXT];
 
 	if (layout_form(s->layout, choice->format, false) == NULL)
@@ -177,9 +178,9 @@ static int check_choice(const struct quantize_settings *s, const struct quantize
 		return EXIT_OK;
 	if (!layout_holds_recipe(s->layout, (enum mxfp_recipe)choice->recipe))
 		return fail(error, EXIT_USAGE, "%s: --nvfp4-recipe %s: its tensor scale %s, and that of layout %s %s; "
-		            "give %s, torchao-1 or ggml", where, recipe, s->layout->divides ? "multiplies" : "divides",
+		            "give %s%storchao-1 or ggml", where, recipe, s->layout->divides ? "multiplies" : "divides",
 		            s->layout->name, s->layout->divides ? "divides" : "multiplies",
-		            choice_name(OPTION_RECIPE, (int)s->layout->recipe));
+		            own == MXFP_RECIPE_GGML ? "" : choice_name(OPTION_RECIPE, own), own == MXFP_RECIPE_GGML ? "" : ", ");
 	if (choice->recipe == MXFP_RECIPE_GGML && s->round != MXFP_ROUND_RNE)
 		return fail(error, EXIT_USAGE,
 			    "%s: --nvfp4-recipe %s has a rounding of its own; leave out --round", where, recipe);
