@@ -3,7 +3,7 @@
  * Trains the character model of charlm.h: Adam on the cross entropy of random batches of a text. If it is told formats for
  * weights and activations, the last third of the steps computes with what blocks hold of both (mxfp_fake_quantize()), as
  * the quantized model will, and passes gradients straight through, except those of what was clamped. Adam moves the weights
- * in binary32.
+ * in binary32. If it is told to, it also saves the model every so many steps, for curves.sh.
  */
 #include "config.h"
 
@@ -21,7 +21,7 @@
 #include "mxfp/philox.h"
 #include "mxfp/quantize.h"
 
-enum { STEPS = 3000, WARM_UP = 100, REPORT = 500, SEED = 1 };
+enum { STEPS = 3000, SEED = 1, WARM_UP = 100, REPORT = 500 };
 
 static const float LEARNING_RATE = 0.005f, MEAN_DECAY = 0.9f, SQUARE_DECAY = 0.99f;
 
@@ -42,7 +42,7 @@ struct trainer {
 	struct layer_input inputs[N_LINEAR];
 	struct charlm mean, square; /* running means of the gradient and of its square */
 	float mean_power, square_power; /* the decays raised to the number of steps */
-	uint64_t drawn;             /* random positions so far */
+	uint64_t seed, drawn;       /* random positions so far */
 	struct charlm_batch batch;
 	/* What the gradients need of the forward pass: matrices [CHARLM_BATCH][...], row-major. */
 	float input[CHARLM_BATCH * CHARLM_INPUT];
@@ -59,7 +59,7 @@ struct trainer {
 };
 
 /* Sets matrices to uniform numbers of variance gain / inputs, and the gains of norms to 1. */
-static void initialize(struct charlm *model)
+static void initialize(struct charlm *model, uint64_t seed)
 {
 	for (size_t t = 0; t < CHARLM_TENSORS; t++) {
 		const struct charlm_tensor *tensor = &charlm_tensors[t];
@@ -67,7 +67,7 @@ static void initialize(struct charlm *model)
 		float bound = tensor->rank == 2 ? sqrtf(3.0f * tensor->gain / (float)tensor->shape[1]) : 0;
 
 		for (size_t i = 0; i < charlm_elements(tensor); i++) {
-			uint32_t word = mxfp_philox_word(SEED, t, i);
+			uint32_t word = mxfp_philox_word(seed, t, i);
 			float uniform = (float)(word >> 8) * 0x1p-23f - 1.0f;
 
 			values[i] = tensor->rank == 2 ? uniform * bound : 1.0f;
@@ -79,7 +79,7 @@ static void initialize(struct charlm *model)
 static void draw_batch(struct trainer *trainer, const struct charlm_text *text)
 {
 	for (unsigned row = 0; row < CHARLM_BATCH;) {
-		uint64_t word = mxfp_philox_word(SEED, CHARLM_TENSORS, trainer->drawn++);
+		uint64_t word = mxfp_philox_word(trainer->seed, CHARLM_TENSORS, trainer->drawn++);
 		size_t position = CHARLM_CONTEXT + (size_t)(word * (text->n - CHARLM_CONTEXT) >> 32);
 
 		if (!charlm_text_held_out(position))
@@ -294,19 +294,41 @@ static float learning_rate(unsigned step, unsigned steps)
 /* What is to be trained: formats as in struct trainer. */
 struct request {
 	const char *text_path, *model_path;
-	unsigned steps;
+	unsigned steps, seed;
+	unsigned every; /* steps after which the model is saved as it is then, or 0 */
 	enum mxfp_format weights, activations;
 };
 
-static void train(struct trainer *trainer, const struct charlm_text *text, const struct request *request)
+/* Saves a copy of the model as MODEL.safetensors.STEP. */
+static int save_step(const struct trainer *trainer, const struct request *request, unsigned step, struct error *error)
+{
+	size_t bytes = strlen(request->model_path) + sizeof(".4294967295");
+	char *path = malloc(bytes);
+	struct charlm *copy = malloc(sizeof(*copy));
+	int code = fail_memory(error);
+
+	if (path && copy) {
+		snprintf(path, bytes, "%s.%u", request->model_path, step);
+		*copy = trainer->model;
+		code = charlm_save(copy, path, error);
+	}
+	free(copy);
+	free(path);
+	return code;
+}
+
+static int train(struct trainer *trainer, const struct charlm_text *text, const struct request *request,
+                 struct error *error)
 {
 	const unsigned steps = request->steps, plain_steps = steps - steps / 3;
 	double sum = 0;
 	unsigned n = 0;
+	int code = 0;
 
 	trainer->mean_power = trainer->square_power = 1;
-	initialize(&trainer->model);
-	for (unsigned step = 0; step < steps; step++) {
+	trainer->seed = request->seed;
+	initialize(&trainer->model, request->seed);
+	for (unsigned step = 0; !code && step < steps; step++) {
 		trainer->weights = step < plain_steps ? MXFP_FORMAT_F32 : request->weights;
 		trainer->activations = step < plain_steps ? MXFP_FORMAT_F32 : request->activations;
 		draw_batch(trainer, text);
@@ -314,6 +336,8 @@ static void train(struct trainer *trainer, const struct charlm_text *text, const
 		sum += backward_loss(trainer);
 		backward(trainer);
 		adam(trainer, learning_rate(step, steps));
+		if (request->every && (step + 1) % request->every == 0)
+			code = save_step(trainer, request, step + 1, error);
 		if (++n < REPORT && step + 1 < steps)
 			continue;
 		printf("step %u of %u: loss of the last %u batches %.4f nats/character\n", step + 1, steps, n, sum / n);
@@ -321,6 +345,7 @@ static void train(struct trainer *trainer, const struct charlm_text *text, const
 		sum = 0;
 		n = 0;
 	}
+	return code;
 }
 
 static void print_held_out(struct charlm *model, const struct charlm_text *text)
@@ -344,34 +369,44 @@ static int run(const struct request *request, struct error *error)
 	trainer = calloc(1, sizeof(*trainer));
 	code = trainer ? charlm_text_read(&text, request->text_path, error) : fail_memory(error);
 	if (!code) {
-		train(trainer, &text, request);
+		code = train(trainer, &text, request, error);
 		/* That of a model to be quantized is what charlm_loss says of it once it is. */
-		if (request->weights == MXFP_FORMAT_F32)
+		if (!code && request->weights == MXFP_FORMAT_F32)
 			print_held_out(&trainer->model, &text);
 		charlm_text_free(&text);
-		code = charlm_save(&trainer->model, model_path, error);
+		if (!code)
+			code = charlm_save(&trainer->model, model_path, error);
 	}
 	free(trainer);
 	return code;
+}
+
+/* The number at argv[i], at least `least`, or `otherwise` if there is none. */
+static bool number(unsigned *n, int argc, char **argv, int i, long least, unsigned otherwise)
+{
+	char *end = "";
+	long value = i < argc ? strtol(argv[i], &end, 10) : otherwise;
+
+	*n = (unsigned)value;
+	return value >= least && value <= 1000000 && *end == '\0';
 }
 
 int main(int argc, char **argv)
 {
 	struct error error;
 	struct request request = {.weights = MXFP_FORMAT_F32, .activations = MXFP_FORMAT_F32};
-	long steps = argc >= 4 ? strtol(argv[3], NULL, 10) : STEPS;
 	int code;
 
-	if ((argc != 3 && argc != 4 && argc != 6) || steps < 1 || steps > 1000000 ||
-	    (argc == 6 && (!charlm_activations(&request.weights, argv[4]) ||
-	                   !charlm_activations(&request.activations, argv[5])))) {
-		fprintf(stderr, "usage: charlm_train TEXT MODEL.safetensors [STEPS [WEIGHTS ACTIVATIONS]]   (%d steps by default)\n",
-		        STEPS);
+	if ((argc != 3 && argc != 4 && argc != 6 && argc != 8) || !number(&request.steps, argc, argv, 3, 1, STEPS) ||
+	    (argc >= 6 && (!charlm_activations(&request.weights, argv[4]) ||
+	                   !charlm_activations(&request.activations, argv[5]))) ||
+	    !number(&request.seed, argc, argv, 6, 0, SEED) || !number(&request.every, argc, argv, 7, 0, 0)) {
+		fprintf(stderr, "usage: charlm_train TEXT MODEL.safetensors [STEPS [WEIGHTS ACTIVATIONS [SEED EVERY]]]   "
+		        "(%d steps and seed %d by default)\n", STEPS, SEED);
 		return EXIT_USAGE;
 	}
 	request.text_path = argv[1];
 	request.model_path = argv[2];
-	request.steps = (unsigned)steps;
 	code = run(&request, &error);
 	if (code)
 		fprintf(stderr, "charlm_train: %s\n", error.text);

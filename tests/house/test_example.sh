@@ -33,6 +33,17 @@ examples/charlm_train "$examples/charlm.txt" "$directory/fake.safetensors" 20 mx
 if cmp -s "$directory/fake.safetensors" "$directory/short.safetensors"; then
 	fail 'training with quantized numbers gave the bits of training without'
 fi
+refused 2 examples/charlm_train "$examples/charlm.txt" "$directory/x.safetensors" 20 none none 1 1x
+examples/charlm_train "$examples/charlm.txt" "$directory/steps.safetensors" 20 none none 1 10 >"$directory/out"
+cmp "$directory/steps.safetensors" "$directory/short.safetensors"
+cmp "$directory/steps.safetensors.20" "$directory/short.safetensors"
+if cmp -s "$directory/steps.safetensors.10" "$directory/short.safetensors"; then
+	fail 'ten steps of training gave the bits of twenty'
+fi
+examples/charlm_train "$examples/charlm.txt" "$directory/two.safetensors" 20 none none 2 0 >"$directory/out"
+if cmp -s "$directory/two.safetensors" "$directory/short.safetensors"; then
+	fail 'another seed gave the same bits'
+fi
 
 printf '%2000s\001' x >"$directory/control.txt"
 printf 'short' >"$directory/short.txt"

@@ -34,6 +34,14 @@ for config in "$work"/*/config.json; do
 	[ ! -e "$work/$name.gguf" ] || logits "$name.gguf" "$name"
 done
 
+# What mxfp transform made of those that it takes. lab_python overwrites the log that the last lines print.
+for name in llama2 llama3 llama3-bf16 llama-bias mistral qwen2 qwen2-window qwen3; do
+	exits 0 "" transform "$work/$name" --scale-norms --scale-values --scale-mlp -o "$work/scaled.$name" -q
+	exits 0 "" transform "$work/$name" --rotate-values --rotate-stream -o "$work/rotated.$name" -q
+done
+lab_python eval_transformed
+cp "$work/log" "$work/transformed"
+
 # llama.cpp rounds the ends of YaRN's ramp whatever the file says: gpt-oss.gguf says so, that in MXFP4 not, as gpt-oss is. And
 # it rounds what it multiplies with MXFP4 to 8 bits, which only a model that has learned something does not mind.
 if [ -e "$shared/eval/self_generated.plain.txt" ]; then
@@ -49,9 +57,33 @@ if [ -e "$shared/eval/self_generated.plain.txt" ]; then
 	for file in "$work"/stories260K.*.gguf; do
 		perplexity "${file##*/}"
 	done
+
+	# What mxfp transform and mxfp calibrate made of it, through llama.cpp's converter, and quantized then: calibrated weights
+	# are what they were, for NVFP4 if they were chosen for GGUF's tensor scale.
+	mkdir "$work/stories"
+	cp "$shared/stories260K/config.json" "$work/stories"
+	cp "$shared/stories260K/stories260K.hf.f32.safetensors" "$work/stories/model.safetensors"
+	head -c 16000 "$work/text" >"$work/calibration"
+	exits 0 "" transform "$work/stories" --scale-norms --scale-values --scale-mlp -o "$work/stories-scaled" -q
+	exits 0 "" transform "$work/stories" --rotate-values --rotate-stream -o "$work/stories-rotated" -q
+	for format in mxfp4 nvfp4; do
+		exits 0 "" calibrate "$work/stories" --text "$work/calibration" --tokenizer "$work/stories260K.f32.gguf" --context 256 \
+			--weights $format --nvfp4-recipe ggml -o "$work/stories-$format" -q
+	done
+	lab_python eval_gguf stories-scaled stories-rotated stories-mxfp4 stories-nvfp4
+	for model in scaled.mxfp4 rotated.nvfp4 mxfp4.mxfp4 nvfp4.nvfp4; do
+		name=stories-${model%.*}
+		exits 0 "" quantize "$work/$name.gguf" -o "$work/stories-$model.gguf" -q --weights "${model#*.}"
+		perplexity "$name.gguf"
+		perplexity "stories-$model.gguf"
+	done
+	for format in mxfp4 nvfp4; do
+		exits 0 "" dequantize "$work/stories-$format.$format.gguf" -o "$work/decoded.gguf" -f -q
+		exits 0 "" diff "$work/stories-$format.gguf" "$work/decoded.gguf"
+	done
 else
 	echo "$shared/eval is not there: llama-perplexity has no text"
 fi
 lab_python eval_compare
-grep -e ' differ by ' -e ' perplexity ' "$work/log"
+grep -h -e ' differ by ' -e ' perplexity ' "$work/transformed" "$work/log"
 finish

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """
 The models of eval_models.py as llama.cpp's own converter writes them, which permutes rows, renames tensors and turns
-config.json into metadata: eval_gguf.py DIRECTORY [NAME...] makes DIRECTORY/NAME.gguf of DIRECTORY/NAME.
+config.json into metadata: eval_gguf.py DIRECTORY [NAME...] makes DIRECTORY/NAME.gguf of DIRECTORY/NAME. Models named
+stories* have the vocabulary of DIRECTORY/stories260K.f32.gguf, so that they can be run on a text.
 """
 import pathlib
 import sys
@@ -28,6 +29,9 @@ def convert(directory):
         model_arch = family.model_arch
 
         def set_vocab(self):
+            if directory.name.startswith("stories"):
+                eval_vocabulary.copied(self.gguf_writer, directory.with_name("stories260K.f32.gguf"))
+                return
             kinds = [pre[start] for start in pre if directory.name.startswith(start)]
             if kinds:
                 eval_vocabulary.byte_pairs(self.gguf_writer, size, kinds[0])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
 Vocabularies for the models of eval_gguf.py and eval_bench.py, of both kinds that GGUF files have: bytes, letters and a few
-pairs of these. What they hold is of no matter to logits; llama.cpp loads no model without.
+pairs of these. What they hold is of no matter to logits; llama.cpp loads no model without. And that of another file.
 """
 import gguf
 
@@ -49,3 +49,15 @@ def byte_pairs(writer, size, pre):
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
     writer.add_add_bos_token(pre == "llama-bpe")
+
+
+def copied(writer, path):
+    """That of a GGUF file of the Llama kind."""
+    fields = gguf.GGUFReader(path).fields
+    writer.add_tokenizer_model("llama")
+    for key, add in (("tokens", writer.add_token_list), ("scores", writer.add_token_scores),
+                     ("token_type", writer.add_token_types), ("bos_token_id", writer.add_bos_token_id),
+                     ("eos_token_id", writer.add_eos_token_id), ("unknown_token_id", writer.add_unk_token_id)):
+        field = fields.get(f"tokenizer.ggml.{key}")
+        if field is not None:
+            add(field.contents())

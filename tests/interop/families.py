@@ -8,7 +8,7 @@ import sys
 
 import torch
 import transformers
-from transformers import (GPT2Config, GptOssConfig, Llama4TextConfig, MixtralConfig, NemotronHConfig, Qwen3MoeConfig,
+from transformers import (GPT2Config, GptOssConfig, Llama4TextConfig, LlamaConfig, MixtralConfig, NemotronHConfig, Qwen3MoeConfig,
                           WhisperConfig)
 
 LLAMA = {"vocab_size": 128, "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
@@ -28,6 +28,7 @@ FAMILIES = {
     "gpt-oss": lambda: GptOssConfig(**LLAMA, intermediate_size=64, num_local_experts=4),
     "llama4": lambda: Llama4TextConfig(**LLAMA | {"num_experts_per_tok": 1}, intermediate_size=96,
                                        intermediate_size_mlp=96, num_local_experts=4),
+    "llama": lambda: LlamaConfig(**LLAMA, intermediate_size=96),
     "mixtral": lambda: MixtralConfig(**LLAMA, intermediate_size=96, num_local_experts=4),
     "qwen3-moe": lambda: Qwen3MoeConfig(**LLAMA, intermediate_size=96, moe_intermediate_size=32, num_experts=4),
     "nemotron-h": lambda: NemotronHConfig(**NEMOTRON),
