@@ -4,7 +4,7 @@
 # FILE.svg, and prints the last ones with their standard errors over SEEDS trainings (5) that differ in initial values and
 # batches: curves.sh FILE.svg [SEEDS]. Losses are of characters left out of training, by charlm_loss, of the models as they
 # are every 100 steps, in blocks that `mxfp quantize` made, with activations in MXFP8. The programs are found in PATH; all
-# seeds are trained at once, each in about three minutes of a core.
+# seeds are trained at once, each in about two minutes of a core.
 set -eu
 formats='mxfp4 nvfp4 mxfp8'
 steps=3000 every=200
