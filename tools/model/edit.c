@@ -10,8 +10,6 @@
 
 #include "io/file_gguf.h"
 #include "io/room.h"
-#include "io/transfer.h"
-#include "model/model_output.h"
 #include "mxfp/version.h"
 
 int edit_check(const struct edit *edit, struct error *error)
