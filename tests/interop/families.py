@@ -28,7 +28,8 @@ FAMILIES = {
     "gpt-oss": lambda: GptOssConfig(**LLAMA, intermediate_size=64, num_local_experts=4),
     "llama4": lambda: Llama4TextConfig(**LLAMA | {"num_experts_per_tok": 1}, intermediate_size=96,
                                        intermediate_size_mlp=96, num_local_experts=4),
-    "llama": lambda: LlamaConfig(**LLAMA, intermediate_size=96),
+    # Without experts, of which LLAMA has the number that a token takes.
+    "llama": lambda: LlamaConfig(**{key: LLAMA[key] for key in LLAMA if "experts" not in key}, intermediate_size=96),
     "mixtral": lambda: MixtralConfig(**LLAMA, intermediate_size=96, num_local_experts=4),
     "qwen3-moe": lambda: Qwen3MoeConfig(**LLAMA, intermediate_size=96, moe_intermediate_size=32, num_experts=4),
     "nemotron-h": lambda: NemotronHConfig(**NEMOTRON),
