@@ -88,19 +88,25 @@ for family in mixtral qwen3-moe nemotron-h; do
 	quantized family.$family keys.$family.defaults --ignore '*.experts.*'
 done
 
-# What mxfp calibrate and mxfp transform wrote, quantized. Calibrated weights stay what they were,
-# in bf16 or, NVFP4, in f32.
+# What mxfp calibrate and mxfp transform wrote, quantized. Calibrated weights stay what they were, in bf16 or,
+# NVFP4, in f32; its loaders want fused tensor scales.
 awk 'BEGIN { for (i = 0; i < 512; i++) printf "%s%d", i ? ", " : "[", i * i % 127; print "]" }' >"$work/ids.json"
 exits 0 "" transform "$work/family.llama" --scale-norms --scale-values --scale-mlp -o "$work/scaled" -q
 exits 0 "" transform "$work/family.llama" --rotate-values --rotate-stream -o "$work/rotated" -q
-for format in mxfp4 nvfp4; do
-	exits 0 "" calibrate "$work/family.llama" --tokens "$work/ids.json" -w $format -o "$work/calibrated" -f -q
-	quantized calibrated loads.calibrated.$format -w $format -a none
-	exits 0 "" diff "$work/calibrated" "$work/loads.calibrated.$format.$([ $format = mxfp4 ] && echo bf16 || echo f32)"
-	for model in scaled rotated; do
-		quantized $model loads.$model.$format -w $format -a none
+# stays FORMAT DTYPE OPTION...
+stays() {
+	format=$1 exact=$2
+	shift 2
+	exits 0 "" calibrate "$work/family.llama" --tokens "$work/ids.json" -w "$format" "$@" -o "$work/calibrated" -f -q
+	quantized calibrated "loads.calibrated.$format" -w "$format" -a none "$@"
+	exits 0 "" diff "$work/calibrated" "$work/loads.calibrated.$format.$exact"
+	for changed in scaled rotated; do
+		quantized $changed "loads.$changed.$format" -w "$format" -a none "$@"
 	done
-done
+}
+stays mxfp4 bf16
+stays nvfp4 f32 --fuse
+
 for made in "$work"/loads.*.mxfp4 "$work"/loads.*.nvfp4 "$work"/loads.*.mxfp8 "$work"/loads.*.gpt-oss "$work"/each.*.mxfp4; do
 	exits 0 "" lint "$made" -q --ignore config
 done
