@@ -60,20 +60,25 @@ static inline unsigned dropped_bits(enum mxfp_format format)
 	return has_low(format) ? 4 : 0;
 }
 
-/* The low bytes of a block's lanes become a limb. */
-static inline void pack_limb(vu32 v[4], uint32_t *to)
+/* The bytes of a block's elements become a limb. */
+static inline void pack_bytes(vu8 elements, uint32_t *to)
 {
 	const __m256i by_parity = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15));
-
-	for (size_t i = 0; i < 4; i++)
-		v[i] &= 0xFF;
-	const __m256i bytes = _mm256_shuffle_epi8((__m256i)low_bytes(v), by_parity);
+	const __m256i bytes = _mm256_shuffle_epi8((__m256i)elements, by_parity);
 	const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(BYTES_MORE), bytes);
 	__m128i sum = _mm_add_epi16(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
 	sum = _mm_add_epi16(sum, _mm_unpackhi_epi64(sum, sum));
 	sum = _mm_add_epi16(sum, _mm_shuffle_epi32(sum, 1));
 	to[0] = (uint32_t)_mm_cvtsi128_si32(_mm_sub_epi16(_mm_setzero_si128(), sum));
 	store(to + 1, (vu32)bytes);
+}
+
+/* The low bytes of a block's lanes become a limb. */
+static inline void pack_limb(vu32 v[4], uint32_t *to)
+{
+	for (size_t i = 0; i < 4; i++)
+		v[i] &= 0xFF;
+	pack_bytes(low_bytes(v), to);
 }
 
 /* Elements of a block, in units of 1 / factor, become its limbs. Returns whether it has some r. */
@@ -95,37 +100,80 @@ ALWAYS_INLINE bool pack_limbs(const uint32_t *x, float factor, size_t limbs, uns
 	return limbs > 1 && any((vs32)(rests != 0));
 }
 
-/* Scales of the blocks of one row of a slice, as a panel of one row has them. */
-enum { BYTES_ROW_SCALES = BLOCKS_HEAD_BYTES + BLOCKS_MAX * 4 };
-
-/* Packs columns k, k + 1, ... of the chunk. A panel of one row, of a product that waits for it, has nothing but that row. */
+/* Packs columns k, k + 1, ... of the chunk. */
 ALWAYS_INLINE void bytes_pack_slice(const struct mxfp_gemm_pack_job *job, size_t k, size_t limbs, struct blocks_range *range)
 {
-	struct mxfp_gemm_pack_job slice = panel_slice(job, k);
-	const size_t blocks = mx_blocks(slice.k), first = k / MXFP_MX_BLOCK, n = blocks * limbs * BYTES_LIMB;
-	const size_t packed = job->rows == 1 ? 1 : BYTES_MR;
+	const struct mxfp_gemm_pack_job slice = panel_slice(job, k);
+	const size_t blocks = mx_blocks(slice.k), first = k / MXFP_MX_BLOCK;
 	const float factor = power_of_two(fraction_bits(job->matrix->format));
 	const unsigned drop = dropped_bits(job->matrix->format);
 	uint8_t *panel = job->panel, *words = panel + words_offset(mx_blocks(job->k)) + first * limbs * BYTES_LIMB * BYTES_MR * 4;
-	uint8_t row_scales[BYTES_ROW_SCALES];
 	panel_rows rows;
 
 	load_elements(&slice, rows);
-	if (packed == 1)
-		slice.panel = row_scales;
-	pack_blocks(&slice, packed == 1 ? 0 : k, false, true, packed, rows, range);
-	for (size_t r = 0; r < packed; r++)
+	pack_blocks(&slice, k, false, true, BYTES_MR, rows, range);
+	for (size_t r = 0; r < BYTES_MR; r++)
 		for (size_t b = 0; b < blocks; b++) /* in place: what is stored lies before what is read next */
 			panel[BYTES_REST + first + b] |=
 				pack_limbs(rows[r] + b * MXFP_MX_BLOCK, factor, limbs, drop, rows[r] + b * limbs * BYTES_LIMB);
-	if (packed == BYTES_MR) {
-		store_columns(words, rows[0], PANEL_SLICE, BYTES_MR, n);
-		return;
-	}
-	for (size_t b = 0; b < blocks; b++)
-		memcpy(panel + BLOCKS_HEAD_BYTES + (first + b) * BYTES_MR * 4, row_scales + BLOCKS_HEAD_BYTES + b * 4, 4);
+	store_columns(words, rows[0], PANEL_SLICE, BYTES_MR, blocks * limbs * BYTES_LIMB);
+}
+
+/* Stores n words of one row at their places in a panel. */
+static inline void store_row(uint8_t *panel, const uint32_t *words, size_t n)
+{
 	for (size_t i = 0; i < n; i++)
-		memcpy(words + i * BYTES_MR * 4, &rows[0][i], 4);
+		memcpy(panel + i * BYTES_MR * sizeof(uint32_t), &words[i], sizeof words[i]);
+}
+
+_Static_assert((int)MXFP_GEMM_CHUNK <= (int)PANEL_MAX_ROWS * (int)PANEL_SLICE, "a row of a chunk fits where rows of slices do");
+
+/* Packs a panel of one row, of a product that waits for it: the whole chunk at once. */
+ALWAYS_INLINE void bytes_pack_row(const struct mxfp_gemm_pack_job *job, size_t limbs, struct blocks_range *range)
+{
+	const size_t blocks = mx_blocks(job->k);
+	const float factor = power_of_two(fraction_bits(job->matrix->format));
+	const unsigned drop = dropped_bits(job->matrix->format);
+	uint8_t *panel = job->panel, *words = panel + words_offset(blocks), scales[BLOCKS_HEAD_BYTES + BLOCKS_MAX * sizeof(float)];
+	struct mxfp_gemm_pack_job one = *job;
+	panel_rows rows;
+	const uint32_t *row = rows[0];
+
+	one.panel = scales;
+	load_elements(&one, rows);
+	pack_blocks(&one, 0, false, true, 1, rows, range);
+	for (size_t b = 0; b < blocks; b++) {
+		uint32_t packed[BYTES_WIDE * BYTES_LIMB];
+
+		panel[BYTES_REST + b] |= pack_limbs(row + b * MXFP_MX_BLOCK, factor, limbs, drop, packed);
+		store_row(words + b * limbs * BYTES_LIMB * BYTES_MR * sizeof(uint32_t), packed, limbs * BYTES_LIMB);
+		memcpy(panel + BLOCKS_HEAD_BYTES + b * BYTES_MR * sizeof(float), scales + BLOCKS_HEAD_BYTES + b * sizeof(float), sizeof(float));
+	}
+}
+
+/* The same of whole blocks of MXINT8, whose codes are the bytes. The head's ranges of elements have no reader here. */
+static inline void bytes_pack_codes(const struct mxfp_gemm_pack_job *job)
+{
+	const struct mxfp_matrix *m = job->matrix;
+	const uint8_t *codes = (const uint8_t *)m->data + mxfp_codes_offset(m->format, m->stride, job->row, job->k0);
+	const uint8_t *from = (const uint8_t *)m->scales + mxfp_scales_offset(m->format, m->scales_stride, job->row, job->k0);
+	const size_t blocks = job->k / MXFP_MX_BLOCK;
+	uint8_t *panel = job->panel, *words = panel + words_offset(blocks);
+	struct blocks_head head = {UINT32_MAX, 0, F32_ONE, F32_ONE};
+
+	for (size_t b = 0; b < blocks; b++, codes += MXFP_MX_BLOCK, words += BYTES_LIMB * BYTES_MR * sizeof(uint32_t)) {
+		const vu8 elements = (vu8)load(codes);
+		const bool zero = !any((vs32)elements != 0);
+		const uint32_t scale = zero && from[b] != MXFP_SCALE_NAN ? F32_ONE : fp4_scale(from[b]);
+		uint32_t packed[BYTES_LIMB];
+
+		pack_bytes(elements, packed);
+		store_row(words, packed, BYTES_LIMB);
+		memcpy(panel + BLOCKS_HEAD_BYTES + b * BYTES_MR * sizeof scale, &scale, sizeof scale);
+		head.least_scale = scale < head.least_scale ? scale : head.least_scale;
+		head.greatest_scale = scale > head.greatest_scale ? scale : head.greatest_scale;
+	}
+	memcpy(panel, &head, sizeof head);
 }
 
 /* limbs, a constant: 1 or BYTES_WIDE. */
@@ -134,7 +182,13 @@ ALWAYS_INLINE void bytes_pack(const struct mxfp_gemm_pack_job *job, size_t limbs
 	struct blocks_range range = blocks_begin();
 
 	memset(job->panel, 0, job->rows == 1 ? bytes_panel_bytes(job->k, limbs) : BLOCKS_HEAD_BYTES);
-	for (size_t k = 0; k < job->k; k += PANEL_SLICE)
+	if (job->rows == 1 && job->matrix->format == MXFP_FORMAT_MXINT8 && job->k % MXFP_MX_BLOCK == 0) {
+		bytes_pack_codes(job);
+		return;
+	}
+	if (job->rows == 1)
+		bytes_pack_row(job, limbs, &range);
+	for (size_t k = 0; k < job->k && job->rows > 1; k += PANEL_SLICE)
 		bytes_pack_slice(job, k, limbs, &range);
 	const struct blocks_head head = blocks_end(&range);
 	memcpy(job->panel, &head, sizeof head);

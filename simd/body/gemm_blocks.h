@@ -20,7 +20,7 @@ struct blocks_head {
 
 enum {
 	BLOCKS_HEAD_BYTES = MXFP_GEMM_ALIGN,
-	BLOCKS_MAX = PANEL_SLICE / MXFP_NVFP4_BLOCK /* blocks of a row of a slice, if they are the shortest */
+	BLOCKS_MAX = MXFP_GEMM_CHUNK / MXFP_NVFP4_BLOCK /* blocks of a row of a chunk, if they are the shortest */
 };
 
 /* Twice the numbers of E2M1 codes: those of the second half have the sign. */
