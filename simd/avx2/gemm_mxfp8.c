@@ -37,7 +37,7 @@ enum {
 /* What is said of a whole panel: the range of exponents of the scales that are not NaN, times their units. */
 struct mxfp8_head {
 	int16_t least, greatest;
-	uint8_t nan;
+	uint8_t nan, spare; /* spare: 0, so that panels have no byte that nobody wrote */
 };
 
 /*

@@ -16,7 +16,7 @@ enum {
 	FP4_ID = 0x0608,
 	FP4_BYTES_ID = 0x060A,
 	FP8_ID = 0x0610,
-	MXFP8_ID = 0x0612
+	MXFP8_ID = 0x0614
 };
 
 /* Products of MXFP4 by bytes: avx2/fp4_bytes.h, gemm_sparse_fp4.c. */

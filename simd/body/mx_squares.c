@@ -127,7 +127,7 @@ static NOINLINE void find_amax(const struct squares *q, size_t row, size_t rows,
 		for (size_t b = 0; b < n_blocks; b++) {
 			/* A row's part is a page, at whose end hardware stops prefetching. */
 			for (size_t at = 0; at < BLOCK * q->source_bytes; at += LINE_BYTES)
-				__builtin_prefetch(next + b * BLOCK * q->source_bytes + at, 0, 2);
+				__builtin_prefetch((const void *)((uintptr_t)next + b * BLOCK * q->source_bytes + at), 0, 2);
 			for (size_t j = 0; j < BLOCK; j += LANES)
 				max[b] = max_u32(max[b], load(x + 4 * (b * BLOCK + j)) & ~F32_SIGN);
 		}
