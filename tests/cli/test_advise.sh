@@ -348,6 +348,15 @@ exits 3 "token" advise "$work/llama" --eval --text "$work/tokens.json"
 printf '[[1, 2, 96]]' >"$work/beyond.json"
 exits 3 "96" advise "$work/llama" --eval --tokens "$work/beyond.json"
 exits 4 "missing.json" advise "$work/llama" --eval --tokens "$work/missing.json"
+exits 2 "model.embed_tokens.weight is no layer that mxfp eval quantizes" \
+	advise "$work/llama" --include '*embed_tokens*' --formats mxfp4 --eval --tokens "$work/tokens.json"
+# Recipes of NVFP4 are run as they are called.
+exits 0 "" advise -q "$work/llama" --formats nvfp4 --nvfp4-recipe compressed-tensors,ggml --eval --tokens "$work/tokens.json" --json
+check "recipes" python3 -c '
+import json, sys
+for unit in json.load(open(sys.argv[1]))["units"]:
+    costs = [v["kl_divergence"]["mean"] for v in unit["variants"]]
+    assert len(costs) == 2 and costs[0] != costs[1], costs' "$work/out"
 # A weight that is NaN is refused before anything is run; a model whose predictions are NaN has costs that nobody knows.
 # broken OFFSET: the same model with NaN in the number that far before the end of its file, or behind its header.
 broken() {

@@ -151,6 +151,17 @@ static int check_variant(const struct layout *layout, const struct variant *vari
 	return EXIT_OK;
 }
 
+/* Leaves one rule for each format, since each variant of a layer takes a run of the model. */
+static void keep_mse(struct variants *variants)
+{
+	size_t n = 0;
+
+	for (size_t v = 0; v < variants->n; v++)
+		if (variant_has_recipe(&variants->items[v]) || variants->items[v].rule == MXFP_RULE_MSE)
+			variants->items[n++] = variants->items[v];
+	variants->n = n;
+}
+
 static int check(const struct settings *s, struct variants *variants, double *bits, struct error *error)
 {
 	const struct layout *layout = layouts[s->layout];
@@ -163,7 +174,9 @@ static int check(const struct settings *s, struct variants *variants, double *bi
 		return fail(error, EXIT_USAGE, "advise: invalid --bits '%s': expected a number, for example 5 or 4.75",
 		            s->bits);
 	int code = variants_parse(variants, s->formats != NULL ? s->formats : default_formats(layout, formats),
-	                          s->rules == NULL && s->eval ? "mse" : s->rules, s->recipes, error);
+	                          s->rules, s->recipes, error);
+	if (s->eval && s->rules == NULL)
+		keep_mse(variants);
 	for (size_t v = 0; v < variants->n && code == EXIT_OK; v++) {
 		if (s->recipes == NULL)
 			variants->items[v].recipe = layout->recipe;

@@ -21,6 +21,7 @@ int mixtures_begin(struct mixtures *m, struct error *error)
 		options.weights = variants->items[v].format;
 		options.rule = (int)variants->items[v].rule;
 		options.nvfp4_recipe = (int)variants->items[v].recipe;
+		options.has_nvfp4_recipe = variant_has_recipe(&variants->items[v]);
 		/* As the recipe of a mixture has it. */
 		options.fuse = variant_has_recipe(&variants->items[v]);
 		code = trial_of_options(&m->trials[m->n_trials++], &options, error);
@@ -58,6 +59,10 @@ static int run_units(struct mixtures *m, struct error *error)
 			struct evaluate_result result;
 
 			code = evaluate_run_kept(m->evaluation, advice->model, &m->trials[v], EVALUATE_BESIDE, &kept, &result, error);
+			if (code == EXIT_OK && result.quantized == 0)
+				code = fail(error, EXIT_USAGE, "advise: --eval: %s is no layer that mxfp eval quantizes, so its cost is not known; give "
+				            "--ignore %s", advice->layers[advice->units.members[alone.unit->first]].tensor->name,
+				            advice->layers[advice->units.members[alone.unit->first]].tensor->name);
 			if (code != EXIT_OK)
 				break;
 			m->divergences[u * m->n_trials + v] = result.summary.divergence;

@@ -154,12 +154,7 @@ int mixtures_json(const struct mixtures *m, const char *source, bool chosen, str
 	const struct advice *advice = m->advice;
 	json_t *units = json_array(), *mixtures = json_array(), *facts = evaluate_facts(m->evaluation, source);
 	json_t *front = advise_front_facts(advice, error);
-	json_t *run;
-	size_t at;
 
-	/* What weights take in memory is the one number that depends on the tier. */
-	json_array_foreach (json_object_get(facts, "runs"), at, run)
-		json_object_del(run, "weight_bytes");
 	for (size_t u = 0; u < advice->units.n; u++)
 		units = facts_append(units, unit_facts(m, u, chosen ? &m->items[0] : NULL));
 	for (size_t i = 0; i < m->n; i++)
