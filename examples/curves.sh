@@ -3,7 +3,7 @@
 # What training in a format brings the character model of this folder: draws the losses while it is trained as
 # FILE.svg, and prints the last ones with their standard errors over SEEDS trainings (5) that differ in initial values and
 # batches: curves.sh FILE.svg [SEEDS]. Losses are of characters left out of training, by charlm_loss, of the models as they
-# are every 100 steps, in blocks that `mxfp quantize` made, with activations in MXFP8. The programs are found in PATH; all
+# are every 200 steps, in blocks that `mxfp quantize` made, with activations in MXFP8. The programs are found in PATH; all
 # seeds are trained at once, each in about two minutes of a core.
 set -eu
 formats='mxfp4 nvfp4 mxfp8'

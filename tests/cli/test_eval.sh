@@ -433,6 +433,11 @@ exits 2 "--try: expected NAME" eval "$a" --tokens "$tokens" --try mxfp4,,nvfp4
 exits 2 "f32 has no scale rule" eval "$a" --tokens "$tokens" --try f32:even
 exits 2 "unknown value 'fp8'" eval "$a" --tokens "$tokens" --try mxfp4/fp8
 exits 2 "mxfp advise writes such a mixture" eval "$a" --tokens "$tokens" --try w4a8-mixed
+for weights in --weights --preset; do
+	exits 2 "--block: is for the MX formats" eval "$a" --tokens "$tokens" $weights nvfp4 --block 32x32
+done
+printf '{"version": 1, "default": {"format": "mxfp4", "sparsity": "4:16"}}' >"$work/sparse.json"
+exits 2 "sparse.json: squares of 32x32 are for dense weights" eval "$a" --tokens "$tokens" --recipe "$work/sparse.json" --block 32x32
 exits 2 "--weights: is for a single trial" eval "$a" --tokens "$tokens" --try w4a8 --weights mxfp4
 exits 2 "eval: --try: more than 64 trials" eval "$a" --tokens "$tokens" --try "$(seq -s, 65 | sed 's/[0-9]*/f32/g')"
 exits 2 "eval: --threads: invalid value '100000': expected at most 1024" eval "$a" --tokens "$tokens" --threads 100000

@@ -96,6 +96,15 @@ static int set_attention(struct trial *trial, const struct trial_options *option
 	                                  : set_format(&trial->attention, options->attention, "eval: --attention", error);
 }
 
+/* As mxfp quantize refuses them. */
+static int check_squares(const struct quantize_choice *choice, const char *where, struct error *error)
+{
+	if (!quantize_in_squares(choice) || choice->sparsity.m == 0)
+		return EXIT_OK;
+	return fail(error, EXIT_USAGE, "%s: squares of " LAYOUT_SQUARES " are for dense weights; leave out the sparsity, or give --block 1x32",
+	            where);
+}
+
 /* Settles what is left when the weights are known. */
 static int finish(struct trial *trial, const char *activations, const char *where, struct error *error)
 {
@@ -108,6 +117,9 @@ static int finish(struct trial *trial, const char *activations, const char *wher
 	if (form == NULL)
 		return fail(error, EXIT_USAGE, "%s: mxfp quantize has no %s for layout %s; give another format", where,
 		            mxfp_format_get_info(s->choice.format)->name, s->layout->name);
+	code = check_squares(&s->choice, s->recipe != NULL ? s->recipe->path : where, error);
+	if (code != EXIT_OK)
+		return code;
 	for (size_t i = 0; s->recipe != NULL && i < s->recipe->n_rules; i++) {
 		struct quantize_choice choice = s->choice;
 
@@ -115,6 +127,9 @@ static int finish(struct trial *trial, const char *activations, const char *wher
 		if (quantize_layout(s->layout, &choice).form == NULL)
 			return fail(error, EXIT_USAGE, "%s: rules[%zu]: mxfp quantize has no %s for layout %s; give another format",
 			            s->recipe->path, i, mxfp_format_get_info(choice.format)->name, s->layout->name);
+		code = check_squares(&choice, s->recipe->path, error);
+		if (code != EXIT_OK)
+			return code;
 	}
 	/* As for the file that mxfp quantize writes, weights whose rows its activations do not divide stay. */
 	s->activations = OPTION_FORMAT_NONE;
@@ -156,6 +171,9 @@ int trial_of_options(struct trial *trial, const struct trial_options *options, s
 	if (trial->quantizes)
 		snprintf(trial->name, sizeof trial->name, "%s", options->recipe != NULL ? options->recipe :
 		         options->weights == OPTION_FORMAT_NONE ? options->preset : mxfp_format_get_info(options->weights)->name);
+	if (options->has_block && trial->quantizes && options->recipe == NULL &&
+	    mxfp_format_get_info(trial->settings.choice.format)->tensor_scale)
+		return fail(error, EXIT_USAGE, "%s: --block: is for the MX formats; leave it out", options->command);
 	snprintf(where, sizeof where, "%s: --activations", options->command);
 	return finish(trial, activations, where, error);
 }

@@ -143,7 +143,7 @@ static int fail_non_finite(const struct quantizing *q, uint64_t index, struct er
 
 	return fail_tensor(error, q->transfer->file->path, entry->source->name,
 	                   "element %" PRIu64 " (row %" PRIu64 ", column %" PRIu64
-	                   ") is %s; --non-finite propagate or saturate goes on",
+	                   ") is %s; mxfp quantize --non-finite propagate or saturate goes on",
 	                   index, index / entry->cols, index % entry->cols, what);
 }
 

@@ -328,7 +328,8 @@ static void print_sentence(FILE *file, const struct report *report)
 		return;
 	}
 	if (verdict->answer == REPORT_FINE) {
-		fputs(" is fine for this model: ", file);
+		/* Beside what it costs the model, which may be too much even so. */
+		fputs(report->evaluation != NULL ? " costs this model what it costs others: " : " is fine for this model: ", file);
 		if (n > 2)
 			fprintf(file, "all %zu layers lose what ", n);
 		else
