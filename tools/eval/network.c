@@ -107,6 +107,7 @@ static int begin_slot(struct network *network, const struct network_piece *piece
 	network_release(network, piece->slot);
 	slot->memory = bytes > 0 ? calloc(bytes, 1) : NULL;
 	slot->capacity = capacity;
+	pages_advise(slot->memory, bytes);
 	return slot->memory != NULL ? EXIT_OK : fail_memory(error);
 }
 
@@ -260,7 +261,7 @@ int network_replace(struct network *network, size_t layer, const struct network_
 		return fail_memory(error);
 	copy.codes = memcpy(memory, blocks->codes, size.codes_bytes);
 	copy.scales = memcpy(memory + size.codes_bytes, blocks->scales, size.scales_bytes);
-	free(linear->memory);
+	linear_free_w(linear);
 	linear->memory = memory;
 	linear->packed_bytes = 0;
 	linear->w = mxfp_blocks_matrix(&copy);
@@ -299,6 +300,7 @@ void network_close(struct network *network)
 	                       network->gate};
 
 	weights_free(network);
+	pages_end(&network->pages);
 	for (size_t i = 0; network->slots != NULL && i < network->options.batch; i++)
 		free(network->slots[i].memory);
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)

@@ -3,6 +3,7 @@
 #ifndef TOOLS_EVAL_NETWORK_PARTS_H
 #define TOOLS_EVAL_NETWORK_PARTS_H
 
+#include "base/pages.h"
 #include "eval/network.h"
 #include "eval/shape.h"
 #include "eval/tensor_name.h"
@@ -32,7 +33,7 @@ struct linear {
 	size_t n, k;
 	enum mxfp_format a_format;     /* the block format of x; 0: f32 */
 	struct mxfp_matrix w;          /* if it is not packed */
-	void *memory;                  /* malloc'ed: of w, or the packed W */
+	void *memory;                  /* malloc'ed: of w; or of network->pages: the packed W */
 	size_t packed_bytes;           /* 0: it is not packed */
 	float *bias;                   /* NULL: none */
 };
@@ -101,6 +102,7 @@ struct network {
 	const size_t *chosen;         /* the experts of each token of the last rows that ran: of the scratch */
 	struct scratch scratch[N_SCRATCHES];
 	struct arena arena;
+	struct pages pages;
 };
 
 /* Inputs of products: rows of numbers, and the same in blocks if a product wants that. */
@@ -113,6 +115,9 @@ struct inputs {
 /* weights.c: loads every tensor. As network_open(). */
 int weights_load(struct network *network, struct error *error);
 void weights_free(struct network *network);
+
+/* Frees the memory of W, and leaves the rest. */
+void linear_free_w(struct linear *linear);
 
 /* As network_load_layer() and network_drop_layer(). */
 int weights_load_layer(struct network *network, size_t layer, struct error *error);

@@ -256,8 +256,8 @@ static size_t packed_more(const struct network *network)
 static int pack(struct loader *l, struct linear *linear, size_t stored_bytes)
 {
 	const struct mxfp_gemm_options options = {.a_format = linear->a_format, .exec = &l->network->exec};
-	size_t bytes;
 	void *packed;
+	size_t bytes;
 
 	if (mxfp_pack_size(&linear->w, &options, &bytes) != MXFP_OK)
 		return EXIT_OK;
@@ -265,9 +265,9 @@ static int pack(struct loader *l, struct linear *linear, size_t stored_bytes)
 	if (more > l->packed_more)
 		return EXIT_OK;
 	l->packed_more -= more;
-	int code = take(l, &packed, bytes);
-	if (code != EXIT_OK)
-		return code;
+	packed = pages_take(&l->network->pages, bytes);
+	if (packed == NULL)
+		return fail_memory(l->error);
 	must_succeed(mxfp_pack(packed, bytes, &linear->w, &options));
 	free(linear->memory);
 	linear->memory = packed;
@@ -665,9 +665,17 @@ static int check_unused(struct loader *l)
 	return EXIT_OK;
 }
 
+void linear_free_w(struct linear *linear)
+{
+	if (linear->packed_bytes > 0)
+		pages_give(linear->memory);
+	else
+		free(linear->memory);
+}
+
 static void free_linear(struct linear *linear)
 {
-	free(linear->memory);
+	linear_free_w(linear);
 	free(linear->bias);
 }
 
