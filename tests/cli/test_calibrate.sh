@@ -306,11 +306,35 @@ code=0
 wait $pid || code=$?
 same "exit code of a run that is stopped" 130 $code
 has "a run that is stopped" "$(cat "$work/error")" "--resume continues"
-check "layers that are done" test "$(wc -l <"$work/resumed.partial/layers.journal")" = 1
+check "layers that are done, two files each" test "$(wc -l <"$work/resumed.partial/layers.journal")" = 2
 exits 2 "--resume continues it" --isa ref calibrate "$model" --tokens "$work/long.json" --pad-tail -q -o "$work/resumed"
 exits 2 "was begun with another damping" --isa ref calibrate "$model" --tokens "$work/long.json" --pad-tail -q -o "$work/resumed" \
 	--resume --damping 0.02
 exits 2 "was begun with another set of tokens" --isa ref calibrate "$model" --tokens "$tokens" --pad-tail -q -o "$work/resumed" --resume
+# Files that are damaged are made again: a name, a row, the length, states, a file that is lost.
+cat >"$work/damage.py" <<'END'
+import os, sys
+
+how, path = sys.argv[1:]
+path += "/states-1.state" if how == "states" else "/weights-0.state"
+with open(path, "r+b") as file:
+    data = file.read()
+    if how == "cut":
+        file.truncate(100)
+    elif how == "lost":
+        os.remove(path)
+    else:
+        at = {"name": data.find(b"q_proj"), "row": 8, "states": 4003}[how]
+        file.seek(at)
+        file.write(bytes([data[at] ^ 2]))
+END
+for how in name row cut states lost; do
+	cp -R "$work/resumed.partial" "$work/damaged.partial"
+	python3 "$work/damage.py" $how "$work/damaged.partial" || bad "damage: $how"
+	exits 0 "" calibrate "$model" --tokens "$work/long.json" --pad-tail -q -o "$work/damaged" --resume
+	check "bytes of a run that is resumed from damaged files: $how" cmp -s "$work/whole/model.safetensors" "$work/damaged/model.safetensors"
+	rm -rf "$work/damaged" "$work/damaged.partial"
+done
 exits 0 "" calibrate "$model" --tokens "$work/long.json" --pad-tail -o "$work/resumed" --resume --json
 check "bytes of a run that is resumed" cmp -s "$work/whole/model.safetensors" "$work/resumed/model.safetensors"
 same "tensors of a run that is resumed" 14 "$(grep -c '"tensor":' "$work/out")"

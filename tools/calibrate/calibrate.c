@@ -136,7 +136,7 @@ static int add_text(json_t *fingerprint, const char *key, const char *text, stru
 	return json_object_set_new(fingerprint, key, json_string(text)) == 0 ? EXIT_OK : fail_memory(error);
 }
 
-/* All that decides the bytes of the output. */
+/* All that decides the bytes of the output, and of what a run keeps for a later one. */
 static int make_fingerprint(const struct running *r, json_t **fingerprint, struct error *error)
 {
 	const struct token_sequences *tokens = r->settings->tokens;
@@ -163,6 +163,8 @@ static int make_fingerprint(const struct running *r, json_t **fingerprint, struc
 		code = add_text(*fingerprint, "damping", damping, error);
 	if (code == EXIT_OK)
 		code = add_text(*fingerprint, "format of activations", trial_activations(r->settings->trial, activations), error);
+	if (code == EXIT_OK)
+		code = add_text(*fingerprint, "order of bytes", __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? "big" : "little", error);
 	if (code == EXIT_OK)
 		code = add_text(*fingerprint, "command", "calibrate", error);
 	XXH3_freeState(hash);
@@ -238,9 +240,19 @@ static int make_rows(struct running *r, struct error *error)
 	            "allows", r->model->path);
 }
 
+/* Whether an earlier run of this plan can have made a matrix. */
+static bool fits(const void *context, const struct state_weight *weight)
+{
+	const struct quantize_entry *entry = entry_of(context, weight->name);
+
+	return entry != NULL && weight->cols == entry->cols && weight->row < entry->rows && weight->rows > 0 &&
+	       weight->rows <= entry->rows - weight->row && weight->format == entry->choice.format;
+}
+
 static int run_begun(struct running *r, struct error *error)
 {
-	int code = state_begin(&r->state, &r->editing.output.partial, network_layers(r->exact.network), &r->first, error);
+	const struct state_plan plan = {fits, r};
+	int code = state_begin(&r->state, &r->editing.output.partial, network_layers(r->exact.network), &plan, &r->first, error);
 
 	if (code == EXIT_OK)
 		code = calibrate_layers(r, error);

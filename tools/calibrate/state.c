@@ -9,7 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include <xxhash.h>
 
 #include "io/descriptor.h"
 
@@ -21,6 +24,11 @@ struct head {
 	uint8_t divides, narrow, pooled, unused[5];
 	struct compensation done;
 };
+
+/* What the journal has of a layer: hashes of its two files. */
+enum { RECORD_WEIGHTS, RECORD_NEXT, N_RECORDS };
+
+enum { HASH_BYTES = 1 << 20 };
 
 static const char states_name[] = "states", weights_name[] = "weights";
 
@@ -77,63 +85,156 @@ static size_t bytes_of(const struct state_weight *weight, size_t *codes_bytes)
 	return size.codes_bytes + size.scales_bytes;
 }
 
-/* Reads which matrices a layer's file has. */
-static int list_weights(struct state *state, size_t layer, struct error *error)
+static int hash_open_file(XXH128_hash_t *hash, int fd, const char *path, struct error *error)
 {
-	char *path = path_of(state, weights_name, layer);
-	uint64_t size = 0, at = 0;
-	int fd = -1, code = path != NULL ? descriptor_open(path, &fd, &size, error) : fail_memory(error);
+	XXH3_state_t *state = XXH3_createState();
+	char *bytes = malloc(HASH_BYTES);
+	int code = state != NULL && bytes != NULL ? EXIT_OK : fail_memory(error);
+	struct stat status;
 
-	while (code == EXIT_OK && at < size) {
+	if (code == EXIT_OK && fstat(fd, &status) != 0)
+		code = fail_errno(error, path, "cannot read");
+	if (code == EXIT_OK)
+		XXH3_128bits_reset(state);
+	for (uint64_t at = 0, n; code == EXIT_OK && at < (uint64_t)status.st_size; at += n) {
+		n = (uint64_t)status.st_size - at < HASH_BYTES ? (uint64_t)status.st_size - at : HASH_BYTES;
+		code = descriptor_read(fd, path, at, bytes, (size_t)n, error);
+		if (code == EXIT_OK)
+			XXH3_128bits_update(state, bytes, (size_t)n);
+	}
+	if (code == EXIT_OK)
+		*hash = XXH3_128bits_digest(state);
+	XXH3_freeState(state);
+	free(bytes);
+	return code;
+}
+
+/* Whether a file is what the journal says of it. EXIT_IO, EXIT_MEMORY. */
+static int is_intact(bool *intact, const char *path, const struct journal_record *record, struct error *error)
+{
+	const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	XXH128_hash_t hash;
+
+	*intact = false;
+	if (fd < 0)
+		return errno == ENOENT ? EXIT_OK : fail_errno(error, path, "cannot open");
+	const int code = hash_open_file(&hash, fd, path, error);
+	close(fd);
+	*intact = code == EXIT_OK && XXH128_isEqual(hash, record->hash);
+	return code;
+}
+
+/* Reads which matrices a layer's file has; sets *fit if all of it is what this run would have written. */
+static int list_weights(struct state *state, size_t layer, const char *path, const struct state_plan *plan, bool *fit,
+                        struct error *error)
+{
+	uint64_t size = 0, at = 0;
+	int fd = -1, code = descriptor_open(path, &fd, &size, error);
+
+	*fit = true;
+	while (code == EXIT_OK && *fit && at < size) {
 		struct head head;
 		char name[1024];
 		size_t codes;
 
-		code = descriptor_read(fd, path, at, &head, sizeof head, error);
-		if (code == EXIT_OK && head.name_bytes >= sizeof name)
-			code = fail(error, EXIT_INPUT, "%s: is damaged; --force starts over", path);
-		if (code == EXIT_OK)
+		*fit = size - at >= sizeof head;
+		if (*fit)
+			code = descriptor_read(fd, path, at, &head, sizeof head, error);
+		*fit = *fit && code == EXIT_OK && head.name_bytes < sizeof name && head.name_bytes <= size - at - sizeof head;
+		if (*fit)
 			code = descriptor_read(fd, path, at + sizeof head, name, (size_t)head.name_bytes, error);
-		if (code != EXIT_OK)
+		if (code != EXIT_OK || !*fit)
 			break;
 		name[head.name_bytes] = '\0';
 		const struct state_weight weight = {
-			.layer = layer, .row = (size_t)head.row, .rows = (size_t)head.rows, .cols = (size_t)head.cols,
+			.name = name, .layer = layer, .row = (size_t)head.row, .rows = (size_t)head.rows, .cols = (size_t)head.cols,
 			.format = (enum mxfp_format)head.format, .tensor_scale = head.tensor_scale, .divides = head.divides != 0,
 			.narrow = head.narrow != 0, .pooled = head.pooled != 0, .tokens = (size_t)head.tokens, .done = head.done,
 			.at = at + sizeof head + head.name_bytes,
 		};
-		const size_t bytes = bytes_of(&weight, &codes);
+		*fit = plan->fits(plan->context, &weight);
+		const size_t bytes = *fit ? bytes_of(&weight, &codes) : 0;
 
+		*fit = *fit && bytes <= size - weight.at;
 		at = weight.at + bytes;
-		if (bytes == 0 || at > size)
-			code = fail(error, EXIT_INPUT, "%s: is damaged; --force starts over", path);
-		else if (add_weight(state, &weight, name) == NULL)
+		if (*fit && add_weight(state, &weight, name) == NULL)
 			code = fail_memory(error);
 	}
 	close_file(&fd);
+	return code;
+}
+
+static void drop_weights(struct state *state, size_t n)
+{
+	while (state->n_weights > n)
+		free(state->weights[--state->n_weights].name);
+}
+
+static const struct journal_record *record_of(const struct state *state, size_t layer, int file)
+{
+	return &state->records[N_RECORDS * layer + (size_t)file];
+}
+
+/* Reads the weights of a layer that an earlier run finished; else, or if its file is damaged, *intact is false. */
+static int read_layer(struct state *state, size_t layer, const struct state_plan *plan, bool *intact, struct error *error)
+{
+	const size_t n = state->n_weights;
+
+	*intact = record_of(state, layer, RECORD_WEIGHTS)->written && record_of(state, layer, RECORD_NEXT)->written;
+	if (!*intact)
+		return EXIT_OK;
+	char *path = path_of(state, weights_name, layer);
+	int code = path != NULL ? is_intact(intact, path, record_of(state, layer, RECORD_WEIGHTS), error) : fail_memory(error);
+	if (code == EXIT_OK && *intact)
+		code = list_weights(state, layer, path, plan, intact, error);
+	if (!*intact)
+		drop_weights(state, n);
 	free(path);
 	return code;
 }
 
-int state_begin(struct state *state, const struct partial *partial, size_t n_layers, size_t *first, struct error *error)
+/* Whether the states before a layer are there: before the first one, and behind the last one, none are needed. */
+static int has_states(const struct state *state, size_t layer, bool *intact, struct error *error)
+{
+	*intact = true;
+	if (layer == 0 || layer == state->n_layers)
+		return EXIT_OK;
+	char *path = path_of(state, states_name, layer);
+	const int code = path != NULL ? is_intact(intact, path, record_of(state, layer - 1, RECORD_NEXT), error) : fail_memory(error);
+	free(path);
+	return code;
+}
+
+int state_begin(struct state *state, const struct partial *partial, size_t n_layers, const struct state_plan *plan, size_t *first,
+                struct error *error)
 {
 	*state = (struct state){
 		.partial = partial,
 		.journal_path = partial_journal(partial, "layers"),
 		.journal.fd = -1,
-		.records = calloc(n_layers + 1, sizeof *state->records),
+		.records = calloc(N_RECORDS * n_layers + 1, sizeof *state->records),
 		.n_layers = n_layers,
 		.states = -1,
 		.next = -1,
 		.file = -1,
 	};
+	bool intact = true;
+
 	*first = 0;
 	if (state->journal_path == NULL || state->records == NULL)
 		return fail_memory(error);
-	int code = journal_open(&state->journal, state->journal_path, state->records, n_layers, error);
-	for (; code == EXIT_OK && *first < n_layers && state->records[*first].written; ++*first)
-		code = list_weights(state, *first, error);
+	int code = journal_open(&state->journal, state->journal_path, state->records, N_RECORDS * n_layers, error);
+	while (code == EXIT_OK && intact && *first < n_layers) {
+		code = read_layer(state, *first, plan, &intact, error);
+		*first += intact;
+	}
+	/* Where the states are damaged, the layers that made them run again. */
+	for (intact = false; code == EXIT_OK && !intact;) {
+		code = has_states(state, *first, &intact, error);
+		*first -= !intact && code == EXIT_OK;
+	}
+	for (size_t n = state->n_weights; n > 0 && state->weights[n - 1].layer >= *first; n--)
+		drop_weights(state, n - 1);
 	return code;
 }
 
@@ -195,14 +296,26 @@ int state_add(struct state *state, const struct state_weight *weight, const stru
 	return code == EXIT_OK ? append(state, blocks->scales, bytes - codes_bytes, error) : code;
 }
 
+/* Syncs a file, -1: none, and notes in the journal what it holds. */
+static int note(struct state *state, size_t layer, int file, int fd, const char *path, struct error *error)
+{
+	const size_t number = N_RECORDS * layer + (size_t)file;
+	struct journal_record *record = &state->records[number];
+	int code = EXIT_OK;
+
+	if (fd >= 0)
+		code = hash_open_file(&record->hash, fd, path, error);
+	if (code == EXIT_OK && fd >= 0)
+		code = descriptor_sync(fd, path, error);
+	return code == EXIT_OK ? journal_add(&state->journal, number, record, error) : code;
+}
+
 int state_close_layer(struct state *state, size_t layer, struct error *error)
 {
-	int code = descriptor_sync(state->file, state->file_path, error);
+	int code = note(state, layer, RECORD_WEIGHTS, state->file, state->file_path, error);
 
-	if (code == EXIT_OK && state->next >= 0)
-		code = descriptor_sync(state->next, state->next_path, error);
 	if (code == EXIT_OK)
-		code = journal_add(&state->journal, layer, &state->records[layer], error);
+		code = note(state, layer, RECORD_NEXT, state->next, state->next_path, error);
 	if (code == EXIT_OK)
 		code = descriptor_sync(state->journal.fd, state->journal_path, error);
 	if (code == EXIT_OK && unlink(state->states_path) != 0 && errno != ENOENT)

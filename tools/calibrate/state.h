@@ -5,9 +5,9 @@
  *
  *   states-N.state     the states of all tokens before layer N, of the exact model and of the rounded one, window after window
  *   weights-N.state    the weights of layer N, in blocks
- *   layers.journal     which layers are done: their weights, and the states behind them, are on the disk
+ *   layers.journal     which layers are done: their weights, and the states behind them, are on the disk, with a hash of each
  *
- * Numbers are in the order of bytes of the machine: a copy elsewhere is told by the fingerprint.
+ * Numbers are in the order of bytes of the machine, which the fingerprint names.
  */
 #ifndef TOOLS_CALIBRATE_STATE_H
 #define TOOLS_CALIBRATE_STATE_H
@@ -40,7 +40,7 @@ struct state {
 	const struct partial *partial;
 	char *journal_path;
 	struct journal journal;
-	struct journal_record *records; /* one a layer */
+	struct journal_record *records; /* two a layer */
 	size_t n_layers;
 	size_t n_weights;
 	struct state_weight *weights;   /* in the order of the layers, until state_sort() */
@@ -49,9 +49,16 @@ struct state {
 	uint64_t file_bytes;
 };
 
-/* Finds what an earlier run did: *first is the layer to go on with, the number of layers if none is left. EXIT_IO, EXIT_INPUT,
-   EXIT_MEMORY. state_end() follows in every case. */
-int state_begin(struct state *state, const struct partial *partial, size_t n_layers, size_t *first, struct error *error);
+/* What a run would write: whether a matrix, without its place in a file, can be of it. */
+struct state_plan {
+	bool (*fits)(const void *context, const struct state_weight *weight);
+	const void *context;
+};
+
+/* Finds what an earlier run did: *first is the layer to go on with, the number of layers if none is left. What is damaged counts
+   as not done. EXIT_IO, EXIT_INPUT, EXIT_MEMORY. state_end() follows in every case. */
+int state_begin(struct state *state, const struct partial *partial, size_t n_layers, const struct state_plan *plan, size_t *first,
+                struct error *error);
 
 /* Opens the states before a layer, which are written for layer 0, else read, and the file of its weights, empty.
    EXIT_IO, EXIT_INPUT, EXIT_MEMORY. */
@@ -65,7 +72,7 @@ int state_write_next(const struct state *state, uint64_t first, const float *x, 
 /* Adds a matrix of this layer; copies its name. EXIT_IO, EXIT_MEMORY. */
 int state_add(struct state *state, const struct state_weight *weight, const struct mxfp_blocks *blocks, struct error *error);
 
-/* Syncs what the layer wrote, notes that it is done, and removes the states before it. EXIT_IO. */
+/* Syncs what the layer wrote, notes that it is done, and removes the states before it. EXIT_IO, EXIT_MEMORY. */
 int state_close_layer(struct state *state, size_t layer, struct error *error);
 
 /* Sorts the matrices, and finds those of a tensor: *n of them by rows, 0: none. */
