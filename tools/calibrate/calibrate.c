@@ -80,6 +80,8 @@ static int open_networks(struct running *r, struct error *error)
 	struct evaluate_settings settings = {.batch = 1, .threads = s->threads, .by_layer = true};
 	struct trial stored;
 
+	if (tokens->starts[tokens->n] == 0)
+		return fail(error, EXIT_INPUT, "calibrate: no window has a token; give longer ones");
 	trial_stored(&stored, NULL);
 	for (size_t i = 0; i < tokens->n; i++)
 		if (window_of(r, i).n > settings.batch)

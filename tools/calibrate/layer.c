@@ -14,10 +14,11 @@
 #include "io/elements.h"
 #include "mxfp/convert.h"
 
-enum {
-	STAGES = 4,  /* q, k and v; output; gate and up; down: those of all experts with those of all tokens */
-	STOPPED = -1 /* what a watcher returns that has seen enough */
-};
+enum { STOPPED = -1 /* what a watcher returns that has seen enough */ };
+
+/* Gate and up, and down, of all experts run with those of all tokens. The router is before them, since it decides which tokens
+   they have. */
+enum stage { STAGE_QKV, STAGE_OUTPUT, STAGE_ROUTER, STAGE_MLP, STAGE_DOWN, STAGES };
 
 /* Linear layers with the same statistics: those of one site, or of several for experts that few tokens reach. */
 struct item {
@@ -158,7 +159,7 @@ static int add_window(const struct layer_work *w, size_t first, size_t end, stru
 }
 
 /* Sums over all tokens of the inputs of some items. */
-static int sum_items(const struct layer_work *w, size_t stage, size_t first, size_t end, struct error *error)
+static int sum_items(const struct layer_work *w, enum stage stage, size_t first, size_t end, struct error *error)
 {
 	struct running *r = w->running;
 	const struct token_sequences *tokens = r->settings->tokens;
@@ -209,23 +210,26 @@ static int read_weight(const struct quantize_entry *entry, const struct network_
 	return code;
 }
 
-/* Whether numbers are those of a dtype, binary32 or narrower; false without memory. */
-static bool holds(enum dtype dtype, const float *w, size_t n, const struct mxfp_exec *exec)
+/* Whether numbers are those of a dtype that is narrower than binary32. EXIT_MEMORY. */
+static int holds(bool *same, enum dtype dtype, const float *w, size_t n, const struct mxfp_exec *exec, struct error *error)
 {
 	const struct mxfp_convert_options options = {.overflow = MXFP_OVERFLOW_OVF, .exec = exec};
 	const enum mxfp_format format = dtype_info(dtype)->format;
-	uint16_t *narrow = dtype == DTYPE_BF16 || dtype == DTYPE_F16 ? malloc(n * sizeof *narrow + 1) : NULL;
-	float *again = narrow != NULL ? malloc(n * sizeof *again + 1) : NULL;
-	bool same = false;
 
-	if (again != NULL) {
+	*same = false;
+	if (dtype != DTYPE_BF16 && dtype != DTYPE_F16)
+		return EXIT_OK;
+	uint16_t *narrow = malloc(n * sizeof *narrow + 1);
+	float *again = malloc(n * sizeof *again + 1);
+	const int code = narrow != NULL && again != NULL ? EXIT_OK : fail_memory(error);
+	if (code == EXIT_OK) {
 		must_succeed(mxfp_convert(narrow, format, w, MXFP_FORMAT_F32, n, &options));
 		must_succeed(mxfp_convert(again, MXFP_FORMAT_F32, narrow, format, n, &options));
-		same = memcmp(again, w, n * sizeof *again) == 0;
+		*same = memcmp(again, w, n * sizeof *again) == 0;
 	}
 	free(narrow);
 	free(again);
-	return same;
+	return code;
 }
 
 /* Whether blocks hold just these numbers. EXIT_MEMORY. */
@@ -273,7 +277,8 @@ static int replace(const struct layer_work *work, const struct network_linear *l
 		code = fail_not_held(entry, error);
 	weight->tensor_scale = blocks.tensor_scale;
 	weight->divides = blocks.tensor_scale_divides;
-	weight->narrow = holds(entry->stored->dtype, w, linear->rows * linear->cols, &r->exec);
+	if (code == EXIT_OK)
+		code = holds(&weight->narrow, entry->stored->dtype, w, linear->rows * linear->cols, &r->exec, error);
 	if (code == EXIT_OK)
 		code = state_add(&r->state, weight, &blocks, error);
 	if (code == EXIT_OK)
@@ -335,11 +340,17 @@ static int calibrate_item(const struct layer_work *w, size_t number, struct erro
 	return code;
 }
 
-static size_t stage_of(const struct layer_work *w, size_t site)
+static enum stage stage_of(const struct layer_work *w, const struct network_linear *linear)
 {
-	if (site < NETWORK_SITE_EXPERTS)
-		return site;
-	return site < NETWORK_SITE_EXPERTS + w->experts ? NETWORK_SITE_MLP : NETWORK_SITE_DOWN;
+	static const enum stage stages[] = {
+		[NETWORK_SITE_QKV] = STAGE_QKV, [NETWORK_SITE_OUTPUT] = STAGE_OUTPUT, [NETWORK_SITE_MLP] = STAGE_MLP,
+		[NETWORK_SITE_DOWN] = STAGE_DOWN};
+
+	if (linear->routes)
+		return STAGE_ROUTER;
+	if (linear->site < NETWORK_SITE_EXPERTS)
+		return stages[linear->site];
+	return linear->site < NETWORK_SITE_EXPERTS + w->experts ? STAGE_MLP : STAGE_DOWN;
 }
 
 /* The item of a linear layer. An expert that saw fewer tokens than it has inputs, of which no full rank can come, is calibrated
@@ -353,7 +364,7 @@ static struct item item_for(const struct layer_work *w, const struct network_lin
 	item.pooled = true;
 	item.site = NETWORK_SITE_MLP;
 	item.end = item.site + 1;
-	if (stage_of(w, linear->site) == NETWORK_SITE_DOWN) {
+	if (stage_of(w, linear) == STAGE_DOWN) {
 		item.site = NETWORK_SITE_EXPERTS + w->experts;
 		item.end = item.site + w->experts;
 	}
@@ -361,14 +372,14 @@ static struct item item_for(const struct layer_work *w, const struct network_lin
 }
 
 /* Lists the items of a stage. */
-static void list_items(struct layer_work *w, size_t stage)
+static void list_items(struct layer_work *w, enum stage stage)
 {
 	w->n_items = 0;
 	for (size_t i = 0; i < w->n_linears; i++) {
 		const struct network_linear *linear = &w->linears[i];
 
 		w->item_of[i] = SIZE_MAX;
-		if (stage_of(w, linear->site) != stage || entry_of(w->running, linear->weight) == NULL)
+		if (stage_of(w, linear) != stage || entry_of(w->running, linear->weight) == NULL)
 			continue;
 		const struct item item = item_for(w, linear);
 		size_t at = 0;
@@ -382,7 +393,7 @@ static void list_items(struct layer_work *w, size_t stage)
 }
 
 /* The items, as many at once as the memory of their sums allows, which does not change what they give. */
-static int calibrate_stage(struct layer_work *w, size_t stage, struct error *error)
+static int calibrate_stage(struct layer_work *w, enum stage stage, struct error *error)
 {
 	int code = EXIT_OK;
 
@@ -404,7 +415,7 @@ static int calibrate_stage(struct layer_work *w, size_t stage, struct error *err
 	return code;
 }
 
-/* Counts the tokens of each expert: the router sees the same inputs whatever the experts become. */
+/* Counts the tokens of each expert, behind the stage of the router, whose inputs and weights stay as they are from there on. */
 static int count_tokens(const struct layer_work *w, struct error *error)
 {
 	struct running *r = w->running;
@@ -494,10 +505,11 @@ int layer_calibrate(struct running *r, size_t layer, struct error *error)
 		code = network_load_layer(r->rounded.network, layer, error);
 	if (code == EXIT_OK)
 		code = begin(&w, error);
-	if (code == EXIT_OK)
-		code = count_tokens(&w, error);
-	for (size_t stage = 0; stage < STAGES && code == EXIT_OK; stage++)
+	for (enum stage stage = 0; stage < STAGES && code == EXIT_OK; stage++) {
 		code = calibrate_stage(&w, stage, error);
+		if (code == EXIT_OK && stage == STAGE_ROUTER)
+			code = count_tokens(&w, error);
+	}
 	if (code == EXIT_OK && layer + 1 < network_layers(r->exact.network))
 		code = run_layer(&w, error);
 	show(&w, 1);

@@ -231,7 +231,8 @@ int network_linears(const struct network *network, size_t layer, struct network_
 
 		if (linear->name != NULL)
 			(*linears)[(*n)++] = (struct network_linear){
-				.weight = linear->name, .row = linear->row, .rows = linear->n, .cols = linear->k, .site = linear->site};
+				.weight = linear->name, .row = linear->row, .rows = linear->n, .cols = linear->k, .site = linear->site,
+				.routes = linear == &network->layers[layer].router};
 	}
 	return *linears != NULL ? EXIT_OK : fail_memory(error);
 }

@@ -114,6 +114,7 @@ struct network_linear {
 	const char *weight;     /* the tensor; it lives as long as the network */
 	size_t row, rows, cols; /* its rows there */
 	size_t site;
+	bool routes;            /* its results choose the experts */
 };
 
 /* Lists the linear layers of a layer, malloc'ed. EXIT_MEMORY. */
