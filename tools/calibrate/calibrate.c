@@ -125,7 +125,8 @@ static int set_memory(struct running *r, struct error *error)
 	}
 	/* Inputs of both networks, of all experts of a token at once. */
 	const uint64_t rows = 2 * (1 + network_experts_per_token(r->exact.network)) * (uint64_t)r->longest * cols * sizeof(float);
-	const uint64_t least = memory_used() + 2 * network_layer_bytes(r->exact.network) + statistics + rows + OTHER_BYTES;
+	const uint64_t scratch = network_scratch_bytes(r->exact.network) + network_scratch_bytes(r->rounded.network);
+	const uint64_t least = memory_used() + 2 * network_layer_bytes(r->exact.network) + statistics + rows + scratch + OTHER_BYTES;
 	if (given < least)
 		return fail(error, EXIT_USAGE, "calibrate: --mem: %" PRIu64 " bytes are too few for this model and these tokens; give "
 		            "--mem %" PRIu64 "M or more", given, (least >> 20) + 1);

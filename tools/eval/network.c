@@ -187,6 +187,23 @@ uint64_t network_layer_bytes(const struct network *network)
 	return network->layer_bytes;
 }
 
+uint64_t network_scratch_bytes(const struct network *network)
+{
+	const struct shape *s = &network->shape;
+	const size_t batch = network->options.batch, rows = batch * s->experts_per_token;
+	const size_t tokens = (batch + ATTENTION_TILE - 1) / ATTENTION_TILE * ATTENTION_TILE;
+	size_t inputs = batch * s->hidden;
+
+	inputs = batch * s->intermediate > inputs ? batch * s->intermediate : inputs;
+	inputs = batch * s->shared_cols > inputs ? batch * s->shared_cols : inputs;
+	inputs = rows * s->hidden > inputs ? rows * s->hidden : inputs;
+	inputs = rows * s->expert_cols > inputs ? rows * s->expert_cols : inputs;
+	/* What experts are given and make, and up and gate, which may hold both in turns; 8 bits a number, and those of its scale;
+	   pages of keys and values of other layers are not touched. */
+	return rows * (2 * s->hidden + 3 * s->expert_cols) * sizeof(float) + inputs * 17 / 16 +
+	       attention_cache_bytes(network, tokens) / s->layers;
+}
+
 void network_watch(struct network *network, network_watcher *watch, void *context)
 {
 	network->watch = watch;

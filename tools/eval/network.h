@@ -88,6 +88,10 @@ void network_drop_layer(struct network *network, size_t layer);
 /* Bytes of the weights of a layer as they are stored, at most. */
 uint64_t network_layer_bytes(const struct network *network);
 
+/* What network_run_layer() takes for a sequence of a whole batch beside weights and x: rows of experts, inputs in blocks, keys
+   and values; but for workspaces and scores. */
+uint64_t network_scratch_bytes(const struct network *network);
+
 /* Reads rows of the embedding into x. As network_run(). */
 int network_embed(struct network *network, const struct network_piece *pieces, size_t n, float *x, struct error *error);
 
