@@ -203,6 +203,11 @@ refused 3 "is not a family of models that is known here" "$work/unknown" --scale
 cp -r "$work/narrow" "$work/tied"
 refused 2 "name a directory" "$work/tied/model.safetensors" --rotate-stream -o "$work/none.safetensors"
 exits 0 "" transform "$work/tied/model.safetensors" --scale-mlp -o "$work/one.safetensors" -q
+# What a run that was killed leaves cannot be continued.
+mkdir "$work/killed.safetensors.partial"
+echo '{}' >"$work/killed.safetensors.partial/fingerprint.json"
+exits 2 "is of a run that was stopped; --force starts over" transform "$work/tied/model.safetensors" --scale-mlp -o "$work/killed.safetensors"
+exits 0 "" transform "$work/tied/model.safetensors" --scale-mlp -o "$work/killed.safetensors" -q -f
 exits 0 "" quantize "$work/llama" -o "$work/quantized" -q --pad-tail
 refused 3 "is already quantized" "$work/quantized" --scale-norms -o "$work/none"
 

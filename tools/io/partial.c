@@ -305,8 +305,8 @@ static int begin_again(struct partial *partial, const struct partial_target *tar
 	if (target->resume)
 		return resume(partial, fingerprint, error);
 	if (!target->force)
-		return fail(error, EXIT_USAGE, "%s: is of a run that was stopped; --resume continues it, --force "
-		            "starts over", partial->directory);
+		return fail(error, EXIT_USAGE, "%s: is of a run that was stopped; %s--force starts over", partial->directory,
+		            target->never_resumes ? "" : "--resume continues it, ");
 	int code = output_check_commit(&partial->output, error);
 	return code != EXIT_OK ? code : begin_new(partial, fingerprint, error);
 }

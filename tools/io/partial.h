@@ -24,6 +24,7 @@
 struct partial_target {
 	const char *path;
 	bool as_file, force, resume;
+	bool never_resumes; /* the command cannot continue a run */
 };
 
 struct partial {

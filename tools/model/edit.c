@@ -118,10 +118,11 @@ static int write_file(struct editing *e, const struct file *file, struct error *
 	return code;
 }
 
-int edit_begin(struct editing *e, struct edit *edit, json_t *fingerprint, struct error *error)
+static int begin(struct editing *e, struct edit *edit, bool never_resumes, json_t *fingerprint, struct error *error)
 {
 	const struct model *model = edit->model;
-	const struct partial_target target = {edit->out, file_format_named(edit->out) != NULL, edit->force, edit->resume};
+	const struct partial_target target = {edit->out, file_format_named(edit->out) != NULL, edit->force, edit->resume,
+	                                      never_resumes};
 	int code;
 
 	*e = (struct editing){.edit = edit, .transfer.threads = edit->threads};
@@ -134,6 +135,11 @@ int edit_begin(struct editing *e, struct edit *edit, json_t *fingerprint, struct
 	if (code == EXIT_OK)
 		code = model_output_begin(&e->output, model, &target, fingerprint, error);
 	return code;
+}
+
+int edit_begin(struct editing *e, struct edit *edit, json_t *fingerprint, struct error *error)
+{
+	return begin(e, edit, false, fingerprint, error);
 }
 
 /* Writes all files. */
@@ -177,7 +183,7 @@ int edit_write(struct edit *edit, struct error *error)
 	json_t *fingerprint = json_pack("{s:s}", "command", edit->command);
 	int code = json_out_of_memory() ? fail_memory(error) : EXIT_OK;
 	if (code == EXIT_OK) {
-		code = edit_begin(&e, edit, fingerprint, error);
+		code = begin(&e, edit, true, fingerprint, error);
 		if (code == EXIT_OK)
 			code = edit_finish(&e, error);
 		/* Nothing that a later run could continue is kept. */

@@ -656,7 +656,7 @@ static int begin(struct running *r, struct error *error)
 	carry_fingerprint(&r->plan->carry, fingerprint);
 	int code = json_out_of_memory() ? fail_memory(error)
 	                                : model_output_begin(&r->output, r->plan->model,
-	                                                     &(struct partial_target){s->out, makes_file(s), s->force, s->resume},
+	                                                     &(struct partial_target){s->out, makes_file(s), s->force, s->resume, false},
 	                                                     fingerprint, error);
 	json_decref(fingerprint);
 	return code;
