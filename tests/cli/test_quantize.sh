@@ -322,7 +322,7 @@ exits 3 "tensor 'a.weight': quantized it needs the name 'a.weight_scale'" \
 	bytes 0000807f 0100c07f
 	head -c 88 /dev/zero
 } >"$work/inf.safetensors"
-exits 3 "inf.safetensors: tensor 'bad.weight': element 40 (row 1, column 8) is NaN or Inf; --non-finite" \
+exits 3 "inf.safetensors: tensor 'bad.weight': element 40 (row 1, column 8) is NaN or Inf; mxfp quantize --non-finite" \
 	quantize "$work/inf.safetensors" -o "$work/n"
 [ ! -e "$work/n" ] || bad "a refused input left an output"
 exits 0 "" quantize "$work/inf.safetensors" -o "$work/n" --non-finite propagate
