@@ -31,6 +31,7 @@
 #define MXFP_H
 
 #include "mxfp/accumulate.h"
+#include "mxfp/attention.h"
 #include "mxfp/convert.h"
 #include "mxfp/engine.h"
 #include "mxfp/exec.h"

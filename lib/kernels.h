@@ -243,6 +243,19 @@ struct mxfp_clamp_job {
 	uint8_t *clamped;
 };
 
+/* A product of attention (doc/numerics.md, section 12): c = a times a panel of MXFP_ATTEND_COLS columns, in passes of
+   MXFP_ATTEND_PASS elements, of which the first may be shorter. Strides are in numbers. */
+enum { MXFP_ATTEND_COLS = 32, MXFP_ATTEND_PASS = 128 };
+
+struct mxfp_attend_job {
+	const float *a; /* rows x k */
+	size_t a_stride;
+	size_t rows, k, first_pass;
+	const float *panel; /* k rows of MXFP_ATTEND_COLS numbers */
+	float *c;           /* rows x MXFP_ATTEND_COLS */
+	size_t c_stride;
+};
+
 typedef void mxfp_convert_kernel(const struct mxfp_convert_job *job);
 typedef void mxfp_quantize_kernel(const struct mxfp_quantize_job *job);
 typedef void mxfp_dequantize_kernel(const struct mxfp_dequantize_job *job);
@@ -257,6 +270,7 @@ typedef void mxfp_softmax_kernel(const struct mxfp_softmax_job *job);
 typedef void mxfp_norm_kernel(const struct mxfp_norm_job *job);
 typedef void mxfp_combine_kernel(const struct mxfp_combine_job *job);
 typedef void mxfp_rotate_kernel(const struct mxfp_rotate_job *job);
+typedef void mxfp_attend_kernel(const struct mxfp_attend_job *job);
 typedef void mxfp_gemm_ref_kernel(const struct mxfp_gemm_ref_job *job);
 typedef void mxfp_gemm_finish_kernel(const struct mxfp_gemm_finish_job *job);
 typedef void mxfp_reduce_kernel(const struct mxfp_reduce_job *job);

@@ -7,6 +7,7 @@
 #include "f32.h"
 #include "rows.h"
 #include "sized.h"
+#include "softmax.h"
 #include "tile.h"
 
 struct softmax {
@@ -212,6 +213,25 @@ static void softmax_row(const struct mxfp_kernels *kernels, const struct softmax
 		mxfp_fill(result + part, length - part, nothing);
 		mxfp_store_strip(kernels, &whole->sink, row, col, length, result, counts);
 	}
+}
+
+void mxfp_softmax_row(const struct mxfp_kernels *kernels, float *row, size_t n, const float *scale, const float *sink)
+{
+	const struct mxfp_rows rows = {row, MXFP_FORMAT_F32, n, n * sizeof *row};
+	const struct softmax whole = {
+		.job.has_scale = scale != NULL,
+		.job.scale = scale != NULL ? mxfp_f32_bits(*scale) : 0,
+		.head_rows = 1,
+		.sinks = sink,
+		.src = rows,
+		.sink.data = rows,
+		.rows = 1,
+		.cols = n,
+	};
+	const struct row_memory memory = {row, row, row}; /* of which results in f32 need none */
+	struct mxfp_counts counts = {0};
+
+	softmax_row(kernels, &whole, 0, &memory, &counts);
 }
 
 static MXFP_OWN_FRAME void softmax_rows(const struct mxfp_kernels *kernels, const struct softmax *whole,

@@ -10,6 +10,7 @@ void mxfp_kernels_ref(struct mxfp_kernels *table)
 	table->norm = mxfp_norm_ref;
 	table->combine = mxfp_combine_ref;
 	table->rotate = mxfp_rotate_ref;
+	table->attend = mxfp_attend_ref;
 	table->gemm_ref = mxfp_gemm_ref;
 	table->gemm_finish = mxfp_gemm_finish_ref;
 	for (int f = 0; f < MXFP_N_FUNCTIONS; f++)

@@ -14,6 +14,7 @@ void TIER(kernels)(struct mxfp_kernels *table)
 	table->norm = TIER(norm);
 	table->combine = TIER(combine);
 	table->rotate = TIER(rotate);
+	table->attend = TIER(attend);
 	table->gemm_finish = TIER(gemm_finish);
 	for (int f = 0; f < MXFP_N_FUNCTIONS; f++)
 		table->apply[f] = TIER(apply);

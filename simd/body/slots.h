@@ -9,6 +9,7 @@
 #include "kernels.h"
 
 mxfp_apply_kernel TIER(apply);
+mxfp_attend_kernel TIER(attend);
 mxfp_clamp_kernel TIER(clamp);
 mxfp_convert_kernel TIER(convert);
 mxfp_convert_kernel TIER(convert_nearest);

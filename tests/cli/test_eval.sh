@@ -191,13 +191,12 @@ evaluate "$a" --tokens "$tokens" --compare "$work/logits"
 same "divergence from itself" 0.000000 "$(line 'largest KL divergence')"
 
 # Where the time went. Each of the 118 tokens that run takes seven products with 32 x 32 weights and one with the head of
-# 256 x 32; attention runs tiles of up to 32 tokens with the keys up to their ends, twice for 32 numbers of each; every batch
-# reads all weights.
+# 256 x 32; attention multiplies each token and all keys up to its own, twice 32 numbers of each; every batch reads all weights.
 cat >"$work/profile.py" <<'END_OF_CHECK'
 import json, sys
 
 first, batches = (json.load(open(path))["runs"][0]["profile"] for path in sys.argv[1:])
-keys = sum((32 * 32 + 7 * 64, 2 * 32, 32 * 32 + 32 * 64 + 12 * 96, 32))
+keys = sum(n * (n + 1) // 2 for n in (39, 2, 76, 1))
 layer, rest = first["layers"]
 assert first["tokens"] == 118 and layer["layer"] == 0 and "layer" not in rest
 assert layer["products"]["operations"] == 118 * 7 * 2 * 32 * 32

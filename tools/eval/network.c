@@ -95,8 +95,20 @@ uint64_t network_quantized(const struct network *network)
 	return network->quantized;
 }
 
-/* Gives a slot memory for a sequence that begins. Values that no token has written are zeros, because sums of a tile of
-   keys multiply them by zeros. */
+/* Memory for keys and values. Where layers run one by one, pages of the others stay untouched; elsewhere the system finds them
+   now, before anything runs. */
+static void *slot_memory(const struct network *network, size_t bytes)
+{
+	void *memory = bytes > 0 ? calloc(bytes, 1) : NULL;
+
+	pages_advise(memory, bytes);
+	if (memory != NULL && !network->options.by_layer)
+		memset(memory, 0, bytes);
+	return memory;
+}
+
+/* Gives a slot memory for a sequence that begins. Values in blocks that no token has written are zeros, because sums of a tile
+   of keys multiply them by zeros. */
 static int begin_slot(struct network *network, const struct network_piece *piece, struct error *error)
 {
 	struct slot *slot = &network->slots[piece->slot];
@@ -105,9 +117,14 @@ static int begin_slot(struct network *network, const struct network_piece *piece
 	const size_t bytes = attention_cache_bytes(network, capacity);
 
 	network_release(network, piece->slot);
-	slot->memory = bytes > 0 ? calloc(bytes, 1) : NULL;
-	slot->capacity = capacity;
-	pages_advise(slot->memory, bytes);
+	if (network->spare.capacity == capacity) {
+		*slot = network->spare;
+		network->spare = (struct slot){0};
+		if (attention_cache_format(network) != MXFP_FORMAT_F32)
+			memset(slot->memory, 0, bytes);
+		return EXIT_OK;
+	}
+	*slot = (struct slot){slot_memory(network, bytes), capacity};
 	return slot->memory != NULL ? EXIT_OK : fail_memory(error);
 }
 
@@ -289,8 +306,15 @@ int network_replace(struct network *network, size_t layer, const struct network_
 
 void network_release(struct network *network, unsigned slot)
 {
-	free(network->slots[slot].memory);
-	network->slots[slot] = (struct slot){0};
+	struct slot *released = &network->slots[slot];
+
+	if (released->memory != NULL && !network->options.by_layer) {
+		free(network->spare.memory);
+		network->spare = *released;
+	} else {
+		free(released->memory);
+	}
+	*released = (struct slot){0};
 }
 
 const struct network_done *network_done(const struct network *network, size_t layer)
@@ -321,6 +345,7 @@ void network_close(struct network *network)
 	pages_end(&network->pages);
 	for (size_t i = 0; network->slots != NULL && i < network->options.batch; i++)
 		free(network->slots[i].memory);
+	free(network->spare.memory);
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
 		free(rows[i]);
 	for (int i = 0; i < N_SCRATCHES; i++)

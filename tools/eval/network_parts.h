@@ -57,8 +57,8 @@ struct linear *layer_linear(struct layer *layer, size_t experts, size_t i);
 
 /* The keys and values of a sequence. */
 struct slot {
-	void *memory;      /* of each layer, keys [capacity][kv_heads * head_cols], then values [kv_heads * head_cols][capacity];
-	                      in a block format, codes [capacity][kv_heads][head_cols], then scales, of keys and then values */
+	void *memory;      /* of each layer, a struct mxfp_attention_cache's, or in a block format codes [capacity][kv_heads][head_cols],
+	                      then scales, of keys and then values */
 	size_t capacity;   /* a multiple of ATTENTION_TILE */
 };
 
@@ -88,6 +88,7 @@ struct network {
 	float *norm;
 	struct layer *layers;
 	struct slot *slots;           /* options.batch */
+	struct slot spare;            /* of a sequence that has ended, for one that begins */
 	uint64_t bytes, quantized;
 	struct network_size size;
 	uint64_t layer_bytes;         /* of a network by layers: of the largest as it is stored */
@@ -177,6 +178,14 @@ int forward_layer(struct network *network, size_t layer, const struct network_pi
 /* attention.c: network->sums of the rows of a piece, which begin at row `row` of the batch, from q, k and v. EXIT_MEMORY. */
 int attention_run(struct network *network, size_t layer, const struct network_piece *piece, size_t row,
                   struct error *error);
+
+/* The format of keys and values. */
+enum mxfp_format attention_cache_format(const struct network *network);
+
+/* attention_blocks.c: the same of keys and values in a block format, with a layer's memory of a slot; the bytes of that. */
+int attention_run_blocks(struct network *network, size_t layer, const struct network_piece *piece, size_t row, void *memory,
+                         struct error *error);
+size_t attention_blocks_bytes(const struct network *network, size_t capacity);
 
 /* The bytes of keys and values of so many tokens, a multiple of ATTENTION_TILE, in all layers; 0: too many. */
 size_t attention_cache_bytes(const struct network *network, size_t capacity);

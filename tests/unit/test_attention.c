@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mxfp_attention(): numbers calculated by hand; each query alone by mxfp_gemm() and mxfp_softmax() of the reference, in every
+ * tier, in any batches and on any threads; later tokens that must not show; each status with the results untouched.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "bits.h"
+#include "mxfp.h"
+#include "oracle/inputs.h"
+#include "suite.h"
+
+enum {
+	MOST_TOKENS = 300, MOST_HEADS = 6, MOST_COLS = 200, ROW = MOST_HEADS * MOST_COLS, PASS = 128,
+	MEMORY = 4 << 20, CANARY = 0xA5
+};
+
+static struct random draw;
+static float q[MOST_TOKENS * ROW], k[MOST_TOKENS * ROW], v[MOST_TOKENS * ROW], out[MOST_TOKENS * ROW], want[MOST_TOKENS * ROW];
+static uint8_t memory[MEMORY], workspace[MEMORY];
+
+/* A model's attention and what is asked of it. */
+struct asked {
+	size_t heads, kv_heads, cols, tokens, window;
+	float scale;
+	const float *sinks;
+};
+
+static struct mxfp_attention_cache cache_of(const struct asked *a)
+{
+	struct mxfp_attention_cache cache = {
+		.size = sizeof cache, .heads = a->kv_heads, .head_cols = a->cols, .capacity = a->tokens, .memory = memory,
+	};
+
+	assert_status(mxfp_attention_cache_size(&cache, &cache.memory_bytes), MXFP_OK);
+	ck_assert_uint_le(cache.memory_bytes, sizeof memory);
+	return cache;
+}
+
+/* Tokens first .. first + n - 1 into `out`. */
+static void run(const struct asked *a, size_t first, size_t n, const struct mxfp_exec *exec)
+{
+	const struct mxfp_attention_cache cache = cache_of(a);
+	const struct mxfp_attention_options o = {.scale = &a->scale, .window = a->window, .sinks = a->sinks, .exec = exec};
+	const size_t row = a->heads * a->cols, kv_row = a->kv_heads * a->cols;
+	size_t bytes;
+
+	assert_status(mxfp_attention_store(&cache, first, n, k + first * kv_row, v + first * kv_row, 0, exec), MXFP_OK);
+	assert_status(mxfp_attention_workspace_size(&cache, a->heads, first, n, &o, &bytes), MXFP_OK);
+	ck_assert_uint_le(bytes, sizeof workspace);
+	assert_status(mxfp_attention(out + first * row, 0, q + first * row, 0, a->heads, &cache, first, n, &o, workspace, bytes), MXFP_OK);
+}
+
+/* A product by the reference. */
+static void multiply(float *c, const float *x, size_t cols, const struct mxfp_matrix *w)
+{
+	static uint8_t space[1 << 20];
+	const struct mxfp_exec exec = {.isa = "ref", .threads = 1};
+	const struct mxfp_gemm_options o = {.exec = &exec};
+	const struct mxfp_matrix a = {.format = MXFP_FORMAT_F32, .rows = 1, .cols = cols, .data = x};
+	const struct mxfp_product product = {.a = &a, .w = w, .c = c};
+
+	assert_status(mxfp_gemm(&product, &o, space, sizeof space), MXFP_OK);
+}
+
+/* One head of one token, of keys and values that lie as the caller has them. */
+static void expect(const struct asked *a, size_t token, size_t head, float *result)
+{
+	static float weights[MOST_TOKENS], values[MOST_TOKENS * MOST_COLS];
+	const size_t kv_row = a->kv_heads * a->cols, at = head / (a->heads / a->kv_heads) * a->cols;
+	const size_t first = a->window != 0 && token + 1 > a->window ? token + 1 - a->window : 0, pass = first / PASS * PASS;
+	const struct mxfp_exec exec = {.isa = "ref", .threads = 1};
+	const struct mxfp_softmax_options o = {.scale = &a->scale, .sinks = a->sinks != NULL ? a->sinks + head : NULL, .exec = &exec};
+	const struct mxfp_row_input scores = {.data = weights + (first - pass)};
+	const struct mxfp_row_output softmax = {.data = weights + (first - pass)};
+	const struct mxfp_matrix keys = {
+		.format = MXFP_FORMAT_F32, .rows = token + 1 - first, .cols = a->cols, .data = k + first * kv_row + at, .stride = kv_row,
+	};
+	const struct mxfp_matrix columns = {
+		.format = MXFP_FORMAT_F32, .rows = a->cols, .cols = token + 1 - pass, .data = values, .transposed = true,
+	};
+
+	memset(weights, 0, sizeof weights);
+	memset(values, 0, sizeof values);
+	for (size_t j = first; j <= token; j++)
+		memcpy(values + (j - pass) * a->cols, v + j * kv_row + at, a->cols * sizeof *values);
+	multiply(weights + (first - pass), q + (token * a->heads + head) * a->cols, a->cols, &keys);
+	assert_status(mxfp_softmax(&softmax, &scores, 1, token + 1 - first, &o), MXFP_OK);
+	multiply(result, weights, token + 1 - pass, &columns);
+}
+
+static void expect_all(const struct asked *a)
+{
+	for (size_t t = 0; t < a->tokens; t++)
+		for (size_t h = 0; h < a->heads; h++)
+			expect(a, t, h, want + (t * a->heads + h) * a->cols);
+}
+
+static void check(const struct asked *a, const char *tier)
+{
+	for (size_t i = 0; i < a->tokens * a->heads; i++)
+		ck_assert_msg(memcmp(out + i * a->cols, want + i * a->cols, a->cols * sizeof *want) == 0,
+		              "%s: token %zu of %zu, head %zu of %zu over %zu, %zu numbers, window %zu", tier, i / a->heads, a->tokens,
+		              i % a->heads, a->heads, a->kv_heads, a->cols, a->window);
+	suite_compared(a->tokens * a->heads * a->cols);
+}
+
+/* Numbers about 1; now and then one that is not finite, huge or tiny. */
+static void fill(float *x, size_t n, unsigned rare)
+{
+	static const uint32_t odd[] = {0x7F800000, 0xFF800000, 0x7FC00000, 0x7F7FFFFF, 0x00000001, 0x80000000, 0x8000F000};
+
+	for (size_t i = 0; i < n; i++) {
+		const bool is_odd = rare != 0 && random_below(&draw, rare) == 0;
+
+		x[i] = mxfp_f32_from_bits(is_odd ? odd[random_below(&draw, 7)]
+		                                 : ((uint32_t)random_u64(&draw) & UINT32_C(0x807FFFFF)) | (random_below(&draw, 4) + 125) << 23);
+	}
+}
+
+/* Stores and runs in batches of random lengths, in each tier. */
+static void in_batches(const struct asked *a, size_t longest)
+{
+	static const char *const tiers[] = {"ref", "avx2", "avx512", "neon"};
+
+	for (size_t tier = 0; tier < 4; tier++) {
+		struct mxfp_exec exec = {.isa = tiers[tier]};
+		size_t bytes;
+		const struct mxfp_attention_cache none = {.heads = 1, .head_cols = 1};
+		const struct mxfp_attention_options o = {.exec = &exec};
+
+		if (mxfp_attention_workspace_size(&none, 1, 0, 0, &o, &bytes) != MXFP_OK)
+			continue; /* not of this machine */
+		memset(memory, 0xFF, cache_of(a).memory_bytes); /* NaN, of which nothing may show */
+		memset(out, CANARY, sizeof out);
+		for (size_t first = 0, n; first < a->tokens; first += n) {
+			n = 1 + random_below(&draw, (uint32_t)longest);
+			n = n < a->tokens - first ? n : a->tokens - first;
+			exec.threads = 1 + random_below(&draw, 3);
+			run(a, first, n, &exec);
+		}
+		check(a, tiers[tier]);
+	}
+}
+
+TEST(like_products_and_softmax)
+{
+	static const size_t cols[] = {1, 8, 32, 33, 64, 100, 128, 200};
+	const float sinks[MOST_HEADS] = {0.5F, -3, 20, 0, 1, 2};
+
+	draw = (struct random){suite_seed()};
+	for (int i = 0; i < 24; i++) {
+		struct asked a = {.kv_heads = 1 + random_below(&draw, 2), .scale = 0.125F};
+
+		a.heads = a.kv_heads * (1 + random_below(&draw, 3));
+		a.cols = cols[random_below(&draw, 8)];
+		a.tokens = 1 + random_below(&draw, i % 8 == 7 ? MOST_TOKENS : 60);
+		a.window = random_below(&draw, 2) == 0 ? 0 : 1 + random_below(&draw, (uint32_t)a.tokens + 10);
+		a.sinks = random_below(&draw, 2) == 0 ? NULL : sinks;
+		fill(q, a.tokens * a.heads * a.cols, i % 3 == 2 ? 5000 : 0);
+		fill(k, a.tokens * a.kv_heads * a.cols, i % 3 == 2 ? 5000 : 0);
+		fill(v, a.tokens * a.kv_heads * a.cols, i % 3 != 0 ? 500 : 0);
+		expect_all(&a);
+		in_batches(&a, i % 2 == 0 ? a.tokens : 7);
+	}
+}
+
+/* Two keys whose scores are 0 and 2 log 2 / 2 = log 2 take a third and two thirds; the third key is hidden by a window of 2. */
+TEST(by_hand)
+{
+	const struct asked a = {.heads = 1, .kv_heads = 1, .cols = 1, .tokens = 3, .window = 2, .scale = 0.5F};
+
+	k[0] = 100;
+	k[1] = 0;
+	k[2] = 1.3862944F;
+	v[0] = INFINITY;
+	v[1] = 3;
+	v[2] = 6;
+	q[0] = q[1] = q[2] = 1;
+	run(&a, 0, 3, NULL);
+	ck_assert(isinf(out[0]) && fabsf(out[2] - 5) < 1e-6F);
+	suite_compared(2);
+}
+
+/* Rows apart, in place, and no token. */
+TEST(strides)
+{
+	enum { TOKENS = 40, COLS = 8, GAP = 5 };
+	const struct asked a = {.heads = 2, .kv_heads = 1, .cols = COLS, .tokens = TOKENS, .scale = 1};
+	static float rows[TOKENS * (2 * COLS + GAP)];
+	const struct mxfp_attention_cache cache = cache_of(&a);
+	const struct mxfp_attention_options o = {.scale = &a.scale};
+
+	draw = (struct random){suite_seed()};
+	fill(q, TOKENS * 2 * COLS, 0);
+	fill(k, TOKENS * COLS, 0);
+	fill(v, TOKENS * COLS, 0);
+	run(&a, 0, TOKENS, NULL);
+	memset(rows, CANARY, sizeof rows);
+	for (size_t t = 0; t < TOKENS; t++)
+		memcpy(rows + t * (2 * COLS + GAP), q + t * 2 * COLS, 2 * COLS * sizeof *q);
+	assert_status(mxfp_attention(rows, 2 * COLS + GAP, rows, 2 * COLS + GAP, 2, &cache, 0, TOKENS, &o, workspace, sizeof workspace),
+	              MXFP_OK);
+	for (size_t t = 0; t < TOKENS; t++) {
+		const uint8_t gap[GAP * sizeof(float)] = {[0] = CANARY, [sizeof gap - 1] = CANARY};
+
+		ck_assert_mem_eq(rows + t * (2 * COLS + GAP), out + t * 2 * COLS, 2 * COLS * sizeof *out);
+		ck_assert(memcmp(rows + t * (2 * COLS + GAP) + 2 * COLS, gap, 1) == 0);
+	}
+	assert_status(mxfp_attention(NULL, 0, NULL, 0, 2, &cache, TOKENS, 0, &o, NULL, 0), MXFP_OK);
+	assert_status(mxfp_attention_store(&cache, TOKENS, 0, NULL, NULL, 0, NULL), MXFP_OK);
+	suite_compared(TOKENS * 2 * COLS);
+}
+
+static void refused(enum mxfp_status got, enum mxfp_status status)
+{
+	assert_status(got, status);
+	ck_assert_mem_eq(out, want, sizeof out);
+	suite_compared(1);
+}
+
+TEST(statuses)
+{
+	enum { HEADS = 4, COLS = 8, TOKENS = 20, ROW_OF_Q = HEADS * COLS };
+	const struct asked a = {.heads = HEADS, .kv_heads = 2, .cols = COLS, .tokens = TOKENS};
+	const struct mxfp_attention_cache good = cache_of(&a);
+	struct mxfp_attention_cache cache = good;
+	const struct mxfp_exec nowhere = {.isa = "none"};
+	struct mxfp_attention_options o = {.exec = &nowhere};
+	const size_t enough = sizeof workspace;
+	size_t bytes;
+
+	memset(out, CANARY, sizeof out);
+	memset(want, CANARY, sizeof want);
+	refused(mxfp_attention_cache_size(NULL, &bytes), MXFP_ERR_NULL);
+	refused(mxfp_attention_cache_size(&good, NULL), MXFP_ERR_NULL);
+	refused(mxfp_attention(out, 0, q, 0, HEADS, NULL, 0, TOKENS, NULL, workspace, enough), MXFP_ERR_NULL);
+	refused(mxfp_attention(out, 0, NULL, 0, HEADS, &good, 0, TOKENS, NULL, workspace, enough), MXFP_ERR_NULL);
+	refused(mxfp_attention(NULL, 0, q, 0, HEADS, &good, 0, TOKENS, NULL, workspace, enough), MXFP_ERR_NULL);
+	refused(mxfp_attention(out, 0, q, 0, HEADS, &good, 0, TOKENS, NULL, NULL, enough), MXFP_ERR_NULL);
+	refused(mxfp_attention(out, 0, q, 0, HEADS, &good, 0, TOKENS, &o, workspace, enough), MXFP_ERR_OPTION);
+	refused(mxfp_attention_workspace_size(&good, HEADS, 0, TOKENS, &o, &bytes), MXFP_ERR_OPTION);
+	refused(mxfp_attention_store(&good, 0, 1, k, v, 0, &nowhere), MXFP_ERR_OPTION);
+	refused(mxfp_attention(out, 0, q, 0, HEADS + 1, &good, 0, TOKENS, NULL, workspace, enough), MXFP_ERR_SIZE);
+	refused(mxfp_attention(out, 0, q, 0, 0, &good, 0, TOKENS, NULL, workspace, enough), MXFP_ERR_SIZE);
+	refused(mxfp_attention(out, 0, q, 0, HEADS, &good, 1, TOKENS, NULL, workspace, enough), MXFP_ERR_SIZE);
+	refused(mxfp_attention(out, 0, q, 0, HEADS, &good, SIZE_MAX, 2, NULL, workspace, enough), MXFP_ERR_SIZE);
+	refused(mxfp_attention(out, 0, q, ROW_OF_Q - 1, HEADS, &good, 0, TOKENS, NULL, workspace, enough), MXFP_ERR_SIZE);
+	refused(mxfp_attention(out, ROW_OF_Q - 1, q, 0, HEADS, &good, 0, TOKENS, NULL, workspace, enough), MXFP_ERR_SIZE);
+	refused(mxfp_attention(out, SIZE_MAX / 2, q, 0, HEADS, &good, 0, TOKENS, NULL, workspace, enough), MXFP_ERR_SIZE);
+	refused(mxfp_attention(out, 0, q, 0, HEADS, &good, 0, TOKENS, NULL, workspace, 64), MXFP_ERR_SIZE);
+	refused(mxfp_attention(out, 0, (float *)(void *)memory, 0, HEADS, &good, 0, TOKENS, NULL, memory, enough), MXFP_ERR_OVERLAP);
+	refused(mxfp_attention(out, 0, out + 1, 0, HEADS, &good, 0, TOKENS, NULL, workspace, enough), MXFP_ERR_OVERLAP);
+	refused(mxfp_attention(out, 0, q, 0, HEADS, &good, 0, TOKENS, NULL, q, enough), MXFP_ERR_OVERLAP);
+	refused(mxfp_attention_store(&good, 0, 1, NULL, v, 0, NULL), MXFP_ERR_NULL);
+	refused(mxfp_attention_store(&good, TOKENS, 1, k, v, 0, NULL), MXFP_ERR_SIZE);
+	refused(mxfp_attention_store(&good, 0, 2, k, v, 2 * COLS - 1, NULL), MXFP_ERR_SIZE);
+	refused(mxfp_attention_store(&good, 0, 1, k, (float *)(void *)(memory + 4), 0, NULL), MXFP_ERR_OVERLAP);
+	cache.memory_bytes--;
+	refused(mxfp_attention(out, 0, q, 0, HEADS, &cache, 0, TOKENS, NULL, workspace, enough), MXFP_ERR_SIZE);
+	cache = good;
+	cache.memory = NULL;
+	refused(mxfp_attention_store(&cache, 0, 1, k, v, 0, NULL), MXFP_ERR_NULL);
+	cache.heads = 0;
+	refused(mxfp_attention_cache_size(&cache, &bytes), MXFP_ERR_SIZE);
+	cache.heads = SIZE_MAX / 8;
+	refused(mxfp_attention_cache_size(&cache, &bytes), MXFP_ERR_SIZE);
+	cache = good;
+	cache.capacity = SIZE_MAX - 1;
+	refused(mxfp_attention_cache_size(&cache, &bytes), MXFP_ERR_SIZE);
+	cache = good;
+	cache.head_cols = 0;
+	refused(mxfp_attention_cache_size(&cache, &bytes), MXFP_ERR_SIZE);
+}
