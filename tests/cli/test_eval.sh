@@ -459,7 +459,9 @@ exits 3 "has 1000 bytes" eval "$a" --tokens "$tokens" --compare "$work/cut"
 exits 3 "logits of 256 tokens, and the model's vocabulary is 128" eval "$work/narrow" --tokens "$work/few.json" --compare "$work/logits"
 exits 2 "exists; give --force" eval "$a" --tokens "$tokens" --save-logits "$work/logits"
 exits 2 "holds saved logits" eval "$a" --tokens "$tokens" --compare "$work/logits" --save-logits "$work/more"
-exits 3 "" eval "$work/narrow" --text "$work/text"
+# Without a tokenizer, a text that is missing is what is said to be missing.
+exits 3 "tokenizer" eval "$work/narrow" --text "$work/text"
+exits 4 "missing.txt: cannot open: No such file" eval "$work/narrow" --text "$work/missing.txt"
 
 # Disks that are too small are seen before the run: logits of 118 predictions take 64 + 118 * 256 * 4 bytes, twice if they are saved.
 if preload; then

@@ -36,6 +36,9 @@ int corpus_open(struct corpus *corpus, const struct model *model, const struct c
 
 	if (code == EXIT_OK)
 		code = set_context(corpus, model, options->context, error);
+	/* First, so that a text that is missing is not taken for a want of a tokenizer. */
+	if (code == EXIT_OK && options->text != NULL)
+		code = json_read_bytes(descriptor_open, options->text, TEXT_BYTES_MAX, &corpus->text, &corpus->n_text, error);
 	if (code == EXIT_OK && options->tokens == NULL)
 		code = tokenizer_open(&corpus->tokenizer, model, options->tokenizer, corpus->shape.vocabulary, error);
 	return code;
@@ -62,21 +65,18 @@ static void cut_as_llama(struct corpus *corpus)
 			tokens->ids[tokens->starts[i]] = begin;
 }
 
-static int read_text(struct corpus *corpus, const char *path, struct error *error)
+static int encode_text(struct corpus *corpus, struct error *error)
 {
-	char *text = NULL;
-	size_t n;
-	int code = json_read_bytes(descriptor_open, path, TEXT_BYTES_MAX, &text, &n, error);
+	const int code = tokenizer_encode(corpus->tokenizer, corpus->text, corpus->n_text, &corpus->tokens, error);
 
-	if (code == EXIT_OK)
-		code = tokenizer_encode(corpus->tokenizer, text, n, &corpus->tokens, error);
-	free(text);
+	free(corpus->text);
+	corpus->text = NULL;
 	return code;
 }
 
 int corpus_read(struct corpus *corpus, const struct corpus_options *options, struct error *error)
 {
-	int code = options->text != NULL ? read_text(corpus, options->text, error)
+	int code = options->text != NULL ? encode_text(corpus, error)
 	                                 : tokens_read(&corpus->tokens, options->tokens, corpus->shape.vocabulary, error);
 
 	if (code != EXIT_OK)
@@ -90,6 +90,7 @@ int corpus_read(struct corpus *corpus, const struct corpus_options *options, str
 
 void corpus_close(struct corpus *corpus)
 {
+	free(corpus->text);
 	tokens_free(&corpus->tokens);
 	tokenizer_close(corpus->tokenizer);
 	shape_free(&corpus->shape);

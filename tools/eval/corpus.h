@@ -24,17 +24,19 @@ struct corpus_options {
 
 struct corpus {
 	struct shape shape;             /* of the model */
+	char *text;                     /* until corpus_read() */
+	size_t n_text;
 	struct tokenizer *tokenizer;    /* NULL: none is needed */
 	struct token_sequences tokens;
 	size_t context;                 /* tokens of a window, at most */
 };
 
-/* Reads what the model is, and opens the tokenizer unless there are tokens; corpus_close() follows in any case.
-   EXIT_USAGE, EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
+/* Reads what the model is and the text, and opens the tokenizer unless there are tokens; corpus_close() follows in any
+   case. EXIT_USAGE, EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
 int corpus_open(struct corpus *corpus, const struct model *model, const struct corpus_options *options,
                 struct error *error);
 
-/* Reads the tokens, or the text, and cuts them into windows. The same. */
+/* Reads the tokens, or makes them of the text, and cuts them into windows. The same. */
 int corpus_read(struct corpus *corpus, const struct corpus_options *options, struct error *error);
 
 void corpus_close(struct corpus *corpus);

@@ -83,8 +83,10 @@ int json_read_bytes(descriptor_opener *opener, const char *path, size_t limit, c
 		code = foreign_check(path, *bytes, (size_t)size, error);
 	close(fd);
 	*n = (size_t)size;
-	if (code != EXIT_OK)
+	if (code != EXIT_OK) {
 		free(*bytes);
+		*bytes = NULL;
+	}
 	return code;
 }
 
