@@ -343,7 +343,7 @@ same "nothing chosen" "" "$(grep chosen "$work/out" || :)"
 exits 2 "no mixture of these formats has fewer than 4.2500 bits a weight" \
 	advise -q "$work/llama" --formats mxfp4 --eval --tokens "$work/tokens.json" --bits 4
 exits 2 "advise: --activations: unknown value 'fp8'" advise "$work/llama" --eval --tokens "$work/tokens.json" -a fp8
-exits 3 "nothing is predicted" advise "$work/llama" --eval --tokens "$work/tokens.json" --skip 300
+exits 3 "advise: nothing is predicted: the longest of" advise "$work/llama" --eval --tokens "$work/tokens.json" --skip 300
 exits 3 "token" advise "$work/llama" --eval --text "$work/tokens.json"
 printf '[[1, 2, 96]]' >"$work/beyond.json"
 exits 3 "96" advise "$work/llama" --eval --tokens "$work/beyond.json"

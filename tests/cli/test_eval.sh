@@ -446,7 +446,9 @@ exits 2 "has 1024 positions" eval "$a" --tokens "$tokens" --context 1025
 exits 2 "beyond the 1024 positions" eval "$a" --generate 1024 --prompt x
 exits 2 "invalid --temperature" eval "$a" --generate 3 --prompt x --temperature warm
 exits 2 "the prompt has no tokens" eval "$a" --generate 3
-exits 3 "nothing is predicted" eval "$a" --tokens "$tokens" --skip 100
+exits 3 "eval: nothing is predicted" eval "$a" --tokens "$tokens" --skip 100
+printf '[[1]]' >"$work/single.json"
+exits 3 "report: nothing is predicted: no window has a token after its first" report "$a" --eval "$work/single.json"
 exits 3 "nothing is predicted" eval "$a" --tokens "$work/short.json" --sequences 2
 exits 3 "256" eval "$a" --tokens "$work/beyond.json"
 exits 3 "empty.bin" eval "$a" --tokens "$work/empty.bin"

@@ -251,6 +251,7 @@ static int begin_evaluating(struct evaluating *e, const struct settings *s, stru
 	if (code != EXIT_OK)
 		return code;
 	e->settings = (struct evaluate_settings){
+		.command = "advise",
 		.tokens = &e->corpus.tokens,
 		.context = e->corpus.context,
 		.skip = (size_t)s->skip,

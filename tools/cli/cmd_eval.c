@@ -230,6 +230,7 @@ static void make_settings(struct job *job)
 	const struct options *o = &job->options;
 
 	job->settings = (struct evaluate_settings){
+		.command = "eval",
 		.tokens = &job->corpus.tokens,
 		.context = job->corpus.context,
 		.skip = (size_t)o->skip,

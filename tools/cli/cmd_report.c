@@ -282,7 +282,7 @@ static int run_settings(const struct settings *s, struct error *error)
 	struct report_evaluation evaluation = {
 		.source = s->eval,
 		.corpus_options = s->corpus,
-		.settings = {.batch = EVALUATE_BATCH, .threads = s->threads, .profile = s->profile, .quiet = s->quiet},
+		.settings = {.command = "report", .batch = EVALUATE_BATCH, .threads = s->threads, .profile = s->profile, .quiet = s->quiet},
 		.options = {
 			.command = "report",
 			.activations = s->has_activations ? mxfp_format_get_info(s->activations)->name : NULL,

@@ -48,9 +48,12 @@ int evaluate_begin(struct evaluation *evaluation, const struct evaluate_settings
 		evaluation->n_tokens += tokens->starts[i + 1] - tokens->starts[i];
 		longest = rows_of(tokens, i) > longest ? rows_of(tokens, i) : longest;
 	}
+	if (evaluation->n_predictions == 0 && longest == 0)
+		return fail(error, EXIT_INPUT, "%s: nothing is predicted: no window has a token after its first; give longer ones",
+		            settings->command);
 	if (evaluation->n_predictions == 0)
-		return fail(error, EXIT_INPUT, "eval: nothing is predicted: the longest of %zu windows has %zu tokens after its "
-		            "first, and --skip leaves out %zu; give longer ones", tokens->n, longest, settings->skip);
+		return fail(error, EXIT_INPUT, "%s: nothing is predicted: the longest of %zu windows has %zu tokens after its first, "
+		            "and --skip leaves out %zu; give longer ones", settings->command, tokens->n, longest, settings->skip);
 	evaluation->scores = calloc(evaluation->n_predictions, sizeof *evaluation->scores);
 	evaluation->scratch = calloc(evaluation->n_predictions, sizeof *evaluation->scratch);
 	return evaluation->scores != NULL && evaluation->scratch != NULL ? EXIT_OK : fail_memory(error);

@@ -21,6 +21,7 @@
 
 /* How models are run, and on what. */
 struct evaluate_settings {
+	const char *command;                  /* whose they are, for errors */
 	const struct token_sequences *tokens; /* in windows: of each, every token but the first is predicted */
 	size_t context;                       /* tokens of a window, at most */
 	size_t skip;                          /* the first predictions of a window that are left out */
