@@ -71,6 +71,16 @@ static int run_units(struct mixtures *m, struct error *error)
 	return code;
 }
 
+/* One prediction of the base that is NaN makes every mean divergence NaN, by which nothing can be chosen. */
+static int check_base(const struct mixtures *m, struct error *error)
+{
+	const struct score_summary *base = &m->evaluation->results[0].summary;
+
+	return base->n_nan == 0 ? EXIT_OK :
+		fail(error, EXIT_INPUT, "%s: %zu of %zu predictions are NaN, because logits are NaN or infinite, so nothing tells what "
+		     "formats cost; mend the model, or give other tokens", m->advice->model->path, base->n_nan, base->n);
+}
+
 int mixtures_measure(struct mixtures *m, size_t n_more, struct error *error)
 {
 	const size_t n = m->advice->units.n * m->n_trials;
@@ -84,6 +94,8 @@ int mixtures_measure(struct mixtures *m, size_t n_more, struct error *error)
 	trial_stored(&stored, NULL);
 	evaluate_expect(m->evaluation, 1 + n + n_more);
 	code = evaluate_run(m->evaluation, m->advice->model, &stored, EVALUATE_BASE, error);
+	if (code == EXIT_OK)
+		code = check_base(m, error);
 	if (code == EXIT_OK)
 		code = run_units(m, error);
 	if (code == EXIT_OK)

@@ -34,7 +34,7 @@ struct mixtures {
 int mixtures_begin(struct mixtures *mixtures, struct error *error);
 
 /* Runs each unit in each variant, when advise_measure() has found the units, and has the advice choose by that. `n_more`:
-   mixtures that will be run then, for the time left. As evaluate_run(). */
+   mixtures that will be run then, for the time left. A model that predicts NaN is refused. As evaluate_run(). */
 int mixtures_measure(struct mixtures *mixtures, size_t n_more, struct error *error);
 
 /* Runs a mixture by its recipe, adds it and takes it over. The same. */
