@@ -326,9 +326,12 @@ same "exit code of a run that is stopped" 130 $code
 has "a run that is stopped" "$(cat "$work/error")" "--resume continues"
 check "layers that are done, two files each" test "$(wc -l <"$work/resumed.partial/layers.journal")" = 2
 exits 2 "--resume continues it" --isa ref calibrate "$model" --tokens "$work/long.json" --pad-tail -q -o "$work/resumed"
-exits 2 "was begun with another damping" --isa ref calibrate "$model" --tokens "$work/long.json" --pad-tail -q -o "$work/resumed" \
+exits 2 "was begun with another damping: 0.01, and not 0.02; --force" --isa ref calibrate "$model" --tokens "$work/long.json" --pad-tail -q -o "$work/resumed" \
 	--resume --damping 0.02
-exits 2 "was begun with another set of tokens" --isa ref calibrate "$model" --tokens "$tokens" --pad-tail -q -o "$work/resumed" --resume
+exits 2 "was begun with another set of tokens (--tokens, --text, --context or --sequences); --force" --isa ref calibrate "$model" \
+	--tokens "$tokens" --pad-tail -q -o "$work/resumed" --resume
+exits 2 "was begun with another plan of the tensors (--include, --ignore, --pad-tail or --recipe); --force" --isa ref calibrate \
+	"$model" --tokens "$work/long.json" --pad-tail --ignore '*.q_proj.*' -q -o "$work/resumed" --resume
 # Files that are damaged are made again: a name, a row, the length, states, a file that is lost.
 cat >"$work/damage.py" <<'END'
 import os, sys

@@ -117,8 +117,9 @@ exits 2 "$out.partial: is of a run that was stopped; --resume continues it, --fo
 	quantize "$work/small" -o "$out"
 exits 2 "was begun with another mxfp.rule: mse, and not floor; --force starts over" \
 	quantize "$work/small" -o "$out" --resume --rule floor
-exits 2 "was begun with another set of output files" quantize "$work/small" -o "$out" --resume --shard-size 9K
-exits 2 "was begun with another plan of the tensors" quantize "$work/small" -o "$out" --resume --include 'embed*'
+exits 2 "was begun with another set of output files; --force starts over" quantize "$work/small" -o "$out" --resume --shard-size 9K
+exits 2 "was begun with another plan of the tensors (--include, --ignore, --pad-tail or --recipe); --force" \
+	quantize "$work/small" -o "$out" --resume --include 'embed*'
 exec 9>"$out.partial/lock"
 flock 9
 exits 2 "another run is at work on it" quantize "$work/small" -o "$out" --resume
@@ -212,7 +213,7 @@ for command in "dequantize $work/quantized --to bf16" "relayout $work/quantized 
 	sed 's/"test"/"tent"/' "$2/config.json" >"$work/config.json"
 	cp "$2/config.json" "$work/config.json.before"
 	cp "$work/config.json" "$2/config.json"
-	exits 2 "was begun with another config.json: " "$@" -o "$out" --resume
+	exits 2 "was begun with another config.json; --force starts over" "$@" -o "$out" --resume
 	cp "$work/config.json.before" "$2/config.json"
 	continued "$1 with a full disk" "$@" -o "$out"
 	rm -r "$out"

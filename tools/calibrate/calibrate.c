@@ -159,9 +159,10 @@ static int make_fingerprint(const struct running *r, json_t **fingerprint, struc
 			fingerprint_number(hash, tokens->starts[i]);
 		for (size_t i = 0; i < tokens->starts[tokens->n]; i++)
 			fingerprint_number(hash, tokens->ids[i]);
-		code = fingerprint_add(*fingerprint, "set of tokens", XXH3_128bits_digest(hash)) ? EXIT_OK : fail_memory(error);
+		code = fingerprint_add(*fingerprint, "set of tokens (--tokens, --text, --context or --sequences)",
+		                       XXH3_128bits_digest(hash)) ? EXIT_OK : fail_memory(error);
 	}
-	snprintf(damping, sizeof damping, "%a", r->settings->damping);
+	snprintf(damping, sizeof damping, "%.17g", r->settings->damping);
 	if (code == EXIT_OK)
 		code = add_text(*fingerprint, "damping", damping, error);
 	if (code == EXIT_OK)

@@ -152,17 +152,14 @@ static int take_lock(struct partial *partial, struct error *error)
 	return EXIT_OK;
 }
 
-/* Returns the first key, in the order of the new fingerprint, whose values differ; NULL if there is none. */
-static const char *find_difference(const json_t *then, const json_t *now)
+/* Returns the first key of `of` whose values differ and are hashes, or are none; NULL if there is none. */
+static const char *find_difference(const json_t *of, const json_t *then, const json_t *now, bool hashes)
 {
 	const char *key;
 	json_t *value;
 
-	json_object_foreach((json_t *)now, key, value)
-		if (!json_equal(value, json_object_get(then, key)))
-			return key;
-	json_object_foreach((json_t *)then, key, value)
-		if (json_object_get(now, key) == NULL)
+	json_object_foreach((json_t *)of, key, value)
+		if (json_is_object(value) == hashes && !json_equal(json_object_get(now, key), json_object_get(then, key)))
 			return key;
 	return NULL;
 }
@@ -183,10 +180,15 @@ static int check_fingerprint(const struct partial *partial, const json_t *now, s
 	free(path);
 	if (code != EXIT_OK)
 		return code;
-	const char *key = find_difference(then, now);
+	/* Hashes last: most follow from what can be shown. */
+	const char *key = find_difference(now, then, now, false);
+	if (key == NULL)
+		key = find_difference(then, then, now, false);
 	if (key != NULL)
 		code = fail(error, EXIT_USAGE, "%s: was begun with another %s: %s, and not %s; --force starts over",
 		            partial->directory, key, shown(then, key), shown(now, key));
+	else if ((key = find_difference(now, then, now, true)) != NULL || (key = find_difference(then, then, now, true)) != NULL)
+		code = fail(error, EXIT_USAGE, "%s: was begun with another %s; --force starts over", partial->directory, key);
 	json_decref(then);
 	return code;
 }

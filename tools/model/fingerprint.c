@@ -100,7 +100,7 @@ bool fingerprint_add(json_t *fingerprint, const char *key, XXH128_hash_t hash)
 	char text[FINGERPRINT_TEXT];
 
 	print_hash(text, hash);
-	return json_object_set_new(fingerprint, key, json_string(text)) == 0;
+	return json_object_set_new(fingerprint, key, json_pack("{s:s}", "hash", text)) == 0;
 }
 
 int fingerprint_text(const json_t *fingerprint, char text[FINGERPRINT_TEXT], struct error *error)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The fingerprint of a run that makes one model of another: all that decides the bytes of its output, as an object of
-   strings that can be compared and shown. */
+   strings, which can be compared and shown, and of objects, which can only be compared. */
 #ifndef TOOLS_MODEL_FINGERPRINT_H
 #define TOOLS_MODEL_FINGERPRINT_H
 
@@ -19,7 +19,7 @@ enum { FINGERPRINT_TEXT = 33 };
    EXIT_MEMORY. */
 int fingerprint_sources(json_t *fingerprint, const struct model *model, bool times, struct error *error);
 
-/* Adds a hash under a key; false without memory. */
+/* Adds a hash under a key that says what a user may have changed; false without memory. */
 bool fingerprint_add(json_t *fingerprint, const char *key, XXH128_hash_t hash);
 
 /* Adds to a hash: a number; a text with its final NUL, so that adjacent texts stay apart; name, dtype and shape. */

@@ -32,7 +32,8 @@ static bool add_plan(json_t *fingerprint, XXH3_state_t *hash, const struct quant
 	XXH3_128bits_reset(hash);
 	for (size_t i = 0; i < plan->n_entries; i++)
 		hash_entry(hash, &plan->entries[i]);
-	whole = whole && fingerprint_add(fingerprint, "plan of the tensors", XXH3_128bits_digest(hash));
+	whole = whole && fingerprint_add(fingerprint, "plan of the tensors (--include, --ignore, --pad-tail or --recipe)",
+	                                 XXH3_128bits_digest(hash));
 	XXH3_128bits_reset(hash);
 	for (size_t f = 0; f < plan->n_files; f++) {
 		fingerprint_string(hash, plan->files[f].name);
