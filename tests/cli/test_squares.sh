@@ -109,6 +109,15 @@ elif sys.argv[1] == "damage":
     data[8 + length + json.loads(data[8:8 + length])[tensor]["data_offsets"][0] + int(at)] ^= 1
     with open(out, "wb") as file:
         file.write(data)
+elif sys.argv[1] == "scales":
+    # Of rows of 4097 blocks, each row the same: five scales in turn, so that those of other places differ.
+    with open(sys.argv[2], "rb") as file:
+        data = bytearray(file.read())
+    length = struct.unpack("<Q", data[:8])[0]
+    first, end = (8 + length + at for at in json.loads(data[8:8 + length])["wide.weight_scale"]["data_offsets"])
+    data[first:end] = bytes(120 + k % 4097 % 5 for k in range(end - first))
+    with open(sys.argv[2], "wb") as file:
+        file.write(data)
 elif sys.argv[1] == "zeros":
     rows, cols = int(sys.argv[3]), int(sys.argv[4])
     write(sys.argv[2], [("wide.weight", [rows, cols], bytes(2 * rows * cols))])
@@ -233,6 +242,14 @@ code=0
 same "exit code of lint" 1 $code
 has "the finding" "$(cat "$work/out")" \
 	"'t0.weight': 1 of 192 blocks (0.521 %) have another scale than the first row of their square, the first in row 33, block 1 [square]"
+# Rows of more than 131072 numbers, which are read in two pieces each: those behind them have a square, too.
+py scales "$work/wide/model.safetensors"
+"$mxfp" lint -q "$work/wide/model.safetensors" >"$work/out" || :
+same "squares of wide rows" "" "$(grep square "$work/out")"
+py damage "$work/wide/model.safetensors" wide.weight_scale $((4097 + 4096)) "$work/damaged.safetensors"
+"$mxfp" lint -q "$work/damaged.safetensors" >"$work/out" && bad "lint takes a square of wide rows that differs"
+has "the finding in wide rows" "$(cat "$work/out")" \
+	"1 of 262208 blocks (0.000381 %) have another scale than the first row of their square, the first in row 1, block 4096 [square]"
 
 # What has no squares, or is none.
 exits 2 "quantize: --block: unknown value '16x16' (blocks: 1x32, 32x32)" \
