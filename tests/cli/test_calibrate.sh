@@ -83,6 +83,14 @@ done
 exits 0 "" eval "$work/out1" --tokens "$tokens" --weights mxfp4 --pad-tail --compare "$work/out1" -q
 has "beside itself" "$(tr -s ' ' <"$work/out")" "largest KL divergence 0.000000"
 
+# MXFP8 E4M3 has no 1.875 * 2^8, so that of its blocks some have their numbers under another scale than that of rule floor.
+exits 0 "" calibrate "$model" --tokens "$tokens" -o "$work/e4m3" -q --pad-tail --preset mxfp8
+for rule in rceil mse; do
+	exits 0 "" quantize "$work/e4m3" -o "$work/quantized" -f -q --pad-tail --preset mxfp8 --rule $rule
+	exits 0 "" dequantize "$work/quantized" -o "$work/decoded" -f -q
+	exits 0 "" diff "$work/decoded" "$work/e4m3"
+done
+
 # NVFP4 is kept too, by the recipe and the sharing of tensor scales that it was made for.
 calibrate_nvfp4() {
 	out=$1

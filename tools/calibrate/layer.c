@@ -253,14 +253,15 @@ static int fail_not_held(const struct quantize_entry *entry, struct error *error
 	                   "exactly; leave the tensor out with --ignore", mxfp_format_get_info(entry->choice.format)->name);
 }
 
-/* Gives the rounded network, and the output, the weights that w holds, which the format holds exactly. Rule floor finds a scale
-   that does: the largest number of a block decides it, and a lower scale holds all numbers that a higher one does up to that. */
+/* Gives the rounded network, and the output, the weights that w holds, which the format holds exactly. Rule mse finds a scale that
+   does: a lower scale holds all numbers that a higher one does up to its own largest. The least that can is that of rule floor,
+   which only in MXFP8 E4M3 can be too low, as 1.875 * 2^8 is no number of it; then the next one does. */
 static int replace(const struct layer_work *work, const struct network_linear *linear, const struct quantize_entry *entry,
                    const float *w, const struct compensate_grid *grid, struct state_weight *weight, struct error *error)
 {
 	struct running *r = work->running;
 	const struct mxfp_quantize_options options = {
-		.rule = MXFP_RULE_FLOOR, .recipe = grid->recipe, .tensor_amax = &grid->amax, .exec = &r->exec};
+		.rule = MXFP_RULE_MSE, .recipe = grid->recipe, .tensor_amax = &grid->amax, .exec = &r->exec};
 	struct mxfp_blocks blocks = {.format = entry->choice.format, .rows = linear->rows, .cols = linear->cols};
 	struct mxfp_sizes size;
 

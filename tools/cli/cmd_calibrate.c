@@ -29,12 +29,12 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		"chosen so that outputs on a text change least: weights not yet rounded make up\n"
 		"for the errors of those that are (GPTQ), layer after layer, with the inputs\n"
 		"that the layers before now give. mxfp quantize to that format then loses\n"
-		"nothing more; rules floor, even, rceil and mse give the same numbers. MODEL is\n"
-		"a .safetensors file or a model directory. OUT is a directory, or a file if\n"
-		"MODEL is one and OUT ends in .safetensors. A table has the signal to noise of\n"
-		"each layer's outputs, with weights rounded to nearest, and as written. The\n"
-		"bytes of OUT are the same for any threads, memory and instruction set. Sparsity\n"
-		"and GGUF files are refused.",
+		"nothing more: rules mse and rceil, and but for mxfp8-e4m3 floor and even, give\n"
+		"the same numbers. MODEL is a .safetensors file or a model directory. OUT is a\n"
+		"directory, or a file if MODEL is one and OUT ends in .safetensors. A table has\n"
+		"the signal to noise of each layer's outputs, with weights rounded to nearest,\n"
+		"and as written. The bytes of OUT are the same for any threads, memory and\n"
+		"instruction set. Sparsity and GGUF files are refused.",
 		"  mxfp calibrate model/ --text train.txt -o model-calibrated\n"
 		"  mxfp quantize model-calibrated/ -o model-w4a8",
 	};
