@@ -138,12 +138,17 @@ static void make_inputs(float *x, struct random *r)
 static const enum mxfp_format formats[] = {MXFP_FORMAT_MXFP4,      MXFP_FORMAT_MXFP6_E2M3, MXFP_FORMAT_MXFP6_E3M2,
                                            MXFP_FORMAT_MXFP8_E4M3, MXFP_FORMAT_MXFP8_E5M2, MXFP_FORMAT_MXINT8};
 
+/* Rules that make the same numbers again. Floor and even do so of MXFP8 E4M3 but for a block whose largest is 1.875 times a power of 2, of
+   which they make 448 where it is 480. */
+static const enum mxfp_rule rules[] = {MXFP_RULE_FLOOR, MXFP_RULE_EVEN, MXFP_RULE_RCEIL, MXFP_RULE_MSE};
+
+enum { N_RULES = sizeof rules / sizeof rules[0], OF_E4M3 = 2 };
+
 /* Results are what the format holds, the same for any threads, and the layer's outputs are nearer to the exact ones. */
 TEST_LOOP(random_layers, sizeof formats / sizeof formats[0])
 {
 	static float x[TOKENS * COLS], exact[TOKENS * COLS], w[ROWS * COLS], again[ROWS * COLS], held[ROWS * COLS];
 	static uint8_t codes[ROWS * 160], scales[ROWS * 5];
-	const enum mxfp_rule rules[] = {MXFP_RULE_FLOOR, MXFP_RULE_EVEN, MXFP_RULE_RCEIL, MXFP_RULE_MSE};
 	struct random r = {suite_seed() + (uint64_t)_i};
 
 	make_inputs(exact, &r);
@@ -156,7 +161,7 @@ TEST_LOOP(random_layers, sizeof formats / sizeof formats[0])
 	const struct mxfp_exec three = {.threads = 3}, ref = {.isa = "ref"};
 	run(again, ROWS, COLS, x, exact, TOKENS, formats[_i], _i % 2 == 0 ? &three : &ref);
 	ck_assert_mem_eq(w, again, sizeof w);
-	for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+	for (size_t i = formats[_i] == MXFP_FORMAT_MXFP8_E4M3 ? OF_E4M3 : 0; i < N_RULES; i++) {
 		struct mxfp_blocks blocks = {.format = formats[_i], .rows = ROWS, .cols = COLS, .codes = codes, .scales = scales};
 		const struct mxfp_quantize_options options = {.rule = rules[i]};
 
@@ -165,7 +170,7 @@ TEST_LOOP(random_layers, sizeof formats / sizeof formats[0])
 		assert_status(mxfp_dequantize(&matrix, held, MXFP_FORMAT_F32, 0, NULL), MXFP_OK);
 		ck_assert_mem_eq(w, held, sizeof w);
 	}
-	suite_compared(ROWS * COLS * (1 + sizeof rules / sizeof rules[0]));
+	suite_compared(ROWS * COLS * (1 + N_RULES));
 }
 
 /* Inputs that are independent: the loss is the sum of squares. amax 2688 makes the tensor scale 1. The second block's 5.5 makes
@@ -242,4 +247,200 @@ TEST_LOOP(random_nvfp4_layers, 3 * N_RECIPES)
 	assert_status(mxfp_fake_quantize(MXFP_FORMAT_NVFP4, &output, w, MXFP_FORMAT_F32, 0, ROWS, COLS, &options), MXFP_OK);
 	ck_assert_mem_eq(w, held, sizeof w);
 	suite_compared(2 * ROWS * COLS);
+}
+
+/* H as above; U's diagonal, squared, is 2.02 / 3.0804 and 1 / 2.02. Pruning loses 3^2 * 3.0804 / 2.02 = 13.7 or 2.7^2 * 2.02 = 14.7, so
+   the smaller one stays, becomes 2.7 + 3 / 2.02 = 4.19, and is rounded to 4. With E = (3, -1.3), E H E^T is 13.58; the larger one
+   alone, which is on the grid, has (0, 2.7) and 14.58. W H W^T is 48.78. */
+TEST(a_column_takes_what_is_pruned)
+{
+	const float x[] = {1, 1, 1, 0, 0, 1};
+	const struct compensate_grid grid = {.format = MXFP_FORMAT_MXFP4, .rule = MXFP_RULE_FLOOR, .sparsity = {1, 2}};
+	float w[] = {3, 2.7F};
+	const struct compensation done = run_grid(w, 1, 2, x, x, 3, &grid, &one_thread);
+
+	assert_number(w[0], 0);
+	assert_number(w[1], 4);
+	ck_assert_double_eq_tol(done.compensated / done.energy, 13.58 / 48.78, 1e-6);
+	ck_assert_double_eq_tol(done.rounded / done.energy, 14.58 / 48.78, 1e-6);
+}
+
+/* Inputs of 0.01 make 6 and 5 matter less than 0.65. From 1.5 comes a scale of 1/4, under which 0.65 is nearest to 0.75; under that
+   of 6 it is 0.5. */
+TEST(scales_are_made_from_what_stays)
+{
+	const float x[4][4] = {{0.01F}, {0, 0.01F}, {0, 0, 1}, {0, 0, 0, 1}};
+	const struct compensate_grid grid = {.format = MXFP_FORMAT_MXFP4, .rule = MXFP_RULE_FLOOR, .sparsity = {2, 4}};
+	float w[] = {6, -5, 1.5F, -0.65F};
+
+	run_grid(w, 1, 4, x[0], x[0], 4, &grid, &one_thread);
+	assert_number(w[0], 0);
+	assert_number(w[1], 0);
+	assert_number(w[2], 1.5);
+	assert_number(w[3], -0.75);
+}
+
+/* The matrix pruned by magnitude, whose masks are checked too. */
+static void prune(float *pruned, const float *w, size_t rows, size_t cols, struct mxfp_sparsity sparsity)
+{
+	uint8_t *masks = malloc(rows * (cols + 16));
+	const struct mxfp_sparse sparse = {.format = MXFP_FORMAT_F32, .sparsity = sparsity, .rows = rows, .cols = cols, .masks = masks};
+
+	ck_assert_ptr_nonnull(masks);
+	assert_status(mxfp_sparse_prune(&sparse, pruned, 0, w, 0, &one_thread), MXFP_OK);
+	free(masks);
+}
+
+static struct mxfp_sparsity pattern(int i)
+{
+	const struct mxfp_sparsity *known = mxfp_sparsity_pattern((size_t)i);
+
+	ck_assert_ptr_nonnull(known);
+	return *known;
+}
+
+enum { N_PATTERNS = 7, N_FORMATS = sizeof formats / sizeof formats[0] };
+
+/* Inputs that are independent and alike: what stays is what is largest, as mxfp quantize has it, and is rounded to nearest. */
+TEST_LOOP(independent_inputs_prune_by_magnitude, N_PATTERNS * N_FORMATS)
+{
+	static float x[COLS * COLS], w[ROWS * COLS], pruned[ROWS * COLS], want[ROWS * COLS];
+	struct random r = {suite_seed() + (uint64_t)_i};
+	const struct compensate_grid grid = {
+		.format = formats[_i % N_FORMATS], .rule = MXFP_RULE_MSE, .sparsity = pattern(_i / N_FORMATS)};
+	const struct mxfp_fake_output output = {.data = want, .format = MXFP_FORMAT_F32};
+	const struct mxfp_quantize_options options = {.rule = grid.rule};
+
+	for (size_t i = 0; i < COLS; i++)
+		x[i * COLS + i] = 1;
+	/* Many are equal, or zeros of both signs. */
+	for (size_t i = 0; i < ROWS * COLS; i++)
+		w[i] = copysignf((float)random_below(&r, i % 3 == 0 ? 4 : 1000) / 100, random_below(&r, 2) == 0 ? 1 : -1);
+	prune(pruned, w, ROWS, COLS, grid.sparsity);
+	assert_status(mxfp_fake_quantize(grid.format, &output, pruned, MXFP_FORMAT_F32, 0, ROWS, COLS, &options), MXFP_OK);
+	run_grid(w, ROWS, COLS, x, x, COLS, &grid, &one_thread);
+	for (size_t i = 0; i < ROWS * COLS; i++)
+		assert_number(w[i], (double)want[i]);
+	suite_compared(ROWS * COLS);
+}
+
+enum { SURGEON_ROWS = 40, SURGEON_COLS = 24, PRECISE = 1 << 20 };
+
+/* The first row of the inverse of a symmetric positive matrix, whose rows are n apart, from row and column `from` on. */
+static void first_of_inverse(double *row, const double *h, size_t n, size_t from)
+{
+	const size_t left = n - from;
+	double a[SURGEON_COLS][SURGEON_COLS + 1];
+
+	for (size_t i = 0; i < left; i++) {
+		for (size_t j = 0; j < left; j++)
+			a[i][j] = h[(from + i) * n + from + j];
+		a[i][left] = i == 0;
+	}
+	for (size_t p = 0; p < left; p++)
+		for (size_t i = 0; i < left; i++) {
+			const double part = a[i][p] / a[p][p];
+
+			for (size_t j = p; j <= left && i != p; j++)
+				a[i][j] -= part * a[p][j];
+		}
+	for (size_t i = 0; i < left; i++)
+		row[i] = a[i][left] / a[i][i];
+}
+
+/* Columns that stay in a block are those of the optimal brain surgeon, computed from the inverses of what is left of H. Groups
+   where two losses are nearly the same are not compared. */
+TEST_LOOP(what_stays_is_what_costs_most, N_PATTERNS)
+{
+	enum { N = SURGEON_COLS };
+	static float x[TOKENS * COLS], inputs[TOKENS * N], w[SURGEON_ROWS * N];
+	static double h[N * N], inverse[N][N], exact[N];
+	struct random r = {suite_seed() + (uint64_t)_i};
+	const struct compensate_grid grid = {.format = MXFP_FORMAT_MXFP8_E5M2, .rule = MXFP_RULE_FLOOR, .sparsity = pattern(_i)};
+	const unsigned m = grid.sparsity.m;
+	double trace = 0;
+	size_t compared = 0;
+
+	make_inputs(x, &r);
+	for (size_t t = 0; t < TOKENS; t++)
+		for (size_t c = 0; c < N; c++)
+			inputs[t * N + c] = x[t * COLS + c] * (float)(1 + c % 5);
+	memset(h, 0, sizeof h);
+	for (size_t i = 0; i < N * N; i++)
+		for (size_t t = 0; t < TOKENS; t++)
+			h[i] += (double)inputs[t * N + i / N] * (double)inputs[t * N + i % N];
+	for (size_t i = 0; i < N; i++)
+		trace += h[i * N + i];
+	for (size_t i = 0; i < N; i++)
+		h[i * N + i] += 0.01 * trace / N;
+	for (size_t i = 0; i < N; i++)
+		first_of_inverse(inverse[i], h, N, i);
+	for (size_t i = 0; i < SURGEON_ROWS * N; i++)
+		w[i] = ((float)random_below(&r, PRECISE) + 0.5F) / PRECISE - 0.5F;
+	for (size_t row = 0; row < SURGEON_ROWS; row++) {
+		float *numbers = w + row * N;
+		bool clear = true;
+
+		for (size_t c = 0; c < N; c++)
+			exact[c] = (double)numbers[c];
+		run_grid(numbers, 1, N, inputs, inputs, TOKENS, &grid, &one_thread);
+		for (size_t group = 0, end; group < N && clear; group = end) {
+			double least = INFINITY, most = 0;
+			unsigned kept = 0;
+
+			end = group + m < N ? group + m : N;
+			for (size_t k = group; k < end; k++) {
+				const double loss = exact[k] * exact[k] / inverse[k][0];
+
+				kept += numbers[k] != 0;
+				least = numbers[k] != 0 ? fmin(least, loss) : least;
+				most = numbers[k] == 0 ? fmax(most, loss) : most;
+			}
+			clear = fabs(least - most) > 1e-3 * least;
+			ck_assert(!clear || (least > most && kept == (end - group < grid.sparsity.n ? end - group : grid.sparsity.n)));
+			compared += clear;
+			for (size_t c = group; c < end; c++)
+				for (size_t k = c + 1; k < N && numbers[c] == 0; k++)
+					exact[k] -= exact[c] / inverse[c][0] * inverse[c][k - c];
+		}
+	}
+	ck_assert_uint_gt(compared, SURGEON_ROWS);
+	suite_compared(compared);
+}
+
+/* What was compensated has no more numbers in a group than are kept, and pruned and quantized again it is the same, bit for bit; for
+   any threads. Rows, and the largest weight of NVFP4, as above; that may be in a group that begins in the block before. */
+TEST_LOOP(random_sparse_layers, N_PATTERNS * (N_FORMATS + N_RECIPES))
+{
+	static float x[TOKENS * COLS], exact[TOKENS * COLS], w[ROWS * COLS], again[ROWS * COLS], held[ROWS * COLS];
+	const struct mxfp_exec three = {.threads = 3}, ref = {.isa = "ref"};
+	const int way = _i / N_PATTERNS;
+	const bool scaled = way >= N_FORMATS;
+	struct random r = {suite_seed() + (uint64_t)_i};
+	struct compensate_grid grid = {.format = scaled ? MXFP_FORMAT_NVFP4 : formats[way], .rule = MXFP_RULE_MSE,
+	                               .recipe = scaled ? recipes[way - N_FORMATS] : 0, .amax = 1.37F,
+	                               .sparsity = pattern(_i % N_PATTERNS)};
+
+	make_inputs(exact, &r);
+	for (size_t i = 0; i < TOKENS * COLS; i++)
+		x[i] = 1.25F * exact[i] + (float)random_below(&r, 101) / 1000;
+	for (size_t i = 0; i < ROWS * COLS; i++)
+		w[i] = ldexpf(((float)random_below(&r, 2001) - 1000) / 1000, -(int)(i / COLS % 25));
+	w[way % 2 == 0 ? ROWS * COLS - 1 : 17] = 1.37F;
+	memcpy(again, w, sizeof w);
+	ck_assert(compensate_hold(&grid));
+	const struct compensation done = run_grid(w, ROWS, COLS, x, exact, TOKENS, &grid, &one_thread);
+	ck_assert_double_lt(done.compensated, done.rounded);
+	run_grid(again, ROWS, COLS, x, exact, TOKENS, &grid, _i % 40 == 0 ? &ref : &three);
+	ck_assert_mem_eq(w, again, sizeof w);
+	prune(again, w, ROWS, COLS, grid.sparsity);
+	ck_assert_mem_eq(w, again, sizeof w);
+	for (size_t i = grid.format == MXFP_FORMAT_MXFP8_E4M3 ? OF_E4M3 : 0; i < N_RULES; i++) {
+		const struct mxfp_fake_output output = {.data = held, .format = MXFP_FORMAT_F32};
+		const struct mxfp_quantize_options options = {.rule = rules[i], .recipe = grid.recipe};
+
+		assert_status(mxfp_fake_quantize(grid.format, &output, again, MXFP_FORMAT_F32, 0, ROWS, COLS, &options), MXFP_OK);
+		ck_assert_mem_eq(w, held, sizeof w);
+	}
+	suite_compared(6 * ROWS * COLS);
 }

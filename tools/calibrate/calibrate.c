@@ -64,9 +64,6 @@ static int check_plan(const struct running *r, struct error *error)
 		if (entry->quantized && quantize_in_squares(&entry->choice))
 			return fail_tensor(error, entry->file->path, entry->source->name, "would become squares of 32 x 32, for whose scales "
 			                   "no rows are calibrated; give the recipe block 1x32");
-		if (entry->quantized && entry->choice.sparsity.m != 0)
-			return fail_tensor(error, entry->file->path, entry->source->name, "would become sparse, which cannot be "
-			                   "calibrated; leave out the sparsity");
 	}
 	return EXIT_OK;
 }

@@ -3,6 +3,7 @@
 
 #include "calibrate/compensate.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,6 +19,7 @@
 
 enum {
 	BLOCK = 32,    /* the longest */
+	GROUP = 16,    /* of a sparsity: the longest */
 	ROWS = 32,     /* that a task takes */
 	SLAB = 256,    /* rows of sums that are added to at once */
 	HELD_STEPS = 8 /* until an amax is held; one or two were seen */
@@ -293,14 +295,18 @@ struct rounding {
 	bool divides;            /* by the tensor scale */
 	size_t top;              /* the weight that keeps the tensor scale; SIZE_MAX: none */
 	size_t first, n;         /* the block's columns */
+	size_t window;           /* as many, up to the end of the last group that begins in the block */
 	float *errors;           /* [rows][BLOCK], of a column over U's diagonal, negated */
+	uint32_t *kept;          /* [rows], bit c: column first + c is kept, of a group that began in the block before; dense: NULL */
 };
 
 /* A block's columns of some rows. */
 struct part {
 	size_t from, n;
-	uint8_t scales[ROWS];   /* bytes that the rule or recipe gives the block as it is before it is rounded */
+	uint8_t scales[ROWS];    /* bytes that the rule or recipe gives what stays */
+	bool kept[BLOCK][ROWS];
 	float w[BLOCK][ROWS];
+	float stay[ROWS][BLOCK]; /* the block pruned, if it has a sparsity, and not rounded */
 };
 
 enum { NONE = BLOCK };
@@ -314,6 +320,49 @@ struct attempt {
 	double loss[ROWS];
 };
 
+/* Chooses which columns of a row's group of so many columns are kept, as bits: those whose loss would be the largest, and of equal
+   ones the first. The weight that keeps the tensor scale stays in any case. */
+static uint64_t choose_kept(const struct rounding *r, const float *w, size_t row, size_t col, size_t length)
+{
+	float losses[GROUP];
+	uint64_t kept = 0;
+
+	for (size_t k = 0; k < length; k++)
+		losses[k] = r->top == row * r->cols + col + k ? INFINITY
+		                                              : fminf(fabsf(w[k] / r->u[(col + k) * (r->cols + 1)]), FLT_MAX);
+	for (size_t k = 0; k < length; k++) {
+		unsigned before = 0;
+
+		for (size_t j = 0; j < length; j++)
+			before += losses[j] > losses[k] || (losses[j] == losses[k] && j < k);
+		kept |= (uint64_t)(before < r->grid->sparsity.n) << k;
+	}
+	return kept;
+}
+
+/* Chooses which of a row's numbers are kept, group after group, while those to come take the loss of those that are not. Scales
+   are made from the numbers that stay, so they have to be known before any of them is rounded. */
+static void prune_row(const struct rounding *r, struct part *part, size_t i)
+{
+	const size_t row = part->from + i, m = r->grid->sparsity.m;
+	uint64_t kept = r->kept[row];
+	float w[BLOCK + GROUP];
+
+	memcpy(w, r->w + row * r->cols + r->first, r->window * sizeof *w);
+	for (size_t c = 0; c < r->n; c++) {
+		const float *u = r->u + (r->first + c) * r->cols + r->first;
+
+		if ((r->first + c) % m == 0)
+			kept |= choose_kept(r, w + c, row, r->first + c, r->window - c < m ? r->window - c : m) << c;
+		part->kept[c][i] = (kept >> c & 1) != 0;
+		part->stay[i][c] = part->kept[c][i] ? w[c] : 0;
+		const float e = (w[c] - part->stay[i][c]) / u[c];
+		for (size_t k = c + 1; k < r->window; k++)
+			w[k] -= e * u[k];
+	}
+	r->kept[row] = (uint32_t)(kept >> r->n);
+}
+
 static void take_part(const struct rounding *r, struct part *part, size_t number)
 {
 	const struct mxfp_exec one_thread = {.threads = 1};
@@ -324,11 +373,16 @@ static void take_part(const struct rounding *r, struct part *part, size_t number
 	part->from = number * ROWS;
 	part->n = r->rows - part->from < ROWS ? r->rows - part->from : ROWS;
 	const float *rows = r->w + part->from * r->cols + r->first;
+	for (size_t i = 0; i < part->n; i++) {
+		for (size_t c = 0; c < r->n; c++) {
+			part->w[c][i] = part->stay[i][c] = rows[i * r->cols + c];
+			part->kept[c][i] = true;
+		}
+		if (r->kept != NULL)
+			prune_row(r, part, i);
+	}
 	blocks.rows = part->n;
-	must_succeed(mxfp_quantize(&blocks, rows, MXFP_FORMAT_F32, r->cols, &options));
-	for (size_t i = 0; i < part->n; i++)
-		for (size_t c = 0; c < r->n; c++)
-			part->w[c][i] = rows[i * r->cols + c];
+	must_succeed(mxfp_quantize(&blocks, part->stay, MXFP_FORMAT_F32, BLOCK, &options));
 }
 
 /* A number of a block, as it is decoded. */
@@ -341,9 +395,9 @@ static float decoded(const struct rounding *r, float number, float scale)
 static void round_columns(const struct rounding *r, const struct part *part, struct attempt *a)
 {
 	const struct mxfp_exec one_thread = {.threads = 1};
-	/* Some recipes make +0 of -0. */
+	/* Some recipes make +0 of -0, and so does pruning. */
 	const struct mxfp_convert_options options = {
-		.no_negative_zero = mxfp_format_get_info(r->grid->format)->tensor_scale, .exec = &one_thread};
+		.no_negative_zero = mxfp_format_get_info(r->grid->format)->tensor_scale || r->kept != NULL, .exec = &one_thread};
 	float ones[ROWS], ratios[ROWS], rounded[ROWS];
 	uint8_t codes[ROWS];
 
@@ -362,7 +416,7 @@ static void round_columns(const struct rounding *r, const struct part *part, str
 		must_succeed(mxfp_convert(codes, r->element, ratios, MXFP_FORMAT_F32, part->n, &options));
 		must_succeed(mxfp_convert(rounded, MXFP_FORMAT_F32, codes, r->element, part->n, &options));
 		for (size_t i = 0; i < part->n; i++) {
-			const float q = decoded(r, rounded[i], a->scales[i]), e = (a->w[c][i] - q) / u[c];
+			const float q = part->kept[c][i] ? decoded(r, rounded[i], a->scales[i]) : 0, e = (a->w[c][i] - q) / u[c];
 
 			a->w[c][i] = q;
 			a->errors[c][i] = -e;
@@ -398,13 +452,13 @@ static void round_mx_part(void *argument, size_t number)
 		keep_row(r, &part, &a, i);
 }
 
-/* The column of a row whose magnitude is the largest. */
+/* The column of a row whose number is the largest of those that stay. */
 static unsigned largest_column(const struct rounding *r, const struct part *part, size_t i)
 {
 	unsigned largest = 0;
 
 	for (unsigned c = 1; c < r->n; c++)
-		if (fabsf(part->w[c][i]) > fabsf(part->w[largest][i]))
+		if (fabsf(part->stay[i][c]) > fabsf(part->stay[i][largest]))
 			largest = c;
 	return largest;
 }
@@ -442,7 +496,7 @@ static void set_safe_scales(const struct rounding *r, const struct part *part, s
 		a->tried[i] = true;
 		a->largest[i] = has_top(r, part, i) ? (unsigned)(r->top % r->cols - r->first) : largest;
 		if (a->scales[i] == 0 ||
-		    (!has_top(r, part, i) && fabsf(part->w[largest][i]) < decoded(r, LEAST_LARGEST, a->scales[i]))) {
+		    (!has_top(r, part, i) && fabsf(part->stay[i][largest]) < decoded(r, LEAST_LARGEST, a->scales[i]))) {
 			a->scales[i] = 0;
 			a->largest[i] = NONE;
 		}
@@ -511,9 +565,10 @@ static void round_nvfp4_part(void *argument, size_t number)
 	}
 }
 
-/* Memory of compensate(), [rows][cols] each. */
+/* Memory of compensate(), [rows][cols] each, and what struct rounding has. */
 struct room {
 	float *original, *crossed, *other, *errors;
+	uint32_t *kept;
 	struct workspace workspace;
 };
 
@@ -579,6 +634,13 @@ static int measure(double *energy, double *lost, float *q, size_t rows, size_t c
 	return EXIT_OK;
 }
 
+static size_t window_of(const struct rounding *r)
+{
+	const size_t m = r->grid->sparsity.m, end = r->first + r->n, last = m != 0 ? (end + m - 1) / m * m : end;
+
+	return (last < r->cols ? last : r->cols) - r->first;
+}
+
 /* Rounds T, which w holds, block after block. */
 static int round_blocks(struct rounding *r, struct room *room, const struct mxfp_exec *exec, struct error *error)
 {
@@ -588,6 +650,7 @@ static int round_blocks(struct rounding *r, struct room *room, const struct mxfp
 
 	for (r->first = 0; r->first < r->cols && code == EXIT_OK; r->first += r->n) {
 		r->n = r->cols - r->first < length ? r->cols - r->first : length;
+		r->window = window_of(r);
 		must_succeed(mxfp_parallel_for(exec, (r->rows + ROWS - 1) / ROWS,
 		                               info->tensor_scale ? round_nvfp4_part : round_mx_part, r));
 		const size_t next = r->first + r->n, left = r->cols - next;
@@ -624,6 +687,27 @@ static void settle_tensor_scale(struct rounding *r, const struct mxfp_exec *exec
 		r->top++;
 }
 
+/* What mxfp quantize makes of numbers: it keeps the largest of each group, and rounds them to nearest. EXIT_MEMORY. */
+static int round_to_nearest(float *w, size_t rows, size_t cols, const struct compensate_grid *grid, const struct mxfp_exec *exec,
+                            struct error *error)
+{
+	const struct mxfp_fake_output nearest = {.data = w, .format = MXFP_FORMAT_F32};
+	const struct mxfp_quantize_options options = options_of(grid, exec);
+	struct mxfp_sparse sparse = {.format = MXFP_FORMAT_F32, .sparsity = grid->sparsity, .rows = rows, .cols = cols};
+	struct mxfp_sparse_sizes size;
+
+	if (sparse.sparsity.m != 0) {
+		must_succeed(mxfp_sparse_size(sparse.format, sparse.sparsity, rows, cols, &size));
+		sparse.masks = malloc(size.masks_bytes + 1);
+		if (sparse.masks == NULL)
+			return fail_memory(error);
+		must_succeed(mxfp_sparse_prune(&sparse, w, 0, w, 0, exec));
+		free(sparse.masks);
+	}
+	must_succeed(mxfp_fake_quantize(grid->format, &nearest, w, MXFP_FORMAT_F32, 0, rows, cols, &options));
+	return EXIT_OK;
+}
+
 int compensate(float *w, size_t rows, size_t cols, const float *factor, const struct compensate_grid *grid,
                struct compensation *done, const struct mxfp_exec *exec, struct error *error)
 {
@@ -633,6 +717,7 @@ int compensate(float *w, size_t rows, size_t cols, const float *factor, const st
 		.crossed = malloc(bytes + 1),
 		.other = malloc(bytes + 1),
 		.errors = malloc(rows * BLOCK * sizeof *w + 1),
+		.kept = calloc(rows + 1, sizeof *room.kept),
 	};
 	struct rounding r = {
 		.w = w,
@@ -642,11 +727,13 @@ int compensate(float *w, size_t rows, size_t cols, const float *factor, const st
 		.grid = grid,
 		.element = mxfp_format_get_info(grid->format)->element,
 		.errors = room.errors,
+		.kept = grid->sparsity.m != 0 ? room.kept : NULL,
 	};
 	double energy = 0, rounded = 0, compensated = 0;
 	int code = EXIT_OK;
 
-	if (room.original == NULL || room.crossed == NULL || room.other == NULL || room.errors == NULL)
+	if (room.original == NULL || room.crossed == NULL || room.other == NULL || room.errors == NULL ||
+	    room.kept == NULL)
 		code = fail_memory(error);
 	if (code == EXIT_OK) {
 		memcpy(room.original, w, bytes);
@@ -656,8 +743,6 @@ int compensate(float *w, size_t rows, size_t cols, const float *factor, const st
 	if (code == EXIT_OK)
 		code = round_blocks(&r, &room, exec, error);
 	float *copy = malloc(bytes + 1);
-	const struct mxfp_fake_output nearest = {.data = copy, .format = MXFP_FORMAT_F32};
-	const struct mxfp_quantize_options options = options_of(grid, exec);
 	if (code == EXIT_OK && copy == NULL)
 		code = fail_memory(error);
 	if (code == EXIT_OK) {
@@ -665,9 +750,11 @@ int compensate(float *w, size_t rows, size_t cols, const float *factor, const st
 		code = measure(&energy, &compensated, copy, rows, cols, factor, &room, exec, error);
 	}
 	if (code == EXIT_OK) {
-		must_succeed(mxfp_fake_quantize(grid->format, &nearest, room.original, MXFP_FORMAT_F32, 0, rows, cols, &options));
-		code = measure(&energy, &rounded, copy, rows, cols, factor, &room, exec, error);
+		memcpy(copy, room.original, bytes);
+		code = round_to_nearest(copy, rows, cols, grid, exec, error);
 	}
+	if (code == EXIT_OK)
+		code = measure(&energy, &rounded, copy, rows, cols, factor, &room, exec, error);
 	done->energy += energy;
 	done->rounded += rounded;
 	done->compensated += compensated;
@@ -676,6 +763,7 @@ int compensate(float *w, size_t rows, size_t cols, const float *factor, const st
 	free(room.crossed);
 	free(room.other);
 	free(room.errors);
+	free(room.kept);
 	workspace_free(&room.workspace);
 	return code;
 }

@@ -11,6 +11,8 @@
  * The best matrix without rounding is T = W + W F H^-1. Rounding column j of it by e adds e U[j][k] / U[j][j] to columns
  * k > j of the best of the rest, where H^-1 = U^T U, U upper triangular. The scales of a block are chosen when its first
  * column is rounded; of NVFP4, several are tried, and the one with the least loss is taken of those that the result has again.
+ * With a sparsity, what stays of a block is chosen at that moment too, group after group: what is pruned is rounded to 0, and those
+ * stay whose e / U[j][j] would be the largest (SparseGPT, Frantar and Alistarh 2023), on what pruning alone has made of the columns.
  * H has `damping` times the mean of its diagonal added to the diagonal.
  *
  * Sums over tokens and the factor are binary64, what touches W is binary32, by products of the library where these are
@@ -26,6 +28,7 @@
 #include "mxfp/exec.h"
 #include "mxfp/format.h"
 #include "mxfp/options.h"
+#include "mxfp/sparse.h"
 
 /* Memory of products, which grows to what they need; zeroed before, workspace_free() after. */
 struct workspace {
@@ -69,6 +72,7 @@ struct compensate_grid {
 	enum mxfp_rule rule;     /* of MX formats */
 	enum mxfp_recipe recipe; /* of NVFP4; not 4over6 */
 	float amax;              /* of NVFP4: the largest magnitude of the tensors that share a tensor scale */
+	struct mxfp_sparsity sparsity; /* all zero: dense */
 };
 
 /*
@@ -81,7 +85,8 @@ bool compensate_hold(struct compensate_grid *grid);
 /*
  * Replaces w by numbers that the format holds exactly, and, in NVFP4, that the recipe makes the same numbers of again: the
  * tensor scale stays as the weight from which it comes becomes the amax of the grid, which compensate_hold() has made, and a
- * block's scale as it is what its largest number gives. Adds what it did to *done. EXIT_MEMORY, signals.
+ * block's scale as it is what its largest number gives. With a sparsity no group has more numbers than it keeps, and all zeros are
+ * +0. Adds what it did to *done. EXIT_MEMORY, signals.
  */
 int compensate(float *w, size_t rows, size_t cols, const float *factor, const struct compensate_grid *grid,
                struct compensation *done, const struct mxfp_exec *exec, struct error *error);

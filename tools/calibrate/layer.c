@@ -298,7 +298,7 @@ static int compensate_linear(const struct layer_work *work, const struct network
 		.name = (char *)(void *)linear->weight, .layer = work->layer, .row = linear->row, .rows = linear->rows,
 		.cols = linear->cols, .format = entry->choice.format, .pooled = item->pooled, .tokens = tokens};
 	struct compensate_grid grid = {.format = entry->choice.format, .rule = (enum mxfp_rule)entry->choice.rule,
-	                               .recipe = (enum mxfp_recipe)entry->choice.recipe};
+	                               .recipe = (enum mxfp_recipe)entry->choice.recipe, .sparsity = entry->choice.sparsity};
 	float *w = malloc(n * sizeof *w + 1);
 	int code = w != NULL ? read_weight(entry, linear, w, error) : fail_memory(error);
 

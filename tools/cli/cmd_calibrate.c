@@ -33,8 +33,9 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		"the same numbers. MODEL is a .safetensors file or a model directory. OUT is a\n"
 		"directory, or a file if MODEL is one and OUT ends in .safetensors. A table has\n"
 		"the signal to noise of each layer's outputs, with weights rounded to nearest,\n"
-		"and as written. The bytes of OUT are the same for any threads, memory and\n"
-		"instruction set. Sparsity and GGUF files are refused.",
+		"and as written. With --sparsity weights are pruned too, and those that stay\n"
+		"make up for it (SparseGPT). The bytes of OUT are the same for any threads,\n"
+		"memory and instruction set. GGUF files are refused.",
 		"  mxfp calibrate model/ --text train.txt -o model-calibrated\n"
 		"  mxfp quantize model-calibrated/ -o model-w4a8",
 	};
@@ -61,6 +62,8 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		{"preset", 0, OPTION_STRING, "w4a8|mxfp8|nvfp4", "take formats as mxfp quantize does (default: w4a8)", &o->trial.preset},
 		{"recipe", 0, OPTION_STRING, "FILE.json", "take the choice of tensors and formats from a mxfp-recipe(5)",
 		 &o->trial.recipe},
+		{"sparsity", 0, OPTION_STRING, "N:M", "keep N of every M weights along a row, such as 4:16, as mxfp quantize does",
+		 &o->trial.sparsity},
 		{"rule", 'r', OPTION_RULE, "RULE", "scale rule of MX weights", &o->trial.rule},
 		{"nvfp4-recipe", 0, OPTION_RECIPE, "RECIPE", "how NVFP4 scales are computed; mxfp quantize needs the same",
 		 &o->trial.nvfp4_recipe},

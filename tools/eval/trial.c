@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/nearest.h"
+#include "base/sparsity.h"
 #include "model/choices.h"
 #include "quantize/preset.h"
 
@@ -105,6 +106,17 @@ static int check_squares(const struct quantize_choice *choice, const char *where
 	            where);
 }
 
+/* A choice that the layout does not hold. */
+static int fail_form(const struct quantize_settings *s, const struct quantize_choice *choice, const char *where, struct error *error)
+{
+	const char *name = mxfp_format_get_info(choice->format)->name;
+
+	if (layout_form(s->layout, choice->format, false) != NULL)
+		return fail(error, EXIT_USAGE, "%s: layout %s holds no sparse weights; leave out the sparsity, or give "
+		            "--layout %s", where, s->layout->name, layouts[0]->name);
+	return fail(error, EXIT_USAGE, "%s: mxfp quantize has no %s for layout %s; give another format", where, name, s->layout->name);
+}
+
 /* Settles what is left when the weights are known. */
 static int finish(struct trial *trial, const char *activations, const char *where, struct error *error)
 {
@@ -115,8 +127,7 @@ static int finish(struct trial *trial, const char *activations, const char *wher
 		return code;
 	const struct layout_form *form = quantize_layout(s->layout, &s->choice).form;
 	if (form == NULL)
-		return fail(error, EXIT_USAGE, "%s: mxfp quantize has no %s for layout %s; give another format", where,
-		            mxfp_format_get_info(s->choice.format)->name, s->layout->name);
+		return fail_form(s, &s->choice, s->recipe != NULL && s->choice.sparsity.m != 0 ? s->recipe->path : where, error);
 	code = check_squares(&s->choice, s->recipe != NULL ? s->recipe->path : where, error);
 	if (code != EXIT_OK)
 		return code;
@@ -124,9 +135,12 @@ static int finish(struct trial *trial, const char *activations, const char *wher
 		struct quantize_choice choice = s->choice;
 
 		recipe_apply(&s->recipe->rules[i].change, &choice);
-		if (quantize_layout(s->layout, &choice).form == NULL)
-			return fail(error, EXIT_USAGE, "%s: rules[%zu]: mxfp quantize has no %s for layout %s; give another format",
-			            s->recipe->path, i, mxfp_format_get_info(choice.format)->name, s->layout->name);
+		if (quantize_layout(s->layout, &choice).form == NULL) {
+			char rule[4096];
+
+			snprintf(rule, sizeof rule, "%s: rules[%zu]", s->recipe->path, i);
+			return fail_form(s, &choice, rule, error);
+		}
 		code = check_squares(&choice, s->recipe->path, error);
 		if (code != EXIT_OK)
 			return code;
@@ -138,6 +152,19 @@ static int finish(struct trial *trial, const char *activations, const char *wher
 	s->activation_rule = trial->activation_rule;
 	s->fuse = s->fuse && (s->recipe != NULL || !layout_recipe_unscaled((enum mxfp_recipe)s->choice.recipe));
 	return EXIT_OK;
+}
+
+/* Takes --sparsity, which goes before the recipe's default. */
+static int set_sparsity(struct trial *trial, const struct trial_options *options, struct error *error)
+{
+	struct quantize_settings *s = &trial->settings;
+	char where[64];
+
+	snprintf(where, sizeof where, "%s: --sparsity", options->command);
+	const int code = sparsity_parse(options->sparsity, where, &s->choice.sparsity, error);
+	if (code != EXIT_OK || quantize_layout(s->layout, &s->choice).form != NULL)
+		return code;
+	return fail_form(s, &s->choice, where, error);
 }
 
 int trial_of_options(struct trial *trial, const struct trial_options *options, struct error *error)
@@ -166,6 +193,10 @@ int trial_of_options(struct trial *trial, const struct trial_options *options, s
 		            "mixture as a recipe, for --recipe", options->command, options->preset);
 	if (options->weights != OPTION_FORMAT_NONE)
 		trial->settings.choice.format = options->weights;
+	if (options->sparsity != NULL)
+		code = set_sparsity(trial, options, error);
+	if (code != EXIT_OK)
+		return code;
 	if (options->activations != NULL)
 		activations = options->activations;
 	if (trial->quantizes)

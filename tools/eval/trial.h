@@ -38,6 +38,7 @@ struct trial_options {
 	const char *preset, *recipe;  /* NULL: not given */
 	json_t *recipe_json;          /* what the recipe says; NULL: it is a file */
 	const char *activations;      /* the same; they count where a NAME says nothing of activations */
+	const char *sparsity;         /* NULL: not given, or as the recipe says */
 	enum mxfp_format weights;     /* OPTION_FORMAT_NONE: not given */
 	bool has_rule, has_nvfp4_recipe, has_block; /* whether these are given: */
 	int rule, nvfp4_recipe, activation_rule;
