@@ -63,6 +63,8 @@ static const struct {
 	{MXFP_GEMM_WIDE,         MXFP_ACC_EXACT, false, false, FP8,         UP_TO(10)},
 	{MXFP_GEMM_FP4_BYTES,    MXFP_ACC_EXACT, false, true,  MX_UP_TO(8), MX_UP_TO(5)},
 	{MXFP_GEMM_FP4,          MXFP_ACC_EXACT, false, true,  MX_UP_TO(19), MX_UP_TO(5)},
+	{MXFP_GEMM_INT16_CODES,  MXFP_ACC_EXACT, false, true,  UP_TO(10),   UP_TO(10)},
+	{MXFP_GEMM_INT16_CODES,  MXFP_ACC_EXACT, false, true,  MX_E4M3,     MX_UP_TO(8)},
 	{MXFP_GEMM_INT16,        MXFP_ACC_EXACT, false, false, UP_TO(10),   UP_TO(10)},
 	{MXFP_GEMM_INT16,        MXFP_ACC_EXACT, false, false, MX_E4M3,     MX_UP_TO(8)},
 	{MXFP_GEMM_MXFP8,        MXFP_ACC_EXACT, false, false, MX_E4M3,     MX_E4M3},

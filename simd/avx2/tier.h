@@ -16,6 +16,7 @@ enum {
 	FP4_ID = 0x0608,
 	FP4_BYTES_ID = 0x060A,
 	FP8_ID = 0x0610,
+	INT16_CODES_ID = 0x0616,
 	MXFP8_ID = 0x0614
 };
 

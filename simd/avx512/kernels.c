@@ -61,6 +61,7 @@ void TIER(kernels)(struct mxfp_kernels *table)
 	/* Of avx2, and not measured beside what would run instead. */
 	table->gemm[MXFP_GEMM_SPARSE_FP4] = NULL;
 	table->gemm[MXFP_GEMM_FP8] = NULL;
+	table->gemm[MXFP_GEMM_INT16_CODES] = NULL;
 	/* Of avx2, for formats that gemm_e4m3 and gemm_chain take. */
 	table->gemm[MXFP_GEMM_MXFP8] = NULL;
 	table->gemm[MXFP_GEMM_CHAIN_BLOCKS] = NULL;

@@ -45,6 +45,7 @@ extern const struct mxfp_gemm_kernel TIER(gemm_chain);
 extern const struct mxfp_gemm_kernel TIER(gemm_chain_blocks);
 extern const struct mxfp_gemm_kernel TIER(gemm_exact);
 extern const struct mxfp_gemm_kernel TIER(gemm_int16);
+extern const struct mxfp_gemm_kernel TIER(gemm_int16_codes);
 extern const struct mxfp_gemm_kernel TIER(gemm_fp4);
 extern const struct mxfp_gemm_kernel TIER(gemm_fp4_bytes);
 extern const struct mxfp_gemm_kernel TIER(gemm_fp8);

@@ -14,7 +14,8 @@ enum {
 	EXACT_ID = 0x0603, EXACT_MR = 6, EXACT_VECTORS = 2,
 	INT16_ID = 0x0606, INT16_MR = 6, INT16_VECTORS = 4,
 	FP4_ID = 0x0609,
-	FP8_ID = 0x0611
+	FP8_ID = 0x0611,
+	INT16_CODES_ID = 0x0617
 };
 
 /* Parts of an octave that powers of two are reduced to: a table of roots would need single loads here. */

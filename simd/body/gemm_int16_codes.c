@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Exact block sums of elements that are 16-bit integers, as gemm_int16.h has them, where W stays in codes of four or eight bits, hardly
+ * more than its format takes. Few rows of A are multiplied by codes as they are decoded; for more, a panel of W is expanded first.
+ *
+ * A panel of W is a head, the upper halves of the scales as binary32 [block][column], of which no format needs more, and words of
+ * codes [word][column]. A code is a nibble of E2M1, or a byte: an integer of up to 8 bits; for E3M2 four bits of a significand with
+ * its sign above four of an exponent. Elements are placed in words so that decoding gives pairs of neighbors.
+ */
+#include "tier.h"
+
+#include "body/gemm_int16.h"
+
+enum {
+	CODES_FEW_ROWS = 4,
+	CODES_AHEAD = 8192, /* bytes of codes that are asked for before they are multiplied: processors stop at pages */
+	CODES_MOST_PAIRS = 4 /* in a word */
+};
+
+enum codes_kind { CODES_NIBBLES, CODES_BYTES, CODES_E3M2, CODES_KINDS };
+
+/* A panel of W, expanded. */
+struct codes_expanded {
+	float scales[BLOCKS_MAX * INT16_NR];
+	uint32_t plane[MXFP_GEMM_CHUNK / 2][INT16_NR];
+};
+
+/* A panel of A and one of W. */
+struct codes_panels {
+	struct int16_panels int16;
+	const uint8_t *scales, *codes;
+};
+
+static enum codes_kind kind_of(enum mxfp_format format)
+{
+	const struct mxfp_format_info *element = mxfp_format_get_info(mxfp_format_get_info(format)->element);
+
+	if (element->bits == 4)
+		return CODES_NIBBLES;
+	return format == MXFP_FORMAT_MXFP6_E3M2 ? CODES_E3M2 : CODES_BYTES;
+}
+
+/* The pairs of elements in a word. */
+ALWAYS_INLINE size_t pairs_of(enum codes_kind kind)
+{
+	return kind == CODES_NIBBLES ? 4 : 2;
+}
+
+static size_t codes_offset(const struct mxfp_gemm_shape *shape, size_t k)
+{
+	return BLOCKS_HEAD_BYTES + blocks_count(shape, k) * INT16_NR * sizeof(uint16_t);
+}
+
+static size_t codes_w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
+{
+	const size_t pairs = blocks_count(shape, k) * blocks_length(shape) / 2;
+
+	return codes_offset(shape, k) + pairs / pairs_of(kind_of(shape->w_format)) * INT16_NR * sizeof(uint32_t);
+}
+
+static void codes_pack_a(const struct mxfp_gemm_pack_job *job)
+{
+	int16_pack(job, INT16_MR, false);
+}
+
+/* Significands of E3M2 by the upper nibble of a code, and powers of two by the exponent in the lower one. */
+static const int8_t e3m2_significand[16] = {0, 1, 2, 3, 4, 5, 6, 7, 0, -1, -2, -3, -4, -5, -6, -7};
+static const int8_t e3m2_power[16] = {1, 1, 2, 4, 8, 16, 32, 64};
+
+/* The codes of numbers, which are integers in the unit of their format. */
+ALWAYS_INLINE vu32 codes_of(vf32 x, enum codes_kind kind)
+{
+	const vu32 bits = (vu32)x, magnitude = bits & ~F32_SIGN, n = (vu32)__builtin_convertvector((vf32)magnitude, vs32);
+
+	switch (kind) {
+	case CODES_NIBBLES: /* from 2 on, an exponent of two bits and a bit of significand */
+		return (bits >> 31 << 3) | blend((vs32)(n < 2), n, (magnitude >> 22) - (2 * F32_BIAS));
+	case CODES_E3M2: /* from 4 on, normal: a hidden bit, two of the significand, the exponent */
+		return (bits >> 31 << 7) |
+		       blend((vs32)(n < 4), n << 4, 0x40 | (magnitude >> 21 & 3) << 4 | ((magnitude >> F32_SIGNIFICAND_BITS) - (F32_BIAS + 1)));
+	default:
+		return (vu32)__builtin_convertvector(x, vs32) & 0xFF;
+	}
+}
+
+/* Places the codes of a row in words, in place. */
+static void codes_to_words(uint32_t *row, size_t n, enum codes_kind kind)
+{
+	if (kind == CODES_NIBBLES)
+		for (size_t i = 0; i < n; i += 8) {
+			const uint32_t *x = row + i;
+
+			row[i / 8] = x[0] | x[4] << 4 | x[2] << 8 | x[6] << 12 | x[1] << 16 | x[5] << 20 | x[3] << 24 | x[7] << 28;
+		}
+	else
+		for (size_t i = 0; i < n; i += 4) {
+			const uint32_t *x = row + i;
+
+			row[i / 4] = x[0] | x[2] << 8 | x[1] << 16 | x[3] << 24;
+		}
+}
+
+/* Packs columns k, k + 1, ... of the chunk. */
+static void codes_pack_slice(const struct mxfp_gemm_pack_job *job, size_t k, struct blocks_range *range)
+{
+	const size_t length = blocks_length(job->shape);
+	const enum codes_kind kind = kind_of(job->matrix->format);
+	const float factor = power_of_two(fraction_bits(job->matrix->format));
+	uint8_t scales[BLOCKS_HEAD_BYTES + PANEL_SLICE / MXFP_NVFP4_BLOCK * INT16_NR * sizeof(float)];
+	uint8_t *panel = job->panel, *to = panel + BLOCKS_HEAD_BYTES + k / length * INT16_NR * sizeof(uint16_t);
+	struct mxfp_gemm_pack_job slice = panel_slice(job, k);
+	const size_t blocks = blocks_count(job->shape, slice.k), n = blocks * length;
+	panel_rows rows;
+
+	slice.panel = scales;
+	load_elements(&slice, rows);
+	pack_blocks(&slice, 0, false, true, INT16_NR, rows, range);
+	for (size_t i = 0; i < blocks * INT16_NR; i += LANES)
+		store_u16(to + i * sizeof(uint16_t), load(scales + BLOCKS_HEAD_BYTES + i * sizeof(float)) >> 16);
+	for (size_t r = 0; r < INT16_NR; r++) {
+		for (size_t i = 0; i < n; i += LANES)
+			store(rows[r] + i, codes_of((vf32)load(rows[r] + i) * factor, kind));
+		codes_to_words(rows[r], n, kind);
+	}
+	store_columns(panel + codes_offset(job->shape, job->k) + k / 2 / pairs_of(kind) * INT16_NR * sizeof(uint32_t), rows[0],
+	              PANEL_SLICE, INT16_NR, n / 2 / pairs_of(kind));
+}
+
+static void codes_pack_w(const struct mxfp_gemm_pack_job *job)
+{
+	struct blocks_range range = blocks_begin();
+
+	memset(job->panel, 0, BLOCKS_HEAD_BYTES);
+	for (size_t k = 0; k < job->k; k += PANEL_SLICE)
+		codes_pack_slice(job, k, &range);
+	const struct blocks_head head = blocks_end(&range);
+	memcpy(job->panel, &head, sizeof head);
+}
+
+/* The pairs of a word of each column. */
+ALWAYS_INLINE void decode_pairs(vu8 codes, enum codes_kind kind, vs16 pairs[CODES_MOST_PAIRS])
+{
+	const vu8 nibble = (vu8)splat(0x0F0F0F0F);
+
+	if (kind == CODES_NIBBLES) {
+		decode_nibbles(codes, pairs);
+	} else if (kind == CODES_BYTES) {
+		pairs[0] = (vs16)((vu16)codes << 8) >> 8;
+		pairs[1] = (vs16)codes >> 8;
+	} else {
+		const vu16 n = (vu16)lookup(e3m2_significand, (vu8)((vu16)codes >> 4) & nibble), p = (vu16)lookup(e3m2_power, codes & nibble);
+
+		pairs[0] = ((vs16)(n << 8) >> 8) * (vs16)(p & 0xFF);
+		pairs[1] = ((vs16)n >> 8) * (vs16)(p >> 8);
+	}
+}
+
+ALWAYS_INLINE vf32 scales_at(const struct codes_panels *t, size_t i)
+{
+	return (vf32)(load_u16(t->scales + i * sizeof(uint16_t)) << 16);
+}
+
+static NOINLINE void expand(struct codes_expanded *to, const struct codes_panels *t, size_t blocks, enum codes_kind kind)
+{
+	const size_t pairs = pairs_of(kind);
+	const uint8_t *codes = t->codes;
+
+	for (size_t i = 0; i < blocks * INT16_NR; i += LANES)
+		store(to->scales + i, (vu32)scales_at(t, i));
+	for (size_t i = 0; i < blocks * t->int16.pairs; i += pairs)
+		for (size_t v = 0; v < INT16_VECTORS; v++, codes += VECTOR_BYTES) {
+			vs16 x[CODES_MOST_PAIRS] = {{0}};
+
+			decode_pairs((vu8)load(codes), kind, x);
+			for (size_t p = 0; p < pairs; p++)
+				store(&to->plane[i + p][v * LANES], (vu32)x[p]);
+		}
+}
+
+/* Adds the products of a block of A's plane for the first `rows` rows and some vectors of columns. */
+ALWAYS_INLINE void add_codes(const uint8_t *a_plane, const uint8_t *codes, size_t pairs, enum codes_kind kind, size_t rows,
+                             size_t vectors, vs32 sum[CODES_FEW_ROWS][INT16_VECTORS])
+{
+	const uint32_t *a = (const uint32_t *)a_plane;
+
+	for (size_t i = 0; i < pairs; i += pairs_of(kind), a += pairs_of(kind) * INT16_MR, codes += INT16_VECTORS * VECTOR_BYTES) {
+		__builtin_prefetch((const void *)((uintptr_t)codes + CODES_AHEAD));
+#pragma GCC unroll 4
+		for (size_t v = 0; v < vectors; v++) {
+			vs16 x[CODES_MOST_PAIRS];
+
+			decode_pairs((vu8)load(codes + v * VECTOR_BYTES), kind, x);
+#pragma GCC unroll 4
+			for (size_t p = 0; p < pairs_of(kind); p++)
+#pragma GCC unroll 4
+				for (size_t r = 0; r < rows; r++)
+					sum[r][v] = dot_pairs(sum[r][v], (vs16)splat(a[p * INT16_MR + r]), x[p]);
+		}
+	}
+}
+
+/* One pass over blocks first to end - 1, by codes, for the first `rows` rows, `vectors` vectors of columns at once. These and the
+   kind are constants. */
+ALWAYS_INLINE void few_pass(const struct codes_panels *t, size_t first, size_t end, enum codes_kind kind, size_t rows, size_t vectors,
+                            float *c)
+{
+	const struct int16_panels *of = &t->int16;
+	vf32 p[CODES_FEW_ROWS][INT16_VECTORS] = {{{0}}};
+
+	for (size_t b = first; b < end; b++) {
+		const uint8_t *a = of->a + b * of->pairs * INT16_MR * sizeof(uint32_t);
+
+#pragma GCC unroll 4
+		for (size_t v = 0; v < INT16_VECTORS; v += vectors) {
+			const uint8_t *codes = t->codes + (b * of->pairs / pairs_of(kind) * INT16_VECTORS + v) * VECTOR_BYTES;
+			vs32 sum[CODES_FEW_ROWS][INT16_VECTORS] = {{{0}}};
+
+			add_codes(a, codes, of->pairs, kind, rows, vectors, sum);
+			if (of->low_bits != 0) {
+#pragma GCC unroll 8
+				for (size_t i = 0; i < rows * vectors; i++)
+					sum[i / vectors][i % vectors] = (vs32)((vu32)sum[i / vectors][i % vectors] << INT16_LOW_BITS);
+				if (of->a_flags[b])
+					add_codes(a + of->a_plane, codes, of->pairs, kind, rows, vectors, sum);
+			}
+#pragma GCC unroll 8
+			for (size_t i = 0; i < rows * vectors; i++) {
+				const size_t r = i / vectors, at = v + i % vectors;
+				const vf32 scale = scales_at(t, (b * INT16_VECTORS + at) * LANES);
+
+				p[r][at] = fma_f32(__builtin_convertvector(sum[r][i % vectors], vf32),
+				                   scale * (splat_f32(of->a_scales[b * INT16_MR + r]) * of->unit), p[r][at]);
+			}
+		}
+	}
+#pragma GCC unroll 16
+	for (size_t i = 0; i < rows * INT16_VECTORS; i++) {
+		float *at = c + i * LANES;
+
+		store(at, (vu32)((vf32)load(at) + p[i / INT16_VECTORS][i % INT16_VECTORS]));
+	}
+}
+
+typedef void codes_pass(const struct codes_panels *t, size_t first, size_t end, float *c);
+
+/* Defines passes for one kind. */
+#define PASS(name, kind, rows, vectors) \
+	static NOINLINE void name(const struct codes_panels *t, size_t first, size_t end, float *c) \
+	{ \
+		few_pass(t, first, end, kind, rows, vectors, c); \
+	}
+#define PASSES(name, kind) \
+	PASS(name##_one_row, kind, 1, 2) \
+	PASS(name##_two_rows, kind, 2, 2) \
+	PASS(name##_four_rows, kind, CODES_FEW_ROWS, 1)
+PASSES(nibbles, CODES_NIBBLES)
+PASSES(bytes, CODES_BYTES)
+PASSES(e3m2, CODES_E3M2)
+#undef PASSES
+#undef PASS
+
+/* The pass for few rows, or NULL. */
+static codes_pass *pass_by_codes(enum codes_kind kind, size_t rows)
+{
+	static codes_pass *const passes[CODES_KINDS][CODES_FEW_ROWS] = {
+		[CODES_NIBBLES] = {nibbles_one_row, nibbles_two_rows, nibbles_four_rows, nibbles_four_rows},
+		[CODES_BYTES] = {bytes_one_row, bytes_two_rows, bytes_four_rows, bytes_four_rows},
+		[CODES_E3M2] = {e3m2_one_row, e3m2_two_rows, e3m2_four_rows, e3m2_four_rows},
+	};
+
+	return rows <= CODES_FEW_ROWS ? passes[kind][rows - 1] : NULL;
+}
+
+static NOINLINE void codes_rows(const struct mxfp_gemm_multiply_job *job)
+{
+	const struct mxfp_gemm_shape *shape = job->shape;
+	const size_t blocks = blocks_count(shape, job->k), pass = shape->pass / blocks_length(shape), a_bytes = int16_a_bytes(shape, job->k);
+	const uint8_t *w = job->w, *a = job->a;
+	const enum codes_kind kind = kind_of(shape->w_format);
+	codes_pass *const few = pass_by_codes(kind, job->rows);
+	struct codes_expanded *expanded = job->scratch;
+	struct codes_panels t = {.scales = w + BLOCKS_HEAD_BYTES, .codes = w + codes_offset(shape, job->k)};
+	struct blocks_head a_head, w_head;
+	bool is_expanded = false;
+	float *c = job->c;
+
+	memcpy(&w_head, w, sizeof w_head);
+	for (size_t row = 0; row < job->rows; row += INT16_MR, a += a_bytes, c += INT16_MR * INT16_NR) {
+		memcpy(&a_head, a, sizeof a_head);
+		const bool ordinary = scales_are_ordinary(&a_head, &w_head);
+		t.int16 = int16_begin(job, a);
+		if (few != NULL && ordinary) {
+			for (size_t first = 0; first < blocks; first += pass)
+				few(&t, first, blocks - first < pass ? blocks : first + pass, c);
+			return;
+		}
+		if (!is_expanded)
+			expand(expanded, &t, blocks, kind);
+		is_expanded = true;
+		t.int16.w_scales = (const uint8_t *)expanded->scales;
+		t.int16.w = (const uint8_t *)expanded->plane;
+		int16_passes(job, &t.int16, ordinary, job->rows - row, c);
+	}
+}
+
+static PANELS_KERNEL(codes_multiply, INT16_MR, INT16_NR, codes_rows)
+
+const struct mxfp_gemm_kernel TIER(gemm_int16_codes) = {
+	.id = INT16_CODES_ID,
+	.name = "int16-codes-" TIER_NAME,
+	.mr = INT16_MR,
+	.nr = INT16_NR,
+	.a_panel_bytes = int16_a_bytes,
+	.w_panel_bytes = codes_w_bytes,
+	.takes_panels = true,
+	.scratch_bytes = sizeof(struct codes_expanded),
+	.pack_a = codes_pack_a,
+	.pack_w = codes_pack_w,
+	.multiply = codes_multiply,
+};
