@@ -27,6 +27,7 @@ enum {
 	E4M3_PAIRS = MXFP_MX_BLOCK / 2,
 	E4M3_BLOCKS = MXFP_GEMM_CHUNK / MXFP_MX_BLOCK,
 	E4M3_WORD = E4M3_NR * 4,     /* four codes of each column */
+	E4M3_AHEAD = 8192,
 	E4M3_UNIT = 9,               /* -log2 of the least number */
 	E4M3_REST_BITS = 6,          /* of rests below the unit: A's is at most 2^6 times the least number */
 	E4M3_SQUARES = 5,            /* squares are counted in units of 2^5 */
@@ -410,6 +411,14 @@ ALWAYS_INLINE void decode_word(const struct mxfp8_panels *t, const struct decodi
 	decode_codes(d, (__m256i)load(codes), pairs);
 }
 
+/* Asks for the codes E4M3_AHEAD bytes behind those: processors stop at pages. */
+ALWAYS_INLINE void fetch_word(const struct mxfp8_panels *t, size_t b, size_t v, size_t i)
+{
+	const uint8_t *codes = t->w + t->w_parts.codes + (b * MXFP_MX_BLOCK / 4 + i) * E4M3_WORD + v * VECTOR_BYTES;
+
+	__builtin_prefetch((const void *)((uintptr_t)codes + E4M3_AHEAD));
+}
+
 /* Scales times units of a vector of columns. */
 ALWAYS_INLINE vf32 factors_of_w(const struct mxfp8_panels *t, size_t b, size_t v)
 {
@@ -611,6 +620,7 @@ ALWAYS_INLINE void few_pass(const struct mxfp8_panels *t, size_t first, size_t e
 			for (size_t i = 0; i < E4M3_PAIRS / 2; i++, a += 2 * E4M3_MR) {
 				vs16 x[2];
 
+				fetch_word(t, b, v, i);
 				decode_word(t, &of_main, b, v, i, x);
 #pragma GCC unroll 4
 				for (size_t r = 0; r < rows; r++)
