@@ -72,6 +72,7 @@ static const struct {
 	{MXFP_GEMM_FP8,          MXFP_ACC_EXACT, false, true,  MX_E5M2,     MX_E4M3},
 	{MXFP_GEMM_FP8,          MXFP_ACC_EXACT, false, true,  MX_E5M2,     MX_UP_TO(7)},
 	{MXFP_GEMM_FP8,          MXFP_ACC_EXACT, false, true,  MX_E5M2,     MX_E3M2},
+	{MXFP_GEMM_FP8,          MXFP_ACC_EXACT, false, false, MX_E4M3,     MX_E3M2},
 	{MXFP_GEMM_EXACT,        MXFP_ACC_EXACT, false, false, ANY,         ANY},
 	{MXFP_GEMM_CHAIN_BLOCKS, MXFP_ACC_CHAIN, false, true,  ANY,         BLOCKS},
 	{MXFP_GEMM_CHAIN,        MXFP_ACC_CHAIN, false, false, ANY,         ANY},

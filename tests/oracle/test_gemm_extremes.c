@@ -30,6 +30,7 @@ struct by_hand {
 #define E4M3 MXFP_FORMAT_MXFP8_E4M3
 #define E2M1 MXFP_FORMAT_MXFP4
 #define E2M3 MXFP_FORMAT_MXFP6_E2M3
+#define E3M2 MXFP_FORMAT_MXFP6_E3M2
 #define INT8 MXFP_FORMAT_MXINT8
 
 static const struct by_hand by_hand[] = {
@@ -51,6 +52,17 @@ static const struct by_hand by_hand[] = {
 	{{E4M3, 0x7E, 0x7E, 0}, {INT8, 0x80, 0x80, 5}, 0xC9670000},
 	/* A block is 448 * 6 + 31 * 2^-9 * 0.5 = 2752512 * 2^-10 + 31 * 2^-10, twice */
 	{{E4M3, 0x7E, 0x01, 0}, {E2M1, 0x7, 0x1, 0}, 0x45A8007C},
+	/* 64 * 7.5 * 7.5 = 3600, 64 * -2 * 7.5 = -960, 64 * -2 * -2 = 256 */
+	{{E2M3, 0x1F, 0x1F, 0}, {E2M3, 0x1F, 0x1F, 0}, 0x45610000},
+	{{E2M3, 0x1F, 0x1F, 0}, {E2M3, 0x3F, 0x3F, 0}, 0xC5610000},
+	{{INT8, 0x80, 0x80, 0}, {E2M3, 0x1F, 0x1F, 0}, 0xC4700000},
+	{{E2M3, 0x1F, 0x1F, 0}, {INT8, 0x80, 0x80, 0}, 0xC4700000},
+	{{INT8, 0x80, 0x80, 0}, {INT8, 0x80, 0x80, 0}, 0x43800000},
+	/* 64 * 28 * 28 = 50176, 64 * 448 * 28 = 802816 */
+	{{E3M2, 0x1F, 0x1F, 0}, {E3M2, 0x1F, 0x1F, 0}, 0x47440000},
+	{{E4M3, 0x7E, 0x7E, 0}, {E3M2, 0x1F, 0x1F, 0}, 0x49440000},
+	/* A block is 28 * 28 + 31 * 2^-8, twice: 401470 * 2^-8 */
+	{{E3M2, 0x1F, 0x01, 0}, {E3M2, 0x1F, 0x01, 0}, 0x44C407C0},
 };
 
 static void fill(const struct operand *o, size_t rows, uint8_t *codes, uint8_t *scales, struct mxfp_matrix *matrix)
