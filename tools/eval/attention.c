@@ -9,6 +9,10 @@
 #include "eval/network_parts.h"
 #include "mxfp/attention.h"
 
+/* Softmax, and keys and values that come from memory, take the time of so many operations each: of one token, the second thread
+   pays from some 30 keys on. */
+enum { LIKE_OPERATIONS = 32 };
+
 /* Numbers of a layer in a slot. */
 static struct mxfp_attention_cache numbers(const struct network *network, size_t capacity)
 {
@@ -61,7 +65,7 @@ static int run_numbers(struct network *network, size_t layer, const struct netwo
 		.scale = &scale,
 		.window = s->windows[layer],
 		.sinks = network->layers[layer].sinks,
-		.exec = work_exec(network, operations),
+		.exec = work_exec(network, LIKE_OPERATIONS * operations),
 	};
 	size_t bytes;
 
