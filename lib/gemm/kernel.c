@@ -44,8 +44,9 @@ struct range {
 /*
  * The best family comes first. A row also holds with A and W exchanged, unless it is as_stated. In `bits` as defined
  * above, e2m1 has 5, e2m3 7, int8 8, e3m2 10, e4m3 19 and e5m2 33. Sums of products of elements of up to 10 bits fit
- * 24 bits, an NVFP4 scale included; sums of e4m3 times up to 8 bits need 31 and must be rounded before any scale. The
- * sparse chain needs zeros of W that decode to +0, which a tensor scale does not ensure.
+ * 24 bits, an NVFP4 scale included; sums of e4m3 times up to 8 bits need 31 and must be rounded before a power of two
+ * scales them; times e2m1 and an NVFP4 scale's significand, 30. The sparse chain needs zeros of W that decode to +0, which a
+ * tensor scale does not ensure.
  */
 static const struct {
 	enum mxfp_gemm_family family;
@@ -65,6 +66,7 @@ static const struct {
 	{MXFP_GEMM_FP4,          MXFP_ACC_EXACT, false, true,  MX_UP_TO(19), MX_UP_TO(5)},
 	{MXFP_GEMM_INT16_CODES,  MXFP_ACC_EXACT, false, true,  UP_TO(10),   UP_TO(10)},
 	{MXFP_GEMM_INT16_CODES,  MXFP_ACC_EXACT, false, true,  MX_E4M3,     MX_UP_TO(8)},
+	{MXFP_GEMM_INT16_CODES,  MXFP_ACC_EXACT, false, true,  MX_E4M3,     UP_TO(5)},
 	{MXFP_GEMM_INT16,        MXFP_ACC_EXACT, false, false, UP_TO(10),   UP_TO(10)},
 	{MXFP_GEMM_INT16,        MXFP_ACC_EXACT, false, false, MX_E4M3,     MX_UP_TO(8)},
 	{MXFP_GEMM_MXFP8,        MXFP_ACC_EXACT, false, false, MX_E4M3,     MX_E4M3},

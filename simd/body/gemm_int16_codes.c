@@ -7,6 +7,9 @@
  * A panel of W is a head, the upper halves of the scales as binary32 [block][column], of which no format needs more, and words of
  * codes [word][column]. A code is a nibble of E2M1, or a byte: an integer of up to 8 bits; for E3M2 four bits of a significand with
  * its sign above four of an exponent. Elements are placed in words so that decoding gives pairs of neighbors.
+ *
+ * With e4m3, a sum must be rounded to 24 bits after an NVFP4 scale has multiplied it. The scale's significand, of 4 bits, therefore
+ * multiplies integers, and its power of two the rounded sum: 16 * 448 * 2^9 * 12 * 15 is below 2^30.
  */
 #include "tier.h"
 
@@ -22,7 +25,13 @@ enum {
 	CODES_MOST_PAIRS = 4 /* in a word */
 };
 
-enum codes_kind { CODES_NIBBLES, CODES_BYTES, CODES_E3M2, CODES_KINDS };
+enum codes_kind {
+	CODES_NIBBLES, CODES_BYTES, CODES_E3M2,
+	CODES_WIDE, /* nibbles whose scales' significands multiply integers */
+	CODES_KINDS
+};
+
+enum { SCALE_BITS = 3 /* of the significand of a scale of NVFP4, without the hidden one */ };
 
 /* A panel of W, expanded. */
 struct codes_expanded {
@@ -53,10 +62,18 @@ static enum codes_kind kind_of(enum mxfp_format format)
 	return format == MXFP_FORMAT_MXFP6_E3M2 ? CODES_E3M2 : CODES_BYTES;
 }
 
+/* That of a product. */
+static enum codes_kind product_kind(const struct mxfp_gemm_shape *shape)
+{
+	const enum codes_kind kind = kind_of(shape->w_format);
+
+	return kind == CODES_NIBBLES && has_low(shape->a_format) ? CODES_WIDE : kind;
+}
+
 /* The pairs of elements in a word. */
 ALWAYS_INLINE size_t pairs_of(enum codes_kind kind)
 {
-	return kind == CODES_NIBBLES ? 4 : 2;
+	return kind == CODES_NIBBLES || kind == CODES_WIDE ? 4 : 2;
 }
 
 static size_t codes_offset(const struct mxfp_gemm_shape *shape, size_t k)
@@ -150,7 +167,7 @@ ALWAYS_INLINE void decode_pairs(vu8 codes, enum codes_kind kind, vs16 pairs[CODE
 {
 	const vu8 nibble = (vu8)splat(0x0F0F0F0F);
 
-	if (kind == CODES_NIBBLES) {
+	if (kind == CODES_NIBBLES || kind == CODES_WIDE) {
 		decode_nibbles(codes, pairs);
 	} else if (kind == CODES_BYTES) {
 		pairs[0] = (vs16)((vu16)codes << 8) >> 8;
@@ -168,6 +185,17 @@ ALWAYS_INLINE vf32 scales_at(const struct codes_panels *t, size_t i)
 	return (vf32)(load_u16(t->scales + i * sizeof(uint16_t)) << 16);
 }
 
+/* The significands of scales as integers, and their powers of two; NaN stays. */
+ALWAYS_INLINE vu32 significands(vf32 scales)
+{
+	return 1 << SCALE_BITS | ((vu32)scales >> (F32_SIGNIFICAND_BITS - SCALE_BITS) & ((1 << SCALE_BITS) - 1));
+}
+
+ALWAYS_INLINE vf32 powers(vf32 scales)
+{
+	return (vf32)blend(scales == scales, (vu32)scales & F32_INF, (vu32)scales);
+}
+
 /* kind is a constant where this is inlined. */
 ALWAYS_INLINE void expand_kind(struct codes_expanded *to, const struct codes_panels *t, size_t blocks, enum codes_kind kind)
 {
@@ -175,12 +203,19 @@ ALWAYS_INLINE void expand_kind(struct codes_expanded *to, const struct codes_pan
 	const uint8_t *codes = t->codes;
 
 	for (size_t i = 0; i < blocks * INT16_NR; i += LANES)
-		store(to->scales + i, (vu32)scales_at(t, i));
+		store(to->scales + i, (vu32)(kind == CODES_WIDE ? powers(scales_at(t, i)) : scales_at(t, i)));
 	for (size_t i = 0; i < blocks * t->int16.pairs; i += pairs)
 		for (size_t v = 0; v < INT16_VECTORS; v++, codes += VECTOR_BYTES) {
 			vs16 x[CODES_MOST_PAIRS] = {{0}};
 
 			decode_pairs((vu8)load(codes), kind, x);
+			if (kind == CODES_WIDE) {
+				const vu32 m = significands(scales_at(t, (i / t->int16.pairs * INT16_VECTORS + v) * LANES));
+
+#pragma GCC unroll 4
+				for (size_t p = 0; p < pairs; p++)
+					x[p] *= (vs16)(m | m << 16);
+			}
 #pragma GCC unroll 4
 			for (size_t p = 0; p < pairs; p++)
 				store(&to->plane[i + p][v * LANES], (vu32)x[p]);
@@ -193,6 +228,8 @@ static NOINLINE void expand(struct codes_expanded *to, const struct codes_panels
 		expand_kind(to, t, blocks, CODES_NIBBLES);
 	else if (kind == CODES_BYTES)
 		expand_kind(to, t, blocks, CODES_BYTES);
+	else if (kind == CODES_WIDE)
+		expand_kind(to, t, blocks, CODES_WIDE);
 	else
 		expand_kind(to, t, blocks, CODES_E3M2);
 }
@@ -246,8 +283,10 @@ ALWAYS_INLINE void few_rows_pass(const struct codes_panels *t, size_t first, siz
 #pragma GCC unroll 8
 			for (size_t i = 0; i < rows * vectors; i++) {
 				const size_t r = i / vectors, at = v + i % vectors;
-				const vf32 scale = scales_at(t, (b * INT16_VECTORS + at) * LANES);
+				const vf32 scales = scales_at(t, (b * INT16_VECTORS + at) * LANES), scale = kind == CODES_WIDE ? powers(scales) : scales;
 
+				if (kind == CODES_WIDE)
+					sum[r][i % vectors] *= (vs32)significands(scales);
 				p[r][at] = fma_f32(__builtin_convertvector(sum[r][i % vectors], vf32),
 				                   scale * (splat_f32(of->a_scales[b * INT16_MR + r]) * of->unit), p[r][at]);
 			}
@@ -276,6 +315,7 @@ typedef void codes_pass(const struct codes_panels *t, size_t first, size_t end, 
 PASSES(nibbles, CODES_NIBBLES)
 PASSES(bytes, CODES_BYTES)
 PASSES(e3m2, CODES_E3M2)
+PASSES(wide, CODES_WIDE)
 #undef PASSES
 #undef PASS
 
@@ -286,6 +326,7 @@ static codes_pass *pass_by_codes(enum codes_kind kind, size_t rows)
 		[CODES_NIBBLES] = {nibbles_one_row, nibbles_two_rows, nibbles_four_rows, nibbles_four_rows},
 		[CODES_BYTES] = {bytes_one_row, bytes_two_rows, bytes_four_rows, bytes_four_rows},
 		[CODES_E3M2] = {e3m2_one_row, e3m2_two_rows, e3m2_four_rows, e3m2_four_rows},
+		[CODES_WIDE] = {wide_one_row, wide_two_rows, wide_four_rows, wide_four_rows},
 	};
 
 	return rows <= CODES_FEW_ROWS ? passes[kind][rows - 1] : NULL;
@@ -584,7 +625,7 @@ static NOINLINE void codes_rows(const struct mxfp_gemm_multiply_job *job)
 	const struct mxfp_gemm_shape *shape = job->shape;
 	const size_t blocks = blocks_count(shape, job->k), pass = shape->pass / blocks_length(shape), a_bytes = int16_a_bytes(shape, job->k);
 	const uint8_t *w = job->w, *a = job->a;
-	const enum codes_kind kind = kind_of(shape->w_format);
+	const enum codes_kind kind = product_kind(shape);
 	codes_pass *const few = pass_by_codes(kind, job->rows);
 	struct codes_expanded *expanded = job->scratch;
 	struct codes_panels t = {.scales = w + BLOCKS_HEAD_BYTES, .codes = w + codes_offset(shape, job->k)};
@@ -604,6 +645,8 @@ static NOINLINE void codes_rows(const struct mxfp_gemm_multiply_job *job)
 		memcpy(&a_head, a, sizeof a_head);
 		const bool ordinary = scales_are_ordinary(&a_head, &w_head);
 		t.int16 = int16_begin(job, a);
+		if (kind == CODES_WIDE)
+			t.int16.unit = power_of_two(-(fraction_bits(shape->a_format) + fraction_bits(shape->w_format) + SCALE_BITS));
 		if (few != NULL && ordinary) {
 			for (size_t first = 0; first < blocks; first += pass)
 				few(&t, first, blocks - first < pass ? blocks : first + pass, c);
