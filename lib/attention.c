@@ -172,7 +172,8 @@ struct attention {
 	size_t heads, shared; /* of queries: all, and those of one head of keys and values */
 	size_t first, n;
 	size_t window;        /* 0: none */
-	const float *scale, *sinks;
+	float scale_value;
+	const float *scale, *sinks; /* the scale: that value, which results may take the place of where the caller has it */
 	struct mxfp_runner runner;
 	size_t block, blocks; /* queries of a task; blocks of queries */
 	size_t tasks;
@@ -207,7 +208,10 @@ static enum mxfp_status check_options(struct attention *a, const struct mxfp_att
 	if (o == NULL)
 		return MXFP_ERR_OPTION;
 	a->window = o->window < a->first + a->n ? o->window : 0;
-	a->scale = o->scale;
+	if (o->scale != NULL) {
+		a->scale_value = *o->scale;
+		a->scale = &a->scale_value;
+	}
 	a->sinks = o->sinks;
 	return mxfp_runner_init(&a->runner, o->exec);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * mxfp_attention(): numbers calculated by hand; each query alone by mxfp_gemm() and mxfp_softmax() of the reference, in every
- * tier, in any batches and on any threads; later tokens that must not show; each status with the results untouched.
+ * tier, in any batches and on any threads; later tokens that must not show; a scale among results; each status with the
+ * results untouched.
  */
 #include <math.h>
 #include <string.h>
@@ -211,6 +212,25 @@ TEST(strides)
 	assert_status(mxfp_attention(NULL, 0, NULL, 0, 2, &cache, TOKENS, 0, &o, NULL, 0), MXFP_OK);
 	assert_status(mxfp_attention_store(&cache, TOKENS, 0, NULL, NULL, 0, NULL), MXFP_OK);
 	suite_compared(TOKENS * 2 * COLS);
+}
+
+/* A scale where results go is read before they are written. */
+TEST(scale_among_results)
+{
+	const struct asked a = {.heads = 4, .kv_heads = 4, .cols = 8, .tokens = 40, .scale = 0.125F};
+	const struct mxfp_attention_cache cache = cache_of(&a);
+	const struct mxfp_exec exec = {.threads = 1};
+	const struct mxfp_attention_options o = {.scale = out, .exec = &exec};
+
+	draw = (struct random){suite_seed()};
+	fill(q, a.tokens * a.heads * a.cols, 0);
+	fill(k, a.tokens * a.kv_heads * a.cols, 0);
+	fill(v, a.tokens * a.kv_heads * a.cols, 0);
+	expect_all(&a);
+	assert_status(mxfp_attention_store(&cache, 0, a.tokens, k, v, 0, &exec), MXFP_OK);
+	out[0] = a.scale;
+	assert_status(mxfp_attention(out, 0, q, 0, a.heads, &cache, 0, a.tokens, &o, workspace, sizeof workspace), MXFP_OK);
+	check(&a, "a scale among results");
 }
 
 static void refused(enum mxfp_status got, enum mxfp_status status)
