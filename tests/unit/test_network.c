@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "eval/network.h"
+#include "eval/network_parts.h"
 #include "unit/scratch.h"
 #include "suite.h"
 
@@ -658,6 +658,40 @@ TEST(ids_are_below_the_vocabulary)
 	ck_assert_int_eq(network_open(&network, &model, &plain, &error), EXIT_OK);
 	ck_assert_int_eq(network_run(network, &piece, 1, take_logits, NULL, &error), EXIT_INPUT);
 	ck_assert_ptr_nonnull(strstr(error.text, "token 1 of a sequence: id 60 is not below 60"));
+	network_close(network);
+	model_close(&model);
+	free_tensors(&t);
+}
+
+/* Begins a sequence of so many tokens in slot 0, and returns where its keys and values lie. */
+static const void *begin(struct network *network, size_t total)
+{
+	static const uint32_t id = 3;
+	static float logits[VOCABULARY];
+	const struct network_piece piece = {.ids = &id, .n = 1, .total = total};
+
+	ck_assert_int_eq(network_run(network, &piece, 1, take_logits, logits, &error), EXIT_OK);
+	return network->slots[0].memory;
+}
+
+/* Memory of keys and values goes to the next sequence if it fits, else back to the system before more is taken. */
+TEST(memory_of_a_sequence_that_has_ended)
+{
+	struct tensors t;
+	struct model model;
+	struct network *network;
+
+	make_tensors(&t, &families[0]);
+	ck_assert_int_eq(model_open(&model, write_model(&t, "llama", ""), &error), EXIT_OK);
+	ck_assert_int_eq(network_open(&network, &model, &plain, &error), EXIT_OK);
+	const void *memory = begin(network, ATTENTION_TILE);
+	network_release(network, 0);
+	ck_assert_ptr_eq(begin(network, ATTENTION_TILE - 1), memory);
+	ck_assert_ptr_null(network->spare.memory);
+	network_release(network, 0);
+	begin(network, ATTENTION_TILE + 1);
+	ck_assert_ptr_null(network->spare.memory);
+	ck_assert_uint_eq(network->slots[0].capacity, 2 * ATTENTION_TILE);
 	network_close(network);
 	model_close(&model);
 	free_tensors(&t);

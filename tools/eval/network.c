@@ -124,6 +124,9 @@ static int begin_slot(struct network *network, const struct network_piece *piece
 			memset(slot->memory, 0, bytes);
 		return EXIT_OK;
 	}
+	/* Slots hold no more than a batch and a window (packed_more()), so what does not fit goes first. */
+	free(network->spare.memory);
+	network->spare = (struct slot){0};
 	*slot = (struct slot){slot_memory(network, bytes), capacity};
 	return slot->memory != NULL ? EXIT_OK : fail_memory(error);
 }
