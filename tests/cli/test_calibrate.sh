@@ -371,7 +371,7 @@ exits 2 "was begun with another set of tokens (--tokens, --text, --context or --
 	--tokens "$tokens" --pad-tail -q -o "$work/resumed" --resume
 exits 2 "was begun with another plan of the tensors (--include, --ignore, --pad-tail or --recipe); --force" --isa ref calibrate \
 	"$model" --tokens "$work/long.json" --pad-tail --ignore '*.q_proj.*' -q -o "$work/resumed" --resume
-exits 2 "was begun with another" --isa ref calibrate "$model" --tokens "$work/long.json" --pad-tail -q -o "$work/resumed" --resume \
+exits 2 "was begun with another sparsity: none, and not 4:8; --force" --isa ref calibrate "$model" --tokens "$work/long.json" --pad-tail -q -o "$work/resumed" --resume \
 	--sparsity 4:8
 # Files that are damaged are made again: a name, a row, the length, states, a file that is lost.
 cat >"$work/damage.py" <<'END'

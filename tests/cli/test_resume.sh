@@ -115,7 +115,7 @@ left() {
 left
 exits 2 "$out.partial: is of a run that was stopped; --resume continues it, --force starts over" \
 	quantize "$work/small" -o "$out"
-exits 2 "was begun with another mxfp.rule: mse, and not floor; --force starts over" \
+exits 2 "was begun with another rule: mse, and not floor; --force starts over" \
 	quantize "$work/small" -o "$out" --resume --rule floor
 exits 2 "was begun with another set of output files; --force starts over" quantize "$work/small" -o "$out" --resume --shard-size 9K
 exits 2 "was begun with another plan of the tensors (--include, --ignore, --pad-tail or --recipe); --force" \
@@ -208,7 +208,7 @@ for command in "dequantize $work/quantized --to bf16" "relayout $work/quantized 
 	exits 2 "was begun with another " "$1" "$2" -o "$out" --resume --to f16
 	exits 2 "was begun with another command: " quantize "$work/small" -o "$out" --resume
 	sed -i 's/"mxfp.version": "/&0./' "$out.partial/fingerprint.json"
-	exits 2 "was begun with another mxfp.version: 0." "$@" -o "$out" --resume
+	exits 2 "was begun with another version: 0." "$@" -o "$out" --resume
 	sed -i 's/"mxfp.version": "0\./"mxfp.version": "/' "$out.partial/fingerprint.json"
 	sed 's/"test"/"tent"/' "$2/config.json" >"$work/config.json"
 	cp "$2/config.json" "$work/config.json.before"

@@ -415,12 +415,17 @@ TEST_LOOP(random_sparse_layers, N_PATTERNS * (N_FORMATS + N_RECIPES))
 	static float x[TOKENS * COLS], exact[TOKENS * COLS], w[ROWS * COLS], again[ROWS * COLS], held[ROWS * COLS];
 	const struct mxfp_exec three = {.threads = 3}, ref = {.isa = "ref"};
 	const int way = _i / N_PATTERNS;
+	const struct mxfp_sparsity sparsity = pattern(_i % N_PATTERNS);
 	const bool scaled = way >= N_FORMATS;
 	struct random r = {suite_seed() + (uint64_t)_i};
 	struct compensate_grid grid = {.format = scaled ? MXFP_FORMAT_NVFP4 : formats[way], .rule = MXFP_RULE_MSE,
 	                               .recipe = scaled ? recipes[way - N_FORMATS] : 0, .amax = 1.37F,
-	                               .sparsity = pattern(_i % N_PATTERNS)};
+	                               .sparsity = sparsity};
 
+	/* Kernels know 4:8 and 4:16; each other pattern is tried in some of the formats. */
+	if (sparsity.n != 4 || sparsity.m == 12)
+		if (way % N_PATTERNS != _i % N_PATTERNS)
+			return;
 	make_inputs(exact, &r);
 	for (size_t i = 0; i < TOKENS * COLS; i++)
 		x[i] = 1.25F * exact[i] + (float)random_below(&r, 101) / 1000;

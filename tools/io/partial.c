@@ -168,7 +168,15 @@ static const char *shown(const json_t *fingerprint, const char *key)
 {
 	const char *value = json_string_value(json_object_get(fingerprint, key));
 
-	return value != NULL ? value : "nothing";
+	return value != NULL ? value : "none";
+}
+
+/* A choice goes by its option's name. */
+static const char *name_of(const char *key)
+{
+	static const char prefix[] = "mxfp.";
+
+	return strncmp(key, prefix, sizeof prefix - 1) == 0 ? key + sizeof prefix - 1 : key;
 }
 
 static int check_fingerprint(const struct partial *partial, const json_t *now, struct error *error)
@@ -186,7 +194,7 @@ static int check_fingerprint(const struct partial *partial, const json_t *now, s
 		key = find_difference(then, then, now, false);
 	if (key != NULL)
 		code = fail(error, EXIT_USAGE, "%s: was begun with another %s: %s, and not %s; --force starts over",
-		            partial->directory, key, shown(then, key), shown(now, key));
+		            partial->directory, name_of(key), shown(then, key), shown(now, key));
 	else if ((key = find_difference(now, then, now, true)) != NULL || (key = find_difference(then, then, now, true)) != NULL)
 		code = fail(error, EXIT_USAGE, "%s: was begun with another %s; --force starts over", partial->directory, key);
 	json_decref(then);
