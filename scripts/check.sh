@@ -66,7 +66,7 @@ run_tests() {
 }
 
 echo "Builds in $tree/ and runs every test there, at each instruction-set tier, under sanitizers and under MPI."
-echo 'Takes about 15 minutes on two cores and 3 GB of disk, including missing packages that it installs.'
+echo 'Takes about 40 minutes on two cores and 3 GB of disk, including missing packages that it installs.'
 mkdir -p $tree
 logs | xargs -r rm
 finished=no
