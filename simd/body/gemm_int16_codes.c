@@ -479,7 +479,7 @@ ALWAYS_INLINE void sum_groups(const struct codes_panels *t, const uint32_t *a, c
 			vu8 x[INT16_VECTORS][2];
 
 			if (!way.expanded)
-				__builtin_prefetch((const void *)((uintptr_t)w + CODES_AHEAD));
+				__builtin_prefetch((const void *)((uintptr_t)w + CODES_AHEAD), 0, 2);
 #pragma GCC unroll 2
 			for (size_t v = 0; v < vectors; v++)
 				if (way.expanded)
