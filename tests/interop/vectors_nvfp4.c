@@ -84,7 +84,8 @@ static int excuse_zero_tensor(const struct tensor *t, uint32_t theirs, uint32_t 
 	return excuse_if(!(t->amax > 0) && recipe_of(t->c) == MXFP_RECIPE_TORCHAO && theirs == stated);
 }
 
-/* 17: torchao's g has no lower limit. */
+/* Each step below has a variable of its own, which rounds it where expressions are computed in a wider format (s390x).
+   17: torchao's g has no lower limit. */
 static float unlimited_scale(const struct tensor *t)
 {
 	return t->amax / 2688;
@@ -98,14 +99,17 @@ static bool is_limited(const struct tensor *t)
 /* The block scale and the quotient of element i with such a g. */
 static uint8_t unlimited_byte(const struct tensor *t, size_t i)
 {
-	float v = largest(&t->x, i / LENGTH * LENGTH, LENGTH) / 6 / unlimited_scale(t);
+	const float sixth = largest(&t->x, i / LENGTH * LENGTH, LENGTH) / 6, v = sixth / unlimited_scale(t);
 
 	return encoded(MXFP_FORMAT_UE4M3, fminf(fmaxf(v, 0x1p-6F), 448));
 }
 
 static float unlimited_quotient(const struct tensor *t, size_t i)
 {
-	return number_of(t->x.at[i]) * (1 / unlimited_scale(t) / decoded(MXFP_FORMAT_UE4M3, unlimited_byte(t, i)));
+	const float reciprocal = 1 / unlimited_scale(t);
+	const float scale = reciprocal / decoded(MXFP_FORMAT_UE4M3, unlimited_byte(t, i));
+
+	return number_of(t->x.at[i]) * scale;
 }
 
 /* Whether it is the code with such a g: of 0 * Inf, a NaN, it is unspecified. */
@@ -181,7 +185,8 @@ static void compare_values(const struct tensor *t, const struct vector_array *va
 static int excuse_dequantized(const struct tensor *t, size_t i, uint32_t theirs)
 {
 	float sf = decoded(MXFP_FORMAT_UE4M3, t->scales[i / LENGTH]), g = t->ours.tensor_scale;
-	float x = decoded(MXFP_FORMAT_E2M1, our_code(t, i)) * (t->ours.tensor_scale_divides ? sf / g : sf * g);
+	const float both = t->ours.tensor_scale_divides ? sf / g : sf * g;
+	float x = decoded(MXFP_FORMAT_E2M1, our_code(t, i)) * both;
 
 	if (memcmp(&x, &theirs, sizeof x) == 0)
 		return 25;

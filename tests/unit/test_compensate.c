@@ -385,7 +385,7 @@ TEST_LOOP(what_stays_is_what_costs_most, N_PATTERNS)
 			exact[c] = (double)numbers[c];
 		run_grid(numbers, 1, N, inputs, inputs, TOKENS, &grid, &one_thread);
 		for (size_t group = 0, end; group < N && clear; group = end) {
-			double least = INFINITY, most = 0;
+			double least = HUGE_VAL, most = 0;
 			unsigned kept = 0;
 
 			end = group + m < N ? group + m : N;
