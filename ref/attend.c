@@ -5,14 +5,6 @@
 #include "f32.h"
 #include "ref.h"
 
-static uint32_t number(const float *array, size_t i)
-{
-	uint32_t bits;
-
-	memcpy(&bits, array + i, sizeof bits);
-	return bits;
-}
-
 static uint32_t result(const struct mxfp_attend_job *job, size_t row, size_t col)
 {
 	size_t pass = job->first_pass;
@@ -23,7 +15,7 @@ static uint32_t result(const struct mxfp_attend_job *job, size_t row, size_t col
 		uint32_t p = 0;
 
 		for (; k < end; k++)
-			p = mxfp_f32_fma(number(job->a, row * job->a_stride + k), number(job->panel, k * MXFP_ATTEND_COLS + col), p);
+			p = mxfp_f32_fma(mxfp_ref_number(job->a, row * job->a_stride + k), mxfp_ref_number(job->panel, k * MXFP_ATTEND_COLS + col), p);
 		c = mxfp_f32_add(c, p);
 	}
 	return c;

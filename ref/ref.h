@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "kernels.h"
 #include "scale.h"
@@ -39,6 +40,15 @@ void mxfp_reduce_ref(const struct mxfp_reduce_job *job);
 #define PHILOX_M1 UINT32_C(0xCD9E8D57)
 #define PHILOX_W0 UINT32_C(0x9E3779B9)
 #define PHILOX_W1 UINT32_C(0xBB67AE85)
+
+/* Number i of an array of binary32, which may be unaligned, as bits. */
+static inline uint32_t mxfp_ref_number(const float *array, size_t i)
+{
+	uint32_t bits;
+
+	memcpy(&bits, array + i, sizeof bits);
+	return bits;
+}
 
 /* Number i of an array of any element format, as binary32 bits. */
 uint32_t mxfp_ref_load(const struct mxfp_format_info *format, const void *array, size_t i);

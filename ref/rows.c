@@ -8,14 +8,6 @@
 
 #define F32_ONE UINT32_C(0x3F800000)
 
-static uint32_t number(const float *array, size_t i)
-{
-	uint32_t bits;
-
-	memcpy(&bits, array + i, sizeof bits);
-	return bits;
-}
-
 static void set(float *array, size_t i, uint32_t bits)
 {
 	memcpy(array + i, &bits, sizeof bits);
@@ -43,7 +35,7 @@ void mxfp_row_sum_ref(const struct mxfp_row_sum_job *job)
 {
 	for (size_t i = 0; i < job->n; i++) {
 		uint64_t *lane = &job->lanes[i % MXFP_SUM_LANES];
-		uint32_t x = number(job->x, i);
+		uint32_t x = mxfp_ref_number(job->x, i);
 
 		if (job->sum == MXFP_SUM_DEVIATIONS)
 			x = deviation(x, job->mean);
@@ -65,7 +57,7 @@ static uint32_t order(uint32_t x)
 void mxfp_row_max_ref(struct mxfp_row_max_job *job)
 {
 	for (size_t i = 0; i < job->n; i++) {
-		const uint32_t x = number(job->x, i);
+		const uint32_t x = mxfp_ref_number(job->x, i);
 		const bool is_first = job->index == UINT64_MAX;
 		/* An index moves on to a number that is greater, or to the first NaN; +0 is not greater than -0. */
 		const bool exceeds = !mxfp_f32_is_nan(job->max) &&
@@ -80,12 +72,12 @@ void mxfp_row_max_ref(struct mxfp_row_max_job *job)
 
 static uint32_t score(const struct mxfp_softmax_job *job, size_t i)
 {
-	uint32_t z = number(job->x, i);
+	uint32_t z = mxfp_ref_number(job->x, i);
 
 	if (job->has_scale)
 		z = mxfp_f32_mul(z, job->scale);
 	if (job->mask != NULL)
-		z = mxfp_f32_add(z, number(job->mask, i));
+		z = mxfp_f32_add(z, mxfp_ref_number(job->mask, i));
 	return mxfp_f32_is_nan(z) ? MXFP_F32_NAN : z;
 }
 
@@ -111,21 +103,21 @@ void mxfp_softmax_ref(const struct mxfp_softmax_job *job)
 void mxfp_norm_ref(const struct mxfp_norm_job *job)
 {
 	for (size_t i = 0; i < job->n; i++) {
-		uint32_t x = number(job->x, i), weight = F32_ONE;
+		uint32_t x = mxfp_ref_number(job->x, i), weight = F32_ONE;
 
 		if (job->is_centred)
 			x = deviation(x, job->mean);
 		x = mxfp_f32_mul(x, job->factor);
 		if (job->weight != NULL)
-			weight = number(job->weight, i);
+			weight = mxfp_ref_number(job->weight, i);
 		if (job->weight_plus_one)
 			weight = mxfp_f32_add(F32_ONE, weight);
 		if (job->weight != NULL && job->bias != NULL)
-			x = mxfp_f32_fma(x, weight, number(job->bias, i));
+			x = mxfp_f32_fma(x, weight, mxfp_ref_number(job->bias, i));
 		else if (job->weight != NULL)
 			x = mxfp_f32_mul(x, weight);
 		else if (job->bias != NULL)
-			x = mxfp_f32_add(x, number(job->bias, i));
+			x = mxfp_f32_add(x, mxfp_ref_number(job->bias, i));
 		set(job->dst, i, x);
 	}
 }
@@ -144,15 +136,15 @@ static uint32_t at_least(uint32_t x, uint32_t limit)
 void mxfp_combine_ref(const struct mxfp_combine_job *job)
 {
 	for (size_t i = 0; i < job->n; i++) {
-		const uint32_t x = number(job->x, i);
+		const uint32_t x = mxfp_ref_number(job->x, i);
 		uint32_t y;
 
 		switch (job->combine) {
 		case MXFP_COMBINE_ADD:
-			set(job->dst, i, mxfp_f32_add(x, number(job->y, i)));
+			set(job->dst, i, mxfp_f32_add(x, mxfp_ref_number(job->y, i)));
 			break;
 		case MXFP_COMBINE_MULTIPLY:
-			y = number(job->y, i);
+			y = mxfp_ref_number(job->y, i);
 			if (job->has_limit)
 				y = at_least(at_most(y, job->limit), job->limit ^ MXFP_F32_SIGN);
 			if (job->plus_one)
@@ -170,8 +162,8 @@ void mxfp_rotate_ref(const struct mxfp_rotate_job *job)
 {
 	for (size_t i = 0; i < job->n; i++) {
 		const size_t first = job->halves ? i : 2 * i, second = job->halves ? job->n + i : 2 * i + 1;
-		const uint32_t a = number(job->x, first), b = number(job->x, second);
-		const uint32_t c = number(job->cosine, first), s = number(job->sine, first);
+		const uint32_t a = mxfp_ref_number(job->x, first), b = mxfp_ref_number(job->x, second);
+		const uint32_t c = mxfp_ref_number(job->cosine, first), s = mxfp_ref_number(job->sine, first);
 
 		set(job->dst, first, mxfp_f32_sub(mxfp_f32_mul(a, c), mxfp_f32_mul(b, s)));
 		set(job->dst, second, mxfp_f32_add(mxfp_f32_mul(b, c), mxfp_f32_mul(a, s)));
