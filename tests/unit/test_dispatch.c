@@ -109,9 +109,11 @@ union slots {
 	slot_function *at[sizeof(struct mxfp_kernels) / sizeof(slot_function *)];
 };
 
-/* Puts the slots of a tier that are not the reference's. */
+/* Puts the slots of a tier that are not the reference's. A tier with products of all numbers takes no family of those below. */
 static void put_own_slots(union slots *to, const union slots *tier, const union slots *reference)
 {
+	if (tier->table.gemm[MXFP_GEMM_CHAIN] != NULL)
+		memset(to->table.gemm, 0, sizeof to->table.gemm);
 	for (size_t i = 0; i < sizeof to->at / sizeof to->at[0]; i++)
 		if (tier->at[i] != reference->at[i])
 			to->at[i] = tier->at[i];
