@@ -3,6 +3,7 @@
 #ifndef MXFP_CPU_H
 #define MXFP_CPU_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -12,6 +13,10 @@ enum {
 
 /* Returns the MXFP_CPU_* bits of this machine. */
 uint32_t mxfp_cpu_features(void);
+
+/* Asks the operating system to let this process use the tiles of AMX, which from then on wants larger stacks for signals of it.
+   Returns whether it does. */
+bool mxfp_cpu_permit_tiles(void);
 
 /* Returns the name of the feature with that bit number, or NULL past the last. */
 const char *mxfp_cpu_name(int bit);

@@ -10,3 +10,8 @@ uint32_t mxfp_cpu_features(void)
 {
 	return getauxval(AT_HWCAP) & HWCAP_ASIMD ? MXFP_CPU_NEON : 0;
 }
+
+bool mxfp_cpu_permit_tiles(void)
+{
+	return false;
+}

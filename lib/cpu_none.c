@@ -6,3 +6,8 @@ uint32_t mxfp_cpu_features(void)
 {
 	return 0;
 }
+
+bool mxfp_cpu_permit_tiles(void)
+{
+	return false;
+}

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* Features on x86: CPUID, and XGETBV for saved registers (Intel SDM volume 1, sections 13.2 and 14.3). */
+#include "config.h"
+
 #include <cpuid.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include "cpu.h"
 
-/* XCR0: bits 1 and 2 are the XMM and YMM state, 5 to 7 the mask registers and the ZMM state. */
-enum { XCR0_YMM = 0x06, XCR0_ZMM = 0xE6 };
+/* XCR0: bits 1 and 2 are the XMM and YMM state, 5 to 7 the mask registers and the ZMM state, 17 and 18 tiles and their shape. */
+enum { XCR0_YMM = 0x06, XCR0_ZMM = 0xE6, XCR0_TILE = 0x60000 };
 
 enum { EAX, EBX, ECX, EDX, N_REGISTERS };
 
@@ -26,6 +32,8 @@ static const struct {
 	{MXFP_CPU_AVX512VBMI, 7, XCR0_ZMM, ECX, 1},
 	{MXFP_CPU_AVX512VBMI2, 7, XCR0_ZMM, ECX, 6},
 	{MXFP_CPU_AVX512VNNI, 7, XCR0_ZMM, ECX, 11},
+	{MXFP_CPU_AMX_TILE, 7, XCR0_TILE, EDX, 24},
+	{MXFP_CPU_AMX_INT8, 7, XCR0_TILE, EDX, 25},
 };
 
 /* Returns the low word of XCR0, or 0 if the operating system does not use XSAVE (CPUID.1:ECX.OSXSAVE). */
@@ -53,4 +61,16 @@ uint32_t mxfp_cpu_features(void)
 			features |= places[i].feature;
 	}
 	return features;
+}
+
+/* Linux' arch_prctl(2): ARCH_REQ_XCOMP_PERM for the data of tiles, since 5.16. */
+enum { REQUEST_STATE = 0x1023, TILE_DATA = 18 };
+
+bool mxfp_cpu_permit_tiles(void)
+{
+#if defined(__linux__) && defined(SYS_arch_prctl)
+	return syscall(SYS_arch_prctl, REQUEST_STATE, TILE_DATA) == 0;
+#else
+	return false;
+#endif
 }

@@ -12,10 +12,11 @@
 
 static const struct {
 	const char *name;
+	bool by_name;
 	uint32_t features;
 	void (*init)(struct mxfp_kernels *table);
 } tiers[] = {
-#define MXFP_TIER(id, name, features) {#name, features, mxfp_kernels_##name},
+#define MXFP_TIER(id, name, by_name, features) {#name, by_name, features, mxfp_kernels_##name},
 #include "isa.def"
 };
 
@@ -26,7 +27,7 @@ static uint32_t bit_of(int tier)
 	return UINT32_C(1) << tier;
 }
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_once_t once = PTHREAD_ONCE_INIT, named_once = PTHREAD_ONCE_INIT;
 static struct mxfp_kernels tables[N_TIERS]; /* by tier: the kernels of all tiers up to it that the machine has */
 static int active;
 static enum mxfp_status active_status;
@@ -56,16 +57,38 @@ uint32_t mxfp_isa_ceiling(const char *name, uint32_t available, enum mxfp_status
 	return bit_of(0);
 }
 
-static void activate(void)
+/* Tiers that run by name alone count in no table but their own. */
+static void make_tables(bool by_name)
 {
-	const uint32_t available = mxfp_isa_available();
-	const uint32_t mask = mxfp_isa_ceiling(secure_getenv("MXFP_ISA"), available, &active_status);
+	uint32_t mask = 0;
 
 	for (int i = 0; i < N_TIERS; i++) {
-		mxfp_kernels_init(&tables[i], available & (2 * bit_of(i) - 1));
-		if (mask & bit_of(i))
-			active = i;
+		const uint32_t bit = mxfp_isa_available() & bit_of(i);
+
+		if (tiers[i].by_name == by_name)
+			mxfp_kernels_init(&tables[i], mask | bit);
+		if (!tiers[i].by_name)
+			mask |= bit;
 	}
+}
+
+/* Only when one is wanted, as it may ask the operating system for something. */
+static void make_named_tables(void)
+{
+	make_tables(true);
+}
+
+static void activate(void)
+{
+	const char *name = secure_getenv("MXFP_ISA");
+	const uint32_t mask = mxfp_isa_ceiling(name, mxfp_isa_available(), &active_status);
+
+	make_tables(false);
+	for (int i = 0; i < N_TIERS; i++)
+		if ((mask & bit_of(i)) != 0 && (!tiers[i].by_name || (name != NULL && strcmp(name, tiers[i].name) == 0)))
+			active = i;
+	if (tiers[active].by_name)
+		pthread_once(&named_once, make_named_tables);
 }
 
 const struct mxfp_kernels *mxfp_kernels_get(void)
@@ -81,8 +104,11 @@ const struct mxfp_kernels *mxfp_kernels_up_to(const char *name)
 	for (int i = 0; name != NULL; i++) {
 		if (i == N_TIERS)
 			return NULL;
-		if (strcmp(name, tiers[i].name) == 0)
+		if (strcmp(name, tiers[i].name) == 0) {
+			if (tiers[i].by_name)
+				pthread_once(&named_once, make_named_tables);
 			return &tables[i];
+		}
 	}
 	return table;
 }

@@ -283,7 +283,7 @@ struct mxfp_kernels {
 };
 
 /* One function per tier: overwrites the slots the tier has. */
-#define MXFP_TIER(id, name, features) void mxfp_kernels_##name(struct mxfp_kernels *table);
+#define MXFP_TIER(id, name, by_name, features) void mxfp_kernels_##name(struct mxfp_kernels *table);
 #include "isa.def"
 
 /* Fills the table with the best kernels of the tiers whose bits are set in the mask; bit 0 (ref) always counts as

@@ -23,7 +23,8 @@ MXFP_API const char *mxfp_isa_lacks(int tier, int i);
 
 /* Returns the highest tier in use unless struct mxfp_exec says otherwise: the highest available one, limited by the
    environment variable MXFP_ISA=<name>, which is read once, at the first call that needs it, and ignored in set-user-ID
-   programs. Results never depend on the tier. */
+   programs. Tier "amx" is in use only where that or struct mxfp_exec names it; it then asks Linux for the use of tiles, for the
+   whole process, and runs as "avx512" if that is refused. Results never depend on the tier. */
 MXFP_API int mxfp_isa_active(void);
 
 /* Returns MXFP_ERR_OPTION if MXFP_ISA names no known tier (then only "ref" runs), else MXFP_OK. */

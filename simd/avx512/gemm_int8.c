@@ -228,7 +228,7 @@ void mxfp_gemm_int8_pack_a(const struct mxfp_gemm_pack_job *job)
 
 /* Panels of W. */
 
-static size_t w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
+size_t mxfp_gemm_int8_w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 {
 	return (gemm_int8_count(k, gemm_int8_block_of(shape->w_format)) +
 	        gemm_int8_w_words(shape->w_format, k) * sizeof(uint32_t)) * GEMM_INT8_NR;
@@ -313,7 +313,7 @@ static void pack_scales(const struct mxfp_gemm_pack_job *job, size_t column, uin
 	}
 }
 
-static void pack_w(const struct mxfp_gemm_pack_job *job)
+void mxfp_gemm_int8_pack_w(const struct mxfp_gemm_pack_job *job)
 {
 	for (size_t first = 0; first < GEMM_INT8_NR; first += LANES) {
 		uint32_t zero[LANES] = {0};
@@ -399,15 +399,6 @@ static NOINLINE void multiply_few_nibbles(const struct mxfp_gemm_multiply_job *j
 		multiply_kind(job, a, &(struct kind){.nibbles = true, .block = MXFP_NVFP4_BLOCK});
 }
 
-static struct kind kind_of(const struct mxfp_gemm_shape *shape)
-{
-	return (struct kind){
-		.nibbles = gemm_int8_has_nibbles(shape->w_format),
-		.ue4m3 = shape->w_format == MXFP_FORMAT_NVFP4,
-		.block = (int)gemm_int8_pair_block(shape),
-	};
-}
-
 static NOINLINE void multiply_stored(const struct mxfp_gemm_multiply_job *job)
 {
 	const struct rows a = first_rows(job);
@@ -418,12 +409,6 @@ static NOINLINE void multiply_stored(const struct mxfp_gemm_multiply_job *job)
 	else
 		multiply_few_bytes(job, &a, kind.block);
 }
-
-/* An expanded panel of W; folded: elements are multiplied so that a column has one scale, its least. */
-struct columns {
-	_Alignas(VECTOR_BYTES) uint8_t codes[MXFP_GEMM_CHUNK * NR];
-	_Alignas(VECTOR_BYTES) float scales[GEMM_INT8_BLOCKS * NR];
-};
 
 /* Prefetches block b of the next panel of A: two cache lines of elements for a block of 32, one of scales. */
 ALWAYS_INLINE void prefetch_block(const struct rows *a, size_t b, int block)
@@ -437,7 +422,7 @@ ALWAYS_INLINE void prefetch_block(const struct rows *a, size_t b, int block)
 
 /* Multiplies all blocks of a panel of A by an expanded panel of W. */
 ALWAYS_INLINE void multiply_panel(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
-                                  const struct columns *w, float *c, const struct kind *kind)
+                                  const struct gemm_int8_columns *w, float *c, const struct kind *kind)
 {
 	const size_t n_blocks = gemm_int8_count(job->k, (size_t)kind->block), per_pass = job->shape->pass / kind->block;
 
@@ -460,7 +445,7 @@ ALWAYS_INLINE void multiply_panel(const struct mxfp_gemm_multiply_job *job, cons
 
 /* Multiplies `panels` folded panels of A: the sums of two fill the registers. */
 ALWAYS_INLINE void multiply_folded(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
-                                   const struct columns *w, float *c, int panels)
+                                   const struct gemm_int8_columns *w, float *c, int panels)
 {
 	const size_t units = gemm_int8_count(job->k, GEMM_INT8_UNIT), per_pass = job->shape->pass / GEMM_INT8_UNIT;
 
@@ -486,7 +471,7 @@ ALWAYS_INLINE void multiply_folded(const struct mxfp_gemm_multiply_job *job, con
 }
 
 #define MULTIPLY_FOLDED(name, panels) \
-	static NOINLINE void name(const struct mxfp_gemm_multiply_job *job, const struct rows *a, const struct columns *w, \
+	static NOINLINE void name(const struct mxfp_gemm_multiply_job *job, const struct rows *a, const struct gemm_int8_columns *w, \
 	                          float *c) \
 	{ \
 		multiply_folded(job, a, w, c, panels); \
@@ -495,28 +480,8 @@ MULTIPLY_FOLDED(multiply_folded_one, 1)
 MULTIPLY_FOLDED(multiply_folded_two, 2)
 #undef MULTIPLY_FOLDED
 
-/* A panel of W, expanded on demand in one way or both. */
-struct source {
-	const uint8_t *scales, *codes;
-	size_t block, n_blocks; /* of W's format */
-	const struct kind *kind;
-	bool foldable, has_plain, has_folded;
-	uint8_t least[NR];      /* least scale of each column */
-	struct columns plain, folded;
-};
-
-static void source_begin(struct source *w, const struct mxfp_gemm_multiply_job *job, const struct kind *kind)
-{
-	w->kind = kind;
-	w->block = gemm_int8_block_of(job->shape->w_format);
-	w->n_blocks = gemm_int8_count(job->k, w->block);
-	w->scales = job->w;
-	w->codes = w->scales + w->n_blocks * NR;
-	w->foldable = w->has_plain = w->has_folded = false;
-}
-
 /* Expands fours first to first + n - 1 of vector v, times 2^shift. A four is 4 elements of a column; first is even. */
-ALWAYS_INLINE void fold_elements(struct source *w, size_t first, int n, int v, __m512i shift)
+ALWAYS_INLINE void fold_elements(struct gemm_int8_source *w, size_t first, int n, int v, __m512i shift)
 {
 	const __m512i more = _mm512_sub_epi8(_mm512_set1_epi8((char)GEMM_INT8_OFFSET_FOLDED),
 	                                     _mm512_sllv_epi32(_mm512_set1_epi8(E2M1_OFFSET), shift));
@@ -530,7 +495,7 @@ ALWAYS_INLINE void fold_elements(struct source *w, size_t first, int n, int v, _
 	}
 }
 
-static NOINLINE const struct columns *expand_folded(struct source *w)
+const struct gemm_int8_columns *mxfp_gemm_int8_expand_folded(struct gemm_int8_source *w)
 {
 	const int fours = GEMM_INT8_UNIT / 4;
 
@@ -550,7 +515,7 @@ static NOINLINE const struct columns *expand_folded(struct source *w)
 	return &w->folded;
 }
 
-ALWAYS_INLINE void expand(struct source *w, const struct kind *kind)
+ALWAYS_INLINE void expand(struct gemm_int8_source *w, const struct kind *kind)
 {
 	const size_t fours = w->n_blocks * w->block / 4, repeats = w->block / (size_t)kind->block;
 	float *scale = w->plain.scales;
@@ -567,7 +532,7 @@ ALWAYS_INLINE void expand(struct source *w, const struct kind *kind)
 				_mm512_store_ps(scale, decode_scales(kind->ue4m3, w->scales + b * NR + j));
 }
 
-static NOINLINE const struct columns *expand_plain(struct source *w)
+const struct gemm_int8_columns *mxfp_gemm_int8_expand_plain(struct gemm_int8_source *w)
 {
 	if (w->has_plain)
 		return &w->plain;
@@ -580,7 +545,7 @@ static NOINLINE const struct columns *expand_plain(struct source *w)
 }
 
 #define MULTIPLY_PANEL(name, ...) \
-	static NOINLINE void name(const struct mxfp_gemm_multiply_job *job, const struct rows *a, const struct columns *w, \
+	static NOINLINE void name(const struct mxfp_gemm_multiply_job *job, const struct rows *a, const struct gemm_int8_columns *w, \
 	                          float *c) \
 	{ \
 		multiply_panel(job, a, w, c, &(struct kind){__VA_ARGS__}); \
@@ -592,21 +557,21 @@ MULTIPLY_PANEL(multiply_excess_16, .block = MXFP_NVFP4_BLOCK, .excess = true)
 #undef MULTIPLY_PANEL
 
 /* Multiplies one panel of A, or two. Returns how many. */
-ALWAYS_INLINE size_t multiply_next(const struct mxfp_gemm_multiply_job *job, struct source *w, const struct rows a[2],
+ALWAYS_INLINE size_t multiply_next(const struct mxfp_gemm_multiply_job *job, struct gemm_int8_source *w, const struct rows a[2],
                                    float *c)
 {
 	const struct gemm_int8_head *head = a[0].head;
 
 	if (w->foldable && head->folded) {
 		if (a[1].head != head && a[1].head->folded) {
-			multiply_folded_two(job, a, expand_folded(w), c);
+			multiply_folded_two(job, a, mxfp_gemm_int8_expand_folded(w), c);
 			return 2;
 		}
-		multiply_folded_one(job, a, expand_folded(w), c);
+		multiply_folded_one(job, a, mxfp_gemm_int8_expand_folded(w), c);
 	} else if (w->kind->block == MXFP_MX_BLOCK) {
-		(head->excess ? multiply_excess_32 : multiply_32)(job, a, expand_plain(w), c);
+		(head->excess ? multiply_excess_32 : multiply_32)(job, a, mxfp_gemm_int8_expand_plain(w), c);
 	} else {
-		(head->excess ? multiply_excess_16 : multiply_16)(job, a, expand_plain(w), c);
+		(head->excess ? multiply_excess_16 : multiply_16)(job, a, mxfp_gemm_int8_expand_plain(w), c);
 	}
 	return 1;
 }
@@ -616,15 +581,13 @@ static NOINLINE void multiply_many(const struct mxfp_gemm_multiply_job *job)
 	const struct kind kind = kind_of(job->shape);
 	const size_t panels = gemm_int8_count(job->rows, MR);
 	/* The next panel of W most likely follows in memory; each panel of A prefetches its share of it. */
-	const size_t panel_bytes = w_bytes(job->shape, job->k);
+	const size_t panel_bytes = mxfp_gemm_int8_w_bytes(job->shape, job->k);
 	const size_t share = gemm_int8_count(panel_bytes, panels * VECTOR_BYTES) * VECTOR_BYTES;
 	const char *next = (const char *)job->w + panel_bytes;
 	const struct rows first = first_rows(job);
-	struct source *w = job->scratch;
+	struct gemm_int8_source *w = job->scratch;
 
-	source_begin(w, job, &kind);
-	if (job->shape->w_format == MXFP_FORMAT_MXFP4)
-		w->foldable = find_foldable(w->scales, w->n_blocks, w->least);
+	gemm_int8_source_begin(w, job, &kind);
 	for (size_t i = 0, n; i < panels; i += n) {
 		const struct rows a[] = {later_rows(&first, i), later_rows(&first, i + 1 < panels ? i + 1 : i)};
 
@@ -653,9 +616,9 @@ const struct mxfp_gemm_kernel TIER(gemm_int8) = {
 	.mr = GEMM_INT8_MR,
 	.nr = GEMM_INT8_NR,
 	.a_panel_bytes = mxfp_gemm_int8_a_bytes,
-	.w_panel_bytes = w_bytes,
-	.scratch_bytes = sizeof(struct source),
+	.w_panel_bytes = mxfp_gemm_int8_w_bytes,
+	.scratch_bytes = sizeof(struct gemm_int8_source),
 	.pack_a = mxfp_gemm_int8_pack_a,
-	.pack_w = pack_w,
+	.pack_w = mxfp_gemm_int8_pack_w,
 	.multiply = multiply,
 };

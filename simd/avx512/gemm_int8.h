@@ -103,7 +103,9 @@ ALWAYS_INLINE size_t gemm_int8_w_words(enum mxfp_format format, size_t k)
 }
 
 size_t mxfp_gemm_int8_a_bytes(const struct mxfp_gemm_shape *shape, size_t k);
+size_t mxfp_gemm_int8_w_bytes(const struct mxfp_gemm_shape *shape, size_t k);
 void mxfp_gemm_int8_pack_a(const struct mxfp_gemm_pack_job *job);
+void mxfp_gemm_int8_pack_w(const struct mxfp_gemm_pack_job *job);
 
 /* Multiplying blocks of these panels. */
 
@@ -303,5 +305,47 @@ ALWAYS_INLINE bool even_out(uint8_t scale[GEMM_INT8_BLOCKS], uint32_t zero, size
 	_mm256_storeu_si256((__m256i *)scale, _mm256_mask_mov_epi8(x, idle, _mm256_set1_epi8((char)*least)));
 	return most - *least <= GEMM_INT8_FOLD_SPREAD && *least >= GEMM_INT8_FOLD_LEAST && *least <= GEMM_INT8_FOLD_MOST;
 }
+
+/* Expanding panels of W for many rows. */
+
+/* An expanded panel of W; folded: elements are multiplied so that a column has one scale, its least. */
+struct gemm_int8_columns {
+	_Alignas(VECTOR_BYTES) uint8_t codes[MXFP_GEMM_CHUNK * NR];
+	_Alignas(VECTOR_BYTES) float scales[GEMM_INT8_BLOCKS * NR];
+};
+
+/* A panel of W, expanded on demand in one way or both. */
+struct gemm_int8_source {
+	const uint8_t *scales, *codes;
+	size_t block, n_blocks; /* of W's format */
+	const struct kind *kind;
+	bool foldable, has_plain, has_folded;
+	uint8_t least[NR];      /* least scale of each column */
+	struct gemm_int8_columns plain, folded;
+};
+
+ALWAYS_INLINE struct kind kind_of(const struct mxfp_gemm_shape *shape)
+{
+	return (struct kind){
+		.nibbles = gemm_int8_has_nibbles(shape->w_format),
+		.ue4m3 = shape->w_format == MXFP_FORMAT_NVFP4,
+		.block = (int)gemm_int8_pair_block(shape),
+	};
+}
+
+ALWAYS_INLINE void gemm_int8_source_begin(struct gemm_int8_source *w, const struct mxfp_gemm_multiply_job *job,
+                                          const struct kind *kind)
+{
+	w->kind = kind;
+	w->block = gemm_int8_block_of(job->shape->w_format);
+	w->n_blocks = gemm_int8_count(job->k, w->block);
+	w->scales = job->w;
+	w->codes = w->scales + w->n_blocks * NR;
+	w->has_plain = w->has_folded = false;
+	w->foldable = job->shape->w_format == MXFP_FORMAT_MXFP4 && find_foldable(w->scales, w->n_blocks, w->least);
+}
+
+const struct gemm_int8_columns *mxfp_gemm_int8_expand_plain(struct gemm_int8_source *w);
+const struct gemm_int8_columns *mxfp_gemm_int8_expand_folded(struct gemm_int8_source *w);
 
 #endif

@@ -3,8 +3,10 @@
 #ifndef MXFP_AVX512_TIER_H
 #define MXFP_AVX512_TIER_H
 
+#ifndef TIER /* of a tier beside this one */
 #define TIER(name) mxfp_##name##_avx512
 #define TIER_NAME "avx512"
+#endif
 #define VECTOR_BYTES 64
 
 /* The micro-kernels of simd/body: the ids of their panels, rows of a panel of A, vectors of columns of a panel of W. */
