@@ -114,6 +114,16 @@ int moments_add(struct moments *moments, const float *x, const float *difference
 	return code == EXIT_OK ? add_product(moments->change, cols, difference, difference, rows, workspace, exec, error) : code;
 }
 
+bool moments_are_finite(const struct moments *moments, size_t *column)
+{
+	for (size_t i = 0; i < moments->cols * moments->cols; i++)
+		if (!isfinite(moments->inputs[i]) || !isfinite(moments->cross[i]) || !isfinite(moments->change[i])) {
+			*column = i % moments->cols;
+			return false;
+		}
+	return true;
+}
+
 void moments_free(struct moments *moments)
 {
 	free(moments->inputs);

@@ -52,6 +52,9 @@ int moments_begin(struct moments *moments, size_t cols, struct error *error);
 int moments_add(struct moments *moments, const float *x, const float *difference, size_t rows, struct workspace *workspace,
                 const struct mxfp_exec *exec, struct error *error);
 
+/* Whether all sums are; if not, the column of one that is NaN or Inf. */
+bool moments_are_finite(const struct moments *moments, size_t *column);
+
 void moments_free(struct moments *moments);
 
 /* Energies of the exact outputs, and of what is lost of them by rounding each weight to nearest and by compensation. */

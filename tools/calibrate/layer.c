@@ -5,14 +5,10 @@
 
 #include "calibrate/running.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/interrupt.h"
-#include "base/must_succeed.h"
-#include "io/elements.h"
-#include "mxfp/convert.h"
 
 enum { STOPPED = -1 /* what a watcher returns that has seen enough */ };
 
@@ -189,133 +185,29 @@ static int sum_items(const struct layer_work *w, enum stage stage, size_t first,
 /* Refuses sums that are not finite, of which weights of NaN would be made. */
 static int check_sums(const struct running *r, const char *weight, const struct moments *moments, struct error *error)
 {
-	for (size_t i = 0; i < moments->cols * moments->cols; i++)
-		if (!isfinite(moments->inputs[i]) || !isfinite(moments->cross[i]) || !isfinite(moments->change[i]))
-			return fail_tensor(error, r->model->path, weight, "the inputs that the model gives it are NaN, Inf, or "
-			                   "too large for their squares, at column %zu; look for the weights that make them so, or "
-			                   "for tokens that mxfp eval gives no finite likelihood", i % moments->cols);
-	return EXIT_OK;
-}
+	size_t column;
 
-static int read_weight(const struct quantize_entry *entry, const struct network_linear *linear, float *w, struct error *error)
-{
-	const size_t n = linear->rows * linear->cols;
-	int code = elements_read(entry->file, entry->source, (uint64_t)linear->row * linear->cols, w, n, error);
-
-	for (size_t i = 0; i < n && code == EXIT_OK; i++)
-		if (!isfinite(w[i]))
-			code = fail_tensor(error, entry->file->path, entry->source->name,
-			                   "element %zu (row %zu, column %zu) is NaN or Inf; mend the model",
-			                   linear->row * linear->cols + i, linear->row + i / linear->cols, i % linear->cols);
-	return code;
-}
-
-/* Whether numbers are those of a dtype that is narrower than binary32. EXIT_MEMORY. */
-static int holds(bool *same, enum dtype dtype, const float *w, size_t n, const struct mxfp_exec *exec, struct error *error)
-{
-	const struct mxfp_convert_options options = {.overflow = MXFP_OVERFLOW_OVF, .exec = exec};
-	const enum mxfp_format format = dtype_info(dtype)->format;
-
-	*same = false;
-	if (dtype != DTYPE_BF16 && dtype != DTYPE_F16)
+	if (moments_are_finite(moments, &column))
 		return EXIT_OK;
-	uint16_t *narrow = malloc(n * sizeof *narrow + 1);
-	float *again = malloc(n * sizeof *again + 1);
-	const int code = narrow != NULL && again != NULL ? EXIT_OK : fail_memory(error);
-	if (code == EXIT_OK) {
-		must_succeed(mxfp_convert(narrow, format, w, MXFP_FORMAT_F32, n, &options));
-		must_succeed(mxfp_convert(again, MXFP_FORMAT_F32, narrow, format, n, &options));
-		*same = memcmp(again, w, n * sizeof *again) == 0;
-	}
-	free(narrow);
-	free(again);
-	return code;
+	return fail_tensor(error, r->model->path, weight, "the inputs that the model gives it are NaN, Inf, or "
+	                   "too large for their squares, at column %zu; look for the weights that make them so, or "
+	                   "for tokens that mxfp eval gives no finite likelihood", column);
 }
 
-/* Whether blocks hold just these numbers. EXIT_MEMORY. */
-static int compare(bool *same, const struct mxfp_blocks *blocks, const float *w, const struct mxfp_exec *exec, struct error *error)
+static int calibrate_linear(const struct layer_work *w, const struct network_linear *linear, const struct item *item,
+                            size_t tokens, const float *factor, struct error *error)
 {
-	const struct mxfp_matrix matrix = mxfp_blocks_matrix(blocks);
-	const size_t bytes = blocks->rows * blocks->cols * sizeof *w;
-	float *held = malloc(bytes + 1);
-
-	if (held == NULL)
-		return fail_memory(error);
-	must_succeed(mxfp_dequantize(&matrix, held, MXFP_FORMAT_F32, 0, exec));
-	*same = memcmp(held, w, bytes) == 0;
-	free(held);
-	return EXIT_OK;
-}
-
-static int fail_not_held(const struct quantize_entry *entry, struct error *error)
-{
-	return fail_tensor(error, entry->file->path, entry->source->name, "its weights are too small or too large for %s to hold "
-	                   "exactly; leave the tensor out with --ignore", mxfp_format_get_info(entry->choice.format)->name);
-}
-
-/* Gives the rounded network, and the output, the weights that w holds, which the format holds exactly. Rule mse finds a scale that
-   does: a lower scale holds all numbers that a higher one does up to its own largest. The least that can is that of rule floor,
-   which only in MXFP8 E4M3 can be too low, as 1.875 * 2^8 is no number of it; then the next one does. */
-static int replace(const struct layer_work *work, const struct network_linear *linear, const struct quantize_entry *entry,
-                   const float *w, const struct compensate_grid *grid, struct state_weight *weight, struct error *error)
-{
-	struct running *r = work->running;
-	const struct mxfp_quantize_options options = {
-		.rule = MXFP_RULE_MSE, .recipe = grid->recipe, .tensor_amax = &grid->amax, .exec = &r->exec};
-	struct mxfp_blocks blocks = {.format = entry->choice.format, .rows = linear->rows, .cols = linear->cols};
-	struct mxfp_sizes size;
-
-	must_succeed(mxfp_blocks_size(blocks.format, blocks.rows, blocks.cols, &size));
-	uint8_t *memory = malloc(size.codes_bytes + size.scales_bytes + 1);
-	if (memory == NULL)
-		return fail_memory(error);
-	blocks.codes = memory;
-	blocks.scales = memory + size.codes_bytes;
-	must_succeed(mxfp_quantize(&blocks, w, MXFP_FORMAT_F32, 0, &options));
-	bool same = false;
-	int code = compare(&same, &blocks, w, &r->exec, error);
-	if (code == EXIT_OK && !same)
-		code = fail_not_held(entry, error);
-	weight->tensor_scale = blocks.tensor_scale;
-	weight->divides = blocks.tensor_scale_divides;
-	if (code == EXIT_OK)
-		code = holds(&weight->narrow, entry->stored->dtype, w, linear->rows * linear->cols, &r->exec, error);
-	if (code == EXIT_OK)
-		code = state_add(&r->state, weight, &blocks, error);
-	if (code == EXIT_OK)
-		code = network_replace(r->rounded.network, work->layer, linear, &blocks, error);
-	free(memory);
-	return code;
-}
-
-static int compensate_linear(const struct layer_work *work, const struct network_linear *linear, const struct item *item,
-                             size_t tokens, const float *factor, struct error *error)
-{
-	struct running *r = work->running;
-	const struct quantize_entry *entry = entry_of(r, linear->weight);
-	const size_t n = linear->rows * linear->cols;
+	struct running *r = w->running;
 	struct state_weight weight = {
-		.name = (char *)(void *)linear->weight, .layer = work->layer, .row = linear->row, .rows = linear->rows,
-		.cols = linear->cols, .format = entry->choice.format, .pooled = item->pooled, .tokens = tokens};
-	struct compensate_grid grid = {.format = entry->choice.format, .rule = (enum mxfp_rule)entry->choice.rule,
-	                               .recipe = (enum mxfp_recipe)entry->choice.recipe, .sparsity = entry->choice.sparsity};
-	float *w = malloc(n * sizeof *w + 1);
-	int code = w != NULL ? read_weight(entry, linear, w, error) : fail_memory(error);
+		.name = (char *)(void *)linear->weight, .layer = w->layer, .row = linear->row, .rows = linear->rows,
+		.cols = linear->cols, .pooled = item->pooled, .tokens = tokens};
+	struct mxfp_blocks blocks;
+	void *memory;
+	int code = matrix_calibrate(r, &weight, factor, &blocks, &memory, error);
 
 	if (code == EXIT_OK)
-		code = quantize_amax(&r->transfer, &r->rounded.plan, entry, &grid.amax, error);
-	if (code == EXIT_OK && !compensate_hold(&grid))
-		code = fail_not_held(entry, error);
-	if (code == EXIT_OK)
-		code = compensate(w, linear->rows, linear->cols, factor, &grid, &weight.done, &r->exec, error);
-	for (size_t i = 0; i < n && code == EXIT_OK; i++)
-		if (!isfinite(w[i]))
-			code = fail_tensor(error, entry->file->path, entry->source->name, "row %zu becomes NaN or Inf, so its weights or "
-			                   "inputs are too large for binary32; leave the tensor out with --ignore",
-			                   linear->row + i / linear->cols);
-	if (code == EXIT_OK)
-		code = replace(work, linear, entry, w, &grid, &weight, error);
-	free(w);
+		code = network_replace(r->rounded.network, w->layer, linear, &blocks, error);
+	free(memory);
 	return code;
 }
 
@@ -336,7 +228,7 @@ static int calibrate_item(const struct layer_work *w, size_t number, struct erro
 	moments_free(&item->moments);
 	for (size_t i = first; i < w->n_linears && code == EXIT_OK; i++)
 		if (w->item_of[i] == number)
-			code = compensate_linear(w, &w->linears[i], item, tokens, factor, error);
+			code = calibrate_linear(w, &w->linears[i], item, tokens, factor, error);
 	free(factor);
 	return code;
 }

@@ -56,6 +56,12 @@ uint64_t layer_sums(size_t cols);
 /* Calibrates a layer, and brings the states behind it. EXIT_INPUT, EXIT_IO, EXIT_MEMORY, signals. */
 int layer_calibrate(struct running *running, size_t layer, struct error *error);
 
+/* matrix.c: compensates rows of a tensor by the factor of its inputs (compensate.h), and adds them to the state. The weight has
+   its name, layer, place, tokens and whether they are pooled; the rest is filled in. Its blocks are in malloc'ed *memory, which
+   the caller frees in every case. EXIT_INPUT, EXIT_IO, EXIT_MEMORY, signals. */
+int matrix_calibrate(struct running *running, struct state_weight *weight, const float *factor, struct mxfp_blocks *blocks,
+                     void **memory, struct error *error);
+
 /* write.c: fills in running->edit. */
 void write_prepare(struct running *running);
 
