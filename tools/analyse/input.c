@@ -58,15 +58,13 @@ static const struct tensor *find_tensor(const struct file *file, const char *lay
 	return tensor;
 }
 
-/* The file's tensor for a layer with `cols` input channels; NULL: none. */
-static int fitting_tensor(const struct tensor **tensor, const struct file *file, const struct tensor *layer,
-                          uint64_t cols, struct error *error)
+int input_find(const struct tensor **tensor, const struct file *file, const char *layer, uint64_t cols, struct error *error)
 {
 	uint64_t rows, width;
 	bool named;
 	int code;
 
-	*tensor = find_tensor(file, layer->name, &named, error, &code);
+	*tensor = find_tensor(file, layer, &named, error, &code);
 	if (*tensor == NULL)
 		return code;
 	tensor_matrix(*tensor, &rows, &width);
@@ -89,7 +87,7 @@ int input_rows(uint64_t *rows, const struct input_source *source, const struct t
 		return EXIT_OK;
 	tensor_matrix(layer, rows, &cols);
 	*rows = 0;
-	int code = fitting_tensor(&tensor, source->file, layer, cols, error);
+	int code = input_find(&tensor, source->file, layer->name, cols, error);
 	if (code == EXIT_OK && tensor != NULL)
 		tensor_matrix(tensor, rows, &cols);
 	return code;
@@ -111,7 +109,7 @@ static int read_file(float **x, size_t *tokens, const struct file *file, const s
 {
 	const struct tensor *tensor;
 	uint64_t rows, width;
-	int code = fitting_tensor(&tensor, file, layer, cols, error);
+	int code = input_find(&tensor, file, layer->name, cols, error);
 
 	*x = NULL;
 	if (code != EXIT_OK || tensor == NULL)

@@ -41,16 +41,18 @@ unsigned input_kinds(const struct input_source *source);
 /* "normal", "outliers" or "file". */
 const char *input_kind_name(const struct input_source *source, unsigned kind);
 
+/*
+ * Finds a file's tensor of activations for a layer with `cols` input channels: that with the layer's name, or with that name
+ * less ".weight", or the only tensor if it fits. Its last dimension is `cols`. NULL: there is none. EXIT_INPUT (a tensor of the
+ * layer's name that does not fit), EXIT_MEMORY.
+ */
+int input_find(const struct tensor **tensor, const struct file *file, const char *layer, uint64_t cols, struct error *error);
+
 /* The rows of activations that the source has for a layer, also beyond its `tokens`; 0: none. As input_make(). */
 int input_rows(uint64_t *rows, const struct input_source *source, const struct tensor *layer, struct error *error);
 
-/*
- * Makes the activations of all kinds of a layer with `cols` input channels. In a file they are the tensor with
- * the layer's name, or with that name less ".weight", or the only tensor; its last dimension is
- * `cols` and its first rows are the tokens. A file without a tensor for this layer gives no
- * activations (no rows). EXIT_MEMORY, EXIT_IO, EXIT_INPUT (a tensor of the layer's name that does
- * not fit, NaN or Inf).
- */
+/* Makes the activations of all kinds of a layer with `cols` input channels. In a file they are the first rows of the tensor that
+   input_find() finds; without one there are none (no rows). As that; EXIT_IO, EXIT_INPUT (NaN or Inf). */
 int input_make(struct input *input, const struct input_source *source, const struct tensor *layer, size_t cols,
                struct error *error);
 

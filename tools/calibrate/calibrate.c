@@ -14,10 +14,7 @@
 #include "model/model_output.h"
 #include "quantize/fingerprint.h"
 
-enum {
-	STATISTICS_BYTES = 1 << 30, /* that sums of several experts take together, if no limit is given */
-	OTHER_BYTES = 112 << 20     /* workspaces, scores, and the program */
-};
+enum { STATISTICS_BYTES = 1 << 30 /* that sums of several experts take together, if no limit is given */ };
 
 /* The states before the first layer. */
 static int embed(struct running *r, struct error *error)
@@ -98,6 +95,19 @@ static int open_networks(struct running *r, struct error *error)
 	return r->exact_x != NULL && r->rounded_x != NULL ? EXIT_OK : fail_memory(error);
 }
 
+/* Plans what becomes of the tensors, and finds their inputs in the file. */
+static int open_inputs(struct running *r, struct error *error)
+{
+	struct quantize_plan *plan = &r->rounded.plan;
+	int code = quantize_plan(plan, &r->settings->trial->settings, r->model, error);
+
+	if (code == EXIT_OK)
+		code = quantize_check_any(plan, error);
+	if (code == EXIT_OK)
+		code = check_plan(r, error);
+	return code == EXIT_OK ? inputs_open(r, error) : code;
+}
+
 /* Sees that the memory suffices for the largest linear layer beside the weights of one layer and the rows of one window, and
    leaves the rest to sums of other experts. */
 static int set_memory(struct running *r, struct error *error)
@@ -123,7 +133,7 @@ static int set_memory(struct running *r, struct error *error)
 	/* Inputs of both networks, of all experts of a token at once. */
 	const uint64_t rows = 2 * (1 + network_experts_per_token(r->exact.network)) * (uint64_t)r->longest * cols * sizeof(float);
 	const uint64_t scratch = network_scratch_bytes(r->exact.network) + network_scratch_bytes(r->rounded.network);
-	const uint64_t least = memory_used() + 2 * network_layer_bytes(r->exact.network) + statistics + rows + scratch + OTHER_BYTES;
+	const uint64_t least = memory_used() + 2 * network_layer_bytes(r->exact.network) + statistics + rows + scratch + RUNNING_OTHER_BYTES;
 	if (given < least)
 		return fail(error, EXIT_USAGE, "calibrate: --mem: %" PRIu64 " bytes are too few for this model and these tokens; give "
 		            "--mem %" PRIu64 "M or more", given, (least >> 20) + 1);
@@ -136,29 +146,39 @@ static int add_text(json_t *fingerprint, const char *key, const char *text, stru
 	return json_object_set_new(fingerprint, key, json_string(text)) == 0 ? EXIT_OK : fail_memory(error);
 }
 
+static int add_tokens(json_t *fingerprint, const struct token_sequences *tokens, struct error *error)
+{
+	XXH3_state_t *hash = XXH3_createState();
+
+	if (hash == NULL)
+		return fail_memory(error);
+	XXH3_128bits_reset(hash);
+	for (size_t i = 0; i <= tokens->n; i++)
+		fingerprint_number(hash, tokens->starts[i]);
+	for (size_t i = 0; i < tokens->starts[tokens->n]; i++)
+		fingerprint_number(hash, tokens->ids[i]);
+	const bool added = fingerprint_add(fingerprint, "set of tokens (--tokens, --text, --context or --sequences)",
+	                                   XXH3_128bits_digest(hash));
+	XXH3_freeState(hash);
+	return added ? EXIT_OK : fail_memory(error);
+}
+
 /* All that decides the bytes of the output, and of what a run keeps for a later one. */
 static int make_fingerprint(const struct running *r, json_t **fingerprint, struct error *error)
 {
-	const struct token_sequences *tokens = r->settings->tokens;
-	XXH3_state_t *hash = XXH3_createState();
+	const struct file *inputs = r->settings->inputs;
 	char activations[TRIAL_TEXT], damping[32];
 	json_t *config = NULL;
-	int code = hash != NULL ? model_config_copy(r->model, &config, error) : fail_memory(error);
+	int code = model_config_copy(r->model, &config, error);
 
 	json_prepare();
 	if (code == EXIT_OK && config == NULL)
 		config = json_object();
 	if (code == EXIT_OK)
 		code = quantize_fingerprint(fingerprint, &r->rounded.plan, config, true, error);
-	if (code == EXIT_OK) {
-		XXH3_128bits_reset(hash);
-		for (size_t i = 0; i <= tokens->n; i++)
-			fingerprint_number(hash, tokens->starts[i]);
-		for (size_t i = 0; i < tokens->starts[tokens->n]; i++)
-			fingerprint_number(hash, tokens->ids[i]);
-		code = fingerprint_add(*fingerprint, "set of tokens (--tokens, --text, --context or --sequences)",
-		                       XXH3_128bits_digest(hash)) ? EXIT_OK : fail_memory(error);
-	}
+	if (code == EXIT_OK)
+		code = inputs != NULL ? fingerprint_file(*fingerprint, "file of inputs (--activation-file)", inputs, true, error)
+		                      : add_tokens(*fingerprint, r->settings->tokens, error);
 	snprintf(damping, sizeof damping, "%.17g", r->settings->damping);
 	if (code == EXIT_OK)
 		code = add_text(*fingerprint, "damping", damping, error);
@@ -168,23 +188,41 @@ static int make_fingerprint(const struct running *r, json_t **fingerprint, struc
 		code = add_text(*fingerprint, "order of bytes", __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? "big" : "little", error);
 	if (code == EXIT_OK)
 		code = add_text(*fingerprint, "command", "calibrate", error);
-	XXH3_freeState(hash);
 	json_decref(config);
 	return code;
 }
 
+static size_t count_layers(const struct running *r)
+{
+	return r->settings->inputs != NULL ? r->n_inputs : network_layers(r->exact.network);
+}
+
+static void start_progress(struct running *r)
+{
+	const size_t n_layers = count_layers(r);
+	uint64_t bytes = 0;
+
+	for (size_t i = r->first; i < r->n_inputs; i++)
+		bytes += r->inputs[i].x->size;
+	if (r->settings->inputs != NULL)
+		progress_start(&r->progress, "calibrating", bytes, r->settings->quiet);
+	else
+		progress_start_tokens(&r->progress, "calibrating", r->done->n_tokens * (n_layers - r->first) / n_layers,
+		                      r->settings->quiet);
+}
+
 static int calibrate_layers(struct running *r, struct error *error)
 {
-	const size_t n_layers = network_layers(r->exact.network);
+	const size_t n_layers = count_layers(r);
 	int code = transfer_begin(&r->transfer, error);
 
-	progress_start_tokens(&r->progress, "calibrating", r->done->n_tokens * (n_layers - r->first) / n_layers, r->settings->quiet);
+	start_progress(r);
 	for (size_t i = r->first; i < n_layers && code == EXIT_OK; i++) {
 		code = state_open_layer(&r->state, i, error);
-		if (code == EXIT_OK && i == 0)
+		if (code == EXIT_OK && i == 0 && r->settings->inputs == NULL)
 			code = embed(r, error);
 		if (code == EXIT_OK)
-			code = layer_calibrate(r, i, error);
+			code = r->settings->inputs != NULL ? inputs_calibrate(r, i, error) : layer_calibrate(r, i, error);
 		if (code == EXIT_OK)
 			code = state_close_layer(&r->state, i, error);
 	}
@@ -252,8 +290,8 @@ static bool fits(const void *context, const struct state_weight *weight)
 
 static int run_begun(struct running *r, struct error *error)
 {
-	const struct state_plan plan = {fits, r};
-	int code = state_begin(&r->state, &r->editing.output.partial, network_layers(r->exact.network), &plan, &r->first, error);
+	const struct state_plan plan = {.stateless = r->settings->inputs != NULL, .fits = fits, .context = r};
+	int code = state_begin(&r->state, &r->editing.output.partial, count_layers(r), &plan, &r->first, error);
 
 	if (code == EXIT_OK)
 		code = calibrate_layers(r, error);
@@ -274,9 +312,9 @@ int calibrate_run(struct calibration *done, const struct calibrate_settings *set
 	write_prepare(&r);
 	int code = edit_check(&r.edit, error);
 	if (code == EXIT_OK)
-		code = open_networks(&r, error);
+		code = settings->inputs != NULL ? open_inputs(&r, error) : open_networks(&r, error);
 	if (code == EXIT_OK)
-		code = set_memory(&r, error);
+		code = settings->inputs != NULL ? inputs_check_memory(&r, error) : set_memory(&r, error);
 	if (code == EXIT_OK)
 		code = make_fingerprint(&r, &fingerprint, error);
 	if (code == EXIT_OK) {
@@ -295,6 +333,7 @@ int calibrate_run(struct calibration *done, const struct calibrate_settings *set
 	free(r.exact_taking.x);
 	free(r.exact_x);
 	free(r.rounded_x);
+	free(r.inputs);
 	return code;
 }
 
@@ -303,5 +342,6 @@ void calibrate_free(struct calibration *done)
 	for (size_t i = 0; i < done->n_rows; i++)
 		free(done->rows[i].name);
 	free(done->rows);
+	free(done->left);
 	carry_free(&done->carry);
 }

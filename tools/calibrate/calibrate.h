@@ -26,7 +26,8 @@
 struct calibrate_settings {
 	const char *in, *out;
 	const struct trial *trial;            /* it quantizes */
-	const struct token_sequences *tokens; /* windows, which run one by one */
+	const struct token_sequences *tokens; /* windows, which run one by one; */
+	const struct file *inputs;            /* or NULL, and inputs of layers */
 	double damping;
 	unsigned threads;
 	uint64_t memory_bytes;                /* the most to use; 0: no limit */
@@ -46,7 +47,8 @@ struct calibrate_row {
 /* What was done; calibrate_free() releases it. */
 struct calibration {
 	size_t n_tokens, n_rows, n_kept; /* tensors that stay as they are, */
-	size_t n_left;                   /* and those of them that mxfp quantize would quantize */
+	size_t n_left;                   /* and those of them that mxfp quantize would quantize, */
+	const char **left;               /* of a file of inputs with their names, of the model */
 	size_t n_pooled;                 /* matrices that took the tokens of all experts */
 	struct calibrate_row *rows;
 	struct carry carry;

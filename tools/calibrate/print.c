@@ -11,6 +11,11 @@
 #include "base/table.h"
 #include "io/facts.h"
 
+enum {
+	FEW = 4,  /* samples of each input, with fewer of which others may be unlike them */
+	NAMED = 3 /* tensors of a list */
+};
+
 /* The part of the outputs' energy that is lost. */
 static double part_of(const struct calibrate_row *row, double lost)
 {
@@ -37,22 +42,79 @@ static int print_json(const struct calibration *done, const struct calibrate_set
 
 	for (size_t i = 0; i < done->n_rows; i++)
 		json_array_append_new(rows, facts_of_row(&done->rows[i]));
-	return facts_print(stdout, json_pack("{s:o, s:o, s:I, s:f, s:I, s:I, s:o, s:o}", "input", facts_text(settings->in), "output",
-	                                     facts_text(settings->out), "tokens", (json_int_t)done->n_tokens, "damping",
-	                                     settings->damping, "tensors_kept", (json_int_t)done->n_kept, "tensors_left", (json_int_t)done->n_left,
-	                                     "tensors", rows,
-	                                     "copied", carry_facts(&done->carry)), error);
+	json_t *facts = json_pack("{s:o, s:o, s:I, s:f, s:I, s:I, s:o, s:o}", "input", facts_text(settings->in), "output",
+	                          facts_text(settings->out), "tokens", (json_int_t)done->n_tokens, "damping",
+	                          settings->damping, "tensors_kept", (json_int_t)done->n_kept, "tensors_left", (json_int_t)done->n_left,
+	                          "tensors", rows, "copied", carry_facts(&done->carry));
+	if (settings->inputs != NULL) {
+		json_t *left = json_array();
+
+		for (size_t i = 0; i < done->n_left; i++)
+			json_array_append_new(left, facts_text(done->left[i]));
+		json_object_del(facts, "tokens");
+		json_object_set_new(facts, "activation_file", facts_text(settings->inputs->path));
+		json_object_set_new(facts, "without_inputs", left);
+	}
+	return facts_print(stdout, facts, error);
+}
+
+/* Says what sums were made of, and what they leave open. */
+static void print_tokens(const struct calibration *done)
+{
+	size_t widest = 0;
+
+	for (size_t i = 0; i < done->n_rows; i++)
+		widest = done->rows[i].cols > widest ? done->rows[i].cols : widest;
+	printf("%zu tensors calibrated on %zu tokens, %zu kept; signal to noise of outputs beside the exact model's\n", done->n_rows,
+	       done->n_tokens, done->n_kept);
+	if (done->n_left > 0)
+		printf("%zu of those kept, such as an embedding, would be quantized, but cannot be calibrated: mxfp quantize rounds them "
+		       "to nearest, unless --ignore there keeps them\n", done->n_left);
+	if (done->n_pooled > 0)
+		printf("%zu matrices of experts that fewer tokens reach than they have inputs: calibrated by the tokens of all experts of "
+		       "their layer\n", done->n_pooled);
+	if (done->n_tokens < FEW * widest)
+		printf("%zu tokens are few for layers of %zu inputs: on other texts errors are larger than these\n", done->n_tokens, widest);
+}
+
+static void print_inputs(const struct calibration *done, const struct file *inputs)
+{
+	const struct calibrate_row *fewest = NULL;
+	size_t n_few = 0;
+
+	printf("%zu tensors calibrated on inputs of ", done->n_rows);
+	print_printable(stdout, inputs->path);
+	printf(", %zu kept; signal to noise of outputs beside those of exact weights and inputs\n", done->n_kept);
+	if (done->n_left > 0) {
+		printf("%zu of those kept would be quantized, but have no inputs: ", done->n_left);
+		for (size_t i = 0; i < done->n_left && i < NAMED; i++) {
+			fputs(i > 0 ? ", " : "", stdout);
+			print_printable(stdout, done->left[i]);
+		}
+		if (done->n_left > NAMED)
+			printf(" and %zu more", done->n_left - NAMED);
+		puts("; mxfp quantize rounds them to nearest, unless --ignore there keeps them");
+	}
+	for (size_t i = 0; i < done->n_rows; i++) {
+		const struct calibrate_row *row = &done->rows[i];
+
+		n_few += row->tokens < FEW * row->cols;
+		if (fewest == NULL || (double)row->tokens / (double)row->cols < (double)fewest->tokens / (double)fewest->cols)
+			fewest = row;
+	}
+	if (n_few == 0)
+		return;
+	printf("%zu tensors have few rows of inputs, ", n_few);
+	print_printable(stdout, fewest->name);
+	printf(" %zu for %zu columns: on other inputs errors are larger than these\n", fewest->tokens, fewest->cols);
 }
 
 int calibrate_print(const struct calibration *done, const struct calibrate_settings *settings, struct error *error)
 {
 	struct table table = {.n_columns = 5, .n_left = 3};
-	size_t widest = 0;
 
 	if (settings->json)
 		return print_json(done, settings, error);
-	for (size_t i = 0; i < done->n_rows; i++)
-		widest = done->rows[i].cols > widest ? done->rows[i].cols : widest;
 	table_cell(&table, "tensor");
 	table_cell(&table, "shape");
 	table_cell(&table, "format");
@@ -70,16 +132,10 @@ int calibrate_print(const struct calibration *done, const struct calibrate_setti
 	const int code = table_print(&table, stdout, error);
 	if (code != EXIT_OK)
 		return code;
-	printf("%zu tensors calibrated on %zu tokens, %zu kept; signal to noise of outputs beside the exact model's\n", done->n_rows,
-	       done->n_tokens, done->n_kept);
-	if (done->n_left > 0)
-		printf("%zu of those kept, such as an embedding, would be quantized, but cannot be calibrated: mxfp quantize rounds them "
-		       "to nearest, unless --ignore there keeps them\n", done->n_left);
-	if (done->n_pooled > 0)
-		printf("%zu matrices of experts that fewer tokens reach than they have inputs: calibrated by the tokens of all experts of "
-		       "their layer\n", done->n_pooled);
-	if (done->n_tokens < 4 * widest)
-		printf("%zu tokens are few for layers of %zu inputs: on other texts errors are larger than these\n", done->n_tokens, widest);
+	if (settings->inputs != NULL)
+		print_inputs(done, settings->inputs);
+	else
+		print_tokens(done);
 	carry_print(&done->carry, stdout);
 	fputs("written to ", stdout);
 	print_printable(stdout, settings->out);

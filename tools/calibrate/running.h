@@ -23,17 +23,26 @@ struct taking {
 	size_t used, capacity;
 };
 
+/* A tensor that is to be quantized, and its inputs in the file. */
+struct running_input {
+	const struct quantize_entry *entry;
+	const struct tensor *x;
+	uint64_t rows;
+};
+
 struct running {
 	const struct calibrate_settings *settings;
 	const struct model *model;
 	struct calibration *done;
 	struct mxfp_exec exec;
-	struct evaluate_network exact, rounded;
+	struct evaluate_network exact, rounded; /* of a file of inputs, nothing but the plan of the latter */
 	struct edit edit;
 	struct editing editing;
 	struct state state;
 	size_t longest;                /* tokens of a window */
-	float *exact_x, *rounded_x;    /* states of a window, one after the other, [longest][hidden] each */
+	float *exact_x, *rounded_x;    /* states of a window, one after the other, [longest][hidden] each; or rows of inputs */
+	size_t n_inputs;               /* of a file of inputs: layers, of one tensor each */
+	struct running_input *inputs;
 	struct taking taking, exact_taking;
 	struct workspace workspace;
 	uint64_t statistics;           /* bytes that sums of one pass may take, but for one that takes more alone */
@@ -42,6 +51,8 @@ struct running {
 	size_t first;                  /* the layer where this run begins */
 	uint64_t shown;                /* tokens that the progress shows */
 };
+
+enum { RUNNING_OTHER_BYTES = 112 << 20 /* workspaces, scores, and the program */ };
 
 /* A window of the tokens. */
 struct network_piece window_of(const struct running *running, size_t i);
@@ -55,6 +66,12 @@ uint64_t layer_sums(size_t cols);
 
 /* Calibrates a layer, and brings the states behind it. EXIT_INPUT, EXIT_IO, EXIT_MEMORY, signals. */
 int layer_calibrate(struct running *running, size_t layer, struct error *error);
+
+/* inputs.c: finds the inputs of the tensors that the plan quantizes, and makes room for rows of them; EXIT_INPUT, EXIT_MEMORY.
+   Whether the memory suffices for the largest tensor; EXIT_USAGE. Calibrates a tensor; EXIT_INPUT, EXIT_IO, EXIT_MEMORY, signals. */
+int inputs_open(struct running *running, struct error *error);
+int inputs_check_memory(const struct running *running, struct error *error);
+int inputs_calibrate(struct running *running, size_t number, struct error *error);
 
 /* matrix.c: compensates rows of a tensor by the factor of its inputs (compensate.h), and adds them to the state. The weight has
    its name, layer, place, tokens and whether they are pooled; the rest is filled in. Its blocks are in malloc'ed *memory, which

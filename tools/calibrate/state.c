@@ -197,7 +197,7 @@ static int read_layer(struct state *state, size_t layer, const struct state_plan
 static int has_states(const struct state *state, size_t layer, bool *intact, struct error *error)
 {
 	*intact = true;
-	if (layer == 0 || layer == state->n_layers)
+	if (state->stateless || layer == 0 || layer == state->n_layers)
 		return EXIT_OK;
 	char *path = path_of(state, states_name, layer);
 	const int code = path != NULL ? is_intact(intact, path, record_of(state, layer - 1, RECORD_NEXT), error) : fail_memory(error);
@@ -214,6 +214,7 @@ int state_begin(struct state *state, const struct partial *partial, size_t n_lay
 		.journal.fd = -1,
 		.records = calloc(N_RECORDS * n_layers + 1, sizeof *state->records),
 		.n_layers = n_layers,
+		.stateless = plan->stateless,
 		.states = -1,
 		.next = -1,
 		.file = -1,
@@ -240,10 +241,12 @@ int state_begin(struct state *state, const struct partial *partial, size_t n_lay
 
 int state_open_layer(struct state *state, size_t layer, struct error *error)
 {
-	int code = open_file(&state->states, &state->states_path, state, states_name, layer,
-	                     layer == 0 ? O_RDWR | O_CREAT | O_TRUNC : O_RDONLY, error);
+	int code = EXIT_OK;
 
-	if (code == EXIT_OK && layer + 1 < state->n_layers)
+	if (!state->stateless)
+		code = open_file(&state->states, &state->states_path, state, states_name, layer,
+		                 layer == 0 ? O_RDWR | O_CREAT | O_TRUNC : O_RDONLY, error);
+	if (code == EXIT_OK && !state->stateless && layer + 1 < state->n_layers)
 		code = open_file(&state->next, &state->next_path, state, states_name, layer + 1, O_RDWR | O_CREAT | O_TRUNC, error);
 	if (code == EXIT_OK)
 		code = open_file(&state->file, &state->file_path, state, weights_name, layer, O_RDWR | O_CREAT | O_TRUNC, error);
@@ -318,7 +321,7 @@ int state_close_layer(struct state *state, size_t layer, struct error *error)
 		code = note(state, layer, RECORD_NEXT, state->next, state->next_path, error);
 	if (code == EXIT_OK)
 		code = descriptor_sync(state->journal.fd, state->journal_path, error);
-	if (code == EXIT_OK && unlink(state->states_path) != 0 && errno != ENOENT)
+	if (code == EXIT_OK && !state->stateless && unlink(state->states_path) != 0 && errno != ENOENT)
 		code = fail_errno(error, state->states_path, "cannot remove");
 	close_file(&state->states);
 	close_file(&state->next);

@@ -42,6 +42,7 @@ struct state {
 	struct journal journal;
 	struct journal_record *records; /* two a layer */
 	size_t n_layers;
+	bool stateless;
 	size_t n_weights;
 	struct state_weight *weights;   /* in the order of the layers, until state_sort() */
 	int states, next, file;         /* descriptors: states of this layer and of the next, its weights; -1: none */
@@ -49,8 +50,9 @@ struct state {
 	uint64_t file_bytes;
 };
 
-/* What a run would write: whether a matrix, without its place in a file, can be of it. */
+/* What a run would write: whether a matrix, without its place in a file, can be of it; and whether layers have no states. */
 struct state_plan {
+	bool stateless;
 	bool (*fits)(const void *context, const struct state_weight *weight);
 	const void *context;
 };
@@ -60,7 +62,7 @@ struct state_plan {
 int state_begin(struct state *state, const struct partial *partial, size_t n_layers, const struct state_plan *plan, size_t *first,
                 struct error *error);
 
-/* Opens the states before a layer, which are written for layer 0, else read, and the file of its weights, empty.
+/* Opens the states before a layer, if there are any, which are written for layer 0, else read, and the file of its weights, empty.
    EXIT_IO, EXIT_INPUT, EXIT_MEMORY. */
 int state_open_layer(struct state *state, size_t layer, struct error *error);
 

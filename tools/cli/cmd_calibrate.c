@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp calibrate: chooses weights that a block format holds by what a model does with tokens or a text. */
+/* mxfp calibrate: chooses weights that a block format holds by what a model does with tokens or a text, or with given inputs of
+   its layers. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include "calibrate/calibrate.h"
 #include "cli/commands.h"
 #include "eval/corpus.h"
+#include "io/output.h"
 #include "model/layout.h"
 #include "quantize/preset.h"
 
@@ -17,14 +19,14 @@ struct options {
 	struct corpus_options corpus;
 	struct trial_options trial;
 	struct select select;
-	const char *damping, *memory;
+	const char *activation_file, *damping, *memory;
 	int layout; /* an index of layouts[] */
 };
 
 static enum parsed parse(int argc, char **argv, struct options *o, struct error *error)
 {
 	static const struct usage usage = {
-		"calibrate MODEL --tokens FILE | --text FILE -o OUT [options]",
+		"calibrate MODEL --tokens FILE | --text FILE | --activation-file FILE -o OUT [options]",
 		"Writes a model whose linear layers have weights that a block format holds,\n"
 		"chosen so that outputs on a text change least: weights not yet rounded make up\n"
 		"for the errors of those that are (GPTQ), layer after layer, with the inputs\n"
@@ -34,8 +36,10 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		"directory, or a file if MODEL is one and OUT ends in .safetensors. A table has\n"
 		"the signal to noise of each layer's outputs, with weights rounded to nearest,\n"
 		"and as written. With --sparsity weights are pruned too, and those that stay\n"
-		"make up for it (SparseGPT). The bytes of OUT are the same for any threads,\n"
-		"memory and instruction set. GGUF files are refused.",
+		"make up for it (SparseGPT). With --activation-file no model runs: each tensor is\n"
+		"calibrated on inputs in that file, so MODEL may be of any kind. The bytes of\n"
+		"OUT are the same for any threads, memory and instruction set. GGUF files are\n"
+		"refused.",
 		"  mxfp calibrate model/ --text train.txt -o model-calibrated\n"
 		"  mxfp quantize model-calibrated/ -o model-w4a8",
 	};
@@ -53,6 +57,9 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		 "(default: the model's)", &o->corpus.tokenizer},
 		{"context", 'c', OPTION_UNSIGNED, "N", "cut sequences into windows of at most this many tokens", &o->corpus.context},
 		{"sequences", 0, OPTION_UNSIGNED, "N", "take only the first sequences", &o->corpus.sequences},
+		{.kind = OPTION_HEADING, .help = "Inputs of layers, instead of tokens"},
+		{"activation-file", 0, OPTION_STRING, "FILE", "calibrate on inputs in a .safetensors or .npy file: rows in one tensor per "
+		 "layer, with its name, or in one for every layer whose shape it fits", &o->activation_file},
 		{.kind = OPTION_HEADING, .help = "Formats"},
 		{"weights", 'w', OPTION_BLOCK, "FORMAT", "block format of the weights", &o->trial.weights},
 		{"activations", 'a', OPTION_STRING, "FORMAT|none", "format of the inputs that weights are chosen for (default: as the "
@@ -85,7 +92,15 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		{.kind = OPTION_END},
 	};
 	const enum parsed parsed = options_parse(argc, argv, options, &usage, 1, 1, &o->settings.in, error);
+	const struct option_use uses[] = {
+		{"tokenizer", o->activation_file == NULL, "--text"},
+		{"context", o->activation_file == NULL, "--tokens or --text"},
+		{"sequences", o->activation_file == NULL, "--tokens or --text"},
+		{NULL, true, NULL},
+	};
 
+	if (parsed == PARSED_RUN && options_check_used(argc, argv, options, uses, error) != EXIT_OK)
+		return PARSED_ERROR;
 	o->trial.has_nvfp4_recipe = parsed == PARSED_RUN && options_given(argc, argv, options, "nvfp4-recipe");
 	o->trial.has_rule = parsed == PARSED_RUN && options_given(argc, argv, options, "rule");
 	return parsed;
@@ -97,8 +112,8 @@ static int check(struct options *o, struct error *error)
 
 	if (o->settings.out == NULL)
 		return fail(error, EXIT_USAGE, "calibrate: no output given; -o OUT names a directory or a .safetensors file");
-	if ((o->corpus.tokens != NULL) == (o->corpus.text != NULL))
-		return fail(error, EXIT_USAGE, "calibrate: --tokens and --text: give one of them");
+	if ((o->corpus.tokens != NULL) + (o->corpus.text != NULL) + (o->activation_file != NULL) != 1)
+		return fail(error, EXIT_USAGE, "calibrate: --tokens, --text and --activation-file: give one of them");
 	if (o->trial.preset != NULL && o->trial.recipe != NULL)
 		return fail(error, EXIT_USAGE, "calibrate: --preset and --recipe: give one of them");
 	if (o->corpus.sequences < 1)
@@ -110,16 +125,32 @@ static int check(struct options *o, struct error *error)
 	return o->memory == NULL ? EXIT_OK : byte_size_parse(o->memory, "calibrate: --mem", &o->settings.memory_bytes, error);
 }
 
+static int open_inputs(struct file *inputs, const struct options *o, struct error *error)
+{
+	int code = output_check_apart(o->settings.out, o->activation_file, error);
+
+	if (code == EXIT_OK)
+		code = file_open(inputs, o->activation_file, error);
+	return code == EXIT_OK ? file_check_rows(inputs, error) : code;
+}
+
+static int open_corpus(struct corpus *corpus, const struct model *model, const struct options *o, struct error *error)
+{
+	const int code = corpus_open(corpus, model, &o->corpus, error);
+
+	return code == EXIT_OK ? corpus_read(corpus, &o->corpus, error) : code;
+}
+
 static int calibrate(struct options *o, const struct model *model, const struct trial *trial, struct error *error)
 {
 	struct calibration done = {0};
 	struct corpus corpus = {0};
-	int code = corpus_open(&corpus, model, &o->corpus, error);
+	struct file inputs = {0};
+	int code = o->activation_file != NULL ? open_inputs(&inputs, o, error) : open_corpus(&corpus, model, o, error);
 
-	if (code == EXIT_OK)
-		code = corpus_read(&corpus, &o->corpus, error);
 	o->settings.trial = trial;
 	o->settings.tokens = &corpus.tokens;
+	o->settings.inputs = o->activation_file != NULL ? &inputs : NULL;
 	o->settings.threads = o->trial.threads;
 	if (code == EXIT_OK)
 		code = calibrate_run(&done, &o->settings, model, error);
@@ -127,6 +158,7 @@ static int calibrate(struct options *o, const struct model *model, const struct 
 		code = calibrate_print(&done, &o->settings, error);
 	calibrate_free(&done);
 	corpus_close(&corpus);
+	file_close(&inputs);
 	return code;
 }
 

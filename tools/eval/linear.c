@@ -44,30 +44,31 @@ struct mxfp_matrix linear_blocks(const struct mxfp_blocks *blocks, size_t first,
 }
 
 /* How activations become blocks. NVFP4: the tensor scale is 1, whatever else is in the batch. */
-static struct mxfp_quantize_options activation_options(const struct network *network)
+static struct mxfp_quantize_options activation_options(enum mxfp_rule rule, const struct mxfp_exec *exec)
 {
 	static const float unscaled = 0;
 
 	return (struct mxfp_quantize_options){
-		.rule = network->options.activation_rule,
+		.rule = rule,
 		.tensor_amax = &unscaled,
-		.exec = &network->exec,
+		.exec = exec,
 	};
 }
 
 void linear_quantize_into(struct network *network, struct mxfp_blocks *blocks, const float *x)
 {
 	const double begun = clock_seconds();
-	const struct mxfp_quantize_options options = activation_options(network);
+	const struct mxfp_quantize_options options = activation_options(network->options.activation_rule, &network->exec);
 
 	must_succeed(mxfp_quantize(blocks, x, MXFP_FORMAT_F32, 0, &options));
 	work_end(network, NETWORK_QUANTIZE, begun);
 }
 
-void linear_round(struct network *network, enum mxfp_format format, float *x, size_t rows, size_t cols)
+void network_round_inputs(enum mxfp_format format, enum mxfp_rule rule, float *x, size_t rows, size_t cols,
+                          const struct mxfp_exec *exec)
 {
 	const struct mxfp_fake_output output = {.data = x, .format = MXFP_FORMAT_F32};
-	const struct mxfp_quantize_options options = activation_options(network);
+	const struct mxfp_quantize_options options = activation_options(rule, exec);
 
 	must_succeed(mxfp_fake_quantize(format, &output, x, MXFP_FORMAT_F32, 0, rows, cols, &options));
 }

@@ -235,7 +235,7 @@ void network_round(struct network *network, float *x, size_t rows, size_t cols)
 	const enum mxfp_format format = network->options.activations;
 
 	if (format != OPTION_FORMAT_NONE)
-		linear_round(network, format, x, rows, cols);
+		network_round_inputs(format, network->options.activation_rule, x, rows, cols, &network->exec);
 }
 
 void network_follow(struct network *network, const struct network *leader)

@@ -140,6 +140,10 @@ void network_follow(struct network *network, const struct network *leader);
 /* Rounds inputs of linear layers to what products with blocks take: the format and rule of the options. */
 void network_round(struct network *network, float *x, size_t rows, size_t cols);
 
+/* The same to any format and rule, without a network. */
+void network_round_inputs(enum mxfp_format format, enum mxfp_rule rule, float *x, size_t rows, size_t cols,
+                          const struct mxfp_exec *exec);
+
 /* Has a linear layer take these blocks in place of its weights; copies them. EXIT_MEMORY. */
 int network_replace(struct network *network, size_t layer, const struct network_linear *linear,
                     const struct mxfp_blocks *blocks, struct error *error);

@@ -159,9 +159,6 @@ void linear_set_w(struct mxfp_product *product, const struct linear *linear);
 void linear_quantize_into(struct network *network, struct mxfp_blocks *blocks, const float *x);
 int linear_quantize(struct network *network, struct inputs *inputs, enum mxfp_format format, struct error *error);
 
-/* Rounds rows to what those blocks hold. */
-void linear_round(struct network *network, enum mxfp_format format, float *x, size_t rows, size_t cols);
-
 /* Rows of numbers as a matrix, and rows from `first` on of blocks. */
 struct mxfp_matrix linear_numbers(const float *x, size_t rows, size_t cols, size_t stride);
 struct mxfp_matrix linear_blocks(const struct mxfp_blocks *blocks, size_t first, size_t rows);

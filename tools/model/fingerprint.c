@@ -75,23 +75,30 @@ static int describe_source(char text[SOURCE_TEXT], XXH3_state_t *hash, const str
 	return EXIT_OK;
 }
 
-int fingerprint_sources(json_t *fingerprint, const struct model *model, bool times, struct error *error)
+int fingerprint_file(json_t *fingerprint, const char *key, const struct file *file, bool times, struct error *error)
 {
 	XXH3_state_t *hash = XXH3_createState();
-	char text[SOURCE_TEXT], key[300];
-	int code = hash == NULL ? fail_memory(error) : EXIT_OK;
+	char text[SOURCE_TEXT];
+	int code = hash == NULL ? fail_memory(error) : describe_source(text, hash, file, times, error);
+
+	if (code == EXIT_OK && json_object_set_new(fingerprint, key, json_string(text)) != 0)
+		code = fail_memory(error);
+	XXH3_freeState(hash);
+	return code;
+}
+
+int fingerprint_sources(json_t *fingerprint, const struct model *model, bool times, struct error *error)
+{
+	int code = EXIT_OK;
 
 	for (size_t f = 0; f < model->n_files && code == EXIT_OK; f++) {
-		const struct file *file = &model->files[f];
-		json_t *name = facts_text(model_file_name(file));
+		json_t *name = facts_text(model_file_name(&model->files[f]));
+		char key[300];
 
 		snprintf(key, sizeof key, "source %s", name == NULL ? "" : json_string_value(name));
-		code = describe_source(text, hash, file, times, error);
-		if (code == EXIT_OK && json_object_set_new(fingerprint, key, json_string(text)) != 0)
-			code = fail_memory(error);
+		code = fingerprint_file(fingerprint, key, &model->files[f], times, error);
 		json_decref(name);
 	}
-	XXH3_freeState(hash);
 	return code;
 }
 

@@ -19,6 +19,9 @@ enum { FINGERPRINT_TEXT = 33 };
    EXIT_MEMORY. */
 int fingerprint_sources(json_t *fingerprint, const struct model *model, bool times, struct error *error);
 
+/* Adds a file of other inputs, looked at in the same way, under a key that says what a user may have changed. */
+int fingerprint_file(json_t *fingerprint, const char *key, const struct file *file, bool times, struct error *error);
+
 /* Adds a hash under a key that says what a user may have changed; false without memory. */
 bool fingerprint_add(json_t *fingerprint, const char *key, XXH128_hash_t hash);
 
