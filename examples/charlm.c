@@ -18,7 +18,18 @@ struct evaluation {
 	float logits[CHARLM_BATCH * CHARLM_SYMBOLS];
 	void *workspace;
 	size_t workspace_bytes;
+	float *const *inputs; /* of charlm_inputs(), which get `rows` from `first` on; NULL: none */
+	size_t first, rows;
 };
+
+static void keep_inputs(const struct evaluation *e, const float *x, const struct mxfp_matrix *w)
+{
+	const size_t place = (size_t)((const char *)w - (const char *)e->model);
+
+	for (size_t i = 0; i < CHARLM_TENSORS; i++)
+		if (charlm_tensors[i].matrix == place && e->inputs[i])
+			memcpy(e->inputs[i] + e->first * w->cols, x, e->rows * w->cols * sizeof(float));
+}
 
 /* A linear layer: y = x W^T, or y += x W^T if `add`. If W is in blocks, mxfp_gemm() quantizes x. */
 static enum mxfp_status linear(struct evaluation *e, float *y, const float *x, const struct mxfp_matrix *w, bool add)
@@ -34,6 +45,8 @@ static enum mxfp_status linear(struct evaluation *e, float *y, const float *x, c
 	size_t bytes;
 	enum mxfp_status status = mxfp_gemm_workspace_size(&product, 1, &options, &bytes);
 
+	if (e->inputs)
+		keep_inputs(e, x, w);
 	if (status)
 		return status;
 	if (bytes > e->workspace_bytes) {
@@ -129,5 +142,37 @@ enum mxfp_status charlm_loss(double *loss, const struct charlm_matrices *model, 
 	}
 	free(e.workspace);
 	*loss = sum / (double)n;
+	return status;
+}
+
+size_t charlm_trained(const struct charlm_text *text)
+{
+	size_t n = 0;
+
+	for (size_t i = CHARLM_CONTEXT; i < text->n; i++)
+		n += !charlm_text_held_out(i);
+	return n;
+}
+
+enum mxfp_status charlm_inputs(float *const x[CHARLM_TENSORS], size_t n, const struct charlm_matrices *model,
+                               const struct charlm_text *text)
+{
+	struct evaluation e = {.model = model, .inputs = x};
+	const size_t all = charlm_trained(text);
+	size_t position = CHARLM_CONTEXT, seen = 0;
+	enum mxfp_status status = MXFP_OK;
+
+	/* Character i of n is number floor(i * all / n) of those that there are. */
+	for (; !status && e.first < n; e.first += e.rows) {
+		memset(e.batch.context, 0, sizeof(e.batch.context));
+		for (e.rows = 0; e.rows < CHARLM_BATCH && e.first + e.rows < n; position++) {
+			if (charlm_text_held_out(position))
+				continue;
+			if (seen++ == (e.first + e.rows) * all / n)
+				charlm_batch_set(&e.batch, (unsigned)e.rows++, text, position);
+		}
+		status = forward(&e);
+	}
+	free(e.workspace);
 	return status;
 }

@@ -94,6 +94,14 @@ double charlm_cross_entropy(float probabilities[CHARLM_SYMBOLS], const float log
 /* *loss becomes the mean cross entropy, in nats, over the held-out characters of a text. Fails as mxfp_gemm() does. */
 enum mxfp_status charlm_loss(double *loss, const struct charlm_matrices *model, const struct charlm_text *text);
 
+/* Runs a model on n characters of the part of a text that it was trained on, evenly spaced. x[i] becomes the inputs of the
+   linear layer of charlm_tensors[i], [n][inputs], if it is not NULL. Fails as mxfp_gemm() does. */
+enum mxfp_status charlm_inputs(float *const x[CHARLM_TENSORS], size_t n, const struct charlm_matrices *model,
+                               const struct charlm_text *text);
+
+/* How many characters there are for that. */
+size_t charlm_trained(const struct charlm_text *text);
+
 /* The matrices of a model in f32, valid as long as `model`. */
 struct charlm_matrices charlm_matrices(struct charlm *model);
 

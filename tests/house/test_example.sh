@@ -54,6 +54,15 @@ refused 3 examples/charlm_loss "$examples/charlm.safetensors" "$directory/short.
 refused 3 examples/charlm_loss "$examples/charlm.txt" "$examples/charlm.txt"
 refused 4 examples/charlm_loss "$directory/missing.safetensors" "$examples/charlm.txt"
 
+# Inputs of layers for mxfp calibrate: test_calibrate_inputs.sh looks at their numbers.
+examples/charlm_inputs "$examples/charlm.safetensors" "$examples/charlm.txt" "$directory/inputs.safetensors" 100
+[ "$(wc -c <"$directory/inputs.safetensors")" -gt $((100 * 4 * (3 * 384 + 3 * 128))) ] || fail 'inputs are missing'
+refused 2 examples/charlm_inputs "$examples/charlm.safetensors" "$examples/charlm.txt"
+refused 2 examples/charlm_inputs "$examples/charlm.safetensors" "$examples/charlm.txt" "$directory/none.inputs" 0
+refused 2 examples/charlm_inputs "$examples/charlm.safetensors" "$examples/charlm.txt" "$directory/none.inputs" 100000
+refused 3 examples/charlm_inputs "$examples/charlm.txt" "$examples/charlm.txt" "$directory/none.inputs"
+refused 4 examples/charlm_inputs "$examples/charlm.safetensors" "$examples/charlm.txt" "$directory/inputs.safetensors" 100
+
 # Weights in blocks under activations in binary32 are one chain of sums, as the decoded weights are.
 for weights in mxfp4 mxfp6-e3m2 nvfp4; do
 	./mxfp quantize -q "$examples/charlm.safetensors" -o "$directory/$weights" --weights $weights --activations none

@@ -20,7 +20,7 @@ fail() {
 # The working directory of a reader after the demo.
 mkdir "$dir/top" "$dir/top/examples" "$dir/top/demo" "$dir/shown" "$dir/printed"
 ln -s "$source"/examples/* "$dir/top/examples"
-ln -sf "$build"/examples/{charlm_loss,gemm} "$dir/top/examples"
+ln -sf "$build"/examples/{charlm_inputs,charlm_loss,gemm} "$dir/top/examples"
 ln -s "$build" "$dir/top/build-demo"
 
 # Extract a script of all commands, the expected output of each, and the indented lines of blocks without commands. Blank
