@@ -349,21 +349,27 @@ END
 long() {
 	"$mxfp" --isa ref calibrate "$model" --tokens "$work/long.json" --pad-tail -q "$@"
 }
+# stopped NAME OPTION...: a run that is.
+stopped() {
+	name=$1
+	shift
+	env --default-signal=INT "$mxfp" --isa ref calibrate "$model" --tokens "$work/long.json" --pad-tail -q -o "$work/$name" "$@" \
+		2>"$work/error" &
+	pid=$!
+	tries=0
+	until [ -e "$work/$name.partial/weights-1.state" ] || [ ! -d /proc/$pid ] || [ $tries -ge 6000 ]; do
+		sleep 0.02
+		tries=$((tries + 1))
+	done
+	kill -INT $pid
+	code=0
+	wait $pid || code=$?
+	same "exit code of a run that is stopped" 130 $code
+	has "a run that is stopped" "$(cat "$work/error")" "--resume continues"
+	check "layers that are done, two files each" test "$(wc -l <"$work/$name.partial/layers.journal")" = 2
+}
 long -o "$work/whole" || bad "the run that is not stopped"
-env --default-signal=INT "$mxfp" --isa ref calibrate "$model" --tokens "$work/long.json" --pad-tail -q -o "$work/resumed" \
-	2>"$work/error" &
-pid=$!
-tries=0
-until [ -e "$work/resumed.partial/weights-1.state" ] || [ ! -d /proc/$pid ] || [ $tries -ge 6000 ]; do
-	sleep 0.02
-	tries=$((tries + 1))
-done
-kill -INT $pid
-code=0
-wait $pid || code=$?
-same "exit code of a run that is stopped" 130 $code
-has "a run that is stopped" "$(cat "$work/error")" "--resume continues"
-check "layers that are done, two files each" test "$(wc -l <"$work/resumed.partial/layers.journal")" = 2
+stopped resumed
 exits 2 "--resume continues it" --isa ref calibrate "$model" --tokens "$work/long.json" --pad-tail -q -o "$work/resumed"
 exits 2 "was begun with another damping: 0.01, and not 0.02; --force" --isa ref calibrate "$model" --tokens "$work/long.json" --pad-tail -q -o "$work/resumed" \
 	--resume --damping 0.02
@@ -401,6 +407,48 @@ exits 0 "" calibrate "$model" --tokens "$work/long.json" --pad-tail -o "$work/re
 check "bytes of a run that is resumed" cmp -s "$work/whole/model.safetensors" "$work/resumed/model.safetensors"
 same "tensors of a run that is resumed" 14 "$(grep -c '"tensor":' "$work/out")"
 check "what is left of a run that is resumed" test ! -e "$work/resumed.partial"
+# So does one that prunes.
+long -o "$work/whole" -f --sparsity 4:8 || bad "the run that prunes and is not stopped"
+stopped pruned --sparsity 4:8
+long -o "$work/pruned" --sparsity 4:8 --resume || bad "the run that prunes and is resumed"
+check "bytes of a run that prunes and is resumed" cmp -s "$work/whole/model.safetensors" "$work/pruned/model.safetensors"
+check "zeros of a run that prunes" python3 -c '
+import sys
+data = open(sys.argv[1], "rb").read()
+sys.exit(sum(data[i:i + 4] == bytes(4) for i in range(0, len(data), 4)) < 6000)' "$work/pruned/model.safetensors"
+
+# The most memory that a run holds stays under --mem: 1,536 inputs of down take 90 MiB of statistics. ref takes a minute for them.
+python3 - "$work" <<'END'
+import json, os, random, struct, sys
+
+HIDDEN, MLP = 64, 1536
+os.mkdir(sys.argv[1] + "/wide")
+draw = random.Random(10)
+layer = "model.layers.0."
+shapes = {"model.embed_tokens.weight": (40, HIDDEN), "model.norm.weight": (HIDDEN,), layer + "input_layernorm.weight": (HIDDEN,),
+          layer + "post_attention_layernorm.weight": (HIDDEN,), layer + "mlp.gate_proj.weight": (MLP, HIDDEN),
+          layer + "mlp.up_proj.weight": (MLP, HIDDEN), layer + "mlp.down_proj.weight": (HIDDEN, MLP)}
+for part in "qkvo":
+    shapes[layer + "self_attn.%s_proj.weight" % part] = (HIDDEN, HIDDEN)
+header, data = {}, b""
+for name, shape in shapes.items():
+    n = shape[0] * (shape[1] if len(shape) > 1 else 1)
+    header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + 4 * n]}
+    data += struct.pack("<%df" % n, *([1.0] * n if "norm" in name else [draw.uniform(-0.3, 0.3) for _ in range(n)]))
+text = json.dumps(header).encode()
+with open(sys.argv[1] + "/wide/model.safetensors", "wb") as file:
+    file.write(struct.pack("<Q", len(text)) + text + data)
+with open(sys.argv[1] + "/wide/config.json", "w") as file:
+    json.dump({"model_type": "llama", "hidden_size": HIDDEN, "intermediate_size": MLP, "num_hidden_layers": 1, "num_attention_heads": 2,
+               "num_key_value_heads": 2, "vocab_size": 40, "max_position_embeddings": 256, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+               "tie_word_embeddings": True, "hidden_act": "silu"}, file)
+END
+if [ "${MXFP_ISA:-}" != ref ] && peak_tells; then
+	exits 2 "give --mem" calibrate "$work/wide" --tokens "$tokens" -o "$work/none" --mem 1M
+	least=$(printf '%s\n' "$error" | sed -n 's/.*give --mem \([0-9]*\)M or more/\1/p')
+	held=$(peak calibrate "$work/wide" --tokens "$tokens" -o "$work/wide-made" -q --mem "${least}M")
+	check "memory, $held MiB of $least" test "$held" -gt 90 -a "$held" -lt "$least"
+fi
 
 # One part of the tensors, a file, JSON.
 exits 0 "" calibrate "$model/model.safetensors" --tokens "$tokens" -o "$work/one.safetensors" --include '*.q_proj.*' \

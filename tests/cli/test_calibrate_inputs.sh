@@ -60,9 +60,9 @@ def inputs(rows, cols):
 
 model = {"a.weight": numbers(6, 64), "b.weight": numbers(5, 96), "c.weight": numbers(4, 64), "norm.weight": numbers(64)}
 write(work + "/model.safetensors", model)
-a, b = inputs(300, 64), inputs(100, 96)
-write(work + "/x.safetensors", {"b": ("F16", [2, 50, 96], b), "a.weight": ("F32", [300, 64], a)})
-write(work + "/alone.safetensors", {"any": ("F64", [300, 64], a)})
+a, b = inputs(600, 64), inputs(100, 96)
+write(work + "/x.safetensors", {"b": ("F16", [2, 50, 96], b), "a.weight": ("F32", [600, 64], a)})
+write(work + "/alone.safetensors", {"any": ("F64", [600, 64], a)})
 
 
 def bad(name, **tensors):
@@ -72,13 +72,13 @@ def bad(name, **tensors):
 bad("width", a_weight=("F32", [3, 32], [0.0] * 96), b=("F32", [1, 96], [0.0] * 96))
 bad("integers", a_weight=("I32", [1, 64], [0] * 64), b=("F32", [1, 96], [0.0] * 96))
 bad("empty", a_weight=("F32", [0, 64], []), b=("F32", [1, 96], [0.0] * 96))
-bad("name", a_wieght=("F32", [300, 64], a), b=("F32", [1, 96], [0.0] * 96))
-bad("unlike", tokens=("F32", [300, 64], a), b=("F32", [1, 96], [0.0] * 96))
+bad("name", a_wieght=("F32", [600, 64], a), b=("F32", [1, 96], [0.0] * 96))
+bad("unlike", tokens=("F32", [600, 64], a), b=("F32", [1, 96], [0.0] * 96))
 bad("other", any=("F32", [2, 16], [0.0] * 32))
 for name, number in (("nan", float("nan")), ("inf", float("inf"))):
-    bad(name, a_weight=("F32", [300, 64], a[:64 * 299 + 5] + [number] + a[64 * 299 + 6:]))
-bad("large", a_weight=("F32", [300, 64], a[:5] + [1e30] + a[6:]))
-bad("zeros", a_weight=("F32", [300, 64], [0.0] * (300 * 64)))
+    bad(name, a_weight=("F32", [600, 64], a[:64 * 599 + 5] + [number] + a[64 * 599 + 6:]))
+bad("large", a_weight=("F32", [600, 64], a[:5] + [1e30] + a[6:]))
+bad("zeros", a_weight=("F32", [600, 64], [0.0] * (600 * 64)))
 weight = list(model["a.weight"][2])
 weight[70] = float("inf")
 bad("weight", a_weight=("F32", [6, 64], weight))
@@ -204,7 +204,7 @@ with open(work + "/x.safetensors", "rb") as file:
     data = file.read()
 x = {name: struct.unpack("<%d%s" % ((f["data_offsets"][1] - f["data_offsets"][0]) // (4 if f["dtype"] == "F32" else 2),
                                     "f" if f["dtype"] == "F32" else "e"), data[slice(*f["data_offsets"])]) for name, f in header.items()}
-write(work + "/x32.safetensors", {"a.weight": ("F32", [300, 64], x["a.weight"]), "b.weight": ("F32", [100, 96], x["b"])})
+write(work + "/x32.safetensors", {"a.weight": ("F32", [600, 64], x["a.weight"]), "b.weight": ("F32", [100, 96], x["b"])})
 END
 for activations in none mxfp8-e4m3; do
 	calibrate x gptq.safetensors -q --rule floor --activations $activations
@@ -253,6 +253,26 @@ exits 2 "are too few for the largest tensor; give --mem" calibrate "$work/model.
 least=$(printf '%s\n' "$error" | sed -n 's/.*give --mem \([0-9]*\)M or more/\1/p')
 calibrate x out2.safetensors -q --mem "${least}M" --threads 2
 check "bytes with --mem" cmp -s "$work/out1.safetensors" "$work/out2.safetensors"
+calibrate x out1.safetensors --json --mem "${least}M" --threads 2
+check "sums with --mem" cmp -s "$work/facts" "$work/out"
+
+# The most memory that a run holds stays under --mem: 2,048 inputs take 160 MiB of statistics.
+python3 - "$work" <<'END' || exit 99
+import random, sys
+
+from tensors import write
+
+draw = random.Random(4)
+for name, rows in (("wide", 64), ("wide.x", 100)):
+    write("%s/%s.safetensors" % (sys.argv[1], name), {"w": ("F32", [rows, 2048], [draw.uniform(-1, 1) for _ in range(rows * 2048)])})
+END
+if [ "${MXFP_ISA:-}" != ref ] && peak_tells; then
+	set -- calibrate "$work/wide.safetensors" --activation-file "$work/wide.x.safetensors" -o "$work/wide.made.safetensors" -q --include w
+	exits 2 "give --mem" "$@" --mem 1M
+	least=$(printf '%s\n' "$error" | sed -n 's/.*give --mem \([0-9]*\)M or more/\1/p')
+	held=$(peak "$@" --mem "${least}M")
+	check "memory, $held MiB of $least" test "$held" -gt 160 -a "$held" -lt "$least"
+fi
 
 # One tensor of any name is for all layers that it fits, also in an .npy file; other numbers' dtypes are taken.
 calibrate alone out2.safetensors
@@ -260,8 +280,8 @@ text=$(tr -s ' ' <"$work/out")
 has "a tensor for all" "$text" "| c.weight | 4 x 64 | mxfp4 mse |"
 has "what it does not fit" "$text" "have no inputs: b.weight;"
 {
-	npy '<f8' False '(300, 64)'
-	tail -c $((300 * 64 * 8)) "$work/alone.safetensors"
+	npy '<f8' False '(600, 64)'
+	tail -c $((600 * 64 * 8)) "$work/alone.safetensors"
 } >"$work/alone.npy"
 exits 0 "" calibrate "$work/model.safetensors" --activation-file "$work/alone.npy" -o "$work/out3.safetensors" -f -q
 check "bytes of an .npy file" cmp -s "$work/out2.safetensors" "$work/out3.safetensors"
@@ -271,7 +291,7 @@ python3 -c '
 import json, sys
 facts = json.load(open(sys.argv[1]))
 assert facts["activation_file"] == sys.argv[2] and "tokens" not in facts and facts["without_inputs"] == ["b.weight"]
-assert facts["tensors_left"] == 1 and facts["tensors_kept"] == 2 and [row["tokens"] for row in facts["tensors"]] == [300, 300]' \
+assert facts["tensors_left"] == 1 and facts["tensors_kept"] == 2 and [row["tokens"] for row in facts["tensors"]] == [600, 600]' \
 	"$work/out" "$work/alone.safetensors" || bad "JSON: $(cat "$work/out")"
 
 # Several matrices in one tensor, stored by rows or, as gpt-oss does, by columns, share its inputs.
@@ -362,8 +382,8 @@ refused 3 "unlike.safetensors: tensor 'tokens': $work/model.safetensors has no t
 refused 3 "other.safetensors: has no inputs for any tensor that is quantized, of which 'a.weight' is the first" other.safetensors
 refused 3 "x.safetensors: has no inputs for any tensor that is quantized, of which 'c.weight' is the first" x.safetensors --ignore a.weight \
 	--ignore b.weight
-refused 3 "nan.safetensors: tensor 'a.weight': row 299, column 5 is NaN or Inf in binary32" nan.safetensors
-refused 3 "inf.safetensors: tensor 'a.weight': row 299, column 5 is NaN or Inf in binary32" inf.safetensors
+refused 3 "nan.safetensors: tensor 'a.weight': row 599, column 5 is NaN or Inf in binary32" nan.safetensors
+refused 3 "inf.safetensors: tensor 'a.weight': row 599, column 5 is NaN or Inf in binary32" inf.safetensors
 refused 3 "large.safetensors: tensor 'a.weight': column 5 is too large for its squares; divide all inputs" large.safetensors
 refused 4 "missing.safetensors" missing.safetensors
 refused 3 "nothing is to be quantized" x.safetensors --ignore '*'
@@ -378,7 +398,7 @@ exits 3 "is already quantized" calibrate "$work/quantized" --activation-file "$w
 exits 2 "x.safetensors: is the input" calibrate "$work/model.safetensors" --activation-file "$work/x.safetensors" -o "$work/x.safetensors" -f
 check "the inputs are intact" test -s "$work/x.safetensors"
 
-# falls WHAT: the table in $work/out has smaller errors of every tensor, of which there are so many.
+# falls WHAT N: the table in $work/out has smaller errors of every tensor, of which there are so many.
 falls() {
 	same "tensors of $1 whose errors fall" "$2" "$(sed -n 's/^|[^|]*| *[0-9]* x [^|]*|[^|]*| *\([^ ]*\) | *\([^ ]*\) |/\1 \2/p' "$work/out" |
 		awk '$2 > $1 + 1 { n++ } END { print n }')"

@@ -42,15 +42,7 @@ elements = sum(math.prod(shape) for name, shape in names.items() if ".layers." i
 print((elements * 17 // 32 + 2 * vocabulary * hidden) >> 20)
 END
 
-# peak ARGUMENT...: runs mxfp, and prints the MiB that it had at most.
-peak() {
-	python3 -c '
-import resource, subprocess, sys
-subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10)' "$mxfp" "$@"
-}
-
-if grep -q __asan_init "$mxfp"; then
+if ! peak_tells; then
 	echo "memory is what the sanitizer takes"
 else
 	quantized=$(python3 "$work/make.py" "$work/wide" 0 1024 16 8 64 18432 2 32000 600)
