@@ -79,6 +79,8 @@ for name, number in (("nan", float("nan")), ("inf", float("inf"))):
     bad(name, a_weight=("F32", [600, 64], a[:64 * 599 + 5] + [number] + a[64 * 599 + 6:]))
 bad("large", a_weight=("F32", [600, 64], a[:5] + [1e30] + a[6:]))
 bad("zeros", a_weight=("F32", [600, 64], [0.0] * (600 * 64)))
+write(work + "/without.safetensors", {"a.weight": ("F32", [0, 64], []), "b.weight": ("F32", [4, 0], []), "e.weight": ("F32", [0, 8, 64], []),
+                                      "w.weight": model["a.weight"]})
 weight = list(model["a.weight"][2])
 weight[70] = float("inf")
 bad("weight", a_weight=("F32", [6, 64], weight))
@@ -293,6 +295,10 @@ facts = json.load(open(sys.argv[1]))
 assert facts["activation_file"] == sys.argv[2] and "tokens" not in facts and facts["without_inputs"] == ["b.weight"]
 assert facts["tensors_left"] == 1 and facts["tensors_kept"] == 2 and [row["tokens"] for row in facts["tensors"]] == [600, 600]' \
 	"$work/out" "$work/alone.safetensors" || bad "JSON: $(cat "$work/out")"
+
+# Tensors without elements are copied.
+exits 0 "" calibrate "$work/without.safetensors" --activation-file "$work/alone.safetensors" --pad-tail -o "$work/out3.safetensors" -f
+has "tensors without elements" "$(cat "$work/out")" "1 tensors calibrated on inputs of"
 
 # Several matrices in one tensor, stored by rows or, as gpt-oss does, by columns, share its inputs.
 mkdir "$work/oss"

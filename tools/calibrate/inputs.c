@@ -13,7 +13,6 @@
 #include "analyse/input.h"
 #include "base/memory.h"
 #include "base/nearest.h"
-#include "base/suffix.h"
 #include "io/elements.h"
 
 /* Rows that are summed at once. They depend on nothing but the columns, as the rounding of sums depends on them. */
@@ -93,7 +92,10 @@ int inputs_open(struct running *r, struct error *error)
 
 		if (!entry->quantized)
 			continue;
-		code = input_find(&input->x, inputs, entry->stored->name, entry->cols, error);
+		/* A tensor without elements needs none. */
+		input->x = NULL;
+		if (tensor_elements(entry->source) > 0)
+			code = input_find(&input->x, inputs, entry->stored->name, entry->cols, error);
 		if (code != EXIT_OK)
 			break;
 		if (input->x == NULL) {
