@@ -90,7 +90,7 @@ if [ $tree != . ]; then
 	[ -e $tree/mpi/Makefile ] ||
 		(cd $tree/mpi && ../../configure -q --with-mpi --disable-shared ${CI:+--enable-werror} CFLAGS=-O1)
 	run_tests 'building the command with MPI' -C $tree/mpi
-	run_tests 'running the tests with mpirun' -C $tree/mpi check-TESTS TESTS='tests/cli/test_mpi.sh tests/cli/test_allreduce.sh'
+	run_tests 'running the tests with mpirun' -C $tree/mpi check-TESTS TESTS='tests/cli/test_mpi.sh tests/cli/test_allreduce.sh tests/cli/test_calibrate_mpi.sh'
 fi
 stage 'done'
 finished=yes

@@ -137,16 +137,10 @@ without() {
 	error=$(PMI_RANK=0 PMI_SIZE=2 "$mxfp" allreduce 2>&1) || code=$?
 	same "mpirun without MPI" 2 $code
 	has "mpirun without MPI" "$error" "or this mxfp is built without MPI"
-	without "configured without --with-mpi"
 }
-command -v mpiexec >/dev/null || without "no mpiexec"
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-export UCX_LOG_FILE=$work/ucx.log
-echo 'int main(int argc, char **argv) { return MPI_Init(&argc, &argv) || MPI_Finalize(); }' >"$work/start.c"
-if mpicc -include mpi.h -o "$work/start" "$work/start.c" 2>"$work/error" &&
-	! timeout 60 mpiexec -n 4 "$work/start" >"$work/out" 2>&1; then
-	without "MPI cannot start: $(grep -i -m 1 -E 'error|cannot|fail|not found' "$work/out")"
-fi
+. "${srcdir:-.}/tests/cli/mpi.shlib"
+mpi_lack
+[ -z "$lack" ] || without "$lack"
 
 # Rank $VICTIM leaves its process id in $work/pid, and gets the words in $EXTRA.
 cat >"$work/mxfp" <<-END

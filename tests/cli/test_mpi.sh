@@ -4,22 +4,9 @@
 # line that names it, one that is killed ends it, and --resume completes both. Skips without --with-mpi or mpirun, and
 # where a program that does nothing but start MPI fails.
 . "${srcdir:-.}/tests/cli/cli.shlib"
-skip() {
-	echo "skipped: $1"
-	exit 77
-}
-
-[ "${WITH_MPI:-no}" = yes ] || skip "configured without --with-mpi"
-command -v mpiexec >/dev/null || skip "no mpiexec"
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-# UCX, which carries the messages of Debian's MPICH, logs to stdout, between the lines of mxfp, if not to a file.
-export UCX_LOG_FILE=$work/ucx.log
-
-echo 'int main(int argc, char **argv) { return MPI_Init(&argc, &argv) || MPI_Finalize(); }' >"$work/start.c"
-if mpicc -include mpi.h -o "$work/start" "$work/start.c" 2>"$work/error" &&
-	! timeout 60 mpiexec -n 4 "$work/start" >"$work/out" 2>&1; then
-	skip "MPI cannot start: $(grep -i -m 1 -E 'error|cannot|fail|not found' "$work/out")"
-fi
+. "${srcdir:-.}/tests/cli/mpi.shlib"
+mpi_lack
+[ -z "$lack" ] || { echo "skipped: $lack"; exit 77; }
 
 # Six files of a tensor of [256,64] bf16.
 mkdir "$work/in"

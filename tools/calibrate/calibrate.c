@@ -13,6 +13,7 @@
 #include "model/fingerprint.h"
 #include "model/model_output.h"
 #include "quantize/fingerprint.h"
+#include "quantize/ranks.h"
 
 enum { STATISTICS_BYTES = 1 << 30 /* that sums of several experts take together, if no limit is given */ };
 
@@ -23,7 +24,7 @@ static int embed(struct running *r, struct error *error)
 	const size_t hidden = network_hidden(r->exact.network);
 	int code = EXIT_OK;
 
-	for (size_t i = 0; i < tokens->n && code == EXIT_OK; i++) {
+	for (size_t i = ranks_own(); i < tokens->n && code == EXIT_OK; i += ranks_number()) {
 		const struct network_piece piece = window_of(r, i);
 		const uint64_t at = 2 * (uint64_t)tokens->starts[i] * hidden;
 
@@ -130,8 +131,9 @@ static int set_memory(struct running *r, struct error *error)
 		sums = layer_sums((size_t)entry->cols) > sums ? layer_sums((size_t)entry->cols) : sums;
 		cols = entry->cols > cols ? entry->cols : cols;
 	}
-	/* Inputs of both networks, of all experts of a token at once. */
-	const uint64_t rows = 2 * (1 + network_experts_per_token(r->exact.network)) * (uint64_t)r->longest * cols * sizeof(float);
+	/* Inputs of both networks, of all experts of a token at once; and those that another rank has taken. */
+	const uint64_t sets = (ranks_number() > 1 ? 4 : 2) * (1 + network_experts_per_token(r->exact.network));
+	const uint64_t rows = sets * (uint64_t)r->longest * cols * sizeof(float);
 	const uint64_t scratch = network_scratch_bytes(r->exact.network) + network_scratch_bytes(r->rounded.network);
 	const uint64_t least = memory_used() + 2 * network_layer_bytes(r->exact.network) + statistics + rows + scratch + RUNNING_OTHER_BYTES;
 	if (given < least)
@@ -163,8 +165,8 @@ static int add_tokens(json_t *fingerprint, const struct token_sequences *tokens,
 	return added ? EXIT_OK : fail_memory(error);
 }
 
-/* All that decides the bytes of the output, and of what a run keeps for a later one. */
-static int make_fingerprint(const struct running *r, json_t **fingerprint, struct error *error)
+/* All that decides the bytes of the output, and of what a run keeps for a later one; `times` as of quantize_fingerprint(). */
+static int make_fingerprint(const struct running *r, bool times, json_t **fingerprint, struct error *error)
 {
 	const struct file *inputs = r->settings->inputs;
 	char activations[TRIAL_TEXT], damping[32];
@@ -175,9 +177,9 @@ static int make_fingerprint(const struct running *r, json_t **fingerprint, struc
 	if (code == EXIT_OK && config == NULL)
 		config = json_object();
 	if (code == EXIT_OK)
-		code = quantize_fingerprint(fingerprint, &r->rounded.plan, config, true, error);
+		code = quantize_fingerprint(fingerprint, &r->rounded.plan, config, times, error);
 	if (code == EXIT_OK)
-		code = inputs != NULL ? fingerprint_file(*fingerprint, "file of inputs (--activation-file)", inputs, true, error)
+		code = inputs != NULL ? fingerprint_file(*fingerprint, "file of inputs (--activation-file)", inputs, times, error)
 		                      : add_tokens(*fingerprint, r->settings->tokens, error);
 	snprintf(damping, sizeof damping, "%.17g", r->settings->damping);
 	if (code == EXIT_OK)
@@ -205,10 +207,31 @@ static void start_progress(struct running *r)
 	for (size_t i = r->first; i < r->n_inputs; i++)
 		bytes += r->inputs[i].x->size;
 	if (r->settings->inputs != NULL)
-		progress_start(&r->progress, "calibrating", bytes, r->settings->quiet);
+		progress_start(&r->progress, "calibrating", bytes, r->settings->quiet || ranks_own() > 0);
 	else
 		progress_start_tokens(&r->progress, "calibrating", r->done->n_tokens * (n_layers - r->first) / n_layers,
-		                      r->settings->quiet);
+		                      r->settings->quiet || ranks_own() > 0);
+}
+
+/* Checks that all ranks have been given the same work: each machine may have a copy of the model. */
+static int check_ranks(const struct running *r, struct error *error)
+{
+	char own[FINGERPRINT_TEXT], first[FINGERPRINT_TEXT];
+	json_t *fingerprint = NULL;
+
+	if (ranks_number() == 1)
+		return EXIT_OK;
+	int code = make_fingerprint(r, false, &fingerprint, error);
+	if (code == EXIT_OK)
+		code = fingerprint_text(fingerprint, own, error);
+	json_decref(fingerprint);
+	code = ranks_share(code, error);
+	if (code != EXIT_OK)
+		return code;
+	memcpy(first, own, sizeof first);
+	ranks_tell(0, first, sizeof first);
+	return memcmp(first, own, sizeof first) == 0 ? EXIT_OK :
+	       fail(error, EXIT_INPUT, "%s: the model, the tokens or inputs, or the options are others than those of rank 0", r->model->path);
 }
 
 static int calibrate_layers(struct running *r, struct error *error)
@@ -295,8 +318,9 @@ static int run_begun(struct running *r, struct error *error)
 
 	if (code == EXIT_OK)
 		code = calibrate_layers(r, error);
-	if (code == EXIT_OK)
-		code = make_rows(r, error);
+	if (code != EXIT_OK || ranks_own() > 0)
+		return code;
+	code = make_rows(r, error);
 	state_sort(&r->state);
 	return code == EXIT_OK ? edit_finish(&r->editing, error) : code;
 }
@@ -310,15 +334,20 @@ int calibrate_run(struct calibration *done, const struct calibrate_settings *set
 
 	*done = (struct calibration){0};
 	write_prepare(&r);
-	int code = edit_check(&r.edit, error);
+	int code = ranks_own() == 0 ? edit_check(&r.edit, error) : EXIT_OK;
 	if (code == EXIT_OK)
 		code = settings->inputs != NULL ? open_inputs(&r, error) : open_networks(&r, error);
 	if (code == EXIT_OK)
 		code = settings->inputs != NULL ? inputs_check_memory(&r, error) : set_memory(&r, error);
 	if (code == EXIT_OK)
-		code = make_fingerprint(&r, &fingerprint, error);
+		code = make_fingerprint(&r, true, &fingerprint, error);
+	code = ranks_share(code, error);
+	if (code == EXIT_OK)
+		code = ranks_share(check_ranks(&r, error), error);
 	if (code == EXIT_OK) {
-		code = edit_begin(&r.editing, &r.edit, fingerprint, error);
+		r.statistics = ranks_least(r.statistics);
+		code = ranks_own() == 0 ? edit_begin(&r.editing, &r.edit, fingerprint, error) : edit_help(&r.editing, &r.edit, error);
+		code = ranks_share(code, error);
 		if (code == EXIT_OK)
 			code = run_begun(&r, error);
 		state_end(&r.state);
@@ -331,6 +360,8 @@ int calibrate_run(struct calibration *done, const struct calibrate_settings *set
 	workspace_free(&r.workspace);
 	free(r.taking.x);
 	free(r.exact_taking.x);
+	free(r.heard.x);
+	free(r.heard_exact.x);
 	free(r.exact_x);
 	free(r.rounded_x);
 	free(r.inputs);

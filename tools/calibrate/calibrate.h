@@ -8,6 +8,10 @@
  * wants. Layers of the same inputs share their sums; an expert has those of the tokens that the rounded network sends to it,
  * which in the exact one are sent to it too while inputs are taken. Of the weights, one layer is in memory, and of the states
  * one window; the rest is in files beside the output (state.h).
+ *
+ * Ranks (ranks.h) do this together: each runs both networks on its windows, and gives their inputs to the others in the order of
+ * windows. Each adds them to some rows of the sums, so that a sum has one order, and makes some rows of the factor and of the weights,
+ * which all ranks then get.
  */
 #ifndef TOOLS_CALIBRATE_CALIBRATE_H
 #define TOOLS_CALIBRATE_CALIBRATE_H

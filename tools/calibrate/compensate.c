@@ -16,6 +16,7 @@
 #include "mxfp/convert.h"
 #include "mxfp/gemm.h"
 #include "mxfp/quantize.h"
+#include "quantize/ranks.h"
 
 enum {
 	BLOCK = 32,    /* the longest */
@@ -80,18 +81,37 @@ int moments_begin(struct moments *moments, size_t cols, struct error *error)
 	return moments->inputs != NULL && moments->cross != NULL && moments->change != NULL ? EXIT_OK : fail_memory(error);
 }
 
+/* Rows of sums that are added to at once: with several ranks few enough for each to have two parts, of which one begins nearer
+   to the diagonal's end by as much as the other to its start. */
+static size_t slab_of(size_t cols)
+{
+	const size_t half = (cols + 2 * ranks_number() - 1) / (2 * ranks_number()), least = half > ROWS ? half : ROWS;
+
+	return least < SLAB ? least : SLAB;
+}
+
+static bool is_own_slab(size_t slab)
+{
+	const size_t turn = slab % (2 * ranks_number());
+
+	return turn == ranks_own() || turn == 2 * ranks_number() - 1 - ranks_own();
+}
+
 /* sum += A^T B of rows of numbers, some rows of it at a time; if A is B, only what is not below the diagonal block. */
 static int add_product(double *sum, size_t cols, const float *a, const float *b, size_t rows, struct workspace *workspace,
                        const struct mxfp_exec *exec, struct error *error)
 {
+	const size_t slab = slab_of(cols);
 	void *memory = workspace->product;
-	int code = grow(&memory, &workspace->product_bytes, SLAB * cols * sizeof *workspace->product, error);
+	int code = grow(&memory, &workspace->product_bytes, slab * cols * sizeof *workspace->product, error);
 
 	workspace->product = memory;
 	for (size_t i = 0, n; i < cols && code == EXIT_OK; i += n) {
 		const size_t first = a == b ? i : 0, width = cols - first;
 
-		n = cols - i < SLAB ? cols - i : SLAB;
+		n = cols - i < slab ? cols - i : slab;
+		if (!is_own_slab(i / slab))
+			continue;
 		const struct mxfp_matrix left = numbers(a + i, n, rows, cols, true),
 		                         right = numbers(b + first, width, rows, cols, true);
 		code = multiply(workspace->product, 0, &left, &right, false, workspace, exec, error);
@@ -124,6 +144,16 @@ bool moments_are_finite(const struct moments *moments, size_t *column)
 	return true;
 }
 
+void moments_join(struct moments *moments)
+{
+	const size_t bytes = moments->cols * moments->cols * sizeof *moments->inputs;
+
+	/* Slabs of other ranks are still zeros here. */
+	ranks_join(moments->inputs, bytes);
+	ranks_join(moments->cross, bytes);
+	ranks_join(moments->change, bytes);
+}
+
 void moments_free(struct moments *moments)
 {
 	free(moments->inputs);
@@ -154,36 +184,60 @@ static double dot(const double *x, const double *y, size_t n)
 	return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
 }
 
-/* H = R R^T, R upper triangular, and the inverse of R by columns. */
-struct factoring {
-	size_t n, column; /* column: of R, or the first of the inverse that is at work */
-	double *r;       /* H at first, of which the upper triangle becomes R */
-	double *inverse; /* row j: column j of the inverse */
-};
-
 enum {
-	PART = 64, /* rows of R, or columns of the inverse, that a task takes */
+	PART = 64, /* rows of R, or columns of the inverse, of which each rank has every so many-th */
+	TASK = 8,  /* rows of R that a task takes, which stay in the cache for all columns of a part */
 	PARTS = 16 /* of the inverse at once */
 };
 
-/* Some rows of a column of R, whose diagonal is known. */
-static void factor_part(void *argument, size_t part)
+/* H = R R^T, R upper triangular, and the inverse of R by columns. */
+struct factoring {
+	size_t n;
+	size_t first, end; /* rows of R that were made last: the columns that are made of other rows */
+	size_t turn;       /* how many parts of the inverse this rank has made */
+	double *r;         /* H at first, of which the upper triangle becomes R */
+	double *inverse;   /* row j: column j of the inverse */
+};
+
+/* Makes an element of R of those behind it in its row and of row j. */
+static void factor_element(const struct factoring *f, size_t i, size_t j)
 {
-	const struct factoring *f = argument;
-	const size_t j = f->column, first = part * PART, end = first + PART < j ? first + PART : j;
-	const double *row = f->r + j * f->n;
+	double *row = f->r + i * f->n;
+	const double *other = f->r + j * f->n;
 
-	for (size_t i = first; i < end; i++) {
-		double *other = f->r + i * f->n;
+	row[j] = (row[j] - dot(other + j + 1, row + j + 1, f->n - j - 1)) / other[j];
+}
 
-		other[j] = (other[j] - dot(other + j + 1, row + j + 1, f->n - j - 1)) / row[j];
+/* Makes the rows from first to end, of which all is made that is right of those columns. A pivot that rounding has made too small,
+   where the damping is 0 or nearly so, takes the least that keeps the column what it would be alone. */
+static void factor_diagonal(const struct factoring *f)
+{
+	for (size_t j = f->end; j-- > f->first;) {
+		double *row = f->r + j * f->n;
+		const double least = row[j] * 0x1p-40, pivot = row[j] - dot(row + j + 1, row + j + 1, f->n - j - 1);
+
+		row[j] = sqrt(pivot > least ? pivot : least);
+		for (size_t i = f->first; i < j; i++)
+			factor_element(f, i, j);
 	}
 }
 
-static void invert_part(void *argument, size_t part)
+/* Makes the columns from first to end of some rows above. */
+static void factor_task(void *argument, size_t task)
 {
 	const struct factoring *f = argument;
-	const size_t first = (f->column / PART + part) * PART, end = first + PART < f->n ? first + PART : f->n;
+	const size_t part = ranks_own() + task / (PART / TASK) * ranks_number(), first = part * PART + task % (PART / TASK) * TASK;
+
+	for (size_t j = f->end; j-- > f->first;)
+		for (size_t i = first; i < first + TASK; i++)
+			factor_element(f, i, j);
+}
+
+static void invert_part(void *argument, size_t number)
+{
+	const struct factoring *f = argument;
+	const size_t part = ranks_own() + (f->turn + number) * ranks_number();
+	const size_t first = part * PART, end = first + PART < f->n ? first + PART : f->n;
 
 	/* A row of R is read once for all columns. */
 	for (size_t i = end; i-- > 0;) {
@@ -197,27 +251,39 @@ static void invert_part(void *argument, size_t part)
 	}
 }
 
-/* Factors a symmetric matrix with a positive diagonal. A pivot that rounding has made too small, where the damping is 0 or
-   nearly so, takes the least that keeps the column what it would be alone. Signals. */
+/* How many of some parts this rank has. */
+static size_t own_parts(size_t parts)
+{
+	return parts > ranks_own() ? (parts - ranks_own() - 1) / ranks_number() + 1 : 0;
+}
+
+/* Factors a symmetric matrix with a positive diagonal. A rank has all columns of its rows that can be made of the rows so far, and
+   makes the next rows where they are its. Signals. */
 static int factor(struct factoring *f, const struct mxfp_exec *exec, struct error *error)
 {
+	const size_t parts = (f->n + PART - 1) / PART, own = own_parts(parts);
 	int code = EXIT_OK;
 
-	for (size_t j = f->n; j-- > 0 && code == EXIT_OK;) {
-		double *row = f->r + j * f->n;
-		const double least = row[j] * 0x1p-40, pivot = row[j] - dot(row + j + 1, row + j + 1, f->n - j - 1);
+	for (size_t part = parts; part-- > 0 && code == EXIT_OK;) {
+		const unsigned maker = (unsigned)(part % ranks_number());
 
-		row[j] = sqrt(pivot > least ? pivot : least);
-		f->column = j;
-		must_succeed(mxfp_parallel_for(exec, (j + PART - 1) / PART, factor_part, f));
+		f->first = part * PART;
+		f->end = f->first + PART < f->n ? f->first + PART : f->n;
+		if (maker == ranks_own())
+			factor_diagonal(f);
+		code = ranks_share(interrupt_check(error), error);
+		if (code != EXIT_OK)
+			break;
+		ranks_tell(maker, f->r + f->first * f->n, (f->end - f->first) * f->n * sizeof *f->r);
+		must_succeed(mxfp_parallel_for(exec, own_parts(part) * (PART / TASK), factor_task, f));
+	}
+	for (f->turn = 0; f->turn < own && code == EXIT_OK; f->turn += PARTS) {
+		must_succeed(mxfp_parallel_for(exec, own - f->turn < PARTS ? own - f->turn : PARTS, invert_part, f));
 		code = interrupt_check(error);
 	}
-	for (f->column = 0; f->column < f->n && code == EXIT_OK; f->column += PARTS * PART) {
-		const size_t left = (f->n - f->column + PART - 1) / PART;
-
-		must_succeed(mxfp_parallel_for(exec, left < PARTS ? left : PARTS, invert_part, f));
-		code = interrupt_check(error);
-	}
+	code = ranks_share(code, error);
+	if (code == EXIT_OK)
+		ranks_join(f->inverse, f->n * f->n * sizeof *f->inverse);
 	return code;
 }
 
@@ -247,8 +313,10 @@ int compensate_prepare(float **prepared, struct moments *moments, double damping
 	const size_t n = moments->cols, all = n * n;
 	float *to = *prepared = malloc(4 * all * sizeof *to);
 
-	if (to == NULL)
-		return fail_memory(error);
+	const int code = ranks_share(to != NULL ? EXIT_OK : fail_memory(error), error);
+
+	if (code != EXIT_OK)
+		return code;
 	mirror(moments->inputs, n);
 	mirror(moments->change, n);
 	to_f32(to, moments->inputs, all);
@@ -258,11 +326,11 @@ int compensate_prepare(float **prepared, struct moments *moments, double damping
 	struct factoring f = {.n = n, .r = moments->inputs, .inverse = moments->cross};
 	memset(f.inverse, 0, all * sizeof *f.inverse);
 	damp(f.r, n, damping);
-	const int code = factor(&f, exec, error);
-	for (size_t i = 0; i < n && code == EXIT_OK; i++)
+	const int factored = factor(&f, exec, error);
+	for (size_t i = 0; i < n && factored == EXIT_OK; i++)
 		for (size_t j = 0; j < n; j++)
 			to[3 * all + i * n + j] = (float)f.inverse[j * n + i];
-	return code;
+	return factored;
 }
 
 static struct mxfp_quantize_options options_of(const struct compensate_grid *grid, const struct mxfp_exec *exec)
@@ -579,6 +647,7 @@ static void round_nvfp4_part(void *argument, size_t number)
 struct room {
 	float *original, *crossed, *other, *errors;
 	uint32_t *kept;
+	double *moved;           /* [rows] */
 	struct workspace workspace;
 };
 
@@ -600,7 +669,6 @@ static int aim(float *w, size_t rows, size_t cols, const float *factor, struct r
 	                       : code;
 }
 
-/* The sum of products of two matrices' numbers. */
 static double sum_products(const float *x, const float *y, size_t n)
 {
 	double sum = 0;
@@ -610,38 +678,37 @@ static double sum_products(const float *x, const float *y, size_t n)
 	return sum;
 }
 
-/* The trace of A M B^T, where A and B are [rows][cols]. */
-static int trace(double *sum, const float *a, const float *b, const float *m, size_t rows, size_t cols, struct room *room,
-                 const struct mxfp_exec *exec, struct error *error)
+/* The diagonal of A M B^T, where A and B are [rows][cols]. */
+static int diagonal(double *sums, const float *a, const float *b, const float *m, size_t rows, size_t cols, struct room *room,
+                    const struct mxfp_exec *exec, struct error *error)
 {
 	const struct mxfp_matrix left = numbers(a, rows, cols, 0, false), right = numbers(m, cols, cols, 0, true);
 	const int code = multiply(room->other, 0, &left, &right, false, &room->workspace, exec, error);
 
-	*sum = code == EXIT_OK ? sum_products(room->other, b, rows * cols) : 0;
+	for (size_t i = 0; i < rows && code == EXIT_OK; i++)
+		sums[i] = sum_products(room->other + i * cols, b + i * cols, cols);
 	return code;
 }
 
-/* |R W^T|^2 and |R W^T - X Q^T|^2, room->crossed being W F. With E = W - Q, which takes the place of Q, the second is the
-   trace of E H E^T + 2 W F E^T + W G W^T. */
+/* |R W^T|^2 and |R W^T - X Q^T|^2 of each row, room->crossed being W F. With E = W - Q, which takes the place of Q, the second is
+   the diagonal of E H E^T + 2 W F E^T + W G W^T. */
 static int measure(double *energy, double *lost, float *q, size_t rows, size_t cols, const float *factor, struct room *room,
                    const struct mxfp_exec *exec, struct error *error)
 {
-	const size_t n = rows * cols;
 	const float *w = room->original, *h = factor, *g = factor + 2 * cols * cols;
-	double moved = 0;
 
-	int code = trace(&moved, w, w, g, rows, cols, room, exec, error);
+	int code = diagonal(room->moved, w, w, g, rows, cols, room, exec, error);
 	if (code == EXIT_OK)
-		code = trace(energy, w, w, h, rows, cols, room, exec, error);
-	for (size_t i = 0; i < n; i++)
+		code = diagonal(energy, w, w, h, rows, cols, room, exec, error);
+	for (size_t i = 0; i < rows * cols; i++)
 		q[i] = w[i] - q[i];
 	if (code == EXIT_OK)
-		code = trace(lost, q, q, h, rows, cols, room, exec, error);
-	if (code != EXIT_OK)
-		return code;
-	*energy += 2 * sum_products(room->crossed, w, n) + moved;
-	*lost += 2 * sum_products(room->crossed, q, n) + moved;
-	return EXIT_OK;
+		code = diagonal(lost, q, q, h, rows, cols, room, exec, error);
+	for (size_t i = 0; i < rows && code == EXIT_OK; i++) {
+		energy[i] += 2 * sum_products(room->crossed + i * cols, w + i * cols, cols) + room->moved[i];
+		lost[i] += 2 * sum_products(room->crossed + i * cols, q + i * cols, cols) + room->moved[i];
+	}
+	return code;
 }
 
 static size_t window_of(const struct rounding *r)
@@ -718,17 +785,74 @@ static int round_to_nearest(float *w, size_t rows, size_t cols, const struct com
 	return EXIT_OK;
 }
 
-int compensate(float *w, size_t rows, size_t cols, const float *factor, const struct compensate_grid *grid,
-               struct compensation *done, const struct mxfp_exec *exec, struct error *error)
+/* What is done to each row: energies, as struct compensation has them of all rows. */
+struct rows_done {
+	double *energy, *rounded, *compensated;
+};
+
+/* Compensates the rows of a rounding, and measures that. */
+static int compensate_rows(struct rounding *r, const float *factor, const struct rows_done *done, const struct mxfp_exec *exec,
+                           struct error *error)
 {
-	const size_t bytes = rows * cols * sizeof *w;
+	const size_t rows = r->rows, cols = r->cols, bytes = rows * cols * sizeof *r->w;
 	struct room room = {
 		.original = malloc(bytes + 1),
 		.crossed = malloc(bytes + 1),
 		.other = malloc(bytes + 1),
-		.errors = malloc(rows * BLOCK * sizeof *w + 1),
+		.errors = malloc(rows * BLOCK * sizeof *r->w + 1),
 		.kept = calloc(rows + 1, sizeof *room.kept),
+		.moved = malloc(rows * sizeof *room.moved + 1),
 	};
+	int code = EXIT_OK;
+
+	r->errors = room.errors;
+	r->kept = r->grid->sparsity.m != 0 ? room.kept : NULL;
+	if (room.original == NULL || room.crossed == NULL || room.other == NULL || room.errors == NULL ||
+	    room.kept == NULL || room.moved == NULL)
+		code = fail_memory(error);
+	if (code == EXIT_OK) {
+		memcpy(room.original, r->w, bytes);
+		code = aim(r->w, rows, cols, factor, &room, exec, error);
+	}
+	if (code == EXIT_OK)
+		code = round_blocks(r, &room, exec, error);
+	float *copy = malloc(bytes + 1);
+	if (code == EXIT_OK && copy == NULL)
+		code = fail_memory(error);
+	if (code == EXIT_OK) {
+		memcpy(copy, r->w, bytes);
+		code = measure(done->energy, done->compensated, copy, rows, cols, factor, &room, exec, error);
+	}
+	if (code == EXIT_OK) {
+		memcpy(copy, room.original, bytes);
+		code = round_to_nearest(copy, rows, cols, r->grid, exec, error);
+	}
+	if (code == EXIT_OK)
+		code = measure(done->energy, done->rounded, copy, rows, cols, factor, &room, exec, error);
+	free(copy);
+	free(room.original);
+	free(room.crossed);
+	free(room.other);
+	free(room.errors);
+	free(room.kept);
+	free(room.moved);
+	workspace_free(&room.workspace);
+	return code;
+}
+
+/* The first of a rank's rows: they are whole parts. */
+static size_t first_row(size_t rows, unsigned rank)
+{
+	const size_t first = (rows + ROWS - 1) / ROWS * rank / ranks_number() * ROWS;
+
+	return first < rows ? first : rows;
+}
+
+int compensate(float *w, size_t rows, size_t cols, const float *factor, const struct compensate_grid *grid,
+               struct compensation *done, const struct mxfp_exec *exec, struct error *error)
+{
+	const size_t first = first_row(rows, ranks_own()), end = first_row(rows, ranks_own() + 1);
+	double *sums = calloc(3 * rows + 1, sizeof *sums);
 	struct rounding r = {
 		.w = w,
 		.rows = rows,
@@ -736,44 +860,30 @@ int compensate(float *w, size_t rows, size_t cols, const float *factor, const st
 		.u = factor + 3 * cols * cols,
 		.grid = grid,
 		.element = mxfp_format_get_info(grid->format)->element,
-		.errors = room.errors,
-		.kept = grid->sparsity.m != 0 ? room.kept : NULL,
 	};
-	double energy = 0, rounded = 0, compensated = 0;
-	int code = EXIT_OK;
+	int code = sums != NULL ? EXIT_OK : fail_memory(error);
 
-	if (room.original == NULL || room.crossed == NULL || room.other == NULL || room.errors == NULL ||
-	    room.kept == NULL)
-		code = fail_memory(error);
-	if (code == EXIT_OK) {
-		memcpy(room.original, w, bytes);
-		settle_tensor_scale(&r, exec);
-		code = aim(w, rows, cols, factor, &room, exec, error);
+	settle_tensor_scale(&r, exec);
+	r.w += first * cols;
+	r.rows = end - first;
+	r.top = r.top >= first * cols && r.top < end * cols ? r.top - first * cols : SIZE_MAX;
+	if (code == EXIT_OK && r.rows > 0) {
+		const struct rows_done own = {sums + first, sums + rows + first, sums + 2 * rows + first};
+
+		code = compensate_rows(&r, factor, &own, exec, error);
 	}
-	if (code == EXIT_OK)
-		code = round_blocks(&r, &room, exec, error);
-	float *copy = malloc(bytes + 1);
-	if (code == EXIT_OK && copy == NULL)
-		code = fail_memory(error);
+	code = ranks_share(code, error);
 	if (code == EXIT_OK) {
-		memcpy(copy, w, bytes);
-		code = measure(&energy, &compensated, copy, rows, cols, factor, &room, exec, error);
+		memset(w, 0, first * cols * sizeof *w);
+		memset(w + end * cols, 0, (rows - end) * cols * sizeof *w);
+		ranks_join(w, rows * cols * sizeof *w);
+		ranks_join(sums, 3 * rows * sizeof *sums);
+		for (size_t i = 0; i < rows; i++) {
+			done->energy += sums[i];
+			done->rounded += sums[rows + i];
+			done->compensated += sums[2 * rows + i];
+		}
 	}
-	if (code == EXIT_OK) {
-		memcpy(copy, room.original, bytes);
-		code = round_to_nearest(copy, rows, cols, grid, exec, error);
-	}
-	if (code == EXIT_OK)
-		code = measure(&energy, &rounded, copy, rows, cols, factor, &room, exec, error);
-	done->energy += energy;
-	done->rounded += rounded;
-	done->compensated += compensated;
-	free(copy);
-	free(room.original);
-	free(room.crossed);
-	free(room.other);
-	free(room.errors);
-	free(room.kept);
-	workspace_free(&room.workspace);
+	free(sums);
 	return code;
 }

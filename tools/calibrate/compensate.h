@@ -16,7 +16,7 @@
  * H has `damping` times the mean of its diagonal added to the diagonal.
  *
  * Sums over tokens and the factor are binary64, what touches W is binary32, by products of the library where these are
- * large. The order of all sums is fixed, so the bytes depend on neither threads nor tier.
+ * large. The order of all sums is fixed, so the bytes depend on neither threads nor tier nor the number of ranks.
  */
 #ifndef TOOLS_CALIBRATE_COMPENSATE_H
 #define TOOLS_CALIBRATE_COMPENSATE_H
@@ -48,9 +48,12 @@ struct moments {
 /* Zeroes sums for inputs of so many columns. moments_free() follows in any case. EXIT_MEMORY. */
 int moments_begin(struct moments *moments, size_t cols, struct error *error);
 
-/* Adds rows of X and of R - X. EXIT_MEMORY, signals. */
+/* Adds rows of X and of R - X, which every rank gives (ranks.h): each adds to some rows of the sums. EXIT_MEMORY, signals. */
 int moments_add(struct moments *moments, const float *x, const float *difference, size_t rows, struct workspace *workspace,
                 const struct mxfp_exec *exec, struct error *error);
+
+/* Puts together what ranks have. */
+void moments_join(struct moments *moments);
 
 /* Whether all sums are; if not, the column of one that is NaN or Inf. */
 bool moments_are_finite(const struct moments *moments, size_t *column);
@@ -64,7 +67,8 @@ struct compensation {
 
 /*
  * Makes what compensate() needs for all weights of these inputs: binary32 H, F, G and U, [cols][cols] one after the other in
- * *factor, malloc'ed. The sums are used up. Inputs that are all zeros count as independent of the others. EXIT_MEMORY, signals.
+ * *factor, malloc'ed. The sums are used up. Inputs that are all zeros count as independent of the others. Ranks share the work, each
+ * with the same sums, as they do that of compensate(), each with the same weights. EXIT_MEMORY, signals.
  */
 int compensate_prepare(float **factor, struct moments *moments, double damping, const struct mxfp_exec *exec,
                        struct error *error);

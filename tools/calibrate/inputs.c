@@ -14,6 +14,7 @@
 #include "base/memory.h"
 #include "base/nearest.h"
 #include "io/elements.h"
+#include "quantize/ranks.h"
 
 /* Rows that are summed at once. They depend on nothing but the columns, as the rounding of sums depends on them. */
 enum { SUMMED_ROWS = 512, SUMMED_NUMBERS = 1 << 20 };
@@ -177,6 +178,9 @@ static int sum_inputs(struct running *r, const struct running_input *input, stru
 			code = moments_add(moments, r->rounded_x, r->exact_x, (size_t)n, &r->workspace, &r->exec, error);
 		progress_add(&r->progress, n * cols * dtype_info(input->x->dtype)->bits / 8);
 	}
+	code = ranks_share(code, error);
+	if (code == EXIT_OK)
+		moments_join(moments);
 	if (code == EXIT_OK && !moments_are_finite(moments, &column))
 		code = fail_tensor(error, r->settings->inputs->path, input->x->name, "column %zu is too large for its squares; divide "
 		                   "all inputs of the tensor by a number, which leaves its weights what they become", column);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/interrupt.h"
+#include "quantize/ranks.h"
 
 enum { STOPPED = -1 /* what a watcher returns that has seen enough */ };
 
@@ -31,7 +32,7 @@ struct layer_work {
 	size_t n_linears;
 	struct network_linear *linears;
 	size_t *item_of;       /* of each linear layer, in this stage; SIZE_MAX: none */
-	size_t *seen;          /* tokens of each expert */
+	uint64_t *seen;        /* tokens of each expert */
 	size_t n_items;
 	struct item *items;    /* of this stage; as many as linear layers at most */
 };
@@ -63,6 +64,21 @@ static void show(const struct layer_work *w, double part)
 	}
 }
 
+/* Makes room for so many numbers. */
+static int reserve(struct taking *t, size_t n, struct error *error)
+{
+	const size_t capacity = n + t->capacity / 2;
+
+	if (n <= t->capacity)
+		return EXIT_OK;
+	float *larger = realloc(t->x, capacity * sizeof *larger + 1);
+	if (larger == NULL)
+		return fail_memory(error);
+	t->x = larger;
+	t->capacity = capacity;
+	return EXIT_OK;
+}
+
 static int take_inputs(void *context, size_t site, const float *x, size_t rows, size_t cols, struct error *error)
 {
 	struct taking *t = context;
@@ -70,15 +86,9 @@ static int take_inputs(void *context, size_t site, const float *x, size_t rows, 
 
 	if (!taken->wanted || taken->seen)
 		return EXIT_OK;
-	if (t->used + rows * cols > t->capacity) {
-		const size_t capacity = t->used + rows * cols + t->capacity / 2;
-		float *larger = realloc(t->x, capacity * sizeof *larger + 1);
-
-		if (larger == NULL)
-			return fail_memory(error);
-		t->x = larger;
-		t->capacity = capacity;
-	}
+	const int code = reserve(t, t->used + rows * cols, error);
+	if (code != EXIT_OK)
+		return code;
 	memcpy(t->x + t->used, x, rows * cols * sizeof *x);
 	taken->seen = true;
 	taken->at = t->used;
@@ -114,7 +124,8 @@ static int read_states(struct running *r, size_t window, struct error *error)
 	return code == EXIT_OK ? state_read(&r->state, at + n, r->rounded_x, n, error) : code;
 }
 
-/* Runs both networks on a window, the exact one's tokens going to the experts that those of the rounded one go to. */
+/* Takes what sums are of from a window: of the rounded network its inputs as they are rounded, of the exact one how much those
+   differ from them. The exact one's tokens go to the experts that those of the rounded one go to. */
 static int take_window(const struct layer_work *w, size_t window, struct error *error)
 {
 	struct running *r = w->running;
@@ -127,30 +138,65 @@ static int take_window(const struct layer_work *w, size_t window, struct error *
 	if (code == EXIT_OK)
 		code = run_until(r->exact.network, w->layer, &piece, r->exact_x, &r->exact_taking, error);
 	network_follow(r->exact.network, NULL);
+	if (code != EXIT_OK)
+		return code;
+	const struct taken *sites = r->taking.sites;
+	for (size_t i = 0; i < r->taking.n_sites; i++)
+		if (sites[i].wanted && sites[i].rows > 0)
+			network_round(r->rounded.network, r->taking.x + sites[i].at, sites[i].rows, sites[i].cols);
+	for (size_t i = 0; i < r->taking.used; i++)
+		r->exact_taking.x[i] -= r->taking.x[i];
+	return EXIT_OK;
+}
+
+/* Gives all ranks what one of them has taken, in *x and *difference. */
+static int hear(struct running *r, unsigned from, const struct taking **x, const struct taking **difference, struct error *error)
+{
+	struct taking *a = from == ranks_own() ? &r->taking : &r->heard, *b = from == ranks_own() ? &r->exact_taking : &r->heard_exact;
+
+	ranks_tell(from, a->sites, r->taking.n_sites * sizeof *a->sites);
+	ranks_tell(from, &a->used, sizeof a->used);
+	int code = reserve(a, a->used, error);
+	if (code == EXIT_OK)
+		code = reserve(b, a->used, error);
+	code = ranks_share(code, error);
+	if (code == EXIT_OK) {
+		ranks_tell(from, a->x, a->used * sizeof *a->x);
+		ranks_tell(from, b->x, a->used * sizeof *b->x);
+	}
+	*x = a;
+	*difference = b;
 	return code;
 }
 
-/* Adds the inputs of a window to the sums of items. */
-static int add_window(const struct layer_work *w, size_t first, size_t end, struct error *error)
+/* Adds the inputs that a rank has taken from a window to the sums of items. */
+static int add_window(const struct layer_work *w, unsigned from, size_t first, size_t end, struct error *error)
 {
 	struct running *r = w->running;
-	const struct taken *sites = r->taking.sites;
-	float *x = r->taking.x, *difference = r->exact_taking.x;
-	int code = EXIT_OK;
+	const struct taking *x, *difference;
+	int code = hear(r, from, &x, &difference, error);
 
-	for (size_t i = 0; i < r->taking.n_sites; i++)
-		if (sites[i].wanted && sites[i].rows > 0)
-			network_round(r->rounded.network, x + sites[i].at, sites[i].rows, sites[i].cols);
-	for (size_t i = 0; i < r->taking.used; i++)
-		difference[i] -= x[i];
 	for (size_t i = first; i < end && code == EXIT_OK; i++) {
 		struct item *item = &w->items[i];
-		const struct taken *last = &sites[item->end - 1];
-		const size_t at = sites[item->site].at, rows = (last->at - at) / item->cols + last->rows;
+		const struct taken *last = &x->sites[item->end - 1];
+		const size_t at = x->sites[item->site].at, rows = (last->at - at) / item->cols + last->rows;
 
 		if (rows > 0)
-			code = moments_add(&item->moments, x + at, difference + at, rows, &r->workspace, &r->exec, error);
+			code = moments_add(&item->moments, x->x + at, difference->x + at, rows, &r->workspace, &r->exec, error);
 	}
+	return ranks_share(code, error);
+}
+
+/* Takes a window on each rank, and adds them one after the other, in the order that they have on one rank too. */
+static int add_round(const struct layer_work *w, size_t window, size_t first, size_t end, struct error *error)
+{
+	const size_t n = w->running->settings->tokens->n, own = window + ranks_own();
+	int code = own < n && window_of(w->running, own).n > 0 ? take_window(w, own, error) : EXIT_OK;
+
+	code = ranks_share(code, error);
+	for (unsigned i = 0; i < ranks_number() && window + i < n && code == EXIT_OK; i++)
+		if (window_of(w->running, window + i).n > 0)
+			code = add_window(w, i, first, end, error);
 	return code;
 }
 
@@ -170,15 +216,16 @@ static int sum_items(const struct layer_work *w, enum stage stage, size_t first,
 	}
 	for (size_t s = 0; s < r->taking.n_sites; s++)
 		r->exact_taking.sites[s].wanted = r->taking.sites[s].wanted;
-	for (size_t i = 0; i < tokens->n && code == EXIT_OK; i++) {
-		if (window_of(r, i).n == 0)
-			continue;
-		code = take_window(w, i, error);
-		if (code == EXIT_OK)
-			code = add_window(w, first, end, error);
-		const double part = (double)(i + 1) / (double)tokens->n * (double)(end - first);
+	code = ranks_share(code, error);
+	for (size_t i = 0; i < tokens->n && code == EXIT_OK; i += ranks_number()) {
+		const size_t next = i + ranks_number() < tokens->n ? i + ranks_number() : tokens->n;
+
+		code = add_round(w, i, first, end, error);
+		const double part = (double)next / (double)tokens->n * (double)(end - first);
 		show(w, ((double)stage + ((double)first + part) / (double)w->n_items) / (STAGES + 1));
 	}
+	for (size_t i = first; i < end && code == EXIT_OK; i++)
+		moments_join(&w->items[i].moments);
 	return code;
 }
 
@@ -316,7 +363,7 @@ static int count_tokens(const struct layer_work *w, struct error *error)
 
 	for (size_t s = 0; s < r->taking.n_sites; s++)
 		r->taking.sites[s].wanted = s >= NETWORK_SITE_EXPERTS && s < NETWORK_SITE_EXPERTS + w->experts;
-	for (size_t i = 0; w->experts > 0 && i < r->settings->tokens->n && code == EXIT_OK; i++) {
+	for (size_t i = ranks_own(); w->experts > 0 && i < r->settings->tokens->n && code == EXIT_OK; i += ranks_number()) {
 		const struct network_piece piece = window_of(r, i);
 
 		if (piece.n == 0)
@@ -327,6 +374,9 @@ static int count_tokens(const struct layer_work *w, struct error *error)
 		for (size_t e = 0; e < w->experts && code == EXIT_OK; e++)
 			w->seen[e] += r->taking.sites[NETWORK_SITE_EXPERTS + e].rows;
 	}
+	code = ranks_share(code, error);
+	if (code == EXIT_OK)
+		ranks_sum(w->seen, w->experts);
 	return code;
 }
 
@@ -338,7 +388,7 @@ static int run_layer(const struct layer_work *w, struct error *error)
 	const size_t hidden = network_hidden(r->exact.network);
 	int code = EXIT_OK;
 
-	for (size_t i = 0; i < tokens->n && code == EXIT_OK; i++) {
+	for (size_t i = ranks_own(); i < tokens->n && code == EXIT_OK; i += ranks_number()) {
 		const struct network_piece piece = window_of(r, i);
 		const uint64_t at = 2 * (uint64_t)tokens->starts[i] * hidden;
 
@@ -369,11 +419,12 @@ static int begin(struct layer_work *w, struct error *error)
 	r->taking.n_sites = r->exact_taking.n_sites = NETWORK_SITE_EXPERTS + 2 * w->experts;
 	r->taking.sites = calloc(r->taking.n_sites, sizeof *r->taking.sites);
 	r->exact_taking.sites = calloc(r->taking.n_sites, sizeof *r->exact_taking.sites);
+	r->heard.sites = calloc(r->taking.n_sites, sizeof *r->heard.sites);
 	w->item_of = malloc(w->n_linears * sizeof *w->item_of + 1);
 	w->items = malloc(w->n_linears * sizeof *w->items + 1);
 	w->seen = calloc(w->experts + 1, sizeof *w->seen);
-	return r->taking.sites != NULL && r->exact_taking.sites != NULL && w->item_of != NULL && w->items != NULL && w->seen != NULL
-	               ? EXIT_OK : fail_memory(error);
+	return r->taking.sites != NULL && r->exact_taking.sites != NULL && r->heard.sites != NULL && w->item_of != NULL &&
+	       w->items != NULL && w->seen != NULL ? EXIT_OK : fail_memory(error);
 }
 
 static void end(struct layer_work *w)
@@ -382,7 +433,8 @@ static void end(struct layer_work *w)
 
 	free(r->taking.sites);
 	free(r->exact_taking.sites);
-	r->taking.sites = r->exact_taking.sites = NULL;
+	free(r->heard.sites);
+	r->taking.sites = r->exact_taking.sites = r->heard.sites = NULL;
 	free(w->linears);
 	free(w->item_of);
 	free(w->items);

@@ -44,6 +44,7 @@ struct running {
 	size_t n_inputs;               /* of a file of inputs: layers, of one tensor each */
 	struct running_input *inputs;
 	struct taking taking, exact_taking;
+	struct taking heard, heard_exact; /* what another rank has taken */
 	struct workspace workspace;
 	uint64_t statistics;           /* bytes that sums of one pass may take, but for one that takes more alone */
 	struct transfer transfer;      /* reads weights for their largest */
@@ -54,7 +55,7 @@ struct running {
 
 enum { RUNNING_OTHER_BYTES = 112 << 20 /* workspaces, scores, and the program */ };
 
-/* A window of the tokens. */
+/* A window of the tokens. Rank r of n runs those of numbers r, r + n, ... */
 struct network_piece window_of(const struct running *running, size_t i);
 
 /* The entry of the plan of a tensor that is to be quantized; NULL: it stays as it is. */

@@ -15,6 +15,7 @@
 #include <xxhash.h>
 
 #include "io/descriptor.h"
+#include "quantize/ranks.h"
 
 /* Before the codes of a matrix. */
 struct head {
@@ -205,26 +206,14 @@ static int has_states(const struct state *state, size_t layer, bool *intact, str
 	return code;
 }
 
-int state_begin(struct state *state, const struct partial *partial, size_t n_layers, const struct state_plan *plan, size_t *first,
-                struct error *error)
+/* What an earlier run did. */
+static int read_layers(struct state *state, const struct state_plan *plan, size_t *first, struct error *error)
 {
-	*state = (struct state){
-		.partial = partial,
-		.journal_path = partial_journal(partial, "layers"),
-		.journal.fd = -1,
-		.records = calloc(N_RECORDS * n_layers + 1, sizeof *state->records),
-		.n_layers = n_layers,
-		.stateless = plan->stateless,
-		.states = -1,
-		.next = -1,
-		.file = -1,
-	};
+	const size_t n_layers = state->n_layers;
 	bool intact = true;
+	int code = journal_open(&state->journal, state->journal_path, state->records, N_RECORDS * n_layers, error);
 
 	*first = 0;
-	if (state->journal_path == NULL || state->records == NULL)
-		return fail_memory(error);
-	int code = journal_open(&state->journal, state->journal_path, state->records, N_RECORDS * n_layers, error);
 	while (code == EXIT_OK && intact && *first < n_layers) {
 		code = read_layer(state, *first, plan, &intact, error);
 		*first += intact;
@@ -239,19 +228,53 @@ int state_begin(struct state *state, const struct partial *partial, size_t n_lay
 	return code;
 }
 
+int state_begin(struct state *state, const struct partial *partial, size_t n_layers, const struct state_plan *plan, size_t *first,
+                struct error *error)
+{
+	*state = (struct state){
+		.partial = partial,
+		.journal_path = partial_journal(partial, "layers"),
+		.journal.fd = -1,
+		.records = calloc(N_RECORDS * n_layers + 1, sizeof *state->records),
+		.n_layers = n_layers,
+		.stateless = plan->stateless,
+		.states = -1,
+		.next = -1,
+		.file = -1,
+	};
+	int code = state->journal_path != NULL && state->records != NULL ? EXIT_OK : fail_memory(error);
+
+	if (code == EXIT_OK && ranks_own() == 0)
+		code = read_layers(state, plan, first, error);
+	code = ranks_share(code, error);
+	if (code == EXIT_OK)
+		ranks_tell(0, first, sizeof *first);
+	return code;
+}
+
+/* Opens the files of a layer's states, which rank 0 makes. */
+static int open_states(struct state *state, size_t layer, struct error *error)
+{
+	const int new = ranks_own() == 0 ? O_RDWR | O_CREAT | O_TRUNC : O_RDWR;
+
+	if (state->stateless)
+		return EXIT_OK;
+	const int code = open_file(&state->states, &state->states_path, state, states_name, layer, layer == 0 ? new : O_RDONLY, error);
+
+	return code == EXIT_OK && layer + 1 < state->n_layers
+	               ? open_file(&state->next, &state->next_path, state, states_name, layer + 1, new, error) : code;
+}
+
 int state_open_layer(struct state *state, size_t layer, struct error *error)
 {
-	int code = EXIT_OK;
+	const bool first = ranks_own() == 0;
+	int code = first ? open_states(state, layer, error) : EXIT_OK;
 
-	if (!state->stateless)
-		code = open_file(&state->states, &state->states_path, state, states_name, layer,
-		                 layer == 0 ? O_RDWR | O_CREAT | O_TRUNC : O_RDONLY, error);
-	if (code == EXIT_OK && !state->stateless && layer + 1 < state->n_layers)
-		code = open_file(&state->next, &state->next_path, state, states_name, layer + 1, O_RDWR | O_CREAT | O_TRUNC, error);
-	if (code == EXIT_OK)
+	if (code == EXIT_OK && first)
 		code = open_file(&state->file, &state->file_path, state, weights_name, layer, O_RDWR | O_CREAT | O_TRUNC, error);
 	state->file_bytes = 0;
-	return code;
+	code = ranks_share(code, error);
+	return code == EXIT_OK && !first ? open_states(state, layer, error) : code;
 }
 
 int state_read(const struct state *state, uint64_t first, float *x, size_t n, struct error *error)
@@ -284,8 +307,11 @@ int state_add(struct state *state, const struct state_weight *weight, const stru
 		.tokens = weight->tokens, .format = (uint32_t)weight->format, .tensor_scale = weight->tensor_scale,
 		.divides = weight->divides, .narrow = weight->narrow, .pooled = weight->pooled, .done = weight->done,
 	};
-	struct state_weight *added = add_weight(state, weight, weight->name);
 	size_t codes_bytes = 0;
+
+	if (ranks_own() > 0)
+		return EXIT_OK;
+	struct state_weight *added = add_weight(state, weight, weight->name);
 	const size_t bytes = bytes_of(weight, &codes_bytes);
 
 	if (added == NULL)
@@ -313,10 +339,32 @@ static int note(struct state *state, size_t layer, int file, int fd, const char 
 	return code == EXIT_OK ? journal_add(&state->journal, number, record, error) : code;
 }
 
+/* Waits until all ranks have written the states behind a layer; they have closed the file, and rank 0 opens it again, when on any
+   file system it sees what they wrote. */
+static int gather_states(struct state *state, size_t layer, struct error *error)
+{
+	const bool any = state->next >= 0;
+	int code = EXIT_OK;
+
+	if (any && ranks_number() > 1) {
+		code = descriptor_sync(state->next, state->next_path, error);
+		close_file(&state->next);
+	}
+	code = ranks_share(code, error);
+	return code == EXIT_OK && any && ranks_number() > 1 && ranks_own() == 0
+	               ? open_file(&state->next, &state->next_path, state, states_name, layer + 1, O_RDWR, error) : code;
+}
+
 int state_close_layer(struct state *state, size_t layer, struct error *error)
 {
-	int code = note(state, layer, RECORD_WEIGHTS, state->file, state->file_path, error);
+	int code = gather_states(state, layer, error);
 
+	if (code == EXIT_OK && ranks_own() > 0) {
+		close_file(&state->states);
+		return EXIT_OK;
+	}
+	if (code == EXIT_OK)
+		code = note(state, layer, RECORD_WEIGHTS, state->file, state->file_path, error);
 	if (code == EXIT_OK)
 		code = note(state, layer, RECORD_NEXT, state->next, state->next_path, error);
 	if (code == EXIT_OK)

@@ -7,7 +7,8 @@
  *   weights-N.state    the weights of layer N, in blocks
  *   layers.journal     which layers are done: their weights, and the states behind them, are on the disk, with a hash of each
  *
- * Numbers are in the order of bytes of the machine, which the fingerprint names.
+ * Numbers are in the order of bytes of the machine, which the fingerprint names. Ranks (ranks.h) have the files in common, each with
+ * the states of its windows in them; the rest is rank 0's. All call state_begin(), state_open_layer() and state_close_layer() together.
  */
 #ifndef TOOLS_CALIBRATE_STATE_H
 #define TOOLS_CALIBRATE_STATE_H
@@ -58,7 +59,7 @@ struct state_plan {
 };
 
 /* Finds what an earlier run did: *first is the layer to go on with, the number of layers if none is left. What is damaged counts
-   as not done. EXIT_IO, EXIT_INPUT, EXIT_MEMORY. state_end() follows in every case. */
+   as not done. Matrices are listed on rank 0. EXIT_IO, EXIT_INPUT, EXIT_MEMORY. state_end() follows in every case. */
 int state_begin(struct state *state, const struct partial *partial, size_t n_layers, const struct state_plan *plan, size_t *first,
                 struct error *error);
 

@@ -13,6 +13,7 @@
 #include "io/output.h"
 #include "model/layout.h"
 #include "quantize/preset.h"
+#include "quantize/ranks.h"
 
 struct options {
 	struct calibrate_settings settings;
@@ -38,10 +39,12 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		"and as written. With --sparsity weights are pruned too, and those that stay\n"
 		"make up for it (SparseGPT). With --activation-file no model runs: each tensor is\n"
 		"calibrated on inputs in that file, so MODEL may be of any kind. The bytes of\n"
-		"OUT are the same for any threads, memory and instruction set. GGUF files are\n"
+		"OUT are the same for any threads, memory and instruction set, and for any\n"
+		"number of ranks of mpirun, which share the work on tokens. GGUF files are\n"
 		"refused.",
 		"  mxfp calibrate model/ --text train.txt -o model-calibrated\n"
-		"  mxfp quantize model-calibrated/ -o model-w4a8",
+		"  mxfp quantize model-calibrated/ -o model-w4a8\n"
+		"  mpirun -n 4 mxfp calibrate model/ --text train.txt -o model-calibrated",
 	};
 	const struct option_spec options[] = {
 		{.kind = OPTION_HEADING, .help = "Output"},
@@ -154,7 +157,7 @@ static int calibrate(struct options *o, const struct model *model, const struct 
 	o->settings.threads = o->trial.threads;
 	if (code == EXIT_OK)
 		code = calibrate_run(&done, &o->settings, model, error);
-	if (code == EXIT_OK && (o->settings.json || !o->settings.quiet))
+	if (code == EXIT_OK && (o->settings.json || !o->settings.quiet) && ranks_own() == 0)
 		code = calibrate_print(&done, &o->settings, error);
 	calibrate_free(&done);
 	corpus_close(&corpus);
@@ -187,7 +190,8 @@ static int run_options(struct options *o, struct error *error)
 	return code;
 }
 
-static int run(int argc, char **argv, struct error *error)
+/* Runs one process, which may be one of several ranks. */
+static int run_rank(int argc, char **argv, struct error *error)
 {
 	struct options o = {
 		.trial = {.command = "calibrate", .weights = OPTION_FORMAT_NONE, .activation_rule = MXFP_RULE_RCEIL,
@@ -200,6 +204,15 @@ static int run(int argc, char **argv, struct error *error)
 
 	select_free(&o.select);
 	return code;
+}
+
+static int run(int argc, char **argv, struct error *error)
+{
+	int code = ranks_begin(error);
+
+	if (code == EXIT_OK)
+		code = ranks_share(run_rank(argc, argv, error), error);
+	return ranks_end(code);
 }
 
 const struct command command_calibrate = {"calibrate", "choose the weights of a format by a model's outputs", run};

@@ -118,11 +118,15 @@ static int write_file(struct editing *e, const struct file *file, struct error *
 	return code;
 }
 
+static struct partial_target target_of(const struct edit *edit, bool never_resumes)
+{
+	return (struct partial_target){edit->out, file_format_named(edit->out) != NULL, edit->force, edit->resume, never_resumes};
+}
+
 static int begin(struct editing *e, struct edit *edit, bool never_resumes, json_t *fingerprint, struct error *error)
 {
 	const struct model *model = edit->model;
-	const struct partial_target target = {edit->out, file_format_named(edit->out) != NULL, edit->force, edit->resume,
-	                                      never_resumes};
+	const struct partial_target target = target_of(edit, never_resumes);
 	int code;
 
 	*e = (struct editing){.edit = edit, .transfer.threads = edit->threads};
@@ -140,6 +144,14 @@ static int begin(struct editing *e, struct edit *edit, bool never_resumes, json_
 int edit_begin(struct editing *e, struct edit *edit, json_t *fingerprint, struct error *error)
 {
 	return begin(e, edit, false, fingerprint, error);
+}
+
+int edit_help(struct editing *e, struct edit *edit, struct error *error)
+{
+	const struct partial_target target = target_of(edit, false);
+
+	*e = (struct editing){.edit = edit};
+	return model_output_help(&e->output, edit->model, &target, error);
 }
 
 /* Writes all files. */

@@ -53,6 +53,10 @@ struct editing {
    model_output_begin(); EXIT_INPUT. edit_end() follows in every case. */
 int edit_begin(struct editing *editing, struct edit *edit, json_t *fingerprint, struct error *error);
 
+/* Names the output in a process that helps the one that begins and finishes it. EXIT_USAGE, EXIT_MEMORY. edit_end() follows in
+   every case. */
+int edit_help(struct editing *editing, struct edit *edit, struct error *error);
+
 /* Writes it and lets it appear. */
 int edit_finish(struct editing *editing, struct error *error);
 

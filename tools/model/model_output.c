@@ -179,6 +179,13 @@ int model_output_begin(struct model_output *output, const struct model *source, 
 	return code;
 }
 
+int model_output_help(struct model_output *output, const struct model *source, const struct partial_target *target,
+                      struct error *error)
+{
+	*output = (struct model_output){.source = source};
+	return partial_name(&output->partial, target, error);
+}
+
 const char *model_output_name(const struct model_output *output, const struct file *source)
 {
 	return output->index.stream != NULL ? model_file_name(source) : MODEL_SINGLE;

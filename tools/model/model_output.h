@@ -43,9 +43,13 @@ extern const char model_output_alone[];
 
 /* Starts a directory or one file, or continues one. `fingerprint` says what besides the source, which is added, decides
    the bytes. Refuses to replace the source (EXIT_USAGE); else as partial.h says. model_output_end() follows in every
-   case. */
+   case, and after model_output_help() too. */
 int model_output_begin(struct model_output *output, const struct model *source, const struct partial_target *target,
                        json_t *fingerprint, struct error *error);
+
+/* Sets only the names, in a process that helps the one that begins, commits and ends. EXIT_USAGE, EXIT_MEMORY. */
+int model_output_help(struct model_output *output, const struct model *source, const struct partial_target *target,
+                      struct error *error);
 
 /* The name of the file made from `source`. */
 const char *model_output_name(const struct model_output *output, const struct file *source);

@@ -156,7 +156,7 @@ static int check_ranks(const struct mixing *m, struct error *error)
 {
 	size_t first = m->units.n;
 
-	ranks_tell(&first, sizeof first);
+	ranks_tell(0, &first, sizeof first);
 	return ranks_share(first == m->units.n ? EXIT_OK
 	                                       : fail(error, EXIT_INPUT, "%s: is not the model that rank 0 sees under that "
 	                                              "name", m->plan->model->path), error);

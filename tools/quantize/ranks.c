@@ -16,10 +16,12 @@ bool ranks_started(void)
 }
 
 #ifdef HAVE_MPI
-#include <limits.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
+
+/* Bytes of a message, of which MPI takes memory once more where it joins them. */
+enum { MESSAGE = 1 << 24 };
 
 static int rank, n_ranks = 1;
 static bool joined, failed;
@@ -65,18 +67,33 @@ int ranks_share(int code, struct error *error)
 	return code;
 }
 
-void ranks_tell(void *bytes, size_t n)
+void ranks_tell(unsigned from, void *bytes, size_t n)
 {
-	if (n_ranks > 1)
-		MPI_Bcast(bytes, (int)n, MPI_BYTE, 0, MPI_COMM_WORLD);
+	for (size_t at = 0, part; n_ranks > 1 && at < n; at += part) {
+		part = n - at < MESSAGE ? n - at : MESSAGE;
+		MPI_Bcast((char *)bytes + at, (int)part, MPI_BYTE, (int)from, MPI_COMM_WORLD);
+	}
 }
 
 void ranks_join(void *bytes, size_t n)
 {
 	for (size_t at = 0, part; n_ranks > 1 && at < n; at += part) {
-		part = n - at < INT_MAX ? n - at : INT_MAX;
+		part = n - at < MESSAGE ? n - at : MESSAGE;
 		MPI_Allreduce(MPI_IN_PLACE, (char *)bytes + at, (int)part, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD);
 	}
+}
+
+void ranks_sum(uint64_t *numbers, size_t n)
+{
+	if (n_ranks > 1)
+		MPI_Allreduce(MPI_IN_PLACE, numbers, (int)n, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+}
+
+uint64_t ranks_least(uint64_t number)
+{
+	if (n_ranks > 1)
+		MPI_Allreduce(MPI_IN_PLACE, &number, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
+	return number;
 }
 
 int ranks_end(int code)
@@ -110,14 +127,24 @@ int ranks_share(int code, struct error *error)
 	return code;
 }
 
-void ranks_tell(void *bytes, size_t n)
+void ranks_tell(unsigned from, void *bytes, size_t n)
 {
-	(void)bytes, (void)n;
+	(void)from, (void)bytes, (void)n;
 }
 
 void ranks_join(void *bytes, size_t n)
 {
 	(void)bytes, (void)n;
+}
+
+void ranks_sum(uint64_t *numbers, size_t n)
+{
+	(void)numbers, (void)n;
+}
+
+uint64_t ranks_least(uint64_t number)
+{
+	return number;
 }
 
 int ranks_end(int code)

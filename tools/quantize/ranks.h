@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/error.h"
 
@@ -26,11 +27,15 @@ unsigned ranks_number(void);
    failed rank does not get to them. */
 int ranks_share(int code, struct error *error);
 
-/* Copies the bytes of rank 0 to every rank. */
-void ranks_tell(void *bytes, size_t n);
+/* Copies the bytes of one rank to every rank. */
+void ranks_tell(unsigned from, void *bytes, size_t n);
 
 /* Puts together what ranks have in parts: bytes that are 0 on all ranks but one. */
 void ranks_join(void *bytes, size_t n);
+
+/* Sums numbers of all ranks, each on its own; the least that any rank has. */
+void ranks_sum(uint64_t *numbers, size_t n);
+uint64_t ranks_least(uint64_t number);
 
 /* Leaves. Returns the exit code of this process: `code` for rank 0 only, since mpirun speaks of each that is not 0. */
 int ranks_end(int code);

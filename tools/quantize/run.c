@@ -228,7 +228,7 @@ static int write_all(struct running *r, const struct partial_target *target, con
 
 	if (code != EXIT_OK)
 		return code;
-	ranks_tell(&r->partial.appeared, sizeof r->partial.appeared);
+	ranks_tell(0, &r->partial.appeared, sizeof r->partial.appeared);
 	code = ranks_share(r->partial.appeared ? EXIT_OK : write_files(r, error), error);
 	if (!first)
 		return code;
@@ -287,7 +287,7 @@ static int check_fingerprint(const struct running *r, struct error *error)
 	char first[FINGERPRINT_TEXT];
 
 	memcpy(first, r->fingerprint, sizeof first);
-	ranks_tell(first, sizeof first);
+	ranks_tell(0, first, sizeof first);
 	return memcmp(first, r->fingerprint, sizeof first) == 0 ? EXIT_OK :
 	       fail(error, EXIT_INPUT, "%s: is not the model that rank 0 sees under that name", r->plan->model->path);
 }
