@@ -170,15 +170,20 @@ static void mirror(double *x, size_t n)
 			x[i * n + j] = x[j * n + i];
 }
 
-/* The sum of products, in eight lanes. */
+/* The sum of products, in eight lanes, which are in pairs so that compilers keep them in registers. */
 static double dot(const double *x, const double *y, size_t n)
 {
-	double lanes[8] = {0};
+	double a[2] = {0}, b[2] = {0}, c[2] = {0}, d[2] = {0};
 	size_t i = 0;
 
 	for (; n - i >= 8; i += 8)
-		for (size_t k = 0; k < 8; k++)
-			lanes[k] += x[i + k] * y[i + k];
+		for (size_t k = 0; k < 2; k++) {
+			a[k] += x[i + k] * y[i + k];
+			b[k] += x[i + 2 + k] * y[i + 2 + k];
+			c[k] += x[i + 4 + k] * y[i + 4 + k];
+			d[k] += x[i + 6 + k] * y[i + 6 + k];
+		}
+	double lanes[8] = {a[0], a[1], b[0], b[1], c[0], c[1], d[0], d[1]};
 	for (size_t k = 0; i < n; i++, k++)
 		lanes[k] += x[i] * y[i];
 	return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
