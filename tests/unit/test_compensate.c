@@ -75,21 +75,22 @@ TEST(a_column_takes_the_error_of_another)
 	ck_assert_double_eq(held.rounded, 0);
 }
 
-/* The same between blocks: column 32 takes 0.2 / 2.0106 of the error of column 0, beside which 4 holds the block's scale. */
+/* The same between blocks, and between parts of the factor: column 128 takes 0.2 / 2.0102 of the error of column 0, beside which 4
+   holds the block's scale. */
 TEST(a_block_takes_the_error_of_another)
 {
-	enum { COLS = 33, TOKENS = 34 };
-	float x[TOKENS][COLS] = {{0}}, w[COLS] = {1.2F, 4, [32] = 4.95F};
+	enum { COLS = 129, TOKENS = 130 };
+	float x[TOKENS][COLS] = {{0}}, w[COLS] = {1.2F, 4, [128] = 4.95F};
 
 	for (size_t i = 0; i < COLS; i++)
 		x[i][i] = 1;
-	x[33][0] = x[33][32] = 1;
+	x[129][0] = x[129][128] = 1;
 	run(w, 1, COLS, x[0], x[0], TOKENS, MXFP_FORMAT_MXFP4, &one_thread);
 	assert_number(w[0], 1);
 	assert_number(w[1], 4);
-	for (size_t i = 2; i < 32; i++)
+	for (size_t i = 2; i < 128; i++)
 		assert_number(w[i], 0);
-	assert_number(w[32], 6);
+	assert_number(w[128], 6);
 }
 
 /* The exact model's input is 3 where this one has 2: a weight of 2 should be 3, and then the outputs are the same. As 2 it

@@ -81,8 +81,8 @@ int moments_begin(struct moments *moments, size_t cols, struct error *error)
 	return moments->inputs != NULL && moments->cross != NULL && moments->change != NULL ? EXIT_OK : fail_memory(error);
 }
 
-/* Rows of sums that are added to at once: with several ranks few enough for each to have two parts, of which one begins nearer
-   to the diagonal's end by as much as the other to its start. */
+/* Rows of sums that are added to at once. Of a symmetric sum a slab has fewer columns the further down it is, so each rank has two
+   slabs, as far from the top as from the bottom, or several such pairs. */
 static size_t slab_of(size_t cols)
 {
 	const size_t half = (cols + 2 * ranks_number() - 1) / (2 * ranks_number()), least = half > ROWS ? half : ROWS;
@@ -190,7 +190,7 @@ static double dot(const double *x, const double *y, size_t n)
 }
 
 enum {
-	PART = 64, /* rows of R, or columns of the inverse, of which each rank has every so many-th */
+	PART = 64, /* rows of R, or columns of the inverse: of n ranks each has every n-th part */
 	TASK = 8,  /* rows of R that a task takes, which stay in the cache for all columns of a part */
 	PARTS = 16 /* of the inverse at once */
 };
@@ -198,7 +198,7 @@ enum {
 /* H = R R^T, R upper triangular, and the inverse of R by columns. */
 struct factoring {
 	size_t n;
-	size_t first, end; /* rows of R that were made last: the columns that are made of other rows */
+	size_t first, end; /* rows of R that were made last, of which the same columns of the rows above are made */
 	size_t turn;       /* how many parts of the inverse this rank has made */
 	double *r;         /* H at first, of which the upper triangle becomes R */
 	double *inverse;   /* row j: column j of the inverse */
@@ -318,7 +318,7 @@ int compensate_prepare(float **prepared, struct moments *moments, double damping
 	const size_t n = moments->cols, all = n * n;
 	float *to = *prepared = malloc(4 * all * sizeof *to);
 
-	const int code = ranks_share(to != NULL ? EXIT_OK : fail_memory(error), error);
+	int code = ranks_share(to != NULL ? EXIT_OK : fail_memory(error), error);
 
 	if (code != EXIT_OK)
 		return code;
@@ -331,11 +331,11 @@ int compensate_prepare(float **prepared, struct moments *moments, double damping
 	struct factoring f = {.n = n, .r = moments->inputs, .inverse = moments->cross};
 	memset(f.inverse, 0, all * sizeof *f.inverse);
 	damp(f.r, n, damping);
-	const int factored = factor(&f, exec, error);
-	for (size_t i = 0; i < n && factored == EXIT_OK; i++)
+	code = factor(&f, exec, error);
+	for (size_t i = 0; i < n && code == EXIT_OK; i++)
 		for (size_t j = 0; j < n; j++)
 			to[3 * all + i * n + j] = (float)f.inverse[j * n + i];
-	return factored;
+	return code;
 }
 
 static struct mxfp_quantize_options options_of(const struct compensate_grid *grid, const struct mxfp_exec *exec)
