@@ -71,6 +71,13 @@ ranks 2 2 "$work/apart" --tokens "$tokens" -o "$work/none" --pad-tail --mem 1M
 least=$(sed -n 's/.*give --mem \([0-9]*\)M or more/\1/p' "$work/error")
 VICTIM=1 EXTRA="--mem ${least}M" alike 2 1 apart --include '*.mlp.gate.weight'
 
+# Inputs of layers from a file: the weights themselves will do.
+exits 0 "" calibrate "$model" --activation-file "$model/model.safetensors" -o "$work/inputs.one" --pad-tail
+for n in 2 3; do
+	ranks $n 0 "$model" --activation-file "$model/model.safetensors" -o "$work/ranks" -f --pad-tail
+	same "output of $n ranks from inputs" "" "$(diff -r "$work/inputs.one" "$work/ranks" 2>&1)"
+done
+
 # refuses CODE PART ARGUMENT...: of three ranks, in one line, with no output.
 refuses() {
 	local expected=$1 part=$2
