@@ -136,6 +136,7 @@ static float *multiply(const struct mxfp_gemm_kernel *kernel, const struct mxfp_
 
 	job.c = aligned(floats * sizeof *job.c);
 	job.scratch = aligned(kernel->scratch_bytes);
+	memset(job.scratch, 0x5A, kernel->scratch_bytes);
 	kernel->multiply(&job);
 	free(job.scratch);
 	return job.c;
