@@ -55,6 +55,7 @@ struct mxfp_gemm_pack_job {
 	const struct mxfp_gemm_shape *shape;
 	const struct mxfp_matrix *matrix; /* strides are not 0; transposed only if it is W; sparse only in a kernel for that */
 	size_t row, rows;                 /* rows of the matrix in the panel, at least 1; the others are padding */
+	size_t unit_rows;                 /* of A, that are packed for the same products; 0 for W */
 	size_t k0, k;                     /* elements of the chunk; codes past the matrix's last element become zeros */
 	void *panel;
 };

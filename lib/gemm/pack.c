@@ -84,7 +84,7 @@ void mxfp_gemm_pack_a(const struct mxfp_gemm_call *call, const struct mxfp_gemm_
 	const struct mxfp_gemm_plan *p = unit->plan;
 	size_t mr = p->kernel != NULL ? p->kernel->mr : 1, rows = mxfp_least(mr, unit->rows - pack * mr);
 	struct mxfp_matrix m = load(call, p, unit->row + pack * mr, rows, area);
-	struct mxfp_gemm_pack_job job = {.shape = &p->shape, .matrix = &m, .rows = rows};
+	struct mxfp_gemm_pack_job job = {.shape = &p->shape, .matrix = &m, .rows = rows, .unit_rows = unit->rows};
 	uint8_t *chunk = unit->a;
 
 	if (p->kernel == NULL) {

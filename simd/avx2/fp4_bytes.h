@@ -8,7 +8,7 @@
  * it ends with is the sum of 16 products of at most 12 and 128, which 16 bits hold: no step loses anything.
  *
  * Elements of up to 8 bits, of MXINT8, MXFP4 and MXFP6_E2M3, are one byte. Wider ones, in their unit at most 2^18, are two, h and
- * l, and the `drop` lowest bits, r: x = (128 h + l) 2^drop + r with l from -64 to 63 and |h| <= 112. Few blocks have any r that
+ * l, and the `drop` lowest bits, r: x = (256 h + l) 2^drop + r with l from -128 to 127 and |h| <= 112. Few rows have any r that
  * is not 0: one e4m3 in 2^11 of its block's greatest. A block's sum of these is below 2^27, and is rounded when it is
  * converted to binary32.
  *
@@ -29,9 +29,10 @@ enum {
 	BYTES_LIMB = 1 + BYTES_WORDS, /* words of a row */
 	BYTES_WIDE = 3,               /* limbs of wide elements, the last of which is for few blocks */
 	BYTES_FEW_ROWS = 4,
+	BYTES_SOME_ROWS = 24,         /* that are multiplied by codes */
 	BYTES_MORE = 12,
-	BYTES_HIGH = 7,               /* bits of l */
-	BYTES_REST = INT16_LOW_FLAGS  /* in the head, a byte per block: it has some r */
+	BYTES_HIGH = 8,               /* bits of l */
+	BYTES_REST = INT16_LOW_FLAGS  /* in the head, a byte per block: bit i says that row i has some r */
 };
 
 /* BYTES_MORE more than twice the numbers of E2M1 codes. */
@@ -57,7 +58,7 @@ static inline size_t bytes_panel_bytes(size_t k, size_t limbs)
 /* The bits of elements of A that are apart. */
 static inline unsigned dropped_bits(enum mxfp_format format)
 {
-	return has_low(format) ? 4 : 0;
+	return has_low(format) ? INT16_LOW_BITS : 0;
 }
 
 /* The bytes of a block's elements become a limb. */
@@ -114,8 +115,8 @@ ALWAYS_INLINE void bytes_pack_slice(const struct mxfp_gemm_pack_job *job, size_t
 	pack_blocks(&slice, k, false, true, BYTES_MR, rows, range);
 	for (size_t r = 0; r < BYTES_MR; r++)
 		for (size_t b = 0; b < blocks; b++) /* in place: what is stored lies before what is read next */
-			panel[BYTES_REST + first + b] |=
-				pack_limbs(rows[r] + b * MXFP_MX_BLOCK, factor, limbs, drop, rows[r] + b * limbs * BYTES_LIMB);
+			panel[BYTES_REST + first + b] |= (uint8_t)(
+				pack_limbs(rows[r] + b * MXFP_MX_BLOCK, factor, limbs, drop, rows[r] + b * limbs * BYTES_LIMB) << r);
 	store_columns(words, rows[0], PANEL_SLICE, BYTES_MR, blocks * limbs * BYTES_LIMB);
 }
 
@@ -196,7 +197,7 @@ ALWAYS_INLINE void bytes_pack(const struct mxfp_gemm_pack_job *job, size_t limbs
 
 struct bytes_panels {
 	const float *a_scales;
-	const uint8_t *a_rest;              /* flags of blocks that have some r */
+	const uint8_t *a_rest;              /* which rows have some r in a block */
 	const uint32_t *a;
 	const uint8_t *scale_codes, *codes; /* of W */
 	const float *w_scales;              /* for scales that are not ordinary */
@@ -234,6 +235,10 @@ static inline bool codes_are_ordinary(const struct blocks_head *a, const struct 
 /* Makes a compiler have a value here. Without it gcc loads codes twice, and reorders sums until it has not enough registers. */
 #define IN_REGISTER(v) __asm__("" : "+x"(v))
 
+/* Hides where a pointer comes from. Without it gcc makes vectors of copies of what it points at, once for several uses, and has to
+   keep them in memory. */
+#define HIDE_ORIGIN(at) __asm__("" : "+r"(at))
+
 /* The bytes of a word of codes of each column: those of its low and of its high nibbles. */
 ALWAYS_INLINE void decode_word(vu8 codes, vu8 bytes[2])
 {
@@ -260,14 +265,15 @@ ALWAYS_INLINE vs32 add_halves(vu16 halves, short times)
 
 /* Sums of limbs `limb` to limb + limbs - 1 of block b for the first `rows` rows and `vectors` vectors of columns from v on. */
 ALWAYS_INLINE void sum_limbs(const struct bytes_panels *t, size_t b, size_t all, size_t limb, size_t limbs, size_t rows, size_t v,
-                             size_t vectors, vu16 sum[2][BYTES_FEW_ROWS][INT16_VECTORS])
+                             size_t vectors, vu16 sum[2][BYTES_MR][INT16_VECTORS])
 {
 	const uint32_t *a = t->a + (b * all + limb) * BYTES_LIMB * BYTES_MR;
 	const uint8_t *codes = t->codes + (b * FP4_WORDS * INT16_VECTORS + v) * VECTOR_BYTES;
 
+	HIDE_ORIGIN(a);
 #pragma GCC unroll 2
 	for (size_t l = 0; l < limbs; l++)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
 		for (size_t r = 0; r < rows; r++)
 #pragma GCC unroll 2
 			for (size_t i = 0; i < vectors; i++)
@@ -283,7 +289,7 @@ ALWAYS_INLINE void sum_limbs(const struct bytes_panels *t, size_t b, size_t all,
 		for (size_t odd = 0; odd < 2; odd++)
 #pragma GCC unroll 2
 			for (size_t l = 0; l < limbs; l++)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
 				for (size_t r = 0; r < rows; r++)
 #pragma GCC unroll 2
 					for (size_t i = 0; i < vectors; i++)
@@ -292,18 +298,15 @@ ALWAYS_INLINE void sum_limbs(const struct bytes_panels *t, size_t b, size_t all,
 	}
 }
 
-/* Adds the sums of r, which few blocks have. */
-static NOINLINE void add_rests(const struct bytes_panels *t, size_t b, size_t rows, size_t v, vs32 *sum, size_t vectors)
+/* Adds the sums of r of a row, which few have. */
+static NOINLINE vs32 add_rest(const struct bytes_panels *t, size_t b, size_t r, size_t v, vs32 sum)
 {
-	for (size_t r = 0; r < rows; r++)
-		for (size_t i = 0; i < vectors; i++) {
-			struct bytes_panels row = *t;
-			vu16 rests[2][BYTES_FEW_ROWS][INT16_VECTORS];
+	struct bytes_panels row = *t;
+	vu16 rest[2][BYTES_MR][INT16_VECTORS];
 
-			row.a += r;
-			sum_limbs(&row, b, BYTES_WIDE, BYTES_WIDE - 1, 1, 1, v + i, 1, rests);
-			sum[r * vectors + i] += add_halves(rests[0][0][0], 1);
-		}
+	row.a += r;
+	sum_limbs(&row, b, BYTES_WIDE, BYTES_WIDE - 1, 1, 1, v, 1, rest);
+	return sum + add_halves(rest[0][0][0], 1);
 }
 
 /* One pass over blocks first to end - 1, by codes, for the first `rows` rows, `vectors` vectors of columns at once. Those and
@@ -311,25 +314,27 @@ static NOINLINE void add_rests(const struct bytes_panels *t, size_t b, size_t ro
 ALWAYS_INLINE void few_pass(const struct bytes_panels *t, size_t first, size_t end, size_t limbs, size_t rows, size_t vectors,
                             bool general, float *c)
 {
-	vf32 p[BYTES_FEW_ROWS][INT16_VECTORS] = {0};
+	vf32 p[BYTES_MR][INT16_VECTORS] = {0};
 
 	for (size_t b = first; b < end; b++)
-#pragma GCC unroll 2
 		for (size_t v = 0; v < INT16_VECTORS; v += vectors) {
-			vu16 sum[2][BYTES_FEW_ROWS][INT16_VECTORS];
-			vs32 whole[BYTES_FEW_ROWS * INT16_VECTORS];
+			vu16 sum[2][BYTES_MR][INT16_VECTORS];
+			vs32 whole[BYTES_MR * INT16_VECTORS];
 
 			sum_limbs(t, b, limbs, 0, limbs > 1 ? 2 : 1, rows, v, vectors, sum);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
 			for (size_t i = 0; i < rows * vectors; i++) {
 				const size_t r = i / vectors, at = i % vectors;
 
 				whole[i] = limbs == 1 ? add_halves(sum[0][r][at], 1)
-				                      : (add_halves(sum[0][r][at], 1 << BYTES_HIGH) + add_halves(sum[1][r][at], 1)) << (int)t->drop;
+				                      : add_halves(sum[0][r][at], (short)(1 << (BYTES_HIGH + t->drop))) + add_halves(sum[1][r][at], (short)(1 << t->drop));
 			}
-			if (limbs > 1 && t->a_rest[b])
-				add_rests(t, b, rows, v, whole, vectors);
-#pragma GCC unroll 8
+			if (limbs > 1 && t->a_rest[b] != 0)
+#pragma GCC unroll 16
+				for (size_t i = 0; i < rows * vectors; i++)
+					if ((t->a_rest[b] >> i / vectors & 1) != 0)
+						whole[i] = add_rest(t, b, i / vectors, v + i % vectors, whole[i]);
+#pragma GCC unroll 16
 			for (size_t i = 0; i < rows * vectors; i++) {
 				const size_t r = i / vectors, at = v + i % vectors;
 				const vf32 term = __builtin_convertvector(whole[i], vf32);
@@ -349,7 +354,7 @@ ALWAYS_INLINE void few_pass(const struct bytes_panels *t, size_t first, size_t e
 				}
 			}
 		}
-#pragma GCC unroll 8
+#pragma GCC unroll 16
 	for (size_t i = 0; i < rows * INT16_VECTORS; i++) {
 		float *at = c + i * LANES;
 

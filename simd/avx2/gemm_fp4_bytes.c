@@ -94,13 +94,14 @@ static NOINLINE void general_pass(const struct bytes_panels *t, const struct byt
 static BYTES_PASS(one_row, 1, 1, 2, false)
 static BYTES_PASS(two_rows, 1, 2, 2, false)
 static BYTES_PASS(four_rows, 1, 4, 2, false)
+static BYTES_PASS(six_rows, 1, BYTES_MR, 2, false)
 
 static NOINLINE void bytes_rows(const struct mxfp_gemm_multiply_job *job)
 {
+	static bytes_pass *const by_rows[BYTES_MR] = {one_row, two_rows, four_rows, four_rows, six_rows, six_rows};
 	const size_t blocks = mx_blocks(job->k), pass = job->shape->pass / MXFP_MX_BLOCK;
 	const uint8_t *a = job->a;
 	struct bytes_panels t = bytes_begin(job);
-	bytes_pass *few = job->rows == 1 ? one_row : job->rows == 2 ? two_rows : job->rows <= BYTES_FEW_ROWS ? four_rows : NULL;
 	struct blocks_head a_head, w_head;
 	bool is_expanded = false;
 	float *c = job->c;
@@ -109,7 +110,9 @@ static NOINLINE void bytes_rows(const struct mxfp_gemm_multiply_job *job)
 	for (size_t row = 0; row < job->rows; row += BYTES_MR, a += bytes_panel_bytes(job->k, 1), c += BYTES_MR * INT16_NR) {
 		memcpy(&a_head, a, sizeof a_head);
 		const bool ordinary = scales_are_ordinary(&a_head, &w_head);
-		const bool by_codes = few != NULL && codes_are_ordinary(&a_head, &w_head);
+		const bool by_codes = job->rows <= BYTES_SOME_ROWS && codes_are_ordinary(&a_head, &w_head);
+		bytes_pass *const few = by_rows[job->rows - row < BYTES_MR ? job->rows - row - 1 : BYTES_MR - 1];
+
 		bytes_take(&t, a, job->k);
 		if (!by_codes && !is_expanded) {
 			expand(job->scratch, job->w, blocks, t.codes);

@@ -29,12 +29,17 @@ static size_t fp4_a_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 	return bytes;
 }
 
+#ifdef HAS_FP4_BYTES
+enum { FP4_BY_BYTES = BLOCKS_HEAD_BYTES - 1 }; /* in the head of a panel of A, a byte: it is for bytes */
+#endif
+
 /* Packs A's rows for the integers of 16 bits, or few rows for bytes. */
 static void fp4_pack_a(const struct mxfp_gemm_pack_job *job)
 {
 #ifdef HAS_FP4_BYTES
-	if (job->rows <= BYTES_FEW_ROWS) {
+	if (job->rows <= BYTES_FEW_ROWS || job->unit_rows <= BYTES_SOME_ROWS) {
 		bytes_pack(job, BYTES_WIDE);
+		((uint8_t *)job->panel)[FP4_BY_BYTES] = 1;
 		return;
 	}
 #endif
@@ -58,14 +63,16 @@ static void fp4_expand_codes(struct fp4_expanded *to, const uint8_t *w, size_t w
 static BYTES_PASS(one_row, BYTES_WIDE, 1, 2, false)
 static BYTES_PASS(two_rows, BYTES_WIDE, 2, 2, false)
 static BYTES_PASS(four_rows, BYTES_WIDE, 4, 1, false)
-static BYTES_PASS(general_rows, BYTES_WIDE, 4, 1, true)
+static BYTES_PASS(six_rows, BYTES_WIDE, BYTES_MR, 1, false)
+static BYTES_PASS(general_rows, BYTES_WIDE, BYTES_MR, 1, true)
 
-/* A panel of A of few rows. */
-static void fp4_few_rows(const struct mxfp_gemm_multiply_job *job, const uint8_t *a, size_t rows, bool ordinary,
-                         struct fp4_expanded *expanded, float *c)
+/* A panel of A of bytes. */
+static void fp4_bytes(const struct mxfp_gemm_multiply_job *job, const uint8_t *a, size_t rows, bool ordinary,
+                      struct fp4_expanded *expanded, float *c)
 {
 	const size_t blocks = mx_blocks(job->k), pass = job->shape->pass / MXFP_MX_BLOCK;
-	bytes_pass *multiply = rows == 1 ? one_row : rows == 2 ? two_rows : four_rows;
+	static bytes_pass *const by_rows[BYTES_MR] = {one_row, two_rows, four_rows, four_rows, six_rows, six_rows};
+	bytes_pass *multiply = by_rows[rows < BYTES_MR ? rows - 1 : BYTES_MR - 1];
 	struct bytes_panels t = bytes_begin(job);
 
 	bytes_take(&t, a, job->k);
@@ -104,9 +111,9 @@ static NOINLINE void fp4_rows(const struct mxfp_gemm_multiply_job *job)
 		memcpy(&a_head, a, sizeof a_head);
 		const bool ordinary = scales_are_ordinary(&a_head, &w_head);
 #ifdef HAS_FP4_BYTES
-		if (job->rows - row <= BYTES_FEW_ROWS) {
-			fp4_few_rows(job, a, job->rows - row, codes_are_ordinary(&a_head, &w_head), expanded, c);
-			return;
+		if (a[FP4_BY_BYTES] != 0) {
+			fp4_bytes(job, a, job->rows - row, codes_are_ordinary(&a_head, &w_head), expanded, c);
+			continue;
 		}
 #endif
 		struct int16_panels t = int16_begin(job, a);
