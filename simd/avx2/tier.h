@@ -15,7 +15,7 @@ enum {
 	INT16_ID = 0x0605, INT16_MR = 6, INT16_VECTORS = 2,
 	FP4_ID = 0x0608,
 	FP4_BYTES_ID = 0x060A,
-	FP8_ID = 0x0610,
+	FP8_ID = 0x0618,
 	INT16_CODES_ID = 0x0616,
 	MXFP8_ID = 0x0614
 };
@@ -128,6 +128,12 @@ ALWAYS_INLINE vf64 rsqrt_f64(vf64 x)
 ALWAYS_INLINE vu8 lookup(const int8_t table[16], vu8 index)
 {
 	return (vu8)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table)), (__m256i)index);
+}
+
+/* a - b, at least 0. */
+ALWAYS_INLINE vu8 subtract_saturated(vu8 a, vu8 b)
+{
+	return (vu8)_mm256_subs_epu8((__m256i)a, (__m256i)b);
 }
 
 /* sum + a[0] * b[0] + a[1] * b[1] for each pair of 16-bit lanes, in a lane of 32. */

@@ -28,7 +28,11 @@ enum {
 	FP8_DEPTHS = 53 - FP8_SUM_BITS,
 	FP8_UNIT_BIAS = 64,      /* of units as they are stored; they are from -29 to 4 */
 	FP8_BLOCKS = MXFP_GEMM_CHUNK / MXFP_MX_BLOCK,
-	FP8_LINE = INT16_NR * sizeof(float) /* of numbers of W */
+	FP8_LINE = INT16_NR * sizeof(float), /* of numbers of W */
+	FP8_WORD = INT16_NR * 4,             /* four codes of each column */
+	FP8_WORDS = MXFP_MX_BLOCK / 4,
+	FP8_FEW_ROWS = 4,                    /* that are multiplied by codes */
+	FP8_AHEAD = 8192                     /* bytes of codes that are asked for before: processors stop at pages */
 };
 
 /* What is said of a whole panel. */
@@ -54,7 +58,6 @@ struct fp8_parts {
 struct fp8_expanded {
 	float scales[FP8_BLOCKS][INT16_NR];                          /* times units */
 	uint32_t high[FP8_BLOCKS * MXFP_MX_BLOCK / 2][INT16_NR];     /* pairs of k */
-	float lows[FP8_BLOCKS * MXFP_MX_BLOCK][INT16_NR];            /* only of elements that are in `low` */
 };
 
 /* A panel of A and one of W. */
@@ -62,7 +65,8 @@ struct fp8_panels {
 	const uint8_t *a, *w;
 	struct fp8_parts a_parts, w_parts;
 	size_t blocks;
-	const struct fp8_expanded *expanded;
+	const struct fp8_expanded *expanded; /* NULL: W is decoded as it is multiplied */
+	bool e4m3;                           /* W's codes are */
 };
 
 /* Rows of a panel of `width` rows that share their bits. */
@@ -125,8 +129,47 @@ static void note_low(vf32 x, vs32 has, size_t k, uint32_t *low, uint32_t *least)
 	}
 }
 
-/* bits: of high parts; significand: of an element after the point. */
-static struct fp8_block fp8_block(const uint32_t *x, int bits, int significand)
+/* A panel while it is packed. */
+struct fp8_packing {
+	const struct mxfp_gemm_pack_job *job;
+	size_t width;
+	int bits, significand; /* of high parts; of an element after the point */
+	struct fp8_parts parts;
+	struct fp8_head head;
+};
+
+/* An exponent field has the unit 2^(field - fp8_least_field()): its elements are significands times that. */
+ALWAYS_INLINE int fp8_least_field(bool e4m3)
+{
+	return e4m3 ? 10 : 17;
+}
+
+/* Which of LANES numbers in their unit have a low part. An element of W is all low if its exponent is below the unit's. */
+static vs32 have_low(const struct fp8_packing *p, vf32 v)
+{
+	const vf32 magnitude = (vf32)((vu32)v & ~F32_SIGN);
+
+	if (p->width != INT16_NR)
+		return v != __builtin_convertvector(high_of(v), vf32);
+	return (magnitude < splat_f32((float)(1 << p->significand))) & (magnitude > splat_f32(0));
+}
+
+/* How many more bits high parts may have: the root of the sum of squares must stay below that of 32 numbers of p->bits. */
+static int fp8_more_bits(const struct fp8_packing *p, const uint32_t *x, int unit)
+{
+	const uint32_t most = (uint32_t)(F32_BIAS + 2 * p->bits + 5) << F32_SIGNIFICAND_BITS, margin = 1 << 13, quarter = 2U << F32_SIGNIFICAND_BITS;
+	vf32 squares = {0};
+
+	for (size_t i = 0; i < MXFP_MX_BLOCK; i += LANES) {
+		const vf32 v = (vf32)((vs32)load(x + i) & (((vs32)load(x + i) & INT32_MAX) < (int32_t)F32_INF)) * power_of_two(-unit);
+
+		squares += v * v;
+	}
+	const uint32_t sum = halving_sum(squares) + margin;
+	return sum > most - quarter ? 0 : p->width == INT16_NR || sum > most - 2 * quarter ? 1 : 2;
+}
+
+static struct fp8_block fp8_block(const struct fp8_packing *p, const uint32_t *x)
 {
 	vu32 greatest = {0}, greatest_finite = {0};
 	struct fp8_block b = {0};
@@ -142,26 +185,20 @@ static struct fp8_block fp8_block(const uint32_t *x, int bits, int significand)
 	b.inf = max_across(greatest) >= F32_INF;
 	if (most == 0)
 		return b;
-	b.unit = exponent_of(most) - bits + 1;
+	b.unit = exponent_of(most) - p->bits + 1;
+	b.unit -= fp8_more_bits(p, x, b.unit);
+	if (p->width == INT16_NR && b.unit < 1 - fp8_least_field(p->significand == 3))
+		b.unit = 1 - fp8_least_field(p->significand == 3);
 	for (size_t i = 0; i < MXFP_MX_BLOCK; i += LANES) {
 		const vf32 v = (vf32)load(x + i) * power_of_two(-b.unit);
-		const vs32 has = v != __builtin_convertvector(high_of(v), vf32);
+		const vs32 has = have_low(p, v);
 
 		if (any(has))
 			note_low(v, has, i, &b.low, &least);
 	}
-	b.depth = b.low == 0 ? 0 : significand - exponent_of(least);
+	b.depth = b.low == 0 ? 0 : p->significand - exponent_of(least);
 	return b;
 }
-
-/* A panel while it is packed. */
-struct fp8_packing {
-	const struct mxfp_gemm_pack_job *job;
-	size_t width;
-	int bits, significand;
-	struct fp8_parts parts;
-	struct fp8_head head;
-};
 
 static struct fp8_packing fp8_begin(const struct mxfp_gemm_pack_job *job, size_t width)
 {
@@ -200,7 +237,7 @@ static size_t fp8_load(const struct fp8_packing *p, size_t k, panel_rows rows, u
 static struct fp8_block fp8_note(struct fp8_packing *p, size_t b, size_t r, const uint32_t *x, const uint8_t *scale)
 {
 	uint8_t *panel = p->job->panel, *at;
-	const struct fp8_block block = fp8_block(x, p->bits, p->significand);
+	const struct fp8_block block = fp8_block(p, x);
 	uint32_t bits, low;
 
 	at = panel + p->parts.low + (b * p->width + r) / fp8_group(p->width) * sizeof low;
@@ -230,15 +267,28 @@ ALWAYS_INLINE vu32 fp8_scale(vu32 codes, vu32 units)
 	return blend((vs32)(codes == splat(MXFP_SCALE_NAN)), splat(F32_NAN), product);
 }
 
-/* Converts a slice of a row to codes: e5m2 is the upper half of binary16, and e4m3, times 2^-8, lies a bit lower in it. */
-static void fp8_codes(const uint32_t *x, size_t n, bool e4m3, uint8_t *to, size_t step)
+/* Where the code of element k of a column lies: in a word of four, beside those of four columns, pairs of neighbors first. */
+static inline size_t fp8_place(size_t k, size_t column)
 {
+	return k / 4 * FP8_WORD + column / 4 * 16 + k % 4 / 2 * 8 + column % 4 * 2 + k % 2;
+}
+
+/* Converts a slice of a row to codes, which have sign and significand above the exponent: e5m2 is the upper half of binary16, and
+   e4m3, times 2^-8, lies a bit lower in it. */
+static void fp8_codes(const uint32_t *x, size_t n, bool e4m3, size_t column, uint8_t *to)
+{
+	const unsigned bits = e4m3 ? 3 : 2;
+
 	for (size_t i = 0; i < n; i += LANES) {
 		uint16_t half[LANES];
 
 		store_f16(half, (vf32)load(x + i) * power_of_two(e4m3 ? -8 : 0));
-		for (size_t j = 0; j < LANES; j++, to += step)
-			*to = (uint8_t)(e4m3 ? (half[j] >> 8 & 0x80) | (half[j] >> 7 & 0x7F) : half[j] >> 8);
+		for (size_t j = 0; j < LANES; j++) {
+			const unsigned magnitude = half[j] >> (10 - bits) & 0x7F;
+
+			to[fp8_place(i + j, column)] =
+				(uint8_t)((half[j] >> 8 & 0x80) | (magnitude & ((1U << bits) - 1)) << (7 - bits) | magnitude >> bits);
+		}
 	}
 }
 
@@ -259,7 +309,7 @@ static NOINLINE void fp8_pack_w_rows(const struct mxfp_gemm_pack_job *job)
 		const size_t blocks = fp8_load(&p, k, rows, scales);
 
 		for (size_t r = 0; r < INT16_NR; r++) {
-			fp8_codes(rows[r], blocks * MXFP_MX_BLOCK, e4m3, codes + k * INT16_NR + r, INT16_NR);
+			fp8_codes(rows[r], blocks * MXFP_MX_BLOCK, e4m3, r, codes + k * INT16_NR);
 			for (size_t b = 0; b < blocks; b++)
 				fp8_note(&p, k / MXFP_MX_BLOCK + b, r, rows[r] + b * MXFP_MX_BLOCK,
 				         scales + BLOCKS_HEAD_BYTES + (b * INT16_NR + r) * sizeof(float));
@@ -320,27 +370,6 @@ static NOINLINE void fp8_pack_a_rows(const struct mxfp_gemm_pack_job *job)
 static FP_KERNEL(fp8_pack_a, mxfp_gemm_pack_job, fp8_pack_a_rows)
 static FP_KERNEL(fp8_pack_w, mxfp_gemm_pack_job, fp8_pack_w_rows)
 
-/* The elements of two lines of codes in their units, as the factors have it. */
-ALWAYS_INLINE void decode_lines(const uint8_t *codes, bool e4m3, const vf32 factor[INT16_VECTORS], vf32 x[2][INT16_VECTORS])
-{
-#pragma GCC unroll 2
-	for (size_t i = 0; i < 2 * INT16_NR; i += VECTOR_BYTES) {
-		vu16 halves[2];
-
-		widen_bytes((vu8)load(codes + i), halves);
-#pragma GCC unroll 2
-		for (size_t j = 0; j < 2; j++) {
-			const size_t at = i / LANES + 2 * j;
-
-			widen_f16(e4m3 ? (vu16)((vs16)(halves[j] << 8) >> 1) & 0xBF80 : halves[j] << 8,
-			          &x[at / INT16_VECTORS][at % INT16_VECTORS]);
-		}
-	}
-#pragma GCC unroll 8
-	for (size_t i = 0; i < 2 * INT16_VECTORS; i++)
-		x[i / INT16_VECTORS][i % INT16_VECTORS] *= factor[i % INT16_VECTORS];
-}
-
 /* 2^-unit of a vector of columns of a block, times 2^8 for e4m3. */
 ALWAYS_INLINE vf32 fp8_factor(const uint8_t *units, bool e4m3)
 {
@@ -366,53 +395,77 @@ ALWAYS_INLINE uint32_t any_low_bits(const uint8_t *panel, size_t i, size_t n)
 	return bits;
 }
 
-/* Stores the low parts of lines k and k + 1 of a block, of which bit k of `low` is the first. */
-static NOINLINE void expand_lows(vf32 x[2][INT16_VECTORS], float (*lows)[INT16_NR])
-{
-	for (size_t i = 0; i < 2 * INT16_VECTORS; i++) {
-		const vf32 v = x[i / INT16_VECTORS][i % INT16_VECTORS];
+/* Powers of two by their number from 1 on, their lower and upper bytes; 0 has none. */
+static const int8_t power_low[16] = {0, 1, 2, 4, 8, 16, 32, 64, -128}, power_high[16] = {[9] = 1, 2, 4, 8, 16, 32, 64};
 
-		store(&lows[i / INT16_VECTORS][i % INT16_VECTORS * LANES], (vu32)(v - __builtin_convertvector(high_of(v), vf32)));
-	}
+/* Significands by the upper bits of a code, and what extends their signs. */
+static const int8_t e5m2_low[16] = {4, 5, 6, 7, -4, -5, -6, -7}, e5m2_high[16] = {0, 0, 0, 0, -1, -1, -1, -1};
+static const int8_t e4m3_low[16] = {8, 9, 10, 11, 12, 13, 14, 15, -8, -9, -10, -11, -12, -13, -14, -15};
+static const int8_t e4m3_high[16] = {0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1};
+
+/* The column of each byte of a word. */
+#define COLUMNS(c) c, c, c + 1, c + 1, c + 2, c + 2, c + 3, c + 3
+static const uint8_t column_of[FP8_WORD] = {COLUMNS(0), COLUMNS(0), COLUMNS(4), COLUMNS(4),
+                                            COLUMNS(8), COLUMNS(8), COLUMNS(12), COLUMNS(12)};
+#undef COLUMNS
+
+/* The greatest exponent field of low parts, for each byte of a vector of a word. */
+ALWAYS_INLINE vu8 fp8_floors(const struct fp8_panels *t, size_t b, size_t v, bool e4m3)
+{
+	const vu8 units = lookup((const int8_t *)t->w + t->w_parts.units + b * INT16_NR, (vu8)load(column_of + v * VECTOR_BYTES));
+
+	return units + (uint8_t)(fp8_least_field(e4m3) - 1 - FP8_UNIT_BIAS);
+}
+
+/* The high parts of pairs 2 i and 2 i + 1 of a vector of columns of a block. e4m3: a constant. */
+ALWAYS_INLINE void fp8_decode(const struct fp8_panels *t, size_t b, size_t v, size_t i, bool e4m3, vu8 floors, vs16 pairs[2])
+{
+	const vu8 codes = (vu8)load(t->w + t->w_parts.w_codes + (b * FP8_WORDS + i) * FP8_WORD + v * VECTOR_BYTES);
+	const vu8 upper = (vu8)((vu16)codes >> (e4m3 ? 4 : 5)) & (vu8)splat(e4m3 ? 0x0F0F0F0F : 0x07070707);
+	const vu8 power = subtract_saturated(codes & (vu8)splat(e4m3 ? 0x0F0F0F0F : 0x1F1F1F1F), floors);
+	vu16 powers[2], significands[2];
+
+	interleave_bytes(lookup(power_low, power), lookup(power_high, power), powers);
+	interleave_bytes(lookup(e4m3 ? e4m3_low : e5m2_low, upper), lookup(e4m3 ? e4m3_high : e5m2_high, upper), significands);
+	pairs[0] = (vs16)(powers[0] * significands[0]);
+	pairs[1] = (vs16)(powers[1] * significands[1]);
+}
+
+/* Line k of a block as numbers in their units. */
+ALWAYS_INLINE vf32 fp8_line(const struct fp8_panels *t, size_t b, size_t v, size_t k)
+{
+	const uint8_t *codes = t->w + t->w_parts.w_codes + (b * FP8_WORDS + k / 4) * FP8_WORD + v * VECTOR_BYTES;
+	const unsigned bits = t->e4m3 ? 3 : 2, field = 0x7F >> bits;
+	uint32_t code[LANES];
+
+	for (size_t i = 0; i < LANES; i++)
+		code[i] = codes[fp8_place(k % 4, i)];
+	const vu32 x = load(code), magnitude = (x & field) << F32_SIGNIFICAND_BITS | (x & (0x7F & ~field)) << (F32_SIGNIFICAND_BITS - 7);
+	const vf32 factor = fp8_factor(t->w + t->w_parts.units + b * INT16_NR + v * LANES, t->e4m3);
+	const vu32 number = (vu32)((vf32)magnitude * power_of_two(F32_BIAS - 15) * factor);
+	const vs32 inf = (vs32)((x & 0x1F) == (t->e4m3 ? 0xFF : 0x1F));
+
+	return (vf32)(blend(inf, splat(F32_INF), number) | (x & 0x80) << 24);
 }
 
 /* e4m3: a constant. later: what to ask for meanwhile. */
 ALWAYS_INLINE void fp8_expand(struct fp8_expanded *to, const struct fp8_panels *t, bool e4m3, const uint8_t *later)
 {
-	const uint8_t *codes = t->w + t->w_parts.w_codes;
+	for (size_t b = 0; b < t->blocks; b++)
+		for (size_t v = 0; v < INT16_VECTORS; v++, later += FP8_WORDS * VECTOR_BYTES) {
+			const uint8_t *units = t->w + t->w_parts.units + b * INT16_NR + v * LANES;
+			const vu8 floors = fp8_floors(t, b, v, e4m3);
 
-	for (size_t b = 0; b < t->blocks; b++) {
-		const uint8_t *scales = t->w + t->w_parts.scales + b * INT16_NR, *units = t->w + t->w_parts.units + b * INT16_NR;
-		const uint32_t low = any_low_bits(t->w, b * INT16_VECTORS, INT16_VECTORS);
-		vf32 factor[INT16_VECTORS];
+			store(&to->scales[b][v * LANES], fp8_scale(load_u8(t->w + t->w_parts.scales + b * INT16_NR + v * LANES), load_u8(units)));
+			for (size_t i = 0; i < FP8_WORDS; i++) {
+				vs16 x[2];
 
-		for (size_t v = 0; v < INT16_VECTORS; v++) {
-			factor[v] = fp8_factor(units + v * LANES, e4m3);
-			store(&to->scales[b][v * LANES], fp8_scale(load_u8(scales + v * LANES), load_u8(units + v * LANES)));
-		}
-		for (size_t k = 0; k < MXFP_MX_BLOCK; k += 2, codes += 2 * INT16_NR, later += 2 * INT16_NR) {
-			const size_t line = b * MXFP_MX_BLOCK + k;
-			vf32 x[2][INT16_VECTORS];
-
-			__builtin_prefetch(later, 0, 2);
-			decode_lines(codes, e4m3, factor, x);
-#pragma GCC unroll 4
-			for (size_t v = 0; v < INT16_VECTORS; v++) {
-				const vs32 even = __builtin_convertvector(x[0][v], vs32), odd = __builtin_convertvector(x[1][v], vs32);
-
-				store(&to->high[line / 2][v * LANES], ((vu32)even & 0xFFFF) | (vu32)odd << 16);
-			}
-			if ((low >> k & 3) != 0) {
-				/* A copy: numbers whose address another function gets would be kept in memory. */
-				vf32 copy[2][INT16_VECTORS];
-
-#pragma GCC unroll 8
-				for (size_t i = 0; i < 2 * INT16_VECTORS; i++)
-					copy[i / INT16_VECTORS][i % INT16_VECTORS] = x[i / INT16_VECTORS][i % INT16_VECTORS];
-				expand_lows(copy, &to->lows[line]);
+				__builtin_prefetch(later + i * VECTOR_BYTES, 0, 2);
+				fp8_decode(t, b, v, i, e4m3, floors, x);
+				store(&to->high[(b * FP8_WORDS + i) * 2][v * LANES], (vu32)x[0]);
+				store(&to->high[(b * FP8_WORDS + i) * 2 + 1][v * LANES], (vu32)x[1]);
 			}
 		}
-	}
 }
 
 /* Widens integers, which are in memory. */
@@ -426,10 +479,22 @@ ALWAYS_INLINE void widen_s32(const vs32 *v, vf64 to[2])
 	to[1] = __builtin_convertvector(x[1], vf64);
 }
 
-/* Line k of W's high parts as numbers of a vector of columns. */
-ALWAYS_INLINE vf32 high_line(const struct fp8_expanded *w, size_t k, size_t v)
+/* Line k of a block of W's high parts as numbers of a vector of columns. */
+ALWAYS_INLINE vf32 high_line(const struct fp8_panels *t, size_t b, size_t k, size_t v)
 {
-	const vs32 pairs = (vs32)load(&w->high[k / 2][v * LANES]);
+	vs32 pairs;
+
+	if (t->expanded != NULL) {
+		pairs = (vs32)load(&t->expanded->high[(b * MXFP_MX_BLOCK + k) / 2][v * LANES]);
+	} else {
+		vs16 x[2];
+
+		if (t->e4m3)
+			fp8_decode(t, b, v, k / 4, true, fp8_floors(t, b, v, true), x);
+		else
+			fp8_decode(t, b, v, k / 4, false, fp8_floors(t, b, v, false), x);
+		pairs = (vs32)(k % 4 < 2 ? x[0] : x[1]);
+	}
 
 	return __builtin_convertvector(k % 2 == 0 ? (vs32)((vu32)pairs << 16) >> 16 : pairs >> 16, vf32);
 }
@@ -445,10 +510,12 @@ static inline void lines_of_block(const struct fp8_panels *t, size_t b, size_t v
 {
 	lines->n = 0;
 	for (uint32_t low = low_bits(t->w, b * INT16_VECTORS + v); low != 0; low &= low - 1) {
-		const size_t k = b * MXFP_MX_BLOCK + (size_t)__builtin_ctz(low);
+		const size_t k = (size_t)__builtin_ctz(low);
+		const vf32 x = fp8_line(t, b, v, k);
+		const vs32 is_low = (vf32)((vu32)x & ~F32_SIGN) < splat_f32(t->e4m3 ? 8 : 4);
 
-		widen_lanes((vf32)load(&t->expanded->lows[k][v * LANES]), lines->x[lines->n]);
-		lines->y[lines->n++] = t->a + t->a_parts.a_elements + k * INT16_MR * sizeof(float);
+		widen_lanes((vf32)((vs32)x & is_low), lines->x[lines->n]);
+		lines->y[lines->n++] = t->a + t->a_parts.a_elements + (b * MXFP_MX_BLOCK + k) * INT16_MR * sizeof(float);
 	}
 }
 
@@ -472,10 +539,10 @@ ALWAYS_INLINE vf32 add_lows(const struct fp8_panels *t, size_t b, size_t r, size
 	for (size_t i = 0; i < lines->n; i++)
 		add_line(sum, lines->y[i] + r * sizeof(float), lines->x[i]);
 	for (uint32_t low = low_bits(t->a, b * INT16_MR + r); low != 0; low &= low - 1) {
-		const size_t k = b * MXFP_MX_BLOCK + (size_t)__builtin_ctz(low);
+		const size_t k = (size_t)__builtin_ctz(low);
 
-		widen_lanes(high_line(t->expanded, k, v), x);
-		add_line(sum, lows + (k * INT16_MR + r) * sizeof(float), x);
+		widen_lanes(high_line(t, b, k, v), x);
+		add_line(sum, lows + ((b * MXFP_MX_BLOCK + k) * INT16_MR + r) * sizeof(float), x);
 	}
 	return narrow_f64(sum[0], sum[1]);
 }
@@ -538,35 +605,119 @@ ALWAYS_INLINE void fp8_pass(const struct fp8_panels *t, size_t first, size_t end
 		store(c + i, (vu32)((vf32)load(c + i) + (vf32)load(p + i)));
 }
 
+/* The sums of a block for few rows and a vector of columns, of which some have low parts. */
+static NOINLINE void add_few_lows(const struct fp8_panels *t, size_t b, size_t v, size_t rows, const vs32 *sum, vf32 *term)
+{
+	struct fp8_lines lines;
+
+	lines_of_block(t, b, v, &lines);
+	for (size_t r = 0; r < rows; r++)
+		term[r] = (lines.n | low_bits(t->a, b * INT16_MR + r)) != 0 ? add_lows(t, b, r, v, &lines, &sum[r])
+		                                                            : __builtin_convertvector(sum[r], vf32);
+}
+
+/* The same pass by W's codes as they are decoded. e4m3, a constant: these are. */
+ALWAYS_INLINE void few_pass(const struct fp8_panels *t, size_t first, size_t end, size_t rows, bool e4m3, float *c)
+{
+	const float *a_scales = (const float *)(t->a + t->a_parts.a_scales);
+	vf32 p[FP8_FEW_ROWS][INT16_VECTORS] = {{{0}}};
+
+	for (size_t b = first; b < end; b++)
+		for (size_t v = 0; v < INT16_VECTORS; v++) {
+			const uint32_t *a = (const uint32_t *)(t->a + t->a_parts.a_high) + b * (MXFP_MX_BLOCK / 2) * INT16_MR;
+			const size_t at = b * INT16_NR + v * LANES;
+			const vu8 floors = fp8_floors(t, b, v, e4m3);
+			vs32 sum[FP8_FEW_ROWS];
+			vf32 term[FP8_FEW_ROWS];
+
+#pragma GCC unroll 4
+			for (size_t r = 0; r < rows; r++)
+				sum[r] = (vs32)splat(0);
+			for (size_t i = 0; i < FP8_WORDS; i++, a += 2 * INT16_MR) {
+				vs16 x[2];
+
+				__builtin_prefetch((const void *)((uintptr_t)t->w + t->w_parts.w_codes + (b * FP8_WORDS + i) * FP8_WORD + FP8_AHEAD), 0, 2);
+				fp8_decode(t, b, v, i, e4m3, floors, x);
+#pragma GCC unroll 4
+				for (size_t r = 0; r < rows; r++)
+					sum[r] = dot_pairs(dot_pairs(sum[r], (vs16)splat(a[r]), x[0]), (vs16)splat(a[INT16_MR + r]), x[1]);
+			}
+			if ((any_low_bits(t->a, b * INT16_MR, rows) | low_bits(t->w, b * INT16_VECTORS + v)) != 0) {
+				/* Copies: numbers whose address another function gets would be kept in memory. */
+				vs32 copy[FP8_FEW_ROWS];
+				vf32 rounded[FP8_FEW_ROWS];
+
+#pragma GCC unroll 4
+				for (size_t r = 0; r < rows; r++)
+					copy[r] = sum[r];
+				add_few_lows(t, b, v, rows, copy, rounded);
+#pragma GCC unroll 4
+				for (size_t r = 0; r < rows; r++)
+					term[r] = rounded[r];
+			} else {
+#pragma GCC unroll 4
+				for (size_t r = 0; r < rows; r++)
+					term[r] = __builtin_convertvector(sum[r], vf32);
+			}
+			const vf32 scale = (vf32)fp8_scale(load_u8(t->w + t->w_parts.scales + at), load_u8(t->w + t->w_parts.units + at));
+#pragma GCC unroll 4
+			for (size_t r = 0; r < rows; r++)
+				p[r][v] = fma_f32(term[r], scale * splat_f32(a_scales[b * INT16_MR + r]), p[r][v]);
+		}
+#pragma GCC unroll 16
+	for (size_t i = 0; i < rows * INT16_VECTORS; i++) {
+		float *at = c + i * LANES;
+
+		store(at, (vu32)((vf32)load(at) + p[i / INT16_VECTORS][i % INT16_VECTORS]));
+	}
+}
+
+typedef void fp8_few_passes(const struct fp8_panels *t, size_t first, size_t end, float *c);
+
+#define PASS(name, rows, e4m3) \
+	static NOINLINE void name(const struct fp8_panels *t, size_t first, size_t end, float *c) \
+	{ \
+		few_pass(t, first, end, rows, e4m3, c); \
+	}
+PASS(one_row, 1, false)
+PASS(two_rows, 2, false)
+PASS(four_rows, FP8_FEW_ROWS, false)
+PASS(e4m3_one_row, 1, true)
+PASS(e4m3_two_rows, 2, true)
+PASS(e4m3_four_rows, FP8_FEW_ROWS, true)
+#undef PASS
+
+static fp8_few_passes *const few_passes[2][FP8_FEW_ROWS] = {
+	{one_row, two_rows, four_rows, four_rows},
+	{e4m3_one_row, e4m3_two_rows, e4m3_four_rows, e4m3_four_rows},
+};
+
 /* A block of W as numbers in their units, its units and scales. */
 struct fp8_general {
 	vf32 x[MXFP_MX_BLOCK][INT16_VECTORS], units[INT16_VECTORS], scales[INT16_VECTORS];
 };
 
-static void general_block(const struct fp8_panels *t, size_t b, bool e4m3, struct fp8_general *to)
+static void general_block(const struct fp8_panels *t, size_t b, struct fp8_general *to)
 {
-	const uint8_t *codes = t->w + t->w_parts.w_codes + b * MXFP_MX_BLOCK * INT16_NR;
 	const uint8_t *scales = t->w + t->w_parts.scales + b * INT16_NR, *units = t->w + t->w_parts.units + b * INT16_NR;
-	vf32 factor[INT16_VECTORS];
 
 	for (size_t v = 0; v < INT16_VECTORS; v++) {
-		factor[v] = fp8_factor(units + v * LANES, e4m3);
 		to->units[v] = (vf32)((load_u8(units + v * LANES) + (F32_BIAS - FP8_UNIT_BIAS)) << F32_SIGNIFICAND_BITS);
 		const vu32 code = load_u8(scales + v * LANES), normal = fp8_scale(code, splat(FP8_UNIT_BIAS));
 		to->scales[v] = (vf32)blend((vs32)(code == splat(0)), splat(F32_HIDDEN / 2), normal);
+		for (size_t k = 0; k < MXFP_MX_BLOCK; k++)
+			to->x[k][v] = fp8_line(t, b, v, k);
 	}
-	for (size_t k = 0; k < MXFP_MX_BLOCK; k += 2)
-		decode_lines(codes + k * INT16_NR, e4m3, factor, to->x + k);
 }
 
 /* Any blocks of normal or special numbers. A row of A at a time: sums in units, then in the formats' own, then rounded. */
-static NOINLINE void fp8_general_pass(const struct fp8_panels *t, size_t first, size_t end, bool e4m3, float *c)
+static NOINLINE void fp8_general_pass(const struct fp8_panels *t, size_t first, size_t end, float *c)
 {
 	float p[INT16_MR * INT16_NR] = {0};
 	struct fp8_general w;
 
 	for (size_t b = first; b < end; b++) {
-		general_block(t, b, e4m3, &w);
+		general_block(t, b, &w);
 		for (size_t r = 0; r < INT16_MR; r++) {
 			const uint8_t code = t->a[t->a_parts.scales + b * INT16_MR + r];
 			const int unit = t->a[t->a_parts.units + b * INT16_MR + r] - FP8_UNIT_BIAS;
@@ -609,14 +760,15 @@ static void fp8_passes(const struct mxfp_gemm_multiply_job *job, const struct fp
                        float *c)
 {
 	const size_t pass = job->shape->pass / MXFP_MX_BLOCK;
+	fp8_few_passes *const few = rows <= FP8_FEW_ROWS ? few_passes[t->e4m3][rows - 1] : NULL;
 
 	for (size_t first = 0; first < t->blocks; first += pass) {
 		const size_t end = t->blocks - first < pass ? t->blocks : first + pass;
 
 		if (!ordinary)
-			fp8_general_pass(t, first, end, is_e4m3(job->shape->w_format), c);
-		else if (rows == 1)
-			fp8_pass(t, first, end, 1, c);
+			fp8_general_pass(t, first, end, c);
+		else if (t->expanded == NULL)
+			few(t, first, end, c);
 		else if (rows <= INT16_MR / 2)
 			fp8_pass(t, first, end, INT16_MR / 2, c);
 		else
@@ -633,22 +785,21 @@ static NOINLINE void fp8_rows(const struct mxfp_gemm_multiply_job *job)
 		.a_parts = fp8_parts(blocks, INT16_MR),
 		.w_parts = fp8_parts(blocks, INT16_NR),
 		.blocks = blocks,
-		.expanded = job->scratch,
+		.e4m3 = is_e4m3(job->shape->w_format),
 	};
 	struct fp8_head a_head, w_head;
-	bool is_expanded = false;
 	float *c = job->c;
 
 	memcpy(&w_head, t.w, sizeof w_head);
 	for (size_t row = 0; row < job->rows; row += INT16_MR, t.a += a_bytes, c += INT16_MR * INT16_NR) {
 		memcpy(&a_head, t.a, sizeof a_head);
 		const bool ordinary = fp8_is_ordinary(&a_head, &w_head);
-		if (ordinary && !is_expanded) {
-			if (is_e4m3(job->shape->w_format))
+		if (ordinary && t.expanded == NULL && job->rows > FP8_FEW_ROWS) {
+			if (t.e4m3)
 				fp8_expand(job->scratch, &t, true, job->w_later);
 			else
 				fp8_expand(job->scratch, &t, false, job->w_later);
-			is_expanded = true;
+			t.expanded = job->scratch;
 		}
 		fp8_passes(job, &t, ordinary, job->rows - row, c);
 	}

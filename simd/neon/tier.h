@@ -14,7 +14,7 @@ enum {
 	EXACT_ID = 0x0603, EXACT_MR = 6, EXACT_VECTORS = 2,
 	INT16_ID = 0x0606, INT16_MR = 6, INT16_VECTORS = 4,
 	FP4_ID = 0x0609,
-	FP8_ID = 0x0611,
+	FP8_ID = 0x0619,
 	INT16_CODES_ID = 0x0617
 };
 
@@ -136,6 +136,12 @@ ALWAYS_INLINE vf64 rsqrt_f64(vf64 x)
 ALWAYS_INLINE vu8 lookup(const int8_t table[16], vu8 index)
 {
 	return (vu8)vqtbl1q_s8(vld1q_s8(table), (uint8x16_t)index);
+}
+
+/* a - b, at least 0. */
+ALWAYS_INLINE vu8 subtract_saturated(vu8 a, vu8 b)
+{
+	return (vu8)vqsubq_u8((uint8x16_t)a, (uint8x16_t)b);
 }
 
 /* sum + a[0] * b[0] + a[1] * b[1] for each pair of 16-bit lanes, in a lane of 32. */
