@@ -31,6 +31,7 @@ enum {
 	FP8_LINE = INT16_NR * sizeof(float), /* of numbers of W */
 	FP8_WORD = INT16_NR * 4,             /* four codes of each column */
 	FP8_WORDS = MXFP_MX_BLOCK / 4,
+	FP8_REST_BITS = 10,                  /* of low parts as integers */
 	FP8_FEW_ROWS = 4,                    /* that are multiplied by codes */
 	FP8_AHEAD = 8192                     /* bytes of codes that are asked for before: processors stop at pages */
 };
@@ -40,6 +41,7 @@ struct fp8_head {
 	int16_t least, greatest; /* exponents of the scales that are not NaN, times their units */
 	uint8_t depth;           /* bits of elements below their units */
 	uint8_t inf;
+	uint32_t deep; /* bit b: block b has a low part that is no multiple of 2^-FP8_REST_BITS, or a subnormal code */
 };
 
 /*
@@ -51,7 +53,7 @@ struct fp8_head {
 struct fp8_parts {
 	size_t low, scales, units;
 	size_t w_codes;
-	size_t a_scales, a_elements, a_lows, a_high, a_end;
+	size_t a_scales, a_elements, a_lows, a_high, a_rest, a_end;
 };
 
 /* A panel of W, expanded. */
@@ -67,6 +69,7 @@ struct fp8_panels {
 	size_t blocks;
 	const struct fp8_expanded *expanded; /* NULL: W is decoded as it is multiplied */
 	bool e4m3;                           /* W's codes are */
+	uint32_t deep;                       /* blocks of either */
 };
 
 /* Rows of a panel of `width` rows that share their bits. */
@@ -86,7 +89,8 @@ static struct fp8_parts fp8_parts(size_t blocks, size_t width)
 	p.a_elements = p.a_scales + blocks * line;
 	p.a_lows = p.a_elements + blocks * MXFP_MX_BLOCK * line;
 	p.a_high = p.a_lows + blocks * MXFP_MX_BLOCK * line;
-	p.a_end = p.a_high + blocks * MXFP_MX_BLOCK * line / 2;
+	p.a_rest = p.a_high + blocks * MXFP_MX_BLOCK * line / 2;
+	p.a_end = p.a_rest + blocks * MXFP_MX_BLOCK * line / 2;
 	return p;
 }
 
@@ -107,7 +111,7 @@ struct fp8_block {
 	int unit;     /* its exponent */
 	uint32_t low; /* bit k: element k has a low part */
 	int depth;
-	bool inf;
+	bool inf, deep;
 };
 
 /* The high parts of numbers in their unit. Inf has none. */
@@ -197,6 +201,8 @@ static struct fp8_block fp8_block(const struct fp8_packing *p, const uint32_t *x
 			note_low(v, has, i, &b.low, &least);
 	}
 	b.depth = b.low == 0 ? 0 : p->significand - exponent_of(least);
+	b.deep = b.depth > FP8_REST_BITS ||
+	         (p->width == INT16_NR && b.low != 0 && exponent_of(least) + b.unit < 1 + p->significand - fp8_least_field(p->significand == 3));
 	return b;
 }
 
@@ -254,6 +260,7 @@ static struct fp8_block fp8_note(struct fp8_packing *p, size_t b, size_t r, cons
 	}
 	p->head.depth = block.depth > p->head.depth ? (uint8_t)block.depth : p->head.depth;
 	p->head.inf |= block.inf;
+	p->head.deep |= (uint32_t)block.deep << b;
 	return block;
 }
 
@@ -321,7 +328,7 @@ static NOINLINE void fp8_pack_w_rows(const struct mxfp_gemm_pack_job *job)
 /* Changes a block of row r of A to numbers in its unit, stores the high parts in `high`, and those low parts that are not 0. */
 static void fp8_split(const struct fp8_packing *p, const struct fp8_block *block, size_t k, size_t r, uint32_t *x, uint16_t *high)
 {
-	uint8_t *lows = (uint8_t *)p->job->panel + p->parts.a_lows + r * sizeof(float);
+	uint8_t *panel = p->job->panel, *lows = panel + p->parts.a_lows + r * sizeof(float), *rests = panel + p->parts.a_rest + r * sizeof(uint32_t);
 
 	for (size_t i = 0; i < MXFP_MX_BLOCK; i += LANES) {
 		const vf32 v = (vf32)load(x + i) * power_of_two(-block->unit);
@@ -330,8 +337,14 @@ static void fp8_split(const struct fp8_packing *p, const struct fp8_block *block
 
 		store(x + i, (vu32)v);
 		store_u16(high + i, (vu32)h & 0xFFFF);
-		for (size_t j = 0; j < LANES && block->low != 0; j++)
-			memcpy(lows + (k + i + j) * INT16_MR * sizeof(float), (const float *)&low + j, sizeof(float));
+		const vs32 rest = __builtin_convertvector(low * splat_f32(1 << FP8_REST_BITS), vs32);
+		for (size_t j = 0; j < LANES && block->low != 0; j++) {
+			const size_t at = k + i + j;
+			const int16_t integer = (int16_t)rest[j];
+
+			memcpy(lows + at * INT16_MR * sizeof(float), (const float *)&low + j, sizeof(float));
+			memcpy(rests + at / 2 * INT16_MR * sizeof(uint32_t) + at % 2 * sizeof integer, &integer, sizeof integer);
+		}
 	}
 }
 
@@ -343,6 +356,7 @@ static NOINLINE void fp8_pack_a_rows(const struct mxfp_gemm_pack_job *job)
 	panel_rows rows;
 
 	memset(panel + p.parts.a_lows, 0, p.parts.a_high - p.parts.a_lows);
+	memset(panel + p.parts.a_rest, 0, p.parts.a_end - p.parts.a_rest);
 	memset(high, 0, sizeof high);
 	for (size_t k = 0; k < job->k; k += PANEL_SLICE) {
 		const size_t blocks = fp8_load(&p, k, rows, scales), n = blocks * MXFP_MX_BLOCK;
@@ -417,18 +431,25 @@ ALWAYS_INLINE vu8 fp8_floors(const struct fp8_panels *t, size_t b, size_t v, boo
 	return units + (uint8_t)(fp8_least_field(e4m3) - 1 - FP8_UNIT_BIAS);
 }
 
-/* The high parts of pairs 2 i and 2 i + 1 of a vector of columns of a block. e4m3: a constant. */
-ALWAYS_INLINE void fp8_decode(const struct fp8_panels *t, size_t b, size_t v, size_t i, bool e4m3, vu8 floors, vs16 pairs[2])
+/* The high parts of pairs 2 i and 2 i + 1 of a vector of columns of a block, or their low parts times 2^FP8_REST_BITS, of a block that is
+   not deep. e4m3, rest: constants. */
+ALWAYS_INLINE void fp8_decode_part(const struct fp8_panels *t, size_t b, size_t v, size_t i, bool e4m3, bool rest, vu8 floors, vs16 pairs[2])
 {
 	const vu8 codes = (vu8)load(t->w + t->w_parts.w_codes + (b * FP8_WORDS + i) * FP8_WORD + v * VECTOR_BYTES);
 	const vu8 upper = (vu8)((vu16)codes >> (e4m3 ? 4 : 5)) & (vu8)splat(e4m3 ? 0x0F0F0F0F : 0x07070707);
-	const vu8 power = subtract_saturated(codes & (vu8)splat(e4m3 ? 0x0F0F0F0F : 0x1F1F1F1F), floors);
+	const vu8 exponents = codes & (vu8)splat(e4m3 ? 0x0F0F0F0F : 0x1F1F1F1F), high = subtract_saturated(exponents, floors);
+	const vu8 low = (exponents - floors + FP8_REST_BITS) & (vu8)(high == 0) & (vu8)(exponents != 0), power = rest ? low : high;
 	vu16 powers[2], significands[2];
 
 	interleave_bytes(lookup(power_low, power), lookup(power_high, power), powers);
 	interleave_bytes(lookup(e4m3 ? e4m3_low : e5m2_low, upper), lookup(e4m3 ? e4m3_high : e5m2_high, upper), significands);
 	pairs[0] = (vs16)(powers[0] * significands[0]);
 	pairs[1] = (vs16)(powers[1] * significands[1]);
+}
+
+ALWAYS_INLINE void fp8_decode(const struct fp8_panels *t, size_t b, size_t v, size_t i, bool e4m3, vu8 floors, vs16 pairs[2])
+{
+	fp8_decode_part(t, b, v, i, e4m3, false, floors, pairs);
 }
 
 /* Line k of a block as numbers in their units. */
@@ -547,13 +568,75 @@ ALWAYS_INLINE vf32 add_lows(const struct fp8_panels *t, size_t b, size_t r, size
 	return narrow_f64(sum[0], sum[1]);
 }
 
+/* Whether low parts of a block can be added as integers: none is deep, and none meets another, which would make a third sum. */
+ALWAYS_INLINE bool lows_are_integers(const struct fp8_panels *t, size_t b, uint32_t of_a, uint32_t of_w)
+{
+	return (of_a & of_w) == 0 && (t->deep >> b & 1) == 0;
+}
+
+/*
+ * Adds products of low parts of these elements to sums of high parts of `rows` rows and a vector of columns, and rounds once. By the
+ * inequality of Cauchy and Schwarz those of W's low parts, below 2^13 each, make at most 2^(14.5 + 15.5), those of A's, below 2^10,
+ * 2^(12.5 + 16.5). The integer part of a sum and the rest are regrouped at bit 8, so that the upper part has at most 24 bits.
+ */
+ALWAYS_INLINE void add_integers(const struct fp8_panels *t, size_t b, size_t v, uint32_t elements, size_t rows, bool e4m3, const vs32 *high,
+                                vf32 *term)
+{
+	const uint32_t *a_high = (const uint32_t *)(t->a + t->a_parts.a_high) + b * (MXFP_MX_BLOCK / 2) * INT16_MR;
+	const uint32_t *a_rest = (const uint32_t *)(t->a + t->a_parts.a_rest) + b * (MXFP_MX_BLOCK / 2) * INT16_MR;
+	const int32_t rest = (1 << FP8_REST_BITS) - 1, middle = 0xFF;
+	const vu8 floors = fp8_floors(t, b, v, e4m3);
+	vs32 sum[INT16_MR];
+
+#pragma GCC unroll 8
+	for (size_t r = 0; r < rows; r++)
+		sum[r] = (vs32)splat(0);
+	while (elements != 0) {
+		const size_t pair = (size_t)__builtin_ctz(elements) / 2;
+		vs16 x[2], y[2];
+
+		elements &= ~(UINT32_C(3) << 2 * pair);
+		fp8_decode_part(t, b, v, pair / 2, e4m3, false, floors, x);
+		fp8_decode_part(t, b, v, pair / 2, e4m3, true, floors, y);
+		const vs16 w_high = pair % 2 == 0 ? x[0] : x[1], w_rest = pair % 2 == 0 ? y[0] : y[1];
+#pragma GCC unroll 8
+		for (size_t r = 0; r < rows; r++)
+			sum[r] = dot_pairs(dot_pairs(sum[r], (vs16)splat(a_high[pair * INT16_MR + r]), w_rest),
+			                   (vs16)splat(a_rest[pair * INT16_MR + r]), w_high);
+	}
+#pragma GCC unroll 8
+	for (size_t r = 0; r < rows; r++) {
+		const vs32 whole = (vs32)((vu32)high[r] + (vu32)(sum[r] >> FP8_REST_BITS));
+		const vs32 lower = (whole & middle) << FP8_REST_BITS | (sum[r] & rest);
+
+		term[r] = fma_f32(__builtin_convertvector(lower, vf32), splat_f32(0x1p-10F), __builtin_convertvector(whole & ~middle, vf32));
+	}
+}
+
 /* The sums of a block of which some have low parts. */
 static NOINLINE void add_all_lows(const struct fp8_panels *t, size_t b, size_t rows, vs32 sum[INT16_MR][INT16_VECTORS],
                                   vf32 term[INT16_MR][INT16_VECTORS])
 {
+	const uint32_t of_a = any_low_bits(t->a, b * INT16_MR, INT16_MR);
+
 	for (size_t v = 0; v < INT16_VECTORS; v++) {
+		const uint32_t of_w = low_bits(t->w, b * INT16_VECTORS + v);
 		struct fp8_lines lines;
 
+		if (lows_are_integers(t, b, of_a, of_w)) {
+			vs32 copy[INT16_MR];
+			vf32 rounded[INT16_MR];
+
+			for (size_t r = 0; r < INT16_MR; r++)
+				copy[r] = sum[r][v];
+			if (t->e4m3)
+				add_integers(t, b, v, of_a | of_w, INT16_MR, true, copy, rounded);
+			else
+				add_integers(t, b, v, of_a | of_w, INT16_MR, false, copy, rounded);
+			for (size_t r = 0; r < INT16_MR; r++)
+				term[r][v] = rounded[r];
+			continue;
+		}
 		lines_of_block(t, b, v, &lines);
 		for (size_t r = 0; r < rows; r++)
 			if ((lines.n | low_bits(t->a, b * INT16_MR + r)) != 0)
@@ -579,6 +662,8 @@ ALWAYS_INLINE void fp8_pass(const struct fp8_panels *t, size_t first, size_t end
 			vs32 copy[INT16_MR][INT16_VECTORS];
 			vf32 rounded[INT16_MR][INT16_VECTORS];
 
+			if (rows < INT16_MR)
+				memset(copy, 0, sizeof copy);
 #pragma GCC unroll 16
 			for (size_t i = 0; i < rows * INT16_VECTORS; i++)
 				copy[i / INT16_VECTORS][i % INT16_VECTORS] = sum[i / INT16_VECTORS][i % INT16_VECTORS];
@@ -636,13 +721,16 @@ ALWAYS_INLINE void few_pass(const struct fp8_panels *t, size_t first, size_t end
 			for (size_t i = 0; i < FP8_WORDS; i++, a += 2 * INT16_MR) {
 				vs16 x[2];
 
-				__builtin_prefetch((const void *)((uintptr_t)t->w + t->w_parts.w_codes + (b * FP8_WORDS + i) * FP8_WORD + FP8_AHEAD), 0, 2);
+				__builtin_prefetch((const void *)((uintptr_t)t->w + t->w_parts.w_codes + (b * FP8_WORDS + i) * FP8_WORD + FP8_AHEAD));
 				fp8_decode(t, b, v, i, e4m3, floors, x);
 #pragma GCC unroll 4
 				for (size_t r = 0; r < rows; r++)
 					sum[r] = dot_pairs(dot_pairs(sum[r], (vs16)splat(a[r]), x[0]), (vs16)splat(a[INT16_MR + r]), x[1]);
 			}
-			if ((any_low_bits(t->a, b * INT16_MR, rows) | low_bits(t->w, b * INT16_VECTORS + v)) != 0) {
+			const uint32_t of_a = any_low_bits(t->a, b * INT16_MR, rows), of_w = low_bits(t->w, b * INT16_VECTORS + v);
+			if ((of_a | of_w) != 0 && lows_are_integers(t, b, of_a, of_w)) {
+				add_integers(t, b, v, of_a | of_w, rows, e4m3, sum, term);
+			} else if ((of_a | of_w) != 0) {
 				/* Copies: numbers whose address another function gets would be kept in memory. */
 				vs32 copy[FP8_FEW_ROWS];
 				vf32 rounded[FP8_FEW_ROWS];
@@ -793,6 +881,7 @@ static NOINLINE void fp8_rows(const struct mxfp_gemm_multiply_job *job)
 	memcpy(&w_head, t.w, sizeof w_head);
 	for (size_t row = 0; row < job->rows; row += INT16_MR, t.a += a_bytes, c += INT16_MR * INT16_NR) {
 		memcpy(&a_head, t.a, sizeof a_head);
+		t.deep = a_head.deep | w_head.deep;
 		const bool ordinary = fp8_is_ordinary(&a_head, &w_head);
 		if (ordinary && t.expanded == NULL && job->rows > FP8_FEW_ROWS) {
 			if (t.e4m3)
