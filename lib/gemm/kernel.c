@@ -69,6 +69,7 @@ static const struct {
 	{MXFP_GEMM_INT16_CODES,  MXFP_ACC_EXACT, false, true,  MX_E4M3,     UP_TO(5)},
 	{MXFP_GEMM_INT16,        MXFP_ACC_EXACT, false, false, UP_TO(10),   UP_TO(10)},
 	{MXFP_GEMM_INT16,        MXFP_ACC_EXACT, false, false, MX_E4M3,     MX_UP_TO(8)},
+	{MXFP_GEMM_INT16,        MXFP_ACC_EXACT, false, true,  UP_TO(5),    MX_E4M3},
 	{MXFP_GEMM_MXFP8,        MXFP_ACC_EXACT, false, false, MX_E4M3,     MX_E4M3},
 	{MXFP_GEMM_FP8,          MXFP_ACC_EXACT, false, true,  MX_UP_TO(33), MX_E5M2},
 	{MXFP_GEMM_FP8,          MXFP_ACC_EXACT, false, true,  MX_E5M2,     MX_E4M3},

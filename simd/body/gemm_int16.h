@@ -7,6 +7,9 @@
  * Without e4m3, integers have at most 9 bits and sums at most 24, even times an NVFP4 scale, so nothing is rounded
  * before the FMA that scales and adds. A sum with e4m3 is rounded to 24 bits when it is converted to binary32.
  *
+ * A sum with e4m3 must be rounded to 24 bits after a scale of NVFP4 has multiplied it: the scale's significand, of 4 bits, multiplies
+ * integers, and its power of two the rounded sum. 16 * 448 * 2^9 * 12 * 15 is below 2^30.
+ *
  * W's plane may be nibbles instead, 4-bit codes that are decoded where they are multiplied (gemm_fp4.c).
  */
 #ifndef MXFP_BODY_GEMM_INT16_H
@@ -19,6 +22,7 @@ enum {
 	INT16_NR = INT16_VECTORS * LANES,
 	INT16_WORD = 8,           /* elements in a word of nibbles; pairs are 0 and 4, 2 and 6, 1 and 5, 3 and 7 of each */
 	INT16_LOW_BITS = 3,
+	SCALE_BITS = 3,           /* of the significand of a scale of NVFP4, without the hidden one */
 	INT16_LOW_FLAGS = sizeof(struct blocks_head) /* in the head, a byte per block: it has lower bits */
 };
 
@@ -85,6 +89,27 @@ static inline void order_pairs(uint32_t *row, size_t n)
 	}
 }
 
+/* Whether significands of A's scales multiply its integers. */
+static inline bool multiplies_scales(const struct mxfp_gemm_shape *shape)
+{
+	return mxfp_format_get_info(shape->a_format)->tensor_scale && has_low(shape->w_format);
+}
+
+/* Multiplies n elements of a row by the significand of their block's scale, which becomes its power of two; NaN stays. */
+static inline void multiply_scale(uint8_t *at, uint32_t *x, size_t n)
+{
+	uint32_t scale;
+
+	memcpy(&scale, at, sizeof scale);
+	if (scale > F32_INF)
+		return;
+	const vs32 significand = (vs32)splat(1 << SCALE_BITS | (scale >> (F32_SIGNIFICAND_BITS - SCALE_BITS) & ((1 << SCALE_BITS) - 1)));
+	for (size_t i = 0; i < n; i += LANES)
+		store(x + i, (vu32)((vf32)load(x + i) * __builtin_convertvector(significand, vf32)));
+	scale &= F32_INF;
+	memcpy(at, &scale, sizeof scale);
+}
+
 /* Packs columns k, k + 1, ... of the chunk; a word of a plane is a pair of elements: neighbors, or if `by_words`, which is a
    constant, in the order of words of nibbles. */
 ALWAYS_INLINE void int16_pack_slice(const struct mxfp_gemm_pack_job *job, size_t k, size_t width, bool by_words,
@@ -100,6 +125,8 @@ ALWAYS_INLINE void int16_pack_slice(const struct mxfp_gemm_pack_job *job, size_t
 
 	load_elements(&slice, rows);
 	pack_blocks(&slice, k, false, true, width, rows, range);
+	for (size_t i = 0; i < n / length * width && width == INT16_MR && multiplies_scales(job->shape); i++)
+		multiply_scale(panel + BLOCKS_HEAD_BYTES + (k / length * width + i) * sizeof(float), rows[i % width] + i / width * length, length);
 	for (size_t r = 0; r < width && by_words; r++)
 		order_pairs(rows[r], n);
 	for (size_t r = 0; r < width; r++)
@@ -255,7 +282,7 @@ ALWAYS_INLINE struct int16_panels int16_begin(const struct mxfp_gemm_multiply_jo
 		.a_plane = a_low ? plane_bytes(shape, job->k, INT16_MR) : 0,
 		.w_plane = w_low ? plane_bytes(shape, job->k, INT16_NR) : 0,
 		.low_bits = a_low || w_low ? INT16_LOW_BITS : 0,
-		.unit = power_of_two(-(fraction_bits(shape->a_format) + fraction_bits(shape->w_format))),
+		.unit = power_of_two(-(fraction_bits(shape->a_format) + fraction_bits(shape->w_format) + (multiplies_scales(shape) ? SCALE_BITS : 0))),
 	};
 }
 

@@ -31,8 +31,6 @@ enum codes_kind {
 	CODES_KINDS
 };
 
-enum { SCALE_BITS = 3 /* of the significand of a scale of NVFP4, without the hidden one */ };
-
 /* A panel of W, expanded. */
 struct codes_expanded {
 	float scales[BLOCKS_MAX * INT16_NR];
