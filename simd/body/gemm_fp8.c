@@ -2,9 +2,11 @@
 /*
  * Exact block sums with W in MXFP8, or in an MX format whose elements are numbers of FP8, and A in any MX format. W
  * stays codes of a byte. A block has a unit, a power of two such that its largest element takes 12 bits in A and 14 in
- * W, and an element is high + low in it, where high is the integer part. High parts are multiplied as 16-bit integers;
- * 32 products of magnitudes of at most 2^12 - 1 and 2^14 - 1 stay below 2^31. A sum that concerns no low part is
- * rounded once, when it becomes binary32. Low parts are few, and are added in binary64:
+ * W, and one or two more where the root of the sum of its squares is no greater than 32 such elements could make it:
+ * 2^14.5 in A, 2^16.5 in W. An element is high + low in it. In A high is the integer part; in W an element is all low if
+ * its exponent is below the unit's, else all high. High parts are multiplied as 16-bit integers; by the inequality of
+ * Cauchy and Schwarz no sum of products exceeds 2^31. A sum that concerns no low part is rounded once, when it becomes
+ * binary32. Low parts are few, and most are added as integers (add_integers()), the others in binary64:
  *
  *     sum a * w = sum high(a) * high(w) + sum a * low(w) + sum low(a) * high(w)
  *
@@ -14,7 +16,8 @@
  * 6 in A and 4 in W. Panels that are deeper, have an Inf, or whose scales leave the normal numbers take
  * fp8_general_pass(). A block with a NaN has the scale NaN and zeros.
  *
- * Before a panel of W is multiplied, it is expanded to pairs of integers in the scratch memory.
+ * A code of W has its sign and significand above its exponent. High parts are significands, looked up by the one, times powers of
+ * two, looked up by the other less the exponent of the unit. For more than a few rows a panel of W is expanded to pairs of integers first.
  */
 #include "tier.h"
 
