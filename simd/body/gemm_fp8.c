@@ -29,7 +29,7 @@ enum {
 	FP8_W_BITS = 14,
 	FP8_SUM_BITS = 31,
 	FP8_DEPTHS = 53 - FP8_SUM_BITS,
-	FP8_UNIT_BIAS = 64,      /* of units as they are stored; they are from -29 to 4 */
+	FP8_UNIT_BIAS = 64,      /* of units as they are stored; they are from -31 to 4 */
 	FP8_BLOCKS = MXFP_GEMM_CHUNK / MXFP_MX_BLOCK,
 	FP8_LINE = INT16_NR * sizeof(float), /* of numbers of W */
 	FP8_WORD = INT16_NR * 4,             /* four codes of each column */
