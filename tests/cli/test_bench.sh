@@ -77,7 +77,7 @@ same "exit code with a pipe closed" "$(pipe_code)" "$(cat "$work/code")"
 exits 2 "--op: unknown value 'divide' (known: convert, quantize, dequantize, scan, apply, rows, fake, gemm)" bench --op divide
 exits 2 "--format: unknown value 'e9m9'" bench --format e9m9
 exits 2 "--in: unknown value 'L4': did you mean 'L2'? (known: L2, DRAM)" bench --in L4
-exits 2 "--tier: unknown value 'mmx' (known: ref" bench --tier mmx
+exits 2 "--tier: unknown value 'altivec' (known: ref" bench --tier altivec
 if [ "$best" != ref ]; then
 	exits 2 "--tier: $best does not run here" --isa ref bench --tier "$best"
 fi

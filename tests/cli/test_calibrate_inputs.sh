@@ -63,6 +63,7 @@ write(work + "/model.safetensors", model)
 a, b = inputs(600, 64), inputs(100, 96)
 write(work + "/x.safetensors", {"b": ("F16", [2, 50, 96], b), "a.weight": ("F32", [600, 64], a)})
 write(work + "/alone.safetensors", {"any": ("F64", [600, 64], a)})
+write(work + "/named.safetensors", {"a": ("F64", [600, 64], a)})
 
 
 def bad(name, **tensors):
@@ -281,6 +282,9 @@ calibrate alone out2.safetensors
 text=$(tr -s ' ' <"$work/out")
 has "a tensor for all" "$text" "| c.weight | 4 x 64 | mxfp4 mse |"
 has "what it does not fit" "$text" "have no inputs: b.weight;"
+# Unless it has the name of one of them.
+calibrate named out3.safetensors -f
+has "what it is not for" "$(cat "$work/out")" "2 of those kept would be quantized, but have no inputs: b.weight, c.weight;"
 {
 	npy '<f8' False '(600, 64)'
 	tail -c $((600 * 64 * 8)) "$work/alone.safetensors"
@@ -385,9 +389,15 @@ refused 3 "integers.safetensors: tensor 'a.weight': activations must be F32" int
 refused 3 "empty.safetensors: tensor 'a.weight': has no rows of inputs" empty.safetensors
 refused 3 "name.safetensors: tensor 'a.wieght': $work/model.safetensors has no tensor of this name; did you mean 'a.weight'?" name.safetensors
 refused 3 "unlike.safetensors: tensor 'tokens': $work/model.safetensors has no tensor of this name; leave it out" unlike.safetensors
-refused 3 "other.safetensors: has no inputs for any tensor that is quantized, of which 'a.weight' is the first" other.safetensors
+refused 3 "other.safetensors: its one tensor, of F32, fits no tensor that is quantized, of which 'a.weight' is the first; give" other.safetensors
 refused 3 "x.safetensors: has no inputs for any tensor that is quantized, of which 'c.weight' is the first" x.safetensors --ignore a.weight \
 	--ignore b.weight
+npy '<i4' False '(1, 64)' >"$work/unfit.npy"
+head -c 256 /dev/zero >>"$work/unfit.npy"
+refused 3 "unfit.npy: its one tensor, of I32, fits no tensor that is quantized, of which 'a.weight' is the first; give" unfit.npy
+npy '<f4' False '(1, 63)' >"$work/narrow.npy"
+head -c 252 /dev/zero >>"$work/narrow.npy"
+refused 3 "or F64 with a last dimension of 64 for that" narrow.npy
 refused 3 "nan.safetensors: tensor 'a.weight': row 599, column 5 is NaN or Inf in binary32" nan.safetensors
 refused 3 "inf.safetensors: tensor 'a.weight': row 599, column 5 is NaN or Inf in binary32" inf.safetensors
 refused 3 "large.safetensors: tensor 'a.weight': column 5 is too large for its squares; divide all inputs" large.safetensors

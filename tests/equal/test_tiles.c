@@ -111,6 +111,8 @@ static struct blocks_case any_blocks(struct random *r, enum mxfp_format format, 
 		                      : format == MXFP_FORMAT_NVFP4 ? random_below(r, 127) : least + random_below(r, spread));
 	c.blocks.codes = codes;
 	c.blocks.scales = scales;
+	c.blocks.codes_stride = c.size.codes_row_bytes;
+	c.blocks.scales_stride = c.size.scales_row_bytes;
 	return c;
 }
 

@@ -16,6 +16,9 @@ const struct lanes *lanes_active(void)
 		const char *isa;
 		const struct lanes *lanes;
 	} tiers[] = {
+#if defined MXFP_TIER_AMX && defined MXFP_TIER_AVX512
+		{"amx", &lanes_avx512},
+#endif
 #ifdef MXFP_TIER_AVX512
 		{"avx512", &lanes_avx512},
 #endif

@@ -75,12 +75,37 @@ static int check_names(const struct running *r, struct error *error)
 	return code;
 }
 
+/* Whether inputs have the name of a tensor, or that less .weight. */
+static bool are_of(const struct tensor *inputs, const char *name)
+{
+	const size_t n = strlen(inputs->name);
+
+	return strncmp(inputs->name, name, n) == 0 && (name[n] == '\0' || strcmp(name + n, ".weight") == 0);
+}
+
+static int fail_none(const struct running *r, const struct quantize_entry *first, bool unnamed, struct error *error)
+{
+	const struct file *inputs = r->settings->inputs;
+
+	if (unnamed)
+		return fail(error, EXIT_INPUT, "%s: its one tensor, of %s, fits no tensor that is quantized, of which '%s' is the first; give "
+		            "F32, F16, BF16 or F64 with a last dimension of %" PRIu64 " for that", inputs->path,
+		            dtype_info(inputs->tensors[0].dtype)->name, first->stored->name, first->cols);
+	return fail(error, EXIT_INPUT, "%s: has no inputs for any tensor that is quantized, of which '%s' is the first; name "
+	            "them like the tensors", inputs->path, first->stored->name);
+}
+
 int inputs_open(struct running *r, struct error *error)
 {
 	const struct quantize_plan *plan = &r->rounded.plan;
 	const struct file *inputs = r->settings->inputs;
+	const struct quantize_entry *first = NULL;
+	bool is_named = true; /* each tensor of inputs is for the tensor of its name, not one for all that it fits */
 	size_t numbers = 0;
 	int code = check_names(r, error);
+
+	if (code == EXIT_OK && inputs->n_tensors == 1)
+		code = is_known(&is_named, r->model, inputs->tensors[0].name, error);
 
 	r->inputs = calloc(plan->n_quantized + 1, sizeof *r->inputs);
 	r->done->left = calloc(plan->n_quantized + 1, sizeof *r->done->left);
@@ -99,6 +124,9 @@ int inputs_open(struct running *r, struct error *error)
 			code = input_find(&input->x, inputs, entry->stored->name, entry->cols, error);
 		if (code != EXIT_OK)
 			break;
+		if (input->x != NULL && is_named && !are_of(input->x, entry->stored->name))
+			input->x = NULL;
+		first = first != NULL ? first : entry;
 		if (input->x == NULL) {
 			r->done->left[r->done->n_left++] = entry->stored->name;
 			continue;
@@ -111,8 +139,7 @@ int inputs_open(struct running *r, struct error *error)
 		numbers = summed_rows(cols) * (size_t)cols > numbers ? summed_rows(cols) * (size_t)cols : numbers;
 	}
 	if (code == EXIT_OK && r->n_inputs == 0)
-		return fail(error, EXIT_INPUT, "%s: has no inputs for any tensor that is quantized, of which '%s' is the first; name "
-		            "them like the tensors", inputs->path, r->done->left[0]);
+		return fail_none(r, first, !is_named, error);
 	if (code != EXIT_OK)
 		return code;
 	r->exact_x = malloc(numbers * sizeof *r->exact_x + 1);

@@ -27,7 +27,7 @@ struct options {
 static enum parsed parse(int argc, char **argv, struct options *o, struct error *error)
 {
 	static const struct usage usage = {
-		"calibrate MODEL --tokens FILE | --text FILE | --activation-file FILE -o OUT [options]",
+		"calibrate MODEL --tokens FILE | --text FILE -o OUT [options]",
 		"Writes a model whose linear layers have weights that a block format holds,\n"
 		"chosen so that outputs on a text change least: weights not yet rounded make up\n"
 		"for the errors of those that are (GPTQ), layer after layer, with the inputs\n"

@@ -57,6 +57,15 @@ static bool is_available(int tier)
 	return (mxfp_isa_available() >> tier & 1) != 0;
 }
 
+/* A tier above the one in use that runs only if it is named, as none is; -1: there is none. */
+static int tier_by_name(void)
+{
+	for (int i = mxfp_isa_active() + 1; isa_limit().from == NULL && mxfp_isa_name(i) != NULL; i++)
+		if (is_available(i))
+			return i;
+	return -1;
+}
+
 /* Prints the tier in use and why. */
 static void print_tier_in_use(void)
 {
@@ -65,6 +74,8 @@ static void print_tier_in_use(void)
 	printf("tier      %s: the highest of this machine", mxfp_isa_name(mxfp_isa_active()));
 	if (limit.from != NULL)
 		printf(" up to %s, which %s sets", limit.name, limit.from);
+	if (tier_by_name() >= 0)
+		printf(" but %s, which runs by name alone", mxfp_isa_name(tier_by_name()));
 	putchar('\n');
 }
 
@@ -73,7 +84,7 @@ static void print_tiers(void)
 	printf("\nInstruction-set tiers\n");
 	for (int i = 0; mxfp_isa_name(i) != NULL; i++) {
 		printf("  %-20s%s", mxfp_isa_name(i),
-		       i == mxfp_isa_active() ? "in use" : is_available(i) ? "available" : "lacks");
+		       i == mxfp_isa_active() ? "in use" : i == tier_by_name() ? "available by name" : is_available(i) ? "available" : "lacks");
 		for (int f = 0; mxfp_isa_lacks(i, f) != NULL; f++)
 			printf(" %s", mxfp_isa_lacks(i, f));
 		putchar('\n');
