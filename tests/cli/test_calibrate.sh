@@ -229,19 +229,7 @@ long() {
 stopped() {
 	name=$1
 	shift
-	env --default-signal=INT "$mxfp" --isa ref calibrate "$model" --tokens "$work/long.json" --pad-tail -q -o "$work/$name" "$@" \
-		2>"$work/error" &
-	pid=$!
-	tries=0
-	until [ -e "$work/$name.partial/weights-1.state" ] || [ ! -d /proc/$pid ] || [ $tries -ge 6000 ]; do
-		sleep 0.02
-		tries=$((tries + 1))
-	done
-	kill -INT $pid
-	code=0
-	wait $pid || code=$?
-	same "exit code of a run that is stopped" 130 $code
-	has "a run that is stopped" "$(cat "$work/error")" "--resume continues"
+	stop_at "$work/$name.partial/weights-1.state" --isa ref calibrate "$model" --tokens "$work/long.json" --pad-tail -q -o "$work/$name" "$@"
 	check "layers that are done, two files each" test "$(wc -l <"$work/$name.partial/layers.journal")" = 2
 }
 long -o "$work/whole" || bad "the run that is not stopped"

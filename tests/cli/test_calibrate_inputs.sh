@@ -350,19 +350,8 @@ long() {
 	"$mxfp" --isa ref calibrate "$work/long.safetensors" --activation-file "$work/y.safetensors" -q "$@"
 }
 long -o "$work/whole.safetensors" || bad "the run that is not stopped"
-env --default-signal=INT "$mxfp" --isa ref calibrate "$work/long.safetensors" --activation-file "$work/y.safetensors" -q \
-	-o "$work/resumed.safetensors" 2>"$work/error" &
-pid=$!
-tries=0
-until [ -e "$work/resumed.safetensors.partial/weights-2.state" ] || [ ! -d /proc/$pid ] || [ $tries -ge 6000 ]; do
-	sleep 0.02
-	tries=$((tries + 1))
-done
-kill -INT $pid
-code=0
-wait $pid || code=$?
-same "exit code of a run that is stopped" 130 $code
-has "a run that is stopped" "$(cat "$work/error")" "--resume continues"
+stop_at "$work/resumed.safetensors.partial/weights-2.state" --isa ref calibrate "$work/long.safetensors" \
+	--activation-file "$work/y.safetensors" -q -o "$work/resumed.safetensors"
 check "states, of which there are none" test ! -e "$work/resumed.safetensors.partial/states-1.state"
 cp "$work/y.safetensors" "$work/z.safetensors"
 printf '\177' | dd of="$work/z.safetensors" bs=1 seek=1000 conv=notrunc 2>/dev/null

@@ -4,7 +4,6 @@
  * avx512, the kernel of tier amx against that of avx512; and the instructions against it, where the machine has them.
  */
 #define EMULATED_TILES
-#include "amx/tiles.h"
 
 #include "config.h"
 
@@ -16,23 +15,6 @@
 #include "oracle/inputs.h"
 #include "suite.h"
 
-static void emulate(struct tile_product *p)
-{
-	struct tile_config config = {
-		.palette = 1,
-		.bytes = {(uint16_t)(4 * p->cols), (uint16_t)(4 * p->fours), (uint16_t)(4 * p->cols)},
-		.rows = {p->rows, p->rows, p->fours},
-	};
-
-	tile_configure(&config);
-	tile_load(0, p->sum, sizeof p->sum[0]);
-	tile_load(1, p->a, sizeof p->a[0]);
-	tile_load(2, p->b, sizeof p->b[0]);
-	tile_dot(0, 1, 2);
-	tile_store(0, p->sum, sizeof p->sum[0]);
-	tile_release();
-}
-
 /* a is 2 x 8, b is 8 x 2, whose four elements of a column lie beside each other. */
 TEST(a_product_by_hand)
 {
@@ -43,7 +25,7 @@ TEST(a_product_by_hand)
 		.sum = {{7, -7, 99}, {INT32_MAX, 0, 99}},
 	};
 
-	emulate(&p);
+	tile_multiply(&p);
 	ck_assert_int_eq(p.sum[0][0], 7 + (10 + 40 + 90 + 160) + (-128 + 127 * 255)); /* 32564 */
 	ck_assert_int_eq(p.sum[0][1], -7 + 10 * 255 - 128 * 255);                      /* -30097 */
 	ck_assert_int_eq(p.sum[1][0], INT32_MIN + 1977); /* 2^31 - 1 - 100 + 2078 wraps around */
@@ -82,7 +64,7 @@ TEST(instructions_are_as_they_are_defined)
 		for (size_t k = 0; k < 256; k++)
 			(&p.sum[0][0])[k] = (int32_t)random_u64(&r);
 		struct tile_product q = p;
-		emulate(&p);
+		tile_multiply(&p);
 		mxfp_tile_product_amx(&q);
 		ck_assert_mem_eq(&p, &q, sizeof p);
 		suite_compared((uint64_t)p.rows * p.cols);

@@ -106,7 +106,6 @@ int inputs_open(struct running *r, struct error *error)
 
 	if (code == EXIT_OK && inputs->n_tensors == 1)
 		code = is_known(&is_named, r->model, inputs->tensors[0].name, error);
-
 	r->inputs = calloc(plan->n_quantized + 1, sizeof *r->inputs);
 	r->done->left = calloc(plan->n_quantized + 1, sizeof *r->done->left);
 	if (code == EXIT_OK && (r->inputs == NULL || r->done->left == NULL))
