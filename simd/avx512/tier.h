@@ -12,7 +12,9 @@
 /* The micro-kernels of simd/body: the ids of their panels, rows of a panel of A, vectors of columns of a panel of W. */
 enum {
 	EXACT_ID = 0x0604, EXACT_MR = 8, EXACT_VECTORS = 1,
-	INT16_ID = 0x0607, INT16_MR = 12, INT16_VECTORS = 1
+	INT16_ID = 0x0607, INT16_MR = 12, INT16_VECTORS = 1,
+	FP8_ID = 0x061A,
+	INT16_CODES_ID = 0x061B
 };
 
 /* Parts of an octave that powers of two are reduced to, by a table of roots. */
@@ -129,6 +131,47 @@ ALWAYS_INLINE vf64 rsqrt_f64(vf64 x)
 ALWAYS_INLINE vu8 lookup(const int8_t table[16], vu8 index)
 {
 	return (vu8)_mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)table)), (__m512i)index);
+}
+
+/* Bytes table[index]; bit 7 of an index is not used. */
+#define HAS_LOOKUP_128
+ALWAYS_INLINE vu8 lookup_128(const uint8_t table[128], vu8 index)
+{
+	return (vu8)_mm512_permutex2var_epi8(_mm512_loadu_si512(table), (__m512i)index, _mm512_loadu_si512(table + VECTOR_BYTES));
+}
+
+/* Words table[index] by the low six bits of an index. */
+ALWAYS_INLINE vs16 lookup_words(const int16_t table[64], vu16 index)
+{
+	return (vs16)_mm512_permutex2var_epi16(_mm512_loadu_si512(table), (__m512i)index, _mm512_loadu_si512(table + 32));
+}
+
+/* Negates word i where bit 7 of byte i is set, those of v[0] before those of v[1]. */
+ALWAYS_INLINE void negate(vu16 v[2], vu8 bytes)
+{
+	const __mmask64 negative = _mm512_movepi8_mask((__m512i)bytes);
+
+	v[0] = (vu16)_mm512_mask_sub_epi16((__m512i)v[0], (__mmask32)negative, _mm512_setzero_si512(), (__m512i)v[0]);
+	v[1] = (vu16)_mm512_mask_sub_epi16((__m512i)v[1], (__mmask32)(negative >> 32), _mm512_setzero_si512(), (__m512i)v[1]);
+}
+
+/* a - b, at least 0. */
+ALWAYS_INLINE vu8 subtract_saturated(vu8 a, vu8 b)
+{
+	return (vu8)_mm512_subs_epu8((__m512i)a, (__m512i)b);
+}
+
+/* Pairs of bytes of a and b: of the first 8 bytes of every 128 bits, and of the others. */
+ALWAYS_INLINE void interleave_bytes(vu8 a, vu8 b, vu16 to[2])
+{
+	to[0] = (vu16)_mm512_unpacklo_epi8((__m512i)a, (__m512i)b);
+	to[1] = (vu16)_mm512_unpackhi_epi8((__m512i)a, (__m512i)b);
+}
+
+/* Rounds to binary16, to nearest even, and stores. */
+ALWAYS_INLINE void store_f16(void *at, vf32 v)
+{
+	_mm256_storeu_si256((__m256i *)at, _mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
 /* sum + a[0] * b[0] + a[1] * b[1] for each pair of 16-bit lanes, in a lane of 32. */

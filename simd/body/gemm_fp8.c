@@ -35,7 +35,6 @@ enum {
 	FP8_WORD = INT16_NR * 4,             /* four codes of each column */
 	FP8_WORDS = MXFP_MX_BLOCK / 4,
 	FP8_REST_BITS = 10,                  /* of low parts as integers */
-	FP8_FEW_ROWS = 4,                    /* that are multiplied by codes */
 	FP8_AHEAD = 8192                     /* bytes of codes that are asked for before: processors stop at pages */
 };
 
@@ -45,13 +44,16 @@ struct fp8_head {
 	uint8_t depth;           /* bits of elements below their units */
 	uint8_t inf;
 	uint32_t deep; /* bit b: block b has a low part that is no multiple of 2^-FP8_REST_BITS, or a subnormal code */
+	uint16_t rests[FP8_BLOCKS]; /* of A: pairs of rests before those of a block */
 };
+_Static_assert(sizeof(struct fp8_head) <= BLOCKS_HEAD_BYTES, "it is the head of a panel");
 
 /*
  * Where the parts of a panel of `width` rows are: of each block, for each row of A and each vector of columns of W, 32
  * bits that say which elements have a low part; the codes of the scales, and units + FP8_UNIT_BIAS, [block][row]. Then
  * come W's codes [k][column]; of A, scales times units as binary32 [block][row], elements in their units and their low
- * parts as binary32 [k][row], and high parts [pair of k][row].
+ * parts as binary32 [k][row], high parts [pair of k][row], and low parts times 2^FP8_REST_BITS [pair][row] of just those pairs in which
+ * a row has one.
  */
 struct fp8_parts {
 	size_t low, scales, units;
@@ -73,6 +75,8 @@ struct fp8_panels {
 	const struct fp8_expanded *expanded; /* NULL: W is decoded as it is multiplied */
 	bool e4m3;                           /* W's codes are */
 	uint32_t deep;                       /* blocks of either */
+	ptrdiff_t ahead;                     /* bytes from a line of W to one that is asked for meanwhile */
+	uint16_t rests[FP8_BLOCKS];          /* as in A's head */
 };
 
 /* Rows of a panel of `width` rows that share their bits. */
@@ -283,22 +287,51 @@ static inline size_t fp8_place(size_t k, size_t column)
 	return k / 4 * FP8_WORD + column / 4 * 16 + k % 4 / 2 * 8 + column % 4 * 2 + k % 2;
 }
 
-/* Converts a slice of a row to codes, which have sign and significand above the exponent: e5m2 is the upper half of binary16, and
-   e4m3, times 2^-8, lies a bit lower in it. */
-static void fp8_codes(const uint32_t *x, size_t n, bool e4m3, size_t column, uint8_t *to)
+#ifdef HAS_LOOKUP_128
+/* Where the sign of a code of e4m3 lies that is at `place` of a word: signs are in the order of pairs. */
+static inline size_t fp8_sign_place(size_t place)
+{
+	return place / FP8_WORD * FP8_WORD + place / 8 % 2 * (FP8_WORD / 2) + place % FP8_WORD / 16 * 8 + place % 8;
+}
+
+/* Stores a code, whose bytes are 0 before. */
+static inline void fp8_put(uint8_t *codes, size_t place, unsigned magnitude, unsigned sign, bool e4m3)
+{
+	codes[place] |= (uint8_t)(e4m3 ? magnitude : magnitude << 1 | sign);
+	if (e4m3)
+		codes[fp8_sign_place(place)] |= (uint8_t)(sign << 7);
+}
+
+/* The magnitude of a code, and its sign as bit 7. */
+static inline unsigned fp8_get(const uint8_t *codes, size_t place, bool e4m3)
+{
+	return e4m3 ? (codes[place] & 0x7FU) | (codes[fp8_sign_place(place)] & 0x80U) : codes[place] >> 1U | (codes[place] & 1U) << 7;
+}
+#else
+static inline void fp8_put(uint8_t *codes, size_t place, unsigned magnitude, unsigned sign, bool e4m3)
 {
 	const unsigned bits = e4m3 ? 3 : 2;
 
+	codes[place] = (uint8_t)(sign << 7 | (magnitude & ((1U << bits) - 1)) << (7 - bits) | magnitude >> bits);
+}
+
+static inline unsigned fp8_get(const uint8_t *codes, size_t place, bool e4m3)
+{
+	const unsigned bits = e4m3 ? 3 : 2, code = codes[place];
+
+	return (code & 0x80) | (code << bits & 0x7F) | (code & 0x7F) >> (7 - bits);
+}
+#endif
+
+/* Converts a slice of a row to codes: e5m2 is the upper half of binary16, and e4m3, times 2^-8, lies a bit lower in it. */
+static void fp8_codes(const uint32_t *x, size_t n, bool e4m3, size_t column, uint8_t *to)
+{
 	for (size_t i = 0; i < n; i += LANES) {
 		uint16_t half[LANES];
 
 		store_f16(half, (vf32)load(x + i) * power_of_two(e4m3 ? -8 : 0));
-		for (size_t j = 0; j < LANES; j++) {
-			const unsigned magnitude = half[j] >> (10 - bits) & 0x7F;
-
-			to[fp8_place(i + j, column)] =
-				(uint8_t)((half[j] >> 8 & 0x80) | (magnitude & ((1U << bits) - 1)) << (7 - bits) | magnitude >> bits);
-		}
+		for (size_t j = 0; j < LANES; j++)
+			fp8_put(to, fp8_place(i + j, column), half[j] >> (e4m3 ? 7 : 8) & 0x7F, half[j] >> 15, e4m3);
 	}
 }
 
@@ -318,6 +351,7 @@ static NOINLINE void fp8_pack_w_rows(const struct mxfp_gemm_pack_job *job)
 	for (size_t k = 0; k < job->k; k += PANEL_SLICE) {
 		const size_t blocks = fp8_load(&p, k, rows, scales);
 
+		memset(codes + k * INT16_NR, 0, blocks * MXFP_MX_BLOCK * INT16_NR);
 		for (size_t r = 0; r < INT16_NR; r++) {
 			fp8_codes(rows[r], blocks * MXFP_MX_BLOCK, e4m3, r, codes + k * INT16_NR);
 			for (size_t b = 0; b < blocks; b++)
@@ -326,6 +360,47 @@ static NOINLINE void fp8_pack_w_rows(const struct mxfp_gemm_pack_job *job)
 		}
 	}
 	fp8_end(&p);
+}
+
+/* Which elements of a block have a low part, by the number of the block's first word and that of a row or vector. */
+ALWAYS_INLINE uint32_t low_bits(const uint8_t *panel, size_t i)
+{
+	uint32_t bits;
+
+	memcpy(&bits, panel + BLOCKS_HEAD_BYTES + i * sizeof bits, sizeof bits);
+	return bits;
+}
+
+/* The same of `n` rows or vectors. */
+ALWAYS_INLINE uint32_t any_low_bits(const uint8_t *panel, size_t i, size_t n)
+{
+	uint32_t bits = 0;
+
+	for (size_t j = 0; j < n; j++)
+		bits |= low_bits(panel, i + j);
+	return bits;
+}
+
+/* Removes the next pair of bits from those of elements. */
+ALWAYS_INLINE size_t next_pair(uint32_t *elements)
+{
+	const size_t pair = (size_t)__builtin_ctz(*elements) / 2;
+
+	*elements &= ~(UINT32_C(3) << 2 * pair);
+	return pair;
+}
+
+/* Moves the pairs of rests of A that are not all 0 to the front, where they take few lines of the cache. */
+static void fp8_gather_rests(struct fp8_packing *p)
+{
+	const size_t line = INT16_MR * sizeof(uint32_t);
+	uint8_t *panel = p->job->panel, *rests = panel + p->parts.a_rest, *to = rests;
+
+	for (size_t b = 0; b < blocks_count(p->job->shape, p->job->k); b++, rests += MXFP_MX_BLOCK / 2 * line) {
+		p->head.rests[b] = (uint16_t)((size_t)(to - (panel + p->parts.a_rest)) / line);
+		for (uint32_t low = any_low_bits(panel, b * INT16_MR, INT16_MR); low != 0; to += line)
+			memmove(to, rests + next_pair(&low) * line, line);
+	}
 }
 
 /* Changes a block of row r of A to numbers in its unit, stores the high parts in `high`, and those low parts that are not 0. */
@@ -381,6 +456,7 @@ static NOINLINE void fp8_pack_a_rows(const struct mxfp_gemm_pack_job *job)
 
 		memcpy(panel + p.parts.a_scales + i * sizeof(float), &scale, sizeof(float));
 	}
+	fp8_gather_rests(&p);
 	fp8_end(&p);
 }
 
@@ -393,25 +469,58 @@ ALWAYS_INLINE vf32 fp8_factor(const uint8_t *units, bool e4m3)
 	return (vf32)((splat(F32_BIAS + FP8_UNIT_BIAS + (e4m3 ? 8 : 0)) - load_u8(units)) << F32_SIGNIFICAND_BITS);
 }
 
-/* Which elements of a block have a low part, by the number of the block's first word and that of a row or vector. */
-ALWAYS_INLINE uint32_t low_bits(const uint8_t *panel, size_t i)
-{
-	uint32_t bits;
+/* The column of each byte of a word. */
+#define COLUMNS(c) c, c, c + 1, c + 1, c + 2, c + 2, c + 3, c + 3
+static const uint8_t column_of[FP8_WORD] = {COLUMNS(0), COLUMNS(0), COLUMNS(4), COLUMNS(4),
+                                            COLUMNS(8), COLUMNS(8), COLUMNS(12), COLUMNS(12)};
+#undef COLUMNS
 
-	memcpy(&bits, panel + BLOCKS_HEAD_BYTES + i * sizeof bits, sizeof bits);
-	return bits;
+#ifdef HAS_LOOKUP_128
+/* High parts by an index of 8 p and more: p is the number of a power of two from 1 on, 0 has none. Then come the bits of a code of e4m3,
+   or those of one of e5m2 and its sign. */
+#define BYTE(x, upper) (uint8_t)((unsigned)(x) >> ((upper) ? 8 : 0))
+#define POWER(p) ((p) == 0 ? 0 : 1 << (p) >> 1)
+#define E5M2(p, upper) \
+	BYTE(4 * POWER(p), upper), BYTE(-4 * POWER(p), upper), BYTE(5 * POWER(p), upper), BYTE(-5 * POWER(p), upper), \
+	BYTE(6 * POWER(p), upper), BYTE(-6 * POWER(p), upper), BYTE(7 * POWER(p), upper), BYTE(-7 * POWER(p), upper)
+#define E4M3(p, upper) \
+	BYTE(8 * POWER(p), upper), BYTE(9 * POWER(p), upper), BYTE(10 * POWER(p), upper), BYTE(11 * POWER(p), upper), \
+	BYTE(12 * POWER(p), upper), BYTE(13 * POWER(p), upper), BYTE(14 * POWER(p), upper), BYTE(15 * POWER(p), upper)
+#define TABLE(of, upper) \
+	{of(0, upper), of(1, upper), of(2, upper), of(3, upper), of(4, upper), of(5, upper), of(6, upper), of(7, upper), \
+	 of(8, upper), of(9, upper), of(10, upper), of(11, upper), of(12, upper), of(13, upper), of(14, upper), of(15, upper)}
+static const uint8_t e5m2_low[128] = TABLE(E5M2, 0), e5m2_high[128] = TABLE(E5M2, 1);
+static const uint8_t e4m3_low[128] = TABLE(E4M3, 0), e4m3_high[128] = TABLE(E4M3, 1);
+#undef TABLE
+#undef E4M3
+#undef E5M2
+#undef POWER
+#undef BYTE
+
+/* What the indices of a vector of columns are less than their codes: 8 times the greatest exponent field of low parts. */
+ALWAYS_INLINE vu8 fp8_floors(const struct fp8_panels *t, size_t b, size_t v, bool e4m3)
+{
+	const vu8 units = lookup((const int8_t *)t->w + t->w_parts.units + b * INT16_NR, (vu8)load(column_of + v * VECTOR_BYTES));
+
+	return (vu8)((vu16)(units + (uint8_t)(fp8_least_field(e4m3) - 1 - FP8_UNIT_BIAS)) << 3);
 }
 
-/* The same of `n` rows or vectors. */
-ALWAYS_INLINE uint32_t any_low_bits(const uint8_t *panel, size_t i, size_t n)
+/* The high parts of pairs 2 i and 2 i + 1 of a vector of columns of a block, or their low parts times 2^FP8_REST_BITS, of a block that is
+   not deep. e4m3, rest: constants. */
+ALWAYS_INLINE void fp8_decode_part(const struct fp8_panels *t, size_t b, size_t v, size_t i, bool e4m3, bool rest, vu8 floors, vs16 pairs[2])
 {
-	uint32_t bits = 0;
+	const vu8 codes = (vu8)load(t->w + t->w_parts.w_codes + (b * FP8_WORDS + i) * FP8_WORD + v * VECTOR_BYTES);
+	const vu8 magnitudes = e4m3 ? codes & (vu8)splat(0x7F7F7F7F) : codes, high = subtract_saturated(magnitudes, floors);
+	const vu8 low = (magnitudes - floors + 8 * FP8_REST_BITS) & (vu8)(high < 8) & (vu8)(magnitudes >= 8), index = rest ? low : high;
+	vu16 words[2];
 
-	for (size_t j = 0; j < n; j++)
-		bits |= low_bits(panel, i + j);
-	return bits;
+	interleave_bytes(lookup_128(e4m3 ? e4m3_low : e5m2_low, index), lookup_128(e4m3 ? e4m3_high : e5m2_high, index), words);
+	if (e4m3)
+		negate(words, codes);
+	pairs[0] = (vs16)words[0];
+	pairs[1] = (vs16)words[1];
 }
-
+#else
 /* Powers of two by their number from 1 on, their lower and upper bytes; 0 has none. */
 static const int8_t power_low[16] = {0, 1, 2, 4, 8, 16, 32, 64, -128}, power_high[16] = {[9] = 1, 2, 4, 8, 16, 32, 64};
 
@@ -419,12 +528,6 @@ static const int8_t power_low[16] = {0, 1, 2, 4, 8, 16, 32, 64, -128}, power_hig
 static const int8_t e5m2_low[16] = {4, 5, 6, 7, -4, -5, -6, -7}, e5m2_high[16] = {0, 0, 0, 0, -1, -1, -1, -1};
 static const int8_t e4m3_low[16] = {8, 9, 10, 11, 12, 13, 14, 15, -8, -9, -10, -11, -12, -13, -14, -15};
 static const int8_t e4m3_high[16] = {0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1};
-
-/* The column of each byte of a word. */
-#define COLUMNS(c) c, c, c + 1, c + 1, c + 2, c + 2, c + 3, c + 3
-static const uint8_t column_of[FP8_WORD] = {COLUMNS(0), COLUMNS(0), COLUMNS(4), COLUMNS(4),
-                                            COLUMNS(8), COLUMNS(8), COLUMNS(12), COLUMNS(12)};
-#undef COLUMNS
 
 /* The greatest exponent field of low parts, for each byte of a vector of a word. */
 ALWAYS_INLINE vu8 fp8_floors(const struct fp8_panels *t, size_t b, size_t v, bool e4m3)
@@ -449,6 +552,7 @@ ALWAYS_INLINE void fp8_decode_part(const struct fp8_panels *t, size_t b, size_t 
 	pairs[0] = (vs16)(powers[0] * significands[0]);
 	pairs[1] = (vs16)(powers[1] * significands[1]);
 }
+#endif
 
 ALWAYS_INLINE void fp8_decode(const struct fp8_panels *t, size_t b, size_t v, size_t i, bool e4m3, vu8 floors, vs16 pairs[2])
 {
@@ -459,15 +563,14 @@ ALWAYS_INLINE void fp8_decode(const struct fp8_panels *t, size_t b, size_t v, si
 ALWAYS_INLINE vf32 fp8_line(const struct fp8_panels *t, size_t b, size_t v, size_t k)
 {
 	const uint8_t *codes = t->w + t->w_parts.w_codes + (b * FP8_WORDS + k / 4) * FP8_WORD + v * VECTOR_BYTES;
-	const unsigned bits = t->e4m3 ? 3 : 2, field = 0x7F >> bits;
 	uint32_t code[LANES];
 
 	for (size_t i = 0; i < LANES; i++)
-		code[i] = codes[fp8_place(k % 4, i)];
-	const vu32 x = load(code), magnitude = (x & field) << F32_SIGNIFICAND_BITS | (x & (0x7F & ~field)) << (F32_SIGNIFICAND_BITS - 7);
+		code[i] = fp8_get(codes, fp8_place(k % 4, i), t->e4m3);
+	const vu32 x = load(code), magnitude = x & 0x7F;
 	const vf32 factor = fp8_factor(t->w + t->w_parts.units + b * INT16_NR + v * LANES, t->e4m3);
-	const vu32 number = (vu32)((vf32)magnitude * power_of_two(F32_BIAS - 15) * factor);
-	const vs32 inf = (vs32)((x & 0x1F) == (t->e4m3 ? 0xFF : 0x1F));
+	const vu32 number = (vu32)((vf32)(magnitude << (F32_SIGNIFICAND_BITS - (t->e4m3 ? 3 : 2))) * power_of_two(F32_BIAS - 15) * factor);
+	const vs32 inf = (vs32)(magnitude == splat(t->e4m3 ? 0xFF : 0x7C));
 
 	return (vf32)(blend(inf, splat(F32_INF), number) | (x & 0x80) << 24);
 }
@@ -577,37 +680,52 @@ ALWAYS_INLINE bool lows_are_integers(const struct fp8_panels *t, size_t b, uint3
 	return (of_a & of_w) == 0 && (t->deep >> b & 1) == 0;
 }
 
+/* Pair `pair` of high parts of a vector of columns of block b. */
+ALWAYS_INLINE vs16 high_pair(const struct fp8_panels *t, size_t b, size_t v, size_t pair, bool e4m3, vu8 floors)
+{
+	vs16 x[2];
+
+	if (t->expanded != NULL)
+		return (vs16)load(&t->expanded->high[b * (MXFP_MX_BLOCK / 2) + pair][v * LANES]);
+	fp8_decode(t, b, v, pair / 2, e4m3, floors, x);
+	return pair % 2 == 0 ? x[0] : x[1];
+}
+
 /*
- * Adds products of low parts of these elements to sums of high parts of `rows` rows and a vector of columns, and rounds once. By the
- * inequality of Cauchy and Schwarz those of W's low parts, below 2^13 each, make at most 2^(14.5 + 15.5), those of A's, below 2^10,
+ * Adds products of low parts of these elements of A and W to sums of high parts of `rows` rows and a vector of columns, and rounds once. By
+ * the inequality of Cauchy and Schwarz those of W's low parts, below 2^13 each, make at most 2^(14.5 + 15.5), those of A's, below 2^10,
  * 2^(12.5 + 16.5). The integer part of a sum and the rest are regrouped at bit 8, so that the upper part has at most 24 bits.
  */
-ALWAYS_INLINE void add_integers(const struct fp8_panels *t, size_t b, size_t v, uint32_t elements, size_t rows, bool e4m3, const vs32 *high,
-                                vf32 *term)
+ALWAYS_INLINE void add_integers(const struct fp8_panels *t, size_t b, size_t v, uint32_t of_a, uint32_t of_w, size_t rows, bool e4m3,
+                                const vs32 *high, vf32 *term)
 {
 	const uint32_t *a_high = (const uint32_t *)(t->a + t->a_parts.a_high) + b * (MXFP_MX_BLOCK / 2) * INT16_MR;
-	const uint32_t *a_rest = (const uint32_t *)(t->a + t->a_parts.a_rest) + b * (MXFP_MX_BLOCK / 2) * INT16_MR;
+	const uint32_t *a_rest = (const uint32_t *)(t->a + t->a_parts.a_rest) + t->rests[b] * INT16_MR;
 	const int32_t rest = (1 << FP8_REST_BITS) - 1, middle = 0xFF;
 	const vu8 floors = fp8_floors(t, b, v, e4m3);
 	vs32 sum[INT16_MR];
 
-#pragma GCC unroll 8
+#pragma GCC unroll 16
 	for (size_t r = 0; r < rows; r++)
 		sum[r] = (vs32)splat(0);
-	while (elements != 0) {
-		const size_t pair = (size_t)__builtin_ctz(elements) / 2;
-		vs16 x[2], y[2];
+	while (of_w != 0) {
+		const size_t pair = next_pair(&of_w);
+		vs16 y[2];
 
-		elements &= ~(UINT32_C(3) << 2 * pair);
-		fp8_decode_part(t, b, v, pair / 2, e4m3, false, floors, x);
 		fp8_decode_part(t, b, v, pair / 2, e4m3, true, floors, y);
-		const vs16 w_high = pair % 2 == 0 ? x[0] : x[1], w_rest = pair % 2 == 0 ? y[0] : y[1];
-#pragma GCC unroll 8
+		const vs16 w_rest = pair % 2 == 0 ? y[0] : y[1];
+#pragma GCC unroll 16
 		for (size_t r = 0; r < rows; r++)
-			sum[r] = dot_pairs(dot_pairs(sum[r], (vs16)splat(a_high[pair * INT16_MR + r]), w_rest),
-			                   (vs16)splat(a_rest[pair * INT16_MR + r]), w_high);
+			sum[r] = dot_pairs(sum[r], (vs16)splat(a_high[pair * INT16_MR + r]), w_rest);
 	}
-#pragma GCC unroll 8
+	for (; of_a != 0; a_rest += INT16_MR) {
+		const vs16 w_high = high_pair(t, b, v, next_pair(&of_a), e4m3, floors);
+
+#pragma GCC unroll 16
+		for (size_t r = 0; r < rows; r++)
+			sum[r] = dot_pairs(sum[r], (vs16)splat(a_rest[r]), w_high);
+	}
+#pragma GCC unroll 16
 	for (size_t r = 0; r < rows; r++) {
 		const vs32 whole = (vs32)((vu32)high[r] + (vu32)(sum[r] >> FP8_REST_BITS));
 		const vs32 lower = (whole & middle) << FP8_REST_BITS | (sum[r] & rest);
@@ -633,9 +751,9 @@ static NOINLINE void add_all_lows(const struct fp8_panels *t, size_t b, size_t r
 			for (size_t r = 0; r < INT16_MR; r++)
 				copy[r] = sum[r][v];
 			if (t->e4m3)
-				add_integers(t, b, v, of_a | of_w, INT16_MR, true, copy, rounded);
+				add_integers(t, b, v, of_a, of_w, INT16_MR, true, copy, rounded);
 			else
-				add_integers(t, b, v, of_a | of_w, INT16_MR, false, copy, rounded);
+				add_integers(t, b, v, of_a, of_w, INT16_MR, false, copy, rounded);
 			for (size_t r = 0; r < INT16_MR; r++)
 				term[r][v] = rounded[r];
 			continue;
@@ -708,50 +826,52 @@ static NOINLINE void add_few_lows(const struct fp8_panels *t, size_t b, size_t v
 ALWAYS_INLINE void few_pass(const struct fp8_panels *t, size_t first, size_t end, size_t rows, bool e4m3, float *c)
 {
 	const float *a_scales = (const float *)(t->a + t->a_parts.a_scales);
-	vf32 p[FP8_FEW_ROWS][INT16_VECTORS] = {{{0}}};
+	vf32 p[BY_CODES_ROWS][INT16_VECTORS] = {{{0}}};
 
 	for (size_t b = first; b < end; b++)
 		for (size_t v = 0; v < INT16_VECTORS; v++) {
 			const uint32_t *a = (const uint32_t *)(t->a + t->a_parts.a_high) + b * (MXFP_MX_BLOCK / 2) * INT16_MR;
 			const size_t at = b * INT16_NR + v * LANES;
 			const vu8 floors = fp8_floors(t, b, v, e4m3);
-			vs32 sum[FP8_FEW_ROWS];
-			vf32 term[FP8_FEW_ROWS];
+			vs32 sum[BY_CODES_ROWS];
+			vf32 term[BY_CODES_ROWS];
 
-#pragma GCC unroll 4
+#pragma GCC unroll 16
 			for (size_t r = 0; r < rows; r++)
 				sum[r] = (vs32)splat(0);
 			for (size_t i = 0; i < FP8_WORDS; i++, a += 2 * INT16_MR) {
 				vs16 x[2];
 
-				__builtin_prefetch((const void *)((uintptr_t)t->w + t->w_parts.w_codes + (b * FP8_WORDS + i) * FP8_WORD + FP8_AHEAD));
+				const uintptr_t at_code = (uintptr_t)t->w + t->w_parts.w_codes + (b * FP8_WORDS + i) * FP8_WORD;
+				__builtin_prefetch((const void *)(at_code + (uintptr_t)t->ahead), 0, 2);
+				__builtin_prefetch((const void *)(at_code + 2048));
 				fp8_decode(t, b, v, i, e4m3, floors, x);
-#pragma GCC unroll 4
+#pragma GCC unroll 16
 				for (size_t r = 0; r < rows; r++)
 					sum[r] = dot_pairs(dot_pairs(sum[r], (vs16)splat(a[r]), x[0]), (vs16)splat(a[INT16_MR + r]), x[1]);
 			}
 			const uint32_t of_a = any_low_bits(t->a, b * INT16_MR, rows), of_w = low_bits(t->w, b * INT16_VECTORS + v);
 			if ((of_a | of_w) != 0 && lows_are_integers(t, b, of_a, of_w)) {
-				add_integers(t, b, v, of_a | of_w, rows, e4m3, sum, term);
+				add_integers(t, b, v, of_a, of_w, rows, e4m3, sum, term);
 			} else if ((of_a | of_w) != 0) {
 				/* Copies: numbers whose address another function gets would be kept in memory. */
-				vs32 copy[FP8_FEW_ROWS];
-				vf32 rounded[FP8_FEW_ROWS];
+				vs32 copy[BY_CODES_ROWS];
+				vf32 rounded[BY_CODES_ROWS];
 
-#pragma GCC unroll 4
+#pragma GCC unroll 16
 				for (size_t r = 0; r < rows; r++)
 					copy[r] = sum[r];
 				add_few_lows(t, b, v, rows, copy, rounded);
-#pragma GCC unroll 4
+#pragma GCC unroll 16
 				for (size_t r = 0; r < rows; r++)
 					term[r] = rounded[r];
 			} else {
-#pragma GCC unroll 4
+#pragma GCC unroll 16
 				for (size_t r = 0; r < rows; r++)
 					term[r] = __builtin_convertvector(sum[r], vf32);
 			}
 			const vf32 scale = (vf32)fp8_scale(load_u8(t->w + t->w_parts.scales + at), load_u8(t->w + t->w_parts.units + at));
-#pragma GCC unroll 4
+#pragma GCC unroll 16
 			for (size_t r = 0; r < rows; r++)
 				p[r][v] = fma_f32(term[r], scale * splat_f32(a_scales[b * INT16_MR + r]), p[r][v]);
 		}
@@ -772,15 +892,27 @@ typedef void fp8_few_passes(const struct fp8_panels *t, size_t first, size_t end
 	}
 PASS(one_row, 1, false)
 PASS(two_rows, 2, false)
-PASS(four_rows, FP8_FEW_ROWS, false)
+PASS(four_rows, 4, false)
 PASS(e4m3_one_row, 1, true)
 PASS(e4m3_two_rows, 2, true)
-PASS(e4m3_four_rows, FP8_FEW_ROWS, true)
+PASS(e4m3_four_rows, 4, true)
+#ifdef HAS_LOOKUP_128
+PASS(eight_rows, 8, false)
+PASS(all_rows, INT16_MR, false)
+PASS(e4m3_eight_rows, 8, true)
+PASS(e4m3_all_rows, INT16_MR, true)
+#endif
 #undef PASS
 
-static fp8_few_passes *const few_passes[2][FP8_FEW_ROWS] = {
+static fp8_few_passes *const few_passes[2][BY_CODES_ROWS] = {
+#ifdef HAS_LOOKUP_128
+	{one_row, two_rows, four_rows, four_rows, eight_rows, eight_rows, eight_rows, eight_rows, all_rows, all_rows, all_rows, all_rows},
+	{e4m3_one_row, e4m3_two_rows, e4m3_four_rows, e4m3_four_rows, e4m3_eight_rows, e4m3_eight_rows, e4m3_eight_rows, e4m3_eight_rows,
+	 e4m3_all_rows, e4m3_all_rows, e4m3_all_rows, e4m3_all_rows},
+#else
 	{one_row, two_rows, four_rows, four_rows},
 	{e4m3_one_row, e4m3_two_rows, e4m3_four_rows, e4m3_four_rows},
+#endif
 };
 
 /* A block of W as numbers in their units, its units and scales. */
@@ -851,7 +983,7 @@ static void fp8_passes(const struct mxfp_gemm_multiply_job *job, const struct fp
                        float *c)
 {
 	const size_t pass = job->shape->pass / MXFP_MX_BLOCK;
-	fp8_few_passes *const few = rows <= FP8_FEW_ROWS ? few_passes[t->e4m3][rows - 1] : NULL;
+	fp8_few_passes *const few = few_passes[t->e4m3][(rows < BY_CODES_ROWS ? rows : BY_CODES_ROWS) - 1];
 
 	for (size_t first = 0; first < t->blocks; first += pass) {
 		const size_t end = t->blocks - first < pass ? t->blocks : first + pass;
@@ -877,6 +1009,7 @@ static NOINLINE void fp8_rows(const struct mxfp_gemm_multiply_job *job)
 		.w_parts = fp8_parts(blocks, INT16_NR),
 		.blocks = blocks,
 		.e4m3 = is_e4m3(job->shape->w_format),
+		.ahead = (ptrdiff_t)((uintptr_t)job->w_later - (uintptr_t)job->w),
 	};
 	struct fp8_head a_head, w_head;
 	float *c = job->c;
@@ -885,8 +1018,9 @@ static NOINLINE void fp8_rows(const struct mxfp_gemm_multiply_job *job)
 	for (size_t row = 0; row < job->rows; row += INT16_MR, t.a += a_bytes, c += INT16_MR * INT16_NR) {
 		memcpy(&a_head, t.a, sizeof a_head);
 		t.deep = a_head.deep | w_head.deep;
+		memcpy(t.rests, a_head.rests, sizeof t.rests);
 		const bool ordinary = fp8_is_ordinary(&a_head, &w_head);
-		if (ordinary && t.expanded == NULL && job->rows > FP8_FEW_ROWS) {
+		if (ordinary && t.expanded == NULL && job->rows > BY_CODES_MOST) {
 			if (t.e4m3)
 				fp8_expand(job->scratch, &t, true, job->w_later);
 			else

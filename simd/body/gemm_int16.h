@@ -23,7 +23,14 @@ enum {
 	INT16_WORD = 8,           /* elements in a word of nibbles; pairs are 0 and 4, 2 and 6, 1 and 5, 3 and 7 of each */
 	INT16_LOW_BITS = 3,
 	SCALE_BITS = 3,           /* of the significand of a scale of NVFP4, without the hidden one */
-	INT16_LOW_FLAGS = sizeof(struct blocks_head) /* in the head, a byte per block: it has lower bits */
+	INT16_LOW_FLAGS = sizeof(struct blocks_head), /* in the head, a byte per block: it has lower bits */
+#ifdef HAS_LOOKUP_128
+	BY_CODES_ROWS = INT16_MR,     /* of a panel of A that can be multiplied by W's codes */
+	BY_CODES_MOST = 3 * INT16_MR  /* rows of a product that are */
+#else
+	BY_CODES_ROWS = 4,
+	BY_CODES_MOST = 4
+#endif
 };
 
 struct int16_panels {

@@ -6,7 +6,7 @@
  *
  * A panel of W is a head, the upper halves of the scales as binary32 [block][column], of which no format needs more, and words of
  * codes [word][column]. A code is a nibble of E2M1, or a byte: an integer of up to 8 bits; for E3M2 four bits of a significand with
- * its sign above four of an exponent. Elements are placed in words so that decoding gives pairs of neighbors.
+ * its sign above four of an exponent, or where a tier can look that up its own code. Elements are placed in words so that decoding gives pairs of neighbors.
  *
  * With e4m3, a sum must be rounded to 24 bits after an NVFP4 scale has multiplied it. The scale's significand, of 4 bits, therefore
  * multiplies integers, and its power of two the rounded sum: 16 * 448 * 2^9 * 12 * 15 is below 2^30.
@@ -19,7 +19,8 @@
 #endif
 
 enum {
-	CODES_FEW_ROWS = 4,
+	CODES_FEW_ROWS = 4, /* by bytes */
+	CODES_VECTORS = INT16_VECTORS == 1 ? 1 : 2, /* at once for one row or two */
 	CODES_SOME_ROWS = 24, /* that are multiplied by codes if they are by bytes */
 	CODES_AHEAD = 8192, /* bytes of codes that are asked for before they are multiplied: processors stop at pages */
 	CODES_MOST_PAIRS = 4 /* in a word */
@@ -86,9 +87,18 @@ static size_t codes_w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 	return codes_offset(shape, k) + pairs / pairs_of(kind_of(shape->w_format)) * INT16_NR * sizeof(uint32_t);
 }
 
+#ifdef HAS_LOOKUP_128
+/* The integers of E3M2's codes. */
+#define FOUR(sign, e) sign (4 << (e)), sign (5 << (e)), sign (6 << (e)), sign (7 << (e))
+#define HALF(sign) 0, sign 1, sign 2, sign 3, FOUR(sign, 0), FOUR(sign, 1), FOUR(sign, 2), FOUR(sign, 3), FOUR(sign, 4), FOUR(sign, 5), FOUR(sign, 6)
+static const int16_t e3m2_integers[64] = {HALF(), HALF(-)};
+#undef HALF
+#undef FOUR
+#else
 /* Significands of E3M2 by the upper nibble of a code, and powers of two by the exponent in the lower one. */
 static const int8_t e3m2_significand[16] = {0, 1, 2, 3, 4, 5, 6, 7, 0, -1, -2, -3, -4, -5, -6, -7};
 static const int8_t e3m2_power[16] = {1, 1, 2, 4, 8, 16, 32, 64};
+#endif
 
 /* The codes of numbers, which are integers in the unit of their format. */
 ALWAYS_INLINE vu32 codes_of(vf32 x, enum codes_kind kind)
@@ -99,6 +109,9 @@ ALWAYS_INLINE vu32 codes_of(vf32 x, enum codes_kind kind)
 	case CODES_NIBBLES: /* from 2 on, an exponent of two bits and a bit of significand */
 		return (bits >> 31 << 3) | blend((vs32)(n < 2), n, (magnitude >> 22) - (2 * F32_BIAS));
 	case CODES_E3M2: /* from 4 on, normal: a hidden bit, two of the significand, the exponent */
+#ifdef HAS_LOOKUP_128
+		return (bits >> 31 << 5) | blend((vs32)(n < 4), n, (magnitude >> 21) - ((F32_BIAS + 1) << 2));
+#endif
 		return (bits >> 31 << 7) |
 		       blend((vs32)(n < 4), n << 4, 0x40 | (magnitude >> 21 & 3) << 4 | ((magnitude >> F32_SIGNIFICAND_BITS) - (F32_BIAS + 1)));
 	default:
@@ -163,18 +176,22 @@ static void codes_pack_w(const struct mxfp_gemm_pack_job *job)
 /* The pairs of a word of each column. */
 ALWAYS_INLINE void decode_pairs(vu8 codes, enum codes_kind kind, vs16 pairs[CODES_MOST_PAIRS])
 {
-	const vu8 nibble = (vu8)splat(0x0F0F0F0F);
-
 	if (kind == CODES_NIBBLES || kind == CODES_WIDE) {
 		decode_nibbles(codes, pairs);
 	} else if (kind == CODES_BYTES) {
 		pairs[0] = (vs16)((vu16)codes << 8) >> 8;
 		pairs[1] = (vs16)codes >> 8;
 	} else {
+#ifdef HAS_LOOKUP_128
+		pairs[0] = lookup_words(e3m2_integers, (vu16)codes);
+		pairs[1] = lookup_words(e3m2_integers, (vu16)codes >> 8);
+#else
+		const vu8 nibble = (vu8)splat(0x0F0F0F0F);
 		const vu16 n = (vu16)lookup(e3m2_significand, (vu8)((vu16)codes >> 4) & nibble), p = (vu16)lookup(e3m2_power, codes & nibble);
 
 		pairs[0] = ((vs16)(n << 8) >> 8) * (vs16)(p & 0xFF);
 		pairs[1] = ((vs16)n >> 8) * (vs16)(p >> 8);
+#endif
 	}
 }
 
@@ -234,7 +251,7 @@ static NOINLINE void expand(struct codes_expanded *to, const struct codes_panels
 
 /* Adds the products of a block of A's plane for the first `rows` rows and some vectors of columns. */
 ALWAYS_INLINE void add_codes(const uint8_t *a_plane, const uint8_t *codes, size_t pairs, enum codes_kind kind, size_t rows,
-                             size_t vectors, vs32 sum[CODES_FEW_ROWS][INT16_VECTORS])
+                             size_t vectors, vs32 sum[BY_CODES_ROWS][INT16_VECTORS])
 {
 	const uint32_t *a = (const uint32_t *)a_plane;
 
@@ -247,7 +264,7 @@ ALWAYS_INLINE void add_codes(const uint8_t *a_plane, const uint8_t *codes, size_
 			decode_pairs((vu8)load(codes + v * VECTOR_BYTES), kind, x);
 #pragma GCC unroll 4
 			for (size_t p = 0; p < pairs_of(kind); p++)
-#pragma GCC unroll 4
+#pragma GCC unroll 16
 				for (size_t r = 0; r < rows; r++)
 					sum[r][v] = dot_pairs(sum[r][v], (vs16)splat(a[p * INT16_MR + r]), x[p]);
 		}
@@ -260,7 +277,7 @@ ALWAYS_INLINE void few_rows_pass(const struct codes_panels *t, size_t first, siz
                             float *c)
 {
 	const struct int16_panels *of = &t->int16;
-	vf32 p[CODES_FEW_ROWS][INT16_VECTORS] = {{{0}}};
+	vf32 p[BY_CODES_ROWS][INT16_VECTORS] = {{{0}}};
 
 	for (size_t b = first; b < end; b++) {
 		const uint8_t *a = of->a + b * of->pairs * INT16_MR * sizeof(uint32_t);
@@ -268,17 +285,17 @@ ALWAYS_INLINE void few_rows_pass(const struct codes_panels *t, size_t first, siz
 #pragma GCC unroll 4
 		for (size_t v = 0; v < INT16_VECTORS; v += vectors) {
 			const uint8_t *codes = t->codes + (b * of->pairs / pairs_of(kind) * INT16_VECTORS + v) * VECTOR_BYTES;
-			vs32 sum[CODES_FEW_ROWS][INT16_VECTORS] = {{{0}}};
+			vs32 sum[BY_CODES_ROWS][INT16_VECTORS] = {{{0}}};
 
 			add_codes(a, codes, of->pairs, kind, rows, vectors, sum);
 			if (of->low_bits != 0) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
 				for (size_t i = 0; i < rows * vectors; i++)
 					sum[i / vectors][i % vectors] = (vs32)((vu32)sum[i / vectors][i % vectors] << INT16_LOW_BITS);
 				if (of->a_flags[b])
 					add_codes(a + of->a_plane, codes, of->pairs, kind, rows, vectors, sum);
 			}
-#pragma GCC unroll 8
+#pragma GCC unroll 16
 			for (size_t i = 0; i < rows * vectors; i++) {
 				const size_t r = i / vectors, at = v + i % vectors;
 				const vf32 scales = scales_at(t, (b * INT16_VECTORS + at) * LANES), scale = kind == CODES_WIDE ? powers(scales) : scales;
@@ -307,27 +324,42 @@ typedef void codes_pass(const struct codes_panels *t, size_t first, size_t end, 
 		few_rows_pass(t, first, end, kind, rows, vectors, c); \
 	}
 #define PASSES(name, kind) \
-	PASS(name##_one_row, kind, 1, 2) \
-	PASS(name##_two_rows, kind, 2, 2) \
-	PASS(name##_four_rows, kind, CODES_FEW_ROWS, 1)
+	PASS(name##_one_row, kind, 1, CODES_VECTORS) \
+	PASS(name##_two_rows, kind, 2, CODES_VECTORS) \
+	PASS(name##_four_rows, kind, 4, 1) \
+	MORE_PASSES(name, kind)
+#ifdef HAS_LOOKUP_128
+#define MORE_PASSES(name, kind) \
+	PASS(name##_eight_rows, kind, 8, 1) \
+	PASS(name##_all_rows, kind, INT16_MR, 1)
+#else
+#define MORE_PASSES(name, kind)
+#endif
 PASSES(nibbles, CODES_NIBBLES)
 PASSES(bytes, CODES_BYTES)
 PASSES(e3m2, CODES_E3M2)
 PASSES(wide, CODES_WIDE)
+#undef MORE_PASSES
 #undef PASSES
 #undef PASS
 
-/* The pass for few rows, or NULL. */
+/* The pass for rows of a panel, at most BY_CODES_ROWS. */
 static codes_pass *pass_by_codes(enum codes_kind kind, size_t rows)
 {
-	static codes_pass *const passes[CODES_KINDS][CODES_FEW_ROWS] = {
-		[CODES_NIBBLES] = {nibbles_one_row, nibbles_two_rows, nibbles_four_rows, nibbles_four_rows},
-		[CODES_BYTES] = {bytes_one_row, bytes_two_rows, bytes_four_rows, bytes_four_rows},
-		[CODES_E3M2] = {e3m2_one_row, e3m2_two_rows, e3m2_four_rows, e3m2_four_rows},
-		[CODES_WIDE] = {wide_one_row, wide_two_rows, wide_four_rows, wide_four_rows},
+#ifdef HAS_LOOKUP_128
+#define OF_KIND(name) {name##_one_row, name##_two_rows, name##_four_rows, name##_eight_rows, name##_all_rows}
+#else
+#define OF_KIND(name) {name##_one_row, name##_two_rows, name##_four_rows}
+#endif
+	static codes_pass *const passes[CODES_KINDS][5] = {
+		[CODES_NIBBLES] = OF_KIND(nibbles),
+		[CODES_BYTES] = OF_KIND(bytes),
+		[CODES_E3M2] = OF_KIND(e3m2),
+		[CODES_WIDE] = OF_KIND(wide),
 	};
+#undef OF_KIND
 
-	return rows <= CODES_FEW_ROWS ? passes[kind][rows - 1] : NULL;
+	return passes[kind][rows > 8 ? 4 : rows > 4 ? 3 : rows > 2 ? 2 : rows - 1];
 }
 
 #ifdef HAS_FP4_BYTES
@@ -624,7 +656,6 @@ static NOINLINE void codes_rows(const struct mxfp_gemm_multiply_job *job)
 	const size_t blocks = blocks_count(shape, job->k), pass = shape->pass / blocks_length(shape), a_bytes = int16_a_bytes(shape, job->k);
 	const uint8_t *w = job->w, *a = job->a;
 	const enum codes_kind kind = product_kind(shape);
-	codes_pass *const few = pass_by_codes(kind, job->rows);
 	struct codes_expanded *expanded = job->scratch;
 	struct codes_panels t = {.scales = w + BLOCKS_HEAD_BYTES, .codes = w + codes_offset(shape, job->k)};
 	struct blocks_head a_head, w_head;
@@ -645,10 +676,12 @@ static NOINLINE void codes_rows(const struct mxfp_gemm_multiply_job *job)
 		t.int16 = int16_begin(job, a);
 		if (kind == CODES_WIDE)
 			t.int16.unit = power_of_two(-(fraction_bits(shape->a_format) + fraction_bits(shape->w_format) + SCALE_BITS));
-		if (few != NULL && ordinary) {
+		if (ordinary && job->rows <= BY_CODES_MOST) {
+			const size_t left = job->rows - row < BY_CODES_ROWS ? job->rows - row : BY_CODES_ROWS;
+
 			for (size_t first = 0; first < blocks; first += pass)
-				few(&t, first, blocks - first < pass ? blocks : first + pass, c);
-			return;
+				pass_by_codes(kind, left)(&t, first, blocks - first < pass ? blocks : first + pass, c);
+			continue;
 		}
 		if (!is_expanded)
 			expand(expanded, &t, blocks, kind);
