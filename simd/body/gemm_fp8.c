@@ -35,6 +35,11 @@ enum {
 	FP8_WORD = INT16_NR * 4,             /* four codes of each column */
 	FP8_WORDS = MXFP_MX_BLOCK / 4,
 	FP8_REST_BITS = 10,                  /* of low parts as integers */
+#ifdef HAS_LOOKUP_128
+	FP8_SUBNORMAL = 1,                   /* subnormal codes of W are decoded as low parts */
+#else
+	FP8_SUBNORMAL = 0,
+#endif
 	FP8_AHEAD = 8192                     /* bytes of codes that are asked for before: processors stop at pages */
 };
 
@@ -207,9 +212,13 @@ static struct fp8_block fp8_block(const struct fp8_packing *p, const uint32_t *x
 		if (any(has))
 			note_low(v, has, i, &b.low, &least);
 	}
+	const int least_bit = b.unit + fp8_least_field(p->significand == 3) - 1; /* of subnormal numbers */
 	b.depth = b.low == 0 ? 0 : p->significand - exponent_of(least);
-	b.deep = b.depth > FP8_REST_BITS ||
-	         (p->width == INT16_NR && b.low != 0 && exponent_of(least) + b.unit < 1 + p->significand - fp8_least_field(p->significand == 3));
+	if (p->width == INT16_NR && b.depth > least_bit) {
+		b.depth = least_bit;
+		b.deep = !FP8_SUBNORMAL;
+	}
+	b.deep |= b.depth > FP8_REST_BITS;
 	return b;
 }
 
@@ -505,16 +514,28 @@ ALWAYS_INLINE vu8 fp8_floors(const struct fp8_panels *t, size_t b, size_t v, boo
 	return (vu8)((vu16)(units + (uint8_t)(fp8_least_field(e4m3) - 1 - FP8_UNIT_BIAS)) << 3);
 }
 
+ALWAYS_INLINE void look_up_words(vu8 index, bool e4m3, vu16 words[2])
+{
+	interleave_bytes(lookup_128(e4m3 ? e4m3_low : e5m2_low, index), lookup_128(e4m3 ? e4m3_high : e5m2_high, index), words);
+}
+
 /* The high parts of pairs 2 i and 2 i + 1 of a vector of columns of a block, or their low parts times 2^FP8_REST_BITS, of a block that is
    not deep. e4m3, rest: constants. */
 ALWAYS_INLINE void fp8_decode_part(const struct fp8_panels *t, size_t b, size_t v, size_t i, bool e4m3, bool rest, vu8 floors, vs16 pairs[2])
 {
 	const vu8 codes = (vu8)load(t->w + t->w_parts.w_codes + (b * FP8_WORDS + i) * FP8_WORD + v * VECTOR_BYTES);
 	const vu8 magnitudes = e4m3 ? codes & (vu8)splat(0x7F7F7F7F) : codes, high = subtract_saturated(magnitudes, floors);
-	const vu8 low = (magnitudes - floors + 8 * FP8_REST_BITS) & (vu8)(high < 8) & (vu8)(magnitudes >= 8), index = rest ? low : high;
+	const vu8 subnormal = (vu8)(magnitudes < 8), low = (magnitudes + (subnormal & 8) - floors + 8 * FP8_REST_BITS) & (vu8)(high < 8);
 	vu16 words[2];
 
-	interleave_bytes(lookup_128(e4m3 ? e4m3_low : e5m2_low, index), lookup_128(e4m3 ? e4m3_high : e5m2_high, index), words);
+	look_up_words(rest ? low : high, e4m3, words);
+	if (rest) { /* those of subnormal codes have no hidden bit */
+		vu16 hidden[2];
+
+		look_up_words(low & subnormal & (uint8_t)(e4m3 ? ~7 : ~6), e4m3, hidden);
+		words[0] -= hidden[0];
+		words[1] -= hidden[1];
+	}
 	if (e4m3)
 		negate(words, codes);
 	pairs[0] = (vs16)words[0];
@@ -674,10 +695,10 @@ ALWAYS_INLINE vf32 add_lows(const struct fp8_panels *t, size_t b, size_t r, size
 	return narrow_f64(sum[0], sum[1]);
 }
 
-/* Whether low parts of a block can be added as integers: none is deep, and none meets another, which would make a third sum. */
-ALWAYS_INLINE bool lows_are_integers(const struct fp8_panels *t, size_t b, uint32_t of_a, uint32_t of_w)
+/* Whether low parts of a block can be added as integers. */
+ALWAYS_INLINE bool lows_are_integers(const struct fp8_panels *t, size_t b)
 {
-	return (of_a & of_w) == 0 && (t->deep >> b & 1) == 0;
+	return (t->deep >> b & 1) == 0;
 }
 
 /* Pair `pair` of high parts of a vector of columns of block b. */
@@ -692,25 +713,24 @@ ALWAYS_INLINE vs16 high_pair(const struct fp8_panels *t, size_t b, size_t v, siz
 }
 
 /*
- * Adds products of low parts of these elements of A and W to sums of high parts of `rows` rows and a vector of columns, and rounds once. By
- * the inequality of Cauchy and Schwarz those of W's low parts, below 2^13 each, make at most 2^(14.5 + 15.5), those of A's, below 2^10,
- * 2^(12.5 + 16.5). The integer part of a sum and the rest are regrouped at bit 8, so that the upper part has at most 24 bits.
+ * Sums products of low parts of these elements of A and W by high parts, for `rows` rows and a vector of columns. By the inequality of
+ * Cauchy and Schwarz those of W's low parts, below 2^13 each, make at most 2^(14.5 + 15.5), those of A's, below 2^10, 2^(12.5 + 16.5).
+ * lowest, unless NULL: where two low parts meet, their products, at most 2^(5 + 10 + 13).
  */
-ALWAYS_INLINE void add_integers(const struct fp8_panels *t, size_t b, size_t v, uint32_t of_a, uint32_t of_w, size_t rows, bool e4m3,
-                                const vs32 *high, vf32 *term)
+ALWAYS_INLINE void sum_lows(const struct fp8_panels *t, size_t b, size_t v, uint32_t of_a, uint32_t of_w, size_t rows, bool e4m3, vs32 *sum,
+                            vs32 *lowest)
 {
 	const uint32_t *a_high = (const uint32_t *)(t->a + t->a_parts.a_high) + b * (MXFP_MX_BLOCK / 2) * INT16_MR;
 	const uint32_t *a_rest = (const uint32_t *)(t->a + t->a_parts.a_rest) + t->rests[b] * INT16_MR;
-	const int32_t rest = (1 << FP8_REST_BITS) - 1, middle = 0xFF;
 	const vu8 floors = fp8_floors(t, b, v, e4m3);
-	vs32 sum[INT16_MR];
+	uint32_t set = of_w;
+	vs16 y[2];
 
 #pragma GCC unroll 16
 	for (size_t r = 0; r < rows; r++)
 		sum[r] = (vs32)splat(0);
-	while (of_w != 0) {
-		const size_t pair = next_pair(&of_w);
-		vs16 y[2];
+	while (set != 0) {
+		const size_t pair = next_pair(&set);
 
 		fp8_decode_part(t, b, v, pair / 2, e4m3, true, floors, y);
 		const vs16 w_rest = pair % 2 == 0 ? y[0] : y[1];
@@ -719,12 +739,31 @@ ALWAYS_INLINE void add_integers(const struct fp8_panels *t, size_t b, size_t v, 
 			sum[r] = dot_pairs(sum[r], (vs16)splat(a_high[pair * INT16_MR + r]), w_rest);
 	}
 	for (; of_a != 0; a_rest += INT16_MR) {
-		const vs16 w_high = high_pair(t, b, v, next_pair(&of_a), e4m3, floors);
+		const size_t pair = next_pair(&of_a);
+		const vs16 w_high = high_pair(t, b, v, pair, e4m3, floors);
 
 #pragma GCC unroll 16
 		for (size_t r = 0; r < rows; r++)
 			sum[r] = dot_pairs(sum[r], (vs16)splat(a_rest[r]), w_high);
+		if (lowest == NULL || (of_w >> 2 * pair & 3) == 0)
+			continue;
+		fp8_decode_part(t, b, v, pair / 2, e4m3, true, floors, y);
+		const vs16 w_rest = pair % 2 == 0 ? y[0] : y[1];
+#pragma GCC unroll 16
+		for (size_t r = 0; r < rows; r++)
+			lowest[r] = dot_pairs(lowest[r], (vs16)splat(a_rest[r]), w_rest);
 	}
+}
+
+/* Adds products of low parts of these elements, none of which meet, to sums of high parts, and rounds once: the integer part of a sum and
+   the rest are regrouped at bit 8, so that the upper part has at most 24 bits. */
+ALWAYS_INLINE void add_integers(const struct fp8_panels *t, size_t b, size_t v, uint32_t of_a, uint32_t of_w, size_t rows, bool e4m3,
+                                const vs32 *high, vf32 *term)
+{
+	const int32_t rest = (1 << FP8_REST_BITS) - 1, middle = 0xFF;
+	vs32 sum[INT16_MR];
+
+	sum_lows(t, b, v, of_a, of_w, rows, e4m3, sum, NULL);
 #pragma GCC unroll 16
 	for (size_t r = 0; r < rows; r++) {
 		const vs32 whole = (vs32)((vu32)high[r] + (vu32)(sum[r] >> FP8_REST_BITS));
@@ -732,6 +771,35 @@ ALWAYS_INLINE void add_integers(const struct fp8_panels *t, size_t b, size_t v, 
 
 		term[r] = fma_f32(__builtin_convertvector(lower, vf32), splat_f32(0x1p-10F), __builtin_convertvector(whole & ~middle, vf32));
 	}
+}
+
+/* The same where low parts meet, for all rows: three sums of 52 bits together. */
+ALWAYS_INLINE void add_three(const struct fp8_panels *t, size_t b, size_t v, uint32_t of_a, uint32_t of_w, bool e4m3,
+                             const vs32 high[INT16_MR], vf32 term[INT16_MR])
+{
+	vs32 sum[INT16_MR], lowest[INT16_MR] = {{0}};
+
+	sum_lows(t, b, v, of_a, of_w, INT16_MR, e4m3, sum, lowest);
+#pragma GCC unroll 16
+	for (size_t r = 0; r < INT16_MR; r++) {
+		const vs32 parts[3] = {high[r], sum[r], lowest[r]};
+		vf64 x[3][2];
+
+		for (size_t i = 0; i < 3; i++)
+			widen_s32(&parts[i], x[i]);
+		for (size_t i = 0; i < 2; i++)
+			x[0][i] = fma_f64(x[2][i], splat_f64(0x1p-20), fma_f64(x[1][i], splat_f64(0x1p-10), x[0][i]));
+		term[r] = narrow_f64(x[0][0], x[0][1]);
+	}
+}
+
+static NOINLINE void add_meeting(const struct fp8_panels *t, size_t b, size_t v, uint32_t of_a, uint32_t of_w, const vs32 high[INT16_MR],
+                                 vf32 term[INT16_MR])
+{
+	if (t->e4m3)
+		add_three(t, b, v, of_a, of_w, true, high, term);
+	else
+		add_three(t, b, v, of_a, of_w, false, high, term);
 }
 
 /* The sums of a block of which some have low parts. */
@@ -744,13 +812,15 @@ static NOINLINE void add_all_lows(const struct fp8_panels *t, size_t b, size_t r
 		const uint32_t of_w = low_bits(t->w, b * INT16_VECTORS + v);
 		struct fp8_lines lines;
 
-		if (lows_are_integers(t, b, of_a, of_w)) {
+		if (lows_are_integers(t, b)) {
 			vs32 copy[INT16_MR];
 			vf32 rounded[INT16_MR];
 
 			for (size_t r = 0; r < INT16_MR; r++)
 				copy[r] = sum[r][v];
-			if (t->e4m3)
+			if ((of_a & of_w) != 0)
+				add_meeting(t, b, v, of_a, of_w, copy, rounded);
+			else if (t->e4m3)
 				add_integers(t, b, v, of_a, of_w, INT16_MR, true, copy, rounded);
 			else
 				add_integers(t, b, v, of_a, of_w, INT16_MR, false, copy, rounded);
@@ -811,11 +881,15 @@ ALWAYS_INLINE void fp8_pass(const struct fp8_panels *t, size_t first, size_t end
 		store(c + i, (vu32)((vf32)load(c + i) + (vf32)load(p + i)));
 }
 
-/* The sums of a block for few rows and a vector of columns, of which some have low parts. */
-static NOINLINE void add_few_lows(const struct fp8_panels *t, size_t b, size_t v, size_t rows, const vs32 *sum, vf32 *term)
+/* The sums of a block for few rows and a vector of columns, of which some have low parts that meet or are no integers. */
+static NOINLINE void add_few_lows(const struct fp8_panels *t, size_t b, size_t v, size_t rows, const vs32 sum[INT16_MR], vf32 term[INT16_MR])
 {
 	struct fp8_lines lines;
 
+	if (lows_are_integers(t, b)) {
+		add_meeting(t, b, v, any_low_bits(t->a, b * INT16_MR, INT16_MR), low_bits(t->w, b * INT16_VECTORS + v), sum, term);
+		return;
+	}
 	lines_of_block(t, b, v, &lines);
 	for (size_t r = 0; r < rows; r++)
 		term[r] = (lines.n | low_bits(t->a, b * INT16_MR + r)) != 0 ? add_lows(t, b, r, v, &lines, &sum[r])
@@ -851,12 +925,12 @@ ALWAYS_INLINE void few_pass(const struct fp8_panels *t, size_t first, size_t end
 					sum[r] = dot_pairs(dot_pairs(sum[r], (vs16)splat(a[r]), x[0]), (vs16)splat(a[INT16_MR + r]), x[1]);
 			}
 			const uint32_t of_a = any_low_bits(t->a, b * INT16_MR, rows), of_w = low_bits(t->w, b * INT16_VECTORS + v);
-			if ((of_a | of_w) != 0 && lows_are_integers(t, b, of_a, of_w)) {
+			if ((of_a | of_w) != 0 && (of_a & of_w) == 0 && lows_are_integers(t, b)) {
 				add_integers(t, b, v, of_a, of_w, rows, e4m3, sum, term);
 			} else if ((of_a | of_w) != 0) {
 				/* Copies: numbers whose address another function gets would be kept in memory. */
-				vs32 copy[BY_CODES_ROWS];
-				vf32 rounded[BY_CODES_ROWS];
+				vs32 copy[INT16_MR] = {{0}};
+				vf32 rounded[INT16_MR];
 
 #pragma GCC unroll 16
 				for (size_t r = 0; r < rows; r++)
