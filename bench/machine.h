@@ -88,15 +88,16 @@ static inline double peak_dot(void)
 {
 	const __m256i ones = _mm256_set1_epi16(1);
 	volatile int result;
-	__m256i sum[DOT_CHAINS], x[DOT_CHAINS];
+	__m256i sum[DOT_CHAINS], x = _mm256_set1_epi8(3);
 
+	__asm__("" : "+x"(x)); /* compilers know what it holds no longer */
 #pragma GCC unroll 12
 	for (int i = 0; i < DOT_CHAINS; i++)
-		sum[i] = x[i] = _mm256_set1_epi32(i);
+		sum[i] = _mm256_set1_epi32(i);
 	for (int turn = 0; turn < DOT_TURNS; turn++)
 #pragma GCC unroll 12
 		for (int i = 0; i < DOT_CHAINS; i++)
-			sum[i] = _mm256_add_epi32(sum[i], _mm256_madd_epi16(_mm256_maddubs_epi16(sum[i], x[0]), ones));
+			sum[i] = _mm256_add_epi32(sum[i], _mm256_madd_epi16(_mm256_maddubs_epi16(sum[i], x), ones));
 #pragma GCC unroll 12
 	for (int i = 1; i < DOT_CHAINS; i++)
 		sum[0] = _mm256_add_epi32(sum[0], sum[i]);
