@@ -14,7 +14,7 @@ enum {
 	EXACT_ID = 0x0604, EXACT_MR = 8, EXACT_VECTORS = 1,
 	INT16_ID = 0x0607, INT16_MR = 12, INT16_VECTORS = 1,
 	FP8_ID = 0x061A,
-	INT16_CODES_ID = 0x061B
+	INT16_CODES_ID = 0x061E
 };
 
 /* Parts of an octave that powers of two are reduced to, by a table of roots. */
@@ -134,7 +134,7 @@ ALWAYS_INLINE vu8 lookup(const int8_t table[16], vu8 index)
 }
 
 /* Bytes table[index]; bit 7 of an index is not used. */
-#define HAS_LOOKUP_128
+#define HAS_WIDE_LOOKUP
 ALWAYS_INLINE vu8 lookup_128(const uint8_t table[128], vu8 index)
 {
 	return (vu8)_mm512_permutex2var_epi8(_mm512_loadu_si512(table), (__m512i)index, _mm512_loadu_si512(table + VECTOR_BYTES));
@@ -144,6 +144,17 @@ ALWAYS_INLINE vu8 lookup_128(const uint8_t table[128], vu8 index)
 ALWAYS_INLINE vs16 lookup_words(const int16_t table[64], vu16 index)
 {
 	return (vs16)_mm512_permutex2var_epi16(_mm512_loadu_si512(table), (__m512i)index, _mm512_loadu_si512(table + 32));
+}
+
+/* Bytes of 64 codes of six bits, four in three bytes; the two bits above a code are any. */
+ALWAYS_INLINE vu8 load_sixes(const uint8_t *at)
+{
+	const __m512i places = _mm512_set1_epi64(0x322C2620120C0600);
+	const __m512i bytes = _mm512_setr_epi32(0x020100, 0x050403, 0x080706, 0x0B0A09, 0x0E0D0C, 0x11100F, 0x141312, 0x171615, 0x1A1918,
+	                                        0x1D1C1B, 0x201F1E, 0x232221, 0x262524, 0x292827, 0x2C2B2A, 0x2F2E2D);
+	const __m512i codes = _mm512_maskz_loadu_epi8(0x0000FFFFFFFFFFFF, at);
+
+	return (vu8)_mm512_multishift_epi64_epi8(places, _mm512_permutexvar_epi8(bytes, codes));
 }
 
 /* Negates word i where bit 7 of byte i is set, those of v[0] before those of v[1]. */

@@ -35,7 +35,7 @@ enum {
 	FP8_WORD = INT16_NR * 4,             /* four codes of each column */
 	FP8_WORDS = MXFP_MX_BLOCK / 4,
 	FP8_REST_BITS = 10,                  /* of low parts as integers */
-#ifdef HAS_LOOKUP_128
+#ifdef HAS_WIDE_LOOKUP
 	FP8_SUBNORMAL = 1,                   /* subnormal codes of W are decoded as low parts */
 #else
 	FP8_SUBNORMAL = 0,
@@ -296,7 +296,7 @@ static inline size_t fp8_place(size_t k, size_t column)
 	return k / 4 * FP8_WORD + column / 4 * 16 + k % 4 / 2 * 8 + column % 4 * 2 + k % 2;
 }
 
-#ifdef HAS_LOOKUP_128
+#ifdef HAS_WIDE_LOOKUP
 /* Where the sign of a code of e4m3 lies that is at `place` of a word: signs are in the order of pairs. */
 static inline size_t fp8_sign_place(size_t place)
 {
@@ -484,7 +484,7 @@ static const uint8_t column_of[FP8_WORD] = {COLUMNS(0), COLUMNS(0), COLUMNS(4), 
                                             COLUMNS(8), COLUMNS(8), COLUMNS(12), COLUMNS(12)};
 #undef COLUMNS
 
-#ifdef HAS_LOOKUP_128
+#ifdef HAS_WIDE_LOOKUP
 /* High parts by an index of 8 p and more: p is the number of a power of two from 1 on, 0 has none. Then come the bits of a code of e4m3,
    or those of one of e5m2 and its sign. */
 #define BYTE(x, upper) (uint8_t)((unsigned)(x) >> ((upper) ? 8 : 0))
@@ -970,7 +970,7 @@ PASS(four_rows, 4, false)
 PASS(e4m3_one_row, 1, true)
 PASS(e4m3_two_rows, 2, true)
 PASS(e4m3_four_rows, 4, true)
-#ifdef HAS_LOOKUP_128
+#ifdef HAS_WIDE_LOOKUP
 PASS(eight_rows, 8, false)
 PASS(all_rows, INT16_MR, false)
 PASS(e4m3_eight_rows, 8, true)
@@ -979,7 +979,7 @@ PASS(e4m3_all_rows, INT16_MR, true)
 #undef PASS
 
 static fp8_few_passes *const few_passes[2][BY_CODES_ROWS] = {
-#ifdef HAS_LOOKUP_128
+#ifdef HAS_WIDE_LOOKUP
 	{one_row, two_rows, four_rows, four_rows, eight_rows, eight_rows, eight_rows, eight_rows, all_rows, all_rows, all_rows, all_rows},
 	{e4m3_one_row, e4m3_two_rows, e4m3_four_rows, e4m3_four_rows, e4m3_eight_rows, e4m3_eight_rows, e4m3_eight_rows, e4m3_eight_rows,
 	 e4m3_all_rows, e4m3_all_rows, e4m3_all_rows, e4m3_all_rows},

@@ -24,7 +24,7 @@ enum {
 	INT16_LOW_BITS = 3,
 	SCALE_BITS = 3,           /* of the significand of a scale of NVFP4, without the hidden one */
 	INT16_LOW_FLAGS = sizeof(struct blocks_head), /* in the head, a byte per block: it has lower bits */
-#ifdef HAS_LOOKUP_128
+#ifdef HAS_WIDE_LOOKUP
 	BY_CODES_ROWS = INT16_MR,     /* of a panel of A that can be multiplied by W's codes */
 	BY_CODES_MOST = 3 * INT16_MR  /* rows of a product that are */
 #else

@@ -4,9 +4,10 @@
  * more than its format takes. Few rows of A are multiplied by codes as they are decoded; for more, a panel of W is expanded first.
  * Pairs whose integers have few enough bits are multiplied by bytes where a tier can do that (by_bytes()).
  *
- * A panel of W is a head, the upper halves of the scales as binary32 [block][column], of which no format needs more, and words of
- * codes [word][column]. A code is a nibble of E2M1, or a byte: an integer of up to 8 bits; for E3M2 four bits of a significand with
- * its sign above four of an exponent, or where a tier can look that up its own code. Elements are placed in words so that decoding gives pairs of neighbors.
+ * A panel of W is a head, the codes of the scales [block][column], E8M0 or UE4M3, and words of codes [word][column]. A code is a
+ * nibble of E2M1, or a byte: an integer of up to 8 bits; for E3M2 four bits of a significand with its sign above four of an exponent.
+ * Where a tier looks integers up, E3M2 and E2M3 stay in their six bits, a word in three bytes. Elements are placed in words so that
+ * decoding gives pairs of neighbors.
  *
  * With e4m3, a sum must be rounded to 24 bits after an NVFP4 scale has multiplied it. The scale's significand, of 4 bits, therefore
  * multiplies integers, and its power of two the rounded sum: 16 * 448 * 2^9 * 12 * 15 is below 2^30.
@@ -28,6 +29,9 @@ enum {
 
 enum codes_kind {
 	CODES_NIBBLES, CODES_BYTES, CODES_E3M2,
+#ifdef HAS_WIDE_LOOKUP
+	CODES_E2M3, /* six bits, as E3M2's are there */
+#endif
 	CODES_WIDE, /* nibbles whose scales' significands multiply integers */
 	CODES_KINDS
 };
@@ -49,6 +53,7 @@ struct codes_panels {
 	struct int16_panels int16;
 	const uint8_t *scales, *codes;
 	struct codes_by_bytes by_bytes;
+	bool ue4m3; /* scales of W are */
 	const struct codes_expanded *expanded;
 };
 
@@ -58,7 +63,22 @@ static enum codes_kind kind_of(enum mxfp_format format)
 
 	if (element->bits == 4)
 		return CODES_NIBBLES;
+#ifdef HAS_WIDE_LOOKUP
+	if (format == MXFP_FORMAT_MXFP6_E2M3)
+		return CODES_E2M3;
+#endif
 	return format == MXFP_FORMAT_MXFP6_E3M2 ? CODES_E3M2 : CODES_BYTES;
+}
+
+/* Bytes of a word of a vector of columns. */
+ALWAYS_INLINE size_t line_bytes(enum codes_kind kind)
+{
+#ifdef HAS_WIDE_LOOKUP
+	if (kind == CODES_E3M2 || kind == CODES_E2M3)
+		return VECTOR_BYTES * 6 / 8;
+#endif
+	(void)kind;
+	return VECTOR_BYTES;
 }
 
 /* That of a product. */
@@ -77,23 +97,30 @@ ALWAYS_INLINE size_t pairs_of(enum codes_kind kind)
 
 static size_t codes_offset(const struct mxfp_gemm_shape *shape, size_t k)
 {
-	return BLOCKS_HEAD_BYTES + blocks_count(shape, k) * INT16_NR * sizeof(uint16_t);
+	return BLOCKS_HEAD_BYTES + blocks_count(shape, k) * INT16_NR;
 }
 
 static size_t codes_w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 {
 	const size_t pairs = blocks_count(shape, k) * blocks_length(shape) / 2;
+	const enum codes_kind kind = kind_of(shape->w_format);
 
-	return codes_offset(shape, k) + pairs / pairs_of(kind_of(shape->w_format)) * INT16_NR * sizeof(uint32_t);
+	return codes_offset(shape, k) + pairs / pairs_of(kind) * INT16_VECTORS * line_bytes(kind);
 }
 
-#ifdef HAS_LOOKUP_128
-/* The integers of E3M2's codes. */
+#ifdef HAS_WIDE_LOOKUP
+/* The integers of E3M2's codes, and of E2M3's. */
 #define FOUR(sign, e) sign (4 << (e)), sign (5 << (e)), sign (6 << (e)), sign (7 << (e))
 #define HALF(sign) 0, sign 1, sign 2, sign 3, FOUR(sign, 0), FOUR(sign, 1), FOUR(sign, 2), FOUR(sign, 3), FOUR(sign, 4), FOUR(sign, 5), FOUR(sign, 6)
 static const int16_t e3m2_integers[64] = {HALF(), HALF(-)};
 #undef HALF
 #undef FOUR
+#define EIGHT(sign, e) \
+	sign (8 << (e)), sign (9 << (e)), sign (10 << (e)), sign (11 << (e)), sign (12 << (e)), sign (13 << (e)), sign (14 << (e)), sign (15 << (e))
+#define HALF(sign) 0, sign 1, sign 2, sign 3, sign 4, sign 5, sign 6, sign 7, EIGHT(sign, 0), EIGHT(sign, 1), EIGHT(sign, 2)
+static const int16_t e2m3_integers[64] = {HALF(), HALF(-)};
+#undef HALF
+#undef EIGHT
 #else
 /* Significands of E3M2 by the upper nibble of a code, and powers of two by the exponent in the lower one. */
 static const int8_t e3m2_significand[16] = {0, 1, 2, 3, 4, 5, 6, 7, 0, -1, -2, -3, -4, -5, -6, -7};
@@ -109,14 +136,29 @@ ALWAYS_INLINE vu32 codes_of(vf32 x, enum codes_kind kind)
 	case CODES_NIBBLES: /* from 2 on, an exponent of two bits and a bit of significand */
 		return (bits >> 31 << 3) | blend((vs32)(n < 2), n, (magnitude >> 22) - (2 * F32_BIAS));
 	case CODES_E3M2: /* from 4 on, normal: a hidden bit, two of the significand, the exponent */
-#ifdef HAS_LOOKUP_128
+#ifdef HAS_WIDE_LOOKUP
 		return (bits >> 31 << 5) | blend((vs32)(n < 4), n, (magnitude >> 21) - ((F32_BIAS + 1) << 2));
 #endif
 		return (bits >> 31 << 7) |
 		       blend((vs32)(n < 4), n << 4, 0x40 | (magnitude >> 21 & 3) << 4 | ((magnitude >> F32_SIGNIFICAND_BITS) - (F32_BIAS + 1)));
+#ifdef HAS_WIDE_LOOKUP
+	case CODES_E2M3:
+		return (bits >> 31 << 5) | blend((vs32)(n < 8), n, (magnitude >> 20) - ((F32_BIAS + 2) << 3));
+#endif
 	default:
 		return (vu32)__builtin_convertvector(x, vs32) & 0xFF;
 	}
+}
+
+/* Codes of scales, which are binary32: E8M0 or UE4M3. */
+ALWAYS_INLINE vu32 scale_codes(vu32 scales, bool ue4m3)
+{
+	const vs32 nan = (vs32)(scales > splat(F32_INF));
+	const vu32 n = (vu32)__builtin_convertvector((vf32)(scales & (vu32)~nan) * splat_f32(512), vs32);
+
+	if (!ue4m3)
+		return scales >> F32_SIGNIFICAND_BITS;
+	return blend(nan, splat(0x7F), blend((vs32)(n < 8), n, (scales >> 20) - ((F32_BIAS - 7) << 3)));
 }
 
 /* Places the codes of a row in words, in place. */
@@ -136,6 +178,21 @@ static void codes_to_words(uint32_t *row, size_t n, enum codes_kind kind)
 		}
 }
 
+static bool has_ue4m3(const struct mxfp_gemm_shape *shape)
+{
+	return mxfp_format_get_info(shape->w_format)->tensor_scale;
+}
+
+/* Four codes of six bits become three bytes. */
+static inline void pack_sixes(uint32_t codes, uint8_t to[3])
+{
+	const uint32_t packed = (codes & 0x3F) | (codes >> 2 & 0xFC0) | (codes >> 4 & 0x3F000) | (codes >> 6 & 0xFC0000);
+
+	to[0] = (uint8_t)packed;
+	to[1] = (uint8_t)(packed >> 8);
+	to[2] = (uint8_t)(packed >> 16);
+}
+
 /* Packs columns k, k + 1, ... of the chunk. */
 static void codes_pack_slice(const struct mxfp_gemm_pack_job *job, size_t k, struct blocks_range *range)
 {
@@ -143,7 +200,7 @@ static void codes_pack_slice(const struct mxfp_gemm_pack_job *job, size_t k, str
 	const enum codes_kind kind = kind_of(job->matrix->format);
 	const float factor = power_of_two(fraction_bits(job->matrix->format));
 	uint8_t scales[BLOCKS_HEAD_BYTES + PANEL_SLICE / MXFP_NVFP4_BLOCK * INT16_NR * sizeof(float)];
-	uint8_t *panel = job->panel, *to = panel + BLOCKS_HEAD_BYTES + k / length * INT16_NR * sizeof(uint16_t);
+	uint8_t *panel = job->panel, *to = panel + BLOCKS_HEAD_BYTES + k / length * INT16_NR;
 	struct mxfp_gemm_pack_job slice = panel_slice(job, k);
 	const size_t blocks = blocks_count(job->shape, slice.k), n = blocks * length;
 	panel_rows rows;
@@ -152,14 +209,23 @@ static void codes_pack_slice(const struct mxfp_gemm_pack_job *job, size_t k, str
 	load_elements(&slice, rows);
 	pack_blocks(&slice, 0, false, true, INT16_NR, rows, range);
 	for (size_t i = 0; i < blocks * INT16_NR; i += LANES)
-		store_u16(to + i * sizeof(uint16_t), load(scales + BLOCKS_HEAD_BYTES + i * sizeof(float)) >> 16);
+		store_u8(to + i, scale_codes(load(scales + BLOCKS_HEAD_BYTES + i * sizeof(float)), has_ue4m3(job->shape)));
 	for (size_t r = 0; r < INT16_NR; r++) {
 		for (size_t i = 0; i < n; i += LANES)
 			store(rows[r] + i, codes_of((vf32)load(rows[r] + i) * factor, kind));
 		codes_to_words(rows[r], n, kind);
 	}
-	store_columns(panel + codes_offset(job->shape, job->k) + k / 2 / pairs_of(kind) * INT16_NR * sizeof(uint32_t), rows[0],
-	              PANEL_SLICE, INT16_NR, n / 2 / pairs_of(kind));
+	const size_t words = n / 2 / pairs_of(kind);
+	uint8_t *codes = panel + codes_offset(job->shape, job->k) + k / 2 / pairs_of(kind) * INT16_VECTORS * line_bytes(kind);
+	if (line_bytes(kind) == VECTOR_BYTES) {
+		store_columns(codes, rows[0], PANEL_SLICE, INT16_NR, words);
+	} else {
+		uint32_t lines[PANEL_SLICE / 4 * INT16_NR];
+
+		store_columns((uint8_t *)lines, rows[0], PANEL_SLICE, INT16_NR, words);
+		for (size_t i = 0; i < words * INT16_NR; i++, codes += 3)
+			pack_sixes(lines[i], codes);
+	}
 }
 
 static void codes_pack_w(const struct mxfp_gemm_pack_job *job)
@@ -173,6 +239,17 @@ static void codes_pack_w(const struct mxfp_gemm_pack_job *job)
 	memcpy(job->panel, &head, sizeof head);
 }
 
+/* A word of each column of a vector; bits above the six of a code may be any. */
+ALWAYS_INLINE vu8 load_line(const uint8_t *codes, enum codes_kind kind)
+{
+#ifdef HAS_WIDE_LOOKUP
+	if (kind == CODES_E3M2 || kind == CODES_E2M3)
+		return load_sixes(codes);
+#endif
+	(void)kind;
+	return (vu8)load(codes);
+}
+
 /* The pairs of a word of each column. */
 ALWAYS_INLINE void decode_pairs(vu8 codes, enum codes_kind kind, vs16 pairs[CODES_MOST_PAIRS])
 {
@@ -182,9 +259,11 @@ ALWAYS_INLINE void decode_pairs(vu8 codes, enum codes_kind kind, vs16 pairs[CODE
 		pairs[0] = (vs16)((vu16)codes << 8) >> 8;
 		pairs[1] = (vs16)codes >> 8;
 	} else {
-#ifdef HAS_LOOKUP_128
-		pairs[0] = lookup_words(e3m2_integers, (vu16)codes);
-		pairs[1] = lookup_words(e3m2_integers, (vu16)codes >> 8);
+#ifdef HAS_WIDE_LOOKUP
+		const int16_t *table = kind == CODES_E2M3 ? e2m3_integers : e3m2_integers;
+
+		pairs[0] = lookup_words(table, (vu16)codes);
+		pairs[1] = lookup_words(table, (vu16)codes >> 8);
 #else
 		const vu8 nibble = (vu8)splat(0x0F0F0F0F);
 		const vu16 n = (vu16)lookup(e3m2_significand, (vu8)((vu16)codes >> 4) & nibble), p = (vu16)lookup(e3m2_power, codes & nibble);
@@ -195,9 +274,21 @@ ALWAYS_INLINE void decode_pairs(vu8 codes, enum codes_kind kind, vs16 pairs[CODE
 	}
 }
 
+/* Ordinary scales as binary32. */
 ALWAYS_INLINE vf32 scales_at(const struct codes_panels *t, size_t i)
 {
-	return (vf32)(load_u16(t->scales + i * sizeof(uint16_t)) << 16);
+	const vu32 codes = load_u8(t->scales + i);
+
+	return t->ue4m3 ? (vf32)(codes << 20) * splat_f32(0x1p120F) : (vf32)(codes << F32_SIGNIFICAND_BITS);
+}
+
+/* Any scales. */
+ALWAYS_INLINE vf32 any_scales_at(const struct codes_panels *t, size_t i)
+{
+	const vu32 codes = load_u8(t->scales + i), scales = (vu32)scales_at(t, i);
+	const vu32 finite = blend((vs32)(codes == splat(0)) & (t->ue4m3 ? 0 : -1), splat(F32_HIDDEN / 2), scales);
+
+	return (vf32)blend((vs32)(codes == splat(t->ue4m3 ? 0x7F : MXFP_SCALE_NAN)), splat(F32_NAN), finite);
 }
 
 /* The significands of scales as integers, and their powers of two; NaN stays. */
@@ -218,14 +309,14 @@ ALWAYS_INLINE void expand_kind(struct codes_expanded *to, const struct codes_pan
 	const uint8_t *codes = t->codes;
 
 	for (size_t i = 0; i < blocks * INT16_NR; i += LANES)
-		store(to->scales + i, (vu32)(kind == CODES_WIDE ? powers(scales_at(t, i)) : scales_at(t, i)));
+		store(to->scales + i, (vu32)(kind == CODES_WIDE ? powers(any_scales_at(t, i)) : any_scales_at(t, i)));
 	for (size_t i = 0; i < blocks * t->int16.pairs; i += pairs)
-		for (size_t v = 0; v < INT16_VECTORS; v++, codes += VECTOR_BYTES) {
+		for (size_t v = 0; v < INT16_VECTORS; v++, codes += line_bytes(kind)) {
 			vs16 x[CODES_MOST_PAIRS] = {{0}};
 
-			decode_pairs((vu8)load(codes), kind, x);
+			decode_pairs(load_line(codes, kind), kind, x);
 			if (kind == CODES_WIDE) {
-				const vu32 m = significands(scales_at(t, (i / t->int16.pairs * INT16_VECTORS + v) * LANES));
+				const vu32 m = significands(any_scales_at(t, (i / t->int16.pairs * INT16_VECTORS + v) * LANES));
 
 #pragma GCC unroll 4
 				for (size_t p = 0; p < pairs; p++)
@@ -245,6 +336,10 @@ static NOINLINE void expand(struct codes_expanded *to, const struct codes_panels
 		expand_kind(to, t, blocks, CODES_BYTES);
 	else if (kind == CODES_WIDE)
 		expand_kind(to, t, blocks, CODES_WIDE);
+#ifdef HAS_WIDE_LOOKUP
+	else if (kind == CODES_E2M3)
+		expand_kind(to, t, blocks, CODES_E2M3);
+#endif
 	else
 		expand_kind(to, t, blocks, CODES_E3M2);
 }
@@ -255,13 +350,13 @@ ALWAYS_INLINE void add_codes(const uint8_t *a_plane, const uint8_t *codes, size_
 {
 	const uint32_t *a = (const uint32_t *)a_plane;
 
-	for (size_t i = 0; i < pairs; i += pairs_of(kind), a += pairs_of(kind) * INT16_MR, codes += INT16_VECTORS * VECTOR_BYTES) {
+	for (size_t i = 0; i < pairs; i += pairs_of(kind), a += pairs_of(kind) * INT16_MR, codes += INT16_VECTORS * line_bytes(kind)) {
 		__builtin_prefetch((const void *)((uintptr_t)codes + CODES_AHEAD));
 #pragma GCC unroll 4
 		for (size_t v = 0; v < vectors; v++) {
 			vs16 x[CODES_MOST_PAIRS];
 
-			decode_pairs((vu8)load(codes + v * VECTOR_BYTES), kind, x);
+			decode_pairs(load_line(codes + v * line_bytes(kind), kind), kind, x);
 #pragma GCC unroll 4
 			for (size_t p = 0; p < pairs_of(kind); p++)
 #pragma GCC unroll 16
@@ -284,7 +379,7 @@ ALWAYS_INLINE void few_rows_pass(const struct codes_panels *t, size_t first, siz
 
 #pragma GCC unroll 4
 		for (size_t v = 0; v < INT16_VECTORS; v += vectors) {
-			const uint8_t *codes = t->codes + (b * of->pairs / pairs_of(kind) * INT16_VECTORS + v) * VECTOR_BYTES;
+			const uint8_t *codes = t->codes + (b * of->pairs / pairs_of(kind) * INT16_VECTORS + v) * line_bytes(kind);
 			vs32 sum[BY_CODES_ROWS][INT16_VECTORS] = {{{0}}};
 
 			add_codes(a, codes, of->pairs, kind, rows, vectors, sum);
@@ -295,13 +390,18 @@ ALWAYS_INLINE void few_rows_pass(const struct codes_panels *t, size_t first, siz
 				if (of->a_flags[b])
 					add_codes(a + of->a_plane, codes, of->pairs, kind, rows, vectors, sum);
 			}
+			vf32 scales[INT16_VECTORS];
+
+#pragma GCC unroll 4
+			for (size_t i = 0; i < vectors; i++)
+				scales[i] = scales_at(t, (b * INT16_VECTORS + v + i) * LANES);
 #pragma GCC unroll 16
 			for (size_t i = 0; i < rows * vectors; i++) {
 				const size_t r = i / vectors, at = v + i % vectors;
-				const vf32 scales = scales_at(t, (b * INT16_VECTORS + at) * LANES), scale = kind == CODES_WIDE ? powers(scales) : scales;
+				const vf32 scale = kind == CODES_WIDE ? powers(scales[i % vectors]) : scales[i % vectors];
 
 				if (kind == CODES_WIDE)
-					sum[r][i % vectors] *= (vs32)significands(scales);
+					sum[r][i % vectors] *= (vs32)significands(scales[i % vectors]);
 				p[r][at] = fma_f32(__builtin_convertvector(sum[r][i % vectors], vf32),
 				                   scale * (splat_f32(of->a_scales[b * INT16_MR + r]) * of->unit), p[r][at]);
 			}
@@ -328,7 +428,7 @@ typedef void codes_pass(const struct codes_panels *t, size_t first, size_t end, 
 	PASS(name##_two_rows, kind, 2, CODES_VECTORS) \
 	PASS(name##_four_rows, kind, 4, 1) \
 	MORE_PASSES(name, kind)
-#ifdef HAS_LOOKUP_128
+#ifdef HAS_WIDE_LOOKUP
 #define MORE_PASSES(name, kind) \
 	PASS(name##_eight_rows, kind, 8, 1) \
 	PASS(name##_all_rows, kind, INT16_MR, 1)
@@ -339,6 +439,9 @@ PASSES(nibbles, CODES_NIBBLES)
 PASSES(bytes, CODES_BYTES)
 PASSES(e3m2, CODES_E3M2)
 PASSES(wide, CODES_WIDE)
+#ifdef HAS_WIDE_LOOKUP
+PASSES(e2m3, CODES_E2M3)
+#endif
 #undef MORE_PASSES
 #undef PASSES
 #undef PASS
@@ -346,7 +449,7 @@ PASSES(wide, CODES_WIDE)
 /* The pass for rows of a panel, at most BY_CODES_ROWS. */
 static codes_pass *pass_by_codes(enum codes_kind kind, size_t rows)
 {
-#ifdef HAS_LOOKUP_128
+#ifdef HAS_WIDE_LOOKUP
 #define OF_KIND(name) {name##_one_row, name##_two_rows, name##_four_rows, name##_eight_rows, name##_all_rows}
 #else
 #define OF_KIND(name) {name##_one_row, name##_two_rows, name##_four_rows}
@@ -356,6 +459,9 @@ static codes_pass *pass_by_codes(enum codes_kind kind, size_t rows)
 		[CODES_BYTES] = OF_KIND(bytes),
 		[CODES_E3M2] = OF_KIND(e3m2),
 		[CODES_WIDE] = OF_KIND(wide),
+#ifdef HAS_WIDE_LOOKUP
+		[CODES_E2M3] = OF_KIND(e2m3),
+#endif
 	};
 #undef OF_KIND
 
@@ -462,7 +568,7 @@ ALWAYS_INLINE void expand_bytes_of(struct codes_expanded *to, const struct codes
 	const uint8_t *codes = t->codes;
 
 	for (size_t i = 0; i < blocks * INT16_NR; i += LANES)
-		store(to->scales + i, (vu32)scales_at(t, i));
+		store(to->scales + i, (vu32)any_scales_at(t, i));
 	for (size_t i = 0; i < blocks * t->int16.pairs / 2; i += step)
 		for (size_t v = 0; v < INT16_VECTORS; v++, codes += VECTOR_BYTES) {
 			vu8 x[2] = {{0}};
@@ -545,9 +651,17 @@ ALWAYS_INLINE void by_bytes_pass(const struct codes_panels *t, size_t first, siz
 			vs32 sum[INT16_MR][INT16_VECTORS] = {{{0}}};
 
 			sum_groups(t, a + b * line * INT16_MR, w + (b * stored * INT16_VECTORS + v) * VECTOR_BYTES, way, sum);
+			vf32 scales[2];
+
+#pragma GCC unroll 2
+			for (size_t i = 0; i < vectors; i++) {
+				const size_t scale_at = (b * INT16_VECTORS + v + i) * LANES;
+
+				scales[i] = way.expanded ? (vf32)load(t->expanded->scales + scale_at) : scales_at(t, scale_at);
+			}
 #pragma GCC unroll 16
 			for (size_t i = 0; i < rows * vectors; i++) {
-				const size_t r = i / vectors, at = v + i % vectors, scale_at = (b * INT16_VECTORS + at) * LANES;
+				const size_t r = i / vectors, at = v + i % vectors;
 				const vf32 term = __builtin_convertvector(sum[r][i % vectors], vf32);
 				const float a_scale = t->int16.a_scales[b * INT16_MR + r];
 
@@ -556,12 +670,10 @@ ALWAYS_INLINE void by_bytes_pass(const struct codes_panels *t, size_t first, siz
 
 					store(sums, (vu32)p[r][at]);
 					store(added, (vu32)(term * t->int16.unit));
-					add_scaled(sums, added, a_scale, (const uint8_t *)(t->expanded->scales + scale_at));
+					add_scaled(sums, added, a_scale, (const uint8_t *)&scales[i % vectors]);
 					p[r][at] = (vf32)load(sums);
 				} else {
-					const vf32 scale = way.expanded ? (vf32)load(t->expanded->scales + scale_at) : scales_at(t, scale_at);
-
-					p[r][at] = fma_f32(term, scale * (splat_f32(a_scale) * t->int16.unit), p[r][at]);
+					p[r][at] = fma_f32(term, scales[i % vectors] * (splat_f32(a_scale) * t->int16.unit), p[r][at]);
 				}
 			}
 		}
@@ -657,7 +769,7 @@ static NOINLINE void codes_rows(const struct mxfp_gemm_multiply_job *job)
 	const uint8_t *w = job->w, *a = job->a;
 	const enum codes_kind kind = product_kind(shape);
 	struct codes_expanded *expanded = job->scratch;
-	struct codes_panels t = {.scales = w + BLOCKS_HEAD_BYTES, .codes = w + codes_offset(shape, job->k)};
+	struct codes_panels t = {.scales = w + BLOCKS_HEAD_BYTES, .codes = w + codes_offset(shape, job->k), .ue4m3 = has_ue4m3(shape)};
 	struct blocks_head a_head, w_head;
 	bool is_expanded = false;
 	float *c = job->c;

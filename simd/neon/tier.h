@@ -15,7 +15,7 @@ enum {
 	INT16_ID = 0x0606, INT16_MR = 6, INT16_VECTORS = 4,
 	FP4_ID = 0x0609,
 	FP8_ID = 0x0619,
-	INT16_CODES_ID = 0x0617
+	INT16_CODES_ID = 0x061D
 };
 
 /* Parts of an octave that powers of two are reduced to: a table of roots would need single loads here. */
