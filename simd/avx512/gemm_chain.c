@@ -12,7 +12,13 @@
 
 /* Panels: numbers of any format become binary32, exactly except where a tensor scale rounds. */
 
-enum { MR = GEMM_CHAIN_MR, NR = GEMM_CHAIN_NR, VECTORS = NR / LANES };
+enum {
+	MR = GEMM_CHAIN_MR,
+	NR = GEMM_CHAIN_NR,
+	VECTORS = NR / LANES,
+	FEW = 24,       /* rows that are multiplied by bf16 and f16 as they are widened */
+	FEW_BLOCKS = 12 /* and by W in a block format as it is decoded */
+};
 
 void TIER(gemm_chain_decode)(const struct mxfp_gemm_pack_job *job, size_t row, size_t rows, void *to, size_t stride)
 {
@@ -220,15 +226,26 @@ ALWAYS_INLINE void multiply_rows(enum mxfp_format format, size_t rows, const str
 	{ \
 		multiply_rows(format, rows, p); \
 	}
-MULTIPLY_ROWS(multiply_6, MXFP_FORMAT_F32, 6)
-MULTIPLY_ROWS(multiply_5, MXFP_FORMAT_F32, 5)
-MULTIPLY_ROWS(multiply_4, MXFP_FORMAT_F32, 4)
-MULTIPLY_ROWS(multiply_3, MXFP_FORMAT_F32, 3)
-MULTIPLY_ROWS(multiply_2, MXFP_FORMAT_F32, 2)
-MULTIPLY_ROWS(multiply_1, MXFP_FORMAT_F32, 1)
-MULTIPLY_ROWS(multiply_1_bf16, MXFP_FORMAT_BF16, 1)
-MULTIPLY_ROWS(multiply_1_f16, MXFP_FORMAT_F16, 1)
+#define FUNCTIONS(name, format) \
+	MULTIPLY_ROWS(name##_1, format, 1) \
+	MULTIPLY_ROWS(name##_2, format, 2) \
+	MULTIPLY_ROWS(name##_3, format, 3) \
+	MULTIPLY_ROWS(name##_4, format, 4) \
+	MULTIPLY_ROWS(name##_5, format, 5) \
+	MULTIPLY_ROWS(name##_6, format, 6)
+FUNCTIONS(multiply_f32, MXFP_FORMAT_F32)
+FUNCTIONS(multiply_bf16, MXFP_FORMAT_BF16)
+FUNCTIONS(multiply_f16, MXFP_FORMAT_F16)
+#undef FUNCTIONS
 #undef MULTIPLY_ROWS
+
+typedef void multiply_function(const struct part *p);
+
+#define ROW(name) {NULL, name##_1, name##_2, name##_3, name##_4, name##_5, name##_6}
+static multiply_function *const multiply_f32[1 + MR] = ROW(multiply_f32);
+static multiply_function *const multiply_bf16[1 + MR] = ROW(multiply_bf16);
+static multiply_function *const multiply_f16[1 + MR] = ROW(multiply_f16);
+#undef ROW
 
 /* W from k0 on as binary32: bf16 and f16, whose passes are short, and block formats are expanded into the scratch
    memory. */
@@ -251,12 +268,9 @@ static const float *expand(const struct mxfp_gemm_multiply_job *job, size_t k0, 
 	return scratch;
 }
 
-/* Multiplies all panels of A in one pass: W's part stays in L1, or in L2 if passes are long. */
-static void multiply_panels(const struct mxfp_gemm_multiply_job *job, size_t k0, struct part *p)
+/* Multiplies all panels of A in one pass: W's part stays in L1, or in L2 if passes are long. functions: by rows. */
+static void multiply_panels(const struct mxfp_gemm_multiply_job *job, size_t k0, multiply_function *const functions[1 + MR], struct part *p)
 {
-	static void (*const multiply_some[])(const struct part *) = {
-		NULL, multiply_1, multiply_2, multiply_3, multiply_4, multiply_5, multiply_6,
-	};
 	const size_t panels = (job->rows + MR - 1) / MR;
 	const char *ahead = p->ahead;
 
@@ -267,7 +281,7 @@ static void multiply_panels(const struct mxfp_gemm_multiply_job *job, size_t k0,
 		p->a_next = panel + 1 < panels ? p->a + MR * p->a_stride : (const float *)job->a + k0 + p->k;
 		p->c = job->c + panel * MR * NR;
 		p->ahead = ahead + panel * (p->k / STEP) * p->ahead_lines * 64;
-		multiply_some[rows](p);
+		functions[rows](p);
 	}
 }
 
@@ -289,16 +303,16 @@ static void multiply_pass(const struct mxfp_gemm_multiply_job *job, size_t k0, s
 		.ahead_lines = (k * w_row / 64 + steps - 1) / steps,
 	};
 
-	if (blocks && job->rows <= GEMM_CHAIN_BLOCKS_FEW && k % GEMM_CHAIN_BLOCKS_STEP == 0) {
+	if (blocks && job->rows <= FEW_BLOCKS && k % GEMM_CHAIN_BLOCKS_STEP == 0) {
 		TIER(gemm_chain_blocks_multiply)(job, k0, k);
 		return;
 	}
-	if (!blocks && job->rows == 1 && w_row != NR * sizeof(float)) {
-		(format == MXFP_FORMAT_BF16 ? multiply_1_bf16 : multiply_1_f16)(&p);
+	if (job->rows <= FEW && (format == MXFP_FORMAT_BF16 || format == MXFP_FORMAT_F16)) {
+		multiply_panels(job, k0, format == MXFP_FORMAT_BF16 ? multiply_bf16 : multiply_f16, &p);
 		return;
 	}
 	p.w = expand(job, k0, k);
-	multiply_panels(job, k0, &p);
+	multiply_panels(job, k0, multiply_f32, &p);
 }
 
 static NOINLINE void multiply_all(const struct mxfp_gemm_multiply_job *job)

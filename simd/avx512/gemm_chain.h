@@ -27,7 +27,6 @@ ALWAYS_INLINE size_t gemm_chain_w_width(enum mxfp_format format)
 }
 
 enum {
-	GEMM_CHAIN_BLOCKS_FEW = 4,  /* the most rows of A that are multiplied by W in a block format as it is decoded */
 	GEMM_CHAIN_BLOCKS_STEP = 16 /* elements that are decoded at once */
 };
 

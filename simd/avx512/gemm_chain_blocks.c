@@ -18,7 +18,7 @@
 #include "avx512/gemm_elements.h"
 #include "avx512/transpose.h"
 
-enum { NR = GEMM_CHAIN_NR, VECTORS = NR / LANES, STEP = GEMM_CHAIN_BLOCKS_STEP };
+enum { MR = GEMM_CHAIN_MR, NR = GEMM_CHAIN_NR, VECTORS = NR / LANES, STEP = GEMM_CHAIN_BLOCKS_STEP };
 
 /* How codes become numbers. */
 enum kind { FP4, NVFP4_TIMES, NVFP4_OVER, FP6, E4M3, E4M3_SPECIAL, E5M2, INT8, N_KINDS };
@@ -328,7 +328,7 @@ ALWAYS_INLINE void add_two(enum kind kind, bool folded, size_t rows, __m512 sums
 		for (size_t j = 0; j < 2 && !folded; j++)
 			w[v][j] = scaled(kind, w[v][j], scale[v], _mm512_set1_ps(p->tensor_scale));
 	}
-#pragma GCC unroll 32
+#pragma GCC unroll 48
 	for (size_t n = 0; n < 2 * rows * VECTORS; n++) {
 		const size_t j = n / (rows * VECTORS), r = n / VECTORS % rows, v = n % VECTORS;
 
@@ -342,7 +342,7 @@ ALWAYS_INLINE void change_unit(size_t rows, __m512 sums[][VECTORS], size_t v, __
 	const __m512i exponent = _mm512_add_epi32(_mm512_sub_epi32(*unit, to), _mm512_set1_epi32(MXFP_SCALE_BIAS));
 	const __m512 ratio = _mm512_castsi512_ps(_mm512_slli_epi32(exponent, F32_SIGNIFICAND_BITS));
 
-#pragma GCC unroll 4
+#pragma GCC unroll 6
 	for (size_t r = 0; r < rows; r++)
 		sums[r][v] = _mm512_mul_ps(sums[r][v], ratio);
 	*unit = to;
@@ -351,17 +351,16 @@ ALWAYS_INLINE void change_unit(size_t rows, __m512 sums[][VECTORS], size_t v, __
 /* C = fl32(C + P) for `rows` rows of A; those from p->rows on repeat the last. */
 ALWAYS_INLINE void multiply(enum kind kind, bool folded, size_t rows, const struct part *p)
 {
-	enum { MOST = GEMM_CHAIN_BLOCKS_FEW };
-	const float *a[MOST];
-	__m512 sums[MOST][VECTORS];
+	const float *a[MR];
+	__m512 sums[MR][VECTORS];
 	__m512i unit[VECTORS];
 
-#pragma GCC unroll 16
+#pragma GCC unroll 24
 	for (size_t i = 0; i < rows * VECTORS; i++) {
 		sums[i / VECTORS][i % VECTORS] = _mm512_setzero_ps();
 		unit[i % VECTORS] = _mm512_setzero_si512();
 	}
-#pragma GCC unroll 4
+#pragma GCC unroll 6
 	for (size_t r = 0; r < rows; r++)
 		a[r] = p->a + (r < p->rows ? r : p->rows - 1) * p->a_stride;
 	for (size_t k = 0; k < p->k; k += STEP) {
@@ -388,7 +387,7 @@ ALWAYS_INLINE void multiply(enum kind kind, bool folded, size_t rows, const stru
 #pragma GCC unroll 4
 		for (size_t v = 0; v < VECTORS; v++)
 			change_unit(rows, sums, v, &unit[v], _mm512_setzero_si512());
-#pragma GCC unroll 16
+#pragma GCC unroll 24
 	for (size_t i = 0; i < rows * VECTORS; i++) {
 		float *c = p->to + i * LANES;
 
@@ -396,7 +395,7 @@ ALWAYS_INLINE void multiply(enum kind kind, bool folded, size_t rows, const stru
 	}
 }
 
-/* The functions of a kind: expanding, and multiplying 1, 2 and up to 4 rows. */
+/* The functions of a kind: expanding, and multiplying 1, 2, up to 4 and up to 6 rows. */
 #define MULTIPLY(name, kind, is_folded) \
 	static NOINLINE void name##_1_##kind(const struct part *p) \
 	{ \
@@ -409,6 +408,10 @@ ALWAYS_INLINE void multiply(enum kind kind, bool folded, size_t rows, const stru
 	static NOINLINE void name##_4_##kind(const struct part *p) \
 	{ \
 		multiply(kind, is_folded, 4, p); \
+	} \
+	static NOINLINE void name##_6_##kind(const struct part *p) \
+	{ \
+		multiply(kind, is_folded, MR, p); \
 	}
 #define FUNCTIONS(kind) \
 	static NOINLINE void expand_##kind(const struct part *p) \
@@ -432,14 +435,16 @@ MULTIPLY(folded, INT8, true)
 #undef FUNCTIONS
 #undef MULTIPLY
 
-#define ROW(kind) [kind] = {expand_##kind, multiply_1_##kind, multiply_2_##kind, multiply_4_##kind, multiply_4_##kind}
-static void (*const functions[N_KINDS][1 + GEMM_CHAIN_BLOCKS_FEW])(const struct part *) = {
+#define ROW(kind) \
+	[kind] = {expand_##kind, multiply_1_##kind, multiply_2_##kind, multiply_4_##kind, multiply_4_##kind, multiply_6_##kind, multiply_6_##kind}
+static void (*const functions[N_KINDS][1 + MR])(const struct part *) = {
 	ROW(FP4), ROW(NVFP4_TIMES), ROW(NVFP4_OVER), ROW(FP6), ROW(E4M3), ROW(E4M3_SPECIAL), ROW(E5M2), ROW(INT8),
 };
 #undef ROW
 
-#define ROW(kind) [kind] = {NULL, folded_1_##kind, folded_2_##kind, folded_4_##kind, folded_4_##kind}
-static void (*const folded[N_KINDS][1 + GEMM_CHAIN_BLOCKS_FEW])(const struct part *) = {
+#define ROW(kind) \
+	[kind] = {NULL, folded_1_##kind, folded_2_##kind, folded_4_##kind, folded_4_##kind, folded_6_##kind, folded_6_##kind}
+static void (*const folded[N_KINDS][1 + MR])(const struct part *) = {
 	ROW(FP4), ROW(FP6), ROW(E4M3), ROW(E5M2), ROW(INT8),
 };
 #undef ROW
@@ -462,41 +467,44 @@ static bool is_moderate(const struct part *p)
 	return beyond == 0;
 }
 
-/* Elements k0 to k0 + k - 1 of W's panel, and what is done with them: function 0 expands, function n multiplies n rows. */
-static void run(const struct mxfp_gemm_multiply_job *job, size_t k0, size_t k, size_t function, float *to)
+/* Elements k0 to k0 + k - 1 of W's panel, and the first panel of A. */
+static struct part part_of(const struct mxfp_gemm_multiply_job *job, size_t k0, size_t k, const struct head *head, float *to)
 {
 	const enum mxfp_format format = job->shape->w_format;
 	const uint8_t *w = job->w;
-	struct head head;
 
-	memcpy(&head, w, sizeof head);
-	const struct part p = {
+	return (struct part){
 		.codes = w + TIER(gemm_chain_blocks_codes)(format, k0),
-		.scales = w + sizeof head + (row_bytes(format, job->k) + k0 / length_of(format)) * NR,
+		.scales = w + sizeof *head + (row_bytes(format, job->k) + k0 / length_of(format)) * NR,
 		.magnitudes = fp6_magnitudes[format == MXFP_FORMAT_MXFP6_E3M2],
-		.tensor_scale = head.tensor_scale,
+		.tensor_scale = head->tensor_scale,
 		.k = k,
 		.a = (const float *)job->a + k0,
 		.a_stride = gemm_chain_a_stride(job->k),
-		.rows = job->rows,
 		.to = to,
 		.ahead = w_ahead(job),
 	};
-	const enum kind kind = kind_of(format, &head);
-
-	if (folded[kind][function] != NULL && head.folds != 0 && is_moderate(&p))
-		folded[kind][function](&p);
-	else
-		functions[kind][function](&p);
 }
 
 const float *TIER(gemm_chain_blocks_expand)(const struct mxfp_gemm_multiply_job *job, size_t k0, size_t k)
 {
-	run(job, k0, k, 0, job->scratch);
+	struct head head;
+
+	memcpy(&head, job->w, sizeof head);
+	const struct part p = part_of(job, k0, k, &head, job->scratch);
+	functions[kind_of(job->shape->w_format, &head)][0](&p);
 	return job->scratch;
 }
 
 void TIER(gemm_chain_blocks_multiply)(const struct mxfp_gemm_multiply_job *job, size_t k0, size_t k)
 {
-	run(job, k0, k, job->rows, job->c);
+	struct head head;
+
+	memcpy(&head, job->w, sizeof head);
+	const enum kind kind = kind_of(job->shape->w_format, &head);
+	struct part p = part_of(job, k0, k, &head, job->c);
+	for (size_t row = 0; row < job->rows; row += MR, p.a += MR * p.a_stride, p.to += MR * NR) {
+		p.rows = job->rows - row < MR ? job->rows - row : MR;
+		(folded[kind][p.rows] != NULL && head.folds != 0 && is_moderate(&p) ? folded : functions)[kind][p.rows](&p);
+	}
 }
