@@ -21,7 +21,7 @@
  */
 #include "tier.h"
 
-#include "body/gemm_int16.h"
+#include "body/gemm_codes.h"
 #include "body/gemm_sum.h"
 
 enum {
@@ -40,7 +40,7 @@ enum {
 #else
 	FP8_SUBNORMAL = 0,
 #endif
-	FP8_AHEAD = 8192                     /* bytes of codes that are asked for before: processors stop at pages */
+	FP8_NEAR = 2048                      /* bytes of codes that are asked for before they are decoded */
 };
 
 /* What is said of a whole panel. */
@@ -78,7 +78,9 @@ struct fp8_panels {
 	struct fp8_parts a_parts, w_parts;
 	size_t blocks;
 	const struct fp8_expanded *expanded; /* NULL: W is decoded as it is multiplied */
-	bool e4m3;                           /* W's codes are */
+	enum codes_kind kind;
+	struct codes_w codes;                /* of integers */
+	float w_unit;                        /* of those */
 	uint32_t deep;                       /* blocks of either */
 	ptrdiff_t ahead;                     /* bytes from a line of W to one that is asked for meanwhile */
 	uint16_t rests[FP8_BLOCKS];          /* as in A's head */
@@ -106,10 +108,25 @@ static struct fp8_parts fp8_parts(size_t blocks, size_t width)
 	return p;
 }
 
+static enum codes_kind fp8_kind(enum mxfp_format format)
+{
+	if (format == MXFP_FORMAT_MXFP8_E5M2)
+		return CODES_E5M2;
+	return format == MXFP_FORMAT_MXFP8_E4M3 ? CODES_E4M3 : kind_of(format);
+}
+
+/* Whether W is in FP8, in panels of this file; its elements are integers otherwise. */
+ALWAYS_INLINE bool fp8_is_float(enum codes_kind kind)
+{
+	return kind == CODES_E5M2 || kind == CODES_E4M3;
+}
+
 static size_t fp8_w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 {
 	const size_t blocks = blocks_count(shape, k);
 
+	if (!fp8_is_float(fp8_kind(shape->w_format)))
+		return codes_w_bytes(shape, k);
 	return fp8_parts(blocks, INT16_NR).w_codes + blocks * MXFP_MX_BLOCK * INT16_NR;
 }
 
@@ -344,17 +361,15 @@ static void fp8_codes(const uint32_t *x, size_t n, bool e4m3, size_t column, uin
 	}
 }
 
-/* e2m3 and e4m3 have codes of e4m3, the others of e5m2. */
-static bool is_e4m3(enum mxfp_format format)
-{
-	return mxfp_format_get_info(mxfp_format_get_info(format)->element)->significand_bits == 3;
-}
-
 static NOINLINE void fp8_pack_w_rows(const struct mxfp_gemm_pack_job *job)
 {
+	if (!fp8_is_float(fp8_kind(job->matrix->format))) {
+		codes_pack_w(job);
+		return;
+	}
 	struct fp8_packing p = fp8_begin(job, INT16_NR);
 	uint8_t *codes = (uint8_t *)job->panel + p.parts.w_codes, scales[FP8_SLICE_SCALES];
-	const bool e4m3 = is_e4m3(job->matrix->format);
+	const bool e4m3 = job->matrix->format == MXFP_FORMAT_MXFP8_E4M3;
 	panel_rows rows;
 
 	for (size_t k = 0; k < job->k; k += PANEL_SLICE) {
@@ -473,9 +488,9 @@ static FP_KERNEL(fp8_pack_a, mxfp_gemm_pack_job, fp8_pack_a_rows)
 static FP_KERNEL(fp8_pack_w, mxfp_gemm_pack_job, fp8_pack_w_rows)
 
 /* 2^-unit of a vector of columns of a block, times 2^8 for e4m3. */
-ALWAYS_INLINE vf32 fp8_factor(const uint8_t *units, bool e4m3)
+ALWAYS_INLINE vf32 fp8_factor(const uint8_t *units, enum codes_kind kind)
 {
-	return (vf32)((splat(F32_BIAS + FP8_UNIT_BIAS + (e4m3 ? 8 : 0)) - load_u8(units)) << F32_SIGNIFICAND_BITS);
+	return (vf32)((splat(F32_BIAS + FP8_UNIT_BIAS + (kind == CODES_E4M3 ? 8 : 0)) - load_u8(units)) << F32_SIGNIFICAND_BITS);
 }
 
 /* The column of each byte of a word. */
@@ -507,36 +522,38 @@ static const uint8_t e4m3_low[128] = TABLE(E4M3, 0), e4m3_high[128] = TABLE(E4M3
 #undef BYTE
 
 /* What the indices of a vector of columns are less than their codes: 8 times the greatest exponent field of low parts. */
-ALWAYS_INLINE vu8 fp8_floors(const struct fp8_panels *t, size_t b, size_t v, bool e4m3)
+ALWAYS_INLINE vu8 fp8_floors(const struct fp8_panels *t, size_t b, size_t v, enum codes_kind kind)
 {
+	if (!fp8_is_float(kind))
+		return (vu8){0};
 	const vu8 units = lookup((const int8_t *)t->w + t->w_parts.units + b * INT16_NR, (vu8)load(column_of + v * VECTOR_BYTES));
 
-	return (vu8)((vu16)(units + (uint8_t)(fp8_least_field(e4m3) - 1 - FP8_UNIT_BIAS)) << 3);
+	return (vu8)((vu16)(units + (uint8_t)(fp8_least_field(kind == CODES_E4M3) - 1 - FP8_UNIT_BIAS)) << 3);
 }
 
-ALWAYS_INLINE void look_up_words(vu8 index, bool e4m3, vu16 words[2])
+ALWAYS_INLINE void look_up_words(vu8 index, enum codes_kind kind, vu16 words[2])
 {
-	interleave_bytes(lookup_128(e4m3 ? e4m3_low : e5m2_low, index), lookup_128(e4m3 ? e4m3_high : e5m2_high, index), words);
+	interleave_bytes(lookup_128(kind == CODES_E4M3 ? e4m3_low : e5m2_low, index), lookup_128(kind == CODES_E4M3 ? e4m3_high : e5m2_high, index), words);
 }
 
 /* The high parts of pairs 2 i and 2 i + 1 of a vector of columns of a block, or their low parts times 2^FP8_REST_BITS, of a block that is
-   not deep. e4m3, rest: constants. */
-ALWAYS_INLINE void fp8_decode_part(const struct fp8_panels *t, size_t b, size_t v, size_t i, bool e4m3, bool rest, vu8 floors, vs16 pairs[2])
+   not deep. kind, rest: constants. */
+ALWAYS_INLINE void fp8_decode_part(const struct fp8_panels *t, size_t b, size_t v, size_t i, enum codes_kind kind, bool rest, vu8 floors, vs16 pairs[2])
 {
 	const vu8 codes = (vu8)load(t->w + t->w_parts.w_codes + (b * FP8_WORDS + i) * FP8_WORD + v * VECTOR_BYTES);
-	const vu8 magnitudes = e4m3 ? codes & (vu8)splat(0x7F7F7F7F) : codes, high = subtract_saturated(magnitudes, floors);
+	const vu8 magnitudes = kind == CODES_E4M3 ? codes & (vu8)splat(0x7F7F7F7F) : codes, high = subtract_saturated(magnitudes, floors);
 	const vu8 subnormal = (vu8)(magnitudes < 8), low = (magnitudes + (subnormal & 8) - floors + 8 * FP8_REST_BITS) & (vu8)(high < 8);
 	vu16 words[2];
 
-	look_up_words(rest ? low : high, e4m3, words);
+	look_up_words(rest ? low : high, kind, words);
 	if (rest) { /* those of subnormal codes have no hidden bit */
 		vu16 hidden[2];
 
-		look_up_words(low & subnormal & (uint8_t)(e4m3 ? ~7 : ~6), e4m3, hidden);
+		look_up_words(low & subnormal & (uint8_t)(kind == CODES_E4M3 ? ~7 : ~6), kind, hidden);
 		words[0] -= hidden[0];
 		words[1] -= hidden[1];
 	}
-	if (e4m3)
+	if (kind == CODES_E4M3)
 		negate(words, codes);
 	pairs[0] = (vs16)words[0];
 	pairs[1] = (vs16)words[1];
@@ -551,33 +568,85 @@ static const int8_t e4m3_low[16] = {8, 9, 10, 11, 12, 13, 14, 15, -8, -9, -10, -
 static const int8_t e4m3_high[16] = {0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1};
 
 /* The greatest exponent field of low parts, for each byte of a vector of a word. */
-ALWAYS_INLINE vu8 fp8_floors(const struct fp8_panels *t, size_t b, size_t v, bool e4m3)
+ALWAYS_INLINE vu8 fp8_floors(const struct fp8_panels *t, size_t b, size_t v, enum codes_kind kind)
 {
+	if (!fp8_is_float(kind))
+		return (vu8){0};
 	const vu8 units = lookup((const int8_t *)t->w + t->w_parts.units + b * INT16_NR, (vu8)load(column_of + v * VECTOR_BYTES));
 
-	return units + (uint8_t)(fp8_least_field(e4m3) - 1 - FP8_UNIT_BIAS);
+	return units + (uint8_t)(fp8_least_field(kind == CODES_E4M3) - 1 - FP8_UNIT_BIAS);
 }
 
 /* The high parts of pairs 2 i and 2 i + 1 of a vector of columns of a block, or their low parts times 2^FP8_REST_BITS, of a block that is
-   not deep. e4m3, rest: constants. */
-ALWAYS_INLINE void fp8_decode_part(const struct fp8_panels *t, size_t b, size_t v, size_t i, bool e4m3, bool rest, vu8 floors, vs16 pairs[2])
+   not deep. kind, rest: constants. */
+ALWAYS_INLINE void fp8_decode_part(const struct fp8_panels *t, size_t b, size_t v, size_t i, enum codes_kind kind, bool rest, vu8 floors, vs16 pairs[2])
 {
 	const vu8 codes = (vu8)load(t->w + t->w_parts.w_codes + (b * FP8_WORDS + i) * FP8_WORD + v * VECTOR_BYTES);
-	const vu8 upper = (vu8)((vu16)codes >> (e4m3 ? 4 : 5)) & (vu8)splat(e4m3 ? 0x0F0F0F0F : 0x07070707);
-	const vu8 exponents = codes & (vu8)splat(e4m3 ? 0x0F0F0F0F : 0x1F1F1F1F), high = subtract_saturated(exponents, floors);
+	const vu8 upper = (vu8)((vu16)codes >> (kind == CODES_E4M3 ? 4 : 5)) & (vu8)splat(kind == CODES_E4M3 ? 0x0F0F0F0F : 0x07070707);
+	const vu8 exponents = codes & (vu8)splat(kind == CODES_E4M3 ? 0x0F0F0F0F : 0x1F1F1F1F), high = subtract_saturated(exponents, floors);
 	const vu8 low = (exponents - floors + FP8_REST_BITS) & (vu8)(high == 0) & (vu8)(exponents != 0), power = rest ? low : high;
 	vu16 powers[2], significands[2];
 
 	interleave_bytes(lookup(power_low, power), lookup(power_high, power), powers);
-	interleave_bytes(lookup(e4m3 ? e4m3_low : e5m2_low, upper), lookup(e4m3 ? e4m3_high : e5m2_high, upper), significands);
+	interleave_bytes(lookup(kind == CODES_E4M3 ? e4m3_low : e5m2_low, upper), lookup(kind == CODES_E4M3 ? e4m3_high : e5m2_high, upper), significands);
 	pairs[0] = (vs16)(powers[0] * significands[0]);
 	pairs[1] = (vs16)(powers[1] * significands[1]);
 }
 #endif
 
-ALWAYS_INLINE void fp8_decode(const struct fp8_panels *t, size_t b, size_t v, size_t i, bool e4m3, vu8 floors, vs16 pairs[2])
+/* The pairs of high parts of word i of a vector of columns of a block: of all elements if they are integers. */
+ALWAYS_INLINE void fp8_decode(const struct fp8_panels *t, size_t b, size_t v, size_t i, enum codes_kind kind, vu8 floors,
+                              vs16 pairs[CODES_MOST_PAIRS])
 {
-	fp8_decode_part(t, b, v, i, e4m3, false, floors, pairs);
+	const size_t words = MXFP_MX_BLOCK / 2 / pairs_of(kind);
+
+	if (fp8_is_float(kind))
+		fp8_decode_part(t, b, v, i, kind, false, floors, pairs);
+	else
+		decode_pairs(load_line(t->codes.codes + ((b * words + i) * INT16_VECTORS + v) * line_bytes(kind), kind), kind, pairs);
+}
+
+/* The same where the kind is no constant. */
+static NOINLINE void fp8_decode_any(const struct fp8_panels *t, size_t b, size_t v, size_t i, vs16 pairs[CODES_MOST_PAIRS])
+{
+	switch (t->kind) {
+	case CODES_E5M2:
+		fp8_decode(t, b, v, i, CODES_E5M2, fp8_floors(t, b, v, CODES_E5M2), pairs);
+		break;
+	case CODES_E4M3:
+		fp8_decode(t, b, v, i, CODES_E4M3, fp8_floors(t, b, v, CODES_E4M3), pairs);
+		break;
+	case CODES_NIBBLES:
+		fp8_decode(t, b, v, i, CODES_NIBBLES, (vu8){0}, pairs);
+		break;
+	case CODES_E3M2:
+		fp8_decode(t, b, v, i, CODES_E3M2, (vu8){0}, pairs);
+		break;
+#ifdef HAS_WIDE_LOOKUP
+	case CODES_E2M3:
+		fp8_decode(t, b, v, i, CODES_E2M3, (vu8){0}, pairs);
+		break;
+#endif
+	default:
+		fp8_decode(t, b, v, i, CODES_BYTES, (vu8){0}, pairs);
+		break;
+	}
+}
+
+/* Scales times units of a vector of columns of a block, if they are ordinary. */
+ALWAYS_INLINE vf32 fp8_w_scales(const struct fp8_panels *t, size_t b, size_t v, enum codes_kind kind)
+{
+	const size_t at = b * INT16_NR + v * LANES;
+
+	if (!fp8_is_float(kind))
+		return scales_at(&t->codes, at) * t->w_unit;
+	return (vf32)fp8_scale(load_u8(t->w + t->w_parts.scales + at), load_u8(t->w + t->w_parts.units + at));
+}
+
+/* Which elements of a vector of columns of a block of W have a low part: no integer does. */
+ALWAYS_INLINE uint32_t w_low_bits(const struct fp8_panels *t, size_t b, size_t v, enum codes_kind kind)
+{
+	return fp8_is_float(kind) ? low_bits(t->w, b * INT16_VECTORS + v) : 0;
 }
 
 /* Line k of a block as numbers in their units. */
@@ -587,31 +656,33 @@ ALWAYS_INLINE vf32 fp8_line(const struct fp8_panels *t, size_t b, size_t v, size
 	uint32_t code[LANES];
 
 	for (size_t i = 0; i < LANES; i++)
-		code[i] = fp8_get(codes, fp8_place(k % 4, i), t->e4m3);
+		code[i] = fp8_get(codes, fp8_place(k % 4, i), t->kind == CODES_E4M3);
 	const vu32 x = load(code), magnitude = x & 0x7F;
-	const vf32 factor = fp8_factor(t->w + t->w_parts.units + b * INT16_NR + v * LANES, t->e4m3);
-	const vu32 number = (vu32)((vf32)(magnitude << (F32_SIGNIFICAND_BITS - (t->e4m3 ? 3 : 2))) * power_of_two(F32_BIAS - 15) * factor);
-	const vs32 inf = (vs32)(magnitude == splat(t->e4m3 ? 0xFF : 0x7C));
+	const vf32 factor = fp8_factor(t->w + t->w_parts.units + b * INT16_NR + v * LANES, t->kind);
+	const vu32 number = (vu32)((vf32)(magnitude << (F32_SIGNIFICAND_BITS - (t->kind == CODES_E4M3 ? 3 : 2))) * power_of_two(F32_BIAS - 15) * factor);
+	const vs32 inf = (vs32)(magnitude == splat(t->kind == CODES_E4M3 ? 0xFF : 0x7C));
 
 	return (vf32)(blend(inf, splat(F32_INF), number) | (x & 0x80) << 24);
 }
 
-/* e4m3: a constant. later: what to ask for meanwhile. */
-ALWAYS_INLINE void fp8_expand(struct fp8_expanded *to, const struct fp8_panels *t, bool e4m3, const uint8_t *later)
+/* kind: a constant. later: what to ask for meanwhile. */
+ALWAYS_INLINE void fp8_expand(struct fp8_expanded *to, const struct fp8_panels *t, enum codes_kind kind, const uint8_t *later)
 {
+	const size_t pairs = pairs_of(kind);
+
 	for (size_t b = 0; b < t->blocks; b++)
-		for (size_t v = 0; v < INT16_VECTORS; v++, later += FP8_WORDS * VECTOR_BYTES) {
-			const uint8_t *units = t->w + t->w_parts.units + b * INT16_NR + v * LANES;
-			const vu8 floors = fp8_floors(t, b, v, e4m3);
+		for (size_t v = 0; v < INT16_VECTORS; v++) {
+			const vu8 floors = fp8_floors(t, b, v, kind);
 
-			store(&to->scales[b][v * LANES], fp8_scale(load_u8(t->w + t->w_parts.scales + b * INT16_NR + v * LANES), load_u8(units)));
-			for (size_t i = 0; i < FP8_WORDS; i++) {
-				vs16 x[2];
+			store(&to->scales[b][v * LANES], (vu32)fp8_w_scales(t, b, v, kind));
+			for (size_t i = 0; i < MXFP_MX_BLOCK / 2; i += pairs, later += line_bytes(kind)) {
+				vs16 x[CODES_MOST_PAIRS];
 
-				__builtin_prefetch(later + i * VECTOR_BYTES, 0, 2);
-				fp8_decode(t, b, v, i, e4m3, floors, x);
-				store(&to->high[(b * FP8_WORDS + i) * 2][v * LANES], (vu32)x[0]);
-				store(&to->high[(b * FP8_WORDS + i) * 2 + 1][v * LANES], (vu32)x[1]);
+				__builtin_prefetch(later, 0, 2);
+				fp8_decode(t, b, v, i / pairs, kind, floors, x);
+#pragma GCC unroll 4
+				for (size_t p = 0; p < pairs; p++)
+					store(&to->high[b * (MXFP_MX_BLOCK / 2) + i + p][v * LANES], (vu32)x[p]);
 			}
 		}
 }
@@ -635,13 +706,11 @@ ALWAYS_INLINE vf32 high_line(const struct fp8_panels *t, size_t b, size_t k, siz
 	if (t->expanded != NULL) {
 		pairs = (vs32)load(&t->expanded->high[(b * MXFP_MX_BLOCK + k) / 2][v * LANES]);
 	} else {
-		vs16 x[2];
+		vs16 x[CODES_MOST_PAIRS];
+		const size_t in_word = pairs_of(t->kind);
 
-		if (t->e4m3)
-			fp8_decode(t, b, v, k / 4, true, fp8_floors(t, b, v, true), x);
-		else
-			fp8_decode(t, b, v, k / 4, false, fp8_floors(t, b, v, false), x);
-		pairs = (vs32)(k % 4 < 2 ? x[0] : x[1]);
+		fp8_decode_any(t, b, v, k / 2 / in_word, x);
+		pairs = (vs32)x[k / 2 % in_word];
 	}
 
 	return __builtin_convertvector(k % 2 == 0 ? (vs32)((vu32)pairs << 16) >> 16 : pairs >> 16, vf32);
@@ -657,10 +726,10 @@ struct fp8_lines {
 static inline void lines_of_block(const struct fp8_panels *t, size_t b, size_t v, struct fp8_lines *lines)
 {
 	lines->n = 0;
-	for (uint32_t low = low_bits(t->w, b * INT16_VECTORS + v); low != 0; low &= low - 1) {
+	for (uint32_t low = w_low_bits(t, b, v, t->kind); low != 0; low &= low - 1) {
 		const size_t k = (size_t)__builtin_ctz(low);
 		const vf32 x = fp8_line(t, b, v, k);
-		const vs32 is_low = (vf32)((vu32)x & ~F32_SIGN) < splat_f32(t->e4m3 ? 8 : 4);
+		const vs32 is_low = (vf32)((vu32)x & ~F32_SIGN) < splat_f32(t->kind == CODES_E4M3 ? 8 : 4);
 
 		widen_lanes((vf32)((vs32)x & is_low), lines->x[lines->n]);
 		lines->y[lines->n++] = t->a + t->a_parts.a_elements + (b * MXFP_MX_BLOCK + k) * INT16_MR * sizeof(float);
@@ -702,14 +771,14 @@ ALWAYS_INLINE bool lows_are_integers(const struct fp8_panels *t, size_t b)
 }
 
 /* Pair `pair` of high parts of a vector of columns of block b. */
-ALWAYS_INLINE vs16 high_pair(const struct fp8_panels *t, size_t b, size_t v, size_t pair, bool e4m3, vu8 floors)
+ALWAYS_INLINE vs16 high_pair(const struct fp8_panels *t, size_t b, size_t v, size_t pair, enum codes_kind kind, vu8 floors)
 {
-	vs16 x[2];
+	vs16 x[CODES_MOST_PAIRS];
 
 	if (t->expanded != NULL)
 		return (vs16)load(&t->expanded->high[b * (MXFP_MX_BLOCK / 2) + pair][v * LANES]);
-	fp8_decode(t, b, v, pair / 2, e4m3, floors, x);
-	return pair % 2 == 0 ? x[0] : x[1];
+	fp8_decode(t, b, v, pair / pairs_of(kind), kind, floors, x);
+	return x[pair % pairs_of(kind)];
 }
 
 /*
@@ -717,12 +786,12 @@ ALWAYS_INLINE vs16 high_pair(const struct fp8_panels *t, size_t b, size_t v, siz
  * Cauchy and Schwarz those of W's low parts, below 2^13 each, make at most 2^(14.5 + 15.5), those of A's, below 2^10, 2^(12.5 + 16.5).
  * lowest, unless NULL: where two low parts meet, their products, at most 2^(5 + 10 + 13).
  */
-ALWAYS_INLINE void sum_lows(const struct fp8_panels *t, size_t b, size_t v, uint32_t of_a, uint32_t of_w, size_t rows, bool e4m3, vs32 *sum,
+ALWAYS_INLINE void sum_lows(const struct fp8_panels *t, size_t b, size_t v, uint32_t of_a, uint32_t of_w, size_t rows, enum codes_kind kind, vs32 *sum,
                             vs32 *lowest)
 {
 	const uint32_t *a_high = (const uint32_t *)(t->a + t->a_parts.a_high) + b * (MXFP_MX_BLOCK / 2) * INT16_MR;
 	const uint32_t *a_rest = (const uint32_t *)(t->a + t->a_parts.a_rest) + t->rests[b] * INT16_MR;
-	const vu8 floors = fp8_floors(t, b, v, e4m3);
+	const vu8 floors = fp8_floors(t, b, v, kind);
 	uint32_t set = of_w;
 	vs16 y[2];
 
@@ -732,7 +801,7 @@ ALWAYS_INLINE void sum_lows(const struct fp8_panels *t, size_t b, size_t v, uint
 	while (set != 0) {
 		const size_t pair = next_pair(&set);
 
-		fp8_decode_part(t, b, v, pair / 2, e4m3, true, floors, y);
+		fp8_decode_part(t, b, v, pair / 2, kind, true, floors, y);
 		const vs16 w_rest = pair % 2 == 0 ? y[0] : y[1];
 #pragma GCC unroll 16
 		for (size_t r = 0; r < rows; r++)
@@ -740,14 +809,14 @@ ALWAYS_INLINE void sum_lows(const struct fp8_panels *t, size_t b, size_t v, uint
 	}
 	for (; of_a != 0; a_rest += INT16_MR) {
 		const size_t pair = next_pair(&of_a);
-		const vs16 w_high = high_pair(t, b, v, pair, e4m3, floors);
+		const vs16 w_high = high_pair(t, b, v, pair, kind, floors);
 
 #pragma GCC unroll 16
 		for (size_t r = 0; r < rows; r++)
 			sum[r] = dot_pairs(sum[r], (vs16)splat(a_rest[r]), w_high);
 		if (lowest == NULL || (of_w >> 2 * pair & 3) == 0)
 			continue;
-		fp8_decode_part(t, b, v, pair / 2, e4m3, true, floors, y);
+		fp8_decode_part(t, b, v, pair / 2, kind, true, floors, y);
 		const vs16 w_rest = pair % 2 == 0 ? y[0] : y[1];
 #pragma GCC unroll 16
 		for (size_t r = 0; r < rows; r++)
@@ -757,13 +826,13 @@ ALWAYS_INLINE void sum_lows(const struct fp8_panels *t, size_t b, size_t v, uint
 
 /* Adds products of low parts of these elements, none of which meet, to sums of high parts, and rounds once: the integer part of a sum and
    the rest are regrouped at bit 8, so that the upper part has at most 24 bits. */
-ALWAYS_INLINE void add_integers(const struct fp8_panels *t, size_t b, size_t v, uint32_t of_a, uint32_t of_w, size_t rows, bool e4m3,
+ALWAYS_INLINE void add_integers(const struct fp8_panels *t, size_t b, size_t v, uint32_t of_a, uint32_t of_w, size_t rows, enum codes_kind kind,
                                 const vs32 *high, vf32 *term)
 {
 	const int32_t rest = (1 << FP8_REST_BITS) - 1, middle = 0xFF;
 	vs32 sum[INT16_MR];
 
-	sum_lows(t, b, v, of_a, of_w, rows, e4m3, sum, NULL);
+	sum_lows(t, b, v, of_a, of_w, rows, kind, sum, NULL);
 #pragma GCC unroll 16
 	for (size_t r = 0; r < rows; r++) {
 		const vs32 whole = (vs32)((vu32)high[r] + (vu32)(sum[r] >> FP8_REST_BITS));
@@ -774,12 +843,12 @@ ALWAYS_INLINE void add_integers(const struct fp8_panels *t, size_t b, size_t v, 
 }
 
 /* The same where low parts meet, for all rows: three sums of 52 bits together. */
-ALWAYS_INLINE void add_three(const struct fp8_panels *t, size_t b, size_t v, uint32_t of_a, uint32_t of_w, bool e4m3,
+ALWAYS_INLINE void add_three(const struct fp8_panels *t, size_t b, size_t v, uint32_t of_a, uint32_t of_w, enum codes_kind kind,
                              const vs32 high[INT16_MR], vf32 term[INT16_MR])
 {
 	vs32 sum[INT16_MR], lowest[INT16_MR] = {{0}};
 
-	sum_lows(t, b, v, of_a, of_w, INT16_MR, e4m3, sum, lowest);
+	sum_lows(t, b, v, of_a, of_w, INT16_MR, kind, sum, lowest);
 #pragma GCC unroll 16
 	for (size_t r = 0; r < INT16_MR; r++) {
 		const vs32 parts[3] = {high[r], sum[r], lowest[r]};
@@ -796,10 +865,10 @@ ALWAYS_INLINE void add_three(const struct fp8_panels *t, size_t b, size_t v, uin
 static NOINLINE void add_meeting(const struct fp8_panels *t, size_t b, size_t v, uint32_t of_a, uint32_t of_w, const vs32 high[INT16_MR],
                                  vf32 term[INT16_MR])
 {
-	if (t->e4m3)
-		add_three(t, b, v, of_a, of_w, true, high, term);
+	if (t->kind == CODES_E4M3)
+		add_three(t, b, v, of_a, of_w, CODES_E4M3, high, term);
 	else
-		add_three(t, b, v, of_a, of_w, false, high, term);
+		add_three(t, b, v, of_a, of_w, CODES_E5M2, high, term);
 }
 
 /* The sums of a block of which some have low parts. */
@@ -809,7 +878,7 @@ static NOINLINE void add_all_lows(const struct fp8_panels *t, size_t b, size_t r
 	const uint32_t of_a = any_low_bits(t->a, b * INT16_MR, INT16_MR);
 
 	for (size_t v = 0; v < INT16_VECTORS; v++) {
-		const uint32_t of_w = low_bits(t->w, b * INT16_VECTORS + v);
+		const uint32_t of_w = w_low_bits(t, b, v, t->kind);
 		struct fp8_lines lines;
 
 		if (lows_are_integers(t, b)) {
@@ -820,10 +889,12 @@ static NOINLINE void add_all_lows(const struct fp8_panels *t, size_t b, size_t r
 				copy[r] = sum[r][v];
 			if ((of_a & of_w) != 0)
 				add_meeting(t, b, v, of_a, of_w, copy, rounded);
-			else if (t->e4m3)
-				add_integers(t, b, v, of_a, of_w, INT16_MR, true, copy, rounded);
-			else
-				add_integers(t, b, v, of_a, of_w, INT16_MR, false, copy, rounded);
+			else if (t->kind == CODES_E4M3)
+				add_integers(t, b, v, of_a, of_w, INT16_MR, CODES_E4M3, copy, rounded);
+			else if (t->kind == CODES_E5M2)
+				add_integers(t, b, v, of_a, of_w, INT16_MR, CODES_E5M2, copy, rounded);
+			else /* W is expanded, and its kind does not matter */
+				add_integers(t, b, v, of_a, 0, INT16_MR, CODES_BYTES, copy, rounded);
 			for (size_t r = 0; r < INT16_MR; r++)
 				term[r][v] = rounded[r];
 			continue;
@@ -841,6 +912,7 @@ static NOINLINE void add_all_lows(const struct fp8_panels *t, size_t b, size_t r
 ALWAYS_INLINE void fp8_pass(const struct fp8_panels *t, size_t first, size_t end, size_t rows, float *c)
 {
 	const float *a_scales = (const float *)(t->a + t->a_parts.a_scales);
+	const bool lows = fp8_is_float(t->kind);
 	float p[INT16_MR * INT16_NR] = {0};
 
 	for (size_t b = first; b < end; b++) {
@@ -849,7 +921,7 @@ ALWAYS_INLINE void fp8_pass(const struct fp8_panels *t, size_t first, size_t end
 
 		add_planes(t->a + t->a_parts.a_high + b * (MXFP_MX_BLOCK / 2) * INT16_MR * sizeof(uint32_t),
 		           (const uint8_t *)t->expanded->high[b * (MXFP_MX_BLOCK / 2)], MXFP_MX_BLOCK / 2, rows, sum);
-		if ((any_low_bits(t->a, b * INT16_MR, rows) | any_low_bits(t->w, b * INT16_VECTORS, INT16_VECTORS)) != 0) {
+		if ((any_low_bits(t->a, b * INT16_MR, rows) | (lows ? any_low_bits(t->w, b * INT16_VECTORS, INT16_VECTORS) : 0)) != 0) {
 			vs32 copy[INT16_MR][INT16_VECTORS];
 			vf32 rounded[INT16_MR][INT16_VECTORS];
 
@@ -887,7 +959,7 @@ static NOINLINE void add_few_lows(const struct fp8_panels *t, size_t b, size_t v
 	struct fp8_lines lines;
 
 	if (lows_are_integers(t, b)) {
-		add_meeting(t, b, v, any_low_bits(t->a, b * INT16_MR, INT16_MR), low_bits(t->w, b * INT16_VECTORS + v), sum, term);
+		add_meeting(t, b, v, any_low_bits(t->a, b * INT16_MR, INT16_MR), w_low_bits(t, b, v, t->kind), sum, term);
 		return;
 	}
 	lines_of_block(t, b, v, &lines);
@@ -896,37 +968,39 @@ static NOINLINE void add_few_lows(const struct fp8_panels *t, size_t b, size_t v
 		                                                            : __builtin_convertvector(sum[r], vf32);
 }
 
-/* The same pass by W's codes as they are decoded. e4m3, a constant: these are. */
-ALWAYS_INLINE void few_pass(const struct fp8_panels *t, size_t first, size_t end, size_t rows, bool e4m3, float *c)
+/* The same pass by W's codes as they are decoded. kind, a constant: these are. */
+ALWAYS_INLINE void few_pass(const struct fp8_panels *t, size_t first, size_t end, size_t rows, enum codes_kind kind, float *c)
 {
 	const float *a_scales = (const float *)(t->a + t->a_parts.a_scales);
+	const size_t pairs = pairs_of(kind);
+	uintptr_t at_code = (uintptr_t)t->w + first * (MXFP_MX_BLOCK / 2 / pairs) * INT16_VECTORS * line_bytes(kind); /* and the head's bytes */
 	vf32 p[BY_CODES_ROWS][INT16_VECTORS] = {{{0}}};
 
 	for (size_t b = first; b < end; b++)
 		for (size_t v = 0; v < INT16_VECTORS; v++) {
 			const uint32_t *a = (const uint32_t *)(t->a + t->a_parts.a_high) + b * (MXFP_MX_BLOCK / 2) * INT16_MR;
-			const size_t at = b * INT16_NR + v * LANES;
-			const vu8 floors = fp8_floors(t, b, v, e4m3);
+			const vu8 floors = fp8_floors(t, b, v, kind);
 			vs32 sum[BY_CODES_ROWS];
 			vf32 term[BY_CODES_ROWS];
 
 #pragma GCC unroll 16
 			for (size_t r = 0; r < rows; r++)
 				sum[r] = (vs32)splat(0);
-			for (size_t i = 0; i < FP8_WORDS; i++, a += 2 * INT16_MR) {
-				vs16 x[2];
+			for (size_t i = 0; i < MXFP_MX_BLOCK / 2 / pairs; i++, a += pairs * INT16_MR, at_code += line_bytes(kind)) {
+				vs16 x[CODES_MOST_PAIRS];
 
-				const uintptr_t at_code = (uintptr_t)t->w + t->w_parts.w_codes + (b * FP8_WORDS + i) * FP8_WORD;
 				__builtin_prefetch((const void *)(at_code + (uintptr_t)t->ahead), 0, 2);
-				__builtin_prefetch((const void *)(at_code + 2048));
-				fp8_decode(t, b, v, i, e4m3, floors, x);
+				__builtin_prefetch((const void *)(at_code + FP8_NEAR));
+				fp8_decode(t, b, v, i, kind, floors, x);
+#pragma GCC unroll 4
+				for (size_t pair = 0; pair < pairs; pair++)
 #pragma GCC unroll 16
-				for (size_t r = 0; r < rows; r++)
-					sum[r] = dot_pairs(dot_pairs(sum[r], (vs16)splat(a[r]), x[0]), (vs16)splat(a[INT16_MR + r]), x[1]);
+					for (size_t r = 0; r < rows; r++)
+						sum[r] = dot_pairs(sum[r], (vs16)splat(a[pair * INT16_MR + r]), x[pair]);
 			}
-			const uint32_t of_a = any_low_bits(t->a, b * INT16_MR, rows), of_w = low_bits(t->w, b * INT16_VECTORS + v);
+			const uint32_t of_a = any_low_bits(t->a, b * INT16_MR, rows), of_w = w_low_bits(t, b, v, kind);
 			if ((of_a | of_w) != 0 && (of_a & of_w) == 0 && lows_are_integers(t, b)) {
-				add_integers(t, b, v, of_a, of_w, rows, e4m3, sum, term);
+				add_integers(t, b, v, of_a, of_w, rows, kind, sum, term);
 			} else if ((of_a | of_w) != 0) {
 				/* Copies: numbers whose address another function gets would be kept in memory. */
 				vs32 copy[INT16_MR] = {{0}};
@@ -944,7 +1018,7 @@ ALWAYS_INLINE void few_pass(const struct fp8_panels *t, size_t first, size_t end
 				for (size_t r = 0; r < rows; r++)
 					term[r] = __builtin_convertvector(sum[r], vf32);
 			}
-			const vf32 scale = (vf32)fp8_scale(load_u8(t->w + t->w_parts.scales + at), load_u8(t->w + t->w_parts.units + at));
+			const vf32 scale = fp8_w_scales(t, b, v, kind);
 #pragma GCC unroll 16
 			for (size_t r = 0; r < rows; r++)
 				p[r][v] = fma_f32(term[r], scale * splat_f32(a_scales[b * INT16_MR + r]), p[r][v]);
@@ -959,35 +1033,49 @@ ALWAYS_INLINE void few_pass(const struct fp8_panels *t, size_t first, size_t end
 
 typedef void fp8_few_passes(const struct fp8_panels *t, size_t first, size_t end, float *c);
 
-#define PASS(name, rows, e4m3) \
+#define PASS(name, rows, kind) \
 	static NOINLINE void name(const struct fp8_panels *t, size_t first, size_t end, float *c) \
 	{ \
-		few_pass(t, first, end, rows, e4m3, c); \
+		few_pass(t, first, end, rows, kind, c); \
 	}
-PASS(one_row, 1, false)
-PASS(two_rows, 2, false)
-PASS(four_rows, 4, false)
-PASS(e4m3_one_row, 1, true)
-PASS(e4m3_two_rows, 2, true)
-PASS(e4m3_four_rows, 4, true)
 #ifdef HAS_WIDE_LOOKUP
-PASS(eight_rows, 8, false)
-PASS(all_rows, INT16_MR, false)
-PASS(e4m3_eight_rows, 8, true)
-PASS(e4m3_all_rows, INT16_MR, true)
+#define PASSES(name, kind) \
+	PASS(name##_one_row, 1, kind) \
+	PASS(name##_two_rows, 2, kind) \
+	PASS(name##_four_rows, 4, kind) \
+	PASS(name##_eight_rows, 8, kind) \
+	PASS(name##_all_rows, INT16_MR, kind)
+#define OF_KIND(name) {name##_one_row, name##_two_rows, name##_four_rows, name##_eight_rows, name##_all_rows}
+#else
+#define PASSES(name, kind) \
+	PASS(name##_one_row, 1, kind) \
+	PASS(name##_two_rows, 2, kind) \
+	PASS(name##_four_rows, 4, kind)
+#define OF_KIND(name) {name##_one_row, name##_two_rows, name##_four_rows}
 #endif
+PASSES(e5m2, CODES_E5M2)
+PASSES(e4m3, CODES_E4M3)
+PASSES(e3m2, CODES_E3M2)
+PASSES(nibbles, CODES_NIBBLES)
+PASSES(bytes, CODES_BYTES)
+#ifdef HAS_WIDE_LOOKUP
+PASSES(e2m3, CODES_E2M3)
+#endif
+#undef PASSES
 #undef PASS
 
-static fp8_few_passes *const few_passes[2][BY_CODES_ROWS] = {
+/* By kind, for 1, 2, up to 4, up to 8 rows, and more. */
+static fp8_few_passes *const few_passes[CODES_KINDS][5] = {
+	[CODES_E5M2] = OF_KIND(e5m2),
+	[CODES_E4M3] = OF_KIND(e4m3),
+	[CODES_E3M2] = OF_KIND(e3m2),
+	[CODES_NIBBLES] = OF_KIND(nibbles),
+	[CODES_BYTES] = OF_KIND(bytes),
 #ifdef HAS_WIDE_LOOKUP
-	{one_row, two_rows, four_rows, four_rows, eight_rows, eight_rows, eight_rows, eight_rows, all_rows, all_rows, all_rows, all_rows},
-	{e4m3_one_row, e4m3_two_rows, e4m3_four_rows, e4m3_four_rows, e4m3_eight_rows, e4m3_eight_rows, e4m3_eight_rows, e4m3_eight_rows,
-	 e4m3_all_rows, e4m3_all_rows, e4m3_all_rows, e4m3_all_rows},
-#else
-	{one_row, two_rows, four_rows, four_rows},
-	{e4m3_one_row, e4m3_two_rows, e4m3_four_rows, e4m3_four_rows},
+	[CODES_E2M3] = OF_KIND(e2m3),
 #endif
 };
+#undef OF_KIND
 
 /* A block of W as numbers in their units, its units and scales. */
 struct fp8_general {
@@ -999,11 +1087,16 @@ static void general_block(const struct fp8_panels *t, size_t b, struct fp8_gener
 	const uint8_t *scales = t->w + t->w_parts.scales + b * INT16_NR, *units = t->w + t->w_parts.units + b * INT16_NR;
 
 	for (size_t v = 0; v < INT16_VECTORS; v++) {
+		for (size_t k = 0; k < MXFP_MX_BLOCK; k++)
+			to->x[k][v] = fp8_is_float(t->kind) ? fp8_line(t, b, v, k) : high_line(t, b, k, v);
+		if (!fp8_is_float(t->kind)) {
+			to->units[v] = splat_f32(t->w_unit);
+			to->scales[v] = any_scales_at(&t->codes, b * INT16_NR + v * LANES);
+			continue;
+		}
 		to->units[v] = (vf32)((load_u8(units + v * LANES) + (F32_BIAS - FP8_UNIT_BIAS)) << F32_SIGNIFICAND_BITS);
 		const vu32 code = load_u8(scales + v * LANES), normal = fp8_scale(code, splat(FP8_UNIT_BIAS));
 		to->scales[v] = (vf32)blend((vs32)(code == splat(0)), splat(F32_HIDDEN / 2), normal);
-		for (size_t k = 0; k < MXFP_MX_BLOCK; k++)
-			to->x[k][v] = fp8_line(t, b, v, k);
 	}
 }
 
@@ -1057,7 +1150,7 @@ static void fp8_passes(const struct mxfp_gemm_multiply_job *job, const struct fp
                        float *c)
 {
 	const size_t pass = job->shape->pass / MXFP_MX_BLOCK;
-	fp8_few_passes *const few = few_passes[t->e4m3][(rows < BY_CODES_ROWS ? rows : BY_CODES_ROWS) - 1];
+	fp8_few_passes *const few = few_passes[t->kind][rows > 8 ? 4 : rows > 4 ? 3 : rows > 2 ? 2 : rows - 1];
 
 	for (size_t first = 0; first < t->blocks; first += pass) {
 		const size_t end = t->blocks - first < pass ? t->blocks : first + pass;
@@ -1073,6 +1166,52 @@ static void fp8_passes(const struct mxfp_gemm_multiply_job *job, const struct fp
 	}
 }
 
+static struct fp8_head fp8_head_of(const uint8_t *panel)
+{
+	struct fp8_head head;
+
+	memcpy(&head, panel, sizeof head);
+	return head;
+}
+
+/* What the head of a panel of integers would be. */
+static struct fp8_head head_of_codes(const uint8_t *panel, int bits)
+{
+	struct blocks_head of;
+
+	memcpy(&of, panel, sizeof of);
+	return (struct fp8_head){
+		.least = (int16_t)(exponent_of(of.least_scale) - bits),
+		.greatest = of.greatest_scale >= F32_INF ? INT16_MAX : (int16_t)(exponent_of(of.greatest_scale) - bits),
+	};
+}
+
+static NOINLINE void expand_any(struct fp8_expanded *to, const struct fp8_panels *t, const uint8_t *later)
+{
+	switch (t->kind) {
+	case CODES_E5M2:
+		fp8_expand(to, t, CODES_E5M2, later);
+		break;
+	case CODES_E4M3:
+		fp8_expand(to, t, CODES_E4M3, later);
+		break;
+	case CODES_NIBBLES:
+		fp8_expand(to, t, CODES_NIBBLES, later);
+		break;
+	case CODES_E3M2:
+		fp8_expand(to, t, CODES_E3M2, later);
+		break;
+#ifdef HAS_WIDE_LOOKUP
+	case CODES_E2M3:
+		fp8_expand(to, t, CODES_E2M3, later);
+		break;
+#endif
+	default:
+		fp8_expand(to, t, CODES_BYTES, later);
+		break;
+	}
+}
+
 static NOINLINE void fp8_rows(const struct mxfp_gemm_multiply_job *job)
 {
 	const size_t blocks = blocks_count(job->shape, job->k), a_bytes = fp8_a_bytes(job->shape, job->k);
@@ -1082,23 +1221,22 @@ static NOINLINE void fp8_rows(const struct mxfp_gemm_multiply_job *job)
 		.a_parts = fp8_parts(blocks, INT16_MR),
 		.w_parts = fp8_parts(blocks, INT16_NR),
 		.blocks = blocks,
-		.e4m3 = is_e4m3(job->shape->w_format),
+		.kind = fp8_kind(job->shape->w_format),
+		.codes = codes_begin(job),
+		.w_unit = power_of_two(-fraction_bits(job->shape->w_format)),
 		.ahead = (ptrdiff_t)((uintptr_t)job->w_later - (uintptr_t)job->w),
 	};
 	struct fp8_head a_head, w_head;
 	float *c = job->c;
 
-	memcpy(&w_head, t.w, sizeof w_head);
+	w_head = fp8_is_float(t.kind) ? fp8_head_of(t.w) : head_of_codes(t.w, fraction_bits(job->shape->w_format));
 	for (size_t row = 0; row < job->rows; row += INT16_MR, t.a += a_bytes, c += INT16_MR * INT16_NR) {
 		memcpy(&a_head, t.a, sizeof a_head);
 		t.deep = a_head.deep | w_head.deep;
 		memcpy(t.rests, a_head.rests, sizeof t.rests);
 		const bool ordinary = fp8_is_ordinary(&a_head, &w_head);
 		if (ordinary && t.expanded == NULL && job->rows > BY_CODES_MOST) {
-			if (t.e4m3)
-				fp8_expand(job->scratch, &t, true, job->w_later);
-			else
-				fp8_expand(job->scratch, &t, false, job->w_later);
+			expand_any(job->scratch, &t, job->w_later);
 			t.expanded = job->scratch;
 		}
 		fp8_passes(job, &t, ordinary, job->rows - row, c);

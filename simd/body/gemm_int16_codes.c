@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Exact block sums of elements that are 16-bit integers, as gemm_int16.h has them, where W stays in codes of four or eight bits, hardly
- * more than its format takes. Few rows of A are multiplied by codes as they are decoded; for more, a panel of W is expanded first.
+ * Exact block sums of elements that are 16-bit integers, as gemm_int16.h has them, where W stays in codes (gemm_codes.h).
+ * Few rows of A are multiplied by codes as they are decoded; for more, a panel of W is expanded first.
  * Pairs whose integers have few enough bits are multiplied by bytes where a tier can do that (by_bytes()).
- *
- * A panel of W is a head, the codes of the scales [block][column], E8M0 or UE4M3, and words of codes [word][column]. A code is a
- * nibble of E2M1, or a byte: an integer of up to 8 bits; for E3M2 four bits of a significand with its sign above four of an exponent.
- * Where a tier looks integers up, E3M2 and E2M3 stay in their six bits, a word in three bytes. Elements are placed in words so that
- * decoding gives pairs of neighbors.
  *
  * With e4m3, a sum must be rounded to 24 bits after an NVFP4 scale has multiplied it. The scale's significand, of 4 bits, therefore
  * multiplies integers, and its power of two the rounded sum: 16 * 448 * 2^9 * 12 * 15 is below 2^30.
  */
 #include "tier.h"
 
-#include "body/gemm_int16.h"
+#include "body/gemm_codes.h"
 #ifdef HAS_FP4_BYTES
 #include "fp4_bytes.h"
 #endif
@@ -23,17 +18,7 @@ enum {
 	CODES_FEW_ROWS = 4, /* by bytes */
 	CODES_VECTORS = INT16_VECTORS == 1 ? 1 : 2, /* at once for one row or two */
 	CODES_SOME_ROWS = 24, /* that are multiplied by codes if they are by bytes */
-	CODES_AHEAD = 8192, /* bytes of codes that are asked for before they are multiplied: processors stop at pages */
-	CODES_MOST_PAIRS = 4 /* in a word */
-};
-
-enum codes_kind {
-	CODES_NIBBLES, CODES_BYTES, CODES_E3M2,
-#ifdef HAS_WIDE_LOOKUP
-	CODES_E2M3, /* six bits, as E3M2's are there */
-#endif
-	CODES_WIDE, /* nibbles whose scales' significands multiply integers */
-	CODES_KINDS
+	CODES_AHEAD = 8192 /* bytes of codes that are asked for before they are multiplied: processors stop at pages */
 };
 
 /* A panel of W, expanded. */
@@ -51,35 +36,10 @@ struct codes_by_bytes {
 /* A panel of A and one of W. */
 struct codes_panels {
 	struct int16_panels int16;
-	const uint8_t *scales, *codes;
+	struct codes_w w;
 	struct codes_by_bytes by_bytes;
-	bool ue4m3; /* scales of W are */
 	const struct codes_expanded *expanded;
 };
-
-static enum codes_kind kind_of(enum mxfp_format format)
-{
-	const struct mxfp_format_info *element = mxfp_format_get_info(mxfp_format_get_info(format)->element);
-
-	if (element->bits == 4)
-		return CODES_NIBBLES;
-#ifdef HAS_WIDE_LOOKUP
-	if (format == MXFP_FORMAT_MXFP6_E2M3)
-		return CODES_E2M3;
-#endif
-	return format == MXFP_FORMAT_MXFP6_E3M2 ? CODES_E3M2 : CODES_BYTES;
-}
-
-/* Bytes of a word of a vector of columns. */
-ALWAYS_INLINE size_t line_bytes(enum codes_kind kind)
-{
-#ifdef HAS_WIDE_LOOKUP
-	if (kind == CODES_E3M2 || kind == CODES_E2M3)
-		return VECTOR_BYTES * 6 / 8;
-#endif
-	(void)kind;
-	return VECTOR_BYTES;
-}
 
 /* That of a product. */
 static enum codes_kind product_kind(const struct mxfp_gemm_shape *shape)
@@ -87,208 +47,6 @@ static enum codes_kind product_kind(const struct mxfp_gemm_shape *shape)
 	const enum codes_kind kind = kind_of(shape->w_format);
 
 	return kind == CODES_NIBBLES && has_low(shape->a_format) ? CODES_WIDE : kind;
-}
-
-/* The pairs of elements in a word. */
-ALWAYS_INLINE size_t pairs_of(enum codes_kind kind)
-{
-	return kind == CODES_NIBBLES || kind == CODES_WIDE ? 4 : 2;
-}
-
-static size_t codes_offset(const struct mxfp_gemm_shape *shape, size_t k)
-{
-	return BLOCKS_HEAD_BYTES + blocks_count(shape, k) * INT16_NR;
-}
-
-static size_t codes_w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
-{
-	const size_t pairs = blocks_count(shape, k) * blocks_length(shape) / 2;
-	const enum codes_kind kind = kind_of(shape->w_format);
-
-	return codes_offset(shape, k) + pairs / pairs_of(kind) * INT16_VECTORS * line_bytes(kind);
-}
-
-#ifdef HAS_WIDE_LOOKUP
-/* The integers of E3M2's codes, and of E2M3's. */
-#define FOUR(sign, e) sign (4 << (e)), sign (5 << (e)), sign (6 << (e)), sign (7 << (e))
-#define HALF(sign) 0, sign 1, sign 2, sign 3, FOUR(sign, 0), FOUR(sign, 1), FOUR(sign, 2), FOUR(sign, 3), FOUR(sign, 4), FOUR(sign, 5), FOUR(sign, 6)
-static const int16_t e3m2_integers[64] = {HALF(), HALF(-)};
-#undef HALF
-#undef FOUR
-#define EIGHT(sign, e) \
-	sign (8 << (e)), sign (9 << (e)), sign (10 << (e)), sign (11 << (e)), sign (12 << (e)), sign (13 << (e)), sign (14 << (e)), sign (15 << (e))
-#define HALF(sign) 0, sign 1, sign 2, sign 3, sign 4, sign 5, sign 6, sign 7, EIGHT(sign, 0), EIGHT(sign, 1), EIGHT(sign, 2)
-static const int16_t e2m3_integers[64] = {HALF(), HALF(-)};
-#undef HALF
-#undef EIGHT
-#else
-/* Significands of E3M2 by the upper nibble of a code, and powers of two by the exponent in the lower one. */
-static const int8_t e3m2_significand[16] = {0, 1, 2, 3, 4, 5, 6, 7, 0, -1, -2, -3, -4, -5, -6, -7};
-static const int8_t e3m2_power[16] = {1, 1, 2, 4, 8, 16, 32, 64};
-#endif
-
-/* The codes of numbers, which are integers in the unit of their format. */
-ALWAYS_INLINE vu32 codes_of(vf32 x, enum codes_kind kind)
-{
-	const vu32 bits = (vu32)x, magnitude = bits & ~F32_SIGN, n = (vu32)__builtin_convertvector((vf32)magnitude, vs32);
-
-	switch (kind) {
-	case CODES_NIBBLES: /* from 2 on, an exponent of two bits and a bit of significand */
-		return (bits >> 31 << 3) | blend((vs32)(n < 2), n, (magnitude >> 22) - (2 * F32_BIAS));
-	case CODES_E3M2: /* from 4 on, normal: a hidden bit, two of the significand, the exponent */
-#ifdef HAS_WIDE_LOOKUP
-		return (bits >> 31 << 5) | blend((vs32)(n < 4), n, (magnitude >> 21) - ((F32_BIAS + 1) << 2));
-#endif
-		return (bits >> 31 << 7) |
-		       blend((vs32)(n < 4), n << 4, 0x40 | (magnitude >> 21 & 3) << 4 | ((magnitude >> F32_SIGNIFICAND_BITS) - (F32_BIAS + 1)));
-#ifdef HAS_WIDE_LOOKUP
-	case CODES_E2M3:
-		return (bits >> 31 << 5) | blend((vs32)(n < 8), n, (magnitude >> 20) - ((F32_BIAS + 2) << 3));
-#endif
-	default:
-		return (vu32)__builtin_convertvector(x, vs32) & 0xFF;
-	}
-}
-
-/* Codes of scales, which are binary32: E8M0 or UE4M3. */
-ALWAYS_INLINE vu32 scale_codes(vu32 scales, bool ue4m3)
-{
-	const vs32 nan = (vs32)(scales > splat(F32_INF));
-	const vu32 n = (vu32)__builtin_convertvector((vf32)(scales & (vu32)~nan) * splat_f32(512), vs32);
-
-	if (!ue4m3)
-		return scales >> F32_SIGNIFICAND_BITS;
-	return blend(nan, splat(0x7F), blend((vs32)(n < 8), n, (scales >> 20) - ((F32_BIAS - 7) << 3)));
-}
-
-/* Places the codes of a row in words, in place. */
-static void codes_to_words(uint32_t *row, size_t n, enum codes_kind kind)
-{
-	if (kind == CODES_NIBBLES)
-		for (size_t i = 0; i < n; i += 8) {
-			const uint32_t *x = row + i;
-
-			row[i / 8] = x[0] | x[4] << 4 | x[2] << 8 | x[6] << 12 | x[1] << 16 | x[5] << 20 | x[3] << 24 | x[7] << 28;
-		}
-	else
-		for (size_t i = 0; i < n; i += 4) {
-			const uint32_t *x = row + i;
-
-			row[i / 4] = x[0] | x[2] << 8 | x[1] << 16 | x[3] << 24;
-		}
-}
-
-static bool has_ue4m3(const struct mxfp_gemm_shape *shape)
-{
-	return mxfp_format_get_info(shape->w_format)->tensor_scale;
-}
-
-/* Four codes of six bits become three bytes. */
-static inline void pack_sixes(uint32_t codes, uint8_t to[3])
-{
-	const uint32_t packed = (codes & 0x3F) | (codes >> 2 & 0xFC0) | (codes >> 4 & 0x3F000) | (codes >> 6 & 0xFC0000);
-
-	to[0] = (uint8_t)packed;
-	to[1] = (uint8_t)(packed >> 8);
-	to[2] = (uint8_t)(packed >> 16);
-}
-
-/* Packs columns k, k + 1, ... of the chunk. */
-static void codes_pack_slice(const struct mxfp_gemm_pack_job *job, size_t k, struct blocks_range *range)
-{
-	const size_t length = blocks_length(job->shape);
-	const enum codes_kind kind = kind_of(job->matrix->format);
-	const float factor = power_of_two(fraction_bits(job->matrix->format));
-	uint8_t scales[BLOCKS_HEAD_BYTES + PANEL_SLICE / MXFP_NVFP4_BLOCK * INT16_NR * sizeof(float)];
-	uint8_t *panel = job->panel, *to = panel + BLOCKS_HEAD_BYTES + k / length * INT16_NR;
-	struct mxfp_gemm_pack_job slice = panel_slice(job, k);
-	const size_t blocks = blocks_count(job->shape, slice.k), n = blocks * length;
-	panel_rows rows;
-
-	slice.panel = scales;
-	load_elements(&slice, rows);
-	pack_blocks(&slice, 0, false, true, INT16_NR, rows, range);
-	for (size_t i = 0; i < blocks * INT16_NR; i += LANES)
-		store_u8(to + i, scale_codes(load(scales + BLOCKS_HEAD_BYTES + i * sizeof(float)), has_ue4m3(job->shape)));
-	for (size_t r = 0; r < INT16_NR; r++) {
-		for (size_t i = 0; i < n; i += LANES)
-			store(rows[r] + i, codes_of((vf32)load(rows[r] + i) * factor, kind));
-		codes_to_words(rows[r], n, kind);
-	}
-	const size_t words = n / 2 / pairs_of(kind);
-	uint8_t *codes = panel + codes_offset(job->shape, job->k) + k / 2 / pairs_of(kind) * INT16_VECTORS * line_bytes(kind);
-	if (line_bytes(kind) == VECTOR_BYTES) {
-		store_columns(codes, rows[0], PANEL_SLICE, INT16_NR, words);
-	} else {
-		uint32_t lines[PANEL_SLICE / 4 * INT16_NR];
-
-		store_columns((uint8_t *)lines, rows[0], PANEL_SLICE, INT16_NR, words);
-		for (size_t i = 0; i < words * INT16_NR; i++, codes += 3)
-			pack_sixes(lines[i], codes);
-	}
-}
-
-static void codes_pack_w(const struct mxfp_gemm_pack_job *job)
-{
-	struct blocks_range range = blocks_begin();
-
-	memset(job->panel, 0, BLOCKS_HEAD_BYTES);
-	for (size_t k = 0; k < job->k; k += PANEL_SLICE)
-		codes_pack_slice(job, k, &range);
-	const struct blocks_head head = blocks_end(&range);
-	memcpy(job->panel, &head, sizeof head);
-}
-
-/* A word of each column of a vector; bits above the six of a code may be any. */
-ALWAYS_INLINE vu8 load_line(const uint8_t *codes, enum codes_kind kind)
-{
-#ifdef HAS_WIDE_LOOKUP
-	if (kind == CODES_E3M2 || kind == CODES_E2M3)
-		return load_sixes(codes);
-#endif
-	(void)kind;
-	return (vu8)load(codes);
-}
-
-/* The pairs of a word of each column. */
-ALWAYS_INLINE void decode_pairs(vu8 codes, enum codes_kind kind, vs16 pairs[CODES_MOST_PAIRS])
-{
-	if (kind == CODES_NIBBLES || kind == CODES_WIDE) {
-		decode_nibbles(codes, pairs);
-	} else if (kind == CODES_BYTES) {
-		pairs[0] = (vs16)((vu16)codes << 8) >> 8;
-		pairs[1] = (vs16)codes >> 8;
-	} else {
-#ifdef HAS_WIDE_LOOKUP
-		const int16_t *table = kind == CODES_E2M3 ? e2m3_integers : e3m2_integers;
-
-		pairs[0] = lookup_words(table, (vu16)codes);
-		pairs[1] = lookup_words(table, (vu16)codes >> 8);
-#else
-		const vu8 nibble = (vu8)splat(0x0F0F0F0F);
-		const vu16 n = (vu16)lookup(e3m2_significand, (vu8)((vu16)codes >> 4) & nibble), p = (vu16)lookup(e3m2_power, codes & nibble);
-
-		pairs[0] = ((vs16)(n << 8) >> 8) * (vs16)(p & 0xFF);
-		pairs[1] = ((vs16)n >> 8) * (vs16)(p >> 8);
-#endif
-	}
-}
-
-/* Ordinary scales as binary32. */
-ALWAYS_INLINE vf32 scales_at(const struct codes_panels *t, size_t i)
-{
-	const vu32 codes = load_u8(t->scales + i);
-
-	return t->ue4m3 ? (vf32)(codes << 20) * splat_f32(0x1p120F) : (vf32)(codes << F32_SIGNIFICAND_BITS);
-}
-
-/* Any scales. */
-ALWAYS_INLINE vf32 any_scales_at(const struct codes_panels *t, size_t i)
-{
-	const vu32 codes = load_u8(t->scales + i), scales = (vu32)scales_at(t, i);
-	const vu32 finite = blend((vs32)(codes == splat(0)) & (t->ue4m3 ? 0 : -1), splat(F32_HIDDEN / 2), scales);
-
-	return (vf32)blend((vs32)(codes == splat(t->ue4m3 ? 0x7F : MXFP_SCALE_NAN)), splat(F32_NAN), finite);
 }
 
 /* The significands of scales as integers, and their powers of two; NaN stays. */
@@ -306,17 +64,17 @@ ALWAYS_INLINE vf32 powers(vf32 scales)
 ALWAYS_INLINE void expand_kind(struct codes_expanded *to, const struct codes_panels *t, size_t blocks, enum codes_kind kind)
 {
 	const size_t pairs = pairs_of(kind);
-	const uint8_t *codes = t->codes;
+	const uint8_t *codes = t->w.codes;
 
 	for (size_t i = 0; i < blocks * INT16_NR; i += LANES)
-		store(to->scales + i, (vu32)(kind == CODES_WIDE ? powers(any_scales_at(t, i)) : any_scales_at(t, i)));
+		store(to->scales + i, (vu32)(kind == CODES_WIDE ? powers(any_scales_at(&t->w, i)) : any_scales_at(&t->w, i)));
 	for (size_t i = 0; i < blocks * t->int16.pairs; i += pairs)
 		for (size_t v = 0; v < INT16_VECTORS; v++, codes += line_bytes(kind)) {
 			vs16 x[CODES_MOST_PAIRS] = {{0}};
 
 			decode_pairs(load_line(codes, kind), kind, x);
 			if (kind == CODES_WIDE) {
-				const vu32 m = significands(any_scales_at(t, (i / t->int16.pairs * INT16_VECTORS + v) * LANES));
+				const vu32 m = significands(any_scales_at(&t->w, (i / t->int16.pairs * INT16_VECTORS + v) * LANES));
 
 #pragma GCC unroll 4
 				for (size_t p = 0; p < pairs; p++)
@@ -379,7 +137,7 @@ ALWAYS_INLINE void few_rows_pass(const struct codes_panels *t, size_t first, siz
 
 #pragma GCC unroll 4
 		for (size_t v = 0; v < INT16_VECTORS; v += vectors) {
-			const uint8_t *codes = t->codes + (b * of->pairs / pairs_of(kind) * INT16_VECTORS + v) * line_bytes(kind);
+			const uint8_t *codes = t->w.codes + (b * of->pairs / pairs_of(kind) * INT16_VECTORS + v) * line_bytes(kind);
 			vs32 sum[BY_CODES_ROWS][INT16_VECTORS] = {{{0}}};
 
 			add_codes(a, codes, of->pairs, kind, rows, vectors, sum);
@@ -394,7 +152,7 @@ ALWAYS_INLINE void few_rows_pass(const struct codes_panels *t, size_t first, siz
 
 #pragma GCC unroll 4
 			for (size_t i = 0; i < vectors; i++)
-				scales[i] = scales_at(t, (b * INT16_VECTORS + v + i) * LANES);
+				scales[i] = scales_at(&t->w, (b * INT16_VECTORS + v + i) * LANES);
 #pragma GCC unroll 16
 			for (size_t i = 0; i < rows * vectors; i++) {
 				const size_t r = i / vectors, at = v + i % vectors;
@@ -565,10 +323,10 @@ ALWAYS_INLINE void bytes_of(const struct codes_panels *t, vu8 codes, enum codes_
 ALWAYS_INLINE void expand_bytes_of(struct codes_expanded *to, const struct codes_panels *t, size_t blocks, enum codes_kind kind)
 {
 	const size_t step = pairs_of(kind) / 2;
-	const uint8_t *codes = t->codes;
+	const uint8_t *codes = t->w.codes;
 
 	for (size_t i = 0; i < blocks * INT16_NR; i += LANES)
-		store(to->scales + i, (vu32)any_scales_at(t, i));
+		store(to->scales + i, (vu32)any_scales_at(&t->w, i));
 	for (size_t i = 0; i < blocks * t->int16.pairs / 2; i += step)
 		for (size_t v = 0; v < INT16_VECTORS; v++, codes += VECTOR_BYTES) {
 			vu8 x[2] = {{0}};
@@ -641,7 +399,7 @@ ALWAYS_INLINE void by_bytes_pass(const struct codes_panels *t, size_t first, siz
 	const size_t rows = way.rows, vectors = way.vectors;
 	const size_t words = t->by_bytes.words * t->by_bytes.groups, line = words + t->by_bytes.groups;
 	const size_t stored = way.expanded ? words : words * 2 / pairs_of(way.kind);
-	const uint8_t *w = way.expanded ? (const uint8_t *)t->expanded->plane : t->codes;
+	const uint8_t *w = way.expanded ? (const uint8_t *)t->expanded->plane : t->w.codes;
 	const uint32_t *a = (const uint32_t *)t->int16.a;
 	vf32 p[INT16_MR][INT16_VECTORS] = {{{0}}};
 
@@ -657,7 +415,7 @@ ALWAYS_INLINE void by_bytes_pass(const struct codes_panels *t, size_t first, siz
 			for (size_t i = 0; i < vectors; i++) {
 				const size_t scale_at = (b * INT16_VECTORS + v + i) * LANES;
 
-				scales[i] = way.expanded ? (vf32)load(t->expanded->scales + scale_at) : scales_at(t, scale_at);
+				scales[i] = way.expanded ? (vf32)load(t->expanded->scales + scale_at) : scales_at(&t->w, scale_at);
 			}
 #pragma GCC unroll 16
 			for (size_t i = 0; i < rows * vectors; i++) {
@@ -769,7 +527,7 @@ static NOINLINE void codes_rows(const struct mxfp_gemm_multiply_job *job)
 	const uint8_t *w = job->w, *a = job->a;
 	const enum codes_kind kind = product_kind(shape);
 	struct codes_expanded *expanded = job->scratch;
-	struct codes_panels t = {.scales = w + BLOCKS_HEAD_BYTES, .codes = w + codes_offset(shape, job->k), .ue4m3 = has_ue4m3(shape)};
+	struct codes_panels t = {.w = codes_begin(job)};
 	struct blocks_head a_head, w_head;
 	bool is_expanded = false;
 	float *c = job->c;
