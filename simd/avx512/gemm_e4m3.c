@@ -19,8 +19,7 @@
  * A panel of an e4m3 W has two things more, and its codes another order, for fast decoding (finish_block()):
  *   rests   [blocks][2 bytes], after the scales: bit 2 i + v: word i of the columns of vector v has nonzero rests.
  *   norms   [blocks][2 bytes]: the high half of struct gemm_e4m3_columns' norm, rounded up; 0 if low is 3.
- * A panel of W is expanded to struct gemm_e4m3_columns before it is multiplied, except for a few rows of A by MXFP4 and
- * of e4m3 by e4m3.
+ * A panel of W is expanded to struct gemm_e4m3_columns before it is multiplied, except for a few rows of A.
  *
  * Folding: a narrow operand has bits to spare in a word. If the scales of its row (column) differ by few binades in a
  * chunk, its elements are multiplied by the ratios to the least one, which is applied once, at the end of the pass. The
@@ -35,10 +34,12 @@
 
 enum {
 	GEMM_E4M3_MR = 8,
-	GEMM_E4M3_FEW = 4, /* the most rows of A for which W is not expanded, if it is MXFP4 or both are e4m3 */
+	GEMM_E4M3_FOUR = 4, /* rows that are multiplied at once by a narrow W as it is stored */
+	GEMM_E4M3_FEW = 4, /* the most rows of A for which W is not expanded, if it is e4m3 */
 	GEMM_E4M3_VECTORS = 2,
 	GEMM_E4M3_NR = GEMM_E4M3_VECTORS * LANES,
 	GEMM_E4M3_BLOCK = MXFP_MX_BLOCK,
+	BYTE_OFFSET = 128,
 	GEMM_E4M3_PAIRS = GEMM_E4M3_BLOCK / 2,
 	GEMM_E4M3_BLOCKS = MXFP_GEMM_CHUNK / GEMM_E4M3_BLOCK,
 	/*
@@ -64,7 +65,7 @@ struct gemm_e4m3_rest {
 };
 
 /* The head of a panel of A. The blocks follow (struct gemm_e4m3_rows), then struct gemm_e4m3_rest for each if A is
-   e4m3, then if W is MXFP4 struct gemm_e4m3_single for each of the first row, of the second, ... of GEMM_E4M3_FEW. */
+   e4m3, then if W is narrow struct gemm_e4m3_bytes for each of the first 4 rows, then of the others. */
 struct gemm_e4m3_head {
 	_Alignas(64) float last[GEMM_E4M3_MR]; /* of the fast loop: the factor of a pass's sum, or NaN if the row has one */
 	float one[GEMM_E4M3_MR];               /* of the general loop: 1, or NaN */
@@ -72,15 +73,15 @@ struct gemm_e4m3_head {
 };
 
 /*
- * A block of a row of a panel that has few, for an MXFP4 W that is not expanded: main = 256 high + low, in groups of 4 in the
- * order of W's words, even elements before odd ones. The sums start from minus what W's E2M1_OFFSET adds to them.
+ * A block of 4 rows of a panel of A a second time, for a narrow W that is not expanded: main = 256 high + low, in groups of 4 in
+ * the order of W's words, even elements before odd ones. Sums start from minus what W's offset adds to them.
  */
-struct gemm_e4m3_single {
-	_Alignas(64) int8_t high[GEMM_E4M3_BLOCK];
-	int8_t low[GEMM_E4M3_BLOCK], rest[GEMM_E4M3_BLOCK];
-	int32_t main_start, rest_start;
-	float factor;
-	uint32_t has_rest;
+struct gemm_e4m3_bytes {
+	_Alignas(64) int8_t high[GEMM_E4M3_FOUR][GEMM_E4M3_BLOCK];
+	int8_t low[GEMM_E4M3_FOUR][GEMM_E4M3_BLOCK];
+	int32_t start[GEMM_E4M3_FOUR];
+	int32_t binades[GEMM_E4M3_FOUR]; /* of the scale, in the place of a binary32's exponent */
+	uint16_t rests[GEMM_E4M3_FOUR];  /* as in struct gemm_e4m3_rows */
 };
 
 /* An expanded block of a panel of W. */
@@ -95,9 +96,8 @@ struct gemm_e4m3_columns {
 struct gemm_e4m3_expanded {
 	struct gemm_e4m3_columns block[GEMM_E4M3_BLOCKS];
 	_Alignas(64) int16_t rest[GEMM_E4M3_BLOCKS][GEMM_E4M3_PAIRS][GEMM_E4M3_NR][2];
-	_Alignas(64) float last[GEMM_E4M3_NR];
-	float one[GEMM_E4M3_NR];
-	bool general;
+	_Alignas(64) float one[GEMM_E4M3_NR]; /* 1, or NaN if the column has one */
+	bool general;                         /* the fast loop would be wrong */
 };
 
 /* Elements of e4m3 as 2^low_bits main + rest, in units of 2^-9. A NaN gives any number. */
@@ -303,10 +303,16 @@ static bool has_rests(const struct mxfp_gemm_shape *shape)
 	return shape->a_format == MXFP_FORMAT_MXFP8_E4M3;
 }
 
-/* Whether panels of A have struct gemm_e4m3_single, so that W is not expanded for a few rows. */
-static bool has_single(const struct mxfp_gemm_shape *shape)
+/* Whether panels of A have struct gemm_e4m3_bytes. */
+static bool has_bytes(const struct mxfp_gemm_shape *shape)
 {
-	return shape->w_format == MXFP_FORMAT_MXFP4;
+	return shape->w_format != MXFP_FORMAT_MXFP8_E4M3;
+}
+
+/* What is added to elements of a narrow W to make them unsigned. */
+ALWAYS_INLINE int narrow_offset(enum mxfp_format format)
+{
+	return format == MXFP_FORMAT_MXFP4 ? E2M1_OFFSET : BYTE_OFFSET;
 }
 
 static size_t a_bytes(const struct mxfp_gemm_shape *shape, size_t k)
@@ -314,7 +320,7 @@ static size_t a_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 	size_t block = sizeof(struct gemm_e4m3_rows);
 
 	block += has_rests(shape) ? sizeof(struct gemm_e4m3_rest) : 0;
-	block += has_single(shape) ? GEMM_E4M3_FEW * sizeof(struct gemm_e4m3_single) : 0;
+	block += has_bytes(shape) ? GEMM_E4M3_MR / GEMM_E4M3_FOUR * sizeof(struct gemm_e4m3_bytes) : 0;
 	return sizeof(struct gemm_e4m3_head) + gemm_e4m3_blocks(k) * block;
 }
 
@@ -324,7 +330,7 @@ struct row {
 	size_t index, n_blocks;
 	int unit;                         /* the exponent of the unit of products of main parts */
 	struct gemm_e4m3_head *head;
-	struct gemm_e4m3_single *single;  /* NULL unless has_single() */
+	struct gemm_e4m3_bytes *bytes;    /* NULL if there are none */
 	struct gemm_e4m3_rows *rows;
 	struct gemm_e4m3_rest *rests;
 	uint8_t scale[GEMM_E4M3_BLOCKS];
@@ -456,26 +462,20 @@ ALWAYS_INLINE int32_t sum_of_words(__m512i words)
 	return _mm512_reduce_add_epi32(_mm512_madd_epi16(words, _mm512_set1_epi16(1)));
 }
 
-/* Packs a block of row r a second time, as struct gemm_e4m3_single. */
-static void pack_single(const struct row *row, size_t r, size_t b)
+/* Packs a block of a row a second time. */
+ALWAYS_INLINE void pack_bytes(const struct row *row, size_t b)
 {
-	const struct gemm_e4m3_rows *rows = &row->rows[b];
-	struct gemm_e4m3_single *to = &row->single[r * row->n_blocks + b];
-	__m512i main = pairs_to_words(_mm512_load_si512(rows->main[r])), rest = _mm512_setzero_si512();
-	/* main = 256 high + low, both signed: adding 128 rounds `high` so that `low` fits. */
+	struct gemm_e4m3_bytes *to = &row->bytes[row->index / GEMM_E4M3_FOUR * row->n_blocks + b];
+	const size_t r = row->index % GEMM_E4M3_FOUR;
+	__m512i main = pairs_to_words(_mm512_load_si512(row->rows[b].main[row->index]));
+	/* Both bytes are signed: adding 128 rounds `high` so that `low` fits. */
 	__m512i high = _mm512_srai_epi16(_mm512_add_epi16(main, _mm512_set1_epi16(128)), 8);
 
-	to->has_rest = rows->rests[r];
-	to->rest_start = 0;
-	if (to->has_rest != 0) {
-		rest = pairs_to_words(_mm512_load_si512(row->rests[b].rest[r]));
-		to->rest_start = -E2M1_OFFSET * sum_of_words(rest);
-	}
-	_mm256_store_si256((__m256i *)to->high, _mm512_cvtepi16_epi8(high));
-	_mm256_store_si256((__m256i *)to->low, _mm512_cvtepi16_epi8(main));
-	_mm256_store_si256((__m256i *)to->rest, _mm512_cvtepi16_epi8(rest));
-	to->main_start = -E2M1_OFFSET * sum_of_words(main);
-	to->factor = rows->factor[r];
+	_mm256_store_si256((__m256i *)to->high[r], _mm512_cvtepi16_epi8(high));
+	_mm256_store_si256((__m256i *)to->low[r], _mm512_cvtepi16_epi8(main));
+	to->start[r] = -narrow_offset(row->job->shape->w_format) * sum_of_words(main);
+	to->rests[r] = row->rows[b].rests[row->index];
+	to->binades[r] = (row->scale[b] - MXFP_SCALE_BIAS) * (1 << F32_SIGNIFICAND_BITS);
 }
 
 /* The loop is compiled once for each format of A and its low bits. */
@@ -509,7 +509,7 @@ static NOINLINE void pack_rows(const struct mxfp_gemm_pack_job *job)
 	           gemm_e4m3_low_bits(shape) * (1 + (shape->a_format == shape->w_format));
 	row.rows = (struct gemm_e4m3_rows *)(row.head + 1);
 	row.rests = (struct gemm_e4m3_rest *)(row.rows + row.n_blocks);
-	row.single = has_single(shape) ? (struct gemm_e4m3_single *)(row.rests + row.n_blocks) : NULL;
+	row.bytes = has_bytes(shape) ? (struct gemm_e4m3_bytes *)(row.rests + row.n_blocks) : NULL;
 	row.head->general = false;
 	if (job->rows < GEMM_E4M3_MR)
 		clear_rows(&row);
@@ -517,11 +517,10 @@ static NOINLINE void pack_rows(const struct mxfp_gemm_pack_job *job)
 		load_any(&row);
 		row.range = even_out(row.scale, row.zero, row.n_blocks);
 		store_scales(&row);
-	}
-	if (has_single(shape) && job->rows <= GEMM_E4M3_FEW)
-		for (size_t r = 0; r < job->rows; r++)
+		if (row.bytes != NULL)
 			for (size_t b = 0; b < row.n_blocks; b++)
-				pack_single(&row, r, b);
+				pack_bytes(&row, b);
+	}
 }
 
 static FP_KERNEL(pack_a, mxfp_gemm_pack_job, pack_rows)
@@ -700,33 +699,19 @@ static bool are_moderate(const struct columns_range *range)
 	return _mm256_cmplt_epu8_mask(range->least, least) == 0 && _mm256_cmpgt_epu8_mask(range->most, most) == 0;
 }
 
-static bool are_foldable(const struct columns_range *range, enum mxfp_format format)
-{
-	const __m256i spread = _mm256_set1_epi8((char)gemm_e4m3_fold_spread(format));
-
-	return _mm256_cmpgt_epu8_mask(_mm256_sub_epi8(range->most, range->least), spread) == 0;
-}
-
 /* Half v of 32 bytes as lanes. */
 ALWAYS_INLINE __m512i lanes_of(__m256i bytes, int v)
 {
 	return _mm512_cvtepu8_epi32(v == 0 ? _mm256_castsi256_si128(bytes) : _mm256_extracti128_si256(bytes, 1));
 }
 
-/* Stores the factors of whole columns; folded: range->least is the scale of all blocks. */
-static void store_last(struct gemm_e4m3_expanded *to, const struct columns_range *range, bool folded)
+static void store_ones(struct gemm_e4m3_expanded *to, const struct columns_range *range)
 {
 	const __m512 nan = _mm512_set1_ps(__builtin_nanf(""));
 
-	for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
-		__mmask16 is_nan = (__mmask16)(range->nan >> 16 * v);
-		__m512 one = _mm512_mask_mov_ps(_mm512_set1_ps(1), is_nan, nan);
-		__m512i scale = folded ? lanes_of(range->least, v) : _mm512_set1_epi32(MXFP_SCALE_BIAS);
-
-		_mm512_store_ps(to->one + v * LANES, one);
-		_mm512_store_ps(to->last + v * LANES,
-		                _mm512_mul_ps(one, _mm512_castsi512_ps(_mm512_slli_epi32(scale, F32_SIGNIFICAND_BITS))));
-	}
+	for (int v = 0; v < GEMM_E4M3_VECTORS; v++)
+		_mm512_store_ps(to->one + v * LANES,
+		                _mm512_mask_mov_ps(_mm512_set1_ps(1), (__mmask16)(range->nan >> 16 * v), nan));
 }
 
 ALWAYS_INLINE void store_column_scales(struct gemm_e4m3_columns *to, __m256i scales)
@@ -751,39 +736,27 @@ ALWAYS_INLINE __m512i load_word(enum mxfp_format format, const uint8_t *codes, i
 	return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(e2m1_integers(0)), x);
 }
 
-/* Expands a block of narrow elements, each times 2^excess, the scale over the least one. */
-ALWAYS_INLINE void expand_narrow(struct gemm_e4m3_columns *to, enum mxfp_format format, const uint8_t *codes,
-                                 __m256i excess)
+/* The words of pair p of each 16 columns whose word p / 2 is x, in a narrow format. */
+ALWAYS_INLINE __m512i pair_of_word(__m512i x, int p)
 {
-	for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
-		__m512i lanes = lanes_of(excess, v), words = _mm512_or_si512(lanes, _mm512_slli_epi32(lanes, 16));
-		/* Elements are first moved to the high bytes of words. */
-		__m512i down = _mm512_sub_epi16(_mm512_set1_epi16(8), words);
-
-		for (int w = 0; w < GEMM_E4M3_PAIRS / 2; w++) {
-			__m512i x = load_word(format, codes, w, v), odd = _mm512_and_si512(x, _mm512_set1_epi16((short)0xFF00));
-
-			_mm512_store_si512(to->main[2 * w][v * LANES], _mm512_srav_epi16(_mm512_slli_epi16(x, 8), down));
-			_mm512_store_si512(to->main[2 * w + 1][v * LANES], _mm512_srav_epi16(odd, down));
-		}
-	}
-	to->rests = 0;
+	return _mm512_srai_epi16(p % 2 != 0 ? x : _mm512_slli_epi16(x, 8), 8);
 }
 
-ALWAYS_INLINE void expand_narrow_panel(struct gemm_e4m3_expanded *to, enum mxfp_format format, const uint8_t *panel,
-                                       size_t blocks)
+ALWAYS_INLINE void expand_narrow(struct gemm_e4m3_expanded *to, enum mxfp_format format, const uint8_t *panel, size_t blocks)
 {
 	const uint8_t *codes = panel + blocks * GEMM_E4M3_NR;
 	struct columns_range range = range_of(panel, blocks);
-	const bool foldable = are_foldable(&range, format);
 
-	to->general = !foldable || !are_moderate(&range);
-	store_last(to, &range, true);
+	to->general = true;
+	store_ones(to, &range);
 	for (size_t b = 0; b < blocks; b++, codes += gemm_e4m3_code_bytes(format) * GEMM_E4M3_NR) {
-		__m256i scales = load_column_scales(panel, b), least = foldable ? range.least : scales;
+		struct gemm_e4m3_columns *block = &to->block[b];
 
-		expand_narrow(&to->block[b], format, codes, _mm256_sub_epi8(scales, least));
-		store_column_scales(&to->block[b], least);
+		for (int p = 0; p < GEMM_E4M3_PAIRS; p++)
+			for (int v = 0; v < GEMM_E4M3_VECTORS; v++)
+				_mm512_store_si512(block->main[p][v * LANES], pair_of_word(load_word(format, codes, p / 2, v), p));
+		block->rests = 0;
+		store_column_scales(block, load_column_scales(panel, b));
 	}
 }
 
@@ -847,7 +820,7 @@ ALWAYS_INLINE void expand_e4m3_panel(struct gemm_e4m3_expanded *to, const uint8_
 	struct columns_range range = range_of(panel, blocks);
 
 	to->general = !are_moderate(&range);
-	store_last(to, &range, false);
+	store_ones(to, &range);
 	for (size_t b = 0; b < blocks; b++, codes += GEMM_E4M3_BLOCK * GEMM_E4M3_NR) {
 		expand_e4m3(to, b, codes, load_note(notes, blocks, b), low_bits);
 		store_column_scales(&to->block[b], load_column_scales(panel, b));
@@ -859,13 +832,13 @@ static void expand(struct gemm_e4m3_expanded *to, const struct mxfp_gemm_shape *
 {
 	switch (shape->w_format) {
 	case MXFP_FORMAT_MXFP4:
-		expand_narrow_panel(to, MXFP_FORMAT_MXFP4, panel, blocks);
+		expand_narrow(to, MXFP_FORMAT_MXFP4, panel, blocks);
 		break;
 	case MXFP_FORMAT_MXFP6_E2M3:
-		expand_narrow_panel(to, MXFP_FORMAT_MXFP6_E2M3, panel, blocks);
+		expand_narrow(to, MXFP_FORMAT_MXFP6_E2M3, panel, blocks);
 		break;
 	case MXFP_FORMAT_MXINT8:
-		expand_narrow_panel(to, MXFP_FORMAT_MXINT8, panel, blocks);
+		expand_narrow(to, MXFP_FORMAT_MXINT8, panel, blocks);
 		break;
 	default:
 		if (gemm_e4m3_low_bits(shape) == 4)
@@ -877,72 +850,19 @@ static void expand(struct gemm_e4m3_expanded *to, const struct mxfp_gemm_shape *
 }
 
 /*
- * A few rows of A by a panel of an MXFP4 W, one after the other, the first at the speed at which W can be read: nothing is
- * expanded in memory. vpermb
- * turns nibbles into bytes of 0 .. 24 (halves plus an offset of 12); its table of 64 repeats every 16, so the other
- * bits of a byte do not matter. vpdpbusd then multiplies 4 elements at once, by each of the two bytes of A's main parts
- * and, in the few blocks that have any, by the rests.
+ * Rows of e4m3 by a panel of a narrow W as it is stored, 4 at a time: nothing is expanded in memory, so that one row runs at the
+ * speed at which W can be read. vpermb turns nibbles into bytes of 0 .. 24 (halves plus an offset of 12); its table of 64
+ * repeats every 16, so the other bits of a byte do not matter. Bytes get an offset of 128. vpdpbusd then multiplies 4
+ * elements at once, by each of the two bytes of A's main parts. The few rows of a block that have rests are seen to after that.
  */
 
 enum {
 	GROUPS = GEMM_E4M3_BLOCK / 4,
-	BLOCK_BYTES = GEMM_E4M3_BLOCK / 2 * GEMM_E4M3_NR,
-	AT_ONCE = 2, /* blocks; every pass but the last has an even number of them */
 	/* Changing the control word takes as long as some blocks. Instructions with embedded rounding, which also suppress
 	   exceptions, need it changed only if the caller flushes subnormals. */
 	TO_NEAREST = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC,
 	FLUSHES = 0x8040
 };
-
-/* acc += the products of 4 elements in each lane. With the intrinsic, compilers copy accumulators. */
-ALWAYS_INLINE __m512i add_groups(__m512i acc, __m512i w, const int8_t *a)
-{
-	__asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*(const int32_t __attribute__((may_alias)) *)a));
-	return acc;
-}
-
-/* A block of a row of A by one of W, and the sums that it is added to. */
-struct term {
-	const struct gemm_e4m3_single *a;
-	const uint8_t *scales, *codes;
-	ptrdiff_t ahead; /* as in fetch_w() */
-	__m512 *p;
-};
-
-/* Sums of a block: by the two bytes of A's main parts, and by its rests. */
-struct sums {
-	__m512i high[GEMM_E4M3_VECTORS], low[GEMM_E4M3_VECTORS], rest[GEMM_E4M3_VECTORS];
-};
-
-ALWAYS_INLINE void start_sums(struct sums *s, const struct gemm_e4m3_single *a)
-{
-	for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
-		s->high[v] = _mm512_setzero_si512();
-		s->low[v] = _mm512_set1_epi32(a->main_start);
-		s->rest[v] = _mm512_set1_epi32(a->rest_start);
-	}
-}
-
-ALWAYS_INLINE void add_group(struct sums *s, const struct term *t, int g, bool rests)
-{
-	const __m512i table = _mm512_broadcast_i32x4(e2m1_integers(E2M1_OFFSET));
-
-#pragma GCC unroll 2
-	for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
-		const uint8_t *at = t->codes + (g / 2 * GEMM_E4M3_NR + v * LANES) * 4;
-		__m512i x = _mm512_loadu_si512(at);
-
-		if (g % 2 == 0) {
-			fetch_w(at, t->ahead);
-			fetch_w_near(at);
-		}
-		x = _mm512_permutexvar_epi8(g % 2 != 0 ? _mm512_srli_epi16(x, 4) : x, table);
-		s->high[v] = add_groups(s->high[v], x, t->a->high + 4 * g);
-		s->low[v] = add_groups(s->low[v], x, t->a->low + 4 * g);
-		if (rests)
-			s->rest[v] = add_groups(s->rest[v], x, t->a->rest + 4 * g);
-	}
-}
 
 ALWAYS_INLINE __m512 to_float(__m512i x)
 {
@@ -953,73 +873,6 @@ ALWAYS_INLINE __m512 multiply_nearest(__m512 a, __m512 b)
 {
 	return _mm512_mul_round_ps(a, b, TO_NEAREST);
 }
-
-/* RN24(sum) times W's scale. */
-ALWAYS_INLINE __m512 round_single(const struct sums *s, int v, const uint8_t *scales, bool rests)
-{
-	__m512i scale = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(scales + v * LANES)));
-	__m512 factor = _mm512_castsi512_ps(_mm512_slli_epi32(scale, F32_SIGNIFICAND_BITS));
-	__m512i sum = _mm512_add_epi32(_mm512_slli_epi32(s->high[v], 8), s->low[v]);
-
-	if (!rests)
-		return multiply_nearest(to_float(sum), factor);
-	/* The sum has at most 27 bits. */
-	sum = _mm512_add_epi32(_mm512_slli_epi32(sum, 3), s->rest[v]);
-	return multiply_nearest(multiply_nearest(to_float(sum), _mm512_set1_ps(0x1p-3f)), factor);
-}
-
-/* Adds n terms at once, so that there are enough independent sums; those of two rows decode W once. */
-ALWAYS_INLINE void add_terms(const struct term *terms, int n, bool rests)
-{
-	struct sums s[AT_ONCE];
-
-#pragma GCC unroll 2
-	for (int i = 0; i < n; i++)
-		start_sums(&s[i], terms[i].a);
-#pragma GCC unroll 8
-	for (int g = 0; g < GROUPS; g++)
-#pragma GCC unroll 2
-		for (int i = 0; i < n; i++)
-			add_group(&s[i], &terms[i], g, rests);
-#pragma GCC unroll 2
-	for (int i = 0; i < n; i++)
-		for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
-			__m512 sum = round_single(&s[i], v, terms[i].scales, rests);
-
-			terms[i].p[v] = _mm512_fmadd_round_ps(sum, _mm512_set1_ps(terms[i].a->factor), terms[i].p[v], TO_NEAREST);
-		}
-}
-
-/* Not inlined: the compiler would hoist the code that the variants share above the choice, and run out of registers. */
-#define ADD_BLOCKS(name, n, rests) \
-	static NOINLINE void name(__m512 p[GEMM_E4M3_VECTORS], const struct gemm_e4m3_single *a, const uint8_t *scales, \
-	                          const uint8_t *codes, ptrdiff_t ahead) \
-	{ \
-		const struct term terms[AT_ONCE] = { \
-			{a, scales, codes, ahead, p}, \
-			{a + (n) - 1, scales + ((n) - 1) * GEMM_E4M3_NR, codes + ((n) - 1) * BLOCK_BYTES, ahead, p}, \
-		}; \
-\
-		add_terms(terms, n, rests); \
-	}
-ADD_BLOCKS(add_two, 2, false)
-ADD_BLOCKS(add_two_with_rests, 2, true)
-ADD_BLOCKS(add_one, 1, true)
-#undef ADD_BLOCKS
-
-/* One block of two rows, whose blocks of A are a and b. */
-#define ADD_ROWS(name, rests) \
-	static NOINLINE void name(__m512 p[AT_ONCE][GEMM_E4M3_VECTORS], const struct gemm_e4m3_single *a, \
-	                          const struct gemm_e4m3_single *b, const uint8_t *scales, const uint8_t *codes, \
-	                          ptrdiff_t ahead) \
-	{ \
-		const struct term terms[AT_ONCE] = {{a, scales, codes, ahead, p[0]}, {b, scales, codes, ahead, p[1]}}; \
-\
-		add_terms(terms, AT_ONCE, rests); \
-	}
-ADD_ROWS(add_rows, false)
-ADD_ROWS(add_rows_with_rests, true)
-#undef ADD_ROWS
 
 /* Whether no scale is out of range; a NaN is. */
 ALWAYS_INLINE bool scales_are_moderate(const uint8_t *scales, size_t blocks)
@@ -1044,53 +897,160 @@ ALWAYS_INLINE void end_pass(float *c, __m512 p[GEMM_E4M3_VECTORS], float last)
 	}
 }
 
-static void multiply_row_panel(const struct mxfp_gemm_multiply_job *job, const struct gemm_e4m3_single *a, float last, float *c)
-{
-	const size_t blocks = gemm_e4m3_blocks(job->k), pass_blocks = job->shape->pass / GEMM_E4M3_BLOCK;
-	const uint8_t *scales = job->w, *codes = scales + blocks * GEMM_E4M3_NR;
-	const ptrdiff_t ahead = w_ahead(job);
-	__m512 p[GEMM_E4M3_VECTORS] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+/* A panel of A and one of W. */
+struct stored {
+	const struct gemm_e4m3_head *head;
+	const struct gemm_e4m3_rest *rests;
+	const struct gemm_e4m3_bytes *bytes;
+	const uint8_t *scales, *codes;
+	ptrdiff_t ahead; /* as in fetch_w() */
+	size_t next;     /* bytes to the bytes of the next 4 rows */
+	size_t blocks, pass_blocks;
+};
 
-	for (size_t b = 0, n; b < blocks; b += n, a += n, scales += n * GEMM_E4M3_NR, codes += n * BLOCK_BYTES) {
-		n = blocks - b < AT_ONCE ? blocks - b : AT_ONCE;
-		if (n == 1)
-			add_one(p, a, scales, codes, ahead);
-		else if ((a[0].has_rest | a[1].has_rest) != 0)
-			add_two_with_rests(p, a, scales, codes, ahead);
+/* Takes the panel of A at `panel`. */
+ALWAYS_INLINE void find_panel(struct stored *s, const void *panel)
+{
+	s->head = panel;
+	s->rests = (const struct gemm_e4m3_rest *)((const struct gemm_e4m3_rows *)(s->head + 1) + s->blocks);
+	s->bytes = (const struct gemm_e4m3_bytes *)(s->rests + s->blocks);
+}
+
+/* Group g of the columns of vector v, plus narrow_offset(). */
+ALWAYS_INLINE __m512i load_group(enum mxfp_format format, const uint8_t *codes, int g, int v)
+{
+	const __m512i table = _mm512_broadcast_i32x4(e2m1_integers(E2M1_OFFSET));
+
+	if (format != MXFP_FORMAT_MXFP4)
+		return _mm512_xor_si512(load_word(format, codes, g, v), _mm512_set1_epi8((char)BYTE_OFFSET));
+	__m512i x = _mm512_loadu_si512(codes + (g / 2 * GEMM_E4M3_NR + v * LANES) * 4);
+	return _mm512_permutexvar_epi8(g % 2 != 0 ? _mm512_srli_epi16(x, 4) : x, table);
+}
+
+/* RN24(sum + rests / 8) for the columns of vector v, where `set` are the pairs of a row's block that have rests. */
+ALWAYS_INLINE __m512 round_with_rests(__m512i sum, enum mxfp_format format, const uint8_t *codes, int v, uint32_t set,
+                                      const int16_t *rests)
+{
+	sum = _mm512_slli_epi32(sum, 3); /* has at most 30 bits */
+	for (; set != 0; set &= set - 1) {
+		const int p = __builtin_ctz(set);
+
+		sum = dot_words(sum, pair_of_word(load_word(format, codes, p / 2, v), p), broadcast(rests + 2 * p));
+	}
+	return multiply_nearest(to_float(sum), _mm512_set1_ps(0x1p-3f));
+}
+
+/* Adds a block to the sums of n rows from row `first` on. */
+ALWAYS_INLINE void add_stored(__m512 p[][GEMM_E4M3_VECTORS], const struct stored *s, size_t b, enum mxfp_format format, size_t first,
+                              int n)
+{
+	const struct gemm_e4m3_bytes *a = &s->bytes[b];
+	const uint8_t *codes = s->codes + b * gemm_e4m3_code_bytes(format) * GEMM_E4M3_NR;
+	const __m256i scales = load_column_scales(s->scales, b);
+	__m512i high[GEMM_E4M3_FOUR][GEMM_E4M3_VECTORS], low[GEMM_E4M3_FOUR][GEMM_E4M3_VECTORS], scale[GEMM_E4M3_VECTORS];
+
+#pragma GCC unroll 4
+	for (int r = 0; r < n; r++) {
+		high[r][0] = high[r][1] = _mm512_setzero_si512();
+		low[r][0] = low[r][1] = broadcast(a->start + r);
+	}
+#pragma GCC unroll 16
+	for (size_t i = 0; i < gemm_e4m3_code_bytes(format) * GEMM_E4M3_NR; i += VECTOR_BYTES) {
+		fetch_w(codes + i, s->ahead);
+		fetch_w_near(codes + i);
+	}
+	if (n == GEMM_E4M3_FOUR)
+#pragma GCC unroll 5
+		for (size_t i = 0; i < sizeof *a; i += VECTOR_BYTES)
+			_mm_prefetch((const char *)a + s->next + i, _MM_HINT_T0);
+#pragma GCC unroll 8
+	for (int g = 0; g < GROUPS; g++) {
+		const __m512i w[] = {load_group(format, codes, g, 0), load_group(format, codes, g, 1)};
+
+#pragma GCC unroll 4
+		for (int r = 0; r < n; r++) {
+			const __m512i upper = broadcast(a->high[r] + 4 * g), lower = broadcast(a->low[r] + 4 * g);
+
+#pragma GCC unroll 2
+			for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
+				high[r][v] = dot_bytes(high[r][v], w[v], upper);
+				low[r][v] = dot_bytes(low[r][v], w[v], lower);
+			}
+		}
+	}
+#pragma GCC unroll 2
+	for (int v = 0; v < GEMM_E4M3_VECTORS; v++)
+		scale[v] = _mm512_slli_epi32(lanes_of(scales, v), F32_SIGNIFICAND_BITS);
+#pragma GCC unroll 4
+	for (int r = 0; r < n; r++) {
+		const uint32_t set = a->rests[r];
+
+#pragma GCC unroll 2
+		for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
+			const __m512i sum = _mm512_add_epi32(_mm512_slli_epi32(high[r][v], 8), low[r][v]);
+			const __m512 factor = _mm512_castsi512_ps(_mm512_add_epi32(scale[v], broadcast(a->binades + r)));
+			__m512 t = to_float(sum);
+
+			if (__builtin_expect(set != 0, 0))
+				t = round_with_rests(sum, format, codes, v, set, s->rests[b].rest[first + r]);
+			p[r][v] = _mm512_fmadd_round_ps(t, factor, p[r][v], TO_NEAREST);
+		}
+	}
+}
+
+ALWAYS_INLINE void multiply_stored(const struct stored *s, float *c, enum mxfp_format format, size_t first, int n)
+{
+	__m512 p[GEMM_E4M3_FOUR][GEMM_E4M3_VECTORS];
+
+#pragma GCC unroll 4
+	for (int r = 0; r < n; r++)
+		p[r][0] = p[r][1] = _mm512_setzero_ps();
+	for (size_t b = 0; b < s->blocks; b++) {
+		add_stored(p, s, b, format, first, n);
+		if (((b + 1) & (s->pass_blocks - 1)) == 0 || b + 1 == s->blocks)
+#pragma GCC unroll 4
+			for (int r = 0; r < n; r++)
+				end_pass(c + r * GEMM_E4M3_NR, p[r], s->head->last[first + r]);
+	}
+}
+
+#define MULTIPLY_STORED(name, format, n) \
+	static NOINLINE void name(const struct stored *s, float *c, size_t first) \
+	{ \
+		multiply_stored(s, c, format, first, n); \
+	}
+MULTIPLY_STORED(multiply_nibbles_1, MXFP_FORMAT_MXFP4, 1)
+MULTIPLY_STORED(multiply_nibbles_2, MXFP_FORMAT_MXFP4, 2)
+MULTIPLY_STORED(multiply_nibbles_3, MXFP_FORMAT_MXFP4, 3)
+MULTIPLY_STORED(multiply_nibbles_4, MXFP_FORMAT_MXFP4, 4)
+MULTIPLY_STORED(multiply_bytes_1, MXFP_FORMAT_MXINT8, 1)
+MULTIPLY_STORED(multiply_bytes_2, MXFP_FORMAT_MXINT8, 2)
+MULTIPLY_STORED(multiply_bytes_3, MXFP_FORMAT_MXINT8, 3)
+MULTIPLY_STORED(multiply_bytes_4, MXFP_FORMAT_MXINT8, 4)
+#undef MULTIPLY_STORED
+
+/* Multiplies all rows of the job by W as it is stored, which is narrow; A has its bytes, and all scales are moderate. */
+static NOINLINE void multiply_rows(const struct mxfp_gemm_multiply_job *job, struct stored *s)
+{
+	static void (*const loops[2][GEMM_E4M3_FOUR])(const struct stored *s, float *c, size_t first) = {
+		{multiply_bytes_1, multiply_bytes_2, multiply_bytes_3, multiply_bytes_4},
+		{multiply_nibbles_1, multiply_nibbles_2, multiply_nibbles_3, multiply_nibbles_4},
+	};
+	const bool nibbles = job->shape->w_format == MXFP_FORMAT_MXFP4;
+	const size_t bytes = a_bytes(job->shape, job->k);
+	float *c = job->c;
+
+	for (size_t row = 0, n; row < job->rows; row += n, c += n * GEMM_E4M3_NR) {
+		const size_t first = row % GEMM_E4M3_MR;
+
+		if (first == 0)
+			find_panel(s, (const uint8_t *)job->a + row / GEMM_E4M3_MR * bytes);
 		else
-			add_two(p, a, scales, codes, ahead);
-		if (((b + n) & (pass_blocks - 1)) == 0 || b + n == blocks)
-			end_pass(c, p, last);
+			s->bytes += s->blocks;
+		s->next = first == 0 ? s->blocks * sizeof *s->bytes : bytes - s->blocks * sizeof *s->bytes;
+		n = job->rows - row < GEMM_E4M3_FOUR ? job->rows - row : GEMM_E4M3_FOUR;
+		loops[nibbles][n - 1](s, c, first);
 	}
-}
-
-static void multiply_two_rows(const struct mxfp_gemm_multiply_job *job, const struct gemm_e4m3_single *a, const float *last,
-                              float *c)
-{
-	const size_t blocks = gemm_e4m3_blocks(job->k), pass_blocks = job->shape->pass / GEMM_E4M3_BLOCK;
-	const uint8_t *scales = job->w, *codes = scales + blocks * GEMM_E4M3_NR;
-	const ptrdiff_t ahead = w_ahead(job);
-	__m512 p[AT_ONCE][GEMM_E4M3_VECTORS] = {{_mm512_setzero_ps(), _mm512_setzero_ps()},
-	                                        {_mm512_setzero_ps(), _mm512_setzero_ps()}};
-
-	for (size_t b = 0; b < blocks; b++, a++, scales += GEMM_E4M3_NR, codes += BLOCK_BYTES) {
-		((a[0].has_rest | a[blocks].has_rest) != 0 ? add_rows_with_rests : add_rows)(p, a, a + blocks, scales, codes, ahead);
-		if (((b + 1) & (pass_blocks - 1)) == 0 || b + 1 == blocks)
-			for (int r = 0; r < AT_ONCE; r++)
-				end_pass(c + r * GEMM_E4M3_NR, p[r], last[r]);
-	}
-}
-
-static NOINLINE void multiply_row_panels(const struct mxfp_gemm_multiply_job *job, const struct gemm_e4m3_head *head,
-                                         const struct gemm_e4m3_single *a)
-{
-	const size_t blocks = gemm_e4m3_blocks(job->k);
-	size_t r = 0;
-
-	for (; job->rows - r >= AT_ONCE; r += AT_ONCE)
-		multiply_two_rows(job, a + r * blocks, head->last + r, job->c + r * GEMM_E4M3_NR);
-	if (r < job->rows)
-		multiply_row_panel(job, a + r * blocks, head->last[r], job->c + r * GEMM_E4M3_NR);
 }
 
 /*
@@ -1274,14 +1234,7 @@ ALWAYS_INLINE __m512 add_term(__m512 p, __m512 t, const struct place *at, int r,
 {
 	const __m512 a = _mm512_set1_ps(at->a->factor[r]), w = _mm512_load_ps(at->w->factor + v * LANES);
 
-	switch (rests) {
-	case RESTS_A:
-		return _mm512_fmadd_ps(t, a, p);
-	case RESTS_W:
-		return _mm512_fmadd_ps(t, w, p);
-	default:
-		return _mm512_fmadd_ps(_mm512_mul_ps(t, w), a, p);
-	}
+	return rests == RESTS_W ? _mm512_fmadd_ps(t, w, p) : _mm512_fmadd_ps(_mm512_mul_ps(t, w), a, p);
 }
 
 ALWAYS_INLINE void add_block(__m512 p[][GEMM_E4M3_VECTORS], const struct place *at, enum rests rests, bool general,
@@ -1337,7 +1290,7 @@ ALWAYS_INLINE void multiply_panels(const struct panels *panels, enum rests rests
 
 			add_block(p, &at, rests, general, rows);
 		}
-		add_pass(panels->c, p, general ? head->one : head->last, general ? w->one : w->last, rows);
+		add_pass(panels->c, p, general ? head->one : head->last, w->one, rows);
 	}
 }
 
@@ -1347,18 +1300,13 @@ ALWAYS_INLINE void multiply_panels(const struct panels *panels, enum rests rests
 	{ \
 		multiply_panels(panels, rests, general, rows); \
 	}
-MULTIPLY_PANELS(multiply_a, RESTS_A, false, GEMM_E4M3_MR)
 MULTIPLY_PANELS(multiply_a_general, RESTS_A, true, GEMM_E4M3_MR)
-MULTIPLY_PANELS(multiply_a_4, RESTS_A, false, 4)
-MULTIPLY_PANELS(multiply_a_1, RESTS_A, false, 1)
 MULTIPLY_PANELS(multiply_w, RESTS_W, false, GEMM_E4M3_MR)
 MULTIPLY_PANELS(multiply_w_general, RESTS_W, true, GEMM_E4M3_MR)
-MULTIPLY_PANELS(multiply_w_4, RESTS_W, false, 4)
-MULTIPLY_PANELS(multiply_w_1, RESTS_W, false, 1)
+MULTIPLY_PANELS(multiply_w_half, RESTS_W, false, GEMM_E4M3_MR / 2)
 MULTIPLY_PANELS(multiply_both, RESTS_BOTH, false, GEMM_E4M3_MR)
 MULTIPLY_PANELS(multiply_both_general, RESTS_BOTH, true, GEMM_E4M3_MR)
-MULTIPLY_PANELS(multiply_both_4, RESTS_BOTH, false, 4)
-MULTIPLY_PANELS(multiply_both_1, RESTS_BOTH, false, 1)
+MULTIPLY_PANELS(multiply_both_half, RESTS_BOTH, false, GEMM_E4M3_MR / 2)
 #undef MULTIPLY_PANELS
 
 typedef void multiply_function(const struct panels *panels);
@@ -1366,16 +1314,16 @@ typedef void multiply_function(const struct panels *panels);
 /* The function for a panel with `rows` rows. */
 static multiply_function *find(const struct mxfp_gemm_shape *shape, size_t rows, bool general)
 {
-	static multiply_function *const functions[][4] = {
-		[RESTS_A] = {multiply_a_1, multiply_a_4, multiply_a, multiply_a_general},
-		[RESTS_W] = {multiply_w_1, multiply_w_4, multiply_w, multiply_w_general},
-		[RESTS_BOTH] = {multiply_both_1, multiply_both_4, multiply_both, multiply_both_general},
+	static multiply_function *const functions[][3] = {
+		[RESTS_A] = {NULL, NULL, multiply_a_general}, /* the fast loop takes W as it is stored */
+		[RESTS_W] = {multiply_w_half, multiply_w, multiply_w_general},
+		[RESTS_BOTH] = {multiply_both_half, multiply_both, multiply_both_general},
 	};
 	enum rests rests = shape->a_format == MXFP_FORMAT_MXFP8_E4M3 ? RESTS_A : RESTS_W;
 
 	if (shape->a_format == shape->w_format)
 		rests = RESTS_BOTH;
-	return functions[rests][general ? 3 : rows > 4 ? 2 : rows > 1];
+	return functions[rests][general ? 2 : rows > GEMM_E4M3_MR / 2];
 }
 
 /*
@@ -1445,7 +1393,7 @@ ALWAYS_INLINE bool is_special(const struct few_panels *few, size_t b, uint32_t r
 }
 
 /* Sums products with rests of n blocks. Returns which blocks are special. */
-ALWAYS_INLINE uint32_t sum_few_rests(few_rests sum, const struct few_panels *few, size_t b, size_t n, int rows)
+ALWAYS_INLINE uint32_t sum_few_rests(few_rests sum, const struct few_panels *few, size_t b, size_t n, int rows, int low_bits)
 {
 	const uint8_t *codes = few->codes + b * FEW_VECTORS * FEW_BYTES;
 	uint64_t set = 0;
@@ -1462,9 +1410,9 @@ ALWAYS_INLINE uint32_t sum_few_rests(few_rests sum, const struct few_panels *few
 		unsigned i = (unsigned)__builtin_ctzll(set), block = i / FEW_VECTORS, word = i % FEW_VECTORS / 2;
 		__m512i x = _mm512_loadu_si512(codes + i * FEW_BYTES);
 
-		add_word(sum[block], gemm_e4m3_rest(x, &gemm_e4m3_tables_4), few->a[b + block].main[0] + 4 * word, i % 2, rows);
+		add_word(sum[block], gemm_e4m3_rest(x, gemm_e4m3_tables(low_bits)), few->a[b + block].main[0] + 4 * word, i % 2, rows);
 	}
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n && low_bits == 4; i++) {
 		uint32_t rests = 0;
 
 		for (int r = 0; r < rows; r++)
@@ -1491,7 +1439,7 @@ static NOINLINE void add_special(__m512 p[][GEMM_E4M3_VECTORS], const struct few
 
 /* Adds a block whose products with rests are summed. */
 ALWAYS_INLINE void add_few(__m512 p[][GEMM_E4M3_VECTORS], const struct few_panels *few, size_t b,
-                           __m512i rests[][GEMM_E4M3_VECTORS], int rows)
+                           __m512i rests[][GEMM_E4M3_VECTORS], int rows, int low_bits)
 {
 	const struct gemm_e4m3_rows *a = &few->a[b];
 	const uint8_t *codes = few->codes + b * FEW_VECTORS * FEW_BYTES;
@@ -1509,7 +1457,7 @@ ALWAYS_INLINE void add_few(__m512 p[][GEMM_E4M3_VECTORS], const struct few_panel
 
 			fetch_w(at, few->ahead);
 			fetch_w_near(at);
-			add_word(sum, gemm_e4m3_main(x, &gemm_e4m3_tables_4), a->main[0] + 4 * i, v, rows);
+			add_word(sum, gemm_e4m3_main(x, gemm_e4m3_tables(low_bits)), a->main[0] + 4 * i, v, rows);
 		}
 	for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
 		__m512i scale = lanes_of(load_column_scales(few->scales, b), v);
@@ -1517,14 +1465,14 @@ ALWAYS_INLINE void add_few(__m512 p[][GEMM_E4M3_VECTORS], const struct few_panel
 
 #pragma GCC unroll 4
 		for (int r = 0; r < rows; r++) {
-			__m512 t = multiply_nearest(round_sum(sum[r][v], rests[r][v], 4), factor);
+			__m512 t = multiply_nearest(round_sum(sum[r][v], rests[r][v], low_bits), factor);
 
 			p[r][v] = _mm512_fmadd_round_ps(t, _mm512_set1_ps(a->factor[r]), p[r][v], TO_NEAREST);
 		}
 	}
 }
 
-ALWAYS_INLINE void multiply_few_rows(const struct few_panels *few, float *c, size_t pass_blocks, int rows)
+ALWAYS_INLINE void multiply_few_rows(const struct few_panels *few, float *c, size_t pass_blocks, int rows, int low_bits)
 {
 	__m512 p[GEMM_E4M3_FEW][GEMM_E4M3_VECTORS];
 	few_rests rests;
@@ -1533,28 +1481,32 @@ ALWAYS_INLINE void multiply_few_rows(const struct few_panels *few, float *c, siz
 		p[r][0] = p[r][1] = _mm512_setzero_ps();
 	for (size_t b = 0, n; b < few->blocks; b += n) {
 		n = few->blocks - b < FEW_BLOCKS ? few->blocks - b : FEW_BLOCKS;
-		uint32_t special = sum_few_rests(rests, few, b, n, rows);
+		uint32_t special = sum_few_rests(rests, few, b, n, rows, low_bits);
 
 		for (size_t i = 0; i < n; i++)
 			if (__builtin_expect(special >> i & 1, 0))
 				add_special(p, few, b + i);
 			else
-				add_few(p, few, b + i, rests[i], rows);
+				add_few(p, few, b + i, rests[i], rows, low_bits);
 		if (((b + n) & (pass_blocks - 1)) == 0 || b + n == few->blocks)
 			for (int r = 0; r < rows; r++)
 				end_pass(c + r * GEMM_E4M3_NR, p[r], few->head->last[r]);
 	}
 }
 
-#define MULTIPLY_FEW_ROWS(name, rows) \
+#define MULTIPLY_FEW_ROWS(name, rows, low_bits) \
 	static NOINLINE void name(const struct few_panels *few, float *c, size_t pass_blocks) \
 	{ \
-		multiply_few_rows(few, c, pass_blocks, rows); \
+		multiply_few_rows(few, c, pass_blocks, rows, low_bits); \
 	}
-MULTIPLY_FEW_ROWS(multiply_1, 1)
-MULTIPLY_FEW_ROWS(multiply_2, 2)
-MULTIPLY_FEW_ROWS(multiply_3, 3)
-MULTIPLY_FEW_ROWS(multiply_4, 4)
+MULTIPLY_FEW_ROWS(multiply_w_1, 1, 3)
+MULTIPLY_FEW_ROWS(multiply_w_2, 2, 3)
+MULTIPLY_FEW_ROWS(multiply_w_3, 3, 3)
+MULTIPLY_FEW_ROWS(multiply_w_4, 4, 3)
+MULTIPLY_FEW_ROWS(multiply_both_1, 1, 4)
+MULTIPLY_FEW_ROWS(multiply_both_2, 2, 4)
+MULTIPLY_FEW_ROWS(multiply_both_3, 3, 4)
+MULTIPLY_FEW_ROWS(multiply_both_4, 4, 4)
 #undef MULTIPLY_FEW_ROWS
 
 static NOINLINE void multiply_expanded(const struct mxfp_gemm_multiply_job *job)
@@ -1575,8 +1527,9 @@ static NOINLINE void multiply_expanded(const struct mxfp_gemm_multiply_job *job)
 /* Multiplies a few rows without expanding W, if there is a loop for that and it is right. Returns whether it did. */
 static bool multiply_few(const struct mxfp_gemm_multiply_job *job)
 {
-	static void (*const loops[])(const struct few_panels *few, float *c, size_t pass_blocks) = {
-		NULL, multiply_1, multiply_2, multiply_3, multiply_4,
+	static void (*const loops[2][GEMM_E4M3_FEW])(const struct few_panels *few, float *c, size_t pass_blocks) = {
+		{multiply_w_1, multiply_w_2, multiply_w_3, multiply_w_4},
+		{multiply_both_1, multiply_both_2, multiply_both_3, multiply_both_4},
 	};
 	const struct mxfp_gemm_shape *shape = job->shape;
 	const size_t blocks = gemm_e4m3_blocks(job->k);
@@ -1589,8 +1542,7 @@ static bool multiply_few(const struct mxfp_gemm_multiply_job *job)
 		.scratch = job->scratch,
 	};
 
-	if (job->rows > GEMM_E4M3_FEW || (shape->w_format != MXFP_FORMAT_MXFP4 && shape->w_format != shape->a_format) ||
-	    few.head->general || !scales_are_moderate(scales, blocks))
+	if (job->rows > GEMM_E4M3_FEW || has_bytes(shape) || few.head->general || !scales_are_moderate(scales, blocks))
 		return false;
 	few.a = (const struct gemm_e4m3_rows *)(few.head + 1);
 	few.a_rest = (const struct gemm_e4m3_rest *)(few.a + blocks);
@@ -1601,10 +1553,42 @@ static bool multiply_few(const struct mxfp_gemm_multiply_job *job)
 
 	if (flushes)
 		state = fp_enter();
-	if (shape->w_format == MXFP_FORMAT_MXFP4)
-		multiply_row_panels(job, few.head, (const struct gemm_e4m3_single *)(few.a_rest + blocks));
-	else
-		loops[job->rows](&few, job->c, shape->pass / GEMM_E4M3_BLOCK);
+	loops[shape->a_format == shape->w_format][job->rows - 1](&few, job->c, shape->pass / GEMM_E4M3_BLOCK);
+	if (flushes)
+		fp_leave(state);
+	return true;
+}
+
+/* Whether no panel of A needs the general loop. */
+static bool rows_are_moderate(const struct mxfp_gemm_multiply_job *job)
+{
+	const size_t bytes = a_bytes(job->shape, job->k);
+	const uint8_t *a = job->a;
+	uint32_t general = 0;
+
+	for (size_t row = 0; row < job->rows; row += GEMM_E4M3_MR, a += bytes)
+		general |= ((const struct gemm_e4m3_head *)(const void *)a)->general;
+	return general == 0;
+}
+
+static bool multiply_narrow(const struct mxfp_gemm_multiply_job *job)
+{
+	struct stored s = {
+		.ahead = w_ahead(job),
+		.blocks = gemm_e4m3_blocks(job->k),
+		.pass_blocks = job->shape->pass / GEMM_E4M3_BLOCK,
+		.scales = job->w,
+	};
+
+	if (!has_bytes(job->shape) || !rows_are_moderate(job) || !scales_are_moderate(s.scales, s.blocks))
+		return false;
+	s.codes = s.scales + s.blocks * GEMM_E4M3_NR;
+	bool flushes = (_mm_getcsr() & FLUSHES) != 0;
+	struct fp_state state = {0};
+
+	if (flushes)
+		state = fp_enter();
+	multiply_rows(job, &s);
 	if (flushes)
 		fp_leave(state);
 	return true;
@@ -1612,7 +1596,7 @@ static bool multiply_few(const struct mxfp_gemm_multiply_job *job)
 
 static void multiply(const struct mxfp_gemm_multiply_job *job)
 {
-	if (multiply_few(job))
+	if (multiply_narrow(job) || multiply_few(job))
 		return;
 	struct fp_state state = fp_enter();
 	multiply_expanded(job);
