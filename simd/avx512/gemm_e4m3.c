@@ -16,15 +16,13 @@
  *   scales  [blocks][NR]: codes; also 0xFF if an element is NaN, and for a block of zeros another scale of its column.
  *   codes   [words][NR][4 bytes]. MXFP4: a word is 8 elements as stored. Others: each 8 elements are a word of the even
  *           ones, then a word of the odd ones, a byte per element: a code of e4m3, else an integer.
- * A panel of an e4m3 W has two things more, and its codes another order, for fast decoding (finish_block()):
+ * A panel of an e4m3 W has two things more, and if both are e4m3 its codes another order, for fast decoding (finish_block()):
  *   rests   [blocks][2 bytes], after the scales: bit 2 i + v: word i of the columns of vector v has nonzero rests.
- *   norms   [blocks][2 bytes]: the high half of struct gemm_e4m3_columns' norm, rounded up; 0 if low is 3.
- * A panel of W is expanded to struct gemm_e4m3_columns before it is multiplied, except for a few rows of A.
+ *   norms   [blocks][2 bytes]: the high half of struct gemm_e4m3_columns' norm, rounded up; 0 if A is narrow.
  *
- * Folding: a narrow operand has bits to spare in a word. If the scales of its row (column) differ by few binades in a
- * chunk, its elements are multiplied by the ratios to the least one, which is applied once, at the end of the pass. The
- * result is the same because rounding commutes with powers of two while all numbers stay normal, which
- * GEMM_E4M3_SCALE_LEAST and _MOST ensure. If any of that fails, the general loop runs.
+ * Three loops multiply these, if no scale is extreme; else a general one runs. A narrow W is multiplied as it is stored, byte by
+ * byte (multiply_stored()), and so is an e4m3 W by a few rows (multiply_digits(), multiply_few_rows()); by more of them a panel of
+ * W is first expanded to words, struct gemm_e4m3_columns.
  */
 #include "tier.h"
 
@@ -34,12 +32,16 @@
 
 enum {
 	GEMM_E4M3_MR = 8,
-	GEMM_E4M3_FOUR = 4, /* rows that are multiplied at once by a narrow W as it is stored */
-	GEMM_E4M3_FEW = 4, /* the most rows of A for which W is not expanded, if it is e4m3 */
+	GEMM_E4M3_FOUR = 4, /* the most rows that are multiplied at once by W as it is stored */
 	GEMM_E4M3_VECTORS = 2,
 	GEMM_E4M3_NR = GEMM_E4M3_VECTORS * LANES,
 	GEMM_E4M3_BLOCK = MXFP_MX_BLOCK,
-	BYTE_OFFSET = 128,
+	LOW_NARROW = 3,    /* low bits of e4m3 elements if the other operand is narrow */
+	LOW_BOTH = 4,      /* if both are e4m3 */
+	BYTE_OFFSET = 128, /* makes signed bytes unsigned */
+	DIGIT = 255,       /* the base of two digits, of which an e4m3 W by few rows of a narrow A is made */
+	HALVES = 32640,    /* 127.5 * 255 + 127.5 */
+	DIGITS_ROWS = 8,   /* the most */
 	GEMM_E4M3_PAIRS = GEMM_E4M3_BLOCK / 2,
 	GEMM_E4M3_BLOCKS = MXFP_GEMM_CHUNK / GEMM_E4M3_BLOCK,
 	/*
@@ -53,10 +55,10 @@ enum {
 
 /* A block of a panel of A, row by row. */
 struct gemm_e4m3_rows {
-	_Alignas(64) int16_t main[GEMM_E4M3_MR][GEMM_E4M3_BLOCK]; /* in the order of pairs; folded if the row is */
-	float factor[GEMM_E4M3_MR];     /* of the fast loop: the scale, or 1 if the operand is narrow */
+	_Alignas(64) int16_t main[GEMM_E4M3_MR][GEMM_E4M3_BLOCK]; /* in the order of pairs */
+	int32_t binades[GEMM_E4M3_MR];  /* of the fast loop: of the scale, in the place of a binary32's exponent */
 	float norm[GEMM_E4M3_MR];       /* at least the root of the sum of the squares of `main` */
-	int32_t exponent[GEMM_E4M3_MR]; /* of the general loop: of the scale (after folding) times the unit of products */
+	int32_t exponent[GEMM_E4M3_MR]; /* of the general loop: of the scale times the unit of products */
 	uint16_t rests[GEMM_E4M3_MR];   /* bit p: pair p has a nonzero rest */
 };
 
@@ -65,7 +67,7 @@ struct gemm_e4m3_rest {
 };
 
 /* The head of a panel of A. The blocks follow (struct gemm_e4m3_rows), then struct gemm_e4m3_rest for each if A is
-   e4m3, then if W is narrow struct gemm_e4m3_bytes for each of the first 4 rows, then of the others. */
+   e4m3, then unless both are e4m3 struct gemm_e4m3_bytes for each of the first 4 rows, then of the others. */
 struct gemm_e4m3_head {
 	_Alignas(64) float last[GEMM_E4M3_MR]; /* of the fast loop: the factor of a pass's sum, or NaN if the row has one */
 	float one[GEMM_E4M3_MR];               /* of the general loop: 1, or NaN */
@@ -73,21 +75,23 @@ struct gemm_e4m3_head {
 };
 
 /*
- * A block of 4 rows of a panel of A a second time, for a narrow W that is not expanded: main = 256 high + low, in groups of 4 in
- * the order of W's words, even elements before odd ones. Sums start from minus what W's offset adds to them.
+ * A block of 4 rows of a panel of A a second time, as bytes: unless both operands are e4m3. Elements are in groups of 4 in the order
+ * of W's words, even ones before odd ones. Those of e4m3 are 256 part[0] + part[1]; the others have one part. Sums start from
+ * minus what the offset of W's elements adds to them.
  */
 struct gemm_e4m3_bytes {
-	_Alignas(64) int8_t high[GEMM_E4M3_FOUR][GEMM_E4M3_BLOCK];
-	int8_t low[GEMM_E4M3_FOUR][GEMM_E4M3_BLOCK];
-	int32_t start[GEMM_E4M3_FOUR];
+	_Alignas(64) int32_t start[GEMM_E4M3_FOUR];
 	int32_t binades[GEMM_E4M3_FOUR]; /* of the scale, in the place of a binary32's exponent */
 	uint16_t rests[GEMM_E4M3_FOUR];  /* as in struct gemm_e4m3_rows */
+	_Alignas(64) int8_t part[][GEMM_E4M3_FOUR][GEMM_E4M3_BLOCK];
 };
+
+#define FOUR_BYTES(parts) (sizeof(struct gemm_e4m3_bytes) + (size_t)(parts) * GEMM_E4M3_FOUR * GEMM_E4M3_BLOCK)
 
 /* An expanded block of a panel of W. */
 struct gemm_e4m3_columns {
 	_Alignas(64) int16_t main[GEMM_E4M3_PAIRS][GEMM_E4M3_NR][2];
-	float factor[GEMM_E4M3_NR];     /* as in struct gemm_e4m3_rows */
+	int32_t factor[GEMM_E4M3_NR];   /* the scale as binary32 */
 	int32_t exponent[GEMM_E4M3_NR]; /* of the scale alone */
 	float norm;                     /* the largest of all columns */
 	uint32_t rests;                 /* bit p: pair p of some column has a rest */
@@ -143,16 +147,23 @@ struct gemm_e4m3_tables {
 #define LOW_4(c) (uint8_t)(INTEGER(c) >> 4)
 #define HIGH_4(c) (uint8_t)(INTEGER(c) >> 12)
 #define REST_4(c) (uint8_t)(INTEGER(c) & 15)
+#define DIGIT_0(c) (uint8_t)(255 - ((INTEGER(c) >> 3) + HALVES) % DIGIT)
+#define DIGIT_1(c) (uint8_t)(255 - ((INTEGER(c) >> 3) + HALVES) / DIGIT)
+#define REST_DIGIT(c) (uint8_t)(BYTE_OFFSET + REST_3(c))
 #define EIGHT(of, c) of(c), of((c) + 1), of((c) + 2), of((c) + 3), of((c) + 4), of((c) + 5), of((c) + 6), of((c) + 7)
 #define HALF(of, c) \
 	EIGHT(of, c), EIGHT(of, (c) + 8), EIGHT(of, (c) + 16), EIGHT(of, (c) + 24), EIGHT(of, (c) + 32), \
 	EIGHT(of, (c) + 40), EIGHT(of, (c) + 48), EIGHT(of, (c) + 56)
 #define TABLE(of) {HALF(of, 0), HALF(of, 64)}
-static const struct gemm_e4m3_tables gemm_e4m3_tables_3 = {TABLE(LOW_3), TABLE(HIGH_3), TABLE(REST_3)};
-static const struct gemm_e4m3_tables gemm_e4m3_tables_4 = {TABLE(LOW_4), TABLE(HIGH_4), TABLE(REST_4)};
+static const struct gemm_e4m3_tables gemm_e4m3_narrow = {TABLE(LOW_3), TABLE(HIGH_3), TABLE(REST_3)};
+static const struct gemm_e4m3_tables gemm_e4m3_both = {TABLE(LOW_4), TABLE(HIGH_4), TABLE(REST_4)};
+static const struct gemm_e4m3_tables gemm_e4m3_digits = {TABLE(DIGIT_0), TABLE(DIGIT_1), TABLE(REST_DIGIT)};
 #undef TABLE
 #undef HALF
 #undef EIGHT
+#undef REST_DIGIT
+#undef DIGIT_1
+#undef DIGIT_0
 #undef REST_4
 #undef HIGH_4
 #undef LOW_4
@@ -184,13 +195,17 @@ ALWAYS_INLINE __m512i gemm_e4m3_look_up(__m512i codes, const uint8_t table[128])
 	return _mm512_permutex2var_epi8(_mm512_load_si512(table), codes, _mm512_load_si512(table + 64));
 }
 
-ALWAYS_INLINE struct gemm_e4m3_word gemm_e4m3_main(__m512i codes, const struct gemm_e4m3_tables *tables)
+ALWAYS_INLINE struct gemm_e4m3_word gemm_e4m3_main(__m512i codes, bool both)
 {
+	const struct gemm_e4m3_tables *tables = both ? &gemm_e4m3_both : &gemm_e4m3_narrow;
+
 	return gemm_e4m3_signed(codes, gemm_e4m3_look_up(codes, tables->low), gemm_e4m3_look_up(codes, tables->high));
 }
 
-ALWAYS_INLINE struct gemm_e4m3_word gemm_e4m3_rest(__m512i codes, const struct gemm_e4m3_tables *tables)
+ALWAYS_INLINE struct gemm_e4m3_word gemm_e4m3_rest(__m512i codes, bool both)
 {
+	const struct gemm_e4m3_tables *tables = both ? &gemm_e4m3_both : &gemm_e4m3_narrow;
+
 	return gemm_e4m3_signed(codes, gemm_e4m3_look_up(codes, tables->rest), _mm512_setzero_si512());
 }
 
@@ -213,23 +228,9 @@ ALWAYS_INLINE size_t gemm_e4m3_head_bytes(enum mxfp_format w_format)
 	return GEMM_E4M3_NR + (w_format == MXFP_FORMAT_MXFP8_E4M3 ? 2 * GEMM_E4M3_NOTE : 0);
 }
 
-ALWAYS_INLINE int gemm_e4m3_low_bits(const struct mxfp_gemm_shape *shape)
+ALWAYS_INLINE bool gemm_e4m3_is_both(const struct mxfp_gemm_shape *shape)
 {
-	return shape->a_format == shape->w_format ? 4 : 3;
-}
-
-ALWAYS_INLINE const struct gemm_e4m3_tables *gemm_e4m3_tables(int low_bits)
-{
-	return low_bits == 4 ? &gemm_e4m3_tables_4 : &gemm_e4m3_tables_3;
-}
-
-/* By how many binades the scales of a row may differ to be folded. The sum of a block, at most 32 * 28672 times the
-   largest element (12, 60 or 128), stays below 2^31. */
-ALWAYS_INLINE int gemm_e4m3_fold_spread(enum mxfp_format narrow)
-{
-	if (narrow == MXFP_FORMAT_MXFP4)
-		return 7;
-	return narrow == MXFP_FORMAT_MXINT8 ? 4 : 5;
+	return shape->a_format == shape->w_format;
 }
 
 /* 2^x, or the power of two nearest to it among the normal numbers. */
@@ -303,16 +304,18 @@ static bool has_rests(const struct mxfp_gemm_shape *shape)
 	return shape->a_format == MXFP_FORMAT_MXFP8_E4M3;
 }
 
-/* Whether panels of A have struct gemm_e4m3_bytes. */
-static bool has_bytes(const struct mxfp_gemm_shape *shape)
+/* Bytes of struct gemm_e4m3_bytes; 0: there are none. */
+ALWAYS_INLINE size_t bytes_of_four(const struct mxfp_gemm_shape *shape)
 {
-	return shape->w_format != MXFP_FORMAT_MXFP8_E4M3;
+	return gemm_e4m3_is_both(shape) ? 0 : FOUR_BYTES(has_rests(shape) ? 2 : 1);
 }
 
-/* What is added to elements of a narrow W to make them unsigned. */
-ALWAYS_INLINE int narrow_offset(enum mxfp_format format)
+/* What is added to elements of W to make them unsigned. */
+ALWAYS_INLINE int offset_of(enum mxfp_format w_format)
 {
-	return format == MXFP_FORMAT_MXFP4 ? E2M1_OFFSET : BYTE_OFFSET;
+	if (w_format == MXFP_FORMAT_MXFP8_E4M3)
+		return HALVES * (1 << LOW_NARROW);
+	return w_format == MXFP_FORMAT_MXFP4 ? E2M1_OFFSET : BYTE_OFFSET;
 }
 
 static size_t a_bytes(const struct mxfp_gemm_shape *shape, size_t k)
@@ -320,7 +323,7 @@ static size_t a_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 	size_t block = sizeof(struct gemm_e4m3_rows);
 
 	block += has_rests(shape) ? sizeof(struct gemm_e4m3_rest) : 0;
-	block += has_bytes(shape) ? GEMM_E4M3_MR / GEMM_E4M3_FOUR * sizeof(struct gemm_e4m3_bytes) : 0;
+	block += GEMM_E4M3_MR / GEMM_E4M3_FOUR * bytes_of_four(shape);
 	return sizeof(struct gemm_e4m3_head) + gemm_e4m3_blocks(k) * block;
 }
 
@@ -330,7 +333,8 @@ struct row {
 	size_t index, n_blocks;
 	int unit;                         /* the exponent of the unit of products of main parts */
 	struct gemm_e4m3_head *head;
-	struct gemm_e4m3_bytes *bytes;    /* NULL if there are none */
+	uint8_t *bytes;                   /* where struct gemm_e4m3_bytes begin */
+	size_t four;                      /* bytes_of_four() */
 	struct gemm_e4m3_rows *rows;
 	struct gemm_e4m3_rest *rests;
 	uint8_t scale[GEMM_E4M3_BLOCKS];
@@ -398,39 +402,19 @@ ALWAYS_INLINE void load_row(struct row *row, enum mxfp_format format, int low_bi
 	}
 }
 
-/* Multiplies the elements of a narrow format by 2^(scale - least). */
-static void fold(struct row *row)
-{
-	for (size_t b = 0; b < row->n_blocks; b++) {
-		__m512i *words = (__m512i *)row->rows[b].main[row->index];
-
-		*words = _mm512_sll_epi16(*words, _mm_cvtsi32_si128(row->scale[b] - row->range.least));
-		row->scale[b] = row->range.least;
-	}
-}
-
-/* Stores the scales: those of e4m3 per block, those of a narrow format folded if possible. */
 static void store_scales(struct row *row)
 {
-	const enum mxfp_format format = row->job->shape->a_format;
-	const bool narrow = format != MXFP_FORMAT_MXFP8_E4M3;
 	struct gemm_e4m3_head *head = row->head;
-	bool fast = is_moderate(row->range);
 
-	if (narrow && row->range.most - row->range.least <= gemm_e4m3_fold_spread(format))
-		fold(row);
-	else
-		fast &= !narrow;
 	for (size_t b = 0; b < row->n_blocks; b++) {
 		const int exponent = row->scale[b] - MXFP_SCALE_BIAS;
 
-		row->rows[b].factor[row->index] = narrow ? 1 : gemm_e4m3_power(exponent);
+		row->rows[b].binades[row->index] = exponent * (1 << F32_SIGNIFICAND_BITS);
 		row->rows[b].exponent[row->index] = exponent + row->unit;
 	}
-	const float last = gemm_e4m3_power(row->unit + (narrow ? row->range.least - MXFP_SCALE_BIAS : 0));
 	head->one[row->index] = row->range.nan ? __builtin_nanf("") : 1;
-	head->last[row->index] = row->range.nan ? __builtin_nanf("") : last;
-	head->general |= !fast;
+	head->last[row->index] = row->range.nan ? __builtin_nanf("") : gemm_e4m3_power(row->unit);
+	head->general |= !is_moderate(row->range);
 }
 
 /* Fills rows past the end of the matrix. Arrays with an entry per row are cleared whole before the rows are packed. */
@@ -439,7 +423,7 @@ static void clear_rows(const struct row *row)
 	for (size_t b = 0; b < row->n_blocks; b++) {
 		struct gemm_e4m3_rows *rows = &row->rows[b];
 
-		_mm256_store_ps(rows->factor, _mm256_set1_ps(1));
+		_mm256_store_si256((__m256i *)rows->binades, _mm256_setzero_si256());
 		_mm256_store_ps(rows->norm, _mm256_setzero_ps());
 		_mm256_store_si256((__m256i *)rows->exponent, _mm256_setzero_si256());
 		_mm_store_si128((__m128i *)rows->rests, _mm_setzero_si128());
@@ -465,17 +449,20 @@ ALWAYS_INLINE int32_t sum_of_words(__m512i words)
 /* Packs a block of a row a second time. */
 ALWAYS_INLINE void pack_bytes(const struct row *row, size_t b)
 {
-	struct gemm_e4m3_bytes *to = &row->bytes[row->index / GEMM_E4M3_FOUR * row->n_blocks + b];
 	const size_t r = row->index % GEMM_E4M3_FOUR;
-	__m512i main = pairs_to_words(_mm512_load_si512(row->rows[b].main[row->index]));
-	/* Both bytes are signed: adding 128 rounds `high` so that `low` fits. */
-	__m512i high = _mm512_srai_epi16(_mm512_add_epi16(main, _mm512_set1_epi16(128)), 8);
+	struct gemm_e4m3_bytes *to = (void *)(row->bytes + (row->index / GEMM_E4M3_FOUR * row->n_blocks + b) * row->four);
+	__m512i main = pairs_to_words(_mm512_load_si512(row->rows[b].main[row->index])), part = main;
 
-	_mm256_store_si256((__m256i *)to->high[r], _mm512_cvtepi16_epi8(high));
-	_mm256_store_si256((__m256i *)to->low[r], _mm512_cvtepi16_epi8(main));
-	to->start[r] = -narrow_offset(row->job->shape->w_format) * sum_of_words(main);
+	if (has_rests(row->job->shape)) { /* both bytes are signed: adding 128 rounds the high one so that the low one fits */
+		part = _mm512_srai_epi16(_mm512_add_epi16(main, _mm512_set1_epi16(128)), 8);
+		_mm256_store_si256((__m256i *)to->part[1][r], _mm512_cvtepi16_epi8(main));
+	}
+	_mm256_store_si256((__m256i *)to->part[0][r], _mm512_cvtepi16_epi8(part));
+	to->start[r] = -offset_of(row->job->shape->w_format) * sum_of_words(main);
+	to->binades[r] = row->rows[b].binades[row->index];
+	if (!has_rests(row->job->shape)) /* sums of digits are in units of rests */
+		to->binades[r] -= LOW_NARROW << F32_SIGNIFICAND_BITS;
 	to->rests[r] = row->rows[b].rests[row->index];
-	to->binades[r] = (row->scale[b] - MXFP_SCALE_BIAS) * (1 << F32_SIGNIFICAND_BITS);
 }
 
 /* The loop is compiled once for each format of A and its low bits. */
@@ -483,10 +470,10 @@ static NOINLINE void load_any(struct row *row)
 {
 	switch (row->job->shape->a_format) {
 	case MXFP_FORMAT_MXFP8_E4M3:
-		if (gemm_e4m3_low_bits(row->job->shape) == 4)
-			load_row(row, MXFP_FORMAT_MXFP8_E4M3, 4);
+		if (gemm_e4m3_is_both(row->job->shape))
+			load_row(row, MXFP_FORMAT_MXFP8_E4M3, LOW_BOTH);
 		else
-			load_row(row, MXFP_FORMAT_MXFP8_E4M3, 3);
+			load_row(row, MXFP_FORMAT_MXFP8_E4M3, LOW_NARROW);
 		break;
 	case MXFP_FORMAT_MXFP4:
 		load_row(row, MXFP_FORMAT_MXFP4, 0);
@@ -506,10 +493,11 @@ static NOINLINE void pack_rows(const struct mxfp_gemm_pack_job *job)
 	struct row row = {.job = job, .n_blocks = gemm_e4m3_blocks(job->k), .head = job->panel};
 
 	row.unit = unit_of_format(shape->a_format) + unit_of_format(shape->w_format) +
-	           gemm_e4m3_low_bits(shape) * (1 + (shape->a_format == shape->w_format));
+	           (gemm_e4m3_is_both(shape) ? 2 * LOW_BOTH : LOW_NARROW);
 	row.rows = (struct gemm_e4m3_rows *)(row.head + 1);
 	row.rests = (struct gemm_e4m3_rest *)(row.rows + row.n_blocks);
-	row.bytes = has_bytes(shape) ? (struct gemm_e4m3_bytes *)(row.rests + row.n_blocks) : NULL;
+	row.bytes = (uint8_t *)(row.rests + (has_rests(shape) ? row.n_blocks : 0));
+	row.four = bytes_of_four(shape);
 	row.head->general = false;
 	if (job->rows < GEMM_E4M3_MR)
 		clear_rows(&row);
@@ -517,7 +505,7 @@ static NOINLINE void pack_rows(const struct mxfp_gemm_pack_job *job)
 		load_any(&row);
 		row.range = even_out(row.scale, row.zero, row.n_blocks);
 		store_scales(&row);
-		if (row.bytes != NULL)
+		if (row.four != 0)
 			for (size_t b = 0; b < row.n_blocks; b++)
 				pack_bytes(&row, b);
 	}
@@ -607,16 +595,30 @@ ALWAYS_INLINE __m512i reorder(__m512i x)
 	return _mm512_or_si512(_mm512_and_si512(x, magnitude), _mm512_andnot_si512(magnitude, signs));
 }
 
-/* Reorders a block of an e4m3 W and notes its rests, and its norm if both operands are e4m3. */
-static NOINLINE void finish_block(uint8_t *codes, int low_bits, uint8_t *rests, uint8_t *norm)
+/* Notes the rests of a block of an e4m3 W by a narrow A. */
+static NOINLINE void note_rests(uint8_t *codes, uint8_t *rests, uint8_t *norm)
 {
-	const struct gemm_e4m3_tables *tables = gemm_e4m3_tables(low_bits);
+	uint16_t set = 0;
+
+	for (int i = 0; i < GEMM_E4M3_PAIRS; i++) {
+		__m512i rest = gemm_e4m3_look_up(_mm512_loadu_si512(codes + i * LANES * 4), gemm_e4m3_narrow.rest);
+
+		set = (uint16_t)(set | (_mm512_test_epi32_mask(rest, rest) != 0) << i);
+	}
+	memcpy(rests, &set, sizeof set);
+	memset(norm, 0, sizeof set);
+}
+
+/* Reorders a block of W if both operands are e4m3, and notes its rests and its norm. */
+static NOINLINE void finish_block(uint8_t *codes, uint8_t *rests, uint8_t *norm)
+{
 	__m512 squares[GEMM_E4M3_VECTORS] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
-	uint16_t set = 0, high = 0;
+	uint16_t set = 0, high;
+	uint32_t bits;
 
 	for (int i = 0; i < GEMM_E4M3_PAIRS; i++, codes += LANES * 4) {
-		__m512i x = reorder(_mm512_loadu_si512(codes)), rest = gemm_e4m3_look_up(x, tables->rest);
-		struct gemm_e4m3_word word = gemm_e4m3_main(x, tables);
+		__m512i x = reorder(_mm512_loadu_si512(codes)), rest = gemm_e4m3_look_up(x, gemm_e4m3_both.rest);
+		struct gemm_e4m3_word word = gemm_e4m3_main(x, true);
 		__m512 *sum = &squares[i % GEMM_E4M3_VECTORS];
 
 		_mm512_storeu_si512(codes, x);
@@ -624,13 +626,9 @@ static NOINLINE void finish_block(uint8_t *codes, int low_bits, uint8_t *rests, 
 		for (int p = 0; p < 2; p++)
 			*sum = _mm512_add_ps(*sum, _mm512_cvtepi32_ps(_mm512_madd_epi16(word.pair[p], word.pair[p])));
 	}
-	if (low_bits == 4) {
-		float most = gemm_e4m3_norm(float_of(max_across((vu32)_mm512_max_ps(squares[0], squares[1]))));
-		uint32_t bits;
-
-		memcpy(&bits, &most, sizeof bits);
-		high = (uint16_t)((bits >> 16) + 1);
-	}
+	const float most = gemm_e4m3_norm(float_of(max_across((vu32)_mm512_max_ps(squares[0], squares[1]))));
+	memcpy(&bits, &most, sizeof bits);
+	high = (uint16_t)((bits >> 16) + 1);
 	memcpy(rests, &set, sizeof set);
 	memcpy(norm, &high, sizeof high);
 }
@@ -640,7 +638,7 @@ static void finish_panel(const struct column *c)
 	uint8_t *notes = (uint8_t *)c->job->panel + c->n_blocks * GEMM_E4M3_NR;
 
 	for (size_t b = 0; b < c->n_blocks; b++, notes += GEMM_E4M3_NOTE)
-		finish_block(codes_of(c, b), gemm_e4m3_low_bits(c->job->shape), notes, notes + c->n_blocks * GEMM_E4M3_NOTE);
+		(gemm_e4m3_is_both(c->job->shape) ? finish_block : note_rests)(codes_of(c, b), notes, notes + c->n_blocks * GEMM_E4M3_NOTE);
 }
 
 static NOINLINE void pack_columns(const struct mxfp_gemm_pack_job *job)
@@ -714,10 +712,11 @@ static void store_ones(struct gemm_e4m3_expanded *to, const struct columns_range
 		                _mm512_mask_mov_ps(_mm512_set1_ps(1), (__mmask16)(range->nan >> 16 * v), nan));
 }
 
-ALWAYS_INLINE void store_column_scales(struct gemm_e4m3_columns *to, __m256i scales)
+/* Stores the scales of a block, less `low` binades. */
+ALWAYS_INLINE void store_column_scales(struct gemm_e4m3_columns *to, __m256i scales, int low)
 {
 	for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
-		__m512i scale = lanes_of(scales, v);
+		__m512i scale = _mm512_sub_epi32(lanes_of(scales, v), _mm512_set1_epi32(low));
 
 		_mm512_store_si512(to->exponent + v * LANES, _mm512_sub_epi32(scale, _mm512_set1_epi32(MXFP_SCALE_BIAS)));
 		_mm512_store_si512(to->factor + v * LANES, _mm512_slli_epi32(scale, F32_SIGNIFICAND_BITS));
@@ -756,7 +755,7 @@ ALWAYS_INLINE void expand_narrow(struct gemm_e4m3_expanded *to, enum mxfp_format
 			for (int v = 0; v < GEMM_E4M3_VECTORS; v++)
 				_mm512_store_si512(block->main[p][v * LANES], pair_of_word(load_word(format, codes, p / 2, v), p));
 		block->rests = 0;
-		store_column_scales(block, load_column_scales(panel, b));
+		store_column_scales(block, load_column_scales(panel, b), 0);
 	}
 }
 
@@ -774,14 +773,21 @@ ALWAYS_INLINE struct note load_note(const uint8_t *notes, size_t blocks, size_t 
 	return note;
 }
 
+/* Word i of the columns of vector v in the order that gemm_e4m3_signed() takes. */
+ALWAYS_INLINE __m512i load_reordered(bool both, const uint8_t *codes, int i, int v)
+{
+	__m512i x = load_word(MXFP_FORMAT_MXFP8_E4M3, codes, i, v);
+
+	return both ? x : reorder(x);
+}
+
 /* Expands the rests of word i of all columns. Returns which of its pairs have any. */
-ALWAYS_INLINE uint32_t expand_rests(int16_t (*to)[GEMM_E4M3_NR][2], const uint8_t *codes, int i,
-                                    const struct gemm_e4m3_tables *tables)
+ALWAYS_INLINE uint32_t expand_rests(int16_t (*to)[GEMM_E4M3_NR][2], const uint8_t *codes, int i, bool both)
 {
 	uint32_t set = 0;
 
 	for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
-		struct gemm_e4m3_word word = gemm_e4m3_rest(load_word(MXFP_FORMAT_MXFP8_E4M3, codes, i, v), tables);
+		struct gemm_e4m3_word word = gemm_e4m3_rest(load_reordered(both, codes, i, v), both);
 
 		for (int p = 0; p < 2; p++) {
 			_mm512_store_si512(to[2 * i + p][v * LANES], word.pair[p]);
@@ -792,14 +798,17 @@ ALWAYS_INLINE uint32_t expand_rests(int16_t (*to)[GEMM_E4M3_NR][2], const uint8_
 }
 
 ALWAYS_INLINE void expand_e4m3(struct gemm_e4m3_expanded *to, size_t b, const uint8_t *codes, struct note note,
-                               int low_bits)
+                               bool both, ptrdiff_t ahead)
 {
-	const struct gemm_e4m3_tables *tables = gemm_e4m3_tables(low_bits);
 	struct gemm_e4m3_columns *block = &to->block[b];
 
 	for (int i = 0; i < GEMM_E4M3_PAIRS / 2; i++)
 		for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
-			struct gemm_e4m3_word word = gemm_e4m3_main(load_word(MXFP_FORMAT_MXFP8_E4M3, codes, i, v), tables);
+			const uint8_t *at = codes + (i * GEMM_E4M3_VECTORS + v) * LANES * 4;
+
+			fetch_w(at, ahead);
+			fetch_w_near(at);
+			struct gemm_e4m3_word word = gemm_e4m3_main(load_reordered(both, codes, i, v), both);
 
 			_mm512_store_si512(block->main[2 * i][v * LANES], word.pair[0]);
 			_mm512_store_si512(block->main[2 * i + 1][v * LANES], word.pair[1]);
@@ -809,12 +818,13 @@ ALWAYS_INLINE void expand_e4m3(struct gemm_e4m3_expanded *to, size_t b, const ui
 	for (uint32_t set = note.rests; set != 0;) {
 		int i = __builtin_ctz(set) / 2;
 
-		block->rests |= expand_rests(to->rest[b], codes, i, tables);
+		block->rests |= expand_rests(to->rest[b], codes, i, both);
 		set &= ~(UINT32_C(3) << 2 * i);
 	}
 }
 
-ALWAYS_INLINE void expand_e4m3_panel(struct gemm_e4m3_expanded *to, const uint8_t *panel, size_t blocks, int low_bits)
+ALWAYS_INLINE void expand_e4m3_panel(struct gemm_e4m3_expanded *to, const uint8_t *panel, size_t blocks, bool both,
+                                     ptrdiff_t ahead)
 {
 	const uint8_t *notes = panel + blocks * GEMM_E4M3_NR, *codes = notes + 2 * blocks * GEMM_E4M3_NOTE;
 	struct columns_range range = range_of(panel, blocks);
@@ -822,14 +832,18 @@ ALWAYS_INLINE void expand_e4m3_panel(struct gemm_e4m3_expanded *to, const uint8_
 	to->general = !are_moderate(&range);
 	store_ones(to, &range);
 	for (size_t b = 0; b < blocks; b++, codes += GEMM_E4M3_BLOCK * GEMM_E4M3_NR) {
-		expand_e4m3(to, b, codes, load_note(notes, blocks, b), low_bits);
-		store_column_scales(&to->block[b], load_column_scales(panel, b));
+		expand_e4m3(to, b, codes, load_note(notes, blocks, b), both, ahead);
+		store_column_scales(&to->block[b], load_column_scales(panel, b), !both && to->block[b].rests != 0 ? LOW_NARROW : 0);
 	}
 }
 
-static void expand(struct gemm_e4m3_expanded *to, const struct mxfp_gemm_shape *shape, const uint8_t *panel,
-                           size_t blocks)
+static void expand(struct gemm_e4m3_expanded *to, const struct mxfp_gemm_multiply_job *job)
 {
+	const struct mxfp_gemm_shape *shape = job->shape;
+	const uint8_t *panel = job->w;
+	const size_t blocks = gemm_e4m3_blocks(job->k);
+	const ptrdiff_t ahead = w_ahead(job);
+
 	switch (shape->w_format) {
 	case MXFP_FORMAT_MXFP4:
 		expand_narrow(to, MXFP_FORMAT_MXFP4, panel, blocks);
@@ -841,10 +855,10 @@ static void expand(struct gemm_e4m3_expanded *to, const struct mxfp_gemm_shape *
 		expand_narrow(to, MXFP_FORMAT_MXINT8, panel, blocks);
 		break;
 	default:
-		if (gemm_e4m3_low_bits(shape) == 4)
-			expand_e4m3_panel(to, panel, blocks, 4);
+		if (gemm_e4m3_is_both(shape))
+			expand_e4m3_panel(to, panel, blocks, true, ahead);
 		else
-			expand_e4m3_panel(to, panel, blocks, 3);
+			expand_e4m3_panel(to, panel, blocks, false, ahead);
 		break;
 	}
 }
@@ -901,11 +915,13 @@ ALWAYS_INLINE void end_pass(float *c, __m512 p[GEMM_E4M3_VECTORS], float last)
 struct stored {
 	const struct gemm_e4m3_head *head;
 	const struct gemm_e4m3_rest *rests;
-	const struct gemm_e4m3_bytes *bytes;
-	const uint8_t *scales, *codes;
+	const uint8_t *bytes;
+	size_t four; /* bytes_of_four() */
+	const uint8_t *scales, *notes, *codes;
 	ptrdiff_t ahead; /* as in fetch_w() */
 	size_t next;     /* bytes to the bytes of the next 4 rows */
 	size_t blocks, pass_blocks;
+	bool has_rests;  /* of A */
 };
 
 /* Takes the panel of A at `panel`. */
@@ -913,10 +929,10 @@ ALWAYS_INLINE void find_panel(struct stored *s, const void *panel)
 {
 	s->head = panel;
 	s->rests = (const struct gemm_e4m3_rest *)((const struct gemm_e4m3_rows *)(s->head + 1) + s->blocks);
-	s->bytes = (const struct gemm_e4m3_bytes *)(s->rests + s->blocks);
+	s->bytes = (const uint8_t *)(s->rests + (s->has_rests ? s->blocks : 0));
 }
 
-/* Group g of the columns of vector v, plus narrow_offset(). */
+/* Group g of the columns of vector v, plus offset_of(). */
 ALWAYS_INLINE __m512i load_group(enum mxfp_format format, const uint8_t *codes, int g, int v)
 {
 	const __m512i table = _mm512_broadcast_i32x4(e2m1_integers(E2M1_OFFSET));
@@ -944,7 +960,7 @@ ALWAYS_INLINE __m512 round_with_rests(__m512i sum, enum mxfp_format format, cons
 ALWAYS_INLINE void add_stored(__m512 p[][GEMM_E4M3_VECTORS], const struct stored *s, size_t b, enum mxfp_format format, size_t first,
                               int n)
 {
-	const struct gemm_e4m3_bytes *a = &s->bytes[b];
+	const struct gemm_e4m3_bytes *a = (const void *)(s->bytes + b * FOUR_BYTES(2));
 	const uint8_t *codes = s->codes + b * gemm_e4m3_code_bytes(format) * GEMM_E4M3_NR;
 	const __m256i scales = load_column_scales(s->scales, b);
 	__m512i high[GEMM_E4M3_FOUR][GEMM_E4M3_VECTORS], low[GEMM_E4M3_FOUR][GEMM_E4M3_VECTORS], scale[GEMM_E4M3_VECTORS];
@@ -961,7 +977,7 @@ ALWAYS_INLINE void add_stored(__m512 p[][GEMM_E4M3_VECTORS], const struct stored
 	}
 	if (n == GEMM_E4M3_FOUR)
 #pragma GCC unroll 5
-		for (size_t i = 0; i < sizeof *a; i += VECTOR_BYTES)
+		for (size_t i = 0; i < FOUR_BYTES(2); i += VECTOR_BYTES)
 			_mm_prefetch((const char *)a + s->next + i, _MM_HINT_T0);
 #pragma GCC unroll 8
 	for (int g = 0; g < GROUPS; g++) {
@@ -969,7 +985,7 @@ ALWAYS_INLINE void add_stored(__m512 p[][GEMM_E4M3_VECTORS], const struct stored
 
 #pragma GCC unroll 4
 		for (int r = 0; r < n; r++) {
-			const __m512i upper = broadcast(a->high[r] + 4 * g), lower = broadcast(a->low[r] + 4 * g);
+			const __m512i upper = broadcast(a->part[0][r] + 4 * g), lower = broadcast(a->part[1][r] + 4 * g);
 
 #pragma GCC unroll 2
 			for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
@@ -1029,14 +1045,167 @@ MULTIPLY_STORED(multiply_bytes_3, MXFP_FORMAT_MXINT8, 3)
 MULTIPLY_STORED(multiply_bytes_4, MXFP_FORMAT_MXINT8, 4)
 #undef MULTIPLY_STORED
 
-/* Multiplies all rows of the job by W as it is stored, which is narrow; A has its bytes, and all scales are moderate. */
+/*
+ * A few rows of a narrow format by a panel of an e4m3 W. A main part is 255 (x - 127.5) + y - 127.5, with bytes x and y, so that
+ * flipping all bits of both changes its sign: they are looked up by the magnitude. vpdpbusd multiplies 4 elements at once by each.
+ * A thirtieth of the vectors of codes have rests, too many for a branch each: products with rests are summed first, for some
+ * blocks at a time.
+ */
+
+enum {
+	FEW_BLOCKS = 4, /* summed at a time; every pass but the last is a multiple */
+	FEW_VECTORS = GEMM_E4M3_PAIRS / 2 * GEMM_E4M3_VECTORS, /* of codes in a block */
+	FEW_BYTES = LANES * 4 /* of a vector of codes */
+};
+
+/* Sums of products with a rest, by block and row. */
+typedef __m512i few_rests[FEW_BLOCKS][GEMM_E4M3_FOUR][GEMM_E4M3_VECTORS];
+
+/* The rests of 64 codes, plus BYTE_OFFSET. */
+ALWAYS_INLINE __m512i look_up_rests(__m512i codes)
+{
+	__m512i x = gemm_e4m3_look_up(codes, gemm_e4m3_digits.rest);
+
+	return _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(codes), _mm512_setzero_si512(), x);
+}
+
+ALWAYS_INLINE const struct gemm_e4m3_bytes *four_rows(const struct stored *s, size_t b)
+{
+	return (const void *)(s->bytes + b * FOUR_BYTES(1));
+}
+
+/* The notes of rests of n blocks from b on. */
+ALWAYS_INLINE uint64_t load_rests(const uint8_t *notes, size_t b, size_t n)
+{
+	uint64_t set = 0;
+
+	if (n == FEW_BLOCKS)
+		memcpy(&set, notes + b * GEMM_E4M3_NOTE, FEW_BLOCKS * GEMM_E4M3_NOTE);
+	else
+		memcpy(&set, notes + b * GEMM_E4M3_NOTE, n * GEMM_E4M3_NOTE);
+	return set;
+}
+
+/* Starts the sums of n blocks of `rows` rows, and adds to them the products with rests. */
+ALWAYS_INLINE void start_digits(few_rests sum, const struct stored *s, size_t b, size_t n, int rows)
+{
+	const uint8_t *codes = s->codes + b * FEW_VECTORS * FEW_BYTES;
+	const __m512i offset = _mm512_set1_epi8((char)BYTE_OFFSET), zero = _mm512_setzero_si512();
+
+	for (size_t i = 0; i < n; i++)
+#pragma GCC unroll 4
+		for (int r = 0; r < rows; r++)
+			sum[i][r][0] = sum[i][r][1] = broadcast(four_rows(s, b + i)->start + r);
+	for (uint64_t set = load_rests(s->notes, b, n); set != 0; set &= set - 1) {
+		const unsigned i = (unsigned)__builtin_ctzll(set), block = i / FEW_VECTORS, word = i % FEW_VECTORS / 2;
+		const struct gemm_e4m3_bytes *a = four_rows(s, b + block);
+		const __m512i x = look_up_rests(_mm512_loadu_si512(codes + i * FEW_BYTES));
+
+#pragma GCC unroll 4
+		for (int r = 0; r < rows; r++) {
+			const __m512i y = broadcast(a->part[0][r] + 4 * word);
+			__m512i *to = &sum[block][r][i % 2];
+
+			*to = _mm512_sub_epi32(dot_bytes(*to, x, y), dot_bytes(zero, offset, y));
+		}
+	}
+}
+
+/* Adds a block whose products with rests are summed. */
+ALWAYS_INLINE void add_digits(__m512 p[][GEMM_E4M3_VECTORS], const struct stored *s, size_t b,
+                              __m512i start[][GEMM_E4M3_VECTORS], int rows)
+{
+	const struct gemm_e4m3_bytes *a = four_rows(s, b);
+	const uint8_t *codes = s->codes + b * FEW_VECTORS * FEW_BYTES;
+	const __m256i scales = load_column_scales(s->scales, b);
+	__m512i high[GEMM_E4M3_FOUR][GEMM_E4M3_VECTORS], low[GEMM_E4M3_FOUR][GEMM_E4M3_VECTORS];
+
+#pragma GCC unroll 4
+	for (int r = 0; r < rows; r++)
+		high[r][0] = high[r][1] = low[r][0] = low[r][1] = _mm512_setzero_si512();
+	if (rows == GEMM_E4M3_FOUR)
+#pragma GCC unroll 3
+		for (size_t i = 0; i < FOUR_BYTES(1); i += VECTOR_BYTES)
+			_mm_prefetch((const char *)a + s->next + i, _MM_HINT_T0);
+#pragma GCC unroll 8
+	for (int g = 0; g < GROUPS; g++)
+#pragma GCC unroll 2
+		for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
+			const uint8_t *at = codes + (GEMM_E4M3_VECTORS * g + v) * FEW_BYTES;
+			const __m512i x = _mm512_loadu_si512(at);
+			const __m512i plus = _mm512_shuffle_epi8(_mm512_set1_epi8(-1), x); /* 0 where bit 7 is set */
+			const __m512i upper = _mm512_xor_si512(gemm_e4m3_look_up(x, gemm_e4m3_digits.high), plus);
+			const __m512i lower = _mm512_xor_si512(gemm_e4m3_look_up(x, gemm_e4m3_digits.low), plus);
+
+			fetch_w(at, s->ahead);
+			fetch_w_near(at);
+#pragma GCC unroll 4
+			for (int r = 0; r < rows; r++) {
+				const __m512i y = broadcast(a->part[0][r] + 4 * g);
+
+				high[r][v] = dot_bytes(high[r][v], upper, y);
+				low[r][v] = dot_bytes(low[r][v], lower, y);
+			}
+		}
+#pragma GCC unroll 2
+	for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
+		const __m512i scale = _mm512_slli_epi32(lanes_of(scales, v), F32_SIGNIFICAND_BITS);
+
+#pragma GCC unroll 4
+		for (int r = 0; r < rows; r++) {
+			const __m512i digit = _mm512_sub_epi32(_mm512_slli_epi32(high[r][v], 8), high[r][v]);
+			const __m512i main = _mm512_slli_epi32(_mm512_add_epi32(digit, low[r][v]), LOW_NARROW);
+			const __m512i sum = _mm512_add_epi32(main, start[r][v]); /* of 30 bits */
+			const __m512 factor = _mm512_castsi512_ps(_mm512_add_epi32(scale, broadcast(a->binades + r)));
+
+			p[r][v] = _mm512_fmadd_round_ps(to_float(sum), factor, p[r][v], TO_NEAREST);
+		}
+	}
+}
+
+ALWAYS_INLINE void multiply_digits(const struct stored *s, float *c, size_t first, int rows)
+{
+	__m512 p[GEMM_E4M3_FOUR][GEMM_E4M3_VECTORS];
+	few_rests start;
+
+#pragma GCC unroll 4
+	for (int r = 0; r < rows; r++)
+		p[r][0] = p[r][1] = _mm512_setzero_ps();
+	for (size_t b = 0, n; b < s->blocks; b += n) {
+		n = s->blocks - b < FEW_BLOCKS ? s->blocks - b : FEW_BLOCKS;
+		start_digits(start, s, b, n, rows);
+		for (size_t i = 0; i < n; i++)
+			add_digits(p, s, b + i, start[i], rows);
+		if (((b + n) & (s->pass_blocks - 1)) == 0 || b + n == s->blocks)
+#pragma GCC unroll 4
+			for (int r = 0; r < rows; r++)
+				end_pass(c + r * GEMM_E4M3_NR, p[r], s->head->last[first + (size_t)r]);
+	}
+}
+
+#define MULTIPLY_DIGITS(name, rows) \
+	static NOINLINE void name(const struct stored *s, float *c, size_t first) \
+	{ \
+		multiply_digits(s, c, first, rows); \
+	}
+MULTIPLY_DIGITS(multiply_digits_1, 1)
+MULTIPLY_DIGITS(multiply_digits_2, 2)
+MULTIPLY_DIGITS(multiply_digits_3, 3)
+MULTIPLY_DIGITS(multiply_digits_4, 4)
+#undef MULTIPLY_DIGITS
+
+typedef void stored_multiply(const struct stored *s, float *c, size_t first);
+
+/* Multiplies all rows of the job by W as it is stored; all scales are moderate. */
 static NOINLINE void multiply_rows(const struct mxfp_gemm_multiply_job *job, struct stored *s)
 {
-	static void (*const loops[2][GEMM_E4M3_FOUR])(const struct stored *s, float *c, size_t first) = {
+	static stored_multiply *const loops[][GEMM_E4M3_FOUR] = {
 		{multiply_bytes_1, multiply_bytes_2, multiply_bytes_3, multiply_bytes_4},
 		{multiply_nibbles_1, multiply_nibbles_2, multiply_nibbles_3, multiply_nibbles_4},
+		{multiply_digits_1, multiply_digits_2, multiply_digits_3, multiply_digits_4},
 	};
-	const bool nibbles = job->shape->w_format == MXFP_FORMAT_MXFP4;
+	const enum mxfp_format format = job->shape->w_format;
+	stored_multiply *const *loop = loops[format == MXFP_FORMAT_MXFP4 ? 1 : format == MXFP_FORMAT_MXFP8_E4M3 ? 2 : 0];
 	const size_t bytes = a_bytes(job->shape, job->k);
 	float *c = job->c;
 
@@ -1046,10 +1215,10 @@ static NOINLINE void multiply_rows(const struct mxfp_gemm_multiply_job *job, str
 		if (first == 0)
 			find_panel(s, (const uint8_t *)job->a + row / GEMM_E4M3_MR * bytes);
 		else
-			s->bytes += s->blocks;
-		s->next = first == 0 ? s->blocks * sizeof *s->bytes : bytes - s->blocks * sizeof *s->bytes;
+			s->bytes += s->blocks * s->four;
+		s->next = first == 0 ? s->blocks * s->four : bytes - s->blocks * s->four;
 		n = job->rows - row < GEMM_E4M3_FOUR ? job->rows - row : GEMM_E4M3_FOUR;
-		loops[nibbles][n - 1](s, c, first);
+		loop[n - 1](s, c, first);
 	}
 }
 
@@ -1109,11 +1278,35 @@ ALWAYS_INLINE uint32_t special_rows(const struct place *at, enum rests rests)
 	__m128i a_rests = _mm_load_si128((const __m128i *)at->a->rests);
 	uint32_t rows = _mm_test_epi16_mask(a_rests, a_rests);
 
-	if (rests != RESTS_A && at->w->rests != 0)
+	if (rests == RESTS_W)
+		return 0;
+	if (rests == RESTS_BOTH && at->w->rests != 0)
 		rows = UINT8_MAX;
 	if (rests == RESTS_BOTH)
 		rows |= may_overflow(_mm256_load_ps(at->a->norm), at->w);
 	return rows;
+}
+
+/* Adds products with rests of W to sums of products of main parts by a narrow A, which makes their unit that of rests: of 30 bits. */
+ALWAYS_INLINE void add_rests(__m512i sum[][GEMM_E4M3_VECTORS], const struct place *at, int rows)
+{
+#pragma GCC unroll 8
+	for (int r = 0; r < rows; r++)
+#pragma GCC unroll 2
+		for (int v = 0; v < GEMM_E4M3_VECTORS; v++)
+			sum[r][v] = _mm512_slli_epi32(sum[r][v], LOW_NARROW);
+	for (uint32_t set = at->w->rests; set != 0; set &= set - 1) {
+		const int p = __builtin_ctz(set);
+		__m512i w0 = _mm512_load_si512(at->w_rest[p]), w1 = _mm512_load_si512(at->w_rest[p][LANES]);
+
+#pragma GCC unroll 8
+		for (int r = 0; r < rows; r++) {
+			__m512i a = broadcast(at->a->main[r] + 2 * p);
+
+			sum[r][0] = dot_words(sum[r][0], w0, a);
+			sum[r][1] = dot_words(sum[r][1], w1, a);
+		}
+	}
 }
 
 /* Sums the products of a main part and a rest for row r. */
@@ -1143,7 +1336,7 @@ ALWAYS_INLINE __m512 round_sum(__m512i main, __m512i rest, int low_bits)
 {
 	const __m512i low = _mm512_set1_epi32(0xFF);
 	__m512i lower = _mm512_add_epi32(_mm512_slli_epi32(_mm512_and_si512(main, low), (unsigned)low_bits), rest);
-	__m512 unit = _mm512_set1_ps(low_bits == 4 ? 0x1p-4f : 0x1p-3f);
+	__m512 unit = _mm512_set1_ps(low_bits == LOW_BOTH ? 0x1p-4f : 0x1p-3f);
 
 	return _mm512_fmadd_round_ps(to_float(lower), unit, to_float(_mm512_andnot_si512(low, main)), TO_NEAREST);
 }
@@ -1207,7 +1400,7 @@ ALWAYS_INLINE void special_sum(__m512 t[GEMM_E4M3_VECTORS], const __m512i sum[GE
 	}
 	sum_rests(rest, at, r, rests);
 	for (int v = 0; v < GEMM_E4M3_VECTORS; v++)
-		t[v] = round_sum(sum[v], rest[v], rests == RESTS_BOTH ? 4 : 3);
+		t[v] = round_sum(sum[v], rest[v], rests == RESTS_A ? LOW_NARROW : LOW_BOTH);
 }
 
 ALWAYS_INLINE __m512 power(__m512i exponent)
@@ -1230,11 +1423,11 @@ ALWAYS_INLINE __m512 add_general(__m512 p, __m512 t, __m512i exponent)
 	return _mm512_fmadd_ps(_mm512_mul_ps(t, power(_mm512_sub_epi32(exponent, held))), power(held), p);
 }
 
-ALWAYS_INLINE __m512 add_term(__m512 p, __m512 t, const struct place *at, int r, int v, enum rests rests)
+ALWAYS_INLINE __m512 add_term(__m512 p, __m512 t, const struct place *at, int r, int v)
 {
-	const __m512 a = _mm512_set1_ps(at->a->factor[r]), w = _mm512_load_ps(at->w->factor + v * LANES);
+	const __m512i factor = _mm512_add_epi32(_mm512_load_si512(at->w->factor + v * LANES), broadcast(at->a->binades + r));
 
-	return rests == RESTS_W ? _mm512_fmadd_ps(t, w, p) : _mm512_fmadd_ps(_mm512_mul_ps(t, w), a, p);
+	return _mm512_fmadd_ps(t, _mm512_castsi512_ps(factor), p);
 }
 
 ALWAYS_INLINE void add_block(__m512 p[][GEMM_E4M3_VECTORS], const struct place *at, enum rests rests, bool general,
@@ -1244,6 +1437,8 @@ ALWAYS_INLINE void add_block(__m512 p[][GEMM_E4M3_VECTORS], const struct place *
 	const uint32_t special = special_rows(at, rests);
 
 	sum_block(sum, at, rows);
+	if (rests == RESTS_W && at->w->rests != 0)
+		add_rests(sum, at, rows);
 #pragma GCC unroll 8
 	for (int r = 0; r < rows; r++) {
 		__m512 t[GEMM_E4M3_VECTORS] = {_mm512_cvtepi32_ps(sum[r][0]), _mm512_cvtepi32_ps(sum[r][1])};
@@ -1254,7 +1449,7 @@ ALWAYS_INLINE void add_block(__m512 p[][GEMM_E4M3_VECTORS], const struct place *
 			__m512i exponent = _mm512_load_si512(at->w->exponent + v * LANES);
 
 			exponent = _mm512_add_epi32(exponent, _mm512_set1_epi32(at->a->exponent[r]));
-			p[r][v] = general ? add_general(p[r][v], t[v], exponent) : add_term(p[r][v], t[v], at, r, v, rests);
+			p[r][v] = general ? add_general(p[r][v], t[v], exponent) : add_term(p[r][v], t[v], at, r, v);
 		}
 	}
 }
@@ -1302,8 +1497,8 @@ ALWAYS_INLINE void multiply_panels(const struct panels *panels, enum rests rests
 	}
 MULTIPLY_PANELS(multiply_a_general, RESTS_A, true, GEMM_E4M3_MR)
 MULTIPLY_PANELS(multiply_w, RESTS_W, false, GEMM_E4M3_MR)
-MULTIPLY_PANELS(multiply_w_general, RESTS_W, true, GEMM_E4M3_MR)
 MULTIPLY_PANELS(multiply_w_half, RESTS_W, false, GEMM_E4M3_MR / 2)
+MULTIPLY_PANELS(multiply_w_general, RESTS_W, true, GEMM_E4M3_MR)
 MULTIPLY_PANELS(multiply_both, RESTS_BOTH, false, GEMM_E4M3_MR)
 MULTIPLY_PANELS(multiply_both_general, RESTS_BOTH, true, GEMM_E4M3_MR)
 MULTIPLY_PANELS(multiply_both_half, RESTS_BOTH, false, GEMM_E4M3_MR / 2)
@@ -1315,14 +1510,12 @@ typedef void multiply_function(const struct panels *panels);
 static multiply_function *find(const struct mxfp_gemm_shape *shape, size_t rows, bool general)
 {
 	static multiply_function *const functions[][3] = {
-		[RESTS_A] = {NULL, NULL, multiply_a_general}, /* the fast loop takes W as it is stored */
+		[RESTS_A] = {NULL, NULL, multiply_a_general},
 		[RESTS_W] = {multiply_w_half, multiply_w, multiply_w_general},
 		[RESTS_BOTH] = {multiply_both_half, multiply_both, multiply_both_general},
 	};
-	enum rests rests = shape->a_format == MXFP_FORMAT_MXFP8_E4M3 ? RESTS_A : RESTS_W;
+	const enum rests rests = !has_rests(shape) ? RESTS_W : gemm_e4m3_is_both(shape) ? RESTS_BOTH : RESTS_A;
 
-	if (shape->a_format == shape->w_format)
-		rests = RESTS_BOTH;
 	return functions[rests][general ? 2 : rows > GEMM_E4M3_MR / 2];
 }
 
@@ -1333,12 +1526,6 @@ static multiply_function *find(const struct mxfp_gemm_shape *shape, size_t rows,
  * hardly ever, are expanded.
  */
 
-enum {
-	FEW_BLOCKS = 4, /* summed at a time; every pass but the last is a multiple */
-	FEW_VECTORS = GEMM_E4M3_PAIRS / 2 * GEMM_E4M3_VECTORS, /* of codes in a block */
-	FEW_BYTES = LANES * 4 /* of a vector of codes */
-};
-
 struct few_panels {
 	const struct gemm_e4m3_head *head;
 	const struct gemm_e4m3_rows *a;
@@ -1348,9 +1535,6 @@ struct few_panels {
 	size_t blocks;
 	struct gemm_e4m3_expanded *scratch;
 };
-
-/* Sums of products with a rest, by block and row. */
-typedef __m512i few_rests[FEW_BLOCKS][GEMM_E4M3_FEW][GEMM_E4M3_VECTORS];
 
 /* Adds to `sum` the products of a vector of codes by one of A's words, for each row; that of the first is at `a`, and
    `step` words from it that of the next. */
@@ -1376,7 +1560,7 @@ static NOINLINE void add_a_rests(__m512i (*sum)[GEMM_E4M3_VECTORS], const struct
 			for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
 				__m512i x = load_word(MXFP_FORMAT_MXFP8_E4M3, codes, p / 2, v);
 
-				sum[r][v] = dot_words(sum[r][v], gemm_e4m3_main(x, &gemm_e4m3_tables_4).pair[p % 2], a);
+				sum[r][v] = dot_words(sum[r][v], gemm_e4m3_main(x, true).pair[p % 2], a);
 			}
 		}
 }
@@ -1393,26 +1577,21 @@ ALWAYS_INLINE bool is_special(const struct few_panels *few, size_t b, uint32_t r
 }
 
 /* Sums products with rests of n blocks. Returns which blocks are special. */
-ALWAYS_INLINE uint32_t sum_few_rests(few_rests sum, const struct few_panels *few, size_t b, size_t n, int rows, int low_bits)
+ALWAYS_INLINE uint32_t sum_few_rests(few_rests sum, const struct few_panels *few, size_t b, size_t n, int rows)
 {
 	const uint8_t *codes = few->codes + b * FEW_VECTORS * FEW_BYTES;
-	uint64_t set = 0;
 	uint32_t special = 0;
 
-	if (n == FEW_BLOCKS)
-		memcpy(&set, few->notes + b * GEMM_E4M3_NOTE, FEW_BLOCKS * GEMM_E4M3_NOTE);
-	else
-		memcpy(&set, few->notes + b * GEMM_E4M3_NOTE, n * GEMM_E4M3_NOTE);
 	for (int i = 0; i < FEW_BLOCKS; i++)
 		for (int r = 0; r < rows; r++)
 			sum[i][r][0] = sum[i][r][1] = _mm512_setzero_si512();
-	for (; set != 0; set &= set - 1) {
+	for (uint64_t set = load_rests(few->notes, b, n); set != 0; set &= set - 1) {
 		unsigned i = (unsigned)__builtin_ctzll(set), block = i / FEW_VECTORS, word = i % FEW_VECTORS / 2;
 		__m512i x = _mm512_loadu_si512(codes + i * FEW_BYTES);
 
-		add_word(sum[block], gemm_e4m3_rest(x, gemm_e4m3_tables(low_bits)), few->a[b + block].main[0] + 4 * word, i % 2, rows);
+		add_word(sum[block], gemm_e4m3_rest(x, true), few->a[b + block].main[0] + 4 * word, i % 2, rows);
 	}
-	for (size_t i = 0; i < n && low_bits == 4; i++) {
+	for (size_t i = 0; i < n; i++) {
 		uint32_t rests = 0;
 
 		for (int r = 0; r < rows; r++)
@@ -1431,19 +1610,19 @@ static NOINLINE void add_special(__m512 p[][GEMM_E4M3_VECTORS], const struct few
 	const struct place at = {few->a + b, few->a_rest + b, w->block, w->rest[0]};
 	struct fp_state state = fp_enter();
 
-	expand_e4m3(few->scratch, 0, few->codes + b * FEW_VECTORS * FEW_BYTES, load_note(few->notes, few->blocks, b), 4);
-	store_column_scales(few->scratch->block, load_column_scales(few->scales, b));
-	add_block(p, &at, RESTS_BOTH, false, GEMM_E4M3_FEW);
+	expand_e4m3(few->scratch, 0, few->codes + b * FEW_VECTORS * FEW_BYTES, load_note(few->notes, few->blocks, b), true, 0);
+	store_column_scales(few->scratch->block, load_column_scales(few->scales, b), 0);
+	add_block(p, &at, RESTS_BOTH, false, GEMM_E4M3_FOUR);
 	fp_leave(state);
 }
 
 /* Adds a block whose products with rests are summed. */
 ALWAYS_INLINE void add_few(__m512 p[][GEMM_E4M3_VECTORS], const struct few_panels *few, size_t b,
-                           __m512i rests[][GEMM_E4M3_VECTORS], int rows, int low_bits)
+                           __m512i rests[][GEMM_E4M3_VECTORS], int rows)
 {
 	const struct gemm_e4m3_rows *a = &few->a[b];
 	const uint8_t *codes = few->codes + b * FEW_VECTORS * FEW_BYTES;
-	__m512i sum[GEMM_E4M3_FEW][GEMM_E4M3_VECTORS];
+	__m512i sum[GEMM_E4M3_FOUR][GEMM_E4M3_VECTORS];
 
 #pragma GCC unroll 4
 	for (int r = 0; r < rows; r++)
@@ -1457,56 +1636,53 @@ ALWAYS_INLINE void add_few(__m512 p[][GEMM_E4M3_VECTORS], const struct few_panel
 
 			fetch_w(at, few->ahead);
 			fetch_w_near(at);
-			add_word(sum, gemm_e4m3_main(x, gemm_e4m3_tables(low_bits)), a->main[0] + 4 * i, v, rows);
+			add_word(sum, gemm_e4m3_main(x, true), a->main[0] + 4 * i, v, rows);
 		}
 	for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
 		__m512i scale = lanes_of(load_column_scales(few->scales, b), v);
-		__m512 factor = _mm512_castsi512_ps(_mm512_slli_epi32(scale, F32_SIGNIFICAND_BITS));
+
+		scale = _mm512_slli_epi32(scale, F32_SIGNIFICAND_BITS);
 
 #pragma GCC unroll 4
 		for (int r = 0; r < rows; r++) {
-			__m512 t = multiply_nearest(round_sum(sum[r][v], rests[r][v], low_bits), factor);
+			const __m512 factor = _mm512_castsi512_ps(_mm512_add_epi32(scale, broadcast(a->binades + r)));
 
-			p[r][v] = _mm512_fmadd_round_ps(t, _mm512_set1_ps(a->factor[r]), p[r][v], TO_NEAREST);
+			p[r][v] = _mm512_fmadd_round_ps(round_sum(sum[r][v], rests[r][v], LOW_BOTH), factor, p[r][v], TO_NEAREST);
 		}
 	}
 }
 
-ALWAYS_INLINE void multiply_few_rows(const struct few_panels *few, float *c, size_t pass_blocks, int rows, int low_bits)
+ALWAYS_INLINE void multiply_few_rows(const struct few_panels *few, float *c, size_t pass_blocks, int rows)
 {
-	__m512 p[GEMM_E4M3_FEW][GEMM_E4M3_VECTORS];
+	__m512 p[GEMM_E4M3_FOUR][GEMM_E4M3_VECTORS];
 	few_rests rests;
 
-	for (int r = 0; r < GEMM_E4M3_FEW; r++)
+	for (int r = 0; r < GEMM_E4M3_FOUR; r++)
 		p[r][0] = p[r][1] = _mm512_setzero_ps();
 	for (size_t b = 0, n; b < few->blocks; b += n) {
 		n = few->blocks - b < FEW_BLOCKS ? few->blocks - b : FEW_BLOCKS;
-		uint32_t special = sum_few_rests(rests, few, b, n, rows, low_bits);
+		uint32_t special = sum_few_rests(rests, few, b, n, rows);
 
 		for (size_t i = 0; i < n; i++)
 			if (__builtin_expect(special >> i & 1, 0))
 				add_special(p, few, b + i);
 			else
-				add_few(p, few, b + i, rests[i], rows, low_bits);
+				add_few(p, few, b + i, rests[i], rows);
 		if (((b + n) & (pass_blocks - 1)) == 0 || b + n == few->blocks)
 			for (int r = 0; r < rows; r++)
 				end_pass(c + r * GEMM_E4M3_NR, p[r], few->head->last[r]);
 	}
 }
 
-#define MULTIPLY_FEW_ROWS(name, rows, low_bits) \
+#define MULTIPLY_FEW_ROWS(name, rows) \
 	static NOINLINE void name(const struct few_panels *few, float *c, size_t pass_blocks) \
 	{ \
-		multiply_few_rows(few, c, pass_blocks, rows, low_bits); \
+		multiply_few_rows(few, c, pass_blocks, rows); \
 	}
-MULTIPLY_FEW_ROWS(multiply_w_1, 1, 3)
-MULTIPLY_FEW_ROWS(multiply_w_2, 2, 3)
-MULTIPLY_FEW_ROWS(multiply_w_3, 3, 3)
-MULTIPLY_FEW_ROWS(multiply_w_4, 4, 3)
-MULTIPLY_FEW_ROWS(multiply_both_1, 1, 4)
-MULTIPLY_FEW_ROWS(multiply_both_2, 2, 4)
-MULTIPLY_FEW_ROWS(multiply_both_3, 3, 4)
-MULTIPLY_FEW_ROWS(multiply_both_4, 4, 4)
+MULTIPLY_FEW_ROWS(multiply_1, 1)
+MULTIPLY_FEW_ROWS(multiply_2, 2)
+MULTIPLY_FEW_ROWS(multiply_3, 3)
+MULTIPLY_FEW_ROWS(multiply_4, 4)
 #undef MULTIPLY_FEW_ROWS
 
 static NOINLINE void multiply_expanded(const struct mxfp_gemm_multiply_job *job)
@@ -1517,7 +1693,7 @@ static NOINLINE void multiply_expanded(const struct mxfp_gemm_multiply_job *job)
 	const uint8_t *a = job->a;
 
 	panels.pass_blocks = job->shape->pass / GEMM_E4M3_BLOCK;
-	expand(w, job->shape, job->w, panels.blocks);
+	expand(w, job);
 	for (size_t row = 0; row < job->rows; row += GEMM_E4M3_MR, a += bytes, panels.c += GEMM_E4M3_MR * GEMM_E4M3_NR) {
 		panels.head = (const struct gemm_e4m3_head *)a;
 		find(job->shape, job->rows - row, w->general || panels.head->general)(&panels);
@@ -1527,9 +1703,8 @@ static NOINLINE void multiply_expanded(const struct mxfp_gemm_multiply_job *job)
 /* Multiplies a few rows without expanding W, if there is a loop for that and it is right. Returns whether it did. */
 static bool multiply_few(const struct mxfp_gemm_multiply_job *job)
 {
-	static void (*const loops[2][GEMM_E4M3_FEW])(const struct few_panels *few, float *c, size_t pass_blocks) = {
-		{multiply_w_1, multiply_w_2, multiply_w_3, multiply_w_4},
-		{multiply_both_1, multiply_both_2, multiply_both_3, multiply_both_4},
+	static void (*const loops[])(const struct few_panels *few, float *c, size_t pass_blocks) = {
+		multiply_1, multiply_2, multiply_3, multiply_4,
 	};
 	const struct mxfp_gemm_shape *shape = job->shape;
 	const size_t blocks = gemm_e4m3_blocks(job->k);
@@ -1542,7 +1717,7 @@ static bool multiply_few(const struct mxfp_gemm_multiply_job *job)
 		.scratch = job->scratch,
 	};
 
-	if (job->rows > GEMM_E4M3_FEW || has_bytes(shape) || few.head->general || !scales_are_moderate(scales, blocks))
+	if (job->rows > GEMM_E4M3_FOUR || !gemm_e4m3_is_both(shape) || few.head->general || !scales_are_moderate(scales, blocks))
 		return false;
 	few.a = (const struct gemm_e4m3_rows *)(few.head + 1);
 	few.a_rest = (const struct gemm_e4m3_rest *)(few.a + blocks);
@@ -1553,7 +1728,7 @@ static bool multiply_few(const struct mxfp_gemm_multiply_job *job)
 
 	if (flushes)
 		state = fp_enter();
-	loops[shape->a_format == shape->w_format][job->rows - 1](&few, job->c, shape->pass / GEMM_E4M3_BLOCK);
+	loops[job->rows - 1](&few, job->c, shape->pass / GEMM_E4M3_BLOCK);
 	if (flushes)
 		fp_leave(state);
 	return true;
@@ -1571,18 +1746,23 @@ static bool rows_are_moderate(const struct mxfp_gemm_multiply_job *job)
 	return general == 0;
 }
 
-static bool multiply_narrow(const struct mxfp_gemm_multiply_job *job)
+/* Multiplies without expanding W, if one operand is narrow and no scale is extreme. Returns whether it did. */
+static bool multiply_by_bytes(const struct mxfp_gemm_multiply_job *job)
 {
+	const size_t blocks = gemm_e4m3_blocks(job->k);
 	struct stored s = {
+		.four = bytes_of_four(job->shape),
 		.ahead = w_ahead(job),
-		.blocks = gemm_e4m3_blocks(job->k),
+		.blocks = blocks,
 		.pass_blocks = job->shape->pass / GEMM_E4M3_BLOCK,
 		.scales = job->w,
+		.has_rests = has_rests(job->shape),
 	};
 
-	if (!has_bytes(job->shape) || !rows_are_moderate(job) || !scales_are_moderate(s.scales, s.blocks))
+	if (s.four == 0 || (!s.has_rests && job->rows > DIGITS_ROWS) || !rows_are_moderate(job) || !scales_are_moderate(s.scales, blocks))
 		return false;
-	s.codes = s.scales + s.blocks * GEMM_E4M3_NR;
+	s.notes = s.scales + blocks * GEMM_E4M3_NR;
+	s.codes = s.scales + blocks * gemm_e4m3_head_bytes(job->shape->w_format);
 	bool flushes = (_mm_getcsr() & FLUSHES) != 0;
 	struct fp_state state = {0};
 
@@ -1596,7 +1776,7 @@ static bool multiply_narrow(const struct mxfp_gemm_multiply_job *job)
 
 static void multiply(const struct mxfp_gemm_multiply_job *job)
 {
-	if (multiply_narrow(job) || multiply_few(job))
+	if (multiply_by_bytes(job) || multiply_few(job))
 		return;
 	struct fp_state state = fp_enter();
 	multiply_expanded(job);
@@ -1604,7 +1784,7 @@ static void multiply(const struct mxfp_gemm_multiply_job *job)
 }
 
 const struct mxfp_gemm_kernel TIER(gemm_e4m3) = {
-	.id = 0x0201,
+	.id = 0x0202,
 	.name = "exact-e4m3-avx512",
 	.mr = GEMM_E4M3_MR,
 	.nr = GEMM_E4M3_NR,
