@@ -333,11 +333,11 @@ void mxfp_gemm_int8_pack_w(const struct mxfp_gemm_pack_job *job)
 	}
 }
 
-/* A few rows of A, or one as in decoding, by W as it is stored: elements and scales are expanded in registers, and
+/* A few rows of A, or one as in decoding, by W as it is stored: elements and scales are expanded in registers. For up to 4 rows
    memory bandwidth is the limit. */
 
-/* Multiplies n rows of A's only panel by W as it is stored. */
-ALWAYS_INLINE void multiply_few(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
+/* Multiplies n rows of a panel of A by W as it is stored. */
+ALWAYS_INLINE void multiply_few(const struct mxfp_gemm_multiply_job *job, const struct rows *a, float *c,
                                 const struct kind *kind, int n)
 {
 	const size_t block = gemm_int8_block_of(job->shape->w_format), repeats = block / (size_t)kind->block;
@@ -361,53 +361,62 @@ ALWAYS_INLINE void multiply_few(const struct mxfp_gemm_multiply_job *job, const 
 				scale[v] = decode_scales(kind->ue4m3, scales + b / repeats * NR + (size_t)v * LANES);
 			multiply_block(p, a, kind, at, scale, b, n);
 		}
-		end_pass(job->c, p, n);
+		end_pass(c, p, n);
 	}
 }
 
-ALWAYS_INLINE void multiply_kind(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
+ALWAYS_INLINE void multiply_kind(const struct mxfp_gemm_multiply_job *job, const struct rows *a, float *c, size_t rows,
                                  const struct kind *kind)
 {
-	switch (job->rows) {
+	switch (rows) {
 	case 1:
-		multiply_few(job, a, kind, 1);
+		multiply_few(job, a, c, kind, 1);
 		break;
 	case 2:
-		multiply_few(job, a, kind, 2);
+		multiply_few(job, a, c, kind, 2);
+		break;
+	case 3:
+		multiply_few(job, a, c, kind, 3);
 		break;
 	default:
-		multiply_few(job, a, kind, MR);
+		multiply_few(job, a, c, kind, MR);
 	}
 }
 
-static NOINLINE void multiply_few_bytes(const struct mxfp_gemm_multiply_job *job, const struct rows *a, int block)
+static NOINLINE void multiply_few_bytes(const struct mxfp_gemm_multiply_job *job, const struct rows *a, float *c, size_t rows,
+                                        int block)
 {
 	if (block == MXFP_MX_BLOCK)
-		multiply_kind(job, a, &(struct kind){.block = MXFP_MX_BLOCK});
+		multiply_kind(job, a, c, rows, &(struct kind){.block = MXFP_MX_BLOCK});
 	else
-		multiply_kind(job, a, &(struct kind){.block = MXFP_NVFP4_BLOCK});
+		multiply_kind(job, a, c, rows, &(struct kind){.block = MXFP_NVFP4_BLOCK});
 }
 
-static NOINLINE void multiply_few_nibbles(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
+static NOINLINE void multiply_few_nibbles(const struct mxfp_gemm_multiply_job *job, const struct rows *a, float *c, size_t rows,
                                           const struct kind *kind)
 {
 	if (kind->ue4m3)
-		multiply_kind(job, a, &(struct kind){.nibbles = true, .ue4m3 = true, .block = MXFP_NVFP4_BLOCK});
+		multiply_kind(job, a, c, rows, &(struct kind){.nibbles = true, .ue4m3 = true, .block = MXFP_NVFP4_BLOCK});
 	else if (kind->block == MXFP_MX_BLOCK)
-		multiply_kind(job, a, &(struct kind){.nibbles = true, .block = MXFP_MX_BLOCK});
+		multiply_kind(job, a, c, rows, &(struct kind){.nibbles = true, .block = MXFP_MX_BLOCK});
 	else
-		multiply_kind(job, a, &(struct kind){.nibbles = true, .block = MXFP_NVFP4_BLOCK});
+		multiply_kind(job, a, c, rows, &(struct kind){.nibbles = true, .block = MXFP_NVFP4_BLOCK});
 }
 
 static NOINLINE void multiply_stored(const struct mxfp_gemm_multiply_job *job)
 {
-	const struct rows a = first_rows(job);
+	const struct rows first = first_rows(job);
 	const struct kind kind = kind_of(job->shape);
 
-	if (kind.nibbles)
-		multiply_few_nibbles(job, &a, &kind);
-	else
-		multiply_few_bytes(job, &a, kind.block);
+	for (size_t row = 0; row < job->rows; row += MR) {
+		const struct rows a = later_rows(&first, row / MR);
+		float *c = job->c + row * NR;
+
+		if (kind.nibbles)
+			multiply_few_nibbles(job, &a, c, job->rows - row, &kind);
+		else
+			multiply_few_bytes(job, &a, c, job->rows - row, kind.block);
+	}
 }
 
 /* Prefetches block b of the next panel of A: two cache lines of elements for a block of 32, one of scales. */
@@ -598,12 +607,28 @@ static NOINLINE void multiply_many(const struct mxfp_gemm_multiply_job *job)
 	}
 }
 
+/* The most rows by which W is multiplied as it is stored: with more, expanding it pays, and sooner if both may be folded. */
+static size_t stored_rows(const struct mxfp_gemm_shape *shape)
+{
+	return shape->a_format == MXFP_FORMAT_MXFP4 && shape->w_format == MXFP_FORMAT_MXFP4 ? 4 * MR : 8 * MR;
+}
+
+static bool has_excess(const struct mxfp_gemm_multiply_job *job)
+{
+	const size_t bytes = mxfp_gemm_int8_a_bytes(job->shape, job->k);
+	const uint8_t *a = job->a;
+	uint32_t excess = 0;
+
+	for (size_t row = 0; row < job->rows; row += MR, a += bytes)
+		excess |= ((const struct gemm_int8_head *)(const void *)a)->excess;
+	return excess != 0;
+}
+
 static void multiply(const struct mxfp_gemm_multiply_job *job)
 {
-	const struct gemm_int8_head *head = job->a;
 	struct fp_state state = fp_enter();
 
-	if (job->rows > MR || head->excess)
+	if (job->rows > stored_rows(job->shape) || has_excess(job))
 		multiply_many(job);
 	else
 		multiply_stored(job);
