@@ -256,7 +256,7 @@ static void multiply(const struct mxfp_gemm_multiply_job *job)
 _Static_assert(sizeof(struct tiles_scratch) >= sizeof(struct gemm_int8_source), "avx512's kernel has enough");
 
 const struct mxfp_gemm_kernel TIER(gemm_int8) = {
-	.id = 0x0100, /* avx512's panels */
+	.id = 0x0101, /* avx512's panels */
 	.name = "exact-int8-" TIER_NAME,
 	.mr = GEMM_INT8_MR,
 	.nr = GEMM_INT8_NR,

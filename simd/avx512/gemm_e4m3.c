@@ -15,7 +15,8 @@
  * Panel of W, GEMM_E4M3_NR rows ("columns" here: they are columns of C), all of it bytes:
  *   scales  [blocks][NR]: codes; also 0xFF if an element is NaN, and for a block of zeros another scale of its column.
  *   codes   [words][NR][4 bytes]. MXFP4: a word is 8 elements as stored. Others: each 8 elements are a word of the even
- *           ones, then a word of the odd ones, a byte per element: a code of e4m3, else an integer.
+ *           ones, then a word of the odd ones, a byte per element: a code, in MXINT8 an integer. 4 words of MXFP6_E2M3 are
+ *           stored in 3 (load_sixes()).
  * A panel of an e4m3 W has two things more, and if both are e4m3 its codes another order, for fast decoding (finish_block()):
  *   rests   [blocks][2 bytes], after the scales: bit 2 i + v: word i of the columns of vector v has nonzero rests.
  *   norms   [blocks][2 bytes]: the high half of struct gemm_e4m3_columns' norm, rounded up; 0 if A is narrow.
@@ -217,7 +218,9 @@ ALWAYS_INLINE size_t gemm_e4m3_blocks(size_t k)
 /* Bytes of codes in a block of a column of a panel of W. */
 ALWAYS_INLINE size_t gemm_e4m3_code_bytes(enum mxfp_format w_format)
 {
-	return w_format == MXFP_FORMAT_MXFP4 ? GEMM_E4M3_BLOCK / 2 : GEMM_E4M3_BLOCK;
+	const size_t bits = w_format == MXFP_FORMAT_MXFP4 ? 4 : w_format == MXFP_FORMAT_MXFP6_E2M3 ? 6 : 8;
+
+	return GEMM_E4M3_BLOCK * bits / 8;
 }
 
 enum { GEMM_E4M3_NOTE = sizeof(uint16_t) };
@@ -547,6 +550,18 @@ ALWAYS_INLINE void store_words(const struct column *c, size_t b, const uint8_t *
 		memcpy(to, words + i, 4);
 }
 
+/* The words of 32 elements of e2m3, of which those from n on are zeros, in 24 bytes. */
+ALWAYS_INLINE __m256i load_words_of_sixes(const uint8_t *codes, size_t n)
+{
+	const uint32_t bytes = low_mask(n < GEMM_E4M3_BLOCK ? (n * 6 + 7) / 8 : GEMM_E4M3_BLOCK * 6 / 8);
+	__m256i x = _mm256_maskz_mov_epi8(low_mask(n), unpack_sixes(_mm256_maskz_loadu_epi8(bytes, codes)));
+
+	x = evens_first(_mm256_and_si256(x, _mm256_set1_epi8(0x3F)));
+	__m256i fourth = _mm256_srlv_epi32(_mm256_shuffle_epi32(x, 0xFF), _mm256_setr_epi32(0, 2, 4, 0, 0, 2, 4, 0));
+	x = _mm256_or_si256(x, _mm256_slli_epi16(_mm256_and_si256(fourth, _mm256_set1_epi8(0x03)), 6));
+	return _mm256_permutevar8x32_epi32(x, _mm256_setr_epi32(0, 1, 2, 4, 5, 6, 3, 7));
+}
+
 static NOINLINE void pack_column(struct column *c)
 {
 	const struct mxfp_gemm_pack_job *job = c->job;
@@ -565,6 +580,8 @@ static NOINLINE void pack_column(struct column *c)
 			_mm_store_si128((__m128i *)words, _mm_maskz_loadu_epi8((__mmask16)low_mask((n + 1) / 2), codes));
 			if (n < GEMM_E4M3_BLOCK && n % 2 != 0)
 				words[n / 2] &= 0x0F;
+		} else if (format == MXFP_FORMAT_MXFP6_E2M3) {
+			_mm256_store_si256((__m256i *)words, load_words_of_sixes(codes, n));
 		} else {
 			_mm256_store_si256((__m256i *)words, evens_first(x));
 		}
@@ -723,11 +740,19 @@ ALWAYS_INLINE void store_column_scales(struct gemm_e4m3_columns *to, __m256i sca
 	}
 }
 
+/* Word w of the columns of vector v as codes of e2m3, whose high bits are others'. */
+ALWAYS_INLINE __m512i load_word_of_sixes(const uint8_t *codes, int w, int v)
+{
+	return load_sixes(codes + (w / 4 * 3 * GEMM_E4M3_NR + v * LANES) * 4, GEMM_E4M3_NR * 4, w % 4);
+}
+
 /* Word w of the columns of vector v as bytes: integers, or codes of e4m3. */
 ALWAYS_INLINE __m512i load_word(enum mxfp_format format, const uint8_t *codes, int w, int v)
 {
 	const __m512i nibble = _mm512_set1_epi8(0x0F);
 
+	if (format == MXFP_FORMAT_MXFP6_E2M3)
+		return _mm512_permutexvar_epi8(load_word_of_sixes(codes, w, v), e2m3_table(0));
 	if (format != MXFP_FORMAT_MXFP4)
 		return _mm512_loadu_si512(codes + (w * GEMM_E4M3_NR + v * LANES) * 4);
 	__m512i x = _mm512_loadu_si512(codes + (w / 2 * GEMM_E4M3_NR + v * LANES) * 4);
@@ -937,6 +962,8 @@ ALWAYS_INLINE __m512i load_group(enum mxfp_format format, const uint8_t *codes, 
 {
 	const __m512i table = _mm512_broadcast_i32x4(e2m1_integers(E2M1_OFFSET));
 
+	if (format == MXFP_FORMAT_MXFP6_E2M3) /* a table of 64, too */
+		return _mm512_permutexvar_epi8(load_word_of_sixes(codes, g, v), e2m3_table((int8_t)BYTE_OFFSET));
 	if (format != MXFP_FORMAT_MXFP4)
 		return _mm512_xor_si512(load_word(format, codes, g, v), _mm512_set1_epi8((char)BYTE_OFFSET));
 	__m512i x = _mm512_loadu_si512(codes + (g / 2 * GEMM_E4M3_NR + v * LANES) * 4);
@@ -1043,6 +1070,10 @@ MULTIPLY_STORED(multiply_bytes_1, MXFP_FORMAT_MXINT8, 1)
 MULTIPLY_STORED(multiply_bytes_2, MXFP_FORMAT_MXINT8, 2)
 MULTIPLY_STORED(multiply_bytes_3, MXFP_FORMAT_MXINT8, 3)
 MULTIPLY_STORED(multiply_bytes_4, MXFP_FORMAT_MXINT8, 4)
+MULTIPLY_STORED(multiply_sixes_1, MXFP_FORMAT_MXFP6_E2M3, 1)
+MULTIPLY_STORED(multiply_sixes_2, MXFP_FORMAT_MXFP6_E2M3, 2)
+MULTIPLY_STORED(multiply_sixes_3, MXFP_FORMAT_MXFP6_E2M3, 3)
+MULTIPLY_STORED(multiply_sixes_4, MXFP_FORMAT_MXFP6_E2M3, 4)
 #undef MULTIPLY_STORED
 
 /*
@@ -1200,12 +1231,11 @@ typedef void stored_multiply(const struct stored *s, float *c, size_t first);
 static NOINLINE void multiply_rows(const struct mxfp_gemm_multiply_job *job, struct stored *s)
 {
 	static stored_multiply *const loops[][GEMM_E4M3_FOUR] = {
-		{multiply_bytes_1, multiply_bytes_2, multiply_bytes_3, multiply_bytes_4},
-		{multiply_nibbles_1, multiply_nibbles_2, multiply_nibbles_3, multiply_nibbles_4},
-		{multiply_digits_1, multiply_digits_2, multiply_digits_3, multiply_digits_4},
+		[MXFP_FORMAT_MXINT8] = {multiply_bytes_1, multiply_bytes_2, multiply_bytes_3, multiply_bytes_4},
+		[MXFP_FORMAT_MXFP6_E2M3] = {multiply_sixes_1, multiply_sixes_2, multiply_sixes_3, multiply_sixes_4},
+		[MXFP_FORMAT_MXFP4] = {multiply_nibbles_1, multiply_nibbles_2, multiply_nibbles_3, multiply_nibbles_4},
+		[MXFP_FORMAT_MXFP8_E4M3] = {multiply_digits_1, multiply_digits_2, multiply_digits_3, multiply_digits_4},
 	};
-	const enum mxfp_format format = job->shape->w_format;
-	stored_multiply *const *loop = loops[format == MXFP_FORMAT_MXFP4 ? 1 : format == MXFP_FORMAT_MXFP8_E4M3 ? 2 : 0];
 	const size_t bytes = a_bytes(job->shape, job->k);
 	float *c = job->c;
 
@@ -1218,7 +1248,7 @@ static NOINLINE void multiply_rows(const struct mxfp_gemm_multiply_job *job, str
 			s->bytes += s->blocks * s->four;
 		s->next = first == 0 ? s->blocks * s->four : bytes - s->blocks * s->four;
 		n = job->rows - row < GEMM_E4M3_FOUR ? job->rows - row : GEMM_E4M3_FOUR;
-		loop[n - 1](s, c, first);
+		loops[job->shape->w_format][n - 1](s, c, first);
 	}
 }
 
@@ -1784,7 +1814,7 @@ static void multiply(const struct mxfp_gemm_multiply_job *job)
 }
 
 const struct mxfp_gemm_kernel TIER(gemm_e4m3) = {
-	.id = 0x0202,
+	.id = 0x0203,
 	.name = "exact-e4m3-avx512",
 	.mr = GEMM_E4M3_MR,
 	.nr = GEMM_E4M3_NR,

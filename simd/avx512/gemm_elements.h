@@ -27,15 +27,22 @@ ALWAYS_INLINE __m128i e2m1_integers(int8_t offset)
 	return _mm_add_epi8(halves, _mm_set1_epi8(offset));
 }
 
-/* The integers of packed e2m3 codes, 4 in 3 bytes. */
-ALWAYS_INLINE __m256i e2m3_integers(__m256i packed)
+/* Packed 6-bit codes, 4 in 3 bytes, as bytes; their high bits are those of others. */
+ALWAYS_INLINE __m256i unpack_sixes(__m256i packed)
 {
 	const __m256i places = _mm256_set1_epi64x(0x2A241E18120C0600);
 	const __m256i bytes = _mm256_setr_epi8(0, 1, 2, 3, 4, 5, -1, -1, 6, 7, 8, 9, 10, 11, -1, -1, 12, 13, 14, 15, 16, 17,
 	                                       -1, -1, 18, 19, 20, 21, 22, 23, -1, -1);
+
+	return _mm256_multishift_epi64_epi8(places, _mm256_permutexvar_epi8(bytes, packed));
+}
+
+/* The integers of packed e2m3 codes. */
+ALWAYS_INLINE __m256i e2m3_integers(__m256i packed)
+{
 	const __m256i eighths = _mm256_setr_epi64x(0x0706050403020100, 0x0F0E0D0C0B0A0908, 0x1E1C1A1816141210,
 	                                           0x3C3834302C282420);
-	__m256i codes = _mm256_multishift_epi64_epi8(places, _mm256_permutexvar_epi8(bytes, packed));
+	__m256i codes = unpack_sixes(packed);
 	__mmask32 minus = _mm256_test_epi8_mask(codes, _mm256_set1_epi8(0x20));
 	__m256i magnitude = _mm256_permutexvar_epi8(codes, eighths); /* uses the low 5 bits */
 
@@ -61,6 +68,41 @@ ALWAYS_INLINE __m256i load_integers(enum mxfp_format format, const uint8_t *code
 		return _mm256_maskz_loadu_epi8(low_mask(n), codes);
 	}
 	return _mm256_maskz_mov_epi8(low_mask(n), x);
+}
+
+/* Codes of 6 bits in bytes, 4 vectors in 3: the fourth is in the 2 high bits of the others. */
+ALWAYS_INLINE void store_sixes(uint8_t *to, size_t stride, const __m512i codes[4])
+{
+	const __m512i six = _mm512_set1_epi8(0x3F);
+
+	for (int i = 0; i < 3; i++) {
+		__m512i high = _mm512_slli_epi16(_mm512_srli_epi16(_mm512_and_si512(codes[3], six), (unsigned)(2 * i)), 6);
+
+		_mm512_storeu_si512(to + (size_t)i * stride, _mm512_ternarylogic_epi32(six, codes[i], high, 0xCA));
+	}
+}
+
+/* Vector i of 4 that are stored like this. The 2 high bits of its bytes are others'. */
+ALWAYS_INLINE __m512i load_sixes(const uint8_t *at, size_t stride, int i)
+{
+	const __m512i two = _mm512_set1_epi8(0x03), four = _mm512_set1_epi8(0x0F);
+
+	if (i < 3)
+		return _mm512_loadu_si512(at + (size_t)i * stride);
+	__m512i x = _mm512_srli_epi16(_mm512_loadu_si512(at), 6), y = _mm512_srli_epi16(_mm512_loadu_si512(at + stride), 4);
+	__m512i z = _mm512_srli_epi16(_mm512_loadu_si512(at + 2 * stride), 2);
+
+	return _mm512_ternarylogic_epi32(four, _mm512_ternarylogic_epi32(two, x, y, 0xCA), z, 0xCA);
+}
+
+/* The integers of the 64 codes of e2m3, plus `offset`. */
+ALWAYS_INLINE __m512i e2m3_table(int8_t offset)
+{
+	const __m256i eighths = _mm256_setr_epi64x(0x0706050403020100, 0x0F0E0D0C0B0A0908, 0x1E1C1A1816141210,
+	                                           0x3C3834302C282420);
+	const __m256i plus = _mm256_add_epi8(_mm256_set1_epi8(offset), eighths);
+
+	return _mm512_inserti64x4(_mm512_castsi256_si512(plus), _mm256_sub_epi8(_mm256_set1_epi8(offset), eighths), 1);
 }
 
 /* Reorders each 8 elements: the even ones, then the odd ones. */

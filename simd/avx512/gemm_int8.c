@@ -248,6 +248,18 @@ ALWAYS_INLINE __m512i load_words(enum mxfp_format format, const uint8_t *codes, 
 			x = _mm512_mask_and_epi32(x, (__mmask16)(1U << n / 8), x, _mm512_set1_epi32((1 << n % 8 * 4) - 1));
 		return x;
 	}
+	if (gemm_int8_has_sixes(format)) {
+		__m256i bits[2];
+
+		for (size_t i = 0; i < 2; i++) {
+			const size_t left = n > i * GEMM_INT8_UNIT ? n - i * GEMM_INT8_UNIT : 0;
+			const uint32_t bytes = low_mask(left < GEMM_INT8_UNIT ? (left * 6 + 7) / 8 : 24);
+
+			bits[i] = unpack_sixes(_mm256_maskz_loadu_epi8(bytes, codes + i * 24));
+			bits[i] = _mm256_and_si256(_mm256_maskz_mov_epi8(low_mask(left), bits[i]), _mm256_set1_epi8(0x3F));
+		}
+		return _mm512_inserti64x4(_mm512_castsi256_si512(bits[0]), bits[1], 1);
+	}
 	__m256i low = load_integers(format, codes, n), high = _mm256_setzero_si256();
 	if (n > GEMM_INT8_UNIT)
 		high = load_integers(format, codes + code_bytes(format, GEMM_INT8_UNIT), n - GEMM_INT8_UNIT);
@@ -260,8 +272,9 @@ ALWAYS_INLINE uint32_t zero_blocks(enum mxfp_format format, size_t group, __m512
 {
 	const bool nibbles = gemm_int8_has_nibbles(format);
 	const size_t words_each = nibbles ? 4 : 8, n = LANES / words_each;
-	__m512i value = nibbles ? _mm512_and_si512(words, _mm512_set1_epi8(0x77))
-	                        : _mm512_sub_epi8(words, _mm512_set1_epi8((char)gemm_int8_offset(format)));
+	__m512i value = nibbles                       ? _mm512_and_si512(words, _mm512_set1_epi8(0x77))
+	                : gemm_int8_has_sixes(format) ? _mm512_and_si512(words, _mm512_set1_epi8(0x1F))
+	                                              : _mm512_sub_epi8(words, _mm512_set1_epi8((char)gemm_int8_offset(format)));
 	uint32_t set = _mm512_test_epi32_mask(value, value), zero = 0;
 
 	for (size_t i = 0; i < n; i++, set >>= words_each)
@@ -274,7 +287,8 @@ ALWAYS_INLINE void pack_codes(const struct mxfp_gemm_pack_job *job, enum mxfp_fo
                               uint32_t zero[LANES])
 {
 	const struct mxfp_matrix *w = job->matrix;
-	const size_t words = gemm_int8_w_words(job->shape->w_format, job->k);
+	const bool sixes = gemm_int8_has_sixes(format);
+	const size_t stored = gemm_int8_w_words(job->shape->w_format, job->k), words = sixes ? stored / 3 * 4 : stored;
 	const size_t blocks = gemm_int8_count(job->k, gemm_int8_block_of(job->shape->w_format));
 	uint8_t *to = (uint8_t *)job->panel + blocks * GEMM_INT8_NR + first * sizeof(uint32_t);
 
@@ -290,7 +304,9 @@ ALWAYS_INLINE void pack_codes(const struct mxfp_gemm_pack_job *job, enum mxfp_fo
 			zero[i] |= zero_blocks(format, group, v[i]);
 		}
 		transpose_16x16((__m512 *)v); /* vector types may alias others */
-		for (size_t i = 0; i < LANES && group * LANES + i < words; i++)
+		for (size_t i = 0; sixes && i < LANES && group * LANES + i < words; i += 4)
+			store_sixes(to + (group * LANES + i) / 4 * 3 * GEMM_INT8_NR * sizeof(uint32_t), GEMM_INT8_NR * sizeof(uint32_t), v + i);
+		for (size_t i = 0; !sixes && i < LANES && group * LANES + i < words; i++)
 			_mm512_storeu_si512(to + (group * LANES + i) * GEMM_INT8_NR * sizeof(uint32_t), v[i]);
 	}
 }
@@ -343,7 +359,7 @@ ALWAYS_INLINE void multiply_few(const struct mxfp_gemm_multiply_job *job, const 
 	const size_t block = gemm_int8_block_of(job->shape->w_format), repeats = block / (size_t)kind->block;
 	const size_t n_blocks = gemm_int8_count(job->k, (size_t)kind->block);
 	const size_t per_pass = job->shape->pass / (size_t)kind->block;
-	const size_t block_bytes = (size_t)kind->block * NR / (kind->nibbles ? 2 : 1);
+	const size_t block_bytes = (size_t)kind->block * NR * (kind->nibbles ? 4 : kind->sixes ? 6 : 8) / 8;
 	const uint8_t *scales = job->w, *codes = scales + gemm_int8_count(job->k, block) * NR;
 	const ptrdiff_t ahead = w_ahead(job);
 
@@ -403,6 +419,15 @@ static NOINLINE void multiply_few_nibbles(const struct mxfp_gemm_multiply_job *j
 		multiply_kind(job, a, c, rows, &(struct kind){.nibbles = true, .block = MXFP_NVFP4_BLOCK});
 }
 
+static NOINLINE void multiply_few_sixes(const struct mxfp_gemm_multiply_job *job, const struct rows *a, float *c, size_t rows,
+                                        int block)
+{
+	if (block == MXFP_MX_BLOCK)
+		multiply_kind(job, a, c, rows, &(struct kind){.sixes = true, .block = MXFP_MX_BLOCK});
+	else
+		multiply_kind(job, a, c, rows, &(struct kind){.sixes = true, .block = MXFP_NVFP4_BLOCK});
+}
+
 static NOINLINE void multiply_stored(const struct mxfp_gemm_multiply_job *job)
 {
 	const struct rows first = first_rows(job);
@@ -414,6 +439,8 @@ static NOINLINE void multiply_stored(const struct mxfp_gemm_multiply_job *job)
 
 		if (kind.nibbles)
 			multiply_few_nibbles(job, &a, c, job->rows - row, &kind);
+		else if (kind.sixes)
+			multiply_few_sixes(job, &a, c, job->rows - row, kind.block);
 		else
 			multiply_few_bytes(job, &a, c, job->rows - row, kind.block);
 	}
@@ -471,7 +498,7 @@ ALWAYS_INLINE void multiply_folded(const struct mxfp_gemm_multiply_job *job, con
 
 #pragma GCC unroll 8
 			for (int four = 0; four < GEMM_INT8_UNIT / 4; four++)
-				add_four(sum, elements, false, w->codes + at * NR, four, panels * MR);
+				add_four(sum, elements, &(struct kind){0}, w->codes + at * NR, four, panels * MR);
 		}
 #pragma GCC unroll 2
 		for (int i = 0; i < panels; i++)
@@ -497,7 +524,7 @@ ALWAYS_INLINE void fold_elements(struct gemm_int8_source *w, size_t first, int n
 
 #pragma GCC unroll 8
 	for (int four = 0; four < n; four++) {
-		__m512i x = load_elements(true, w->codes + first * VECTORS * VECTOR_BYTES / 2, (size_t)four, v);
+		__m512i x = load_elements(&(struct kind){.nibbles = true}, w->codes + first * VECTORS * VECTOR_BYTES / 2, (size_t)four, v);
 
 		_mm512_store_si512(w->folded.codes + ((first + (size_t)four) * VECTORS + (size_t)v) * VECTOR_BYTES,
 		                   _mm512_add_epi8(_mm512_sllv_epi32(x, shift), more));
@@ -533,7 +560,7 @@ ALWAYS_INLINE void expand(struct gemm_int8_source *w, const struct kind *kind)
 #pragma GCC unroll 6
 		for (int v = 0; v < 2 * VECTORS; v++)
 			_mm512_store_si512(w->plain.codes + (i * VECTORS + (size_t)v) * VECTOR_BYTES,
-			                   load_elements(kind->nibbles, w->codes, i + (size_t)(v / VECTORS), v % VECTORS));
+			                   load_elements(kind, w->codes, i + (size_t)(v / VECTORS), v % VECTORS));
 	}
 	for (size_t b = 0; b < w->n_blocks; b++)
 		for (size_t i = 0; i < repeats; i++)
@@ -548,6 +575,8 @@ const struct gemm_int8_columns *mxfp_gemm_int8_expand_plain(struct gemm_int8_sou
 	w->has_plain = true;
 	if (w->kind->nibbles)
 		expand(w, &(struct kind){.nibbles = true, .ue4m3 = w->kind->ue4m3, .block = w->kind->block});
+	else if (w->kind->sixes)
+		expand(w, &(struct kind){.sixes = true, .block = w->kind->block});
 	else
 		expand(w, &(struct kind){.block = w->kind->block});
 	return &w->plain;
@@ -636,7 +665,7 @@ static void multiply(const struct mxfp_gemm_multiply_job *job)
 }
 
 const struct mxfp_gemm_kernel TIER(gemm_int8) = {
-	.id = 0x0100,
+	.id = 0x0101,
 	.name = "exact-int8-avx512",
 	.mr = GEMM_INT8_MR,
 	.nr = GEMM_INT8_NR,

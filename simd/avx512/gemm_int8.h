@@ -15,9 +15,9 @@
  *   scales  [blocks of W's format][NR]. e8m0: the code, or for a block of zeros another scale of its column; ue4m3:
  *           the code without its spare bit, and 0xFF for NaN.
  *   codes   [words][NR][4 bytes]: a word is 4 bytes of a row. A 4-bit format: 8 elements as stored, element 2 i in the
- *           low half of byte i, so the low halves are the even elements. Others: 4 elements, a byte each, plus the
- *           offset (128, or 60 in MXFP6_E2M3).
- * A block of 32 has 4 or 8 words, one of 16 (NVFP4) has 2. A panel of W depends on W's format alone.
+ *           low half of byte i, so the low halves are the even elements. MXINT8: 4 elements, a byte each, plus the
+ *           offset, 128. MXFP6_E2M3: 16 elements in 3 words (store_sixes()), codes.
+ * A block of 32 has 4, 6 or 8 words, one of 16 (NVFP4) has 2. A panel of W depends on W's format alone.
  *
  * Panel of A, GEMM_INT8_MR rows:
  *   head    struct gemm_int8_head.
@@ -81,6 +81,11 @@ ALWAYS_INLINE bool gemm_int8_has_nibbles(enum mxfp_format format)
 	return format == MXFP_FORMAT_MXFP4 || format == MXFP_FORMAT_NVFP4;
 }
 
+ALWAYS_INLINE bool gemm_int8_has_sixes(enum mxfp_format format)
+{
+	return format == MXFP_FORMAT_MXFP6_E2M3;
+}
+
 /* The offset that is added to the elements of W. */
 ALWAYS_INLINE int gemm_int8_offset(enum mxfp_format format)
 {
@@ -97,9 +102,9 @@ ALWAYS_INLINE size_t gemm_int8_count(size_t k, size_t n)
 
 ALWAYS_INLINE size_t gemm_int8_w_words(enum mxfp_format format, size_t k)
 {
-	const size_t block = gemm_int8_block_of(format);
+	const size_t block = gemm_int8_block_of(format), bits = gemm_int8_has_nibbles(format) ? 4 : gemm_int8_has_sixes(format) ? 6 : 8;
 
-	return gemm_int8_count(k, block) * block / (gemm_int8_has_nibbles(format) ? 8 : 4);
+	return gemm_int8_count(k, block) * block * bits / 32;
 }
 
 size_t mxfp_gemm_int8_a_bytes(const struct mxfp_gemm_shape *shape, size_t k);
@@ -121,7 +126,8 @@ struct rows {
 
 /* How W's elements and scales are read: constants in the inner loops. */
 struct kind {
-	bool nibbles;  /* W's elements are packed in 4 bits, not in bytes */
+	bool nibbles;  /* W's elements are packed in 4 bits */
+	bool sixes;    /* in 6 bits */
 	bool ue4m3;    /* W's scales are ue4m3, not e8m0 */
 	int block;     /* elements in a block of the pair */
 	bool excess;   /* the panel of A has an excess */
@@ -161,9 +167,14 @@ ALWAYS_INLINE __m512i nibble_table(void)
 }
 
 /* Loads 4 elements of each of the 16 columns of vector v: the fours with this number in the panel's order. */
-ALWAYS_INLINE __m512i load_elements(bool nibbles, const uint8_t *codes, size_t four, int v)
+ALWAYS_INLINE __m512i load_elements(const struct kind *kind, const uint8_t *codes, size_t four, int v)
 {
-	if (!nibbles)
+	if (kind->sixes) { /* the table has 64 entries, so the high bits do not matter */
+		__m512i x = load_sixes(codes + (four / 4 * 3 * VECTORS + v) * VECTOR_BYTES, VECTORS * VECTOR_BYTES, (int)(four % 4));
+
+		return _mm512_permutexvar_epi8(x, e2m3_table(60));
+	}
+	if (!kind->nibbles)
 		return _mm512_loadu_si512(codes + (four * VECTORS + v) * VECTOR_BYTES);
 	__m512i pair = _mm512_loadu_si512(codes + (four / 2 * VECTORS + v) * VECTOR_BYTES);
 	/* The table repeats every 16, so the high half of a byte does not matter. */
@@ -219,14 +230,14 @@ ALWAYS_INLINE void start_sums(__m512i sum[VECTORS], const int32_t *x)
 }
 
 /* Adds the products of one four of all columns, at `codes`, and of n rows, at elements[] in each panel of A. */
-ALWAYS_INLINE void add_four(__m512i sum[][VECTORS], const int8_t *const elements[], bool nibbles, const uint8_t *codes,
+ALWAYS_INLINE void add_four(__m512i sum[][VECTORS], const int8_t *const elements[], const struct kind *kind, const uint8_t *codes,
                             int four, int n)
 {
 	__m512i w[VECTORS];
 
 #pragma GCC unroll 3
 	for (int v = 0; v < VECTORS; v++)
-		w[v] = pin(load_elements(nibbles, codes, (size_t)four, v));
+		w[v] = pin(load_elements(kind, codes, (size_t)four, v));
 #pragma GCC unroll 8
 	for (int r = 0; r < n; r++) {
 		const __m512i x = broadcast(elements[r / MR] + r % MR * GEMM_INT8_UNIT + four * 4);
@@ -251,7 +262,7 @@ ALWAYS_INLINE void multiply_block(__m512 p[][VECTORS], const struct rows *a, con
 		start_sums(sum[r], &blocks[r].start);
 #pragma GCC unroll 8
 	for (int four = 0; four < kind->block / 4; four++)
-		add_four(sum, &elements, kind->nibbles, codes, four, n);
+		add_four(sum, &elements, kind, codes, four, n);
 #pragma GCC unroll 4
 	for (int r = 0; r < n; r++)
 		add_block(p[r], sum[r], &blocks[r], scale, kind->excess);
@@ -328,6 +339,7 @@ ALWAYS_INLINE struct kind kind_of(const struct mxfp_gemm_shape *shape)
 {
 	return (struct kind){
 		.nibbles = gemm_int8_has_nibbles(shape->w_format),
+		.sixes = gemm_int8_has_sixes(shape->w_format),
 		.ue4m3 = shape->w_format == MXFP_FORMAT_NVFP4,
 		.block = (int)gemm_int8_pair_block(shape),
 	};
