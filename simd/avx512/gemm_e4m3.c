@@ -22,8 +22,8 @@
  *   norms   [blocks][2 bytes]: the high half of struct gemm_e4m3_columns' norm, rounded up; 0 if A is narrow.
  *
  * Three loops multiply these, if no scale is extreme; else a general one runs. A narrow W is multiplied as it is stored, byte by
- * byte (multiply_stored()), and so is an e4m3 W by a few rows (multiply_digits(), multiply_few_rows()); by more of them a panel of
- * W is first expanded to words, struct gemm_e4m3_columns.
+ * byte (multiply_stored()), and so is an e4m3 W by up to 8 rows (multiply_digits(), multiply_few_rows()); by more of them a
+ * panel of W is first expanded to words, struct gemm_e4m3_columns.
  */
 #include "tier.h"
 
@@ -1317,7 +1317,8 @@ ALWAYS_INLINE uint32_t special_rows(const struct place *at, enum rests rests)
 	return rows;
 }
 
-/* Adds products with rests of W to sums of products of main parts by a narrow A, which makes their unit that of rests: of 30 bits. */
+/* Adds products with rests of W to sums of products of main parts by a narrow A; their unit becomes that of rests, and they
+   have 30 bits. */
 ALWAYS_INLINE void add_rests(__m512i sum[][GEMM_E4M3_VECTORS], const struct place *at, int rows)
 {
 #pragma GCC unroll 8
@@ -1562,7 +1563,7 @@ struct few_panels {
 	const struct gemm_e4m3_rest *a_rest;
 	const uint8_t *scales, *notes, *codes;
 	ptrdiff_t ahead; /* as in fetch_w() */
-	size_t blocks;
+	size_t blocks, first; /* the first row of the panel that is multiplied */
 	struct gemm_e4m3_expanded *scratch;
 };
 
@@ -1582,10 +1583,10 @@ static NOINLINE void add_a_rests(__m512i (*sum)[GEMM_E4M3_VECTORS], const struct
 {
 	const uint8_t *codes = few->codes + b * FEW_VECTORS * FEW_BYTES;
 
-	for (int r = 0; r < rows; r++)
-		for (uint32_t set = few->a[b].rests[r]; set != 0; set &= set - 1) {
+	for (size_t r = 0; r < (size_t)rows; r++)
+		for (uint32_t set = few->a[b].rests[few->first + r]; set != 0; set &= set - 1) {
 			int p = __builtin_ctz(set);
-			__m512i a = broadcast(few->a_rest[b].rest[r] + 2 * p);
+			__m512i a = broadcast(few->a_rest[b].rest[few->first + r] + 2 * p);
 
 			for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
 				__m512i x = load_word(MXFP_FORMAT_MXFP8_E4M3, codes, p / 2, v);
@@ -1619,13 +1620,13 @@ ALWAYS_INLINE uint32_t sum_few_rests(few_rests sum, const struct few_panels *few
 		unsigned i = (unsigned)__builtin_ctzll(set), block = i / FEW_VECTORS, word = i % FEW_VECTORS / 2;
 		__m512i x = _mm512_loadu_si512(codes + i * FEW_BYTES);
 
-		add_word(sum[block], gemm_e4m3_rest(x, true), few->a[b + block].main[0] + 4 * word, i % 2, rows);
+		add_word(sum[block], gemm_e4m3_rest(x, true), few->a[b + block].main[few->first] + 4 * word, i % 2, rows);
 	}
 	for (size_t i = 0; i < n; i++) {
 		uint32_t rests = 0;
 
 		for (int r = 0; r < rows; r++)
-			rests |= few->a[b + i].rests[r];
+			rests |= few->a[b + i].rests[few->first + (size_t)r];
 		if (__builtin_expect(rests != 0, 0))
 			add_a_rests(sum[i], few, b + i, rows);
 		special |= (uint32_t)is_special(few, b + i, rests) << i;
@@ -1633,16 +1634,19 @@ ALWAYS_INLINE uint32_t sum_few_rests(few_rests sum, const struct few_panels *few
 	return special;
 }
 
-/* Adds a special block. */
+/* Adds a special block, by all rows of the panel, of which 4 count. */
 static NOINLINE void add_special(__m512 p[][GEMM_E4M3_VECTORS], const struct few_panels *few, size_t b)
 {
 	const struct gemm_e4m3_expanded *w = few->scratch;
 	const struct place at = {few->a + b, few->a_rest + b, w->block, w->rest[0]};
+	__m512 all[GEMM_E4M3_MR][GEMM_E4M3_VECTORS] = {0};
 	struct fp_state state = fp_enter();
 
 	expand_e4m3(few->scratch, 0, few->codes + b * FEW_VECTORS * FEW_BYTES, load_note(few->notes, few->blocks, b), true, 0);
 	store_column_scales(few->scratch->block, load_column_scales(few->scales, b), 0);
-	add_block(p, &at, RESTS_BOTH, false, GEMM_E4M3_FOUR);
+	memcpy(all[few->first], p, GEMM_E4M3_FOUR * sizeof *p);
+	add_block(all, &at, RESTS_BOTH, false, GEMM_E4M3_MR);
+	memcpy(p, all[few->first], GEMM_E4M3_FOUR * sizeof *p);
 	fp_leave(state);
 }
 
@@ -1666,8 +1670,9 @@ ALWAYS_INLINE void add_few(__m512 p[][GEMM_E4M3_VECTORS], const struct few_panel
 
 			fetch_w(at, few->ahead);
 			fetch_w_near(at);
-			add_word(sum, gemm_e4m3_main(x, true), a->main[0] + 4 * i, v, rows);
+			add_word(sum, gemm_e4m3_main(x, true), a->main[few->first] + 4 * i, v, rows);
 		}
+#pragma GCC unroll 2
 	for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
 		__m512i scale = lanes_of(load_column_scales(few->scales, b), v);
 
@@ -1675,7 +1680,7 @@ ALWAYS_INLINE void add_few(__m512 p[][GEMM_E4M3_VECTORS], const struct few_panel
 
 #pragma GCC unroll 4
 		for (int r = 0; r < rows; r++) {
-			const __m512 factor = _mm512_castsi512_ps(_mm512_add_epi32(scale, broadcast(a->binades + r)));
+			const __m512 factor = _mm512_castsi512_ps(_mm512_add_epi32(scale, broadcast(a->binades + few->first + r)));
 
 			p[r][v] = _mm512_fmadd_round_ps(round_sum(sum[r][v], rests[r][v], LOW_BOTH), factor, p[r][v], TO_NEAREST);
 		}
@@ -1700,7 +1705,7 @@ ALWAYS_INLINE void multiply_few_rows(const struct few_panels *few, float *c, siz
 				add_few(p, few, b + i, rests[i], rows);
 		if (((b + n) & (pass_blocks - 1)) == 0 || b + n == few->blocks)
 			for (int r = 0; r < rows; r++)
-				end_pass(c + r * GEMM_E4M3_NR, p[r], few->head->last[r]);
+				end_pass(c + r * GEMM_E4M3_NR, p[r], few->head->last[few->first + (size_t)r]);
 	}
 }
 
@@ -1747,7 +1752,7 @@ static bool multiply_few(const struct mxfp_gemm_multiply_job *job)
 		.scratch = job->scratch,
 	};
 
-	if (job->rows > GEMM_E4M3_FOUR || !gemm_e4m3_is_both(shape) || few.head->general || !scales_are_moderate(scales, blocks))
+	if (job->rows > GEMM_E4M3_MR || !gemm_e4m3_is_both(shape) || few.head->general || !scales_are_moderate(scales, blocks))
 		return false;
 	few.a = (const struct gemm_e4m3_rows *)(few.head + 1);
 	few.a_rest = (const struct gemm_e4m3_rest *)(few.a + blocks);
@@ -1758,7 +1763,10 @@ static bool multiply_few(const struct mxfp_gemm_multiply_job *job)
 
 	if (flushes)
 		state = fp_enter();
-	loops[job->rows - 1](&few, job->c, shape->pass / GEMM_E4M3_BLOCK);
+	for (size_t n; few.first < job->rows; few.first += n) {
+		n = job->rows - few.first < GEMM_E4M3_FOUR ? job->rows - few.first : GEMM_E4M3_FOUR;
+		loops[n - 1](&few, job->c + few.first * GEMM_E4M3_NR, shape->pass / GEMM_E4M3_BLOCK);
+	}
 	if (flushes)
 		fp_leave(state);
 	return true;
