@@ -147,7 +147,7 @@ ALWAYS_INLINE vs16 lookup_words(const int16_t table[64], vu16 index)
 }
 
 /* Bytes of 64 codes of six bits, four in three bytes; the two bits above a code are any. */
-ALWAYS_INLINE vu8 load_sixes(const uint8_t *at)
+ALWAYS_INLINE vu8 load_packed_sixes(const uint8_t *at)
 {
 	const __m512i places = _mm512_set1_epi64(0x322C2620120C0600);
 	const __m512i bytes = _mm512_setr_epi32(0x020100, 0x050403, 0x080706, 0x0B0A09, 0x0E0D0C, 0x11100F, 0x141312, 0x171615, 0x1A1918,

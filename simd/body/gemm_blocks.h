@@ -50,13 +50,13 @@ static size_t blocks_count(const struct mxfp_gemm_shape *shape, size_t k)
 }
 
 /* The offset of the elements in a panel of `width` rows. */
-static size_t blocks_elements(const struct mxfp_gemm_shape *shape, size_t k, size_t width)
+static inline size_t blocks_elements(const struct mxfp_gemm_shape *shape, size_t k, size_t width)
 {
 	return BLOCKS_HEAD_BYTES + blocks_count(shape, k) * width * sizeof(float);
 }
 
 /* Loads elements without their scales, by dequantizing with the scale 1. */
-static void load_elements(const struct mxfp_gemm_pack_job *job, panel_rows rows)
+static inline void load_elements(const struct mxfp_gemm_pack_job *job, panel_rows rows)
 {
 	const struct mxfp_format_info *scale = mxfp_format_get_info(mxfp_format_get_info(job->matrix->format)->scale);
 	uint8_t ones[BLOCKS_MAX];
@@ -119,7 +119,7 @@ static inline struct blocks_range blocks_begin(void)
  * zeros gets the scale 1, because its sum is +0 with any scale and the ranges stay narrow; so does a block of scale 0,
  * whose elements become zeros. nan_to_scale: a block with a NaN becomes zeros with the scale NaN, for the same sum.
  */
-static void pack_blocks(const struct mxfp_gemm_pack_job *slice, size_t k, bool scaled, bool nan_to_scale, size_t width,
+static inline void pack_blocks(const struct mxfp_gemm_pack_job *slice, size_t k, bool scaled, bool nan_to_scale, size_t width,
                         panel_rows rows, struct blocks_range *range)
 {
 	size_t length = blocks_length(slice->shape), blocks = blocks_count(slice->shape, slice->k);

@@ -218,7 +218,7 @@ ALWAYS_INLINE vu8 load_line(const uint8_t *codes, enum codes_kind kind)
 {
 #ifdef HAS_WIDE_LOOKUP
 	if (kind == CODES_E3M2 || kind == CODES_E2M3)
-		return load_sixes(codes);
+		return load_packed_sixes(codes);
 #endif
 	(void)kind;
 	return (vu8)load(codes);
