@@ -55,7 +55,6 @@ static const struct {
 	bool as_stated; /* not with A and W exchanged */
 	struct range a, w;
 } choices[] = {
-	{MXFP_GEMM_SPARSE_INT8,  MXFP_ACC_EXACT, true,  true,  MX_UP_TO(8), MX_UP_TO(5)},
 	{MXFP_GEMM_SPARSE_FP4,   MXFP_ACC_EXACT, true,  true,  MX_UP_TO(19), MX_UP_TO(5)},
 	{MXFP_GEMM_SPARSE_CHAIN, MXFP_ACC_CHAIN, true,  true,  ANY,         {0, UINT_MAX, true}},
 	{MXFP_GEMM_INT8,         MXFP_ACC_EXACT, false, false, UP_TO(8),    UP_TO(8)},

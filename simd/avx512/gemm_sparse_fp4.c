@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Exact products of the formats whose elements are integers of more than a byte, MXFP8_E4M3 and MXFP6_E3M2, by a sparse
- * MXFP4 W, of which 4 of 16 or 4 of 8 elements are kept. The others add nothing to an exact sum and are not multiplied.
+ * Exact products of the MX formats up to E4M3 by a sparse MXFP4 W, of which 4 of 16 or 4 of 8 elements are kept. The others
+ * add nothing to an exact sum and are not multiplied.
  *
- * In a step vpermb selects for each of 16 columns four of A's elements, and vpdpbusd multiplies them. An integer of A,
- * without its lower 3 bits if it is of e4m3, is 256 * high + low, with a plane of bytes for each. A's bytes are the
- * unsigned ones, so `high` has 128 added, and each sum starts from -128 times the sum of the block's kept elements. The
- * sum of `high` is multiplied by 256 and goes on with `low`; it has at most 24 bits. The lower bits of e4m3 are a third
- * plane, multiplied only in the few blocks where they are not all zeros, and then the sum has 27.
+ * In a step vpermb selects for each of 16 columns four of A's elements, and vpdpbusd multiplies them. A's bytes are the
+ * unsigned ones, with 128 added, so each sum starts from -128 times the sum of the block's kept elements. Elements of
+ * MXFP8_E4M3, without their lower 3 bits, and of MXFP6_E3M2 are integers of more than a byte, 256 * high + low, with a plane
+ * of bytes for each, of which only `high` has a sign and the 128. Its sum is multiplied by 256 and goes on with `low`; that has
+ * at most 24 bits. The lower bits of e4m3 are a third plane, multiplied only in the few blocks where they are not all zeros,
+ * and then the sum has 27.
  *
  * Panels of A have so many rows that W can be decoded as it is multiplied. vpermb takes its table from a whole vector,
  * because broadcasting a part takes a processor as long as selecting from it.
  *
- * Panel of A: head, scales as binary32 [block][row], [block][row] the planes of high and of low bytes, [block][row] lower
- * bits. In the head is for each block which rows have lower bits.
+ * Panel of A: head, scales as binary32 [block][row], [block][row][plane] bytes, [block][row] lower bits. In the head is for
+ * each block which rows have lower bits.
  * Panel of W: head, codes of scales [block][column], and [block][vector] words of 4 bytes of 16 columns. At 4:16 a word of
  * places in a run of 16 elements, then one of codes: the low halves of bytes are for a step, the high ones for the next.
  * At 4:8, where places would take twice the bytes of masks, a word of the masks of groups 0, 2, 1 and 3 of the block, then
@@ -35,8 +36,7 @@ enum {
 	RUN = 16,     /* elements from which a step selects */
 	MOST_STEPS = BLOCK / 8,
 	AT_ONCE = 8,  /* steps of vectors whose places and elements are in registers */
-	PLANES = 2,
-	OFFSET = 128, /* of `high` */
+	OFFSET = 128, /* of A's bytes with a sign */
 	LOW_BITS = 3,
 	W_AHEAD = 16384, /* bytes ahead that a line of W is asked for into L2 */
 	FLAGS = sizeof(struct blocks_head) /* in the head of A, 16 bits a block */
@@ -48,6 +48,12 @@ _Static_assert((int)FLAGS + BLOCKS * (int)sizeof(uint16_t) <= (int)BLOCKS_HEAD_B
 ALWAYS_INLINE bool has_low(enum mxfp_format format)
 {
 	return format == MXFP_FORMAT_MXFP8_E4M3;
+}
+
+/* Whether integers of a format have two planes. */
+ALWAYS_INLINE bool has_two(enum mxfp_format format)
+{
+	return has_low(format) || format == MXFP_FORMAT_MXFP6_E3M2;
 }
 
 /* Panels of A. */
@@ -64,7 +70,7 @@ ALWAYS_INLINE struct a_panel a_panel(const void *panel, const struct mxfp_gemm_s
 
 	a.scales = a.head + BLOCKS_HEAD_BYTES;
 	a.planes = a.head + a.bytes;
-	a.bytes += rows * PLANES * BLOCK;
+	a.bytes += rows * (has_two(shape->a_format) ? 2 : 1) * BLOCK;
 	a.low = a.head + a.bytes;
 	a.bytes += (has_low(shape->a_format) ? rows * BLOCK : 0) + VECTOR_BYTES; /* which the last load may reach into */
 	return a;
@@ -136,6 +142,19 @@ ALWAYS_INLINE void store_bytes(uint8_t *to, __m512i words)
 	_mm256_store_si256((__m256i *)to, _mm512_cvtepi16_epi8(words));
 }
 
+/* Packs block `at` of the panel. Returns whether it has lower bits. */
+ALWAYS_INLINE bool pack_two(const struct a_panel *a, size_t at, __m512i codes, enum mxfp_format format)
+{
+	const struct parts parts = split(codes, format);
+
+	store_bytes(a->planes + at * 2 * BLOCK, _mm512_srli_epi16(_mm512_xor_si512(parts.main, _mm512_set1_epi16(INT16_MIN)), 8));
+	store_bytes(a->planes + (at * 2 + 1) * BLOCK, parts.main);
+	if (!has_low(format) || _mm512_test_epi16_mask(parts.rest, parts.rest) == 0)
+		return false;
+	store_bytes(a->low + at * BLOCK, parts.rest);
+	return true;
+}
+
 /* Packs row r of the panel. A block of zeros has the scale 1, unless it is NaN; NaN in an element is in the scale. */
 ALWAYS_INLINE void pack_row(const struct mxfp_gemm_pack_job *job, const struct a_panel *a, size_t r, enum mxfp_format format,
                             struct blocks_head *range)
@@ -143,42 +162,63 @@ ALWAYS_INLINE void pack_row(const struct mxfp_gemm_pack_job *job, const struct a
 	const uint8_t *codes = codes_at(job->matrix, job->row + r, job->k0);
 	const uint8_t *scales = scales_at(job->matrix, job->row + r, job->k0 / BLOCK);
 	uint16_t *low = (uint16_t *)(a->head + FLAGS);
-	const bool e4m3 = format == MXFP_FORMAT_MXFP8_E4M3;
-	const __m512i magnitude = _mm512_set1_epi16(e4m3 ? 0x7F : 0x1F), sign = _mm512_set1_epi16(INT16_MIN);
 
 	for (size_t b = 0; b * BLOCK < job->k; b++, codes += code_bytes(format, BLOCK)) {
-		const size_t at = b * MR + r;
-		const __m512i x = load_words(format, codes, job->k - b * BLOCK);
-		const struct parts parts = split(x, format);
+		const size_t at = b * MR + r, n = job->k - b * BLOCK;
 		uint32_t scale = scale_bits(scales[b]);
+		bool zero, nan = false;
 
-		if (e4m3 && _mm512_cmpeq_epi16_mask(_mm512_and_si512(x, magnitude), magnitude) != 0)
+		if (has_two(format)) {
+			const __m512i x = load_words(format, codes, n), magnitude = _mm512_set1_epi16(has_low(format) ? 0x7F : 0x1F);
+
+			zero = _mm512_test_epi16_mask(x, magnitude) == 0;
+			nan = has_low(format) && _mm512_cmpeq_epi16_mask(_mm512_and_si512(x, magnitude), magnitude) != 0;
+			low[b] = (uint16_t)(low[b] | pack_two(a, at, x, format) << r);
+		} else {
+			const __m256i x = load_integers(format, codes, n);
+
+			zero = _mm256_testz_si256(x, x);
+			_mm256_store_si256((__m256i *)(a->planes + at * BLOCK), _mm256_xor_si256(x, _mm256_set1_epi8((char)OFFSET)));
+		}
+		if (nan)
 			scale = F32_NAN;
-		else if (scale != F32_NAN && _mm512_test_epi16_mask(x, magnitude) == 0)
+		else if (zero && scale != F32_NAN)
 			scale = F32_ONE;
 		extend(range, scale);
 		memcpy(a->scales + at * sizeof scale, &scale, sizeof scale);
-		store_bytes(a->planes + at * PLANES * BLOCK, _mm512_srli_epi16(_mm512_xor_si512(parts.main, sign), 8));
-		store_bytes(a->planes + (at * PLANES + 1) * BLOCK, parts.main);
-		if (has_low(format) && _mm512_test_epi16_mask(parts.rest, parts.rest) != 0) {
-			low[b] = (uint16_t)(low[b] | 1U << r);
-			store_bytes(a->low + at * BLOCK, parts.rest);
-		}
 	}
 }
 
-static void pack_a(const struct mxfp_gemm_pack_job *job)
+ALWAYS_INLINE void pack_rows(const struct mxfp_gemm_pack_job *job, enum mxfp_format format)
 {
 	const struct a_panel a = a_panel(job->panel, job->shape, job->k);
 	struct blocks_head head = {UINT32_MAX, 0, F32_ONE, F32_ONE};
 
 	memset(a.head, 0, BLOCKS_HEAD_BYTES);
 	for (size_t r = 0; r < job->rows; r++)
-		if (job->shape->a_format == MXFP_FORMAT_MXFP8_E4M3)
-			pack_row(job, &a, r, MXFP_FORMAT_MXFP8_E4M3, &head);
-		else
-			pack_row(job, &a, r, MXFP_FORMAT_MXFP6_E3M2, &head);
+		pack_row(job, &a, r, format, &head);
 	memcpy(a.head, &head, sizeof head);
+}
+
+static void pack_a(const struct mxfp_gemm_pack_job *job)
+{
+	switch (job->shape->a_format) {
+	case MXFP_FORMAT_MXFP8_E4M3:
+		pack_rows(job, MXFP_FORMAT_MXFP8_E4M3);
+		break;
+	case MXFP_FORMAT_MXFP6_E3M2:
+		pack_rows(job, MXFP_FORMAT_MXFP6_E3M2);
+		break;
+	case MXFP_FORMAT_MXFP6_E2M3:
+		pack_rows(job, MXFP_FORMAT_MXFP6_E2M3);
+		break;
+	case MXFP_FORMAT_MXFP4:
+		pack_rows(job, MXFP_FORMAT_MXFP4);
+		break;
+	default:
+		pack_rows(job, MXFP_FORMAT_MXINT8);
+		break;
+	}
 }
 
 /* Panels of W. */
@@ -268,7 +308,13 @@ struct panels {
 /* A block of W, or as many of its vectors as registers hold. Places are within the block. */
 struct block {
 	__m512i places[VECTORS][MOST_STEPS], kept[VECTORS][MOST_STEPS], start[VECTORS], scale[VECTORS];
-	int vectors;
+	int vectors, first;
+};
+
+/* Constants of the functions below. */
+struct kind {
+	int planes, steps; /* steps: of a block */
+	bool general;      /* the scales are not ordinary */
 };
 
 /* The places of 4:8 by half a mask: of its low four bits from the first place on, of its high four up to the last. */
@@ -361,52 +407,54 @@ static NOINLINE __m512 add_general(__m512 p, __m512 term, float a_scale, const u
 	return _mm512_loadu_ps(at);
 }
 
-/* Adds block b of row r, from vector `first` on. low: it has lower bits. general, a constant: the scales are not ordinary. */
-ALWAYS_INLINE void add_row(__m512 p[VECTORS], const struct panels *t, const struct block *w, size_t b, int first, size_t r,
-                           bool low, int steps, bool general)
+/* Adds block b of row r, for the vectors of w. low: it has lower bits. */
+ALWAYS_INLINE void add_row(__m512 p[VECTORS], const struct panels *t, const struct block *w, size_t b, size_t r, bool low,
+                           const struct kind *kind)
 {
-	const uint8_t *planes = t->a.planes + (b * MR + r) * PLANES * BLOCK;
+	const uint8_t *planes = t->a.planes + (b * MR + r) * (size_t)kind->planes * BLOCK;
 	const uint8_t *scale = t->a.scales + (b * MR + r) * sizeof(float);
 	__m512i sum[VECTORS], factor[VECTORS];
 
-	if (first == 0)
+	if (w->first == 0)
 		_mm_prefetch((const char *)planes + t->ahead, _MM_HINT_T0);
 #pragma GCC unroll 4
 	for (int v = 0; v < w->vectors; v++) {
 		factor[v] = _mm512_add_epi32(w->scale[v], broadcast(scale));
 		sum[v] = w->start[v];
 	}
-	add_plane(sum, planes, w, steps);
+	add_plane(sum, planes, w, kind->steps);
+	if (kind->planes == 2) {
 #pragma GCC unroll 4
-	for (int v = 0; v < w->vectors; v++)
-		sum[v] = _mm512_slli_epi32(sum[v], 8);
-	add_plane(sum, planes + BLOCK, w, steps);
-	if (__builtin_expect(low, 0)) {
+		for (int v = 0; v < w->vectors; v++)
+			sum[v] = _mm512_slli_epi32(sum[v], 8);
+		add_plane(sum, planes + BLOCK, w, kind->steps);
+	}
+	if (kind->planes == 2 && __builtin_expect(low, 0)) {
 #pragma GCC unroll 4
 		for (int v = 0; v < w->vectors; v++) {
 			sum[v] = _mm512_slli_epi32(sum[v], LOW_BITS);
 			factor[v] = _mm512_sub_epi32(factor[v], _mm512_set1_epi32(LOW_BITS * (int)F32_HIDDEN));
 		}
-		add_plane(sum, t->a.low + (b * MR + r) * BLOCK, w, steps);
+		add_plane(sum, t->a.low + (b * MR + r) * BLOCK, w, kind->steps);
 	}
 #pragma GCC unroll 4
 	for (int v = 0; v < w->vectors; v++) {
 		const __m512 term = _mm512_cvtepi32_ps(sum[v]);
 
-		if (general) {
+		if (kind->general) {
 			const __m512 unit = _mm512_set1_ps(power_of_two(t->unit - (low ? LOW_BITS : 0)));
 			float a_scale;
 
 			memcpy(&a_scale, scale, sizeof a_scale);
-			p[first + v] = add_general(p[first + v], _mm512_mul_ps(term, unit), a_scale, t->w_scales + b * NR + (size_t)(first + v) * LANES);
+			p[w->first + v] = add_general(p[w->first + v], _mm512_mul_ps(term, unit), a_scale, t->w_scales + b * NR + (size_t)(w->first + v) * LANES);
 		} else {
-			p[first + v] = _mm512_fmadd_ps(term, _mm512_castsi512_ps(factor[v]), p[first + v]);
+			p[w->first + v] = _mm512_fmadd_ps(term, _mm512_castsi512_ps(factor[v]), p[w->first + v]);
 		}
 	}
 }
 
 /* Multiplies the first `rows` rows of a panel, a constant if it is 1. */
-ALWAYS_INLINE void multiply_rows(const struct panels *t, size_t rows, int steps, bool general)
+ALWAYS_INLINE void multiply_rows(const struct panels *t, size_t rows, struct kind kind)
 {
 	const uint16_t *low = (const uint16_t *)(t->a.head + FLAGS);
 
@@ -418,14 +466,14 @@ ALWAYS_INLINE void multiply_rows(const struct panels *t, size_t rows, int steps,
 			p[i / VECTORS][i % VECTORS] = _mm512_setzero_ps();
 		for (size_t b = first; b < end; b++)
 #pragma GCC unroll 2
-			for (int i = 0; i < VECTORS; i += AT_ONCE / steps) {
-				struct block w = {.vectors = AT_ONCE / steps};
+			for (int i = 0; i < VECTORS; i += AT_ONCE / kind.steps) {
+				struct block w = {.vectors = AT_ONCE / kind.steps, .first = i};
 
 #pragma GCC unroll 4
 				for (int v = 0; v < w.vectors; v++)
-					decode(&w, v, t, b, i + v, steps);
+					decode(&w, v, t, b, i + v, kind.steps);
 				for (size_t r = 0; r < rows; r++)
-					add_row(p[r], t, &w, b, i, r, low[b] >> r & 1, steps, general);
+					add_row(p[r], t, &w, b, r, low[b] >> r & 1, &kind);
 			}
 		for (size_t i = 0; i < rows * VECTORS; i++) {
 			float *at = t->c + i * LANES;
@@ -435,19 +483,19 @@ ALWAYS_INLINE void multiply_rows(const struct panels *t, size_t rows, int steps,
 	}
 }
 
-/* The functions of a pattern. */
-#define ROWS(name, steps) \
+/* The functions for a number of planes and a pattern. */
+#define ROWS(name, planes, steps) \
 	static NOINLINE void name##_one(const struct panels *t) \
 	{ \
-		multiply_rows(t, 1, steps, false); \
+		multiply_rows(t, 1, (struct kind){planes, steps, false}); \
 	} \
 	static NOINLINE void name##_some(const struct panels *t, size_t rows) \
 	{ \
-		multiply_rows(t, rows, steps, false); \
+		multiply_rows(t, rows, (struct kind){planes, steps, false}); \
 	} \
 	static NOINLINE void name##_general(const struct panels *t, size_t rows) \
 	{ \
-		multiply_rows(t, rows, steps, true); \
+		multiply_rows(t, rows, (struct kind){planes, steps, true}); \
 	} \
 	static void name(const struct panels *t, size_t rows, bool general) \
 	{ \
@@ -458,13 +506,16 @@ ALWAYS_INLINE void multiply_rows(const struct panels *t, size_t rows, int steps,
 		else \
 			name##_some(t, rows); \
 	}
-ROWS(multiply_4_16, 2)
-ROWS(multiply_4_8, 4)
+ROWS(one_plane_4_16, 1, 2)
+ROWS(one_plane_4_8, 1, 4)
+ROWS(two_planes_4_16, 2, 2)
+ROWS(two_planes_4_8, 2, 4)
 #undef ROWS
 
 static NOINLINE void multiply_panels(const struct mxfp_gemm_multiply_job *job)
 {
 	const struct mxfp_gemm_shape *shape = job->shape;
+	const bool many = shape->sparsity.m == 8;
 	const uint8_t *w = job->w, *a = job->a;
 	struct panels t = {
 		.w_scales = w + BLOCKS_HEAD_BYTES,
@@ -483,7 +534,11 @@ static NOINLINE void multiply_panels(const struct mxfp_gemm_multiply_job *job)
 		t.a = a_panel(a, shape, job->k);
 		t.ahead = left > MR ? t.a.bytes : 0;
 		memcpy(&a_head, a, sizeof a_head);
-		(shape->sparsity.m == 8 ? multiply_4_8 : multiply_4_16)(&t, rows, !scales_are_ordinary(&a_head, &w_head));
+		const bool general = !scales_are_ordinary(&a_head, &w_head);
+		if (has_two(shape->a_format))
+			(many ? two_planes_4_8 : two_planes_4_16)(&t, rows, general);
+		else
+			(many ? one_plane_4_8 : one_plane_4_16)(&t, rows, general);
 	}
 }
 

@@ -64,5 +64,4 @@ void TIER(kernels)(struct mxfp_kernels *table)
 	table->gemm[MXFP_GEMM_E4M3] = &TIER(gemm_e4m3);
 	table->gemm[MXFP_GEMM_SPARSE_CHAIN] = &TIER(gemm_sparse_chain);
 	table->gemm[MXFP_GEMM_SPARSE_FP4] = &TIER(gemm_sparse_fp4);
-	table->gemm[MXFP_GEMM_SPARSE_INT8] = &TIER(gemm_sparse_int8);
 }

@@ -55,6 +55,5 @@ extern const struct mxfp_gemm_kernel TIER(gemm_e4m3);
 extern const struct mxfp_gemm_kernel TIER(gemm_sparse_chain);
 extern const struct mxfp_gemm_kernel TIER(gemm_wide);
 extern const struct mxfp_gemm_kernel TIER(gemm_sparse_fp4);
-extern const struct mxfp_gemm_kernel TIER(gemm_sparse_int8);
 
 #endif
