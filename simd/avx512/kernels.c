@@ -44,7 +44,7 @@ void TIER(kernels)(struct mxfp_kernels *table)
 		if (table->scan[f] != NULL)
 			table->scan[f] = TIER(scan);
 		if (table->prune[f] != NULL)
-			table->prune[f] = TIER(prune);
+			table->prune[f] = TIER(prune_vectors);
 		for (int from = 0; from < MXFP_N_FORMATS; from++)
 			if (table->convert[f][from] != NULL)
 				table->convert[f][from] = converter((enum mxfp_format)f, (enum mxfp_format)from);
