@@ -265,4 +265,15 @@ ALWAYS_INLINE vf32 any_scales_at(const struct codes_w *w, size_t i)
 	return (vf32)blend((vs32)(codes == splat(w->ue4m3 ? 0x7F : MXFP_SCALE_NAN)), splat(F32_NAN), finite);
 }
 
+/* The significands of scales as integers, and their powers of two; NaN stays. */
+ALWAYS_INLINE vu32 significands(vf32 scales)
+{
+	return 1 << SCALE_BITS | ((vu32)scales >> (F32_SIGNIFICAND_BITS - SCALE_BITS) & ((1 << SCALE_BITS) - 1));
+}
+
+ALWAYS_INLINE vf32 powers(vf32 scales)
+{
+	return (vf32)blend(scales == scales, (vu32)scales & F32_INF, (vu32)scales);
+}
+
 #endif

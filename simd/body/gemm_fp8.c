@@ -30,10 +30,8 @@ enum {
 	FP8_SUM_BITS = 31,
 	FP8_DEPTHS = 53 - FP8_SUM_BITS,
 	FP8_UNIT_BIAS = 64,      /* of units as they are stored; they are from -31 to 4 */
-	FP8_BLOCKS = MXFP_GEMM_CHUNK / MXFP_MX_BLOCK,
 	FP8_LINE = INT16_NR * sizeof(float), /* of numbers of W */
 	FP8_WORD = INT16_NR * 4,             /* four codes of each column */
-	FP8_WORDS = MXFP_MX_BLOCK / 4,
 	FP8_REST_BITS = 10,                  /* of low parts as integers */
 #ifdef HAS_WIDE_LOOKUP
 	FP8_SUBNORMAL = 1,                   /* subnormal codes of W are decoded as low parts */
@@ -49,41 +47,39 @@ struct fp8_head {
 	uint8_t depth;           /* bits of elements below their units */
 	uint8_t inf;
 	uint32_t deep; /* bit b: block b has a low part that is no multiple of 2^-FP8_REST_BITS, or a subnormal code */
-	uint16_t rests[FP8_BLOCKS]; /* of A: pairs of rests before those of a block */
 };
-_Static_assert(sizeof(struct fp8_head) <= BLOCKS_HEAD_BYTES, "it is the head of a panel");
 
 /*
  * Where the parts of a panel of `width` rows are: of each block, for each row of A and each vector of columns of W, 32
  * bits that say which elements have a low part; the codes of the scales, and units + FP8_UNIT_BIAS, [block][row]. Then
  * come W's codes [k][column]; of A, scales times units as binary32 [block][row], elements in their units and their low
- * parts as binary32 [k][row], high parts [pair of k][row], and low parts times 2^FP8_REST_BITS [pair][row] of just those pairs in which
+ * parts as binary32 [k][row], high parts [pair of k][row], how many pairs of low parts come
+ * before a block, and low parts times 2^FP8_REST_BITS [pair][row] of just those pairs in which
  * a row has one.
  */
 struct fp8_parts {
 	size_t low, scales, units;
 	size_t w_codes;
-	size_t a_scales, a_elements, a_lows, a_high, a_rest, a_end;
+	size_t a_scales, a_elements, a_lows, a_high, a_before, a_rest, a_end;
 };
 
 /* A panel of W, expanded. */
 struct fp8_expanded {
-	float scales[FP8_BLOCKS][INT16_NR];                          /* times units */
-	uint32_t high[FP8_BLOCKS * MXFP_MX_BLOCK / 2][INT16_NR];     /* pairs of k */
+	float scales[BLOCKS_MAX][INT16_NR];            /* times units */
+	uint32_t high[MXFP_GEMM_CHUNK / 2][INT16_NR]; /* pairs of k */
 };
 
 /* A panel of A and one of W. */
 struct fp8_panels {
 	const uint8_t *a, *w;
 	struct fp8_parts a_parts, w_parts;
-	size_t blocks;
+	size_t blocks, length;               /* of a row, and elements in one */
 	const struct fp8_expanded *expanded; /* NULL: W is decoded as it is multiplied */
 	enum codes_kind kind;
 	struct codes_w codes;                /* of integers */
 	float w_unit;                        /* of those */
 	uint32_t deep;                       /* blocks of either */
 	ptrdiff_t ahead;                     /* bytes from a line of W to one that is asked for meanwhile */
-	uint16_t rests[FP8_BLOCKS];          /* as in A's head */
 };
 
 /* Rows of a panel of `width` rows that share their bits. */
@@ -92,19 +88,20 @@ ALWAYS_INLINE size_t fp8_group(size_t width)
 	return width == INT16_NR ? LANES : 1;
 }
 
-static struct fp8_parts fp8_parts(size_t blocks, size_t width)
+static struct fp8_parts fp8_parts(const struct mxfp_gemm_shape *shape, size_t k, size_t width)
 {
 	struct fp8_parts p = {.low = BLOCKS_HEAD_BYTES};
-	size_t line = width * sizeof(float);
+	const size_t blocks = blocks_count(shape, k), n = blocks * blocks_length(shape), line = width * sizeof(float);
 
 	p.scales = p.low + blocks * width / fp8_group(width) * sizeof(uint32_t);
 	p.units = p.scales + blocks * width;
 	p.w_codes = p.a_scales = p.units + blocks * width;
 	p.a_elements = p.a_scales + blocks * line;
-	p.a_lows = p.a_elements + blocks * MXFP_MX_BLOCK * line;
-	p.a_high = p.a_lows + blocks * MXFP_MX_BLOCK * line;
-	p.a_rest = p.a_high + blocks * MXFP_MX_BLOCK * line / 2;
-	p.a_end = p.a_rest + blocks * MXFP_MX_BLOCK * line / 2;
+	p.a_lows = p.a_elements + n * line;
+	p.a_high = p.a_lows + n * line;
+	p.a_before = p.a_high + n * line / 2;
+	p.a_rest = p.a_before + panel_align(blocks * sizeof(uint16_t));
+	p.a_end = p.a_rest + n * line / 2;
 	return p;
 }
 
@@ -112,6 +109,8 @@ static enum codes_kind fp8_kind(enum mxfp_format format)
 {
 	if (format == MXFP_FORMAT_MXFP8_E5M2)
 		return CODES_E5M2;
+	if (format == MXFP_FORMAT_NVFP4)
+		return CODES_WIDE;
 	return format == MXFP_FORMAT_MXFP8_E4M3 ? CODES_E4M3 : kind_of(format);
 }
 
@@ -123,16 +122,14 @@ ALWAYS_INLINE bool fp8_is_float(enum codes_kind kind)
 
 static size_t fp8_w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 {
-	const size_t blocks = blocks_count(shape, k);
-
 	if (!fp8_is_float(fp8_kind(shape->w_format)))
 		return codes_w_bytes(shape, k);
-	return fp8_parts(blocks, INT16_NR).w_codes + blocks * MXFP_MX_BLOCK * INT16_NR;
+	return fp8_parts(shape, k, INT16_NR).w_codes + blocks_count(shape, k) * blocks_length(shape) * INT16_NR;
 }
 
 static size_t fp8_a_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 {
-	return panel_align(fp8_parts(blocks_count(shape, k), INT16_MR).a_end);
+	return panel_align(fp8_parts(shape, k, INT16_MR).a_end);
 }
 
 /* A block of a row. */
@@ -165,7 +162,7 @@ static void note_low(vf32 x, vs32 has, size_t k, uint32_t *low, uint32_t *least)
 /* A panel while it is packed. */
 struct fp8_packing {
 	const struct mxfp_gemm_pack_job *job;
-	size_t width;
+	size_t width, length; /* rows, and elements in a block */
 	int bits, significand; /* of high parts; of an element after the point */
 	struct fp8_parts parts;
 	struct fp8_head head;
@@ -193,7 +190,7 @@ static int fp8_more_bits(const struct fp8_packing *p, const uint32_t *x, int uni
 	const uint32_t most = (uint32_t)(F32_BIAS + 2 * p->bits + 5) << F32_SIGNIFICAND_BITS, margin = 1 << 13, quarter = 2U << F32_SIGNIFICAND_BITS;
 	vf32 squares = {0};
 
-	for (size_t i = 0; i < MXFP_MX_BLOCK; i += LANES) {
+	for (size_t i = 0; i < p->length; i += LANES) {
 		const vf32 v = (vf32)((vs32)load(x + i) & (((vs32)load(x + i) & INT32_MAX) < (int32_t)F32_INF)) * power_of_two(-unit);
 
 		squares += v * v;
@@ -208,7 +205,7 @@ static struct fp8_block fp8_block(const struct fp8_packing *p, const uint32_t *x
 	struct fp8_block b = {0};
 	uint32_t least = F32_INF;
 
-	for (size_t i = 0; i < MXFP_MX_BLOCK; i += LANES) {
+	for (size_t i = 0; i < p->length; i += LANES) {
 		const vu32 magnitude = load(x + i) & ~F32_SIGN;
 
 		greatest = max_u32(greatest, magnitude);
@@ -222,7 +219,7 @@ static struct fp8_block fp8_block(const struct fp8_packing *p, const uint32_t *x
 	b.unit -= fp8_more_bits(p, x, b.unit);
 	if (p->width == INT16_NR && b.unit < 1 - fp8_least_field(p->significand == 3))
 		b.unit = 1 - fp8_least_field(p->significand == 3);
-	for (size_t i = 0; i < MXFP_MX_BLOCK; i += LANES) {
+	for (size_t i = 0; i < p->length; i += LANES) {
 		const vf32 v = (vf32)load(x + i) * power_of_two(-b.unit);
 		const vs32 has = have_low(p, v);
 
@@ -245,9 +242,10 @@ static struct fp8_packing fp8_begin(const struct mxfp_gemm_pack_job *job, size_t
 	struct fp8_packing p = {
 		.job = job,
 		.width = width,
+		.length = blocks_length(job->shape),
 		.bits = width == INT16_NR ? FP8_W_BITS : FP8_A_BITS,
 		.significand = (int)element->significand_bits,
-		.parts = fp8_parts(blocks_count(job->shape, job->k), width),
+		.parts = fp8_parts(job->shape, job->k, width),
 		.head = {.least = INT16_MAX, .greatest = INT16_MIN},
 	};
 
@@ -297,7 +295,7 @@ static struct fp8_block fp8_note(struct fp8_packing *p, size_t b, size_t r, cons
 	return block;
 }
 
-enum { FP8_SLICE_SCALES = BLOCKS_HEAD_BYTES + PANEL_SLICE / MXFP_MX_BLOCK * INT16_NR * 4 };
+enum { FP8_SLICE_SCALES = BLOCKS_HEAD_BYTES + PANEL_SLICE / MXFP_NVFP4_BLOCK * INT16_NR * 4 };
 
 /* The binary32 of scales times units; where it is not a normal number, the panel is not multiplied by it. */
 ALWAYS_INLINE vu32 fp8_scale(vu32 codes, vu32 units)
@@ -375,11 +373,11 @@ static NOINLINE void fp8_pack_w_rows(const struct mxfp_gemm_pack_job *job)
 	for (size_t k = 0; k < job->k; k += PANEL_SLICE) {
 		const size_t blocks = fp8_load(&p, k, rows, scales);
 
-		memset(codes + k * INT16_NR, 0, blocks * MXFP_MX_BLOCK * INT16_NR);
+		memset(codes + k * INT16_NR, 0, blocks * p.length * INT16_NR);
 		for (size_t r = 0; r < INT16_NR; r++) {
-			fp8_codes(rows[r], blocks * MXFP_MX_BLOCK, e4m3, r, codes + k * INT16_NR);
+			fp8_codes(rows[r], blocks * p.length, e4m3, r, codes + k * INT16_NR);
 			for (size_t b = 0; b < blocks; b++)
-				fp8_note(&p, k / MXFP_MX_BLOCK + b, r, rows[r] + b * MXFP_MX_BLOCK,
+				fp8_note(&p, k / p.length + b, r, rows[r] + b * p.length,
 				         scales + BLOCKS_HEAD_BYTES + (b * INT16_NR + r) * sizeof(float));
 		}
 	}
@@ -420,8 +418,10 @@ static void fp8_gather_rests(struct fp8_packing *p)
 	const size_t line = INT16_MR * sizeof(uint32_t);
 	uint8_t *panel = p->job->panel, *rests = panel + p->parts.a_rest, *to = rests;
 
-	for (size_t b = 0; b < blocks_count(p->job->shape, p->job->k); b++, rests += MXFP_MX_BLOCK / 2 * line) {
-		p->head.rests[b] = (uint16_t)((size_t)(to - (panel + p->parts.a_rest)) / line);
+	for (size_t b = 0; b < blocks_count(p->job->shape, p->job->k); b++, rests += p->length / 2 * line) {
+		const uint16_t before = (uint16_t)((size_t)(to - (panel + p->parts.a_rest)) / line);
+
+		memcpy(panel + p->parts.a_before + b * sizeof before, &before, sizeof before);
 		for (uint32_t low = any_low_bits(panel, b * INT16_MR, INT16_MR); low != 0; to += line)
 			memmove(to, rests + next_pair(&low) * line, line);
 	}
@@ -432,7 +432,7 @@ static void fp8_split(const struct fp8_packing *p, const struct fp8_block *block
 {
 	uint8_t *panel = p->job->panel, *lows = panel + p->parts.a_lows + r * sizeof(float), *rests = panel + p->parts.a_rest + r * sizeof(uint32_t);
 
-	for (size_t i = 0; i < MXFP_MX_BLOCK; i += LANES) {
+	for (size_t i = 0; i < p->length; i += LANES) {
 		const vf32 v = (vf32)load(x + i) * power_of_two(-block->unit);
 		const vs32 h = high_of(v);
 		const vf32 low = v - __builtin_convertvector(h, vf32);
@@ -450,6 +450,14 @@ static void fp8_split(const struct fp8_packing *p, const struct fp8_block *block
 	}
 }
 
+/* Multiplies a block of NVFP4 by the significand of its scale, which becomes a power of two: sums are rounded after both. */
+static void fp8_multiply_scale(uint8_t *scale, uint32_t *x)
+{
+	multiply_scale(scale, x, MXFP_NVFP4_BLOCK);
+	for (size_t i = 0; i < MXFP_NVFP4_BLOCK; i += LANES)
+		store(x + i, (vu32)((vf32)load(x + i) * power_of_two(-SCALE_BITS)));
+}
+
 static NOINLINE void fp8_pack_a_rows(const struct mxfp_gemm_pack_job *job)
 {
 	struct fp8_packing p = fp8_begin(job, INT16_MR);
@@ -461,14 +469,16 @@ static NOINLINE void fp8_pack_a_rows(const struct mxfp_gemm_pack_job *job)
 	memset(panel + p.parts.a_rest, 0, p.parts.a_end - p.parts.a_rest);
 	memset(high, 0, sizeof high);
 	for (size_t k = 0; k < job->k; k += PANEL_SLICE) {
-		const size_t blocks = fp8_load(&p, k, rows, scales), n = blocks * MXFP_MX_BLOCK;
+		const size_t blocks = fp8_load(&p, k, rows, scales), n = blocks * p.length;
 
 		for (size_t r = 0; r < INT16_MR; r++)
 			for (size_t b = 0; b < blocks; b++) {
-				const size_t at = b * MXFP_MX_BLOCK;
-				const struct fp8_block block =
-					fp8_note(&p, k / MXFP_MX_BLOCK + b, r, rows[r] + at,
-					         scales + BLOCKS_HEAD_BYTES + (b * INT16_MR + r) * sizeof(float));
+				const size_t at = b * p.length;
+				uint8_t *scale = scales + BLOCKS_HEAD_BYTES + (b * INT16_MR + r) * sizeof(float);
+
+				if (job->shape->a_format == MXFP_FORMAT_NVFP4)
+					fp8_multiply_scale(scale, rows[r] + at);
+				const struct fp8_block block = fp8_note(&p, k / p.length + b, r, rows[r] + at, scale);
 
 				fp8_split(&p, &block, k + at, r, rows[r] + at, (uint16_t *)high[r] + at);
 			}
@@ -524,6 +534,11 @@ static const uint8_t e4m3_low[128] = TABLE(E4M3, 0), e4m3_high[128] = TABLE(E4M3
 /* What the indices of a vector of columns are less than their codes: 8 times the greatest exponent field of low parts. */
 ALWAYS_INLINE vu8 fp8_floors(const struct fp8_panels *t, size_t b, size_t v, enum codes_kind kind)
 {
+	if (kind == CODES_WIDE) {
+		const vu32 m = significands(scales_at(&t->codes, b * INT16_NR + v * LANES));
+
+		return (vu8)(m | m << 16);
+	}
 	if (!fp8_is_float(kind))
 		return (vu8){0};
 	const vu8 units = lookup((const int8_t *)t->w + t->w_parts.units + b * INT16_NR, (vu8)load(column_of + v * VECTOR_BYTES));
@@ -540,7 +555,7 @@ ALWAYS_INLINE void look_up_words(vu8 index, enum codes_kind kind, vu16 words[2])
    not deep. kind, rest: constants. */
 ALWAYS_INLINE void fp8_decode_part(const struct fp8_panels *t, size_t b, size_t v, size_t i, enum codes_kind kind, bool rest, vu8 floors, vs16 pairs[2])
 {
-	const vu8 codes = (vu8)load(t->w + t->w_parts.w_codes + (b * FP8_WORDS + i) * FP8_WORD + v * VECTOR_BYTES);
+	const vu8 codes = (vu8)load(t->w + t->w_parts.w_codes + (b * (t->length / 4) + i) * FP8_WORD + v * VECTOR_BYTES);
 	const vu8 magnitudes = kind == CODES_E4M3 ? codes & (vu8)splat(0x7F7F7F7F) : codes, high = subtract_saturated(magnitudes, floors);
 	const vu8 subnormal = (vu8)(magnitudes < 8), low = (magnitudes + (subnormal & 8) - floors + 8 * FP8_REST_BITS) & (vu8)(high < 8);
 	vu16 words[2];
@@ -570,6 +585,11 @@ static const int8_t e4m3_high[16] = {0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1,
 /* The greatest exponent field of low parts, for each byte of a vector of a word. */
 ALWAYS_INLINE vu8 fp8_floors(const struct fp8_panels *t, size_t b, size_t v, enum codes_kind kind)
 {
+	if (kind == CODES_WIDE) {
+		const vu32 m = significands(scales_at(&t->codes, b * INT16_NR + v * LANES));
+
+		return (vu8)(m | m << 16);
+	}
 	if (!fp8_is_float(kind))
 		return (vu8){0};
 	const vu8 units = lookup((const int8_t *)t->w + t->w_parts.units + b * INT16_NR, (vu8)load(column_of + v * VECTOR_BYTES));
@@ -581,7 +601,7 @@ ALWAYS_INLINE vu8 fp8_floors(const struct fp8_panels *t, size_t b, size_t v, enu
    not deep. kind, rest: constants. */
 ALWAYS_INLINE void fp8_decode_part(const struct fp8_panels *t, size_t b, size_t v, size_t i, enum codes_kind kind, bool rest, vu8 floors, vs16 pairs[2])
 {
-	const vu8 codes = (vu8)load(t->w + t->w_parts.w_codes + (b * FP8_WORDS + i) * FP8_WORD + v * VECTOR_BYTES);
+	const vu8 codes = (vu8)load(t->w + t->w_parts.w_codes + (b * (t->length / 4) + i) * FP8_WORD + v * VECTOR_BYTES);
 	const vu8 upper = (vu8)((vu16)codes >> (kind == CODES_E4M3 ? 4 : 5)) & (vu8)splat(kind == CODES_E4M3 ? 0x0F0F0F0F : 0x07070707);
 	const vu8 exponents = codes & (vu8)splat(kind == CODES_E4M3 ? 0x0F0F0F0F : 0x1F1F1F1F), high = subtract_saturated(exponents, floors);
 	const vu8 low = (exponents - floors + FP8_REST_BITS) & (vu8)(high == 0) & (vu8)(exponents != 0), power = rest ? low : high;
@@ -594,16 +614,22 @@ ALWAYS_INLINE void fp8_decode_part(const struct fp8_panels *t, size_t b, size_t 
 }
 #endif
 
-/* The pairs of high parts of word i of a vector of columns of a block: of all elements if they are integers. */
+/* The pairs of high parts of word i of a vector of columns of a block: of all elements if they are integers. floors: for NVFP4 the
+   significands of the scales, by which integers are multiplied. */
 ALWAYS_INLINE void fp8_decode(const struct fp8_panels *t, size_t b, size_t v, size_t i, enum codes_kind kind, vu8 floors,
                               vs16 pairs[CODES_MOST_PAIRS])
 {
-	const size_t words = MXFP_MX_BLOCK / 2 / pairs_of(kind);
+	const size_t words = t->length / 2 / pairs_of(kind);
 
 	if (fp8_is_float(kind))
 		fp8_decode_part(t, b, v, i, kind, false, floors, pairs);
 	else
 		decode_pairs(load_line(t->codes.codes + ((b * words + i) * INT16_VECTORS + v) * line_bytes(kind), kind), kind, pairs);
+	if (kind != CODES_WIDE)
+		return;
+#pragma GCC unroll 4
+	for (size_t p = 0; p < pairs_of(CODES_WIDE); p++)
+		pairs[p] *= (vs16)floors;
 }
 
 /* The same where the kind is no constant. */
@@ -618,6 +644,9 @@ static NOINLINE void fp8_decode_any(const struct fp8_panels *t, size_t b, size_t
 		break;
 	case CODES_NIBBLES:
 		fp8_decode(t, b, v, i, CODES_NIBBLES, (vu8){0}, pairs);
+		break;
+	case CODES_WIDE:
+		fp8_decode(t, b, v, i, CODES_WIDE, fp8_floors(t, b, v, CODES_WIDE), pairs);
 		break;
 	case CODES_E3M2:
 		fp8_decode(t, b, v, i, CODES_E3M2, (vu8){0}, pairs);
@@ -638,6 +667,8 @@ ALWAYS_INLINE vf32 fp8_w_scales(const struct fp8_panels *t, size_t b, size_t v, 
 {
 	const size_t at = b * INT16_NR + v * LANES;
 
+	if (kind == CODES_WIDE)
+		return powers(scales_at(&t->codes, at)) * t->w_unit;
 	if (!fp8_is_float(kind))
 		return scales_at(&t->codes, at) * t->w_unit;
 	return (vf32)fp8_scale(load_u8(t->w + t->w_parts.scales + at), load_u8(t->w + t->w_parts.units + at));
@@ -652,7 +683,7 @@ ALWAYS_INLINE uint32_t w_low_bits(const struct fp8_panels *t, size_t b, size_t v
 /* Line k of a block as numbers in their units. */
 ALWAYS_INLINE vf32 fp8_line(const struct fp8_panels *t, size_t b, size_t v, size_t k)
 {
-	const uint8_t *codes = t->w + t->w_parts.w_codes + (b * FP8_WORDS + k / 4) * FP8_WORD + v * VECTOR_BYTES;
+	const uint8_t *codes = t->w + t->w_parts.w_codes + (b * (t->length / 4) + k / 4) * FP8_WORD + v * VECTOR_BYTES;
 	uint32_t code[LANES];
 
 	for (size_t i = 0; i < LANES; i++)
@@ -675,14 +706,14 @@ ALWAYS_INLINE void fp8_expand(struct fp8_expanded *to, const struct fp8_panels *
 			const vu8 floors = fp8_floors(t, b, v, kind);
 
 			store(&to->scales[b][v * LANES], (vu32)fp8_w_scales(t, b, v, kind));
-			for (size_t i = 0; i < MXFP_MX_BLOCK / 2; i += pairs, later += line_bytes(kind)) {
+			for (size_t i = 0; i < t->length / 2; i += pairs, later += line_bytes(kind)) {
 				vs16 x[CODES_MOST_PAIRS];
 
 				__builtin_prefetch(later, 0, 2);
 				fp8_decode(t, b, v, i / pairs, kind, floors, x);
 #pragma GCC unroll 4
 				for (size_t p = 0; p < pairs; p++)
-					store(&to->high[b * (MXFP_MX_BLOCK / 2) + i + p][v * LANES], (vu32)x[p]);
+					store(&to->high[b * (t->length / 2) + i + p][v * LANES], (vu32)x[p]);
 			}
 		}
 }
@@ -704,7 +735,7 @@ ALWAYS_INLINE vf32 high_line(const struct fp8_panels *t, size_t b, size_t k, siz
 	vs32 pairs;
 
 	if (t->expanded != NULL) {
-		pairs = (vs32)load(&t->expanded->high[(b * MXFP_MX_BLOCK + k) / 2][v * LANES]);
+		pairs = (vs32)load(&t->expanded->high[(b * t->length + k) / 2][v * LANES]);
 	} else {
 		vs16 x[CODES_MOST_PAIRS];
 		const size_t in_word = pairs_of(t->kind);
@@ -732,7 +763,7 @@ static inline void lines_of_block(const struct fp8_panels *t, size_t b, size_t v
 		const vs32 is_low = (vf32)((vu32)x & ~F32_SIGN) < splat_f32(t->kind == CODES_E4M3 ? 8 : 4);
 
 		widen_lanes((vf32)((vs32)x & is_low), lines->x[lines->n]);
-		lines->y[lines->n++] = t->a + t->a_parts.a_elements + (b * MXFP_MX_BLOCK + k) * INT16_MR * sizeof(float);
+		lines->y[lines->n++] = t->a + t->a_parts.a_elements + (b * t->length + k) * INT16_MR * sizeof(float);
 	}
 }
 
@@ -759,7 +790,7 @@ ALWAYS_INLINE vf32 add_lows(const struct fp8_panels *t, size_t b, size_t r, size
 		const size_t k = (size_t)__builtin_ctz(low);
 
 		widen_lanes(high_line(t, b, k, v), x);
-		add_line(sum, lows + ((b * MXFP_MX_BLOCK + k) * INT16_MR + r) * sizeof(float), x);
+		add_line(sum, lows + ((b * t->length + k) * INT16_MR + r) * sizeof(float), x);
 	}
 	return narrow_f64(sum[0], sum[1]);
 }
@@ -770,13 +801,22 @@ ALWAYS_INLINE bool lows_are_integers(const struct fp8_panels *t, size_t b)
 	return (t->deep >> b & 1) == 0;
 }
 
+/* Pairs of low parts of A before those of block b. */
+ALWAYS_INLINE size_t rests_before(const struct fp8_panels *t, size_t b)
+{
+	uint16_t n;
+
+	memcpy(&n, t->a + t->a_parts.a_before + b * sizeof n, sizeof n);
+	return n;
+}
+
 /* Pair `pair` of high parts of a vector of columns of block b. */
 ALWAYS_INLINE vs16 high_pair(const struct fp8_panels *t, size_t b, size_t v, size_t pair, enum codes_kind kind, vu8 floors)
 {
 	vs16 x[CODES_MOST_PAIRS];
 
 	if (t->expanded != NULL)
-		return (vs16)load(&t->expanded->high[b * (MXFP_MX_BLOCK / 2) + pair][v * LANES]);
+		return (vs16)load(&t->expanded->high[b * (t->length / 2) + pair][v * LANES]);
 	fp8_decode(t, b, v, pair / pairs_of(kind), kind, floors, x);
 	return x[pair % pairs_of(kind)];
 }
@@ -789,8 +829,8 @@ ALWAYS_INLINE vs16 high_pair(const struct fp8_panels *t, size_t b, size_t v, siz
 ALWAYS_INLINE void sum_lows(const struct fp8_panels *t, size_t b, size_t v, uint32_t of_a, uint32_t of_w, size_t rows, enum codes_kind kind, vs32 *sum,
                             vs32 *lowest)
 {
-	const uint32_t *a_high = (const uint32_t *)(t->a + t->a_parts.a_high) + b * (MXFP_MX_BLOCK / 2) * INT16_MR;
-	const uint32_t *a_rest = (const uint32_t *)(t->a + t->a_parts.a_rest) + t->rests[b] * INT16_MR;
+	const uint32_t *a_high = (const uint32_t *)(t->a + t->a_parts.a_high) + b * (t->length / 2) * INT16_MR;
+	const uint32_t *a_rest = (const uint32_t *)(t->a + t->a_parts.a_rest) + rests_before(t, b) * INT16_MR;
 	const vu8 floors = fp8_floors(t, b, v, kind);
 	uint32_t set = of_w;
 	vs16 y[2];
@@ -919,8 +959,8 @@ ALWAYS_INLINE void fp8_pass(const struct fp8_panels *t, size_t first, size_t end
 		vs32 sum[INT16_MR][INT16_VECTORS] = {0};
 		vf32 term[INT16_MR][INT16_VECTORS];
 
-		add_planes(t->a + t->a_parts.a_high + b * (MXFP_MX_BLOCK / 2) * INT16_MR * sizeof(uint32_t),
-		           (const uint8_t *)t->expanded->high[b * (MXFP_MX_BLOCK / 2)], MXFP_MX_BLOCK / 2, rows, sum);
+		add_planes(t->a + t->a_parts.a_high + b * (t->length / 2) * INT16_MR * sizeof(uint32_t),
+		           (const uint8_t *)t->expanded->high[b * (t->length / 2)], t->length / 2, rows, sum);
 		if ((any_low_bits(t->a, b * INT16_MR, rows) | (lows ? any_low_bits(t->w, b * INT16_VECTORS, INT16_VECTORS) : 0)) != 0) {
 			vs32 copy[INT16_MR][INT16_VECTORS];
 			vf32 rounded[INT16_MR][INT16_VECTORS];
@@ -973,12 +1013,12 @@ ALWAYS_INLINE void few_pass(const struct fp8_panels *t, size_t first, size_t end
 {
 	const float *a_scales = (const float *)(t->a + t->a_parts.a_scales);
 	const size_t pairs = pairs_of(kind);
-	uintptr_t at_code = (uintptr_t)t->w + first * (MXFP_MX_BLOCK / 2 / pairs) * INT16_VECTORS * line_bytes(kind); /* and the head's bytes */
+	uintptr_t at_code = (uintptr_t)t->w + first * (t->length / 2 / pairs) * INT16_VECTORS * line_bytes(kind); /* and the head's bytes */
 	vf32 p[BY_CODES_ROWS][INT16_VECTORS] = {{{0}}};
 
 	for (size_t b = first; b < end; b++)
 		for (size_t v = 0; v < INT16_VECTORS; v++) {
-			const uint32_t *a = (const uint32_t *)(t->a + t->a_parts.a_high) + b * (MXFP_MX_BLOCK / 2) * INT16_MR;
+			const uint32_t *a = (const uint32_t *)(t->a + t->a_parts.a_high) + b * (t->length / 2) * INT16_MR;
 			const vu8 floors = fp8_floors(t, b, v, kind);
 			vs32 sum[BY_CODES_ROWS];
 			vf32 term[BY_CODES_ROWS];
@@ -986,7 +1026,7 @@ ALWAYS_INLINE void few_pass(const struct fp8_panels *t, size_t first, size_t end
 #pragma GCC unroll 16
 			for (size_t r = 0; r < rows; r++)
 				sum[r] = (vs32)splat(0);
-			for (size_t i = 0; i < MXFP_MX_BLOCK / 2 / pairs; i++, a += pairs * INT16_MR, at_code += line_bytes(kind)) {
+			for (size_t i = 0; i < t->length / 2 / pairs; i++, a += pairs * INT16_MR, at_code += line_bytes(kind)) {
 				vs16 x[CODES_MOST_PAIRS];
 
 				__builtin_prefetch((const void *)(at_code + (uintptr_t)t->ahead), 0, 2);
@@ -1058,6 +1098,7 @@ PASSES(e4m3, CODES_E4M3)
 PASSES(e3m2, CODES_E3M2)
 PASSES(nibbles, CODES_NIBBLES)
 PASSES(bytes, CODES_BYTES)
+PASSES(wide, CODES_WIDE)
 #ifdef HAS_WIDE_LOOKUP
 PASSES(e2m3, CODES_E2M3)
 #endif
@@ -1071,6 +1112,7 @@ static fp8_few_passes *const few_passes[CODES_KINDS][5] = {
 	[CODES_E3M2] = OF_KIND(e3m2),
 	[CODES_NIBBLES] = OF_KIND(nibbles),
 	[CODES_BYTES] = OF_KIND(bytes),
+	[CODES_WIDE] = OF_KIND(wide),
 #ifdef HAS_WIDE_LOOKUP
 	[CODES_E2M3] = OF_KIND(e2m3),
 #endif
@@ -1087,11 +1129,13 @@ static void general_block(const struct fp8_panels *t, size_t b, struct fp8_gener
 	const uint8_t *scales = t->w + t->w_parts.scales + b * INT16_NR, *units = t->w + t->w_parts.units + b * INT16_NR;
 
 	for (size_t v = 0; v < INT16_VECTORS; v++) {
-		for (size_t k = 0; k < MXFP_MX_BLOCK; k++)
+		for (size_t k = 0; k < t->length; k++)
 			to->x[k][v] = fp8_is_float(t->kind) ? fp8_line(t, b, v, k) : high_line(t, b, k, v);
 		if (!fp8_is_float(t->kind)) {
 			to->units[v] = splat_f32(t->w_unit);
 			to->scales[v] = any_scales_at(&t->codes, b * INT16_NR + v * LANES);
+			if (t->kind == CODES_WIDE)
+				to->scales[v] = powers(to->scales[v]);
 			continue;
 		}
 		to->units[v] = (vf32)((load_u8(units + v * LANES) + (F32_BIAS - FP8_UNIT_BIAS)) << F32_SIGNIFICAND_BITS);
@@ -1114,10 +1158,10 @@ static NOINLINE void fp8_general_pass(const struct fp8_panels *t, size_t first, 
 			const float a_scale = code == MXFP_SCALE_NAN ? float_of(F32_NAN) : power_of_two(code - F32_BIAS);
 			double a[MXFP_MX_BLOCK];
 
-			for (size_t k = 0; k < MXFP_MX_BLOCK; k++) {
+			for (size_t k = 0; k < t->length; k++) {
 				float x;
 
-				memcpy(&x, t->a + t->a_parts.a_elements + ((b * MXFP_MX_BLOCK + k) * INT16_MR + r) * sizeof x, sizeof x);
+				memcpy(&x, t->a + t->a_parts.a_elements + ((b * t->length + k) * INT16_MR + r) * sizeof x, sizeof x);
 				a[k] = (double)x;
 			}
 			for (size_t v = 0; v < INT16_VECTORS; v++) {
@@ -1126,8 +1170,8 @@ static NOINLINE void fp8_general_pass(const struct fp8_panels *t, size_t first, 
 				float sum[LANES];
 
 				widen_lanes(w.units[v] * power_of_two(unit), units);
-				const vf64 low = exact_sum(a, 1, x, FP8_LINE, MXFP_MX_BLOCK);
-				const vf64 high = exact_sum(a, 1, x + VECTOR_BYTES / 2, FP8_LINE, MXFP_MX_BLOCK);
+				const vf64 low = exact_sum(a, 1, x, FP8_LINE, t->length);
+				const vf64 high = exact_sum(a, 1, x + VECTOR_BYTES / 2, FP8_LINE, t->length);
 				store(sum, (vu32)narrow_f64(low * units[0], high * units[1]));
 				add_scaled(p + r * INT16_NR + v * LANES, sum, a_scale, (const uint8_t *)&w.scales[v]);
 			}
@@ -1149,7 +1193,7 @@ static bool fp8_is_ordinary(const struct fp8_head *a, const struct fp8_head *w)
 static void fp8_passes(const struct mxfp_gemm_multiply_job *job, const struct fp8_panels *t, bool ordinary, size_t rows,
                        float *c)
 {
-	const size_t pass = job->shape->pass / MXFP_MX_BLOCK;
+	const size_t pass = job->shape->pass / t->length;
 	fp8_few_passes *const few = few_passes[t->kind][rows > 8 ? 4 : rows > 4 ? 3 : rows > 2 ? 2 : rows - 1];
 
 	for (size_t first = 0; first < t->blocks; first += pass) {
@@ -1198,6 +1242,9 @@ static NOINLINE void expand_any(struct fp8_expanded *to, const struct fp8_panels
 	case CODES_NIBBLES:
 		fp8_expand(to, t, CODES_NIBBLES, later);
 		break;
+	case CODES_WIDE:
+		fp8_expand(to, t, CODES_WIDE, later);
+		break;
 	case CODES_E3M2:
 		fp8_expand(to, t, CODES_E3M2, later);
 		break;
@@ -1214,26 +1261,27 @@ static NOINLINE void expand_any(struct fp8_expanded *to, const struct fp8_panels
 
 static NOINLINE void fp8_rows(const struct mxfp_gemm_multiply_job *job)
 {
-	const size_t blocks = blocks_count(job->shape, job->k), a_bytes = fp8_a_bytes(job->shape, job->k);
+	const size_t a_bytes = fp8_a_bytes(job->shape, job->k);
+	const int w_bits = fraction_bits(job->shape->w_format) + (job->shape->w_format == MXFP_FORMAT_NVFP4 ? SCALE_BITS : 0);
 	struct fp8_panels t = {
 		.a = job->a,
 		.w = job->w,
-		.a_parts = fp8_parts(blocks, INT16_MR),
-		.w_parts = fp8_parts(blocks, INT16_NR),
-		.blocks = blocks,
+		.a_parts = fp8_parts(job->shape, job->k, INT16_MR),
+		.w_parts = fp8_parts(job->shape, job->k, INT16_NR),
+		.blocks = blocks_count(job->shape, job->k),
+		.length = blocks_length(job->shape),
 		.kind = fp8_kind(job->shape->w_format),
 		.codes = codes_begin(job),
-		.w_unit = power_of_two(-fraction_bits(job->shape->w_format)),
+		.w_unit = power_of_two(-w_bits),
 		.ahead = (ptrdiff_t)((uintptr_t)job->w_later - (uintptr_t)job->w),
 	};
 	struct fp8_head a_head, w_head;
 	float *c = job->c;
 
-	w_head = fp8_is_float(t.kind) ? fp8_head_of(t.w) : head_of_codes(t.w, fraction_bits(job->shape->w_format));
+	w_head = fp8_is_float(t.kind) ? fp8_head_of(t.w) : head_of_codes(t.w, w_bits);
 	for (size_t row = 0; row < job->rows; row += INT16_MR, t.a += a_bytes, c += INT16_MR * INT16_NR) {
 		memcpy(&a_head, t.a, sizeof a_head);
 		t.deep = a_head.deep | w_head.deep;
-		memcpy(t.rests, a_head.rests, sizeof t.rests);
 		const bool ordinary = fp8_is_ordinary(&a_head, &w_head);
 		if (ordinary && t.expanded == NULL && job->rows > BY_CODES_MOST) {
 			expand_any(job->scratch, &t, job->w_later);

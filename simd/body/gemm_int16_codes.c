@@ -49,17 +49,6 @@ static enum codes_kind product_kind(const struct mxfp_gemm_shape *shape)
 	return kind == CODES_NIBBLES && has_low(shape->a_format) ? CODES_WIDE : kind;
 }
 
-/* The significands of scales as integers, and their powers of two; NaN stays. */
-ALWAYS_INLINE vu32 significands(vf32 scales)
-{
-	return 1 << SCALE_BITS | ((vu32)scales >> (F32_SIGNIFICAND_BITS - SCALE_BITS) & ((1 << SCALE_BITS) - 1));
-}
-
-ALWAYS_INLINE vf32 powers(vf32 scales)
-{
-	return (vf32)blend(scales == scales, (vu32)scales & F32_INF, (vu32)scales);
-}
-
 /* kind is a constant where this is inlined. */
 ALWAYS_INLINE void expand_kind(struct codes_expanded *to, const struct codes_panels *t, size_t blocks, enum codes_kind kind)
 {
