@@ -35,8 +35,6 @@ struct range {
 #define UP_TO(bits) {0, bits, false}
 #define MX_UP_TO(bits) {0, bits, true}
 #define MX_E4M3 {19, 19, true}
-#define MX_E3M2 {10, 10, true}
-#define MX_E5M2 {33, 33, true}
 #define FP8 {19, 33, true}
 #define BLOCKS UP_TO(33) /* numbers outside blocks have more */
 #define ANY {0, UINT_MAX, false}
@@ -65,16 +63,8 @@ static const struct {
 	{MXFP_GEMM_INT16_CODES,  MXFP_ACC_EXACT, false, true,  UP_TO(10),   UP_TO(10)},
 	{MXFP_GEMM_INT16_CODES,  MXFP_ACC_EXACT, false, true,  MX_E4M3,     MX_UP_TO(8)},
 	{MXFP_GEMM_INT16_CODES,  MXFP_ACC_EXACT, false, true,  MX_E4M3,     UP_TO(5)},
-	{MXFP_GEMM_INT16,        MXFP_ACC_EXACT, false, false, UP_TO(10),   UP_TO(10)},
-	{MXFP_GEMM_INT16,        MXFP_ACC_EXACT, false, false, MX_E4M3,     MX_UP_TO(8)},
 	{MXFP_GEMM_MXFP8,        MXFP_ACC_EXACT, false, false, MX_E4M3,     MX_E4M3},
-	{MXFP_GEMM_FP8,          MXFP_ACC_EXACT, false, true,  MX_UP_TO(33), MX_E5M2},
-	{MXFP_GEMM_FP8,          MXFP_ACC_EXACT, false, true,  MX_E5M2,     MX_UP_TO(19)},
-	{MXFP_GEMM_FP8,          MXFP_ACC_EXACT, false, false, MX_E5M2,     UP_TO(5)},
-	{MXFP_GEMM_FP8,          MXFP_ACC_EXACT, false, true,  UP_TO(5),    MX_E4M3},
-	{MXFP_GEMM_FP8,          MXFP_ACC_EXACT, false, false, MX_E4M3,     MX_E3M2},
-	{MXFP_GEMM_WIDE,         MXFP_ACC_EXACT, false, false, FP8,         UP_TO(10)},
-	{MXFP_GEMM_EXACT,        MXFP_ACC_EXACT, false, false, ANY,         ANY},
+	{MXFP_GEMM_FP8,          MXFP_ACC_EXACT, false, false, FP8,         UP_TO(33)},
 	{MXFP_GEMM_CHAIN_BLOCKS, MXFP_ACC_CHAIN, false, true,  ANY,         BLOCKS},
 	{MXFP_GEMM_CHAIN,        MXFP_ACC_CHAIN, false, false, ANY,         ANY},
 };

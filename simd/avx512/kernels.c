@@ -55,11 +55,8 @@ void TIER(kernels)(struct mxfp_kernels *table)
 	/* What avx2 has beside these was not measured here. */
 	memset(table->gemm, 0, sizeof table->gemm);
 	table->gemm[MXFP_GEMM_CHAIN] = &TIER(gemm_chain);
-	table->gemm[MXFP_GEMM_EXACT] = &TIER(gemm_exact);
-	table->gemm[MXFP_GEMM_INT16] = &TIER(gemm_int16);
 	table->gemm[MXFP_GEMM_INT16_CODES] = &TIER(gemm_int16_codes);
 	table->gemm[MXFP_GEMM_FP8] = &TIER(gemm_fp8);
-	table->gemm[MXFP_GEMM_WIDE] = &TIER(gemm_wide);
 	table->gemm[MXFP_GEMM_INT8] = &TIER(gemm_int8);
 	table->gemm[MXFP_GEMM_E4M3] = &TIER(gemm_e4m3);
 	table->gemm[MXFP_GEMM_SPARSE_CHAIN] = &TIER(gemm_sparse_chain);

@@ -11,8 +11,7 @@
 
 /* The micro-kernels of simd/body: the ids of their panels, rows of a panel of A, vectors of columns of a panel of W. */
 enum {
-	EXACT_ID = 0x0604, EXACT_MR = 8, EXACT_VECTORS = 1,
-	INT16_ID = 0x0607, INT16_MR = 12, INT16_VECTORS = 1,
+	INT16_MR = 12, INT16_VECTORS = 1,
 	FP8_ID = 0x0622,
 	INT16_CODES_ID = 0x061E
 };

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What kernels share whose elements are 16-bit integers in a unit of their format: a 32-bit lane adds two products per
- * step, and a block's sum fits it. e4m3 needs 18 bits: the upper 15 are in one plane and the lower 3 in another, which
- * is multiplied only for the few blocks where it is not all zeros.
+ * step, and a block's sum fits it. e4m3, which only A may be, needs 18 bits: the upper 15 are in one plane and the
+ * lower 3 in another, which is multiplied only for the few blocks where it is not all zeros.
  *
  * Without e4m3, integers have at most 9 bits and sums at most 24, even times an NVFP4 scale, so nothing is rounded
  * before the FMA that scales and adds. A sum with e4m3 is rounded to 24 bits when it is converted to binary32.
- *
- * A sum with e4m3 must be rounded to 24 bits after a scale of NVFP4 has multiplied it: the scale's significand, of 4 bits, multiplies
- * integers, and its power of two the rounded sum. 16 * 448 * 2^9 * 12 * 15 is below 2^30.
  *
  * W's plane may be nibbles instead, 4-bit codes that are decoded where they are multiplied (gemm_fp4.c).
  */
@@ -35,9 +32,9 @@ enum {
 
 struct int16_panels {
 	const float *a_scales;
-	const uint8_t *w_scales, *a, *w, *a_flags, *w_flags;
+	const uint8_t *w_scales, *a, *w, *a_flags;
 	size_t pairs;              /* in a block */
-	size_t a_plane, w_plane;   /* bytes to the low plane */
+	size_t a_plane;            /* bytes to A's low plane */
 	unsigned low_bits;
 	float unit;
 };
@@ -96,12 +93,6 @@ static inline void order_pairs(uint32_t *row, size_t n)
 	}
 }
 
-/* Whether significands of A's scales multiply its integers. */
-static inline bool multiplies_scales(const struct mxfp_gemm_shape *shape)
-{
-	return mxfp_format_get_info(shape->a_format)->tensor_scale && has_low(shape->w_format);
-}
-
 /* Multiplies n elements of a row by the significand of their block's scale, which becomes its power of two; NaN stays. */
 static inline void multiply_scale(uint8_t *at, uint32_t *x, size_t n)
 {
@@ -132,8 +123,6 @@ ALWAYS_INLINE void int16_pack_slice(const struct mxfp_gemm_pack_job *job, size_t
 
 	load_elements(&slice, rows);
 	pack_blocks(&slice, k, false, true, width, rows, range);
-	for (size_t i = 0; i < n / length * width && width == INT16_MR && multiplies_scales(job->shape); i++)
-		multiply_scale(panel + BLOCKS_HEAD_BYTES + (k / length * width + i) * sizeof(float), rows[i % width] + i / width * length, length);
 	for (size_t r = 0; r < width && by_words; r++)
 		order_pairs(rows[r], n);
 	for (size_t r = 0; r < width; r++)
@@ -236,8 +225,8 @@ ALWAYS_INLINE void sum_block(const struct int16_panels *t, size_t b, size_t rows
 #pragma GCC unroll 4
 		for (size_t v = 0; v < INT16_VECTORS; v++)
 			sum[r][v] = (vs32)((vu32)sum[r][v] << INT16_LOW_BITS);
-	if (t->a_plane != 0 ? t->a_flags[b] : t->w_flags[b])
-		add_block(a + t->a_plane, w + t->w_plane, t->pairs, rows, nibbles, sum);
+	if (t->a_flags[b])
+		add_block(a + t->a_plane, w, t->pairs, rows, nibbles, sum);
 }
 
 /* One pass over blocks first to end - 1. general, a constant: the scales are not ordinary. */
@@ -279,7 +268,7 @@ static NOINLINE void int16_general_pass(const struct int16_panels *t, size_t fir
 ALWAYS_INLINE struct int16_panels int16_begin(const struct mxfp_gemm_multiply_job *job, const uint8_t *a)
 {
 	const struct mxfp_gemm_shape *shape = job->shape;
-	const bool a_low = has_low(shape->a_format), w_low = has_low(shape->w_format);
+	const bool a_low = has_low(shape->a_format);
 
 	return (struct int16_panels){
 		.a_scales = (const float *)(a + BLOCKS_HEAD_BYTES),
@@ -287,9 +276,8 @@ ALWAYS_INLINE struct int16_panels int16_begin(const struct mxfp_gemm_multiply_jo
 		.a_flags = a + INT16_LOW_FLAGS,
 		.pairs = blocks_length(shape) / 2,
 		.a_plane = a_low ? plane_bytes(shape, job->k, INT16_MR) : 0,
-		.w_plane = w_low ? plane_bytes(shape, job->k, INT16_NR) : 0,
-		.low_bits = a_low || w_low ? INT16_LOW_BITS : 0,
-		.unit = power_of_two(-(fraction_bits(shape->a_format) + fraction_bits(shape->w_format) + (multiplies_scales(shape) ? SCALE_BITS : 0))),
+		.low_bits = a_low ? INT16_LOW_BITS : 0,
+		.unit = power_of_two(-(fraction_bits(shape->a_format) + fraction_bits(shape->w_format))),
 	};
 }
 

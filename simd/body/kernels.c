@@ -48,8 +48,6 @@ void TIER(kernels)(struct mxfp_kernels *table)
 		}
 	table->gemm[MXFP_GEMM_CHAIN] = &TIER(gemm_chain);
 	table->gemm[MXFP_GEMM_CHAIN_BLOCKS] = &TIER(gemm_chain_blocks);
-	table->gemm[MXFP_GEMM_EXACT] = &TIER(gemm_exact);
-	table->gemm[MXFP_GEMM_INT16] = &TIER(gemm_int16);
 	table->gemm[MXFP_GEMM_INT16_CODES] = &TIER(gemm_int16_codes);
 	table->gemm[MXFP_GEMM_FP4] = &TIER(gemm_fp4);
 #ifdef HAS_FP4_BYTES

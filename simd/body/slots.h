@@ -44,8 +44,6 @@ mxfp_sparse_kernel TIER(expand);
 
 extern const struct mxfp_gemm_kernel TIER(gemm_chain);
 extern const struct mxfp_gemm_kernel TIER(gemm_chain_blocks);
-extern const struct mxfp_gemm_kernel TIER(gemm_exact);
-extern const struct mxfp_gemm_kernel TIER(gemm_int16);
 extern const struct mxfp_gemm_kernel TIER(gemm_int16_codes);
 extern const struct mxfp_gemm_kernel TIER(gemm_fp4);
 extern const struct mxfp_gemm_kernel TIER(gemm_fp4_bytes);
@@ -54,7 +52,6 @@ extern const struct mxfp_gemm_kernel TIER(gemm_mxfp8);
 extern const struct mxfp_gemm_kernel TIER(gemm_int8);
 extern const struct mxfp_gemm_kernel TIER(gemm_e4m3);
 extern const struct mxfp_gemm_kernel TIER(gemm_sparse_chain);
-extern const struct mxfp_gemm_kernel TIER(gemm_wide);
 extern const struct mxfp_gemm_kernel TIER(gemm_sparse_fp4);
 
 #endif

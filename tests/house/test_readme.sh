@@ -38,7 +38,7 @@ awk -v dir="$dir" '
 		shown = dir "/shown/" n
 		printf "" >shown
 		print FILENAME ": " $0 >(dir "/commands")
-		sub(/mxfp bench .*--shape 512x4096x4096/, "& --format nvfp4")
+		sub(/mxfp bench .*--shape 512x4096x4096/, "& --format mxint8")
 		sub(/512x4096x4096/, "16x4096x4096")
 		print "{ " substr($0, 7) "\n} >" dir "/printed/" n " 2>&1" >(dir "/session")
 		next
