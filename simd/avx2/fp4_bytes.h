@@ -225,13 +225,6 @@ static inline void bytes_take(struct bytes_panels *t, const uint8_t *a, size_t k
 	t->a = (const uint32_t *)(a + words_offset(mx_blocks(k)));
 }
 
-/* Whether scales are ordinary and W has no NaN among them, whose code would be taken for Inf's where W is multiplied by codes:
-   beside a small scale of A, scales_are_ordinary() lets a NaN pass, since as binary32 it stays one. */
-static inline bool codes_are_ordinary(const struct blocks_head *a, const struct blocks_head *w)
-{
-	return scales_are_ordinary(a, w) && w->greatest_scale < F32_INF;
-}
-
 /* Makes a compiler have a value here. Without it gcc loads codes twice, and reorders sums until it has not enough registers. */
 #define IN_REGISTER(v) __asm__("" : "+x"(v))
 

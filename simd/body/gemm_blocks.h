@@ -177,6 +177,13 @@ static inline bool scales_are_ordinary(const struct blocks_head *a, const struct
 	       exponent_of(a->greatest_scale) + exponent_of(w->greatest_scale) + 2 <= F32_BIAS;
 }
 
+/* Whether scales are ordinary and W has no NaN among them, whose code would be taken for Inf's where W is multiplied by codes:
+   beside a small scale of A, scales_are_ordinary() lets a NaN pass, since as binary32 it stays one. */
+static inline bool codes_are_ordinary(const struct blocks_head *a, const struct blocks_head *w)
+{
+	return scales_are_ordinary(a, w) && w->greatest_scale < F32_INF;
+}
+
 /* a + b rounded to odd: a second rounding, to fewer bits, gives what rounding the exact sum would give. */
 ALWAYS_INLINE vf64 add_to_odd(vf64 a, vf64 b)
 {

@@ -470,7 +470,7 @@ static NOINLINE void by_bytes_rows(const struct mxfp_gemm_multiply_job *job, str
 		struct blocks_head a_head;
 
 		memcpy(&a_head, a, sizeof a_head);
-		const bool ordinary = scales_are_ordinary(&a_head, w_head), decodes = ordinary && job->rows <= CODES_SOME_ROWS;
+		const bool ordinary = codes_are_ordinary(&a_head, w_head), decodes = ordinary && job->rows <= CODES_SOME_ROWS;
 		const size_t left = job->rows - row < INT16_MR ? job->rows - row : INT16_MR;
 		codes_pass *const by_expanded = t->by_bytes.groups == 1 ? expanded_group : expanded_groups;
 		codes_pass *const multiply = decodes ? by_codes[kind][left - 1] : ordinary ? by_expanded : general_groups;
@@ -531,7 +531,7 @@ static NOINLINE void codes_rows(const struct mxfp_gemm_multiply_job *job)
 #endif
 	for (size_t row = 0; row < job->rows; row += INT16_MR, a += a_bytes, c += INT16_MR * INT16_NR) {
 		memcpy(&a_head, a, sizeof a_head);
-		const bool ordinary = scales_are_ordinary(&a_head, &w_head);
+		const bool ordinary = codes_are_ordinary(&a_head, &w_head);
 		t.int16 = int16_begin(job, a);
 		if (kind == CODES_WIDE)
 			t.int16.unit = power_of_two(-(fraction_bits(shape->a_format) + fraction_bits(shape->w_format) + SCALE_BITS));

@@ -397,6 +397,16 @@ static void put_nan(struct random *r, const struct mxfp_matrix *a)
 		data[random_below(r, (uint32_t)a->rows) * a->stride + random_below(r, (uint32_t)a->cols)] = 0x7F;
 }
 
+/* A scale of W that is NaN. */
+static void put_nan_scale(struct random *r, const struct mxfp_matrix *w)
+{
+	const struct mxfp_format_info *f = mxfp_format_get_info(w->format);
+	uint8_t *scales = (uint8_t *)w->scales;
+
+	if (f->kind == MXFP_KIND_BLOCK && w->rows * w->cols != 0)
+		scales[random_below(r, (uint32_t)w->rows) * w->scales_stride + random_below(r, (uint32_t)w->cols) / f->block_length] = 0xFF;
+}
+
 static void init_product(struct gemm_case *c, struct random *r, const struct gemm_case_wish *wish, size_t index)
 {
 	static const int sums[] = {0, 0, 0, 100, -100, 127, 115, -126, -140, -149, 254, -254};
@@ -404,10 +414,12 @@ static void init_product(struct gemm_case *c, struct random *r, const struct gem
 	struct operand_range range[2];
 
 	any_shape(r, p, wish);
-	bool high = wish->rows == 0 && one_in(r, 6);
+	bool high = wish->rows == 0 && one_in(r, 6), nan_scale = wish->rows != 0 && one_in(r, 4);
 	operand_ranges(r, high ? 0 : sums[random_below(r, sizeof sums / sizeof sums[0])], range);
 	if (wish->rows != 0)
 		range[0] = range[1] = (struct operand_range){.spread = (int)random_below(r, 4)};
+	if (nan_scale) /* products of it and others are no larger than ordinary ones */
+		range[0].center = -20;
 	range[0].special = !high && one_in(r, 4);
 	range[1].special = !high && one_in(r, 4);
 	range[0].high = range[1].high = high;
@@ -415,6 +427,8 @@ static void init_product(struct gemm_case *c, struct random *r, const struct gem
 	if (wish->rows != 0 && one_in(r, 3))
 		put_nan(r, &p->a.matrix);
 	p->w = any_operand(r, &range[1], wish->w_format, p->n, p->k);
+	if (nan_scale)
+		put_nan_scale(r, &p->w.matrix);
 	p->seen = p->a.matrix;
 	if (p->seen.transposed)
 		p->seen_data = straighten(&p->seen);
