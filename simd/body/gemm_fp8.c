@@ -674,10 +674,11 @@ ALWAYS_INLINE vf32 fp8_w_scales(const struct fp8_panels *t, size_t b, size_t v, 
 	return (vf32)fp8_scale(load_u8(t->w + t->w_parts.scales + at), load_u8(t->w + t->w_parts.units + at));
 }
 
-/* Which elements of a vector of columns of a block of W have a low part: no integer does. */
+/* Which elements of a vector of columns of a block of W have a low part: no integer does. Hostile panels may name elements that a
+   block does not have. */
 ALWAYS_INLINE uint32_t w_low_bits(const struct fp8_panels *t, size_t b, size_t v, enum codes_kind kind)
 {
-	return fp8_is_float(kind) ? low_bits(t->w, b * INT16_VECTORS + v) : 0;
+	return fp8_is_float(kind) ? low_bits(t->w, b * INT16_VECTORS + v) & UINT32_MAX >> (MXFP_MX_BLOCK - t->length) : 0;
 }
 
 /* Line k of a block as numbers in their units. */

@@ -269,6 +269,26 @@ static bool call(struct equal *e, struct run *run)
 	return before == after ? check(e, run) : report(e, "the floating-point state was changed");
 }
 
+/* Whether the same call with other bytes in the packed weights, which may come from a file, ends and writes nothing beside its arrays. */
+static bool survives(struct equal *e, struct run *run)
+{
+	struct random *r = &e->random;
+
+	for (size_t i = 0; i < run->c->n; i++) {
+		const struct guarded *packed = &run->arrays[i][PACKED];
+
+		for (uint32_t n = 1 + random_below(r, 200); packed->bytes > MXFP_GEMM_HEADER_BYTES && n > 0; n--)
+			packed->at[MXFP_GEMM_HEADER_BYTES + random_below(r, (uint32_t)(packed->bytes - MXFP_GEMM_HEADER_BYTES))] =
+				random_below(r, 4) == 0 ? 0xFF : (uint8_t)random_below(r, 256);
+	}
+	if (mxfp_gemm_grouped(run->products, run->c->n, &run->options, run->workspace.at, run->workspace.bytes) != MXFP_OK)
+		return report(e, "damaged weights are refused");
+	for (size_t i = 0; i < run->c->n * MAX_ARRAYS; i++)
+		if (run->arrays[i / MAX_ARRAYS][i % MAX_ARRAYS].pages != NULL && !guarded_is_intact(&run->arrays[i / MAX_ARRAYS][i % MAX_ARRAYS]))
+			return report(e, "with damaged weights a byte beside an array was written");
+	return guarded_is_intact(&run->workspace) || report(e, "with damaged weights a byte beside the workspace was written");
+}
+
 static void describe(const struct run *run)
 {
 	int n = snprintf(text, sizeof text,
@@ -305,6 +325,8 @@ static bool run_case(struct equal *e, const struct equal_tier *tier, const struc
 		equal = equal && (!packed || pack(e, &run, i));
 	}
 	equal = equal && call(e, &run);
+	if (equal && packed && random_below(r, 4) == 0)
+		equal = survives(e, &run);
 	for (size_t i = 0; i < GEMM_CASE_MAX_PRODUCTS * MAX_ARRAYS; i++)
 		if (run.arrays[i / MAX_ARRAYS][i % MAX_ARRAYS].pages != NULL)
 			guarded_free(&run.arrays[i / MAX_ARRAYS][i % MAX_ARRAYS]);
