@@ -1635,18 +1635,24 @@ ALWAYS_INLINE uint32_t sum_few_rests(few_rests sum, const struct few_panels *few
 }
 
 /* Adds a special block, by all rows of the panel, of which 4 count. */
-static NOINLINE void add_special(__m512 p[][GEMM_E4M3_VECTORS], const struct few_panels *few, size_t b)
+static NOINLINE void add_expanded(__m512 p[][GEMM_E4M3_VECTORS], const struct few_panels *few, size_t b)
 {
 	const struct gemm_e4m3_expanded *w = few->scratch;
 	const struct place at = {few->a + b, few->a_rest + b, w->block, w->rest[0]};
 	__m512 all[GEMM_E4M3_MR][GEMM_E4M3_VECTORS] = {0};
-	struct fp_state state = fp_enter();
 
 	expand_e4m3(few->scratch, 0, few->codes + b * FEW_VECTORS * FEW_BYTES, load_note(few->notes, few->blocks, b), true, 0);
 	store_column_scales(few->scratch->block, load_column_scales(few->scales, b), 0);
 	memcpy(all[few->first], p, GEMM_E4M3_FOUR * sizeof *p);
 	add_block(all, &at, RESTS_BOTH, false, GEMM_E4M3_MR);
 	memcpy(p, all[few->first], GEMM_E4M3_FOUR * sizeof *p);
+}
+
+static NOINLINE void add_special(__m512 p[][GEMM_E4M3_VECTORS], const struct few_panels *few, size_t b)
+{
+	struct fp_state state = fp_enter();
+
+	add_expanded(p, few, b);
 	fp_leave(state);
 }
 

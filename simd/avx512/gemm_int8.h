@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The panels and inner loops of exact products of two block formats whose elements are 8-bit integers in a unit of the
- * format: MXFP4 and NVFP4 (halves, to 12), MXFP6_E2M3 (eighths, to 60), MXINT8. gemm_int8.c and gemm_sparse_int8.c
+ * format: MXFP4 and NVFP4 (halves, to 12), MXFP6_E2M3 (eighths, to 60), MXINT8. gemm_int8.c of avx512 and that of amx
  * share them.
  *
  * vpdpbusd multiplies unsigned bytes by signed ones, four at a time. W's are made unsigned by adding an offset, and
