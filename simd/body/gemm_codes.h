@@ -191,7 +191,8 @@ static void codes_pack_slice(const struct mxfp_gemm_pack_job *job, size_t k, str
 	}
 }
 
-static void codes_pack_w(const struct mxfp_gemm_pack_job *job)
+/* In the floating-point state that kernels need: compilers may convert scales that are E8M0, too, which overflow. */
+static NOINLINE void codes_pack_rows(const struct mxfp_gemm_pack_job *job)
 {
 	struct blocks_range range = blocks_begin();
 

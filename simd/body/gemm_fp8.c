@@ -44,8 +44,8 @@ enum {
 /* What is said of a whole panel. */
 struct fp8_head {
 	int16_t least, greatest; /* exponents of the scales that are not NaN, times their units */
-	uint8_t depth;           /* bits of elements below their units */
-	uint8_t inf;
+	uint16_t depth;          /* bits of elements below their units */
+	uint16_t inf;            /* nonzero: an element is; of 16 bits, since the head of a packed W has no byte without a meaning */
 	uint32_t deep; /* bit b: block b has a low part that is no multiple of 2^-FP8_REST_BITS, or a subnormal code */
 };
 
@@ -289,7 +289,7 @@ static struct fp8_block fp8_note(struct fp8_packing *p, size_t b, size_t r, cons
 		p->head.least = exponent < p->head.least ? (int16_t)exponent : p->head.least;
 		p->head.greatest = exponent > p->head.greatest ? (int16_t)exponent : p->head.greatest;
 	}
-	p->head.depth = block.depth > p->head.depth ? (uint8_t)block.depth : p->head.depth;
+	p->head.depth = block.depth > p->head.depth ? (uint16_t)block.depth : p->head.depth;
 	p->head.inf |= block.inf;
 	p->head.deep |= (uint32_t)block.deep << b;
 	return block;
@@ -362,7 +362,7 @@ static void fp8_codes(const uint32_t *x, size_t n, bool e4m3, size_t column, uin
 static NOINLINE void fp8_pack_w_rows(const struct mxfp_gemm_pack_job *job)
 {
 	if (!fp8_is_float(fp8_kind(job->matrix->format))) {
-		codes_pack_w(job);
+		codes_pack_rows(job);
 		return;
 	}
 	struct fp8_packing p = fp8_begin(job, INT16_NR);

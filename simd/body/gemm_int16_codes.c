@@ -485,6 +485,8 @@ static NOINLINE void by_bytes_rows(const struct mxfp_gemm_multiply_job *job, str
 }
 #endif
 
+static FP_KERNEL(codes_pack_w, mxfp_gemm_pack_job, codes_pack_rows)
+
 static size_t codes_a_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 {
 #ifdef HAS_FP4_BYTES
