@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Exact block sums with W in MXFP8, or in an MX format whose elements are numbers of FP8, and A in any MX format. W
- * stays codes of a byte. A block has a unit, a power of two such that its largest element takes 12 bits in A and 14 in
+ * Exact block sums where A or W is in MXFP8. W stays codes: of a byte in MXFP8, else those of gemm_codes.h, whose integers have no low
+ * parts. Beside NVFP4 blocks have 16 elements, which the significand of its scale multiplies. A block has a unit, a power of two such that its largest element takes 12 bits in A and 14 in
  * W, and one or two more where the root of the sum of its squares is no greater than 32 such elements could make it:
  * 2^14.5 in A, 2^16.5 in W. An element is high + low in it. In A high is the integer part; in W an element is all low if
  * its exponent is below the unit's, else all high. High parts are multiplied as 16-bit integers; by the inequality of
@@ -16,8 +16,9 @@
  * 6 in A and 4 in W. Panels that are deeper, have an Inf, or whose scales leave the normal numbers take
  * fp8_general_pass(). A block with a NaN has the scale NaN and zeros.
  *
- * A code of W has its sign and significand above its exponent. High parts are significands, looked up by the one, times powers of
- * two, looked up by the other less the exponent of the unit. For more than a few rows a panel of W is expanded to pairs of integers first.
+ * A code of FP8 has its sign and significand above its exponent. High parts are significands, looked up by the one, times powers of
+ * two, looked up by the other less the exponent of the unit; where a tier can look up in 128 bytes, they are looked up whole. For more
+ * than BY_CODES_MOST rows a panel of W is expanded to pairs of integers first.
  */
 #include "tier.h"
 
