@@ -510,6 +510,22 @@ static const uint8_t column_of[FP8_WORD] = {COLUMNS(0), COLUMNS(0), COLUMNS(4), 
                                             COLUMNS(8), COLUMNS(8), COLUMNS(12), COLUMNS(12)};
 #undef COLUMNS
 
+/* Of a vector of columns of a block, for each byte of a word: the greatest exponent field of low parts, where codes are looked up whole 8
+   times that; of NVFP4 the significands of the scales. */
+ALWAYS_INLINE vu8 fp8_floors(const struct fp8_panels *t, size_t b, size_t v, enum codes_kind kind)
+{
+	if (kind == CODES_WIDE) {
+		const vu32 m = significands(scales_at(&t->codes, b * INT16_NR + v * LANES));
+
+		return (vu8)(m | m << 16);
+	}
+	if (!fp8_is_float(kind))
+		return (vu8){0};
+	const vu8 units = lookup((const int8_t *)t->w + t->w_parts.units + b * INT16_NR, (vu8)load(column_of + v * VECTOR_BYTES));
+
+	return (vu8)((vu16)(units + (uint8_t)(fp8_least_field(kind == CODES_E4M3) - 1 - FP8_UNIT_BIAS)) << (FP8_SUBNORMAL ? 3 : 0));
+}
+
 #ifdef HAS_WIDE_LOOKUP
 /* High parts by an index of 8 p and more: p is the number of a power of two from 1 on, 0 has none. Then come the bits of a code of e4m3,
    or those of one of e5m2 and its sign. */
@@ -531,21 +547,6 @@ static const uint8_t e4m3_low[128] = TABLE(E4M3, 0), e4m3_high[128] = TABLE(E4M3
 #undef E5M2
 #undef POWER
 #undef BYTE
-
-/* What the indices of a vector of columns are less than their codes: 8 times the greatest exponent field of low parts. */
-ALWAYS_INLINE vu8 fp8_floors(const struct fp8_panels *t, size_t b, size_t v, enum codes_kind kind)
-{
-	if (kind == CODES_WIDE) {
-		const vu32 m = significands(scales_at(&t->codes, b * INT16_NR + v * LANES));
-
-		return (vu8)(m | m << 16);
-	}
-	if (!fp8_is_float(kind))
-		return (vu8){0};
-	const vu8 units = lookup((const int8_t *)t->w + t->w_parts.units + b * INT16_NR, (vu8)load(column_of + v * VECTOR_BYTES));
-
-	return (vu8)((vu16)(units + (uint8_t)(fp8_least_field(kind == CODES_E4M3) - 1 - FP8_UNIT_BIAS)) << 3);
-}
 
 ALWAYS_INLINE void look_up_words(vu8 index, enum codes_kind kind, vu16 words[2])
 {
@@ -582,21 +583,6 @@ static const int8_t power_low[16] = {0, 1, 2, 4, 8, 16, 32, 64, -128}, power_hig
 static const int8_t e5m2_low[16] = {4, 5, 6, 7, -4, -5, -6, -7}, e5m2_high[16] = {0, 0, 0, 0, -1, -1, -1, -1};
 static const int8_t e4m3_low[16] = {8, 9, 10, 11, 12, 13, 14, 15, -8, -9, -10, -11, -12, -13, -14, -15};
 static const int8_t e4m3_high[16] = {0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1};
-
-/* The greatest exponent field of low parts, for each byte of a vector of a word. */
-ALWAYS_INLINE vu8 fp8_floors(const struct fp8_panels *t, size_t b, size_t v, enum codes_kind kind)
-{
-	if (kind == CODES_WIDE) {
-		const vu32 m = significands(scales_at(&t->codes, b * INT16_NR + v * LANES));
-
-		return (vu8)(m | m << 16);
-	}
-	if (!fp8_is_float(kind))
-		return (vu8){0};
-	const vu8 units = lookup((const int8_t *)t->w + t->w_parts.units + b * INT16_NR, (vu8)load(column_of + v * VECTOR_BYTES));
-
-	return units + (uint8_t)(fp8_least_field(kind == CODES_E4M3) - 1 - FP8_UNIT_BIAS);
-}
 
 /* The high parts of pairs 2 i and 2 i + 1 of a vector of columns of a block, or their low parts times 2^FP8_REST_BITS, of a block that is
    not deep. kind, rest: constants. */
