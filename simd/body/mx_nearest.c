@@ -142,6 +142,27 @@ static NOINLINE void quantize_block_generally(const struct mxfp_quantize_job *wh
 	TIER(quantize_mx)(&job);
 }
 
+/* Finds the scale byte of a block, and the exponent s that its numbers are encoded with. Returns false if mx.c must quantize it. */
+ALWAYS_INLINE bool choose_scale(const struct quantizer *q, const uint8_t *x, const uint8_t *given, uint8_t *scale, int *s)
+{
+	if (given != NULL && *given >= LEAST_GIVEN && *given <= LARGEST_GIVEN) {
+		*scale = *given;
+		*s = *given - MXFP_SCALE_BIAS;
+		return true;
+	}
+	const uint32_t amax = block_amax(x), field = amax >> F32_SIGNIFICAND_BITS;
+	*s = 0;
+	if (amax == 0) {
+		*scale = 0;
+		return given == NULL || *given == 0;
+	}
+	if (given != NULL || field < LEAST_FIELD || field > LARGEST_FIELD)
+		return false;
+	*s = find_scale(q, x, amax);
+	*scale = (uint8_t)(*s + MXFP_SCALE_BIAS);
+	return true;
+}
+
 /* Quantizes n_blocks blocks of a row from first_block on; their numbers are at x. */
 ALWAYS_INLINE void quantize_group(const struct quantizer *quantizer, struct shape shape, const uint8_t *x, size_t row,
                                   size_t first_block, size_t n_blocks)
@@ -156,27 +177,13 @@ ALWAYS_INLINE void quantize_group(const struct quantizer *quantizer, struct shap
 	uint64_t flushed = 0;
 
 	for (size_t b = 0; b < n_blocks; b++) {
-		int s = 0;
+		const uint8_t *block = x + 4 * BLOCK * b;
+		int s;
 
-		if (given != NULL && given[b] >= LEAST_GIVEN && given[b] <= LARGEST_GIVEN) {
-			scales[b] = given[b];
-			s = given[b] - MXFP_SCALE_BIAS;
-			encode_block(&q.element, shape, x + 4 * BLOCK * b, (uint32_t)s, &t, codes + b * block_bytes);
-			continue;
-		}
-		uint32_t amax = block_amax(x + 4 * BLOCK * b), field = amax >> F32_SIGNIFICAND_BITS;
-		if (given != NULL && (amax != 0 || given[b] != 0)) {
+		if (choose_scale(&q, block, given != NULL ? given + b : NULL, &scales[b], &s))
+			encode_block(&q.element, shape, block, (uint32_t)s, &t, codes + b * block_bytes);
+		else
 			quantize_block_generally(job, row, first_block + b);
-			continue;
-		}
-		if (amax != 0 && (field < LEAST_FIELD || field > LARGEST_FIELD)) {
-			quantize_block_generally(job, row, first_block + b);
-			continue;
-		}
-		if (amax != 0)
-			s = find_scale(&q, x + 4 * BLOCK * b, amax);
-		scales[b] = (uint8_t)(amax == 0 ? 0 : s + MXFP_SCALE_BIAS);
-		encode_block(&q.element, shape, x + 4 * BLOCK * b, (uint32_t)s, &t, codes + b * block_bytes);
 	}
 	for (size_t i = 0; i < VECTOR_BYTES; i++)
 		flushed += t.zero_codes[i];
