@@ -8,7 +8,7 @@
 #include "scale.h"
 #include "sized.h"
 
-enum { SIDE = MXFP_MX_BLOCK, PIECE_ROWS = 128, PIECE_COLS = 512 };
+enum { SIDE = MXFP_MX_BLOCK, PIECE_ROWS = 256, PIECE_COLS = 256 };
 
 struct transposition {
 	struct mxfp_matrix src;
@@ -42,9 +42,18 @@ static struct mxfp_tile tile_of(const struct mxfp_matrix *m, size_t i)
 
 static void transpose_scales(const struct transposition *t, const struct mxfp_tile *tile)
 {
-	for (size_t col = tile->col; col < tile->col + tile->cols; col++)
-		for (size_t row = tile->row; row < tile->row + tile->rows; row += SIDE)
-			t->scales[mxfp_scales_offset(t->src.format, t->to.scales_stride, col, row)] = *scale_at(t, row, col);
+	const size_t n = mxfp_divide_up(tile->rows, SIDE);
+	uint8_t *to = t->scales + mxfp_scales_offset(t->src.format, t->to.scales_stride, tile->col, tile->row);
+
+	for (size_t col = 0; col < tile->cols; col += SIDE) {
+		const uint8_t *from = scale_at(t, tile->row, tile->col + col);
+		uint8_t column[PIECE_ROWS / SIDE];
+
+		for (size_t i = 0; i < n; i++)
+			column[i] = from[i * SIDE * t->from.scales_stride];
+		for (size_t j = 0; j < mxfp_least(tile->cols - col, SIDE); j++, to += t->to.scales_stride)
+			memcpy(to, column, n);
+	}
 }
 
 static void transpose_piece(const struct mxfp_kernels *kernels, const void *context, size_t piece,

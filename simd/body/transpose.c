@@ -1,115 +1,201 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Codes of squares change places: 8 x 8 bytes at a time, in 64-bit lanes of a vector, of which a byte is a code of 8 or 6 bits or
- * those of 4 bits in two rows. A line of each of 32 rows of the result is made before any of it is stored.
+ * Codes of squares change places, a tile of 64 x 64 bytes at a time: one code of 8 or 6 bits in a byte, or codes of 4 bits in two
+ * rows and, in another tile, those of the odd columns. Both sides of a tile are whole cache lines.
  */
 #include "tier.h"
 
-#include "body/pack.h"
 #include "body/slots.h"
 #include "scale.h"
 
 enum {
 	SIDE = MXFP_MX_BLOCK,
-	LINE_BYTES = 64,
-	BYTES = 8,                   /* of a lane, and lanes that are transposed together */
-	LANES_64 = SIDE / BYTES,
-	GROUPS = LINE_BYTES / BYTES, /* that a line has of what 8 bytes of a column become */
-	NIBBLE_ROWS = 2              /* of 4-bit codes in a byte */
+	TILE = 64,
+	PART = 16, /* bytes of a row that change places together */
+	PARTS = TILE / PART,
+	ROWS_AT_ONCE = VECTOR_BYTES /* by one vector of columns' bytes */
 };
 
 /* Of one size in every tier, which compilers cut where vectors are shorter. */
 typedef uint64_t words __attribute__((vector_size(SIDE)));
+typedef uint8_t part_bytes __attribute__((vector_size(PART)));
 
-/* In each lane, byte k of word i becomes byte i of word k. */
-ALWAYS_INLINE void transpose_bytes(words word[BYTES])
+/* Parts of rows: those that a vector has in its parts follow each other. */
+typedef uint8_t tile_rows[PARTS][TILE][PART];
+typedef uint8_t tile_columns[TILE][TILE];
+
+ALWAYS_INLINE size_t place_of(size_t row)
 {
-	static const uint64_t low[] = {0, UINT64_C(0x00FF00FF00FF00FF), UINT64_C(0x0000FFFF0000FFFF), 0, UINT64_C(0x00000000FFFFFFFF)};
-
-	for (int h = BYTES / 2; h != 0; h /= 2)
-		for (int i = 0; i < BYTES; i++)
-			if ((i & h) == 0) {
-				const words change = ((word[i] >> (8 * h)) ^ word[i + h]) & low[h];
-
-				word[i + h] ^= change;
-				word[i] ^= change << (8 * h);
-			}
+	return row / ROWS_AT_ONCE * ROWS_AT_ONCE + row % PART * (ROWS_AT_ONCE / PART) + row % ROWS_AT_ONCE / PART;
 }
 
-/* Codes of two rows, those of even columns and then those of odd ones, two in a byte. */
-ALWAYS_INLINE words load_nibbles(const uint8_t *even, const uint8_t *odd)
+/* Bytes of rows r and columns c in every part of vectors: the bits of r and c, one after the other, are rotated. */
+ALWAYS_INLINE void rotate(vu8 x[PART])
 {
-	const words shift = {0, 0, 4, 4};
-	uint64_t a[2], b[2];
+	vu8 from[PART];
 
-	memcpy(a, even, sizeof a);
-	memcpy(b, odd, sizeof b);
-	const words low = (words){a[0], a[1], a[0], a[1]} >> shift & UINT64_C(0x0F0F0F0F0F0F0F0F);
-	const words high = (words){b[0], b[1], b[0], b[1]} >> shift & UINT64_C(0x0F0F0F0F0F0F0F0F);
-	return low | high << 4;
-}
+	memcpy(from, x, sizeof from);
+#pragma GCC unroll 8
+	for (size_t i = 0; i < PART / 2; i++) {
+		vu16 pair[2];
 
-ALWAYS_INLINE words load_codes(const uint8_t *row, unsigned bits)
-{
-	uint8_t codes[SIDE];
-	words v;
-
-	unpack_codes(codes, row, SIDE, bits);
-	memcpy(&v, codes, sizeof v);
-	return v;
-}
-
-/* The column of byte k of lane `lane`. */
-ALWAYS_INLINE int column_of(int lane, int k, unsigned bits)
-{
-	if (bits != 4)
-		return lane * BYTES + k;
-	return lane % 2 * (SIDE / 2) + 2 * k + lane / 2;
-}
-
-/* Makes a line, or less at the end, of the 32 columns from `col` on, out of rows from `row` on. */
-ALWAYS_INLINE void transpose_line(const struct mxfp_transpose_job *job, size_t row, size_t col, size_t rows, unsigned bits)
-{
-	static const uint8_t zeros[SIDE];
-	const size_t rows_of_byte = bits == 4 ? NIBBLE_ROWS : 1, group_bytes = bits == 6 ? 6 : BYTES;
-	const size_t groups = (rows + SIDE - 1) / SIDE * SIDE / (BYTES * rows_of_byte);
-	const size_t cols = job->cols - col < SIDE ? job->cols - col : SIDE, n_bytes = groups * group_bytes;
-	const uint8_t *src = job->src + row * job->src_stride + col / 8 * bits;
-	uint8_t *dst = job->dst + col * job->dst_stride + row / 8 * bits, line[SIDE][LINE_BYTES];
-
-	for (size_t g = 0; g < groups; g++) {
-		const uint8_t *at[BYTES * NIBBLE_ROWS];
-		words word[BYTES];
-
-		for (size_t i = 0; i < BYTES * rows_of_byte; i++) {
-			const size_t from = g * BYTES * rows_of_byte + i;
-
-			at[i] = from < rows ? src + from * job->src_stride : zeros;
-		}
-		for (size_t i = 0; i < BYTES; i++)
-			word[i] = bits == 4 ? load_nibbles(at[2 * i], at[2 * i + 1]) : load_codes(at[i], bits);
-		transpose_bytes(word);
-		for (int k = 0; k < BYTES; k++)
-			for (int lane = 0; lane < LANES_64; lane++) {
-				const uint64_t column = bits == 6 ? pack_word(word[k][lane], 6) : word[k][lane];
-
-				memcpy(&line[column_of(lane, k, bits)][g * group_bytes], &column, group_bytes);
-			}
+		interleave_bytes(from[i], from[i + PART / 2], pair);
+		x[2 * i] = (vu8)pair[0];
+		x[2 * i + 1] = (vu8)pair[1];
 	}
-	for (size_t j = 0; j < cols; j++, dst += job->dst_stride)
-		if (n_bytes == LINE_BYTES)
-			memcpy(dst, line[j], LINE_BYTES);
+}
+
+static NOINLINE void transpose_tile(tile_rows from, tile_columns to)
+{
+	for (size_t p = 0; p < PARTS; p++)
+		for (size_t row = 0; row < TILE; row += ROWS_AT_ONCE) {
+			vu8 x[PART];
+
+#pragma GCC unroll 16
+			for (size_t i = 0; i < PART; i++)
+				x[i] = (vu8)load(from[p][row + i * (ROWS_AT_ONCE / PART)]);
+			rotate(x);
+			rotate(x);
+			rotate(x);
+			rotate(x);
+#pragma GCC unroll 16
+			for (size_t i = 0; i < PART; i++)
+				store(&to[p * PART + i][row], (vu32)x[i]);
+		}
+}
+
+/* 32 codes of 6 bits in bytes. Nothing past them is read. */
+ALWAYS_INLINE words load_sixes(const uint8_t *at)
+{
+	uint64_t word[4];
+
+	for (size_t i = 0; i < 3; i++)
+		memcpy(&word[i], at + 6 * i, sizeof word[i]);
+	memcpy(&word[3], at + 16, sizeof word[3]);
+	words v = {word[0], word[1], word[2], word[3] >> 16};
+
+	v = (v & UINT64_C(0xFFFFFF)) | (v & UINT64_C(0xFFFFFF000000)) << 8;
+	v = (v & UINT64_C(0x00000FFF00000FFF)) | (v & UINT64_C(0x00FFF00000FFF000)) << 4;
+	return (v & UINT64_C(0x003F003F003F003F)) | (v & UINT64_C(0x0FC00FC00FC00FC0)) << 2;
+}
+
+/* Stores such codes. Nothing past them is written. */
+ALWAYS_INLINE void store_sixes(uint8_t *to, words v)
+{
+	v = (v & UINT64_C(0x003F003F003F003F)) | (v >> 2 & UINT64_C(0x0FC00FC00FC00FC0));
+	v = (v & UINT64_C(0x00000FFF00000FFF)) | (v >> 4 & UINT64_C(0x00FFF00000FFF000));
+	v = (v & UINT64_C(0xFFFFFF)) | (v >> 8 & UINT64_C(0xFFFFFF000000));
+	const uint64_t word[] = {v[0], v[1], v[2], v[3] << 16 | v[2] >> 32};
+
+	for (size_t i = 0; i < 3; i++)
+		memcpy(to + 6 * i, &word[i], sizeof word[i]);
+	memcpy(to + 16, &word[3], sizeof word[3]);
+}
+
+/* Asks for what is `distance` bytes further, which need not exist. */
+ALWAYS_INLINE void fetch_ahead(const void *at, size_t distance)
+{
+	__builtin_prefetch((const void *)((uintptr_t)at + distance), 0, 2);
+}
+
+/* Loads blocks of 32 codes of a row of a tile. */
+ALWAYS_INLINE void load_row(tile_rows to, size_t row, const uint8_t *at, size_t blocks, unsigned bits)
+{
+	for (size_t i = 0; i < blocks; i++, at += SIDE / 8 * bits) {
+		uint8_t codes[SIDE];
+
+		if (bits == 6) {
+			const words v = load_sixes(at);
+
+			memcpy(codes, &v, sizeof codes);
+		} else {
+			memcpy(codes, at, sizeof codes);
+		}
+		memcpy(to[2 * i][place_of(row)], codes, PART);
+		memcpy(to[2 * i + 1][place_of(row)], codes + PART, PART);
+	}
+}
+
+/* Loads blocks of 32 codes of 4 bits of two rows. */
+ALWAYS_INLINE void load_nibbles(tile_rows even, tile_rows odd, size_t pair, const uint8_t *first, const uint8_t *second, size_t blocks)
+{
+	for (size_t i = 0; i < blocks; i++) {
+		part_bytes a, b;
+
+		memcpy(&a, first + i * PART, sizeof a);
+		memcpy(&b, second + i * PART, sizeof b);
+		const part_bytes e = (a & 0x0F) | b << 4, o = a >> 4 | (b & 0xF0);
+		memcpy(even[i][place_of(pair)], &e, sizeof e);
+		memcpy(odd[i][place_of(pair)], &o, sizeof o);
+	}
+}
+
+/* Stores n columns as rows of blocks of 32 codes. */
+ALWAYS_INLINE void store_rows(uint8_t *to, size_t stride, tile_columns from, size_t n, size_t blocks, unsigned bits)
+{
+	const size_t bytes = blocks * SIDE / 8 * bits;
+
+	for (size_t j = 0; j < n; j++, to += stride) {
+		fetch_ahead(to, TILE * stride);
+		if (bits == 6)
+			for (size_t i = 0; i < blocks; i++) {
+				words v;
+
+				memcpy(&v, from[j] + i * SIDE, sizeof v);
+				store_sixes(to + i * SIDE / 8 * 6, v);
+			}
+		else if (bytes == TILE)
+			memcpy(to, from[j], TILE);
 		else
-			memcpy(dst, line[j], n_bytes);
+			memcpy(to, from[j], bytes);
+	}
+}
+
+ALWAYS_INLINE size_t blocks_of(size_t n)
+{
+	return (n + SIDE - 1) / SIDE;
+}
+
+/* The tile, or less at the end, from this row and column on. */
+ALWAYS_INLINE void transpose_at(const struct mxfp_transpose_job *job, size_t row, size_t col, size_t side, unsigned bits)
+{
+	static const uint8_t zeros[TILE];
+	const size_t rows = job->rows - row < side ? job->rows - row : side, cols = job->cols - col < side ? job->cols - col : side;
+	const uint8_t *src = job->src + row * job->src_stride + col / 8 * bits;
+	uint8_t *dst = job->dst + col * job->dst_stride + row / 8 * bits;
+	const size_t tile_bytes = side / 8 * bits;
+	tile_rows in[2];
+	tile_columns out;
+
+	if (rows < side || cols < side)
+		memset(in, 0, sizeof in);
+	if (bits != 4) {
+		for (size_t i = 0; i < rows; i++, src += job->src_stride) {
+			fetch_ahead(src, tile_bytes);
+			load_row(in[0], i, src, blocks_of(cols), bits);
+		}
+		transpose_tile(in[0], out);
+		store_rows(dst, job->dst_stride, out, cols, blocks_of(rows), bits);
+		return;
+	}
+	for (size_t i = 0; i < rows; i += 2, src += 2 * job->src_stride) {
+		fetch_ahead(src, tile_bytes);
+		fetch_ahead(src + job->src_stride, tile_bytes);
+		load_nibbles(in[0], in[1], i / 2, src, i + 1 < rows ? src + job->src_stride : zeros, blocks_of(cols));
+	}
+	for (size_t odd = 0; odd < 2; odd++) {
+		transpose_tile(in[odd], out);
+		store_rows(dst + odd * job->dst_stride, 2 * job->dst_stride, out, (cols + 1 - odd) / 2, blocks_of(rows), bits);
+	}
 }
 
 ALWAYS_INLINE void transpose(const struct mxfp_transpose_job *job, unsigned bits)
 {
-	const size_t most = bits == 4 ? GROUPS * BYTES * NIBBLE_ROWS : GROUPS * BYTES;
+	const size_t side = bits == 4 ? 2 * TILE : TILE;
 
-	for (size_t col = 0; col < job->cols; col += SIDE)
-		for (size_t row = 0; row < job->rows; row += most)
-			transpose_line(job, row, col, job->rows - row < most ? job->rows - row : most, bits);
+	for (size_t row = 0; row < job->rows; row += side)
+		for (size_t col = 0; col < job->cols; col += side)
+			transpose_at(job, row, col, side, bits);
 }
 
 void TIER(transpose)(const struct mxfp_transpose_job *job)
