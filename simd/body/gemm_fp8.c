@@ -34,11 +34,6 @@ enum {
 	FP8_LINE = INT16_NR * sizeof(float), /* of numbers of W */
 	FP8_WORD = INT16_NR * 4,             /* four codes of each column */
 	FP8_REST_BITS = 10,                  /* of low parts as integers */
-#ifdef HAS_WIDE_LOOKUP
-	FP8_SUBNORMAL = 1,                   /* subnormal codes of W are decoded as low parts */
-#else
-	FP8_SUBNORMAL = 0,
-#endif
 	FP8_NEAR = 2048                      /* bytes of codes that are asked for before they are decoded */
 };
 
@@ -47,7 +42,7 @@ struct fp8_head {
 	int16_t least, greatest; /* exponents of the scales that are not NaN, times their units */
 	uint16_t depth;          /* bits of elements below their units */
 	uint16_t inf;            /* nonzero: an element is; of 16 bits, since the head of a packed W has no byte without a meaning */
-	uint32_t deep; /* bit b: block b has a low part that is no multiple of 2^-FP8_REST_BITS, or a subnormal code */
+	uint32_t deep; /* bit b: block b has a low part that is no multiple of 2^-FP8_REST_BITS */
 };
 
 /*
@@ -68,6 +63,8 @@ struct fp8_parts {
 struct fp8_expanded {
 	float scales[BLOCKS_MAX][INT16_NR];            /* times units */
 	uint32_t high[MXFP_GEMM_CHUNK / 2][INT16_NR]; /* pairs of k */
+	uint16_t before[BLOCKS_MAX][INT16_VECTORS];   /* pairs of low parts before those of a block and vector of columns */
+	uint32_t rest[MXFP_GEMM_CHUNK / 2 * INT16_VECTORS][LANES]; /* those that are not all 0, times 2^FP8_REST_BITS */
 };
 
 /* A panel of A and one of W. */
@@ -229,11 +226,9 @@ static struct fp8_block fp8_block(const struct fp8_packing *p, const uint32_t *x
 	}
 	const int least_bit = b.unit + fp8_least_field(p->significand == 3) - 1; /* of subnormal numbers */
 	b.depth = b.low == 0 ? 0 : p->significand - exponent_of(least);
-	if (p->width == INT16_NR && b.depth > least_bit) {
+	if (p->width == INT16_NR && b.depth > least_bit)
 		b.depth = least_bit;
-		b.deep = !FP8_SUBNORMAL;
-	}
-	b.deep |= b.depth > FP8_REST_BITS;
+	b.deep = b.depth > FP8_REST_BITS;
 	return b;
 }
 
@@ -510,6 +505,12 @@ static const uint8_t column_of[FP8_WORD] = {COLUMNS(0), COLUMNS(0), COLUMNS(4), 
                                             COLUMNS(8), COLUMNS(8), COLUMNS(12), COLUMNS(12)};
 #undef COLUMNS
 
+#ifdef HAS_WIDE_LOOKUP
+enum { FP8_FLOOR_SHIFT = 3 };
+#else
+enum { FP8_FLOOR_SHIFT = 0 };
+#endif
+
 /* Of a vector of columns of a block, for each byte of a word: the greatest exponent field of low parts, where codes are looked up whole 8
    times that; of NVFP4 the significands of the scales. */
 ALWAYS_INLINE vu8 fp8_floors(const struct fp8_panels *t, size_t b, size_t v, enum codes_kind kind)
@@ -523,7 +524,7 @@ ALWAYS_INLINE vu8 fp8_floors(const struct fp8_panels *t, size_t b, size_t v, enu
 		return (vu8){0};
 	const vu8 units = lookup((const int8_t *)t->w + t->w_parts.units + b * INT16_NR, (vu8)load(column_of + v * VECTOR_BYTES));
 
-	return (vu8)((vu16)(units + (uint8_t)(fp8_least_field(kind == CODES_E4M3) - 1 - FP8_UNIT_BIAS)) << (FP8_SUBNORMAL ? 3 : 0));
+	return (vu8)((vu16)(units + (uint8_t)(fp8_least_field(kind == CODES_E4M3) - 1 - FP8_UNIT_BIAS)) << FP8_FLOOR_SHIFT);
 }
 
 #ifdef HAS_WIDE_LOOKUP
@@ -579,10 +580,10 @@ ALWAYS_INLINE void fp8_decode_part(const struct fp8_panels *t, size_t b, size_t 
 /* Powers of two by their number from 1 on, their lower and upper bytes; 0 has none. */
 static const int8_t power_low[16] = {0, 1, 2, 4, 8, 16, 32, 64, -128}, power_high[16] = {[9] = 1, 2, 4, 8, 16, 32, 64};
 
-/* Significands by the upper bits of a code, and what extends their signs. */
-static const int8_t e5m2_low[16] = {4, 5, 6, 7, -4, -5, -6, -7}, e5m2_high[16] = {0, 0, 0, 0, -1, -1, -1, -1};
-static const int8_t e4m3_low[16] = {8, 9, 10, 11, 12, 13, 14, 15, -8, -9, -10, -11, -12, -13, -14, -15};
-static const int8_t e4m3_high[16] = {0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1};
+/* Significands by the upper bits of a code, and those of subnormal ones. */
+static const int8_t e5m2_normal[16] = {4, 5, 6, 7, -4, -5, -6, -7}, e5m2_subnormal[16] = {0, 1, 2, 3, 0, -1, -2, -3};
+static const int8_t e4m3_normal[16] = {8, 9, 10, 11, 12, 13, 14, 15, -8, -9, -10, -11, -12, -13, -14, -15};
+static const int8_t e4m3_subnormal[16] = {0, 1, 2, 3, 4, 5, 6, 7, 0, -1, -2, -3, -4, -5, -6, -7};
 
 /* The high parts of pairs 2 i and 2 i + 1 of a vector of columns of a block, or their low parts times 2^FP8_REST_BITS, of a block that is
    not deep. kind, rest: constants. */
@@ -591,11 +592,16 @@ ALWAYS_INLINE void fp8_decode_part(const struct fp8_panels *t, size_t b, size_t 
 	const vu8 codes = (vu8)load(t->w + t->w_parts.w_codes + (b * (t->length / 4) + i) * FP8_WORD + v * VECTOR_BYTES);
 	const vu8 upper = (vu8)((vu16)codes >> (kind == CODES_E4M3 ? 4 : 5)) & (vu8)splat(kind == CODES_E4M3 ? 0x0F0F0F0F : 0x07070707);
 	const vu8 exponents = codes & (vu8)splat(kind == CODES_E4M3 ? 0x0F0F0F0F : 0x1F1F1F1F), high = subtract_saturated(exponents, floors);
-	const vu8 low = (exponents - floors + FP8_REST_BITS) & (vu8)(high == 0) & (vu8)(exponents != 0), power = rest ? low : high;
+	const vu8 subnormal = (vu8)(exponents == 0), low = (exponents + (subnormal & 1) - floors + FP8_REST_BITS) & (vu8)(high == 0);
+	vu8 power = high, significand = lookup(kind == CODES_E4M3 ? e4m3_normal : e5m2_normal, upper);
 	vu16 powers[2], significands[2];
 
+	if (rest) {
+		power = low;
+		significand = (lookup(kind == CODES_E4M3 ? e4m3_subnormal : e5m2_subnormal, upper) & subnormal) | (significand & ~subnormal);
+	}
 	interleave_bytes(lookup(power_low, power), lookup(power_high, power), powers);
-	interleave_bytes(lookup(kind == CODES_E4M3 ? e4m3_low : e5m2_low, upper), lookup(kind == CODES_E4M3 ? e4m3_high : e5m2_high, upper), significands);
+	interleave_bytes(significand, (vu8)((vs8)significand < 0), significands);
 	pairs[0] = (vs16)(powers[0] * significands[0]);
 	pairs[1] = (vs16)(powers[1] * significands[1]);
 }
@@ -684,15 +690,28 @@ ALWAYS_INLINE vf32 fp8_line(const struct fp8_panels *t, size_t b, size_t v, size
 	return (vf32)(blend(inf, splat(F32_INF), number) | (x & 0x80) << 24);
 }
 
+/* Pair `pair` of low parts of a vector of columns of a block of W in FP8, times 2^FP8_REST_BITS. kind: a constant. */
+ALWAYS_INLINE vs16 low_pair(const struct fp8_panels *t, size_t b, size_t v, size_t pair, enum codes_kind kind, vu8 floors)
+{
+	vs16 x[2];
+
+	fp8_decode_part(t, b, v, pair / 2, kind, true, floors, x);
+	return pair % 2 == 0 ? x[0] : x[1];
+}
+
 /* kind: a constant. later: what to ask for meanwhile. */
 ALWAYS_INLINE void fp8_expand(struct fp8_expanded *to, const struct fp8_panels *t, enum codes_kind kind, const uint8_t *later)
 {
 	const size_t pairs = pairs_of(kind);
+	size_t rests = 0;
 
 	for (size_t b = 0; b < t->blocks; b++)
 		for (size_t v = 0; v < INT16_VECTORS; v++) {
 			const vu8 floors = fp8_floors(t, b, v, kind);
 
+			to->before[b][v] = (uint16_t)rests;
+			for (uint32_t low = w_low_bits(t, b, v, kind); low != 0; rests++)
+				store(to->rest[rests], (vu32)low_pair(t, b, v, next_pair(&low), kind, floors));
 			store(&to->scales[b][v * LANES], (vu32)fp8_w_scales(t, b, v, kind));
 			for (size_t i = 0; i < t->length / 2; i += pairs, later += line_bytes(kind)) {
 				vs16 x[CODES_MOST_PAIRS];
@@ -798,54 +817,61 @@ ALWAYS_INLINE size_t rests_before(const struct fp8_panels *t, size_t b)
 	return n;
 }
 
-/* Pair `pair` of high parts of a vector of columns of block b. */
-ALWAYS_INLINE vs16 high_pair(const struct fp8_panels *t, size_t b, size_t v, size_t pair, enum codes_kind kind, vu8 floors)
+/* Pair `pair` of high parts of a vector of columns of block b. expanded, a constant: W is. */
+ALWAYS_INLINE vs16 high_pair(const struct fp8_panels *t, size_t b, size_t v, size_t pair, enum codes_kind kind, bool expanded, vu8 floors)
 {
 	vs16 x[CODES_MOST_PAIRS];
 
-	if (t->expanded != NULL)
+	if (expanded)
 		return (vs16)load(&t->expanded->high[b * (t->length / 2) + pair][v * LANES]);
 	fp8_decode(t, b, v, pair / pairs_of(kind), kind, floors, x);
 	return x[pair % pairs_of(kind)];
 }
 
+/* How many pairs that these bits of elements name come before `pair`. */
+ALWAYS_INLINE size_t pairs_before(uint32_t elements, size_t pair)
+{
+	const uint32_t pairs = (elements | elements >> 1) & UINT32_C(0x55555555);
+
+	return (size_t)__builtin_popcount(pairs & ((UINT32_C(1) << 2 * pair) - 1));
+}
+
 /*
  * Sums products of low parts of these elements of A and W by high parts, for `rows` rows and a vector of columns. By the inequality of
  * Cauchy and Schwarz those of W's low parts, below 2^13 each, make at most 2^(14.5 + 15.5), those of A's, below 2^10, 2^(12.5 + 16.5).
- * lowest, unless NULL: where two low parts meet, their products, at most 2^(5 + 10 + 13).
+ * lowest, unless NULL: where two low parts meet, their products, at most 2^(5 + 10 + 13). kind, expanded: constants; of an expanded W
+ * the kind does not matter.
  */
-ALWAYS_INLINE void sum_lows(const struct fp8_panels *t, size_t b, size_t v, uint32_t of_a, uint32_t of_w, size_t rows, enum codes_kind kind, vs32 *sum,
-                            vs32 *lowest)
+ALWAYS_INLINE void sum_lows(const struct fp8_panels *t, size_t b, size_t v, uint32_t of_a, uint32_t of_w, size_t rows, enum codes_kind kind,
+                            bool expanded, vs32 *sum, vs32 *lowest)
 {
 	const uint32_t *a_high = (const uint32_t *)(t->a + t->a_parts.a_high) + b * (t->length / 2) * INT16_MR;
 	const uint32_t *a_rest = (const uint32_t *)(t->a + t->a_parts.a_rest) + rests_before(t, b) * INT16_MR;
-	const vu8 floors = fp8_floors(t, b, v, kind);
-	uint32_t set = of_w;
-	vs16 y[2];
+	const uint32_t (*w_rests)[LANES] = expanded ? t->expanded->rest + t->expanded->before[b][v] : NULL;
+	const vu8 floors = expanded ? (vu8){0} : fp8_floors(t, b, v, kind);
+	size_t n = 0;
 
 #pragma GCC unroll 16
 	for (size_t r = 0; r < rows; r++)
 		sum[r] = (vs32)splat(0);
-	while (set != 0) {
+	for (uint32_t set = of_w; set != 0; n++) {
 		const size_t pair = next_pair(&set);
+		const vs16 w_rest = expanded ? (vs16)load(w_rests[n]) : low_pair(t, b, v, pair, kind, floors);
 
-		fp8_decode_part(t, b, v, pair / 2, kind, true, floors, y);
-		const vs16 w_rest = pair % 2 == 0 ? y[0] : y[1];
 #pragma GCC unroll 16
 		for (size_t r = 0; r < rows; r++)
 			sum[r] = dot_pairs(sum[r], (vs16)splat(a_high[pair * INT16_MR + r]), w_rest);
 	}
 	for (; of_a != 0; a_rest += INT16_MR) {
 		const size_t pair = next_pair(&of_a);
-		const vs16 w_high = high_pair(t, b, v, pair, kind, floors);
+		const vs16 w_high = high_pair(t, b, v, pair, kind, expanded, floors);
 
 #pragma GCC unroll 16
 		for (size_t r = 0; r < rows; r++)
 			sum[r] = dot_pairs(sum[r], (vs16)splat(a_rest[r]), w_high);
 		if (lowest == NULL || (of_w >> 2 * pair & 3) == 0)
 			continue;
-		fp8_decode_part(t, b, v, pair / 2, kind, true, floors, y);
-		const vs16 w_rest = pair % 2 == 0 ? y[0] : y[1];
+		const vs16 w_rest = expanded ? (vs16)load(w_rests[pairs_before(of_w, pair)]) : low_pair(t, b, v, pair, kind, floors);
 #pragma GCC unroll 16
 		for (size_t r = 0; r < rows; r++)
 			lowest[r] = dot_pairs(lowest[r], (vs16)splat(a_rest[r]), w_rest);
@@ -855,12 +881,12 @@ ALWAYS_INLINE void sum_lows(const struct fp8_panels *t, size_t b, size_t v, uint
 /* Adds products of low parts of these elements, none of which meet, to sums of high parts, and rounds once: the integer part of a sum and
    the rest are regrouped at bit 8, so that the upper part has at most 24 bits. */
 ALWAYS_INLINE void add_integers(const struct fp8_panels *t, size_t b, size_t v, uint32_t of_a, uint32_t of_w, size_t rows, enum codes_kind kind,
-                                const vs32 *high, vf32 *term)
+                                bool expanded, const vs32 *high, vf32 *term)
 {
 	const int32_t rest = (1 << FP8_REST_BITS) - 1, middle = 0xFF;
 	vs32 sum[INT16_MR];
 
-	sum_lows(t, b, v, of_a, of_w, rows, kind, sum, NULL);
+	sum_lows(t, b, v, of_a, of_w, rows, kind, expanded, sum, NULL);
 #pragma GCC unroll 16
 	for (size_t r = 0; r < rows; r++) {
 		const vs32 whole = (vs32)((vu32)high[r] + (vu32)(sum[r] >> FP8_REST_BITS));
@@ -871,12 +897,12 @@ ALWAYS_INLINE void add_integers(const struct fp8_panels *t, size_t b, size_t v, 
 }
 
 /* The same where low parts meet, for all rows: three sums of 52 bits together. */
-ALWAYS_INLINE void add_three(const struct fp8_panels *t, size_t b, size_t v, uint32_t of_a, uint32_t of_w, enum codes_kind kind,
+ALWAYS_INLINE void add_three(const struct fp8_panels *t, size_t b, size_t v, uint32_t of_a, uint32_t of_w, enum codes_kind kind, bool expanded,
                              const vs32 high[INT16_MR], vf32 term[INT16_MR])
 {
 	vs32 sum[INT16_MR], lowest[INT16_MR] = {{0}};
 
-	sum_lows(t, b, v, of_a, of_w, INT16_MR, kind, sum, lowest);
+	sum_lows(t, b, v, of_a, of_w, INT16_MR, kind, expanded, sum, lowest);
 #pragma GCC unroll 16
 	for (size_t r = 0; r < INT16_MR; r++) {
 		const vs32 parts[3] = {high[r], sum[r], lowest[r]};
@@ -893,47 +919,31 @@ ALWAYS_INLINE void add_three(const struct fp8_panels *t, size_t b, size_t v, uin
 static NOINLINE void add_meeting(const struct fp8_panels *t, size_t b, size_t v, uint32_t of_a, uint32_t of_w, const vs32 high[INT16_MR],
                                  vf32 term[INT16_MR])
 {
-	if (t->kind == CODES_E4M3)
-		add_three(t, b, v, of_a, of_w, CODES_E4M3, high, term);
+	if (t->expanded != NULL)
+		add_three(t, b, v, of_a, of_w, CODES_E4M3, true, high, term);
+	else if (t->kind == CODES_E4M3)
+		add_three(t, b, v, of_a, of_w, CODES_E4M3, false, high, term);
 	else
-		add_three(t, b, v, of_a, of_w, CODES_E5M2, high, term);
+		add_three(t, b, v, of_a, of_w, CODES_E5M2, false, high, term);
 }
 
-/* The sums of a block of which some have low parts. */
-static NOINLINE void add_all_lows(const struct fp8_panels *t, size_t b, size_t rows, vs32 sum[INT16_MR][INT16_VECTORS],
-                                  vf32 term[INT16_MR][INT16_VECTORS])
+/* The sums of a block and a vector of columns, of which some have low parts, where W is expanded, or such parts meet or are no integers. */
+static NOINLINE void add_any_lows(const struct fp8_panels *t, size_t b, size_t v, size_t rows, const vs32 sum[INT16_MR], vf32 term[INT16_MR])
 {
-	const uint32_t of_a = any_low_bits(t->a, b * INT16_MR, INT16_MR);
+	const uint32_t of_a = any_low_bits(t->a, b * INT16_MR, INT16_MR), of_w = w_low_bits(t, b, v, t->kind);
+	struct fp8_lines lines;
 
-	for (size_t v = 0; v < INT16_VECTORS; v++) {
-		const uint32_t of_w = w_low_bits(t, b, v, t->kind);
-		struct fp8_lines lines;
-
-		if (lows_are_integers(t, b)) {
-			vs32 copy[INT16_MR];
-			vf32 rounded[INT16_MR];
-
-			for (size_t r = 0; r < INT16_MR; r++)
-				copy[r] = sum[r][v];
-			if ((of_a & of_w) != 0)
-				add_meeting(t, b, v, of_a, of_w, copy, rounded);
-			else if (t->kind == CODES_E4M3)
-				add_integers(t, b, v, of_a, of_w, INT16_MR, CODES_E4M3, copy, rounded);
-			else if (t->kind == CODES_E5M2)
-				add_integers(t, b, v, of_a, of_w, INT16_MR, CODES_E5M2, copy, rounded);
-			else /* W is expanded, and its kind does not matter */
-				add_integers(t, b, v, of_a, 0, INT16_MR, CODES_BYTES, copy, rounded);
-			for (size_t r = 0; r < INT16_MR; r++)
-				term[r][v] = rounded[r];
-			continue;
-		}
-		lines_of_block(t, b, v, &lines);
-		for (size_t r = 0; r < rows; r++)
-			if ((lines.n | low_bits(t->a, b * INT16_MR + r)) != 0)
-				term[r][v] = add_lows(t, b, r, v, &lines, &sum[r][v]);
-			else
-				term[r][v] = __builtin_convertvector(sum[r][v], vf32);
+	if (lows_are_integers(t, b)) {
+		if (t->expanded == NULL || (of_a & of_w) != 0)
+			add_meeting(t, b, v, of_a, of_w, sum, term);
+		else
+			add_integers(t, b, v, of_a, of_w, INT16_MR, CODES_E4M3, true, sum, term);
+		return;
 	}
+	lines_of_block(t, b, v, &lines);
+	for (size_t r = 0; r < rows; r++)
+		term[r] = (lines.n | low_bits(t->a, b * INT16_MR + r)) != 0 ? add_lows(t, b, r, v, &lines, &sum[r])
+		                                                            : __builtin_convertvector(sum[r], vf32);
 }
 
 /* One pass over blocks first to end - 1 for the first `rows` rows, a constant. */
@@ -949,24 +959,26 @@ ALWAYS_INLINE void fp8_pass(const struct fp8_panels *t, size_t first, size_t end
 
 		add_planes(t->a + t->a_parts.a_high + b * (t->length / 2) * INT16_MR * sizeof(uint32_t),
 		           (const uint8_t *)t->expanded->high[b * (t->length / 2)], t->length / 2, rows, sum);
-		if ((any_low_bits(t->a, b * INT16_MR, rows) | (lows ? any_low_bits(t->w, b * INT16_VECTORS, INT16_VECTORS) : 0)) != 0) {
-			vs32 copy[INT16_MR][INT16_VECTORS];
-			vf32 rounded[INT16_MR][INT16_VECTORS];
+		const uint32_t of_a = any_low_bits(t->a, b * INT16_MR, rows);
+#pragma GCC unroll 4
+		for (size_t v = 0; v < INT16_VECTORS; v++) {
+			if ((of_a | (lows ? low_bits(t->w, b * INT16_VECTORS + v) : 0)) == 0) {
+#pragma GCC unroll 16
+				for (size_t r = 0; r < rows; r++)
+					term[r][v] = __builtin_convertvector(sum[r][v], vf32);
+				continue;
+			}
+			/* Copies: numbers whose address another function gets would be kept in memory. */
+			vs32 copy[INT16_MR];
+			vf32 rounded[INT16_MR];
 
-			if (rows < INT16_MR)
-				memset(copy, 0, sizeof copy);
 #pragma GCC unroll 16
-			for (size_t i = 0; i < rows * INT16_VECTORS; i++)
-				copy[i / INT16_VECTORS][i % INT16_VECTORS] = sum[i / INT16_VECTORS][i % INT16_VECTORS];
-			add_all_lows(t, b, rows, copy, rounded);
+			for (size_t r = 0; r < INT16_MR; r++)
+				copy[r] = sum[r][v];
+			add_any_lows(t, b, v, rows, copy, rounded);
 #pragma GCC unroll 16
-			for (size_t i = 0; i < rows * INT16_VECTORS; i++)
-				term[i / INT16_VECTORS][i % INT16_VECTORS] = rounded[i / INT16_VECTORS][i % INT16_VECTORS];
-		} else {
-#pragma GCC unroll 16
-			for (size_t i = 0; i < rows * INT16_VECTORS; i++)
-				term[i / INT16_VECTORS][i % INT16_VECTORS] =
-					__builtin_convertvector(sum[i / INT16_VECTORS][i % INT16_VECTORS], vf32);
+			for (size_t r = 0; r < rows; r++)
+				term[r][v] = rounded[r];
 		}
 #pragma GCC unroll 64
 		for (size_t i = 0; i < rows * INT16_VECTORS; i++) {
@@ -979,21 +991,6 @@ ALWAYS_INLINE void fp8_pass(const struct fp8_panels *t, size_t first, size_t end
 	}
 	for (size_t i = 0; i < rows * INT16_NR; i += LANES)
 		store(c + i, (vu32)((vf32)load(c + i) + (vf32)load(p + i)));
-}
-
-/* The sums of a block for few rows and a vector of columns, of which some have low parts that meet or are no integers. */
-static NOINLINE void add_few_lows(const struct fp8_panels *t, size_t b, size_t v, size_t rows, const vs32 sum[INT16_MR], vf32 term[INT16_MR])
-{
-	struct fp8_lines lines;
-
-	if (lows_are_integers(t, b)) {
-		add_meeting(t, b, v, any_low_bits(t->a, b * INT16_MR, INT16_MR), w_low_bits(t, b, v, t->kind), sum, term);
-		return;
-	}
-	lines_of_block(t, b, v, &lines);
-	for (size_t r = 0; r < rows; r++)
-		term[r] = (lines.n | low_bits(t->a, b * INT16_MR + r)) != 0 ? add_lows(t, b, r, v, &lines, &sum[r])
-		                                                            : __builtin_convertvector(sum[r], vf32);
 }
 
 /* The same pass by W's codes as they are decoded. kind, a constant: these are. */
@@ -1028,16 +1025,15 @@ ALWAYS_INLINE void few_pass(const struct fp8_panels *t, size_t first, size_t end
 			}
 			const uint32_t of_a = any_low_bits(t->a, b * INT16_MR, rows), of_w = w_low_bits(t, b, v, kind);
 			if ((of_a | of_w) != 0 && (of_a & of_w) == 0 && lows_are_integers(t, b)) {
-				add_integers(t, b, v, of_a, of_w, rows, kind, sum, term);
+				add_integers(t, b, v, of_a, of_w, rows, kind, false, sum, term);
 			} else if ((of_a | of_w) != 0) {
-				/* Copies: numbers whose address another function gets would be kept in memory. */
 				vs32 copy[INT16_MR] = {{0}};
 				vf32 rounded[INT16_MR];
 
 #pragma GCC unroll 16
 				for (size_t r = 0; r < rows; r++)
 					copy[r] = sum[r];
-				add_few_lows(t, b, v, rows, copy, rounded);
+				add_any_lows(t, b, v, rows, copy, rounded);
 #pragma GCC unroll 16
 				for (size_t r = 0; r < rows; r++)
 					term[r] = rounded[r];

@@ -13,7 +13,7 @@ enum {
 	CHAIN_BLOCKS_ID = 0x0613, CHAIN_SUMS = 16, /* vectors of sums of few rows at once */
 	INT16_MR = 6, INT16_VECTORS = 4,
 	FP4_ID = 0x0609,
-	FP8_ID = 0x0621,
+	FP8_ID = 0x0625,
 	INT16_CODES_ID = 0x061D
 };
 
