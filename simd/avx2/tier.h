@@ -141,15 +141,6 @@ ALWAYS_INLINE vs32 dot_pairs(vs32 sum, vs16 a, vs16 b)
 	return (vs32)((vu32)sum + (vu32)_mm256_madd_epi16((__m256i)a, (__m256i)b));
 }
 
-/* The high 32 bits of each product. */
-ALWAYS_INLINE vu32 multiply_high(vu32 a, vu32 b)
-{
-	__m256i even = _mm256_mul_epu32((__m256i)a, (__m256i)b);
-	__m256i odd = _mm256_mul_epu32(_mm256_srli_epi64((__m256i)a, 32), _mm256_srli_epi64((__m256i)b, 32));
-
-	return (vu32)_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
-}
-
 ALWAYS_INLINE vu32 load_u8(const uint8_t *at)
 {
 	return (vu32)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)at));

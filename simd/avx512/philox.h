@@ -26,7 +26,7 @@ ALWAYS_INLINE __m512i philox_xor(__m512i x, __m512i y, uint32_t key)
 	return _mm512_ternarylogic_epi32(x, y, _mm512_set1_epi32((int)key), 0x96);
 }
 
-ALWAYS_INLINE void philox_round(struct philox_vector *c, const uint32_t key[2])
+ALWAYS_INLINE void philox_vector_round(struct philox_vector *c, const uint32_t key[2])
 {
 	__m512i product0 = _mm512_mul_epu32(c->word[0], _mm512_set1_epi64(PHILOX_M0));
 	__m512i product1 = _mm512_mul_epu32(c->word[2], _mm512_set1_epi64(PHILOX_M1));
@@ -78,7 +78,7 @@ ALWAYS_INLINE void philox_block(uint32_t *at, uint64_t first, uint64_t stream, c
 	for (int round = 2; round < 10; round++) {
 #pragma GCC unroll 8
 		for (int v = 0; v < PHILOX_VECTORS; v++)
-			philox_round(&c[v], keys->round[round]);
+			philox_vector_round(&c[v], keys->round[round]);
 	}
 #pragma GCC unroll 8
 	for (int v = 0; v < PHILOX_VECTORS; v++)

@@ -190,15 +190,6 @@ ALWAYS_INLINE vs32 dot_pairs(vs32 sum, vs16 a, vs16 b)
 	return (vs32)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
 }
 
-/* The high 32 bits of each product. */
-ALWAYS_INLINE vu32 multiply_high(vu32 a, vu32 b)
-{
-	__m512i even = _mm512_mul_epu32((__m512i)a, (__m512i)b);
-	__m512i odd = _mm512_mul_epu32(_mm512_srli_epi64((__m512i)a, 32), _mm512_srli_epi64((__m512i)b, 32));
-
-	return (vu32)_mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd);
-}
-
 ALWAYS_INLINE vu32 load_u8(const uint8_t *at)
 {
 	return (vu32)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)at));

@@ -4,8 +4,8 @@
  * lane, and a comparison gives all ones or all zeros. Each tier's tier.h adds what the extensions lack. It defines
  * VECTOR_BYTES and TIER(name), which names a function of the tier, includes this file, and
  * defines min_u32, max_u32, max_across, shift_left and shift_right (counts from 32 on give 0), any, fma_f32,
- * multiply_high, load_u8, load_u16, store_u8, store_u16, low_bytes, store_nibbles, store_interleaved, halving_sum,
- * fp_enter and fp_leave, for products dot_pairs and lookup, for 64-bit lanes fma_f64, widen_f32 and narrow_f64, and for functions
+ * load_u8, load_u16, store_u8, store_u16, low_bytes, store_nibbles, store_interleaved, halving_sum,
+ * fp_enter and fp_leave, for random words struct products, high_halves, low_halves and store_quarters, for products dot_pairs and lookup, for 64-bit lanes fma_f64, widen_f32 and narrow_f64, and for functions
  * EXP_PARTS, exp2_fraction, exp2_scale, widen_lanes, low_words, any_zero_or_beyond, divide_f64 and rsqrt_f64. Beside
  * permute_f32, max_f32, min_f32 and reciprocal_f32, which a tier may have and then defines HAS_PERMUTE, the files of simd/body
  * use nothing else, so they compile for every tier. Fast paths that avx512 replaces by its own also need sign_bytes, store_u16_pair, store_f16,
@@ -136,6 +136,17 @@ ALWAYS_INLINE vu32 lane_numbers(void)
 
 	for (uint32_t i = 0; i < LANES; i++)
 		v[i] = i;
+	return v;
+}
+
+/* Lane numbers such that those of every 128 bits are LANES / 4 apart: where store_quarters() puts the lanes. It stores
+   lane i of word[w] at at[4 * quarter_numbers()[i] + w]. */
+ALWAYS_INLINE vu32 quarter_numbers(void)
+{
+	vu32 v = {0};
+
+	for (uint32_t i = 0; i < LANES; i++)
+		v[i] = i % 4 * (LANES / 4) + i / 4;
 	return v;
 }
 

@@ -151,13 +151,29 @@ ALWAYS_INLINE vs32 dot_pairs(vs32 sum, vs16 a, vs16 b)
 	return (vs32)((vu32)sum + (vu32)vpaddq_s32(low, vmull_high_s16((int16x8_t)a, (int16x8_t)b)));
 }
 
-/* The high 32 bits of each product. */
-ALWAYS_INLINE vu32 multiply_high(vu32 a, vu32 b)
-{
-	uint64x2_t low = vmull_u32(vget_low_u32((uint32x4_t)a), vget_low_u32((uint32x4_t)b));
-	uint64x2_t high = vmull_high_u32((uint32x4_t)a, (uint32x4_t)b);
+/* Of lanes, the first two and the others. */
+struct products {
+	uint64x2_t first, last;
+};
 
-	return (vu32)vuzp2q_u32(vreinterpretq_u32_u64(low), vreinterpretq_u32_u64(high));
+ALWAYS_INLINE struct products products(vu32 a, uint32_t b)
+{
+	const uint32x4_t factor = vdupq_n_u32(b);
+
+	return (struct products){
+		vmull_u32(vget_low_u32((uint32x4_t)a), vget_low_u32(factor)),
+		vmull_high_u32((uint32x4_t)a, factor),
+	};
+}
+
+ALWAYS_INLINE vu32 high_halves(struct products p)
+{
+	return (vu32)vuzp2q_u32(vreinterpretq_u32_u64(p.first), vreinterpretq_u32_u64(p.last));
+}
+
+ALWAYS_INLINE vu32 low_halves(struct products p)
+{
+	return (vu32)vuzp1q_u32(vreinterpretq_u32_u64(p.first), vreinterpretq_u32_u64(p.last));
 }
 
 ALWAYS_INLINE vu32 load_u8(const uint8_t *at)
@@ -206,6 +222,11 @@ ALWAYS_INLINE void store_interleaved(uint32_t *at, const vu32 word[4])
 {
 	vst4q_u32(at, ((uint32x4x4_t){{(uint32x4_t)word[0], (uint32x4_t)word[1], (uint32x4_t)word[2],
 	                               (uint32x4_t)word[3]}}));
+}
+
+ALWAYS_INLINE void store_quarters(uint32_t *at, const vu32 word[4])
+{
+	store_interleaved(at, word);
 }
 
 /* Packs the lanes of 4 vectors, each at most 0xFF, in order. */
