@@ -5,6 +5,7 @@
 #include "equal/equal_slots.h"
 #include "f32.h"
 #include "minifloat.h"
+#include "mxfp/philox.h"
 #include "equal/patterns.h"
 
 enum {
@@ -200,6 +201,24 @@ static bool long_arrays(struct equal *e, struct trial *t)
 	return true;
 }
 
+/* Numbers that stochastic rounding rounds up if their random words are one less. */
+static bool beside_words(struct equal *e, struct trial *t)
+{
+	const struct mxfp_format_info *from = mxfp_format_get_info(t->job.src_format);
+	const struct mxfp_format_info *to = mxfp_format_get_info(t->job.dst_format);
+	const struct mxfp_rounding *r = &t->job.rounding;
+
+	if (to->kind == MXFP_KIND_EXPONENT || to->significand_bits == 23)
+		return true;
+	prepare(e, t, LONG);
+	t->job.rounding.mode = MXFP_ROUND_SR;
+	t->job.rounding.no_negative_zero = false;
+	for (size_t i = 0; i < LONG; i++)
+		numbers[i] = equal_beside_word(&e->random, to, mxfp_philox_word(r->seed, r->stream, t->job.first_index + i));
+	pattern_store(&e->random, PATTERN_NORMAL, from, source, numbers, LONG);
+	return equal_run(e, &t->c);
+}
+
 bool equal_convert(struct equal *e, enum mxfp_format dst_format, enum mxfp_format src_format)
 {
 	struct trial t = {
@@ -212,5 +231,7 @@ bool equal_convert(struct equal *e, enum mxfp_format dst_format, enum mxfp_forma
 	for (unsigned round = 0; round < e->rounds; round++)
 		if (!lengths(e, &t) || !chunks(e, &t) || !alignments(e, &t) || !options(e, &t) || !lone_numbers(e, &t))
 			return false;
+	if (src_format == MXFP_FORMAT_F32 && !beside_words(e, &t))
+		return false;
 	return mxfp_format_get_info(src_format)->storage_bytes == 1 || long_arrays(e, &t);
 }

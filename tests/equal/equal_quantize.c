@@ -4,7 +4,9 @@
 #include <stdio.h>
 
 #include "equal/equal_slots.h"
+#include "f32.h"
 #include "minifloat.h"
+#include "mxfp/philox.h"
 #include "equal/patterns.h"
 #include "ref.h"
 
@@ -210,6 +212,36 @@ static bool all_numbers(struct equal *e, struct trial *t)
 	return true;
 }
 
+/* Numbers that stochastic rounding rounds up if their random words are one less, in blocks whose largest number makes the
+   scale 1, and with it every quotient exact, or for MX another power of two. */
+static bool beside_words(struct equal *e, struct trial *t)
+{
+	const struct mxfp_format_info *format = mxfp_format_get_info(t->job.format), *element = mxfp_format_get_info(format->element);
+	const struct mxfp_rounding *r = &t->job.rounding;
+
+	for (int i = 0; i < 2 * equal_n_values(MXFP_OPTION_RULE); i++) {
+		const int power = format->tensor_scale ? 0 : (int)random_below(&e->random, 100) - 50;
+		const uint32_t largest = format->tensor_scale ? mxfp_minifloat_decode(element, element->max_code)
+		                                              : (uint32_t)(element->emax + 127) << 23;
+
+		prepare(e, t, 1, LONG_COLS);
+		t->job.rounding.mode = MXFP_ROUND_SR;
+		t->job.rounding.no_negative_zero = t->job.via_bf16 = false;
+		t->job.rule = (enum mxfp_rule)(i / 2);
+		t->job.recipe = MXFP_RECIPE_TORCHAO_1;
+		for (size_t k = 0; k < LONG_COLS; k++) {
+			uint32_t x = largest;
+
+			if (k % format->block_length != 0)
+				x = equal_beside_word(&e->random, element, mxfp_philox_word(r->seed, r->stream, t->job.first_index + k));
+			source[k] = mxfp_f32_scale((x & ~MXFP_F32_SIGN) > largest ? largest : x, power);
+		}
+		if (!equal_run(e, &t->c))
+			return false;
+	}
+	return true;
+}
+
 /* Rows in which one count grows as fast as it can. */
 static bool long_rows(struct equal *e, struct trial *t)
 {
@@ -242,5 +274,7 @@ bool equal_quantize(struct equal *e, enum mxfp_format format, enum mxfp_format s
 	for (unsigned round = 0; round < e->rounds; round++)
 		if (!equal_shapes(e, &t.c, make, 32) || !patterns(e, &t) || !options(e, &t))
 			return false;
+	if (src_format == MXFP_FORMAT_F32 && !squares && !beside_words(e, &t))
+		return false;
 	return all_numbers(e, &t) && long_rows(e, &t);
 }

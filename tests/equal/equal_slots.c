@@ -98,6 +98,29 @@ uint64_t equal_any_index(struct random *r, uint64_t n)
 	}
 }
 
+uint32_t equal_beside_word(struct random *r, const struct mxfp_format_info *f, uint32_t word)
+{
+	enum { LEAST = -90 }; /* such that the number is normal */
+	const int bits = (int)f->significand_bits, emin = f->kind == MXFP_KIND_FIXED ? 0 : 1 - f->bias;
+	const int first = emin < LEAST ? LEAST : emin, binade = (int)random_below(r, (uint32_t)(f->emax - first + 1));
+	/* Below the smallest normal number too, where n, the number divided by its quantum, has fewer bits. */
+	const bool subnormal = binade == 0 && first == emin && random_below(r, 2) == 0;
+	const uint32_t n = random_below(r, UINT32_C(1) << bits) + (subnormal ? 0 : UINT32_C(1) << bits);
+	uint64_t v = (uint64_t)n << 32 | word;
+	int exponent = first + binade - bits - 32;
+
+	for (; v >= UINT64_C(1) << 24; v >>= 1)
+		exponent++;
+	v += random_below(r, 2);
+	if (v == 0)
+		return 0;
+	for (; v >= UINT64_C(1) << 24; v >>= 1)
+		exponent++;
+	for (; v < UINT64_C(1) << 23; v <<= 1)
+		exponent--;
+	return random_below(r, 2) << 31 | (uint32_t)(exponent + 23 + 127) << 23 | ((uint32_t)v & 0x7FFFFF);
+}
+
 struct mxfp_counts equal_any_counts(struct random *r)
 {
 	uint64_t start = random_below(r, 1000) + 1;

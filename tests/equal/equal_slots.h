@@ -44,6 +44,10 @@ struct mxfp_rounding equal_any_rounding(struct random *r);
    last. */
 uint64_t equal_any_index(struct random *r, uint64_t n);
 
+/* A number, as binary32, whose distance from its neighbor in element format f nearer zero is, as a fraction of the gap, this
+   random word divided by 2^32, rounded down to the 24 bits of the number, or the next larger one. Any binade and sign. */
+uint32_t equal_beside_word(struct random *r, const struct mxfp_format_info *f, uint32_t word);
+
 /* Counts that are not zero, such that adding and setting differ. */
 struct mxfp_counts equal_any_counts(struct random *r);
 
