@@ -209,6 +209,33 @@ ALWAYS_INLINE vs8 sign_bytes(const vu32 v[4])
 	return (vs8)in_order(_mm256_packs_epi16(low, high));
 }
 
+/* Converts to binary32, rounded down in the state of fp_enter_down(). */
+ALWAYS_INLINE vf32 floor_f32(vu32 v)
+{
+	const __m256 of_signed = _mm256_cvtepi32_ps((__m256i)v);
+
+	return (vf32)_mm256_blendv_ps(of_signed, _mm256_add_ps(of_signed, _mm256_set1_ps(0x1p32F)), (__m256)v);
+}
+
+/* Stochastic rounding of body/stochastic.h. */
+#define HAS_STOCHASTIC
+/* The codes (exponent field - first) * 2^M + n of 4 vectors of binary32 numbers with n in their low 16 bits. */
+ALWAYS_INLINE vu8 join_codes(const vu32 v[4], unsigned significand_bits, uint32_t first)
+{
+	const int up = 7 - (int)significand_bits;
+	const __m256i weights = _mm256_set1_epi32(1 << 16 | 1 << up); /* the upper half is the field times 2^7 */
+	const __m256i low = _mm256_packus_epi32(_mm256_madd_epi16((__m256i)v[0], weights), _mm256_madd_epi16((__m256i)v[1], weights));
+	const __m256i high = _mm256_packus_epi32(_mm256_madd_epi16((__m256i)v[2], weights), _mm256_madd_epi16((__m256i)v[3], weights));
+	const vu16 base = (vu16){0} + (uint16_t)(first << 7);
+
+	return in_order(_mm256_packus_epi16((__m256i)(((vu16)low - base) >> up), (__m256i)(((vu16)high - base) >> up)));
+}
+
+ALWAYS_INLINE vu8 min_u8(vu8 a, vu8 b)
+{
+	return (vu8)_mm256_min_epu8((__m256i)a, (__m256i)b);
+}
+
 /* Stores the low halves of the lanes of a, then of b, which are at most 0xFFFF. */
 ALWAYS_INLINE void store_u16_pair(void *at, vu32 a, vu32 b)
 {

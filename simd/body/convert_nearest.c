@@ -166,6 +166,10 @@ void TIER(convert_nearest)(const struct mxfp_convert_job *job)
 	bool has_sign = to->kind == MXFP_KIND_FLOAT || to->kind == MXFP_KIND_FIXED;
 	struct mxfp_convert_job rest = *job;
 
+	if (job->rounding.mode == MXFP_ROUND_SR) {
+		TIER(convert_stochastic)(job);
+		return;
+	}
 	if (job->rounding.mode == MXFP_ROUND_RNE && has_sign && !job->rounding.no_negative_zero) {
 		struct fp_state state = fp_enter();
 

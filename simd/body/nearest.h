@@ -17,7 +17,8 @@ struct nearest {
 	uint32_t max;          /* the largest number, as binary32 */
 	uint32_t past;         /* the smallest magnitude that rounds past `max`, as binary32 */
 	uint32_t flushed;      /* the largest magnitude that rounds to 0, as binary32 */
-	uint8_t sign_code;
+	uint32_t smallest;     /* the smallest number but 0, as binary32 */
+	uint8_t max_code, sign_code;
 	bool clamps; /* numbers past the largest become the largest */
 };
 
@@ -37,6 +38,8 @@ static inline void nearest_init(struct nearest *e, const struct mxfp_format_info
 		.significand_bits = f->significand_bits,
 		.normal_field = (uint32_t)(emin + F32_BIAS),
 		.flushed = power_bits(emin - (int)f->significand_bits - 1),
+		.smallest = power_bits(emin - (int)f->significand_bits),
+		.max_code = (uint8_t)f->max_code, /* of formats of at most 8 bits */
 		.sign_code = (uint8_t)(fixed || f->bits > 8 ? 0 : 1 << (f->bits - 1)),
 		.clamps = f->special == MXFP_SPECIAL_NONE || (f->bits <= 8 && overflow == MXFP_OVERFLOW_SAT),
 	};

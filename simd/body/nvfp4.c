@@ -2,7 +2,8 @@
 /*
  * Quantization to NVFP4, every recipe, rounding mode and policy: ref/nvfp4.c in vectors. A group of blocks of one row
  * goes through each step as a whole: numbers, largest magnitudes, scales (one block per lane), codes. Rounding to
- * nearest even is one loop; other modes, ggml's table and quotients that are not finite take one step after the other.
+ * nearest even is one loop, stochastic rounding two, in two floating-point states; other modes, ggml's table and quotients that
+ * are not finite take one step after the other.
  */
 #include "tier.h"
 
@@ -15,6 +16,9 @@
 #include "body/slots.h"
 #include "body/squares.h"
 #include "body/store.h"
+#ifdef HAS_STOCHASTIC
+#include "body/stochastic.h"
+#endif
 
 enum {
 	BLOCK = MXFP_NVFP4_BLOCK,
@@ -221,6 +225,86 @@ ALWAYS_INLINE bool round_nearest(struct quantizer *q, const struct group *g, boo
 	return true;
 }
 
+#ifdef HAS_STOCHASTIC
+
+/* Stores the quotients of a group in the state of fp_enter(). Returns false if one is not finite. */
+ALWAYS_INLINE bool divide_group(const struct group *g, bool divide, uint32_t *quotients, uint64_t *n_zeros)
+{
+	vs32 zeros = {0};
+	vu32 max = {0};
+
+	for (size_t i = 0; i < g->n_blocks * BLOCK; i += LANES) {
+		const vf32 x = load_f32(g->x + i);
+		const vu32 quotient = quotients_of(x, g->scales.factors[i / BLOCK], divide);
+
+		zeros -= ((vu32)x & ~F32_SIGN) == 0;
+		max = max_u32(max, quotient & ~F32_SIGN);
+		store(quotients + i, quotient);
+	}
+	*n_zeros = sum_lanes((vu32)zeros);
+	return !any((vs32)max >= (int32_t)F32_INF);
+}
+
+static NOINLINE bool find_quotients(const struct group *g, bool divide, uint32_t *quotients, uint64_t *n_zeros)
+{
+	return divide ? divide_group(g, true, quotients, n_zeros) : divide_group(g, false, quotients, n_zeros);
+}
+
+/* Rounds n quotients in the state of fp_enter_down(), packs and counts: zero codes as flushed. */
+static NOINLINE void encode_quotients(const struct nearest *element, const uint32_t *quotients, const uint32_t *random, size_t n,
+                                      uint8_t *to, struct mxfp_counts *counts)
+{
+	const struct nearest local = *element, *e = &local; /* a copy that no store can alias */
+	const uint32_t after_max = number_after_max(e);
+	vu8 zero_codes = {0}, kept = {0}; /* at most GROUP / UNIT in each byte */
+
+	for (size_t i = 0; i < n; i += UNIT) {
+		vu32 v[4], rounded[4];
+
+#pragma GCC unroll 4
+		for (size_t k = 0; k < 4; k++) {
+			v[k] = load(quotients + i + k * LANES);
+			rounded[k] = round_stochastically(e, min_u32(v[k] & ~F32_SIGN, splat(after_max)), e->normal_field,
+			                                  load(random + i + k * LANES));
+		}
+		const vu8 codes = join_codes(rounded, e->significand_bits, e->normal_field);
+		const vu8 clamped = min_u8(codes, (vu8){0} + e->max_code);
+
+		kept -= (vu8)(codes == clamped);
+		zero_codes -= (vu8)(codes == 0);
+		store_nibbles(to + i / 2, signed_bytes(e, false, clamped, sign_bytes(v)));
+	}
+	counts->saturated += (n + UNIT - 1) / UNIT * UNIT;
+	for (size_t i = 0; i < VECTOR_BYTES; i++) {
+		counts->flushed += zero_codes[i];
+		counts->saturated -= kept[i];
+	}
+}
+
+/* Rounds a group stochastically, packs and counts. Returns false, with no effect, if a quotient is not finite. */
+static bool round_stochastic(struct quantizer *q, const struct group *g, uint64_t first, uint8_t *to)
+{
+	const struct mxfp_rounding *r = &q->job->rounding;
+	const size_t n = g->n_blocks * BLOCK;
+	uint32_t quotients[GROUP], words[GROUP + PHILOX_SLACK];
+	uint8_t packed[GROUP / 2];
+	uint64_t zeros;
+
+	memset(quotients + n / UNIT * UNIT, 0, (n % UNIT != 0 ? UNIT : 0) * sizeof quotients[0]);
+	if (!find_quotients(g, mxfp_nvfp4_divides(q->job->recipe), quotients, &zeros))
+		return false;
+	const uint32_t *random = philox_fill(words, r->seed, r->stream, first, n);
+	struct fp_state state = fp_enter_down();
+
+	encode_quotients(&q->nearest, quotients, random, n, packed, q->job->counts);
+	fp_leave(state);
+	q->job->counts->flushed -= zeros + (UNIT - n % UNIT) % UNIT;
+	memcpy(to, packed, n / 2);
+	return true;
+}
+
+#endif
+
 /* Rounds in any mode and counts; `first` is the index of the group's first number in the tensor. */
 static void round_quotients(struct quantizer *q, struct group *g, uint64_t first)
 {
@@ -257,11 +341,19 @@ static void round_generally(struct quantizer *q, struct group *g, size_t n, uint
 	pack_codes(to, bytes, g->n_blocks * BLOCK, q->element->bits);
 }
 
-static bool try_nearest(struct quantizer *q, const struct group *g, uint8_t *to)
+/* Rounds a group where there is a loop for it. Returns false, with no effect, if there is none. */
+static bool try_loops(struct quantizer *q, const struct group *g, uint64_t first, uint8_t *to)
 {
 	const struct mxfp_rounding *r = &q->job->rounding;
 
-	if (r->mode != MXFP_ROUND_RNE || r->no_negative_zero || q->recipe.recipe == MXFP_RECIPE_GGML)
+	if (r->no_negative_zero || q->recipe.recipe == MXFP_RECIPE_GGML)
+		return false;
+#ifdef HAS_STOCHASTIC
+	if (r->mode == MXFP_ROUND_SR)
+		return round_stochastic(q, g, first, to);
+#endif
+	(void)first;
+	if (r->mode != MXFP_ROUND_RNE)
 		return false;
 	return mxfp_nvfp4_divides(q->job->recipe) ? round_nearest(q, g, true, to) : round_nearest(q, g, false, to);
 }
@@ -289,8 +381,9 @@ static void quantize_group(struct quantizer *q, size_t row, size_t first_block, 
 		choose_scales(q, &g);
 	for (size_t b = 0; b < n_blocks; b++)
 		scales[b] = (uint8_t)(g.amax[b] >= F32_INF ? MXFP_UE4M3_NAN : g.scales.codes[b]);
-	if (!try_nearest(q, &g, codes))
-		round_generally(q, &g, n, job->first_index + row * job->cols + start, codes);
+	const uint64_t first = job->first_index + row * job->cols + start;
+	if (!try_loops(q, &g, first, codes))
+		round_generally(q, &g, n, first, codes);
 }
 
 static NOINLINE void quantize(const struct mxfp_quantize_job *job)

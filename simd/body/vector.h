@@ -9,7 +9,8 @@
  * EXP_PARTS, exp2_fraction, exp2_scale, widen_lanes, low_words, any_zero_or_beyond, divide_f64 and rsqrt_f64. Beside
  * permute_f32, max_f32, min_f32 and reciprocal_f32, which a tier may have and then defines HAS_PERMUTE, the files of simd/body
  * use nothing else, so they compile for every tier. Fast paths that avx512 replaces by its own also need sign_bytes, store_u16_pair, store_f16,
- * load_s8, interleave_bytes, widen_bytes and widen_f16, which avx2 and neon define.
+ * load_s8, interleave_bytes, widen_bytes and widen_f16, which avx2 and neon define, and those of stochastic rounding fp_enter_down,
+ * floor_f32, join_codes and min_u8; HAS_STOCHASTIC says that they are there.
  */
 #ifndef MXFP_BODY_VECTOR_H
 #define MXFP_BODY_VECTOR_H

@@ -11,7 +11,7 @@
 #include <immintrin.h>
 
 /* Round to nearest, keep subnormals, trap no exception: the state in which a process starts. */
-enum { MXCSR_DEFAULT = 0x1F80 };
+enum { MXCSR_DEFAULT = 0x1F80, MXCSR_DOWN = 0x2000 };
 
 struct fp_state {
 	uint32_t mxcsr;
@@ -22,6 +22,15 @@ ALWAYS_INLINE struct fp_state fp_enter(void)
 	struct fp_state state = {_mm_getcsr()};
 
 	_mm_setcsr(MXCSR_DEFAULT);
+	return state;
+}
+
+/* The same, but rounding is down. */
+ALWAYS_INLINE struct fp_state fp_enter_down(void)
+{
+	struct fp_state state = {_mm_getcsr()};
+
+	_mm_setcsr(MXCSR_DEFAULT | MXCSR_DOWN);
 	return state;
 }
 

@@ -247,6 +247,33 @@ ALWAYS_INLINE vs8 sign_bytes(const vu32 v[4])
 	return (vs8)vuzp2q_u8((uint8x16_t)low, (uint8x16_t)high);
 }
 
+/* Converts to binary32, rounded down in the state of fp_enter_down(). */
+ALWAYS_INLINE vf32 floor_f32(vu32 v)
+{
+	return (vf32)vcvtq_f32_u32((uint32x4_t)v);
+}
+
+/* Stochastic rounding of body/stochastic.h. */
+#define HAS_STOCHASTIC
+/* The codes (exponent field - first) * 2^M + n of 4 vectors of binary32 numbers with n in their low 16 bits. */
+ALWAYS_INLINE vu8 join_codes(const vu32 v[4], unsigned significand_bits, uint32_t first)
+{
+	const unsigned up = 7 - significand_bits; /* the upper half is the field times 2^7 */
+	vu16 codes[2];
+
+	for (int i = 0; i < 2; i++) {
+		const uint16x8_t a = (uint16x8_t)v[2 * i], b = (uint16x8_t)v[2 * i + 1];
+
+		codes[i] = ((vu16)vuzp2q_u16(a, b) >> up) + (vu16)vuzp1q_u16(a, b) - (uint16_t)(first << significand_bits);
+	}
+	return (vu8)vuzp1q_u8((uint8x16_t)codes[0], (uint8x16_t)codes[1]);
+}
+
+ALWAYS_INLINE vu8 min_u8(vu8 a, vu8 b)
+{
+	return (vu8)vminq_u8((uint8x16_t)a, (uint8x16_t)b);
+}
+
 /* Stores the low halves of the lanes of a, then of b, which are at most 0xFFFF. */
 ALWAYS_INLINE void store_u16_pair(void *at, vu32 a, vu32 b)
 {
