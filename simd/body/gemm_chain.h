@@ -36,6 +36,39 @@ ALWAYS_INLINE void chain_pack(const struct mxfp_gemm_pack_job *job, size_t width
 	}
 }
 
+/* A number of each row of a panel of A. */
+struct number_line {
+#ifdef HAS_LANE_PRODUCTS
+	vu32 x[(CHAIN_MR + LANES - 1) / LANES];
+#else
+	const uint32_t *at;
+#endif
+};
+
+ALWAYS_INLINE struct number_line number_line(const uint32_t *a)
+{
+#ifdef HAS_LANE_PRODUCTS
+	struct number_line line;
+
+#pragma GCC unroll 4
+	for (size_t i = 0; i < CHAIN_MR; i += LANES)
+		line.x[i / LANES] = whole(CHAIN_MR - i < LANES ? load_half(a + i) : load(a + i));
+	return line;
+#else
+	return (struct number_line){a};
+#endif
+}
+
+/* That of row r, a constant, in all lanes. */
+ALWAYS_INLINE vf32 number_of(const struct number_line *line, size_t r)
+{
+#ifdef HAS_LANE_PRODUCTS
+	return (vf32)splat(line->x[r / LANES][r % LANES]);
+#else
+	return (vf32)splat(line->at[r]);
+#endif
+}
+
 /* One pass of the first `rows` rows of a panel of A. Lines of W lie w_step bytes apart, rows of sums c_step numbers. `rows`
    and c_step are constants where this is inlined. */
 ALWAYS_INLINE void chain_pass(const uint32_t *a, const uint8_t *w, size_t w_step, size_t k, size_t rows, float *c, size_t c_step)
@@ -44,6 +77,7 @@ ALWAYS_INLINE void chain_pass(const uint32_t *a, const uint8_t *w, size_t w_step
 
 #pragma GCC unroll 4
 	for (size_t i = 0; i < k; i++, a += CHAIN_MR, w += w_step) {
+		const struct number_line line = number_line(a);
 		vf32 x[CHAIN_VECTORS];
 
 #pragma GCC unroll 4
@@ -51,7 +85,7 @@ ALWAYS_INLINE void chain_pass(const uint32_t *a, const uint8_t *w, size_t w_step
 			x[v] = (vf32)load(w + v * VECTOR_BYTES);
 #pragma GCC unroll 8
 		for (size_t r = 0; r < rows; r++) {
-			vf32 y = (vf32)splat(a[r]);
+			const vf32 y = number_of(&line, r);
 
 #pragma GCC unroll 4
 			for (size_t v = 0; v < CHAIN_VECTORS; v++)

@@ -399,9 +399,11 @@ ALWAYS_INLINE void add_rows(enum kind kind, bool folded, size_t rows, size_t vec
 {
 #pragma GCC unroll 16
 	for (size_t i = 0; i < unit_of(kind); i++) {
+		const struct number_line line = number_line(p->a + (k + i) * CHAIN_MR);
+
 #pragma GCC unroll 8
 		for (size_t r = 0; r < rows; r++) {
-			const vf32 y = (vf32)splat(p->a[(k + i) * CHAIN_MR + r]);
+			const vf32 y = number_of(&line, r);
 
 #pragma GCC unroll 8
 			for (size_t v = 0; v < vectors; v++)

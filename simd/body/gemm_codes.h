@@ -231,8 +231,7 @@ ALWAYS_INLINE void decode_pairs(vu8 codes, enum codes_kind kind, vs16 pairs[CODE
 	if (kind == CODES_NIBBLES || kind == CODES_WIDE) {
 		decode_nibbles(codes, pairs);
 	} else if (kind == CODES_BYTES) {
-		pairs[0] = (vs16)((vu16)codes << 8) >> 8;
-		pairs[1] = (vs16)codes >> 8;
+		widen_pairs(order_bytes(codes), pairs);
 	} else {
 #ifdef HAS_WIDE_LOOKUP
 		const int16_t *table = kind == CODES_E2M3 ? e2m3_integers : e3m2_integers;
@@ -240,11 +239,9 @@ ALWAYS_INLINE void decode_pairs(vu8 codes, enum codes_kind kind, vs16 pairs[CODE
 		pairs[0] = lookup_words(table, (vu16)codes);
 		pairs[1] = lookup_words(table, (vu16)codes >> 8);
 #else
-		const vu8 nibble = (vu8)splat(0x0F0F0F0F);
-		const vu16 n = (vu16)lookup(e3m2_significand, (vu8)((vu16)codes >> 4) & nibble), p = (vu16)lookup(e3m2_power, codes & nibble);
+		const vu8 nibble = (vu8)splat(0x0F0F0F0F), ordered = order_bytes(codes);
 
-		pairs[0] = ((vs16)(n << 8) >> 8) * (vs16)(p & 0xFF);
-		pairs[1] = ((vs16)n >> 8) * (vs16)(p >> 8);
+		multiply_pairs(lookup(e3m2_significand, (vu8)((vu16)ordered >> 4) & nibble), lookup(e3m2_power, ordered & nibble), pairs);
 #endif
 	}
 }

@@ -85,7 +85,7 @@ static void fp4_bytes(const struct mxfp_gemm_multiply_job *job, const uint8_t *a
 		multiply(&t, first, blocks - first < pass ? blocks : first + pass, c);
 }
 #else
-enum { FP4_FEW_ROWS = INT16_MR / 2 };
+enum { FP4_FEW_ROWS = BY_CODES_ROWS };
 
 /* A panel of A of few rows, of which the first `rows` count, by nibbles. */
 ALWAYS_INLINE void fp4_nibbles(const struct mxfp_gemm_multiply_job *job, const struct int16_panels *t, size_t rows)

@@ -304,7 +304,9 @@ ALWAYS_INLINE vu32 fp8_scale(vu32 codes, vu32 units)
 /* Where the code of element k of a column lies: in a word of four, beside those of four columns, pairs of neighbors first. */
 static inline size_t fp8_place(size_t k, size_t column)
 {
-	return k / 4 * FP8_WORD + column / 4 * 16 + k % 4 / 2 * 8 + column % 4 * 2 + k % 2;
+	const size_t in_pair = PAIRS_ARE_SPLIT ? k % 2 * 4 + column % 4 : column % 4 * 2 + k % 2;
+
+	return k / 4 * FP8_WORD + column / 4 * 16 + k % 4 / 2 * 8 + in_pair;
 }
 
 #ifdef HAS_WIDE_LOOKUP
@@ -500,7 +502,11 @@ ALWAYS_INLINE vf32 fp8_factor(const uint8_t *units, enum codes_kind kind)
 }
 
 /* The column of each byte of a word. */
+#ifdef HAS_LANE_PRODUCTS
+#define COLUMNS(c) c, c + 1, c + 2, c + 3, c, c + 1, c + 2, c + 3
+#else
 #define COLUMNS(c) c, c, c + 1, c + 1, c + 2, c + 2, c + 3, c + 3
+#endif
 static const uint8_t column_of[FP8_WORD] = {COLUMNS(0), COLUMNS(0), COLUMNS(4), COLUMNS(4),
                                             COLUMNS(8), COLUMNS(8), COLUMNS(12), COLUMNS(12)};
 #undef COLUMNS
@@ -516,9 +522,7 @@ enum { FP8_FLOOR_SHIFT = 0 };
 ALWAYS_INLINE vu8 fp8_floors(const struct fp8_panels *t, size_t b, size_t v, enum codes_kind kind)
 {
 	if (kind == CODES_WIDE) {
-		const vu32 m = significands(scales_at(&t->codes, b * INT16_NR + v * LANES));
-
-		return (vu8)(m | m << 16);
+		return (vu8)equal_pairs(significands(scales_at(&t->codes, b * INT16_NR + v * LANES)));
 	}
 	if (!fp8_is_float(kind))
 		return (vu8){0};
@@ -739,19 +743,19 @@ ALWAYS_INLINE void widen_s32(const vs32 *v, vf64 to[2])
 /* Line k of a block of W's high parts as numbers of a vector of columns. */
 ALWAYS_INLINE vf32 high_line(const struct fp8_panels *t, size_t b, size_t k, size_t v)
 {
-	vs32 pairs;
+	vs16 pairs;
 
 	if (t->expanded != NULL) {
-		pairs = (vs32)load(&t->expanded->high[(b * t->length + k) / 2][v * LANES]);
+		pairs = (vs16)load(&t->expanded->high[(b * t->length + k) / 2][v * LANES]);
 	} else {
 		vs16 x[CODES_MOST_PAIRS];
 		const size_t in_word = pairs_of(t->kind);
 
 		fp8_decode_any(t, b, v, k / 2 / in_word, x);
-		pairs = (vs32)x[k / 2 % in_word];
+		pairs = x[k / 2 % in_word];
 	}
 
-	return __builtin_convertvector(k % 2 == 0 ? (vs32)((vu32)pairs << 16) >> 16 : pairs >> 16, vf32);
+	return __builtin_convertvector(one_of_pairs(pairs, k % 2 != 0), vf32);
 }
 
 /* The low parts of a vector of columns of W in a block, and what they are multiplied by. */
@@ -858,23 +862,25 @@ ALWAYS_INLINE void sum_lows(const struct fp8_panels *t, size_t b, size_t v, uint
 		const size_t pair = next_pair(&set);
 		const vs16 w_rest = expanded ? (vs16)load(w_rests[n]) : low_pair(t, b, v, pair, kind, floors);
 
+		const struct pair_line line = pair_line(a_high + pair * INT16_MR);
 #pragma GCC unroll 16
 		for (size_t r = 0; r < rows; r++)
-			sum[r] = dot_pairs(sum[r], (vs16)splat(a_high[pair * INT16_MR + r]), w_rest);
+			sum[r] = dot_row(sum[r], &line, r, w_rest);
 	}
 	for (; of_a != 0; a_rest += INT16_MR) {
 		const size_t pair = next_pair(&of_a);
 		const vs16 w_high = high_pair(t, b, v, pair, kind, expanded, floors);
+		const struct pair_line line = pair_line(a_rest);
 
 #pragma GCC unroll 16
 		for (size_t r = 0; r < rows; r++)
-			sum[r] = dot_pairs(sum[r], (vs16)splat(a_rest[r]), w_high);
+			sum[r] = dot_row(sum[r], &line, r, w_high);
 		if (lowest == NULL || (of_w >> 2 * pair & 3) == 0)
 			continue;
 		const vs16 w_rest = expanded ? (vs16)load(w_rests[pairs_before(of_w, pair)]) : low_pair(t, b, v, pair, kind, floors);
 #pragma GCC unroll 16
 		for (size_t r = 0; r < rows; r++)
-			lowest[r] = dot_pairs(lowest[r], (vs16)splat(a_rest[r]), w_rest);
+			lowest[r] = dot_row(lowest[r], &line, r, w_rest);
 	}
 }
 
@@ -1018,10 +1024,13 @@ ALWAYS_INLINE void few_pass(const struct fp8_panels *t, size_t first, size_t end
 				__builtin_prefetch((const void *)(at_code + FP8_NEAR));
 				fp8_decode(t, b, v, i, kind, floors, x);
 #pragma GCC unroll 4
-				for (size_t pair = 0; pair < pairs; pair++)
+				for (size_t pair = 0; pair < pairs; pair++) {
+					const struct pair_line line = pair_line(a + pair * INT16_MR);
+
 #pragma GCC unroll 16
 					for (size_t r = 0; r < rows; r++)
-						sum[r] = dot_pairs(sum[r], (vs16)splat(a[pair * INT16_MR + r]), x[pair]);
+						sum[r] = dot_row(sum[r], &line, r, x[pair]);
+				}
 			}
 			const uint32_t of_a = any_low_bits(t->a, b * INT16_MR, rows), of_w = w_low_bits(t, b, v, kind);
 			if ((of_a | of_w) != 0 && (of_a & of_w) == 0 && lows_are_integers(t, b)) {

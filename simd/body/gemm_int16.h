@@ -13,6 +13,7 @@
 #define MXFP_BODY_GEMM_INT16_H
 
 #include "body/gemm_blocks.h"
+#include "body/gemm_pairs.h"
 #include "body/slots.h"
 
 enum {
@@ -149,6 +150,41 @@ ALWAYS_INLINE void int16_pack(const struct mxfp_gemm_pack_job *job, size_t width
 	memcpy(job->panel, &head, sizeof head);
 }
 
+/* A pair of each row of a panel of A. */
+struct pair_line {
+#ifdef HAS_LANE_PRODUCTS
+	vs16 x[(INT16_MR + LANES - 1) / LANES];
+#else
+	const uint32_t *at;
+#endif
+};
+
+ALWAYS_INLINE struct pair_line pair_line(const uint32_t *a)
+{
+#ifdef HAS_LANE_PRODUCTS
+	struct pair_line line;
+
+#pragma GCC unroll 4
+	for (size_t i = 0; i < INT16_MR; i += LANES)
+		line.x[i / LANES] = (vs16)whole(INT16_MR - i < LANES ? load_half(a + i) : load(a + i));
+	return line;
+#else
+	return (struct pair_line){a};
+#endif
+}
+
+/* Adds the products of row r, a constant, and a vector of columns. */
+ALWAYS_INLINE vs32 dot_row(vs32 sum, const struct pair_line *line, size_t r, vs16 w)
+{
+#ifdef HAS_LANE_PRODUCTS
+	const vs16 x = line->x[r / LANES];
+
+	return dot_split(sum, x[r % LANES * 2], x[r % LANES * 2 + 1], w);
+#else
+	return dot_pairs(sum, (vs16)splat(line->at[r]), w);
+#endif
+}
+
 /* Adds the products of one block of two planes for the first `rows` rows, a constant where this is inlined. */
 ALWAYS_INLINE void add_planes(const uint8_t *a_plane, const uint8_t *w, size_t pairs, size_t rows,
                               vs32 sum[INT16_MR][INT16_VECTORS])
@@ -156,6 +192,7 @@ ALWAYS_INLINE void add_planes(const uint8_t *a_plane, const uint8_t *w, size_t p
 	const uint32_t *a = (const uint32_t *)a_plane;
 
 	for (size_t i = 0; i < pairs; i++, a += INT16_MR, w += INT16_VECTORS * VECTOR_BYTES) {
+		const struct pair_line line = pair_line(a);
 		vs16 x[INT16_VECTORS];
 
 #pragma GCC unroll 4
@@ -165,20 +202,17 @@ ALWAYS_INLINE void add_planes(const uint8_t *a_plane, const uint8_t *w, size_t p
 		for (size_t r = 0; r < rows; r++)
 #pragma GCC unroll 4
 			for (size_t v = 0; v < INT16_VECTORS; v++)
-				sum[r][v] = dot_pairs(sum[r][v], (vs16)splat(a[r]), x[v]);
+				sum[r][v] = dot_row(sum[r][v], &line, r, x[v]);
 	}
 }
 
 /* The pairs of a word of nibbles of each column. */
 ALWAYS_INLINE void decode_nibbles(vu8 codes, vs16 pairs[INT16_WORD / 2])
 {
-	const vu8 low = (vu8)splat(0x0F0F0F0F);
-	const vs16 even = (vs16)lookup(twice_e2m1, codes & low), odd = (vs16)lookup(twice_e2m1, (vu8)((vu16)codes >> 4) & low);
+	const vu8 low = (vu8)splat(0x0F0F0F0F), ordered = order_bytes(codes);
 
-	pairs[0] = (vs16)((vu16)even << 8) >> 8;
-	pairs[1] = even >> 8;
-	pairs[2] = (vs16)((vu16)odd << 8) >> 8;
-	pairs[3] = odd >> 8;
+	widen_pairs(lookup(twice_e2m1, ordered & low), pairs);
+	widen_pairs(lookup(twice_e2m1, (vu8)((vu16)ordered >> 4) & low), pairs + 2);
 }
 
 /* The same of a block of nibbles. */
@@ -194,10 +228,13 @@ ALWAYS_INLINE void add_nibbles(const uint8_t *a_plane, const uint8_t *w, size_t 
 
 			decode_nibbles((vu8)load(w), x);
 #pragma GCC unroll 4
-			for (size_t p = 0; p < INT16_WORD / 2; p++)
+			for (size_t p = 0; p < INT16_WORD / 2; p++) {
+				const struct pair_line line = pair_line(a + p * INT16_MR);
+
 #pragma GCC unroll 16
 				for (size_t r = 0; r < rows; r++)
-					sum[r][v] = dot_pairs(sum[r][v], (vs16)splat(a[p * INT16_MR + r]), x[p]);
+					sum[r][v] = dot_row(sum[r][v], &line, r, x[p]);
+			}
 		}
 }
 

@@ -63,11 +63,11 @@ ALWAYS_INLINE void expand_kind(struct codes_expanded *to, const struct codes_pan
 
 			decode_pairs(load_line(codes, kind), kind, x);
 			if (kind == CODES_WIDE) {
-				const vu32 m = significands(any_scales_at(&t->w, (i / t->int16.pairs * INT16_VECTORS + v) * LANES));
+				const vs16 m = equal_pairs(significands(any_scales_at(&t->w, (i / t->int16.pairs * INT16_VECTORS + v) * LANES)));
 
 #pragma GCC unroll 4
 				for (size_t p = 0; p < pairs; p++)
-					x[p] *= (vs16)(m | m << 16);
+					x[p] *= m;
 			}
 #pragma GCC unroll 4
 			for (size_t p = 0; p < pairs; p++)
@@ -105,10 +105,13 @@ ALWAYS_INLINE void add_codes(const uint8_t *a_plane, const uint8_t *codes, size_
 
 			decode_pairs(load_line(codes + v * line_bytes(kind), kind), kind, x);
 #pragma GCC unroll 4
-			for (size_t p = 0; p < pairs_of(kind); p++)
+			for (size_t p = 0; p < pairs_of(kind); p++) {
+				const struct pair_line line = pair_line(a + p * INT16_MR);
+
 #pragma GCC unroll 16
 				for (size_t r = 0; r < rows; r++)
-					sum[r][v] = dot_pairs(sum[r][v], (vs16)splat(a[p * INT16_MR + r]), x[p]);
+					sum[r][v] = dot_row(sum[r][v], &line, r, x[p]);
+			}
 		}
 	}
 }

@@ -13,7 +13,7 @@ enum {
 	CHAIN_BLOCKS_ID = 0x0613, CHAIN_SUMS = 16, /* vectors of sums of few rows at once */
 	INT16_MR = 6, INT16_VECTORS = 4,
 	FP4_ID = 0x0609,
-	FP8_ID = 0x0625,
+	FP8_ID = 0x0627,
 	INT16_CODES_ID = 0x061D
 };
 
@@ -25,6 +25,9 @@ enum { EXP_PARTS = 1 };
 #include <arm_neon.h>
 
 #include "neon/fp.h"
+
+/* An instruction multiplies by any lane of another vector, and 16-bit lanes to 32 bits, the first four or the others. */
+#define HAS_LANE_PRODUCTS
 
 ALWAYS_INLINE vu32 min_u32(vu32 a, vu32 b)
 {
@@ -143,12 +146,60 @@ ALWAYS_INLINE vu8 subtract_saturated(vu8 a, vu8 b)
 	return (vu8)vqsubq_u8((uint8x16_t)a, (uint8x16_t)b);
 }
 
-/* sum + a[0] * b[0] + a[1] * b[1] for each pair of 16-bit lanes, in a lane of 32. */
+/* Keeps a vector whole whose lanes multiply: gcc would load each of them, and spread it. */
+ALWAYS_INLINE vu32 whole(vu32 v)
+{
+	__asm__("" : "+w"(v));
+	return v;
+}
+
+/* Loads the first half of the lanes; the others are 0. */
+ALWAYS_INLINE vu32 load_half(const void *at)
+{
+	uint32x2_t two;
+
+	memcpy(&two, at, sizeof two);
+	return (vu32)vcombine_u32(two, vdup_n_u32(0));
+}
+
+/* sum + first * b[i] + second * b[i + 4] for lane i: b has split pairs (body/gemm_pairs.h). */
+ALWAYS_INLINE vs32 dot_split(vs32 sum, int16_t first, int16_t second, vs16 b)
+{
+	const int32x4_t part = vmlal_s16((int32x4_t)sum, vget_low_s16((int16x8_t)b), vdup_n_s16(first));
+
+	return (vs32)vmlal_high_s16(part, (int16x8_t)b, vdupq_n_s16(second));
+}
+
+/* The same of a vector of equal pairs. gcc does not take lane 0 by its number. */
 ALWAYS_INLINE vs32 dot_pairs(vs32 sum, vs16 a, vs16 b)
 {
-	int32x4_t low = vmull_s16(vget_low_s16((int16x8_t)a), vget_low_s16((int16x8_t)b));
+	return dot_split(sum, a[2], a[3], b);
+}
 
-	return (vs32)((vu32)sum + (vu32)vpaddq_s32(low, vmull_high_s16((int16x8_t)a, (int16x8_t)b)));
+/* The bytes 4 i, 4 i + 2, 4 i + 1 and 4 i + 3 of each lane i, from one lane to the next. */
+ALWAYS_INLINE vu8 split_bytes(vu8 v)
+{
+	static const uint8_t from[16] = {0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15};
+
+	return (vu8)vqtbl1q_u8((uint8x16_t)v, vld1q_u8(from));
+}
+
+ALWAYS_INLINE void widen_signed(vs8 v, vs16 to[2])
+{
+	to[0] = (vs16)vmovl_s8(vget_low_s8((int8x16_t)v));
+	to[1] = (vs16)vmovl_high_s8((int8x16_t)v);
+}
+
+/* The low halves of lanes, twice. */
+ALWAYS_INLINE vs16 low_halves(vu32 v)
+{
+	return (vs16)vuzp1q_u16((uint16x8_t)v, (uint16x8_t)v);
+}
+
+/* The first or the other lanes, widened. */
+ALWAYS_INLINE vs32 widen_half(vs16 v, bool other)
+{
+	return (vs32)(other ? vmovl_high_s16((int16x8_t)v) : vmovl_s16(vget_low_s16((int16x8_t)v)));
 }
 
 /* Of lanes, the first two and the others. */
