@@ -81,10 +81,10 @@ static inline void fp4_pack_w(const struct mxfp_gemm_pack_job *job)
 /* The binary32 of each scale of a panel. */
 static inline void fp4_expand_scales(float *to, const uint8_t *scales, size_t blocks)
 {
-	for (size_t i = 0; i < blocks * INT16_NR; i++) {
-		const uint32_t scale = fp4_scale(scales[i]);
+	for (size_t i = 0; i < blocks * INT16_NR; i += LANES) {
+		const vu32 code = load_u8(scales + i), finite = blend((vs32)(code == 0), splat(F32_HIDDEN / 2), code << F32_SIGNIFICAND_BITS);
 
-		memcpy(to + i, &scale, sizeof scale);
+		store(to + i, blend((vs32)(code == MXFP_SCALE_NAN), splat(F32_NAN), finite));
 	}
 }
 
