@@ -225,13 +225,6 @@ static inline void bytes_take(struct bytes_panels *t, const uint8_t *a, size_t k
 	t->a = (const uint32_t *)(a + words_offset(mx_blocks(k)));
 }
 
-/* Makes a compiler have a value here. Without it gcc loads codes twice, and reorders sums until it has not enough registers. */
-#define IN_REGISTER(v) __asm__("" : "+x"(v))
-
-/* Hides where a pointer comes from. Without it gcc makes vectors of copies of what it points at, once for several uses, and has to
-   keep them in memory. */
-#define HIDE_ORIGIN(at) __asm__("" : "+r"(at))
-
 /* The bytes of a word of codes of each column: those of its low and of its high nibbles. */
 ALWAYS_INLINE void decode_word(vu8 codes, vu8 bytes[2])
 {

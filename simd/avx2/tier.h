@@ -14,8 +14,8 @@ enum {
 	INT16_MR = 6, INT16_VECTORS = 2,
 	FP4_ID = 0x0608,
 	FP4_BYTES_ID = 0x060A,
-	FP8_ID = 0x0624,
-	INT16_CODES_ID = 0x061C,
+	FP8_ID = 0x0626,
+	INT16_CODES_ID = 0x0625,
 	MXFP8_ID = 0x0614
 };
 
@@ -31,6 +31,9 @@ enum { EXP_PARTS = 1 };
 #include "body/vector.h"
 
 #include <immintrin.h>
+
+/* Makes a compiler have a value here. Without it gcc loads codes twice, and reorders sums until it has not enough registers. */
+#define IN_REGISTER(v) __asm__("" : "+x"(v))
 
 #define MM(operation) _mm256_##operation
 #define MM_INT __m256i
@@ -123,10 +126,36 @@ ALWAYS_INLINE vf64 rsqrt_f64(vf64 x)
 	return splat_f64(1) / (vf64)_mm256_sqrt_pd((__m256d)x);
 }
 
-/* Bytes table[index], index below 16. */
+/* Bytes table[index], index below 16; 0 if it is 128 or more. */
 ALWAYS_INLINE vu8 lookup(const int8_t table[16], vu8 index)
 {
 	return (vu8)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table)), (__m256i)index);
+}
+
+/* The same by the lower four bits of each index, whose bit 7 is 0. */
+ALWAYS_INLINE vu8 lookup_nibble(const int8_t table[16], vu8 index)
+{
+	return lookup(table, index);
+}
+
+/* Negates bytes where bit 7 of `signs` is set; where `signs` are 0, they must be. */
+ALWAYS_INLINE vu8 with_sign(vu8 bytes, vu8 signs)
+{
+	return (vu8)_mm256_sign_epi8((__m256i)bytes, (__m256i)signs);
+}
+
+/* The even bytes, which have signs, and the odd ones. */
+ALWAYS_INLINE void widen_signed(vu8 bytes, vs16 to[2])
+{
+	to[0] = (vs16)_mm256_maddubs_epi16(_mm256_set1_epi16(1), (__m256i)bytes);
+	to[1] = (vs16)bytes >> 8;
+}
+
+/* The products of the even bytes, those of b with signs and those of a, below 2^7, without, and of the odd ones. */
+ALWAYS_INLINE void multiply_bytes(vu8 a, vu8 b, vs16 to[2])
+{
+	to[0] = (vs16)_mm256_maddubs_epi16((__m256i)(a & (vu8)splat(0x00FF00FF)), (__m256i)b);
+	to[1] = (vs16)_mm256_maddubs_epi16((__m256i)(a & (vu8)splat(0xFF00FF00)), (__m256i)b);
 }
 
 /* a - b, at least 0. */

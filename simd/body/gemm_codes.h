@@ -1,22 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Panels of W that stays in codes of four, six or eight bits, hardly more than its format takes: a head, the codes of the scales
- * [block][column], E8M0 or UE4M3, and words of codes [word][column]. A code is a nibble of E2M1, or a byte: an integer of up to 8
- * bits; for E3M2 four bits of a significand with its sign above four of an exponent. Where a tier looks integers up, E3M2 and E2M3
- * stay in their six bits, a word in three bytes. Elements are placed in words so that decoding gives pairs of neighbors.
+ * [block][column], E8M0 or UE4M3, and words of codes [word][column]. A code is a nibble of E2M1, a byte of MXINT8, or has the six bits
+ * of E3M2 or E2M3. Elements are placed in words so that decoding gives pairs of neighbors.
+ *
+ * Where a tier looks integers up by six bits, a word of these is three bytes. Elsewhere a code has six bits of a byte, placed as its
+ * decoding wants them, and three words hold four: the codes of the fourth are in the other two bits. Those of E2M3 are
+ *
+ *     sign, bit 1 of the exponent, 2 of the fourth word, bit 0 of the exponent, 3 of the significand
+ *
+ * and of E3M2 2 of the fourth word, 2 of the significand, the sign, 3 of the exponent. A line is what is decoded at once: a word, or
+ * three that hold four. Whatever bits a hostile panel has, they are codes of numbers of the format.
  */
 #ifndef MXFP_BODY_GEMM_CODES_H
 #define MXFP_BODY_GEMM_CODES_H
 
 #include "body/gemm_int16.h"
 
-enum { CODES_MOST_PAIRS = 4 /* in a word */ };
+enum {
+	CODES_MOST_WORDS = 4, /* in a line */
+	CODES_MOST_PAIRS = 4, /* in a word */
+	CODES_FETCHED = 64,   /* bytes that one request to fetch them brings */
+	/* E3M2 is decoded to integers times 2^CODES_E3M2_BITS, at most 448 * 16. 32 times that and 448 is below 2^31; so is, by the
+	   inequality of Cauchy and Schwarz, the sum of its products with A of gemm_fp8.c: the root of the sum of 32 squares is below
+	   2^15.4, that of A at most 2^14.5. */
+#ifdef HAS_WIDE_LOOKUP
+	CODES_E3M2_BITS = 0
+#else
+	CODES_E3M2_BITS = 4
+#endif
+};
 
 enum codes_kind {
-	CODES_NIBBLES, CODES_BYTES, CODES_E3M2,
-#ifdef HAS_WIDE_LOOKUP
-	CODES_E2M3, /* six bits, as E3M2's are there */
-#endif
+	CODES_NIBBLES, CODES_BYTES, CODES_E3M2, CODES_E2M3,
 	CODES_WIDE, /* nibbles whose scales' significands multiply integers */
 	CODES_E5M2, CODES_E4M3, /* of gemm_fp8.c, which has panels of its own for them */
 	CODES_KINDS
@@ -34,28 +50,49 @@ static enum codes_kind kind_of(enum mxfp_format format)
 
 	if (element->bits == 4)
 		return CODES_NIBBLES;
-#ifdef HAS_WIDE_LOOKUP
 	if (format == MXFP_FORMAT_MXFP6_E2M3)
 		return CODES_E2M3;
-#endif
 	return format == MXFP_FORMAT_MXFP6_E3M2 ? CODES_E3M2 : CODES_BYTES;
 }
 
-/* Bytes of a word of a vector of columns. */
-ALWAYS_INLINE size_t line_bytes(enum codes_kind kind)
+ALWAYS_INLINE bool has_six_bits(enum codes_kind kind)
 {
-#ifdef HAS_WIDE_LOOKUP
-	if (kind == CODES_E3M2 || kind == CODES_E2M3)
-		return VECTOR_BYTES * 6 / 8;
+	return kind == CODES_E3M2 || kind == CODES_E2M3;
+}
+
+/* The words that a line holds. */
+ALWAYS_INLINE size_t words_of(enum codes_kind kind)
+{
+#ifndef HAS_WIDE_LOOKUP
+	if (has_six_bits(kind))
+		return CODES_MOST_WORDS;
 #endif
 	(void)kind;
-	return VECTOR_BYTES;
+	return 1;
+}
+
+/* Bytes of a line of a vector of columns. */
+ALWAYS_INLINE size_t line_bytes(enum codes_kind kind)
+{
+	return has_six_bits(kind) ? words_of(kind) * VECTOR_BYTES * 6 / 8 : VECTOR_BYTES;
 }
 
 /* The pairs of elements in a word. */
 ALWAYS_INLINE size_t pairs_of(enum codes_kind kind)
 {
 	return kind == CODES_NIBBLES || kind == CODES_WIDE ? 4 : 2;
+}
+
+/* Bytes of so many words of all columns, which are whole lines. */
+ALWAYS_INLINE size_t words_bytes(size_t words, enum codes_kind kind)
+{
+	return words / words_of(kind) * INT16_VECTORS * line_bytes(kind);
+}
+
+/* Integers are decoded in units of 2^-unit_bits() of the format's. */
+ALWAYS_INLINE int unit_bits(enum codes_kind kind)
+{
+	return kind == CODES_WIDE ? SCALE_BITS : kind == CODES_E3M2 ? CODES_E3M2_BITS : 0;
 }
 
 static size_t codes_offset(const struct mxfp_gemm_shape *shape, size_t k)
@@ -68,7 +105,7 @@ static size_t codes_w_bytes(const struct mxfp_gemm_shape *shape, size_t k)
 	const size_t pairs = blocks_count(shape, k) * blocks_length(shape) / 2;
 	const enum codes_kind kind = kind_of(shape->w_format);
 
-	return codes_offset(shape, k) + pairs / pairs_of(kind) * INT16_VECTORS * line_bytes(kind);
+	return codes_offset(shape, k) + words_bytes(pairs / pairs_of(kind), kind);
 }
 
 #ifdef HAS_WIDE_LOOKUP
@@ -85,10 +122,44 @@ static const int16_t e2m3_integers[64] = {HALF(), HALF(-)};
 #undef HALF
 #undef EIGHT
 #else
-/* Significands of E3M2 by the upper nibble of a code, and powers of two by the exponent in the lower one. */
-static const int8_t e3m2_significand[16] = {0, 1, 2, 3, 4, 5, 6, 7, 0, -1, -2, -3, -4, -5, -6, -7};
-static const int8_t e3m2_power[16] = {1, 1, 2, 4, 8, 16, 32, 64};
+/* What is added to the bits of an integer of E2M3, by its lower four where bit 1 of the exponent, 0x40, is set. */
+static const int8_t e2m3_more[16] = {-48, -47, -46, -45, -44, -43, -42, -41, -40, -37, -34, -31, -28, -25, -22, -19};
+
+/* Powers of two of E3M2, by its sign and exponent, and what is added to these and the significand's bits above, so that 16 times the
+   significand is left. */
+static const int8_t e3m2_power[16] = {1, 1, 2, 4, 8, 16, 32, 64, -1, -1, -2, -4, -8, -16, -32, -64};
+static const int8_t e3m2_more[16] = {0, 63, 62, 61, 60, 59, 58, 57, -8, 55, 54, 53, 52, 51, 50, 49};
+
+/* The lowest of the two bits of a byte that are a code's of the fourth word, and the bit of it that word i has there. */
+ALWAYS_INLINE unsigned fourth_at(enum codes_kind kind)
+{
+	return kind == CODES_E2M3 ? 4 : 6;
+}
+
+ALWAYS_INLINE unsigned fourth_bit(enum codes_kind kind, size_t i)
+{
+	return kind == CODES_E2M3 && i == 2 ? 6 : 2 * (unsigned)i;
+}
 #endif
+
+/* Codes by the format's own bits. */
+ALWAYS_INLINE vu32 e3m2_code(vu32 sign, vu32 magnitude)
+{
+#ifdef HAS_WIDE_LOOKUP
+	return sign << 5 | magnitude;
+#else
+	return (magnitude & 3) << 4 | sign << 3 | magnitude >> 2;
+#endif
+}
+
+ALWAYS_INLINE vu32 e2m3_code(vu32 sign, vu32 magnitude)
+{
+#ifdef HAS_WIDE_LOOKUP
+	return sign << 5 | magnitude;
+#else
+	return sign << 7 | (magnitude & 0x10) << 2 | (magnitude & 0xF);
+#endif
+}
 
 /* The codes of numbers, which are integers in the unit of their format. */
 ALWAYS_INLINE vu32 codes_of(vf32 x, enum codes_kind kind)
@@ -99,15 +170,9 @@ ALWAYS_INLINE vu32 codes_of(vf32 x, enum codes_kind kind)
 	case CODES_NIBBLES: /* from 2 on, an exponent of two bits and a bit of significand */
 		return (bits >> 31 << 3) | blend((vs32)(n < 2), n, (magnitude >> 22) - (2 * F32_BIAS));
 	case CODES_E3M2: /* from 4 on, normal: a hidden bit, two of the significand, the exponent */
-#ifdef HAS_WIDE_LOOKUP
-		return (bits >> 31 << 5) | blend((vs32)(n < 4), n, (magnitude >> 21) - ((F32_BIAS + 1) << 2));
-#endif
-		return (bits >> 31 << 7) |
-		       blend((vs32)(n < 4), n << 4, 0x40 | (magnitude >> 21 & 3) << 4 | ((magnitude >> F32_SIGNIFICAND_BITS) - (F32_BIAS + 1)));
-#ifdef HAS_WIDE_LOOKUP
+		return e3m2_code(bits >> 31, blend((vs32)(n < 4), n, (magnitude >> 21) - ((F32_BIAS + 1) << 2)));
 	case CODES_E2M3:
-		return (bits >> 31 << 5) | blend((vs32)(n < 8), n, (magnitude >> 20) - ((F32_BIAS + 2) << 3));
-#endif
+		return e2m3_code(bits >> 31, blend((vs32)(n < 8), n, (magnitude >> 20) - ((F32_BIAS + 2) << 3)));
 	default:
 		return (vu32)__builtin_convertvector(x, vs32) & 0xFF;
 	}
@@ -124,6 +189,24 @@ ALWAYS_INLINE vu32 scale_codes(vu32 scales, bool ue4m3)
 	return blend(nan, splat(0x7F), blend((vs32)(n < 8), n, (scales >> 20) - ((F32_BIAS - 7) << 3)));
 }
 
+ALWAYS_INLINE uint32_t word_of_bytes(const uint32_t *x)
+{
+	return x[0] | x[2] << 8 | x[1] << 16 | x[3] << 24;
+}
+
+#ifndef HAS_WIDE_LOOKUP
+/* Four words of codes of six bits become three, in place. */
+static void merge_fourth(uint32_t *row, size_t words, enum codes_kind kind)
+{
+	for (size_t i = 0; i < words; i += CODES_MOST_WORDS) {
+		const uint32_t fourth = row[i + 3];
+
+		for (size_t j = 0; j < 3; j++)
+			row[i / 4 * 3 + j] = row[i + j] | (fourth >> fourth_bit(kind, j) & 0x03030303) << fourth_at(kind);
+	}
+}
+#endif
+
 /* Places the codes of a row in words, in place. */
 static void codes_to_words(uint32_t *row, size_t n, enum codes_kind kind)
 {
@@ -134,11 +217,12 @@ static void codes_to_words(uint32_t *row, size_t n, enum codes_kind kind)
 			row[i / 8] = x[0] | x[4] << 4 | x[2] << 8 | x[6] << 12 | x[1] << 16 | x[5] << 20 | x[3] << 24 | x[7] << 28;
 		}
 	else
-		for (size_t i = 0; i < n; i += 4) {
-			const uint32_t *x = row + i;
-
-			row[i / 4] = x[0] | x[2] << 8 | x[1] << 16 | x[3] << 24;
-		}
+		for (size_t i = 0; i < n; i += 4)
+			row[i / 4] = word_of_bytes(row + i);
+#ifndef HAS_WIDE_LOOKUP
+	if (has_six_bits(kind))
+		merge_fourth(row, n / 4, kind);
+#endif
 }
 
 static bool has_ue4m3(const struct mxfp_gemm_shape *shape)
@@ -179,9 +263,9 @@ static void codes_pack_slice(const struct mxfp_gemm_pack_job *job, size_t k, str
 		codes_to_words(rows[r], n, kind);
 	}
 	const size_t words = n / 2 / pairs_of(kind);
-	uint8_t *codes = panel + codes_offset(job->shape, job->k) + k / 2 / pairs_of(kind) * INT16_VECTORS * line_bytes(kind);
-	if (line_bytes(kind) == VECTOR_BYTES) {
-		store_columns(codes, rows[0], PANEL_SLICE, INT16_NR, words);
+	uint8_t *codes = panel + codes_offset(job->shape, job->k) + words_bytes(k / 2 / pairs_of(kind), kind);
+	if (line_bytes(kind) >= VECTOR_BYTES) {
+		store_columns(codes, rows[0], PANEL_SLICE, INT16_NR, words / words_of(kind) * line_bytes(kind) / VECTOR_BYTES);
 	} else {
 		uint32_t lines[PANEL_SLICE / 4 * INT16_NR];
 
@@ -214,15 +298,52 @@ static struct codes_w codes_begin(const struct mxfp_gemm_multiply_job *job)
 	};
 }
 
-/* A word of each column of a vector; bits above the six of a code may be any. */
-ALWAYS_INLINE vu8 load_line(const uint8_t *codes, enum codes_kind kind)
+#ifndef HAS_WIDE_LOOKUP
+/* The codes of the fourth word of a line. */
+ALWAYS_INLINE vu8 load_fourth(const uint8_t *codes, enum codes_kind kind)
+{
+	const unsigned at = fourth_at(kind);
+	vu32 fourth = {0};
+
+	HIDE_ORIGIN(codes);
+#pragma GCC unroll 3
+	for (size_t i = 0; i < 3; i++) {
+		const vu16 x = (vu16)load(codes + i * INT16_VECTORS * VECTOR_BYTES);
+		const unsigned bit = fourth_bit(kind, i);
+
+		fourth |= (vu32)(at > bit ? x >> (at - bit) : x << (bit - at)) & splat(0x03030303U << bit);
+	}
+	return (vu8)fourth;
+}
+
+/* The integers of E2M3, in bytes. */
+ALWAYS_INLINE vu8 e2m3_bytes(vu8 codes)
+{
+	const vu8 magnitude = codes & (vu8)splat(0x4F4F4F4F);
+
+	return with_sign(magnitude + lookup(e2m3_more, magnitude + (vu8)splat(0xC0C0C0C0)), codes);
+}
+
+/* The pairs of E3M2, times 2^CODES_E3M2_BITS. */
+ALWAYS_INLINE void decode_e3m2(vu8 codes, vs16 pairs[2])
+{
+	const vu8 six = codes & (vu8)splat(0x3F3F3F3F);
+
+	multiply_bytes(six + lookup_nibble(e3m2_more, six), lookup_nibble(e3m2_power, six), pairs);
+}
+#endif
+
+/* Word i of a line, of each column of a vector; bits above the six of a code, or those that it does not have, may be any. */
+ALWAYS_INLINE vu8 load_word(const uint8_t *line, enum codes_kind kind, size_t i)
 {
 #ifdef HAS_WIDE_LOOKUP
-	if (kind == CODES_E3M2 || kind == CODES_E2M3)
-		return load_packed_sixes(codes);
+	if (has_six_bits(kind))
+		return load_packed_sixes(line);
+#else
+	if (i == 3)
+		return load_fourth(line, kind);
 #endif
-	(void)kind;
-	return (vu8)load(codes);
+	return (vu8)load(line + i * INT16_VECTORS * VECTOR_BYTES);
 }
 
 /* The pairs of a word of each column. */
@@ -239,11 +360,22 @@ ALWAYS_INLINE void decode_pairs(vu8 codes, enum codes_kind kind, vs16 pairs[CODE
 		pairs[0] = lookup_words(table, (vu16)codes);
 		pairs[1] = lookup_words(table, (vu16)codes >> 8);
 #else
-		const vu8 nibble = (vu8)splat(0x0F0F0F0F), ordered = order_bytes(codes);
-
-		multiply_pairs(lookup(e3m2_significand, (vu8)((vu16)ordered >> 4) & nibble), lookup(e3m2_power, ordered & nibble), pairs);
+		if (kind == CODES_E2M3)
+			widen_signed(e2m3_bytes(order_bytes(codes)), pairs);
+		else
+			decode_e3m2(order_bytes(codes), pairs);
 #endif
 	}
+}
+
+/* Keeps a sum of products in its place: gcc would reorder those with a word or line until it has not enough registers. */
+ALWAYS_INLINE void keep_order(vs32 *sum)
+{
+#ifdef HAS_WIDE_LOOKUP
+	(void)sum;
+#else
+	IN_REGISTER(*sum);
+#endif
 }
 
 /* Ordinary scales as binary32. */

@@ -616,12 +616,12 @@ ALWAYS_INLINE void fp8_decode_part(const struct fp8_panels *t, size_t b, size_t 
 ALWAYS_INLINE void fp8_decode(const struct fp8_panels *t, size_t b, size_t v, size_t i, enum codes_kind kind, vu8 floors,
                               vs16 pairs[CODES_MOST_PAIRS])
 {
-	const size_t words = t->length / 2 / pairs_of(kind);
+	const uint8_t *line = t->codes.codes + words_bytes(b * (t->length / 2 / pairs_of(kind)) + i, kind) + v * VECTOR_BYTES;
 
 	if (fp8_is_float(kind))
 		fp8_decode_part(t, b, v, i, kind, false, floors, pairs);
 	else
-		decode_pairs(load_line(t->codes.codes + ((b * words + i) * INT16_VECTORS + v) * line_bytes(kind), kind), kind, pairs);
+		decode_pairs(load_word(line, kind, i % words_of(kind)), kind, pairs);
 	if (kind != CODES_WIDE)
 		return;
 #pragma GCC unroll 4
@@ -648,11 +648,9 @@ static NOINLINE void fp8_decode_any(const struct fp8_panels *t, size_t b, size_t
 	case CODES_E3M2:
 		fp8_decode(t, b, v, i, CODES_E3M2, (vu8){0}, pairs);
 		break;
-#ifdef HAS_WIDE_LOOKUP
 	case CODES_E2M3:
 		fp8_decode(t, b, v, i, CODES_E2M3, (vu8){0}, pairs);
 		break;
-#endif
 	default:
 		fp8_decode(t, b, v, i, CODES_BYTES, (vu8){0}, pairs);
 		break;
@@ -717,14 +715,19 @@ ALWAYS_INLINE void fp8_expand(struct fp8_expanded *to, const struct fp8_panels *
 			for (uint32_t low = w_low_bits(t, b, v, kind); low != 0; rests++)
 				store(to->rest[rests], (vu32)low_pair(t, b, v, next_pair(&low), kind, floors));
 			store(&to->scales[b][v * LANES], (vu32)fp8_w_scales(t, b, v, kind));
-			for (size_t i = 0; i < t->length / 2; i += pairs, later += line_bytes(kind)) {
-				vs16 x[CODES_MOST_PAIRS];
-
-				__builtin_prefetch(later, 0, 2);
-				fp8_decode(t, b, v, i / pairs, kind, floors, x);
+			for (size_t i = 0; i < t->length / 2 / pairs; i += words_of(kind), later += line_bytes(kind)) {
+#pragma GCC unroll 2
+				for (size_t at = 0; at < line_bytes(kind); at += CODES_FETCHED)
+					__builtin_prefetch(later + at, 0, 2);
 #pragma GCC unroll 4
-				for (size_t p = 0; p < pairs; p++)
-					store(&to->high[b * (t->length / 2) + i + p][v * LANES], (vu32)x[p]);
+				for (size_t word = i; word < i + words_of(kind); word++) {
+					vs16 x[CODES_MOST_PAIRS];
+
+					fp8_decode(t, b, v, word, kind, floors, x);
+#pragma GCC unroll 4
+					for (size_t p = 0; p < pairs; p++)
+						store(&to->high[b * (t->length / 2) + word * pairs + p][v * LANES], (vu32)x[p]);
+				}
 			}
 		}
 }
@@ -1004,7 +1007,7 @@ ALWAYS_INLINE void few_pass(const struct fp8_panels *t, size_t first, size_t end
 {
 	const float *a_scales = (const float *)(t->a + t->a_parts.a_scales);
 	const size_t pairs = pairs_of(kind);
-	uintptr_t at_code = (uintptr_t)t->w + first * (t->length / 2 / pairs) * INT16_VECTORS * line_bytes(kind); /* and the head's bytes */
+	uintptr_t at_code = (uintptr_t)t->w + words_bytes(first * (t->length / 2 / pairs), kind); /* and the head's bytes */
 	vf32 p[BY_CODES_ROWS][INT16_VECTORS] = {{{0}}};
 
 	for (size_t b = first; b < end; b++)
@@ -1017,19 +1020,28 @@ ALWAYS_INLINE void few_pass(const struct fp8_panels *t, size_t first, size_t end
 #pragma GCC unroll 16
 			for (size_t r = 0; r < rows; r++)
 				sum[r] = (vs32)splat(0);
-			for (size_t i = 0; i < t->length / 2 / pairs; i++, a += pairs * INT16_MR, at_code += line_bytes(kind)) {
-				vs16 x[CODES_MOST_PAIRS];
-
-				__builtin_prefetch((const void *)(at_code + (uintptr_t)t->ahead), 0, 2);
-				__builtin_prefetch((const void *)(at_code + FP8_NEAR));
-				fp8_decode(t, b, v, i, kind, floors, x);
+			for (size_t i = 0; i < t->length / 2 / pairs; i += words_of(kind), at_code += line_bytes(kind)) {
+#pragma GCC unroll 2
+				for (size_t at = 0; at < line_bytes(kind); at += CODES_FETCHED) {
+					__builtin_prefetch((const void *)(at_code + (uintptr_t)t->ahead + at), 0, 2);
+					__builtin_prefetch((const void *)(at_code + FP8_NEAR + at));
+				}
 #pragma GCC unroll 4
-				for (size_t pair = 0; pair < pairs; pair++) {
-					const struct pair_line line = pair_line(a + pair * INT16_MR);
+				for (size_t word = i; word < i + words_of(kind); word++, a += pairs * INT16_MR) {
+					vs16 x[CODES_MOST_PAIRS];
+
+					fp8_decode(t, b, v, word, kind, floors, x);
+#pragma GCC unroll 4
+					for (size_t pair = 0; pair < pairs; pair++) {
+						const struct pair_line line = pair_line(a + pair * INT16_MR);
 
 #pragma GCC unroll 16
-					for (size_t r = 0; r < rows; r++)
-						sum[r] = dot_row(sum[r], &line, r, x[pair]);
+						for (size_t r = 0; r < rows; r++) {
+							sum[r] = dot_row(sum[r], &line, r, x[pair]);
+							if (has_six_bits(kind)) /* others lose by it */
+								keep_order(&sum[r]);
+						}
+					}
 				}
 			}
 			const uint32_t of_a = any_low_bits(t->a, b * INT16_MR, rows), of_w = w_low_bits(t, b, v, kind);
@@ -1092,9 +1104,7 @@ PASSES(e3m2, CODES_E3M2)
 PASSES(nibbles, CODES_NIBBLES)
 PASSES(bytes, CODES_BYTES)
 PASSES(wide, CODES_WIDE)
-#ifdef HAS_WIDE_LOOKUP
 PASSES(e2m3, CODES_E2M3)
-#endif
 #undef PASSES
 #undef PASS
 
@@ -1106,9 +1116,7 @@ static fp8_few_passes *const few_passes[CODES_KINDS][5] = {
 	[CODES_NIBBLES] = OF_KIND(nibbles),
 	[CODES_BYTES] = OF_KIND(bytes),
 	[CODES_WIDE] = OF_KIND(wide),
-#ifdef HAS_WIDE_LOOKUP
 	[CODES_E2M3] = OF_KIND(e2m3),
-#endif
 };
 #undef OF_KIND
 
@@ -1241,11 +1249,9 @@ static NOINLINE void expand_any(struct fp8_expanded *to, const struct fp8_panels
 	case CODES_E3M2:
 		fp8_expand(to, t, CODES_E3M2, later);
 		break;
-#ifdef HAS_WIDE_LOOKUP
 	case CODES_E2M3:
 		fp8_expand(to, t, CODES_E2M3, later);
 		break;
-#endif
 	default:
 		fp8_expand(to, t, CODES_BYTES, later);
 		break;
@@ -1255,7 +1261,7 @@ static NOINLINE void expand_any(struct fp8_expanded *to, const struct fp8_panels
 static NOINLINE void fp8_rows(const struct mxfp_gemm_multiply_job *job)
 {
 	const size_t a_bytes = fp8_a_bytes(job->shape, job->k);
-	const int w_bits = fraction_bits(job->shape->w_format) + (job->shape->w_format == MXFP_FORMAT_NVFP4 ? SCALE_BITS : 0);
+	const int w_bits = fraction_bits(job->shape->w_format) + unit_bits(fp8_kind(job->shape->w_format));
 	struct fp8_panels t = {
 		.a = job->a,
 		.w = job->w,

@@ -17,7 +17,8 @@
 enum {
 	CODES_FEW_ROWS = 4, /* by bytes */
 	CODES_VECTORS = INT16_VECTORS == 1 ? 1 : 2, /* at once for one row or two */
-	CODES_SOME_ROWS = 24, /* that are multiplied by codes if they are by bytes */
+	CODES_SOME_ROWS = 24, /* that are multiplied by codes if they are by bytes, */
+	CODES_SIX_ROWS = INT16_MR, /* and by those of six bits, which take longer to decode */
 	CODES_AHEAD = 8192 /* bytes of codes that are asked for before they are multiplied: processors stop at pages */
 };
 
@@ -39,6 +40,7 @@ struct codes_panels {
 	struct codes_w w;
 	struct codes_by_bytes by_bytes;
 	const struct codes_expanded *expanded;
+	ptrdiff_t ahead; /* bytes from codes that are expanded to some that are asked for meanwhile */
 };
 
 /* That of a product. */
@@ -49,19 +51,32 @@ static enum codes_kind product_kind(const struct mxfp_gemm_shape *shape)
 	return kind == CODES_NIBBLES && has_low(shape->a_format) ? CODES_WIDE : kind;
 }
 
+/* Asks for the codes that lie so many bytes ahead of some. */
+ALWAYS_INLINE void fetch_ahead(const uint8_t *codes, ptrdiff_t ahead, size_t bytes)
+{
+#pragma GCC unroll 4
+	for (size_t i = 0; i < bytes; i += CODES_FETCHED)
+		__builtin_prefetch((const void *)((uintptr_t)codes + (uintptr_t)ahead + i), 0, 2);
+}
+
 /* kind is a constant where this is inlined. */
 ALWAYS_INLINE void expand_kind(struct codes_expanded *to, const struct codes_panels *t, size_t blocks, enum codes_kind kind)
 {
-	const size_t pairs = pairs_of(kind);
+	const size_t pairs = pairs_of(kind), words = words_of(kind);
 	const uint8_t *codes = t->w.codes;
 
 	for (size_t i = 0; i < blocks * INT16_NR; i += LANES)
 		store(to->scales + i, (vu32)(kind == CODES_WIDE ? powers(any_scales_at(&t->w, i)) : any_scales_at(&t->w, i)));
-	for (size_t i = 0; i < blocks * t->int16.pairs; i += pairs)
-		for (size_t v = 0; v < INT16_VECTORS; v++, codes += line_bytes(kind)) {
+	for (size_t i = 0; i < blocks * t->int16.pairs; i += words * pairs, codes += words_bytes(words, kind)) {
+#ifndef HAS_WIDE_LOOKUP /* there it has not been measured */
+		fetch_ahead(codes, t->ahead, words_bytes(words, kind));
+#endif
+#pragma GCC unroll 8
+		for (size_t j = 0; j < INT16_VECTORS * words; j++) {
+			const size_t v = j / words, word = j % words;
 			vs16 x[CODES_MOST_PAIRS] = {{0}};
 
-			decode_pairs(load_line(codes, kind), kind, x);
+			decode_pairs(load_word(codes + v * VECTOR_BYTES, kind, word), kind, x);
 			if (kind == CODES_WIDE) {
 				const vs16 m = equal_pairs(significands(any_scales_at(&t->w, (i / t->int16.pairs * INT16_VECTORS + v) * LANES)));
 
@@ -71,8 +86,9 @@ ALWAYS_INLINE void expand_kind(struct codes_expanded *to, const struct codes_pan
 			}
 #pragma GCC unroll 4
 			for (size_t p = 0; p < pairs; p++)
-				store(&to->plane[i + p][v * LANES], (vu32)x[p]);
+				store(&to->plane[i + word * pairs + p][v * LANES], (vu32)x[p]);
 		}
+	}
 }
 
 static NOINLINE void expand(struct codes_expanded *to, const struct codes_panels *t, size_t blocks, enum codes_kind kind)
@@ -83,10 +99,8 @@ static NOINLINE void expand(struct codes_expanded *to, const struct codes_panels
 		expand_kind(to, t, blocks, CODES_BYTES);
 	else if (kind == CODES_WIDE)
 		expand_kind(to, t, blocks, CODES_WIDE);
-#ifdef HAS_WIDE_LOOKUP
 	else if (kind == CODES_E2M3)
 		expand_kind(to, t, blocks, CODES_E2M3);
-#endif
 	else
 		expand_kind(to, t, blocks, CODES_E3M2);
 }
@@ -96,21 +110,27 @@ ALWAYS_INLINE void add_codes(const uint8_t *a_plane, const uint8_t *codes, size_
                              size_t vectors, vs32 sum[BY_CODES_ROWS][INT16_VECTORS])
 {
 	const uint32_t *a = (const uint32_t *)a_plane;
+	const size_t words = words_of(kind), in_line = words * pairs_of(kind);
 
-	for (size_t i = 0; i < pairs; i += pairs_of(kind), a += pairs_of(kind) * INT16_MR, codes += INT16_VECTORS * line_bytes(kind)) {
-		__builtin_prefetch((const void *)((uintptr_t)codes + CODES_AHEAD));
+	for (size_t i = 0; i < pairs; i += in_line, a += in_line * INT16_MR, codes += words_bytes(words, kind)) {
 #pragma GCC unroll 4
-		for (size_t v = 0; v < vectors; v++) {
+		for (size_t at = 0; at < words_bytes(words, kind); at += CODES_FETCHED)
+			__builtin_prefetch((const void *)((uintptr_t)codes + CODES_AHEAD + at));
+#pragma GCC unroll 16
+		for (size_t j = 0; j < words * vectors; j++) {
+			const size_t word = j / vectors, v = j % vectors;
 			vs16 x[CODES_MOST_PAIRS];
 
-			decode_pairs(load_line(codes + v * line_bytes(kind), kind), kind, x);
+			decode_pairs(load_word(codes + v * VECTOR_BYTES, kind, word), kind, x);
 #pragma GCC unroll 4
 			for (size_t p = 0; p < pairs_of(kind); p++) {
-				const struct pair_line line = pair_line(a + p * INT16_MR);
+				const struct pair_line line = pair_line(a + (word * pairs_of(kind) + p) * INT16_MR);
 
 #pragma GCC unroll 16
-				for (size_t r = 0; r < rows; r++)
+				for (size_t r = 0; r < rows; r++) {
 					sum[r][v] = dot_row(sum[r][v], &line, r, x[p]);
+					keep_order(&sum[r][v]);
+				}
 			}
 		}
 	}
@@ -129,7 +149,7 @@ ALWAYS_INLINE void few_rows_pass(const struct codes_panels *t, size_t first, siz
 
 #pragma GCC unroll 4
 		for (size_t v = 0; v < INT16_VECTORS; v += vectors) {
-			const uint8_t *codes = t->w.codes + (b * of->pairs / pairs_of(kind) * INT16_VECTORS + v) * line_bytes(kind);
+			const uint8_t *codes = t->w.codes + words_bytes(b * of->pairs / pairs_of(kind), kind) + v * VECTOR_BYTES;
 			vs32 sum[BY_CODES_ROWS][INT16_VECTORS] = {{{0}}};
 
 			add_codes(a, codes, of->pairs, kind, rows, vectors, sum);
@@ -189,9 +209,7 @@ PASSES(nibbles, CODES_NIBBLES)
 PASSES(bytes, CODES_BYTES)
 PASSES(e3m2, CODES_E3M2)
 PASSES(wide, CODES_WIDE)
-#ifdef HAS_WIDE_LOOKUP
 PASSES(e2m3, CODES_E2M3)
-#endif
 #undef MORE_PASSES
 #undef PASSES
 #undef PASS
@@ -209,9 +227,7 @@ static codes_pass *pass_by_codes(enum codes_kind kind, size_t rows)
 		[CODES_BYTES] = OF_KIND(bytes),
 		[CODES_E3M2] = OF_KIND(e3m2),
 		[CODES_WIDE] = OF_KIND(wide),
-#ifdef HAS_WIDE_LOOKUP
 		[CODES_E2M3] = OF_KIND(e2m3),
-#endif
 	};
 #undef OF_KIND
 
@@ -302,87 +318,112 @@ static void by_bytes_pack_a(const struct mxfp_gemm_pack_job *job, const struct c
 	memcpy(job->panel, &head, sizeof head);
 }
 
-/* Two words of W's bytes: of nibbles, or else one word. */
-ALWAYS_INLINE void bytes_of(const struct codes_panels *t, vu8 codes, enum codes_kind kind, vu8 to[2])
+/* W's bytes of word i of a line: of nibbles, two words of them. */
+ALWAYS_INLINE void bytes_of(const struct codes_panels *t, const uint8_t *line, size_t i, enum codes_kind kind, vu8 to[2])
 {
+	const vu8 codes = load_word(line, kind, i);
+
 	if (kind == CODES_NIBBLES)
 		decode_word(codes, to);
 	else
-		to[0] = codes + (vu8)splat(t->by_bytes.more * 0x01010101U);
+		to[0] = (kind == CODES_BYTES ? codes : e2m3_bytes(codes)) + (vu8)splat(t->by_bytes.more * 0x01010101U);
 }
 
 /* kind is a constant where this is inlined. */
 ALWAYS_INLINE void expand_bytes_of(struct codes_expanded *to, const struct codes_panels *t, size_t blocks, enum codes_kind kind)
 {
-	const size_t step = pairs_of(kind) / 2;
+	const size_t step = pairs_of(kind) / 2, words = words_of(kind);
 	const uint8_t *codes = t->w.codes;
 
 	for (size_t i = 0; i < blocks * INT16_NR; i += LANES)
 		store(to->scales + i, (vu32)any_scales_at(&t->w, i));
-	for (size_t i = 0; i < blocks * t->int16.pairs / 2; i += step)
-		for (size_t v = 0; v < INT16_VECTORS; v++, codes += VECTOR_BYTES) {
+	for (size_t i = 0; i < blocks * t->int16.pairs / 2; i += words * step, codes += words_bytes(words, kind)) {
+		fetch_ahead(codes, t->ahead, words_bytes(words, kind));
+#pragma GCC unroll 8
+		for (size_t j = 0; j < INT16_VECTORS * words; j++) {
+			const size_t v = j / words, word = j % words;
 			vu8 x[2] = {{0}};
 
-			bytes_of(t, (vu8)load(codes), kind, x);
+			bytes_of(t, codes + v * VECTOR_BYTES, word, kind, x);
 #pragma GCC unroll 2
-			for (size_t j = 0; j < step; j++)
-				store(&to->plane[i + j][v * LANES], (vu32)x[j]);
+			for (size_t half = 0; half < step; half++)
+				store(&to->plane[i + word * step + half][v * LANES], (vu32)x[half]);
 		}
+	}
 }
 
 static NOINLINE void expand_bytes(struct codes_expanded *to, const struct codes_panels *t, size_t blocks, enum codes_kind kind)
 {
 	if (kind == CODES_NIBBLES)
 		expand_bytes_of(to, t, blocks, CODES_NIBBLES);
-	else
+	else if (kind == CODES_BYTES)
 		expand_bytes_of(to, t, blocks, CODES_BYTES);
+	else
+		expand_bytes_of(to, t, blocks, CODES_E2M3);
 }
 
-/* How a pass goes, constants: by codes or by expanded bytes, whether a block is one group, the rows and vectors of columns at once, and
-   whether scales are not ordinary, for which the panel must be expanded. */
+/* How a pass goes, constants: by codes or by expanded bytes, whether a block is one group, how many groups share a line, the rows and
+   vectors of columns at once, and whether scales are not ordinary, for which the panel must be expanded. */
 struct by_bytes_way {
 	enum codes_kind kind;
 	bool expanded, one_group;
-	size_t rows, vectors;
+	size_t line_groups, rows, vectors;
 	bool general;
 };
+
+/* Adds the products of words first to first + n - 1 of a line, or of an expanded word. */
+ALWAYS_INLINE void add_words(const struct codes_panels *t, const uint32_t *a, const uint8_t *line, size_t first, size_t n,
+                             const struct by_bytes_way way, vu16 part[INT16_MR][INT16_VECTORS])
+{
+	const size_t rows = way.rows, vectors = way.vectors, step = way.expanded ? 1 : pairs_of(way.kind) / 2;
+
+#pragma GCC unroll 4
+	for (size_t word = first; word < first + n; word++, a += step * INT16_MR) {
+		vu8 x[INT16_VECTORS][2];
+
+#pragma GCC unroll 2
+		for (size_t v = 0; v < vectors; v++)
+			if (way.expanded)
+				x[v][0] = (vu8)load(line + v * VECTOR_BYTES);
+			else
+				bytes_of(t, line + v * VECTOR_BYTES, word, way.kind, x[v]);
+#pragma GCC unroll 2
+		for (size_t odd = 0; odd < step; odd++)
+#pragma GCC unroll 16
+			for (size_t i = 0; i < rows * vectors; i++)
+				part[i / vectors][i % vectors] =
+					add_products(part[i / vectors][i % vectors], x[i % vectors][odd], a[odd * INT16_MR + i / vectors]);
+	}
+}
 
 /* The sums of a block. */
 ALWAYS_INLINE void sum_groups(const struct codes_panels *t, const uint32_t *a, const uint8_t *w, const struct by_bytes_way way,
                               vs32 sum[INT16_MR][INT16_VECTORS])
 {
-	const size_t step = way.expanded ? 1 : pairs_of(way.kind) / 2, rows = way.rows, vectors = way.vectors;
-	const size_t groups = way.one_group ? 1 : t->by_bytes.groups;
+	const size_t rows = way.rows, vectors = way.vectors, step = way.expanded ? 1 : pairs_of(way.kind) / 2;
+	const size_t line = way.expanded ? 1 : words_of(way.kind), stored = INT16_VECTORS * (way.expanded ? VECTOR_BYTES : line_bytes(way.kind));
+	const size_t span = line / way.line_groups; /* of the words of a line, those of a group */
+	const size_t groups = way.one_group ? 1 : t->by_bytes.groups, words = way.line_groups > 1 ? span : t->by_bytes.words;
 
-	for (size_t g = 0; g < groups; g++) {
-		vu16 part[INT16_MR][INT16_VECTORS];
+	for (size_t g = 0; g < groups; g += way.line_groups, w += way.line_groups > 1 ? stored : 0)
+#pragma GCC unroll 2
+		for (size_t first = 0; first < line; first += span) {
+			vu16 part[INT16_MR][INT16_VECTORS];
 
 #pragma GCC unroll 16
-		for (size_t i = 0; i < rows * vectors; i++)
-			part[i / vectors][i % vectors] = (vu16)splat(a[i / vectors]);
-		a += INT16_MR;
-		for (size_t word = 0; word < t->by_bytes.words; word += step, a += step * INT16_MR, w += INT16_VECTORS * VECTOR_BYTES) {
-			vu8 x[INT16_VECTORS][2];
-
-			if (!way.expanded)
-				__builtin_prefetch((const void *)((uintptr_t)w + CODES_AHEAD), 0, 2);
-#pragma GCC unroll 2
-			for (size_t v = 0; v < vectors; v++)
-				if (way.expanded)
-					x[v][0] = (vu8)load(w + v * VECTOR_BYTES);
-				else
-					bytes_of(t, (vu8)load(w + v * VECTOR_BYTES), way.kind, x[v]);
-#pragma GCC unroll 2
-			for (size_t odd = 0; odd < step; odd++)
+			for (size_t i = 0; i < rows * vectors; i++)
+				part[i / vectors][i % vectors] = (vu16)splat(a[i / vectors]);
+			a += INT16_MR;
+			for (size_t word = 0; word < words; word += span * step, a += span * step * INT16_MR) {
+				if (!way.expanded && first == 0)
+					fetch_ahead(w, CODES_AHEAD, stored);
+				add_words(t, a, w, first, span, way, part);
+				w += way.line_groups > 1 ? 0 : stored;
+			}
 #pragma GCC unroll 16
-				for (size_t i = 0; i < rows * vectors; i++)
-					part[i / vectors][i % vectors] =
-						add_products(part[i / vectors][i % vectors], x[i % vectors][odd], a[odd * INT16_MR + i / vectors]);
+			for (size_t i = 0; i < rows * vectors; i++)
+				sum[i / vectors][i % vectors] += add_halves(part[i / vectors][i % vectors], 1);
 		}
-#pragma GCC unroll 16
-		for (size_t i = 0; i < rows * vectors; i++)
-			sum[i / vectors][i % vectors] += add_halves(part[i / vectors][i % vectors], 1);
-	}
 }
 
 /* One pass over blocks first to end - 1. */
@@ -390,7 +431,7 @@ ALWAYS_INLINE void by_bytes_pass(const struct codes_panels *t, size_t first, siz
 {
 	const size_t rows = way.rows, vectors = way.vectors;
 	const size_t words = t->by_bytes.words * t->by_bytes.groups, line = words + t->by_bytes.groups;
-	const size_t stored = way.expanded ? words : words * 2 / pairs_of(way.kind);
+	const size_t stored = way.expanded ? words * INT16_VECTORS * VECTOR_BYTES : words_bytes(words * 2 / pairs_of(way.kind), way.kind);
 	const uint8_t *w = way.expanded ? (const uint8_t *)t->expanded->plane : t->w.codes;
 	const uint32_t *a = (const uint32_t *)t->int16.a;
 	vf32 p[INT16_MR][INT16_VECTORS] = {{{0}}};
@@ -400,7 +441,7 @@ ALWAYS_INLINE void by_bytes_pass(const struct codes_panels *t, size_t first, siz
 		for (size_t v = 0; v < INT16_VECTORS; v += vectors) {
 			vs32 sum[INT16_MR][INT16_VECTORS] = {{{0}}};
 
-			sum_groups(t, a + b * line * INT16_MR, w + (b * stored * INT16_VECTORS + v) * VECTOR_BYTES, way, sum);
+			sum_groups(t, a + b * line * INT16_MR, w + b * stored + v * VECTOR_BYTES, way, sum);
 			vf32 scales[2];
 
 #pragma GCC unroll 2
@@ -440,26 +481,54 @@ ALWAYS_INLINE void by_bytes_pass(const struct codes_panels *t, size_t first, siz
 	{ \
 		by_bytes_pass(t, first, end, (struct by_bytes_way){__VA_ARGS__}, c); \
 	}
-PASS(nibbles_of_one, CODES_NIBBLES, false, true, 1, 2, false)
-PASS(nibbles_of_two, CODES_NIBBLES, false, true, 2, 2, false)
-PASS(nibbles_of_four, CODES_NIBBLES, false, true, CODES_FEW_ROWS, 2, false)
-PASS(nibbles_of_six, CODES_NIBBLES, false, true, INT16_MR, 2, false)
-PASS(bytes_of_one, CODES_BYTES, false, false, 1, 2, false)
-PASS(bytes_of_two, CODES_BYTES, false, false, 2, 2, false)
-PASS(bytes_of_four, CODES_BYTES, false, false, CODES_FEW_ROWS, 2, false)
-PASS(bytes_of_six, CODES_BYTES, false, false, INT16_MR, 2, false)
-PASS(expanded_group, CODES_BYTES, true, true, INT16_MR, 2, false)
-PASS(expanded_groups, CODES_BYTES, true, false, INT16_MR, 2, false)
-PASS(general_groups, CODES_BYTES, true, false, INT16_MR, 2, true)
+#define PASSES(name, kind, one_group, line_groups) \
+	PASS(name##_of_one, kind, false, one_group, line_groups, 1, 2, false) \
+	PASS(name##_of_two, kind, false, one_group, line_groups, 2, 2, false) \
+	PASS(name##_of_four, kind, false, one_group, line_groups, CODES_FEW_ROWS, 2, false) \
+	PASS(name##_of_six, kind, false, one_group, line_groups, INT16_MR, 2, false)
+PASSES(nibbles, CODES_NIBBLES, true, 1)
+PASSES(bytes, CODES_BYTES, false, 1)
+PASSES(e2m3, CODES_E2M3, false, 1)
+PASSES(e2m3_halves, CODES_E2M3, false, 2)
+#undef PASSES
+#define PASSES(name, one_group) \
+	PASS(name##_of_two, CODES_BYTES, true, one_group, 1, 2, 2, false) \
+	PASS(name##_of_four, CODES_BYTES, true, one_group, 1, CODES_FEW_ROWS, 2, false) \
+	PASS(name##_of_six, CODES_BYTES, true, one_group, 1, INT16_MR, 2, false)
+PASSES(expanded_group, true)
+PASSES(expanded_groups, false)
+PASS(general_groups, CODES_BYTES, true, false, 1, INT16_MR, 2, true)
+#undef PASSES
 #undef PASS
+
+/* The pass for rows of a panel by codes. */
+static codes_pass *bytes_pass_of(const struct codes_by_bytes *by, enum codes_kind kind, size_t rows)
+{
+#define OF_ROWS(name) {name##_of_one, name##_of_two, name##_of_four, name##_of_four, name##_of_six, name##_of_six}
+	static codes_pass *const passes[CODES_KINDS][INT16_MR] = {
+		[CODES_NIBBLES] = OF_ROWS(nibbles),
+		[CODES_BYTES] = OF_ROWS(bytes),
+		[CODES_E2M3] = OF_ROWS(e2m3),
+	};
+	static codes_pass *const halves[INT16_MR] = OF_ROWS(e2m3_halves);
+#undef OF_ROWS
+
+	return (by->words < words_of(kind) ? halves : passes[kind])[rows - 1];
+}
+
+/* The same by expanded bytes. */
+static codes_pass *expanded_pass_of(const struct codes_by_bytes *by, size_t rows)
+{
+#define OF_ROWS(name) {name##_of_two, name##_of_two, name##_of_four, name##_of_four, name##_of_six, name##_of_six}
+	static codes_pass *const passes[2][INT16_MR] = {OF_ROWS(expanded_groups), OF_ROWS(expanded_group)};
+#undef OF_ROWS
+
+	return passes[by->groups == 1][rows - 1];
+}
 
 /* All passes by bytes. */
 static NOINLINE void by_bytes_rows(const struct mxfp_gemm_multiply_job *job, struct codes_panels *t, const struct blocks_head *w_head)
 {
-	static codes_pass *const by_codes[2][INT16_MR] = {
-		[CODES_NIBBLES] = {nibbles_of_one, nibbles_of_two, nibbles_of_four, nibbles_of_four, nibbles_of_six, nibbles_of_six},
-		[CODES_BYTES] = {bytes_of_one, bytes_of_two, bytes_of_four, bytes_of_four, bytes_of_six, bytes_of_six},
-	};
 	const struct mxfp_gemm_shape *shape = job->shape;
 	const size_t blocks = blocks_count(shape, job->k), pass = shape->pass / blocks_length(shape);
 	const size_t a_bytes = by_bytes_a_bytes(&t->by_bytes, shape, job->k);
@@ -473,10 +542,10 @@ static NOINLINE void by_bytes_rows(const struct mxfp_gemm_multiply_job *job, str
 		struct blocks_head a_head;
 
 		memcpy(&a_head, a, sizeof a_head);
-		const bool ordinary = codes_are_ordinary(&a_head, w_head), decodes = ordinary && job->rows <= CODES_SOME_ROWS;
+		const bool ordinary = codes_are_ordinary(&a_head, w_head), decodes = ordinary && job->rows <= (has_six_bits(kind) ? CODES_SIX_ROWS : CODES_SOME_ROWS);
 		const size_t left = job->rows - row < INT16_MR ? job->rows - row : INT16_MR;
-		codes_pass *const by_expanded = t->by_bytes.groups == 1 ? expanded_group : expanded_groups;
-		codes_pass *const multiply = decodes ? by_codes[kind][left - 1] : ordinary ? by_expanded : general_groups;
+		codes_pass *const by_expanded = ordinary ? expanded_pass_of(&t->by_bytes, left) : general_groups;
+		codes_pass *const multiply = decodes ? bytes_pass_of(&t->by_bytes, kind, left) : by_expanded;
 		t->int16 = int16_begin(job, a);
 		if (!decodes && !is_expanded) {
 			expand_bytes(job->scratch, t, blocks, kind);
@@ -521,7 +590,10 @@ static NOINLINE void codes_rows(const struct mxfp_gemm_multiply_job *job)
 	const uint8_t *w = job->w, *a = job->a;
 	const enum codes_kind kind = product_kind(shape);
 	struct codes_expanded *expanded = job->scratch;
-	struct codes_panels t = {.w = codes_begin(job)};
+	struct codes_panels t = {
+		.w = codes_begin(job),
+		.ahead = (ptrdiff_t)((uintptr_t)job->w_later - (uintptr_t)job->w),
+	};
 	struct blocks_head a_head, w_head;
 	bool is_expanded = false;
 	float *c = job->c;
@@ -538,8 +610,7 @@ static NOINLINE void codes_rows(const struct mxfp_gemm_multiply_job *job)
 		memcpy(&a_head, a, sizeof a_head);
 		const bool ordinary = codes_are_ordinary(&a_head, &w_head);
 		t.int16 = int16_begin(job, a);
-		if (kind == CODES_WIDE)
-			t.int16.unit = power_of_two(-(fraction_bits(shape->a_format) + fraction_bits(shape->w_format) + SCALE_BITS));
+		t.int16.unit = power_of_two(-(fraction_bits(shape->a_format) + fraction_bits(shape->w_format) + unit_bits(kind)));
 		if (ordinary && job->rows <= BY_CODES_MOST) {
 			const size_t left = job->rows - row < BY_CODES_ROWS ? job->rows - row : BY_CODES_ROWS;
 

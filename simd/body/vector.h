@@ -8,10 +8,9 @@
  * fp_enter and fp_leave, for random words struct products, high_halves, low_halves and store_quarters, for products dot_pairs and lookup, for 64-bit lanes fma_f64, widen_f32 and narrow_f64, and for functions
  * EXP_PARTS, exp2_fraction, exp2_scale, widen_lanes, low_words, any_zero_or_beyond, divide_f64 and rsqrt_f64. Beside
  * permute_f32, max_f32, min_f32 and reciprocal_f32, which a tier may have and then defines HAS_PERMUTE, and dot_split, whole,
- * load_half, split_bytes, widen_signed, low_halves and widen_half, likewise with HAS_LANE_PRODUCTS, the files of simd/body use
- * nothing else, so they compile for every tier. Fast paths that avx512 replaces by its own also need sign_bytes, store_u16_pair,
- * store_f16, load_s8, interleave_bytes, widen_bytes and widen_f16, which avx2 and neon define, and those of stochastic rounding
- * fp_enter_down, floor_f32, join_codes and min_u8; HAS_STOCHASTIC says that they are there.
+ * load_half, split_bytes, twice_low_halves and widen_half, likewise with HAS_LANE_PRODUCTS, the files of simd/body use nothing
+ * else, so they compile for every tier. A tier that defines no HAS_WIDE_LOOKUP also needs IN_REGISTER, lookup_nibble, with_sign,
+ * widen_signed and multiply_bytes. Fast paths that avx512 replaces by its own also need sign_bytes, store_u16_pair,
  */
 #ifndef MXFP_BODY_VECTOR_H
 #define MXFP_BODY_VECTOR_H
@@ -23,6 +22,10 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define NOINLINE __attribute__((noinline))
+
+/* Hides where a pointer comes from. Without it gcc makes vectors of copies of what it points at, or loads it, once for several uses, and
+   has to keep them in memory. */
+#define HIDE_ORIGIN(at) __asm__("" : "+r"(at))
 
 /* Defines kernel `name`, which runs `work` in the floating-point state that kernels need. `work` is NOINLINE, so that
    the compiler moves no arithmetic across the change of state. */

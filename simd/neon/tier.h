@@ -13,8 +13,8 @@ enum {
 	CHAIN_BLOCKS_ID = 0x0613, CHAIN_SUMS = 16, /* vectors of sums of few rows at once */
 	INT16_MR = 6, INT16_VECTORS = 4,
 	FP4_ID = 0x0609,
-	FP8_ID = 0x0627,
-	INT16_CODES_ID = 0x061D
+	FP8_ID = 0x0628,
+	INT16_CODES_ID = 0x0629
 };
 
 /* Parts of an octave that powers of two are reduced to: a table of roots would need single loads here. */
@@ -25,6 +25,9 @@ enum { EXP_PARTS = 1 };
 #include <arm_neon.h>
 
 #include "neon/fp.h"
+
+/* Makes a compiler have a value here, as on avx2. */
+#define IN_REGISTER(v) __asm__("" : "+w"(v))
 
 /* An instruction multiplies by any lane of another vector, and 16-bit lanes to 32 bits, the first four or the others. */
 #define HAS_LANE_PRODUCTS
@@ -134,10 +137,29 @@ ALWAYS_INLINE vf64 rsqrt_f64(vf64 x)
 	return splat_f64(1) / (vf64)vsqrtq_f64((float64x2_t)x);
 }
 
-/* Bytes table[index], index below 16. */
+/* Bytes table[index], index below 16; 0 if it is 128 or more. */
 ALWAYS_INLINE vu8 lookup(const int8_t table[16], vu8 index)
 {
 	return (vu8)vqtbl1q_s8(vld1q_s8(table), (uint8x16_t)index);
+}
+
+/* The same by the lower four bits of each index, whose bit 7 is 0. */
+ALWAYS_INLINE vu8 lookup_nibble(const int8_t table[16], vu8 index)
+{
+	return lookup(table, index & (vu8)splat(0x0F0F0F0F));
+}
+
+/* Negates bytes where bit 7 of `signs` is set; where `signs` are 0, they must be. */
+ALWAYS_INLINE vu8 with_sign(vu8 bytes, vu8 signs)
+{
+	return (vu8)vbslq_s8(vcltzq_s8((int8x16_t)signs), vnegq_s8((int8x16_t)bytes), (int8x16_t)bytes);
+}
+
+/* The products of the first eight bytes, those of b with signs and those of a, below 2^7, without, and of the others. */
+ALWAYS_INLINE void multiply_bytes(vu8 a, vu8 b, vs16 to[2])
+{
+	to[0] = (vs16)vmull_s8(vget_low_s8((int8x16_t)a), vget_low_s8((int8x16_t)b));
+	to[1] = (vs16)vmull_high_s8((int8x16_t)a, (int8x16_t)b);
 }
 
 /* a - b, at least 0. */
@@ -184,14 +206,15 @@ ALWAYS_INLINE vu8 split_bytes(vu8 v)
 	return (vu8)vqtbl1q_u8((uint8x16_t)v, vld1q_u8(from));
 }
 
-ALWAYS_INLINE void widen_signed(vs8 v, vs16 to[2])
+/* The first eight bytes, which have signs, and the others. */
+ALWAYS_INLINE void widen_signed(vu8 v, vs16 to[2])
 {
 	to[0] = (vs16)vmovl_s8(vget_low_s8((int8x16_t)v));
 	to[1] = (vs16)vmovl_high_s8((int8x16_t)v);
 }
 
 /* The low halves of lanes, twice. */
-ALWAYS_INLINE vs16 low_halves(vu32 v)
+ALWAYS_INLINE vs16 twice_low_halves(vu32 v)
 {
 	return (vs16)vuzp1q_u16((uint16x8_t)v, (uint16x8_t)v);
 }
