@@ -51,6 +51,7 @@ static enum codes_kind product_kind(const struct mxfp_gemm_shape *shape)
 	return kind == CODES_NIBBLES && has_low(shape->a_format) ? CODES_WIDE : kind;
 }
 
+#ifndef HAS_WIDE_LOOKUP
 /* Asks for the codes that lie so many bytes ahead of some. */
 ALWAYS_INLINE void fetch_ahead(const uint8_t *codes, ptrdiff_t ahead, size_t bytes)
 {
@@ -58,6 +59,7 @@ ALWAYS_INLINE void fetch_ahead(const uint8_t *codes, ptrdiff_t ahead, size_t byt
 	for (size_t i = 0; i < bytes; i += CODES_FETCHED)
 		__builtin_prefetch((const void *)((uintptr_t)codes + (uintptr_t)ahead + i), 0, 2);
 }
+#endif
 
 /* kind is a constant where this is inlined. */
 ALWAYS_INLINE void expand_kind(struct codes_expanded *to, const struct codes_panels *t, size_t blocks, enum codes_kind kind)
