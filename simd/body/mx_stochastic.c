@@ -91,8 +91,8 @@ static NOINLINE void encode_group(const struct nearest *e, struct shape shape, c
 		encode_blocks(e, (struct shape){4, false}, g, counts);
 }
 
-static void quantize_stochastically(const struct quantizer *q, struct shape shape, const uint8_t *x, size_t row,
-                                    size_t first_block, size_t n_blocks)
+static NOINLINE void quantize_stochastically(const struct quantizer *q, struct shape shape, const uint8_t *x, size_t row,
+                                             size_t first_block, size_t n_blocks)
 {
 	const struct mxfp_quantize_job *job = q->job;
 	const struct mxfp_rounding *r = &job->rounding;
