@@ -5,8 +5,8 @@
  * lower 3 in another, which is multiplied only for the few blocks where it is not all zeros.
  *
  * Without e4m3, integers have at most 9 bits and sums at most 24, even times an NVFP4 scale (those of E3M2 in W may be 16 times
- * that, which changes no bit of them: gemm_codes.h), so nothing is rounded
- * before the FMA that scales and adds. A sum with e4m3 is rounded to 24 bits when it is converted to binary32.
+ * that, and as exact: gemm_codes.h), so nothing is rounded before the FMA that scales and adds. A sum with e4m3 is rounded to
+ * 24 bits when it is converted to binary32.
  *
  * W's plane may be nibbles instead, 4-bit codes that are decoded where they are multiplied (gemm_fp4.c).
  */
