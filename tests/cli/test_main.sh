@@ -28,6 +28,18 @@ exits 2 "help: unexpected operand 'blocks'" help cast blocks
 exits 2 "unknown option '--frob'" --frob
 exits 2 "unknown command '?[31mred'" "$(printf '\033[31mred')"
 
+# Processes of mpirun that know nothing of each other would all write OUT.
+for size in PMI_SIZE OMPI_COMM_WORLD_SIZE; do
+	export $size=2
+	for command in quantize calibrate; do
+		exits 2 "start mxfp-mpi" $command "${srcdir:-.}/examples/charlm.safetensors" -o "$work/ranks"
+	done
+	export $size=1
+	exits 0 "" quantize "${srcdir:-.}/examples/charlm.safetensors" -o "$work/ranks"
+	rm -r "$work/ranks"
+	unset $size
+done
+
 # Every sub-command: --help alone and after other words, near misses, unknown options.
 for command in $commands; do
 	exits 0 "" $command --help

@@ -11,7 +11,7 @@ for folder in lib tools; do
 	# A build folder may hold objects of sources that are gone.
 	mapfile -t objects < <(find "$folder" -name '*.o' 2>/dev/null | sort | while read -r object; do
 		source=${object/.libs\//}
-		source=${source%/*}/$(sed 's/^[A-Za-z0-9_]*_la-//; s/o$/c/' <<<"${source##*/}")
+		source=${source%/*}/$(sed -E 's/^[A-Za-z0-9_]*_l?a-//; s/o$/c/' <<<"${source##*/}")
 		[ ! -e "$srcdir/$source" ] && [ ! -e "$source" ] || echo "$object"
 	done)
 	if [ ${#objects[@]} = 0 ]; then
@@ -23,7 +23,7 @@ for folder in lib tools; do
 		echo "SKIP: ${NM:-nm} reads no functions in the objects of $folder/, which may be those of link-time optimization"
 		exit 77
 	fi
-	# "OBJECT:VALUE T NAME" or "OBJECT: U NAME"; automake puts "lib..._la-" before the name of a file.
+	# "OBJECT:VALUE T NAME" or "OBJECT: U NAME"; automake puts "lib..._la-" or "lib..._a-" before the name of a file.
 	awk -v folder="$folder" '
 		# A file may be compiled for a static and, in .libs, for a shared library: its calls are the same.
 		{
@@ -31,7 +31,7 @@ for folder in lib tools; do
 			sub(/\.libs\//, "", name)
 			sub(/:[^:]*$/, "", name)
 			sub(/\.o$/, "", name)
-			sub(/[A-Za-z0-9_]*_la-/, "", name)
+			sub(/[A-Za-z0-9_]*_l?a-/, "", name)
 			files[name] = 1
 			if ($(NF - 1) == "U")
 				needs[name, $NF] = 1

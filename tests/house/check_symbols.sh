@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # The functions marked MXFP_API in the public headers, those in the linker's map, and those that the shared library exports
-# with a version are the same; the static library defines only symbols with the prefix mxfp_; and the SONAME is that of the
+# with a version are the same; the objects of a static one define only symbols with the prefix mxfp_; and the SONAME is that of the
 # interface version.
 set -euo pipefail
 srcdir=${srcdir:-$(dirname "$0")/../..}
 shared=.libs/libmxfp.so
-static=.libs/libmxfp.a
+static=.libs/libmxfp-all.a
 
-if [ ! -e $shared ] || [ ! -e $static ]; then
-	echo "skipped: configured without a shared or without a static library"
+if [ ! -e $shared ]; then
+	echo "skipped: configured without a shared library"
 	exit 77
 fi
 

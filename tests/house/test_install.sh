@@ -60,9 +60,8 @@ find "$srcdir/tools" "$srcdir/bench" -name '*.c' ! -path '*/peers/*' -print0 |
 	xargs -0 -n 20 -P 2 ${CC:-cc} ${TOOLS_CFLAGS-} -w -std=gnu11 -fsyntax-only -I. "-I$includedir" "${folders[@]}" \
 		-DLIMITS=limits_ref -DPEAK=peak_ref -DTIER_REF
 if [ -e "$libdir/libmxfp.so" ]; then
-	mapfile -t objects < <(find tools bench -path '*/.libs/*.o')
 	# shellcheck disable=SC2086
-	${CC:-cc} ${TOOLS_CFLAGS-} tools/mxfp-mxfp.o "${objects[@]}" "-L$libdir" -lmxfp ${TOOLS_LIBS-} -lm -o "$dir/mxfp"
+	${CC:-cc} ${TOOLS_CFLAGS-} tools/mxfp-mxfp.o libtools.a libtools-lanes-*.a libbench.a libbench-limits-*.a "-L$libdir" -lmxfp ${TOOLS_LIBS-} -lm -o "$dir/mxfp"
 	LD_LIBRARY_PATH=$libdir "$dir/mxfp" --version
 fi
 

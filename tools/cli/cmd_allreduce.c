@@ -39,11 +39,11 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		"Sums numbers of all ranks, on every rank with the same bits, by reduce-scatter\n"
 		"and all-gather with a payload of few bits, and prints what that costs: the error\n"
 		"against sums in binary64, the bytes that a rank sends, the time. Ranks are the\n"
-		"processes that mpirun has started, in a build with MPI, else members of this\n"
+		"processes of mxfp-mpi that mpirun has started, else members of this\n"
 		"process. FILE or FILE:TENSOR, one a rank, are the numbers; without, they are\n"
 		"made, a mean that all ranks share and noise, as gradients are.",
 		"  mxfp allreduce --steps 16 --error-feedback\n"
-		"  mpirun -n 4 mxfp allreduce --payload mxfp8-e4m3 --payload mxfp4",
+		"  mpirun -n 4 mxfp-mpi allreduce --payload mxfp8-e4m3 --payload mxfp4",
 	};
 	const struct option_spec options[] = {
 		{"payload", 0, OPTION_LIST, "FORMAT|f32|bf16",
@@ -265,8 +265,8 @@ static int run_rank(int argc, char **argv, struct allreduce *a, struct error *er
 		return parsed_code(parsed);
 	int code = set_up(a, &settings, error);
 	if (code == EXIT_OK && ranks_started() && ranks_number() == 1)
-		code = fail(error, EXIT_USAGE, "allreduce: mpirun has started one process, or this mxfp is built without MPI; "
-		            "start at least 2, configure --with-mpi, or leave mpirun out and give --ranks");
+		code = fail(error, EXIT_USAGE, "allreduce: mpirun has started one process; start at least 2 of mxfp-mpi, or leave "
+		            "mpirun out and give --ranks");
 	if (code == EXIT_OK)
 		code = allreduce_run(a, error);
 	if (code != EXIT_OK || exchange_own(&a->exchange) != 0)

@@ -44,7 +44,7 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		"refused.",
 		"  mxfp calibrate model/ --text train.txt -o model-calibrated\n"
 		"  mxfp quantize model-calibrated/ -o model-w4a8\n"
-		"  mpirun -n 4 mxfp calibrate model/ --text train.txt -o model-calibrated",
+		"  mpirun -n 4 mxfp-mpi calibrate model/ --text train.txt -o model-calibrated",
 	};
 	const struct option_spec options[] = {
 		{.kind = OPTION_HEADING, .help = "Output"},

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+/* The names by which MPICH, Slurm and Open MPI tell a process of the others. */
 bool ranks_started(void)
 {
 	static const char *const names[] = {"PMI_SIZE", "PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE"};
@@ -117,7 +118,15 @@ unsigned ranks_number(void)
 
 int ranks_begin(struct error *error)
 {
-	(void)error;
+	static const char *const sizes[] = {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE"};
+
+	for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+		const char *size = getenv(sizes[i]);
+
+		if (size != NULL && strtol(size, NULL, 10) > 1)
+			return fail(error, EXIT_USAGE, "mpirun has started %s processes of mxfp, which know nothing of each other; "
+			            "start mxfp-mpi (configure --with-mpi)", size);
+	}
 	return EXIT_OK;
 }
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The processes that mpirun has started, where the command is built with MPI (configure --with-mpi): they work on one
- * output, and rank 0 alone speaks. Elsewhere, and without mpirun, there is one process, rank 0 of 1, and nothing here
- * costs anything.
+ * The processes of mxfp-mpi that mpirun has started: they work on one output, and rank 0 alone speaks. In mxfp, and without
+ * mpirun, there is one process, rank 0 of 1, and nothing here costs anything.
  */
 #ifndef TOOLS_QUANTIZE_RANKS_H
 #define TOOLS_QUANTIZE_RANKS_H
@@ -13,10 +12,10 @@
 
 #include "base/error.h"
 
-/* Whether mpirun has started this process, also where the command is built without MPI. */
+/* Whether mpirun has started this process, mxfp too. */
 bool ranks_started(void);
 
-/* Joins the others. EXIT_IO. */
+/* Joins the others. EXIT_IO; EXIT_USAGE: mpirun has started several processes of mxfp, which know nothing of each other. */
 int ranks_begin(struct error *error);
 
 unsigned ranks_own(void);
