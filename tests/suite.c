@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: MIT */
+#include "config.h"
+
 #include "suite.h"
 
 #include <inttypes.h>
 #include <mpfr.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+
+/* A test that takes longer waits for ever; CK_DEFAULT_TIMEOUT is another limit, 0 none. */
+enum { SECONDS_MAX = 300 };
 
 static struct suite_test *tests;
-static uint64_t n_compared;
+static uint64_t *n_compared; /* in memory that the processes share */
+static uint64_t turn;        /* which test and turn this is: a hash */
+static struct suite_options options;
 
 /* Constructors run in any order; the tests, in that of their lines. */
 void suite_add(struct suite_test *test)
@@ -27,39 +35,77 @@ uint64_t suite_seed(void)
 	return text != NULL && *text != '\0' ? strtoull(text, NULL, 0) : UINT64_C(20250101);
 }
 
-void suite_compared(uint64_t n)
+/* FNV-1a of the name, then of the turn: the same whichever tests run. */
+void suite_turn(const char *name, int i)
 {
-	n_compared += n;
+	const uint64_t prime = UINT64_C(0x100000001B3);
+
+	turn = UINT64_C(0xCBF29CE484222325);
+	for (; *name != '\0'; name++)
+		turn = (turn ^ (uint8_t)*name) * prime;
+	turn = (turn ^ (uint64_t)i) * prime;
+	if (options.before != NULL)
+		options.before();
 }
 
-static void add_case(Suite *suite, const struct suite_options *o, const char *name, const TTest *test, int from, int to)
+uint64_t suite_seed_of_turn(void)
+{
+	return suite_seed() ^ turn;
+}
+
+uint32_t suite_shares(void)
+{
+	const char *text = getenv("MXFP_TEST_SHARE");
+	unsigned long shares = text != NULL && *text != '\0' ? strtoul(text, NULL, 10) : 1;
+
+	return shares > 1 && shares < UINT32_MAX ? (uint32_t)shares : 1;
+}
+
+uint64_t suite_share(uint64_t n)
+{
+	uint32_t shares = suite_shares();
+
+	return n / shares + (n % shares != 0);
+}
+
+void suite_compared(uint64_t n)
+{
+	__atomic_fetch_add(n_compared, n, __ATOMIC_RELAXED);
+}
+
+static void add_case(Suite *suite, const char *name, const TTest *test, int from, int to)
 {
 	TCase *one = tcase_create(name);
 
-	tcase_add_checked_fixture(one, o->before, o->after);
+	if (getenv("CK_DEFAULT_TIMEOUT") == NULL)
+		tcase_set_timeout(one, SECONDS_MAX);
+	tcase_add_checked_fixture(one, NULL, options.after);
 	tcase_add_loop_test(one, test, from, to);
 	suite_add_tcase(suite, one);
 }
 
-int suite_run(const struct suite_options *options)
+int suite_run(const struct suite_options *given)
 {
-	const struct suite_options o = options != NULL ? *options : (struct suite_options){0};
 	Suite *suite = suite_create("tests");
 
+	if (given != NULL)
+		options = *given;
+	n_compared = mmap(NULL, sizeof *n_compared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (n_compared == MAP_FAILED)
+		abort();
 	for (struct suite_test *t = tests; t != NULL; t = t->next) {
-		if (o.case_name == NULL)
-			add_case(suite, &o, t->test.name, &t->test, 0, t->n);
-		for (int i = 0; o.case_name != NULL && i < t->n; i++)
-			if (o.case_name(i) != NULL)
-				add_case(suite, &o, o.case_name(i), &t->test, i, i + 1);
+		if (options.case_name == NULL)
+			add_case(suite, t->test.name, &t->test, 0, t->n);
+		for (int i = 0; options.case_name != NULL && i < t->n; i++)
+			if (options.case_name(i) != NULL)
+				add_case(suite, options.case_name(i), &t->test, i, i + 1);
 	}
 	SRunner *runner = srunner_create(suite);
-	/* One process, so that the number of inputs is the sum over all tests. */
-	srunner_set_fork_status(runner, CK_NOFORK);
 	printf("seed: MXFP_TEST_SEED=%" PRIu64 "\n", suite_seed());
+	fflush(stdout); /* or each process prints it */
 	srunner_run_all(runner, CK_ENV);
 	int n_failed = srunner_ntests_failed(runner);
-	printf("inputs compared: %" PRIu64 "\n", n_compared);
+	printf("inputs compared: %" PRIu64 "\n", *n_compared);
 	srunner_free(runner);
 	mpfr_free_cache();
 	return n_failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

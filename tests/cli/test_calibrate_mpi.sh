@@ -20,7 +20,7 @@ cat >"$work/mxfp" <<-END
 		set -- "\$@" \$EXTRA
 		[ -z "\$IO_HOW" ] || export LD_PRELOAD='$work/preload_io.so'
 	fi
-	exec '$mxfp' "\$@"
+	exec '$mxfp_mpi' "\$@"
 	END
 chmod +x "$work/mxfp"
 export VICTIM=none EXTRA= IO_HOW=

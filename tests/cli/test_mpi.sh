@@ -26,7 +26,7 @@ echo words >"$work/in/merges.txt"
 ranks() {
 	local expected=$1 code=0
 	shift
-	mpiexec -n 4 "$mxfp" quantize "$@" >"$work/out" 2>"$work/error" || code=$?
+	mpiexec -n 4 "$mxfp_mpi" quantize "$@" >"$work/out" 2>"$work/error" || code=$?
 	same "exit code of ranks ($(head -n 3 "$work/error"))" "$expected" $code
 }
 exits 0 "" quantize "$work/in" -o "$work/whole" --json
@@ -64,7 +64,7 @@ if preload; then
 	cat >"$work/mxfp" <<-END
 		#!/bin/sh
 		[ "\${PMI_RANK:-\$OMPI_COMM_WORLD_RANK}" != 2 ] || export LD_PRELOAD=$shim
-		exec '$mxfp' "\$@"
+		exec '$mxfp_mpi' "\$@"
 	END
 	chmod +x "$work/mxfp"
 	for how in error kill; do

@@ -65,7 +65,7 @@ static void equal_init(struct equal *e)
 			e->tier[e->n_tiers].name = mxfp_isa_name(i);
 			mxfp_kernels_init(&e->tier[e->n_tiers++].table, UINT32_C(1) << i);
 		}
-	e->random.state = suite_seed();
+	e->share = suite_shares();
 	e->rounds = rounds != NULL && *rounds != '\0' ? (unsigned)strtoul(rounds, NULL, 10) : 1;
 	for (size_t i = 0; i < EQUAL_MAX_ARRAYS; i++) {
 		e->region[i] = guarded();
@@ -86,10 +86,19 @@ static void equal_clear(struct equal *e)
 	}
 }
 
+/* Each test and turn draws numbers of its own. */
+static struct equal *seeded;
+
+static void seed(void)
+{
+	seeded->random.state = suite_seed_of_turn();
+}
+
 int equal_main(struct equal *e, const char *(*case_name)(int i))
 {
 	equal_init(e);
-	int status = suite_run(&(struct suite_options){.case_name = case_name});
+	seeded = e;
+	int status = suite_run(&(struct suite_options){.before = seed, .case_name = case_name});
 	equal_clear(e);
 	return status;
 }
@@ -250,7 +259,7 @@ static bool run(struct equal *e, const struct equal_case *c, unsigned first, uns
 	uint8_t canary = (uint8_t)random_u64(&e->random);
 	struct result want;
 
-	if (!equal_is_wanted(e, c))
+	if (!equal_is_wanted(e, c) || (e->share > 1 && random_below(&e->random, e->share) != 0))
 		return true;
 	prepare(c, e->image, canary);
 	call(c, c->kernel(&e->reference, c), e->image, fp_state_get(), &want);

@@ -33,6 +33,7 @@ struct equal {
 	struct mxfp_kernels reference;
 	struct random random;
 	unsigned rounds;                    /* how often random parts are repeated: MXFP_TEST_ROUNDS, or 1 */
+	uint32_t share;                     /* of how many cases one runs, drawn at random: MXFP_TEST_SHARE, or 1 */
 	uint8_t *region[EQUAL_MAX_ARRAYS];
 	uint8_t *image[EQUAL_MAX_ARRAYS];   /* what a region must be after the call */
 	char message[1300];                 /* the first difference; empty: none */

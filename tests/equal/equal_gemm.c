@@ -366,7 +366,7 @@ static bool try_rows(struct equal *e, const struct equal_tier *reference, struct
 {
 	wish.budget = ROWS_BUDGET;
 	for (wish.rows = 1; wish.rows <= MAX_ROWS; wish.rows++)
-		for (unsigned i = 0; i < e->rounds * (wish.rows <= FEW_ROWS ? CASES_OF_FEW_ROWS : 1); i++)
+		for (unsigned i = 0; i < suite_share(e->rounds * (wish.rows <= FEW_ROWS ? CASES_OF_FEW_ROWS : 1)); i++)
 			if (!try_case(e, reference, &wish, true))
 				return false;
 	return true;
@@ -388,8 +388,8 @@ bool equal_gemm(struct equal *e, enum mxfp_format a_format, enum mxfp_format w_f
 		for (size_t i = 0; i < e->n_tiers; i++)
 			kernels |= has_kernel(&e->tier[i], &wish);
 		bool most = kernels && mxfp_format_get_info(w_format)->kind == MXFP_KIND_BLOCK;
-		unsigned cases = e->rounds * (most ? CASES_OF_KERNELS : CASES_OF_OTHERS);
-		for (unsigned i = 0; i < cases; i++) {
+		uint64_t cases = suite_share(e->rounds * (most ? CASES_OF_KERNELS : CASES_OF_OTHERS));
+		for (uint64_t i = 0; i < cases; i++) {
 			wish.budget = kernels && random_below(&e->random, 48) == 0 ? LARGE_BUDGET : SMALL_BUDGET;
 			if (!try_case(e, &reference, &wish, kernels))
 				return false;

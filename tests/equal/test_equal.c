@@ -13,6 +13,7 @@ static struct equal equal;
 /* A tier with one kernel of its own. */
 static struct mxfp_kernels *wrong_tier(void)
 {
+	equal.share = 1; /* what is wrong may be in any case */
 	equal.n_tiers = 1;
 	equal.tier[0] = (struct equal_tier){.name = "wrong", .table = equal.reference};
 	equal.message[0] = '\0';

@@ -90,7 +90,7 @@ static void try_case(enum rows_op op, size_t rows, size_t cols, bool all_threads
 /* Lengths about every multiple of a vector, and shapes at random. */
 TEST_LOOP(small_rows, ROWS_N_OPS)
 {
-	for (unsigned i = 0; i < SMALL_CASES * equal.rounds; i++) {
+	for (unsigned i = 0; i < suite_share(SMALL_CASES * equal.rounds); i++) {
 		const bool few = random_below(&equal.random, 4) != 0;
 
 		try_case((enum rows_op)_i, random_below(&equal.random, 5), random_below(&equal.random, few ? 40 : 200), false);
@@ -100,14 +100,14 @@ TEST_LOOP(small_rows, ROWS_N_OPS)
 /* Rows of more than a strip, up to 5000. */
 TEST_LOOP(long_rows, ROWS_N_OPS)
 {
-	for (unsigned i = 0; i < LONG_CASES * equal.rounds; i++)
+	for (unsigned i = 0; i < suite_share(LONG_CASES * equal.rounds); i++)
 		try_case((enum rows_op)_i, 1 + random_below(&equal.random, 2), 1 + random_below(&equal.random, 5000), false);
 }
 
 /* So many numbers that threads share them. */
 TEST_LOOP(threads_share_rows, ROWS_N_OPS)
 {
-	for (unsigned i = 0; i < WIDE_CASES * equal.rounds; i++) {
+	for (unsigned i = 0; i < suite_share(WIDE_CASES * equal.rounds); i++) {
 		const size_t cols = random_below(&equal.random, 2) == 0 ? 1 + random_below(&equal.random, 8) : 1 + random_below(&equal.random, 3000);
 
 		try_case((enum rows_op)_i, (80000 + random_below(&equal.random, 60000)) / cols, cols, true);

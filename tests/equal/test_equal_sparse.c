@@ -299,7 +299,7 @@ TEST_LOOP(products_equal_those_of_the_expanded_matrix, PATTERNS)
 	const struct mxfp_sparsity sparsity = *mxfp_sparsity_pattern((size_t)_i);
 	const bool kernels = sparsity.n == 4 && sparsity.m != 12;
 
-	for (unsigned i = 0; i < PRODUCT_CASES * equal.rounds / (kernels ? 1 : 10); i++)
+	for (unsigned i = 0; i < suite_share(PRODUCT_CASES * equal.rounds / (kernels ? 1 : 10)); i++)
 		product_once(sparsity);
 }
 

@@ -172,7 +172,7 @@ TEST_LOOP(the_kernel_equals_that_of_avx512, N * N)
 	if (!has_tier("avx512"))
 		return;
 	const struct mxfp_kernels *avx512 = mxfp_kernels_up_to("avx512");
-	for (int i = 0; i < CASES; i++)
+	for (int i = 0; i < (int)suite_share(CASES); i++)
 		compare(&r, &mxfp_gemm_int8_emulated, avx512->gemm[MXFP_GEMM_INT8], formats[_i / N], formats[_i % N]);
 }
 #endif

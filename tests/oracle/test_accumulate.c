@@ -102,7 +102,7 @@ TEST_LOOP(reduce, 7)
 		words[b] = word[b];
 		halves[b] = half[b];
 	}
-	for (int round = 0; round < 300; round++) {
+	for (int round = 0; round < (int)suite_share(300); round++) {
 		const size_t n_src = 1 + random_below(&r, BUFFERS_MAX), n = 1 + random_below(&r, LENGTH);
 		const bool narrow = random_below(&r, 3) == 0;
 		uint32_t got[LENGTH], by_ref[LENGTH];
@@ -151,7 +151,7 @@ TEST(reduce_in_any_order_where_it_is_exact)
 {
 	struct random r = {suite_seed()};
 
-	for (int round = 0; round < 2000; round++) {
+	for (int round = 0; round < (int)suite_share(2000); round++) {
 		const size_t n_src = 2 + random_below(&r, BUFFERS_MAX - 1);
 		const void *src[BUFFERS_MAX], *turned[BUFFERS_MAX];
 		uint32_t first, second;
@@ -169,7 +169,7 @@ TEST(reduce_in_any_order_where_it_is_exact)
 		assert_status(mxfp_reduce(&second, MXFP_FORMAT_F32, turned, MXFP_FORMAT_F32, n_src, 1, NULL), MXFP_OK);
 		ck_assert_msg(first == second, "%08" PRIX32 " and %08" PRIX32, first, second);
 	}
-	suite_compared(2000);
+	suite_compared(suite_share(2000));
 }
 
 static uint32_t add(uint32_t a, uint32_t b)

@@ -96,7 +96,7 @@ TEST_LOOP(random_patterns, N_OPERATIONS)
 {
 	struct random r = {suite_seed() + (uint64_t)_i};
 
-	for (int i = 0; i < 400000; i++) {
+	for (int i = 0; i < (int)suite_share(400000); i++) {
 		uint32_t a = random_f32(&r), b = random_f32(&r), c = random_f32(&r);
 		compare((enum operation)_i, a, b, c);
 	}
@@ -116,7 +116,7 @@ TEST_LOOP(near_exponents, FMA)
 {
 	struct random r = {suite_seed() + (uint64_t)_i};
 
-	for (int i = 0; i < 400000; i++) {
+	for (int i = 0; i < (int)suite_share(400000); i++) {
 		uint32_t a = random_f32_between(&r, -126, 127), b = at_distance(&r, a, (int)random_below(&r, 57) - 28);
 		if (i % 4 == 0) /* few bits differ */
 			b = (a ^ UINT32_C(1) << random_below(&r, 24)) ^ (uint32_t)(i & 8) << 28;
@@ -129,7 +129,7 @@ TEST(fma_of_near_products)
 {
 	struct random r = {suite_seed()};
 
-	for (int i = 0; i < 600000; i++) {
+	for (int i = 0; i < (int)suite_share(600000); i++) {
 		uint32_t a = random_f32_between(&r, -80, 63), b = random_f32_between(&r, -70, 63);
 		uint32_t product = by_machine(MUL, a, b, 0), c = at_distance(&r, product, (int)random_below(&r, 110) - 55);
 		if (i % 3 == 0)
@@ -146,7 +146,7 @@ TEST_LOOP(results_at_the_ends, N_OPERATIONS - MUL)
 	const enum operation operation = (enum operation)(MUL + _i);
 	struct random r = {suite_seed() + operation};
 
-	for (int i = 0; i < 400000; i++) {
+	for (int i = 0; i < (int)suite_share(400000); i++) {
 		bool low = i % 2 != 0, quotient = operation == DIV;
 		uint32_t a = random_f32_between(&r, low ? -126 : 40, low ? -20 : 127);
 		int exponent = (int)(a >> 23 & 0xFF) - 127, want = low ? -152 + (int)random_below(&r, 28) : 126 + (i & 2);
@@ -166,7 +166,7 @@ TEST(scaling_rounds_once)
 	MPFR_DECL_INIT(y, 24);
 	MPFR_DECL_INIT(x, 24);
 
-	for (int i = 0; i < 400000; i++) {
+	for (int i = 0; i < (int)suite_share(400000); i++) {
 		uint32_t a = random_f32(&r);
 		int exponent = (int)random_below(&r, 561) - 280;
 		if (i % 2 != 0) /* to the subnormals' range */
@@ -179,14 +179,14 @@ TEST(scaling_rounds_once)
 		if (result != want)
 			ck_abort_msg("%08" PRIX32 " * 2^%d: %08" PRIX32 " instead of %08" PRIX32, a, exponent, result, want);
 	}
-	suite_compared(400000);
+	suite_compared(suite_share(400000));
 }
 
 TEST(order_is_that_of_numbers)
 {
 	struct random r = {suite_seed()};
 
-	for (int i = 0; i < 400000; i++) {
+	for (int i = 0; i < (int)suite_share(400000); i++) {
 		uint32_t a = random_f32(&r), b = i % 3 == 0 ? a ^ UINT32_C(1) << random_below(&r, 32) : random_f32(&r);
 		float x = mxfp_f32_from_bits(a), y = mxfp_f32_from_bits(b);
 		if (isnan(x) || isnan(y))
@@ -202,5 +202,5 @@ TEST(order_is_that_of_numbers)
 			if (!isnan(x) && !isnan(y))
 				ck_assert_int_eq(mxfp_f32_compare(inputs_edge[i], inputs_edge[j]), (x > y) - (x < y));
 		}
-	suite_compared(400000 + inputs_n_edge * inputs_n_edge);
+	suite_compared(suite_share(400000) + inputs_n_edge * inputs_n_edge);
 }

@@ -140,7 +140,7 @@ TEST_LOOP(random_patterns, N_OPERATIONS)
 {
 	struct random r = {suite_seed() + (uint64_t)_i};
 
-	for (int i = 0; i < 200000; i++)
+	for (int i = 0; i < (int)suite_share(200000); i++)
 		check((enum operation)_i, random_u64(&r), random_u64(&r), random_u64(&r));
 }
 
@@ -149,7 +149,7 @@ TEST_LOOP(near_exponents, N_OPERATIONS)
 {
 	struct random r = {suite_seed() + (uint64_t)_i};
 
-	for (int i = 0; i < 200000; i++) {
+	for (int i = 0; i < (int)suite_share(200000); i++) {
 		uint64_t a = random_f64(&r, -40, 40), b = random_f64(&r, -40, 40), c = random_f64(&r, -90, 90);
 		if (i % 3 == 0) /* few bits differ */
 			b = (a ^ UINT64_C(1) << random_below(&r, 53)) ^ (random_u64(&r) & MXFP_F64_SIGN);
@@ -164,7 +164,7 @@ TEST_LOOP(results_at_the_ends, N_OPERATIONS)
 {
 	struct random r = {suite_seed() + (uint64_t)_i};
 
-	for (int i = 0; i < 200000; i++) {
+	for (int i = 0; i < (int)suite_share(200000); i++) {
 		const bool low = i % 2 != 0, product = _i == MUL || _i == FMA;
 		const int top = low ? -1022 + (int)random_below(&r, 8) - 56 * (int)random_below(&r, 2) : 1021;
 		uint64_t a = random_f64(&r, low ? -1022 : 400, low ? -400 : 1023), b = random_f64(&r, low ? -1022 : 1000, low ? -960 : 1023);
@@ -211,7 +211,7 @@ TEST(narrowing)
 
 	for (size_t i = 0; i < N_EDGE; i++)
 		check_narrow(edge_number(i));
-	for (int i = 0; i < 200000; i++) {
+	for (int i = 0; i < (int)suite_share(200000); i++) {
 		check_narrow(random_u64(&r));
 		check_narrow(random_f64(&r, -154, 130));
 		check_narrow(random_f64(&r, -300, 300) & ~MXFP_F64_SIGN);
@@ -240,7 +240,7 @@ TEST(widening)
 	MPFR_DECL_INIT(x, 24);
 	MPFR_DECL_INIT(y, 53);
 
-	for (size_t i = 0; i < inputs_n_edge + 400000; i++) {
+	for (size_t i = 0; i < inputs_n_edge + suite_share(400000); i++) {
 		uint32_t a = i < inputs_n_edge ? inputs_edge[i] : random_f32(&r);
 		uint64_t n = random_u64(&r) >> random_below(&r, 64);
 
@@ -252,14 +252,14 @@ TEST(widening)
 			ck_abort_msg("%" PRIu64 ": %016" PRIX64, n, mxfp_f64_from_u64(n));
 	}
 	ck_assert(mxfp_f64_from_u64(0) == 0);
-	suite_compared(2 * (inputs_n_edge + 400000));
+	suite_compared(2 * (inputs_n_edge + suite_share(400000)));
 }
 
 TEST(order_is_that_of_numbers)
 {
 	struct random r = {suite_seed()};
 
-	for (int i = 0; i < 400000; i++) {
+	for (int i = 0; i < (int)suite_share(400000); i++) {
 		uint64_t a = i < 8 * N_EDGE ? edge_number((size_t)i % N_EDGE) : random_f64(&r, -3, 3);
 		uint64_t b = i % 3 == 0 ? a ^ UINT64_C(1) << random_below(&r, 64) : random_f64(&r, -3, 3);
 		MPFR_DECL_INIT(x, 53);
@@ -273,5 +273,5 @@ TEST(order_is_that_of_numbers)
 		if (mxfp_f64_compare(a, b) != (want > 0) - (want < 0))
 			ck_abort_msg("compare(%016" PRIX64 ", %016" PRIX64 ")", a, b);
 	}
-	suite_compared(400000);
+	suite_compared(suite_share(400000));
 }

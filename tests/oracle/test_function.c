@@ -50,14 +50,15 @@ TEST_LOOP(reference_is_correctly_rounded, MXFP_N_FUNCTIONS)
 	enum mxfp_function function = (enum mxfp_function)_i;
 	uint32_t parameter = oracle_function_parameter(function);
 	struct random r = {suite_seed() + (uint64_t)_i};
+	const uint32_t n = (uint32_t)suite_share(N_REF);
 
-	for (uint32_t i = 0; i < N_STRATA * N_REF; i++) {
-		uint32_t x = in_stratum(&r, i / N_REF);
+	for (uint32_t i = 0; i < N_STRATA * n; i++) {
+		uint32_t x = in_stratum(&r, i / n);
 
 		compare(_i, "ref", x, parameter, mxfp_function_ref(function, x, parameter),
 		        oracle_function_fast(function, x, parameter, NULL));
 	}
-	suite_compared(N_STRATA * N_REF);
+	suite_compared(N_STRATA * n);
 }
 
 TEST_LOOP(kernels_are_correctly_rounded, MXFP_N_FUNCTIONS)
@@ -66,19 +67,20 @@ TEST_LOOP(kernels_are_correctly_rounded, MXFP_N_FUNCTIONS)
 	const struct mxfp_kernels *kernels = mxfp_kernels_get();
 	uint32_t parameter = oracle_function_parameter(function), x[N_KERNEL], y[N_KERNEL];
 	struct random r = {suite_seed() + 100 + (uint64_t)_i};
-	const struct mxfp_apply_job job = {function, parameter, (const float *)x, (float *)y, N_KERNEL};
+	const int n = (int)suite_share(N_KERNEL);
+	const struct mxfp_apply_job job = {function, parameter, (const float *)x, (float *)y, (size_t)n};
 
 	if (kernels->apply[function] == mxfp_apply_ref)
 		return;
 	for (uint32_t stratum = 0; stratum < N_STRATA; stratum++)
 		for (int time = 0; time < times(stratum); time++) {
-			for (int i = 0; i < N_KERNEL; i++)
+			for (int i = 0; i < n; i++)
 				x[i] = in_stratum(&r, stratum);
 			kernels->apply[function](&job);
-			for (int i = 0; i < N_KERNEL; i++)
+			for (int i = 0; i < n; i++)
 				compare(_i, "kernel", x[i], parameter, y[i],
 				        oracle_function_fast(function, x[i], parameter, NULL));
-			suite_compared(N_KERNEL);
+			suite_compared((uint64_t)n);
 		}
 }
 
@@ -249,7 +251,7 @@ TEST(powers_are_correctly_rounded)
 	                                 {0x1.fffffep-1f, 3e38f}, {0x1.000002p0f, 3e38f}, {1e4f, -0x1p-60f}};
 	struct random r = {suite_seed() + 400};
 
-	for (size_t i = 0; i < 20000 + sizeof exact / sizeof exact[0]; i++) {
+	for (size_t i = 0; i < suite_share(20000) + sizeof exact / sizeof exact[0]; i++) {
 		uint32_t x = (uint32_t)random_u64(&r) % UINT32_C(0x7F7FFFFF) + 1, y = random_f32_between(&r, -30, 6);
 
 		if (i < sizeof exact / sizeof exact[0]) {
@@ -266,5 +268,5 @@ TEST(powers_are_correctly_rounded)
 		if (got != want)
 			ck_abort_msg("%08" PRIX32 "^%08" PRIX32 ": %08" PRIX32 " instead of %08" PRIX32, x, y, got, want);
 	}
-	suite_compared(20000);
+	suite_compared(suite_share(20000));
 }

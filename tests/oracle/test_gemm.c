@@ -102,7 +102,7 @@ TEST_LOOP(products_equal_mpfr, N_FORMATS)
 
 	ck_assert(operand_format((size_t)_i, &a_format));
 	for (size_t i = 0; operand_format(i, &w_format); i++)
-		for (int round = 0; round < ROUNDS; round++) {
+		for (int round = 0; round < (int)suite_share(ROUNDS); round++) {
 			try_pair(&r, a_format, w_format, MXFP_ACC_CHAIN);
 			if (is_block(a_format) && is_block(w_format))
 				try_pair(&r, a_format, w_format, MXFP_ACC_EXACT);
@@ -116,7 +116,7 @@ TEST(finish_equals_mpfr)
 	static uint32_t bits[5][N], got[N];
 	static float number[5][N], result[N];
 
-	for (int round = 0; round < ROUNDS; round++) {
+	for (int round = 0; round < (int)suite_share(ROUNDS); round++) {
 		struct mxfp_gemm_finish_job job = {.n = N, .sum = number[0], .result = result};
 		uint32_t scale[2] = {random_f32(&r), random_f32(&r)};
 

@@ -164,7 +164,7 @@ TEST_LOOP(stochastic_rounding_compares_exactly, N_TARGETS)
 	mpfr_t x, f, gap;
 
 	mpfr_inits2(64, x, f, gap, (mpfr_ptr)NULL);
-	for (int i = 0; i < 6000; i++) {
+	for (int i = 0; i < (int)suite_share(6000); i++) {
 		uint32_t below = i % 3 == 0 ? o->n - 1 : random_below(&random, o->n);
 		mpfr_sub(gap, o->magnitude[below + 1], o->magnitude[below], MPFR_RNDN);
 		/* A binary32 in the gap: its low end plus a share with few or many bits. */
@@ -240,7 +240,7 @@ TEST_LOOP(signs_are_symmetric, N_CASES)
 	if (o->format->kind == MXFP_KIND_UFLOAT || o->format->kind == MXFP_KIND_EXPONENT)
 		return;
 	other.mode = mirrored(r.mode);
-	for (int i = 0; i < 20000; i++) {
+	for (int i = 0; i < (int)suite_share(20000); i++) {
 		struct mxfp_counts counts = {0};
 		uint32_t x = random_f32(&random), word = (uint32_t)random_u64(&random);
 		int shift = (int)random_below(&random, 41) - 20;

@@ -188,7 +188,7 @@ TEST(squared_errors_of_squares_are_summed_in_the_stated_order)
 {
 	struct random r = {suite_seed()};
 
-	for (int i = 0; i < 200; i++) {
+	for (int i = 0; i < (int)suite_share(200); i++) {
 		uint32_t d[MX_BLOCK][MX_BLOCK], turned[MX_BLOCK][MX_BLOCK];
 		int low = i % 3 == 0 ? -78 : -12;
 
@@ -199,7 +199,7 @@ TEST(squared_errors_of_squares_are_summed_in_the_stated_order)
 		ck_assert_uint_eq(oracle_square_error(turned), want);
 		ck_assert_uint_eq(mxfp_ref_square_error(d), want);
 	}
-	suite_compared(200);
+	suite_compared(suite_share(200));
 }
 
 /* The order of the sum behind `mse`, to the last bit: a choice of scale seldom hangs on that bit, so blocks cannot
@@ -208,7 +208,7 @@ TEST(squared_errors_are_summed_in_the_stated_order)
 {
 	struct random r = {suite_seed()};
 
-	for (int i = 0; i < 40000; i++) {
+	for (int i = 0; i < (int)suite_share(40000); i++) {
 		uint32_t d[MX_BLOCK];
 		int n = i % 2 == 0 ? MX_BLOCK : MX_BLOCK / 2, low = i % 3 == 0 ? -78 : -12;
 		for (int k = 0; k < n; k++)
@@ -217,7 +217,7 @@ TEST(squared_errors_are_summed_in_the_stated_order)
 		if (sum != want)
 			ck_abort_msg("%d differences, try %d: %08" PRIX32 " instead of %08" PRIX32, n, i, sum, want);
 	}
-	suite_compared(40000);
+	suite_compared(suite_share(40000));
 }
 
 /* Every length of a row from 1 to 70: tails are padded, and padding does not enter amax or counts. */

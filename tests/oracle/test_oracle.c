@@ -39,7 +39,7 @@ TEST_LOOP(wide_formats_round_as_mpfr_emulates_them, 3)
 	struct oracle o;
 
 	oracle_init(&o, formats[_i]);
-	for (int i = 0; i < 200000; i++) {
+	for (int i = 0; i < (int)suite_share(200000); i++) {
 		static const enum mxfp_round turns[] = {MXFP_ROUND_RNE, MXFP_ROUND_RTZ, MXFP_ROUND_RTP, MXFP_ROUND_RTN};
 		const struct mxfp_rounding rounding = {.mode = turns[i % 4]};
 		struct mxfp_counts counts = {0};
@@ -52,7 +52,7 @@ TEST_LOOP(wide_formats_round_as_mpfr_emulates_them, 3)
 		if (oracle_decode(o.format, code) != want)
 			ck_abort_msg("%s of %08" PRIX32 " is %08" PRIX32 ", MPFR says %08" PRIX32, o.format->name, x, code, want);
 	}
-	suite_compared(200000);
+	suite_compared(suite_share(200000));
 	oracle_clear(&o);
 }
 

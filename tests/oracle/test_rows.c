@@ -434,7 +434,7 @@ TEST_LOOP(operations_are_what_their_steps_say, ROWS_N_OPS)
 {
 	struct random r = {suite_seed() + (uint64_t)_i};
 
-	for (int i = 0; i < CASES; i++)
+	for (int i = 0; i < (int)suite_share(CASES); i++)
 		try_case((enum rows_op)_i, &r, random_below(&r, 4), random_below(&r, i % 8 == 0 ? 120 : 34));
 	for (int i = 0; i < LONG_CASES; i++)
 		try_case((enum rows_op)_i, &r, 1, 900 + random_below(&r, 3000));

@@ -65,12 +65,12 @@ TEST_LOOP(random_amax, N_ELEMENTS * N_RULES)
 	const struct oracle *o = &oracles[_i / N_RULES];
 	struct random r = {suite_seed() + (uint64_t)_i};
 
-	for (int i = 0; i < 20000; i++) {
+	for (int i = 0; i < (int)suite_share(20000); i++) {
 		uint32_t amax = random_f32(&r) & 0x7FFFFFFF;
 		if (amax != 0 && amax < 0x7F800000)
 			compare((enum mxfp_rule)(_i % N_RULES), o, amax);
 	}
-	suite_compared(20000);
+	suite_compared(suite_share(20000));
 }
 
 /* Worked by hand: amax as a float, s. The column of thresholds is the contract's and formats.md's table. */
@@ -129,7 +129,7 @@ TEST_LOOP(rules_stay_within_one_of_floor, N_ELEMENTS)
 	const struct oracle *o = &oracles[_i];
 	struct random r = {suite_seed() + (uint64_t)_i};
 
-	for (int i = 0; i < 20000; i++) {
+	for (int i = 0; i < (int)suite_share(20000); i++) {
 		uint32_t amax = random_f32_between(&r, -126, 127) & 0x7FFFFFFF;
 		int floor = mxfp_ref_scale(MXFP_RULE_FLOOR, o->format, amax);
 		for (int rule = 0; rule < N_RULES; rule++) {
@@ -138,7 +138,7 @@ TEST_LOOP(rules_stay_within_one_of_floor, N_ELEMENTS)
 				ck_abort_msg("%s rule %d amax %08" PRIX32 ": %d", o->format->name, rule, amax, s);
 		}
 	}
-	suite_compared(20000 * N_RULES);
+	suite_compared(suite_share(20000) * N_RULES);
 }
 
 int main(void)

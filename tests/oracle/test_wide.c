@@ -55,7 +55,7 @@ TEST(products_of_limbs_are_exact)
 	mpfr_t x, y;
 
 	mpfr_inits2(PRECISION, x, y, (mpfr_ptr)0);
-	for (int i = 0; i < N; i++) {
+	for (int i = 0; i < (int)suite_share(N); i++) {
 		random_wide(&r, &a, UINT64_MAX, 1);
 		b.limb[0] = mxfp_wide_mul_limbs(a.limb[0], a.limb[1], &b.limb[1]);
 		set(x, &a, 0);
@@ -66,7 +66,7 @@ TEST(products_of_limbs_are_exact)
 		within(x, &b, 0, 0, 1, "a product of limbs");
 	}
 	mpfr_clears(x, y, (mpfr_ptr)0);
-	suite_compared(N);
+	suite_compared(suite_share(N));
 }
 
 TEST_LOOP(operations_keep_their_bounds, WIDE_MAX)
@@ -77,7 +77,7 @@ TEST_LOOP(operations_keep_their_bounds, WIDE_MAX)
 	mpfr_t x, y, z;
 
 	mpfr_inits2(PRECISION, x, y, z, (mpfr_ptr)0);
-	for (int i = 0; i < N / WIDE_MAX; i++) {
+	for (int i = 0; i < (int)suite_share(N / WIDE_MAX); i++) {
 		uint64_t m = random_u64(&r) >> random_below(&r, 64);
 		int shift = (int)random_below(&r, 64 * WIDE_MAX + 100);
 
@@ -119,7 +119,7 @@ TEST_LOOP(operations_keep_their_bounds, WIDE_MAX)
 		within(z, &c, -128, 128, n, "a reciprocal");
 	}
 	mpfr_clears(x, y, z, (mpfr_ptr)0);
-	suite_compared(N / WIDE_MAX * 10);
+	suite_compared(suite_share(N / WIDE_MAX) * 10);
 }
 
 /* The top bits, and the jammed one. */

@@ -16,6 +16,7 @@
 enum { N_PATHS = 8, PATH_BYTES = 4096 };
 
 static char root[PATH_BYTES];
+static pid_t maker; /* of the root: a process forked later does not remove it */
 
 static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *place)
 {
@@ -25,7 +26,8 @@ static int remove_entry(const char *path, const struct stat *status, int kind, s
 
 static void remove_root(void)
 {
-	nftw(root, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+	if (getpid() == maker)
+		nftw(root, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 static void make_root(void)
@@ -34,6 +36,7 @@ static void make_root(void)
 
 	snprintf(root, sizeof root, "%s/mxfp-test-XXXXXX", parent != NULL && *parent != '\0' ? parent : P_tmpdir);
 	ck_assert_ptr_nonnull(mkdtemp(root));
+	maker = getpid();
 	atexit(remove_root);
 }
 
