@@ -116,7 +116,7 @@ chroot . "$@" || status=$?
 chroot . gcc --version 2>/dev/null | sed q >srv/compiler
 exit "$status"'
 variables=(PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/srv)
-for name in CI http_proxy https_proxy no_proxy; do
+for name in CI MXFP_TEST_SEED http_proxy https_proxy no_proxy; do
 	[ -z "${!name-}" ] || variables+=("$name=${!name}")
 done
 

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Installs missing packages, builds in build-check/ (or here, if this tree is configured in place), and runs every test:
-# at the highest instruction-set tier, at each lower tier, under AddressSanitizer and UndefinedBehaviorSanitizer, and with
-# MPI. At the end it prints what was skipped and why; the last line is the total of all runs.
+# Installs missing packages, builds in build-check/ (or here, if this tree is configured in place), and runs the tests: all at
+# the highest instruction-set tier, under mpirun too; those that compare with MPFR at each lower tier; and all under
+# AddressSanitizer and UndefinedBehaviorSanitizer, with a tenth of the random inputs. HACKING.md says which faults each is for;
+# check-all.sh runs all that can be checked. At the end it prints what was skipped and why; the last line is the total of all runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/build.shlib
@@ -12,8 +13,7 @@ tree=build-check
 
 # The log of each run; each tier below the highest has one of its own.
 logs() {
-	find "$tree" -name 'test-suite*.log' \( -path "$tree/test-suite*" -o -path "$tree/sanitize/build/test-suite.log" \
-		-o -path "$tree/mpi/test-suite.log" \)
+	find "$tree" -name 'test-suite*.log' \( -path "$tree/test-suite*" -o -path "$tree/sanitize/build/test-suite.log" \)
 }
 
 # The logs of the test programs with this result.
@@ -55,18 +55,27 @@ failed() {
 	total 'FAIL|XPASS|ERROR' $(logs)
 }
 
-# run_tests WHAT ARGUMENT...: runs make; a failure without a failed test, such as a compile error, counts as broken.
+# run_tests WHAT ARGUMENT...: runs make, and prints the tests that took longest; a failure without a failed test, such as a compile
+# error, counts as broken.
 broken=0
 run_tests() {
 	local before
 	stage "$1"
 	shift
 	before=$(failed)
+	rm -f "$MXFP_TEST_TIMES"
 	make_tally VERBOSE=1 "$@" || [ "$(failed)" != "$before" ] || broken=$((broken + 1))
+	[ ! -s "$MXFP_TEST_TIMES" ] || print_slowest
 }
 
-echo "Builds in $tree/ and runs every test there, at each instruction-set tier, under sanitizers and under MPI."
-echo 'Takes about 40 minutes on two cores and 3 GB of disk, including missing packages that it installs.'
+# timed.sh writes seconds, seconds of processor time, and a name.
+print_slowest() {
+	echo 'The slowest, in seconds, and in seconds of processor time:'
+	sort -rn "$MXFP_TEST_TIMES" | head -n 10 | awk '{ printf "%7.1f %7.1f  %s\n", $1, $2, $3 }'
+}
+
+echo "Builds in $tree/ and runs every test there, at each instruction-set tier and under sanitizers."
+echo 'Takes about 15 minutes on two cores and 3 GB of disk, including missing packages that it installs.'
 mkdir -p $tree
 logs | xargs -r rm
 finished=no
@@ -74,24 +83,17 @@ trap print_totals EXIT
 
 scripts/dependencies.sh check
 prepare_configure
-if [ ! -e $tree/Makefile ]; then
+if [ ! -e $tree/Makefile ] || { [ $tree != . ] && ! grep -qs -e --with-mpi $tree/config.log; }; then
 	stage 'configure'
-	(cd $tree && ../configure -q ${CI:+--enable-werror})
+	(cd $tree && ../configure -q --with-mpi ${CI:+--enable-werror})
 fi
 stage 'building the library and the command'
 make_tally -C $tree
+export MXFP_TEST_TIMES=$PWD/$tree/test-times.log
 
 run_tests 'building and running the tests' -C $tree check
-run_tests 'running the tests at each lower tier' -C $tree check-tiers
+run_tests 'comparing with MPFR at each lower tier' -C $tree check-tiers
 run_tests 'building and running the tests with sanitizers' -C $tree check-sanitize
-# The command with MPI, for the tests that need it. A tree that is configured in place allows no second build.
-if [ $tree != . ]; then
-	mkdir -p $tree/mpi
-	[ -e $tree/mpi/Makefile ] ||
-		(cd $tree/mpi && ../../configure -q --with-mpi --disable-shared ${CI:+--enable-werror} CFLAGS=-O1)
-	run_tests 'building the command with MPI' -C $tree/mpi
-	run_tests 'running the tests with mpirun' -C $tree/mpi check-TESTS TESTS='tests/cli/test_mpi.sh tests/cli/test_allreduce.sh tests/cli/test_calibrate_mpi.sh'
-fi
 stage 'done'
 finished=yes
 [ $broken = 0 ] && [ "$(failed)" = 0 ]

@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/bin/bash
 # SPDX-License-Identifier: MIT
 # What the command writes and prints is the same at every tier that the machine has, in every bit: each command that computes is run
 # at each of them, whatever MXFP_ISA says, and its files and numbers are compared with those of ref. Which of them are right is for
