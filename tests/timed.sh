@@ -7,8 +7,10 @@ began=$(date +%s.%N)
 status=0
 "$@" || status=$?
 ended=$(date +%s.%N)
-# The second line of times: user and system time of children, as 1m2.345s.
-spent=$(times | sed -n 2p)
+# The second line of times: user and system time of children, as 1m2.345s. A substitution would be a shell that has none.
+times >"$MXFP_TEST_TIMES.$$"
+spent=$(sed -n 2p "$MXFP_TEST_TIMES.$$")
+rm "$MXFP_TEST_TIMES.$$"
 name=
 while [ $# -gt 1 ]; do
 	[ "$1" != --test-name ] || name=$2
