@@ -11,10 +11,11 @@ trap 'rm -rf "$dir"' EXIT
 avx2='-mavx2 -mfma -mf16c -mbmi2 -mpopcnt'
 avx512="$avx2 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vbmi -mavx512vbmi2 -mavx512vnni"
 
-# Compiles a file for x86-64 with these flags and prints the scalar floating-point instructions of its functions.
+# Compiles a file for x86-64 with these flags and prints the scalar floating-point instructions of its functions. Those that are
+# always inlined (simd/body/vector.h) are functions here: their instructions are the same, once and not in each place.
 scalars() {
 	# shellcheck disable=SC2086 # CC and the flags contain options
-	${CC:-cc} -std=c11 -O0 $2 -DHAVE_CONFIG_H -I. -I "$srcdir/include" -I "$srcdir/lib" -I "$srcdir/ref" \
+	${CC:-cc} -std=c11 -O0 $2 -Dalways_inline=unused -DHAVE_CONFIG_H -I. -I "$srcdir/include" -I "$srcdir/lib" -I "$srcdir/ref" \
 		-I "$srcdir/simd" -c -o "$dir/object.o" "$1" && objdump -d --no-show-raw-insn "$dir/object.o" | awk '
 		/^[0-9a-f]+ </ { name = $2 }
 		$2 ~ /^v?(add|sub|mul|div|sqrt|min|max|u?comi|fn?m(add|sub)[0-9]*|cmp[a-z]*)s[sd]$/ { print "  " name, $2 }'
