@@ -60,10 +60,10 @@ def inputs(rows, cols):
 
 model = {"a.weight": numbers(6, 64), "b.weight": numbers(5, 96), "c.weight": numbers(4, 64), "norm.weight": numbers(64)}
 write(work + "/model.safetensors", model)
-a, b = inputs(600, 64), inputs(100, 96)
-write(work + "/x.safetensors", {"b": ("F16", [2, 50, 96], b), "a.weight": ("F32", [600, 64], a)})
-write(work + "/alone.safetensors", {"any": ("F64", [600, 64], a)})
-write(work + "/named.safetensors", {"a": ("F64", [600, 64], a)})
+a, b = inputs(300, 64), inputs(100, 96)
+write(work + "/x.safetensors", {"b": ("F16", [2, 50, 96], b), "a.weight": ("F32", [300, 64], a)})
+write(work + "/alone.safetensors", {"any": ("F64", [300, 64], a)})
+write(work + "/named.safetensors", {"a": ("F64", [300, 64], a)})
 
 
 def bad(name, **tensors):
@@ -73,13 +73,13 @@ def bad(name, **tensors):
 bad("width", a_weight=("F32", [3, 32], [0.0] * 96), b=("F32", [1, 96], [0.0] * 96))
 bad("integers", a_weight=("I32", [1, 64], [0] * 64), b=("F32", [1, 96], [0.0] * 96))
 bad("empty", a_weight=("F32", [0, 64], []), b=("F32", [1, 96], [0.0] * 96))
-bad("name", a_wieght=("F32", [600, 64], a), b=("F32", [1, 96], [0.0] * 96))
-bad("unlike", tokens=("F32", [600, 64], a), b=("F32", [1, 96], [0.0] * 96))
+bad("name", a_wieght=("F32", [300, 64], a), b=("F32", [1, 96], [0.0] * 96))
+bad("unlike", tokens=("F32", [300, 64], a), b=("F32", [1, 96], [0.0] * 96))
 bad("other", any=("F32", [2, 16], [0.0] * 32))
 for name, number in (("nan", float("nan")), ("inf", float("inf"))):
-    bad(name, a_weight=("F32", [600, 64], a[:64 * 599 + 5] + [number] + a[64 * 599 + 6:]))
-bad("large", a_weight=("F32", [600, 64], a[:5] + [1e30] + a[6:]))
-bad("zeros", a_weight=("F32", [600, 64], [0.0] * (600 * 64)))
+    bad(name, a_weight=("F32", [300, 64], a[:64 * 299 + 5] + [number] + a[64 * 299 + 6:]))
+bad("large", a_weight=("F32", [300, 64], a[:5] + [1e30] + a[6:]))
+bad("zeros", a_weight=("F32", [300, 64], [0.0] * (300 * 64)))
 write(work + "/without.safetensors", {"a.weight": ("F32", [0, 64], []), "b.weight": ("F32", [4, 0], []), "e.weight": ("F32", [0, 8, 64], []),
                                       "w.weight": model["a.weight"]})
 weight = list(model["a.weight"][2])
@@ -207,7 +207,7 @@ with open(work + "/x.safetensors", "rb") as file:
     data = file.read()
 x = {name: struct.unpack("<%d%s" % ((f["data_offsets"][1] - f["data_offsets"][0]) // (4 if f["dtype"] == "F32" else 2),
                                     "f" if f["dtype"] == "F32" else "e"), data[slice(*f["data_offsets"])]) for name, f in header.items()}
-write(work + "/x32.safetensors", {"a.weight": ("F32", [600, 64], x["a.weight"]), "b.weight": ("F32", [100, 96], x["b"])})
+write(work + "/x32.safetensors", {"a.weight": ("F32", [300, 64], x["a.weight"]), "b.weight": ("F32", [100, 96], x["b"])})
 END
 for activations in none mxfp8-e4m3; do
 	calibrate x gptq.safetensors -q --rule floor --activations $activations
@@ -286,8 +286,8 @@ has "what it does not fit" "$text" "have no inputs: b.weight;"
 calibrate named out3.safetensors -f
 has "what it is not for" "$(cat "$work/out")" "2 of those kept would be quantized, but have no inputs: b.weight, c.weight;"
 {
-	npy '<f8' False '(600, 64)'
-	tail -c $((600 * 64 * 8)) "$work/alone.safetensors"
+	npy '<f8' False '(300, 64)'
+	tail -c $((300 * 64 * 8)) "$work/alone.safetensors"
 } >"$work/alone.npy"
 exits 0 "" calibrate "$work/model.safetensors" --activation-file "$work/alone.npy" -o "$work/out3.safetensors" -f -q
 check "bytes of an .npy file" cmp -s "$work/out2.safetensors" "$work/out3.safetensors"
@@ -297,7 +297,7 @@ python3 -c '
 import json, sys
 facts = json.load(open(sys.argv[1]))
 assert facts["activation_file"] == sys.argv[2] and "tokens" not in facts and facts["without_inputs"] == ["b.weight"]
-assert facts["tensors_left"] == 1 and facts["tensors_kept"] == 2 and [row["tokens"] for row in facts["tensors"]] == [600, 600]' \
+assert facts["tensors_left"] == 1 and facts["tensors_kept"] == 2 and [row["tokens"] for row in facts["tensors"]] == [300, 300]' \
 	"$work/out" "$work/alone.safetensors" || bad "JSON: $(cat "$work/out")"
 
 # Tensors without elements are copied.
@@ -343,8 +343,8 @@ from tensors import write
 
 work = sys.argv[1]
 draw = random.Random(9)
-write(work + "/long.safetensors", {"l%d.weight" % i: ("F32", [64, 128], [draw.gauss(0, 1) for _ in range(64 * 128)]) for i in range(4)})
-write(work + "/y.safetensors", {"l%d" % i: ("F32", [600, 128], [draw.gauss(0, 1) for _ in range(600 * 128)]) for i in range(4)})
+write(work + "/long.safetensors", {"l%d.weight" % i: ("F32", [32, 128], [draw.gauss(0, 1) for _ in range(32 * 128)]) for i in range(4)})
+write(work + "/y.safetensors", {"l%d" % i: ("F32", [32, 128], [draw.gauss(0, 1) for _ in range(32 * 128)]) for i in range(4)})
 END
 long() {
 	"$mxfp" --isa ref calibrate "$work/long.safetensors" --activation-file "$work/y.safetensors" -q "$@"
@@ -387,8 +387,8 @@ refused 3 "unfit.npy: its one tensor, of I32, fits no tensor that is quantized, 
 npy '<f4' False '(1, 63)' >"$work/narrow.npy"
 head -c 252 /dev/zero >>"$work/narrow.npy"
 refused 3 "or F64 with a last dimension of 64 for that" narrow.npy
-refused 3 "nan.safetensors: tensor 'a.weight': row 599, column 5 is NaN or Inf in binary32" nan.safetensors
-refused 3 "inf.safetensors: tensor 'a.weight': row 599, column 5 is NaN or Inf in binary32" inf.safetensors
+refused 3 "nan.safetensors: tensor 'a.weight': row 299, column 5 is NaN or Inf in binary32" nan.safetensors
+refused 3 "inf.safetensors: tensor 'a.weight': row 299, column 5 is NaN or Inf in binary32" inf.safetensors
 refused 3 "large.safetensors: tensor 'a.weight': column 5 is too large for its squares; divide all inputs" large.safetensors
 refused 4 "missing.safetensors" missing.safetensors
 refused 3 "nothing is to be quantized" x.safetensors --ignore '*'
