@@ -9,10 +9,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
 
 #include "limit.h"
 #include "mxfp.h"
+#include "numbers.h"
+#include "samples.h"
 
 /* Products have their own cases: gemm_bench.h. */
 enum bench_op {
@@ -104,9 +105,6 @@ void bench_data_free(struct bench_data *data);
 /* Fills src with standard normals in this format, or with their magnitudes if it has no sign or that is asked for. */
 void bench_data_fill(struct bench_data *data, enum mxfp_format src, bool positive);
 
-/* Writes n numbers, an even count, of Student's t distribution with four degrees of freedom, always the same. */
-void bench_student_t4(float *numbers, size_t n);
-
 /* Work: n elements of the case, from element `start` of the data. */
 struct bench_work {
 	const struct bench_case *c;
@@ -140,15 +138,7 @@ const struct limit *bench_limit(const struct limit *limits, const struct bench_c
 /* The limits that were compiled for a tier. */
 const struct limit *bench_limits_of_tier(const char *isa);
 
-/* A time in seconds per element: the median of the samples, and the distance of the quartiles over the median. */
-struct bench_time {
-	double median, spread;
-};
-
-/* The time of a clock in seconds; the median and spread of n samples, which it sorts. */
-double bench_now(clockid_t clock);
-struct bench_time bench_summary(double *samples, unsigned n);
-
+/* Times are seconds per element. */
 struct bench_result {
 	struct bench_time kernel, limit;
 	struct bench_time other; /* of one thread in DRAM: the limit with stores past the caches; of more threads: the

@@ -16,44 +16,6 @@ enum {
 	F32_BYTES = 4
 };
 
-/* SplitMix64 (Steele, Lea, Flood 2014): uniform in (0, 1]. */
-static double uniform(uint64_t *state)
-{
-	uint64_t z = *state += 0x9E3779B97F4A7C15;
-
-	z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9;
-	z = (z ^ z >> 27) * 0x94D049BB133111EB;
-	z ^= z >> 31;
-	return ((double)(z >> 11) + 1) / 0x1p53;
-}
-
-/* Standard normals by the Box-Muller transform; n is even. */
-static void make_normals(float *normals, size_t n)
-{
-	const double two_pi = 6.283185307179586;
-	uint64_t state = 1;
-
-	for (size_t i = 0; i < n; i += 2) {
-		const double radius = sqrt(-2 * log(uniform(&state))), angle = two_pi * uniform(&state);
-		normals[i] = (float)(radius * cos(angle));
-		normals[i + 1] = (float)(radius * sin(angle));
-	}
-}
-
-/* Bailey's polar method (1994), which for four degrees of freedom has r^2 = 4 (1 / sqrt(u) - 1). */
-void bench_student_t4(float *numbers, size_t n)
-{
-	const double two_pi = 6.283185307179586;
-	uint64_t state = 2;
-
-	for (size_t i = 0; i < n; i += 2) {
-		const double radius = 2 * sqrt(1 / sqrt(uniform(&state)) - 1), angle = two_pi * uniform(&state);
-		numbers[i] = (float)(radius * cos(angle));
-		/* The sine makes a number that depends on the other one, which is all the same to a kernel. */
-		numbers[i + 1] = (float)(radius * sin(angle));
-	}
-}
-
 /* Allocates memory and touches all its pages. */
 static void *allocate(size_t bytes)
 {
@@ -80,7 +42,7 @@ bool bench_data_make(struct bench_data *data, size_t n)
 	};
 	if (data->src != NULL && data->src_scales != NULL && data->dst != NULL && data->dst_scales != NULL &&
 	    data->blocks != NULL && data->normals != NULL) {
-		make_normals(data->normals, BENCH_PATTERN);
+		bench_normals(data->normals, BENCH_PATTERN);
 		return true;
 	}
 	bench_data_free(data);
@@ -144,7 +106,7 @@ void bench_data_fill(struct bench_data *data, enum mxfp_format src, bool positiv
 			data->normals[i] = fabsf(data->normals[i]);
 	make_pattern(data);
 	if (positive)
-		make_normals(data->normals, BENCH_PATTERN);
+		bench_normals(data->normals, BENCH_PATTERN);
 	repeat(data->src, codes, codes * patterns);
 	repeat(data->src_scales, scales, scales * patterns);
 }

@@ -33,14 +33,6 @@ struct turns {
 	size_t ring;
 };
 
-double bench_now(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 /* The seconds of a turn. */
 static double timed(run_work *run, const struct bench_work *work, const struct turns *turns)
 {
@@ -66,20 +58,6 @@ static double turn_of_one_thread(struct bench_work *work, const struct turns *tu
 	const double seconds = turn(bench_run, work, turns);
 	work->threads = threads;
 	return seconds;
-}
-
-static int compare(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-struct bench_time bench_summary(double *samples, unsigned n)
-{
-	qsort(samples, n, sizeof *samples, compare);
-	const double median = samples[n / 2];
-	return (struct bench_time){median, (samples[n - 1 - n / 4] - samples[n / 4]) / median};
 }
 
 /* Finds how many runs make a turn, and warms up. */
