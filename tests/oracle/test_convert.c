@@ -85,10 +85,12 @@ TEST_LOOP(every_16_bit_number_to_every_format, N_CASES)
 
 	if (options.overflow != MXFP_OVERFLOW_SAT && !oracle_has_overflow_modes(o->format))
 		return; /* the same again; the tests below try it on less */
-	for (uint32_t c = 0; c < 1 << 16; c++)
-		all[c] = (uint16_t)c;
-	compare(o, all, MXFP_FORMAT_BF16, 1 << 16, &options);
-	compare(o, all, MXFP_FORMAT_F16, 1 << 16, &options);
+	/* Of a share, others in each case. */
+	const size_t n = (size_t)suite_share(1 << 16);
+	for (size_t i = 0; i < n; i++)
+		all[i] = (uint16_t)(i * suite_shares() + (size_t)_i % suite_shares());
+	compare(o, all, MXFP_FORMAT_BF16, n, &options);
+	compare(o, all, MXFP_FORMAT_F16, n, &options);
 }
 
 /* With the spare bits of narrow codes set too. */
@@ -176,12 +178,13 @@ TEST_LOOP(binary32_edges_and_random_patterns, N_CASES)
 	struct mxfp_convert_options options;
 	const struct oracle *o = nth_case(_i, &options);
 
-	random_inputs(src, N_RANDOM, options.seed);
-	compare(o, src, MXFP_FORMAT_F32, N_RANDOM, &options);
+	const size_t n = (size_t)suite_share(N_RANDOM);
+	random_inputs(src, n, options.seed);
+	compare(o, src, MXFP_FORMAT_F32, n, &options);
 	options.no_negative_zero = true;
-	compare(o, src, MXFP_FORMAT_F32, N_RANDOM / 4, &options);
+	compare(o, src, MXFP_FORMAT_F32, n / 4, &options);
 	/* The low 13 bits of a tf32 word are set at random, and must not matter. */
-	compare(o, src, MXFP_FORMAT_TF32, N_RANDOM / 4, &options);
+	compare(o, src, MXFP_FORMAT_TF32, n / 4, &options);
 }
 
 /* The intervals of all inputs that make check-exhaustive uses: both sides of every change of code. */
