@@ -4,7 +4,6 @@
  * nothing beside them, in hostile floating-point states. MXFP_TEST_ROUNDS repeats the cases.
  */
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "equal/equal.h"
@@ -17,7 +16,6 @@ enum { SMALL_CASES = 1500, LONG_CASES = 40, WIDE_CASES = 3, MOST_THREADS = 7 };
 static struct equal equal;
 static struct rows_case c;
 static struct rows_result want, got;
-static uint64_t n_rows;
 
 struct share {
 	size_t n, first, step;
@@ -83,7 +81,6 @@ static void try_case(enum rows_op op, size_t rows, size_t cols, bool all_threads
 		for (size_t t = 0; t < equal.n_tiers; t++)
 			compare(equal.tier[t].name, threads[i]);
 	}
-	n_rows += rows;
 	suite_compared(rows);
 }
 
@@ -112,8 +109,6 @@ TEST_LOOP(threads_share_rows, ROWS_N_OPS)
 
 		try_case((enum rows_op)_i, (80000 + random_below(&equal.random, 60000)) / cols, cols, true);
 	}
-	if (_i == ROWS_N_OPS - 1)
-		printf("rows: %llu\n", (unsigned long long)n_rows);
 }
 
 int main(void)
