@@ -71,7 +71,7 @@ run_tests() {
 # timed.sh writes seconds, seconds of processor time, and a name.
 print_slowest() {
 	echo 'The slowest, in seconds, and in seconds of processor time:'
-	sort -rn "$MXFP_TEST_TIMES" | head -n 10 | awk '{ printf "%7.1f %7.1f  %s\n", $1, $2, $3 }'
+	sort -rn "$MXFP_TEST_TIMES" | awk 'NR <= 10 { printf "%7.1f %7.1f  %s\n", $1, $2, $3 }'
 }
 
 echo "Builds in $tree/ and runs every test there, at each instruction-set tier and under sanitizers."
