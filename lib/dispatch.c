@@ -35,6 +35,7 @@ static enum mxfp_status active_status;
 void mxfp_kernels_init(struct mxfp_kernels *table, uint32_t isa_mask)
 {
 	memset(table, 0, sizeof *table);
+	table->cpu = mxfp_cpu_features();
 	tiers[0].init(table);
 	for (int i = 1; i < N_TIERS; i++)
 		if (isa_mask & bit_of(i))

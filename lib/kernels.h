@@ -280,6 +280,7 @@ struct mxfp_kernels {
 #define MXFP_KERNEL(slot, dimensions, job) mxfp_##job##_kernel *slot dimensions;
 #include "kernel.def"
 	const struct mxfp_gemm_kernel *gemm[MXFP_GEMM_N_FAMILIES]; /* NULL: the tiers have none */
+	uint32_t cpu; /* MXFP_CPU_* of the machine, whatever the tiers: by these kernels choose their loops, not results */
 };
 
 /* One function per tier: overwrites the slots the tier has. */

@@ -72,6 +72,7 @@ struct mxfp_gemm_multiply_job {
 	float *c;        /* consecutive tiles [mr][nr]; rows past `rows` may get anything */
 	void *scratch;   /* the kernel's scratch_bytes, aligned to MXFP_GEMM_ALIGN; contents are not kept between jobs */
 	size_t k;
+	uint32_t cpu;    /* MXFP_CPU_*: which of a kernel's loops is likely to be fastest; all give the same sums */
 };
 
 struct mxfp_gemm_kernel {

@@ -395,6 +395,7 @@ static void multiply_chunk(const struct tile *t, size_t k0)
 		.rows = t->rows,
 		.scratch = t->area->scratch,
 		.k = k,
+		.cpu = t->call->kernels->cpu,
 	};
 	const uint8_t *w = t->area->w, *lines = p->w.data;
 	const size_t in_place = panels_in_place(t);
