@@ -21,15 +21,18 @@
  *   rests   [blocks][2 bytes], after the scales: bit 2 i + v: word i of the columns of vector v has nonzero rests.
  *   norms   [blocks][2 bytes]: the high half of struct gemm_e4m3_columns' norm, rounded up; 0 if A is narrow.
  *
- * Three loops multiply these, if no scale is extreme; else a general one runs. A narrow W is multiplied as it is stored, byte by
- * byte (multiply_stored()), and so is an e4m3 W by up to 8 rows (multiply_digits(), multiply_few_rows()); by more of them a
- * panel of W is first expanded to words, struct gemm_e4m3_columns.
+ * These loops multiply them, if no scale is extreme; else a general one runs. A narrow W is multiplied as it is stored, byte by
+ * byte (multiply_stored()); by more than 12 rows of e4m3, if shuffles of 512 bits do not keep up with products (lib/cpu.def), a
+ * panel of it is first expanded to words, struct gemm_e4m3_folded, which is done once for all rows (multiply_folded()). An e4m3 W
+ * is multiplied as it is stored by up to 8 rows (multiply_digits(), multiply_few_rows()), and by more of them expanded to struct
+ * gemm_e4m3_columns.
  */
 #include "tier.h"
 
 #include "avx512/fetch_w.h"
 #include "avx512/gemm_elements.h"
 #include "body/slots.h"
+#include "cpu.h"
 
 enum {
 	GEMM_E4M3_MR = 8,
@@ -43,6 +46,7 @@ enum {
 	DIGIT = 255,       /* the base of two digits, of which an e4m3 W by few rows of a narrow A is made */
 	HALVES = 32640,    /* 127.5 * 255 + 127.5 */
 	DIGITS_ROWS = 8,   /* the most */
+	STORED_ROWS = 12,  /* of e4m3 by a narrow W, the most if shuffles are slow */
 	GEMM_E4M3_PAIRS = GEMM_E4M3_BLOCK / 2,
 	GEMM_E4M3_BLOCKS = MXFP_GEMM_CHUNK / GEMM_E4M3_BLOCK,
 	/*
@@ -58,7 +62,10 @@ enum {
 struct gemm_e4m3_rows {
 	_Alignas(64) int16_t main[GEMM_E4M3_MR][GEMM_E4M3_BLOCK]; /* in the order of pairs */
 	int32_t binades[GEMM_E4M3_MR];  /* of the fast loop: of the scale, in the place of a binary32's exponent */
-	float norm[GEMM_E4M3_MR];       /* at least the root of the sum of the squares of `main` */
+	union {
+		float norm[GEMM_E4M3_MR];   /* if both are e4m3: at least the root of the sum of the squares of `main` */
+		float factor[GEMM_E4M3_MR]; /* else: the scale, or the power of two nearest to it */
+	};
 	int32_t exponent[GEMM_E4M3_MR]; /* of the general loop: of the scale times the unit of products */
 	uint16_t rests[GEMM_E4M3_MR];   /* bit p: pair p has a nonzero rest */
 };
@@ -103,6 +110,13 @@ struct gemm_e4m3_expanded {
 	_Alignas(64) int16_t rest[GEMM_E4M3_BLOCKS][GEMM_E4M3_PAIRS][GEMM_E4M3_NR][2];
 	_Alignas(64) float one[GEMM_E4M3_NR]; /* 1, or NaN if the column has one */
 	bool general;                         /* the fast loop would be wrong */
+};
+
+/* A narrow panel of W, expanded and folded: elements are multiplied so that a column has one scale, its least. Then a block has no
+   scale of W to be applied, which is one in 19 instructions. */
+struct gemm_e4m3_folded {
+	_Alignas(64) int16_t main[GEMM_E4M3_BLOCKS][GEMM_E4M3_PAIRS][GEMM_E4M3_NR][2];
+	float last[GEMM_E4M3_NR]; /* that scale, or NaN */
 };
 
 /* Elements of e4m3 as 2^low_bits main + rest, in units of 2^-9. A NaN gives any number. */
@@ -414,6 +428,8 @@ static void store_scales(struct row *row)
 
 		row->rows[b].binades[row->index] = exponent * (1 << F32_SIGNIFICAND_BITS);
 		row->rows[b].exponent[row->index] = exponent + row->unit;
+		if (!gemm_e4m3_is_both(row->job->shape))
+			row->rows[b].factor[row->index] = gemm_e4m3_power(exponent);
 	}
 	head->one[row->index] = row->range.nan ? __builtin_nanf("") : 1;
 	head->last[row->index] = row->range.nan ? __builtin_nanf("") : gemm_e4m3_power(row->unit);
@@ -749,15 +765,13 @@ ALWAYS_INLINE __m512i load_word_of_sixes(const uint8_t *codes, int w, int v)
 /* Word w of the columns of vector v as bytes: integers, or codes of e4m3. */
 ALWAYS_INLINE __m512i load_word(enum mxfp_format format, const uint8_t *codes, int w, int v)
 {
-	const __m512i nibble = _mm512_set1_epi8(0x0F);
-
 	if (format == MXFP_FORMAT_MXFP6_E2M3)
 		return _mm512_permutexvar_epi8(load_word_of_sixes(codes, w, v), e2m3_table(0));
 	if (format != MXFP_FORMAT_MXFP4)
 		return _mm512_loadu_si512(codes + (w * GEMM_E4M3_NR + v * LANES) * 4);
 	__m512i x = _mm512_loadu_si512(codes + (w / 2 * GEMM_E4M3_NR + v * LANES) * 4);
-	x = _mm512_and_si512(w % 2 != 0 ? _mm512_srli_epi16(x, 4) : x, nibble);
-	return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(e2m1_integers(0)), x);
+	/* The table repeats every 16, so the high half of a byte does not matter. */
+	return _mm512_permutexvar_epi8(w % 2 != 0 ? _mm512_srli_epi16(x, 4) : x, _mm512_broadcast_i32x4(e2m1_integers(0)));
 }
 
 /* The words of pair p of each 16 columns whose word p / 2 is x, in a narrow format. */
@@ -782,6 +796,64 @@ ALWAYS_INLINE void expand_narrow(struct gemm_e4m3_expanded *to, enum mxfp_format
 		block->rests = 0;
 		store_column_scales(block, load_column_scales(panel, b), 0);
 	}
+}
+
+/* By how many binades the scales of a column may differ to be folded: the sum of a block, at most 32 * 28672 times the largest
+   element (12, 60 or 128), then stays below 2^31. */
+ALWAYS_INLINE int fold_spread(enum mxfp_format narrow)
+{
+	if (narrow == MXFP_FORMAT_MXFP4)
+		return 7;
+	return narrow == MXFP_FORMAT_MXINT8 ? 4 : 5;
+}
+
+static bool are_foldable(const struct columns_range *range, enum mxfp_format format)
+{
+	const __m256i spread = _mm256_set1_epi8((char)fold_spread(format));
+
+	return are_moderate(range) && _mm256_cmpgt_epu8_mask(_mm256_sub_epi8(range->most, range->least), spread) == 0;
+}
+
+/* Expands a panel. vpmaddubsw widens a byte of a word to the word and multiplies it, if it multiplies the other byte by 0. */
+ALWAYS_INLINE void fold(struct gemm_e4m3_folded *to, enum mxfp_format format, const uint8_t *panel, size_t blocks,
+                        const struct columns_range *range)
+{
+	const uint8_t *codes = panel + blocks * GEMM_E4M3_NR;
+	const size_t bytes = gemm_e4m3_code_bytes(format) * GEMM_E4M3_NR;
+
+	for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
+		const __m512 one = _mm512_castsi512_ps(_mm512_slli_epi32(lanes_of(range->least, v), F32_SIGNIFICAND_BITS));
+		const __mmask16 nan = (__mmask16)(range->nan >> 16 * v);
+
+		_mm512_store_ps(to->last + v * LANES, _mm512_mask_mov_ps(one, nan, _mm512_set1_ps(__builtin_nanf(""))));
+	}
+	for (size_t b = 0; b < blocks; b++, codes += bytes) {
+		const __m256i excess = _mm256_sub_epi8(load_column_scales(panel, b), range->least);
+
+		for (int v = 0; v < GEMM_E4M3_VECTORS; v++) {
+			const __m512i even = _mm512_sllv_epi32(_mm512_set1_epi32(0x00010001), lanes_of(excess, v));
+			const __m512i odd = _mm512_slli_epi32(even, 8);
+
+#pragma GCC unroll 4
+			for (int w = 0; w < GEMM_E4M3_PAIRS / 2; w++) {
+				const __m512i x = load_word(format, codes, w, v);
+
+				_mm512_store_si512(to->main[b][2 * w][v * LANES], _mm512_maddubs_epi16(even, x));
+				_mm512_store_si512(to->main[b][2 * w + 1][v * LANES], _mm512_maddubs_epi16(odd, x));
+			}
+		}
+	}
+}
+
+static NOINLINE void fold_panel(struct gemm_e4m3_folded *to, enum mxfp_format format, const uint8_t *panel, size_t blocks,
+                                const struct columns_range *range)
+{
+	if (format == MXFP_FORMAT_MXFP4)
+		fold(to, MXFP_FORMAT_MXFP4, panel, blocks, range);
+	else if (format == MXFP_FORMAT_MXFP6_E2M3)
+		fold(to, MXFP_FORMAT_MXFP6_E2M3, panel, blocks, range);
+	else
+		fold(to, MXFP_FORMAT_MXINT8, panel, blocks, range);
 }
 
 /* What a panel of an e4m3 W notes of a block. */
@@ -1260,6 +1332,8 @@ static NOINLINE void multiply_rows(const struct mxfp_gemm_multiply_job *job, str
 
 enum rests { RESTS_A, RESTS_W, RESTS_BOTH };
 
+enum { LINES_AT_ONCE = 5 }; /* of a later panel of W that are asked for in a block */
+
 /* A block of both panels. */
 struct place {
 	const struct gemm_e4m3_rows *a;
@@ -1274,21 +1348,23 @@ struct panels {
 	const struct gemm_e4m3_expanded *w;
 	float *c;
 	size_t blocks, pass_blocks;
+	enum rests rests;
 };
 
 /* Sums the products of main parts for the first `rows` rows. */
-ALWAYS_INLINE void sum_block(__m512i sum[][GEMM_E4M3_VECTORS], const struct place *at, int rows)
+ALWAYS_INLINE void sum_block(__m512i sum[][GEMM_E4M3_VECTORS], const int16_t (*main)[GEMM_E4M3_BLOCK],
+                             const int16_t (*w)[GEMM_E4M3_NR][2], int rows)
 {
 #pragma GCC unroll 8
 	for (int r = 0; r < rows; r++)
 		sum[r][0] = sum[r][1] = _mm512_setzero_si512();
 #pragma GCC unroll 16
 	for (int p = 0; p < GEMM_E4M3_PAIRS; p++) {
-		__m512i w0 = _mm512_load_si512(at->w->main[p]), w1 = _mm512_load_si512(at->w->main[p][LANES]);
+		__m512i w0 = _mm512_load_si512(w[p]), w1 = _mm512_load_si512(w[p][LANES]);
 
 #pragma GCC unroll 8
 		for (int r = 0; r < rows; r++) {
-			__m512i a = broadcast(at->a->main[r] + 2 * p);
+			__m512i a = broadcast(main[r] + 2 * p);
 
 			sum[r][0] = dot_words(sum[r][0], w0, a);
 			sum[r][1] = dot_words(sum[r][1], w1, a);
@@ -1467,7 +1543,7 @@ ALWAYS_INLINE void add_block(__m512 p[][GEMM_E4M3_VECTORS], const struct place *
 	__m512i sum[GEMM_E4M3_MR][GEMM_E4M3_VECTORS];
 	const uint32_t special = special_rows(at, rests);
 
-	sum_block(sum, at, rows);
+	sum_block(sum, at->a->main, at->w->main, rows);
 	if (rests == RESTS_W && at->w->rests != 0)
 		add_rests(sum, at, rows);
 #pragma GCC unroll 8
@@ -1520,34 +1596,105 @@ ALWAYS_INLINE void multiply_panels(const struct panels *panels, enum rests rests
 	}
 }
 
-/* A function for each kind of pair: the fast loop, the general loop, and few rows. */
+/*
+ * Rows of e4m3 by a folded panel of W. The scale of A's block is the factor of the one FMA. With sums of 8 rows in registers, those
+ * of the pass are in memory; 4 or 6 rows, for which both have room, are slower: their sums are too few to wait for.
+ */
+struct folded_panels {
+	const struct gemm_e4m3_head *head;
+	const struct gemm_e4m3_folded *w;
+	float *c;
+	const uint8_t *later, *later_end; /* what is still to be asked for of a later panel of W */
+	size_t blocks, pass_blocks;
+};
+
+/* Sums the products of a row's rests, whose pairs are `set`, and rounds them with those of main parts. */
+ALWAYS_INLINE void add_folded_rests(__m512 t[GEMM_E4M3_VECTORS], const __m512i sum[GEMM_E4M3_VECTORS], uint32_t set,
+                                    const int16_t *rests, const int16_t (*w)[GEMM_E4M3_NR][2])
+{
+	__m512i rest[GEMM_E4M3_VECTORS] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+
+	for (; set != 0; set &= set - 1) {
+		const int p = __builtin_ctz(set);
+		const __m512i a = broadcast(rests + 2 * p);
+
+		for (int v = 0; v < GEMM_E4M3_VECTORS; v++)
+			rest[v] = dot_words(rest[v], _mm512_load_si512(w[p][v * LANES]), a);
+	}
+	for (int v = 0; v < GEMM_E4M3_VECTORS; v++)
+		t[v] = round_sum(sum[v], rest[v], LOW_NARROW);
+}
+
+ALWAYS_INLINE void multiply_folded(struct folded_panels *panels, int rows)
+{
+	const struct gemm_e4m3_head *head = panels->head;
+	const struct gemm_e4m3_rows *a = (const struct gemm_e4m3_rows *)(head + 1);
+	const struct gemm_e4m3_rest *rest = (const struct gemm_e4m3_rest *)(a + panels->blocks);
+
+	for (size_t b = 0; b < panels->blocks;) {
+		const size_t end = b + panels->pass_blocks < panels->blocks ? b + panels->pass_blocks : panels->blocks;
+		__m512 p[GEMM_E4M3_MR][GEMM_E4M3_VECTORS];
+
+#pragma GCC unroll 8
+		for (int r = 0; r < rows; r++)
+			p[r][0] = p[r][1] = _mm512_setzero_ps();
+		for (; b < end; b++) {
+			const __m128i a_rests = _mm_load_si128((const __m128i *)a[b].rests);
+			const uint32_t special = _mm_test_epi16_mask(a_rests, a_rests);
+			__m512i sum[GEMM_E4M3_MR][GEMM_E4M3_VECTORS];
+
+			if (panels->later < panels->later_end) {
+				for (int i = 0; i < LINES_AT_ONCE; i++)
+					_mm_prefetch((const char *)panels->later + i * VECTOR_BYTES, _MM_HINT_T1);
+				panels->later += LINES_AT_ONCE * VECTOR_BYTES;
+			}
+			sum_block(sum, a[b].main, panels->w->main[b], rows);
+#pragma GCC unroll 8
+			for (int r = 0; r < rows; r++) {
+				const __m512 factor = _mm512_set1_ps(a[b].factor[r]);
+				__m512 t[GEMM_E4M3_VECTORS] = {_mm512_cvtepi32_ps(sum[r][0]), _mm512_cvtepi32_ps(sum[r][1])};
+
+				if (__builtin_expect(special >> r & 1, 0))
+					add_folded_rests(t, sum[r], a[b].rests[r], rest[b].rest[r], panels->w->main[b]);
+				for (int v = 0; v < GEMM_E4M3_VECTORS; v++)
+					p[r][v] = _mm512_fmadd_ps(t[v], factor, p[r][v]);
+			}
+		}
+		add_pass(panels->c, p, head->last, panels->w->last, rows);
+	}
+}
+
+static NOINLINE void multiply_folded_8(struct folded_panels *panels)
+{
+	multiply_folded(panels, GEMM_E4M3_MR);
+}
+
+static NOINLINE void multiply_folded_4(struct folded_panels *panels)
+{
+	multiply_folded(panels, GEMM_E4M3_FOUR);
+}
+
+/* The fast loops are compiled for each kind of pair; the general one asks for it in each block. */
 #define MULTIPLY_PANELS(name, rests, general, rows) \
 	static NOINLINE void name(const struct panels *panels) \
 	{ \
 		multiply_panels(panels, rests, general, rows); \
 	}
-MULTIPLY_PANELS(multiply_a_general, RESTS_A, true, GEMM_E4M3_MR)
 MULTIPLY_PANELS(multiply_w, RESTS_W, false, GEMM_E4M3_MR)
 MULTIPLY_PANELS(multiply_w_half, RESTS_W, false, GEMM_E4M3_MR / 2)
-MULTIPLY_PANELS(multiply_w_general, RESTS_W, true, GEMM_E4M3_MR)
 MULTIPLY_PANELS(multiply_both, RESTS_BOTH, false, GEMM_E4M3_MR)
-MULTIPLY_PANELS(multiply_both_general, RESTS_BOTH, true, GEMM_E4M3_MR)
 MULTIPLY_PANELS(multiply_both_half, RESTS_BOTH, false, GEMM_E4M3_MR / 2)
+MULTIPLY_PANELS(multiply_general, panels->rests, true, GEMM_E4M3_MR)
 #undef MULTIPLY_PANELS
 
-typedef void multiply_function(const struct panels *panels);
-
-/* The function for a panel with `rows` rows. */
-static multiply_function *find(const struct mxfp_gemm_shape *shape, size_t rows, bool general)
+static void multiply_panel(const struct panels *panels, size_t rows, bool general)
 {
-	static multiply_function *const functions[][3] = {
-		[RESTS_A] = {NULL, NULL, multiply_a_general},
-		[RESTS_W] = {multiply_w_half, multiply_w, multiply_w_general},
-		[RESTS_BOTH] = {multiply_both_half, multiply_both, multiply_both_general},
-	};
-	const enum rests rests = !has_rests(shape) ? RESTS_W : gemm_e4m3_is_both(shape) ? RESTS_BOTH : RESTS_A;
-
-	return functions[rests][general ? 2 : rows > GEMM_E4M3_MR / 2];
+	if (general || panels->rests == RESTS_A)
+		multiply_general(panels);
+	else if (panels->rests == RESTS_W)
+		(rows <= GEMM_E4M3_MR / 2 ? multiply_w_half : multiply_w)(panels);
+	else
+		(rows <= GEMM_E4M3_MR / 2 ? multiply_both_half : multiply_both)(panels);
 }
 
 /*
@@ -1728,16 +1875,18 @@ MULTIPLY_FEW_ROWS(multiply_4, 4)
 
 static NOINLINE void multiply_expanded(const struct mxfp_gemm_multiply_job *job)
 {
-	const size_t bytes = a_bytes(job->shape, job->k);
+	const struct mxfp_gemm_shape *shape = job->shape;
+	const size_t bytes = a_bytes(shape, job->k);
 	struct gemm_e4m3_expanded *w = job->scratch;
-	struct panels panels = {.w = w, .c = job->c, .blocks = gemm_e4m3_blocks(job->k)};
-	const uint8_t *a = job->a;
+	struct panels panels = {.head = job->a, .w = w, .c = job->c, .blocks = gemm_e4m3_blocks(job->k)};
 
-	panels.pass_blocks = job->shape->pass / GEMM_E4M3_BLOCK;
+	panels.pass_blocks = shape->pass / GEMM_E4M3_BLOCK;
+	panels.rests = !has_rests(shape) ? RESTS_W : gemm_e4m3_is_both(shape) ? RESTS_BOTH : RESTS_A;
 	expand(w, job);
-	for (size_t row = 0; row < job->rows; row += GEMM_E4M3_MR, a += bytes, panels.c += GEMM_E4M3_MR * GEMM_E4M3_NR) {
-		panels.head = (const struct gemm_e4m3_head *)a;
-		find(job->shape, job->rows - row, w->general || panels.head->general)(&panels);
+	for (size_t row = 0; row < job->rows; row += GEMM_E4M3_MR) {
+		multiply_panel(&panels, job->rows - row, w->general || panels.head->general);
+		panels.head = (const void *)((const uint8_t *)panels.head + bytes);
+		panels.c += GEMM_E4M3_MR * GEMM_E4M3_NR;
 	}
 }
 
@@ -1818,9 +1967,37 @@ static bool multiply_by_bytes(const struct mxfp_gemm_multiply_job *job)
 	return true;
 }
 
+/* Multiplies many rows of e4m3 by a narrow W expanded to words, if shuffles are slow and scales allow it. Returns whether it
+   did. */
+static bool multiply_by_words(const struct mxfp_gemm_multiply_job *job)
+{
+	const struct mxfp_gemm_shape *shape = job->shape;
+	const size_t bytes = a_bytes(shape, job->k), blocks = gemm_e4m3_blocks(job->k);
+	struct gemm_e4m3_folded *w = job->scratch;
+	struct folded_panels panels = {.head = job->a, .w = w, .c = job->c, .later = job->w_later, .blocks = blocks};
+
+	if (!has_rests(shape) || gemm_e4m3_is_both(shape) || (job->cpu & MXFP_CPU_FAST_SHUFFLES) || job->rows <= STORED_ROWS ||
+	    !rows_are_moderate(job))
+		return false;
+	const struct columns_range range = range_of(job->w, blocks);
+	if (!are_foldable(&range, shape->w_format))
+		return false;
+	panels.later_end = panels.later + w_bytes(shape, job->k);
+	panels.pass_blocks = shape->pass / GEMM_E4M3_BLOCK;
+	struct fp_state state = fp_enter();
+	fold_panel(w, shape->w_format, job->w, blocks, &range);
+	for (size_t row = 0; row < job->rows; row += GEMM_E4M3_MR) {
+		(job->rows - row <= GEMM_E4M3_FOUR ? multiply_folded_4 : multiply_folded_8)(&panels);
+		panels.head = (const void *)((const uint8_t *)panels.head + bytes);
+		panels.c += GEMM_E4M3_MR * GEMM_E4M3_NR;
+	}
+	fp_leave(state);
+	return true;
+}
+
 static void multiply(const struct mxfp_gemm_multiply_job *job)
 {
-	if (multiply_by_bytes(job) || multiply_few(job))
+	if (multiply_by_words(job) || multiply_by_bytes(job) || multiply_few(job))
 		return;
 	struct fp_state state = fp_enter();
 	multiply_expanded(job);
