@@ -6,6 +6,7 @@
 #include "avx512/fetch_w.h"
 #include "avx512/gemm_int8.h"
 #include "avx512/transpose.h"
+#include "cpu.h"
 
 /* Panels of A. */
 
@@ -446,6 +447,21 @@ static NOINLINE void multiply_stored(const struct mxfp_gemm_multiply_job *job)
 	}
 }
 
+/* What is asked for of a later panel of W while a block, or a unit, of this one is multiplied. */
+struct fetch {
+	const char *at, *end;
+	size_t bytes; /* at a time */
+};
+
+ALWAYS_INLINE void fetch_later(struct fetch *f)
+{
+	if (f->at >= f->end)
+		return;
+	for (size_t i = 0; i < f->bytes; i += VECTOR_BYTES)
+		_mm_prefetch(f->at + i, _MM_HINT_T1);
+	f->at += f->bytes;
+}
+
 /* Prefetches block b of the next panel of A: two cache lines of elements for a block of 32, one of scales. */
 ALWAYS_INLINE void prefetch_block(const struct rows *a, size_t b, int block)
 {
@@ -458,7 +474,7 @@ ALWAYS_INLINE void prefetch_block(const struct rows *a, size_t b, int block)
 
 /* Multiplies all blocks of a panel of A by an expanded panel of W. */
 ALWAYS_INLINE void multiply_panel(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
-                                  const struct gemm_int8_columns *w, float *c, const struct kind *kind)
+                                  const struct gemm_int8_columns *w, float *c, struct fetch *fetch, const struct kind *kind)
 {
 	const size_t n_blocks = gemm_int8_count(job->k, (size_t)kind->block), per_pass = job->shape->pass / kind->block;
 
@@ -470,6 +486,7 @@ ALWAYS_INLINE void multiply_panel(const struct mxfp_gemm_multiply_job *job, cons
 			__m512 scale[VECTORS];
 
 			prefetch_block(a, b, kind->block);
+			fetch_later(fetch);
 #pragma GCC unroll 3
 			for (int v = 0; v < VECTORS; v++)
 				scale[v] = _mm512_load_ps(w->scales + b * NR + v * LANES);
@@ -481,7 +498,7 @@ ALWAYS_INLINE void multiply_panel(const struct mxfp_gemm_multiply_job *job, cons
 
 /* Multiplies `panels` folded panels of A: the sums of two fill the registers. */
 ALWAYS_INLINE void multiply_folded(const struct mxfp_gemm_multiply_job *job, const struct rows *a,
-                                   const struct gemm_int8_columns *w, float *c, int panels)
+                                   const struct gemm_int8_columns *w, float *c, struct fetch *fetch, int panels)
 {
 	const size_t units = gemm_int8_count(job->k, GEMM_INT8_UNIT), per_pass = job->shape->pass / GEMM_INT8_UNIT;
 
@@ -494,6 +511,8 @@ ALWAYS_INLINE void multiply_folded(const struct mxfp_gemm_multiply_job *job, con
 			start_sums(sum[r], &a[r / MR].head->folded_start[pass][r % MR]);
 		for (; unit < end; unit++) {
 			const size_t at = unit * GEMM_INT8_UNIT;
+
+			fetch_later(fetch);
 			const int8_t *elements[] = {a[0].codes + at * MR, a[panels - 1].codes + at * MR};
 
 #pragma GCC unroll 8
@@ -508,9 +527,9 @@ ALWAYS_INLINE void multiply_folded(const struct mxfp_gemm_multiply_job *job, con
 
 #define MULTIPLY_FOLDED(name, panels) \
 	static NOINLINE void name(const struct mxfp_gemm_multiply_job *job, const struct rows *a, const struct gemm_int8_columns *w, \
-	                          float *c) \
+	                          float *c, struct fetch *fetch) \
 	{ \
-		multiply_folded(job, a, w, c, panels); \
+		multiply_folded(job, a, w, c, fetch, panels); \
 	}
 MULTIPLY_FOLDED(multiply_folded_one, 1)
 MULTIPLY_FOLDED(multiply_folded_two, 2)
@@ -584,9 +603,9 @@ const struct gemm_int8_columns *mxfp_gemm_int8_expand_plain(struct gemm_int8_sou
 
 #define MULTIPLY_PANEL(name, ...) \
 	static NOINLINE void name(const struct mxfp_gemm_multiply_job *job, const struct rows *a, const struct gemm_int8_columns *w, \
-	                          float *c) \
+	                          float *c, struct fetch *fetch) \
 	{ \
-		multiply_panel(job, a, w, c, &(struct kind){__VA_ARGS__}); \
+		multiply_panel(job, a, w, c, fetch, &(struct kind){__VA_ARGS__}); \
 	}
 MULTIPLY_PANEL(multiply_32, .block = MXFP_MX_BLOCK)
 MULTIPLY_PANEL(multiply_16, .block = MXFP_NVFP4_BLOCK)
@@ -596,20 +615,20 @@ MULTIPLY_PANEL(multiply_excess_16, .block = MXFP_NVFP4_BLOCK, .excess = true)
 
 /* Multiplies one panel of A, or two. Returns how many. */
 ALWAYS_INLINE size_t multiply_next(const struct mxfp_gemm_multiply_job *job, struct gemm_int8_source *w, const struct rows a[2],
-                                   float *c)
+                                   float *c, struct fetch *fetch)
 {
 	const struct gemm_int8_head *head = a[0].head;
 
 	if (w->foldable && head->folded) {
 		if (a[1].head != head && a[1].head->folded) {
-			multiply_folded_two(job, a, mxfp_gemm_int8_expand_folded(w), c);
+			multiply_folded_two(job, a, mxfp_gemm_int8_expand_folded(w), c, fetch);
 			return 2;
 		}
-		multiply_folded_one(job, a, mxfp_gemm_int8_expand_folded(w), c);
+		multiply_folded_one(job, a, mxfp_gemm_int8_expand_folded(w), c, fetch);
 	} else if (w->kind->block == MXFP_MX_BLOCK) {
-		(head->excess ? multiply_excess_32 : multiply_32)(job, a, mxfp_gemm_int8_expand_plain(w), c);
+		(head->excess ? multiply_excess_32 : multiply_32)(job, a, mxfp_gemm_int8_expand_plain(w), c, fetch);
 	} else {
-		(head->excess ? multiply_excess_16 : multiply_16)(job, a, mxfp_gemm_int8_expand_plain(w), c);
+		(head->excess ? multiply_excess_16 : multiply_16)(job, a, mxfp_gemm_int8_expand_plain(w), c, fetch);
 	}
 	return 1;
 }
@@ -618,28 +637,30 @@ static NOINLINE void multiply_many(const struct mxfp_gemm_multiply_job *job)
 {
 	const struct kind kind = kind_of(job->shape);
 	const size_t panels = gemm_int8_count(job->rows, MR);
-	/* The next panel of W most likely follows in memory; each panel of A prefetches its share of it. */
-	const size_t panel_bytes = mxfp_gemm_int8_w_bytes(job->shape, job->k);
-	const size_t share = gemm_int8_count(panel_bytes, panels * VECTOR_BYTES) * VECTOR_BYTES;
-	const char *next = (const char *)job->w + panel_bytes;
+	const size_t lines = gemm_int8_count(mxfp_gemm_int8_w_bytes(job->shape, job->k), VECTOR_BYTES);
+	const size_t steps = panels * gemm_int8_count(job->k, kind.block);
+	struct fetch fetch = {.at = job->w_later, .bytes = gemm_int8_count(lines, steps) * VECTOR_BYTES};
 	const struct rows first = first_rows(job);
 	struct gemm_int8_source *w = job->scratch;
 
+	fetch.end = fetch.at + lines * VECTOR_BYTES;
 	gemm_int8_source_begin(w, job, &kind);
 	for (size_t i = 0, n; i < panels; i += n) {
 		const struct rows a[] = {later_rows(&first, i), later_rows(&first, i + 1 < panels ? i + 1 : i)};
 
-		n = multiply_next(job, w, a, job->c + i * MR * NR);
-		for (size_t line = 0; line < n * share; line += VECTOR_BYTES)
-			_mm_prefetch(next + line, _MM_HINT_T1);
-		next += n * share;
+		n = multiply_next(job, w, a, job->c + i * MR * NR, &fetch);
 	}
 }
 
-/* The most rows by which W is multiplied as it is stored: with more, expanding it pays, and sooner if both may be folded. */
-static size_t stored_rows(const struct mxfp_gemm_shape *shape)
+/* The most rows by which W is multiplied as it is stored: with more, expanding it pays. Where shuffles keep up with products,
+   decoding it again for every 4 rows costs little, and less than the scales if both operands cannot be folded. */
+static size_t stored_rows(const struct mxfp_gemm_multiply_job *job)
 {
-	return shape->a_format == MXFP_FORMAT_MXFP4 && shape->w_format == MXFP_FORMAT_MXFP4 ? 4 * MR : 8 * MR;
+	const struct mxfp_gemm_shape *shape = job->shape;
+
+	if (job->cpu & MXFP_CPU_FAST_SHUFFLES)
+		return shape->a_format == MXFP_FORMAT_MXFP4 && shape->w_format == MXFP_FORMAT_MXFP4 ? 4 * MR : 8 * MR;
+	return shape->w_format == MXFP_FORMAT_MXINT8 ? 3 * MR : 2 * MR;
 }
 
 static bool has_excess(const struct mxfp_gemm_multiply_job *job)
@@ -657,7 +678,7 @@ static void multiply(const struct mxfp_gemm_multiply_job *job)
 {
 	struct fp_state state = fp_enter();
 
-	if (job->rows > stored_rows(job->shape) || has_excess(job))
+	if (job->rows > stored_rows(job) || has_excess(job))
 		multiply_many(job);
 	else
 		multiply_stored(job);
