@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "body/fp_state.h"
+#include "cpu.h"
 #include "equal/gemm_case.h"
 #include "equal/guarded.h"
 #include "oracle/matrix.h"
@@ -36,6 +37,7 @@ struct run {
 	bool packed;
 	unsigned threads;
 	bool own_threads;
+	bool fast_shuffles; /* kernels choose their loops as where those are */
 	struct mxfp_exec exec;
 	uint64_t state;    /* floating point */
 	struct mxfp_product products[GEMM_CASE_MAX_PRODUCTS];
@@ -292,18 +294,27 @@ static bool survives(struct equal *e, struct run *run)
 static void describe(const struct run *run)
 {
 	int n = snprintf(text, sizeof text,
-	                 "%s, %s, threads %u%s, floating-point state %" PRIX64 ", MXFP_TEST_SEED=%" PRIu64 ", ",
+	                 "%s, %s, threads %u%s%s, floating-point state %" PRIX64 ", MXFP_TEST_SEED=%" PRIu64 ", ",
 	                 run->tier->name, run->packed ? "packed" : "not packed", run->threads,
-	                 run->own_threads ? " of the caller" : "", run->state, suite_seed());
+	                 run->own_threads ? " of the caller" : "", run->fast_shuffles ? ", fast shuffles" : "", run->state, suite_seed());
 
 	gemm_case_describe(run->c, text + n, sizeof text - (size_t)n);
 }
 
-static bool run_case(struct equal *e, const struct equal_tier *tier, const struct gemm_case *c, bool packed)
+/* Kernels take their loops for the one kind of processor and for the other, whichever this machine has. */
+static void choose_loops(const struct equal_tier *tier, bool fast_shuffles)
+{
+	/* dispatch.c's, which is const to the library alone. */
+	struct mxfp_kernels *table = (struct mxfp_kernels *)(uintptr_t)mxfp_kernels_up_to(tier->name);
+
+	table->cpu = (table->cpu & ~(uint32_t)MXFP_CPU_FAST_SHUFFLES) | (fast_shuffles ? MXFP_CPU_FAST_SHUFFLES : 0);
+}
+
+static bool run_case(struct equal *e, const struct equal_tier *tier, const struct gemm_case *c, bool packed, bool fast_shuffles)
 {
 	static const unsigned threads[] = {1, 2, 3, 7, 0};
 	struct random *r = &e->random;
-	struct run run = {.c = c, .tier = tier, .packed = packed, .options = c->options};
+	struct run run = {.c = c, .tier = tier, .packed = packed, .fast_shuffles = fast_shuffles, .options = c->options};
 	bool equal = true;
 
 	run.threads = threads[random_below(r, 5)];
@@ -320,6 +331,7 @@ static bool run_case(struct equal *e, const struct equal_tier *tier, const struc
 	if (mxfp_format_get_info(c->product[0].seen.format)->kind == MXFP_KIND_BLOCK && random_below(r, 2) == 0)
 		run.options.a_format = c->product[0].seen.format; /* also where A is in it already */
 	describe(&run);
+	choose_loops(tier, fast_shuffles);
 	for (size_t i = 0; i < c->n; i++) {
 		place_product(&run, r, i);
 		equal = equal && (!packed || pack(e, &run, i));
@@ -348,15 +360,16 @@ static bool has_kernel(const struct equal_tier *tier, const struct gemm_case_wis
 static bool try_case(struct equal *e, const struct equal_tier *reference, const struct gemm_case_wish *wish,
                      bool kernels)
 {
+	const bool fast = random_below(&e->random, 2) == 0;
 	struct gemm_case c;
 	bool equal = true;
 
 	gemm_case_init(&c, &e->random, wish);
 	for (size_t i = 0; i < e->n_tiers && equal; i++)
 		if (has_kernel(&e->tier[i], wish))
-			equal = run_case(e, &e->tier[i], &c, false) && run_case(e, &e->tier[i], &c, true);
+			equal = run_case(e, &e->tier[i], &c, false, fast) && run_case(e, &e->tier[i], &c, true, !fast);
 	if (equal && (!kernels || random_below(&e->random, 8) == 0))
-		equal = run_case(e, reference, &c, random_below(&e->random, 2) == 0);
+		equal = run_case(e, reference, &c, random_below(&e->random, 2) == 0, fast);
 	gemm_case_clear(&c);
 	return equal;
 }
