@@ -303,10 +303,8 @@ static void multiply_pass(const struct mxfp_gemm_multiply_job *job, size_t k0, s
 		.ahead_lines = (k * w_row / 64 + steps - 1) / steps,
 	};
 
-	if (blocks && job->rows <= FEW_BLOCKS && k % GEMM_CHAIN_BLOCKS_STEP == 0) {
-		TIER(gemm_chain_blocks_multiply)(job, k0, k);
+	if (blocks && job->rows <= FEW_BLOCKS && k % GEMM_CHAIN_BLOCKS_STEP == 0 && TIER(gemm_chain_blocks_multiply)(job, k0, k))
 		return;
-	}
 	if (job->rows <= FEW && (format == MXFP_FORMAT_BF16 || format == MXFP_FORMAT_F16)) {
 		multiply_panels(job, k0, format == MXFP_FORMAT_BF16 ? multiply_bf16 : multiply_f16, &p);
 		return;

@@ -38,8 +38,9 @@ void TIER(gemm_chain_blocks_pack)(const struct mxfp_gemm_pack_job *job);
 /* Expands elements k0 to k0 + k - 1 into the scratch memory, [k][row], whole steps. */
 const float *TIER(gemm_chain_blocks_expand)(const struct mxfp_gemm_multiply_job *job, size_t k0, size_t k);
 
-/* C = fl32(C + P) over k elements, whole steps, for the job's rows, which are few. */
-void TIER(gemm_chain_blocks_multiply)(const struct mxfp_gemm_multiply_job *job, size_t k0, size_t k);
+/* C = fl32(C + P) over k elements, whole steps, for the job's rows, which are few. Returns false if expanding is better, and does
+   nothing. */
+bool TIER(gemm_chain_blocks_multiply)(const struct mxfp_gemm_multiply_job *job, size_t k0, size_t k);
 
 /* Decodes the chunk of `rows` rows of the matrix, from `row` on, to binary32; rows of `to` are `stride` apart. */
 void TIER(gemm_chain_decode)(const struct mxfp_gemm_pack_job *job, size_t row, size_t rows, void *to, size_t stride);

@@ -207,30 +207,27 @@ ALWAYS_INLINE size_t length_of_kind(enum kind kind)
 	return kind == NVFP4_TIMES || kind == NVFP4_OVER ? MXFP_NVFP4_BLOCK : MXFP_MX_BLOCK;
 }
 
-/* Elements 2 i and 2 i + 1 of STEP elements of 4 bits: a permutation uses the low 4 bits of a lane, so bytes later in
-   memory are as good as shifts. */
-ALWAYS_INLINE void decode_fp4(__m512 to[2], const uint8_t *at, size_t i, float half)
+/* Element i of the STEP elements of 4 bits in two dwords: a permutation uses the low 4 bits of a lane, so bytes later in memory are
+   as good as shifts. */
+ALWAYS_INLINE __m512 decode_fp4(const uint8_t *at, size_t i, float half)
 {
 	const __m512 halves = _mm512_setr_ps(0, 1, 2, 3, 4, 6, 8, 12, -0.0F, -1, -2, -3, -4, -6, -8, -12);
 	const __m512 values = _mm512_mul_ps(halves, _mm512_set1_ps(half));
-	const __m512i x = _mm512_loadu_si512(at + i / 4 * NR * sizeof(uint32_t) + i % 4);
+	const __m512i x = _mm512_loadu_si512(at + i / 8 * NR * sizeof(uint32_t) + i / 2 % 4);
 
-	to[0] = _mm512_permutexvar_ps(x, values);
-	to[1] = _mm512_permutexvar_ps(_mm512_srli_epi32(x, 4), values);
+	return _mm512_permutexvar_ps(i % 2 == 0 ? x : _mm512_srli_epi32(x, 4), values);
 }
 
-/* Element i of the STEP elements in three dwords. */
+/* Element i of the STEP elements of 6 bits in three dwords, of which it is in one or two. */
 ALWAYS_INLINE __m512 decode_fp6(const uint8_t *at, size_t i, const float *magnitudes)
 {
+	static const uint32_t shifts[STEP] = {0, 6, 12, 18, 24, 30, 4, 10, 16, 22, 28, 2, 8, 14, 20, 26};
 	const __m512 low = _mm512_loadu_ps(magnitudes), high = _mm512_loadu_ps(magnitudes + LANES);
-	const size_t shift = i * 6 % 32;
-
-	at += i * 6 / 32 * NR * sizeof(uint32_t);
-	__m512i code = _mm512_srli_epi32(_mm512_loadu_si512(at), (unsigned)shift);
-	if (shift > 26)
-		code = _mm512_or_si512(code, _mm512_slli_epi32(_mm512_loadu_si512(at + NR * sizeof(uint32_t)),
-		                                               (unsigned)(32 - shift)));
+	const __m512i first = _mm512_loadu_si512(at + i * 6 / 32 * NR * sizeof(uint32_t));
+	const __m512i second = _mm512_loadu_si512(at + (i * 6 + 5) / 32 * NR * sizeof(uint32_t));
+	const __m512i code = _mm512_shrdv_epi32(first, second, _mm512_set1_epi32((int)shifts[i]));
 	const __m512 magnitude = _mm512_permutex2var_ps(low, code, high);
+
 	/* The sign is bit 5: magnitude ^ (sign & 2^31). */
 	return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(_mm512_castps_si512(magnitude), _mm512_slli_epi32(code, 26),
 	                                                     _mm512_set1_epi32(INT32_MIN), 0x78));
@@ -254,21 +251,19 @@ ALWAYS_INLINE __m512 decode_byte(enum kind kind, const uint8_t *at)
 	                          _mm512_castsi512_ps(_mm512_set1_epi32(F32_NAN)));
 }
 
-/* Elements k + 2 i and k + 2 i + 1 of LANES rows, without their scale. */
-ALWAYS_INLINE void decode_two(enum kind kind, __m512 to[2], const struct part *p, size_t k, size_t i, size_t v)
+/* Element i of those from k on, of LANES rows, without its scale. With 6 bits k is a multiple of STEP, with 4 bits of 8. */
+ALWAYS_INLINE __m512 decode(enum kind kind, const struct part *p, size_t k, size_t i, size_t v)
 {
-	const uint8_t *at = p->codes + k * bits_of(kind) / 8 * NR;
+	const uint8_t *codes = p->codes + k * bits_of(kind) / 8 * NR;
 
-	if (bits_of(kind) == 4) {
-		decode_fp4(to, at + v * VECTOR_BYTES, i, kind == FP4 ? 0.5F : E4M3_UNIT / 2);
-		return;
-	}
-	for (size_t j = 0; j < 2; j++)
-		to[j] = bits_of(kind) == 6 ? decode_fp6(at + v * VECTOR_BYTES, 2 * i + j, p->magnitudes)
-		                           : decode_byte(kind, at + (2 * i + j) * NR + v * LANES);
+	if (bits_of(kind) == 4)
+		return decode_fp4(codes + v * VECTOR_BYTES, i, kind == FP4 ? 0.5F : E4M3_UNIT / 2);
+	if (bits_of(kind) == 6)
+		return decode_fp6(codes + v * VECTOR_BYTES, i, p->magnitudes);
+	return decode_byte(kind, codes + i * NR + v * LANES);
 }
 
-/* The scales of the elements from k on, times the unit of what decode_eight() returns. */
+/* The scales of the elements from k on, times the unit of what decode() returns. */
 ALWAYS_INLINE __m512 scale_of(enum kind kind, const struct part *p, size_t k, size_t v)
 {
 	const size_t length = length_of_kind(kind);
@@ -279,7 +274,7 @@ ALWAYS_INLINE __m512 scale_of(enum kind kind, const struct part *p, size_t k, si
 	return kind == INT8 ? _mm512_mul_ps(scale, _mm512_set1_ps(0x1p-6F)) : scale;
 }
 
-/* The exponent of the unit of what decode_two() returns from k on, if the panel folds. */
+/* The exponent of the unit of what decode() returns from k on, if the panel folds. */
 ALWAYS_INLINE __m512i unit_of(enum kind kind, const struct part *p, size_t k, size_t v)
 {
 	const uint8_t *codes = p->scales + k / MXFP_MX_BLOCK * NR + v * LANES;
@@ -297,42 +292,41 @@ ALWAYS_INLINE __m512 scaled(enum kind kind, __m512 x, __m512 scale, __m512 tenso
 }
 
 /* Expands the pass, and elements up to a multiple of STEP. */
-ALWAYS_INLINE void expand(enum kind kind, const struct part *p)
+ALWAYS_INLINE void expand(enum kind kind, const struct part *of)
 {
+	const struct part part = *of, *p = &part; /* a copy that no store can alias */
+
 	for (size_t k = 0; k < p->k; k += STEP)
-#pragma GCC unroll 4
+#pragma GCC unroll 1
 		for (size_t v = 0; v < VECTORS; v++) {
 			const __m512 scale = scale_of(kind, p, k, v);
 
-#pragma GCC unroll 8
-			for (size_t i = 0; i < STEP / 2; i++) {
-				__m512 w[2];
-
-				decode_two(kind, w, p, k, i, v);
-				for (size_t j = 0; j < 2; j++)
-					_mm512_store_ps(p->to + (k + 2 * i + j) * NR + v * LANES,
-					                scaled(kind, w[j], scale, _mm512_set1_ps(p->tensor_scale)));
-			}
+#pragma GCC unroll 16
+			for (size_t i = 0; i < STEP; i++)
+				_mm512_store_ps(p->to + (k + i) * NR + v * LANES,
+				                scaled(kind, decode(kind, p, k, i, v), scale, _mm512_set1_ps(p->tensor_scale)));
 		}
 }
 
-/* Adds two products to the sums of all columns: the chains take turns, so that none is waited for. */
-ALWAYS_INLINE void add_two(enum kind kind, bool folded, size_t rows, __m512 sums[][VECTORS], const float *const a[],
-                           const struct part *p, size_t k, size_t i, const __m512 scale[VECTORS])
+/* Adds the products of elements i to i + n - 1 of those from k on to the sums of all columns: the chains take turns, so that none
+   is waited for. More than one are decoded at once where sums leave registers for them. */
+ALWAYS_INLINE void add_products(enum kind kind, bool folded, size_t rows, __m512 sums[][VECTORS], const float *const a[],
+                                const struct part *p, size_t k, size_t i, size_t n, const __m512 scale[VECTORS])
 {
-	__m512 w[VECTORS][2];
+	__m512 w[2][VECTORS];
 
-#pragma GCC unroll 4
-	for (size_t v = 0; v < VECTORS; v++) {
-		decode_two(kind, w[v], p, k, i, v);
-		for (size_t j = 0; j < 2 && !folded; j++)
-			w[v][j] = scaled(kind, w[v][j], scale[v], _mm512_set1_ps(p->tensor_scale));
+#pragma GCC unroll 8
+	for (size_t j = 0; j < n * VECTORS; j++) {
+		const size_t v = j / n;
+		const __m512 x = decode(kind, p, k, i + j % n, v);
+
+		w[j % n][v] = folded ? x : scaled(kind, x, scale[v], _mm512_set1_ps(p->tensor_scale));
 	}
-#pragma GCC unroll 48
-	for (size_t n = 0; n < 2 * rows * VECTORS; n++) {
-		const size_t j = n / (rows * VECTORS), r = n / VECTORS % rows, v = n % VECTORS;
+#pragma GCC unroll 24
+	for (size_t j = 0; j < n * rows * VECTORS; j++) {
+		const size_t at = j / (rows * VECTORS), r = j / VECTORS % rows, v = j % VECTORS;
 
-		sums[r][v] = _mm512_fmadd_ps(_mm512_set1_ps(a[r][k + 2 * i + j]), w[v][j], sums[r][v]);
+		sums[r][v] = _mm512_fmadd_ps(_mm512_set1_ps(a[r][k + i + at]), w[at][v], sums[r][v]);
 	}
 }
 
@@ -348,40 +342,52 @@ ALWAYS_INLINE void change_unit(size_t rows, __m512 sums[][VECTORS], size_t v, __
 	*unit = to;
 }
 
-/* C = fl32(C + P) for `rows` rows of A; those from p->rows on repeat the last. */
-ALWAYS_INLINE void multiply(enum kind kind, bool folded, size_t rows, const struct part *p)
+/* Elements that a turn of the loop multiplies. A whole step is several times the code, most of which waits for a compiler, and gains
+   where few products hide what else a turn does. */
+ALWAYS_INLINE size_t turn_of(enum kind kind, size_t rows)
 {
+	if (bits_of(kind) == 8)
+		return 4;
+	return rows <= 2 ? STEP : bits_of(kind) == 6 ? 4 : 8;
+}
+
+/* C = fl32(C + P) for `rows` rows of A; those from p->rows on repeat the last. */
+ALWAYS_INLINE void multiply(enum kind kind, bool folded, size_t rows, const struct part *of)
+{
+	const struct part part = *of, *p = &part; /* as in expand() */
 	const float *a[MR];
-	__m512 sums[MR][VECTORS];
+	__m512 sums[MR][VECTORS], scale[VECTORS];
 	__m512i unit[VECTORS];
+	const size_t at_once = rows > 2 ? 1 : 2, together = turn_of(kind, rows);
 
 #pragma GCC unroll 24
 	for (size_t i = 0; i < rows * VECTORS; i++) {
-		sums[i / VECTORS][i % VECTORS] = _mm512_setzero_ps();
+		sums[i / VECTORS][i % VECTORS] = scale[i % VECTORS] = _mm512_setzero_ps();
 		unit[i % VECTORS] = _mm512_setzero_si512();
 	}
 #pragma GCC unroll 6
 	for (size_t r = 0; r < rows; r++)
 		a[r] = p->a + (r < p->rows ? r : p->rows - 1) * p->a_stride;
-	for (size_t k = 0; k < p->k; k += STEP) {
-		__m512 scale[VECTORS];
+	for (size_t k = 0; k < p->k; k += together) {
+		const size_t into = bits_of(kind) == 6 && together < STEP ? k % STEP : 0; /* a step, where other widths begin anywhere */
 
+		if (k % length_of_kind(kind) == 0)
 #pragma GCC unroll 4
-		for (size_t v = 0; v < VECTORS; v++) {
-			if (!folded)
-				scale[v] = scale_of(kind, p, k, v);
-			else if (k % MXFP_MX_BLOCK == 0)
-				change_unit(rows, sums, v, &unit[v], unit_of(kind, p, k, v));
-		}
-		for (size_t line = 0; line < 2 * bits_of(kind); line++) {
+			for (size_t v = 0; v < VECTORS; v++) {
+				if (folded)
+					change_unit(rows, sums, v, &unit[v], unit_of(kind, p, k, v));
+				else
+					scale[v] = scale_of(kind, p, k, v);
+			}
+		for (size_t line = 0; line < together * bits_of(kind) / 8; line++) {
 			const uint8_t *at = p->codes + (k * bits_of(kind) / 8 + line) * NR;
 
 			fetch_w(at, p->ahead);
 			fetch_w_near(at);
 		}
-#pragma GCC unroll 8
-		for (size_t i = 0; i < STEP / 2; i++)
-			add_two(kind, folded, rows, sums, a, p, k, i, scale);
+#pragma GCC unroll 16
+		for (size_t i = 0; i < together; i += at_once)
+			add_products(kind, folded, rows, sums, a, p, k - into, into + i, at_once, scale);
 	}
 	if (folded)
 #pragma GCC unroll 4
@@ -496,15 +502,19 @@ const float *TIER(gemm_chain_blocks_expand)(const struct mxfp_gemm_multiply_job 
 	return job->scratch;
 }
 
-void TIER(gemm_chain_blocks_multiply)(const struct mxfp_gemm_multiply_job *job, size_t k0, size_t k)
+bool TIER(gemm_chain_blocks_multiply)(const struct mxfp_gemm_multiply_job *job, size_t k0, size_t k)
 {
 	struct head head;
 
 	memcpy(&head, job->w, sizeof head);
 	const enum kind kind = kind_of(job->shape->w_format, &head);
 	struct part p = part_of(job, k0, k, &head, job->c);
+	/* Divisions, and NaN among elements, cost more than the memory of an expanded pass if they are done twice. */
+	if ((kind == NVFP4_OVER || kind == E4M3_SPECIAL) && job->rows > MR)
+		return false;
 	for (size_t row = 0; row < job->rows; row += MR, p.a += MR * p.a_stride, p.to += MR * NR) {
 		p.rows = job->rows - row < MR ? job->rows - row : MR;
 		(folded[kind][p.rows] != NULL && head.folds != 0 && is_moderate(&p) ? folded : functions)[kind][p.rows](&p);
 	}
+	return true;
 }
