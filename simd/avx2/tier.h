@@ -292,6 +292,12 @@ ALWAYS_INLINE void interleave_bytes(vu8 a, vu8 b, vu16 to[2])
 	to[1] = (vu16)_mm256_unpackhi_epi8((__m256i)a, (__m256i)b);
 }
 
+/* v >> n, n from 1 on, which may vary: a shift by a register takes two operations. */
+ALWAYS_INLINE vs16 shift_right_s16(vs16 v, int n)
+{
+	return (vs16)_mm256_mulhi_epi16((__m256i)v, _mm256_set1_epi16((short)(1 << (16 - n))));
+}
+
 /* binary16 to binary32. */
 ALWAYS_INLINE void widen_f16(vu16 v, vf32 to[2])
 {

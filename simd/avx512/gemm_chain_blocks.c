@@ -18,6 +18,8 @@
 #include "avx512/gemm_elements.h"
 #include "avx512/transpose.h"
 
+_Static_assert((int)GEMM_CHAIN_MR == 6, "functions of up to so many rows");
+
 enum { MR = GEMM_CHAIN_MR, NR = GEMM_CHAIN_NR, VECTORS = NR / LANES, STEP = GEMM_CHAIN_BLOCKS_STEP };
 
 /* How codes become numbers. */
@@ -402,32 +404,30 @@ ALWAYS_INLINE void multiply(enum kind kind, bool folded, size_t rows, const stru
 }
 
 /* The functions of a kind: expanding, and multiplying 1, 2, up to 4 and up to 6 rows. */
-#define MULTIPLY(name, kind, is_folded) \
-	static NOINLINE void name##_1_##kind(const struct part *p) \
+#define MULTIPLY_ROWS(name, kind, is_folded, rows) \
+	static NOINLINE void name##_##rows##_##kind(const struct part *p) \
 	{ \
-		multiply(kind, is_folded, 1, p); \
-	} \
-	static NOINLINE void name##_2_##kind(const struct part *p) \
-	{ \
-		multiply(kind, is_folded, 2, p); \
-	} \
-	static NOINLINE void name##_4_##kind(const struct part *p) \
-	{ \
-		multiply(kind, is_folded, 4, p); \
-	} \
-	static NOINLINE void name##_6_##kind(const struct part *p) \
-	{ \
-		multiply(kind, is_folded, MR, p); \
+		multiply(kind, is_folded, rows, p); \
 	}
-#define FUNCTIONS(kind) \
+#define MULTIPLY_MORE(name, kind, is_folded) \
+	MULTIPLY_ROWS(name, kind, is_folded, 2) \
+	MULTIPLY_ROWS(name, kind, is_folded, 4) \
+	MULTIPLY_ROWS(name, kind, is_folded, 6)
+#define MULTIPLY(name, kind, is_folded) \
+	MULTIPLY_ROWS(name, kind, is_folded, 1) \
+	MULTIPLY_MORE(name, kind, is_folded)
+#define EXPAND(kind) \
 	static NOINLINE void expand_##kind(const struct part *p) \
 	{ \
 		expand(kind, p); \
-	} \
+	}
+#define FUNCTIONS(kind) \
+	EXPAND(kind) \
 	MULTIPLY(multiply, kind, false)
 FUNCTIONS(FP4)
 FUNCTIONS(NVFP4_TIMES)
-FUNCTIONS(NVFP4_OVER)
+EXPAND(NVFP4_OVER)
+MULTIPLY_MORE(multiply, NVFP4_OVER, false)
 FUNCTIONS(FP6)
 FUNCTIONS(E4M3)
 FUNCTIONS(E4M3_SPECIAL)
@@ -439,14 +439,20 @@ MULTIPLY(folded, E4M3, true)
 MULTIPLY(folded, E5M2, true)
 MULTIPLY(folded, INT8, true)
 #undef FUNCTIONS
+#undef EXPAND
 #undef MULTIPLY
+#undef MULTIPLY_MORE
+#undef MULTIPLY_ROWS
 
+/* Dividing takes one row as long as two. */
+#define multiply_1_NVFP4_OVER multiply_2_NVFP4_OVER
 #define ROW(kind) \
 	[kind] = {expand_##kind, multiply_1_##kind, multiply_2_##kind, multiply_4_##kind, multiply_4_##kind, multiply_6_##kind, multiply_6_##kind}
 static void (*const functions[N_KINDS][1 + MR])(const struct part *) = {
 	ROW(FP4), ROW(NVFP4_TIMES), ROW(NVFP4_OVER), ROW(FP6), ROW(E4M3), ROW(E4M3_SPECIAL), ROW(E5M2), ROW(INT8),
 };
 #undef ROW
+#undef multiply_1_NVFP4_OVER
 
 #define ROW(kind) \
 	[kind] = {NULL, folded_1_##kind, folded_2_##kind, folded_4_##kind, folded_4_##kind, folded_6_##kind, folded_6_##kind}

@@ -25,13 +25,14 @@ enum {
 	NR = 64,
 	VECTORS = NR / LANES,
 	FEW = CHAIN_MR, /* the most rows of A that are multiplied by codes as they are decoded, */
-	FEW_PANELS = 2, /* so many times at most */
+	FEW_PANELS = 2, /* so many times at most, */
+	SOME = 4,       /* and the most if their sums cannot have the unit of a block */
 	MOST_UNIT = 16, /* elements */
 	LINE = 64       /* bytes */
 };
 
 /* How codes become numbers. */
-enum kind { FP4, NVFP4_TIMES, NVFP4_OVER, E2M3, E3M2, E4M3, E5M2, INT8, N_KINDS };
+enum kind { FP4, NVFP4_TIMES, NVFP4_OVER, FP6, E4M3, E5M2, INT8, N_KINDS };
 
 struct head {
 	uint32_t over;    /* the tensor scale divides */
@@ -49,7 +50,7 @@ enum { FOLD_SCALE = 24, FOLD_A_LEAST = -50, FOLD_A_MOST = 40 };
 
 ALWAYS_INLINE unsigned bits_of(enum kind kind)
 {
-	return kind <= NVFP4_OVER ? 4 : kind <= E3M2 ? 6 : 8;
+	return kind <= NVFP4_OVER ? 4 : kind == FP6 ? 6 : 8;
 }
 
 ALWAYS_INLINE size_t length_of(enum kind kind)
@@ -63,20 +64,13 @@ ALWAYS_INLINE size_t unit_of(enum kind kind)
 	return bits_of(kind) == 4 ? 8 : bits_of(kind) == 6 ? MOST_UNIT : 4;
 }
 
-/* The exponent of what a decoded element is a multiple of, beside its value: 4 bits are looked up, integers are integers,
-   and the others become numbers of binary16 with the same fields. */
-ALWAYS_INLINE int exponent_of(enum kind kind)
-{
-	return kind == E2M3 ? 14 : kind == E3M2 ? 12 : kind == E4M3 ? 8 : kind == INT8 ? -6 : 0;
-}
-
 static enum kind kind_of(enum mxfp_format format, bool over)
 {
 	switch (format) {
 	case MXFP_FORMAT_MXFP4: return FP4;
 	case MXFP_FORMAT_NVFP4: return over ? NVFP4_OVER : NVFP4_TIMES;
-	case MXFP_FORMAT_MXFP6_E2M3: return E2M3;
-	case MXFP_FORMAT_MXFP6_E3M2: return E3M2;
+	case MXFP_FORMAT_MXFP6_E2M3:
+	case MXFP_FORMAT_MXFP6_E3M2: return FP6;
 	case MXFP_FORMAT_MXFP8_E4M3: return E4M3;
 	case MXFP_FORMAT_MXFP8_E5M2: return E5M2;
 	default: return INT8;
@@ -237,33 +231,59 @@ struct part {
 	const uint8_t *codes, *scales;
 	float tensor_scale;
 	size_t k;
+	int exponent;    /* of the unit in which elements are decoded */
+	int down;        /* FP6: where fields lie in binary16 that begin a word, and the mask of them in two words */
+	uint32_t fields;
 	const uint32_t *a;
 	float *c, *room; /* where W is expanded */
 	ptrdiff_t ahead; /* bytes from a line of the panel to that of a later panel which is asked for meanwhile */
 };
 
-/* Numbers from 16-bit words that begin with a code, whatever follows it. The arithmetic shift repeats the sign; the mask
-   keeps one of its copies. */
-ALWAYS_INLINE void widen_words(enum kind kind, vu16 words, vf32 to[2])
+/* The exponent of what a decoded element is a multiple of, beside its value: 4 bits are looked up, integers are integers,
+   and the others become numbers of binary16 with the same fields. */
+static int exponent_of(enum mxfp_format format)
 {
-	const int down = kind == E2M3 ? 3 : kind == E3M2 ? 2 : kind == E4M3 ? 1 : 0;
-	const uint16_t fields = kind == E2M3 ? 0x8F80 : kind == E3M2 ? 0x9F00 : 0xBF80;
-
-	widen_f16(kind == E5M2 ? words : (vu16)((vs16)words >> down) & fields, to);
+	switch (format) {
+	case MXFP_FORMAT_MXFP6_E2M3: return 14;
+	case MXFP_FORMAT_MXFP6_E3M2: return 12;
+	case MXFP_FORMAT_MXFP8_E4M3: return 8;
+	case MXFP_FORMAT_MXINT8: return -6;
+	default: return 0;
+	}
 }
 
-/* Words that begin with code i of eight, as store_6() stores them. */
-ALWAYS_INLINE vu16 words_of_6(const uint8_t *at, size_t i)
+ALWAYS_INLINE bool has_exponent(enum kind kind)
 {
+	return kind >= FP6 && kind != E5M2;
+}
+
+/* Numbers from 16-bit words that begin with a code, whatever follows it. The arithmetic shift repeats the sign; the mask
+   keeps one of its copies. */
+ALWAYS_INLINE void widen_words(enum kind kind, const struct part *p, vu16 words, vf32 to[2])
+{
+	if (kind == FP6)
+		words = (vu16)shift_right_s16((vs16)words, p->down) & (vu16)splat(p->fields);
+	else if (kind == E4M3)
+		words = (vu16)((vs16)words >> 1) & 0xBF80;
+	widen_f16(words, to);
+}
+
+/* Words that begin with codes 4 i to 4 i + 3, two of columns each, as store_6() stores them. */
+ALWAYS_INLINE void words_of_6(const uint8_t *at, size_t i, vu16 words[2])
+{
+	if (i < 3) {
+		words[0] = (vu16)load(at + i * VECTOR_BYTES);
+		words[1] = words[0] << 6;
+		return;
+	}
 	const vu16 last = (vu16)load(at + 2 * VECTOR_BYTES);
 
-	if (i >= 6)
-		return ((vu16)load(at + (i - 6) * VECTOR_BYTES) << 12) | ((last << (i == 6 ? 8 : 10)) & 0x0C00);
-	return (vu16)load(at + i / 2 * VECTOR_BYTES) << (i % 2 * 6);
+	words[0] = ((vu16)load(at) << 12) | ((last << 8) & 0x0C00);
+	words[1] = ((vu16)load(at + VECTOR_BYTES) << 12) | ((last << 10) & 0x0C00);
 }
 
 /* Elements 4 i to 4 i + 3 of a unit. */
-ALWAYS_INLINE void decode_four(enum kind kind, const uint8_t *at, size_t i, vf32 to[4])
+ALWAYS_INLINE void decode_four(enum kind kind, const struct part *p, const uint8_t *at, size_t i, vf32 to[4])
 {
 	/* The upper and the lower halves of the upper 16 bits of binary32. */
 	static const int8_t upper[16] = {0x00, 0x3F, 0x3F, 0x3F, 0x40, 0x40, 0x40, 0x40, -128, -65, -65, -65, -64, -64, -64, -64};
@@ -280,8 +300,11 @@ ALWAYS_INLINE void decode_four(enum kind kind, const uint8_t *at, size_t i, vf32
 		to[2] = (vf32)((vu32)evens[i] & UINT32_C(0xFFFF0000));
 		to[3] = (vf32)((vu32)odds[i] & UINT32_C(0xFFFF0000));
 	} else if (bits_of(kind) == 6) {
-		widen_words(kind, words_of_6(at, 2 * i), to);
-		widen_words(kind, words_of_6(at, 2 * i + 1), to + 2);
+		vu16 words[2];
+
+		words_of_6(at, i, words);
+		widen_words(kind, p, words[0], to);
+		widen_words(kind, p, words[1], to + 2);
 	} else if (kind == INT8) {
 #pragma GCC unroll 4
 		for (size_t k = 0; k < 4; k++)
@@ -290,8 +313,8 @@ ALWAYS_INLINE void decode_four(enum kind kind, const uint8_t *at, size_t i, vf32
 		vu16 words[2];
 
 		interleave_bytes((vu8)splat(0), (vu8)load(at), words);
-		widen_words(kind, words[0], to);
-		widen_words(kind, words[1], to + 2);
+		widen_words(kind, p, words[0], to);
+		widen_words(kind, p, words[1], to + 2);
 	}
 }
 
@@ -317,21 +340,23 @@ ALWAYS_INLINE vf32 scale_of(enum kind kind, const struct part *p, size_t k, size
 }
 
 /* Decoded elements become numbers. What 7F and FF of e4m3 were decoded to is made a NaN. */
-ALWAYS_INLINE vf32 scaled(enum kind kind, vf32 x, vf32 scale, float tensor_scale)
+ALWAYS_INLINE vf32 scaled(enum kind kind, const struct part *p, vf32 x, vf32 scale)
 {
 	if (kind == E4M3)
 		x = (vf32)((vu32)x | (vu32)(((vu32)x & ~F32_SIGN) == UINT32_C(0x3FF00000)));
-	if (exponent_of(kind) != 0)
-		x *= splat_f32(power_of_two(exponent_of(kind)));
+	if (has_exponent(kind))
+		x *= splat_f32(power_of_two(p->exponent));
 	x *= scale;
 	if (kind == NVFP4_TIMES)
-		return x * splat_f32(tensor_scale);
-	return kind == NVFP4_OVER ? x / splat_f32(tensor_scale) : x;
+		return x * splat_f32(p->tensor_scale);
+	return kind == NVFP4_OVER ? x / splat_f32(p->tensor_scale) : x;
 }
 
 /* Expands the pass for CHAIN_NR columns from vector `first` on, and elements up to a whole block. */
-ALWAYS_INLINE void expand(enum kind kind, const struct part *p, size_t first)
+ALWAYS_INLINE void expand(enum kind kind, const struct part *of, size_t first)
 {
+	const struct part part = *of, *p = &part; /* a copy that no store can alias */
+
 	for (size_t b = 0; b < p->k; b += length_of(kind))
 #pragma GCC unroll 4
 		for (size_t v = 0; v < CHAIN_VECTORS; v++) {
@@ -343,63 +368,80 @@ ALWAYS_INLINE void expand(enum kind kind, const struct part *p, size_t first)
 					float *to = p->room + (k + 4 * i) * CHAIN_NR + v * LANES;
 					vf32 w[4];
 
-					decode_four(kind, unit_at(kind, p, k, first + v), i, w);
+					decode_four(kind, p, unit_at(kind, p, k, first + v), i, w);
 #pragma GCC unroll 4
 					for (size_t j = 0; j < 4; j++)
-						store(to + j * CHAIN_NR, (vu32)scaled(kind, w[j], scale, p->tensor_scale));
+						store(to + j * CHAIN_NR, (vu32)scaled(kind, p, w[j], scale));
 				}
 		}
 }
 
 /* Elements 4 i to 4 i + 3 of a unit, multiplied by their scale unless the sums have its unit. */
-ALWAYS_INLINE void decode_scaled(enum kind kind, bool folded, const uint8_t *at, size_t i, vf32 scale, float tensor_scale, vf32 w[4])
+ALWAYS_INLINE void decode_scaled(enum kind kind, bool folded, const struct part *p, const uint8_t *at, size_t i, vf32 scale, vf32 w[4])
 {
-	decode_four(kind, at, i, w);
+	decode_four(kind, p, at, i, w);
 	if (folded)
 		return;
 #pragma GCC unroll 4
 	for (size_t j = 0; j < 4; j++)
-		w[j] = scaled(kind, w[j], scale, tensor_scale);
+		w[j] = scaled(kind, p, w[j], scale);
+}
+
+/* Adds products to the sums of one row of A: those of n times four elements of the unit of element k from the i-th four on. */
+ALWAYS_INLINE void add_fours(enum kind kind, bool folded, size_t vectors, const struct part *p, size_t k, size_t i, size_t n, size_t first,
+                             const vf32 scale[], vf32 sums[][FEW])
+{
+#pragma GCC unroll 16
+	for (size_t v = 0; v < vectors; v++)
+#pragma GCC unroll 4
+		for (size_t four = i; four < i + n; four++) {
+			vf32 w[4];
+
+			decode_scaled(kind, folded, p, unit_at(kind, p, k, first + v), four, scale[v], w);
+#pragma GCC unroll 4
+			for (size_t j = 0; j < 4; j++)
+				sums[v][0] = fma_f32((vf32)splat(p->a[(k + 4 * four + j) * CHAIN_MR]), w[j], sums[v][0]);
+		}
+}
+
+/* Fours of a unit that are decoded alike, in a loop. */
+ALWAYS_INLINE size_t alike_of(enum kind kind)
+{
+	return kind == FP6 ? 3 : 0;
 }
 
 /* Adds the products of the unit of element k to the sums of one row of A. */
 ALWAYS_INLINE void add_row(enum kind kind, bool folded, size_t vectors, const struct part *p, size_t k, size_t first,
                            const vf32 scale[], vf32 sums[][FEW])
 {
-#pragma GCC unroll 16
-	for (size_t v = 0; v < vectors; v++)
-#pragma GCC unroll 4
-		for (size_t i = 0; i < unit_of(kind) / 4; i++) {
-			vf32 w[4];
+	const size_t alike = alike_of(kind);
 
-			decode_scaled(kind, folded, unit_at(kind, p, k, first + v), i, scale[v], p->tensor_scale, w);
-#pragma GCC unroll 4
-			for (size_t j = 0; j < 4; j++)
-				sums[v][0] = fma_f32((vf32)splat(p->a[(k + 4 * i + j) * CHAIN_MR]), w[j], sums[v][0]);
-		}
+#pragma GCC unroll 1
+	for (size_t i = 0; i < alike; i++)
+		add_fours(kind, folded, vectors, p, k, i, 1, first, scale, sums);
+	add_fours(kind, folded, vectors, p, k, alike, unit_of(kind) / 4 - alike, first, scale, sums);
 }
 
-/* Decodes four elements of a vector of columns, group i of those of the unit of element k, to `to`, [k][vector]. */
-ALWAYS_INLINE void decode_group(enum kind kind, bool folded, size_t vectors, const struct part *p, size_t k, size_t first, size_t i,
+/* Decodes the i-th four elements of a vector of columns of the unit of element k to `to`, [k][vector]. */
+ALWAYS_INLINE void decode_group(enum kind kind, bool folded, size_t vectors, const struct part *p, size_t k, size_t first, size_t i, size_t v,
                                 const vf32 scale[], float *to)
 {
-	const size_t v = i % vectors, four = i / vectors;
 	vf32 w[4];
 
-	decode_scaled(kind, folded, unit_at(kind, p, k, first + v), four, scale[v], p->tensor_scale, w);
+	decode_scaled(kind, folded, p, unit_at(kind, p, k, first + v), i, scale[v], w);
 #pragma GCC unroll 4
 	for (size_t j = 0; j < 4; j++)
-		store(to + ((4 * four + j) * vectors + v) * LANES, (vu32)w[j]);
+		store(to + ((4 * i + j) * vectors + v) * LANES, (vu32)w[j]);
 }
 
-/* Adds the products of several rows and the unit of element k, which is at `from`, while that of element `next` is decoded to
-   `to`: a unit and the sums are more than the registers hold, and the one does not wait for the other. */
-ALWAYS_INLINE void add_rows(enum kind kind, bool folded, size_t rows, size_t vectors, const struct part *p, size_t k, size_t next,
-                            size_t first, const vf32 scale[], const float *from, float *to, vf32 sums[][FEW])
+/* Adds the products of several rows and so many elements of the unit of element k, which is at `from`, while those of element `next` are
+   decoded to `to`: a unit and the sums are more than the registers hold, and the one does not wait for the other. */
+ALWAYS_INLINE void add_fours_of_rows(enum kind kind, bool folded, size_t rows, size_t vectors, const struct part *p, size_t k, size_t next, size_t i,
+                                     size_t n, size_t first, const vf32 scale[], const float *from, float *to, vf32 sums[][FEW])
 {
 #pragma GCC unroll 16
-	for (size_t i = 0; i < unit_of(kind); i++) {
-		const struct number_line line = number_line(p->a + (k + i) * CHAIN_MR);
+	for (size_t j = 0; j < 4 * n; j++) {
+		const struct number_line line = number_line(p->a + (k + 4 * i + j) * CHAIN_MR);
 
 #pragma GCC unroll 8
 		for (size_t r = 0; r < rows; r++) {
@@ -407,12 +449,23 @@ ALWAYS_INLINE void add_rows(enum kind kind, bool folded, size_t rows, size_t vec
 
 #pragma GCC unroll 8
 			for (size_t v = 0; v < vectors; v++)
-				sums[v][r] = fma_f32(y, (vf32)load(from + (i * vectors + v) * LANES), sums[v][r]);
+				sums[v][r] = fma_f32(y, (vf32)load(from + ((4 * i + j) * vectors + v) * LANES), sums[v][r]);
 		}
 #pragma GCC unroll 4
-		for (size_t g = i * vectors / 4; g < (i + 1) * vectors / 4; g++)
-			decode_group(kind, folded, vectors, p, next, first, g, scale, to);
+		for (size_t g = j * vectors / 4; g < (j + 1) * vectors / 4; g++)
+			decode_group(kind, folded, vectors, p, next, first, i + g / vectors, g % vectors, scale, to);
 	}
+}
+
+ALWAYS_INLINE void add_rows(enum kind kind, bool folded, size_t rows, size_t vectors, const struct part *p, size_t k, size_t next,
+                            size_t first, const vf32 scale[], const float *from, float *to, vf32 sums[][FEW])
+{
+	const size_t alike = alike_of(kind);
+
+#pragma GCC unroll 1
+	for (size_t i = 0; i < alike; i++)
+		add_fours_of_rows(kind, folded, rows, vectors, p, k, next, i, 1, first, scale, from, to, sums);
+	add_fours_of_rows(kind, folded, rows, vectors, p, k, next, alike, unit_of(kind) / 4 - alike, first, scale, from, to, sums);
 }
 
 /* C = fl32(C + P) for `rows` rows of A, for the columns of `vectors` vectors from `first` on. */
@@ -426,7 +479,7 @@ ALWAYS_INLINE void multiply_columns(enum kind kind, bool folded, size_t rows, si
 	for (size_t v = 0; v < vectors; v++)
 		scale[v] = scale_of(kind, p, 0, first + v);
 	for (size_t i = 0; i < vectors * unit / 4 && rows > 1; i++)
-		decode_group(kind, folded, vectors, p, 0, first, i, scale, room);
+		decode_group(kind, folded, vectors, p, 0, first, i / vectors, i % vectors, scale, room);
 	for (size_t k = 0; k < p->k; k += unit) {
 		const size_t next = k + unit < p->k ? k + unit : k, decoded = rows == 1 ? k : next;
 
@@ -460,7 +513,7 @@ ALWAYS_INLINE void multiply_columns(enum kind kind, bool folded, size_t rows, si
 #pragma GCC unroll 8
 		for (size_t r = 0; r < rows; r++) {
 			float *c = p->c + r * NR + (first + v) * LANES;
-			const vu32 exponent = scale_codes(kind, p, p->k - 1, first + v) + (uint32_t)exponent_of(kind);
+			const vu32 exponent = scale_codes(kind, p, p->k - 1, first + v) + (uint32_t)p->exponent;
 			const vf32 sum = folded ? sums[v][r] * (vf32)(exponent << F32_SIGNIFICAND_BITS) : sums[v][r];
 
 			store(c, (vu32)((vf32)load(c) + sum));
@@ -471,60 +524,69 @@ ALWAYS_INLINE void multiply_columns(enum kind kind, bool folded, size_t rows, si
 ALWAYS_INLINE void multiply(enum kind kind, bool folded, size_t rows, const struct part *p)
 {
 	const size_t vectors = rows * CHAIN_VECTORS < CHAIN_SUMS ? CHAIN_SUMS / rows : (size_t)CHAIN_VECTORS;
-	const struct part part = *p; /* a copy that no store can alias */
+	const struct part part = *p; /* as in expand() */
 
 	for (size_t first = 0; first < VECTORS; first += vectors)
 		multiply_columns(kind, folded, rows, vectors, &part, first);
 }
 
-/* The functions of a kind: expanding, and multiplying 1, 2, up to 4 and up to 6 rows. */
+/* The functions of a kind: expanding, and multiplying 1, 2, up to 4 and up to 6 rows; unless sums have the unit of a block, the last only
+   where the kind has none. */
 #define MULTIPLY_ROWS(name, kind, folded, rows) \
 	static NOINLINE void name##_##rows##_##kind(const struct part *p) \
 	{ \
 		multiply(kind, folded, rows, p); \
 	}
-#define MULTIPLY(name, kind, folded) \
+#define MULTIPLY_FEW(name, kind, folded) \
 	MULTIPLY_ROWS(name, kind, folded, 1) \
 	MULTIPLY_ROWS(name, kind, folded, 2) \
-	MULTIPLY_ROWS(name, kind, folded, 4) \
+	MULTIPLY_ROWS(name, kind, folded, 4)
+#define MULTIPLY(name, kind, folded) \
+	MULTIPLY_FEW(name, kind, folded) \
 	MULTIPLY_ROWS(name, kind, folded, 6)
-#define FUNCTIONS(kind) \
+#define EXPAND(kind) \
 	static NOINLINE void expand_##kind(const struct part *p, size_t first) \
 	{ \
 		expand(kind, p, first); \
-	} \
-	MULTIPLY(multiply, kind, false)
+	}
+#define FUNCTIONS(kind) \
+	EXPAND(kind) \
+	MULTIPLY_FEW(multiply, kind, false)
 FUNCTIONS(FP4)
-FUNCTIONS(NVFP4_TIMES)
-FUNCTIONS(NVFP4_OVER)
-FUNCTIONS(E2M3)
-FUNCTIONS(E3M2)
+EXPAND(NVFP4_TIMES)
+MULTIPLY(multiply, NVFP4_TIMES, false)
+EXPAND(NVFP4_OVER)
+MULTIPLY(multiply, NVFP4_OVER, false)
+FUNCTIONS(FP6)
 FUNCTIONS(E4M3)
 FUNCTIONS(E5M2)
 FUNCTIONS(INT8)
 MULTIPLY(folded, FP4, true)
-MULTIPLY(folded, E2M3, true)
-MULTIPLY(folded, E3M2, true)
+MULTIPLY(folded, FP6, true)
 MULTIPLY(folded, E4M3, true)
 MULTIPLY(folded, E5M2, true)
 MULTIPLY(folded, INT8, true)
 #undef FUNCTIONS
+#undef EXPAND
 #undef MULTIPLY
+#undef MULTIPLY_FEW
 #undef MULTIPLY_ROWS
 
 #define ROW(kind) [kind] = expand_##kind
 static void (*const expand_columns[N_KINDS])(const struct part *, size_t) = {
-	ROW(FP4), ROW(NVFP4_TIMES), ROW(NVFP4_OVER), ROW(E2M3), ROW(E3M2), ROW(E4M3), ROW(E5M2), ROW(INT8),
+	ROW(FP4), ROW(NVFP4_TIMES), ROW(NVFP4_OVER), ROW(FP6), ROW(E4M3), ROW(E5M2), ROW(INT8),
 };
 #undef ROW
 
-#define ROW(name, kind) [kind] = {name##_1_##kind, name##_2_##kind, name##_4_##kind, name##_4_##kind, name##_6_##kind, name##_6_##kind}
+#define SOME_ROWS(name, kind) name##_1_##kind, name##_2_##kind, name##_4_##kind, name##_4_##kind
+#define ROW(name, kind) [kind] = {SOME_ROWS(name, kind), name##_6_##kind, name##_6_##kind}
 static void (*const multiply_few[2][N_KINDS][FEW])(const struct part *) = {
-	{ROW(multiply, FP4), ROW(multiply, NVFP4_TIMES), ROW(multiply, NVFP4_OVER), ROW(multiply, E2M3), ROW(multiply, E3M2),
-	 ROW(multiply, E4M3), ROW(multiply, E5M2), ROW(multiply, INT8)},
-	{ROW(folded, FP4), ROW(folded, E2M3), ROW(folded, E3M2), ROW(folded, E4M3), ROW(folded, E5M2), ROW(folded, INT8)},
+	{[FP4] = {SOME_ROWS(multiply, FP4)}, ROW(multiply, NVFP4_TIMES), ROW(multiply, NVFP4_OVER), [FP6] = {SOME_ROWS(multiply, FP6)},
+	 [E4M3] = {SOME_ROWS(multiply, E4M3)}, [E5M2] = {SOME_ROWS(multiply, E5M2)}, [INT8] = {SOME_ROWS(multiply, INT8)}},
+	{ROW(folded, FP4), ROW(folded, FP6), ROW(folded, E4M3), ROW(folded, E5M2), ROW(folded, INT8)},
 };
 #undef ROW
+#undef SOME_ROWS
 
 /* One pass for all rows of A, CHAIN_NR columns of W at a time, which stay in L1 if passes are short. */
 static void multiply_expanded(const struct mxfp_gemm_multiply_job *job, enum kind kind, const struct part *p)
@@ -557,6 +619,17 @@ static void multiply_codes(const struct mxfp_gemm_multiply_job *job, enum kind k
 	}
 }
 
+/* Whether the sums of all rows of A, which are few, can have the unit of a block. folds: those of W. */
+static bool folds_all(const struct mxfp_gemm_multiply_job *job, bool folds)
+{
+	const size_t a_bytes = blocks_a_bytes(job->shape, job->k);
+	const uint8_t *moderate = (const uint8_t *)job->a + chain_panel_bytes(job->k);
+
+	for (size_t row = 0; row < job->rows && row < FEW_PANELS * FEW; row += CHAIN_MR, moderate += a_bytes)
+		folds = folds && *moderate != 0;
+	return folds;
+}
+
 static NOINLINE void blocks_rows(const struct mxfp_gemm_multiply_job *job)
 {
 	const size_t pass = job->shape->pass;
@@ -567,11 +640,16 @@ static NOINLINE void blocks_rows(const struct mxfp_gemm_multiply_job *job)
 	const enum kind kind = kind_of(job->shape->w_format, head.over != 0);
 	const bool folds = length_of(kind) == MXFP_MX_BLOCK && head.folds != 0;
 
+	const bool by_codes = job->rows <= (length_of(kind) == MXFP_NVFP4_BLOCK || folds_all(job, folds) ? FEW_PANELS * FEW : SOME);
+
 	for (size_t k = 0; k < job->k; k += pass) {
 		const struct part p = {
 			.codes = w + sizeof head + k * bits_of(kind) / 8 * NR,
 			.scales = w + sizeof head + codes_bytes(kind, job->k) + k / length_of(kind) * NR,
 			.tensor_scale = head.tensor_scale,
+			.exponent = exponent_of(job->shape->w_format),
+			.down = job->shape->w_format == MXFP_FORMAT_MXFP6_E2M3 ? 3 : 2,
+			.fields = job->shape->w_format == MXFP_FORMAT_MXFP6_E2M3 ? UINT32_C(0x8F808F80) : UINT32_C(0x9F009F00),
 			.k = job->k - k < pass ? job->k - k : pass,
 			.a = (const uint32_t *)job->a + k * CHAIN_MR,
 			.c = job->c,
@@ -580,7 +658,7 @@ static NOINLINE void blocks_rows(const struct mxfp_gemm_multiply_job *job)
 		};
 
 		/* With elements past the end a sum of -0 could become +0. */
-		if (job->rows <= FEW_PANELS * FEW && p.k % MOST_UNIT == 0)
+		if (by_codes && p.k % MOST_UNIT == 0)
 			multiply_codes(job, kind, folds, p);
 		else
 			multiply_expanded(job, kind, &p);

@@ -11,7 +11,7 @@
  * load_half, split_bytes, twice_low_halves and widen_half, likewise with HAS_LANE_PRODUCTS, the files of simd/body use nothing
  * else, so they compile for every tier. A tier that defines no HAS_WIDE_LOOKUP also needs IN_REGISTER, lookup_nibble, with_sign,
  * widen_signed and multiply_bytes. Fast paths that avx512 replaces by its own also need sign_bytes, store_u16_pair, store_f16,
- * load_s8, interleave_bytes, widen_bytes and widen_f16, and with HAS_STOCHASTIC fp_enter_down, floor_f32, join_codes and min_u8,
+ * load_s8, interleave_bytes, widen_bytes, shift_right_s16 and widen_f16, and with HAS_STOCHASTIC fp_enter_down, floor_f32, join_codes and min_u8,
  * which avx2 and neon define.
  */
 #ifndef MXFP_BODY_VECTOR_H

@@ -375,6 +375,12 @@ ALWAYS_INLINE void interleave_bytes(vu8 a, vu8 b, vu16 to[2])
 	to[1] = (vu16)vzip2q_u8((uint8x16_t)a, (uint8x16_t)b);
 }
 
+/* v >> n, n from 1 on, which may vary. */
+ALWAYS_INLINE vs16 shift_right_s16(vs16 v, int n)
+{
+	return (vs16)vshlq_s16((int16x8_t)v, vdupq_n_s16((int16_t)-n));
+}
+
 /* binary16 to binary32. */
 ALWAYS_INLINE void widen_f16(vu16 v, vf32 to[2])
 {
