@@ -906,13 +906,8 @@ ALWAYS_INLINE void add_integers(const struct fp8_panels *t, size_t b, size_t v, 
 }
 
 /* The same where low parts meet, for all rows: three sums of 52 bits together. */
-ALWAYS_INLINE void add_three(const struct fp8_panels *t, size_t b, size_t v, uint32_t of_a, uint32_t of_w, enum codes_kind kind, bool expanded,
-                             const vs32 high[INT16_MR], vf32 term[INT16_MR])
+static NOINLINE void add_three(const vs32 high[INT16_MR], const vs32 sum[INT16_MR], const vs32 lowest[INT16_MR], vf32 term[INT16_MR])
 {
-	vs32 sum[INT16_MR], lowest[INT16_MR] = {{0}};
-
-	sum_lows(t, b, v, of_a, of_w, INT16_MR, kind, expanded, sum, lowest);
-#pragma GCC unroll 16
 	for (size_t r = 0; r < INT16_MR; r++) {
 		const vs32 parts[3] = {high[r], sum[r], lowest[r]};
 		vf64 x[3][2];
@@ -928,12 +923,15 @@ ALWAYS_INLINE void add_three(const struct fp8_panels *t, size_t b, size_t v, uin
 static NOINLINE void add_meeting(const struct fp8_panels *t, size_t b, size_t v, uint32_t of_a, uint32_t of_w, const vs32 high[INT16_MR],
                                  vf32 term[INT16_MR])
 {
+	vs32 sum[INT16_MR], lowest[INT16_MR] = {{0}};
+
 	if (t->expanded != NULL)
-		add_three(t, b, v, of_a, of_w, CODES_E4M3, true, high, term);
+		sum_lows(t, b, v, of_a, of_w, INT16_MR, CODES_E4M3, true, sum, lowest);
 	else if (t->kind == CODES_E4M3)
-		add_three(t, b, v, of_a, of_w, CODES_E4M3, false, high, term);
+		sum_lows(t, b, v, of_a, of_w, INT16_MR, CODES_E4M3, false, sum, lowest);
 	else
-		add_three(t, b, v, of_a, of_w, CODES_E5M2, false, high, term);
+		sum_lows(t, b, v, of_a, of_w, INT16_MR, CODES_E5M2, false, sum, lowest);
+	add_three(high, sum, lowest, term);
 }
 
 /* The sums of a block and a vector of columns, of which some have low parts, where W is expanded, or such parts meet or are no integers. */

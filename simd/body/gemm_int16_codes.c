@@ -428,6 +428,12 @@ ALWAYS_INLINE void sum_groups(const struct codes_panels *t, const uint32_t *a, c
 		}
 }
 
+/* add_scaled() for vectors. */
+static NOINLINE void add_general(vf32 *sum, const vf32 *added, float a_scale, const vf32 *scale)
+{
+	add_scaled((float *)sum, (const float *)added, a_scale, (const uint8_t *)scale);
+}
+
 /* One pass over blocks first to end - 1. */
 ALWAYS_INLINE void by_bytes_pass(const struct codes_panels *t, size_t first, size_t end, const struct by_bytes_way way, float *c)
 {
@@ -459,12 +465,9 @@ ALWAYS_INLINE void by_bytes_pass(const struct codes_panels *t, size_t first, siz
 				const float a_scale = t->int16.a_scales[b * INT16_MR + r];
 
 				if (way.general) {
-					float sums[LANES], added[LANES];
+					const vf32 added = term * t->int16.unit;
 
-					store(sums, (vu32)p[r][at]);
-					store(added, (vu32)(term * t->int16.unit));
-					add_scaled(sums, added, a_scale, (const uint8_t *)&scales[i % vectors]);
-					p[r][at] = (vf32)load(sums);
+					add_general(&p[r][at], &added, a_scale, &scales[i % vectors]);
 				} else {
 					p[r][at] = fma_f32(term, scales[i % vectors] * (splat_f32(a_scale) * t->int16.unit), p[r][at]);
 				}
