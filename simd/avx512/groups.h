@@ -130,19 +130,23 @@ typedef void group_finish(void *context, unsigned which);
 ALWAYS_INLINE void run_groups(void *context, size_t rows, size_t cols, size_t group, group_prepare *prepare,
                               group_finish *finish)
 {
-	bool ready = false;
-	unsigned next = 0;
+	bool more = rows != 0 && cols != 0, ready = false;
+	size_t row = 0, k = 0;
 
-	for (size_t row = 0; row < rows; row++)
-		for (size_t k = 0; k < cols; k += group) {
-			prepare(context, next, row, k);
-			if (ready)
-				finish(context, next ^ 1);
-			ready = true;
-			next ^= 1;
+	/* One place for each step: they are long, and written out where they are called. */
+	for (unsigned which = 0; more || ready; which ^= 1) {
+		if (more)
+			prepare(context, which, row, k);
+		if (ready)
+			finish(context, which ^ 1);
+		ready = more;
+		k += group;
+		if (k >= cols) {
+			k = 0;
+			row++;
 		}
-	if (ready)
-		finish(context, next ^ 1);
+		more = row < rows && ready;
+	}
 }
 
 #endif

@@ -382,8 +382,8 @@ ALWAYS_INLINE __m512i largest_magnitudes(const float *x, __m512i *least)
 }
 
 /* Copies a group with a NaN or Inf and applies the policy. A block that becomes NaN as a whole becomes zeros, whose
-   codes it gets. Returns the mask of such blocks. */
-static NOINLINE __mmask16 remove_non_finite(const struct mxfp_quantize_job *job, float *copy, const float *x)
+   codes it gets. Returns the mask of such blocks; *amax and *least are those of the copy. */
+static NOINLINE __mmask16 remove_non_finite(const struct mxfp_quantize_job *job, float *copy, const float *x, __m512i *amax, __m512i *least)
 {
 	unsigned all_nan = 0;
 
@@ -394,6 +394,7 @@ static NOINLINE __mmask16 remove_non_finite(const struct mxfp_quantize_job *job,
 		all_nan |= (unsigned)bad << b;
 		_mm512_storeu_si512(copy + b * BLOCK, bad ? _mm512_setzero_si512() : bits);
 	}
+	*amax = largest_magnitudes(copy, least);
 	return (__mmask16)all_nan;
 }
 
@@ -496,9 +497,12 @@ ALWAYS_INLINE void prepare(struct quantizer *q, enum quotient kind, struct group
 	__m512i least, amax = largest_magnitudes(x, &least);
 
 	if (__builtin_expect(_mm512_cmpge_epu32_mask(amax, _mm512_set1_epi32(F32_INF)) != 0, 0)) {
-		all_nan = remove_non_finite(job, g->copy, x);
+		__m512i found[2]; /* amax and least have no address, so they stay in registers */
+
+		all_nan = remove_non_finite(job, g->copy, x, &found[0], &found[1]);
 		x = g->copy;
-		amax = largest_magnitudes(x, &least);
+		amax = found[0];
+		least = found[1];
 	}
 	struct scales s = block_scales(&q->tensor, _mm512_castsi512_ps(amax));
 	if (job->recipe == MXFP_RECIPE_4OVER6)
