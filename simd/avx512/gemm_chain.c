@@ -9,15 +9,14 @@
 #include "avx512/transpose.h"
 
 #include "args.h"
+#include "cpu.h"
 
 /* Panels: numbers of any format become binary32, exactly except where a tensor scale rounds. */
 
 enum {
 	MR = GEMM_CHAIN_MR,
 	NR = GEMM_CHAIN_NR,
-	VECTORS = NR / LANES,
-	FEW = 24,       /* rows that are multiplied by bf16 and f16 as they are widened */
-	FEW_BLOCKS = 12 /* and by W in a block format as it is decoded */
+	VECTORS = NR / LANES
 };
 
 void TIER(gemm_chain_decode)(const struct mxfp_gemm_pack_job *job, size_t row, size_t rows, void *to, size_t stride)
@@ -285,6 +284,20 @@ static void multiply_panels(const struct mxfp_gemm_multiply_job *job, size_t k0,
 	}
 }
 
+/* The most rows that are multiplied by bf16 and f16 as they are widened. */
+static size_t few_by_numbers(const struct mxfp_gemm_multiply_job *job)
+{
+	return job->cpu & MXFP_CPU_FAST_SHUFFLES ? 24 : 16;
+}
+
+/* And by W in a block format as it is decoded, which takes more for 6 and 8 bits of floating point, and for scales of 16. */
+static size_t few_by_blocks(const struct mxfp_gemm_multiply_job *job)
+{
+	const enum mxfp_format format = job->shape->w_format;
+
+	return job->cpu & MXFP_CPU_FAST_SHUFFLES || format == MXFP_FORMAT_MXFP4 || format == MXFP_FORMAT_MXINT8 ? 12 : MR;
+}
+
 static void multiply_pass(const struct mxfp_gemm_multiply_job *job, size_t k0, size_t k)
 {
 	const enum mxfp_format format = job->shape->w_format;
@@ -303,9 +316,9 @@ static void multiply_pass(const struct mxfp_gemm_multiply_job *job, size_t k0, s
 		.ahead_lines = (k * w_row / 64 + steps - 1) / steps,
 	};
 
-	if (blocks && job->rows <= FEW_BLOCKS && k % GEMM_CHAIN_BLOCKS_STEP == 0 && TIER(gemm_chain_blocks_multiply)(job, k0, k))
+	if (blocks && job->rows <= few_by_blocks(job) && k % GEMM_CHAIN_BLOCKS_STEP == 0 && TIER(gemm_chain_blocks_multiply)(job, k0, k))
 		return;
-	if (job->rows <= FEW && (format == MXFP_FORMAT_BF16 || format == MXFP_FORMAT_F16)) {
+	if (job->rows <= few_by_numbers(job) && (format == MXFP_FORMAT_BF16 || format == MXFP_FORMAT_F16)) {
 		multiply_panels(job, k0, format == MXFP_FORMAT_BF16 ? multiply_bf16 : multiply_f16, &p);
 		return;
 	}

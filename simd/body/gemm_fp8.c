@@ -18,7 +18,7 @@
  *
  * A code of FP8 has its sign and significand above its exponent. High parts are significands, looked up by the one, times powers of
  * two, looked up by the other less the exponent of the unit; where a tier can look up in 128 bytes, they are looked up whole. For more
- * than BY_CODES_MOST rows a panel of W is expanded to pairs of integers first.
+ * than by_codes_most() rows a panel of W is expanded to pairs of integers first.
  */
 #include "tier.h"
 
@@ -1280,7 +1280,7 @@ static NOINLINE void fp8_rows(const struct mxfp_gemm_multiply_job *job)
 		memcpy(&a_head, t.a, sizeof a_head);
 		t.deep = a_head.deep | w_head.deep;
 		const bool ordinary = fp8_is_ordinary(&a_head, &w_head);
-		if (ordinary && t.expanded == NULL && job->rows > BY_CODES_MOST) {
+		if (ordinary && t.expanded == NULL && job->rows > by_codes_most(job)) {
 			expand_any(job->scratch, &t, job->w_later);
 			t.expanded = job->scratch;
 		}

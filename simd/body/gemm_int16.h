@@ -16,6 +16,7 @@
 #include "body/gemm_blocks.h"
 #include "body/gemm_pairs.h"
 #include "body/slots.h"
+#include "cpu.h"
 
 enum {
 	INT16_NR = INT16_VECTORS * LANES,
@@ -24,13 +25,22 @@ enum {
 	SCALE_BITS = 3,           /* of the significand of a scale of NVFP4, without the hidden one */
 	INT16_LOW_FLAGS = sizeof(struct blocks_head), /* in the head, a byte per block: it has lower bits */
 #ifdef HAS_WIDE_LOOKUP
-	BY_CODES_ROWS = INT16_MR,     /* of a panel of A that can be multiplied by W's codes */
-	BY_CODES_MOST = 3 * INT16_MR  /* rows of a product that are */
+	BY_CODES_ROWS = INT16_MR /* of a panel of A that can be multiplied by W's codes */
 #else
-	BY_CODES_ROWS = 4,
-	BY_CODES_MOST = 4
+	BY_CODES_ROWS = 4
 #endif
 };
+
+/* The most rows of a product that are. */
+static inline size_t by_codes_most(const struct mxfp_gemm_multiply_job *job)
+{
+#ifdef HAS_WIDE_LOOKUP
+	return job->cpu & MXFP_CPU_FAST_SHUFFLES ? 36 : 20;
+#else
+	(void)job;
+	return BY_CODES_ROWS;
+#endif
+}
 
 struct int16_panels {
 	const float *a_scales;

@@ -616,7 +616,7 @@ static NOINLINE void codes_rows(const struct mxfp_gemm_multiply_job *job)
 		const bool ordinary = codes_are_ordinary(&a_head, &w_head);
 		t.int16 = int16_begin(job, a);
 		t.int16.unit = power_of_two(-(fraction_bits(shape->a_format) + fraction_bits(shape->w_format) + unit_bits(kind)));
-		if (ordinary && job->rows <= BY_CODES_MOST) {
+		if (ordinary && job->rows <= by_codes_most(job)) {
 			const size_t left = job->rows - row < BY_CODES_ROWS ? job->rows - row : BY_CODES_ROWS;
 
 			for (size_t first = 0; first < blocks; first += pass)
