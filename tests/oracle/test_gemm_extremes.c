@@ -5,15 +5,18 @@
  * hand.
  */
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bits.h"
+#include "cpu.h"
+#include "kernels.h"
 #include "mxfp/isa.h"
 #include "mxfp/gemm.h"
 #include "suite.h"
 
-enum { K = 64, BLOCK = 32, N = 33, MOST_ROWS = 9, SCALE_ONE = 127 };
+enum { K = 64, BLOCK = 32, N = 33, MOST_ROWS = 37, SCALE_ONE = 127 };
 
 /* A row of two blocks: the code of the first element, that of the others, the second block's scale as an exponent. */
 struct operand {
@@ -82,10 +85,19 @@ static void fill(const struct operand *o, size_t rows, uint8_t *codes, uint8_t *
 	*matrix = (struct mxfp_matrix){.format = o->format, .rows = rows, .cols = K, .data = codes, .scales = scales};
 }
 
+/* Kernels take their loops for the one kind of processor and for the other, whichever this machine has. */
+static void choose_loops(const char *isa, bool fast_shuffles)
+{
+	/* dispatch.c's, which is const to the library alone. */
+	struct mxfp_kernels *table = (struct mxfp_kernels *)(uintptr_t)mxfp_kernels_up_to(isa);
+
+	table->cpu = (table->cpu & ~(uint32_t)MXFP_CPU_FAST_SHUFFLES) | (fast_shuffles ? MXFP_CPU_FAST_SHUFFLES : 0);
+}
+
 static void multiply(const char *isa, const struct operand *a, const struct operand *w, size_t m,
                      uint32_t want)
 {
-	static uint8_t codes[2][N * K], scales[2][N * 2];
+	static uint8_t codes[2][MOST_ROWS * K], scales[2][MOST_ROWS * 2];
 	static float c[MOST_ROWS * N];
 	const struct mxfp_gemm_options options = {.exec = &(struct mxfp_exec){.threads = 1, .isa = isa}};
 	struct mxfp_matrix left, right;
@@ -108,15 +120,19 @@ static void multiply(const char *isa, const struct operand *a, const struct oper
 
 TEST_LOOP(sums_are_right, sizeof by_hand / sizeof by_hand[0])
 {
-	static const size_t rows[] = {1, 2, MOST_ROWS};
+	/* For each threshold beyond which kernels expand W, some below and some above it. */
+	static const size_t rows[] = {1, 2, 9, 13, 24, MOST_ROWS};
 	const struct by_hand *h = &by_hand[_i];
 
 	for (int tier = 0; mxfp_isa_name(tier) != NULL; tier++) {
 		if ((mxfp_isa_available() >> tier & 1) == 0)
 			continue;
-		for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-			multiply(mxfp_isa_name(tier), &h->a, &h->w, rows[i], h->want);
-			multiply(mxfp_isa_name(tier), &h->w, &h->a, rows[i], h->want);
+		for (size_t i = 0; i < 2 * sizeof rows / sizeof rows[0]; i++) {
+			const size_t m = rows[i / 2];
+
+			choose_loops(mxfp_isa_name(tier), i % 2 != 0);
+			multiply(mxfp_isa_name(tier), &h->a, &h->w, m, h->want);
+			multiply(mxfp_isa_name(tier), &h->w, &h->a, m, h->want);
 		}
 	}
 }
