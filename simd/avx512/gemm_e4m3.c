@@ -1781,18 +1781,22 @@ ALWAYS_INLINE uint32_t sum_few_rests(few_rests sum, const struct few_panels *few
 	return special;
 }
 
-/* Adds a special block, by all rows of the panel, of which 4 count. */
+/* Adds a special block, row by row. */
 static NOINLINE void add_expanded(__m512 p[][GEMM_E4M3_VECTORS], const struct few_panels *few, size_t b)
 {
 	const struct gemm_e4m3_expanded *w = few->scratch;
 	const struct place at = {few->a + b, few->a_rest + b, w->block, w->rest[0]};
-	__m512 all[GEMM_E4M3_MR][GEMM_E4M3_VECTORS] = {0};
 
 	expand_e4m3(few->scratch, 0, few->codes + b * FEW_VECTORS * FEW_BYTES, load_note(few->notes, few->blocks, b), true, 0);
 	store_column_scales(few->scratch->block, load_column_scales(few->scales, b), 0);
-	memcpy(all[few->first], p, GEMM_E4M3_FOUR * sizeof *p);
-	add_block(all, &at, RESTS_BOTH, false, GEMM_E4M3_MR);
-	memcpy(p, all[few->first], GEMM_E4M3_FOUR * sizeof *p);
+	for (int r = 0; r < GEMM_E4M3_FOUR; r++) {
+		const int row = (int)few->first + r;
+		__m512 t[GEMM_E4M3_VECTORS];
+
+		sum_wide(t, &at, row);
+		for (int v = 0; v < GEMM_E4M3_VECTORS; v++)
+			p[r][v] = add_term(p[r][v], t[v], &at, row, v);
+	}
 }
 
 static NOINLINE void add_special(__m512 p[][GEMM_E4M3_VECTORS], const struct few_panels *few, size_t b)
