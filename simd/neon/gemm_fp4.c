@@ -2,15 +2,11 @@
 /*
  * Exact block sums with W in MXFP4, which stays in its codes (gemm_fp4.h). Few rows of A are multiplied by nibbles as they
  * are decoded; for more, a panel is expanded to 16-bit integers first. The sums are those of gemm_int16.h, and so are the
- * panels of A, in the order of W's words. A tier may have a faster way for few rows, by bytes, and then panels of few rows are
- * made for that.
+ * panels of A, in the order of W's words.
  */
 #include "tier.h"
 
 #include "body/gemm_fp4.h"
-#ifdef HAS_FP4_BYTES
-#include "fp4_bytes.h"
-#endif
 
 /* What a panel of W becomes before it is multiplied; for few rows, its codes are taken instead. */
 struct fp4_expanded {
@@ -18,31 +14,8 @@ struct fp4_expanded {
 	uint32_t plane[FP4_BLOCKS * FP4_WORDS][INT16_WORD / 2][INT16_NR];
 };
 
-/* The bytes of a panel of A of either kind. */
-static size_t fp4_a_bytes(const struct mxfp_gemm_shape *shape, size_t k)
-{
-	size_t bytes = int16_a_bytes(shape, k);
-
-#ifdef HAS_FP4_BYTES
-	bytes = bytes_panel_bytes(k, BYTES_WIDE) > bytes ? bytes_panel_bytes(k, BYTES_WIDE) : bytes;
-#endif
-	return bytes;
-}
-
-#ifdef HAS_FP4_BYTES
-enum { FP4_BY_BYTES = BLOCKS_HEAD_BYTES - 1 }; /* in the head of a panel of A, a byte: it is for bytes */
-#endif
-
-/* Packs A's rows for the integers of 16 bits, or few rows for bytes. */
 static void fp4_pack_a(const struct mxfp_gemm_pack_job *job)
 {
-#ifdef HAS_FP4_BYTES
-	if (job->rows <= BYTES_FEW_ROWS || job->unit_rows <= BYTES_SOME_ROWS) {
-		bytes_pack(job, BYTES_WIDE);
-		((uint8_t *)job->panel)[FP4_BY_BYTES] = 1;
-		return;
-	}
-#endif
 	int16_pack(job, INT16_MR, true);
 }
 
@@ -59,32 +32,6 @@ static void fp4_expand_codes(struct fp4_expanded *to, const uint8_t *w, size_t w
 		}
 }
 
-#ifdef HAS_FP4_BYTES
-static BYTES_PASS(one_row, BYTES_WIDE, 1, 2, false)
-static BYTES_PASS(two_rows, BYTES_WIDE, 2, 2, false)
-static BYTES_PASS(four_rows, BYTES_WIDE, 4, 1, false)
-static BYTES_PASS(six_rows, BYTES_WIDE, BYTES_MR, 1, false)
-static BYTES_PASS(general_rows, BYTES_WIDE, BYTES_MR, 1, true)
-
-/* A panel of A of bytes. */
-static void fp4_bytes(const struct mxfp_gemm_multiply_job *job, const uint8_t *a, size_t rows, bool ordinary,
-                      struct fp4_expanded *expanded, float *c)
-{
-	const size_t blocks = mx_blocks(job->k), pass = job->shape->pass / MXFP_MX_BLOCK;
-	static bytes_pass *const by_rows[BYTES_MR] = {one_row, two_rows, four_rows, four_rows, six_rows, six_rows};
-	bytes_pass *multiply = by_rows[rows < BYTES_MR ? rows - 1 : BYTES_MR - 1];
-	struct bytes_panels t = bytes_begin(job);
-
-	bytes_take(&t, a, job->k);
-	t.w_scales = expanded->scales;
-	if (!ordinary) {
-		fp4_expand_scales(expanded->scales, (const uint8_t *)job->w + BLOCKS_HEAD_BYTES, blocks);
-		multiply = general_rows;
-	}
-	for (size_t first = 0; first < blocks; first += pass)
-		multiply(&t, first, blocks - first < pass ? blocks : first + pass, c);
-}
-#else
 enum { FP4_FEW_ROWS = BY_CODES_ROWS };
 
 /* A panel of A of few rows, of which the first `rows` count, by nibbles. */
@@ -95,11 +42,10 @@ ALWAYS_INLINE void fp4_nibbles(const struct mxfp_gemm_multiply_job *job, const s
 	for (size_t first = 0; first < blocks; first += pass)
 		int16_pass(t, first, blocks - first < pass ? blocks : first + pass, rows, false, true, job->c);
 }
-#endif
 
 static NOINLINE void fp4_rows(const struct mxfp_gemm_multiply_job *job)
 {
-	const size_t blocks = blocks_count(job->shape, job->k), a_bytes = fp4_a_bytes(job->shape, job->k);
+	const size_t blocks = blocks_count(job->shape, job->k), a_bytes = int16_a_bytes(job->shape, job->k);
 	const uint8_t *w = job->w, *a = job->a, *codes = w + fp4_codes(job->shape, job->k);
 	struct fp4_expanded *expanded = job->scratch;
 	struct blocks_head a_head, w_head;
@@ -110,19 +56,12 @@ static NOINLINE void fp4_rows(const struct mxfp_gemm_multiply_job *job)
 	for (size_t row = 0; row < job->rows; row += INT16_MR, a += a_bytes, c += INT16_MR * INT16_NR) {
 		memcpy(&a_head, a, sizeof a_head);
 		const bool ordinary = scales_are_ordinary(&a_head, &w_head);
-#ifdef HAS_FP4_BYTES
-		if (a[FP4_BY_BYTES] != 0) {
-			fp4_bytes(job, a, job->rows - row, codes_are_ordinary(&a_head, &w_head), expanded, c);
-			continue;
-		}
-#endif
 		struct int16_panels t = int16_begin(job, a);
 		if (!has_scales)
 			fp4_expand_scales(expanded->scales, w + BLOCKS_HEAD_BYTES, blocks);
 		has_scales = true;
 		t.w_scales = (const uint8_t *)expanded->scales;
 		t.w = codes;
-#ifndef HAS_FP4_BYTES
 		if (ordinary && job->rows == 1) {
 			fp4_nibbles(job, &t, 1);
 			return;
@@ -131,7 +70,6 @@ static NOINLINE void fp4_rows(const struct mxfp_gemm_multiply_job *job)
 			fp4_nibbles(job, &t, FP4_FEW_ROWS);
 			return;
 		}
-#endif
 		if (!has_plane)
 			fp4_expand_codes(expanded, codes, blocks * FP4_WORDS);
 		has_plane = true;
@@ -147,7 +85,7 @@ const struct mxfp_gemm_kernel TIER(gemm_fp4) = {
 	.name = "fp4-" TIER_NAME,
 	.mr = INT16_MR,
 	.nr = INT16_NR,
-	.a_panel_bytes = fp4_a_bytes,
+	.a_panel_bytes = int16_a_bytes,
 	.w_panel_bytes = fp4_w_bytes,
 	.takes_panels = true,
 	.scratch_bytes = sizeof(struct fp4_expanded),
