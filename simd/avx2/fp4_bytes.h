@@ -29,7 +29,8 @@ enum {
 	BYTES_LIMB = 1 + BYTES_WORDS, /* words of a row */
 	BYTES_WIDE = 3,               /* limbs of wide elements, the last of which is for few blocks */
 	BYTES_FEW_ROWS = 4,
-	BYTES_SOME_ROWS = 24,         /* that are multiplied by codes */
+	BYTES_SOME_ROWS = 24,         /* of a product, that gemm_fp4_bytes.c multiplies by codes */
+	LINE_BYTES = 64,
 	BYTES_MORE = 12,
 	BYTES_HIGH = 8,               /* bits of l */
 	BYTES_REST = INT16_LOW_FLAGS  /* in the head, a byte per block: bit i says that row i has some r */
@@ -193,6 +194,19 @@ ALWAYS_INLINE void bytes_pack(const struct mxfp_gemm_pack_job *job, size_t limbs
 		bytes_pack_slice(job, k, limbs, &range);
 	const struct blocks_head head = blocks_end(&range);
 	memcpy(job->panel, &head, sizeof head);
+}
+
+/* Asks for bytes `from` to end - 1 of a panel that comes next, or of what lies behind the last one. */
+static inline void fetch(uintptr_t panel, size_t from, size_t end)
+{
+	for (size_t i = from; i < end; i += LINE_BYTES)
+		__builtin_prefetch((const void *)(panel + i));
+}
+
+/* Asks for part i of `parts` of the panel of W after the job's, which would be waited for when it is expanded. */
+static inline void fetch_next_w(const struct mxfp_gemm_multiply_job *job, size_t i, size_t parts)
+{
+	fetch((uintptr_t)job->w + job->w_bytes, job->w_bytes * i / parts, job->w_bytes * (i + 1) / parts);
 }
 
 struct bytes_panels {

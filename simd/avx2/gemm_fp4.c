@@ -24,7 +24,6 @@ enum {
 	WORDS_SPREAD = 4,
 	WORDS_FOLDED_MOST = 80,               /* the exponent of scales for which no sum of a pass overflows */
 	WORDS_AHEAD = 512,                    /* bytes of the next panel of A */
-	LINE_BYTES = 64,
 	/* In the head of a panel of A: how many rests each block has, a byte each, and whether the panel is for bytes. */
 	WORDS_COUNTS = INT16_LOW_FLAGS,
 	FOR_BYTES = BLOCKS_HEAD_BYTES - 1
@@ -363,13 +362,6 @@ static void multiply_bytes_of(const struct mxfp_gemm_multiply_job *job, const ui
 		multiply(&t, first, blocks - first < pass ? blocks : first + pass, c);
 }
 
-/* Asks for bytes `from` to end - 1 of a panel that comes next, or of what lies behind the last one. */
-static void fetch(uintptr_t panel, size_t from, size_t end)
-{
-	for (size_t i = from; i < end; i += LINE_BYTES)
-		__builtin_prefetch((const void *)(panel + i));
-}
-
 static NOINLINE void fp4_rows(const struct mxfp_gemm_multiply_job *job)
 {
 	const size_t a_bytes = fp4_a_bytes(job->shape, job->k), a_elements = blocks_elements(job->shape, job->k, WORDS_MR);
@@ -394,7 +386,7 @@ static NOINLINE void fp4_rows(const struct mxfp_gemm_multiply_job *job)
 		is_expanded = true;
 		fetch((uintptr_t)a + a_bytes, 0, 2 * LINE_BYTES);
 		fetch((uintptr_t)a + a_bytes, a_elements, a_elements + WORDS_AHEAD);
-		fetch((uintptr_t)job->w + job->w_bytes, job->w_bytes * i / panels, job->w_bytes * (i + 1) / panels);
+		fetch_next_w(job, i, panels);
 		multiply_words(job, a, ordinary, words, c);
 	}
 }

@@ -114,6 +114,8 @@ static NOINLINE void bytes_rows(const struct mxfp_gemm_multiply_job *job)
 		bytes_pass *const few = by_rows[job->rows - row < BYTES_MR ? job->rows - row - 1 : BYTES_MR - 1];
 
 		bytes_take(&t, a, job->k);
+		if (!by_codes)
+			fetch_next_w(job, row / BYTES_MR, (job->rows + BYTES_MR - 1) / BYTES_MR);
 		if (!by_codes && !is_expanded) {
 			expand(job->scratch, job->w, blocks, t.codes);
 			is_expanded = true;
