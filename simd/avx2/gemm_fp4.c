@@ -384,6 +384,8 @@ static NOINLINE void fp4_rows(const struct mxfp_gemm_multiply_job *job)
 		if (!is_expanded || (words->is_folded && !fold))
 			words_expand(words, job, fold);
 		is_expanded = true;
+		/* Where L2 has 512 KiB, sums and W are not in it any more when their turn comes. */
+		fetch((uintptr_t)c, 0, WORDS_MR * INT16_NR * sizeof *c);
 		fetch((uintptr_t)a + a_bytes, 0, 2 * LINE_BYTES);
 		fetch((uintptr_t)a + a_bytes, a_elements, a_elements + WORDS_AHEAD);
 		fetch_next_w(job, i, panels);
