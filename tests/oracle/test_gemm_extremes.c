@@ -18,11 +18,13 @@
 
 enum { K = 64, BLOCK = 32, N = 33, MOST_ROWS = 37, SCALE_ONE = 127 };
 
-/* A row of two blocks: the code of the first element, that of the others, the second block's scale as an exponent. */
+/* A row of two blocks: the code of the first element, that of the others, the second block's scale as an exponent, and by what
+   the exponents of both are higher. */
 struct operand {
 	enum mxfp_format format;
 	uint8_t first, others;
 	uint8_t scale;
+	int8_t raised;
 };
 
 struct by_hand {
@@ -38,34 +40,39 @@ struct by_hand {
 
 static const struct by_hand by_hand[] = {
 	/* 64 * 448 * 448 = 49 * 2^18 */
-	{{E4M3, 0x7E, 0x7E, 0}, {E4M3, 0x7E, 0x7E, 0}, 0x4B440000},
-	{{E4M3, 0x7E, 0x7E, 0}, {E4M3, 0xFE, 0xFE, 0}, 0xCB440000},
+	{{E4M3, 0x7E, 0x7E, 0, 0}, {E4M3, 0x7E, 0x7E, 0, 0}, 0x4B440000},
+	{{E4M3, 0x7E, 0x7E, 0, 0}, {E4M3, 0xFE, 0xFE, 0, 0}, 0xCB440000},
 	/* 64 * 2^-18 */
-	{{E4M3, 0x01, 0x01, 0}, {E4M3, 0x01, 0x01, 0}, 0x39800000},
+	{{E4M3, 0x01, 0x01, 0, 0}, {E4M3, 0x01, 0x01, 0, 0}, 0x39800000},
 	/* A block is 2 * 2 + 31 * (15 * 2^-9)^2 = 1055551 * 2^-18 */
-	{{E4M3, 0x40, 0x0F, 0}, {E4M3, 0x40, 0x0F, 0}, 0x4100D9F8},
-	/* 32 * 448 * 6 = 86016, times 1 + 2^7, 1 + 2^8 */
-	{{E4M3, 0x7E, 0x7E, 0}, {E2M1, 0x7, 0x7, 7}, 0x4B295000},
-	{{E4M3, 0x7E, 0x7E, 0}, {E2M1, 0x7, 0x7, 8}, 0x4BA8A800},
+	{{E4M3, 0x40, 0x0F, 0, 0}, {E4M3, 0x40, 0x0F, 0, 0}, 0x4100D9F8},
+	/* 32 * 448 * 6 = 86016, times 1 + 2^4, 1 + 2^5, 1 + 2^7, 1 + 2^8 */
+	{{E4M3, 0x7E, 0x7E, 0, 0}, {E2M1, 0x7, 0x7, 4, 0}, 0x49B28000},
+	{{E4M3, 0x7E, 0x7E, 0, 0}, {E2M1, 0x7, 0x7, 5, 0}, 0x4A2D4000},
+	{{E4M3, 0x7E, 0x7E, 0, 0}, {E2M1, 0x7, 0x7, 7, 0}, 0x4B295000},
+	{{E4M3, 0x7E, 0x7E, 0, 0}, {E2M1, 0x7, 0x7, 8, 0}, 0x4BA8A800},
+	/* 86016 * (1 + 2^3) * 2^(124 - 60); 2^128 would be the scale's code for NaN */
+	{{E4M3, 0x7E, 0x7E, 0, -60}, {E2M1, 0x7, 0x7, 3, 124}, 0x693D0000},
+	{{E4M3, 0x7E, 0x7E, 0, -60}, {E2M1, 0x7, 0x7, 4, 124}, 0x7FC00000},
 	/* 32 * 448 * 7.5 = 107520, times 1 + 2^5, 1 + 2^6 */
-	{{E4M3, 0x7E, 0x7E, 0}, {E2M3, 0x1F, 0x1F, 5}, 0x4A589000},
-	{{E4M3, 0x7E, 0x7E, 0}, {E2M3, 0x1F, 0x1F, 6}, 0x4AD54800},
+	{{E4M3, 0x7E, 0x7E, 0, 0}, {E2M3, 0x1F, 0x1F, 5, 0}, 0x4A589000},
+	{{E4M3, 0x7E, 0x7E, 0, 0}, {E2M3, 0x1F, 0x1F, 6, 0}, 0x4AD54800},
 	/* 32 * 448 * -2 = -28672, times 1 + 2^4, 1 + 2^5 */
-	{{E4M3, 0x7E, 0x7E, 0}, {INT8, 0x80, 0x80, 4}, 0xC8EE0000},
-	{{E4M3, 0x7E, 0x7E, 0}, {INT8, 0x80, 0x80, 5}, 0xC9670000},
+	{{E4M3, 0x7E, 0x7E, 0, 0}, {INT8, 0x80, 0x80, 4, 0}, 0xC8EE0000},
+	{{E4M3, 0x7E, 0x7E, 0, 0}, {INT8, 0x80, 0x80, 5, 0}, 0xC9670000},
 	/* A block is 448 * 6 + 31 * 2^-9 * 0.5 = 2752512 * 2^-10 + 31 * 2^-10, twice */
-	{{E4M3, 0x7E, 0x01, 0}, {E2M1, 0x7, 0x1, 0}, 0x45A8007C},
+	{{E4M3, 0x7E, 0x01, 0, 0}, {E2M1, 0x7, 0x1, 0, 0}, 0x45A8007C},
 	/* 64 * 7.5 * 7.5 = 3600, 64 * -2 * 7.5 = -960, 64 * -2 * -2 = 256 */
-	{{E2M3, 0x1F, 0x1F, 0}, {E2M3, 0x1F, 0x1F, 0}, 0x45610000},
-	{{E2M3, 0x1F, 0x1F, 0}, {E2M3, 0x3F, 0x3F, 0}, 0xC5610000},
-	{{INT8, 0x80, 0x80, 0}, {E2M3, 0x1F, 0x1F, 0}, 0xC4700000},
-	{{E2M3, 0x1F, 0x1F, 0}, {INT8, 0x80, 0x80, 0}, 0xC4700000},
-	{{INT8, 0x80, 0x80, 0}, {INT8, 0x80, 0x80, 0}, 0x43800000},
+	{{E2M3, 0x1F, 0x1F, 0, 0}, {E2M3, 0x1F, 0x1F, 0, 0}, 0x45610000},
+	{{E2M3, 0x1F, 0x1F, 0, 0}, {E2M3, 0x3F, 0x3F, 0, 0}, 0xC5610000},
+	{{INT8, 0x80, 0x80, 0, 0}, {E2M3, 0x1F, 0x1F, 0, 0}, 0xC4700000},
+	{{E2M3, 0x1F, 0x1F, 0, 0}, {INT8, 0x80, 0x80, 0, 0}, 0xC4700000},
+	{{INT8, 0x80, 0x80, 0, 0}, {INT8, 0x80, 0x80, 0, 0}, 0x43800000},
 	/* 64 * 28 * 28 = 50176, 64 * 448 * 28 = 802816 */
-	{{E3M2, 0x1F, 0x1F, 0}, {E3M2, 0x1F, 0x1F, 0}, 0x47440000},
-	{{E4M3, 0x7E, 0x7E, 0}, {E3M2, 0x1F, 0x1F, 0}, 0x49440000},
+	{{E3M2, 0x1F, 0x1F, 0, 0}, {E3M2, 0x1F, 0x1F, 0, 0}, 0x47440000},
+	{{E4M3, 0x7E, 0x7E, 0, 0}, {E3M2, 0x1F, 0x1F, 0, 0}, 0x49440000},
 	/* A block is 28 * 28 + 31 * 2^-8, twice: 401470 * 2^-8 */
-	{{E3M2, 0x1F, 0x01, 0}, {E3M2, 0x1F, 0x01, 0}, 0x44C407C0},
+	{{E3M2, 0x1F, 0x01, 0, 0}, {E3M2, 0x1F, 0x01, 0, 0}, 0x44C407C0},
 };
 
 static void fill(const struct operand *o, size_t rows, uint8_t *codes, uint8_t *scales, struct mxfp_matrix *matrix)
@@ -81,7 +88,7 @@ static void fill(const struct operand *o, size_t rows, uint8_t *codes, uint8_t *
 			codes[i * bits / 8 + 1] |= (uint8_t)(code >> (8 - i * bits % 8));
 	}
 	for (size_t i = 0; i < rows * 2; i++)
-		scales[i] = (uint8_t)(SCALE_ONE + (i % 2 != 0 ? o->scale : 0));
+		scales[i] = (uint8_t)(SCALE_ONE + o->raised + (i % 2 != 0 ? o->scale : 0));
 	*matrix = (struct mxfp_matrix){.format = o->format, .rows = rows, .cols = K, .data = codes, .scales = scales};
 }
 
