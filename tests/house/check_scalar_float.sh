@@ -51,6 +51,6 @@ done
 mapfile -t shared < <(sed -n '/^SIMD_BODY =/,/[^\\]$/p' "$srcdir/simd/Makefile.inc" | grep -o 'body/[a-z0-9_]*\.c' |
 	sed "s,^,$srcdir/simd/,")
 [ ${#shared[@]} -gt 1 ]
-check "$avx2 -I $srcdir/simd/avx2" "$srcdir"/simd/body/*.c
+check "$avx2 -I $srcdir/simd/avx2" "$srcdir"/simd/body/*.c "$srcdir"/simd/avx2/*.c
 check "$avx512 -I $srcdir/simd/avx512" "${shared[@]}" "$srcdir"/simd/avx512/*.c
 exit $status
