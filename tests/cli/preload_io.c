@@ -2,7 +2,8 @@
 /*
  * For LD_PRELOAD: lets one call of the system that a program makes go wrong. Calls that change files, and positioned
  * reads, are counted from 1, those of all threads together. At the call whose number IO_AT says, IO_HOW has the program
- * killed before it (kill), or the call fail: with EIO (error) or ENOSPC (full), and so do all later ones of its kind.
+ * killed before it (kill), or the call fail: with EIO (error) or ENOSPC (full), and so do all later ones of its kind; or it
+ * alone fails with EIO (once). "close_written" is close() of what is open for writing.
  * IO_KIND limits the counting to "pread", "pwrite" and so on. Disks have room for as many bytes as IO_ROOM says. Nothing waits for the disk: what is tested is not whether
  * the machine survives.
  */
@@ -29,7 +30,7 @@ static int is_hit(const char *kind)
 	if (at == NULL || how == NULL || (only != NULL && strcmp(only, kind) != 0))
 		return 0;
 	long n = atomic_fetch_add(&n_calls, 1) + 1;
-	if (n < atol(at))
+	if (n < atol(at) || (n > atol(at) && strcmp(how, "once") == 0))
 		return 0;
 	if (strcmp(how, "kill") == 0)
 		raise(SIGKILL);
@@ -56,6 +57,21 @@ int fdatasync(int fd)
 {
 	(void)fd;
 	return is_hit("fdatasync") ? -1 : 0;
+}
+
+/* It closes even where it fails. */
+int close(int fd)
+{
+	int (*real)(int);
+	const int flags = fcntl(fd, F_GETFL), hit = flags >= 0 && (flags & O_ACCMODE) != O_RDONLY && is_hit("close_written");
+
+	*(void **)&real = dlsym(RTLD_NEXT, "close");
+	int code = real(fd);
+	if (hit) {
+		errno = EIO;
+		code = -1;
+	}
+	return code;
 }
 
 int statvfs(const char *path, struct statvfs *system)

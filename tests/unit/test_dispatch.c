@@ -60,6 +60,45 @@ static bool is_block(int f)
 	return mxfp_format_get_info((enum mxfp_format)f)->kind == MXFP_KIND_BLOCK;
 }
 
+/* How many of n kernels are the same function in both. */
+static size_t count_shared(const void *a, const void *b, size_t n)
+{
+	size_t shared = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		void (*x)(void), (*y)(void);
+
+		memcpy(&x, (const char *)a + i * sizeof x, sizeof x);
+		memcpy(&y, (const char *)b + i * sizeof y, sizeof y);
+		shared += x != NULL && x == y;
+	}
+	return shared;
+}
+
+/* A kernel of the tier below has the same bits, so that nothing else shows it. */
+TEST(a_tier_has_kernels_of_its_own)
+{
+	uint32_t mask = 1;
+
+	for (int tier = 1; mxfp_isa_name(tier) != NULL; tier++) {
+		const char *name = mxfp_isa_name(tier);
+		const bool is_avx512 = strcmp(name, "avx512") == 0;
+		struct mxfp_kernels below, own;
+
+		if ((mxfp_isa_available() >> tier & 1) == 0 || strcmp(name, "amx") == 0) /* which has products alone */
+			continue;
+		mxfp_kernels_init(&below, mask);
+		mask |= UINT32_C(1) << tier;
+		mxfp_kernels_init(&own, mask);
+#define MXFP_KERNEL(slot, dimensions, job) \
+		if (strcmp(#slot, "gemm_ref") != 0 && \
+		    !(is_avx512 && (strcmp(#slot, "quantize_squares") == 0 || strcmp(#slot, "transpose") == 0))) \
+			ck_assert_msg(count_shared(&below.slot, &own.slot, sizeof own.slot / sizeof(void *)) == 0, \
+			              "%s has " #slot " of the tier below", name);
+#include "kernel.def"
+	}
+}
+
 /* Every subset of what is available, over a table that held something else, has exactly the slots that formats need. */
 TEST(every_subset_of_tiers_fills_every_slot)
 {

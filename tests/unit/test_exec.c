@@ -76,6 +76,26 @@ static void mark(const struct mxfp_kernels *kernels, const void *context, size_t
 	                               counts->nan + UINT64_C(0x100000000), counts->inf + 5};
 }
 
+static void count_one(const struct mxfp_kernels *kernels, const void *context, size_t piece, struct mxfp_counts *counts)
+{
+	(void)kernels, (void)context, (void)piece;
+	counts->saturated++;
+	counts->inf++;
+}
+
+/* So many and so short that workers add at the same time. */
+TEST(no_count_is_lost)
+{
+	static const size_t n = 1 << 20;
+	struct mxfp_counts counts = {0};
+	struct mxfp_runner runner;
+
+	ck_assert_int_eq(mxfp_runner_init(&runner, NULL), MXFP_OK);
+	mxfp_run_pieces(&runner, n, count_one, NULL, &counts);
+	ck_assert_uint_eq(counts.saturated, n);
+	ck_assert_uint_eq(counts.inf, n);
+}
+
 TEST_LOOP(every_piece_runs_once_and_counts, N_WORKERS)
 {
 	static const size_t n_pieces[] = {0, 1, 2, N_PIECES};

@@ -27,7 +27,7 @@ static const double theta = 10000, epsilon = 1e-5;
 /* What a family's layers have. */
 struct family {
 	const char *type, *more; /* model_type, and what else stands in config.json */
-	bool qkv_bias, head_norm, experts, shared, sinks, stacked, windowed, normalized;
+	bool qkv_bias, head_norm, experts, shared, sinks, stacked, windowed, alternating, normalized; /* alternating: windows */
 };
 
 static const struct family families[] = {
@@ -42,8 +42,9 @@ static const struct family families[] = {
 	{.type = "qwen3_moe", .more = ", \"num_experts\": 5, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 24, "
 	 "\"norm_topk_prob\": true", .head_norm = true, .experts = true, .normalized = true},
 	{.type = "gpt_oss", .more = ", \"num_local_experts\": 5, \"experts_per_token\": 2, \"intermediate_size\": 24, "
-	 "\"sliding_window\": 40, \"layer_types\": [\"sliding_attention\", \"sliding_attention\"]",
-	 .qkv_bias = true, .experts = true, .sinks = true, .stacked = true, .windowed = true, .normalized = true},
+	 "\"sliding_window\": 40, \"layer_types\": [\"sliding_attention\", \"full_attention\"]",
+	 .qkv_bias = true, .experts = true, .sinks = true, .stacked = true, .windowed = true, .alternating = true,
+	 .normalized = true},
 };
 
 enum { N_FAMILIES = sizeof families / sizeof families[0] };
@@ -402,7 +403,8 @@ static void add_attention(const struct tensors *t, const struct family *f, doubl
 			round_blocks(values[layer][position][i], HEAD);
 		}
 	}
-	const size_t first = f->windowed && position >= WINDOW ? position - WINDOW + 1 : 0;
+	const bool windowed = f->windowed && !(f->alternating && layer % 2 != 0);
+	const size_t first = windowed && position >= WINDOW ? position - WINDOW + 1 : 0;
 	for (size_t head = 0; head < HEADS; head++) {
 		const size_t kv = head / (HEADS / KV_HEADS);
 		double total = sinks != NULL ? exp((double)sinks[head]) : 0, weights[TOKENS] = {0};

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "../bench/samples.h"
 #include "suite.h"
 
 /* a = 1 2 -4 2, b = 1 4 -4 0: signal 1+4+16+4, noise 4+4, measured 1+16+16, product 1+8+16. */
@@ -52,6 +53,19 @@ TEST(pieces_do_not_matter)
 	stats_add(&pieces, source, measured, 1);
 	stats_merge(&pieces, &part);
 	ck_assert_mem_eq(&whole, &pieces, sizeof whole);
+}
+
+/* Pairs that are not measured have a place, too. */
+TEST(the_first_difference_is_counted_from_the_start)
+{
+	const float a[] = {NAN, INFINITY, 1, 1}, b[] = {NAN, INFINITY, 1, 2};
+	struct stats whole = {0}, part = {0};
+
+	stats_add(&whole, a, b, 3);
+	stats_add(&part, a + 3, b + 3, 1);
+	stats_merge(&whole, &part);
+	ck_assert_uint_eq(whole.unequal, 1);
+	ck_assert_uint_eq(whole.first_unequal, 3);
 }
 
 /* Noise a hundredth of the signal is 20 dB, and so on: the definition of the decibel. */
@@ -140,4 +154,17 @@ TEST(extremes_of_binary32_do_not_overflow)
 	stats_add(&t, a + 1, b + 1, 1);
 	ck_assert_double_eq(t.noise, 0x1p-298);
 	ck_assert_double_eq(stats_relative_error(&t), 1);
+}
+
+/* Samples of times: the middle one, and the third least from the third largest, of nine. */
+TEST(times_have_a_median_and_quartiles)
+{
+	double five[] = {5, 1, 4, 2, 3}, nine[] = {9, 2, 7, 4, 40, 6, 3, 8, 1};
+	struct bench_time time = bench_summary(five, 5);
+
+	ck_assert_double_eq(time.median, 3);
+	ck_assert_double_eq(time.spread, (4.0 - 2) / 3);
+	time = bench_summary(nine, 9);
+	ck_assert_double_eq(time.median, 6);
+	ck_assert_double_eq(time.spread, (8.0 - 3) / 6);
 }
