@@ -83,7 +83,7 @@ refuses() {
 	local expected=$1 part=$2
 	shift 2
 	ranks 3 "$expected" "$@" -o "$work/none"
-	same "lines" 1 "$(grep -c . "$work/error")"
+	same "lines" 1 "$(grep -c '^mxfp: ' "$work/error")"
 	has "what is refused" "$(cat "$work/error")" "$part"
 	same "after that" "" "$(ls -d "$work/none"* 2>/dev/null)"
 }

@@ -56,7 +56,7 @@ fi
 
 mapfile -t folders < <(find "$srcdir/tools" "$srcdir/bench" tools -type d ! -name '.*' -printf '-I%p\n')
 # shellcheck disable=SC2086
-find "$srcdir/tools" "$srcdir/bench" -name '*.c' ! -path '*/peers/*' -print0 |
+find "$srcdir/tools" "$srcdir/bench" -name '*.c' ! -path '*/peers/*' ! -path '*/compare/*' -print0 |
 	xargs -0 -n 20 -P 2 ${CC:-cc} ${TOOLS_CFLAGS-} -w -std=gnu11 -fsyntax-only -I. "-I$includedir" "${folders[@]}" \
 		-DLIMITS=limits_ref -DPEAK=peak_ref -DTIER_REF
 if [ -e "$libdir/libmxfp.so" ]; then
