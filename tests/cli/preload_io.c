@@ -59,7 +59,7 @@ int fdatasync(int fd)
 	return is_hit("fdatasync") ? -1 : 0;
 }
 
-/* It closes even where it fails. */
+/* It closes even where it fails. A descriptor that is not open may be another thread's the next time: the program ends. */
 int close(int fd)
 {
 	int (*real)(int);
@@ -67,6 +67,8 @@ int close(int fd)
 
 	*(void **)&real = dlsym(RTLD_NEXT, "close");
 	int code = real(fd);
+	if (code != 0 && errno == EBADF)
+		abort();
 	if (hit) {
 		errno = EIO;
 		code = -1;
@@ -96,6 +98,19 @@ CALL(int, rmdir, (const char *path), (path))
 CALL(int, unlink, (const char *path), (path))
 CALL(int, unlinkat, (int at, const char *path, int flags), (at, path, flags))
 CALL(int, rename, (const char *from, const char *to), (from, to))
-CALL(int, renameat2, (int at, const char *from, int to_at, const char *to, unsigned flags),
-     (at, from, to_at, to, flags))
+
+/* IO_HOW=race: somebody else takes the new name just before. */
+int renameat2(int at, const char *from, int to_at, const char *to, unsigned flags)
+{
+	const char *how = getenv("IO_HOW");
+	int (*real)(int, const char *, int, const char *, unsigned);
+
+	*(void **)&real = dlsym(RTLD_NEXT, "renameat2");
+	if (how != NULL && strcmp(how, "race") == 0)
+		mkdirat(to_at, to, 0777);
+	else if (is_hit("renameat2"))
+		return -1;
+	return real(at, from, to_at, to, flags);
+}
+
 CALL(int, flock, (int fd, int how), (fd, how))

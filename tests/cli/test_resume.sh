@@ -191,6 +191,13 @@ if [ -e "$shim" ]; then
 		check "only $((at - 1)) calls of $kind fail the run" test $at -gt "$least"
 	done
 	rm -r "$out"
+	# Somebody else takes the name when all is done.
+	IO_HOW=race exits 4 "$out: cannot create: File exists" quantize "$work/small" -o "$out"
+	same "what took the name" "" "$(ls -A "$out")"
+	rm -r "$out"
+	exits 0 "" quantize "$work/small" -o "$out" --resume -q
+	is "output after the name was taken" "$work/new"
+	rm -r "$out"
 	IO_KIND=fdatasync IO_AT=2 IO_HOW=error exits 4 "model-2" quantize "$work/small" -o "$out"
 	mxfp=$slow
 	truncate -s 0 "$out.partial/output/model-1.safetensors"

@@ -332,6 +332,12 @@ TEST(bad_pairs_are_refused)
 	refuse("key 'x': is an array of 4611686018427387905 elements");
 	put_start(&b, 0, 1);
 	put_text(&b, "x");
+	put_u32(&b, TYPE_ARRAY);
+	put_u32(&b, 13);
+	put_u64(&b, 0);
+	refuse("key 'x': is an array of what is not known (type 13)");
+	put_start(&b, 0, 1);
+	put_text(&b, "x");
 	put_u32(&b, TYPE_STRING);
 	put_u64(&b, UINT64_MAX);
 	refuse("key 'x': takes 18446744073709551615 bytes");

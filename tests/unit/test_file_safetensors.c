@@ -214,6 +214,11 @@ TEST(bad_headers_are_refused)
 	refuse(W("[1 2]", "[0,4]"), 4, "expected ',' or ']'");
 	refuse(W("[1,]", "[0,4]"), 4, "expected a whole number");
 	refuse(W("[1]", "[4,8]"), 8, "hole");
+	/* Of as many bytes as the file has. */
+	refuse("{\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+	       "\"v\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 8, "they overlap");
+	refuse("{\"w\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+	       "\"v\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[2,6]}}", 8, "they overlap");
 	refuse(W("[1]", "[0,4]"), 5, "bytes that no tensor has at the end: 1");
 	refuse(W("[1]", "[0,4]"), 3, "cut off");
 	refuse(W("[9223372036854775807]", "[0,4]"), 4, "too large");

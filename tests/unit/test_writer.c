@@ -9,6 +9,7 @@
 
 #include "unit/copies.h"
 #include "io/file.h"
+#include "io/resumed.h"
 #include "unit/scratch.h"
 #include "suite.h"
 
@@ -167,4 +168,89 @@ TEST(files_of_the_reference_writer_are_copied_to_the_byte)
 	};
 
 	copies_check(names, sizeof names / sizeof names[0], carry);
+}
+
+enum { ITEMS = 4, HALF_LINE = 32 };
+
+/* What a job does of a file that can be continued: which items it writes, and whether the journal has those before them alone. */
+struct items {
+	const char *journal;
+	unsigned written;
+	bool is_true;
+};
+
+/* Lines of the journal. */
+static size_t count_lines(const char *path)
+{
+	size_t n, lines = 0;
+	char *bytes = scratch_read(path, &n);
+
+	for (size_t i = 0; i < n; i++)
+		lines += bytes[i] == '\n';
+	free(bytes);
+	return lines;
+}
+
+static int write_item(const void *context, size_t i, struct journal_record *record, struct error *unused)
+{
+	struct items *items = (struct items *)context;
+
+	(void)unused;
+	items->is_true = items->is_true && count_lines(items->journal) == i;
+	items->written |= 1U << i;
+	record->counts.saturated = i;
+	return EXIT_OK;
+}
+
+/* So much that each item is waited for. */
+static void item_sizes(const void *context, size_t i, uint64_t *read, uint64_t *written)
+{
+	(void)context, (void)i;
+	*read = 0;
+	*written = UINT64_C(1) << 30;
+}
+
+/* Runs the job; returns the items that it wrote. */
+static unsigned run_items(const char *path, const char *journal)
+{
+	static const uint64_t one[] = {1};
+	static struct transfer transfer;
+	struct tensor tensor = {.name = "w", .dtype = DTYPE_U8, .rank = 1, .shape = one};
+	struct items items = {.journal = journal, .is_true = true};
+	const struct resumed_job job = {write_item, item_sizes, &items};
+	struct resumed resumed = {.path = strdup(path), .journal_path = strdup(journal), .n = ITEMS,
+	                          .records = calloc(ITEMS, sizeof *resumed.records)};
+
+	ck_assert_int_eq(journal_open(&resumed.journal, resumed.journal_path, resumed.records, ITEMS, &error), EXIT_OK);
+	transfer.writer = (struct writer){.path = resumed.path, .n_tensors = 1, .tensors = &tensor, .fd = -1};
+	ck_assert_int_eq(resumed_write(&resumed, &transfer, &job, &error), EXIT_OK);
+	for (size_t i = 0; i < ITEMS; i++)
+		ck_assert_uint_eq(resumed.records[i].counts.saturated, i);
+	writer_abandon(&transfer.writer);
+	resumed_end(&resumed);
+	ck_assert(items.is_true);
+	return items.written;
+}
+
+TEST(the_journal_has_what_is_written)
+{
+	char *path = strdup(scratch_path("continued")), *journal = strdup(scratch_path("continued.journal"));
+	size_t n;
+
+	remove(path);
+	remove(journal);
+	ck_assert_uint_eq(run_items(path, journal), 0xF);
+	ck_assert_uint_eq(count_lines(journal), ITEMS);
+	ck_assert_uint_eq(run_items(path, journal), 0);
+	/* Half a line: the last item again. */
+	char *bytes = scratch_read(journal, &n);
+	ck_assert_int_eq(truncate(journal, (off_t)n - HALF_LINE), 0);
+	ck_assert_uint_eq(run_items(path, journal), 8);
+	/* A number that is not what was written: that item and those after it. */
+	bytes[strchr(bytes, '\n') - bytes + 1] = '3';
+	scratch_write("continued.journal", bytes, n);
+	ck_assert_uint_eq(run_items(path, journal), 0xE);
+	free(bytes);
+	free(path);
+	free(journal);
 }
