@@ -11,7 +11,7 @@ tree=build-demo
 [ ! -e config.status ] || tree=.
 
 echo "Builds in $tree/, quantizes a model of 1 MB and reports the error."
-echo 'Takes about 3 minutes on two cores and 500 MB of disk, including missing packages that it installs.'
+echo 'Takes about 2 minutes on two cores and 500 MB of disk, including missing packages that it installs.'
 scripts/dependencies.sh build
 prepare_configure
 mkdir -p $tree demo
