@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Chooses the kernels that run: a pure function from a mask of tiers to a table, and one table for each tier. */
+/* Chooses the kernels that run: a function of a mask of tiers to a table, and one table for each tier. */
 #include "config.h"
 
 #include <pthread.h>
