@@ -176,7 +176,7 @@ foreign() { # EXPECTED TENSOR DTYPE SHAPE BYTES ...
 	finds 0 "errors 0, warnings 0, notes 1" "': it and 0 others are $expect" "$work/foreign"
 }
 q=model.layers.0.self_attn.q_proj
-foreign "FP8 with a scale for each square of 128 x 128, as of DeepSeek-V3, which mxfp does not read; fp8_cast_bf16.py" \
+foreign "FP8 with a scale for each square, 128 x 128 as a rule, as of DeepSeek-V3, which mxfp does not read; fp8_cast_bf16.py" \
 	$q.weight F8_E4M3 256,128 32768 $q.weight_scale_inv F32 2,1 8
 foreign "FP8 with a scale for each square" $q.weight F8_E4M3 256,128 32768 $q.weight_scale_inv BF16 2,1 4
 foreign "FP8 with a scale for each square" \

@@ -30,7 +30,7 @@ static int ignore(struct lint *lint, const char *name, struct error *error)
 static int run_checks(struct lint *lint, struct error *error)
 {
 	static int (*const groups[])(struct lint *lint, struct error *error) = {
-		lint_names, lint_config, lint_shapes, lint_fused, lint_order, lint_blocks,
+		lint_names, lint_meaning, lint_config, lint_shapes, lint_fused, lint_order, lint_blocks,
 	};
 	int code = EXIT_OK;
 

@@ -33,6 +33,7 @@ static enum parsed parse(int argc, char **argv, struct dequantize_settings *s, s
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of the summary", &s->json},
 		{"resume", 0, OPTION_FLAG, NULL, "resume the interrupted run in OUT.partial", &s->resume},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress or the summary", &s->quiet},
+		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};
 
@@ -75,7 +76,7 @@ static int run(int argc, char **argv, struct error *error)
 		return parsed_code(parsed);
 	int code = check(&settings, error);
 	if (code == EXIT_OK)
-		code = model_open(&model, settings.in, error);
+		code = meaning_open(&model, settings.in, MEANING_FOLDS, error);
 	if (code != EXIT_OK)
 		return code;
 	code = dequantize_run(&settings, &model, &done, error);

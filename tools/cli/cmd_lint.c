@@ -24,6 +24,7 @@ static enum parsed parse(int argc, char **argv, struct lint_settings *s, struct 
 		{"json", 0, OPTION_FLAG, NULL, "print JSON", &s->json},
 		{"threads", 0, OPTION_THREADS, "N", "use at most this many threads, 0: one per processor", &s->threads},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress", &s->quiet},
+		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};
 

@@ -191,25 +191,62 @@ static int open_config(struct model *model, struct error *error)
 	return code;
 }
 
-/* A config.json beside a file that the user named tells what its tensors are. It may be of another model and damaged. */
-static int read_role_model(struct model *model, struct error *error)
+/* Reads what may be of another model, and is nothing then. EXIT_MEMORY. */
+static int read_beside(const char *path, json_t **json, struct error *error)
 {
 	struct error ignored;
+	int code = access(path, F_OK) != 0 ? EXIT_INPUT
+	                                   : json_read_python(descriptor_open, path, CONFIG_BYTES_MAX, json, &ignored);
+
+	if (code != EXIT_OK || !json_is_object(*json)) {
+		json_decref(*json);
+		*json = NULL;
+	}
+	return code == EXIT_MEMORY ? fail_memory(error) : EXIT_OK;
+}
+
+int model_read_member(const struct model *model, const char *name, char **path, json_t **json, struct error *error)
+{
+	int code = EXIT_OK;
+
+	*json = NULL;
+	if (model->is_directory)
+		code = find_member(model, name, path, error);
+	else
+		*path = directory_member(model->directory, name);
+	if (code != EXIT_OK || (*path == NULL && model->is_directory))
+		return code;
+	if (*path == NULL)
+		return fail_memory(error);
+	if (!model->is_directory)
+		return read_beside(*path, json, error);
+	if (strcmp(name, CONFIG_FILE) == 0) {
+		*json = json_incref(model->config);
+		return EXIT_OK;
+	}
+	code = json_read_python(member_open, *path, CONFIG_BYTES_MAX, json, error);
+	if (code == EXIT_OK && !json_is_object(*json))
+		code = fail(error, EXIT_INPUT, "%s: is not a JSON object", *path);
+	return code;
+}
+
+/* A config.json beside a file that the user named tells what its tensors are. */
+static int read_role_model(struct model *model, struct error *error)
+{
 	json_t *beside = NULL;
+	char *path = NULL;
+	int code = EXIT_OK;
 
 	if (model->is_directory) {
 		role_model_read(&model->role_model, model->config);
 		return EXIT_OK;
 	}
-	char *path = directory_member(model->directory, CONFIG_FILE);
-	if (path == NULL)
-		return fail_memory(error);
-	if (access(path, F_OK) == 0 &&
-	    json_read_python(descriptor_open, path, CONFIG_BYTES_MAX, &beside, &ignored) == EXIT_OK)
+	code = model_read_member(model, CONFIG_FILE, &path, &beside, error);
+	if (beside != NULL)
 		role_model_read(&model->role_model, beside);
 	json_decref(beside);
 	free(path);
-	return EXIT_OK;
+	return code;
 }
 
 static bool names_single(const struct model *model)
@@ -346,7 +383,7 @@ static int find_quantizer(const struct model *model, char **phrase, struct error
 	char text[PHRASE_BYTES];
 	int found = 0;
 
-	if (quantization != NULL && !json_is_null(quantization))
+	if (quantization != NULL && !json_is_null(quantization) && (!json_is_object(quantization) || json_object_size(quantization) > 0))
 		found = from_config(quantization, text, sizeof text);
 	for (size_t i = 0; i < model->n_files && found == 0; i++)
 		found = from_tensors(model, &model->files[i], text, sizeof text);

@@ -200,7 +200,9 @@ static int read_tensor_scale(struct quantized *q, struct error *error)
 	const struct file *file = q->files[LAYOUT_TENSOR_SCALE];
 
 	if (!mxfp_format_get_info(q->choice.form->format)->tensor_scale) {
-		q->parts[LAYOUT_TENSOR_SCALE] = NULL;
+		if (scale != NULL)
+			return fail_tensor(error, file->path, scale->name, "stands beside codes in %s, which has no tensor scale; write "
+			                   "the file again", mxfp_format_get_info(q->choice.form->format)->name);
 		return EXIT_OK;
 	}
 	q->tensor_scale = 1;
@@ -245,6 +247,19 @@ static int fail_broken(const struct search *search, struct error *error)
 	                   "its scales; if it is MXFP6, name the directory with config.json");
 }
 
+/* Whether the format is one that the configuration states. */
+static int check_stated(const struct quantized *q, const struct model *model, struct error *error)
+{
+	const enum mxfp_format format = q->choice.form->format;
+	char text[LAYOUT_FORMATS_TEXT];
+
+	if (model->formats == 0 || (model->formats >> format & 1) != 0)
+		return EXIT_OK;
+	return fail_tensor(error, q->files[LAYOUT_CODES]->path, q->parts[LAYOUT_CODES]->name, "is %s by its dtype and shape and "
+	                   "those of its scales, and config.json says %s; one of them is of another model",
+	                   mxfp_format_get_info(format)->name, layout_formats_text(model->formats, NULL, text));
+}
+
 int quantized_find(struct quantized *quantized, bool *found, const struct model *model, const char *name,
                    struct error *error)
 {
@@ -263,7 +278,9 @@ int quantized_find(struct quantized *quantized, bool *found, const struct model 
 		return *found ? fail_broken(&search, error) : EXIT_OK;
 	}
 	*found = true;
-	code = set_shape(quantized, name, error);
+	code = check_stated(quantized, model, error);
+	if (code == EXIT_OK)
+		code = set_shape(quantized, name, error);
 	if (code == EXIT_OK)
 		code = set_transposed(quantized, model, name, error);
 	if (code == EXIT_OK)
@@ -362,7 +379,7 @@ int quantized_check_any(const struct model *model, struct error *error)
 	if (code != EXIT_OK || any)
 		return code;
 	return fail(error, EXIT_INPUT, "%s: nothing in it is quantized in a layout that mxfp knows; %s", model->path,
-	            model_quantized_by(model) != NULL ? "mxfp lint tells what it is and what to do"
+	            model_quantized_by(model) != NULL ? "give the model that it was made from"
 	                                              : "if it is not quantized at all, mxfp quantize does that");
 }
 
