@@ -53,11 +53,18 @@ static int print_summary(const struct dequantize_settings *s, const struct dequa
 	const char *to = mxfp_format_get_info(s->to)->name;
 
 	if (s->json)
-		return facts_print(stdout, json_pack("{s:o, s:o, s:s, s:I, s:I, s:o}", "input", facts_text(s->in), "output",
+		return facts_print(stdout, json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:s?, s:o}", "input", facts_text(s->in), "output",
 		                                     facts_text(s->out), "to", to, "tensors_decoded",
 		                                     (json_int_t)done->decoded, "tensors_kept", (json_int_t)done->kept,
+		                                     "pre_quant_scales_folded", (json_int_t)done->folded, "kv_cache_scheme",
+		                                     done->cache_lost ? "left out" : NULL,
 		                                     "copied", carry_facts(&done->carry)), error);
 	printf("%zu tensors decoded to %s, %zu kept\n", done->decoded, to, done->kept);
+	if (done->folded > 0)
+		printf("%zu of them were multiplied by their pre_quant_scale\n", done->folded);
+	if (done->cache_lost)
+		puts("kv_cache_scheme, how keys and values are quantized, was left out with quantization_config; their scales were "
+		     "copied");
 	carry_print(&done->carry, stdout);
 	fputs("written to ", stdout);
 	print_printable(stdout, s->out);

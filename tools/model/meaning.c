@@ -407,19 +407,45 @@ static int look_at_section(struct listing *l, const char *path, const char *name
 	return code == EXIT_OK ? note_formats(&s, section) : code;
 }
 
-/* config.json, and of models in several parts the sections that their parts have. */
+/* The sections of config.json: transformers and vLLM look for the first, also in a part of a model in several; older
+   programs for compressed-tensors for the second, mlx-lm for the third. */
+static const struct {
+	const char *name, *method;
+} sections[] = {{"quantization_config", NULL}, {"compression_config", "compressed-tensors"}, {"quantization", "mlx"}};
+
+enum { N_SECTIONS = sizeof sections / sizeof sections[0] };
+
+json_t *meaning_section(const json_t *config)
+{
+	json_t *found = NULL;
+
+	for (size_t i = 0; i < N_SECTIONS && asks_nothing(found); i++)
+		found = json_object_get(config, sections[i].name);
+	for (void *at = json_object_iter((json_t *)(uintptr_t)config); at != NULL && asks_nothing(found);
+	     at = json_object_iter_next((json_t *)(uintptr_t)config, at))
+		found = json_object_get(json_object_iter_value(at), sections[0].name);
+	return asks_nothing(found) ? NULL : found;
+}
+
+void meaning_remove_sections(json_t *config)
+{
+	for (size_t i = 0; i < N_SECTIONS; i++)
+		json_object_del(config, sections[i].name);
+	for (void *at = json_object_iter(config); at != NULL; at = json_object_iter_next(config, at))
+		json_object_del(json_object_iter_value(at), sections[0].name);
+}
+
 static int look_at_config(struct listing *l, const char *path, const json_t *config)
 {
-	static const char *const names[] = {"quantization_config", "compression_config", "quantization"};
 	int code = EXIT_OK;
 
-	for (size_t i = 0; i < sizeof names / sizeof names[0] && code == EXIT_OK; i++)
-		code = look_at_section(l, path, names[i], json_object_get(config, names[i]),
-		                       i == 1 ? "compressed-tensors" : i == 2 ? "mlx" : NULL);
+	for (size_t i = 0; i < N_SECTIONS && code == EXIT_OK; i++)
+		code = look_at_section(l, path, sections[i].name, json_object_get(config, sections[i].name), sections[i].method);
 	for (void *at = json_object_iter((json_t *)(uintptr_t)config); at != NULL && code == EXIT_OK;
 	     at = json_object_iter_next((json_t *)(uintptr_t)config, at))
 		if (json_is_object(json_object_iter_value(at)))
-			code = look_at_section(l, path, names[0], json_object_get(json_object_iter_value(at), names[0]), NULL);
+			code = look_at_section(l, path, sections[0].name,
+			                       json_object_get(json_object_iter_value(at), sections[0].name), NULL);
 	return code;
 }
 

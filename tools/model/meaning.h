@@ -8,6 +8,7 @@
 #ifndef TOOLS_MODEL_MEANING_H
 #define TOOLS_MODEL_MEANING_H
 
+#include <jansson.h>
 #include <stdbool.h>
 
 #include "base/error.h"
@@ -49,6 +50,11 @@ enum meaning_use {
 /* Refuses a model of which some of that is unknown or not done, and notes the formats that its configuration states.
    EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
 int meaning_check(struct model *model, enum meaning_use use, struct error *error);
+
+/* The section of a config.json that says how weights are quantized, at its top or in a part of the model; NULL: none.
+   Takes all of them out of it. */
+json_t *meaning_section(const json_t *config);
+void meaning_remove_sections(json_t *config);
 
 /* model_open() and meaning_check(). */
 int meaning_open(struct model *model, const char *path, enum meaning_use use, struct error *error);

@@ -13,6 +13,7 @@
 #include "base/must_succeed.h"
 #include "base/sparsity.h"
 #include "base/suffix.h"
+#include "mxfp/convert.h"
 
 /* More than the ways in which the layouts together name parts; beyond it a way is tried again, which is only slow. */
 enum { OWNING_WAYS_MAX = 64 };
@@ -467,6 +468,37 @@ int quantized_read(const struct quantized *quantized, const struct piece *piece,
 	int code = read_sparse(quantized, piece, blocks->codes, n_bytes, error);
 	*n_bytes += slice.size.scales_bytes;
 	return code == EXIT_OK ? layout_read_scales(quantized, piece, blocks->scales, error) : code;
+}
+
+int quantized_read_pre_quant_scale(const struct quantized *quantized, float **factors, struct error *error)
+{
+	const struct tensor *scale = quantized->parts[LAYOUT_PRE_QUANT_SCALE];
+	const struct file *file = quantized->files[LAYOUT_PRE_QUANT_SCALE];
+
+	*factors = NULL;
+	if (scale == NULL)
+		return EXIT_OK;
+	const bool is_float = scale->dtype == DTYPE_F32 || scale->dtype == DTYPE_BF16 || scale->dtype == DTYPE_F16;
+	if (!is_float || tensor_elements(scale) != quantized->cols)
+		return fail_tensor(error, file->path, scale->name, "is not %" PRIu64 " numbers of F32, BF16 or F16, one for each column "
+		                   "of the weight", quantized->cols);
+	const size_t n = (size_t)quantized->cols;
+	void *bytes = malloc((size_t)scale->size + 1);
+	*factors = malloc(n * sizeof **factors + 1);
+	int code = bytes == NULL || *factors == NULL ? fail_memory(error)
+	                                             : file_read(file, scale, 0, bytes, (size_t)scale->size, error);
+	if (code == EXIT_OK) {
+		const struct mxfp_exec exec = {.threads = 1};
+		const struct mxfp_convert_options options = {.exec = &exec};
+
+		dtype_swap(scale->dtype, bytes, (size_t)scale->size);
+		must_succeed(mxfp_convert(*factors, MXFP_FORMAT_F32, bytes, dtype_info(scale->dtype)->format, n, &options));
+	} else {
+		free(*factors);
+		*factors = NULL;
+	}
+	free(bytes);
+	return code;
 }
 
 bool quantized_scale_is_nan(enum mxfp_format format, uint8_t byte)

@@ -12,6 +12,8 @@
 #include "base/suffix.h"
 #include "io/file_gguf.h"
 #include "io/resumed.h"
+#include "model/layout_config.h"
+#include "model/meaning.h"
 #include "model/model_output.h"
 #include "model/quantized.h"
 #include "mxfp.h"
@@ -185,6 +187,8 @@ static int plan_file(struct running *r, struct error *error)
 		code = plan_entry(r, &r->entries[i], &file->tensors[i], error);
 		r->done->decoded += r->entries[i].becomes == BECOMES_CODES || r->entries[i].becomes == BECOMES_Q8_0;
 		r->done->kept += r->entries[i].becomes == BECOMES_KEPT;
+		r->done->folded += r->entries[i].becomes == BECOMES_CODES &&
+		                   r->entries[i].quantized.parts[LAYOUT_PRE_QUANT_SCALE] != NULL;
 	}
 	if (code == EXIT_OK)
 		code = fuse_all(r, error);
@@ -342,6 +346,19 @@ static int begin(struct running *r, struct error *error)
 	return code;
 }
 
+/* The output has no quantization_config, which would say how keys and values are quantized. */
+static int find_cache(struct running *r, const json_t *config, struct error *error)
+{
+	json_t *second = NULL;
+	char *path = NULL;
+	int code = model_read_member(r->model, layout_modelopt.second_name, &path, &second, error);
+
+	json_decref(layout_config_cache(meaning_section(config), second, &r->done->cache_lost));
+	json_decref(second);
+	free(path);
+	return code;
+}
+
 int dequantize_run(const struct dequantize_settings *settings, const struct model *model,
                    struct dequantize_done *done, struct error *error)
 {
@@ -359,7 +376,9 @@ int dequantize_run(const struct dequantize_settings *settings, const struct mode
 
 	if (code == EXIT_OK)
 		code = model_config_copy(model, &config, error);
-	json_object_del(config, "quantization_config");
+	if (code == EXIT_OK)
+		code = find_cache(&r, config, error);
+	meaning_remove_sections(config);
 	if (code == EXIT_OK)
 		code = transfer_begin(&r.transfer, error);
 	progress_start(&r.transfer.progress, "dequantizing", model->data_bytes, settings->quiet);
