@@ -53,6 +53,9 @@ struct lint {
    EXIT_MEMORY. */
 int lint_run(struct lint *lint, const struct lint_settings *settings, const struct model *model, struct error *error);
 
+/* Whether it has quantized weights and none of them could be checked. */
+bool lint_unchecked(const struct lint *lint);
+
 void lint_free(struct lint *lint);
 
 /* Where something was found. */

@@ -221,6 +221,10 @@ int lint_names(struct lint *lint, struct error *error)
 		code = look_at(&n, i);
 	if (code == EXIT_OK && n.e8m0.n > 0)
 		code = lint_find(lint, LINT_SCALE_DTYPE, &n.e8m0.first, error, "it and %zu others are F8_E8M0", n.e8m0.n - 1);
+	if (code == EXIT_OK && lint->model->n_superseded > 0)
+		code = lint_find(lint, LINT_SUPERSEDED, &(struct lint_place){.tensor = lint->model->superseded}, error,
+		                 "it and %zu others stand in another file than the one the index names, too",
+		                 lint->model->n_superseded - 1);
 	for (int row = 0; row < N_FOREIGN && code == EXIT_OK; row++)
 		if (n.foreign[row].n > 0)
 			code = lint_find(lint, LINT_UNKNOWN, &n.foreign[row].first, error, "it and %zu others are %s, which mxfp "

@@ -13,11 +13,10 @@
 #include "io/file_safetensors.h"
 #include "io/json.h"
 #include "io/member.h"
+#include "model/allow.h"
 #include "model/foreign.h"
 #include "model/layout_config.h"
 #include "model/quantized.h"
-
-struct string_list meaning_allowed;
 
 enum reading { METHOD_READ, METHOD_NAMED };
 
@@ -84,10 +83,7 @@ struct section {
 
 static bool is_allowed(const char *path, const char *key)
 {
-	for (size_t i = 0; i < meaning_allowed.n; i++)
-		if (strcmp(meaning_allowed.items[i], path) == 0 || strcmp(meaning_allowed.items[i], key) == 0)
-			return true;
-	return false;
+	return allowed_unknown(path) || allowed_unknown(key);
 }
 
 static int tell_key(const struct section *s, enum meaning_kind kind, const char *text)

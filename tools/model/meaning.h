@@ -2,7 +2,7 @@
 /*
  * What a model says about its numbers besides them: the keys of quantization_config in config.json and of
  * hf_quant_config.json, and tensors that stand beside quantized ones. All of it is known here, by the table meaning.def,
- * or is refused by name. Whoever reads numbers opens the model with meaning_open(), so that all commands take and refuse
+ * or is refused by name; what --allow-unknown names (allow.h), by its path or its last part, is passed over. Whoever reads numbers opens the model with meaning_open(), so that all commands take and refuse
  * the same models.
  */
 #ifndef TOOLS_MODEL_MEANING_H
@@ -12,11 +12,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
-#include "base/option_kind.h"
 #include "model/model.h"
-
-/* Keys, and last parts of names of tensors, that are taken though they are not known: --allow-unknown. */
-extern struct string_list meaning_allowed;
 
 enum meaning_kind {
 	MEANING_UNKNOWN, /* nobody here has heard of it */

@@ -133,28 +133,74 @@ static int open_shards(struct model *model, const struct model_index *index, str
 	return code == EXIT_OK ? index_tensors(model, error) : code;
 }
 
-static int check_shard(const struct file *file, const struct model_index *index, struct error *error)
+/* Whether a shard has its own copy of a tensor. */
+static bool shard_holds(const struct model *model, const char *shard, const char *name)
 {
+	for (size_t i = 0; i < model->n_files; i++)
+		if (strcmp(model_file_name(&model->files[i]), shard) == 0)
+			return file_find(&model->files[i], name) != NULL;
+	return false;
+}
+
+/* Takes tensors out of a shard that the index sends to another one, which has them, too. */
+static int supersede(struct model *model, struct file *file, const struct model_index *index, bool *keep,
+                     struct error *error)
+{
+	size_t n = 0;
+
 	for (size_t i = 0; i < file->n_tensors; i++) {
-		const char *name = file->tensors[i].name;
-		const struct model_index_entry *entry = model_index_find(index, name);
+		const struct tensor *tensor = &file->tensors[i];
+		const struct model_index_entry *entry = model_index_find(index, tensor->name);
 
 		if (entry == NULL)
-			return fail_tensor(error, file->path, name, "is not in the index");
-		if (strcmp(entry->shard, model_file_name(file)) != 0)
-			return fail_tensor(error, file->path, name, "the index sends it to shard '%s'", entry->shard);
+			return fail_tensor(error, file->path, tensor->name, "is not in the index; add it to weight_map, or take it out of "
+			                   "the file");
+		keep[i] = strcmp(entry->shard, model_file_name(file)) == 0;
+		if (!keep[i] && !shard_holds(model, entry->shard, tensor->name))
+			return fail_tensor(error, file->path, tensor->name, "the index sends it to shard '%s', which does not hold it; correct "
+			                   "weight_map", entry->shard);
 	}
-	return EXIT_OK;
+	for (size_t i = 0; i < file->n_tensors; i++) {
+		if (keep[i]) {
+			file->tensors[n++] = file->tensors[i];
+			continue;
+		}
+		if (model->n_superseded++ == 0)
+			model->superseded = file->tensors[i].name;
+		model->data_bytes -= file->tensors[i].size;
+	}
+	if (n == file->n_tensors)
+		return EXIT_OK;
+	free(file->by_name);
+	file->by_name = NULL;
+	file->n_tensors = n;
+	return file_sort_tensors(file, error);
+}
+
+/* Every tensor of a shard is mapped, to that shard or to one that supersedes it. What is taken out of a
+   shard is never what another is sent to. */
+static int check_shards(struct model *model, const struct model_index *index, struct error *error)
+{
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < model->n_files && code == EXIT_OK; i++) {
+		bool *keep = calloc(model->files[i].n_tensors + 1, sizeof *keep);
+
+		code = keep == NULL ? fail_memory(error) : supersede(model, &model->files[i], index, keep, error);
+		free(keep);
+	}
+	free(model->by_name);
+	model->by_name = NULL;
+	model->n_tensors = 0;
+	return code == EXIT_OK ? index_tensors(model, error) : code;
 }
 
 /* Every tensor of a shard is mapped to that shard, and every mapped tensor exists. */
-static int check_index(const struct model *model, const struct model_index *index, struct error *error)
+static int check_index(struct model *model, const struct model_index *index, struct error *error)
 {
 	const struct file *file;
-	int code = EXIT_OK;
+	int code = check_shards(model, index, error);
 
-	for (size_t i = 0; i < model->n_files && code == EXIT_OK; i++)
-		code = check_shard(&model->files[i], index, error);
 	for (size_t i = 0; i < index->n && code == EXIT_OK; i++)
 		if (model_find(model, index->entries[i].tensor, &file) == NULL)
 			code = fail_tensor(error, index->path, index->entries[i].tensor,

@@ -32,6 +32,8 @@ struct model {
 	size_t n_files;
 	struct file *files;  /* shards, sorted by name */
 	size_t n_tensors;
+	size_t n_superseded;      /* tensors of files that the index takes from others */
+	const char *superseded;   /* the name of the first */
 	struct model_tensor *by_name; /* those of all files, in the order of strcmp() */
 	json_t *config;      /* config.json, an object; NULL if there is none or the user named a file */
 	struct role_model role_model; /* of config.json, also of one beside a file that the user named */
@@ -41,8 +43,9 @@ struct model {
 	struct arena arena;  /* tensors that model_split_experts() made */
 };
 
-/* Opens every file and checks the index against them: each mapped tensor is in its shard, no tensor stands in two
-   shards, no shard holds a tensor that the map does not send there. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
+/* Opens every file and checks the index against them: each mapped tensor is in its shard, and no shard holds a tensor that
+   the map does not name. A copy in another shard than the map sends it to is superseded: it is no tensor of the model.
+   EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
 int model_open(struct model *model, const char *path, struct error *error);
 
 /* The same for callers that look at by_columns of each tensor; model_open() refuses such tensors. */
