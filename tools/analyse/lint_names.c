@@ -56,11 +56,11 @@ static int find_wrong(struct naming *n, const struct model_tensor *at, const cha
 /* A tensor that is no part of a quantized one that can be read. */
 static int find_foreign(struct naming *n, const struct model_tensor *at, bool *foreign)
 {
-	bool is_codes = false;
-	int row, code = foreign_find(n->lint->model, at->tensor, &row, &is_codes, n->error);
+	const struct tensor *codes;
+	int row, code = foreign_find(n->lint->model, at->tensor, &row, &codes, n->error);
 
 	*foreign = code == EXIT_OK && row < N_FOREIGN;
-	if (*foreign && is_codes) {
+	if (*foreign && codes == at->tensor) {
 		count(&n->foreign[row], &(struct lint_place){at->file, at->tensor->name});
 		n->lint->has_foreign = true;
 		n->lint->names_unknown |= foreign_renames(row);

@@ -67,35 +67,38 @@ static int find_like(const struct model *model, const char *name, const char *fr
 	return EXIT_OK;
 }
 
-static int find_row(const struct model *model, const struct tensor *tensor, int *row, bool *is_codes, struct error *error)
+static int find_row(const struct model *model, const struct tensor *tensor, int *row, const struct tensor **codes,
+                    struct error *error)
 {
 	int code = EXIT_OK;
 
 	for (*row = 0; *row < N_FOREIGN; ++*row) {
 		const struct tensor *other;
 
+		*codes = tensor;
 		code = find_like(model, tensor->name, rows[*row].codes, rows[*row].part, &other, error);
-		*is_codes = other != NULL && passes(rows[*row].test, tensor, other);
-		if (code != EXIT_OK || *is_codes)
+		if (code != EXIT_OK || (other != NULL && passes(rows[*row].test, tensor, other)))
 			return code;
-		code = find_like(model, tensor->name, rows[*row].part, rows[*row].codes, &other, error);
-		if (code != EXIT_OK || (other != NULL && passes(rows[*row].test, other, tensor)))
+		code = find_like(model, tensor->name, rows[*row].part, rows[*row].codes, codes, error);
+		if (code != EXIT_OK || (*codes != NULL && passes(rows[*row].test, *codes, tensor)))
 			return code;
 	}
 	return code;
 }
 
-int foreign_find(const struct model *model, const struct tensor *tensor, int *row, bool *is_codes, struct error *error)
+int foreign_find(const struct model *model, const struct tensor *tensor, int *row, const struct tensor **codes,
+                 struct error *error)
 {
-	int code = find_row(model, tensor, row, is_codes, error);
+	int code = find_row(model, tensor, row, codes, error);
 
 	for (size_t i = 0; i < sizeof companions / sizeof companions[0] && code == EXIT_OK && *row == N_FOREIGN; i++) {
-		const struct tensor *codes;
-		bool whose = false;
+		const struct tensor *whose, *part;
 
-		code = find_like(model, tensor->name, companions[i].part, companions[i].codes, &codes, error);
-		if (code == EXIT_OK && codes != NULL)
-			code = find_row(model, codes, row, &whose, error);
+		code = find_like(model, tensor->name, companions[i].part, companions[i].codes, &whose, error);
+		if (code != EXIT_OK || whose == NULL)
+			continue;
+		code = find_row(model, whose, row, &part, error);
+		*codes = whose;
 	}
 	return code;
 }

@@ -14,9 +14,10 @@ enum foreign_row {
 	N_FOREIGN
 };
 
-/* The row that a tensor belongs to, N_FOREIGN if none; *is_codes: as the codes, not as another part. Tensors of a layout
-   that is read may fit a row too. EXIT_MEMORY. */
-int foreign_find(const struct model *model, const struct tensor *tensor, int *row, bool *is_codes, struct error *error);
+/* The row that a tensor belongs to, N_FOREIGN if none, and the codes that it is or stands beside. Tensors of a layout that
+   is read may fit a row too. EXIT_MEMORY. */
+int foreign_find(const struct model *model, const struct tensor *tensor, int *row, const struct tensor **codes,
+                 struct error *error);
 
 /* What tensors of a row are, and what to do, as phrases. */
 const char *foreign_what(int row);

@@ -25,7 +25,7 @@ struct layout_facts {
 	enum mxfp_format activations; /* that they are quantized to when the model runs, or OPTION_FORMAT_NONE */
 	bool input_scales;            /* the files have tensor scales of activations */
 	bool pre_quant_scales;        /* and LAYOUT_PRE_QUANT_SCALE */
-	json_t *cache;                /* how keys and values are quantized, as layout_config_cache() tells it; NULL: not */
+	json_t *cache;                /* how keys and values are quantized, as layout_cache_read() tells it; NULL: not */
 	size_t n_groups;
 	struct layout_group groups[LAYOUT_GROUPS_MAX];
 	json_t *ignore;               /* array of names of modules that are not quantized */
@@ -47,16 +47,6 @@ json_t *layout_config(const struct layout_facts *facts);
 /* The format of activations that a quantization_config names, in our own words or in those of a layout;
    OPTION_FORMAT_NONE: none that is known. */
 enum mxfp_format layout_config_activations(const json_t *quantization);
-
-/*
- * How a quantization_config, or hf_quant_config.json (NULL: none), says that the cache of keys and values is quantized: in
- * the words of compressed-tensors' kv_cache_scheme, which the caller releases. *said is whether it says anything, which may
- * be what these words do not express: then it is NULL.
- */
-json_t *layout_config_cache(const json_t *quantization, const json_t *second, bool *said);
-
-/* Whether such words mean floats of so many bits, with a scale for a tensor, or for 4 bits one for 16 elements besides. */
-bool layout_cache_is(const json_t *cache, int bits);
 
 /* The file beside config.json that its layout wants; *name is NULL if there is none. */
 json_t *layout_second_config(const json_t *config, const char **name);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "io/file_safetensors.h"
+#include "model/layout_cache.h"
 #include "model/layout_config.h"
 
 static const struct layout_form forms[] = {

@@ -3,6 +3,7 @@
 
 #include "model/meaning.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -596,16 +597,16 @@ static int find_owner(const struct listing *l, const struct tensor *tensor, cons
 	return code == EXIT_MEMORY ? fail_memory(l->error) : EXIT_OK;
 }
 
-/* Whether a tensor belongs to a layout that is not read, whose codes are told of. EXIT_MEMORY. */
-static int find_foreign(const struct listing *l, const struct tensor *tensor, int *row, bool *is_codes)
+/* The layout that is not read which a tensor belongs to, N_FOREIGN if none, and its codes, of which it is told. EXIT_MEMORY. */
+static int find_foreign(const struct listing *l, const struct tensor *tensor, int *row, const struct tensor **codes)
 {
 	const char *owner;
-	int code = foreign_find(l->model, tensor, row, is_codes, l->error);
+	int code = foreign_find(l->model, tensor, row, codes, l->error);
 
 	if (code != EXIT_OK || *row == N_FOREIGN)
 		return code;
-	code = find_owner(l, tensor, &owner);
-	if (owner != NULL && owner != tensor->name)
+	code = find_owner(l, *codes, &owner);
+	if (owner != NULL && owner != (*codes)->name)
 		*row = N_FOREIGN;
 	return code;
 }
@@ -613,8 +614,8 @@ static int find_foreign(const struct listing *l, const struct tensor *tensor, in
 static int tell_of_side(const struct listing *l, const struct model_tensor *at, enum meaning_kind kind, const char *key,
                         const char *text)
 {
-	bool is_codes;
-	int row, code = find_foreign(l, at->tensor, &row, &is_codes);
+	const struct tensor *codes;
+	int row, code = find_foreign(l, at->tensor, &row, &codes);
 
 	return code == EXIT_OK && row == N_FOREIGN ? tell_tensor(l, at, kind, key, text) : code;
 }
@@ -730,13 +731,13 @@ static int look_at_name(const struct listing *l, const struct model_tensor *at)
 /* Codes of a layout that is known by name alone. */
 static int look_at_foreign(const struct listing *l, const struct model_tensor *at)
 {
-	bool is_codes;
+	const struct tensor *codes;
 	char text[TEXT];
-	int row, code = foreign_find(l->model, at->tensor, &row, &is_codes, l->error);
+	int row, code = foreign_find(l->model, at->tensor, &row, &codes, l->error);
 
-	if (code != EXIT_OK || row == N_FOREIGN || !is_codes)
+	if (code != EXIT_OK || row == N_FOREIGN || codes != at->tensor)
 		return code;
-	code = find_foreign(l, at->tensor, &row, &is_codes);
+	code = find_foreign(l, at->tensor, &row, &codes);
 	if (code != EXIT_OK || row == N_FOREIGN)
 		return code;
 	snprintf(text, sizeof text, "is %s, which mxfp does not read; %s", foreign_what(row), foreign_remedy(row));

@@ -204,7 +204,7 @@ static int check_index(struct model *model, const struct model_index *index, str
 	for (size_t i = 0; i < index->n && code == EXIT_OK; i++)
 		if (model_find(model, index->entries[i].tensor, &file) == NULL)
 			code = fail_tensor(error, index->path, index->entries[i].tensor,
-			                   "shard '%s' does not hold it", index->entries[i].shard);
+			                   "shard '%s' does not hold it; correct weight_map", index->entries[i].shard);
 	return code;
 }
 

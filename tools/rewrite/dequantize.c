@@ -14,7 +14,7 @@
 #include "io/file_gguf.h"
 #include "io/resumed.h"
 #include "model/choices.h"
-#include "model/layout_config.h"
+#include "model/layout_cache.h"
 #include "model/meaning.h"
 #include "model/model_output.h"
 #include "model/quantized.h"
@@ -364,7 +364,7 @@ static int find_cache(struct running *r, const json_t *config, struct error *err
 	char *path = NULL;
 	int code = model_read_member(r->model, layout_modelopt.second_name, &path, &second, error);
 
-	json_decref(layout_config_cache(meaning_section(config), second, &r->done->cache_lost));
+	json_decref(layout_cache_read(meaning_section(config), second, &r->done->cache_lost));
 	json_decref(second);
 	free(path);
 	return code;

@@ -21,6 +21,7 @@
 #include "io/file_safetensors.h"
 #include "io/resumed.h"
 #include "io/shape.h"
+#include "model/layout_cache.h"
 #include "model/layout_config.h"
 #include "model/meaning.h"
 #include "model/model_output.h"
@@ -284,6 +285,39 @@ static bool makes_file(const struct relayout_settings *settings)
 	return file_format_named(settings->out) == settings->layout->file_format;
 }
 
+/* Whether two forms are the same tensors. */
+static bool same_parts(const struct layout_form *a, const struct layout_form *b)
+{
+	for (int i = 0; i < N_LAYOUT_PARTS; i++) {
+		const struct layout_part_form *x = &a->parts[i], *y = &b->parts[i];
+
+		if (i == LAYOUT_INPUT_SCALE || i == LAYOUT_PRE_QUANT_SCALE)
+			continue;
+		if ((x->append == NULL) != (y->append == NULL) || (x->append != NULL && strcmp(x->append, y->append) != 0))
+			return false;
+	}
+	return true;
+}
+
+/* Whether the output has the tensors of the source, in the layout that its configuration names: then it says what it
+   said. */
+static bool is_unchanged(const struct relayout_plan *plan, const json_t *old)
+{
+	const char *method = json_string_value(json_object_get(old, "quant_method"));
+
+	if (method == NULL || plan->settings->layout->method == NULL || strcmp(method, plan->settings->layout->method) != 0)
+		return false;
+	for (size_t i = 0; i < plan->n_entries; i++) {
+		const struct relayout_entry *entry = &plan->entries[i];
+
+		if (entry->what == RELAYOUT_DECODED ||
+		    (entry->what == RELAYOUT_MOVED && (!same_parts(entry->choice.form, entry->quantized.choice.form) ||
+		                                       entry->choice.layout->order != entry->quantized.choice.layout->order)))
+			return false;
+	}
+	return true;
+}
+
 /* Finds how the source's cache of keys and values is quantized, which config.json of the output says, too. */
 static int plan_cache(struct relayout_plan *plan, struct error *error)
 {
@@ -297,12 +331,12 @@ static int plan_cache(struct relayout_plan *plan, struct error *error)
 		code = model_read_member(plan->model, layout_modelopt.second_name, &path, &second, error);
 	json_prepare();
 	if (code == EXIT_OK)
-		plan->cache = layout_config_cache(meaning_section(config), second, &said);
+		plan->cache = layout_cache_read(meaning_section(config), second, &said);
 	if (plan->cache != NULL && (layout->holds_cache == NULL || !layout->holds_cache(plan->cache))) {
 		json_decref(plan->cache);
 		plan->cache = NULL;
 	}
-	plan->cache_lost = said && plan->cache == NULL;
+	plan->cache_lost = said && plan->cache == NULL && !is_unchanged(plan, meaning_section(config));
 	free(path);
 	json_decref(second);
 	json_decref(config);
@@ -338,39 +372,6 @@ void relayout_plan_free(struct relayout_plan *plan)
 	free(plan->entries);
 	arena_free(&plan->arena);
 	*plan = (struct relayout_plan){0};
-}
-
-/* Whether two forms are the same tensors. */
-static bool same_parts(const struct layout_form *a, const struct layout_form *b)
-{
-	for (int i = 0; i < N_LAYOUT_PARTS; i++) {
-		const struct layout_part_form *x = &a->parts[i], *y = &b->parts[i];
-
-		if (i == LAYOUT_INPUT_SCALE || i == LAYOUT_PRE_QUANT_SCALE)
-			continue;
-		if ((x->append == NULL) != (y->append == NULL) || (x->append != NULL && strcmp(x->append, y->append) != 0))
-			return false;
-	}
-	return true;
-}
-
-/* Whether the output has the tensors of the source, in the layout that its configuration names: then it says what it
-   said. */
-static bool is_unchanged(const struct relayout_plan *plan, const json_t *old)
-{
-	const char *method = json_string_value(json_object_get(old, "quant_method"));
-
-	if (method == NULL || plan->settings->layout->method == NULL || strcmp(method, plan->settings->layout->method) != 0)
-		return false;
-	for (size_t i = 0; i < plan->n_entries; i++) {
-		const struct relayout_entry *entry = &plan->entries[i];
-
-		if (entry->what == RELAYOUT_DECODED ||
-		    (entry->what == RELAYOUT_MOVED && (!same_parts(entry->choice.form, entry->quantized.choice.form) ||
-		                                       entry->choice.layout->order != entry->quantized.choice.layout->order)))
-			return false;
-	}
-	return true;
 }
 
 static json_t *make_section(const struct relayout_plan *plan, enum mxfp_format activations)
