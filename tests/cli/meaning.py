@@ -324,6 +324,18 @@ make({experts + "_blocks": ("U8", [2, 4, 1, 16], bytes(128)), experts + "_scales
       experts + "_bias": ("BF16", [2, 4], bytes(16)), experts + "_shift": ("BF16", [2, 4], bytes(16))},
      {"model_type": "gpt_oss", "quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": []}})
 refused("beside blocks of gpt-oss", "shift", "dequantize", MODEL, "-o", OUT, "-q")
+# Experts whose scales have names of their own, and codes without any.
+for name in ("_weight_scale", "_weight_scale_2", "_zero"):
+    make(dict(QUARK, **{experts: ("U8", [2, 4, 16], bytes(128)), experts + name: ("U8", [2, 4, 1], bytes(8))}),
+         {"quantization_config": QUARK_CONFIG})
+    refused("experts with " + name, name[1:], "dequantize", MODEL, "-o", OUT, "-q")
+make(dict(QUARK, **{experts: ("U8", [2, 4, 16], bytes(128))}), {"quantization_config": QUARK_CONFIG})
+refused("experts without scales", "no scales", "dequantize", MODEL, "-o", OUT, "-q")
+# FP8 of ComfyUI in part of a model whose other weights are plain: never quantized in part.
+for scale in (".scale_weight", ".weight_scale", ".scale"):
+    make({DOWN + ".weight": ("F8_E4M3", [ROWS, COLS], bytes(ROWS * COLS)), DOWN + scale: ("F32", [], f32_bytes([1])),
+          "other.weight": ("BF16", [ROWS, COLS], bytes(2 * ROWS * COLS))}, None)
+    refused("FP8 with %s" % scale, "which mxfp does not read", "quantize", MODEL + "/model.safetensors", "-o", OUT, "-q")
 # What is about activations and caches is not in the way, nor is what stands in a module without a quantized weight.
 make(dict(CT, **{DOWN + ".input_global_scale": ("F32", [1], f32_bytes([2])), "model.layers.0.self_attn.k_scale": ("F32", [1], f32_bytes([2])),
                  "model.layers.0.self_attn.mystery": ("F32", [1], f32_bytes([2])), DOWN + ".bias": ("F32", [ROWS], bytes(4 * ROWS))}),

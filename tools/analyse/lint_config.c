@@ -17,6 +17,7 @@
 #include "io/elements.h"
 #include "io/json.h"
 #include "io/member.h"
+#include "model/meaning.h"
 #include "model/pattern.h"
 #include "model/role.h"
 
@@ -145,7 +146,7 @@ static int read_hf_quant_config(struct config_check *c, struct error *error)
 
 static const json_t *quantization_config(const struct config_check *c)
 {
-	return json_object_get(c->lint->model->config, "quantization_config");
+	return meaning_section(c->lint->model->config);
 }
 
 static int read_lists(struct config_check *c, struct error *error)

@@ -221,7 +221,7 @@ static int set_activations(struct job *job, struct error *error)
 		return EXIT_OK;
 	int code = model_config_copy(&job->model, &config, error);
 	if (code == EXIT_OK)
-		trial->activations = layout_config_activations(json_object_get(config, "quantization_config"));
+		trial->activations = layout_config_activations(meaning_section(config));
 	json_decref(config);
 	return code;
 }

@@ -536,12 +536,17 @@ static const struct side *find_side(const char *name)
 	return NULL;
 }
 
-/* Whether a dtype can be that of codes. */
-static bool holds_codes(const struct tensor *tensor)
+/* Whether a tensor's dtype can be that of codes, and its rank. */
+static bool is_small(const struct tensor *tensor)
 {
 	const struct dtype_info *info = dtype_info(tensor->dtype);
 
 	return info->block_elements > 1 || (info->bits <= 8 && tensor->dtype != DTYPE_BOOL);
+}
+
+static bool holds_codes(const struct tensor *tensor)
+{
+	return is_small(tensor) && (tensor->rank > 1 || dtype_info(tensor->dtype)->block_elements > 1);
 }
 
 /* Whether the first `n` bytes of a name and `end` name a tensor, of codes or of any. */
@@ -564,10 +569,10 @@ static bool is_module(const struct model *model, const char *name, size_t n)
 	       is_there(model, name, n, ".weight_sparse", false);
 }
 
-/* Whether they are those of a quantized tensor whose parts are named after it. */
+/* Whether they are those of a quantized tensor whose parts are named after it, or of one that has its own name. */
 static bool is_quantized_name(const struct model *model, const char *name, size_t n)
 {
-	static const char *const ends[] = {"_packed", "_blocks", "_sparse", "_e2m1_x4", "_e4m3_x4", "_e5m2_x4"};
+	static const char *const ends[] = {"", "_packed", "_blocks", "_sparse", "_e2m1_x4", "_e4m3_x4", "_e5m2_x4"};
 
 	for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
 		if (is_there(model, name, n, ends[i], true))
@@ -789,32 +794,34 @@ static int look_at_tensors(const struct listing *l)
 	return code;
 }
 
-/* Codes of a module that the configuration may mean, without scales: what they stand for is not in the files. */
+/* Codes that the configuration may mean, without scales: what they stand for is not in the files. */
 static int look_at_codes(const struct listing *l, const struct model_tensor *at)
 {
 	const struct tensor *tensor = at->tensor, *codes;
-	const size_t n = strlen(tensor->name);
-	const char *owner;
+	const char *owner, *dot = strrchr(tensor->name, '.'), *key = dot != NULL ? dot + 1 : tensor->name;
+	const struct side *side = find_side(key);
+	char text[TEXT];
 	int row;
 
-	if (tensor->rank < 2 || dtype_info(tensor->dtype)->block_elements > 1 || !holds_codes(tensor) ||
-	    suffix_stem(tensor->name, ".weight") == 0 || is_there(l->model, tensor->name, n, "_scale", false) ||
-	    is_allowed(tensor->name, "weight"))
+	if (dtype_info(tensor->dtype)->block_elements > 1 || !holds_codes(tensor) ||
+	    (side != NULL && side->kind != SIDE_PART) ||
+	    is_there(l->model, tensor->name, strlen(tensor->name), "_scale", false) || is_allowed(tensor->name, key))
 		return EXIT_OK;
 	int code = find_foreign(l, tensor, &row, &codes);
 	if (code == EXIT_OK && row == N_FOREIGN)
 		code = find_owner(l, tensor, &owner);
 	if (code != EXIT_OK || row != N_FOREIGN || owner != NULL)
 		return code;
-	return tell_tensor(l, at, MEANING_ORPHAN, "weight", "has 8 bits and no scales, and config.json says that weights are quantized; "
-	                   "look for the file that holds them, or --allow-unknown weight goes on");
+	snprintf(text, sizeof text, "has 8 bits and no scales, and config.json says that weights are quantized; look for the file that "
+	         "holds them, or --allow-unknown %.200s goes on", key);
+	return tell_tensor(l, at, MEANING_ORPHAN, key, text);
 }
 
 /* Whether every tensor is of plain numbers. */
 static bool is_plain(const struct model *model)
 {
 	for (size_t i = 0; i < model->n_tensors; i++)
-		if (holds_codes(model->by_name[i].tensor) || !dtype_info(model->by_name[i].tensor->dtype)->numeric)
+		if (is_small(model->by_name[i].tensor) || !dtype_info(model->by_name[i].tensor->dtype)->numeric)
 			return false;
 	return true;
 }
