@@ -305,7 +305,7 @@ refused("--allow-unknown of what is known", "transform_config", "dequantize", MO
 # ---- tensors beside quantized ones
 BESIDE = [".weight_zero_point", ".weight_g_idx", ".svdquant_lora_a", ".proj_up", ".smooth", ".input_rotation", ".input_prescale",
           ".hadamard_matrix", ".comfy_quant", ".weight_chan_scale", ".bias_scale", ".scale_b", ".weight_scale_inv", ".mystery",
-          ".lora_A.weight", ".lora_A.default.weight", ".parametrizations.weight.original0"]
+          ".lora_A.weight", ".lora_A.default.weight", ".parametrizations.weight.original0", ".weight.scale", ".weight.mystery"]
 for layout, tensors, section in (("compressed-tensors", CT, CT_CONFIG), ("quark", QUARK, QUARK_CONFIG)):
     for ending in BESIDE:
         make(dict(tensors, **{DOWN + ending: ("F32", [COLS], f32_bytes([2] * COLS))}), {"quantization_config": section})

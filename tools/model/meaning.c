@@ -733,17 +733,15 @@ static int look_at_module(const struct listing *l, const struct model_tensor *at
 			continue;
 		}
 		const bool beside = is_module(l->model, name, n);
-		if (i == 0 && side != NULL && !beside) {
+		if (i == 0 && side != NULL && (beside || side->kind == SIDE_FOLDED || side->kind == SIDE_SCALES)) {
 			*found = true;
-			return look_at_side(l, at, side, false);
+			return look_at_side(l, at, side, beside);
 		}
 		if (!beside)
 			continue;
 		*found = true;
-		if (i == 0 && side != NULL)
-			return look_at_side(l, at, side, true);
 		return side != NULL && side->kind == SIDE_REFUSED ? tell_refused(l, at, key, side->what)
-		                                                  : tell_unknown(l, at, key);
+		                                                  : tell_unknown(l, at, name + n + 1);
 	}
 	return EXIT_OK;
 }
