@@ -471,6 +471,12 @@ for what, config, good in [
     code, out, _ = run("lint", MODEL)
     check("lint of a section that says nothing: " + what, code == 0 and "quantization_config" not in out, out)
 
+make({DOWN + ".weight": ("BF16", [ROWS, COLS], bytes(2 * ROWS * COLS))},
+     {"quantization_config": dict(CT_CONFIG, config_groups={}, kv_cache_scheme=FP8_CACHE)})
+refused("keys and values alone", "no weight is; remove quantization_config", "quantize", MODEL, "-o", OUT, "-q")
+code, _, error = run("diff", MODEL, MODEL)
+check("keys and values alone: diff", code == 0, error)
+
 # ---- two files hold a tensor, and the index names one
 A, B, C = ("model-0000%d-of-00003.safetensors" % i for i in (1, 2, 3))
 

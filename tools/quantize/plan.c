@@ -32,7 +32,9 @@ static int check_unquantized(const struct model *model, struct error *error)
 		if (code == EXIT_MEMORY)
 			return fail_memory(error);
 		return fail(error, EXIT_INPUT, "%s: is already quantized: %s; %s", model->path, model_quantized_by(model),
-		            code == EXIT_OK && readable ? remedy : "give the unquantized model");
+		            code == EXIT_OK && readable ? remedy
+		                                        : "no weight is; remove quantization_config from config.json, if what it says of "
+		                                          "keys and values may be lost");
 	}
 	for (size_t i = 0; i < model->n_files; i++) {
 		const char *weights = file_metadata(&model->files[i], "mxfp.weights");
