@@ -103,6 +103,11 @@ def read_file(path):
             for k, v in header.items()}
 
 
+def read_metadata(path):
+    with open(path, "rb") as file:
+        return json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))["__metadata__"]
+
+
 def write_json(path, value):
     with open(path, "w") as file:
         json.dump(value, file)
@@ -447,6 +452,19 @@ make(dict(CT, **SCALES), {"quantization_config": put(CT_CONFIG, ("kv_cache_schem
 code, out, _ = run("dequantize", MODEL, "-o", OUT)
 check("dequantize says that the scheme is lost", code == 0 and "kv_cache_scheme" in out, out)
 remove(OUT)
+# A model runs as it is without them.
+os.makedirs(WORK + "/llama")
+subprocess.run([sys.executable, os.path.join(os.path.dirname(__file__), "small_llama.py"), WORK + "/llama"], check=True)
+small = WORK + "/llama/model"
+remove(MODEL)
+run("quantize", small, "-o", MODEL, "-q", "--include", "*mlp*", "--pad-tail")
+likelihoods = []
+for more in ({}, {"model.layers.0.self_attn.k_scale": ("F32", [1], f32_bytes([.5])), "model.layers.0.self_attn.v_scale": ("F32", [], f32_bytes([.5]))}):
+    write_file(MODEL + "/model.safetensors", dict(read_file(MODEL + "/model.safetensors"), **more),
+               read_metadata(MODEL + "/model.safetensors"))
+    code, out, error = run("eval", MODEL, "--tokens", WORK + "/llama/tokens.json", "--json", "-q")
+    likelihoods.append(json.loads(out)["runs"][0]["nll"] if code == 0 else error)
+check("eval with scales of the cache", likelihoods[0] == likelihoods[1] and "mean" in likelihoods[0], likelihoods)
 # Where nothing moves, the section stays as it was.
 make(CT, {"quantization_config": CT_CONFIG})
 run("relayout", MODEL, "-o", OUT, "-q")

@@ -536,6 +536,14 @@ static const struct side *find_side(const char *name)
 	return NULL;
 }
 
+bool meaning_is_carried(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+	const struct side *side = find_side(dot != NULL ? dot + 1 : name);
+
+	return side != NULL && side->kind == SIDE_CARRIED;
+}
+
 /* Whether a tensor's dtype can be that of codes, and its rank. */
 static bool is_small(const struct tensor *tensor)
 {

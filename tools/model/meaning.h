@@ -38,7 +38,10 @@ struct meaning_fact {
 typedef int meaning_reader(void *context, const struct meaning_fact *fact, struct error *error);
 int meaning_list(const struct model *model, meaning_reader *reader, void *context, struct error *error);
 
-/* The same, facts of one kind about tensors with one key as one. */
+/* Whether a tensor of that name is MEANING_CARRIED. */
+bool meaning_is_carried(const char *name);
+
+/* The facts of meaning_list(), those of one kind about tensors with one key as one. */
 struct meaning_sum {
 	struct meaning_fact fact; /* the first */
 	size_t n;
