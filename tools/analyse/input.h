@@ -27,12 +27,14 @@ struct input_source {
 struct input {
 	unsigned n_kinds;
 	size_t tokens;              /* of each kind */
+	int unit;                   /* all numbers of a file times 2^-unit: 0, unless products of ordinary weights could leave
+	                               the range of binary32, which would say more about the unit than about the numbers */
 	struct mxfp_matrix exact;   /* f32 */
 	unsigned n_quantized;       /* 1; or n_kinds where every kind has a tensor scale of its own: */
 	struct mxfp_matrix quantized[N_ACTIVATION_KINDS];
 	float *x;                   /* what they point at */
 	uint8_t *codes;             /* and the scales behind them, of one matrix after the other */
-	struct stats stats[N_ACTIVATION_KINDS]; /* quantized against exact activations, token by token */
+	struct stats stats[N_ACTIVATION_KINDS]; /* quantized against exact activations, token by token, as the file has them */
 };
 
 /* Kinds of activations that a source has: both seeded ones, or the file's alone, or none. */
