@@ -371,6 +371,10 @@ int dequantize_run(const struct dequantize_settings *settings, const struct mode
 	if (code == EXIT_OK)
 		code = model_config_copy(model, &config, error);
 	json_object_del(config, "quantization_config");
+	json_prepare();
+	model_config_widen(config, settings->to);
+	if (code == EXIT_OK && json_out_of_memory())
+		code = fail_memory(error);
 	if (code == EXIT_OK)
 		code = transfer_begin(&r.transfer, error);
 	progress_start(&r.transfer.progress, "dequantizing", model->data_bytes, settings->quiet);
