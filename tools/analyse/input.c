@@ -17,6 +17,7 @@
 #include "model/operand.h"
 #include "mxfp/quantize.h"
 
+enum { ORDINARY_EXPONENT = 16 }; /* of the largest activation; weights have as much room as that leaves */
 enum { STREAM_SEED = 1 }; /* apart from the streams of stochastic rounding, which hash the same name with seed 0 */
 
 unsigned input_kinds(const struct input_source *source)
@@ -103,20 +104,21 @@ static int check_finite(const float *x, size_t n, const struct file *file, const
 	return EXIT_OK;
 }
 
-/* Brings numbers whose largest is very large or small near 1, by a power of two. */
-static void choose_unit(struct input *input, size_t n)
+bool input_unit(int *unit, const float *x, size_t n, int ordinary)
 {
-	enum { ORDINARY = 16 };
 	float amax = 0;
 
 	for (size_t i = 0; i < n; i++)
-		amax = fmaxf(amax, fabsf(input->x[i]));
+		amax = fmaxf(amax, fabsf(x[i]));
 	const int exponent = amax == 0 ? 0 : ilogbf(amax);
-	if (exponent >= -ORDINARY && exponent <= ORDINARY)
-		return;
-	input->unit = exponent;
-	for (size_t i = 0; i < n; i++)
-		input->x[i] = ldexpf(input->x[i], -exponent);
+	*unit = exponent > ordinary ? exponent - ordinary : exponent < -ordinary ? exponent + ordinary : 0;
+	return amax != 0;
+}
+
+void input_turn(float *x, size_t n, int unit)
+{
+	for (size_t i = 0; unit != 0 && i < n; i++)
+		x[i] = ldexpf(x[i], -unit);
 }
 
 /* Reads at most so many rows of a file's activations as there are tokens; without any, x stays NULL. */
@@ -139,8 +141,10 @@ static int read_file(struct input *input, const struct file *file, const struct 
 	code = elements_read(file, tensor, 0, input->x, n, error);
 	if (code == EXIT_OK)
 		code = check_finite(input->x, n, file, tensor, error);
-	if (code == EXIT_OK)
-		choose_unit(input, n);
+	if (code == EXIT_OK) {
+		input_unit(&input->unit, input->x, n, ORDINARY_EXPONENT);
+		input_turn(input->x, n, input->unit);
+	}
 	return code;
 }
 
