@@ -358,6 +358,9 @@ static int make_config(const struct relayout_plan *plan, json_t **config, struct
 		json_object_set_new(*config, "quantization_config", quantization);
 	else
 		json_object_del(*config, "quantization_config");
+	for (size_t i = 0; i < plan->n_entries; i++)
+		if (plan->entries[i].what == RELAYOUT_DECODED)
+			model_config_widen(*config, plan->settings->to);
 	if (!json_out_of_memory())
 		return EXIT_OK;
 	json_decref(*config);
@@ -557,8 +560,13 @@ static int write_entry(const void *context, size_t i, struct journal_record *rec
 	const struct writing *w = context;
 	const struct relayout_entry *entry = &w->range->entries[i];
 	struct transfer *transfer = &w->r->transfer;
+	const struct decode_target target = {
+		.name = entry->name != NULL ? entry->name : entry->source->name,
+		.overflow = OPTION_CHOICE_NONE,
+		.remedy = "mxfp dequantize has --overflow",
+		.counts = &record->counts,
+	};
 
-	(void)record;
 	transfer->file = entry->file;
 	switch (entry->what) {
 	case RELAYOUT_COPIED:
@@ -567,8 +575,8 @@ static int write_entry(const void *context, size_t i, struct journal_record *rec
 		return move(w->r, entry, error);
 	case RELAYOUT_DECODED:
 		if (entry->name == NULL)
-			return decode_q8_0(transfer, entry->source, entry->source->name, error);
-		return decode_tensor(transfer, &entry->quantized, entry->name, NULL, error);
+			return decode_q8_0(transfer, entry->source, &target, error);
+		return decode_tensor(transfer, &entry->quantized, &target, error);
 	case RELAYOUT_PART:
 		break;
 	}
