@@ -111,6 +111,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"force", 'f', OPTION_FLAG, NULL, "replace FILE.json if it exists", &s->force},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of tables", &s->json},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress", &s->quiet},
+		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};
 
@@ -389,7 +390,7 @@ static int open_and_advise(struct settings *s, struct error *error)
 	int code = select_compile(&s->select, error);
 
 	if (code == EXIT_OK)
-		code = model_open(&model, s->in, error);
+		code = meaning_open(&model, s->in, MEANING_FOLDS, error);
 	if (code != EXIT_OK)
 		return code;
 	if (model_quantized_by(&model) != NULL)

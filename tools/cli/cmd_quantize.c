@@ -124,6 +124,7 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 		 "use at most this many threads, 0: one per processor; does not affect the output", &s->threads},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of the table", &s->json},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress or the table", &s->quiet},
+		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};
 
@@ -332,7 +333,7 @@ static int run_settings(struct quantize_settings *settings, const struct texts *
 	if (code == EXIT_OK)
 		code = select_compile(&settings->select, error);
 	if (code == EXIT_OK)
-		code = model_open(&model, settings->in, error);
+		code = meaning_open(&model, settings->in, MEANING_FOLDS, error);
 	if (code != EXIT_OK)
 		return code;
 	if (settings->layout->one_expert_each)

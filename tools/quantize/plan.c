@@ -43,7 +43,7 @@ static int check_unquantized(const struct model *model, struct error *error)
 	}
 	int code = model_config_copy(model, &config, error);
 	const json_t *quantization = json_object_get(config, "quantization_config");
-	if (code == EXIT_OK && quantization != NULL && !json_is_null(quantization))
+	if (code == EXIT_OK && json_object_size(quantization) > 0)
 		code = fail(error, EXIT_INPUT, "%s: is already quantized: the config.json beside it has "
 		            "quantization_config; move the file away from it if that is of another model", model->path);
 	json_decref(config);

@@ -9,6 +9,7 @@
 
 #include "base/suffix.h"
 #include "model/layout.h"
+#include "model/meaning.h"
 #include "report/report.h"
 
 enum { NAMED_MAX = 4 }; /* layers that a sentence names */
@@ -30,7 +31,7 @@ int report_evaluation_open(struct report_evaluation *e, const char *path, struct
 	if (e->tries != NULL)
 		code = trial_parse(e->trials, &e->n_trials, sizeof e->trials / sizeof e->trials[0], e->tries, &e->options, error);
 	if (code == EXIT_OK)
-		code = model_open(&e->model, path, error);
+		code = meaning_open(&e->model, path, MEANING_READS, error);
 	if (has_tokens(e->source))
 		e->corpus_options.tokens = e->source;
 	else

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/must_succeed.h"
@@ -118,6 +119,7 @@ struct decoding {
 	bool transposed;            /* it was [.., in, out] */
 	struct decode_columns columns;
 	struct layout_bands *bands; /* of columns; NULL: none */
+	float *factors;             /* of columns: quantized_read_pre_quant_scale() */
 };
 
 static struct mxfp_blocks blocks_of(const struct decoding *d, const struct transfer_piece *piece)
@@ -177,6 +179,25 @@ static int write_transposed(const struct decoding *d, const struct transfer_piec
 	return code;
 }
 
+/* Decodes a piece and multiplies its columns: each product is rounded to binary32, and from that to the target. */
+static void decode_and_fold(const struct decoding *d, const struct transfer_piece *piece, const struct mxfp_matrix *matrix)
+{
+	const struct piece *p = &piece->piece;
+	const struct mxfp_exec exec = {.threads = 1};
+	const struct mxfp_convert_options options = {.overflow = MXFP_OVERFLOW_OVF, .exec = &exec};
+	const enum mxfp_format format = dtype_info(d->target->dtype)->format;
+	float *numbers = (float *)(void *)piece->result;
+	const size_t n = p->rows * p->cols;
+
+	must_succeed(mxfp_dequantize(matrix, numbers, MXFP_FORMAT_F32, 0, &exec));
+	for (size_t i = 0; i < n; i++)
+		numbers[i] *= d->factors[p->col + i % p->cols];
+	if (format == MXFP_FORMAT_F32)
+		return;
+	must_succeed(mxfp_convert(piece->bytes, format, numbers, MXFP_FORMAT_F32, n, &options));
+	memcpy(piece->result, piece->bytes, n * dtype_info(d->target->dtype)->bits / 8);
+}
+
 /* The codes of a piece as numbers, in the piece's memory behind its codes and scales, of which the scales become 1; NULL
    if no code is Inf. */
 static const float *decode_codes(const struct decoding *d, const struct transfer_piece *piece)
@@ -210,7 +231,10 @@ static int decode_piece(const void *context, const struct transfer_piece *piece,
 	const enum mxfp_format format = dtype_info(d->target->dtype)->format;
 	const size_t width = dtype_info(d->target->dtype)->bits / 8, n = p->rows * p->cols;
 
-	must_succeed(mxfp_dequantize(&matrix, piece->result, format, 0, &exec));
+	if (d->factors != NULL)
+		decode_and_fold(d, piece, &matrix);
+	else
+		must_succeed(mxfp_dequantize(&matrix, piece->result, format, 0, &exec));
 	if (any_inf(format, piece->result, n))
 		meet_overflow(format, piece->result, n, decode_codes(d, piece), d->to->overflow, counts);
 	dtype_swap(d->target->dtype, piece->result, n * width);
@@ -242,6 +266,9 @@ int decode_tensor(struct transfer *transfer, const struct quantized *quantized, 
 		.counts = &counts,
 	};
 
+	int code = quantized_read_pre_quant_scale(quantized, &d.factors, error);
+	if (code != EXIT_OK)
+		return code;
 	layout_read_in_bands(&in_bands);
 	if (columns != NULL)
 		d.columns = *columns;
@@ -250,7 +277,8 @@ int decode_tensor(struct transfer *transfer, const struct quantized *quantized, 
 	if (d.transposed)
 		d.bands = layout_bands_new(job.rows, job.cols, 0, (size_t)job.cols * (dtype_info(d.target->dtype)->bits / 8),
 		                           LAYOUT_BANDS);
-	int code = transfer_run(transfer, &job, error);
+	code = transfer_run(transfer, &job, error);
+	free(d.factors);
 	layout_bands_free(d.bands);
 	layout_bands_free(in_bands.bands);
 	return code == EXIT_OK ? take_counts(to, transfer, d.target, &counts, error) : code;

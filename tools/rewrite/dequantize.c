@@ -14,6 +14,8 @@
 #include "io/file_gguf.h"
 #include "io/resumed.h"
 #include "model/choices.h"
+#include "model/layout_cache.h"
+#include "model/meaning.h"
 #include "model/model_output.h"
 #include "model/quantized.h"
 #include "mxfp.h"
@@ -187,6 +189,8 @@ static int plan_file(struct running *r, struct error *error)
 		code = plan_entry(r, &r->entries[i], &file->tensors[i], error);
 		r->done->decoded += r->entries[i].becomes == BECOMES_CODES || r->entries[i].becomes == BECOMES_Q8_0;
 		r->done->kept += r->entries[i].becomes == BECOMES_KEPT;
+		r->done->folded += r->entries[i].becomes == BECOMES_CODES &&
+		                   r->entries[i].quantized.parts[LAYOUT_PRE_QUANT_SCALE] != NULL;
 	}
 	if (code == EXIT_OK)
 		code = fuse_all(r, error);
@@ -353,6 +357,19 @@ static int begin(struct running *r, struct error *error)
 	return code;
 }
 
+/* The output has no quantization_config, which would say how keys and values are quantized. */
+static int find_cache(struct running *r, const json_t *config, struct error *error)
+{
+	json_t *second = NULL;
+	char *path = NULL;
+	int code = model_read_member(r->model, layout_modelopt.second_name, &path, &second, error);
+
+	json_decref(layout_cache_read(meaning_section(config), second, &r->done->cache_lost));
+	json_decref(second);
+	free(path);
+	return code;
+}
+
 int dequantize_run(const struct dequantize_settings *settings, const struct model *model,
                    struct dequantize_done *done, struct error *error)
 {
@@ -370,8 +387,10 @@ int dequantize_run(const struct dequantize_settings *settings, const struct mode
 
 	if (code == EXIT_OK)
 		code = model_config_copy(model, &config, error);
-	json_object_del(config, "quantization_config");
+	if (code == EXIT_OK)
+		code = find_cache(&r, config, error);
 	json_prepare();
+	meaning_remove_sections(config);
 	model_config_widen(config, settings->to);
 	if (code == EXIT_OK && json_out_of_memory())
 		code = fail_memory(error);
