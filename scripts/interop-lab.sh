@@ -22,7 +22,7 @@ amd-quark==0.13 onnxslim
 '
 # transformers that is newer than Debian's, with what it needs newer, for eval.sh; what loads files is tested with Debian's.
 newer='
-transformers==5.23.0 huggingface_hub==1.33.0 regex==2026.11.15
+transformers==5.24.0 huggingface_hub==1.33.0 regex==2026.11.15
 '
 
 fail() {
