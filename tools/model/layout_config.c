@@ -76,7 +76,9 @@ static void keep_experts(struct layout_facts *facts, const struct tensor *tensor
 /* What a loader would take for the weight of a linear layer must be named. */
 void layout_facts_keep(struct layout_facts *facts, const struct tensor *tensor)
 {
-	if (tensor->rank == 3 && role_of(facts->role_model, tensor).kind == ROLE_EXPERTS)
+	const enum role_kind kind = role_of(facts->role_model, tensor).kind;
+
+	if (tensor->rank == 3 && (kind == ROLE_EXPERTS || kind == ROLE_SEQUENTIAL))
 		keep_experts(facts, tensor);
 	if (tensor->rank == 2 && suffix_stem(tensor->name, module_suffix) != 0)
 		append_module(facts->ignore, tensor->name);
