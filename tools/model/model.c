@@ -488,6 +488,8 @@ static int split_in_file(struct model *model, struct file *file, const struct mo
 			tensors[at++] = whole[i];
 			continue;
 		}
+		model->split_rows |= !turned;
+		model->split_columns |= turned;
 		for (uint64_t e = 0; e < whole[i].shape[0]; e++, at += makes ? 1 : 2)
 			if (!split_expert(&model->arena, &whole[i], turned, e, makes ? down : gate_up, makes ? 1 : 2, &tensors[at])) {
 				free(tensors);

@@ -38,6 +38,7 @@ struct model {
 	char *quantized_by;  /* see model_quantized_by() */
 	uint64_t header_bytes, data_bytes; /* sums over the files */
 	struct arena arena;  /* tensors that model_split_experts() made */
+	bool split_rows, split_columns; /* it made them of tensors [experts, out, in]; [experts, in, out] */
 };
 
 /* Opens every file and checks the index against them: each mapped tensor is in its shard, no tensor stands in two

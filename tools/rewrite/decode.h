@@ -12,15 +12,16 @@ enum dtype decode_dtype(enum mxfp_format format);
 /* Sets the shape that it had before it was quantized, of the same rank. */
 void decode_shape(uint64_t *shape, const struct quantized *quantized);
 
-/* Where the columns of a matrix are written, in elements of the target: the first, and the distance to the next. */
-struct decode_columns {
+/* Where in the target a matrix is written, in elements: by columns, the first and the distance to the next; or, with
+   pitch 0, its rows one after the other. */
+struct decode_place {
 	uint64_t first, pitch;
 };
 
-/* Writes it to tensor `name`, of such a dtype, of transfer->writer, by columns if `columns` is not NULL. Errors of
+/* Writes it to tensor `name`, of such a dtype, of transfer->writer, which is that alone if `place` is NULL. Errors of
    quantized_read(); signals. */
 int decode_tensor(struct transfer *transfer, const struct quantized *quantized, const char *name,
-                  const struct decode_columns *columns, struct error *error);
+                  const struct decode_place *place, struct error *error);
 
 /* The same for a tensor of ggml's Q8_0 in transfer->file. EXIT_IO; signals. */
 int decode_q8_0(struct transfer *transfer, const struct tensor *source, const char *name, struct error *error);
