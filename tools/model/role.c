@@ -137,6 +137,37 @@ struct role role_of(const struct role_model *model, const struct tensor *tensor)
 	return role;
 }
 
+const char *role_root(const struct role *role, const char *name, size_t *n)
+{
+	static const char *const towers[] = {"vision tower", "audio tower", "projector"};
+	static const char *const wrappers[] = {"model", "thinker", "language_model"};
+	const char *end = strrchr(name, '.');
+	bool is_tower = false, wraps = true;
+
+	if (end == NULL)
+		return NULL;
+	for (size_t i = 0; i < sizeof towers / sizeof towers[0]; i++)
+		is_tower |= strcmp(role->reason, towers[i]) == 0;
+	if (!is_tower && strcmp(role->reason, "small projection") != 0)
+		return NULL;
+	if (!is_tower) {
+		const char *start = end;
+
+		while (start > name && start[-1] != '.')
+			start--;
+		*n = (size_t)(end - start);
+		return start;
+	}
+	while (wraps) {
+		*n = strcspn(name, ".");
+		wraps = false;
+		for (size_t i = 0; i < sizeof wrappers / sizeof wrappers[0]; i++)
+			wraps |= strlen(wrappers[i]) == *n && strncmp(name, wrappers[i], *n) == 0;
+		name += wraps ? *n + 1 : 0;
+	}
+	return name;
+}
+
 bool role_turn(struct tensor *turned, const struct tensor *tensor, struct arena *arena)
 {
 	uint64_t *shape = arena_take(arena, tensor->rank * sizeof *shape);

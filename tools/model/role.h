@@ -73,6 +73,10 @@ struct role role_of(const struct role_model *model, const struct tensor *tensor)
    what they take. */
 bool role_makes_hidden(const char *name);
 
+/* The component of a name that a loader keeps where it gives a module another place, if the role is of a part around the
+   language model ("vision_tower") or of a small projection in it ("f_a_proj"): *n characters of the name. NULL: none. */
+const char *role_root(const struct role *role, const char *name, size_t *n);
+
 /* The same matrices [.., out, in] of a tensor [.., in, out], and back: last dimensions exchanged, and by_columns, in
    memory of the arena. False without memory. */
 bool role_turn(struct tensor *turned, const struct tensor *tensor, struct arena *arena);
