@@ -267,6 +267,10 @@ TEST(what_stands_beside_a_tensor_counts)
 		{"a.attn.out_proj.weight", "a.other.in_proj_weight", ROLE_TAKEN},
 		{"out_proj.weight", "in_proj_weight", ROLE_FIXED},
 		{"a.attn.other.weight", "a.attn.in_proj_weight", ROLE_TAKEN},
+		{"l.3.self_attn.q_proj.weight", "l.3.self_attn.f_a_proj.weight", ROLE_KEPT},
+		{"l.3.self_attn.g_proj.weight", "l.3.self_attn.f_proj.weight", ROLE_KEPT},
+		{"l.3.self_attn.q_proj.weight", "l.4.self_attn.f_a_proj.weight", ROLE_TAKEN},
+		{"l.3.self_attn.o_proj.weight", "l.3.self_attn.f_a_proj.weight", ROLE_TAKEN},
 	};
 
 	for (size_t i = 0; i < sizeof beside_cases / sizeof beside_cases[0]; i++) {
