@@ -2,7 +2,7 @@
 """
 Small random models as transformers writes them, one of each family whose tensors have names and shapes of their own:
 families.py DIRECTORY makes family.NAME there, and fused.NAME of the same numbers with experts in one tensor; DIRECTORY/families
-lists those that loaded.py loads from what mxfp made of them, a line "loads NAME" each.
+lists those that loaded.py loads from what mxfp made of them, a line "loads NAME" each, or "each NAME" with experts one each.
 """
 import json
 import pathlib
@@ -74,6 +74,8 @@ FAMILIES = {
                         "time_step_rank": 32}),
 }
 NOT_LOADED = ("gpt2", "mamba")
+EACH = ("qwen3-moe", "qwen3-next", "qwen3-5-moe", "mixtral", "minimax-m2", "deepseek-v3", "glm4-moe", "lfm2-moe", "jamba",
+        "nemotron-h")
 FUSED = ("qwen3-moe", "qwen3-5-moe")
 
 
@@ -117,7 +119,7 @@ def main():
         make(directory / f"family.{name}", kind, values)
     for name in FUSED:
         fuse(directory / f"family.{name}", directory / f"fused.{name}")
-    (directory / "families").write_text("".join(f"loads {name}\n" for name in FAMILIES if name not in NOT_LOADED))
+    (directory / "families").write_text("".join(f"{'each' if name in EACH else 'loads'} {name}\n" for name in FAMILIES if name not in NOT_LOADED))
     print(f"{len(FAMILIES)} models made by transformers {transformers.__version__}, 0 failures")
 
 

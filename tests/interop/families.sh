@@ -27,6 +27,18 @@ for family in $(sed -n 's/^loads //p' "$work/families"); do
 	quantized family.$family loads.$family.mxfp8 -w mxfp8 -a none
 	quantized family.$family loads.$family.nvfp4 --preset nvfp4
 done
+# Of experts one each, transformers 5.24 reads MXFP4 alone: it leaves out the tensor scale of NVFP4, and takes E8M0 for a number
+# for each row (CompressedTensorsDequantize). Those are decoded by compressed-tensors itself.
+for family in $(sed -n 's/^each //p' "$work/families"); do
+	quantized family.$family keys.$family.defaults
+	quantized family.$family loads.$family.mxfp4 -a none
+	for format in mxfp8 nvfp4; do
+		fuse=
+		[ $format = mxfp8 ] || fuse=--fuse
+		quantized family.$family each.$family.$format -w $format -a none $fuse
+		quantized family.$family loads.$family.$format -w $format -a none $fuse --ignore '*.experts.*'
+	done
+done
 quantized family.gpt-oss loads.gpt-oss.gpt-oss --layout gpt-oss
 # Experts in one tensor, which transformers takes one each of these models, in whatever order they were.
 for family in qwen3-5-moe qwen3-moe; do
@@ -53,7 +65,8 @@ stays() {
 stays mxfp4 bf16
 stays nvfp4 f32 --fuse
 
-for made in "$work"/loads.*.mxfp4 "$work"/loads.*.nvfp4 "$work"/loads.*.mxfp8 "$work"/loads.*.gpt-oss; do
+for made in "$work"/loads.*.mxfp4 "$work"/loads.*.nvfp4 "$work"/loads.*.mxfp8 "$work"/loads.*.gpt-oss \
+	"$work"/each.*.mxfp8 "$work"/each.*.nvfp4; do
 	exits 0 "" lint "$made" -q --ignore config
 done
 lab_python loaded

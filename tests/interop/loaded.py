@@ -12,6 +12,7 @@ import torch
 import transformers
 
 import checks
+import layout_compressed_tensors
 from checks import check
 from families import auto_class
 
@@ -52,6 +53,8 @@ def main():
             compare(ours, quantized)
         except (RuntimeError, ValueError, AttributeError) as problem:
             check(f"{quantized.name}: loads", False, str(problem)[:300])
+    for ours in sorted(directory.glob("each.*.bf16")):
+        layout_compressed_tensors.read_model(ours.with_suffix(""), directory / f"family.{ours.name.split('.')[1]}", ours)
     for quantized in sorted(directory.glob("keys.*")):
         if not quantized.name.endswith((".bf16", ".f32")):
             check(f"{quantized.name}: output is finite", bool(torch.isfinite(output(open_model(quantized))).all()))
