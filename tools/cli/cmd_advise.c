@@ -402,7 +402,7 @@ static int open_and_advise(struct settings *s, struct error *error)
 		code = output_check_apart(s->out, source_of(s), error);
 	/* As the layout has them, so that the recipe names them. */
 	if (code == EXIT_OK && layouts[s->layout]->one_expert_each)
-		code = model_split_experts(&model, error);
+		code = select_split_experts(&s->select, &model, error);
 	if (code == EXIT_OK && s->out != NULL)
 		code = output_begin_file(&output, s->out, s->force, error);
 	if (code == EXIT_OK)

@@ -255,7 +255,7 @@ static int open_model(struct job *job, struct error *error)
 	if (code == EXIT_OK)
 		code = meaning_open(&job->model, o->model, MEANING_READS, error);
 	if (code == EXIT_OK && any_quantizes(job) && layouts[0]->one_expert_each)
-		code = model_split_experts(&job->model, error);
+		code = select_split_experts(&o->select, &job->model, error);
 	if (code == EXIT_OK)
 		code = corpus_open(&job->corpus, &job->model, &o->corpus, error);
 	if (code == EXIT_OK)

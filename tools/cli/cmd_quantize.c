@@ -337,7 +337,7 @@ static int run_settings(struct quantize_settings *settings, const struct texts *
 	if (code != EXIT_OK)
 		return code;
 	if (settings->layout->one_expert_each)
-		code = model_split_experts(&model, error);
+		code = select_split_experts(&settings->select, &model, error);
 	if (code == EXIT_OK)
 		code = plan_and_run(settings, &model, error);
 	model_close(&model);

@@ -140,15 +140,18 @@ static int check_role(const struct quantize_plan *plan, struct quantize_entry *e
 	const struct quantize_settings *s = plan->settings;
 	const char *refusal = layout_refuses_role(s->layout, &plan->model->role_model, role, entry->stored);
 	const bool asked = patterns_match(&s->select.included, entry->stored->name);
+	const bool by_recipe = s->select.recipe != NULL && patterns_match(s->select.recipe, entry->stored->name);
 
-	if (refusal != NULL && asked)
-		return fail(error, EXIT_USAGE, "quantize: --include: tensor '%s': %s (--layout %s)", entry->stored->name, refusal,
-		            s->layout->name);
+	if (refusal != NULL && (asked || by_recipe))
+		return fail(error, EXIT_USAGE, "quantize: %s: tensor '%s': %s (--layout %s)", asked ? "--include" : "the recipe's include",
+		            entry->stored->name, refusal, s->layout->name);
+	if (role->kind == ROLE_SEQUENTIAL && role->axis == ROLE_UNKNOWN)
+		return fail_tensor(error, entry->file->path, entry->stored->name, "%s; or --ignore it", role->unknown);
 	if (refusal != NULL) {
 		entry->quantized = false;
 		entry->reason = refusal;
 	} else if (role->axis == ROLE_UNKNOWN) {
-		return fail_tensor(error, entry->file->path, entry->stored->name, "%s; or --ignore it", role_unknown);
+		return fail_tensor(error, entry->file->path, entry->stored->name, "%s; or --ignore it", role->unknown);
 	}
 	return EXIT_OK;
 }

@@ -37,7 +37,7 @@ int report_evaluation_open(struct report_evaluation *e, const char *path, struct
 	else
 		e->corpus_options.text = e->source;
 	if (code == EXIT_OK && layouts[0]->one_expert_each)
-		code = model_split_experts(&e->model, error);
+		code = model_split_experts(&e->model, NULL, error);
 	if (code == EXIT_OK)
 		code = corpus_open(&e->corpus, &e->model, &e->corpus_options, error);
 	if (code == EXIT_OK)
