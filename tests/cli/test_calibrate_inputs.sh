@@ -233,7 +233,7 @@ END
 errors() {
 	facts=$1 source=$2 inputs=$3 key=$4
 	shift 4
-	exits 0 "" report "$source" --against "$work/quantized" --activation-file "$inputs" --tokens 4096 --product-rows 0 --json "$@"
+	exits 0 "" report "$source" --against "$work/quantized" --activation-file "$inputs" --activation-rows 4096 --product-rows 0 --json "$@"
 	python3 "$work/errors.py" "$facts" "$work/out" "$key" || bad "mxfp report beside mxfp calibrate: $key of $source"
 }
 errors "$work/facts" "$work/model.safetensors" "$work/x.safetensors" calibrated_error --ignore c.weight

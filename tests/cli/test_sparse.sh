@@ -55,7 +55,7 @@ done
 for format in mxfp4 nvfp4 mxfp6-e2m3 mxfp6-e3m2 mxfp8-e5m2 mxint8; do
 	exits 0 "" quantize "$model" -o "$work/s" --force -q --sparsity 4:16 --weights $format
 	exits 0 "" dequantize "$work/s" -o "$work/s.safetensors" --force -q
-	exits 0 "" report "$model" --against "$work/s" --json --tokens 1
+	exits 0 "" report "$model" --against "$work/s" --json --activation-rows 1
 	has "report of $format" "$(tr -d ' \n' <"$work/out")" "\"format\":\"$format\",\"rule\":"
 done
 

@@ -87,7 +87,7 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		{"damping", 0, OPTION_STRING, "PART", "add this part of the mean square of a layer's inputs to the square of each: more keeps "
 		 "weights nearer to what they were", &o->damping},
 		{.kind = OPTION_HEADING, .help = "Execution"},
-		{"mem", 0, OPTION_STRING, "BYTES", "memory limit; does not affect the output", &o->memory},
+		{"mem", 0, OPTION_STRING, "BYTES", "the most memory to use; does not affect the output", &o->memory},
 		{"threads", 0, OPTION_THREADS, "N", "use at most this many threads, 0: one per processor; does not affect the output",
 		 &o->trial.threads},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of the table", &o->settings.json},
@@ -96,16 +96,16 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 	};
 	const enum parsed parsed = options_parse(argc, argv, options, &usage, 1, 1, &o->settings.in, error);
 	const struct option_use uses[] = {
-		{"tokenizer", o->activation_file == NULL, "--text"},
+		{"tokenizer", o->corpus.text != NULL, "--text"},
 		{"context", o->activation_file == NULL, "--tokens or --text"},
 		{"sequences", o->activation_file == NULL, "--tokens or --text"},
 		{NULL, true, NULL},
 	};
 
-	if (parsed == PARSED_RUN && options_check_used(argc, argv, options, uses, error) != EXIT_OK)
+	if (parsed == PARSED_RUN && options_check_used(uses, error) != EXIT_OK)
 		return PARSED_ERROR;
-	o->trial.has_nvfp4_recipe = parsed == PARSED_RUN && options_given(argc, argv, options, "nvfp4-recipe");
-	o->trial.has_rule = parsed == PARSED_RUN && options_given(argc, argv, options, "rule");
+	o->trial.has_nvfp4_recipe = parsed == PARSED_RUN && options_given("nvfp4-recipe");
+	o->trial.has_rule = parsed == PARSED_RUN && options_given("rule");
 	return parsed;
 }
 
@@ -119,8 +119,6 @@ static int check(struct options *o, struct error *error)
 		return fail(error, EXIT_USAGE, "calibrate: --tokens, --text and --activation-file: give one of them");
 	if (o->trial.preset != NULL && o->trial.recipe != NULL)
 		return fail(error, EXIT_USAGE, "calibrate: --preset and --recipe: give one of them");
-	if (o->corpus.sequences < 1)
-		return fail(error, EXIT_USAGE, "calibrate: --sequences: 0 leaves nothing; give 1 or more");
 	o->settings.damping = strtod(o->damping, &end);
 	if (end == o->damping || *end != '\0' || !(o->settings.damping >= 1e-6 && o->settings.damping <= 1e6))
 		return fail(error, EXIT_USAGE, "calibrate: invalid --damping '%s': expected a number from 1e-6 to 1e6, for example "
@@ -165,6 +163,17 @@ static int calibrate(struct options *o, const struct model *model, const struct 
 	return code;
 }
 
+/* Refuses options that the trial does not take. */
+static int check_trial_used(const struct trial *trial, struct error *error)
+{
+	const struct option_use uses[] = {
+		{"activation-rule", trial_has_activation_rule(trial), "MX activations"}, {NULL, true, NULL},
+	};
+	const int code = options_check_used(uses, error);
+
+	return code == EXIT_OK ? options_check_weights(&trial->uses, error) : code;
+}
+
 static int run_options(struct options *o, struct error *error)
 {
 	struct trial trial = {0};
@@ -181,6 +190,8 @@ static int run_options(struct options *o, struct error *error)
 		o->trial.preset = "w4a8";
 	if (code == EXIT_OK)
 		code = trial_of_options(&trial, &o->trial, error);
+	if (code == EXIT_OK)
+		code = check_trial_used(&trial, error);
 	if (code == EXIT_OK)
 		code = model_open(&model, o->settings.in, error);
 	if (code == EXIT_OK)

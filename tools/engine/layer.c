@@ -715,7 +715,7 @@ static int check(const struct layer_setup *s, uint64_t ways, struct error *error
 		return fail(error, EXIT_USAGE, "engine: --layer: %llu heads cannot be shared by %llu cores",
 		            (unsigned long long)s->decoder.heads, (unsigned long long)ways);
 	if (s->tokens == 0)
-		return fail(error, EXIT_USAGE, "engine: --tokens: a layer needs at least one");
+		return fail(error, EXIT_USAGE, "engine: --batch: a layer needs at least one");
 	if (s->tokens % s->sequences != 0)
 		return fail(error, EXIT_USAGE, "engine: --sequences: %llu tokens are not equally many of each of %llu sequences",
 		            (unsigned long long)s->tokens, (unsigned long long)s->sequences);
