@@ -98,7 +98,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		 "(default: the model's)", &s->corpus.tokenizer},
 		{"context", 0, OPTION_UNSIGNED, "N", "cut sequences into windows of at most this many tokens", &s->corpus.context},
 		{"skip", 0, OPTION_UNSIGNED, "N", "leave out the first predictions of each window", &s->skip},
-		{"sequences", 0, OPTION_UNSIGNED, "N", "run only the first sequences", &s->corpus.sequences},
+		{"sequences", 0, OPTION_UNSIGNED, "N", "take only the first sequences, of a text windows", &s->corpus.sequences},
 		{"activations", 'a', OPTION_STRING, "FORMAT|none", "quantize the inputs of products with quantized weights (default: as "
 		 "mxfp quantize)", &s->activations},
 		{"activation-rule", 0, OPTION_RULE, "RULE", "scale rule of MX activations", &s->activation_rule},

@@ -112,7 +112,7 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		 "(default: the model's)", &o->corpus.tokenizer},
 		{"context", 'c', OPTION_UNSIGNED, "N", "cut sequences into windows of at most this many tokens", &o->corpus.context},
 		{"skip", 0, OPTION_UNSIGNED, "N", "leave out the first predictions of each window", &o->skip},
-		{"sequences", 0, OPTION_UNSIGNED, "N", "run only the first sequences", &o->corpus.sequences},
+		{"sequences", 0, OPTION_UNSIGNED, "N", "take only the first sequences, of a text windows", &o->corpus.sequences},
 		{.kind = OPTION_HEADING, .help = "Formats"},
 		{"weights", 'w', OPTION_BLOCK, "FORMAT", "quantize weights (default: they stay as they are stored)",
 		 &o->trial.weights},

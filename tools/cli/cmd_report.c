@@ -75,7 +75,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"try", 0, OPTION_STRING, "TRIAL,...", "run it in these ways too, one row for each, as mxfp eval --try does", &s->tries},
 		{"tokenizer", 0, OPTION_STRING, "FILE", "the vocabulary of that text (default: the model's)", &s->corpus.tokenizer},
 		{"context", 0, OPTION_UNSIGNED, "N", "cut it into windows of at most this many tokens", &s->corpus.context},
-		{"sequences", 0, OPTION_UNSIGNED, "N", "run only the first sequences", &s->corpus.sequences},
+		{"sequences", 0, OPTION_UNSIGNED, "N", "take only the first sequences, of a text windows", &s->corpus.sequences},
 		{"profile", 0, OPTION_FLAG, NULL, "also where the time of running it went", &s->profile},
 		{"product-rows", 0, OPTION_UNSIGNED, "N", "measure products of at most N rows of a tensor, evenly spaced, "
 		 "0: of all", &s->product_rows},
