@@ -246,7 +246,7 @@ static int run(int argc, char **argv, struct error *error)
 		 &s->stream_number},
 		{"no-negative-zero", 0, OPTION_FLAG, NULL, "write +0 for -0 and for negative numbers that round to zero",
 		 &s->no_negative_zero},
-		{"via-bf16", 0, OPTION_FLAG, NULL, "round each number to bf16 first, as Trainium3 requires",
+		{"via-bf16", 0, OPTION_FLAG, NULL, "round each number to bf16 first: Trainium3 quantizes bf16 and f16 alone",
 		 &s->via_bf16},
 		{"threads", 0, OPTION_THREADS, "N",
 		 "use at most this many threads, 0: one per processor; does not affect the output", &s->threads},
