@@ -77,6 +77,21 @@ has "linear layer" "$(row '256 x 64')" "| 1 | 512 | 1088 |"
 has "experts" "$(row '128 x 512')" "| 2 | 512 | 1024 |"
 has "all" "$(row '1 x 512')" "| 2112 |"
 
+# Experts with a tensor each take their tokens by the same routing as experts in one tensor: with skew 64 all go to the first.
+apart='{"model.layers.0.mlp.experts.0.up_proj.weight":{"dtype":"BF16","shape":[128,512],"data_offsets":[0,131072]},
+	"model.layers.0.mlp.experts.1.up_proj.weight":{"dtype":"BF16","shape":[128,512],"data_offsets":[131072,262144]}}'
+safetensors_zeros "$work/apart.safetensors" "$apart" 262144
+exits 0 "" engine --model "$work/apart.safetensors" --batch 512 --topk 1 --skew 64 --cores 1 --json
+same "rows of experts apart" "512 0 " "$(sed -n 's/.*"m": \([0-9]*\).*/\1/p' "$work/out" | head -n 2 | sort -rn | tr '\n' ' ')"
+
+# FP8 without block scales has two products an element on Trainium3 and 2, not four, and is not computed.
+exits 0 "" engine --shape 512,128,512 --weights e4m3 --activations e4m3 --cores 1
+has "plain FP8" "$(row '1 x 256')" "| 1088 |"
+exits 0 "" engine --shape 512,128,512 --weights e4m3 --activations e5m2 --cores 1 --chip trainium2
+has "plain FP8 of trainium2" "$(row '1 x 256')" "| 1088 |"
+exits 2 "trainium4 multiplies no e4m3 by e4m3" engine --shape 512,128,512 --weights e4m3 --activations e4m3 --chip trainium4
+exits 2 "--run: products of e4m3 and e5m2 without block scales are not computed here" engine --shape 8,8,8 --weights e4m3 --run
+
 # An announced chip has bounds only.
 exits 0 "" engine --chip trainium4 --shape 512,512,512
 has "announced" "$(cat "$work/out")" "trainium4 (announced)"
@@ -262,12 +277,66 @@ refused "{$sizes, \"num_local_experts\": 8, \"num_experts_per_tok\": 9}" '9 of 8
 refused "{$sizes, \"num_local_experts\": 65537, \"num_experts_per_tok\": 1}" 'more than 65536'
 refused "{$sizes, \"n_routed_experts\": 8, \"num_experts_per_tok\": 1, \"n_shared_experts\": 1000000}" 'shared experts'
 refused "{$sizes, \"kv_lora_rank\": 512}" 'kv_lora_rank'
-refused "{$sizes, \"full_attention_interval\": 4}" 'full_attention_interval: linear attention is not modelled'
+refused "{$sizes, \"full_attention_interval\": 4}" 'full_attention_interval: linear attention: not modelled; --model times its products alone'
 refused "{$sizes, \"layer_types\": [\"full_attention\", \"linear_attention\"]}" 'layer_types: layer 1'
 refused "{$sizes, \"num_hidden_layers\": 1, \"sliding_window\": 8, \"layer_types\": [\"sliding_attention\", \"sliding_attention\"]}" \
 	'more layers than num_hidden_layers'
 refused "{$sizes, \"model_type\": \"starcoder2\"}" 'model_type starcoder2: a feed-forward part without a gate'
 refused "{\"text_config\": {$sizes, \"model_type\": \"llama4_text\"}}" 'model_type llama4'
+# Layers of another kind, by model_type, wherever it stands, and by keys; a type that nobody has looked at.
+kind() {
+	refused "{$sizes, \"model_type\": \"$1\"}" "model_type $1: $2: not modelled; --model times its products alone"
+}
+kind nemotron_h 'Mamba layers'
+kind granitemoehybrid 'Mamba layers'
+kind deepseek_v3 'attention with compressed keys and values'
+kind kimi_k25 'attention with compressed keys and values, or linear attention'
+kind kimi_linear 'linear attention'
+kind qwen3_next 'linear attention'
+kind qwen3_5_moe_text 'linear attention'
+kind minimax 'linear attention'
+kind lfm2_moe 'short convolutions'
+kind cohere2 'attention and feed-forward part side by side'
+kind mimo_v2_flash 'heads of two sizes'
+kind gemma3n_text 'inputs of each layer, and keys and values that layers share'
+refused "{\"model_type\": \"nemotron_h_vl\", \"text_config\": {$sizes}}" 'model_type nemotron_h_vl: Mamba layers'
+refused "{$sizes, \"model_type\": \"llama5\"}" 'model_type llama5: its layers are not known here; --model times its products alone'
+key() {
+	refused "{$sizes, $1}" "$2: not modelled; --model times its products alone"
+}
+key '"q_lora_rank": 1536' 'q_lora_rank: attention with compressed queries'
+key '"hybrid_override_pattern": "M-M*-"' 'hybrid_override_pattern: layers of several kinds'
+key '"layers_block_type": ["mamba", "attention"]' 'layers_block_type: layers of several kinds'
+key '"mamba_d_state": 128' 'mamba_d_state: Mamba layers'
+key '"ssm_state_size": 128' 'ssm_state_size: Mamba layers'
+key '"linear_num_value_heads": 32' 'linear_num_value_heads: linear attention'
+key '"linear_attn_config": {"kda_layers": [1]}' 'linear_attn_config: linear attention'
+key '"conv_L_cache": 3' 'conv_L_cache: convolutions'
+key '"index_topk": 2048' 'index_topk: attention to chosen keys'
+key '"v_head_dim": 64' 'v_head_dim: values of another size than keys'
+key '"attn_output_gate": true' "attn_output_gate: a gate of attention's outputs"
+key '"mlp_only_layers": [0]' 'mlp_only_layers: experts in some of its layers'
+moe='"num_experts": 8, "num_experts_per_tok": 2, "num_hidden_layers": 4'
+key "$moe, \"decoder_sparse_step\": 2" 'decoder_sparse_step: experts in some of its layers'
+key "$moe, \"moe_layer_interval\": 2" 'moe_layer_interval: experts in some of its layers'
+key "$moe, \"mlp_layer_types\": [\"sparse\", \"dense\", \"sparse\", \"sparse\"]" 'mlp_layer_types: layer 1 is dense behind one with experts'
+refused "{$sizes, $moe, \"mlp_layer_types\": [\"dense\", \"mamba\"]}" 'mlp_layer_types: layer 1 is neither dense nor sparse'
+# What says nothing of that is no reason, and families have what is usual in them.
+plain() {
+	config "{$sizes, $1}"
+	exits 0 "" engine --layer "$work/model" --batch 16
+	has "$1" "$(cat "$work/out")" "$2"
+}
+plain '"model_type": "qwen3_moe", "mlp_only_layers": [], "decoder_sparse_step": 1, "q_lora_rank": null, "attn_output_gate": false' A\ layer
+plain "\"model_type\": \"glm4_moe\", $moe" 'The first 1 layer has no experts'
+plain "\"model_type\": \"hy_v3\", $moe, \"mlp_layer_types\": [\"dense\", \"dense\", \"sparse\", \"sparse\"]" 'The first 2 layers have no experts'
+plain "\"model_type\": \"exaone_moe\", $moe, \"num_shared_experts\": 2, \"moe_intermediate_size\": 512" '1024 intermediate; 2 of 8 experts of 512'
+plain '"model_type": "ernie4_5_moe", "moe_num_experts": 8, "moe_k": 2, "moe_intermediate_size": 512, "num_hidden_layers": 4' '2 of 8 experts of 512'
+plain '"model_type": "gemma3_text", "num_hidden_layers": 12, "sliding_window": 64' '12 layers, of which 10 see 64 keys'
+plain '"model_type": "gemma2", "num_hidden_layers": 12, "sliding_window": 64' '12 layers, of which 6 see 64 keys'
+plain '"model_type": "qwen2", "num_hidden_layers": 12, "sliding_window": 64, "use_sliding_window": true, "max_window_layers": 9' '12 layers, of which 3 see 64 keys'
+refused "{$sizes, \"model_type\": \"exaone4\", \"num_hidden_layers\": 4, \"sliding_window\": 64, \"sliding_window_pattern\": \"LLLG\"}" \
+	'sliding_window_pattern is not a whole number'
 refused '{"hidden_size": "64"}' 'hidden_size is not a whole number from 0 to 1048576'
 refused '{"hidden_size": 64.5}' 'hidden_size is not a whole number'
 refused '{"hidden_size": NaN}' 'hidden_size is not a whole number'

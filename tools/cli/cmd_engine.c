@@ -20,7 +20,7 @@
 
 enum { CHIPS_MAX = 16, SKEW_MAX = 64 };
 
-static const char operand_formats[] = "mxfp8-e4m3|mxfp8-e5m2|mxfp4|bf16|f16|tf32|f32";
+static const char operand_formats[] = "mxfp8-e4m3|mxfp8-e5m2|mxfp4|e4m3|e5m2|bf16|f16|tf32|f32";
 static const char cache_formats[] = "bf16|f16|mxfp8-e4m3|mxfp8-e5m2";
 
 /* The command line. */
@@ -135,6 +135,7 @@ static int find_chip(struct mxfp_engine_chip *chip, const char *name, struct err
 
 	for (; n < CHIPS_MAX && mxfp_engine_get_chip((int)n) != NULL; n++) {
 		*chip = *mxfp_engine_get_chip((int)n);
+		chip->size = sizeof *chip;
 		names[n] = mxfp_engine_get_chip((int)n)->name;
 		if (strcmp(names[n], name) == 0)
 			return EXIT_OK;
@@ -174,6 +175,10 @@ static int set_formats(struct engine_report *r, const struct settings *s, struct
 	r->c = s->result;
 	if (code == EXIT_OK && s->run && s->sparsity != NULL)
 		code = fail(error, EXIT_USAGE, "engine: --run computes dense products; leave --sparsity out");
+	const bool plain = r->a == MXFP_FORMAT_E4M3 || r->a == MXFP_FORMAT_E5M2 || r->w == MXFP_FORMAT_E4M3 || r->w == MXFP_FORMAT_E5M2;
+	if (code == EXIT_OK && s->run && plain)
+		code = fail(error, EXIT_USAGE, "engine: --run: products of e4m3 and e5m2 without block scales are not computed here; give "
+		            "mxfp8-e4m3 or mxfp8-e5m2, or leave --run out");
 	if (code == EXIT_OK && s->svg != NULL && r->chip.rows == 0)
 		code = fail(error, EXIT_USAGE, "engine: --svg: %s has no published geometry to draw", r->chip.name);
 	return code;
