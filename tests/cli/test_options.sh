@@ -47,8 +47,9 @@ printf 'a text' >text
 # run of minutes or several processes: only the error is tried.
 cat >rows <<'END'
 transform exponent=1 | model --fold-norms -o OUT
+transform fold-norms | model --rotate-stream -o OUT
 transform rotation-size=4 | model --scale-norms -o OUT
-transform every: output force scale-norms scale-values scale-mlp fold-norms rotate-values rotate-stream threads json quiet
+transform every: output force scale-norms scale-values scale-mlp rotate-values rotate-stream threads json quiet
 calibrate tokenizer=x | model --tokens tokens.json -o OUT
 calibrate context=8 | model --activation-file inputs.npy -o OUT
 calibrate sequences=1 | model --activation-file inputs.npy -o OUT
@@ -60,6 +61,9 @@ calibrate fuse | model --tokens tokens.json -o OUT
 calibrate activation-rule=even | model --tokens tokens.json -o OUT --activations none
 calibrate activation-rule=even | model --tokens tokens.json -o OUT --preset nvfp4
 calibrate activation-rule=even | model --tokens tokens.json -o OUT --activations nvfp4
+calibrate activation-rule=even | model --tokens tokens.json -o OUT --layout quark
+calibrate preset=w4a8 | model --tokens tokens.json -o OUT --layout quark
+calibrate pad-tail | model --tokens tokens.json -o OUT --sparsity 4:16
 calibrate every: output force resume tokens text activation-file weights activations layout preset recipe sparsity
 calibrate every: include ignore pad-tail damping mem threads json quiet
 quantize rule=even | model -o OUT --weights nvfp4
@@ -71,6 +75,9 @@ quantize fuse | m.gguf -o OUT.gguf --weights nvfp4
 quantize activation-rule=even | model -o OUT --activations none
 quantize activation-rule=even | model -o OUT --layout quark
 quantize preset=w4a8 | model -o OUT --layout quark
+quantize preset=w4a8 | m.gguf -o OUT.gguf
+quantize pad-tail | m.gguf -o OUT.gguf
+quantize pad-tail | model -o OUT --sparsity 4:16
 quantize layout=compressed-tensors | m.gguf -o OUT.gguf
 quantize seed=1 | model -o OUT
 quantize bits=5 | model -o OUT
@@ -109,6 +116,7 @@ advise force | model
 advise rules=even | model --formats nvfp4
 advise nvfp4-recipe=te | model --formats mxfp4
 advise layout=modelopt | model --formats mxfp4 --eval tokens.json
+advise pad-tail | model --layout gguf
 advise tokenizer=x | model
 advise tokenizer=x | model --formats mxfp4 --eval tokens.json
 advise context=8 | model

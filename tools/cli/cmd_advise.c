@@ -49,6 +49,7 @@ static int check_used(const struct settings *s, struct error *error)
 		{"activation-rule", runs, "--eval"},
 		{"activation-rule", has_rule, "MX activations"},
 		{"force", s->out != NULL, "--output"},
+		{"pad-tail", layouts[s->layout] != &layout_gguf, "layouts that hold padded rows"},
 		{NULL, true, NULL},
 	};
 	int code = options_check_used(uses, error);

@@ -174,6 +174,22 @@ static int check_trial_used(const struct trial *trial, struct error *error)
 	return code == EXIT_OK ? options_check_weights(&trial->uses, error) : code;
 }
 
+/* Has weights chosen for the inputs that mxfp quantize will have config.json say: none, where the layout cannot say those of the
+   preset. Options may ask for others. */
+static int set_activations(struct trial *trial, const struct options *o, struct error *error)
+{
+	const struct quantize_settings *s = &trial->settings;
+
+	if (o->trial.activations != NULL || o->trial.recipe != NULL || trial->activations == s->activations)
+		return EXIT_OK;
+	if (options_given("preset"))
+		return fail(error, EXIT_USAGE, "calibrate: --preset %s: config.json cannot say its activations '%s' of %s in layout %s; give "
+		            "--activations, none as mxfp quantize will have it or another, or another --layout", o->trial.preset,
+		            mxfp_format_get_info(trial->activations)->name, mxfp_format_get_info(s->choice.format)->name, s->layout->name);
+	trial->activations = OPTION_FORMAT_NONE;
+	return EXIT_OK;
+}
+
 static int run_options(struct options *o, struct error *error)
 {
 	struct trial trial = {0};
@@ -190,6 +206,8 @@ static int run_options(struct options *o, struct error *error)
 		o->trial.preset = "w4a8";
 	if (code == EXIT_OK)
 		code = trial_of_options(&trial, &o->trial, error);
+	if (code == EXIT_OK)
+		code = set_activations(&trial, o, error);
 	if (code == EXIT_OK)
 		code = check_trial_used(&trial, error);
 	if (code == EXIT_OK)

@@ -192,7 +192,7 @@ static int make_trials(struct job *job, struct error *error)
 static int check_trials_used(const struct job *job, struct error *error)
 {
 	static const char weights[] = "weights that are quantized here";
-	struct recipe_uses taken = {false, false, false, false};
+	struct recipe_uses taken = {.rule = false};
 	bool quantizes = false, activations = false, activation_rule = false, quantized;
 	int code = quantized_any(&job->model, &quantized, error);
 
@@ -208,6 +208,7 @@ static int check_trials_used(const struct job *job, struct error *error)
 		taken.nvfp4_recipe |= trial->uses.nvfp4_recipe;
 		taken.block |= trial->uses.block;
 		taken.fuse |= trial->uses.fuse;
+		taken.pad_tail |= trial->uses.pad_tail;
 	}
 	const struct option_use uses[] = {
 		{"rule", quantizes, weights},

@@ -106,7 +106,9 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
    shows. */
 static int check_used(const struct quantize_settings *s, struct error *error)
 {
-	const struct recipe_uses weights = recipe_uses(s->recipe, &s->choice);
+	struct recipe_uses weights = recipe_uses(s->recipe, &s->choice);
+
+	weights.pad_tail &= s->layout != &layout_gguf;
 	const struct option_use uses[] = {
 		{"seed", s->round == MXFP_ROUND_SR, "--round sr"},
 		{"machines", s->dry_run, "--dry-run"},

@@ -56,6 +56,7 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 	const struct transform_settings *s = &o->settings;
 	const struct option_use uses[] = {
 		{"exponent", s->scale_norms || s->scale_values || s->scale_mlp, "--scale-norms, --scale-values and --scale-mlp"},
+		{"fold-norms", !s->rotate_stream, "norms that --rotate-stream does not fold"},
 		{"rotation-size", s->rotate_values || s->rotate_stream, "--rotate-values and --rotate-stream"},
 		{NULL, true, NULL},
 	};

@@ -365,6 +365,7 @@ int options_check_weights(const struct recipe_uses *w, struct error *error)
 		{"nvfp4-recipe", w->nvfp4_recipe, "nvfp4"},
 		{"block", w->block, "the MX formats"},
 		{"fuse", w->fuse, "nvfp4 with a tensor scale"},
+		{"pad-tail", w->pad_tail, "dense weights, in layouts that hold padded rows"},
 		{NULL, true, NULL},
 	};
 

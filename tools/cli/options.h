@@ -90,7 +90,7 @@ struct option_use {
    option that is not used, which would be silently ignored. `uses` ends with a name of NULL. */
 int options_check_used(const struct option_use *uses, struct error *error);
 
-/* The same for --rule, --nvfp4-recipe, --block and --fuse, which are for some of the weights' formats. */
+/* The same for --rule, --nvfp4-recipe, --block, --fuse and --pad-tail, which are for some weights. */
 int options_check_weights(const struct recipe_uses *uses, struct error *error);
 
 #endif

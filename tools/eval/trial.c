@@ -152,6 +152,7 @@ static int finish(struct trial *trial, const char *activations, const char *wher
 	s->activation_rule = trial->activation_rule;
 	s->fuse = s->fuse && (s->recipe != NULL || !layout_recipe_unscaled((enum mxfp_recipe)s->choice.recipe));
 	trial->uses = recipe_uses(s->recipe, &s->choice);
+	trial->uses.pad_tail &= s->layout != &layout_gguf;
 	return EXIT_OK;
 }
 

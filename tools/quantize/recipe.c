@@ -327,13 +327,14 @@ static void add_uses(struct recipe_uses *uses, const struct quantize_choice *cho
 	uses->rule |= !has_recipe && !change->has_rule;
 	uses->block |= !has_recipe && !change->has_block;
 	uses->nvfp4_recipe |= has_recipe && !change->has_recipe;
+	uses->pad_tail |= choice->sparsity.m == 0;
 	uses->fuse |= has_recipe && !layout_recipe_unscaled((enum mxfp_recipe)choice->recipe);
 }
 
 struct recipe_uses recipe_uses(const struct recipe *recipe, const struct quantize_choice *choice)
 {
 	static const struct recipe_change nothing;
-	struct recipe_uses uses = {false, false, false, false};
+	struct recipe_uses uses = {.rule = false};
 
 	add_uses(&uses, choice, &nothing);
 	for (size_t i = 0; recipe != NULL && i < recipe->n_rules; i++) {

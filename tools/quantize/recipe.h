@@ -55,7 +55,7 @@ void recipe_apply(const struct recipe_change *change, struct quantize_choice *ch
 /* Which options of the command line say something of weights that are quantized by this choice, or as a rule of the recipe
    changes it; NULL: there are no rules. What a rule says itself, no option changes. */
 struct recipe_uses {
-	bool rule, nvfp4_recipe, block, fuse;
+	bool rule, nvfp4_recipe, block, fuse, pad_tail;
 };
 struct recipe_uses recipe_uses(const struct recipe *recipe, const struct quantize_choice *choice);
 
