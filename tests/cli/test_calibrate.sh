@@ -29,12 +29,12 @@ done
 # of_ref OPTION...: the same bytes by tier ref, which takes a hundred times as long, on as many tokens as suffice.
 echo '[[1, 7, 3, 39, 0, 7, 12, 25, 31, 8, 2, 2, 17, 30, 5, 11], [4, 38, 9, 21, 33, 6, 14, 28, 19, 10]]' >"$work/some.json"
 of_ref() {
-	exits 0 "" calibrate "$model" --tokens "$work/some.json" -o "$work/fast" -f -q --pad-tail "$@"
-	MXFP_ISA=ref exits 0 "" calibrate "$model" --tokens "$work/some.json" -o "$work/slow" -f -q --pad-tail "$@"
+	exits 0 "" calibrate "$model" --tokens "$work/some.json" -o "$work/fast" -f -q "$@"
+	MXFP_ISA=ref exits 0 "" calibrate "$model" --tokens "$work/some.json" -o "$work/slow" -f -q "$@"
 	check "bytes of tier ref, $*" cmp -s "$work/fast/model.safetensors" "$work/slow/model.safetensors"
 }
-of_ref
-of_ref --weights nvfp4
+of_ref --pad-tail
+of_ref --pad-tail --weights nvfp4
 of_ref --weights nvfp4 --sparsity 4:12
 
 # Quantizing loses nothing more: decoded, the quantized model is the calibrated one.
@@ -227,17 +227,17 @@ with open(sys.argv[1] + "/long.json", "w") as file:
     json.dump([[draw.randrange(40) for _ in range(64)] for _ in range(2)], file)
 END
 long() {
-	"$mxfp" --isa ref calibrate "$model" --tokens "$work/long.json" --pad-tail -q "$@"
+	"$mxfp" --isa ref calibrate "$model" --tokens "$work/long.json" -q "$@"
 }
 # stopped NAME OPTION...: a run that is.
 stopped() {
 	name=$1
 	shift
-	stop_at "$work/$name.partial/weights-1.state" --isa ref calibrate "$model" --tokens "$work/long.json" --pad-tail -q -o "$work/$name" "$@"
+	stop_at "$work/$name.partial/weights-1.state" --isa ref calibrate "$model" --tokens "$work/long.json" -q -o "$work/$name" "$@"
 	check "layers that are done, two files each" test "$(wc -l <"$work/$name.partial/layers.journal")" = 2
 }
-long -o "$work/whole" || bad "the run that is not stopped"
-stopped resumed
+long -o "$work/whole" --pad-tail || bad "the run that is not stopped"
+stopped resumed --pad-tail
 exits 2 "--resume continues it" --isa ref calibrate "$model" --tokens "$work/long.json" --pad-tail -q -o "$work/resumed"
 exits 2 "was begun with another damping: 0.01, and not 0.02; --force" --isa ref calibrate "$model" --tokens "$work/long.json" --pad-tail -q -o "$work/resumed" \
 	--resume --damping 0.02
@@ -245,7 +245,7 @@ exits 2 "was begun with another set of tokens (--tokens, --text, --context or --
 	--tokens "$tokens" --pad-tail -q -o "$work/resumed" --resume
 exits 2 "was begun with another plan of the tensors (--include, --ignore, --pad-tail or --recipe); --force" --isa ref calibrate \
 	"$model" --tokens "$work/long.json" --pad-tail --ignore '*.q_proj.*' -q -o "$work/resumed" --resume
-exits 2 "was begun with another sparsity: none, and not 4:8; --force" --isa ref calibrate "$model" --tokens "$work/long.json" --pad-tail -q -o "$work/resumed" --resume \
+exits 2 "was begun with another sparsity: none, and not 4:8; --force" --isa ref calibrate "$model" --tokens "$work/long.json" -q -o "$work/resumed" --resume \
 	--sparsity 4:8
 # Files that are damaged are made again: a name, a row, the length, states, a file that is lost.
 cat >"$work/damage.py" <<'END'

@@ -236,7 +236,7 @@ END
 errors() {
 	facts=$1 source=$2 inputs=$3 key=$4
 	shift 4
-	exits 0 "" report "$source" --against "$work/quantized" --activation-file "$inputs" --tokens 4096 --product-rows 0 --json "$@"
+	exits 0 "" report "$source" --against "$work/quantized" --activation-file "$inputs" --activation-rows 4096 --product-rows 0 --json "$@"
 	python3 "$work/errors.py" "$facts" "$work/out" "$key" || bad "mxfp report beside mxfp calibrate: $key of $source"
 }
 errors "$work/facts" "$work/model.safetensors" "$work/x.safetensors" calibrated_error --ignore c.weight
@@ -323,7 +323,7 @@ write(work + "/oss/model.safetensors", {name: ("F32", [2, 32, 64], [e[o][i] for 
 write(work + "/apart.safetensors", {"e%d.weight" % e: ("F32", [64, 32], [x for row in experts[e] for x in row]) for e in range(2)})
 write(work + "/both.safetensors", {"x": ("F32", [40, 32], [draw.gauss(0, 1) for _ in range(40 * 32)])})
 END
-exits 0 "" calibrate "$work/oss" --activation-file "$work/both.safetensors" --layout gpt-oss -o "$work/oss-made"
+exits 0 "" calibrate "$work/oss" --activation-file "$work/both.safetensors" --layout gpt-oss -a mxfp8-e4m3 -o "$work/oss-made"
 has "matrices in a tensor" "$(tr -s ' ' <"$work/out")" "| 128 x 32 | mxfp4 mse |"
 exits 0 "" calibrate "$work/apart.safetensors" --activation-file "$work/both.safetensors" -o "$work/apart-made.safetensors" -q
 python3 - "$work" <<'END' || bad "matrices in one tensor"

@@ -114,6 +114,18 @@ print("cut", perplexity(windows(sequences, 16, 4)))
 print("first", perplexity(windows(sequences[:1], 512, 0)))
 text = [x % 96 + 32 for s in sequences for x in s]
 print("text", perplexity(windows([text[:len(text) // 50 * 50]], 50, 25)))
+print("two", perplexity(windows([text[:100]], 50, 25)))
+print("cutfirst", perplexity(windows(sequences[3:4], 16, 0)))
+flat = [x for s in sequences for x in s]
+print("flat", perplexity(windows([flat[:32]], 16, 0)))
+with open(work + "/flat.u16", "wb") as file:
+    file.write(struct.pack("<%dH" % len(flat), *flat))
+with open(work + "/flat.json", "w") as file:
+    json.dump(flat, file)
+with open(work + "/one.json", "w") as file:
+    json.dump([flat], file)
+with open(work + "/long.json", "w") as file:
+    json.dump([sequences[3], sequences[0]], file)
 pairs = windows(sequences, 512, 0)
 divergence = sorted(math.fsum(y * math.log(y / x) for x, y in zip(p("b", t), p("a", t))) for t, u in pairs)
 place = 0.99 * (len(divergence) - 1)
@@ -171,6 +183,16 @@ evaluate "$a" --tokens "$tokens" --sequences 1
 same "perplexity of the first sequence" "$(want first)" "$(row model)"
 evaluate "$a" --text "$work/text" --context 50 --skip 25
 same "perplexity of a text" "$(want text)" "$(row model)"
+# --sequences counts the windows of a text and of a file that does not tell sequences apart; else sequences, whole.
+evaluate "$a" --text "$work/text" --context 50 --skip 25 --sequences 2
+same "perplexity of the first windows of a text" "$(want two)" "$(row model)"
+for one in flat.u16 flat.json one.json; do
+	evaluate "$a" --tokens "$work/$one" --context 16 --sequences 2
+	same "perplexity of the first windows of $one" "$(want flat)" "$(row model)"
+done
+evaluate "$a" --tokens "$work/long.json" --context 16 --sequences 1
+same "perplexity of a first sequence in windows" "$(want cutfirst)" "$(row model)"
+has "windows of a first sequence" "$out" "77 tokens in 5 windows"
 
 # Beside another model, and beside its saved logits.
 evaluate "$b" --tokens "$tokens" --compare "$a"
@@ -424,8 +446,8 @@ exits 2 "give one of them" eval "$a" --tokens "$tokens" --text "$work/text"
 exits 2 "--prompt: is for --generate" eval "$a" --tokens "$tokens" --prompt x
 exits 2 "--seed: is for --temperature" eval "$a" --generate 3 --prompt x --seed 1
 exits 2 "--attention: unknown value 'fp8'" eval "$a" --tokens "$tokens" --attention fp8
-exits 2 "--activation-rule: is for --activations, --attention and --kv-cache" eval "$a" --tokens "$tokens" --activation-rule even
-exits 2 "--rule: is for --weights" eval "$a" --tokens "$tokens" --rule even
+exits 2 "--activation-rule: is for activations, keys or queries in an MX format" eval "$a" --tokens "$tokens" --activation-rule even
+exits 2 "--rule: is for weights that are quantized here" eval "$a" --tokens "$tokens" --rule even
 exits 2 "--try: unknown value 'mxfp5'" eval "$a" --tokens "$tokens" --try mxfp5
 exits 2 "--try: unknown value 'evem': did you mean 'even'" eval "$a" --tokens "$tokens" --try mxfp4:evem
 exits 2 "--try: expected NAME" eval "$a" --tokens "$tokens" --try mxfp4,,nvfp4

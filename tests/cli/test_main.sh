@@ -25,6 +25,12 @@ exits 2 "did you mean 'cast'?" csat
 exits 2 "unknown command 'frobnicate'" frobnicate
 exits 2 "did you mean 'cast'?" help csat
 exits 2 "help: unexpected operand 'blocks'" help cast blocks
+exits 2 "--help: unexpected operand 'blocks'" --help cast blocks
+exits 2 "--version: unexpected operand 'cast'" --version cast
+exits 0 "" cast --help
+text=$(cat "$work/out")
+exits 0 "" --help cast
+same "mxfp --help cast" "$text" "$(cat "$work/out")"
 exits 2 "unknown option '--frob'" --frob
 exits 2 "unknown command '?[31mred'" "$(printf '\033[31mred')"
 

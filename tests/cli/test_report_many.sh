@@ -63,7 +63,7 @@ cmp "$work/out.three" "$work/report.one.three" || bad "a tensor has other number
 same "tensors compared" 3 "$(grep -c '^   "name"' "$work/out.three")"
 
 # The page, and what it holds of each tensor, by the JSON: base64 of hundredths of dB. 3 MB for 45,000 tensors.
-error=$("$mxfp" report -q --tokens 1 "$work/few.safetensors" -o "$work/few.html" 2>&1) || case $error in
+error=$("$mxfp" report -q --activation-rows 1 "$work/few.safetensors" -o "$work/few.html" 2>&1) || case $error in
 *"built without Chart.js"*) finish ;;
 esac
 rm -f "$work/few.html"
@@ -72,7 +72,7 @@ if [ "$memory" -gt 0 ] && ! grep -q '^MXFP_CFLAGS = .*-fsanitize' Makefile; then
 	checks=$((checks + 1))
 	[ "$memory" -le 65536 ] || bad "report takes $memory KiB"
 fi
-exits 0 "" report -q --tokens 1 "$work/few.safetensors" -o "$work/few.html"
+exits 0 "" report -q --activation-rows 1 "$work/few.safetensors" -o "$work/few.html"
 size=$(($(wc -c <"$work/many.html") - $(wc -c <"$work/few.html")))
 checks=$((checks + 1))
 [ "$size" -le 900000 ] || bad "the page takes $size bytes for 3000 tensors"
