@@ -257,6 +257,8 @@ for name, cases in KEYS.items():
             refused("%s: %s, the file alone" % (name, path[-1]), part, "dequantize", MODEL + "/model.safetensors", "-o", OUT, "-q")
             code, out, error = run("lint", MODEL)
             check("lint of %s: %s" % (name, path[-1]), code == 1 and part in out and "[meaning]" in out, out + error)
+            code, out, error = run("inspect", MODEL)
+            check("inspect of %s: %s" % (name, path[-1]), code == 0 and "refused: '" in out and part in out, out + error)
 
 # hf_quant_config.json, the section of a part of the model, an older name of the section, no name of a method.
 for what, config, second in [
@@ -328,6 +330,18 @@ make(dict(CT, **{DOWN + ".input_global_scale": ("F32", [1], f32_bytes([2])), "mo
      {"quantization_config": CT_CONFIG})
 check("what is about activations", decoded() == numbers_mx())
 
+# Parts that are missing: scales, codes, in a layout whose codes have the name of an unquantized weight and in another.
+for what, tensors, section in (("compressed-tensors", CT, CT_CONFIG), ("quark", QUARK, QUARK_CONFIG), ("modelopt", MODELOPT, MO_CONFIG)):
+    for name in tensors:
+        if name.endswith("input_scale"):
+            continue
+        make({k: v for k, v in tensors.items() if k != name}, {"quantization_config": section})
+        refused("%s without %s" % (what, name), DOWN, "dequantize", MODEL, "-o", OUT, "-q")
+        refused("%s without %s, the file alone" % (what, name), DOWN, "dequantize", MODEL + "/model.safetensors", "-o", OUT, "-q")
+        renamed = {k + "x" if k == name else k: v for k, v in tensors.items()}
+        make(renamed, {"quantization_config": section})
+        refused("%s with %sx" % (what, name), DOWN, "dequantize", MODEL, "-o", OUT, "-q")
+
 # Files for ComfyUI: by a tensor, or by metadata, which ModelOpt writes where it puts scales into another order.
 for metadata in ({"_quantization_metadata": "{}"}, {"quantization_config": "{}"}):
     make(MODELOPT, None, None, metadata)
@@ -370,6 +384,9 @@ check("quant_algo of it", read_json(OUT + "/config.json")["quantization_config"]
 remove(OUT)
 code, out, _ = run("lint", MODEL)
 check("lint of pre_quant_scale", "[pre-quant-scale]" in out, out)
+code, out, _ = run("inspect", MODEL, "--json")
+check("inspect of pre_quant_scale", sorted((f["becomes"], f["key"]) for f in json.loads(out)["meaning"]) ==
+      [("carried", "input_scale"), ("folded", "pre_quant_scale")], out)
 for shape, n in (([COLS - 1], COLS - 1), ([], 1)):
     make(dict(MODELOPT, **{DOWN + ".pre_quant_scale": ("F32", shape, f32_bytes([1] * n))}), {"quantization_config": AWQ}, AWQ_SECOND)
     code, _, error = run("dequantize", MODEL, "-o", OUT, "-q")

@@ -42,7 +42,7 @@ static const struct key {
 #include "model/meaning.def"
 };
 
-enum side_kind { SIDE_PART, SIDE_SCALE, SIDE_CARRIED, SIDE_FOLDED, SIDE_REFUSED };
+enum side_kind { SIDE_PART, SIDE_SCALES, SIDE_SCALE, SIDE_CARRIED, SIDE_FOLDED, SIDE_REFUSED };
 
 static const struct side {
 	const char *name;
@@ -315,6 +315,18 @@ static uint32_t formats_of_algorithm(const json_t *algorithm)
 	                                           : 0;
 }
 
+/* Of auto-round, whose modules may differ; what is not known leaves it to the tensors. */
+static uint32_t formats_of_scheme(const json_t *section)
+{
+	const char *type = json_string_value(json_object_get(section, "data_type"));
+	const json_int_t bits = json_integer_value(json_object_get(section, "bits"));
+	const uint32_t mx4 = UINT32_C(1) << MXFP_FORMAT_MXFP4, mx8 = UINT32_C(1) << MXFP_FORMAT_MXFP8_E4M3;
+
+	if (type == NULL || json_object_size(json_object_get(section, "extra_config")) > 0)
+		return 0;
+	return strncmp(type, "nv", 2) == 0 ? UINT32_C(1) << MXFP_FORMAT_NVFP4 : bits == 8 ? mx8 : bits == 4 ? mx4 : 0;
+}
+
 static uint32_t formats_of_layers(const json_t *layers)
 {
 	uint32_t formats = 0;
@@ -334,6 +346,8 @@ static int note_formats(struct section *s, const json_t *section)
 	if (strcmp(s->method, "modelopt") == 0)
 		*formats |= formats_of_algorithm(json_object_get(section, "quant_algo")) |
 		            formats_of_layers(json_object_get(section, "quantized_layers"));
+	if (strcmp(s->method, "auto-round") == 0)
+		*formats |= formats_of_scheme(section);
 	if (strcmp(s->method, "quark") == 0 || strcmp(s->method, "mxfp4") == 0)
 		*formats |= UINT32_C(1) << MXFP_FORMAT_MXFP4;
 	return EXIT_OK;
@@ -653,11 +667,25 @@ static int look_at_part(const struct listing *l, const struct model_tensor *at, 
 	                                                                 : "its format has no tensor scale of that name");
 }
 
+static int tell_orphan(const struct listing *l, const struct model_tensor *at, const char *key)
+{
+	char text[TEXT];
+
+	if (is_allowed(at->tensor->name, key))
+		return EXIT_OK;
+	snprintf(text, sizeof text, "is named as the scales of codes, and there are none; look for the file that holds them, or "
+	         "--allow-unknown %s goes on", key);
+	return tell_of_side(l, at, MEANING_ORPHAN, key, text);
+}
+
 static int look_at_side(const struct listing *l, const struct model_tensor *at, const struct side *side, bool beside)
 {
 	switch (side->kind) {
 	case SIDE_PART:
 		return EXIT_OK;
+	case SIDE_SCALES:
+		/* In a model of plain numbers it may be anything. */
+		return beside || l->plain ? EXIT_OK : tell_orphan(l, at, side->name);
 	case SIDE_CARRIED:
 		return tell_tensor(l, at, MEANING_CARRIED, side->name, side->what);
 	case SIDE_REFUSED:
@@ -761,6 +789,27 @@ static int look_at_tensors(const struct listing *l)
 	return code;
 }
 
+/* Codes of a module that the configuration may mean, without scales: what they stand for is not in the files. */
+static int look_at_codes(const struct listing *l, const struct model_tensor *at)
+{
+	const struct tensor *tensor = at->tensor, *codes;
+	const size_t n = strlen(tensor->name);
+	const char *owner;
+	int row;
+
+	if (tensor->rank < 2 || dtype_info(tensor->dtype)->block_elements > 1 || !holds_codes(tensor) ||
+	    suffix_stem(tensor->name, ".weight") == 0 || is_there(l->model, tensor->name, n, "_scale", false) ||
+	    is_allowed(tensor->name, "weight"))
+		return EXIT_OK;
+	int code = find_foreign(l, tensor, &row, &codes);
+	if (code == EXIT_OK && row == N_FOREIGN)
+		code = find_owner(l, tensor, &owner);
+	if (code != EXIT_OK || row != N_FOREIGN || owner != NULL)
+		return code;
+	return tell_tensor(l, at, MEANING_ORPHAN, "weight", "has 8 bits and no scales, and config.json says that weights are quantized; "
+	                   "look for the file that holds them, or --allow-unknown weight goes on");
+}
+
 /* Whether every tensor is of plain numbers. */
 static bool is_plain(const struct model *model)
 {
@@ -779,6 +828,8 @@ static int list(struct listing *l)
 	int code = look_at_tensors(l);
 	if (code == EXIT_OK && described)
 		code = look_at_configs(l);
+	for (size_t i = 0; i < l->model->n_tensors && code == EXIT_OK && l->formats != 0; i++)
+		code = look_at_codes(l, &l->model->by_name[i]);
 	return code == EXIT_OK && described && !l->plain ? look_at_metadata(l) : code;
 }
 
@@ -787,6 +838,47 @@ int meaning_list(const struct model *model, meaning_reader *reader, void *contex
 	struct listing l = {.model = model, .reader = reader, .context = context, .error = error};
 
 	return list(&l);
+}
+
+static int add(void *context, const struct meaning_fact *fact, struct error *error)
+{
+	struct meaning_sums *sums = context;
+
+	for (size_t i = 0; i < sums->n && fact->tensor != NULL; i++) {
+		struct meaning_sum *sum = &sums->items[i];
+
+		if (sum->fact.kind == fact->kind && sum->fact.tensor != NULL && strcmp(sum->fact.key, fact->key) == 0) {
+			sum->n++;
+			return EXIT_OK;
+		}
+	}
+	struct meaning_sum *items = realloc(sums->items, (sums->n + 1) * sizeof *items);
+	if (items == NULL)
+		return fail_memory(error);
+	sums->items = items;
+	struct meaning_fact *copy = &items[sums->n].fact;
+	*copy = (struct meaning_fact){
+		.kind = fact->kind,
+		.path = arena_string(&sums->arena, fact->path),
+		.tensor = fact->tensor,
+		.key = arena_string(&sums->arena, fact->key),
+		.text = arena_string(&sums->arena, fact->text),
+	};
+	items[sums->n++].n = 1;
+	return copy->path != NULL && copy->key != NULL && copy->text != NULL ? EXIT_OK : fail_memory(error);
+}
+
+int meaning_sum_up(const struct model *model, struct meaning_sums *sums, struct error *error)
+{
+	*sums = (struct meaning_sums){0};
+	return meaning_list(model, add, sums, error);
+}
+
+void meaning_sums_free(struct meaning_sums *sums)
+{
+	free(sums->items);
+	arena_free(&sums->arena);
+	*sums = (struct meaning_sums){0};
 }
 
 static int refuse(void *context, const struct meaning_fact *fact, struct error *error)

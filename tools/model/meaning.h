@@ -11,6 +11,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "base/arena.h"
 #include "base/error.h"
 #include "model/model.h"
 
@@ -18,6 +19,7 @@ enum meaning_kind {
 	MEANING_UNKNOWN, /* nobody here has heard of it */
 	MEANING_REFUSED, /* known, and not done here */
 	MEANING_FOREIGN, /* of a layout or a method that is not read */
+	MEANING_ORPHAN,  /* scales without codes, or codes without scales */
 	MEANING_LEFTOVER, /* says of weights that are plain numbers that they are quantized */
 	MEANING_FOLDED,  /* done where weights are written as numbers: pre_quant_scale */
 	MEANING_CARRIED  /* about activations or caches, whose scales it holds */
@@ -35,6 +37,22 @@ struct meaning_fact {
    EXIT_IO, EXIT_MEMORY. */
 typedef int meaning_reader(void *context, const struct meaning_fact *fact, struct error *error);
 int meaning_list(const struct model *model, meaning_reader *reader, void *context, struct error *error);
+
+/* The same, facts of one kind about tensors with one key as one. */
+struct meaning_sum {
+	struct meaning_fact fact; /* the first */
+	size_t n;
+};
+
+struct meaning_sums {
+	size_t n;
+	struct meaning_sum *items;
+	struct arena arena; /* the texts */
+};
+
+/* meaning_sums_free() follows in every case. */
+int meaning_sum_up(const struct model *model, struct meaning_sums *sums, struct error *error);
+void meaning_sums_free(struct meaning_sums *sums);
 
 /* What the caller does with numbers. */
 enum meaning_use {
