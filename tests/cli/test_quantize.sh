@@ -275,6 +275,22 @@ for name in $small; do
 	has "named" "$(tr -s ' ' <"$work/out")" "| l.$name | BF16 [16, 32] | mxfp4 | --include |"
 done
 
+# Experts are quantized or not as loaders take them, all of a module: here down has rows of 24.
+safetensors_zeros "$work/uneven.safetensors" '{"l.experts.0.up_proj.weight":{"dtype":"BF16","shape":[24,32],"data_offsets":[0,1536]},
+	"l.experts.0.down_proj.weight":{"dtype":"BF16","shape":[32,24],"data_offsets":[1536,3072]},
+	"m.experts.0.up_proj.weight":{"dtype":"BF16","shape":[24,32],"data_offsets":[3072,4608]},
+	"l.shared_experts.up_proj.weight":{"dtype":"BF16","shape":[24,32],"data_offsets":[4608,6144]}}' 6144
+exits 0 "" quantize "$work/uneven.safetensors" -n
+text=$(tr -s ' ' <"$work/out")
+has "alike" "$text" "| l.experts.0.up_proj.weight | BF16 [24, 32] | kept | loaders take all experts alike, and rows of others are no"
+has "another module" "$text" "| m.experts.0.up_proj.weight | BF16 [24, 32] | mxfp4 | linear weight |"
+has "shared" "$text" "| l.shared_experts.up_proj.weight | BF16 [24, 32] | mxfp4 | linear weight |"
+has "count" "$text" "2 of 4 tensors quantized"
+for how in '--pad-tail' '--include l.experts.0.up_proj.weight' '--layout trn-x4 --pad-tail'; do
+	exits 0 "" quantize "$work/uneven.safetensors" -n $how
+	has "$how" "$(tr -s ' ' <"$work/out")" "| l.experts.0.up_proj.weight | BF16 [24, 32] | mxfp4 |"
+done
+
 # Layers that loaders fuse have one tensor scale by --preset nvfp4: that of the largest, here 1, 2, 4.
 for set in 'to_q to_k to_v' 'q_a_proj kv_a_proj_with_mqa g_proj' 'in_proj_qkv in_proj_z' 'add_q_proj add_k_proj add_v_proj' \
 	'q_proj k_proj v_proj index_q_proj index_k_proj' 'wq_a wkv' 'fc1 fc3'; do

@@ -27,17 +27,15 @@ for family in $(sed -n 's/^loads //p' "$work/families"); do
 	quantized family.$family loads.$family.mxfp8 -w mxfp8 -a none
 	quantized family.$family loads.$family.nvfp4 --preset nvfp4
 done
-# Of experts one each, transformers 5.24 reads MXFP4 alone: it leaves out the tensor scale of NVFP4, and takes E8M0 for a number
-# for each row (CompressedTensorsDequantize). Those are decoded by compressed-tensors itself.
+# Of experts one each, transformers 5.24 reads MXFP4 alone: it leaves out the tensor scale of NVFP4, takes E8M0 for a number for each
+# row, and does not find experts that are not quantized beside codes of 4 bits (CompressedTensorsDequantize). Those are decoded by
+# compressed-tensors itself.
 for family in $(sed -n 's/^each //p' "$work/families"); do
 	quantized family.$family keys.$family.defaults
 	quantized family.$family loads.$family.mxfp4 -a none
-	for format in mxfp8 nvfp4; do
-		fuse=
-		[ $format = mxfp8 ] || fuse=--fuse
-		quantized family.$family each.$family.$format -w $format -a none $fuse
-		quantized family.$family loads.$family.$format -w $format -a none $fuse --ignore '*.experts.*'
-	done
+	quantized family.$family loads.$family.mxfp8 -w mxfp8 -a none --ignore '*.experts.*'
+	quantized family.$family each.$family.mxfp8 -w mxfp8 -a none
+	quantized family.$family each.$family.nvfp4 --preset nvfp4
 done
 quantized family.gpt-oss loads.gpt-oss.gpt-oss --layout gpt-oss
 # Experts in one tensor, which transformers takes one each of these models, in whatever order they were.

@@ -49,6 +49,7 @@ struct quantize_entry {
 	const struct file *file; /* it is in */
 	bool elsewhere;          /* it belongs to another part of the output */
 	bool quantized;
+	bool unheld;             /* it is not, because the layout cannot hold rows of that length */
 	const char *reason;      /* for either, as a phrase */
 	struct quantize_choice choice; /* if quantized */
 	uint64_t rows, cols;
