@@ -76,7 +76,7 @@ fi
 exits 0 "" report -q --tokens 1 "$work/few.safetensors" -o "$work/few.html"
 size=$(($(wc -c <"$work/many.html") - $(wc -c <"$work/few.html")))
 checks=$((checks + 1))
-[ "$size" -le $((300 * tensors)) ] || bad "the page takes $size bytes for $tensors tensors"
+[ "$size" -le "$(fewer 900000 450000)" ] || bad "the page takes $size bytes for $tensors tensors"
 sed -n '/^<script type="application\/json" id="data">$/{n;p;}' "$work/many.html" >"$work/data"
 sed 's/.*"every"://' "$work/data" >"$work/every"
 sed 's/"every":.*//' "$work/data" | tr ',{' '\n\n' >"$work/full"
