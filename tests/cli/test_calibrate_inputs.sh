@@ -428,7 +428,7 @@ fi
 # The project's own model: half of what W4A8 costs it is left, on characters that neither training nor calibration saw.
 charlm=$top/examples
 if [ -x examples/charlm_inputs ] && [ -x examples/charlm_loss ]; then
-	examples/charlm_inputs "$charlm/charlm.safetensors" "$charlm/charlm.txt" "$work/charlm.x.safetensors" 4096 || bad "inputs of the character model"
+	examples/charlm_inputs "$charlm/charlm.safetensors" "$charlm/charlm.txt" "$work/charlm.x.safetensors" $(fewer 4096 512) || bad "inputs of the character model"
 	exits 0 "" calibrate "$charlm/charlm.safetensors" --activation-file "$work/charlm.x.safetensors" -o "$work/charlm.safetensors"
 	falls charlm 5
 	exits 0 "" calibrate "$charlm/charlm.safetensors" --activation-file "$work/charlm.x.safetensors" -o "$work/charlm.safetensors" -f --json
@@ -436,7 +436,7 @@ if [ -x examples/charlm_inputs ] && [ -x examples/charlm_loss ]; then
 	exits 0 "" quantize "$work/charlm.safetensors" -o "$work/quantized" -f -q --preset w4a8
 	errors "$work/facts" "$charlm/charlm.safetensors" "$work/charlm.x.safetensors" calibrated_error
 	line=$(examples/charlm_loss "$work/quantized/model.safetensors" "$charlm/charlm.txt")
-	check "loss of the character model in W4A8: $line" awk "BEGIN { exit !(${line%% *} > 1.73 && ${line%% *} < 1.74) }"
+	[ $sanitized = yes ] || check "loss of the character model in W4A8: $line" awk "BEGIN { exit !(${line%% *} > 1.73 && ${line%% *} < 1.74) }"
 else
 	echo "no examples/charlm_inputs: not run on the character model"
 fi
