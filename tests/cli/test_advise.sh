@@ -295,6 +295,19 @@ check "the best of all mixtures" python3 "$work/all.py" "$work/4.25.json" "$work
 [ $sanitized = yes ] || check "layers alone and the mixture by mxfp eval" python3 "$work/alone.py" "$mxfp" "$work/llama" "$work/tokens.json" \
 	"$work/advised/5.1.json" "$work/advised/recipe.json" -
 
+# What a run of a layer alone leaves out was the same before it: of a model with one layer to quantize, which may be the head, that
+# run and the whole one of the format alone are one.
+for one in '*0.self_attn.k_proj*' '*0.mlp.down_proj*' '*1.self_attn.o_proj*' '*1.mlp.up_proj*' '*lm_head*'; do
+	exits 0 "" advise -q "$work/llama" --include "$one" --ignore "re:(?!$(echo "$one" | sed 's/\./\\./g;s/\*/.*/g')).*" \
+		--formats mxfp4 --eval --tokens "$work/tokens.json" --json
+	check "$one alone" python3 -c '
+import json, sys
+said = json.load(open(sys.argv[1]))
+(unit,), (base, run) = said["units"], said["runs"]
+own = unit["variants"][0]["kl_divergence"]
+assert own == {k: run["kl_divergence"][k] for k in own} and own["mean"] > 0, (own, run)' "$work/out"
+done
+
 # The file that mxfp quantize makes by the recipe is the same mixture.
 exits 0 "" quantize "$work/llama" -o "$work/mixed" --recipe "$work/advised/recipe.json" -q
 exits 0 "" eval -q "$work/mixed" --tokens "$work/tokens.json" --compare "$work/llama" --activations mxfp8-e4m3 --json
