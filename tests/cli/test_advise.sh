@@ -299,7 +299,7 @@ check "the best of all mixtures" python3 "$work/all.py" "$work/4.25.json" "$work
 # run and the whole one of the format alone are one.
 for one in '*0.self_attn.k_proj*' '*0.mlp.down_proj*' '*1.self_attn.o_proj*' '*1.mlp.up_proj*' '*lm_head*'; do
 	exits 0 "" advise -q "$work/llama" --include "$one" --ignore "re:(?!$(echo "$one" | sed 's/\./\\./g;s/\*/.*/g')).*" \
-		--formats mxfp4 --eval --tokens "$work/tokens.json" --json
+		--formats mxfp4 --eval "$work/tokens.json" --json
 	check "$one alone" python3 -c '
 import json, sys
 said = json.load(open(sys.argv[1]))
