@@ -35,6 +35,15 @@ has "index" "$text" "plain: not quantized"
 has "shape" "$text" " x.weight F32 256 [2, 32]"
 has "shards" "$text" " all 2 66 260"
 same "config" '{"hidden_size":32}' "$(tr -d ' \n' <"$work/plain/config.json")"
+# Loaders round all numbers to the dtype of config.json, which is another than the source's unless --to says the same.
+for case in bfloat16,f32,float32 bfloat16,bf16,bfloat16 bfloat16,f16,float32 float32,bf16,float32 float16,f16,float16; do
+	was=${case%%,*} to=${case%,*}
+	echo "{\"torch_dtype\":\"$was\",\"text_config\":{\"dtype\":\"$was\"},\"quantization_config\":{\"quant_method\":\"compressed-tensors\"}}" \
+		>"$work/sharded/config.json"
+	exits 0 "" dequantize "$work/sharded" -o "$work/plain" -fq --to "${to#*,}"
+	same "dtype, $case" "{\"torch_dtype\":\"${case##*,}\",\"text_config\":{\"dtype\":\"${case##*,}\"}}" \
+		"$(tr -d ' \n' <"$work/plain/config.json")"
+done
 exits 2 "is sharded" dequantize "$work/sharded" -o "$work/one.safetensors"
 
 # decodes NAME HEADER DATA EXPECTED: a file of one layer, and its numbers in f32.

@@ -311,7 +311,7 @@ static int split_layers(int n, size_t *n_tensors)
 	strcpy(end, "}");
 	scratch_safetensors(n == 4 ? "split4/model.safetensors" : "split5/model.safetensors", header, (size_t)n << 17);
 	ck_assert_int_eq(model_open(&model, scratch_path(n == 4 ? "split4" : "split5"), &error), EXIT_OK);
-	int code = model_split_experts(&model, &error);
+	int code = model_split_experts(&model, NULL, &error);
 	*n_tensors = model.n_tensors;
 	model_close(&model);
 	return code;

@@ -18,8 +18,8 @@ static enum parsed parse(int argc, char **argv, struct detect_settings *s, struc
 		"  mxfp detect-rule model-mxfp4 --ref model.safetensors",
 	};
 	const struct option_spec options[] = {
-		{"ref", 'r', OPTION_STRING, "SOURCE", "the unquantized model", &s->source},
-		{"all", 'a', OPTION_FLAG, NULL, "compare every element, not 64 pieces of each tensor", &s->all},
+		{"ref", 0, OPTION_STRING, "SOURCE", "the unquantized model", &s->source},
+		{"all", 0, OPTION_FLAG, NULL, "compare every element, not 64 pieces of each tensor", &s->all},
 		{"seed", 0, OPTION_UNSIGNED, "N", "seed passed to mxfp quantize, for stochastic rounding", &s->seed},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON, including every method", &s->json},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress", &s->quiet},

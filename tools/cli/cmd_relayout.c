@@ -45,12 +45,12 @@ static enum parsed parse(int argc, char **argv, struct relayout_settings *s, int
 /* One array of plain numbers. */
 static const struct layout layout_npy = {.name = "npy", .file_format = &file_npy, .order = &layout_rows};
 
-/* Returns the layout of --layout; if that is the default, the layout that OUT's name implies, if any. */
+/* Returns the layout of --layout; if it is not given, the layout that OUT's name implies, if any. */
 static const struct layout *layout_of(const char *out, int layout)
 {
 	const struct file_format *named = file_format_named(out);
 
-	if (layout != 0 || (named != &file_gguf && named != &file_npy))
+	if (options_given("layout") || (named != &file_gguf && named != &file_npy))
 		return layouts[layout];
 	return named == &file_gguf ? &layout_gguf : &layout_npy;
 }

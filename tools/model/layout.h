@@ -36,6 +36,9 @@ enum { FORMATS_MAX = 32 };
 #define LAYOUT_SQUARES "32x32"    /* rows and columns of blocks that share a scale */
 #define LAYOUT_COLS "mxfp.cols." /* metadata key of a padded tensor's K, before its name */
 #define LAYOUT_TRANSPOSED "mxfp.transposed." /* metadata key of a tensor that was [.., in, out] before, before its name */
+#define LAYOUT_EXPERTS "mxfp.experts" /* metadata key: experts were one tensor before, of which each is a part: */
+#define LAYOUT_EXPERTS_ROWS "[experts, out, in]"
+#define LAYOUT_EXPERTS_COLUMNS "[experts, in, out]"
 
 enum layout_part {
 	LAYOUT_CODES,

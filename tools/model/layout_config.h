@@ -29,6 +29,7 @@ struct layout_facts {
 	size_t n_groups;
 	struct layout_group groups[LAYOUT_GROUPS_MAX];
 	json_t *ignore;               /* array of names of modules that are not quantized */
+	json_t *roots;                /* object of role_root() of them */
 };
 
 /* Starts, for a model that is made from another. */

@@ -237,6 +237,13 @@ static int open_config(struct model *model, struct error *error)
 	return code;
 }
 
+static bool has_tensor(const void *model, const char *name)
+{
+	const struct file *file;
+
+	return model_find(model, name, &file) != NULL;
+}
+
 /* Reads what may be of another model, and is nothing then. EXIT_MEMORY. */
 static int read_beside(const char *path, json_t **json, struct error *error)
 {
@@ -277,7 +284,7 @@ int model_read_member(const struct model *model, const char *name, char **path, 
 }
 
 /* A config.json beside a file that the user named tells what its tensors are. */
-static int read_role_model(struct model *model, struct error *error)
+static int read_role_config(struct model *model, struct error *error)
 {
 	json_t *beside = NULL;
 	char *path = NULL;
@@ -292,6 +299,17 @@ static int read_role_model(struct model *model, struct error *error)
 		role_model_read(&model->role_model, beside);
 	json_decref(beside);
 	free(path);
+	return code;
+}
+
+static int read_role_model(struct model *model, struct error *error)
+{
+	int code = read_role_config(model, error);
+
+	model->role_model.has = has_tensor;
+	model->role_model.tensors = model;
+	for (size_t i = 0; i < model->n_tensors && code == EXIT_OK; i++)
+		role_model_see(&model->role_model, model->by_name[i].tensor);
 	return code;
 }
 
@@ -486,10 +504,11 @@ int model_open(struct model *model, const char *path, struct error *error)
 }
 
 /* The tensors of one expert: gate and up, or down. False without memory. */
-static bool split_expert(struct arena *arena, const struct tensor *whole, uint64_t expert, const char *const *names,
-                         size_t n, struct tensor *parts)
+static bool split_expert(struct arena *arena, const struct tensor *whole, bool turned, uint64_t expert,
+                         const char *const *names, size_t n, struct tensor *parts)
 {
-	const uint64_t in = whole->shape[1], out = whole->shape[2] / n, width = dtype_info(whole->dtype)->bits / 8;
+	const uint64_t in = whole->shape[turned ? 1 : 2], all = whole->shape[turned ? 2 : 1], out = all / n;
+	const uint64_t width = dtype_info(whole->dtype)->bits / 8;
 	const int stem = (int)(strrchr(whole->name, '.') - whole->name);
 
 	for (size_t i = 0; i < n; i++) {
@@ -507,9 +526,9 @@ static bool split_expert(struct arena *arena, const struct tensor *whole, uint64
 			.dtype = whole->dtype,
 			.rank = 2,
 			.shape = shape,
-			.by_columns = true,
-			.pitch = whole->shape[2],
-			.offset = whole->offset + (expert * in * whole->shape[2] + i * out) * width,
+			.by_columns = turned,
+			.pitch = turned ? all : 0,
+			.offset = whole->offset + (expert * in * all + i * out * (turned ? 1 : in)) * width,
 			.size = out * in * width,
 		};
 	}
@@ -517,23 +536,28 @@ static bool split_expert(struct arena *arena, const struct tensor *whole, uint64
 }
 
 /* More experts than any model has are not split, and of all layers together refused, because tensors without much data
-   could be very many. The largest Llama 4 has 128 in each of 24 layers. */
+   could be very many. Qwen3.5 has 512 in each of 60 layers, which are 92,160 tensors. */
 enum { EXPERTS_MAX = 1 << 16, SPLIT_MAX = 1 << 18 };
 
-static bool is_split(const struct model *model, const struct tensor *tensor)
+static bool is_split(const struct model *model, const struct tensor *tensor, const struct model_keeps *keeps, bool *turned)
 {
-	return tensor->rank == 3 && elements_are_float(tensor->dtype) && tensor->size > 0 && tensor->shape[0] <= EXPERTS_MAX &&
-	       role_of(&model->role_model, tensor).kind == ROLE_SEQUENTIAL &&
-	       (role_makes_hidden(tensor->name) || tensor->shape[2] % 2 == 0);
+	if (tensor->rank != 3 || !elements_are_float(tensor->dtype) || tensor->size == 0 || tensor->shape[0] > EXPERTS_MAX)
+		return false;
+	const struct role role = role_of(&model->role_model, tensor);
+	*turned = role.axis == ROLE_TURNED;
+	return role.kind == ROLE_SEQUENTIAL && role.axis != ROLE_UNKNOWN &&
+	       (role_makes_hidden(tensor->name) || tensor->shape[*turned ? 2 : 1] % 2 == 0) &&
+	       (keeps == NULL || !keeps->whole(keeps->context, tensor->name));
 }
 
-static int split_in_file(struct model *model, struct file *file, struct error *error)
+static int split_in_file(struct model *model, struct file *file, const struct model_keeps *keeps, struct error *error)
 {
 	static const char *const gate_up[] = {"gate_proj", "up_proj"}, *const down[] = {"down_proj"};
 	size_t n = file->n_tensors, at = 0;
+	bool turned;
 
 	for (size_t i = 0; i < file->n_tensors; i++)
-		if (is_split(model, &file->tensors[i]))
+		if (is_split(model, &file->tensors[i], keeps, &turned))
 			n += 2 * (size_t)file->tensors[i].shape[0];
 	if (n == file->n_tensors)
 		return EXIT_OK;
@@ -543,12 +567,14 @@ static int split_in_file(struct model *model, struct file *file, struct error *e
 	for (size_t i = 0; i < file->n_tensors; i++) {
 		const bool makes = role_makes_hidden(whole[i].name);
 
-		if (!is_split(model, &whole[i])) {
+		if (!is_split(model, &whole[i], keeps, &turned)) {
 			tensors[at++] = whole[i];
 			continue;
 		}
+		model->split_rows |= !turned;
+		model->split_columns |= turned;
 		for (uint64_t e = 0; e < whole[i].shape[0]; e++, at += makes ? 1 : 2)
-			if (!split_expert(&model->arena, &whole[i], e, makes ? down : gate_up, makes ? 1 : 2, &tensors[at])) {
+			if (!split_expert(&model->arena, &whole[i], turned, e, makes ? down : gate_up, makes ? 1 : 2, &tensors[at])) {
 				free(tensors);
 				return fail_memory(error);
 			}
@@ -561,26 +587,27 @@ static int split_in_file(struct model *model, struct file *file, struct error *e
 	return file_sort_tensors(file, error);
 }
 
-static int check_split(const struct model *model, struct error *error)
+static int check_split(const struct model *model, const struct model_keeps *keeps, struct error *error)
 {
 	uint64_t n = 0;
+	bool turned;
 
 	for (size_t i = 0; i < model->n_tensors; i++)
-		if (is_split(model, model->by_name[i].tensor))
+		if (is_split(model, model->by_name[i].tensor, keeps, &turned))
 			n += model->by_name[i].tensor->shape[0] * (role_makes_hidden(model->by_name[i].tensor->name) ? 1 : 2);
 	return n <= SPLIT_MAX ? EXIT_OK :
 	       fail(error, EXIT_INPUT, "%s: its experts would be %" PRIu64 " tensors, more than the %d allowed; "
-	            "no Llama 4 has so many", model->path, n, SPLIT_MAX);
+	            "no model has so many", model->path, n, SPLIT_MAX);
 }
 
-int model_split_experts(struct model *model, struct error *error)
+int model_split_experts(struct model *model, const struct model_keeps *keeps, struct error *error)
 {
-	int code = check_split(model, error);
+	int code = check_split(model, keeps, error);
 
 	if (code != EXIT_OK)
 		return code;
 	for (size_t i = 0; i < model->n_files && code == EXIT_OK; i++)
-		code = split_in_file(model, &model->files[i], error);
+		code = split_in_file(model, &model->files[i], keeps, error);
 	free(model->by_name);
 	model->by_name = NULL;
 	model->n_tensors = 0;
@@ -593,7 +620,7 @@ int model_split_like(struct model *model, const struct model *like, struct error
 
 	for (size_t i = 0; i < like->n_tensors && !each; i++)
 		each = strstr(like->by_name[i].tensor->name, ".experts.0.") != NULL;
-	return each ? model_split_experts(model, error) : EXIT_OK;
+	return each ? model_split_experts(model, NULL, error) : EXIT_OK;
 }
 
 void model_close(struct model *model)

@@ -41,6 +41,7 @@ struct model {
 	uint32_t formats;    /* of quantized tensors that its configuration states, as bits 1 << format; 0: none (meaning.h) */
 	uint64_t header_bytes, data_bytes; /* sums over the files */
 	struct arena arena;  /* tensors that model_split_experts() made */
+	bool split_rows, split_columns; /* it made them of tensors [experts, out, in]; [experts, in, out] */
 };
 
 /* Opens every file and checks the index against them: each mapped tensor is in its shard, and no shard holds a tensor that
@@ -51,9 +52,16 @@ int model_open(struct model *model, const char *path, struct error *error);
 /* The same for callers that look at by_columns of each tensor; model_open() refuses such tensors. */
 int model_open_any_order(struct model *model, const char *path, struct error *error);
 
-/* Replaces each tensor that is ROLE_SEQUENTIAL by one for each expert and projection, [out, in] by columns, which are
-   parts of its data: the numbers of tensors, and by_name, are other ones then. EXIT_MEMORY. */
-int model_split_experts(struct model *model, struct error *error);
+/* Which tensors the user wants to stay as they are. */
+struct model_keeps {
+	bool (*whole)(const void *context, const char *name);
+	const void *context;
+};
+
+/* Replaces each tensor that is ROLE_SEQUENTIAL by one for each expert and projection, [out, in], by columns if the role
+   is turned, which are parts of its data: the numbers of tensors, and by_name, are other ones then. keeps: NULL, none
+   stays. EXIT_INPUT, EXIT_MEMORY. */
+int model_split_experts(struct model *model, const struct model_keeps *keeps, struct error *error);
 
 /* The same if `like`, which was made from it, has experts so. */
 int model_split_like(struct model *model, const struct model *like, struct error *error);

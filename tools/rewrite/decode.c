@@ -117,7 +117,7 @@ struct decoding {
 	const struct tensor *target;
 	const struct decode_target *to;
 	bool transposed;            /* it was [.., in, out] */
-	struct decode_columns columns;
+	struct decode_place place;
 	struct layout_bands *bands; /* of columns; NULL: none */
 	float *factors;             /* of columns: quantized_read_pre_quant_scale() */
 };
@@ -151,7 +151,7 @@ static int write_columns(const struct decoding *d, uint64_t row, size_t rows, ui
 
 			n = height - within < rows - at ? (size_t)(height - within) : rows - at;
 			code = writer_write(&d->transfer->writer, d->target,
-			                    (d->columns.first + (matrix * width_of_all + col + i) * d->columns.pitch + within) *
+			                    (d->place.first + (matrix * width_of_all + col + i) * d->place.pitch + within) *
 			                    width,
 			                    bytes + i * stride + at * width, n * width, error);
 		}
@@ -240,22 +240,22 @@ static int decode_piece(const void *context, const struct transfer_piece *piece,
 	dtype_swap(d->target->dtype, piece->result, n * width);
 	if (d->transposed)
 		return write_transposed(d, piece, error);
-	return writer_write(&d->transfer->writer, d->target, (p->row * d->quantized->cols + p->col) * width,
-	                    piece->result, n * width, error);
+	return writer_write(&d->transfer->writer, d->target,
+	                    (d->place.first + p->row * d->quantized->cols + p->col) * width, piece->result, n * width, error);
 }
 
 int decode_tensor(struct transfer *transfer, const struct quantized *quantized, const struct decode_target *to,
                   struct error *error)
 {
 	struct mxfp_counts counts = {0};
-	const struct decode_columns *columns = to->columns;
+	const struct decode_place *place = to->place;
 	struct quantized in_bands = *quantized;
 	struct decoding d = {
 		.transfer = transfer,
 		.quantized = &in_bands,
 		.to = to,
 		.target = writer_find(&transfer->writer, to->name),
-		.transposed = quantized->transposed || columns != NULL,
+		.transposed = place != NULL ? place->pitch != 0 : quantized->transposed,
 	};
 	const struct transfer_job job = {
 		.rows = quantized->rows,
@@ -270,10 +270,10 @@ int decode_tensor(struct transfer *transfer, const struct quantized *quantized, 
 	if (code != EXIT_OK)
 		return code;
 	layout_read_in_bands(&in_bands);
-	if (columns != NULL)
-		d.columns = *columns;
+	if (place != NULL)
+		d.place = *place;
 	else if (d.transposed)
-		d.columns.pitch = quantized->shape.dims[quantized->shape.rank - 2];
+		d.place.pitch = quantized->shape.dims[quantized->shape.rank - 2];
 	if (d.transposed)
 		d.bands = layout_bands_new(job.rows, job.cols, 0, (size_t)job.cols * (dtype_info(d.target->dtype)->bits / 8),
 		                           LAYOUT_BANDS);

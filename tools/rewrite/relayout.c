@@ -442,6 +442,9 @@ static int make_config(const struct relayout_plan *plan, json_t **config, struct
 	meaning_remove_sections(*config);
 	if (quantization != NULL)
 		json_object_set_new(*config, "quantization_config", quantization);
+	for (size_t i = 0; i < plan->n_entries; i++)
+		if (plan->entries[i].what == RELAYOUT_DECODED)
+			model_config_widen(*config, plan->settings->to);
 	if (!json_out_of_memory())
 		return EXIT_OK;
 	json_decref(*config);
