@@ -236,7 +236,7 @@ END
 errors() {
 	facts=$1 source=$2 inputs=$3 key=$4
 	shift 4
-	exits 0 "" report "$source" --against "$work/quantized" --activation-file "$inputs" --tokens 4096 --product-rows 0 --json "$@"
+	exits 0 "" report "$source" --against "$work/quantized" --activation-file "$inputs" --activation-rows 4096 --product-rows 0 --json "$@"
 	python3 "$work/errors.py" "$facts" "$work/out" "$key" || bad "mxfp report beside mxfp calibrate: $key of $source"
 }
 errors "$work/facts" "$work/model.safetensors" "$work/x.safetensors" calibrated_error --ignore c.weight
@@ -323,7 +323,7 @@ write(work + "/oss/model.safetensors", {name: ("F32", [2, 32, 64], [e[o][i] for 
 write(work + "/apart.safetensors", {"e%d.weight" % e: ("F32", [64, 32], [x for row in experts[e] for x in row]) for e in range(2)})
 write(work + "/both.safetensors", {"x": ("F32", [40, 32], [draw.gauss(0, 1) for _ in range(40 * 32)])})
 END
-exits 0 "" calibrate "$work/oss" --activation-file "$work/both.safetensors" --layout gpt-oss -o "$work/oss-made"
+exits 0 "" calibrate "$work/oss" --activation-file "$work/both.safetensors" --layout gpt-oss -a mxfp8-e4m3 -o "$work/oss-made"
 has "matrices in a tensor" "$(tr -s ' ' <"$work/out")" "| 128 x 32 | mxfp4 mse |"
 exits 0 "" calibrate "$work/apart.safetensors" --activation-file "$work/both.safetensors" -o "$work/apart-made.safetensors" -q
 python3 - "$work" <<'END' || bad "matrices in one tensor"
@@ -428,7 +428,7 @@ fi
 # The project's own model: half of what W4A8 costs it is left, on characters that neither training nor calibration saw.
 charlm=$top/examples
 if [ -x examples/charlm_inputs ] && [ -x examples/charlm_loss ]; then
-	examples/charlm_inputs "$charlm/charlm.safetensors" "$charlm/charlm.txt" "$work/charlm.x.safetensors" 4096 || bad "inputs of the character model"
+	examples/charlm_inputs "$charlm/charlm.safetensors" "$charlm/charlm.txt" "$work/charlm.x.safetensors" $(fewer 4096 512) || bad "inputs of the character model"
 	exits 0 "" calibrate "$charlm/charlm.safetensors" --activation-file "$work/charlm.x.safetensors" -o "$work/charlm.safetensors"
 	falls charlm 5
 	exits 0 "" calibrate "$charlm/charlm.safetensors" --activation-file "$work/charlm.x.safetensors" -o "$work/charlm.safetensors" -f --json
@@ -436,7 +436,7 @@ if [ -x examples/charlm_inputs ] && [ -x examples/charlm_loss ]; then
 	exits 0 "" quantize "$work/charlm.safetensors" -o "$work/quantized" -f -q --preset w4a8
 	errors "$work/facts" "$charlm/charlm.safetensors" "$work/charlm.x.safetensors" calibrated_error
 	line=$(examples/charlm_loss "$work/quantized/model.safetensors" "$charlm/charlm.txt")
-	check "loss of the character model in W4A8: $line" awk "BEGIN { exit !(${line%% *} > 1.73 && ${line%% *} < 1.74) }"
+	[ $sanitized = yes ] || check "loss of the character model in W4A8: $line" awk "BEGIN { exit !(${line%% *} > 1.73 && ${line%% *} < 1.74) }"
 else
 	echo "no examples/charlm_inputs: not run on the character model"
 fi

@@ -24,7 +24,7 @@ echo '{"hidden_size":32,"quantization_config":{"quant_method":"compressed-tensor
 exits 0 "" dequantize "$work/sharded" -o "$work/plain"
 has "summary" "$(cat "$work/out")" "1 tensors decoded to f32, 1 kept"
 exits 0 "" dequantize "$work/sharded" -o "$work/plain" -fq --json --to bf16
-same "JSON" "{\"input\":\"$work/sharded\",\"output\":\"$work/plain\",\"to\":\"bf16\",\"tensors_decoded\":1,\"tensors_kept\":1,\"saturated\":0,\"overflowed\":0,\"copied\":[]}" \
+same "JSON" "{\"input\":\"$work/sharded\",\"output\":\"$work/plain\",\"to\":\"bf16\",\"tensors_decoded\":1,\"tensors_kept\":1,\"saturated\":0,\"overflowed\":0,\"pre_quant_scales_folded\":0,\"kv_cache_scheme\":null,\"copied\":[]}" \
 	"$(tr -d ' \n' <"$work/out")"
 exits 0 "" dequantize "$work/sharded" -o "$work/plain" -fq
 same "decoded" "$times2$times2$half$half" "$(data 256 "$work/plain/$first")"
@@ -192,7 +192,7 @@ refused "tensor 'l.weight_packed': not in a layout" \
 refused "tensor 'l.weight_packed': not in a layout" \
 	'{"l.weight_packed":{"dtype":"I32","shape":[1,4],"data_offsets":[0,16]},
 	"l.weight_scale":{"dtype":"BF16","shape":[1,1],"data_offsets":[16,18]}}' 18
-refused "tensor 'l.weight': not in a layout" \
+refused "tensor 'l.weight': is 8 bits with a scale for each tensor or row" \
 	'{"l.weight":{"dtype":"F8_E4M3","shape":[1,32],"data_offsets":[0,32]},
 	"l.weight_scale":{"dtype":"F32","shape":[1,1],"data_offsets":[32,36]}}' 36
 refused "its tensor scale, *_global_scale, is missing" \

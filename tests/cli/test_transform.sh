@@ -193,7 +193,7 @@ refused 2 "no transform given" "$work/llama" -o "$work/none"
 refused 2 "no output given" "$work/llama" --scale-norms
 refused 2 "invalid --exponent '2'" "$work/llama" --scale-norms --exponent 2 -o "$work/none"
 refused 2 "invalid --rotation-size" "$work/llama" --rotate-values --rotation-size 3 -o "$work/none"
-refused 2 "nothing rotates" "$work/llama" --scale-norms --rotation-size 4 -o "$work/none"
+refused 2 "is for --rotate-values and --rotate-stream" "$work/llama" --scale-norms --rotation-size 4 -o "$work/none"
 refused 3 "head_dim is 12, of which --rotation-size 8 is no divisor; 4 is the largest" "$work/llama" --rotate-values --rotation-size 8 \
 	-o "$work/none"
 mkdir "$work/experts" "$work/unknown"

@@ -37,6 +37,7 @@ static enum parsed parse(int argc, char **argv, struct dequantize_settings *s, s
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of the summary", &s->json},
 		{"resume", 0, OPTION_FLAG, NULL, "resume the interrupted run in OUT.partial", &s->resume},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress or the summary", &s->quiet},
+		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};
 
@@ -56,17 +57,24 @@ static int print_summary(const struct dequantize_settings *s, const struct dequa
 	const char *to = mxfp_format_get_info(s->to)->name;
 
 	if (s->json)
-		return facts_print(stdout, json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:o}", "input", facts_text(s->in),
-		                                     "output", facts_text(s->out), "to", to, "tensors_decoded",
+		return facts_print(stdout, json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:s?, s:o}", "input",
+		                                     facts_text(s->in), "output", facts_text(s->out), "to", to, "tensors_decoded",
 		                                     (json_int_t)done->decoded, "tensors_kept", (json_int_t)done->kept,
 		                                     "saturated", (json_int_t)done->counts.saturated, "overflowed",
-		                                     (json_int_t)done->counts.overflowed, "copied",
+		                                     (json_int_t)done->counts.overflowed, "pre_quant_scales_folded",
+		                                     (json_int_t)done->folded, "kv_cache_scheme",
+		                                     done->cache_lost ? "left out" : NULL, "copied",
 		                                     carry_facts(&done->carry)), error);
 	printf("%zu tensors decoded to %s, %zu kept\n", done->decoded, to, done->kept);
+	if (done->folded > 0)
+		printf("%zu of them were multiplied by their pre_quant_scale\n", done->folded);
 	if (done->counts.saturated > 0)
 		printf("%" PRIu64 " numbers were too large for %s and became its largest\n", done->counts.saturated, to);
 	if (done->counts.overflowed > 0)
 		printf("%" PRIu64 " numbers were too large for %s and became Inf\n", done->counts.overflowed, to);
+	if (done->cache_lost)
+		puts("kv_cache_scheme, how keys and values are quantized, was left out with quantization_config; their scales were "
+		     "copied");
 	carry_print(&done->carry, stdout);
 	fputs("written to ", stdout);
 	print_printable(stdout, s->out);
@@ -85,7 +93,7 @@ static int run(int argc, char **argv, struct error *error)
 		return parsed_code(parsed);
 	int code = check(&settings, error);
 	if (code == EXIT_OK)
-		code = model_open(&model, settings.in, error);
+		code = meaning_open(&model, settings.in, MEANING_FOLDS, error);
 	if (code != EXIT_OK)
 		return code;
 	code = dequantize_run(&settings, &model, &done, error);

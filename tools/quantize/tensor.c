@@ -286,11 +286,11 @@ static int find_amax(const struct quantizing *of, const struct quantize_entry *e
 /* The largest magnitude that the tensor scale is made from. */
 static int find_scale_amax(const struct quantizing *q, float *amax, struct error *error)
 {
-	int code = find_amax(q, q->entry, amax, error);
+	const struct quantize_entry *entry = q->entry, *other = entry->fused;
+	int code = find_amax(q, entry, amax, error);
 
-	for (size_t i = 0; i < FUSED_MAX - 1 && code == EXIT_OK; i++)
-		if (q->entry->fused[i] != NULL)
-			code = find_amax(q, q->entry->fused[i], amax, error);
+	for (; other != NULL && other != entry && code == EXIT_OK; other = other->fused)
+		code = find_amax(q, other, amax, error);
 	return code;
 }
 

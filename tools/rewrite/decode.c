@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/must_succeed.h"
@@ -116,8 +117,9 @@ struct decoding {
 	const struct tensor *target;
 	const struct decode_target *to;
 	bool transposed;            /* it was [.., in, out] */
-	struct decode_columns columns;
+	struct decode_place place;
 	struct layout_bands *bands; /* of columns; NULL: none */
+	float *factors;             /* of columns: quantized_read_pre_quant_scale() */
 };
 
 static struct mxfp_blocks blocks_of(const struct decoding *d, const struct transfer_piece *piece)
@@ -149,7 +151,7 @@ static int write_columns(const struct decoding *d, uint64_t row, size_t rows, ui
 
 			n = height - within < rows - at ? (size_t)(height - within) : rows - at;
 			code = writer_write(&d->transfer->writer, d->target,
-			                    (d->columns.first + (matrix * width_of_all + col + i) * d->columns.pitch + within) *
+			                    (d->place.first + (matrix * width_of_all + col + i) * d->place.pitch + within) *
 			                    width,
 			                    bytes + i * stride + at * width, n * width, error);
 		}
@@ -175,6 +177,25 @@ static int write_transposed(const struct decoding *d, const struct transfer_piec
 	int code = write_columns(d, band->row, band->rows, 0, p->cols, band->bytes, stride, error);
 	layout_bands_release(d->bands, band);
 	return code;
+}
+
+/* Decodes a piece and multiplies its columns: each product is rounded to binary32, and from that to the target. */
+static void decode_and_fold(const struct decoding *d, const struct transfer_piece *piece, const struct mxfp_matrix *matrix)
+{
+	const struct piece *p = &piece->piece;
+	const struct mxfp_exec exec = {.threads = 1};
+	const struct mxfp_convert_options options = {.overflow = MXFP_OVERFLOW_OVF, .exec = &exec};
+	const enum mxfp_format format = dtype_info(d->target->dtype)->format;
+	float *numbers = (float *)(void *)piece->result;
+	const size_t n = p->rows * p->cols;
+
+	must_succeed(mxfp_dequantize(matrix, numbers, MXFP_FORMAT_F32, 0, &exec));
+	for (size_t i = 0; i < n; i++)
+		numbers[i] *= d->factors[p->col + i % p->cols];
+	if (format == MXFP_FORMAT_F32)
+		return;
+	must_succeed(mxfp_convert(piece->bytes, format, numbers, MXFP_FORMAT_F32, n, &options));
+	memcpy(piece->result, piece->bytes, n * dtype_info(d->target->dtype)->bits / 8);
 }
 
 /* The codes of a piece as numbers, in the piece's memory behind its codes and scales, of which the scales become 1; NULL
@@ -210,28 +231,31 @@ static int decode_piece(const void *context, const struct transfer_piece *piece,
 	const enum mxfp_format format = dtype_info(d->target->dtype)->format;
 	const size_t width = dtype_info(d->target->dtype)->bits / 8, n = p->rows * p->cols;
 
-	must_succeed(mxfp_dequantize(&matrix, piece->result, format, 0, &exec));
+	if (d->factors != NULL)
+		decode_and_fold(d, piece, &matrix);
+	else
+		must_succeed(mxfp_dequantize(&matrix, piece->result, format, 0, &exec));
 	if (any_inf(format, piece->result, n))
 		meet_overflow(format, piece->result, n, decode_codes(d, piece), d->to->overflow, counts);
 	dtype_swap(d->target->dtype, piece->result, n * width);
 	if (d->transposed)
 		return write_transposed(d, piece, error);
-	return writer_write(&d->transfer->writer, d->target, (p->row * d->quantized->cols + p->col) * width,
-	                    piece->result, n * width, error);
+	return writer_write(&d->transfer->writer, d->target,
+	                    (d->place.first + p->row * d->quantized->cols + p->col) * width, piece->result, n * width, error);
 }
 
 int decode_tensor(struct transfer *transfer, const struct quantized *quantized, const struct decode_target *to,
                   struct error *error)
 {
 	struct mxfp_counts counts = {0};
-	const struct decode_columns *columns = to->columns;
+	const struct decode_place *place = to->place;
 	struct quantized in_bands = *quantized;
 	struct decoding d = {
 		.transfer = transfer,
 		.quantized = &in_bands,
 		.to = to,
 		.target = writer_find(&transfer->writer, to->name),
-		.transposed = quantized->transposed || columns != NULL,
+		.transposed = place != NULL ? place->pitch != 0 : quantized->transposed,
 	};
 	const struct transfer_job job = {
 		.rows = quantized->rows,
@@ -242,15 +266,19 @@ int decode_tensor(struct transfer *transfer, const struct quantized *quantized, 
 		.counts = &counts,
 	};
 
+	int code = quantized_read_pre_quant_scale(quantized, &d.factors, error);
+	if (code != EXIT_OK)
+		return code;
 	layout_read_in_bands(&in_bands);
-	if (columns != NULL)
-		d.columns = *columns;
+	if (place != NULL)
+		d.place = *place;
 	else if (d.transposed)
-		d.columns.pitch = quantized->shape.dims[quantized->shape.rank - 2];
+		d.place.pitch = quantized->shape.dims[quantized->shape.rank - 2];
 	if (d.transposed)
 		d.bands = layout_bands_new(job.rows, job.cols, 0, (size_t)job.cols * (dtype_info(d.target->dtype)->bits / 8),
 		                           LAYOUT_BANDS);
-	int code = transfer_run(transfer, &job, error);
+	code = transfer_run(transfer, &job, error);
+	free(d.factors);
 	layout_bands_free(d.bands);
 	layout_bands_free(in_bands.bands);
 	return code == EXIT_OK ? take_counts(to, transfer, d.target, &counts, error) : code;

@@ -13,15 +13,16 @@ enum dtype decode_dtype(enum mxfp_format format);
 /* Sets the shape that it had before it was quantized, of the same rank. */
 void decode_shape(uint64_t *shape, const struct quantized *quantized);
 
-/* Where the columns of a matrix are written, in elements of the target: the first, and the distance to the next. */
-struct decode_columns {
+/* Where in the target a matrix is written, in elements: by columns, the first and the distance to the next; or, with
+   pitch 0, its rows one after the other. */
+struct decode_place {
 	uint64_t first, pitch;
 };
 
 /* Where a tensor is written, and what becomes of finite numbers that are too large for its dtype. */
 struct decode_target {
 	const char *name;             /* in transfer->writer, where it has such a dtype */
-	const struct decode_columns *columns; /* NULL: rows */
+	const struct decode_place *place; /* NULL: the tensor is that alone */
 	int overflow;                 /* enum mxfp_overflow, or OPTION_CHOICE_NONE: EXIT_INPUT. An Inf that is stored stays */
 	const char *remedy;           /* for the text of that error, as a phrase */
 	struct mxfp_counts *counts;   /* added to: `saturated` became the largest number, `overflowed` Inf */

@@ -23,6 +23,8 @@ struct dequantize_settings {
 /* What was done; dequantize_free() releases it. */
 struct dequantize_done {
 	size_t decoded, kept;
+	size_t folded;   /* of those decoded: by a pre_quant_scale */
+	bool cache_lost; /* the source says how keys and values are quantized, for which there is no place */
 	struct mxfp_counts counts; /* of decoded numbers: `saturated`, `overflowed` */
 	struct carry carry;
 };
