@@ -135,7 +135,7 @@ int main(int argc, char **argv)
 	json_prepare();
 	code = run(argc, argv, &error);
 	/* What was printed counts as done only once the system has taken it. */
-	if ((fflush(stdout) != 0 || ferror(stdout)) && code <= EXIT_CHECK)
+	if ((fflush(stdout) != 0 || ferror(stdout)) && (code <= EXIT_CHECK || code == EXIT_UNCHECKED))
 		code = fail_errno(&error, "standard output", "cannot write");
 	if (error.text[0] != '\0')
 		print_error(&error);

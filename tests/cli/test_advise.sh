@@ -286,15 +286,27 @@ whole = evaluate("--try", recipe)["runs"][1]
 for key in ("kl_divergence", "perplexity", "nll", "same_top", "quantized_matrices"):
     assert whole[key] == said["runs"][1][key], (key, whole[key], said["runs"][1][key])
 END
-for bits in 4.25 4.5 5.1 6.3 8.3; do
+for bits in 4.25 4.5 6.3 8.3 5.1; do
 	advised "$work/llama" mxfp4,nvfp4,mxfp8-e4m3 "$work/tokens.json" $bits
-	mv "$work/advised/$bits.json" "$work/$bits.json"
+	cp "$work/advised/$bits.json" "$work/"
 done
 check "the best of all mixtures" python3 "$work/all.py" "$work/4.25.json" "$work/4.5.json" "$work/5.1.json" "$work/6.3.json" "$work/8.3.json"
-advised "$work/llama" mxfp4,nvfp4,mxfp8-e4m3 "$work/tokens.json" 5.1
-# Some twenty runs, whose numbers no sanitizer looks at.
-! peak_tells || check "layers alone and the mixture by mxfp eval" python3 "$work/alone.py" "$mxfp" "$work/llama" "$work/tokens.json" \
+# Some twenty runs of mxfp eval.
+[ $sanitized = yes ] || check "layers alone and the mixture by mxfp eval" python3 "$work/alone.py" "$mxfp" "$work/llama" "$work/tokens.json" \
 	"$work/advised/5.1.json" "$work/advised/recipe.json" -
+
+# What a run of a layer alone leaves out was the same before it: of a model with one layer to quantize, which may be the head, that
+# run and the whole one of the format alone are one.
+for one in '*0.self_attn.k_proj*' '*0.mlp.down_proj*' '*1.self_attn.o_proj*' '*1.mlp.up_proj*' '*lm_head*'; do
+	exits 0 "" advise -q "$work/llama" --include "$one" --ignore "re:(?!$(echo "$one" | sed 's/\./\\./g;s/\*/.*/g')).*" \
+		--formats mxfp4 --eval "$work/tokens.json" --json
+	check "$one alone" python3 -c '
+import json, sys
+said = json.load(open(sys.argv[1]))
+(unit,), (base, run) = said["units"], said["runs"]
+own = unit["variants"][0]["kl_divergence"]
+assert own == {k: run["kl_divergence"][k] for k in own} and own["mean"] > 0, (own, run)' "$work/out"
+done
 
 # The file that mxfp quantize makes by the recipe is the same mixture.
 exits 0 "" quantize "$work/llama" -o "$work/mixed" --recipe "$work/advised/recipe.json" -q
@@ -394,10 +406,10 @@ shared=${MXFP_SHARED:-${srcdir:-.}/../shared}/weights
 if [ ! -d "$shared" ]; then
 	echo "$shared is not there: no real model is run"
 elif [ "${MXFP_ISA:-}" != ref ]; then
-	tokens=$shared/eval/self_generated.tokens.json
+	tokens=$(fewer_tokens "$shared/eval/self_generated.tokens.json")
 	model=$shared/stories260K/stories260K.hf.f32.safetensors
 	advised "$model" mxfp4,nvfp4,mxfp6-e2m3,mxfp8-e4m3 "$tokens" 5 --sequences 2 --pad-tail --ignore '*layers.[2-4].*'
-	check "a real model alone and by its recipe" python3 "$work/alone.py" "$mxfp" "$model" "$tokens" "$work/advised/5.json" \
+	[ $sanitized = yes ] || check "a real model alone and by its recipe" python3 "$work/alone.py" "$mxfp" "$model" "$tokens" "$work/advised/5.json" \
 		"$work/advised/recipe.json" --sequences 2 --pad-tail - '*layers.[2-4].*'
 fi
 check "something is left over" test -z "$(find "$work" -name '.*mxfp-*')"

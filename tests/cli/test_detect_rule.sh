@@ -161,12 +161,16 @@ others() {
 		cat "$vectors/inputs/$2.f32"
 	} >"$work/source.safetensors"
 	{
-		header "{$(entry packed U8 "$3,$(($4 / 2))" 0 $codes_end),$(entry scale $type "$3,$(($4 / block))" \
-			$codes_end $scales_end),$(entry global_scale F32 1 $scales_end $((scales_end + 4)))}"
+		parts=$(entry packed U8 "$3,$(($4 / 2))" 0 $codes_end),$(entry scale $type "$3,$(($4 / block))" \
+			$codes_end $scales_end)
+		case $1 in
+		nvfp4/*) parts=$parts,$(entry global_scale F32 1 $scales_end $((scales_end + 4))) ;;
+		esac
+		header "{$parts}"
 		cat "$vectors/$packed" "$vectors/$scales"
 		case $1 in
 		*/compressed-tensors) cat "$vectors/$(vector "$1" global_scale)" ;;
-		*) bytes 0000803f ;;
+		nvfp4/*) bytes 0000803f ;;
 		esac
 	} >"$work/other.safetensors"
 	detects 0 "$5" "$work/other.safetensors" "$work/source.safetensors" --all

@@ -90,7 +90,7 @@ quantize rate-disk=1M | model --dry-run
 quantize rate-net=1M | model --dry-run
 quantize every: output weights activations recipe sparsity include ignore pad-tail round non-finite force dry-run resume mem
 quantize every: threads json
-dequantize every: output to threads force json resume quiet
+dequantize every: output to overflow threads force json resume quiet
 merge every: output force json quiet
 relayout every: output layout to allow-rounding threads force json resume quiet
 report rules=even | model --formats nvfp4
@@ -246,6 +246,18 @@ bench alone: all | --op gemm
 bench every: quick json op format tier threads
 info every: json
 completion every:
+transform every: allow-unknown
+calibrate every: allow-unknown
+quantize every: allow-unknown
+dequantize every: allow-unknown
+relayout every: allow-unknown
+report every: allow-unknown
+advise every: allow-unknown
+detect-rule every: allow-unknown
+diff every: allow-unknown
+eval every: allow-unknown
+gemm every: allow-unknown
+lint every: allow-unknown
 END
 python3 - inputs.npy <<'END'
 import random, struct, sys

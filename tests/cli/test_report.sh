@@ -40,6 +40,27 @@ has "exact activations" "$text" '"activations_error":{"sqnr_db":null,"relative_e
 has "sums" "$text" '"sums":{"reference":"binary64","weights_quantized":{"rule":"chain","pass":128},"both_quantized":{'
 has "not measured" "$text" '"not_measured":[{"name":"b","reason":"'
 
+# The same in other units, whose products binary32 does not hold: times 2^-90 and 2^-90, times 2^60 and 2^90.
+units() {
+	{
+		safetensors '{"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}'
+		bytes "$1"
+		head -c 112 /dev/zero
+	} >"$work/row_in_units.safetensors"
+	{
+		safetensors '{"any":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}'
+		bytes "$2"
+		head -c 120 /dev/zero
+	} >"$work/x_in_units.safetensors"
+	exits 0 "" report --json --formats mxfp4 --rules floor --activation-file "$work/x_in_units.safetensors" \
+		"$work/row_in_units.safetensors"
+	same "$1: statistics" "$(printf '%s' "$text" | grep -oE '"(sqnr_db|relative_error|cosine|flushed|max_relative_error)":[^,]*')" \
+		"$(tr -d ' \n' <"$work/out" | grep -oE '"(sqnr_db|relative_error|cosine|flushed|max_relative_error)":[^,]*')"
+	has "$1: largest error" "$(tr -d ' \n' <"$work/out")" "\"weights_quantized\":{\"sqnr_db\":13.9794000867,\"relative_error\":0.2,\"max_absolute_error\":$3,"
+}
+units "0000f013 0000a013 00008011 00008092" "00008012 00008012" 1.631326117e-54
+units "0000f05e 0000a05e 0000805c 000080dd" "0000806c 0000806c" 3.56811923176e45
+
 # Pruned to 1 of 2 it is (7.5, 0, 0, -1, 0 ...), with noise 25.0625, and products lack 5; quantized then, (6, 0, 0, -1,
 # 0 ...), with noise 27.3125, and products lack 6.5. It keeps 16 codes of 32 bits, or of 4, and has masks of 32 bits.
 exits 0 "" report --json --formats mxfp4 --rules floor --sparsity 1:2 --activation-file "$work/x.safetensors" \

@@ -241,7 +241,7 @@ static bool is_plain(const struct lint *lint)
 static int check_lists(struct config_check *c, struct error *error)
 {
 	const struct lint_place place = {0};
-	bool stated = c->hf_quant_config != NULL || quantization_config(c) != NULL;
+	bool stated = c->hf_quant_config != NULL || json_object_size(quantization_config(c)) > 0;
 	int code = EXIT_OK;
 
 	if (!stated && c->lint->n_weights > 0)
@@ -250,7 +250,7 @@ static int check_lists(struct config_check *c, struct error *error)
 		                 c->lint->n_weights);
 	if (stated && c->lint->n_weights == 0 && is_plain(c->lint))
 		return lint_find(c->lint, LINT_CONFIG, &place, error,
-		                 "config.json has a quantization_config, and no tensor is quantized");
+		                 "config.json has a quantization_config, and no tensor is quantized; remove it from the file");
 	if (stated)
 		code = read_lists(c, error);
 	if (stated && code == EXIT_OK)

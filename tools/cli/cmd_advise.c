@@ -109,6 +109,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"force", 'f', OPTION_FLAG, NULL, "replace FILE.json if it exists", &s->force},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of tables", &s->json},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress", &s->quiet},
+		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};
 
@@ -383,7 +384,7 @@ static int open_and_advise(struct settings *s, struct error *error)
 	int code = select_compile(&s->select, error);
 
 	if (code == EXIT_OK)
-		code = model_open(&model, s->in, error);
+		code = meaning_open(&model, s->in, MEANING_FOLDS, error);
 	if (code != EXIT_OK)
 		return code;
 	if (model_quantized_by(&model) != NULL)
@@ -395,7 +396,7 @@ static int open_and_advise(struct settings *s, struct error *error)
 		code = output_check_apart(s->out, s->eval, error);
 	/* As the layout has them, so that the recipe names them. */
 	if (code == EXIT_OK && layouts[s->layout]->one_expert_each)
-		code = model_split_experts(&model, error);
+		code = select_split_experts(&s->select, &model, error);
 	if (code == EXIT_OK && s->out != NULL)
 		code = output_begin_file(&output, s->out, s->force, error);
 	if (code == EXIT_OK)

@@ -92,6 +92,7 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		 &o->trial.threads},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of the table", &o->settings.json},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress or the table", &o->settings.quiet},
+		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};
 	const enum parsed parsed = options_parse(argc, argv, options, &usage, 1, 1, &o->settings.in, error);
@@ -211,7 +212,7 @@ static int run_options(struct options *o, struct error *error)
 	if (code == EXIT_OK)
 		code = check_trial_used(&trial, error);
 	if (code == EXIT_OK)
-		code = model_open(&model, o->settings.in, error);
+		code = meaning_open(&model, o->settings.in, MEANING_READS, error);
 	if (code == EXIT_OK)
 		code = calibrate(o, &model, &trial, error);
 	model_close(&model);

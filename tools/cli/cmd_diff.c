@@ -58,6 +58,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 	const struct option_spec options[] = {
 		{"json", 0, OPTION_FLAG, NULL, "print JSON, including tensors that are equal", &s->json},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress or the table: the exit status tells the result", &s->quiet},
+		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};
 
@@ -378,9 +379,9 @@ static int run(int argc, char **argv, struct error *error)
 	const enum parsed parsed = parse(argc, argv, &settings, error);
 	if (parsed != PARSED_RUN)
 		return parsed_code(parsed);
-	int code = model_open(&d.a, settings.paths[0], error);
+	int code = meaning_open(&d.a, settings.paths[0], MEANING_COMPARES, error);
 	if (code == EXIT_OK)
-		code = model_open(&d.b, settings.paths[1], error);
+		code = meaning_open(&d.b, settings.paths[1], MEANING_COMPARES, error);
 	/* Either may have experts one by one, and both, if one has some of them so. */
 	if (code == EXIT_OK)
 		code = model_split_like(&d.a, &d.b, error);

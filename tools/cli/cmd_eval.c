@@ -155,6 +155,7 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		 &o->profile},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of tables", &o->json},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress", &o->quiet},
+		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};
 
@@ -277,9 +278,9 @@ static int open_model(struct job *job, struct error *error)
 	if (code == EXIT_OK)
 		code = make_trials(job, error);
 	if (code == EXIT_OK)
-		code = model_open(&job->model, o->model, error);
+		code = meaning_open(&job->model, o->model, MEANING_READS, error);
 	if (code == EXIT_OK && any_quantizes(job) && layouts[0]->one_expert_each)
-		code = model_split_experts(&job->model, error);
+		code = select_split_experts(&o->select, &job->model, error);
 	if (code == EXIT_OK)
 		code = corpus_open(&job->corpus, &job->model, &o->corpus, error);
 	if (code == EXIT_OK)
@@ -359,7 +360,7 @@ static int score(struct job *job, struct error *error)
 	if (code == EXIT_OK && o->save != NULL)
 		code = output_begin_file(&job->output, o->save, o->force, error);
 	if (code == EXIT_OK && job->base_is_model)
-		code = model_open(&job->base, o->compare, error);
+		code = meaning_open(&job->base, o->compare, MEANING_READS, error);
 	if (code == EXIT_OK)
 		code = evaluate_begin(&job->evaluation, &job->settings, error);
 	if (code == EXIT_OK)

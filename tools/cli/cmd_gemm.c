@@ -79,6 +79,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists", &s->force},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON", &s->json},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print the summary", &s->quiet},
+		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};
 

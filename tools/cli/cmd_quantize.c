@@ -96,6 +96,7 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 		 "use at most this many threads, 0: one per processor; does not affect the output", &s->threads},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of the table", &s->json},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress or the table", &s->quiet},
+		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};
 
@@ -333,11 +334,11 @@ static int run_settings(struct quantize_settings *settings, const struct texts *
 	if (code == EXIT_OK)
 		code = select_compile(&settings->select, error);
 	if (code == EXIT_OK)
-		code = model_open(&model, settings->in, error);
+		code = meaning_open(&model, settings->in, MEANING_FOLDS, error);
 	if (code != EXIT_OK)
 		return code;
 	if (settings->layout->one_expert_each)
-		code = model_split_experts(&model, error);
+		code = select_split_experts(&settings->select, &model, error);
 	if (code == EXIT_OK)
 		code = plan_and_run(settings, &model, error);
 	model_close(&model);

@@ -35,6 +35,7 @@ static enum parsed parse(int argc, char **argv, struct relayout_settings *s, int
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of the table", &s->json},
 		{"resume", 0, OPTION_FLAG, NULL, "resume the interrupted run in OUT.partial", &s->resume},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress or the table", &s->quiet},
+		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};
 
@@ -95,7 +96,7 @@ static int run(int argc, char **argv, struct error *error)
 	settings.layout = layout_of(settings.out, layout);
 	int code = check(&settings, error);
 	if (code == EXIT_OK)
-		code = model_open(&model, settings.in, error);
+		code = meaning_open(&model, settings.in, MEANING_FOLDS, error);
 	if (code != EXIT_OK)
 		return code;
 	code = relayout(&settings, &model, error);

@@ -88,6 +88,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"threads", 0, OPTION_THREADS, "N",
 		 "use at most this many threads, 0: one per processor; does not affect the output", &s->threads},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress", &s->quiet},
+		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};
 
@@ -244,7 +245,7 @@ static int run_open(const struct settings *s, struct measure_options *options, c
 
 static int open_source(struct model *model, const struct settings *s, struct error *error)
 {
-	int code = model_open(model, s->in, error);
+	int code = meaning_open(model, s->in, MEANING_FOLDS, error);
 
 	if (code == EXIT_OK && model_quantized_by(model) != NULL)
 		code = fail(error, EXIT_INPUT, "%s: is already quantized: %s; give the original, and this with --against",
@@ -308,7 +309,7 @@ static int run_settings(const struct settings *s, struct error *error)
 		code = open_source(&model, s, error);
 	if (code == EXIT_OK && s->against != NULL) {
 		options.against = &against;
-		code = model_open(&against, s->against, error);
+		code = meaning_open(&against, s->against, MEANING_READS, error);
 		if (code == EXIT_OK)
 			code = model_split_like(&model, &against, error);
 		if (code == EXIT_OK)

@@ -49,6 +49,7 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		 "affect the output", &o->settings.threads},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of lines", &o->settings.json},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress or lines", &o->settings.quiet},
+		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};
 
@@ -93,7 +94,7 @@ static int run(int argc, char **argv, struct error *error)
 
 	if (parsed != PARSED_RUN || code != EXIT_OK)
 		return code;
-	code = model_open(&model, o.settings.in, error);
+	code = meaning_open(&model, o.settings.in, MEANING_FOLDS, error);
 	if (code == EXIT_OK)
 		code = transform_run(&done, &o.settings, &model, error);
 	if (code == EXIT_OK && (o.settings.json || !o.settings.quiet))

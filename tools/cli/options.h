@@ -12,6 +12,8 @@
 
 #include "base/error.h"
 #include "base/option_kind.h"
+#include "model/allow.h"
+#include "model/meaning.h"
 #include "mxfp/format.h"
 #include "mxfp/options.h"
 #include "quantize/recipe.h"
@@ -36,6 +38,11 @@ struct option_spec {
  * alternatives, "RULE,..." is a list, "IN..." in a synopsis may be repeated. For a kind that is a choice all values
  * are offered, or those that stand here ("f32|bf16"), and then others are refused.
  */
+
+/* A row of every command that reads numbers of a model: what is taken though nobody here knows it. */
+#define OPTION_ALLOW_UNKNOWN \
+	{"allow-unknown", 0, OPTION_LIST, "KEY", "go on without a key or tensor that is not known; may be repeated", \
+	 &allow_keys}
 
 /* A sub-command. run() gets the arguments after its name, argv[0] being the name. */
 struct command {

@@ -75,10 +75,12 @@ static void cut_as_llama(struct corpus *corpus)
 			tokens->ids[tokens->starts[i]] = begin;
 }
 
-static int encode_text(struct corpus *corpus, struct error *error)
+static int encode_text(struct corpus *corpus, const char *path, struct error *error)
 {
-	const int code = tokenizer_encode(corpus->tokenizer, corpus->text, corpus->n_text, &corpus->tokens, error);
+	int code = tokenizer_read_text(corpus->tokenizer, path, corpus->text, &corpus->n_text, error);
 
+	if (code == EXIT_OK)
+		code = tokenizer_encode(corpus->tokenizer, corpus->text, corpus->n_text, &corpus->tokens, error);
 	free(corpus->text);
 	corpus->text = NULL;
 	return code;
@@ -86,7 +88,7 @@ static int encode_text(struct corpus *corpus, struct error *error)
 
 int corpus_read(struct corpus *corpus, const struct corpus_options *options, struct error *error)
 {
-	int code = options->text != NULL ? encode_text(corpus, error)
+	int code = options->text != NULL ? encode_text(corpus, options->text, error)
 	                                 : tokens_read(&corpus->tokens, options->tokens, corpus->shape.vocabulary, error);
 
 	if (code != EXIT_OK)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "model/layout.h"
+#include "model/meaning.h"
 #include "report/report.h"
 
 enum { NAMED_MAX = 4 }; /* layers that a sentence names */
@@ -19,10 +20,10 @@ int report_evaluation_open(struct report_evaluation *e, const char *path, struct
 	if (e->tries != NULL)
 		code = trial_parse(e->trials, &e->n_trials, sizeof e->trials / sizeof e->trials[0], e->tries, &e->options, error);
 	if (code == EXIT_OK)
-		code = model_open(&e->model, path, error);
+		code = meaning_open(&e->model, path, MEANING_READS, error);
 	corpus_set_file(&e->corpus_options, e->source);
 	if (code == EXIT_OK && layouts[0]->one_expert_each)
-		code = model_split_experts(&e->model, error);
+		code = model_split_experts(&e->model, NULL, error);
 	if (code == EXIT_OK)
 		code = corpus_open(&e->corpus, &e->model, &e->corpus_options, error);
 	if (code == EXIT_OK)
