@@ -102,6 +102,13 @@ exits 0 "" quantize "$work/sparse" -o "$work/quantized" -f -q --pad-tail --recip
 exits 0 "" dequantize "$work/quantized" -o "$work/decoded" -f -q
 exits 0 "" diff "$work/decoded" "$work/sparse"
 
+# --sequences counts windows where the file has one sequence.
+echo "[$(seq -s , 0 39), $(seq -s , 39 -1 0)]" >"$work/flat.json"
+echo "[[$(seq -s , 0 15)], [$(seq -s , 16 31)]]" >"$work/windows.json"
+exits 0 "" calibrate "$model" --tokens "$work/flat.json" --context 16 --sequences 2 -o "$work/sparse" -f -q
+exits 0 "" calibrate "$model" --tokens "$work/windows.json" -o "$work/out2" -f -q
+check "two windows of one sequence" cmp -s "$work/sparse/model.safetensors" "$work/out2/model.safetensors"
+
 # What cannot be calibrated is told; so are few tokens.
 exits 0 "" calibrate "$model" --tokens "$tokens" -o "$work/out2" -f --pad-tail --include model.embed_tokens.weight --sequences 2
 has "what cannot be calibrated" "$(cat "$work/out")" "1 of those kept, such as an embedding, would be quantized"
