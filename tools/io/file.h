@@ -93,7 +93,7 @@ struct file {
 	void *state;               /* private to the format */
 };
 
-enum { FILE_PROBE_BYTES = 16 };
+enum { FILE_PROBE_BYTES = 512 };
 
 struct writer;
 
