@@ -435,6 +435,13 @@ exits 0 "" quantize -q "$work/one.safetensors" -o "$work/plain" -w nvfp4 -a none
 same "one tensor with --preset nvfp4" "$(data 22 "$work/plain/model.safetensors")" \
 	"$(data 22 "$work/preset/model.safetensors")"
 
+# 10^-60 in F64 is no number of f32: what becomes zero by that is counted as flushed, though MXFP4 would hold 1 there.
+{
+	header '{"l.up_proj.weight":{"dtype":"F64","shape":[1,32],"data_offsets":[0,256]}}'
+	bytes "26a6acaa04b67933 000000000000f03f $(repeat 30 0000000000000000)"
+} >"$work/f64.safetensors"
+exits 0 "" quantize "$work/f64.safetensors" -o "$work/f64.q.safetensors"
+has "flushed by f32" "$(cat "$work/out")" "saturated 0, flushed to zero 1, NaN 0, Inf 0"
 # The output is never the input, nor anything that is not ours.
 exits 4 "mxfp: '': cannot open" quantize '' -o "$work/x"
 exits 2 "is the input" quantize "$work/model" -o "$work/model" --force

@@ -3,8 +3,10 @@
 #include "eval/score.h"
 
 #include <math.h>
+#include <sleef.h>
 #include <string.h>
 
+#include "analyse/lanes.h"
 #include "suite.h"
 
 enum { VOCABULARY = 50, ROWS = 40 };
@@ -195,6 +197,50 @@ TEST(made_up_logits_score_as_in_decimal_numbers)
 	assert_mean(s.change, want.change);
 	assert_mean(s.change_rms, want.change_rms);
 	suite_compared(ROWS);
+}
+
+/* The exponentials of each tier are those of SLEEF's plain C, also where they are tiny, 0 or few. */
+TEST(exponentials_have_the_same_bits)
+{
+	const struct lanes *lanes = lanes_active();
+	float logits[1000];
+	double x[1000], e[1000];
+
+	state = 3;
+	for (size_t n = 1; n <= 1000; n += n < 20 ? 1 : 49) {
+		for (size_t i = 0; i < n; i++)
+			logits[i] = i % 7 == 3 ? -INFINITY : i % 5 == 4 ? 100 * logit() : logit();
+		lanes->exponentials(x, e, logits, n, 9);
+		for (size_t i = 0; i < n; i++) {
+			const double want = (double)logits[i] - 9;
+
+			ck_assert_mem_eq(&x[i], &want, sizeof want);
+			const double power = Sleef_cinz_expd1_u10purec(want);
+			ck_assert_mem_eq(&e[i], &power, sizeof power);
+		}
+	}
+}
+
+/* Of rows of some batches, each place once: the first of two largest, and the first NaN. */
+TEST(the_top_is_found_everywhere)
+{
+	const struct lanes *lanes = lanes_active();
+	float x[300];
+
+	for (size_t n = 1; n <= 300; n += 13)
+		for (size_t i = 0; i < n; i++) {
+			for (size_t j = 0; j < n; j++)
+				x[j] = -(float)(j % 3);
+			x[i] = x[n - 1] = 0.5F;
+			ck_assert_uint_eq(lanes->find_top(x, n), i);
+			x[n / 2] = NAN;
+			ck_assert_uint_eq(lanes->find_top(x, n), n / 2);
+			for (size_t j = 0; j < n; j++)
+				x[j] = -INFINITY;
+			ck_assert_uint_eq(lanes->find_top(x, n), 0);
+			x[i] = -3e38F;
+			ck_assert_uint_eq(lanes->find_top(x, n), i);
+		}
 }
 
 /* The true divergence of such neighbours is about 1e-16, less than what rounding changes. */

@@ -5,6 +5,8 @@
 
 #include "analyse/lanes.h"
 
+#include <math.h>
+#include <sleef.h>
 #include <string.h>
 
 #ifndef LANES
@@ -17,6 +19,8 @@ typedef int64_t vs64 __attribute__((vector_size(8 * LANES)));
 typedef uint64_t vu64 __attribute__((vector_size(8 * LANES)));
 typedef int16_t vs16 __attribute__((vector_size(8 * LANES)));
 typedef float lanes_f32 __attribute__((vector_size(4 * LANES)));
+typedef float wide_f32 __attribute__((vector_size(8 * LANES)));
+typedef int32_t wide_s32 __attribute__((vector_size(8 * LANES)));
 typedef uint32_t lanes_u32 __attribute__((vector_size(4 * LANES)));
 typedef int16_t lanes_s16 __attribute__((vector_size(2 * LANES)));
 typedef int8_t vs8 __attribute__((vector_size(8 * LANES)));
@@ -24,7 +28,7 @@ typedef int8_t half_s8 __attribute__((vector_size(4 * LANES)));
 typedef int8_t eight_s8 __attribute__((vector_size(8)));
 typedef int16_t eight_s16 __attribute__((vector_size(16)));
 
-enum { BINS_AT_ONCE = 5, EXPONENT_BITS = 52 };
+enum { BINS_AT_ONCE = 5, EXPONENT_BITS = 52, TOP_BATCH = 64 };
 
 /* What is between the reading of a chunk and its sums: elements as pairs of neighbours, and the exponents of their errors,
    which become bins. */
@@ -229,4 +233,75 @@ static void add_products(const struct lanes_product *p)
 		memcpy(p->sums[row], s[row], sizeof s[row]);
 }
 
-const struct lanes LANES_TIER = {LANES, add_elements, add_products};
+/* SLEEF gives the same bits by all of these. */
+static inline __attribute__((always_inline)) vf64 exponential(vf64 x)
+{
+#if LANES == 8
+	return Sleef_cinz_expd8_u10avx512fnofma(x);
+#elif LANES == 4
+	return Sleef_cinz_expd4_u10avx(x);
+#else
+	return (vf64){Sleef_cinz_expd1_u10purec(x[0]), Sleef_cinz_expd1_u10purec(x[1])};
+#endif
+}
+
+static void exponentials(double *x, double *e, const float *logits, size_t n, double largest)
+{
+	for (size_t i = 0, some; i < n; i += some) {
+		lanes_f32 some_logits = {0};
+
+		some = n - i < LANES ? n - i : LANES;
+		if (some == LANES)
+			memcpy(&some_logits, logits + i, sizeof some_logits);
+		else
+			memcpy(&some_logits, logits + i, some * sizeof *logits);
+		const vf64 away = __builtin_convertvector(some_logits, vf64) - largest, powers = exponential(away);
+		if (some == LANES) {
+			memcpy(x + i, &away, sizeof away);
+			memcpy(e + i, &powers, sizeof powers);
+		} else {
+			memcpy(x + i, &away, some * sizeof *x);
+			memcpy(e + i, &powers, some * sizeof *e);
+		}
+	}
+}
+
+/* Whether any number of a batch is above the largest, or NaN. */
+static bool is_above(const float *x, float largest)
+{
+	wide_s32 above = {0};
+	uint64_t words[LANES], any = 0;
+
+	for (size_t i = 0; i < TOP_BATCH; i += 2 * LANES) {
+		wide_f32 some;
+
+		memcpy(&some, x + i, sizeof some);
+		above |= ~(some <= largest);
+	}
+	memcpy(words, &above, sizeof words);
+	for (size_t i = 0; i < LANES; i++)
+		any |= words[i];
+	return any != 0;
+}
+
+static size_t find_top(const float *x, size_t n)
+{
+	size_t top = 0;
+	float largest = -HUGE_VALF;
+
+	for (size_t from = 0; from < n && !isnan(largest); from += TOP_BATCH) {
+		const size_t end = n - from < TOP_BATCH ? n : from + TOP_BATCH;
+
+		/* A row has few numbers that are larger than all before them. */
+		if (end - from == TOP_BATCH && !is_above(x + from, largest))
+			continue;
+		for (size_t i = from; i < end && !isnan(largest); i++)
+			if (!(x[i] <= largest)) {
+				largest = x[i];
+				top = i;
+			}
+	}
+	return top;
+}
+
+const struct lanes LANES_TIER = {LANES, add_elements, add_products, exponentials, find_top};

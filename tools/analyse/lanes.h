@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The inner loops of the measurements, lanes.c, which the build compiles once for each tier of vectors: with its flags,
+/* The inner loops of the measurements and of scores (eval/score.h), lanes.c, which the build compiles once for each tier of vectors: with its flags,
    its number of lanes and its name. They give the same bits in each. */
 #ifndef TOOLS_ANALYSE_LANES_H
 #define TOOLS_ANALYSE_LANES_H
@@ -41,6 +41,10 @@ struct lanes {
 	unsigned n; /* lanes; tokens of a product: LANES_VECTORS times as many */
 	void (*add_elements)(struct lanes_elements *elements);
 	void (*add_products)(const struct lanes_product *product);
+	/* Of n logits x = logit - largest and e = exp(x), by SLEEF's deterministic exp (1 ulp). */
+	void (*exponentials)(double *x, double *e, const float *logits, size_t n, double largest);
+	/* The first of the largest numbers, or the first NaN. */
+	size_t (*find_top)(const float *x, size_t n);
 };
 
 /* The tier that mxfp_isa_active() allows. */

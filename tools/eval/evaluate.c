@@ -265,12 +265,12 @@ static int check_vocabulary(const struct evaluation *evaluation, const struct ne
 	            model->path, (unsigned long long)own, evaluation->results[0].path, (unsigned long long)base);
 }
 
-int evaluate_open_network(struct evaluate_network *opened, const struct evaluate_settings *settings,
-                          const struct model *model, const struct trial *trial, const struct evaluate_kept *kept,
-                          struct error *error)
+/* How a network runs a trial, by the plan for its weights if it quantizes any. */
+static struct network_options options_of(const struct evaluate_settings *settings, const struct quantize_plan *plan,
+                                         const struct trial *trial, const struct evaluate_kept *kept)
 {
-	const struct network_options options = {
-		.plan = trial->quantizes ? &opened->plan : NULL,
+	return (struct network_options){
+		.plan = trial->quantizes ? plan : NULL,
 		.keeps = kept->keeps,
 		.keeps_context = kept->context,
 		.activations = trial->activations,
@@ -282,13 +282,26 @@ int evaluate_open_network(struct evaluate_network *opened, const struct evaluate
 		.batch = settings->batch,
 		.threads = settings->threads,
 	};
+}
+
+/* The plan of a trial that quantizes anything. */
+static int make_plan(struct quantize_plan *plan, const struct model *model, const struct trial *trial, struct error *error)
+{
+	const int code = quantize_plan(plan, &trial->settings, model, error);
+
+	return code == EXIT_OK ? quantize_check_any(plan, error) : code;
+}
+
+int evaluate_open_network(struct evaluate_network *opened, const struct evaluate_settings *settings,
+                          const struct model *model, const struct trial *trial, const struct evaluate_kept *kept,
+                          struct error *error)
+{
+	const struct network_options options = options_of(settings, &opened->plan, trial, kept);
 	int code = EXIT_OK;
 
 	*opened = (struct evaluate_network){.network = NULL};
 	if (trial->quantizes)
-		code = quantize_plan(&opened->plan, &trial->settings, model, error);
-	if (code == EXIT_OK && trial->quantizes)
-		code = quantize_check_any(&opened->plan, error);
+		code = make_plan(&opened->plan, model, trial, error);
 	return code == EXIT_OK ? network_open(&opened->network, model, &options, error) : code;
 }
 
@@ -347,6 +360,113 @@ int evaluate_run(struct evaluation *evaluation, const struct model *model, const
 	const struct evaluate_kept none = {NULL, NULL};
 
 	return evaluate_run_kept(evaluation, model, trial, role, &none, &evaluation->results[evaluation->n_results++], error);
+}
+
+/* Keeps what is to be kept of a state, or gives it: a network_state. */
+static void pass_state(void *context, size_t step, float *x, size_t rows)
+{
+	struct evaluate_states *states = context;
+	const size_t bytes = rows * states->hidden * sizeof *x;
+	float *kept = states->rows[step] != NULL ? states->rows[step] + states->done * states->hidden : NULL;
+
+	if (step == states->first && step > 0)
+		memcpy(x, kept, bytes);
+	else if (kept != NULL && states->keeps)
+		memcpy(kept, x, bytes);
+	if (step == states->n_steps)
+		states->done += rows;
+}
+
+/* Takes memory for the states before some steps: every one if all fit, else every second, third, ... */
+static int take_states(struct evaluate_states *states, const struct evaluation *evaluation, struct error *error)
+{
+	const uint64_t bytes = count_rows(evaluation->settings) * states->hidden * sizeof(float);
+	const uint64_t most = EVALUATE_STATES_BYTES / (bytes + 1);
+	const size_t every = most > 0 ? (size_t)((states->n_steps + most - 1) / most) : states->n_steps + 1;
+
+	states->rows = calloc(states->n_steps + 1, sizeof *states->rows);
+	if (states->rows == NULL)
+		return fail_memory(error);
+	for (size_t step = every; step <= states->n_steps; step += every) {
+		states->rows[step] = malloc((size_t)bytes + 1);
+		if (states->rows[step] == NULL)
+			return fail_memory(error);
+	}
+	return EXIT_OK;
+}
+
+/* Runs the network of the states from a step on. */
+static int run_states(struct evaluation *evaluation, struct evaluate_states *states, enum evaluate_role role, size_t first,
+                      struct error *error)
+{
+	struct run run = {.evaluation = evaluation, .role = role};
+
+	states->first = first;
+	states->done = 0;
+	states->keeps = role == EVALUATE_BASE;
+	network_begin_at(states->opened.network, first, pass_state, states);
+	return run_network(&run, states->opened.network, error);
+}
+
+int evaluate_run_states(struct evaluation *evaluation, struct evaluate_states *states, const struct model *model,
+                        struct error *error)
+{
+	const struct evaluate_kept none = {NULL, NULL};
+	struct evaluate_result *result = &evaluation->results[evaluation->n_results++];
+	struct trial stored;
+
+	*states = (struct evaluate_states){.rows = NULL};
+	trial_stored(&stored, NULL);
+	int code = evaluate_open_network(&states->opened, evaluation->settings, model, &stored, &none, error);
+	if (code != EXIT_OK)
+		return code;
+	states->hidden = network_hidden(states->opened.network);
+	states->n_steps = network_steps(states->opened.network);
+	code = take_states(states, evaluation, error);
+	if (code == EXIT_OK)
+		code = run_states(evaluation, states, EVALUATE_BASE, 0, error);
+	if (code != EXIT_OK)
+		return code;
+	evaluate_describe(result, model, &stored, states->opened.network);
+	score_summarize(&result->summary, evaluation->scores, evaluation->n_predictions, false, evaluation->scratch);
+	return EXIT_OK;
+}
+
+int evaluate_run_changed(struct evaluation *evaluation, struct evaluate_states *states, const struct model *model,
+                         const struct trial *trial, const struct evaluate_kept *kept, struct evaluate_result *result,
+                         struct error *error)
+{
+	struct network *network = states->opened.network;
+	struct quantize_plan plan = {0};
+	const struct network_options options = options_of(evaluation->settings, &plan, trial, kept);
+	const uint64_t before = network_quantized(network);
+	size_t step = 0;
+	int code = make_plan(&plan, model, trial, error);
+
+	*result = (struct evaluate_result){.path = model->path};
+	if (code == EXIT_OK)
+		code = network_change(network, &options, &step, error);
+	result->quantized = network_quantized(network) - before;
+	/* Nothing is run that changes nothing. */
+	if (code == EXIT_OK && result->quantized > 0) {
+		while (step > 0 && states->rows[step] == NULL)
+			step--;
+		code = run_states(evaluation, states, EVALUATE_BESIDE, step, error);
+		if (code == EXIT_OK)
+			score_summarize(&result->summary, evaluation->scores, evaluation->n_predictions, true, evaluation->scratch);
+	}
+	network_restore(network);
+	quantize_plan_free(&plan);
+	return code;
+}
+
+void evaluate_end_states(struct evaluate_states *states)
+{
+	for (size_t step = 0; states->rows != NULL && step <= states->n_steps; step++)
+		free(states->rows[step]);
+	free(states->rows);
+	evaluate_close_network(&states->opened);
+	*states = (struct evaluate_states){.rows = NULL};
 }
 
 int evaluate_open_base(struct evaluation *evaluation, const char *path, uint64_t vocabulary, struct error *error)

@@ -119,6 +119,35 @@ int evaluate_run_kept(struct evaluation *evaluation, const struct model *model, 
 int evaluate_run(struct evaluation *evaluation, const struct model *model, const struct trial *trial,
                  enum evaluate_role role, struct error *error);
 
+/*
+ * Runs of one model as it is stored and with some weights quantized. They share one network and what the first of them found:
+ * the states of all tokens before steps (network.h), as many of these, evenly spread, as fit EVALUATE_STATES_BYTES. A run
+ * begins at the last of them that none of its weights comes before, so its bits are those of a whole run.
+ */
+enum { EVALUATE_STATES_BYTES = 1 << 30 };
+
+struct evaluate_states {
+	struct evaluate_network opened;
+	size_t n_steps, hidden;
+	float **rows;         /* before each step; NULL: not kept */
+	size_t done;          /* rows of the run that were run */
+	size_t first;         /* where it begins */
+	bool keeps;           /* whether its states are to be kept */
+};
+
+/* Runs the model as it is stored as the base, adds the result, and keeps states. evaluate_end_states() follows in any case. As
+   evaluate_run(). */
+int evaluate_run_states(struct evaluation *evaluation, struct evaluate_states *states, const struct model *model,
+                        struct error *error);
+
+/* Runs it with what the trial quantizes and is not kept, beside the base. The trial has no kv_cache, no attention and no bf16.
+   As evaluate_run_kept(); of the result there are only scores and `quantized`. */
+int evaluate_run_changed(struct evaluation *evaluation, struct evaluate_states *states, const struct model *model,
+                         const struct trial *trial, const struct evaluate_kept *kept, struct evaluate_result *result,
+                         struct error *error);
+
+void evaluate_end_states(struct evaluate_states *states);
+
 /* Takes saved logits as the base, and adds their result. The path must stay. The same. */
 int evaluate_open_base(struct evaluation *evaluation, const char *path, uint64_t vocabulary, struct error *error);
 

@@ -147,24 +147,33 @@ int forward_embed(struct network *network, const struct network_piece *pieces, s
 
 	*rows = 0;
 	for (size_t i = 0; i < n && code == EXIT_OK; i++)
-		for (size_t t = 0; t < pieces[i].n && code == EXIT_OK; t++) {
-			network->positions[*rows] = (uint32_t)(pieces[i].first + t);
-			code = weight_numbers(&network->embedding, pieces[i].ids[t], 1, network->x + *rows * network->shape.hidden,
-			                      error);
-			++*rows;
-		}
+		for (size_t t = 0; t < pieces[i].n && code == EXIT_OK; t++)
+			code = weight_numbers(&network->embedding, pieces[i].ids[t], 1,
+			                      network->x + (*rows)++ * network->shape.hidden, error);
 	work_end(network, NETWORK_READ, begun);
 	return code;
 }
 
-int forward_layer(struct network *network, size_t i, const struct network_piece *pieces, size_t n, size_t rows,
-                  struct error *error)
+void forward_set_positions(struct network *network, const struct network_piece *pieces, size_t n)
 {
+	uint32_t *position = network->positions;
+
+	for (size_t i = 0; i < n; i++)
+		for (size_t t = 0; t < pieces[i].n; t++)
+			*position++ = (uint32_t)(pieces[i].first + t);
+}
+
+int forward_step(struct network *network, size_t step, const struct network_piece *pieces, size_t n, size_t rows,
+                 struct error *error)
+{
+	const size_t i = step / NETWORK_STEPS;
 	const struct layer *layer = &network->layers[i];
+	int code;
 
 	network->at = i;
-	int code = run_attention(network, layer, pieces, n, rows, error);
-	if (code == EXIT_OK) {
+	if (step % NETWORK_STEPS == 0) {
+		code = run_attention(network, layer, pieces, n, rows, error);
+	} else {
 		normalize(network, network->h, network->x, layer->mlp_norm, rows, network->shape.hidden);
 		code = network->shape.routed[i] ? experts_run(network, layer, rows, error)
 		                                : run_dense(network, layer, rows, error);
@@ -176,12 +185,21 @@ int forward_layer(struct network *network, size_t i, const struct network_piece 
 int forward_run(struct network *network, const struct network_piece *pieces, size_t n, network_sink *sink, void *context,
                 struct error *error)
 {
-	const struct shape *s = &network->shape;
-	size_t rows;
+	const size_t steps = network_steps(network);
+	size_t rows = 0;
+	int code = EXIT_OK;
 
-	network->at = s->layers;
-	int code = forward_embed(network, pieces, n, &rows, error);
-	for (size_t i = 0; i < s->layers && code == EXIT_OK; i++)
-		code = forward_layer(network, i, pieces, n, rows, error);
-	return code == EXIT_OK ? run_head(network, pieces, n, sink, context, error) : code;
+	network->at = network->shape.layers;
+	forward_set_positions(network, pieces, n);
+	if (network->first_step == 0)
+		code = forward_embed(network, pieces, n, &rows, error);
+	for (size_t i = 0; i < n && network->first_step > 0; i++)
+		rows += pieces[i].n;
+	for (size_t step = network->first_step; step <= steps && code == EXIT_OK; step++) {
+		if (network->state != NULL)
+			network->state(network->state_context, step, network->x, rows);
+		code = step < steps ? forward_step(network, step, pieces, n, rows, error)
+		                    : run_head(network, pieces, n, sink, context, error);
+	}
+	return code;
 }

@@ -47,7 +47,7 @@ static bool is_outside(void *context, const char *tensor)
 	return true;
 }
 
-static int run_units(struct mixtures *m, struct error *error)
+static int run_units(struct mixtures *m, struct evaluate_states *states, struct error *error)
 {
 	const struct advice *advice = m->advice;
 	int code = EXIT_OK;
@@ -58,7 +58,7 @@ static int run_units(struct mixtures *m, struct error *error)
 			const struct evaluate_kept kept = {is_outside, &alone};
 			struct evaluate_result result;
 
-			code = evaluate_run_kept(m->evaluation, advice->model, &m->trials[v], EVALUATE_BESIDE, &kept, &result, error);
+			code = evaluate_run_changed(m->evaluation, states, advice->model, &m->trials[v], &kept, &result, error);
 			if (code == EXIT_OK && result.quantized == 0)
 				code = fail(error, EXIT_USAGE, "advise: --eval: %s is no layer that mxfp eval quantizes, so its cost is not known; give "
 				            "--ignore %s", advice->layers[advice->units.members[alone.unit->first]].tensor->name,
@@ -84,20 +84,20 @@ static int check_base(const struct mixtures *m, struct error *error)
 int mixtures_measure(struct mixtures *m, size_t n_more, struct error *error)
 {
 	const size_t n = m->advice->units.n * m->n_trials;
-	struct trial stored;
-	int code = EXIT_OK;
+	struct evaluate_states states;
+	int code;
 
 	m->divergences = calloc(n + 1, sizeof *m->divergences);
 	m->costs = calloc(n + 1, sizeof *m->costs);
 	if (m->divergences == NULL || m->costs == NULL)
 		return fail_memory(error);
-	trial_stored(&stored, NULL);
 	evaluate_expect(m->evaluation, 1 + n + n_more);
-	code = evaluate_run(m->evaluation, m->advice->model, &stored, EVALUATE_BASE, error);
+	code = evaluate_run_states(m->evaluation, &states, m->advice->model, error);
 	if (code == EXIT_OK)
 		code = check_base(m, error);
 	if (code == EXIT_OK)
-		code = run_units(m, error);
+		code = run_units(m, &states, error);
+	evaluate_end_states(&states);
 	if (code == EXIT_OK)
 		advise_choose_by(m->advice, m->costs);
 	return code;

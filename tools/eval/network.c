@@ -156,6 +156,111 @@ int network_run(struct network *network, const struct network_piece *pieces, siz
 	return code == EXIT_OK ? forward_run(network, pieces, n, sink, context, error) : code;
 }
 
+size_t network_steps(const struct network *network)
+{
+	return NETWORK_STEPS * network->shape.layers;
+}
+
+void network_begin_at(struct network *network, size_t first, network_state *state, void *context)
+{
+	network->first_step = first;
+	network->state = state;
+	network->state_context = context;
+}
+
+/* Whether the options quantize a linear layer. */
+static bool is_changed(const struct network *network, const struct linear *linear, const struct network_options *options)
+{
+	const struct file *file;
+	const struct tensor *tensor = linear->name != NULL ? model_find(network->model, linear->name, &file) : NULL;
+
+	return tensor != NULL && !options->keeps(options->keeps_context, linear->name) &&
+	       quantize_entry_of(options->plan, tensor, file)->quantized;
+}
+
+/* The first step of a layer that has a linear layer which the options quantize; NETWORK_STEPS: none. */
+static size_t find_step(const struct network *network, size_t layer, const struct network_options *options)
+{
+	size_t first = NETWORK_STEPS;
+	const struct linear *linear;
+
+	for (size_t i = 0; (linear = layer_linear(&network->layers[layer], network_experts(network, layer), i)) != NULL; i++) {
+		const bool of_attention = linear->site == NETWORK_SITE_QKV || linear->site == NETWORK_SITE_OUTPUT;
+
+		if ((size_t)!of_attention < first && is_changed(network, linear, options))
+			first = (size_t)!of_attention;
+	}
+	return first;
+}
+
+int network_change(struct network *network, const struct network_options *options, size_t *step, struct error *error)
+{
+	const size_t layers = network->shape.layers;
+	struct network_kept *kept = network->kept = calloc(1, sizeof *kept);
+	int code = EXIT_OK;
+
+	*step = SIZE_MAX;
+	if (kept == NULL)
+		return fail_memory(error);
+	*kept = (struct network_kept){network->options, network->size, network->bytes, network->quantized, network->packed_more,
+	                              network->head, calloc(layers, sizeof *kept->layers), calloc(layers + 1, sizeof(bool))};
+	if (kept->layers == NULL || kept->changed == NULL)
+		return fail_memory(error);
+	network->options.plan = options->plan;
+	network->options.keeps = options->keeps;
+	network->options.keeps_context = options->keeps_context;
+	network->options.activations = options->activations;
+	network->options.activation_rule = options->activation_rule;
+	for (size_t i = 0; i < layers && code == EXIT_OK; i++) {
+		const size_t first = find_step(network, i, options);
+
+		if (first == NETWORK_STEPS)
+			continue;
+		if (*step == SIZE_MAX)
+			*step = NETWORK_STEPS * i + first;
+		kept->layers[i] = network->layers[i];
+		kept->changed[i] = true;
+		network->layers[i] = (struct layer){.attention_norm = NULL};
+		code = weights_load_layer(network, i, error);
+	}
+	/* The embedding as a head stays as it is stored. */
+	const bool tied = strcmp(network->head.name, network->embedding.name) == 0;
+	if (code == EXIT_OK && !tied && is_changed(network, &network->head, options)) {
+		if (*step == SIZE_MAX)
+			*step = network_steps(network);
+		kept->changed[layers] = true;
+		network->head = (struct linear){.name = NULL};
+		code = weights_load_head(network, error);
+	}
+	return code;
+}
+
+void network_restore(struct network *network)
+{
+	struct network_kept *kept = network->kept;
+
+	network->kept = NULL;
+	if (kept == NULL)
+		return;
+	for (size_t i = 0; kept->layers != NULL && kept->changed != NULL && i < network->shape.layers; i++)
+		if (kept->changed[i]) {
+			weights_drop_layer(network, i);
+			network->layers[i] = kept->layers[i];
+		}
+	if (kept->changed != NULL && kept->changed[network->shape.layers]) {
+		weights_free_linear(&network->head);
+		network->head = kept->head;
+	}
+	network->options = kept->options;
+	network->size = kept->size;
+	network->bytes = kept->bytes;
+	network->quantized = kept->quantized;
+	network->packed_more = kept->packed_more;
+	free(kept->layers);
+	free(kept->changed);
+	free(kept);
+}
+
 size_t network_hidden(const struct network *network)
 {
 	return network->shape.hidden;
@@ -180,11 +285,11 @@ int network_run_layer(struct network *network, size_t layer, const struct networ
 	int code = begin_pieces(network, pieces, n, error);
 
 	for (size_t i = 0; i < n; i++)
-		for (size_t t = 0; t < pieces[i].n; t++)
-			network->positions[rows++] = (uint32_t)t;
+		rows += pieces[i].n;
+	forward_set_positions(network, pieces, n);
 	memcpy(network->x, x, rows * network->shape.hidden * sizeof *x);
-	if (code == EXIT_OK)
-		code = forward_layer(network, layer, pieces, n, rows, error);
+	for (size_t step = 0; step < NETWORK_STEPS && code == EXIT_OK; step++)
+		code = forward_step(network, NETWORK_STEPS * layer + step, pieces, n, rows, error);
 	if (code == EXIT_OK)
 		memcpy(x, network->x, rows * network->shape.hidden * sizeof *x);
 	for (size_t i = 0; i < n; i++)
@@ -344,6 +449,7 @@ void network_close(struct network *network)
 	float *const rows[] = {network->x, network->h, network->q, network->k, network->v, network->sums, network->up,
 	                       network->gate};
 
+	network_restore(network);
 	weights_free(network);
 	pages_end(&network->pages);
 	for (size_t i = 0; network->slots != NULL && i < network->options.batch; i++)

@@ -76,6 +76,28 @@ int network_run(struct network *network, const struct network_piece *pieces, siz
 void network_release(struct network *network, unsigned slot);
 
 /*
+ * A run goes in steps: the attention of a layer, its feed-forward part, ..., and at the end the head. The state between two
+ * is network_hidden() numbers a row. Weights that change leave all states before the step they belong to as they were.
+ */
+enum { NETWORK_STEPS = 2 }; /* of a layer */
+size_t network_steps(const struct network *network); /* the number of the head */
+
+/* Has the state of the rows of a run before a step: the steps from `first` on, in order, and the head. Before the first, if
+   that is not 0, it gives the state in place of the embedding. */
+typedef void network_state(void *context, size_t step, float *x, size_t rows);
+
+/* Has runs begin at a step, and shows their states. NULL: nobody looks, and `first` is 0. */
+void network_begin_at(struct network *network, size_t first, network_state *state, void *context);
+
+/*
+ * Quantizes what the plan of other options does not keep, until network_restore(), while all else stays as it is; of the
+ * options plan, keeps, activations and their rule count, and the network must have no plan itself. `step` is the first that has
+ * such weights, SIZE_MAX if none has. network_restore() follows in any case. As network_open().
+ */
+int network_change(struct network *network, const struct network_options *options, size_t *step, struct error *error);
+void network_restore(struct network *network);
+
+/*
  * A model whose weights change while it runs, layer by layer, for calibration. x holds rows of pieces one after the other,
  * as many as run at once, network_hidden() numbers each.
  */

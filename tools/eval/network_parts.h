@@ -78,6 +78,17 @@ enum scratch_id {
 	N_SCRATCHES
 };
 
+/* What network_change() replaces. */
+struct network_kept {
+	struct network_options options;
+	struct network_size size;
+	uint64_t bytes, quantized;
+	size_t packed_more;
+	struct linear head;
+	struct layer *layers;
+	bool *changed;                /* of each layer, and of the head */
+};
+
 struct network {
 	struct shape shape;
 	const struct model *model;
@@ -92,6 +103,7 @@ struct network {
 	uint64_t bytes, quantized;
 	struct network_size size;
 	uint64_t layer_bytes;         /* of a network by layers: of the largest as it is stored */
+	size_t packed_more;           /* bytes that packing may still add */
 	size_t rows_bytes;            /* of what a batch takes besides weights, keys and values */
 	size_t at;                    /* the layer that runs; the number of layers: none of them */
 	struct network_done (*done)[N_NETWORK_WORKS];
@@ -99,6 +111,10 @@ struct network {
 	uint32_t *positions;          /* [batch] */
 	network_watcher *watch;       /* NULL: none */
 	void *watch_context;
+	size_t first_step;            /* where runs begin */
+	network_state *state;         /* NULL: nobody asks */
+	void *state_context;
+	struct network_kept *kept;    /* what network_change() put aside; NULL: nothing */
 	const struct network *leader; /* whose choice of experts counts; NULL: its own */
 	const size_t *chosen;         /* the experts of each token of the last rows that ran: of the scratch */
 	struct scratch scratch[N_SCRATCHES];
@@ -123,6 +139,12 @@ void linear_free_w(struct linear *linear);
 /* As network_load_layer() and network_drop_layer(). */
 int weights_load_layer(struct network *network, size_t layer, struct error *error);
 void weights_drop_layer(struct network *network, size_t layer);
+
+/* Reads the head, in place of what is there. As network_open(). */
+int weights_load_head(struct network *network, struct error *error);
+
+/* Frees W and the bias. */
+void weights_free_linear(struct linear *linear);
 
 /* Reads rows of a weight as binary32 numbers. EXIT_IO, EXIT_INPUT, EXIT_MEMORY. */
 int weight_numbers(const struct weight *weight, uint64_t first, size_t n, float *x, struct error *error);
@@ -167,10 +189,11 @@ struct mxfp_matrix linear_blocks(const struct mxfp_blocks *blocks, size_t first,
 int forward_run(struct network *network, const struct network_piece *pieces, size_t n, network_sink *sink, void *context,
                 struct error *error);
 
-/* Its parts: rows of the embedding into network->x, with their positions; a layer on these. */
+/* Its parts: the positions of rows; rows of the embedding into network->x; a step of a layer on these. */
+void forward_set_positions(struct network *network, const struct network_piece *pieces, size_t n);
 int forward_embed(struct network *network, const struct network_piece *pieces, size_t n, size_t *rows, struct error *error);
-int forward_layer(struct network *network, size_t layer, const struct network_piece *pieces, size_t n, size_t rows,
-                  struct error *error);
+int forward_step(struct network *network, size_t step, const struct network_piece *pieces, size_t n, size_t rows,
+                 struct error *error);
 
 /* attention.c: network->sums of the rows of a piece, which begin at row `row` of the batch, from q, k and v. EXIT_MEMORY. */
 int attention_run(struct network *network, size_t layer, const struct network_piece *piece, size_t row,

@@ -7,6 +7,10 @@
 #include <sleef.h>
 #include <stdlib.h>
 
+#include "analyse/lanes.h"
+
+enum { CHUNK = 512 }; /* logits whose exponentials are computed together */
+
 static double exponential(double x)
 {
 	return Sleef_cinz_expd1_u10purec(x);
@@ -17,17 +21,6 @@ static double logarithm(double x)
 	return Sleef_cinz_logd1_u10purec(x);
 }
 
-/* The first of the largest. */
-static size_t find_top(const float *logits, size_t n)
-{
-	size_t top = 0;
-
-	for (size_t i = 1; i < n; i++)
-		if (logits[i] > logits[top] || isnan(logits[i]))
-			top = i;
-	return top;
-}
-
 /* Whether a row predicts anything; its largest logit is NaN if any is. */
 static bool is_valid(const float *logits, size_t top)
 {
@@ -36,15 +29,20 @@ static bool is_valid(const float *logits, size_t top)
 
 void score_row(struct score *score, const float *logits, size_t vocabulary, uint32_t token)
 {
-	const size_t top = find_top(logits, vocabulary);
+	const struct lanes *lanes = lanes_active();
+	const size_t top = lanes->find_top(logits, vocabulary);
 	const double largest = (double)logits[top];
-	double sum = 0;
+	double sum = 0, x[CHUNK], e[CHUNK];
 
 	*score = (struct score){.nll = (double)NAN};
 	if (!is_valid(logits, top))
 		return;
-	for (size_t i = 0; i < vocabulary; i++)
-		sum += exponential((double)logits[i] - largest);
+	for (size_t from = 0, n; from < vocabulary; from += n) {
+		n = vocabulary - from < CHUNK ? vocabulary - from : CHUNK;
+		lanes->exponentials(x, e, logits + from, n, largest);
+		for (size_t i = 0; i < n; i++)
+			sum += e[i];
+	}
 	score->nll = logarithm(sum) - ((double)logits[token] - largest);
 }
 
@@ -55,19 +53,23 @@ void score_row(struct score *score, const float *logits, size_t vocabulary, uint
  */
 void score_beside(struct score *score, const float *logits, const float *base, size_t vocabulary, uint32_t token)
 {
-	const size_t top = find_top(logits, vocabulary), base_top = find_top(base, vocabulary);
+	const struct lanes *lanes = lanes_active();
+	const size_t top = lanes->find_top(logits, vocabulary), base_top = lanes->find_top(base, vocabulary);
 	const double largest = (double)logits[top], base_largest = (double)base[base_top];
-	double sum = 0, base_sum = 0, weighted = 0;
+	double sum = 0, base_sum = 0, weighted = 0, x[CHUNK], y[CHUNK], e[CHUNK], shares[CHUNK];
 
 	*score = (struct score){(double)NAN, (double)NAN, (double)NAN, (double)NAN, false};
 	if (!is_valid(logits, top) || !is_valid(base, base_top))
 		return;
-	for (size_t i = 0; i < vocabulary; i++) {
-		const double x = (double)logits[i] - largest, y = (double)base[i] - base_largest, share = exponential(y);
-
-		sum += exponential(x);
-		base_sum += share;
-		weighted += share > 0 ? share * (y - x) : 0;
+	for (size_t from = 0, n; from < vocabulary; from += n) {
+		n = vocabulary - from < CHUNK ? vocabulary - from : CHUNK;
+		lanes->exponentials(x, e, logits + from, n, largest);
+		lanes->exponentials(y, shares, base + from, n, base_largest);
+		for (size_t i = 0; i < n; i++) {
+			sum += e[i];
+			base_sum += shares[i];
+			weighted += shares[i] > 0 ? shares[i] * (y[i] - x[i]) : 0;
+		}
 	}
 	const double ln_sum = logarithm(sum), ln_base_sum = logarithm(base_sum);
 	const double divergence = weighted / base_sum - (ln_base_sum - ln_sum);
@@ -172,7 +174,7 @@ void score_summarize(struct score_summary *summary, const struct score *scores, 
 
 size_t score_sample(const float *logits, size_t vocabulary, double temperature, double uniform)
 {
-	const size_t top = find_top(logits, vocabulary);
+	const size_t top = lanes_active()->find_top(logits, vocabulary);
 	const double largest = (double)logits[top];
 	double sum = 0, reached = 0;
 

@@ -11,6 +11,7 @@
 #include "eval/network_parts.h"
 #include "io/elements.h"
 #include "io/ggml_q8.h"
+#include "model/meaning.h"
 #include "model/role.h"
 #include "mxfp/convert.h"
 
@@ -25,7 +26,6 @@ struct loader {
 	bool *used;               /* of each tensor in model->by_name; NULL: nobody asks */
 	bool checks;              /* weights of linear layers are not read, only checked and counted */
 	struct transfer transfer; /* for quantizing */
-	size_t packed_more;       /* bytes that packing may still add */
 	struct error *error;
 };
 
@@ -262,9 +262,9 @@ static int pack(struct loader *l, struct linear *linear, size_t stored_bytes)
 	if (mxfp_pack_size(&linear->w, &options, &bytes) != MXFP_OK)
 		return EXIT_OK;
 	const size_t more = bytes > stored_bytes ? bytes - stored_bytes : 0;
-	if (more > l->packed_more)
+	if (more > l->network->packed_more)
 		return EXIT_OK;
-	l->packed_more -= more;
+	l->network->packed_more -= more;
 	packed = pages_take(&l->network->pages, bytes);
 	if (packed == NULL)
 		return fail_memory(l->error);
@@ -607,26 +607,17 @@ static int load_layer(struct loader *l, size_t i)
 	return code;
 }
 
-/* Opens the embedding, whose rows are read when they are needed, and reads the head. */
-static int load_ends(struct loader *l)
+/* Reads the head, which may be the embedding. */
+static int load_head(struct loader *l)
 {
 	struct network *network = l->network;
-	struct shape *s = &network->shape;
+	const struct shape *s = &network->shape;
 	struct weight head;
 	char name[TENSOR_NAME_BYTES];
-	bool found, tied;
-	int code = find_weight(l, &network->embedding, TENSOR_EMBEDDING, 0, TENSOR_NO_EXPERT, &found, name);
+	bool found;
+	int code = find_weight(l, &head, TENSOR_HEAD, 0, TENSOR_NO_EXPERT, &found, name);
 
-	if (code == EXIT_OK && !found)
-		code = fail_missing(l, name);
-	if (code == EXIT_OK)
-		code = check_shape(l, &network->embedding, s->vocabulary, s->hidden);
-	if (code != EXIT_OK)
-		return code;
-	count(l, &network->embedding);
-	s->vocabulary = (size_t)network->embedding.rows;
-	code = find_weight(l, &head, TENSOR_HEAD, 0, TENSOR_NO_EXPERT, &found, name);
-	tied = s->tied || !found;
+	const bool tied = s->tied || !found;
 	if (code == EXIT_OK && tied)
 		head = network->embedding;
 	if (code == EXIT_OK)
@@ -637,6 +628,27 @@ static int load_ends(struct loader *l)
 		count(l, &head);
 	if (code == EXIT_OK && !network->options.by_layer)
 		code = read_linear(l, &network->head, &head, 0, s->vocabulary);
+	return code;
+}
+
+/* Opens the embedding, whose rows are read when they are needed, and reads the head. */
+static int load_ends(struct loader *l)
+{
+	struct network *network = l->network;
+	struct shape *s = &network->shape;
+	char name[TENSOR_NAME_BYTES];
+	bool found;
+	int code = find_weight(l, &network->embedding, TENSOR_EMBEDDING, 0, TENSOR_NO_EXPERT, &found, name);
+
+	if (code == EXIT_OK && !found)
+		code = fail_missing(l, name);
+	if (code == EXIT_OK)
+		code = check_shape(l, &network->embedding, s->vocabulary, s->hidden);
+	if (code != EXIT_OK)
+		return code;
+	count(l, &network->embedding);
+	s->vocabulary = (size_t)network->embedding.rows;
+	code = load_head(l);
 	return code == EXIT_OK ? read_vector(l, &network->norm, TENSOR_NORM, 0, s->hidden, true) : code;
 }
 
@@ -658,7 +670,7 @@ static int check_unused(struct loader *l)
 	for (size_t i = 0; i < l->model->n_tensors; i++) {
 		const struct model_tensor *t = &l->model->by_name[i];
 
-		if (!l->used[i] && !tensor_may_be_unused(t->tensor->name))
+		if (!l->used[i] && !tensor_may_be_unused(t->tensor->name) && !meaning_is_carried(t->tensor->name))
 			return fail_tensor(l->error, t->file->path, t->tensor->name, "a model of %s has no such tensor",
 			                   l->network->shape.architecture->huggingface);
 	}
@@ -673,7 +685,7 @@ void linear_free_w(struct linear *linear)
 		free(linear->memory);
 }
 
-static void free_linear(struct linear *linear)
+void weights_free_linear(struct linear *linear)
 {
 	linear_free_w(linear);
 	free(linear->bias);
@@ -685,7 +697,7 @@ static void free_layer(struct layer *layer, size_t experts)
 	struct linear *linear;
 
 	for (size_t i = 0; (linear = layer_linear(layer, experts, i)) != NULL; i++)
-		free_linear(linear);
+		weights_free_linear(linear);
 	for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++)
 		free(vectors[i]);
 	free(layer->experts);
@@ -715,10 +727,10 @@ int weights_load(struct network *network, struct error *error)
 	struct loader l = {
 		.network = network,
 		.model = network->model,
-		.packed_more = by_layer ? 0 : packed_more(network),
 		.error = error,
 	};
 
+	network->packed_more = by_layer ? 0 : packed_more(network);
 	l.transfer.threads = network->options.threads;
 	if (network->options.plan != NULL)
 		l.transfer.room = quantize_room(network->options.plan);
@@ -744,15 +756,29 @@ int weights_load(struct network *network, struct error *error)
 	return code;
 }
 
-int weights_load_layer(struct network *network, size_t layer, struct error *error)
+/* Reads a layer, or with the number of layers the head. */
+static int load_again(struct network *network, size_t layer, struct error *error)
 {
 	struct loader l = {.network = network, .model = network->model, .error = error, .transfer.threads = network->options.threads};
-	int code = network->options.plan != NULL ? transfer_begin(&l.transfer, error) : EXIT_OK;
+	int code;
 
+	if (network->options.plan != NULL)
+		l.transfer.room = quantize_room(network->options.plan);
+	code = network->options.plan != NULL ? transfer_begin(&l.transfer, error) : EXIT_OK;
 	if (code == EXIT_OK)
-		code = load_layer(&l, layer);
+		code = layer < network->shape.layers ? load_layer(&l, layer) : load_head(&l);
 	transfer_end(&l.transfer);
 	return code;
+}
+
+int weights_load_layer(struct network *network, size_t layer, struct error *error)
+{
+	return load_again(network, layer, error);
+}
+
+int weights_load_head(struct network *network, struct error *error)
+{
+	return load_again(network, network->shape.layers, error);
 }
 
 void weights_drop_layer(struct network *network, size_t layer)
@@ -766,6 +792,6 @@ void weights_free(struct network *network)
 	for (size_t i = 0; network->layers != NULL && i < network->shape.layers; i++)
 		free_layer(&network->layers[i], network->shape.experts);
 	free(network->layers);
-	free_linear(&network->head);
+	weights_free_linear(&network->head);
 	free(network->norm);
 }

@@ -77,6 +77,7 @@ bool layout_has(const struct layout_choice *choice, enum layout_part part)
 			return false;
 		break;
 	case LAYOUT_INPUT_SCALE:
+	case LAYOUT_PRE_QUANT_SCALE:
 		return false;
 	default:
 		break;

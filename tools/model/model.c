@@ -133,32 +133,78 @@ static int open_shards(struct model *model, const struct model_index *index, str
 	return code == EXIT_OK ? index_tensors(model, error) : code;
 }
 
-static int check_shard(const struct file *file, const struct model_index *index, struct error *error)
+/* Whether a shard has its own copy of a tensor. */
+static bool shard_holds(const struct model *model, const char *shard, const char *name)
 {
+	for (size_t i = 0; i < model->n_files; i++)
+		if (strcmp(model_file_name(&model->files[i]), shard) == 0)
+			return file_find(&model->files[i], name) != NULL;
+	return false;
+}
+
+/* Takes tensors out of a shard that the index sends to another one, which has them, too. */
+static int supersede(struct model *model, struct file *file, const struct model_index *index, bool *keep,
+                     struct error *error)
+{
+	size_t n = 0;
+
 	for (size_t i = 0; i < file->n_tensors; i++) {
-		const char *name = file->tensors[i].name;
-		const struct model_index_entry *entry = model_index_find(index, name);
+		const struct tensor *tensor = &file->tensors[i];
+		const struct model_index_entry *entry = model_index_find(index, tensor->name);
 
 		if (entry == NULL)
-			return fail_tensor(error, file->path, name, "is not in the index");
-		if (strcmp(entry->shard, model_file_name(file)) != 0)
-			return fail_tensor(error, file->path, name, "the index sends it to shard '%s'", entry->shard);
+			return fail_tensor(error, file->path, tensor->name, "is not in the index; add it to weight_map, or take it out of "
+			                   "the file");
+		keep[i] = strcmp(entry->shard, model_file_name(file)) == 0;
+		if (!keep[i] && !shard_holds(model, entry->shard, tensor->name))
+			return fail_tensor(error, file->path, tensor->name, "the index sends it to shard '%s', which does not hold it; correct "
+			                   "weight_map", entry->shard);
 	}
-	return EXIT_OK;
+	for (size_t i = 0; i < file->n_tensors; i++) {
+		if (keep[i]) {
+			file->tensors[n++] = file->tensors[i];
+			continue;
+		}
+		if (model->n_superseded++ == 0)
+			model->superseded = file->tensors[i].name;
+		model->data_bytes -= file->tensors[i].size;
+	}
+	if (n == file->n_tensors)
+		return EXIT_OK;
+	free(file->by_name);
+	file->by_name = NULL;
+	file->n_tensors = n;
+	return file_sort_tensors(file, error);
+}
+
+/* Every tensor of a shard is mapped, to that shard or to one that supersedes it. What is taken out of a
+   shard is never what another is sent to. */
+static int check_shards(struct model *model, const struct model_index *index, struct error *error)
+{
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < model->n_files && code == EXIT_OK; i++) {
+		bool *keep = calloc(model->files[i].n_tensors + 1, sizeof *keep);
+
+		code = keep == NULL ? fail_memory(error) : supersede(model, &model->files[i], index, keep, error);
+		free(keep);
+	}
+	free(model->by_name);
+	model->by_name = NULL;
+	model->n_tensors = 0;
+	return code == EXIT_OK ? index_tensors(model, error) : code;
 }
 
 /* Every tensor of a shard is mapped to that shard, and every mapped tensor exists. */
-static int check_index(const struct model *model, const struct model_index *index, struct error *error)
+static int check_index(struct model *model, const struct model_index *index, struct error *error)
 {
 	const struct file *file;
-	int code = EXIT_OK;
+	int code = check_shards(model, index, error);
 
-	for (size_t i = 0; i < model->n_files && code == EXIT_OK; i++)
-		code = check_shard(&model->files[i], index, error);
 	for (size_t i = 0; i < index->n && code == EXIT_OK; i++)
 		if (model_find(model, index->entries[i].tensor, &file) == NULL)
 			code = fail_tensor(error, index->path, index->entries[i].tensor,
-			                   "shard '%s' does not hold it", index->entries[i].shard);
+			                   "shard '%s' does not hold it; correct weight_map", index->entries[i].shard);
 	return code;
 }
 
@@ -198,25 +244,62 @@ static bool has_tensor(const void *model, const char *name)
 	return model_find(model, name, &file) != NULL;
 }
 
-/* A config.json beside a file that the user named tells what its tensors are. It may be of another model and damaged. */
-static int read_role_config(struct model *model, struct error *error)
+/* Reads what may be of another model, and is nothing then. EXIT_MEMORY. */
+static int read_beside(const char *path, json_t **json, struct error *error)
 {
 	struct error ignored;
+	int code = access(path, F_OK) != 0 ? EXIT_INPUT
+	                                   : json_read_python(descriptor_open, path, CONFIG_BYTES_MAX, json, &ignored);
+
+	if (code != EXIT_OK || !json_is_object(*json)) {
+		json_decref(*json);
+		*json = NULL;
+	}
+	return code == EXIT_MEMORY ? fail_memory(error) : EXIT_OK;
+}
+
+int model_read_member(const struct model *model, const char *name, char **path, json_t **json, struct error *error)
+{
+	int code = EXIT_OK;
+
+	*json = NULL;
+	if (model->is_directory)
+		code = find_member(model, name, path, error);
+	else
+		*path = directory_member(model->directory, name);
+	if (code != EXIT_OK || (*path == NULL && model->is_directory))
+		return code;
+	if (*path == NULL)
+		return fail_memory(error);
+	if (!model->is_directory)
+		return read_beside(*path, json, error);
+	if (strcmp(name, CONFIG_FILE) == 0) {
+		*json = json_incref(model->config);
+		return EXIT_OK;
+	}
+	code = json_read_python(member_open, *path, CONFIG_BYTES_MAX, json, error);
+	if (code == EXIT_OK && !json_is_object(*json))
+		code = fail(error, EXIT_INPUT, "%s: is not a JSON object", *path);
+	return code;
+}
+
+/* A config.json beside a file that the user named tells what its tensors are. */
+static int read_role_config(struct model *model, struct error *error)
+{
 	json_t *beside = NULL;
+	char *path = NULL;
+	int code = EXIT_OK;
 
 	if (model->is_directory) {
 		role_model_read(&model->role_model, model->config);
 		return EXIT_OK;
 	}
-	char *path = directory_member(model->directory, CONFIG_FILE);
-	if (path == NULL)
-		return fail_memory(error);
-	if (access(path, F_OK) == 0 &&
-	    json_read_python(descriptor_open, path, CONFIG_BYTES_MAX, &beside, &ignored) == EXIT_OK)
+	code = model_read_member(model, CONFIG_FILE, &path, &beside, error);
+	if (beside != NULL)
 		role_model_read(&model->role_model, beside);
 	json_decref(beside);
 	free(path);
-	return EXIT_OK;
+	return code;
 }
 
 static int read_role_model(struct model *model, struct error *error)
@@ -364,7 +447,7 @@ static int find_quantizer(const struct model *model, char **phrase, struct error
 	char text[PHRASE_BYTES];
 	int found = 0;
 
-	if (quantization != NULL && !json_is_null(quantization))
+	if (quantization != NULL && !json_is_null(quantization) && (!json_is_object(quantization) || json_object_size(quantization) > 0))
 		found = from_config(quantization, text, sizeof text);
 	for (size_t i = 0; i < model->n_files && found == 0; i++)
 		found = from_tensors(model, &model->files[i], text, sizeof text);

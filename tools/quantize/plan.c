@@ -32,7 +32,9 @@ static int check_unquantized(const struct model *model, struct error *error)
 		if (code == EXIT_MEMORY)
 			return fail_memory(error);
 		return fail(error, EXIT_INPUT, "%s: is already quantized: %s; %s", model->path, model_quantized_by(model),
-		            code == EXIT_OK && readable ? remedy : "give the unquantized model");
+		            code == EXIT_OK && readable ? remedy
+		                                        : "no weight is; remove quantization_config from config.json, if what it says of "
+		                                          "keys and values may be lost");
 	}
 	for (size_t i = 0; i < model->n_files; i++) {
 		const char *weights = file_metadata(&model->files[i], "mxfp.weights");
@@ -43,7 +45,7 @@ static int check_unquantized(const struct model *model, struct error *error)
 	}
 	int code = model_config_copy(model, &config, error);
 	const json_t *quantization = json_object_get(config, "quantization_config");
-	if (code == EXIT_OK && quantization != NULL && !json_is_null(quantization))
+	if (code == EXIT_OK && json_object_size(quantization) > 0)
 		code = fail(error, EXIT_INPUT, "%s: is already quantized: the config.json beside it has "
 		            "quantization_config; move the file away from it if that is of another model", model->path);
 	json_decref(config);

@@ -30,6 +30,7 @@ struct quantize_settings {
 	const struct recipe *recipe;  /* NULL: none */
 	double bits;                  /* of a weight on average, up to which layers are promoted; 0: none are */
 	enum mxfp_format activations; /* OPTION_FORMAT_NONE: none */
+	const char *activations_lost; /* those of the preset that the layout cannot express; NULL: none are */
 	int activation_rule, round, non_finite;
 	uint64_t seed;
 	unsigned threads;

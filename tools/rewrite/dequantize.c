@@ -10,8 +10,12 @@
 #include <string.h>
 
 #include "base/suffix.h"
+#include "io/counts.h"
 #include "io/file_gguf.h"
 #include "io/resumed.h"
+#include "model/choices.h"
+#include "model/layout_cache.h"
+#include "model/meaning.h"
 #include "model/model_output.h"
 #include "model/quantized.h"
 #include "mxfp.h"
@@ -198,6 +202,8 @@ static int plan_file(struct running *r, struct error *error)
 		code = plan_entry(r, &r->entries[i], &file->tensors[i], error);
 		r->done->decoded += r->entries[i].becomes == BECOMES_CODES || r->entries[i].becomes == BECOMES_Q8_0;
 		r->done->kept += r->entries[i].becomes == BECOMES_KEPT;
+		r->done->folded += r->entries[i].becomes == BECOMES_CODES &&
+		                   r->entries[i].quantized.parts[LAYOUT_PRE_QUANT_SCALE] != NULL;
 	}
 	if (code == EXIT_OK)
 		code = fuse_all(r, error);
@@ -234,14 +240,20 @@ static int write_entry(const void *context, size_t i, struct journal_record *rec
 	struct running *r = (struct running *)context;
 	const struct entry *entry = &r->entries[i];
 	const struct tensor *source = &r->transfer.file->tensors[i];
+	const bool fused = entry->fused != NULL;
+	const struct decode_target target = {
+		.name = fused ? entry->fused : entry->output.name,
+		.place = fused ? &entry->place : NULL,
+		.overflow = r->settings->overflow,
+		.remedy = "--overflow sat writes that, and --overflow ovf Inf",
+		.counts = &record->counts,
+	};
 
-	(void)record;
 	switch (entry->becomes) {
 	case BECOMES_CODES:
-		return decode_tensor(&r->transfer, &entry->quantized, entry->fused != NULL ? entry->fused : entry->output.name,
-		                     entry->fused != NULL ? &entry->place : NULL, error);
+		return decode_tensor(&r->transfer, &entry->quantized, &target, error);
 	case BECOMES_Q8_0:
-		return decode_q8_0(&r->transfer, source, entry->output.name, error);
+		return decode_q8_0(&r->transfer, source, &target, error);
 	case BECOMES_KEPT:
 		return transfer_copy(&r->transfer, source, error);
 	case BECOMES_DROPPED:
@@ -287,7 +299,7 @@ static int write_data(struct running *r, const struct file *file, struct resumed
 	return code == EXIT_OK ? model_output_add(&r->output, file, writer, error) : code;
 }
 
-/* Writes a file, unless all has been written and only the counts are wanted. */
+/* Writes a file, unless all has been written and only the counts are wanted, which its journal has. */
 static int write_file(struct running *r, const struct file *file, struct error *error)
 {
 	struct resumed resumed = {.journal.fd = -1};
@@ -295,11 +307,12 @@ static int write_file(struct running *r, const struct file *file, struct error *
 	r->transfer.writer = (struct writer){.fd = -1};
 	r->transfer.file = file;
 	int code = plan_file(r, error);
-	if (code == EXIT_OK && !r->output.partial.appeared) {
+	if (code == EXIT_OK)
 		code = resumed_begin(&resumed, &r->output.partial, model_output_name(&r->output, file), file->n_tensors, error);
-		if (code == EXIT_OK)
-			code = write_data(r, file, &resumed, error);
-	}
+	if (code == EXIT_OK && !r->output.partial.appeared)
+		code = write_data(r, file, &resumed, error);
+	for (size_t i = 0; code == EXIT_OK && i < file->n_tensors; i++)
+		counts_add(&r->done->counts, &resumed.records[i].counts);
 	writer_abandon(&r->transfer.writer);
 	release_file(r);
 	resumed_end(&resumed);
@@ -345,13 +358,28 @@ static int begin(struct running *r, struct error *error)
 	if (code != EXIT_OK)
 		return code;
 	json_prepare();
-	json_t *fingerprint = json_pack("{s:s, s:s}", "command", "dequantize", "--to", mxfp_format_get_info(s->to)->name);
+	json_t *fingerprint = json_pack("{s:s, s:s, s:s}", "command", "dequantize", "--to", mxfp_format_get_info(s->to)->name,
+	                                "--overflow", s->overflow == OPTION_CHOICE_NONE ? "refused"
+	                                                                             : choice_name(OPTION_OVERFLOW, s->overflow));
 	carry_fingerprint(&r->done->carry, fingerprint);
 	code = json_out_of_memory() ? fail_memory(error)
 	                            : model_output_begin(&r->output, r->model,
 	                                                 &(struct partial_target){s->out, as_file, s->force, s->resume, false},
 	                                                 fingerprint, error);
 	json_decref(fingerprint);
+	return code;
+}
+
+/* The output has no quantization_config, which would say how keys and values are quantized. */
+static int find_cache(struct running *r, const json_t *config, struct error *error)
+{
+	json_t *second = NULL;
+	char *path = NULL;
+	int code = model_read_member(r->model, layout_modelopt.second_name, &path, &second, error);
+
+	json_decref(layout_cache_read(meaning_section(config), second, &r->done->cache_lost));
+	json_decref(second);
+	free(path);
 	return code;
 }
 
@@ -372,7 +400,13 @@ int dequantize_run(const struct dequantize_settings *settings, const struct mode
 
 	if (code == EXIT_OK)
 		code = model_config_copy(model, &config, error);
-	json_object_del(config, "quantization_config");
+	if (code == EXIT_OK)
+		code = find_cache(&r, config, error);
+	json_prepare();
+	meaning_remove_sections(config);
+	model_config_widen(config, settings->to);
+	if (code == EXIT_OK && json_out_of_memory())
+		code = fail_memory(error);
 	if (code == EXIT_OK)
 		code = transfer_begin(&r.transfer, error);
 	progress_start(&r.transfer.progress, "dequantizing", model->data_bytes, settings->quiet);
