@@ -485,6 +485,20 @@ exits 2 "exists; give --force" eval "$a" --tokens "$tokens" --save-logits "$work
 exits 2 "holds saved logits" eval "$a" --tokens "$tokens" --compare "$work/logits" --save-logits "$work/more"
 # Without a tokenizer, a text that is missing is what is said to be missing.
 exits 3 "tokenizer" eval "$work/narrow" --text "$work/text"
+# A text is read as Python reads it for a tokenizer.json: what is not UTF-8 is an error, and CR LF and CR are LF, as the same
+# model's bytes have them. Bytes are taken as they are.
+printf '{"model":{"vocab":{"a":97,"\\n":10,"b":98},"merges":[]}}' >"$work/letters.json"
+printf 'ab\nab\n\nba' >"$work/lf.txt"
+printf 'ab\r\nab\r\r\nba' >"$work/crlf.txt"
+printf 'ab\nb\351a' >"$work/latin1.txt"
+exits 0 "" eval -q --json "$a" --text "$work/lf.txt"
+lf=$(grep -A3 '"nll"' "$work/out")
+exits 0 "" eval -q --json "$a" --text "$work/crlf.txt" --tokenizer "$work/letters.json"
+same "CR LF" "$lf" "$(grep -A3 '"nll"' "$work/out")"
+exits 3 "latin1.txt: line 2, byte 4: e9 is not UTF-8 there; " eval -q "$a" --text "$work/latin1.txt" --tokenizer "$work/letters.json"
+exits 3 "eval: --prompt: line 1, byte 1: e9 is not UTF-8 there; " eval -q "$a" --generate 2 --prompt "$(printf 'b\351a')" \
+	--tokenizer "$work/letters.json"
+exits 0 "" eval -q "$a" --text "$work/latin1.txt"
 exits 4 "missing.txt: cannot open: No such file" eval "$work/narrow" --text "$work/missing.txt"
 
 # Disks that are too small are seen before the run: logits of 118 predictions take 64 + 118 * 256 * 4 bytes, twice if they are saved.

@@ -170,20 +170,27 @@ static size_t join_line_ends(char *text, size_t n)
 	return to;
 }
 
-int tokenizer_read_text(const struct tokenizer *tokenizer, const char *path, char *text, size_t *n, struct error *error)
+int tokenizer_check_text(const struct tokenizer *tokenizer, const char *where, const char *text, size_t n,
+                         struct error *error)
 {
-	const enum tokenizer_text kind = tokenizer->kind->text;
-	const size_t at = kind == TOKENIZER_TEXT_BYTES ? *n : find_malformed(text, *n);
+	const size_t at = tokenizer->kind->text == TOKENIZER_TEXT_BYTES ? n : find_malformed(text, n);
 	size_t line = 1;
 
-	for (size_t i = 0; i < at && at < *n; i++)
+	if (at == n)
+		return EXIT_OK;
+	for (size_t i = 0; i < at; i++)
 		line += text[i] == '\n';
-	if (at < *n)
-		return fail(error, EXIT_INPUT, "%s: line %zu, byte %zu: %02x is not UTF-8 there; convert the text, for example by "
-		            "iconv -f latin1 -t utf-8", path, line, at, (unsigned)(unsigned char)text[at]);
-	if (kind == TOKENIZER_TEXT_PYTHON)
+	return fail(error, EXIT_INPUT, "%s: line %zu, byte %zu: %02x is not UTF-8 there; convert the text, for example by iconv -f "
+	            "latin1 -t utf-8", where, line, at, (unsigned)(unsigned char)text[at]);
+}
+
+int tokenizer_read_text(const struct tokenizer *tokenizer, const char *path, char *text, size_t *n, struct error *error)
+{
+	const int code = tokenizer_check_text(tokenizer, path, text, *n, error);
+
+	if (code == EXIT_OK && tokenizer->kind->text == TOKENIZER_TEXT_PYTHON)
 		*n = join_line_ends(text, *n);
-	return EXIT_OK;
+	return code;
 }
 
 int tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t n, struct token_sequences *tokens,
