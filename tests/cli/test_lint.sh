@@ -151,13 +151,13 @@ made 7f '{"x.weight_scale":{"dtype":"U8","shape":[1,1],"data_offsets":[0,1]}}'
 finds 1 "errors 1, warnings 0, notes 0" "'x.weight_scale': it is named as scales, but there are no codes" \
 	"$work/made.safetensors"
 made "${ones}7f" "{$codes,\"x.weight_scale\":{\"dtype\":\"F8_E8M0\",\"shape\":[1,1],\"data_offsets\":[16,17]}}"
-finds 0 "errors 0, warnings 0, notes 1" "'x.weight_scale': it and 0 others are F8_E8M0" "$work/made.safetensors"
+finds 0 "errors 0, warnings 0, notes 1" "'x.weight_scale': it is F8_E8M0" "$work/made.safetensors"
 plain='"x.weight":{"dtype":"BF16","shape":[1],"data_offsets":[17,19]}'
 made "${ones}7f0000" "{$codes,$plain,\"x.weight_scale\":{\"dtype\":\"U8\",\"shape\":[1,1],\"data_offsets\":[16,17]}}"
 finds 1 "errors 0, warnings 1, notes 0" "'x.weight_packed': 'x.weight' is there too, as BF16" "$work/made.safetensors"
 plain='"x.weight":{"dtype":"F8_E4M3","shape":[1,1],"data_offsets":[0,1]}'
 made 380000803f "{$plain,\"x.weight_scale\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[1,5]}}"
-finds 6 "errors 0, warnings 0, notes 1" "'x.weight': it and 0 others are 8 bits with a scale for each tensor or row" \
+finds 6 "errors 0, warnings 0, notes 1" "'x.weight': it is 8 bits with a scale for each tensor or row" \
 	"$work/made.safetensors"
 has "name of the check" "$(cat "$work/out")" "which mxfp does not read; quantize the model that it was made from [unknown-layout]"
 
@@ -176,7 +176,7 @@ foreign() { # EXPECTED TENSOR DTYPE SHAPE BYTES ...
 		header "{$json}"
 		head -c $offset /dev/zero | tr '\0' '?'
 	} >"$work/foreign/model.safetensors"
-	finds 6 "errors 0, warnings 0, notes 1" "': it and 0 others are $expect" "$work/foreign"
+	finds 6 "errors 0, warnings 0, notes 1" "': it is $expect" "$work/foreign"
 }
 q=model.layers.0.self_attn.q_proj
 foreign "FP8 with a scale for each square, 128 x 128 as a rule, as of DeepSeek-V3, which mxfp does not read; fp8_cast_bf16.py" \
