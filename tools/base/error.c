@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,7 +48,9 @@ int fail_memory(struct error *error)
 int fail_errno(struct error *error, const char *path, const char *what)
 {
 	int saved = errno;
+	/* What is written has a longer name until it is complete. */
+	const bool grows = saved == ENAMETOOLONG && strncmp(what, "cannot create", strlen("cannot create")) == 0;
 
-	return fail(error, saved == ENOMEM ? EXIT_MEMORY : EXIT_IO, "%s: %s: %s", *path != '\0' ? path : "''", what,
-	            strerror(saved));
+	return fail(error, saved == ENOMEM ? EXIT_MEMORY : EXIT_IO, "%s: %s: %s%s", *path != '\0' ? path : "''", what,
+	            strerror(saved), grows ? "; while it is written, .partial is added to it: give a shorter one" : "");
 }
