@@ -109,6 +109,11 @@ exits 3 "words/tokenizer.model: is a tokenizer that is not read" eval model --te
 exits 3 "tokenizer.model: is a tokenizer that is not read" eval model --text text.txt --tokenizer tokenizer.model
 exits 4 "nowhere.model: cannot open" eval model --text text.txt --tokenizer nowhere.model
 
+# --layer of engine takes a config.json.
+: >w.gguf
+exits 3 "w.gguf: has weights, and --layer takes a config.json, or the directory with one" engine --layer w.gguf
+
+exits 4 "cannot create: No such file or directory; make the directory that it is to be in" quantize model -o nowhere/out
 # A name that leaves no room for what is added to it while it is written.
 name=$(repeat 250 a)
 exits 4 "File name too long; while it is written, .partial is added to it: give a shorter one" quantize model -o "$name"

@@ -48,9 +48,12 @@ int fail_memory(struct error *error)
 int fail_errno(struct error *error, const char *path, const char *what)
 {
 	int saved = errno;
-	/* What is written has a longer name until it is complete. */
-	const bool grows = saved == ENAMETOOLONG && strncmp(what, "cannot create", strlen("cannot create")) == 0;
+	const bool creates = strcmp(what, "cannot create") == 0;
+	const char *remedy = !creates                ? ""
+	                     : saved == ENAMETOOLONG ? "; while it is written, .partial is added to it: give a shorter one"
+	                     : saved == ENOENT       ? "; make the directory that it is to be in"
+	                                             : "";
 
 	return fail(error, saved == ENOMEM ? EXIT_MEMORY : EXIT_IO, "%s: %s: %s%s", *path != '\0' ? path : "''", what,
-	            strerror(saved), grows ? "; while it is written, .partial is added to it: give a shorter one" : "");
+	            strerror(saved), remedy);
 }
