@@ -144,7 +144,10 @@ finds 1 "errors 0, warnings 1, notes 0" "with the nibbles of each byte swapped, 
 codes='"x.weight_packed":{"dtype":"U8","shape":[1,16],"data_offsets":[0,16]}'
 ones=22222222222222222222222222222222
 made $ones "{$codes}"
-finds 1 "errors 1, warnings 0, notes 0" "'x.weight_packed': 'x.weight_scale' is missing [parts]" "$work/made.safetensors"
+finds 1 "errors 1, warnings 0, notes 0" "'x.weight_packed': 'x.weight_scale' is missing; look for the file that holds it [parts]" "$work/made.safetensors"
+# Found at another part of it, it is still said of the codes, once.
+made "${ones}0000803f" "{$codes,\"x.weight_global_scale\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[16,20]}}"
+finds 1 "errors 1, warnings 0, notes 0" "error: $work/made.safetensors: tensor 'x.weight_packed': 'x.weight_scale' is missing" "$work/made.safetensors"
 made "${ones}7f7f" "{$codes,\"x.weight_scale\":{\"dtype\":\"U8\",\"shape\":[1,2],\"data_offsets\":[16,18]}}"
 finds 1 "errors 1, warnings 0, notes 0" "'x.weight_packed': not in a layout that mxfp knows" "$work/made.safetensors"
 made 7f '{"x.weight_scale":{"dtype":"U8","shape":[1,1],"data_offsets":[0,1]}}'

@@ -42,15 +42,31 @@ static const char *without_place(const char *text, const struct model_tensor *at
 	return n > 0 && strncmp(text, place, (size_t)n) == 0 ? text + n : text;
 }
 
+/* The tensor that an error about a part of one is about: another part of it, perhaps. */
+static struct model_tensor named_in(const struct model *model, const char *text, const struct model_tensor *at)
+{
+	static const char before[] = ": tensor '";
+	const char *name = strstr(text, before), *end = name != NULL ? strstr(name + strlen(before), "': ") : NULL;
+	char copy[sizeof((struct error *)0)->text];
+	struct model_tensor found = *at;
+
+	if (end == NULL)
+		return *at;
+	name += strlen(before);
+	snprintf(copy, sizeof copy, "%.*s", (int)(end - name), name);
+	found.tensor = model_find(model, copy, &found.file);
+	return found.tensor != NULL ? found : *at;
+}
+
 /* A tensor of which the layouts say that it, or what it is a part of, is wrong. */
 static int find_wrong(struct naming *n, const struct model_tensor *at, const char *text)
 {
-	const struct lint_place place = {at->file, at->tensor->name};
-
 	if (strcmp(text, n->last) == 0)
 		return EXIT_OK;
 	snprintf(n->last, sizeof n->last, "%s", text);
-	return lint_find(n->lint, LINT_PARTS, &place, n->error, "%s", without_place(text, at));
+	const struct model_tensor about = named_in(n->lint->model, text, at);
+	const struct lint_place place = {about.file, about.tensor->name};
+	return lint_find(n->lint, LINT_PARTS, &place, n->error, "%s", without_place(text, &about));
 }
 
 /* A tensor that is no part of a quantized one that can be read. */

@@ -13,6 +13,7 @@
 #include "base/must_succeed.h"
 #include "base/sparsity.h"
 #include "base/suffix.h"
+#include "io/shape.h"
 #include "mxfp/convert.h"
 
 /* More than the ways in which the layouts together name parts; beyond it a way is tried again, which is only slow. */
@@ -211,13 +212,29 @@ static int read_tensor_scale(struct quantized *q, struct error *error)
 		return EXIT_OK;
 	if (scale == NULL)
 		return fail_tensor(error, q->files[LAYOUT_CODES]->path, q->parts[LAYOUT_CODES]->name,
-		                   "its tensor scale, *%s, is missing",
+		                   "its tensor scale, *%s, is missing; look for the file that holds it",
 		                   q->choice.form->parts[LAYOUT_TENSOR_SCALE].append);
 	if (scale->dtype != DTYPE_F32 || tensor_elements(scale) != 1)
-		return fail_tensor(error, file->path, scale->name, "is not one F32 number");
+		return fail_tensor(error, file->path, scale->name, "is not one F32 number, as a tensor scale is; write the file again");
 	int code = file_read(file, scale, 0, &q->tensor_scale, sizeof q->tensor_scale, error);
 	dtype_swap(DTYPE_F32, &q->tensor_scale, sizeof q->tensor_scale);
 	return code;
+}
+
+/* Codes and scales whose dtypes and shapes are those of no form. */
+static int fail_layout(const struct search *search, struct error *error)
+{
+	const struct quantized *q = &search->broken;
+	const struct tensor *codes = q->parts[LAYOUT_CODES], *scales = q->parts[LAYOUT_SCALES];
+	char of_codes[SHAPE_TEXT], of_scales[SHAPE_TEXT];
+
+	return fail_tensor(error, q->files[LAYOUT_CODES]->path, codes->name,
+	                   "not in a layout that mxfp knows: %s %s%s%s%s%s; %s", dtype_info(codes->dtype)->name,
+	                   shape_text(codes, of_codes), scales != NULL ? ", scales " : "",
+	                   scales != NULL ? dtype_info(scales->dtype)->name : "", scales != NULL ? " " : "",
+	                   scales != NULL ? shape_text(scales, of_scales) : "",
+	                   search->model->is_directory ? "the shapes do not fit, or the file is damaged: write it again"
+	                                               : "if it is MXFP6, name the directory with config.json");
 }
 
 /* What is wrong with codes that have no scales, or none that fit. */
@@ -234,7 +251,7 @@ static int fail_broken(const struct search *search, struct error *error)
 		char *name = layout_part_name(q->choice.form, (enum layout_part)part, search->name, &fits);
 		if (name == NULL)
 			return fail_memory(error);
-		int code = fail_tensor(error, file->path, codes->name, "'%s' is missing", name);
+		int code = fail_tensor(error, file->path, codes->name, "'%s' is missing; look for the file that holds it", name);
 		free(name);
 		return code;
 	}
@@ -244,8 +261,7 @@ static int fail_broken(const struct search *search, struct error *error)
 		return fail(error, EXIT_INPUT, "%s: metadata '" LAYOUT_SPARSITY "': '%.40s' is not a known pattern",
 		            file->path, text != NULL ? text : "");
 	}
-	return fail_tensor(error, file->path, codes->name, "not in a layout that mxfp knows, by dtype and shape of it and "
-	                   "its scales; if it is MXFP6, name the directory with config.json");
+	return fail_layout(search, error);
 }
 
 /* Whether the format is one that the configuration states. */
