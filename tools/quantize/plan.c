@@ -145,7 +145,8 @@ static int check_role(const struct quantize_plan *plan, struct quantize_entry *e
 	const bool by_recipe = s->select.recipe != NULL && patterns_match(s->select.recipe, entry->stored->name);
 
 	if (refusal != NULL && (asked || by_recipe))
-		return fail(error, EXIT_USAGE, "quantize: %s: tensor '%s': %s (--layout %s)", asked ? "--include" : "the recipe's include",
+		return fail(error, EXIT_USAGE, "quantize: %s: tensor '%s': %s (--layout %s); --ignore it, or give another layout",
+		            asked ? "--include" : "the recipe's include",
 		            entry->stored->name, refusal, s->layout->name);
 	if (role->kind == ROLE_SEQUENTIAL && role->axis == ROLE_UNKNOWN)
 		return fail_tensor(error, entry->file->path, entry->stored->name, "%s; or --ignore it", role->unknown);
