@@ -427,6 +427,8 @@ for what, tensors, section, second, lost in [
         ("modelopt, in the second file alone", QUARK, dict(mo_mx, kv_cache_scheme=None),
          {"producer": PRODUCER, "quantization": {"quant_algo": "MXFP4", "kv_cache_quant_algo": "FP8", "exclude_modules": []}}, ("quark",)),
         ("modelopt, INT8", QUARK, dict(mo_mx, kv_cache_scheme="INT8"), None, ("quark", "compressed-tensors")),
+        ("quark, FP8 with its own names", dict(QUARK, **{"model.layers.0.self_attn.k_proj.output_scale": ("F32", [1], f32_bytes([.5]))}),
+         put(QUARK_CONFIG, ("kv_cache_quant_config",), {"*k_proj": QUARK_FP8, "*v_proj": QUARK_FP8}), None, ("modelopt",)),
         ("quark, FP8", QUARK, put(QUARK_CONFIG, ("kv_cache_quant_config",), {"*k_proj": QUARK_FP8, "*v_proj": QUARK_FP8}), None, ())]:
     for layout in ("compressed-tensors", "modelopt", "quark"):
         make(dict(tensors, **SCALES), {"quantization_config": section}, second)
@@ -449,6 +451,9 @@ for what, tensors, section, second, lost in [
         check("scales of %s in %s" % (what, layout), set(SCALES) <= set(read_file(OUT + "/model.safetensors")))
         remove(OUT)
 make(dict(CT, **SCALES), {"quantization_config": put(CT_CONFIG, ("kv_cache_scheme",), FP8_CACHE)})
+code, out, _ = run("relayout", MODEL, "-o", OUT + ".safetensors", "--layout", "quark")
+check("relayout to a file says that the scheme is lost", code == 0 and "kv_cache_scheme" in out and "a file alone" in out, out)
+remove(OUT + ".safetensors")
 code, out, _ = run("dequantize", MODEL, "-o", OUT)
 check("dequantize says that the scheme is lost", code == 0 and "kv_cache_scheme" in out, out)
 remove(OUT)
