@@ -274,6 +274,11 @@ for what, config, second in [
         ("quantization", {"quantization": {"bits": 4, "group_size": 32, "mode": "mxfp4", "smoothing": 1}}, None)]:
     make(MODELOPT, config, second)
     refused(what, "smoothing" if what != "quantization" else "MLX", "dequantize", MODEL, "-o", OUT, "-q")
+make(MODELOPT, {"quantization_config": dict(MO_SECOND, quant_method="modelopt")})
+check("hf_quant_config.json within config.json", decoded() == numbers_nv())
+for path in (("smoothing",), ("quantization", "smoothing")):
+    make(MODELOPT, {"quantization_config": put(dict(MO_SECOND, quant_method="modelopt"), path, 1)})
+    refused("hf_quant_config.json within config.json: " + path[0], "smoothing", "dequantize", MODEL, "-o", OUT, "-q")
 make(CT, {"compression_config": put(CT_CONFIG, ("smoothing",), 1)})
 refused("compression_config", "smoothing", "dequantize", MODEL, "-o", OUT, "-q")
 make(CT, {"quantization_config": {"style": 1}})
