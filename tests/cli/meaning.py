@@ -155,7 +155,8 @@ CT_ARGUMENTS = {"num_bits": 4, "type": "float", "symmetric": True, "group_size":
                 "observer_kwargs": {}}
 CT_CONFIG = {"quant_method": "compressed-tensors", "format": "mxfp4-pack-quantized", "quantization_status": "compressed",
              "global_compression_ratio": None, "ignore": ["lm_head", "re:.*gate$"], "version": "0.20.0", "sparsity_config": {},
-             "transform_config": {}, "kv_cache_scheme": None, "moe_sparsity_config": None,
+             "transform_config": {}, "kv_cache_scheme": None, "moe_sparsity_config": None, "provider": "auto-round",
+             "attention_input_activations": {"targets": ["LlamaAttention"], "input_activations": {"num_bits": 8, "type": "float"}},
              "config_groups": {"group_0": {"targets": ["Linear"], "format": "mxfp4-pack-quantized", "weights": CT_ARGUMENTS,
                                            "input_activations": dict(CT_ARGUMENTS, dynamic=True, actorder=None),
                                            "output_activations": None}}}
@@ -231,6 +232,7 @@ KEYS = {
         (W + ("scale_dtype",), "torch.float16"), (("format",), "marlin-24"), (("config_groups", "group_0", "format"), "int-quantized"),
         (("quantization_status",), "calibration"), (("sparsity_config", "format"), "sparse-24-bitmask"),
         (("sparsity_config", "mask"), "x"), (("transform_config",), TRANSFORM), (("moe_sparsity_config",), {"method": "novice"}),
+        (("config_groups", "group_0", "input_activations", "shift"), 1), (("kv_cache_scheme",), {"shift": 1}),
         (("fp8_dtype_flavor",), "float8_e4m3fnuz"), (("quant_method",), "modelslim"), (("quant_method",), "gptq"),
         (("config_groups", "NVFP4"), ["Linear"])],
     "modelopt": [
@@ -241,7 +243,7 @@ KEYS = {
     "quark": [
         (("global_quant_config", "weight", "dtype"), "fp8_e4m3"), (("global_quant_config", "weight", "qscheme"), "per_channel"),
         (("global_quant_config", "weight", "symmetric"), False), (("global_quant_config", "weight", "zero"), 1),
-        (("global_quant_config", "bias"), QUARK_TENSOR), (("layer_quant_config",), {"*": dict(QUARK_LAYER, skew=1)}),
+        (("global_quant_config", "input_tensors", "zero"), 1), (("global_quant_config", "bias"), QUARK_TENSOR), (("layer_quant_config",), {"*": dict(QUARK_LAYER, skew=1)}),
         (("algo_config", 0, "r4"), True), (("algo_config", 0, "online_r1_rotation"), True),
         (("algo_config", 0, "name"), "svdquant"), (("export", "weight_format"), "fake_quantized"), (("export", "swizzle"), True)],
     "auto-round": [

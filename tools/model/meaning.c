@@ -416,7 +416,7 @@ static int look_at_section(struct listing *l, const char *path, const char *name
 		return tell_key(&s, MEANING_FOREIGN, text);
 	}
 	/* mlx-lm and SGLang also take what hf_quant_config.json holds. */
-	if (strcmp(s.method, "modelopt") == 0 && json_is_object(json_object_get(section, "quantization")))
+	if (given == NULL && strcmp(s.method, "modelopt") == 0 && json_is_object(json_object_get(section, "quantization")))
 		return look_at_second(l, path, section);
 	s.shown[0] = '\0';
 	int code = walk(&s, "", section);
