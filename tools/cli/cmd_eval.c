@@ -262,6 +262,7 @@ static void make_settings(struct job *job)
 		.skip = (size_t)o->skip,
 		.batch = (size_t)o->batch,
 		.threads = o->trial.threads,
+		.note = tokenizer_note(job->corpus.tokenizer),
 		.save = o->save,
 		.profile = o->profile,
 		.quiet = o->quiet,
