@@ -167,7 +167,7 @@ for named in "$first" "$second"; do
 	exits 0 "" dequantize "$work/split.gguf" -o "$work/plain.gguf" -fq
 	exits 0 "" diff "$work/plain.gguf" "$named"
 	has "tensors of all parts" "$(cat "$work/out")" "3 tensors were compared, 0 of them quantized"
-	exits 0 "" report "$named" --json --tokens 1
+	exits 0 "" report "$named" --json --activation-rows 1
 	has "tensors reported" "$(cat "$work/out")" '"m.weight"'
 done
 exits 0 "" inspect "$second"
