@@ -177,6 +177,56 @@ evaluate "$a" --tokens "$tokens" --attention mxfp8-e4m3 --kv-cache mxfp4 --activ
 has "attention" "$out" "f32, attention mxfp8-e4m3, kv mxfp4"
 evaluate "$a.gguf" --tokens "$tokens"
 same "output for a GGUF file" "$(printf '%s\n' "$whole" | sed 's/^model: .*//')" "$(printf '%s\n' "$out" | sed 's/^model: .*//')"
+# The same cut in two, named by the second part.
+python3 - "$a.gguf" "$work" <<'END'
+import struct, sys
+
+with open(sys.argv[1], "rb") as file:
+    whole = file.read()
+at = 24
+
+
+def take(form):
+    global at
+    value = struct.unpack_from(form, whole, at)
+    at += struct.calcsize(form)
+    return value[0] if len(value) == 1 else value
+
+
+n_tensors, n_pairs = struct.unpack_from("<QQ", whole, 8)
+for _ in range(n_pairs):
+    length = take("<Q")
+    at += length
+    length = take("<Q") if take("<I") == 8 else 4
+    at += length
+pairs, infos = whole[24:at], []
+for _ in range(n_tensors):
+    name = take("<%ds" % take("<Q"))
+    shape = [take("<Q") for _ in range(take("<I"))]
+    infos.append((name, shape, take("<IQ")[1]))
+start = at + -at % 32
+ends = [info[2] for info in infos[1:]] + [len(whole) - start]
+for part, (first, last) in enumerate(((0, 2), (2, n_tensors))):
+    split = b""
+    for key, form, kind, value in ((b"split.no", "<H", 2, part), (b"split.count", "<H", 2, 2),
+                                   (b"split.tensors.count", "<i", 5, n_tensors)):
+        split += struct.pack("<Q", len(key)) + key + struct.pack("<I", kind) + struct.pack(form, value)
+    head = b"GGUF" + struct.pack("<IQQ", 3, last - first, 3 + (n_pairs if part == 0 else 0))
+    head += (pairs if part == 0 else b"") + split
+    for name, shape, offset in infos[first:last]:
+        head += struct.pack("<Q", len(name)) + name + struct.pack("<I", len(shape))
+        head += struct.pack("<%dQIQ" % len(shape), *shape, 0, offset - infos[first][2])
+    with open("%s/cut-%05d-of-00002.gguf" % (sys.argv[2], part + 1), "wb") as file:
+        file.write(head + bytes(-len(head) % 32) + whole[start + infos[first][2]:start + ends[last - 1]])
+END
+evaluate "$work/cut-00002-of-00002.gguf" --tokens "$tokens"
+same "output for a split GGUF file" "$(printf '%s\n' "$whole" | sed 's/^model: .*//')" \
+	"$(printf '%s\n' "$out" | sed 's/^model: .*//')"
+# A head that the file has counts, though config.json says that it is tied, as in transformers.
+cp -r "$a" "$work/tied"
+sed 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' "$a/config.json" >"$work/tied/config.json"
+evaluate "$work/tied" --tokens "$tokens"
+same "perplexity with a head that should be tied" "$(want whole)" "$(row model)"
 evaluate "$a" --tokens "$tokens" --context 16 --skip 4 --batch 5
 same "perplexity of windows" "$(want cut)" "$(row model)"
 evaluate "$a" --tokens "$tokens" --sequences 1
@@ -356,6 +406,20 @@ exits 3 "is already quantized" eval "$work/quantized" --tokens "$tokens" --try n
 evaluate "$a" --generate 20 --prompt h --json --batch 1
 same "greedy text" "$(want greedy)" "$(python3 -c 'import json, sys; print(json.load(sys.stdin)["ids"])' <"$work/out")"
 greedy=$out
+# Each id of generation_config.json ends a text, or of config.json where that says none; the fifth that is drawn stands there.
+fifth=$(want greedy | tr -d '[],' | cut -d ' ' -f 6)
+shorter="[$(want greedy | tr -d '[],' | cut -d ' ' -f 1-5 | sed 's/ /, /g')]"
+cp -r "$a" "$work/ending"
+for file in config.json generation_config.json; do
+	[ $file = config.json ] || printf '{"eos_token_id": [255, %s]}' "$fifth" >"$work/ending/$file"
+	[ $file != config.json ] || sed "s/{/{\"eos_token_id\": [254, $fifth], /" "$a/config.json" >"$work/ending/$file"
+	for given in "$work/ending" "$work/ending/model.safetensors"; do
+		evaluate "$given" --generate 20 --prompt h --json
+		same "text of $given ended by $file" "$shorter" \
+			"$(python3 -c 'import json, sys; print(json.load(sys.stdin)["ids"])' <"$work/out")"
+	done
+	sed 's/{/{"eos_token_id": 253, /' "$a/config.json" >"$work/ending/config.json"
+done
 evaluate "$a" --generate 20 --prompt h --json --temperature 0
 same "at temperature 0" "$greedy" "$out"
 evaluate "$a" --generate 20 --prompt h --json --temperature 1 --seed 1
@@ -485,6 +549,20 @@ exits 2 "exists; give --force" eval "$a" --tokens "$tokens" --save-logits "$work
 exits 2 "holds saved logits" eval "$a" --tokens "$tokens" --compare "$work/logits" --save-logits "$work/more"
 # Without a tokenizer, a text that is missing is what is said to be missing.
 exits 3 "tokenizer" eval "$work/narrow" --text "$work/text"
+# A text is read as Python reads it for a tokenizer.json: what is not UTF-8 is an error, and CR LF and CR are LF, as the same
+# model's bytes have them. Bytes are taken as they are.
+printf '{"model":{"vocab":{"a":97,"\\n":10,"b":98},"merges":[]}}' >"$work/letters.json"
+printf 'ab\nab\n\nba' >"$work/lf.txt"
+printf 'ab\r\nab\r\r\nba' >"$work/crlf.txt"
+printf 'ab\nb\351a' >"$work/latin1.txt"
+exits 0 "" eval -q --json "$a" --text "$work/lf.txt"
+lf=$(grep -A3 '"nll"' "$work/out")
+exits 0 "" eval -q --json "$a" --text "$work/crlf.txt" --tokenizer "$work/letters.json"
+same "CR LF" "$lf" "$(grep -A3 '"nll"' "$work/out")"
+exits 3 "latin1.txt: line 2, byte 4: e9 is not UTF-8 there; " eval -q "$a" --text "$work/latin1.txt" --tokenizer "$work/letters.json"
+exits 3 "eval: --prompt: line 1, byte 1: e9 is not UTF-8 there; " eval -q "$a" --generate 2 --prompt "$(printf 'b\351a')" \
+	--tokenizer "$work/letters.json"
+exits 0 "" eval -q "$a" --text "$work/latin1.txt"
 exits 4 "missing.txt: cannot open: No such file" eval "$work/narrow" --text "$work/missing.txt"
 
 # Disks that are too small are seen before the run: logits of 118 predictions take 64 + 118 * 256 * 4 bytes, twice if they are saved.

@@ -258,6 +258,7 @@ static int begin_evaluating(struct evaluating *e, const struct settings *s, stru
 		.skip = (size_t)s->skip,
 		.batch = (size_t)s->batch,
 		.threads = s->threads,
+		.note = tokenizer_note(e->corpus.tokenizer),
 		.quiet = s->quiet,
 	};
 	e->mixtures = (struct mixtures){

@@ -262,6 +262,7 @@ static void make_settings(struct job *job)
 		.skip = (size_t)o->skip,
 		.batch = (size_t)o->batch,
 		.threads = o->trial.threads,
+		.note = tokenizer_note(job->corpus.tokenizer),
 		.save = o->save,
 		.profile = o->profile,
 		.quiet = o->quiet,
@@ -383,7 +384,9 @@ static int generate(struct job *job, struct error *error)
 			return fail(error, EXIT_USAGE, "eval: invalid --temperature '%s': expected a number, for example 0.8",
 			            o->temperature);
 	}
-	code = tokenizer_encode(job->corpus.tokenizer, prompt, strlen(prompt), &job->corpus.tokens, error);
+	code = tokenizer_check_text(job->corpus.tokenizer, "eval: --prompt", prompt, strlen(prompt), error);
+	if (code == EXIT_OK)
+		code = tokenizer_encode(job->corpus.tokenizer, prompt, strlen(prompt), &job->corpus.tokens, error);
 	if (code == EXIT_OK && job->corpus.tokens.n_ids == 0)
 		code = fail(error, EXIT_USAGE, "eval: the prompt has no tokens, and the tokenizer adds none; give --prompt TEXT");
 	if (code == EXIT_OK && o->corpus.context != CORPUS_ALL && job->corpus.tokens.n_ids + o->generate > o->corpus.context)

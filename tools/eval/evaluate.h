@@ -27,6 +27,7 @@ struct evaluate_settings {
 	size_t skip;                          /* the first predictions of a window that are left out */
 	size_t batch;                         /* rows that run at once, at most */
 	unsigned threads;
+	const char *note;                     /* of the tokenizer; NULL: none */
 	const char *save;                     /* where the base's logits will be saved; NULL: nowhere */
 	bool by_layer;                        /* as of struct network_options */
 	bool profile;                         /* say where the time of each run goes */

@@ -71,6 +71,8 @@ json_t *evaluate_facts(const struct evaluation *e, const char *source)
 	                          (json_int_t)e->n_tokens, "windows", (json_int_t)e->settings->tokens->n, "context",
 	                          (json_int_t)e->settings->context, "skip", (json_int_t)e->settings->skip, "predictions",
 	                          (json_int_t)e->n_predictions, "runs", runs);
+	if (e->settings->note != NULL)
+		facts = facts_set(facts, "note", facts_text(e->settings->note));
 	if (e->n_parts > 0) {
 		facts = facts_set(facts, "layers", parts[0]);
 		facts = facts_set(facts, "kinds", parts[1]);

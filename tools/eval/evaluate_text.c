@@ -127,6 +127,10 @@ void evaluate_print_source(const struct evaluation *e, const char *source, FILE 
 	print_printable(file, source);
 	fprintf(file, ": %zu tokens in %zu windows of at most %zu, %zu of them predicted\n", e->n_tokens, e->settings->tokens->n,
 	       e->settings->context, e->n_predictions);
+	if (e->settings->note != NULL) {
+		print_printable(file, e->settings->note);
+		putc('\n', file);
+	}
 	for (size_t i = 0; i < e->n_results; i++)
 		if (i == 0 || strcmp(e->results[i].path, e->results[i - 1].path) != 0) {
 			fprintf(file, "%s: ", e->n_results > 1 && i == 0 && is_beside(e) ? "base" : "model");

@@ -30,6 +30,7 @@ int report_evaluation_open(struct report_evaluation *e, const char *path, struct
 		code = corpus_read(&e->corpus, &e->corpus_options, error);
 	e->settings.tokens = &e->corpus.tokens;
 	e->settings.context = e->corpus.context;
+	e->settings.note = tokenizer_note(e->corpus.tokenizer);
 	return code == EXIT_OK ? evaluate_begin(&e->evaluation, &e->settings, error) : code;
 }
 
