@@ -464,6 +464,17 @@ remove(OUT + ".safetensors")
 code, out, _ = run("dequantize", MODEL, "-o", OUT)
 check("dequantize says that the scheme is lost", code == 0 and "kv_cache_scheme" in out, out)
 remove(OUT)
+# How activations are quantized is kept, or lost with a word.
+fp8_groups = put(CT_CONFIG, ("config_groups", "group_0", "input_activations"), dict(CT_ARGUMENTS, num_bits=8, group_size=128, dynamic=True))
+for what, section, layout, lost in (("MXFP4", CT_CONFIG, "quark", False), ("MXFP4", CT_CONFIG, "modelopt", True), ("FP8", fp8_groups, "quark", True),
+                                    ("none", put(CT_CONFIG, ("config_groups", "group_0", "input_activations"), None), "modelopt", False)):
+    make(CT, {"quantization_config": section})
+    code, out, error = run("relayout", MODEL, "-o", OUT, "-l", layout)
+    check("activations in %s, to %s" % (what, layout), code == 0 and ("how activations are quantized was left out" in out) == lost, out + error)
+    if layout == "quark":
+        inputs = read_json(OUT + "/config.json")["quantization_config"]["global_quant_config"]["input_tensors"]
+        check("activations in %s of quark" % what, (inputs is None) == lost, inputs)
+    remove(OUT)
 # A model runs as it is without them.
 os.makedirs(WORK + "/llama")
 subprocess.run([sys.executable, os.path.join(os.path.dirname(__file__), "small_llama.py"), WORK + "/llama"], check=True)
