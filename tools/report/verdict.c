@@ -22,6 +22,7 @@
 #include "analyse/weight_error.h"
 #include "base/printable.h"
 #include "base/suffix.h"
+#include "base/word.h"
 #include "eval/judge.h"
 #include "io/file_gguf.h"
 #include "model/fused.h"
@@ -461,21 +462,6 @@ static void print_details(FILE *file, const struct report *report)
 	putc('.', file);
 }
 
-/* A word of a shell's command. */
-static void print_word(FILE *file, const char *word)
-{
-	static const char safe[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./,:=+%@-";
-
-	if (*word != '\0' && word[strspn(word, safe)] == '\0') {
-		fputs(word, file);
-		return;
-	}
-	putc('\'', file);
-	for (; *word != '\0'; word++)
-		fputs(*word == '\'' ? "'\\''" : (char[]){*word, '\0'}, file);
-	putc('\'', file);
-}
-
 static void print_selection(FILE *file, const struct select *select)
 {
 	const struct string_list *lists[] = {&select->include, &select->ignore};
@@ -483,7 +469,7 @@ static void print_selection(FILE *file, const struct select *select)
 	for (size_t k = 0; k < 2; k++)
 		for (size_t i = 0; i < lists[k]->n; i++) {
 			fputs(k == 0 ? " --include " : " --ignore ", file);
-			print_word(file, lists[k]->items[i]);
+			word_print(file, lists[k]->items[i]);
 		}
 }
 
@@ -496,7 +482,7 @@ static void print_quantize(FILE *file, const struct report *report)
 	const char *path = report->model->path;
 
 	fputs("mxfp quantize ", file);
-	print_word(file, path);
+	word_print(file, path);
 	fputs(suffix_stem(path, ".gguf") != 0 ? " -o OUT.gguf" : " -o OUT", file);
 	if (proposed(report)->layout == &layout_gpt_oss)
 		fputs(" --layout gpt-oss", file);
@@ -532,7 +518,7 @@ static void print_trial(FILE *file, const struct report *report, const struct tr
 
 	if (trial->recipe.path != NULL) {
 		fputs(" --recipe ", file);
-		print_word(file, trial->recipe.path);
+		word_print(file, trial->recipe.path);
 	} else if ((preset = preset_like(choice->format, activations, trial->settings.fuse)) != NULL) {
 		fprintf(file, " --preset %s", preset->name);
 	} else {
@@ -571,9 +557,9 @@ static void print_best(FILE *file, const struct report *report)
 	const bool calibrated = e->calibrated[order[i]];
 	if (calibrated) {
 		fputs("mxfp calibrate ", file);
-		print_word(file, path);
+		word_print(file, path);
 		fputs(report_has_tokens(e->calibrate_source) ? " --tokens " : " --text ", file);
-		print_word(file, e->calibrate_source);
+		word_print(file, e->calibrate_source);
 		fputs(" -o CALIBRATED", file);
 		print_trial(file, report, e->ways[order[i]]);
 		fputs(" && ", file);
@@ -582,7 +568,7 @@ static void print_best(FILE *file, const struct report *report)
 	if (calibrated)
 		fputs("CALIBRATED", file);
 	else
-		print_word(file, path);
+		word_print(file, path);
 	fputs(suffix_stem(path, ".gguf") != 0 && !calibrated ? " -o OUT.gguf" : " -o OUT", file);
 	print_trial(file, report, e->ways[order[i]]);
 	if (report->options->round != MXFP_ROUND_RNE)
@@ -617,7 +603,7 @@ static void print_command(FILE *file, const struct report *report)
 
 	if (verdict->n_non_finite > 0) {
 		fputs("mxfp lint ", file);
-		print_word(file, report->model->path);
+		word_print(file, report->model->path);
 		return;
 	}
 	if (report->evaluation != NULL && !against) {
@@ -633,7 +619,7 @@ static void print_command(FILE *file, const struct report *report)
 		return;
 	}
 	fputs("mxfp advise ", file);
-	print_word(file, report->model->path);
+	word_print(file, report->model->path);
 	print_selection(file, report->select);
 }
 
