@@ -11,7 +11,7 @@
 
 enum { WHOLE = 512, QUARTER = 128 }; /* pass_k */
 enum { KILO = 1000, MEGA = 1000000 };
-#define N_RATES ((enum mxfp_engine_rate)(MXFP_ENGINE_SPARSE + 1))
+#define N_RATES ((enum mxfp_engine_rate)(MXFP_ENGINE_FP8_PLAIN + 1))
 
 static const struct mxfp_engine_chip chips[] = {
 #define MXFP_CHIP(...) {.size = 0, __VA_ARGS__},
@@ -25,6 +25,7 @@ struct sums {
 	const struct mxfp_engine_chip *chip;
 	struct mxfp_engine_chip chip_copy; /* used if the caller's struct is of another version */
 	unsigned cores, split; /* split: sub-arrays per core */
+	unsigned bank_rows;    /* sums per bank in a column, in C's format */
 	uint64_t cycles, moving, macs, macs_depth, macs_tiles, bytes, ideal_ps;
 };
 
@@ -37,6 +38,15 @@ struct cost {
 const struct mxfp_engine_chip *mxfp_engine_get_chip(int i)
 {
 	return i >= 0 && i < N_CHIPS ? &chips[i] : NULL;
+}
+
+/* Whether that is a row of the table, whose size is 0 for the sake of those who copy it. */
+static bool is_known(const struct mxfp_engine_chip *chip)
+{
+	for (int i = 0; i < N_CHIPS; i++)
+		if (chip == &chips[i])
+			return true;
+	return false;
 }
 
 static uint64_t add(uint64_t a, uint64_t b)
@@ -79,6 +89,8 @@ static enum mxfp_engine_rate operand_rate(const struct mxfp_engine_chip *chip, e
 		rate = MXFP_ENGINE_FP4;
 	else if (format == MXFP_FORMAT_MXFP8_E4M3 || format == MXFP_FORMAT_MXFP8_E5M2)
 		rate = MXFP_ENGINE_FP8;
+	else if (format == MXFP_FORMAT_E4M3 || format == MXFP_FORMAT_E5M2)
+		rate = MXFP_ENGINE_FP8_PLAIN;
 	else if (format == MXFP_FORMAT_BF16 || format == MXFP_FORMAT_F16 || format == MXFP_FORMAT_TF32)
 		rate = MXFP_ENGINE_16BIT;
 	else if (format == MXFP_FORMAT_F32)
@@ -125,7 +137,7 @@ static uint64_t depth(const struct sums *s, enum mxfp_engine_rate rate, const st
    K. */
 static uint64_t strip_cycles(const struct sums *s, uint64_t m, uint64_t columns)
 {
-	uint64_t group = (uint64_t)s->chip->bank_rows * s->chip->banks / s->split;
+	uint64_t group = (uint64_t)s->bank_rows * s->chip->banks / s->split;
 	uint64_t load = smaller(s->chip->load_cycles, columns);
 
 	return add(multiply(m / group, larger(group, load)), m % group != 0 ? larger(m % group, load) : 0);
@@ -148,13 +160,24 @@ static struct cost product_cost(const struct sums *s, const struct mxfp_product 
 	return cost;
 }
 
+/* Returns the slower of two operands' rates. */
+static enum mxfp_engine_rate slower(enum mxfp_engine_rate a, enum mxfp_engine_rate b)
+{
+	static const unsigned char order[] = {
+		[MXFP_ENGINE_FP4] = 0,   [MXFP_ENGINE_FP8] = 1, [MXFP_ENGINE_FP8_PLAIN] = 2,
+		[MXFP_ENGINE_16BIT] = 3, [MXFP_ENGINE_F32] = 4, [N_RATES] = 5,
+	};
+
+	return order[a] > order[b] ? a : b;
+}
+
 /* Returns the rate of a product, or N_RATES if the chip cannot multiply these operands. */
 static enum mxfp_engine_rate product_rate(const struct sums *s, const struct mxfp_product *p,
                                           const struct mxfp_gemm_options *options)
 {
 	enum mxfp_engine_rate a = operand_rate(s->chip, engine_a_format(p, options));
 	enum mxfp_engine_rate w = operand_rate(s->chip, p->w->format);
-	enum mxfp_engine_rate rate = a > w ? a : w;
+	enum mxfp_engine_rate rate = slower(a, w);
 	bool sparse = rate == MXFP_ENGINE_16BIT && w == rate && p->w->sparsity.m != 0;
 
 	return sparse && s->chip->rates[MXFP_ENGINE_SPARSE].peak_gflop_s != 0 ? MXFP_ENGINE_SPARSE : rate;
@@ -237,13 +260,16 @@ static enum mxfp_status check(struct sums *s, const struct mxfp_engine *engine, 
 		return MXFP_ERR_OPTION;
 	if (engine == NULL || (n != 0 && (products == NULL || engine->places == NULL)) || engine->busy == NULL)
 		return MXFP_ERR_NULL;
-	s->chip = engine->chip != NULL ? MXFP_SIZED(engine->chip, &s->chip_copy, rates) : &chips[0];
+	s->chip = engine->chip == NULL   ? &chips[0]
+	          : is_known(engine->chip) ? engine->chip
+	                                   : MXFP_SIZED(engine->chip, &s->chip_copy, rates);
 	if (s->chip == NULL)
 		return MXFP_ERR_OPTION;
 	s->cores = engine->cores != 0 ? engine->cores : s->chip->cores;
 	if ((pass != WHOLE && pass != WHOLE / 2 && pass != QUARTER) || !is_chip(s->chip) || s->cores > s->chip->cores)
 		return MXFP_ERR_OPTION;
 	s->split = WHOLE / pass;
+	s->bank_rows = options->c_format == MXFP_FORMAT_BF16 && s->chip->bank_rows_16 != 0 ? s->chip->bank_rows_16 : s->chip->bank_rows;
 	if (engine->n_busy / s->split < s->cores)
 		return MXFP_ERR_SIZE;
 	if ((options->c_format != MXFP_FORMAT_F32 && options->c_format != MXFP_FORMAT_BF16) ||

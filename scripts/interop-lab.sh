@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Sets up a Debian sid in DIRECTORY with the programs with which tests/interop/interop.sh exchanges files, and beside which
-# tests/interop/eval.sh runs models: libggml, llama.cpp, python3-gguf and python3-safetensors from Debian;
+# Sets up a Debian sid in DIRECTORY with the programs with which tests/interop/interop.sh exchanges files, with which
+# tests/interop/families.sh loads models, and beside which tests/interop/eval.sh runs them: libggml, llama.cpp, python3-gguf and python3-safetensors from Debian;
 # compressed-tensors, ModelOpt, Quark and a newer transformers from PyPI.
 # Then run MXFP_LAB=DIRECTORY tests/interop/interop.sh. Needs root, and Debian with debootstrap and pip; takes 3.5 GB and
 # about fifteen minutes. A second run keeps what exists. Uses the mirror and the index configured for apt and pip.
@@ -20,9 +20,10 @@ compressed-tensors==0.20.0
 nvidia-modelopt==0.47.0 nvidia-ml-py
 amd-quark==0.13 onnxslim
 '
-# transformers that is newer than Debian's, with what it needs newer, for eval.sh; what loads files is tested with Debian's.
+# transformers that is newer than Debian's, with what it needs newer, for eval.sh and families.sh; what loads gpt-oss's codes is
+# tested with Debian's.
 newer='
-transformers==5.23.0 huggingface_hub==1.33.0 regex==2026.11.15
+transformers==5.24.0 huggingface_hub==1.33.0 regex==2026.11.15 compressed-tensors==0.20.0
 '
 
 fail() {

@@ -88,13 +88,13 @@ static bool asks_words(int argc, char **argv)
 	return argc > 4 && strcmp(argv[1], "completion") == 0 && strcmp(argv[2], "words") == 0 && strcmp(argv[3], "--") == 0;
 }
 
-/* mxfp help [COMMAND] */
+/* mxfp help [COMMAND], or --help */
 static int help(int argc, char **argv, struct error *error)
 {
 	if (argc == 1)
 		return print_commands();
 	if (argc > 2)
-		return fail(error, EXIT_USAGE, "help: unexpected operand '%s'; mxfp help COMMAND", argv[2]);
+		return fail(error, EXIT_USAGE, "%s: unexpected operand '%s'; mxfp help COMMAND", argv[0], argv[2]);
 	return run_command(2, (char *[]){argv[1], "--help", NULL}, error);
 }
 
@@ -108,13 +108,15 @@ static int run(int argc, char **argv, struct error *error)
 	if (word == NULL)
 		return fail(error, EXIT_USAGE, "no command given; mxfp --help lists them");
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
-		return print_commands();
+		return help(argc - 1, argv + 1, error);
 	if (asks_words(argc, argv)) {
 		completion_print((const char *const *)argv + 4, (size_t)argc - 4);
 		return EXIT_OK;
 	}
 	if (strcmp(word, "help") == 0)
 		return help(argc - 1, argv + 1, error);
+	if (strcmp(word, "--version") == 0 && argc > 2)
+		return fail(error, EXIT_USAGE, "--version: unexpected operand '%s'", argv[2]);
 	if (strcmp(word, "--version") == 0)
 		return print_version();
 	if (word[0] == '-')
@@ -133,7 +135,7 @@ int main(int argc, char **argv)
 	json_prepare();
 	code = run(argc, argv, &error);
 	/* What was printed counts as done only once the system has taken it. */
-	if ((fflush(stdout) != 0 || ferror(stdout)) && code <= EXIT_CHECK)
+	if ((fflush(stdout) != 0 || ferror(stdout)) && (code <= EXIT_CHECK || code == EXIT_UNCHECKED))
 		code = fail_errno(&error, "standard output", "cannot write");
 	if (error.text[0] != '\0')
 		print_error(&error);

@@ -5,9 +5,9 @@
  * products, in passes as deep as a sub-array.
  *
  * Published facts, with the sources in lib/chip.def: 128 x 128 elements of 4 products; the split by rows; W's tile of
- * 128 columns stays while up to 512 rows of A move past it, one per cycle, f32 four times slower; a matrix
- * multiplication costs max(rows, min(64, columns)) cycles, because the next tile is loaded meanwhile; 8 banks of 512
- * sums; clock, memory bandwidth and peaks.
+ * 128 columns stays while rows of A move past it, one per cycle, f32 four times slower, on Trainium3 as many as the banks
+ * have sums, else up to 512; a matrix multiplication costs max(rows, min(64, columns)) cycles, because the next tile is
+ * loaded meanwhile; 8 banks of 512 sums, on Trainium3 of 1024 if C is bf16; clock, memory bandwidth and peaks.
  *
  * This model's own assumptions: sub-arrays do not slow each other down, each has its share of the banks, and a tile
  * stays until as many rows have moved as they hold; each sub-array waits for its first load; sums leave their banks
@@ -35,7 +35,8 @@ enum mxfp_engine_rate {
 	MXFP_ENGINE_FP8,    /* MXFP8 */
 	MXFP_ENGINE_16BIT,  /* bf16, f16, tf32 */
 	MXFP_ENGINE_F32,
-	MXFP_ENGINE_SPARSE  /* 16 bits, W sparse */
+	MXFP_ENGINE_SPARSE, /* 16 bits, W sparse */
+	MXFP_ENGINE_FP8_PLAIN /* e4m3 and e5m2 without block scales */
 };
 
 /* The engines of a core beside the tensor engine. */
@@ -47,7 +48,7 @@ enum mxfp_engine_unit {
 
 /*
  * A chip's constants; 0: not published, or it has none. A caller may copy one, change it, and set its size to sizeof.
- * mxfp_engine_estimate() reads those up to `rates`; mxfp engine --layer all of them.
+ * mxfp_engine_estimate() reads those up to `rates` and bank_rows_16; mxfp engine --layer all of them.
  */
 struct mxfp_engine_chip {
 	size_t size;                  /* sizeof(struct mxfp_engine_chip), or 0 (mxfp.h) as from mxfp_engine_get_chip() */
@@ -82,6 +83,9 @@ struct mxfp_engine_chip {
 		uint32_t exponential;     /* the same for exp(x - max) with its sum */
 		uint32_t quantize;        /* the same for 16 bits to MXFP8 and scales */
 	} units[4];                   /* by enum mxfp_engine_unit; the other is 0 */
+	uint32_t bank_rows_16;        /* sums per bank in a column if C is bf16; 0: sums are f32 in any case */
+	uint32_t cache_bytes;         /* of 128 cached elements in MXFP8 with their scales, as attention reads them; 0: 132, which
+	                                 is an MX block's */
 };
 
 /* Returns the i-th known chip, or NULL past the last; the first is the default. */
@@ -129,7 +133,7 @@ struct mxfp_engine {
  * a_format, c_format, accumulate and failed_product. Products are placed longest first (ties: lower index first),
  * each on the sub-array that is done earliest (ties: lower index), and `places` is in that order.
  *
- * MXFP_ERR_NULL; MXFP_ERR_FORMAT: an operand other than MXFP8, MXFP4, bf16, f16, tf32 and f32, or one that the chip
+ * MXFP_ERR_NULL; MXFP_ERR_FORMAT: an operand other than MXFP8, MXFP4, e4m3, e5m2, bf16, f16, tf32 and f32, or one that the chip
  * has no rate for, a c_format other than f32 and bf16; MXFP_ERR_OPTION: pass_k, sparsity, more cores than the chip
  * has, a chip whose constants make no sense; MXFP_ERR_SIZE: a->cols and w->cols differ, n_busy is too small, a number
  * overflows. On an error, only *failed_product is written, if the error is one of a single product.

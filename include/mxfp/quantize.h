@@ -80,8 +80,8 @@ struct mxfp_quantize_options {
 	enum mxfp_round round;           /* of the elements; NVFP4 recipe ggml has its own and takes only rne */
 	enum mxfp_non_finite non_finite;
 	bool no_negative_zero;           /* as in mxfp_convert_options */
-	bool via_bf16;                   /* MX formats: round each element to bf16 (rne) first, as Trainium3 does; what
-	                                    becomes Inf is treated as Inf and counted as overflowed */
+	bool via_bf16;                   /* MX formats: round each element to bf16 (rne) first, for Trainium3 quantizes bf16 and f16
+	                                    alone; what becomes Inf is treated as Inf and counted as overflowed */
 	uint64_t seed, stream;           /* as in mxfp_convert_options */
 	uint64_t first_index;            /* index of element (0, 0) in the tensor that the matrix is a piece of */
 	const float *tensor_amax;        /* NVFP4: largest finite magnitude of the whole tensor (mxfp_amax), 0: the tensor

@@ -118,7 +118,7 @@ exits 2 "--ranks: 0 is not a number from 1 to 64" allreduce --ranks 0
 exits 2 "--ranks: 65 is not" allreduce --ranks 65
 exits 2 "--numbers: 0 is not" allreduce --numbers 0
 exits 2 "--steps: 0 is not" allreduce --steps 0
-exits 2 "--timeout: 0 is not" allreduce --timeout 0
+exits 2 "--timeout: is for ranks that mpirun starts" allreduce --timeout 0
 exits 2 "--numbers: is for numbers that are made" allreduce --numbers 5 "$work/a.npy"
 exits 2 "--ranks: is for ranks without" allreduce --ranks 2 "$work/a.npy" "$work/b.npy"
 exits 2 "--error-feedback: is for --steps of 2 or more" allreduce --error-feedback

@@ -87,7 +87,7 @@ fi
 exits 2 "--data: unknown value 'nromal': did you mean 'normal'? (known, besides files: normal, t4, outliers)" \
 	bench --quick --op gemm --data t4,nromal
 exits 2 "--data: a name is empty" bench --quick --op gemm --data t4,
-exits 2 "--data: only products have a choice of it" bench --quick --op scan --data t4
+exits 2 "--data: is for products" bench --quick --op scan --data t4
 exits 4 "none.safetensors: cannot open" bench --quick --op gemm --data "$work/none.safetensors"
 {
 	npy '<f4' False '(1, 2)'

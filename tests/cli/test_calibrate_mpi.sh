@@ -32,11 +32,12 @@ ranks() {
 	timeout -k 5 300 mpiexec -n "$n" "$work/mxfp" calibrate "$@" >"$work/out" 2>"$work/error" || code=$?
 	[ "$expected" = any ] || same "exit code of $n ranks with '$*' ($(head -n 3 "$work/error"))" "$expected" $code
 }
+pad=--pad-tail
 # alike N THREADS NAME ARGUMENT...: ranks make of a model what one process made of it in $work/NAME.one.
 alike() {
 	local n=$1 threads=$2 name=$3
 	shift 3
-	ranks "$n" 0 "$work/$name" --tokens "$tokens" -o "$work/ranks" -f --pad-tail --json --threads "$threads" "$@"
+	ranks "$n" 0 "$work/$name" --tokens "$tokens" -o "$work/ranks" -f $pad --json --threads "$threads" "$@"
 	same "output of $n ranks with $threads threads, $name" "" "$(diff -r "$work/$name.one" "$work/ranks" 2>&1)"
 	same "facts of $n ranks with $threads threads, $name" "" \
 		"$(sed "s,$work/ranks,$work/$name.one," "$work/out" | diff "$work/$name.facts" - 2>&1)"
@@ -45,7 +46,7 @@ alike() {
 one() {
 	local name=$1
 	shift
-	exits 0 "" calibrate "$work/$name" --tokens "$tokens" -o "$work/$name.one" -f --pad-tail --json "$@"
+	exits 0 "" calibrate "$work/$name" --tokens "$tokens" -o "$work/$name.one" -f $pad --json "$@"
 	cp "$work/out" "$work/$name.facts"
 }
 
@@ -59,8 +60,10 @@ one model --context 64
 alike 2 1 model --context 64
 one model --weights nvfp4 --fuse
 alike 2 1 model --weights nvfp4 --fuse
+pad= # which sparse weights have no use for
 one model --weights nvfp4 --sparsity 4:8 --ignore '*.down_proj.*'
 alike 3 1 model --weights nvfp4 --sparsity 4:8 --ignore '*.down_proj.*'
+pad=--pad-tail
 # Tokens of each expert are of all ranks; a router that is calibrated; and memory for the sums of one expert at once, which one rank
 # has less of than the others.
 one mixtral

@@ -24,7 +24,7 @@ echo '{"hidden_size":32,"quantization_config":{"quant_method":"compressed-tensor
 exits 0 "" dequantize "$work/sharded" -o "$work/plain"
 has "summary" "$(cat "$work/out")" "1 tensors decoded to f32, 1 kept"
 exits 0 "" dequantize "$work/sharded" -o "$work/plain" -fq --json --to bf16
-same "JSON" "{\"input\":\"$work/sharded\",\"output\":\"$work/plain\",\"to\":\"bf16\",\"tensors_decoded\":1,\"tensors_kept\":1,\"copied\":[]}" \
+same "JSON" "{\"input\":\"$work/sharded\",\"output\":\"$work/plain\",\"to\":\"bf16\",\"tensors_decoded\":1,\"tensors_kept\":1,\"saturated\":0,\"overflowed\":0,\"pre_quant_scales_folded\":0,\"kv_cache_scheme\":null,\"copied\":[]}" \
 	"$(tr -d ' \n' <"$work/out")"
 exits 0 "" dequantize "$work/sharded" -o "$work/plain" -fq
 same "decoded" "$times2$times2$half$half" "$(data 256 "$work/plain/$first")"
@@ -35,6 +35,15 @@ has "index" "$text" "plain: not quantized"
 has "shape" "$text" " x.weight F32 256 [2, 32]"
 has "shards" "$text" " all 2 66 260"
 same "config" '{"hidden_size":32}' "$(tr -d ' \n' <"$work/plain/config.json")"
+# Loaders round all numbers to the dtype of config.json, which is another than the source's unless --to says the same.
+for case in bfloat16,f32,float32 bfloat16,bf16,bfloat16 bfloat16,f16,float32 float32,bf16,float32 float16,f16,float16; do
+	was=${case%%,*} to=${case%,*}
+	echo "{\"torch_dtype\":\"$was\",\"text_config\":{\"dtype\":\"$was\"},\"quantization_config\":{\"quant_method\":\"compressed-tensors\"}}" \
+		>"$work/sharded/config.json"
+	exits 0 "" dequantize "$work/sharded" -o "$work/plain" -fq --to "${to#*,}"
+	same "dtype, $case" "{\"torch_dtype\":\"${case##*,}\",\"text_config\":{\"dtype\":\"${case##*,}\"}}" \
+		"$(tr -d ' \n' <"$work/plain/config.json")"
+done
 exits 2 "is sharded" dequantize "$work/sharded" -o "$work/one.safetensors"
 
 # decodes NAME HEADER DATA EXPECTED: a file of one layer, and its numbers in f32.
@@ -62,12 +71,88 @@ decodes nvfp4 '{"l.weight_packed":{"dtype":"U8","shape":[1,16],"data_offsets":[0
 	"l.input_global_scale":{"dtype":"F32","shape":[1],"data_offsets":[22,26]}}' \
 	"$codes$codes 3840 00008040 0000803f" "$quarter$half"
 
-# 2^127 * 6 is beyond binary32, which --help says.
-decodes overflow '{"l.weight_packed":{"dtype":"U8","shape":[1,16],"data_offsets":[0,16]},
-	"l.weight_scale":{"dtype":"U8","shape":[1,1],"data_offsets":[16,17]}}' \
-	"f7$(repeat 15 22)fe" "0000807f000080ff$(repeat 30 0000007f)"
+# overflows NAME HEADER DATA TO N LARGEST: N numbers of its one tensor l.weight are too large for a format whose largest is
+# LARGEST; so nothing is written, whatever was there before.
+overflows() {
+	safetensors "$work/$1.safetensors" "$2" "$3"
+	exits 3 "$1.safetensors: tensor 'l.weight': $5 numbers are too large for $4, whose largest is $6; " \
+		dequantize "$work/$1.safetensors" -o "$work/$1.back.safetensors" -q --to "$4"
+	check "$1: an output though numbers are too large" [ ! -e "$work/$1.back.safetensors" ]
+}
+# allowed NAME TO MODE N COUNT EXPECTED: N such numbers become something else, and are counted as COUNT.
+allowed() {
+	exits 0 "" dequantize "$work/$1.safetensors" -o "$work/$1.back.safetensors" --json --force --to "$2" --overflow "$3"
+	has "$1" "$(tr -d ' \n' <"$work/out")" "$5"
+	numbers=$(printf '%s' "$6" | tr -d ' ')
+	same "$1 $2 $3" "$numbers" "$(data $((${#numbers} / 2)) "$work/$1.back.safetensors")"
+}
+# Codes 7, f and 2 (6, -6 and 1) at 2^127: 6 * 2^127 is beyond binary32, and 2^127 beyond f16.
+mxfp4='{"l.weight_packed":{"dtype":"U8","shape":[1,16],"data_offsets":[0,16]},
+	"l.weight_scale":{"dtype":"U8","shape":[1,1],"data_offsets":[16,17]}}'
+overflows f32 "$mxfp4" "f7$(repeat 15 22)fe" f32 "2 of 32" 3.40282347e+38
+allowed f32 f32 ovf 2 '"saturated":0,"overflowed":2' "0000807f000080ff$(repeat 30 0000007f)"
+allowed f32 f32 sat 2 '"saturated":2,"overflowed":0' "ffff7f7fffff7fff$(repeat 30 0000007f)"
+allowed f32 bf16 ovf 2 '"saturated":0,"overflowed":2' "807f80ff$(repeat 30 007f)"
+allowed f32 bf16 sat 2 '"saturated":2,"overflowed":0' "7f7f7fff$(repeat 30 007f)"
+allowed f32 f16 sat 32 '"saturated":32,"overflowed":0' "ff7bfffb$(repeat 30 ff7b)"
+exits 0 "" dequantize "$work/f32.safetensors" -o "$work/f32.back.safetensors" --force --to f16 --overflow ovf
+has "summary" "$(cat "$work/out")" "32 numbers were too large for f16 and became Inf"
+exits 0 "" dequantize "$work/f32.safetensors" -o "$work/f32.back.safetensors" --force --to bf16 --overflow sat
+has "summary" "$(cat "$work/out")" "2 numbers were too large for bf16 and became its largest"
+exits 2 "unknown value 'inf' (known: sat, ovf)" dequantize "$work/f32.safetensors" -o "$work/r" --overflow inf
+# At 2^13 6 is 49152, which f16 holds, and at 2^14 98304: what one format holds is written, and what fits is not counted.
+overflows f16 "$mxfp4" "f7$(repeat 15 22)8d" f16 "2 of 32" 65504
+allowed f16 f32 ovf 0 '"saturated":0,"overflowed":0' "0000c0470000c0c7$(repeat 30 00008046)"
+safetensors "$work/held.safetensors" "$mxfp4" "f7$(repeat 15 22)8c"
+allowed held f16 sat 0 '"saturated":0,"overflowed":0' "007a00fa$(repeat 30 0070)"
+# MXFP8 E5M2 has codes for Inf (7c) and NaN (7e), which stay what they are: only 7b (57344) and fb are too large at 2^1.
+overflows e5m2 '{"l.weight":{"dtype":"F8_E5M2","shape":[1,32],"data_offsets":[0,32]},
+	"l.weight_scale":{"dtype":"U8","shape":[1,1],"data_offsets":[32,33]}}' "7cfc7e7bfb$(repeat 27 3c)80" f16 "2 of 32" 65504
+allowed e5m2 f16 sat 2 '"saturated":2,"overflowed":0' "007c00fc007eff7bfffb$(repeat 27 0040)"
+allowed e5m2 f16 ovf 2 '"saturated":0,"overflowed":2' "007c00fc007e007c00fc$(repeat 27 0040)"
+# A block whose scale is NaN beside them has no numbers to count.
+overflows nan-block '{"l.weight":{"dtype":"F8_E5M2","shape":[1,64],"data_offsets":[0,64]},
+	"l.weight_scale":{"dtype":"U8","shape":[1,2],"data_offsets":[64,66]}}' \
+	"$(repeat 32 7c)7b7c$(repeat 30 3c)ff80" f16 "1 of 64" 65504
+# NVFP4, code 2 (1) times block scale 38 (1) times the tensor scale: 65520 is halfway past 65504, and becomes Inf; the
+# binary32 number below does not.
+tie='{"l.weight":{"dtype":"U8","shape":[1,8],"data_offsets":[0,8]},
+	"l.weight_scale":{"dtype":"F8_E4M3","shape":[1,1],"data_offsets":[8,9]},
+	"l.weight_scale_2":{"dtype":"F32","shape":[],"data_offsets":[9,13]}}'
+overflows tie "$tie" "$(repeat 8 2a) 38 00f07f47" f16 "16 of 16" 65504
+safetensors "$work/below.safetensors" "$tie" "$(repeat 8 2a) 38 ffef7f47"
+allowed below f16 ovf 0 '"saturated":0,"overflowed":0' "$(repeat 8 fffbff7b)"
+# Many pieces on many threads, and tensors that lie by columns: one count.
+python3 - "$work" <<'END'
+import json, struct, sys
+def write(name, metadata, rows, cols, scales):
+    h = {'__metadata__': metadata, 'l.weight_packed': {'dtype': 'U8', 'shape': [rows, cols // 2], 'data_offsets': [0, rows * cols // 2]},
+         'l.weight_scale': {'dtype': 'U8', 'shape': [rows, cols // 32], 'data_offsets': [rows * cols // 2, rows * cols // 2 + len(scales)]}}
+    h = json.dumps(h).encode()
+    with open(sys.argv[1] + '/' + name, 'wb') as f:
+        f.write(struct.pack('<Q', len(h)) + h + b'\x72' * (rows * cols // 2) + scales)
+# Codes 2 and 7 in turn (1 and 6); every 7th block at 2^14, others at 2^13.
+blocks = 1024 * 1024 // 32
+scales = bytes(127 + 13 + (i % 7 == 0) for i in range(blocks))
+write('many.safetensors', {}, 1024, 1024, scales)
+write('columns.safetensors', {'mxfp.transposed.l.weight': 'yes'}, 1024, 1024, scales)
+END
+# 32768 / 7 rounded up blocks of 16 sixes each.
+for name in many columns; do
+	for threads in 1 5; do
+		exits 3 "tensor 'l.weight': 74912 of 1048576 numbers are too large for f16" \
+			dequantize "$work/$name.safetensors" -o "$work/r.safetensors" -q --to f16 --threads $threads
+	done
+	exits 0 "" dequantize "$work/$name.safetensors" -o "$work/$name.back.safetensors" --json --to f16 --overflow sat
+	has "$name" "$(tr -d ' \n' <"$work/out")" '"saturated":74912,"overflowed":0'
+	same "$name: Inf" 0 "$(tail -c 2097152 "$work/$name.back.safetensors" | od -An -v -tx2 | tr -s ' ' '\n' | grep -c '^[7f]c00$')"
+	same "$name: largest" 74912 "$(tail -c 2097152 "$work/$name.back.safetensors" | od -An -v -tx2 | tr -s ' ' '\n' | grep -c '^7bff$')"
+done
+# Not even relayout writes Inf without a word.
+exits 3 "tensor 'l.weight': 2 of 32 numbers are too large for f16, whose largest is 65504; " \
+	relayout "$work/f16.safetensors" -o "$work/f16.npy" --to f16
 exits 0 "" dequantize --help
-has "--help" "$(tr -s ' \n' ' ' <"$work/out")" "to f32 is exact but for overflow to Inf"
+has "--help" "$(tr -s ' \n' ' ' <"$work/out")" "too large for the format are an error without --overflow"
 
 # Shapes do not tell the two kinds of MXFP6 apart; config.json does. e2m3: 08 is 1, e3m2: 08 is .5.
 safetensors "$work/six.safetensors" '{"l.weight_packed":{"dtype":"U8","shape":[1,24],"data_offsets":[0,24]},
@@ -107,7 +192,7 @@ refused "tensor 'l.weight_packed': not in a layout" \
 refused "tensor 'l.weight_packed': not in a layout" \
 	'{"l.weight_packed":{"dtype":"I32","shape":[1,4],"data_offsets":[0,16]},
 	"l.weight_scale":{"dtype":"BF16","shape":[1,1],"data_offsets":[16,18]}}' 18
-refused "tensor 'l.weight': not in a layout" \
+refused "tensor 'l.weight': it is 8 bits with a scale for each tensor or row" \
 	'{"l.weight":{"dtype":"F8_E4M3","shape":[1,32],"data_offsets":[0,32]},
 	"l.weight_scale":{"dtype":"F32","shape":[1,1],"data_offsets":[32,36]}}' 36
 refused "its tensor scale, *_global_scale, is missing" \

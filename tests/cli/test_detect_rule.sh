@@ -161,12 +161,16 @@ others() {
 		cat "$vectors/inputs/$2.f32"
 	} >"$work/source.safetensors"
 	{
-		header "{$(entry packed U8 "$3,$(($4 / 2))" 0 $codes_end),$(entry scale $type "$3,$(($4 / block))" \
-			$codes_end $scales_end),$(entry global_scale F32 1 $scales_end $((scales_end + 4)))}"
+		parts=$(entry packed U8 "$3,$(($4 / 2))" 0 $codes_end),$(entry scale $type "$3,$(($4 / block))" \
+			$codes_end $scales_end)
+		case $1 in
+		nvfp4/*) parts=$parts,$(entry global_scale F32 1 $scales_end $((scales_end + 4))) ;;
+		esac
+		header "{$parts}"
 		cat "$vectors/$packed" "$vectors/$scales"
 		case $1 in
 		*/compressed-tensors) cat "$vectors/$(vector "$1" global_scale)" ;;
-		*) bytes 0000803f ;;
+		nvfp4/*) bytes 0000803f ;;
 		esac
 	} >"$work/other.safetensors"
 	detects 0 "$5" "$work/other.safetensors" "$work/source.safetensors" --all
@@ -197,4 +201,14 @@ if [ -d "$shared/weights" ]; then
 else
 	echo "$shared/weights is not there: what llama-quantize made is not tested"
 fi
+# The largest numbers of f32, of which bf16 and f16 make Inf: a way via those has no other tensor scale.
+{
+	header '{"a.up_proj.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}'
+	bytes "ffff7f7f ffff7fff $(repeat 30 0000007e)"
+} >"$work/ends.safetensors"
+for format in nvfp4 mxfp4 mxint8; do
+	exits 0 "" quantize "$work/ends.safetensors" -o "$work/ends.q.safetensors" -f -q --weights $format
+	exits 0 "" detect-rule "$work/ends.q.safetensors" --ref "$work/ends.safetensors"
+	has "$format of the largest" "$(cat "$work/out")" "exact: "
+done
 finish

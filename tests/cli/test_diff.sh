@@ -29,6 +29,14 @@ differs() {
 	has "$1" "$text" "0 tensors differ, 1 are equal"
 }
 differs F64 '000000000000f03f 0000000000000000' '000000000000f03f 000000000000e03f' 0.5 1 1
+# 2^-1000 and 2^1000, of which binary64 has no squares, beside an error of a half: 20 log10 2 dB.
+for units in '0000000000007001 0000000000006001 4.666e-302' '000000000000707e 000000000000607e 5.358e+300'; do
+	set -- $units
+	file a F64 '[2]' "$1 $1"
+	file b F64 '[2]' "$2 $2"
+	compared 1 a b
+	has "F64 $1" "$text" "| $3 | 6.02 | 0.5 | 2 | 0 |"
+done
 differs F32 '0000803f 00000040' '00000000 00000040' 1 1 0
 differs BF16 '803f 0040' '0000 0040' 1 1 0
 differs F16 '003c 0040' '003c 0000' 2 1 1

@@ -114,6 +114,18 @@ print("cut", perplexity(windows(sequences, 16, 4)))
 print("first", perplexity(windows(sequences[:1], 512, 0)))
 text = [x % 96 + 32 for s in sequences for x in s]
 print("text", perplexity(windows([text[:len(text) // 50 * 50]], 50, 25)))
+print("two", perplexity(windows([text[:100]], 50, 25)))
+print("cutfirst", perplexity(windows(sequences[3:4], 16, 0)))
+flat = [x for s in sequences for x in s]
+print("flat", perplexity(windows([flat[:32]], 16, 0)))
+with open(work + "/flat.u16", "wb") as file:
+    file.write(struct.pack("<%dH" % len(flat), *flat))
+with open(work + "/flat.json", "w") as file:
+    json.dump(flat, file)
+with open(work + "/one.json", "w") as file:
+    json.dump([flat], file)
+with open(work + "/long.json", "w") as file:
+    json.dump([sequences[3], sequences[0]], file)
 pairs = windows(sequences, 512, 0)
 divergence = sorted(math.fsum(y * math.log(y / x) for x, y in zip(p("b", t), p("a", t))) for t, u in pairs)
 place = 0.99 * (len(divergence) - 1)
@@ -171,6 +183,16 @@ evaluate "$a" --tokens "$tokens" --sequences 1
 same "perplexity of the first sequence" "$(want first)" "$(row model)"
 evaluate "$a" --text "$work/text" --context 50 --skip 25
 same "perplexity of a text" "$(want text)" "$(row model)"
+# --sequences counts the windows of a text and of a file that does not tell sequences apart; else sequences, whole.
+evaluate "$a" --text "$work/text" --context 50 --skip 25 --sequences 2
+same "perplexity of the first windows of a text" "$(want two)" "$(row model)"
+for one in flat.u16 flat.json one.json; do
+	evaluate "$a" --tokens "$work/$one" --context 16 --sequences 2
+	same "perplexity of the first windows of $one" "$(want flat)" "$(row model)"
+done
+evaluate "$a" --tokens "$work/long.json" --context 16 --sequences 1
+same "perplexity of a first sequence in windows" "$(want cutfirst)" "$(row model)"
+has "windows of a first sequence" "$out" "77 tokens in 5 windows"
 
 # Beside another model, and beside its saved logits.
 evaluate "$b" --tokens "$tokens" --compare "$a"
@@ -484,8 +506,8 @@ exits 2 "give one of them" eval "$a" --tokens "$tokens" --text "$work/text"
 exits 2 "--prompt: is for --generate" eval "$a" --tokens "$tokens" --prompt x
 exits 2 "--seed: is for --temperature" eval "$a" --generate 3 --prompt x --seed 1
 exits 2 "--attention: unknown value 'fp8'" eval "$a" --tokens "$tokens" --attention fp8
-exits 2 "--activation-rule: is for --activations, --attention and --kv-cache" eval "$a" --tokens "$tokens" --activation-rule even
-exits 2 "--rule: is for --weights" eval "$a" --tokens "$tokens" --rule even
+exits 2 "--activation-rule: is for activations, keys or queries in an MX format" eval "$a" --tokens "$tokens" --activation-rule even
+exits 2 "--rule: is for weights that are quantized here" eval "$a" --tokens "$tokens" --rule even
 exits 2 "--try: unknown value 'mxfp5'" eval "$a" --tokens "$tokens" --try mxfp5
 exits 2 "--try: unknown value 'evem': did you mean 'even'" eval "$a" --tokens "$tokens" --try mxfp4:evem
 exits 2 "--try: expected NAME" eval "$a" --tokens "$tokens" --try mxfp4,,nvfp4
@@ -523,6 +545,20 @@ exits 2 "exists; give --force" eval "$a" --tokens "$tokens" --save-logits "$work
 exits 2 "holds saved logits" eval "$a" --tokens "$tokens" --compare "$work/logits" --save-logits "$work/more"
 # Without a tokenizer, a text that is missing is what is said to be missing.
 exits 3 "tokenizer" eval "$work/narrow" --text "$work/text"
+# A text is read as Python reads it for a tokenizer.json: what is not UTF-8 is an error, and CR LF and CR are LF, as the same
+# model's bytes have them. Bytes are taken as they are.
+printf '{"model":{"vocab":{"a":97,"\\n":10,"b":98},"merges":[]}}' >"$work/letters.json"
+printf 'ab\nab\n\nba' >"$work/lf.txt"
+printf 'ab\r\nab\r\r\nba' >"$work/crlf.txt"
+printf 'ab\nb\351a' >"$work/latin1.txt"
+exits 0 "" eval -q --json "$a" --text "$work/lf.txt"
+lf=$(grep -A3 '"nll"' "$work/out")
+exits 0 "" eval -q --json "$a" --text "$work/crlf.txt" --tokenizer "$work/letters.json"
+same "CR LF" "$lf" "$(grep -A3 '"nll"' "$work/out")"
+exits 3 "latin1.txt: line 2, byte 4: e9 is not UTF-8 there; " eval -q "$a" --text "$work/latin1.txt" --tokenizer "$work/letters.json"
+exits 3 "eval: --prompt: line 1, byte 1: e9 is not UTF-8 there; " eval -q "$a" --generate 2 --prompt "$(printf 'b\351a')" \
+	--tokenizer "$work/letters.json"
+exits 0 "" eval -q "$a" --text "$work/latin1.txt"
 exits 4 "missing.txt: cannot open: No such file" eval "$work/narrow" --text "$work/missing.txt"
 
 # Disks that are too small are seen before the run: logits of 118 predictions take 64 + 118 * 256 * 4 bytes, twice if they are saved.
@@ -542,26 +578,26 @@ fi
 # A real model: perplexities by torch (../shared/weights/README.md), of f32 within 0.0005 and of MXFP4 within 0.005, and the
 # greedy text that llama2.c documents. Without vectors that takes minutes.
 near() {
-	check "perplexity of $1: $3, and torch has $2" awk -v a="$2" -v b="${3% *}" -v most="$4" \
+	[ $sanitized = yes ] || check "perplexity of $1: $3, and torch has $2" awk -v a="$2" -v b="${3% *}" -v most="$4" \
 		'BEGIN { exit !(a - b <= most && b - a <= most) }'
 }
 if [ ! -d "$shared" ]; then
 	echo "$shared is not there: no real model is run"
 elif [ "${MXFP_ISA:-}" != ref ]; then
-	model=$shared/stories260K/stories260K
-	evaluate "$model.hf.f32.safetensors" --tokens "$shared/eval/self_generated.tokens.json" --sequences 24 --pad-tail \
+	model=$shared/stories260K/stories260K stories=$(fewer_tokens "$shared/eval/self_generated.tokens.json")
+	evaluate "$model.hf.f32.safetensors" --tokens "$stories" --sequences 24 --pad-tail \
 		--activation-rule floor --nvfp4-recipe te --try mxfp4:floor,mxfp4:even/mxfp8-e4m3
 	near f32 3.8185 "$(row f32)" 0.0005
 	near mxfp4:floor 4.6715 "$(row mxfp4:floor)" 0.005
 	near mxfp4:even/mxfp8-e4m3 4.6359 "$(row 'mxfp4:even\/mxfp8-e4m3')" 0.005
-	evaluate "$model.hf.f32.safetensors" --tokens "$shared/eval/self_generated.tokens.json" --sequences 24 --pad-tail \
+	evaluate "$model.hf.f32.safetensors" --tokens "$stories" --sequences 24 --pad-tail \
 		--nvfp4-recipe te --weights nvfp4
 	near nvfp4 4.3162 "$(row nvfp4)" 0.005
 	# A report runs each layer alone too: two sequences of them.
-	evaluate "$model.hf.f32.safetensors" --tokens "$shared/eval/self_generated.tokens.json" --sequences 2 --pad-tail \
+	evaluate "$model.hf.f32.safetensors" --tokens "$stories" --sequences 2 --pad-tail \
 		--activation-rule floor --try mxfp4:even/mxfp8-e4m3
 	w4a8=$(row 'mxfp4:even\/mxfp8-e4m3') cost=$(echo "$(row f32) $(row 'mxfp4:even\/mxfp8-e4m3')" | awk '{ printf "%.3g", 100 * ($3 / $1 - 1) }')
-	exits 0 "" report -q "$model.hf.f32.safetensors" --eval "$shared/eval/self_generated.tokens.json" --sequences 2 --pad-tail \
+	exits 0 "" report -q "$model.hf.f32.safetensors" --eval "$stories" --sequences 2 --pad-tail \
 		--formats mxfp4 --rules even --activation-rule floor
 	same "mxfp4:even/mxfp8-e4m3 in a report" "$w4a8" "$(row W4A8)"
 	has "its headline" "$(cat "$work/out")" "**W4A8 costs this model $cost % perplexity, "

@@ -61,6 +61,13 @@ exits 0 "" dequantize "$work/q8.gguf" -o "$work/half.gguf" --to bf16 -q
 same "q8_0 in bf16" "0000803e80befe4100c2$(repeat 27 0000)" "$(data 96 "$work/half.gguf" | cut -c 1-128)"
 "$mxfp" diff "$work/q8.gguf" "$work/plain.gguf" >"$work/out"
 has "values of q8_0" "$(tr -s ' ' <"$work/out")" "| a.weight | dtype | Q8_0 [1, 32] | F32 [1, 32] | 0 | exact | 0 | 0 |"
+# The largest d, 65504, times 2: f16 has no such number. Where d is Inf, so are the numbers that are not 0 times it.
+gguf "$(tensor a.weight 8 0 64 1)" 1 "ff7b 0102ff $(repeat 29 00) 007c $(repeat 32 01) $(repeat 28 00)" >"$work/large.gguf"
+exits 3 "large.gguf: tensor 'a.weight': 1 of 64 numbers are too large for f16, whose largest is 65504; --to f32 has more room" \
+	dequantize "$work/large.gguf" -o "$work/large.back.gguf" --to f16 -q
+exits 0 "" dequantize "$work/large.gguf" -o "$work/large.back.gguf" --to f16 --overflow sat
+has "q8_0 in f16" "$(cat "$work/out")" "1 numbers were too large for f16 and became its largest"
+same "q8_0 in f16" "ff7bff7bfffb$(repeat 29 0000)$(repeat 32 007c)" "$(data 128 "$work/large.back.gguf")"
 exits 3 "dtype Q4_0 cannot stand in a safetensors file" dequantize "$work/q8.gguf" -o "$work/x.safetensors"
 # Beside MXFP4, as llama.cpp keeps it.
 gguf "$(tensor b.weight 39 0 32 1)$(tensor a.weight 8 32 32 1)" 2 \

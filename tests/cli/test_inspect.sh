@@ -23,7 +23,7 @@ has "totals of a dtype" "$text" " F32 1 6 24"
 has "totals" "$text" " all 2 7 25"
 exits 0 "" inspect --json "$work/a.safetensors"
 text=$(tr -d ' \n' <"$work/out")
-has "json" "$text" '"quantized_by":null,"totals":{"tensors":2,"elements":7,"bytes":25,'
+has "json" "$text" '"quantized_by":null,"meaning":[],"totals":{"tensors":2,"elements":7,"bytes":25,'
 has "json" "$text" '"metadata":{"format":"pt"}'
 has "json" "$text" '{"name":"a.weight","dtype":"F32","shape":[2,3],"elements":6,"bytes":24,"offset":0,"by_columns":false}'
 

@@ -157,12 +157,12 @@ made "${ones}7f0000" "{$codes,$plain,\"x.weight_scale\":{\"dtype\":\"U8\",\"shap
 finds 1 "errors 0, warnings 1, notes 0" "'x.weight_packed': 'x.weight' is there too, as BF16" "$work/made.safetensors"
 plain='"x.weight":{"dtype":"F8_E4M3","shape":[1,1],"data_offsets":[0,1]}'
 made 380000803f "{$plain,\"x.weight_scale\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[1,5]}}"
-finds 0 "errors 0, warnings 0, notes 1" "'x.weight': it and 0 others are 8 bits with a scale for each tensor or row" \
+finds 6 "errors 0, warnings 0, notes 1" "'x.weight': it and 0 others are 8 bits with a scale for each tensor or row" \
 	"$work/made.safetensors"
 has "name of the check" "$(cat "$work/out")" "which mxfp does not read; quantize the model that it was made from [unknown-layout]"
 
 # Layouts that are known by name, with the parts that their writers give a layer of [256,128], or of [8,32] where numbers
-# are few: FILE HEADER, and zeros for data. Names, dtypes and shapes are those of the programs that the table names.
+# are few: FILE HEADER, and bytes 3F for data, which are 0.7 as numbers. Names, dtypes and shapes are those of the programs that the table names.
 foreign() { # EXPECTED TENSOR DTYPE SHAPE BYTES ...
 	expect=$1 offset=0 json=
 	shift
@@ -172,11 +172,14 @@ foreign() { # EXPECTED TENSOR DTYPE SHAPE BYTES ...
 		shift 4
 	done
 	mkdir -p "$work/foreign"
-	safetensors_zeros "$work/foreign/model.safetensors" "{$json}" $offset
-	finds 0 "errors 0, warnings 0, notes 1" "': it and 0 others are $expect" "$work/foreign"
+	{
+		header "{$json}"
+		head -c $offset /dev/zero | tr '\0' '?'
+	} >"$work/foreign/model.safetensors"
+	finds 6 "errors 0, warnings 0, notes 1" "': it and 0 others are $expect" "$work/foreign"
 }
 q=model.layers.0.self_attn.q_proj
-foreign "FP8 with a scale for each square of 128 x 128, as of DeepSeek-V3, which mxfp does not read; fp8_cast_bf16.py" \
+foreign "FP8 with a scale for each square, 128 x 128 as a rule, as of DeepSeek-V3, which mxfp does not read; fp8_cast_bf16.py" \
 	$q.weight F8_E4M3 256,128 32768 $q.weight_scale_inv F32 2,1 8
 foreign "FP8 with a scale for each square" $q.weight F8_E4M3 256,128 32768 $q.weight_scale_inv BF16 2,1 4
 foreign "FP8 with a scale for each square" \
@@ -232,10 +235,55 @@ done
 half=222222222222222238
 made "${half}0000803f${half}00000040" "{${parts#,}}"
 finds 1 "errors 0, warnings 1, notes 0" \
-	"'a.q_proj.weight': of its tensor scale, 1, and those of k_proj and v_proj beside it the largest is 2 times" \
+	"'a.q_proj.weight': of its tensor scale, 1, and those of k_proj beside it the largest is 2 times" \
 	"$work/made.safetensors"
 made "${half}0000803f${half}0000803f" "{${parts#,}}"
 finds 0 "errors 0, warnings 0, notes 0" "" "$work/made.safetensors"
+
+# Every set that loaders fuse, in modules of their names; not where the two are in no set, or in two modules.
+# set FINDINGS NAME NAME: the same two scales.
+set_of() {
+	printf '%s' "$parts" | sed "s/a\.k_proj/$3/g;s/a\.q_proj/$2/g;s/^,//" >"$work/set"
+	made "${half}0000803f${half}00000040" "{$(cat "$work/set")}"
+	finds $(($1 > 0)) "errors 0, warnings $1, notes 0" "" "$work/made.safetensors"
+}
+for pair in 'to_q to_k' 'to_k to_v' 'add_q_proj add_v_proj' 'q_a_proj kv_a_proj_with_mqa' 'kv_a_proj_with_mqa g_proj' \
+	'in_proj_qkv in_proj_z' 'in_proj_b in_proj_a' 'k_proj v_proj' 'q_proj g_proj' 'q_proj index_k_proj' 'w1 w3' 'gate_proj up_proj' \
+	'c_fc_0 c_fc_1' 'fc1 fc3' 'wq_a wkv' 'wkv wgate' 'wq wv' 'query key' 'q k' 'f_b_proj g_b_proj' 'attn_q attn_v' \
+	'ffn_gate ffn_up' 'wq_du wr_du' 'q_proj indexer.index_qk_proj' 'experts.1.w1 experts.1.w3'; do
+	set_of 1 "a.${pair% *}" "a.${pair#* }"
+done
+for pair in 'a.q_proj b.k_proj' 'a.w1 a.w2' 'a.fc1 a.fc2' 'a.q_a_proj a.q_b_proj' 'a.up_proj a.down_proj' \
+	'a.experts.0.w1 a.experts.1.w3' 'a.in_proj_z a.out_proj' 'a.eq_proj a.ek_proj' 'a.q_proj a.kv_a_proj_with_mqa'; do
+	set_of 0 ${pair}
+done
+
+# Scales that a loader multiplies or divides by: of activations, of caches, and of what is not read here.
+# scale BITS NAME DTYPE [SHAPE]: beside the two weights with equal tensor scales.
+scale() {
+	made "${half}0000803f${half}0000803f$1" "{${parts#,},\"$2\":{\"dtype\":\"$3\",\"shape\":[${4:-}],
+		\"data_offsets\":[$at,$((at + ${#1} / 2))]}}"
+}
+for bits in 00000000 0000c07f 0000807f 000080bf 01000000; do
+	scale $bits a.q_proj.input_global_scale F32 1
+	finds 1 "errors 1, warnings 0, notes 0" "'a.q_proj.input_global_scale': it is " "$work/made.safetensors"
+	has "check" "$(cat "$work/out")" "[scale-value]"
+done
+scale 00000000 a.k_scale F32
+finds 1 "errors 1, warnings 0, notes 0" "'a.k_scale': it is 0 [scale-value]" "$work/made.safetensors"
+scale 80bf a.attn.v_scale BF16 1
+finds 1 "errors 1, warnings 0, notes 0" "'a.attn.v_scale': it is -1 [scale-value]" "$work/made.safetensors"
+scale 0000803f0000803f000080bf0000803f b.weight_scale_inv F32 2,2
+finds 1 "errors 1, warnings 0, notes 0" "1 of 4 scales are not, the first in row 1, column 0: -1 [scale-value]" "$work/made.safetensors"
+# The scale of one row may be 0: all that is said is that there are no codes.
+scale 0000803f00000000 b.weight_scale F32 2,1
+finds 1 "errors 1, warnings 0, notes 0" "it is named as the scales of codes, and there are none" "$work/made.safetensors"
+# So may that of a square.
+scale 0000803f00000000 b.weight_scale_inv F32 2,1
+finds 0 "errors 0, warnings 0, notes 0" "" "$work/made.safetensors"
+scale 0000000000000000 a.q_norm.scale F32 2
+finds 0 "errors 0, warnings 0, notes 0" "" "$work/made.safetensors"
+made "${half}0000803f${half}0000803f" "{${parts#,}}"
 
 # What config.json lists.
 cp -R "$work/mxfp4" "$work/listed"
@@ -337,7 +385,7 @@ damage "$mxfp4" ${up}_scale 5 ff
 "$mxfp" lint --json "$work/damaged.safetensors" >"$work/out" || code=$?
 same "exit code with --json" 1 $code
 has "JSON" "$(tr -d ' \n' <"$work/out")" '"severity":"error","check":"scale-nan","file":"'
-has "JSON" "$(tr -d ' \n' <"$work/out")" '"tensors":15,"quantized":5,"errors":1,"warnings":0,"notes":0}'
+has "JSON" "$(tr -d ' \n' <"$work/out")" '"tensors":15,"quantized":5,"checked":true,"errors":1,"warnings":0,"notes":0}'
 for threads in 1 3; do
 	"$mxfp" lint --threads $threads "$work/damaged.safetensors" >"$work/out$threads" || :
 done

@@ -25,6 +25,12 @@ exits 2 "did you mean 'cast'?" csat
 exits 2 "unknown command 'frobnicate'" frobnicate
 exits 2 "did you mean 'cast'?" help csat
 exits 2 "help: unexpected operand 'blocks'" help cast blocks
+exits 2 "--help: unexpected operand 'blocks'" --help cast blocks
+exits 2 "--version: unexpected operand 'cast'" --version cast
+exits 0 "" cast --help
+text=$(cat "$work/out")
+exits 0 "" --help cast
+same "mxfp --help cast" "$text" "$(cat "$work/out")"
 exits 2 "unknown option '--frob'" --frob
 exits 2 "unknown command '?[31mred'" "$(printf '\033[31mred')"
 
@@ -163,9 +169,9 @@ tier_in_use() {
 }
 unset MXFP_ISA
 exits 0 "" info
-best=$(tier_in_use)
-has "no limit" "$best" ": the highest of this machine"
-best=${best%%:*}
+highest=$(tier_in_use)
+best=${highest%%:*}
+has "no limit" "$highest" "$best: the highest of this machine"
 tiers=$(sed -n '/^Instruction-set tiers/,/^$/s/^  \([a-z0-9]*\) .*/\1/p' "$work/out")
 has "tiers" " $(echo $tiers) " " ref "
 has "tiers" " $(echo $tiers) " " $best "
@@ -208,7 +214,7 @@ exits 0 "" --isa $best info
 has "--isa before MXFP_ISA" "$(tier_in_use)" "$best: "
 export MXFP_ISA=
 exits 0 "" info
-same "empty MXFP_ISA" "$best: the highest of this machine" "$(tier_in_use)"
+same "empty MXFP_ISA" "$highest" "$(tier_in_use)"
 unset MXFP_ISA
 exits 0 "" info --json
 has "no limit" "$(tr -d ' \n' <"$work/out")" '"tier_limit":null,"tier_limit_from":null,'

@@ -184,6 +184,82 @@ exits 0 "" quantize "$work/llama4" -o "$work/q" -fq --layout trn-x4
 has "in one tensor" "$(parts)" "$experts.gate_up_proj_x4_scale U8 [2, 16, 1, 4];"
 experts=model.layers.0.mlp.experts
 
+# The same numbers [experts, 2 out, in], as the files of Qwen3.5-MoE have them, and what loaders take: the same codes.
+threes=$(repeat 32 4040) one=$(echo $values $values | tr -d ' ')
+upright=$one$threes$threes$one
+halves=$(echo "$halves" | tr -d ' ')
+each_parts=
+for part in 0.gate_proj 0.up_proj 1.gate_proj 1.up_proj; do
+	each_parts="$each_parts$experts.$part.weight_packed U8 [2, 16];$experts.$part.weight_scale U8 [2, 1];"
+done
+# each NAME CONFIG SHAPE HEX: becomes one each, and comes back as it was.
+each() {
+	model "$1" "$2" "\"$experts.gate_up_proj\":{\"dtype\":\"BF16\",\"shape\":$3,\"data_offsets\":[0,512]}" "$4"
+	exits 0 "" quantize "$work/$1" -o "$work/q" -fq --rule floor
+	same "parts of experts of $1" "$each_parts" "$(parts)"
+	same "codes of experts of $1" "$gate$up$gate$up" "$(data 136 "$work/q/model.safetensors")"
+	exits 0 "" lint "$work/q" -q --ignore missing
+	exits 0 "" dequantize "$work/q" -o "$work/back" --to bf16 -fq
+	same "tensor of $1" "$("$mxfp" inspect "$work/$1" | grep "$experts")" "$("$mxfp" inspect "$work/back" | grep "$experts")"
+	same "numbers of $1" "$4" "$(data 512 "$work/back/model.safetensors")"
+	exits 0 "" diff "$work/$1" "$work/back"
+	# Names of whole tensors to ignore leave them whole, and their module is listed.
+	exits 3 "nothing is to be quantized: '$experts.gate_up_proj' (--ignore)" quantize "$work/$1" -n --ignore '*experts*'
+}
+for type in qwen3_5_moe qwen3_5_moe_text qwen4_exp gemma4 qwen3_moe hy_v4 glm4_moe; do
+	each $type "{\"model_type\":\"$type\",\"text_config\":{\"hidden_size\":32,\"num_experts\":2}}" '[2,4,32]' "$upright$upright"
+done
+vl='{"model_type":"qwen3_vl_moe","text_config":{"hidden_size":32,"num_experts":2}}'
+each qwen3_vl_moe "$vl" '[2,4,32]' "$upright$upright"
+each qwen3_vl_moe_turned "$vl" '[2,32,4]' "$halves$halves"
+each deepseek_v3 '{"model_type":"deepseek_v3","hidden_size":32,"n_routed_experts":2}' '[2,4,32]' "$upright$upright"
+
+# A model that stays but for one module lists experts that stay whole.
+model mixed "$vl" "\"$experts.gate_up_proj\":{\"dtype\":\"BF16\",\"shape\":[2,4,32],\"data_offsets\":[0,512]},
+	\"model.layers.0.self_attn.q_proj.weight\":{\"dtype\":\"BF16\",\"shape\":[1,32],\"data_offsets\":[512,576]}" "$upright$upright$one"
+exits 0 "" quantize "$work/mixed" -o "$work/q" -fq --ignore '*experts*'
+has "whole" "$(parts)" "$experts.gate_up_proj BF16 [2, 4, 32];"
+has "listed" "$(cat "$work/q/config.json")" "\"re:$experts[.].*\""
+
+# Square: config.json cannot tell. What other experts of the model say counts, and without them it is refused.
+# square TYPE: gate_up [1, 32, 32].
+square() {
+	model square "{\"model_type\":\"$1\",\"hidden_size\":32,\"num_experts\":1}" \
+		"\"$experts.gate_up_proj\":{\"dtype\":\"BF16\",\"shape\":[1,32,32],\"data_offsets\":[0,2048]}" "$(repeat 32 "$one")"
+}
+square qwen3_vl_moe
+open="hidden_size of config.json is both of its dimensions"
+exits 3 "tensor '$experts.gate_up_proj': it is [.., out, in] or [.., in, out], and $open" quantize "$work/square" -o "$work/r"
+exits 3 "$open" quantize "$work/square" -n
+exits 3 "$open" quantize "$work/square" -n --layout trn-x4
+exits 3 "(--ignore)" quantize "$work/square" -n --ignore '*experts*'
+square qwen3_5_moe
+exits 0 "" quantize "$work/square" -o "$work/q" -fq
+has "by class" "$(parts)" "$experts.0.gate_proj.weight_packed U8 [16, 16];"
+for shape in '[1,32,16]' '[1,16,32]'; do
+	model square "{\"model_type\":\"qwen3_vl_moe\",\"hidden_size\":32,\"num_experts\":1}" \
+		"\"$experts.gate_up_proj\":{\"dtype\":\"BF16\",\"shape\":[1,32,32],\"data_offsets\":[0,2048]},
+		\"$experts.down_proj\":{\"dtype\":\"BF16\",\"shape\":$shape,\"data_offsets\":[2048,3072]}" \
+		"$(repeat 48 "$one")"
+	exits 0 "" quantize "$work/square" -o "$work/q" -fq --rule floor --pad-tail
+	has "by another" "$(parts)" "$experts.0.gate_proj.weight_packed U8 [16, 16];"
+	data 1088 "$work/q/model.safetensors" >"$work/codes.$shape" # in the order of the names: down, padded, gate, up
+done
+# Rows of values 0, 0.5, 1 ... in every row; turned, rows of one value each.
+case $(tail -c 1088 "$work/codes.[1,32,16]") in
+$e2m1$e2m1$e2m1*) ;;
+*) bad "[1,32,16]: experts [.., out, in] were turned" ;;
+esac
+case $(tail -c 1088 "$work/codes.[1,16,32]") in
+$e2m1*) bad "[1,16,32]: experts [.., in, out] were not turned" ;;
+esac
+# What contradicts its class is of another model.
+model contrary '{"model_type":"qwen3_5_moe","hidden_size":32,"num_experts":2}' \
+	"\"$experts.gate_up_proj\":{\"dtype\":\"BF16\",\"shape\":[2,32,4],\"data_offsets\":[0,512]}" "$halves$halves"
+exits 3 "tensor '$experts.gate_up_proj': by config.json's model_type it is [.., out, in], and by hidden_size [.., in, out]" \
+	quantize "$work/contrary" -o "$work/r"
+[ ! -e "$work/r" ] || bad "an output of a contradiction"
+
 # Files that were made the wrong way.
 # wrong NAME CONFIG TENSORS HEX FINDING
 wrong() {

@@ -244,6 +244,76 @@ has "--include" "$text" "| mlp.gate.weight | BF16 [1, 32] | mxfp4 | --include | 
 exits 2 "--ignore 'mlp.gaet.weight' matches no tensor: did you mean 'mlp.gate.weight'?" \
 	quantize "$work/model" -o "$work/r" --ignore mlp.gaet.weight
 
+# What belongs to no Linear stays, and naming it is an error: all 16 x 32, of ones.
+names='attn.in_proj_weight attn.out_proj.weight lstm.weight_ih_l0 fc.weight_v fc2.parametrizations.weight.original1 eh_proj.weight'
+small='linear_attn.in_proj_a.weight mixer.x_proj.weight score.weight mtp.fc.weight'
+at=0 json=
+for name in $names $small up_proj.weight; do
+	json=$json,$(printf '"l.%s":{"dtype":"BF16","shape":[16,32],"data_offsets":[%d,%d]}' $name $at $((at + 1024)))
+	at=$((at + 1024))
+done
+{
+	header "{${json#,}}"
+	head -c $at /dev/zero | tr '\0' '?'
+} >"$work/modules.safetensors"
+exits 0 "" quantize "$work/modules.safetensors" -o "$work/m.safetensors" -fq
+text=$("$mxfp" inspect "$work/m.safetensors")
+for name in $names $small; do
+	has "kept" "$text" "  l.$name "
+done
+has "taken" "$text" "  l.up_proj.weight_packed "
+for name in $names; do
+	for layout in compressed-tensors modelopt quark; do
+		exits 2 "--include: tensor 'l.$name': of no module that takes codes; loaders of this layout read numbers there" \
+			quantize "$work/modules.safetensors" -o "$work/r.safetensors" --include "l.$name" --layout $layout -a none
+	done
+	[ ! -e "$work/r.safetensors" ] || bad "an output with l.$name"
+	exits 0 "" quantize "$work/modules.safetensors" -n --include "l.$name" --layout trn-x4
+done
+for name in $small; do
+	exits 0 "" quantize "$work/modules.safetensors" -n --include "l.$name"
+	has "named" "$(tr -s ' ' <"$work/out")" "| l.$name | BF16 [16, 32] | mxfp4 | --include |"
+done
+
+# Experts are quantized or not as loaders take them, all of a module: here down has rows of 24.
+safetensors_zeros "$work/uneven.safetensors" '{"l.experts.0.up_proj.weight":{"dtype":"BF16","shape":[24,32],"data_offsets":[0,1536]},
+	"l.experts.0.down_proj.weight":{"dtype":"BF16","shape":[32,24],"data_offsets":[1536,3072]},
+	"m.experts.0.up_proj.weight":{"dtype":"BF16","shape":[24,32],"data_offsets":[3072,4608]},
+	"l.shared_experts.up_proj.weight":{"dtype":"BF16","shape":[24,32],"data_offsets":[4608,6144]}}' 6144
+exits 0 "" quantize "$work/uneven.safetensors" -n
+text=$(tr -s ' ' <"$work/out")
+has "alike" "$text" "| l.experts.0.up_proj.weight | BF16 [24, 32] | kept | of other experts, which loaders take alike, row length is not a multiple of 32; --pad-tail takes it |"
+has "another module" "$text" "| m.experts.0.up_proj.weight | BF16 [24, 32] | mxfp4 | linear weight |"
+has "shared" "$text" "| l.shared_experts.up_proj.weight | BF16 [24, 32] | mxfp4 | linear weight |"
+has "count" "$text" "2 of 4 tensors quantized"
+for how in '--pad-tail' '--include l.experts.0.up_proj.weight' '--layout trn-x4 --pad-tail'; do
+	exits 0 "" quantize "$work/uneven.safetensors" -n $how
+	has "$how" "$(tr -s ' ' <"$work/out")" "| l.experts.0.up_proj.weight | BF16 [24, 32] | mxfp4 |"
+done
+
+# Layers that loaders fuse have one tensor scale by --preset nvfp4: that of the largest, here 1, 2, 4.
+for set in 'to_q to_k to_v' 'q_a_proj kv_a_proj_with_mqa g_proj' 'in_proj_qkv in_proj_z' 'add_q_proj add_k_proj add_v_proj' \
+	'q_proj k_proj v_proj index_q_proj index_k_proj' 'wq_a wkv' 'fc1 fc3'; do
+	at=0 json= numbers=
+	for name in $set; do
+		json=$json,$(printf '"l.%s.weight":{"dtype":"BF16","shape":[1,32],"data_offsets":[%d,%d]}' $name $at $((at + 64)))
+		at=$((at + 64))
+		case $((at / 64)) in
+		1) numbers="$numbers $(repeat 32 803f)" ;;
+		2) numbers="$numbers $(repeat 32 0040)" ;;
+		*) numbers="$numbers $(repeat 32 8040)" ;;
+		esac
+	done
+	safetensors "$work/fused.safetensors" "{${json#,}}" $numbers
+	exits 0 "" quantize "$work/fused.safetensors" -o "$work/f.safetensors" -fq --preset nvfp4
+	exits 0 "" lint "$work/f.safetensors" -q
+	exits 0 "" quantize "$work/fused.safetensors" -o "$work/f.safetensors" -fq -w nvfp4
+	code=0
+	"$mxfp" lint "$work/f.safetensors" -q >"$work/out" || code=$?
+	same "exit code of lint, $set apart" 1 $code
+	has "apart: $set" "$(cat "$work/out")" "[fused-scale]"
+done
+
 # Nothing is written by --dry-run, whose JSON is that of the run but for the counts.
 exits 0 "" quantize "$work/model" -o "$work/r" --dry-run --json
 [ ! -e "$work/r" ] || bad "--dry-run wrote"
@@ -365,6 +435,13 @@ exits 0 "" quantize -q "$work/one.safetensors" -o "$work/plain" -w nvfp4 -a none
 same "one tensor with --preset nvfp4" "$(data 22 "$work/plain/model.safetensors")" \
 	"$(data 22 "$work/preset/model.safetensors")"
 
+# 10^-60 in F64 is no number of f32: what becomes zero by that is counted as flushed, though MXFP4 would hold 1 there.
+{
+	header '{"l.up_proj.weight":{"dtype":"F64","shape":[1,32],"data_offsets":[0,256]}}'
+	bytes "26a6acaa04b67933 000000000000f03f $(repeat 30 0000000000000000)"
+} >"$work/f64.safetensors"
+exits 0 "" quantize "$work/f64.safetensors" -o "$work/f64.q.safetensors"
+has "flushed by f32" "$(cat "$work/out")" "saturated 0, flushed to zero 1, NaN 0, Inf 0"
 # The output is never the input, nor anything that is not ours.
 exits 4 "mxfp: '': cannot open" quantize '' -o "$work/x"
 exits 2 "is the input" quantize "$work/model" -o "$work/model" --force

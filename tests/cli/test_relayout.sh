@@ -172,7 +172,7 @@ has "summary" "$(cat "$work/out")" "1 scales were rounded, which changes numbers
 exits 0 "" relayout "$work/third.safetensors" -o "$work/to.safetensors" -l modelopt -fq --allow-rounding --json
 text=$(tr -d ' \n' <"$work/out")
 has "JSON" "$text" "\"layout\":\"modelopt\",\"tensors_moved\":1,\"tensors_copied\":1,\"tensors_decoded\":0,\"scales_rounded\":1,"
-has "JSON" "$text" '"scales_left_out":0,"copied":[]},"tensors":['
+has "JSON" "$text" '"scales_left_out":0,"kv_cache_scheme":null,"copied":[]},"tensors":['
 has "JSON" "$text" '{"name":"a.weight","weights":"nvfp4","shape":[1,32],"became":"moved","tensor_scale":{"became":"reciprocal,'
 has "JSON" "$text" 'rounded","was":3.0,"is":0.33333334326744'
 has "JSON" "$text" '"input_scale":{"became":"reciprocal","was":8.0,"is":0.125,"change":0.0}}'
@@ -325,15 +325,17 @@ safetensors_zeros "$work/fp8/model.safetensors" '{"a.weight":{"dtype":"F8_E4M3",
 	"a.weight_scale_inv":{"dtype":"F32","shape":[1,1],"data_offsets":[16384,16388]}}' 16388
 safetensors_zeros "$work/none/model.safetensors" '{"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}' 128
 for kind in gptq fp8 none; do
-	remedy="mxfp lint tells what it is"
-	[ $kind != none ] || remedy="if it is not quantized at all, mxfp quantize does that"
+	case $kind in
+	gptq) why="tensor 'a.qweight': it is GPTQ, which mxfp does not read; quantize the model that it was made from" ;;
+	fp8) why="tensor 'a.weight': it is FP8 with a scale for each square, 128 x 128 as a rule, as of DeepSeek-V3, which" ;;
+	none) why="nothing in it is quantized in a layout that mxfp knows; if it is not quantized at all, mxfp quantize does that" ;;
+	esac
 	for command in "relayout -l quark" "relayout --to f32" dequantize; do
-		exits 3 "$work/$kind: nothing in it is quantized in a layout that mxfp knows; $remedy" \
-			$command "$work/$kind" -o "$work/lost"
+		exits 3 "$why" $command "$work/$kind" -o "$work/lost"
 		check "an output of $kind" test ! -e "$work/lost"
 	done
 done
-exits 3 "gptq: is already quantized: gptq; give the unquantized model" quantize "$work/gptq" -o "$work/lost"
+exits 3 "is GPTQ, which mxfp does not read; quantize the model that it was made from" quantize "$work/gptq" -o "$work/lost"
 same "a remedy that does not work" "" "$(echo "$error" | grep dequantize)"
 
 finish

@@ -40,6 +40,27 @@ has "exact activations" "$text" '"activations_error":{"sqnr_db":null,"relative_e
 has "sums" "$text" '"sums":{"reference":"binary64","weights_quantized":{"rule":"chain","pass":128},"both_quantized":{'
 has "not measured" "$text" '"not_measured":[{"name":"b","reason":"'
 
+# The same in other units, whose products binary32 does not hold: times 2^-90 and 2^-90, times 2^60 and 2^90.
+units() {
+	{
+		safetensors '{"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}'
+		bytes "$1"
+		head -c 112 /dev/zero
+	} >"$work/row_in_units.safetensors"
+	{
+		safetensors '{"any":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}'
+		bytes "$2"
+		head -c 120 /dev/zero
+	} >"$work/x_in_units.safetensors"
+	exits 0 "" report --json --formats mxfp4 --rules floor --activation-file "$work/x_in_units.safetensors" \
+		"$work/row_in_units.safetensors"
+	same "$1: statistics" "$(printf '%s' "$text" | grep -oE '"(sqnr_db|relative_error|cosine|flushed|max_relative_error)":[^,]*')" \
+		"$(tr -d ' \n' <"$work/out" | grep -oE '"(sqnr_db|relative_error|cosine|flushed|max_relative_error)":[^,]*')"
+	has "$1: largest error" "$(tr -d ' \n' <"$work/out")" "\"weights_quantized\":{\"sqnr_db\":13.9794000867,\"relative_error\":0.2,\"max_absolute_error\":$3,"
+}
+units "0000f013 0000a013 00008011 00008092" "00008012 00008012" 1.631326117e-54
+units "0000f05e 0000a05e 0000805c 000080dd" "0000806c 0000806c" 3.56811923176e45
+
 # Pruned to 1 of 2 it is (7.5, 0, 0, -1, 0 ...), with noise 25.0625, and products lack 5; quantized then, (6, 0, 0, -1,
 # 0 ...), with noise 27.3125, and products lack 6.5. It keeps 16 codes of 32 bits, or of 4, and has masks of 32 bits.
 exits 0 "" report --json --formats mxfp4 --rules floor --sparsity 1:2 --activation-file "$work/x.safetensors" \
@@ -80,15 +101,15 @@ for wanted in "0 0.167443" "3 0.2," "5 0.167443" "2 0.156173"; do
 done
 
 # Text: one line a variant, and the same numbers.
-exits 0 "" report -f mxfp4 -r floor "$work/row.safetensors"
+exits 0 "" report --formats mxfp4 --rules floor "$work/row.safetensors"
 has "text" "$(tr -s ' ' <"$work/out")" "| mxfp4 | floor | 4.250 | 4.364 | 13.95 | 18.79 | 0.2006 | 3.125 % | 3.125 % | 0 |"
-exits 0 "" report -f mxfp4 -r floor --sparsity 1:2 "$work/row.safetensors"
+exits 0 "" report --formats mxfp4 --rules floor --sparsity 1:2 "$work/row.safetensors"
 text=$(tr -s ' ' <"$work/out")
 has "text" "$text" "| mxfp4 | floor | 4.250 | 4.364 | 13.95 | 18.79 |"
 has "text" "$text" "| mxfp4 1:2 | floor | 3.250 | 3.394 | 4.79 | - |"
 has "text" "$text" "| f32 1:2 | - | 17.000 | 16.727 | 5.16 | - |"
 # The front: of two variants of as many bits, the one with the larger error is not on it.
-exits 0 "" report -f mxfp4,mxfp8-e4m3 -r floor,mse "$model" --tokens 1 --json
+exits 0 "" report --formats mxfp4,mxfp8-e4m3 --rules floor,mse "$model" --activation-rows 1 --json
 same "Pareto front" "4.25 false 4.25 true 8.25 false 8.25 true" "$(tr -d ' \n' <"$work/out" | sed 's/"tensors":.*//' |
 	grep -oE '"(bits_per_weight|pareto)":[^,}]*' | sed 's/.*://' | tr '\n' ' ' | sed 's/ $//')"
 
@@ -108,13 +129,13 @@ unknown=" What the model loses is unknown until it runs on a text: --eval FILE."
 verdict="W4A8 suits the weights of 7 of 8 layers, which lose what MXFP4 costs a Gaussian, 18.8 dB; 1 loses more; keeping that one in \
 MXFP8 costs 0.5 bits a weight.$unknown"
 next="mxfp quantize '$work/a model.safetensors' -o OUT --preset w4a8-mixed --bits 4.75 --rule floor"
-exits 0 "" report -f mxfp4,mxfp8-e4m3 -r floor "$work/a model.safetensors"
+exits 0 "" report --formats mxfp4,mxfp8-e4m3 --rules floor "$work/a model.safetensors"
 has "verdict" "$(sed -n 3p "$work/out")" "**$verdict**"
 has "worst" "$(cat "$work/out")" "The worst is r.weight with 14.0 dB, 4.8 under that."
 has "sizes" "$(cat "$work/out")" "goes from 1.12 KiB, 32.00 bits a weight, to 264 bytes, 7.33 bits, or with those layers \
 kept 280 bytes, 7.78 bits."
 has "command" "$(cat "$work/out")" "    $next"
-exits 0 "" report -f mxfp4,mxfp8-e4m3 -r floor "$work/a model.safetensors" --json
+exits 0 "" report --formats mxfp4,mxfp8-e4m3 --rules floor "$work/a model.safetensors" --json
 text=$(tr -d '\n' <"$work/out")
 has "verdict" "$text" "\"sentence\": \"$verdict\""
 has "verdict" "$(printf '%s' "$text" | tr -d ' ')" '"layers":8,"tolerance_db":1.0,"losing_more":1,"losing_more_share":0.125,"losing_more_promoted":1,"promoted":1,"promoted_bits_per_weight":4.75,"promoted_bits_more":0.5'
@@ -143,7 +164,7 @@ same "layers in MXFP8" "r.weight" "$(awk '/F8_E4M3 .*\[/ { print $1 }' "$work/ou
 	bytes 0000f040 0000a040 0000803e 000080bf
 	head -c 112 /dev/zero
 } >"$work/experts.safetensors"
-exits 0 "" report -f mxfp4 -r floor "$work/experts.safetensors"
+exits 0 "" report --formats mxfp4 --rules floor "$work/experts.safetensors"
 has "few experts" "$(cat "$work/out")" "**W4A8 suits the weights of 101 of 102 layers, which lose what MXFP4 costs a Gaussian, 18.8 dB; \
 1 loses more, with 0.98 % of the weights.$unknown**"
 has "few experts" "$(cat "$work/out")" "    mxfp quantize $work/experts.safetensors -o OUT --preset w4a8 --rule floor"
@@ -157,16 +178,16 @@ has "few experts" "$(cat "$work/out")" "    mxfp quantize $work/experts.safetens
 		head -c 112 /dev/zero
 	done
 } >"$work/experts.safetensors"
-exits 0 "" report -f mxfp4 -r floor "$work/experts.safetensors"
+exits 0 "" report --formats mxfp4 --rules floor "$work/experts.safetensors"
 has "few experts and a layer" "$(cat "$work/out")" "**W4A8 suits the weights of 101 of 103 layers, which lose what MXFP4 costs a \
 Gaussian, 18.8 dB; 2 lose more; keeping 1 of those in MXFP8 costs 0.04 bits a weight.$unknown**"
 has "few experts and a layer" "$(cat "$work/out")" " --preset w4a8-mixed --bits 4.289 --rule floor"
 
 # All layers, and none; activations that cancel, of which E4M3 has 1.0625 as 1; pruned weights have no yardstick.
-exits 0 "" report -f mxfp4 -r floor "$work/a model.safetensors" --ignore r.weight
+exits 0 "" report --formats mxfp4 --rules floor "$work/a model.safetensors" --ignore r.weight
 has "fine" "$(cat "$work/out")" "**W4A8 suits the weights: all 7 layers lose what MXFP4 costs a Gaussian, 18.8 dB.$unknown**"
 has "fine" "$(cat "$work/out")" "    mxfp quantize '$work/a model.safetensors' -o OUT --preset w4a8 --rule floor --ignore r.weight"
-exits 0 "" report -f mxfp4 -r floor "$work/row.safetensors"
+exits 0 "" report --formats mxfp4 --rules floor "$work/row.safetensors"
 has "not fine" "$(cat "$work/out")" "**W4A8 does not suit the weights: 1 of 1 layer loses more than MXFP4 costs a Gaussian, \
 18.8 dB; keeping that one in MXFP8 costs 4.0 bits a weight.$unknown**"
 has "not fine" "$(cat "$work/out")" "    mxfp advise $work/row.safetensors"
@@ -175,38 +196,38 @@ has "not fine" "$(cat "$work/out")" "    mxfp advise $work/row.safetensors"
 	bytes 0000883f 000080bf
 	head -c 120 /dev/zero
 } >"$work/cancel.safetensors"
-exits 0 "" report -f mxfp4 -r floor "$work/a model.safetensors" --ignore r.weight \
+exits 0 "" report --formats mxfp4 --rules floor "$work/a model.safetensors" --ignore r.weight \
 	--activation-file "$work/cancel.safetensors"
 has "activations" "$(cat "$work/out")" "**W4A16 suits the weights: all 7 layers lose what MXFP4 costs a Gaussian, 18.8 dB; \
 activations in MXFP8 lose more than normal ones would, so keep them in 16 bits.$unknown**"
 has "activations" "$(cat "$work/out")" " --preset w4a8 --activations none --rule floor"
-exits 0 "" report -f mxfp8-e5m2,nvfp4 --activations mxfp4 "$model" --tokens 1
+exits 0 "" report --formats mxfp8-e5m2,nvfp4 --activations mxfp4 "$model" --activation-rows 1
 has "NVFP4" "$(cat "$work/out")" "**NVFP4 suits the weights: all 5 layers lose what NVFP4 costs a Gaussian, 20.4 dB.$unknown**"
-exits 0 "" report -f mxfp8-e5m2 --activations mxfp4 "$model" --tokens 1
+exits 0 "" report --formats mxfp8-e5m2 --activations mxfp4 "$model" --activation-rows 1
 has "W8A4" "$(cat "$work/out")" "**W8A4 suits the weights: all 5 layers lose what MXFP8-E5M2 costs a Gaussian, 25.5 dB.$unknown**"
 has "W8A4" "$(cat "$work/out")" "-o OUT --weights mxfp8-e5m2 --activations mxfp4"
-exits 0 "" report -f mxfp4 --round rtz "$model" --tokens 1
+exits 0 "" report --formats mxfp4 --round rtz "$model" --activation-rows 1
 has "no yardstick" "$(cat "$work/out")" "W4A8 has no yardstick here"
 
 exits 0 "" report "$work/row.safetensors" --ignore a.weight
 has "nothing" "$(cat "$work/out")" "Nothing was measured"
 
 # Results do not depend on threads, nor on the pieces of earlier runs; the seed of activations matters.
-exits 0 "" report --json --threads 1 "$model" --tokens 2
+exits 0 "" report --json --threads 1 "$model" --activation-rows 2
 mv "$work/out" "$work/one"
-exits 0 "" report --json --threads 3 "$model" --tokens 2
+exits 0 "" report --json --threads 3 "$model" --activation-rows 2
 check "threads change the report" cmp -s "$work/one" "$work/out"
-exits 0 "" --isa ref report --json --tokens 1 --formats mxfp4,nvfp4 "$model"
+exits 0 "" --isa ref report --json --activation-rows 1 --formats mxfp4,nvfp4 "$model"
 mv "$work/out" "$work/reference"
-exits 0 "" report --json --tokens 1 --formats mxfp4,nvfp4 "$model"
+exits 0 "" report --json --activation-rows 1 --formats mxfp4,nvfp4 "$model"
 check "the tier changes the report" cmp -s "$work/reference" "$work/out"
-exits 0 "" report --json --sparsity 4:16 --threads 1 --tokens 1 --formats mxfp4,nvfp4 "$model"
+exits 0 "" report --json --sparsity 4:16 --threads 1 --activation-rows 1 --formats mxfp4,nvfp4 "$model"
 mv "$work/out" "$work/one.pruned"
-exits 0 "" report --json --sparsity 4:16 --threads 2 --tokens 1 --formats mxfp4,nvfp4 "$model"
+exits 0 "" report --json --sparsity 4:16 --threads 2 --activation-rows 1 --formats mxfp4,nvfp4 "$model"
 check "threads change the report of pruned weights" cmp -s "$work/one.pruned" "$work/out"
-exits 0 "" --isa ref report --json --sparsity 4:16 --tokens 1 --formats mxfp4,nvfp4 "$model"
+exits 0 "" --isa ref report --json --sparsity 4:16 --activation-rows 1 --formats mxfp4,nvfp4 "$model"
 check "the tier changes the report of pruned weights" cmp -s "$work/one.pruned" "$work/out"
-exits 0 "" report --json --seed 1 "$model" --tokens 2
+exits 0 "" report --json --seed 1 "$model" --activation-rows 2
 checks=$((checks + 1))
 ! cmp -s "$work/one" "$work/out" || bad "the seed does not change the report"
 same "variants by default" 8 "$(tr -d ' \n' <"$work/one" | sed 's/"tensors".*//' | grep -o '"format":"' | wc -l |
@@ -225,11 +246,11 @@ written() {
 	shift 3
 	rm -rf "$work/quantized"
 	exits 0 "" quantize -q "$model" -o "$work/quantized" --weights "$format" "--$option" "$choice" "$@"
-	exits 0 "" report --json "$model" --tokens 2 --against "$work/quantized"
+	exits 0 "" report --json "$model" --activation-rows 2 --against "$work/quantized"
 	numbers >"$work/against"
 	plural=$option
 	[ "$option" != rule ] || plural=rules
-	exits 0 "" report --json "$model" --tokens 2 --formats "$format" "--$plural" "$choice" "$@"
+	exits 0 "" report --json "$model" --activation-rows 2 --formats "$format" "--$plural" "$choice" "$@"
 	numbers >"$work/memory"
 	check "$format $choice: a file measures otherwise than memory" cmp "$work/against" "$work/memory"
 }
@@ -250,18 +271,18 @@ exits 3 "already quantized" report "$work/quantized"
 # So do sparse ones: what is measured of the file is, word for word, part of what is measured in memory.
 for format in mxfp4 mxfp6-e2m3 nvfp4; do
 	exits 0 "" quantize -q "$model" -o "$work/sparse" --force --weights "$format" --sparsity 4:16
-	exits 0 "" report --json "$model" --tokens 2 --against "$work/sparse"
+	exits 0 "" report --json "$model" --activation-rows 2 --against "$work/sparse"
 	numbers | tr -d ' \n' >"$work/against"
 	against=$(sed -n 's/.*"total":.*"variants":\[\(.*\)\]},"tensors".*/\1/p' "$work/against")
 	has "$format in a file" "$against" '"sparsity":"4:16"'
 	how="--rules mse"
 	[ $format != nvfp4 ] || how="--nvfp4-recipe compressed-tensors"
-	exits 0 "" report --json "$model" --tokens 2 --formats "$format" $how --sparsity 4:16
+	exits 0 "" report --json "$model" --activation-rows 2 --formats "$format" $how --sparsity 4:16
 	has "$format 4:16 in memory" "$(numbers | tr -d ' \n')" "$against"
 done
 
 # Pruned and quantized, weights have no less error than with either alone: in total and in five layers, eight variants.
-exits 0 "" report -q "$model" --tokens 1 --sparsity 4:16 -o "$work/sparse.md"
+exits 0 "" report -q "$model" --activation-rows 1 --sparsity 4:16 -o "$work/sparse.md"
 same "errors that are no less with both" 48 "$(awk -F' *[|] *' '
 	/^## All measures/ { on = 1 }
 	/^## Block scales/ { on = 0 }
@@ -272,7 +293,7 @@ same "errors that are no less with both" 48 "$(awk -F' *[|] *' '
 
 # mxfp dequantize and mxfp diff measure the same: tensor and SQNR of the last table of report's summary, and of diff's.
 written mxfp4 rule mse
-exits 0 "" report "$model" --tokens 2 --against "$work/quantized"
+exits 0 "" report "$model" --activation-rows 2 --against "$work/quantized"
 sqnr=$(awk -F'|' '/^\| [^ ]*weight / { print $2, $4 }' "$work/out" | tr -s ' ' | sort)
 exits 0 "" dequantize -q "$work/quantized" -o "$work/decoded.safetensors"
 "$mxfp" diff "$model" "$work/decoded.safetensors" >"$work/out"
@@ -296,34 +317,34 @@ mkdir "$work/mixed"
 	header "{$a,$b,\"b.weight_scale\":{\"dtype\":\"U8\",\"shape\":[1,1],\"data_offsets\":[49,50]}}"
 	bytes "$(repeat 16 22) 7f $(repeat 31 38)39 80"
 } >"$work/mixed/model.safetensors"
-exits 0 "" report --json "$work/plain.safetensors" --tokens 2 --against "$work/mixed"
+exits 0 "" report --json "$work/plain.safetensors" --activation-rows 2 --against "$work/mixed"
 has "a mixture" "$(tr -d ' \n' <"$work/out" | sed 's/.*"total"//; s/"tensors".*//')" \
 	'"format":"mixed","rule":null,"recipe":null,"sparsity":null,"elements":64,"bytes":50,"bits_per_weight":6.25'
 has "the first of a mixture" "$(tr -d ' \n' <"$work/out" | sed 's/.*"tensors"//')" '"format":"mxfp4"'
 has "the second of a mixture" "$(tr -d ' \n' <"$work/out" | sed 's/.*"tensors"//')" '"format":"mxfp8-e4m3"'
-exits 0 "" report -q "$work/plain.safetensors" --tokens 2 --against "$work/mixed" -o "$work/mixed.md"
+exits 0 "" report -q "$work/plain.safetensors" --activation-rows 2 --against "$work/mixed" -o "$work/mixed.md"
 has "a mixture" "$(tr -s ' ' <"$work/mixed.md")" '| b.weight | 1x32 | mxfp8-e4m3 | as written | 33.11 |'
 
 # Limits: the weights of the row have 13.953 dB. The report is written before.
-exits 0 "" report -f mxfp4 -r floor "$work/row.safetensors" --fail-under SQNR=13.95 --fail-under total-SQNR=13.95
+exits 0 "" report --formats mxfp4 --rules floor "$work/row.safetensors" --fail-under SQNR=13.95 --fail-under total-SQNR=13.95
 missed="tensor 'a.weight', the worst of 1: mxfp4 floor: SQNR of the weights is under 13.96 dB: 13.95 dB"
 exits 1 "row.safetensors: $missed" \
-	report -f mxfp4 -r floor "$work/row.safetensors" --fail-under SQNR=13.96 -o "$work/limit.md"
+	report --formats mxfp4 --rules floor "$work/row.safetensors" --fail-under SQNR=13.96 -o "$work/limit.md"
 has "report of a missed limit" "$(cat "$work/limit.md")" "## Summary"
-exits 1 "row.safetensors: total: mxfp4 floor: SQNR" report -f mxfp4 -r floor "$work/row.safetensors" \
+exits 1 "row.safetensors: total: mxfp4 floor: SQNR" report --formats mxfp4 --rules floor "$work/row.safetensors" \
 	--fail-under total-SQNR=14
 {
 	safetensors '{"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}'
 	repeat 128 "$(printf '\377')"
 } >"$work/all_nan.safetensors"
-exits 0 "" report -f mxfp4 -r floor "$work/all_nan.safetensors"
+exits 0 "" report --formats mxfp4 --rules floor "$work/all_nan.safetensors"
 has "NaN" "$(cat "$work/out")" "**W4A8 does not suit the weights: 1 of 1 layer holds nothing but NaN and Inf.**"
 has "NaN" "$(cat "$work/out")" "Weights that are NaN or Inf, or share a block with one: 32."
 {
 	safetensors '{"a.weight":{"dtype":"F32","shape":[2,32],"data_offsets":[0,256]}}'
 	bytes "$(repeat 63 0000803f)0000c07f"
 } >"$work/one_nan.safetensors"
-exits 0 "" report -f mxfp4 -r floor "$work/one_nan.safetensors"
+exits 0 "" report --formats mxfp4 --rules floor "$work/one_nan.safetensors"
 has "one NaN" "$(cat "$work/out")" "**W4A8 does not suit the weights: 1 of 1 layer holds NaN or Inf.**"
 has "one NaN" "$(cat "$work/out")" "    mxfp lint $work/one_nan.safetensors"
 
@@ -332,7 +353,7 @@ has "one NaN" "$(cat "$work/out")" "    mxfp lint $work/one_nan.safetensors"
 	safetensors '{"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}'
 	bytes "00000044$(repeat 31 0000803f)"
 } >"$work/outlier.safetensors"
-exits 0 "" report -f mxfp4 -r floor "$work/outlier.safetensors"
+exits 0 "" report --formats mxfp4 --rules floor "$work/outlier.safetensors"
 has "an outlier" "$(tr -s ' ' <"$work/out")" "| 39.27 |"
 has "an outlier" "$(cat "$work/out")" "**W4A8 does not suit the weights: 1 of 1 layer loses more than MXFP4 costs a Gaussian"
 has "an outlier" "$(cat "$work/out")" "More than half of the weights of a.weight become zero, beside larger ones."
@@ -344,22 +365,22 @@ echo '{"model_type":"gpt2","architectures":["GPT2LMHeadModel"]}' >"$work/gpt2/co
 	safetensors '{"transformer.h.0.mlp.c_fc.weight":{"dtype":"F32","shape":[32,64],"data_offsets":[0,8192]}}'
 	bytes "$(repeat 2048 0000803f)"
 } >"$work/gpt2/model.safetensors"
-exits 0 "" report -f mxfp4 "$work/gpt2"
+exits 0 "" report --formats mxfp4 "$work/gpt2"
 has "a Conv1D" "$(cat "$work/out")" "Of these layers 1 stays as they are: "
 same "a command for a Conv1D" "" "$(grep 'mxfp quantize' "$work/out")"
-exits 1 "under 1 dB: -" report -f mxfp4 -r floor "$work/all_nan.safetensors" --fail-under SQNR=1
+exits 1 "under 1 dB: -" report --formats mxfp4 --rules floor "$work/all_nan.safetensors" --fail-under SQNR=1
 exits 1 "no tensor was measured" report "$work/row.safetensors" --ignore a.weight --fail-under SQNR=1
 exits 2 "--fail-under: 'SNR=1' names no limit" report "$model" --fail-under SNR=1
 exits 2 "--fail-under: '1x' is not a number" report "$model" --fail-under SQNR=1x
 exits 2 "--fail-under: 'inf' is not a number" report "$model" --fail-under total-SQNR=inf
 
 # Files: both forms, never over one that is there without --force.
-exits 0 "" report "$model" --tokens 2 -o "$work/report.md"
+exits 0 "" report "$model" --activation-rows 2 -o "$work/report.md"
 has "markdown" "$(cat "$work/report.md")" "## All measures, in total and by tensor"
 exits 2 "--force" report "$model" -o "$work/report.md"
-exits 0 "" report "$model" --tokens 2 -o "$work/report.md" --force --formats nvfp4 --nvfp4-recipe te,4over6
+exits 0 "" report "$model" --activation-rows 2 -o "$work/report.md" --force --formats nvfp4 --nvfp4-recipe te,4over6
 has "recipes" "$(cat "$work/report.md")" "4over6"
-exits 0 "" report "$model" --tokens 2 -o "$work/report.json"
+exits 0 "" report "$model" --activation-rows 2 -o "$work/report.json"
 check "report.json is not what --json prints" cmp -s "$work/one" "$work/report.json"
 same "partial output" "" "$(find "$work" -name '.*' -type f)"
 
@@ -373,7 +394,7 @@ exits 2 "m.json: is the input" report "$work/read/m.json" -o "$work/read/./m.jso
 exits 2 "x.json: is the input" report "$work/row.safetensors" --activation-file "$work/read/x.json" \
 	-o "$work/read/x.json" --force
 exits 2 "config.json: is the input" report "$model" --against "$work/read" -o "$work/read/config.json" --force
-exits 2 "model.safetensors: the name tells no form" report "$model" --json --against "$work/read" \
+exits 2 "model.safetensors: the name tells no form" report "$model" --against "$work/read" \
 	-o "$work/read/model.safetensors" --force
 same "files that are read" "$before" "$(cat "$work"/read/* | cksum)"
 
@@ -381,7 +402,7 @@ same "files that are read" "$before" "$(cat "$work"/read/* | cksum)"
 exits 2 "mxfp4" report "$model" --formats mxfp44
 exits 2 "--rules" report "$model" --rules flor
 exits 2 "--nvfp4-recipe" report "$model" --nvfp4-recipe t
-exits 2 "--tokens" report "$model" --tokens 0
+exits 2 "--activation-rows" report "$model" --activation-rows 0
 exits 2 "report.txt" report "$model" -o "$work/report.txt"
 exits 2 "--against" report "$model" --against "$model" --rules mse
 exits 2 "--against" report "$model" --against "$model" --sparsity 4:16
@@ -428,7 +449,7 @@ exits 3 "x.safetensors: holds no activations for any tensor: rows of 64 are need
 } >"$work/nan.safetensors"
 exits 3 "nan.safetensors: tensor 'any': element 62: NaN or Inf" \
 	report --activation-file "$work/nan.safetensors" "$work/row.safetensors"
-exits 0 "" report --activation-file "$work/nan.safetensors" --tokens 1 "$work/row.safetensors"
+exits 0 "" report --activation-file "$work/nan.safetensors" --activation-rows 1 "$work/row.safetensors"
 has "rows used" "$(cat "$work/out")" "the first 1 rows of x, of which there are up to 2 (--tokens takes more), "
 
 # All rows of a file count, up to 512: with the row above, y = 12.5 that becomes 10, as the last of n rows of zeros, its
@@ -452,15 +473,15 @@ used() {
 used 20 "" 20 0.2
 used 512 "" 512 0.2
 used 513 "" 512 0.0
-used 513 "--tokens 4096" 513 0.2
-exits 0 "" report --activation-file "$work/last.safetensors" "$work/row.safetensors" --tokens 600
+used 513 "--activation-rows 4096" 513 0.2
+exits 0 "" report --activation-file "$work/last.safetensors" "$work/row.safetensors" --activation-rows 600
 has "rows used" "$(cat "$work/out")" "all rows of x, at most 513 a layer, "
 
 # Real weights.
 if [ -d "$shared/weights" ]; then
 	stories=$shared/weights/stories260K
 	for input in "$shared"/weights/*.safetensors "$stories"/*.safetensors "$stories/sharded"; do
-		exits 0 "" report --json --tokens 2 "$input"
+		exits 0 "" report --json --activation-rows 2 "$input"
 		same "$input: numbers that are none" 0 "$(grep -ciE '[:[,] *-?(nan|inf)' "$work/out")"
 	done
 else

@@ -6,7 +6,7 @@
 model=${srcdir:-.}/examples/charlm.safetensors
 
 code=0
-error=$("$mxfp" report -q --tokens 1 "$model" -o "$work/charlm.html" 2>&1) || code=$?
+error=$("$mxfp" report -q --activation-rows 1 "$model" -o "$work/charlm.html" 2>&1) || code=$?
 case $error in
 *"built without Chart.js"*"libjs-chart.js"*)
 	same "exit code without Chart.js" 2 $code
@@ -57,7 +57,7 @@ mv "$work/small.html" "$work/first.html"
 small -o "$work/small.html" --threads 1
 check "two reports differ" cmp "$work/first.html" "$work/small.html"
 exits 2 "--force" report "$work/small.safetensors" -o "$work/small.html"
-exits 1 "a.weight" report -f mxfp4 -r floor "$work/small.safetensors" --fail-under SQNR=13.96 --ignore "$hostile" \
+exits 1 "a.weight" report --formats mxfp4 --rules floor "$work/small.safetensors" --fail-under SQNR=13.96 --ignore "$hostile" \
 	-o "$work/limit.html"
 same "page of a missed limit" 1 "$(grep -c '^</html>$' "$work/limit.html")"
 exits 0 "" report "$work/small.safetensors" --ignore '*' -o "$work/none.html"

@@ -164,7 +164,7 @@ case_of() {
 	report) both computes report "$work/large.safetensors" -o "$work/in/old.html" --force ;;
 	advise)
 		both computes advise "$work/large.safetensors" --bits 5 -o "$work/in/old.json" --force
-		both computes advise "$work/llama" --eval --tokens "$work/tokens.u32" --bits 5 -o "$work/in/old.json" --force
+		both computes advise "$work/llama" --eval "$work/tokens.u32" --bits 5 -o "$work/in/old.json" --force
 		;;
 	diff) both computes diff "$work/large.safetensors" "$work/again.safetensors" ;;
 	lint) both computes lint "$work/quantized" ;;

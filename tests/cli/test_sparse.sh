@@ -55,7 +55,7 @@ done
 for format in mxfp4 nvfp4 mxfp6-e2m3 mxfp6-e3m2 mxfp8-e5m2 mxint8; do
 	exits 0 "" quantize "$model" -o "$work/s" --force -q --sparsity 4:16 --weights $format
 	exits 0 "" dequantize "$work/s" -o "$work/s.safetensors" --force -q
-	exits 0 "" report "$model" --against "$work/s" --json --tokens 1
+	exits 0 "" report "$model" --against "$work/s" --json --activation-rows 1
 	has "report of $format" "$(tr -d ' \n' <"$work/out")" "\"format\":\"$format\",\"rule\":"
 done
 
@@ -63,7 +63,7 @@ done
 safetensors "$work/33.safetensors" '{"x.weight":{"dtype":"F32","shape":[1,33],"data_offsets":[0,132]}}' \
 	"$(repeat 33 $one)"
 exits 3 "'x.weight' (row length is not a multiple of the block, which --sparsity needs)" \
-	quantize "$work/33.safetensors" -n --sparsity 4:16 --pad-tail
+	quantize "$work/33.safetensors" -n --sparsity 4:16
 has "rows of 33" "$(cat "$work/out")" "kept | row length is not a multiple of the block, which --sparsity needs"
 exits 2 "--sparsity: unknown value '3:16': did you mean '4:16'?" quantize "$model" -o "$work/no" --sparsity 3:16
 exits 2 "--sparsity: unknown value '4:016'" quantize "$model" -o "$work/no" --sparsity 4:016

@@ -71,14 +71,14 @@ everything() {
 	done
 	for element in $elements; do
 		run cast-$element cast --to $element --counts ../wild.raw cast-$element
-		run sr-$element cast --to $element --round sr --seed 3 ../wild.raw sr-$element
+		[ $element = f32 ] || run sr-$element cast --to $element --round sr --seed 3 ../wild.raw sr-$element
 		run back-$element cast --to $element --decode cast-$element back-$element
 	done
-	run sparse quantize ../model -o sparse --pad-tail --sparsity 4:16 --json
+	run sparse quantize ../model -o sparse --sparsity 4:16 --json
 	run squares quantize ../model -o squares --pad-tail --block 32x32 --json
 	run mixed quantize ../model -o mixed --pad-tail --preset w4a8-mixed --bits 5.6 --json
 	run calibrated calibrate ../model --tokens ../tokens.json --context 24 --sequences 2 -o calibrated --pad-tail --json
-	run pruned calibrate ../model --tokens ../tokens.json --context 24 --sequences 2 -o pruned --pad-tail --sparsity 4:16 --json
+	run pruned calibrate ../model --tokens ../tokens.json --context 24 --sequences 2 -o pruned --sparsity 4:16 --json
 	run transformed transform ../model -o transformed --scale-norms --scale-mlp --fold-norms --rotate-values --json
 	run eval eval ../model --tokens ../tokens.json --sequences 2 --try w4a8,mxfp8,nvfp4,bf16 --pad-tail --attention mxfp8-e4m3 --json
 	run generated eval ../model --tokens ../tokens.json --sequences 2 --save-logits logits

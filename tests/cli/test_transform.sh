@@ -140,12 +140,16 @@ for model in llama qwen2 qwen3; do
 done
 
 # What is bf16 stays so under scales; what is rotated is f32; a head that was the embedding is one of its own.
+# config.json says f32 only where numbers are, for loaders round to what it says.
+sed -i 's/^{/{"torch_dtype": "bfloat16", /' "$work/narrow/config.json"
 exits 0 "" transform "$work/narrow" --scale-norms --scale-mlp -o "$work/after" -f
+has "config.json" "$(cat "$work/after/config.json")" '"torch_dtype": "bfloat16"'
 check "bf16" python3 "$work/models.py" powers "$work/narrow/model.safetensors" "$work/after/model.safetensors"
 exits 0 "" transform "$work/narrow" --rotate-stream -o "$work/after" -f --json
 has "json" "$(cat "$work/out")" '"stream_rotation": 16'
 has "json" "$(cat "$work/out")" '"untied": true'
 has "config.json" "$(cat "$work/after/config.json")" '"tie_word_embeddings": false'
+has "config.json" "$(cat "$work/after/config.json")" '"torch_dtype": "float32"'
 exits 0 "" inspect "$work/after"
 has "head" "$(cat "$work/out")" "lm_head.weight"
 
@@ -189,7 +193,7 @@ refused 2 "no transform given" "$work/llama" -o "$work/none"
 refused 2 "no output given" "$work/llama" --scale-norms
 refused 2 "invalid --exponent '2'" "$work/llama" --scale-norms --exponent 2 -o "$work/none"
 refused 2 "invalid --rotation-size" "$work/llama" --rotate-values --rotation-size 3 -o "$work/none"
-refused 2 "nothing rotates" "$work/llama" --scale-norms --rotation-size 4 -o "$work/none"
+refused 2 "is for --rotate-values and --rotate-stream" "$work/llama" --scale-norms --rotation-size 4 -o "$work/none"
 refused 3 "head_dim is 12, of which --rotation-size 8 is no divisor; 4 is the largest" "$work/llama" --rotate-values --rotation-size 8 \
 	-o "$work/none"
 mkdir "$work/experts" "$work/unknown"

@@ -25,6 +25,8 @@ numbers() {
 }
 
 for model in $models; do
+	# Of large ones there are numbers, and no other ways through the code.
+	[ $sanitized = no ] || [ "$(du -sm "$model" | cut -f1)" -le 8 ] || continue
 	code=0
 	"$mxfp" quantize "$model" -n --pad-tail >"$work/out" 2>"$work/error" || code=$?
 	if [ $code != 0 ]; then
@@ -33,15 +35,17 @@ for model in $models; do
 	fi
 	for format in mxfp4 mxfp8-e4m3 mxfp8-e5m2 mxfp6-e2m3 mxfp6-e3m2 mxint8 nvfp4; do
 		exits 0 "" quantize "$model" -o "$work/q" --force -q --weights $format --pad-tail
-		exits 0 "" quantize "$model" -o "$work/again" --force -q --weights $format --pad-tail --threads 1
-		diff -r "$work/q" "$work/again" || bad "$model: two runs differ"
+		if [ $sanitized = no ]; then
+			exits 0 "" quantize "$model" -o "$work/again" --force -q --weights $format --pad-tail --threads 1
+			diff -r "$work/q" "$work/again" || bad "$model: two runs differ"
+		fi
 		exits 0 "" dequantize "$work/q" -o "$work/back" --force -q
 		"$mxfp" diff --json "$model" "$work/back" >"$work/diff" || same "exit code of diff" 1 $?
-		exits 0 "" report "$model" --against "$work/q" --json --tokens 1
+		exits 0 "" report "$model" --against "$work/q" --json --activation-rows 1
 		same "$format of $model" "$(numbers "$work/diff" errors_of_differing)" "$(numbers "$work/out" '"weights"')"
 	done
 	exits 0 "" quantize "$model" -o "$work/q" --force -q --round sr --seed 3 --pad-tail
-	for threads in 1 2 3; do
+	for threads in $(fewer "1 2 3" 3); do
 		exits 0 "" quantize "$model" -o "$work/again" --force -q --round sr --seed 3 --pad-tail --threads $threads
 		diff -r "$work/q" "$work/again" || bad "$model: $threads threads differ"
 	done

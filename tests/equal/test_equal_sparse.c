@@ -18,7 +18,8 @@
 #include "sparse.h"
 #include "suite.h"
 
-enum { PATTERNS = 7, SLOT_CASES = 120, PRODUCT_CASES = 120, MAX_ROWS = 4, MAX_COLS = 700, BUDGET = 200000 };
+enum { PATTERNS = 7, SLOT_CASES = 120, PRODUCT_CASES = 120, MAX_ROWS = 4, MAX_COLS = 700, BUDGET = 200000,
+       WHOLE_COLS = 300, WHOLE_K = 600 /* beyond a tile of the reference (TILE, lib/gemm/plan.c) */ };
 
 static struct equal equal;
 
@@ -156,6 +157,7 @@ struct product {
 	struct mxfp_matrix sparse;
 	uint8_t *kept, *masks;
 	size_t m, n, k;
+	bool whole; /* at least a tile, and a thread that has it alone, so that it fills the workspace */
 	struct mxfp_gemm_options options;
 	char text[300];
 };
@@ -185,7 +187,7 @@ static void make_sparse(struct product *p, struct random *r, struct mxfp_sparsit
 	p->sparse.masks = p->masks;
 }
 
-static void make_product(struct product *p, struct random *r, struct mxfp_sparsity sparsity)
+static void make_product(struct product *p, struct random *r, struct mxfp_sparsity sparsity, bool whole)
 {
 	static const int sums[] = {0, 0, 0, 100, -100, -126, -140, -149, -160, 254, -254};
 	static const size_t rows[] = {64, 65, 130};
@@ -207,6 +209,12 @@ static void make_product(struct product *p, struct random *r, struct mxfp_sparsi
 	p->m = random_below(r, 4) == 0 ? 1 : random_below(r, 6) == 0 ? rows[random_below(r, 3)] : 1 + random_below(r, 40);
 	p->n = 1 + random_below(r, 140);
 	p->k = random_below(r, 3) == 0 ? random_below(r, 40) : random_below(r, 1100);
+	p->whole = whole;
+	if (whole) {
+		p->m = 1;
+		p->n = WHOLE_COLS;
+		p->k = WHOLE_K;
+	}
 	while (p->m * p->n * p->k > BUDGET) {
 		p->n = p->n / 2 + 1;
 		p->k = p->m * p->n * p->k > BUDGET ? p->k / 2 : p->k;
@@ -235,7 +243,7 @@ static void multiply(const struct product *p, const char *isa, const struct mxfp
 	struct guarded panels = {0};
 	size_t bytes;
 
-	options.exec = &(struct mxfp_exec){.threads = 1 + random_below(&equal.random, 3), .isa = isa};
+	options.exec = &(struct mxfp_exec){.threads = p->whole ? 1 : 1 + random_below(&equal.random, 3), .isa = isa};
 	options.a_format = mxfp_format_get_info(p->a.matrix.format)->kind == MXFP_KIND_BLOCK ? p->a.matrix.format : MXFP_FORMAT_F32;
 	if (packed) {
 		ck_assert_int_eq(mxfp_pack_size(w, &options, &bytes), MXFP_OK);
@@ -255,12 +263,12 @@ static void multiply(const struct product *p, const char *isa, const struct mxfp
 		guarded_free(&panels);
 }
 
-static void product_once(struct mxfp_sparsity sparsity)
+static void product_once(struct mxfp_sparsity sparsity, bool whole)
 {
 	struct random *r = &equal.random;
 	struct product p;
 
-	make_product(&p, r, sparsity);
+	make_product(&p, r, sparsity, whole);
 	const size_t bytes = p.m * p.n * sizeof(float);
 	float *given = matrix_allocate(bytes), *want = matrix_allocate(bytes), *got = matrix_allocate(bytes);
 	for (size_t i = 0; i < p.m * p.n; i++) {
@@ -277,6 +285,11 @@ static void product_once(struct mxfp_sparsity sparsity)
 		ck_assert_msg(memcmp(got, want, bytes) == 0, "%s, %s: %s", tier->name, i % 2 != 0 ? "packed" : "not packed",
 		              p.text);
 		suite_compared(p.m * p.n);
+	}
+	if (whole) {
+		memcpy(got, given, bytes);
+		multiply(&p, "ref", &p.sparse, false, got);
+		ck_assert_msg(memcmp(got, want, bytes) == 0, "ref: %s", p.text);
 	}
 	operand_free(&p.a);
 	operand_free(&p.w);
@@ -300,7 +313,8 @@ TEST_LOOP(products_equal_those_of_the_expanded_matrix, PATTERNS)
 	const bool kernels = sparsity.n == 4 && sparsity.m != 12;
 
 	for (unsigned i = 0; i < suite_share(PRODUCT_CASES * equal.rounds / (kernels ? 1 : 10)); i++)
-		product_once(sparsity);
+		product_once(sparsity, false);
+	product_once(sparsity, true);
 }
 
 static const char *case_name(int i)

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Files between mxfp and the programs that define their layouts, both ways, bit for bit: safetensors' own serializer,
-# the decompressors and exporters of compressed-tensors, ModelOpt and Quark, and what transformers loads gpt-oss with.
+# the decompressors and exporters of compressed-tensors, ModelOpt and Quark, and what transformers loads gpt-oss with. Whole
+# models are in families.sh.
 # These programs are in the lab that scripts/interop-lab.sh makes, and MXFP_LAB names its directory. What each does to a
 # number is said in interop/.
 lab_venv=/opt/python
@@ -70,47 +71,6 @@ alike dense ct.mxfp8-e4m3.bf16 --weights mxfp8-e4m3 --rule even-m1
 alike dense ct.nvfp4.bf16 --weights nvfp4 --nvfp4-recipe compressed-tensors
 alike llama modelopt.W4A16_NVFP4.f32 --layout modelopt --weights nvfp4 --fuse
 lab_python compare
-
-# Models of transformers, loaded back by it: each with defaults, with nothing but weights quantized, and in every layout that
-# takes what they have. Experts of the last three are quantized, and left alone, as transformers loads them. GPT-2 has
-# nothing that the default layout's loaders take.
-lab_python families
-exits 3 "a Conv1D; loaders of this layout take Linear" quantize "$work/family.gpt2" -o "$work/x"
-for family in gpt-oss llama4 whisper; do
-	quantized family.$family keys.$family.defaults
-	quantized family.$family loads.$family.mxfp4 -a none
-	quantized family.$family loads.$family.mxfp8 -w mxfp8 -a none
-done
-quantized family.gpt-oss loads.gpt-oss.gpt-oss --layout gpt-oss
-for family in mixtral qwen3-moe nemotron-h; do
-	quantized family.$family each.$family.mxfp4 -a none
-	quantized family.$family loads.$family.mxfp4 -a none --ignore '*.experts.*'
-	quantized family.$family keys.$family.defaults --ignore '*.experts.*'
-done
-
-# What mxfp calibrate and mxfp transform wrote, quantized. Calibrated weights stay what they were, in bf16 or,
-# NVFP4, in f32; its loaders want fused tensor scales.
-awk 'BEGIN { for (i = 0; i < 512; i++) printf "%s%d", i ? ", " : "[", i * i % 127; print "]" }' >"$work/ids.json"
-exits 0 "" transform "$work/family.llama" --scale-norms --scale-values --scale-mlp -o "$work/scaled" -q
-exits 0 "" transform "$work/family.llama" --rotate-values --rotate-stream -o "$work/rotated" -q
-# stays FORMAT DTYPE OPTION...
-stays() {
-	format=$1 exact=$2
-	shift 2
-	exits 0 "" calibrate "$work/family.llama" --tokens "$work/ids.json" -w "$format" "$@" -o "$work/calibrated" -f -q
-	quantized calibrated "loads.calibrated.$format" -w "$format" -a none "$@"
-	exits 0 "" diff "$work/calibrated" "$work/loads.calibrated.$format.$exact"
-	for changed in scaled rotated; do
-		quantized $changed "loads.$changed.$format" -w "$format" -a none "$@"
-	done
-}
-stays mxfp4 bf16
-stays nvfp4 f32 --fuse
-
-for made in "$work"/loads.*.mxfp4 "$work"/loads.*.nvfp4 "$work"/loads.*.mxfp8 "$work"/loads.*.gpt-oss "$work"/each.*.mxfp4; do
-	exits 0 "" lint "$made" -q --ignore config
-done
-lab_python loaded
 
 # GGUF: what python3-gguf wrote, with blocks of its own and of libggml, and what mxfp makes of it.
 inside_lab cc -O1 -Wall -Wextra -o "$inside/ggml" "$inside/interop/ggml.c" -lggml -lggml-base || bad "interop/ggml.c"

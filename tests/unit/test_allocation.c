@@ -16,6 +16,7 @@
 #include "eval/tokenizer.h"
 #include "unit/gguf_bytes.h"
 #include "io/output.h"
+#include "model/meaning.h"
 #include "model/model.h"
 #include "unit/scratch.h"
 #include "suite.h"
@@ -79,7 +80,7 @@ TEST(reading_a_file)
 static int open_model(void)
 {
 	struct model model;
-	int code = model_open(&model, path, &error);
+	int code = meaning_open(&model, path, MEANING_FOLDS, &error);
 
 	if (code == EXIT_OK) {
 		if (model_quantized_by(&model) == NULL)
@@ -95,7 +96,8 @@ TEST(reading_a_model)
 {
 	static const char index[] = "{\"metadata\":{\"total_size\":2},\"weight_map\":{\"w_blocks\":\"a.safetensors\","
 				    "\"w_scales\":\"b.safetensors\"}}";
-	static const char config[] = "{\"model_type\":\"a text that is long enough\",\"list\":[1,2.5,{\"a\":null}]}";
+	static const char config[] = "{\"model_type\":\"a text that is long enough\",\"list\":[1,2.5,{\"a\":null}],"
+				     "\"quantization_config\":{\"quant_method\":\"mxfp4\"}}";
 
 	scratch_directory("model");
 	scratch_safetensors("model/a.safetensors", TENSOR("w_blocks"), 1);

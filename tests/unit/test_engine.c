@@ -129,6 +129,13 @@ TEST(formats_have_their_rates)
 		{MXFP_FORMAT_BF16, MXFP_FORMAT_BF16, {4, 16}, MXFP_ENGINE_SPARSE, 512, 64 + 512},
 		{MXFP_FORMAT_BF16, MXFP_FORMAT_BF16, {4, 12}, MXFP_ENGINE_SPARSE, 384, 64 + 2 * 512},
 		{MXFP_FORMAT_BF16, MXFP_FORMAT_BF16, {4, 8}, MXFP_ENGINE_SPARSE, 256, 64 + 2 * 512},
+		/* FP8 without block scales: nc_matmul's double_row, two products an element. */
+		{MXFP_FORMAT_E4M3, MXFP_FORMAT_E4M3, {0, 0}, MXFP_ENGINE_FP8_PLAIN, 256, 64 + 2 * 512},
+		{MXFP_FORMAT_E5M2, MXFP_FORMAT_E4M3, {0, 0}, MXFP_ENGINE_FP8_PLAIN, 256, 64 + 2 * 512},
+		{MXFP_FORMAT_E4M3, MXFP_FORMAT_MXFP4, {0, 0}, MXFP_ENGINE_FP8_PLAIN, 256, 64 + 2 * 512},
+		{MXFP_FORMAT_MXFP8_E4M3, MXFP_FORMAT_E4M3, {0, 0}, MXFP_ENGINE_FP8_PLAIN, 256, 64 + 2 * 512},
+		{MXFP_FORMAT_E4M3, MXFP_FORMAT_BF16, {0, 0}, MXFP_ENGINE_16BIT, 128, 64 + 4 * 512},
+		{MXFP_FORMAT_F32, MXFP_FORMAT_E4M3, {0, 0}, MXFP_ENGINE_F32, 128, 4 * (64 + 4 * 512)},
 		/* Nothing is published of sparse MX or f32. */
 		{MXFP_FORMAT_MXFP8_E4M3, MXFP_FORMAT_MXFP4, {4, 16}, MXFP_ENGINE_FP8, 512, 64 + 512},
 		{MXFP_FORMAT_F32, MXFP_FORMAT_BF16, {4, 16}, MXFP_ENGINE_F32, 128, 4 * (64 + 4 * 512)},
@@ -143,6 +150,44 @@ TEST(formats_have_their_rates)
 		ck_assert_int_eq((int)a.places[0].rate, (int)cases[i].rate);
 		ck_assert_uint_eq(a.places[0].depth, cases[i].depth);
 		ck_assert_uint_eq(a.engine.cycles, cases[i].cycles);
+	}
+}
+
+/* PSUM has 16 KiB a column: 4096 sums in f32, on Trainium3 8192 in bf16 (nki.isa.nc_matmul_mx since NKI 0.5.0). A row more
+   waits for a load of its own, of 64 cycles. */
+TEST(sums_in_bf16_take_half_of_the_banks)
+{
+	static const struct {
+		const char *chip;
+		enum mxfp_format w, c;
+		size_t m;
+		unsigned pass_k;
+		uint64_t cycles;
+	} cases[] = {
+		{"trainium3", MXFP_FORMAT_MXFP4, MXFP_FORMAT_F32, 4097, 512, 64 + 4096 + 64},
+		{"trainium3", MXFP_FORMAT_MXFP4, MXFP_FORMAT_BF16, 4097, 512, 64 + 4097},
+		{"trainium3", MXFP_FORMAT_MXFP4, MXFP_FORMAT_BF16, 8192, 512, 64 + 8192},
+		{"trainium3", MXFP_FORMAT_MXFP4, MXFP_FORMAT_BF16, 8193, 512, 64 + 8192 + 64},
+		{"trainium3", MXFP_FORMAT_MXFP4, MXFP_FORMAT_BF16, 2049, 128, 64 + 4 * (2048 + 64)},
+		{"trainium2", MXFP_FORMAT_MXFP8_E4M3, MXFP_FORMAT_BF16, 4097, 512, 64 + 2 * (4096 + 64)},
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		const struct mxfp_gemm_options options = {.pass_k = cases[i].pass_k, .c_format = cases[i].c};
+		const struct mxfp_product p = product(cases[i].m, 128, 512, MXFP_FORMAT_MXFP8_E4M3, cases[i].w);
+		struct mxfp_engine_chip chip;
+		struct account a;
+
+		prepare(&a, cases[i].chip, 1);
+		assert_status(mxfp_engine_estimate(&p, 1, &options, &a.engine), MXFP_OK);
+		ck_assert_uint_eq(a.engine.cycles, cases[i].cycles);
+		/* A copy of a chip has what the chip has. */
+		chip = *a.engine.chip;
+		chip.size = sizeof chip;
+		a.engine.chip = &chip;
+		assert_status(mxfp_engine_estimate(&p, 1, &options, &a.engine), MXFP_OK);
+		ck_assert_uint_eq(a.engine.cycles, cases[i].cycles);
+		suite_compared(2);
 	}
 }
 

@@ -2,17 +2,17 @@
 /* mxfp_engine_run(): the grouped product's bits, and the account of products that were computed. */
 #include "mxfp/engine.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "suite.h"
 
-enum { M = 33, N = 130, K = 300, WORKSPACE = 1 << 22 };
+enum { M = 33, N = 130, K = 300 };
 
 /* Three W4A8 products of one pair of matrices that hold some of every code; scales of 2^-7 to 2^8. */
 TEST(a_run_is_the_grouped_product_with_an_account)
 {
 	static unsigned char a_codes[M * 320], a_scales[M * 10], w_codes[N * 160], w_scales[N * 10];
-	static unsigned char workspace[WORKSPACE];
 	static float expected[3][M * N], results[3][M * N];
 	struct mxfp_gemm_options options = {.pass_k = 128};
 	struct mxfp_product products[3];
@@ -38,7 +38,8 @@ TEST(a_run_is_the_grouped_product_with_an_account)
 		products[i] = (struct mxfp_product){.size = sizeof products[i], .a = &a, .w = &w[i], .c = expected[i]};
 	}
 	assert_status(mxfp_gemm_workspace_size(products, 3, &options, &bytes), MXFP_OK);
-	ck_assert_uint_le(bytes, WORKSPACE);
+	void *workspace = malloc(bytes); /* grows with the threads of this machine */
+	ck_assert_ptr_nonnull(workspace);
 	assert_status(mxfp_gemm_grouped(products, 3, &options, workspace, bytes), MXFP_OK);
 	for (size_t i = 0; i < 3; i++)
 		products[i].c = results[i];
@@ -69,5 +70,6 @@ TEST(a_run_is_the_grouped_product_with_an_account)
 	ck_assert_uint_eq(failed, 77);
 	for (size_t i = 0; i < M * N; i++)
 		ck_assert(results[0][i] == 0);
+	free(workspace);
 	suite_compared(3);
 }

@@ -311,7 +311,7 @@ static int split_layers(int n, size_t *n_tensors)
 	strcpy(end, "}");
 	scratch_safetensors(n == 4 ? "split4/model.safetensors" : "split5/model.safetensors", header, (size_t)n << 17);
 	ck_assert_int_eq(model_open(&model, scratch_path(n == 4 ? "split4" : "split5"), &error), EXIT_OK);
-	int code = model_split_experts(&model, &error);
+	int code = model_split_experts(&model, NULL, &error);
 	*n_tensors = model.n_tensors;
 	model_close(&model);
 	return code;
@@ -360,7 +360,9 @@ TEST(quantized_models_are_known)
 	check_phrase("{\"quantization_config\":{\"quant_method\":\"compressed-tensors\","
 	             "\"format\":\"mxfp4-pack-quantized\"}}",
 	             "{}", 0, "compressed-tensors, mxfp4-pack-quantized");
-	check_phrase("{\"quantization_config\":{}}", "{}", 0, "quantization_config");
+	check_phrase("{\"quantization_config\":{\"bits\":4}}", "{}", 0, "quantization_config");
+	check_phrase("{\"quantization_config\":{}}", "{}", 0, NULL);
+	check_phrase("{\"quantization_config\":null}", "{}", 0, NULL);
 	check_phrase("{}", "{" U8("a.weight_packed", "0,1") "}", 1, "weight_packed");
 	check_phrase("{}", "{" U8("e_blocks", "0,1") "," U8("e_scales", "1,2") "}", 2, "_blocks");
 	check_phrase("{}", "{" U8("e_blocks", "0,1") "," U8("f_scales", "1,2") "}", 2, NULL);

@@ -156,6 +156,79 @@ TEST(extremes_of_binary32_do_not_overflow)
 	ck_assert_double_eq(stats_relative_error(&t), 1);
 }
 
+/* The same numbers in other units have the same statistics, also where no square is a number of binary64. */
+TEST(units_do_not_matter)
+{
+	static const int units[] = {-1000, -600, -449, -100, 0, 100, 481, 600, 1000};
+	const double a[] = {0, 0x1p-10, 1, 2, -4, 2}, b[] = {0x1p-10, 0, 1, 4, -4, 0};
+
+	for (size_t u = 0; u < sizeof units / sizeof units[0]; u++) {
+		struct stats s = {0}, halves[2] = {{0}, {0}};
+		double x[6], y[6];
+
+		for (size_t i = 0; i < 6; i++) {
+			x[i] = ldexp(a[i], units[u]);
+			y[i] = ldexp(b[i], units[u]);
+		}
+		stats_add_double(&s, x, y, 6);
+		stats_add_double(&halves[0], x, y, 2);
+		stats_add_double(&halves[1], x + 2, y + 2, 4);
+		stats_merge(&halves[0], &halves[1]);
+		for (size_t i = 0; i < 2; i++) {
+			const struct stats *t = i == 0 ? &s : &halves[0];
+
+			ck_assert_uint_eq(t->unequal, 4);
+			ck_assert_double_eq(t->max_absolute, ldexp(2, units[u]));
+			ck_assert_double_eq(t->max_relative, 1);
+			/* signal 25 + 2^-20, noise 8 + 2^-19, measured 33 + 2^-20, product 25 */
+			ck_assert_double_eq_tol(stats_sqnr(t), 10 * log10((25 + 0x1p-20) / (8 + 0x1p-19)), 1e-12);
+			ck_assert_double_eq_tol(stats_relative_error(t), sqrt((8 + 0x1p-19) / (25 + 0x1p-20)), 1e-15);
+			ck_assert_double_eq_tol(stats_cosine(t), 25 / (sqrt(25 + 0x1p-20) * sqrt(33 + 0x1p-20)), 1e-15);
+		}
+	}
+}
+
+/* Of numbers from both ends the small ones add nothing, in either order; an error that small is still one. */
+TEST(ends_of_binary64_stand_together)
+{
+	const double a[] = {0x1p-1074, 0x1p1023, -0x1p1023}, b[] = {0x1p-1073, 0x1p1023, 0x1p1023};
+	struct stats s = {0}, t = {0};
+
+	stats_add_double(&s, a, b, 2);
+	stats_add_double(&t, a + 1, b + 1, 1);
+	stats_add_double(&t, a, b, 1);
+	/* noise 2^-2148, signal 2^2046 */
+	ck_assert_double_eq_tol(stats_sqnr(&s), 10 * log10(2) * 4194, 1e-8);
+	ck_assert_double_eq_tol(stats_sqnr(&t), 10 * log10(2) * 4194, 1e-8);
+	ck_assert_double_eq(stats_cosine(&s), 1);
+	ck_assert_double_eq(s.max_absolute, 0x1p-1074);
+	ck_assert_double_eq(s.max_relative, 1);
+	/* A difference of 2^1024. */
+	s = (struct stats){0};
+	stats_add_double(&s, a + 2, b + 2, 1);
+	ck_assert_double_eq(stats_relative_error(&s), 2);
+	ck_assert_double_eq(stats_cosine(&s), -1);
+	ck_assert_double_eq(s.max_relative, 2);
+	ck_assert_double_eq(s.max_absolute, INFINITY);
+	/* One side alone far away: the angle is none. */
+	const double one[] = {3, 4}, far[] = {0x3p-1000, 0x1p-998};
+	s = (struct stats){0};
+	stats_add_double(&s, one, far, 2);
+	ck_assert_double_eq(stats_cosine(&s), 1);
+	ck_assert_double_eq(stats_sqnr(&s), 0);
+}
+
+TEST(scaled_statistics_are_those_of_scaled_numbers)
+{
+	const float a[] = {0x1p100f, 0x2p100f, -0x4p100f, 0x2p100f}, b[] = {0x1p100f, 0x4p100f, -0x4p100f, 0};
+	struct stats s = {0}, t = {0};
+
+	stats_add(&s, source, measured, 4);
+	stats_scale(&s, 100);
+	stats_add(&t, a, b, 4);
+	ck_assert_mem_eq(&s, &t, sizeof s);
+}
+
 /* Samples of times: the middle one, and the third least from the third largest, of nine. */
 TEST(times_have_a_median_and_quartiles)
 {

@@ -150,6 +150,49 @@ TEST(many_symbols_are_merged)
 	suite_compared(N / 8);
 }
 
+/* What a file's bytes are as a text; `read` NULL: refused with `why`. */
+static void check_read(const struct tokenizer *tokenizer, const char *bytes, size_t n, const char *read, const char *why)
+{
+	char text[64];
+	size_t length = n;
+
+	memcpy(text, bytes, n);
+	const int code = tokenizer_read_text(tokenizer, "in.txt", text, &length, &error);
+	ck_assert_int_eq(code, read != NULL ? EXIT_OK : EXIT_INPUT);
+	if (read != NULL) {
+		ck_assert_uint_eq(length, strlen(read));
+		ck_assert_mem_eq(text, read, length);
+	} else {
+		ck_assert_msg(strstr(error.text, why) != NULL, "%s", error.text);
+	}
+	suite_compared(1);
+}
+
+/* Python's open() makes LF of CR LF and CR, keeps a byte order mark, and refuses what is not UTF-8: so do we for its
+   tokenizers. Models of bytes take anything. */
+TEST(texts_are_read_as_python_reads_them)
+{
+	char directory[] = ".";
+	struct model model = {.path = directory, .directory = (char *)(uintptr_t)scratch_path("none")};
+	struct tokenizer *hf = open_tokenizer(scratch_text("a.json", "{\"model\":{\"vocab\":{\"a\":0},\"merges\":[]}}"), 1), *bytes;
+
+	check_read(hf, "a\r\nb\rc\n\r\r\n\n\r", 12, "a\nb\nc\n\n\n\n\n", NULL);
+	check_read(hf, "\r", 1, "\n", NULL);
+	check_read(hf, "\r\n", 2, "\n", NULL);
+	check_read(hf, "", 0, "", NULL);
+	check_read(hf, "\xEF\xBB\xBF" "a\xE2\x80\xA8", 7, "\xEF\xBB\xBF" "a\xE2\x80\xA8", NULL);
+	check_read(hf, "a\nb\r\n\xE9 c", 8, NULL, "in.txt: line 3, byte 5: e9 is not UTF-8");
+	check_read(hf, "\xC0\x80", 2, NULL, "line 1, byte 0: c0");
+	check_read(hf, "a\xED\xA0\x80", 4, NULL, "line 1, byte 1: ed");
+	check_read(hf, "\xE2\x82", 2, NULL, "line 1, byte 0: e2");
+	check_read(hf, "\xF4\x90\x80\x80", 4, NULL, "line 1, byte 0: f4");
+	check_read(hf, "\xFF\xFE" "a\0", 4, NULL, "line 1, byte 0: ff");
+	tokenizer_close(hf);
+	ck_assert_int_eq(tokenizer_open(&bytes, &model, NULL, 256, &error), EXIT_OK);
+	check_read(bytes, "a\r\n\xFF\r", 5, "a\r\n\xFF\r", NULL);
+	tokenizer_close(bytes);
+}
+
 TEST(a_model_of_bytes_has_no_tokenizer)
 {
 	char directory[] = ".";

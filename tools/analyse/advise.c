@@ -52,7 +52,7 @@ static int add_layer(struct advice *advice, const struct file *file, const struc
 	if (refusal != NULL)
 		return EXIT_OK;
 	if (role.axis == ROLE_UNKNOWN)
-		return fail_tensor(error, file->path, tensor->name, "%s; or --ignore it", role_unknown);
+		return fail_tensor(error, file->path, tensor->name, "%s; or --ignore it", role.unknown);
 	const struct tensor *rows = role_rows(&role, tensor, &advice->arena);
 	if (rows == NULL)
 		return fail_memory(error);

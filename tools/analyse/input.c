@@ -17,6 +17,7 @@
 #include "model/operand.h"
 #include "mxfp/quantize.h"
 
+enum { ORDINARY_EXPONENT = 16 }; /* of the largest activation; weights have as much room as that leaves */
 enum { STREAM_SEED = 1 }; /* apart from the streams of stochastic rounding, which hash the same name with seed 0 */
 
 unsigned input_kinds(const struct input_source *source)
@@ -103,25 +104,48 @@ static int check_finite(const float *x, size_t n, const struct file *file, const
 	return EXIT_OK;
 }
 
-/* Reads at most *tokens rows of a file's activations into newly allocated *x; none: *x is NULL. */
-static int read_file(float **x, size_t *tokens, const struct file *file, const struct tensor *layer, size_t cols,
+bool input_unit(int *unit, const float *x, size_t n, int ordinary)
+{
+	float amax = 0;
+
+	for (size_t i = 0; i < n; i++)
+		amax = fmaxf(amax, fabsf(x[i]));
+	const int exponent = amax == 0 ? 0 : ilogbf(amax);
+	*unit = exponent > ordinary ? exponent - ordinary : exponent < -ordinary ? exponent + ordinary : 0;
+	return amax != 0;
+}
+
+void input_turn(float *x, size_t n, int unit)
+{
+	for (size_t i = 0; unit != 0 && i < n; i++)
+		x[i] = ldexpf(x[i], -unit);
+}
+
+/* Reads at most so many rows of a file's activations as there are tokens; without any, x stays NULL. */
+static int read_file(struct input *input, const struct file *file, const struct tensor *layer, size_t cols,
                      struct error *error)
 {
 	const struct tensor *tensor;
 	uint64_t rows, width;
 	int code = input_find(&tensor, file, layer->name, cols, error);
 
-	*x = NULL;
 	if (code != EXIT_OK || tensor == NULL)
 		return code;
 	tensor_matrix(tensor, &rows, &width);
-	if (rows < *tokens)
-		*tokens = (size_t)rows;
-	*x = calloc(*tokens * cols + 1, sizeof **x);
-	if (*x == NULL)
+	if (rows < input->tokens)
+		input->tokens = (size_t)rows;
+	const size_t n = input->tokens * cols;
+	input->x = calloc(n + 1, sizeof *input->x);
+	if (input->x == NULL)
 		return fail_memory(error);
-	code = elements_read(file, tensor, 0, *x, *tokens * cols, error);
-	return code == EXIT_OK ? check_finite(*x, *tokens * cols, file, tensor, error) : code;
+	code = elements_read(file, tensor, 0, input->x, n, error);
+	if (code == EXIT_OK)
+		code = check_finite(input->x, n, file, tensor, error);
+	if (code == EXIT_OK) {
+		input_unit(&input->unit, input->x, n, ORDINARY_EXPONENT);
+		input_turn(input->x, n, input->unit);
+	}
+	return code;
 }
 
 static int make_seeded(float **x, const struct input_source *source, const struct tensor *layer, size_t cols,
@@ -188,6 +212,8 @@ static int measure_input(struct input *input, const struct input_source *source,
 		must_succeed(mxfp_dequantize(&token, decoded, MXFP_FORMAT_F32, 0, &exec));
 		stats_add(&input->stats[t / input->tokens], input->x + t * cols, decoded, cols);
 	}
+	for (unsigned k = 0; k < input->n_kinds; k++)
+		stats_scale(&input->stats[k], input->unit);
 	free(decoded);
 	return EXIT_OK;
 }
@@ -201,7 +227,7 @@ int input_make(struct input *input, const struct input_source *source, const str
 	if (source->tokens == 0)
 		return EXIT_OK;
 	if (source->file != NULL)
-		code = read_file(&input->x, &input->tokens, source->file, layer, cols, error);
+		code = read_file(input, source->file, layer, cols, error);
 	else
 		code = make_seeded(&input->x, source, layer, cols, error);
 	if (code != EXIT_OK || input->x == NULL || input->tokens == 0)

@@ -27,12 +27,14 @@ struct input_source {
 struct input {
 	unsigned n_kinds;
 	size_t tokens;              /* of each kind */
+	int unit;                   /* of a file's numbers: 0, unless products of ordinary weights could leave the range of
+	                               binary32, which would say more about the unit than about the numbers */
 	struct mxfp_matrix exact;   /* f32 */
 	unsigned n_quantized;       /* 1; or n_kinds where every kind has a tensor scale of its own: */
 	struct mxfp_matrix quantized[N_ACTIVATION_KINDS];
 	float *x;                   /* what they point at */
 	uint8_t *codes;             /* and the scales behind them, of one matrix after the other */
-	struct stats stats[N_ACTIVATION_KINDS]; /* quantized against exact activations, token by token */
+	struct stats stats[N_ACTIVATION_KINDS]; /* quantized against exact activations, token by token, as the file has them */
 };
 
 /* Kinds of activations that a source has: both seeded ones, or the file's alone, or none. */
@@ -55,6 +57,11 @@ int input_rows(uint64_t *rows, const struct input_source *source, const struct t
    input_find() finds; without one there are none (no rows). As that; EXIT_IO, EXIT_INPUT (NaN or Inf). */
 int input_make(struct input *input, const struct input_source *source, const struct tensor *layer, size_t cols,
                struct error *error);
+
+/* The unit in which the largest of n numbers is from 2^-ordinary to 2^(ordinary + 1): 0 if it is so. False: all are 0, and any
+   unit does. input_turn() turns numbers into it, times 2^-unit. */
+bool input_unit(int *unit, const float *x, size_t n, int ordinary);
+void input_turn(float *x, size_t n, int unit);
 
 void input_free(struct input *input);
 

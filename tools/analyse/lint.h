@@ -20,13 +20,6 @@ enum lint_check {
 	N_LINT_CHECKS
 };
 
-/* Layouts that are known by name alone: lint_foreign.def. */
-enum lint_foreign_row {
-#define FOREIGN(id, codes, part, test, what, remedy, source) LINT_FOREIGN_##id,
-#include "analyse/lint_foreign.def"
-	N_LINT_FOREIGN
-};
-
 struct lint_settings {
 	const char *path;
 	struct string_list ignore; /* names of checks */
@@ -49,6 +42,7 @@ struct lint {
 	size_t n_weights;
 	struct lint_weight *weights; /* sorted by name */
 	bool *is_part;               /* of model->by_name: whether it is a part of one of these */
+	bool refused;                /* meaning.h refuses it, so that numbers of quantized tensors are not known */
 	bool has_foreign;            /* some weights are of a layout that is known by name alone */
 	bool names_unknown;          /* weights of layouts that are not read have other names than in the unquantized model */
 	size_t counts[N_LINT_SEVERITIES];
@@ -58,6 +52,9 @@ struct lint {
 /* Goes through all checks and prints what they find. EXIT_USAGE (an unknown name in `ignore`), EXIT_INPUT, EXIT_IO,
    EXIT_MEMORY. */
 int lint_run(struct lint *lint, const struct lint_settings *settings, const struct model *model, struct error *error);
+
+/* Whether it has quantized weights and none of them could be checked. */
+bool lint_unchecked(const struct lint *lint);
 
 void lint_free(struct lint *lint);
 
@@ -77,18 +74,9 @@ const char *lint_check_name(enum lint_check check);
 /* The quantized tensor of that name, or NULL. */
 const struct lint_weight *lint_weight(const struct lint *lint, const char *name);
 
-/* The row of lint_foreign.def that a tensor belongs to, N_LINT_FOREIGN if none; *is_codes: as the codes, not as another
-   part. EXIT_MEMORY. */
-int lint_foreign(const struct model *model, const struct tensor *tensor, int *row, bool *is_codes, struct error *error);
-
-/* Prints what is to be said about `n` weights of a row. EXIT_MEMORY. */
-int lint_find_foreign(struct lint *lint, int row, size_t n, const struct lint_place *first, struct error *error);
-
-/* Whether weights of a row have other names than unquantized ones. */
-bool lint_foreign_renames(int row);
-
 /* The groups of checks, in the order in which they run; the first makes the list of weights. */
 int lint_names(struct lint *lint, struct error *error);
+int lint_meaning(struct lint *lint, struct error *error);
 int lint_config(struct lint *lint, struct error *error);
 int lint_shapes(struct lint *lint, struct error *error);
 int lint_fused(struct lint *lint, struct error *error);

@@ -4,11 +4,13 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyse/lint.h"
 #include "base/must_succeed.h"
+#include "base/suffix.h"
 #include "io/elements.h"
 #include "io/transfer.h"
 
@@ -17,7 +19,7 @@ struct sight {
 	uint64_t n, first;
 };
 
-enum look { LOOK_NAN_SCALE, LOOK_SIGN, LOOK_ZERO_SCALE, LOOK_ZERO_BLOCK, LOOK_NON_FINITE, LOOK_SQUARE, N_LOOKS };
+enum look { LOOK_NAN_SCALE, LOOK_SIGN, LOOK_ZERO_SCALE, LOOK_ZERO_BLOCK, LOOK_NON_FINITE, LOOK_SQUARE, LOOK_SCALE, N_LOOKS };
 
 enum { SQUARE = 32 }; /* rows that share scales, if the metadata say so */
 
@@ -26,6 +28,7 @@ struct looking {
 	struct quantized quantized;  /* without parts: the tensor is not quantized */
 	const struct file *file;
 	const struct tensor *tensor; /* not quantized */
+	bool is_scale, is_alone;     /* its numbers are what a loader multiplies or divides by; there is one */
 	uint64_t rows, cols;
 	uint8_t *square; /* scales of the first row of squares, while rows are read in their order; NULL: no squares */
 	struct sight sights[TRANSFER_WORKERS][N_LOOKS];
@@ -231,6 +234,12 @@ static int read_numbers(const void *context, const struct transfer_piece *piece,
 	                 error);
 }
 
+/* One of many may be 0, of a block that is. What is subnormal in binary32 is 0 where those are flushed. */
+static bool is_bad_scale(double x, bool is_alone)
+{
+	return is_alone ? !isnormal((float)x) || x < 0 : !isfinite(x) || x < 0;
+}
+
 static int look_at_numbers(const void *context, const struct transfer_piece *piece, struct mxfp_counts *counts,
                            struct error *error)
 {
@@ -244,8 +253,11 @@ static int look_at_numbers(const void *context, const struct transfer_piece *pie
 		size_t count = n - i < VALUES_PIECE ? n - i : VALUES_PIECE;
 
 		values_decode(l->tensor->dtype, piece->bytes + i * width, x, count);
-		for (size_t k = 0; k < count; k++)
+		for (size_t k = 0; k < count; k++) {
 			see(&l->sights[piece->worker][LOOK_NON_FINITE], !isfinite(x[k]), from + i + k);
+			if (l->is_scale)
+				see(&l->sights[piece->worker][LOOK_SCALE], is_bad_scale(x[k], l->is_alone), from + i + k);
+		}
 	}
 	return EXIT_OK;
 }
@@ -266,11 +278,72 @@ static bool may_be_non_finite(enum dtype dtype)
 	}
 }
 
+/* Whether a loader multiplies or divides by a tensor, by its name: of compressed-tensors, ModelOpt, Quark, FP8 and vLLM's
+   attention. The `scale` of DeepSeek-V4 is one beside a weight of 8 bits; elsewhere it is a parameter. */
+static bool is_scale(const struct model *model, const char *name)
+{
+	static const char *const suffixes[] = {
+		".input_scale", ".input_global_scale", ".output_scale", ".q_scale", ".k_scale", ".v_scale", ".kv_scale",
+		".prob_scale", ".weight_scale", ".weight_scale_2", ".weight_global_scale", "_scale_inv", ".pre_quant_scale",
+		".qscale_weight", ".qscale_act", ".act_scale", ".activation_scale", ".scale_weight", ".scale_input",
+		"_proj_input_scale", "_proj_weight_scale", "_proj_weight_scale_2", "_weight_scale_2",
+	};
+	const size_t stem = suffix_stem(name, ".scale");
+	char weight[512];
+	const struct file *file;
+
+	for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++)
+		if (suffix_stem(name, suffixes[i]) != 0)
+			return true;
+	if (stem == 0 || stem + sizeof ".weight" > sizeof weight)
+		return false;
+	snprintf(weight, sizeof weight, "%.*s.weight", (int)stem, name);
+	const struct tensor *found = model_find(model, weight, &file);
+	return found != NULL && dtype_info(found->dtype)->bits == 8;
+}
+
+/* Whether it is the tensor scale of a quantized tensor, which is looked at with that. */
+static bool is_tensor_scale(struct lint *lint, const struct tensor *tensor)
+{
+	struct quantized q;
+	const char *name;
+	struct error ignored;
+
+	return quantized_owner(&q, &name, lint->model, tensor, &lint->arena, &ignored) == EXIT_OK && name != NULL &&
+	       q.parts[LAYOUT_TENSOR_SCALE] == tensor;
+}
+
+static int find_bad_scale(struct lint *lint, const struct looking *l, const struct lint_place *place, struct error *error)
+{
+	const struct sight sight = sight_of(l, LOOK_SCALE);
+	unsigned char bytes[8];
+	double x;
+
+	if (sight.n == 0)
+		return EXIT_OK;
+	const size_t width = dtype_info(l->tensor->dtype)->bits / 8;
+	int code = file_read(l->file, l->tensor, sight.first * width, bytes, width, error);
+	if (code != EXIT_OK)
+		return code;
+	values_decode(l->tensor->dtype, bytes, &x, 1);
+	if (l->is_alone)
+		return lint_find(lint, LINT_SCALE_VALUE, place, error, "it is %g", x);
+	return lint_find(lint, LINT_SCALE_VALUE, place, error,
+	                 "%" PRIu64 " of %" PRIu64 " scales are not, the first in row %" PRIu64 ", column %" PRIu64 ": %g",
+	                 sight.n, l->rows * l->cols, sight.first / l->cols, sight.first % l->cols, x);
+}
+
 static int lint_plain_data(struct lint *lint, struct transfer *transfer, const struct model_tensor *at,
                            struct error *error)
 {
 	const struct lint_place place = {at->file, at->tensor->name};
-	struct looking l = {.file = at->file, .tensor = at->tensor};
+	const bool scale = may_be_non_finite(at->tensor->dtype) && dtype_info(at->tensor->dtype)->bits > 8 &&
+	                   is_scale(lint->model, at->tensor->name);
+	struct looking l = {.file = at->file, .tensor = at->tensor, .is_scale = scale,
+	                    .is_alone = tensor_elements(at->tensor) == 1};
+
+	if (scale ? is_tensor_scale(lint, at->tensor) : lint->is_part[at - lint->model->by_name])
+		return EXIT_OK;
 
 	tensor_matrix(at->tensor, &l.rows, &l.cols);
 	if (!may_be_non_finite(at->tensor->dtype) || l.rows == 0 || l.cols == 0)
@@ -284,6 +357,8 @@ static int lint_plain_data(struct lint *lint, struct transfer *transfer, const s
 	};
 	int code = transfer_run(transfer, &job, error);
 	const struct sight sight = sight_of(&l, LOOK_NON_FINITE);
+	if (code == EXIT_OK && scale)
+		return find_bad_scale(lint, &l, &place, error);
 	if (code != EXIT_OK || sight.n == 0)
 		return code;
 	return lint_find(lint, LINT_NON_FINITE, &place, error,
@@ -301,8 +376,7 @@ int lint_blocks(struct lint *lint, struct error *error)
 	for (size_t i = 0; i < lint->n_weights && code == EXIT_OK; i++)
 		code = lint_weight_data(lint, &transfer, &lint->weights[i], error);
 	for (size_t i = 0; i < lint->model->n_tensors && code == EXIT_OK; i++)
-		if (!lint->is_part[i])
-			code = lint_plain_data(lint, &transfer, &lint->model->by_name[i], error);
+		code = lint_plain_data(lint, &transfer, &lint->model->by_name[i], error);
 	progress_end(&transfer.progress);
 	transfer_end(&transfer);
 	return code;

@@ -17,6 +17,7 @@
 #include "io/elements.h"
 #include "io/json.h"
 #include "io/member.h"
+#include "model/meaning.h"
 #include "model/pattern.h"
 #include "model/role.h"
 
@@ -145,7 +146,7 @@ static int read_hf_quant_config(struct config_check *c, struct error *error)
 
 static const json_t *quantization_config(const struct config_check *c)
 {
-	return json_object_get(c->lint->model->config, "quantization_config");
+	return meaning_section(c->lint->model->config);
 }
 
 static int read_lists(struct config_check *c, struct error *error)
@@ -241,7 +242,7 @@ static bool is_plain(const struct lint *lint)
 static int check_lists(struct config_check *c, struct error *error)
 {
 	const struct lint_place place = {0};
-	bool stated = c->hf_quant_config != NULL || quantization_config(c) != NULL;
+	bool stated = c->hf_quant_config != NULL || json_object_size(quantization_config(c)) > 0;
 	int code = EXIT_OK;
 
 	if (!stated && c->lint->n_weights > 0)
@@ -250,7 +251,7 @@ static int check_lists(struct config_check *c, struct error *error)
 		                 c->lint->n_weights);
 	if (stated && c->lint->n_weights == 0 && is_plain(c->lint))
 		return lint_find(c->lint, LINT_CONFIG, &place, error,
-		                 "config.json has a quantization_config, and no tensor is quantized");
+		                 "config.json has a quantization_config, and no tensor is quantized; remove it from the file");
 	if (stated)
 		code = read_lists(c, error);
 	if (stated && code == EXIT_OK)

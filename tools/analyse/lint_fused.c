@@ -2,6 +2,7 @@
 /* Checks that tensors which loaders fuse into one share their tensor scale. */
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "analyse/lint.h"
@@ -22,45 +23,77 @@ static int find_scale(const struct lint *lint, const char *name, double *scale, 
 	return code;
 }
 
-static int compare_scales(struct lint *lint, const struct lint_weight *weight, const struct fused *fused,
-                          struct error *error)
-{
-	const char *const *parts = fused->parts;
+/* What was seen of a set. */
+struct seen {
 	double first, least, most;
-	bool has;
-	int code = find_scale(lint, weight->name, &first, &has, error);
+	char others[128]; /* " k_proj, v_proj" */
+};
 
-	if (code != EXIT_OK || !has)
-		return code;
-	least = most = first;
-	for (size_t i = 1; i < fused->n && code == EXIT_OK; i++) {
-		char *name = fused_name(fused, i);
+/* Looks at all of a set but the one that `fused` names. *is_first: none that has a scale stands before it. */
+static int see(struct seen *seen, bool *is_first, const struct lint *lint, const struct fused *fused, struct error *error)
+{
+	size_t used = 0;
+	int code = EXIT_OK;
+
+	*is_first = true;
+	for (size_t i = 0; i < fused->n && code == EXIT_OK && *is_first; i++) {
 		double scale;
+		bool has;
 
+		if (i == fused->which)
+			continue;
+		char *name = fused_name(fused, i);
 		code = name == NULL ? fail_memory(error) : find_scale(lint, name, &scale, &has, error);
 		free(name);
 		if (code != EXIT_OK || !has)
 			continue;
-		least = scale < least ? scale : least;
-		most = scale > most ? scale : most;
+		*is_first = i > fused->which;
+		seen->least = scale < seen->least ? scale : seen->least;
+		seen->most = scale > seen->most ? scale : seen->most;
+		if (used < sizeof seen->others)
+			used += (size_t)snprintf(seen->others + used, sizeof seen->others - used, "%s%s", used > 0 ? ", " : "",
+			                         fused->set->parts[i]);
 	}
-	if (code != EXIT_OK || !(least < most))
+	return code;
+}
+
+static int compare_scales(struct lint *lint, const struct lint_weight *weight, const struct fused *fused,
+                          struct error *error)
+{
+	struct seen seen = {0};
+	bool has, is_first;
+	int code = find_scale(lint, weight->name, &seen.first, &has, error);
+
+	if (code != EXIT_OK || !has)
+		return code;
+	seen.least = seen.most = seen.first;
+	code = see(&seen, &is_first, lint, fused, error);
+	if (code != EXIT_OK || !is_first || !(seen.least < seen.most))
 		return code;
 	return lint_find(lint, LINT_FUSED_SCALE, &(struct lint_place){weight->file, weight->name}, error,
-	                 "of its tensor scale, %.6g, and those of %s%s%s beside it the largest is %.4g times the smallest",
-	                 first, parts[1], fused->n > 2 ? " and " : "", fused->n > 2 ? parts[2] : "", most / least);
+	                 "of its tensor scale, %.6g, and those of %s beside it the largest is %.4g times the smallest",
+	                 seen.first, seen.others, seen.most / seen.least);
+}
+
+static bool has_weight(const void *lint, const char *name)
+{
+	return lint_weight(lint, name) != NULL;
 }
 
 int lint_fused(struct lint *lint, struct error *error)
 {
+	const struct fused_names names = {has_weight, lint};
 	int code = EXIT_OK;
 
 	for (size_t i = 0; i < lint->n_weights && code == EXIT_OK; i++) {
 		const struct lint_weight *weight = &lint->weights[i];
 		struct fused fused;
+		bool found = false;
 
+		if (weight->format == MXFP_FORMAT_NVFP4)
+			code = fused_find(&fused, &found, weight->name, &names, error);
 		/* The first of a set stands for all. */
-		if (weight->format == MXFP_FORMAT_NVFP4 && fused_find(&fused, weight->name) && fused.which == 0)
+		if (code == EXIT_OK && found)
 			code = compare_scales(lint, weight, &fused, error);
 	}
 	return code;

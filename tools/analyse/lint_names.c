@@ -11,6 +11,7 @@
 #include "base/suffix.h"
 #include "io/json.h"
 #include "io/member.h"
+#include "model/foreign.h"
 
 /* Tensors of which a model has many or none: they are one finding. */
 struct tally {
@@ -22,7 +23,7 @@ struct tally {
 struct naming {
 	struct lint *lint;
 	struct error *error;
-	struct tally e8m0, foreign[N_LINT_FOREIGN];
+	struct tally e8m0, foreign[N_FOREIGN];
 	char last[sizeof((struct error *)0)->text]; /* the last that was wrong: other parts say the same */
 };
 
@@ -55,14 +56,14 @@ static int find_wrong(struct naming *n, const struct model_tensor *at, const cha
 /* A tensor that is no part of a quantized one that can be read. */
 static int find_foreign(struct naming *n, const struct model_tensor *at, bool *foreign)
 {
-	bool is_codes = false;
-	int row, code = lint_foreign(n->lint->model, at->tensor, &row, &is_codes, n->error);
+	const struct tensor *codes;
+	int row, code = foreign_find(n->lint->model, at->tensor, &row, &codes, n->error);
 
-	*foreign = code == EXIT_OK && row < N_LINT_FOREIGN;
-	if (*foreign && is_codes) {
+	*foreign = code == EXIT_OK && row < N_FOREIGN;
+	if (*foreign && codes == at->tensor) {
 		count(&n->foreign[row], &(struct lint_place){at->file, at->tensor->name});
 		n->lint->has_foreign = true;
-		n->lint->names_unknown |= lint_foreign_renames(row);
+		n->lint->names_unknown |= foreign_renames(row);
 	}
 	return code;
 }
@@ -220,9 +221,14 @@ int lint_names(struct lint *lint, struct error *error)
 		code = look_at(&n, i);
 	if (code == EXIT_OK && n.e8m0.n > 0)
 		code = lint_find(lint, LINT_SCALE_DTYPE, &n.e8m0.first, error, "it and %zu others are F8_E8M0", n.e8m0.n - 1);
-	for (int row = 0; row < N_LINT_FOREIGN && code == EXIT_OK; row++)
+	if (code == EXIT_OK && lint->model->n_superseded > 0)
+		code = lint_find(lint, LINT_SUPERSEDED, &(struct lint_place){.tensor = lint->model->superseded}, error,
+		                 "it and %zu others stand in another file than the one the index names, too",
+		                 lint->model->n_superseded - 1);
+	for (int row = 0; row < N_FOREIGN && code == EXIT_OK; row++)
 		if (n.foreign[row].n > 0)
-			code = lint_find_foreign(lint, row, n.foreign[row].n, &n.foreign[row].first, error);
+			code = lint_find(lint, LINT_UNKNOWN, &n.foreign[row].first, error, "it and %zu others are %s, which mxfp "
+			                 "does not read; %s", n.foreign[row].n - 1, foreign_what(row), foreign_remedy(row));
 	qsort(lint->weights, lint->n_weights, sizeof *lint->weights, compare_weights);
 	return code;
 }

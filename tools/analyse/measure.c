@@ -573,8 +573,14 @@ static int complete(struct measuring *m, struct error *error)
 {
 	int code = EXIT_OK;
 
-	for (unsigned k = 0; k < m->input.n_kinds; k++)
+	for (unsigned k = 0; k < m->input.n_kinds; k++) {
 		m->layer->inputs[k].input = m->input.stats[k];
+		stats_scale(&m->layer->inputs[k].product, m->input.unit);
+		for (size_t v = 0; v < m->options->variants.n; v++) {
+			stats_scale(&m->layer->measurements[v].products[k].weights_only, m->input.unit);
+			stats_scale(&m->layer->measurements[v].products[k].both, m->input.unit);
+		}
+	}
 	for (size_t v = 0; code == EXIT_OK && v < m->options->variants.n; v++) {
 		struct measurement *measurement = &m->layer->measurements[v];
 

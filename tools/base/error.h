@@ -13,6 +13,7 @@ enum exit_code {
 	EXIT_INPUT = 3,  /* the contents of a file are wrong */
 	EXIT_IO = 4,     /* the system refused to read or write */
 	EXIT_MEMORY = 5, /* memory ran out */
+	EXIT_UNCHECKED = 6, /* mxfp lint: it reads none of the weights, so that it could check nothing */
 	EXIT_SIGNAL = 128 /* plus the signal's number */
 };
 

@@ -34,7 +34,8 @@ struct string_list {
 	const char *items[STRING_LIST_MAX];
 };
 
-/* Stands for "none" in place of a format. */
+/* Stands for "none" in place of a format, and of another choice. */
 #define OPTION_FORMAT_NONE ((enum mxfp_format)-1)
+#define OPTION_CHOICE_NONE (-1)
 
 #endif

@@ -17,7 +17,7 @@
  *
  * Each term is computed in binary64 (a difference of two binary32 numbers is rounded to it, rarely
  * inexact). Sums are plain and in element order, so they do not depend on the pieces in which the
- * elements are added.
+ * elements are added. No square overflows or vanishes: the quotients of numbers times a power of two are the same.
  */
 #ifndef TOOLS_BASE_STATS_H
 #define TOOLS_BASE_STATS_H
@@ -31,22 +31,26 @@ struct stats {
 	uint64_t excluded;      /* pairs with a NaN or Inf */
 	uint64_t unequal;       /* pairs of different values, excluded ones included; -0 equals +0, NaN equals NaN */
 	uint64_t first_unequal; /* index of the first such pair among all added; only if unequal > 0 */
-	double signal;          /* sum a^2 */
-	double noise;           /* sum (b - a)^2 */
-	double measured;        /* sum b^2 */
-	double product;         /* sum ab */
+	double signal;          /* sum a^2, times 2^(-2 signal_unit) */
+	double noise;           /* sum (b - a)^2, times 2^(-2 noise_unit) */
+	double measured;        /* sum b^2, times 2^(-2 measured_unit) */
+	double product;         /* sum ab, times 2^(-signal_unit - measured_unit) */
 	double max_absolute;
 	double max_relative;
+	int signal_unit, noise_unit, measured_unit; /* 0 unless a number is beyond binary32 and products of it */
 };
 
 /* Adds n pairs. */
 void stats_add(struct stats *stats, const float *source, const float *measured, size_t n);
 
-/* The same for binary64 numbers, of magnitude at most 2^500 so that no square overflows. */
+/* The same for binary64 numbers. */
 void stats_add_double(struct stats *stats, const double *source, const double *measured, size_t n);
 
 /* Adds the sums and counts of another set of pairs, as if its pairs followed; each sum is added as one number. */
 void stats_merge(struct stats *total, const struct stats *part);
+
+/* As if all numbers that were added had been times 2^exponent, of magnitude at most 128. */
+void stats_scale(struct stats *stats, int exponent);
 
 /* Return the quotients above. */
 double stats_sqnr(const struct stats *stats);

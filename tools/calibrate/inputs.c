@@ -169,8 +169,17 @@ int inputs_check_memory(const struct running *r, struct error *error)
 	            "M or more", given, (least >> 20) + 1);
 }
 
+/* The unit of a tensor of inputs, from its first rows that are not 0. What weights become does not depend on it, so it is
+   chosen so that squares stay in the range of binary32, and their sums over many rows. */
+enum { ORDINARY_EXPONENT = 40 };
+struct input_unit {
+	bool known;
+	int exponent;
+};
+
 /* Reads n rows from `row` on: r->rounded_x becomes them as activations are rounded, r->exact_x what that changes. */
-static int read_rows(struct running *r, const struct running_input *input, uint64_t row, size_t n, struct error *error)
+static int read_rows(struct running *r, const struct running_input *input, struct input_unit *unit, uint64_t row, size_t n,
+                     struct error *error)
 {
 	const struct trial *trial = r->settings->trial;
 	const size_t cols = (size_t)input->entry->cols;
@@ -183,6 +192,9 @@ static int read_rows(struct running *r, const struct running_input *input, uint6
 			                   "binary32, of which no weights can be made; leave the row out", row + i / cols, i % cols);
 	if (code != EXIT_OK)
 		return code;
+	if (!unit->known)
+		unit->known = input_unit(&unit->exponent, x, n * cols, ORDINARY_EXPONENT);
+	input_turn(x, n * cols, unit->exponent);
 	memcpy(difference, x, n * cols * sizeof *x);
 	if (trial->activations != OPTION_FORMAT_NONE)
 		network_round_inputs(trial->activations, (enum mxfp_rule)trial->activation_rule, x, n, cols, &r->exec);
@@ -195,11 +207,12 @@ static int sum_inputs(struct running *r, const struct running_input *input, stru
 {
 	const size_t cols = (size_t)input->entry->cols, most = summed_rows(cols);
 	int code = moments_begin(moments, cols, error);
+	struct input_unit unit = {false, 0};
 	size_t column;
 
 	for (uint64_t row = 0, n; row < input->rows && code == EXIT_OK; row += n) {
 		n = input->rows - row < most ? input->rows - row : most;
-		code = read_rows(r, input, row, (size_t)n, error);
+		code = read_rows(r, input, &unit, row, (size_t)n, error);
 		if (code == EXIT_OK)
 			code = moments_add(moments, r->rounded_x, r->exact_x, (size_t)n, &r->workspace, &r->exec, error);
 		progress_add(&r->progress, n * cols * dtype_info(input->x->dtype)->bits / 8);
@@ -208,8 +221,8 @@ static int sum_inputs(struct running *r, const struct running_input *input, stru
 	if (code == EXIT_OK)
 		moments_join(moments);
 	if (code == EXIT_OK && !moments_are_finite(moments, &column))
-		code = fail_tensor(error, r->settings->inputs->path, input->x->name, "column %zu is too large for its squares; divide "
-		                   "all inputs of the tensor by a number, which leaves its weights what they become", column);
+		code = fail_tensor(error, r->settings->inputs->path, input->x->name, "column %zu is too large for its squares beside "
+		                   "the first rows; look for the row that makes it so", column);
 	return code;
 }
 

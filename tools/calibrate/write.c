@@ -107,7 +107,6 @@ static int write_tensor(const void *context, struct writer *writer, const struct
 /* Has config.json say f32 if tensors became wider: a loader that rounds to what it says would make other numbers of them. */
 static int configure(const void *context, json_t *config, struct error *error)
 {
-	static const char *const keys[] = {"torch_dtype", "dtype"};
 	const struct running *r = context;
 	bool wider = false;
 
@@ -117,9 +116,8 @@ static int configure(const void *context, json_t *config, struct error *error)
 
 		wider = wider || (!r->state.weights[i].narrow && (stored == DTYPE_BF16 || stored == DTYPE_F16));
 	}
-	for (size_t i = 0; wider && i < sizeof keys / sizeof keys[0]; i++)
-		if (json_is_string(json_object_get(config, keys[i])))
-			json_object_set_new(config, keys[i], json_string("float32"));
+	if (wider)
+		model_config_widen(config, MXFP_FORMAT_F32);
 	return json_out_of_memory() ? fail_memory(error) : EXIT_OK;
 }
 

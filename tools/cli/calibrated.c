@@ -9,6 +9,7 @@
 
 #include "calibrate/calibrate.h"
 #include "io/directory.h"
+#include "model/meaning.h"
 
 enum { PATH_BYTES = 4096 };
 
@@ -46,7 +47,7 @@ static int write_chosen(const struct calibrated *c, const struct trial *trial, c
 		.transient = true,
 		.quiet = true,
 	};
-	int code = model_open(&model, c->in, error);
+	int code = meaning_open(&model, c->in, MEANING_READS, error);
 
 	if (code == EXIT_OK)
 		code = corpus_open(&corpus, &model, &c->corpus, error);
@@ -63,10 +64,10 @@ static int write_chosen(const struct calibrated *c, const struct trial *trial, c
 static int run_chosen(const char *path, report_calibrated *run, void *run_context, struct error *error)
 {
 	struct model model = {0};
-	int code = model_open(&model, path, error);
+	int code = meaning_open(&model, path, MEANING_READS, error);
 
 	if (code == EXIT_OK && layouts[0]->one_expert_each)
-		code = model_split_experts(&model, error);
+		code = model_split_experts(&model, NULL, error);
 	if (code == EXIT_OK)
 		code = run(run_context, &model, error);
 	model_close(&model);

@@ -26,44 +26,44 @@
 enum { BATCH_MAX = 1 << 16 };
 
 struct settings {
-	const char *in, *out, *formats, *rules, *recipes, *bits, *activations;
+	const char *in, *out, *formats, *rules, *recipes, *bits, *eval, *activations;
 	struct select select;
 	int layout; /* an index of layouts[] */
 	int activation_rule;
 	struct corpus_options corpus;
 	uint64_t skip, batch;
 	unsigned threads;
-	bool eval, pad_tail, json, force, quiet;
+	bool pad_tail, json, force, quiet;
 };
 
-static int check_used(int argc, char **argv, const struct option_spec *options, const struct settings *s,
-                      struct error *error)
+static int check_used(const struct settings *s, struct error *error)
 {
+	const bool runs = s->eval != NULL;
+	enum mxfp_format activations;
+	const bool has_rule = s->activations == NULL || (mxfp_format_from_name(s->activations, &activations) == MXFP_OK &&
+	                                                 !mxfp_format_get_info(activations)->tensor_scale);
 	const struct option_use uses[] = {
-		{"tokens", s->eval, "--eval"},
-		{"text", s->eval, "--eval"},
-		{"tokenizer", s->eval && s->corpus.text != NULL, "--eval --text"},
-		{"context", s->eval, "--eval"},
-		{"skip", s->eval, "--eval"},
-		{"sequences", s->eval, "--eval"},
-		{"batch", s->eval, "--eval"},
-		{"activations", s->eval, "--eval"},
-		{"activation-rule", s->eval, "--eval"},
+		{"tokenizer", s->corpus.text != NULL, "--eval with a text"},
+		{"context", runs, "--eval"},
+		{"skip", runs, "--eval"},
+		{"sequences", runs, "--eval"},
+		{"batch", runs, "--eval"},
+		{"activations", runs, "--eval"},
+		{"activation-rule", runs, "--eval"},
+		{"activation-rule", has_rule, "MX activations"},
+		{"force", s->out != NULL, "--output"},
+		{"pad-tail", layouts[s->layout] != &layout_gguf, "layouts that hold padded rows"},
 		{NULL, true, NULL},
 	};
-	int code = options_check_used(argc, argv, options, uses, error);
+	int code = options_check_used(uses, error);
 
-	if (code != EXIT_OK || !s->eval)
+	if (code != EXIT_OK || !runs)
 		return code;
-	if ((s->corpus.tokens != NULL) == (s->corpus.text != NULL))
-		return fail(error, EXIT_USAGE, "advise: --eval runs the model on --tokens FILE or on --text FILE; give one of them");
 	if (s->layout != 0)
 		return fail(error, EXIT_USAGE, "advise: --eval runs the model as layout %s has it; leave --layout out",
 		            layouts[0]->name);
 	if (s->batch < 1 || s->batch > BATCH_MAX)
 		return fail(error, EXIT_USAGE, "advise: --batch: %" PRIu64 " rows; give 1 to %d", s->batch, BATCH_MAX);
-	if (s->corpus.sequences < 1)
-		return fail(error, EXIT_USAGE, "advise: --sequences: 0 leaves nothing; give 1 or more");
 	return EXIT_OK;
 }
 
@@ -78,12 +78,12 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		"layer alone is quantized, weights and activations.",
 		"  mxfp advise model/\n"
 		"  mxfp advise model/ --bits 5 -o recipe.json\n"
-		"  mxfp advise model/ --bits 5 -o recipe.json --eval --text wiki.test.raw",
+		"  mxfp advise model/ --bits 5 -o recipe.json --eval wiki.test.raw",
 	};
 	const struct option_spec options[] = {
 		{"output", 'o', OPTION_STRING, "FILE.json", "write the mixture chosen by --bits as a recipe",
 		 &s->out},
-		{"bits", 'b', OPTION_STRING, "B", "choose the best mixture of at most B bits per weight, scales included", &s->bits},
+		{"bits", 0, OPTION_STRING, "B", "choose the best mixture of at most B bits per weight, scales included", &s->bits},
 		{"formats", 0, OPTION_STRING, "FORMAT,...", "formats to choose from (default those of mxfp4, nvfp4, mxfp6-e2m3 and "
 		 "mxfp8-e4m3 that the layout holds)", &s->formats},
 		{"rules", 0, OPTION_STRING, "RULE,...", "scale rules to try for MX formats (default mse,floor,even,rceil for "
@@ -96,15 +96,13 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"pad-tail", 0, OPTION_FLAG, NULL, "also measure tensors whose rows are not a multiple of the block; give it to what "
 		 "takes the recipe, too", &s->pad_tail},
 		{.kind = OPTION_HEADING, .help = "Evaluation"},
-		{"eval", 0, OPTION_FLAG, NULL, "choose by the divergence of predictions: run the model once for each layer and format",
-		 &s->eval},
-		{"tokens", 0, OPTION_STRING, "FILE", "run sequences of ids: .json, .npy, .u16, .u32 or .bin", &s->corpus.tokens},
-		{"text", 0, OPTION_STRING, "FILE", "run a text, cut into windows; a shorter last one is left out", &s->corpus.text},
-		{"tokenizer", 0, OPTION_STRING, "FILE", "the vocabulary: tokenizer.json, a GGUF file or that of llama2.c "
+		{"eval", 0, OPTION_STRING, "FILE", "choose by the divergence of predictions: run the model once for each layer and format "
+		 "on a file of token ids (.json, .npy, .u16, .u32, .bin) or a text", &s->eval},
+		{"tokenizer", 0, OPTION_STRING, "FILE", "the vocabulary of that text: tokenizer.json, a GGUF file or that of llama2.c "
 		 "(default: the model's)", &s->corpus.tokenizer},
 		{"context", 0, OPTION_UNSIGNED, "N", "cut sequences into windows of at most this many tokens", &s->corpus.context},
 		{"skip", 0, OPTION_UNSIGNED, "N", "leave out the first predictions of each window", &s->skip},
-		{"sequences", 0, OPTION_UNSIGNED, "N", "run only the first sequences", &s->corpus.sequences},
+		{"sequences", 0, OPTION_UNSIGNED, "N", "take only the first sequences, of a text windows", &s->corpus.sequences},
 		{"activations", 'a', OPTION_STRING, "FORMAT|none", "quantize the inputs of products with quantized weights (default: as "
 		 "mxfp quantize)", &s->activations},
 		{"activation-rule", 0, OPTION_RULE, "RULE", "scale rule of MX activations", &s->activation_rule},
@@ -114,11 +112,14 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"force", 'f', OPTION_FLAG, NULL, "replace FILE.json if it exists", &s->force},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of tables", &s->json},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress", &s->quiet},
+		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};
 
 	const enum parsed parsed = options_parse(argc, argv, options, &usage, 1, 1, &s->in, error);
-	return parsed == PARSED_RUN && check_used(argc, argv, options, s, error) != EXIT_OK ? PARSED_ERROR : parsed;
+	if (s->eval != NULL)
+		corpus_set_file(&s->corpus, s->eval);
+	return parsed == PARSED_RUN && check_used(s, error) != EXIT_OK ? PARSED_ERROR : parsed;
 }
 
 enum { DEFAULT_FORMATS_TEXT = 128 };
@@ -171,14 +172,14 @@ static int check(const struct settings *s, struct variants *variants, double *bi
 	char formats[DEFAULT_FORMATS_TEXT], *end = "";
 
 	if (s->out != NULL && s->bits == NULL)
-		return fail(error, EXIT_USAGE, "advise: -o writes the mixture of --bits; give --bits, such as --bits 5");
+		return fail(error, EXIT_USAGE, "advise: --output writes the mixture of --bits; give --bits, such as --bits 5");
 	*bits = s->bits != NULL ? strtod(s->bits, &end) : 0;
 	if (s->bits != NULL && (end == s->bits || *end != '\0' || !(*bits > 0 && *bits <= 64)))
 		return fail(error, EXIT_USAGE, "advise: invalid --bits '%s': expected a number, for example 5 or 4.75",
 		            s->bits);
 	int code = variants_parse(variants, s->formats != NULL ? s->formats : default_formats(layout, formats),
 	                          s->rules, s->recipes, error);
-	if (s->eval && s->rules == NULL)
+	if (s->eval != NULL && s->rules == NULL)
 		keep_mse(variants);
 	for (size_t v = 0; v < variants->n && code == EXIT_OK; v++) {
 		if (s->recipes == NULL)
@@ -328,12 +329,6 @@ static int evaluate(struct evaluating *e, struct advice *advice, double bits, st
 	return code;
 }
 
-/* What the model is run on. */
-static const char *source_of(const struct settings *s)
-{
-	return s->corpus.text != NULL ? s->corpus.text : s->corpus.tokens;
-}
-
 /* Whether a mixture has one format. */
 static bool is_uniform(const struct advice *advice, const struct advise_mix *mix)
 {
@@ -373,9 +368,8 @@ static void print_again(FILE *file, const struct settings *s, double bits)
 {
 	fputs("mxfp advise ", file);
 	word_print(file, s->in);
-	fprintf(file, " --bits %g -o recipe.json --eval", bits);
-	print_text(file, "tokens", s->corpus.tokens);
-	print_text(file, "text", s->corpus.text);
+	fprintf(file, " --bits %g -o recipe.json", bits);
+	print_text(file, "eval", s->eval);
 	print_text(file, "tokenizer", s->corpus.tokenizer);
 	print_number(file, "context", s->corpus.context, CORPUS_ALL);
 	print_number(file, "sequences", s->corpus.sequences, CORPUS_ALL);
@@ -449,7 +443,7 @@ static int finish_evaluating(struct evaluating *e, const struct settings *s, con
 
 	if (code == EXIT_OK && s->out != NULL)
 		code = write_recipe(output, advice, &e->mixtures.items[0], error);
-	return code == EXIT_OK ? (s->json ? mixtures_json : mixtures_text)(&e->mixtures, source_of(s), s->bits != NULL, error) : code;
+	return code == EXIT_OK ? (s->json ? mixtures_json : mixtures_text)(&e->mixtures, s->eval, s->bits != NULL, error) : code;
 }
 
 static int advise_by_weights(const struct settings *s, const struct advice *advice, double bits, struct output *output,
@@ -477,15 +471,15 @@ static int advise(const struct settings *s, const struct model *model, struct ou
 	double bits = 0;
 	int code = e != NULL ? check(s, &options.variants, &bits, error) : fail_memory(error);
 
-	if (code == EXIT_OK && s->eval)
+	if (code == EXIT_OK && s->eval != NULL)
 		code = begin_evaluating(e, s, &advice, error);
 	if (code == EXIT_OK)
 		code = measure(&advice, &progress, s, error);
-	if (code == EXIT_OK && !s->eval)
+	if (code == EXIT_OK && s->eval == NULL)
 		code = advise_by_weights(s, &advice, bits, output, error);
-	if (code == EXIT_OK && s->eval)
+	if (code == EXIT_OK && s->eval != NULL)
 		code = evaluate(e, &advice, bits, error);
-	if (code == EXIT_OK && s->eval)
+	if (code == EXIT_OK && s->eval != NULL)
 		code = finish_evaluating(e, s, &advice, output, error);
 	if (e != NULL) {
 		mixtures_free(&e->mixtures);
@@ -506,7 +500,7 @@ static int open_and_advise(struct settings *s, struct error *error)
 	int code = select_compile(&s->select, error);
 
 	if (code == EXIT_OK)
-		code = model_open(&model, s->in, error);
+		code = meaning_open(&model, s->in, MEANING_FOLDS, error);
 	if (code != EXIT_OK)
 		return code;
 	if (model_quantized_by(&model) != NULL)
@@ -514,11 +508,11 @@ static int open_and_advise(struct settings *s, struct error *error)
 		            model_quantized_by(&model));
 	if (code == EXIT_OK && s->out != NULL)
 		code = model_output_check_apart(&model, s->out, error);
-	if (code == EXIT_OK && s->out != NULL && s->eval)
-		code = output_check_apart(s->out, source_of(s), error);
+	if (code == EXIT_OK && s->out != NULL && s->eval != NULL)
+		code = output_check_apart(s->out, s->eval, error);
 	/* As the layout has them, so that the recipe names them. */
 	if (code == EXIT_OK && layouts[s->layout]->one_expert_each)
-		code = model_split_experts(&model, error);
+		code = select_split_experts(&s->select, &model, error);
 	if (code == EXIT_OK && s->out != NULL)
 		code = output_begin_file(&output, s->out, s->force, error);
 	if (code == EXIT_OK)

@@ -32,6 +32,25 @@ static const struct settings defaults = {
 	.ranks = 4, .numbers = 1 << 20, .steps = 1, .timeout = 60, .rule = MXFP_RULE_RCEIL, .threads = 1,
 };
 
+/* Without --payload these are sent. */
+static const char *const usual_payloads[] = {"f32", "bf16", "mxfp8-e4m3"};
+enum { N_USUAL_PAYLOADS = sizeof usual_payloads / sizeof usual_payloads[0] };
+
+/* Whether something is sent that rounds, or only that has a scale rule. A name that is not known counts: it is refused when it
+   is read. */
+static bool has_payload(const struct settings *s, bool rounds)
+{
+	const char *const *names = s->payloads.n != 0 ? s->payloads.items : usual_payloads;
+	const size_t n = s->payloads.n != 0 ? s->payloads.n : N_USUAL_PAYLOADS;
+	enum mxfp_format format;
+
+	for (size_t i = 0; i < n; i++)
+		if (mxfp_format_from_name(names[i], &format) != MXFP_OK || mxfp_format_get_info(format)->kind == MXFP_KIND_BLOCK ||
+		    (rounds && format != MXFP_FORMAT_F32))
+			return true;
+	return false;
+}
+
 static enum parsed parse(int argc, char **argv, struct settings *s, struct error *error)
 {
 	static const struct usage usage = {
@@ -68,13 +87,19 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		return parsed;
 	while (s->n_files < RANKS_MAX && s->files[s->n_files] != NULL)
 		s->n_files++;
+	const bool rounds = has_payload(s, true);
 	const struct option_use uses[] = {
+		{"rule", has_payload(s, false), "MX payloads"},
+		{"round", rounds, "payloads of fewer bits than f32"},
+		{"seed", s->n_files == 0 || (rounds && s->round == MXFP_ROUND_SR), "numbers that are made, and --round sr"},
+		{"timeout", ranks_started(), "ranks that mpirun starts"},
 		{"numbers", s->n_files == 0, "numbers that are made, not read from files"},
 		{"ranks", s->n_files == 0 && !ranks_started(), "ranks without mpirun and files"},
 		{"error-feedback", s->steps != 1, "--steps of 2 or more"},
+		{"error-feedback", rounds, "payloads of fewer bits than f32"},
 		{NULL, false, NULL},
 	};
-	return options_check_used(argc, argv, options, uses, error) == EXIT_OK ? PARSED_RUN : PARSED_ERROR;
+	return options_check_used(uses, error) == EXIT_OK ? PARSED_RUN : PARSED_ERROR;
 }
 
 static int check_range(const char *option, uint64_t value, uint64_t least, uint64_t most, struct error *error)
@@ -100,9 +125,8 @@ static int add_payload(struct allreduce *a, const char *name, struct error *erro
 
 static int set_payloads(struct allreduce *a, const struct settings *s, struct error *error)
 {
-	static const char *const usual[] = {"f32", "bf16", "mxfp8-e4m3"};
-	const char *const *names = s->payloads.n != 0 ? s->payloads.items : usual;
-	const size_t n = s->payloads.n != 0 ? s->payloads.n : sizeof usual / sizeof usual[0];
+	const char *const *names = s->payloads.n != 0 ? s->payloads.items : usual_payloads;
+	const size_t n = s->payloads.n != 0 ? s->payloads.n : N_USUAL_PAYLOADS;
 	int code = EXIT_OK;
 
 	for (size_t i = 0; i < n && code == EXIT_OK; i++)

@@ -502,8 +502,17 @@ static int check(struct bench *b, struct error *error)
 		code = find_name("tier", b->tier, mxfp_isa_name, &b->only_tier, error);
 	if (code != EXIT_OK)
 		return code;
-	if (b->sources_given != NULL && b->only_op >= 0 && b->only_op != BENCH_GEMM)
-		return fail(error, EXIT_USAGE, "bench: --data: only products have a choice of it; leave it out, or give --op gemm");
+	const bool products = b->only_op < 0 || b->only_op == BENCH_GEMM;
+	const struct option_use uses[] = {
+		{"data", products, "products"},
+		{"shape", products, "products"},
+		{"in", b->shape == NULL, "all shapes, and --shape names one"},
+		{"all", b->only_op != BENCH_GEMM && b->shape == NULL, "kernels, and not for products"},
+		{NULL, true, NULL},
+	};
+	code = options_check_used(uses, error);
+	if (code != EXIT_OK)
+		return code;
 	if (b->only_tier >= 0 && !allowed(b->only_tier))
 		return fail(error, EXIT_USAGE, "--tier: %s does not run here; mxfp info says why", b->tier);
 	if (b->format == NULL || mxfp_format_from_name(b->format, &b->only_format) == MXFP_OK)

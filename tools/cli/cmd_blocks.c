@@ -200,22 +200,24 @@ static int check(struct blocks *blocks, const char *const *operands, struct erro
 }
 
 /* Refuses options that this run would ignore. */
-static int check_used(int argc, char **argv, const struct option_spec *options, const struct blocks *blocks,
-                      struct error *error)
+static int check_used(const struct blocks *blocks, struct error *error)
 {
 	static const char encoding[] = "quantizing, not for --decode";
 	const bool encodes = !blocks->decode, random = blocks->stream.round == MXFP_ROUND_SR;
+	const struct recipe_uses format = {.rule = !has_tensor_scale(blocks), .nvfp4_recipe = has_tensor_scale(blocks)};
 	const struct option_use uses[] = {
 		{"rule", encodes, encoding},       {"round", encodes, encoding},
 		{"non-finite", encodes, encoding}, {"no-negative-zero", encodes, encoding},
 		{"via-bf16", encodes, encoding},   {"counts", encodes, encoding},
 		{"json", encodes, encoding},       {"tensor-scale", blocks->decode, "--decode; --amax sets it when quantizing"},
+		{"via-bf16", blocks->stream.number_format != MXFP_FORMAT_BF16, "numbers that are not bf16"},
+		{"amax", encodes || blocks->tensor_scale == NULL, "a tensor scale that --tensor-scale does not give"},
 		{"seed", encodes && random, "--round sr"}, {"stream", encodes && random, "--round sr"},
 		{NULL, true, NULL},
 	};
-	int code = options_check_used(argc, argv, options, uses, error);
+	int code = options_check_used(uses, error);
 
-	return code == EXIT_OK ? options_check_format(argc, argv, options, blocks->stream.format, error) : code;
+	return code == EXIT_OK ? options_check_weights(&format, error) : code;
 }
 
 static int run(int argc, char **argv, struct error *error)
@@ -229,7 +231,7 @@ static int run(int argc, char **argv, struct error *error)
 	const struct option_spec options[] = {
 		{"to", 't', OPTION_BLOCK, "FORMAT", "block format", &s->format},
 		{"cols", 'k', OPTION_UNSIGNED, "K", "numbers per row", &s->cols},
-		{"from", 'f', OPTION_ELEMENT, "f32|bf16|f16", "format of the numbers",
+		{"from", 0, OPTION_ELEMENT, "f32|bf16|f16", "format of the numbers",
 		 &s->number_format},
 		{"decode", 'd', OPTION_FLAG, NULL, "read codes and scales, write numbers", &blocks.decode},
 		{"rule", 0, OPTION_RULE, "RULE", "scale rule of the MX formats", &s->rule},
@@ -237,14 +239,14 @@ static int run(int argc, char **argv, struct error *error)
 		{"amax", 0, OPTION_STRING, "X", "nvfp4: largest magnitude of the tensor", &blocks.amax},
 		{"tensor-scale", 0, OPTION_STRING, "X", "nvfp4 with --decode: the tensor scale",
 		 &blocks.tensor_scale},
-		{"round", 'r', OPTION_ROUND, "MODE", "rounding of the elements", &s->round},
+		{"round", 0, OPTION_ROUND, "MODE", "rounding of the elements", &s->round},
 		{"non-finite", 0, OPTION_NON_FINITE, "POLICY", "treatment of blocks with NaN or Inf", &s->non_finite},
 		{"seed", 0, OPTION_UNSIGNED, "N", "seed of --round sr", &s->seed},
 		{"stream", 0, OPTION_UNSIGNED, "N", "words 2 and 3 of the counter of --round sr: one N per tensor",
 		 &s->stream_number},
 		{"no-negative-zero", 0, OPTION_FLAG, NULL, "write +0 for -0 and for negative numbers that round to zero",
 		 &s->no_negative_zero},
-		{"via-bf16", 0, OPTION_FLAG, NULL, "round each number to bf16 first, as Trainium3 requires",
+		{"via-bf16", 0, OPTION_FLAG, NULL, "round each number to bf16 first: Trainium3 quantizes bf16 and f16 alone",
 		 &s->via_bf16},
 		{"threads", 0, OPTION_THREADS, "N",
 		 "use at most this many threads, 0: one per processor; does not affect the output", &s->threads},
@@ -263,7 +265,7 @@ static int run(int argc, char **argv, struct error *error)
 		return parsed_code(parsed);
 	code = check(&blocks, operands, error);
 	if (code == EXIT_OK)
-		code = check_used(argc, argv, options, &blocks, error);
+		code = check_used(&blocks, error);
 	if (code != EXIT_OK)
 		return code;
 	return blocks.decode ? decode(&blocks, operands, error) : encode(&blocks, operands, error);

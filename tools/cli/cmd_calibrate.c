@@ -59,7 +59,7 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		{"tokenizer", 0, OPTION_STRING, "FILE", "the vocabulary: tokenizer.json, a GGUF file or that of llama2.c "
 		 "(default: the model's)", &o->corpus.tokenizer},
 		{"context", 'c', OPTION_UNSIGNED, "N", "cut sequences into windows of at most this many tokens", &o->corpus.context},
-		{"sequences", 0, OPTION_UNSIGNED, "N", "take only the first sequences", &o->corpus.sequences},
+		{"sequences", 0, OPTION_UNSIGNED, "N", "take only the first sequences, of a text windows", &o->corpus.sequences},
 		{.kind = OPTION_HEADING, .help = "Inputs of layers, instead of tokens"},
 		{"activation-file", 0, OPTION_STRING, "FILE", "calibrate on inputs in a .safetensors or .npy file: rows in one tensor per "
 		 "layer, with its name, or in one for every layer whose shape it fits", &o->activation_file},
@@ -87,25 +87,26 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		{"damping", 0, OPTION_STRING, "PART", "add this part of the mean square of a layer's inputs to the square of each: more keeps "
 		 "weights nearer to what they were", &o->damping},
 		{.kind = OPTION_HEADING, .help = "Execution"},
-		{"mem", 0, OPTION_STRING, "BYTES", "memory limit; does not affect the output", &o->memory},
+		{"mem", 0, OPTION_STRING, "BYTES", "the most memory to use; does not affect the output", &o->memory},
 		{"threads", 0, OPTION_THREADS, "N", "use at most this many threads, 0: one per processor; does not affect the output",
 		 &o->trial.threads},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of the table", &o->settings.json},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress or the table", &o->settings.quiet},
+		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};
 	const enum parsed parsed = options_parse(argc, argv, options, &usage, 1, 1, &o->settings.in, error);
 	const struct option_use uses[] = {
-		{"tokenizer", o->activation_file == NULL, "--text"},
+		{"tokenizer", o->corpus.text != NULL, "--text"},
 		{"context", o->activation_file == NULL, "--tokens or --text"},
 		{"sequences", o->activation_file == NULL, "--tokens or --text"},
 		{NULL, true, NULL},
 	};
 
-	if (parsed == PARSED_RUN && options_check_used(argc, argv, options, uses, error) != EXIT_OK)
+	if (parsed == PARSED_RUN && options_check_used(uses, error) != EXIT_OK)
 		return PARSED_ERROR;
-	o->trial.has_nvfp4_recipe = parsed == PARSED_RUN && options_given(argc, argv, options, "nvfp4-recipe");
-	o->trial.has_rule = parsed == PARSED_RUN && options_given(argc, argv, options, "rule");
+	o->trial.has_nvfp4_recipe = parsed == PARSED_RUN && options_given("nvfp4-recipe");
+	o->trial.has_rule = parsed == PARSED_RUN && options_given("rule");
 	return parsed;
 }
 
@@ -119,8 +120,6 @@ static int check(struct options *o, struct error *error)
 		return fail(error, EXIT_USAGE, "calibrate: --tokens, --text and --activation-file: give one of them");
 	if (o->trial.preset != NULL && o->trial.recipe != NULL)
 		return fail(error, EXIT_USAGE, "calibrate: --preset and --recipe: give one of them");
-	if (o->corpus.sequences < 1)
-		return fail(error, EXIT_USAGE, "calibrate: --sequences: 0 leaves nothing; give 1 or more");
 	o->settings.damping = strtod(o->damping, &end);
 	if (end == o->damping || *end != '\0' || !(o->settings.damping >= 1e-6 && o->settings.damping <= 1e6))
 		return fail(error, EXIT_USAGE, "calibrate: invalid --damping '%s': expected a number from 1e-6 to 1e6, for example "
@@ -165,6 +164,33 @@ static int calibrate(struct options *o, const struct model *model, const struct 
 	return code;
 }
 
+/* Refuses options that the trial does not take. */
+static int check_trial_used(const struct trial *trial, struct error *error)
+{
+	const struct option_use uses[] = {
+		{"activation-rule", trial_has_activation_rule(trial), "MX activations"}, {NULL, true, NULL},
+	};
+	const int code = options_check_used(uses, error);
+
+	return code == EXIT_OK ? options_check_weights(&trial->uses, error) : code;
+}
+
+/* Has weights chosen for the inputs that mxfp quantize will have config.json say: none, where the layout cannot say those of the
+   preset. Options may ask for others. */
+static int set_activations(struct trial *trial, const struct options *o, struct error *error)
+{
+	const struct quantize_settings *s = &trial->settings;
+
+	if (o->trial.activations != NULL || o->trial.recipe != NULL || trial->activations == s->activations)
+		return EXIT_OK;
+	if (options_given("preset"))
+		return fail(error, EXIT_USAGE, "calibrate: --preset %s: config.json cannot say its activations '%s' of %s in layout %s; give "
+		            "--activations, none as mxfp quantize will have it or another, or another --layout", o->trial.preset,
+		            mxfp_format_get_info(trial->activations)->name, mxfp_format_get_info(s->choice.format)->name, s->layout->name);
+	trial->activations = OPTION_FORMAT_NONE;
+	return EXIT_OK;
+}
+
 static int run_options(struct options *o, struct error *error)
 {
 	struct trial trial = {0};
@@ -182,7 +208,11 @@ static int run_options(struct options *o, struct error *error)
 	if (code == EXIT_OK)
 		code = trial_of_options(&trial, &o->trial, error);
 	if (code == EXIT_OK)
-		code = model_open(&model, o->settings.in, error);
+		code = set_activations(&trial, o, error);
+	if (code == EXIT_OK)
+		code = check_trial_used(&trial, error);
+	if (code == EXIT_OK)
+		code = meaning_open(&model, o->settings.in, MEANING_READS, error);
 	if (code == EXIT_OK)
 		code = calibrate(o, &model, &trial, error);
 	model_close(&model);

@@ -155,14 +155,74 @@ static int check(struct cast *cast, const char *output, struct error *error)
 	return EXIT_OK;
 }
 
+enum { SAMPLES = 1 << 16 };
+
+/* Fills in codes of the source: all of at most 16 bits; of others numbers that round, overflow or vanish in any smaller
+   format, with both signs. */
+static size_t make_samples(uint32_t samples[SAMPLES], const struct mxfp_format_info *info)
+{
+	static const uint32_t numbers[] = {0, 1, 0x3f800001, 0x3f801fff, 0x7f7fffff, 0x7f800000};
+	const uint32_t mask = ~(uint32_t)0 << (32 - (info->bits < 32 ? info->bits : 32));
+	size_t n = 0;
+
+	for (uint32_t code = 0; info->storage_bytes == 1 && code < 1U << info->bits; code++)
+		((uint8_t *)samples)[n++] = (uint8_t)code;
+	for (uint32_t code = 0; info->storage_bytes == 2 && code < 1U << info->bits; code++)
+		((uint16_t *)samples)[n++] = (uint16_t)code;
+	for (size_t i = 0; info->storage_bytes == 4 && i < sizeof numbers / sizeof numbers[0]; i++) {
+		/* The least bit that a format of fewer than 32 bits has, instead of one below it. */
+		samples[n++] = (numbers[i] & mask) | (i < 3 && i > 0 && mask != UINT32_MAX ? ~mask + 1 : 0);
+		samples[n] = samples[n - 1] | 0x80000000;
+		n++;
+	}
+	return n;
+}
+
+/* Whether two ways of converting differ for some number. */
+static bool differ(const struct cast *cast, const struct mxfp_convert_options *a, const struct mxfp_convert_options *b)
+{
+	static uint32_t samples[SAMPLES], results[2][SAMPLES];
+	const size_t n = make_samples(samples, mxfp_format_get_info(cast->src_format));
+
+	memset(results, 0, sizeof results);
+	return mxfp_convert(results[0], cast->dst_format, samples, cast->src_format, n, a) != MXFP_OK ||
+	       mxfp_convert(results[1], cast->dst_format, samples, cast->src_format, n, b) != MXFP_OK ||
+	       memcmp(results[0], results[1], sizeof results[0]) != 0;
+}
+
+/* Refuses options that this conversion would ignore. */
+static int check_used(const struct cast *cast, struct error *error)
+{
+	const struct mxfp_convert_options up = {.round = MXFP_ROUND_RTP}, down = {.round = MXFP_ROUND_RTN};
+	const struct mxfp_convert_options plain = {.no_negative_zero = false}, unsigned_zero = {.no_negative_zero = true};
+	const bool rounds = differ(cast, &up, &down), random = rounds && cast->round == MXFP_ROUND_SR;
+	bool overflows = false;
+	char exact[128];
+
+	for (int mode = 0; mxfp_option_name(MXFP_OPTION_OVERFLOW, mode) != NULL; mode++)
+		overflows |= differ(cast, &plain, &(struct mxfp_convert_options){.overflow = (enum mxfp_overflow)mode});
+	snprintf(exact, sizeof exact, "formats that do not hold all numbers, and %s holds those of %s",
+	         mxfp_format_get_info(cast->dst_format)->name, mxfp_format_get_info(cast->src_format)->name);
+	const struct option_use uses[] = {
+		{"round", rounds, exact},
+		{"overflow", overflows, exact},
+		{"seed", random, "--round sr"},
+		{"stream", random, "--round sr"},
+		{"no-negative-zero", differ(cast, &plain, &unsigned_zero), "conversions that make -0"},
+		{NULL, true, NULL},
+	};
+
+	return options_check_used(uses, error);
+}
+
 static int run(int argc, char **argv, struct error *error)
 {
 	struct cast cast = {.to = OPTION_FORMAT_NONE, .from = MXFP_FORMAT_F32, .sink.fd = -1};
 	const struct option_spec options[] = {
 		{"to", 't', OPTION_ELEMENT, "FORMAT", "format of the codes", &cast.to},
-		{"from", 'f', OPTION_ELEMENT, "FORMAT", "format of the numbers", &cast.from},
+		{"from", 0, OPTION_ELEMENT, "FORMAT", "format of the numbers", &cast.from},
 		{"decode", 'd', OPTION_FLAG, NULL, "read codes and write numbers", &cast.decode},
-		{"round", 'r', OPTION_ROUND, "MODE", "rounding mode", &cast.round},
+		{"round", 0, OPTION_ROUND, "MODE", "rounding mode", &cast.round},
 		{"overflow", 0, OPTION_OVERFLOW, "MODE", "result of numbers beyond the largest finite value",
 		 &cast.overflow},
 		{"seed", 0, OPTION_UNSIGNED, "N", "seed of --round sr", &cast.seed},
@@ -186,13 +246,9 @@ static int run(int argc, char **argv, struct error *error)
 	const enum parsed parsed = options_parse(argc, argv, options, &usage, 0, 2, operands, error);
 	if (parsed != PARSED_RUN)
 		return parsed_code(parsed);
-	const bool random = cast.round == MXFP_ROUND_SR;
-	const struct option_use uses[] = {
-		{"seed", random, "--round sr"}, {"stream", random, "--round sr"}, {NULL, true, NULL},
-	};
 	code = check(&cast, operands[1], error);
 	if (code == EXIT_OK)
-		code = options_check_used(argc, argv, options, uses, error);
+		code = check_used(&cast, error);
 	return code == EXIT_OK ? run_cast(&cast, operands[0], error) : code;
 }
 

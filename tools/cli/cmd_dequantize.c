@@ -2,6 +2,7 @@
 /* mxfp dequantize: turns a quantized model back into plain numbers. */
 #include "config.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/printable.h"
@@ -18,21 +19,25 @@ static enum parsed parse(int argc, char **argv, struct dequantize_settings *s, s
 		"supported layout, whether written by mxfp quantize or by another program. IN is\n"
 		"a .safetensors or .gguf file or a model directory. OUT is a directory or,\n"
 		"depending on its name, a file: .safetensors if IN is not sharded, .npy if it\n"
-		"also has only one tensor, .gguf if IN is a GGUF file. Decoding to f32 is exact\n"
-		"but for overflow to Inf; decoding to bf16 or f16 rounds each number once, to\n"
-		"nearest even. Other files of a directory, such as the tokenizer's, are copied\n"
-		"into a directory.",
+		"also has only one tensor, .gguf if IN is a GGUF file. Numbers of MX blocks are\n"
+		"exact in f32, those of NVFP4 are products with a tensor scale, rounded to it;\n"
+		"bf16 and f16 are f32 rounded to nearest even. Numbers that are too large for\n"
+		"the format are an error without --overflow. Other files of a directory, such as\n"
+		"the tokenizer's, are copied into a directory.",
 		"  mxfp dequantize model-mxfp4 -o decoded.safetensors --to bf16",
 	};
 	const struct option_spec options[] = {
 		{"output", 'o', OPTION_STRING, "OUT", "file or directory to write", &s->out},
 		{"to", 't', OPTION_ELEMENT, "f32|bf16|f16", "format of the numbers", &s->to},
+		{"overflow", 0, OPTION_OVERFLOW, "sat|ovf",
+		 "write numbers that are too large for --to as its largest (sat) or as Inf (ovf), and count them", &s->overflow},
 		{"threads", 0, OPTION_THREADS, "N",
 		 "use at most this many threads, 0: one per processor; does not affect the output", &s->threads},
 		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists", &s->force},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of the summary", &s->json},
 		{"resume", 0, OPTION_FLAG, NULL, "resume the interrupted run in OUT.partial", &s->resume},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress or the summary", &s->quiet},
+		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};
 
@@ -52,11 +57,24 @@ static int print_summary(const struct dequantize_settings *s, const struct dequa
 	const char *to = mxfp_format_get_info(s->to)->name;
 
 	if (s->json)
-		return facts_print(stdout, json_pack("{s:o, s:o, s:s, s:I, s:I, s:o}", "input", facts_text(s->in), "output",
-		                                     facts_text(s->out), "to", to, "tensors_decoded",
+		return facts_print(stdout, json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:s?, s:o}", "input",
+		                                     facts_text(s->in), "output", facts_text(s->out), "to", to, "tensors_decoded",
 		                                     (json_int_t)done->decoded, "tensors_kept", (json_int_t)done->kept,
-		                                     "copied", carry_facts(&done->carry)), error);
+		                                     "saturated", (json_int_t)done->counts.saturated, "overflowed",
+		                                     (json_int_t)done->counts.overflowed, "pre_quant_scales_folded",
+		                                     (json_int_t)done->folded, "kv_cache_scheme",
+		                                     done->cache_lost ? "left out" : NULL, "copied",
+		                                     carry_facts(&done->carry)), error);
 	printf("%zu tensors decoded to %s, %zu kept\n", done->decoded, to, done->kept);
+	if (done->folded > 0)
+		printf("%zu of them were multiplied by their pre_quant_scale\n", done->folded);
+	if (done->counts.saturated > 0)
+		printf("%" PRIu64 " numbers were too large for %s and became its largest\n", done->counts.saturated, to);
+	if (done->counts.overflowed > 0)
+		printf("%" PRIu64 " numbers were too large for %s and became Inf\n", done->counts.overflowed, to);
+	if (done->cache_lost)
+		puts("kv_cache_scheme, how keys and values are quantized, was left out with quantization_config; their scales were "
+		     "copied");
 	carry_print(&done->carry, stdout);
 	fputs("written to ", stdout);
 	print_printable(stdout, s->out);
@@ -66,7 +84,7 @@ static int print_summary(const struct dequantize_settings *s, const struct dequa
 
 static int run(int argc, char **argv, struct error *error)
 {
-	struct dequantize_settings settings = {.to = MXFP_FORMAT_F32};
+	struct dequantize_settings settings = {.to = MXFP_FORMAT_F32, .overflow = OPTION_CHOICE_NONE};
 	struct dequantize_done done;
 	struct model model;
 
@@ -75,7 +93,7 @@ static int run(int argc, char **argv, struct error *error)
 		return parsed_code(parsed);
 	int code = check(&settings, error);
 	if (code == EXIT_OK)
-		code = model_open(&model, settings.in, error);
+		code = meaning_open(&model, settings.in, MEANING_FOLDS, error);
 	if (code != EXIT_OK)
 		return code;
 	code = dequantize_run(&settings, &model, &done, error);

@@ -18,11 +18,12 @@ static enum parsed parse(int argc, char **argv, struct detect_settings *s, struc
 		"  mxfp detect-rule model-mxfp4 --ref model.safetensors",
 	};
 	const struct option_spec options[] = {
-		{"ref", 'r', OPTION_STRING, "SOURCE", "the unquantized model", &s->source},
-		{"all", 'a', OPTION_FLAG, NULL, "compare every element, not 64 pieces of each tensor", &s->all},
+		{"ref", 0, OPTION_STRING, "SOURCE", "the unquantized model", &s->source},
+		{"all", 0, OPTION_FLAG, NULL, "compare every element, not 64 pieces of each tensor", &s->all},
 		{"seed", 0, OPTION_UNSIGNED, "N", "seed passed to mxfp quantize, for stochastic rounding", &s->seed},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON, including every method", &s->json},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress", &s->quiet},
+		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};
 
@@ -56,9 +57,9 @@ static int run(int argc, char **argv, struct error *error)
 	if (settings.source == NULL)
 		return fail(error, EXIT_USAGE, "detect-rule: no source given; --ref SOURCE names the model that was "
 		            "quantized");
-	int code = model_open(&quantized, settings.quantized, error);
+	int code = meaning_open(&quantized, settings.quantized, MEANING_READS, error);
 	if (code == EXIT_OK)
-		code = model_open(&source, settings.source, error);
+		code = meaning_open(&source, settings.source, MEANING_READS, error);
 	if (code == EXIT_OK)
 		code = model_split_like(&source, &quantized, error);
 	if (code == EXIT_OK)

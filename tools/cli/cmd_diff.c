@@ -57,7 +57,8 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 	};
 	const struct option_spec options[] = {
 		{"json", 0, OPTION_FLAG, NULL, "print JSON, including tensors that are equal", &s->json},
-		{"quiet", 'q', OPTION_FLAG, NULL, "print nothing; only the exit status tells the result", &s->quiet},
+		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress or the table: the exit status tells the result", &s->quiet},
+		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};
 
@@ -197,7 +198,7 @@ static int compare(struct diff *d, struct comparison *c, struct error *error)
 		stats_merge(&d->all, &c->stats);
 	if (c->measured && compare_differs(c->result))
 		stats_merge(&d->differing, &c->stats);
-	if (d->settings->json && !d->settings->quiet) {
+	if (d->settings->json) {
 		fputs(d->n_printed++ == 0 ? "\n" : ",\n", stdout);
 		return facts_print_part(stdout, comparison_facts(c), 0, error);
 	}
@@ -342,10 +343,8 @@ static int print_text(struct diff *d, struct error *error)
 
 static int print_result(struct diff *d, struct error *error)
 {
-	if (d->settings->quiet)
-		return EXIT_OK;
 	if (!d->settings->json)
-		return print_text(d, error);
+		return d->settings->quiet ? EXIT_OK : print_text(d, error);
 	fputs("\n],\n\"summary\": ", stdout);
 	json_t *summary = json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:o?, s:o, s:o}", "a",
 	                            facts_text(d->settings->paths[0]), "b", facts_text(d->settings->paths[1]),
@@ -362,7 +361,7 @@ static int print_result(struct diff *d, struct error *error)
 
 static int diff(struct diff *d, struct error *error)
 {
-	if (d->settings->json && !d->settings->quiet)
+	if (d->settings->json)
 		fputs("{\n\"tensors\": [", stdout);
 	progress_start(&d->progress, "comparing", d->a.data_bytes, d->settings->quiet);
 	int code = compare_all(d, error);
@@ -380,9 +379,9 @@ static int run(int argc, char **argv, struct error *error)
 	const enum parsed parsed = parse(argc, argv, &settings, error);
 	if (parsed != PARSED_RUN)
 		return parsed_code(parsed);
-	int code = model_open(&d.a, settings.paths[0], error);
+	int code = meaning_open(&d.a, settings.paths[0], MEANING_COMPARES, error);
 	if (code == EXIT_OK)
-		code = model_open(&d.b, settings.paths[1], error);
+		code = meaning_open(&d.b, settings.paths[1], MEANING_COMPARES, error);
 	/* Either may have experts one by one, and both, if one has some of them so. */
 	if (code == EXIT_OK)
 		code = model_split_like(&d.a, &d.b, error);

@@ -20,7 +20,7 @@
 
 enum { CHIPS_MAX = 16, SKEW_MAX = 64 };
 
-static const char operand_formats[] = "mxfp8-e4m3|mxfp8-e5m2|mxfp4|bf16|f16|tf32|f32";
+static const char operand_formats[] = "mxfp8-e4m3|mxfp8-e5m2|mxfp4|e4m3|e5m2|bf16|f16|tf32|f32";
 static const char cache_formats[] = "bf16|f16|mxfp8-e4m3|mxfp8-e5m2";
 
 /* The command line. */
@@ -57,8 +57,8 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		"With --layer, the time line of one decoder layer of a model on all engines of a\n"
 		"chip: which is busy when, what limits the layer, what would help.",
 		"  mxfp engine --shape 512,128,128 --cores 1\n"
-		"  mxfp engine --experts 64 --tokens 1024 --topk 8 --skew 0.5 --svg experts.svg\n"
-		"  mxfp engine --layer llama-70b --tokens 64 --context 2048 --svg layer.svg",
+		"  mxfp engine --experts 64 --batch 1024 --topk 8 --skew 0.5 --svg experts.svg\n"
+		"  mxfp engine --layer llama-70b --batch 64 --context 2048 --svg layer.svg",
 	};
 	const struct option_spec options[] = {
 		{"shape", 0, OPTION_LIST, "M,N,K", "add one product; may be repeated", &s->shapes},
@@ -72,7 +72,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"context", 0, OPTION_UNSIGNED, "N", "with --layer: keys that the last token of a sequence sees", &s->context},
 		{"cache", 0, OPTION_STRING, cache_formats, "with --layer: format of keys and values", &s->cache},
 		{"chips", 0, OPTION_UNSIGNED, "N", "with --layer: chips that share the layer", &s->chips},
-		{"tokens", 0, OPTION_UNSIGNED, "T", "tokens: rows of A of a layer, or routed to experts", &s->tokens},
+		{"batch", 0, OPTION_UNSIGNED, "N", "tokens that run at once: rows of A of a layer, or routed to experts", &s->tokens},
 		{"topk", 0, OPTION_UNSIGNED, "K", "experts per token", &s->topk},
 		{"skew", 0, OPTION_STRING, "S", "expert e has the weight (e + 1)^-S, 0: all equal", &s->skew},
 		{"seed", 0, OPTION_UNSIGNED, "N", "seed of the routing and of the operands of --run", &s->seed},
@@ -135,6 +135,7 @@ static int find_chip(struct mxfp_engine_chip *chip, const char *name, struct err
 
 	for (; n < CHIPS_MAX && mxfp_engine_get_chip((int)n) != NULL; n++) {
 		*chip = *mxfp_engine_get_chip((int)n);
+		chip->size = sizeof *chip;
 		names[n] = mxfp_engine_get_chip((int)n)->name;
 		if (strcmp(names[n], name) == 0)
 			return EXIT_OK;
@@ -174,6 +175,10 @@ static int set_formats(struct engine_report *r, const struct settings *s, struct
 	r->c = s->result;
 	if (code == EXIT_OK && s->run && s->sparsity != NULL)
 		code = fail(error, EXIT_USAGE, "engine: --run computes dense products; leave --sparsity out");
+	const bool plain = r->a == MXFP_FORMAT_E4M3 || r->a == MXFP_FORMAT_E5M2 || r->w == MXFP_FORMAT_E4M3 || r->w == MXFP_FORMAT_E5M2;
+	if (code == EXIT_OK && s->run && plain)
+		code = fail(error, EXIT_USAGE, "engine: --run: products of e4m3 and e5m2 without block scales are not computed here; give "
+		            "mxfp8-e4m3 or mxfp8-e5m2, or leave --run out");
 	if (code == EXIT_OK && s->svg != NULL && r->chip.rows == 0)
 		code = fail(error, EXIT_USAGE, "engine: --svg: %s has no published geometry to draw", r->chip.name);
 	return code;
@@ -188,7 +193,7 @@ static int set_routing(struct routing *routing, const struct settings *s, struct
 	if (end == s->skew || *end != '\0' || !(routing->skew >= 0 && routing->skew <= SKEW_MAX))
 		return fail(error, EXIT_USAGE, "engine: --skew: '%s' is not a number from 0 to %d", s->skew, (int)SKEW_MAX);
 	if (s->tokens > TOKENS_MAX)
-		return fail(error, EXIT_USAGE, "engine: --tokens: at most %d", (int)TOKENS_MAX);
+		return fail(error, EXIT_USAGE, "engine: --batch: at most %d", (int)TOKENS_MAX);
 	return EXIT_OK;
 }
 
@@ -275,11 +280,6 @@ static int set_layer(struct layer_setup *setup, const struct settings *s, const 
 	size_t i = 0;
 	int code = set_routing(&routing, s, error);
 
-	if (code == EXIT_OK && (s->shapes.n != 0 || s->experts != 0 || s->model != NULL || s->run || s->sparsity != NULL ||
-	                        s->cut != 0 || s->topk != defaults.topk || s->expert_shape != defaults.expert_shape ||
-	                        s->result != defaults.result || s->threads != defaults.threads))
-		code = fail(error, EXIT_USAGE, "engine: --layer stands alone; leave --shape, --experts, --model, --run, --sparsity, "
-		            "--cut, --topk, --expert-shape, --result and --threads out");
 	if (code == EXIT_OK && (s->chips == 0 || s->chips > CHIPS_LINKED_MAX))
 		code = fail(error, EXIT_USAGE, "engine: --chips: %llu is not from 1 to %d", (unsigned long long)s->chips,
 		            (int)CHIPS_LINKED_MAX);
@@ -326,6 +326,7 @@ static int check_apart(const struct settings *s, struct error *error)
 
 static int run_layer(const struct settings *s, struct error *error)
 {
+	static const char products_only[] = "products, and --layer shows a layer";
 	struct engine_report products = {.chip = {.size = 0}};
 	struct layer_report *layer = calloc(1, sizeof *layer);
 	struct output output = {0};
@@ -335,6 +336,25 @@ static int run_layer(const struct settings *s, struct error *error)
 		code = set_formats(&products, s, error);
 	if (code == EXIT_OK)
 		code = set_layer(&layer->setup, s, &products, error);
+	const bool routes = code == EXIT_OK && layer->setup.decoder.experts != 0;
+	const struct option_use uses[] = {
+		{"shape", false, products_only},
+		{"experts", false, products_only},
+		{"expert-shape", false, products_only},
+		{"model", false, products_only},
+		{"topk", false, products_only},
+		{"sparsity", false, products_only},
+		{"result", false, products_only},
+		{"cut", false, products_only},
+		{"run", false, products_only},
+		{"threads", false, products_only},
+		{"skew", routes, "models with experts"},
+		{"seed", routes, "models with experts"},
+		{"force", s->svg != NULL, "--svg"},
+		{NULL, true, NULL},
+	};
+	if (code == EXIT_OK)
+		code = options_check_used(uses, error);
 	if (code == EXIT_OK && s->svg != NULL)
 		code = check_apart(s, error);
 	if (code == EXIT_OK && s->svg != NULL)
@@ -352,18 +372,33 @@ static int run_layer(const struct settings *s, struct error *error)
 
 static int run_settings(const struct settings *s, struct error *error)
 {
+	static const char layer[] = "--layer", routing[] = "experts, and there are none";
 	struct workload workload = {.cut = s->cut};
 	struct engine_report report = {.workload = &workload, .exec.threads = s->threads, .seed = s->seed};
 	struct output output = {0};
 	int code = set_chip(&report, s, error);
 
-	if (code == EXIT_OK && (s->sequences != defaults.sequences || s->context != defaults.context ||
-	                        s->cache != defaults.cache || s->chips != defaults.chips))
-		code = fail(error, EXIT_USAGE, "engine: --sequences, --context, --cache and --chips are of --layer; leave them out");
 	if (code == EXIT_OK)
 		code = set_formats(&report, s, error);
 	if (code == EXIT_OK)
 		code = make_workload(&workload, s, error);
+	const struct option_use uses[] = {
+		{"sequences", false, layer},
+		{"context", false, layer},
+		{"cache", false, layer},
+		{"chips", false, layer},
+		{"batch", s->experts != 0 || s->model != NULL, "--experts and --model"},
+		{"expert-shape", s->experts != 0, "--experts"},
+		{"topk", workload.routed, routing},
+		{"skew", workload.routed, routing},
+		{"seed", workload.routed || s->run, "experts and --run"},
+		{"threads", s->run, "--run"},
+		{"clock", report.chip.rows != 0, "chips whose geometry is published"},
+		{"force", s->svg != NULL, "--svg"},
+		{NULL, true, NULL},
+	};
+	if (code == EXIT_OK)
+		code = options_check_used(uses, error);
 	if (code == EXIT_OK && s->svg != NULL && s->model != NULL)
 		code = output_check_apart(s->svg, s->model, error);
 	if (code == EXIT_OK && s->svg != NULL)

@@ -14,6 +14,7 @@
 #include "io/output.h"
 #include "model/layout_config.h"
 #include "model/model_output.h"
+#include "model/quantized.h"
 #include "quantize/preset.h"
 
 enum {
@@ -44,44 +45,32 @@ struct job {
 	struct output output;           /* of --save-logits */
 };
 
-static int check_used(int argc, char **argv, const struct option_spec *options, const struct options *o,
-                      struct error *error)
+static int check_used(const struct options *o, struct error *error)
 {
-	const struct trial_options *t = &o->trial;
-	const bool quantizes = t->preset != NULL || t->recipe != NULL || t->weights != OPTION_FORMAT_NONE ||
-	                       o->tries != NULL || o->by_layer;
+	static const char single[] = "a single trial, and --try gives several", score[] = "scores";
 	const bool scores = o->generate == OPTION_UNSIGNED_NONE;
 	const struct option_use uses[] = {
 		{"prompt", !scores, "--generate"},
 		{"temperature", !scores, "--generate"},
-		{"seed", o->temperature != NULL, "--temperature"},
+		{"seed", o->temperature != NULL && strtod(o->temperature, NULL) != 0, "--temperature above 0"},
 		{"tokens", scores, "scores, and --generate makes text"},
 		{"text", scores, "scores, and --generate makes text"},
-		{"skip", scores, "scores"},
-		{"sequences", scores, "scores"},
-		{"compare", scores, "scores"},
-		{"save-logits", scores, "scores"},
-		{"try", scores, "scores"},
-		{"by-layer", scores, "scores"},
+		{"skip", scores, score},
+		{"sequences", scores, score},
+		{"compare", scores, score},
+		{"save-logits", scores, score},
+		{"try", scores, score},
+		{"by-layer", scores, score},
 		{"force", o->save != NULL, "--save-logits"},
 		{"tokenizer", !scores || o->corpus.text != NULL, "--text and --generate"},
-		{"weights", o->tries == NULL, "a single trial, and --try gives several"},
-		{"preset", o->tries == NULL, "a single trial, and --try gives several"},
+		{"weights", o->tries == NULL, single},
+		{"preset", o->tries == NULL, single},
 		{"recipe", o->tries == NULL, "a single trial, and --try takes FILE.json"},
-		{"by-layer", o->tries == NULL, "a single trial, and --try gives several"},
-		{"rule", quantizes, "--weights, --preset, --recipe, --try and --by-layer"},
-		{"nvfp4-recipe", quantizes, "--weights, --preset, --recipe, --try and --by-layer"},
-		{"block", quantizes, "--weights, --preset, --recipe, --try and --by-layer"},
-		{"include", quantizes, "--weights, --preset, --recipe, --try and --by-layer"},
-		{"ignore", quantizes, "--weights, --preset, --recipe, --try and --by-layer"},
-		{"pad-tail", quantizes, "--weights, --preset, --recipe, --try and --by-layer"},
-		{"fuse", quantizes, "--weights, --preset, --recipe, --try and --by-layer"},
-		{"activation-rule", t->activations != NULL || t->attention != NULL || t->kv_cache != OPTION_FORMAT_NONE || quantizes,
-		 "--activations, --attention and --kv-cache"},
+		{"by-layer", o->tries == NULL, single},
 		{NULL, true, NULL},
 	};
 
-	return options_check_used(argc, argv, options, uses, error);
+	return options_check_used(uses, error);
 }
 
 static int check(const struct options *o, struct error *error)
@@ -98,8 +87,6 @@ static int check(const struct options *o, struct error *error)
 		return fail(error, EXIT_USAGE, "eval: --batch: %" PRIu64 " rows; give 1 to %d", o->batch, BATCH_MAX);
 	if (!scores && (o->generate < 1 || o->generate > GENERATE_MAX))
 		return fail(error, EXIT_USAGE, "eval: --generate: %" PRIu64 " tokens; give 1 to %d", o->generate, GENERATE_MAX);
-	if (o->corpus.sequences < 1)
-		return fail(error, EXIT_USAGE, "eval: --sequences: 0 leaves nothing; give 1 or more");
 	return EXIT_OK;
 }
 
@@ -125,7 +112,7 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		 "(default: the model's)", &o->corpus.tokenizer},
 		{"context", 'c', OPTION_UNSIGNED, "N", "cut sequences into windows of at most this many tokens", &o->corpus.context},
 		{"skip", 0, OPTION_UNSIGNED, "N", "leave out the first predictions of each window", &o->skip},
-		{"sequences", 0, OPTION_UNSIGNED, "N", "run only the first sequences", &o->corpus.sequences},
+		{"sequences", 0, OPTION_UNSIGNED, "N", "take only the first sequences, of a text windows", &o->corpus.sequences},
 		{.kind = OPTION_HEADING, .help = "Formats"},
 		{"weights", 'w', OPTION_BLOCK, "FORMAT", "quantize weights (default: they stay as they are stored)",
 		 &o->trial.weights},
@@ -168,18 +155,19 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		 &o->profile},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of tables", &o->json},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress", &o->quiet},
+		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};
 
 	enum parsed parsed = options_parse(argc, argv, options, &usage, 1, 1, &o->model, error);
 	if (parsed != PARSED_RUN)
 		return parsed;
-	o->trial.has_rule = options_given(argc, argv, options, "rule");
-	o->trial.has_nvfp4_recipe = options_given(argc, argv, options, "nvfp4-recipe");
+	o->trial.has_rule = options_given("rule");
+	o->trial.has_nvfp4_recipe = options_given("nvfp4-recipe");
 	o->trial.has_block = o->block != NULL;
 	if (o->block != NULL && quantize_block(&o->trial.squares, o->block, "eval: --block", error) != EXIT_OK)
 		return PARSED_ERROR;
-	if (check(o, error) != EXIT_OK || check_used(argc, argv, options, o, error) != EXIT_OK)
+	if (check(o, error) != EXIT_OK || check_used(o, error) != EXIT_OK)
 		return PARSED_ERROR;
 	return PARSED_RUN;
 }
@@ -201,6 +189,44 @@ static int make_trials(struct job *job, struct error *error)
 	return trial_parse(job->trials, &job->n_trials, EVALUATE_TRIALS, o->tries, t, error);
 }
 
+/* Refuses options of weights and activations that no trial takes. */
+static int check_trials_used(const struct job *job, struct error *error)
+{
+	static const char weights[] = "weights that are quantized here";
+	struct recipe_uses taken = {.rule = false};
+	bool quantizes = false, activations = false, activation_rule = false, quantized;
+	int code = quantized_any(&job->model, &quantized, error);
+
+	if (code != EXIT_OK)
+		return code;
+	for (size_t i = 0; i < job->n_trials; i++) {
+		const struct trial *trial = &job->trials[i];
+
+		quantizes |= trial->quantizes;
+		activations |= trial->takes_activations && (trial->quantizes || quantized);
+		activation_rule |= trial_has_activation_rule(trial);
+		taken.rule |= trial->uses.rule;
+		taken.nvfp4_recipe |= trial->uses.nvfp4_recipe;
+		taken.block |= trial->uses.block;
+		taken.fuse |= trial->uses.fuse;
+		taken.pad_tail |= trial->uses.pad_tail;
+	}
+	const struct option_use uses[] = {
+		{"rule", quantizes, weights},
+		{"nvfp4-recipe", quantizes, weights},
+		{"block", quantizes, weights},
+		{"fuse", quantizes, weights},
+		{"include", quantizes, weights},
+		{"ignore", quantizes, weights},
+		{"pad-tail", quantizes, weights},
+		{"activations", activations, "products with quantized weights, and a TRIAL that says nothing of them"},
+		{"activation-rule", activation_rule, "activations, keys or queries in an MX format"},
+		{NULL, true, NULL},
+	};
+	code = options_check_used(uses, error);
+	return code == EXIT_OK ? options_check_weights(&taken, error) : code;
+}
+
 static bool any_quantizes(const struct job *job)
 {
 	for (size_t i = 0; i < job->n_trials; i++)
@@ -220,7 +246,7 @@ static int set_activations(struct job *job, struct error *error)
 		return EXIT_OK;
 	int code = model_config_copy(&job->model, &config, error);
 	if (code == EXIT_OK)
-		trial->activations = layout_config_activations(json_object_get(config, "quantization_config"));
+		trial->activations = layout_config_activations(meaning_section(config));
 	json_decref(config);
 	return code;
 }
@@ -252,13 +278,15 @@ static int open_model(struct job *job, struct error *error)
 	if (code == EXIT_OK)
 		code = make_trials(job, error);
 	if (code == EXIT_OK)
-		code = model_open(&job->model, o->model, error);
+		code = meaning_open(&job->model, o->model, MEANING_READS, error);
 	if (code == EXIT_OK && any_quantizes(job) && layouts[0]->one_expert_each)
-		code = model_split_experts(&job->model, error);
+		code = select_split_experts(&o->select, &job->model, error);
 	if (code == EXIT_OK)
 		code = corpus_open(&job->corpus, &job->model, &o->corpus, error);
 	if (code == EXIT_OK)
 		code = set_activations(job, error);
+	if (code == EXIT_OK)
+		code = check_trials_used(job, error);
 	make_settings(job);
 	return code;
 }
@@ -332,7 +360,7 @@ static int score(struct job *job, struct error *error)
 	if (code == EXIT_OK && o->save != NULL)
 		code = output_begin_file(&job->output, o->save, o->force, error);
 	if (code == EXIT_OK && job->base_is_model)
-		code = model_open(&job->base, o->compare, error);
+		code = meaning_open(&job->base, o->compare, MEANING_READS, error);
 	if (code == EXIT_OK)
 		code = evaluate_begin(&job->evaluation, &job->settings, error);
 	if (code == EXIT_OK)
@@ -355,7 +383,9 @@ static int generate(struct job *job, struct error *error)
 			return fail(error, EXIT_USAGE, "eval: invalid --temperature '%s': expected a number, for example 0.8",
 			            o->temperature);
 	}
-	code = tokenizer_encode(job->corpus.tokenizer, prompt, strlen(prompt), &job->corpus.tokens, error);
+	code = tokenizer_check_text(job->corpus.tokenizer, "eval: --prompt", prompt, strlen(prompt), error);
+	if (code == EXIT_OK)
+		code = tokenizer_encode(job->corpus.tokenizer, prompt, strlen(prompt), &job->corpus.tokens, error);
 	if (code == EXIT_OK && job->corpus.tokens.n_ids == 0)
 		code = fail(error, EXIT_USAGE, "eval: the prompt has no tokens, and the tokenizer adds none; give --prompt TEXT");
 	if (code == EXIT_OK && o->corpus.context != CORPUS_ALL && job->corpus.tokens.n_ids + o->generate > o->corpus.context)

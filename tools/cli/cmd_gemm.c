@@ -24,11 +24,11 @@ struct settings {
 	int rule, a_rule, recipe, acc, psum_round;
 	uint64_t pass_k, seed;
 	unsigned threads;
-	bool a_rule_given, recipe_given, transpose_a, transpose_w, check, force, json, quiet;
+	bool transpose_a, transpose_w, check, force, json, quiet;
 };
 
-/* Refuses options that this run would ignore, as far as the command line tells; check_rules() sees the matrices too. */
-static int check_used(int argc, char **argv, const struct option_spec *options, struct settings *s, struct error *error)
+/* Refuses options that this run would ignore, as far as the command line tells; check_matrices_used() sees the matrices too. */
+static int check_used(const struct settings *s, struct error *error)
 {
 	const bool rounds = s->psum != MXFP_FORMAT_F32;
 	const bool has_rule = s->w_format != OPTION_FORMAT_NONE && !mxfp_format_get_info(s->w_format)->tensor_scale;
@@ -39,9 +39,7 @@ static int check_used(int argc, char **argv, const struct option_spec *options, 
 		{NULL, true, NULL},
 	};
 
-	s->a_rule_given = options_given(argc, argv, options, "a-rule");
-	s->recipe_given = options_given(argc, argv, options, "nvfp4-recipe");
-	return options_check_used(argc, argv, options, uses, error);
+	return options_check_used(uses, error);
 }
 
 static enum parsed parse(int argc, char **argv, struct settings *s, struct error *error)
@@ -80,12 +78,13 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		 "use at most this many threads, 0: one per processor; does not affect the output", &s->threads},
 		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists", &s->force},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON", &s->json},
-		{"quiet", 'q', OPTION_FLAG, NULL, "print nothing", &s->quiet},
+		{"quiet", 'q', OPTION_FLAG, NULL, "do not print the summary", &s->quiet},
+		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};
 
 	enum parsed parsed = options_parse(argc, argv, options, &usage, 2, 2, s->operands, error);
-	if (parsed == PARSED_RUN && check_used(argc, argv, options, s, error) != EXIT_OK)
+	if (parsed == PARSED_RUN && check_used(s, error) != EXIT_OK)
 		return PARSED_ERROR;
 	return parsed;
 }
@@ -146,17 +145,21 @@ static int quantize_w(struct multiplication *x, const struct settings *s, struct
 	return operand_quantize(&x->w, s->w_format, &options, error);
 }
 
-/* Checks that --a-rule and --nvfp4-recipe, if given, apply to a matrix that is quantized here. */
-static int check_rules(const struct multiplication *x, const struct settings *s, struct error *error)
+/* Refuses options that these matrices have no use for. */
+static int check_matrices_used(const struct multiplication *x, struct error *error)
 {
 	const bool a_has_recipe = mxfp_format_get_info(multiply_a_format(x))->tensor_scale;
 	const bool w_has_recipe = mxfp_format_get_info(x->w.matrix.format)->tensor_scale;
+	const bool a_quantized = multiply_quantizes_a(x);
+	const struct option_use uses[] = {
+		{"a-rule", a_quantized && !a_has_recipe, "an A that is quantized here, to an MX format"},
+		{"nvfp4-recipe", (a_quantized && a_has_recipe) || (x->w.on_the_fly && w_has_recipe),
+		 "a matrix that is quantized here, to nvfp4"},
+		{"acc", is_block(multiply_a_format(x)) && is_block(x->w.matrix.format), "two block formats"},
+		{NULL, true, NULL},
+	};
 
-	if (s->a_rule_given && (!multiply_quantizes_a(x) || a_has_recipe))
-		return fail(error, EXIT_USAGE, "gemm: --a-rule: A is not quantized to an MX format here; leave it out");
-	if (s->recipe_given && !(multiply_quantizes_a(x) && a_has_recipe) && !(x->w.on_the_fly && w_has_recipe))
-		return fail(error, EXIT_USAGE, "gemm: --nvfp4-recipe: nothing is quantized to nvfp4 here; leave it out");
-	return EXIT_OK;
+	return options_check_used(uses, error);
 }
 
 static int read_inputs(struct multiplication *x, const struct settings *s, struct error *error)
@@ -174,7 +177,7 @@ static int read_inputs(struct multiplication *x, const struct settings *s, struc
 	if (code == EXIT_OK)
 		code = choose_a_format(x, s, error);
 	if (code == EXIT_OK)
-		code = check_rules(x, s, error);
+		code = check_matrices_used(x, error);
 	if (code == EXIT_OK && s->bias != NULL)
 		code = multiply_read_bias(x, s->bias, error);
 	if (code == EXIT_OK && s->accumulate != NULL)

@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "io/facts.h"
 #include "io/shape.h"
+#include "model/meaning.h"
 #include "model/model.h"
 
 /* Widest column for names; a longer name pushes its row to the right. */
@@ -89,7 +90,30 @@ static void print_file(const struct file *file)
 		print_tensor(&file->tensors[i], column);
 }
 
-static void print_text(const struct model *model, const struct totals totals[N_DTYPES + 1])
+/* What becomes of a fact where numbers are read. */
+static const char *becomes(enum meaning_kind kind)
+{
+	return kind == MEANING_CARRIED ? "carried" : kind == MEANING_FOLDED ? "folded" : "refused";
+}
+
+static void print_meaning(const struct meaning_sums *sums)
+{
+	for (size_t i = 0; i < sums->n; i++) {
+		const struct meaning_fact *fact = &sums->items[i].fact;
+
+		printf("  %s: ", becomes(fact->kind));
+		if (fact->tensor == NULL)
+			printf("'");
+		print_name(fact->tensor != NULL ? fact->tensor : fact->key, 0);
+		if (sums->items[i].n > 1)
+			printf(" and %zu others", sums->items[i].n - 1);
+		printf("%s ", fact->tensor == NULL ? "'" : ":");
+		print_name(fact->text, 0);
+		putchar('\n');
+	}
+}
+
+static void print_text(const struct model *model, const struct meaning_sums *sums, const struct totals totals[N_DTYPES + 1])
 {
 	print_name(model->path, 0);
 	if (model_quantized_by(model) == NULL) {
@@ -99,6 +123,9 @@ static void print_text(const struct model *model, const struct totals totals[N_D
 		print_name(model_quantized_by(model), 0);
 		putchar('\n');
 	}
+	print_meaning(sums);
+	if (model->n_superseded > 0)
+		printf("  %zu tensors are not listed in the files where the index does not send them\n", model->n_superseded);
 	for (size_t f = 0; f < model->n_files; f++)
 		print_file(&model->files[f]);
 	printf("\n%s  %-11s %10s %16s %16s%s\n", color_begin(stdout, COLOR_HEADING), "dtype", "tensors", "elements",
@@ -166,7 +193,24 @@ static json_t *all_totals(const struct totals totals[N_DTYPES + 1])
 	return facts_set(totals_facts(&totals[N_DTYPES]), "dtypes", dtypes);
 }
 
-static int print_json(const struct model *model, const struct totals totals[N_DTYPES + 1], struct error *error)
+static json_t *meaning_facts(const struct meaning_sums *sums)
+{
+	json_t *all = json_array();
+
+	for (size_t i = 0; i < sums->n; i++) {
+		const struct meaning_fact *fact = &sums->items[i].fact;
+
+		all = facts_append(all, json_pack("{s:s, s:o, s:o, s:o, s:I, s:o}", "becomes", becomes(fact->kind), "file",
+		                                  facts_text(fact->path), "key", facts_text(fact->key), "tensor",
+		                                  fact->tensor != NULL ? facts_text(fact->tensor) : json_null(), "tensors",
+		                                  (json_int_t)(fact->tensor != NULL ? sums->items[i].n : 0), "what",
+		                                  facts_text(fact->text)));
+	}
+	return all;
+}
+
+static int print_json(const struct model *model, const struct meaning_sums *sums, const struct totals totals[N_DTYPES + 1],
+                      struct error *error)
 {
 	const char *quantized_by = model_quantized_by(model);
 	int code = print_member("{\n  \"path\": ", facts_text(model->path), error);
@@ -174,6 +218,8 @@ static int print_json(const struct model *model, const struct totals totals[N_DT
 	if (code == EXIT_OK)
 		code = print_member(",\n  \"quantized_by\": ",
 		                    quantized_by != NULL ? facts_text(quantized_by) : json_null(), error);
+	if (code == EXIT_OK)
+		code = print_member(",\n  \"meaning\": ", meaning_facts(sums), error);
 	if (code == EXIT_OK)
 		code = print_member(",\n  \"totals\": ", all_totals(totals), error);
 	fputs(",\n  \"files\": [\n", stdout);
@@ -201,6 +247,7 @@ static int run(int argc, char **argv, struct error *error)
 		{.kind = OPTION_END},
 	};
 	struct totals totals[N_DTYPES + 1] = {{0}};
+	struct meaning_sums sums;
 	struct model model;
 	const char *path;
 
@@ -211,10 +258,12 @@ static int run(int argc, char **argv, struct error *error)
 	if (code != EXIT_OK)
 		return code;
 	sum_up(&model, totals);
-	if (json)
-		code = print_json(&model, totals, error);
-	else
-		print_text(&model, totals);
+	code = meaning_sum_up(&model, &sums, error);
+	if (code == EXIT_OK && json)
+		code = print_json(&model, &sums, totals, error);
+	else if (code == EXIT_OK)
+		print_text(&model, &sums, totals);
+	meaning_sums_free(&sums);
 	model_close(&model);
 	return code;
 }

@@ -13,7 +13,8 @@ static enum parsed parse(int argc, char **argv, struct lint_settings *s, struct 
 		"lines for each finding: severity, file, tensor, problem and, in brackets, the\n"
 		"name of the check; then, indented, what comes of it and what to do. MODEL is a\n"
 		"file, or a directory, whose config.json is checked too. Exits with 1 if there is\n"
-		"an error or a warning; notes are informational. The checks:\n"
+		"an error or a warning, with 6 if it reads none of the weights and so checked\n"
+		"nothing; notes are informational. The checks:\n"
 #define LINT(id, name, severity, what, why) "\n  " name ": " what
 #include "analyse/lint.def"
 		,
@@ -24,6 +25,7 @@ static enum parsed parse(int argc, char **argv, struct lint_settings *s, struct 
 		{"json", 0, OPTION_FLAG, NULL, "print JSON", &s->json},
 		{"threads", 0, OPTION_THREADS, "N", "use at most this many threads, 0: one per processor", &s->threads},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress", &s->quiet},
+		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};
 
@@ -44,6 +46,8 @@ static int run(int argc, char **argv, struct error *error)
 		code = lint_run(&lint, &settings, &model, error);
 	if (code == EXIT_OK && lint.counts[LINT_SEVERITY_ERROR] + lint.counts[LINT_SEVERITY_WARNING] > 0)
 		code = EXIT_CHECK;
+	else if (code == EXIT_OK && lint_unchecked(&lint))
+		code = EXIT_UNCHECKED;
 	lint_free(&lint);
 	model_close(&model);
 	return code;

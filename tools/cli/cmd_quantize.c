@@ -20,36 +20,8 @@ struct texts {
 	const char *activations, *block, *sparsity, *preset, *recipe, *bits, *shard_size, *memory, *part, *rate_disk, *rate_net;
 	const char *usual_activations; /* used if no option gives them */
 	int layout; /* an index of layouts[] */
-	bool based; /* set_base() has run, so the settings are those of the preset and the recipe */
 	bool mixed;
 };
-
-/* Refuses options that this run would ignore. */
-static int check_used(int argc, char **argv, const struct option_spec *options, const struct quantize_settings *s,
-                      const struct texts *texts, struct error *error)
-{
-	enum mxfp_format activations;
-	const bool has_rule = mxfp_format_from_name(texts->activations, &activations) == MXFP_OK &&
-	                      !mxfp_format_get_info(activations)->tensor_scale;
-	/* The rules of a recipe may have both MX formats and NVFP4. */
-	const bool has_scale = s->recipe != NULL || (mxfp_format_get_info(s->choice.format)->tensor_scale &&
-	                                             !layout_recipe_unscaled((enum mxfp_recipe)s->choice.recipe));
-	const struct option_use uses[] = {
-		{"seed", s->round == MXFP_ROUND_SR, "--round sr"},
-		{"machines", s->dry_run, "--dry-run"},
-		{"rate-disk", s->machines > 0, "--machines"},
-		{"rate-net", s->machines > 0, "--machines"},
-		{"activation-rule", has_rule, "MX activations"},
-		{"fuse", has_scale, "nvfp4 with a tensor scale"},
-		{"block", s->recipe != NULL || !mxfp_format_get_info(s->choice.format)->tensor_scale, "the MX formats"},
-		{NULL, true, NULL},
-	};
-	int code = options_check_used(argc, argv, options, uses, error);
-
-	if (code != EXIT_OK || s->recipe != NULL)
-		return code;
-	return options_check_format(argc, argv, options, s->choice.format, error);
-}
 
 static enum parsed parse(int argc, char **argv, struct quantize_settings *s, struct texts *texts, struct error *error)
 {
@@ -118,22 +90,44 @@ static enum parsed parse(int argc, char **argv, struct quantize_settings *s, str
 		 &texts->rate_disk},
 		{"rate-net", 0, OPTION_STRING, "BYTES", "bytes per second of a machine's network (default: not counted)",
 		 &texts->rate_net},
-		{"mem", 0, OPTION_STRING, "BYTES", "memory limit; fewer threads are used if it is small",
+		{"mem", 0, OPTION_STRING, "BYTES", "the most memory to use; does not affect the output",
 		 &texts->memory},
 		{"threads", 0, OPTION_THREADS, "N",
 		 "use at most this many threads, 0: one per processor; does not affect the output", &s->threads},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of the table", &s->json},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress or the table", &s->quiet},
+		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};
 
-	enum parsed parsed = options_parse(argc, argv, options, &usage, 1, 1, &s->in, error);
-	if (parsed == PARSED_RUN && texts->based && check_used(argc, argv, options, s, texts, error) != EXIT_OK)
-		return PARSED_ERROR;
-	return parsed;
+	return options_parse(argc, argv, options, &usage, 1, 1, &s->in, error);
 }
 
-/* Sets the activations. If no option asks for them, they are left out if the layout cannot express them. */
+/* Refuses options that this run would ignore, once it is known what it quantizes. A dry run takes those of the run that it
+   shows. */
+static int check_used(const struct quantize_settings *s, struct error *error)
+{
+	struct recipe_uses weights = recipe_uses(s->recipe, &s->choice);
+
+	weights.pad_tail &= s->layout != &layout_gguf;
+	const struct option_use uses[] = {
+		{"seed", s->round == MXFP_ROUND_SR, "--round sr"},
+		{"machines", s->dry_run, "--dry-run"},
+		{"rate-disk", s->machines > 0, "--machines"},
+		{"rate-net", s->machines > 0, "--machines"},
+		{"part", s->machines == 0, "one machine, and --machines shows all"},
+		{"quiet", s->machines == 0, "the table, and --machines prints another"},
+		{"activation-rule", s->activations != OPTION_FORMAT_NONE && !mxfp_format_get_info(s->activations)->tensor_scale,
+		 "MX activations"},
+		{NULL, true, NULL},
+	};
+	const int code = options_check_used(uses, error);
+
+	return code == EXIT_OK ? options_check_weights(&weights, error) : code;
+}
+
+/* Sets the activations. Those of the preset that nobody asked for are left out, and the summary says so, if the layout cannot
+   express them. */
 static int set_activations(struct quantize_settings *s, const struct texts *texts, struct error *error)
 {
 	static const char where[] = "quantize: --activations";
@@ -150,7 +144,13 @@ static int set_activations(struct quantize_settings *s, const struct texts *text
 		return choice_fail(OPTION_BLOCK, where, name, error);
 	if ((held >> value & 1) != 0)
 		s->activations = (enum mxfp_format)value;
-	else if (name != texts->usual_activations)
+	else if (name == texts->usual_activations && texts->preset == NULL)
+		s->activations_lost = name;
+	else if (name == texts->usual_activations)
+		return fail(error, EXIT_USAGE, "quantize: --preset %s: config.json cannot say its activations '%s' of %s in layout %s; "
+		            "give --activations %s, or another --layout", texts->preset, name,
+		            mxfp_format_get_info(s->choice.format)->name, s->layout->name, layout_formats_text(held, RECIPE_NONE, known));
+	else
 		return fail(error, EXIT_USAGE, "%s: config.json cannot say '%s' of %s in layout %s; give %s", where, name,
 		            mxfp_format_get_info(s->choice.format)->name, s->layout->name,
 		            layout_formats_text(held, RECIPE_NONE, known));
@@ -252,7 +252,7 @@ static int set_base(struct quantize_settings *s, struct texts *texts, struct rec
 
 	if (code == EXIT_OK && texts->preset != NULL && texts->recipe != NULL)
 		code = fail(error, EXIT_USAGE, "quantize: --preset and --recipe: give one of them");
-	if (code == EXIT_OK && texts->layout != 0 && layout != layouts[texts->layout])
+	if (code == EXIT_OK && options_given("layout") && layout != layouts[texts->layout])
 		code = fail(error, EXIT_USAGE, "quantize: --layout %s: a .gguf file is in layout gguf; name a directory",
 		            layouts[texts->layout]->name);
 	if (code != EXIT_OK)
@@ -330,13 +330,15 @@ static int run_settings(struct quantize_settings *settings, const struct texts *
 	if (code == EXIT_OK)
 		code = set_activations(settings, texts, error);
 	if (code == EXIT_OK)
+		code = check_used(settings, error);
+	if (code == EXIT_OK)
 		code = select_compile(&settings->select, error);
 	if (code == EXIT_OK)
-		code = model_open(&model, settings->in, error);
+		code = meaning_open(&model, settings->in, MEANING_FOLDS, error);
 	if (code != EXIT_OK)
 		return code;
 	if (settings->layout->one_expert_each)
-		code = model_split_experts(&model, error);
+		code = select_split_experts(&settings->select, &model, error);
 	if (code == EXIT_OK)
 		code = plan_and_run(settings, &model, error);
 	model_close(&model);
@@ -356,7 +358,6 @@ static int run_rank(int argc, char **argv, struct error *error)
 		return parsed_code(parsed);
 	/* Now that the preset and the recipe are known, the options change what they say. */
 	int code = set_base(&settings, &texts, &recipe, error);
-	texts.based = true;
 	if (code == EXIT_OK && parse(argc, argv, &settings, &texts, error) != PARSED_RUN)
 		code = EXIT_USAGE;
 	if (code == EXIT_OK)

@@ -35,6 +35,7 @@ static enum parsed parse(int argc, char **argv, struct relayout_settings *s, int
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of the table", &s->json},
 		{"resume", 0, OPTION_FLAG, NULL, "resume the interrupted run in OUT.partial", &s->resume},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress or the table", &s->quiet},
+		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};
 
@@ -44,12 +45,12 @@ static enum parsed parse(int argc, char **argv, struct relayout_settings *s, int
 /* One array of plain numbers. */
 static const struct layout layout_npy = {.name = "npy", .file_format = &file_npy, .order = &layout_rows};
 
-/* Returns the layout of --layout; if that is the default, the layout that OUT's name implies, if any. */
+/* Returns the layout of --layout; if it is not given, the layout that OUT's name implies, if any. */
 static const struct layout *layout_of(const char *out, int layout)
 {
 	const struct file_format *named = file_format_named(out);
 
-	if (layout != 0 || (named != &file_gguf && named != &file_npy))
+	if (options_given("layout") || (named != &file_gguf && named != &file_npy))
 		return layouts[layout];
 	return named == &file_gguf ? &layout_gguf : &layout_npy;
 }
@@ -95,7 +96,7 @@ static int run(int argc, char **argv, struct error *error)
 	settings.layout = layout_of(settings.out, layout);
 	int code = check(&settings, error);
 	if (code == EXIT_OK)
-		code = model_open(&model, settings.in, error);
+		code = meaning_open(&model, settings.in, MEANING_FOLDS, error);
 	if (code != EXIT_OK)
 		return code;
 	code = relayout(&settings, &model, error);

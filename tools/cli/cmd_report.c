@@ -55,16 +55,16 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		"  mxfp report model.safetensors --formats mxfp4,nvfp4 --rules mse -o report.html",
 	};
 	const struct option_spec options[] = {
-		{"formats", 'f', OPTION_STRING, "FORMAT,...", "block formats (default mxfp4,nvfp4,mxfp8-e4m3,"
+		{"formats", 0, OPTION_STRING, "FORMAT,...", "block formats (default mxfp4,nvfp4,mxfp8-e4m3,"
 		 "mxfp6-e2m3,mxint8)", &s->formats},
-		{"rules", 'r', OPTION_STRING, "RULE,...", "scale rules for the MX formats (default mse; for mxfp4 "
+		{"rules", 0, OPTION_STRING, "RULE,...", "scale rules for the MX formats (default mse; for mxfp4 "
 		 "mse,floor,even,rceil)", &s->rules},
 		{"nvfp4-recipe", 0, OPTION_STRING, "RECIPE,...", "recipes for NVFP4 (default that of mxfp quantize)", &s->recipes},
 		{"sparsity", 0, OPTION_STRING, "N:M", "also measure weights pruned to N of every M, such as 4:16, alone and "
 		 "before quantization", &s->sparsity},
 		{"against", 0, OPTION_STRING, "MODEL", "measure the weights of this output of mxfp quantize instead", &s->against},
 		{"output", 'o', OPTION_STRING, "FILE", "write to FILE.md, FILE.json or FILE.html", &s->out},
-		{"force", 0, OPTION_FLAG, NULL, "replace FILE if it exists", &s->force},
+		{"force", 'f', OPTION_FLAG, NULL, "replace FILE if it exists", &s->force},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON", &s->json},
 		{"fail-under", 0, OPTION_LIST, "LIMIT", "exit with 1 if the SQNR of some tensor is under N dB in any variant "
 		 "(SQNR=N), or that of all tensors together (total-SQNR=N); may be repeated", &s->fail_under},
@@ -72,7 +72,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"activation-rule", 0, OPTION_RULE, "RULE", "scale rule of activations", &s->activation_rule},
 		{"activation-file", 0, OPTION_STRING, "FILE", ".safetensors or .npy file of activations: one tensor "
 		 "per layer, with its name, or one for every layer whose shape it fits", &s->activation_file},
-		{"tokens", 0, OPTION_UNSIGNED, "N", "rows of activations, at most 4096 (default 16; of a file all up to 512)",
+		{"activation-rows", 0, OPTION_UNSIGNED, "N", "rows of activations, at most 4096 (default 16; of a file all up to 512)",
 		 &s->tokens},
 		{"eval", 0, OPTION_STRING, "FILE", "also run the language model that IN is on a file of token ids (.json, .npy, "
 		 ".u16, .u32, .bin) or a text, as it is and quantized, as mxfp eval --by-layer does", &s->eval},
@@ -82,7 +82,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		 "of tokens or text", &s->calibrate},
 		{"tokenizer", 0, OPTION_STRING, "FILE", "the vocabulary of these texts (default: the model's)", &s->corpus.tokenizer},
 		{"context", 0, OPTION_UNSIGNED, "N", "cut them into windows of at most this many tokens", &s->corpus.context},
-		{"sequences", 0, OPTION_UNSIGNED, "N", "run only the first sequences", &s->corpus.sequences},
+		{"sequences", 0, OPTION_UNSIGNED, "N", "take only the first sequences, of a text windows", &s->corpus.sequences},
 		{"profile", 0, OPTION_FLAG, NULL, "also where the time of running it went", &s->profile},
 		{"product-rows", 0, OPTION_UNSIGNED, "N", "measure products of at most N rows of a tensor, evenly spaced, "
 		 "0: of all", &s->product_rows},
@@ -95,6 +95,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"threads", 0, OPTION_THREADS, "N",
 		 "use at most this many threads, 0: one per processor; does not affect the output", &s->threads},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress", &s->quiet},
+		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};
 
@@ -104,16 +105,19 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"seed", s->activation_file == NULL || s->round == MXFP_ROUND_SR, "--round sr beside --activation-file"},
 		{"try", s->eval != NULL, "--eval"},
 		{"calibrate", s->eval != NULL && s->against == NULL, "--eval, not for --against"},
-		{"tokenizer", s->eval != NULL, "--eval"},
+		{"tokenizer", (s->eval != NULL && !tokens_is_file(s->eval)) || (s->calibrate != NULL && !tokens_is_file(s->calibrate)),
+		 "--eval with a text"},
 		{"context", s->eval != NULL, "--eval"},
 		{"sequences", s->eval != NULL, "--eval"},
 		{"profile", s->eval != NULL, "--eval"},
+		{"force", s->out != NULL, "--output"},
+		{"json", s->out == NULL, "what is printed; the name of FILE tells its form"},
 		{"round", s->against == NULL, "weights that are quantized here, not for --against"},
 		{NULL, true, NULL},
 	};
-	if (parsed == PARSED_RUN && options_check_used(argc, argv, options, uses, error) != EXIT_OK)
+	if (parsed == PARSED_RUN && options_check_used(uses, error) != EXIT_OK)
 		return PARSED_ERROR;
-	s->has_activations = parsed == PARSED_RUN && options_given(argc, argv, options, "activations");
+	s->has_activations = parsed == PARSED_RUN && options_given("activations");
 	return parsed;
 }
 
@@ -143,7 +147,7 @@ static int check(const struct settings *s, struct variants *variants, struct rep
 	if (s->calibrate != NULL && s->round != MXFP_ROUND_RNE)
 		return fail(error, EXIT_USAGE, "--calibrate: chooses weights, which rounds to nearest; leave --round out");
 	if (s->tokens == 0 || s->tokens > TOKENS_MAX)
-		return fail(error, EXIT_USAGE, "--tokens: %llu is out of range; give 1 to %d",
+		return fail(error, EXIT_USAGE, "--activation-rows: %llu is out of range; give 1 to %d",
 		            (unsigned long long)s->tokens, (int)TOKENS_MAX);
 	if (s->out != NULL && !has_suffix(s, ".md") && !has_suffix(s, ".json") && !has_suffix(s, ".html"))
 		return fail(error, EXIT_USAGE, "%s: the name tells no form; end it with .md, .json or .html", s->out);
@@ -252,7 +256,7 @@ static int run_open(const struct settings *s, struct measure_options *options, c
 
 static int open_source(struct model *model, const struct settings *s, struct error *error)
 {
-	int code = model_open(model, s->in, error);
+	int code = meaning_open(model, s->in, MEANING_FOLDS, error);
 
 	if (code == EXIT_OK && model_quantized_by(model) != NULL)
 		code = fail(error, EXIT_INPUT, "%s: is already quantized: %s; give the original, and this with --against",
@@ -322,16 +326,14 @@ static int run_settings(const struct settings *s, struct error *error)
 	struct report_limits limits;
 	int code = check(s, &options.variants, &limits, error);
 
-	if (s->calibrate != NULL && report_has_tokens(s->calibrate))
-		calibrated.corpus.tokens = s->calibrate;
-	else
-		calibrated.corpus.text = s->calibrate;
+	if (s->calibrate != NULL)
+		corpus_set_file(&calibrated.corpus, s->calibrate);
 
 	if (code == EXIT_OK)
 		code = open_source(&model, s, error);
 	if (code == EXIT_OK && s->against != NULL) {
 		options.against = &against;
-		code = model_open(&against, s->against, error);
+		code = meaning_open(&against, s->against, MEANING_READS, error);
 		if (code == EXIT_OK)
 			code = model_split_like(&model, &against, error);
 		if (code == EXIT_OK)

@@ -49,10 +49,20 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		 "affect the output", &o->settings.threads},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of lines", &o->settings.json},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress or lines", &o->settings.quiet},
+		OPTION_ALLOW_UNKNOWN,
 		{.kind = OPTION_END},
 	};
 
-	return options_parse(argc, argv, options, &usage, 1, 1, &o->settings.in, error);
+	const enum parsed parsed = options_parse(argc, argv, options, &usage, 1, 1, &o->settings.in, error);
+	const struct transform_settings *s = &o->settings;
+	const struct option_use uses[] = {
+		{"exponent", s->scale_norms || s->scale_values || s->scale_mlp, "--scale-norms, --scale-values and --scale-mlp"},
+		{"fold-norms", !s->rotate_stream, "norms that --rotate-stream does not fold"},
+		{"rotation-size", s->rotate_values || s->rotate_stream, "--rotate-values and --rotate-stream"},
+		{NULL, true, NULL},
+	};
+
+	return parsed == PARSED_RUN && options_check_used(uses, error) != EXIT_OK ? PARSED_ERROR : parsed;
 }
 
 static int check(struct options *o, struct error *error)
@@ -71,8 +81,6 @@ static int check(struct options *o, struct error *error)
 		            o->exponent);
 	if (s->rotation == 1 || (s->rotation & (s->rotation - 1)) != 0)
 		return fail(error, EXIT_USAGE, "transform: invalid --rotation-size: expected a power of two from 2 on");
-	if (s->rotation != 0 && !s->rotate_values && !s->rotate_stream)
-		return fail(error, EXIT_USAGE, "transform: --rotation-size: nothing rotates; add --rotate-values or --rotate-stream");
 	return EXIT_OK;
 }
 
@@ -86,7 +94,7 @@ static int run(int argc, char **argv, struct error *error)
 
 	if (parsed != PARSED_RUN || code != EXIT_OK)
 		return code;
-	code = model_open(&model, o.settings.in, error);
+	code = meaning_open(&model, o.settings.in, MEANING_FOLDS, error);
 	if (code == EXIT_OK)
 		code = transform_run(&done, &o.settings, &model, error);
 	if (code == EXIT_OK && (o.settings.json || !o.settings.quiet))

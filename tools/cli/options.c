@@ -223,6 +223,33 @@ static int set_option(const struct option_spec *option, const char *command, con
 	}
 }
 
+/* What the command line gives, by the names in the command's table. */
+static struct {
+	const char *command;
+	size_t n;
+	const char *names[OPTIONS_MAX];
+} given;
+
+/* Whether a word looks like a long option: "-o --force" names no file. */
+static bool is_long_option(const char *word)
+{
+	return strncmp(word, "--", 2) == 0 && islower((unsigned char)word[2]) &&
+	       word[2 + strspn(word + 2, "abcdefghijklmnopqrstuvwxyz0123456789-")] == '\0';
+}
+
+/* Takes an option that getopt_long() found, with `text` for its value, which may be the rest of a word. */
+static int take_option(const struct option_spec *option, char **argv, const char *text, struct error *error)
+{
+	if (text != NULL && text == argv[optind - 1] && is_long_option(text))
+		return fail(error, EXIT_USAGE, "%s: option --%s needs a value, and '%s' is an option; --%s=%s takes it", argv[0],
+		            option->name, text, option->name, text);
+	const int code = set_option(option, argv[0], text, error);
+
+	if (code == EXIT_OK && !options_given(option->name))
+		given.names[given.n++] = option->name;
+	return code;
+}
+
 static int take_operands(int argc, char **argv, size_t min, size_t max, const char **operands, struct error *error)
 {
 	size_t n = (size_t)(argc - optind);
@@ -301,48 +328,46 @@ enum parsed options_parse(int argc, char **argv, const struct option_spec *optio
 		return PARSED_HELP;
 	}
 	code = refuse_single_dash(argc, argv, options, error);
+	given.command = argv[0];
+	given.n = 0;
 	optind = 0;
 	while (code == EXIT_OK && (found = getopt_long(argc, argv, tables.shorts, tables.longs, NULL)) != -1) {
 		if (found == '?' || found == ':')
 			code = fail_getopt(found, argv, options, error);
 		else
-			code = set_option(find_option(options, found), argv[0], optarg, error);
+			code = take_option(find_option(options, found), argv, optarg, error);
 	}
 	if (code == EXIT_OK)
 		code = take_operands(argc, argv, min, max, operands, error);
 	return code == EXIT_OK ? PARSED_RUN : PARSED_ERROR;
 }
 
-bool options_given(int argc, char **argv, const struct option_spec *options, const char *name)
+bool options_given(const char *name)
 {
-	struct getopt_tables tables;
-	int found;
-
-	fill_tables(&tables, options);
-	optind = 0;
-	while ((found = getopt_long(argc, argv, tables.shorts, tables.longs, NULL)) != -1)
-		if (strcmp(find_option(options, found)->name, name) == 0)
+	for (size_t i = 0; i < given.n; i++)
+		if (strcmp(given.names[i], name) == 0)
 			return true;
 	return false;
 }
 
-int options_check_used(int argc, char **argv, const struct option_spec *options, const struct option_use *uses,
-                       struct error *error)
+int options_check_used(const struct option_use *uses, struct error *error)
 {
 	for (; uses->name != NULL; uses++)
-		if (!uses->used && options_given(argc, argv, options, uses->name))
-			return fail(error, EXIT_USAGE, "%s: --%s: is for %s; leave it out", argv[0], uses->name,
-			            uses->use);
+		if (!uses->used && options_given(uses->name))
+			return fail(error, EXIT_USAGE, "%s: --%s: is for %s; leave it out", given.command, uses->name, uses->use);
 	return EXIT_OK;
 }
 
-int options_check_format(int argc, char **argv, const struct option_spec *options, enum mxfp_format format,
-                         struct error *error)
+int options_check_weights(const struct recipe_uses *w, struct error *error)
 {
-	const bool has_recipe = mxfp_format_get_info(format)->tensor_scale;
 	const struct option_use uses[] = {
-		{"rule", !has_recipe, "the MX formats"}, {"nvfp4-recipe", has_recipe, "nvfp4"}, {NULL, true, NULL},
+		{"rule", w->rule, "the MX formats"},
+		{"nvfp4-recipe", w->nvfp4_recipe, "nvfp4"},
+		{"block", w->block, "the MX formats"},
+		{"fuse", w->fuse, "nvfp4 with a tensor scale"},
+		{"pad-tail", w->pad_tail, "dense weights, in layouts that hold padded rows"},
+		{NULL, true, NULL},
 	};
 
-	return options_check_used(argc, argv, options, uses, error);
+	return options_check_used(uses, error);
 }

@@ -12,8 +12,11 @@
 
 #include "base/error.h"
 #include "base/option_kind.h"
+#include "model/allow.h"
+#include "model/meaning.h"
 #include "mxfp/format.h"
 #include "mxfp/options.h"
+#include "quantize/recipe.h"
 
 /* The value of an option of type uint64_t that is not given and has no default. */
 #define OPTION_UNSIGNED_NONE UINT64_MAX
@@ -35,6 +38,11 @@ struct option_spec {
  * alternatives, "RULE,..." is a list, "IN..." in a synopsis may be repeated. For a kind that is a choice all values
  * are offered, or those that stand here ("f32|bf16"), and then others are refused.
  */
+
+/* A row of every command that reads numbers of a model: what is taken though nobody here knows it. */
+#define OPTION_ALLOW_UNKNOWN \
+	{"allow-unknown", 0, OPTION_LIST, "KEY", "go on without a key or tensor that is not known; may be repeated", \
+	 &allow_keys}
 
 /* A sub-command. run() gets the arguments after its name, argv[0] being the name. */
 struct command {
@@ -75,22 +83,21 @@ const char *options_unknown(bool *guessed);
 typedef void options_viewer(void *context, const struct option_spec *options, const struct usage *usage);
 void options_view(const struct command *command, options_viewer *view, void *context);
 
-/* After parsing: whether argv gives that option of the table. Its value cannot tell, since it may be the default. */
-bool options_given(int argc, char **argv, const struct option_spec *options, const char *name);
+/* After parsing: whether the command line gives that option. Its value cannot tell, since it may be the default. */
+bool options_given(const char *name);
 
-/* An option that would be silently ignored if it is not used. */
+/* An option of a table, and whether the run uses it. */
 struct option_use {
 	const char *name;
 	bool used;
-	const char *use; /* "the MX formats" */
+	const char *use; /* what it is for, in "is for the MX formats; leave it out" */
 };
 
-/* After parsing: EXIT_USAGE if argv gives one that is not used. `uses` ends with a name of NULL. */
-int options_check_used(int argc, char **argv, const struct option_spec *options, const struct option_use *uses,
-                       struct error *error);
+/* After parsing, as soon as it is known what runs and before anything is written: EXIT_USAGE if the command line gives an
+   option that is not used, which would be silently ignored. `uses` ends with a name of NULL. */
+int options_check_used(const struct option_use *uses, struct error *error);
 
-/* The same for --rule and --nvfp4-recipe, one of which a block format has. */
-int options_check_format(int argc, char **argv, const struct option_spec *options, enum mxfp_format format,
-                         struct error *error);
+/* The same for --rule, --nvfp4-recipe, --block, --fuse and --pad-tail, which are for some weights. */
+int options_check_weights(const struct recipe_uses *uses, struct error *error);
 
 #endif

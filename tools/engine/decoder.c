@@ -3,6 +3,7 @@
 
 #include "engine/decoder.h"
 
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +25,10 @@ enum { N_PRESETS = sizeof presets / sizeof presets[0] };
 /* A config.json being read. Models that are more than their language model have its sizes in text_config. */
 struct config {
 	const char *path;
-	const json_t *text;
+	const json_t *text, *whole;
 };
+
+#define NOT_GIVEN UINT64_MAX
 
 size_t decoder_presets(const char *names[DECODER_PRESETS_MAX])
 {
@@ -62,24 +65,25 @@ static int read_sizes(struct decoder *d, const struct config *c, struct error *e
 	uint64_t shared = 0, shared_intermediate = 0;
 	const struct {
 		uint64_t *size;
-		const char *keys[4];
+		const char *keys[5];
 	} sizes[] = {
 		{&d->hidden, {"hidden_size"}},
 		{&d->heads, {"num_attention_heads"}},
 		{&d->kv_heads, {"num_key_value_heads"}},
 		{&d->head_dim, {"head_dim"}},
 		{&d->intermediate, {"intermediate_size"}},
-		{&d->experts, {"num_local_experts", "num_experts", "n_routed_experts"}},
-		{&d->experts_per_token, {"num_experts_per_tok", "experts_per_token"}},
+		{&d->experts, {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}},
+		{&d->experts_per_token, {"num_experts_per_tok", "experts_per_token", "moe_k", "moe_topk"}},
 		{&d->expert_intermediate, {"moe_intermediate_size"}},
-		{&shared, {"n_shared_experts"}},
-		{&shared_intermediate, {"shared_expert_intermediate_size"}},
+		{&shared, {"n_shared_experts", "num_shared_experts", "moe_num_shared_experts"}},
+		{&shared_intermediate, {"shared_expert_intermediate_size", "shared_intermediate_size"}},
 		{&d->layers, {"num_hidden_layers"}},
 		{&d->window, {"sliding_window"}},
-		{&d->dense_first, {"first_k_dense_replace"}},
+		{&d->dense_first, {"first_k_dense_replace", "moe_layer_start_index"}},
 	};
 	int code = EXIT_OK;
 
+	d->dense_first = NOT_GIVEN;
 	for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] && code == EXIT_OK; i++)
 		code = read_size(c, sizes[i].size, sizes[i].keys, error);
 	if (code == EXIT_OK && d->experts != 0) {
@@ -94,38 +98,109 @@ static int read_sizes(struct decoder *d, const struct config *c, struct error *e
 	return code;
 }
 
-/* Model types whose feed-forward part has no gate: two products with weights, not three. */
-static const char *const ungated[] = {
-	"bert", "bloom", "codegen", "falcon", "gpt2", "gpt_bigcode", "gpt_neo", "gpt_neox", "gptj", "mpt", "nemotron", "opt",
-	"persimmon", "phi", "roberta", "starcoder2", "xlm-roberta"};
+/* What a type's layers are, by family.def: `has` is NULL if they are those that are modelled. */
+struct family {
+	const char *pattern, *has;
+	uint64_t full, dense;
+};
 
-/* Refuses models whose layers are of another kind. */
-static int check_kind(const struct config *c, struct error *error)
+static const struct family families[] = {
+#define PLAIN(type, full, dense) {type, NULL, full, dense},
+#define OTHER(pattern, has) {pattern, has, 0, 0},
+#include "engine/family.def"
+};
+
+/* Keys of config.json that say, in whatever family, that layers have something else, unless they are null, false, 0, empty or a
+   list of 1. */
+static const struct {
+	const char *pattern, *has;
+} other_keys[] = {
+	{"kv_lora_rank", "attention with compressed keys and values"},
+	{"q_lora_rank", "attention with compressed queries"},
+	{"full_attention_interval", "linear attention"},
+	{"linear_*", "linear attention"},
+	{"attn_type_list", "linear attention"},
+	{"mamba_*", "Mamba layers"},
+	{"ssm_*", "Mamba layers"},
+	{"hybrid_*", "layers of several kinds"},
+	{"*block_type*", "layers of several kinds"},
+	{"attn_layer_*", "layers of several kinds"},
+	{"conv_*", "convolutions"},
+	{"lru_*", "recurrent layers"},
+	{"index_*", "attention to chosen keys"},
+	{"attn_output_gate", "a gate of attention's outputs"},
+	{"v_head_dim", "values of another size than keys"},
+	{"use_parallel_residual", "attention and feed-forward part side by side"},
+	{"parallel_attn", "attention and feed-forward part side by side"},
+	{"mlp_only_layers", "experts in some of its layers"},
+};
+
+/* Whether that is a list of the number 1 alone, which attn_type_list of MiniMax has for attention that is not linear. */
+static bool is_ones(const json_t *value)
 {
-	const char *type = json_string_value(json_object_get(c->text, "model_type"));
+	size_t i = 0;
 
-	if (json_is_integer(json_object_get(c->text, "kv_lora_rank")))
-		return fail(error, EXIT_INPUT, "%s: kv_lora_rank: attention with compressed keys and values is not modelled",
-		            c->path);
-	if (json_is_integer(json_object_get(c->text, "full_attention_interval")))
-		return fail(error, EXIT_INPUT, "%s: full_attention_interval: linear attention is not modelled", c->path);
-	if (type != NULL && strncmp(type, "llama4", strlen("llama4")) == 0)
-		return fail(error, EXIT_INPUT, "%s: model_type llama4: its shared expert and attention in chunks are not modelled",
-		            c->path);
-	for (size_t i = 0; type != NULL && i < sizeof ungated / sizeof ungated[0]; i++)
-		if (strcmp(type, ungated[i]) == 0)
-			return fail(error, EXIT_INPUT, "%s: model_type %s: a feed-forward part without a gate is not modelled", c->path,
-			            ungated[i]);
+	while (i < json_array_size(value) && json_integer_value(json_array_get(value, i)) == 1)
+		i++;
+	return json_is_array(value) && i == json_array_size(value);
+}
+
+static bool is_nothing(const json_t *value)
+{
+	return value == NULL || json_is_null(value) || json_is_false(value) ||
+	       (json_is_number(value) && json_number_value(value) == 0) ||
+	       is_ones(value) ||
+	       (json_is_object(value) && json_object_size(value) == 0);
+}
+
+/* Refuses keys that say that layers are of another kind. */
+static int check_keys(const struct config *c, struct error *error)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach((json_t *)(uintptr_t)c->text, key, value)
+		for (size_t i = 0; i < sizeof other_keys / sizeof other_keys[0]; i++)
+			if (fnmatch(other_keys[i].pattern, key, 0) == 0 && !is_nothing(value))
+				return fail(error, EXIT_INPUT, "%s: %s: %s: not modelled; --model times its products alone", c->path, key,
+				            other_keys[i].has);
 	return EXIT_OK;
 }
 
+/* Finds what the layers of the model are, and refuses those of another kind. A config.json without model_type is taken by its
+   sizes. */
+static int find_family(struct family *family, const struct config *c, struct error *error)
+{
+	const char *type = json_string_value(json_object_get(c->text, "model_type"));
+	size_t i = 0;
+
+	if (type == NULL)
+		type = json_string_value(json_object_get(c->whole, "model_type"));
+	*family = (struct family){.pattern = type};
+	while (type != NULL && i < sizeof families / sizeof families[0] && fnmatch(families[i].pattern, type, 0) != 0)
+		i++;
+	if (type != NULL && i == sizeof families / sizeof families[0])
+		return fail(error, EXIT_INPUT, "%s: model_type %.100s: its layers are not known here; a copy without model_type is taken "
+		            "by its sizes, and --model times its products alone", c->path, type);
+	if (type != NULL)
+		*family = families[i];
+	if (family->has != NULL)
+		return fail(error, EXIT_INPUT, "%s: model_type %.100s: %s: not modelled; --model times its products alone", c->path, type,
+		            family->has);
+	return check_keys(c, error);
+}
+
 /* Counts the layers with a window: those that layer_types names; without it, all but every n-th by
-   sliding_window_pattern, none by use_sliding_window, else all. */
-static int count_windowed(struct decoder *d, const struct config *c, struct error *error)
+   sliding_window_pattern or the family, those behind max_window_layers, none by use_sliding_window, else all. */
+static int count_windowed(struct decoder *d, const struct family *family, const struct config *c, struct error *error)
 {
 	const json_t *types = json_object_get(c->text, "layer_types"), *use = json_object_get(c->text, "use_sliding_window");
-	const json_int_t pattern = json_integer_value(json_object_get(c->text, "sliding_window_pattern"));
+	const json_t *given = json_object_get(c->text, "sliding_window_pattern");
+	const json_int_t behind = json_integer_value(json_object_get(c->text, "max_window_layers"));
+	const uint64_t full = json_is_integer(given) && json_integer_value(given) > 0 ? (uint64_t)json_integer_value(given) : family->full;
 
+	if (!json_is_array(types) && d->window != 0 && !is_nothing(given) && !json_is_integer(given))
+		return fail(error, EXIT_INPUT, "%s: sliding_window_pattern is not a whole number, and there are no layer_types", c->path);
 	for (size_t i = 0; i < json_array_size(types); i++) {
 		const char *type = json_string_value(json_array_get(types, i));
 
@@ -138,11 +213,55 @@ static int count_windowed(struct decoder *d, const struct config *c, struct erro
 	if (json_is_array(types) && d->layers == 0)
 		d->layers = json_array_size(types);
 	if (!json_is_array(types) && !json_is_false(use))
-		d->windowed = pattern > 0 ? d->layers - d->layers / (uint64_t)pattern : d->layers;
+		d->windowed = full > 0 ? d->layers - d->layers / full : d->layers;
+	if (!json_is_array(types) && json_is_true(use) && behind > 0)
+		d->windowed = (uint64_t)behind < d->layers ? d->layers - (uint64_t)behind : 0;
 	if (d->window == 0 || d->windowed == 0)
 		d->window = d->windowed = 0;
 	if (d->windowed > d->layers)
 		return fail(error, EXIT_INPUT, "%s: layer_types has more layers than num_hidden_layers", c->path);
+	return EXIT_OK;
+}
+
+/* Counts the layers without experts, which come first: those of mlp_layer_types, of a key that counts them, or of the family. */
+static int count_dense(struct decoder *d, const struct family *family, const struct config *c, struct error *error)
+{
+	static const char *const steps[] = {"decoder_sparse_step", "moe_layer_freq", "moe_layer_interval"};
+	const json_t *types = json_object_get(c->text, "mlp_layer_types");
+	const json_int_t end = json_integer_value(json_object_get(c->text, "moe_layer_end_index"));
+	bool sparse = false;
+
+	if (d->experts == 0) {
+		d->dense_first = 0;
+		return EXIT_OK;
+	}
+	for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+		const json_t *step = json_object_get(c->text, steps[i]);
+
+		if (!is_nothing(step) && json_integer_value(step) != 1)
+			return fail(error, EXIT_INPUT, "%s: %s: experts in some of its layers: not modelled; --model times its products "
+			            "alone", c->path, steps[i]);
+	}
+	if (end > 0 && (uint64_t)end + 1 < d->layers)
+		return fail(error, EXIT_INPUT, "%s: moe_layer_end_index: experts in some of its layers: not modelled; --model times its "
+		            "products alone", c->path);
+	if (d->dense_first == NOT_GIVEN)
+		d->dense_first = family->dense;
+	if (!json_is_array(types))
+		return EXIT_OK;
+	d->dense_first = 0;
+	for (size_t i = 0; i < json_array_size(types); i++) {
+		const char *type = json_string_value(json_array_get(types, i));
+		const bool dense = type != NULL && strcmp(type, "dense") == 0;
+
+		if (!dense && (type == NULL || strcmp(type, "sparse") != 0))
+			return fail(error, EXIT_INPUT, "%s: mlp_layer_types: layer %zu is neither dense nor sparse", c->path, i);
+		if (dense && sparse)
+			return fail(error, EXIT_INPUT, "%s: mlp_layer_types: layer %zu is dense behind one with experts: not modelled; "
+			            "--model times its products alone", c->path, i);
+		sparse |= !dense;
+		d->dense_first += dense;
+	}
 	return EXIT_OK;
 }
 
@@ -175,16 +294,19 @@ static int check_sizes(const struct decoder *d, const struct config *c, struct e
 static int read_config(struct decoder *d, const json_t *json, const char *path, struct error *error)
 {
 	const json_t *nested = json_object_get(json, "text_config");
-	const struct config c = {.path = path, .text = json_is_object(nested) ? nested : json};
+	const struct config c = {.path = path, .text = json_is_object(nested) ? nested : json, .whole = json};
+	struct family family;
 	int code = EXIT_OK;
 
 	if (!json_is_object(json))
 		return fail(error, EXIT_INPUT, "%s: is not a JSON object", path);
-	code = check_kind(&c, error);
+	code = find_family(&family, &c, error);
 	if (code == EXIT_OK)
 		code = read_sizes(d, &c, error);
 	if (code == EXIT_OK)
-		code = count_windowed(d, &c, error);
+		code = count_windowed(d, &family, &c, error);
+	if (code == EXIT_OK)
+		code = count_dense(d, &family, &c, error);
 	return code == EXIT_OK ? check_sizes(d, &c, error) : code;
 }
 

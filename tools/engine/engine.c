@@ -55,7 +55,7 @@ static int make_products(struct engine_report *r, struct error *error)
 static int fail_status(const struct engine_report *r, enum mxfp_status status, struct error *error)
 {
 	if (status == MXFP_ERR_FORMAT)
-		return fail(error, EXIT_USAGE, "engine: %s multiplies no %s by %s to %s; mxfp8-e4m3, mxfp8-e5m2, mxfp4, "
+		return fail(error, EXIT_USAGE, "engine: %s multiplies no %s by %s to %s; mxfp8-e4m3, mxfp8-e5m2, mxfp4, e4m3, e5m2, "
 		            "bf16, f16, tf32, f32 are what engines have, f32 and bf16 the results", r->chip.name,
 		            mxfp_format_get_info(r->a)->name, mxfp_format_get_info(r->w)->name, mxfp_format_get_info(r->c)->name);
 	if (status == MXFP_ERR_OPTION)

@@ -93,6 +93,17 @@ static uint64_t matrix_bytes(enum mxfp_format format, uint64_t rows, uint64_t co
 	return add(sizes.codes_bytes, sizes.scales_bytes);
 }
 
+/* Bytes of `rows` of keys or values as they lie in memory for attention to read. */
+static uint64_t cached_bytes(const struct layer_setup *s, uint64_t rows)
+{
+	enum { MEASURED = 128 }; /* elements of chip.cache_bytes */
+	const bool has = s->cache == MXFP_FORMAT_MXFP8_E4M3 || s->cache == MXFP_FORMAT_MXFP8_E5M2;
+
+	if (!has || s->chip.cache_bytes == 0)
+		return matrix_bytes(s->cache, rows, s->decoder.head_dim);
+	return parts(multiply(multiply(rows, s->decoder.head_dim), s->chip.cache_bytes), MEASURED);
+}
+
 static bool is_block(enum mxfp_format format)
 {
 	return mxfp_format_get_info(format)->storage_bytes == 0;
@@ -170,12 +181,12 @@ static size_t elementwise(struct build *b, const char *name, enum part part, enu
 }
 
 /* Adds the quantization of `elements` to the activations' or cache's format, by the instruction for it or, if the chip
-   has none, as a copy that converts. Formats that are no blocks need none. */
+   has none or it is FP8 without block scales, as a copy that converts. Formats of 16 and 32 bits need none. */
 static size_t quantize(struct build *b, enum part part, enum mxfp_format format, uint64_t elements, size_t after)
 {
-	const bool has = b->setup->chip.units[MXFP_ENGINE_VECTOR].quantize != 0;
+	const bool has = is_block(format) && b->setup->chip.units[MXFP_ENGINE_VECTOR].quantize != 0;
 
-	if (!is_block(format))
+	if (mxfp_format_get_info(format)->storage_bytes > 1)
 		return after;
 	return elementwise(b, part == PART_NORM && b->second ? "quantize 2" : part == PART_NORM ? "quantize 1" : "quantize", part, MXFP_ENGINE_VECTOR, has ? KIND_QUANTIZE : KIND_ONE, elements, after);
 }
@@ -380,7 +391,7 @@ static struct work attention_work(struct build *b, const struct group *g, bool v
 	const uint64_t stored = g->load ? multiply(g->keys, s->context - b->queries) / s->context : 0;
 	struct work w = {
 		.name = values ? "values" : "scores", .data = "cached keys, values", .part = PART_ATTENTION,
-		.bytes = stored == 0 ? 0 : multiply(g->times, matrix_bytes(s->cache, stored, dim))};
+		.bytes = stored == 0 ? 0 : multiply(g->times, cached_bytes(s, stored))};
 
 	add_product(b, &w, g->times, g->seeing, values ? dim : g->keys, values ? g->keys : dim, left, s->cache);
 	return w;
@@ -418,7 +429,7 @@ static size_t attention(struct build *b, size_t after)
 {
 	const struct layer_setup *s = b->setup;
 	const uint64_t units = multiply(s->sequences, b->kv_heads);
-	const uint64_t bytes = multiply(units, matrix_bytes(s->cache, s->context, s->decoder.head_dim));
+	const uint64_t bytes = multiply(units, cached_bytes(s, s->context));
 	const uint64_t groups = smaller(larger(parts(bytes, PIECE_BYTES), GROUPS_LEAST), PIECES_MAX);
 	const uint64_t times = parts(units, smaller(groups, units)), cuts = parts(groups, units);
 	const uint64_t rows = multiply(b->queries, parts(b->heads, b->kv_heads));
@@ -550,7 +561,7 @@ static size_t add_layer(struct build *b, size_t after)
 	after = elementwise(b, "rotary", PART_QKV, MXFP_ENGINE_VECTOR, KIND_TWO,
 	                    multiply(3, multiply(s->tokens, multiply(b->heads + b->kv_heads, d->head_dim))), after);
 	after = quantize(b, PART_QKV, s->cache, multiply(s->tokens, multiply(b->heads + 2 * b->kv_heads, d->head_dim)), after);
-	const uint64_t stored = matrix_bytes(s->cache, new_rows, d->head_dim);
+	const uint64_t stored = cached_bytes(s, new_rows);
 	append(b, &(struct operation){
 		.name = "store keys, values", .lane = LANE_DMA, .part = PART_QKV, .bytes = stored,
 		.ps = bytes_ps(stored, smaller(s->chip.memory_mb_s, dma), s->chip.cores)}, after);
@@ -583,7 +594,7 @@ static uint64_t layer_weights(const struct layer_setup *s)
 
 static uint64_t layer_cache(const struct layer_setup *s, uint64_t context)
 {
-	return multiply(multiply(2 * s->decoder.kv_heads, s->sequences), matrix_bytes(s->cache, context, s->decoder.head_dim));
+	return multiply(multiply(2 * s->decoder.kv_heads, s->sequences), cached_bytes(s, context));
 }
 
 uint64_t layer_window(const struct layer_setup *s)
@@ -625,7 +636,7 @@ static void set_sizes(struct layer_time *t, const struct build *b)
 	t->cache_bytes = layer_cache(s, s->context);
 	/* The gathered tokens, and what the gated part makes of them. */
 	t->activation_bytes = add(matrix_bytes(s->a, s->tokens, d->hidden),
-	                          multiply(multiply(s->tokens, width), is_block(s->a) ? 1 : wide));
+	                          multiply(multiply(s->tokens, width), mxfp_format_get_info(s->a)->storage_bytes <= 1 ? 1 : wide));
 }
 
 /* Follows the chain of operations that the end of the layer waited for back to its begin. */
@@ -715,7 +726,7 @@ static int check(const struct layer_setup *s, uint64_t ways, struct error *error
 		return fail(error, EXIT_USAGE, "engine: --layer: %llu heads cannot be shared by %llu cores",
 		            (unsigned long long)s->decoder.heads, (unsigned long long)ways);
 	if (s->tokens == 0)
-		return fail(error, EXIT_USAGE, "engine: --tokens: a layer needs at least one");
+		return fail(error, EXIT_USAGE, "engine: --batch: a layer needs at least one");
 	if (s->tokens % s->sequences != 0)
 		return fail(error, EXIT_USAGE, "engine: --sequences: %llu tokens are not equally many of each of %llu sequences",
 		            (unsigned long long)s->tokens, (unsigned long long)s->sequences);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/workload.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "model/select.h"
 
@@ -54,6 +56,7 @@ int workload_add_experts(struct workload *w, const char *name, uint64_t experts,
 	if (rows == NULL)
 		return fail_memory(error);
 	int code = route(rows, experts, routing, error);
+	w->routed = true;
 	for (uint64_t e = 0; e < experts && code == EXIT_OK; e++) {
 		snprintf(text, sizeof text, "%.200s %llu", name, (unsigned long long)e);
 		item.m = (size_t)rows[e];
@@ -63,12 +66,52 @@ int workload_add_experts(struct workload *w, const char *name, uint64_t experts,
 	return code;
 }
 
-static int add_tensor(struct workload *w, const struct tensor *tensor, const struct routing *routing,
-                      struct error *error)
+/* Experts that have a tensor each, and the tokens that the routing sends to them. */
+struct apart {
+	uint64_t n;
+	uint64_t *rows;
+};
+
+/* Whether the tensor is of one expert: "model.layers.0.mlp.experts.3.up_proj.weight". */
+static bool expert_number(const char *name, uint64_t *e)
+{
+	static const char before[] = "experts.";
+	char *end;
+
+	name = strstr(name, before);
+	if (name == NULL || !isdigit((unsigned char)name[strlen(before)]))
+		return false;
+	*e = strtoull(name + strlen(before), &end, 10);
+	return *end == '.';
+}
+
+/* Routes tokens to experts that have a tensor each; the caller releases apart->rows. */
+static int route_apart(struct apart *apart, const struct model *model, const struct routing *routing, struct error *error)
+{
+	uint64_t e;
+
+	for (size_t f = 0; f < model->n_files; f++)
+		for (size_t t = 0; t < model->files[f].n_tensors; t++)
+			if (expert_number(model->files[f].tensors[t].name, &e) && e >= apart->n)
+				apart->n = e < EXPERTS_MAX ? e + 1 : EXPERTS_MAX + 1;
+	if (apart->n > EXPERTS_MAX)
+		return fail(error, EXIT_INPUT, "%s: has more than %d experts", model->path, (int)EXPERTS_MAX);
+	apart->rows = calloc((size_t)apart->n + 1, sizeof *apart->rows);
+	if (apart->rows == NULL)
+		return fail_memory(error);
+	return apart->n != 0 ? route(apart->rows, apart->n, routing, error) : EXIT_OK;
+}
+
+static int add_tensor(struct workload *w, const struct tensor *tensor, const struct apart *apart,
+                      const struct routing *routing, struct error *error)
 {
 	struct workload_item item = {.m = (size_t)routing->tokens};
-	uint64_t rows, cols;
+	uint64_t rows, cols, e;
 
+	if (expert_number(tensor->name, &e)) {
+		item.m = (size_t)apart->rows[e];
+		w->routed = true;
+	}
 	tensor_matrix(tensor, &rows, &cols);
 	item.k = (size_t)cols;
 	if (tensor->rank == 3) {
@@ -84,7 +127,8 @@ int workload_add_model(struct workload *w, const struct model *model, const stru
 {
 	static const struct select by_default;
 	const size_t before = w->n_items;
-	int code = EXIT_OK;
+	struct apart apart = {0};
+	int code = route_apart(&apart, model, routing, error);
 
 	for (size_t f = 0; f < model->n_files; f++)
 		for (size_t t = 0; t < model->files[f].n_tensors && code == EXIT_OK; t++) {
@@ -94,8 +138,9 @@ int workload_add_model(struct workload *w, const struct model *model, const stru
 			if (!role.quantized)
 				continue;
 			tensor = role_rows(&role, tensor, &w->names);
-			code = tensor == NULL ? fail_memory(error) : add_tensor(w, tensor, routing, error);
+			code = tensor == NULL ? fail_memory(error) : add_tensor(w, tensor, &apart, routing, error);
 		}
+	free(apart.rows);
 	if (code == EXIT_OK && w->n_items == before)
 		code = fail(error, EXIT_INPUT, "%s: has no linear layers in F32, BF16, F16 or F64; mxfp inspect lists "
 		            "its tensors", model->path);

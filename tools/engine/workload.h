@@ -4,6 +4,7 @@
 #ifndef TOOLS_ENGINE_WORKLOAD_H
 #define TOOLS_ENGINE_WORKLOAD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,7 @@ struct workload {
 	uint64_t cut; /* products are cut along n into parts of at most this many columns; 0: they stay whole */
 	size_t n_items, capacity;
 	struct workload_item *items;
+	bool routed; /* tokens were routed to experts */
 	struct arena names;
 };
 
@@ -34,8 +36,8 @@ int workload_add(struct workload *workload, const char *name, const struct workl
 int workload_add_experts(struct workload *workload, const char *name, uint64_t experts,
                          const struct workload_item *shape, const struct routing *routing, struct error *error);
 
-/* Adds each linear layer (select.h) with routing->tokens rows of A, and weights of experts [e][n][k] with as many
-   rows as the routing gives. EXIT_INPUT: the model has no such layers. */
+/* Adds each linear layer (select.h) with routing->tokens rows of A, and weights of experts, [e][n][k] or a tensor for each
+   ("x.experts.0.y"), with as many rows as the routing gives. EXIT_INPUT: the model has no such layers. */
 int workload_add_model(struct workload *workload, const struct model *model, const struct routing *routing,
                        struct error *error);
 

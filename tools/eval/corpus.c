@@ -14,6 +14,14 @@ enum {
 	TEXT_BYTES_MAX = 1 << 30
 };
 
+void corpus_set_file(struct corpus_options *options, const char *path)
+{
+	if (tokens_is_file(path))
+		options->tokens = path;
+	else
+		options->text = path;
+}
+
 static int set_context(struct corpus *corpus, const struct model *model, uint64_t context, struct error *error)
 {
 	const size_t positions = corpus->shape.positions;
@@ -32,6 +40,8 @@ static int set_context(struct corpus *corpus, const struct model *model, uint64_
 int corpus_open(struct corpus *corpus, const struct model *model, const struct corpus_options *options,
                 struct error *error)
 {
+	if (options->sequences == 0)
+		return fail(error, EXIT_USAGE, "--sequences: 0 leaves nothing; give 1 or more");
 	int code = shape_read(&corpus->shape, model, error);
 
 	if (code == EXIT_OK)
@@ -65,10 +75,12 @@ static void cut_as_llama(struct corpus *corpus)
 			tokens->ids[tokens->starts[i]] = begin;
 }
 
-static int encode_text(struct corpus *corpus, struct error *error)
+static int encode_text(struct corpus *corpus, const char *path, struct error *error)
 {
-	const int code = tokenizer_encode(corpus->tokenizer, corpus->text, corpus->n_text, &corpus->tokens, error);
+	int code = tokenizer_read_text(corpus->tokenizer, path, corpus->text, &corpus->n_text, error);
 
+	if (code == EXIT_OK)
+		code = tokenizer_encode(corpus->tokenizer, corpus->text, corpus->n_text, &corpus->tokens, error);
 	free(corpus->text);
 	corpus->text = NULL;
 	return code;
@@ -76,15 +88,20 @@ static int encode_text(struct corpus *corpus, struct error *error)
 
 int corpus_read(struct corpus *corpus, const struct corpus_options *options, struct error *error)
 {
-	int code = options->text != NULL ? encode_text(corpus, error)
+	int code = options->text != NULL ? encode_text(corpus, options->text, error)
 	                                 : tokens_read(&corpus->tokens, options->tokens, corpus->shape.vocabulary, error);
 
 	if (code != EXIT_OK)
 		return code;
-	shorten(&corpus->tokens, options->sequences);
+	/* A text, and a file that does not tell sequences apart, have their windows counted. */
+	const bool one = corpus->tokens.n == 1;
+	if (!one)
+		shorten(&corpus->tokens, options->sequences);
 	code = tokens_cut(&corpus->tokens, corpus->context, error);
 	if (code == EXIT_OK && options->text != NULL)
 		cut_as_llama(corpus);
+	if (one)
+		shorten(&corpus->tokens, options->sequences);
 	return code;
 }
 

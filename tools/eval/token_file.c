@@ -298,22 +298,37 @@ static int read_npy(struct reading *reading, struct error *error)
 	return code;
 }
 
-int tokens_read(struct token_sequences *tokens, const char *path, uint64_t vocabulary, struct error *error)
+typedef int reader(struct reading *reading, struct error *error);
+
+/* The reader of files of that name, or NULL. */
+static reader *find_reader(const char *path)
 {
 	static const struct {
 		const char *suffix;
-		int (*read)(struct reading *reading, struct error *error);
+		reader *read;
 	} kinds[] = {{".json", read_json}, {".npy", read_npy}, {".u16", read_u16}, {".bin", read_u16}, {".u32", read_u32}};
+
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+		if (suffix_stem(path, kinds[i].suffix) != 0)
+			return kinds[i].read;
+	return NULL;
+}
+
+bool tokens_is_file(const char *path)
+{
+	return find_reader(path) != NULL;
+}
+
+int tokens_read(struct token_sequences *tokens, const char *path, uint64_t vocabulary, struct error *error)
+{
 	struct reading reading = {.tokens = tokens, .path = path, .vocabulary = vocabulary};
-	size_t i = 0;
+	reader *read = find_reader(path);
 
 	*tokens = (struct token_sequences){0};
-	while (i < sizeof kinds / sizeof kinds[0] && suffix_stem(path, kinds[i].suffix) == 0)
-		i++;
-	if (i == sizeof kinds / sizeof kinds[0])
+	if (read == NULL)
 		return fail(error, EXIT_INPUT, "%s: the name of a file of token ids ends in .json, .npy, .u16, .u32 or .bin "
 		            "(which is u16); --text reads text", path);
-	int code = kinds[i].read(&reading, error);
+	int code = read(&reading, error);
 	if (code == EXIT_OK && tokens->n_ids == 0)
 		code = fail(error, EXIT_INPUT, "%s: holds no token ids", path);
 	if (code != EXIT_OK)

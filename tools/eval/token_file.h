@@ -3,6 +3,7 @@
 #ifndef TOOLS_EVAL_TOKEN_FILE_H
 #define TOOLS_EVAL_TOKEN_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +30,9 @@ struct token_sequences {
  * one of more than 2^31. EXIT_INPUT, EXIT_IO, EXIT_MEMORY.
  */
 int tokens_read(struct token_sequences *tokens, const char *path, uint64_t vocabulary, struct error *error);
+
+/* Whether that is the name of such a file. */
+bool tokens_is_file(const char *path);
 
 /* Adds an id behind the sequences; tokens_end() makes those added since the last one a sequence. EXIT_MEMORY. */
 int tokens_add(struct token_sequences *tokens, uint32_t id, struct error *error);

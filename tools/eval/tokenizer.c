@@ -11,6 +11,7 @@
 
 #include "base/suffix.h"
 #include "eval/tokenizer_kind.h"
+#include "eval/utf8.h"
 #include "eval/vocabulary.h"
 #include "io/file_gguf.h"
 #include "io/member.h"
@@ -138,6 +139,57 @@ int tokenizer_open(struct tokenizer **tokenizer, const struct model *model, cons
 		tokenizer_close(opened);
 		*tokenizer = NULL;
 	}
+	return code;
+}
+
+/* Finds the first byte that is no UTF-8; n if there is none. */
+static size_t find_malformed(const char *text, size_t n)
+{
+	size_t at = 0;
+	bool valid = true;
+
+	while (at < n) {
+		const size_t length = utf8_length(text + at, n - at, &valid);
+
+		if (!valid)
+			return at;
+		at += length;
+	}
+	return n;
+}
+
+static size_t join_line_ends(char *text, size_t n)
+{
+	size_t to = 0;
+
+	for (size_t from = 0; from < n; from++) {
+		if (text[from] == '\r' && from + 1 < n && text[from + 1] == '\n')
+			continue;
+		text[to++] = text[from] == '\r' ? '\n' : text[from];
+	}
+	return to;
+}
+
+int tokenizer_check_text(const struct tokenizer *tokenizer, const char *where, const char *text, size_t n,
+                         struct error *error)
+{
+	const size_t at = tokenizer->kind->text == TOKENIZER_TEXT_BYTES ? n : find_malformed(text, n);
+	size_t line = 1;
+
+	if (at == n)
+		return EXIT_OK;
+	for (size_t i = 0; i < at; i++)
+		line += text[i] == '\n';
+	return fail(error, EXIT_INPUT, "%s: line %zu, byte %zu: %02x is not UTF-8 there; convert the text, for example by iconv -f "
+	            "latin1 -t utf-8", where, line, at, (unsigned)(unsigned char)text[at]);
+}
+
+int tokenizer_read_text(const struct tokenizer *tokenizer, const char *path, char *text, size_t *n, struct error *error)
+{
+	const int code = tokenizer_check_text(tokenizer, path, text, *n, error);
+
+	if (code == EXIT_OK && tokenizer->kind->text == TOKENIZER_TEXT_PYTHON)
+		*n = join_line_ends(text, *n);
 	return code;
 }
 

@@ -29,6 +29,14 @@ struct tokenizer;
 int tokenizer_open(struct tokenizer **tokenizer, const struct model *model, const char *path, uint64_t vocabulary,
                    struct error *error);
 
+/* EXIT_INPUT with the line if a text from `where` is not UTF-8, unless any bytes are a text for the tokenizer. */
+int tokenizer_check_text(const struct tokenizer *tokenizer, const char *where, const char *text, size_t n,
+                         struct error *error);
+
+/* The same for a file's bytes; makes of them the text that the tokenizer's program reads there, in place: CR LF and CR are LF
+   where that is Python's open(). */
+int tokenizer_read_text(const struct tokenizer *tokenizer, const char *path, char *text, size_t *n, struct error *error);
+
 /* Appends the ids of a text as one sequence, with BOS before and EOS behind it if the tokenizer adds them. EXIT_INPUT
    if the text has no ids in the vocabulary, EXIT_MEMORY; nothing is appended then. */
 int tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t n, struct token_sequences *tokens,

@@ -256,7 +256,7 @@ static void close_gguf(void *state)
 	free(gguf);
 }
 
-static const struct tokenizer_kind kind_gguf = {encode, decode, close_gguf};
+static const struct tokenizer_kind kind_gguf = {encode, decode, close_gguf, TOKENIZER_TEXT_UTF8};
 
 static int fail_key(const struct tokenizer *tokenizer, const char *key, const char *problem, struct error *error)
 {

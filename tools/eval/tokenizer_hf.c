@@ -1077,7 +1077,7 @@ static int decode(const struct tokenizer *tokenizer, uint32_t id, bool first, st
 	return code;
 }
 
-static const struct tokenizer_kind kind_hf = {encode, decode, close_hf};
+static const struct tokenizer_kind kind_hf = {encode, decode, close_hf, TOKENIZER_TEXT_PYTHON};
 
 static int read_text(struct loading *l, struct json_text *text, struct error *error)
 {

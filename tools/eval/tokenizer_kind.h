@@ -16,6 +16,13 @@ struct tokenizer {
 	uint32_t bos, eos;
 };
 
+/* How the program that a vocabulary is for reads a file of text. */
+enum tokenizer_text {
+	TOKENIZER_TEXT_BYTES, /* as it is */
+	TOKENIZER_TEXT_UTF8,
+	TOKENIZER_TEXT_PYTHON /* UTF-8, and CR LF and CR end lines as LF does: Python's open() has it so */
+};
+
 struct tokenizer_kind {
 	/* Adds the ids of a text behind the sequences, and leaves it to the caller to end them and to check them against the
 	   model's vocabulary. */
@@ -25,6 +32,7 @@ struct tokenizer_kind {
 	int (*decode)(const struct tokenizer *tokenizer, uint32_t id, bool first, struct pieces *out, bool *shown,
 	              struct error *error);
 	void (*close)(void *state);
+	enum tokenizer_text text;
 };
 
 /* Read a tokenizer, whose path is set, and set the rest; tokenizer_close() cleans up after a failure. EXIT_INPUT,

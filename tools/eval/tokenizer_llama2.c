@@ -177,7 +177,7 @@ static void close_llama2(void *state)
 	free(llama2);
 }
 
-static const struct tokenizer_kind kind_llama2 = {encode, decode, close_llama2};
+static const struct tokenizer_kind kind_llama2 = {encode, decode, close_llama2, TOKENIZER_TEXT_BYTES};
 
 int tokenizer_read_llama2(struct tokenizer *tokenizer, struct error *error)
 {

@@ -151,6 +151,8 @@ static int finish(struct trial *trial, const char *activations, const char *wher
 		s->activations = trial->activations;
 	s->activation_rule = trial->activation_rule;
 	s->fuse = s->fuse && (s->recipe != NULL || !layout_recipe_unscaled((enum mxfp_recipe)s->choice.recipe));
+	trial->uses = recipe_uses(s->recipe, &s->choice);
+	trial->uses.pad_tail &= s->layout != &layout_gguf;
 	return EXIT_OK;
 }
 
@@ -197,14 +199,12 @@ int trial_of_options(struct trial *trial, const struct trial_options *options, s
 		code = set_sparsity(trial, options, error);
 	if (code != EXIT_OK)
 		return code;
+	trial->takes_activations = options->activations != NULL;
 	if (options->activations != NULL)
 		activations = options->activations;
 	if (trial->quantizes)
 		snprintf(trial->name, sizeof trial->name, "%s", options->recipe != NULL ? options->recipe :
 		         options->weights == OPTION_FORMAT_NONE ? options->preset : mxfp_format_get_info(options->weights)->name);
-	if (options->has_block && trial->quantizes && options->recipe == NULL &&
-	    mxfp_format_get_info(trial->settings.choice.format)->tensor_scale)
-		return fail(error, EXIT_USAGE, "%s: --block: is for the MX formats; leave it out", options->command);
 	snprintf(where, sizeof where, "%s: --activations", options->command);
 	return finish(trial, activations, where, error);
 }
@@ -287,7 +287,12 @@ static int parse(struct trial *trial, const char *text, size_t n, const struct t
 		code = EXIT_OK, activations = RECIPE_NONE;
 	if (code == EXIT_OK && rule != NULL)
 		code = set_rule(trial, rule, where, error);
-	return code == EXIT_OK ? finish(trial, given != NULL ? given : activations, where, error) : code;
+	trial->takes_activations = given == NULL && options->activations != NULL && activations == options->activations;
+	if (code == EXIT_OK)
+		code = finish(trial, given != NULL ? given : activations, where, error);
+	if (rule != NULL)
+		trial->uses.rule = trial->uses.nvfp4_recipe = false;
+	return code;
 }
 
 int trial_parse(struct trial *trials, size_t *n, size_t most, const char *text, const struct trial_options *options,
@@ -306,6 +311,16 @@ int trial_parse(struct trial *trials, size_t *n, size_t most, const char *text, 
 			break;
 	}
 	return code;
+}
+
+static bool is_mx(enum mxfp_format format)
+{
+	return format != OPTION_FORMAT_NONE && !mxfp_format_get_info(format)->tensor_scale;
+}
+
+bool trial_has_activation_rule(const struct trial *trial)
+{
+	return is_mx(trial->activations) || is_mx(trial->attention) || is_mx(trial->kv_cache);
 }
 
 bool trial_is_stored(const struct trial *trial)

@@ -30,6 +30,8 @@ struct trial {
 	int activation_rule;
 	enum mxfp_format kv_cache; /* of keys and values; OPTION_FORMAT_NONE: as `attention` */
 	enum mxfp_format attention; /* of queries and probabilities; OPTION_FORMAT_NONE: as they are */
+	struct recipe_uses uses;  /* which options of weights it takes */
+	bool takes_activations;   /* it takes those that the options give */
 };
 
 /* What the command's options say. */
@@ -59,6 +61,9 @@ int trial_of_options(struct trial *trial, const struct trial_options *options, s
    of each. */
 int trial_parse(struct trial *trials, size_t *n, size_t most, const char *text, const struct trial_options *options,
                 struct error *error);
+
+/* Whether a trial has activations, keys or queries that an MX scale rule is for. */
+bool trial_has_activation_rule(const struct trial *trial);
 
 /* The model as it is stored, with no activations quantized, by that name; NULL: f32. */
 void trial_stored(struct trial *trial, const char *name);

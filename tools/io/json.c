@@ -3,6 +3,8 @@
 
 #include "io/json.h"
 
+#include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -79,8 +81,10 @@ int json_read_bytes(descriptor_opener *opener, const char *path, size_t limit, c
 		code = fail_memory(error);
 	else
 		code = descriptor_read(fd, path, 0, *bytes, (size_t)size, error);
-	if (code == EXIT_OK)
+	if (code == EXIT_OK) {
+		(*bytes)[size] = '\0'; /* ends numbers */
 		code = foreign_check(path, *bytes, (size_t)size, error);
+	}
 	close(fd);
 	*n = (size_t)size;
 	if (code != EXIT_OK) {
@@ -89,6 +93,8 @@ int json_read_bytes(descriptor_opener *opener, const char *path, size_t limit, c
 	}
 	return code;
 }
+
+#define BYTE_ORDER_MARK "\xEF\xBB\xBF"
 
 /* Reports why jansson could not decode the value at byte `at` of the text. */
 static int fail_decode(const struct json_text *text, const json_error_t *problem, struct error *error)
@@ -108,10 +114,12 @@ int json_read(descriptor_opener *opener, const char *path, size_t limit, json_t 
 	struct json_text text = {.path = path, .what = "JSON"};
 	char *bytes;
 	json_error_t problem;
+	*json = NULL;
 	int code = json_read_bytes(opener, path, limit, &bytes, &text.n, error);
 
 	if (code != EXIT_OK)
 		return code;
+	text.bytes = bytes;
 	json_prepare();
 	*json = json_loadb(bytes, text.n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
 	if (*json == NULL || out_of_memory) {
@@ -134,26 +142,85 @@ static bool is_space(char c)
 	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-/* The length of the constant that the text begins with and that a value may be there, after the significant byte
-   `before`; 0: none. */
-static size_t constant_length(const char *bytes, size_t n, char before)
+static size_t digits_at(const char *bytes, size_t n, size_t at)
+{
+	size_t digits = 0;
+
+	while (at + digits < n && bytes[at + digits] >= '0' && bytes[at + digits] <= '9')
+		digits++;
+	return digits;
+}
+
+/* The length of the number that the text begins with; 0: none. Sets the digits before point and exponent, and whether there
+   is either. */
+static size_t number_length(const char *bytes, size_t n, size_t *whole, bool *real)
+{
+	const size_t sign = bytes[0] == '-' ? 1 : 0;
+	size_t at = sign, digits;
+
+	*whole = digits_at(bytes, n, at);
+	*real = false;
+	if (*whole == 0 || (bytes[at] == '0' && *whole > 1))
+		return 0;
+	at += *whole;
+	if (at < n && bytes[at] == '.') {
+		digits = digits_at(bytes, n, at + 1);
+		if (digits == 0)
+			return 0;
+		at += 1 + digits;
+		*real = true;
+	}
+	if (at < n && (bytes[at] == 'e' || bytes[at] == 'E')) {
+		at += at + 1 < n && (bytes[at + 1] == '-' || bytes[at + 1] == '+') ? 2 : 1;
+		digits = digits_at(bytes, n, at);
+		if (digits == 0)
+			return 0;
+		at += digits;
+		*real = true;
+	}
+	return at;
+}
+
+/* Whether jansson refuses a number that Python reads: an integer past 64 bits, unless it is too long for Python as well, or a
+   real number past binary64, which is Inf there. The text ends behind it by a byte that no number has. */
+static bool is_too_large(const char *bytes, size_t whole, bool real)
+{
+	enum { PYTHON_DIGITS_MAX = 4300 };
+
+	errno = 0;
+	if (real)
+		return isinf(strtod(bytes, NULL));
+	return strtoll(bytes, NULL, 10) != 0 && errno == ERANGE && whole <= PYTHON_DIGITS_MAX;
+}
+
+/* The length of the value that the text begins with, if Python reads it and jansson does not; 0: it is another. */
+static size_t foreign_length(const char *bytes, size_t n)
 {
 	static const char *const constants[] = {"NaN", "Infinity", "-Infinity"};
+	size_t whole;
+	bool real;
+	const size_t length = number_length(bytes, n, &whole, &real);
 
+	if (length > 0)
+		return is_too_large(bytes, whole, real) ? length : 0;
+	for (size_t i = 0; i < sizeof constants / sizeof constants[0]; i++)
+		if (n >= strlen(constants[i]) && memcmp(bytes, constants[i], strlen(constants[i])) == 0)
+			return strlen(constants[i]);
+	return 0;
+}
+
+/* The same, if a value may be there, after the significant byte `before`. */
+static size_t constant_length(const char *bytes, size_t n, char before)
+{
 	if (before != '\0' && before != ':' && before != ',' && before != '[')
 		return 0;
-	for (size_t i = 0; i < sizeof constants / sizeof constants[0]; i++) {
-		const size_t length = strlen(constants[i]);
-		size_t end = length;
-
-		if (n < length || memcmp(bytes, constants[i], length) != 0)
-			continue;
-		while (end < n && is_space(bytes[end]))
-			end++;
-		if (end == n || bytes[end] == ',' || bytes[end] == ']' || bytes[end] == '}')
-			return length;
-	}
-	return 0;
+	const size_t length = foreign_length(bytes, n);
+	size_t end = length;
+	if (length == 0)
+		return 0;
+	while (end < n && is_space(bytes[end]))
+		end++;
+	return end == n || bytes[end] == ',' || bytes[end] == ']' || bytes[end] == '}' ? length : 0;
 }
 
 /* The length of the string that the text begins with, quotes included; 0 if it holds an escaped NUL, which is at *nul. */
@@ -243,12 +310,13 @@ int json_read_python(descriptor_opener *opener, const char *path, size_t limit, 
 {
 	struct json_text text = {.path = path, .what = "JSON"};
 	char *bytes;
+	*json = NULL;
 	int code = json_read_bytes(opener, path, limit, &bytes, &text.n, error);
 
 	if (code != EXIT_OK)
 		return code;
-	char *marked = malloc(text.n + text.n / CONSTANT_BYTES_MIN * MARK_BYTES + 1);
 	text.bytes = bytes;
+	char *marked = malloc(text.n + text.n / CONSTANT_BYTES_MIN * MARK_BYTES + 1);
 	code = marked == NULL ? fail_memory(error) : decode_marked(&text, marked, json, error);
 	free(marked);
 	free(bytes);
@@ -257,7 +325,15 @@ int json_read_python(descriptor_opener *opener, const char *path, size_t limit, 
 
 int json_fail(const struct json_text *text, const char *problem, struct error *error)
 {
-	return fail(error, EXIT_INPUT, "%s: %s, byte %zu: %s", text->path, text->what, text->at, problem);
+	size_t line = 1;
+
+	if (text->n >= strlen(BYTE_ORDER_MARK) && memcmp(text->bytes, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)) == 0)
+		problem = "begins with a byte order mark, which Python's json refuses, too; save it as UTF-8 without one";
+	for (size_t i = 0; i < text->at && i < text->n; i++)
+		line += text->bytes[i] == '\n';
+	if (line == 1)
+		return fail(error, EXIT_INPUT, "%s: %s, byte %zu: %s", text->path, text->what, text->at, problem);
+	return fail(error, EXIT_INPUT, "%s: %s, line %zu, byte %zu: %s", text->path, text->what, line, text->at, problem);
 }
 
 char json_next(struct json_text *text)

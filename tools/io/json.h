@@ -31,14 +31,16 @@ void json_release(void *bytes);
    EXIT_MEMORY. */
 int json_read(descriptor_opener *opener, const char *path, size_t limit, json_t **json, struct error *error);
 
-/* The same, and NaN, Infinity and -Infinity as numbers, which Python's json writes and reads though JSON has none. In the
-   tree each is a string that no file holds, since it begins with NUL; json_restore_constants() makes them numbers again. */
+/* The same, and what Python's json reads besides: the numbers NaN, Infinity and -Infinity, integers of more than 64 bits (an
+   unlimited model_max_length is 10^30), real numbers past binary64. In the tree each is a string that no file holds, since
+   it begins with NUL; json_restore_constants() makes them numbers again. Of what Python reads only keys that are there
+   twice, halves of surrogate pairs and NUL in strings are refused. */
 int json_read_python(descriptor_opener *opener, const char *path, size_t limit, json_t **json, struct error *error);
 
 /* Changes `n` bytes that jansson wrote, where a string stands for such a number, and returns how many are left. */
 size_t json_restore_constants(char *bytes, size_t n);
 
-/* Reads a whole file of at most `limit` bytes; the caller frees it. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
+/* Reads a whole file of at most `limit` bytes, behind which is NUL; the caller frees it. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
 int json_read_bytes(descriptor_opener *opener, const char *path, size_t limit, char **bytes, size_t *n,
                     struct error *error);
 
@@ -78,7 +80,7 @@ typedef int json_member(struct json_text *text, const char *key, void *context, 
 /* Takes an object. Does not detect duplicate keys; the caller must. */
 int json_take_object(struct json_text *text, json_member *member, void *context, struct error *error);
 
-/* Fails with "PATH: WHAT, byte AT: PROBLEM". EXIT_INPUT. */
+/* Fails with "PATH: WHAT, byte AT: PROBLEM", or "PATH: WHAT, line N, byte AT: PROBLEM" past the first line. EXIT_INPUT. */
 int json_fail(const struct json_text *text, const char *problem, struct error *error);
 
 #endif

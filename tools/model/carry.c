@@ -143,9 +143,11 @@ static int list(struct carry *carry, const struct model *model, DIR *directory, 
 
 int carry_list(struct carry *carry, const struct model *model, struct error *error)
 {
-	*carry = (struct carry){0};
+	*carry = (struct carry){.superseded = model->n_superseded};
 	if (!model->is_directory)
 		return EXIT_OK;
+	if (model->superseded != NULL && (carry->first = arena_string(&carry->arena, model->superseded)) == NULL)
+		return fail_memory(error);
 	DIR *directory = opendir(model->directory);
 	if (directory == NULL)
 		return fail_errno(error, model->directory, "cannot open");
@@ -207,6 +209,11 @@ void carry_print(const struct carry *carry, FILE *stream)
 		fprintf(stream, " (%s)", carry->left[i].reason);
 	}
 	fputs(carry->n_left > 0 ? "\n" : "", stream);
+	if (carry->superseded > 0) {
+		fprintf(stream, "%zu tensors stand in two files, and the copies that the index names were taken: ", carry->superseded);
+		print_printable(stream, carry->first);
+		fputs(carry->superseded > 1 ? ", ...\n" : "\n", stream);
+	}
 }
 
 void carry_free(struct carry *carry)

@@ -24,6 +24,8 @@ struct carry {
 	size_t n, n_left;
 	const char **names;
 	struct carry_left *left; /* what stays behind */
+	size_t superseded;       /* tensors that the index takes from another file */
+	const char *first;       /* of them; NULL: none */
 	struct arena arena;
 };
 
@@ -44,7 +46,7 @@ void carry_fingerprint(const struct carry *carry, json_t *fingerprint);
 /* The names as the value of METADATA_CARRIED, from the arena; NULL without memory. */
 const char *carry_text(struct carry *carry);
 
-/* A line for what is carried and one for what is not; nothing if there is neither. */
+/* A line for what is carried, one for what is not, and one for superseded tensors; nothing for what there is not. */
 void carry_print(const struct carry *carry, FILE *stream);
 
 void carry_free(struct carry *carry);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Weights that loaders make one matrix of, which then has one tensor scale: q, k and v of an attention, gate and up of
-   an MLP. Names tell. */
+   an MLP. Names tell, by fused.def. */
 #ifndef TOOLS_MODEL_FUSED_H
 #define TOOLS_MODEL_FUSED_H
 
@@ -10,26 +10,37 @@
 #include "base/arena.h"
 #include "base/error.h"
 
-enum { FUSED_MAX = 3 };
+enum { FUSED_MAX = 13 };
+
+/* A row of the table. */
+struct fused_set {
+	const char *whole;            /* what the loader calls the layer that it makes */
+	const char *parts[FUSED_MAX]; /* components of names; NULL after the last */
+};
+
+/* Which tensors there are. */
+struct fused_names {
+	bool (*has)(const void *context, const char *name);
+	const void *context;
+};
 
 /* A name that is one of such a set. */
 struct fused {
 	const char *name;
-	const char *const *parts; /* what tells them apart, n of them */
-	size_t n, which;          /* the name has parts[which] */
-	size_t at;                /* there */
+	const struct fused_set *set;
+	size_t n, which; /* parts of the set; the name has parts[which] */
+	size_t at;       /* there */
 };
 
-/* False if the name is of no set. */
-bool fused_find(struct fused *fused, const char *name);
+/* Finds the set of a name: *found is false if there is none, or nothing else of it among the names. EXIT_MEMORY. */
+int fused_find(struct fused *fused, bool *found, const char *name, const struct fused_names *names, struct error *error);
 
 /* malloc'ed name of another of the set; NULL without memory. */
 char *fused_name(const struct fused *fused, size_t which);
 
 /*
- * Layers that must be quantized alike, because loaders make one layer of them: the projections q, k and v of an
- * attention, gate and up of an MLP, and all experts of a mixture. Names tell: q_proj, k_proj, v_proj; gate_proj,
- * up_proj; w1, w3; q_a_proj, kv_a_proj_with_mqa; *.experts.*.
+ * Layers that must be quantized alike, because loaders make one layer of them: those of a row of fused.def, and all
+ * experts of a mixture, *.experts.*.
  */
 struct unit {
 	const char *name;       /* "model.layers.0.self_attn.qkv_proj" */

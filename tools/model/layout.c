@@ -77,6 +77,7 @@ bool layout_has(const struct layout_choice *choice, enum layout_part part)
 			return false;
 		break;
 	case LAYOUT_INPUT_SCALE:
+	case LAYOUT_PRE_QUANT_SCALE:
 		return false;
 	default:
 		break;
@@ -145,6 +146,8 @@ const char *layout_takes_linear(const struct role_model *model, const struct rol
 	(void)tensor;
 	if (role->kind == ROLE_CONV1D)
 		return "a Conv1D; loaders of this layout take Linear";
+	if (role->habit == ROLE_FIXED)
+		return "of no module that takes codes; loaders of this layout read numbers there";
 	if (role->kind != ROLE_EXPERTS && role->kind != ROLE_SEQUENTIAL)
 		return NULL;
 	return strcmp(model->type, "gpt_oss") == 0

@@ -36,6 +36,9 @@ enum { FORMATS_MAX = 32 };
 #define LAYOUT_SQUARES "32x32"    /* rows and columns of blocks that share a scale */
 #define LAYOUT_COLS "mxfp.cols." /* metadata key of a padded tensor's K, before its name */
 #define LAYOUT_TRANSPOSED "mxfp.transposed." /* metadata key of a tensor that was [.., in, out] before, before its name */
+#define LAYOUT_EXPERTS "mxfp.experts" /* metadata key: experts were one tensor before, of which each is a part: */
+#define LAYOUT_EXPERTS_ROWS "[experts, out, in]"
+#define LAYOUT_EXPERTS_COLUMNS "[experts, in, out]"
 
 enum layout_part {
 	LAYOUT_CODES,
@@ -43,6 +46,7 @@ enum layout_part {
 	LAYOUT_TENSOR_SCALE,
 	LAYOUT_MASKS,
 	LAYOUT_INPUT_SCALE, /* the tensor scale of activations: read and carried, never made here */
+	LAYOUT_PRE_QUANT_SCALE, /* multiplies what the weight is multiplied with, a number each column: the same */
 	N_LAYOUT_PARTS
 };
 
@@ -139,6 +143,9 @@ struct layout {
 	bool one_expert_each; /* its programs take what is ROLE_SEQUENTIAL so, quantized or not */
 	bool expressions; /* lists of modules may have regular expressions, after "re:" */
 	json_t *(*config)(const struct layout_facts *facts);
+	/* Whether its configuration can say how the cache of keys and values is quantized, as kv_cache_scheme of
+	   compressed-tensors says it; NULL: never. */
+	bool (*holds_cache)(const json_t *cache);
 	/* A file beside config.json that says the same otherwise, made from it; NULL: none. */
 	const char *second_name;
 	json_t *(*second_config)(const json_t *quantization);

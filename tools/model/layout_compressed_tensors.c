@@ -92,10 +92,16 @@ static json_t *config(const struct layout_facts *facts)
 		snprintf(name, sizeof name, "group_%zu", i);
 		json_object_set_new(schemes, name, scheme(facts, &facts->groups[i]));
 	}
-	return json_pack("{s:s, s:s, s:o, s:O, s:n}", "format",
+	return json_pack("{s:s, s:s, s:o, s:O, s:O?}", "format",
 	                 facts->n_groups > 1 ? "mixed-precision" : facts->groups[0].choice.form->config_name,
 	                 "quantization_status", "compressed", "config_groups", schemes, "ignore", facts->ignore,
-	                 "kv_cache_scheme");
+	                 "kv_cache_scheme", facts->cache);
+}
+
+static bool holds_cache(const json_t *cache)
+{
+	(void)cache;
+	return true;
 }
 
 const struct layout layout_compressed_tensors = {
@@ -113,4 +119,5 @@ const struct layout layout_compressed_tensors = {
 	.expressions = true,
 	.one_expert_each = true,
 	.config = config,
+	.holds_cache = holds_cache,
 };

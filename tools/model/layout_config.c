@@ -5,6 +5,7 @@
 #include "model/layout_config.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/suffix.h"
@@ -25,6 +26,7 @@ void layout_facts_begin(struct layout_facts *facts, const struct layout *layout,
 		.role_model = &source->role_model,
 		.activations = activations,
 		.ignore = json_array(),
+		.roots = json_object(),
 	};
 	if (model_find(source, "lm_head.weight", &file) == NULL)
 		json_array_append_new(facts->ignore, json_string("lm_head"));
@@ -73,13 +75,57 @@ static void keep_experts(struct layout_facts *facts, const struct tensor *tensor
 		json_array_append_new(facts->ignore, json_sprintf("%.*s", n, tensor->name));
 }
 
+enum { ROOT_BYTES = 256 };
+
 /* What a loader would take for the weight of a linear layer must be named. */
 void layout_facts_keep(struct layout_facts *facts, const struct tensor *tensor)
 {
-	if (tensor->rank == 3 && role_of(facts->role_model, tensor).kind == ROLE_EXPERTS)
+	const struct role role = role_of(facts->role_model, tensor);
+	const size_t stem = suffix_stem(tensor->name, module_suffix);
+	size_t n;
+
+	if (tensor->rank == 3 && (role.kind == ROLE_EXPERTS || role.kind == ROLE_SEQUENTIAL))
 		keep_experts(facts, tensor);
-	if (tensor->rank == 2 && suffix_stem(tensor->name, module_suffix) != 0)
-		append_module(facts->ignore, tensor->name);
+	if (tensor->rank != 2 || stem == 0)
+		return;
+	append_module(facts->ignore, tensor->name);
+	const char *root = role_root(&role, tensor->name, &n);
+	char text[ROOT_BYTES];
+	if (root == NULL || role.kind != ROLE_LINEAR || n >= sizeof text)
+		return;
+	snprintf(text, sizeof text, "%.*s", (int)n, root);
+	json_object_set_new(facts->roots, text, json_true());
+}
+
+/* Whether a module that is quantized has a component. */
+static bool is_quantized(const struct layout_facts *facts, const char *component)
+{
+	const size_t n = strlen(component);
+	const json_t *target;
+	size_t i;
+
+	for (size_t g = 0; g < facts->n_groups; g++)
+		json_array_foreach(facts->groups[g].targets, i, target) {
+			const char *name = json_string_value(target);
+
+			for (const char *at = strstr(name, component); at != NULL; at = strstr(at + 1, component))
+				if ((at == name || at[-1] == '.') && (at[n] == '.' || at[n] == '\0'))
+					return true;
+		}
+	return false;
+}
+
+/* transformers calls many modules otherwise than the files do (conversion_mapping.py: "visual" is "model.visual" there,
+   "f_a_proj" in a module "forget_gate"), and ignores what has the name that is listed. So each part that is not quantized is
+   listed by an expression, too. */
+static void ignore_roots(const struct layout_facts *facts)
+{
+	const char *root;
+	json_t *value;
+
+	json_object_foreach(facts->roots, root, value)
+		if (facts->layout->expressions && !is_quantized(facts, root))
+			json_array_append_new(facts->ignore, json_sprintf("re:(.*[.])?%s([.].*)?$", root));
 }
 
 void layout_facts_free(struct layout_facts *facts)
@@ -87,6 +133,7 @@ void layout_facts_free(struct layout_facts *facts)
 	for (size_t i = 0; i < facts->n_groups; i++)
 		json_decref(facts->groups[i].targets);
 	json_decref(facts->ignore);
+	json_decref(facts->roots);
 	*facts = (struct layout_facts){0};
 }
 
@@ -94,6 +141,7 @@ json_t *layout_config(const struct layout_facts *facts)
 {
 	if (facts->layout->config == NULL || facts->n_groups == 0)
 		return NULL;
+	ignore_roots(facts);
 	json_t *quantization = json_pack("{s:s}", "quant_method", facts->layout->method);
 	json_t *rest = facts->layout->config(facts);
 

@@ -24,9 +24,12 @@ struct layout_facts {
 	const struct role_model *role_model; /* of the model that it is made from */
 	enum mxfp_format activations; /* that they are quantized to when the model runs, or OPTION_FORMAT_NONE */
 	bool input_scales;            /* the files have tensor scales of activations */
+	bool pre_quant_scales;        /* and LAYOUT_PRE_QUANT_SCALE */
+	json_t *cache;                /* how keys and values are quantized, as layout_cache_read() tells it; NULL: not */
 	size_t n_groups;
 	struct layout_group groups[LAYOUT_GROUPS_MAX];
 	json_t *ignore;               /* array of names of modules that are not quantized */
+	json_t *roots;                /* object of role_root() of them */
 };
 
 /* Starts, for a model that is made from another. */

@@ -3,6 +3,9 @@
  * The layout of NVIDIA's Model Optimizer. A tensor NAME [..., N, K] becomes NAME U8 [..., N, K/2], the even element in
  * the low nibble, and NAME_scale: F8_E4M3 [..., N, K/16] beside NAME_scale_2 F32 [], which multiplies, for NVFP4; U8
  * (E8M0) [..., N, K/32] for MXFP4, and with NAME F8_E4M3 [..., N, K] for MXFP8.
+ *
+ * A module's pre_quant_scale s [K], in any dtype of floats, belongs to its weight W: the module computes W (s * x). AWQ
+ * and SVDQuant make it.
  */
 #include "config.h"
 
@@ -10,6 +13,7 @@
 #include <string.h>
 
 #include "io/file_safetensors.h"
+#include "model/layout_cache.h"
 #include "model/layout_config.h"
 
 static const struct layout_form forms[] = {
@@ -17,21 +21,27 @@ static const struct layout_form forms[] = {
 	 {[LAYOUT_CODES] = {"", "", DTYPE_U8},
 	  [LAYOUT_SCALES] = {"", "_scale", DTYPE_F8_E4M3},
 	  [LAYOUT_TENSOR_SCALE] = {"", "_scale_2", DTYPE_F32},
-	  [LAYOUT_INPUT_SCALE] = {".weight", ".input_scale", DTYPE_F32}},
+	  [LAYOUT_INPUT_SCALE] = {".weight", ".input_scale", DTYPE_F32},
+	  [LAYOUT_PRE_QUANT_SCALE] = {".weight", ".pre_quant_scale", DTYPE_BF16}},
 	 0},
 	{MXFP_FORMAT_MXFP4, "MXFP4", true, false,
 	 {[LAYOUT_CODES] = {"", "", DTYPE_U8},
 	  [LAYOUT_SCALES] = {"", "_scale", DTYPE_U8},
-	  [LAYOUT_INPUT_SCALE] = {".weight", ".input_scale", DTYPE_F32}},
+	  [LAYOUT_INPUT_SCALE] = {".weight", ".input_scale", DTYPE_F32},
+	  [LAYOUT_PRE_QUANT_SCALE] = {".weight", ".pre_quant_scale", DTYPE_BF16}},
 	 1u << MXFP_FORMAT_MXFP8_E4M3},
 	{MXFP_FORMAT_MXFP8_E4M3, "MXFP8", true, false,
 	 {[LAYOUT_CODES] = {"", "", DTYPE_F8_E4M3}, [LAYOUT_SCALES] = {"", "_scale", DTYPE_U8}},
 	 1u << MXFP_FORMAT_MXFP8_E4M3},
 };
 
+#define AWQ "NVFP4_AWQ"
+
 /* The name for weights in a form and what they are multiplied with. */
 static const char *algorithm(const struct layout_facts *facts, const struct layout_form *form)
 {
+	if (form->format == MXFP_FORMAT_NVFP4 && facts->pre_quant_scales)
+		return AWQ;
 	if (form->format == MXFP_FORMAT_NVFP4 && !facts->input_scales)
 		return "W4A16_NVFP4";
 	if (form->format == MXFP_FORMAT_MXFP4 && facts->activations != OPTION_FORMAT_NONE)
@@ -89,14 +99,25 @@ static json_t *config(const struct layout_facts *facts)
 
 	if (facts->n_groups > 1)
 		add_layers(facts, quantization);
-	else if (form->format == MXFP_FORMAT_NVFP4)
+	else if (form->format == MXFP_FORMAT_NVFP4 && !facts->pre_quant_scales)
 		json_object_set_new(quantization, "config_groups",
 		                    json_pack("{s:o}", "group_0", scheme(facts, form, json_pack("[s]", "Linear"))));
 	json_object_set(quantization, "ignore", facts->ignore);
 	json_object_set_new(quantization, "quant_algo",
 	                    json_string(facts->n_groups > 1 ? "MIXED_PRECISION" : algorithm(facts, form)));
 	json_object_set_new(quantization, "producer", json_pack("{s:s, s:s}", "name", "modelopt", "version", "0.47.0"));
+	if (layout_cache_is(facts->cache, 8))
+		json_object_set_new(quantization, "kv_cache_scheme",
+		                    json_pack("{s:b, s:i, s:s}", "dynamic", 0, "num_bits", 8, "type", "float"));
+	else if (facts->cache != NULL)
+		json_object_set_new(quantization, "kv_cache_scheme", json_string("NVFP4"));
 	return quantization;
+}
+
+/* What get_kv_cache_dtype() of ModelOpt names: FP8 with a scale for all keys and one for all values, and NVFP4. */
+static bool holds_cache(const json_t *cache)
+{
+	return layout_cache_is(cache, 8) || layout_cache_is(cache, 4);
 }
 
 /* hf_quant_config.json, which loaders read before config.json. */
@@ -104,9 +125,13 @@ static json_t *second_config(const json_t *quantization)
 {
 	json_t *layers = json_object_get(quantization, "quantized_layers");
 	const char *algo = json_string_value(json_object_get(quantization, "quant_algo"));
-	json_t *inner = json_pack("{s:s?, s:n, s:O?}", "quant_algo", algo, "kv_cache_quant_algo", "exclude_modules",
+	const json_t *cache = json_object_get(quantization, "kv_cache_scheme");
+	json_t *inner = json_pack("{s:s?, s:s?, s:O?}", "quant_algo", algo, "kv_cache_quant_algo",
+	                          json_is_object(cache) ? "FP8" : json_string_value(cache), "exclude_modules",
 	                          json_object_get(quantization, "ignore"));
 
+	if (algo != NULL && strcmp(algo, AWQ) == 0)
+		json_object_update_new(inner, json_pack("{s:b, s:b}", "has_zero_point", 0, "pre_quant_scale", 1));
 	if (layers != NULL)
 		json_object_set(inner, "quantized_layers", layers);
 	else
@@ -126,6 +151,7 @@ const struct layout layout_modelopt = {
 	.method = "modelopt",
 	.one_expert_each = true,
 	.config = config,
+	.holds_cache = holds_cache,
 	.second_name = "hf_quant_config.json",
 	.second_config = second_config,
 };

@@ -133,32 +133,78 @@ static int open_shards(struct model *model, const struct model_index *index, str
 	return code == EXIT_OK ? index_tensors(model, error) : code;
 }
 
-static int check_shard(const struct file *file, const struct model_index *index, struct error *error)
+/* Whether a shard has its own copy of a tensor. */
+static bool shard_holds(const struct model *model, const char *shard, const char *name)
 {
+	for (size_t i = 0; i < model->n_files; i++)
+		if (strcmp(model_file_name(&model->files[i]), shard) == 0)
+			return file_find(&model->files[i], name) != NULL;
+	return false;
+}
+
+/* Takes tensors out of a shard that the index sends to another one, which has them, too. */
+static int supersede(struct model *model, struct file *file, const struct model_index *index, bool *keep,
+                     struct error *error)
+{
+	size_t n = 0;
+
 	for (size_t i = 0; i < file->n_tensors; i++) {
-		const char *name = file->tensors[i].name;
-		const struct model_index_entry *entry = model_index_find(index, name);
+		const struct tensor *tensor = &file->tensors[i];
+		const struct model_index_entry *entry = model_index_find(index, tensor->name);
 
 		if (entry == NULL)
-			return fail_tensor(error, file->path, name, "is not in the index");
-		if (strcmp(entry->shard, model_file_name(file)) != 0)
-			return fail_tensor(error, file->path, name, "the index sends it to shard '%s'", entry->shard);
+			return fail_tensor(error, file->path, tensor->name, "is not in the index; add it to weight_map, or take it out of "
+			                   "the file");
+		keep[i] = strcmp(entry->shard, model_file_name(file)) == 0;
+		if (!keep[i] && !shard_holds(model, entry->shard, tensor->name))
+			return fail_tensor(error, file->path, tensor->name, "the index sends it to shard '%s', which does not hold it; correct "
+			                   "weight_map", entry->shard);
 	}
-	return EXIT_OK;
+	for (size_t i = 0; i < file->n_tensors; i++) {
+		if (keep[i]) {
+			file->tensors[n++] = file->tensors[i];
+			continue;
+		}
+		if (model->n_superseded++ == 0)
+			model->superseded = file->tensors[i].name;
+		model->data_bytes -= file->tensors[i].size;
+	}
+	if (n == file->n_tensors)
+		return EXIT_OK;
+	free(file->by_name);
+	file->by_name = NULL;
+	file->n_tensors = n;
+	return file_sort_tensors(file, error);
+}
+
+/* Every tensor of a shard is mapped, to that shard or to one that supersedes it. What is taken out of a
+   shard is never what another is sent to. */
+static int check_shards(struct model *model, const struct model_index *index, struct error *error)
+{
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < model->n_files && code == EXIT_OK; i++) {
+		bool *keep = calloc(model->files[i].n_tensors + 1, sizeof *keep);
+
+		code = keep == NULL ? fail_memory(error) : supersede(model, &model->files[i], index, keep, error);
+		free(keep);
+	}
+	free(model->by_name);
+	model->by_name = NULL;
+	model->n_tensors = 0;
+	return code == EXIT_OK ? index_tensors(model, error) : code;
 }
 
 /* Every tensor of a shard is mapped to that shard, and every mapped tensor exists. */
-static int check_index(const struct model *model, const struct model_index *index, struct error *error)
+static int check_index(struct model *model, const struct model_index *index, struct error *error)
 {
 	const struct file *file;
-	int code = EXIT_OK;
+	int code = check_shards(model, index, error);
 
-	for (size_t i = 0; i < model->n_files && code == EXIT_OK; i++)
-		code = check_shard(&model->files[i], index, error);
 	for (size_t i = 0; i < index->n && code == EXIT_OK; i++)
 		if (model_find(model, index->entries[i].tensor, &file) == NULL)
 			code = fail_tensor(error, index->path, index->entries[i].tensor,
-			                   "shard '%s' does not hold it", index->entries[i].shard);
+			                   "shard '%s' does not hold it; correct weight_map", index->entries[i].shard);
 	return code;
 }
 
@@ -191,25 +237,80 @@ static int open_config(struct model *model, struct error *error)
 	return code;
 }
 
-/* A config.json beside a file that the user named tells what its tensors are. It may be of another model and damaged. */
-static int read_role_model(struct model *model, struct error *error)
+static bool has_tensor(const void *model, const char *name)
+{
+	const struct file *file;
+
+	return model_find(model, name, &file) != NULL;
+}
+
+/* Reads what may be of another model, and is nothing then. EXIT_MEMORY. */
+static int read_beside(const char *path, json_t **json, struct error *error)
 {
 	struct error ignored;
+	int code = access(path, F_OK) != 0 ? EXIT_INPUT
+	                                   : json_read_python(descriptor_open, path, CONFIG_BYTES_MAX, json, &ignored);
+
+	if (code != EXIT_OK || !json_is_object(*json)) {
+		json_decref(*json);
+		*json = NULL;
+	}
+	return code == EXIT_MEMORY ? fail_memory(error) : EXIT_OK;
+}
+
+int model_read_member(const struct model *model, const char *name, char **path, json_t **json, struct error *error)
+{
+	int code = EXIT_OK;
+
+	*json = NULL;
+	if (model->is_directory)
+		code = find_member(model, name, path, error);
+	else
+		*path = directory_member(model->directory, name);
+	if (code != EXIT_OK || (*path == NULL && model->is_directory))
+		return code;
+	if (*path == NULL)
+		return fail_memory(error);
+	if (!model->is_directory)
+		return read_beside(*path, json, error);
+	if (strcmp(name, CONFIG_FILE) == 0) {
+		*json = json_incref(model->config);
+		return EXIT_OK;
+	}
+	code = json_read_python(member_open, *path, CONFIG_BYTES_MAX, json, error);
+	if (code == EXIT_OK && !json_is_object(*json))
+		code = fail(error, EXIT_INPUT, "%s: is not a JSON object", *path);
+	return code;
+}
+
+/* A config.json beside a file that the user named tells what its tensors are. */
+static int read_role_config(struct model *model, struct error *error)
+{
 	json_t *beside = NULL;
+	char *path = NULL;
+	int code = EXIT_OK;
 
 	if (model->is_directory) {
 		role_model_read(&model->role_model, model->config);
 		return EXIT_OK;
 	}
-	char *path = directory_member(model->directory, CONFIG_FILE);
-	if (path == NULL)
-		return fail_memory(error);
-	if (access(path, F_OK) == 0 &&
-	    json_read_python(descriptor_open, path, CONFIG_BYTES_MAX, &beside, &ignored) == EXIT_OK)
+	code = model_read_member(model, CONFIG_FILE, &path, &beside, error);
+	if (beside != NULL)
 		role_model_read(&model->role_model, beside);
 	json_decref(beside);
 	free(path);
-	return EXIT_OK;
+	return code;
+}
+
+static int read_role_model(struct model *model, struct error *error)
+{
+	int code = read_role_config(model, error);
+
+	model->role_model.has = has_tensor;
+	model->role_model.tensors = model;
+	for (size_t i = 0; i < model->n_tensors && code == EXIT_OK; i++)
+		role_model_see(&model->role_model, model->by_name[i].tensor);
+	return code;
 }
 
 static bool names_single(const struct model *model)
@@ -346,7 +447,7 @@ static int find_quantizer(const struct model *model, char **phrase, struct error
 	char text[PHRASE_BYTES];
 	int found = 0;
 
-	if (quantization != NULL && !json_is_null(quantization))
+	if (quantization != NULL && !json_is_null(quantization) && (!json_is_object(quantization) || json_object_size(quantization) > 0))
 		found = from_config(quantization, text, sizeof text);
 	for (size_t i = 0; i < model->n_files && found == 0; i++)
 		found = from_tensors(model, &model->files[i], text, sizeof text);
@@ -403,10 +504,11 @@ int model_open(struct model *model, const char *path, struct error *error)
 }
 
 /* The tensors of one expert: gate and up, or down. False without memory. */
-static bool split_expert(struct arena *arena, const struct tensor *whole, uint64_t expert, const char *const *names,
-                         size_t n, struct tensor *parts)
+static bool split_expert(struct arena *arena, const struct tensor *whole, bool turned, uint64_t expert,
+                         const char *const *names, size_t n, struct tensor *parts)
 {
-	const uint64_t in = whole->shape[1], out = whole->shape[2] / n, width = dtype_info(whole->dtype)->bits / 8;
+	const uint64_t in = whole->shape[turned ? 1 : 2], all = whole->shape[turned ? 2 : 1], out = all / n;
+	const uint64_t width = dtype_info(whole->dtype)->bits / 8;
 	const int stem = (int)(strrchr(whole->name, '.') - whole->name);
 
 	for (size_t i = 0; i < n; i++) {
@@ -424,9 +526,9 @@ static bool split_expert(struct arena *arena, const struct tensor *whole, uint64
 			.dtype = whole->dtype,
 			.rank = 2,
 			.shape = shape,
-			.by_columns = true,
-			.pitch = whole->shape[2],
-			.offset = whole->offset + (expert * in * whole->shape[2] + i * out) * width,
+			.by_columns = turned,
+			.pitch = turned ? all : 0,
+			.offset = whole->offset + (expert * in * all + i * out * (turned ? 1 : in)) * width,
 			.size = out * in * width,
 		};
 	}
@@ -434,23 +536,28 @@ static bool split_expert(struct arena *arena, const struct tensor *whole, uint64
 }
 
 /* More experts than any model has are not split, and of all layers together refused, because tensors without much data
-   could be very many. The largest Llama 4 has 128 in each of 24 layers. */
+   could be very many. Qwen3.5 has 512 in each of 60 layers, which are 92,160 tensors. */
 enum { EXPERTS_MAX = 1 << 16, SPLIT_MAX = 1 << 18 };
 
-static bool is_split(const struct model *model, const struct tensor *tensor)
+static bool is_split(const struct model *model, const struct tensor *tensor, const struct model_keeps *keeps, bool *turned)
 {
-	return tensor->rank == 3 && elements_are_float(tensor->dtype) && tensor->size > 0 && tensor->shape[0] <= EXPERTS_MAX &&
-	       role_of(&model->role_model, tensor).kind == ROLE_SEQUENTIAL &&
-	       (role_makes_hidden(tensor->name) || tensor->shape[2] % 2 == 0);
+	if (tensor->rank != 3 || !elements_are_float(tensor->dtype) || tensor->size == 0 || tensor->shape[0] > EXPERTS_MAX)
+		return false;
+	const struct role role = role_of(&model->role_model, tensor);
+	*turned = role.axis == ROLE_TURNED;
+	return role.kind == ROLE_SEQUENTIAL && role.axis != ROLE_UNKNOWN &&
+	       (role_makes_hidden(tensor->name) || tensor->shape[*turned ? 2 : 1] % 2 == 0) &&
+	       (keeps == NULL || !keeps->whole(keeps->context, tensor->name));
 }
 
-static int split_in_file(struct model *model, struct file *file, struct error *error)
+static int split_in_file(struct model *model, struct file *file, const struct model_keeps *keeps, struct error *error)
 {
 	static const char *const gate_up[] = {"gate_proj", "up_proj"}, *const down[] = {"down_proj"};
 	size_t n = file->n_tensors, at = 0;
+	bool turned;
 
 	for (size_t i = 0; i < file->n_tensors; i++)
-		if (is_split(model, &file->tensors[i]))
+		if (is_split(model, &file->tensors[i], keeps, &turned))
 			n += 2 * (size_t)file->tensors[i].shape[0];
 	if (n == file->n_tensors)
 		return EXIT_OK;
@@ -460,12 +567,14 @@ static int split_in_file(struct model *model, struct file *file, struct error *e
 	for (size_t i = 0; i < file->n_tensors; i++) {
 		const bool makes = role_makes_hidden(whole[i].name);
 
-		if (!is_split(model, &whole[i])) {
+		if (!is_split(model, &whole[i], keeps, &turned)) {
 			tensors[at++] = whole[i];
 			continue;
 		}
+		model->split_rows |= !turned;
+		model->split_columns |= turned;
 		for (uint64_t e = 0; e < whole[i].shape[0]; e++, at += makes ? 1 : 2)
-			if (!split_expert(&model->arena, &whole[i], e, makes ? down : gate_up, makes ? 1 : 2, &tensors[at])) {
+			if (!split_expert(&model->arena, &whole[i], turned, e, makes ? down : gate_up, makes ? 1 : 2, &tensors[at])) {
 				free(tensors);
 				return fail_memory(error);
 			}
@@ -478,26 +587,27 @@ static int split_in_file(struct model *model, struct file *file, struct error *e
 	return file_sort_tensors(file, error);
 }
 
-static int check_split(const struct model *model, struct error *error)
+static int check_split(const struct model *model, const struct model_keeps *keeps, struct error *error)
 {
 	uint64_t n = 0;
+	bool turned;
 
 	for (size_t i = 0; i < model->n_tensors; i++)
-		if (is_split(model, model->by_name[i].tensor))
+		if (is_split(model, model->by_name[i].tensor, keeps, &turned))
 			n += model->by_name[i].tensor->shape[0] * (role_makes_hidden(model->by_name[i].tensor->name) ? 1 : 2);
 	return n <= SPLIT_MAX ? EXIT_OK :
 	       fail(error, EXIT_INPUT, "%s: its experts would be %" PRIu64 " tensors, more than the %d allowed; "
-	            "no Llama 4 has so many", model->path, n, SPLIT_MAX);
+	            "no model has so many", model->path, n, SPLIT_MAX);
 }
 
-int model_split_experts(struct model *model, struct error *error)
+int model_split_experts(struct model *model, const struct model_keeps *keeps, struct error *error)
 {
-	int code = check_split(model, error);
+	int code = check_split(model, keeps, error);
 
 	if (code != EXIT_OK)
 		return code;
 	for (size_t i = 0; i < model->n_files && code == EXIT_OK; i++)
-		code = split_in_file(model, &model->files[i], error);
+		code = split_in_file(model, &model->files[i], keeps, error);
 	free(model->by_name);
 	model->by_name = NULL;
 	model->n_tensors = 0;
@@ -510,7 +620,7 @@ int model_split_like(struct model *model, const struct model *like, struct error
 
 	for (size_t i = 0; i < like->n_tensors && !each; i++)
 		each = strstr(like->by_name[i].tensor->name, ".experts.0.") != NULL;
-	return each ? model_split_experts(model, error) : EXIT_OK;
+	return each ? model_split_experts(model, NULL, error) : EXIT_OK;
 }
 
 void model_close(struct model *model)

@@ -32,24 +32,36 @@ struct model {
 	size_t n_files;
 	struct file *files;  /* shards, sorted by name */
 	size_t n_tensors;
+	size_t n_superseded;      /* tensors of files that the index takes from others */
+	const char *superseded;   /* the name of the first */
 	struct model_tensor *by_name; /* those of all files, in the order of strcmp() */
 	json_t *config;      /* config.json, an object; NULL if there is none or the user named a file */
 	struct role_model role_model; /* of config.json, also of one beside a file that the user named */
 	char *quantized_by;  /* see model_quantized_by() */
+	uint32_t formats;    /* of quantized tensors that its configuration states, as bits 1 << format; 0: none (meaning.h) */
 	uint64_t header_bytes, data_bytes; /* sums over the files */
 	struct arena arena;  /* tensors that model_split_experts() made */
+	bool split_rows, split_columns; /* it made them of tensors [experts, out, in]; [experts, in, out] */
 };
 
-/* Opens every file and checks the index against them: each mapped tensor is in its shard, no tensor stands in two
-   shards, no shard holds a tensor that the map does not send there. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
+/* Opens every file and checks the index against them: each mapped tensor is in its shard, and no shard holds a tensor that
+   the map does not name. A copy in another shard than the map sends it to is superseded: it is no tensor of the model.
+   EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
 int model_open(struct model *model, const char *path, struct error *error);
 
 /* The same for callers that look at by_columns of each tensor; model_open() refuses such tensors. */
 int model_open_any_order(struct model *model, const char *path, struct error *error);
 
-/* Replaces each tensor that is ROLE_SEQUENTIAL by one for each expert and projection, [out, in] by columns, which are
-   parts of its data: the numbers of tensors, and by_name, are other ones then. EXIT_MEMORY. */
-int model_split_experts(struct model *model, struct error *error);
+/* Which tensors the user wants to stay as they are. */
+struct model_keeps {
+	bool (*whole)(const void *context, const char *name);
+	const void *context;
+};
+
+/* Replaces each tensor that is ROLE_SEQUENTIAL by one for each expert and projection, [out, in], by columns if the role
+   is turned, which are parts of its data: the numbers of tensors, and by_name, are other ones then. keeps: NULL, none
+   stays. EXIT_INPUT, EXIT_MEMORY. */
+int model_split_experts(struct model *model, const struct model_keeps *keeps, struct error *error);
 
 /* The same if `like`, which was made from it, has experts so. */
 int model_split_like(struct model *model, const struct model *like, struct error *error);
@@ -58,6 +70,11 @@ void model_close(struct model *model);
 
 /* The tensor of that name and the file it is in, or NULL. */
 const struct tensor *model_find(const struct model *model, const char *name, const struct file **file);
+
+/* Reads a JSON file of the model's directory, or beside the file that the user named, where it may be of another model and
+   is left alone if it is damaged. *path and *json are the caller's; *json is NULL if there is none. EXIT_INPUT, EXIT_IO,
+   EXIT_MEMORY. */
+int model_read_member(const struct model *model, const char *name, char **path, json_t **json, struct error *error);
 
 /* The name of a file without its directory. */
 const char *model_file_name(const struct file *file);

@@ -58,6 +58,23 @@ int model_config_copy(const struct model *model, json_t **config, struct error *
 	return fail_memory(error);
 }
 
+void model_config_widen(json_t *config, enum mxfp_format format)
+{
+	static const char *const keys[] = {"torch_dtype", "dtype"};
+	static const char wide[] = "float32";
+	const char *dtype = format == MXFP_FORMAT_BF16 ? "bfloat16" : format == MXFP_FORMAT_F16 ? "float16" : wide;
+	json_t *text = json_object_get(config, "text_config");
+
+	for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+		const char *said = json_string_value(json_object_get(config, keys[i]));
+
+		if (said != NULL && strcmp(said, wide) != 0 && strcmp(said, dtype) != 0)
+			json_object_set_new(config, keys[i], json_string(wide));
+	}
+	if (text != NULL)
+		model_config_widen(text, format);
+}
+
 static int write_member(const char *directory, const char *name, const json_t *json, struct error *error)
 {
 	char *path = directory_member(directory, name);

@@ -10,6 +10,7 @@
 
 #include "base/must_succeed.h"
 #include "base/nearest.h"
+#include "model/meaning.h"
 #include "model/quantized.h"
 
 enum { TILE = 32 }; /* rows and columns that are transposed together, for the cache */
@@ -225,6 +226,8 @@ int operand_read(struct operand *operand, const char *text, enum operand_order o
 
 	*operand = (struct operand){0};
 	int code = open_model(&operand->model, text, &name, error);
+	if (code == EXIT_OK)
+		code = meaning_check(&operand->model, MEANING_READS, error);
 	if (code == EXIT_OK)
 		code = read_tensor(operand, name, order, done, error);
 	if (code != EXIT_OK)

@@ -13,6 +13,7 @@
 #include "base/must_succeed.h"
 #include "base/sparsity.h"
 #include "base/suffix.h"
+#include "mxfp/convert.h"
 
 /* More than the ways in which the layouts together name parts; beyond it a way is tried again, which is only slow. */
 enum { OWNING_WAYS_MAX = 64 };
@@ -200,7 +201,9 @@ static int read_tensor_scale(struct quantized *q, struct error *error)
 	const struct file *file = q->files[LAYOUT_TENSOR_SCALE];
 
 	if (!mxfp_format_get_info(q->choice.form->format)->tensor_scale) {
-		q->parts[LAYOUT_TENSOR_SCALE] = NULL;
+		if (scale != NULL)
+			return fail_tensor(error, file->path, scale->name, "stands beside codes in %s, which has no tensor scale; write "
+			                   "the file again", mxfp_format_get_info(q->choice.form->format)->name);
 		return EXIT_OK;
 	}
 	q->tensor_scale = 1;
@@ -245,6 +248,19 @@ static int fail_broken(const struct search *search, struct error *error)
 	                   "its scales; if it is MXFP6, name the directory with config.json");
 }
 
+/* Whether the format is one that the configuration states. */
+static int check_stated(const struct quantized *q, const struct model *model, struct error *error)
+{
+	const enum mxfp_format format = q->choice.form->format;
+	char text[LAYOUT_FORMATS_TEXT];
+
+	if (model->formats == 0 || (model->formats >> format & 1) != 0)
+		return EXIT_OK;
+	return fail_tensor(error, q->files[LAYOUT_CODES]->path, q->parts[LAYOUT_CODES]->name, "is %s by its dtype and shape and "
+	                   "those of its scales, and config.json says %s; one of them is of another model",
+	                   mxfp_format_get_info(format)->name, layout_formats_text(model->formats, NULL, text));
+}
+
 int quantized_find(struct quantized *quantized, bool *found, const struct model *model, const char *name,
                    struct error *error)
 {
@@ -263,7 +279,9 @@ int quantized_find(struct quantized *quantized, bool *found, const struct model 
 		return *found ? fail_broken(&search, error) : EXIT_OK;
 	}
 	*found = true;
-	code = set_shape(quantized, name, error);
+	code = check_stated(quantized, model, error);
+	if (code == EXIT_OK)
+		code = set_shape(quantized, name, error);
 	if (code == EXIT_OK)
 		code = set_transposed(quantized, model, name, error);
 	if (code == EXIT_OK)
@@ -362,7 +380,7 @@ int quantized_check_any(const struct model *model, struct error *error)
 	if (code != EXIT_OK || any)
 		return code;
 	return fail(error, EXIT_INPUT, "%s: nothing in it is quantized in a layout that mxfp knows; %s", model->path,
-	            model_quantized_by(model) != NULL ? "mxfp lint tells what it is and what to do"
+	            model_quantized_by(model) != NULL ? "give the model that it was made from"
 	                                              : "if it is not quantized at all, mxfp quantize does that");
 }
 
@@ -450,6 +468,37 @@ int quantized_read(const struct quantized *quantized, const struct piece *piece,
 	int code = read_sparse(quantized, piece, blocks->codes, n_bytes, error);
 	*n_bytes += slice.size.scales_bytes;
 	return code == EXIT_OK ? layout_read_scales(quantized, piece, blocks->scales, error) : code;
+}
+
+int quantized_read_pre_quant_scale(const struct quantized *quantized, float **factors, struct error *error)
+{
+	const struct tensor *scale = quantized->parts[LAYOUT_PRE_QUANT_SCALE];
+	const struct file *file = quantized->files[LAYOUT_PRE_QUANT_SCALE];
+
+	*factors = NULL;
+	if (scale == NULL)
+		return EXIT_OK;
+	const bool is_float = scale->dtype == DTYPE_F32 || scale->dtype == DTYPE_BF16 || scale->dtype == DTYPE_F16;
+	if (!is_float || tensor_elements(scale) != quantized->cols)
+		return fail_tensor(error, file->path, scale->name, "is not %" PRIu64 " numbers of F32, BF16 or F16, one for each column "
+		                   "of the weight", quantized->cols);
+	const size_t n = (size_t)quantized->cols;
+	void *bytes = malloc((size_t)scale->size + 1);
+	*factors = malloc(n * sizeof **factors + 1);
+	int code = bytes == NULL || *factors == NULL ? fail_memory(error)
+	                                             : file_read(file, scale, 0, bytes, (size_t)scale->size, error);
+	if (code == EXIT_OK) {
+		const struct mxfp_exec exec = {.threads = 1};
+		const struct mxfp_convert_options options = {.exec = &exec};
+
+		dtype_swap(scale->dtype, bytes, (size_t)scale->size);
+		must_succeed(mxfp_convert(*factors, MXFP_FORMAT_F32, bytes, dtype_info(scale->dtype)->format, n, &options));
+	} else {
+		free(*factors);
+		*factors = NULL;
+	}
+	free(bytes);
+	return code;
 }
 
 bool quantized_scale_is_nan(enum mxfp_format format, uint8_t byte)

@@ -47,6 +47,10 @@ int quantized_read_kept(const struct quantized *quantized, const struct piece *p
 int quantized_read(const struct quantized *quantized, const struct piece *piece, const struct mxfp_blocks *blocks,
                    uint64_t *n_bytes, struct error *error);
 
+/* malloc'ed: what the columns of the decoded weight are multiplied by, LAYOUT_PRE_QUANT_SCALE; *factors is NULL if there is
+   none. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
+int quantized_read_pre_quant_scale(const struct quantized *quantized, float **factors, struct error *error);
+
 /* Whether the scale of a block in this block format is NaN, and with it all of the block. */
 bool quantized_scale_is_nan(enum mxfp_format format, uint8_t byte);
 

@@ -9,18 +9,22 @@
 
 enum { ANY = -1 };
 
+static const char unsaid[] = "config.json does not say whether it is [.., out, in] or [.., in, out]: it needs the model's "
+                             "model_type or hidden_size, beside the tensors";
+static const char square[] = "it is [.., out, in] or [.., in, out], and hidden_size of config.json is both of its dimensions: "
+                             "files of both orders exist, and no other experts of the model tell";
+static const char contrary[] = "by config.json's model_type it is [.., out, in], and by hidden_size [.., in, out]: one of the two "
+                               "is of another model";
+
 static const struct row {
 	const char *models, *pattern;
 	int rank;
 	struct role role;
 } rows[] = {
-#define ROLE(models, pattern, rank, kind, axis, quantized, reason, source) \
-	{models, pattern, rank, {ROLE_##kind, ROLE_##axis, quantized, reason, source}},
+#define ROLE(models, pattern, rank, kind, axis, habit, reason, source) \
+	{models, pattern, rank, {ROLE_##kind, ROLE_##axis, ROLE_##habit, ROLE_##habit == ROLE_TAKEN, reason, source, unsaid}},
 #include "model/role.def"
 };
-
-const char role_unknown[] = "config.json does not say whether it is [.., out, in] or [.., in, out]: it needs the model's "
-                            "model_type or hidden_size, beside the tensors";
 
 static uint64_t size_of(const json_t *config, const char *key)
 {
@@ -31,21 +35,35 @@ static uint64_t size_of(const json_t *config, const char *key)
 
 void role_model_read(struct role_model *model, const json_t *config)
 {
+	static const char *const experts[] = {"num_local_experts", "num_experts", "n_routed_experts"};
 	const char *type = json_string_value(json_object_get(config, "model_type"));
 	const json_t *text = json_object_get(config, "text_config");
 
-	*model = (struct role_model){
-		.hidden_size = size_of(config, "hidden_size"),
-		.experts = size_of(config, "num_local_experts"),
-	};
+	*model = (struct role_model){.hidden_size = size_of(config, "hidden_size")};
 	if (type != NULL && strlen(type) < sizeof model->type && strchr(type, ' ') == NULL)
 		snprintf(model->type, sizeof model->type, "%s", type);
 	if (model->hidden_size == 0)
 		model->hidden_size = size_of(text, "hidden_size");
 	if (model->hidden_size == 0)
 		model->hidden_size = size_of(config, "n_embd");
-	if (model->experts == 0)
-		model->experts = size_of(text, "num_local_experts");
+	for (size_t i = 0; i < sizeof experts / sizeof experts[0] && model->experts == 0; i++) {
+		model->experts = size_of(config, experts[i]);
+		if (model->experts == 0)
+			model->experts = size_of(text, experts[i]);
+	}
+}
+
+/* Whether a tensor `name` stands beside the module of another: "a.in_proj_weight" beside "a.out_proj.weight". */
+static bool stands_beside(const struct role_model *model, const char *name, const char *tensor)
+{
+	char full[512];
+	int dots = 0;
+	size_t n = strlen(tensor);
+
+	while (n > 0 && (dots += tensor[n - 1] == '.') < 2)
+		n--;
+	return model->has != NULL && n + strlen(name) < sizeof full &&
+	       snprintf(full, sizeof full, "%.*s%s", (int)n, tensor, name) > 0 && model->has(model->tensors, full);
 }
 
 static bool is_of(const struct row *row, const struct role_model *model)
@@ -80,18 +98,74 @@ static enum role_axis axis_by_size(const struct role_model *model, const struct 
 	return (last == model->hidden_size) != makes ? ROLE_LAST : ROLE_TURNED;
 }
 
-struct role role_of(const struct role_model *model, const struct tensor *tensor)
+static const struct row *find_row(const struct role_model *model, const struct tensor *tensor)
 {
 	const struct row *row = rows;
 
-	/* The last row takes every tensor. */
-	while (!((row->rank == ANY || (unsigned)row->rank == tensor->rank) && is_of(row, model) &&
-	         fnmatch(row->pattern, tensor->name, 0) == 0))
+	/* The last row takes every tensor. What stands beside it is asked last, because that is a search. */
+	while (!((row->rank == ANY || (unsigned)row->rank == tensor->rank) && (row->models[0] == '+' || is_of(row, model)) &&
+	         fnmatch(row->pattern, tensor->name, 0) == 0 &&
+	         (row->models[0] != '+' || stands_beside(model, row->models + 1, tensor->name))))
 		row++;
-	struct role role = row->role;
-	if (role.axis == ROLE_BY_SIZE)
+	return row;
+}
+
+void role_model_see(struct role_model *model, const struct tensor *tensor)
+{
+	if (tensor->rank != 3 || model->hidden_size == 0 || find_row(model, tensor)->role.axis != ROLE_BY_SIZE)
+		return;
+	const enum role_axis axis = axis_by_size(model, tensor);
+	model->experts_last |= axis == ROLE_LAST;
+	model->experts_turned |= axis == ROLE_TURNED;
+}
+
+struct role role_of(const struct role_model *model, const struct tensor *tensor)
+{
+	struct role role = find_row(model, tensor)->role;
+
+	if (role.axis == ROLE_BY_SIZE) {
 		role.axis = axis_by_size(model, tensor);
+		if (role.axis == ROLE_UNKNOWN && model->hidden_size == tensor->shape[tensor->rank - 1] &&
+		    model->experts_last != model->experts_turned)
+			role.axis = model->experts_last ? ROLE_LAST : ROLE_TURNED;
+		if (role.axis == ROLE_UNKNOWN && model->hidden_size != 0 && model->hidden_size == tensor->shape[tensor->rank - 1])
+			role.unknown = square;
+	} else if (role.axis == ROLE_BY_CLASS) {
+		role.axis = axis_by_size(model, tensor) == ROLE_TURNED ? ROLE_UNKNOWN : ROLE_LAST;
+		role.unknown = contrary;
+	}
 	return role;
+}
+
+const char *role_root(const struct role *role, const char *name, size_t *n)
+{
+	static const char *const towers[] = {"vision tower", "audio tower", "projector"};
+	static const char *const wrappers[] = {"model", "thinker", "language_model"};
+	const char *end = strrchr(name, '.');
+	bool is_tower = false, wraps = true;
+
+	if (end == NULL)
+		return NULL;
+	for (size_t i = 0; i < sizeof towers / sizeof towers[0]; i++)
+		is_tower |= strcmp(role->reason, towers[i]) == 0;
+	if (!is_tower && strcmp(role->reason, "small projection") != 0)
+		return NULL;
+	if (!is_tower) {
+		const char *start = end;
+
+		while (start > name && start[-1] != '.')
+			start--;
+		*n = (size_t)(end - start);
+		return start;
+	}
+	while (wraps) {
+		*n = strcspn(name, ".");
+		wraps = false;
+		for (size_t i = 0; i < sizeof wrappers / sizeof wrappers[0]; i++)
+			wraps |= strlen(wrappers[i]) == *n && strncmp(name, wrappers[i], *n) == 0;
+		name += wraps ? *n + 1 : 0;
+	}
+	return name;
 }
 
 bool role_turn(struct tensor *turned, const struct tensor *tensor, struct arena *arena)

@@ -50,6 +50,16 @@ int select_check(const struct select *select, const struct model *model, struct 
 	return code != EXIT_OK ? code : patterns_check(&select->ignored, ignore_option, model, error);
 }
 
+static bool is_ignored(const void *select, const char *name)
+{
+	return patterns_match(&((const struct select *)select)->ignored, name);
+}
+
+int select_split_experts(const struct select *select, struct model *model, struct error *error)
+{
+	return model_split_experts(model, &(struct model_keeps){is_ignored, select}, error);
+}
+
 void select_free(struct select *select)
 {
 	patterns_free(&select->included);

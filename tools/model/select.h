@@ -29,6 +29,9 @@ void select_free(struct select *select);
    either answer ("linear weight", "norm"). */
 struct role select_tensor(const struct select *select, const struct role_model *model, const struct tensor *tensor);
 
+/* As model_split_experts(); what `ignore` matches whole stays. */
+int select_split_experts(const struct select *select, struct model *model, struct error *error);
+
 /* Checks that every pattern matches some tensor of the model. EXIT_USAGE, naming the nearest tensor. */
 int select_check(const struct select *select, const struct model *model, struct error *error);
 

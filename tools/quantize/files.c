@@ -65,8 +65,8 @@ uint64_t quantize_bytes_to_read(const struct quantize_entry *entry)
 	bool twice = entry->quantized && mxfp_format_get_info(entry->choice.format)->tensor_scale;
 	uint64_t bytes = twice ? 2 * entry->source->size : entry->source->size;
 
-	for (size_t i = 0; i < FUSED_MAX - 1; i++)
-		bytes += entry->fused[i] != NULL ? entry->fused[i]->source->size : 0;
+	for (const struct quantize_entry *other = entry->fused; other != NULL && other != entry; other = other->fused)
+		bytes += other->source->size;
 	return bytes;
 }
 

@@ -88,7 +88,7 @@ int quantize_metadata_make(struct quantize_metadata *metadata, const struct quan
 	const struct file *source = file->source;
 
 	*metadata = (struct quantize_metadata){0};
-	metadata->pairs = calloc(source->n_metadata + 3 * file->n + QUANTIZE_CHOICES_MAX + 2,
+	metadata->pairs = calloc(source->n_metadata + 3 * file->n + QUANTIZE_CHOICES_MAX + 3,
 	                         sizeof *metadata->pairs);
 	metadata->hash = arena_take(&metadata->arena, HASH_DIGITS + 1);
 	if (metadata->pairs == NULL || metadata->hash == NULL)
@@ -98,6 +98,8 @@ int quantize_metadata_make(struct quantize_metadata *metadata, const struct quan
 	memset(metadata->hash, '0', HASH_DIGITS);
 	metadata->hash[HASH_DIGITS] = '\0';
 	add(metadata, "mxfp.source_xxh3_128", metadata->hash);
+	if (plan->model->split_rows != plan->model->split_columns)
+		add(metadata, LAYOUT_EXPERTS, plan->model->split_rows ? LAYOUT_EXPERTS_ROWS : LAYOUT_EXPERTS_COLUMNS);
 	for (size_t i = 0; i < file->n; i++)
 		if (!add_tensor(metadata, plan, &entries[i]))
 			return fail_memory(error);

@@ -32,7 +32,9 @@ static int check_unquantized(const struct model *model, struct error *error)
 		if (code == EXIT_MEMORY)
 			return fail_memory(error);
 		return fail(error, EXIT_INPUT, "%s: is already quantized: %s; %s", model->path, model_quantized_by(model),
-		            code == EXIT_OK && readable ? remedy : "give the unquantized model");
+		            code == EXIT_OK && readable ? remedy
+		                                        : "no weight is; remove quantization_config from config.json, if what it says of "
+		                                          "keys and values may be lost");
 	}
 	for (size_t i = 0; i < model->n_files; i++) {
 		const char *weights = file_metadata(&model->files[i], "mxfp.weights");
@@ -43,7 +45,7 @@ static int check_unquantized(const struct model *model, struct error *error)
 	}
 	int code = model_config_copy(model, &config, error);
 	const json_t *quantization = json_object_get(config, "quantization_config");
-	if (code == EXIT_OK && quantization != NULL && !json_is_null(quantization))
+	if (code == EXIT_OK && json_object_size(quantization) > 0)
 		code = fail(error, EXIT_INPUT, "%s: is already quantized: the config.json beside it has "
 		            "quantization_config; move the file away from it if that is of another model", model->path);
 	json_decref(config);
@@ -140,15 +142,18 @@ static int check_role(const struct quantize_plan *plan, struct quantize_entry *e
 	const struct quantize_settings *s = plan->settings;
 	const char *refusal = layout_refuses_role(s->layout, &plan->model->role_model, role, entry->stored);
 	const bool asked = patterns_match(&s->select.included, entry->stored->name);
+	const bool by_recipe = s->select.recipe != NULL && patterns_match(s->select.recipe, entry->stored->name);
 
-	if (refusal != NULL && asked)
-		return fail(error, EXIT_USAGE, "quantize: --include: tensor '%s': %s (--layout %s)", entry->stored->name, refusal,
-		            s->layout->name);
+	if (refusal != NULL && (asked || by_recipe))
+		return fail(error, EXIT_USAGE, "quantize: %s: tensor '%s': %s (--layout %s)", asked ? "--include" : "the recipe's include",
+		            entry->stored->name, refusal, s->layout->name);
+	if (role->kind == ROLE_SEQUENTIAL && role->axis == ROLE_UNKNOWN)
+		return fail_tensor(error, entry->file->path, entry->stored->name, "%s; or --ignore it", role->unknown);
 	if (refusal != NULL) {
 		entry->quantized = false;
 		entry->reason = refusal;
 	} else if (role->axis == ROLE_UNKNOWN) {
-		return fail_tensor(error, entry->file->path, entry->stored->name, "%s; or --ignore it", role_unknown);
+		return fail_tensor(error, entry->file->path, entry->stored->name, "%s; or --ignore it", role->unknown);
 	}
 	return EXIT_OK;
 }
@@ -173,9 +178,55 @@ static int plan_entry(struct quantize_plan *plan, struct quantize_entry *entry, 
 		code = check_role(plan, entry, &role, error);
 	if (code != EXIT_OK)
 		return code;
-	entry->quantized = entry->quantized && quantize_is_held(plan, entry);
+	entry->unheld = entry->quantized && !quantize_is_held(plan, entry);
+	entry->quantized = entry->quantized && !entry->unheld;
 	plan->n_quantized += entry->quantized;
 	plan->input_bytes += tensor->size;
+	return EXIT_OK;
+}
+
+/* The length of a name up to the number of an expert: "model.layers.0.mlp.experts."; 0: it is of none. */
+static size_t experts_stem(const char *name)
+{
+	static const char part[] = ".experts.";
+	const char *at = strstr(name, part);
+
+	return at != NULL && at[sizeof part - 1] >= '0' && at[sizeof part - 1] <= '9' ? (size_t)(at - name) + sizeof part - 1 : 0;
+}
+
+/* Loaders make one layer of all experts of a module, which is quantized or is not (vLLM: CompressedTensorsMoEMethod). So what
+   one of them cannot be keeps the others as they are, but for those that the user names. */
+static int keep_alike(struct quantize_plan *plan, struct error *error)
+{
+	const struct model_tensor *by_name = plan->model->by_name;
+	const size_t n = plan->model->n_tensors;
+	size_t end;
+
+	for (size_t i = 0; i < n; i = end) {
+		const size_t stem = experts_stem(by_name[i].tensor->name);
+		const char *unheld = NULL;
+		char reason[256];
+
+		for (end = i; end < n && stem != 0 && strncmp(by_name[end].tensor->name, by_name[i].tensor->name, stem) == 0; end++) {
+			const struct quantize_entry *entry = quantize_entry_of(plan, by_name[end].tensor, by_name[end].file);
+
+			unheld = entry->unheld ? entry->reason : unheld;
+		}
+		end += end == i;
+		snprintf(reason, sizeof reason, "of other experts, which loaders take alike, %s", unheld != NULL ? unheld : "");
+		if (unheld != NULL && (unheld = arena_string(&plan->arena, reason)) == NULL)
+			return fail_memory(error);
+		for (size_t k = i; k < end && unheld != NULL; k++) {
+			const struct model_tensor *at = &by_name[k];
+			struct quantize_entry *entry = &plan->entries[quantize_entry_of(plan, at->tensor, at->file) - plan->entries];
+
+			if (!entry->quantized || patterns_match(&plan->settings->select.included, at->tensor->name))
+				continue;
+			entry->quantized = false;
+			entry->reason = unheld;
+			plan->n_quantized--;
+		}
+	}
 	return EXIT_OK;
 }
 
@@ -193,6 +244,8 @@ static int plan_entries(struct quantize_plan *plan, struct error *error)
 	for (size_t f = 0; f < model->n_files; f++)
 		for (size_t t = 0; t < model->files[f].n_tensors && code == EXIT_OK; t++)
 			code = plan_entry(plan, entry++, &model->files[f], &model->files[f].tensors[t], error);
+	if (code == EXIT_OK && plan->settings->layout->one_expert_each)
+		code = keep_alike(plan, error);
 	if (code == EXIT_OK && plan->settings->bits != 0)
 		code = quantize_mix(plan, error);
 	for (size_t i = 0; i < plan->n_entries && code == EXIT_OK; i++) {

@@ -14,7 +14,6 @@
 #include "io/partial.h"
 #include "io/transfer.h"
 #include "model/carry.h"
-#include "model/fused.h"
 #include "model/layout.h"
 #include "model/model.h"
 #include "model/select.h"
@@ -31,6 +30,7 @@ struct quantize_settings {
 	const struct recipe *recipe;  /* NULL: none */
 	double bits;                  /* of a weight on average, up to which layers are promoted; 0: none are */
 	enum mxfp_format activations; /* OPTION_FORMAT_NONE: none */
+	const char *activations_lost; /* those of the preset that the layout cannot express; NULL: none are */
 	int activation_rule, round, non_finite;
 	uint64_t seed;
 	unsigned threads;
@@ -49,10 +49,11 @@ struct quantize_entry {
 	const struct file *file; /* it is in */
 	bool elsewhere;          /* it belongs to another part of the output */
 	bool quantized;
+	bool unheld;             /* it is not, because the layout cannot hold rows of that length */
 	const char *reason;      /* for either, as a phrase */
 	struct quantize_choice choice; /* if quantized */
 	uint64_t rows, cols;
-	const struct quantize_entry *fused[FUSED_MAX - 1]; /* others with its tensor scale, or NULL */
+	const struct quantize_entry *fused; /* the next of a ring that has one tensor scale; NULL: it has its own */
 	bool padded;             /* cols is not a multiple of what the layout wants, and padded rows are written */
 	unsigned n_parts;
 	const struct tensor *parts; /* of the output, by enum layout_part up to the last: the first alone if kept; without

@@ -320,6 +320,34 @@ void recipe_apply(const struct recipe_change *change, struct quantize_choice *ch
 		choice->squares = change->choice.squares;
 }
 
+static void add_uses(struct recipe_uses *uses, const struct quantize_choice *choice, const struct recipe_change *change)
+{
+	const bool has_recipe = mxfp_format_get_info(choice->format)->tensor_scale;
+
+	uses->rule |= !has_recipe && !change->has_rule;
+	uses->block |= !has_recipe && !change->has_block;
+	uses->nvfp4_recipe |= has_recipe && !change->has_recipe;
+	uses->pad_tail |= choice->sparsity.m == 0;
+	uses->fuse |= has_recipe && !layout_recipe_unscaled((enum mxfp_recipe)choice->recipe);
+}
+
+struct recipe_uses recipe_uses(const struct recipe *recipe, const struct quantize_choice *choice)
+{
+	static const struct recipe_change nothing;
+	struct recipe_uses uses = {.rule = false};
+
+	add_uses(&uses, choice, &nothing);
+	for (size_t i = 0; recipe != NULL && i < recipe->n_rules; i++) {
+		const struct recipe_rule *rule = &recipe->rules[i];
+		struct quantize_choice changed = *choice;
+
+		recipe_apply(&rule->change, &changed);
+		if (!rule->keep)
+			add_uses(&uses, &changed, &rule->change);
+	}
+	return uses;
+}
+
 void recipe_free(struct recipe *recipe)
 {
 	for (size_t i = 0; i < recipe->n_rules; i++)

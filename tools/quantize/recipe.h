@@ -52,6 +52,13 @@ const struct recipe_rule *recipe_find(const struct recipe *recipe, const char *t
 
 void recipe_apply(const struct recipe_change *change, struct quantize_choice *choice);
 
+/* Which options of the command line say something of weights that are quantized by this choice, or as a rule of the recipe
+   changes it; NULL: there are no rules. What a rule says itself, no option changes. */
+struct recipe_uses {
+	bool rule, nvfp4_recipe, block, fuse, pad_tail;
+};
+struct recipe_uses recipe_uses(const struct recipe *recipe, const struct quantize_choice *choice);
+
 void recipe_free(struct recipe *recipe);
 
 #endif

@@ -102,11 +102,15 @@ static int print_tensors(const struct quantize_plan *plan, struct error *error)
 static void print_choices(const struct quantize_plan *plan)
 {
 	struct metadata choices[QUANTIZE_CHOICES_MAX];
+	const struct quantize_settings *s = plan->settings;
 	size_t n = quantize_choices(plan, choices), prefix = strlen("mxfp.");
 
 	for (size_t i = 1; i < n; i++)
 		printf("%s%s %s", i == 1 ? "" : ", ", choices[i].key + prefix, choices[i].value);
 	putchar('\n');
+	if (s->activations_lost != NULL)
+		printf("activations are left as they are: layout %s cannot say %s of %s\n", s->layout->name, s->activations_lost,
+		       mxfp_format_get_info(s->choice.format)->name);
 }
 
 static void print_part(const struct quantize_plan *plan)

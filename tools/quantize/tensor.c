@@ -89,8 +89,8 @@ static int read_piece(const void *context, const struct transfer_piece *piece, u
 }
 
 /* Turns the bytes read into numbers of the host's byte order and returns their format; f64 is rounded to f32, to
-   nearest even. */
-static enum mxfp_format prepare(const struct quantizing *q, const struct transfer_piece *piece)
+   nearest even, and what that flushes to zero is counted: the library sees only the zeros. */
+static enum mxfp_format prepare(const struct quantizing *q, const struct transfer_piece *piece, struct mxfp_counts *counts)
 {
 	enum dtype dtype = q->entry->source->dtype;
 	size_t n = piece_elements(piece);
@@ -103,6 +103,7 @@ static enum mxfp_format prepare(const struct quantizing *q, const struct transfe
 
 		memcpy(&wide, piece->bytes + i * sizeof wide, sizeof wide);
 		float number = (float)wide;
+		counts->flushed += wide != 0 && number == 0;
 		memcpy(piece->bytes + i * sizeof number, &number, sizeof number);
 	}
 	return MXFP_FORMAT_F32;
@@ -221,7 +222,7 @@ static int quantize_piece(const void *context, const struct transfer_piece *piec
 		.codes = piece->result,
 	};
 	struct mxfp_sizes size;
-	enum mxfp_format format = prepare(q, piece);
+	enum mxfp_format format = prepare(q, piece, counts);
 	uint64_t index = UINT64_MAX;
 
 	must_succeed(mxfp_blocks_size(q->format, blocks.rows, blocks.cols, &size));
@@ -249,10 +250,10 @@ static int raise_amax(const void *context, const struct transfer_piece *piece, s
                       struct error *error)
 {
 	struct quantizing *q = (struct quantizing *)context;
-	enum mxfp_format format = prepare(q, piece);
+	enum mxfp_format format = prepare(q, piece, counts);
 
 	prune(q, piece, format);
-	(void)counts, (void)error;
+	(void)error;
 	must_succeed(mxfp_amax(piece->bytes, format, piece_elements(piece), &q->amax[piece->worker], &one_thread));
 	return EXIT_OK;
 }
@@ -285,11 +286,11 @@ static int find_amax(const struct quantizing *of, const struct quantize_entry *e
 /* The largest magnitude that the tensor scale is made from. */
 static int find_scale_amax(const struct quantizing *q, float *amax, struct error *error)
 {
-	int code = find_amax(q, q->entry, amax, error);
+	const struct quantize_entry *entry = q->entry, *other = entry->fused;
+	int code = find_amax(q, entry, amax, error);
 
-	for (size_t i = 0; i < FUSED_MAX - 1 && code == EXIT_OK; i++)
-		if (q->entry->fused[i] != NULL)
-			code = find_amax(q, q->entry->fused[i], amax, error);
+	for (; other != NULL && other != entry && code == EXIT_OK; other = other->fused)
+		code = find_amax(q, other, amax, error);
 	return code;
 }
 

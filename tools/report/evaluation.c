@@ -7,22 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/suffix.h"
 #include "eval/judge.h"
 #include "model/layout.h"
+#include "model/meaning.h"
 #include "report/report.h"
 
 enum { NAMED_MAX = 4 }; /* layers that a sentence names */
-
-bool report_has_tokens(const char *path)
-{
-	static const char *const suffixes[] = {".json", ".npy", ".u16", ".u32", ".bin"};
-
-	for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++)
-		if (suffix_stem(path, suffixes[i]) != 0)
-			return true;
-	return false;
-}
 
 int report_evaluation_open(struct report_evaluation *e, const char *path, struct error *error)
 {
@@ -31,13 +21,10 @@ int report_evaluation_open(struct report_evaluation *e, const char *path, struct
 	if (e->tries != NULL)
 		code = trial_parse(e->trials, &e->n_trials, sizeof e->trials / sizeof e->trials[0], e->tries, &e->options, error);
 	if (code == EXIT_OK)
-		code = model_open(&e->model, path, error);
-	if (report_has_tokens(e->source))
-		e->corpus_options.tokens = e->source;
-	else
-		e->corpus_options.text = e->source;
+		code = meaning_open(&e->model, path, MEANING_READS, error);
+	corpus_set_file(&e->corpus_options, e->source);
 	if (code == EXIT_OK && layouts[0]->one_expert_each)
-		code = model_split_experts(&e->model, error);
+		code = model_split_experts(&e->model, NULL, error);
 	if (code == EXIT_OK)
 		code = corpus_open(&e->corpus, &e->model, &e->corpus_options, error);
 	if (code == EXIT_OK)

@@ -14,9 +14,6 @@ typedef int report_calibrated(void *context, const struct model *model, struct e
 typedef int report_calibrate(void *context, const struct trial *trial, report_calibrated *run, void *run_context,
                              struct error *error);
 
-/* Whether a file is one of tokens, by its name, and not a text. */
-bool report_has_tokens(const char *path);
-
 /* The caller sets the first members, up to `calibrate_context`; report_evaluation_close() follows in any case. */
 struct report_evaluation {
 	const char *source;             /* the file of tokens or text */

@@ -410,7 +410,7 @@ static int is_layer(struct role *role, const struct report *report, const struct
 	*role = select_tensor(select, &report->model->role_model, tensor);
 	if (role->quantized && role->axis == ROLE_UNKNOWN) {
 		role->quantized = false;
-		role->reason = role_unknown;
+		role->reason = role->unknown;
 	}
 	return EXIT_OK;
 }

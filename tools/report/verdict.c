@@ -558,7 +558,7 @@ static void print_best(FILE *file, const struct report *report)
 	if (calibrated) {
 		fputs("mxfp calibrate ", file);
 		word_print(file, path);
-		fputs(report_has_tokens(e->calibrate_source) ? " --tokens " : " --text ", file);
+		fputs(tokens_is_file(e->calibrate_source) ? " --tokens " : " --text ", file);
 		word_print(file, e->calibrate_source);
 		fputs(" -o CALIBRATED", file);
 		print_trial(file, report, e->ways[order[i]]);

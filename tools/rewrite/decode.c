@@ -3,9 +3,13 @@
 
 #include "rewrite/decode.h"
 
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/must_succeed.h"
+#include "io/counts.h"
 #include "io/ggml_q8.h"
 #include "mxfp/convert.h"
 
@@ -29,14 +33,93 @@ void decode_shape(uint64_t *shape, const struct quantized *quantized)
 	}
 }
 
+/* The word of +Inf in a format of decoded numbers: that before it is the largest number, the bit above it the sign. */
+static uint32_t inf_of(enum mxfp_format format)
+{
+	return format == MXFP_FORMAT_F32 ? 0x7F800000 : format == MXFP_FORMAT_BF16 ? 0x7F80 : 0x7C00;
+}
+
+static bool any_inf(enum mxfp_format format, const unsigned char *words, size_t n)
+{
+	const uint32_t inf = inf_of(format);
+	uint32_t word;
+	uint16_t half;
+	bool any = false;
+
+	for (size_t i = 0; format == MXFP_FORMAT_F32 && i < n; i++) {
+		memcpy(&word, words + i * sizeof word, sizeof word);
+		any |= (word & 0x7FFFFFFF) == inf;
+	}
+	for (size_t i = 0; format != MXFP_FORMAT_F32 && i < n; i++) {
+		memcpy(&half, words + i * sizeof half, sizeof half);
+		any |= (half & 0x7FFF) == inf;
+	}
+	return any;
+}
+
+/* Whether a word is Inf, which it then may be no longer: the largest number of its sign takes its place. */
+static bool replace_inf(enum mxfp_format format, unsigned char *words, size_t i, bool saturate)
+{
+	const size_t width = mxfp_format_get_info(format)->storage_bytes;
+	uint32_t word;
+	uint16_t half;
+
+	if (width == sizeof word) {
+		memcpy(&word, words + i * width, width);
+	} else {
+		memcpy(&half, words + i * width, width);
+		word = half;
+	}
+	if ((word & (width == sizeof word ? 0x7FFFFFFF : 0x7FFF)) != inf_of(format))
+		return false;
+	word -= saturate;
+	half = (uint16_t)word;
+	memcpy(words + i * width, width == sizeof word ? (const void *)&word : &half, width);
+	return true;
+}
+
+/* Counts the numbers that became Inf though what is stored is finite: its codes are `stored`, or none is Inf. */
+static void meet_overflow(enum mxfp_format format, unsigned char *words, size_t n, const float *stored, int overflow,
+                          struct mxfp_counts *counts)
+{
+	const bool saturate = overflow == MXFP_OVERFLOW_SAT;
+
+	for (size_t i = 0; i < n; i++)
+		if ((stored == NULL || !isinf(stored[i])) && replace_inf(format, words, i, saturate))
+			*(saturate ? &counts->saturated : &counts->overflowed) += 1;
+}
+
+/* Adds the counts of a tensor, or refuses it. */
+static int take_counts(const struct decode_target *to, const struct transfer *transfer, const struct tensor *target,
+                       const struct mxfp_counts *counts, struct error *error)
+{
+	const enum mxfp_format format = dtype_info(target->dtype)->format;
+	const char *name = mxfp_format_get_info(format)->name;
+	const uint32_t word = inf_of(format) - 1;
+	const uint16_t half = (uint16_t)word;
+	float largest;
+
+	if (to->overflow != OPTION_CHOICE_NONE || counts->overflowed == 0) {
+		counts_add(to->counts, counts);
+		return EXIT_OK;
+	}
+	must_succeed(mxfp_convert(&largest, MXFP_FORMAT_F32, format == MXFP_FORMAT_F32 ? (const void *)&word : &half, format,
+	                          1, NULL));
+	return fail_tensor(error, transfer->file->path, target->name, "%" PRIu64 " of %" PRIu64 " numbers are too large for "
+	                   "%s, whose largest is %.9g; %s%s", counts->overflowed, tensor_elements(target), name,
+	                   (double)largest, format == MXFP_FORMAT_F32 ? "" : "--to f32 has more room, ", to->remedy);
+}
+
 /* The state of decoding a tensor. */
 struct decoding {
 	struct transfer *transfer;
 	const struct quantized *quantized;
 	const struct tensor *target;
+	const struct decode_target *to;
 	bool transposed;            /* it was [.., in, out] */
-	struct decode_columns columns;
+	struct decode_place place;
 	struct layout_bands *bands; /* of columns; NULL: none */
+	float *factors;             /* of columns: quantized_read_pre_quant_scale() */
 };
 
 static struct mxfp_blocks blocks_of(const struct decoding *d, const struct transfer_piece *piece)
@@ -68,7 +151,7 @@ static int write_columns(const struct decoding *d, uint64_t row, size_t rows, ui
 
 			n = height - within < rows - at ? (size_t)(height - within) : rows - at;
 			code = writer_write(&d->transfer->writer, d->target,
-			                    (d->columns.first + (matrix * width_of_all + col + i) * d->columns.pitch + within) *
+			                    (d->place.first + (matrix * width_of_all + col + i) * d->place.pitch + within) *
 			                    width,
 			                    bytes + i * stride + at * width, n * width, error);
 		}
@@ -96,6 +179,47 @@ static int write_transposed(const struct decoding *d, const struct transfer_piec
 	return code;
 }
 
+/* Decodes a piece and multiplies its columns: each product is rounded to binary32, and from that to the target. */
+static void decode_and_fold(const struct decoding *d, const struct transfer_piece *piece, const struct mxfp_matrix *matrix)
+{
+	const struct piece *p = &piece->piece;
+	const struct mxfp_exec exec = {.threads = 1};
+	const struct mxfp_convert_options options = {.overflow = MXFP_OVERFLOW_OVF, .exec = &exec};
+	const enum mxfp_format format = dtype_info(d->target->dtype)->format;
+	float *numbers = (float *)(void *)piece->result;
+	const size_t n = p->rows * p->cols;
+
+	must_succeed(mxfp_dequantize(matrix, numbers, MXFP_FORMAT_F32, 0, &exec));
+	for (size_t i = 0; i < n; i++)
+		numbers[i] *= d->factors[p->col + i % p->cols];
+	if (format == MXFP_FORMAT_F32)
+		return;
+	must_succeed(mxfp_convert(piece->bytes, format, numbers, MXFP_FORMAT_F32, n, &options));
+	memcpy(piece->result, piece->bytes, n * dtype_info(d->target->dtype)->bits / 8);
+}
+
+/* The codes of a piece as numbers, in the piece's memory behind its codes and scales, of which the scales become 1; NULL
+   if no code is Inf. */
+static const float *decode_codes(const struct decoding *d, const struct transfer_piece *piece)
+{
+	struct mxfp_blocks blocks = blocks_of(d, piece);
+	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
+	const struct mxfp_exec exec = {.threads = 1};
+	enum { SCALE_ONE = 127, SCALE_NAN = 255 };
+	unsigned char *scales = blocks.scales, *numbers = piece->bytes + (size_t)PIECE_ELEMENTS * sizeof(float);
+	struct mxfp_sizes size;
+
+	_Static_assert(2 * PIECE_ELEMENTS * sizeof(float) <= TRANSFER_READ_BYTES, "room for codes, scales and numbers");
+	if (mxfp_format_get_info(mxfp_format_get_info(blocks.format)->element)->special != MXFP_SPECIAL_IEEE)
+		return NULL;
+	must_succeed(mxfp_blocks_size(blocks.format, blocks.rows, blocks.cols, &size));
+	for (size_t i = 0; i < size.scales_bytes; i++)
+		if (scales[i] != SCALE_NAN)
+			scales[i] = SCALE_ONE;
+	must_succeed(mxfp_dequantize(&matrix, numbers, MXFP_FORMAT_F32, 0, &exec));
+	return (const float *)(const void *)numbers;
+}
+
 static int decode_piece(const void *context, const struct transfer_piece *piece, struct mxfp_counts *counts,
                         struct error *error)
 {
@@ -104,25 +228,34 @@ static int decode_piece(const void *context, const struct transfer_piece *piece,
 	const struct mxfp_blocks blocks = blocks_of(d, piece);
 	const struct mxfp_matrix matrix = mxfp_blocks_matrix(&blocks);
 	const struct mxfp_exec exec = {.threads = 1};
-	size_t width = dtype_info(d->target->dtype)->bits / 8, n = p->rows * p->cols * width;
-	(void)counts;
-	must_succeed(mxfp_dequantize(&matrix, piece->result, dtype_info(d->target->dtype)->format, 0, &exec));
-	dtype_swap(d->target->dtype, piece->result, n);
+	const enum mxfp_format format = dtype_info(d->target->dtype)->format;
+	const size_t width = dtype_info(d->target->dtype)->bits / 8, n = p->rows * p->cols;
+
+	if (d->factors != NULL)
+		decode_and_fold(d, piece, &matrix);
+	else
+		must_succeed(mxfp_dequantize(&matrix, piece->result, format, 0, &exec));
+	if (any_inf(format, piece->result, n))
+		meet_overflow(format, piece->result, n, decode_codes(d, piece), d->to->overflow, counts);
+	dtype_swap(d->target->dtype, piece->result, n * width);
 	if (d->transposed)
 		return write_transposed(d, piece, error);
-	return writer_write(&d->transfer->writer, d->target, (p->row * d->quantized->cols + p->col) * width,
-	                    piece->result, n, error);
+	return writer_write(&d->transfer->writer, d->target,
+	                    (d->place.first + p->row * d->quantized->cols + p->col) * width, piece->result, n * width, error);
 }
 
-int decode_tensor(struct transfer *transfer, const struct quantized *quantized, const char *name,
-                  const struct decode_columns *columns, struct error *error)
+int decode_tensor(struct transfer *transfer, const struct quantized *quantized, const struct decode_target *to,
+                  struct error *error)
 {
+	struct mxfp_counts counts = {0};
+	const struct decode_place *place = to->place;
 	struct quantized in_bands = *quantized;
 	struct decoding d = {
 		.transfer = transfer,
 		.quantized = &in_bands,
-		.target = writer_find(&transfer->writer, name),
-		.transposed = quantized->transposed || columns != NULL,
+		.to = to,
+		.target = writer_find(&transfer->writer, to->name),
+		.transposed = place != NULL ? place->pitch != 0 : quantized->transposed,
 	};
 	const struct transfer_job job = {
 		.rows = quantized->rows,
@@ -130,26 +263,32 @@ int decode_tensor(struct transfer *transfer, const struct quantized *quantized, 
 		.read = read_piece,
 		.work = decode_piece,
 		.context = &d,
+		.counts = &counts,
 	};
 
+	int code = quantized_read_pre_quant_scale(quantized, &d.factors, error);
+	if (code != EXIT_OK)
+		return code;
 	layout_read_in_bands(&in_bands);
-	if (columns != NULL)
-		d.columns = *columns;
+	if (place != NULL)
+		d.place = *place;
 	else if (d.transposed)
-		d.columns.pitch = quantized->shape.dims[quantized->shape.rank - 2];
+		d.place.pitch = quantized->shape.dims[quantized->shape.rank - 2];
 	if (d.transposed)
 		d.bands = layout_bands_new(job.rows, job.cols, 0, (size_t)job.cols * (dtype_info(d.target->dtype)->bits / 8),
 		                           LAYOUT_BANDS);
-	int code = transfer_run(transfer, &job, error);
+	code = transfer_run(transfer, &job, error);
+	free(d.factors);
 	layout_bands_free(d.bands);
 	layout_bands_free(in_bands.bands);
-	return code;
+	return code == EXIT_OK ? take_counts(to, transfer, d.target, &counts, error) : code;
 }
 
 /* The state of decoding a tensor of Q8_0. Its pieces are whole blocks, because its rows are. */
 struct decoding_q8_0 {
 	struct transfer *transfer;
 	const struct tensor *source, *target;
+	const struct decode_target *to;
 	uint64_t cols;
 };
 
@@ -175,26 +314,32 @@ static int decode_q8_0_piece(const void *context, const struct transfer_piece *p
 	const struct mxfp_exec exec = {.threads = 1};
 	const struct mxfp_convert_options options = {.overflow = MXFP_OVERFLOW_OVF, .exec = &exec};
 	const enum dtype dtype = d->target->dtype;
+	const enum mxfp_format format = dtype_info(dtype)->format;
 	const size_t n = piece->piece.rows * piece->piece.cols, width = dtype_info(dtype)->bits / 8;
 
-	(void)counts;
+	/* A product of a finite f16 number and 127 is finite in binary32. */
 	q8_0_decode((float *)(void *)piece->result, piece->bytes, n / Q8_0_ELEMENTS);
-	must_succeed(mxfp_convert(piece->bytes, dtype_info(dtype)->format, piece->result, MXFP_FORMAT_F32, n,
-	                          &options));
+	must_succeed(mxfp_convert(piece->bytes, format, piece->result, MXFP_FORMAT_F32, n, &options));
+	if (any_inf(format, piece->bytes, n))
+		meet_overflow(format, piece->bytes, n, (const float *)(const void *)piece->result, d->to->overflow, counts);
 	dtype_swap(dtype, piece->bytes, n * width);
 	return writer_write(&d->transfer->writer, d->target, first_of(d, piece) * width, piece->bytes, n * width, error);
 }
 
-int decode_q8_0(struct transfer *transfer, const struct tensor *source, const char *name, struct error *error)
+int decode_q8_0(struct transfer *transfer, const struct tensor *source, const struct decode_target *to,
+                struct error *error)
 {
+	struct mxfp_counts counts = {0};
 	struct decoding_q8_0 d = {
 		.transfer = transfer,
 		.source = source,
-		.target = writer_find(&transfer->writer, name),
+		.to = to,
+		.target = writer_find(&transfer->writer, to->name),
 	};
-	struct transfer_job job = {.read = read_q8_0, .work = decode_q8_0_piece, .context = &d};
+	struct transfer_job job = {.read = read_q8_0, .work = decode_q8_0_piece, .context = &d, .counts = &counts};
 
 	tensor_matrix(source, &job.rows, &job.cols);
 	d.cols = job.cols;
-	return transfer_run(transfer, &job, error);
+	const int code = transfer_run(transfer, &job, error);
+	return code == EXIT_OK ? take_counts(to, transfer, d.target, &counts, error) : code;
 }

@@ -3,6 +3,7 @@
 #ifndef TOOLS_REWRITE_DECODE_H
 #define TOOLS_REWRITE_DECODE_H
 
+#include "base/option_kind.h"
 #include "io/transfer.h"
 #include "model/quantized.h"
 
@@ -12,17 +13,27 @@ enum dtype decode_dtype(enum mxfp_format format);
 /* Sets the shape that it had before it was quantized, of the same rank. */
 void decode_shape(uint64_t *shape, const struct quantized *quantized);
 
-/* Where the columns of a matrix are written, in elements of the target: the first, and the distance to the next. */
-struct decode_columns {
+/* Where in the target a matrix is written, in elements: by columns, the first and the distance to the next; or, with
+   pitch 0, its rows one after the other. */
+struct decode_place {
 	uint64_t first, pitch;
 };
 
-/* Writes it to tensor `name`, of such a dtype, of transfer->writer, by columns if `columns` is not NULL. Errors of
-   quantized_read(); signals. */
-int decode_tensor(struct transfer *transfer, const struct quantized *quantized, const char *name,
-                  const struct decode_columns *columns, struct error *error);
+/* Where a tensor is written, and what becomes of finite numbers that are too large for its dtype. */
+struct decode_target {
+	const char *name;             /* in transfer->writer, where it has such a dtype */
+	const struct decode_place *place; /* NULL: the tensor is that alone */
+	int overflow;                 /* enum mxfp_overflow, or OPTION_CHOICE_NONE: EXIT_INPUT. An Inf that is stored stays */
+	const char *remedy;           /* for the text of that error, as a phrase */
+	struct mxfp_counts *counts;   /* added to: `saturated` became the largest number, `overflowed` Inf */
+};
 
-/* The same for a tensor of ggml's Q8_0 in transfer->file. EXIT_IO; signals. */
-int decode_q8_0(struct transfer *transfer, const struct tensor *source, const char *name, struct error *error);
+/* Decodes and writes it. Errors of quantized_read(); EXIT_INPUT also for what is too large; signals. */
+int decode_tensor(struct transfer *transfer, const struct quantized *quantized, const struct decode_target *target,
+                  struct error *error);
+
+/* The same for a tensor of ggml's Q8_0 in transfer->file. EXIT_IO, EXIT_INPUT; signals. */
+int decode_q8_0(struct transfer *transfer, const struct tensor *source, const struct decode_target *target,
+                struct error *error);
 
 #endif

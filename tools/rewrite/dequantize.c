@@ -10,8 +10,12 @@
 #include <string.h>
 
 #include "base/suffix.h"
+#include "io/counts.h"
 #include "io/file_gguf.h"
 #include "io/resumed.h"
+#include "model/choices.h"
+#include "model/layout_cache.h"
+#include "model/meaning.h"
 #include "model/model_output.h"
 #include "model/quantized.h"
 #include "mxfp.h"
@@ -24,8 +28,8 @@ struct entry {
 	enum becomes becomes;
 	struct quantized quantized; /* BECOMES_CODES */
 	struct tensor output;       /* unless BECOMES_DROPPED */
-	const char *fused;          /* of experts: the tensor that it is columns of; NULL: none */
-	struct decode_columns columns;
+	const char *fused;          /* of experts: the tensor that it is a part of; NULL: none */
+	struct decode_place place;  /* there */
 	struct tensor whole;        /* that one, at the first of them; no name: none */
 };
 
@@ -105,6 +109,18 @@ static struct entry *find_expert(const struct by_name *by_name, const char *modu
 	return *found;
 }
 
+/* Whether experts of a module were one tensor `whole` before, and in which order; without a note, where the model's own
+   files have such tensors. */
+static bool were_one(const struct running *r, const char *whole, bool *by_columns)
+{
+	const char *note = file_metadata(r->transfer.file, LAYOUT_EXPERTS);
+	const struct tensor tensor = {.name = whole, .rank = 3, .shape = (uint64_t[]){1, 1, 1}};
+	const struct role role = role_of(&r->model->role_model, &tensor);
+
+	*by_columns = note == NULL || strcmp(note, LAYOUT_EXPERTS_ROWS) != 0;
+	return note != NULL || (role.kind == ROLE_SEQUENTIAL && role.axis == ROLE_TURNED);
+}
+
 /* Makes one tensor of some projections of a module's experts, if the unquantized model has such a tensor and all of them
    are quantized in this file: the reverse of model_split_experts(). */
 static int fuse_experts(struct running *r, const struct by_name *by_name, const char *module,
@@ -113,10 +129,10 @@ static int fuse_experts(struct running *r, const struct by_name *by_name, const 
 	const struct role_model *model = &r->model->role_model;
 	struct entry *first = find_expert(by_name, module, 0, projections[0], NULL);
 	char name[NAME_BYTES];
-	const struct tensor fused = {.name = name, .rank = 3, .shape = (uint64_t[]){1, 1, 1}};
+	bool by_columns;
 
 	snprintf(name, sizeof name, "%s.%s", module, whole);
-	if (first == NULL || role_of(model, &fused).kind != ROLE_SEQUENTIAL)
+	if (first == NULL || model->experts == 0 || !were_one(r, name, &by_columns))
 		return EXIT_OK;
 	for (uint64_t e = 0; e < model->experts; e++)
 		for (size_t i = 0; i < n; i++)
@@ -132,11 +148,12 @@ static int fuse_experts(struct running *r, const struct by_name *by_name, const 
 			struct entry *part = find_expert(by_name, module, e, projections[i], first);
 
 			part->fused = kept;
-			part->columns = (struct decode_columns){e * in * n * out + i * out, n * out};
+			part->place = by_columns ? (struct decode_place){e * in * n * out + i * out, n * out}
+			                         : (struct decode_place){(e * n + i) * out * in, 0};
 		}
 	shape[0] = model->experts;
-	shape[1] = in;
-	shape[2] = n * out;
+	shape[1] = by_columns ? in : n * out;
+	shape[2] = by_columns ? n * out : in;
 	first->whole = (struct tensor){.name = kept, .dtype = r->dtype, .rank = 3, .shape = shape};
 	return EXIT_OK;
 }
@@ -185,6 +202,8 @@ static int plan_file(struct running *r, struct error *error)
 		code = plan_entry(r, &r->entries[i], &file->tensors[i], error);
 		r->done->decoded += r->entries[i].becomes == BECOMES_CODES || r->entries[i].becomes == BECOMES_Q8_0;
 		r->done->kept += r->entries[i].becomes == BECOMES_KEPT;
+		r->done->folded += r->entries[i].becomes == BECOMES_CODES &&
+		                   r->entries[i].quantized.parts[LAYOUT_PRE_QUANT_SCALE] != NULL;
 	}
 	if (code == EXIT_OK)
 		code = fuse_all(r, error);
@@ -221,14 +240,20 @@ static int write_entry(const void *context, size_t i, struct journal_record *rec
 	struct running *r = (struct running *)context;
 	const struct entry *entry = &r->entries[i];
 	const struct tensor *source = &r->transfer.file->tensors[i];
+	const bool fused = entry->fused != NULL;
+	const struct decode_target target = {
+		.name = fused ? entry->fused : entry->output.name,
+		.place = fused ? &entry->place : NULL,
+		.overflow = r->settings->overflow,
+		.remedy = "--overflow sat writes that, and --overflow ovf Inf",
+		.counts = &record->counts,
+	};
 
-	(void)record;
 	switch (entry->becomes) {
 	case BECOMES_CODES:
-		return decode_tensor(&r->transfer, &entry->quantized, entry->fused != NULL ? entry->fused : entry->output.name,
-		                     entry->fused != NULL ? &entry->columns : NULL, error);
+		return decode_tensor(&r->transfer, &entry->quantized, &target, error);
 	case BECOMES_Q8_0:
-		return decode_q8_0(&r->transfer, source, entry->output.name, error);
+		return decode_q8_0(&r->transfer, source, &target, error);
 	case BECOMES_KEPT:
 		return transfer_copy(&r->transfer, source, error);
 	case BECOMES_DROPPED:
@@ -274,7 +299,7 @@ static int write_data(struct running *r, const struct file *file, struct resumed
 	return code == EXIT_OK ? model_output_add(&r->output, file, writer, error) : code;
 }
 
-/* Writes a file, unless all has been written and only the counts are wanted. */
+/* Writes a file, unless all has been written and only the counts are wanted, which its journal has. */
 static int write_file(struct running *r, const struct file *file, struct error *error)
 {
 	struct resumed resumed = {.journal.fd = -1};
@@ -282,11 +307,12 @@ static int write_file(struct running *r, const struct file *file, struct error *
 	r->transfer.writer = (struct writer){.fd = -1};
 	r->transfer.file = file;
 	int code = plan_file(r, error);
-	if (code == EXIT_OK && !r->output.partial.appeared) {
+	if (code == EXIT_OK)
 		code = resumed_begin(&resumed, &r->output.partial, model_output_name(&r->output, file), file->n_tensors, error);
-		if (code == EXIT_OK)
-			code = write_data(r, file, &resumed, error);
-	}
+	if (code == EXIT_OK && !r->output.partial.appeared)
+		code = write_data(r, file, &resumed, error);
+	for (size_t i = 0; code == EXIT_OK && i < file->n_tensors; i++)
+		counts_add(&r->done->counts, &resumed.records[i].counts);
 	writer_abandon(&r->transfer.writer);
 	release_file(r);
 	resumed_end(&resumed);
@@ -332,13 +358,28 @@ static int begin(struct running *r, struct error *error)
 	if (code != EXIT_OK)
 		return code;
 	json_prepare();
-	json_t *fingerprint = json_pack("{s:s, s:s}", "command", "dequantize", "--to", mxfp_format_get_info(s->to)->name);
+	json_t *fingerprint = json_pack("{s:s, s:s, s:s}", "command", "dequantize", "--to", mxfp_format_get_info(s->to)->name,
+	                                "--overflow", s->overflow == OPTION_CHOICE_NONE ? "refused"
+	                                                                             : choice_name(OPTION_OVERFLOW, s->overflow));
 	carry_fingerprint(&r->done->carry, fingerprint);
 	code = json_out_of_memory() ? fail_memory(error)
 	                            : model_output_begin(&r->output, r->model,
 	                                                 &(struct partial_target){s->out, as_file, s->force, s->resume, false},
 	                                                 fingerprint, error);
 	json_decref(fingerprint);
+	return code;
+}
+
+/* The output has no quantization_config, which would say how keys and values are quantized. */
+static int find_cache(struct running *r, const json_t *config, struct error *error)
+{
+	json_t *second = NULL;
+	char *path = NULL;
+	int code = model_read_member(r->model, layout_modelopt.second_name, &path, &second, error);
+
+	json_decref(layout_cache_read(meaning_section(config), second, &r->done->cache_lost));
+	json_decref(second);
+	free(path);
 	return code;
 }
 
@@ -359,7 +400,13 @@ int dequantize_run(const struct dequantize_settings *settings, const struct mode
 
 	if (code == EXIT_OK)
 		code = model_config_copy(model, &config, error);
-	json_object_del(config, "quantization_config");
+	if (code == EXIT_OK)
+		code = find_cache(&r, config, error);
+	json_prepare();
+	meaning_remove_sections(config);
+	model_config_widen(config, settings->to);
+	if (code == EXIT_OK && json_out_of_memory())
+		code = fail_memory(error);
 	if (code == EXIT_OK)
 		code = transfer_begin(&r.transfer, error);
 	progress_start(&r.transfer.progress, "dequantizing", model->data_bytes, settings->quiet);

@@ -7,12 +7,15 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "base/option_kind.h"
 #include "model/carry.h"
 #include "model/model.h"
+#include "mxfp/options.h"
 
 struct dequantize_settings {
 	const char *in, *out;
 	enum mxfp_format to; /* f32, bf16 or f16 */
+	int overflow; /* of numbers that are too large for it: enum mxfp_overflow; OPTION_CHOICE_NONE: EXIT_INPUT */
 	unsigned threads;
 	bool force, json, resume, quiet;
 };
@@ -20,10 +23,14 @@ struct dequantize_settings {
 /* What was done; dequantize_free() releases it. */
 struct dequantize_done {
 	size_t decoded, kept;
+	size_t folded;   /* of those decoded: by a pre_quant_scale */
+	bool cache_lost; /* the source says how keys and values are quantized, for which there is no place */
+	struct mxfp_counts counts; /* of decoded numbers: `saturated`, `overflowed` */
 	struct carry carry;
 };
 
-/* Writes the model, or resumes writing it. EXIT_INPUT: nothing in it is quantized, or parts are missing; EXIT_IO,
+/* Writes the model, or resumes writing it. EXIT_INPUT: nothing in it is quantized, parts are missing, or numbers are too
+   large; EXIT_IO,
    EXIT_MEMORY, signals. dequantize_free() follows in every case. */
 int dequantize_run(const struct dequantize_settings *settings, const struct model *model,
                    struct dequantize_done *done, struct error *error);

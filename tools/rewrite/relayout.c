@@ -21,7 +21,9 @@
 #include "io/file_safetensors.h"
 #include "io/resumed.h"
 #include "io/shape.h"
+#include "model/layout_cache.h"
 #include "model/layout_config.h"
+#include "model/meaning.h"
 #include "model/model_output.h"
 #include "mxfp.h"
 #include "rewrite/decode.h"
@@ -196,6 +198,9 @@ static const char *refuses(const struct relayout_plan *plan, const struct relayo
 	const struct role role = role_of(model, &whole);
 	const char *why = NULL;
 
+	if (entry->quantized.parts[LAYOUT_PRE_QUANT_SCALE] != NULL &&
+	    entry->choice.form->parts[LAYOUT_PRE_QUANT_SCALE].append == NULL)
+		return "it has a pre_quant_scale, for which there is no place";
 	if (model->type[0] != '\0')
 		why = layout_refuses_role(plan->settings->layout, model, &role, &whole);
 	return why != NULL ? why : layout_refuses(&entry->choice, &whole);
@@ -280,6 +285,64 @@ static bool makes_file(const struct relayout_settings *settings)
 	return file_format_named(settings->out) == settings->layout->file_format;
 }
 
+/* Whether two forms are the same tensors. */
+static bool same_parts(const struct layout_form *a, const struct layout_form *b)
+{
+	for (int i = 0; i < N_LAYOUT_PARTS; i++) {
+		const struct layout_part_form *x = &a->parts[i], *y = &b->parts[i];
+
+		if (i == LAYOUT_INPUT_SCALE || i == LAYOUT_PRE_QUANT_SCALE)
+			continue;
+		if ((x->append == NULL) != (y->append == NULL) || (x->append != NULL && strcmp(x->append, y->append) != 0))
+			return false;
+	}
+	return true;
+}
+
+/* Whether the output has the tensors of the source, in the layout that its configuration names: then it says what it
+   said. */
+static bool is_unchanged(const struct relayout_plan *plan, const json_t *old)
+{
+	const char *method = json_string_value(json_object_get(old, "quant_method"));
+
+	if (method == NULL || plan->settings->layout->method == NULL || strcmp(method, plan->settings->layout->method) != 0)
+		return false;
+	for (size_t i = 0; i < plan->n_entries; i++) {
+		const struct relayout_entry *entry = &plan->entries[i];
+
+		if (entry->what == RELAYOUT_DECODED ||
+		    (entry->what == RELAYOUT_MOVED && (!same_parts(entry->choice.form, entry->quantized.choice.form) ||
+		                                       entry->choice.layout->order != entry->quantized.choice.layout->order)))
+			return false;
+	}
+	return true;
+}
+
+/* Finds how the source's cache of keys and values is quantized, which config.json of the output says, too. */
+static int plan_cache(struct relayout_plan *plan, struct error *error)
+{
+	const struct layout *layout = plan->settings->layout;
+	json_t *config = NULL, *second = NULL;
+	char *path = NULL;
+	bool said = false;
+	int code = model_config_copy(plan->model, &config, error);
+
+	if (code == EXIT_OK)
+		code = model_read_member(plan->model, layout_modelopt.second_name, &path, &second, error);
+	json_prepare();
+	if (code == EXIT_OK)
+		plan->cache = layout_cache_read(meaning_section(config), second, &said);
+	if (plan->cache != NULL && (layout->holds_cache == NULL || !layout->holds_cache(plan->cache))) {
+		json_decref(plan->cache);
+		plan->cache = NULL;
+	}
+	plan->cache_lost = said && plan->cache == NULL && !is_unchanged(plan, meaning_section(config));
+	free(path);
+	json_decref(second);
+	json_decref(config);
+	return code == EXIT_OK && json_out_of_memory() ? fail_memory(error) : code;
+}
+
 int relayout_plan(struct relayout_plan *plan, const struct relayout_settings *settings, const struct model *model,
                   struct error *error)
 {
@@ -294,6 +357,8 @@ int relayout_plan(struct relayout_plan *plan, const struct relayout_settings *se
 		code = carry_list(&plan->carry, model, error);
 	if (code == EXIT_OK)
 		code = plan_entries(plan, error);
+	if (code == EXIT_OK && !makes_file(settings))
+		code = plan_cache(plan, error);
 	if (code != EXIT_OK || plan->n_held > 0 || plan->carry.n == 0)
 		return code;
 	plan->carried = carry_text(&plan->carry);
@@ -303,37 +368,57 @@ int relayout_plan(struct relayout_plan *plan, const struct relayout_settings *se
 void relayout_plan_free(struct relayout_plan *plan)
 {
 	carry_free(&plan->carry);
+	json_decref(plan->cache);
 	free(plan->entries);
 	arena_free(&plan->arena);
 	*plan = (struct relayout_plan){0};
 }
 
-/* Returns the layout's configuration, with what `mxfp quantize` noted in the source's. */
-static json_t *new_config(const struct relayout_plan *plan, const json_t *before)
+static json_t *make_section(const struct relayout_plan *plan, enum mxfp_format activations)
 {
-	const json_t *old = json_object_get(before, "quantization_config");
-	enum mxfp_format activations = layout_config_activations(old);
 	struct layout_facts facts;
 
 	layout_facts_begin(&facts, plan->settings->layout, activations, plan->model);
+	facts.cache = plan->cache;
 	for (size_t i = 0; i < plan->n_entries; i++) {
 		const struct relayout_entry *entry = &plan->entries[i];
 		const struct quantized *q = &entry->quantized;
+		const bool copied = entry->what == RELAYOUT_COPIED;
 
-		if (entry->what == RELAYOUT_DECODED || (entry->what == RELAYOUT_COPIED && entry->name == NULL))
+		if (entry->what == RELAYOUT_DECODED || (copied && entry->name == NULL))
 			layout_facts_keep(&facts, &entry->parts[0]);
 		else if (q->parts[LAYOUT_CODES] == entry->source)
 			layout_facts_add(&facts, entry->what == RELAYOUT_MOVED ? &entry->choice : &q->choice, entry->name);
 		facts.input_scales |= entry->parts[LAYOUT_INPUT_SCALE].name != NULL ||
-		                      (entry->what == RELAYOUT_COPIED && q->parts[LAYOUT_INPUT_SCALE] == entry->source);
+		                      (copied && q->parts[LAYOUT_INPUT_SCALE] == entry->source);
+		facts.pre_quant_scales |= copied && entry->name != NULL && q->parts[LAYOUT_PRE_QUANT_SCALE] == entry->source;
 	}
 	if (activations != OPTION_FORMAT_NONE && facts.n_groups > 0 &&
 	    (facts.groups[0].choice.form->activations >> activations & 1) == 0)
 		facts.activations = OPTION_FORMAT_NONE;
-	json_t *config = layout_config(&facts);
+	json_t *section = layout_config(&facts);
 	layout_facts_free(&facts);
+	return section;
+}
+
+/* Returns the layout's configuration, with what `mxfp quantize` noted in the source's. */
+static json_t *new_config(const struct relayout_plan *plan, const json_t *before)
+{
+	static const char cache[] = "kv_cache_scheme";
+	const json_t *old = meaning_section(before);
+	json_t *config = make_section(plan, layout_config_activations(old));
+
 	if (config == NULL)
 		return NULL;
+	if (is_unchanged(plan, old)) {
+		json_t *kept = json_deep_copy(old), *scheme = json_object_get(config, cache);
+
+		/* It may stand in hf_quant_config.json alone. */
+		if (!json_is_object(json_object_get(kept, cache)) && scheme != NULL)
+			json_object_set(kept, cache, scheme);
+		json_decref(config);
+		config = kept;
+	}
 	json_t *own = json_deep_copy(json_object_get(old, "mxfp"));
 	own = own != NULL ? own : json_object();
 	json_object_del(own, DIRECTORY_CARRIED);
@@ -354,10 +439,12 @@ static int make_config(const struct relayout_plan *plan, json_t **config, struct
 	if (*config == NULL)
 		*config = json_object();
 	json_t *quantization = new_config(plan, *config);
+	meaning_remove_sections(*config);
 	if (quantization != NULL)
 		json_object_set_new(*config, "quantization_config", quantization);
-	else
-		json_object_del(*config, "quantization_config");
+	for (size_t i = 0; i < plan->n_entries; i++)
+		if (plan->entries[i].what == RELAYOUT_DECODED)
+			model_config_widen(*config, plan->settings->to);
 	if (!json_out_of_memory())
 		return EXIT_OK;
 	json_decref(*config);
@@ -557,8 +644,13 @@ static int write_entry(const void *context, size_t i, struct journal_record *rec
 	const struct writing *w = context;
 	const struct relayout_entry *entry = &w->range->entries[i];
 	struct transfer *transfer = &w->r->transfer;
+	const struct decode_target target = {
+		.name = entry->name != NULL ? entry->name : entry->source->name,
+		.overflow = OPTION_CHOICE_NONE,
+		.remedy = "mxfp dequantize has --overflow",
+		.counts = &record->counts,
+	};
 
-	(void)record;
 	transfer->file = entry->file;
 	switch (entry->what) {
 	case RELAYOUT_COPIED:
@@ -567,8 +659,8 @@ static int write_entry(const void *context, size_t i, struct journal_record *rec
 		return move(w->r, entry, error);
 	case RELAYOUT_DECODED:
 		if (entry->name == NULL)
-			return decode_q8_0(transfer, entry->source, entry->source->name, error);
-		return decode_tensor(transfer, &entry->quantized, entry->name, NULL, error);
+			return decode_q8_0(transfer, entry->source, &target, error);
+		return decode_tensor(transfer, &entry->quantized, &target, error);
 	case RELAYOUT_PART:
 		break;
 	}
@@ -791,6 +883,9 @@ static void print_totals(const struct relayout_plan *plan)
 		       totals.change);
 	if (totals.left_out > 0)
 		printf("%zu scales of activations were left out: the layout has no place for them\n", totals.left_out);
+	if (plan->cache_lost)
+		printf("kv_cache_scheme, how keys and values are quantized, was left out: layout %s has no place for it here; their "
+		       "scales were copied\n", plan->settings->layout->name);
 	carry_print(&plan->carry, stdout);
 	if (makes_file(plan->settings) && plan->n_held > 0 && plan->settings->layout->config != NULL)
 		puts(model_output_alone);
@@ -804,11 +899,15 @@ static json_t *head_facts(const struct relayout_plan *plan)
 	const struct totals totals = sum_up(plan);
 	const struct relayout_settings *s = plan->settings;
 
-	return json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:f, s:I, s:o}", "input", facts_text(s->in), "output",
+	return json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:f, s:I, s:s?, s:o}", "input", facts_text(s->in), "output",
 	                 facts_text(s->out), "layout", s->layout->name, "tensors_moved", (json_int_t)totals.moved,
 	                 "tensors_copied", (json_int_t)totals.copied, "tensors_decoded", (json_int_t)totals.decoded,
 	                 "scales_rounded", (json_int_t)totals.rounded, "largest_change", totals.change, "scales_left_out",
-	                 (json_int_t)totals.left_out, "copied", carry_facts(&plan->carry));
+	                 (json_int_t)totals.left_out, "kv_cache_scheme",
+	                 plan->cache_lost      ? "left out"
+	                 : plan->cache != NULL ? "kept"
+	                                       : NULL,
+	                 "copied", carry_facts(&plan->carry));
 }
 
 /* null for a scale that there is none of. */

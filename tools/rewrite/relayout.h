@@ -70,6 +70,8 @@ struct relayout_plan {
 	size_t n_entries;
 	size_t n_held; /* tensors that are quantized in the output */
 	struct relayout_entry *entries;
+	json_t *cache;   /* how keys and values are quantized, if the layout can say it (layout_cache_read()) */
+	bool cache_lost; /* it cannot */
 	struct carry carry;
 	const char *carried; /* its names, for metadata, if no quantization_config is there to list them; or NULL */
 	struct arena arena; /* names and shapes */

@@ -377,13 +377,23 @@ static int write_tensor(const void *context, struct writer *writer, const struct
 	return change_write(change, writer, target, &p->done->n_rounded, error);
 }
 
-static int untie(const void *context, json_t *config, struct error *error)
+/* Has config.json say what was untied, and f32 if tensors became wider. */
+static int configure(const void *context, json_t *config, struct error *error)
 {
 	const struct planning *p = context;
+	bool wider = false;
 
-	if (!p->done->untied)
-		return EXIT_OK;
-	return json_object_set_new(config, "tie_word_embeddings", json_false()) == 0 ? EXIT_OK : fail_memory(error);
+	json_prepare();
+	for (size_t i = 0; i < p->model->n_tensors; i++) {
+		const struct change *change = &p->changes[i];
+
+		wider |= change_is_any(change) && change->source->dtype != change_dtype(change);
+	}
+	if (wider)
+		model_config_widen(config, MXFP_FORMAT_F32);
+	if (p->done->untied)
+		json_object_set_new(config, "tie_word_embeddings", json_false());
+	return json_out_of_memory() ? fail_memory(error) : EXIT_OK;
 }
 
 int transform_run(struct transformation *done, const struct transform_settings *settings, const struct model *model,
@@ -401,7 +411,7 @@ int transform_run(struct transformation *done, const struct transform_settings *
 		.context = &p,
 		.dtype = dtype_of,
 		.write = write_tensor,
-		.configure = untie,
+		.configure = configure,
 		.carry = &done->carry,
 	};
 

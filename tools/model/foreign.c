@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT */
-/* Layouts that mxfp knows by name and does not read. */
 #include "config.h"
+
+#include "model/foreign.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyse/lint.h"
 #include "base/suffix.h"
 #include "io/elements.h"
 
-enum test { TEST_ANY, TEST_CODES, TEST_NUMBERS, TEST_SAME_COLS, TEST_OTHER_COLS };
+enum test { TEST_ANY, TEST_CODES, TEST_NUMBERS, TEST_SAME_COLS, TEST_OTHER_COLS, TEST_BLOCKS };
 
 static const struct layout_row {
 	const char *codes, *part;
 	enum test test;
 	const char *what, *remedy;
-} rows[N_LINT_FOREIGN] = {
-#define FOREIGN(id, codes, part, test, what, remedy, source) [LINT_FOREIGN_##id] = {codes, part, TEST_##test, what, remedy},
-#include "analyse/lint_foreign.def"
+} rows[N_FOREIGN] = {
+#define FOREIGN(id, codes, part, test, what, remedy, source) [FOREIGN_##id] = {codes, part, TEST_##test, what, remedy},
+#include "model/foreign.def"
 };
 
 static const struct {
 	const char *codes, *part;
 } companions[] = {
 #define COMPANION(codes, part) {codes, part},
-#include "analyse/lint_foreign.def"
+#include "model/foreign.def"
 };
 
 static uint64_t last_of(const struct tensor *tensor)
@@ -40,6 +40,9 @@ static bool passes(enum test test, const struct tensor *codes, const struct tens
 
 	if (test != TEST_ANY && info->bits > 8 && info->numeric)
 		return false;
+	if (test == TEST_BLOCKS)
+		return dtype_info(part->dtype)->bits == 8 && codes->rank == part->rank && codes->rank > 0 &&
+		       last_of(codes) / 32 == last_of(part) && last_of(codes) % 32 == 0;
 	return (test != TEST_NUMBERS || (info->bits == 8 && elements_are_float(part->dtype))) &&
 	       (test != TEST_SAME_COLS || same) && (test != TEST_OTHER_COLS || !same);
 }
@@ -64,46 +67,53 @@ static int find_like(const struct model *model, const char *name, const char *fr
 	return EXIT_OK;
 }
 
-static int find_row(const struct model *model, const struct tensor *tensor, int *row, bool *is_codes, struct error *error)
+static int find_row(const struct model *model, const struct tensor *tensor, int *row, const struct tensor **codes,
+                    struct error *error)
 {
 	int code = EXIT_OK;
 
-	for (*row = 0; *row < N_LINT_FOREIGN; ++*row) {
+	for (*row = 0; *row < N_FOREIGN; ++*row) {
 		const struct tensor *other;
 
+		*codes = tensor;
 		code = find_like(model, tensor->name, rows[*row].codes, rows[*row].part, &other, error);
-		*is_codes = other != NULL && passes(rows[*row].test, tensor, other);
-		if (code != EXIT_OK || *is_codes)
+		if (code != EXIT_OK || (other != NULL && passes(rows[*row].test, tensor, other)))
 			return code;
-		code = find_like(model, tensor->name, rows[*row].part, rows[*row].codes, &other, error);
-		if (code != EXIT_OK || (other != NULL && passes(rows[*row].test, other, tensor)))
+		code = find_like(model, tensor->name, rows[*row].part, rows[*row].codes, codes, error);
+		if (code != EXIT_OK || (*codes != NULL && passes(rows[*row].test, *codes, tensor)))
 			return code;
 	}
 	return code;
 }
 
-int lint_foreign(const struct model *model, const struct tensor *tensor, int *row, bool *is_codes, struct error *error)
+int foreign_find(const struct model *model, const struct tensor *tensor, int *row, const struct tensor **codes,
+                 struct error *error)
 {
-	int code = find_row(model, tensor, row, is_codes, error);
+	int code = find_row(model, tensor, row, codes, error);
 
-	for (size_t i = 0; i < sizeof companions / sizeof companions[0] && code == EXIT_OK && *row == N_LINT_FOREIGN; i++) {
-		const struct tensor *codes;
-		bool whose = false;
+	for (size_t i = 0; i < sizeof companions / sizeof companions[0] && code == EXIT_OK && *row == N_FOREIGN; i++) {
+		const struct tensor *whose, *part;
 
-		code = find_like(model, tensor->name, companions[i].part, companions[i].codes, &codes, error);
-		if (code == EXIT_OK && codes != NULL)
-			code = find_row(model, codes, row, &whose, error);
+		code = find_like(model, tensor->name, companions[i].part, companions[i].codes, &whose, error);
+		if (code != EXIT_OK || whose == NULL)
+			continue;
+		code = find_row(model, whose, row, &part, error);
+		*codes = whose;
 	}
 	return code;
 }
 
-int lint_find_foreign(struct lint *lint, int row, size_t n, const struct lint_place *first, struct error *error)
+const char *foreign_what(int row)
 {
-	return lint_find(lint, LINT_UNKNOWN, first, error, "it and %zu others are %s, which mxfp does not read; %s", n - 1,
-	                 rows[row].what, rows[row].remedy);
+	return rows[row].what;
 }
 
-bool lint_foreign_renames(int row)
+const char *foreign_remedy(int row)
+{
+	return rows[row].remedy;
+}
+
+bool foreign_renames(int row)
 {
 	return rows[row].codes[0] != '\0' && strcmp(rows[row].codes, "weight") != 0;
 }

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* What the user says may stay unknown: --allow-unknown. */
+#ifndef TOOLS_MODEL_ALLOW_H
+#define TOOLS_MODEL_ALLOW_H
+
+#include <stdbool.h>
+
+#include "base/option_kind.h"
+
+/* The keys of that option, as errors name them. */
+extern struct string_list allow_keys;
+
+/* Whether a key that is not known here is to be passed over. */
+bool allowed_unknown(const char *key);
+
+#endif

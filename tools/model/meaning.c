@@ -1,0 +1,930 @@
+/* SPDX-License-Identifier: MIT */
+#include "config.h"
+
+#include "model/meaning.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/suffix.h"
+#include "io/directory.h"
+#include "io/file_safetensors.h"
+#include "io/json.h"
+#include "io/member.h"
+#include "model/allow.h"
+#include "model/foreign.h"
+#include "model/layout_config.h"
+#include "model/quantized.h"
+
+enum reading { METHOD_READ, METHOD_NAMED };
+
+/* The values of quant_method. */
+static const struct method {
+	const char *name;
+	enum reading reading;
+	const char *what; /* whose keys it has, or what its tensors are */
+} methods[] = {
+#define METHOD(name, reading, what) {name, METHOD_##reading, what},
+#include "model/meaning.def"
+};
+
+enum key_kind { KEY_SECTION, KEY_DESCRIBES, KEY_VALUES, KEY_FORMS, KEY_ABSENT };
+
+static const struct key {
+	const char *method, *path;
+	enum key_kind kind;
+	const char *text;
+} keys[] = {
+#define KEY(method, path, kind, text) {method, path, KEY_##kind, text},
+#include "model/meaning.def"
+};
+
+enum side_kind { SIDE_PART, SIDE_SCALES, SIDE_SCALE, SIDE_CARRIED, SIDE_FOLDED, SIDE_REFUSED };
+
+static const struct side {
+	const char *name;
+	enum side_kind kind;
+	const char *what;
+} sides[] = {
+#define SIDE(name, kind, what) {name, SIDE_##kind, what},
+#include "model/meaning.def"
+};
+
+enum { N_METHODS = sizeof methods / sizeof methods[0], N_KEYS = sizeof keys / sizeof keys[0],
+       N_SIDES = sizeof sides / sizeof sides[0], TEXT = 512, KEY_TEXT = 512, VALUE_TEXT = 64, NAME_TEXT = 1024 };
+
+static const char remedy[] = "give the model that it was made from";
+
+/* Going through the facts of a model. */
+struct listing {
+	const struct model *model;
+	meaning_reader *reader;
+	void *context;
+	struct error *error;
+	bool plain;        /* no tensor can be quantized */
+	uint32_t formats;  /* that its configuration states, as bits 1 << format; 0: none */
+};
+
+static int tell(const struct listing *l, const struct meaning_fact *fact)
+{
+	return l->reader(l->context, fact, l->error);
+}
+
+/* A section of keys: where it is, and whose keys it has. */
+struct section {
+	struct listing *listing;
+	const char *path;    /* of its file */
+	const char *name;    /* "quantization_config" */
+	const char *method;  /* whose keys */
+	char shown[KEY_TEXT]; /* the path of the key at hand */
+};
+
+static bool is_allowed(const char *path, const char *key)
+{
+	return allowed_unknown(path) || allowed_unknown(key);
+}
+
+static int tell_key(const struct section *s, enum meaning_kind kind, const char *text)
+{
+	const struct meaning_fact fact = {.kind = kind, .path = s->path, .key = s->shown, .text = text};
+
+	return tell(s->listing, &fact);
+}
+
+/* A value as --allow-unknown and the table have it. */
+static const char *value_text(const json_t *value, char text[VALUE_TEXT])
+{
+	if (json_is_string(value))
+		snprintf(text, VALUE_TEXT, "%s", json_string_value(value));
+	else if (json_is_integer(value))
+		snprintf(text, VALUE_TEXT, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+	else if (json_is_real(value))
+		snprintf(text, VALUE_TEXT, "%g", json_real_value(value));
+	else
+		snprintf(text, VALUE_TEXT, "%s", json_is_true(value)     ? "true"
+		                                 : json_is_false(value)  ? "false"
+		                                 : json_is_null(value)   ? "null"
+		                                 : json_is_array(value)  ? "a list"
+		                                                         : "an object");
+	return text;
+}
+
+static bool is_one_of(const char *values, const char *text)
+{
+	for (size_t n; *values != '\0'; values += n + (values[n] == '|')) {
+		n = strcspn(values, "|");
+		if (strlen(text) == n && strncasecmp(values, text, n) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool is_form(const char *method, const char *text)
+{
+	for (size_t i = 0; layouts[i] != NULL; i++)
+		for (size_t k = 0; k < layouts[i]->n_forms; k++)
+			if (layouts[i]->method != NULL && strcmp(layouts[i]->method, method) == 0 &&
+			    layouts[i]->forms[k].config_name != NULL && strcmp(layouts[i]->forms[k].config_name, text) == 0)
+				return true;
+	return false;
+}
+
+/* A key that is not there asks for nothing, too. */
+static bool asks_nothing(const json_t *value)
+{
+	return value == NULL || json_is_null(value) || json_is_false(value) || (json_is_string(value) && json_string_length(value) == 0) ||
+	       (json_is_array(value) && json_array_size(value) == 0) ||
+	       (json_is_object(value) && json_object_size(value) == 0);
+}
+
+/* The row of a key of the objects at `parent`, a path of the table. */
+static const struct key *find_key(const char *method, const char *parent, const char *key)
+{
+	const size_t n = strlen(parent);
+
+	for (size_t i = 0; i < N_KEYS; i++) {
+		const char *rest = keys[i].path;
+
+		if (strcmp(keys[i].method, method) != 0 && strcmp(keys[i].method, "*") != 0)
+			continue;
+		if (n > 0 && (strncmp(rest, parent, n) != 0 || rest[n] != '.'))
+			continue;
+		rest += n > 0 ? n + 1 : 0;
+		if (strchr(rest, '.') == NULL && (strcmp(rest, "*") == 0 || strcmp(rest, key) == 0))
+			return &keys[i];
+	}
+	return NULL;
+}
+
+static int walk(struct section *s, const char *parent, const json_t *value);
+
+/* One key whose path is shown. */
+static int look_at_key(struct section *s, const struct key *row, const char *name, const json_t *value)
+{
+	char text[TEXT], is[VALUE_TEXT];
+
+	value_text(value, is);
+	if (row == NULL && is_allowed(s->shown, name))
+		return EXIT_OK;
+	if (row == NULL) {
+		snprintf(text, sizeof text, "is not known, and could change what the numbers mean; --allow-unknown %.200s goes on "
+		         "without it", s->shown);
+		return tell_key(s, MEANING_UNKNOWN, text);
+	}
+	switch (row->kind) {
+	case KEY_SECTION:
+		return walk(s, row->path, value);
+	case KEY_DESCRIBES:
+		return EXIT_OK;
+	case KEY_VALUES:
+	case KEY_FORMS:
+		if (is_one_of(row->text, is) || (row->kind == KEY_FORMS && is_form(s->method, is)))
+			return EXIT_OK;
+		snprintf(text, sizeof text, "is %s, which mxfp does not read; %s", is, remedy);
+		return tell_key(s, MEANING_REFUSED, text);
+	case KEY_ABSENT:
+		if (asks_nothing(value))
+			return EXIT_OK;
+		snprintf(text, sizeof text, "is not done here: %s; %s", row->text, remedy);
+		return tell_key(s, MEANING_REFUSED, text);
+	}
+	return EXIT_OK;
+}
+
+static int walk(struct section *s, const char *parent, const json_t *value)
+{
+	const size_t n = strlen(s->shown);
+	const char *name;
+	const json_t *member;
+	int code = EXIT_OK;
+
+	if (json_is_array(value)) {
+		for (size_t i = 0; i < json_array_size(value) && code == EXIT_OK; i++)
+			code = walk(s, parent, json_array_get(value, i));
+		return code;
+	}
+	if (json_is_null(value))
+		return EXIT_OK;
+	if (!json_is_object(value))
+		return tell_key(s, MEANING_REFUSED, "is no object; mxfp does not know what it stands for");
+	for (void *at = json_object_iter((json_t *)(uintptr_t)value); at != NULL && code == EXIT_OK;
+	     at = json_object_iter_next((json_t *)(uintptr_t)value, at)) {
+		name = json_object_iter_key(at);
+		member = json_object_iter_value(at);
+		snprintf(s->shown + n, sizeof s->shown - n, "%s%s", n == 0 ? "" : ".", name);
+		code = look_at_key(s, find_key(s->method, parent, name), name, member);
+		s->shown[n] = '\0';
+	}
+	return code;
+}
+
+static const struct method *find_method(const char *name)
+{
+	for (size_t i = 0; i < N_METHODS; i++)
+		if (strcmp(methods[i].name, name) == 0)
+			return &methods[i];
+	return NULL;
+}
+
+/* The method of a section that does not name one, as transformers and mlx-lm tell it; NULL: none. */
+static const char *guess_method(const json_t *section)
+{
+	static const struct {
+		const char *key, *method;
+	} signs[] = {
+		{"config_groups", "compressed-tensors"}, {"quant_algo", "modelopt"}, {"quantization", "modelopt"},
+		{"global_quant_config", "quark"}, {"format", "compressed-tensors"}, {"load_in_4bit", "bitsandbytes"}, {"load_in_8bit", "bitsandbytes"},
+		{"bits", "mlx"},
+	};
+
+	for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
+		if (json_object_get(section, signs[i].key) != NULL)
+			return signs[i].method;
+	return NULL;
+}
+
+/* Formats as bits. */
+
+/* Of weights that are so many bits in groups. */
+static uint32_t formats_of_groups(json_int_t bits, bool is_float, json_int_t length)
+{
+	uint32_t formats = 0;
+
+	for (int f = 0; mxfp_format_get_info((enum mxfp_format)f) != NULL; f++) {
+		const struct mxfp_format_info *block = mxfp_format_get_info((enum mxfp_format)f);
+
+		if (block->block_length <= 1 || (json_int_t)block->block_length != length)
+			continue;
+		const struct mxfp_format_info *element = mxfp_format_get_info(block->element);
+		if ((json_int_t)element->bits == bits && (element->kind == MXFP_KIND_FIXED) == !is_float)
+			formats |= UINT32_C(1) << f;
+	}
+	return formats;
+}
+
+static bool text_is(const json_t *value, const char *text)
+{
+	return json_is_string(value) && strcasecmp(json_string_value(value), text) == 0;
+}
+
+/* Of the groups of compressed-tensors. Keys that are missing have the defaults of QuantizationArgs. */
+static int formats_of_config_groups(struct section *s, const json_t *groups)
+{
+	const char *name;
+	const json_t *group;
+	int code = EXIT_OK;
+
+	for (void *at = json_object_iter((json_t *)(uintptr_t)groups); at != NULL && code == EXIT_OK;
+	     at = json_object_iter_next((json_t *)(uintptr_t)groups, at)) {
+		name = json_object_iter_key(at);
+		group = json_object_iter_value(at);
+		const json_t *weights = json_object_get(group, "weights"), *bits = json_object_get(weights, "num_bits");
+		const json_t *length = json_object_get(weights, "group_size");
+		char text[TEXT];
+
+		if (!json_is_object(weights))
+			continue;
+		const json_int_t n = bits != NULL ? json_integer_value(bits) : 8;
+		const bool is_float = text_is(json_object_get(weights, "type"), "float");
+		const uint32_t formats = formats_of_groups(n, is_float, json_integer_value(length));
+		s->listing->formats |= formats;
+		if (formats != 0)
+			continue;
+		snprintf(s->shown, sizeof s->shown, "config_groups.%.100s.weights", name);
+		snprintf(text, sizeof text, "has %s of %" JSON_INTEGER_FORMAT " bits in groups of %" JSON_INTEGER_FORMAT ", which "
+		         "is no format that mxfp reads; %s", is_float ? "floats" : "integers", n, json_integer_value(length),
+		         remedy);
+		code = tell_key(s, MEANING_REFUSED, text);
+		s->shown[0] = '\0';
+	}
+	return code;
+}
+
+static uint32_t formats_of_algorithm(const json_t *algorithm)
+{
+	const char *text = json_string_value(algorithm);
+
+	if (text == NULL)
+		return 0;
+	return strcasestr(text, "nvfp4") != NULL   ? UINT32_C(1) << MXFP_FORMAT_NVFP4
+	       : strcasestr(text, "mxfp4") != NULL ? UINT32_C(1) << MXFP_FORMAT_MXFP4
+	       : strcasestr(text, "mxfp8") != NULL ? UINT32_C(1) << MXFP_FORMAT_MXFP8_E4M3
+	                                           : 0;
+}
+
+/* Of auto-round, whose modules may differ; what is not known leaves it to the tensors. */
+static uint32_t formats_of_scheme(const json_t *section)
+{
+	const char *type = json_string_value(json_object_get(section, "data_type"));
+	const json_int_t bits = json_integer_value(json_object_get(section, "bits"));
+	const uint32_t mx4 = UINT32_C(1) << MXFP_FORMAT_MXFP4, mx8 = UINT32_C(1) << MXFP_FORMAT_MXFP8_E4M3;
+
+	if (type == NULL || json_object_size(json_object_get(section, "extra_config")) > 0)
+		return 0;
+	return strncmp(type, "nv", 2) == 0 ? UINT32_C(1) << MXFP_FORMAT_NVFP4 : bits == 8 ? mx8 : bits == 4 ? mx4 : 0;
+}
+
+static uint32_t formats_of_layers(const json_t *layers)
+{
+	uint32_t formats = 0;
+
+	for (void *at = json_object_iter((json_t *)(uintptr_t)layers); at != NULL;
+	     at = json_object_iter_next((json_t *)(uintptr_t)layers, at))
+		formats |= formats_of_algorithm(json_object_get(json_object_iter_value(at), "quant_algo"));
+	return formats;
+}
+
+static int note_formats(struct section *s, const json_t *section)
+{
+	uint32_t *formats = &s->listing->formats;
+
+	if (strcmp(s->method, "compressed-tensors") == 0)
+		return formats_of_config_groups(s, json_object_get(section, "config_groups"));
+	if (strcmp(s->method, "modelopt") == 0)
+		*formats |= formats_of_algorithm(json_object_get(section, "quant_algo")) |
+		            formats_of_layers(json_object_get(section, "quantized_layers"));
+	if (strcmp(s->method, "auto-round") == 0)
+		*formats |= formats_of_scheme(section);
+	if (strcmp(s->method, "quark") == 0 || strcmp(s->method, "mxfp4") == 0)
+		*formats |= UINT32_C(1) << MXFP_FORMAT_MXFP4;
+	return EXIT_OK;
+}
+
+/* Whether a section says that weights are quantized, and not only caches. */
+static bool quantizes_weights(const char *method, const json_t *section)
+{
+	const json_t *groups = json_object_get(section, "config_groups");
+
+	if (method == NULL)
+		return true;
+	if (strcmp(method, "modelopt") == 0)
+		return !asks_nothing(json_object_get(section, "quant_algo"));
+	if (strcmp(method, "compressed-tensors") != 0)
+		return true;
+	for (void *at = json_object_iter((json_t *)(uintptr_t)groups); at != NULL;
+	     at = json_object_iter_next((json_t *)(uintptr_t)groups, at))
+		if (!asks_nothing(json_object_get(json_object_iter_value(at), "weights")))
+			return true;
+	return false;
+}
+
+/* A section of a model without a quantized tensor. Of one file of several it is no news. */
+static int look_at_leftover(struct section *s, const json_t *section)
+{
+	const char *named = json_string_value(json_object_get(section, "quant_method"));
+	char text[TEXT];
+
+	if (!s->listing->model->is_directory || !quantizes_weights(s->method, section))
+		return EXIT_OK;
+	snprintf(text, sizeof text, "says that weights are quantized (%.64s), and no tensor is; if these are the numbers that "
+	         "are meant, remove %s from the file", named != NULL ? named : s->method != NULL ? s->method : "somehow",
+	         s->name);
+	snprintf(s->shown, sizeof s->shown, "%s", s->name);
+	return tell_key(s, MEANING_LEFTOVER, text);
+}
+
+/* Goes through a section, of which `given` says whose it is if it does not say so itself. */
+static int look_at_section(struct listing *l, const char *path, const char *name, const json_t *section,
+                           const char *given)
+{
+	struct section s = {.listing = l, .path = path, .name = name};
+	const char *named = json_string_value(json_object_get(section, "quant_method"));
+	char text[TEXT];
+
+	if (asks_nothing(section))
+		return EXIT_OK;
+	named = named != NULL ? named : given != NULL ? given : guess_method(section);
+	const struct method *method = named != NULL ? find_method(named) : NULL;
+	s.method = method == NULL ? NULL : method->reading == METHOD_READ ? method->what : method->name;
+	if (l->plain)
+		return look_at_leftover(&s, section);
+	snprintf(s.shown, sizeof s.shown, "quant_method");
+	if (method == NULL && is_allowed("quant_method", "quant_method"))
+		return EXIT_OK;
+	if (method == NULL) {
+		snprintf(text, sizeof text, "%s%.64s, which mxfp does not know; --allow-unknown quant_method goes by the tensors alone",
+		         named != NULL ? "is " : "is missing", named != NULL ? named : "");
+		return tell_key(&s, MEANING_UNKNOWN, text);
+	}
+	if (method->reading == METHOD_NAMED) {
+		snprintf(text, sizeof text, "is %s: %s, which mxfp does not read; %s", method->name, method->what, remedy);
+		return tell_key(&s, MEANING_FOREIGN, text);
+	}
+	s.shown[0] = '\0';
+	int code = walk(&s, "", section);
+	return code == EXIT_OK ? note_formats(&s, section) : code;
+}
+
+/* The sections of config.json: transformers and vLLM look for the first, also in a part of a model in several; older
+   programs for compressed-tensors for the second, mlx-lm for the third. */
+static const struct {
+	const char *name, *method;
+} sections[] = {{"quantization_config", NULL}, {"compression_config", "compressed-tensors"}, {"quantization", "mlx"}};
+
+enum { N_SECTIONS = sizeof sections / sizeof sections[0] };
+
+json_t *meaning_section(const json_t *config)
+{
+	json_t *found = NULL;
+
+	for (size_t i = 0; i < N_SECTIONS && asks_nothing(found); i++)
+		found = json_object_get(config, sections[i].name);
+	for (void *at = json_object_iter((json_t *)(uintptr_t)config); at != NULL && asks_nothing(found);
+	     at = json_object_iter_next((json_t *)(uintptr_t)config, at))
+		found = json_object_get(json_object_iter_value(at), sections[0].name);
+	return asks_nothing(found) ? NULL : found;
+}
+
+void meaning_remove_sections(json_t *config)
+{
+	for (size_t i = 0; i < N_SECTIONS; i++)
+		json_object_del(config, sections[i].name);
+	for (void *at = json_object_iter(config); at != NULL; at = json_object_iter_next(config, at))
+		json_object_del(json_object_iter_value(at), sections[0].name);
+}
+
+static int look_at_config(struct listing *l, const char *path, const json_t *config)
+{
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < N_SECTIONS && code == EXIT_OK; i++)
+		code = look_at_section(l, path, sections[i].name, json_object_get(config, sections[i].name), sections[i].method);
+	for (void *at = json_object_iter((json_t *)(uintptr_t)config); at != NULL && code == EXIT_OK;
+	     at = json_object_iter_next((json_t *)(uintptr_t)config, at))
+		if (json_is_object(json_object_iter_value(at)))
+			code = look_at_section(l, path, sections[0].name,
+			                       json_object_get(json_object_iter_value(at), sections[0].name), NULL);
+	return code;
+}
+
+/* hf_quant_config.json of ModelOpt: keys of its own besides those of `quantization`. */
+static int look_at_second(struct listing *l, const char *path, const json_t *config)
+{
+	static const char *const known[] = {"producer", "quantization"};
+	struct section s = {.listing = l, .path = path, .name = path, .method = "modelopt"};
+	int code = EXIT_OK;
+
+	for (void *at = json_object_iter((json_t *)(uintptr_t)config); at != NULL && code == EXIT_OK;
+	     at = json_object_iter_next((json_t *)(uintptr_t)config, at)) {
+		const char *name = json_object_iter_key(at);
+
+		snprintf(s.shown, sizeof s.shown, "%s", name);
+		if (strcmp(name, known[0]) != 0 && strcmp(name, known[1]) != 0)
+			code = look_at_key(&s, NULL, name, json_object_iter_value(at));
+	}
+	return code != EXIT_OK ? code
+	                       : look_at_section(l, path, "quantization", json_object_get(config, "quantization"), "modelopt");
+}
+
+/* Reads a file of the model's directory, if there is one, and looks at it. */
+static int look_at_file(struct listing *l, const char *name,
+                        int (*look)(struct listing *l, const char *path, const json_t *config))
+{
+	json_t *config = NULL;
+	char *path;
+	int code = model_read_member(l->model, name, &path, &config, l->error);
+
+	if (code == EXIT_OK && config != NULL)
+		code = look(l, path, config);
+	json_decref(config);
+	free(path);
+	return code;
+}
+
+static int look_at_configs(struct listing *l)
+{
+	int code = look_at_file(l, CONFIG_FILE, look_at_config);
+
+	for (size_t i = 0; layouts[i] != NULL && code == EXIT_OK; i++)
+		if (layouts[i]->second_name != NULL)
+			code = look_at_file(l, layouts[i]->second_name, look_at_second);
+	return code;
+}
+
+/* Metadata by which files for ComfyUI say which tensors are quantized; ModelOpt writes both keys into such files, whose
+   scales it may put into another order without a change of a shape. */
+static int look_at_metadata(struct listing *l)
+{
+	static const char *const names[] = {"_quantization_metadata", "quantization_config"};
+	const struct model *model = l->model;
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < model->n_files; i++)
+		for (size_t k = 0; k < sizeof names / sizeof names[0] && code == EXIT_OK; k++) {
+			const struct meaning_fact fact = {
+				.kind = MEANING_REFUSED,
+				.path = model->files[i].path,
+				.key = names[k],
+				.text = "in the file's metadata says that it is made for ComfyUI, where codes and scales may stand in another "
+				        "order; give the model that it was made from",
+			};
+
+			if (model->files[i].format == &file_safetensors && file_metadata(&model->files[i], names[k]) != NULL)
+				code = tell(l, &fact);
+		}
+	return code;
+}
+
+static const struct side *find_side(const char *name)
+{
+	for (size_t i = 0; i < N_SIDES; i++)
+		if (strcmp(sides[i].name, name) == 0)
+			return &sides[i];
+	return NULL;
+}
+
+bool meaning_is_carried(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+	const struct side *side = find_side(dot != NULL ? dot + 1 : name);
+
+	return side != NULL && side->kind == SIDE_CARRIED;
+}
+
+/* Whether a tensor's dtype can be that of codes, and its rank. */
+static bool is_small(const struct tensor *tensor)
+{
+	const struct dtype_info *info = dtype_info(tensor->dtype);
+
+	return info->block_elements > 1 || (info->bits <= 8 && tensor->dtype != DTYPE_BOOL);
+}
+
+static bool holds_codes(const struct tensor *tensor)
+{
+	return is_small(tensor) && (tensor->rank > 1 || dtype_info(tensor->dtype)->block_elements > 1);
+}
+
+/* Whether the first `n` bytes of a name and `end` name a tensor, of codes or of any. */
+static bool is_there(const struct model *model, const char *name, size_t n, const char *end, bool codes)
+{
+	char full[NAME_TEXT];
+	const struct file *file;
+
+	if (n + strlen(end) >= sizeof full)
+		return false;
+	snprintf(full, sizeof full, "%.*s%s", (int)n, name, end);
+	const struct tensor *tensor = model_find(model, full, &file);
+	return tensor != NULL && (!codes || holds_codes(tensor));
+}
+
+/* Whether the first `n` bytes of a name are those of a module with a quantized weight. */
+static bool is_module(const struct model *model, const char *name, size_t n)
+{
+	return is_there(model, name, n, ".weight", true) || is_there(model, name, n, ".weight_packed", false) ||
+	       is_there(model, name, n, ".weight_sparse", false);
+}
+
+/* Whether they are those of a quantized tensor whose parts are named after it, or of one that has its own name. */
+static bool is_quantized_name(const struct model *model, const char *name, size_t n)
+{
+	static const char *const ends[] = {"", "_packed", "_blocks", "_sparse", "_e2m1_x4", "_e4m3_x4", "_e5m2_x4"};
+
+	for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+		if (is_there(model, name, n, ends[i], true))
+			return true;
+	return false;
+}
+
+/* Whether some layout names a part so. */
+static bool is_part_ending(const char *ending)
+{
+	for (size_t i = 0; layouts[i] != NULL; i++)
+		for (size_t k = 0; k < layouts[i]->n_forms * N_LAYOUT_PARTS; k++) {
+			const char *append = layouts[i]->forms[k / N_LAYOUT_PARTS].parts[k % N_LAYOUT_PARTS].append;
+
+			if (append != NULL && strcmp(append, ending) == 0)
+				return true;
+		}
+	return false;
+}
+
+static int tell_tensor(const struct listing *l, const struct model_tensor *at, enum meaning_kind kind, const char *key,
+                       const char *text)
+{
+	const struct meaning_fact fact = {kind, at->file->path, at->tensor->name, key, text};
+
+	return tell(l, &fact);
+}
+
+/* What a tensor is a part of by quantized.h; *name is NULL if it is no part. */
+static int find_owner(const struct listing *l, const struct tensor *tensor, const char **name)
+{
+	struct arena arena = {0};
+	struct quantized quantized;
+	struct error ignored;
+	int code = quantized_owner(&quantized, name, l->model, tensor, &arena, &ignored);
+
+	/* Parts that do not fit are told of where they are read. */
+	if (code == EXIT_INPUT)
+		*name = tensor->name;
+	arena_free(&arena);
+	return code == EXIT_MEMORY ? fail_memory(l->error) : EXIT_OK;
+}
+
+/* The layout that is not read which a tensor belongs to, N_FOREIGN if none, and its codes, of which it is told. EXIT_MEMORY. */
+static int find_foreign(const struct listing *l, const struct tensor *tensor, int *row, const struct tensor **codes)
+{
+	const char *owner;
+	int code = foreign_find(l->model, tensor, row, codes, l->error);
+
+	if (code != EXIT_OK || *row == N_FOREIGN)
+		return code;
+	code = find_owner(l, *codes, &owner);
+	if (owner != NULL && owner != (*codes)->name)
+		*row = N_FOREIGN;
+	return code;
+}
+
+static int tell_of_side(const struct listing *l, const struct model_tensor *at, enum meaning_kind kind, const char *key,
+                        const char *text)
+{
+	const struct tensor *codes;
+	int row, code = find_foreign(l, at->tensor, &row, &codes);
+
+	return code == EXIT_OK && row == N_FOREIGN ? tell_tensor(l, at, kind, key, text) : code;
+}
+
+static int tell_unknown(const struct listing *l, const struct model_tensor *at, const char *key)
+{
+	char text[TEXT];
+
+	if (is_allowed(at->tensor->name, key))
+		return EXIT_OK;
+	snprintf(text, sizeof text, "it stands beside a quantized weight, and mxfp does not know what it does to it; --allow-unknown "
+	         "%.200s goes on without it", key);
+	return tell_of_side(l, at, MEANING_UNKNOWN, key, text);
+}
+
+static int tell_refused(const struct listing *l, const struct model_tensor *at, const char *key, const char *what)
+{
+	char text[TEXT];
+
+	snprintf(text, sizeof text, "it stands beside a quantized weight: %s; %s", what, remedy);
+	return tell_of_side(l, at, MEANING_REFUSED, key, text);
+}
+
+/* A tensor scale, or what is multiplied with inputs: as the layout has it, or refused. */
+static int look_at_part(const struct listing *l, const struct model_tensor *at, const struct side *side)
+{
+	const char *owner;
+	int code = find_owner(l, at->tensor, &owner);
+
+	if (code != EXIT_OK)
+		return code;
+	if (owner != NULL)
+		return side->kind == SIDE_FOLDED ? tell_tensor(l, at, MEANING_FOLDED, side->name, side->what) : EXIT_OK;
+	return tell_refused(l, at, side->name, side->kind == SIDE_FOLDED ? "its layout has no such tensor"
+	                                                                 : "its format has no tensor scale of that name");
+}
+
+static int tell_orphan(const struct listing *l, const struct model_tensor *at, const char *key)
+{
+	char text[TEXT];
+
+	if (is_allowed(at->tensor->name, key))
+		return EXIT_OK;
+	snprintf(text, sizeof text, "it is named as the scales of codes, and there are none; look for the file that holds them, or "
+	         "--allow-unknown %s goes on", key);
+	return tell_of_side(l, at, MEANING_ORPHAN, key, text);
+}
+
+static int look_at_side(const struct listing *l, const struct model_tensor *at, const struct side *side, bool beside)
+{
+	switch (side->kind) {
+	case SIDE_PART:
+		return EXIT_OK;
+	case SIDE_SCALES:
+		/* In a model of plain numbers it may be anything. */
+		return beside || l->plain ? EXIT_OK : tell_orphan(l, at, side->name);
+	case SIDE_CARRIED:
+		return tell_tensor(l, at, MEANING_CARRIED, side->name, side->what);
+	case SIDE_REFUSED:
+		return beside ? tell_refused(l, at, side->name, side->what) : EXIT_OK;
+	case SIDE_SCALE:
+		return beside ? look_at_part(l, at, side) : EXIT_OK;
+	case SIDE_FOLDED:
+		if (beside)
+			return look_at_part(l, at, side);
+		return tell_tensor(l, at, MEANING_REFUSED, side->name, "it multiplies what a weight is multiplied with that is not "
+		                   "quantized; mxfp does not know what to do about it");
+	}
+	return EXIT_OK;
+}
+
+/* A tensor in a module that has a quantized weight, or in a module of that one: LAYERS up. */
+static int look_at_module(const struct listing *l, const struct model_tensor *at, bool *found)
+{
+	enum { LAYERS = 3 };
+	const char *name = at->tensor->name;
+	size_t end = strlen(name), n = end;
+
+	*found = false;
+	for (int i = 0; i < LAYERS; i++) {
+		char key[NAME_TEXT];
+
+		end = n;
+		while (n > 0 && name[n - 1] != '.')
+			n--;
+		if (n <= 1 || end - n >= sizeof key)
+			return EXIT_OK;
+		snprintf(key, sizeof key, "%.*s", (int)(end - n), name + n);
+		n--;
+		const struct side *side = find_side(key);
+		/* What every quantized layer has ends it early; a module named so is another thing. */
+		if (i == 0 && side != NULL && (side->kind == SIDE_PART || side->kind == SIDE_CARRIED)) {
+			*found = side->kind == SIDE_CARRIED || strcmp(key, "weight") != 0;
+			if (*found)
+				return look_at_side(l, at, side, true);
+			continue;
+		}
+		const bool beside = is_module(l->model, name, n);
+		if (i == 0 && side != NULL && (beside || side->kind == SIDE_FOLDED || side->kind == SIDE_SCALES)) {
+			*found = true;
+			return look_at_side(l, at, side, beside);
+		}
+		if (!beside)
+			continue;
+		*found = true;
+		return side != NULL && side->kind == SIDE_REFUSED ? tell_refused(l, at, key, side->what)
+		                                                  : tell_unknown(l, at, name + n + 1);
+	}
+	return EXIT_OK;
+}
+
+/* A tensor named after a quantized one that has no module of its own: NAME_packed, NAME_blocks. */
+static int look_at_name(const struct listing *l, const struct model_tensor *at)
+{
+	const char *name = at->tensor->name, *dot = strrchr(name, '.');
+
+	for (const char *line = strchr(dot != NULL ? dot : name, '_'); line != NULL; line = strchr(line + 1, '_')) {
+		if (!is_quantized_name(l->model, name, (size_t)(line - name)))
+			continue;
+		return is_part_ending(line) || strcmp(line, "_bias") == 0 ? EXIT_OK : tell_unknown(l, at, line + 1);
+	}
+	return EXIT_OK;
+}
+
+/* Codes of a layout that is known by name alone. */
+static int look_at_foreign(const struct listing *l, const struct model_tensor *at)
+{
+	const struct tensor *codes;
+	char text[TEXT];
+	int row, code = foreign_find(l->model, at->tensor, &row, &codes, l->error);
+
+	if (code != EXIT_OK || row == N_FOREIGN || codes != at->tensor)
+		return code;
+	code = find_foreign(l, at->tensor, &row, &codes);
+	if (code != EXIT_OK || row == N_FOREIGN)
+		return code;
+	snprintf(text, sizeof text, "it is %s, which mxfp does not read; %s", foreign_what(row), foreign_remedy(row));
+	return tell_tensor(l, at, MEANING_FOREIGN, foreign_what(row), text);
+}
+
+static int look_at_tensors(const struct listing *l)
+{
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < l->model->n_tensors && code == EXIT_OK; i++) {
+		const struct model_tensor *at = &l->model->by_name[i];
+		bool found = false;
+
+		code = look_at_foreign(l, at);
+		if (code == EXIT_OK)
+			code = look_at_module(l, at, &found);
+		if (code == EXIT_OK && !found)
+			code = look_at_name(l, at);
+	}
+	return code;
+}
+
+/* Codes that the configuration may mean, without scales: what they stand for is not in the files. */
+static int look_at_codes(const struct listing *l, const struct model_tensor *at)
+{
+	const struct tensor *tensor = at->tensor, *codes;
+	const char *owner, *dot = strrchr(tensor->name, '.'), *key = dot != NULL ? dot + 1 : tensor->name;
+	const struct side *side = find_side(key);
+	char text[TEXT];
+	int row;
+
+	if (dtype_info(tensor->dtype)->block_elements > 1 || !holds_codes(tensor) ||
+	    (side != NULL && side->kind != SIDE_PART) ||
+	    is_there(l->model, tensor->name, strlen(tensor->name), "_scale", false) || is_allowed(tensor->name, key))
+		return EXIT_OK;
+	int code = find_foreign(l, tensor, &row, &codes);
+	if (code == EXIT_OK && row == N_FOREIGN)
+		code = find_owner(l, tensor, &owner);
+	if (code != EXIT_OK || row != N_FOREIGN || owner != NULL)
+		return code;
+	snprintf(text, sizeof text, "it has 8 bits and no scales, and config.json says that weights are quantized; look for the file that "
+	         "holds them, or --allow-unknown %.200s goes on", key);
+	return tell_tensor(l, at, MEANING_ORPHAN, key, text);
+}
+
+/* Whether every tensor is of plain numbers. */
+static bool is_plain(const struct model *model)
+{
+	for (size_t i = 0; i < model->n_tensors; i++)
+		if (is_small(model->by_name[i].tensor) || !dtype_info(model->by_name[i].tensor->dtype)->numeric)
+			return false;
+	return true;
+}
+
+static int list(struct listing *l)
+{
+	const bool described = l->model->n_files > 0 && l->model->files[0].format == &file_safetensors;
+
+	l->plain = is_plain(l->model);
+	/* Tensors first: they say more of what a layout is than the name of a method. */
+	int code = look_at_tensors(l);
+	if (code == EXIT_OK && described)
+		code = look_at_configs(l);
+	for (size_t i = 0; i < l->model->n_tensors && code == EXIT_OK && l->formats != 0; i++)
+		code = look_at_codes(l, &l->model->by_name[i]);
+	return code == EXIT_OK && described && !l->plain ? look_at_metadata(l) : code;
+}
+
+int meaning_list(const struct model *model, meaning_reader *reader, void *context, struct error *error)
+{
+	struct listing l = {.model = model, .reader = reader, .context = context, .error = error};
+
+	return list(&l);
+}
+
+static int add(void *context, const struct meaning_fact *fact, struct error *error)
+{
+	struct meaning_sums *sums = context;
+
+	for (size_t i = 0; i < sums->n && fact->tensor != NULL; i++) {
+		struct meaning_sum *sum = &sums->items[i];
+
+		if (sum->fact.kind == fact->kind && sum->fact.tensor != NULL && strcmp(sum->fact.key, fact->key) == 0) {
+			sum->n++;
+			return EXIT_OK;
+		}
+	}
+	struct meaning_sum *items = realloc(sums->items, (sums->n + 1) * sizeof *items);
+	if (items == NULL)
+		return fail_memory(error);
+	sums->items = items;
+	struct meaning_fact *copy = &items[sums->n].fact;
+	*copy = (struct meaning_fact){
+		.kind = fact->kind,
+		.path = arena_string(&sums->arena, fact->path),
+		.tensor = fact->tensor,
+		.key = arena_string(&sums->arena, fact->key),
+		.text = arena_string(&sums->arena, fact->text),
+	};
+	items[sums->n++].n = 1;
+	return copy->path != NULL && copy->key != NULL && copy->text != NULL ? EXIT_OK : fail_memory(error);
+}
+
+int meaning_sum_up(const struct model *model, struct meaning_sums *sums, struct error *error)
+{
+	*sums = (struct meaning_sums){0};
+	return meaning_list(model, add, sums, error);
+}
+
+void meaning_sums_free(struct meaning_sums *sums)
+{
+	free(sums->items);
+	arena_free(&sums->arena);
+	*sums = (struct meaning_sums){0};
+}
+
+static int refuse(void *context, const struct meaning_fact *fact, struct error *error)
+{
+	const enum meaning_use *use = context;
+
+	if (fact->kind == MEANING_CARRIED || (fact->kind == MEANING_FOLDED && *use == MEANING_FOLDS) ||
+	    (fact->kind == MEANING_FOREIGN && *use == MEANING_COMPARES))
+		return EXIT_OK;
+	if (fact->kind == MEANING_FOLDED)
+		return fail_tensor(error, fact->path, fact->tensor, "%s, which is not done here; mxfp dequantize folds it into the "
+		                   "weight", fact->text);
+	if (fact->tensor != NULL)
+		return fail_tensor(error, fact->path, fact->tensor, "%s", fact->text);
+	return fail(error, EXIT_INPUT, "%s: '%s' %s", fact->path, fact->key, fact->text);
+}
+
+int meaning_check(struct model *model, enum meaning_use use, struct error *error)
+{
+	struct listing l = {.model = model, .reader = refuse, .context = &use, .error = error};
+	int code = list(&l);
+
+	model->formats = l.formats;
+	return code;
+}
+
+int meaning_open(struct model *model, const char *path, enum meaning_use use, struct error *error)
+{
+	int code = model_open(model, path, error);
+
+	if (code == EXIT_OK)
+		code = meaning_check(model, use, error);
+	if (code != EXIT_OK)
+		model_close(model);
+	return code;
+}
