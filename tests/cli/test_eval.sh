@@ -459,7 +459,7 @@ def near(a, b):
     return abs(a - b) <= 1e-11 * abs(b) if isinstance(a, float) else a == b
 END
 export PYTHONPATH="$work"
-exits 0 "" report -q "$a" --include lm_head.weight --formats mxfp4 --rules mse --eval "$tokens" -o "$work/report.json"
+exits 0 "" report -q "$a" --include lm_head.weight --formats mxfp4 --rules mse --eval "$tokens" --try w4a8 -o "$work/report.json"
 evaluate "$a" --tokens "$tokens" --by-layer --include lm_head.weight --json
 check "the evaluation of a report" python3 -c '
 import json, near, sys
@@ -483,10 +483,70 @@ assert [run["name"] for run in tried["runs"]][1:4] == ["W4A8", "nvfp4", "mxfp4:e
 assert len(tried["layers"]) == 1 and len(tried["kinds"]) == 8
 assert near.near(tried["runs"], own["runs"])
 ' "$work/tried.json" "$work/out"
+# The verdict: a model of zeros loses nothing in any of the usual ways, so the smallest is best, and the command makes it.
+exits 0 "" report -q "$a" --formats mxfp4 --rules even --eval "$tokens" --json
+check "the best of the usual ways" python3 -c '
+import json, sys
+said = json.load(open(sys.argv[1]))
+verdict, runs = said["verdict"], said["evaluation"]["runs"]
+names = [run["name"] for run in runs]
+assert names == ["f32", "W4A8", "w4a8", "nvfp4", "mxfp6-e2m3/mxfp8-e4m3", "mxfp8"], names
+assert [run["activations"] for run in runs[1:]] == ["mxfp8-e4m3 rceil"] * 2 + ["f32"] + ["mxfp8-e4m3 rceil"] * 2
+assert (verdict["answer"], verdict["weights"]) == ("fine", "fine")
+assert [r["name"] for r in verdict["predictions"]["ranks"]] == [names[i] for i in (1, 2, 3, 4, 5)]
+assert {r["judgement"] for r in verdict["predictions"]["ranks"]} == {"fine"}
+assert ", which is fine. The smallest of 5 ways tried that is fine is W4A8, " in verdict["sentence"], verdict["sentence"]
+assert "--calibrate FILE" in verdict["details"]
+assert verdict["command"] == "mxfp quantize %s -o OUT --preset w4a8 --rule even" % sys.argv[2], verdict["command"]
+' "$work/out" "$a"
+# A head that stays is said, and why; --try and --preset mean the same.
+exits 0 "" eval -q "$a" --tokens "$tokens" --preset mxfp8
+has "what stays" "$(cat "$work/out")" "mxfp8: 1 matrix stays as stored, lm_head.weight: output head"
+preset=$(grep '^| mxfp8' "$work/out" | cut -d'|' -f1-8)
+exits 0 "" eval -q "$a" --tokens "$tokens" --try mxfp8
+same "a preset by --try" "$preset" "$(grep '^| mxfp8' "$work/out" | cut -d'|' -f1-8)"
+
+# With weights chosen on another text: the runs are those of mxfp calibrate and mxfp eval, and its commands make the best of them.
+# Its temporary directory is gone.
+chosen=$work/chosen
+mkdir "$chosen" "$work/temporary"
+python3 "${srcdir:-.}/tests/cli/small_llama.py" "$chosen" || exit 99
+TMPDIR=$work/temporary
+export TMPDIR
+exits 0 "" report -q "$chosen/model" --formats mxfp4 --rules mse --pad-tail --eval "$chosen/tokens.json" --calibrate "$chosen/tokens.json" \
+	--try nvfp4 --json
+same "what is left of choosing" "" "$(ls -A "$work/temporary")"
+unset TMPDIR
+cp "$work/out" "$work/chosen.json"
+exits 0 "" calibrate -q "$chosen/model" --tokens "$chosen/tokens.json" --pad-tail --preset w4a8 -o "$work/four"
+exits 0 "" calibrate -q "$chosen/model" --tokens "$chosen/tokens.json" --pad-tail --preset nvfp4 -o "$work/nv"
+exits 0 "" eval -q "$work/four" --compare "$chosen/model" --tokens "$chosen/tokens.json" --pad-tail --preset w4a8 --json
+cp "$work/out" "$work/four.json"
+exits 0 "" eval -q "$work/nv" --compare "$chosen/model" --tokens "$chosen/tokens.json" --pad-tail --preset nvfp4 --json
+check "ways with chosen weights" python3 -c '
+import json, near, sys
+chosen, four, nv = (json.load(open(path)) for path in sys.argv[1:4])
+runs = chosen["evaluation"]["runs"]
+assert [run["name"] for run in runs] == ["f32", "W4A8", "nvfp4", "W4A8 calibrated", "nvfp4 calibrated"]
+for run, own in ((runs[3], four), (runs[4], nv)):
+    assert near.near(run["kl_divergence"], own["runs"][1]["kl_divergence"]) and run["kl_divergence"]["mean"] > 0
+verdict = chosen["verdict"]
+ranks = verdict["predictions"]["ranks"]
+assert sorted(r["run"] for r in ranks) == [1, 2, 3, 4]
+assert {r["judgement"] for r in ranks} == {"too much"} and verdict["answer"] == "not"
+costs = [runs[r["run"]]["kl_divergence"]["mean"] for r in ranks]
+assert costs == sorted(costs) and "calibrated" in ranks[0]["name"], ranks
+preset = " --preset nvfp4 --pad-tail" if "nvfp4" in ranks[0]["name"] else " --preset w4a8 --pad-tail"
+assert verdict["command"] == "mxfp calibrate %s --tokens %s -o CALIBRATED%s && mxfp quantize CALIBRATED -o OUT%s" % (
+    sys.argv[4], sys.argv[5], preset, preset), verdict["command"]
+' "$work/chosen.json" "$work/four.json" "$work/out" "$chosen/model" "$chosen/tokens.json"
+exits 2 "--calibrate: is for --eval" report "$chosen/model" --calibrate "$chosen/tokens.json"
+exits 2 "--calibrate: chooses weights" report "$chosen/model" --eval "$chosen/tokens.json" --calibrate "$chosen/tokens.json" --round sr
+
 exits 2 "report: --try: unknown value 'mxfp5'" report -q "$a" --eval "$tokens" --try mxfp5
 exits 2 "--try: is for --eval" report "$a" --try mxfp4
 exits 2 "report: --try: more than 63 trials" report -q "$a" --eval "$tokens" --try "$(seq -s, 64 | sed 's/[0-9]*/f32/g')"
-exits 0 "" report -q "$a" --include lm_head.weight --formats mxfp4 --rules mse --eval "$work/text" --context 50 --profile
+exits 0 "" report -q "$a" --include lm_head.weight --formats mxfp4 --rules mse --eval "$work/text" --try w4a8 --context 50 --profile
 text=$(cat "$work/out")
 has "an evaluation in text" "$text" "## Evaluation"
 same "profiles in a report" 2 "$(grep -c '^Time of .* tokens in ' "$work/out")"
@@ -590,10 +650,12 @@ if [ ! -d "$shared" ]; then
 elif [ "${MXFP_ISA:-}" != ref ]; then
 	model=$shared/stories260K/stories260K stories=$(fewer_tokens "$shared/eval/self_generated.tokens.json")
 	evaluate "$model.hf.f32.safetensors" --tokens "$stories" --sequences 24 --pad-tail \
-		--activation-rule floor --nvfp4-recipe te --try mxfp4:floor,mxfp4:even/mxfp8-e4m3,nvfp4
+		--activation-rule floor --nvfp4-recipe te --try mxfp4:floor,mxfp4:even/mxfp8-e4m3
 	near f32 3.8185 "$(row f32)" 0.0005
 	near mxfp4:floor 4.6715 "$(row mxfp4:floor)" 0.005
 	near mxfp4:even/mxfp8-e4m3 4.6359 "$(row 'mxfp4:even\/mxfp8-e4m3')" 0.005
+	evaluate "$model.hf.f32.safetensors" --tokens "$stories" --sequences 24 --pad-tail \
+		--nvfp4-recipe te --weights nvfp4
 	near nvfp4 4.3162 "$(row nvfp4)" 0.005
 	# A report runs each layer alone too: two sequences of them.
 	evaluate "$model.hf.f32.safetensors" --tokens "$stories" --sequences 2 --pad-tail \

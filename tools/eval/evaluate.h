@@ -14,6 +14,7 @@
 #include "eval/network.h"
 #include "eval/profile.h"
 #include "eval/score.h"
+#include "eval/stays.h"
 #include "eval/token_file.h"
 #include "eval/tokenizer.h"
 #include "eval/trial.h"
@@ -40,7 +41,8 @@ struct evaluate_result {
 	const char *path;     /* of the model, or of saved logits */
 	bool loaded;          /* the next two are known */
 	struct network_size size;
-	uint64_t quantized;   /* matrices in a block format */
+	uint64_t quantized;   /* matrices in a block format, */
+	struct stays stays;   /* and those that stay as they are stored, of a run that quantizes */
 	struct score_summary summary;
 	struct profile profile;    /* without scores of parts; done NULL: it was not asked for */
 };
