@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/color.h"
+#include "base/plural.h"
 #include "base/printable.h"
 #include "cli/commands.h"
 #include "io/facts.h"
@@ -109,24 +110,36 @@ static void print_meaning(const struct meaning_sums *sums)
 {
 	for (size_t i = 0; i < sums->n; i++) {
 		const struct meaning_fact *fact = &sums->items[i].fact;
+		const char *text = fact->text, *verb = plural_verb(&text, sums->items[i].n);
+		char others[64];
 
 		printf("  %s: ", becomes(fact->kind));
 		if (fact->tensor == NULL)
 			printf("'");
 		print_name(fact->tensor != NULL ? fact->tensor : fact->key, 0);
-		if (sums->items[i].n > 1)
-			printf(" and %zu others", sums->items[i].n - 1);
-		printf("%s ", fact->tensor == NULL ? "'" : ":");
-		print_name(fact->text, 0);
+		plural_others(others, sizeof others, sums->items[i].n);
+		if (fact->tensor == NULL)
+			printf("' ");
+		else
+			printf("%s%s%s ", others, verb != NULL ? " " : ":", verb != NULL ? verb : "");
+		print_name(text, 0);
 		putchar('\n');
 	}
+}
+
+static bool is_foreign(const struct meaning_sums *sums)
+{
+	for (size_t i = 0; i < sums->n; i++)
+		if (sums->items[i].fact.kind == MEANING_FOREIGN)
+			return true;
+	return false;
 }
 
 static void print_text(const struct model *model, const struct meaning_sums *sums, const struct totals totals[N_DTYPES + 1])
 {
 	print_name(model->path, 0);
 	if (model_quantized_by(model) == NULL) {
-		puts(": not quantized");
+		puts(is_foreign(sums) ? ": quantized in a layout that is not read" : ": not quantized");
 	} else {
 		printf(": already quantized: ");
 		print_name(model_quantized_by(model), 0);

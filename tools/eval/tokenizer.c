@@ -15,6 +15,7 @@
 #include "eval/vocabulary.h"
 #include "io/file_gguf.h"
 #include "io/member.h"
+#include "io/remote.h"
 #include "model/model_output.h"
 
 #define TOKENIZER_FILE "tokenizer.json"
@@ -66,12 +67,45 @@ static int set_path(struct tokenizer *tokenizer, char *path, struct error *error
 	return path == NULL ? fail_memory(error) : EXIT_OK;
 }
 
+/* What a tokenizer is instead of one that is read. */
+static const struct {
+	const char *name, *what;
+} others[] = {
+	{"tokenizer.model", "SentencePiece's"},
+	{"tiktoken.model", "tiktoken's"},
+	{"tekken.json", "Mistral's"},
+	{"vocab.json", "without the rules by which a text is cut"},
+};
+
+#define CONVERT "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) of transformers writes a " TOKENIZER_FILE
+
+/* Fails if a directory has a tokenizer of another kind. */
+static int refuse_other(const char *directory, struct error *error)
+{
+	for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+		char *path = directory_member(directory, others[i].name);
+		int code = path == NULL ? fail_memory(error) : EXIT_OK;
+
+		if (code == EXIT_OK && access(path, F_OK) == 0)
+			code = fail(error, EXIT_INPUT, "%s: is a tokenizer that is not read (%s), and no " TOKENIZER_FILE " is there; " CONVERT,
+			            path, others[i].what);
+		free(path);
+		if (code != EXIT_OK)
+			return code;
+	}
+	return EXIT_OK;
+}
+
 static int read_path(struct tokenizer *tokenizer, const char *path, struct error *error)
 {
 	struct stat status;
 	const bool is_directory = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 	int code = set_path(tokenizer, is_directory ? directory_member(path, TOKENIZER_FILE) : strdup(path), error);
 
+	if (code != EXIT_OK)
+		return code;
+	if (is_directory && access(tokenizer->path, F_OK) != 0)
+		code = refuse_other(path, error);
 	if (code != EXIT_OK)
 		return code;
 	if (is_directory)
@@ -82,6 +116,10 @@ static int read_path(struct tokenizer *tokenizer, const char *path, struct error
 		return read_gguf(tokenizer, error);
 	if (suffix_stem(path, ".bin") > 0)
 		return tokenizer_read_llama2(tokenizer, error);
+	if (access(path, F_OK) != 0)
+		return remote_fail_open(path, error);
+	if (suffix_stem(path, ".model") > 0)
+		return fail(error, EXIT_INPUT, "%s: is a tokenizer that is not read (SentencePiece's or tiktoken's); " CONVERT, path);
 	return fail(error, EXIT_INPUT, "%s: the name of a tokenizer ends in .json (Hugging Face's " TOKENIZER_FILE "), .gguf "
 	            "or .bin (llama2.c's)", path);
 }
@@ -100,6 +138,10 @@ static int read_model(struct tokenizer *tokenizer, const struct model *model, st
 		return code;
 	if (access(tokenizer->path, F_OK) == 0)
 		return tokenizer_read_hf(tokenizer, member_open, error);
+	if (tokenizer->vocabulary != BYTES)
+		code = refuse_other(model->directory, error);
+	if (code != EXIT_OK)
+		return code;
 	if (tokenizer->vocabulary != BYTES)
 		return fail(error, EXIT_INPUT, "%s: has no " TOKENIZER_FILE " beside it, and %" PRIu64 " tokens, so they are not "
 		            "bytes; give --tokenizer FILE", model->path, tokenizer->vocabulary);

@@ -11,6 +11,7 @@
 #include "eval/network_parts.h"
 #include "io/elements.h"
 #include "io/ggml_q8.h"
+#include "model/allow.h"
 #include "model/meaning.h"
 #include "model/role.h"
 #include "mxfp/convert.h"
@@ -675,9 +676,10 @@ static int check_unused(struct loader *l)
 	for (size_t i = 0; i < l->model->n_tensors; i++) {
 		const struct model_tensor *t = &l->model->by_name[i];
 
-		if (!l->used[i] && !tensor_may_be_unused(t->tensor->name) && !meaning_is_carried(t->tensor->name))
-			return fail_tensor(l->error, t->file->path, t->tensor->name, "a model of %s has no such tensor",
-			                   l->network->shape.architecture->huggingface);
+		if (!l->used[i] && !tensor_may_be_unused(t->tensor->name) && !meaning_is_carried(t->tensor->name) &&
+		    !allowed_unknown_under(t->tensor->name))
+			return fail_tensor(l->error, t->file->path, t->tensor->name, "a model of %s has no such tensor; --allow-unknown "
+			                   "%.200s goes on without it", l->network->shape.architecture->huggingface, t->tensor->name);
 	}
 	return EXIT_OK;
 }

@@ -97,7 +97,7 @@ struct file {
 	struct file *parts;        /* as they would be alone; their names and shapes are this one's too */
 };
 
-enum { FILE_PROBE_BYTES = 16 };
+enum { FILE_PROBE_BYTES = 512 };
 
 struct writer;
 

@@ -508,8 +508,8 @@ static int take_version(struct reading *h, struct error *error)
 		return fail(error, EXIT_INPUT, "%s: is big-endian; gguf_convert_endian.py of gguf-py makes it "
 		            "little-endian", h->source.path);
 	if (version < OLDEST_VERSION || version > GGUF_VERSION)
-		return fail(error, EXIT_INPUT, "%s: is of version %" PRIu32 "; %d and %d are known", h->source.path, version,
-		            (int)OLDEST_VERSION, (int)GGUF_VERSION);
+		return fail(error, EXIT_INPUT, "%s: is of version %" PRIu32 "; %d and %d are known; look for a newer file of the model",
+		            h->source.path, version, (int)OLDEST_VERSION, (int)GGUF_VERSION);
 	return EXIT_OK;
 }
 

@@ -705,7 +705,7 @@ static int look_at_side(const struct listing *l, const struct model_tensor *at, 
 		/* In a model of plain numbers it may be anything. */
 		return beside || l->plain ? EXIT_OK : tell_orphan(l, at, side->name);
 	case SIDE_CARRIED:
-		return tell_tensor(l, at, MEANING_CARRIED, side->name, side->what);
+		return tell_of_side(l, at, MEANING_CARRIED, side->name, side->what);
 	case SIDE_REFUSED:
 		return beside ? tell_refused(l, at, side->name, side->what) : EXIT_OK;
 	case SIDE_SCALE:

@@ -338,7 +338,7 @@ int quantize_plan(struct quantize_plan *plan, const struct quantize_settings *se
 
 /* Lists a few tensors with different reasons: those that are refused though selected, or those that are not selected.
    Returns how many. */
-enum { KEPT_MAX = 3, KEPT_TEXT = 1024 };
+enum { KEPT_MAX = 5, KEPT_TEXT = 2048 };
 static size_t list_kept(const struct quantize_plan *plan, bool refused, char list[KEPT_TEXT])
 {
 	const char *reasons[KEPT_MAX];
