@@ -650,7 +650,7 @@ if [ ! -d "$shared" ]; then
 elif [ "${MXFP_ISA:-}" != ref ]; then
 	model=$shared/stories260K/stories260K stories=$(fewer_tokens "$shared/eval/self_generated.tokens.json")
 	evaluate "$model.hf.f32.safetensors" --tokens "$stories" --sequences 24 --pad-tail \
-		--activation-rule floor --nvfp4-recipe te --try mxfp4:floor,mxfp4:even/mxfp8-e4m3
+		--activation-rule floor --try mxfp4:floor,mxfp4:even/mxfp8-e4m3
 	near f32 3.8185 "$(row f32)" 0.0005
 	near mxfp4:floor 4.6715 "$(row mxfp4:floor)" 0.005
 	near mxfp4:even/mxfp8-e4m3 4.6359 "$(row 'mxfp4:even\/mxfp8-e4m3')" 0.005
