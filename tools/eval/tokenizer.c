@@ -16,8 +16,10 @@
 #include "io/file_gguf.h"
 #include "io/member.h"
 #include "io/remote.h"
+#include "model/model_output.h"
 
 #define TOKENIZER_FILE "tokenizer.json"
+#define GENERATION_FILE "generation_config.json"
 
 enum { BYTES = 256 };
 
@@ -147,18 +149,36 @@ static int read_model(struct tokenizer *tokenizer, const struct model *model, st
 	return EXIT_OK;
 }
 
-/* The end of a text as config.json has it: an id or a list of which the first counts. */
-static void take_eos(struct tokenizer *tokenizer, const struct model *model)
+/* Takes eos_token_id, an id or a list of them; those that are no ids of the model end nothing. */
+static void take_ids(struct tokenizer *tokenizer, const json_t *eos)
 {
-	const json_t *eos = model != NULL && model->config != NULL ? json_object_get(model->config, "eos_token_id") : NULL;
+	const size_t n = json_is_array(eos) ? json_array_size(eos) : 1;
 
-	if (json_is_array(eos))
-		eos = json_array_get(eos, 0);
-	if (tokenizer->has_eos || !json_is_integer(eos) || json_integer_value(eos) < 0 ||
-	    (uint64_t)json_integer_value(eos) >= tokenizer->vocabulary)
-		return;
-	tokenizer->has_eos = true;
-	tokenizer->eos = (uint32_t)json_integer_value(eos);
+	for (size_t i = 0; i < n && tokenizer->n_ends < TOKENIZER_ENDS; i++) {
+		const json_t *id = json_is_array(eos) ? json_array_get(eos, i) : eos;
+
+		if (json_is_integer(id) && json_integer_value(id) >= 0 && (uint64_t)json_integer_value(id) < tokenizer->vocabulary)
+			tokenizer->ends[tokenizer->n_ends++] = (uint32_t)json_integer_value(id);
+	}
+}
+
+/* What ends a text by the files of the model's directory, also if the user named a file in it. */
+static int take_eos(struct tokenizer *tokenizer, const struct model *model, struct error *error)
+{
+	json_t *generation = NULL, *config = NULL;
+	char *path = directory_member(model->directory, GENERATION_FILE);
+	int code = path == NULL ? fail_memory(error) : EXIT_OK;
+
+	if (code == EXIT_OK && access(path, F_OK) == 0)
+		code = json_read_python(model->is_directory ? member_open : descriptor_open, path, CONFIG_BYTES_MAX, &generation, error);
+	if (code == EXIT_OK && json_object_get(generation, "eos_token_id") == NULL)
+		code = model_config_copy(model, &config, error);
+	if (code == EXIT_OK)
+		take_ids(tokenizer, json_object_get(config != NULL ? config : generation, "eos_token_id"));
+	json_decref(generation);
+	json_decref(config);
+	free(path);
+	return code;
 }
 
 int tokenizer_open(struct tokenizer **tokenizer, const struct model *model, const char *path, uint64_t vocabulary,
@@ -175,8 +195,8 @@ int tokenizer_open(struct tokenizer **tokenizer, const struct model *model, cons
 		            "another model's", opened->path, opened->bos, opened->vocabulary);
 	if (code == EXIT_OK && opened->eos >= opened->vocabulary)
 		opened->has_eos = false;
-	if (code == EXIT_OK)
-		take_eos(opened, model);
+	if (code == EXIT_OK && model != NULL && model->n_files > 0 && model->files[0].format != &file_gguf)
+		code = take_eos(opened, model, error);
 	if (code != EXIT_OK) {
 		tokenizer_close(opened);
 		*tokenizer = NULL;
@@ -286,6 +306,19 @@ bool tokenizer_eos(const struct tokenizer *tokenizer, uint32_t *id)
 {
 	*id = tokenizer->eos;
 	return tokenizer->has_eos;
+}
+
+bool tokenizer_ends(const struct tokenizer *tokenizer, uint32_t id)
+{
+	for (size_t i = 0; i < tokenizer->n_ends; i++)
+		if (tokenizer->ends[i] == id)
+			return true;
+	return tokenizer->n_ends == 0 && tokenizer->has_eos && tokenizer->eos == id;
+}
+
+const char *tokenizer_note(const struct tokenizer *tokenizer)
+{
+	return tokenizer != NULL && tokenizer->note[0] != '\0' ? tokenizer->note : NULL;
 }
 
 void tokenizer_close(struct tokenizer *tokenizer)

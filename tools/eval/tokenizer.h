@@ -2,7 +2,8 @@
 /*
  * Text to token ids and back, as the program does it that a model's vocabulary was made for:
  *
- *   Hugging Face  tokenizer.json of a byte pair encoding (tokenizer_hf.c)
+ *   Hugging Face  tokenizer.json of a byte pair encoding (tokenizer_hf.c), and tokenizer_config.json beside it
+ *                 (tokenizer_config.c)
  *   GGUF          the vocabulary in a model's key-values (tokenizer_gguf.c)
  *   llama2.c      tokenizer.bin (tokenizer_llama2.c)
  *   bytes         id = byte, of a vocabulary of 256
@@ -50,6 +51,13 @@ int tokenizer_decode(const struct tokenizer *tokenizer, uint32_t id, char **text
 /* What stands before a text, if the tokenizer adds that, and what ends one, if it is known. */
 bool tokenizer_bos(const struct tokenizer *tokenizer, uint32_t *id);
 bool tokenizer_eos(const struct tokenizer *tokenizer, uint32_t *id);
+
+/* Whether a token ends a text that a model makes: one of eos_token_id of generation_config.json, or of config.json if that
+   is not there, as transformers has it; else what the tokenizer says. */
+bool tokenizer_ends(const struct tokenizer *tokenizer, uint32_t id);
+
+/* Where the files of a tokenizer disagree, one line that says what was done; else NULL. NULL is fine. */
+const char *tokenizer_note(const struct tokenizer *tokenizer);
 
 /* NULL is fine. */
 void tokenizer_close(struct tokenizer *tokenizer);
