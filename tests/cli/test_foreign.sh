@@ -114,6 +114,30 @@ exits 4 "nowhere.model: cannot open" eval model --text text.txt --tokenizer nowh
 exits 3 "w.gguf: has weights, and --layer takes a config.json, or the directory with one" engine --layer w.gguf
 
 exits 4 "cannot create: No such file or directory; make the directory that it is to be in" quantize model -o nowhere/out
+# A tensor that a llama does not have: run without it where it is named, or its module; the numbers are those without it.
+python3 - model/model.safetensors <<'PY' || exit 99
+import json, os, struct, sys
+text = open(sys.argv[1], "rb").read()
+n = struct.unpack("<Q", text[:8])[0]
+header, data = json.loads(text[8:8 + n]), text[8 + n:]
+header["mtp.fc.weight"] = {"dtype": "F32", "shape": [2, 2], "data_offsets": [len(data), len(data) + 16]}
+new = json.dumps(header).encode()
+os.mkdir("more")
+open("more/model.safetensors", "wb").write(struct.pack("<Q", len(new)) + new + data + bytes(16))
+PY
+cp model/config.json more
+exits 0 "" eval model --tokens tokens.json -q
+plain=$(grep perplexity out)
+exits 3 "tensor 'mtp.fc.weight': a model of llama has no such tensor; --allow-unknown mtp.fc.weight goes on without it" \
+	eval more --tokens tokens.json
+for key in mtp.fc.weight mtp.fc mtp; do
+	exits 0 "" eval more --tokens tokens.json -q --allow-unknown $key
+	same "without $key" "$plain" "$(grep perplexity out)"
+done
+for key in mt mtp.f fc.weight; do
+	exits 3 "tensor 'mtp.fc.weight': a model of llama has no such tensor" eval more --tokens tokens.json --allow-unknown $key
+done
+
 # A name that leaves no room for what is added to it while it is written.
 name=$(repeat 250 a)
 exits 4 "File name too long; while it is written, .partial is added to it: give a shorter one" quantize model -o "$name"

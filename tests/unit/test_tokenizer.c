@@ -396,7 +396,8 @@ TEST(unknown_forms_are_refused)
 	}
 	check_refused(scratch_text("b.json", "{} x"), 14, "expected the end of the file");
 	check_refused(scratch_text("b.json", "[]"), 14, "expected '{'");
-	check_refused(scratch_text("b.model", "x"), 14, "the name of a tokenizer ends in .json");
+	check_refused(scratch_text("b.txt", "x"), 14, "the name of a tokenizer ends in .json");
+	check_refused(scratch_text("b.model", "x"), 14, "is a tokenizer that is not read (SentencePiece's or tiktoken's)");
 }
 
 TEST(expressions_that_take_long_are_given_up)
