@@ -195,7 +195,7 @@ TEST(starts_that_are_none_are_refused)
 		size_t n;
 		const char *why;
 	} starts[] = {
-		{"", 0, "does not begin"},
+		{"", 0, "is empty"},
 		{"\x93NUMPX\1\0\1\0\n", 11, "does not begin"},
 		{"\x93NUMPY\0\0\1\0\n", 11, "version 0.0"},
 		{"\x93NUMPY\1\1\1\0\n", 11, "version 1.1"},

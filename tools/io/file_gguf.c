@@ -140,7 +140,7 @@ static int check_room(const struct source *source, uint64_t n, const char *what,
 {
 	if (n > source->size - source->at)
 		return fail(error, EXIT_INPUT, "%s: %s: takes %" PRIu64 " bytes, more than the file has; it may have "
-		            "been cut off", source->path, what, n);
+		            "been cut off: download or copy it again", source->path, what, n);
 	if (n > HEADER_MAX - source->at)
 		return fail(error, EXIT_INPUT, "%s: %s: takes %" PRIu64 " bytes, with which the header has more than "
 		            "the 1 GiB allowed", source->path, what, n);
@@ -264,7 +264,7 @@ static int check_count(const struct reading *h, uint64_t n, unsigned least, cons
 {
 	if (n > (h->source.size - h->source.at) / least)
 		return fail(error, EXIT_INPUT, "%s: says that it has %" PRIu64 " %s, more than its bytes can hold; it may "
-		            "have been cut off", h->source.path, n, what);
+		            "have been cut off: download or copy it again", h->source.path, n, what);
 	if (n > COUNT_MAX)
 		return fail(error, EXIT_INPUT, "%s: has %" PRIu64 " %s, more than the %d allowed", h->source.path, n, what,
 		            (int)COUNT_MAX);
@@ -287,7 +287,7 @@ static int take_array(struct reading *h, struct error *error)
 	uint64_t width = type == TYPE_STRING ? sizeof n : type_bytes[type];
 	if (n > UINT64_MAX / width || n * width > h->source.size - h->source.at)
 		return fail(error, EXIT_INPUT, "%s: %s: is an array of %" PRIu64 " elements, more than the file has; it "
-		            "may have been cut off", h->source.path, h->what, n);
+		            "may have been cut off: download or copy it again", h->source.path, h->what, n);
 	if (type != TYPE_STRING)
 		return skip(&h->source, n * width, h->what, error);
 	for (; n > 0 && code == EXIT_OK; n--) {
@@ -541,7 +541,7 @@ static int check_places(const struct file *file, uint32_t alignment, struct erro
 			                   "and padding to %" PRIu32 ", %" PRIu64 " was due", tensor->offset, alignment, begin);
 		if (begin > file->data_bytes || tensor->size > file->data_bytes - begin)
 			return fail_tensor(error, file->path, tensor->name, "data take %" PRIu64 " bytes from %" PRIu64
-			                   " on, but the file has %" PRIu64 "; it may have been cut off", tensor->size,
+			                   " on, but the file has %" PRIu64 "; it may have been cut off: download or copy it again", tensor->size,
 			                   begin, file->data_bytes);
 		end = begin + tensor->size;
 	}

@@ -273,7 +273,7 @@ static int set_tensor(struct file *file, struct header *h, struct error *error)
 	if (tensor->size != file->data_bytes)
 		return fail(error, EXIT_INPUT, "%s: has %" PRIu64 " bytes of data but the shape takes %" PRIu64 "%s",
 		            file->path, file->data_bytes, tensor->size,
-		            file->data_bytes < tensor->size ? "; it may have been cut off" : "");
+		            file->data_bytes < tensor->size ? "; it may have been cut off: download or copy it again" : "");
 	return file_sort_tensors(file, error);
 }
 
@@ -301,7 +301,7 @@ static int read_start(struct file *file, uint64_t *from, struct error *error)
 		            length, (int)HEADER_MAX);
 	if (length == 0 || file->size_bytes < *from + length)
 		return fail(error, EXIT_INPUT, "%s: header length %" PRIu64 " is not that of a header, or more than "
-		            "the file has; it may have been cut off", file->path, length);
+		            "the file has; it may have been cut off: download or copy it again", file->path, length);
 	file->header_bytes = *from + length;
 	file->data_bytes = file->size_bytes - file->header_bytes;
 	return EXIT_OK;
