@@ -10,7 +10,7 @@ usage='usage: scripts/check-all.sh [PART...]
 
 Parts, with random inputs of a seed that is printed; MXFP_TEST_SEED sets it:
   tiers       every test at every instruction-set tier, and under mpirun
-  sanitize    every test with sanitizers and with all inputs
+  sanitize    every test with sanitizers and with all inputs; threads with ThreadSanitizer
   compilers   every test with every gcc and clang of this machine, at -O1, -O2, -O3
   debian      scripts/check.sh in a bare Debian 12 and 13 (needs root)
   emulated    aarch64, s390x and old x86 CPUs under qemu (needs Debian)
@@ -57,8 +57,11 @@ part_tiers() {
 
 # At the tier that check.sh leaves out here.
 part_sanitize() {
+	local status=0
 	build || return
-	MXFP_ISA='' check check-sanitize SANITIZE_SHARE=1
+	check check-races || status=1
+	MXFP_ISA='' check check-sanitize SANITIZE_SHARE=1 || status=1
+	return $status
 }
 
 part_compilers() {

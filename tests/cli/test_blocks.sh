@@ -187,4 +187,38 @@ exits 2 "blocks: --seed: is for --round sr; leave it out" blocks --to mxfp4 --co
 exits 2 "blocks: --rule: is for the MX formats; leave it out" blocks --to nvfp4 --cols 32 --rule mse a b c
 exits 2 "blocks: --nvfp4-recipe: is for nvfp4; leave it out" blocks --to mxfp4 --cols 32 --nvfp4-recipe te a b c
 exits 2 "blocks: --tensor-scale: is for --decode; --amax" blocks --to nvfp4 --cols 32 --tensor-scale 1 a b c
+# What an Inf becomes under saturate, as doc/numerics.md has it: clamped to largest * 2^(127 - emax) by floor, 127/64 * 2^127
+# in MXINT8, and rounded up to 2^128, which is Inf, by the other rules. The least numbers: half of the least element times
+# 2^-127 is a tie, which goes to zero and counts as flushed; the next number of f32 does not.
+{
+	bytes 0000807f
+	head -c 124 /dev/zero
+} >"$work/inf.f32"
+while read -r format clamped tie above; do
+	for rule in floor ceil even even-m1 rceil fit trn3 mse; do
+		exits 0 "saturated " blocks --to "$format" --cols 32 --rule $rule --non-finite saturate --counts --force "$work/inf.f32" "$work/c" "$work/s"
+		has "$format $rule" "$error" "inf 1"
+		exits 0 "" blocks --to "$format" --cols 32 --decode "$work/c" "$work/s" "$work/d" --force
+		case $format$rule in
+		mxint8* | *floor) same "$format $rule" "$clamped" "$(head -c 4 "$work/d" | hex)" ;;
+		*) same "$format $rule" 0000807f "$(head -c 4 "$work/d" | hex)" ;;
+		esac
+	done
+	{
+		bytes "$tie" "$above"
+		head -c 120 /dev/zero
+	} >"$work/least.f32"
+	exits 0 "flushed 1," blocks --to "$format" --cols 32 --rule ceil --counts --force "$work/least.f32" "$work/c" "$work/s"
+	same "$format: least scale" 00 "$(hex <"$work/s")"
+	exits 0 "" blocks --to "$format" --cols 32 --decode "$work/c" "$work/s" "$work/d" --force
+	same "$format: half of the least" 00000000 "$(head -c 4 "$work/d" | hex)"
+	check "$format: the least" [ "$(head -c 8 "$work/d" | tail -c 4 | hex)" != 00000000 ]
+done <<'END'
+mxfp8-e4m3 0000607f 00100000 01100000
+mxfp8-e5m2 0000607f 20000000 21000000
+mxfp6-e3m2 0000607f 00000200 01000200
+mxfp6-e2m3 0000707f 00000400 01000400
+mxfp4 0000407f 00001000 01001000
+mxint8 00007e7f 00800000 01800000
+END
 finish

@@ -446,16 +446,21 @@ if [ -e "$shared/silero_vad_16k.safetensors" ]; then
 	silero=$shared/silero_vad_16k.safetensors
 	python3 "$top/scripts/silero.py" matrices "$silero" "$work/silero.safetensors" || bad "Silero as matrices"
 	python3 "$top/scripts/silero.py" inputs "$silero" "$work/silero.x.safetensors" 160 || bad "inputs of Silero"
-	exits 0 "" calibrate "$silero" --activation-file "$work/silero.x.safetensors" -o "$work/out2.safetensors" -f
+	# No loader of the default layout takes an LSTM.
+	set -- --layout trn-x4 --include '*lstm*'
+	exits 3 "nothing is to be quantized" calibrate "$silero" --activation-file "$work/silero.x.safetensors" \
+		-o "$work/none.safetensors"
+	exits 0 "" calibrate "$silero" --activation-file "$work/silero.x.safetensors" -o "$work/out2.safetensors" -f "$@"
 	falls Silero 2
 	exits 0 "" calibrate "$work/silero.safetensors" --activation-file "$work/silero.x.safetensors" -o "$work/silero.made.safetensors" \
-		--include '*conv*' --pad-tail
+		--include '*conv*' --pad-tail "$@"
 	falls "Silero as matrices" 8
 	exits 0 "" calibrate "$work/silero.safetensors" --activation-file "$work/silero.x.safetensors" -o "$work/silero.made.safetensors" \
-		--include '*conv*' --pad-tail -f --json
+		--include '*conv*' --pad-tail -f --json "$@"
 	mv "$work/out" "$work/facts"
-	exits 0 "" quantize "$work/silero.made.safetensors" -o "$work/quantized" -f -q --include '*conv*' --pad-tail
-	errors "$work/facts" "$work/silero.safetensors" "$work/silero.x.safetensors" calibrated_error --include '*conv*' --pad-tail
+	exits 0 "" quantize "$work/silero.made.safetensors" -o "$work/quantized" -f -q --include '*conv*' --pad-tail "$@"
+	errors "$work/facts" "$work/silero.safetensors" "$work/silero.x.safetensors" calibrated_error --include '*conv*' \
+		--include '*lstm*' --pad-tail
 else
 	echo "no ../shared: not run on Silero"
 fi

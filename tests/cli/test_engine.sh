@@ -300,7 +300,7 @@ kind cohere2 'attention and feed-forward part side by side'
 kind mimo_v2_flash 'heads of two sizes'
 kind gemma3n_text 'inputs of each layer, and keys and values that layers share'
 refused "{\"model_type\": \"nemotron_h_vl\", \"text_config\": {$sizes}}" 'model_type nemotron_h_vl: Mamba layers'
-refused "{$sizes, \"model_type\": \"llama5\"}" 'model_type llama5: its layers are not known here; --model times its products alone'
+refused "{$sizes, \"model_type\": \"llama5\"}" 'model_type llama5: its layers are not known here; a copy without model_type is taken by its sizes'
 key() {
 	refused "{$sizes, $1}" "$2: not modelled; --model times its products alone"
 }
@@ -312,6 +312,7 @@ key '"ssm_state_size": 128' 'ssm_state_size: Mamba layers'
 key '"linear_num_value_heads": 32' 'linear_num_value_heads: linear attention'
 key '"linear_attn_config": {"kda_layers": [1]}' 'linear_attn_config: linear attention'
 key '"conv_L_cache": 3' 'conv_L_cache: convolutions'
+key '"attn_type_list": [0, 0, 0, 1]' 'attn_type_list: linear attention'
 key '"index_topk": 2048' 'index_topk: attention to chosen keys'
 key '"v_head_dim": 64' 'v_head_dim: values of another size than keys'
 key '"attn_output_gate": true' "attn_output_gate: a gate of attention's outputs"
@@ -328,6 +329,7 @@ plain() {
 	has "$1" "$(cat "$work/out")" "$2"
 }
 plain '"model_type": "qwen3_moe", "mlp_only_layers": [], "decoder_sparse_step": 1, "q_lora_rank": null, "attn_output_gate": false' A\ layer
+plain "\"model_type\": \"minimax_m2\", $moe, \"attn_type_list\": [1, 1, 1, 1]" '2 of 8 experts of 14336'
 plain "\"model_type\": \"glm4_moe\", $moe" 'The first 1 layer has no experts'
 plain "\"model_type\": \"hy_v3\", $moe, \"mlp_layer_types\": [\"dense\", \"dense\", \"sparse\", \"sparse\"]" 'The first 2 layers have no experts'
 plain "\"model_type\": \"exaone_moe\", $moe, \"num_shared_experts\": 2, \"moe_intermediate_size\": 512" '1024 intermediate; 2 of 8 experts of 512'

@@ -186,7 +186,7 @@ cast seed=1 | --to e4m3 --decode codes OUT
 cast round=rtz | --to e4m3 --decode codes OUT
 cast round=rtz | --to f32 --from bf16 x.bf16 OUT
 cast round=rtz | --to bf16 --from bf16 x.bf16 OUT
-cast overflow=inf | --to e4m3 --decode --from bf16 codes OUT
+cast overflow=ovf | --to e4m3 --decode --from bf16 codes OUT
 cast no-negative-zero | --to e8m0 --decode codes OUT
 cast every: to from decode threads counts json output force quiet
 blocks rule=even | --to nvfp4 --cols 64 x.f32 OUT OUT2
@@ -317,6 +317,9 @@ while read -r command row; do
 	name=${option%%=*}
 	[ -n "$alone" ] || check "'$command $words' fails: $(cat err 2>/dev/null)" tried $command $words
 	exits 2 "--$name" $command $words --$option
+	case $error in
+	*"unknown value"* | *"invalid value"* | *"unknown option"* | *"needs a value"*) bad "the row of '$command --$option': $error" ;;
+	esac
 	same "output of '$command $words --$option'" "" "$(find . -name 'OUT*'; cat out)"
 	clean
 done <rows

@@ -282,7 +282,7 @@ safetensors_zeros "$work/uneven.safetensors" '{"l.experts.0.up_proj.weight":{"dt
 	"l.shared_experts.up_proj.weight":{"dtype":"BF16","shape":[24,32],"data_offsets":[4608,6144]}}' 6144
 exits 0 "" quantize "$work/uneven.safetensors" -n
 text=$(tr -s ' ' <"$work/out")
-has "alike" "$text" "| l.experts.0.up_proj.weight | BF16 [24, 32] | kept | loaders take all experts alike, and rows of others are no"
+has "alike" "$text" "| l.experts.0.up_proj.weight | BF16 [24, 32] | kept | of other experts, which loaders take alike, row length is not a multiple of 32; --pad-tail takes it |"
 has "another module" "$text" "| m.experts.0.up_proj.weight | BF16 [24, 32] | mxfp4 | linear weight |"
 has "shared" "$text" "| l.shared_experts.up_proj.weight | BF16 [24, 32] | mxfp4 | linear weight |"
 has "count" "$text" "2 of 4 tensors quantized"

@@ -326,8 +326,8 @@ safetensors_zeros "$work/fp8/model.safetensors" '{"a.weight":{"dtype":"F8_E4M3",
 safetensors_zeros "$work/none/model.safetensors" '{"a.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}' 128
 for kind in gptq fp8 none; do
 	case $kind in
-	gptq) why="tensor 'a.qweight': is GPTQ, which mxfp does not read; quantize the model that it was made from" ;;
-	fp8) why="tensor 'a.weight': is FP8 with a scale for each square, 128 x 128 as a rule, as of DeepSeek-V3, which" ;;
+	gptq) why="tensor 'a.qweight': it is GPTQ, which mxfp does not read; quantize the model that it was made from" ;;
+	fp8) why="tensor 'a.weight': it is FP8 with a scale for each square, 128 x 128 as a rule, as of DeepSeek-V3, which" ;;
 	none) why="nothing in it is quantized in a layout that mxfp knows; if it is not quantized at all, mxfp quantize does that" ;;
 	esac
 	for command in "relayout -l quark" "relayout --to f32" dequantize; do

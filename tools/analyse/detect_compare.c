@@ -4,6 +4,7 @@
 
 #include "analyse/detect.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,7 +137,7 @@ static float amax_via(float amax, enum mxfp_format via)
 		return amax;
 	mxfp_convert(&narrow, via, &amax, MXFP_FORMAT_F32, 1, &options);
 	mxfp_convert(&rounded, MXFP_FORMAT_F32, &narrow, via, 1, &options);
-	return rounded <= amax * 2 ? rounded : amax; /* not what overflowed */
+	return isfinite(rounded) ? rounded : amax; /* not what overflowed */
 }
 
 static unsigned code_at(const uint8_t *row, size_t i, unsigned bits)

@@ -46,7 +46,9 @@ static int find(struct lint *lint, const struct meaning_sum *sum, struct error *
 	if (fact->tensor == NULL)
 		return lint_find(lint, check_of(fact->kind), &place, error, "%s: '%s' %s", fact->path, fact->key, fact->text);
 	(void)model_find(lint->model, place.tensor, &place.file);
-	return lint_find(lint, check_of(fact->kind), &place, error, "it and %zu others: %s", sum->n - 1, fact->text);
+	if (sum->n == 1)
+		return lint_find(lint, check_of(fact->kind), &place, error, "%s", fact->text);
+	return lint_find(lint, check_of(fact->kind), &place, error, "the first of %zu: %s", sum->n, fact->text);
 }
 
 int lint_meaning(struct lint *lint, struct error *error)

@@ -110,7 +110,8 @@ static const struct family families[] = {
 #include "engine/family.def"
 };
 
-/* Keys of config.json that say, in whatever family, that layers have something else, unless they are null, false, 0 or empty. */
+/* Keys of config.json that say, in whatever family, that layers have something else, unless they are null, false, 0, empty or a
+   list of 1. */
 static const struct {
 	const char *pattern, *has;
 } other_keys[] = {
@@ -134,11 +135,21 @@ static const struct {
 	{"mlp_only_layers", "experts in some of its layers"},
 };
 
+/* Whether that is a list of the number 1 alone, which attn_type_list of MiniMax has for attention that is not linear. */
+static bool is_ones(const json_t *value)
+{
+	size_t i = 0;
+
+	while (i < json_array_size(value) && json_integer_value(json_array_get(value, i)) == 1)
+		i++;
+	return json_is_array(value) && i == json_array_size(value);
+}
+
 static bool is_nothing(const json_t *value)
 {
 	return value == NULL || json_is_null(value) || json_is_false(value) ||
 	       (json_is_number(value) && json_number_value(value) == 0) ||
-	       (json_is_array(value) && json_array_size(value) == 0) ||
+	       is_ones(value) ||
 	       (json_is_object(value) && json_object_size(value) == 0);
 }
 
@@ -169,8 +180,8 @@ static int find_family(struct family *family, const struct config *c, struct err
 	while (type != NULL && i < sizeof families / sizeof families[0] && fnmatch(families[i].pattern, type, 0) != 0)
 		i++;
 	if (type != NULL && i == sizeof families / sizeof families[0])
-		return fail(error, EXIT_INPUT, "%s: model_type %.100s: its layers are not known here; --model times its products alone",
-		            c->path, type);
+		return fail(error, EXIT_INPUT, "%s: model_type %.100s: its layers are not known here; a copy without model_type is taken "
+		            "by its sizes, and --model times its products alone", c->path, type);
 	if (type != NULL)
 		*family = families[i];
 	if (family->has != NULL)

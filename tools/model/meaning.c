@@ -653,7 +653,7 @@ static int tell_unknown(const struct listing *l, const struct model_tensor *at, 
 
 	if (is_allowed(at->tensor->name, key))
 		return EXIT_OK;
-	snprintf(text, sizeof text, "stands beside a quantized weight, and mxfp does not know what it does to it; --allow-unknown "
+	snprintf(text, sizeof text, "it stands beside a quantized weight, and mxfp does not know what it does to it; --allow-unknown "
 	         "%.200s goes on without it", key);
 	return tell_of_side(l, at, MEANING_UNKNOWN, key, text);
 }
@@ -662,7 +662,7 @@ static int tell_refused(const struct listing *l, const struct model_tensor *at, 
 {
 	char text[TEXT];
 
-	snprintf(text, sizeof text, "stands beside a quantized weight: %s; %s", what, remedy);
+	snprintf(text, sizeof text, "it stands beside a quantized weight: %s; %s", what, remedy);
 	return tell_of_side(l, at, MEANING_REFUSED, key, text);
 }
 
@@ -686,7 +686,7 @@ static int tell_orphan(const struct listing *l, const struct model_tensor *at, c
 
 	if (is_allowed(at->tensor->name, key))
 		return EXIT_OK;
-	snprintf(text, sizeof text, "is named as the scales of codes, and there are none; look for the file that holds them, or "
+	snprintf(text, sizeof text, "it is named as the scales of codes, and there are none; look for the file that holds them, or "
 	         "--allow-unknown %s goes on", key);
 	return tell_of_side(l, at, MEANING_ORPHAN, key, text);
 }
@@ -708,7 +708,7 @@ static int look_at_side(const struct listing *l, const struct model_tensor *at, 
 	case SIDE_FOLDED:
 		if (beside)
 			return look_at_part(l, at, side);
-		return tell_tensor(l, at, MEANING_REFUSED, side->name, "multiplies what a weight is multiplied with that is not "
+		return tell_tensor(l, at, MEANING_REFUSED, side->name, "it multiplies what a weight is multiplied with that is not "
 		                   "quantized; mxfp does not know what to do about it");
 	}
 	return EXIT_OK;
@@ -779,7 +779,7 @@ static int look_at_foreign(const struct listing *l, const struct model_tensor *a
 	code = find_foreign(l, at->tensor, &row, &codes);
 	if (code != EXIT_OK || row == N_FOREIGN)
 		return code;
-	snprintf(text, sizeof text, "is %s, which mxfp does not read; %s", foreign_what(row), foreign_remedy(row));
+	snprintf(text, sizeof text, "it is %s, which mxfp does not read; %s", foreign_what(row), foreign_remedy(row));
 	return tell_tensor(l, at, MEANING_FOREIGN, foreign_what(row), text);
 }
 
@@ -818,7 +818,7 @@ static int look_at_codes(const struct listing *l, const struct model_tensor *at)
 		code = find_owner(l, tensor, &owner);
 	if (code != EXIT_OK || row != N_FOREIGN || owner != NULL)
 		return code;
-	snprintf(text, sizeof text, "has 8 bits and no scales, and config.json says that weights are quantized; look for the file that "
+	snprintf(text, sizeof text, "it has 8 bits and no scales, and config.json says that weights are quantized; look for the file that "
 	         "holds them, or --allow-unknown %.200s goes on", key);
 	return tell_tensor(l, at, MEANING_ORPHAN, key, text);
 }

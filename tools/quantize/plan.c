@@ -196,7 +196,7 @@ static size_t experts_stem(const char *name)
 
 /* Loaders make one layer of all experts of a module, which is quantized or is not (vLLM: CompressedTensorsMoEMethod). So what
    one of them cannot be keeps the others as they are, but for those that the user names. */
-static void keep_alike(struct quantize_plan *plan)
+static int keep_alike(struct quantize_plan *plan, struct error *error)
 {
 	const struct model_tensor *by_name = plan->model->by_name;
 	const size_t n = plan->model->n_tensors;
@@ -204,22 +204,30 @@ static void keep_alike(struct quantize_plan *plan)
 
 	for (size_t i = 0; i < n; i = end) {
 		const size_t stem = experts_stem(by_name[i].tensor->name);
-		bool unheld = false;
+		const char *unheld = NULL;
+		char reason[256];
 
-		for (end = i; end < n && stem != 0 && strncmp(by_name[end].tensor->name, by_name[i].tensor->name, stem) == 0; end++)
-			unheld |= quantize_entry_of(plan, by_name[end].tensor, by_name[end].file)->unheld;
+		for (end = i; end < n && stem != 0 && strncmp(by_name[end].tensor->name, by_name[i].tensor->name, stem) == 0; end++) {
+			const struct quantize_entry *entry = quantize_entry_of(plan, by_name[end].tensor, by_name[end].file);
+
+			unheld = entry->unheld ? entry->reason : unheld;
+		}
 		end += end == i;
-		for (size_t k = i; k < end && unheld; k++) {
+		snprintf(reason, sizeof reason, "of other experts, which loaders take alike, %s", unheld != NULL ? unheld : "");
+		if (unheld != NULL && (unheld = arena_string(&plan->arena, reason)) == NULL)
+			return fail_memory(error);
+		for (size_t k = i; k < end && unheld != NULL; k++) {
 			const struct model_tensor *at = &by_name[k];
 			struct quantize_entry *entry = &plan->entries[quantize_entry_of(plan, at->tensor, at->file) - plan->entries];
 
 			if (!entry->quantized || patterns_match(&plan->settings->select.included, at->tensor->name))
 				continue;
 			entry->quantized = false;
-			entry->reason = "loaders take all experts alike, and rows of others are no whole blocks; --pad-tail takes them";
+			entry->reason = unheld;
 			plan->n_quantized--;
 		}
 	}
+	return EXIT_OK;
 }
 
 static int plan_entries(struct quantize_plan *plan, struct error *error)
@@ -237,7 +245,7 @@ static int plan_entries(struct quantize_plan *plan, struct error *error)
 		for (size_t t = 0; t < model->files[f].n_tensors && code == EXIT_OK; t++)
 			code = plan_entry(plan, entry++, &model->files[f], &model->files[f].tensors[t], error);
 	if (code == EXIT_OK && plan->settings->layout->one_expert_each)
-		keep_alike(plan);
+		code = keep_alike(plan, error);
 	if (code == EXIT_OK && plan->settings->bits != 0)
 		code = quantize_mix(plan, error);
 	for (size_t i = 0; i < plan->n_entries && code == EXIT_OK; i++) {
