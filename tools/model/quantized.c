@@ -220,6 +220,18 @@ static int read_tensor_scale(struct quantized *q, struct error *error)
 	return code;
 }
 
+/* Whether another tensor has the name of the quantized one. */
+static int check_alone(const struct quantized *q, const struct search *search, struct error *error)
+{
+	const struct file *file;
+	const struct tensor *other = model_find(search->model, search->name, &file);
+
+	if (other == NULL || other == q->parts[LAYOUT_CODES])
+		return EXIT_OK;
+	return fail_tensor(error, file->path, search->name, "stands in the model twice, and in '%s' quantized; remove one of them",
+	                   q->parts[LAYOUT_CODES]->name);
+}
+
 /* What is wrong with codes that have no scales, or none that fit. */
 static int fail_broken(const struct search *search, struct error *error)
 {
@@ -248,11 +260,18 @@ static int fail_broken(const struct search *search, struct error *error)
 	                   "its scales; if it is MXFP6, name the directory with config.json");
 }
 
-/* Whether the format is one that the configuration states. */
-static int check_stated(const struct quantized *q, const struct model *model, struct error *error)
+/* Whether the format is one that the configuration states, and that of the tensor's own metadata. */
+static int check_stated(const struct quantized *q, const struct search *search, struct error *error)
 {
 	const enum mxfp_format format = q->choice.form->format;
+	const struct model *model = search->model;
 	char text[LAYOUT_FORMATS_TEXT];
+	enum mxfp_format own;
+
+	if (mxfp_format_from_name(search->stated.words[0], &own) == MXFP_OK && own != format)
+		return fail_tensor(error, q->files[LAYOUT_CODES]->path, q->parts[LAYOUT_CODES]->name, "is %s by its dtype and shape and "
+		                   "those of its scales, and metadata '" LAYOUT_TENSOR "%.200s' says %s; one of them is of another model",
+		                   mxfp_format_get_info(format)->name, search->name, search->stated.words[0]);
 
 	if (model->formats == 0 || (model->formats >> format & 1) != 0)
 		return EXIT_OK;
@@ -279,7 +298,9 @@ int quantized_find(struct quantized *quantized, bool *found, const struct model 
 		return *found ? fail_broken(&search, error) : EXIT_OK;
 	}
 	*found = true;
-	code = check_stated(quantized, model, error);
+	code = check_alone(quantized, &search, error);
+	if (code == EXIT_OK)
+		code = check_stated(quantized, &search, error);
 	if (code == EXIT_OK)
 		code = set_shape(quantized, name, error);
 	if (code == EXIT_OK)
