@@ -841,7 +841,7 @@ def of_twice(draw, m):
         m.tensors[module + ".weight_scales"] = ("U8", [SIDE, SIDE // 32], bytes([127] * (SIDE * SIDE // 32)))
     else:
         return None
-    return m.quantized, REFUSE, "twice: %s" % what
+    return m.quantized, REFUSE, "twice: %s %s" % (what, module)
 
 
 def of_metadata(draw, m):
@@ -1135,10 +1135,11 @@ class Case:
         m = self.m
         if self.mode == REFUSE:
             # diff compares as bytes, and says so, what cannot be decoded or is of a layout that is not read.
-            if name == "diff" and self.fact in (of_foreign, of_parts, of_label, of_twice, of_metadata):
-                mine = [t for t in json.loads(text)["tensors"] if t["name"] == getattr(m, "damaged", None)]
-                if self.fact is not of_twice and any(t["compared"] and t["errors"]["max_absolute"] == 0 for t in mine):
-                    self.fault(name, "SILENT: takes it", json.dumps(mine))
+            if name == "diff" and self.fact in (of_foreign, of_parts, of_label, of_twice, of_metadata, of_other_section, of_key):
+                damaged = getattr(m, "damaged", None) if self.fact not in (of_key, of_other_section) else None
+                for t in json.loads(text)["tensors"]:
+                    if (t["name"] == damaged or damaged is None and t["name"] in m.want) and t["compared"] and t["errors"]["max_absolute"] == 0:
+                        self.fault(name, "SILENT: takes it", json.dumps(t))
                 return
             # A product of other tensors of the model is right.
             if name == "gemm" and self.fact is of_foreign:

@@ -304,8 +304,20 @@ static uint32_t formats_of_length(const json_t *length)
 	return formats;
 }
 
-/* Takes in what a key says besides; either may say nothing, 0. They must have a format in common. */
-static int narrow(struct section *s, uint32_t *formats, uint32_t stated, const char *group, const char *key)
+/* Of a strategy of compressed-tensors: with a scale of the whole tensor, or without. */
+static uint32_t formats_of_strategy(const json_t *strategy)
+{
+	const bool whole = text_is(strategy, "tensor_group");
+	uint32_t formats = 0;
+
+	for (int f = 0; mxfp_format_get_info((enum mxfp_format)f) != NULL && (whole || text_is(strategy, "group")); f++)
+		if (mxfp_format_get_info((enum mxfp_format)f)->tensor_scale == whole)
+			formats |= UINT32_C(1) << f;
+	return formats;
+}
+
+/* Takes in what a key says besides the one named `beside`; either may say nothing, 0. They must have a format in common. */
+static int narrow(struct section *s, uint32_t *formats, uint32_t stated, const char *group, const char *key, const char *beside)
 {
 	char text[TEXT], is[LAYOUT_FORMATS_TEXT], other[LAYOUT_FORMATS_TEXT];
 
@@ -313,8 +325,8 @@ static int narrow(struct section *s, uint32_t *formats, uint32_t stated, const c
 		*formats = stated == 0 ? *formats : *formats == 0 ? stated : *formats & stated;
 		return EXIT_OK;
 	}
-	snprintf(text, sizeof text, "says %.120s, and what stands beside it %.120s; one of them is of another model",
-	         layout_formats_text(stated, NULL, is), layout_formats_text(*formats, NULL, other));
+	snprintf(text, sizeof text, "is that of %.120s, and %s says %.120s; one of them is of another model",
+	         layout_formats_text(stated, NULL, is), beside, layout_formats_text(*formats, NULL, other));
 	snprintf(s->shown, sizeof s->shown, "%.200s%s", group, key);
 	const int code = tell_key(s, MEANING_REFUSED, text);
 	s->shown[0] = '\0';
@@ -333,7 +345,11 @@ static int formats_of_config_group(struct section *s, const char *name, const js
 	*formats = formats_of_groups(n, is_float, json_integer_value(length));
 	if (*formats != 0) {
 		snprintf(text, sizeof text, "config_groups.%.100s.", name);
-		return narrow(s, formats, formats_of_name(s->method, json_object_get(group, "format")), text, "format");
+		const int code = narrow(s, formats, formats_of_strategy(json_object_get(weights, "strategy")), text, "weights.strategy",
+		                        "weights");
+		return code == EXIT_OK ? narrow(s, formats, formats_of_name(s->method, json_object_get(group, "format")), text, "format",
+		                                "weights")
+		                       : code;
 	}
 	snprintf(s->shown, sizeof s->shown, "config_groups.%.100s.weights", name);
 	snprintf(text, sizeof text, "has %s of %" JSON_INTEGER_FORMAT " bits in groups of %" JSON_INTEGER_FORMAT ", which "
@@ -359,7 +375,8 @@ static int formats_of_config_groups(struct section *s, const json_t *section, ui
 		code = formats_of_config_group(s, json_object_iter_key(at), json_object_iter_value(at), &group);
 		*formats |= group;
 	}
-	return code == EXIT_OK ? narrow(s, formats, formats_of_name(s->method, json_object_get(section, "format")), "", "format")
+	return code == EXIT_OK ? narrow(s, formats, formats_of_name(s->method, json_object_get(section, "format")), "", "format",
+	                                "config_groups")
 	                       : code;
 }
 
@@ -388,12 +405,14 @@ static int formats_of_layers(struct section *s, const char *key, const json_t *l
 		char path[KEY_TEXT];
 
 		snprintf(path, sizeof path, "%s.%.100s.", key, json_object_iter_key(at));
-		code = narrow(s, &one, formats_of_algorithm(json_object_get(layer, "quant_algo")), path, "quant_algo");
+		code = narrow(s, &one, formats_of_algorithm(json_object_get(layer, "quant_algo")), path, "quant_algo",
+		              "quant_algo");
 		if (code == EXIT_OK)
-			code = narrow(s, &one, formats_of_length(json_object_get(layer, "group_size")), path, "group_size");
+			code = narrow(s, &one, formats_of_length(json_object_get(layer, "group_size")), path, "group_size",
+			              "quant_algo");
 		if (code == EXIT_OK && bits != NULL && length != NULL)
 			code = narrow(s, &one, formats_of_groups(json_integer_value(bits), true, json_integer_value(length)), path,
-			              "weights");
+			              "weights", "quant_algo");
 		*formats |= one;
 	}
 	return code;
@@ -408,7 +427,8 @@ static int formats_of_modelopt(struct section *s, const json_t *section, uint32_
 	code = formats_of_layers(s, "config_groups", json_object_get(section, "config_groups"), algorithm, formats);
 	if (code == EXIT_OK)
 		code = formats_of_layers(s, "quantized_layers", json_object_get(section, "quantized_layers"), algorithm, formats);
-	return code == EXIT_OK ? narrow(s, formats, formats_of_length(json_object_get(section, "group_size")), "", "group_size")
+	return code == EXIT_OK ? narrow(s, formats, formats_of_length(json_object_get(section, "group_size")), "", "group_size",
+	                                "quant_algo")
 	                       : code;
 }
 
@@ -422,7 +442,8 @@ static int formats_of_scheme(struct section *s, const json_t *scheme, const char
 	if (type == NULL || (strncmp(type, "nv", 2) != 0 && strncmp(type, "mx", 2) != 0))
 		return EXIT_OK;
 	*formats = strncmp(type, "nv", 2) == 0 ? UINT32_C(1) << MXFP_FORMAT_NVFP4 : bits == 8 ? mx8 : bits == 4 ? mx4 : 0;
-	return narrow(s, formats, formats_of_length(json_object_get(scheme, "group_size")), path, "group_size");
+	return narrow(s, formats, formats_of_length(json_object_get(scheme, "group_size")), path, "group_size",
+	              "data_type");
 }
 
 /* Of all of them; of a scheme that only says how it differs, the tensors decide. */
@@ -462,7 +483,7 @@ static int note_formats(struct section *s, const json_t *section)
 	else if (strcmp(s->method, "quark") == 0 || strcmp(s->method, "mxfp4") == 0)
 		formats = UINT32_C(1) << MXFP_FORMAT_MXFP4;
 	if (code == EXIT_OK && s->second)
-		return narrow(s, &s->listing->formats, formats, "", "quant_algo");
+		return narrow(s, &s->listing->formats, formats, "", "quant_algo", "config.json");
 	s->listing->formats |= formats;
 	return code;
 }
