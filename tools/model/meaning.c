@@ -1070,6 +1070,21 @@ int meaning_check(struct model *model, enum meaning_use use, struct error *error
 	return code;
 }
 
+static int pass_over(void *context, const struct meaning_fact *fact, struct error *error)
+{
+	(void)context, (void)fact, (void)error;
+	return EXIT_OK;
+}
+
+int meaning_note(struct model *model, struct error *error)
+{
+	struct listing l = {.model = model, .reader = pass_over, .error = error};
+	int code = list(&l);
+
+	model->formats = l.formats;
+	return code;
+}
+
 int meaning_open(struct model *model, const char *path, enum meaning_use use, struct error *error)
 {
 	int code = model_open(model, path, error);

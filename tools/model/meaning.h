@@ -68,6 +68,9 @@ enum meaning_use {
    EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
 int meaning_check(struct model *model, enum meaning_use use, struct error *error);
 
+/* Notes the formats, and refuses nothing: for who tells all that is wrong. EXIT_IO, EXIT_INPUT, EXIT_MEMORY. */
+int meaning_note(struct model *model, struct error *error);
+
 /* The section of a config.json that says how weights are quantized, at its top or in a part of the model; NULL: none.
    Takes all of them out of it. */
 json_t *meaning_section(const json_t *config);
