@@ -48,13 +48,13 @@ wanted() {
 	return 1
 }
 
-# build_and_test COMMAND LEVEL: builds and runs the tests in $tree.
+# build_and_test COMMAND LEVEL: builds and runs the tests in $tree; sanitizers with all checks and texts.
 build_and_test() {
 	local flags=$2 target=check
 	[ "$2" != sanitize ] || flags=-O1 target=check-sanitize
 	mkdir -p "$tree"
 	[ -e "$tree/Makefile" ] || (cd "$tree" && ../../configure -q CC="$1" CFLAGS="$flags") || return 1
-	make -s "-j$(nproc)" -C "$tree" VERBOSE=1 $target
+	make -s "-j$(nproc)" -C "$tree" VERBOSE=1 SANITIZE_CFLAGS='-g1 -O1' $target
 }
 
 logs=()

@@ -274,6 +274,11 @@ for what, config, second in [
         ("quantization", {"quantization": {"bits": 4, "group_size": 32, "mode": "mxfp4", "smoothing": 1}}, None)]:
     make(MODELOPT, config, second)
     refused(what, "smoothing" if what != "quantization" else "MLX", "dequantize", MODEL, "-o", OUT, "-q")
+make(MODELOPT, {"quantization_config": dict(MO_SECOND, quant_method="modelopt")})
+check("hf_quant_config.json within config.json", decoded() == numbers_nv())
+for path in (("smoothing",), ("quantization", "smoothing")):
+    make(MODELOPT, {"quantization_config": put(dict(MO_SECOND, quant_method="modelopt"), path, 1)})
+    refused("hf_quant_config.json within config.json: " + path[0], "smoothing", "dequantize", MODEL, "-o", OUT, "-q")
 make(CT, {"compression_config": put(CT_CONFIG, ("smoothing",), 1)})
 refused("compression_config", "smoothing", "dequantize", MODEL, "-o", OUT, "-q")
 make(CT, {"quantization_config": {"style": 1}})
@@ -427,6 +432,8 @@ for what, tensors, section, second, lost in [
         ("modelopt, in the second file alone", QUARK, dict(mo_mx, kv_cache_scheme=None),
          {"producer": PRODUCER, "quantization": {"quant_algo": "MXFP4", "kv_cache_quant_algo": "FP8", "exclude_modules": []}}, ("quark",)),
         ("modelopt, INT8", QUARK, dict(mo_mx, kv_cache_scheme="INT8"), None, ("quark", "compressed-tensors")),
+        ("quark, FP8 with its own names", dict(QUARK, **{"model.layers.0.self_attn.k_proj.output_scale": ("F32", [1], f32_bytes([.5]))}),
+         put(QUARK_CONFIG, ("kv_cache_quant_config",), {"*k_proj": QUARK_FP8, "*v_proj": QUARK_FP8}), None, ("modelopt",)),
         ("quark, FP8", QUARK, put(QUARK_CONFIG, ("kv_cache_quant_config",), {"*k_proj": QUARK_FP8, "*v_proj": QUARK_FP8}), None, ())]:
     for layout in ("compressed-tensors", "modelopt", "quark"):
         make(dict(tensors, **SCALES), {"quantization_config": section}, second)
@@ -449,6 +456,9 @@ for what, tensors, section, second, lost in [
         check("scales of %s in %s" % (what, layout), set(SCALES) <= set(read_file(OUT + "/model.safetensors")))
         remove(OUT)
 make(dict(CT, **SCALES), {"quantization_config": put(CT_CONFIG, ("kv_cache_scheme",), FP8_CACHE)})
+code, out, _ = run("relayout", MODEL, "-o", OUT + ".safetensors", "--layout", "quark")
+check("relayout to a file says that the scheme is lost", code == 0 and "kv_cache_scheme" in out and "a file alone" in out, out)
+remove(OUT + ".safetensors")
 code, out, _ = run("dequantize", MODEL, "-o", OUT)
 check("dequantize says that the scheme is lost", code == 0 and "kv_cache_scheme" in out, out)
 remove(OUT)

@@ -146,6 +146,7 @@ struct layout {
 	/* Whether its configuration can say how the cache of keys and values is quantized, as kv_cache_scheme of
 	   compressed-tensors says it; NULL: never. */
 	bool (*holds_cache)(const json_t *cache);
+	bool output_scales; /* its loaders take output_scale of k_proj and v_proj, Quark's names, for scales of the cache */
 	/* A file beside config.json that says the same otherwise, made from it; NULL: none. */
 	const char *second_name;
 	json_t *(*second_config)(const json_t *quantization);

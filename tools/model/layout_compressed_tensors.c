@@ -120,4 +120,5 @@ const struct layout layout_compressed_tensors = {
 	.one_expert_each = true,
 	.config = config,
 	.holds_cache = holds_cache,
+	.output_scales = true,
 };

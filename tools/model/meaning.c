@@ -521,6 +521,8 @@ static int look_at_leftover(struct section *s, const json_t *section)
 	return tell_key(s, MEANING_LEFTOVER, text);
 }
 
+static int look_at_second(struct listing *l, const char *path, const json_t *config);
+
 /* Goes through a section, of which `given` says whose it is if it does not say so itself. */
 static int look_at_section(struct listing *l, const char *path, const char *name, const json_t *section,
                            const char *given, bool second)
@@ -549,6 +551,9 @@ static int look_at_section(struct listing *l, const char *path, const char *name
 		snprintf(text, sizeof text, "is %s: %s, which mxfp does not read; %s", method->name, method->what, remedy);
 		return tell_key(&s, MEANING_FOREIGN, text);
 	}
+	/* mlx-lm and SGLang also take what hf_quant_config.json holds. */
+	if (strcmp(s.method, "modelopt") == 0 && json_is_object(json_object_get(section, "quantization")))
+		return look_at_second(l, path, section);
 	s.shown[0] = '\0';
 	int code = walk(&s, "", section);
 	return code == EXIT_OK ? note_formats(&s, section) : code;
@@ -600,7 +605,7 @@ static int look_at_config(struct listing *l, const char *path, const json_t *con
 /* hf_quant_config.json of ModelOpt: keys of its own besides those of `quantization`. */
 static int look_at_second(struct listing *l, const char *path, const json_t *config)
 {
-	static const char *const known[] = {"producer", "quantization"};
+	static const char known[] = "producer|quantization|quant_method|mxfp";
 	struct section s = {.listing = l, .path = path, .name = path, .method = "modelopt"};
 	int code = EXIT_OK;
 
@@ -609,7 +614,7 @@ static int look_at_second(struct listing *l, const char *path, const json_t *con
 		const char *name = json_object_iter_key(at);
 
 		snprintf(s.shown, sizeof s.shown, "%s", name);
-		if (strcmp(name, known[0]) != 0 && strcmp(name, known[1]) != 0)
+		if (!is_one_of(known, name))
 			code = look_at_key(&s, NULL, name, json_object_iter_value(at));
 	}
 	return code != EXIT_OK ? code

@@ -318,6 +318,15 @@ static bool is_unchanged(const struct relayout_plan *plan, const json_t *old)
 	return true;
 }
 
+/* Whether scales of the cache have Quark's names. */
+static bool has_output_scales(const struct model *model)
+{
+	for (size_t i = 0; i < model->n_tensors; i++)
+		if (suffix_stem(model->by_name[i].tensor->name, ".output_scale") != 0)
+			return true;
+	return false;
+}
+
 /* Finds how the source's cache of keys and values is quantized, which config.json of the output says, too. */
 static int plan_cache(struct relayout_plan *plan, struct error *error)
 {
@@ -332,11 +341,14 @@ static int plan_cache(struct relayout_plan *plan, struct error *error)
 	json_prepare();
 	if (code == EXIT_OK)
 		plan->cache = layout_cache_read(meaning_section(config), second, &said);
-	if (plan->cache != NULL && (layout->holds_cache == NULL || !layout->holds_cache(plan->cache))) {
+	if (plan->cache != NULL && (makes_file(plan->settings) || layout->holds_cache == NULL ||
+	                            !layout->holds_cache(plan->cache) ||
+	                            (!layout->output_scales && has_output_scales(plan->model)))) {
 		json_decref(plan->cache);
 		plan->cache = NULL;
 	}
-	plan->cache_lost = said && plan->cache == NULL && !is_unchanged(plan, meaning_section(config));
+	plan->cache_lost = said && plan->cache == NULL &&
+	                   (makes_file(plan->settings) || !is_unchanged(plan, meaning_section(config)));
 	free(path);
 	json_decref(second);
 	json_decref(config);
@@ -357,7 +369,7 @@ int relayout_plan(struct relayout_plan *plan, const struct relayout_settings *se
 		code = carry_list(&plan->carry, model, error);
 	if (code == EXIT_OK)
 		code = plan_entries(plan, error);
-	if (code == EXIT_OK && !makes_file(settings))
+	if (code == EXIT_OK && model->n_files > 0 && model->files[0].format == &file_safetensors)
 		code = plan_cache(plan, error);
 	if (code != EXIT_OK || plan->n_held > 0 || plan->carry.n == 0)
 		return code;
@@ -884,8 +896,9 @@ static void print_totals(const struct relayout_plan *plan)
 	if (totals.left_out > 0)
 		printf("%zu scales of activations were left out: the layout has no place for them\n", totals.left_out);
 	if (plan->cache_lost)
-		printf("kv_cache_scheme, how keys and values are quantized, was left out: layout %s has no place for it here; their "
-		       "scales were copied\n", plan->settings->layout->name);
+		printf("kv_cache_scheme, how keys and values are quantized, was left out: %s%s has no place for it; their scales were "
+		       "copied\n", makes_file(plan->settings) ? "a file alone" : "layout ",
+		       makes_file(plan->settings) ? "" : plan->settings->layout->name);
 	carry_print(&plan->carry, stdout);
 	if (makes_file(plan->settings) && plan->n_held > 0 && plan->settings->layout->config != NULL)
 		puts(model_output_alone);
