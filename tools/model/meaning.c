@@ -333,6 +333,19 @@ static int narrow(struct section *s, uint32_t *formats, uint32_t stated, const c
 	return code;
 }
 
+/* Bits and a length of groups that no format has. */
+static int tell_groups(struct section *s, const char *group, json_int_t bits, bool is_float, json_int_t length)
+{
+	char text[TEXT];
+
+	snprintf(s->shown, sizeof s->shown, "%.200sweights", group);
+	snprintf(text, sizeof text, "has %s of %" JSON_INTEGER_FORMAT " bits in groups of %" JSON_INTEGER_FORMAT ", which "
+	         "is no format that mxfp reads; %s", is_float ? "floats" : "integers", bits, length, remedy);
+	const int code = tell_key(s, MEANING_REFUSED, text);
+	s->shown[0] = '\0';
+	return code;
+}
+
 /* Of one group of compressed-tensors. Keys that are missing have the defaults of QuantizationArgs. */
 static int formats_of_config_group(struct section *s, const char *name, const json_t *group, uint32_t *formats)
 {
@@ -340,24 +353,16 @@ static int formats_of_config_group(struct section *s, const char *name, const js
 	const json_t *length = json_object_get(weights, "group_size");
 	const json_int_t n = bits != NULL ? json_integer_value(bits) : 8;
 	const bool is_float = text_is(json_object_get(weights, "type"), "float");
-	char text[TEXT];
+	char path[KEY_TEXT];
 
 	*formats = formats_of_groups(n, is_float, json_integer_value(length));
-	if (*formats != 0) {
-		snprintf(text, sizeof text, "config_groups.%.100s.", name);
-		const int code = narrow(s, formats, formats_of_strategy(json_object_get(weights, "strategy")), text, "weights.strategy",
-		                        "weights");
-		return code == EXIT_OK ? narrow(s, formats, formats_of_name(s->method, json_object_get(group, "format")), text, "format",
-		                                "weights")
-		                       : code;
-	}
-	snprintf(s->shown, sizeof s->shown, "config_groups.%.100s.weights", name);
-	snprintf(text, sizeof text, "has %s of %" JSON_INTEGER_FORMAT " bits in groups of %" JSON_INTEGER_FORMAT ", which "
-	         "is no format that mxfp reads; %s", is_float ? "floats" : "integers", n, json_integer_value(length),
-	         remedy);
-	const int code = tell_key(s, MEANING_REFUSED, text);
-	s->shown[0] = '\0';
-	return code;
+	snprintf(path, sizeof path, "config_groups.%.100s.", name);
+	if (*formats == 0)
+		return tell_groups(s, path, n, is_float, json_integer_value(length));
+	int code = narrow(s, formats, formats_of_strategy(json_object_get(weights, "strategy")), path, "weights.strategy", "weights");
+	return code == EXIT_OK ? narrow(s, formats, formats_of_name(s->method, json_object_get(group, "format")), path, "format",
+	                                "weights")
+	                       : code;
 }
 
 /* Of all of them, and of the name at the top. */
@@ -410,9 +415,12 @@ static int formats_of_layers(struct section *s, const char *key, const json_t *l
 		if (code == EXIT_OK)
 			code = narrow(s, &one, formats_of_length(json_object_get(layer, "group_size")), path, "group_size",
 			              "quant_algo");
-		if (code == EXIT_OK && bits != NULL && length != NULL)
-			code = narrow(s, &one, formats_of_groups(json_integer_value(bits), true, json_integer_value(length)), path,
-			              "weights", "quant_algo");
+		if (code == EXIT_OK && bits != NULL && length != NULL) {
+			const uint32_t stated = formats_of_groups(json_integer_value(bits), true, json_integer_value(length));
+
+			code = stated == 0 ? tell_groups(s, path, json_integer_value(bits), true, json_integer_value(length))
+			                   : narrow(s, &one, stated, path, "weights", "quant_algo");
+		}
 		*formats |= one;
 	}
 	return code;
