@@ -976,12 +976,12 @@ class Reference:
             return ["calibrate", path, "--tokens", TOKENS, "-o", out, "-q"], out
         return ["transform", path, "--scale-mlp", "-o", out, "-q"], out
 
-    def code(self, name, target):
+    def code(self, name, target, alone):
         """The exit status for the undamaged model."""
-        key = (name, target if name == "relayout" else None)
+        key = (name, target if name == "relayout" else None, alone)
         if key not in self.codes:
             m = self.model.copy()
-            m.target = target
+            m.target, m.alone = target, alone
             arguments, out = self.command(name, m.write(WORK + "/whole"), m, None)
             self.codes[key] = run(*arguments)[0], run(*arguments)[1] if name == "eval" else ""
             if out is not None:
@@ -1057,6 +1057,8 @@ class Case:
         self.names, self.mode, self.what = made
         self.fact = fact
         self.m.alone = self.m.keys is None and self.m.index is None and self.mode != FOLD and fact is not of_leftover and draw.random() < .15
+        # A file alone does not say which MXFP6 it is.
+        self.m.alone = self.m.alone and "mxfp6" not in self.kind[1]
         self.m.target = draw.choice(LAYOUTS) if self.m.layout != GG else GG
         for q in self.m.quantized:
             if q in self.what:
@@ -1091,7 +1093,7 @@ class Case:
         if self.mode == "gguf":
             name = "eval"
         m, reference = self.m, self.reference
-        before = reference.code(name, m.target)
+        before = reference.code(name, m.target, m.alone)
         arguments, out = reference.command(name, self.path, m, self.draw)
         code, text, error = run(*arguments)
         takes = (0, 1) if name in ("diff", "detect-rule") else (0,)
@@ -1140,6 +1142,8 @@ class Case:
                 return
             # diff compares as bytes, and says so, what cannot be decoded or is of a layout that is not read.
             if name == "diff" and self.fact in (of_foreign, of_parts, of_label, of_twice, of_metadata, of_other_section, of_key):
+                if self.fact is of_twice:
+                    return
                 damaged = getattr(m, "damaged", None) if self.fact not in (of_key, of_other_section) else None
                 for t in json.loads(text)["tensors"]:
                     if (t["name"] == damaged or damaged is None and t["name"] in m.want) and t["compared"] and t["errors"]["max_absolute"] == 0:
@@ -1167,7 +1171,8 @@ class Case:
             reference = self.reference
             if not hasattr(reference, "perplexity"):
                 reference.perplexity = perplexity(run("eval", reference.plain, "--tokens", TOKENS, "-q", "--json")[1])
-            if perplexity(text) != reference.perplexity:
+            # A bias is added, too.
+            if perplexity(text) != reference.perplexity and ".bias" not in self.what:
                 self.fault(name, "SILENT: other predictions", "%s, not %s" % (perplexity(text), reference.perplexity))
         elif name == "gemm":
             weight = m.damaged if getattr(m, "damaged", None) in m.want else next(iter(m.want))
@@ -1206,11 +1211,20 @@ def reference(kind, number):
     return references[kind, number]
 
 
+def knows_gguf_keys():
+    m = Model((GG, "mxfp4"), 0)
+    m.keys["llama.mystery"] = ("u32", 1)
+    return run("eval", m.write(WORK + "/probe"), "--tokens", TOKENS, "-q")[0] != 0
+
+
 def main():
     write_json(TOKENS, [[random.Random(1).randrange(VOCABULARY) for _ in range(24)]])
     one = [float(i == j) for i in range(SIDE) for j in range(SIDE)]
     write_safetensors(WORK + "/one.safetensors", {"one": ("F32", [SIDE, SIDE], f32_bytes(one))})
     print("seed: MXFP_TEST_SEED=%d, %d cases" % (SEED, CASES), flush=True)
+    if not knows_gguf_keys():
+        print("keys of GGUF are not checked, for eval does not look at them")
+        FACTS[:] = [f for f in FACTS if f[0] is not of_gguf_key]
     faults, silent, kinds = 0, 0, {}
     for number in [int(ONE)] if ONE else range(CASES):
         case = Case(number)

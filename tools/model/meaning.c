@@ -735,15 +735,18 @@ static bool is_module(const struct model *model, const char *name, size_t n)
 	return false;
 }
 
+/* How codes are named after their weight. */
+static const char *const code_endings[] = {"_packed", "_blocks", "_sparse", "_e2m1_x4", "_e4m3_x4", "_e5m2_x4", ".blocks"};
+
+enum { N_CODE_ENDINGS = sizeof code_endings / sizeof code_endings[0] };
+
 /* Whether they are those of a quantized tensor whose parts are named after it, or of one that has its own name. */
 static bool is_quantized_name(const struct model *model, const char *name, size_t n)
 {
-	static const char *const ends[] = {"", "_packed", "_blocks", "_sparse", "_e2m1_x4", "_e4m3_x4", "_e5m2_x4", ".blocks"};
-
-	for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
-		if (is_there(model, name, n, ends[i], false))
+	for (size_t i = 0; i < N_CODE_ENDINGS; i++)
+		if (is_there(model, name, n, code_endings[i], false))
 			return true;
-	return false;
+	return is_there(model, name, n, "", true);
 }
 
 /* How some layout names scales, which is no word for anything else; NULL: not so. */
@@ -932,6 +935,29 @@ static int look_at_name(const struct listing *l, const struct model_tensor *at)
 	return code != EXIT_OK || owner != NULL ? code : tell_orphan(l, at, ending + 1);
 }
 
+/* Codes of a weight that stands there once more, as numbers or as codes of another layout. */
+static int look_at_twice(const struct listing *l, const struct model_tensor *at)
+{
+	const char *name = at->tensor->name;
+	char key[NAME_TEXT], text[NAME_TEXT + TEXT];
+
+	for (size_t i = 0; i < N_CODE_ENDINGS; i++) {
+		const size_t n = suffix_stem(name, code_endings[i]);
+
+		/* "" is the weight itself. */
+		for (size_t k = i; k < N_CODE_ENDINGS && n != 0; k++) {
+			const char *end = k == i ? "" : code_endings[k];
+
+			if (!is_there(l->model, name, n, end, false) || is_allowed(name, name + n + 1))
+				continue;
+			snprintf(key, sizeof key, "%.*s%s", (int)n, name, end);
+			snprintf(text, sizeof text, "stands for the same weight as '%s'; remove one of them", key);
+			return tell_tensor(l, at, MEANING_TWICE, key, text);
+		}
+	}
+	return EXIT_OK;
+}
+
 /* Codes of a layout that is known by name alone. */
 static int look_at_foreign(const struct listing *l, const struct model_tensor *at)
 {
@@ -957,6 +983,8 @@ static int look_at_tensors(const struct listing *l)
 		bool found = false;
 
 		code = look_at_foreign(l, at);
+		if (code == EXIT_OK)
+			code = look_at_twice(l, at);
 		if (code == EXIT_OK)
 			code = look_at_module(l, at, &found);
 		if (code == EXIT_OK && !found)
@@ -1064,7 +1092,7 @@ static int refuse(void *context, const struct meaning_fact *fact, struct error *
 	const enum meaning_use *use = context;
 
 	if (fact->kind == MEANING_CARRIED || (fact->kind == MEANING_FOLDED && *use == MEANING_FOLDS) ||
-	    (fact->kind == MEANING_FOREIGN && *use == MEANING_COMPARES))
+	    ((fact->kind == MEANING_FOREIGN || fact->kind == MEANING_TWICE) && *use == MEANING_COMPARES))
 		return EXIT_OK;
 	if (fact->kind == MEANING_FOLDED)
 		return fail_tensor(error, fact->path, fact->tensor, "%s, which is not done here; mxfp dequantize folds it into the "

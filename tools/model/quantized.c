@@ -32,7 +32,6 @@ struct search {
 	struct quantized found; /* the first that fits, or the one that fits what is stated */
 	bool ambiguous;         /* several fit that mean different numbers */
 	struct quantized broken; /* with codes that only a quantized tensor has, though nothing fits */
-	const struct tensor *other; /* further codes, of another layout */
 };
 
 /* Finds the parts of a form, NULL where there is none. */
@@ -122,12 +121,8 @@ static int try_form(struct search *search, const struct layout *layout, const st
 	if (!find_stated(&search->stated, q.files[LAYOUT_CODES], search->name))
 		return fail_memory(error);
 	bool whole = !form->sparse || find_sparsity(&q, search);
-	if (is_telling(&q, search->name)) {
-		if (search->broken.choice.form == NULL)
-			search->broken = q;
-		else if (search->broken.parts[LAYOUT_CODES] != q.parts[LAYOUT_CODES])
-			search->other = q.parts[LAYOUT_CODES];
-	}
+	if (search->broken.choice.form == NULL && is_telling(&q, search->name))
+		search->broken = q;
 	if (!whole || !layout_fits(&q.choice, q.parts, &q.shape))
 		return EXIT_OK;
 	const struct layout_form *before = search->found.choice.form;
@@ -225,21 +220,6 @@ static int read_tensor_scale(struct quantized *q, struct error *error)
 	return code;
 }
 
-/* Whether no other tensor has the name of the quantized one, or holds codes of it. */
-static int check_alone(const struct quantized *q, const struct search *search, struct error *error)
-{
-	const struct tensor *codes = q->parts[LAYOUT_CODES];
-	const struct file *file;
-	const struct tensor *other = model_find(search->model, search->name, &file);
-
-	if (other == NULL || other == codes)
-		other = search->other == codes ? search->broken.parts[LAYOUT_CODES] : search->other;
-	if (other == NULL)
-		return EXIT_OK;
-	return fail_tensor(error, q->files[LAYOUT_CODES]->path, other->name, "stands for the same weight as '%s'; remove one of them",
-	                   codes->name);
-}
-
 /* What is wrong with codes that have no scales, or none that fit. */
 static int fail_broken(const struct search *search, struct error *error)
 {
@@ -306,9 +286,7 @@ int quantized_find(struct quantized *quantized, bool *found, const struct model 
 		return *found ? fail_broken(&search, error) : EXIT_OK;
 	}
 	*found = true;
-	code = check_alone(quantized, &search, error);
-	if (code == EXIT_OK)
-		code = check_stated(quantized, &search, error);
+	code = check_stated(quantized, &search, error);
 	if (code == EXIT_OK)
 		code = set_shape(quantized, name, error);
 	if (code == EXIT_OK)
