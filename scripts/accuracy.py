@@ -46,20 +46,19 @@ class Costs:
 
 def evaluate(costs, work, model, base, test, formats):
     """The costs of a model that was made for formats, by format and activations: per cent, error."""
-    trials = [f"{format}/{activations}" for format in formats for activations in dict.fromkeys(("none", ACTIVATIONS, format))]
-    # The output goes to a file: --json has no option for that.
-    saved = os.dup(1)
-    with open(work / "eval.json", "w") as file:
-        os.dup2(file.fileno(), 1)
-        costs.run("`mxfp eval`, 24 stories in one format", "eval", model, "--tokens", test, "--pad-tail", "--compare", base, "--try",
-                  ",".join(trials), "--json", "-q")
-    os.dup2(saved, 1)
-    os.close(saved)
     cells = {}
-    for run in json.loads((work / "eval.json").read_text())["runs"]:
-        if run["name"] in trials:
-            ratio = run["ln_perplexity_ratio"]
-            cells[run["name"]] = math.expm1(ratio["mean"]) * 100, math.exp(ratio["mean"]) * ratio["error"] * 100
+    for format in formats:
+        for activations in dict.fromkeys(("none", ACTIVATIONS, format)):
+            # The output goes to a file: --json has no option for that.
+            saved = os.dup(1)
+            with open(work / "eval.json", "w") as file:
+                os.dup2(file.fileno(), 1)
+                costs.run("`mxfp eval`, 24 stories in one format", "eval", model, "--tokens", test, "--pad-tail", "--compare", base,
+                          "--weights", format, "--activations", activations, "--json", "-q")
+            os.dup2(saved, 1)
+            os.close(saved)
+            ratio = json.loads((work / "eval.json").read_text())["runs"][1]["ln_perplexity_ratio"]
+            cells[f"{format}/{activations}"] = math.expm1(ratio["mean"]) * 100, math.exp(ratio["mean"]) * ratio["error"] * 100
     return cells
 
 

@@ -155,7 +155,8 @@ CT_ARGUMENTS = {"num_bits": 4, "type": "float", "symmetric": True, "group_size":
                 "observer_kwargs": {}}
 CT_CONFIG = {"quant_method": "compressed-tensors", "format": "mxfp4-pack-quantized", "quantization_status": "compressed",
              "global_compression_ratio": None, "ignore": ["lm_head", "re:.*gate$"], "version": "0.20.0", "sparsity_config": {},
-             "transform_config": {}, "kv_cache_scheme": None, "moe_sparsity_config": None,
+             "transform_config": {}, "kv_cache_scheme": None, "moe_sparsity_config": None, "provider": "auto-round",
+             "attention_input_activations": {"targets": ["LlamaAttention"], "input_activations": {"num_bits": 8, "type": "float"}},
              "config_groups": {"group_0": {"targets": ["Linear"], "format": "mxfp4-pack-quantized", "weights": CT_ARGUMENTS,
                                            "input_activations": dict(CT_ARGUMENTS, dynamic=True, actorder=None),
                                            "output_activations": None}}}
@@ -231,6 +232,7 @@ KEYS = {
         (W + ("scale_dtype",), "torch.float16"), (("format",), "marlin-24"), (("config_groups", "group_0", "format"), "int-quantized"),
         (("quantization_status",), "calibration"), (("sparsity_config", "format"), "sparse-24-bitmask"),
         (("sparsity_config", "mask"), "x"), (("transform_config",), TRANSFORM), (("moe_sparsity_config",), {"method": "novice"}),
+        (("config_groups", "group_0", "input_activations", "shift"), 1), (("kv_cache_scheme",), {"shift": 1}),
         (("fp8_dtype_flavor",), "float8_e4m3fnuz"), (("quant_method",), "modelslim"), (("quant_method",), "gptq"),
         (("config_groups", "NVFP4"), ["Linear"])],
     "modelopt": [
@@ -241,7 +243,7 @@ KEYS = {
     "quark": [
         (("global_quant_config", "weight", "dtype"), "fp8_e4m3"), (("global_quant_config", "weight", "qscheme"), "per_channel"),
         (("global_quant_config", "weight", "symmetric"), False), (("global_quant_config", "weight", "zero"), 1),
-        (("global_quant_config", "bias"), QUARK_TENSOR), (("layer_quant_config",), {"*": dict(QUARK_LAYER, skew=1)}),
+        (("global_quant_config", "input_tensors", "zero"), 1), (("global_quant_config", "bias"), QUARK_TENSOR), (("layer_quant_config",), {"*": dict(QUARK_LAYER, skew=1)}),
         (("algo_config", 0, "r4"), True), (("algo_config", 0, "online_r1_rotation"), True),
         (("algo_config", 0, "name"), "svdquant"), (("export", "weight_format"), "fake_quantized"), (("export", "swizzle"), True)],
     "auto-round": [
@@ -462,6 +464,17 @@ remove(OUT + ".safetensors")
 code, out, _ = run("dequantize", MODEL, "-o", OUT)
 check("dequantize says that the scheme is lost", code == 0 and "kv_cache_scheme" in out, out)
 remove(OUT)
+# How activations are quantized is kept, or lost with a word.
+fp8_groups = put(CT_CONFIG, ("config_groups", "group_0", "input_activations"), dict(CT_ARGUMENTS, num_bits=8, group_size=128, dynamic=True))
+for what, section, layout, lost in (("MXFP4", CT_CONFIG, "quark", False), ("MXFP4", CT_CONFIG, "modelopt", True), ("FP8", fp8_groups, "quark", True),
+                                    ("none", put(CT_CONFIG, ("config_groups", "group_0", "input_activations"), None), "modelopt", False)):
+    make(CT, {"quantization_config": section})
+    code, out, error = run("relayout", MODEL, "-o", OUT, "-l", layout)
+    check("activations in %s, to %s" % (what, layout), code == 0 and ("how activations are quantized was left out" in out) == lost, out + error)
+    if layout == "quark":
+        inputs = read_json(OUT + "/config.json")["quantization_config"]["global_quant_config"]["input_tensors"]
+        check("activations in %s of quark" % what, (inputs is None) == lost, inputs)
+    remove(OUT)
 # A model runs as it is without them.
 os.makedirs(WORK + "/llama")
 subprocess.run([sys.executable, os.path.join(os.path.dirname(__file__), "small_llama.py"), WORK + "/llama"], check=True)

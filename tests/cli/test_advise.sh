@@ -356,6 +356,33 @@ has "a format alone" "$text" "| mxfp8-e4m3 | 8.250 | 0."
 has "the last line" "$text" "chosen: 4.850 bits a weight, KLD 0."
 exits 0 "" advise -q "$work/llama" --formats mxfp4,mxfp8-e4m3 --eval "$work/tokens.json"
 same "nothing chosen" "" "$(grep chosen "$work/out" || :)"
+
+# Without bits it looks for the smallest mixture that is fine, by halves of the front, and says which of all runs is best. The command
+# makes that one: a random model bears nothing, so here it costs least.
+exits 0 "" advise -q "$work/llama" --formats mxfp4,mxfp8-e4m3 --eval "$work/tokens.json" --json
+check "the best of all runs" python3 -c '
+import json, math, sys
+said = json.load(open(sys.argv[1]))
+runs, ranks = said["runs"], said["predictions"]["ranks"]
+names = [run["name"] for run in runs]
+assert names[:4] == ["f32", "mxfp4", "mxfp8-e4m3", "6.25 bits"] and len(names) > 4, names
+# From 4.25 to 8.25 bits there are 15 points between: the middle one is 4.5 + 7 / 4, and none is fine.
+assert names[4:] == ["7.25 bits", "7.75 bits", "8 bits"], names
+def judge(run):
+    means = [(run["ln_perplexity_ratio"], math.log(1.02)), (run["kl_divergence"], 0.05)]
+    if all(m["mean"] + 2 * m["error"] <= most for m, most in means):
+        return "fine"
+    return "too much" if any(m["mean"] - 2 * m["error"] > most for m, most in means) else "not clear"
+order = {"fine": 0, "not clear": 1, "too much": 2}
+assert [r["judgement"] for r in ranks] == [judge(runs[r["run"]]) for r in ranks] and ranks[0]["judgement"] != "fine", ranks
+costs = [(order[r["judgement"]], runs[r["run"]]["kl_divergence"]["mean"]) for r in ranks]
+assert costs == sorted(costs) and len(ranks) == 6
+assert ranks[0]["name"] == "mxfp8-e4m3" and said["command"] == "mxfp quantize %s -o OUT --weights mxfp8-e4m3" % sys.argv[2], said["command"]
+' "$work/out" "$work/llama"
+printf '[[1, 2, 3, 4, 5, 6, 7, 8]]' >"$work/eight.json"
+exits 0 "" advise -q "$work/llama" --formats mxfp8-e4m3,mxfp4 --bits 5 -o "$work/best.json" --eval "$work/eight.json" --ignore '*down*'
+has "a verdict" "$(cat "$work/out")" " costs least: "
+has "the threshold" "$(cat "$work/out")" "Fine is at most 2 % more perplexity and a mean divergence of at most 0.05, by two standard errors."
 exits 2 "no mixture of these formats has fewer than 4.2500 bits a weight" \
 	advise -q "$work/llama" --formats mxfp4 --eval "$work/tokens.json" --bits 4
 exits 2 "advise: --activations: unknown value 'fp8'" advise "$work/llama" --eval "$work/tokens.json" -a fp8

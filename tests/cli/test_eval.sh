@@ -177,6 +177,56 @@ evaluate "$a" --tokens "$tokens" --attention mxfp8-e4m3 --kv-cache mxfp4 --activ
 has "attention" "$out" "f32, attention mxfp8-e4m3, kv mxfp4"
 evaluate "$a.gguf" --tokens "$tokens"
 same "output for a GGUF file" "$(printf '%s\n' "$whole" | sed 's/^model: .*//')" "$(printf '%s\n' "$out" | sed 's/^model: .*//')"
+# The same cut in two, named by the second part.
+python3 - "$a.gguf" "$work" <<'END'
+import struct, sys
+
+with open(sys.argv[1], "rb") as file:
+    whole = file.read()
+at = 24
+
+
+def take(form):
+    global at
+    value = struct.unpack_from(form, whole, at)
+    at += struct.calcsize(form)
+    return value[0] if len(value) == 1 else value
+
+
+n_tensors, n_pairs = struct.unpack_from("<QQ", whole, 8)
+for _ in range(n_pairs):
+    length = take("<Q")
+    at += length
+    length = take("<Q") if take("<I") == 8 else 4
+    at += length
+pairs, infos = whole[24:at], []
+for _ in range(n_tensors):
+    name = take("<%ds" % take("<Q"))
+    shape = [take("<Q") for _ in range(take("<I"))]
+    infos.append((name, shape, take("<IQ")[1]))
+start = at + -at % 32
+ends = [info[2] for info in infos[1:]] + [len(whole) - start]
+for part, (first, last) in enumerate(((0, 2), (2, n_tensors))):
+    split = b""
+    for key, form, kind, value in ((b"split.no", "<H", 2, part), (b"split.count", "<H", 2, 2),
+                                   (b"split.tensors.count", "<i", 5, n_tensors)):
+        split += struct.pack("<Q", len(key)) + key + struct.pack("<I", kind) + struct.pack(form, value)
+    head = b"GGUF" + struct.pack("<IQQ", 3, last - first, 3 + (n_pairs if part == 0 else 0))
+    head += (pairs if part == 0 else b"") + split
+    for name, shape, offset in infos[first:last]:
+        head += struct.pack("<Q", len(name)) + name + struct.pack("<I", len(shape))
+        head += struct.pack("<%dQIQ" % len(shape), *shape, 0, offset - infos[first][2])
+    with open("%s/cut-%05d-of-00002.gguf" % (sys.argv[2], part + 1), "wb") as file:
+        file.write(head + bytes(-len(head) % 32) + whole[start + infos[first][2]:start + ends[last - 1]])
+END
+evaluate "$work/cut-00002-of-00002.gguf" --tokens "$tokens"
+same "output for a split GGUF file" "$(printf '%s\n' "$whole" | sed 's/^model: .*//')" \
+	"$(printf '%s\n' "$out" | sed 's/^model: .*//')"
+# A head that the file has counts, though config.json says that it is tied, as in transformers.
+cp -r "$a" "$work/tied"
+sed 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' "$a/config.json" >"$work/tied/config.json"
+evaluate "$work/tied" --tokens "$tokens"
+same "perplexity with a head that should be tied" "$(want whole)" "$(row model)"
 evaluate "$a" --tokens "$tokens" --context 16 --skip 4 --batch 5
 same "perplexity of windows" "$(want cut)" "$(row model)"
 evaluate "$a" --tokens "$tokens" --sequences 1
@@ -356,6 +406,20 @@ exits 3 "is already quantized" eval "$work/quantized" --tokens "$tokens" --try n
 evaluate "$a" --generate 20 --prompt h --json --batch 1
 same "greedy text" "$(want greedy)" "$(python3 -c 'import json, sys; print(json.load(sys.stdin)["ids"])' <"$work/out")"
 greedy=$out
+# Each id of generation_config.json ends a text, or of config.json where that says none; the fifth that is drawn stands there.
+fifth=$(want greedy | tr -d '[],' | cut -d ' ' -f 6)
+shorter="[$(want greedy | tr -d '[],' | cut -d ' ' -f 1-5 | sed 's/ /, /g')]"
+cp -r "$a" "$work/ending"
+for file in config.json generation_config.json; do
+	[ $file = config.json ] || printf '{"eos_token_id": [255, %s]}' "$fifth" >"$work/ending/$file"
+	[ $file != config.json ] || sed "s/{/{\"eos_token_id\": [254, $fifth], /" "$a/config.json" >"$work/ending/$file"
+	for given in "$work/ending" "$work/ending/model.safetensors"; do
+		evaluate "$given" --generate 20 --prompt h --json
+		same "text of $given ended by $file" "$shorter" \
+			"$(python3 -c 'import json, sys; print(json.load(sys.stdin)["ids"])' <"$work/out")"
+	done
+	sed 's/{/{"eos_token_id": 253, /' "$a/config.json" >"$work/ending/config.json"
+done
 evaluate "$a" --generate 20 --prompt h --json --temperature 0
 same "at temperature 0" "$greedy" "$out"
 evaluate "$a" --generate 20 --prompt h --json --temperature 1 --seed 1
@@ -395,7 +459,7 @@ def near(a, b):
     return abs(a - b) <= 1e-11 * abs(b) if isinstance(a, float) else a == b
 END
 export PYTHONPATH="$work"
-exits 0 "" report -q "$a" --include lm_head.weight --formats mxfp4 --rules mse --eval "$tokens" -o "$work/report.json"
+exits 0 "" report -q "$a" --include lm_head.weight --formats mxfp4 --rules mse --eval "$tokens" --try w4a8 -o "$work/report.json"
 evaluate "$a" --tokens "$tokens" --by-layer --include lm_head.weight --json
 check "the evaluation of a report" python3 -c '
 import json, near, sys
@@ -419,10 +483,70 @@ assert [run["name"] for run in tried["runs"]][1:4] == ["W4A8", "nvfp4", "mxfp4:e
 assert len(tried["layers"]) == 1 and len(tried["kinds"]) == 8
 assert near.near(tried["runs"], own["runs"])
 ' "$work/tried.json" "$work/out"
+# The verdict: a model of zeros loses nothing in any of the usual ways, so the smallest is best, and the command makes it.
+exits 0 "" report -q "$a" --formats mxfp4 --rules even --eval "$tokens" --json
+check "the best of the usual ways" python3 -c '
+import json, sys
+said = json.load(open(sys.argv[1]))
+verdict, runs = said["verdict"], said["evaluation"]["runs"]
+names = [run["name"] for run in runs]
+assert names == ["f32", "W4A8", "w4a8", "nvfp4", "mxfp6-e2m3/mxfp8-e4m3", "mxfp8"], names
+assert [run["activations"] for run in runs[1:]] == ["mxfp8-e4m3 rceil"] * 2 + ["f32"] + ["mxfp8-e4m3 rceil"] * 2
+assert (verdict["answer"], verdict["weights"]) == ("fine", "fine")
+assert [r["name"] for r in verdict["predictions"]["ranks"]] == [names[i] for i in (1, 2, 3, 4, 5)]
+assert {r["judgement"] for r in verdict["predictions"]["ranks"]} == {"fine"}
+assert ", which is fine. The smallest of 5 ways tried that is fine is W4A8, " in verdict["sentence"], verdict["sentence"]
+assert "--calibrate FILE" in verdict["details"]
+assert verdict["command"] == "mxfp quantize %s -o OUT --preset w4a8 --rule even" % sys.argv[2], verdict["command"]
+' "$work/out" "$a"
+# A head that stays is said, and why; --try and --preset mean the same.
+exits 0 "" eval -q "$a" --tokens "$tokens" --preset mxfp8
+has "what stays" "$(cat "$work/out")" "mxfp8: 1 matrix stays as stored, lm_head.weight: output head"
+preset=$(grep '^| mxfp8' "$work/out" | cut -d'|' -f1-8)
+exits 0 "" eval -q "$a" --tokens "$tokens" --try mxfp8
+same "a preset by --try" "$preset" "$(grep '^| mxfp8' "$work/out" | cut -d'|' -f1-8)"
+
+# With weights chosen on another text: the runs are those of mxfp calibrate and mxfp eval, and its commands make the best of them.
+# Its temporary directory is gone.
+chosen=$work/chosen
+mkdir "$chosen" "$work/temporary"
+python3 "${srcdir:-.}/tests/cli/small_llama.py" "$chosen" || exit 99
+TMPDIR=$work/temporary
+export TMPDIR
+exits 0 "" report -q "$chosen/model" --formats mxfp4 --rules mse --pad-tail --eval "$chosen/tokens.json" --calibrate "$chosen/tokens.json" \
+	--try nvfp4 --json
+same "what is left of choosing" "" "$(ls -A "$work/temporary")"
+unset TMPDIR
+cp "$work/out" "$work/chosen.json"
+exits 0 "" calibrate -q "$chosen/model" --tokens "$chosen/tokens.json" --pad-tail --preset w4a8 -o "$work/four"
+exits 0 "" calibrate -q "$chosen/model" --tokens "$chosen/tokens.json" --pad-tail --preset nvfp4 -o "$work/nv"
+exits 0 "" eval -q "$work/four" --compare "$chosen/model" --tokens "$chosen/tokens.json" --pad-tail --preset w4a8 --json
+cp "$work/out" "$work/four.json"
+exits 0 "" eval -q "$work/nv" --compare "$chosen/model" --tokens "$chosen/tokens.json" --pad-tail --preset nvfp4 --json
+check "ways with chosen weights" python3 -c '
+import json, near, sys
+chosen, four, nv = (json.load(open(path)) for path in sys.argv[1:4])
+runs = chosen["evaluation"]["runs"]
+assert [run["name"] for run in runs] == ["f32", "W4A8", "nvfp4", "W4A8 calibrated", "nvfp4 calibrated"]
+for run, own in ((runs[3], four), (runs[4], nv)):
+    assert near.near(run["kl_divergence"], own["runs"][1]["kl_divergence"]) and run["kl_divergence"]["mean"] > 0
+verdict = chosen["verdict"]
+ranks = verdict["predictions"]["ranks"]
+assert sorted(r["run"] for r in ranks) == [1, 2, 3, 4]
+assert {r["judgement"] for r in ranks} == {"too much"} and verdict["answer"] == "not"
+costs = [runs[r["run"]]["kl_divergence"]["mean"] for r in ranks]
+assert costs == sorted(costs) and "calibrated" in ranks[0]["name"], ranks
+preset = " --preset nvfp4 --pad-tail" if "nvfp4" in ranks[0]["name"] else " --preset w4a8 --pad-tail"
+assert verdict["command"] == "mxfp calibrate %s --tokens %s -o CALIBRATED%s && mxfp quantize CALIBRATED -o OUT%s" % (
+    sys.argv[4], sys.argv[5], preset, preset), verdict["command"]
+' "$work/chosen.json" "$work/four.json" "$work/out" "$chosen/model" "$chosen/tokens.json"
+exits 2 "--calibrate: is for --eval" report "$chosen/model" --calibrate "$chosen/tokens.json"
+exits 2 "--calibrate: chooses weights" report "$chosen/model" --eval "$chosen/tokens.json" --calibrate "$chosen/tokens.json" --round sr
+
 exits 2 "report: --try: unknown value 'mxfp5'" report -q "$a" --eval "$tokens" --try mxfp5
 exits 2 "--try: is for --eval" report "$a" --try mxfp4
 exits 2 "report: --try: more than 63 trials" report -q "$a" --eval "$tokens" --try "$(seq -s, 64 | sed 's/[0-9]*/f32/g')"
-exits 0 "" report -q "$a" --include lm_head.weight --formats mxfp4 --rules mse --eval "$work/text" --context 50 --profile
+exits 0 "" report -q "$a" --include lm_head.weight --formats mxfp4 --rules mse --eval "$work/text" --try w4a8 --context 50 --profile
 text=$(cat "$work/out")
 has "an evaluation in text" "$text" "## Evaluation"
 same "profiles in a report" 2 "$(grep -c '^Time of .* tokens in ' "$work/out")"
@@ -485,6 +609,20 @@ exits 2 "exists; give --force" eval "$a" --tokens "$tokens" --save-logits "$work
 exits 2 "holds saved logits" eval "$a" --tokens "$tokens" --compare "$work/logits" --save-logits "$work/more"
 # Without a tokenizer, a text that is missing is what is said to be missing.
 exits 3 "tokenizer" eval "$work/narrow" --text "$work/text"
+# A text is read as Python reads it for a tokenizer.json: what is not UTF-8 is an error, and CR LF and CR are LF, as the same
+# model's bytes have them. Bytes are taken as they are.
+printf '{"model":{"vocab":{"a":97,"\\n":10,"b":98},"merges":[]}}' >"$work/letters.json"
+printf 'ab\nab\n\nba' >"$work/lf.txt"
+printf 'ab\r\nab\r\r\nba' >"$work/crlf.txt"
+printf 'ab\nb\351a' >"$work/latin1.txt"
+exits 0 "" eval -q --json "$a" --text "$work/lf.txt"
+lf=$(grep -A3 '"nll"' "$work/out")
+exits 0 "" eval -q --json "$a" --text "$work/crlf.txt" --tokenizer "$work/letters.json"
+same "CR LF" "$lf" "$(grep -A3 '"nll"' "$work/out")"
+exits 3 "latin1.txt: line 2, byte 4: e9 is not UTF-8 there; " eval -q "$a" --text "$work/latin1.txt" --tokenizer "$work/letters.json"
+exits 3 "eval: --prompt: line 1, byte 1: e9 is not UTF-8 there; " eval -q "$a" --generate 2 --prompt "$(printf 'b\351a')" \
+	--tokenizer "$work/letters.json"
+exits 0 "" eval -q "$a" --text "$work/latin1.txt"
 exits 4 "missing.txt: cannot open: No such file" eval "$work/narrow" --text "$work/missing.txt"
 
 # Disks that are too small are seen before the run: logits of 118 predictions take 64 + 118 * 256 * 4 bytes, twice if they are saved.
@@ -512,10 +650,12 @@ if [ ! -d "$shared" ]; then
 elif [ "${MXFP_ISA:-}" != ref ]; then
 	model=$shared/stories260K/stories260K stories=$(fewer_tokens "$shared/eval/self_generated.tokens.json")
 	evaluate "$model.hf.f32.safetensors" --tokens "$stories" --sequences 24 --pad-tail \
-		--activation-rule floor --nvfp4-recipe te --try mxfp4:floor,mxfp4:even/mxfp8-e4m3,nvfp4
+		--activation-rule floor --nvfp4-recipe te --try mxfp4:floor,mxfp4:even/mxfp8-e4m3
 	near f32 3.8185 "$(row f32)" 0.0005
 	near mxfp4:floor 4.6715 "$(row mxfp4:floor)" 0.005
 	near mxfp4:even/mxfp8-e4m3 4.6359 "$(row 'mxfp4:even\/mxfp8-e4m3')" 0.005
+	evaluate "$model.hf.f32.safetensors" --tokens "$stories" --sequences 24 --pad-tail \
+		--nvfp4-recipe te --weights nvfp4
 	near nvfp4 4.3162 "$(row nvfp4)" 0.005
 	# A report runs each layer alone too: two sequences of them.
 	evaluate "$model.hf.f32.safetensors" --tokens "$stories" --sequences 2 --pad-tail \

@@ -97,6 +97,19 @@ has "version" "$seen" "general.quantization_version = 2"
 exits 0 "" quantize "$work/f32.gguf" -o "$work/other.gguf" --rule floor --threads 1 -q
 cmp -s "$work/out.gguf" "$work/other.gguf" || bad "the number of threads changes the file"
 
+# Blocks of another version are not read; numbers have none.
+old=$carried
+carried=$(printf '%s' "$pairs$(text general.quantization_version)$(little 4 4)$(little 4 3)" | tr -d ' \n\t')
+gguf "$(tensor l.weight 39 0 32 1)" 1 "80 $(repeat 16 11) $(repeat 15 00)" >"$work/version.gguf"
+printf '\4' | dd of="$work/version.gguf" bs=1 seek=16 conv=notrunc 2>/dev/null
+exits 3 "general.quantization_version: is 3, and only blocks of version 2 are known" dequantize "$work/version.gguf" -o "$work/x.gguf"
+gguf "$(tensor l.weight 0 0 32 1)" 1 "$(repeat 128 00)" >"$work/version.gguf"
+printf '\4' | dd of="$work/version.gguf" bs=1 seek=16 conv=notrunc 2>/dev/null
+exits 0 "" quantize "$work/version.gguf" -o "$work/other.gguf" -fq
+exits 0 "" inspect "$work/other.gguf"
+has "version of what is written" "$(tr -s ' ' <"$work/out")" "general.quantization_version = 2"
+carried=$old
+
 # What cannot be.
 header '{"x.weight":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}' >"$work/x.safetensors"
 repeat 128 0 >>"$work/x.safetensors"
@@ -131,6 +144,81 @@ has "scale beside" "$(tr -s ' ' <"$work/out")" " l.scale F32 4 [1]"
 same "scale" "0000803a$(repeat 28 00)" "$(data 32 "$work/scaled.gguf")"
 exits 0 "" dequantize "$work/scaled.gguf" -o "$work/plain.gguf" --force -q
 exits 0 "" diff "$work/wide.gguf" "$work/plain.gguf"
+
+# A split model: each part says which it is, the first has the key-values. Any of them is the whole, in every command; the first
+# has the 32 numbers 1, the second 2 in a tensor and 0.5 in one behind it.
+# part NO COUNT ALL PAIRS N_PAIRS TENSORS N_TENSORS DATA
+part() {
+	split="$(text split.no)$(little 4 2)$(little 2 "$1")$(text split.count)$(little 4 2)$(little 2 "$2")"
+	split="$split$(text split.tensors.count)$(little 4 5)$(little 4 "$3")"
+	start="47475546$(little 4 3)$(little 8 "$7")$(little 8 $(($5 + 3)))$4$split$6"
+	bytes "$start$(repeat $(((64 - ${#start} % 64) % 64 / 2)) 00)$8"
+}
+mkdir "$work/split" "$work/alone"
+first=$work/split/m-00001-of-00002.gguf second=$work/split/m-00002-of-00002.gguf
+one=$(repeat 32 0000803f) two=$(repeat 32 00000040)$(repeat 32 0000003f)
+part 0 2 3 "$carried" 3 "$(tensor z.weight 0 0 32 1)" 1 "$one" >"$first"
+part 1 2 3 "" 0 "$(tensor a.weight 0 0 32 1)$(tensor m.weight 0 128 32 1)" 2 "$two" >"$second"
+gguf "$(tensor z.weight 0 0 32 1)$(tensor a.weight 0 128 32 1)$(tensor m.weight 0 256 32 1)" 3 "$one$two" >"$work/whole.gguf"
+for named in "$first" "$second"; do
+	exits 0 "" quantize "$named" -o "$work/split.gguf" -fq --rule floor
+	exits 0 "" quantize "$work/whole.gguf" -o "$work/other.gguf" -fq --rule floor
+	cmp -s "$work/split.gguf" "$work/other.gguf" || bad "$named is not quantized as the whole is"
+	exits 0 "" dequantize "$work/split.gguf" -o "$work/plain.gguf" -fq
+	exits 0 "" diff "$work/plain.gguf" "$named"
+	has "tensors of all parts" "$(cat "$work/out")" "3 tensors were compared, 0 of them quantized"
+	exits 0 "" report "$named" --json --activation-rows 1
+	has "tensors reported" "$(cat "$work/out")" '"m.weight"'
+done
+exits 0 "" inspect "$second"
+seen=$(tr -s ' ' <"$work/out" | tr '\n' '|')
+has "both parts" "$seen" "m-00001-of-00002.gguf: gguf,"
+has "the second" "$seen" "m-00002-of-00002.gguf: gguf, header 224 bytes, data 256 bytes| split.no = 1| split.count = 2| \
+split.tensors.count = 3| tensor dtype bytes shape| a.weight F32 128 [1, 32]| m.weight F32 128 [1, 32]|"
+has "all" "$seen" " all 3 96 384|"
+exits 0 "" inspect --json "$first"
+same "files" 2 "$(grep -c '"header_bytes"' "$work/out")"
+exits 0 "" inspect "$work/split.gguf"
+same "split keys" 0 "$(grep -c "split[.][nct]" "$work/out")"
+exits 2 "m-00002-of-00002.gguf: is the input" quantize "$first" -f -o "$second"
+# What is missing, or of another model, is named.
+cp "$first" "$work/alone"
+exits 3 "alone/m-00002-of-00002.gguf: is missing: $work/alone/m-00001-of-00002.gguf is one of the 2 files" \
+	lint "$work/alone/m-00001-of-00002.gguf"
+cp "$first" "$work/alone/m-00002-of-00002.gguf"
+exits 3 "alone/m-00002-of-00002.gguf: is file 1 of 2 by its split.no and split.count" inspect "$work/alone/m-00001-of-00002.gguf"
+part 1 3 3 "" 0 "$(tensor a.weight 0 0 32 1)" 1 "$one" >"$work/alone/m-00002-of-00002.gguf"
+exits 3 "alone/m-00002-of-00002.gguf: is file 2 of 3" inspect "$work/alone/m-00001-of-00002.gguf"
+part 1 2 9 "" 0 "$(tensor a.weight 0 0 32 1)" 1 "$one" >"$work/alone/m-00002-of-00002.gguf"
+exits 3 "m-00002-of-00002.gguf: is of a model of 9 tensors" inspect "$work/alone/m-00001-of-00002.gguf"
+part 1 2 3 "" 0 "$(tensor a.weight 0 0 32 1)" 1 "$one" >"$work/alone/m-00002-of-00002.gguf"
+exits 3 "the 2 files of the model have 2 tensors together, and split.tensors.count says 3" \
+	inspect "$work/alone/m-00001-of-00002.gguf"
+part 1 2 3 "" 0 "$(tensor z.weight 0 0 32 1)$(tensor b.weight 0 128 32 1)" 2 "$two" >"$work/alone/m-00002-of-00002.gguf"
+exits 3 "m-00001-of-00002.gguf: tensor 'z.weight': stands in $work/alone/m-00002-of-00002.gguf too" \
+	inspect "$work/alone/m-00002-of-00002.gguf"
+part 1 2 3 "$(text general.architecture)$(little 4 8)$(text qwen2)" 1 "$(tensor a.weight 0 0 32 1)$(tensor m.weight 0 128 32 1)" 2 \
+	"$two" >"$work/alone/m-00002-of-00002.gguf"
+exits 3 "m-00002-of-00002.gguf: general.architecture: is 'qwen2'" inspect "$work/alone/m-00001-of-00002.gguf"
+cp "$second" "$work/alone/other.gguf"
+exits 3 "other.gguf: is file 2 of the 2 of a split model, and its name does not end in -00002-of-00002.gguf" \
+	dequantize "$work/alone/other.gguf" -o "$work/x.gguf"
+# What llama-gguf-split --merge leaves is whole, and does not say so when it is written again.
+part 0 0 1 "$carried" 3 "$(tensor z.weight 0 0 32 1)" 1 "$one" >"$work/merged.gguf"
+exits 0 "" quantize "$work/merged.gguf" -o "$work/other.gguf" -fq
+exits 0 "" inspect "$work/other.gguf"
+same "split keys of a merged file" 0 "$(grep -c "split[.][nct]" "$work/out")"
+
+# Changes to a model's weights, and sums over its inputs, are no weights: by general.type, or by the keys of older files.
+old=$carried
+for key in "$(text general.type)$(little 4 8)$(text adapter)" "$(text imatrix.chunk_count)$(little 4 4)$(little 4 5)"; do
+	carried=$(printf '%s' "$pairs$key" | tr -d ' \n\t')
+	gguf "$(tensor blk.0.attn_q.weight 0 0 32 1)" 1 "$one" >"$work/sums.gguf"
+	printf '\4' | dd of="$work/sums.gguf" bs=1 seek=16 conv=notrunc 2>/dev/null
+	exits 3 "so it holds no weights of a model" quantize "$work/sums.gguf" -o "$work/x.gguf"
+	exits 0 "" inspect "$work/sums.gguf"
+done
+carried=$old
 
 # llama-quantize's own: the same blocks of the same tensors; it makes ffn_down, whose rows are not whole blocks, F16.
 golden() {

@@ -151,13 +151,13 @@ made 7f '{"x.weight_scale":{"dtype":"U8","shape":[1,1],"data_offsets":[0,1]}}'
 finds 1 "errors 1, warnings 0, notes 0" "'x.weight_scale': it is named as scales, but there are no codes" \
 	"$work/made.safetensors"
 made "${ones}7f" "{$codes,\"x.weight_scale\":{\"dtype\":\"F8_E8M0\",\"shape\":[1,1],\"data_offsets\":[16,17]}}"
-finds 0 "errors 0, warnings 0, notes 1" "'x.weight_scale': it and 0 others are F8_E8M0" "$work/made.safetensors"
+finds 0 "errors 0, warnings 0, notes 1" "'x.weight_scale': it is F8_E8M0" "$work/made.safetensors"
 plain='"x.weight":{"dtype":"BF16","shape":[1],"data_offsets":[17,19]}'
 made "${ones}7f0000" "{$codes,$plain,\"x.weight_scale\":{\"dtype\":\"U8\",\"shape\":[1,1],\"data_offsets\":[16,17]}}"
 finds 1 "errors 0, warnings 1, notes 0" "'x.weight_packed': 'x.weight' is there too, as BF16" "$work/made.safetensors"
 plain='"x.weight":{"dtype":"F8_E4M3","shape":[1,1],"data_offsets":[0,1]}'
 made 380000803f "{$plain,\"x.weight_scale\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[1,5]}}"
-finds 6 "errors 0, warnings 0, notes 1" "'x.weight': it and 0 others are 8 bits with a scale for each tensor or row" \
+finds 6 "errors 0, warnings 0, notes 1" "'x.weight': it is 8 bits with a scale for each tensor or row" \
 	"$work/made.safetensors"
 has "name of the check" "$(cat "$work/out")" "which mxfp does not read; quantize the model that it was made from [unknown-layout]"
 
@@ -176,7 +176,7 @@ foreign() { # EXPECTED TENSOR DTYPE SHAPE BYTES ...
 		header "{$json}"
 		head -c $offset /dev/zero | tr '\0' '?'
 	} >"$work/foreign/model.safetensors"
-	finds 6 "errors 0, warnings 0, notes 1" "': it and 0 others are $expect" "$work/foreign"
+	finds 6 "errors 0, warnings 0, notes 1" "': it is $expect" "$work/foreign"
 }
 q=model.layers.0.self_attn.q_proj
 foreign "FP8 with a scale for each square, 128 x 128 as a rule, as of DeepSeek-V3, which mxfp does not read; fp8_cast_bf16.py" \
@@ -185,6 +185,7 @@ foreign "FP8 with a scale for each square" $q.weight F8_E4M3 256,128 32768 $q.we
 foreign "FP8 with a scale for each square" \
 	x.experts.gate_up_proj F8_E4M3 1,256,128 32768 x.experts.gate_up_proj_scale_inv F32 1,2,1 8
 foreign "FP8 or FP4 as DeepSeek's own programs" $q.weight F8_E4M3 256,128 32768 $q.scale F32 2,1 8
+foreign "FP8 without scales, which mxfp does not read; .to(torch.bfloat16)" $q.weight F8_E4M3 256,128 32768
 # A llama whose weights have other names is not one without them.
 echo '{"model_type":"llama","hidden_size":128,"num_hidden_layers":1,"num_attention_heads":4,"vocab_size":96,
 "intermediate_size":256,"quantization_config":{"quant_method":"?"}}' >"$work/foreign/config.json"
@@ -192,6 +193,12 @@ foreign "GPTQ" $q.qweight I32 16,256 16384 $q.qzeros I32 1,32 128 $q.scales F16 
 foreign "GPTQ" $q.qweight I32 16,256 16384 $q.qzeros I32 1,32 128 $q.scales F16 1,256 512 \
 	model.layers.0.input_layernorm.weight F32 128 512
 foreign "AWQ" $q.qweight I32 128,32 16384 $q.qzeros I32 1,32 128 $q.scales F16 1,256 512
+foreign "AWQ" $q.qweight I32 256,16 16384 $q.qzeros I32 256,1 1024 $q.scales F16 256,8 4096
+foreign "EXL2 of ExLlamaV2" $q.q_weight I32 16,256 16384 $q.q_scale I32 2,32 256 $q.q_scale_max F16 2 4 $q.q_groups I16 4 8 \
+	$q.q_invperm I16 128 256
+foreign "VPTQ" $q.indices I32 1,256,16 16384 $q.centroids.weight F16 1,2048 4096 $q.weight_scale F16 128 256 \
+	$q.weight_bias F16 128 256 $q.perm I16 128 256
+foreign "GPTQ in the order of Marlin" $q.B I32 8,512 16384 $q.s F16 4,256 2048
 foreign "NF4 of bitsandbytes" $q.weight U8 16384,1 16384 $q.weight.absmax F32 512 2048 $q.weight.quant_map F32 16 64 \
 	$q.weight.quant_state.bitsandbytes__nf4 U8 80 80
 foreign "FP4 of bitsandbytes" $q.weight BF16 8192,1 16384 $q.weight.absmax U8 512 512 $q.weight.quant_map F32 16 64 \
@@ -213,7 +220,26 @@ foreign "$eight" $q.weight I8 256,128 32768 $q.weight_scale F32 256,1 1024 $q.in
 foreign "FP8 with a scale for each square" $q.weight F8_E4M3 256,128 32768 $q.weight_scale_inv F32 2,1 8 \
 	$q.input_scale F32 1 4
 foreign "groups of MLX" $q.weight U32 256,16 16384 $q.scales BF16 256,2 1024 $q.biases BF16 256,2 1024
+# A method that is known by name alone: its weights are not missing, for they may have any names.
+echo '{"model_type":"llama","hidden_size":128,"num_hidden_layers":1,"num_attention_heads":4,"vocab_size":96,
+"intermediate_size":256,"quantization_config":{"quant_method":"higgs"}}' >"$work/foreign/config.json"
+safetensors_zeros "$work/foreign/model.safetensors" '{"model.layers.0.self_attn.q_proj.tables":{"dtype":"I8","shape":[2,4],
+"data_offsets":[0,8]}}' 8
+finds 6 "errors 0, warnings 0, notes 1" "'quant_method' is higgs" "$work/foreign"
+# Its keys are no errors of their own where its tensors are known.
+echo '{"quantization_config":{"quant_method":"compressed-tensors","format":"pack-quantized"}}' >"$work/foreign/config.json"
+foreign "integers in 32-bit words of compressed-tensors" $q.weight_packed I32 256,16 16384 \
+	$q.weight_scale BF16 256,1 512 $q.weight_shape I64 2 16
 rm "$work/foreign/config.json"
+# Two, and three.
+for n in 2 3; do
+	json='"w0":{"dtype":"F8_E8M0","shape":[1],"data_offsets":[0,1]},"w1":{"dtype":"F8_E8M0","shape":[1],"data_offsets":[1,2]}'
+	[ $n = 2 ] || json="$json,"'"w2":{"dtype":"F8_E8M0","shape":[1],"data_offsets":[2,3]}'
+	safetensors_zeros "$work/foreign/model.safetensors" "{$json}" $n
+	other=others
+	[ $n = 3 ] || other=other
+	finds 0 "errors 0, warnings 0, notes 1" "'w0': it and $((n - 1)) $other are F8_E8M0" "$work/foreign"
+done
 # Names alone are not enough: numbers that are not quantized.
 safetensors_zeros "$work/foreign/model.safetensors" '{"x.weight":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},
 "x.scale":{"dtype":"F32","shape":[2],"data_offsets":[8,16]},"x.scales":{"dtype":"F32","shape":[2],
@@ -275,9 +301,12 @@ scale 80bf a.attn.v_scale BF16 1
 finds 1 "errors 1, warnings 0, notes 0" "'a.attn.v_scale': it is -1 [scale-value]" "$work/made.safetensors"
 scale 0000803f0000803f000080bf0000803f b.weight_scale_inv F32 2,2
 finds 1 "errors 1, warnings 0, notes 0" "1 of 4 scales are not, the first in row 1, column 0: -1 [scale-value]" "$work/made.safetensors"
-# One of rows that are 0 may be 0: all that is said is that there are no codes.
+# The scale of one row may be 0: all that is said is that there are no codes.
 scale 0000803f00000000 b.weight_scale F32 2,1
 finds 1 "errors 1, warnings 0, notes 0" "it is named as the scales of codes, and there are none" "$work/made.safetensors"
+# So may that of a square.
+scale 0000803f00000000 b.weight_scale_inv F32 2,1
+finds 0 "errors 0, warnings 0, notes 0" "" "$work/made.safetensors"
 scale 0000000000000000 a.q_norm.scale F32 2
 finds 0 "errors 0, warnings 0, notes 0" "" "$work/made.safetensors"
 made "${half}0000803f${half}0000803f" "{${parts#,}}"

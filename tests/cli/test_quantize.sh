@@ -270,6 +270,10 @@ for name in $names; do
 	[ ! -e "$work/r.safetensors" ] || bad "an output with l.$name"
 	exits 0 "" quantize "$work/modules.safetensors" -n --include "l.$name" --layout trn-x4
 done
+printf '{"version": 1, "include": ["*.in_proj_weight"]}' >"$work/names.json"
+exits 2 "the recipe's include: tensor 'l.attn.in_proj_weight': of no module that takes codes; loaders of this layout read numbers" \
+	quantize "$work/modules.safetensors" -n --recipe "$work/names.json"
+exits 2 "(--layout compressed-tensors); --ignore it, or give another layout" quantize "$work/modules.safetensors" -n --include '*'
 for name in $small; do
 	exits 0 "" quantize "$work/modules.safetensors" -n --include "l.$name"
 	has "named" "$(tr -s ' ' <"$work/out")" "| l.$name | BF16 [16, 32] | mxfp4 | --include |"

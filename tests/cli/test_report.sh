@@ -124,8 +124,10 @@ same "Pareto front" "4.25 false 4.25 true 8.25 false 8.25 true" "$(tr -d ' \n' <
 	bytes 0000f040 0000a040 0000803e 000080bf
 	head -c $((112 + 128)) /dev/zero
 } >"$work/a model.safetensors"
-verdict="W4A8 is fine for 7 of 8 layers, which lose what MXFP4 costs a Gaussian, 18.8 dB; 1 loses more; keeping that one in \
-MXFP8 costs 0.5 bits a weight."
+# Weights do not tell what the model loses, and the report says so.
+unknown=" What the model loses is unknown until it runs on a text: --eval FILE."
+verdict="W4A8 suits the weights of 7 of 8 layers, which lose what MXFP4 costs a Gaussian, 18.8 dB; 1 loses more; keeping that one in \
+MXFP8 costs 0.5 bits a weight.$unknown"
 next="mxfp quantize '$work/a model.safetensors' -o OUT --preset w4a8-mixed --bits 4.75 --rule floor"
 exits 0 "" report --formats mxfp4,mxfp8-e4m3 --rules floor "$work/a model.safetensors"
 has "verdict" "$(sed -n 3p "$work/out")" "**$verdict**"
@@ -163,8 +165,8 @@ same "layers in MXFP8" "r.weight" "$(awk '/F8_E4M3 .*\[/ { print $1 }' "$work/ou
 	head -c 112 /dev/zero
 } >"$work/experts.safetensors"
 exits 0 "" report --formats mxfp4 --rules floor "$work/experts.safetensors"
-has "few experts" "$(cat "$work/out")" "**W4A8 is fine for 101 of 102 layers, which lose what MXFP4 costs a Gaussian, 18.8 dB; \
-1 loses more, with 0.98 % of the weights.**"
+has "few experts" "$(cat "$work/out")" "**W4A8 suits the weights of 101 of 102 layers, which lose what MXFP4 costs a Gaussian, 18.8 dB; \
+1 loses more, with 0.98 % of the weights.$unknown**"
 has "few experts" "$(cat "$work/out")" "    mxfp quantize $work/experts.safetensors -o OUT --preset w4a8 --rule floor"
 
 # With a layer that loses more beside them, which ranks before the experts: it alone is promoted, 16 bytes of 3296 weights.
@@ -177,17 +179,17 @@ has "few experts" "$(cat "$work/out")" "    mxfp quantize $work/experts.safetens
 	done
 } >"$work/experts.safetensors"
 exits 0 "" report --formats mxfp4 --rules floor "$work/experts.safetensors"
-has "few experts and a layer" "$(cat "$work/out")" "**W4A8 is fine for 101 of 103 layers, which lose what MXFP4 costs a \
-Gaussian, 18.8 dB; 2 lose more; keeping 1 of those in MXFP8 costs 0.04 bits a weight.**"
+has "few experts and a layer" "$(cat "$work/out")" "**W4A8 suits the weights of 101 of 103 layers, which lose what MXFP4 costs a \
+Gaussian, 18.8 dB; 2 lose more; keeping 1 of those in MXFP8 costs 0.04 bits a weight.$unknown**"
 has "few experts and a layer" "$(cat "$work/out")" " --preset w4a8-mixed --bits 4.289 --rule floor"
 
 # All layers, and none; activations that cancel, of which E4M3 has 1.0625 as 1; pruned weights have no yardstick.
 exits 0 "" report --formats mxfp4 --rules floor "$work/a model.safetensors" --ignore r.weight
-has "fine" "$(cat "$work/out")" "**W4A8 is fine for this model: all 7 layers lose what MXFP4 costs a Gaussian, 18.8 dB.**"
+has "fine" "$(cat "$work/out")" "**W4A8 suits the weights: all 7 layers lose what MXFP4 costs a Gaussian, 18.8 dB.$unknown**"
 has "fine" "$(cat "$work/out")" "    mxfp quantize '$work/a model.safetensors' -o OUT --preset w4a8 --rule floor --ignore r.weight"
 exits 0 "" report --formats mxfp4 --rules floor "$work/row.safetensors"
-has "not fine" "$(cat "$work/out")" "**W4A8 is not fine for this model: 1 of 1 layer loses more than MXFP4 costs a Gaussian, \
-18.8 dB; keeping that one in MXFP8 costs 4.0 bits a weight.**"
+has "not fine" "$(cat "$work/out")" "**W4A8 does not suit the weights: 1 of 1 layer loses more than MXFP4 costs a Gaussian, \
+18.8 dB; keeping that one in MXFP8 costs 4.0 bits a weight.$unknown**"
 has "not fine" "$(cat "$work/out")" "    mxfp advise $work/row.safetensors"
 {
 	safetensors '{"any":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}'
@@ -196,13 +198,13 @@ has "not fine" "$(cat "$work/out")" "    mxfp advise $work/row.safetensors"
 } >"$work/cancel.safetensors"
 exits 0 "" report --formats mxfp4 --rules floor "$work/a model.safetensors" --ignore r.weight \
 	--activation-file "$work/cancel.safetensors"
-has "activations" "$(cat "$work/out")" "**W4A16 is fine for this model: all 7 layers lose what MXFP4 costs a Gaussian, 18.8 dB; \
-activations in MXFP8 lose more than normal ones would, so keep them in 16 bits.**"
+has "activations" "$(cat "$work/out")" "**W4A16 suits the weights: all 7 layers lose what MXFP4 costs a Gaussian, 18.8 dB; \
+activations in MXFP8 lose more than normal ones would, so keep them in 16 bits.$unknown**"
 has "activations" "$(cat "$work/out")" " --preset w4a8 --activations none --rule floor"
 exits 0 "" report --formats mxfp8-e5m2,nvfp4 --activations mxfp4 "$model" --activation-rows 1
-has "NVFP4" "$(cat "$work/out")" "**NVFP4 is fine for this model: all 5 layers lose what NVFP4 costs a Gaussian, 20.4 dB.**"
+has "NVFP4" "$(cat "$work/out")" "**NVFP4 suits the weights: all 5 layers lose what NVFP4 costs a Gaussian, 20.4 dB.$unknown**"
 exits 0 "" report --formats mxfp8-e5m2 --activations mxfp4 "$model" --activation-rows 1
-has "W8A4" "$(cat "$work/out")" "**W8A4 is fine for this model: all 5 layers lose what MXFP8-E5M2 costs a Gaussian, 25.5 dB.**"
+has "W8A4" "$(cat "$work/out")" "**W8A4 suits the weights: all 5 layers lose what MXFP8-E5M2 costs a Gaussian, 25.5 dB.$unknown**"
 has "W8A4" "$(cat "$work/out")" "-o OUT --weights mxfp8-e5m2 --activations mxfp4"
 exits 0 "" report --formats mxfp4 --round rtz "$model" --activation-rows 1
 has "no yardstick" "$(cat "$work/out")" "W4A8 has no yardstick here"
@@ -336,14 +338,14 @@ exits 1 "row.safetensors: total: mxfp4 floor: SQNR" report --formats mxfp4 --rul
 	repeat 128 "$(printf '\377')"
 } >"$work/all_nan.safetensors"
 exits 0 "" report --formats mxfp4 --rules floor "$work/all_nan.safetensors"
-has "NaN" "$(cat "$work/out")" "**W4A8 is not fine for this model: 1 of 1 layer holds nothing but NaN and Inf.**"
+has "NaN" "$(cat "$work/out")" "**W4A8 does not suit the weights: 1 of 1 layer holds nothing but NaN and Inf.**"
 has "NaN" "$(cat "$work/out")" "Weights that are NaN or Inf, or share a block with one: 32."
 {
 	safetensors '{"a.weight":{"dtype":"F32","shape":[2,32],"data_offsets":[0,256]}}'
 	bytes "$(repeat 63 0000803f)0000c07f"
 } >"$work/one_nan.safetensors"
 exits 0 "" report --formats mxfp4 --rules floor "$work/one_nan.safetensors"
-has "one NaN" "$(cat "$work/out")" "**W4A8 is not fine for this model: 1 of 1 layer holds NaN or Inf.**"
+has "one NaN" "$(cat "$work/out")" "**W4A8 does not suit the weights: 1 of 1 layer holds NaN or Inf.**"
 has "one NaN" "$(cat "$work/out")" "    mxfp lint $work/one_nan.safetensors"
 
 # 512 is 4 times 2^7, which MXFP4 holds, and beside it 31 ones become zero: SQNR is 39 dB, and yet nothing is left of them.
@@ -353,7 +355,7 @@ has "one NaN" "$(cat "$work/out")" "    mxfp lint $work/one_nan.safetensors"
 } >"$work/outlier.safetensors"
 exits 0 "" report --formats mxfp4 --rules floor "$work/outlier.safetensors"
 has "an outlier" "$(tr -s ' ' <"$work/out")" "| 39.27 |"
-has "an outlier" "$(cat "$work/out")" "**W4A8 is not fine for this model: 1 of 1 layer loses more than MXFP4 costs a Gaussian"
+has "an outlier" "$(cat "$work/out")" "**W4A8 does not suit the weights: 1 of 1 layer loses more than MXFP4 costs a Gaussian"
 has "an outlier" "$(cat "$work/out")" "More than half of the weights of a.weight become zero, beside larger ones."
 
 # What loaders do not take quantized is measured, and not promised.

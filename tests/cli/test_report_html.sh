@@ -47,7 +47,7 @@ for name in charlm small; do
 	same "$name: scripts" 3 "$(grep -c '^</script>$' "$work/$name.html")"
 done
 same "data" "$(tr -d ' \n' <"$work/small.json")" "$(sed 's/\\u003c/</g' "$work/data" | tr -d ' \n')"
-same "verdicts that take no script" 1 "$(grep -c '^<h2 id="verdict">W4A8 is fine' "$work/charlm.html")"
+same "verdicts that take no script" 1 "$(grep -c '^<h2 id="verdict">W4A8 suits the weights' "$work/charlm.html")"
 same "addresses that are loaded" 0 \
 	"$(grep -ciE '(src|href)="?(https?:)?//|url\((https?:)?//|@import' "$work/charlm.html")"
 has "licence" "$(cat "$work/charlm.html")" "Permission is hereby granted"
@@ -135,7 +135,7 @@ done
 browse "$work/small.html" 390 1 "$work/small.png"
 same "console" "" "$console"
 same "network" "" "$network"
-says verdict "W4A8 is not fine for this model: 2 of 3 layers lose more than MXFP4 costs a Gaussian, 18.8 dB; keeping those in\
+says verdict "W4A8 does not suit the weights: 2 of 3 layers lose more than MXFP4 costs a Gaussian, 18.8 dB; keeping those in\
  MXFP8 costs 2.7 bits a weight."
 says yardsticks "18.79 30.64 13.95 25.18"
 says "worst first" "$hostile a.weight b.weight"
@@ -188,7 +188,7 @@ if command -v python3 >/dev/null && python3 "$work/evaluate.py" "$work/model"; t
 	exits 0 "" eval -q "$work/model" --generate 500 --prompt x --temperature 1 --json
 	sed 's/"ids":/"tokens":/' "$work/out" >"$work/model/tokens.json"
 	exits 0 "" report -q "$work/model" --eval "$work/model/tokens.json" --profile --try nvfp4,mxfp8 -o "$work/evaluation.html"
-	has "the page's headline" "$(grep '<h2 id="verdict">' "$work/evaluation.html")" ", most of it in layer 2 of 6."
+	has "the page's headline" "$(grep '<h2 id="verdict">' "$work/evaluation.html")" ", most of it in layer 2 of 6, which is too much."
 	for size in 1280 390; do
 		browse "$work/evaluation.html" $size 1 "$(pwd)/tests/cli/report-evaluation-$size.png"
 		same "console of an evaluation" "" "$console"

@@ -72,7 +72,8 @@ def model(work, name, kind, biases, tied, head_norms=False, dtype="F32"):
         json.dump({"model_type": kind, "hidden_size": HIDDEN, "intermediate_size": MLP, "num_hidden_layers": 2,
                    "num_attention_heads": HEADS, "num_key_value_heads": KV_HEADS, "head_dim": HEAD,
                    "vocab_size": VOCABULARY, "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
-                   "tie_word_embeddings": tied, "hidden_act": "silu"}, file)
+                   "tie_word_embeddings": tied, "hidden_act": "silu", "attention_bias": "o" in biases,
+                   "mlp_bias": "n" in biases}, file)
 
 
 def compare(a, b):

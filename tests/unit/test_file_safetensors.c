@@ -295,6 +295,8 @@ TEST(format_is_told_by_the_first_bytes)
 	ck_assert_str_eq(file.format->name, "safetensors");
 	file_close(&file);
 	ck_assert_int_eq(file_open(&file, scratch_write("text", "{\"a\":1}", 7), &error), EXIT_INPUT);
+	ck_assert_ptr_nonnull(strstr(error.text, "is JSON"));
+	ck_assert_int_eq(file_open(&file, scratch_write("bytes", "\1\2\3\4\5", 5), &error), EXIT_INPUT);
 	ck_assert_ptr_nonnull(strstr(error.text, "no known file format"));
 }
 

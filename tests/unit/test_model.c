@@ -86,7 +86,7 @@ TEST(directory_without_index_has_one_file)
 	struct model model;
 
 	scratch_directory("single");
-	refuse("single", EXIT_INPUT, "holds neither");
+	refuse("single", EXIT_INPUT, "is empty; name a file or the directory of a model");
 	scratch_safetensors("single/model.safetensors", TENSOR("w"), 2);
 	ck_assert_int_eq(model_open(&model, scratch_path("single"), &error), EXIT_OK);
 	ck_assert(model.is_directory && !model.has_index && model.n_files == 1);

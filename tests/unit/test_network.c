@@ -41,8 +41,8 @@ static const struct family families[] = {
 	 "\"shared_expert_intermediate_size\": 40", .qkv_bias = true, .experts = true, .shared = true},
 	{.type = "qwen3_moe", .more = ", \"num_experts\": 5, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 24, "
 	 "\"norm_topk_prob\": true", .head_norm = true, .experts = true, .normalized = true},
-	{.type = "gpt_oss", .more = ", \"num_local_experts\": 5, \"experts_per_token\": 2, \"intermediate_size\": 24, "
-	 "\"sliding_window\": 40, \"layer_types\": [\"sliding_attention\", \"full_attention\"]",
+	{.type = "gpt_oss", .more = ", \"num_local_experts\": 5, \"num_experts_per_tok\": 2, \"intermediate_size\": 24, "
+	 "\"rope_parameters\": {\"rope_type\": \"default\"}, \"sliding_window\": 40, \"layer_types\": [\"sliding_attention\", \"full_attention\"]",
 	 .qkv_bias = true, .experts = true, .sinks = true, .stacked = true, .windowed = true, .alternating = true,
 	 .normalized = true},
 };
@@ -624,7 +624,7 @@ TEST(what_is_not_known_is_refused)
 	expect_refusal(&t, "mistral", ", \"sliding_window\": -1", "sliding_window: is not a whole number");
 	expect_refusal(&t, "qwen2", "", "has no tensor 'model.layers.0.self_attn.q_proj.bias'");
 	expect_refusal(&t, "qwen3", "", "has no tensor 'model.layers.0.self_attn.q_norm.weight'");
-	expect_refusal(&t, "mixtral", "", "num_experts");
+	expect_refusal(&t, "mixtral", "", "has no tensor 'model.layers.0.mlp.gate.weight'");
 	free_tensors(&t);
 }
 
@@ -637,8 +637,13 @@ TEST(wrong_tensors_are_refused)
 	expect_refusal(&t, "llama", "", "'model.layers.0.extra_norm.weight': a model of llama has no such tensor");
 	free_tensors(&t);
 	make_tensors(&t, &families[0]);
-	strcpy(t.names[1], "model.layers.1.mlp.gate_proj.bias");
-	expect_refusal(&t, "llama", "", "is not a vector of 56 numbers");
+	strcpy(t.names[1], "model.layers.0.mlp.gate_proj.bias");
+	expect_refusal(&t, "llama", "", "has no tensor 'lm_head.weight', and tie_word_embeddings is not true");
+	expect_refusal(&t, "llama", ", \"tie_word_embeddings\": true, \"mlp_bias\": true", "is not a vector of 56 numbers");
+	expect_refusal(&t, "llama", ", \"tie_word_embeddings\": true", "'model.layers.0.mlp.gate_proj.bias': a model of llama with "
+	               "this config.json has no such bias");
+	expect_refusal(&t, "llama", ", \"tie_word_embeddings\": true, \"attention_bias\": true",
+	               "has no tensor 'model.layers.0.self_attn.q_proj.bias'");
 	free_tensors(&t);
 	make_tensors(&t, &families[0]);
 	t.dims[1][0] = HIDDEN;

@@ -4,9 +4,11 @@
 
 #include <math.h>
 #include <sleef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyse/lanes.h"
+#include "eval/judge.h"
 #include "suite.h"
 
 enum { VOCABULARY = 50, ROWS = 40 };
@@ -258,6 +260,52 @@ TEST(a_divergence_is_never_negative)
 		score_beside(&score, logits, base, VOCABULARY, 0);
 		ck_assert(score.divergence >= 0 && score.divergence < 1e-12);
 	}
+}
+
+/* ln 1.02 is 0.0198: what is sure by two standard errors, on either side, and what is not. */
+TEST(judged_by_two_errors)
+{
+	const struct {
+		struct score_mean ratio, divergence;
+		enum judgement want;
+	} rows[] = {
+		{{0.01, 0.0048}, {0.03, 0.009}, JUDGE_FINE},  {{0.01, 0.0050}, {0.03, 0.009}, JUDGE_OPEN},
+		{{0.01, 0.0048}, {0.03, 0.011}, JUDGE_OPEN},  {{0.03, 0.0050}, {0.03, 0.009}, JUDGE_COSTLY},
+		{{0.03, 0.0052}, {0.03, 0.009}, JUDGE_OPEN},  {{-0.5, 0.0010}, {0.06, 0.004}, JUDGE_COSTLY},
+		{{0.01, (double)NAN}, {0.03, (double)NAN}, JUDGE_OPEN}, {{(double)NAN, 0}, {0.03, 0}, JUDGE_BROKEN},
+	};
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		const struct score_summary s = {.ratio = rows[i].ratio, .divergence = rows[i].divergence};
+
+		ck_assert_msg(judge(&s) == rows[i].want, "row %zu", i);
+	}
+	const struct score_summary broken = {.n_nan = 1};
+	ck_assert_int_eq(judge(&broken), JUDGE_BROKEN);
+}
+
+/* Fine ones by bits, then those that may be, then by divergence, and what is broken last. */
+TEST(ranked_by_judgement)
+{
+	static const struct {
+		uint64_t bytes;
+		double ratio, divergence;
+	} rows[] = {{8, 0, 0.001}, {4, 0.3, 0.30}, {6, 0, 0.020}, {4, (double)NAN, 0}, {5, 0.2, 0.20}, {6, 0, 0.010}};
+	static const size_t want[] = {6, 3, 1, 5, 2, 4};
+	struct evaluation *e = calloc(1, sizeof *e);
+	size_t order[EVALUATE_TRIALS];
+
+	ck_assert_ptr_nonnull(e);
+	e->n_results = 7;
+	for (size_t i = 0; i < 6; i++) {
+		e->results[i + 1].size = (struct network_size){8, rows[i].bytes};
+		e->results[i + 1].summary.ratio.mean = rows[i].ratio;
+		e->results[i + 1].summary.divergence.mean = rows[i].divergence;
+	}
+	ck_assert_uint_eq(judge_rank(order, e), 6);
+	for (size_t i = 0; i < 6; i++)
+		ck_assert_uint_eq(order[i], want[i]);
+	free(e);
 }
 
 /* Logits ln 1, ln 2, ln 1 at temperature 1: shares 1/4, 1/2, 1/4. */

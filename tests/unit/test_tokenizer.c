@@ -293,6 +293,66 @@ TEST(a_template_and_special_tokens)
 }
 
 /* What is not known is refused by the member that says it. */
+/* tokenizer_config.json: what AutoTokenizer of transformers 5.24 gives for such files, but for classes that took add_bos_token
+   and add_eos_token in transformers 4 (LlamaTokenizerFast.update_post_processor() there), where those count and a note says so. */
+TEST(ends_that_tokenizer_config_json_asks_for)
+{
+	static const char bos[] = "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"B\"}},"
+	                          "{\"Sequence\":{\"id\":\"A\"}}],\"special_tokens\":{\"B\":{\"ids\":[11]}}},";
+	static const struct {
+		const char *config, *post_processor, *ids, *note;
+	} rows[] = {
+		{"\"tokenizer_class\":\"LlamaTokenizerFast\",\"add_bos_token\":true", "", "11 6", "add_bos_token of tokenizer_config.json is true: done"},
+		{"\"tokenizer_class\":\"LlamaTokenizer\",\"add_bos_token\":true,\"bos_token\":{\"content\":\"<s>\"}", "", "11 6", "is true: done"},
+		{"\"tokenizer_class\":\"LlamaTokenizerFast\",\"add_bos_token\":true", bos, "11 6", NULL},
+		{"\"tokenizer_class\":\"LlamaTokenizerFast\",\"add_bos_token\":false", bos, "6", "is false: done"},
+		{"\"tokenizer_class\":\"LlamaTokenizerFast\",\"add_bos_token\":false", "", "6", NULL},
+		{"\"tokenizer_class\":\"LlamaTokenizerFast\",\"add_bos_token\":null", bos, "11 6", NULL},
+		{"\"tokenizer_class\":\"LlamaTokenizerFast\"", "", "6", NULL},
+		{"\"tokenizer_class\":\"LlamaTokenizerFast\",\"add_bos_token\":true,\"bos_token\":null", "", "6", NULL},
+		{"\"tokenizer_class\":\"LlamaTokenizerFast\",\"add_bos_token\":true,\"add_eos_token\":true", "", "11 6 12", "is true: done"},
+		{"\"tokenizer_class\":\"CodeLlamaTokenizerFast\",\"add_eos_token\":true,\"eos_token\":\"</s>\"", bos, "11 6 12", "add_eos_token"},
+		{"\"tokenizer_class\":\"GPTNeoXTokenizerFast\"", bos, "6", "add_bos_token of tokenizer_config.json is false: done"},
+		{"\"tokenizer_class\":\"PreTrainedTokenizerFast\",\"add_bos_token\":true,\"bos_token\":\"<s>\"", "", "6", "class PreTrainedTokenizerFast goes by"},
+		{"\"tokenizer_class\":\"PreTrainedTokenizerFast\",\"add_bos_token\":false", bos, "11 6", "class PreTrainedTokenizerFast goes by"},
+		{"\"tokenizer_class\":\"Qwen2Tokenizer\",\"add_bos_token\":false", "", "6", NULL},
+		{"\"add_bos_token\":true,\"bos_token\":\"<s>\"", "", "6", "class TokenizersBackend goes by"},
+	};
+	static const char added[] = "{\"added_tokens\":[{\"id\":11,\"content\":\"<s>\",\"special\":true},"
+	                            "{\"id\":12,\"content\":\"</s>\",\"special\":true}],";
+	char text[1024];
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		snprintf(text, sizeof text, "{%s}", rows[i].config);
+		scratch_text("tokenizer_config.json", text);
+		snprintf(text, sizeof text, "%s%s" MODEL("") "}", added, rows[i].post_processor);
+		struct tokenizer *tokenizer = open_tokenizer(scratch_text("tokenizer.json", text), 14);
+		const char *note = tokenizer_note(tokenizer);
+
+		check_text(tokenizer, "lo", rows[i].ids);
+		ck_assert_msg(rows[i].note == NULL ? note == NULL : note != NULL && strstr(note, rows[i].note) != NULL, "%s: %s",
+		              rows[i].config, note != NULL ? note : "no note");
+		tokenizer_close(tokenizer);
+	}
+	scratch_text("tokenizer_config.json", "{\"tokenizer_class\":\"LlamaTokenizerFast\",\"add_bos_token\":true,\"bos_token\":\"<x>\"}");
+	check_refused(scratch_path("tokenizer.json"), 14, "asks for <x> by add_bos_token, which is no token here");
+	struct tokenizer *tokenizer;
+	scratch_text("tokenizer_config.json", "{\"add_bos_token\":1}");
+	ck_assert_int_eq(tokenizer_open(&tokenizer, NULL, scratch_path("tokenizer.json"), 14, &error), EXIT_INPUT);
+	ck_assert_ptr_nonnull(strstr(error.text, "tokenizer_config.json: add_bos_token: is neither true nor false"));
+	scratch_text("tokenizer_config.json", "[]");
+	ck_assert_int_eq(tokenizer_open(&tokenizer, NULL, scratch_path("tokenizer.json"), 14, &error), EXIT_INPUT);
+	ck_assert_ptr_nonnull(strstr(error.text, "tokenizer_config.json: is not a JSON object"));
+	/* A token that tokenizer.json lacks is found in texts, and the flags of the others are those that stand there. */
+	scratch_text("tokenizer_config.json", "{\"added_tokens_decoder\":{\"13\":{\"content\":\"<x>\",\"special\":true},"
+	             "\"11\":{\"content\":\"<s>\",\"special\":true,\"single_word\":true}}}");
+	tokenizer = open_tokenizer(scratch_path("tokenizer.json"), 14);
+	check_text(tokenizer, "lo<x>lo<x><s>", "6 13 6 13 11");
+	check_unencodable(tokenizer, "lo<s>", "is no token");
+	tokenizer_close(tokenizer);
+	scratch_text("tokenizer_config.json", "{}");
+}
+
 TEST(unknown_forms_are_refused)
 {
 	static const struct {
@@ -491,6 +551,9 @@ TEST(vocabularies_of_gguf_that_are_wrong)
 	check_text(tokenizer, "ab ab", "2 3 2");
 	check_undecodable(tokenizer, 4);
 	tokenizer_close(tokenizer);
+	tokenizer = open_tokenizer(write_gguf("gpt2", "tokenizer.ggml.new_token_id", "5", merge, 1), 4);
+	check_text(tokenizer, "ab", "2");
+	tokenizer_close(tokenizer);
 	check_refused(write_gguf("gpt2", NULL, NULL, merges, 2), 4, "merge 1: 'ba' is no token");
 	check_refused(write_gguf("gpt2", NULL, NULL, none, 1), 4, "'tokenizer.ggml.merges': element 0 is no pair");
 	check_refused(write_gguf("gpt2", NULL, NULL, NULL, 0), 4, "key 'tokenizer.ggml.merges': is not there");
@@ -501,6 +564,8 @@ TEST(vocabularies_of_gguf_that_are_wrong)
 	check_refused(write_gguf("llama", "tokenizer.ggml.add_bos_token", "yes", NULL, 0), 4, "is a string, not a bool");
 	check_refused(write_gguf("llama", "tokenizer.ggml.bos_token_id", "1", NULL, 0), 4, "is a string, not a whole number");
 	check_refused(write_gguf("llama", "tokenizer.ggml.scores", "1", NULL, 0), 4, "is a string, not an array of floats");
+	check_refused(write_gguf("gpt2", "tokenizer.ggml.lower", "yes", merge, 1), 4,
+	              "key 'tokenizer.ggml.lower': is not known, and may change the ids of a text");
 	put_start(&b, 0, 1);
 	put_pair_text(&b, "general.architecture", "llama");
 	check_refused(scratch_write("t.gguf", b.bytes, b.n), 4, "key 'tokenizer.ggml.model': is not there");

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/color.h"
+#include "base/plural.h"
 #include "base/printable.h"
 #include "io/facts.h"
 
@@ -26,7 +27,7 @@ static const struct {
 static const char *const severities[N_LINT_SEVERITIES] = {"error", "warning", "note"};
 static const enum color colors[N_LINT_SEVERITIES] = {COLOR_ERROR, COLOR_WARNING, COLOR_NOTE};
 
-enum { FINDING_TEXT = 512 };
+enum { FINDING_TEXT = 512, SUBJECT_TEXT = 64 };
 
 static void print_text(enum lint_check check, enum lint_severity severity, const char *path, const char *tensor,
                        const char *what)
@@ -73,6 +74,23 @@ int lint_find(struct lint *lint, enum lint_check check, const struct lint_place 
 		return print_json(lint, check, severity, path, place->tensor, what, error);
 	print_text(check, severity, path, place->tensor, what);
 	return EXIT_OK;
+}
+
+int lint_find_alike(struct lint *lint, enum lint_check check, const struct lint_place *place, size_t n, struct error *error,
+                    const char *format, ...)
+{
+	char what[FINDING_TEXT], others[SUBJECT_TEXT];
+	const char *rest = what;
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(what, sizeof what, format, arguments);
+	va_end(arguments);
+	plural_others(others, sizeof others, n);
+	const char *verb = plural_verb(&rest, n);
+	if (verb != NULL)
+		return lint_find(lint, check, place, error, "it%s %s %s", others, verb, rest);
+	return lint_find(lint, check, place, error, n == 1 ? "%s%s" : "it%s: %s", n == 1 ? "" : others, what);
 }
 
 const char *lint_check_name(enum lint_check check)

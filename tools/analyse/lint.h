@@ -68,6 +68,10 @@ struct lint_place {
 int lint_find(struct lint *lint, enum lint_check check, const struct lint_place *place, struct error *error,
               const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+/* The same about `n` tensors of which the place is the first: "it VERB ...", which becomes "it and 3 others VERB ...". */
+int lint_find_alike(struct lint *lint, enum lint_check check, const struct lint_place *place, size_t n, struct error *error,
+                    const char *format, ...) __attribute__((format(printf, 6, 7)));
+
 /* What --ignore calls a check. */
 const char *lint_check_name(enum lint_check check);
 

@@ -303,14 +303,20 @@ static bool is_scale(const struct model *model, const char *name)
 }
 
 /* Whether it is the tensor scale of a quantized tensor, which is looked at with that. */
-static bool is_tensor_scale(struct lint *lint, const struct tensor *tensor)
+static bool is_tensor_scale(const struct lint *lint, const char *name)
 {
-	struct quantized q;
-	const char *name;
-	struct error ignored;
+	static const char *const suffixes[] = {"_global_scale", "_scale_2"};
+	char weight[512];
 
-	return quantized_owner(&q, &name, lint->model, tensor, &lint->arena, &ignored) == EXIT_OK && name != NULL &&
-	       q.parts[LAYOUT_TENSOR_SCALE] == tensor;
+	for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
+		const size_t stem = suffix_stem(name, suffixes[i]);
+
+		if (stem == 0 || stem >= sizeof weight)
+			continue;
+		snprintf(weight, sizeof weight, "%.*s", (int)stem, name);
+		return lint_weight(lint, weight) != NULL;
+	}
+	return false;
 }
 
 static int find_bad_scale(struct lint *lint, const struct looking *l, const struct lint_place *place, struct error *error)
@@ -342,7 +348,7 @@ static int lint_plain_data(struct lint *lint, struct transfer *transfer, const s
 	struct looking l = {.file = at->file, .tensor = at->tensor, .is_scale = scale,
 	                    .is_alone = tensor_elements(at->tensor) == 1};
 
-	if (scale ? is_tensor_scale(lint, at->tensor) : lint->is_part[at - lint->model->by_name])
+	if (scale ? is_tensor_scale(lint, at->tensor->name) : lint->is_part[at - lint->model->by_name])
 		return EXIT_OK;
 
 	tensor_matrix(at->tensor, &l.rows, &l.cols);

@@ -34,7 +34,8 @@ static bool is_found(const struct lint *lint, const struct meaning_fact *fact)
 	default:
 		break;
 	}
-	return lint->has_foreign && fact->tensor == NULL && strcmp(fact->key, "quant_method") == 0;
+	/* Keys about tensors that are not read say no more than that. */
+	return lint->has_foreign && fact->tensor == NULL && (lint->n_weights == 0 || strcmp(fact->key, "quant_method") == 0);
 }
 
 static int find(struct lint *lint, const struct meaning_sum *sum, struct error *error)
@@ -42,15 +43,14 @@ static int find(struct lint *lint, const struct meaning_sum *sum, struct error *
 	const struct meaning_fact *fact = &sum->fact;
 	struct lint_place place = {.tensor = fact->tensor};
 
+	lint->names_unknown |= fact->kind == MEANING_FOREIGN && fact->tensor == NULL;
 	lint->refused |= fact->kind != MEANING_CARRIED && fact->kind != MEANING_FOLDED;
 	if (is_found(lint, fact))
 		return EXIT_OK;
 	if (fact->tensor == NULL)
 		return lint_find(lint, check_of(fact->kind), &place, error, "%s: '%s' %s", fact->path, fact->key, fact->text);
 	(void)model_find(lint->model, place.tensor, &place.file);
-	if (sum->n == 1)
-		return lint_find(lint, check_of(fact->kind), &place, error, "%s", fact->text);
-	return lint_find(lint, check_of(fact->kind), &place, error, "the first of %zu: %s", sum->n, fact->text);
+	return lint_find_alike(lint, check_of(fact->kind), &place, sum->n, error, "%s", fact->text);
 }
 
 int lint_meaning(struct lint *lint, struct error *error)

@@ -23,7 +23,7 @@ struct tally {
 struct naming {
 	struct lint *lint;
 	struct error *error;
-	struct tally e8m0, foreign[N_FOREIGN];
+	struct tally e8m0, bare, foreign[N_FOREIGN];
 	char last[sizeof((struct error *)0)->text]; /* the last that was wrong: other parts say the same */
 };
 
@@ -82,6 +82,13 @@ static bool is_named_part(const struct tensor *tensor)
 	return false;
 }
 
+/* Numbers that were cast to FP8, as files of diffusion models are; a matrix of them is no scales. */
+static bool is_bare(const struct tensor *tensor)
+{
+	return (tensor->dtype == DTYPE_F8_E4M3 || tensor->dtype == DTYPE_F8_E5M2) && tensor->rank > 1 &&
+	       suffix_stem(tensor->name, "weight") > 0;
+}
+
 static int add_weight(struct naming *n, const struct quantized *q, const char *name, const struct model_tensor *at)
 {
 	const struct lint_place place = {at->file, at->tensor->name};
@@ -127,6 +134,10 @@ static int look_at(struct naming *n, size_t i)
 	}
 	if (name != NULL)
 		return q.parts[LAYOUT_CODES] == at->tensor ? add_weight(n, &q, name, at) : EXIT_OK;
+	if (is_bare(at->tensor)) {
+		count(&n->bare, &place);
+		n->lint->has_foreign = true;
+	}
 	if (is_named_part(at->tensor) && dtype_info(at->tensor->dtype)->bits == 8)
 		return lint_find(n->lint, LINT_ORPHAN, &place, n->error, "it is named as scales, but there are no codes");
 	return EXIT_OK;
@@ -220,15 +231,18 @@ int lint_names(struct lint *lint, struct error *error)
 	for (size_t i = 0; i < lint->model->n_tensors && code == EXIT_OK; i++)
 		code = look_at(&n, i);
 	if (code == EXIT_OK && n.e8m0.n > 0)
-		code = lint_find(lint, LINT_SCALE_DTYPE, &n.e8m0.first, error, "it and %zu others are F8_E8M0", n.e8m0.n - 1);
+		code = lint_find_alike(lint, LINT_SCALE_DTYPE, &n.e8m0.first, n.e8m0.n, error, "it is F8_E8M0");
 	if (code == EXIT_OK && lint->model->n_superseded > 0)
-		code = lint_find(lint, LINT_SUPERSEDED, &(struct lint_place){.tensor = lint->model->superseded}, error,
-		                 "it and %zu others stand in another file than the one the index names, too",
-		                 lint->model->n_superseded - 1);
+		code = lint_find_alike(lint, LINT_SUPERSEDED, &(struct lint_place){.tensor = lint->model->superseded},
+		                       lint->model->n_superseded, error,
+		                       "it stands in another file than the one the index names, too");
 	for (int row = 0; row < N_FOREIGN && code == EXIT_OK; row++)
 		if (n.foreign[row].n > 0)
-			code = lint_find(lint, LINT_UNKNOWN, &n.foreign[row].first, error, "it and %zu others are %s, which mxfp "
-			                 "does not read; %s", n.foreign[row].n - 1, foreign_what(row), foreign_remedy(row));
+			code = lint_find_alike(lint, LINT_UNKNOWN, &n.foreign[row].first, n.foreign[row].n, error, "it is %s, which "
+			                       "mxfp does not read; %s", foreign_what(row), foreign_remedy(row));
+	if (code == EXIT_OK && n.bare.n > 0)
+		code = lint_find_alike(lint, LINT_UNKNOWN, &n.bare.first, n.bare.n, error, "it is FP8 without scales, which mxfp does not "
+		                       "read; .to(torch.bfloat16) of PyTorch makes numbers of it");
 	qsort(lint->weights, lint->n_weights, sizeof *lint->weights, compare_weights);
 	return code;
 }

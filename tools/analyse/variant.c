@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/choices.h"
+#include "model/layout.h"
 #include "mxfp/quantize.h"
 
 enum { VALUES_MAX = 32 };
@@ -116,7 +117,7 @@ int variants_parse(struct variants *variants, const char *formats, const char *r
 {
 	static const struct values mxfp4_rules = {4, {MXFP_RULE_MSE, MXFP_RULE_FLOOR, MXFP_RULE_EVEN, MXFP_RULE_RCEIL}};
 	static const struct values other_rules = {1, {MXFP_RULE_MSE}};
-	struct values format_values, rule_values, recipe_values = {1, {MXFP_RECIPE_TE}};
+	struct values format_values, rule_values, recipe_values = {1, {(int)layouts[0]->recipe}};
 	int code = parse_list(&format_values, OPTION_BLOCK, "--formats",
 	                      formats != NULL ? formats : "mxfp4,nvfp4,mxfp8-e4m3,mxfp6-e2m3,mxint8", error);
 

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,7 +48,12 @@ int fail_memory(struct error *error)
 int fail_errno(struct error *error, const char *path, const char *what)
 {
 	int saved = errno;
+	const bool creates = strcmp(what, "cannot create") == 0;
+	const char *remedy = !creates                ? ""
+	                     : saved == ENAMETOOLONG ? "; while it is written, .partial is added to it: give a shorter one"
+	                     : saved == ENOENT       ? "; make the directory that it is to be in"
+	                                             : "";
 
-	return fail(error, saved == ENOMEM ? EXIT_MEMORY : EXIT_IO, "%s: %s: %s", *path != '\0' ? path : "''", what,
-	            strerror(saved));
+	return fail(error, saved == ENOMEM ? EXIT_MEMORY : EXIT_IO, "%s: %s: %s%s", *path != '\0' ? path : "''", what,
+	            strerror(saved), remedy);
 }

@@ -35,7 +35,7 @@ struct calibrate_settings {
 	double damping;
 	unsigned threads;
 	uint64_t memory_bytes;                /* the most to use; 0: no limit */
-	bool force, resume, json, quiet;
+	bool force, resume, transient, json, quiet; /* transient: as of struct partial */
 };
 
 /* A tensor that was compensated. */

@@ -129,6 +129,7 @@ void write_prepare(struct running *r)
 		.out = r->settings->out,
 		.force = r->settings->force,
 		.resume = r->settings->resume,
+		.transient = r->settings->transient,
 		.quiet = r->settings->quiet,
 		.threads = r->settings->threads,
 		.model = r->model,

@@ -9,9 +9,12 @@
 #include <string.h>
 
 #include "analyse/advise.h"
+#include "base/printable.h"
 #include "base/progress.h"
+#include "base/word.h"
 #include "cli/commands.h"
 #include "eval/corpus.h"
+#include "eval/judge.h"
 #include "eval/mixture.h"
 #include "io/facts.h"
 #include "io/json.h"
@@ -237,6 +240,7 @@ struct evaluating {
 	struct evaluate_settings settings;
 	struct evaluation evaluation;
 	struct mixtures mixtures;
+	char *command; /* as that of the mixtures */
 };
 
 /* Reads the tokens and checks the options, before anything is measured. */
@@ -258,6 +262,7 @@ static int begin_evaluating(struct evaluating *e, const struct settings *s, stru
 		.skip = (size_t)s->skip,
 		.batch = (size_t)s->batch,
 		.threads = s->threads,
+		.note = tokenizer_note(e->corpus.tokenizer),
 		.quiet = s->quiet,
 	};
 	e->mixtures = (struct mixtures){
@@ -294,7 +299,7 @@ static int check_finite(const struct advice *advice, struct error *error)
 }
 
 /* Chooses by divergences, the mixture for --bits unless `bits` is 0, and runs that, what the errors of weights choose, and
-   each format alone. */
+   each format alone; without bits mixtures that tell which is the smallest that is fine. */
 static int evaluate(struct evaluating *e, struct advice *advice, double bits, struct error *error)
 {
 	struct advise_mix by_weights = {0}, mix = {0};
@@ -303,7 +308,7 @@ static int evaluate(struct evaluating *e, struct advice *advice, double bits, st
 	if (code == EXIT_OK && bits != 0)
 		code = choose(&by_weights, advice, bits, error);
 	if (code == EXIT_OK)
-		code = mixtures_measure(&e->mixtures, advice->n_formats + (bits != 0 ? 2 : 0), error);
+		code = mixtures_measure(&e->mixtures, advice->n_formats + (bits != 0 ? 2 : MIXTURES_SEARCHED / 2), error);
 	if (code == EXIT_OK && bits != 0)
 		code = choose(&mix, advice, bits, error);
 	if (code == EXIT_OK && bits != 0) {
@@ -317,18 +322,128 @@ static int evaluate(struct evaluating *e, struct advice *advice, double bits, st
 	}
 	if (code == EXIT_OK)
 		code = mixtures_run_uniform(&e->mixtures, error);
+	if (code == EXIT_OK && bits == 0)
+		code = mixtures_search(&e->mixtures, error);
 	progress_end(&e->evaluation.progress);
 	free(by_weights.formats);
 	free(mix.formats);
 	return code;
 }
 
+/* Whether a mixture has one format. */
+static bool is_uniform(const struct advice *advice, const struct advise_mix *mix)
+{
+	for (size_t u = 1; u < advice->units.n; u++)
+		if (mix->formats[u] != mix->formats[0])
+			return false;
+	return true;
+}
+
+static void print_number(FILE *file, const char *option, uint64_t n, uint64_t usual)
+{
+	if (n != usual)
+		fprintf(file, " --%s %" PRIu64, option, n);
+}
+
+static void print_text(FILE *file, const char *option, const char *value)
+{
+	if (value == NULL)
+		return;
+	fprintf(file, " --%s ", option);
+	word_print(file, value);
+}
+
+/* What mxfp quantize and this command share. */
+static void print_selection(FILE *file, const struct settings *s)
+{
+	if (s->pad_tail)
+		fputs(" --pad-tail", file);
+	for (size_t i = 0; i < s->select.include.n; i++)
+		print_text(file, "include", s->select.include.items[i]);
+	for (size_t i = 0; i < s->select.ignore.n; i++)
+		print_text(file, "ignore", s->select.ignore.items[i]);
+}
+
+/* This command again, to choose at these bits. */
+static void print_again(FILE *file, const struct settings *s, double bits)
+{
+	fputs("mxfp advise ", file);
+	word_print(file, s->in);
+	fprintf(file, " --bits %g -o recipe.json", bits);
+	print_text(file, "eval", s->eval);
+	print_text(file, "tokenizer", s->corpus.tokenizer);
+	print_number(file, "context", s->corpus.context, CORPUS_ALL);
+	print_number(file, "sequences", s->corpus.sequences, CORPUS_ALL);
+	print_number(file, "skip", s->skip, 0);
+	print_text(file, "formats", s->formats);
+	print_text(file, "rules", s->rules);
+	print_text(file, "nvfp4-recipe", s->recipes);
+	print_text(file, "activations", s->activations);
+	if (s->activation_rule != MXFP_RULE_RCEIL)
+		print_text(file, "activation-rule", mxfp_option_name(MXFP_OPTION_RULE, s->activation_rule));
+	print_selection(file, s);
+	fputs(" && ", file);
+}
+
+/* The commands that make the best mixture that was run. */
+static void print_command(FILE *file, const struct evaluating *e, const struct settings *s, const struct advice *advice)
+{
+	size_t order[EVALUATE_TRIALS];
+	const size_t best = judge_rank(order, &e->evaluation) > 0 ? order[0] : 0;
+	const struct advise_mix *mix = best > 0 ? &e->mixtures.items[best - 1] : NULL;
+
+	if (mix == NULL || judge(&e->evaluation.results[best].summary) == JUDGE_BROKEN)
+		return;
+	const bool uniform = is_uniform(advice, mix) && advice->options->variants.n == advice->n_formats;
+	const bool written = s->out != NULL && best == 1;
+	if (!uniform && !written)
+		print_again(file, s, ceil(weight_error_bits(&mix->total) * 1e4) / 1e4);
+	fputs("mxfp quantize ", file);
+	word_print(file, s->in);
+	fputs(" -o OUT", file);
+	if (uniform) {
+		const struct variant *variant = &advice->options->variants.items[
+			advise_best(advice, &advice->layers[0], advice->formats[mix->formats[0]])];
+
+		fprintf(file, " --weights %s", mxfp_format_get_info(variant->format)->name);
+		if (variant_has_recipe(variant))
+			fprintf(file, " --nvfp4-recipe %s --fuse", variant_choice(variant));
+		else if (variant->rule != MXFP_RULE_MSE)
+			fprintf(file, " --rule %s", variant_choice(variant));
+		print_text(file, "activations", s->activations);
+		print_selection(file, s);
+	} else {
+		fputs(" --recipe ", file);
+		word_print(file, written ? s->out : "recipe.json");
+		if (s->pad_tail)
+			fputs(" --pad-tail", file);
+	}
+}
+
+static int make_command(struct evaluating *e, const struct settings *s, const struct advice *advice, struct error *error)
+{
+	size_t n = 0;
+	FILE *file = open_memstream(&e->command, &n);
+
+	if (file == NULL)
+		return fail_memory(error);
+	print_command(file, e, s, advice);
+	const bool whole = !ferror(file);
+	if (fclose(file) != 0 || !whole)
+		return fail_memory(error);
+	make_printable(e->command);
+	e->mixtures.command = n > 0 ? e->command : NULL;
+	return EXIT_OK;
+}
+
 /* Prints what was chosen by divergences, and writes it. */
-static int finish_evaluating(const struct evaluating *e, const struct settings *s, const struct advice *advice,
+static int finish_evaluating(struct evaluating *e, const struct settings *s, const struct advice *advice,
                              struct output *output, struct error *error)
 {
-	int code = s->out != NULL ? write_recipe(output, advice, &e->mixtures.items[0], error) : EXIT_OK;
+	int code = make_command(e, s, advice, error);
 
+	if (code == EXIT_OK && s->out != NULL)
+		code = write_recipe(output, advice, &e->mixtures.items[0], error);
 	return code == EXIT_OK ? (s->json ? mixtures_json : mixtures_text)(&e->mixtures, s->eval, s->bits != NULL, error) : code;
 }
 
@@ -372,6 +487,8 @@ static int advise(const struct settings *s, const struct model *model, struct ou
 		evaluate_free(&e->evaluation);
 		corpus_close(&e->corpus);
 	}
+	if (e != NULL)
+		free(e->command);
 	free(e);
 	advise_free(&advice);
 	return code;

@@ -99,7 +99,7 @@ static enum parsed parse(int argc, char **argv, struct options *o, struct error 
 		"while they are read, as mxfp quantize would, and activations as the model runs.\n"
 		"MODEL is a .safetensors or .gguf file or a model directory, quantized or not.\n"
 		"Every number is the same on every machine, whatever the threads and batches.\n"
-		"A TRIAL is f32 (the model as it is stored), bf16, a preset, a block format or a\n"
+		"A TRIAL is f32 (the model as it is stored), bf16, a preset, another block format or a\n"
 		"FILE.json, mxfp-recipe(5), then perhaps :RULE and /ACTIVATIONS.",
 		"  mxfp eval model/ --text wiki.test.raw --try w4a8,nvfp4,mxfp8\n"
 		"  mxfp eval model/ --tokens tokens.json --preset w4a8 --by-layer",
@@ -262,6 +262,7 @@ static void make_settings(struct job *job)
 		.skip = (size_t)o->skip,
 		.batch = (size_t)o->batch,
 		.threads = o->trial.threads,
+		.note = tokenizer_note(job->corpus.tokenizer),
 		.save = o->save,
 		.profile = o->profile,
 		.quiet = o->quiet,
@@ -383,7 +384,9 @@ static int generate(struct job *job, struct error *error)
 			return fail(error, EXIT_USAGE, "eval: invalid --temperature '%s': expected a number, for example 0.8",
 			            o->temperature);
 	}
-	code = tokenizer_encode(job->corpus.tokenizer, prompt, strlen(prompt), &job->corpus.tokens, error);
+	code = tokenizer_check_text(job->corpus.tokenizer, "eval: --prompt", prompt, strlen(prompt), error);
+	if (code == EXIT_OK)
+		code = tokenizer_encode(job->corpus.tokenizer, prompt, strlen(prompt), &job->corpus.tokens, error);
 	if (code == EXIT_OK && job->corpus.tokens.n_ids == 0)
 		code = fail(error, EXIT_USAGE, "eval: the prompt has no tokens, and the tokenizer adds none; give --prompt TEXT");
 	if (code == EXIT_OK && o->corpus.context != CORPUS_ALL && job->corpus.tokens.n_ids + o->generate > o->corpus.context)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/color.h"
+#include "base/plural.h"
 #include "base/printable.h"
 #include "cli/commands.h"
 #include "io/facts.h"
@@ -90,6 +91,15 @@ static void print_file(const struct file *file)
 		print_tensor(&file->tensors[i], column);
 }
 
+/* A file, or each of those that it is cut into. */
+static void print_parts(const struct file *file)
+{
+	for (size_t part = 0; part < file->n_parts; part++)
+		print_file(&file->parts[part]);
+	if (file->n_parts == 0)
+		print_file(file);
+}
+
 /* What becomes of a fact where numbers are read. */
 static const char *becomes(enum meaning_kind kind)
 {
@@ -100,24 +110,36 @@ static void print_meaning(const struct meaning_sums *sums)
 {
 	for (size_t i = 0; i < sums->n; i++) {
 		const struct meaning_fact *fact = &sums->items[i].fact;
+		const char *text = fact->text, *verb = plural_verb(&text, sums->items[i].n);
+		char others[64];
 
 		printf("  %s: ", becomes(fact->kind));
 		if (fact->tensor == NULL)
 			printf("'");
 		print_name(fact->tensor != NULL ? fact->tensor : fact->key, 0);
-		if (sums->items[i].n > 1)
-			printf(" and %zu others", sums->items[i].n - 1);
-		printf("%s ", fact->tensor == NULL ? "'" : ":");
-		print_name(fact->text, 0);
+		plural_others(others, sizeof others, sums->items[i].n);
+		if (fact->tensor == NULL)
+			printf("' ");
+		else
+			printf("%s%s%s ", others, verb != NULL ? " " : ":", verb != NULL ? verb : "");
+		print_name(text, 0);
 		putchar('\n');
 	}
+}
+
+static bool is_foreign(const struct meaning_sums *sums)
+{
+	for (size_t i = 0; i < sums->n; i++)
+		if (sums->items[i].fact.kind == MEANING_FOREIGN)
+			return true;
+	return false;
 }
 
 static void print_text(const struct model *model, const struct meaning_sums *sums, const struct totals totals[N_DTYPES + 1])
 {
 	print_name(model->path, 0);
 	if (model_quantized_by(model) == NULL) {
-		puts(": not quantized");
+		puts(is_foreign(sums) ? ": quantized in a layout that is not read" : ": not quantized");
 	} else {
 		printf(": already quantized: ");
 		print_name(model_quantized_by(model), 0);
@@ -127,7 +149,7 @@ static void print_text(const struct model *model, const struct meaning_sums *sum
 	if (model->n_superseded > 0)
 		printf("  %zu tensors are not listed in the files where the index does not send them\n", model->n_superseded);
 	for (size_t f = 0; f < model->n_files; f++)
-		print_file(&model->files[f]);
+		print_parts(&model->files[f]);
 	printf("\n%s  %-11s %10s %16s %16s%s\n", color_begin(stdout, COLOR_HEADING), "dtype", "tensors", "elements",
 	       "bytes", color_end(stdout));
 	for (int d = 0; d <= N_DTYPES; d++)
@@ -223,10 +245,15 @@ static int print_json(const struct model *model, const struct meaning_sums *sums
 	if (code == EXIT_OK)
 		code = print_member(",\n  \"totals\": ", all_totals(totals), error);
 	fputs(",\n  \"files\": [\n", stdout);
-	for (size_t f = 0; f < model->n_files && code == EXIT_OK; f++) {
-		if (f != 0)
-			fputs(",\n", stdout);
-		code = print_file_facts(&model->files[f], error);
+	for (size_t f = 0, n = 0; f < model->n_files && code == EXIT_OK; f++) {
+		const struct file *file = &model->files[f];
+		const size_t parts = file->n_parts > 0 ? file->n_parts : 1;
+
+		for (size_t part = 0; part < parts && code == EXIT_OK; part++) {
+			if (n++ != 0)
+				fputs(",\n", stdout);
+			code = print_file_facts(file->n_parts > 0 ? &file->parts[part] : file, error);
+		}
 	}
 	fputs("\n  ]\n}\n", stdout);
 	return code;

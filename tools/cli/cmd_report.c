@@ -8,6 +8,7 @@
 
 #include "base/progress.h"
 #include "base/suffix.h"
+#include "cli/calibrated.h"
 #include "cli/commands.h"
 #include "cli/profile_limits.h"
 #include "io/descriptor.h"
@@ -24,9 +25,12 @@ enum {
 	TOKENS_OF_FILE = 512 /* as many as rows of W */
 };
 
+/* Ways that are worth a look, of four, six and eight bits. */
+#define TRIES_USUAL "w4a8,nvfp4,mxfp6-e2m3/mxfp8-e4m3,mxfp8"
+
 /* The command line. */
 struct settings {
-	const char *in, *out, *formats, *rules, *recipes, *against, *activation_file, *sparsity, *eval, *tries;
+	const char *in, *out, *formats, *rules, *recipes, *against, *activation_file, *sparsity, *eval, *tries, *calibrate;
 	struct corpus_options corpus;
 	enum mxfp_format activations;
 	int activation_rule, round;
@@ -55,7 +59,7 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		 "mxfp6-e2m3,mxint8)", &s->formats},
 		{"rules", 0, OPTION_STRING, "RULE,...", "scale rules for the MX formats (default mse; for mxfp4 "
 		 "mse,floor,even,rceil)", &s->rules},
-		{"nvfp4-recipe", 0, OPTION_STRING, "RECIPE,...", "recipes for NVFP4 (default te)", &s->recipes},
+		{"nvfp4-recipe", 0, OPTION_STRING, "RECIPE,...", "recipes for NVFP4 (default that of mxfp quantize)", &s->recipes},
 		{"sparsity", 0, OPTION_STRING, "N:M", "also measure weights pruned to N of every M, such as 4:16, alone and "
 		 "before quantization", &s->sparsity},
 		{"against", 0, OPTION_STRING, "MODEL", "measure the weights of this output of mxfp quantize instead", &s->against},
@@ -72,9 +76,12 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		 &s->tokens},
 		{"eval", 0, OPTION_STRING, "FILE", "also run the language model that IN is on a file of token ids (.json, .npy, "
 		 ".u16, .u32, .bin) or a text, as it is and quantized, as mxfp eval --by-layer does", &s->eval},
-		{"try", 0, OPTION_STRING, "TRIAL,...", "run it in these ways too, one row for each, as mxfp eval --try does", &s->tries},
-		{"tokenizer", 0, OPTION_STRING, "FILE", "the vocabulary of that text (default: the model's)", &s->corpus.tokenizer},
-		{"context", 0, OPTION_UNSIGNED, "N", "cut it into windows of at most this many tokens", &s->corpus.context},
+		{"try", 0, OPTION_STRING, "TRIAL,...", "run it in these ways too, one row for each, as mxfp eval --try does (default: "
+		 TRIES_USUAL ")", &s->tries},
+		{"calibrate", 0, OPTION_STRING, "FILE", "run the ways of four bits also with weights that mxfp calibrate chooses on this file "
+		 "of tokens or text", &s->calibrate},
+		{"tokenizer", 0, OPTION_STRING, "FILE", "the vocabulary of these texts (default: the model's)", &s->corpus.tokenizer},
+		{"context", 0, OPTION_UNSIGNED, "N", "cut them into windows of at most this many tokens", &s->corpus.context},
 		{"sequences", 0, OPTION_UNSIGNED, "N", "take only the first sequences, of a text windows", &s->corpus.sequences},
 		{"profile", 0, OPTION_FLAG, NULL, "also where the time of running it went", &s->profile},
 		{"product-rows", 0, OPTION_UNSIGNED, "N", "measure products of at most N rows of a tensor, evenly spaced, "
@@ -97,7 +104,9 @@ static enum parsed parse(int argc, char **argv, struct settings *s, struct error
 		{"activation-rule", !mxfp_format_get_info(s->activations)->tensor_scale, "MX activations"},
 		{"seed", s->activation_file == NULL || s->round == MXFP_ROUND_SR, "--round sr beside --activation-file"},
 		{"try", s->eval != NULL, "--eval"},
-		{"tokenizer", s->eval != NULL && !tokens_is_file(s->eval), "--eval with a text"},
+		{"calibrate", s->eval != NULL && s->against == NULL, "--eval, not for --against"},
+		{"tokenizer", (s->eval != NULL && !tokens_is_file(s->eval)) || (s->calibrate != NULL && !tokens_is_file(s->calibrate)),
+		 "--eval with a text"},
 		{"context", s->eval != NULL, "--eval"},
 		{"sequences", s->eval != NULL, "--eval"},
 		{"profile", s->eval != NULL, "--eval"},
@@ -135,6 +144,8 @@ static int check(const struct settings *s, struct variants *variants, struct rep
 		code = report_limits_parse(limits, &s->fail_under, error);
 	if (code != EXIT_OK)
 		return code;
+	if (s->calibrate != NULL && s->round != MXFP_ROUND_RNE)
+		return fail(error, EXIT_USAGE, "--calibrate: chooses weights, which rounds to nearest; leave --round out");
 	if (s->tokens == 0 || s->tokens > TOKENS_MAX)
 		return fail(error, EXIT_USAGE, "--activation-rows: %llu is out of range; give 1 to %d",
 		            (unsigned long long)s->tokens, (int)TOKENS_MAX);
@@ -265,6 +276,8 @@ static int begin_output(struct output *output, const struct settings *s, const s
 		code = output_check_apart(s->out, s->activation_file, error);
 	if (code == EXIT_OK && s->eval != NULL)
 		code = output_check_apart(s->out, s->eval, error);
+	if (code == EXIT_OK && s->calibrate != NULL)
+		code = output_check_apart(s->out, s->calibrate, error);
 	return code == EXIT_OK ? output_begin_file(output, s->out, s->force, error) : code;
 }
 
@@ -282,6 +295,11 @@ static int run_settings(const struct settings *s, struct error *error)
 		.seed = s->seed,
 		.threads = s->threads,
 	};
+	struct calibrated calibrated = {
+		.in = s->in,
+		.corpus = {.tokenizer = s->corpus.tokenizer, .context = s->corpus.context, .sequences = CORPUS_ALL},
+		.threads = s->threads,
+	};
 	struct report_evaluation evaluation = {
 		.source = s->eval,
 		.corpus_options = s->corpus,
@@ -297,13 +315,19 @@ static int run_settings(const struct settings *s, struct error *error)
 			.kv_cache = OPTION_FORMAT_NONE,
 			.threads = s->threads,
 		},
-		.tries = s->tries,
+		.tries = s->tries != NULL || s->against != NULL ? s->tries : TRIES_USUAL,
+		.calibrate_source = s->calibrate,
+		.calibrate = calibrated_run,
+		.calibrate_context = &calibrated,
 	};
 	struct model model = {0}, against = {0};
 	struct file activations = {0};
 	struct output output = {0};
 	struct report_limits limits;
 	int code = check(s, &options.variants, &limits, error);
+
+	if (s->calibrate != NULL)
+		corpus_set_file(&calibrated.corpus, s->calibrate);
 
 	if (code == EXIT_OK)
 		code = open_source(&model, s, error);

@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/nearest.h"
 #include "engine/route.h"
 #include "io/directory.h"
+#include "io/file.h"
 #include "io/json.h"
 #include "io/member.h"
 
@@ -320,6 +322,10 @@ static int read_path(struct decoder *d, const char *name, struct error *error)
 
 	if (path == NULL)
 		return fail_memory(error);
+	if (file_format_named(name) != NULL && !directory && access(name, F_OK) == 0) {
+		free(path);
+		return fail(error, EXIT_INPUT, "%s: has weights, and --layer takes a config.json, or the directory with one", name);
+	}
 	snprintf(path, n, "%s%s", name, directory ? "/" CONFIG_FILE : "");
 	int code = json_read_python(directory ? member_open : descriptor_open, path, CONFIG_BYTES_MAX, &json, error);
 	if (code == EXIT_OK)

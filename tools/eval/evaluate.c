@@ -346,6 +346,8 @@ int evaluate_run_kept(struct evaluation *evaluation, const struct model *model, 
 		score_summarize(&result->summary, evaluation->scores, evaluation->n_predictions, role == EVALUATE_BESIDE,
 		                evaluation->scratch);
 	}
+	if (code == EXIT_OK && trial->quantizes && kept->keeps == NULL)
+		code = stays_find(&result->stays, &opened.plan, error);
 	if (code == EXIT_OK && evaluation->settings->profile && kept->keeps == NULL)
 		code = profile_take(&profile, opened.network, error);
 	if (code == EXIT_OK)
@@ -500,8 +502,10 @@ void evaluate_free(struct evaluation *evaluation)
 {
 	progress_end(&evaluation->progress);
 	logits_close(&evaluation->base);
-	for (size_t i = 0; i < evaluation->n_results; i++)
+	for (size_t i = 0; i < evaluation->n_results; i++) {
 		profile_free(&evaluation->results[i].profile);
+		stays_free(&evaluation->results[i].stays);
+	}
 	free(evaluation->offsets);
 	free(evaluation->scores);
 	free(evaluation->scratch);

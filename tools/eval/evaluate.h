@@ -14,6 +14,7 @@
 #include "eval/network.h"
 #include "eval/profile.h"
 #include "eval/score.h"
+#include "eval/stays.h"
 #include "eval/token_file.h"
 #include "eval/tokenizer.h"
 #include "eval/trial.h"
@@ -27,6 +28,7 @@ struct evaluate_settings {
 	size_t skip;                          /* the first predictions of a window that are left out */
 	size_t batch;                         /* rows that run at once, at most */
 	unsigned threads;
+	const char *note;                     /* of the tokenizer; NULL: none */
 	const char *save;                     /* where the base's logits will be saved; NULL: nowhere */
 	bool by_layer;                        /* as of struct network_options */
 	bool profile;                         /* say where the time of each run goes */
@@ -39,7 +41,8 @@ struct evaluate_result {
 	const char *path;     /* of the model, or of saved logits */
 	bool loaded;          /* the next two are known */
 	struct network_size size;
-	uint64_t quantized;   /* matrices in a block format */
+	uint64_t quantized;   /* matrices in a block format, */
+	struct stays stays;   /* and those that stay as they are stored, of a run that quantizes */
 	struct score_summary summary;
 	struct profile profile;    /* without scores of parts; done NULL: it was not asked for */
 };

@@ -44,7 +44,8 @@ static json_t *run_facts(const struct evaluate_result *r)
 	facts = facts_set(facts, "elements", json_integer((json_int_t)r->size.elements));
 	facts = facts_set(facts, "weight_bytes", json_integer((json_int_t)r->size.bytes));
 	facts = facts_set(facts, "bits_per_weight", json_real(evaluate_bits(r)));
-	return facts_set(facts, "quantized_matrices", json_integer((json_int_t)r->quantized));
+	facts = facts_set(facts, "quantized_matrices", json_integer((json_int_t)r->quantized));
+	return r->stays.items == NULL ? facts : facts_set(facts, "as_stored", stays_facts(&r->stays));
 }
 
 static json_t *part_facts(const struct evaluate_part *part)
@@ -71,6 +72,8 @@ json_t *evaluate_facts(const struct evaluation *e, const char *source)
 	                          (json_int_t)e->n_tokens, "windows", (json_int_t)e->settings->tokens->n, "context",
 	                          (json_int_t)e->settings->context, "skip", (json_int_t)e->settings->skip, "predictions",
 	                          (json_int_t)e->n_predictions, "runs", runs);
+	if (e->settings->note != NULL)
+		facts = facts_set(facts, "note", facts_text(e->settings->note));
 	if (e->n_parts > 0) {
 		facts = facts_set(facts, "layers", parts[0]);
 		facts = facts_set(facts, "kinds", parts[1]);

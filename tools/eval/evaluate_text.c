@@ -127,6 +127,10 @@ void evaluate_print_source(const struct evaluation *e, const char *source, FILE 
 	print_printable(file, source);
 	fprintf(file, ": %zu tokens in %zu windows of at most %zu, %zu of them predicted\n", e->n_tokens, e->settings->tokens->n,
 	       e->settings->context, e->n_predictions);
+	if (e->settings->note != NULL) {
+		print_printable(file, e->settings->note);
+		putc('\n', file);
+	}
 	for (size_t i = 0; i < e->n_results; i++)
 		if (i == 0 || strcmp(e->results[i].path, e->results[i - 1].path) != 0) {
 			fprintf(file, "%s: ", e->n_results > 1 && i == 0 && is_beside(e) ? "base" : "model");
@@ -136,12 +140,48 @@ void evaluate_print_source(const struct evaluation *e, const char *source, FILE 
 	putc('\n', file);
 }
 
+/* The first of the runs that leave the same matrices as they are. */
+static size_t first_with(const struct evaluation *e, const struct stay *stay)
+{
+	size_t i = 0;
+
+	while (!stays_has(&e->results[i].stays, stay))
+		i++;
+	return i;
+}
+
+/* What runs leave as it is stored: a line each, which names all runs of which it is true. */
+static void print_stays(const struct evaluation *e, FILE *file)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < e->n_results; i++)
+		for (size_t k = 0; k < e->results[i].stays.n; k++) {
+			const struct stay *stay = &e->results[i].stays.items[k];
+
+			if (first_with(e, stay) != i)
+				continue;
+			for (size_t j = i; j < e->n_results; j++)
+				if (stays_has(&e->results[j].stays, stay)) {
+					fputs(j == i ? "" : ", ", file);
+					print_printable(file, e->results[j].name);
+				}
+			fputs(": ", file);
+			stay_print(stay, file);
+			any = true;
+		}
+	if (any)
+		putc('\n', file);
+}
+
 int evaluate_print_text(const struct evaluation *e, const char *source, FILE *file, struct error *error)
 {
 	const size_t n_nan = e->results[e->n_results - 1].summary.n_nan;
 
 	evaluate_print_source(e, source, file);
 	int code = print_results(e, file, error);
+	if (code == EXIT_OK)
+		print_stays(e, file);
 	const bool details = e->n_results == 1 || (e->n_results == 2 && e->n_parts == 0);
 
 	if (code == EXIT_OK && details)

@@ -185,7 +185,7 @@ int forward_step(struct network *network, size_t step, const struct network_piec
 int forward_run(struct network *network, const struct network_piece *pieces, size_t n, network_sink *sink, void *context,
                 struct error *error)
 {
-	const size_t steps = network_steps(network);
+	const size_t steps = NETWORK_STEPS * network->shape.layers;
 	size_t rows = 0;
 	int code = EXIT_OK;
 

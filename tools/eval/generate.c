@@ -86,8 +86,6 @@ static int add_tokens(struct evaluate_generation *generation, const struct evalu
 	struct drawing drawing = {.generation = generation, .vocabulary = (size_t)network_vocabulary(network)};
 	const size_t total = generation->prompt->n_ids + generation->n;
 	size_t done = 0;
-	uint32_t end;
-	const bool ends = tokenizer_eos(tokenizer, &end);
 	int code = EXIT_OK;
 
 	for (size_t i = 0; i < generation->prompt->n_ids && code == EXIT_OK; i++)
@@ -101,7 +99,7 @@ static int add_tokens(struct evaluate_generation *generation, const struct evalu
 		if (code == EXIT_OK && before == 0)
 			code = end_prompt(generation, settings, network, error);
 		progress_add(progress, done - before);
-		if (code == EXIT_OK && ends && drawing.token == end)
+		if (code == EXIT_OK && tokenizer_ends(tokenizer, (uint32_t)drawing.token))
 			break;
 		if (code == EXIT_OK)
 			code = add_token(generation, (uint32_t)drawing.token, tokenizer, error);

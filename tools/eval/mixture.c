@@ -4,8 +4,11 @@
 #include "eval/mixture.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "eval/judge.h"
 
 int mixtures_begin(struct mixtures *m, struct error *error)
 {
@@ -138,6 +141,40 @@ int mixtures_run_uniform(struct mixtures *m, struct error *error)
 		advise_make_mix(&mix, advice, formats);
 		code = mixtures_run(m, &mix, mxfp_format_get_info(advice->formats[f])->name, error);
 	}
+	return code;
+}
+
+int mixtures_search(struct mixtures *m, struct error *error)
+{
+	static const double quarter = 0.25; /* as the front has them */
+	struct advise_mix least = {0}, most = {0};
+	int code = advise_mix(&least, m->advice, 0, error);
+
+	if (code == EXIT_OK)
+		code = advise_mix(&most, m->advice, HUGE_VAL, error);
+	const double from = floor(weight_error_bits(&least.total) / quarter + 1) * quarter;
+	const double to = weight_error_bits(&most.total);
+	/* The points below are not fine, or the ends, which are formats alone or larger than one. */
+	size_t low = 0, high = to > from ? (size_t)ceil((to - from) / quarter) : 0;
+
+	for (int i = 0; low < high && i < MIXTURES_SEARCHED && code == EXIT_OK; i++) {
+		const size_t middle = low + (high - low) / 2;
+		const double bits = from + quarter * (double)middle;
+		struct advise_mix mix;
+		char name[32];
+
+		code = advise_mix(&mix, m->advice, bits, error);
+		if (code != EXIT_OK)
+			break;
+		snprintf(name, sizeof name, "%g bits", bits);
+		code = mixtures_run(m, &mix, name, error);
+		if (code == EXIT_OK && judge(&m->evaluation->results[m->evaluation->n_results - 1].summary) == JUDGE_FINE)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	free(least.formats);
+	free(most.formats);
 	return code;
 }
 

@@ -15,7 +15,8 @@
 #include "eval/evaluate.h"
 #include "eval/trial.h"
 
-enum { MIXTURES_MAX = FORMATS_MAX + 2 }; /* every format alone, the chosen mixture, and that of the errors of weights */
+/* Every format alone, and the chosen mixture with that of the errors of weights, or those that a search for the smallest runs. */
+enum { MIXTURES_SEARCHED = 8, MIXTURES_MAX = FORMATS_MAX + MIXTURES_SEARCHED };
 
 /* The caller sets the members before n_trials; mixtures_free() follows in any case. */
 struct mixtures {
@@ -27,6 +28,7 @@ struct mixtures {
 	struct score_mean *divergences;   /* [unit][variant] */
 	double *costs;                    /* the means; HUGE_VAL: NaN */
 	size_t n;
+	const char *command;              /* that makes the best that was run; NULL: none */
 	struct advise_mix items[MIXTURES_MAX]; /* that were run: result i + 1 of the evaluation, after the base, is of item i */
 };
 
@@ -42,6 +44,10 @@ int mixtures_run(struct mixtures *mixtures, const struct advise_mix *mix, const 
 
 /* Runs every format alone. The same. */
 int mixtures_run_uniform(struct mixtures *mixtures, struct error *error);
+
+/* Looks for the smallest mixture that is fine (judge.h) among those of the front, by halves, and runs those that it meets: it
+   assumes that more bits cost less. After mixtures_run_uniform(). The same. */
+int mixtures_search(struct mixtures *mixtures, struct error *error);
 
 /* Print everything to stdout; `chosen`: whether the first mixture is the answer. EXIT_MEMORY. */
 int mixtures_text(const struct mixtures *mixtures, const char *source, bool chosen, struct error *error);

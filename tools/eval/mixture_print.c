@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/table.h"
+#include "eval/judge.h"
 #include "eval/mixture.h"
 #include "io/facts.h"
 
@@ -91,6 +92,26 @@ static int print_runs(const struct mixtures *m, struct error *error)
 	return table_print(&table, stdout, error);
 }
 
+/* What is best of the mixtures, and how to make it. */
+static void print_best(const struct mixtures *m)
+{
+	size_t order[EVALUATE_TRIALS];
+	const size_t n = judge_rank(order, m->evaluation);
+	const struct evaluate_result *best = &m->evaluation->results[order[0]];
+	const enum judgement judgement = judge(&best->summary);
+
+	if (n == 0 || judgement == JUDGE_BROKEN)
+		return;
+	if (judgement == JUDGE_FINE)
+		printf("The smallest that is fine is %s: ", best->name);
+	else
+		printf("None is %sfine; %s costs least: ", judgement == JUDGE_OPEN ? "surely " : "", best->name);
+	judge_print(stdout, &best->summary);
+	puts(".\nFine is " JUDGE_TEXT ".");
+	if (m->command != NULL)
+		printf("\n    %s\n", m->command);
+}
+
 int mixtures_text(const struct mixtures *m, const char *source, bool chosen, struct error *error)
 {
 	const struct advise_mix *mix = chosen ? &m->items[0] : NULL;
@@ -114,6 +135,7 @@ int mixtures_text(const struct mixtures *m, const char *source, bool chosen, str
 			printf("%.6f summed, %.6f +- %.6f measured", advise_mix_cost(mix), divergence->mean, divergence->error);
 		puts(mix->exact ? "" : ", the best that was found in bounded memory");
 	}
+	print_best(m);
 	return EXIT_OK;
 }
 
@@ -160,6 +182,8 @@ int mixtures_json(const struct mixtures *m, const char *source, bool chosen, str
 	for (size_t i = 0; i < m->n; i++)
 		mixtures = facts_append(mixtures, facts_set(advise_mix_facts(advice, &m->items[i]), "name",
 		                                            facts_text(m->evaluation->results[i + 1].name)));
+	facts = facts_set(facts, "predictions", judge_facts(m->evaluation));
+	facts = facts_set(facts, "command", m->command != NULL ? facts_text(m->command) : json_null());
 	facts = facts_set(facts, "units", units);
 	facts = facts_set(facts, "front", front);
 	facts = facts_set(facts, "mixtures", mixtures);

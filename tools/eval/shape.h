@@ -13,7 +13,7 @@
 
 /* What layers of a family have besides those of a Llama. */
 enum {
-	ARCHITECTURE_QKV_BIAS = 1 << 0,    /* biases of q, k and v; where a family need not have them, the file tells */
+	ARCHITECTURE_QKV_BIAS = 1 << 0,    /* biases of q, k and v; in GGUF the file tells where a family need not have them */
 	ARCHITECTURE_OUTPUT_BIAS = 1 << 1, /* one of the attention's output */
 	ARCHITECTURE_HEAD_NORM = 1 << 2,   /* RMS norms of each head of q and k, before they rotate */
 	ARCHITECTURE_SINKS = 1 << 3,       /* a score for each head that takes part in its softmax */
@@ -23,7 +23,13 @@ enum {
 	ARCHITECTURE_EXPERT_BIAS = 1 << 7, /* biases of router and experts */
 	ARCHITECTURE_CLAMPED = 1 << 8,     /* gates as in gpt-oss */
 	ARCHITECTURE_NORMALIZED = 1 << 9,  /* the weights of a token's experts always sum to 1 */
-	ARCHITECTURE_HALVES = 1 << 10      /* in GGUF too, a head's first half rotates with its second */
+	ARCHITECTURE_HALVES = 1 << 10,     /* in GGUF too, a head's first half rotates with its second */
+	ARCHITECTURE_CHOSEN_BIAS = 1 << 11, /* attention_bias says whether q, k, v and the output have biases */
+	ARCHITECTURE_CHOSEN_MLP_BIAS = 1 << 12, /* mlp_bias, whether gate, up and down have */
+	ARCHITECTURE_SWITCHED = 1 << 13,   /* sliding_window counts only with use_sliding_window */
+	ARCHITECTURE_TYPED = 1 << 14,      /* layer_types says which layers have a window; the others have the same in all, */
+	ARCHITECTURE_UPPER = 1 << 15,      /* or without it in those from max_window_layers on, */
+	ARCHITECTURE_EVEN = 1 << 16        /* or in layers 0, 2, ..., below max_window_layers if the window is switched */
 };
 
 struct architecture {
@@ -43,7 +49,8 @@ struct shape {
 	bool *routed;              /* of each layer: has experts */
 	size_t *windows;           /* of each layer: keys that a token sees, itself included; 0: all */
 	double epsilon;            /* of norms */
-	bool tied;                 /* the head is the embedding */
+	bool tied;                 /* the head may be missing, and is the embedding then */
+	bool qkv_bias, output_bias, mlp_bias; /* layers have one; where they have none, GGUF alone may hold one all the same */
 	bool interleaved;          /* heads rotate in pairs of neighbours, not in halves */
 	size_t rotary_cols;
 	float *frequencies;        /* rotary_cols / 2 */
@@ -63,6 +70,9 @@ const char *shape_families(char text[SHAPE_FAMILIES_TEXT]);
 
 /* GGUF metadata as the config.json that they would be; the caller releases it. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
 int shape_gguf_config(json_t **config, const struct file *file, struct error *error);
+
+/* The field that shape_gguf_config() makes of rope.scaling.attn_factor: attention_factor times that. */
+#define SHAPE_TIMES_ATTENTION "rope.scaling.attn_factor"
 
 /* The name that a field of config.json has in GGUF's metadata of an architecture, in `text`, or the field itself. */
 enum { SHAPE_FIELD_TEXT = 128 };

@@ -15,8 +15,11 @@
 #include "eval/vocabulary.h"
 #include "io/file_gguf.h"
 #include "io/member.h"
+#include "io/remote.h"
+#include "model/model_output.h"
 
 #define TOKENIZER_FILE "tokenizer.json"
+#define GENERATION_FILE "generation_config.json"
 
 enum { BYTES = 256 };
 
@@ -64,12 +67,45 @@ static int set_path(struct tokenizer *tokenizer, char *path, struct error *error
 	return path == NULL ? fail_memory(error) : EXIT_OK;
 }
 
+/* What a tokenizer is instead of one that is read. */
+static const struct {
+	const char *name, *what;
+} others[] = {
+	{"tokenizer.model", "SentencePiece's"},
+	{"tiktoken.model", "tiktoken's"},
+	{"tekken.json", "Mistral's"},
+	{"vocab.json", "without the rules by which a text is cut"},
+};
+
+#define CONVERT "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) of transformers writes a " TOKENIZER_FILE
+
+/* Fails if a directory has a tokenizer of another kind. */
+static int refuse_other(const char *directory, struct error *error)
+{
+	for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+		char *path = directory_member(directory, others[i].name);
+		int code = path == NULL ? fail_memory(error) : EXIT_OK;
+
+		if (code == EXIT_OK && access(path, F_OK) == 0)
+			code = fail(error, EXIT_INPUT, "%s: is a tokenizer that is not read (%s), and no " TOKENIZER_FILE " is there; " CONVERT,
+			            path, others[i].what);
+		free(path);
+		if (code != EXIT_OK)
+			return code;
+	}
+	return EXIT_OK;
+}
+
 static int read_path(struct tokenizer *tokenizer, const char *path, struct error *error)
 {
 	struct stat status;
 	const bool is_directory = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 	int code = set_path(tokenizer, is_directory ? directory_member(path, TOKENIZER_FILE) : strdup(path), error);
 
+	if (code != EXIT_OK)
+		return code;
+	if (is_directory && access(tokenizer->path, F_OK) != 0)
+		code = refuse_other(path, error);
 	if (code != EXIT_OK)
 		return code;
 	if (is_directory)
@@ -80,6 +116,10 @@ static int read_path(struct tokenizer *tokenizer, const char *path, struct error
 		return read_gguf(tokenizer, error);
 	if (suffix_stem(path, ".bin") > 0)
 		return tokenizer_read_llama2(tokenizer, error);
+	if (access(path, F_OK) != 0)
+		return remote_fail_open(path, error);
+	if (suffix_stem(path, ".model") > 0)
+		return fail(error, EXIT_INPUT, "%s: is a tokenizer that is not read (SentencePiece's or tiktoken's); " CONVERT, path);
 	return fail(error, EXIT_INPUT, "%s: the name of a tokenizer ends in .json (Hugging Face's " TOKENIZER_FILE "), .gguf "
 	            "or .bin (llama2.c's)", path);
 }
@@ -99,24 +139,46 @@ static int read_model(struct tokenizer *tokenizer, const struct model *model, st
 	if (access(tokenizer->path, F_OK) == 0)
 		return tokenizer_read_hf(tokenizer, member_open, error);
 	if (tokenizer->vocabulary != BYTES)
+		code = refuse_other(model->directory, error);
+	if (code != EXIT_OK)
+		return code;
+	if (tokenizer->vocabulary != BYTES)
 		return fail(error, EXIT_INPUT, "%s: has no " TOKENIZER_FILE " beside it, and %" PRIu64 " tokens, so they are not "
 		            "bytes; give --tokenizer FILE", model->path, tokenizer->vocabulary);
 	tokenizer->kind = &kind_bytes;
 	return EXIT_OK;
 }
 
-/* The end of a text as config.json has it: an id or a list of which the first counts. */
-static void take_eos(struct tokenizer *tokenizer, const struct model *model)
+/* Takes eos_token_id, an id or a list of them; those that are no ids of the model end nothing. */
+static void take_ids(struct tokenizer *tokenizer, const json_t *eos)
 {
-	const json_t *eos = model != NULL && model->config != NULL ? json_object_get(model->config, "eos_token_id") : NULL;
+	const size_t n = json_is_array(eos) ? json_array_size(eos) : 1;
 
-	if (json_is_array(eos))
-		eos = json_array_get(eos, 0);
-	if (tokenizer->has_eos || !json_is_integer(eos) || json_integer_value(eos) < 0 ||
-	    (uint64_t)json_integer_value(eos) >= tokenizer->vocabulary)
-		return;
-	tokenizer->has_eos = true;
-	tokenizer->eos = (uint32_t)json_integer_value(eos);
+	for (size_t i = 0; i < n && tokenizer->n_ends < TOKENIZER_ENDS; i++) {
+		const json_t *id = json_is_array(eos) ? json_array_get(eos, i) : eos;
+
+		if (json_is_integer(id) && json_integer_value(id) >= 0 && (uint64_t)json_integer_value(id) < tokenizer->vocabulary)
+			tokenizer->ends[tokenizer->n_ends++] = (uint32_t)json_integer_value(id);
+	}
+}
+
+/* What ends a text by the files of the model's directory, also if the user named a file in it. */
+static int take_eos(struct tokenizer *tokenizer, const struct model *model, struct error *error)
+{
+	json_t *generation = NULL, *config = NULL;
+	char *path = directory_member(model->directory, GENERATION_FILE);
+	int code = path == NULL ? fail_memory(error) : EXIT_OK;
+
+	if (code == EXIT_OK && access(path, F_OK) == 0)
+		code = json_read_python(model->is_directory ? member_open : descriptor_open, path, CONFIG_BYTES_MAX, &generation, error);
+	if (code == EXIT_OK && json_object_get(generation, "eos_token_id") == NULL)
+		code = model_config_copy(model, &config, error);
+	if (code == EXIT_OK)
+		take_ids(tokenizer, json_object_get(config != NULL ? config : generation, "eos_token_id"));
+	json_decref(generation);
+	json_decref(config);
+	free(path);
+	return code;
 }
 
 int tokenizer_open(struct tokenizer **tokenizer, const struct model *model, const char *path, uint64_t vocabulary,
@@ -133,8 +195,8 @@ int tokenizer_open(struct tokenizer **tokenizer, const struct model *model, cons
 		            "another model's", opened->path, opened->bos, opened->vocabulary);
 	if (code == EXIT_OK && opened->eos >= opened->vocabulary)
 		opened->has_eos = false;
-	if (code == EXIT_OK)
-		take_eos(opened, model);
+	if (code == EXIT_OK && model != NULL && model->n_files > 0 && model->files[0].format != &file_gguf)
+		code = take_eos(opened, model, error);
 	if (code != EXIT_OK) {
 		tokenizer_close(opened);
 		*tokenizer = NULL;
@@ -170,20 +232,27 @@ static size_t join_line_ends(char *text, size_t n)
 	return to;
 }
 
-int tokenizer_read_text(const struct tokenizer *tokenizer, const char *path, char *text, size_t *n, struct error *error)
+int tokenizer_check_text(const struct tokenizer *tokenizer, const char *where, const char *text, size_t n,
+                         struct error *error)
 {
-	const enum tokenizer_text kind = tokenizer->kind->text;
-	const size_t at = kind == TOKENIZER_TEXT_BYTES ? *n : find_malformed(text, *n);
+	const size_t at = tokenizer->kind->text == TOKENIZER_TEXT_BYTES ? n : find_malformed(text, n);
 	size_t line = 1;
 
-	for (size_t i = 0; i < at && at < *n; i++)
+	if (at == n)
+		return EXIT_OK;
+	for (size_t i = 0; i < at; i++)
 		line += text[i] == '\n';
-	if (at < *n)
-		return fail(error, EXIT_INPUT, "%s: line %zu, byte %zu: %02x is not UTF-8 there; convert the text, for example by "
-		            "iconv -f latin1 -t utf-8", path, line, at, (unsigned)(unsigned char)text[at]);
-	if (kind == TOKENIZER_TEXT_PYTHON)
+	return fail(error, EXIT_INPUT, "%s: line %zu, byte %zu: %02x is not UTF-8 there; convert the text, for example by iconv -f "
+	            "latin1 -t utf-8", where, line, at, (unsigned)(unsigned char)text[at]);
+}
+
+int tokenizer_read_text(const struct tokenizer *tokenizer, const char *path, char *text, size_t *n, struct error *error)
+{
+	const int code = tokenizer_check_text(tokenizer, path, text, *n, error);
+
+	if (code == EXIT_OK && tokenizer->kind->text == TOKENIZER_TEXT_PYTHON)
 		*n = join_line_ends(text, *n);
-	return EXIT_OK;
+	return code;
 }
 
 int tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t n, struct token_sequences *tokens,
@@ -237,6 +306,19 @@ bool tokenizer_eos(const struct tokenizer *tokenizer, uint32_t *id)
 {
 	*id = tokenizer->eos;
 	return tokenizer->has_eos;
+}
+
+bool tokenizer_ends(const struct tokenizer *tokenizer, uint32_t id)
+{
+	for (size_t i = 0; i < tokenizer->n_ends; i++)
+		if (tokenizer->ends[i] == id)
+			return true;
+	return tokenizer->n_ends == 0 && tokenizer->has_eos && tokenizer->eos == id;
+}
+
+const char *tokenizer_note(const struct tokenizer *tokenizer)
+{
+	return tokenizer != NULL && tokenizer->note[0] != '\0' ? tokenizer->note : NULL;
 }
 
 void tokenizer_close(struct tokenizer *tokenizer)

@@ -2,7 +2,8 @@
 /*
  * Text to token ids and back, as the program does it that a model's vocabulary was made for:
  *
- *   Hugging Face  tokenizer.json of a byte pair encoding (tokenizer_hf.c)
+ *   Hugging Face  tokenizer.json of a byte pair encoding (tokenizer_hf.c), and tokenizer_config.json beside it
+ *                 (tokenizer_config.c)
  *   GGUF          the vocabulary in a model's key-values (tokenizer_gguf.c)
  *   llama2.c      tokenizer.bin (tokenizer_llama2.c)
  *   bytes         id = byte, of a vocabulary of 256
@@ -29,8 +30,12 @@ struct tokenizer;
 int tokenizer_open(struct tokenizer **tokenizer, const struct model *model, const char *path, uint64_t vocabulary,
                    struct error *error);
 
-/* Makes of a file's bytes the text that the tokenizer's program reads there, in place: CR LF and CR are LF where Python reads
-   it. EXIT_INPUT with the line if it is not UTF-8, unless any bytes are a text. */
+/* EXIT_INPUT with the line if a text from `where` is not UTF-8, unless any bytes are a text for the tokenizer. */
+int tokenizer_check_text(const struct tokenizer *tokenizer, const char *where, const char *text, size_t n,
+                         struct error *error);
+
+/* The same for a file's bytes; makes of them the text that the tokenizer's program reads there, in place: CR LF and CR are LF
+   where that is Python's open(). */
 int tokenizer_read_text(const struct tokenizer *tokenizer, const char *path, char *text, size_t *n, struct error *error);
 
 /* Appends the ids of a text as one sequence, with BOS before and EOS behind it if the tokenizer adds them. EXIT_INPUT
@@ -46,6 +51,13 @@ int tokenizer_decode(const struct tokenizer *tokenizer, uint32_t id, char **text
 /* What stands before a text, if the tokenizer adds that, and what ends one, if it is known. */
 bool tokenizer_bos(const struct tokenizer *tokenizer, uint32_t *id);
 bool tokenizer_eos(const struct tokenizer *tokenizer, uint32_t *id);
+
+/* Whether a token ends a text that a model makes: one of eos_token_id of generation_config.json, or of config.json if that
+   is not there, as transformers has it; else what the tokenizer says. */
+bool tokenizer_ends(const struct tokenizer *tokenizer, uint32_t id);
+
+/* Where the files of a tokenizer disagree, one line that says what was done; else NULL. NULL is fine. */
+const char *tokenizer_note(const struct tokenizer *tokenizer);
 
 /* NULL is fine. */
 void tokenizer_close(struct tokenizer *tokenizer);

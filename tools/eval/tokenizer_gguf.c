@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/nearest.h"
+#include "base/suffix.h"
 #include "eval/added.h"
 #include "eval/bpe.h"
 #include "eval/byte_level.h"
@@ -25,6 +26,7 @@
 #include "eval/tokenizer_kind.h"
 #include "eval/utf8.h"
 #include "io/file_gguf.h"
+#include "model/allow.h"
 
 #define KEY(name) "tokenizer.ggml." name
 #define SPACE "\xE2\x96\x81"
@@ -445,6 +447,34 @@ static int take_ends(struct tokenizer *tokenizer, struct gguf_tokenizer *gguf, c
 	return code;
 }
 
+/* Refuses a key of the section that nobody here knows. What stands here is used above, or is of other kinds of vocabularies, or
+   names tokens that no text is made of. */
+static int check_keys(const struct tokenizer *tokenizer, const struct file *file, struct error *error)
+{
+	static const char *const known[] = {
+		"model", "pre", "tokens", "token_type", "token_type_count", "scores", "merges", "add_bos_token", "add_eos_token",
+		"add_sep_token", "add_space_prefix", "remove_extra_whitespaces", "precompiled_charsmap",
+	};
+	static const char section[] = KEY("");
+	const char *key;
+
+	for (size_t i = 0; (key = gguf_key(file, i)) != NULL; i++) {
+		const char *value = file_metadata(file, key);
+		size_t k = 0;
+
+		if (strncmp(key, section, strlen(section)) != 0)
+			continue;
+		while (k < sizeof known / sizeof known[0] && strcmp(known[k], key + strlen(section)) != 0)
+			k++;
+		if (k < sizeof known / sizeof known[0] || suffix_stem(key, "_token_id") > 0 ||
+		    (value != NULL && strcmp(value, "false") == 0) || allowed_unknown(key))
+			continue;
+		return fail(error, EXIT_INPUT, "%s: key '%.100s': is not known, and may change the ids of a text; --allow-unknown "
+		            "%.100s makes them without it", tokenizer->path, key, key);
+	}
+	return EXIT_OK;
+}
+
 int tokenizer_read_gguf(struct tokenizer *tokenizer, const struct file *file, struct error *error)
 {
 	struct gguf_tokenizer *gguf = calloc(1, sizeof *gguf);
@@ -464,6 +494,8 @@ int tokenizer_read_gguf(struct tokenizer *tokenizer, const struct file *file, st
 	if (code == EXIT_OK && !gguf->is_spm && strcmp(model, "gpt2") != 0)
 		return fail(error, EXIT_INPUT, "%s: key '" KEY("model") "': '%.60s' is not known, llama and gpt2 are; give --tokens "
 		            "instead of --text", tokenizer->path, model);
+	if (code == EXIT_OK)
+		code = check_keys(tokenizer, file, error);
 	if (code == EXIT_OK)
 		code = take_tokens(tokenizer, gguf, file, error);
 	if (code == EXIT_OK && !gguf->is_spm)

@@ -17,6 +17,7 @@
 #include "config.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +27,7 @@
 #include "eval/bpe.h"
 #include "eval/byte_level.h"
 #include "eval/split.h"
+#include "eval/tokenizer_config.h"
 #include "eval/tokenizer_kind.h"
 #include "eval/utf8.h"
 #include "io/json.h"
@@ -75,6 +77,7 @@ struct loading {
 	struct tokenizer *tokenizer;
 	struct hf *hf;
 	const char *path;
+	struct tokenizer_config config;
 	json_t *added_tokens, *normalizer, *pre_tokenizer, *post_processor, *decoder, *model;
 	bool has_vocabulary, has_model;
 	struct json_text merges; /* where they begin, if they stand before the vocabulary; path NULL: they do not */
@@ -818,6 +821,73 @@ static const char *find_mark(const struct hf *hf)
 	return !hf->bpe.ignore_merges && vocabulary_cuts_at(&hf->vocabulary, space_mark) ? space_mark : NULL;
 }
 
+/* An end of a text, where tokenizer_config.json may say something else than tokenizer.json. */
+struct text_end {
+	const char *key;          /* add_bos_token */
+	enum tokenizer_end said;
+	const char *token;        /* that stands there; NULL: none is known */
+	uint32_t *ids;            /* by tokenizer.json */
+	size_t *n;
+};
+
+/* The id of a token, added or of the model. */
+static bool find_token(const struct loading *l, const char *token, uint32_t *id)
+{
+	for (size_t i = 0; i < json_array_size(l->added_tokens); i++) {
+		const json_t *added = json_array_get(l->added_tokens, i);
+		const char *content = json_string_value(json_object_get(added, "content"));
+
+		if (content != NULL && strcmp(content, token) == 0) {
+			*id = (uint32_t)json_integer_value(json_object_get(added, "id"));
+			return true;
+		}
+	}
+	return vocabulary_find(&l->hf->vocabulary, token, strlen(token), id);
+}
+
+/* Does what tokenizer_config.json says, if that counts, and notes where the two disagree. */
+static int take_end(struct loading *l, const struct text_end *end, struct error *error)
+{
+	struct tokenizer *tokenizer = l->tokenizer;
+	uint32_t id;
+
+	/* Without a token that is known, transformers takes the key for false. */
+	const bool found = end->token != NULL && find_token(l, end->token, &id);
+	const bool with = end->said == TOKENIZER_END_WITH && end->token != NULL;
+	if (end->said == TOKENIZER_END_BY_FILE || with == (*end->n > 0))
+		return EXIT_OK;
+	if (!l->config.counts) {
+		snprintf(tokenizer->note, sizeof tokenizer->note, "%s of tokenizer_config.json is %s, and class %.60s goes by "
+		         "tokenizer.json, which does not say so", end->key, end->said == TOKENIZER_END_WITH ? "true" : "false",
+		         l->config.class[0] != '\0' ? l->config.class : "TokenizersBackend");
+		return EXIT_OK;
+	}
+	if (with && !found)
+		return fail(error, EXIT_INPUT, "%s: tokenizer_config.json beside it asks for %.60s by %s, which is no token here",
+		            l->path, end->token, end->key);
+	if (!with && *end->n > 1)
+		return fail(error, EXIT_INPUT, "%s: post_processor has %zu tokens where %s of tokenizer_config.json is false; correct "
+		            "one of them", l->path, *end->n, end->key);
+	*end->n = with ? 1 : 0;
+	if (with)
+		end->ids[0] = id;
+	snprintf(tokenizer->note, sizeof tokenizer->note, "%s of tokenizer_config.json is %s: done, as by %.60s in transformers 4"
+	         "; transformers 5 goes by tokenizer.json alone", end->key, with ? "true" : "false", l->config.class);
+	return EXIT_OK;
+}
+
+static int take_ends(struct loading *l, struct error *error)
+{
+	struct hf *hf = l->hf;
+	const struct text_end ends[2] = {
+		{"add_bos_token", l->config.bos, l->config.bos_token, hf->before, &hf->n_before},
+		{"add_eos_token", l->config.eos, l->config.eos_token, hf->behind, &hf->n_behind},
+	};
+	int code = take_end(l, &ends[0], error);
+
+	return code == EXIT_OK ? take_end(l, &ends[1], error) : code;
+}
+
 static int take_pipeline(struct loading *l, struct error *error)
 {
 	struct hf *hf = l->hf;
@@ -834,7 +904,11 @@ static int take_pipeline(struct loading *l, struct error *error)
 	if (code == EXIT_OK)
 		code = take_steps(l, l->decoder, "decoder", "decoders", take_decoder, error);
 	if (code == EXIT_OK)
+		code = tokenizer_config_merge(&l->config, &l->added_tokens, l->path, error);
+	if (code == EXIT_OK)
 		code = take_all_added(l, error);
+	if (code == EXIT_OK)
+		code = take_ends(l, error);
 	hf->mark = find_mark(hf);
 	l->tokenizer->has_bos = hf->n_before > 0;
 	l->tokenizer->bos = hf->before[0];
@@ -1108,7 +1182,10 @@ int tokenizer_read_hf(struct tokenizer *tokenizer, descriptor_opener *opener, st
 	if (code != EXIT_OK)
 		return code;
 	text.bytes = bytes;
-	code = read_text(&l, &text, error);
+	code = tokenizer_config_read(&l.config, tokenizer->path, opener, error);
+	if (code == EXIT_OK)
+		code = read_text(&l, &text, error);
+	tokenizer_config_free(&l.config);
 	json_decref(l.added_tokens);
 	json_decref(l.normalizer);
 	json_decref(l.pre_tokenizer);

@@ -7,6 +7,8 @@
 #include "eval/tokenizer.h"
 #include "io/descriptor.h"
 
+enum { TOKENIZER_NOTE = 256, TOKENIZER_ENDS = 32 };
+
 struct tokenizer {
 	const struct tokenizer_kind *kind;
 	void *state;
@@ -14,6 +16,9 @@ struct tokenizer {
 	uint64_t vocabulary; /* the model's */
 	bool has_bos, has_eos;
 	uint32_t bos, eos;
+	size_t n_ends;             /* what the model's files say ends a text; 0: eos does */
+	uint32_t ends[TOKENIZER_ENDS];
+	char note[TOKENIZER_NOTE]; /* where files disagree, what was done; or empty */
 };
 
 /* How the program that a vocabulary is for reads a file of text. */

@@ -221,18 +221,19 @@ static int set_named(struct trial *trial, const char *name, const struct trial_o
 	size_t n = 0;
 	int format;
 
-	if (choice_find(OPTION_BLOCK, name, &format)) {
-		preset_find(&preset, NULL, &ignored);
-		set_preset(trial, preset, options);
-		trial->settings.choice.format = (enum mxfp_format)format;
-		return EXIT_OK;
-	}
+	/* A name that is both is the preset, as --preset has it. */
 	if (preset_find(&preset, name, &ignored) == EXIT_OK) {
 		if (preset->mixed)
 			return fail(error, EXIT_USAGE, "%s: '%s' is chosen by errors of weights; mxfp advise writes such a mixture as "
 			            "a recipe, and FILE.json is taken here", where, name);
 		set_preset(trial, preset, options);
 		*activations = preset->activations;
+		return EXIT_OK;
+	}
+	if (choice_find(OPTION_BLOCK, name, &format)) {
+		preset_find(&preset, NULL, &ignored);
+		set_preset(trial, preset, options);
+		trial->settings.choice.format = (enum mxfp_format)format;
 		return EXIT_OK;
 	}
 	names[n++] = stored_name;

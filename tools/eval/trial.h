@@ -4,8 +4,8 @@
  *
  *   f32        weights as they are stored, and activations as they are, but for keys and values
  *   bf16       the same with matrices rounded to bf16, if they are not quantized
- *   FORMAT     a block format
- *   PRESET     of mxfp quantize that is not called like a format, with its activations
+ *   PRESET     of mxfp quantize, with its activations
+ *   FORMAT     a block format that is not called like a preset
  *   FILE.json  a mxfp-recipe(5), without :RULE, with its activations
  *
  * RULE is a scale rule, or a recipe of NVFP4; ACTIVATIONS a block format or "none".

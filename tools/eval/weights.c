@@ -11,6 +11,7 @@
 #include "eval/network_parts.h"
 #include "io/elements.h"
 #include "io/ggml_q8.h"
+#include "model/allow.h"
 #include "model/meaning.h"
 #include "model/role.h"
 #include "mxfp/convert.h"
@@ -395,6 +396,9 @@ static int read_bias(struct loader *l, struct linear *linear, const char *weight
 	int code = open_weight(l, &bias, name, &found);
 	if (code == EXIT_OK && !found && needed)
 		code = fail_missing(l, name);
+	if (code == EXIT_OK && found && !needed && !l->network->shape.gguf)
+		code = fail_tensor(l->error, l->model->path, name, "a model of %s with this config.json has no such bias "
+		                   "(attention_bias, mlp_bias or qkv_bias would say so)", l->network->shape.architecture->huggingface);
 	if (code != EXIT_OK || !found)
 		return code;
 	if (bias.is_quantized || bias.tensor->by_columns || tensor_elements(bias.tensor) != all)
@@ -436,7 +440,7 @@ static int load_attention(struct loader *l, struct layer *layer, size_t i)
 	const struct shape *s = &l->network->shape;
 	const unsigned has = s->architecture->has;
 	const size_t q = s->heads * s->head_cols, kv = s->kv_heads * s->head_cols;
-	const bool biased = (has & ARCHITECTURE_QKV_BIAS) != 0;
+	const bool biased = s->qkv_bias;
 	int code = read_vector(l, &layer->attention_norm, TENSOR_ATTENTION_NORM, i, s->hidden, true);
 
 	if (code == EXIT_OK)
@@ -446,8 +450,7 @@ static int load_attention(struct loader *l, struct layer *layer, size_t i)
 	if (code == EXIT_OK)
 		code = load_linear(l, &layer->v, TENSOR_V, i, TENSOR_NO_EXPERT, kv, s->hidden, biased);
 	if (code == EXIT_OK)
-		code = load_linear(l, &layer->output, TENSOR_OUTPUT, i, TENSOR_NO_EXPERT, s->hidden, q,
-		                   (has & ARCHITECTURE_OUTPUT_BIAS) != 0);
+		code = load_linear(l, &layer->output, TENSOR_OUTPUT, i, TENSOR_NO_EXPERT, s->hidden, q, s->output_bias);
 	if (code == EXIT_OK && (has & ARCHITECTURE_HEAD_NORM) != 0)
 		code = read_vector(l, &layer->q_norm, TENSOR_Q_NORM, i, s->head_cols, true);
 	if (code == EXIT_OK && (has & ARCHITECTURE_HEAD_NORM) != 0)
@@ -548,12 +551,12 @@ static int load_routed(struct loader *l, struct layer *layer, size_t i)
 static int load_dense(struct loader *l, struct layer *layer, size_t i, const enum tensor_id ids[3], size_t cols)
 {
 	const struct shape *s = &l->network->shape;
-	int code = load_linear(l, &layer->gate, ids[0], i, TENSOR_NO_EXPERT, cols, s->hidden, false);
+	int code = load_linear(l, &layer->gate, ids[0], i, TENSOR_NO_EXPERT, cols, s->hidden, s->mlp_bias);
 
 	if (code == EXIT_OK)
-		code = load_linear(l, &layer->up, ids[1], i, TENSOR_NO_EXPERT, cols, s->hidden, false);
+		code = load_linear(l, &layer->up, ids[1], i, TENSOR_NO_EXPERT, cols, s->hidden, s->mlp_bias);
 	if (code == EXIT_OK)
-		code = load_linear(l, &layer->down, ids[2], i, TENSOR_NO_EXPERT, s->hidden, cols, false);
+		code = load_linear(l, &layer->down, ids[2], i, TENSOR_NO_EXPERT, s->hidden, cols, s->mlp_bias);
 	return code;
 }
 
@@ -617,7 +620,10 @@ static int load_head(struct loader *l)
 	bool found;
 	int code = find_weight(l, &head, TENSOR_HEAD, 0, TENSOR_NO_EXPERT, &found, name);
 
-	const bool tied = s->tied || !found;
+	const bool tied = !found;
+	if (code == EXIT_OK && tied && !s->tied)
+		code = fail(l->error, EXIT_INPUT, "%s: has no tensor '%s', and tie_word_embeddings is not true, so it is not the "
+		            "embedding", l->model->path, name);
 	if (code == EXIT_OK && tied)
 		head = network->embedding;
 	if (code == EXIT_OK)
@@ -670,9 +676,10 @@ static int check_unused(struct loader *l)
 	for (size_t i = 0; i < l->model->n_tensors; i++) {
 		const struct model_tensor *t = &l->model->by_name[i];
 
-		if (!l->used[i] && !tensor_may_be_unused(t->tensor->name) && !meaning_is_carried(t->tensor->name))
-			return fail_tensor(l->error, t->file->path, t->tensor->name, "a model of %s has no such tensor",
-			                   l->network->shape.architecture->huggingface);
+		if (!l->used[i] && !tensor_may_be_unused(t->tensor->name) && !meaning_is_carried(t->tensor->name) &&
+		    !allowed_unknown_under(t->tensor->name))
+			return fail_tensor(l->error, t->file->path, t->tensor->name, "a model of %s has no such tensor; --allow-unknown "
+			                   "%.200s goes on without it", l->network->shape.architecture->huggingface, t->tensor->name);
 	}
 	return EXIT_OK;
 }

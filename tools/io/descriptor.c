@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/nearest.h"
+#include "io/remote.h"
 
 /* Linux transfers at most 0x7ffff000 bytes in one call; asking for less keeps the result a plain ssize_t
    everywhere. */
@@ -68,7 +68,7 @@ int descriptor_open(const char *path, int *fd, uint64_t *size_bytes, struct erro
 	struct stat status;
 
 	if (stat(path, &status) != 0)
-		return nearest_fail_open(path, error);
+		return remote_fail_open(path, error);
 	return open_regular(AT_FDCWD, path, 0, status, path, fd, size_bytes, error);
 }
 

@@ -142,8 +142,11 @@ int file_sort_tensors(struct file *file, struct error *error)
 void file_close(struct file *file)
 {
 	handle_close(file->handle);
-	if (file->format != NULL)
+	for (size_t i = 0; i < file->n_parts; i++)
+		file_close(&file->parts[i]);
+	if (file->format != NULL && file->n_parts == 0)
 		file->format->close(file);
+	free(file->parts);
 	free(file->by_name);
 	free(file->tensors);
 	free(file->metadata);

@@ -77,7 +77,9 @@ struct metadata {
 /* Whether it is a key that only mxfp writes. */
 bool metadata_is_own(const char *key);
 
-/* An open tensor file. Tensors are in the order of their data. */
+/* An open tensor file. Tensors are in the order of their data. One that is cut into several (a split GGUF file) is here
+   one file under the name of the first, with the tensors of all and the metadata of the first, without those that say
+   how it is cut. */
 struct file {
 	char *path;                     /* a copy of the caller's */
 	const struct file_format *format;
@@ -90,10 +92,12 @@ struct file {
 	struct metadata *metadata; /* in the order of the file */
 	uint64_t header_bytes;     /* where the data section starts */
 	uint64_t data_bytes;
-	void *state;               /* private to the format */
+	void *state;               /* private to the format; of a file in parts, that of the first */
+	size_t n_parts;            /* files on disk that this one is put together from; 0: it is one itself */
+	struct file *parts;        /* as they would be alone; their names and shapes are this one's too */
 };
 
-enum { FILE_PROBE_BYTES = 16 };
+enum { FILE_PROBE_BYTES = 512 };
 
 struct writer;
 

@@ -27,21 +27,28 @@
  *
  * Memory: per pair and per tensor a struct, its name, and values of up to TEXT_MAX bytes; below 12 times the header.
  *
+ * A model that llama-gguf-split cut into files is one file here, whichever of them is named: split.count says how many
+ * there are, split.no which one a file is, and the others are found by name, as llama_split_path() makes it. The first
+ * has the key-values of the model. What the parts say of themselves and of each other must hold; a tensor that is missing
+ * or stands in two parts shows that one is another model's.
+ *
  * The writer keeps the order in which tensors are given. It copies the key-values of the source file byte for byte, and
  * adds the metadata, as strings, whose keys the source lacks. Keys of our own come from the metadata alone, since the
- * source's may no longer hold. Two numbers follow from the tensors: general.quantization_version if there are blocks,
+ * source's may no longer hold; nor are split.* copied, since what is written is whole. Two numbers follow from the tensors: general.quantization_version if there are blocks,
  * and general.file_type, which llama.cpp shows as the kind of file.
  */
 #include "config.h"
 
 #include "io/file_gguf.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/suffix.h"
 #include "io/descriptor.h"
 #include "io/json.h"
 
@@ -61,11 +68,16 @@ enum {
 	NAME_BYTES_MAX = 63,         /* ggml's readers take no longer names, whatever the format says */
 	COPY_BYTES = 1 << 14,
 	PAIRS_AT = 4 + 4 + 8,        /* where the number of pairs stands */
-	N_DERIVED = 2
+	N_DERIVED = 2,
+	PARTS_MAX = 65535,           /* split.count is a u16 */
+	PART_NAME = 32               /* "-00001-of-00002.gguf" and a NUL */
 };
 
 #define GGUF_MAGIC "GGUF"
 #define GGUF_KEY_ALIGNMENT "general.alignment"
+#define GGUF_KEY_PART "split.no"
+#define GGUF_KEY_PARTS "split.count"
+#define GGUF_KEY_ALL_TENSORS "split.tensors.count"
 
 static const struct {
 	enum dtype dtype;
@@ -360,7 +372,7 @@ static int take_pair(struct reading *h, struct error *error)
 {
 	struct gguf_pair *pair = &h->gguf->pairs[h->gguf->n_pairs++];
 	const char *value = NULL;
-	uint32_t type;
+	uint32_t type = 0;
 
 	snprintf(h->what, sizeof h->what, "key %zu", h->gguf->n_pairs);
 	pair->from = h->source.at;
@@ -375,6 +387,7 @@ static int take_pair(struct reading *h, struct error *error)
 	if (code == EXIT_OK)
 		code = take_value(h, pair->key, type, &value, error);
 	pair->size = h->source.at - pair->from;
+	pair->is_array = type == TYPE_ARRAY;
 	if (value != NULL)
 		h->file->metadata[h->file->n_metadata++] = (struct metadata){pair->key, value};
 	return code;
@@ -495,8 +508,8 @@ static int take_version(struct reading *h, struct error *error)
 		return fail(error, EXIT_INPUT, "%s: is big-endian; gguf_convert_endian.py of gguf-py makes it "
 		            "little-endian", h->source.path);
 	if (version < OLDEST_VERSION || version > GGUF_VERSION)
-		return fail(error, EXIT_INPUT, "%s: is of version %" PRIu32 "; %d and %d are known", h->source.path, version,
-		            (int)OLDEST_VERSION, (int)GGUF_VERSION);
+		return fail(error, EXIT_INPUT, "%s: is of version %" PRIu32 "; %d and %d are known; look for a newer file of the model",
+		            h->source.path, version, (int)OLDEST_VERSION, (int)GGUF_VERSION);
 	return EXIT_OK;
 }
 
@@ -560,7 +573,16 @@ static int take_header(struct reading *h, struct error *error)
 	return code != EXIT_OK ? code : check_places(h->file, h->gguf->alignment, error);
 }
 
-static int open_header(struct file *file, struct error *error)
+static bool has_blocks(const struct tensor *tensors, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (dtype_info(tensors[i].dtype)->block_elements > 1)
+			return true;
+	return false;
+}
+
+/* Reads one file, which may be a part. */
+static int open_part(struct file *file, struct error *error)
 {
 	struct reading h = {.file = file, .gguf = calloc(1, sizeof *h.gguf)};
 
@@ -578,18 +600,6 @@ static int open_header(struct file *file, struct error *error)
 	}
 	free(h.source.bytes);
 	return code;
-}
-
-static void close_header(struct file *file)
-{
-	struct gguf *gguf = file->state;
-
-	if (gguf == NULL)
-		return;
-	arena_free(&gguf->arena);
-	free(gguf->pairs);
-	free(gguf->keys);
-	free(gguf);
 }
 
 /* A key's value, of which `source` is at what follows the type. */
@@ -622,6 +632,25 @@ static const struct gguf_pair *find_pair(const struct file *file, const char *ke
 		if (strcmp(gguf->pairs[i].key, key) == 0)
 			return &gguf->pairs[i];
 	return NULL;
+}
+
+const char *gguf_key(const struct file *file, size_t i)
+{
+	const struct gguf *gguf = file->format == &file_gguf ? file->state : NULL;
+
+	return gguf != NULL && i < gguf->n_pairs ? gguf->keys[i] : NULL;
+}
+
+bool gguf_has(const struct file *file, const char *key)
+{
+	return find_pair(file, key) != NULL;
+}
+
+bool gguf_is_array(const struct file *file, const char *key)
+{
+	const struct gguf_pair *pair = find_pair(file, key);
+
+	return pair != NULL && pair->is_array;
 }
 
 /* Goes to the value of a key; value->source.bytes, the caller's to release, is NULL if there is none. What the reader of
@@ -898,6 +927,261 @@ int gguf_find_bools(const struct file *file, const char *key, bool **values, siz
 	return code;
 }
 
+static void close_header(struct file *file)
+{
+	struct gguf *gguf = file->state;
+
+	if (gguf == NULL)
+		return;
+	arena_free(&gguf->arena);
+	free(gguf->pairs);
+	free(gguf->keys);
+	free(gguf);
+}
+
+/* What a file says of the model that it is a part of. */
+struct split {
+	uint64_t part, parts, tensors;
+	bool has_tensors;
+};
+
+static bool is_split_key(const char *key)
+{
+	return strcmp(key, GGUF_KEY_PART) == 0 || strcmp(key, GGUF_KEY_PARTS) == 0 || strcmp(key, GGUF_KEY_ALL_TENSORS) == 0;
+}
+
+/* `parts` is 1 of a file that is whole: without the keys, or as llama-gguf-split --merge leaves them. */
+static int read_split(const struct file *file, struct split *split, struct error *error)
+{
+	bool has_parts, has_part = false;
+	int code = gguf_find_u64(file, GGUF_KEY_PARTS, &split->parts, &has_parts, error);
+
+	if (code == EXIT_OK && (!has_parts || split->parts == 0))
+		split->parts = 1;
+	if (code == EXIT_OK && split->parts > PARTS_MAX)
+		code = fail(error, EXIT_INPUT, "%s: " GGUF_KEY_PARTS ": %" PRIu64 " is more than the %d that llama.cpp takes",
+		            file->path, split->parts, (int)PARTS_MAX);
+	if (code == EXIT_OK)
+		code = gguf_find_u64(file, GGUF_KEY_PART, &split->part, &has_part, error);
+	if (code == EXIT_OK)
+		code = gguf_find_u64(file, GGUF_KEY_ALL_TENSORS, &split->tensors, &split->has_tensors, error);
+	if (code != EXIT_OK || split->parts == 1)
+		return code;
+	if (!has_part || split->part >= split->parts)
+		return fail(error, EXIT_INPUT, "%s: says that it is one of %" PRIu64 " files (" GGUF_KEY_PARTS "), and its "
+		            GGUF_KEY_PART " does not say which; split the model again with llama-gguf-split", file->path,
+		            split->parts);
+	return EXIT_OK;
+}
+
+/* The end of a part's name, as llama_split_path() has it. */
+static void name_part(char name[PART_NAME], unsigned part, unsigned parts)
+{
+	snprintf(name, PART_NAME, "-%05u-of-%05u.gguf", part + 1, parts);
+}
+
+/* Opens part `i`, whose path is *path: `named`, or one beside it, which then has that part's name. */
+static int open_other(struct file *part, uint64_t i, char *path, const struct file *named, const struct split *split,
+                      struct error *error)
+{
+	struct split own = {0};
+	char end[PART_NAME];
+	int code;
+
+	name_part(end, (unsigned)i, (unsigned)split->parts);
+	memcpy(path + strlen(path) - strlen(end), end, strlen(end));
+	if (access(path, F_OK) != 0 && errno == ENOENT)
+		return fail(error, EXIT_INPUT, "%s: is missing: %s is one of the %" PRIu64 " files of a split model; put all of "
+		            "them beside each other", path, named->path, split->parts);
+	*part = (struct file){.path = strdup(path), .format = &file_gguf};
+	if (part->path == NULL)
+		return fail_memory(error);
+	code = handle_open_like(&part->handle, named->handle, path, error);
+	if (code != EXIT_OK)
+		return code;
+	part->size_bytes = (uint64_t)handle_status(part->handle)->st_size;
+	code = open_part(part, error);
+	if (code == EXIT_OK)
+		code = read_split(part, &own, error);
+	if (code != EXIT_OK)
+		return code;
+	if (own.parts != split->parts || own.part != i)
+		return fail(error, EXIT_INPUT, "%s: is file %" PRIu64 " of %" PRIu64 " by its " GGUF_KEY_PART " and "
+		            GGUF_KEY_PARTS ", and %s needs file %" PRIu64 " of %" PRIu64 " under this name", path, own.part + 1,
+		            own.parts, named->path, i + 1, split->parts);
+	if (own.has_tensors && split->has_tensors && own.tensors != split->tensors)
+		return fail(error, EXIT_INPUT, "%s: is of a model of %" PRIu64 " tensors (" GGUF_KEY_ALL_TENSORS "), and %s is of "
+		            "one of %" PRIu64, path, own.tensors, named->path, split->tensors);
+	return EXIT_OK;
+}
+
+static int open_parts(struct file *whole, const struct split *split, struct error *error)
+{
+	char end[PART_NAME], *path = strdup(whole->path);
+	int code = EXIT_OK;
+
+	if (path == NULL)
+		return fail_memory(error);
+	name_part(end, (unsigned)split->part, (unsigned)split->parts);
+	if (suffix_stem(path, end) == 0)
+		code = fail(error, EXIT_INPUT, "%s: is file %" PRIu64 " of the %" PRIu64 " of a split model, and its name does not "
+		            "end in %s, as the others are found by; give it the name that llama-gguf-split gave it", path,
+		            split->part + 1, split->parts, end);
+	for (uint64_t i = 0; i < split->parts && code == EXIT_OK; i++) {
+		if (i == split->part)
+			continue;
+		code = open_other(&whole->parts[i], i, path, &whole->parts[split->part], split, error);
+	}
+	free(path);
+	return code;
+}
+
+/* Refuses a part that says that it is of another architecture; mostly the first alone says one. */
+static int check_architecture(const struct file *first, const struct file *part, struct error *error)
+{
+	static const char key[] = "general.architecture";
+	const char *here = file_metadata(first, key), *there = file_metadata(part, key);
+
+	if (there == NULL || (here != NULL && strcmp(here, there) == 0))
+		return EXIT_OK;
+	return fail(error, EXIT_INPUT, "%s: %s: is '%.60s', and %s has %s%.60s%s, so they are of different models", part->path,
+	            key, there, first->path, here != NULL ? "'" : "none", here != NULL ? here : "", here != NULL ? "'" : "");
+}
+
+/* Fails because a tensor stands in two parts. */
+static int fail_twice(const struct file *whole, const char *name, struct error *error)
+{
+	const char *paths[2] = {"", ""};
+	int n = 0;
+
+	for (size_t i = 0; i < whole->n_parts && n < 2; i++)
+		if (file_find(&whole->parts[i], name) != NULL)
+			paths[n++] = whole->parts[i].path;
+	return fail_tensor(error, paths[0], name, "stands in %s too, so they are of different models, or split differently",
+	                   paths[1]);
+}
+
+static int check_tensors(const struct file *whole, const struct split *split, struct error *error)
+{
+	const char **names = calloc(whole->n_tensors + 1, sizeof(const char *)), *twice;
+	int code = names != NULL ? EXIT_OK : fail_memory(error);
+
+	for (size_t i = 0; i < whole->n_tensors && code == EXIT_OK; i++)
+		names[i] = whole->tensors[i].name;
+	if (code == EXIT_OK && (twice = file_sort_names(names, whole->n_tensors)) != NULL)
+		code = fail_twice(whole, twice, error);
+	free(names);
+	for (size_t i = 1; i < whole->n_parts && code == EXIT_OK; i++)
+		code = check_architecture(&whole->parts[0], &whole->parts[i], error);
+	if (code == EXIT_OK && split->has_tensors && whole->n_tensors != split->tensors)
+		code = fail(error, EXIT_INPUT, "%s: the %zu files of the model have %zu tensors together, and " GGUF_KEY_ALL_TENSORS
+		            " says %" PRIu64 ", so one of them is of another model", whole->path, whole->n_parts,
+		            whole->n_tensors, split->tensors);
+	return code;
+}
+
+/* Lists the tensors of all parts, where they lie when the files stand one behind the other. */
+static int join_tensors(struct file *whole, struct error *error)
+{
+	uint64_t start = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < whole->n_parts; i++)
+		n += whole->parts[i].n_tensors;
+	whole->tensors = calloc(n + 1, sizeof *whole->tensors);
+	if (whole->tensors == NULL)
+		return fail_memory(error);
+	whole->header_bytes = whole->parts[0].header_bytes;
+	for (size_t i = 0; i < whole->n_parts; i++) {
+		const struct file *part = &whole->parts[i];
+
+		for (size_t t = 0; t < part->n_tensors; t++) {
+			struct tensor *tensor = &whole->tensors[whole->n_tensors++];
+
+			*tensor = part->tensors[t];
+			tensor->offset += start + part->header_bytes - whole->header_bytes;
+		}
+		start += part->size_bytes;
+		whole->data_bytes += part->data_bytes;
+	}
+	whole->size_bytes = start;
+	return EXIT_OK;
+}
+
+static int join_rest(struct file *whole, struct error *error)
+{
+	const struct file *first = &whole->parts[0];
+	struct handle **handles = calloc(whole->n_parts, sizeof(struct handle *));
+	char *path = strdup(first->path);
+	int code = EXIT_OK;
+
+	whole->metadata = calloc(first->n_metadata + 1, sizeof *whole->metadata);
+	if (handles == NULL || path == NULL || whole->metadata == NULL) {
+		free(handles);
+		free(path);
+		return fail_memory(error);
+	}
+	free(whole->path);
+	whole->path = path;
+	whole->state = first->state;
+	for (size_t i = 0; i < first->n_metadata; i++)
+		if (!is_split_key(first->metadata[i].key))
+			whole->metadata[whole->n_metadata++] = first->metadata[i];
+	for (size_t i = 0; i < whole->n_parts; i++)
+		handles[i] = whole->parts[i].handle;
+	code = handle_join(&whole->handle, handles, whole->n_parts, error);
+	free(handles);
+	return code;
+}
+
+/* Makes the file, which is a part, the whole. After a failure file_close() finds what there is. */
+static int open_whole(struct file *file, const struct split *split, struct error *error)
+{
+	struct file *parts = calloc((size_t)split->parts, sizeof *parts);
+	char *path = strdup(file->path);
+
+	if (parts == NULL || path == NULL) {
+		free(parts);
+		free(path);
+		return fail_memory(error);
+	}
+	parts[split->part] = *file;
+	*file = (struct file){.path = path, .format = &file_gguf, .n_parts = (size_t)split->parts, .parts = parts};
+	int code = open_parts(file, split, error);
+	if (code == EXIT_OK)
+		code = join_tensors(file, error);
+	if (code == EXIT_OK)
+		code = join_rest(file, error);
+	if (code == EXIT_OK)
+		code = check_tensors(file, split, error);
+	return code == EXIT_OK ? file_sort_tensors(file, error) : code;
+}
+
+/* Blocks of another version of ggml's layouts mean other numbers; those of 1 had binary32 scales. */
+static int check_version(const struct file *file, struct error *error)
+{
+	uint64_t version = QUANTIZATION_VERSION;
+	bool found;
+	int code = gguf_find_u64(file, GGUF_KEY_QUANTIZATION, &version, &found, error);
+
+	if (code == EXIT_OK && version != QUANTIZATION_VERSION && has_blocks(file->tensors, file->n_tensors))
+		code = fail(error, EXIT_INPUT, "%s: " GGUF_KEY_QUANTIZATION ": is %" PRIu64 ", and only blocks of version %d are known",
+		            file->path, version, (int)QUANTIZATION_VERSION);
+	return code;
+}
+
+static int open_header(struct file *file, struct error *error)
+{
+	struct split split = {0};
+	int code = open_part(file, error);
+
+	if (code == EXIT_OK)
+		code = read_split(file, &split, error);
+	if (code == EXIT_OK && split.parts > 1)
+		code = open_whole(file, &split, error);
+	return code == EXIT_OK ? check_version(file, error) : code;
+}
+
 /* enum llama_ftype (llama.cpp/include/llama.h) of files whose tensors are mostly of a dtype. */
 static const struct {
 	enum dtype dtype;
@@ -946,21 +1230,13 @@ static int64_t file_type(const struct writer *writer)
 	return -1;
 }
 
-static bool has_blocks(const struct writer *writer)
-{
-	for (size_t i = 0; i < writer->n_tensors; i++)
-		if (dtype_info(writer->tensors[i].dtype)->block_elements > 1)
-			return true;
-	return false;
-}
-
 /* Fills in the pairs that follow from the tensors; returns how many. */
 static unsigned derive_pairs(const struct writer *writer, struct derived derived[N_DERIVED])
 {
 	const int64_t type = file_type(writer);
 	unsigned n = 0;
 
-	if (has_blocks(writer))
+	if (has_blocks(writer->tensors, writer->n_tensors))
 		derived[n++] = (struct derived){GGUF_KEY_QUANTIZATION, QUANTIZATION_VERSION};
 	if (type >= 0)
 		derived[n++] = (struct derived){GGUF_KEY_FILE_TYPE, (uint32_t)type};
@@ -1000,7 +1276,7 @@ static bool is_added(const struct header *h, const char *key)
 
 	if (metadata_is_own(key))
 		return true;
-	if (is_derived(h, key) || strcmp(key, GGUF_KEY_ALIGNMENT) == 0)
+	if (is_derived(h, key) || is_split_key(key) || strcmp(key, GGUF_KEY_ALIGNMENT) == 0)
 		return false;
 	return source == NULL || source->n_pairs == 0 ||
 	       bsearch(&key, source->keys, source->n_pairs, sizeof *source->keys, compare_keys) == NULL;
@@ -1055,7 +1331,8 @@ static int put_pairs(struct header *h, struct error *error)
 	int code = EXIT_OK;
 
 	for (size_t i = 0; source != NULL && i < source->n_pairs && code == EXIT_OK; i++)
-		if (!metadata_is_own(source->pairs[i].key) && !is_derived(h, source->pairs[i].key))
+		if (!metadata_is_own(source->pairs[i].key) && !is_split_key(source->pairs[i].key) &&
+		    !is_derived(h, source->pairs[i].key))
 			code = put_carried(h, &source->pairs[i], error);
 	for (size_t i = 0; i < h->writer->n_metadata && code == EXIT_OK; i++)
 		if (is_added(h, h->writer->metadata[i].key))

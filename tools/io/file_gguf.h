@@ -23,6 +23,7 @@ enum {
 struct gguf_pair {
 	const char *key;
 	uint64_t from, size; /* of its bytes, with the key's */
+	bool is_array;
 };
 
 /* The state of an open file. */
@@ -35,6 +36,11 @@ struct gguf {
 };
 
 extern const struct file_format file_gguf;
+
+/* Key `i` of an open file, in the order of strcmp(), or NULL; of a file that is not GGUF, NULL. */
+const char *gguf_key(const struct file *file, size_t i);
+bool gguf_has(const struct file *file, const char *key);
+bool gguf_is_array(const struct file *file, const char *key);
 
 /*
  * The value of a key of an open file. If the file is not GGUF or has no such key, *found is false and the value stays as

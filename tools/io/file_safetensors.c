@@ -291,11 +291,12 @@ static int check_places(const struct file *file, struct error *error)
 		if (tensor->size > file->data_bytes - end)
 			return fail_tensor(error, file->path, tensor->name,
 			                   "data end at %" PRIu64 " but the file's at %" PRIu64
-			                   "; it may have been cut off", end + tensor->size, file->data_bytes);
+			                   "; it may have been cut off: download or copy it again", end + tensor->size, file->data_bytes);
 		end += tensor->size;
 	}
 	if (end != file->data_bytes)
-		return fail(error, EXIT_INPUT, "%s: bytes that no tensor has at the end: %" PRIu64, file->path,
+		return fail(error, EXIT_INPUT, "%s: bytes that no tensor has at the end: %" PRIu64 "; it is damaged: download "
+		            "or copy it again", file->path,
 		            file->data_bytes - end);
 	return EXIT_OK;
 }
@@ -320,21 +321,22 @@ static int read_length(struct file *file, uint64_t *n, struct error *error)
 	unsigned char first[LENGTH_BYTES + 1];
 
 	if (file->size_bytes < sizeof first)
-		return fail(error, EXIT_INPUT, "%s: has %" PRIu64 " bytes, too few for a safetensors file",
+		return fail(error, EXIT_INPUT, "%s: has %" PRIu64 " bytes, too few for a safetensors file; it may have been "
+		            "cut off: download or copy it again",
 		            file->path, file->size_bytes);
 	int code = handle_read(file->handle, 0, first, sizeof first, error);
 	if (code != EXIT_OK)
 		return code;
 	*n = little_endian_64(first);
 	if (*n > HEADER_MAX)
-		return fail(error, EXIT_INPUT, "%s: header length %" PRIu64 " is more than the 100,000,000 allowed",
-		            file->path, *n);
+		return fail(error, EXIT_INPUT, "%s: is no safetensors file, or damaged: its first 8 bytes say that the header has "
+		            "%" PRIu64 " bytes, more than the 100,000,000 allowed; download it again", file->path, *n);
 	if (*n > file->size_bytes - LENGTH_BYTES)
 		return fail(error, EXIT_INPUT, "%s: header length %" PRIu64 " is more than the file has"
-		            "; it may have been cut off", file->path, *n);
+		            "; it may have been cut off: download or copy it again", file->path, *n);
 	if (*n == 0 || first[LENGTH_BYTES] != '{')
-		return fail(error, EXIT_INPUT, "%s: header does not begin with '{'; this is not a safetensors file",
-		            file->path);
+		return fail(error, EXIT_INPUT, "%s: header does not begin with '{', so that it is no safetensors file, or damaged; "
+		            "download it again", file->path);
 	return EXIT_OK;
 }
 

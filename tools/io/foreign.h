@@ -3,12 +3,16 @@
 #ifndef TOOLS_IO_FOREIGN_H
 #define TOOLS_IO_FOREIGN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
 
 /* Returns EXIT_INPUT, with what it is and the remedy, if the `n` bytes that a file begins with are those of something
-   else than weights or JSON. At least 16 are looked at, if the file has them. */
+   else than weights or JSON. 512 are enough. */
 int foreign_check(const char *path, const void *first, size_t n, struct error *error);
+
+/* Whether the bytes that a file begins with are those of a text. */
+bool foreign_is_text(const void *first, size_t n);
 
 #endif

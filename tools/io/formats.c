@@ -31,6 +31,28 @@ const struct file_format *file_format_probed(const unsigned char first[FILE_PROB
 	return *format;
 }
 
+/* What no format's first bytes are and foreign.h does not know. A file that has a format's name and is no text goes to that
+   format, which says what is wrong. */
+static int refuse_unknown(const struct file *file, const unsigned char *first, size_t n, struct error *error)
+{
+	const bool named = file->format != NULL;
+
+	if (file->size_bytes == 0)
+		return fail(error, EXIT_INPUT, "%s: is empty; download or make it again", file->path);
+	if (first[0] == '{' && suffix_stem(file->path, ".json") > 0)
+		return fail(error, EXIT_INPUT, "%s: is JSON and no weights; name the directory that it is in, or a *.safetensors.index.json",
+		            file->path);
+	if (first[0] == '{')
+		return fail(error, EXIT_INPUT, "%s: is JSON, such as an index or a server's message, and no weights; download the file "
+		            "again", file->path);
+	if (foreign_is_text(first, n) && (named || n > 16))
+		return fail(error, EXIT_INPUT, "%s: is a text and no weights; %s", file->path,
+		            named ? "see what it says, and download the file again" : "give a model");
+	return named ? EXIT_OK :
+	       fail(error, EXIT_INPUT, "%s: is of no known file format; give a %s, %s or %s file", file->path,
+	            file_safetensors.suffix, file_gguf.suffix, file_npy.suffix);
+}
+
 /* By the name, so that errors say what is wrong with a damaged file; without a known suffix, by the first `n` bytes. What
    they show to be something else is said. */
 static int recognize(struct file *file, const unsigned char first[FILE_PROBE_BYTES], size_t n, struct error *error)
@@ -45,14 +67,8 @@ static int recognize(struct file *file, const unsigned char first[FILE_PROBE_BYT
 	if (named != NULL && probed != NULL && probed != named)
 		return fail(error, EXIT_INPUT, "%s: is a %s file; give it a name that ends in %s", file->path, probed->name,
 		            probed->suffix);
-	if (named != NULL && probed == NULL && first[0] == '{')
-		return fail(error, EXIT_INPUT, "%s: is JSON, such as an index or a server's message, and no weights"
-		            "; download the file again", file->path);
 	file->format = named != NULL ? named : probed;
-	if (file->format == NULL)
-		return fail(error, EXIT_INPUT, "%s: is of no known file format; give a %s, %s or %s file", file->path,
-		            file_safetensors.suffix, file_gguf.suffix, file_npy.suffix);
-	return EXIT_OK;
+	return probed == NULL ? refuse_unknown(file, first, n, error) : EXIT_OK;
 }
 
 /* The part of file_open() that needs file_close() after a failure. */

@@ -20,6 +20,8 @@ struct handle {
 	int fd;               /* -1: none at the moment */
 	unsigned users;       /* threads that are reading */
 	struct handle *older, *newer; /* those with a descriptor, in the order of their last use */
+	size_t n_parts;       /* 0: it is a file; else it has no descriptor itself */
+	struct handle *parts[];
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -140,13 +142,56 @@ int handle_open(struct handle **handle, descriptor_opener *opener, const char *p
 	return code;
 }
 
+int handle_open_like(struct handle **handle, const struct handle *other, const char *path, struct error *error)
+{
+	return handle_open(handle, other->opener, path, error);
+}
+
+int handle_join(struct handle **joined, struct handle *const *parts, size_t n, struct error *error)
+{
+	struct handle *new = *joined = calloc(1, sizeof *new + n * sizeof(struct handle *));
+
+	if (new == NULL)
+		return fail_memory(error);
+	new->fd = -1;
+	new->opener = parts[0]->opener;
+	new->status = parts[0]->status;
+	new->n_parts = n;
+	memcpy(new->parts, parts, n * sizeof(struct handle *));
+	return EXIT_OK;
+}
+
 const struct stat *handle_status(const struct handle *handle)
 {
 	return &handle->status;
 }
 
+/* Reads from the parts that the bytes lie in; what is behind the last is left to it to refuse. */
+static int read_parts(const struct handle *handle, uint64_t at, unsigned char *bytes, size_t n, struct error *error)
+{
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < handle->n_parts && n > 0 && code == EXIT_OK; i++) {
+		const uint64_t size = (uint64_t)handle->parts[i]->status.st_size;
+		const bool last = i + 1 == handle->n_parts;
+
+		if (!last && at >= size) {
+			at -= size;
+			continue;
+		}
+		const size_t piece = last || n <= size - at ? n : (size_t)(size - at);
+		code = handle_read(handle->parts[i], at, bytes, piece, error);
+		bytes += piece;
+		n -= piece;
+		at = 0;
+	}
+	return code;
+}
+
 int handle_read(struct handle *handle, uint64_t at, void *bytes, size_t n, struct error *error)
 {
+	if (handle->n_parts > 0)
+		return read_parts(handle, at, bytes, n, error);
 	int code = acquire(handle, error);
 
 	if (code != EXIT_OK)
@@ -160,7 +205,9 @@ void handle_uncache(struct handle *handle)
 {
 	struct error ignored;
 
-	if (acquire(handle, &ignored) != EXIT_OK)
+	for (size_t i = 0; i < handle->n_parts; i++)
+		handle_uncache(handle->parts[i]);
+	if (handle->n_parts > 0 || acquire(handle, &ignored) != EXIT_OK)
 		return;
 	(void)posix_fadvise(handle->fd, 0, 0, POSIX_FADV_DONTNEED);
 	release(handle);

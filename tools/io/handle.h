@@ -16,7 +16,13 @@ struct handle;
 /* Opens a regular file, now and later by `opener`: as that says; EXIT_MEMORY. */
 int handle_open(struct handle **handle, descriptor_opener *opener, const char *path, struct error *error);
 
-/* What it was when it was opened: size, time of change, ... */
+/* The same by the opener of another. */
+int handle_open_like(struct handle **handle, const struct handle *other, const char *path, struct error *error);
+
+/* Makes one of several, whose bytes follow each other; they stay open as long as it. EXIT_MEMORY. */
+int handle_join(struct handle **joined, struct handle *const *parts, size_t n, struct error *error);
+
+/* What it was when it was opened: size, time of change, ...; of the first of those that are joined. */
 const struct stat *handle_status(const struct handle *handle);
 
 /* Reads exactly `n` bytes; by any number of threads at a time. EXIT_IO; EXIT_INPUT if the file is too short, or has

@@ -105,7 +105,7 @@ static int fail_unresolved(const char *path, struct error *error)
 		return fail(error, EXIT_INPUT, "%s: is a symbolic link to a file that is not there; download the model "
 		            "again, or copy it with its files (cp -rL)", path);
 	if (saved == ENOENT || saved == ENOTDIR || saved == ENAMETOOLONG)
-		return fail(error, EXIT_INPUT, "%s: is not there, though the model needs it", path);
+		return fail(error, EXIT_INPUT, "%s: is not there, though the model needs it; its download or copy is not complete", path);
 	errno = saved;
 	return fail_errno(error, path, "cannot open");
 }

@@ -375,7 +375,9 @@ int partial_commit(struct partial *partial, struct error *error)
 
 int partial_end(struct partial *partial, int code, struct error *error)
 {
-	if (code == EXIT_IO || code == EXIT_MEMORY || code > EXIT_SIGNAL) {
+	const bool may_go_on = code == EXIT_IO || code == EXIT_MEMORY || code > EXIT_SIGNAL;
+
+	if (may_go_on && !partial->transient) {
 		size_t n = strlen(error->text);
 
 		snprintf(error->text + n, sizeof error->text - n, "; --resume continues");

@@ -31,6 +31,7 @@ struct partial {
 	struct output output; /* its temporary name is OUT.partial/output */
 	char *directory;      /* OUT.partial */
 	int at, lock;         /* descriptors of it and of its lock, or -1 */
+	bool transient;       /* what a run that was stopped leaves is of no use; set after partial_begin() */
 	bool appeared;        /* an earlier run was stopped after OUT had appeared: only partial_commit() is left to do */
 };
 

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "base/interrupt.h"
-#include "base/nearest.h"
 #include "io/descriptor.h"
 #include "io/file.h"
+#include "io/remote.h"
 
 static bool is_standard(const char *path)
 {
@@ -41,7 +41,7 @@ int source_open(struct source *source, const char *path, struct error *error)
 	if (!is_standard(path))
 		source->fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (source->fd == -1)
-		return nearest_fail_open(path, error);
+		return remote_fail_open(path, error);
 	if (fstat(source->fd, &status) != 0 || S_ISDIR(status.st_mode)) {
 		if (S_ISDIR(status.st_mode))
 			errno = EISDIR;

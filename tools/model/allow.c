@@ -14,3 +14,14 @@ bool allowed_unknown(const char *key)
 			return true;
 	return false;
 }
+
+bool allowed_unknown_under(const char *name)
+{
+	for (size_t i = 0; i < allow_keys.n; i++) {
+		const size_t n = strlen(allow_keys.items[i]);
+
+		if (strncmp(name, allow_keys.items[i], n) == 0 && (name[n] == '\0' || name[n] == '.'))
+			return true;
+	}
+	return false;
+}

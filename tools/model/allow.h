@@ -13,4 +13,7 @@ extern struct string_list allow_keys;
 /* Whether a key that is not known here is to be passed over. */
 bool allowed_unknown(const char *key);
 
+/* Whether a tensor's name or a module that it is in, "mtp" of "mtp.fc.weight", is. */
+bool allowed_unknown_under(const char *name);
+
 #endif

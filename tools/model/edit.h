@@ -19,6 +19,7 @@ struct edit {
 	const char *command, *done; /* "calibrate", "calibrated" */
 	const char *out;
 	bool force, resume, quiet;  /* resume: as of struct partial_target */
+	bool transient;            /* as of struct partial */
 	unsigned threads;
 	const struct model *model;
 	const void *context;

@@ -87,17 +87,28 @@ int fingerprint_file(json_t *fingerprint, const char *key, const struct file *fi
 	return code;
 }
 
+static int add_source(json_t *fingerprint, const struct file *file, bool times, struct error *error)
+{
+	json_t *name = facts_text(model_file_name(file));
+	char key[300];
+
+	snprintf(key, sizeof key, "source %s", name == NULL ? "" : json_string_value(name));
+	int code = fingerprint_file(fingerprint, key, file, times, error);
+	json_decref(name);
+	return code;
+}
+
 int fingerprint_sources(json_t *fingerprint, const struct model *model, bool times, struct error *error)
 {
 	int code = EXIT_OK;
 
 	for (size_t f = 0; f < model->n_files && code == EXIT_OK; f++) {
-		json_t *name = facts_text(model_file_name(&model->files[f]));
-		char key[300];
+		const struct file *file = &model->files[f];
 
-		snprintf(key, sizeof key, "source %s", name == NULL ? "" : json_string_value(name));
-		code = fingerprint_file(fingerprint, key, &model->files[f], times, error);
-		json_decref(name);
+		for (size_t part = 0; part < file->n_parts && code == EXIT_OK; part++)
+			code = add_source(fingerprint, &file->parts[part], times, error);
+		if (code == EXIT_OK && file->n_parts == 0)
+			code = add_source(fingerprint, file, times, error);
 	}
 	return code;
 }

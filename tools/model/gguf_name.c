@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/suffix.h"
+#include "io/file_gguf.h"
 
 static const struct {
 	const char *huggingface, *gguf;
@@ -57,6 +58,24 @@ static bool is_permuted(const char *architecture)
 	return false;
 }
 
+/* The number under a key, or 0; of an array that of the layer in a tensor's name. */
+static uint64_t heads_of(const struct file *gguf, const char *key, const char *name)
+{
+	const char *text = file_metadata(gguf, key);
+	const size_t layer = strncmp(name, "blk.", 4) == 0 ? (size_t)strtoull(name + 4, NULL, 10) : 0;
+	uint64_t *values = NULL, heads = 0;
+	struct error ignored;
+	bool found;
+	size_t n = 0;
+
+	if (text != NULL || !gguf_is_array(gguf, key))
+		return text != NULL ? strtoull(text, NULL, 10) : 0;
+	if (gguf_find_u64s(gguf, key, &values, &n, &found, &ignored) == EXIT_OK && layer < n)
+		heads = values[layer];
+	free(values);
+	return heads;
+}
+
 uint64_t gguf_head_rows(const struct file *gguf, const char *name, uint64_t rows)
 {
 	const char *architecture = file_metadata(gguf, "general.architecture");
@@ -66,11 +85,10 @@ uint64_t gguf_head_rows(const struct file *gguf, const char *name, uint64_t rows
 	if (architecture == NULL || !is_permuted(architecture) || (!of_k && suffix_stem(name, ".attn_q.weight") == 0))
 		return 0;
 	snprintf(key, sizeof key, "%s.attention.head_count_kv", architecture);
-	const char *heads = of_k ? file_metadata(gguf, key) : NULL;
+	uint64_t n = of_k ? heads_of(gguf, key, name) : 0;
 	snprintf(key, sizeof key, "%s.attention.head_count", architecture);
-	if (heads == NULL)
-		heads = file_metadata(gguf, key);
-	const uint64_t n = heads == NULL ? 0 : strtoull(heads, NULL, 10);
+	if (n == 0)
+		n = heads_of(gguf, key, name);
 	return n == 0 || n > rows / 2 || rows % (2 * n) != 0 ? 0 : rows / n;
 }
 
@@ -79,4 +97,13 @@ uint64_t gguf_row(uint64_t row, uint64_t head_rows, bool from_gguf)
 	const uint64_t head = row - row % head_rows, within = row % head_rows, half = head_rows / 2;
 
 	return head + (from_gguf ? within % 2 * half + within / 2 : within % half * 2 + within / half);
+}
+
+const char *gguf_holds(const struct file *gguf)
+{
+	const char *type = file_metadata(gguf, "general.type");
+
+	if (type != NULL)
+		return type;
+	return gguf_has(gguf, "adapter.type") ? "adapter" : gguf_has(gguf, "imatrix.chunk_count") ? "imatrix" : "model";
 }

@@ -23,4 +23,8 @@ uint64_t gguf_head_rows(const struct file *gguf, const char *name, uint64_t rows
 /* Where row `row` of such a tensor of one is in the other: of GGUF's in Hugging Face's if `from_gguf`. */
 uint64_t gguf_row(uint64_t row, uint64_t head_rows, bool from_gguf);
 
+/* What the file holds by general.type: "model" if it does not say; a file of before that key says it by others ("adapter",
+   "imatrix"). It lives as long as the file. */
+const char *gguf_holds(const struct file *gguf);
+
 #endif

@@ -560,7 +560,7 @@ static int look_at_section(struct listing *l, const char *path, const char *name
 		return tell_key(&s, MEANING_FOREIGN, text);
 	}
 	/* mlx-lm and SGLang also take what hf_quant_config.json holds. */
-	if (strcmp(s.method, "modelopt") == 0 && json_is_object(json_object_get(section, "quantization")))
+	if (given == NULL && strcmp(s.method, "modelopt") == 0 && json_is_object(json_object_get(section, "quantization")))
 		return look_at_second(l, path, section);
 	s.shown[0] = '\0';
 	int code = walk(&s, "", section);
@@ -864,7 +864,7 @@ static int look_at_side(const struct listing *l, const struct model_tensor *at, 
 		/* In a model of plain numbers it may be anything. */
 		return beside || l->plain ? EXIT_OK : tell_orphan(l, at, side->name);
 	case SIDE_CARRIED:
-		return tell_tensor(l, at, MEANING_CARRIED, side->name, side->what);
+		return tell_of_side(l, at, MEANING_CARRIED, side->name, side->what);
 	case SIDE_REFUSED:
 		return beside ? tell_refused(l, at, side->name, side->what) : EXIT_OK;
 	case SIDE_SCALE:

@@ -11,10 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/nearest.h"
 #include "base/suffix.h"
 #include "io/elements.h"
 #include "io/member.h"
+#include "io/remote.h"
+#include "model/model_absent.h"
 #include "model/model_index.h"
 
 /* Makes the path of a file in the model's directory, if there is such an entry; else *path is NULL. */
@@ -321,18 +322,6 @@ static bool names_single(const struct model *model)
 	return false;
 }
 
-static int fail_empty(const struct model *model, struct error *error)
-{
-	char *snapshots = directory_member(model->directory, "snapshots");
-
-	if (snapshots == NULL)
-		return fail_memory(error);
-	const bool cache = access(snapshots, F_OK) == 0;
-	free(snapshots);
-	return fail(error, EXIT_INPUT, "%s: holds neither " MODEL_INDEX " nor " MODEL_SINGLE "; %s", model->path,
-	            cache ? "it is a Hugging Face cache: name a directory in its snapshots" : "name a file");
-}
-
 /* Opens the files of a directory by its index or, without one, its only file. */
 static int open_members(struct model *model, struct error *error)
 {
@@ -346,7 +335,7 @@ static int open_members(struct model *model, struct error *error)
 	else if (code == EXIT_OK && single != NULL)
 		code = open_single(model, member_open, single, error);
 	else if (code == EXIT_OK)
-		code = fail_empty(model, error);
+		code = model_fail_absent(model->path, error);
 	if (code == EXIT_OK && index != NULL && single != NULL && !names_single(model))
 		code = fail(error, EXIT_INPUT, "%s: holds both " MODEL_INDEX " and " MODEL_SINGLE "; name one of them",
 		            model->path);
@@ -465,7 +454,7 @@ static int open_path(struct model *model, const char *path, struct error *error)
 	if (model->path == NULL)
 		return fail_memory(error);
 	if (stat(path, &status) != 0)
-		return nearest_fail_open(path, error);
+		return remote_fail_open(path, error);
 	model->directory = S_ISDIR(status.st_mode) ? strdup(path) : member_directory(path);
 	if (model->directory == NULL)
 		return fail_memory(error);

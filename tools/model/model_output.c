@@ -124,8 +124,13 @@ int model_output_check_apart(const struct model *source, const char *path, struc
 		code = check_member(source, MODEL_INDEX, path, error);
 	if (code == EXIT_OK)
 		code = check_member(source, CONFIG_FILE, path, error);
-	for (size_t i = 0; i < source->n_files && code == EXIT_OK; i++)
-		code = output_check_apart(path, source->files[i].path, error);
+	for (size_t i = 0; i < source->n_files && code == EXIT_OK; i++) {
+		const struct file *file = &source->files[i];
+
+		code = output_check_apart(path, file->path, error);
+		for (size_t part = 0; part < file->n_parts && code == EXIT_OK; part++)
+			code = output_check_apart(path, file->parts[part].path, error);
+	}
 	return code;
 }
 

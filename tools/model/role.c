@@ -66,12 +66,14 @@ static bool stands_beside(const struct role_model *model, const char *name, cons
 	       snprintf(full, sizeof full, "%.*s%s", (int)n, tensor, name) > 0 && model->has(model->tensors, full);
 }
 
-static bool is_of(const struct row *row, const struct role_model *model)
+static bool is_of(const struct row *row, const struct role_model *model, const char *tensor)
 {
 	char word[ROLE_MODEL_TYPE + 2];
 
 	if (row->models[0] == '\0')
 		return true;
+	if (row->models[0] == '+')
+		return stands_beside(model, row->models + 1, tensor);
 	if (row->models[0] == '?')
 		return model->type[0] == '\0';
 	snprintf(word, sizeof word, " %s ", model->type);
@@ -98,14 +100,30 @@ static enum role_axis axis_by_size(const struct role_model *model, const struct 
 	return (last == model->hidden_size) != makes ? ROLE_LAST : ROLE_TURNED;
 }
 
+/* As fnmatch(), which takes long for the many rows and tensors; most patterns are an end, or a part, of names. */
+static bool matches(const char *pattern, const char *name)
+{
+	enum { PART_BYTES = 64 };
+	char part[PART_BYTES];
+	const size_t n = pattern[0] == '*' ? strcspn(pattern + 1, "*?[\\") : 0, size = strlen(name);
+
+	if (n > 0 && pattern[n + 1] == '\0')
+		return size >= n && memcmp(name + size - n, pattern + 1, n) == 0;
+	if (n > 0 && n < sizeof part && strcmp(pattern + n + 1, "*") == 0) {
+		memcpy(part, pattern + 1, n);
+		part[n] = '\0';
+		return strstr(name, part) != NULL;
+	}
+	return fnmatch(pattern, name, 0) == 0;
+}
+
 static const struct row *find_row(const struct role_model *model, const struct tensor *tensor)
 {
 	const struct row *row = rows;
 
-	/* The last row takes every tensor. What stands beside it is asked last, because that is a search. */
-	while (!((row->rank == ANY || (unsigned)row->rank == tensor->rank) && (row->models[0] == '+' || is_of(row, model)) &&
-	         fnmatch(row->pattern, tensor->name, 0) == 0 &&
-	         (row->models[0] != '+' || stands_beside(model, row->models + 1, tensor->name))))
+	/* The last row takes every tensor. What is quick to tell is asked first. */
+	while (!((row->rank == ANY || (unsigned)row->rank == tensor->rank) && matches(row->pattern, tensor->name) &&
+	         is_of(row, model, tensor->name)))
 		row++;
 	return row;
 }

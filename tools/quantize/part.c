@@ -93,7 +93,11 @@ int part_read(struct part *part, const char *directory, struct error *error)
 	json_t *bytes;
 
 	*part = (struct part){.directory = directory};
+	/* Of a directory that is not there the name is wrong, not what is in it. */
+	const bool no_part = path != NULL && access(directory, F_OK) == 0 && access(path, F_OK) != 0 && errno == ENOENT;
 	int code = path == NULL ? fail_memory(error)
+	           : no_part    ? fail(error, EXIT_INPUT, "%s: is no part of a model: it has no " PART_FILE ", which mxfp quantize "
+	                               "--part writes", directory)
 	                        : json_read(descriptor_open, path, PART_BYTES_MAX, &part->json, error);
 	if (code == EXIT_OK && !take(part))
 		code = fail(error, EXIT_INPUT, "%s: is not what mxfp quantize --part writes", path);

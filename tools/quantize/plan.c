@@ -9,6 +9,8 @@
 
 #include "base/memory.h"
 #include "io/file_gguf.h"
+#include "model/allow.h"
+#include "model/gguf_name.h"
 #include "model/model_output.h"
 #include "model/quantized.h"
 #include "quantize/quantize.h"
@@ -52,12 +54,26 @@ static int check_unquantized(const struct model *model, struct error *error)
 	return code;
 }
 
+/* Refuses a GGUF file whose numbers are no weights: changes to a model's weights, or sums over its inputs. A projector
+   (mmproj) has weights as a model has. */
+static int check_holds(const struct model *model, struct error *error)
+{
+	const char *holds = model->n_files > 0 ? gguf_holds(&model->files[0]) : "model";
+
+	if (strcmp(holds, "model") == 0 || strcmp(holds, "mmproj") == 0 || allowed_unknown("general.type"))
+		return EXIT_OK;
+	return fail(error, EXIT_INPUT, "%s: general.type: is '%.40s', so it holds no weights of a model, which alone are "
+	            "quantized; give the model", model->path, holds);
+}
+
 static int check_source(const struct quantize_settings *settings, const struct model *model, struct error *error)
 {
 	const bool makes_gguf = settings->layout->file_format == &file_gguf, makes_file = quantize_makes_file(settings);
 	const char *out = settings->out != NULL ? settings->out : makes_gguf ? "OUT.gguf" : NULL;
-	int code = out != NULL ? model_output_check_source(model, out, error) : EXIT_OK;
+	int code = check_holds(model, error);
 
+	if (code == EXIT_OK && out != NULL)
+		code = model_output_check_source(model, out, error);
 	if (code == EXIT_OK && makes_file && model->is_directory)
 		code = fail(error, EXIT_USAGE, "%s: is named like one file, and a model directory becomes a directory, with a "
 		            "config.json; leave out the suffix, or give one file of the model", out);
@@ -145,7 +161,8 @@ static int check_role(const struct quantize_plan *plan, struct quantize_entry *e
 	const bool by_recipe = s->select.recipe != NULL && patterns_match(s->select.recipe, entry->stored->name);
 
 	if (refusal != NULL && (asked || by_recipe))
-		return fail(error, EXIT_USAGE, "quantize: %s: tensor '%s': %s (--layout %s)", asked ? "--include" : "the recipe's include",
+		return fail(error, EXIT_USAGE, "quantize: %s: tensor '%s': %s (--layout %s); --ignore it, or give another layout",
+		            asked ? "--include" : "the recipe's include",
 		            entry->stored->name, refusal, s->layout->name);
 	if (role->kind == ROLE_SEQUENTIAL && role->axis == ROLE_UNKNOWN)
 		return fail_tensor(error, entry->file->path, entry->stored->name, "%s; or --ignore it", role->unknown);
@@ -321,7 +338,7 @@ int quantize_plan(struct quantize_plan *plan, const struct quantize_settings *se
 
 /* Lists a few tensors with different reasons: those that are refused though selected, or those that are not selected.
    Returns how many. */
-enum { KEPT_MAX = 3, KEPT_TEXT = 1024 };
+enum { KEPT_MAX = 5, KEPT_TEXT = 2048 };
 static size_t list_kept(const struct quantize_plan *plan, bool refused, char list[KEPT_TEXT])
 {
 	const char *reasons[KEPT_MAX];

@@ -33,3 +33,12 @@ int preset_find(const struct preset **preset, const char *name, struct error *er
 	}
 	return nearest_fail("quantize: --preset", name, "presets", names, N_PRESETS, error);
 }
+
+const struct preset *preset_like(enum mxfp_format weights, const char *activations, bool fuse)
+{
+	for (size_t i = 0; i < N_PRESETS; i++)
+		if (!presets[i].mixed && presets[i].weights == weights && presets[i].fuse == fuse &&
+		    strcmp(presets[i].activations, activations) == 0)
+			return &presets[i];
+	return NULL;
+}

@@ -21,6 +21,9 @@ struct preset {
 /* The preset of that name, or the first for NULL. EXIT_USAGE with the known ones. */
 int preset_find(const struct preset **preset, const char *name, struct error *error);
 
+/* The preset of such weights and activations, which fuses or does not; NULL: there is none. */
+const struct preset *preset_like(enum mxfp_format weights, const char *activations, bool fuse);
+
 /* The known ones, for --help and completion. */
 #define PRESET_NAMES "w4a8|w4a8-mixed|mxfp8|nvfp4"
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "eval/judge.h"
 #include "model/layout.h"
 #include "model/meaning.h"
 #include "report/report.h"
@@ -30,6 +31,7 @@ int report_evaluation_open(struct report_evaluation *e, const char *path, struct
 		code = corpus_read(&e->corpus, &e->corpus_options, error);
 	e->settings.tokens = &e->corpus.tokens;
 	e->settings.context = e->corpus.context;
+	e->settings.note = tokenizer_note(e->corpus.tokenizer);
 	return code == EXIT_OK ? evaluate_begin(&e->evaluation, &e->settings, error) : code;
 }
 
@@ -50,6 +52,7 @@ static int make_trial(struct report_evaluation *e, const struct report *report, 
 	options.activations = mxfp_format_get_info(input->variant.format)->name;
 	options.weights = report->options->against != NULL ? OPTION_FORMAT_NONE : variant->format;
 	options.has_rule = options.has_nvfp4_recipe = true;
+	options.fuse = variant_has_recipe(variant);
 	options.rule = (int)variant->rule;
 	options.nvfp4_recipe = (int)variant->recipe;
 	trial_stored(&e->base, NULL);
@@ -74,6 +77,67 @@ static size_t count_others(const struct report_evaluation *e)
 	return n;
 }
 
+/* Whether a way has weights of four bits, which are worth choosing. */
+static bool is_calibrated(const struct report_evaluation *e, const struct trial *trial)
+{
+	const enum mxfp_format format = trial->settings.choice.format;
+
+	return e->calibrate_source != NULL && trial->quantizes && trial->recipe.path == NULL &&
+	       mxfp_format_get_info(mxfp_format_get_info(format)->element)->bits <= 4;
+}
+
+/* Runs a way and notes it. */
+static int run_way(struct report_evaluation *e, const struct model *model, const struct trial *trial, struct error *error)
+{
+	e->ways[e->evaluation.n_results] = trial;
+	return evaluate_run(&e->evaluation, model, trial, EVALUATE_BESIDE, error);
+}
+
+/* A way whose weights are chosen. */
+struct chosen {
+	struct report_evaluation *evaluation;
+	const struct trial *trial;
+};
+
+static int run_chosen(void *context, const struct model *model, struct error *error)
+{
+	const struct chosen *chosen = context;
+	struct report_evaluation *e = chosen->evaluation;
+	const size_t i = e->evaluation.n_results;
+	struct evaluate_result *result = &e->evaluation.results[i];
+
+	e->calibrated[i] = true;
+	const int code = run_way(e, model, chosen->trial, error);
+	/* The file is gone afterwards. */
+	result->path = e->model.path;
+	snprintf(result->name, sizeof result->name, "%.80s calibrated", chosen->trial->name);
+	return code;
+}
+
+/* Runs the ways of four bits again. */
+static int run_calibrated(struct report_evaluation *e, struct error *error)
+{
+	const size_t n = e->evaluation.n_results;
+	int code = EXIT_OK;
+
+	for (size_t i = 1; i < n && e->evaluation.n_results <= EVALUATE_TRIALS && code == EXIT_OK; i++) {
+		struct chosen chosen = {e, e->ways[i]};
+
+		if (is_calibrated(e, chosen.trial))
+			code = e->calibrate(e->calibrate_context, chosen.trial, run_chosen, &chosen, error);
+	}
+	return code;
+}
+
+static size_t count_calibrated(const struct report_evaluation *e)
+{
+	size_t n = is_calibrated(e, &e->trial);
+
+	for (size_t i = 0; i < e->n_trials; i++)
+		n += is_other(e, &e->trials[i]) && is_calibrated(e, &e->trials[i]);
+	return n;
+}
+
 int report_evaluation_run(struct report_evaluation *e, const struct report *report, size_t variant,
                           const char *name, struct error *error)
 {
@@ -84,17 +148,19 @@ int report_evaluation_run(struct report_evaluation *e, const struct report *repo
 	if (code == EXIT_OK && !against)
 		code = evaluate_count_parts(&e->evaluation, &e->model, &e->trial, &n_parts, error);
 	if (code == EXIT_OK) {
-		evaluate_expect(&e->evaluation, 2 + count_others(e) + n_parts);
+		evaluate_expect(&e->evaluation, 2 + count_others(e) + count_calibrated(e) + n_parts);
 		code = evaluate_run(&e->evaluation, &e->model, &e->base, EVALUATE_BASE, error);
 	}
 	if (code == EXIT_OK)
-		code = evaluate_run(&e->evaluation, against ? report->options->against : &e->model, &e->trial, EVALUATE_BESIDE, error);
+		code = run_way(e, against ? report->options->against : &e->model, &e->trial, error);
 	for (size_t i = 0; i < e->n_trials && code == EXIT_OK; i++) {
 		if (!is_other(e, &e->trials[i]))
 			continue;
 		set_rounding(&e->trials[i], report);
-		code = evaluate_run(&e->evaluation, &e->model, &e->trials[i], EVALUATE_BESIDE, error);
+		code = run_way(e, &e->model, &e->trials[i], error);
 	}
+	if (code == EXIT_OK)
+		code = run_calibrated(e, error);
 	if (code == EXIT_OK && !against)
 		code = evaluate_by_layer(&e->evaluation, &e->model, &e->trial, error);
 	progress_end(&e->evaluation.progress);
@@ -143,6 +209,43 @@ static void print_layers(FILE *file, const struct evaluation *e)
 	fprintf(file, " of %zu", n);
 }
 
+/* Whether that is fine, of a way that is not broken. */
+static void print_judgement(FILE *file, const struct score_summary *s)
+{
+	const enum judgement judgement = judge(s);
+
+	if (judgement == JUDGE_FINE)
+		fputs(", which is fine", file);
+	else if (judgement == JUDGE_OPEN)
+		fputs("; whether that is fine takes more tokens to tell", file);
+	else if (s->ratio.mean - 2 * s->ratio.error > log1p(JUDGE_PERPLEXITY))
+		fputs(", which is too much", file);
+	else
+		fprintf(file, "; but predictions change too much, by a divergence of %.3g", s->divergence.mean);
+	putc('.', file);
+}
+
+/* What is best of several ways. */
+static void print_best(FILE *file, const struct report_evaluation *e)
+{
+	size_t order[EVALUATE_TRIALS];
+	const size_t n = judge_rank(order, &e->evaluation);
+	const struct evaluate_result *best = &e->evaluation.results[order[0]];
+	const enum judgement judgement = judge(&best->summary);
+
+	if (n < 2 || judgement == JUDGE_BROKEN)
+		return;
+	if (judgement == JUDGE_FINE)
+		fprintf(file, " The smallest of %zu ways tried that is fine is %s, %.2f bits a weight of the whole model: ", n, best->name,
+		        evaluate_bits(best));
+	else if (judgement == JUDGE_OPEN)
+		fprintf(file, " None of %zu ways tried is surely fine; %s costs least: ", n, best->name);
+	else
+		fprintf(file, " None of %zu ways tried is fine; %s costs least: ", n, best->name);
+	judge_print(file, &best->summary);
+	putc('.', file);
+}
+
 void report_evaluation_sentence(FILE *file, const struct report_evaluation *e)
 {
 	const struct evaluate_result *r = &e->evaluation.results[1];
@@ -151,20 +254,19 @@ void report_evaluation_sentence(FILE *file, const struct report_evaluation *e)
 
 	if (isnan(cost) || s->n_nan > 0) {
 		fprintf(file, "%s breaks this model: %zu of %zu predictions are NaN.", r->name, s->n_nan, e->evaluation.n_predictions);
-		return;
-	}
-	if (fabs(s->ratio.mean) <= 2 * s->ratio.error) {
+	} else if (fabs(s->ratio.mean) <= 2 * s->ratio.error) {
 		fprintf(file, "%s costs this model no perplexity that %zu predictions show: %+.2f %%, with an error of %.2f", r->name,
 		        e->evaluation.n_predictions, cost, 100 * s->ratio.error);
-		putc('.', file);
-		return;
+		print_judgement(file, s);
+	} else {
+		if (cost < 0)
+			fprintf(file, "%s takes %.3g %% off the perplexity of this model", r->name, -cost);
+		else
+			fprintf(file, "%s costs this model %.3g %% perplexity", r->name, cost);
+		print_layers(file, &e->evaluation);
+		print_judgement(file, s);
 	}
-	if (cost < 0)
-		fprintf(file, "%s takes %.3g %% off the perplexity of this model", r->name, -cost);
-	else
-		fprintf(file, "%s costs this model %.3g %% perplexity", r->name, cost);
-	print_layers(file, &e->evaluation);
-	putc('.', file);
+	print_best(file, e);
 }
 
 void report_evaluation_details(FILE *file, const struct report_evaluation *e)
@@ -178,7 +280,14 @@ void report_evaluation_details(FILE *file, const struct report_evaluation *e)
 	if (find_parts(&e->evaluation, false, &kinds) > 1 && kinds->result.summary.divergence.mean > 0)
 		fprintf(file, ", and of the kinds of weights %s cost%s most", kinds->name,
 		        kinds->name[strlen(kinds->name) - 1] == 's' ? "" : "s");
-	fputs(". ", file);
+	fputs(". Fine is " JUDGE_TEXT ". ", file);
+	if (e->evaluation.n_results > 2) {
+		fputs("Tried, the best first: ", file);
+		judge_print_ranks(file, &e->evaluation);
+		fputs(". ", file);
+	}
+	if (e->calibrate_source == NULL && e->trial.quantizes)
+		fputs("Not tried: weights that mxfp calibrate chooses on a text, as --calibrate FILE does with another text. ", file);
 }
 
 void report_evaluation_close(struct report_evaluation *e)

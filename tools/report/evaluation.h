@@ -9,18 +9,28 @@
 
 struct report;
 
-/* The caller sets the first members, up to `tries`; report_evaluation_close() follows in any case. */
+/* Has weights of a trial chosen on a text (mxfp calibrate), and gives the model with them to `run`, whose result it returns. */
+typedef int report_calibrated(void *context, const struct model *model, struct error *error);
+typedef int report_calibrate(void *context, const struct trial *trial, report_calibrated *run, void *run_context,
+                             struct error *error);
+
+/* The caller sets the first members, up to `calibrate_context`; report_evaluation_close() follows in any case. */
 struct report_evaluation {
 	const char *source;             /* the file of tokens or text */
 	struct corpus_options corpus_options;
 	struct evaluate_settings settings; /* without tokens and context */
 	struct trial_options options;   /* of the report, for `tries` */
 	const char *tries;              /* as text; NULL: none */
+	const char *calibrate_source;   /* the file of tokens or text that weights are chosen on; NULL: none are */
+	report_calibrate *calibrate;
+	void *calibrate_context;
 	struct model model;             /* opened again: its experts may be split */
 	struct corpus corpus;
 	struct trial base, trial;
 	struct trial trials[EVALUATE_TRIALS - 1];
 	size_t n_trials;
+	const struct trial *ways[EVALUATE_TRIALS + 1]; /* of each result after the base, */
+	bool calibrated[EVALUATE_TRIALS + 1];          /* and whether its weights were chosen on a text */
 	struct evaluation evaluation;
 };
 
@@ -29,7 +39,8 @@ struct report_evaluation {
 int report_evaluation_open(struct report_evaluation *evaluation, const char *path, struct error *error);
 
 /* Runs the variant with that number by that name, the activations being those of the report, and then the trials, but for
-   one that is the same or is the model as it is stored. As evaluate_run(). */
+   one that is the same or is the model as it is stored, and at last those of four bits again with weights that were chosen on a
+   text. As evaluate_run(). */
 int report_evaluation_run(struct report_evaluation *evaluation, const struct report *report, size_t variant,
                           const char *name, struct error *error);
 

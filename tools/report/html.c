@@ -30,7 +30,7 @@ static void print_element(FILE *file, const char *begin, const char *text, const
 	fputs(end, file);
 }
 
-/* Its color is about the errors of weights, and a model that was run has better to say. */
+/* Its color is that of the answer. */
 static void print_verdict(FILE *file, const struct report *report)
 {
 	const struct report_verdict *verdict = &report->verdict;
@@ -38,7 +38,7 @@ static void print_verdict(FILE *file, const struct report *report)
 	                                      [REPORT_MOSTLY] = "mostly", [REPORT_NOT] = "not"};
 
 	fprintf(file, "<section class=\"verdict %s\" aria-labelledby=\"verdict\">\n",
-	        classes[report->evaluation != NULL ? REPORT_UNKNOWN : verdict->answer]);
+	        classes[report_answer(report)]);
 	print_element(file, "<h2 id=\"verdict\">", verdict->sentence, "</h2>\n");
 	print_element(file, "<p>", verdict->details, "</p>\n");
 	print_element(file, "<pre tabindex=\"0\"><code>", verdict->command, "</code></pre>\n");

@@ -16,6 +16,7 @@
 #include "io/shape.h"
 #include "mxfp/version.h"
 #include "report/gaussian.h"
+#include "eval/judge.h"
 #include "report/evaluation.h"
 #include "report/report.h"
 
@@ -183,8 +184,8 @@ static json_t *verdict_json(const struct report *report)
 	                                      [REPORT_MOSTLY] = "mostly", [REPORT_NOT] = "not"};
 	const struct report_verdict *verdict = &report->verdict;
 
-	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "answer",
-	                 answers[verdict->answer], "sentence", facts_text(verdict->sentence), "details",
+	json_t *facts = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "answer",
+	                 answers[report_answer(report)], "weights", answers[verdict->answer], "sentence", facts_text(verdict->sentence), "details",
 	                 text_or_null(verdict->details), "command", text_or_null(verdict->command), "variant",
 	                 report->n_layers > 0 ? count(verdict->variant) : json_null(), "gaussian_sqnr_db",
 	                 facts_number(verdict->gaussian), "layers", count(report->n_layers), "tolerance_db",
@@ -192,6 +193,7 @@ static json_t *verdict_json(const struct report *report)
 	                 facts_number(verdict->share_more), "losing_more_promoted", count(verdict->n_more_promoted), "promoted",
 	                 count(verdict->n_promoted), "promoted_bits_per_weight", facts_number(verdict->bits),
 	                 "promoted_bits_more", facts_number(verdict->bits_more));
+	return report->evaluation != NULL ? facts_set(facts, "predictions", judge_facts(&report->evaluation->evaluation)) : facts;
 }
 
 /* What comes before the layers. */

@@ -75,7 +75,7 @@ enum report_answer {
 
 /* What a report says first: of one variant, the best in MXFP4 if there is one, else the best of the smallest. */
 struct report_verdict {
-	enum report_answer answer;
+	enum report_answer answer; /* by the errors of weights */
 	size_t variant;
 	double gaussian;       /* its yardstick; NaN: it has none, or layers have their own */
 	size_t n_broken;       /* layers of nothing but NaN and Inf, */
@@ -168,6 +168,9 @@ const char *report_way(char text[REPORT_CELL], const struct report *report, cons
 
 /* Fills in report->verdict, after report_measure(). EXIT_MEMORY. */
 int report_judge(struct report *report, struct error *error);
+
+/* Whether it will do: by the predictions if the model was run, else not if its weights are not fit for it, and unknown. */
+enum report_answer report_answer(const struct report *report);
 
 /* Whether a variant is on the Pareto front of the totals: none has fewer bits and no more error, or as many bits and
    less error. */

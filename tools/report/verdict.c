@@ -22,6 +22,8 @@
 #include "analyse/weight_error.h"
 #include "base/printable.h"
 #include "base/suffix.h"
+#include "base/word.h"
+#include "eval/judge.h"
 #include "io/file_gguf.h"
 #include "model/fused.h"
 #include "model/layout.h"
@@ -314,12 +316,12 @@ static void print_sentence(FILE *file, const struct report *report)
 	}
 	print_way(file, report, &report->totals[verdict->variant].variant);
 	if (verdict->n_broken > 0) {
-		fprintf(file, " is not fine for this model: %zu of %zu layer%s hold%s nothing but NaN and Inf.", verdict->n_broken, n,
+		fprintf(file, " does not suit the weights: %zu of %zu layer%s hold%s nothing but NaN and Inf.", verdict->n_broken, n,
 		        n == 1 ? "" : "s", verdict->n_broken == 1 ? "s" : "");
 		return;
 	}
 	if (verdict->n_non_finite > 0) {
-		fprintf(file, " is not fine for this model: %zu of %zu layer%s hold%s NaN or Inf.", verdict->n_non_finite, n,
+		fprintf(file, " does not suit the weights: %zu of %zu layer%s hold%s NaN or Inf.", verdict->n_non_finite, n,
 		        n == 1 ? "" : "s", verdict->n_non_finite == 1 ? "s" : "");
 		return;
 	}
@@ -328,20 +330,19 @@ static void print_sentence(FILE *file, const struct report *report)
 		return;
 	}
 	if (verdict->answer == REPORT_FINE) {
-		/* Beside what it costs the model, which may be too much even so. */
-		fputs(report->evaluation != NULL ? " costs this model what it costs others: " : " is fine for this model: ", file);
+		fputs(" suits the weights: ", file);
 		if (n > 2)
 			fprintf(file, "all %zu layers lose what ", n);
 		else
 			fputs(n == 1 ? "its one layer loses what " : "both layers lose what ", file);
 		print_yardstick(file, report);
 	} else if (verdict->answer == REPORT_MOSTLY) {
-		fprintf(file, " is fine for %zu of %zu layers, which lose what ", n - more, n);
+		fprintf(file, " suits the weights of %zu of %zu layers, which lose what ", n - more, n);
 		print_yardstick(file, report);
 		fprintf(file, "; %zu lose%s more", more, more == 1 ? "s" : "");
 		print_cost(file, report);
 	} else {
-		fprintf(file, " is not fine for this model: %zu of %zu layer%s lose%s more than ", more, n, n == 1 ? "" : "s",
+		fprintf(file, " does not suit the weights: %zu of %zu layer%s lose%s more than ", more, n, n == 1 ? "" : "s",
 		        more == 1 ? "s" : "");
 		print_yardstick(file, report);
 		print_cost(file, report);
@@ -397,10 +398,15 @@ static void print_worst(FILE *file, const struct report *report)
 /* What is said first: what the format costs the model, if that was run, else what it costs the weights. */
 static void print_headline(FILE *file, const struct report *report)
 {
-	if (report->evaluation != NULL)
+	const struct report_verdict *verdict = &report->verdict;
+
+	if (report->evaluation != NULL) {
 		report_evaluation_sentence(file, report->evaluation);
-	else
-		print_sentence(file, report);
+		return;
+	}
+	print_sentence(file, report);
+	if (report->n_layers > 0 && verdict->n_non_finite == 0 && verdict->n_broken == 0)
+		fputs(" What the model loses is unknown until it runs on a text: --eval FILE.", file);
 }
 
 static void print_details(FILE *file, const struct report *report)
@@ -456,21 +462,6 @@ static void print_details(FILE *file, const struct report *report)
 	putc('.', file);
 }
 
-/* A word of a shell's command. */
-static void print_word(FILE *file, const char *word)
-{
-	static const char safe[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./,:=+%@-";
-
-	if (*word != '\0' && word[strspn(word, safe)] == '\0') {
-		fputs(word, file);
-		return;
-	}
-	putc('\'', file);
-	for (; *word != '\0'; word++)
-		fputs(*word == '\'' ? "'\\''" : (char[]){*word, '\0'}, file);
-	putc('\'', file);
-}
-
 static void print_selection(FILE *file, const struct select *select)
 {
 	const struct string_list *lists[] = {&select->include, &select->ignore};
@@ -478,7 +469,7 @@ static void print_selection(FILE *file, const struct select *select)
 	for (size_t k = 0; k < 2; k++)
 		for (size_t i = 0; i < lists[k]->n; i++) {
 			fputs(k == 0 ? " --include " : " --ignore ", file);
-			print_word(file, lists[k]->items[i]);
+			word_print(file, lists[k]->items[i]);
 		}
 }
 
@@ -491,7 +482,7 @@ static void print_quantize(FILE *file, const struct report *report)
 	const char *path = report->model->path;
 
 	fputs("mxfp quantize ", file);
-	print_word(file, path);
+	word_print(file, path);
 	fputs(suffix_stem(path, ".gguf") != 0 ? " -o OUT.gguf" : " -o OUT", file);
 	if (proposed(report)->layout == &layout_gpt_oss)
 		fputs(" --layout gpt-oss", file);
@@ -514,6 +505,74 @@ static void print_quantize(FILE *file, const struct report *report)
 	if (report->pad_tail)
 		fputs(" --pad-tail", file);
 	print_selection(file, report->select);
+}
+
+/* What has mxfp quantize, or mxfp calibrate, do what a trial did. */
+static void print_trial(FILE *file, const struct report *report, const struct trial *trial)
+{
+	const struct quantize_choice *choice = &trial->settings.choice;
+	const bool has_recipe = mxfp_format_get_info(choice->format)->tensor_scale;
+	const enum mxfp_format x = trial->activations;
+	const char *activations = x == OPTION_FORMAT_NONE ? "none" : mxfp_format_get_info(x)->name;
+	const struct preset *preset;
+
+	if (trial->recipe.path != NULL) {
+		fputs(" --recipe ", file);
+		word_print(file, trial->recipe.path);
+	} else if ((preset = preset_like(choice->format, activations, trial->settings.fuse)) != NULL) {
+		fprintf(file, " --preset %s", preset->name);
+	} else {
+		fprintf(file, " --weights %s --activations %s%s", mxfp_format_get_info(choice->format)->name, activations,
+		        trial->settings.fuse ? " --fuse" : "");
+	}
+	if (trial->recipe.path == NULL && !has_recipe && choice->rule != MXFP_RULE_MSE)
+		fprintf(file, " --rule %s", mxfp_option_name(MXFP_OPTION_RULE, choice->rule));
+	if (trial->recipe.path == NULL && has_recipe && choice->recipe != (int)layouts[0]->recipe)
+		fprintf(file, " --nvfp4-recipe %s", mxfp_option_name(MXFP_OPTION_RECIPE, choice->recipe));
+	if (x != OPTION_FORMAT_NONE && !mxfp_format_get_info(x)->tensor_scale && trial->activation_rule != MXFP_RULE_RCEIL)
+		fprintf(file, " --activation-rule %s", mxfp_option_name(MXFP_OPTION_RULE, trial->activation_rule));
+	if (report->pad_tail)
+		fputs(" --pad-tail", file);
+	print_selection(file, report->select);
+}
+
+/* Whether mxfp quantize writes what a trial ran: its default layout must tell loaders of the activations. */
+static bool is_offered(const struct trial *trial)
+{
+	return trial->quantizes && trial->settings.activations == trial->activations;
+}
+
+/* The commands that make the best way that was tried. */
+static void print_best(FILE *file, const struct report *report)
+{
+	const struct report_evaluation *e = report->evaluation;
+	const char *path = report->model->path;
+	size_t order[EVALUATE_TRIALS], i = 0;
+	const size_t n = judge_rank(order, &e->evaluation);
+
+	while (i < n && !is_offered(e->ways[order[i]]))
+		i++;
+	if (i == n || judge(&e->evaluation.results[order[i]].summary) == JUDGE_BROKEN)
+		return;
+	const bool calibrated = e->calibrated[order[i]];
+	if (calibrated) {
+		fputs("mxfp calibrate ", file);
+		word_print(file, path);
+		fputs(tokens_is_file(e->calibrate_source) ? " --tokens " : " --text ", file);
+		word_print(file, e->calibrate_source);
+		fputs(" -o CALIBRATED", file);
+		print_trial(file, report, e->ways[order[i]]);
+		fputs(" && ", file);
+	}
+	fputs("mxfp quantize ", file);
+	if (calibrated)
+		fputs("CALIBRATED", file);
+	else
+		word_print(file, path);
+	fputs(suffix_stem(path, ".gguf") != 0 && !calibrated ? " -o OUT.gguf" : " -o OUT", file);
+	print_trial(file, report, e->ways[order[i]]);
+	if (report->options->round != MXFP_ROUND_RNE)
+		fprintf(file, " --round %s", mxfp_option_name(MXFP_OPTION_ROUND, (int)report->options->round));
 }
 
 /* Whether `mxfp quantize` takes what was measured, in the layout that is proposed. */
@@ -544,7 +603,11 @@ static void print_command(FILE *file, const struct report *report)
 
 	if (verdict->n_non_finite > 0) {
 		fputs("mxfp lint ", file);
-		print_word(file, report->model->path);
+		word_print(file, report->model->path);
+		return;
+	}
+	if (report->evaluation != NULL && !against) {
+		print_best(file, report);
 		return;
 	}
 	if (verdict->answer == REPORT_UNKNOWN || (fine && against))
@@ -556,7 +619,7 @@ static void print_command(FILE *file, const struct report *report)
 		return;
 	}
 	fputs("mxfp advise ", file);
-	print_word(file, report->model->path);
+	word_print(file, report->model->path);
 	print_selection(file, report->select);
 }
 
@@ -607,4 +670,14 @@ int report_judge(struct report *report, struct error *error)
 	if (code == EXIT_OK)
 		code = text(&verdict->details, report, print_details, error);
 	return code == EXIT_OK ? text(&verdict->command, report, print_command, error) : code;
+}
+
+enum report_answer report_answer(const struct report *report)
+{
+	static const enum report_answer answers[] = {[JUDGE_FINE] = REPORT_FINE, [JUDGE_OPEN] = REPORT_UNKNOWN, [JUDGE_COSTLY] = REPORT_NOT,
+	                                             [JUDGE_BROKEN] = REPORT_NOT};
+
+	if (report->evaluation != NULL)
+		return answers[judge(&report->evaluation->evaluation.results[1].summary)];
+	return report->verdict.answer == REPORT_NOT ? REPORT_NOT : REPORT_UNKNOWN;
 }

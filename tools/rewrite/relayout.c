@@ -327,6 +327,45 @@ static bool has_output_scales(const struct model *model)
 	return false;
 }
 
+/* The format of activations that a section names, if the output's can say so, too. */
+static enum mxfp_format kept_activations(const struct relayout_plan *plan, const json_t *section)
+{
+	const enum mxfp_format activations = layout_config_activations(section);
+
+	for (size_t i = 0; i < plan->n_entries && activations != OPTION_FORMAT_NONE; i++) {
+		const struct relayout_entry *entry = &plan->entries[i];
+		const struct layout_form *form = entry->what == RELAYOUT_MOVED ? entry->choice.form : entry->quantized.choice.form;
+
+		if (entry->what == RELAYOUT_DECODED || entry->name == NULL || entry->quantized.parts[LAYOUT_CODES] != entry->source)
+			continue;
+		return (form->activations >> activations & 1) != 0 ? activations : OPTION_FORMAT_NONE;
+	}
+	return activations;
+}
+
+/* Whether the output has tensor scales of activations, which say that they are quantized. */
+static bool keeps_input_scales(const struct relayout_plan *plan)
+{
+	for (size_t i = 0; i < plan->n_entries; i++)
+		if (plan->entries[i].parts[LAYOUT_INPUT_SCALE].name != NULL ||
+		    (plan->entries[i].what == RELAYOUT_COPIED && plan->entries[i].name != NULL &&
+		     plan->entries[i].quantized.parts[LAYOUT_INPUT_SCALE] == plan->entries[i].source))
+			return true;
+	return false;
+}
+
+/* Whether a section of compressed-tensors or Quark says that activations are quantized; what ModelOpt says is in the name of
+   its algorithm and in scales. */
+static bool says_activations(const json_t *section)
+{
+	json_t *groups = json_object_get(section, "config_groups");
+
+	for (void *at = json_object_iter(groups); at != NULL; at = json_object_iter_next(groups, at))
+		if (json_object_size(json_object_get(json_object_iter_value(at), "input_activations")) > 0)
+			return true;
+	return json_object_size(json_object_get(json_object_get(section, "global_quant_config"), "input_tensors")) > 0;
+}
+
 /* Finds how the source's cache of keys and values is quantized, which config.json of the output says, too. */
 static int plan_cache(struct relayout_plan *plan, struct error *error)
 {
@@ -349,6 +388,9 @@ static int plan_cache(struct relayout_plan *plan, struct error *error)
 	}
 	plan->cache_lost = said && plan->cache == NULL &&
 	                   (makes_file(plan->settings) || !is_unchanged(plan, meaning_section(config)));
+	plan->activations_lost = says_activations(meaning_section(config)) && plan->n_held > 0 && !makes_file(plan->settings) &&
+	                         !is_unchanged(plan, meaning_section(config)) && !keeps_input_scales(plan) &&
+	                         kept_activations(plan, meaning_section(config)) == OPTION_FORMAT_NONE;
 	free(path);
 	json_decref(second);
 	json_decref(config);
@@ -401,13 +443,9 @@ static json_t *make_section(const struct relayout_plan *plan, enum mxfp_format a
 			layout_facts_keep(&facts, &entry->parts[0]);
 		else if (q->parts[LAYOUT_CODES] == entry->source)
 			layout_facts_add(&facts, entry->what == RELAYOUT_MOVED ? &entry->choice : &q->choice, entry->name);
-		facts.input_scales |= entry->parts[LAYOUT_INPUT_SCALE].name != NULL ||
-		                      (copied && q->parts[LAYOUT_INPUT_SCALE] == entry->source);
 		facts.pre_quant_scales |= copied && entry->name != NULL && q->parts[LAYOUT_PRE_QUANT_SCALE] == entry->source;
 	}
-	if (activations != OPTION_FORMAT_NONE && facts.n_groups > 0 &&
-	    (facts.groups[0].choice.form->activations >> activations & 1) == 0)
-		facts.activations = OPTION_FORMAT_NONE;
+	facts.input_scales = keeps_input_scales(plan);
 	json_t *section = layout_config(&facts);
 	layout_facts_free(&facts);
 	return section;
@@ -418,7 +456,7 @@ static json_t *new_config(const struct relayout_plan *plan, const json_t *before
 {
 	static const char cache[] = "kv_cache_scheme";
 	const json_t *old = meaning_section(before);
-	json_t *config = make_section(plan, layout_config_activations(old));
+	json_t *config = make_section(plan, kept_activations(plan, old));
 
 	if (config == NULL)
 		return NULL;
@@ -895,6 +933,9 @@ static void print_totals(const struct relayout_plan *plan)
 		       totals.change);
 	if (totals.left_out > 0)
 		printf("%zu scales of activations were left out: the layout has no place for them\n", totals.left_out);
+	if (plan->activations_lost)
+		printf("how activations are quantized was left out: layout %s does not say it of such weights\n",
+		       plan->settings->layout->name);
 	if (plan->cache_lost)
 		printf("kv_cache_scheme, how keys and values are quantized, was left out: %s%s has no place for it; their scales were "
 		       "copied\n", makes_file(plan->settings) ? "a file alone" : "layout ",

@@ -72,6 +72,7 @@ struct relayout_plan {
 	struct relayout_entry *entries;
 	json_t *cache;   /* how keys and values are quantized, if the layout can say it (layout_cache_read()) */
 	bool cache_lost; /* it cannot */
+	bool activations_lost; /* the source says how activations are quantized, and the output does not */
 	struct carry carry;
 	const char *carried; /* its names, for metadata, if no quantization_config is there to list them; or NULL */
 	struct arena arena; /* names and shapes */
