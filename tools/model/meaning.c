@@ -449,8 +449,10 @@ static int formats_of_scheme(struct section *s, const json_t *scheme, const char
 
 	if (type == NULL || (strncmp(type, "nv", 2) != 0 && strncmp(type, "mx", 2) != 0))
 		return EXIT_OK;
-	*formats = strncmp(type, "nv", 2) == 0 ? UINT32_C(1) << MXFP_FORMAT_NVFP4 : bits == 8 ? mx8 : bits == 4 ? mx4 : 0;
-	return narrow(s, formats, formats_of_length(json_object_get(scheme, "group_size")), path, "group_size",
+	const uint32_t nv4 = UINT32_C(1) << MXFP_FORMAT_NVFP4;
+	*formats = strncmp(type, "nv", 2) == 0 ? nv4 : mx4 | mx8;
+	const int code = narrow(s, formats, bits == 8 ? mx8 : bits == 4 ? mx4 | nv4 : 0, path, "bits", "data_type");
+	return code != EXIT_OK ? code : narrow(s, formats, formats_of_length(json_object_get(scheme, "group_size")), path, "group_size",
 	              "data_type");
 }
 
