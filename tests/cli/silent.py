@@ -22,7 +22,6 @@ import copy, json, os, random, shutil, struct, subprocess, sys
 MXFP, WORK = sys.argv[1], sys.argv[2]
 SEED = int(os.environ.get("MXFP_TEST_SEED", "38"))
 CASES = int(sys.argv[3] if len(sys.argv) > 3 else 150) * int(os.environ.get("MXFP_TEST_ROUNDS", "1"))
-CASES = -(-CASES // int(os.environ.get("MXFP_TEST_SHARE", "1")))
 ONE = os.environ.get("MXFP_TEST_CASE")
 REFUSE, SAME, FOLD = "refuse", "same", "fold"
 SIDE, VOCABULARY = 64, 48
@@ -1115,7 +1114,8 @@ class Case:
             bad = refusal_fault(code, error, self.names, out)
             if bad:
                 self.fault(name, bad, error)
-            elif self.took and self.mode == SAME and self.m.layout != PL:
+            # Whether a model that runs may have a bias there is another question.
+            elif self.took and self.mode == SAME and self.m.layout != PL and ".bias" not in self.what:
                 self.fault(name, "refuses what dequantize takes", error)
         if out is not None:
             remove(out)
