@@ -11,7 +11,7 @@ Of a fact the mode says what is right:
 
 What leaves files that agree with themselves is no case, because nothing in them is wrong: other codes, other values of scales
 and tensor scales, a permutation of rows, codes in nibbles of another order without a word about it, the codes of a square matrix
-by columns, mxfp.transposed of a square matrix, mxfp.cols that is missing or less than it was, E4M3 that says E5M2 where no
+by columns, a whole configuration of the other kind of MXFP6, mxfp.transposed of a square matrix, mxfp.cols that is missing or less than it was, E4M3 that says E5M2 where no
 configuration tells them apart (a file alone), modules that `ignore` or `targets` name or do not name, and what configurations say of
 activations.
 
@@ -683,7 +683,8 @@ def of_other_section(draw, m):
     """The section of another program, whose format is not that of the tensors."""
     forms = [(f, x) for f, x in ((ct_section, "mxint8"), (ct_section, "mxfp6-e2m3"), (ct_section, "nvfp4"), (ct_section, "mxfp4"),
                                  (modelopt_section, "nvfp4"), (modelopt_section, "mxfp8-e4m3"), (quark_section, "mxfp4"),
-                                 (auto_round_section, "nvfp4"), (auto_round_section, "mxfp4")) if x != m.form]
+                                 (auto_round_section, "nvfp4"), (auto_round_section, "mxfp4"))
+             if x != m.form and not (x == "mxfp6-e2m3" and m.form == "mxfp6-e3m2")]
     make, form = draw.choice(forms)
     m.config["quantization_config"] = make(form)
     return m.quantized + ["weights", "quant_algo"], REFUSE, "%s of %s" % (make.__name__, form)

@@ -80,7 +80,9 @@ static bool states(const struct search *search, const struct file *file, const s
 
 	if (weights != NULL && mxfp_format_from_name(weights, &format) == MXFP_OK)
 		return format == form->format;
-	return name != NULL && form->config_name != NULL && strcmp(form->config_name, name) == 0;
+	if (name != NULL)
+		return form->config_name != NULL && strcmp(form->config_name, name) == 0;
+	return model->formats == UINT32_C(1) << form->format;
 }
 
 /* Whether the codes can be nothing but those of a quantized tensor: by their name or their dtype, or because they have
