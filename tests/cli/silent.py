@@ -11,8 +11,8 @@ Of a fact the mode says what is right:
 
 What leaves files that agree with themselves is no case, because nothing in them is wrong: other codes, other values of scales
 and tensor scales, a permutation of rows, codes in nibbles of another order without a word about it, the codes of a square matrix
-by columns, a whole configuration of the other kind of MXFP6, mxfp.transposed of a square matrix, mxfp.cols that is missing or less than it was, E4M3 that says E5M2 where no
-configuration tells them apart (a file alone), modules that `ignore` or `targets` name or do not name, and what configurations say of
+by columns, a whole configuration of the other kind of MXFP6, mxfp.transposed of a square matrix,
+mxfp.cols that is missing or less than it was, E4M3 that says E5M2 where no configuration tells them apart (a file alone), modules that `ignore` or `targets` name or do not name, and what configurations say of
 activations.
 
 MXFP_TEST_SEED seeds what is drawn, MXFP_TEST_ROUNDS=N runs N times as many cases. MXFP_TEST_CASE=N runs the case of that number alone and
