@@ -25,6 +25,8 @@ static bool is_found(const struct lint *lint, const struct meaning_fact *fact)
 		return true;
 	case MEANING_ORPHAN:
 		return dtype_info(tensor->dtype)->bits == 8 && strcmp(fact->key, "weight_scale") == 0;
+	case MEANING_TWICE: /* beside the weight itself */
+		return strncmp(fact->tensor, fact->key, strlen(fact->key)) == 0;
 	case MEANING_FOREIGN:
 		if (fact->tensor != NULL)
 			return true;

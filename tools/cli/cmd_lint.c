@@ -43,6 +43,8 @@ static int run(int argc, char **argv, struct error *error)
 		return parsed_code(parsed);
 	int code = model_open(&model, settings.path, error);
 	if (code == EXIT_OK)
+		code = meaning_note(&model, error);
+	if (code == EXIT_OK)
 		code = lint_run(&lint, &settings, &model, error);
 	if (code == EXIT_OK && lint.counts[LINT_SEVERITY_ERROR] + lint.counts[LINT_SEVERITY_WARNING] > 0)
 		code = EXIT_CHECK;

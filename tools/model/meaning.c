@@ -79,7 +79,8 @@ struct section {
 	const char *path;    /* of its file */
 	const char *name;    /* "quantization_config" */
 	const char *method;  /* whose keys */
-	char shown[KEY_TEXT]; /* the path of the key at hand */
+	bool second;         /* of a file beside config.json */
+	char shown[KEY_TEXT]; /* the path of the key at hand; empty: the section */
 };
 
 static bool is_allowed(const char *path, const char *key)
@@ -89,7 +90,12 @@ static bool is_allowed(const char *path, const char *key)
 
 static int tell_key(const struct section *s, enum meaning_kind kind, const char *text)
 {
-	const struct meaning_fact fact = {.kind = kind, .path = s->path, .key = s->shown, .text = text};
+	const struct meaning_fact fact = {
+		.kind = kind,
+		.path = s->path,
+		.key = s->shown[0] != '\0' ? s->shown : s->name,
+		.text = text,
+	};
 
 	return tell(s->listing, &fact);
 }
@@ -235,7 +241,7 @@ static const char *guess_method(const json_t *section)
 	static const struct {
 		const char *key, *method;
 	} signs[] = {
-		{"config_groups", "compressed-tensors"}, {"quant_algo", "modelopt"}, {"quantization", "modelopt"},
+		{"quant_algo", "modelopt"}, {"config_groups", "compressed-tensors"}, {"quantization", "modelopt"},
 		{"global_quant_config", "quark"}, {"format", "compressed-tensors"}, {"load_in_4bit", "bitsandbytes"}, {"load_in_8bit", "bitsandbytes"},
 		{"bits", "mlx"},
 	};
@@ -270,37 +276,113 @@ static bool text_is(const json_t *value, const char *text)
 	return json_is_string(value) && strcasecmp(json_string_value(value), text) == 0;
 }
 
-/* Of the groups of compressed-tensors. Keys that are missing have the defaults of QuantizationArgs. */
-static int formats_of_config_groups(struct section *s, const json_t *groups)
+/* Of a name that a layout gives a form. */
+static uint32_t formats_of_name(const char *method, const json_t *value)
 {
-	const char *name;
-	const json_t *group;
+	const char *name = json_string_value(value);
+	uint32_t formats = 0;
+
+	for (size_t i = 0; layouts[i] != NULL && name != NULL; i++)
+		for (size_t k = 0; k < layouts[i]->n_forms; k++)
+			if (layouts[i]->method != NULL && strcmp(layouts[i]->method, method) == 0 &&
+			    layouts[i]->forms[k].config_name != NULL && strcmp(layouts[i]->forms[k].config_name, name) == 0)
+				formats |= UINT32_C(1) << layouts[i]->forms[k].format;
+	return formats;
+}
+
+/* Of a length of groups; 0 if there is none, or no format has it. */
+static uint32_t formats_of_length(const json_t *length)
+{
+	uint32_t formats = 0;
+
+	for (int f = 0; mxfp_format_get_info((enum mxfp_format)f) != NULL; f++) {
+		const unsigned n = mxfp_format_get_info((enum mxfp_format)f)->block_length;
+
+		if (n > 1 && json_integer_value(length) == (json_int_t)n)
+			formats |= UINT32_C(1) << f;
+	}
+	return formats;
+}
+
+/* Of a strategy of compressed-tensors: with a scale of the whole tensor, or without. */
+static uint32_t formats_of_strategy(const json_t *strategy)
+{
+	const bool whole = text_is(strategy, "tensor_group");
+	uint32_t formats = 0;
+
+	for (int f = 0; mxfp_format_get_info((enum mxfp_format)f) != NULL && (whole || text_is(strategy, "group")); f++)
+		if (mxfp_format_get_info((enum mxfp_format)f)->tensor_scale == whole)
+			formats |= UINT32_C(1) << f;
+	return formats;
+}
+
+/* Takes in what a key says besides the one named `beside`; either may say nothing, 0. They must have a format in common. */
+static int narrow(struct section *s, uint32_t *formats, uint32_t stated, const char *group, const char *key, const char *beside)
+{
+	char text[TEXT], is[LAYOUT_FORMATS_TEXT], other[LAYOUT_FORMATS_TEXT];
+
+	if (stated == 0 || *formats == 0 || (stated & *formats) != 0) {
+		*formats = stated == 0 ? *formats : *formats == 0 ? stated : *formats & stated;
+		return EXIT_OK;
+	}
+	snprintf(text, sizeof text, "is that of %.120s, and %s says %.120s; one of them is of another model",
+	         layout_formats_text(stated, NULL, is), beside, layout_formats_text(*formats, NULL, other));
+	snprintf(s->shown, sizeof s->shown, "%.200s%s", group, key);
+	const int code = tell_key(s, MEANING_REFUSED, text);
+	s->shown[0] = '\0';
+	return code;
+}
+
+/* Bits and a length of groups that no format has. */
+static int tell_groups(struct section *s, const char *group, json_int_t bits, bool is_float, json_int_t length)
+{
+	char text[TEXT];
+
+	snprintf(s->shown, sizeof s->shown, "%.200sweights", group);
+	snprintf(text, sizeof text, "has %s of %" JSON_INTEGER_FORMAT " bits in groups of %" JSON_INTEGER_FORMAT ", which "
+	         "is no format that mxfp reads; %s", is_float ? "floats" : "integers", bits, length, remedy);
+	const int code = tell_key(s, MEANING_REFUSED, text);
+	s->shown[0] = '\0';
+	return code;
+}
+
+/* Of one group of compressed-tensors. Keys that are missing have the defaults of QuantizationArgs. */
+static int formats_of_config_group(struct section *s, const char *name, const json_t *group, uint32_t *formats)
+{
+	const json_t *weights = json_object_get(group, "weights"), *bits = json_object_get(weights, "num_bits");
+	const json_t *length = json_object_get(weights, "group_size");
+	const json_int_t n = bits != NULL ? json_integer_value(bits) : 8;
+	const bool is_float = text_is(json_object_get(weights, "type"), "float");
+	char path[KEY_TEXT];
+
+	*formats = formats_of_groups(n, is_float, json_integer_value(length));
+	snprintf(path, sizeof path, "config_groups.%.100s.", name);
+	if (*formats == 0)
+		return tell_groups(s, path, n, is_float, json_integer_value(length));
+	int code = narrow(s, formats, formats_of_strategy(json_object_get(weights, "strategy")), path, "weights.strategy", "weights");
+	return code == EXIT_OK ? narrow(s, formats, formats_of_name(s->method, json_object_get(group, "format")), path, "format",
+	                                "weights")
+	                       : code;
+}
+
+/* Of all of them, and of the name at the top. */
+static int formats_of_config_groups(struct section *s, const json_t *section, uint32_t *formats)
+{
+	const json_t *groups = json_object_get(section, "config_groups");
 	int code = EXIT_OK;
 
 	for (void *at = json_object_iter((json_t *)(uintptr_t)groups); at != NULL && code == EXIT_OK;
 	     at = json_object_iter_next((json_t *)(uintptr_t)groups, at)) {
-		name = json_object_iter_key(at);
-		group = json_object_iter_value(at);
-		const json_t *weights = json_object_get(group, "weights"), *bits = json_object_get(weights, "num_bits");
-		const json_t *length = json_object_get(weights, "group_size");
-		char text[TEXT];
+		uint32_t group = 0;
 
-		if (!json_is_object(weights))
+		if (!json_is_object(json_object_get(json_object_iter_value(at), "weights")))
 			continue;
-		const json_int_t n = bits != NULL ? json_integer_value(bits) : 8;
-		const bool is_float = text_is(json_object_get(weights, "type"), "float");
-		const uint32_t formats = formats_of_groups(n, is_float, json_integer_value(length));
-		s->listing->formats |= formats;
-		if (formats != 0)
-			continue;
-		snprintf(s->shown, sizeof s->shown, "config_groups.%.100s.weights", name);
-		snprintf(text, sizeof text, "has %s of %" JSON_INTEGER_FORMAT " bits in groups of %" JSON_INTEGER_FORMAT ", which "
-		         "is no format that mxfp reads; %s", is_float ? "floats" : "integers", n, json_integer_value(length),
-		         remedy);
-		code = tell_key(s, MEANING_REFUSED, text);
-		s->shown[0] = '\0';
+		code = formats_of_config_group(s, json_object_iter_key(at), json_object_iter_value(at), &group);
+		*formats |= group;
 	}
-	return code;
+	return code == EXIT_OK ? narrow(s, formats, formats_of_name(s->method, json_object_get(section, "format")), "", "format",
+	                                "config_groups")
+	                       : code;
 }
 
 static uint32_t formats_of_algorithm(const json_t *algorithm)
@@ -315,42 +397,105 @@ static uint32_t formats_of_algorithm(const json_t *algorithm)
 	                                           : 0;
 }
 
-/* Of auto-round, whose modules may differ; what is not known leaves it to the tensors. */
-static uint32_t formats_of_scheme(const json_t *section)
+/* Of groups or layers of ModelOpt, which are of the section's format if it has one. */
+static int formats_of_layers(struct section *s, const char *key, const json_t *layers, uint32_t whole, uint32_t *formats)
 {
-	const char *type = json_string_value(json_object_get(section, "data_type"));
-	const json_int_t bits = json_integer_value(json_object_get(section, "bits"));
+	int code = EXIT_OK;
+
+	for (void *at = json_object_iter((json_t *)(uintptr_t)layers); at != NULL && code == EXIT_OK;
+	     at = json_object_iter_next((json_t *)(uintptr_t)layers, at)) {
+		const json_t *layer = json_object_iter_value(at), *weights = json_object_get(layer, "weights");
+		const json_t *bits = json_object_get(weights, "num_bits"), *length = json_object_get(weights, "group_size");
+		uint32_t one = whole;
+		char path[KEY_TEXT];
+
+		snprintf(path, sizeof path, "%s.%.100s.", key, json_object_iter_key(at));
+		code = narrow(s, &one, formats_of_algorithm(json_object_get(layer, "quant_algo")), path, "quant_algo",
+		              "quant_algo");
+		if (code == EXIT_OK)
+			code = narrow(s, &one, formats_of_length(json_object_get(layer, "group_size")), path, "group_size",
+			              "quant_algo");
+		if (code == EXIT_OK && bits != NULL && length != NULL) {
+			const uint32_t stated = formats_of_groups(json_integer_value(bits), true, json_integer_value(length));
+
+			code = stated == 0 ? tell_groups(s, path, json_integer_value(bits), true, json_integer_value(length))
+			                   : narrow(s, &one, stated, path, "weights", "quant_algo");
+		}
+		*formats |= one;
+	}
+	return code;
+}
+
+static int formats_of_modelopt(struct section *s, const json_t *section, uint32_t *formats)
+{
+	const uint32_t algorithm = formats_of_algorithm(json_object_get(section, "quant_algo"));
+	int code;
+
+	*formats = algorithm;
+	code = formats_of_layers(s, "config_groups", json_object_get(section, "config_groups"), algorithm, formats);
+	if (code == EXIT_OK)
+		code = formats_of_layers(s, "quantized_layers", json_object_get(section, "quantized_layers"), algorithm, formats);
+	return code == EXIT_OK ? narrow(s, formats, formats_of_length(json_object_get(section, "group_size")), "", "group_size",
+	                                "quant_algo")
+	                       : code;
+}
+
+/* Of a scheme of auto-round. */
+static int formats_of_scheme(struct section *s, const json_t *scheme, const char *path, uint32_t *formats)
+{
+	const char *type = json_string_value(json_object_get(scheme, "data_type"));
+	const json_int_t bits = json_integer_value(json_object_get(scheme, "bits"));
 	const uint32_t mx4 = UINT32_C(1) << MXFP_FORMAT_MXFP4, mx8 = UINT32_C(1) << MXFP_FORMAT_MXFP8_E4M3;
 
-	if (type == NULL || json_object_size(json_object_get(section, "extra_config")) > 0)
-		return 0;
-	return strncmp(type, "nv", 2) == 0 ? UINT32_C(1) << MXFP_FORMAT_NVFP4 : bits == 8 ? mx8 : bits == 4 ? mx4 : 0;
+	if (type == NULL || (strncmp(type, "nv", 2) != 0 && strncmp(type, "mx", 2) != 0))
+		return EXIT_OK;
+	const uint32_t nv4 = UINT32_C(1) << MXFP_FORMAT_NVFP4;
+	*formats = strncmp(type, "nv", 2) == 0 ? nv4 : mx4 | mx8;
+	const int code = narrow(s, formats, bits == 8 ? mx8 : bits == 4 ? mx4 | nv4 : 0, path, "bits", "data_type");
+	return code != EXIT_OK ? code : narrow(s, formats, formats_of_length(json_object_get(scheme, "group_size")), path, "group_size",
+	              "data_type");
 }
 
-static uint32_t formats_of_layers(const json_t *layers)
+/* Of all of them; of a scheme that only says how it differs, the tensors decide. */
+static int formats_of_schemes(struct section *s, const json_t *section, uint32_t *formats)
 {
-	uint32_t formats = 0;
+	const json_t *others = json_object_get(section, "extra_config");
+	int code = formats_of_scheme(s, section, "", formats);
 
-	for (void *at = json_object_iter((json_t *)(uintptr_t)layers); at != NULL;
-	     at = json_object_iter_next((json_t *)(uintptr_t)layers, at))
-		formats |= formats_of_algorithm(json_object_get(json_object_iter_value(at), "quant_algo"));
-	return formats;
+	for (void *at = json_object_iter((json_t *)(uintptr_t)others); at != NULL && code == EXIT_OK && *formats != 0;
+	     at = json_object_iter_next((json_t *)(uintptr_t)others, at)) {
+		const json_t *scheme = json_object_iter_value(at), *bits = json_object_get(scheme, "bits");
+		uint32_t other = 0;
+		char path[KEY_TEXT];
+
+		snprintf(path, sizeof path, "extra_config.%.100s.", json_object_iter_key(at));
+		code = formats_of_scheme(s, scheme, path, &other);
+		if (other == 0 && json_integer_value(bits) != 16 && json_integer_value(bits) != 32)
+			*formats = 0;
+		else
+			*formats |= other;
+	}
+	return code;
 }
 
+/* A file beside config.json must agree with it; sections of parts of a model need not agree with each other. */
 static int note_formats(struct section *s, const json_t *section)
 {
-	uint32_t *formats = &s->listing->formats;
+	uint32_t formats = 0;
+	int code = EXIT_OK;
 
 	if (strcmp(s->method, "compressed-tensors") == 0)
-		return formats_of_config_groups(s, json_object_get(section, "config_groups"));
-	if (strcmp(s->method, "modelopt") == 0)
-		*formats |= formats_of_algorithm(json_object_get(section, "quant_algo")) |
-		            formats_of_layers(json_object_get(section, "quantized_layers"));
-	if (strcmp(s->method, "auto-round") == 0)
-		*formats |= formats_of_scheme(section);
-	if (strcmp(s->method, "quark") == 0 || strcmp(s->method, "mxfp4") == 0)
-		*formats |= UINT32_C(1) << MXFP_FORMAT_MXFP4;
-	return EXIT_OK;
+		code = formats_of_config_groups(s, section, &formats);
+	else if (strcmp(s->method, "modelopt") == 0)
+		code = formats_of_modelopt(s, section, &formats);
+	else if (strcmp(s->method, "auto-round") == 0)
+		code = formats_of_schemes(s, section, &formats);
+	else if (strcmp(s->method, "quark") == 0 || strcmp(s->method, "mxfp4") == 0)
+		formats = UINT32_C(1) << MXFP_FORMAT_MXFP4;
+	if (code == EXIT_OK && s->second)
+		return narrow(s, &s->listing->formats, formats, "", "quant_algo", "config.json");
+	s->listing->formats |= formats;
+	return code;
 }
 
 /* Whether a section says that weights are quantized, and not only caches. */
@@ -390,11 +535,12 @@ static int look_at_second(struct listing *l, const char *path, const json_t *con
 
 /* Goes through a section, of which `given` says whose it is if it does not say so itself. */
 static int look_at_section(struct listing *l, const char *path, const char *name, const json_t *section,
-                           const char *given)
+                           const char *given, bool second)
 {
-	struct section s = {.listing = l, .path = path, .name = name};
-	const char *named = json_string_value(json_object_get(section, "quant_method"));
-	char text[TEXT];
+	struct section s = {.listing = l, .path = path, .name = name, .second = second};
+	const json_t *value = json_object_get(section, "quant_method");
+	char text[TEXT], is[VALUE_TEXT];
+	const char *named = value == NULL || json_is_null(value) ? NULL : value_text(value, is);
 
 	if (asks_nothing(section))
 		return EXIT_OK;
@@ -456,12 +602,13 @@ static int look_at_config(struct listing *l, const char *path, const json_t *con
 	int code = EXIT_OK;
 
 	for (size_t i = 0; i < N_SECTIONS && code == EXIT_OK; i++)
-		code = look_at_section(l, path, sections[i].name, json_object_get(config, sections[i].name), sections[i].method);
+		code = look_at_section(l, path, sections[i].name, json_object_get(config, sections[i].name), sections[i].method,
+		                       false);
 	for (void *at = json_object_iter((json_t *)(uintptr_t)config); at != NULL && code == EXIT_OK;
 	     at = json_object_iter_next((json_t *)(uintptr_t)config, at))
 		if (json_is_object(json_object_iter_value(at)))
 			code = look_at_section(l, path, sections[0].name,
-			                       json_object_get(json_object_iter_value(at), sections[0].name), NULL);
+			                       json_object_get(json_object_iter_value(at), sections[0].name), NULL, false);
 	return code;
 }
 
@@ -481,7 +628,8 @@ static int look_at_second(struct listing *l, const char *path, const json_t *con
 			code = look_at_key(&s, NULL, name, json_object_iter_value(at));
 	}
 	return code != EXIT_OK ? code
-	                       : look_at_section(l, path, "quantization", json_object_get(config, "quantization"), "modelopt");
+	                       : look_at_section(l, path, "quantization", json_object_get(config, "quantization"), "modelopt",
+	                                         true);
 }
 
 /* Reads a file of the model's directory, if there is one, and looks at it. */
@@ -578,32 +726,42 @@ static bool is_there(const struct model *model, const char *name, size_t n, cons
 /* Whether the first `n` bytes of a name are those of a module with a quantized weight. */
 static bool is_module(const struct model *model, const char *name, size_t n)
 {
-	return is_there(model, name, n, ".weight", true) || is_there(model, name, n, ".weight_packed", false) ||
-	       is_there(model, name, n, ".weight_sparse", false);
-}
+	static const char *const ends[] = {".weight_e2m1_x4", ".weight_e4m3_x4", ".weight_e5m2_x4", ".blocks"};
 
-/* Whether they are those of a quantized tensor whose parts are named after it, or of one that has its own name. */
-static bool is_quantized_name(const struct model *model, const char *name, size_t n)
-{
-	static const char *const ends[] = {"", "_packed", "_blocks", "_sparse", "_e2m1_x4", "_e4m3_x4", "_e5m2_x4"};
-
+	if (is_there(model, name, n, ".weight", true) || is_there(model, name, n, ".weight_packed", false) ||
+	    is_there(model, name, n, ".weight_sparse", false))
+		return true;
 	for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
-		if (is_there(model, name, n, ends[i], true))
+		if (is_there(model, name, n, ends[i], false))
 			return true;
 	return false;
 }
 
-/* Whether some layout names a part so. */
-static bool is_part_ending(const char *ending)
+/* How codes are named after their weight. */
+static const char *const code_endings[] = {"_packed", "_blocks", "_sparse", "_e2m1_x4", "_e4m3_x4", "_e5m2_x4", ".blocks"};
+
+enum { N_CODE_ENDINGS = sizeof code_endings / sizeof code_endings[0] };
+
+/* Whether they are those of a quantized tensor whose parts are named after it, or of one that has its own name. */
+static bool is_quantized_name(const struct model *model, const char *name, size_t n)
+{
+	for (size_t i = 0; i < N_CODE_ENDINGS; i++)
+		if (is_there(model, name, n, code_endings[i], false))
+			return true;
+	return is_there(model, name, n, "", true);
+}
+
+/* How some layout names scales, which is no word for anything else; NULL: not so. */
+static const char *scales_ending(const char *name)
 {
 	for (size_t i = 0; layouts[i] != NULL; i++)
-		for (size_t k = 0; k < layouts[i]->n_forms * N_LAYOUT_PARTS; k++) {
-			const char *append = layouts[i]->forms[k / N_LAYOUT_PARTS].parts[k % N_LAYOUT_PARTS].append;
+		for (size_t k = 0; k < layouts[i]->n_forms; k++) {
+			const char *append = layouts[i]->forms[k].parts[LAYOUT_SCALES].append;
 
-			if (append != NULL && strcmp(append, ending) == 0)
-				return true;
+			if (append != NULL && strcmp(append, "_scale") != 0 && suffix_stem(name, append) != 0)
+				return append;
 		}
-	return false;
+	return NULL;
 }
 
 static int tell_tensor(const struct listing *l, const struct model_tensor *at, enum meaning_kind kind, const char *key,
@@ -652,12 +810,15 @@ static int tell_of_side(const struct listing *l, const struct model_tensor *at, 
 	return code == EXIT_OK && row == N_FOREIGN ? tell_tensor(l, at, kind, key, text) : code;
 }
 
+/* What is no part of a quantized tensor is not known. */
 static int tell_unknown(const struct listing *l, const struct model_tensor *at, const char *key)
 {
+	const char *owner;
 	char text[TEXT];
+	int code = is_allowed(at->tensor->name, key) ? EXIT_OK : find_owner(l, at->tensor, &owner);
 
-	if (is_allowed(at->tensor->name, key))
-		return EXIT_OK;
+	if (code != EXIT_OK || is_allowed(at->tensor->name, key) || owner != NULL)
+		return code;
 	snprintf(text, sizeof text, "it stands beside a quantized weight, and mxfp does not know what it does to it; --allow-unknown "
 	         "%.200s goes on without it", key);
 	return tell_of_side(l, at, MEANING_UNKNOWN, key, text);
@@ -759,15 +920,42 @@ static int look_at_module(const struct listing *l, const struct model_tensor *at
 	return EXIT_OK;
 }
 
-/* A tensor named after a quantized one that has no module of its own: NAME_packed, NAME_blocks. */
+/* A tensor named after a quantized one that has no module of its own, NAME_packed or NAME_blocks; or after one that is
+   not there. */
 static int look_at_name(const struct listing *l, const struct model_tensor *at)
 {
-	const char *name = at->tensor->name, *dot = strrchr(name, '.');
+	const char *name = at->tensor->name, *dot = strrchr(name, '.'), *ending = scales_ending(name), *owner;
 
 	for (const char *line = strchr(dot != NULL ? dot : name, '_'); line != NULL; line = strchr(line + 1, '_')) {
 		if (!is_quantized_name(l->model, name, (size_t)(line - name)))
 			continue;
-		return is_part_ending(line) || strcmp(line, "_bias") == 0 ? EXIT_OK : tell_unknown(l, at, line + 1);
+		return strcmp(line, "_bias") == 0 ? EXIT_OK : tell_unknown(l, at, line + 1);
+	}
+	if (ending == NULL || l->plain || !holds_codes(at->tensor))
+		return EXIT_OK;
+	int code = find_owner(l, at->tensor, &owner);
+	return code != EXIT_OK || owner != NULL ? code : tell_orphan(l, at, ending + 1);
+}
+
+/* Codes of a weight that stands there once more, as numbers or as codes of another layout. */
+static int look_at_twice(const struct listing *l, const struct model_tensor *at)
+{
+	const char *name = at->tensor->name;
+	char key[NAME_TEXT], text[NAME_TEXT + TEXT];
+
+	for (size_t i = 0; i < N_CODE_ENDINGS; i++) {
+		const size_t n = suffix_stem(name, code_endings[i]);
+
+		/* "" is the weight itself. */
+		for (size_t k = i; k < N_CODE_ENDINGS && n != 0; k++) {
+			const char *end = k == i ? "" : code_endings[k];
+
+			if (!is_there(l->model, name, n, end, false) || is_allowed(name, name + n + 1))
+				continue;
+			snprintf(key, sizeof key, "%.*s%s", (int)n, name, end);
+			snprintf(text, sizeof text, "stands for the same weight as '%s'; remove one of them", key);
+			return tell_tensor(l, at, MEANING_TWICE, key, text);
+		}
 	}
 	return EXIT_OK;
 }
@@ -797,6 +985,8 @@ static int look_at_tensors(const struct listing *l)
 		bool found = false;
 
 		code = look_at_foreign(l, at);
+		if (code == EXIT_OK)
+			code = look_at_twice(l, at);
 		if (code == EXIT_OK)
 			code = look_at_module(l, at, &found);
 		if (code == EXIT_OK && !found)
@@ -904,7 +1094,7 @@ static int refuse(void *context, const struct meaning_fact *fact, struct error *
 	const enum meaning_use *use = context;
 
 	if (fact->kind == MEANING_CARRIED || (fact->kind == MEANING_FOLDED && *use == MEANING_FOLDS) ||
-	    (fact->kind == MEANING_FOREIGN && *use == MEANING_COMPARES))
+	    ((fact->kind == MEANING_FOREIGN || fact->kind == MEANING_TWICE) && *use == MEANING_COMPARES))
 		return EXIT_OK;
 	if (fact->kind == MEANING_FOLDED)
 		return fail_tensor(error, fact->path, fact->tensor, "%s, which is not done here; mxfp dequantize folds it into the "
@@ -917,6 +1107,21 @@ static int refuse(void *context, const struct meaning_fact *fact, struct error *
 int meaning_check(struct model *model, enum meaning_use use, struct error *error)
 {
 	struct listing l = {.model = model, .reader = refuse, .context = &use, .error = error};
+	int code = list(&l);
+
+	model->formats = l.formats;
+	return code;
+}
+
+static int pass_over(void *context, const struct meaning_fact *fact, struct error *error)
+{
+	(void)context, (void)fact, (void)error;
+	return EXIT_OK;
+}
+
+int meaning_note(struct model *model, struct error *error)
+{
+	struct listing l = {.model = model, .reader = pass_over, .error = error};
 	int code = list(&l);
 
 	model->formats = l.formats;

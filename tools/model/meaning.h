@@ -20,6 +20,7 @@ enum meaning_kind {
 	MEANING_REFUSED, /* known, and not done here */
 	MEANING_FOREIGN, /* of a layout or a method that is not read */
 	MEANING_ORPHAN,  /* scales without codes, or codes without scales */
+	MEANING_TWICE,   /* codes of a weight that another tensor, `key`, holds, too */
 	MEANING_LEFTOVER, /* says of weights that are plain numbers that they are quantized */
 	MEANING_FOLDED,  /* done where weights are written as numbers: pre_quant_scale */
 	MEANING_CARRIED  /* about activations or caches, whose scales it holds */
@@ -61,12 +62,15 @@ void meaning_sums_free(struct meaning_sums *sums);
 enum meaning_use {
 	MEANING_READS,   /* takes codes and scales alone for the weight: MEANING_FOLDED is refused */
 	MEANING_FOLDS,   /* looks at what is to be folded into them */
-	MEANING_COMPARES /* reads, and takes as bytes what is MEANING_FOREIGN, which the others refuse */
+	MEANING_COMPARES /* reads, and takes as bytes what is MEANING_FOREIGN and MEANING_TWICE, which the others refuse */
 };
 
 /* Refuses a model of which some of that is unknown or not done, and notes the formats that its configuration states.
    EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
 int meaning_check(struct model *model, enum meaning_use use, struct error *error);
+
+/* Notes the formats, and refuses nothing: for who tells all that is wrong. EXIT_IO, EXIT_INPUT, EXIT_MEMORY. */
+int meaning_note(struct model *model, struct error *error);
 
 /* The section of a config.json that says how weights are quantized, at its top or in a part of the model; NULL: none.
    Takes all of them out of it. */

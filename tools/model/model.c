@@ -358,6 +358,7 @@ static const struct sign {
 	{"_e4m3_x4", NULL, 0, "tensors named *_e4m3_x4, in tiles for Trainium"},
 	{"_e5m2_x4", NULL, 0, "tensors named *_e5m2_x4, in tiles for Trainium"},
 	{"_blocks", "_scales", 8, "tensors named *_blocks and *_scales, as in gpt-oss"},
+	{".blocks", ".scales", 8, "tensors named *.blocks and *.scales, as in OpenAI's gpt-oss"},
 	{".weight_scale", ".weight", 8, "tensors named *.weight_scale beside *.weight of 8 bits"},
 	{".weight_scale_inv", ".weight", 8, "tensors named *.weight_scale_inv beside *.weight of 8 bits"},
 };

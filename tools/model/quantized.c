@@ -81,7 +81,9 @@ static bool states(const struct search *search, const struct file *file, const s
 
 	if (weights != NULL && mxfp_format_from_name(weights, &format) == MXFP_OK)
 		return format == form->format;
-	return name != NULL && form->config_name != NULL && strcmp(form->config_name, name) == 0;
+	if (name != NULL)
+		return form->config_name != NULL && strcmp(form->config_name, name) == 0;
+	return model->formats == UINT32_C(1) << form->format;
 }
 
 /* Whether the codes can be nothing but those of a quantized tensor: by their name or their dtype, or because they have
@@ -264,11 +266,18 @@ static int fail_broken(const struct search *search, struct error *error)
 	return fail_layout(search, error);
 }
 
-/* Whether the format is one that the configuration states. */
-static int check_stated(const struct quantized *q, const struct model *model, struct error *error)
+/* Whether the format is one that the configuration states, and that of the tensor's own metadata. */
+static int check_stated(const struct quantized *q, const struct search *search, struct error *error)
 {
 	const enum mxfp_format format = q->choice.form->format;
+	const struct model *model = search->model;
 	char text[LAYOUT_FORMATS_TEXT];
+	enum mxfp_format own;
+
+	if (mxfp_format_from_name(search->stated.words[0], &own) == MXFP_OK && own != format)
+		return fail_tensor(error, q->files[LAYOUT_CODES]->path, q->parts[LAYOUT_CODES]->name, "is %s by its dtype and shape and "
+		                   "those of its scales, and metadata '" LAYOUT_TENSOR "%.200s' says %s; one of them is of another model",
+		                   mxfp_format_get_info(format)->name, search->name, search->stated.words[0]);
 
 	if (model->formats == 0 || (model->formats >> format & 1) != 0)
 		return EXIT_OK;
@@ -295,7 +304,7 @@ int quantized_find(struct quantized *quantized, bool *found, const struct model 
 		return *found ? fail_broken(&search, error) : EXIT_OK;
 	}
 	*found = true;
-	code = check_stated(quantized, model, error);
+	code = check_stated(quantized, &search, error);
 	if (code == EXIT_OK)
 		code = set_shape(quantized, name, error);
 	if (code == EXIT_OK)
