@@ -108,6 +108,7 @@ report tokenizer=x | model --formats mxfp4 --eval tokens.json
 report context=8 | model --formats mxfp4
 report sequences=1 | model --formats mxfp4
 report try=w4a8 | model --formats mxfp4
+report calibrate=tokens.json | model --formats mxfp4
 report profile | model --formats mxfp4
 report every: against output fail-under activations activation-file activation-rows eval product-rows include ignore pad-tail
 report every: threads quiet

@@ -136,7 +136,7 @@ browse "$work/small.html" 390 1 "$work/small.png"
 same "console" "" "$console"
 same "network" "" "$network"
 says verdict "W4A8 does not suit the weights: 2 of 3 layers lose more than MXFP4 costs a Gaussian, 18.8 dB; keeping those in\
- MXFP8 costs 2.7 bits a weight."
+ MXFP8 costs 2.7 bits a weight. What the model loses is unknown until it runs on a text: --eval FILE."
 says yardsticks "18.79 30.64 13.95 25.18"
 says "worst first" "$hostile a.weight b.weight"
 says rising "$hostile a.weight b.weight"

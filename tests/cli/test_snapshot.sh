@@ -104,5 +104,5 @@ ln -sf ../../blobs/none "$rev/m1.safetensors"
 exits 3 "m1.safetensors: is a symbolic link to a file that is not there; download the model again" \
 	quantize "$rev" -o "$work/none"
 check "nothing was written" test ! -e "$work/none"
-exits 3 "it is a Hugging Face cache: name a directory in its snapshots" inspect "$work/in.cache"
+exits 3 "is a repository in the cache of the Hugging Face Hub; name a directory in its snapshots" inspect "$work/in.cache"
 finish
