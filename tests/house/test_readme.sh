@@ -24,9 +24,11 @@ ln -sf "$build"/examples/{charlm_inputs,charlm_loss,gemm} "$dir/top/examples"
 ln -s "$build" "$dir/top/build-demo"
 
 # Extract a script of all commands, the expected output of each, and the indented lines of blocks without commands. Blank
-# lines at the end of a block do not belong to it.
+# lines at the end of a block do not belong to it. Blocks in fences are of models that are not here.
 awk -v dir="$dir" '
-	FNR == 1 { n_blank = skip = in_command = 0 }
+	FNR == 1 { n_blank = skip = in_command = fenced = 0 }
+	/^```/ { fenced = !fenced; n_blank = in_command = 0 }
+	fenced { next }
 	/^    \$ / {
 		skip = /retrained\./
 		in_command = 1
