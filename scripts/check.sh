@@ -75,7 +75,7 @@ print_slowest() {
 }
 
 echo "Builds in $tree/ and runs every test there, at each instruction-set tier and under sanitizers."
-echo 'Takes about 20 minutes on two cores and 3 GB of disk, including missing packages that it installs.'
+echo 'Takes about 15 minutes on two cores and 3 GB of disk, including missing packages that it installs.'
 mkdir -p $tree
 logs | xargs -r rm
 finished=no

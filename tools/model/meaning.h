@@ -2,8 +2,8 @@
 /*
  * What a model says about its numbers besides them: the keys of quantization_config in config.json and of
  * hf_quant_config.json, and tensors that stand beside quantized ones. All of it is known here, by the table meaning.def,
- * or is refused by name; what --allow-unknown names (allow.h), by its path or its last part, is passed over. Whoever reads numbers opens the model with meaning_open(), so that all commands take and refuse
- * the same models.
+ * or is refused by name; what --allow-unknown names (allow.h), by its path or its last part, is passed over. Whoever
+ * reads numbers opens the model with meaning_open(), so that all commands take and refuse the same models.
  */
 #ifndef TOOLS_MODEL_MEANING_H
 #define TOOLS_MODEL_MEANING_H
