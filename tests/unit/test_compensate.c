@@ -231,6 +231,8 @@ TEST_LOOP(random_nvfp4_layers, 3 * N_RECIPES)
 	struct random r = {suite_seed() + (uint64_t)_i};
 	struct compensate_grid grid = {.format = MXFP_FORMAT_NVFP4, .recipe = recipes[_i % N_RECIPES]};
 
+	if ((uint32_t)_i % suite_shares() != 0)
+		return;
 	make_inputs(exact, &r);
 	for (size_t i = 0; i < TOKENS * COLS; i++)
 		x[i] = 1.25F * exact[i] + (float)random_below(&r, 101) / 1000;
@@ -428,6 +430,8 @@ TEST_LOOP(random_sparse_layers, N_PATTERNS * (N_FORMATS + N_RECIPES))
 	if (sparsity.n != 4 || sparsity.m == 12)
 		if (way % N_PATTERNS != _i % N_PATTERNS)
 			return;
+	if ((uint32_t)_i % suite_shares() != 0)
+		return;
 	make_inputs(exact, &r);
 	for (size_t i = 0; i < TOKENS * COLS; i++)
 		x[i] = 1.25F * exact[i] + (float)random_below(&r, 101) / 1000;
