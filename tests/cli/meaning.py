@@ -3,6 +3,8 @@
 reads of them, or that it refuses them by name. Numbers that are expected are worked out here from the formats' definitions."""
 import copy, json, math, os, random, shutil, struct, subprocess, sys
 
+from safetensors_file import bf16_bytes, f32_bytes, read_safetensors, write_safetensors
+
 MXFP, WORK = sys.argv[1], sys.argv[2]
 checks = failures = 0
 
@@ -39,19 +41,6 @@ def f32(x):
     return struct.unpack("<f", struct.pack("<f", x))[0]
 
 
-def bf16(x):
-    bits = struct.unpack("<I", struct.pack("<f", x))[0]
-    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
-
-
-def bf16_bytes(numbers):
-    return struct.pack("<%dH" % len(numbers), *map(bf16, numbers))
-
-
-def f32_bytes(numbers):
-    return struct.pack("<%df" % len(numbers), *numbers)
-
-
 def e2m1(code):
     return (0.0, .5, 1, 1.5, 2, 3, 4, 6)[code & 7] * (-1 if code & 8 else 1)
 
@@ -82,27 +71,6 @@ def numbers_nv(scale=TENSOR_SCALE):
     return [f32(e2m1(CODES[r][c]) * e4m3(NV[r][c // 16]) * scale) for r in range(ROWS) for c in range(COLS)]
 
 
-def write_file(path, tensors, metadata=None):
-    header, data = {"__metadata__": dict(metadata or {}, format="pt")}, b""
-    for name, (dtype, shape, content) in tensors.items():
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
-        data += content
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text + data)
-
-
-def read_file(path):
-    with open(path, "rb") as file:
-        data = file.read()
-    n = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8:8 + n])
-    header.pop("__metadata__", None)
-    return {k: (v["dtype"], v["shape"], data[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]])
-            for k, v in header.items()}
-
-
 def read_metadata(path):
     with open(path, "rb") as file:
         return json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))["__metadata__"]
@@ -124,7 +92,7 @@ MODEL, OUT = WORK + "/model", WORK + "/out"
 def make(tensors, config, second=None, metadata=None):
     remove(MODEL)
     os.mkdir(MODEL)
-    write_file(MODEL + "/model.safetensors", dict(PLAIN, **tensors), metadata)
+    write_safetensors(MODEL + "/model.safetensors", dict(PLAIN, **tensors), metadata)
     if config is not None:
         write_json(MODEL + "/config.json", config)
     if second is not None:
@@ -137,7 +105,7 @@ def decoded(path=None):
     code, _, error = run("dequantize", path or MODEL, "-o", back, "-q", "--force")
     if code != 0:
         return error.strip()
-    tensors = read_file(back + "/model.safetensors")
+    tensors = read_safetensors(back + "/model.safetensors")
     return list(struct.unpack("<%df" % (ROWS * COLS), tensors[DOWN + ".weight"][2]))
 
 
@@ -294,7 +262,7 @@ refused("config.json of another program's format", "config.json says nvfp4", "de
 
 # Every command that reads numbers asks.
 make(CT, {"model_type": "llama", "quantization_config": put(CT_CONFIG, ("rotation",), True)})
-write_file(WORK + "/plain.safetensors", {DOWN + ".weight": ("F32", [ROWS, COLS], f32_bytes(numbers_mx()))})
+write_safetensors(WORK + "/plain.safetensors", {DOWN + ".weight": ("F32", [ROWS, COLS], f32_bytes(numbers_mx()))})
 write_json(WORK + "/tokens.json", [1, 2, 3])
 for command in [("quantize", MODEL, "-o", OUT), ("relayout", MODEL, "-o", OUT), ("report", WORK + "/plain.safetensors", "--against", MODEL),
                 ("detect-rule", MODEL, "--ref", WORK + "/plain.safetensors"), ("diff", MODEL, WORK + "/plain.safetensors"),
@@ -390,7 +358,7 @@ for dtype, shape, content in (("BF16", [COLS], bf16_bytes(S)), ("F32", [COLS], f
     make(dict(MODELOPT, **{DOWN + ".pre_quant_scale": (dtype, shape, content)}), {"quantization_config": AWQ}, AWQ_SECOND)
     check("pre_quant_scale %s %r" % (dtype, shape), decoded() == FOLDED)
 code, out, error = run("dequantize", MODEL, "-o", OUT, "--to", "bf16")
-tensors = read_file(OUT + "/model.safetensors")
+tensors = read_safetensors(OUT + "/model.safetensors")
 check("pre_quant_scale to bf16", code == 0 and tensors[DOWN + ".weight"][2] == bf16_bytes(FOLDED))
 check("pre_quant_scale stays behind", DOWN + ".pre_quant_scale" not in tensors and "1 of them were multiplied" in out, out)
 remove(OUT)
@@ -399,7 +367,7 @@ for command in (("eval", MODEL, "--tokens", WORK + "/tokens.json"), ("detect-rul
     refused("pre_quant_scale: " + command[0], "pre_quant_scale", *command)
 code, _, error = run("relayout", MODEL, "-o", OUT, "--to", "f32", "-q")
 check("pre_quant_scale: relayout --to", code == 0 and
-      read_file(OUT + "/model.safetensors")[DOWN + ".weight"][2] == f32_bytes(FOLDED), error)
+      read_safetensors(OUT + "/model.safetensors")[DOWN + ".weight"][2] == f32_bytes(FOLDED), error)
 remove(OUT)
 code, _, error = run("relayout", MODEL, "-o", OUT, "-l", "modelopt", "-q")
 check("pre_quant_scale: relayout within ModelOpt's layout", code == 0 and decoded(OUT) == FOLDED, error)
@@ -455,7 +423,7 @@ for what, tensors, section, second, lost in [
         said = "kv_cache_scheme" in out
         check("%s in %s is kept, or lost with a word" % (what, layout), bool(kept) != said and said == (layout in lost and
               not what.startswith(layout)), "%r %s" % (section_of, out))
-        check("scales of %s in %s" % (what, layout), set(SCALES) <= set(read_file(OUT + "/model.safetensors")))
+        check("scales of %s in %s" % (what, layout), set(SCALES) <= set(read_safetensors(OUT + "/model.safetensors")))
         remove(OUT)
 make(dict(CT, **SCALES), {"quantization_config": put(CT_CONFIG, ("kv_cache_scheme",), FP8_CACHE)})
 code, out, _ = run("relayout", MODEL, "-o", OUT + ".safetensors", "--layout", "quark")
@@ -483,7 +451,7 @@ remove(MODEL)
 run("quantize", small, "-o", MODEL, "-q", "--include", "*mlp*", "--pad-tail")
 likelihoods = []
 for more in ({}, {"model.layers.0.self_attn.k_scale": ("F32", [1], f32_bytes([.5])), "model.layers.0.self_attn.v_scale": ("F32", [], f32_bytes([.5]))}):
-    write_file(MODEL + "/model.safetensors", dict(read_file(MODEL + "/model.safetensors"), **more),
+    write_safetensors(MODEL + "/model.safetensors", dict(read_safetensors(MODEL + "/model.safetensors"), **more),
                read_metadata(MODEL + "/model.safetensors"))
     code, out, error = run("eval", MODEL, "--tokens", WORK + "/llama/tokens.json", "--json", "-q")
     likelihoods.append(json.loads(out)["runs"][0]["nll"] if code == 0 else error)
@@ -526,7 +494,7 @@ def shards(files, weight_map):
     remove(MODEL)
     os.mkdir(MODEL)
     for name, tensors in files.items():
-        write_file(MODEL + "/" + name, {k: ("F32", [2, 32], f32_bytes([v] * 64)) for k, v in tensors.items()})
+        write_safetensors(MODEL + "/" + name, {k: ("F32", [2, 32], f32_bytes([v] * 64)) for k, v in tensors.items()})
     write_json(MODEL + "/model.safetensors.index.json", {"metadata": {}, "weight_map": weight_map})
     write_json(MODEL + "/config.json", {})
 
@@ -541,7 +509,7 @@ for what, files, weight_map in [
     remove(WORK + "/back")
     run("dequantize", OUT, "-o", WORK + "/back", "-q")
     found = [t["x.weight"] for f in sorted(os.listdir(WORK + "/back")) if f.endswith(".safetensors")
-             for t in [read_file(WORK + "/back/" + f)] if "x.weight" in t] if code == 0 else []
+             for t in [read_safetensors(WORK + "/back/" + f)] if "x.weight" in t] if code == 0 else []
     check("the copy that the index names: " + what, found == [("F32", [2, 32], f32_bytes([2] * 64))] and "two files" in out, error)
     remove(OUT)
     code, out, _ = run("lint", MODEL)

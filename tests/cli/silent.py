@@ -19,6 +19,8 @@ MXFP_TEST_SEED seeds what is drawn, MXFP_TEST_ROUNDS=N runs N times as many case
 keeps its model in WORK."""
 import copy, json, os, random, shutil, struct, subprocess, sys
 
+from safetensors_file import bf16_bytes, f32_bytes, read_safetensors, write_safetensors
+
 MXFP, WORK = sys.argv[1], sys.argv[2]
 SEED = int(os.environ.get("MXFP_TEST_SEED", "38"))
 CASES = int(sys.argv[3] if len(sys.argv) > 3 else 150) * int(os.environ.get("MXFP_TEST_ROUNDS", "1"))
@@ -54,15 +56,6 @@ FORMATS = {
 }
 
 
-def f32_bytes(numbers):
-    return struct.pack("<%df" % len(numbers), *numbers)
-
-
-def bf16_bytes(numbers):
-    """Of numbers that bf16 holds."""
-    return b"".join(f32_bytes([x])[2:] for x in numbers)
-
-
 def bits_of(codes, bits):
     """Codes one after the other from the low bit."""
     number = 0
@@ -94,26 +87,6 @@ class Numbers:
 
 
 # ---- files
-def write_safetensors(path, tensors, metadata=None):
-    header, at = {"__metadata__": dict(metadata or {}, format="pt")}, 0
-    for name, (dtype, shape, data) in tensors.items():
-        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [at, at + len(data)]}
-        at += len(data)
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text + b"".join(t[2] for t in tensors.values()))
-
-
-def read_safetensors(path):
-    with open(path, "rb") as file:
-        data = file.read()
-    n = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8:8 + n])
-    header.pop("__metadata__", None)
-    return {k: (v["dtype"], v["shape"], data[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]]) for k, v in header.items()}
-
-
 GGUF_TYPES = {"F32": 0, "F16": 1, "Q8_0": 8, "BF16": 30, "MXFP4": 39, "NVFP4": 40}
 GGUF_VALUES = {"u8": (0, "<B"), "u32": (4, "<I"), "i32": (5, "<i"), "f32": (6, "<f"), "bool": (7, "<?"), "u64": (10, "<Q")}
 

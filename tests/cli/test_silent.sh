@@ -4,4 +4,4 @@
 # MXFP_TEST_ROUNDS=67 runs 10,000.
 . "${srcdir:-.}/tests/cli/cli.shlib"
 command -v python3 >/dev/null || { echo "no python3"; exit 77; }
-python3 "${srcdir:-.}/tests/cli/silent.py" "$mxfp" "$work" "$(fewer 150 15)"
+python3 -B "${srcdir:-.}/tests/cli/silent.py" "$mxfp" "$work" "$(fewer 150 15)"
