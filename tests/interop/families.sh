@@ -6,16 +6,6 @@
 lab_venv=/opt/transformers
 . "${srcdir:-.}/tests/interop/lab.shlib"
 
-# quantized MODEL NAME OPTION...: quantizes the model to NAME, and decodes that to NAME.bf16 and NAME.f32.
-quantized() {
-	model=$1 name=$2
-	shift 2
-	exits 0 "" quantize "$work/$model" -o "$work/$name" -q "$@"
-	for dtype in bf16 f32; do
-		exits 0 "" dequantize "$work/$name" -o "$work/$name.$dtype" -q --to $dtype
-	done
-}
-
 # Each with nothing but weights quantized, in each format, and with defaults, where activations are quantized too and so
 # the output is another one. GPT-2 and Mamba have nothing that loaders of the default layout take.
 lab_python families

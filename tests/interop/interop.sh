@@ -8,26 +8,12 @@
 lab_venv=/opt/python
 . "${srcdir:-.}/tests/interop/lab.shlib"
 
-# quantized MODEL NAME OPTION...: quantizes the model to NAME, and decodes that to NAME.bf16 and NAME.f32.
-quantized() {
-	model=$1 name=$2
-	shift 2
-	exits 0 "" quantize "$work/$model" -o "$work/$name" -q "$@"
-	decoded "$name"
-}
-
 # relaid MODEL NAME OPTION...: the same for a quantized model that is brought into another layout.
 relaid() {
 	model=$1 name=$2
 	shift 2
 	exits 0 "" relayout "$work/$model" -o "$work/$name" -q "$@"
 	decoded "$name"
-}
-
-decoded() {
-	for dtype in bf16 f32; do
-		exits 0 "" dequantize "$work/$1" -o "$work/$1.$dtype" -q --to $dtype
-	done
 }
 
 lab_python models
