@@ -140,6 +140,9 @@ struct layout {
 	enum mxfp_recipe recipe;    /* of its own programs, for formats with a tensor scale */
 	/* What layout_config.h makes of facts, without quant_method, which is `method`; NULL: nothing is in config.json. */
 	const char *method;
+	bool unnamed_method; /* config.json does not name it */
+	bool by_scales;      /* its programs take what has scales for quantized, and no list of modules */
+	const char *twin;    /* a second key of config.json with the same section; NULL: none */
 	bool one_expert_each; /* its programs take what is ROLE_SEQUENTIAL so, quantized or not */
 	bool expressions; /* lists of modules may have regular expressions, after "re:" */
 	json_t *(*config)(const struct layout_facts *facts);
@@ -231,6 +234,9 @@ int layout_write_tensor_scale(const struct layout_target *target, const struct m
 
 /* Whether a recipe has no tensor scale, which is 1 then. */
 bool layout_recipe_unscaled(enum mxfp_recipe recipe);
+
+/* Whether tensors of a layout can have a tensor scale that is not 1. */
+bool layout_holds_tensor_scale(const struct layout *layout);
 
 /* Whether a recipe's scales fit: those without a tensor scale, and those whose tensor scale multiplies or divides as
    the layout has it. */

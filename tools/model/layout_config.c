@@ -142,12 +142,24 @@ json_t *layout_config(const struct layout_facts *facts)
 	if (facts->layout->config == NULL || facts->n_groups == 0)
 		return NULL;
 	ignore_roots(facts);
-	json_t *quantization = json_pack("{s:s}", "quant_method", facts->layout->method);
+	json_t *quantization = json_pack("{s:s*}", "quant_method",
+	                                 facts->layout->unnamed_method ? NULL : facts->layout->method);
 	json_t *rest = facts->layout->config(facts);
 
 	json_object_update(quantization, rest);
 	json_decref(rest);
 	return quantization;
+}
+
+void layout_config_put(json_t *config, const struct layout *layout, json_t *quantization)
+{
+	if (layout->twin != NULL) {
+		json_t *twin = json_copy(quantization);
+
+		json_object_del(twin, "mxfp");
+		json_object_set_new(config, layout->twin, twin);
+	}
+	json_object_set_new(config, "quantization_config", quantization);
 }
 
 json_t *layout_second_config(const json_t *config, const char **name)

@@ -35,7 +35,8 @@ static void describe(const struct layout_choice *choice, enum layout_part part, 
                      struct layout_shape *shape)
 {
 	*shape = *source;
-	shape->dims[shape->rank - 1] = row_bytes(choice, part, source->dims[source->rank - 1]);
+	shape->dims[shape->rank - 1] = row_bytes(choice, part, source->dims[source->rank - 1]) * 8 /
+	                               dtype_info(choice->form->parts[part].dtype)->bits;
 }
 
 /* The row is as long as its scales say. */

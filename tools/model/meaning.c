@@ -31,7 +31,7 @@ static const struct method {
 #include "model/meaning.def"
 };
 
-enum key_kind { KEY_SECTION, KEY_DESCRIBES, KEY_VALUES, KEY_FORMS, KEY_ABSENT };
+enum key_kind { KEY_SECTION, KEY_DESCRIBES, KEY_VALUES, KEY_FORMS, KEY_ABSENT, KEY_MODULES };
 
 static const struct key {
 	const char *method, *path;
@@ -183,6 +183,8 @@ static int look_at_key(struct section *s, const struct key *row, const char *nam
 	switch (row->kind) {
 	case KEY_SECTION:
 		return walk(s, row->path, value);
+	case KEY_MODULES:
+		return json_is_boolean(value) ? EXIT_OK : walk(s, row->path, value);
 	case KEY_DESCRIBES:
 		return EXIT_OK;
 	case KEY_VALUES:
@@ -229,7 +231,7 @@ static int walk(struct section *s, const char *parent, const json_t *value)
 
 static const struct method *find_method(const char *name)
 {
-	for (size_t i = 0; i < N_METHODS; i++)
+	for (size_t i = 0; i < N_METHODS && name != NULL; i++)
 		if (strcmp(methods[i].name, name) == 0)
 			return &methods[i];
 	return NULL;
@@ -249,6 +251,17 @@ static const char *guess_method(const json_t *section)
 	for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
 		if (json_object_get(section, signs[i].key) != NULL)
 			return signs[i].method;
+	return NULL;
+}
+
+const struct layout *meaning_layout(const json_t *section)
+{
+	const char *named = json_string_value(json_object_get(section, "quant_method"));
+	const struct method *method = find_method(named != NULL ? named : guess_method(section));
+
+	for (size_t i = 0; layouts[i] != NULL && method != NULL && method->reading == METHOD_READ; i++)
+		if (layouts[i]->method != NULL && strcmp(layouts[i]->method, method->what) == 0)
+			return layouts[i];
 	return NULL;
 }
 
@@ -478,6 +491,34 @@ static int formats_of_schemes(struct section *s, const json_t *section, uint32_t
 	return code;
 }
 
+/* Of MLX: a mode must be that of its bits and groups. mlx-lm takes the format of a tensor from its shapes, whatever the
+   section says of most, and so nothing is stated. */
+static int check_groups(struct section *s, const json_t *groups, const char *path)
+{
+	const json_t *bits = json_object_get(groups, "bits"), *length = json_object_get(groups, "group_size");
+	uint32_t formats = formats_of_name(s->method, json_object_get(groups, "mode"));
+
+	if (formats == 0 || bits == NULL || length == NULL)
+		return EXIT_OK;
+	const uint32_t stated = formats_of_groups(json_integer_value(bits), true, json_integer_value(length));
+	return stated == 0 ? tell_groups(s, path, json_integer_value(bits), true, json_integer_value(length))
+	                   : narrow(s, &formats, stated, path, "group_size", "mode");
+}
+
+static int check_all_groups(struct section *s, const json_t *section)
+{
+	int code = check_groups(s, section, "");
+
+	for (void *at = json_object_iter((json_t *)(uintptr_t)section); at != NULL && code == EXIT_OK;
+	     at = json_object_iter_next((json_t *)(uintptr_t)section, at)) {
+		char path[KEY_TEXT];
+
+		snprintf(path, sizeof path, "%.200s.", json_object_iter_key(at));
+		code = check_groups(s, json_object_iter_value(at), path);
+	}
+	return code;
+}
+
 /* A file beside config.json must agree with it; sections of parts of a model need not agree with each other. */
 static int note_formats(struct section *s, const json_t *section)
 {
@@ -490,6 +531,8 @@ static int note_formats(struct section *s, const json_t *section)
 		code = formats_of_modelopt(s, section, &formats);
 	else if (strcmp(s->method, "auto-round") == 0)
 		code = formats_of_schemes(s, section, &formats);
+	else if (strcmp(s->method, "mlx") == 0)
+		code = check_all_groups(s, section);
 	else if (strcmp(s->method, "quark") == 0 || strcmp(s->method, "mxfp4") == 0)
 		formats = UINT32_C(1) << MXFP_FORMAT_MXFP4;
 	if (code == EXIT_OK && s->second)
@@ -531,6 +574,15 @@ static int look_at_leftover(struct section *s, const json_t *section)
 	return tell_key(s, MEANING_LEFTOVER, text);
 }
 
+/* Whether any weight is in words of MLX. */
+static bool has_words(const struct model *model)
+{
+	for (size_t i = 0; i < model->n_tensors; i++)
+		if (model->by_name[i].tensor->dtype == DTYPE_U32 && suffix_stem(model->by_name[i].tensor->name, ".weight") != 0)
+			return true;
+	return false;
+}
+
 static int look_at_second(struct listing *l, const char *path, const json_t *config);
 
 /* Goes through a section, of which `given` says whose it is if it does not say so itself. */
@@ -565,6 +617,9 @@ static int look_at_section(struct listing *l, const char *path, const char *name
 	if (given == NULL && strcmp(s.method, "modelopt") == 0 && json_is_object(json_object_get(section, "quantization")))
 		return look_at_second(l, path, section);
 	s.shown[0] = '\0';
+	if (strcmp(s.method, "mlx") == 0 && !has_words(l->model))
+		return tell_key(&s, MEANING_REFUSED, "is that of a model of MLX, and no weight is in its words; one of them is of another "
+		                "model");
 	int code = walk(&s, "", section);
 	return code == EXIT_OK ? note_formats(&s, section) : code;
 }
@@ -729,7 +784,8 @@ static bool is_module(const struct model *model, const char *name, size_t n)
 	static const char *const ends[] = {".weight_e2m1_x4", ".weight_e4m3_x4", ".weight_e5m2_x4", ".blocks"};
 
 	if (is_there(model, name, n, ".weight", true) || is_there(model, name, n, ".weight_packed", false) ||
-	    is_there(model, name, n, ".weight_sparse", false))
+	    is_there(model, name, n, ".weight_sparse", false) ||
+	    (is_there(model, name, n, ".scales", true) && is_there(model, name, n, ".weight", false)))
 		return true;
 	for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
 		if (is_there(model, name, n, ends[i], false))

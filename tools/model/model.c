@@ -359,6 +359,7 @@ static const struct sign {
 	{"_e5m2_x4", NULL, 0, "tensors named *_e5m2_x4, in tiles for Trainium"},
 	{"_blocks", "_scales", 8, "tensors named *_blocks and *_scales, as in gpt-oss"},
 	{".blocks", ".scales", 8, "tensors named *.blocks and *.scales, as in OpenAI's gpt-oss"},
+	{".scales", ".weight", 32, "tensors named *.scales beside *.weight of words, as MLX writes"},
 	{".weight_scale", ".weight", 8, "tensors named *.weight_scale beside *.weight of 8 bits"},
 	{".weight_scale_inv", ".weight", 8, "tensors named *.weight_scale_inv beside *.weight of 8 bits"},
 };
@@ -399,7 +400,7 @@ static int shows(const struct model *model, const char *name, const struct sign 
 	snprintf(companion, size, "%.*s%s", (int)n, name, sign->companion);
 	const struct tensor *other = model_find(model, companion, &file);
 	free(companion);
-	return other != NULL && dtype_info(other->dtype)->bits <= sign->bits;
+	return other != NULL && dtype_info(other->dtype)->bits <= sign->bits && !elements_are_float(other->dtype);
 }
 
 /* Whether a tensor's dtype alone shows it. */

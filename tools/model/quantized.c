@@ -86,14 +86,16 @@ static bool states(const struct search *search, const struct file *file, const s
 	return model->formats == UINT32_C(1) << form->format;
 }
 
-/* Whether the codes can be nothing but those of a quantized tensor: by their name or their dtype, or because they have
-   8 bits and scales. */
+/* Whether the codes can be nothing but those of a quantized tensor: by their name, because they have 8 bits and scales,
+   or because they are words of codes, which no other weight is. */
 static bool is_telling(const struct quantized *q, const char *name)
 {
 	const struct tensor *codes = q->parts[LAYOUT_CODES];
 
 	if (strcmp(codes->name, name) != 0)
 		return true;
+	if (codes->dtype == DTYPE_U32 && q->choice.form->parts[LAYOUT_CODES].dtype == DTYPE_U32)
+		return codes->rank > 1;
 	return q->parts[LAYOUT_SCALES] != NULL && dtype_info(codes->dtype)->bits == 8 && codes->dtype != DTYPE_BOOL;
 }
 

@@ -491,7 +491,7 @@ static int make_config(const struct relayout_plan *plan, json_t **config, struct
 	json_t *quantization = new_config(plan, *config);
 	meaning_remove_sections(*config);
 	if (quantization != NULL)
-		json_object_set_new(*config, "quantization_config", quantization);
+		layout_config_put(*config, plan->settings->layout, quantization);
 	for (size_t i = 0; i < plan->n_entries; i++)
 		if (plan->entries[i].what == RELAYOUT_DECODED)
 			model_config_widen(*config, plan->settings->to);

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: MIT
+"""layouts.py MXFP WORK: small models in layouts that other programs publish, their bytes made here from the loaders'
+definitions, and the numbers worked out from these. Near misses are refused by name."""
+import json, os, random, shutil, struct, subprocess, sys
+
+from safetensors_file import f32_bytes, read_safetensors, write_safetensors
+
+MXFP, WORK = sys.argv[1], sys.argv[2]
+MODEL, OUT, BACK = WORK + "/model", WORK + "/out", WORK + "/back"
+checks = failures = 0
+draw = random.Random(39)
+
+
+def check(what, good, got=""):
+    global checks, failures
+    checks += 1
+    if not good:
+        failures += 1
+        print("FAIL: %s %s" % (what, got))
+
+
+def run(*arguments):
+    p = subprocess.run([MXFP, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return p.returncode, p.stdout, p.stderr
+
+
+def remove(*paths):
+    for path in paths:
+        shutil.rmtree(path, ignore_errors=True)
+        if os.path.exists(path):
+            os.unlink(path)
+
+
+def write_json(path, value):
+    with open(path, "w") as file:
+        json.dump(value, file)
+
+
+def read_json(path):
+    with open(path) as file:
+        return json.load(file)
+
+
+def make(tensors, config, second=None):
+    remove(MODEL, OUT, BACK)
+    os.mkdir(MODEL)
+    write_safetensors(MODEL + "/model.safetensors", tensors)
+    if config is not None:
+        write_json(MODEL + "/config.json", config)
+    if second is not None:
+        write_json(MODEL + "/hf_quant_config.json", second)
+
+
+def refused(what, parts, *arguments, code=3):
+    """One line that names `parts`, and no output."""
+    got, _, error = run(*(arguments or ("dequantize", MODEL, "-o", OUT)))
+    check(what, got == code and all(p in error for p in parts.split("|")) and error.count("\n") == 1,
+          "exit %d: %s" % (got, error.strip()))
+    check(what + ": an output", not os.path.exists(OUT) and not os.path.exists(OUT + ".partial"))
+    remove(OUT)
+
+
+def done(what, *arguments):
+    code, out, error = run(*arguments)
+    check(what, code == 0, "exit %d: %s" % (code, error.strip()))
+    return out
+
+
+def f32(x):
+    return struct.unpack("<f", struct.pack("<f", x))[0]
+
+
+def same(x, y):
+    """Equal numbers, zeros of either sign apart, NaN equal to NaN."""
+    return len(x) == len(y) and all(struct.pack("<f", a) == struct.pack("<f", b) or (a != a and b != b) for a, b in zip(x, y))
+
+
+def numbers(path, name):
+    dtype, _, data = read_safetensors(path)[name]
+    return list(struct.unpack("<%df" % (len(data) // 4), data)) if dtype == "F32" else None
+
+
+def decodes(what, want, path=MODEL, shapes={}):
+    """dequantize finds the numbers `want`: {tensor: numbers}."""
+    remove(BACK)
+    done(what + ": dequantize", "dequantize", path, "-o", BACK, "-q")
+    if not os.path.exists(BACK):
+        return
+    tensors = read_safetensors(BACK + "/model.safetensors")
+    for name in want:
+        check(what + ": " + name, name in tensors and same(want[name], numbers(BACK + "/model.safetensors", name)),
+              tensors.keys() if name not in tensors else "other numbers")
+        if name in shapes and name in tensors:
+            check(what + ": shape of " + name, tensors[name][1] == shapes[name], tensors[name][1])
+    remove(BACK)
+
+
+def lint(what, *parts):
+    """Clean, or with findings that say `parts`."""
+    code, out, error = run("lint", MODEL)
+    if parts:
+        check(what + ": lint", code != 0 and all(p in out + error for p in parts), out + error)
+    else:
+        check(what + ": lint", code == 0, out + error)
+
+
+# ---- the formats, from their definitions
+def float_of(code, exponent_bits, mantissa_bits):
+    """A number of a format without infinities: sign, exponent, mantissa."""
+    bias = 2**(exponent_bits - 1) - 1
+    sign = -1.0 if code >> (exponent_bits + mantissa_bits) else 1.0
+    exponent, mantissa = code >> mantissa_bits & (1 << exponent_bits) - 1, code & (1 << mantissa_bits) - 1
+    if exponent == 0:
+        return sign * mantissa * 2.0**(1 - bias - mantissa_bits)
+    return sign * (2**mantissa_bits + mantissa) * 2.0**(exponent - bias - mantissa_bits)
+
+
+E2M1, E2M3 = [float_of(c, 2, 1) for c in range(16)], [float_of(c, 2, 3) for c in range(64)]
+E4M3 = [float("nan") if c & 0x7F == 0x7F else float_of(c, 4, 3) for c in range(256)]
+FINITE = [c for c in range(256) if c & 0x7F != 0x7F]
+
+
+def e8m0(byte):
+    return 2.0**(byte - 127)
+
+
+class Blocks:
+    """Random codes of a matrix, a scale for each `length` of a row, and the numbers that they are."""
+
+    def __init__(self, rows, cols, codes, length, scales, scale_of, of=None):
+        self.rows, self.cols = rows, cols
+        self.of = of or {16: E2M1, 64: E2M3, 256: E4M3}[len(codes) if len(codes) != len(FINITE) else 256]
+        self.codes = [[draw.choice(codes) for _ in range(cols)] for _ in range(rows)]
+        self.scales = [[draw.choice(scales) for _ in range(cols // length)] for _ in range(rows)]
+        self.numbers = [f32(self.of[c] * scale_of(self.scales[r][k // length])) for r, row in enumerate(self.codes)
+                        for k, c in enumerate(row)]
+
+    def code_bytes(self, bits):
+        """The first code in the lowest bits."""
+        out = b""
+        for row in self.codes:
+            word = 0
+            for k, c in enumerate(row):
+                word |= c << bits * k
+            out += word.to_bytes(self.cols * bits // 8, "little")
+        return out
+
+    def scale_bytes(self):
+        return bytes(s for row in self.scales for s in row)
+
+
+def mxfp4(rows, cols):
+    return Blocks(rows, cols, range(16), 32, range(118, 132), e8m0)
+
+
+def mxfp8(rows, cols):
+    return Blocks(rows, cols, FINITE, 32, range(118, 132), e8m0)
+
+
+def nvfp4(rows, cols):
+    return Blocks(rows, cols, range(16), 16, range(0x20, 0x60), lambda b: E4M3[b])
+
+
+ROWS, COLS = 6, 96
+Q, DOWN, UP, NORM = ("model.layers.0.self_attn.q_proj", "model.layers.0.mlp.down_proj", "model.layers.0.mlp.up_proj",
+                     "model.norm.weight")
+PLAIN = {NORM: ("F32", [4], f32_bytes([1, 2, 3, 4])), "lm_head.weight": ("F32", [4, 4], f32_bytes(range(16)))}
+
+# ---- MLX: quantize_model(), infer_quant_config() of mlx-lm 0.32.2
+MLX = {"mxfp4": (mxfp4, 32, 4), "nvfp4": (nvfp4, 16, 4), "mxfp8": (mxfp8, 32, 8)}
+
+
+def mlx_tensors(module, mode, blocks):
+    _, length, bits = MLX[mode]
+    return {module + ".weight": ("U32", [blocks.rows, blocks.cols * bits // 32], blocks.code_bytes(bits)),
+            module + ".scales": ("U8", [blocks.rows, blocks.cols // length], blocks.scale_bytes())}
+
+
+def mlx_section(mode):
+    return {"group_size": MLX[mode][1], "bits": MLX[mode][2], "mode": mode}
+
+
+def mlx_config(section):
+    return {"model_type": "llama", "quantization": section, "quantization_config": section}
+
+
+CT_NAMES = {"mxfp4": ("_packed", "U8"), "nvfp4": ("_packed", "U8"), "mxfp8": ("", "F8_E4M3")}
+for mode in MLX:
+    blocks = MLX[mode][0](ROWS, COLS)
+    tensors = {**mlx_tensors(DOWN, mode, blocks), **PLAIN}
+    make(tensors, mlx_config(mlx_section(mode)))
+    want = {DOWN + ".weight": blocks.numbers}
+    decodes("mlx " + mode, want)
+    lint("mlx " + mode)
+    decodes("mlx %s, a file" % mode, want, MODEL + "/model.safetensors")
+    check("mlx %s: inspect" % mode, "already quantized" not in run("inspect", MODEL)[2])
+    # To compressed-tensors and back: the same bytes, U32 words and bytes alike.
+    done("mlx %s to compressed-tensors" % mode, "relayout", MODEL, "-o", OUT, "-q")
+    there = read_safetensors(OUT + "/model.safetensors")
+    ending, dtype = CT_NAMES[mode]
+    name = DOWN + ".weight" + ending
+    check("mlx %s: codes" % mode, there.get(name, ("", 0, b""))[0::2] == (dtype, blocks.code_bytes(MLX[mode][2])), there.keys())
+    check("mlx %s: scales" % mode, there[DOWN + ".weight_scale"][2] == blocks.scale_bytes())
+    check("mlx %s: its sections are gone" % mode, "quantization" not in read_json(OUT + "/config.json"))
+    done("mlx %s back" % mode, "relayout", OUT, "-o", BACK, "-q", "--layout", "mlx")
+    there = read_safetensors(BACK + "/model.safetensors")
+    check("mlx %s: as it was" % mode, there == tensors, there.keys())
+    config = read_json(BACK + "/config.json")
+    check("mlx %s: config" % mode, config["quantization"] == mlx_section(mode) and "quant_method" not in config["quantization_config"] and
+          {k: config["quantization_config"][k] for k in mlx_section(mode)} == mlx_section(mode), config)
+    remove(OUT, BACK)
+
+# Mixed: what is named has its own format; mlx-lm takes the others from their shapes, and so is a section in `quantization` alone.
+four, eight, nv = mxfp4(ROWS, COLS), mxfp8(ROWS, COLS), nvfp4(ROWS, COLS)
+mixed = {**mlx_tensors(Q, "mxfp8", eight), **mlx_tensors(DOWN, "mxfp4", four), **mlx_tensors(UP, "nvfp4", nv), **PLAIN}
+numbers_mixed = {Q + ".weight": eight.numbers, DOWN + ".weight": four.numbers, UP + ".weight": nv.numbers}
+section = dict(mlx_section("mxfp4"), **{Q: mlx_section("mxfp8"), "lm_head": False, UP: True})
+make(mixed, {"model_type": "llama", "quantization": section})
+decodes("mlx mixed", numbers_mixed)
+lint("mlx mixed")
+done("mlx mixed, relayout", "relayout", MODEL, "-o", OUT, "-q", "--layout", "compressed-tensors")
+done("mlx mixed, back", "relayout", OUT, "-o", BACK, "-q", "--layout", "mlx")
+check("mlx mixed: tensors", read_safetensors(BACK + "/model.safetensors") == mixed)
+config = read_json(BACK + "/config.json")["quantization"]
+stated = {m: config.get(m, {k: config[k] for k in ("group_size", "bits", "mode")}) for m in (Q, DOWN, UP)}
+check("mlx mixed: config", stated == {Q: mlx_section("mxfp8"), DOWN: mlx_section("mxfp4"), UP: mlx_section("nvfp4")}, config)
+# Experts that mlx-lm stacks.
+experts = [mxfp4(ROWS, 64) for _ in range(3)]
+SWITCH = "model.layers.0.mlp.switch_mlp.gate_proj"
+make({SWITCH + ".weight": ("U32", [3, ROWS, 8], b"".join(e.code_bytes(4) for e in experts)),
+      SWITCH + ".scales": ("U8", [3, ROWS, 2], b"".join(e.scale_bytes() for e in experts)), **PLAIN}, mlx_config(mlx_section("mxfp4")))
+decodes("mlx experts", {SWITCH + ".weight": sum((e.numbers for e in experts), [])}, shapes={SWITCH + ".weight": [3, ROWS, 64]})
+
+# Near misses.
+down = mlx_tensors(DOWN, "mxfp4", four)
+BF16 = lambda rows, cols: ("BF16", [rows, cols], bytes(2 * rows * cols))
+make({DOWN + ".weight": down[DOWN + ".weight"], DOWN + ".scales": BF16(ROWS, 3), DOWN + ".biases": BF16(ROWS, 3), **PLAIN},
+     mlx_config({"group_size": 32, "bits": 4}))
+refused("mlx affine", "MLX|affine")
+make({**down, DOWN + ".biases": BF16(ROWS, 3), **PLAIN}, mlx_config(mlx_section("mxfp4")))
+refused("mlx biases", "biases")
+make({**down, DOWN + ".global_scale": ("F32", [1], f32_bytes([2])), **PLAIN}, mlx_config(mlx_section("mxfp4")))
+refused("mlx global_scale", "global_scale")
+refused("mlx global_scale, a file", "global_scale", "dequantize", MODEL + "/model.safetensors", "-o", OUT)
+make({DOWN + ".weight": down[DOWN + ".weight"], **PLAIN}, mlx_config(mlx_section("mxfp4")))
+refused("mlx without scales", DOWN + ".scales")
+make({DOWN + ".scales": down[DOWN + ".scales"], **PLAIN}, mlx_config(mlx_section("mxfp4")))
+refused("mlx without codes", DOWN + ".scales")
+make({DOWN + ".weight": down[DOWN + ".weight"], DOWN + ".scales": ("U8", [ROWS, 2], bytes(2 * ROWS)), **PLAIN}, mlx_config(mlx_section("mxfp4")))
+refused("mlx, scales that do not fit", DOWN)
+make({**mlx_tensors(DOWN, "nvfp4", nv), DOWN + ".scales": ("F8_E8M0", [ROWS, COLS // 16], nv.scale_bytes()), **PLAIN}, None)
+refused("mlx nvfp4 with E8M0 scales", DOWN)
+for key, value, part in [("mode", "affine", "affine"), ("mode", "mxfp8", "mode"), ("group_size", 64, "group_size"), ("bits", 3, "bits"),
+                         ("global_scale", True, "global_scale"), (UP, {"bits": 8, "mode": "affine"}, UP + ".mode"),
+                         (UP, {"sparsity": 2}, UP + ".sparsity"), ("mystery", 3, "mystery"), (UP, dict(mlx_section("mxfp8"), bits=4), UP)]:
+    make({**down, **PLAIN}, mlx_config(dict(mlx_section("mxfp4"), **{key: value})))
+    refused("mlx %s %s" % (key, value), part)
+make({**down, **PLAIN}, mlx_config(dict(mlx_section("mxfp4"), **{DOWN: False})))
+lint("mlx, a module that is said to be plain", DOWN, "lists its module as not")
+# A tensor scale has no place.
+make({UP + ".weight_packed": ("U8", [ROWS, COLS // 2], nv.code_bytes(4)), UP + ".weight_scale": ("F8_E4M3", [ROWS, COLS // 16], nv.scale_bytes()),
+      UP + ".weight_global_scale": ("F32", [1], f32_bytes([4])), **PLAIN}, None)
+refused("a tensor scale to mlx", "tensor scale", "relayout", MODEL, "-o", OUT, "--layout", "mlx")
+# Written by quantize.
+make({DOWN + ".weight": ("F32", [64, 64], f32_bytes([f32(draw.gauss(0, 1)) for _ in range(4096)])), **PLAIN}, {"model_type": "llama"})
+for mode in MLX:
+    done("quantize to mlx " + mode, "quantize", MODEL, "-o", OUT, "-q", "--layout", "mlx", "--activations", "none",
+         "--weights", mode.replace("mxfp8", "mxfp8-e4m3"))
+    there, config = read_safetensors(OUT + "/model.safetensors"), read_json(OUT + "/config.json")
+    _, length, bits = MLX[mode]
+    check("quantize to mlx " + mode, there[DOWN + ".weight"][:2] == ("U32", [64, 2 * bits]) and there[DOWN + ".scales"][:2] == ("U8", [64, 64 // length]))
+    check("quantize to mlx %s: config" % mode, config["quantization"] == mlx_section(mode), config)
+    remove(OUT)
+refused("quantize to mlx with a tensor scale", "torchao-1", "quantize", MODEL, "-o", OUT, "--layout", "mlx", "--activations", "none", "--weights",
+        "nvfp4", "--nvfp4-recipe", "te", code=2)
+
+print("%d checks, %d failed" % (checks, failures))
+sys.exit(failures != 0)
