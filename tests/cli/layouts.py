@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """layouts.py MXFP WORK: small models in layouts that other programs publish, their bytes made here from the loaders'
 definitions, and the numbers worked out from these. Near misses are refused by name."""
-import json, os, random, shutil, struct, subprocess, sys
+import json, math, os, random, shutil, struct, subprocess, sys
 
 from safetensors_file import f32_bytes, read_safetensors, write_safetensors
 
@@ -67,7 +67,11 @@ def done(what, *arguments):
 
 
 def f32(x):
-    return struct.unpack("<f", struct.pack("<f", x))[0]
+    """Rounded to binary32; what is too large is infinite."""
+    try:
+        return struct.unpack("<f", struct.pack("<f", x))[0]
+    except OverflowError:
+        return math.copysign(math.inf, x)
 
 
 def same(x, y):
@@ -273,6 +277,137 @@ for mode in MLX:
     remove(OUT)
 refused("quantize to mlx with a tensor scale", "torchao-1", "quantize", MODEL, "-o", OUT, "--layout", "mlx", "--activations", "none", "--weights",
         "nvfp4", "--nvfp4-recipe", "te", code=2)
+
+# ---- FP8 and FP4 with scales that are powers of two: Fp8Dequantize of transformers 5.24, Fp8Config of SGLang 0.5.23
+class Grid:
+    """FP8 codes, and a scale for b0 rows and b1 columns, the last of which are cut off; ones of several matrices."""
+
+    def __init__(self, rows, cols, b0, b1, matrices=1, scales=range(118, 132)):
+        self.rows, self.cols, self.matrices = rows, cols, matrices
+        n, k = -(-rows // b0), -(-cols // b1)
+        self.codes = [[draw.choice(FINITE) for _ in range(cols)] for _ in range(matrices * rows)]
+        self.scales = [[draw.choice(scales) for _ in range(k)] for _ in range(matrices * n)]
+        self.shape = [n, k] if matrices == 1 else [matrices, n, k]
+        scale = lambda r, c: self.scales[r // rows * n + r % rows // b0][c // b1]
+        self.blocks = bytes(scale(r, c) for r in range(matrices * rows) for c in range(0, cols, 32))
+        self.numbers = [float("nan") if scale(r, c) == 255 else f32(E4M3[x] * e8m0(scale(r, c))) for r, row in enumerate(self.codes)
+                        for c, x in enumerate(row)]
+
+    def weight(self):
+        shape = [self.rows, self.cols] if self.matrices == 1 else [self.matrices, self.rows, self.cols]
+        return "F8_E4M3", shape, bytes(c for row in self.codes for c in row)
+
+    def scale(self, dtype="F8_E8M0", shape=None):
+        return dtype, self.shape if shape is None else shape, bytes(s for row in self.scales for s in row)
+
+
+def fp8_config(block, **more):
+    section = dict({"quant_method": "fp8", "activation_scheme": "dynamic", "fmt": "e4m3", "weight_block_size": block}, **more)
+    return {"model_type": "llama", "quantization_config": {k: v for k, v in section.items() if v is not None}}
+
+
+INV, SCALE, PLAIN_SCALE = ".weight_scale_inv", ".scale", ".weight_scale"
+# Parameters that are called scales: of hyper-connections of DeepSeek-V4, and a norm of Inkling2.
+PARAMETERS = {"layers.0.hc_attn_scale": ("F32", [3], f32_bytes([1, 2, 3])), "hc_head_scale": ("F32", [1], f32_bytes([7])),
+              "layers.0.attn.q_norm.scale": ("BF16", [4], bytes(8)), "layers.0.attn.q_norm.weight": ("BF16", [4], bytes(8)), **PLAIN}
+four = mxfp4(ROWS, COLS)
+for dtype in ("I8", "U8", "F4"):
+    for end in (INV, SCALE, PLAIN_SCALE):
+        for scale in ("U8", "F8_E8M0"):
+            make({UP + ".weight": (dtype, [ROWS, COLS if dtype == "F4" else COLS // 2], four.code_bytes(4)),
+                  UP + end: (scale, [ROWS, COLS // 32], four.scale_bytes()), **PARAMETERS}, fp8_config([128, 128], scale_fmt="ue8m0", expert_dtype="fp4"))
+            decodes("FP4 in %s, %s %s" % (dtype, end, scale), {UP + ".weight": four.numbers, "hc_head_scale": [7.0]})
+lint("FP4")
+GRIDS = [((6, 96, 1, 32), None), ((6, 96, 1, 32), [128, 128]), ((64, 128, 32, 32), [32, 32]), ((64, 128, 32, 32), None), ((192, 200, 128, 128), [128, 128]),
+         ((7, 256, 1, 128), None), ((5, 40, 1, 40), None), ((5, 40, 5, 40), None), ((130, 64, 128, 64), [128, 64]), ((5, 41, 1, 64), [1, 64]), ((256, 96, 64, 96), None)]
+for (rows, cols, b0, b1), block in GRIDS:
+    grid, what = Grid(rows, cols, b0, b1), "FP8 [%d, %d] of %d x %d, config %s" % (rows, cols, b0, b1, block)
+    for end in (INV, SCALE, PLAIN_SCALE) if (b0, b1) == (1, 32) else (INV, SCALE):
+        tensors = {DOWN + ".weight": grid.weight(), DOWN + end: grid.scale("U8" if end == INV else "F8_E8M0"), **PARAMETERS}
+        make(tensors, fp8_config(block, scale_fmt="ue8m0"))
+        decodes(what + " " + end, {DOWN + ".weight": grid.numbers}, shapes={DOWN + ".weight": [rows, cols]})
+    lint(what)
+    if cols % 32 == 0:
+        for layout, name, scales in (("fp8", DOWN + ".weight", DOWN + INV), ("compressed-tensors", DOWN + ".weight", DOWN + PLAIN_SCALE), ("mlx", DOWN + ".weight", DOWN + ".scales")):
+            done("%s to %s" % (what, layout), "relayout", MODEL, "-o", OUT, "-q", "--layout", layout)
+            there = read_safetensors(OUT + "/model.safetensors")
+            check("%s to %s" % (what, layout), there[name][2] == grid.weight()[2] and there[scales][1:] == ([rows, cols // 32], grid.blocks), there.get(scales))
+            config = read_json(OUT + "/config.json")["quantization_config"]
+            check("%s to %s: config" % (what, layout), layout != "fp8" or (config["quant_method"], config["weight_block_size"]) == ("mxfp8", [1, 32]), config)
+            decodes("%s to %s" % (what, layout), {DOWN + ".weight": grid.numbers}, OUT)
+            remove(OUT)
+    code, out, error = run("diff", MODEL, MODEL)
+    check(what + ": diff", code == 0, out + error)
+one = Grid(40, 64, 40, 64)
+for shape in ([], [1], [1, 1]):
+    make({DOWN + ".weight": one.weight(), DOWN + SCALE: one.scale(shape=shape), **PLAIN}, fp8_config(None))
+    decodes("FP8, one scale %s" % shape, {DOWN + ".weight": one.numbers})
+nan = Grid(64, 64, 32, 32, scales=[255, 127, 0, 245])
+make({DOWN + ".weight": nan.weight(), DOWN + SCALE: nan.scale(), **PLAIN}, fp8_config([32, 32]))
+decodes("FP8, scales at the ends", {DOWN + ".weight": nan.numbers})
+EXPERTS = "model.layers.0.mlp.experts.gate_up_proj"
+experts = Grid(192, 64, 128, 64, matrices=3)
+make({EXPERTS: experts.weight(), EXPERTS + "_scale_inv": experts.scale("U8"), **PLAIN}, fp8_config([128, 64]))
+decodes("FP8 experts", {EXPERTS: experts.numbers}, shapes={EXPERTS: [3, 192, 64]})
+# Rows that are read in pieces, which begin within a scale's columns.
+long = Grid(3, 150000, 2, 4096)
+make({DOWN + ".weight": long.weight(), DOWN + SCALE: long.scale(), **PLAIN}, fp8_config([2, 4096]))
+decodes("FP8, long rows", {DOWN + ".weight": long.numbers})
+# A shape that both the configuration and an equal share fit: the configuration says 128 and 64 rows, not twice 96.
+two = Grid(192, 64, 128, 64)
+make({DOWN + ".weight": two.weight(), DOWN + SCALE: two.scale(), **PLAIN}, fp8_config([128, 64]))
+decodes("FP8, cut off", {DOWN + ".weight": two.numbers})
+refused("FP8, cut off, a file alone", DOWN + ".weight|directory with config.json", "dequantize", MODEL + "/model.safetensors", "-o", OUT)
+make({DOWN + ".weight": two.weight(), DOWN + SCALE: two.scale(), **PLAIN}, fp8_config([64, 64]))
+refused("FP8, cut off, another configuration", DOWN + ".weight")
+
+# Near misses.
+small = Grid(6, 96, 1, 32)
+weight, scale = small.weight(), small.scale("U8")
+BAD = {
+    "scales of 16 columns": ({DOWN + SCALE: ("F8_E8M0", [6, 6], bytes(36))}, DOWN + ".weight"),
+    "a scale too many": ({DOWN + SCALE: ("F8_E8M0", [6, 4], bytes(24))}, DOWN + ".weight"),
+    "scales of rows without columns": ({DOWN + SCALE: ("F8_E8M0", [6], bytes(6))}, DOWN + ".weight"),
+    "scales of three dimensions": ({DOWN + SCALE: ("F8_E8M0", [1, 6, 3], bytes(18))}, DOWN + ".weight"),
+    "no scales": ({DOWN + SCALE: ("F8_E8M0", [0, 3], b"")}, DOWN + ".weight"),
+    "F32 scales": ({DOWN + INV: ("F32", [1, 1], bytes(4))}, "DeepSeek-V3"),
+    "F32 scales of DeepSeek": ({DOWN + SCALE: ("F32", [1, 1], bytes(4))}, "DeepSeek"),
+    "scales twice": ({DOWN + SCALE: ("U8", [6, 3], scale[2]), DOWN + INV: scale}, DOWN + SCALE + "|stands beside"),
+    "scales twice, of ModelOpt": ({DOWN + SCALE: ("U8", [6, 3], scale[2]), DOWN + PLAIN_SCALE: scale}, DOWN + SCALE + "|stands beside"),
+    "scales twice, inverse": ({DOWN + INV: ("U8", [6, 3], scale[2]), DOWN + PLAIN_SCALE: scale}, "second scale"),
+    "a grid of compressed-tensors' name": ({DOWN + PLAIN_SCALE: ("U8", [3, 3], bytes(9))}, DOWN + ".weight"),
+    "FP4 in blocks of 64": ({DOWN + ".weight": ("I8", [6, 96], weight[2]), DOWN + SCALE: ("U8", [6, 3], scale[2])}, DOWN + ".weight"),
+    "FP4 with a grid": ({DOWN + ".weight": ("U8", [6, 48], bytes(288)), DOWN + SCALE: ("U8", [1, 3], bytes(3))}, DOWN + ".weight"),
+    "E5M2": ({DOWN + ".weight": ("F8_E5M2", [6, 96], weight[2]), DOWN + INV: scale}, DOWN + ".weight"),
+    "another tensor beside it": ({DOWN + INV: scale, DOWN + ".zero_point": ("U8", [6, 3], bytes(18))}, "zero_point"),
+    "scales without codes": ({DOWN + ".weight": None, UP + ".weight": weight, UP + INV: scale, DOWN + INV: scale}, DOWN + INV),
+    "scales of DeepSeek without codes": ({DOWN + ".weight": None, UP + ".weight": weight, UP + INV: scale, DOWN + SCALE: scale}, DOWN + SCALE),
+}
+for what, (tensors, part) in BAD.items():
+    tensors = {**{DOWN + ".weight": weight}, **tensors, **PLAIN}
+    make({k: v for k, v in tensors.items() if v is not None}, fp8_config(None))
+    refused("FP8, " + what, part)
+for key, value in [("fmt", "e5m2"), ("scale_fmt", "e4m3"), ("expert_dtype", "int4"), ("weight_block_size", 128), ("mystery", 1), ("activation_scheme", "block")]:
+    make({DOWN + ".weight": weight, DOWN + INV: scale, **PLAIN}, fp8_config(None, **{key: value}))
+    refused("FP8, %s %s" % (key, value), key)
+for block in ([0, 32], [-1, 32], [1], ["1", "32"], [1 << 62, 1 << 62], [1, 32, 32], []):
+    make({DOWN + ".weight": weight, DOWN + INV: scale, **PLAIN}, fp8_config(block))
+    decodes("FP8, weight_block_size %s" % block, {DOWN + ".weight": small.numbers})
+make({UP + ".weight_packed": ("U8", [ROWS, COLS // 2], four.code_bytes(4)), UP + ".weight_scale": ("U8", [ROWS, 3], four.scale_bytes()), **PLAIN},
+     fp8_config([128, 128]))
+refused("FP8 stated of another layout", "quantization_config")
+# Written by quantize, and what it says: MiniMax-M3's.
+make({DOWN + ".weight": ("F32", [64, 64], f32_bytes([f32(draw.gauss(0, 1)) for _ in range(4096)])), **PLAIN}, {"model_type": "llama"})
+done("quantize to fp8", "quantize", MODEL, "-o", OUT, "-q", "--layout", "fp8", "--weights", "mxfp8-e4m3")
+there, section = read_safetensors(OUT + "/model.safetensors"), read_json(OUT + "/config.json")["quantization_config"]
+check("quantize to fp8", there[DOWN + ".weight"][:2] == ("F8_E4M3", [64, 64]) and there[DOWN + INV][:2] == ("U8", [64, 2]))
+section.pop("mxfp")
+check("quantize to fp8: config", section == {"quant_method": "mxfp8", "activation_scheme": "dynamic", "weight_block_size": [1, 32], "scale_fmt": "ue8m0",
+                                             "modules_to_not_convert": ["lm_head"]}, section)
+remove(MODEL)
+shutil.move(OUT, MODEL)
+lint("quantize to fp8")
+refused("quantize to fp8 with MXFP4", "mxfp8-e4m3", "quantize", MODEL, "-o", OUT, "--layout", "fp8", "--weights", "mxfp4", code=2)
 
 print("%d checks, %d failed" % (checks, failures))
 sys.exit(failures != 0)

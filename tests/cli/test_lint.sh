@@ -187,7 +187,7 @@ foreign "FP8 with a scale for each square, 128 x 128 as a rule, as of DeepSeek-V
 foreign "FP8 with a scale for each square" $q.weight F8_E4M3 256,128 32768 $q.weight_scale_inv BF16 2,1 4
 foreign "FP8 with a scale for each square" \
 	x.experts.gate_up_proj F8_E4M3 1,256,128 32768 x.experts.gate_up_proj_scale_inv F32 1,2,1 8
-foreign "FP8 or FP4 as DeepSeek's own programs" $q.weight F8_E4M3 256,128 32768 $q.scale F32 2,1 8
+foreign "FP8 as DeepSeek's own programs" $q.weight F8_E4M3 256,128 32768 $q.scale F32 2,1 8
 foreign "FP8 without scales, which mxfp does not read; .to(torch.bfloat16)" $q.weight F8_E4M3 256,128 32768
 # A llama whose weights have other names is not one without them.
 echo '{"model_type":"llama","hidden_size":128,"num_hidden_layers":1,"num_attention_heads":4,"vocab_size":96,

@@ -38,6 +38,7 @@ struct config_check {
 	struct entries targets;   /* names of modules; without any, every linear one is meant */
 	bool targets_classes;     /* so too with the name of a class */
 	bool by_scales;           /* loaders go by scales, and no list says what is not quantized */
+	bool lists_optional;      /* or know it without a list */
 	char *module;             /* memory for a name */
 	size_t module_size;
 };
@@ -275,11 +276,13 @@ static int check_lists(struct config_check *c, struct error *error)
 		                 "config.json has a quantization_config, and no tensor is quantized; remove it from the file");
 	const struct layout *layout = meaning_layout(quantization_config(c));
 	c->by_scales = layout != NULL && layout->by_scales;
+	c->lists_optional = layout != NULL && layout->lists_optional;
 	if (stated)
 		code = read_lists(c, error);
 	if (stated && code == EXIT_OK)
 		code = check_skipped(c, error);
-	if (stated && code == EXIT_OK && c->lint->n_weights > 0 && !c->by_scales)
+	if (stated && code == EXIT_OK && c->lint->n_weights > 0 && !c->by_scales &&
+	    !(c->lists_optional && c->ignored.n == 0))
 		code = check_unlisted(c, error);
 	return code;
 }

@@ -12,9 +12,14 @@
 #include "base/must_succeed.h"
 #include "base/suffix.h"
 
+static size_t n_made(const struct layout *layout)
+{
+	return layout->n_made != 0 ? layout->n_made : layout->n_forms;
+}
+
 const struct layout_form *layout_form(const struct layout *layout, enum mxfp_format format, bool sparse)
 {
-	for (size_t i = 0; i < layout->n_forms; i++)
+	for (size_t i = 0; i < n_made(layout); i++)
 		if (layout->forms[i].format == format && layout->forms[i].sparse == sparse)
 			return &layout->forms[i];
 	return NULL;
@@ -43,7 +48,7 @@ uint32_t layout_formats(const struct layout *layout)
 {
 	uint32_t formats = 0;
 
-	for (size_t i = 0; i < layout->n_forms; i++)
+	for (size_t i = 0; i < n_made(layout); i++)
 		if (!layout->forms[i].sparse)
 			formats |= UINT32_C(1) << layout->forms[i].format;
 	return formats;
@@ -212,6 +217,8 @@ static bool is_part(const struct layout_choice *choice, enum layout_part part, c
 
 	if (dtype != choice->form->parts[part].dtype)
 		return false;
+	if (choice->layout->order->checks_shapes)
+		return true;
 	describe_shape(choice, part, source, &shape);
 	return tensor->rank == shape.rank &&
 	       (shape.rank == 0 || memcmp(tensor->shape, shape.dims, shape.rank * sizeof *shape.dims) == 0);

@@ -208,7 +208,7 @@ enum mxfp_format layout_config_activations(const json_t *quantization)
 
 	if (own != NULL && mxfp_format_from_name(own, &format) == MXFP_OK)
 		return format;
-	if (is_text(algorithm, "W4A8_MXFP4_FP8") || is_text(algorithm, "MXFP8"))
+	if (is_text(algorithm, "W4A8_MXFP4_FP8") || is_text(algorithm, "MXFP8") || is_text(json_object_get(quantization, "quant_method"), "mxfp8"))
 		return MXFP_FORMAT_MXFP8_E4M3;
 	if (is_text(json_object_get(input, "dtype"), "fp4"))
 		return MXFP_FORMAT_MXFP4;

@@ -56,6 +56,8 @@ static const struct side {
 enum { N_METHODS = sizeof methods / sizeof methods[0], N_KEYS = sizeof keys / sizeof keys[0],
        N_SIDES = sizeof sides / sizeof sides[0], TEXT = 512, KEY_TEXT = 512, VALUE_TEXT = 64, NAME_TEXT = 1024 };
 
+static bool is_there(const struct model *model, const char *name, size_t n, const char *end, bool codes);
+
 static const char remedy[] = "give the model that it was made from";
 
 /* Going through the facts of a model. */
@@ -66,6 +68,7 @@ struct listing {
 	struct error *error;
 	bool plain;        /* no tensor can be quantized */
 	uint32_t formats;  /* that its configuration states, as bits 1 << format; 0: none */
+	bool any_format;   /* it says that weights are quantized, and not to what */
 };
 
 static int tell(const struct listing *l, const struct meaning_fact *fact)
@@ -167,6 +170,18 @@ static const struct key *find_key(const char *method, const char *parent, const 
 
 static int walk(struct section *s, const char *parent, const json_t *value);
 
+/* Whether a key is true or false under the name of a module. */
+static bool is_known_module(const struct section *s, const char *name, const json_t *value)
+{
+	const struct model *model = s->listing->model;
+	const size_t n = strlen(name);
+
+	for (size_t i = 0; i < model->n_tensors && json_is_boolean(value); i++)
+		if (strncmp(model->by_name[i].tensor->name, name, n) == 0 && model->by_name[i].tensor->name[n] == '.')
+			return true;
+	return false;
+}
+
 /* One key whose path is shown. */
 static int look_at_key(struct section *s, const struct key *row, const char *name, const json_t *value)
 {
@@ -184,7 +199,7 @@ static int look_at_key(struct section *s, const struct key *row, const char *nam
 	case KEY_SECTION:
 		return walk(s, row->path, value);
 	case KEY_MODULES:
-		return json_is_boolean(value) ? EXIT_OK : walk(s, row->path, value);
+		return is_known_module(s, name, value) ? EXIT_OK : walk(s, row->path, value);
 	case KEY_DESCRIBES:
 		return EXIT_OK;
 	case KEY_VALUES:
@@ -347,11 +362,11 @@ static int narrow(struct section *s, uint32_t *formats, uint32_t stated, const c
 }
 
 /* Bits and a length of groups that no format has. */
-static int tell_groups(struct section *s, const char *group, json_int_t bits, bool is_float, json_int_t length)
+static int tell_groups(struct section *s, const char *group, const char *key, json_int_t bits, bool is_float, json_int_t length)
 {
 	char text[TEXT];
 
-	snprintf(s->shown, sizeof s->shown, "%.200sweights", group);
+	snprintf(s->shown, sizeof s->shown, "%.200s%s", group, key);
 	snprintf(text, sizeof text, "has %s of %" JSON_INTEGER_FORMAT " bits in groups of %" JSON_INTEGER_FORMAT ", which "
 	         "is no format that mxfp reads; %s", is_float ? "floats" : "integers", bits, length, remedy);
 	const int code = tell_key(s, MEANING_REFUSED, text);
@@ -371,7 +386,7 @@ static int formats_of_config_group(struct section *s, const char *name, const js
 	*formats = formats_of_groups(n, is_float, json_integer_value(length));
 	snprintf(path, sizeof path, "config_groups.%.100s.", name);
 	if (*formats == 0)
-		return tell_groups(s, path, n, is_float, json_integer_value(length));
+		return tell_groups(s, path, "weights", n, is_float, json_integer_value(length));
 	int code = narrow(s, formats, formats_of_strategy(json_object_get(weights, "strategy")), path, "weights.strategy", "weights");
 	return code == EXIT_OK ? narrow(s, formats, formats_of_name(s->method, json_object_get(group, "format")), path, "format",
 	                                "weights")
@@ -431,7 +446,8 @@ static int formats_of_layers(struct section *s, const char *key, const json_t *l
 		if (code == EXIT_OK && bits != NULL && length != NULL) {
 			const uint32_t stated = formats_of_groups(json_integer_value(bits), true, json_integer_value(length));
 
-			code = stated == 0 ? tell_groups(s, path, json_integer_value(bits), true, json_integer_value(length))
+			code = stated == 0 ? tell_groups(s, path, "weights", json_integer_value(bits), true,
+			                                       json_integer_value(length))
 			                   : narrow(s, &one, stated, path, "weights", "quant_algo");
 		}
 		*formats |= one;
@@ -496,19 +512,23 @@ static int formats_of_schemes(struct section *s, const json_t *section, uint32_t
 static int check_groups(struct section *s, const json_t *groups, const char *path)
 {
 	const json_t *bits = json_object_get(groups, "bits"), *length = json_object_get(groups, "group_size");
-	uint32_t formats = formats_of_name(s->method, json_object_get(groups, "mode"));
+	const json_t *mode = json_object_get(groups, "mode");
+	const json_int_t n = json_integer_value(bits);
+	const uint32_t of_bits = formats_of_groups(n, true, 16) | formats_of_groups(n, true, 32);
+	uint32_t formats = formats_of_name(s->method, mode);
 
-	if (formats == 0 || bits == NULL || length == NULL)
-		return EXIT_OK;
-	const uint32_t stated = formats_of_groups(json_integer_value(bits), true, json_integer_value(length));
-	return stated == 0 ? tell_groups(s, path, json_integer_value(bits), true, json_integer_value(length))
-	                   : narrow(s, &formats, stated, path, "group_size", "mode");
+	if (bits != NULL && of_bits == 0)
+		return tell_groups(s, path, "bits", n, true, json_integer_value(length));
+	const int code = narrow(s, &formats, of_bits, path, "bits", "mode");
+	return code != EXIT_OK ? code
+	                       : narrow(s, &formats, formats_of_length(length), path, "group_size", mode != NULL ? "mode" : "bits");
 }
 
 static int check_all_groups(struct section *s, const json_t *section)
 {
 	int code = check_groups(s, section, "");
 
+	s->listing->any_format = true;
 	for (void *at = json_object_iter((json_t *)(uintptr_t)section); at != NULL && code == EXIT_OK;
 	     at = json_object_iter_next((json_t *)(uintptr_t)section, at)) {
 		char path[KEY_TEXT];
@@ -533,6 +553,8 @@ static int note_formats(struct section *s, const json_t *section)
 		code = formats_of_schemes(s, section, &formats);
 	else if (strcmp(s->method, "mlx") == 0)
 		code = check_all_groups(s, section);
+	else if (strcmp(s->method, "fp8") == 0)
+		formats = UINT32_C(1) << MXFP_FORMAT_MXFP8_E4M3 | UINT32_C(1) << MXFP_FORMAT_MXFP4;
 	else if (strcmp(s->method, "quark") == 0 || strcmp(s->method, "mxfp4") == 0)
 		formats = UINT32_C(1) << MXFP_FORMAT_MXFP4;
 	if (code == EXIT_OK && s->second)
@@ -574,13 +596,35 @@ static int look_at_leftover(struct section *s, const json_t *section)
 	return tell_key(s, MEANING_LEFTOVER, text);
 }
 
-/* Whether any weight is in words of MLX. */
-static bool has_words(const struct model *model)
+/* Whether a model's own section names a method. */
+static bool is_method_of(const struct model *model, const char *name)
 {
-	for (size_t i = 0; i < model->n_tensors; i++)
-		if (model->by_name[i].tensor->dtype == DTYPE_U32 && suffix_stem(model->by_name[i].tensor->name, ".weight") != 0)
-			return true;
-	return false;
+	const json_t *named = json_object_get(json_object_get(model->config, "quantization_config"), "quant_method");
+	const struct method *method = find_method(json_string_value(named));
+
+	return method != NULL && strcmp(method->what, name) == 0;
+}
+
+/* Whether a tensor has the dtype and name that tensors have in a layout whose section has few keys: words of MLX, or scales
+   of FP8, which compressed-tensors and ModelOpt call so, too. */
+static bool is_of_method(const struct listing *l, const char *method, const struct tensor *tensor)
+{
+	if (strcmp(method, "mlx") == 0)
+		return tensor->dtype == DTYPE_U32 && suffix_stem(tensor->name, ".weight") != 0;
+	const size_t stem = suffix_stem(tensor->name, "_scale");
+
+	return suffix_stem(tensor->name, "_scale_inv") != 0 ||
+	       (dtype_info(tensor->dtype)->bits == 8 && suffix_stem(tensor->name, ".scale") != 0) ||
+	       (stem != 0 && is_there(l->model, tensor->name, stem, "", true) && is_method_of(l->model, method));
+}
+
+static bool has_method(const struct listing *l, const char *method)
+{
+	bool found = strcmp(method, "mlx") != 0 && strcmp(method, "fp8") != 0;
+
+	for (size_t i = 0; i < l->model->n_tensors && !found; i++)
+		found = is_of_method(l, method, l->model->by_name[i].tensor);
+	return found;
 }
 
 static int look_at_second(struct listing *l, const char *path, const json_t *config);
@@ -617,9 +661,11 @@ static int look_at_section(struct listing *l, const char *path, const char *name
 	if (given == NULL && strcmp(s.method, "modelopt") == 0 && json_is_object(json_object_get(section, "quantization")))
 		return look_at_second(l, path, section);
 	s.shown[0] = '\0';
-	if (strcmp(s.method, "mlx") == 0 && !has_words(l->model))
-		return tell_key(&s, MEANING_REFUSED, "is that of a model of MLX, and no weight is in its words; one of them is of another "
-		                "model");
+	if (!has_method(l, s.method)) {
+		snprintf(text, sizeof text, "is that of quant_method %s, MLX or FP8, and no tensor is in its layout; one of them is of another "
+		         "model", s.method);
+		return tell_key(&s, MEANING_REFUSED, text);
+	}
 	int code = walk(&s, "", section);
 	return code == EXIT_OK ? note_formats(&s, section) : code;
 }
@@ -898,8 +944,9 @@ static int look_at_part(const struct listing *l, const struct model_tensor *at, 
 		return code;
 	if (owner != NULL)
 		return side->kind == SIDE_FOLDED ? tell_tensor(l, at, MEANING_FOLDED, side->name, side->what) : EXIT_OK;
-	return tell_refused(l, at, side->name, side->kind == SIDE_FOLDED ? "its layout has no such tensor"
-	                                                                 : "its format has no tensor scale of that name");
+	return tell_refused(l, at, side->name, side->kind == SIDE_FOLDED  ? "its layout has no such tensor"
+	                                       : side->what[0] != '\0' ? side->what
+	                                                                : "its format has no tensor scale of that name");
 }
 
 static int tell_orphan(const struct listing *l, const struct model_tensor *at, const char *key)
@@ -913,12 +960,22 @@ static int tell_orphan(const struct listing *l, const struct model_tensor *at, c
 	return tell_of_side(l, at, MEANING_ORPHAN, key, text);
 }
 
+/* Whether the scales X.weight_scale stand beside others, X.scale. */
+static bool has_other_scales(const struct listing *l, const struct model_tensor *at)
+{
+	const size_t n = suffix_stem(at->tensor->name, ".weight_scale");
+
+	return n != 0 && is_there(l->model, at->tensor->name, n, ".scale", true);
+}
+
 static int look_at_side(const struct listing *l, const struct model_tensor *at, const struct side *side, bool beside)
 {
 	switch (side->kind) {
 	case SIDE_PART:
 		return EXIT_OK;
 	case SIDE_SCALES:
+		if (has_other_scales(l, at))
+			return look_at_part(l, at, side);
 		/* In a model of plain numbers it may be anything. */
 		return beside || l->plain ? EXIT_OK : tell_orphan(l, at, side->name);
 	case SIDE_CARRIED:
@@ -1092,7 +1149,7 @@ static int list(struct listing *l)
 	int code = look_at_tensors(l);
 	if (code == EXIT_OK && described)
 		code = look_at_configs(l);
-	for (size_t i = 0; i < l->model->n_tensors && code == EXIT_OK && l->formats != 0; i++)
+	for (size_t i = 0; i < l->model->n_tensors && code == EXIT_OK && (l->formats != 0 || l->any_format); i++)
 		code = look_at_codes(l, &l->model->by_name[i]);
 	return code == EXIT_OK && described && !l->plain ? look_at_metadata(l) : code;
 }

@@ -118,7 +118,7 @@ static bool find_sparsity(struct quantized *q, const struct search *search)
 static int try_form(struct search *search, const struct layout *layout, const struct layout_form *form,
                     struct error *error)
 {
-	struct quantized q = {.choice = {.layout = layout, .form = form}};
+	struct quantized q = {.choice = {.layout = layout, .form = form, .grid = {search->model->grid[0], search->model->grid[1]}}};
 	int code = find_parts(&q, search, error);
 
 	if (code != EXIT_OK || q.parts[LAYOUT_CODES] == NULL)
@@ -237,8 +237,9 @@ static int fail_layout(const struct search *search, struct error *error)
 	                   shape_text(codes, of_codes), scales != NULL ? ", scales " : "",
 	                   scales != NULL ? dtype_info(scales->dtype)->name : "", scales != NULL ? " " : "",
 	                   scales != NULL ? shape_text(scales, of_scales) : "",
-	                   search->model->is_directory ? "the shapes do not fit, or the file is damaged: write it again"
-	                                               : "if it is MXFP6, name the directory with config.json");
+	                   search->model->is_directory      ? "the shapes do not fit, or the file is damaged: write it again"
+	                   : codes->dtype == DTYPE_F8_E4M3 ? "if blocks at its edges are cut off, name the directory with config.json"
+	                                                   : "if it is MXFP6, name the directory with config.json");
 }
 
 /* What is wrong with codes that have no scales, or none that fit. */
@@ -306,6 +307,8 @@ int quantized_find(struct quantized *quantized, bool *found, const struct model 
 		return *found ? fail_broken(&search, error) : EXIT_OK;
 	}
 	*found = true;
+	quantized->repeated = quantized->choice.layout->order->repeats != NULL &&
+	                      quantized->choice.layout->order->repeats(&quantized->choice, quantized->parts);
 	code = check_stated(quantized, &search, error);
 	if (code == EXIT_OK)
 		code = set_shape(quantized, name, error);

@@ -250,8 +250,9 @@ static int plan_entry(struct relayout_plan *plan, struct relayout_entry *entry, 
 	if (code != EXIT_OK)
 		return code;
 	/* A tensor that is already in the layout is copied part by part. */
-	if (entry->name == NULL || (entry->quantized.choice.layout == plan->settings->layout &&
-	                            entry->quantized.choice.form == target_form(plan, &entry->quantized)))
+	const struct layout_form *target = entry->name != NULL ? target_form(plan, &entry->quantized) : NULL;
+	if (entry->name == NULL || (entry->quantized.choice.layout == plan->settings->layout && !entry->quantized.repeated &&
+	                            (target == NULL || target == entry->quantized.choice.form)))
 		return plan_copied(plan, entry, file, error);
 	if (entry->quantized.parts[LAYOUT_CODES] == tensor)
 		return plan_codes(plan, entry, file, error);
@@ -311,7 +312,7 @@ static bool is_unchanged(const struct relayout_plan *plan, const json_t *old)
 		const struct relayout_entry *entry = &plan->entries[i];
 
 		if (entry->what == RELAYOUT_DECODED ||
-		    (entry->what == RELAYOUT_MOVED && (!same_parts(entry->choice.form, entry->quantized.choice.form) ||
+		    (entry->what == RELAYOUT_MOVED && (entry->quantized.repeated || !same_parts(entry->choice.form, entry->quantized.choice.form) ||
 		                                       entry->choice.layout->order != entry->quantized.choice.layout->order)))
 			return false;
 	}
