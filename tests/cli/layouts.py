@@ -409,5 +409,83 @@ shutil.move(OUT, MODEL)
 lint("quantize to fp8")
 refused("quantize to fp8 with MXFP4", "mxfp8-e4m3", "quantize", MODEL, "-o", OUT, "--layout", "fp8", "--weights", "mxfp4", code=2)
 
+# ---- compressed-tensors 0.20: MXFP6 by pack_fp6_to_uint8(), several groups, presets MXFP4xFP8 and MXFP6A8
+def mxfp6(rows, cols):
+    return Blocks(rows, cols, range(64), 32, range(118, 132), e8m0)
+
+
+def pack_fp6(row):
+    """Words of four codes, the first in the lowest bits, as three bytes, the lowest first."""
+    out = b""
+    for i in range(0, len(row), 4):
+        word = row[i] | row[i + 1] << 6 | row[i + 2] << 12 | row[i + 3] << 18
+        out += bytes([word & 0xFF, word >> 8 & 0xFF, word >> 16 & 0xFF])
+    return out
+
+
+CT_FORMATS = {"mxfp4": ("mxfp4-pack-quantized", 4), "mxfp6": ("mxfp6-pack-quantized", 6), "mxfp8": ("mxfp8-quantized", 8), "nvfp4": ("nvfp4-pack-quantized", 4)}
+
+
+def ct_tensors(module, form, blocks):
+    name, scale = module + ".weight", module + ".weight_scale"
+    if form == "mxfp6":
+        return {name + "_packed": ("U8", [blocks.rows, blocks.cols * 3 // 4], b"".join(map(pack_fp6, blocks.codes))), scale: ("U8", [blocks.rows, blocks.cols // 32], blocks.scale_bytes())}
+    if form == "mxfp8":
+        return {name: ("F8_E4M3", [blocks.rows, blocks.cols], blocks.code_bytes(8)), scale: ("U8", [blocks.rows, blocks.cols // 32], blocks.scale_bytes())}
+    tensors = {name + "_packed": ("U8", [blocks.rows, blocks.cols // 2], blocks.code_bytes(4))}
+    if form == "nvfp4":
+        return {**tensors, scale: ("F8_E4M3", [blocks.rows, blocks.cols // 16], blocks.scale_bytes()), name + "_global_scale": ("F32", [1], f32_bytes([1]))}
+    return {**tensors, scale: ("U8", [blocks.rows, blocks.cols // 32], blocks.scale_bytes())}
+
+
+def ct_arguments(bits, length, **more):
+    return dict({"num_bits": bits, "type": "float", "strategy": "group", "group_size": length, "symmetric": True, "dynamic": False, "actorder": None,
+                 "block_structure": None, "observer": "memoryless_minmax", "observer_kwargs": {}, "scale_dtype": "torch.uint8", "zp_dtype": "torch.uint8"}, **more)
+
+
+def ct_group(form, targets, activations=None, stated=True):
+    weights = ct_arguments(CT_FORMATS[form][1], 16 if form == "nvfp4" else 32)
+    if form == "nvfp4":
+        weights.update(strategy="tensor_group", scale_dtype="torch.float8_e4m3fn")
+    return {"targets": targets, "weights": weights, "input_activations": activations, "output_activations": None, "format": CT_FORMATS[form][0] if stated else None}
+
+
+def ct_config(*groups, form=None):
+    return {"model_type": "llama", "quantization_config": {
+        "quant_method": "compressed-tensors", "format": form or "mixed-precision", "quantization_status": "compressed", "ignore": ["lm_head"], "version": "0.20.0",
+        "kv_cache_scheme": None, "sparsity_config": {}, "transform_config": {}, "global_compression_ratio": None,
+        "config_groups": {"group_%d" % i: g for i, g in enumerate(groups)}}}
+
+
+FP8_128 = ct_arguments(8, 128, dynamic=True, scale_dtype=None, zp_dtype=None) # MXFP4xFP8
+MXFP8_ACTIVATIONS = ct_arguments(8, 32, dynamic=True) # MXFP6A8
+six, four, eight, nv = mxfp6(ROWS, COLS), mxfp4(ROWS, COLS), mxfp8(ROWS, COLS), nvfp4(ROWS, COLS)
+for what, activations in (("MXFP6A16", None), ("MXFP6A8", MXFP8_ACTIVATIONS)):
+    make({**ct_tensors(DOWN, "mxfp6", six), **PLAIN}, ct_config(ct_group("mxfp6", ["Linear"], activations), form="mxfp6-pack-quantized"))
+    decodes(what, {DOWN + ".weight": six.numbers})
+    lint(what)
+make({**ct_tensors(DOWN, "mxfp4", four), **PLAIN}, ct_config(ct_group("mxfp4", ["Linear"], FP8_128), form="mxfp4-pack-quantized"))
+decodes("MXFP4xFP8", {DOWN + ".weight": four.numbers})
+lint("MXFP4xFP8")
+for targets in ([[Q, "model.layers.0.self_attn.v_proj"], ["re:.*up_proj"], ["re:.*o_proj$"], ["Linear"]], [["re:.*self_attn[.]q_proj"], [UP], ["re:.*o_proj"], ["Linear"]]):
+    O = "model.layers.0.self_attn.o_proj"
+    make({**ct_tensors(Q, "mxfp6", six), **ct_tensors(UP, "nvfp4", nv), **ct_tensors(O, "mxfp8", eight), **ct_tensors(DOWN, "mxfp4", four), **PLAIN},
+         ct_config(ct_group("mxfp6", targets[0], MXFP8_ACTIVATIONS), ct_group("nvfp4", targets[1]), ct_group("mxfp8", targets[2]), ct_group("mxfp4", targets[3], FP8_128)))
+    decodes("mixed-precision", {Q + ".weight": six.numbers, UP + ".weight": nv.numbers, O + ".weight": eight.numbers, DOWN + ".weight": four.numbers})
+    lint("mixed-precision")
+    done("mixed-precision, relayout", "relayout", MODEL, "-o", OUT, "-q", "--layout", "compressed-tensors")
+    decodes("mixed-precision, again", {Q + ".weight": six.numbers, UP + ".weight": nv.numbers, O + ".weight": eight.numbers, DOWN + ".weight": four.numbers}, OUT)
+    remove(OUT)
+# Two groups, whose format is stated at the top of one alone or of none: the bits tell.
+make({**ct_tensors(Q, "mxfp6", six), **ct_tensors(DOWN, "mxfp4", four), **PLAIN},
+     ct_config(ct_group("mxfp6", [Q], None, False), ct_group("mxfp4", ["Linear"], None, False)))
+decodes("mixed-precision without formats", {Q + ".weight": six.numbers, DOWN + ".weight": four.numbers})
+make({**ct_tensors(UP, "nvfp4", nv), **PLAIN}, ct_config(ct_group("mxfp6", [Q]), ct_group("mxfp4", ["Linear"])))
+refused("a format of no group", UP + ".weight")
+make({**ct_tensors(DOWN, "mxfp4", four), **PLAIN}, ct_config(ct_group("mxfp4", ["Linear"]), dict(ct_group("mxfp8", [Q]), format="float-quantized")))
+refused("a group of another kind", "float-quantized")
+make({**ct_tensors(DOWN, "mxfp4", four), **PLAIN}, ct_config(ct_group("mxfp4", ["Linear"]), {"targets": [Q], "weights": ct_arguments(4, 128)}))
+refused("a group of another length", "group_size")
+
 print("%d checks, %d failed" % (checks, failures))
 sys.exit(failures != 0)

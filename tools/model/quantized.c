@@ -69,6 +69,15 @@ static bool find_stated(struct stated *stated, const struct file *file, const ch
 	return true;
 }
 
+static bool is_form_name(const char *name)
+{
+	for (size_t i = 0; layouts[i] != NULL; i++)
+		for (size_t k = 0; k < layouts[i]->n_forms; k++)
+			if (layouts[i]->forms[k].config_name != NULL && strcmp(layouts[i]->forms[k].config_name, name) == 0)
+				return true;
+	return false;
+}
+
 /* The format that file and config.json state, where shapes leave a choice. */
 static bool states(const struct search *search, const struct file *file, const struct layout_form *form)
 {
@@ -81,9 +90,10 @@ static bool states(const struct search *search, const struct file *file, const s
 
 	if (weights != NULL && mxfp_format_from_name(weights, &format) == MXFP_OK)
 		return format == form->format;
-	if (name != NULL)
+	if (name != NULL && is_form_name(name))
 		return form->config_name != NULL && strcmp(form->config_name, name) == 0;
-	return model->formats == UINT32_C(1) << form->format;
+	/* Of groups that say bits alone, those are meant that the layout's own programs have. */
+	return model->formats == UINT32_C(1) << form->format || (form->known && (model->formats >> form->format & 1) != 0);
 }
 
 /* Whether the codes can be nothing but those of a quantized tensor: by their name, because they have 8 bits and scales,
