@@ -487,5 +487,63 @@ refused("a group of another kind", "float-quantized")
 make({**ct_tensors(DOWN, "mxfp4", four), **PLAIN}, ct_config(ct_group("mxfp4", ["Linear"]), {"targets": [Q], "weights": ct_arguments(4, 128)}))
 refused("a group of another length", "group_size")
 
+# ---- ModelOpt 0.47: MIXED_PRECISION by process_layer_quant_config() and convert_hf_quant_config_format(), whose keys may name what modules
+# are in, with prefixes of a wrapper; names of tensors are others
+def mo_tensors(module, form, blocks, scale=1.0):
+    tensors = {k.replace("_packed", ""): v for k, v in ct_tensors(module, form, blocks).items() if "global" not in k}
+    return {**tensors, module + ".weight_scale_2": ("F32", [], f32_bytes([scale]))} if form == "nvfp4" else tensors
+
+
+def mo_weights(bits, length):
+    return {"dynamic": False, "num_bits": bits, "type": "float", "group_size": length}
+
+
+PRODUCER = {"name": "modelopt", "version": "0.47.0"}
+EXPERT = "backbone.layers.0.mlp.experts.3.down_proj"
+nv.half = [f32(x * 0.5) for x in nv.numbers]
+layers = {"model.language_model.layers.0.self_attn.q_proj": {"quant_algo": "MXFP8", "group_size": 32}, "backbone.layers.0.mlp.experts": {"quant_algo": "W4A16_NVFP4", "group_size": 16},
+          "model.language_model.layers.0.mlp.down_proj": {"quant_algo": "W4A8_MXFP4_FP8", "group_size": 32},
+          "model.language_model.layers.0.mlp.up_proj": {"quant_algo": "NVFP4", "group_size": 16}}
+groups = {"group_0": {"input_activations": mo_weights(8, 32), "weights": mo_weights(8, 32), "targets": ["model.language_model.layers.0.self_attn.q_proj"]},
+          "group_1": {"weights": mo_weights(4, 16), "targets": ["backbone.layers.0.mlp.experts"]},
+          "group_2": {"input_activations": {"dynamic": False, "num_bits": 8, "type": "float"}, "weights": mo_weights(4, 32), "targets": ["model.language_model.layers.0.mlp.down_proj"]},
+          "group_3": {"input_activations": mo_weights(4, 16), "weights": mo_weights(4, 16), "targets": ["model.language_model.layers.0.mlp.up_proj"]}}
+tensors = {**mo_tensors(Q, "mxfp8", eight), **mo_tensors(EXPERT, "nvfp4", nv, 0.5), **mo_tensors(DOWN, "mxfp4", four), **mo_tensors(UP, "nvfp4", nv), **PLAIN}
+want = {Q + ".weight": eight.numbers, EXPERT + ".weight": nv.half, DOWN + ".weight": four.numbers, UP + ".weight": nv.numbers}
+first = {"model_type": "llama", "quantization_config": {"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION", "producer": PRODUCER, "ignore": ["lm_head"], "config_groups": groups,
+                                                        "quantized_layers": layers, "kv_cache_scheme": {"dynamic": False, "num_bits": 8, "type": "float"}}}
+second = {"producer": PRODUCER, "quantization": {"quant_algo": "MIXED_PRECISION", "kv_cache_quant_algo": "FP8", "quantized_layers": layers, "exclude_modules": ["lm_head"]}}
+for what, config, other in (("both", first, second), ("config.json alone", first, None), ("hf_quant_config.json alone", {"model_type": "llama"}, second)):
+    make(tensors, config, other)
+    decodes("ModelOpt MIXED_PRECISION, " + what, want)
+    lint("ModelOpt MIXED_PRECISION, " + what)
+make({**tensors, **ct_tensors("model.layers.1.self_attn.q_proj", "mxfp6", six)}, first, second)
+refused("ModelOpt MIXED_PRECISION, a format that it does not state", "layers.1.self_attn.q_proj")
+layers["model.language_model.layers.0.self_attn.k_proj"] = {"quant_algo": "W4A16_AWQ", "group_size": 128}
+make(tensors, {"model_type": "llama"}, second)
+refused("ModelOpt MIXED_PRECISION, AWQ", "k_proj.quant_algo")
+# Experts in one tensor, each with its own tensor scale: there is one for all of a tensor here.
+experts = [nvfp4(ROWS, COLS) for _ in range(2)]
+stacked = {EXPERTS: ("U8", [2, ROWS, COLS // 2], b"".join(e.code_bytes(4) for e in experts)),
+           EXPERTS + "_weight_scale": ("F8_E4M3", [2, ROWS, COLS // 16], b"".join(e.scale_bytes() for e in experts))}
+for shape in ([2, 2], [2], [1]):
+    n = shape[0] * shape[-1] if len(shape) > 1 else shape[0]
+    make({**stacked, EXPERTS + "_weight_scale_2": ("F32", shape, f32_bytes([0.5] * n)), **PLAIN}, {"model_type": "muse_spark", "quantization_config": {
+        "quant_method": "modelopt", "quant_algo": "NVFP4", "producer": PRODUCER, "ignore": []}})
+    refused("NVFP4 experts with tensor scales %s" % shape, EXPERTS + "|Muse-Spark")
+    make({EXPERTS: stacked[EXPERTS], EXPERTS + "_scale": stacked[EXPERTS + "_weight_scale"], EXPERTS + "_scale_2": ("F32", shape, f32_bytes([0.5] * n)), **PLAIN}, None)
+    if shape == [1]:
+        decodes("NVFP4 experts with one tensor scale", {EXPERTS: [f32(x * 0.5) for e in experts for x in e.numbers]})
+    else:
+        refused("NVFP4 experts, other names, with tensor scales %s" % shape, EXPERTS + "_scale_2")
+# MiniMax-M3.1: MXFP8 and, in experts, NVFP4 as compressed-tensors has it.
+m31 = {"quant_method": "minimax_m3_nvfp4", "activation_scheme": "dynamic", "weight_block_size": [1, 32], "ignored_layers": ["lm_head"], "kv_cache_quant_algo": "FP8",
+       "index_k_quant_type": "nvfp4", "attention_quant_algo": "FP8", "group_size": 16}
+tensors = {Q + ".weight": ("F8_E4M3", [ROWS, COLS], eight.code_bytes(8)), Q + INV: ("U8", [ROWS, COLS // 32], eight.scale_bytes()), **ct_tensors(EXPERT, "nvfp4", nv), **PLAIN}
+make(tensors, {"model_type": "minimax_m3", "quantization_config": m31})
+decodes("MiniMax-M3.1", {Q + ".weight": eight.numbers, EXPERT + ".weight": nv.numbers})
+make({**tensors, **ct_tensors(DOWN, "mxfp4", four)}, {"model_type": "minimax_m3", "quantization_config": m31})
+refused("MiniMax-M3.1 with MXFP4", DOWN)
+
 print("%d checks, %d failed" % (checks, failures))
 sys.exit(failures != 0)

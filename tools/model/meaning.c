@@ -555,6 +555,8 @@ static int note_formats(struct section *s, const json_t *section)
 		code = check_all_groups(s, section);
 	else if (strcmp(s->method, "fp8") == 0)
 		formats = UINT32_C(1) << MXFP_FORMAT_MXFP8_E4M3 | UINT32_C(1) << MXFP_FORMAT_MXFP4;
+	else if (strcmp(s->method, "minimax_m3_nvfp4") == 0)
+		formats = UINT32_C(1) << MXFP_FORMAT_MXFP8_E4M3 | UINT32_C(1) << MXFP_FORMAT_NVFP4;
 	else if (strcmp(s->method, "quark") == 0 || strcmp(s->method, "mxfp4") == 0)
 		formats = UINT32_C(1) << MXFP_FORMAT_MXFP4;
 	if (code == EXIT_OK && s->second)
