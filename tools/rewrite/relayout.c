@@ -258,8 +258,9 @@ static int plan_entry(struct relayout_plan *plan, struct relayout_entry *entry, 
 		                   "dequantize makes numbers of it, and mxfp quantize blocks", dtype_info(codes->dtype)->name,
 		                   plan->settings->layout->name);
 	/* A tensor that is already in the layout is copied part by part. */
-	if (entry->name == NULL || (entry->quantized.choice.layout == plan->settings->layout &&
-	                            entry->quantized.choice.form == target_form(plan, &entry->quantized)))
+	const struct layout_form *target = entry->name != NULL ? target_form(plan, &entry->quantized) : NULL;
+	if (entry->name == NULL || (entry->quantized.choice.layout == plan->settings->layout && !entry->quantized.repeated &&
+	                            (target == NULL || target == entry->quantized.choice.form)))
 		return plan_copied(plan, entry, file, error);
 	if (entry->quantized.parts[LAYOUT_CODES] == tensor)
 		return plan_codes(plan, entry, file, error);
@@ -319,7 +320,7 @@ static bool is_unchanged(const struct relayout_plan *plan, const json_t *old)
 		const struct relayout_entry *entry = &plan->entries[i];
 
 		if (entry->what == RELAYOUT_DECODED ||
-		    (entry->what == RELAYOUT_MOVED && (!same_parts(entry->choice.form, entry->quantized.choice.form) ||
+		    (entry->what == RELAYOUT_MOVED && (entry->quantized.repeated || !same_parts(entry->choice.form, entry->quantized.choice.form) ||
 		                                       entry->choice.layout->order != entry->quantized.choice.layout->order)))
 			return false;
 	}
@@ -499,7 +500,7 @@ static int make_config(const struct relayout_plan *plan, json_t **config, struct
 	json_t *quantization = new_config(plan, *config);
 	meaning_remove_sections(*config);
 	if (quantization != NULL)
-		json_object_set_new(*config, "quantization_config", quantization);
+		layout_config_put(*config, plan->settings->layout, quantization);
 	for (size_t i = 0; i < plan->n_entries; i++)
 		if (plan->entries[i].what == RELAYOUT_DECODED)
 			model_config_widen(*config, plan->settings->to);
