@@ -543,5 +543,28 @@ decodes("MiniMax-M3.1", {Q + ".weight": eight.numbers, EXPERT + ".weight": nv.nu
 make({**tensors, **ct_tensors(DOWN, "mxfp4", four)}, {"model_type": "minimax_m3", "quantization_config": m31})
 refused("MiniMax-M3.1 with MXFP4", DOWN)
 
+# ---- GGUF: F64 (type 28) is numbers, rounded to binary32 first, wherever weights are read
+def gguf(path, kind, numbers):
+    text = lambda x: struct.pack("<Q", len(x)) + x.encode()
+    data = struct.pack("<%d%s" % (len(numbers), "d" if kind == 28 else "f"), *numbers)
+    out = b"GGUF" + struct.pack("<IQQ", 3, 1, 1) + text("general.architecture") + struct.pack("<I", 8) + text("llama")
+    out += text("blk.0.ffn_down.weight") + struct.pack("<IQQIQ", 2, 64, 64, kind, 0)
+    with open(path, "wb") as file:
+        file.write(out + bytes(-len(out) % 32) + data)
+
+
+wide = [draw.gauss(0, 1) for _ in range(4096)]
+paths = [WORK + "/f64.gguf", WORK + "/f32.gguf"]
+gguf(paths[0], 28, wide)
+gguf(paths[1], 0, [f32(x) for x in wide])
+made = []
+for path in paths:
+    done("quantize " + path, "quantize", path, "-o", path + ".out.gguf", "-q", "--weights", "mxfp4")
+    made.append(open(path + ".out.gguf", "rb").read()[-4096 * 17 // 32:])
+check("GGUF, F64", made[0] == made[1])
+code, out, error = run("diff", paths[0], paths[1], "--json")
+check("GGUF, F64: diff", json.loads(out)["tensors"][0]["compared"], out + error)
+refused("GGUF, F64: gemm", "blk.0.ffn_down.weight|F64", "gemm", paths[1], paths[0], "-o", OUT + ".npy")
+
 print("%d checks, %d failed" % (checks, failures))
 sys.exit(failures != 0)
