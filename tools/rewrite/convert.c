@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "rewrite/relayout.h"
+#include "rewrite/convert.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -29,33 +29,33 @@
 #include "rewrite/decode.h"
 
 /* Returns the form that a tensor gets. Only one layout has sparse forms, so sparse tensors stay or are refused. */
-static const struct layout_form *target_form(const struct relayout_plan *plan, const struct quantized *q)
+static const struct layout_form *target_form(const struct convert_plan *plan, const struct quantized *q)
 {
 	return layout_form(plan->settings->layout, q->choice.form->format, q->choice.form->sparse);
 }
 
-static int fail_not_held(const struct relayout_plan *plan, const struct relayout_entry *entry, const struct file *file,
+static int fail_not_held(const struct convert_plan *plan, const struct convert_entry *entry, const struct file *file,
                          const char *why, struct error *error)
 {
 	const struct layout_form *form = entry->quantized.choice.form;
 	const char *sparse = form->sparse ? "sparse " : "", *format = mxfp_format_get_info(form->format)->name;
 
 	if (why != NULL)
-		return fail_tensor(error, file->path, entry->source->name, "layout %s does not hold it: %s; --to f32 decodes "
+		return fail_tensor(error, file->path, entry->source->name, "layout %s does not hold it: %s; --decode-rest f32 decodes "
 		                   "it", plan->settings->layout->name, why);
-	return fail_tensor(error, file->path, entry->source->name, "is %s%s, which layout %s does not hold; --to f32 "
+	return fail_tensor(error, file->path, entry->source->name, "is %s%s, which layout %s does not hold; --decode-rest f32 "
 	                   "decodes it, or give another --layout", sparse, format, plan->settings->layout->name);
 }
 
 /* Finds the number that, by the metadata, a tensor scale is the rounded reciprocal of; false if none is noted. */
 static bool noted_inverse(const struct file *file, const char *part, float scale, float *noted)
 {
-	size_t size = sizeof RELAYOUT_INVERSE + strlen(part);
+	size_t size = sizeof CONVERT_INVERSE + strlen(part);
 	char *key = malloc(size), *end;
 
 	if (key == NULL)
 		return false;
-	snprintf(key, size, RELAYOUT_INVERSE "%s", part);
+	snprintf(key, size, CONVERT_INVERSE "%s", part);
 	const char *text = file_metadata(file, key);
 	free(key);
 	if (text == NULL)
@@ -64,7 +64,7 @@ static bool noted_inverse(const struct file *file, const char *part, float scale
 	return end != text && *end == '\0' && 1 / *noted == scale;
 }
 
-static int invert(struct relayout_scale *scale, const struct relayout_plan *plan, const struct tensor *part,
+static int invert(struct convert_scale *scale, const struct convert_plan *plan, const struct tensor *part,
                   const struct file *file, struct error *error)
 {
 	scale->is = 1 / scale->was;
@@ -74,12 +74,12 @@ static int invert(struct relayout_scale *scale, const struct relayout_plan *plan
 		return fail_tensor(error, file->path, part->name, "is %g, whose reciprocal, which layout %s wants, is not an F32 "
 		                   "number", (double)scale->was, plan->settings->layout->name);
 	if (scale->change == 0)
-		scale->how = RELAYOUT_INVERSE_EXACT;
+		scale->how = CONVERT_INVERSE_EXACT;
 	else if (noted_inverse(file, part->name, scale->was, &scale->is))
-		scale->how = RELAYOUT_INVERSE_NOTED;
+		scale->how = CONVERT_INVERSE_NOTED;
 	else
-		scale->how = RELAYOUT_INVERSE_ROUNDED;
-	if (scale->how != RELAYOUT_INVERSE_ROUNDED || plan->settings->allow_rounding)
+		scale->how = CONVERT_INVERSE_ROUNDED;
+	if (scale->how != CONVERT_INVERSE_ROUNDED || plan->settings->allow_rounding)
 		return EXIT_OK;
 	return fail_tensor(error, file->path, part->name, "is %.9g, and its reciprocal, which layout %s wants, has to be "
 	                   "rounded: that changes numbers by %.1e of themselves; --allow-rounding accepts it, and notes "
@@ -87,12 +87,12 @@ static int invert(struct relayout_scale *scale, const struct relayout_plan *plan
 }
 
 /* Reads a tensor scale and decides what becomes of it. */
-static int plan_scale(struct relayout_plan *plan, struct relayout_entry *entry, enum layout_part part,
+static int plan_scale(struct convert_plan *plan, struct convert_entry *entry, enum layout_part part,
                       struct error *error)
 {
 	const struct tensor *source = entry->quantized.parts[part];
 	const struct file *file = entry->quantized.files[part];
-	struct relayout_scale *scale = &entry->scales[part];
+	struct convert_scale *scale = &entry->scales[part];
 
 	if (source->dtype != DTYPE_F32 || tensor_elements(source) != 1)
 		return fail_tensor(error, file->path, source->name, "is not one F32 number");
@@ -101,14 +101,14 @@ static int plan_scale(struct relayout_plan *plan, struct relayout_entry *entry, 
 	if (code != EXIT_OK)
 		return code;
 	scale->is = scale->was;
-	scale->how = RELAYOUT_SAME;
+	scale->how = CONVERT_SAME;
 	if (entry->quantized.choice.layout->divides == entry->choice.layout->divides)
 		return EXIT_OK;
 	return invert(scale, plan, source, file, error);
 }
 
 /* Whether the layout can hold the tensor's input scale: not if it has no tensor scale, and so no convention for one. */
-static bool holds_input_scale(const struct relayout_entry *entry)
+static bool holds_input_scale(const struct convert_entry *entry)
 {
 	bool fits;
 
@@ -120,12 +120,12 @@ static bool holds_input_scale(const struct relayout_entry *entry)
 	return fits;
 }
 
-static int plan_scales(struct relayout_plan *plan, struct relayout_entry *entry, struct error *error)
+static int plan_scales(struct convert_plan *plan, struct convert_entry *entry, struct error *error)
 {
 	int code = EXIT_OK;
 
 	if (layout_has(&entry->choice, LAYOUT_TENSOR_SCALE)) {
-		entry->scales[LAYOUT_TENSOR_SCALE] = (struct relayout_scale){RELAYOUT_SAME, 1, 1, 0};
+		entry->scales[LAYOUT_TENSOR_SCALE] = (struct convert_scale){CONVERT_SAME, 1, 1, 0};
 		if (entry->quantized.parts[LAYOUT_TENSOR_SCALE] != NULL)
 			code = plan_scale(plan, entry, LAYOUT_TENSOR_SCALE, error);
 	}
@@ -133,12 +133,12 @@ static int plan_scales(struct relayout_plan *plan, struct relayout_entry *entry,
 		return code;
 	if (holds_input_scale(entry))
 		return plan_scale(plan, entry, LAYOUT_INPUT_SCALE, error);
-	entry->scales[LAYOUT_INPUT_SCALE].how = RELAYOUT_LEFT_OUT;
+	entry->scales[LAYOUT_INPUT_SCALE].how = CONVERT_LEFT_OUT;
 	return EXIT_OK;
 }
 
 /* Returns the tensor as it was before it was quantized. */
-static struct tensor original(const struct relayout_entry *entry)
+static struct tensor original(const struct convert_entry *entry)
 {
 	return (struct tensor){
 		.name = entry->name,
@@ -148,7 +148,7 @@ static struct tensor original(const struct relayout_entry *entry)
 	};
 }
 
-static int plan_parts(struct relayout_plan *plan, struct relayout_entry *entry, const struct file *file,
+static int plan_parts(struct convert_plan *plan, struct convert_entry *entry, const struct file *file,
                       struct error *error)
 {
 	const struct tensor whole = original(entry);
@@ -156,8 +156,8 @@ static int plan_parts(struct relayout_plan *plan, struct relayout_entry *entry, 
 
 	for (int i = 0; i < N_LAYOUT_PARTS; i++) {
 		enum layout_part part = (enum layout_part)i;
-		enum relayout_how how = entry->scales[part].how;
-		bool carried = part == LAYOUT_INPUT_SCALE && how != RELAYOUT_ABSENT && how != RELAYOUT_LEFT_OUT;
+		enum convert_how how = entry->scales[part].how;
+		bool carried = part == LAYOUT_INPUT_SCALE && how != CONVERT_ABSENT && how != CONVERT_LEFT_OUT;
 
 		if (!carried && !layout_has(&entry->choice, part))
 			continue;
@@ -175,23 +175,23 @@ static int plan_parts(struct relayout_plan *plan, struct relayout_entry *entry, 
 	return EXIT_OK;
 }
 
-static int plan_decoded(struct relayout_plan *plan, struct relayout_entry *entry, struct error *error)
+static int plan_decoded(struct convert_plan *plan, struct convert_entry *entry, struct error *error)
 {
 	uint64_t *shape = arena_take(&plan->arena, (entry->quantized.shape.rank + 1) * sizeof *shape);
 
 	if (shape == NULL)
 		return fail_memory(error);
 	decode_shape(shape, &entry->quantized);
-	entry->what = RELAYOUT_DECODED;
+	entry->what = CONVERT_DECODED;
 	entry->parts[0] = original(entry);
-	entry->parts[0].dtype = decode_dtype(plan->settings->to);
+	entry->parts[0].dtype = decode_dtype(plan->settings->decode);
 	entry->parts[0].shape = shape;
 	return EXIT_OK;
 }
 
 /* NULL, or why the layout does not hold a tensor that it has a form for, as a phrase. Tensors without a config.json are
    no model for a loader: those are moved into every layout. */
-static const char *refuses(const struct relayout_plan *plan, const struct relayout_entry *entry)
+static const char *refuses(const struct convert_plan *plan, const struct convert_entry *entry)
 {
 	const struct role_model *model = &plan->model->role_model;
 	const struct tensor whole = original(entry);
@@ -206,10 +206,10 @@ static const char *refuses(const struct relayout_plan *plan, const struct relayo
 	return why != NULL ? why : layout_refuses(&entry->choice, &whole);
 }
 
-static int plan_codes(struct relayout_plan *plan, struct relayout_entry *entry, const struct file *file,
+static int plan_codes(struct convert_plan *plan, struct convert_entry *entry, const struct file *file,
                       struct error *error)
 {
-	entry->what = RELAYOUT_MOVED;
+	entry->what = CONVERT_MOVED;
 	entry->choice = (struct layout_choice){
 		.layout = plan->settings->layout,
 		.form = target_form(plan, &entry->quantized),
@@ -218,34 +218,34 @@ static int plan_codes(struct relayout_plan *plan, struct relayout_entry *entry, 
 	};
 	const char *why = entry->choice.form != NULL ? refuses(plan, entry) : NULL;
 	if (entry->choice.form == NULL || why != NULL)
-		return plan->settings->to != OPTION_FORMAT_NONE ? plan_decoded(plan, entry, error)
+		return plan->settings->decode != OPTION_FORMAT_NONE ? plan_decoded(plan, entry, error)
 		                                                : fail_not_held(plan, entry, file, why, error);
 	int code = plan_scales(plan, entry, error);
 	return code != EXIT_OK ? code : plan_parts(plan, entry, file, error);
 }
 
-static int plan_copied(const struct relayout_plan *plan, struct relayout_entry *entry, const struct file *file,
+static int plan_copied(const struct convert_plan *plan, struct convert_entry *entry, const struct file *file,
                        struct error *error)
 {
 	entry->parts[0] = *entry->source;
 	if (plan->settings->layout->file_format == file->format || dtype_info(entry->source->dtype)->block_elements == 1)
 		return EXIT_OK;
-	if (entry->source->dtype == DTYPE_Q8_0 && plan->settings->to != OPTION_FORMAT_NONE) {
-		entry->what = RELAYOUT_DECODED;
-		entry->parts[0].dtype = decode_dtype(plan->settings->to);
+	if (entry->source->dtype == DTYPE_Q8_0 && plan->settings->decode != OPTION_FORMAT_NONE) {
+		entry->what = CONVERT_DECODED;
+		entry->parts[0].dtype = decode_dtype(plan->settings->decode);
 		return EXIT_OK;
 	}
 	return fail_tensor(error, file->path, entry->source->name, "is %s, which %s files do not hold; %s--layout gguf "
 	                   "does", dtype_info(entry->source->dtype)->name, plan->settings->layout->file_format->name,
-	                   entry->source->dtype == DTYPE_Q8_0 ? "--to f32 decodes it, and " : "");
+	                   entry->source->dtype == DTYPE_Q8_0 ? "--decode-rest f32 decodes it, and " : "");
 }
 
-static int plan_entry(struct relayout_plan *plan, struct relayout_entry *entry, const struct file *file,
+static int plan_entry(struct convert_plan *plan, struct convert_entry *entry, const struct file *file,
                       const struct tensor *tensor, struct error *error)
 {
 	entry->source = tensor;
 	entry->file = file;
-	entry->what = RELAYOUT_COPIED;
+	entry->what = CONVERT_COPIED;
 	int code = quantized_owner(&entry->quantized, &entry->name, plan->model, tensor, &plan->arena, error);
 	if (code != EXIT_OK)
 		return code;
@@ -255,32 +255,32 @@ static int plan_entry(struct relayout_plan *plan, struct relayout_entry *entry, 
 		return plan_copied(plan, entry, file, error);
 	if (entry->quantized.parts[LAYOUT_CODES] == tensor)
 		return plan_codes(plan, entry, file, error);
-	entry->what = RELAYOUT_PART;
+	entry->what = CONVERT_PART;
 	return EXIT_OK;
 }
 
-static int plan_entries(struct relayout_plan *plan, struct error *error)
+static int plan_entries(struct convert_plan *plan, struct error *error)
 {
 	const struct model *model = plan->model;
 	int code = EXIT_OK;
 
 	for (size_t f = 0; f < model->n_files; f++)
 		plan->n_entries += model->files[f].n_tensors;
-	struct relayout_entry *entry = plan->entries = calloc(plan->n_entries + 1, sizeof *plan->entries);
+	struct convert_entry *entry = plan->entries = calloc(plan->n_entries + 1, sizeof *plan->entries);
 	if (entry == NULL)
 		return fail_memory(error);
 	for (size_t f = 0; f < model->n_files; f++)
 		for (size_t t = 0; t < model->files[f].n_tensors && code == EXIT_OK; t++) {
 			code = plan_entry(plan, entry, &model->files[f], &model->files[f].tensors[t], error);
 			plan->n_held += entry->name != NULL && entry->quantized.parts[LAYOUT_CODES] == entry->source &&
-			                entry->what != RELAYOUT_DECODED;
+			                entry->what != CONVERT_DECODED;
 			entry++;
 		}
 	return code;
 }
 
 /* Whether the output is one file, beside which nothing is written. */
-static bool makes_file(const struct relayout_settings *settings)
+static bool makes_file(const struct convert_settings *settings)
 {
 	return file_format_named(settings->out) == settings->layout->file_format;
 }
@@ -301,17 +301,17 @@ static bool same_parts(const struct layout_form *a, const struct layout_form *b)
 
 /* Whether the output has the tensors of the source, in the layout that its configuration names: then it says what it
    said. */
-static bool is_unchanged(const struct relayout_plan *plan, const json_t *old)
+static bool is_unchanged(const struct convert_plan *plan, const json_t *old)
 {
 	const char *method = json_string_value(json_object_get(old, "quant_method"));
 
 	if (method == NULL || plan->settings->layout->method == NULL || strcmp(method, plan->settings->layout->method) != 0)
 		return false;
 	for (size_t i = 0; i < plan->n_entries; i++) {
-		const struct relayout_entry *entry = &plan->entries[i];
+		const struct convert_entry *entry = &plan->entries[i];
 
-		if (entry->what == RELAYOUT_DECODED ||
-		    (entry->what == RELAYOUT_MOVED && (!same_parts(entry->choice.form, entry->quantized.choice.form) ||
+		if (entry->what == CONVERT_DECODED ||
+		    (entry->what == CONVERT_MOVED && (!same_parts(entry->choice.form, entry->quantized.choice.form) ||
 		                                       entry->choice.layout->order != entry->quantized.choice.layout->order)))
 			return false;
 	}
@@ -328,15 +328,15 @@ static bool has_output_scales(const struct model *model)
 }
 
 /* The format of activations that a section names, if the output's can say so, too. */
-static enum mxfp_format kept_activations(const struct relayout_plan *plan, const json_t *section)
+static enum mxfp_format kept_activations(const struct convert_plan *plan, const json_t *section)
 {
 	const enum mxfp_format activations = layout_config_activations(section);
 
 	for (size_t i = 0; i < plan->n_entries && activations != OPTION_FORMAT_NONE; i++) {
-		const struct relayout_entry *entry = &plan->entries[i];
-		const struct layout_form *form = entry->what == RELAYOUT_MOVED ? entry->choice.form : entry->quantized.choice.form;
+		const struct convert_entry *entry = &plan->entries[i];
+		const struct layout_form *form = entry->what == CONVERT_MOVED ? entry->choice.form : entry->quantized.choice.form;
 
-		if (entry->what == RELAYOUT_DECODED || entry->name == NULL || entry->quantized.parts[LAYOUT_CODES] != entry->source)
+		if (entry->what == CONVERT_DECODED || entry->name == NULL || entry->quantized.parts[LAYOUT_CODES] != entry->source)
 			continue;
 		return (form->activations >> activations & 1) != 0 ? activations : OPTION_FORMAT_NONE;
 	}
@@ -344,11 +344,11 @@ static enum mxfp_format kept_activations(const struct relayout_plan *plan, const
 }
 
 /* Whether the output has tensor scales of activations, which say that they are quantized. */
-static bool keeps_input_scales(const struct relayout_plan *plan)
+static bool keeps_input_scales(const struct convert_plan *plan)
 {
 	for (size_t i = 0; i < plan->n_entries; i++)
 		if (plan->entries[i].parts[LAYOUT_INPUT_SCALE].name != NULL ||
-		    (plan->entries[i].what == RELAYOUT_COPIED && plan->entries[i].name != NULL &&
+		    (plan->entries[i].what == CONVERT_COPIED && plan->entries[i].name != NULL &&
 		     plan->entries[i].quantized.parts[LAYOUT_INPUT_SCALE] == plan->entries[i].source))
 			return true;
 	return false;
@@ -367,7 +367,7 @@ static bool says_activations(const json_t *section)
 }
 
 /* Finds how the source's cache of keys and values is quantized, which config.json of the output says, too. */
-static int plan_cache(struct relayout_plan *plan, struct error *error)
+static int plan_cache(struct convert_plan *plan, struct error *error)
 {
 	const struct layout *layout = plan->settings->layout;
 	json_t *config = NULL, *second = NULL;
@@ -397,10 +397,10 @@ static int plan_cache(struct relayout_plan *plan, struct error *error)
 	return code == EXIT_OK && json_out_of_memory() ? fail_memory(error) : code;
 }
 
-int relayout_plan(struct relayout_plan *plan, const struct relayout_settings *settings, const struct model *model,
+int convert_plan(struct convert_plan *plan, const struct convert_settings *settings, const struct model *model,
                   struct error *error)
 {
-	*plan = (struct relayout_plan){.settings = settings, .model = model};
+	*plan = (struct convert_plan){.settings = settings, .model = model};
 	int code = model_output_check_source(model, settings->out, error);
 
 	/* One array can go from .npy to safetensors and back as it is; any other file would be only a copy, that says of a
@@ -419,30 +419,30 @@ int relayout_plan(struct relayout_plan *plan, const struct relayout_settings *se
 	return plan->carried == NULL ? fail_memory(error) : EXIT_OK;
 }
 
-void relayout_plan_free(struct relayout_plan *plan)
+void convert_plan_free(struct convert_plan *plan)
 {
 	carry_free(&plan->carry);
 	json_decref(plan->cache);
 	free(plan->entries);
 	arena_free(&plan->arena);
-	*plan = (struct relayout_plan){0};
+	*plan = (struct convert_plan){0};
 }
 
-static json_t *make_section(const struct relayout_plan *plan, enum mxfp_format activations)
+static json_t *make_section(const struct convert_plan *plan, enum mxfp_format activations)
 {
 	struct layout_facts facts;
 
 	layout_facts_begin(&facts, plan->settings->layout, activations, plan->model);
 	facts.cache = plan->cache;
 	for (size_t i = 0; i < plan->n_entries; i++) {
-		const struct relayout_entry *entry = &plan->entries[i];
+		const struct convert_entry *entry = &plan->entries[i];
 		const struct quantized *q = &entry->quantized;
-		const bool copied = entry->what == RELAYOUT_COPIED;
+		const bool copied = entry->what == CONVERT_COPIED;
 
-		if (entry->what == RELAYOUT_DECODED || (copied && entry->name == NULL))
+		if (entry->what == CONVERT_DECODED || (copied && entry->name == NULL))
 			layout_facts_keep(&facts, &entry->parts[0]);
 		else if (q->parts[LAYOUT_CODES] == entry->source)
-			layout_facts_add(&facts, entry->what == RELAYOUT_MOVED ? &entry->choice : &q->choice, entry->name);
+			layout_facts_add(&facts, entry->what == CONVERT_MOVED ? &entry->choice : &q->choice, entry->name);
 		facts.pre_quant_scales |= copied && entry->name != NULL && q->parts[LAYOUT_PRE_QUANT_SCALE] == entry->source;
 	}
 	facts.input_scales = keeps_input_scales(plan);
@@ -452,7 +452,7 @@ static json_t *make_section(const struct relayout_plan *plan, enum mxfp_format a
 }
 
 /* Returns the layout's configuration, with what `mxfp quantize` noted in the source's. */
-static json_t *new_config(const struct relayout_plan *plan, const json_t *before)
+static json_t *new_config(const struct convert_plan *plan, const json_t *before)
 {
 	static const char cache[] = "kv_cache_scheme";
 	const json_t *old = meaning_section(before);
@@ -479,7 +479,7 @@ static json_t *new_config(const struct relayout_plan *plan, const json_t *before
 }
 
 /* Makes config.json of the output; *config is NULL if it has none. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
-static int make_config(const struct relayout_plan *plan, json_t **config, struct error *error)
+static int make_config(const struct convert_plan *plan, json_t **config, struct error *error)
 {
 	int code = model_config_copy(plan->model, config, error);
 
@@ -493,8 +493,8 @@ static int make_config(const struct relayout_plan *plan, json_t **config, struct
 	if (quantization != NULL)
 		json_object_set_new(*config, "quantization_config", quantization);
 	for (size_t i = 0; i < plan->n_entries; i++)
-		if (plan->entries[i].what == RELAYOUT_DECODED)
-			model_config_widen(*config, plan->settings->to);
+		if (plan->entries[i].what == CONVERT_DECODED)
+			model_config_widen(*config, plan->settings->decode);
 	if (!json_out_of_memory())
 		return EXIT_OK;
 	json_decref(*config);
@@ -508,7 +508,7 @@ enum { SCALE_TEXT = 32 };
 static const char format_key[] = "format";
 
 struct running {
-	const struct relayout_plan *plan;
+	const struct convert_plan *plan;
 	struct model_output output;
 	struct transfer transfer;
 	struct arena arena; /* metadata of the current file */
@@ -518,7 +518,7 @@ struct running {
 struct range {
 	const struct file *files;
 	size_t n_files;
-	const struct relayout_entry *entries;
+	const struct convert_entry *entries;
 	size_t n_entries;
 };
 
@@ -550,11 +550,11 @@ static int add_pair(struct running *r, const char *prefix, const char *name, con
 
 /* Adds metadata about a tensor: the length of its rows if they are padded, whether it was transposed, and the numbers whose
    reciprocals its scales are. */
-static int add_tensor(struct running *r, const struct relayout_entry *entry, struct error *error)
+static int add_tensor(struct running *r, const struct convert_entry *entry, struct error *error)
 {
 	const struct quantized *q = &entry->quantized;
-	const struct layout_choice *choice = entry->what == RELAYOUT_MOVED ? &entry->choice : &q->choice;
-	bool held = entry->name != NULL && q->parts[LAYOUT_CODES] == entry->source && entry->what != RELAYOUT_DECODED;
+	const struct layout_choice *choice = entry->what == CONVERT_MOVED ? &entry->choice : &q->choice;
+	bool held = entry->name != NULL && q->parts[LAYOUT_CODES] == entry->source && entry->what != CONVERT_DECODED;
 	char text[SCALE_TEXT];
 	int code = EXIT_OK;
 
@@ -565,10 +565,10 @@ static int add_tensor(struct running *r, const struct relayout_entry *entry, str
 	if (code == EXIT_OK && held && q->transposed)
 		code = add_pair(r, LAYOUT_TRANSPOSED, entry->name, "yes", error);
 	for (int part = 0; part < N_LAYOUT_PARTS && code == EXIT_OK; part++) {
-		if (entry->scales[part].how != RELAYOUT_INVERSE_ROUNDED)
+		if (entry->scales[part].how != CONVERT_INVERSE_ROUNDED)
 			continue;
 		snprintf(text, sizeof text, "%a", (double)entry->scales[part].was);
-		code = add_pair(r, RELAYOUT_INVERSE, entry->parts[part].name, text, error);
+		code = add_pair(r, CONVERT_INVERSE, entry->parts[part].name, text, error);
 	}
 	return code;
 }
@@ -577,7 +577,7 @@ static int add_tensor(struct running *r, const struct relayout_entry *entry, str
    exists, or is ours though nothing quantized is left. */
 static bool is_outdated(const struct running *r, const struct range *range, const struct metadata *pair)
 {
-	const size_t prefix = strlen(RELAYOUT_INVERSE);
+	const size_t prefix = strlen(CONVERT_INVERSE);
 
 	if (r->transfer.writer.format != &file_safetensors && strcmp(pair->key, format_key) == 0)
 		return true;
@@ -586,10 +586,10 @@ static bool is_outdated(const struct running *r, const struct range *range, cons
 	if (strncmp(pair->key, LAYOUT_COLS, strlen(LAYOUT_COLS)) == 0 ||
 	    strncmp(pair->key, LAYOUT_TRANSPOSED, strlen(LAYOUT_TRANSPOSED)) == 0)
 		return true;
-	if (strncmp(pair->key, RELAYOUT_INVERSE, prefix) != 0)
+	if (strncmp(pair->key, CONVERT_INVERSE, prefix) != 0)
 		return false;
 	const struct tensor *scale = file_find(&range->files[0], pair->key + prefix);
-	return scale == NULL || range->entries[scale - range->files[0].tensors].what != RELAYOUT_COPIED;
+	return scale == NULL || range->entries[scale - range->files[0].tensors].what != CONVERT_COPIED;
 }
 
 /* Makes the metadata: that of the first file, and that about tensors. */
@@ -648,14 +648,14 @@ static int write_piece(const void *context, const struct transfer_piece *piece, 
 	return layout_write(&m->target, &piece->piece, &blocks, error);
 }
 
-static int write_scales(struct writer *writer, const struct relayout_entry *entry, struct error *error)
+static int write_scales(struct writer *writer, const struct convert_entry *entry, struct error *error)
 {
 	int code = EXIT_OK;
 
 	for (int part = 0; part < N_LAYOUT_PARTS && code == EXIT_OK; part++) {
 		float scale = entry->scales[part].is;
 
-		if (entry->scales[part].how == RELAYOUT_ABSENT || entry->scales[part].how == RELAYOUT_LEFT_OUT)
+		if (entry->scales[part].how == CONVERT_ABSENT || entry->scales[part].how == CONVERT_LEFT_OUT)
 			continue;
 		dtype_swap(DTYPE_F32, &scale, sizeof scale);
 		code = writer_write(writer, writer_find(writer, entry->parts[part].name), 0, &scale, sizeof scale, error);
@@ -663,7 +663,7 @@ static int write_scales(struct writer *writer, const struct relayout_entry *entr
 	return code;
 }
 
-static int move(struct running *r, const struct relayout_entry *entry, struct error *error)
+static int move(struct running *r, const struct convert_entry *entry, struct error *error)
 {
 	struct quantized in_bands = entry->quantized, *q = &in_bands;
 	const struct tensor whole = {.name = entry->name, .rank = q->shape.rank, .shape = q->shape.dims};
@@ -692,26 +692,27 @@ struct writing {
 static int write_entry(const void *context, size_t i, struct journal_record *record, struct error *error)
 {
 	const struct writing *w = context;
-	const struct relayout_entry *entry = &w->range->entries[i];
+	const struct convert_entry *entry = &w->range->entries[i];
 	struct transfer *transfer = &w->r->transfer;
 	const struct decode_target target = {
 		.name = entry->name != NULL ? entry->name : entry->source->name,
 		.overflow = OPTION_CHOICE_NONE,
+		.option = "--decode-rest",
 		.remedy = "mxfp dequantize has --overflow",
 		.counts = &record->counts,
 	};
 
 	transfer->file = entry->file;
 	switch (entry->what) {
-	case RELAYOUT_COPIED:
+	case CONVERT_COPIED:
 		return transfer_copy(transfer, entry->source, error);
-	case RELAYOUT_MOVED:
+	case CONVERT_MOVED:
 		return move(w->r, entry, error);
-	case RELAYOUT_DECODED:
+	case CONVERT_DECODED:
 		if (entry->name == NULL)
 			return decode_q8_0(transfer, entry->source, &target, error);
 		return decode_tensor(transfer, &entry->quantized, &target, error);
-	case RELAYOUT_PART:
+	case CONVERT_PART:
 		break;
 	}
 	return EXIT_OK;
@@ -720,7 +721,7 @@ static int write_entry(const void *context, size_t i, struct journal_record *rec
 static void sizes_of(const void *context, size_t i, uint64_t *read, uint64_t *written)
 {
 	const struct writing *w = context;
-	const struct relayout_entry *entry = &w->range->entries[i];
+	const struct convert_entry *entry = &w->range->entries[i];
 	uint64_t size;
 
 	*read = entry->source->size;
@@ -789,11 +790,11 @@ static int write_files(struct running *r, struct error *error)
 
 static int begin(struct running *r, struct error *error)
 {
-	const struct relayout_settings *s = r->plan->settings;
+	const struct convert_settings *s = r->plan->settings;
 
 	json_prepare();
-	json_t *fingerprint = json_pack("{s:s, s:s, s:s, s:s}", "command", "relayout", "--layout", s->layout->name, "--to",
-	                                s->to == OPTION_FORMAT_NONE ? "nothing" : mxfp_format_get_info(s->to)->name,
+	json_t *fingerprint = json_pack("{s:s, s:s, s:s, s:s}", "command", "convert", "--layout", s->layout->name, "--decode-rest",
+	                                s->decode == OPTION_FORMAT_NONE ? "nothing" : mxfp_format_get_info(s->decode)->name,
 	                                "--allow-rounding", s->allow_rounding ? "yes" : "no");
 	carry_fingerprint(&r->plan->carry, fingerprint);
 	int code = json_out_of_memory() ? fail_memory(error)
@@ -807,7 +808,7 @@ static int begin(struct running *r, struct error *error)
 /* Writes what has not been written. */
 static int write_all(struct running *r, struct error *error)
 {
-	const struct relayout_plan *plan = r->plan;
+	const struct convert_plan *plan = r->plan;
 	int code = transfer_begin(&r->transfer, error);
 
 	progress_start(&r->transfer.progress, "moving", plan->model->data_bytes, plan->settings->quiet);
@@ -820,7 +821,7 @@ static int write_all(struct running *r, struct error *error)
 	return code;
 }
 
-int relayout_run(const struct relayout_plan *plan, struct error *error)
+int convert_run(const struct convert_plan *plan, struct error *error)
 {
 	struct running r = {.plan = plan, .transfer.threads = plan->settings->threads};
 	json_t *config = NULL;
@@ -838,37 +839,37 @@ int relayout_run(const struct relayout_plan *plan, struct error *error)
 }
 
 /* Returns "codes as they are", or how they lie now. */
-static const char *codes_text(const struct relayout_entry *entry)
+static const char *codes_text(const struct convert_entry *entry)
 {
 	return entry->quantized.choice.layout->order->write == entry->choice.layout->order->write ? "as they are"
 	                                                                                          : "reordered";
 }
 
-static void scale_text(char *text, size_t size, const struct relayout_scale *scale)
+static void scale_text(char *text, size_t size, const struct convert_scale *scale)
 {
 	switch (scale->how) {
-	case RELAYOUT_ABSENT:
+	case CONVERT_ABSENT:
 		snprintf(text, size, "-");
 		break;
-	case RELAYOUT_SAME:
+	case CONVERT_SAME:
 		snprintf(text, size, "as it is");
 		break;
-	case RELAYOUT_INVERSE_EXACT:
+	case CONVERT_INVERSE_EXACT:
 		snprintf(text, size, "1/x, exact");
 		break;
-	case RELAYOUT_INVERSE_NOTED:
+	case CONVERT_INVERSE_NOTED:
 		snprintf(text, size, "1/x, as noted");
 		break;
-	case RELAYOUT_INVERSE_ROUNDED:
+	case CONVERT_INVERSE_ROUNDED:
 		snprintf(text, size, "1/x, rounded: %.1e", scale->change);
 		break;
-	case RELAYOUT_LEFT_OUT:
+	case CONVERT_LEFT_OUT:
 		snprintf(text, size, "left out");
 		break;
 	}
 }
 
-static void add_row(struct table *table, const struct relayout_plan *plan, const struct relayout_entry *entry)
+static void add_row(struct table *table, const struct convert_plan *plan, const struct convert_entry *entry)
 {
 	const struct tensor whole = {.rank = entry->quantized.shape.rank, .shape = entry->quantized.shape.dims};
 	bool whole_known = entry->name != NULL;
@@ -880,18 +881,18 @@ static void add_row(struct table *table, const struct relayout_plan *plan, const
 	table_cell(table, "%s %s", whole_known ? mxfp_format_get_info(entry->quantized.choice.form->format)->name
 	                                       : dtype_info(entry->source->dtype)->name,
 	           shape_text(whole_known ? &whole : entry->source, shape));
-	if (entry->what == RELAYOUT_DECODED)
-		table_cell(table, "decoded to %s", mxfp_format_get_info(plan->settings->to)->name);
+	if (entry->what == CONVERT_DECODED)
+		table_cell(table, "decoded to %s", mxfp_format_get_info(plan->settings->decode)->name);
 	else
-		table_cell(table, "%s", entry->what == RELAYOUT_MOVED ? codes_text(entry) : "as they are");
+		table_cell(table, "%s", entry->what == CONVERT_MOVED ? codes_text(entry) : "as they are");
 	table_cell(table, "%s", scale);
 	table_cell(table, "%s", input);
 }
 
 /* Whether a tensor has a row of the table: parts have none, because their codes have one. */
-static bool has_row(const struct relayout_entry *entry)
+static bool has_row(const struct convert_entry *entry)
 {
-	return entry->what != RELAYOUT_PART &&
+	return entry->what != CONVERT_PART &&
 	       (entry->name == NULL || entry->quantized.parts[LAYOUT_CODES] == entry->source);
 }
 
@@ -900,29 +901,29 @@ struct totals {
 	double change; /* the largest of those that are rounded */
 };
 
-static struct totals sum_up(const struct relayout_plan *plan)
+static struct totals sum_up(const struct convert_plan *plan)
 {
 	struct totals totals = {0};
 
 	for (size_t i = 0; i < plan->n_entries; i++) {
-		const struct relayout_entry *entry = &plan->entries[i];
+		const struct convert_entry *entry = &plan->entries[i];
 
-		totals.copied += has_row(entry) && entry->what == RELAYOUT_COPIED;
-		totals.moved += entry->what == RELAYOUT_MOVED;
-		totals.decoded += entry->what == RELAYOUT_DECODED;
+		totals.copied += has_row(entry) && entry->what == CONVERT_COPIED;
+		totals.moved += entry->what == CONVERT_MOVED;
+		totals.decoded += entry->what == CONVERT_DECODED;
 		for (int part = 0; part < N_LAYOUT_PARTS; part++) {
-			const struct relayout_scale *scale = &entry->scales[part];
+			const struct convert_scale *scale = &entry->scales[part];
 
-			totals.left_out += scale->how == RELAYOUT_LEFT_OUT;
-			totals.rounded += scale->how == RELAYOUT_INVERSE_ROUNDED;
-			if (scale->how == RELAYOUT_INVERSE_ROUNDED && scale->change > totals.change)
+			totals.left_out += scale->how == CONVERT_LEFT_OUT;
+			totals.rounded += scale->how == CONVERT_INVERSE_ROUNDED;
+			if (scale->how == CONVERT_INVERSE_ROUNDED && scale->change > totals.change)
 				totals.change = scale->change;
 		}
 	}
 	return totals;
 }
 
-static void print_totals(const struct relayout_plan *plan)
+static void print_totals(const struct convert_plan *plan)
 {
 	const struct totals totals = sum_up(plan);
 
@@ -948,10 +949,10 @@ static void print_totals(const struct relayout_plan *plan)
 	putchar('\n');
 }
 
-static json_t *head_facts(const struct relayout_plan *plan)
+static json_t *head_facts(const struct convert_plan *plan)
 {
 	const struct totals totals = sum_up(plan);
-	const struct relayout_settings *s = plan->settings;
+	const struct convert_settings *s = plan->settings;
 
 	return json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:f, s:I, s:s?, s:o}", "input", facts_text(s->in), "output",
 	                 facts_text(s->out), "layout", s->layout->name, "tensors_moved", (json_int_t)totals.moved,
@@ -965,29 +966,29 @@ static json_t *head_facts(const struct relayout_plan *plan)
 }
 
 /* null for a scale that there is none of. */
-static json_t *scale_facts(const struct relayout_scale *scale)
+static json_t *scale_facts(const struct convert_scale *scale)
 {
 	static const char *const names[] = {
-		[RELAYOUT_SAME] = "same",
-		[RELAYOUT_INVERSE_EXACT] = "reciprocal",
-		[RELAYOUT_INVERSE_NOTED] = "reciprocal, as noted",
-		[RELAYOUT_INVERSE_ROUNDED] = "reciprocal, rounded",
-		[RELAYOUT_LEFT_OUT] = "left out",
+		[CONVERT_SAME] = "same",
+		[CONVERT_INVERSE_EXACT] = "reciprocal",
+		[CONVERT_INVERSE_NOTED] = "reciprocal, as noted",
+		[CONVERT_INVERSE_ROUNDED] = "reciprocal, rounded",
+		[CONVERT_LEFT_OUT] = "left out",
 	};
 
-	if (scale->how == RELAYOUT_ABSENT)
+	if (scale->how == CONVERT_ABSENT)
 		return json_null();
 	json_t *facts = json_pack("{s:s}", "became", names[scale->how]);
-	if (scale->how == RELAYOUT_LEFT_OUT)
+	if (scale->how == CONVERT_LEFT_OUT)
 		return facts;
 	return facts_update(facts, json_pack("{s:o, s:o, s:f}", "was", facts_number((double)scale->was), "is",
 	                                     facts_number((double)scale->is), "change", scale->change));
 }
 
-static json_t *entry_facts(const struct relayout_plan *plan, const struct relayout_entry *entry)
+static json_t *entry_facts(const struct convert_plan *plan, const struct convert_entry *entry)
 {
 	static const char *const names[] = {
-		[RELAYOUT_COPIED] = "copied", [RELAYOUT_MOVED] = "moved", [RELAYOUT_DECODED] = "decoded",
+		[CONVERT_COPIED] = "copied", [CONVERT_MOVED] = "moved", [CONVERT_DECODED] = "decoded",
 	};
 	const struct tensor whole = original(entry);
 	const bool held = entry->name != NULL;
@@ -997,13 +998,13 @@ static json_t *entry_facts(const struct relayout_plan *plan, const struct relayo
 	                 held ? mxfp_format_get_info(entry->quantized.choice.form->format)->name
 	                      : dtype_info(entry->source->dtype)->name,
 	                 "shape", shape_facts(held ? &whole : entry->source), "became", names[entry->what], "to",
-	                 entry->what == RELAYOUT_DECODED ? mxfp_format_get_info(plan->settings->to)->name : NULL,
+	                 entry->what == CONVERT_DECODED ? mxfp_format_get_info(plan->settings->decode)->name : NULL,
 	                 "tensor_scale", scale_facts(&entry->scales[LAYOUT_TENSOR_SCALE]), "input_scale",
 	                 scale_facts(&entry->scales[LAYOUT_INPUT_SCALE]));
 }
 
 /* One tensor at a time, for large models. */
-static int print_json(const struct relayout_plan *plan, struct error *error)
+static int print_json(const struct convert_plan *plan, struct error *error)
 {
 	bool first = true;
 
@@ -1022,7 +1023,7 @@ static int print_json(const struct relayout_plan *plan, struct error *error)
 	return code;
 }
 
-int relayout_summary(const struct relayout_plan *plan, struct error *error)
+int convert_summary(const struct convert_plan *plan, struct error *error)
 {
 	static const char *const heading[] = {"tensor", "held as", "codes", "tensor scale", "input scale"};
 	struct table table = {.n_columns = sizeof heading / sizeof heading[0], .n_left = 5};

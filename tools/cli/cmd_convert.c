@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp relayout: writes a quantized model in another layout, without quantizing it again. */
+/* mxfp convert: writes a quantized model in another layout, without quantizing it again. */
 #include "config.h"
 
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "io/file_gguf.h"
 #include "io/file_npy.h"
-#include "rewrite/relayout.h"
+#include "rewrite/convert.h"
 
-static enum parsed parse(int argc, char **argv, struct relayout_settings *s, int *layout, struct error *error)
+static enum parsed parse(int argc, char **argv, struct convert_settings *s, int *layout, struct error *error)
 {
 	static const struct usage usage = {
-		"relayout IN -o OUT [options]",
+		"convert IN -o OUT [options]",
 		"Converts a quantized model to the layout of another program. Codes and block\n"
 		"scales are moved bit for bit. A tensor scale that divides in one layout and\n"
 		"multiplies in the other is replaced by its reciprocal; if that is not exact,\n"
@@ -19,14 +19,14 @@ static enum parsed parse(int argc, char **argv, struct relayout_settings *s, int
 		"a file or a model directory in any supported layout. OUT is a directory, or a\n"
 		"file if it is named like one: OUT.gguf if IN is a GGUF file, OUT.npy for one\n"
 		"array of unquantized numbers.",
-		"  mxfp relayout model-mxfp4 -o model-quark --layout quark",
+		"  mxfp convert model-mxfp4 -o model-quark --layout quark",
 	};
 	const struct option_spec options[] = {
 		{"output", 'o', OPTION_STRING, "OUT", "file or directory to write", &s->out},
 		{"layout", 'l', OPTION_LAYOUT, "LAYOUT", "tensor names, element order and config.json of the output",
 		 layout},
-		{"to", 't', OPTION_ELEMENT, "f32|bf16|f16",
-		 "decode formats that the layout does not support, which are an error otherwise", &s->to},
+		{"decode-rest", 0, OPTION_ELEMENT, "f32|bf16|f16",
+		 "decode formats that the layout does not support, which are an error otherwise", &s->decode},
 		{"allow-rounding", 0, OPTION_FLAG, NULL,
 		 "round the reciprocals of tensor scales; the originals are recorded", &s->allow_rounding},
 		{"threads", 0, OPTION_THREADS, "N",
@@ -56,7 +56,7 @@ static const struct layout *layout_of(const char *out, int layout)
 }
 
 /* OUT is one file if it is named like one of the layout's. */
-static int check(const struct relayout_settings *s, struct error *error)
+static int check(const struct convert_settings *s, struct error *error)
 {
 	const struct file_format *format = s->layout->file_format, *named = file_format_named(s->out);
 
@@ -69,22 +69,22 @@ static int check(const struct relayout_settings *s, struct error *error)
 	            format->suffix);
 }
 
-static int relayout(const struct relayout_settings *settings, const struct model *model, struct error *error)
+static int convert(const struct convert_settings *settings, const struct model *model, struct error *error)
 {
-	struct relayout_plan plan;
-	int code = relayout_plan(&plan, settings, model, error);
+	struct convert_plan plan;
+	int code = convert_plan(&plan, settings, model, error);
 
 	if (code == EXIT_OK)
-		code = relayout_run(&plan, error);
+		code = convert_run(&plan, error);
 	if (code == EXIT_OK && (settings->json || !settings->quiet))
-		code = relayout_summary(&plan, error);
-	relayout_plan_free(&plan);
+		code = convert_summary(&plan, error);
+	convert_plan_free(&plan);
 	return code;
 }
 
 static int run(int argc, char **argv, struct error *error)
 {
-	struct relayout_settings settings = {.to = OPTION_FORMAT_NONE};
+	struct convert_settings settings = {.decode = OPTION_FORMAT_NONE};
 	struct model model;
 	int layout = 0;
 
@@ -92,16 +92,16 @@ static int run(int argc, char **argv, struct error *error)
 	if (parsed != PARSED_RUN)
 		return parsed_code(parsed);
 	if (settings.out == NULL)
-		return fail(error, EXIT_USAGE, "relayout: no output given; -o OUT names a directory or a file");
+		return fail(error, EXIT_USAGE, "convert: no output given; -o OUT names a directory or a file");
 	settings.layout = layout_of(settings.out, layout);
 	int code = check(&settings, error);
 	if (code == EXIT_OK)
 		code = meaning_open(&model, settings.in, MEANING_FOLDS, error);
 	if (code != EXIT_OK)
 		return code;
-	code = relayout(&settings, &model, error);
+	code = convert(&settings, &model, error);
 	model_close(&model);
 	return code;
 }
 
-const struct command command_relayout = {"relayout", "convert a quantized model to another layout", run};
+const struct command command_convert = {"convert", "convert a quantized model to another layout", run};
