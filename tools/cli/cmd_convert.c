@@ -1,37 +1,53 @@
 /* SPDX-License-Identifier: MIT */
-/* mxfp convert: writes a quantized model in another layout, without quantizing it again. */
+/* mxfp convert: writes a quantized model in another layout or another format. */
 #include "config.h"
 
+#include "base/byte_size.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "io/file_gguf.h"
 #include "io/file_npy.h"
 #include "rewrite/convert.h"
 
-static enum parsed parse(int argc, char **argv, struct convert_settings *s, int *layout, struct error *error)
+/* Options that are read further after parsing. */
+struct texts {
+	const char *memory;
+	int layout; /* an index of layouts[] */
+};
+
+static enum parsed parse(int argc, char **argv, struct convert_settings *s, struct texts *texts, struct error *error)
 {
 	static const struct usage usage = {
 		"convert IN -o OUT [options]",
-		"Converts a quantized model to the layout of another program. Codes and block\n"
-		"scales are moved bit for bit. A tensor scale that divides in one layout and\n"
-		"multiplies in the other is replaced by its reciprocal; if that is not exact,\n"
-		"--allow-rounding is required. A table lists what was done to each tensor. IN is\n"
-		"a file or a model directory in any supported layout. OUT is a directory, or a\n"
-		"file if it is named like one: OUT.gguf if IN is a GGUF file, OUT.npy for one\n"
-		"array of unquantized numbers.",
-		"  mxfp convert model-mxfp4 -o model-quark --layout quark",
+		"Writes a quantized model in the layout of another program, or with --to in another\n"
+		"format. Without --to, codes and block scales are moved bit for bit. With --to, a\n"
+		"block whose numbers the format holds is exact; others are an error unless\n"
+		"--allow-rounding is given, which counts them. A tensor scale that divides in one\n"
+		"layout and multiplies in the other is replaced by its reciprocal; if that is not\n"
+		"exact, --allow-rounding is required, too. A table lists what was done to each\n"
+		"tensor. IN is a file or a model directory in any supported layout. OUT is a\n"
+		"directory, or a file if it is named like one: OUT.gguf if IN is a GGUF file,\n"
+		"OUT.npy for one array of unquantized numbers.",
+		"  mxfp convert model-mxfp4 -o model-quark --layout quark\n"
+		"  mxfp convert gpt-oss-20b -o gpt-oss-nvfp4 --to nvfp4 --layout modelopt",
 	};
 	const struct option_spec options[] = {
 		{"output", 'o', OPTION_STRING, "OUT", "file or directory to write", &s->out},
+		{"to", 't', OPTION_BLOCK, "FORMAT", "format of the output; otherwise formats stay as they are", &s->to},
 		{"layout", 'l', OPTION_LAYOUT, "LAYOUT", "tensor names, element order and config.json of the output",
-		 layout},
+		 &texts->layout},
 		{"decode-rest", 0, OPTION_ELEMENT, "f32|bf16|f16",
 		 "decode formats that the layout does not support, which are an error otherwise", &s->decode},
 		{"allow-rounding", 0, OPTION_FLAG, NULL,
-		 "round the reciprocals of tensor scales; the originals are recorded", &s->allow_rounding},
+		 "round blocks that are not exact in the format, and the reciprocals of tensor scales, of which the originals are recorded",
+		 &s->allow_rounding},
+		{"rule", 'r', OPTION_RULE, "RULE", "scale rule of MX blocks that are rounded", &s->rule},
+		{"non-finite", 0, OPTION_NON_FINITE, "POLICY", "treatment of NaN and Inf that the format does not hold", &s->non_finite},
+		{"mem", 0, OPTION_STRING, "BYTES", "the most memory to use; does not affect the output", &texts->memory},
 		{"threads", 0, OPTION_THREADS, "N",
 		 "use at most this many threads, 0: one per processor; does not affect the output", &s->threads},
 		{"force", 'f', OPTION_FLAG, NULL, "replace OUT if it exists", &s->force},
+		{"dry-run", 'n', OPTION_FLAG, NULL, "print what would be done without writing anything", &s->dry_run},
 		{"json", 0, OPTION_FLAG, NULL, "print JSON instead of the table", &s->json},
 		{"resume", 0, OPTION_FLAG, NULL, "resume the interrupted run in OUT.partial", &s->resume},
 		{"quiet", 'q', OPTION_FLAG, NULL, "do not print progress or the table", &s->quiet},
@@ -40,6 +56,19 @@ static enum parsed parse(int argc, char **argv, struct convert_settings *s, int 
 	};
 
 	return options_parse(argc, argv, options, &usage, 1, 1, &s->in, error);
+}
+
+/* Refuses options that this run would ignore. */
+static int check_used(const struct convert_settings *s, struct error *error)
+{
+	const bool changes = s->to != OPTION_FORMAT_NONE;
+	const struct option_use uses[] = {
+		{"rule", changes && !mxfp_format_get_info(s->to)->tensor_scale, "--to with an MX format"},
+		{"non-finite", changes, "--to"},
+		{NULL, true, NULL},
+	};
+
+	return options_check_used(uses, error);
 }
 
 /* One array of plain numbers. */
@@ -59,6 +88,12 @@ static const struct layout *layout_of(const char *out, int layout)
 static int check(const struct convert_settings *s, struct error *error)
 {
 	const struct file_format *format = s->layout->file_format, *named = file_format_named(s->out);
+	char known[LAYOUT_FORMATS_TEXT];
+
+	if (s->to != OPTION_FORMAT_NONE && layout_form(s->layout, s->to, false) == NULL)
+		return fail(error, EXIT_USAGE, "convert: --to %s: layout %s holds %s; give one of these, or another --layout",
+		            mxfp_format_get_info(s->to)->name, s->layout->name,
+		            s->layout->n_forms == 0 ? "nothing quantized" : layout_formats_text(layout_formats(s->layout), NULL, known));
 
 	if (named == NULL && format == &file_gguf)
 		return fail(error, EXIT_USAGE, "%s: layout %s is that of a file; give it a name that ends in %s", s->out,
@@ -74,7 +109,7 @@ static int convert(const struct convert_settings *settings, const struct model *
 	struct convert_plan plan;
 	int code = convert_plan(&plan, settings, model, error);
 
-	if (code == EXIT_OK)
+	if (code == EXIT_OK && !settings->dry_run)
 		code = convert_run(&plan, error);
 	if (code == EXIT_OK && (settings->json || !settings->quiet))
 		code = convert_summary(&plan, error);
@@ -84,17 +119,25 @@ static int convert(const struct convert_settings *settings, const struct model *
 
 static int run(int argc, char **argv, struct error *error)
 {
-	struct convert_settings settings = {.decode = OPTION_FORMAT_NONE};
+	struct convert_settings settings = {
+		.to = OPTION_FORMAT_NONE,
+		.decode = OPTION_FORMAT_NONE,
+		.non_finite = MXFP_NON_FINITE_ERROR,
+	};
+	struct texts texts = {.memory = "64M"};
 	struct model model;
-	int layout = 0;
 
-	const enum parsed parsed = parse(argc, argv, &settings, &layout, error);
+	const enum parsed parsed = parse(argc, argv, &settings, &texts, error);
 	if (parsed != PARSED_RUN)
 		return parsed_code(parsed);
 	if (settings.out == NULL)
 		return fail(error, EXIT_USAGE, "convert: no output given; -o OUT names a directory or a file");
-	settings.layout = layout_of(settings.out, layout);
-	int code = check(&settings, error);
+	settings.layout = layout_of(settings.out, texts.layout);
+	int code = byte_size_parse(texts.memory, "convert: --mem", &settings.memory_bytes, error);
+	if (code == EXIT_OK)
+		code = check(&settings, error);
+	if (code == EXIT_OK)
+		code = check_used(&settings, error);
 	if (code == EXIT_OK)
 		code = meaning_open(&model, settings.in, MEANING_FOLDS, error);
 	if (code != EXIT_OK)
@@ -104,4 +147,4 @@ static int run(int argc, char **argv, struct error *error)
 	return code;
 }
 
-const struct command command_convert = {"convert", "convert a quantized model to another layout", run};
+const struct command command_convert = {"convert", "convert a quantized model to another layout or format", run};

@@ -1,36 +1,48 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Decides what becomes of each tensor in another layout, writes the model with its config.json, and prints the
- * decisions as a table. Each file of the source becomes one, or all become the one that the user named.
- */
+/* Decides what becomes of each tensor in another layout or format, and makes config.json of it. */
 #include "config.h"
 
 #include "rewrite/convert.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/printable.h"
 #include "base/suffix.h"
-#include "base/table.h"
 #include "io/directory.h"
-#include "io/facts.h"
 #include "io/file_safetensors.h"
-#include "io/resumed.h"
-#include "io/shape.h"
 #include "model/layout_cache.h"
 #include "model/layout_config.h"
 #include "model/meaning.h"
 #include "model/model_output.h"
-#include "mxfp.h"
 #include "rewrite/decode.h"
+
+bool convert_makes_file(const struct convert_settings *settings)
+{
+	return file_format_named(settings->out) == settings->layout->file_format;
+}
+
+uint64_t convert_blocks_of(const struct convert_entry *entry)
+{
+	const unsigned from = mxfp_format_get_info(entry->quantized.choice.form->format)->block_length;
+	const unsigned to = mxfp_format_get_info(entry->choice.form->format)->block_length;
+	const uint64_t length = from > to ? from : to;
+
+	return entry->quantized.rows * ((entry->quantized.cols + length - 1) / length);
+}
+
+/* Whether a tensor gets another format. */
+static bool is_changed(const struct convert_plan *plan, const struct quantized *q)
+{
+	return plan->settings->to != OPTION_FORMAT_NONE && plan->settings->to != q->choice.form->format && !q->choice.form->sparse;
+}
 
 /* Returns the form that a tensor gets. Only one layout has sparse forms, so sparse tensors stay or are refused. */
 static const struct layout_form *target_form(const struct convert_plan *plan, const struct quantized *q)
 {
+	if (plan->settings->to != OPTION_FORMAT_NONE && plan->settings->to != q->choice.form->format)
+		return q->choice.form->sparse ? NULL : layout_form(plan->settings->layout, plan->settings->to, false);
 	return layout_form(plan->settings->layout, q->choice.form->format, q->choice.form->sparse);
 }
 
@@ -43,6 +55,9 @@ static int fail_not_held(const struct convert_plan *plan, const struct convert_e
 	if (why != NULL)
 		return fail_tensor(error, file->path, entry->source->name, "layout %s does not hold it: %s; --decode-rest f32 decodes "
 		                   "it", plan->settings->layout->name, why);
+	if (form->sparse && plan->settings->to != OPTION_FORMAT_NONE)
+		return fail_tensor(error, file->path, entry->source->name, "is sparse %s, which --to does not change; --decode-rest f32 "
+		                   "decodes it", format);
 	return fail_tensor(error, file->path, entry->source->name, "is %s%s, which layout %s does not hold; --decode-rest f32 "
 	                   "decodes it, or give another --layout", sparse, format, plan->settings->layout->name);
 }
@@ -112,6 +127,9 @@ static bool holds_input_scale(const struct convert_entry *entry)
 {
 	bool fits;
 
+	/* MX activations have none. */
+	if (entry->what == CONVERT_CHANGED && !mxfp_format_get_info(entry->choice.form->format)->tensor_scale)
+		return false;
 	if (!mxfp_format_get_info(entry->choice.form->format)->tensor_scale &&
 	    entry->choice.layout->divides != entry->quantized.choice.layout->divides)
 		return false;
@@ -124,7 +142,9 @@ static int plan_scales(struct convert_plan *plan, struct convert_entry *entry, s
 {
 	int code = EXIT_OK;
 
-	if (layout_has(&entry->choice, LAYOUT_TENSOR_SCALE)) {
+	if (entry->what == CONVERT_CHANGED && layout_has(&entry->choice, LAYOUT_TENSOR_SCALE)) {
+		entry->scales[LAYOUT_TENSOR_SCALE].how = CONVERT_MADE;
+	} else if (layout_has(&entry->choice, LAYOUT_TENSOR_SCALE)) {
 		entry->scales[LAYOUT_TENSOR_SCALE] = (struct convert_scale){CONVERT_SAME, 1, 1, 0};
 		if (entry->quantized.parts[LAYOUT_TENSOR_SCALE] != NULL)
 			code = plan_scale(plan, entry, LAYOUT_TENSOR_SCALE, error);
@@ -206,21 +226,54 @@ static const char *refuses(const struct convert_plan *plan, const struct convert
 	return why != NULL ? why : layout_refuses(&entry->choice, &whole);
 }
 
+/* The tensor scale of what is changed is a number that can be divided by. */
+static int check_factor(const struct convert_entry *entry, struct error *error)
+{
+	const struct quantized *q = &entry->quantized;
+	const struct block_factor factor = {q->tensor_scale, q->choice.layout->divides};
+	const struct tensor *part = q->parts[LAYOUT_TENSOR_SCALE];
+
+	if (!mxfp_format_get_info(q->choice.form->format)->tensor_scale || part == NULL || block_factor_is_valid(&factor))
+		return EXIT_OK;
+	return fail_tensor(error, q->files[LAYOUT_TENSOR_SCALE]->path, part->name, "is %g, which is no tensor scale; write the file again",
+	                   (double)factor.scale);
+}
+
+/* NULL, or why blocks of the format cannot be those of the tensor, as a phrase. */
+static const char *refuses_rows(const struct convert_entry *entry)
+{
+	const struct quantized *q = &entry->quantized;
+
+	if (q->cols % layout_unit(&entry->choice) == 0 || q->cols % layout_unit(&q->choice) != 0)
+		return NULL;
+	return "its rows are no whole blocks of the format";
+}
+
 static int plan_codes(struct convert_plan *plan, struct convert_entry *entry, const struct file *file,
                       struct error *error)
 {
-	entry->what = CONVERT_MOVED;
+	entry->what = is_changed(plan, &entry->quantized) ? CONVERT_CHANGED : CONVERT_MOVED;
 	entry->choice = (struct layout_choice){
 		.layout = plan->settings->layout,
 		.form = target_form(plan, &entry->quantized),
 		.sparsity = entry->quantized.choice.sparsity,
-		.unscaled = entry->quantized.tensor_scale == 1,
+		.unscaled = entry->what == CONVERT_MOVED && entry->quantized.tensor_scale == 1,
 	};
 	const char *why = entry->choice.form != NULL ? refuses(plan, entry) : NULL;
+	if (entry->choice.form != NULL && why == NULL && entry->what == CONVERT_CHANGED)
+		why = refuses_rows(entry);
 	if (entry->choice.form == NULL || why != NULL)
 		return plan->settings->decode != OPTION_FORMAT_NONE ? plan_decoded(plan, entry, error)
 		                                                : fail_not_held(plan, entry, file, why, error);
-	int code = plan_scales(plan, entry, error);
+	int code = entry->what == CONVERT_CHANGED ? check_factor(entry, error) : EXIT_OK;
+	if (code == EXIT_OK && entry->what == CONVERT_CHANGED) {
+		entry->tally = arena_take(&plan->arena, sizeof *entry->tally);
+		if (entry->tally == NULL)
+			return fail_memory(error);
+		*entry->tally = (struct convert_tally){0};
+	}
+	if (code == EXIT_OK)
+		code = plan_scales(plan, entry, error);
 	return code != EXIT_OK ? code : plan_parts(plan, entry, file, error);
 }
 
@@ -279,12 +332,6 @@ static int plan_entries(struct convert_plan *plan, struct error *error)
 	return code;
 }
 
-/* Whether the output is one file, beside which nothing is written. */
-static bool makes_file(const struct convert_settings *settings)
-{
-	return file_format_named(settings->out) == settings->layout->file_format;
-}
-
 /* Whether two forms are the same tensors. */
 static bool same_parts(const struct layout_form *a, const struct layout_form *b)
 {
@@ -310,7 +357,7 @@ static bool is_unchanged(const struct convert_plan *plan, const json_t *old)
 	for (size_t i = 0; i < plan->n_entries; i++) {
 		const struct convert_entry *entry = &plan->entries[i];
 
-		if (entry->what == CONVERT_DECODED ||
+		if (entry->what == CONVERT_DECODED || entry->what == CONVERT_CHANGED ||
 		    (entry->what == CONVERT_MOVED && (!same_parts(entry->choice.form, entry->quantized.choice.form) ||
 		                                       entry->choice.layout->order != entry->quantized.choice.layout->order)))
 			return false;
@@ -334,7 +381,7 @@ static enum mxfp_format kept_activations(const struct convert_plan *plan, const 
 
 	for (size_t i = 0; i < plan->n_entries && activations != OPTION_FORMAT_NONE; i++) {
 		const struct convert_entry *entry = &plan->entries[i];
-		const struct layout_form *form = entry->what == CONVERT_MOVED ? entry->choice.form : entry->quantized.choice.form;
+		const struct layout_form *form = convert_is_held_anew(entry) ? entry->choice.form : entry->quantized.choice.form;
 
 		if (entry->what == CONVERT_DECODED || entry->name == NULL || entry->quantized.parts[LAYOUT_CODES] != entry->source)
 			continue;
@@ -380,15 +427,15 @@ static int plan_cache(struct convert_plan *plan, struct error *error)
 	json_prepare();
 	if (code == EXIT_OK)
 		plan->cache = layout_cache_read(meaning_section(config), second, &said);
-	if (plan->cache != NULL && (makes_file(plan->settings) || layout->holds_cache == NULL ||
+	if (plan->cache != NULL && (convert_makes_file(plan->settings) || layout->holds_cache == NULL ||
 	                            !layout->holds_cache(plan->cache) ||
 	                            (!layout->output_scales && has_output_scales(plan->model)))) {
 		json_decref(plan->cache);
 		plan->cache = NULL;
 	}
 	plan->cache_lost = said && plan->cache == NULL &&
-	                   (makes_file(plan->settings) || !is_unchanged(plan, meaning_section(config)));
-	plan->activations_lost = says_activations(meaning_section(config)) && plan->n_held > 0 && !makes_file(plan->settings) &&
+	                   (convert_makes_file(plan->settings) || !is_unchanged(plan, meaning_section(config)));
+	plan->activations_lost = says_activations(meaning_section(config)) && plan->n_held > 0 && !convert_makes_file(plan->settings) &&
 	                         !is_unchanged(plan, meaning_section(config)) && !keeps_input_scales(plan) &&
 	                         kept_activations(plan, meaning_section(config)) == OPTION_FORMAT_NONE;
 	free(path);
@@ -407,10 +454,12 @@ int convert_plan(struct convert_plan *plan, const struct convert_settings *setti
 	   quantized model that it is not. */
 	if (code == EXIT_OK && model->n_files > 0 && model->files[0].format == settings->layout->file_format)
 		code = quantized_check_any(model, error);
-	if (code == EXIT_OK && !makes_file(settings))
+	if (code == EXIT_OK && !convert_makes_file(settings))
 		code = carry_list(&plan->carry, model, error);
 	if (code == EXIT_OK)
 		code = plan_entries(plan, error);
+	if (code == EXIT_OK)
+		code = convert_fuse(plan, error);
 	if (code == EXIT_OK && model->n_files > 0 && model->files[0].format == &file_safetensors)
 		code = plan_cache(plan, error);
 	if (code != EXIT_OK || plan->n_held > 0 || plan->carry.n == 0)
@@ -442,7 +491,7 @@ static json_t *make_section(const struct convert_plan *plan, enum mxfp_format ac
 		if (entry->what == CONVERT_DECODED || (copied && entry->name == NULL))
 			layout_facts_keep(&facts, &entry->parts[0]);
 		else if (q->parts[LAYOUT_CODES] == entry->source)
-			layout_facts_add(&facts, entry->what == CONVERT_MOVED ? &entry->choice : &q->choice, entry->name);
+			layout_facts_add(&facts, convert_is_held_anew(entry) ? &entry->choice : &q->choice, entry->name);
 		facts.pre_quant_scales |= copied && entry->name != NULL && q->parts[LAYOUT_PRE_QUANT_SCALE] == entry->source;
 	}
 	facts.input_scales = keeps_input_scales(plan);
@@ -451,7 +500,15 @@ static json_t *make_section(const struct convert_plan *plan, enum mxfp_format ac
 	return section;
 }
 
-/* Returns the layout's configuration, with what `mxfp quantize` noted in the source's. */
+static bool any_changed(const struct convert_plan *plan)
+{
+	for (size_t i = 0; i < plan->n_entries; i++)
+		if (plan->entries[i].what == CONVERT_CHANGED)
+			return true;
+	return false;
+}
+
+/* Returns the layout's configuration, with what `mxfp quantize` noted in the source's if that still holds. */
 static json_t *new_config(const struct convert_plan *plan, const json_t *before)
 {
 	static const char cache[] = "kv_cache_scheme";
@@ -469,8 +526,10 @@ static json_t *new_config(const struct convert_plan *plan, const json_t *before)
 		json_decref(config);
 		config = kept;
 	}
-	json_t *own = json_deep_copy(json_object_get(old, "mxfp"));
+	json_t *own = any_changed(plan) ? NULL : json_deep_copy(json_object_get(old, "mxfp"));
 	own = own != NULL ? own : json_object();
+	if (any_changed(plan))
+		json_object_set_new(own, "weights", json_string(mxfp_format_get_info(plan->settings->to)->name));
 	json_object_del(own, DIRECTORY_CARRIED);
 	if (plan->carry.n > 0)
 		json_object_set_new(own, DIRECTORY_CARRIED, carry_facts(&plan->carry));
@@ -478,8 +537,7 @@ static json_t *new_config(const struct convert_plan *plan, const json_t *before)
 	return config;
 }
 
-/* Makes config.json of the output; *config is NULL if it has none. EXIT_INPUT, EXIT_IO, EXIT_MEMORY. */
-static int make_config(const struct convert_plan *plan, json_t **config, struct error *error)
+int convert_config(const struct convert_plan *plan, json_t **config, struct error *error)
 {
 	int code = model_config_copy(plan->model, config, error);
 
@@ -500,543 +558,4 @@ static int make_config(const struct convert_plan *plan, json_t **config, struct 
 	json_decref(*config);
 	*config = NULL;
 	return fail_memory(error);
-}
-
-enum { SCALE_TEXT = 32 };
-
-/* The metadata key that only loaders of safetensors want. */
-static const char format_key[] = "format";
-
-struct running {
-	const struct convert_plan *plan;
-	struct model_output output;
-	struct transfer transfer;
-	struct arena arena; /* metadata of the current file */
-};
-
-/* Files of the source that become one of the output, and their entries. */
-struct range {
-	const struct file *files;
-	size_t n_files;
-	const struct convert_entry *entries;
-	size_t n_entries;
-};
-
-static int list_parts(struct writer *writer, const struct range *range, struct error *error)
-{
-	writer->tensors = calloc(range->n_entries * N_LAYOUT_PARTS + 1, sizeof *writer->tensors);
-	if (writer->tensors == NULL)
-		return fail_memory(error);
-	for (size_t i = 0; i < range->n_entries; i++)
-		for (int part = 0; part < N_LAYOUT_PARTS; part++)
-			if (range->entries[i].parts[part].name != NULL)
-				writer->tensors[writer->n_tensors++] = range->entries[i].parts[part];
-	return EXIT_OK;
-}
-
-static int add_pair(struct running *r, const char *prefix, const char *name, const char *value, struct error *error)
-{
-	struct writer *writer = &r->transfer.writer;
-	size_t size = strlen(prefix) + strlen(name) + 1;
-	char *key = arena_take(&r->arena, size);
-	const char *copy = arena_string(&r->arena, value);
-
-	if (key == NULL || copy == NULL)
-		return fail_memory(error);
-	snprintf(key, size, "%s%s", prefix, name);
-	writer->metadata[writer->n_metadata++] = (struct metadata){key, copy};
-	return EXIT_OK;
-}
-
-/* Adds metadata about a tensor: the length of its rows if they are padded, whether it was transposed, and the numbers whose
-   reciprocals its scales are. */
-static int add_tensor(struct running *r, const struct convert_entry *entry, struct error *error)
-{
-	const struct quantized *q = &entry->quantized;
-	const struct layout_choice *choice = entry->what == CONVERT_MOVED ? &entry->choice : &q->choice;
-	bool held = entry->name != NULL && q->parts[LAYOUT_CODES] == entry->source && entry->what != CONVERT_DECODED;
-	char text[SCALE_TEXT];
-	int code = EXIT_OK;
-
-	if (held && q->cols % layout_unit(choice) != 0) {
-		snprintf(text, sizeof text, "%" PRIu64, q->cols);
-		code = add_pair(r, LAYOUT_COLS, entry->name, text, error);
-	}
-	if (code == EXIT_OK && held && q->transposed)
-		code = add_pair(r, LAYOUT_TRANSPOSED, entry->name, "yes", error);
-	for (int part = 0; part < N_LAYOUT_PARTS && code == EXIT_OK; part++) {
-		if (entry->scales[part].how != CONVERT_INVERSE_ROUNDED)
-			continue;
-		snprintf(text, sizeof text, "%a", (double)entry->scales[part].was);
-		code = add_pair(r, CONVERT_INVERSE, entry->parts[part].name, text, error);
-	}
-	return code;
-}
-
-/* Whether a pair of the source is dropped: it is not for such files, is written anew, is about a scale that no longer
-   exists, or is ours though nothing quantized is left. */
-static bool is_outdated(const struct running *r, const struct range *range, const struct metadata *pair)
-{
-	const size_t prefix = strlen(CONVERT_INVERSE);
-
-	if (r->transfer.writer.format != &file_safetensors && strcmp(pair->key, format_key) == 0)
-		return true;
-	if (r->plan->n_held == 0 && metadata_is_own(pair->key))
-		return true;
-	if (strncmp(pair->key, LAYOUT_COLS, strlen(LAYOUT_COLS)) == 0 ||
-	    strncmp(pair->key, LAYOUT_TRANSPOSED, strlen(LAYOUT_TRANSPOSED)) == 0)
-		return true;
-	if (strncmp(pair->key, CONVERT_INVERSE, prefix) != 0)
-		return false;
-	const struct tensor *scale = file_find(&range->files[0], pair->key + prefix);
-	return scale == NULL || range->entries[scale - range->files[0].tensors].what != CONVERT_COPIED;
-}
-
-/* Makes the metadata: that of the first file, and that about tensors. */
-static int make_metadata(struct running *r, const struct range *range, struct error *error)
-{
-	const struct file *file = &range->files[0];
-	struct writer *writer = &r->transfer.writer;
-	int code = EXIT_OK;
-
-	writer->metadata = calloc(file->n_metadata + 4 * range->n_entries + 4, sizeof *writer->metadata);
-	if (writer->metadata == NULL)
-		return fail_memory(error);
-	if (writer->format == &file_safetensors && file_metadata(file, format_key) == NULL)
-		writer->metadata[writer->n_metadata++] = (struct metadata){format_key, "pt"};
-	for (size_t i = 0; i < file->n_metadata; i++)
-		if (!is_outdated(r, range, &file->metadata[i]))
-			writer->metadata[writer->n_metadata++] = file->metadata[i];
-	/* Unless one was copied. By it --force knows whose the file is. */
-	if (writer->format == &file_safetensors && (r->plan->n_held == 0 || file_metadata(file, METADATA_VERSION) == NULL))
-		writer->metadata[writer->n_metadata++] = (struct metadata){METADATA_VERSION, mxfp_version()};
-	if (r->plan->carried != NULL)
-		writer->metadata[writer->n_metadata++] = (struct metadata){METADATA_CARRIED, r->plan->carried};
-	for (size_t i = 0; i < range->n_entries && code == EXIT_OK; i++)
-		code = add_tensor(r, &range->entries[i], error);
-	return code;
-}
-
-/* The state of moving a tensor. */
-struct moving {
-	const struct quantized *quantized;
-	struct layout_target target;
-};
-
-static struct mxfp_blocks blocks_of(const struct moving *m, const struct transfer_piece *piece)
-{
-	return quantized_blocks(m->quantized, &piece->piece, piece->bytes, piece->bytes + PIECE_ELEMENTS);
-}
-
-static int read_piece(const void *context, const struct transfer_piece *piece, uint64_t *n_bytes, struct error *error)
-{
-	const struct moving *m = context;
-	const struct mxfp_blocks blocks = blocks_of(m, piece);
-
-	if (m->target.bands != NULL)
-		layout_bands_announce(m->target.bands, &piece->piece);
-	return quantized_read(m->quantized, &piece->piece, &blocks, n_bytes, error);
-}
-
-static int write_piece(const void *context, const struct transfer_piece *piece, struct mxfp_counts *counts,
-                       struct error *error)
-{
-	const struct moving *m = context;
-	const struct mxfp_blocks blocks = blocks_of(m, piece);
-
-	(void)counts;
-	return layout_write(&m->target, &piece->piece, &blocks, error);
-}
-
-static int write_scales(struct writer *writer, const struct convert_entry *entry, struct error *error)
-{
-	int code = EXIT_OK;
-
-	for (int part = 0; part < N_LAYOUT_PARTS && code == EXIT_OK; part++) {
-		float scale = entry->scales[part].is;
-
-		if (entry->scales[part].how == CONVERT_ABSENT || entry->scales[part].how == CONVERT_LEFT_OUT)
-			continue;
-		dtype_swap(DTYPE_F32, &scale, sizeof scale);
-		code = writer_write(writer, writer_find(writer, entry->parts[part].name), 0, &scale, sizeof scale, error);
-	}
-	return code;
-}
-
-static int move(struct running *r, const struct convert_entry *entry, struct error *error)
-{
-	struct quantized in_bands = entry->quantized, *q = &in_bands;
-	const struct tensor whole = {.name = entry->name, .rank = q->shape.rank, .shape = q->shape.dims};
-	struct moving m = {q, layout_target(&entry->choice, &whole, entry->parts, &r->transfer.writer)};
-	const struct transfer_job job = {
-		.rows = q->rows,
-		.cols = q->cols,
-		.read = read_piece,
-		.work = write_piece,
-		.context = &m,
-	};
-	layout_read_in_bands(q);
-	layout_write_in_bands(&m.target, 0);
-	int code = transfer_run(&r->transfer, &job, error);
-	layout_bands_free(q->bands);
-	layout_bands_free(m.target.bands);
-	return code != EXIT_OK ? code : write_scales(&r->transfer.writer, entry, error);
-}
-
-/* The state of writing a file. */
-struct writing {
-	struct running *r;
-	const struct range *range;
-};
-
-static int write_entry(const void *context, size_t i, struct journal_record *record, struct error *error)
-{
-	const struct writing *w = context;
-	const struct convert_entry *entry = &w->range->entries[i];
-	struct transfer *transfer = &w->r->transfer;
-	const struct decode_target target = {
-		.name = entry->name != NULL ? entry->name : entry->source->name,
-		.overflow = OPTION_CHOICE_NONE,
-		.option = "--decode-rest",
-		.remedy = "mxfp dequantize has --overflow",
-		.counts = &record->counts,
-	};
-
-	transfer->file = entry->file;
-	switch (entry->what) {
-	case CONVERT_COPIED:
-		return transfer_copy(transfer, entry->source, error);
-	case CONVERT_MOVED:
-		return move(w->r, entry, error);
-	case CONVERT_DECODED:
-		if (entry->name == NULL)
-			return decode_q8_0(transfer, entry->source, &target, error);
-		return decode_tensor(transfer, &entry->quantized, &target, error);
-	case CONVERT_PART:
-		break;
-	}
-	return EXIT_OK;
-}
-
-static void sizes_of(const void *context, size_t i, uint64_t *read, uint64_t *written)
-{
-	const struct writing *w = context;
-	const struct convert_entry *entry = &w->range->entries[i];
-	uint64_t size;
-
-	*read = entry->source->size;
-	*written = 0;
-	for (int part = 0; part < N_LAYOUT_PARTS; part++)
-		if (entry->parts[part].name != NULL && tensor_size(&entry->parts[part], &size))
-			*written += size;
-}
-
-static int write_data(struct running *r, const struct range *range, struct resumed *resumed, struct error *error)
-{
-	const struct writing w = {r, range};
-	const struct resumed_job job = {write_entry, sizes_of, &w};
-	struct writer *writer = &r->transfer.writer;
-	int code = list_parts(writer, range, error);
-
-	if (code == EXIT_OK)
-		code = make_metadata(r, range, error);
-	if (code == EXIT_OK)
-		code = resumed_write(resumed, &r->transfer, &job, error);
-	if (code == EXIT_OK)
-		code = writer_close(writer, error);
-	return code == EXIT_OK ? model_output_add(&r->output, &range->files[0], writer, error) : code;
-}
-
-static int write_file(struct running *r, const struct range *range, struct error *error)
-{
-	struct writer *writer = &r->transfer.writer;
-	struct resumed resumed;
-	int code = resumed_begin(&resumed, &r->output.partial, model_output_name(&r->output, &range->files[0]),
-	                         range->n_entries, error);
-
-	*writer = (struct writer){
-		.path = resumed.path,
-		.fd = -1,
-		.format = r->plan->settings->layout->file_format,
-		.source = &range->files[0],
-	};
-	if (code == EXIT_OK)
-		code = write_data(r, range, &resumed, error);
-	writer_abandon(writer);
-	free(writer->tensors);
-	free(writer->metadata);
-	arena_free(&r->arena);
-	resumed_end(&resumed);
-	return code;
-}
-
-static int write_files(struct running *r, struct error *error)
-{
-	const struct model *model = r->plan->model;
-	struct range range = {model->files, model->n_files, r->plan->entries, r->plan->n_entries};
-	int code = EXIT_OK;
-
-	if (!r->output.partial.output.is_directory)
-		return write_file(r, &range, error);
-	for (size_t f = 0; f < model->n_files && code == EXIT_OK; f++) {
-		range.files = &model->files[f];
-		range.n_files = 1;
-		range.n_entries = model->files[f].n_tensors;
-		code = write_file(r, &range, error);
-		range.entries += range.n_entries;
-	}
-	return code;
-}
-
-static int begin(struct running *r, struct error *error)
-{
-	const struct convert_settings *s = r->plan->settings;
-
-	json_prepare();
-	json_t *fingerprint = json_pack("{s:s, s:s, s:s, s:s}", "command", "convert", "--layout", s->layout->name, "--decode-rest",
-	                                s->decode == OPTION_FORMAT_NONE ? "nothing" : mxfp_format_get_info(s->decode)->name,
-	                                "--allow-rounding", s->allow_rounding ? "yes" : "no");
-	carry_fingerprint(&r->plan->carry, fingerprint);
-	int code = json_out_of_memory() ? fail_memory(error)
-	                                : model_output_begin(&r->output, r->plan->model,
-	                                                     &(struct partial_target){s->out, makes_file(s), s->force, s->resume, false},
-	                                                     fingerprint, error);
-	json_decref(fingerprint);
-	return code;
-}
-
-/* Writes what has not been written. */
-static int write_all(struct running *r, struct error *error)
-{
-	const struct convert_plan *plan = r->plan;
-	int code = transfer_begin(&r->transfer, error);
-
-	progress_start(&r->transfer.progress, "moving", plan->model->data_bytes, plan->settings->quiet);
-	if (code == EXIT_OK)
-		code = write_files(r, error);
-	progress_end(&r->transfer.progress);
-	transfer_end(&r->transfer);
-	if (code == EXIT_OK && r->output.partial.output.is_directory)
-		code = carry_copy(&plan->carry, plan->model->directory, r->output.partial.output.temporary, error);
-	return code;
-}
-
-int convert_run(const struct convert_plan *plan, struct error *error)
-{
-	struct running r = {.plan = plan, .transfer.threads = plan->settings->threads};
-	json_t *config = NULL;
-	int code = begin(&r, error);
-
-	if (code == EXIT_OK)
-		code = make_config(plan, &config, error);
-	if (code == EXIT_OK && !r.output.partial.appeared)
-		code = write_all(&r, error);
-	if (code == EXIT_OK)
-		code = model_output_commit(&r.output, config, error);
-	code = model_output_end(&r.output, code, error);
-	json_decref(config);
-	return code;
-}
-
-/* Returns "codes as they are", or how they lie now. */
-static const char *codes_text(const struct convert_entry *entry)
-{
-	return entry->quantized.choice.layout->order->write == entry->choice.layout->order->write ? "as they are"
-	                                                                                          : "reordered";
-}
-
-static void scale_text(char *text, size_t size, const struct convert_scale *scale)
-{
-	switch (scale->how) {
-	case CONVERT_ABSENT:
-		snprintf(text, size, "-");
-		break;
-	case CONVERT_SAME:
-		snprintf(text, size, "as it is");
-		break;
-	case CONVERT_INVERSE_EXACT:
-		snprintf(text, size, "1/x, exact");
-		break;
-	case CONVERT_INVERSE_NOTED:
-		snprintf(text, size, "1/x, as noted");
-		break;
-	case CONVERT_INVERSE_ROUNDED:
-		snprintf(text, size, "1/x, rounded: %.1e", scale->change);
-		break;
-	case CONVERT_LEFT_OUT:
-		snprintf(text, size, "left out");
-		break;
-	}
-}
-
-static void add_row(struct table *table, const struct convert_plan *plan, const struct convert_entry *entry)
-{
-	const struct tensor whole = {.rank = entry->quantized.shape.rank, .shape = entry->quantized.shape.dims};
-	bool whole_known = entry->name != NULL;
-	char shape[SHAPE_TEXT], scale[64], input[64];
-
-	scale_text(scale, sizeof scale, &entry->scales[LAYOUT_TENSOR_SCALE]);
-	scale_text(input, sizeof input, &entry->scales[LAYOUT_INPUT_SCALE]);
-	table_cell(table, "%s", whole_known ? entry->name : entry->source->name);
-	table_cell(table, "%s %s", whole_known ? mxfp_format_get_info(entry->quantized.choice.form->format)->name
-	                                       : dtype_info(entry->source->dtype)->name,
-	           shape_text(whole_known ? &whole : entry->source, shape));
-	if (entry->what == CONVERT_DECODED)
-		table_cell(table, "decoded to %s", mxfp_format_get_info(plan->settings->decode)->name);
-	else
-		table_cell(table, "%s", entry->what == CONVERT_MOVED ? codes_text(entry) : "as they are");
-	table_cell(table, "%s", scale);
-	table_cell(table, "%s", input);
-}
-
-/* Whether a tensor has a row of the table: parts have none, because their codes have one. */
-static bool has_row(const struct convert_entry *entry)
-{
-	return entry->what != CONVERT_PART &&
-	       (entry->name == NULL || entry->quantized.parts[LAYOUT_CODES] == entry->source);
-}
-
-struct totals {
-	size_t copied, moved, decoded, rounded, left_out;
-	double change; /* the largest of those that are rounded */
-};
-
-static struct totals sum_up(const struct convert_plan *plan)
-{
-	struct totals totals = {0};
-
-	for (size_t i = 0; i < plan->n_entries; i++) {
-		const struct convert_entry *entry = &plan->entries[i];
-
-		totals.copied += has_row(entry) && entry->what == CONVERT_COPIED;
-		totals.moved += entry->what == CONVERT_MOVED;
-		totals.decoded += entry->what == CONVERT_DECODED;
-		for (int part = 0; part < N_LAYOUT_PARTS; part++) {
-			const struct convert_scale *scale = &entry->scales[part];
-
-			totals.left_out += scale->how == CONVERT_LEFT_OUT;
-			totals.rounded += scale->how == CONVERT_INVERSE_ROUNDED;
-			if (scale->how == CONVERT_INVERSE_ROUNDED && scale->change > totals.change)
-				totals.change = scale->change;
-		}
-	}
-	return totals;
-}
-
-static void print_totals(const struct convert_plan *plan)
-{
-	const struct totals totals = sum_up(plan);
-
-	printf("%zu tensors brought into layout %s without a change to codes and block scales, %zu copied, %zu decoded\n",
-	       totals.moved, plan->settings->layout->name, totals.copied, totals.decoded);
-	if (totals.rounded > 0)
-		printf("%zu scales were rounded, which changes numbers by at most %.1e of themselves\n", totals.rounded,
-		       totals.change);
-	if (totals.left_out > 0)
-		printf("%zu scales of activations were left out: the layout has no place for them\n", totals.left_out);
-	if (plan->activations_lost)
-		printf("how activations are quantized was left out: layout %s does not say it of such weights\n",
-		       plan->settings->layout->name);
-	if (plan->cache_lost)
-		printf("kv_cache_scheme, how keys and values are quantized, was left out: %s%s has no place for it; their scales were "
-		       "copied\n", makes_file(plan->settings) ? "a file alone" : "layout ",
-		       makes_file(plan->settings) ? "" : plan->settings->layout->name);
-	carry_print(&plan->carry, stdout);
-	if (makes_file(plan->settings) && plan->n_held > 0 && plan->settings->layout->config != NULL)
-		puts(model_output_alone);
-	printf("written to ");
-	print_printable(stdout, plan->settings->out);
-	putchar('\n');
-}
-
-static json_t *head_facts(const struct convert_plan *plan)
-{
-	const struct totals totals = sum_up(plan);
-	const struct convert_settings *s = plan->settings;
-
-	return json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:f, s:I, s:s?, s:o}", "input", facts_text(s->in), "output",
-	                 facts_text(s->out), "layout", s->layout->name, "tensors_moved", (json_int_t)totals.moved,
-	                 "tensors_copied", (json_int_t)totals.copied, "tensors_decoded", (json_int_t)totals.decoded,
-	                 "scales_rounded", (json_int_t)totals.rounded, "largest_change", totals.change, "scales_left_out",
-	                 (json_int_t)totals.left_out, "kv_cache_scheme",
-	                 plan->cache_lost      ? "left out"
-	                 : plan->cache != NULL ? "kept"
-	                                       : NULL,
-	                 "copied", carry_facts(&plan->carry));
-}
-
-/* null for a scale that there is none of. */
-static json_t *scale_facts(const struct convert_scale *scale)
-{
-	static const char *const names[] = {
-		[CONVERT_SAME] = "same",
-		[CONVERT_INVERSE_EXACT] = "reciprocal",
-		[CONVERT_INVERSE_NOTED] = "reciprocal, as noted",
-		[CONVERT_INVERSE_ROUNDED] = "reciprocal, rounded",
-		[CONVERT_LEFT_OUT] = "left out",
-	};
-
-	if (scale->how == CONVERT_ABSENT)
-		return json_null();
-	json_t *facts = json_pack("{s:s}", "became", names[scale->how]);
-	if (scale->how == CONVERT_LEFT_OUT)
-		return facts;
-	return facts_update(facts, json_pack("{s:o, s:o, s:f}", "was", facts_number((double)scale->was), "is",
-	                                     facts_number((double)scale->is), "change", scale->change));
-}
-
-static json_t *entry_facts(const struct convert_plan *plan, const struct convert_entry *entry)
-{
-	static const char *const names[] = {
-		[CONVERT_COPIED] = "copied", [CONVERT_MOVED] = "moved", [CONVERT_DECODED] = "decoded",
-	};
-	const struct tensor whole = original(entry);
-	const bool held = entry->name != NULL;
-
-	return json_pack("{s:s, s:s, s:o, s:s, s:s*, s:o, s:o}", "name", held ? entry->name : entry->source->name,
-	                 held ? "weights" : "dtype",
-	                 held ? mxfp_format_get_info(entry->quantized.choice.form->format)->name
-	                      : dtype_info(entry->source->dtype)->name,
-	                 "shape", shape_facts(held ? &whole : entry->source), "became", names[entry->what], "to",
-	                 entry->what == CONVERT_DECODED ? mxfp_format_get_info(plan->settings->decode)->name : NULL,
-	                 "tensor_scale", scale_facts(&entry->scales[LAYOUT_TENSOR_SCALE]), "input_scale",
-	                 scale_facts(&entry->scales[LAYOUT_INPUT_SCALE]));
-}
-
-/* One tensor at a time, for large models. */
-static int print_json(const struct convert_plan *plan, struct error *error)
-{
-	bool first = true;
-
-	fputs("{\n\"summary\": ", stdout);
-	int code = facts_print_part(stdout, head_facts(plan), JSON_INDENT(2), error);
-
-	fputs(",\n\"tensors\": [", stdout);
-	for (size_t i = 0; i < plan->n_entries && code == EXIT_OK; i++) {
-		if (!has_row(&plan->entries[i]))
-			continue;
-		fputs(first ? "\n" : ",\n", stdout);
-		first = false;
-		code = facts_print_part(stdout, entry_facts(plan, &plan->entries[i]), 0, error);
-	}
-	fputs("\n]\n}\n", stdout);
-	return code;
-}
-
-int convert_summary(const struct convert_plan *plan, struct error *error)
-{
-	static const char *const heading[] = {"tensor", "held as", "codes", "tensor scale", "input scale"};
-	struct table table = {.n_columns = sizeof heading / sizeof heading[0], .n_left = 5};
-
-	if (plan->settings->json)
-		return print_json(plan, error);
-	for (size_t i = 0; i < table.n_columns; i++)
-		table_cell(&table, "%s", heading[i]);
-	for (size_t i = 0; i < plan->n_entries; i++)
-		if (has_row(&plan->entries[i]))
-			add_row(&table, plan, &plan->entries[i]);
-	int code = table_print(&table, stdout, error);
-	if (code == EXIT_OK)
-		print_totals(plan);
-	return code;
 }
