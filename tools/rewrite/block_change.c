@@ -181,29 +181,6 @@ static void set_ratio(struct block_change *change, const struct block_factor *fr
 	change->q /= common;
 }
 
-void block_change_begin(struct block_change *change, enum mxfp_format from, const struct block_factor *from_factor,
-                        enum mxfp_format to, const struct block_factor *to_factor)
-{
-	memset(change, 0, sizeof *change);
-	change->numbers = from == MXFP_FORMAT_F32;
-	change->to = form_of(to);
-	set_ratio(change, from_factor, to_factor);
-	if (change->numbers)
-		return;
-	change->from = form_of(from);
-	change->all_same = true;
-	for (unsigned i = 0; i < 1U << change->from.bits; i++) {
-		const struct block_code code = change->codes[i] = code_of(&change->from, i);
-
-		change->same[i] = BLOCK_NO_CODE;
-		if (code.nan && change->to.nan != BLOCK_NO_CODE)
-			change->same[i] = (uint16_t)(change->to.nan | (code.negative ? 1U << (change->to.bits - 1) : 0));
-		else if (!code.nan && !code.inf && (code.odd == 0 || holds(&change->to, code.odd, code.exponent)))
-			change->same[i] = encode(&change->to, code.odd, code.exponent, code.negative);
-		change->all_same &= change->same[i] != BLOCK_NO_CODE;
-	}
-}
-
 static struct scale scale_of(const struct block_form *form, uint8_t byte)
 {
 	if (!form->ue4m3)
@@ -260,6 +237,36 @@ static uint8_t scale_byte(const struct block_form *form, const struct scale *sca
 
 	return (uint8_t)(length < UE4M3_PRECISION ? value
 	                                          : (length - 3) << 3 | (value >> (length - UE4M3_PRECISION) & 7));
+}
+
+void block_change_begin(struct block_change *change, enum mxfp_format from, const struct block_factor *from_factor,
+                        enum mxfp_format to, const struct block_factor *to_factor)
+{
+	memset(change, 0, sizeof *change);
+	change->numbers = from == MXFP_FORMAT_F32;
+	change->to = form_of(to);
+	set_ratio(change, from_factor, to_factor);
+	if (change->numbers)
+		return;
+	change->from = form_of(from);
+	change->all_same = true;
+	for (unsigned i = 0; i < 1U << change->from.bits; i++) {
+		const struct block_code code = change->codes[i] = code_of(&change->from, i);
+
+		change->same[i] = BLOCK_NO_CODE;
+		if (code.nan && change->to.nan != BLOCK_NO_CODE)
+			change->same[i] = (uint16_t)(change->to.nan | (code.negative ? 1U << (change->to.bits - 1) : 0));
+		else if (!code.nan && !code.inf && (code.odd == 0 || holds(&change->to, code.odd, code.exponent)))
+			change->same[i] = encode(&change->to, code.odd, code.exponent, code.negative);
+		change->all_same &= change->same[i] != BLOCK_NO_CODE;
+	}
+	for (unsigned i = 0; i < 256 && change->from.bits == 4; i++)
+		change->same_pairs[i] = (uint16_t)((change->same[i & 15] & 0xFF) | change->same[i >> 4] << 8);
+	for (unsigned i = 0; i < 256; i++) {
+		const struct scale own = scale_of(&change->from, (uint8_t)i), scale = same_scale(change, own);
+
+		change->kept[i] = scale_is_held(&change->to, &scale) ? scale_byte(&change->to, &scale) : BLOCK_NO_CODE;
+	}
 }
 
 /* A unit of the source: the codes or numbers of a few blocks, one code a byte. */
@@ -493,29 +500,6 @@ static struct scale kept_scale(const struct block_change *change, const struct u
 	return kept;
 }
 
-/* Writes codes that mean what they meant; false if one cannot. */
-static bool translate(const struct block_change *change, const struct unit *unit, size_t first, uint8_t *codes)
-{
-	uint16_t all = 0;
-
-	for (size_t i = 0; i < change->to.length; i++) {
-		const uint16_t code = change->same[unit->codes[first + i]];
-
-		all |= code;
-		codes[i] = (uint8_t)code;
-	}
-	return (all & 0xFF00) == 0;
-}
-
-/* Whether no source block of the target's block is NaN or has a zero scale, under which codes mean nothing. */
-static bool scales_are_plain(const struct block_change *change, const struct unit *unit, size_t first)
-{
-	for (size_t i = first; i < first + change->to.length; i += unit->length)
-		if (unit->scales[i / unit->length].odd == 0)
-			return false;
-	return true;
-}
-
 /* Whether a scale holds the numbers as it is. */
 static bool is_held_by(const struct block_change *change, const struct summary *s, const struct scale *scale)
 {
@@ -525,11 +509,13 @@ static bool is_held_by(const struct block_change *change, const struct summary *
 	       scale->exponent >= least && scale->exponent <= most;
 }
 
-static enum block_fit change_general(const struct block_change *change, const struct unit *unit, size_t first,
-                                     const struct scale *kept, uint8_t *codes, uint8_t *byte)
+/* One block of the target: its codes, one a byte, and its scale. */
+static enum block_fit change_block(const struct block_change *change, const struct unit *unit, size_t first, uint8_t *codes,
+                                   uint8_t *byte)
 {
+	const struct scale kept = kept_scale(change, unit, first);
+	struct scale scale = kept;
 	struct summary s;
-	struct scale scale = *kept;
 
 	sum_up(&s, change, unit, first);
 	if (s.all_nan) {
@@ -541,13 +527,13 @@ static enum block_fit change_general(const struct block_change *change, const st
 		return BLOCK_SPECIAL;
 	if (s.never)
 		return BLOCK_ROUNDED;
-	const bool keeps = scale_is_held(&change->to, kept);
+	const bool keeps = scale_is_held(&change->to, &kept);
 	if (!s.any) {
-		*byte = keeps ? scale_byte(&change->to, kept) : SCALE_ZERO;
+		*byte = keeps ? scale_byte(&change->to, &kept) : SCALE_ZERO;
 		scale.odd = 1;
 		return encode_all(change, &s, &scale, codes) ? BLOCK_SAME : BLOCK_ROUNDED;
 	}
-	const bool same = keeps && is_held_by(change, &s, kept);
+	const bool same = keeps && is_held_by(change, &s, &kept);
 	if (!same)
 		scale = smallest(change, &s);
 	if (scale.odd == 0 || !encode_all(change, &s, &scale, codes))
@@ -556,31 +542,7 @@ static enum block_fit change_general(const struct block_change *change, const st
 	return same ? BLOCK_SAME : BLOCK_EXACT;
 }
 
-/* One block of the target: its codes, one a byte, and its scale. */
-static enum block_fit change_block(const struct block_change *change, const struct unit *unit, size_t first, uint8_t *codes,
-                                   uint8_t *byte)
-{
-	const struct scale kept = kept_scale(change, unit, first);
-
-	/* Whatever the codes are, they mean the same numbers with the same scale. */
-	if (!change->numbers && scale_is_held(&change->to, &kept) && scales_are_plain(change, unit, first) &&
-	    translate(change, unit, first, codes)) {
-		bool alike = true;
-
-		for (size_t i = first; i < first + change->to.length; i += unit->length) {
-			const struct scale scale = same_scale(change, unit->scales[i / unit->length]);
-
-			alike &= scale.odd == kept.odd && scale.exponent == kept.exponent;
-		}
-		if (alike) {
-			*byte = scale_byte(&change->to, &kept);
-			return BLOCK_SAME;
-		}
-	}
-	return change_general(change, unit, first, &kept, codes, byte);
-}
-
-/* Takes a unit out of a row; returns where the next begins. */
+/* Takes a unit out of a row. */
 static void load(const struct block_change *change, struct unit *unit, size_t cols, size_t at, const void *codes,
                  const uint8_t *scales)
 {
@@ -603,6 +565,56 @@ static void load(const struct block_change *change, struct unit *unit, size_t co
 		unit->scales[i] = i < n_blocks ? scale_of(&change->from, scales[at / length + i]) : (struct scale){0};
 }
 
+/* Codes of a whole unit that mean what they meant; false if one cannot. */
+static bool translate_unit(const struct block_change *change, const uint8_t *from, uint8_t *to)
+{
+	const unsigned bits = change->from.bits;
+	uint8_t codes[BLOCK_UNIT];
+	uint16_t all = 0;
+
+	if (change->from.element == change->to.element) {
+		memcpy(to, from, BLOCK_UNIT / 8 * bits);
+		return true;
+	}
+	if (bits == 4 && change->to.bits == 8 && change->all_same) {
+		for (size_t i = 0; i < BLOCK_UNIT / 2; i++) {
+			to[2 * i] = (uint8_t)change->same_pairs[from[i]];
+			to[2 * i + 1] = (uint8_t)(change->same_pairs[from[i]] >> 8);
+		}
+		return true;
+	}
+	unpack(codes, from, bits, BLOCK_UNIT);
+	for (size_t i = 0; i < BLOCK_UNIT; i++) {
+		const uint16_t code = change->same[codes[i]];
+
+		all |= code;
+		codes[i] = (uint8_t)code;
+	}
+	if ((all & 0xFF00) != 0)
+		return false;
+	pack(to, codes, change->to.bits, BLOCK_UNIT);
+	return true;
+}
+
+/* Changes a whole unit of which every scale can be kept, and every code means the same; false if it is not such a one. */
+static bool keep_unit(const struct block_change *change, const uint8_t *codes, const uint8_t *scales, uint8_t *to_codes,
+                      uint8_t *to_scales, uint8_t *fits)
+{
+	const uint16_t first = change->kept[scales[0]];
+	const uint16_t second = change->from.length == BLOCK_UNIT ? first : change->kept[scales[1]];
+
+	if (first == BLOCK_NO_CODE || second == BLOCK_NO_CODE || (change->to.length == BLOCK_UNIT && first != second) ||
+	    !translate_unit(change, codes, to_codes))
+		return false;
+	to_scales[0] = (uint8_t)first;
+	fits[0] = BLOCK_SAME;
+	if (change->to.length < BLOCK_UNIT) {
+		to_scales[1] = (uint8_t)second;
+		fits[1] = BLOCK_SAME;
+	}
+	return true;
+}
+
 void block_change_row(const struct block_change *change, size_t cols, const void *codes, const uint8_t *scales,
                       uint8_t *to_codes, uint8_t *to_scales, uint8_t *fits)
 {
@@ -610,6 +622,10 @@ void block_change_row(const struct block_change *change, size_t cols, const void
 	struct unit unit;
 
 	for (size_t at = 0; at < cols; at += BLOCK_UNIT) {
+		if (!change->numbers && cols - at >= BLOCK_UNIT &&
+		    keep_unit(change, (const uint8_t *)codes + at * change->from.bits / 8, scales + at / change->from.length,
+		              to_codes + at * bits / 8, to_scales + at / length, fits + at / length))
+			continue;
 		load(change, &unit, cols, at, codes, scales);
 		for (size_t i = 0; i < BLOCK_UNIT && at + i < cols; i += length) {
 			const size_t block = (at + i) / length;

@@ -65,6 +65,8 @@ struct block_change {
 	struct block_code codes[256]; /* of the source */
 	uint16_t same[256];        /* the code of the same number in the target, or BLOCK_NO_CODE */
 	bool all_same;             /* there is one for every code */
+	uint16_t same_pairs[256];  /* both codes of a byte, if codes of 4 bits become ones of 8 */
+	uint16_t kept[256];        /* the byte of the same scale in the target, or BLOCK_NO_CODE */
 	uint64_t p, q;             /* the source's factor divided by the target's is p/q x 2^exponent, p and q odd */
 	int exponent;
 };

@@ -29,6 +29,7 @@ struct running {
 	const struct convert_blocks *blocks;
 	const struct layout_target *target;
 	struct block_change change;
+	size_t counted; /* elements of what is counted as a block */
 	pthread_mutex_t lock; /* over what follows */
 	struct convert_tally *tally;
 	struct block_spread *spread;
@@ -161,13 +162,12 @@ static void take_row(const struct running *r, const struct transfer_piece *piece
 	const struct block_form *to = &r->change.to;
 	const struct mxfp_sizes size = size_of(r->blocks->to, &piece->piece);
 	const size_t cols = piece->piece.cols, bytes = to->bits * to->length / 8;
-	const size_t own = r->change.from.length > to->length ? r->change.from.length : to->length;
 	const uint8_t *fits = piece->result + FITS + row * size.scales_row_bytes;
 
-	for (size_t at = 0; at < cols; at += own) {
+	for (size_t at = 0; at < cols; at += r->counted) {
 		bool rounded = false, special = false;
 
-		for (size_t i = at; i < at + own && i < cols; i += to->length) {
+		for (size_t i = at; i < at + r->counted && i < cols; i += to->length) {
 			const size_t code_at = row * size.codes_row_bytes + i / to->length * bytes;
 			const size_t scale_at = row * size.scales_row_bytes + i / to->length;
 			const enum block_fit fit = (enum block_fit)fits[i / to->length];
@@ -227,7 +227,9 @@ static int write_piece(const void *context, const struct transfer_piece *piece, 
 		numbers = decode(r, piece);
 		round_all(r, piece, numbers);
 	}
-	for (size_t row = 0; row < piece->piece.rows; row++)
+	if (numbers == NULL)
+		tally.blocks = piece->piece.rows * ((piece->piece.cols + r->counted - 1) / r->counted);
+	for (size_t row = 0; row < piece->piece.rows && numbers != NULL; row++)
 		take_row(r, piece, row, numbers, &tally);
 	pthread_mutex_lock(&r->lock);
 	convert_tally_add(r->tally, &tally);
@@ -244,6 +246,7 @@ static void begin(struct running *r, const struct convert_blocks *blocks)
 
 	block_change_begin(&r->change, from, mxfp_format_get_info(from)->tensor_scale ? &factor : &one, blocks->to,
 	                   &blocks->factor);
+	r->counted = r->change.from.length > r->change.to.length ? r->change.from.length : r->change.to.length;
 }
 
 int convert_blocks_write(struct transfer *transfer, const struct convert_blocks *blocks, const struct layout_target *target,
@@ -342,8 +345,8 @@ int convert_blocks_spread(struct transfer *transfer, const struct convert_blocks
 
 	own.source = &in_bands;
 	begin(&r, &own);
-	/* They can be read alone where they lie in order. */
-	if (by_scales && !r.change.from.ue4m3 && (order == &layout_rows || order == &layout_block_rows)) {
+	/* They tell it alone if every code is one of the target, too, and can be read alone where they lie in order. */
+	if (by_scales && r.change.all_same && !r.change.from.ue4m3 && (order == &layout_rows || order == &layout_block_rows)) {
 		job.read = read_scales;
 		job.work = spread_scales;
 		return transfer_run(transfer, &job, error);
