@@ -14,6 +14,8 @@ import subprocess
 import sys
 from fractions import Fraction
 
+from safetensors_file import read_safetensors, write_safetensors
+
 MXFP, WORK, BLOCKS = sys.argv[1], sys.argv[2], int(sys.argv[3])
 SEED = int(sys.argv[4]) if len(sys.argv) > 4 else 1
 UNIT = 1200  # numbers are multiples of 2^-UNIT
@@ -167,35 +169,12 @@ def random_block(r, name):
     return codes, scales
 
 
-def safetensors(path, tensors):
-    header, at = {}, 0
-    for name, (dtype, shape, data) in tensors.items():
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
-        at += len(data)
-    if any("weight" in name for name in tensors):
-        header["__metadata__"] = {"mxfp.weights": FORMAT}
-    text = json.dumps(header).encode()
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text + b"".join(data for _, _, data in tensors.values()))
-
-
-def read(path):
-    with open(path, "rb") as file:
-        data = file.read()
-    n = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8:8 + n])
-    return {name: data[8 + n + t["data_offsets"][0]:8 + n + t["data_offsets"][1]] for name, t in header.items() if name != "__metadata__"}
-
-
-FORMAT = None
 DTYPES = {"mxfp8-e4m3": "F8_E4M3", "mxfp8-e5m2": "F8_E5M2", "mxint8": "I8"}
 
 
 def write_model(path, name, blocks, factor):
     """One tensor [blocks, 32] in layout compressed-tensors, whose tensor scale divides."""
-    global FORMAT
     _, bits, length, ue4m3 = FORMATS[name]
-    FORMAT = name
     packed = bits < 8
     tensors = {
         "a.weight_packed" if packed else "a.weight": (DTYPES.get(name, "U8"), [len(blocks), 32 * bits // 8],
@@ -204,12 +183,12 @@ def write_model(path, name, blocks, factor):
     }
     if ue4m3:
         tensors["a.weight_global_scale"] = ("F32", [1], struct.pack("<f", 1 / factor))
-    safetensors(path, tensors)
+    write_safetensors(path, tensors, {"mxfp.weights": name})
 
 
 def read_model(path, name):
     _, bits, length, ue4m3 = FORMATS[name]
-    tensors = read(path)
+    tensors = {key: data for key, (_, _, data) in read_safetensors(path).items()}
     codes, scales = tensors["a.weight_packed" if bits < 8 else "a.weight"], tensors["a.weight_scale"]
     factor = 1
     if ue4m3:
@@ -224,7 +203,7 @@ def run(*arguments):
     return done.returncode, done.stdout, done.stderr
 
 
-def expected_scale(target, held, block, codes, scales, source, factor, to_factor):
+def expected_scale(target, held, codes, scales, source, factor, to_factor):
     """The byte that is taken: that of the source if it holds the block, else the least."""
     _, _, length, ue4m3 = FORMATS[target]
     _, _, source_length, source_ue4m3 = FORMATS[source]
@@ -236,10 +215,9 @@ def expected_scale(target, held, block, codes, scales, source, factor, to_factor
             value = None if size == NAN else Fraction(size, 1 << 16) * factor
         else:
             value = None if byte == 255 else Fraction(2) ** (byte - 127)
-        zero = value is not None and (value == 0 or all(FORMATS[source][0][code][1] == 0 for code in part))
-        if not zero:
+        if value is not None and value != 0 and any(FORMATS[source][0][code][1] != 0 for code in part):
             own.add(value)
-    if len(own) != 1 or None in own:
+    if len(own) != 1:
         return held[0]
     value = own.pop()
     for byte in held:
@@ -306,10 +284,8 @@ def pair(source, target, r):
                     continue
                 n = FORMATS[source][2]
                 first, last = at // n, (at + length - 1) // n + 1
-                wanted = expected_scale(target, held, None, codes[at:at + length] if n >= length else codes,
-                                        scales[first:last], source, Fraction(factor), Fraction(to_factor)) if n < length or n == length else \
-                    expected_scale(target, held, None, codes[at:at + length] + [1] * (n - length), scales[first:last], source,
-                                   Fraction(factor), Fraction(to_factor))
+                wanted = expected_scale(target, held, codes[at:at + length] * max(1, n // length),
+                                        scales[first:last], source, Fraction(factor), Fraction(to_factor))
                 check("%s scale of block %d.%d" % (what, i, k), to_scales[k] == wanted, "%d, not %d" % (to_scales[k], wanted))
     # Without --allow-rounding, the same or nothing.
     refused = not all(exact)

@@ -487,7 +487,7 @@ static struct scale kept_scale(const struct block_change *change, const struct u
 		if (length <= unit->length)
 			return scale;
 		if (own->nan)
-			return (struct scale){0};
+			continue;
 		if (own->odd != 0 && !all_zero(change, unit, i)) {
 			if (decided && (scale.odd != kept.odd || scale.exponent != kept.exponent))
 				return (struct scale){0};
