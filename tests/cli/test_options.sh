@@ -92,7 +92,10 @@ quantize every: output weights activations recipe sparsity include ignore pad-ta
 quantize every: threads json
 dequantize every: output to overflow threads force json resume quiet
 merge every: output force json quiet
-convert every: output layout decode-rest allow-rounding threads force json resume quiet
+convert rule=even | quantized -o OUT
+convert rule=even | quantized -o OUT --to nvfp4
+convert non-finite=propagate | quantized -o OUT
+convert every: output to layout decode-rest allow-rounding mem threads force dry-run json resume quiet
 report rules=even | model --formats nvfp4
 report nvfp4-recipe=te | model --formats mxfp4
 report formats=mxfp4 | model --against quantized
