@@ -72,6 +72,7 @@ exits 0 "" quantize "$work/medium.safetensors" -o "$work/medium" -q
 full 64 old.partial dequantize "$work/medium" -o "$work/in/old" --force -q
 full 64 new.safetensors.partial dequantize "$work/medium" -o "$work/in/new.safetensors" -q
 full 4 new.partial convert "$work/medium" -o "$work/in/new" --layout quark -q
+full 4 new.partial convert "$work/medium" -o "$work/in/new" --to mxfp8 -q
 # Root may write anywhere.
 if [ "$(id -u)" != 0 ]; then
 	chmod a-w "$work/in"

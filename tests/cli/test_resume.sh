@@ -219,7 +219,8 @@ fi
 # The same for what reads a quantized model. A tensor of NVFP4 gets another tensor scale in the other layout.
 exits 0 "" quantize "$work/small" -o "$work/quantized" -q -w nvfp4
 exits 0 "" quantize "$work/small" -o "$work/other" -q -w mxfp8-e4m3
-for command in "dequantize $work/quantized --to bf16" "convert $work/quantized --layout modelopt --allow-rounding"; do
+for command in "dequantize $work/quantized --to bf16" "convert $work/quantized --layout modelopt --allow-rounding" \
+	"convert $work/quantized --to mxfp4 --allow-rounding"; do
 	set -- $command
 	rm -rf "$out" "$work/old" "$work/new"
 	to=--to

@@ -11,7 +11,7 @@
 
 /* Options that are read further after parsing. */
 struct texts {
-	const char *memory;
+	const char *memory, *part;
 	int layout; /* an index of layouts[] */
 };
 
@@ -43,6 +43,8 @@ static enum parsed parse(int argc, char **argv, struct convert_settings *s, stru
 		 &s->allow_rounding},
 		{"rule", 'r', OPTION_RULE, "RULE", "scale rule of MX blocks that are rounded", &s->rule},
 		{"non-finite", 0, OPTION_NON_FINITE, "POLICY", "treatment of NaN and Inf that the format does not hold", &s->non_finite},
+		{"part", 0, OPTION_STRING, "I/N",
+		 "write only part I of N, to share the work among N machines; mxfp merge merges the parts", &texts->part},
 		{"mem", 0, OPTION_STRING, "BYTES", "the most memory to use; does not affect the output", &texts->memory},
 		{"threads", 0, OPTION_THREADS, "N",
 		 "use at most this many threads, 0: one per processor; does not affect the output", &s->threads},
@@ -95,6 +97,8 @@ static int check(const struct convert_settings *s, struct error *error)
 		            mxfp_format_get_info(s->to)->name, s->layout->name,
 		            s->layout->n_forms == 0 ? "nothing quantized" : layout_formats_text(layout_formats(s->layout), NULL, known));
 
+	if (s->part.of > 0 && named != NULL)
+		return fail(error, EXIT_USAGE, "convert: %s is a file and cannot be cut; leave out --part", s->out);
 	if (named == NULL && format == &file_gguf)
 		return fail(error, EXIT_USAGE, "%s: layout %s is that of a file; give it a name that ends in %s", s->out,
 		            s->layout->name, format->suffix);
@@ -134,6 +138,8 @@ static int run(int argc, char **argv, struct error *error)
 		return fail(error, EXIT_USAGE, "convert: no output given; -o OUT names a directory or a file");
 	settings.layout = layout_of(settings.out, texts.layout);
 	int code = byte_size_parse(texts.memory, "convert: --mem", &settings.memory_bytes, error);
+	if (code == EXIT_OK && texts.part != NULL)
+		code = part_parse(texts.part, "convert: --part", &settings.part, error);
 	if (code == EXIT_OK)
 		code = check(&settings, error);
 	if (code == EXIT_OK)

@@ -444,6 +444,29 @@ static int plan_cache(struct convert_plan *plan, struct error *error)
 	return code == EXIT_OK && json_out_of_memory() ? fail_memory(error) : code;
 }
 
+/* Shares the files among the parts. */
+static int share(struct convert_plan *plan, struct error *error)
+{
+	const size_t n = plan->model->n_files;
+	const struct part_choice *part = &plan->settings->part;
+	uint64_t *bytes = calloc(n + 1, sizeof *bytes);
+	size_t f = 0, left = 0;
+
+	plan->owners = calloc(n + 1, sizeof *plan->owners);
+	int code = bytes == NULL || plan->owners == NULL ? fail_memory(error) : EXIT_OK;
+	for (size_t i = 0; i < n && code == EXIT_OK; i++)
+		bytes[i] = plan->model->files[i].data_bytes;
+	if (code == EXIT_OK)
+		code = part_share(plan->owners, bytes, n, part->of, error);
+	for (size_t i = 0; i < plan->n_entries && code == EXIT_OK; i++, left++) {
+		for (; left == plan->model->files[f].n_tensors; left = 0)
+			f++;
+		plan->entries[i].elsewhere = plan->owners[f] != part->number - 1;
+	}
+	free(bytes);
+	return code;
+}
+
 int convert_plan(struct convert_plan *plan, const struct convert_settings *settings, const struct model *model,
                   struct error *error)
 {
@@ -460,6 +483,8 @@ int convert_plan(struct convert_plan *plan, const struct convert_settings *setti
 		code = plan_entries(plan, error);
 	if (code == EXIT_OK)
 		code = convert_fuse(plan, error);
+	if (code == EXIT_OK && settings->part.of > 0)
+		code = share(plan, error);
 	if (code == EXIT_OK && model->n_files > 0 && model->files[0].format == &file_safetensors)
 		code = plan_cache(plan, error);
 	if (code != EXIT_OK || plan->n_held > 0 || plan->carry.n == 0)
@@ -473,6 +498,7 @@ void convert_plan_free(struct convert_plan *plan)
 	carry_free(&plan->carry);
 	json_decref(plan->cache);
 	free(plan->entries);
+	free(plan->owners);
 	arena_free(&plan->arena);
 	*plan = (struct convert_plan){0};
 }

@@ -21,6 +21,7 @@
 #include "model/carry.h"
 #include "model/layout.h"
 #include "model/model.h"
+#include "model/part.h"
 #include "model/quantized.h"
 #include "rewrite/convert_blocks.h"
 
@@ -32,6 +33,7 @@ struct convert_settings {
 	enum mxfp_format to; /* of what is quantized; OPTION_FORMAT_NONE: stays as it is */
 	int rule, non_finite; /* of blocks that it does not hold */
 	enum mxfp_format decode; /* for what the layout cannot hold: f32, bf16 or f16; OPTION_FORMAT_NONE: refuse it */
+	struct part_choice part;
 	unsigned threads;
 	uint64_t memory_bytes; /* the most to use; 0: no limit */
 	bool allow_rounding, dry_run, force, json, resume, quiet;
@@ -73,6 +75,7 @@ struct convert_entry {
 	enum convert_what what;
 	const struct tensor *source;
 	const struct file *file;             /* it is in */
+	bool elsewhere;                      /* it belongs to another part of the output */
 	const char *name;                    /* of the tensor that was quantized */
 	struct quantized quantized;          /* unless copied */
 	struct layout_choice choice;         /* moved or changed: how the output holds it */
@@ -93,6 +96,7 @@ struct convert_plan {
 	json_t *cache;   /* how keys and values are quantized, if the layout can say it (layout_cache_read()) */
 	bool cache_lost; /* it cannot */
 	bool activations_lost; /* the source says how activations are quantized, and the output does not */
+	size_t *owners;  /* of the model's files, from 0: which part has what is made from each */
 	struct carry carry;
 	const char *carried; /* its names, for metadata, if no quantization_config is there to list them; or NULL */
 	struct arena arena; /* names and shapes */

@@ -87,7 +87,7 @@ static void add_row(struct table *table, const struct convert_plan *plan, const 
 /* Whether a tensor has a row of the table: parts have none, because their codes have one. */
 static bool has_row(const struct convert_entry *entry)
 {
-	return entry->what != CONVERT_PART &&
+	return entry->what != CONVERT_PART && !entry->elsewhere &&
 	       (entry->name == NULL || entry->quantized.parts[LAYOUT_CODES] == entry->source);
 }
 
@@ -105,6 +105,8 @@ static struct totals sum_up(const struct convert_plan *plan)
 	for (size_t i = 0; i < plan->n_entries; i++) {
 		const struct convert_entry *entry = &plan->entries[i];
 
+		if (entry->elsewhere)
+			continue;
 		totals.copied += has_row(entry) && entry->what == CONVERT_COPIED;
 		totals.moved += entry->what == CONVERT_MOVED;
 		if (entry->what == CONVERT_CHANGED) {
@@ -172,6 +174,8 @@ static void print_totals(const struct convert_plan *plan)
 	carry_print(&plan->carry, stdout);
 	if (convert_makes_file(plan->settings) && plan->n_held > 0 && plan->settings->layout->config != NULL)
 		puts(model_output_alone);
+	if (plan->settings->part.of > 0)
+		printf("part %" PRIu32 " of %" PRIu32 "; mxfp merge merges them\n", plan->settings->part.number, plan->settings->part.of);
 	if (plan->settings->dry_run)
 		return;
 	printf("written to ");

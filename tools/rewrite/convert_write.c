@@ -32,6 +32,7 @@ struct running {
 	struct transfer transfer;
 	struct arena arena; /* metadata of the current file */
 	bool changes;       /* any tensor */
+	char fingerprint[FINGERPRINT_TEXT]; /* of the whole, if this is a part */
 };
 
 /* Files of the source that become one of the output, and their entries. */
@@ -387,6 +388,18 @@ static void sizes_of(const void *context, size_t i, uint64_t *read, uint64_t *wr
 			*written += size;
 }
 
+/* Has the index list what is made of a file, here or in another part, in the order of the source. */
+static int note_file(struct running *r, const struct range *range, struct error *error)
+{
+	int code = EXIT_OK;
+
+	for (size_t i = 0; i < range->n_entries; i++)
+		for (int part = 0; part < N_LAYOUT_PARTS && code == EXIT_OK; part++)
+			if (range->entries[i].parts[part].name != NULL)
+				code = model_output_note(&r->output, range->files, &range->entries[i].parts[part], 1, error);
+	return code;
+}
+
 static int write_data(struct running *r, const struct range *range, struct resumed *resumed, struct error *error)
 {
 	const struct writing w = {r, range};
@@ -400,15 +413,14 @@ static int write_data(struct running *r, const struct range *range, struct resum
 		code = resumed_write(resumed, &r->transfer, &job, error);
 	if (code == EXIT_OK)
 		code = writer_close(writer, error);
-	return code == EXIT_OK ? model_output_add(&r->output, &range->files[0], writer, error) : code;
+	return code == EXIT_OK ? note_file(r, range, error) : code;
 }
 
 static int write_file(struct running *r, const struct range *range, struct error *error)
 {
 	struct writer *writer = &r->transfer.writer;
 	struct resumed resumed;
-	const bool indexed = r->plan->model->has_index && r->output.partial.output.is_directory;
-	int code = resumed_begin(&resumed, &r->output.partial, indexed ? model_file_name(&range->files[0]) : MODEL_SINGLE,
+	int code = resumed_begin(&resumed, &r->output.partial, model_output_name(&r->output, &range->files[0]),
 	                         range->n_entries, error);
 
 	*writer = (struct writer){
@@ -429,6 +441,12 @@ static int write_file(struct running *r, const struct range *range, struct error
 	return code;
 }
 
+/* Whether this run writes what is made from a file of the source. */
+static bool is_own(const struct running *r, size_t f)
+{
+	return r->plan->owners == NULL || r->plan->owners[f] == r->plan->settings->part.number - 1;
+}
+
 static int write_files(struct running *r, struct error *error)
 {
 	const struct model *model = r->plan->model;
@@ -441,7 +459,7 @@ static int write_files(struct running *r, struct error *error)
 		range.files = &model->files[f];
 		range.n_files = 1;
 		range.n_entries = model->files[f].n_tensors;
-		code = write_file(r, &range, error);
+		code = is_own(r, f) ? write_file(r, &range, error) : note_file(r, &range, error);
 		range.entries += range.n_entries;
 	}
 	return code;
@@ -459,12 +477,44 @@ static int begin(struct running *r, struct error *error)
 	                                s->decode == OPTION_FORMAT_NONE ? "nothing" : mxfp_format_get_info(s->decode)->name,
 	                                "--allow-rounding", s->allow_rounding ? "yes" : "no");
 	carry_fingerprint(&r->plan->carry, fingerprint);
-	int code = json_out_of_memory() ? fail_memory(error)
+	char part[32];
+	int whole = EXIT_OK;
+	snprintf(part, sizeof part, "%" PRIu32 "/%" PRIu32, s->part.number, s->part.of);
+	if (s->part.of > 0 && !json_out_of_memory())
+		whole = model_output_fingerprint(r->fingerprint, r->plan->model, fingerprint, error);
+	json_object_set_new(fingerprint, "part", json_string(part));
+	int code = whole != EXIT_OK ? whole : json_out_of_memory() ? fail_memory(error)
 	                                : model_output_begin(&r->output, r->plan->model,
 	                                                     &(struct partial_target){s->out, convert_makes_file(s), s->force, s->resume, false},
 	                                                     fingerprint, error);
 	json_decref(fingerprint);
+	if (code == EXIT_OK && s->part.of > 0 && s->part.number > 1 && !r->output.partial.appeared)
+		code = model_output_drop_index(&r->output, error);
 	return code;
+}
+
+/* Whether this run writes what stands beside the files of tensors. */
+static bool is_first(const struct convert_plan *plan)
+{
+	return plan->settings->part.of == 0 || plan->settings->part.number == 1;
+}
+
+/* The file that says which part this is. */
+static int write_part(const struct running *r, struct error *error)
+{
+	struct part part = {
+		.directory = r->output.partial.output.temporary,
+		.choice = r->plan->settings->part,
+		.fingerprint = r->fingerprint,
+		.converted = true,
+	};
+
+	for (size_t i = 0; i < r->plan->n_entries; i++)
+		if (r->plan->entries[i].tally != NULL) {
+			part.exact += r->plan->entries[i].tally->blocks - r->plan->entries[i].tally->rounded;
+			part.rounded += r->plan->entries[i].tally->rounded;
+		}
+	return part_write(&part, error);
 }
 
 /* Writes what has not been written. */
@@ -478,7 +528,7 @@ static int write_all(struct running *r, struct error *error)
 		code = write_files(r, error);
 	progress_end(&r->transfer.progress);
 	transfer_end(&r->transfer);
-	if (code == EXIT_OK && r->output.partial.output.is_directory)
+	if (code == EXIT_OK && r->output.partial.output.is_directory && is_first(plan))
 		code = carry_copy(&plan->carry, plan->model->directory, r->output.partial.output.temporary, error);
 	return code;
 }
@@ -514,7 +564,11 @@ int convert_run(const struct convert_plan *plan, struct error *error)
 	if (code == EXIT_OK)
 		code = r.output.partial.appeared ? write_files(&r, error) : write_all(&r, error);
 	if (code == EXIT_OK)
-		code = model_output_commit(&r.output, config, error);
+		code = model_output_complete(&r.output, is_first(plan) ? config : NULL, error);
+	if (code == EXIT_OK && plan->settings->part.of > 0 && !r.output.partial.appeared)
+		code = write_part(&r, error);
+	if (code == EXIT_OK)
+		code = model_output_commit(&r.output, NULL, error);
 	code = model_output_end(&r.output, code, error);
 	json_decref(config);
 	return code;
