@@ -128,7 +128,7 @@ static int run(int argc, char **argv, struct error *error)
 		.decode = OPTION_FORMAT_NONE,
 		.non_finite = MXFP_NON_FINITE_ERROR,
 	};
-	struct texts texts = {.memory = "64M"};
+	struct texts texts = {0};
 	struct model model;
 
 	const enum parsed parsed = parse(argc, argv, &settings, &texts, error);
@@ -137,7 +137,10 @@ static int run(int argc, char **argv, struct error *error)
 	if (settings.out == NULL)
 		return fail(error, EXIT_USAGE, "convert: no output given; -o OUT names a directory or a file");
 	settings.layout = layout_of(settings.out, texts.layout);
-	int code = byte_size_parse(texts.memory, "convert: --mem", &settings.memory_bytes, error);
+	int code = EXIT_OK;
+
+	if (texts.memory != NULL)
+		code = byte_size_parse(texts.memory, "convert: --mem", &settings.memory_bytes, error);
 	if (code == EXIT_OK && texts.part != NULL)
 		code = part_parse(texts.part, "convert: --part", &settings.part, error);
 	if (code == EXIT_OK)

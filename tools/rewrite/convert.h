@@ -35,7 +35,7 @@ struct convert_settings {
 	enum mxfp_format decode; /* for what the layout cannot hold: f32, bf16 or f16; OPTION_FORMAT_NONE: refuse it */
 	struct part_choice part;
 	unsigned threads;
-	uint64_t memory_bytes; /* the most to use; 0: no limit */
+	uint64_t memory_bytes; /* the most to use; 0: 64 MiB, or what the model needs */
 	bool allow_rounding, dry_run, force, json, resume, quiet;
 };
 

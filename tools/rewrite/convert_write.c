@@ -20,7 +20,8 @@
 
 enum {
 	SCALE_TEXT = 32,
-	BESIDE_BYTES = 2 * LAYOUT_BANDS * LAYOUT_BAND_BYTES /* besides the workers: bands that are read, and that are written */
+	BANDS_BYTES = (1 + LAYOUT_BANDS) * LAYOUT_BAND_BYTES, /* those that are read, and those that are written */
+	DEFAULT_BYTES = 1 << 26 /* of memory, unless the model needs more */
 };
 
 /* The metadata key that only loaders of safetensors want. */
@@ -536,10 +537,16 @@ static int write_all(struct running *r, struct error *error)
 /* Sets as many workers as fit the memory. */
 static int set_workers(struct running *r, struct error *error)
 {
-	const uint64_t given = r->plan->settings->memory_bytes, least = memory_used() + BESIDE_BYTES + TRANSFER_WORKER_BYTES;
+	const struct convert_settings *s = r->plan->settings;
+	uint64_t given = s->memory_bytes, least = memory_used() + TRANSFER_WORKER_BYTES;
+	bool in_bands = s->layout->order->band_row_bytes != NULL;
 
+	for (size_t i = 0; i < r->plan->n_entries && !in_bands; i++)
+		in_bands = r->plan->entries[i].name != NULL &&
+		           r->plan->entries[i].quantized.choice.layout->order->band_row_bytes != NULL;
+	least += in_bands ? BANDS_BYTES : 0;
 	if (given == 0)
-		return EXIT_OK;
+		given = least > DEFAULT_BYTES ? least : DEFAULT_BYTES;
 	if (given < least)
 		return fail(error, EXIT_USAGE, "convert: --mem: %" PRIu64 " bytes are too few for this model; give --mem %" PRIu64
 		            "M or more", given, (least >> 20) + 1);
