@@ -242,6 +242,8 @@ def judge(source, target, blocks, factor, t):
             by_scale = all(UE4M3[b & 127] == NAN if FORMATS[source][3] else b == 255 for b in parts)
             if by_scale:
                 verdict.append([127 if FORMATS[target][3] else 255])
+            elif all_nan(block) and not holds(target, block, scales):
+                verdict.append([127 if FORMATS[target][3] else 255])
             elif all(x[1] == 0 for x in block) and all(x in CODES[target] for x in block):
                 verdict.append(range(256))
             else:
@@ -324,8 +326,62 @@ def pair(source, target, r):
     return sum(exact)
 
 
+def rounded_f32(x):
+    return Fraction(struct.unpack("<f", struct.pack("<f", x))[0])
+
+
+def scaled_pair(dtype, target, r):
+    """8-bit floats with an F32 scale for each row: their numbers are known, each the product, rounded to binary32."""
+    name = {"F8_E4M3": "mxfp8-e4m3", "F8_E5M2": "mxfp8-e5m2"}[dtype]
+    elements = FORMATS[name][0]
+    rows, length = [], FORMATS[target][2]
+    for _ in range(BLOCKS):
+        codes, _ = random_block(r, name)
+        codes = [code if elements[code][1] != INF else 0 for code in codes]
+        scale = Fraction(2) ** r.randrange(-12, 3) if r.randrange(3) else rounded_f32(r.uniform(0.001, 1))
+        rows.append((codes, scale))
+    numbers = []
+    for codes, scale in rows:
+        block = []
+        for code in codes:
+            negative, magnitude = elements[code]
+            # No product here is too small for binary32, and Python's binary64 holds it exactly.
+            value = magnitude if magnitude == NAN else rounded_f32(float(Fraction(magnitude, 1 << 16) * scale)) * (1 << UNIT)
+            block.append((negative, value if value == NAN else value.numerator))
+        numbers.append(block)
+    path, out = (os.path.join(WORK, x) for x in ("in.safetensors", "out.safetensors"))
+    write_safetensors(path, {"a.weight": (dtype, [BLOCKS, 32], b"".join(bytes(codes) for codes, _ in rows)),
+                             "a.weight_scale": ("F32", [BLOCKS, 1], b"".join(struct.pack("<f", float(scale)) for _, scale in rows))})
+    what = "%s with scales to %s:" % (dtype, target)
+    code, text, error = run("convert", path, "-o", out, "--to", target, "--allow-rounding", "--non-finite", "propagate", "--json", "-f")
+    check(what, code == 0, error)
+    if code != 0:
+        return
+    counts = json.loads(text)["summary"]["blocks"]
+    made, to_factor = read_model(out, target)
+    to_factor = Fraction(to_factor)
+    scales = nv_scales(to_factor.numerator.bit_length() - to_factor.denominator.bit_length()) if FORMATS[target][3] else mx_scales()
+    exact, total = 0, 0
+    for i, (block, (to_codes, to_scales)) in enumerate(zip(numbers, made)):
+        now = numbers_of(target, to_codes, to_scales, to_factor)
+        for at in range(0, 32, length):
+            part = block[at:at + length]
+            zero = all(x[1] == 0 for x in part)
+            held = [127 if FORMATS[target][3] else 255] if all_nan(part) else [0] if zero and all(x in CODES[target] for x in part) else [] if zero else holds(target, part, scales)
+            total += 1
+            exact += held != []
+            if held:
+                check("%s block %d" % (what, i), same_numbers(part, now[at:at + length]) and to_scales[at // length] == held[0],
+                      "%r became %r %r" % (rows[i], to_codes, to_scales))
+    check(what + " counts", (counts["exact"], counts["rounded"]) == (exact, total - exact), "%r, not %d of %d" % (counts, exact, total))
+    return exact * length // 32
+
+
 def main():
     r = random.Random(SEED)
+    for dtype in ("F8_E4M3", "F8_E5M2"):
+        for target in FORMATS:
+            print("%-10s %-10s %s of %d exact" % (dtype, target, scaled_pair(dtype, target, r), BLOCKS))
     for source in FORMATS:
         for target in FORMATS:
             if source != target:

@@ -132,6 +132,11 @@ TEST(special_numbers)
 	ck_assert_uint_eq(made.codes[5], 0xFE);
 	ck_assert_int_eq(made.fits[0], BLOCK_SAME);
 	ck_assert_int_eq(change(MXFP_FORMAT_MXFP8_E4M3, &one, codes, &scale, MXFP_FORMAT_MXFP4, &one, 32).fits[0], BLOCK_SPECIAL);
+	memset(codes, 0x7F, sizeof codes);
+	made = change(MXFP_FORMAT_MXFP8_E4M3, &one, codes, &scale, MXFP_FORMAT_MXFP4, &one, 32);
+	ck_assert_uint_eq(made.scales[0], 0xFF);
+	ck_assert_int_eq(made.fits[0], BLOCK_SAME);
+	memset(codes, 0, sizeof codes);
 	codes[5] = 0x7C;
 	ck_assert_int_eq(change(MXFP_FORMAT_MXFP8_E5M2, &one, codes, &scale, MXFP_FORMAT_MXFP8_E4M3, &one, 32).fits[0],
 	                 BLOCK_SPECIAL);

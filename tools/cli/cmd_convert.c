@@ -148,7 +148,7 @@ static int run(int argc, char **argv, struct error *error)
 	if (code == EXIT_OK)
 		code = check_used(&settings, error);
 	if (code == EXIT_OK)
-		code = meaning_open(&model, settings.in, MEANING_FOLDS, error);
+		code = meaning_open(&model, settings.in, settings.to != OPTION_FORMAT_NONE ? MEANING_FOLDS : MEANING_MOVES, error);
 	if (code != EXIT_OK)
 		return code;
 	code = convert(&settings, &model, error);

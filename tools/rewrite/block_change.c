@@ -354,16 +354,17 @@ static struct number number_of(const struct block_change *change, const struct u
 struct summary {
 	struct number x[BLOCK_UNIT];
 	size_t n;
-	bool any, all_nan, special, never; /* any: not zero */
+	bool any, all_nan, only_nan, special, never; /* any: not zero; all_nan: by the scale; only_nan: or by codes, without a sign */
 	uint64_t least, most;              /* odd parts */
 };
 
 static void sum_up(struct summary *s, const struct block_change *change, const struct unit *unit, size_t first)
 {
-	*s = (struct summary){.n = change->to.length, .all_nan = true, .least = UINT64_MAX};
+	*s = (struct summary){.n = change->to.length, .all_nan = true, .only_nan = true, .least = UINT64_MAX};
 	for (size_t i = 0; i < s->n; i++) {
 		const struct number x = s->x[i] = number_of(change, unit, first + i);
 
+		s->only_nan &= first + i >= unit->n || (x.nan && !x.negative);
 		s->special |= x.inf || (x.nan && change->to.nan == BLOCK_NO_CODE);
 		s->never |= x.never || (x.odd == 0 && !x.nan && !x.inf && x.negative && change->to.fixed);
 		if (x.odd == 0)
@@ -518,7 +519,7 @@ static enum block_fit change_block(const struct block_change *change, const stru
 	struct summary s;
 
 	sum_up(&s, change, unit, first);
-	if (s.all_nan) {
+	if (s.all_nan || (s.special && s.only_nan)) {
 		*byte = change->to.ue4m3 ? UE4M3_NAN : E8M0_NAN;
 		memset(codes, 0, change->to.length);
 		return BLOCK_SAME;

@@ -10,8 +10,8 @@
  *
  * Of several scales that hold a block the one is taken with which no code changes its value, that of the source; if that is
  * none, the smallest, which is the one that rule rceil finds. A block of zeros keeps its scale if the target has such
- * a one, and has byte 00 otherwise. A NaN stays one where the elements have NaN; a block that is all NaN by its scale is one in
- * any format. Zeros keep their signs, so MXINT8 holds no block with a -0.
+ * a one, and has byte 00 otherwise. A NaN stays one where the elements have NaN; a block that is all NaN is one in any
+ * format, by its scale. Zeros keep their signs, so MXINT8 holds no block with a -0.
  *
  * What is exact here is decoded to the same binary32 numbers, because decoding rounds the product once.
  */

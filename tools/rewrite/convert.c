@@ -16,6 +16,7 @@
 #include "model/layout_config.h"
 #include "model/meaning.h"
 #include "model/model_output.h"
+#include "model/scaled.h"
 #include "rewrite/decode.h"
 
 bool convert_makes_file(const struct convert_settings *settings)
@@ -186,6 +187,7 @@ static int plan_parts(struct convert_plan *plan, struct convert_entry *entry, co
 		const char *name = entry->parts[part].name;
 		const struct tensor *there = model_find(plan->model, name, &other);
 		bool own = there == NULL;
+		own |= there == entry->source;
 		for (int k = 0; k < N_LAYOUT_PARTS; k++)
 			own |= there == entry->quantized.parts[k];
 		if (!own)
@@ -293,15 +295,47 @@ static int plan_copied(const struct convert_plan *plan, struct convert_entry *en
 	                   entry->source->dtype == DTYPE_Q8_0 ? "--decode-rest f32 decodes it, and " : "");
 }
 
+/* What is quantized with scales that are numbers is F32 by now, and each number a block of its own. */
+static const struct layout_form form_of_numbers = {.format = MXFP_FORMAT_F32};
+static const struct layout layout_of_numbers = {.name = "numbers", .order = &layout_rows};
+
+static int plan_numbers(struct convert_plan *plan, struct convert_entry *entry, struct error *error)
+{
+	const struct tensor *tensor = entry->source;
+	struct quantized *q = &entry->quantized;
+
+	*q = (struct quantized){
+		.choice = {.layout = &layout_of_numbers, .form = &form_of_numbers},
+		.parts = {[LAYOUT_CODES] = tensor},
+		.files = {[LAYOUT_CODES] = entry->file},
+		.shape.rank = tensor->rank,
+	};
+	if (tensor->rank > LAYOUT_RANK_MAX)
+		return fail_tensor(error, entry->file->path, tensor->name, "has too many dimensions");
+	memcpy(q->shape.dims, tensor->shape, tensor->rank * sizeof *tensor->shape);
+	tensor_matrix(tensor, &q->rows, &q->cols);
+	entry->name = tensor->name;
+	return plan_codes(plan, entry, entry->file, error);
+}
+
 static int plan_entry(struct convert_plan *plan, struct convert_entry *entry, const struct file *file,
                       const struct tensor *tensor, struct error *error)
 {
 	entry->source = tensor;
 	entry->file = file;
 	entry->what = CONVERT_COPIED;
+	if (tensor->decoder != NULL)
+		return plan_numbers(plan, entry, error);
+	const struct tensor *codes = NULL;
 	int code = quantized_owner(&entry->quantized, &entry->name, plan->model, tensor, &plan->arena, error);
+	if (code == EXIT_OK && entry->name == NULL && plan->settings->to == OPTION_FORMAT_NONE)
+		code = scaled_owner(&codes, plan->model, tensor, error);
 	if (code != EXIT_OK)
 		return code;
+	if (codes != NULL)
+		return fail_tensor(error, file->path, codes->name, "is %s with scales that are numbers, which layout %s does not hold; --to "
+		                   "%s makes blocks of it", dtype_info(codes->dtype)->name, plan->settings->layout->name,
+		                   codes->dtype == DTYPE_F8_E5M2 ? "mxfp8-e5m2" : "mxfp8-e4m3");
 	/* A tensor that is already in the layout is copied part by part. */
 	if (entry->name == NULL || (entry->quantized.choice.layout == plan->settings->layout &&
 	                            entry->quantized.choice.form == target_form(plan, &entry->quantized)))
@@ -417,10 +451,10 @@ static bool says_activations(const json_t *section)
 static int plan_cache(struct convert_plan *plan, struct error *error)
 {
 	const struct layout *layout = plan->settings->layout;
-	json_t *config = NULL, *second = NULL;
+	json_t *config = json_deep_copy(plan->model->config), *second = NULL;
 	char *path = NULL;
 	bool said = false;
-	int code = model_config_copy(plan->model, &config, error);
+	int code = config != NULL ? EXIT_OK : model_config_copy(plan->model, &config, error);
 
 	if (code == EXIT_OK)
 		code = model_read_member(plan->model, layout_modelopt.second_name, &path, &second, error);

@@ -18,7 +18,8 @@ enum {
 	TARGET_SCALES = PIECE_ELEMENTS,
 	FITS = TARGET_SCALES + PIECE_ELEMENTS / 8,
 	ROUNDED_CODES = PIECE_ELEMENTS * 2,
-	ROUNDED_SCALES = PIECE_ELEMENTS * 3
+	ROUNDED_SCALES = PIECE_ELEMENTS * 3,
+	DECODED = 1 << 12 /* numbers that are decoded at once, behind the target */
 };
 
 _Static_assert(NUMBERS + PIECE_ELEMENTS * 4 <= TRANSFER_READ_BYTES, "room for the source and its numbers");
@@ -77,6 +78,23 @@ static struct mxfp_sizes size_of(enum mxfp_format format, const struct piece *pi
 	return size;
 }
 
+static const struct tensor *numbers_of(const struct running *r)
+{
+	return r->blocks->source->parts[LAYOUT_CODES];
+}
+
+/* Reads the numbers of a piece, of which the decoder does most of the work, so that each thread does it for itself. */
+static int read_numbers(const struct running *r, const struct transfer_piece *piece, struct error *error)
+{
+	const struct piece *p = &piece->piece;
+	const size_t n = p->rows * p->cols * sizeof(float);
+	const int code = file_read(r->blocks->source->files[LAYOUT_CODES], numbers_of(r),
+	                           (p->row * r->blocks->source->cols + p->col) * sizeof(float), piece->bytes + NUMBERS, n, error);
+
+	dtype_swap(DTYPE_F32, piece->bytes + NUMBERS, n);
+	return code;
+}
+
 static int read_piece(const void *context, const struct transfer_piece *piece, uint64_t *n_bytes, struct error *error)
 {
 	const struct running *r = context;
@@ -84,6 +102,10 @@ static int read_piece(const void *context, const struct transfer_piece *piece, u
 
 	if (r->target != NULL && r->target->bands != NULL)
 		layout_bands_announce(r->target->bands, &piece->piece);
+	if (r->change.numbers) {
+		*n_bytes = piece->piece.rows * piece->piece.cols * sizeof(float);
+		return EXIT_OK;
+	}
 	return quantized_read(r->blocks->source, &piece->piece, &source, n_bytes, error);
 }
 
@@ -95,6 +117,8 @@ static float *decode(const struct running *r, const struct transfer_piece *piece
 	const struct mxfp_exec exec = {.threads = 1};
 	float *numbers = (float *)(void *)(piece->bytes + NUMBERS);
 
+	if (r->change.numbers)
+		return numbers;
 	must_succeed(mxfp_dequantize(&matrix, numbers, MXFP_FORMAT_F32, 0, &exec));
 	return numbers;
 }
@@ -193,14 +217,60 @@ static void take_row(const struct running *r, const struct transfer_piece *piece
 	}
 }
 
+/* Numbers in MX: those that are exact are what the smallest scale gives, by which the library quantizes at its own speed. What
+   decodes to other bits is looked at alone. */
+static void change_numbers(const struct running *r, const struct transfer_piece *piece)
+{
+	const struct mxfp_exec exec = {.threads = 1};
+	const struct mxfp_quantize_options options = {.rule = MXFP_RULE_RCEIL, .exec = &exec};
+	const float *numbers = (const float *)(const void *)(piece->bytes + NUMBERS);
+	const struct mxfp_sizes to = size_of(r->blocks->to, &piece->piece);
+	struct mxfp_blocks target = target_of(r, piece, piece->result, piece->result + TARGET_SCALES);
+	const unsigned length = r->change.to.length;
+	float *decoded = (float *)(void *)(piece->result + ROUNDED_CODES);
+	uint8_t *fits = piece->result + FITS;
+
+	must_succeed(mxfp_quantize(&target, numbers, MXFP_FORMAT_F32, 0, &options));
+	memset(fits, BLOCK_EXACT, to.scales_bytes);
+	for (size_t row = 0; row < piece->piece.rows; row++)
+		for (size_t at = 0, n; at < piece->piece.cols; at += n) {
+			n = piece->piece.cols - at < DECODED ? piece->piece.cols - at : DECODED;
+			const struct mxfp_matrix part = {
+				.format = r->blocks->to,
+				.rows = 1,
+				.cols = n,
+				.data = piece->result + row * to.codes_row_bytes + at * r->change.to.bits / 8,
+				.scales = piece->result + TARGET_SCALES + row * to.scales_row_bytes + at / length,
+			};
+			const float *own = numbers + row * piece->piece.cols + at;
+
+			must_succeed(mxfp_dequantize(&part, decoded, MXFP_FORMAT_F32, 0, &exec));
+			for (size_t i = 0; i < n; i += length) {
+				const size_t left = n - i < length ? n - i : length;
+
+				if (memcmp(own + i, decoded + i, left * sizeof *own) != 0)
+					block_change_row(&r->change, left, own + i, NULL, (uint8_t *)(uintptr_t)part.data + i * r->change.to.bits / 8,
+					                 (uint8_t *)(uintptr_t)part.scales + i / length,
+					                 fits + row * to.scales_row_bytes + (at + i) / length);
+			}
+		}
+}
+
 /* Changes the blocks of a piece; whether some are not held. */
 static bool change_all(const struct running *r, const struct transfer_piece *piece)
 {
-	const struct mxfp_sizes from = size_of(r->change.from.format, &piece->piece), to = size_of(r->blocks->to, &piece->piece);
+	const struct mxfp_sizes to = size_of(r->blocks->to, &piece->piece);
 	uint8_t *fits = piece->result + FITS;
 	bool any = false;
 
-	for (size_t row = 0; row < piece->piece.rows; row++)
+	if (r->change.numbers && !r->change.to.ue4m3)
+		change_numbers(r, piece);
+	for (size_t row = 0; row < piece->piece.rows && r->change.numbers && r->change.to.ue4m3; row++)
+		block_change_row(&r->change, piece->piece.cols, (const float *)(const void *)(piece->bytes + NUMBERS) + row * piece->piece.cols, NULL,
+		                 piece->result + row * to.codes_row_bytes,
+		                 piece->result + TARGET_SCALES + row * to.scales_row_bytes, fits + row * to.scales_row_bytes);
+	const struct mxfp_sizes from = r->change.numbers ? to : size_of(r->change.from.format, &piece->piece);
+	for (size_t row = 0; row < piece->piece.rows && !r->change.numbers; row++)
 		block_change_row(&r->change, piece->piece.cols, piece->bytes + row * from.codes_row_bytes,
 		                 piece->bytes + SOURCE_SCALES + row * from.scales_row_bytes,
 		                 piece->result + row * to.codes_row_bytes,
@@ -219,6 +289,9 @@ static int write_piece(const void *context, const struct transfer_piece *piece, 
 	struct convert_tally tally = {0};
 
 	(void)counts;
+	int code = r->change.numbers ? read_numbers(r, piece, error) : EXIT_OK;
+	if (code != EXIT_OK)
+		return code;
 	if (change_all(r, piece)) {
 		if (!isfinite(amax_of(&r->blocks->factor)))
 			return fail_tensor(error, r->blocks->source->files[LAYOUT_CODES]->path,
@@ -278,14 +351,19 @@ static int spread_piece(const void *context, const struct transfer_piece *piece,
                         struct error *error)
 {
 	struct running *r = (struct running *)context;
-	const struct mxfp_sizes from = size_of(r->change.from.format, &piece->piece);
+	const struct piece *p = &piece->piece;
 	struct block_spread *own = (struct block_spread *)(void *)piece->result;
+	int code = r->change.numbers ? read_numbers(r, piece, error) : EXIT_OK;
 
 	(void)counts;
-	(void)error;
+	if (code != EXIT_OK)
+		return code;
 	memset(own, 0, sizeof *own);
-	for (size_t row = 0; row < piece->piece.rows; row++)
-		block_spread_row(own, &r->change, piece->piece.cols, piece->bytes + row * from.codes_row_bytes,
+	for (size_t row = 0; row < p->rows && r->change.numbers; row++)
+		block_spread_row(own, &r->change, p->cols, (const float *)(const void *)(piece->bytes + NUMBERS) + row * p->cols, NULL);
+	const struct mxfp_sizes from = r->change.numbers ? (struct mxfp_sizes){0} : size_of(r->change.from.format, p);
+	for (size_t row = 0; row < p->rows && !r->change.numbers; row++)
+		block_spread_row(own, &r->change, p->cols, piece->bytes + row * from.codes_row_bytes,
 		                 piece->bytes + SOURCE_SCALES + row * from.scales_row_bytes);
 	pthread_mutex_lock(&r->lock);
 	block_spread_add(r->spread, own);

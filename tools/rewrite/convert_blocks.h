@@ -25,7 +25,7 @@ struct convert_tally {
 void convert_tally_add(struct convert_tally *sum, const struct convert_tally *tally);
 
 struct convert_blocks {
-	const struct quantized *source;
+	const struct quantized *source; /* its codes are F32 numbers if its format is F32 */
 	enum mxfp_format to;
 	struct block_factor factor; /* of the target; 1 if it has none */
 	int rule, non_finite;       /* of what is rounded */

@@ -11,6 +11,7 @@
 #include "io/shape.h"
 #include "model/choices.h"
 #include "model/model_output.h"
+#include "model/scaled.h"
 #include "rewrite/convert.h"
 
 /* Returns "codes as they are", or how they lie now. */
@@ -71,7 +72,11 @@ static void add_row(struct table *table, const struct convert_plan *plan, const 
 	scale_text(scale, sizeof scale, &entry->scales[LAYOUT_TENSOR_SCALE]);
 	scale_text(input, sizeof input, &entry->scales[LAYOUT_INPUT_SCALE]);
 	table_cell(table, "%s", whole_known ? entry->name : entry->source->name);
-	table_cell(table, "%s %s", whole_known ? mxfp_format_get_info(entry->quantized.choice.form->format)->name
+	const struct scaled *scaled = entry->source->decoder != NULL ? (const struct scaled *)(const void *)entry->source->decoder : NULL;
+	if (scaled != NULL)
+		table_cell(table, "%s with scales %s", dtype_info(scaled->codes.dtype)->name, shape_text(entry->source, shape));
+	else
+		table_cell(table, "%s %s", whole_known ? mxfp_format_get_info(entry->quantized.choice.form->format)->name
 	                                       : dtype_info(entry->source->dtype)->name,
 	           shape_text(whole_known ? &whole : entry->source, shape));
 	if (entry->what == CONVERT_DECODED)

@@ -367,8 +367,8 @@ static int write_entry(const void *context, size_t i, struct journal_record *rec
 		note_tally(record, entry->tally);
 		return code;
 	case CONVERT_DECODED:
-		if (entry->name == NULL)
-			return decode_q8_0(transfer, entry->source, &target, error);
+		if (entry->name == NULL || entry->source->decoder != NULL)
+			return decode_numbers(transfer, entry->source, &target, error);
 		return decode_tensor(transfer, &entry->quantized, &target, error);
 	case CONVERT_PART:
 		break;
