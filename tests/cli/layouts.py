@@ -199,14 +199,14 @@ for mode in MLX:
     decodes("mlx %s, a file" % mode, want, MODEL + "/model.safetensors")
     check("mlx %s: inspect" % mode, "already quantized" not in run("inspect", MODEL)[2])
     # To compressed-tensors and back: the same bytes, U32 words and bytes alike.
-    done("mlx %s to compressed-tensors" % mode, "relayout", MODEL, "-o", OUT, "-q")
+    done("mlx %s to compressed-tensors" % mode, "convert", MODEL, "-o", OUT, "-q")
     there = read_safetensors(OUT + "/model.safetensors")
     ending, dtype = CT_NAMES[mode]
     name = DOWN + ".weight" + ending
     check("mlx %s: codes" % mode, there.get(name, ("", 0, b""))[0::2] == (dtype, blocks.code_bytes(MLX[mode][2])), there.keys())
     check("mlx %s: scales" % mode, there[DOWN + ".weight_scale"][2] == blocks.scale_bytes())
     check("mlx %s: its sections are gone" % mode, "quantization" not in read_json(OUT + "/config.json"))
-    done("mlx %s back" % mode, "relayout", OUT, "-o", BACK, "-q", "--layout", "mlx")
+    done("mlx %s back" % mode, "convert", OUT, "-o", BACK, "-q", "--layout", "mlx")
     there = read_safetensors(BACK + "/model.safetensors")
     check("mlx %s: as it was" % mode, there == tensors, there.keys())
     config = read_json(BACK + "/config.json")
@@ -222,8 +222,8 @@ section = dict(mlx_section("mxfp4"), **{Q: mlx_section("mxfp8"), "lm_head": Fals
 make(mixed, {"model_type": "llama", "quantization": section})
 decodes("mlx mixed", numbers_mixed)
 lint("mlx mixed")
-done("mlx mixed, relayout", "relayout", MODEL, "-o", OUT, "-q", "--layout", "compressed-tensors")
-done("mlx mixed, back", "relayout", OUT, "-o", BACK, "-q", "--layout", "mlx")
+done("mlx mixed, convert", "convert", MODEL, "-o", OUT, "-q", "--layout", "compressed-tensors")
+done("mlx mixed, back", "convert", OUT, "-o", BACK, "-q", "--layout", "mlx")
 check("mlx mixed: tensors", read_safetensors(BACK + "/model.safetensors") == mixed)
 config = read_json(BACK + "/config.json")["quantization"]
 stated = {m: config.get(m, {k: config[k] for k in ("group_size", "bits", "mode")}) for m in (Q, DOWN, UP)}
@@ -264,7 +264,7 @@ lint("mlx, a module that is said to be plain", DOWN, "lists its module as not")
 # A tensor scale has no place.
 make({UP + ".weight_packed": ("U8", [ROWS, COLS // 2], nv.code_bytes(4)), UP + ".weight_scale": ("F8_E4M3", [ROWS, COLS // 16], nv.scale_bytes()),
       UP + ".weight_global_scale": ("F32", [1], f32_bytes([4])), **PLAIN}, None)
-refused("a tensor scale to mlx", "tensor scale", "relayout", MODEL, "-o", OUT, "--layout", "mlx")
+refused("a tensor scale to mlx", "tensor scale", "convert", MODEL, "-o", OUT, "--layout", "mlx")
 # Written by quantize.
 make({DOWN + ".weight": ("F32", [64, 64], f32_bytes([f32(draw.gauss(0, 1)) for _ in range(4096)])), **PLAIN}, {"model_type": "llama"})
 for mode in MLX:
@@ -329,7 +329,7 @@ for (rows, cols, b0, b1), block in GRIDS:
     lint(what)
     if cols % 32 == 0:
         for layout, name, scales in (("fp8", DOWN + ".weight", DOWN + INV), ("compressed-tensors", DOWN + ".weight", DOWN + PLAIN_SCALE), ("mlx", DOWN + ".weight", DOWN + ".scales")):
-            done("%s to %s" % (what, layout), "relayout", MODEL, "-o", OUT, "-q", "--layout", layout)
+            done("%s to %s" % (what, layout), "convert", MODEL, "-o", OUT, "-q", "--layout", layout)
             there = read_safetensors(OUT + "/model.safetensors")
             check("%s to %s" % (what, layout), there[name][2] == grid.weight()[2] and there[scales][1:] == ([rows, cols // 32], grid.blocks), there.get(scales))
             config = read_json(OUT + "/config.json")["quantization_config"]
@@ -471,7 +471,7 @@ for targets in ([[Q, "model.layers.0.self_attn.v_proj"], ["re:.*up_proj"], ["re:
          ct_config(ct_group("mxfp6", targets[0], MXFP8_ACTIVATIONS), ct_group("nvfp4", targets[1]), ct_group("mxfp8", targets[2]), ct_group("mxfp4", targets[3], FP8_128)))
     decodes("mixed-precision", {Q + ".weight": six.numbers, UP + ".weight": nv.numbers, O + ".weight": eight.numbers, DOWN + ".weight": four.numbers})
     lint("mixed-precision")
-    done("mixed-precision, relayout", "relayout", MODEL, "-o", OUT, "-q", "--layout", "compressed-tensors")
+    done("mixed-precision, convert", "convert", MODEL, "-o", OUT, "-q", "--layout", "compressed-tensors")
     decodes("mixed-precision, again", {Q + ".weight": six.numbers, UP + ".weight": nv.numbers, O + ".weight": eight.numbers, DOWN + ".weight": four.numbers}, OUT)
     remove(OUT)
 # Two groups, whose format is stated at the top of one alone or of none: the bits tell.

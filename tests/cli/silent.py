@@ -920,7 +920,7 @@ def of_foreign(draw, m):
 
 
 def of_scaled(draw, m):
-    """Read where nothing says that weights are of another format; relayout has no place for it."""
+    """Read where nothing says that weights are of another format; convert has no place for it."""
     module, kind = draw.choice(m.quantized), draw.choice(list(SCALED))
     end, dtype, shape = SCALED[kind]
     for name in [x for x in m.tensors if x.startswith(module + ".")]:
@@ -966,7 +966,7 @@ def run(*arguments):
     return p.returncode, p.stdout, p.stderr
 
 
-READS = ["dequantize", "relayout", "report", "diff", "detect-rule", "eval", "gemm", "lint", "inspect", "quantize", "advise", "calibrate",
+READS = ["dequantize", "convert", "report", "diff", "detect-rule", "eval", "gemm", "lint", "inspect", "quantize", "advise", "calibrate",
          "transform"]
 TOKENS = WORK + "/tokens.json"
 LAYOUTS = [CT, MO, QU, GO, TR, ML, F8]
@@ -997,8 +997,8 @@ class Reference:
         out = OUT + (".gguf" if m.layout == GG else "")
         if name in ("dequantize",):
             return ["dequantize", path, "-o", out, "-q"], out
-        if name == "relayout":
-            return ["relayout", path, "-o", out, "-q", "--allow-rounding", "-l", m.target], out
+        if name == "convert":
+            return ["convert", path, "-o", out, "-q", "--allow-rounding", "-l", m.target], out
         if name == "report":
             return (["report", path, "--json", "-q", "--formats", "mxfp4", "--rules", "floor", "--activation-rows", "1"] if m.layout == PL else
                     ["report", self.plain, "--against", path, "--json", "-q", "--activation-rows", "1"]), None
@@ -1025,7 +1025,7 @@ class Reference:
 
     def code(self, name, target, alone):
         """The exit status for the undamaged model."""
-        key = (name, target if name == "relayout" else None, alone)
+        key = (name, target if name == "convert" else None, alone)
         if key not in self.codes:
             m = self.model.copy()
             m.target, m.alone = target, alone
@@ -1146,14 +1146,14 @@ class Case:
             return
         arguments, out = reference.command(name, self.path, m, self.draw)
         code, text, error = run(*arguments)
-        if self.fact is of_scaled and name == "relayout" and code == 3:
+        if self.fact is of_scaled and name == "convert" and code == 3:
             return
         takes = (0, 1) if name in ("diff", "detect-rule") else (0,)
         if name in ("lint", "inspect"):
             self.looked(name, code, text, error)
         elif before not in takes:
             # It takes no such model.
-            if code in takes and name not in ("relayout",):
+            if code in takes and name not in ("convert",):
                 self.fault(name, "SILENT: takes it, and not the whole one")
             elif code not in takes:
                 bad = refusal_fault(code, error, None, out)
@@ -1208,9 +1208,9 @@ class Case:
             self.fault(name, "SILENT: takes it")
             return
         if self.mode == FOLD:
-            if name in ("relayout",) and not wrong_after(out, m):
+            if name in ("convert",) and not wrong_after(out, m):
                 return
-            if name not in ("relayout", "inspect", "lint"):
+            if name not in ("convert", "inspect", "lint"):
                 self.fault(name, "SILENT: takes it without the factors")
             return
         if self.mode == "gguf":
@@ -1236,7 +1236,7 @@ class Case:
             back = struct.unpack("<%df" % (len(got[2]) // 4), got[2])
             if len(shape) == 2 and any(back[c * SIDE + r] != numbers[r * SIDE + c] for r in range(SIDE) for c in range(SIDE)):
                 self.fault(name, "SILENT: other numbers")
-        elif name == "relayout":
+        elif name == "convert":
             bad = wrong_after(out, m)
             if bad:
                 self.fault(name, "SILENT: " + bad)

@@ -398,6 +398,7 @@ static int tell_of_group(struct section *s, const char *group, const char *key, 
 /* Of one group of compressed-tensors. Keys that are missing have the defaults of QuantizationArgs. */
 static int formats_of_config_group(struct section *s, const char *name, const json_t *group, uint32_t *formats)
 {
+	static const char *const names[] = {"float-quantized", "naive-quantized"};
 	const json_t *weights = json_object_get(group, "weights"), *bits = json_object_get(weights, "num_bits");
 	const json_t *length = json_object_get(weights, "group_size");
 	const json_int_t n = bits != NULL ? json_integer_value(bits) : 8;
@@ -416,6 +417,10 @@ static int formats_of_config_group(struct section *s, const char *name, const js
 	if (!asks_nothing(json_object_get(weights, "block_structure")))
 		return tell_of_group(s, path, "weights.block_structure", "asks for scales of blocks of several rows, which the strategy has "
 		                     "not; give the model that it was made from");
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+		if (text_is(json_object_get(group, "format"), names[i]))
+			return tell_of_group(s, path, "format", "is float-quantized, with scales that are numbers, and the strategy is of blocks; give the "
+			                     "model that it was made from");
 	*formats = formats_of_groups(n, is_float, json_integer_value(length));
 	if (*formats == 0)
 		return tell_groups(s, path, "weights", n, is_float, json_integer_value(length));
@@ -633,27 +638,26 @@ static int look_at_leftover(struct section *s, const json_t *section)
 	return tell_key(s, MEANING_LEFTOVER, text);
 }
 
-/* Whether the first section of a model names a method. */
+/* Whether a model's own section names a method. */
 static bool is_method_of(const struct model *model, const char *name)
 {
-	const json_t *named = json_object_get(meaning_section(model->config), "quant_method");
+	const json_t *named = json_object_get(json_object_get(model->config, "quantization_config"), "quant_method");
 	const struct method *method = find_method(json_string_value(named));
 
 	return method != NULL && strcmp(method->what, name) == 0;
 }
 
 /* Whether a tensor has the dtype and name that tensors have in a layout whose section has few keys: words of MLX, or scales
-   of FP8, which compressed-tensors and ModelOpt call so, too, and codes without. */
+   of FP8, which compressed-tensors and ModelOpt call so, too. */
 static bool is_of_method(const struct listing *l, const char *method, const struct tensor *tensor)
 {
-	const size_t scale = suffix_stem(tensor->name, "_scale"), sibling = suffix_stem(tensor->name, ".scale");
-
 	if (strcmp(method, "mlx") == 0)
 		return tensor->dtype == DTYPE_U32 && suffix_stem(tensor->name, ".weight") != 0;
+	const size_t stem = suffix_stem(tensor->name, "_scale"), module = suffix_stem(tensor->name, ".scale");
+
 	return suffix_stem(tensor->name, "_scale_inv") != 0 || suffix_stem(tensor->name, ".qscale_weight") != 0 ||
-	       (sibling != 0 && is_there(l->model, tensor->name, sibling, ".weight", true)) ||
-	       (((scale != 0 && is_there(l->model, tensor->name, scale, "", true)) || tensor->dtype == DTYPE_F8_E4M3) &&
-	        is_method_of(l->model, method));
+	       (module != 0 && is_there(l->model, tensor->name, module, ".weight", true)) ||
+	       (stem != 0 && is_there(l->model, tensor->name, stem, "", true) && is_method_of(l->model, method));
 }
 
 static bool has_method(const struct listing *l, const char *method)
@@ -990,8 +994,9 @@ static int look_at_part(const struct listing *l, const struct model_tensor *at, 
 		return code;
 	if (owner != NULL)
 		return side->kind == SIDE_FOLDED ? tell_tensor(l, at, MEANING_FOLDED, side->name, side->what) : EXIT_OK;
-	return tell_refused(l, at, side->name, side->kind == SIDE_FOLDED ? "its layout has no such tensor"
-	                                                                 : "it is no scale of its layout and format");
+	return tell_refused(l, at, side->name, side->kind == SIDE_FOLDED  ? "its layout has no such tensor"
+	                                       : side->what[0] != '\0' ? side->what
+	                                                                : "it is no scale of its layout and format");
 }
 
 static int tell_orphan(const struct listing *l, const struct model_tensor *at, const char *key)
@@ -1005,16 +1010,14 @@ static int tell_orphan(const struct listing *l, const struct model_tensor *at, c
 	return tell_of_side(l, at, MEANING_ORPHAN, key, text);
 }
 
-/* Whether the module of a scale has scales of other names, too. */
-static bool has_other_scales(const struct model *model, const char *name)
+/* Whether the scales X.weight_scale stand beside others. */
+static bool has_other_scales(const struct listing *l, const struct model_tensor *at)
 {
-	static const char *const others[] = {".weight_scale_inv", ".scale", ".qscale_weight"};
-	const char *dot = strrchr(name, '.');
-	bool has = false;
+	const size_t n = suffix_stem(at->tensor->name, ".weight_scale");
 
-	for (size_t i = 0; i < sizeof others / sizeof others[0] && dot != NULL; i++)
-		has |= is_there(model, name, (size_t)(dot - name), others[i], false);
-	return has;
+	return n != 0 && (is_there(l->model, at->tensor->name, n, ".scale", true) ||
+	                  is_there(l->model, at->tensor->name, n, ".weight_scale_inv", false) ||
+	                  is_there(l->model, at->tensor->name, n, ".qscale_weight", false));
 }
 
 static int look_at_side(const struct listing *l, const struct model_tensor *at, const struct side *side, bool beside)
@@ -1023,7 +1026,7 @@ static int look_at_side(const struct listing *l, const struct model_tensor *at, 
 	case SIDE_PART:
 		return EXIT_OK;
 	case SIDE_SCALES:
-		if (beside && has_other_scales(l->model, at->tensor->name))
+		if (has_other_scales(l, at))
 			return look_at_part(l, at, side);
 		/* In a model of plain numbers it may be anything. */
 		return beside || l->plain ? EXIT_OK : tell_orphan(l, at, side->name);
