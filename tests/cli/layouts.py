@@ -373,6 +373,7 @@ BAD = {
     "scales twice": ({DOWN + SCALE: ("U8", [6, 3], scale[2]), DOWN + INV: scale}, DOWN + SCALE + "|stands beside"),
     "scales twice, of ModelOpt": ({DOWN + SCALE: ("U8", [6, 3], scale[2]), DOWN + PLAIN_SCALE: scale}, DOWN + SCALE + "|stands beside"),
     "scales twice, inverse": ({DOWN + INV: ("U8", [6, 3], scale[2]), DOWN + PLAIN_SCALE: scale}, "stands beside"),
+    "scales twice, a number": ({DOWN + PLAIN_SCALE: scale, DOWN + INV: ("F32", [], bytes(4))}, DOWN + INV + "|stands beside"),
     "a grid of compressed-tensors' name": ({DOWN + PLAIN_SCALE: ("U8", [3, 3], bytes(9))}, DOWN + ".weight"),
     "FP4 in blocks of 64": ({DOWN + ".weight": ("I8", [6, 96], weight[2]), DOWN + SCALE: ("U8", [6, 3], scale[2])}, DOWN + ".weight"),
     "FP4 with a grid": ({DOWN + ".weight": ("U8", [6, 48], bytes(288)), DOWN + SCALE: ("U8", [1, 3], bytes(3))}, DOWN + ".weight"),
