@@ -564,7 +564,7 @@ KEYS = [
     (F8, ("expert_dtype",), ["int4", "fp6"], REFUSE), (F8, ("expert_dtype",), ["fp4", "fp8"], SAME), (F8, ("activation_scheme",), ["static"], SAME),
     (F8, ("activation_scheme",), ["block"], REFUSE), (F8, ("weight_block_size",), ["128", 3, {"a": 1}], REFUSE),
     (F8, ("weight_block_size",), [[128, 128], [1, 32], [64, 32], None, []], SAME), (F8, ("ignored_layers",), [["x"]], SAME),
-    (F8, ("quant_method",), ["gptq", "awq", "fbgemm_fp8", "mxfp5"], REFUSE), (F8, ("quant_method",), ["mxfp8"], SAME),
+    (F8, ("quant_method",), ["gptq", "awq", "mxfp5"], REFUSE), (F8, ("quant_method",), ["mxfp8"], SAME),
 ]
 # hf_quant_config.json: its `quantization`
 SECOND = [
@@ -826,6 +826,8 @@ def of_parts(draw, m):
         width = {"F32": 4, "U16": 2, "U32": 4}.get(dtype, 1)
         other = draw.choice([x for x in (["F32", "BF16"] if m.layout == GG else ["F32", "BF16", "F16", "U8", "I8", "F8_E4M3", "F8_E5M2", "F8_E8M0", "BOOL", "I32"])
                              if x != dtype])
+        if m.layout == F8 and name == scale and other in ("F32", "BF16", "F16") and m.form == "mxfp8-e4m3":
+            return None # FP8 with scales that are numbers
         n = len(data) // width
         data = data if wide.get(other, 1) == width else (data * 8)[:n * wide.get(other, 1)]
         m.tensors[name] = (other, shape, data)
