@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "gguf/to_gguf.h"
 #include "io/file_gguf.h"
 #include "io/file_npy.h"
 #include "rewrite/relayout.h"
@@ -99,7 +100,10 @@ static int run(int argc, char **argv, struct error *error)
 		code = meaning_open(&model, settings.in, MEANING_FOLDS, error);
 	if (code != EXIT_OK)
 		return code;
-	code = relayout(&settings, &model, error);
+	code = to_gguf_wanted(settings.out, &model)
+	       ? to_gguf(&(struct to_gguf_settings){settings.in, settings.out, settings.threads, settings.allow_rounding, settings.force,
+	                                            settings.json, settings.resume, settings.quiet}, &model, error)
+	       : relayout(&settings, &model, error);
 	model_close(&model);
 	return code;
 }
