@@ -318,6 +318,9 @@ static int plan_entry(struct planning *p, const struct want *w, struct tensors_s
 		code = set_output(p, entry, name, NULL, entry->output.dtype, rank, whole.shape);
 	if (code != EXIT_OK || entry->kind != TENSORS_CODES)
 		return code;
+	entry->weights_only = entry->output.dtype == DTYPE_NVFP4;
+	for (size_t i = 0; i < n_sources; i++)
+		entry->weights_only &= sources[i].quantized.parts[LAYOUT_INPUT_SCALE] == NULL;
 	const struct tensors_entry made = *entry; /* add_scales() may move them */
 	if (made.output.dtype == DTYPE_NVFP4) {
 		code = add_scales(p, w, &made, name, LAYOUT_TENSOR_SCALE, ".scale");

@@ -44,6 +44,7 @@ struct tensors_entry {
 	uint64_t matrix;                /* rows of each of the matrices that are put together */
 	struct tensors_rows order;
 	const float *values;            /* in the arena */
+	bool weights_only;              /* NVFP4 whose activations the model does not quantize: no input scale */
 };
 
 /* What could not come along. */

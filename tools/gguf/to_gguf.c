@@ -7,10 +7,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <xxhash.h>
 
-#include "base/plural.h"
 #include "base/printable.h"
 #include "eval/shape.h"
 #include "gguf/parameters.h"
@@ -40,6 +40,36 @@ bool to_gguf_wanted(const char *out, const struct model *model)
 	return file_format_named(out) == &file_gguf && (model->n_files == 0 || model->files[0].format != &file_gguf);
 }
 
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Names the weights with which llama.cpp is not to quantize activations to NVFP4, in order, as the converter does where a
+   model says W4A16_NVFP4. */
+static int put_precisions(struct gguf_pairs *pairs, const struct tensors *tensors, struct error *error)
+{
+	const char **names = calloc(tensors->n + 1, sizeof *names);
+	size_t n = 0;
+
+	if (names == NULL)
+		return fail_memory(error);
+	for (size_t i = 0; i < tensors->n; i++)
+		if (tensors->entries[i].weights_only)
+			names[n++] = tensors->entries[i].output.name;
+	qsort(names, n, sizeof *names, compare_names);
+	if (n > 0)
+		gguf_pairs_array(pairs, "general.tensor_extra.name", GGUF_TYPE_STRING, n);
+	for (size_t i = 0; i < n; i++)
+		gguf_pairs_add_string(pairs, names[i], strlen(names[i]));
+	if (n > 0)
+		gguf_pairs_array(pairs, "general.tensor_extra.prec_a4", GGUF_TYPE_BOOL, n);
+	for (size_t i = 0; i < n; i++)
+		gguf_pairs_add_bool(pairs, false);
+	free(names);
+	return EXIT_OK;
+}
+
 static int plan(struct running *r, struct error *error)
 {
 	int code = shape_read(&r->shape, r->model, error);
@@ -50,6 +80,8 @@ static int plan(struct running *r, struct error *error)
 		code = parameters_put(&r->pairs, r->model, &r->shape, error);
 	if (code == EXIT_OK)
 		code = tensors_plan(&r->tensors, r->model, &r->shape, r->settings->allow_rounding, error);
+	if (code == EXIT_OK)
+		code = put_precisions(&r->pairs, &r->tensors, error);
 	if (code == EXIT_OK)
 		code = tokens_put(&r->pairs, r->model, r->shape.vocabulary, &r->tokens, error);
 	return code == EXIT_OK ? gguf_pairs_end(&r->pairs, error) : code;
@@ -164,8 +196,6 @@ static void print_text(const struct running *r)
 	       "computed\n", r->shape.architecture->gguf, totals.mxfp4, totals.nvfp4, totals.numbers, totals.values);
 	printf("vocabulary %s (%s): %" PRIu64 " tokens, %" PRIu64 " of them unused, %" PRIu64 " merges\n", r->tokens.model, r->tokens.pre,
 	       r->tokens.tokens, r->tokens.padded, r->tokens.merges);
-	if (r->tokens.composes)
-		puts("tokenizer.json composes texts (NFC), which llama.cpp does not do: texts that are not composed become other tokens");
 	if (t->rounded > 0)
 		printf("%zu scales were rounded, which changes numbers by at most %.1e of themselves\n", t->rounded, t->change);
 	if (t->left.n > 0) {

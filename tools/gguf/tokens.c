@@ -658,7 +658,8 @@ static int put_vocabulary(struct gguf_pairs *pairs, struct loading *l, struct to
 	}
 	made->tokens = l->n;
 	made->merges = l->n_merges;
-	made->composes = l->composes;
+	if (l->composes)
+		gguf_pairs_bool(pairs, KEY("normalizer.nfc"), true);
 	if (l->is_spm)
 		gguf_pairs_bool(pairs, KEY("add_space_prefix"), l->prefix);
 	else

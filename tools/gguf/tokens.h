@@ -14,7 +14,6 @@ struct tokens_made {
 	const char *model, *pre; /* tokenizer.ggml.model and .pre */
 	uint64_t tokens, padded; /* all, and those of them that no token of tokenizer.json has */
 	uint64_t merges;
-	bool composes;           /* tokenizer.json has texts composed (NFC), which llama.cpp does not do */
 };
 
 /* Adds them; the model has `vocabulary` tokens. EXIT_INPUT: there is no tokenizer.json, or llama.cpp has no such

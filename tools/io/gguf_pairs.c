@@ -76,6 +76,11 @@ void gguf_pairs_add_i32(struct gguf_pairs *pairs, int32_t value)
 	put_number(pairs, (uint32_t)value, 4);
 }
 
+void gguf_pairs_add_bool(struct gguf_pairs *pairs, bool value)
+{
+	put_number(pairs, value, 1);
+}
+
 void gguf_pairs_add_f32(struct gguf_pairs *pairs, float value)
 {
 	put_number(pairs, bits_of(value), 4);

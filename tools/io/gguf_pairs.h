@@ -31,6 +31,7 @@ void gguf_pairs_string(struct gguf_pairs *pairs, const char *key, const char *va
 void gguf_pairs_array(struct gguf_pairs *pairs, const char *key, enum gguf_type type, uint64_t n);
 void gguf_pairs_add_string(struct gguf_pairs *pairs, const char *bytes, size_t n);
 void gguf_pairs_add_i32(struct gguf_pairs *pairs, int32_t value);
+void gguf_pairs_add_bool(struct gguf_pairs *pairs, bool value);
 void gguf_pairs_add_f32(struct gguf_pairs *pairs, float value);
 
 /* Sets the bytes, which then may be read. EXIT_MEMORY. */
