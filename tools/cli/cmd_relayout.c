@@ -18,8 +18,8 @@ static enum parsed parse(int argc, char **argv, struct relayout_settings *s, int
 		"multiplies in the other is replaced by its reciprocal; if that is not exact,\n"
 		"--allow-rounding is required. A table lists what was done to each tensor. IN is\n"
 		"a file or a model directory in any supported layout. OUT is a directory, or a\n"
-		"file if it is named like one: OUT.gguf if IN is a GGUF file, OUT.npy for one\n"
-		"array of unquantized numbers.",
+		"file if it is named like one: OUT.gguf if IN is a GGUF file, or a directory of a\n"
+		"model that mxfp eval runs; OUT.npy for one array of unquantized numbers.",
 		"  mxfp relayout model-mxfp4 -o model-quark --layout quark",
 	};
 	const struct option_spec options[] = {
@@ -100,10 +100,13 @@ static int run(int argc, char **argv, struct error *error)
 		code = meaning_open(&model, settings.in, MEANING_FOLDS, error);
 	if (code != EXIT_OK)
 		return code;
-	code = to_gguf_wanted(settings.out, &model)
-	       ? to_gguf(&(struct to_gguf_settings){settings.in, settings.out, settings.threads, settings.allow_rounding, settings.force,
-	                                            settings.json, settings.resume, settings.quiet}, &model, error)
-	       : relayout(&settings, &model, error);
+	if (!to_gguf_wanted(settings.out, &model))
+		code = relayout(&settings, &model, error);
+	else if (settings.to != OPTION_FORMAT_NONE)
+		code = fail(error, EXIT_USAGE, "relayout: --to: a GGUF file of a model directory holds what that has; mxfp dequantize it first");
+	else
+		code = to_gguf(&(struct to_gguf_settings){settings.in, settings.out, settings.threads, settings.allow_rounding,
+		                                          settings.force, settings.json, settings.resume, settings.quiet}, &model, error);
 	model_close(&model);
 	return code;
 }

@@ -37,7 +37,7 @@ struct running {
 
 bool to_gguf_wanted(const char *out, const struct model *model)
 {
-	return file_format_named(out) == &file_gguf && (model->n_files == 0 || model->files[0].format != &file_gguf);
+	return file_format_named(out) == &file_gguf && model->is_directory && model->config != NULL;
 }
 
 static int compare_names(const void *a, const void *b)

@@ -17,7 +17,7 @@ struct to_gguf_settings {
 	bool allow_rounding, force, json, resume, quiet;
 };
 
-/* Whether that is what is asked for: OUT is named like a GGUF file, and the model is none. */
+/* Whether that is what is asked for: OUT is named like a GGUF file, and the model is a directory with a config.json. */
 bool to_gguf_wanted(const char *out, const struct model *model);
 
 /* Writes OUT, or resumes writing it, and prints what was done unless the settings say no. EXIT_USAGE, EXIT_INPUT, EXIT_IO,

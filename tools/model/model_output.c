@@ -157,6 +157,9 @@ int model_output_check_source(const struct model *source, const char *path, stru
 		            "llama.cpp; name a .gguf file, or give the model that it was made from", path, source->path);
 	if (is_gguf || named != &file_gguf)
 		return EXIT_OK;
+	if (source->is_directory)
+		return fail(error, EXIT_USAGE, "%s: a GGUF file is made from one, and %s is none; write a directory DIR, and mxfp relayout DIR "
+		            "-o %s makes one of it", path, source->path, path);
 	return fail(error, EXIT_USAGE, "%s: a GGUF file is made from one, and %s is none; make one of it with "
 	            "convert_hf_to_gguf.py of llama.cpp first", path, source->path);
 }
