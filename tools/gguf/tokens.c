@@ -555,11 +555,11 @@ static int put_specials(struct gguf_pairs *pairs, const struct loading *l, const
 static int put_template(struct gguf_pairs *pairs, const struct loading *l, const struct model *model, struct error *error)
 {
 	const json_t *template = json_object_get(l->config.json, "chat_template");
-	char *path = directory_member(model->directory, TEMPLATE_FILE), *bytes = NULL, key[NAME_BYTES + 32];
+	char *path = directory_member(model != NULL ? model->directory : "", TEMPLATE_FILE), *bytes = NULL, key[NAME_BYTES + 32];
 	size_t n, named = 0;
 	int code = path == NULL ? fail_memory(error) : EXIT_OK;
 
-	if (code == EXIT_OK && template == NULL && access(path, F_OK) == 0) {
+	if (code == EXIT_OK && template == NULL && model != NULL && access(path, F_OK) == 0) {
 		code = json_read_bytes(member_open, path, MEMBER_BYTES_MAX, &bytes, &n, error);
 		if (code == EXIT_OK)
 			gguf_pairs_string(pairs, "tokenizer.chat_template", bytes);
@@ -709,8 +709,8 @@ static int put_all(struct gguf_pairs *pairs, struct loading *l, const struct mod
 
 	made->model = l->is_spm ? "llama" : "gpt2";
 	if (code == EXIT_OK)
-		code = tokenizer_open(&tokenizer, model, NULL, l->n, error);
-	if (code == EXIT_OK)
+		code = tokenizer_open(&tokenizer, model, model != NULL ? NULL : l->path, l->n, error);
+	if (code == EXIT_OK && model != NULL)
 		code = model_config_copy(model, &config, error);
 	if (code == EXIT_OK)
 		code = put_vocabulary(pairs, l, made, error);
@@ -723,30 +723,38 @@ static int put_all(struct gguf_pairs *pairs, struct loading *l, const struct mod
 	return code;
 }
 
-int tokens_put(struct gguf_pairs *pairs, const struct model *model, uint64_t vocabulary, struct tokens_made *made,
-               struct error *error)
+int tokens_put_file(struct gguf_pairs *pairs, const char *path, const struct model *model, uint64_t vocabulary,
+                    struct tokens_made *made, struct error *error)
 {
-	char *path = directory_member(model->directory, TOKENIZER_FILE), *bytes = NULL;
+	descriptor_opener *opener = model != NULL ? member_open : descriptor_open;
 	struct loading l = {.path = path, .n = vocabulary};
 	struct json_text text = {.path = path, .what = "JSON"};
+	char *bytes = NULL;
 
 	*made = (struct tokens_made){0};
-	if (path == NULL)
-		return fail_memory(error);
-	int code = access(path, F_OK) == 0 ? EXIT_OK
-	           : fail(error, EXIT_INPUT, "%s: is not there, and llama.cpp loads no model without a vocabulary; put the model's "
-	                  TOKENIZER_FILE " there (transformers makes one of tokenizer.model)", path);
-	if (code == EXIT_OK)
-		code = json_read_bytes(member_open, path, FILE_BYTES_MAX, &bytes, &text.n, error);
+	int code = json_read_bytes(opener, path, FILE_BYTES_MAX, &bytes, &text.n, error);
 	text.bytes = bytes;
 	if (code == EXIT_OK)
-		code = tokenizer_config_read(&l.config, path, member_open, error);
+		code = tokenizer_config_read(&l.config, path, opener, error);
 	if (code == EXIT_OK)
 		code = read_all(&l, &text, error);
 	if (code == EXIT_OK)
 		code = put_all(pairs, &l, model, made, error);
 	free_loading(&l);
 	free(bytes);
+	return code;
+}
+
+int tokens_put(struct gguf_pairs *pairs, const struct model *model, uint64_t vocabulary, struct tokens_made *made,
+               struct error *error)
+{
+	char *path = directory_member(model->directory, TOKENIZER_FILE);
+
+	if (path == NULL)
+		return fail_memory(error);
+	int code = access(path, F_OK) == 0 ? tokens_put_file(pairs, path, model, vocabulary, made, error)
+	           : fail(error, EXIT_INPUT, "%s: is not there, and llama.cpp loads no model without a vocabulary; put the model's "
+	                  TOKENIZER_FILE " there (transformers makes one of tokenizer.model)", path);
 	free(path);
 	return code;
 }

@@ -21,4 +21,9 @@ struct tokens_made {
 int tokens_put(struct gguf_pairs *pairs, const struct model *model, uint64_t vocabulary, struct tokens_made *made,
                struct error *error);
 
+/* The same of the tokenizer.json at `path`. The model may be NULL: then neither its config.json nor a chat template beside
+   it count. */
+int tokens_put_file(struct gguf_pairs *pairs, const char *path, const struct model *model, uint64_t vocabulary,
+                    struct tokens_made *made, struct error *error);
+
 #endif
