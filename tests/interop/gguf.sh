@@ -6,7 +6,7 @@
 lab_venv=/opt/transformers
 . "${srcdir:-.}/tests/interop/lab.shlib"
 
-prompt="the other hat and an eel that is there"
+prompt="the other hat  and an eel, that's there: 12345 x"
 
 # converted NAME OPTION...: makes NAME.gguf.
 converted() {
@@ -72,7 +72,7 @@ done
 
 # shellcheck disable=SC2086
 lab_python gguf_theirs $theirs
-lab_python gguf_compare tokens
+lab_python gguf_compare tokens "$prompt"
 for results in "$work"/*.results; do
 	name=$(basename "$results" .results)
 	exits 0 "" eval "$work/$name" --tokens "$work/$name.tokens.json" --context 513 --threads 1 -q --save-logits "$work/$name.logits"

@@ -2,7 +2,8 @@
 """
 Compares GGUF files that mxfp made with those of llama.cpp's converter, and logits of both programs:
 gguf_compare.py DIRECTORY, where NAME.gguf and NAME.theirs.gguf are of one model, NAME.results is what llama-results wrote of
-NAME.gguf, and NAME.logits what mxfp eval --save-logits wrote of the model itself.
+NAME.gguf, and NAME.logits what mxfp eval --save-logits wrote of the model itself. gguf_compare.py DIRECTORY tokens TEXT writes
+the tokens of NAME.results to NAME.tokens.json, and compares them with those that NAME/tokenizer.json gives the text.
 """
 import json
 import pathlib
@@ -10,6 +11,7 @@ import sys
 
 import gguf
 import numpy
+import tokenizers
 
 from checks import check
 import checks
@@ -73,12 +75,14 @@ def compare_logits(path):
 
 def main():
     directory = pathlib.Path(sys.argv[1])
-    if sys.argv[2:] == ["tokens"]:
+    if sys.argv[2:3] == ["tokens"]:
         for path in sorted(directory.glob("*.results")):
-            tokens = {tensor.name: tensor.data for tensor in gguf.GGUFReader(path).tensors}["tokens"]
-            path.with_suffix(".tokens.json").write_text(json.dumps(tokens.tolist()) + "\n")
-        print("tokens of llama-results written, 0 failures")
-        return
+            tokens = {tensor.name: tensor.data for tensor in gguf.GGUFReader(path).tensors}["tokens"].tolist()
+            path.with_suffix(".tokens.json").write_text(json.dumps(tokens) + "\n")
+            theirs = tokenizers.Tokenizer.from_file(str(directory / path.stem / "tokenizer.json")).encode(sys.argv[3]).ids
+            check(f"{path.stem}: tokens", tokens == theirs, f"{tokens}, {theirs}")
+        print(f"{checks.checks} texts as tokens of llama-results, {checks.failures} failures")
+        sys.exit(checks.failures != 0)
     for path in sorted(directory.glob("*.theirs.gguf")):
         name = path.name.removesuffix(".theirs.gguf")
         ours, theirs = gguf.GGUFReader(directory / f"{name}.gguf"), gguf.GGUFReader(path)

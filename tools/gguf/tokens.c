@@ -362,8 +362,8 @@ static int check_scores(const struct loading *l, bool cuts, struct error *error)
 			pairs += at > 0 && makes_pair(l, bytes, at, n);
 		}
 		if (pairs > l->tokens[id].n_merges)
-			return fail(error, EXIT_INPUT, "%s: model.merges: does not have all pairs that make '%.60s', and llama.cpp, which goes by "
-			            "scores, would merge the others too; %s", l->path, bytes, remedy);
+			return fail(error, EXIT_INPUT, "%s: model.merges: does not have all pairs that make '%.*s', and llama.cpp, which goes by "
+			            "scores, would merge the others too; %s", l->path, n < 60 ? (int)n : 60, bytes, remedy);
 	}
 	return EXIT_OK;
 }
